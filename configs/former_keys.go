@@ -1,10 +1,16 @@
 package configs
 
-import "github.com/l3sim/l3sim/input/schema"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/input/schema"
+)
 
 // formerKeys are the keys that had another name in an earlier version, or were removed. Whatever uses one is refused
 // with its new name. CHANGELOG.md has the same table ("Renamed and removed keys"): TestFormerKeys compares the two.
-var formerKeys = []schema.Former{
+var formerKeys = slices.SortedFunc(slices.Values(append(policyKeys(), []schema.Former{
 	// 0.1.0: names in the field's words and in one spelling; a factor or a share among keys with units says so.
 	{Name: "batching.max_batch_tokens", Now: "batching.max_num_batched_tokens"},
 	{Name: "energy.dram_currents", Now: "energy.dram_current_factor"},
@@ -14,9 +20,26 @@ var formerKeys = []schema.Former{
 	{Name: "gpu.gemm.wave_quantisation", Now: "gpu.gemm.wave_quantization"},
 	{Name: "gpu.pytorch.decode_attention.wave_quantisation", Now: "gpu.pytorch.decode_attention.wave_quantization"},
 	{Name: "pim.normalised_weights", Now: "pim.normalized_weights"},
-	{Name: "policy.topk_latency", Now: "policy.top_k_latency"},
+	{Name: "policy.topk_latency", Now: "policy.quest.top_k_latency or policy.lserve.top_k_latency"},
 	{Name: "prices.dimm.bank_pim", Now: "prices.dimm.bank_pim_factor"},
 	{Name: "prices.dimm.rank_pim", Now: "prices.dimm.rank_pim_factor"},
 	{Name: "prices.gpu.hbm_pim", Now: "prices.gpu.hbm_pim_factor"},
 	{Name: "prices.utilisation", Now: "prices.utilization"},
+}...)), func(a, b schema.Former) int { return cmp.Compare(a.Name, b.Name) })
+
+// policyKeys are the keys of policies, which were keys of [policy] before each policy had a section of its own.
+func policyKeys() (former []schema.Former) {
+	for _, k := range schema.Of[policy.Spec]().Keys {
+		section, last := schema.Split(k.Name)
+		if section == "" {
+			continue
+		}
+		name, now := "policy."+last, "policy."+k.Name
+		if i := slices.IndexFunc(former, func(f schema.Former) bool { return f.Name == name }); i >= 0 {
+			former[i].Now += " or " + now
+		} else {
+			former = append(former, schema.Former{Name: name, Now: now})
+		}
+	}
+	return former
 }

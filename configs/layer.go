@@ -81,7 +81,7 @@ func (ld *Loader) parse(file, text string) (*layer, error) {
 				return nil, fail(err)
 			}
 			l.set(e)
-		case !ld.keys.IsSection(name):
+		case !ld.keys.IsSection(name) || !isTable && ld.keys.IsFormer(name):
 			return nil, fail(input.Edit(ld.unknown(name), func(bad *input.Error) {
 				if !isTable {
 					bad.Value = schema.Written(value)

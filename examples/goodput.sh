@@ -34,7 +34,7 @@ designs() { # MODEL TRACE CHUNK
   row 'L3' "$@" --system l3
   row 'L3 16 ranksets' "$@" --system l3 --set node.ranksets=16
   row 'L3 S1 S3 KV8 units as built' "$@" --system l3 --policy lserve --set comm.head_rotation=request --set model.kv_bits=8
-  row 'L3 S1 S3 KV8 2 sets 16 ranksets' "$@" --system l3 --policy lserve --set policy.select_device=bank --set comm.head_rotation=request \
+  row 'L3 S1 S3 KV8 2 sets 16 ranksets' "$@" --system l3 --policy lserve --set policy.lserve.select_device=bank --set comm.head_rotation=request \
     --set model.kv_bits=8 --set pim.multipliers=8 --set pim.macs_per_read=2 --set node.ranksets=16
 }
 

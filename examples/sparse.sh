@@ -23,5 +23,5 @@ l3sim plot "$out/context" --kind line --x input_mean --y output_tokens_per_s --g
   --title "GPT-175B, 24 requests, windows of 512 tokens" --out "$figures/sparse_context.png"
 
 l3sim sweep examples/sparse_share.toml --out "$out/share"
-l3sim plot "$out/share" --kind bar --x policy.share --y output_tokens_per_s --facet run.system \
+l3sim plot "$out/share" --kind bar --x policy.hgca.share --y output_tokens_per_s --facet run.system \
   --title "GPT-175B, 24 requests of 32K tokens, HGCA by its share of salient tokens" --out "$figures/sparse_share.png"

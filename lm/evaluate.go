@@ -89,8 +89,8 @@ func evaluateChosen[T real](ctx context.Context, m *Model, on *Node, a *Attends,
 	if err != nil {
 		return nil, err
 	}
-	if a.Policy.Own().Layout == "quad" {
-		return nil, &input.Error{Key: "policy.layout", Value: "\"quad\"", Expected: "\"row\": pages in quads are not computed"}
+	if p := a.Policy.Pages(); p != nil && p.Layout == "quad" {
+		return nil, &input.Error{Key: "policy." + a.Policy.Name + ".layout", Value: "\"quad\"", Expected: "\"row\": pages in quads are not computed"}
 	}
 	d, c, err := newChosen[T](m, v, prompt+steps)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 //
 // Heads that choose pages have all tokens in the DIMMs, each at its own place, and the program reads a list.
 // Of other heads the tokens of the home part lie one behind another, in the order in which they came
-// home: the program reads them all. Heads that stream have all of theirs on the GPUs, or with policy.stream_device = "home"
+// home: the program reads them all. Heads that stream have all of theirs on the GPUs, or with stream_device = "home"
 // in a ring of places, whose order attention does not see.
 type homes struct {
 	model  *Model
@@ -77,8 +77,10 @@ func newHomes[T real](c *chosen[T], on *Node, s *policy.Spec, limit int) error {
 	if !OnDIMMs(s.Name) {
 		return &input.Error{Key: "policy.name", Value: s.Name, Expected: "a policy of which DIMMs can be the home: " + strings.Join(onDIMMs, ", ")}
 	}
-	own := s.Own()
-	by := own.SelectDevice
+	by := "gpu"
+	if p := s.Pages(); p != nil {
+		by = p.SelectDevice
+	}
 	d, err := newDIMMs(m, on, nil, m.headShape(c.narrow), []int{limit})
 	if err != nil {
 		return err
@@ -88,8 +90,8 @@ func newHomes[T real](c *chosen[T], on *Node, s *policy.Spec, limit int) error {
 		o.work[i] = homeWork{out: make([]float32, m.HeadDim), part: make([]float64, m.HeadDim), scores: make([]float32, limit), weights: make([]float32, 0, limit)}
 	}
 	c.homes = o
-	if own.StreamDevice == "home" {
-		o.ring = &policy.Streaming{Sink: own.Sink, Window: own.Window}
+	if h := s.Heads(); h != nil && h.StreamDevice == "home" {
+		o.ring = &policy.Streaming{Sink: h.Sink, Window: h.Window}
 	}
 	bounds := 0
 	for i := range o.heads {
@@ -98,7 +100,7 @@ func newHomes[T real](c *chosen[T], on *Node, s *policy.Spec, limit int) error {
 		x.streams = window > 0 // prompts of other heads are not masked
 		x.pages, _ = c.heads[i].state.(pages)
 		if chunk := d.chunkTokens; x.pages != nil && x.pages.PageTokens()%chunk != 0 {
-			return &input.Error{Key: "policy.page", Value: fmt.Sprint(x.pages.PageTokens()), Expected: fmt.Sprintf("a multiple of %d, the tokens that the banks score at once", chunk)}
+			return &input.Error{Key: "policy." + s.Name + ".page", Value: fmt.Sprint(x.pages.PageTokens()), Expected: fmt.Sprintf("a multiple of %d, the tokens that the banks score at once", chunk)}
 		}
 		if x.pages != nil && by != "gpu" {
 			bounds = (limit + x.pages.LogicalTokens() - 1) / x.pages.LogicalTokens()

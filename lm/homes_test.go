@@ -23,24 +23,27 @@ func homePolicies() map[string]*Attends {
 		return &a.Widths
 	}
 	as := func(*policy.Spec) {}
-	lserve := func(s *policy.Spec) { s.Page, s.LogicalPage, s.Budget, s.Sink, s.Window = 32, 16, 128, 5, 40 }
-	window := func(s *policy.Spec) { s.Sink, s.Window, s.Block = 5, 40, 8 }
-	hgca := func(s *policy.Spec) { s.Window, s.Block = 64, 16 }
-	quest := func(s *policy.Spec) { s.Budget, s.SkipLayers = 48, 1 }
-	duo := func(s *policy.Spec) { s.Sink, s.Window = 5, 40 }
+	lserve := func(s *policy.Spec) {
+		l := &s.LServe
+		l.Page, l.LogicalPage, l.Budget, l.Sink, l.Window = 32, 16, 128, 5, 40
+	}
+	window := func(s *policy.Spec) { s.Window = policy.WindowSpec{Sink: 5, Window: 40, Block: 8} }
+	hgca := func(s *policy.Spec) { s.HGCA.Window, s.HGCA.Block = 64, 16 }
+	quest := func(s *policy.Spec) { s.Quest.Budget, s.Quest.SkipLayers = 48, 1 }
+	duo := func(s *policy.Spec) { s.Duo.Sink, s.Duo.Window = 5, 40 }
 	add("dense", "dense", as)
 	add("window", "window", window)
-	add("window of none", "window", func(s *policy.Spec) { s.Sink, s.Window = 3, 0 })
+	add("window of none", "window", func(s *policy.Spec) { s.Window.Sink, s.Window.Window = 3, 0 })
 	add("hgca", "hgca", hgca)
 	add("quest", "quest", quest)
 	add("duo", "duo", duo)
 	add("lserve", "lserve", lserve)
-	add("duo at home", "duo", func(s *policy.Spec) { s.Sink, s.Window, s.StreamDevice = 5, 145, "home" }) // the ring fills up while it decodes
-	*add("lserve at home, 8 bits", "lserve", func(s *policy.Spec) { lserve(s); s.StreamDevice, s.Sink = "home", 0 }) = llm.Widths{KVBits: 8}
+	add("duo at home", "duo", func(s *policy.Spec) { s.Duo.Sink, s.Duo.Window, s.Duo.StreamDevice = 5, 145, "home" }) // the ring fills up while it decodes
+	*add("lserve at home, 8 bits", "lserve", func(s *policy.Spec) { lserve(s); s.LServe.StreamDevice, s.LServe.Sink = "home", 0 }) = llm.Widths{KVBits: 8}
 	for _, by := range []string{"bank", "rank"} {
-		add("quest, scored by "+by, "quest", func(s *policy.Spec) { s.Budget, s.SkipLayers, s.SelectDevice = 96, 0, by })
+		add("quest, scored by "+by, "quest", func(s *policy.Spec) { s.Quest.Budget, s.Quest.SkipLayers, s.Quest.SelectDevice = 96, 0, by })
 	}
-	add("lserve, scored by bank", "lserve", func(s *policy.Spec) { lserve(s); s.SelectDevice, s.StaticSparsity = "bank", 0 })
+	add("lserve, scored by bank", "lserve", func(s *policy.Spec) { lserve(s); s.LServe.SelectDevice, s.LServe.StaticSparsity = "bank", 0 })
 	*add("dense, 8 bits", "dense", as) = llm.Widths{KVBits: 8}
 	*add("dense, 4 bits by channel", "dense", as) = llm.Widths{KVBits: 4, KVScales: llm.ChannelScales}
 	*add("duo, 8 bits by channel", "duo", duo) = llm.Widths{KVBits: 8, KVScales: llm.ChannelScales}
@@ -76,9 +79,7 @@ func TestPoliciesInDIMMs(t *testing.T) {
 		spec := a.Policy
 		for _, precision := range []string{"fp32", "paper"} {
 			t.Run(name+", "+precision, func(t *testing.T) {
-				own := *spec.Own()
-				own.SelectDevice = spec.SelectDevice // the twins' is the GPUs: they have no scorer
-				v, err := policy.NewValues(&own, m.Attention())
+				v, err := policy.NewValues(spec, m.Attention())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -109,10 +110,11 @@ func TestPoliciesInDIMMs(t *testing.T) {
 					t.Errorf("relative error %g, tolerance %g", relative, tolerance)
 				}
 				most := 0 // lists that may differ
+				scored := spec.Pages() != nil && spec.Pages().SelectDevice != "gpu"
 				switch {
-				case spec.SelectDevice != "" && precision == "paper":
+				case scored && precision == "paper":
 					most = w.lists / 20
-				case spec.SelectDevice != "", spec.Name == "hgca": // averages of weights in float32
+				case scored, spec.Name == "hgca": // averages of weights in float32
 					most = w.lists / 200
 				}
 				if w.differ > most {
@@ -250,11 +252,11 @@ func TestPolicyPlants(t *testing.T) {
 func TestHomesRefused(t *testing.T) {
 	m := builtin(t, 1)
 	pages, home, quads := named("quest"), named("duo"), named("quest")
-	pages.Page, home.StreamDevice, quads.Layout = 24, "home", "quad"
+	pages.Quest.Page, home.Duo.StreamDevice, quads.Quest.Layout = 24, "home", "quad"
 	for want, a := range map[string]*Attends{
-		"policy.name = h2o": {Policy: named("h2o")}, "policy.page = 24": {Policy: pages}, `policy.layout = "quad"`: {Policy: quads},
-		`model.kv_scales = "channel"`:   {Policy: named("quest"), Widths: llm.Widths{KVBits: 4, KVScales: llm.ChannelScales}},
-		`policy.stream_device = "home"`: {Policy: home, Widths: llm.Widths{KVBits: 4, KVScales: llm.ChannelScales}},
+		"policy.name = h2o": {Policy: named("h2o")}, "policy.quest.page = 24": {Policy: pages}, `policy.quest.layout = "quad"`: {Policy: quads},
+		`model.kv_scales = "channel"`:       {Policy: named("quest"), Widths: llm.Widths{KVBits: 4, KVScales: llm.ChannelScales}},
+		`policy.duo.stream_device = "home"`: {Policy: home, Widths: llm.Widths{KVBits: 4, KVScales: llm.ChannelScales}},
 	} {
 		_, err := EvaluatePolicy(t.Context(), m, desk(t, fp32), a, SampleText(), 9, 9, nil)
 		if got := fmt.Sprint(err); !strings.HasPrefix(got, want) {

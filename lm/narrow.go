@@ -33,8 +33,8 @@ func newNarrowing(m *Model, w *llm.Widths, s *policy.Spec) (*narrowing, error) {
 		return nil, &input.Error{Key: "model.kv_scales", Value: fmt.Sprintf("%q", n.scales),
 			Expected: "\"token\" or \"tensor\" with policy.name = \"" + s.Name + "\": groups of keys go with \"dense\" and \"duo\", which keep tokens in their order"}
 	}
-	if n.scales == llm.ChannelScales && s.Own().StreamDevice == "home" {
-		return nil, &input.Error{Key: "policy.stream_device", Value: "\"home\"", Expected: "\"gpu\" with model.kv_scales = \"channel\": a ring of tokens has no groups"}
+	if h := s.Heads(); n.scales == llm.ChannelScales && h != nil && h.StreamDevice == "home" {
+		return nil, &input.Error{Key: "policy." + s.Name + ".stream_device", Value: "\"home\"", Expected: "\"gpu\" with model.kv_scales = \"channel\": a ring of tokens has no groups"}
 	}
 	n.tensor = make([][2]pim.Scales, m.Layers)
 	return n, nil

@@ -45,25 +45,26 @@ func referenceSpec(t *testing.T, name string) policy.Spec {
 	s := policy.New(f[0])
 	switch f[0] {
 	case "quest":
-		s.Budget, s.SkipLayers = number(f[1]), number(f[2])
+		s.Quest.Budget, s.Quest.SkipLayers = number(f[1]), number(f[2])
 	case "lserve":
-		s.Page, s.LogicalPage, s.Budget, s.Reuse = number(f[1]), number(f[2]), number(f[3]), number(f[4])
-		s.StaticSparsity, s.PrefillWindow, s.Newest = 0, 8192, "replace" // prompts attend to everything
+		l := &s.LServe
+		l.Page, l.LogicalPage, l.Budget, l.Reuse = number(f[1]), number(f[2]), number(f[3]), number(f[4])
+		l.StaticSparsity, l.PrefillWindow, l.Newest = 0, 8192, "replace" // prompts attend to everything
 		if slices.Contains(f, "half") {
-			s.StaticSparsity = 0.5
+			l.StaticSparsity = 0.5
 		}
 		if slices.Contains(f, "append") {
-			s.Newest = "append"
+			l.Newest = "append"
 		}
 	case "streaming":
-		s.Sink, s.Window = number(f[1]), number(f[2])
+		s.Streaming.Sink, s.Streaming.Window = number(f[1]), number(f[2])
 		if len(f) > 3 {
-			s.PrefillWindow = 8192
+			s.Streaming.PrefillWindow = 8192
 		}
 	case "hgca":
-		s.Window, s.Block, s.Beta = 512, 128, 1
+		s.HGCA.Window, s.HGCA.Block, s.HGCA.Beta = 512, 128, 1
 		if strings.HasSuffix(name, "0.5") {
-			s.Beta = 0.5
+			s.HGCA.Beta = 0.5
 		}
 	}
 	if err := input.Validate(&s); err != nil && f[0] != "oracle" {
@@ -99,7 +100,7 @@ func TestReferencePolicies(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			spec := referenceSpec(t, name)
-			r := policyReference{T: t, file: file, name: name, steps: steps, pages: policy.NewPages(spec.Own())}
+			r := policyReference{T: t, file: file, name: name, steps: steps, pages: policy.NewPages(&spec)}
 			var values policy.Values
 			if budget, oracle := strings.CutPrefix(name, "oracle_"); oracle {
 				n, _ := strconv.Atoi(budget)
@@ -108,7 +109,7 @@ func TestReferencePolicies(t *testing.T) {
 				t.Fatal(err)
 			}
 			var s *decoder[float64]
-			if strings.HasPrefix(name, "streaming") && spec.PrefillWindow == policy.Unset {
+			if strings.HasPrefix(name, "streaming") && spec.Streaming.PrefillWindow == 0 {
 				s = prompt.masked(t, values, &r)
 			} else {
 				s = prompt.fork(t, values, &r)

@@ -24,8 +24,8 @@ func profiled(t interface{ Fatal(...any) }, dir string, heads int, shares []floa
 		Measured: policy.ProfileMeasured{Prompt: 10, Last: 20000, Contexts: []int{11, 500}},
 	}
 	spec := policy.New("hgca")
-	spec.Window, spec.Block = 96, 16
-	profile.Policy = *spec.Own()
+	spec.HGCA.Window, spec.HGCA.Block = 96, 16
+	profile.Policy = spec
 	for _, share := range shares {
 		profile.Heads = append(profile.Heads, policy.ProfileHead{Share: []float64{share / 2, share}, Rows: []float64{1, 1}})
 	}
@@ -38,7 +38,7 @@ func profiled(t interface{ Fatal(...any) }, dir string, heads int, shares []floa
 		t.Fatal(err)
 	}
 	return []string{
-		"run.model=gpt-89b", "policy.name=hgca", "policy.window=96", "policy.block=16", "policy.profile=" + path, "node.gpus=2", "node.channels=4",
+		"run.model=gpt-89b", "policy.name=hgca", "policy.hgca.window=96", "policy.hgca.block=16", "policy.profile=" + path, "node.gpus=2", "node.channels=4",
 		"model.layers=2", "model.hidden=1024", "model.heads=8", "model.kv_heads=8", "model.head_dim=128", "model.ffn_hidden=4096", "model.tensor_parallel=2",
 	}
 }
@@ -147,11 +147,11 @@ func TestHeadsAlike(t *testing.T) {
 	plain := append([]string{}, sets...)
 	for i, s := range plain {
 		if strings.HasPrefix(s, "policy.profile=") {
-			plain[i] = "policy.share=0.25"
+			plain[i] = "policy.hgca.share=0.25"
 		}
 	}
 	a, b := run(sets), run(plain)
 	if a.end != b.end || a.busy != b.busy || a.imbalance != b.imbalance {
-		t.Errorf("a profile takes %v, imbalance %v, busy %+v; policy.share takes %v, %v, %+v", a.end, a.imbalance, a.busy, b.end, b.imbalance, b.busy)
+		t.Errorf("a profile takes %v, imbalance %v, busy %+v; policy.hgca.share takes %v, %v, %+v", a.end, a.imbalance, a.busy, b.end, b.imbalance, b.busy)
 	}
 }

@@ -27,14 +27,14 @@ func TestCSAttentionLayer(t *testing.T) {
 		// Lists are added up, 8,001 sums are cleared and read twice, two products with centroids: on 64 cores.
 		"100ns": (heads*(8*2000+3*8001)*100e-9 + 2*heads*2*128*128/(72e9*0.5)) / 64,
 	} {
-		e := gpuCPUOf(t, "policy.name=csattention", "policy.mode=host", "cpu_offload.element_time="+element)
+		e := gpuCPUOf(t, "policy.name=csattention", "policy.csattention.mode=host", "cpu_offload.element_time="+element)
 		want := 2*5e-6 + 20e-6 + transfers + took
 		if got, _ := layerOf(t, e, sub); math.Abs(got.Seconds()/want-1) > 1e-6 {
 			t.Errorf("%s an element: a layer takes %v s, want %v s", element, got.Seconds(), want)
 		}
 	}
 	took := func(sets ...string) (end units.Duration, e *gpuCPU) {
-		e = gpuCPUOf(t, append(sets, "policy.name=csattention", "policy.mode=host")...)
+		e = gpuCPUOf(t, append(sets, "policy.name=csattention", "policy.csattention.mode=host")...)
 		end, err := e.run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -58,7 +58,7 @@ func TestCSAttentionLayer(t *testing.T) {
 		"cpu_offload.memory_efficiency=0.1": float64(layers) * (8*memory + 20e-6),
 		"pcie.efficiency=0.079":             float64(layers) * 10 * 432 * kv / link,
 	} {
-		end, e := took("policy.search=lagged", slow)
+		end, e := took("policy.csattention.search=lagged", slow)
 		if math.Abs(end.Seconds()/want-1) > 1e-6 {
 			t.Errorf("%s: with a lagged search an iteration takes %v, want %v s", slow, end, want)
 		}
@@ -75,11 +75,11 @@ func TestMemoryOfWindows(t *testing.T) {
 		sets  []string
 		token int // of a request, that the GPUs hold
 	}{
-		"window":      {[]string{"policy.window=500", "policy.sink=100"}, 600},
-		"hgca":        {[]string{"policy.window=512"}, 512 + 4}, // 4 bytes for each 512 of a token and head
-		"csattention": {[]string{"policy.mode=host", "policy.search=lagged", "policy.select_share=0.25", "policy.recent_tokens=40"}, 250 + 40},
+		"window":      {[]string{"policy.window.window=500", "policy.window.sink=100"}, 600},
+		"hgca":        {[]string{"policy.hgca.window=512"}, 512 + 4}, // 4 bytes for each 512 of a token and head
+		"csattention": {[]string{"policy.csattention.mode=host", "policy.csattention.search=lagged", "policy.csattention.select_share=0.25", "policy.csattention.recent_tokens=40"}, 250 + 40},
 		// Query heads of a group of eight find tokens of their own.
-		"csattention, grouped": {[]string{"run.model=llama-3-70b", "policy.mode=host", "policy.search=lagged", "policy.select_share=0.05", "policy.recent_tokens=40"}, 400 + 40},
+		"csattention, grouped": {[]string{"run.model=llama-3-70b", "policy.csattention.mode=host", "policy.csattention.search=lagged", "policy.csattention.select_share=0.05", "policy.csattention.recent_tokens=40"}, 400 + 40},
 		"h2o":                  {nil, 0},
 	} {
 		of, _, _ := strings.Cut(name, ",")
@@ -111,10 +111,10 @@ func TestHostHoldsWhatIsKept(t *testing.T) {
 		sets []string
 		want float64 // tokens
 	}{
-		"dense": {nil, 8001}, "h2o": {nil, 1601 + 1601*4/512.0}, "window": {[]string{"policy.window=512", "policy.block=128"}, 8001 - 384},
-		"hgca":        {[]string{"policy.share=0.25"}, 1.25 * (8001 - 4096 + 128)},
-		"keep":        {[]string{"policy.name=hgca", "policy.keep_all=false", "policy.share=0.25"}, 0.25 * (8001 - 4096 + 128)},
-		"csattention": {[]string{"policy.mode=host"}, 8001 + 3*8000 + 128*256/512.0},
+		"dense": {nil, 8001}, "h2o": {nil, 1601 + 1601*4/512.0}, "window": {[]string{"policy.window.window=512", "policy.window.block=128"}, 8001 - 384},
+		"hgca":        {[]string{"policy.hgca.share=0.25"}, 1.25 * (8001 - 4096 + 128)},
+		"keep":        {[]string{"policy.name=hgca", "policy.hgca.keep_all=false", "policy.hgca.share=0.25"}, 0.25 * (8001 - 4096 + 128)},
+		"csattention": {[]string{"policy.csattention.mode=host"}, 8001 + 3*8000 + 128*256/512.0},
 	} {
 		sets := c.sets
 		if name != "keep" {

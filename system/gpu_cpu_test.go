@@ -24,7 +24,7 @@ import (
 func drawPolicy(t *rapid.T, name string) []string {
 	number := func(key string, low, high int) int { return rapid.IntRange(low, high).Draw(t, key) }
 	sets := []string{"policy.name=" + name, "gpu_cpu.policy=" + rapid.SampledFrom(policies()).Draw(t, "gpu+cpu")}
-	set := func(key string, value any) { sets = append(sets, fmt.Sprint("policy.", key, "=", value)) }
+	set := func(key string, value any) { sets = append(sets, fmt.Sprint("policy.", name, ".", key, "=", value)) }
 	sets = append(sets, "gpu_cpu.attend="+rapid.SampledFrom([]string{OnHost, OnHost, OnGPUs}).Draw(t, "attend"))
 	window := number("window", 1, 400)
 	switch name {
@@ -82,7 +82,7 @@ func TestGPUCPULimits(t *testing.T) {
 		d := drawBaseline(t)
 		mode := "gpu_cpu.policy=" + rapid.SampledFrom(policies()).Draw(t, "gpu+cpu")
 		dense := mustRun(t, d.node(t, "gpu+cpu", mode), d.trace, false)
-		none := mustRun(t, d.node(t, "gpu+cpu", mode, "policy.name=window", "policy.window=0"), d.trace, false)
+		none := mustRun(t, d.node(t, "gpu+cpu", mode, "policy.name=window", "policy.window.window=0"), d.trace, false)
 		if got, want := requestsOf(t, none), requestsOf(t, dense); got != want || none.busy != dense.busy {
 			t.Fatalf("no window: %+v\n%s\ndense: %+v\n%s", none.busy, got, dense.busy, want)
 		}
@@ -104,10 +104,10 @@ func TestGPUCPULimits(t *testing.T) {
 func TestMoreShareIsNoFaster(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawBaseline(t)
-		d.sets = append(d.sets, "gpu.memory_capacity=80GiB", "node.memory_capacity=1TiB", "policy.name=hgca", "policy.window=100", "policy.block=32")
+		d.sets = append(d.sets, "gpu.memory_capacity=80GiB", "node.memory_capacity=1TiB", "policy.name=hgca", "policy.hgca.window=100", "policy.hgca.block=32")
 		ends := make([]units.Duration, 0, 5)
 		for _, share := range []string{"0.0", "0.1", "0.3", "0.7", "1.0"} {
-			ends = append(ends, mustRun(t, d.node(t, "gpu+cpu", "policy.share="+share), d.trace, false).end)
+			ends = append(ends, mustRun(t, d.node(t, "gpu+cpu", "policy.hgca.share="+share), d.trace, false).end)
 		}
 		if !slices.IsSorted(ends) {
 			t.Fatalf("%v with ever more salient tokens", ends)
@@ -156,15 +156,15 @@ func TestGPUCPULinks(t *testing.T) {
 		down, up int
 	}{
 		"dense": {nil, in*kv + steps(func(int) int { return q + kv }), steps(func(int) int { return q })},
-		"window": {[]string{"policy.window=750", "policy.block=64", "policy.sink=20"},
+		"window": {[]string{"policy.window.window=750", "policy.window.block=64", "policy.window.sink=20"},
 			sunk[in+out-1]*kv + steps(func(c int) int { return if0(sunk[c-1], q) }), steps(func(c int) int { return if0(sunk[c-1], q+4*h) })},
-		"hgca": {[]string{"policy.window=200", "policy.block=50", "policy.share=0.25"},
+		"hgca": {[]string{"policy.hgca.window=200", "policy.hgca.block=50", "policy.hgca.share=0.25"},
 			left[in+out-1]*(kv+4*h) + steps(func(c int) int { return if0(left[c-1], q) }), steps(func(c int) int { return if0(left[c-1], q+4*h) })},
 		"dense, loaded": {[]string{"gpu_cpu.attend=gpus"}, in*kv + steps(func(int) int { return kv }), steps(func(c int) int { return c * kv })},
-		"hgca, loaded": {[]string{"policy.window=200", "policy.block=50", "policy.share=0.25", "gpu_cpu.attend=gpus"},
+		"hgca, loaded": {[]string{"policy.hgca.window=200", "policy.hgca.block=50", "policy.hgca.share=0.25", "gpu_cpu.attend=gpus"},
 			left[in+out-1] * (kv + 4*h), steps(func(c int) int { return (left[c-1] + 3) / 4 * kv })},
 		"h2o": {nil, (in/10+in/10)*(kv+4*h) + steps(func(int) int { return q + kv }), steps(func(int) int { return q })},
-		"csattention": {[]string{"policy.mode=host", "policy.centroids=32"},
+		"csattention": {[]string{"policy.csattention.mode=host", "policy.csattention.centroids=32"},
 			in*kv + g*(lists+32*d*2) + steps(func(int) int { return q + kv }), steps(found)},
 	} {
 		of, _, _ := strings.Cut(name, ",")
@@ -213,7 +213,7 @@ func layerOf(t *testing.T, e *gpuCPU, sub scheduler.SubBatch) (cpu, merge units.
 // TestHGCALayer: one layer of HGCA by hand. A request of 10,001 tokens keeps 4,095 − 127 …
 // 4,095 on the GPUs; a tenth of the others is salient.
 func TestHGCALayer(t *testing.T) {
-	e := gpuCPUOf(t, "policy.name=hgca", `policy.host_overhead="100us"`, "cpu_offload.element_time=0ps")
+	e := gpuCPUOf(t, "policy.name=hgca", `policy.hgca.host_overhead="100us"`, "cpu_offload.element_time=0ps")
 	const away = (10000-4096)/128*128 + 128
 	salient := math.Ceil(0.1 * away)
 	channels, link := 8*25.6e9*0.8, 4*0.79*16*16e9*128/130/8
@@ -258,9 +258,10 @@ func TestHGCALayer(t *testing.T) {
 // layer; slow cores wait for the heads with most.
 func TestHGCAProfile(t *testing.T) {
 	const heads, layers = 8, 2
+	spec := policy.New("hgca")
 	profile := policy.Profile{
 		Model:    policy.ProfileModel{Name: "gpt-89b", Layers: layers, Heads: heads, KVHeads: heads, HeadDim: 128},
-		Policy:   *func() *policy.Spec { s := policy.New("hgca"); return s.Own() }(),
+		Policy:   spec,
 		Measured: policy.ProfileMeasured{Prompt: 10, Last: 20000, Contexts: []int{11, 10000}},
 	}
 	for i := range heads * layers { // the first layer has 0.1 and one head of 0.5, the second half of it
@@ -278,7 +279,7 @@ func TestHGCAProfile(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sets := []string{"policy.name=hgca", "policy.profile=" + path, "policy.host_overhead=0s", "pcie.latency=0s", "model.layers=2", "model.heads=8", "model.kv_heads=8", "model.head_dim=128"}
+	sets := []string{"policy.name=hgca", "policy.profile=" + path, "policy.hgca.host_overhead=0s", "pcie.latency=0s", "model.layers=2", "model.heads=8", "model.kv_heads=8", "model.head_dim=128"}
 	sub := scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 10001, Prompt: 9000}}}
 	const away = (10000-4096)/128*128 + 128
 	link := 4 * 0.79 * 16 * 16e9 * 128 / 130 / 8
@@ -381,9 +382,9 @@ func TestAppend(t *testing.T) {
 // TestGPUCPUErrors: a window that the GPUs cannot hold, modes and memories of others.
 func TestGPUCPUErrors(t *testing.T) {
 	for want, sets := range map[string][]string{
-		`policy.window = 400000: expected 70358 at most`:                                                         {"policy.name=window", "policy.window=400000"},
-		`policy.window = 70000: expected 69358 at most, with policy.sink`:                                        {"policy.name=window", "policy.window=70000", "policy.sink=1000"},
-		`policy.mode = "gpu": expected "host" with run.system = gpu+cpu`:                                         {"policy.name=csattention"},
+		`policy.window.window = 400000: expected 70358 at most`:                                                  {"policy.name=window", "policy.window.window=400000"},
+		`policy.window.window = 70000: expected 69358 at most, with the sink`:                                    {"policy.name=window", "policy.window.window=70000", "policy.window.sink=1000"},
+		`policy.csattention.mode = "gpu": expected "host" with run.system = gpu+cpu`:                             {"policy.name=csattention"},
 		`policy.name = "quest": expected one of dense, window, h2o, hgca, csattention`:                           {"policy.name=quest"},
 		`policy.profile = "none": none: no such file or directory; expected a profile of 'l3lab eval --profile'`: {"policy.name=hgca", "policy.profile=none"},
 		`node.memory_capacity = "4GiB": expected room for keys and values in cpu_offload.`:                       {"node.memory_capacity=4GiB", "cpu_offload.host_memory_share=0.0001"},
@@ -393,7 +394,7 @@ func TestGPUCPUErrors(t *testing.T) {
 			t.Errorf("%v: %v, want %s", sets, err, want)
 		}
 	}
-	if _, err := Load(configs.Options{Sets: []string{"run.system=gpu-only", "policy.name=csattention", "policy.mode=host"}}); err == nil || !strings.Contains(err.Error(), `expected "gpu" with run.system = gpu-only`) {
+	if _, err := Load(configs.Options{Sets: []string{"run.system=gpu-only", "policy.name=csattention", "policy.csattention.mode=host"}}); err == nil || !strings.Contains(err.Error(), `expected "gpu" with run.system = gpu-only`) {
 		t.Errorf("on the GPUs alone: %v", err)
 	}
 }

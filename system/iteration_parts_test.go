@@ -51,9 +51,9 @@ func TestIterationPartsOfAnyBatch(t *testing.T) {
 		sets := []string{"policy.name=" + name, "model.layers=6", "run.model=" + rapid.SampledFrom([]string{"llama-3-8b", "opt-13b", "mixtral-8x7b"}).Draw(t, "model")}
 		switch name {
 		case "lserve", "duo":
-			sets = append(sets, "policy.static_sparsity="+rapid.SampledFrom([]string{"0", "0.3", "1"}).Draw(t, "sparsity"))
+			sets = append(sets, "policy."+name+".static_sparsity="+rapid.SampledFrom([]string{"0", "0.3", "1"}).Draw(t, "sparsity"))
 		case "quest":
-			sets = append(sets, "policy.skip_layers="+rapid.SampledFrom([]string{"0", "2", "9"}).Draw(t, "skip"))
+			sets = append(sets, "policy.quest.skip_layers="+rapid.SampledFrom([]string{"0", "2", "9"}).Draw(t, "skip"))
 		}
 		cfg := partsOf(t, sets...)
 		var decode []policy.Request

@@ -26,17 +26,20 @@ type ranks struct {
 	pim    pim.Spec
 	dram   dram.Spec
 	shape  pim.HeadShape
-	atHome bool        // a step's own key and value go to the ranks before its attention
-	parts  bool        // some heads attend without the newest token: parts, or prefixes
-	pages  policy.Spec // what of it bounds of pages depend on
+	atHome bool             // a step's own key and value go to the ranks before its attention
+	parts  bool             // some heads attend without the newest token: parts, or prefixes
+	pages  policy.PagesSpec // what of it bounds of pages depend on
 }
 
 func ranksOf(cfg *configs.Config) ranks {
-	p, atHome := cfg.Policy.Own(), newAtHome(cfg)
+	atHome, pages := newAtHome(cfg), policy.PagesSpec{}
+	if p := cfg.Policy.Pages(); p != nil {
+		pages = policy.PagesSpec{SelectDevice: p.SelectDevice, SelectGroup: p.SelectGroup, TopKLatency: p.TopKLatency}
+	}
 	return ranks{
 		pim: *rankSpec(cfg), dram: cfg.DRAM.Spec, shape: cfg.HeadShape(), atHome: atHome,
 		parts: atHome && (cfg.Comm.Stripe != scheduler.StripeNone || prefixStays(cfg)),
-		pages: policy.Spec{SelectDevice: p.SelectDevice, SelectGroup: p.SelectGroup, TopKLatency: p.TopKLatency},
+		pages: pages,
 	}
 }
 

@@ -17,12 +17,12 @@ func TestEqualRanksShareKernels(t *testing.T) {
 		return cfg
 	}
 	quest := func(more ...string) []string {
-		return append([]string{"policy.name=quest", "policy.select_device=rank"}, more...)
+		return append([]string{"policy.name=quest", "policy.quest.select_device=rank"}, more...)
 	}
 	same := [][]string{{"run.requests=3"}, {"run.model=gpt-89b"}, {"node.gpus=16"}, {"serving.router=least-kv"}, {"comm.balance=split"}}
 	other := [][]string{
 		{"dram.tRFC=500"}, {"pim.mac_latency=9"}, {"pim.processing_unit=rank"}, {"model.kv_bits=8"},
-		{"comm.stripe=channels"}, {"policy.name=window"}, quest(), quest("policy.top_k_latency=77"), quest("policy.select_device=bank"), quest("policy.select_group=max"),
+		{"comm.stripe=channels"}, {"policy.name=window"}, quest(), quest("policy.quest.top_k_latency=77"), quest("policy.quest.select_device=bank"), quest("policy.quest.select_group=max"),
 	}
 	base := ranksOf(load())
 	for _, sets := range same {

@@ -16,10 +16,10 @@ import (
 func TestPagesOfOneRequest(t *testing.T) {
 	const in, layers, heads = 6000, 96, 48
 	for by, sets := range map[string][]string{
-		"gpu": nil, "bank": {"policy.select_device=bank"}, "rank": {"policy.select_device=rank"},
-		"updated": {"policy.select_device=bank", "policy.summary_device=rank"},
+		"gpu": nil, "bank": {"policy.lserve.select_device=bank"}, "rank": {"policy.lserve.select_device=rank"},
+		"updated": {"policy.lserve.select_device=bank", "policy.lserve.summary_device=rank"},
 	} {
-		sets = append(sets, "policy.name=lserve", "policy.budget=2048", "policy.page=512", oneBatch, allAtOnce)
+		sets = append(sets, "policy.name=lserve", "policy.lserve.budget=2048", "policy.lserve.page=512", oneBatch, allAtOnce)
 		node := nodeOf(t, sets...)
 		cfg := node.cfg
 		links := units.Bandwidth(cfg.Model.TensorParallel) * cfg.PCIe.Bandwidth()
@@ -86,8 +86,8 @@ func TestChoiceClocks(t *testing.T) {
 	for group, want := range map[string]int64{ // 500 bounds of 32 chunks in two rows
 		"sum": 235 + 31*64 + 162, "max": 0, "softmax-sum": 4 * 125, "per-head": 0,
 	} {
-		d := nodeOf(t, "run.model=llama-3-8b", "policy.name=lserve", "policy.select_device=bank", "policy.select_group="+group).devices()
-		s := d.cfg.Policy.Own()
+		d := nodeOf(t, "run.model=llama-3-8b", "policy.name=lserve", "policy.lserve.select_device=bank", "policy.lserve.select_group="+group).devices()
+		s := d.cfg.Policy.Pages()
 		x := policy.Step{Choose: []policy.Choice{{Device: "bank", Heads: 4, Scored: []int{500}, Ranked: []int{125}, Keep: 63, PerQueryScores: group != "sum", Softmax: group == "softmax-sum"}}}
 		got, v := d.chooses(&x, 0)
 		if group != "sum" { // four passes

@@ -18,13 +18,13 @@ func TestPagesMemory(t *testing.T) {
 		want int64 // of all ranks of a channel
 	}{
 		{[]string{"policy.name=duo"}, 96 * 3 * 40},
-		{[]string{"policy.name=duo", "policy.stream_device=home"}, 96 * (3*40 + 3)},
+		{[]string{"policy.name=duo", "policy.duo.stream_device=home"}, 96 * (3*40 + 3)},
 		{[]string{"policy.name=lserve"}, 96 * 3 * 40},
-		{[]string{"policy.name=lserve", "policy.select_device=bank"}, 96 * 3 * (40 + 3)},
-		{[]string{"policy.name=lserve", "policy.select_device=rank", "policy.logical_page=64"}, 96 * 3 * (40 + 1)},
-		{[]string{"policy.name=quest", "policy.select_device=bank"}, 8 * (12*6*40 + 12*6*3)}, // the fullest ranks have no dense layer
-		{[]string{"policy.name=duo", "policy.static_sparsity=0.51"}, 96 * 3 * 40},            // 47 of 96 heads in most layers
-		{[]string{"policy.name=duo", "run.model=llama-3-70b"}, 80 * 40},                      // 4 heads on 8 channels
+		{[]string{"policy.name=lserve", "policy.lserve.select_device=bank"}, 96 * 3 * (40 + 3)},
+		{[]string{"policy.name=lserve", "policy.lserve.select_device=rank", "policy.lserve.logical_page=64"}, 96 * 3 * (40 + 1)},
+		{[]string{"policy.name=quest", "policy.quest.select_device=bank"}, 8 * (12*6*40 + 12*6*3)}, // the fullest ranks have no dense layer
+		{[]string{"policy.name=duo", "policy.duo.static_sparsity=0.51"}, 96 * 3 * 40},              // 47 of 96 heads in most layers
+		{[]string{"policy.name=duo", "run.model=llama-3-70b"}, 80 * 40},                            // 4 heads on 8 channels
 		{[]string{"policy.name=duo", "comm.stripe=ranksets"}, 96 * 3 * 40},
 		{[]string{"policy.name=duo", "comm.stripe=channels", "run.model=llama-3-70b"}, 80 * 4 * 40}, // of all channels
 		{[]string{"comm.stripe=channels", "run.model=llama-3-70b"}, 80 * 8 * 40},
@@ -49,9 +49,9 @@ func TestPagesFillTheGPUs(t *testing.T) {
 		sets []string
 		each units.Bytes // of a KV head and layer
 	}{
-		{[]string{"policy.name=duo", "policy.window=3968"}, 4096 * 512 / 2}, // half of the heads
-		{[]string{"policy.name=lserve", "policy.static_sparsity=0", "policy.page=16", "policy.logical_page=2"}, 256 * (in + out - 1)},
-		{[]string{"policy.name=lserve", "policy.window=896", "policy.page=16", "policy.logical_page=1"}, 1024*512/2 + 512*(in+out-1)/2},
+		{[]string{"policy.name=duo", "policy.duo.window=3968"}, 4096 * 512 / 2}, // half of the heads
+		{[]string{"policy.name=lserve", "policy.lserve.static_sparsity=0", "policy.lserve.page=16", "policy.lserve.logical_page=2"}, 256 * (in + out - 1)},
+		{[]string{"policy.name=lserve", "policy.lserve.window=896", "policy.lserve.page=16", "policy.lserve.logical_page=1"}, 1024*512/2 + 512*(in+out-1)/2},
 	} {
 		n := nodeOf(t, append(c.sets, "node.memory_capacity=64TiB")...)
 		r := mustRun(t, n, &traces.Trace{Requests: equal(60, in, out)}, false)
@@ -66,7 +66,7 @@ func TestPagesFillTheGPUs(t *testing.T) {
 func TestQuestChoosesInItsLayers(t *testing.T) {
 	const in, layers, heads = 5000, 96, 96
 	for _, skip := range []string{"0", "1", "2", "95", "96"} {
-		sets := []string{"policy.name=quest", "policy.skip_layers=" + skip, "policy.budget=2048", "policy.page=512", oneBatch, allAtOnce}
+		sets := []string{"policy.name=quest", "policy.quest.skip_layers=" + skip, "policy.quest.budget=2048", "policy.quest.page=512", oneBatch, allAtOnce}
 		node := nodeOf(t, sets...)
 		g := gpu.NewModelCost(&node.cfg.GPU.Spec, &node.cfg.Model)
 		ps := func(w gpu.Work) units.Duration { return units.FromSeconds(w.Seconds) }

@@ -22,7 +22,7 @@ import (
 func TestListsAreTimedAsOneHead(t *testing.T) {
 	for _, model := range []string{"gpt-175b", "llama-3-8b"} {
 		for _, by := range []string{pim.SelectBank, pim.SelectRank} {
-			n := nodeOf(t, "run.model="+model, "policy.name=lserve", "policy.select_device="+by)
+			n := nodeOf(t, "run.model="+model, "policy.name=lserve", "policy.lserve.select_device="+by)
 			for page := 16; page <= 1024; page *= 2 {
 				l := pim.PageLoad{Context: 20_000 + page, Shape: n.cfg.HeadShape(), Budget: 4096, Page: page, Logical: 16, Reuse: 1, Select: by, TopK: 64, Seed: 7, Local: 0.98}
 				m, err := pim.MeasurePages(&n.cfg.PIM, &n.cfg.DRAM.Spec, l)
@@ -76,7 +76,7 @@ func TestRowsOfLists(t *testing.T) {
 // TestQuadTokens: rows of lists in quads by hand, with a newest page of 100 tokens of 128: four pages a row; alone
 // in the last row, its quad scores 4 tokens where a row scores 16.
 func TestQuadTokens(t *testing.T) {
-	d := nodeOf(t, "policy.name=lserve", "policy.page=128", "policy.layout=quad").devices()
+	d := nodeOf(t, "policy.name=lserve", "policy.lserve.page=128", "policy.lserve.layout=quad").devices()
 	for _, c := range []struct{ context, tokens, reads, rows, last int }{
 		{8*128 - 28, 4*128 - 28, 512, 1, 512}, {8*128 - 28, 5*128 - 28, 512 + 400, 2, 400}, {8*128 - 28, 6*128 - 28, 1024, 2, 512}, {9*128 - 28, 9*128 - 28, 1024 + 400, 3, 400}, {100, 100, 400, 1, 400},
 	} {
@@ -86,10 +86,10 @@ func TestQuadTokens(t *testing.T) {
 		}
 	}
 	for want, sets := range map[string][]string{
-		"policy.page = 64: expected 128": {"policy.layout=quad"}, "staggered": {"policy.layout=quad", "policy.page=128", "pim.activation=simultaneous"},
+		"policy.lserve.page = 64: expected 128": {"policy.lserve.layout=quad"}, "staggered": {"policy.lserve.layout=quad", "policy.lserve.page=128", "pim.activation=simultaneous"},
 	} {
 		_, err := Load(configs.Options{Sets: append(sets, "policy.name=lserve")})
-		if err == nil || !strings.Contains(err.Error(), strings.Replace(want, "staggered", `policy.layout = "quad": expected "row"`, 1)) {
+		if err == nil || !strings.Contains(err.Error(), strings.Replace(want, "staggered", `policy.lserve.layout = "quad": expected "row"`, 1)) {
 			t.Errorf("%v: %v", sets, err)
 		}
 	}
@@ -140,8 +140,8 @@ func TestBudgetOfEverything(t *testing.T) {
 		}
 		dense := run(same)
 		for _, sets := range [][]string{
-			{"policy.name=duo", "policy.static_sparsity=0"}, {"policy.name=quest", "policy.budget=4096"}, {"policy.name=quest", "policy.budget=4096", "policy.select_device=bank"},
-			{"policy.name=lserve", "policy.budget=4096", "policy.static_sparsity=0", "policy.select_device=rank", "policy.summary_device=rank"},
+			{"policy.name=duo", "policy.duo.static_sparsity=0"}, {"policy.name=quest", "policy.quest.budget=4096"}, {"policy.name=quest", "policy.quest.budget=4096", "policy.quest.select_device=bank"},
+			{"policy.name=lserve", "policy.lserve.budget=4096", "policy.lserve.static_sparsity=0", "policy.lserve.select_device=rank", "policy.lserve.summary_device=rank"},
 		} {
 			if got := run(withoutBounds, sets...); got != dense {
 				t.Errorf("%s %v: %v, dense %v", model, sets, got, dense)
@@ -151,15 +151,18 @@ func TestBudgetOfEverything(t *testing.T) {
 			}
 		}
 		for _, by := range []string{"gpu", "bank", "rank"} {
-			sets := []string{"policy.budget=256", "policy.select_device=" + by, "policy.page=16"}
-			quest := run(same, append(sets, "policy.name=quest", "policy.skip_layers=0")...)
-			lserve := run(same, append(sets, "policy.name=lserve", "policy.logical_page=16", "policy.reuse=1", "policy.static_sparsity=0")...)
+			var sets []string
+			for _, name := range []string{"quest", "lserve"} {
+				sets = append(sets, "policy."+name+".budget=256", "policy."+name+".select_device="+by, "policy."+name+".page=16")
+			}
+			quest := run(same, append(sets, "policy.name=quest", "policy.quest.skip_layers=0")...)
+			lserve := run(same, append(sets, "policy.name=lserve", "policy.lserve.logical_page=16", "policy.lserve.reuse=1", "policy.lserve.static_sparsity=0")...)
 			if quest != lserve {
 				t.Errorf("%s: Quest with the %s takes %v, LServe as Quest %v", model, by, quest, lserve)
 			}
 		}
-		stream := run(same, "policy.name=lserve", "policy.static_sparsity=1")
-		if duo := run(same, "policy.name=duo", "policy.static_sparsity=1"); duo != stream {
+		stream := run(same, "policy.name=lserve", "policy.lserve.static_sparsity=1")
+		if duo := run(same, "policy.name=duo", "policy.duo.static_sparsity=1"); duo != stream {
 			t.Errorf("%s: all heads streaming take %v with DuoAttention, %v with LServe", model, duo, stream)
 		}
 	}
@@ -176,16 +179,16 @@ func TestEverythingOfPagesGoesDown(t *testing.T) {
 		entries, perHeads int
 	}{
 		{[]string{"policy.name=lserve"}, 48, 0, false, true, 3, 1},
-		{[]string{"policy.name=lserve", "policy.select_group=per-head", "run.model=llama-3-8b"}, 4, 0, false, true, 3, 4},
-		{[]string{"policy.name=lserve", "policy.stream_device=home"}, 48, 48, false, true, 3, 1},
-		{[]string{"policy.name=lserve", "policy.select_device=bank"}, 48, 0, true, false, 0, 0},
-		{[]string{"policy.name=lserve", "policy.select_device=rank", "policy.summary_device=rank"}, 48, 0, false, false, 0, 0},
+		{[]string{"policy.name=lserve", "policy.lserve.select_group=per-head", "run.model=llama-3-8b"}, 4, 0, false, true, 3, 4},
+		{[]string{"policy.name=lserve", "policy.lserve.stream_device=home"}, 48, 48, false, true, 3, 1},
+		{[]string{"policy.name=lserve", "policy.lserve.select_device=bank"}, 48, 0, true, false, 0, 0},
+		{[]string{"policy.name=lserve", "policy.lserve.select_device=rank", "policy.lserve.summary_device=rank"}, 48, 0, false, false, 0, 0},
 		{[]string{"policy.name=duo"}, 48, 0, false, false, 0, 0},
 	} {
 		var vectors, prompts, lists units.Bytes
 		sets := append(c.sets, "scheduler.chunk_multiple=256")
 		if c.sets[0] == "policy.name=lserve" {
-			sets = append(sets, "policy.budget=256", "policy.page=64")
+			sets = append(sets, "policy.lserve.budget=256", "policy.lserve.page=64")
 		}
 		r, _ := drive(t, sets, requests, func(x *iterationCosts) {
 			for s := range x.sub {
@@ -228,26 +231,26 @@ func drawPages(t *rapid.T, heads int, staggered bool) policy.Spec {
 	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
 	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
 	p := policy.New(pick("policy", "quest", "lserve", "lserve", "duo"))
-	if p.Name != "duo" {
-		p.Page = 16 << number("log page", 0, 6)
-		p.Budget = p.Page * number("pages", 1, 5)
-		if p.Layout = "row"; p.Page == 128 && staggered {
-			p.Layout = pick("layout", "row", "quad")
+	if s := p.Pages(); s != nil {
+		s.Page = 16 << number("log page", 0, 6)
+		s.Budget = s.Page * number("pages", 1, 5)
+		if s.Layout = "row"; s.Page == 128 && staggered {
+			s.Layout = pick("layout", "row", "quad")
 		}
-		p.SelectDevice, p.SelectGroup = pick("by", "gpu", "bank", "rank"), pick("group", "sum", "softmax-sum", "max", "per-head")
-		if p.SelectDevice != "gpu" {
-			p.SummaryDevice = pick("summaries", "gpu", "rank")
+		s.SelectDevice, s.SelectGroup = pick("by", "gpu", "bank", "rank"), pick("group", "sum", "softmax-sum", "max", "per-head")
+		if s.SelectDevice != "gpu" {
+			s.SummaryDevice = pick("summaries", "gpu", "rank")
 		}
 	}
-	if p.Name == "quest" {
-		p.SkipLayers = number("skipped", 0, 3)
+	if h := p.Heads(); h == nil {
+		p.Quest.SkipLayers = number("skipped", 0, 3)
 	} else {
-		p.StaticSparsity, p.StreamDevice = float64(number("streaming", 0, heads))/float64(heads), pick("streams", "gpu", "home")
-		p.Sink, p.Window = number("sink", 0, 40), number("window", 1, 100)
+		h.StaticSparsity, h.StreamDevice = float64(number("streaming", 0, heads))/float64(heads), pick("streams", "gpu", "home")
+		h.Sink, h.Window = number("sink", 0, 40), number("window", 1, 100)
 	}
-	if p.Name == "lserve" {
-		p.LogicalPage, p.Reuse = p.Page>>number("log parts", 0, 4), number("reuse", 1, 5)
-		p.Newest = pick("newest", "append", "replace")
+	if s := &p.LServe; p.Name == "lserve" {
+		s.LogicalPage, s.Reuse = s.Page>>number("log parts", 0, 4), number("reuse", 1, 5)
+		s.Newest = pick("newest", "append", "replace")
 	}
 	return p
 }
@@ -292,7 +295,7 @@ func (b bounded) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
 // without keys and values there.
 func TestPlantedPages(t *testing.T) {
 	run := func(by string, plant func(policy.Policy) policy.Policy) error {
-		r := nodeOf(t, "policy.name=lserve", "policy.budget=128", "policy.page=32", "policy.select_device="+by).replica(0, equal(3, 300, 100), Options{Check: true})
+		r := nodeOf(t, "policy.name=lserve", "policy.lserve.budget=128", "policy.lserve.page=32", "policy.lserve.select_device="+by).replica(0, equal(3, 300, 100), Options{Check: true})
 		e := r.engine.(*l3)
 		e.policy = plant(e.policy)
 		return r.run(context.Background())
@@ -306,7 +309,7 @@ func TestPlantedPages(t *testing.T) {
 		{"no bounds of steps", "bank", withoutBounds},
 		{"all heads at home", "gpu", func(p policy.Policy) policy.Policy {
 			s := policy.New("quest")
-			s.Budget = 128
+			s.Quest.Budget = 128
 			return s.Costs(policy.Shape{Layers: 96, QueryHeads: 96, KVHeads: 96, Dim: 128, ElementBits: 16, Apart: true})
 		}},
 	} {

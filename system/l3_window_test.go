@@ -29,17 +29,17 @@ func TestWindowOfOneRequest(t *testing.T) {
 		heads, window int
 		share         int // tokens of 10 that are attended to
 	}{
-		{[]string{"policy.name=window", "policy.window=256"}, 96, 256, 10},
-		{[]string{"policy.name=hgca", "policy.window=256", "policy.share=0.1"}, 96, 256, 1},
-		{[]string{"policy.name=window", "policy.window=1400"}, 96, 1400, 10}, // the window takes longer than the ranks
+		{[]string{"policy.name=window", "policy.window.window=256"}, 96, 256, 10},
+		{[]string{"policy.name=hgca", "policy.hgca.window=256", "policy.hgca.share=0.1"}, 96, 256, 1},
+		{[]string{"policy.name=window", "policy.window.window=1400"}, 96, 1400, 10}, // the window takes longer than the ranks
 	} {
-		node := nodeOf(t, append(c.sets, oneBatch, allAtOnce, "policy.block=64")...)
+		node := nodeOf(t, append(c.sets, oneBatch, allAtOnce, "policy.window.block=64", "policy.hgca.block=64")...)
 		d, cfg := node.devices(), node.cfg
 		links := units.Bandwidth(cfg.Model.TensorParallel) * cfg.PCIe.Bandwidth()
 		g := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
 		ps := func(w gpu.Work) units.Duration { return units.FromSeconds(w.Seconds) }
 		longer, shorter := 0, 0
-		drive(t, append(c.sets, oneBatch, allAtOnce, "policy.block=64"), equal(1, in, 140), keep, func(r *replica, x driven) {
+		drive(t, append(c.sets, oneBatch, allAtOnce, "policy.window.block=64", "policy.hgca.block=64"), equal(1, in, 140), keep, func(r *replica, x driven) {
 			if len(x.batch.Sub[0].Decode) == 0 {
 				return
 			}
@@ -87,7 +87,7 @@ func TestWindowOfNothing(t *testing.T) {
 		dense := mustRun(t, mustNode(t, cfg), trace, false)
 		none := *cfg
 		none.Policy = policy.New("window")
-		none.Policy.Window, none.Policy.Sink = 0, 0
+		none.Policy.Window.Window, none.Policy.Window.Sink = 0, 0
 		got := mustRun(t, mustNode(t, &none), trace, false)
 		if a, b := requestsOf(t, dense), requestsOf(t, got); a != b || got.Tasks != dense.Tasks || got.busy != dense.busy || got.kv != dense.kv {
 			t.Fatalf("dense\n%s\na window of nothing\n%s", a, b)
@@ -101,12 +101,13 @@ func TestWindowNodes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, trace := drawNode(t)
 		p := policy.New(rapid.SampledFrom([]string{"window", "hgca"}).Draw(t, "policy"))
-		p.Window = rapid.IntRange(1, 300).Draw(t, "window")
-		p.Block = rapid.IntRange(1, p.Window).Draw(t, "block")
+		window := rapid.IntRange(1, 300).Draw(t, "window")
+		block := rapid.IntRange(1, window).Draw(t, "block")
 		if p.Name == "window" {
-			p.Sink = rapid.IntRange(0, 40).Draw(t, "sink")
+			p.Window = policy.WindowSpec{Sink: rapid.IntRange(0, 40).Draw(t, "sink"), Window: window, Block: block}
 		} else {
-			p.Share, p.KeepAll = rapid.SampledFrom([]float64{0, 0.1, 0.6, 1}).Draw(t, "share"), rapid.Bool().Draw(t, "keep all")
+			p.HGCA.Window, p.HGCA.Block = window, block
+			p.HGCA.Share, p.HGCA.KeepAll = rapid.SampledFrom([]float64{0, 0.1, 0.6, 1}).Draw(t, "share"), rapid.Bool().Draw(t, "keep all")
 		}
 		cfg.Policy = p
 		n := mustNode(t, cfg)
@@ -123,16 +124,16 @@ func TestWindowNodes(t *testing.T) {
 // the same size does; a larger share is never faster.
 func TestWholeShare(t *testing.T) {
 	pim := func(sets ...string) (attends, last units.Duration) {
-		r, _ := drive(t, append(sets, "policy.window=256", oneBatch, allAtOnce), equal(6, 4000, 12), keep, func(_ *replica, d driven) { last = d.took })
+		r, _ := drive(t, append(sets, "policy.window.window=256", "policy.hgca.window=256", oneBatch, allAtOnce), equal(6, 4000, 12), keep, func(_ *replica, d driven) { last = d.took })
 		return r.engine.(*l3).flow.work.time[ofPIM], last
 	}
 	window, _ := pim("policy.name=window")
-	whole, before := pim("policy.name=hgca", "policy.share=1")
+	whole, before := pim("policy.name=hgca", "policy.hgca.share=1")
 	if window != whole {
 		t.Errorf("the ranks attend for %v, with a share of 1 for %v", window, whole)
 	}
 	for _, share := range []float64{0.7, 0.3, 0.1, 0.01, 0} {
-		_, took := pim("policy.name=hgca", fmt.Sprintf("policy.share=%v", share))
+		_, took := pim("policy.name=hgca", fmt.Sprintf("policy.hgca.share=%v", share))
 		if took > before {
 			t.Errorf("a share of %v takes %v, the larger one %v", share, took, before)
 		}
@@ -175,11 +176,11 @@ func TestEverythingGoesHomeOnce(t *testing.T) {
 		all  bool
 		part int // of 10 that are copied
 	}{
-		{[]string{"policy.name=window"}, true, 0}, {[]string{"policy.name=window", "policy.sink=20"}, true, 0},
-		{[]string{"policy.name=hgca", "policy.share=0.3"}, true, 3}, {[]string{"policy.name=hgca", "policy.share=0.3", "policy.keep_all=false"}, false, 3},
+		{[]string{"policy.name=window"}, true, 0}, {[]string{"policy.name=window", "policy.window.sink=20"}, true, 0},
+		{[]string{"policy.name=hgca", "policy.hgca.share=0.3"}, true, 3}, {[]string{"policy.name=hgca", "policy.hgca.share=0.3", "policy.hgca.keep_all=false"}, false, 3},
 	} {
 		var sent int64
-		sets := append(c.sets, "policy.window=128", "policy.block=32", "scheduler.chunk_multiple=256")
+		sets := append(c.sets, "policy.window.window=128", "policy.window.block=32", "policy.hgca.window=128", "policy.hgca.block=32", "scheduler.chunk_multiple=256")
 		drive(t, sets, requests, func(x *iterationCosts) {
 			for s := range x.sub {
 				for i := range x.sub[s].groups {
@@ -221,7 +222,7 @@ func (f forgetful) Decode(requests []policy.Request, run int) *policy.Step {
 // not the policy's.
 func TestPlantedTraffic(t *testing.T) {
 	run := func(plant func(e *l3, c *checker)) error {
-		r := nodeOf(t, "policy.name=window", "policy.window=64", "policy.block=16").replica(0, equal(3, 300, 100), Options{Check: true})
+		r := nodeOf(t, "policy.name=window", "policy.window.window=64", "policy.window.block=16").replica(0, equal(3, 300, 100), Options{Check: true})
 		plant(r.engine.(*l3), r.check)
 		return r.run(context.Background())
 	}
@@ -247,7 +248,7 @@ func TestPlantedTraffic(t *testing.T) {
 // decodes, windows and merges among it; of the ranks, that what has left the windows counts.
 func TestWindowPredictions(t *testing.T) {
 	busy, seen := units.Duration(0), 0
-	drive(t, []string{"policy.name=window", "policy.window=512", allAtOnce}, equal(2, 890, 150), keep, func(r *replica, d driven) {
+	drive(t, []string{"policy.name=window", "policy.window.window=512", allAtOnce}, equal(2, 890, 150), keep, func(r *replica, d driven) {
 		e := r.engine.(*l3)
 		work := e.flow.work.time[ofGPU] - busy
 		busy += work
@@ -287,7 +288,7 @@ func TestWindowPredictions(t *testing.T) {
 // decode at once than have room there, with averages of 4 bytes a token and KV head for HGCA.
 func TestWindowsFillTheGPUs(t *testing.T) {
 	for name, more := range map[string]units.Bytes{"window": 0, "hgca": 96 * 96 * 4} {
-		n := nodeOf(t, "policy.name="+name, "policy.window=4096", "node.memory_capacity=64TiB")
+		n := nodeOf(t, "policy.name="+name, "policy."+name+".window=4096", "node.memory_capacity=64TiB")
 		r := mustRun(t, n, &traces.Trace{Requests: equal(40, 5000, 200)}, false)
 		each := 4096 * (n.cfg.Model.KVBytesPerToken() + more)
 		if most := int(n.FreeGPUMemory() / each); r.batch.Max > most || r.batch.Max < most-2 {
@@ -299,9 +300,9 @@ func TestWindowsFillTheGPUs(t *testing.T) {
 // TestWindowErrors: a window beyond the GPUs' memory names its key and what would do.
 func TestWindowErrors(t *testing.T) {
 	for want, sets := range map[string][]string{
-		"policy.window = 100000: expected 70358 at most": {"policy.name=window", "policy.window=100000"},
-		"policy.window = 90000: expected 69654 at most":  {"policy.name=hgca", "policy.window=90000"},
-		`policy.name = "h2o": expected one of`:           {"policy.name=h2o"},
+		"policy.window.window = 100000: expected 70358 at most": {"policy.name=window", "policy.window.window=100000"},
+		"policy.hgca.window = 90000: expected 69654 at most":    {"policy.name=hgca", "policy.hgca.window=90000"},
+		`policy.name = "h2o": expected one of`:                  {"policy.name=h2o"},
 	} {
 		_, err := Load(configs.Options{Sets: sets})
 		if bad := (*input.Error)(nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), want) {

@@ -12,11 +12,11 @@ import (
 const listEntry = 2
 
 // checkPages has the rules of policies that choose pages: what chooses, and pages that ranks can read.
-func (s *System) checkPages(p *policy.Spec, cfg *configs.Config, c *input.Check) {
-	with := "with run.system = " + s.Name
+func (s *System) checkPages(p *policy.PagesSpec, cfg *configs.Config, c *input.Check) {
+	with, section := "with run.system = "+s.Name, "policy."+cfg.Policy.Name
 	if s.kv.inGPUs {
-		c.That(p.SelectDevice == pim.SelectGPU, "policy.select_device", p.SelectDevice, "%q %s, whose keys and values are %s", pim.SelectGPU, with, s.kv.name)
-		c.That(p.Layout == "row", "policy.layout", p.Layout, "\"row\" %s", with)
+		c.That(p.SelectDevice == pim.SelectGPU, section+".select_device", p.SelectDevice, "%q %s, whose keys and values are %s", pim.SelectGPU, with, s.kv.name)
+		c.That(p.Layout == "row", section+".layout", p.Layout, "\"row\" %s", with)
 		return
 	}
 	g, err := pim.NewGeometry(&cfg.DRAM.Spec, cfg.HeadShape())
@@ -24,15 +24,15 @@ func (s *System) checkPages(p *policy.Spec, cfg *configs.Config, c *input.Check)
 		return // CheckRanks says so
 	}
 	if p.Layout == "quad" {
-		c.That(cfg.PIM.Activation == pim.Staggered, "policy.layout", p.Layout, "\"row\" with pim.activation = %q: all banks open one row", cfg.PIM.Activation)
-		c.That(p.Page*pim.Quads == g.RowTokens, "policy.page", p.Page, "%d with policy.layout = \"quad\": a quad of banks has a quarter of a row", g.RowTokens/pim.Quads)
+		c.That(cfg.PIM.Activation == pim.Staggered, section+".layout", p.Layout, "\"row\" with pim.activation = %q: all banks open one row", cfg.PIM.Activation)
+		c.That(p.Page*pim.Quads == g.RowTokens, section+".page", p.Page, "%d with layout = \"quad\": a quad of banks has a quarter of a row", g.RowTokens/pim.Quads)
 	}
 	part := min(p.Page, g.RowTokens)
 	scales := ""
 	if cfg.HeadShape().ScaleBytes > 0 {
 		scales = ", which without scales in it (pim.scales, model.kv_scales) is a power of two"
 	}
-	c.That(p.Page%g.ChunkTokens == 0 && g.RowTokens%part == 0 && p.Page%part == 0, "policy.page", p.Page,
+	c.That(p.Page%g.ChunkTokens == 0 && g.RowTokens%part == 0 && p.Page%part == 0, section+".page", p.Page,
 		"a multiple of %d tokens %s, whose banks score as many at once, and a divisor or a multiple of the %d tokens of a row%s", g.ChunkTokens, with, g.RowTokens, scales)
 }
 

@@ -46,8 +46,8 @@ func TestRowsReadOfLists(t *testing.T) {
 // TestUnevenHeads: where heads do not divide over the channels a rankset takes as long as the channel with the most
 // clocks, counted head by head; the choice of pages comes with each head that chooses and with no other.
 func TestUnevenHeads(t *testing.T) {
-	n := nodeOf(t, "policy.name=lserve", "policy.budget=128", "policy.page=32", "policy.static_sparsity=0.6", "policy.stream_device=home",
-		"policy.select_device=bank", "model.layers=1")
+	n := nodeOf(t, "policy.name=lserve", "policy.lserve.budget=128", "policy.lserve.page=32", "policy.lserve.static_sparsity=0.6", "policy.lserve.stream_device=home",
+		"policy.lserve.select_device=bank", "model.layers=1")
 	rapid.Check(t, func(t *rapid.T) {
 		d := n.devices()
 		d.fixed = rapid.Bool().Draw(t, "fixed")

@@ -25,7 +25,7 @@ func policySets(name string) []string {
 	}[name]
 	all := []string{"policy.name=" + name}
 	for _, s := range sets {
-		all = append(all, "policy."+s)
+		all = append(all, "policy."+name+"."+s)
 	}
 	return all
 }
@@ -34,7 +34,7 @@ func policySets(name string) []string {
 func setsOn(s *System, name string) []string {
 	sets := policySets(name)
 	if name == "csattention" && !s.kv.inGPUs {
-		sets = append(sets, "policy.mode=host")
+		sets = append(sets, "policy.csattention.mode=host")
 	}
 	return sets
 }
@@ -119,23 +119,23 @@ func TestBudgetDecides(t *testing.T) {
 	}
 	dense, last := took(), 0.0
 	for _, budget := range []int{512, 1024, 4096, 16384} {
-		now := took("policy.name=quest", fmt.Sprintf("policy.budget=%d", budget))
+		now := took("policy.name=quest", fmt.Sprintf("policy.quest.budget=%d", budget))
 		if now <= last || now >= dense {
 			t.Errorf("budget %d: %v ms between tokens, %v with the smaller one, %v dense", budget, now, last, dense)
 		}
 		last = now
 	}
 	// Bounds are still kept: a little more traffic than none.
-	if all := took("policy.name=quest", "policy.budget=65536"); all < dense || all > 1.01*dense {
+	if all := took("policy.name=quest", "policy.quest.budget=65536"); all < dense || all > 1.01*dense {
 		t.Errorf("a budget for everything: %v ms between tokens, %v dense", all, dense)
 	}
-	if none := took("policy.name=quest", "policy.skip_layers=32", "policy.budget=512"); none != dense {
+	if none := took("policy.name=quest", "policy.quest.skip_layers=32", "policy.quest.budget=512"); none != dense {
 		t.Errorf("no layer chooses: %v ms between tokens, %v dense", none, dense)
 	}
-	if duo := took("policy.name=duo", "policy.static_sparsity=0"); duo != dense {
+	if duo := took("policy.name=duo", "policy.duo.static_sparsity=0"); duo != dense {
 		t.Errorf("no head streams: %v ms between tokens, %v dense", duo, dense)
 	}
-	if streams := took("policy.name=duo", "policy.static_sparsity=1"); streams != took("policy.name=streaming", "policy.sink=128", "policy.window=256") {
+	if streams := took("policy.name=duo", "policy.duo.static_sparsity=1"); streams != took("policy.name=streaming", "policy.streaming.sink=128", "policy.streaming.window=256") {
 		t.Error("all heads stream, and take another time than streaming attention")
 	}
 }
@@ -190,7 +190,7 @@ func TestPagesOnHBMPIM(t *testing.T) {
 			t.Errorf("run %d: pages are chosen in %v, statistics kept in %v", run, l.chooses, l.attention)
 		}
 		want += units.Duration(layers) * (l.chooses + max(device, l.attention) + g.block)
-		if own := engine("policy.select_group=per-head"); run == 0 {
+		if own := engine("policy.lserve.select_group=per-head"); run == 0 {
 			own.attend(sub.Decode, 1, false)
 			if each := part(tokens, retrieval, 4) + part(384, streaming, e.reads); own.device[0] != each {
 				t.Errorf("each query head for itself: %v on the units, want %v", own.device[0], each)
@@ -200,7 +200,7 @@ func TestPagesOnHBMPIM(t *testing.T) {
 	if end != want {
 		t.Errorf("a step of one request takes %v, want %v", end, want)
 	}
-	if none := engine("policy.static_sparsity=0", "policy.budget=65536"); none != nil {
+	if none := engine("policy.lserve.static_sparsity=0", "policy.lserve.budget=65536"); none != nil {
 		none.attend(sub.Decode, 1, false)
 		if all := none.took(none.one(context), none.reads); none.device[0] != all || none.decoding[0].chooses.Seconds != 0 {
 			t.Errorf("a budget for everything: %v on the units, %v dense", none.device[0], all)

@@ -32,9 +32,8 @@ func (s *System) checkStripe(cfg *configs.Config, c *input.Check) {
 		return
 	}
 	c.That(s.Name == l3Name, "comm.stripe", cfg.Comm.Stripe, "%q with run.system = %s", scheduler.StripeNone, s.Name)
-	own := cfg.Policy.Own()
-	c.That(own.SelectDevice == "" && own.Profile == "", "comm.stripe", cfg.Comm.Stripe, "%q with policy.name = %s or a profile: selected pages lie anywhere, and not evenly over parts",
-		scheduler.StripeNone, own.Name)
+	c.That(cfg.Policy.Pages() == nil && cfg.Policy.Profile == "", "comm.stripe", cfg.Comm.Stripe, "%q with policy.name = %s or a profile: selected pages lie anywhere, and not evenly over parts",
+		scheduler.StripeNone, cfg.Policy.Name)
 }
 
 // part returns how many of the first tokens are in a part.

@@ -133,9 +133,11 @@ func TestStripedNodes(t *testing.T) {
 		cfg.Policy = policy.New(rapid.SampledFrom([]string{"dense", "window", "hgca", "duo"}).Draw(t, "policy"))
 		switch cfg.Policy.Name {
 		case "window", "hgca":
-			cfg.Policy.Window, cfg.Policy.Block = rapid.IntRange(40, 300).Draw(t, "window"), rapid.IntRange(1, 40).Draw(t, "block")
+			w, h := &cfg.Policy.Window, &cfg.Policy.HGCA
+			w.Window, w.Block = rapid.IntRange(40, 300).Draw(t, "window"), rapid.IntRange(1, 40).Draw(t, "block")
+			h.Window, h.Block = w.Window, w.Block
 		case "duo":
-			cfg.Policy.StaticSparsity, cfg.Policy.StreamDevice = float64(rapid.IntRange(0, 40).Draw(t, "streaming"))/40, rapid.SampledFrom([]string{"gpu", "home"}).Draw(t, "streams")
+			cfg.Policy.Duo.StaticSparsity, cfg.Policy.Duo.StreamDevice = float64(rapid.IntRange(0, 40).Draw(t, "streaming"))/40, rapid.SampledFrom([]string{"gpu", "home"}).Draw(t, "streams")
 		}
 		n := mustNode(t, cfg)
 		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)

@@ -147,15 +147,15 @@ func (s *System) checkPolicy(cfg *configs.Config, c *input.Check) {
 		c.That(false, "policy.name", name, "one of %s with run.system = %s; %s", strings.Join(s.Policies(), ", "), s.Name, runs)
 		return
 	}
-	if mode := cfg.Policy.Own().Mode; mode != "" {
+	if mode := cfg.Policy.CSAttention.Mode; name == "csattention" {
 		want := "host"
 		if s.kv.inGPUs {
 			want = "gpu"
 		}
-		c.That(mode == want, "policy.mode", mode, "%q with run.system = %s, whose keys and values are %s", want, s.Name, s.kv.name)
+		c.That(mode == want, "policy.csattention.mode", mode, "%q with run.system = %s, whose keys and values are %s", want, s.Name, s.kv.name)
 	}
-	if has := cfg.Policy.Own(); has.SelectDevice != "" {
-		s.checkPages(has, cfg, c)
+	if p := cfg.Policy.Pages(); p != nil {
+		s.checkPages(p, cfg, c)
 	}
 	c.Fails("", cfg.Policy.Fits(policyShape(cfg)))
 }
@@ -167,8 +167,9 @@ func checkWindow(cfg *configs.Config, c *input.Check, share float64) {
 	m := &cfg.Model
 	free := units.Bytes(m.TensorParallel)*cfg.GPUMemory(share) - m.WeightBytes() - m.ActivationBytes(cfg.Scheduler.ChunkMultiple)
 	most := int(max(free, 0) / m.KVBytesPerToken())
-	c.That(tokens <= most, "policy.window", cfg.Policy.Own().Window, "%d at most, with policy.sink: what the weights of %s leave of the GPUs holds the keys and values of %d tokens of a request; "+
-		"or a larger model.tensor_parallel", max(0, most-(tokens-cfg.Policy.Own().Window)), m.Name, most)
+	key, window := cfg.Policy.GPUWindow()
+	c.That(tokens <= most, key, window, "%d at most, with the sink: what the weights of %s leave of the GPUs holds the keys and values of %d tokens of a request; "+
+		"or a larger model.tensor_parallel", max(0, most-(tokens-window)), m.Name, most)
 }
 
 // gpuShare returns the share of the GPUs' memory that may be used.

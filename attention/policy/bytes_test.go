@@ -13,7 +13,7 @@ import (
 
 // byteLaw works out, from what is read and written, the bytes that a policy moves beside attention. Everything is of one layer.
 type byteLaw struct {
-	*Spec
+	*keys
 	heads, group, queries, dim int // KV heads, query heads of each, query heads, elements
 	element, token             int // bytes of an element of a query, and of a token's key and value in a KV head
 	apart                      bool
@@ -39,36 +39,36 @@ func add(to map[Device]sum, passes []Pass) map[Device]sum {
 type variant struct {
 	name  string
 	apart bool
-	set   func(*Spec)
+	set   func(*keys)
 }
 
 // variants are all of them.
 func variants() (all []variant) {
-	both := func(name string, set func(*Spec)) {
+	both := func(name string, set func(*keys)) {
 		all = append(all, variant{name, false, set}, variant{name, true, set})
 	}
 	for _, name := range Names() {
 		switch name {
 		case "lserve", "quest":
 			for _, how := range []string{"gpu gpu sum", "gpu gpu softmax-sum", "gpu gpu per-head", "bank gpu softmax-sum", "bank rank sum", "rank gpu sum", "bank rank max"} {
-				both(name, func(s *Spec) {
+				both(name, func(s *keys) {
 					words := strings.Fields(how)
 					s.SelectDevice, s.SummaryDevice, s.SelectGroup = words[0], words[1], words[2]
 				})
 			}
 		case "duo":
-			both(name, func(s *Spec) { s.StreamDevice = "gpu" })
-			both(name, func(s *Spec) { s.StreamDevice = "home" })
+			both(name, func(s *keys) { s.StreamDevice = "gpu" })
+			both(name, func(s *keys) { s.StreamDevice = "home" })
 		case "csattention":
 			for _, how := range []string{"gpu causal", "host causal", "host lagged"} {
-				both(name, func(s *Spec) { s.Mode, s.Search, _ = strings.Cut(how, " ") })
+				both(name, func(s *keys) { s.Mode, s.Search, _ = strings.Cut(how, " ") })
 			}
 		case "hgca":
-			both(name, func(s *Spec) { s.KeepAll = false })
-			both(name, func(s *Spec) { s.KeepAll = true })
-			both(name, func(s *Spec) { s.Share = 0 })
+			both(name, func(s *keys) { s.KeepAll = false })
+			both(name, func(s *keys) { s.KeepAll = true })
+			both(name, func(s *keys) { s.Share = 0 })
 		default:
-			both(name, func(*Spec) {})
+			both(name, func(*keys) {})
 		}
 	}
 	return all
@@ -105,7 +105,7 @@ func (v *variant) draw(t *rapid.T) (Policy, *byteLaw, int) {
 	p := costs(t, s, shape)
 	run := rapid.IntRange(0, len(p.Runs())-1).Draw(t, "run")
 	l := &byteLaw{
-		Spec: s.Own(), heads: shape.KVHeads, group: shape.QueryHeads / shape.KVHeads, queries: shape.QueryHeads, dim: shape.Dim,
+		keys: s, heads: shape.KVHeads, group: shape.QueryHeads / shape.KVHeads, queries: shape.QueryHeads, dim: shape.Dim,
 		element: shape.ElementBits / 8, apart: shape.Apart,
 	}
 	bits := shape.KVBits

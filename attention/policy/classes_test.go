@@ -61,7 +61,7 @@ func (l *byteLaw) classes(requests []Request) (attend []Class, choose []Choice) 
 	if l.apart && l.StreamDevice == "gpu" {
 		streaming.Device = GPU
 	}
-	p := NewPages(l.Spec) // which TestPagesAgainstSets has
+	p := NewPages(l.spec()) // which TestPagesAgainstSets has
 	switch {
 	case l.Name == "streaming":
 		streaming.Heads = l.heads
@@ -159,7 +159,7 @@ func TestClasses(t *testing.T) {
 			attend, leave, merged = l.windows(requests)
 		}
 		if got, want := fmt.Sprintf("%+v %+v %+v %d", x.Attend, x.Choose, x.Leave, x.Merged), fmt.Sprintf("%+v %+v %+v %d", attend, choose, leave, merged); got != want {
-			t.Fatalf("%+v: a step of %v is\n%s, want\n%s", *l.Spec, requests, got, want)
+			t.Fatalf("%+v: a step of %v is\n%s, want\n%s", *l.keys, requests, got, want)
 		}
 		finished, chunk := rapid.IntRange(0, 5000).Draw(t, "finished"), rapid.IntRange(1, 5000).Draw(t, "chunk")
 		got, want := int64(0), l.pairs(chunk, finished)
@@ -168,7 +168,7 @@ func TestClasses(t *testing.T) {
 			got += int64(x.Heads) * int64(x.Count) * (n*int64(x.Behind) + n*(n+1)/2)
 		}
 		if most := int64(chunk * l.heads); 2*(got-want) > most || 2*(want-got) > most { // half a token a row
-			t.Fatalf("%+v: %d pairs of %d tokens after %d, want %d", *l.Spec, got, chunk, finished, want)
+			t.Fatalf("%+v: %d pairs of %d tokens after %d, want %d", *l.keys, got, chunk, finished, want)
 		}
 	})
 }

@@ -1,27 +1,21 @@
 package policy
 
-// Costs returns the cost side of a valid section for a model that its files fit (Fits).
+// Costs returns the cost side of a valid section for a model that its files fit (Fits), nil for a name of no policy.
 func (s *Spec) Costs(shape Shape) Policy {
-	own := s.Own()
-	var profile *Profile
-	if s.profile != nil {
-		profile = s.profile.holds
+	k, err := kindOf(s.Name)
+	if err != nil {
+		return nil
 	}
-	switch s.Name {
-	case "streaming":
-		return newStreamingCost(own, shape)
-	case "quest":
-		return newQuestCost(own, shape, profile)
-	case "lserve", "duo":
-		return newHeadsCost(own, shape, own.streamingHeads(shape), profile)
-	case "h2o":
-		return newH2OCost(own, shape)
-	case "csattention":
-		return newCSACost(own, shape)
-	case "window", "hgca":
-		return newHybridCost(own, shape, profile)
+	own := *s
+	return k.costs(&own, shape)
+}
+
+// measured returns the profile of the section, nil without one.
+func (s *Spec) measured() *Profile {
+	if s.profile == nil {
+		return nil
 	}
-	return NewDense(shape)
+	return s.profile.holds
 }
 
 // common is what policies have in common: all layers are alike, prompts attend to

@@ -7,11 +7,11 @@ import (
 )
 
 // drawSpec returns a valid section of any policy.
-func drawSpec(t *rapid.T) *Spec { return drawSpecOf(t, rapid.SampledFrom(Names()).Draw(t, "policy")) }
+func drawSpec(t *rapid.T) *keys { return drawSpecOf(t, rapid.SampledFrom(Names()).Draw(t, "policy")) }
 
 // drawSpecOf returns a valid section of a policy.
-func drawSpecOf(t *rapid.T, name string) *Spec {
-	s := New(name)
+func drawSpecOf(t *rapid.T, name string) *keys {
+	s := newKeys(name)
 	number := func(key string, low, high int) int { return rapid.IntRange(low, high).Draw(t, key) }
 	share := func(key string) float64 { return float64(number(key, 1, 100)) / 100 }
 	switch s.Name {
@@ -46,8 +46,8 @@ func drawSpecOf(t *rapid.T, name string) *Spec {
 			s.Window = 0
 		}
 	}
-	if err := input.Validate(&s); err != nil {
-		t.Fatalf("%+v: %v", s, err)
+	if err := input.Validate(s.spec()); err != nil {
+		t.Fatalf("%+v: %v", *s, err)
 	}
-	return &s
+	return s
 }

@@ -65,14 +65,15 @@ func (t CSATables) BuildFLOPs(dim, iterations, prompt, group int) int64 {
 // search, and the keys and values that they find go up to the GPUs, which attend.
 type csaCost struct {
 	common
-	spec Spec
+	CSAttentionSpec
 	host bool
 }
 
 // newCSACost lists what CSAttention keeps in memory: keys and values, tables and centroids, and with a lagged
 // search what the next step attends over.
-func newCSACost(s *Spec, shape Shape) *csaCost {
-	c := &csaCost{common: newCommon(s.Name, shape), spec: *s, host: s.Mode == "host"}
+func newCSACost(spec *Spec, shape Shape) Policy {
+	s := &spec.CSAttention
+	c := &csaCost{common: newCommon(spec.Name, shape), CSAttentionSpec: *s, host: s.Mode == "host"}
 	lists := int64(s.Subspaces) * int64(s.Centroids)
 	c.held = append(c.held,
 		Held{Device: Home, Heads: shape.KVHeads, Bytes: lists * csaEntryBytes, Index: true, OfPrompt: true, Share: s.TableShare},
@@ -87,12 +88,11 @@ func newCSACost(s *Spec, shape Shape) *csaCost {
 
 // tables returns the sizes of the tables of a KV head after a prompt of that many tokens.
 func (c *csaCost) tables(prompt int) CSATables {
-	s := &c.spec
-	return NewCSATables(s.Subspaces, s.Centroids, s.TableShare, s.SelectShare, s.RecentTokens, prompt, c.shape.group())
+	return NewCSATables(c.Subspaces, c.Centroids, c.TableShare, c.SelectShare, c.RecentTokens, prompt, c.shape.group())
 }
 
 // Searches says that a step searches: the first after the prompt, and each Period-th from there.
-func (s *Spec) Searches(r Request) bool { return (r.Context-r.Prompt-1)%s.Period == 0 }
+func (s *CSAttentionSpec) Searches(r Request) bool { return (r.Context-r.Prompt-1)%s.Period == 0 }
 
 // Decode returns one class, in which each query head has tokens of its own, the searches and the
 // updates of the lists.
@@ -109,7 +109,7 @@ func (c *csaCost) Decode(requests []Request, _ int) *Step {
 		up += c.KV(found[i])
 		flops += t.CentroidFLOPs(c.shape.Dim) * int64(c.shape.KVHeads)
 		updates += t.CentroidBytes(c.shape.Dim) + csaEntryBytes*int64(t.Subspaces)*int64(t.Centroids) // a list's least entry
-		if c.spec.Searches(r) {
+		if c.Searches(r) {
 			searches++
 			ranked[i], keep = r.Context, max(keep, t.Selected)
 			gathered += t.Gathered()
@@ -128,7 +128,7 @@ func (c *csaCost) Decode(requests []Request, _ int) *Step {
 		c.step.Passes = append(c.step.Passes, Pass{Device: Home, Kernels: 1, FLOPs: flops,
 			Bytes:    updates + csaEntryBytes*gathered*int64(c.shape.QueryHeads) + 2*up,
 			Elements: (gathered + 3*scores) * int64(c.shape.QueryHeads)})
-		c.step.Fetched, c.step.Ahead = found, c.spec.Search == "lagged"
+		c.step.Fetched, c.step.Ahead = found, c.Search == "lagged"
 		return &c.step
 	}
 	c.attend(class)
@@ -148,10 +148,10 @@ func (c *csaCost) Prompt(_, chunk, finished int, last bool) *Prompt {
 	if n := finished + chunk; last {
 		t, heads := c.tables(n), int64(c.shape.KVHeads)
 		scores := int64(t.Subspaces) * int64(t.Centroids) * int64(n) * heads
-		queries := int64(c.spec.Iterations) * c.shape.elements(c.shape.QueryHeads*c.shape.Dim) * int64(n)
+		queries := int64(c.Iterations) * c.shape.elements(c.shape.QueryHeads*c.shape.Dim) * int64(n)
 		c.prompt.Leave[0].Index = t.Bytes(c.shape.Dim)
-		c.promptPass(2*c.spec.Iterations+3, (1+radixPasses)*scoreBytes*scores+queries+t.Bytes(c.shape.Dim)*heads,
-			t.BuildFLOPs(c.shape.Dim, c.spec.Iterations, n, c.shape.group())*heads)
+		c.promptPass(2*c.Iterations+3, (1+radixPasses)*scoreBytes*scores+queries+t.Bytes(c.shape.Dim)*heads,
+			t.BuildFLOPs(c.shape.Dim, c.Iterations, n, c.shape.group())*heads)
 	}
 	return &c.prompt
 }

@@ -11,7 +11,7 @@ import (
 // against the lists after the step that it belongs to, as published.
 type csaState struct {
 	wholePrompt
-	spec      *Spec
+	spec      *CSAttentionSpec
 	dim, part int // elements of a head, and of a subspace
 	random    *rand.Rand
 	sizes     CSATables
@@ -45,8 +45,8 @@ type csaScratch struct {
 	other    []float32
 }
 
-// newCSAState returns that of a section with own values.
-func newCSAState(s *Spec, shape Shape, layer, kvHead, limit int) *csaState {
+// newCSAState returns the state of one KV head.
+func newCSAState(s *CSAttentionSpec, shape Shape, layer, kvHead, limit int) *csaState {
 	group := shape.QueryHeads / shape.KVHeads
 	c := &csaState{
 		spec: s, dim: shape.Dim, part: shape.Dim / s.Subspaces, random: rand.New(rand.NewPCG(uint64(layer), uint64(kvHead))),

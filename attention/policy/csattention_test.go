@@ -57,7 +57,7 @@ func TestCSAExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const dim, prompt = 16, 40
 		x := newSequence(newSource(t), 1, dim, prompt+1)
-		spec := ownSpec(t, "csattention", func(s *Spec) {
+		spec := ownSpec(t, "csattention", func(s *keys) {
 			s.Subspaces, s.Centroids, s.TableShare, s.Weight, s.RecentTokens = 4, prompt, 1, "norm", 1
 			s.SelectShare = float64(rapid.IntRange(1, prompt).Draw(t, "selected")) / prompt
 			s.Iterations = rapid.IntRange(0, 5).Draw(t, "iterations")

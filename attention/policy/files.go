@@ -43,10 +43,10 @@ func readFile[T any](key, path, kind string, parse func(name, text string) (T, e
 // from then on: Costs and NewValues read no file. Errors are of type *input.Error.
 func (s *Spec) ReadFiles() (err error) {
 	own := *s
-	if !hasKey(s.Name, "gates") { // Check refuses the key
+	if s.Heads() == nil { // Check refuses the key
 		own.Gates = ""
 	}
-	if !hasKey(s.Name, "profile") {
+	if s.Name == "dense" {
 		own.Profile = ""
 	}
 	if s.gates, err = readFile("policy.gates", own.Gates, "a line of numbers for each layer", parseGates); err == nil {
@@ -69,10 +69,13 @@ func (s *Spec) Sums() (gates, profile string) {
 // Fits says whether the section's files are for a model, and have been read since the section named them. The error is
 // an *input.Error.
 func (s *Spec) Fits(shape Shape) error {
+	if _, err := kindOf(s.Name); err != nil {
+		return err
+	}
 	if err := s.gatesFit(shape); err != nil {
 		return err
 	}
-	if hasKey(s.Name, "profile") && s.Profile != "" {
+	if s.Name != "dense" && s.Profile != "" {
 		if s.profile == nil || s.profile.path != s.Profile {
 			return unread("policy.profile", s.Profile)
 		}
@@ -83,7 +86,7 @@ func (s *Spec) Fits(shape Shape) error {
 
 // gatesFit is Fits of the gates alone.
 func (s *Spec) gatesFit(shape Shape) error {
-	if !hasKey(s.Name, "gates") || s.Gates == "" {
+	if s.Heads() == nil || s.Gates == "" {
 		return nil
 	}
 	if s.gates == nil || s.gates.path != s.Gates {

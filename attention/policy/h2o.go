@@ -34,8 +34,8 @@ type h2oState struct {
 	part          [1]Part
 }
 
-// newH2OState returns that of a section with own values.
-func newH2OState(s *Spec, shape Shape) *h2oState {
+// newH2OState returns the state of one KV head.
+func newH2OState(s *H2OSpec, shape Shape) *h2oState {
 	return &h2oState{heavy: s.Heavy, recent: s.Recent, dim: shape.Dim}
 }
 
@@ -107,10 +107,10 @@ type h2oCost struct {
 }
 
 // newH2OCost lists what H2O keeps: a share of the prompt's tokens, and for each the sum of its weights.
-func newH2OCost(s *Spec, shape Shape) *h2oCost {
-	c := &h2oCost{common: newCommon(s.Name, shape), heavy: s.Heavy, recent: s.Recent}
+func newH2OCost(s *Spec, shape Shape) Policy {
+	c := &h2oCost{common: newCommon(s.Name, shape), heavy: s.H2O.Heavy, recent: s.H2O.Recent}
 	// One more than is kept between steps: the step's own token.
-	share := Held{Device: Home, Heads: shape.KVHeads, Bytes: shape.token(), OfPrompt: true, Skip: -1, Share: s.Heavy + s.Recent}
+	share := Held{Device: Home, Heads: shape.KVHeads, Bytes: shape.token(), OfPrompt: true, Skip: -1, Share: c.heavy + c.recent}
 	sums := share
 	sums.Bytes, sums.Index = scoreBytes*int64(shape.group()), true
 	c.held, c.filling = []Held{share, sums}, []Held{shape.everything(), {Device: Home, Heads: shape.KVHeads, Bytes: sums.Bytes, Index: true}}

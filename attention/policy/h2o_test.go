@@ -13,7 +13,7 @@ import (
 func TestH2OByHand(t *testing.T) {
 	const prompt, dim = 10, 8
 	x := &sequence{dim: dim, tokens: 14, q: [][]float32{make([]float32, 14*dim)}, k: make([]float32, 14*dim), v: make([]float32, 14*dim)}
-	st := x.newState(ownSpec(t, "h2o", func(s *Spec) { s.Heavy, s.Recent = 0.3, 0.2 }))
+	st := x.newState(ownSpec(t, "h2o", func(s *keys) { s.Heavy, s.Recent = 0.3, 0.2 }))
 	st.Prompt([][]float32{x.q[0][:prompt*dim]}, x.k[:prompt*dim], x.v[:prompt*dim])
 	for i, want := range [][][2]int{
 		{{0, 3}, {8, 11}}, // 3 heavy, 2 recent, own
@@ -31,7 +31,7 @@ func TestH2OByHand(t *testing.T) {
 	}
 	// A weight of 1 on token 10 brings it among the heavy: of the three others token 2 has
 	// collected least.
-	st = x.newState(ownSpec(t, "h2o", func(s *Spec) { s.Heavy, s.Recent = 0.3, 0.2 }))
+	st = x.newState(ownSpec(t, "h2o", func(s *keys) { s.Heavy, s.Recent = 0.3, 0.2 }))
 	st.Prompt([][]float32{x.q[0][:prompt*dim]}, x.k[:prompt*dim], x.v[:prompt*dim])
 	for i, weights := range [][]float32{{0, 0, 0, 0, 0, 9}, {0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}} {
 		st.Append(x.at(x.k, prompt+i), x.at(x.v, prompt+i))

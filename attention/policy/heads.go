@@ -37,12 +37,12 @@ func streamingHeads(shape Shape, share float64, gates [][]float64) [][]bool {
 	return heads
 }
 
-// streamingHeads returns streamingHeads of a section with own values whose gates, if any, fit the model.
+// streamingHeads returns streamingHeads of a section whose gates, if any, fit the model.
 func (s *Spec) streamingHeads(shape Shape) [][]bool {
 	if s.gates == nil {
-		return streamingHeads(shape, s.StaticSparsity, nil)
+		return streamingHeads(shape, s.Heads().StaticSparsity, nil)
 	}
-	return streamingHeads(shape, s.StaticSparsity, s.gates.holds.layers)
+	return streamingHeads(shape, s.Heads().StaticSparsity, s.gates.holds.layers)
 }
 
 // headsCost is the cost of policies whose heads differ: some stream, the others choose pages
@@ -55,15 +55,16 @@ type headsCost struct {
 	on        Device // where these attend
 }
 
-// newHeadsCost returns the costs of a policy whose heads differ: heads[layer][head] says which stream. Successive
+// newHeadsCost returns the costs of a policy whose heads differ. Successive
 // layers with as many streaming heads are one run.
-func newHeadsCost(s *Spec, shape Shape, heads [][]bool, profile *Profile) *headsCost {
-	c := &headsCost{common: newCommon(s.Name, shape), streaming: *newStreamingCost(s, shape)}
-	if shape.Apart && s.StreamDevice == "gpu" {
+func newHeadsCost(s *Spec, shape Shape) Policy {
+	own, heads := s.Heads(), s.streamingHeads(shape)
+	c := &headsCost{common: newCommon(s.Name, shape), streaming: *newStreamingCost(s.Name, &own.StreamSpec, shape)}
+	if shape.Apart && own.StreamDevice == "gpu" {
 		c.on = GPU
 	}
-	if s.Name == "lserve" {
-		p := newPaged(s, &shape, profile, func(layer, head int) bool { return !heads[layer][head] })
+	if s.Pages() != nil {
+		p := newPaged(s, &shape, func(layer, head int) bool { return !heads[layer][head] })
 		c.pages = &p
 	}
 	count := func(layer int) (n int) {

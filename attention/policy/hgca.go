@@ -38,8 +38,8 @@ type hgcaState struct {
 	windowRange          [1][2]int
 }
 
-// newHGCAState returns that of a section with own values.
-func newHGCAState(s *Spec, shape Shape, limit int) *hgcaState {
+// newHGCAState returns the state of one KV head.
+func newHGCAState(s *HGCASpec, shape Shape, limit int) *hgcaState {
 	h := &hgcaState{
 		window: hgcaWindow{Size: s.Window, Block: s.Block}, beta: float32(s.Beta), alpha: float32(s.Alpha),
 		queries: s.PromptQueries, pinned: s.PinSinks, dim: shape.Dim,

@@ -22,15 +22,18 @@ type hybridCost struct {
 
 // newHybridCost lists what a window on the GPUs and the rest at home hold. For HGCA a copy of the salient tokens
 // may take the place of the rest.
-func newHybridCost(s *Spec, shape Shape, profile *Profile) *hybridCost {
-	c := &hybridCost{common: newCommon(s.Name, shape), hgcaWindow: hgcaWindow{s.Window, s.Block}, sink: max(s.Sink, 0), share: 1, profile: profile, all: true}
+func newHybridCost(s *Spec, shape Shape) Policy {
+	c := &hybridCost{common: newCommon(s.Name, shape), hgcaWindow: hgcaWindow{s.Window.Window, s.Window.Block}, sink: s.Window.Sink, share: 1, profile: s.measured(), all: true}
+	if c.hgca = s.Name == "hgca"; c.hgca {
+		own := &s.HGCA
+		c.hgcaWindow, c.sink, c.all, c.share, c.queries = hgcaWindow{own.Window, own.Block}, 0, own.KeepAll, own.Share, own.PromptQueries
+	}
 	rest := Held{Device: Home, Heads: shape.KVHeads, Bytes: shape.token(), Skip: c.sink}
 	if c.Size > 0 {
 		rest.Skip += c.Size - c.Block // that stay at least
 	}
 	c.held = []Held{rest}
-	if s.Name == "hgca" {
-		c.hgca, c.all, c.share, c.queries = true, s.KeepAll, s.Share, s.PromptQueries
+	if c.hgca {
 		copies := rest
 		if copies.Share, copies.Longest = c.read(); copies.Share == 0 {
 			copies.Bytes = 0

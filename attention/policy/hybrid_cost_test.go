@@ -8,8 +8,8 @@ import (
 )
 
 // drawHybrid draws a policy with a window on the GPUs and its settings.
-func drawHybrid(t *rapid.T) (*hybridCost, Spec) {
-	s := New(rapid.SampledFrom([]string{"window", "hgca"}).Draw(t, "policy"))
+func drawHybrid(t *rapid.T) (*hybridCost, keys) {
+	s := newKeys(rapid.SampledFrom([]string{"window", "hgca"}).Draw(t, "policy"))
 	low := 1
 	if s.Name == "window" {
 		low, s.Sink = 0, rapid.IntRange(0, 20).Draw(t, "sink")
@@ -18,8 +18,7 @@ func drawHybrid(t *rapid.T) (*hybridCost, Spec) {
 	}
 	s.Window = rapid.IntRange(low, 60).Draw(t, "window")
 	s.Block = rapid.IntRange(1, max(1, s.Window)).Draw(t, "block")
-	own := s.Own()
-	return newHybridCost(own, Shape{Layers: 2, QueryHeads: 8, KVHeads: 4, Dim: 16, ElementBits: 16}, nil), *own
+	return newHybridCost(s.spec(), Shape{Layers: 2, QueryHeads: 8, KVHeads: 4, Dim: 16, ElementBits: 16}).(*hybridCost), *s
 }
 
 // arrived adds up what leaves for home, of all tokens and of the salient ones, and checks that

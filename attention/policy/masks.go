@@ -31,7 +31,7 @@ type streamingState struct {
 }
 
 // newStreamingState returns the state of a streaming head. A prompt's window of 0 tokens is that of decoding.
-func newStreamingState(s *Spec, dim int) *streamingState {
+func newStreamingState(s *StreamSpec, dim int) *streamingState {
 	return &streamingState{masked: masked{dim: dim}, streaming: newStreaming(s), prefill: prefillWindow(s)}
 }
 
@@ -57,7 +57,7 @@ type windowState struct {
 
 // newWindowState returns the state of a head whose latest tokens are attended to on the GPUs and all others at
 // home.
-func newWindowState(s *Spec, dim int) *windowState {
+func newWindowState(s *WindowSpec, dim int) *windowState {
 	w := &windowState{masked: masked{dim: dim}, sink: s.Sink, window: hgcaWindow{Size: s.Window, Block: s.Block}}
 	w.parts[0].Device = GPU
 	return w

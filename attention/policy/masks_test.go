@@ -12,12 +12,12 @@ func TestPromptMasks(t *testing.T) {
 		head         int
 		sink, window int
 	}{
-		{"streaming", Unset, 0, 4, 508}, {"streaming", 600, 0, 4, 600}, {"lserve", Unset, 3, 128, 256}, {"lserve", 8192, 2, 128, 8192},
-		{"lserve", Unset, 1, 0, 0}, {"duo", 0, 2, 128, 256}, {"duo", 9, 0, 0, 0}, {"dense", Unset, 0, 0, 0}, {"quest", Unset, 0, 0, 0}, {"window", Unset, 0, 0, 0},
+		{"streaming", 0, 0, 4, 508}, {"streaming", 600, 0, 4, 600}, {"lserve", 0, 3, 128, 256}, {"lserve", 8192, 2, 128, 8192},
+		{"lserve", 0, 1, 0, 0}, {"duo", 0, 2, 128, 256}, {"duo", 9, 0, 0, 0}, {"dense", 0, 0, 0, 0}, {"quest", 0, 0, 0, 0}, {"window", 0, 0, 0, 0},
 	} {
-		s := New(c.name)
+		s := newKeys(c.name)
 		s.PrefillWindow = c.prefill
-		v, err := NewValues(&s, shape)
+		v, err := NewValues(s.spec(), shape)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,9 +30,9 @@ func TestPromptMasks(t *testing.T) {
 // TestWindowByHand: windows without a token or with one.
 func TestWindowByHand(t *testing.T) {
 	for _, c := range []struct{ window, near, home int }{{0, 0, 10}, {1, 1, 9}, {2, 2, 8}} {
-		s := New("window")
+		s := newKeys("window")
 		s.Window, s.Block = c.window, 1
-		w := newWindowState(s.Own(), 1)
+		w := newWindowState(&s.spec().Window, 1)
 		w.Prompt(nil, make([]float32, 9), nil)
 		w.Append(nil, nil)
 		if parts := w.Select(nil).Parts; parts[0].Tokens() != c.near || parts[1].Tokens() != c.home || parts[0].Device != GPU {

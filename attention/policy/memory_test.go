@@ -87,7 +87,7 @@ func TestMemory(t *testing.T) {
 				got[h.Device] += h.Heads * n * int(h.Bytes)
 			}
 			if want := l.memory(prompt, tokens, i == 1); got != want {
-				t.Fatalf("%+v, %+v: a prompt of %d and %d in all, filling %v: %v bytes at home and on the GPUs, want %v", l, *l.Spec, prompt, tokens, i == 1, got, want)
+				t.Fatalf("%+v, %+v: a prompt of %d and %d in all, filling %v: %v bytes at home and on the GPUs, want %v", l, *l.keys, prompt, tokens, i == 1, got, want)
 			}
 		}
 	})

@@ -19,12 +19,13 @@ type Pages struct {
 	Skip    int // first layers, which attend to everything
 }
 
-// NewPages returns those of a section with own values.
+// NewPages returns those of a section whose policy chooses pages.
 func NewPages(s *Spec) Pages {
-	if s.Name == "quest" {
-		return Pages{Budget: s.Budget, Page: s.Page, Logical: s.Page, Least: 1, Reuse: 1, Skip: s.SkipLayers}
+	if q := &s.Quest; s.Name == "quest" {
+		return Pages{Budget: q.Budget, Page: q.Page, Logical: q.Page, Least: 1, Reuse: 1, Skip: q.SkipLayers}
 	}
-	return Pages{Budget: s.Budget, Page: s.Page, Logical: s.LogicalPage, Least: 3, Reuse: s.Reuse, Replace: s.Newest == "replace"}
+	l := &s.LServe
+	return Pages{Budget: l.Budget, Page: l.Page, Logical: l.LogicalPage, Least: 3, Reuse: l.Reuse, Replace: l.Newest == "replace"}
 }
 
 // Pages returns the pages that a context has.
@@ -83,10 +84,11 @@ type paged struct {
 
 // newPaged returns the costs of heads that choose pages. pages says which heads these are; the profile's shares
 // are means over them.
-func newPaged(s *Spec, shape *Shape, profile *Profile, pages func(layer, head int) bool) paged {
+func newPaged(spec *Spec, shape *Shape, pages func(layer, head int) bool) paged {
+	s := spec.Pages()
 	p := paged{
-		Pages: NewPages(s), perQuery: s.SelectGroup == "per-head", softmax: s.SelectGroup == "softmax-sum", scores: s.SelectGroup != "sum",
-		byGPU: s.SummaryDevice == "gpu", quads: s.Layout == "quad", measured: newPagesProfile(profile, pages),
+		Pages: NewPages(spec), perQuery: s.SelectGroup == "per-head", softmax: s.SelectGroup == "softmax-sum", scores: s.SelectGroup != "sum",
+		byGPU: s.SummaryDevice == "gpu", quads: s.Layout == "quad", measured: newPagesProfile(spec.measured(), pages),
 	}
 	if s.SelectDevice != "gpu" {
 		p.device, p.atHome = s.SelectDevice, shape.Apart
@@ -190,9 +192,9 @@ type questCost struct {
 }
 
 // newQuestCost returns the costs of Quest: its first layers attend to everything, all others to pages.
-func newQuestCost(s *Spec, shape Shape, profile *Profile) *questCost {
-	c := &questCost{common: newCommon(s.Name, shape), skip: min(s.SkipLayers, shape.Layers)}
-	c.pages = newPaged(s, &shape, profile, func(layer, _ int) bool { return layer >= c.skip })
+func newQuestCost(s *Spec, shape Shape) Policy {
+	c := &questCost{common: newCommon(s.Name, shape), skip: min(s.Quest.SkipLayers, shape.Layers)}
+	c.pages = newPaged(s, &shape, func(layer, _ int) bool { return layer >= c.skip })
 	c.runs = successive(shape.Layers, func(layer int) bool { return layer < c.skip })
 	return c
 }

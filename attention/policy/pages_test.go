@@ -15,9 +15,9 @@ import (
 
 // TestPagesByHand checks counts of LServe's settings by hand.
 func TestPagesByHand(t *testing.T) {
-	s := New("lserve")
+	s := newKeys("lserve")
 	s.Budget, s.Page, s.Reuse = 512, 64, 4
-	p := NewPages(s.Own())
+	p := NewPages(s.spec())
 	for _, c := range []struct{ prompt, context, made, tokens, pages int }{
 		{2048, 2049, 2049, 7*64 + 1, 8}, // the first step makes a list
 		{2048, 2050, 2049, 7*64 + 2, 8},
@@ -37,13 +37,13 @@ func TestPagesByHand(t *testing.T) {
 		t.Errorf("replaced: %d tokens of %d pages", got, pages)
 	}
 	s.Budget, s.Page = 1024, 512
-	p = NewPages(s.Own())
+	p = NewPages(s.spec())
 	if got := p.Selected(4096); got != 3 {
 		t.Errorf("%d pages of 512 for 1024 tokens, want 3", got)
 	}
-	q := New("quest")
+	q := newKeys("quest")
 	q.Budget = 512
-	p = NewPages(q.Own())
+	p = NewPages(q.spec())
 	if got := p.Tokens(2048, 2049); got != 31*16+1 || p.Summaries(2049) != 129 || p.Skip != 2 {
 		t.Errorf("quest: %d tokens", got)
 	}
@@ -171,7 +171,7 @@ func TestGates(t *testing.T) {
 		{"1 1\n\ninf 1\n", "gates.tsv:3: inf: " + gate}, {"1 1e300\n", "gates.tsv:1: 1e300: " + gate}, {"1 1.0000001\n", "gates.tsv:1: 1.0000001: " + gate},
 		{"[[1, 1],\n[1,\n 1e300]]", "gates.tsv:3: 1e300: " + gate}, {"[[-1e-9]]", "gates.tsv:1: -1e-9: " + gate}, {"[[1e999]]", "gates.tsv:1: 1e999: " + gate},
 	} {
-		s := New("duo").Own()
+		s := New("duo")
 		s.Gates = filepath.Join(t.TempDir(), "gates.tsv")
 		if err := os.WriteFile(s.Gates, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)

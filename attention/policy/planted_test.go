@@ -70,14 +70,14 @@ func TestPlantedKeys(t *testing.T) {
 }
 
 // plantedSpec returns the section that a name stands for.
-func plantedSpec(name string) *Spec {
+func plantedSpec(name string) *keys {
 	var n []int
 	f := strings.Split(name, "_")
 	for _, text := range f[1:] {
 		v, _ := strconv.Atoi(text)
 		n = append(n, v)
 	}
-	s := New(f[0])
+	s := newKeys(f[0])
 	switch f[0] {
 	case "quest":
 		s.Budget, s.SkipLayers = n[0], 0
@@ -86,12 +86,12 @@ func plantedSpec(name string) *Spec {
 	case "streaming":
 		s.Sink, s.Window = n[0], n[1]
 	}
-	return s.Own()
+	return s
 }
 
 func (p *planted) compare(set, name string) {
 	spec, prefix := plantedSpec(name), set+"."+name+"."
-	values, err := NewValues(spec, Shape{Layers: 1, QueryHeads: 1, KVHeads: 1, Dim: plantedDim, ElementBits: 16})
+	values, err := NewValues(spec.spec(), Shape{Layers: 1, QueryHeads: 1, KVHeads: 1, Dim: plantedDim, ElementBits: 16})
 	if err != nil {
 		p.Fatal(err)
 	}

@@ -196,7 +196,7 @@ func TestNothingDropped(t *testing.T) {
 func TestStepsAllocateNothing(t *testing.T) {
 	for _, name := range Names() {
 		x := newSequence(fixedSource(), 2, 16, 400)
-		spec := ownSpec(t, name, func(s *Spec) {
+		spec := ownSpec(t, name, func(s *keys) {
 			if name == "hgca" {
 				s.Window, s.Block = 64, 16
 			}

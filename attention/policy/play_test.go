@@ -145,20 +145,20 @@ func (x *sequence) output(head, token int, tokens []int32) (out []float64, lse f
 	return out, attention.Reference(out, x.at(x.q[head], token), k, v, 1/math.Sqrt(float64(x.dim)))
 }
 
-// ownSpec returns a section with settings, "key=value", and all of the policy's own values.
-func ownSpec(t rapid.TB, name string, set func(s *Spec)) *Spec {
-	s := New(name)
-	set(&s)
-	if err := input.Validate(&s); err != nil {
+// ownSpec returns a policy's keys with settings.
+func ownSpec(t rapid.TB, name string, set func(s *keys)) *keys {
+	s := newKeys(name)
+	set(s)
+	if err := input.Validate(s.spec()); err != nil {
 		t.Fatal(err)
 	}
-	return s.Own()
+	return s
 }
 
 // drawn is a random policy with random settings, its state, and a random sequence.
 type drawn struct {
 	*sequence
-	spec   *Spec
+	spec   *keys
 	prompt int
 	state  State
 }
@@ -169,7 +169,7 @@ func drawPlay(t *rapid.T, name string) *drawn {
 	d := &drawn{prompt: number("prompt", 1, 60)}
 	d.sequence = newSequence(newSource(t), number("group", 1, 3), 16, d.prompt+number("steps", 1, 60))
 	share := func(name string) float64 { return float64(number(name, 0, 20)) / 20 }
-	s := New(name)
+	s := newKeys(name)
 	switch name {
 	case "window":
 		s.Sink, s.Block = number("sink", 0, 9), number("block", 1, 9)
@@ -202,21 +202,21 @@ func drawPlay(t *rapid.T, name string) *drawn {
 		s.Search = rapid.SampledFrom([]string{"causal", "lagged"}).Draw(t, "search")
 		s.Mode, s.Period = rapid.SampledFrom([]string{"gpu", "host"}).Draw(t, "mode"), number("period", 1, 5)
 	}
-	if hasKey(name, "select_group") {
+	if s.has("select_group") {
 		s.SelectGroup = rapid.SampledFrom([]string{"sum", "softmax-sum", "max", "per-head"}).Draw(t, "selection of the group")
 		s.SelectPrecision = rapid.SampledFrom([]string{"fp32", "fp16"}).Draw(t, "precision")
 	}
-	if err := input.Validate(&s); err != nil {
+	if err := input.Validate(s.spec()); err != nil {
 		t.Fatal(err)
 	}
-	d.spec = s.Own()
+	d.spec = s
 	d.state = d.newState(d.spec)
 	return d
 }
 
 // newState returns the state of a policy for the sequence.
-func (x *sequence) newState(s *Spec) State {
-	values, err := NewValues(s, x.shape())
+func (x *sequence) newState(s *keys) State {
+	values, err := NewValues(s.spec(), x.shape())
 	if err != nil {
 		panic(err)
 	}

@@ -16,8 +16,8 @@ func drawShape(t *rapid.T) Shape {
 }
 
 // costs returns the cost side of a valid section.
-func costs(t *rapid.T, s *Spec, shape Shape) Policy {
-	p := s.Costs(shape)
+func costs(t *rapid.T, s *keys, shape Shape) Policy {
+	p := s.spec().Costs(shape)
 	if p.Name() != s.Name {
 		t.Fatalf("%v", p)
 	}
@@ -129,7 +129,7 @@ func TestCostsCountWhatValuesChoose(t *testing.T) {
 		g := rapid.IntRange(1, 3).Draw(t, "group")
 		shape := Shape{Layers: rapid.IntRange(1, 3).Draw(t, "layers"), KVHeads: 2, QueryHeads: 2 * g, Dim: 8, ElementBits: 16}
 		prompt, steps := rapid.IntRange(1, 300).Draw(t, "prompt"), rapid.IntRange(1, 40).Draw(t, "steps")
-		v, err := NewValues(s, shape)
+		v, err := NewValues(s.spec(), shape)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +21,7 @@ const profileSchema = "l3sim/profile/1"
 // model and a text. It is a file in TOML: Write and Spec.ReadFiles.
 type Profile struct {
 	Model    ProfileModel
-	Policy   Spec // with own values; only the keys that choose tokens count
+	Policy   Spec // only the keys that choose tokens count
 	Measured ProfileMeasured
 	Heads    []ProfileHead // by layer and KV head
 }
@@ -91,9 +92,8 @@ func (p *Profile) check(model string, shape Shape, s *Spec) error {
 	if p.Policy.Name != s.Name {
 		return bad("policy.name", strconv.Quote(p.Policy.Name), strconv.Quote(s.Name))
 	}
-	full := s.Own()
 	for _, k := range choosing(s.Name) {
-		if got, want := written(k.Get(&p.Policy)), written(k.Get(full)); got != want {
+		if got, want := written(k.Get(&p.Policy)), written(k.Get(s)); got != want {
 			return bad("policy."+k.Name, got, want)
 		}
 	}
@@ -104,13 +104,24 @@ func newProfileModel(name string, s Shape) *ProfileModel {
 	return &ProfileModel{Name: name, Layers: s.Layers, Heads: s.QueryHeads, KVHeads: s.KVHeads, HeadDim: s.Dim}
 }
 
-// choosing returns the keys of a policy that bear on which tokens it chooses, the name among them.
-func choosing(policy string) []schema.Key {
-	const others = " profile share keep_all host_overhead select_device stream_device top_k_latency summary_device layout mode "
-	own := keysOf(policy)
-	return slices.DeleteFunc(slices.Clone(schema.Of[Spec]().Keys), func(k schema.Key) bool {
-		return !slices.Contains(own, k.Name) || strings.Contains(others, " "+k.Name+" ")
-	})
+// choosing returns the keys of a policy that bear on which tokens it chooses, the name among them, under their names in the
+// section [policy] of a profile, which has the keys of one policy alone.
+func choosing(policy string) (keys []schema.Key) {
+	const others = " share keep_all host_overhead select_device stream_device top_k_latency summary_device layout mode "
+	for _, k := range schema.Of[Spec]().Keys {
+		section, last := schema.Split(k.Name)
+		if k.Name == "name" || section == policy && !strings.Contains(others, " "+last+" ") || k.Name == "gates" && (policy == "lserve" || policy == "duo") {
+			k.Name = last
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// written writes a value as configuration files do.
+func written(v reflect.Value) string {
+	text, _ := schema.Literal(v.Interface())
+	return text
 }
 
 // Write writes the profile as a file that ReadFiles reads.
@@ -172,15 +183,14 @@ type headCounts struct{ attended, home, rows, steps []int64 }
 
 // NewRecorder returns a recorder for a sequence with a prompt of that many tokens.
 func NewRecorder(model string, shape Shape, s *Spec, prompt int) *Recorder {
-	full := s.Own()
 	r := &Recorder{width: bucketTokens, from: 1, heads: make([]headCounts, shape.Layers*shape.KVHeads)}
 	chosen := New(s.Name) // without keys that choose no tokens
 	for _, k := range choosing(s.Name) {
-		k.Set(&chosen, k.Get(full))
+		k.Set(&chosen, k.Get(s))
 	}
-	r.profile = Profile{Model: *newProfileModel(model, shape), Policy: *chosen.Own(), Measured: ProfileMeasured{Prompt: prompt}}
+	r.profile = Profile{Model: *newProfileModel(model, shape), Policy: chosen, Measured: ProfileMeasured{Prompt: prompt}}
 	if s.Name == "hgca" {
-		r.width, r.from = full.Block, full.Window%full.Block+1
+		r.width, r.from = s.HGCA.Block, s.HGCA.Window%s.HGCA.Block+1
 	}
 	return r
 }

@@ -128,9 +128,8 @@ func (r *profileReader) policy(document map[string]any, p *Profile) {
 	}
 	var c input.Check
 	if c.In("policy", &p.Policy); c.Err() != nil {
-		r.keep(c.Err())
+		r.keep(input.Edit(c.Err(), func(e *input.Error) { e.Key = strings.Replace(e.Key, "policy."+name+".", "policy.", 1) }))
 	}
-	p.Policy = *p.Policy.Own()
 }
 
 // bounds checks the model's shape and the buckets.

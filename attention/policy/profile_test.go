@@ -26,8 +26,8 @@ func profileText(t rapid.TB, p *Profile) string {
 
 // small is a profile of HGCA for a model of two layers.
 func small(t rapid.TB) *Profile {
-	s := ownSpec(t, "hgca", func(s *Spec) { s.Window, s.Block = 10, 4 })
-	r := NewRecorder("toy", Shape{Layers: 2, QueryHeads: 2, KVHeads: 1, Dim: 8, ElementBits: 16}, s, 12)
+	s := ownSpec(t, "hgca", func(s *keys) { s.Window, s.Block = 10, 4 })
+	r := NewRecorder("toy", Shape{Layers: 2, QueryHeads: 2, KVHeads: 1, Dim: 8, ElementBits: 16}, s.spec(), 12)
 	w := hgcaWindow{10, 4}
 	for context := 13; context <= 20; context++ {
 		left := w.Evicted(context - 1)
@@ -93,7 +93,7 @@ func TestProfileCounts(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
 			d := drawPlay(t, name)
-			r := NewRecorder("toy", d.shape(), d.spec, d.prompt)
+			r := NewRecorder("toy", d.shape(), d.spec.spec(), d.prompt)
 			home, union, rows := map[int]int{}, map[int]int{}, map[int]int{}
 			d.play(t, d.state, d.prompt, func(p *played) {
 				r.Step(0, 0, p.context, &p.selection)
@@ -172,7 +172,7 @@ func TestProfileErrors(t *testing.T) {
 		{"beta = 1.0", "", `p.toml:11: policy.beta: expected a value`},
 		{"beta = 1.0", "beta = \"much\"", `p.toml:14: policy.beta = "much": expected a finite number`},
 		{"beta = 1.0", "beta = -3.0", `p.toml:14: policy.beta = -3: expected 0 to 1e+06`},
-		{"block = 4", "block = 40", `p.toml:16: policy.block = 40: expected at most policy.window = 10`},
+		{"block = 4", "block = 40", `p.toml:16: policy.block = 40: expected at most window = 10`},
 		{`schema = "l3sim/profile/1"`, "", `p.toml: schema = "": expected "l3sim/profile/1", a file of 'l3lab eval --profile'`},
 		{"[measured]", "[[measured]]", `p.toml:20: measured: expected a table, [measured]`},
 		{"profile/1", "profile/2", `p.toml:2: schema = "l3sim/profile/2": expected "l3sim/profile/1"`},
@@ -211,21 +211,22 @@ func TestProfileFits(t *testing.T) {
 	shape := Shape{Layers: 2, QueryHeads: 2, KVHeads: 1, Dim: 8, ElementBits: 16}
 	for _, c := range []struct {
 		name, model, want string
-		change            func(s *Spec, shape *Shape)
+		change            func(s *keys, shape *Shape)
 	}{
-		{"hgca", "toy", "", func(s *Spec, _ *Shape) { s.Share, s.KeepAll = 0.5, false }},
-		{"hgca", "toy", "", func(s *Spec, _ *Shape) { s.Beta = 1 }}, // the default, written out
+		{"hgca", "toy", "", func(s *keys, _ *Shape) { s.Share, s.KeepAll = 0.5, false }},
+		{"hgca", "toy", "", func(s *keys, _ *Shape) { s.Beta = 1 }}, // the default, written out
 		{"hgca", "llama", `a profile with model.name = "llama", not "toy", which 'l3lab eval --profile' writes`, nil},
-		{"hgca", "toy", "model.layers = 3, not 2", func(_ *Spec, shape *Shape) { shape.Layers = 3 }},
-		{"hgca", "toy", "model.heads = 4, not 2", func(_ *Spec, shape *Shape) { shape.QueryHeads = 4 }},
-		{"hgca", "toy", "policy.beta = 0.5, not 1.0", func(s *Spec, _ *Shape) { s.Beta = 0.5 }},
-		{"h2o", "toy", `policy.name = "h2o", not "hgca"`, func(s *Spec, _ *Shape) { s.Window, s.Block = Unset, Unset }},
+		{"hgca", "toy", "model.layers = 3, not 2", func(_ *keys, shape *Shape) { shape.Layers = 3 }},
+		{"hgca", "toy", "model.heads = 4, not 2", func(_ *keys, shape *Shape) { shape.QueryHeads = 4 }},
+		{"hgca", "toy", "policy.beta = 0.5, not 1.0", func(s *keys, _ *Shape) { s.Beta = 0.5 }},
+		{"h2o", "toy", `policy.name = "h2o", not "hgca"`, nil},
 	} {
-		s, shape := New(c.name), shape
-		s.Window, s.Block, s.Profile = 10, 4, path
+		k, shape := newKeys(c.name), shape
+		k.Window, k.Block, k.Profile = 10, 4, path
 		if c.change != nil {
-			c.change(&s, &shape)
+			c.change(k, &shape)
 		}
+		s := k.spec()
 		shape.Model = c.model
 		err := s.ReadFiles()
 		if err == nil {

@@ -58,10 +58,11 @@ type pageList struct {
 	head   [1]uint16
 }
 
-// newPageState returns the state for a section with own values.
-func newPageState(s *Spec, shape Shape, limit int) *pageState {
+// newPageState returns the state of a head that chooses pages.
+func newPageState(spec *Spec, shape Shape, limit int) *pageState {
+	s := spec.Pages()
 	p := &pageState{
-		pages: NewPages(s), dim: shape.Dim, group: shape.QueryHeads / shape.KVHeads, groupBy: s.SelectGroup, half: s.SelectPrecision == "fp16",
+		pages: NewPages(spec), dim: shape.Dim, group: shape.QueryHeads / shape.KVHeads, groupBy: s.SelectGroup, half: s.SelectPrecision == "fp16",
 		split: make([]float32, 2*shape.Dim),
 	}
 	p.bounds = make([]float32, p.pages.Summaries(limit)*2*shape.Dim)

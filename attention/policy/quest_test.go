@@ -26,7 +26,7 @@ type drawnPages struct {
 }
 
 // drawPages draws one with exact scores; set changes settings.
-func drawPages(t *rapid.T, set func(s *Spec)) *drawnPages {
+func drawPages(t *rapid.T, set func(s *keys)) *drawnPages {
 	d := drawPlay(t, "lserve")
 	d.spec.StaticSparsity = 0
 	if set != nil {
@@ -149,7 +149,7 @@ func (d *drawnPages) checkBest(t *rapid.T, chosen []int32, scores []float64, n i
 // heads.
 func TestPageScores(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := drawPages(t, func(s *Spec) { s.SelectPrecision = "fp32" })
+		d := drawPages(t, func(s *keys) { s.SelectPrecision = "fp32" })
 		fine := *d.spec
 		fine.LogicalPage = rapid.SampledFrom([]int{1, d.spec.LogicalPage}).Draw(t, "finer")
 		d.st.Prompt(nil, d.k, nil)
@@ -192,7 +192,7 @@ func TestPageScores(t *testing.T) {
 // TestBudgetsNest: a larger budget attends to the pages of a smaller one, and more.
 func TestBudgetsNest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := drawPages(t, func(s *Spec) { s.Reuse = 1 })
+		d := drawPages(t, func(s *keys) { s.Reuse = 1 })
 		larger := *d.spec
 		larger.Budget += rapid.IntRange(0, 50).Draw(t, "more")
 		var lists [][][]int32
@@ -226,7 +226,7 @@ func (x *sequence) sameTokens(t *rapid.T, prompt int, a, b State, ax, bx *sequen
 // another order within a logical page leave the pages as they are.
 func TestPagesStay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := drawPages(t, func(s *Spec) { s.SelectPrecision = "fp32" })
+		d := drawPages(t, func(s *keys) { s.SelectPrecision = "fp32" })
 		if d.spec.SelectGroup == "softmax-sum" {
 			d.spec.SelectGroup = "max"
 		}
@@ -287,22 +287,22 @@ func TestLServeLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPlay(t, "lserve")
 		d.spec.StaticSparsity = 1
-		streaming := New("streaming")
+		streaming := newKeys("streaming")
 		streaming.Sink, streaming.Window = d.spec.Sink, d.spec.Window
-		d.sameTokens(t, d.prompt, d.newState(d.spec), d.newState(streaming.Own()), d.sequence, d.sequence)
+		d.sameTokens(t, d.prompt, d.newState(d.spec), d.newState(streaming), d.sequence, d.sequence)
 		d.spec.StaticSparsity, d.spec.LogicalPage, d.spec.Reuse = 0, d.spec.Page, 1
 		d.spec.Budget = max(d.spec.Budget, 3*d.spec.Page) // LServe has three pages at least
-		quest := New("quest")
+		quest := newKeys("quest")
 		quest.Page, quest.Budget, quest.SkipLayers = d.spec.Page, d.spec.Budget, 0
 		quest.SelectGroup, quest.SelectPrecision = d.spec.SelectGroup, d.spec.SelectPrecision
-		d.sameTokens(t, d.prompt, d.newState(d.spec), d.newState(quest.Own()), d.sequence, d.sequence)
+		d.sameTokens(t, d.prompt, d.newState(d.spec), d.newState(quest), d.sequence, d.sequence)
 	})
 }
 
 // TestEqualQueries: query heads with equal queries choose what one of them would.
 func TestEqualQueries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := drawPages(t, func(s *Spec) { s.SelectPrecision = "fp32" })
+		d := drawPages(t, func(s *keys) { s.SelectPrecision = "fp32" })
 		one := &sequence{dim: d.dim, tokens: d.tokens, q: d.q[:1], k: d.k, v: d.v}
 		group := &sequence{dim: d.dim, tokens: d.tokens, q: [][]float32{d.q[0], d.q[0], d.q[0], d.q[0]}, k: d.k, v: d.v}
 		if d.spec.SelectGroup == "softmax-sum" {
@@ -324,7 +324,7 @@ func TestEqualQueries(t *testing.T) {
 // the state's own scores choose, however a group adds them up.
 func TestScoredElsewhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := drawPages(t, func(s *Spec) { s.SelectPrecision = "fp32" })
+		d := drawPages(t, func(s *keys) { s.SelectPrecision = "fp32" })
 		other := d.newState(d.spec).(*pageState)
 		other.ScoreBy(func(scores []float64, split []float32) {
 			if full := other.Bounded(); len(scores) > full || full != other.tokens/other.LogicalTokens() {
@@ -373,9 +373,9 @@ func TestHalfScores(t *testing.T) {
 		precision        string
 		want             int32 // page
 	}{{64, 64, 64.03125, "fp32", 1}, {64, 64, 64.03125, "fp16", 0}, {1000, 1000, 1001, "fp16", 1}} {
-		s := New("quest")
+		s := newKeys("quest")
 		s.Page, s.Budget, s.SelectPrecision = 1, 2, c.precision
-		p := newPageState(s.Own(), Shape{Layers: 1, QueryHeads: 1, KVHeads: 1, Dim: 2}, 3)
+		p := newPageState(s.spec(), Shape{Layers: 1, QueryHeads: 1, KVHeads: 1, Dim: 2}, 3)
 		p.Prompt(nil, []float32{c.first, 0, c.second, 0}, nil)
 		p.Append([]float32{0, 0}, nil)
 		p.Select([][]float32{{c.q, 0}})

@@ -4,8 +4,8 @@ package policy
 // ones (StreamingLLM; Xiao et al., ICLR 2024). Keys keep their original positions.
 type Streaming struct{ Sink, Window int }
 
-// newStreaming returns that of a section with own values.
-func newStreaming(s *Spec) Streaming { return Streaming{s.Sink, s.Window} }
+// newStreaming returns the sink and the window of a section.
+func newStreaming(s *StreamSpec) Streaming { return Streaming{s.Sink, s.Window} }
 
 // Tokens returns the tokens that a step attends to at a context, its own token included.
 func (s Streaming) Tokens(context int) int { return min(context, s.Sink+s.Window) }
@@ -34,15 +34,15 @@ type streamingCost struct {
 
 // newStreamingCost lists what is held while decoding and while a prompt is prefilled: two windows, which may
 // differ.
-func newStreamingCost(s *Spec, shape Shape) *streamingCost {
-	c := &streamingCost{common: newCommon(s.Name, shape), decode: newStreaming(s), prefill: prefillWindow(s)}
+func newStreamingCost(name string, s *StreamSpec, shape Shape) *streamingCost {
+	c := &streamingCost{common: newCommon(name, shape), decode: newStreaming(s), prefill: prefillWindow(s)}
 	c.held = []Held{c.decode.held(&shape, shape.KVHeads)}
 	c.filling = []Held{c.prefill.held(&shape, shape.KVHeads)}
 	return c
 }
 
 // prefillWindow returns what the tokens of a prompt attend to.
-func prefillWindow(s *Spec) Streaming {
+func prefillWindow(s *StreamSpec) Streaming {
 	if s.PrefillWindow == 0 {
 		return newStreaming(s)
 	}

@@ -40,7 +40,7 @@ choice is compared with attention to everything, and --profile writes what a run
 		Example: `  l3lab eval --steps 1000 --precision fp32
   l3lab eval --text main.go --prompt 100 --nll nll.csv --json
   l3lab eval --prompt 1024 --steps 1000 --kv-bits 4 --set 'model.kv_scales="channel"'
-  l3lab eval --prompt 2048 --policy hgca --set policy.window=512 --profile hgca.toml`,
+  l3lab eval --prompt 2048 --policy hgca --set policy.hgca.window=512 --profile hgca.toml`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.eval(cmd, &f) },
 	}
 	flags := cmd.Flags()

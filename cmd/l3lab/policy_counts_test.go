@@ -19,14 +19,14 @@ func TestRunCountsWhatEvalLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, policy := range [][]string{
-		{"quest", "policy.budget=128"},
-		{"lserve", "policy.budget=128", "policy.page=32", "policy.sink=8", "policy.window=40"},
-		{"streaming", "policy.window=100"},
-		{"duo", "policy.sink=8", "policy.window=40"},
+		{"quest", "policy.quest.budget=128"},
+		{"lserve", "policy.lserve.budget=128", "policy.lserve.page=32", "policy.lserve.sink=8", "policy.lserve.window=40"},
+		{"streaming", "policy.streaming.window=100"},
+		{"duo", "policy.duo.sink=8", "policy.duo.window=40"},
 		{"h2o"},
-		{"csattention", "policy.select_share=0.1"},
-		{"window", "policy.window=64", "policy.block=16", "policy.sink=4"},
-		{"hgca", "policy.window=64", "policy.block=16"}, // with the profile that eval writes
+		{"csattention", "policy.csattention.select_share=0.1"},
+		{"window", "policy.window.window=64", "policy.window.block=16", "policy.window.sink=4"},
+		{"hgca", "policy.hgca.window=64", "policy.hgca.block=16"}, // with the profile that eval writes
 	} {
 		keys := policy[1:]
 		var sets []string

@@ -26,9 +26,9 @@ func (a *app) newPoliciesCommand() *cobra.Command {
 		Long: `List attention policies: what each attends to, stores and moves, which systems run it, and its keys.
 
 'l3sim run --policy NAME' says what a policy costs, 'l3lab eval --policy NAME' what it does to the
-output of a small language model. Keys are those of the section [policy]: --set policy.budget=2048.`,
+output of a small language model. Each has its own keys: --set policy.quest.budget=2048.`,
 		Example: `  l3sim config policies
-  l3sim run --system gpu-only --policy lserve --set policy.budget=2048
+  l3sim run --system gpu-only --policy lserve --set policy.lserve.budget=2048
   l3sim config policies iteration --policy dense,quest,lserve --model llama-3-8b --context 8192,65536`,
 		RunE: func(*cobra.Command, []string) error {
 			all := listPolicies()

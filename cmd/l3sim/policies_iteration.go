@@ -56,7 +56,7 @@ All requests of the batch have the same context, the step's own token included. 
 over 64 successive ones, whose last has this context: lists of pages that are made every few steps
 count in part. Times are what the iterations of 'l3sim run --system gpu-only' take.`,
 		Example: `  l3sim config policies iteration --policy dense,quest,lserve --model llama-3-8b --context 8192,65536
-  l3sim config policies iteration --policy lserve --batch 16 --context 131072 --set policy.reuse=1 --json`,
+  l3sim config policies iteration --policy lserve --batch 16 --context 131072 --set policy.lserve.reuse=1 --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := f.iterations(cmd)
 			if err != nil {

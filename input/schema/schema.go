@@ -116,7 +116,7 @@ type Schema struct {
 // names end with a dot. The longest name that fits a key counts.
 type Former struct {
 	Name string // that earlier versions had: "prices.utilisation", "old_section."
-	Now  string // its name now; "" where it was removed
+	Now  string // its name now, or its names, "a or b"; "" where it was removed
 	Use  string // of a removed key, what to do instead, as the end of a sentence: "use policy.quest.page"
 }
 
@@ -233,6 +233,9 @@ func (s *Schema) Unknown(name string) error {
 	return bad
 }
 
+// IsFormer says that a name had a meaning in an earlier version that it has not any more.
+func (s *Schema) IsFormer(name string) bool { return s.former(name) != nil }
+
 // former returns what became of a key or section of an earlier version, nil for any other name.
 func (s *Schema) former(name string) *Former {
 	var longest *Former
@@ -290,14 +293,15 @@ func (s *Schema) nearest(name string) string {
 	}
 	// What the names of one section have in common makes none of them more similar.
 	var lasts, begins []string
-	for _, k := range s.Section(section) {
-		own := strings.TrimPrefix(k.Name, section+".")
+	keys := s.Section(section)
+	for _, k := range keys {
+		_, own := Split(k.Name)
 		if lasts = append(lasts, own); len(own) > 1 && strings.HasPrefix(strings.ToLower(last), strings.ToLower(own[:2])) {
 			begins = append(begins, k.Name)
 		}
 	}
-	if near := input.Alike(last, lasts); near != "" {
-		return section + "." + near
+	if i := slices.Index(lasts, input.Alike(last, lasts)); i >= 0 {
+		return keys[i].Name
 	}
 	return input.Nearest(name, begins)
 }

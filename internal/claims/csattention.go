@@ -13,7 +13,7 @@ import (
 // schedules are CSAttention's three (section 4.3): the share of tokens that a step attends to, and the
 // steps that share a search. The paper reports the best at each length.
 var schedules = [][]string{
-	{"policy.select_share=0.05", "policy.period=1"}, {"policy.select_share=0.15", "policy.period=4"}, {"policy.select_share=0.20", "policy.period=8"},
+	{"policy.csattention.select_share=0.05", "policy.csattention.period=1"}, {"policy.csattention.select_share=0.15", "policy.csattention.period=4"}, {"policy.csattention.select_share=0.20", "policy.csattention.period=8"},
 }
 
 // centroids is the dense step's time over that of CSAttention with its best schedule, which cannot
@@ -76,7 +76,7 @@ func (s *subject) composition() (finding, error) {
 // entries is how many entries of lists a search adds up at the second context over that at the first.
 func (s *subject) entries() (finding, error) {
 	c := s.own.cfg
-	p, group := c.Policy.Own(), c.Model.Heads/c.Model.KVHeads
+	p, group := &c.Policy.CSAttention, c.Model.Heads/c.Model.KVHeads
 	var n [2]float64
 	for i, prompt := range s.Contexts {
 		t := policy.NewCSATables(p.Subspaces, p.Centroids, p.TableShare, p.SelectShare, p.RecentTokens, prompt, group)

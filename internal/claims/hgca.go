@@ -146,7 +146,7 @@ func (s *subject) memoryRate() (finding, error) {
 // the byte model. It is that of the head with the least, or with the most.
 func (s *subject) salience() (finding, error) {
 	x := s.own
-	spec, prompt := x.cfg.Policy.Own(), s.Contexts[0]
+	spec, prompt := &x.cfg.Policy, s.Contexts[0]
 	if x.salient == nil {
 		var err error
 		if x.salient, err = salient(spec, prompt); err != nil {
@@ -155,7 +155,7 @@ func (s *subject) salience() (finding, error) {
 	}
 	least, median, most := x.salient[0], x.salient[len(x.salient)/2], x.salient[len(x.salient)-1]
 	f := finding{value: most, reason: fmt.Sprintf("%d heads of the byte model, a window of %d after %s bytes of sample text: %.3g of the tokens at the least, %.3g in the median, %.3g at the most",
-		len(x.salient), spec.Window, tokens(prompt), least, median, most)}
+		len(x.salient), spec.HGCA.Window, tokens(prompt), least, median, most)}
 	if s.Least {
 		f.value = least
 	}

@@ -14,7 +14,7 @@ import (
 // head scores for itself, and the bytes that a query head reads.
 func (s *subject) scores(context int) (cost gpu.Cost, heads int, bytes float64) {
 	x := s.own
-	llm, own := &x.cfg.Model, x.cfg.Policy.Own()
+	llm, own := &x.cfg.Model, &x.cfg.Policy.LServe
 	summaries := context / own.LogicalPage
 	// A kernel that reads a page's bounds once a query head costs what as many KV heads do.
 	heads = int(float64(llm.Heads) * (1 - own.StaticSparsity))
@@ -35,7 +35,7 @@ func (s *subject) selector() (finding, error) {
 // released is the seconds of the scores of all layers a step, with a thread block a query head.
 func (s *subject) released(context int) float64 {
 	cost, _, _ := s.scores(context)
-	return cost.Seconds * float64(s.own.cfg.Model.Layers) / float64(s.own.cfg.Policy.Own().Reuse)
+	return cost.Seconds * float64(s.own.cfg.Model.Layers) / float64(s.own.cfg.Policy.LServe.Reuse)
 }
 
 // pages is the milliseconds of LServe's decode attention in one layer (section 5.3).
@@ -74,7 +74,7 @@ var needleScales = []float64{0.6, 0.8, 1, 1.2}
 func (s *subject) needle() (_ finding, err error) {
 	var found [2]int
 	for i, x := range []*machine{s.own, s.over} {
-		if found[i], err = hidden(x.cfg.Policy.Own()); err != nil {
+		if found[i], err = hidden(&x.cfg.Policy); err != nil {
 			return finding{}, err
 		}
 	}
@@ -98,7 +98,7 @@ func hidden(s *policy.Spec) (found int, err error) {
 	}
 	keys := normal(needleTokens * needleDim)
 	for range needlePlaces {
-		place, query := random.IntN(needleTokens-s.Page), normal(needleDim) // not in the newest page, which every list has
+		place, query := random.IntN(needleTokens-s.Pages().Page), normal(needleDim) // not in the newest page, which every list has
 		for _, scale := range needleScales {
 			with := slices.Clone(keys)
 			for j, x := range query {

@@ -164,7 +164,7 @@ func TestSparseNumbers(t *testing.T) {
 		// One block reads the bounds of its query head: 0.18 ms, and the launch. The corner of the
 		// roofline is round: at most 2^(1/p) longer where arithmetic takes as long.
 		{"LS7.reuse", 0, 4},
-		// As l3lab eval --policy hgca --set policy.window=256 --prompt 1024 --steps 512 --profile FILE has it at 1,025
+		// As l3lab eval --policy hgca --set policy.hgca.window=256 --prompt 1024 --steps 512 --profile FILE has it at 1,025
 		// tokens, of which 896 have left: 248 are salient in the second layer's third head.
 		{"HG6.most", 0, 0.2767857142857143},
 		{"CS3.insensitive", 0, 131072 / 8192},
@@ -242,13 +242,13 @@ func TestReadme(t *testing.T) {
 func TestNeedle(t *testing.T) {
 	defer func(scales []float64) { needleScales = scales }(needleScales)
 	own := policy.New("lserve")
-	own.StaticSparsity, own.Budget = 0, 512
+	own.LServe.StaticSparsity, own.LServe.Budget = 0, 512
 	for _, c := range []struct {
 		scale       float64
 		least, most int
 	}{{5, needlePlaces, needlePlaces}, {0, 0, needlePlaces / 2}} {
 		needleScales = []float64{c.scale}
-		if n, err := hidden(own.Own()); err != nil || n < c.least || n > c.most {
+		if n, err := hidden(&own); err != nil || n < c.least || n > c.most {
 			t.Errorf("%v times the query: %d of %d found, %v", c.scale, n, needlePlaces, err)
 		}
 	}
