@@ -38,12 +38,8 @@ func halfToFloat32(h uint16) float32 {
 	return math.Float32frombits(u) * 0x1p112
 }
 
-// widenHalf returns the value of the binary16 number with bits h. It is
-// exact; a NaN keeps its payload.
-func widenHalf(h uint16) float32 { return widen[h] }
-
-// HalfTable returns widenHalf as a table for loops that keep it in a
-// register. It must not be written to.
+// HalfTable returns the values of the binary16 numbers by their bits, exact, a NaN with its payload. It must not be
+// written to.
 func HalfTable() *[1 << 16]float32 { return widen }
 
 // RoundHalf rounds x to the nearest binary16 number, ties to even, and returns

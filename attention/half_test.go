@@ -13,13 +13,13 @@ import (
 func TestHalfToFloat32All(t *testing.T) {
 	for h := range 1 << 16 {
 		want := math.Float32bits(float16.Frombits(uint16(h)).Float32())
-		if got := math.Float32bits(widenHalf(uint16(h))); got != want {
+		if got := math.Float32bits(widen[uint16(h)]); got != want {
 			// x448 sets the quiet bit of a signalling NaN.
 			if got|0x00400000 != want {
 				t.Fatalf("%#04x: got %#08x, want %#08x", h, got, want)
 			}
 		}
-		x := widenHalf(uint16(h))
+		x := widen[uint16(h)]
 		if back := Float32ToHalf(x); back != uint16(h) && x == x {
 			t.Fatalf("%#04x comes back as %#04x", h, back)
 		}
@@ -41,8 +41,8 @@ func checkRounding(t *testing.T, u uint32) {
 	if got != want {
 		t.Fatalf("%#08x (%g): got %#04x, want %#04x", u, x, got, want)
 	}
-	if math.Float32bits(r) != math.Float32bits(widenHalf(want)) {
-		t.Fatalf("%#08x (%g): RoundHalf %g, want %g", u, x, r, widenHalf(want))
+	if math.Float32bits(r) != math.Float32bits(widen[want]) {
+		t.Fatalf("%#08x (%g): RoundHalf %g, want %g", u, x, r, widen[want])
 	}
 }
 
@@ -142,7 +142,7 @@ func TestRoundHalf64(t *testing.T) {
 		}
 		got := float64(RoundHalf64(x))
 		for _, step := range []int{-1, 1} {
-			next := float64(widenHalf(uint16(int(Float32ToHalf(float32(got))) + step)))
+			next := float64(widen[uint16(int(Float32ToHalf(float32(got)))+step)])
 			if math.Abs(next-x) < math.Abs(got-x) {
 				t.Fatalf("%v rounds to %v, %v is nearer", x, got, next)
 			}

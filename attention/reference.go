@@ -71,13 +71,14 @@ type Error struct {
 func Compare(got, want []float64) Error {
 	var e Error
 	var largest float64 // scales the squares, which could overflow
+	finite := make([]float64, len(want))
 	for i, w := range want {
-		g := got[i]
-		if math.IsNaN(g) || math.IsInf(g, 0) {
+		if g := got[i]; math.IsNaN(g) || math.IsInf(g, 0) {
 			e.NonFinite++
-			g = 0
+		} else {
+			finite[i] = g
 		}
-		e.MaxAbs = max(e.MaxAbs, math.Abs(g-w))
+		e.MaxAbs = max(e.MaxAbs, math.Abs(finite[i]-w))
 		largest = max(largest, math.Abs(w))
 	}
 	scale := max(largest, e.MaxAbs)
@@ -86,11 +87,7 @@ func Compare(got, want []float64) Error {
 	}
 	var difference, norm float64
 	for i, w := range want {
-		g := got[i]
-		if math.IsNaN(g) || math.IsInf(g, 0) {
-			g = 0
-		}
-		difference += float64((g - w) / scale * ((g - w) / scale))
+		difference += float64((finite[i] - w) / scale * ((finite[i] - w) / scale))
 		norm += float64(w / scale * (w / scale))
 	}
 	if largest == 0 {

@@ -2,6 +2,7 @@ package attention
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/binary"
 	"encoding/json"
@@ -9,7 +10,7 @@ import (
 	"io"
 	"math"
 	"slices"
-	"sort"
+	"strings"
 
 	"github.com/l3sim/l3sim/input"
 )
@@ -77,7 +78,7 @@ func (t *Tensor) Float32s() ([]float32, error) {
 	switch t.DType {
 	case "F16":
 		for i := range x {
-			x[i] = widenHalf(binary.LittleEndian.Uint16(t.data[2*i:]))
+			x[i] = widen[binary.LittleEndian.Uint16(t.data[2*i:])]
 		}
 	case "BF16":
 		for i := range x {
@@ -99,32 +100,19 @@ func (t *Tensor) Ints() ([]int, error) {
 	if t == nil {
 		return nil, input.Errorf("no such tensor")
 	}
+	read := map[string]func(i int) int{
+		"U8":  func(i int) int { return int(t.data[i]) },
+		"I16": func(i int) int { return int(int16(binary.LittleEndian.Uint16(t.data[2*i:]))) },
+		"I32": func(i int) int { return int(int32(binary.LittleEndian.Uint32(t.data[4*i:]))) },
+	}[t.DType]
+	if read == nil {
+		return nil, &input.Error{Key: t.Name, Value: t.DType, Expected: "U8, I16 or I32"}
+	}
 	x := make([]int, t.Elements())
 	for i := range x {
-		switch t.DType {
-		case "U8":
-			x[i] = int(t.data[i])
-		case "I16":
-			x[i] = int(int16(binary.LittleEndian.Uint16(t.data[2*i:])))
-		case "I32":
-			x[i] = int(int32(binary.LittleEndian.Uint32(t.data[4*i:])))
-		default:
-			return nil, &input.Error{Key: t.Name, Value: t.DType, Expected: "U8, I16 or I32"}
-		}
+		x[i] = read(i)
 	}
 	return x, nil
-}
-
-// Uint8s returns the elements of a U8 tensor; another type, or a nil tensor, is an
-// input.Error. Nobody may change them.
-func (t *Tensor) Uint8s() ([]byte, error) {
-	if t == nil {
-		return nil, input.Errorf("no such tensor")
-	}
-	if t.DType != "U8" {
-		return nil, &input.Error{Key: t.Name, Value: t.DType, Expected: "U8"}
-	}
-	return t.data, nil
 }
 
 // Safetensors is a file of named arrays
@@ -242,7 +230,7 @@ func ParseSafetensors(data []byte) (*Safetensors, error) {
 		s.byName[t.Name] = t
 		spans = append(spans, span{begin, begin + len(t.data)})
 	}
-	sort.Slice(s.Tensors, func(i, j int) bool { return s.Tensors[i].Name < s.Tensors[j].Name })
+	slices.SortFunc(s.Tensors, func(a, b *Tensor) int { return strings.Compare(a.Name, b.Name) })
 	if err := fill(spans, len(body)); err != nil {
 		return nil, err
 	}
@@ -254,12 +242,7 @@ type span struct{ begin, end int }
 
 // fill checks that the spans tile size bytes.
 func fill(spans []span, size int) error {
-	slices.SortFunc(spans, func(a, b span) int {
-		if a.begin != b.begin {
-			return a.begin - b.begin
-		}
-		return a.end - b.end
-	})
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(a.begin-b.begin, a.end-b.end) })
 	at := 0
 	for _, s := range spans {
 		if s.begin != at {

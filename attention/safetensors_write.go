@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/l3sim/l3sim/input"
 )
@@ -35,65 +36,27 @@ func NewTensor(name, dtype string, shape []int, x []float64) (*Tensor, error) {
 	return t, nil
 }
 
-// WriteSafetensors writes tensors in the order that the format's own writer
-// uses (widest elements first, then by name), so that equal content gives equal
-// bytes. Names must be unique.
+// WriteSafetensors writes tensors in the order of their names, so that equal content gives equal bytes. Names
+// must be unique.
 func WriteSafetensors(w io.Writer, tensors []*Tensor, metadata map[string]string) error {
-	ordered := slices.Clone(tensors)
-	slices.SortStableFunc(ordered, func(a, b *Tensor) int {
-		if x, y := dtypeBytes[a.DType], dtypeBytes[b.DType]; x != y {
-			return y - x
-		}
-		return bytes.Compare([]byte(a.Name), []byte(b.Name))
-	})
-	var header bytes.Buffer
-	header.WriteByte('{')
-	field := func(name string, value any) error {
-		if header.Len() > 1 {
-			header.WriteByte(',')
-		}
-		key, err := json.Marshal(name)
-		if err != nil {
-			return err
-		}
-		text, err := json.Marshal(value)
-		header.Write(key)
-		header.WriteByte(':')
-		header.Write(text)
-		return err
+	ordered, header, at := slices.Clone(tensors), map[string]any{}, 0
+	slices.SortFunc(ordered, func(a, b *Tensor) int { return strings.Compare(a.Name, b.Name) })
+	var body []byte
+	for _, t := range ordered {
+		header[t.Name] = map[string]any{"dtype": t.DType, "shape": append([]int{}, t.Shape...), "data_offsets": []int{at, at + len(t.data)}}
+		at += len(t.data)
+		body = append(body, t.data...)
 	}
 	if len(metadata) > 0 {
-		if err := field("__metadata__", metadata); err != nil {
-			return err
-		}
+		header["__metadata__"] = metadata
 	}
-	at := 0
-	for _, t := range ordered {
-		if err := field(t.Name, struct {
-			DType   string `json:"dtype"`
-			Shape   []int  `json:"shape"`
-			Offsets [2]int `json:"data_offsets"`
-		}{t.DType, append([]int{}, t.Shape...), [2]int{at, at + len(t.data)}}); err != nil {
-			return err
-		}
-		at += len(t.data)
-	}
-	header.WriteByte('}')
-	for header.Len()%8 != 0 {
-		header.WriteByte(' ')
-	}
-	if err := binary.Write(w, binary.LittleEndian, uint64(header.Len())); err != nil {
+	text, err := json.Marshal(header)
+	if err != nil {
 		return err
 	}
-	if _, err := w.Write(header.Bytes()); err != nil {
-		return err
-	}
-	for _, t := range ordered {
-		if _, err := w.Write(t.data); err != nil {
-			return err
-		}
-	}
-	return nil
+	text = append(text, strings.Repeat(" ", -len(text)&7)...)
+	_, err = w.Write(slices.Concat(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text, body))
+	return err
 }
 
 // NewSafetensors returns the content of a file of these tensors, whose names
