@@ -5,15 +5,119 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
+	attention "github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/lab/deep"
 )
+
+// TestPageForm: links of all pages lead to files, pages for users are short, their prose is
+// narrow, and the keys that they name are keys of a configuration.
+func TestPageForm(t *testing.T) {
+	lab, err := filepath.Glob("../../docs/lab/*.md")
+	if err != nil || len(lab) < 20 {
+		t.Fatalf("%v, %d pages", err, len(lab))
+	}
+	link := regexp.MustCompile(`\]\(([^)#]+)(?:#[^)]*)?\)`)
+	for _, path := range append(lab, "../../CONTRIBUTING.md", "../../README.md") {
+		for _, m := range link.FindAllStringSubmatch(string(read(t, path)), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(path), m[1])); err != nil && !strings.HasPrefix(m[1], "http") {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
+	sections := regexp.MustCompile(`(?m)^\[([a-z_]+)`).FindAllStringSubmatch(string(read(t, "../../configs/systems/dgx-a100-l3.toml")), -1)
+	key := regexp.MustCompile("`(?:--set )?([a-z_]+)((?:\\.[a-z0-9_]+)+)(?:=[^` ]*)?`")
+	total := 0
+	for _, p := range userPages(t) {
+		lines, most := len(p.lines)-1, 150
+		if filepath.Base(p.path) == "README.md" {
+			most = 120
+		} else {
+			total += lines
+		}
+		if lines > most {
+			t.Errorf("%s has %d lines, more than %d", p.path, lines, most)
+		}
+		code := map[int]bool{}
+		for _, b := range p.blocks {
+			for i := b.first - 1; i <= b.last; i++ {
+				code[i] = true
+			}
+		}
+		for i, line := range p.lines {
+			if code[i] {
+				continue
+			}
+			for _, m := range link.FindAllStringSubmatch(line, -1) {
+				if _, err := os.Stat(filepath.Join(filepath.Dir(p.path), m[1])); err != nil && !strings.HasPrefix(m[1], "http") {
+					t.Errorf("%s:%d: %v", p.path, i+1, err)
+				}
+			}
+			if utf8.RuneCountInString(line) > 100 && strings.Contains(line, " ") && !strings.HasPrefix(line, "|") && !strings.HasPrefix(line, "![") {
+				t.Errorf("%s:%d: %d characters", p.path, i+1, utf8.RuneCountInString(line))
+			}
+			for _, m := range key.FindAllStringSubmatch(line, -1) {
+				known := slices.ContainsFunc(sections, func(s []string) bool { return s[1] == m[1] })
+				ending := regexp.MustCompile(`\.(go|md|toml|csv|json|parquet)$`).MatchString(m[2])
+				var out, messages bytes.Buffer
+				if known && !ending && run(t.Context(), []string{"config", "explain", m[1] + m[2]}, &out, &messages) != cli.OK && !section(m[1]+m[2]) {
+					t.Errorf("%s:%d: %s", p.path, i+1, messages.String())
+				}
+			}
+		}
+	}
+	if total > 1500 {
+		t.Errorf("the pages for users have %d lines", total)
+	}
+}
+
+// section reports whether a name with a dot is a section of keys, such as policy.quest.
+func section(name string) bool {
+	parent, policy, _ := strings.Cut(name, ".")
+	return parent == "policy" && slices.Contains(attention.Names(), policy)
+}
+
+// TestResultColumns: docs/results.md names every column of a table of results, and no other.
+func TestResultColumns(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "sweep.toml")
+	if err := os.WriteFile(file, []byte("[set]\nrun.requests = 5\n[grid]\nnode.ranksets = [4]\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	stdout(t, "sweep", file, "--out", filepath.Join(dir, "out"))
+	head, _, _ := strings.Cut(string(read(t, filepath.Join(dir, "out", "results.csv"))), "\n")
+	columns := strings.Split(head, ",")
+	_, page, _ := strings.Cut(string(read(t, "../../docs/results.md")), "\n## Columns\n")
+	page, _, _ = strings.Cut(page, "\n## ")
+	var named []*regexp.Regexp
+	for _, line := range strings.Split(page, "\n") {
+		cells := strings.Split(line, "|")
+		if len(cells) < 3 {
+			continue
+		}
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
+			name := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(m[1]), `\*`, ".*") + "$")
+			named = append(named, name)
+			if !slices.ContainsFunc(columns, name.MatchString) {
+				t.Errorf("docs/results.md names %s, which is no column", m[1])
+			}
+		}
+	}
+	for _, column := range columns {
+		if !slices.ContainsFunc(named, func(r *regexp.Regexp) bool { return r.MatchString(column) }) && column != "node.ranksets" {
+			t.Errorf("docs/results.md lacks the column %s", column)
+		}
+	}
+}
 
 // TestPageNumbers runs the commands in the last column of the tables of README.md. Numbers of
 // the other columns are output tokens a second of the systems that a run compares, or the first one's over the

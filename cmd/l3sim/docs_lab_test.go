@@ -1,0 +1,100 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/internal/cli"
+	"github.com/l3sim/l3sim/system"
+)
+
+var update = flag.Bool("update", false, "write the table of systems, and what commands on pages print")
+
+// TestSystemsTable: the table of docs/lab/systems.md is what the list of systems says.
+func TestSystemsTable(t *testing.T) {
+	const path, head = "../../docs/lab/systems.md", "| system | hardware | schedule | source | sections |\n"
+	var b strings.Builder
+	b.WriteString(head + "| --- | --- | --- | --- | --- |\n")
+	for _, s := range system.Systems() {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | `%s` |\n", s.Name, s.Hardware, s.Schedule, s.Source, strings.ReplaceAll(s.Sections, ", ", "`, `"))
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), head)
+	_, after, end := strings.Cut(rest, "\n\n")
+	if !ok || !end {
+		t.Fatalf("%s has no table %q", path, head)
+	}
+	want := before + b.String() + "\n" + after
+	if want == string(text) {
+		return
+	}
+	if !*update {
+		t.Fatalf("the table of %s is not the list's; 'go test ./cmd/l3sim -run SystemsTable -update' writes it", path)
+	}
+	if err := os.WriteFile(path, []byte(want), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestScaleOutPage: docs/lab/scale-out.md shows the jobs that its commands write.
+func TestScaleOutPage(t *testing.T) {
+	t.Chdir("../..")
+	page := string(read(t, "docs/lab/scale-out.md"))
+	for form, fence := range map[string]string{"slurm": "bash", "k8s": "yaml"} {
+		command := "l3sim sweep examples/ranks.toml --emit " + form + " --shards 8 --out out/ranks"
+		if !strings.Contains(page, "\n"+command+" > ranks.") {
+			t.Errorf("the page lacks %q", command)
+		}
+		var out, messages bytes.Buffer
+		if code := run(t.Context(), strings.Fields(command)[1:], &out, &messages); code != cli.OK {
+			t.Fatalf("exit code %d: %s", code, messages.String())
+		}
+		if !strings.Contains(page, "```"+fence+"\n"+out.String()+"```\n") {
+			t.Errorf("the page does not show what the command writes:\n%s", out.String())
+		}
+	}
+}
+
+// TestExamplesWriteIntoNoPackage: what the pages and the help tell a user to write
+// goes into a folder that git ignores, and into none of this module's.
+func TestExamplesWriteIntoNoPackage(t *testing.T) {
+	texts := map[string]string{}
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/lab/*.md", "examples/*", "examples/ci/*"} {
+		files, err := filepath.Glob("../../" + pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, files, err)
+		}
+		for _, f := range files {
+			if text, err := os.ReadFile(f); err == nil { // no folder
+				texts[f] = string(text)
+			}
+		}
+	}
+	for _, c := range everyCommand(program.Root(&cli.App{})) {
+		texts[c.CommandPath()] = c.Example
+	}
+	folder := regexp.MustCompile(`(?:--out[ =]"?|out=(?:\$\{1:-)?)([A-Za-z0-9_-]+)/`)
+	found := 0
+	for name, text := range texts {
+		for _, m := range folder.FindAllStringSubmatch(text, -1) {
+			found++
+			if m[1] != "out" && m[1] != "docs" {
+				t.Errorf("%s writes into %s", name, m[0])
+			}
+		}
+	}
+	if ignored, err := os.ReadFile("../../.gitignore"); err != nil || !strings.Contains(string(ignored), "/out/\n") || found < 20 {
+		t.Errorf("%v, %d folders: %s", err, found, ignored)
+	}
+}
