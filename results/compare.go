@@ -33,19 +33,19 @@ const (
 // PointChange is one point in both tables; its repeats over seeds are taken
 // together.
 type PointChange struct {
-	Name    string // in the new table, where it is there
-	OldName string // where another name has the same configuration
-	Fate    Fate
-	// Reconfigured says that the effective configuration differs.
-	Reconfigured bool
-	Lost         int    // seeds that only the old table has
-	Error        string // why it fails now
+	Name         string `json:"name"`               // in the new table, where it is there
+	OldName      string `json:"old_name,omitempty"` // where another name has the same configuration
+	Fate         Fate   `json:"fate"`
+	Reconfigured bool   `json:"reconfigured"`    // the effective configuration differs
+	Lost         int    `json:"lost_seeds"`      // seeds that only the old table has
+	Error        string `json:"error,omitempty"` // why it fails now
 	// Old and New are the values by metric of the seeds that both tables have, in
 	// the order of the new table; nil where both have no seed in common.
-	Old, New map[string][]float64
+	Old map[string][]float64 `json:"-"`
+	New map[string][]float64 `json:"-"`
 }
 
-// side is one table's points by name.
+// side is one table's points: their rows by name.
 type side struct {
 	table                        *Table
 	point, seed, status, failure int
@@ -56,7 +56,7 @@ type side struct {
 
 // newSide finds the points of a table.
 func newSide(t *Table) (*side, error) {
-	s := &side{table: t, rows: map[string][]int{}}
+	s := &side{table: t}
 	for _, c := range []struct {
 		name string
 		to   *int
@@ -65,18 +65,15 @@ func newSide(t *Table) (*side, error) {
 			return nil, &input.Error{File: t.Name, Line: 1, Expected: "the results of a sweep, with a column " + c.name}
 		}
 	}
+	seen := map[[2]string]bool{}
 	for r, row := range t.Rows {
-		name := row[s.point]
-		if s.rows[name] == nil {
-			s.names = append(s.names, name)
+		key := [2]string{row[s.point], row[s.seed]}
+		if seen[key] {
+			return nil, &input.Error{File: t.Name, Line: r + 2, Key: key[0], Value: "seed " + key[1], Expected: "each point and seed once"}
 		}
-		for _, other := range s.rows[name] {
-			if t.Rows[other][s.seed] == row[s.seed] {
-				return nil, &input.Error{File: t.Name, Line: r + 2, Key: name, Value: "seed " + row[s.seed], Expected: "each point and seed once"}
-			}
-		}
-		s.rows[name] = append(s.rows[name], r)
+		seen[key] = true
 	}
+	s.names, s.rows = Groups(len(t.Rows), func(r int) string { return t.Rows[r][s.point] })
 	return s, nil
 }
 
@@ -96,18 +93,8 @@ func Compare(old, updated *Table) (*Comparison, error) {
 		return nil, err
 	}
 	c := &Comparison{}
-	for _, m := range b.metrics() {
-		if slices.Contains(a.metrics(), m) {
-			c.Metrics = append(c.Metrics, m)
-		} else {
-			c.GainedMetrics = append(c.GainedMetrics, m)
-		}
-	}
-	for _, m := range a.metrics() {
-		if !slices.Contains(c.Metrics, m) {
-			c.LostMetrics = append(c.LostMetrics, m)
-		}
-	}
+	c.Metrics, c.GainedMetrics = parted(b.metrics(), a.metrics())
+	_, c.LostMetrics = parted(a.metrics(), b.metrics())
 	renamed := a.renamed(b)
 	matched := map[string]bool{}
 	for _, name := range b.names {
@@ -134,6 +121,18 @@ func Compare(old, updated *Table) (*Comparison, error) {
 	return c, nil
 }
 
+// parted returns those of names that others has, and those that it has not.
+func parted(names, others []string) (have, lack []string) {
+	for _, n := range names {
+		if slices.Contains(others, n) {
+			have = append(have, n)
+		} else {
+			lack = append(lack, n)
+		}
+	}
+	return have, lack
+}
+
 // renamed returns for names that only b has the name that only a has of the
 // same configuration.
 func (s *side) renamed(b *side) map[string]string {
@@ -154,14 +153,16 @@ func (s *side) renamed(b *side) map[string]string {
 	return names
 }
 
+// fails says that a seed of a point failed.
+func (s *side) fails(name string) bool {
+	return slices.ContainsFunc(s.rows[name], func(r int) bool { return s.table.Rows[r][s.status] == StatusFailed })
+}
+
 // point compares one point.
 func (c *Comparison) point(a, b *side, oldName, name string) PointChange {
 	p := PointChange{Name: name, Fate: OtherSeeds, Old: map[string][]float64{}, New: map[string][]float64{}}
 	p.Lost = len(a.rows[oldName])
-	oldFails, newFails := false, false
-	for _, r := range a.rows[oldName] {
-		oldFails = oldFails || a.table.Rows[r][a.status] == StatusFailed
-	}
+	oldFails, newFails := a.fails(oldName), b.fails(name)
 	for _, rb := range b.rows[name] {
 		row := b.table.Rows[rb]
 		ra := slices.IndexFunc(a.rows[oldName], func(r int) bool { return a.table.Rows[r][a.seed] == row[b.seed] })
@@ -169,7 +170,6 @@ func (c *Comparison) point(a, b *side, oldName, name string) PointChange {
 			p.Lost--
 		}
 		if row[b.status] == StatusFailed {
-			newFails = true
 			p.Error = row[b.failure]
 			continue
 		}
@@ -245,7 +245,7 @@ func MeanStd(samples []float64) (mean, std float64) {
 	if len(samples) > 1 {
 		std = math.Sqrt(squares / float64(len(samples)-1))
 	}
-	if math.IsNaN(std) || math.IsInf(std, 0) {
+	if !isFinite(std) {
 		std = 0
 	}
 	return mean, std

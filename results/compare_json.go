@@ -20,13 +20,8 @@ type comparisonJSON struct {
 
 // pointJSON is a point of both tables, or of one of them.
 type pointJSON struct {
-	Name         string                `json:"name"`
-	OldName      string                `json:"old_name,omitempty"`
-	Fate         Fate                  `json:"fate"`
-	Reconfigured bool                  `json:"reconfigured"`
-	Lost         int                   `json:"lost_seeds"`
-	Error        string                `json:"error,omitempty"`
-	Metrics      map[string]changeJSON `json:"metrics"`
+	*PointChange
+	Metrics map[string]changeJSON `json:"metrics"`
 }
 
 // changeJSON has the means over the seeds that both tables have.
@@ -51,7 +46,7 @@ func (c *Comparison) WriteJSON(w io.Writer, o CompareOptions) error {
 	}
 	for i := range c.Points {
 		p := &c.Points[i]
-		j := pointJSON{p.Name, p.OldName, p.Fate, p.Reconfigured, p.Lost, p.Error, map[string]changeJSON{}}
+		j := pointJSON{p, map[string]changeJSON{}}
 		for _, m := range o.Metrics {
 			relative, _, ok := p.Delta(m)
 			if !ok {

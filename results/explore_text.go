@@ -106,7 +106,7 @@ func ForPeople(column, cell string) string {
 		return cell
 	}
 	v, err := strconv.ParseFloat(cell, 64)
-	if err != nil || v-v != 0 {
+	if err != nil || !isFinite(v) {
 		return cell
 	}
 	return numberForPeople(column, v)

@@ -78,7 +78,7 @@ func writeFiles(dir folder, files []File) (err error) {
 			return err
 		}
 		temporary = append(temporary, f.Name())
-		if err := fill(f, file.Write); err != nil {
+		if err := fill(f, file.Write, f.Sync); err != nil {
 			return err
 		}
 	}
@@ -92,14 +92,14 @@ func writeFiles(dir folder, files []File) (err error) {
 }
 
 // fill writes, syncs and closes f.
-func fill(f folderFile, write func(io.Writer) error) error {
+func fill(f io.WriteCloser, write func(io.Writer) error, sync func() error) error {
 	b := bufio.NewWriterSize(f, 1<<16)
 	err := write(b)
 	if err == nil {
 		err = b.Flush()
 	}
 	if err == nil {
-		err = f.Sync()
+		err = sync()
 	}
 	return errors.Join(err, f.Close())
 }
@@ -143,12 +143,7 @@ func writeDirect(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	b := bufio.NewWriter(f)
-	err = write(b)
-	if err == nil {
-		err = b.Flush()
-	}
-	return errors.Join(err, f.Close())
+	return fill(f, write, func() error { return nil }) // what a device has taken is with it
 }
 
 // SyncFolder makes the names of the files in dir durable.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/list"
 )
 
 // Means returns a table with one row for each point of a sweep, in the order of their first
@@ -27,13 +28,9 @@ func (t *Table) Means() (means *Table, seeds []int, failed int, err error) {
 		}
 		cells := slices.Clone(t.Rows[rows[0]])
 		for c := s.config + 1; c < len(cells) && len(rows) > 1; c++ {
-			sum, all := 0.0, true
-			for _, r := range rows {
-				v, ok := t.Number(r, c)
-				sum, all = sum+v, all && ok
-			}
-			if all {
-				cells[c] = strconv.FormatFloat(sum/float64(len(rows)), 'g', -1, 64)
+			if values := t.numbers(rows, c); len(values) == len(rows) {
+				mean, _ := MeanStd(values)
+				cells[c] = strconv.FormatFloat(mean, 'g', -1, 64)
 			}
 		}
 		means.Rows, seeds = append(means.Rows, cells), append(seeds, len(rows))
@@ -41,31 +38,44 @@ func (t *Table) Means() (means *Table, seeds []int, failed int, err error) {
 	return means, seeds, failed, nil
 }
 
+// Groups returns the indices 0 to n-1 by their keys: those of one key in order, and the keys in the order of their first.
+func Groups(n int, key func(i int) string) (keys []string, of map[string][]int) {
+	of = map[string][]int{}
+	for i := range n {
+		k := key(i)
+		if of[k] == nil {
+			keys = append(keys, k)
+		}
+		of[k] = append(of[k], i)
+	}
+	return keys, of
+}
+
+// numbers returns the cells of some rows in a column that are numbers.
+func (t *Table) numbers(rows []int, column int) (values []float64) {
+	for _, r := range rows {
+		if v, ok := t.Number(r, column); ok {
+			values = append(values, v)
+		}
+	}
+	return values
+}
+
 // Wide returns the table with a column for each value in column x, in their order. Its cells are those of
 // column y. The columns left of both tell rows apart; all others are left out. A cell without a row is
 // empty; if several rows have the same cell, the last counts.
 func (t *Table) Wide(x, y int) *Table {
 	left := min(x, y)
-	out := &Table{Name: t.Name, Columns: slices.Clone(t.Columns[:left])}
-	for _, row := range t.Rows {
-		column := slices.Index(out.Columns[left:], row[x])
-		if column < 0 {
-			column = len(out.Columns) - left
-			out.Columns = append(out.Columns, row[x])
+	values, _ := Groups(len(t.Rows), func(r int) string { return t.Rows[r][x] })
+	out := &Table{Name: t.Name, Columns: slices.Concat(t.Columns[:left], values)}
+	keys, of := Groups(len(t.Rows), func(r int) string { return fmt.Sprintf("%q", t.Rows[r][:left]) })
+	for _, key := range keys {
+		cells := make([]string, len(out.Columns))
+		copy(cells, t.Rows[of[key][0]][:left])
+		for _, r := range of[key] {
+			cells[left+slices.Index(values, t.Rows[r][x])] = t.Rows[r][y]
 		}
-		at := slices.IndexFunc(out.Rows, func(r []string) bool { return slices.Equal(r[:left], row[:left]) })
-		if at < 0 {
-			at, out.Rows = len(out.Rows), append(out.Rows, slices.Clone(row[:left]))
-		}
-		for len(out.Rows[at]) <= left+column {
-			out.Rows[at] = append(out.Rows[at], "")
-		}
-		out.Rows[at][left+column] = row[y]
-	}
-	for i := range out.Rows {
-		for len(out.Rows[i]) < len(out.Columns) {
-			out.Rows[i] = append(out.Rows[i], "")
-		}
+		out.Rows = append(out.Rows, cells)
 	}
 	return out
 }
@@ -89,38 +99,37 @@ func (t *Table) Best(flag, text string) (*Table, error) {
 			kept = append(kept, i)
 		}
 	}
-	cells := func(row []string, columns []int) string {
+	cells := func(r int, columns []int) string {
 		var b strings.Builder
 		for _, c := range columns {
-			fmt.Fprintf(&b, "%q,", row[c])
+			fmt.Fprintf(&b, "%q,", t.Rows[r][c])
 		}
 		return b.String()
 	}
-	type mean struct{ sum, n float64 }
-	means := map[[2]string]mean{} // by what must be alike, and by what may differ
-	for i, row := range t.Rows {
-		if v, ok := t.Number(i, goal.index); ok {
-			key := [2]string{cells(row, kept), cells(row, over)}
-			m := means[key]
-			means[key] = mean{m.sum + v, m.n + 1}
+	stays := make([]bool, len(t.Rows))
+	_, alike := Groups(len(t.Rows), func(r int) string { return cells(r, kept) })
+	for _, rows := range alike { // in any order: each decides on its own rows
+		points, repeats := Groups(len(rows), func(i int) string { return cells(rows[i], over) })
+		var best []int
+		least := 0.0
+		for _, point := range points { // in order: of equals the first
+			of := list.Map(repeats[point], func(i int) int { return rows[i] })
+			values := t.numbers(of, goal.index)
+			if len(values) == 0 {
+				continue
+			}
+			mean, _ := MeanStd(values)
+			if cost := goal.Cost(mean); best == nil || cost < least {
+				best, least = of, cost
+			}
 		}
-	}
-	best := map[string]string{}
-	for _, row := range t.Rows { // in order: of equals the first
-		key := [2]string{cells(row, kept), cells(row, over)}
-		m, ok := means[key]
-		if !ok {
-			continue
-		}
-		chosen, found := best[key[0]]
-		b := means[[2]string{key[0], chosen}]
-		if !found || goal.Cost(m.sum/m.n) < goal.Cost(b.sum/b.n) {
-			best[key[0]] = key[1]
+		for _, r := range best {
+			stays[r] = true
 		}
 	}
 	out := &Table{Name: t.Name, Columns: t.Columns}
-	for _, row := range t.Rows {
-		if chosen, found := best[cells(row, kept)]; found && chosen == cells(row, over) {
+	for r, row := range t.Rows {
+		if stays[r] {
 			out.Rows = append(out.Rows, row)
 		}
 	}

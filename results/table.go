@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,7 +127,7 @@ func (t *Table) Column(flag, name string) (int, error) {
 	}
 	var fit []int
 	for i, c := range t.Columns {
-		if withoutUnit(c) == name || lastPart(c) == name || withoutUnit(lastPart(c)) == name {
+		if slices.Contains(NameForms(c), name) {
 			fit = append(fit, i)
 		}
 	}
@@ -145,7 +146,7 @@ func (t *Table) nearest(name string) string {
 	full := map[string]string{}
 	var names []string
 	for _, c := range t.Columns {
-		for _, form := range []string{c, lastPart(c), withoutUnit(c), withoutUnit(lastPart(c))} {
+		for _, form := range NameForms(c) {
 			if full[form] == "" {
 				full[form] = c
 				names = append(names, form)
@@ -155,13 +156,12 @@ func (t *Table) nearest(name string) string {
 	return full[input.Alike(name, names)]
 }
 
-// lastPart returns a key without its sections.
-func lastPart(column string) string { return column[strings.LastIndexByte(column, '.')+1:] }
-
-// withoutUnit returns a column's name without its unit.
-func withoutUnit(column string) string {
-	name, _ := SplitUnit(column)
-	return name
+// NameForms returns how people may write a column: in full, without the section of its key, and both without its unit.
+func NameForms(column string) []string {
+	last := column[strings.LastIndexByte(column, '.')+1:]
+	full, _ := SplitUnit(column)
+	short, _ := SplitUnit(last)
+	return []string{column, last, full, short}
 }
 
 // IsConfig says for each column whether it describes the configuration rather
@@ -179,8 +179,11 @@ func (t *Table) IsConfig() []bool {
 // Number returns a cell as a number, false where it is not a number.
 func (t *Table) Number(row, column int) (float64, bool) {
 	v, err := strconv.ParseFloat(t.Rows[row][column], 64)
-	return v, err == nil && v-v == 0
+	return v, err == nil && isFinite(v)
 }
+
+// isFinite says that v is a number, and not an infinite one.
+func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // Select returns a table of the given columns.
 func (t *Table) Select(columns []int) *Table {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 
@@ -133,15 +134,23 @@ func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 
 
 // binary writes a number of bytes with a binary prefix and one decimal.
 func binary(n units.Bytes) string {
+	if v, unit := BinaryPrefix(float64(n)); unit != "B" {
+		return strconv.FormatFloat(v, 'f', 1, 64) + " " + unit
+	}
+	return strconv.FormatInt(int64(n), 10) + " B"
+}
+
+// BinaryPrefix returns a number of bytes in the largest unit of which it has one.
+func BinaryPrefix(bytes float64) (v float64, unit string) {
 	for _, u := range []struct {
 		name string
 		size units.Bytes
 	}{{"TiB", units.TiB}, {"GiB", units.GiB}, {"MiB", units.MiB}, {"KiB", units.KiB}} {
-		if n >= u.size {
-			return strconv.FormatFloat(float64(n)/float64(u.size), 'f', 1, 64) + " " + u.name
+		if v := bytes / float64(u.size); math.Abs(v) >= 1 {
+			return v, u.name
 		}
 	}
-	return strconv.FormatInt(int64(n), 10) + " B"
+	return bytes, "B"
 }
 
 // grouped writes v with the given number of decimals and a comma between

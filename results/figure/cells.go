@@ -19,44 +19,38 @@ func (s *selector) cells() error {
 	if d.Kind == "pareto" {
 		s.directions()
 	}
-	type collected struct {
-		cell   Cell
-		xs, zs []float64
-		rows   []int
+	positions := map[string]int{}
+	for i, name := range d.XNames {
+		positions[name] = i
 	}
-	positions := indexed(d.XNames)
-	byKey := map[string]*collected{}
-	var order []*collected
-	for i, r := range s.rows {
-		key := s.cellKey(r)
-		c := byKey[key]
-		if c == nil {
-			c = &collected{cell: Cell{
-				Facet: slices.Index(d.Facets, s.text(r, s.facet)), Group: slices.Index(d.GroupNames, s.text(r, s.group)),
-				X: positions[s.text(r, s.x)], Y: slices.Index(d.YNames, s.text(r, s.y)),
-			}}
-			byKey[key] = c
-			order = append(order, c)
+	keys, of := results.Groups(len(s.rows), func(i int) string { return s.cellKey(s.rows[i]) })
+	for _, key := range keys {
+		var xs, zs []float64
+		var rows []int
+		first := s.rows[of[key][0]]
+		c := Cell{
+			Facet: slices.Index(d.Facets, s.text(first, s.facet)), Group: slices.Index(d.GroupNames, s.text(first, s.group)),
+			X: positions[s.text(first, s.x)], Y: slices.Index(d.YNames, s.text(first, s.y)),
 		}
-		x, _ := s.table.Number(r, s.x)
-		c.cell.Samples, c.xs, c.rows = append(c.cell.Samples, s.values[i]), append(c.xs, x), append(c.rows, r)
-		if d.hasThirdGoal() {
-			z, _ := s.table.Number(r, s.z)
-			c.zs = append(c.zs, z)
+		for _, i := range of[key] {
+			x, _ := s.table.Number(s.rows[i], s.x)
+			c.Samples, xs, rows = append(c.Samples, s.values[i]), append(xs, x), append(rows, s.rows[i])
+			if d.hasThirdGoal() {
+				z, _ := s.table.Number(s.rows[i], s.z)
+				zs = append(zs, z)
+			}
 		}
-	}
-	for _, c := range order {
-		if err := s.sameCell(c.rows); err != nil {
+		if err := s.sameCell(rows); err != nil {
 			return err
 		}
-		c.cell.XValue, c.cell.XStd = mean(c.xs), std(c.xs)
+		c.XValue, c.XStd = results.MeanStd(xs)
 		if d.hasThirdGoal() {
-			c.cell.ZValue = mean(c.zs)
+			c.ZValue, _ = results.MeanStd(zs)
 		}
 		if d.Kind == "cdf" {
-			slices.Sort(c.cell.Samples)
+			slices.Sort(c.Samples)
 		}
-		d.Cells = append(d.Cells, c.cell)
+		d.Cells = append(d.Cells, c)
 	}
 	if d.hasThirdGoal() {
 		d.cutLevels()
@@ -85,15 +79,6 @@ func (s *selector) cellKey(row int) string {
 		key += fmt.Sprintf(" %q", s.text(row, s.y))
 	}
 	return key
-}
-
-// indexed returns the position of each name.
-func indexed(names []string) map[string]int {
-	at := make(map[string]int, len(names))
-	for i, n := range names {
-		at[n] = i
-	}
-	return at
 }
 
 // sameCell checks that rows differ in no key but the seed.

@@ -70,22 +70,14 @@ type Cell struct {
 }
 
 // Mean returns the mean of the samples.
-func (c *Cell) Mean() float64 { return mean(c.Samples) }
-
-// Std returns the sample standard deviation, 0 for a single sample.
-func (c *Cell) Std() float64 { return std(c.Samples) }
-
-func mean(samples []float64) float64 {
-	sum := 0.0
-	for _, v := range samples {
-		sum += v
-	}
-	return sum / float64(len(samples))
+func (c *Cell) Mean() float64 {
+	mean, _ := results.MeanStd(c.Samples)
+	return mean
 }
 
-// std returns the sample standard deviation, 0 of one sample.
-func std(samples []float64) float64 {
-	_, std := results.MeanStd(samples)
+// Std returns the sample standard deviation, 0 for a single sample.
+func (c *Cell) Std() float64 {
+	_, std := results.MeanStd(c.Samples)
 	return std
 }
 
@@ -244,16 +236,10 @@ func (s *selector) text(row, column int) string {
 // names returns the values of a column in the order of the rows, or by size
 // where all are numbers.
 func (s *selector) names(column int) []string {
-	var names []string
-	seen := map[string]bool{}
-	numbers := true
+	names, _ := results.Groups(len(s.rows), func(i int) string { return s.text(s.rows[i], column) })
+	numbers := column != none
 	for _, r := range s.rows {
-		v := s.text(r, column)
-		if !seen[v] {
-			seen[v] = true
-			names = append(names, v)
-		}
-		numbers = numbers && column != none && s.isNumber(r, column)
+		numbers = numbers && s.isNumber(r, column)
 	}
 	if numbers {
 		slices.SortStableFunc(names, func(a, b string) int {

@@ -9,7 +9,6 @@ import (
 	"gonum.org/v1/plot"
 
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/units"
 )
 
 // axisLabel writes a column's name for people, with its unit.
@@ -37,15 +36,11 @@ func tickLabel(column string, v float64) string {
 
 // bytesLabel writes bytes with a binary prefix and at most two decimals.
 func bytesLabel(v float64) string {
-	for _, u := range []struct {
-		name string
-		size units.Bytes
-	}{{"TiB", units.TiB}, {"GiB", units.GiB}, {"MiB", units.MiB}, {"KiB", units.KiB}} {
-		if x := v / float64(u.size); math.Abs(x) >= 1 {
-			return strconv.FormatFloat(math.Round(100*x)/100, 'f', -1, 64) + " " + u.name
-		}
+	x, unit := results.BinaryPrefix(v)
+	if unit == "B" {
+		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
-	return strconv.FormatFloat(v, 'f', -1, 64)
+	return strconv.FormatFloat(math.Round(100*x)/100, 'f', -1, 64) + " " + unit
 }
 
 // numberLabel writes a number with no more digits than it has, four at most

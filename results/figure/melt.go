@@ -57,17 +57,14 @@ func melt(t *results.Table, sel *Selection) (*results.Table, error) {
 // sharedName returns the words that all columns begin with, and their unit; a
 // column of the table does not have this name.
 func sharedName(t *results.Table, columns []int) string {
-	first := t.Columns[columns[0]]
-	quantity, _ := results.SplitUnit(first)
-	suffix := strings.TrimPrefix(first, quantity)
+	quantity, _ := results.SplitUnit(t.Columns[columns[0]])
+	suffix := strings.TrimPrefix(t.Columns[columns[0]], quantity)
 	words := strings.Split(quantity, "_")
 	for _, c := range columns[1:] {
 		q, _ := results.SplitUnit(t.Columns[c])
+		other := strings.Split(q, "_")
 		n := 0
-		for i, w := range strings.Split(q, "_") {
-			if i >= len(words) || words[i] != w {
-				break
-			}
+		for n < min(len(words), len(other)) && words[n] == other[n] {
 			n++
 		}
 		words = words[:n]
@@ -94,7 +91,7 @@ func shortenPoints(t *results.Table, sel *Selection) *results.Table {
 			continue
 		}
 		if i, err := t.Column("", name); err == nil { // an unknown one is reported when it is used
-			for _, form := range keyForms(t.Columns[i]) {
+			for _, form := range results.NameForms(t.Columns[i]) {
 				shown[form] = true
 			}
 		}
@@ -127,15 +124,4 @@ func conditionColumns(where []string) []string {
 		columns = append(columns, strings.TrimSpace(name))
 	}
 	return columns
-}
-
-// keyForms returns how the name of a point may write a column's key: in full or
-// without its section, and without the unit that the column ends with.
-func keyForms(column string) []string {
-	full, _ := results.SplitUnit(column)
-	forms := []string{column, full}
-	for _, f := range forms[:2] {
-		forms = append(forms, f[strings.LastIndexByte(f, '.')+1:])
-	}
-	return forms
 }
