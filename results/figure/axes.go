@@ -71,11 +71,6 @@ func newAxes(d *Data) *axes {
 			stacks[[2]int{c.Facet, c.X}] += c.Mean()
 			bottom, top = 0, stacks[[2]int{c.Facet, c.X}]
 		}
-		if d.Kind == "box" {
-			for _, v := range c.Samples {
-				bottom, top = min(bottom, v), max(top, v)
-			}
-		}
 		low, high = min(low, bottom), max(high, top)
 		left, right = min(left, c.XValue-c.XStd), max(right, c.XValue+c.XStd)
 		a.xs, ys = append(a.xs, c.XValue), append(ys, c.Mean())

@@ -83,7 +83,7 @@ func (s *selector) cellKey(row int) string {
 
 // sameCell checks that rows differ in no key but the seed.
 func (s *selector) sameCell(rows []int) error {
-	if s.selection.Kind == "box" || s.selection.Kind == "cdf" {
+	if s.selection.Kind == "cdf" {
 		return nil
 	}
 	is := s.table.IsConfig()

@@ -13,7 +13,7 @@ import (
 
 // Kinds returns the kinds of figures.
 func Kinds() []string {
-	return []string{"bar", "stack", "line", "scatter", "cdf", "heatmap", "box", "pareto"}
+	return []string{"bar", "stack", "line", "scatter", "cdf", "heatmap", "pareto"}
 }
 
 // Selection says which columns of a table a figure shows. Columns are named as
@@ -103,8 +103,7 @@ type selector struct {
 // Select reads the cells of a figure from a table. Rows without a value are left out,
 // for example those of failed points. A Pareto front leaves out all seeds of these points,
 // as results.Explore does. Rows of one cell may differ only in the seed and the results.
-// Another difference is an error that names the column. A box may have rows with any
-// differences: it shows the spread over all of them. Errors are *input.Error.
+// Another difference is an error that names the column. Errors are *input.Error.
 func Select(t *results.Table, sel Selection) (*Data, error) {
 	t, err := t.Where("--where", sel.Where)
 	if err == nil {
@@ -213,7 +212,7 @@ func (s *selector) read() error {
 	if len(s.rows) == 0 {
 		return &input.Error{File: s.table.Name, Key: s.table.Columns[s.value()], Expected: "at least one row with a number"}
 	}
-	s.data.XNumeric = !slices.Contains([]string{"bar", "stack", "box", "heatmap"}, s.selection.Kind)
+	s.data.XNumeric = !slices.Contains([]string{"bar", "stack", "heatmap"}, s.selection.Kind)
 	for _, r := range s.rows {
 		s.data.XNumeric = s.data.XNumeric && s.isNumber(r, s.x)
 	}

@@ -30,51 +30,23 @@ func ReadDefinition(path string) (*Definition, error) {
 
 // ParseDefinition is ReadDefinition of a text.
 func ParseDefinition(path, text string) (*Definition, error) {
-	var document map[string]any
-	meta, err := input.DecodeTOML(path, text, &document)
+	meta, err := input.DecodeTOML(path, text, &map[string]any{})
 	if err != nil {
 		return nil, err
 	}
-	places := schema.Scan(text)
 	for _, key := range meta.Keys() {
 		// The decoder would take a key in any case.
 		if name := key.String(); !slices.Contains(definitionKeys, name) {
 			return nil, input.Edit(input.UnknownName(name, name, definitionKeys), func(e *input.Error) {
-				e.File, e.Line, e.Value = path, places[name].Line, ""
+				e.File, e.Line, e.Value = path, schema.Scan(text)[name].Line, ""
 			})
 		}
 	}
 	d := &Definition{}
-	if _, err = input.DecodeTOML(path, text, d); err == nil {
-		return d, nil
+	if _, err = input.DecodeTOML(path, text, d); err != nil {
+		return nil, err
 	}
-	if key := wrongType(document); key != "" {
-		bad := &input.Error{File: path, Key: key, Line: places[key].Line, Expected: "a text in quotes"}
-		if key == "where" {
-			bad.Expected = `an array of texts, ["column=value"]`
-		}
-		return nil, bad
-	}
-	return nil, err
-}
-
-// wrongType returns the first key of a document that is not of its type.
-func wrongType(document map[string]any) string {
-	for _, key := range definitionKeys {
-		value, given := document[key]
-		if !given {
-			continue
-		}
-		list, isList := value.([]any)
-		if key == "where" {
-			if !isList || slices.ContainsFunc(list, func(v any) bool { _, isText := v.(string); return !isText }) {
-				return key
-			}
-		} else if _, isText := value.(string); !isText {
-			return key
-		}
-	}
-	return ""
+	return d, nil
 }
 
 // Under returns what the definition selects where over selects nothing.

@@ -41,9 +41,9 @@ func TestDefinitionRefuses(t *testing.T) {
 		{"kinds = \"bar\"", `did you mean "kind"?`},
 		{"Kind = \"bar\"", `did you mean "kind"?`},
 		{"[kind]\na = 1", "f.toml:2: kind.a"},
-		{"\n\nkind = 3", "f.toml:3: kind: expected a text in quotes"},
-		{"where = \"a=b\"", "an array of texts"},
-		{"where = [1]", "an array of texts"},
+		{"\n\nkind = 3", "f.toml:3: kind: expected a string, not a whole number"},
+		{"where = \"a=b\"", "f.toml:1: where: expected a list, not a string"},
+		{"where = [1]", "f.toml:1: where: expected a string, not a whole number"},
 		{"kind = ", "f.toml:1: "},
 	} {
 		_, err := ParseDefinition("f.toml", c.text)

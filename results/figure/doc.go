@@ -1,5 +1,5 @@
 // Package figure draws tables of results: bars, stacked bars, lines, scatter, distributions,
-// heat maps, boxes and Pareto fronts in one house style.
+// heat maps and Pareto fronts in one house style.
 //
 // Select turns a table's rows into Data: cells by facet, group and x, each with
 // the samples that the seeds left. Draw puts them on a canvas and Write into a

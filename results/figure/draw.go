@@ -272,8 +272,6 @@ func (f *frame) plot(facet int, a *axes) *plot.Plot {
 		p.Add(&bars{d, cells})
 	case "cdf":
 		p.Add(&steps{cells, a})
-	case "box":
-		p.Add(&boxes{d, cells})
 	case "heatmap":
 		p.Add(newHeatmap(d, cells))
 	case "pareto":

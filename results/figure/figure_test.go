@@ -97,7 +97,7 @@ func TestSelectRefuses(t *testing.T) {
 		selection Selection
 		want      string
 	}{
-		{Selection{Kind: "pie"}, "expected one of bar, box"},
+		{Selection{Kind: "pie"}, "expected one of bar, cdf"},
 		{Selection{Kind: "line", Y: "tbt_mean_ms"}, "--x: expected a column, which --kind line needs"},
 		{Selection{Kind: "line", X: "rankset", Y: "tbt_mean_ms"}, `did you mean "node.ranksets"?`},
 		{Selection{Kind: "line", X: "ranksets", Y: "tbt_mean_ms"}, "node.channels = 16 and 8: expected one value for each x, group and facet"},
@@ -179,7 +179,7 @@ func checkPNG(t *testing.T, kind string, r io.Reader) {
 	}
 	var want []color.RGBA
 	switch kind {
-	case "bar", "stack", "box":
+	case "bar", "stack":
 		want = []color.RGBA{tint(groupColor(0), 0.65), tint(groupColor(1), 0.65)}
 	case "heatmap":
 		want = []color.RGBA{ramp(0), ramp(1)}

@@ -89,7 +89,7 @@ func (l *legend) draw(c draw.Canvas) {
 // thumb draws a group's style at the left of its name.
 func (l *legend) thumb(c *draw.Canvas, at vg.Point, group int) {
 	switch l.data.Kind {
-	case "bar", "stack", "box":
+	case "bar", "stack":
 		fillBar(c, vg.Rectangle{Min: vg.Point{X: at.X, Y: at.Y - 4.5}, Max: vg.Point{X: at.X + legendThumb, Y: at.Y + 4.5}}, group)
 		return
 	case "line", "cdf", "pareto":

@@ -3,7 +3,6 @@ package figure
 import (
 	"image/color"
 	"math"
-	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -11,7 +10,6 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/units/portable"
 )
 
 // newGrid returns horizontal lines under the data.
@@ -27,7 +25,7 @@ func newGrid(d *Data) plot.Plotter {
 	return g
 }
 
-// barSlot is the share of a name's room that its bars or boxes fill.
+// barSlot is the share of a name's room that its bars fill.
 const barSlot = 0.8
 
 // slot returns the left and right end of a cell's bar on the x axis.
@@ -73,30 +71,6 @@ func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
 		if s := cell.Std(); s > 0 {
 			errorBar(&c, ink, x((left+right)/2), y(cell.Mean()-s), y(cell.Mean()+s), min(3, (x(right)-x(left))/4))
 		}
-	}
-}
-
-// boxes draws quartiles as boxes, the median as a line, and whiskers to the
-// smallest and the largest sample.
-type boxes struct {
-	data  *Data
-	cells []Cell
-}
-
-// Plot implements plot.Plotter.
-func (b *boxes) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	for i := range b.cells {
-		cell := &b.cells[i]
-		left, right := slot(b.data, cell)
-		pad := float64((right - left) * 0.1)
-		l, r := x(left+pad), x(right-pad)
-		middle := (l + r) / 2
-		sorted := slices.Sorted(slices.Values(cell.Samples))
-		q1, q2, q3 := portable.Quantile(sorted, 0.25), portable.Quantile(sorted, 0.5), portable.Quantile(sorted, 0.75)
-		errorBar(&c, ink, middle, y(sorted[0]), y(sorted[len(sorted)-1]), (r-l)/4)
-		fillBar(&c, vg.Rectangle{Min: vg.Point{X: l, Y: y(q1)}, Max: vg.Point{X: r, Y: y(q3)}}, cell.Group)
-		c.StrokeLine2(draw.LineStyle{Color: ink, Width: 2}, l, y(q2), r, y(q2))
 	}
 }
 
