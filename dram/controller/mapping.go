@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -64,35 +65,26 @@ func newMapping(text string, spec *dram.Spec, channels, ranks int) (*Mapping, er
 	if len(text) != 2*len(mappingNames) {
 		return nil, bad
 	}
-	for which, name := range mappingNames {
-		at := -1
-		for i := 0; i < len(text); i += 2 {
-			if strings.EqualFold(text[i:i+2], name) {
-				at = i / 2
-			}
-		}
-		if at < 0 {
+	m.whole = true
+	shift := m.shift
+	seen := map[int]bool{}
+	for i := range m.parts { // lowest first, the last of the text
+		at := len(text) - 2*i - 2
+		which := slices.Index(mappingNames[:], strings.ToLower(text[at:at+2]))
+		if which < 0 || seen[which] {
 			return nil, bad
 		}
+		seen[which] = true
 		p := mappingPart{which, uint64(sizes[which]), -1}
 		if bits.OnesCount64(p.size) == 1 {
 			p.shift = bits.TrailingZeros64(p.size)
 		}
-		m.parts[len(mappingNames)-1-at] = p
-	}
-	m.findBits()
-	return m, nil
-}
-
-// findBits sets shifts and masks if the sizes of all parts are powers of two.
-func (m *Mapping) findBits() {
-	m.whole = true
-	at := m.shift
-	for _, p := range m.parts {
-		m.shifts[p.which], m.masks[p.which] = uint8(at), p.size-1
-		at += p.shift
+		m.parts[i] = p
+		m.shifts[which], m.masks[which] = uint8(shift), p.size-1
+		shift += p.shift
 		m.whole = m.whole && p.shift >= 0
 	}
+	return m, nil
 }
 
 // Capacity returns the bytes that the mapping covers.
@@ -148,12 +140,7 @@ func (m *Mapping) parseBits(text string, sizes []int) error {
 	m.bits = &bitMapping{}
 	for _, field := range strings.Fields(text) {
 		name, list, _ := strings.Cut(field, "=")
-		which := -1
-		for i, n := range mappingNames {
-			if n == name {
-				which = i
-			}
-		}
+		which := slices.Index(mappingNames[:], name)
 		if which < 0 || m.bits[which] != nil {
 			return bad(field, "each of %s at most once, such as ba=15,16", strings.Join(mappingNames[:], ", "))
 		}
@@ -206,23 +193,18 @@ func parseBit(text string) (masks []uint64, ok bool) {
 // oneToOne reports whether the parities of the masks tell apart all bursts of as many address bits as
 // there are masks, those above a burst's bytes: whether the matrix has full rank over GF(2).
 func oneToOne(masks []uint64, burst uint64) bool {
-	rows := append([]uint64(nil), masks...)
+	rows := slices.Clone(masks)
 	low := bits.TrailingZeros64(burst)
 	if low+len(rows) > 64 {
 		return false
 	}
 	for i := range rows {
 		bit := uint64(1) << (low + i)
-		pivot := -1
-		for j := i; j < len(rows); j++ {
-			if rows[j]&bit != 0 {
-				pivot = j
-			}
-		}
+		pivot := slices.IndexFunc(rows[i:], func(row uint64) bool { return row&bit != 0 })
 		if pivot < 0 {
 			return false
 		}
-		rows[i], rows[pivot] = rows[pivot], rows[i]
+		rows[i], rows[i+pivot] = rows[i+pivot], rows[i]
 		for j := range rows {
 			if j != i && rows[j]&bit != 0 {
 				rows[j] ^= rows[i]
