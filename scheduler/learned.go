@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/l3sim/l3sim/units"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // Learned predicts from a profile of executed sub-batches (L3, section 5.3):
@@ -107,4 +108,151 @@ func (l *Learned) learn() error {
 		return l.pim.fit()
 	}
 	return nil
+}
+
+// Sample is an executed sub-batch in a profile. It has the features of equations 5 and 6
+// of the L3 paper, and the measured times, each over all layers.
+type Sample struct {
+	Chunks        []ChunkSample
+	PrefillTokens int            // Σ c_p
+	Decoding      int            // len(f_d)
+	FC            units.Duration // t_batch: the batched operations of all tokens
+	Contexts      int64          // Σ f_d
+	PrefillMoved  int            // Σ c_p of the other sub-batch
+	PIM           units.Duration // t_d + t_comm + t_overlap
+}
+
+// ChunkSample is the prefill attention of one chunk.
+type ChunkSample struct {
+	Tokens   int // c_p
+	Finished int // f_p
+	Time     units.Duration
+}
+
+// Set sets the features to those of sub-batch s and all times to 0.
+// OtherPrefill is the number of the other sub-batch's prompt tokens. Set allocates only
+// where the sample holds more chunks than ever before.
+func (m *Sample) Set(s *SubBatch, iteration int64, otherPrefill int) {
+	chunks := m.Chunks[:0]
+	for i := range s.Prefill {
+		chunks = append(chunks, ChunkSample{Tokens: s.Prefill[i].Tokens, Finished: s.Prefill[i].Finished})
+	}
+	*m = Sample{
+		Chunks: chunks, PrefillTokens: s.PrefillTokens(), Decoding: len(s.Decode),
+		Contexts: s.contexts(iteration), PrefillMoved: otherPrefill,
+	}
+}
+
+// contexts returns the sum of the tokens that decoding requests attend over.
+func (s *SubBatch) contexts(iteration int64) int64 {
+	sum := int64(len(s.Decode)) * iteration
+	for i := range s.Decode {
+		sum += s.Decode[i].Base
+	}
+	return sum
+}
+
+// noise multiplies times by log-normal factors of mean 1: times stay positive, and
+// unbiased.
+type noise struct {
+	mu, sigma float64
+	rng       *rand.Rand
+}
+
+// newNoise returns noise of a relative standard deviation: the variance of a
+// log-normal factor of mean 1 is e^σ² − 1.
+func newNoise(relative float64, rng *rand.Rand) noise {
+	variance := portable.Log1p(relative * relative)
+	return noise{mu: -variance / 2, sigma: math.Sqrt(variance), rng: rng}
+}
+
+// measure returns t with noise, in picoseconds.
+func (n *noise) measure(t units.Duration) float64 {
+	if n.sigma == 0 {
+		return float64(t)
+	}
+	return float64(float64(t) * portable.Exp(n.mu+float64(n.sigma*n.rng.NormFloat64())))
+}
+
+// RelativeError is the mean relative error RE = (1/n) Σ |Y − Ŷ|/Y of the L3 paper
+// (section 6.3). Y are measured times, Ŷ predicted times.
+type RelativeError struct {
+	Mean  float64 // 0 where Count is 0
+	Count int
+}
+
+// add adds a pair. A time measured as 0 has no relative error and does not count.
+func (e *RelativeError) add(measured, predicted float64) {
+	if measured == 0 {
+		return
+	}
+	e.Count++
+	e.Mean += (math.Abs((measured-predicted)/measured) - e.Mean) / float64(e.Count)
+}
+
+// PredictionErrors are the errors of the models (L3, Fig 10b), each over the sub-batches
+// that have this part.
+type PredictionErrors struct {
+	PrefillAttention RelativeError // of all chunks of a sub-batch together
+	DecodeAttention  RelativeError // T_PIM: attention with its transfers
+	FC               RelativeError
+}
+
+// HoldOut trains the models once on a random 80% of the samples, and returns the errors
+// on the other 20%. The window of spec is widened to hold all training samples. Times
+// have the noise of spec, in training and in test. Order and noise come from rng.
+func HoldOut(spec *PredictorSpec, samples []Sample, rng *rand.Rand) (PredictionErrors, error) {
+	var e PredictionErrors
+	order := rng.Perm(len(samples))
+	train, test := order[:len(order)*4/5], order[len(order)*4/5:]
+	whole := *spec
+	for _, i := range train {
+		whole.Window += max(2, len(samples[i].Chunks)) // each half of the line's window holds all samples
+	}
+	l := NewLearned(&whole, nil, rng)
+	for _, i := range train {
+		l.add(&samples[i])
+	}
+	if err := l.fitAll(); err != nil {
+		return e, err
+	}
+	for _, i := range test {
+		l.judge(&samples[i], &e)
+	}
+	return e, nil
+}
+
+// fitAll fits every model that has data.
+func (l *Learned) fitAll() error {
+	for _, m := range [...]*latencyForest{l.prefill, l.batched} {
+		if len(m.data.y) > 0 {
+			if err := m.fit(); err != nil {
+				return err
+			}
+		}
+	}
+	if l.pim.size() > 0 {
+		return l.pim.fit()
+	}
+	return nil
+}
+
+// judge compares the models with a measurement of s.
+func (l *Learned) judge(s *Sample, e *PredictionErrors) {
+	if l.prefill.forest != nil {
+		measured, predicted := 0.0, 0.0
+		for i := range s.Chunks {
+			c := &s.Chunks[i]
+			measured += l.noise.measure(c.Time)
+			predicted += l.prefill.predict(c.Tokens, c.Finished)
+		}
+		e.PrefillAttention.add(measured, predicted)
+	}
+	if l.batched.forest != nil && s.PrefillTokens+s.Decoding > 0 {
+		e.FC.add(l.noise.measure(s.FC), l.batched.predict(s.PrefillTokens, s.Decoding))
+	}
+	if l.pim.ready && s.Decoding > 0 {
+		e.DecodeAttention.add(l.noise.measure(s.PIM), l.pim.predict(
+			[pimFeatures]float64{float64(s.Contexts), float64(s.Decoding), float64(s.PrefillMoved)}))
+	}
 }

@@ -1,6 +1,9 @@
 package system
 
 import (
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/energy"
+	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/units"
@@ -69,4 +72,38 @@ func (d *gpuSide) watts(did *work, took units.Duration) float64 {
 	gpus := float64(d.model.TensorParallel)
 	idle := float64(max(0, (took-did.time[ofGPU]).Seconds()) * gpus * d.cfg.GPU.Power.ActiveIdle)
 	return (did.joules.prefill + did.joules.decode + idle) / took.Seconds()
+}
+
+// equipment returns what the node of a configuration consists of.
+func equipment(cfg *configs.Config) energy.Equipment {
+	s, ranks := systemOf(cfg.Run.System), cfg.Energy.RanksPerDIMM
+	unit := s.kv.unit
+	if unit == "" {
+		unit = cfg.PIM.ProcessingUnit
+	}
+	base, _ := cfg.GPUBase()
+	return energy.Equipment{
+		GPU: cfg.GPU.Name, GPUBase: base, GPUs: cfg.Node.GPUs, HBMPIM: s.kv.inHBM, Memory: cfg.DRAM.Rules().Family, DIMMs: cfg.DIMMs(),
+		DIMMGiB: float64(cfg.Node.RankCapacity()) / float64(units.GiB) * float64(ranks*cfg.DRAM.Rules().SubChannels),
+		BankPIM: s.kv.inDIMM && unit == pim.BankPU, RankPIM: s.kv.inDIMM && unit == pim.RankPU,
+	}
+}
+
+// cost returns the cost of a run that emits tokensPerS.
+func cost(cfg *configs.Config, e *results.EnergyReport, tokensPerS float64) results.CostReport {
+	p, node := &cfg.Prices.Prices, equipment(cfg)
+	r := results.CostReport{Prices: p.Name, Date: p.Date}
+	if tokensPerS == 0 || e.Total == 0 {
+		return r
+	}
+	seconds, million := e.Total/e.Watts, tokensPerS*3600/1e6 // tokens an hour
+	var at [energy.Places]energy.Cost
+	for place, joules := range [energy.Places]float64{e.Low, e.Total, e.High} {
+		at[place] = p.Cost(&node, joules/seconds, energy.Place(place))
+	}
+	mid := &at[energy.Mid]
+	r.Grade, r.Capital, r.PerHour, r.EnergyPerHour = string(mid.Grade), mid.Capital, mid.PerHour, mid.Energy
+	r.PerMToken, r.PerMTokenLow, r.PerMTokenHigh = mid.PerHour/million, at[energy.Low].PerHour/million, at[energy.High].PerHour/million
+	r.TokensPerMW, r.CO2PerMToken = tokensPerS/(e.Watts/1e6), mid.CO2/million
+	return r
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -101,4 +102,75 @@ func (r *Result) FirstTokens() *results.Table {
 		}
 	}
 	return t
+}
+
+// Measured is what some requests of a run say about a level of service, those in the middle
+// of it: the first ones meet an empty node, and the last ones find it emptying.
+type Measured struct {
+	Requests        int // turned away or served
+	Attainment      float64
+	GoodputTokens   float64 // output tokens of those that attain the targets, a second of the time over which all come
+	TTFT, TPOT, E2E results.Latency
+	TBT             results.Latency // all gaps that end in that time, whosever they are
+	Saturated       bool            // the whole run
+}
+
+// Middle returns the time over which the requests of a trace from one place to before another
+// come. Its requests are in the order of arrival.
+func Middle(trace *traces.Trace, from, to int) Window {
+	return Window{From: trace.Requests[from].Arrival, To: trace.Requests[to-1].Arrival}
+}
+
+// Measured returns what the requests from one place in the trace to before another say. Gaps
+// are those of Options.Measure.
+func (r *Result) Measured(from, to int, over Window) Measured {
+	part := Result{Requests: r.Requests[from:to]}
+	o := part.outcomes()
+	m := Measured{
+		Requests: to - from, Attainment: float64(o.attained) / float64(to-from), Saturated: r.saturated,
+		TTFT: o.ttft.Milliseconds(), TPOT: o.tpot.Milliseconds(), E2E: o.e2e.Milliseconds(), TBT: r.measured.Milliseconds(),
+	}
+	if seconds := (over.To - over.From).Seconds(); seconds > 0 {
+		// Gaps between arrivals are one fewer than requests.
+		m.GoodputTokens = float64(o.good) / (seconds * float64(to-from) / float64(to-from-1))
+	}
+	return m
+}
+
+// within says whether a time is in a window.
+func (w *Window) within(t units.Duration) bool { return t >= w.From && t <= w.To }
+
+// diary is what is kept of each iteration of a replica, with Options.Iterations.
+type diary struct {
+	replica    int
+	iterations []results.IterationRecord
+	gaps       []keptGap
+}
+
+// keptGap is a gap that several requests have at a time.
+type keptGap struct {
+	at, gap  units.Duration
+	requests int
+}
+
+// add keeps an iteration that has been formed and run.
+func (d *diary) add(r *replica, start, end units.Duration, did *work) {
+	x := results.IterationRecord{
+		Replica: d.replica, Start: start, End: end, Decoding: r.batch.Decoding(), Waiting: r.batcher.Waiting(), InSystem: r.batcher.InSystem(),
+		KV: units.Bytes(r.kvBytes(r.batcher.UsedUnits())), Cached: units.Bytes(r.kvBytes(r.batcher.CachedUnits())),
+		GPU: did.time[ofGPU], PIM: did.time[ofPIM], PCIeDown: did.time[ofDown], PCIeUp: did.time[ofUp], Channel: did.time[ofChannel],
+		Joules: r.power.joules(did, end-start),
+	}
+	for i := range r.batch.Sub {
+		s := &r.batch.Sub[i]
+		x.PromptTokens += s.PrefillTokens()
+		for i := range s.Prefill {
+			if c := &s.Prefill[i]; c.Finished == c.Prefix {
+				x.PrefixTokens += c.Prefix
+			}
+		}
+		x.FirstTokens += s.Emitting()
+	}
+	x.FirstTokens -= x.Decoding
+	d.iterations = append(d.iterations, x)
 }
