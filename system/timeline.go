@@ -2,8 +2,8 @@ package system
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -160,26 +160,42 @@ func microseconds(ns units.Duration) json.Number {
 // format: a process for each replica, a track for each resource and for each request
 // that runs, counters for the batch and the KV memory.
 func WriteTimeline(w io.Writer, recordings []*Recording) error {
-	b := bufio.NewWriter(w)
-	fmt.Fprint(b, `{"displayTimeUnit":"ns","traceEvents":[`)
-	separator := "\n"
-	write := func(e traceEvent) error {
-		text, err := json.Marshal(e)
-		if err != nil {
-			return err
-		}
-		fmt.Fprint(b, separator)
-		separator = ",\n"
-		_, err = b.Write(text)
-		return err
+	t := traceWriter{w: bufio.NewWriter(w), separator: "\n"}
+	fmt.Fprint(t.w, `{"displayTimeUnit":"ns","traceEvents":[`)
+	for t.process = range recordings {
+		t.recording(recordings[t.process])
 	}
-	for process, rec := range recordings {
-		if err := rec.write(process, write); err != nil {
-			return err
-		}
-	}
-	fmt.Fprint(b, "\n]}\n")
-	return b.Flush()
+	fmt.Fprint(t.w, "\n]}\n")
+	return cmp.Or(t.err, t.w.Flush())
+}
+
+// traceWriter writes the events of one process after another.
+type traceWriter struct {
+	w         *bufio.Writer // keeps its first error
+	separator string
+	process   int
+	err       error // the first of an event
+}
+
+// event writes an event of the process at hand.
+func (t *traceWriter) event(e traceEvent) {
+	e.Process = t.process
+	text, err := json.Marshal(e)
+	t.err = cmp.Or(t.err, err)
+	fmt.Fprint(t.w, t.separator)
+	t.w.Write(text)
+	t.separator = ",\n"
+}
+
+// counters writes values from a time on.
+func (t *traceWriter) counters(name string, at units.Duration, values map[string]any) {
+	t.event(traceEvent{Name: name, Phase: "C", Start: microseconds(nanoseconds(at)), Args: values})
+}
+
+// power writes the watts of the GPUs, and of all.
+func (t *traceWriter) power(at units.Duration, watts float64, all powerDraw) {
+	t.counters("GPU power (W)", at, map[string]any{"watts": watts})
+	t.counters("power (W)", at, all.args())
 }
 
 // track is a track of a timeline.
@@ -222,123 +238,90 @@ func thread(resource int32) int {
 	return int(resource)
 }
 
-// write writes a replica as one process of a Chrome trace: its tracks, counters and spans.
-func (r *Recording) write(process int, write func(traceEvent) error) error {
-	meta := func(what string, tid int, args map[string]any) error {
-		return write(traceEvent{Name: what, Phase: "M", Process: process, Thread: tid, Args: args})
+// recording writes a replica as one process of a Chrome trace: its tracks, counters and spans.
+func (t *traceWriter) recording(r *Recording) {
+	meta := func(what string, tid int, args map[string]any) {
+		t.event(traceEvent{Name: what, Phase: "M", Thread: tid, Args: args})
 	}
 	name := fmt.Sprintf("replica %d", r.Replica)
 	if r.Run != "" {
 		name = r.Run + ", " + name
 	}
-	if err := meta("process_name", 0, map[string]any{"name": name}); err != nil {
-		return err
-	}
-	for _, t := range r.tracks {
-		if err := meta("thread_name", t.thread, map[string]any{"name": t.name}); err != nil {
-			return err
-		}
-		if err := meta("thread_sort_index", t.thread, map[string]any{"sort_index": t.thread}); err != nil {
-			return err
-		}
-	}
-	power := func(at units.Duration, watts float64, all powerDraw) error {
-		return errors.Join(write(traceEvent{Name: "GPU power (W)", Phase: "C", Start: microseconds(nanoseconds(at)), Process: process, Args: map[string]any{"watts": watts}}),
-			write(traceEvent{Name: "power (W)", Phase: "C", Start: microseconds(nanoseconds(at)), Process: process, Args: all.args()}))
+	meta("process_name", 0, map[string]any{"name": name})
+	for _, x := range r.tracks {
+		meta("thread_name", x.thread, map[string]any{"name": x.name})
+		meta("thread_sort_index", x.thread, map[string]any{"sort_index": x.thread})
 	}
 	for i, s := range r.Samples {
 		if i == 0 && s.At > r.From { // until then the GPUs wait
-			if err := power(r.From, s.IdleWatts, s.IdleDraws); err != nil {
-				return err
-			}
+			t.power(r.From, s.IdleWatts, s.IdleDraws)
 		}
-		if err := power(s.At, s.Watts, s.Draws); err != nil {
-			return err
-		}
+		t.power(s.At, s.Watts, s.Draws)
 		if i+1 == len(r.Samples) || r.Samples[i+1].At > s.End {
-			if err := power(s.End, s.IdleWatts, s.IdleDraws); err != nil {
-				return err
-			}
+			t.power(s.End, s.IdleWatts, s.IdleDraws)
 		}
-		counters := map[string]any{"decoding requests": s.Decoding, "prompt tokens": s.Prefill}
-		if err := write(traceEvent{Name: "batch", Phase: "C", Start: microseconds(nanoseconds(s.At)), Process: process, Args: counters}); err != nil {
-			return err
-		}
-		kv := map[string]any{"allocated": s.KVBytes}
-		if err := write(traceEvent{Name: "KV memory (bytes)", Phase: "C", Start: microseconds(nanoseconds(s.At)), Process: process, Args: kv}); err != nil {
-			return err
-		}
+		t.counters("batch", s.At, map[string]any{"decoding requests": s.Decoding, "prompt tokens": s.Prefill})
+		t.counters("KV memory (bytes)", s.At, map[string]any{"allocated": s.KVBytes})
 	}
 	for _, s := range r.Spans {
 		if r.overlaps(s.Start, s.End) {
-			if err := r.writeSpan(process, s, write); err != nil {
-				return err
-			}
+			t.span(r, s)
 		}
 	}
-	return r.writeRequests(process, write)
+	t.requests(r.phases)
 }
 
-// writeRequests writes what requests do as nested asynchronous events, which Perfetto
+// requests writes what requests do as nested asynchronous events, which Perfetto
 // shows as a track a request under one heading: a request around its phases.
-func (r *Recording) writeRequests(process int, write func(traceEvent) error) error {
+func (t *traceWriter) requests(phases []phase) {
 	byRequest := map[int][]phase{}
 	var ids []int
-	for _, p := range r.phases {
+	for _, p := range phases {
 		if byRequest[p.request] == nil {
 			ids = append(ids, p.request)
 		}
 		byRequest[p.request] = append(byRequest[p.request], p)
 	}
 	for _, id := range ids {
+		event := func(name, phase string, at units.Duration, args map[string]any) {
+			t.event(traceEvent{Name: name, Category: "request", Phase: phase, ID: &localID{fmt.Sprint(id)}, Start: microseconds(nanoseconds(at)), Args: args})
+		}
 		phases := byRequest[id]
-		event := func(name, phase string, at units.Duration, args map[string]any) error {
-			return write(traceEvent{Name: name, Category: "request", Phase: phase, ID: &localID{fmt.Sprint(id)}, Start: microseconds(nanoseconds(at)), Process: process, Args: args})
-		}
-		errs := []error{event("request", "b", phases[0].start, map[string]any{"request": id})}
+		event("request", "b", phases[0].start, map[string]any{"request": id})
 		for _, p := range phases {
-			errs = append(errs, event(p.name, "b", p.start, map[string]any{"tokens": p.tokens}), event(p.name, "e", p.end, nil))
+			event(p.name, "b", p.start, map[string]any{"tokens": p.tokens})
+			event(p.name, "e", p.end, nil)
 		}
-		errs = append(errs, event("request", "e", phases[len(phases)-1].end, nil))
-		if err := errors.Join(errs...); err != nil {
-			return err
-		}
+		event("request", "e", phases[len(phases)-1].end, nil)
 	}
-	return nil
 }
 
-// writeSpan writes one span, the steps within it, and what it is on the channels.
-func (r *Recording) writeSpan(process int, s Span, write func(traceEvent) error) error {
-	sub, offset := int(s.A)/r.ranksets, int(s.A)%r.ranksets
-	args := map[string]any{"sub-batch": string('A' + rune(sub)), "layer": s.B}
+// span writes one span, the steps within it, and what it is on the channels.
+func (t *traceWriter) span(r *Recording, s Span) {
+	args := map[string]any{"sub-batch": string('A' + rune(int(s.A)/r.ranksets)), "layer": s.B}
 	if s.Resource != trackGPU {
-		args["offset"] = offset
+		args["offset"] = int(s.A) % r.ranksets
 	}
-	event := func(name string, tid int, start, end units.Duration) error {
+	event := func(name string, tid int, start, end units.Duration) {
 		from, to := nanoseconds(start), nanoseconds(end)
-		return write(traceEvent{
+		t.event(traceEvent{
 			Name: name, Category: categories[min(tid, len(categories)-1)], Phase: "X", Start: microseconds(from), Duration: microseconds(to - from),
-			Process: process, Thread: tid, Args: args,
+			Thread: tid, Args: args,
 		})
 	}
-	name := operationNames[s.Kind] // the same in every layer, so that times add up by name
-	if err := event(name, thread(s.Resource), s.Start, s.End); err != nil {
-		return err
-	}
+	name := operationNames[s.Kind]
+	event(name, thread(s.Resource), s.Start, s.End)
 	switch s.Resource {
 	case trackDown, trackUp:
-		return event(name, thread(s.Resource)+2, s.Start, s.End)
+		event(name, thread(s.Resource)+2, s.Start, s.End)
 	case trackGPU:
 		at := s.Start
 		for _, p := range r.parts[s.Start] {
 			end := min(at+p.duration, s.End)
-			if err := event(p.name, thread(s.Resource), at, end); err != nil {
-				return err
-			}
+			event(p.name, thread(s.Resource), at, end)
 			at = end
 		}
 	}
-	return nil
 }
 
 // categories are those of the tracks in order, the last for all that follow.
