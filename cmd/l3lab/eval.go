@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -68,7 +67,7 @@ type evalResult struct {
 	WallS             float64 `json:"wall_s"`
 	KVBits            int     `json:"kv_bits"` // of keys and values as they are stored
 	Policy            string  `json:"policy,omitempty"`
-	*attendedResult
+	*lm.AttendedReport
 }
 
 // eval measures and prints.
@@ -108,7 +107,7 @@ func (a *app) eval(cmd *cobra.Command, f *evalFlags) error {
 		DIMMs: node != nil, KVBits: cmp.Or(f.cfg.Model.KVBits, 16), MaxAttentionError: e.MaxError, WallS: time.Since(start).Seconds(),
 	}
 	if f.byPolicy {
-		r.Policy, r.attendedResult = f.cfg.Policy.Name, newAttendedResult(e.Attended)
+		r.Policy, r.AttendedReport = f.cfg.Policy.Name, lm.NewAttendedReport(e.Attended)
 	}
 	return a.Print(r, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%d bytes decoded after %d: %.4f bits per byte (%.6f nats); largest error of attention %.3g; %.1f s\n",
@@ -116,7 +115,7 @@ func (a *app) eval(cmd *cobra.Command, f *evalFlags) error {
 		if err != nil || !f.byPolicy {
 			return err
 		}
-		return printAttended(w, r.Policy, e.Attended)
+		return e.Attended.WriteText(w, r.Policy)
 	})
 }
 
@@ -181,57 +180,4 @@ func (a *app) evalPolicy(cmd *cobra.Command, f *evalFlags, m *lm.Model, node *lm
 		err = results.WriteFileAtomic(f.profile, recorder.Profile().Write)
 	}
 	return e, err
-}
-
-// attendedResult is lm.LayerAttended in arrays over layers. An element is null where a layer
-// has no heads that choose pages.
-type attendedResult struct {
-	KeptMass            []*float64 `json:"kept_mass"`
-	Recall              []*float64 `json:"recall"`
-	OutputRelativeL2    []*float64 `json:"output_relative_l2"`
-	AttendedTokens      []*float64 `json:"attended_tokens"`
-	OutputRelativeL2P99 []*float64 `json:"output_relative_l2_p99"`
-	DroppedMassP99      []*float64 `json:"dropped_mass_p99"`
-	RowsTouched         []*float64 `json:"rows_touched"`
-	PagesTouched        []*float64 `json:"pages_touched"`
-	DroppedMassBound    []*float64 `json:"dropped_mass_bound"`
-	DroppedMassBoundP99 []*float64 `json:"dropped_mass_bound_p99"`
-}
-
-func newAttendedResult(a *lm.Attended) *attendedResult {
-	r := &attendedResult{}
-	for i := range a.Layers {
-		l := &a.Layers[i]
-		for _, f := range []struct {
-			to *[]*float64
-			v  *float64
-		}{
-			{&r.KeptMass, &l.KeptMass}, {&r.Recall, &l.Recall}, {&r.OutputRelativeL2, &l.OutputRelativeL2}, {&r.AttendedTokens, &l.Tokens},
-			{&r.OutputRelativeL2P99, &l.OutputRelativeL2P99}, {&r.DroppedMassP99, &l.DroppedMassP99}, {&r.RowsTouched, &l.Rows},
-			{&r.PagesTouched, &l.Pages}, {&r.DroppedMassBound, &l.DroppedMassBound}, {&r.DroppedMassBoundP99, &l.DroppedMassBoundP99},
-		} {
-			if math.IsNaN(*f.v) {
-				f.v = nil
-			}
-			*f.to = append(*f.to, f.v)
-		}
-	}
-	return r
-}
-
-// printAttended prints a line for each layer.
-func printAttended(w io.Writer, name string, a *lm.Attended) error {
-	_, err := fmt.Fprintf(w, "%s, means over steps and heads:\nlayer  tokens   rows  kept mass  recall  output error  p99 of dropped mass  and its bound\n", name)
-	for i, l := range a.Layers {
-		if err != nil {
-			return err
-		}
-		bound := "-"
-		if !math.IsNaN(l.DroppedMassBoundP99) {
-			bound = fmt.Sprintf("%.4f", l.DroppedMassBoundP99)
-		}
-		_, err = fmt.Fprintf(w, "%5d  %6.1f  %5.1f  %9.4f  %6.4f  %12.4f  %19.4f  %13s\n",
-			i, l.Tokens, l.Rows, l.KeptMass, l.Recall, l.OutputRelativeL2, l.DroppedMassP99, bound)
-	}
-	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/lm"
@@ -172,7 +173,7 @@ func (a *app) generationStats(ctx context.Context, m *lm.Model, node *lm.Node, p
 		show.Set(int64(i + 1))
 	}
 	traffic, largest := s.Traffic(), s.MaxError()
-	energy := cli.NewEnergy(&node.Config.DRAM.Spec, &work.Energy)
+	energy := dram.NewMillijoules(&node.Config.DRAM.Spec, &work.Energy)
 	return func(w io.Writer) error {
 		return cli.Aligned(w, 0, func(t io.Writer) {
 			decoded := float64(len(prompts) * (tokens - 1))

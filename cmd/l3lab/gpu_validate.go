@@ -2,14 +2,10 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/lab/measure"
 )
@@ -80,97 +76,12 @@ func (a *app) gpuValidate(cmd *cobra.Command, f *validateFlags) error {
 		return err
 	}
 	a.noteSuites(t, samples)
-	report := judge(t, samples)
-	if err := a.Print(report.errors, report.writeText); err != nil {
+	report := measure.Validate(t, samples)
+	if err := a.Print(report.Errors, report.WriteText); err != nil {
 		return err
 	}
 	if !cmd.Flags().Changed("max-mape") {
 		return nil
 	}
-	return report.above(f.maxMAPE)
-}
-
-// validation is the errors of a target by kind, in the order of reports.
-type validation struct {
-	target *measure.Target
-	kinds  []measure.Kind
-	errors map[measure.Kind]measure.Errors
-}
-
-// judge returns the errors of a target's predictions, by kind of sample.
-func judge(t *measure.Target, samples []measure.Sample) *validation {
-	v := &validation{target: t, errors: map[measure.Kind]measure.Errors{}}
-	byKind := measure.ByKind(samples)
-	for _, kind := range measure.Kinds() {
-		if len(byKind[kind]) > 0 {
-			v.kinds = append(v.kinds, kind)
-			v.errors[kind] = t.Judge(byKind[kind])
-		}
-	}
-	return v
-}
-
-// worstShown is the number of worst predictions in a report.
-const worstShown = 10
-
-// writeText writes a table of kinds and regions, then the worst predictions.
-func (v *validation) writeText(w io.Writer) error {
-	if err := v.writeErrors(w); err != nil {
-		return err
-	}
-	return v.writeWorst(w)
-}
-
-// writeErrors writes the table of kinds and regions.
-func (v *validation) writeErrors(w io.Writer) error {
-	return cli.Aligned(w, tabwriter.AlignRight, func(table io.Writer) {
-		fmt.Fprintf(table, "%s\tpoints\tmean\tmedian\tp90\tbias\t\n", v.target.GPU.Name)
-		line := func(name string, e measure.Errors) {
-			fmt.Fprintf(table, "%s\t%d\t%.1f%%\t%.1f%%\t%.1f%%\t%+.1f%%\t\n",
-				name, e.Points, 100*e.MAPE, 100*e.Median, 100*e.P90, 100*e.Bias)
-		}
-		for _, kind := range v.kinds {
-			e := v.errors[kind]
-			line(string(kind), e)
-			samples := list.Map(e.Relative, func(p measure.Point) measure.Sample { return p.Sample })
-			for _, region := range measure.Regions(kind) {
-				if in := region.Select(samples); len(in) > 0 {
-					line(region.Name, v.target.Judge(in))
-				}
-			}
-		}
-	})
-}
-
-// writeWorst writes the worst predictions of each kind.
-func (v *validation) writeWorst(w io.Writer) error {
-	for _, kind := range v.kinds {
-		e := v.errors[kind]
-		unit, scale := kind.Unit()
-		fmt.Fprintf(w, "\nworst of %s\n", kind)
-		err := cli.Aligned(w, 0, func(worst io.Writer) {
-			for _, p := range e.Worst(worstShown) {
-				fmt.Fprintf(worst, "  %+.0f%%\tpredicted %.2f %s\tmeasured %.2f %s\t%s\t%s:%d\n",
-					100*p.Error, p.Predicted*scale, unit, p.Sample.Seconds*scale, unit, p.Sample.String(), p.Sample.File, p.Sample.Line)
-			}
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// above returns an error that names the kinds whose mean error is above limit.
-func (v *validation) above(limit float64) error {
-	var over []string
-	for _, kind := range v.kinds {
-		if mape := v.errors[kind].MAPE; mape > limit {
-			over = append(over, fmt.Sprintf("%s %.4f", kind, mape))
-		}
-	}
-	if len(over) == 0 {
-		return nil
-	}
-	return fmt.Errorf("mean absolute percentage error above %v: %s", limit, strings.Join(over, ", "))
+	return report.Above(f.maxMAPE)
 }

@@ -1,9 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
+	"path/filepath"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
@@ -12,13 +13,8 @@ import (
 	"github.com/l3sim/l3sim/internal/capacity"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/sweep"
-	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
-	"github.com/l3sim/l3sim/system"
 )
-
-// capacitySchema names the form of `capacity --json`.
-const capacitySchema = "l3sim/capacity/1"
 
 // capacityFlags are the flags of the capacity command that no configuration key has.
 type capacityFlags struct {
@@ -79,35 +75,6 @@ func (f *capacityFlags) configurations(cmd *cobra.Command) ([]sweep.Combination,
 	return several.Combinations()
 }
 
-// capacityJSON is the JSON of the command.
-type capacityJSON struct {
-	Schema   string        `json:"schema"`
-	Trace    results.Trace `json:"trace"`
-	Arrivals string        `json:"arrivals"`
-	SLO      results.SLO   `json:"slo_ms"`
-	Target   float64       `json:"attainment_target"`
-	Measured int           `json:"measured_requests"`
-	// Rates are the answers, in the order of the flags.
-	Rates []capacityAnswer `json:"rates"`
-	// Tried are all rates that were tried, of one system after another.
-	Tried   []capacity.Load `json:"tried"`
-	origins []int           // of each of Tried: the place of its answer in Rates
-	// called is what the user calls the names of a row of Rates, in the order of capacityNames.
-	called [][]string
-}
-
-// capacityAnswer is the highest rate of a system.
-type capacityAnswer struct {
-	capacity.Load
-	// Dips says that a lower rate did not meet the targets.
-	Dips bool `json:"lower_rate_fails"`
-	// Alone says that where RatePerS is 0, requests miss the targets without waiting for one another.
-	Alone    bool `json:"alone_fails"`
-	TooLarge int  `json:"rejected_requests"`
-	// Notes are those of its configuration, as a run's summary has them.
-	Notes []string `json:"notes,omitempty"`
-}
-
 // capacity searches the highest rate of each configuration.
 func (a *app) capacity(ctx context.Context, all []sweep.Combination, f *capacityFlags) error {
 	if err := cli.WritableFolder("--plots", f.plots); err != nil {
@@ -123,30 +90,36 @@ func (a *app) capacity(ctx context.Context, all []sweep.Combination, f *capacity
 	defer show.Done()
 	var runs atomic.Int64
 	search := capacity.Search{Precision: f.precision, Done: func() { show.Set(runs.Add(1)) }}
-	out := &capacityJSON{Schema: capacitySchema}
+	out := &capacity.Report{}
+	var names []map[string]string
 	for i := range all {
-		cfg := all[i].Config
-		trace, err := capacity.Requests(cfg)
+		trace, err := capacity.Requests(all[i].Config)
 		if err != nil {
 			return err
 		}
-		found, err := search.Find(ctx, cfg, trace)
+		found, err := search.Find(ctx, all[i].Config, trace)
 		if err != nil {
 			return err
 		}
-		out.Trace, out.Arrivals, out.Target = results.DescribeTrace(trace), cfg.Arrivals.Kind, cfg.SLO.Attainment
-		out.SLO = results.SLO{TTFT: 1e3 * cfg.SLO.TTFT.Seconds(), TBT: 1e3 * cfg.SLO.TBT.Seconds()}
-		out.Measured = found.Measured
-		out.Rates = append(out.Rates, capacityAnswer{found.Best, found.Dips, found.Alone, found.TooLarge, system.Notes(cfg)})
-		out.Tried = append(out.Tried, found.Tried...)
-		out.origins = append(out.origins, slices.Repeat([]int{i}, len(found.Tried))...)
+		out.Add(all[i].Config, trace, found)
+		names = append(names, all[i].Names)
 	}
-	out.distinguish(all)
+	out.Distinguish(names)
 	show.Done()
 	if f.plots != "" {
-		if err := out.plot(f.plots); err != nil {
+		files, err := out.Figures()
+		if err = cmp.Or(err, cli.WriteFiles("--plots", filepath.Clean(f.plots), files)); err != nil {
 			return err
 		}
 	}
-	return a.Print(out, out.writeText)
+	return a.Print(out, out.WriteText)
+}
+
+// lines returns how many lines a figure of combinations has, in each model's plot.
+func lines(all []sweep.Combination) int {
+	models := map[string]bool{}
+	for i := range all {
+		models[all[i].Names["run.model"]] = true
+	}
+	return len(all) / max(len(models), 1)
 }

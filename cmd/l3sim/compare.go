@@ -172,14 +172,14 @@ func (a *app) noteRejected(c *comparison) {
 
 // comparedJSON is the JSON of several runs.
 type comparedJSON struct {
-	Schema string             `json:"schema"`
-	Runs   []*results.Summary `json:"runs"` // each as of one run, in the order of the flags
-	Failed []failedPoint      `json:"failed_points"`
+	Schema string              `json:"schema"`
+	Runs   []*results.Summary  `json:"runs"` // each as of one run, in the order of the flags
+	Failed []sweep.FailedPoint `json:"failed_points"`
 }
 
 // summaries returns the runs in order.
 func (c *comparison) summaries(o *sweep.Outcome) *comparedJSON {
-	out := &comparedJSON{"l3sim/runs/1", []*results.Summary{}, failures(c.plan.Points, o)}
+	out := &comparedJSON{"l3sim/runs/1", []*results.Summary{}, sweep.Failures(c.plan.Points, o)}
 	for _, e := range o.Entries {
 		if e.Summary != nil {
 			named := *e.Summary

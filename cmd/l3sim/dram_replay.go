@@ -16,7 +16,6 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/units"
 )
 
 // replayFlags are the flags of dram replay.
@@ -122,11 +121,11 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 	if stats.WrappedAddresses > 0 {
 		a.Note("%d addresses lie beyond the capacity of %#x bytes and were wrapped", stats.WrappedAddresses, mapping.Capacity())
 	}
-	if unknown := unknownCurrents(s); len(unknown) > 0 {
+	if unknown := s.UnknownCurrents(); len(unknown) > 0 {
 		a.Note("no %s of %s: energy there counts as that of standby", strings.Join(unknown, ", "), s.Spec.Name)
 	}
-	out := newReplayResult(s, f.policy, stats, wall)
-	return a.PrintAligned(out, 0, out.writeLines)
+	out := controller.NewReport(s, f.policy, stats, wall)
+	return a.PrintAligned(out, 0, out.WriteLines)
 }
 
 // replayHeader declares what 'l3sim dram check' would not assume by itself: a
@@ -168,135 +167,4 @@ func withLogs(names []string, h check.LogHeader, logs []*check.LogWriter, run fu
 		}
 		return log.Flush()
 	})
-}
-
-// replayResult is the JSON of dram replay.
-type replayResult struct {
-	Spec     string `json:"spec"`
-	Policy   string `json:"policy"`
-	Channels int    `json:"channels"`
-	Ranks    int    `json:"ranks"`
-	*controller.Stats
-	ACT             int64   `json:"act"`
-	PRE             int64   `json:"pre"` // PRE and PREA; auto-precharges are not counted
-	RD              int64   `json:"rd"`
-	WR              int64   `json:"wr"`
-	REF             int64   `json:"ref"`
-	REFsb           int64   `json:"refsb"` // of the same bank of every bank group
-	REFpb           int64   `json:"refpb"` // of one bank, or a pair
-	RFM             int64   `json:"rfm"`   // refresh management of all banks
-	RFMsb           int64   `json:"rfmsb"`
-	RFMpb           int64   `json:"rfmpb"`
-	RowHits         int64   `json:"row_hits"`
-	GBPerS          float64 `json:"gb_per_s"`        // of the data of requests, without check bits and what partial writes read
-	BusUtilization  float64 `json:"bus_utilization"` // mean over the data buses: one a channel, or a pseudo-channel
-	MeanReadLatency float64 `json:"mean_read_latency_clocks"`
-	P99ReadLatency  int64   `json:"p99_read_latency_clocks"`
-	MaxReadLatency  int64   `json:"max_read_latency_clocks"`
-	// From the request's own clock on, with the time before a full queue.
-	MeanArrivalLatency float64 `json:"mean_read_latency_from_arrival_clocks"`
-	MaxArrivalLatency  int64   `json:"max_read_latency_from_arrival_clocks"`
-	MeanWriteLatency   float64 `json:"mean_write_latency_clocks"`
-	MaxWriteLatency    int64   `json:"max_write_latency_clocks"`
-	// Reads by latency from acceptance: at least low_clocks, below twice that.
-	Histogram []controller.Bin `json:"read_latency_histogram"`
-	ByRank    []replayRank     `json:"by_rank"`
-	ECC       *replayECC       `json:"ecc,omitempty"` // unless it is none
-	EnergyMJ  cli.EnergyMJ     `json:"energy_mj"`
-	WallS     float64          `json:"wall_s"`
-}
-
-// replayRank is one rank's share.
-type replayRank struct {
-	Channel int `json:"channel"`
-	Rank    int `json:"rank"`
-	controller.RankStats
-	BusShare float64      `json:"bus_utilization"` // of the data bus that the rank is on
-	Power    *replayPower `json:"power,omitempty"` // with power_down
-	Banks    []replayBank `json:"banks"`
-}
-
-// replayBank is one bank's.
-type replayBank struct {
-	controller.BankStats
-	Depth float64 `json:"mean_queue_depth"`
-}
-
-// replayECC is what check bits took.
-type replayECC struct {
-	Mode        string `json:"mode"`
-	Devices     int    `json:"chips"`
-	RankBytes   int64  `json:"rank_bytes_for_data"`
-	CheckReads  int64  `json:"check_reads"` // bursts, which rd and bus_utilization count and gb_per_s does not
-	CheckWrites int64  `json:"check_writes"`
-	ModifyReads int64  `json:"modify_reads"` // of data, for partial writes
-}
-
-// newReplayResult returns the JSON of a replay.
-func newReplayResult(s *controller.Setup, policy string, st *controller.Stats, wall time.Duration) *replayResult {
-	r := &replayResult{
-		Spec: s.Spec.Name, Policy: policy, Channels: s.Channels, Ranks: s.Ranks, Stats: st,
-		ACT: st.Count(dram.ACT), PRE: st.Count(dram.PRE, dram.PREA), RD: st.Count(dram.RD, dram.RDA), WR: st.Count(dram.WR, dram.WRA),
-		REF: st.Count(dram.REF), REFsb: st.Count(dram.REFsb), REFpb: st.Count(dram.REFpb),
-		RFM: st.Count(dram.RFM), RFMsb: st.Count(dram.RFMsb), RFMpb: st.Count(dram.RFMpb), RowHits: st.RowHits,
-		MeanReadLatency: st.Latency.Mean(), P99ReadLatency: st.Latency.Percentile(99), MaxReadLatency: st.Latency.Max(),
-		MeanArrivalLatency: st.ArrivalLatency.Mean(), MaxArrivalLatency: st.ArrivalLatency.Max(),
-		MeanWriteLatency: st.WriteLatency.Mean(), MaxWriteLatency: st.WriteLatency.Max(),
-		Histogram: append([]controller.Bin{}, st.Latency.Histogram()...), EnergyMJ: cli.NewEnergy(s.Spec, &st.Energy), WallS: wall.Seconds(),
-	}
-	data, end, burst := r.RD+r.WR, max(1, float64(st.EndClock)), float64(s.Spec.BurstClocks())
-	for i, rank := range st.Ranks {
-		k := replayRank{Channel: i / s.Ranks, Rank: i % s.Ranks, RankStats: rank, BusShare: float64(rank.Reads+rank.Writes) * burst / end}
-		for _, b := range st.Banks[i*s.Spec.Banks():][:s.Spec.Banks()] {
-			k.Banks = append(k.Banks, replayBank{b, float64(b.QueueClocks) / end})
-		}
-		if s.Policy.PowerDown != "off" {
-			k.Power = newReplayPower(s.Spec, &rank)
-		}
-		r.ByRank = append(r.ByRank, k)
-	}
-	if s.Spec.ECC != dram.NoECC {
-		r.ECC = &replayECC{s.Spec.ECC, s.Spec.Devices(), int64(s.Spec.RankBytes()), st.CheckReads, st.CheckWrites, st.ModifyReads}
-		data -= st.CheckReads + st.CheckWrites + st.ModifyReads
-	}
-	if st.EndClock > 0 {
-		r.GBPerS = float64(data) * float64(s.Spec.BurstBytes()) / (end * s.Spec.TCK.Seconds()) / 1e9
-		r.BusUtilization = float64(r.RD+r.WR) * burst / (end * float64(s.Channels*s.Spec.Rules().PseudoChannels))
-	}
-	return r
-}
-
-func (r *replayResult) writeLines(t io.Writer) {
-	fmt.Fprintf(t, "%s, %d ranks a channel, channels: %d, policy: %s\n\n", r.Spec, r.Ranks, r.Channels, r.Policy)
-	fmt.Fprintf(t, "requests\t%d\tmerged %d reads, %d writes; forwarded %d reads; wrapped %d addresses\n",
-		r.Requests, r.MergedReads, r.MergedWrites, r.ForwardedReads, r.WrappedAddresses)
-	fmt.Fprintf(t, "end\t%d clocks\n", r.EndClock)
-	fmt.Fprintf(t, "commands\tACT %d\tPRE %d, RD %d, WR %d, REF %d", r.ACT, r.PRE, r.RD, r.WR, r.REF)
-	for _, c := range []struct {
-		name  string
-		count int64
-	}{{"REFsb", r.REFsb}, {"REFpb", r.REFpb}, {"RFM", r.RFM}, {"RFMsb", r.RFMsb}, {"RFMpb", r.RFMpb}} {
-		if c.count > 0 {
-			fmt.Fprintf(t, ", %s %d", c.name, c.count)
-		}
-	}
-	fmt.Fprintln(t)
-	fmt.Fprintf(t, "row hits\t%d\n", r.RowHits)
-	fmt.Fprintf(t, "data\t%.3f GB/s\tbus %.1f%% busy\n", r.GBPerS, 100*r.BusUtilization)
-	fmt.Fprintf(t, "read latency\tmean %.2f clocks\tp99 %d, max %d\n", r.MeanReadLatency, r.P99ReadLatency, r.MaxReadLatency)
-	fmt.Fprintf(t, "  from arrival\tmean %.2f clocks\tmax %d\n", r.MeanArrivalLatency, r.MaxArrivalLatency)
-	fmt.Fprintf(t, "write latency\tmean %.2f clocks\tmax %d\n", r.MeanWriteLatency, r.MaxWriteLatency)
-	for _, k := range r.ByRank {
-		var hits, conflicts int64
-		for _, b := range k.Banks {
-			hits, conflicts = hits+b.RowHits, conflicts+b.Conflicts
-		}
-		fmt.Fprintf(t, "channel %d rank %d\tbus %.1f%%\tRD %d, WR %d, row hits %d, conflicts %d, turnarounds %d, rank switches %d\n",
-			k.Channel, k.Rank, 100*k.BusShare, k.Reads, k.Writes, hits, conflicts, k.Turnarounds, k.Switches)
-		k.Power.writeLine(t)
-	}
-	if e := r.ECC; e != nil {
-		fmt.Fprintf(t, "ecc\t%s, %d chips\tcheck bits: RD %d, WR %d; RD for partial writes %d; %v a rank for data\n", e.Mode, e.Devices, e.CheckReads, e.CheckWrites, e.ModifyReads, units.Bytes(e.RankBytes))
-	}
-	r.EnergyMJ.WriteLine(t)
 }

@@ -156,7 +156,7 @@ func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
 	}
 	switch {
 	case a.JSON:
-		if err := results.WriteJSON(a.Stdout, newSweepResult(plan, part, outcome, f.out)); err != nil {
+		if err := results.WriteJSON(a.Stdout, sweep.NewReport(plan, part, outcome, f.out)); err != nil {
 			return err
 		}
 		if part != nil && outcome.Missing == 0 {
@@ -276,11 +276,8 @@ func (a *app) runPlan(ctx context.Context, plan *sweep.Plan, o sweep.RunOptions)
 
 // failedPoints is the error of an outcome with failed points.
 func failedPoints(points []sweep.Point, o *sweep.Outcome) error {
-	for i, e := range o.Entries {
-		if e == nil || e.Status != results.StatusFailed {
-			continue
-		}
-		return fmt.Errorf("%s of %d failed, the first is %s: %s", cli.Plural(o.Failed, "point", "points"), len(points), points[i].Name, failureOf(&points[i], e))
+	if all := sweep.Failures(points, o); len(all) > 0 {
+		return fmt.Errorf("%s of %d failed, the first is %s: %s", cli.Plural(o.Failed, "point", "points"), len(points), all[0].Point, all[0].Error)
 	}
 	return nil
 }
@@ -296,39 +293,42 @@ func (a *app) dryRun(ctx context.Context, plan *sweep.Plan, f *sweepFlags) error
 		}
 		a.noteDamage(damage)
 	}
-	if a.JSON {
-		return a.dryRunJSON(ctx, plan, done, f.workers)
+	r, err := plan.Report(ctx, done, f.workers)
+	if err != nil {
+		return err
 	}
+	return a.Print(r, func(w io.Writer) error { return writePlan(w, r) })
+}
+
+// writePlan writes a line for each point, and the estimate.
+func writePlan(w io.Writer, r *sweep.PlanReport) error {
 	recorded := 0
-	err := cli.Aligned(a.Stdout, 0, func(w io.Writer) {
+	err := cli.Aligned(w, 0, func(w io.Writer) {
 		fmt.Fprintln(w, "point\tseed\trequests\toutput tokens\tstate")
-		for i := range plan.Points {
-			p := &plan.Points[i]
-			state := pointState(p, done)
-			if done[p.Hash] != nil {
+		for _, p := range r.Points {
+			switch p.State {
+			case "to run":
+			case "will fail":
+				p.State += ": " + p.Error
+			default:
 				recorded++
-			} else if p.Err != nil {
-				state += ": " + p.Err.Error()
 			}
-			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\n", p.Name, p.Seed, p.Requests, p.Tokens, state)
+			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\n", p.Point, p.Seed, p.Requests, p.OutputTokens, p.State)
 		}
 	})
 	if err != nil {
 		return err
 	}
-	e, err := plan.Estimate(ctx, done, f.workers)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(a.Stdout, "\n%s", cli.Plural(len(plan.Points), "point", "points"))
+	e := r.Estimate
+	fmt.Fprintf(w, "\n%s", cli.Plural(len(r.Points), "point", "points"))
 	if recorded > 0 {
-		fmt.Fprintf(a.Stdout, ", %d recorded", recorded)
+		fmt.Fprintf(w, ", %d recorded", recorded)
 	}
 	if e.Points > 0 {
-		fmt.Fprintf(a.Stdout, "; about %s on %s, judged by the first %s of one point",
+		fmt.Fprintf(w, "; about %s on %s, judged by the first %s of one point",
 			roundTime(e.Wall), cli.Plural(e.Workers, "worker", "workers"), roundTime(e.Probe))
 	}
-	_, err = fmt.Fprintln(a.Stdout)
+	_, err = fmt.Fprintln(w)
 	return err
 }
 

@@ -1,16 +1,12 @@
-package cli
+package dram
 
 import (
 	"fmt"
 	"io"
-
-	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/energy"
-	"github.com/l3sim/l3sim/system"
 )
 
-// EnergyMJ is energy in millijoules.
-type EnergyMJ struct {
+// Millijoules is energy in millijoules.
+type Millijoules struct {
 	// NotEstimated says why all of it is 0, where it is not known.
 	NotEstimated string  `json:"not_estimated,omitempty"`
 	Activate     float64 `json:"activate"`
@@ -22,14 +18,14 @@ type EnergyMJ struct {
 	Total        float64 `json:"total"`
 }
 
-// NewEnergy converts joules of a part's ranks.
-func NewEnergy(d *dram.Spec, e *dram.Energy) EnergyMJ {
-	return EnergyMJ{d.NotKnown(), e.ActivateJoules * 1e3, e.ReadJoules * 1e3, e.UnitReadJoules * 1e3, e.WriteJoules * 1e3, e.RefreshJoules * 1e3, e.BackgroundJoules * 1e3,
+// NewMillijoules converts joules of a part's ranks.
+func NewMillijoules(d *Spec, e *Energy) Millijoules {
+	return Millijoules{d.NotKnown(), e.ActivateJoules * 1e3, e.ReadJoules * 1e3, e.UnitReadJoules * 1e3, e.WriteJoules * 1e3, e.RefreshJoules * 1e3, e.BackgroundJoules * 1e3,
 		e.TotalJoules() * 1e3}
 }
 
 // WriteLine writes the energy as a line of cells.
-func (e *EnergyMJ) WriteLine(w io.Writer) {
+func (e *Millijoules) WriteLine(w io.Writer) {
 	if e.NotEstimated != "" {
 		fmt.Fprintf(w, "energy\tnot estimated\t%s\n", e.NotEstimated)
 		return
@@ -39,14 +35,4 @@ func (e *EnergyMJ) WriteLine(w io.Writer) {
 		fmt.Fprintf(w, ", for units %.4f", e.UnitRead)
 	}
 	fmt.Fprintln(w)
-}
-
-// Law verifies the law of energy, which has no band here.
-func (e *EnergyMJ) Law() error {
-	parts := []float64{e.Activate / 1e3, e.Read / 1e3, e.UnitRead / 1e3, e.Write / 1e3, e.Refresh / 1e3, e.Background / 1e3}
-	total := e.Total / 1e3
-	if bad := energy.Broken(parts, total, total, total); bad != "" {
-		return fmt.Errorf("law %q is broken: %s", system.LawEnergy, bad)
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package controller_test
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/dram/controller"
-	"github.com/l3sim/l3sim/internal/cli"
 )
 
 // TestReplayCounts: on every standard a stream that fills the data buses is on each for at most all of the time, those of
@@ -41,7 +40,7 @@ func TestReplayCounts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := newReplayResult(s, "default", stats, 0)
+			r := controller.NewReport(s, "default", stats, 0)
 			shares := 0.0
 			for _, k := range r.ByRank {
 				if shares += k.BusShare; k.BusShare > 1 {
@@ -58,9 +57,7 @@ func TestReplayCounts(t *testing.T) {
 				}
 				logged += text[i].String()
 			}
-			if err := cli.Aligned(&printed, 0, r.writeLines); err != nil {
-				t.Fatal(err)
-			}
+			r.WriteLines(&printed)
 			sum := int64(0)
 			for name, n := range map[string]int64{"REF": r.REF, "REFsb": r.REFsb, "REFpb": r.REFpb} {
 				sum += n

@@ -1,0 +1,219 @@
+package capacity
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/figure"
+	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
+)
+
+// schema names the form of `capacity --json`.
+const schema = "l3sim/capacity/1"
+
+// Report is the answers of several searches, as the command capacity prints them.
+type Report struct {
+	Schema   string        `json:"schema"`
+	Trace    results.Trace `json:"trace"`
+	Arrivals string        `json:"arrivals"`
+	SLO      results.SLO   `json:"slo_ms"`
+	Target   float64       `json:"attainment_target"`
+	Measured int           `json:"measured_requests"`
+	// Rates are the answers, in the order of the flags.
+	Rates []ReportedRate `json:"rates"`
+	// Tried are all rates that were tried, of one system after another.
+	Tried   []Load `json:"tried"`
+	origins []int  // of each of Tried: the place of its answer in Rates
+	// called is what the user calls the names of a row of Rates, in the order of names.
+	called [][]string
+}
+
+// ReportedRate is the highest rate of a system.
+type ReportedRate struct {
+	Load
+	// Dips says that a lower rate did not meet the targets.
+	Dips bool `json:"lower_rate_fails"`
+	// Alone says that where RatePerS is 0, requests miss the targets without waiting for one another.
+	Alone    bool `json:"alone_fails"`
+	TooLarge int  `json:"rejected_requests"`
+	// Notes are those of its configuration, as a run's summary has them.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Add adds the answer of a search on a configuration's trace.
+func (c *Report) Add(cfg *configs.Config, trace *traces.Trace, found *Answer) {
+	c.Schema, c.Trace, c.Arrivals, c.Target = schema, results.DescribeTrace(trace), cfg.Arrivals.Kind, cfg.SLO.Attainment
+	c.SLO = results.SLO{TTFT: 1e3 * cfg.SLO.TTFT.Seconds(), TBT: 1e3 * cfg.SLO.TBT.Seconds()}
+	c.Measured = found.Measured
+	c.origins = append(c.origins, slices.Repeat([]int{len(c.Rates)}, len(found.Tried))...)
+	c.Rates = append(c.Rates, ReportedRate{found.Best, found.Dips, found.Alone, found.TooLarge, system.Notes(cfg)})
+	c.Tried = append(c.Tried, found.Tried...)
+}
+
+// name is one of names.
+type name struct {
+	key, column string
+	of          func(*Load) *string
+}
+
+// names are what a list of a flag may vary between the rows of capacity: the key that the
+// flag sets, its column, and what a row has there.
+var names = []name{
+	{"run.system", "system", func(l *Load) *string { return &l.System }},
+	{"run.model", "model", func(l *Load) *string { return &l.Model }},
+	{"gpu.preset", "gpu", func(l *Load) *string { return &l.GPU }},
+	{"policy.name", "policy", func(l *Load) *string { return &l.Policy }},
+}
+
+// Distinguish sets what the user calls each row, and adds it to a name that two choices of a flag
+// share, as two files that change the same keys of one GPU do.
+func (c *Report) Distinguish(all []map[string]string) {
+	c.called = make([][]string, len(all))
+	for _, n := range names {
+		choices := map[string][]string{} // by the name that came of them
+		for i := range all {
+			name := *n.of(&c.Rates[i].Load)
+			given := cmp.Or(all[i][n.key], name)
+			c.called[i] = append(c.called[i], given)
+			if !slices.Contains(choices[name], given) {
+				choices[name] = append(choices[name], given)
+			}
+		}
+		add := func(l *Load, i int) {
+			if name := n.of(l); len(choices[*name]) > 1 {
+				*name = all[i][n.key] + ": " + *name
+			}
+		}
+		for i := range c.Rates {
+			add(&c.Rates[i].Load, i)
+		}
+		for i := range c.Tried {
+			add(&c.Tried[i], c.origins[i])
+		}
+	}
+}
+
+// varies says that the rows differ in a name.
+func (c *Report) varies(of func(*Load) *string) bool {
+	return slices.ContainsFunc(c.Rates, func(r ReportedRate) bool { return *of(&r.Load) != *of(&c.Rates[0].Load) })
+}
+
+// WriteText writes a table, a row a combination. What all rows have in common stands above it.
+func (c *Report) WriteText(out io.Writer) error {
+	fmt.Fprintf(out, "%s, %d requests measured at each rate; %g%% of them within", c.Trace.Name, c.Measured, 100*c.Target)
+	for _, t := range []struct {
+		name string
+		ms   float64
+	}{{"TTFT", c.SLO.TTFT}, {"TBT", c.SLO.TBT}} {
+		if t.ms > 0 {
+			fmt.Fprintf(out, " %s %g ms", t.name, t.ms)
+		}
+	}
+	var common, columns, notes []string
+	var cells []int // places in names
+	note := func(text string) {
+		if !slices.Contains(notes, text) {
+			notes = append(notes, text)
+		}
+	}
+	for k, n := range names {
+		if n.column == "system" || n.column == "model" || c.varies(n.of) {
+			columns, cells = append(columns, n.column), append(cells, k)
+			for i := range c.Rates {
+				if name, called := *n.of(&c.Rates[i].Load), c.called[i][k]; name != called {
+					note(called + " is " + strings.TrimPrefix(name, called+": "))
+				}
+			}
+		} else {
+			common = append(common, n.column+" "+*n.of(&c.Rates[0].Load))
+		}
+	}
+	if len(common) > 0 {
+		fmt.Fprintf(out, "\n%s", strings.Join(common, "; "))
+	}
+	fmt.Fprint(out, "\n\n")
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, strings.Join(columns, "\t")+"\trequests/s\tattainment\tgoodput tokens/s\tTTFT p50\tp99 ms\tTBT p50\tp99 ms\t")
+	for i := range c.Rates {
+		r := &c.Rates[i]
+		for _, k := range cells {
+			fmt.Fprintf(w, "%s\t", c.called[i][k])
+		}
+		fmt.Fprintf(w, "%.4g\t%.2f%%\t%.1f\t%.1f\t%.1f\t%.2f\t%.2f\t%s\n", r.RatePerS, 100*r.Attainment, r.GoodputTokens,
+			r.TTFT.P50, r.TTFT.P99, r.TBT.P50, r.TBT.P99, r.remark())
+	}
+	err := w.Flush()
+	for i := range c.Rates {
+		for _, text := range c.Rates[i].Notes {
+			note(text)
+		}
+	}
+	for i, text := range notes {
+		fmt.Fprintf(out, "%snote: %s\n", strings.Repeat("\n", 1-min(i, 1)), text)
+	}
+	return err
+}
+
+// remark says what is special about an answer.
+func (r *ReportedRate) remark() string {
+	switch {
+	case r.RatePerS == 0 && r.Alone:
+		return "no rate meets the targets, as requests do not even where none waits for another"
+	case r.RatePerS == 0:
+		return "no rate meets the targets; latencies of the lowest tried"
+	case r.Dips:
+		return "a lower rate fails"
+	}
+	return ""
+}
+
+// lineColumn says in the figures' table what one line is of: what varies of system, GPU and policy.
+const lineColumn = "server"
+
+// Figures returns the table of all rates that were tried, and figures of latency, attainment and goodput over them. A line is
+// of one combination; models have plots of their own.
+func (c *Report) Figures() ([]results.File, error) {
+	t := &results.Table{Name: "capacity", Columns: append(list.Map(names, func(n name) string { return n.column }), "trace", "rate_per_s", "attainment", "goodput_tokens_per_s",
+		"ttft_mean_ms", "ttft_p50_ms", "ttft_p99_ms", "tbt_mean_ms", "tbt_p50_ms", "tbt_p99_ms", "tpot_mean_ms", "e2e_mean_ms", lineColumn)}
+	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	for i := range c.Tried {
+		l := &c.Tried[i]
+		var row, line []string
+		for k, n := range names {
+			row = append(row, *n.of(l))
+			if n.column != "model" && c.varies(n.of) {
+				line = append(line, c.called[c.origins[i]][k])
+			}
+		}
+		if len(line) == 0 {
+			line = []string{l.System}
+		}
+		row = append(row, l.Trace)
+		for _, v := range []float64{l.RatePerS, l.Attainment, l.GoodputTokens, l.TTFT.Mean, l.TTFT.P50, l.TTFT.P99, l.TBT.Mean, l.TBT.P50, l.TBT.P99, l.TPOT.Mean, l.E2E.Mean} {
+			row = append(row, number(v))
+		}
+		t.Rows = append(t.Rows, append(row, strings.Join(line, ", ")))
+	}
+	files := []results.File{{Name: "rates.csv", Write: t.WriteCSV}}
+	facet := ""
+	if c.varies(func(l *Load) *string { return &l.Model }) {
+		facet = "model"
+	}
+	for _, y := range []string{"ttft_p99_ms", "ttft_mean_ms", "tbt_p99_ms", "tpot_mean_ms", "attainment", "goodput_tokens_per_s"} {
+		file, err := figure.File(t, figure.Selection{Kind: "line", X: "rate_per_s", Y: y, Group: lineColumn, Facet: facet}, y, "svg", "")
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}

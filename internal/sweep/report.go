@@ -1,0 +1,101 @@
+package sweep
+
+import (
+	"context"
+
+	"github.com/l3sim/l3sim/results"
+)
+
+// Report is a sweep as JSON: what became of its points. Their results are in
+// the folder.
+type Report struct {
+	Schema  string        `json:"schema"`
+	Shard   string        `json:"shard,omitempty"` // "i/N" of a shard
+	Points  int           `json:"points"`
+	Ran     int           `json:"ran"`
+	Reused  int           `json:"from_journal"`
+	Failed  int           `json:"failed"`
+	Missing int           `json:"missing"` // with --fail-fast: not run
+	Out     string        `json:"out"`
+	Faults  []FailedPoint `json:"failed_points"`
+}
+
+// FailedPoint is a point whose run failed, and why.
+type FailedPoint struct {
+	Point string `json:"point"`
+	Seed  uint64 `json:"seed"`
+	Error string `json:"error"`
+}
+
+// NewReport returns the JSON of a sweep, or of one shard of it.
+func NewReport(plan *Plan, part *Part, o *Outcome, out string) *Report {
+	r := &Report{
+		Schema: "l3sim/sweep/1", Points: len(plan.Points), Ran: o.Ran, Reused: o.Reused, Failed: o.Failed, Missing: o.Missing,
+		Out: out, Faults: Failures(plan.Points, o),
+	}
+	if part != nil {
+		r.Shard = part.Shard.String()
+	}
+	return r
+}
+
+// Failures returns the points that failed.
+func Failures(points []Point, o *Outcome) []FailedPoint {
+	all := []FailedPoint{}
+	for i, e := range o.Entries {
+		if e != nil && e.Status == results.StatusFailed {
+			all = append(all, FailedPoint{points[i].Name, points[i].Seed, failureOf(&points[i], e)})
+		}
+	}
+	return all
+}
+
+// failureOf says why a point failed, with the place in the sweep file where that is
+// known.
+func failureOf(p *Point, e *Entry) string {
+	if p.Err != nil {
+		return p.Err.Error()
+	}
+	return e.Error
+}
+
+// PlannedPoint is a point in the JSON of a dry run.
+type PlannedPoint struct {
+	Point        string `json:"point"`
+	Seed         uint64 `json:"seed"`
+	Requests     int    `json:"requests"`
+	OutputTokens int64  `json:"output_tokens"`
+	State        string `json:"state"` // "to run", "will fail", "done" or "failed"
+	Error        string `json:"error,omitempty"`
+}
+
+// PlanReport is a plan as a dry run prints it.
+type PlanReport struct {
+	Schema    string         `json:"schema"`
+	Points    []PlannedPoint `json:"points"`
+	ToRun     int            `json:"to_run"`
+	Workers   int            `json:"workers"`
+	EstimateS float64        `json:"estimate_s"` // of those to run
+	Estimate  *Estimate      `json:"-"`
+}
+
+// Report describes a plan's points, of which done are recorded, and estimates the time of the others.
+func (p *Plan) Report(ctx context.Context, done map[string]*Entry, workers int) (*PlanReport, error) {
+	e, err := p.Estimate(ctx, done, workers)
+	if err != nil {
+		return nil, err
+	}
+	r := &PlanReport{Schema: "l3sim/sweep_plan/1", Points: []PlannedPoint{}, ToRun: e.Points, Workers: e.Workers, EstimateS: e.Wall.Seconds(), Estimate: e}
+	for i := range p.Points {
+		x := &p.Points[i]
+		j := PlannedPoint{x.Name, x.Seed, x.Requests, x.Tokens, "to run", ""}
+		switch e := done[x.Hash]; {
+		case e != nil:
+			j.State, j.Error = e.Status, e.Error
+		case x.Err != nil:
+			j.State, j.Error = "will fail", x.Err.Error()
+		}
+		r.Points = append(r.Points, j)
+	}
+	return r, nil
+}

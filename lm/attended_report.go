@@ -1,0 +1,61 @@
+package lm
+
+import (
+	"fmt"
+	"io"
+	"math"
+)
+
+// AttendedReport is LayerAttended in arrays over layers. An element is null where a layer
+// has no heads that choose pages.
+type AttendedReport struct {
+	KeptMass            []*float64 `json:"kept_mass"`
+	Recall              []*float64 `json:"recall"`
+	OutputRelativeL2    []*float64 `json:"output_relative_l2"`
+	AttendedTokens      []*float64 `json:"attended_tokens"`
+	OutputRelativeL2P99 []*float64 `json:"output_relative_l2_p99"`
+	DroppedMassP99      []*float64 `json:"dropped_mass_p99"`
+	RowsTouched         []*float64 `json:"rows_touched"`
+	PagesTouched        []*float64 `json:"pages_touched"`
+	DroppedMassBound    []*float64 `json:"dropped_mass_bound"`
+	DroppedMassBoundP99 []*float64 `json:"dropped_mass_bound_p99"`
+}
+
+// NewAttendedReport returns the report of what a policy attended to.
+func NewAttendedReport(a *Attended) *AttendedReport {
+	r := &AttendedReport{}
+	for i := range a.Layers {
+		l := &a.Layers[i]
+		for _, f := range []struct {
+			to *[]*float64
+			v  *float64
+		}{
+			{&r.KeptMass, &l.KeptMass}, {&r.Recall, &l.Recall}, {&r.OutputRelativeL2, &l.OutputRelativeL2}, {&r.AttendedTokens, &l.Tokens},
+			{&r.OutputRelativeL2P99, &l.OutputRelativeL2P99}, {&r.DroppedMassP99, &l.DroppedMassP99}, {&r.RowsTouched, &l.Rows},
+			{&r.PagesTouched, &l.Pages}, {&r.DroppedMassBound, &l.DroppedMassBound}, {&r.DroppedMassBoundP99, &l.DroppedMassBoundP99},
+		} {
+			if math.IsNaN(*f.v) {
+				f.v = nil
+			}
+			*f.to = append(*f.to, f.v)
+		}
+	}
+	return r
+}
+
+// WriteText writes a line for each layer, under the name of the policy.
+func (a *Attended) WriteText(w io.Writer, name string) error {
+	_, err := fmt.Fprintf(w, "%s, means over steps and heads:\nlayer  tokens   rows  kept mass  recall  output error  p99 of dropped mass  and its bound\n", name)
+	for i, l := range a.Layers {
+		if err != nil {
+			return err
+		}
+		bound := "-"
+		if !math.IsNaN(l.DroppedMassBoundP99) {
+			bound = fmt.Sprintf("%.4f", l.DroppedMassBoundP99)
+		}
+		_, err = fmt.Fprintf(w, "%5d  %6.1f  %5.1f  %9.4f  %6.4f  %12.4f  %19.4f  %13s\n",
+			i, l.Tokens, l.Rows, l.KeptMass, l.Recall, l.OutputRelativeL2, l.DroppedMassP99, bound)
+	}
+	return err
+}
