@@ -70,7 +70,7 @@ type Answer struct {
 	Tried []Load // by rate
 	// Alone says that where no rate meets the targets, requests do not wait for one another at the lowest rates that were tried: rates
 	// below them have the same latencies.
-	Alone bool
+	Alone    bool
 	Dips     bool // a rate below Best did not meet the targets
 	Measured int  // requests that each rate is judged by
 	TooLarge int  // requests of a run that fit no empty memory: they attain nothing

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -52,9 +53,13 @@ func waits(rho, services float64) float64 {
 }
 
 // TestSingleServer: the highest rate at which 90% of the requests of a single server wait for at most two
-// services is that of M/D/1, within 2%.
+// services is that of M/D/1, within 2%, in a quick run of fewer requests within 4%.
 func TestSingleServer(t *testing.T) {
-	cfg, trace, prompt, service := single(t, 40_000, "arrivals.kind=poisson", "slo.attainment=0.9")
+	n, off := 40_000, 0.02
+	if !deep.On() {
+		n, off = 5_000, 0.04
+	}
+	cfg, trace, prompt, service := single(t, n, "arrivals.kind=poisson", "slo.attainment=0.9")
 	cfg.SLO.TTFT = prompt + 2*service
 	low, high := 0.0, 1.0
 	for range 50 {
@@ -69,10 +74,10 @@ func TestSingleServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := a.Best.RatePerS * service.Seconds(); math.Abs(got/low-1) > 0.02 {
+	if got := a.Best.RatePerS * service.Seconds(); math.Abs(got/low-1) > off {
 		t.Errorf("found a load of %.4f, want %.4f", got, low)
 	}
-	if a.Measured != 32_000 || a.TooLarge != 0 || a.Dips || !a.Best.Met || a.Best.Attainment < 0.9 {
+	if a.Measured != n*8/10 || a.TooLarge != 0 || a.Dips || !a.Best.Met || a.Best.Attainment < 0.9 {
 		t.Errorf("%+v", a.Best)
 	}
 	for i, l := range a.Tried {
@@ -83,7 +88,7 @@ func TestSingleServer(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 		// What attains the targets is a share of what comes.
-		if want := l.RatePerS * l.Attainment * 12; math.Abs(l.GoodputTokens/want-1) > 0.03 && want > 1 {
+		if want := l.RatePerS * l.Attainment * 12; math.Abs(l.GoodputTokens/want-1) > 1.5*off && want > 1 {
 			t.Errorf("at %v: a goodput of %v tokens/s, want %v", l.RatePerS, l.GoodputTokens, want)
 		}
 	}

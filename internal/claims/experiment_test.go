@@ -14,6 +14,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	files "github.com/l3sim/l3sim/configs/paper"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
@@ -296,6 +297,7 @@ func TestFailures(t *testing.T) {
 // TestFiles: every sweep of configs/paper plans without a fault, and every figure
 // definition draws what its sweep gives.
 func TestFiles(t *testing.T) {
+	deep.Only(t) // TestDocs and TestFair plan and draw most of them
 	o := fakeOptions(t, AllTargets)
 	for _, target := range []Target{AllTargets, Fair} {
 		o.Target = target

@@ -197,6 +197,7 @@ const tightest = `(run.trace == "openr1" || run.trace == "longbench") &&
 // gpt-89b, which preempt nothing, and at full length every one with 200: each system preempts at most one request in ten, and lets no
 // more decode at once than the preset allows.
 func TestFairDoesNotThrash(t *testing.T) {
+	deep.Only(t)
 	if testing.Short() {
 		t.Skip("runs 32 simulations")
 	}

@@ -2,6 +2,7 @@ package claims
 
 import (
 	"strconv"
+	"sync"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
@@ -21,8 +22,8 @@ type models struct {
 	largest  *configs.Config   // of them
 }
 
-// loadModels loads the preset with each model.
-func loadModels() (*models, error) {
+// loadModels loads the preset with each model, once.
+var loadModels = sync.OnceValues(func() (*models, error) {
 	load := func(sets ...string) (*configs.Config, error) {
 		return system.Load(configs.Options{Sets: append([]string{"preset=" + strconv.Quote(preset)}, sets...)})
 	}
@@ -44,4 +45,4 @@ func loadModels() (*models, error) {
 		m.served, m.largest = append(m.served, cfg), cfg
 	}
 	return m, nil
-}
+})

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
@@ -19,6 +20,7 @@ import (
 // TestWrite writes all parts of the page one after the other, out of order: each
 // keeps the others, and the same reports give the same bytes.
 func TestWrite(t *testing.T) {
+	deep.Only(t)
 	if testing.Short() {
 		t.Skip("long under the race detector, and TestRun runs as much in parallel")
 	}
@@ -171,6 +173,7 @@ func columnText(t *results.Table, name string) string {
 // TestSensitivityUnequal: a change under which a system serves other requests than
 // the rest is refused.
 func TestSensitivityUnequal(t *testing.T) {
+	deep.Only(t) // TestMatched has the check alone
 	f := newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
 		s, err := plausible(c, p)
 		if configs.Section[system.HBMPIM](c).BandwidthFactor == 9 {
@@ -180,6 +183,24 @@ func TestSensitivityUnequal(t *testing.T) {
 	})
 	_, err := fakeOptions(t, Sensitivity).run(t.Context(), f.run)
 	if err == nil || !strings.Contains(err.Error(), "serves other requests") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestMatched: systems that serve other requests of a model and trace than the rest are refused.
+func TestMatched(t *testing.T) {
+	x := &experiment{plan: &sweep.Plan{Points: make([]sweep.Point, 2)}}
+	for _, system := range []string{"l3", "gpu-only"} {
+		c := &configs.Config{}
+		c.Run.System, c.Run.Model, c.Run.Trace = system, "m", "t"
+		x.configs = append(x.configs, c)
+		x.outcome.Entries = append(x.outcome.Entries, &sweep.Entry{Summary: &results.Summary{Trace: results.Trace{Name: "t", Requests: 9}}})
+	}
+	if err := x.matched(); err != nil {
+		t.Error(err)
+	}
+	x.outcome.Entries[1].Summary.Trace.Requests--
+	if err := x.matched(); err == nil || !strings.Contains(err.Error(), "gpu-only serves other requests of t with m") {
 		t.Errorf("error %v", err)
 	}
 }

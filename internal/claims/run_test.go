@@ -4,12 +4,17 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/internal/sweep"
 )
 
-// TestRun carries out all claims for real, with few requests, and again from the
-// cache.
+// TestRun carries out all claims for real, in a quick run those of Fig 11, with few requests, and again from
+// the cache.
 func TestRun(t *testing.T) {
+	target, most, least := Fig11, Fig11, 10
+	if deep.On() {
+		target, most, least = ClaimsOnly, AllTargets, 40
+	}
 	dir := t.TempDir()
 	var reports [2]*Report
 	for i := range reports {
@@ -18,7 +23,7 @@ func TestRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		points := int64(0)
-		o := Options{Target: ClaimsOnly, Requests: 12, Seeds: 1, Version: "test", Journal: journal, Traces: dir, Planned: func(n int64) { points = n }}
+		o := Options{Target: target, Requests: 12, Seeds: 1, Version: "test", Journal: journal, Traces: dir, Planned: func(n int64) { points = n }}
 		reports[i], err = Run(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
@@ -26,12 +31,12 @@ func TestRun(t *testing.T) {
 		if err := journal.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if entries, _, err := sweep.ReadJournal(dir); err != nil || int64(len(entries)) != points || points < 40 {
+		if entries, _, err := sweep.ReadJournal(dir); err != nil || int64(len(entries)) != points || points < int64(least) {
 			t.Errorf("%v: %d entries of %d points", err, len(entries), points)
 		}
 	}
 	first, again := reports[0].Judgements, reports[1].Judgements
-	if len(first) != len(claims(t, AllTargets)) {
+	if len(first) != len(claims(t, most)) {
 		t.Fatalf("%d claims", len(first))
 	}
 	for i := range first {

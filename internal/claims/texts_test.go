@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 )
@@ -14,7 +15,7 @@ import (
 // TestPlacementNote: the page says that no placement fits Figs 8 and 10 together where
 // the numbers show it, with these numbers, and else says nothing.
 func TestPlacementNote(t *testing.T) {
-	for _, c := range []struct {
+	for i, c := range []struct {
 		name               string
 		overHBM, evenGain  float64 // of l3 over hbm-pim in turn; what even ranksets gain
 		inTurn10, evenly10 float64 // the whole of Fig 10, over the naive node
@@ -24,7 +25,10 @@ func TestPlacementNote(t *testing.T) {
 		{"evenly gives all", 5.5, 1.1, 1.2, 1.6, nil},
 		{"in turn gives all", 6.1, 1.3, 1.6, 2.5, nil},
 	} {
-		r, err := fakeOptions(t, AllTargets).run(t.Context(), newFake(func(cfg *configs.Config, p *sweep.Point) (*results.Summary, error) {
+		if i > 0 && !deep.On() {
+			break
+		}
+		r, err := fakeOptions(t, ClaimsOnly).run(t.Context(), newFake(func(cfg *configs.Config, p *sweep.Point) (*results.Summary, error) {
 			s, err := plausible(cfg, p)
 			if s.TBT.P50 > 0 {
 				return s, err
@@ -105,7 +109,7 @@ func TestTextsFollow(t *testing.T) {
 // a number of a run in common, so that none was written ahead of the runs.
 func TestReasonsFollow(t *testing.T) {
 	lines := func(change float64) map[string]bool {
-		r, err := fakeOptions(t, AllTargets).run(t.Context(), newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
+		r, err := fakeOptions(t, ClaimsOnly).run(t.Context(), newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
 			s, err := plausible(c, p)
 			if c.Run.System == "l3" { // what is compared with the others, and its own points with each other
 				s.OutputTokensPerS *= 1 + change*(float64(c.Node.Ranksets)+float64(len(p.Name)))

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 )
@@ -184,6 +185,7 @@ func TestSet(t *testing.T) {
 
 // TestFits: of too many points the page shows the whole front and a part of the rest, and says so.
 func TestFits(t *testing.T) {
+	deep.Only(t) // TestThin drops points of a small set
 	r, page := written(t, Options{}, folder(t, 2000, func(i int) string { return fmt.Sprint("p", i) }))
 	if len(page) > mostBytes || len(page) < mostBytes/2 {
 		t.Errorf("%d bytes", len(page))
@@ -204,6 +206,29 @@ func TestFits(t *testing.T) {
 	}
 	if !strings.Contains(page, fmt.Sprintf("The page shows %d: results.csv has all.", shown)) {
 		t.Error("the page does not say so")
+	}
+}
+
+// TestThin: every second point that is not on the front goes, and what stays keeps its cells and settings.
+func TestThin(t *testing.T) {
+	dir := folder(t, 40, func(i int) string { return fmt.Sprint("p", i) })
+	var sets [2]*Set
+	for i := range sets {
+		r, err := Read([]string{dir}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets[i] = r.Sets[0]
+	}
+	whole, s := sets[0], sets[1]
+	dropped := s.thin()
+	if off := 40 - len(whole.Front); dropped != (off+1)/2 || len(s.Rows) != 40-dropped || len(s.Seeds) != len(s.Rows) || len(s.Sets) != len(s.Rows) || s.Points != 40 {
+		t.Fatalf("%d of %d dropped: %d rows, %d seeds, %d settings", dropped, off, len(s.Rows), len(s.Seeds), len(s.Sets))
+	}
+	for i, at := range whole.Front {
+		if s.Rows[s.Front[i]][0] != whole.Rows[at][0] || s.Sets[s.Front[i]] != whole.Sets[at] {
+			t.Errorf("%v is %v on the front", whole.Rows[at][0], s.Rows[s.Front[i]][0])
+		}
 	}
 }
 
