@@ -8,18 +8,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
 )
 
 const (
-	redrawInterval = 100 * time.Millisecond // on a terminal
-	lineInterval   = 5 * time.Second        // between lines where standard error is no terminal
+	barInterval  = 100 * time.Millisecond // between redraws of the bar on a terminal
+	lineInterval = 5 * time.Second        // between lines where standard error is no terminal
 )
 
-// clearLine returns to the beginning of a terminal's line and empties it.
-const clearLine = "\r\x1b[K"
-
-// Progress shows how far a long command is: a line that changes on a terminal, a line every
+// progress shows how far a long command is: a bar on a terminal, a line every
 // few seconds otherwise, nothing with --quiet. Set may be called from several
 // goroutines and costs one atomic operation; a goroutine of its own draws.
 type Progress struct {
@@ -27,7 +26,8 @@ type Progress struct {
 	out      io.Writer
 	unit     string // what is counted: "requests"
 	interval time.Duration
-	redraw   bool // out is a terminal: the line is written over the one before
+	bar      *mpb.Bar      // nil where out is no terminal
+	bars     *mpb.Progress // owner of bar
 
 	total   int64
 	current atomic.Int64
@@ -69,8 +69,18 @@ func (p *Progress) Start(total int64) {
 		return
 	}
 	p.total, p.start, p.stop = total, time.Now(), make(chan struct{})
-	if p.redraw = IsTerminal(p.out); p.redraw {
-		p.interval = redrawInterval
+	if IsTerminal(p.out) {
+		p.interval = barInterval
+		p.bars = mpb.New(mpb.WithOutput(p.out), mpb.WithRefreshRate(barInterval))
+		if total > 0 {
+			p.bar = p.bars.AddBar(p.total,
+				mpb.PrependDecorators(decor.CountersNoUnit("%d/%d "+p.unit)),
+				mpb.AppendDecorators(decor.Percentage(), decor.Name(" "), decor.Elapsed(decor.ET_STYLE_GO)),
+				mpb.BarRemoveOnComplete())
+		} else {
+			p.bar = p.bars.AddSpinner(1, mpb.AppendDecorators(decor.Name(p.unit+" "), decor.Elapsed(decor.ET_STYLE_GO)),
+				mpb.BarRemoveOnComplete())
+		}
 	}
 	p.drawer.Go(p.draw)
 }
@@ -103,8 +113,9 @@ func (p *Progress) Done() {
 	close(p.stop)
 	p.drawer.Wait()
 	p.stop = nil
-	if p.redraw {
-		io.WriteString(p.out, clearLine)
+	if p.bar != nil {
+		p.bar.Abort(true)
+		p.bars.Wait()
 	}
 }
 
@@ -118,12 +129,11 @@ func (p *Progress) draw() {
 			return
 		case <-tick.C:
 		}
-		line := p.line(time.Since(p.start))
-		if p.redraw {
-			io.WriteString(p.out, clearLine+line)
+		if p.bar != nil {
+			p.bar.SetCurrent(p.current.Load())
 			continue
 		}
-		fmt.Fprintln(p.out, line)
+		fmt.Fprintln(p.out, p.line(time.Since(p.start)))
 	}
 }
 
@@ -131,9 +141,6 @@ func (p *Progress) draw() {
 // far the time left.
 func (p *Progress) line(elapsed time.Duration) string {
 	n := p.current.Load()
-	if p.total == 0 && n == 0 {
-		return fmt.Sprintf("%s: %s, %s", p.name, p.unit, elapsed.Round(time.Second))
-	}
 	if p.total == 0 {
 		return fmt.Sprintf("%s: %d %s, %s", p.name, n, p.unit, elapsed.Round(time.Second))
 	}
