@@ -14,9 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/l3sim/l3sim/configs"
 	files "github.com/l3sim/l3sim/configs/paper"
@@ -39,6 +36,7 @@ type experiment struct {
 type point struct {
 	name    string // as the sweep names it
 	system  string // as experiment.systemOf does
+	work           // what the systems are compared on
 	config  *configs.Config
 	summary *results.Summary
 }
@@ -140,13 +138,13 @@ func (l *loader) materialise(f *sweep.File) error {
 // runner carries out a plan: (*sweep.Plan).Run, or what a test puts in its place.
 type runner func(*sweep.Plan, context.Context, sweep.RunOptions) (*sweep.Outcome, error)
 
-// runAll carries out the points of several experiments at the same time, so that
-// no core waits for one's last point. Points that do the same work run once.
+// runAll carries out the points of experiments, one experiment after the other. Points that do the same work
+// run once.
 func runAll(ctx context.Context, experiments []*experiment, run runner, o sweep.RunOptions) error {
 	parts := make([]sweep.Plan, len(experiments))
 	works := make([][]string, len(experiments)) // by experiment and point
-	workOf := map[string]string{}               // by address
-	seen, total := map[string]bool{}, int64(0)
+	done, total := map[string]*sweep.Entry{}, int64(0)
+	workOf := map[string]string{} // by address
 	for i, e := range experiments {
 		parts[i] = *e.plan
 		parts[i].Points = nil
@@ -155,59 +153,38 @@ func runAll(ctx context.Context, experiments []*experiment, run runner, o sweep.
 			if err != nil {
 				return err
 			}
-			workOf[e.plan.Points[k].Hash] = work
-			if works[i] = append(works[i], work); !seen[work] {
-				seen[work] = true
-				parts[i].Points = append(parts[i].Points, e.plan.Points[k])
+			workOf[e.plan.Points[k].Hash], works[i] = work, append(works[i], work)
+			if _, seen := done[work]; !seen {
+				done[work], parts[i].Points = nil, append(parts[i].Points, e.plan.Points[k])
 			}
 		}
 		slices.SortStableFunc(parts[i].Points, func(a, b sweep.Point) int { return cmp.Compare(b.Tokens, a.Tokens) })
 		total += int64(len(parts[i].Points))
 	}
-	outcomes, err := runParts(ctx, parts, run, o, total)
-	if err != nil {
-		return err
-	}
-	byWork := map[string]*sweep.Entry{}
-	for _, o := range outcomes {
-		for _, entry := range o.Entries {
-			byWork[workOf[entry.Point]] = entry
-		}
-	}
+	finished := int64(0)
 	for i, e := range experiments {
-		e.outcome = sweep.Outcome{Entries: make([]*sweep.Entry, len(works[i]))}
-		for k, work := range works[i] {
-			if e.outcome.Entries[k] = byWork[work]; byWork[work].Status == results.StatusFailed {
+		part := o
+		part.Progress = func(done, _ int64) {
+			if o.Progress != nil {
+				o.Progress(finished+done, total)
+			}
+		}
+		outcome, err := run(&parts[i], ctx, part)
+		if err != nil {
+			return err
+		}
+		finished += int64(len(parts[i].Points))
+		for _, entry := range outcome.Entries {
+			done[workOf[entry.Point]] = entry
+		}
+		for _, work := range works[i] {
+			entry := done[work]
+			if e.outcome.Entries = append(e.outcome.Entries, entry); entry.Status == results.StatusFailed {
 				e.outcome.Failed++
 			}
 		}
 	}
 	return nil
-}
-
-// runParts runs plans side by side; an error of one ends the others.
-func runParts(ctx context.Context, parts []sweep.Plan, run runner, o sweep.RunOptions, total int64) ([]*sweep.Outcome, error) {
-	outcomes := make([]*sweep.Outcome, len(parts))
-	finished := make([]atomic.Int64, len(parts))
-	group, ctx := errgroup.WithContext(ctx)
-	for i := range parts {
-		part := o
-		part.Progress = func(done, _ int64) {
-			finished[i].Store(max(done, finished[i].Load()))
-			sum := int64(0)
-			for k := range finished {
-				sum += finished[k].Load()
-			}
-			if o.Progress != nil {
-				o.Progress(sum, total)
-			}
-		}
-		group.Go(func() (err error) {
-			outcomes[i], err = run(&parts[i], ctx, part)
-			return err
-		})
-	}
-	return outcomes, group.Wait()
 }
 
 // work identifies what a point does: its configuration and its requests. Run.common_to
@@ -252,7 +229,7 @@ func (e *experiment) find(seed uint64, where func(*point) bool) []point {
 		if p.Seed != seed || e.configs[i] == nil || e.outcome.Entries[i].Summary == nil {
 			continue
 		}
-		if q := (point{p.Name, e.systemOf(i), e.configs[i], e.outcome.Entries[i].Summary}); where(&q) {
+		if q := (point{p.Name, e.systemOf(i), e.workOf(i), e.configs[i], e.outcome.Entries[i].Summary}); where(&q) {
 			found = append(found, q)
 		}
 	}

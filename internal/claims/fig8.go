@@ -10,8 +10,18 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// compares reports whether e compares the point with those of other systems.
-func (e *experiment) compares(p *point) bool { return e.whole || p.config.Run.CommonTo == "all" }
+// compared returns the points of a system that are compared with those of others.
+func (e *experiment) compared(seed uint64, system string) []point {
+	return e.find(seed, func(p *point) bool { return p.system == system && (e.whole || p.config.Run.CommonTo == "all") })
+}
+
+// on returns the point of a model and a trace, nil where there is none.
+func on(all []point, w work) *point {
+	if i := slices.IndexFunc(all, func(p point) bool { return p.work == w }); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
 
 // placed returns the points of all systems, those of l3 with one placement alone.
 func (e *experiment) placed(placement string) *experiment {
@@ -22,10 +32,10 @@ func (e *experiment) placed(placement string) *experiment {
 
 // pair is L3 and a baseline on the same requests.
 type pair struct {
-	model, trace string
-	layouts      string // of l3 and of the baseline, where they may differ
-	l3, base     *results.Summary
-	ratio        float64
+	work
+	layouts  string // of l3 and of the baseline, where they may differ
+	l3, base *results.Summary
+	ratio    float64
 }
 
 // String names the model and the trace.
@@ -34,24 +44,19 @@ func (p *pair) String() string { return p.model + " on " + p.trace + p.layouts }
 // pairs returns L3 against a baseline for each model and trace on the same
 // requests, the largest ratio first.
 func (e *experiment) pairs(seed uint64, l3System, base string, measure func(*results.Summary) float64) ([]pair, error) {
-	common := func(system string) []point {
-		return e.find(seed, func(p *point) bool { return p.system == system && e.compares(p) })
-	}
-	baselines := common(base)
+	baselines := e.compared(seed, base)
 	var all []pair
-	for _, l3 := range common(l3System) {
-		i := slices.IndexFunc(baselines, func(b point) bool {
-			return b.config.Run.Model == l3.config.Run.Model && b.config.Run.Trace == l3.config.Run.Trace
-		})
-		if i < 0 {
+	for _, l3 := range e.compared(seed, l3System) {
+		other := on(baselines, l3.work)
+		if other == nil {
 			continue // no request that all can hold: reported with the failed points
 		}
-		p := pair{model: l3.config.Run.Model, trace: l3.config.Run.Trace, l3: l3.summary, base: baselines[i].summary}
+		p := pair{work: l3.work, l3: l3.summary, base: other.summary}
 		if e.whole {
 			if p.l3.RejectedRequests+p.base.RejectedRequests > 0 {
 				continue // shown in the tables, with their number
 			}
-			p.layouts = fmt.Sprintf(" (%s %s, %s %s)", l3System, layout(l3.config), base, layout(baselines[i].config))
+			p.layouts = fmt.Sprintf(" (%s %s, %s %s)", l3System, layout(l3.config), base, layout(other.config))
 		}
 		if err := p.comparable(); err != nil {
 			return nil, err
@@ -107,45 +112,27 @@ func findBest(e *evidence, seed uint64, r *reading) (finding, error) {
 
 // findOrdering compares hbm-pim with gpu-only where the paper sees the GPUs ahead.
 func findOrdering(e *evidence, seed uint64, _ *reading) (finding, error) {
-	fig8 := e.of["fig8"]
-	get := func(system string) (*point, error) {
-		return fig8.one(seed, system+" with opt-66b on dolphin", func(p *point) bool {
-			r := &p.config.Run
-			return p.system == system && r.Model == "opt-66b" && r.Trace == "dolphin" && fig8.compares(p)
-		})
+	fig8, w := e.of["fig8"], work{"opt-66b", "dolphin"}
+	hbms, gpuOnly := fig8.compared(seed, "hbm-pim"), fig8.compared(seed, "gpu-only")
+	hbm, gpus := on(hbms, w), on(gpuOnly, w)
+	if hbm == nil || gpus == nil {
+		return finding{}, fmt.Errorf("%s, seed %d: no point of %s on %s of hbm-pim, or of gpu-only", fig8.Name, seed, w.model, w.trace)
 	}
-	hbm, err := get("hbm-pim")
-	if err != nil {
+	if err := (&pair{work: w, l3: hbm.summary, base: gpus.summary}).comparable(); err != nil {
 		return finding{}, err
 	}
-	gpus, err := get("gpu-only")
-	if err != nil {
-		return finding{}, err
+	below, total := 0, 0
+	for _, p := range hbms {
+		if q := on(gpuOnly, p.work); q != nil {
+			if total++; p.summary.OutputTokensPerS < q.summary.OutputTokensPerS {
+				below++
+			}
+		}
 	}
-	if err := (&pair{model: "opt-66b", trace: "dolphin", l3: hbm.summary, base: gpus.summary}).comparable(); err != nil {
-		return finding{}, err
-	}
-	below, total := fig8.below(seed, "hbm-pim", "gpu-only")
 	a, b := hbm.summary, gpus.summary
 	reason := fmt.Sprintf("mean batch %.1f (hbm-pim) and %.1f (gpu-only), mean TBT %.1f and %.1f ms", a.DecodeBatch.StepMean, b.DecodeBatch.StepMean, a.TBT.Mean, b.TBT.Mean)
 	if configs.Section[system.HBMPIM](hbm.config).SubBatches == system.SubBatchesAlways {
 		reason += "; hbm-pim's two sub-batches each read all weights"
 	}
 	return finding{value: a.OutputTokensPerS / b.OutputTokensPerS, reason: fmt.Sprintf("%s; hbm-pim is below gpu-only in %d of %d pairs of model and trace", reason, below, total)}, nil
-}
-
-// below counts the models and traces on which one system has less throughput than
-// another.
-func (e *experiment) below(seed uint64, system, other string) (below, total int) {
-	for _, p := range e.find(seed, func(p *point) bool { return p.system == system && e.compares(p) }) {
-		for _, q := range e.find(seed, func(q *point) bool { return q.system == other && e.compares(q) }) {
-			if p.config.Run.Model != q.config.Run.Model || p.config.Run.Trace != q.config.Run.Trace {
-				continue
-			}
-			if total++; p.summary.OutputTokensPerS < q.summary.OutputTokensPerS {
-				below++
-			}
-		}
-	}
-	return below, total
 }

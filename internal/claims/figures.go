@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	files "github.com/l3sim/l3sim/configs/paper"
 	"github.com/l3sim/l3sim/results"
@@ -93,3 +95,141 @@ func (r *Report) figureFiles() []results.File {
 
 // file names the figure's picture, without its ending.
 func (f *Figure) file() string { return "reproduction_" + f.Name }
+
+// effect is one assumption of the evaluation changed, and the best cases of Fig 8
+// that remain.
+type effect struct {
+	Assumption string `json:"assumption"` // as the sweep names it
+	// The claims of Fig 8 in their order: means over the seeds.
+	OverHBMPIM  float64 `json:"max_over_hbm_pim"`
+	OverGPUOnly float64 `json:"max_over_gpu_only"`
+	OverRankPIM float64 `json:"max_over_rank_pim"`
+	BatchRatio  float64 `json:"max_batch_ratio"`
+	Ordering    float64 `json:"opt66b_dolphin_hbm_over_gpu"`
+}
+
+// values returns the numbers in the order of the claims.
+func (e *effect) values() []float64 {
+	return []float64{e.OverHBMPIM, e.OverGPUOnly, e.OverRankPIM, e.BatchRatio, e.Ordering}
+}
+
+// unchanged names the sweep's points with every assumption as it is.
+const unchanged = "paper"
+
+// addSensitivity evaluates each assumption of the sweep. A system that an assumption
+// does not concern has no points of its own there and keeps those without change.
+func (r *Report) addSensitivity(x *experiment) error {
+	claims, err := claimsOf(Fig8)
+	if err != nil {
+		return err
+	}
+	for _, name := range x.assumptions() {
+		under := x.under(name)
+		if err := under.matched(); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		judgements, err := judge(claims, &evidence{seeds: r.Seeds, of: map[string]*experiment{"fig8": under}})
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		r.Sensitivity = append(r.Sensitivity, effect{name, judgements[0].Ours, judgements[1].Ours, judgements[2].Ours, judgements[3].Ours, judgements[4].Ours})
+	}
+	t, err := x.table()
+	if err != nil {
+		return err
+	}
+	r.Tables = append(r.Tables, t)
+	r.sections = append(r.sections, r.effects(claims))
+	return nil
+}
+
+// assumptions returns the names of the sweep's list, in order.
+func (x *experiment) assumptions() []string {
+	var names []string
+	for _, axis := range x.plan.File.Axes {
+		if axis.Kind == "list" {
+			for _, c := range axis.Choices {
+				names = append(names, c.Name)
+			}
+		}
+	}
+	return names
+}
+
+// under returns the experiment as it is under an assumption.
+func (x *experiment) under(name string) *experiment {
+	type place struct {
+		work
+		system string
+		seed   uint64
+	}
+	at := func(i int) place { return place{x.workOf(i), x.configs[i].Run.System, x.plan.Points[i].Seed} }
+	is := func(i int, name string) bool { return slices.Contains(strings.Split(x.plan.Points[i].Name, ","), name) }
+	changed := map[place]bool{}
+	for i := range x.plan.Points {
+		if is(i, name) {
+			changed[at(i)] = true
+		}
+	}
+	return x.pick(func(i int) bool { return is(i, name) || is(i, unchanged) && !changed[at(i)] })
+}
+
+// matched checks that all systems served the same requests of each model, trace
+// and seed: a change that excludes requests concerns every system.
+func (x *experiment) matched() error {
+	type work struct {
+		model, trace string
+		seed         uint64
+	}
+	requests := map[work]results.Trace{}
+	for i, entry := range x.outcome.Entries {
+		c := x.configs[i]
+		w := work{c.Run.Model, c.Run.Trace, x.plan.Points[i].Seed}
+		if first, ok := requests[w]; ok && first != entry.Summary.Trace {
+			return fmt.Errorf("%s serves other requests of %s with %s than other systems", c.Run.System, w.trace, w.model)
+		}
+		requests[w] = entry.Summary.Trace
+	}
+	return nil
+}
+
+// effects is the page's section.
+func (r *Report) effects(claims []*claim) section {
+	t := &results.Table{Columns: []string{"one change", "over hbm-pim", "over gpu-only", "over rank-pim", "batch over hbm-pim", "OPT-66B, Dolphin: hbm-pim over gpu-only"}}
+	base := &r.Sensitivity[0]
+	for i := range r.Sensitivity {
+		e := &r.Sensitivity[i]
+		row := []string{e.Assumption}
+		for k, now := range e.values() {
+			cell, was := fmt.Sprintf("%.2f", now), base.values()[k]
+			if i > 0 && fmt.Sprintf("%.2f", was) != cell {
+				cell += fmt.Sprintf(" (%+.0f%%)", 100*(now/was-1))
+			}
+			row = append(row, cell)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return section{"Sensitivity", "Best cases of Fig 8 over all models and traces with one assumption of the preset `paper` changed at a time; " +
+		"configs/paper/sensitivity.toml holds the keys of each row. Systems that a change does not concern keep their results." + r.turned(claims), t}
+}
+
+// turned names the changes under which a claim of Fig 8 comes out that else does not, or
+// the other way round.
+func (r *Report) turned(claims []*claim) string {
+	var text strings.Builder
+	for i, c := range claims {
+		was := r.Sensitivity[0].values()[i]
+		var names []string
+		for k := range r.Sensitivity {
+			if now := r.Sensitivity[k].values()[i]; c.holds(now) != c.holds(was) {
+				names = append(names, fmt.Sprintf("%s (%.3g)", r.Sensitivity[k].Assumption, now))
+			}
+		}
+		if len(names) == 0 {
+			continue
+		}
+		verdict := map[bool]string{true: "comes out", false: "does not come out"}
+		fmt.Fprintf(&text, "\n\n`%s` %s here (%.3g), and %s with: %s.", c.ID, verdict[c.holds(was)], was, verdict[!c.holds(was)], strings.Join(names, "; "))
+	}
+	return text.String()
+}

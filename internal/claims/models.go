@@ -1,12 +1,18 @@
 package claims
 
 import (
+	"cmp"
+	"fmt"
 	"strconv"
 	"sync"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/units"
 )
 
 // preset is the system preset of the evaluation: the paper's node with the
@@ -46,3 +52,193 @@ var loadModels = sync.OnceValues(func() (*models, error) {
 	}
 	return m, nil
 })
+
+// Sizes of Fig 2: batches of its first part, contexts of its second.
+var (
+	fig2Tokens   = []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096}
+	fig2Contexts = []int{1024, 2048, 4096, 8192, 16384}
+)
+
+// fig2Context is the context length at which the paper gives attention's share.
+const fig2Context = 16384
+
+// gpuMemory is the memory of the A100 as the paper counts it (section 2.3).
+const gpuMemory units.Bytes = 80_000_000_000
+
+// fig2Batch is the batch of Fig 2b, which the paper does not state: as many
+// requests of 16,384 tokens as fit beside the weights, at every length.
+func (m *models) fig2Batch() int { return int(m.requestsIn(gpuMemory, fig2Context)) }
+
+// requestsIn returns how many requests of a length fit into a memory beside the
+// weights of Llama-2-7B.
+func (m *models) requestsIn(memory units.Bytes, tokens int) float64 {
+	llm := &m.llama.Model
+	return float64(memory-llm.WeightBytes()) / (float64(tokens) * float64(llm.KVBytesPerToken()))
+}
+
+// gpus are the models of an A100 that Fig 2 shows beside each other.
+func (m *models) gpus() []*gpu.Spec { return []*gpu.Spec{&m.llama.GPU.Spec, m.measured} }
+
+// utilizationTable is Fig 2a: the arithmetic that the feed-forward network of
+// Llama-2-7B gets out of an A100, over the tokens of a batch. The paper's profiler
+// counts busy SMs. The share of the peak is lower: waves and memory take from it.
+func (m *models) utilizationTable() *results.Table {
+	t := &results.Table{Name: "fig2a", Columns: []string{"gpu", "batch_size_tokens", "time_us", "utilization_feed_forward"}}
+	llm := &m.llama.Model
+	for _, g := range m.gpus() {
+		cost := gpu.NewModelCost(g, llm)
+		for _, tokens := range fig2Tokens {
+			seconds := cost.FFN(tokens).Seconds
+			flops := 2 * float64(tokens) * float64(llm.FFNMatrices()) * float64(llm.Hidden) * float64(llm.FFNHidden)
+			t.Rows = append(t.Rows, []string{g.Name, strconv.Itoa(tokens), number(1e6 * seconds), number(flops / (seconds * float64(g.Peak16)))})
+		}
+	}
+	return t
+}
+
+// latencyTable is Fig 2b: the parts of a decode iteration over the context,
+// relative to the whole at the shortest one.
+func (m *models) latencyTable() *results.Table {
+	t := &results.Table{Name: "fig2b", Columns: []string{"gpu", "context_tokens", "part", "time_ms", "relative_latency"}}
+	batch := m.fig2Batch()
+	for _, g := range m.gpus() {
+		whole := 0.0
+		for _, context := range fig2Contexts {
+			attention, other := m.iteration(g, batch, context)
+			if whole == 0 {
+				whole = attention + other
+			}
+			for _, part := range []struct {
+				name    string
+				seconds float64
+			}{{"decode attention", attention}, {"other operations", other}, {"iteration", attention + other}} {
+				t.Rows = append(t.Rows, []string{g.Name, strconv.Itoa(context), part.name, number(1e3 * part.seconds), number(part.seconds / whole)})
+			}
+		}
+	}
+	return t
+}
+
+// iteration returns the seconds of a decode iteration of Llama-2-7B: attention of
+// all layers, and everything else.
+func (m *models) iteration(g *gpu.Spec, batch, context int) (attention, other float64) {
+	cost := gpu.NewModelCost(g, &m.llama.Model)
+	decode := gpu.UniformBatch(batch, context)
+	attention = cost.DecodeBatch(decode).Times(m.llama.Model.Layers).Seconds
+	return attention, cost.Iteration(gpu.Shape{Decode: decode}).Seconds - attention
+}
+
+// attentionShare is text.mha_share_16k, with the batch of Fig 2b where the reading says
+// nothing of it.
+func (m *models) attentionShare(r *reading) (finding, error) {
+	batch := cmp.Or(r.Batch, m.fig2Batch())
+	return finding{value: m.shareOf(&m.llama.GPU.Spec, batch), reason: fmt.Sprintf("%d requests on %s; %.2f on %s",
+		batch, m.llama.GPU.Name, m.shareOf(m.measured, batch), m.measured.Name)}, nil
+}
+
+// shareOf is the share of decode attention in an iteration of Llama-2-7B.
+func (m *models) shareOf(g *gpu.Spec, batch int) float64 {
+	attention, other := m.iteration(g, batch, fig2Context)
+	return attention / (attention + other)
+}
+
+// number writes a result with six digits.
+func number(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+
+// transferShare is the time that a prompt's keys and values need on the replica's
+// links over that of the feed-forward network, a layer of each: the largest over
+// models and prompts of 512 tokens and more, which fill the GPUs.
+func (m *models) transferShare(*reading) (finding, error) {
+	var worst finding
+	short := 0.0 // of prompts that may not fill them
+	for _, cfg := range m.served {
+		cost := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
+		links := units.Bandwidth(cfg.Model.TensorParallel) * cfg.PCIe.Bandwidth() / units.Bandwidth(cfg.PCIe.GPUsPerUplink)
+		share := func(tokens int) float64 {
+			return links.TransferTime(units.Bytes(tokens)*cfg.Model.KVBytesPerTokenLayer()).Seconds() / cost.FFN(tokens).Seconds
+		}
+		for tokens := 512; tokens <= 8192; tokens *= 2 {
+			if s := share(tokens); s > worst.value {
+				worst = finding{value: s, reason: fmt.Sprintf("largest of three models and prompts of 512 to 8,192 tokens: %s, %d tokens, %.1f GB/s over %d links",
+					cfg.Run.Model, tokens, float64(links)/1e9, cfg.Model.TensorParallel)}
+			}
+		}
+		short = max(short, share(64))
+	}
+	worst.reason += fmt.Sprintf("; at most %.2f with 64 tokens", short)
+	return worst, nil
+}
+
+// computeKept interrupts heads of a rank by a prompt's KV, command by command.
+func (m *models) computeKept(*reading) (finding, error) {
+	const context, tokens = 8192, 2048 // of the heads computed, of the prompt
+	cfg := m.largest
+	t, err := pim.MeasureTransfer(&cfg.PIM, &cfg.DRAM.Spec, cfg.HeadShape(), cfg.Node.Ranksets, context, tokens, 1)
+	if err != nil {
+		return finding{}, err
+	}
+	return finding{value: t.ComputeShare, reason: fmt.Sprintf(
+		"%d ranksets, one head's KV of %d tokens into a rank at work on %d: it loses %d clocks to %d of the transfer, the others lose 0",
+		cfg.Node.Ranksets, tokens, context, t.LostClocks, t.WriteClocks)}, nil
+}
+
+// unitRatio is the rate at which the ranks of a channel read keys and values in
+// decode attention over what the channel could deliver to the host.
+func (m *models) unitRatio(r *reading) (finding, error) {
+	const context = 8192
+	cfg := m.largest
+	spec, d, shape := cfg.PIM, &cfg.DRAM.Spec, cfg.HeadShape()
+	spec.ProcessingUnit = r.Unit
+	host := float64(d.Bandwidth()) * d.TCK.Seconds() // bytes a clock
+	bytes := float64(cfg.Node.Ranksets * 2 * context * shape.HeadDim * shape.ElementBits / 8)
+	table, err := pim.NewKernelTable(&spec, d, shape)
+	if err != nil {
+		return finding{}, err
+	}
+	ratio := bytes / float64(table.WithRefresh(table.InSequence(context))) / host
+	// The peak of a bank PU is a column of every bank each tCCD_L.
+	peak := float64(cfg.Node.Ranksets)
+	if r.Unit == pim.BankPU {
+		peak *= float64(d.Banks()) * float64(d.BurstBytes()) / float64(d.TCCDL) / host
+	}
+	reason := fmt.Sprintf("heads of %d tokens one after another, commands at legal clocks: %.0f%% of the peak of %.1f; without refresh %.1f",
+		context, 100*ratio/peak, peak, bytes/float64(table.InSequence(context))/host)
+	if r.Unit == pim.BankPU && spec.Activation != pim.Simultaneous {
+		spec.Activation = pim.Simultaneous
+		if table, err = pim.NewKernelTable(&spec, d, shape); err != nil {
+			return finding{}, err
+		}
+		reason += fmt.Sprintf(", and %.1f if all banks were activated at once", bytes/float64(table.InSequence(context))/host)
+	}
+	return finding{value: ratio, reason: reason}, nil
+}
+
+// transposition is the bus time of the CPU's read and write of the data again over
+// that of storing it.
+func (m *models) transposition(*reading) (finding, error) {
+	d := &m.largest.DRAM.Spec
+	bursts := int64(2048) * int64(m.largest.Model.KVBytesPerTokenLayer()) / int64(d.BurstBytes()*m.largest.ReplicaChannels())
+	ratio := transpositionRatio(d, bursts)
+	return finding{value: ratio, reason: fmt.Sprintf(
+		"every burst is read and written once more, and the bus turns around each row: %d bursts a channel, a layer's KV of 2,048 tokens of %s",
+		bursts, m.largest.Run.Model)}, nil
+}
+
+// transpositionRatio returns the clocks of the CPU's transposition of bursts over those of the bursts on the bus.
+func transpositionRatio(d *dram.Spec, bursts int64) float64 {
+	return float64(pim.CPUTranspositionClocks(d, bursts)) / float64(bursts*int64(d.BurstClocks()))
+}
+
+// largeRequests counts GPT-175B's requests of 8,000 tokens in 80 GiB.
+func (m *models) largeRequests(*reading) (finding, error) {
+	const tokens = 8000
+	kv := m.largest.Model.KVBytesPerToken()
+	return finding{value: float64(80*units.GiB) / (tokens * float64(kv)), reason: fmt.Sprintf("%d bytes of KV a token", kv)}, nil
+}
+
+// smallRequests counts Llama-2-7B's requests of 2,048 tokens beside its weights.
+func (m *models) smallRequests(*reading) (finding, error) {
+	const tokens = 2048
+	llm := &m.llama.Model
+	return finding{value: m.requestsIn(gpuMemory, tokens), reason: fmt.Sprintf("%.1f GB of weights, %d bytes of KV a token", float64(llm.WeightBytes())/1e9, llm.KVBytesPerToken())}, nil
+}
