@@ -2,6 +2,7 @@ package pim
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
@@ -17,17 +18,15 @@ type KernelTable struct {
 	blocks   []series // by number of full blocks before the last; by step of tokens
 	perBlock Activity // what each further block adds
 
-	// What the append adds to a head's attention, alone and within a sequence, by the newest token's place in its chunk: the
-	// first one, or a later one. The append waits for the previous head's read-out, and everything else waits for the
-	// append. So a head depends on the one before only by how that one ends: a row that has just been opened closes late
-	// (tRAS), and a segment that has just begun is still busy with the segment before.
+	// What the append adds to a head's attention, alone, by the newest token's place in its chunk: the first one, or a later
+	// one. Within a sequence the append waits for the previous head's read-out, and everything else waits for the append.
+	// So a head depends on the one before only by how that one ends: a row that has just been opened closes late (tRAS),
+	// and a segment that has just begun is still busy with the segment before.
 	appends  bool
-	appended []Activity // alone, of the first chunk and of a later one
+	appended []Activity
 	segment  int        // tokens that pass through the score buffer at once
-	lead     int        // tokens of a row within which it closes late
-	starts   [3][]int64 // first lead tokens of the first row, of a later one, of one that begins a later segment
-	within   []int64    // the others, by place in the chunk, or in the segment if that is shorter than a row
-	ends     [3]series  // without an append: of all rows of these kinds, by step of tokens
+	lead     int        // tokens of a row within which it closes late; without an append the whole row
+	ends     [3][]int64 // within a sequence, by the last token's place in its row: the first row, a later one, the first of a later segment
 
 	scattered []int64 // what a further row adds to a list, by how full rows are: 1 chunk, 2, 4 and so on
 	rescore   bool    // keys beyond the score buffer are scored twice
@@ -67,69 +66,64 @@ func (b *tableBuilder) table(appends bool) *KernelTable {
 		t.step = g.ChunkTokens
 	}
 	t.fillBlocks(b)
-	// tRAS keeps a row open for that many columns.
-	columns := (d.TRAS-d.TRCD)/d.TCCDL + 1
-	t.lead = max(g.ChunkTokens, columns*g.ColumnTokens)
-	t.lead = (t.lead + g.ChunkTokens - 1) / g.ChunkTokens * g.ChunkTokens
 	for context := 1; context <= 2*g.ChunkTokens; context++ {
 		h := headRun{context: context, appends: appends}
 		t.appended = append(t.appended, b.measure(h).Plus(t.attends(context), -1))
 	}
-	t.segment, t.rescore = b.program.segmentTokens, b.program.rescore
-	t.fillScattered(b)
-	if appends {
-		t.fillSequence(b)
-	} else {
-		t.fillStored(b)
+	t.segment, t.rescore, t.lead = b.program.segmentTokens, b.program.rescore, g.RowTokens
+	if appends { // tRAS keeps a row open for that many columns
+		columns := (d.TRAS-d.TRCD)/d.TCCDL + 1
+		t.lead = (max(g.ChunkTokens, columns*g.ColumnTokens) + g.ChunkTokens - 1) / g.ChunkTokens * g.ChunkTokens
 	}
+	t.fillScattered(b)
+	t.fillEnds(b)
 	return t
 }
 
-// fillSequence runs heads in sequence for every way in which one can end.
-func (t *KernelTable) fillSequence(b *tableBuilder) {
-	row := t.geometry.RowTokens
-	for place := range t.lead {
-		t.starts[0] = append(t.starts[0], t.inSequence(b, place+1))
-		t.starts[1] = append(t.starts[1], t.inSequence(b, row+place+1))
-		if t.segment >= row {
-			t.starts[2] = append(t.starts[2], t.inSequence(b, t.segment+place+1))
-		}
-	}
-	// The first whole period behind the row's lead, or the row's last.
-	period := t.period()
-	first := min((t.lead+period-1)/period*period, row-period)
-	for place := range period {
-		t.within = append(t.within, t.inSequence(b, first+place+1))
-	}
-}
-
-// fillStored runs heads without an append in sequence: those of one row, those that end in a later one, and those that end
-// in the first of a later segment. How far the rank's bus is behind the banks at the end depends on all of the last row.
-func (t *KernelTable) fillStored(b *tableBuilder) {
-	row := t.geometry.RowTokens
+// fillEnds runs heads in sequence for every way in which one can end.
+func (t *KernelTable) fillEnds(b *tableBuilder) {
+	row, ends := t.geometry.RowTokens, t.endsWithin(b)
 	for kind, base := range [3]int{0, row, t.segment} {
 		if kind == 2 && t.segment < row {
 			continue // a row has several
 		}
-		run := func(i int) Activity { return Activity{Clocks: float64(t.inSequence(b, base+(i+1)*t.step))} }
-		if b.program.rankPU {
-			t.ends[kind] = nestedSeries(row/t.step, run, b.program.visitTokens/t.step, t.geometry.ChunkTokens/t.step)
-		} else {
-			t.ends[kind] = newSeries(row/t.step, row/t.step, run)
-		}
+		t.ends[kind] = ends(base)
 	}
 }
 
-// stored is InSequence beyond Attention without an append.
-func (t *KernelTable) stored(token int) int64 {
-	row, kind := t.geometry.RowTokens, 1
-	switch {
-	case token < row:
-		kind = 0
-	case t.segment >= row && token%t.segment < row:
-		kind = 2
+// endsWithin returns what lists the ends of heads whose last row begins behind that many tokens.
+func (t *KernelTable) endsWithin(b *tableBuilder) func(base int) []int64 {
+	row, list := t.geometry.RowTokens, make([]int64, t.geometry.RowTokens)
+	if !t.appends { // how far the rank's bus is behind the banks at the end depends on all of the last row
+		return func(base int) []int64 {
+			run := func(i int) Activity { return Activity{Clocks: float64(t.inSequence(b, base+(i+1)*t.step))} }
+			periods := []int{row / t.step}
+			if b.program.rankPU {
+				periods = []int{b.program.visitTokens / t.step, t.geometry.ChunkTokens / t.step}
+			}
+			s := nestedSeries(row/t.step, run, periods...)
+			for i := range list {
+				list[i] = s.clocks(i / t.step)
+			}
+			return slices.Clone(list)
+		}
 	}
-	return t.ends[kind].clocks(token % row / t.step)
+	// The first whole period behind the row's lead, or the row's last, stands for all others.
+	period := t.period()
+	first := min((t.lead+period-1)/period*period, row-period)
+	for i := range period {
+		list[i] = t.inSequence(b, first+i+1)
+	}
+	for i := period; i < row; i++ {
+		list[i] = list[i-period]
+	}
+	return func(base int) []int64 {
+		ends := slices.Clone(list)
+		for i := range min(t.lead, row) {
+			ends[i] = t.inSequence(b, base+i+1)
+		}
+		return ends
+	}
 }
 
 // inSequence returns the clocks that a head within a sequence of equal heads takes
@@ -205,11 +199,8 @@ func (t *KernelTable) InSequence(context int) int64 {
 	if context < 1 {
 		return 0
 	}
-	token := context - 1
-	if !t.appends {
-		return t.Attention(context) + t.stored(token)
-	}
-	return t.Attention(context) + t.ending(token, token%t.geometry.RowTokens, token < t.geometry.RowTokens)
+	token, row := context-1, t.geometry.RowTokens
+	return t.Attention(context) + t.ending(token, token%row, token < row)
 }
 
 // Attention returns Alone without the append.
@@ -376,18 +367,14 @@ func (t *KernelTable) ListInSequence(tokens, rows, last int) int64 {
 	return t.Attention(tokens) + t.Scattered(tokens, rows) + t.ending(tokens-1, last-1, false) // a list of one row is one of contiguous tokens
 }
 
-// ending returns what a head with an append adds to its attention in a sequence, by its last
-// token and that one's place in its row, which may be the head's first.
+// ending returns what a head adds to its attention in a sequence, by its last token and that one's place in its row, which
+// may be the head's first.
 func (t *KernelTable) ending(token, entry int, first bool) int64 {
-	if entry >= t.lead {
-		return t.within[entry%t.period()]
-	}
-	starts := t.starts[1]
 	switch {
 	case first:
-		starts = t.starts[0]
+		return t.ends[0][entry]
 	case t.segment >= t.geometry.RowTokens && token%t.segment < t.lead:
-		starts = t.starts[2]
+		return t.ends[2][entry]
 	}
-	return starts[entry]
+	return t.ends[1][entry]
 }
