@@ -17,6 +17,15 @@ func (p *program) add(s sequencer) *instruction {
 	return &p.pending[n]
 }
 
+// addOf is add of a copy of in for one bank.
+func (p *program) addOf(in *instruction, ordinal int) *instruction {
+	out := p.add(in.sequencer)
+	*out = *in
+	group, bank := p.geometry.bank(ordinal)
+	out.bankGroup, out.bank = int8(group), int8(bank)
+	return out
+}
+
 // bankCommand returns an instruction of the bank sequencer for one bank.
 func (g *Geometry) bankCommand(cmd dram.Command, op operation, ordinal int, row, column int32) instruction {
 	group, bank := g.bank(ordinal)
@@ -101,11 +110,9 @@ func (p *program) readScales(within int, opened uint32) {
 	first := g.scaleColumn(within)
 	for ordinal := 0; ordinal < g.Banks; ordinal += g.bankGroups {
 		for c := range columns {
+			in.column = first + int32(c)
 			for b := ordinal; b < ordinal+g.bankGroups; b++ {
-				out := p.add(resultSequencer)
-				*out = in
-				group, bank := g.bank(b)
-				out.bankGroup, out.bank, out.column = int8(group), int8(bank), first+int32(c)
+				out := p.addOf(&in, b)
 				out.wait[bankSequencer] = p.count[bankSequencer]
 				if opened != p.count[bankSequencer] && !p.simultaneous {
 					out.wait[bankSequencer] = opened + uint32(b) + 1

@@ -105,11 +105,9 @@ func (p *program) readGroupScales(row int32, from int) {
 	in.row = row
 	in.wait[bankSequencer] = p.opened
 	for c := range columns {
+		in.column = int32(g.rowBursts - columns + c)
 		for b := range g.bankGroups {
-			out := p.add(resultSequencer)
-			*out = in
-			group, bank := g.bank(from*g.bankGroups + b)
-			out.bankGroup, out.bank, out.column = int8(group), int8(bank), int32(g.rowBursts-columns+c)
+			p.addOf(&in, from*g.bankGroups+b)
 		}
 	}
 }
@@ -128,11 +126,8 @@ func (p *program) readColumn(op operation, row, column int32) {
 		in.first = p.streamed == 0 && p.token == p.segment*p.segmentTokens && (p.segment == 0 || !p.rescore)
 	}
 	for b := range g.bankGroups {
-		out := p.add(resultSequencer)
-		*out = in
 		ordinal := p.group*g.bankGroups + b
-		group, bank := g.bank(ordinal)
-		out.bankGroup, out.bank = int8(group), int8(bank)
+		out := p.addOf(&in, ordinal)
 		if op == opReadValue {
 			out.token = int32(p.token + p.streamed*g.ColumnTokens + ordinal/g.TokenBursts)
 			out.burst = uint8(ordinal % g.TokenBursts)

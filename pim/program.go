@@ -299,27 +299,24 @@ func (p *program) startHead() {
 
 // advance moves to the next stage once the current one has generated its last token.
 func (p *program) advance() {
-	context := p.heads[p.head].context
+	context, first := p.heads[p.head].context, p.segment*p.segmentTokens
 	switch p.stage {
 	case stageAppend:
 		p.stage = stageLoad
 	case stageLoad:
-		p.stage, p.segment, p.token, p.rowEnd = stageScore, 0, 0, 0
-		p.limit = context
-		if !p.rescore {
-			p.limit = min(context, p.segmentTokens)
+		p.segment = 0
+		if p.begin(stageScore, 0); p.rescore {
+			p.limit = context
 		}
 	case stageScore, stageRescore:
 		switch {
 		case p.token < p.limit:
 		case !p.heads[p.head].scores:
-			p.stage, p.token = stageContext, p.segment*p.segmentTokens
-			p.rowEnd = p.token
-			p.limit = min(context, p.token+p.segmentTokens)
+			p.begin(stageContext, first)
 		case p.token >= context:
 			p.stage = stageClose
 		default:
-			p.nextSegment(context)
+			p.nextSegment()
 		}
 	case stageContext: // read-out is at the head's end, and after each segment where their outputs are merged
 		switch {
@@ -327,11 +324,11 @@ func (p *program) advance() {
 		case p.token >= context || !p.rescore:
 			p.stage = stageReadOut
 		default:
-			p.nextSegment(context)
+			p.nextSegment()
 		}
 	case stageReadOut, stageClose:
 		if p.token < context {
-			p.nextSegment(context)
+			p.nextSegment()
 			return
 		}
 		p.head++
@@ -340,13 +337,17 @@ func (p *program) advance() {
 }
 
 // nextSegment begins the scores of the segment after the current one.
-func (p *program) nextSegment(context int) {
-	p.segment++
-	p.stage = stageScore
+func (p *program) nextSegment() {
+	stage := stageScore
 	if p.rescore {
-		p.stage = stageRescore
+		stage = stageRescore
 	}
-	p.token = p.segment * p.segmentTokens
-	p.rowEnd = p.token
-	p.limit = min(context, p.token+p.segmentTokens)
+	p.segment++
+	p.begin(stage, p.segment*p.segmentTokens)
+}
+
+// begin begins a stage of the current segment at a token.
+func (p *program) begin(s stage, token int) {
+	p.stage, p.token, p.rowEnd = s, token, token
+	p.limit = min(p.heads[p.head].context, token+p.segmentTokens)
 }

@@ -292,27 +292,25 @@ func (m *valueMachine) ordinal(in *instruction) int {
 	return int(in.bank)*m.mapping.bankGroups + int(in.bankGroup)
 }
 
+// banksOf returns the ordinals of the banks that an instruction names, from the first to before the second.
+func (m *valueMachine) banksOf(in *instruction) (first, end int) {
+	if in.bank < 0 {
+		return 0, len(m.openRow)
+	}
+	return m.ordinal(in), m.ordinal(in) + 1
+}
+
 // setRow opens row in the banks that the instruction names, or closes them.
 func (m *valueMachine) setRow(in *instruction, row int32) {
-	first, end := 0, len(m.openRow)
-	if in.bank >= 0 {
-		first, end = m.ordinal(in), m.ordinal(in)+1
-	}
-	for b := first; b < end; b++ {
+	for b, end := m.banksOf(in); b < end; b++ {
 		m.openRow[b] = row
 	}
 }
 
 // checkRow reports a bank in which the instruction's row is not open.
 func (m *valueMachine) checkRow(in *instruction) error {
-	if in.bank >= 0 {
-		if open := m.openRow[m.ordinal(in)]; open != in.row {
-			return fmt.Errorf("%s to row %d of bank %d while row %d is open", in.command, in.row, m.ordinal(in), open)
-		}
-		return nil
-	}
-	for b, open := range m.openRow {
-		if open != in.row {
+	for b, end := m.banksOf(in); b < end; b++ {
+		if open := m.openRow[b]; open != in.row {
 			return fmt.Errorf("%s to row %d of bank %d while row %d is open", in.command, in.row, b, open)
 		}
 	}
