@@ -94,7 +94,7 @@ func TestRefreshDebt(t *testing.T) {
 		{"a rank's unit reads a row 24 times", ddr4(t), RankPU, 2048, 2, 24, 8, 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.context > 8192 || c.queries > 100 || c.heads > 2 {
+			if c.context > 8192 || c.queries > 8 || c.heads > 6 {
 				deep.Only(t)
 			}
 			spec, d := Default(), c.d

@@ -79,7 +79,10 @@ func TestTransferTableFromEveryPlace(t *testing.T) {
 	d := ddr4(t)
 	table, err := NewTransferTable(d, fp16Head)
 	must(t, err)
-	for _, first := range []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 31, 255, 510, 511, 513} {
+	for i, first := range []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 31, 255, 510, 511, 513} {
+		if i%5 != 1 && !deep.On() {
+			continue
+		}
 		for _, tokens := range []int{1, 2, 15, 16, 17, 48, 49, 512, 600} {
 			got, _ := hostRun(t, d, false, []transfer{{geometry: table.geometry, first: first, tokens: tokens}})
 			if want := table.Write(first, tokens); got != want {
@@ -204,7 +207,7 @@ func TestReadBack(t *testing.T) {
 		must(t, err)
 		advertised := AdvertisedTiming(d, c.n, true)
 		for _, tokens := range transferLengths {
-			if tokens > 4096 && !deep.On() {
+			if tokens > 512 && !deep.On() {
 				continue
 			}
 			back := []transfer{{geometry: g, tokens: tokens, readBack: true}}

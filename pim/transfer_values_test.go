@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // zeroVectors returns vectors like those given, without their values.
@@ -50,7 +51,7 @@ func replayTransfer(t failer, m *valueMachine, spec *Spec, d *dram.Spec, heads [
 func TestTransfersMoveValues(t *testing.T) {
 	d := ddr4(t)
 	for _, tokens := range []int{16, 512, 8192, 32_768} {
-		if testing.Short() && tokens > 8192 {
+		if tokens > 512 && !deep.On() {
 			continue
 		}
 		spec := Default()

@@ -122,7 +122,7 @@ func TestVerifyReferenceVectors(t *testing.T) {
 					continue
 				}
 				for _, unit := range []string{BankPU, RankPU} {
-					if (i%2 == 0 == (preset == "paper") || unit == RankPU && i > 2) && !deep.On() {
+					if (i%2 == 0 == (preset == "paper") || unit == RankPU && i > 1) && !deep.On() {
 						continue
 					}
 					spec := precision(preset)
