@@ -2,6 +2,7 @@ package dram
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/l3sim/l3sim/input"
@@ -96,11 +97,11 @@ func (s *Standard) lift(level Scope, from, next Command) Scope {
 // checkRules returns an error for a rule that s gives no value.
 func (s *Spec) checkRules() error {
 	table, scope := s.table(), s.scope()
-	names, _, err := s.Timings.list()
+	own, err := s.Timings.values()
 	if err != nil {
 		return err
 	}
-	for _, n := range names {
+	for _, n := range slices.Sorted(maps.Keys(own)) {
 		if !slices.Contains(table.TimingNames(), n) {
 			return &input.Error{Value: n, Expected: "timings of " + table.Name, Nearest: input.Nearest(n, table.TimingNames())}
 		}

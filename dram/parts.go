@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -153,42 +154,36 @@ func (s *scope) whole(text string, q quantity) (int64, error) {
 // differ from its standard's table: "tPPD 2, tRREFD 8".
 type Timings string
 
-// list returns names and clocks. Check has refused any other text.
-func (t Timings) list() (names []string, clocks []int, err error) {
-	for _, one := range strings.Split(string(t), ",") {
-		if strings.TrimSpace(one) == "" {
+// values returns clocks by name. Check has refused any other text.
+func (t Timings) values() (map[string]int, error) {
+	values := map[string]int{}
+	for one := range strings.SplitSeq(string(t), ",") {
+		if one = strings.TrimSpace(one); one == "" {
 			continue
 		}
-		name, number, _ := strings.Cut(strings.TrimSpace(one), " ")
+		name, number, _ := strings.Cut(one, " ")
 		n, err := strconv.Atoi(strings.TrimSpace(number))
 		if err != nil || n < 0 || n > 1<<20 {
-			return nil, nil, &input.Error{Value: string(t), Expected: `names and clocks, such as "tPPD 2, tRREFD 8"`}
+			return nil, &input.Error{Value: string(t), Expected: `names and clocks, such as "tPPD 2, tRREFD 8"`}
 		}
-		names, clocks = append(names, name), append(clocks, n)
+		if _, twice := values[name]; !twice {
+			values[name] = n
+		}
 	}
-	return names, clocks, nil
-}
-
-// get returns the clocks of a name.
-func (t Timings) get(name string) (int, bool) {
-	names, clocks, _ := t.list()
-	if i := slices.Index(names, name); i >= 0 {
-		return clocks[i], true
-	}
-	return 0, false
+	return values, nil
 }
 
 // with returns t with another value of name.
 func (t Timings) with(name string, clocks int) Timings {
-	names, values, _ := t.list()
-	var list []string
-	for i, n := range names {
-		if n != name {
-			list = append(list, fmt.Sprintf("%s %d", n, values[i]))
-		}
+	values, err := t.values()
+	if err != nil {
+		values = map[string]int{}
 	}
-	list = append(list, fmt.Sprintf("%s %d", name, clocks))
-	slices.Sort(list)
+	values[name] = clocks
+	var list []string
+	for _, n := range slices.Sorted(maps.Keys(values)) {
+		list = append(list, fmt.Sprintf("%s %d", n, values[n]))
+	}
 	return Timings(strings.Join(list, ", "))
 }
 
@@ -239,8 +234,10 @@ func (s *Spec) timing(name string) (float64, bool) {
 	if clocks := s.clocks(name); clocks != nil {
 		return float64(*clocks), true
 	}
-	if n, ok := s.Timings.get(name); ok {
-		return float64(n), true
+	if values, _ := s.Timings.values(); len(values) > 0 {
+		if n, ok := values[name]; ok {
+			return float64(n), true
+		}
 	}
 	row := s.table().row(s.Name, name)
 	if row == nil || s.depth > maxDepth {

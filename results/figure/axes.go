@@ -121,10 +121,8 @@ func (a *axes) style(p *plot.Plot) {
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.Color, axis.Padding, axis.Width = ink, 0, 0.75
 		axis.Tick.Color, axis.Tick.Width, axis.Tick.Length = ink, 0.75, 4
-		label, tick := axis.Label.TextStyle, axis.Tick.Label
-		axis.Label.TextStyle, axis.Tick.Label = textStyle(9), textStyle(8)
-		axis.Label.TextStyle.XAlign, axis.Label.TextStyle.YAlign, axis.Label.TextStyle.Rotation = label.XAlign, label.YAlign, label.Rotation
-		axis.Tick.Label.XAlign, axis.Tick.Label.YAlign, axis.Tick.Label.Rotation = tick.XAlign, tick.YAlign, tick.Rotation
+		restyle(&axis.Label.TextStyle, 9)
+		restyle(&axis.Tick.Label, 8)
 		axis.Label.Padding = 3
 	}
 	sx, sy := newScale(d.X, a.xMax), newScale(d.Y, a.yMax)

@@ -255,9 +255,7 @@ func (f *frame) plot(facet int, a *axes) *plot.Plot {
 	if d.Facet != "" {
 		p.Title.Text = axisLabel(d.Facet) + " = " + cellLabel(d.Facet, d.Facets[facet])
 		p.Title.Padding = 4
-		align := p.Title.TextStyle
-		p.Title.TextStyle = textStyle(9)
-		p.Title.TextStyle.XAlign, p.Title.TextStyle.YAlign = align.XAlign, align.YAlign
+		restyle(&p.Title.TextStyle, 9)
 	}
 	a.style(p)
 	var cells []Cell

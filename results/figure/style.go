@@ -61,6 +61,12 @@ func textStyle(size vg.Length) text.Style {
 	}
 }
 
+// restyle gives a text the house's style in a size, and leaves its place.
+func restyle(s *text.Style, size vg.Length) {
+	own := textStyle(size)
+	s.Color, s.Font, s.Handler = own.Color, own.Font, own.Handler
+}
+
 // tint mixes a colour with white; share is what remains of the colour.
 func tint(c color.RGBA, share float64) color.RGBA {
 	mix := func(v uint8) uint8 { return uint8(math.Round(255 - float64(share*(255-float64(v))))) }
