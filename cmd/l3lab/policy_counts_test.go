@@ -15,7 +15,7 @@ import (
 func TestRunCountsWhatEvalLogs(t *testing.T) {
 	const prompt, steps = 200, 40
 	trace := filepath.Join(t.TempDir(), "one.csv")
-	if err := os.WriteFile(trace, fmt.Appendf(nil, "arrival_time_ns,input_toks,output_toks\n0,%d,%d\n", prompt, steps+1), 0o600); err != nil {
+	if err := os.WriteFile(trace, fmt.Appendf(nil, "arrival_ns,input_tokens,output_tokens\n0,%d,%d\n", prompt, steps+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, policy := range [][]string{

@@ -254,7 +254,7 @@ func TestAddress(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "requests.csv")
 	trace := func(text string) {
-		if err := os.WriteFile(path, []byte("arrival_time_ns,input_toks,output_toks\n"+text), 0o666); err != nil {
+		if err := os.WriteFile(path, []byte("arrival_ns,input_tokens,output_tokens\n"+text), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
