@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/l3sim/l3sim/input/list"
 )
 
 // Checked is a section of a configuration, or anything else with values under keys,
@@ -110,13 +112,9 @@ func OneOf[T ~string](c *Check, key string, v T, valid ...T) {
 	if slices.Contains(valid, v) && c.ranges == nil {
 		return
 	}
-	names := make([]string, len(valid))
-	for i := range valid {
-		names[i] = string(valid[i])
-	}
-	bad := unknownName(key, string(v), names)
-	if c.That(false, key, string(v), "%s", bad.Expected); c.ranges == nil {
-		c.errs[len(c.errs)-1].Nearest = bad.Nearest
+	names := list.Map(valid, func(v T) string { return string(v) })
+	if c.That(false, key, string(v), "one of %s", strings.Join(slices.Sorted(slices.Values(names)), ", ")); c.ranges == nil {
+		c.errs[len(c.errs)-1].Nearest = Alike(string(v), names)
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package input holds what every reader of user input shares: Error, the one error type
 // that makes the program exit with code 2, Check, in which a section of a configuration
-// says what its values must be, EachRow, which reads CSV files, and the search for the nearest
-// valid name.
+// says what its values must be, readers of bounded CSV, JSON and TOML, and the search for the
+// nearest valid name.
 //
 // Parsers (traces, configurations, DRAM command logs, measurements) return an *Error as
 // an error; it names file, line, key, value and what was expected. The command line

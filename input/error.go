@@ -1,9 +1,11 @@
 package input
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"sort"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -37,23 +39,20 @@ const (
 // with the absent parts left out, and long ones without their middle.
 func (e *Error) Error() string {
 	var b strings.Builder
-	key, value := Shorten(e.Key, maxShown), Shorten(e.Value, maxShown)
-	if e.File != "" {
-		b.WriteString(Shorten(e.File, maxOurs))
-		if e.Line > 0 {
-			fmt.Fprintf(&b, ":%d", e.Line)
-		}
-		b.WriteString(": ")
-	} else if e.Line > 0 {
+	switch file := Shorten(e.File, maxOurs); {
+	case file != "" && e.Line > 0:
+		fmt.Fprintf(&b, "%s:%d: ", file, e.Line)
+	case file != "":
+		b.WriteString(file + ": ")
+	case e.Line > 0:
 		fmt.Fprintf(&b, "line %d: ", e.Line)
 	}
-	switch {
-	case key != "" && value != "":
-		fmt.Fprintf(&b, "%s = %s: ", key, value)
-	case key != "":
-		fmt.Fprintf(&b, "%s: ", key)
-	case value != "":
-		fmt.Fprintf(&b, "%s: ", value)
+	key, value := Shorten(e.Key, maxShown), Shorten(e.Value, maxShown)
+	if key != "" && value != "" {
+		key += " = "
+	}
+	if key+value != "" {
+		b.WriteString(key + value + ": ")
 	}
 	if e.Err != nil {
 		limit := maxCause
@@ -109,15 +108,9 @@ func Errorf(format string, args ...any) error {
 // UnknownName returns the error for a name that is not in valid. Key says
 // what was named ("--model", "dram.tRCDD"), and the message lists the valid
 // names in sorted order and the nearest one.
-func UnknownName(key, name string, valid []string) error { return unknownName(key, name, valid) }
-
-func unknownName(key, name string, valid []string) *Error {
-	sorted := append([]string(nil), valid...)
-	sort.Strings(sorted)
+func UnknownName(key, name string, valid []string) error {
 	return &Error{
-		Key: key, Value: fmt.Sprintf("%q", name),
-		Expected: "one of " + strings.Join(sorted, ", "),
-		Nearest:  Alike(name, valid),
+		Key: key, Value: strconv.Quote(name), Expected: "one of " + strings.Join(slices.Sorted(slices.Values(valid)), ", "), Nearest: Alike(name, valid),
 	}
 }
 
@@ -126,10 +119,8 @@ func unknownName(key, name string, valid []string) *Error {
 // Ties go to the name that sorts first.
 func Nearest(name string, valid []string) string {
 	best, bestDistance := "", 0
-	sorted := append([]string(nil), valid...)
-	sort.Strings(sorted)
 	runes := utf8.RuneCountInString(name)
-	for _, v := range sorted {
+	for _, v := range slices.Sorted(slices.Values(valid)) {
 		// The distance is at least what the lengths differ by, and takes the product of
 		// the lengths to compute.
 		if n := utf8.RuneCountInString(v); 2*max(runes-n, n-runes) > max(len(name), len(v)) {
@@ -149,24 +140,20 @@ func Nearest(name string, valid []string) string {
 // Alike returns the Nearest valid name; where there is none, the shortest that has the name as a part, or
 // else the longest that is a part of the name, of three letters at least.
 func Alike(name string, valid []string) string {
-	best := Nearest(name, valid)
+	best, part := Nearest(name, valid), ""
 	if best != "" || len(name) < 3 {
 		return best
 	}
-	low, sorted := strings.ToLower(name), append([]string(nil), valid...)
-	sort.Strings(sorted)
+	low, sorted := strings.ToLower(name), slices.Sorted(slices.Values(valid))
 	for _, v := range sorted {
 		if strings.Contains(strings.ToLower(v), low) && (best == "" || len(v) < len(best)) {
 			best = v
 		}
 	}
-	if best != "" {
-		return best
-	}
 	for _, v := range sorted {
-		if len(v) >= 3 && strings.Contains(low, strings.ToLower(v)) && len(v) > len(best) {
-			best = v
+		if best == "" && len(v) >= 3 && strings.Contains(low, strings.ToLower(v)) && len(v) > len(part) {
+			part = v
 		}
 	}
-	return best
+	return cmp.Or(best, part)
 }

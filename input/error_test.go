@@ -47,7 +47,7 @@ func TestErrorMessageIsReadable(t *testing.T) {
 		{File: "a.csv", Line: 3, Key: "k", Err: fmt.Errorf("%q is none", huge), Expected: "a number"},
 		{File: "a.csv", Line: 3, Key: "k", Err: fmt.Errorf("inside: %w", inner), Expected: "a number"},
 		{File: "a.csv", Line: 3, Key: "k", Expected: "a number, not " + huge},
-		*unknownName("k:3", huge, []string{"a number"}),
+		*UnknownName("k:3", huge, []string{"a number"}).(*Error),
 	} {
 		message := e.Error()
 		if len(message) > 6000 || !utf8.ValidString(message) || !strings.Contains(message, ":3") ||

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -13,14 +14,12 @@ type JSON struct {
 	dec     *json.Decoder
 	file    string
 	bounded *boundedReader
-	lines   lineEnds
 }
 
 // NewJSON returns a reader of r; file names it in errors.
 func NewJSON(file string, r io.Reader) *JSON {
 	j := &JSON{file: file, bounded: &boundedReader{r: r, line: 1}}
-	j.lines.r = j.bounded
-	j.dec = json.NewDecoder(&j.lines)
+	j.dec = json.NewDecoder(j.bounded)
 	j.dec.UseNumber()
 	return j
 }
@@ -70,25 +69,24 @@ func (j *JSON) Skip() error {
 // End reads the end of the text, behind its outermost value, and refuses anything else there.
 func (j *JSON) End(value string) error {
 	_, err := j.Token()
-	switch err {
-	case io.EOF:
+	if err == nil {
+		return &Error{File: j.file, Line: j.Line(), Expected: "nothing behind " + value}
+	} else if err == io.EOF {
 		return nil
-	case nil:
-		err = &Error{File: j.file, Line: j.Line(), Expected: "nothing behind " + value}
 	}
 	return err
 }
 
 // Line returns the line on which what was read last ends, from 1.
-func (j *JSON) Line() int { return j.lines.before(j.dec.InputOffset()) }
-
-// errCut is the error for a file that ends where its text does not.
-var errCut = errors.New("the file ends within a value")
+func (j *JSON) Line() int {
+	ahead, _ := io.ReadAll(j.dec.Buffered()) // of a buffer
+	return j.bounded.line - bytes.Count(ahead, []byte("\n"))
+}
 
 // Cut makes io.EOF within a value an error as any other.
 func (j *JSON) Cut(err error) error {
 	if err == io.EOF {
-		err = &Error{File: j.file, Line: j.lines.last(), Err: errCut}
+		err = &Error{File: j.file, Line: j.bounded.lastLine(), Err: errors.New("the file ends within a value")}
 	}
 	return err
 }
@@ -107,43 +105,4 @@ func (j *JSON) wrong(err error) error {
 		return j.Cut(io.EOF)
 	}
 	return Edit(FileError(j.file, err), func(e *Error) { e.Line = j.Line() })
-}
-
-// lineEnds passes on what it reads and remembers where lines end.
-type lineEnds struct {
-	r      io.Reader
-	read   int64
-	passed int     // line ends before all of ends
-	ends   []int64 // offsets of those that before has not passed
-}
-
-// Read notes the offsets of the line ends that it passes on.
-func (l *lineEnds) Read(p []byte) (int, error) {
-	n, err := l.r.Read(p)
-	for i, b := range p[:n] {
-		if b == '\n' {
-			l.ends = append(l.ends, l.read+int64(i))
-		}
-	}
-	l.read += int64(n)
-	return n, err
-}
-
-// last returns the line of what was read last, from 1.
-func (l *lineEnds) last() int {
-	n := l.passed + len(l.ends) + 1
-	if len(l.ends) > 0 && l.ends[len(l.ends)-1] == l.read-1 {
-		n-- // the text ends with its line
-	}
-	return n
-}
-
-// before returns the line of the byte at offset, from 1. Offsets do not fall.
-func (l *lineEnds) before(offset int64) int {
-	n := 0
-	for n < len(l.ends) && l.ends[n] < offset {
-		n++
-	}
-	l.passed, l.ends = l.passed+n, l.ends[n:]
-	return l.passed + 1
 }

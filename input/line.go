@@ -36,8 +36,17 @@ func ReadLine(r *bufio.Reader) ([]byte, error) {
 // boundedReader passes on what it reads until a record becomes longer than MaxLine.
 type boundedReader struct {
 	r    io.Reader
-	held int // bytes of the record, and of what is buffered behind it
-	line int // of the last byte that was read, from 1
+	held int  // bytes of the record, and of what is buffered behind it
+	line int  // on which the next byte stands, from 1
+	ends bool // the last byte ends its line
+}
+
+// lastLine returns the line of the last byte that was read, from 1.
+func (b *boundedReader) lastLine() int {
+	if b.ends {
+		return b.line - 1
+	}
+	return b.line
 }
 
 // Read returns ErrLongLine once the record under way is longer than MaxLine.
@@ -48,5 +57,6 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	b.held += n
 	b.line += bytes.Count(p[:n], []byte("\n"))
+	b.ends = n > 0 && p[n-1] == '\n' || n == 0 && b.ends
 	return n, err
 }

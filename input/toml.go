@@ -47,86 +47,59 @@ var wrongType = regexp.MustCompile(`^toml: (?:line (\d+) )?\(last key "(.*)"\): 
 
 // typeWords says a type in words that a user of TOML knows.
 func typeWords(name string) string {
-	switch {
-	case name == "string":
-		return "a string"
-	case name == "bool" || name == "boolean":
-		return "true or false"
-	case name == "slice" || strings.HasPrefix(name, "[]"):
-		return "a list"
-	case strings.HasPrefix(name, "int") || strings.HasPrefix(name, "uint"):
-		return "a whole number"
-	case strings.HasPrefix(name, "float"):
-		return "a decimal number"
-	case name == "struct" || strings.HasPrefix(name, "map"):
-		return "a table"
+	for _, w := range [][2]string{
+		{"string", "a string"}, {"bool", "true or false"}, {"slice", "a list"}, {"[]", "a list"}, {"int", "a whole number"}, {"uint", "a whole number"},
+		{"float", "a decimal number"}, {"struct", "a table"}, {"map", "a table"},
+	} {
+		if strings.HasPrefix(name, w[0]) {
+			return w[1]
+		}
 	}
 	return name
 }
 
 // deepLine returns the line, from 1, on which a text first nests deeper than
-// maxNesting, 0 where it does not. It knows of TOML only what strings and comments
-// are: a text that the decoder refuses at an earlier line may get any answer.
+// maxNesting, 0 where it does not.
 func deepLine(text string) int {
 	depth, dots := 0, 0
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; c {
-		case '#':
-			i = end(text, i, "\n") - 1
-			continue
-		case '"', '\'':
-			i = stringEnd(text, i) - 1
-			continue
-		case '[', '{':
-			depth++
+	for _, t := range TOMLTokens(text) {
+		switch t.Text {
+		case "[", "{":
+			depth, dots = depth+1, 0
+		case "]", "}":
+			depth, dots = max(depth-1, 0), 0
+		case "=", ",", "\n":
 			dots = 0
-		case ']', '}':
-			depth = max(depth-1, 0)
-			dots = 0
-		case '=', ',', '\n':
-			dots = 0
-		case '.':
+		case ".":
 			dots++
 		}
 		if depth > maxNesting || dots > maxNesting {
-			return 1 + strings.Count(text[:i], "\n")
+			return t.Line
 		}
 	}
 	return 0
 }
 
-// stringEnd returns the index behind the string that begins at start.
-func stringEnd(text string, start int) int {
-	quote := text[start : start+1]
-	if long := strings.Repeat(quote, 3); strings.HasPrefix(text[start:], long) {
-		for i := start + 3; i < len(text); i++ {
-			switch {
-			case quote == `"` && text[i] == '\\':
-				i++
-			case strings.HasPrefix(text[i:], long):
-				for i += 3; i < len(text) && text[i] == quote[0]; i++ { // quotes that belong to the string
-				}
-				return i
-			}
-		}
-		return len(text)
-	}
-	for i := start + 1; i < len(text) && text[i] != '\n'; i++ {
-		switch {
-		case quote == `"` && text[i] == '\\':
-			i++
-		case text[i] == quote[0]:
-			return i + 1
-		}
-	}
-	return end(text, start, "\n")
+// TOMLToken is a part of a TOML text: a string with its quotation marks, a comment, a line end, white space,
+// one of []{}=,. or what stands between these.
+type TOMLToken struct {
+	Text string
+	Line int // on which it begins, from 1
 }
 
-// end returns the index of the first mark from start on, the text's length without
-// one.
-func end(text string, start int, mark string) int {
-	if i := strings.Index(text[start:], mark); i >= 0 {
-		return start + i
+// tomlTokens finds tokens. Strings are of many lines, with up to two more quotation marks at the end, or of one. What
+// is no TOML gets some tokens, too.
+var tomlTokens = regexp.MustCompile(`"""(?s:\\.|[^\\])*?""""*|'''(?s:.*?)''''*|"(?:\\.|[^"\\\n])*"?|'[^'\n]*'?|#[^\n]*|\n|[ \t\r\x{feff}]+|[][{}=,.]|` +
+	`[^][{}=,.# \t\r\n"'\x{feff}]+`)
+
+// TOMLTokens returns the tokens of a text, which together are all of it.
+func TOMLTokens(text string) []TOMLToken {
+	var all []TOMLToken
+	line := 1
+	for _, at := range tomlTokens.FindAllStringIndex(text, -1) {
+		t := TOMLToken{text[at[0]:at[1]], line}
+		all = append(all, t)
+		line += strings.Count(t.Text, "\n")
 	}
-	return len(text)
+	return all
 }

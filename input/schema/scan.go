@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/l3sim/l3sim/input"
 )
 
 // Place is the line of a key in a TOML text, and the comment there.
@@ -23,246 +25,199 @@ type Place struct {
 func Scan(document string) map[string]Place {
 	// The decoder skips a byte-order mark of UTF-16, which some editors write.
 	document = strings.TrimPrefix(strings.TrimPrefix(document, "\xff\xfe"), "\xfe\xff")
-	s := &scanner{text: document, line: 1, places: map[string]Place{}, elements: map[string]int{}}
-	var table toml.Key
-	for {
-		s.skipBlank()
-		switch {
-		case s.pos >= len(s.text):
-			return s.places
-		case s.text[s.pos] == '[':
-			array := strings.HasPrefix(s.text[s.pos:], "[[")
-			s.skip("[")
-			table = s.key(nil, array)
-			s.skip("]")
-			s.advanceTo("\n")
-			s.above = ""
-		default:
+	s := &scanner{tokens: input.TOMLTokens(document), places: map[string]Place{}, elements: map[string]int{}}
+	var table name
+	for s.skipBlank(); !s.ended(); s.skipBlank() {
+		if s.at() != "[" {
 			s.keyValue(table)
+			continue
 		}
+		s.pos++
+		array := s.at() == "["
+		if array {
+			s.pos++
+		}
+		table = s.key(name{}, array)
+		s.skipTo("\n")
+		s.above = ""
 	}
+	return s.places
 }
 
-// scanner walks a TOML text and knows its line, section and comments. It does not check the syntax.
+// scanner walks over the tokens of a TOML text and remembers section and comments.
 type scanner struct {
-	text   string
+	tokens []input.TOMLToken
 	pos    int
-	line   int
 	above  string // comment lines of this paragraph
 	places map[string]Place
-	// elements are the numbers of the tables so far of arrays.
+	// elements are the numbers of the tables so far of arrays, by indexed name.
 	elements map[string]int
 }
 
-// advance moves n bytes on, counting lines.
-func (s *scanner) advance(n int) {
-	end := min(s.pos+n, len(s.text))
-	s.line += strings.Count(s.text[s.pos:end], "\n")
-	s.pos = end
+// ended says that there is no token left.
+func (s *scanner) ended() bool { return s.pos >= len(s.tokens) }
+
+// at returns the text of the next token, "" at the end.
+func (s *scanner) at() string {
+	if s.ended() {
+		return ""
+	}
+	return s.tokens[s.pos].Text
 }
 
-// skip moves over any run of the bytes in set.
-func (s *scanner) skip(set string) {
-	rest := s.text[s.pos:]
-	s.advance(len(rest) - len(strings.TrimLeft(rest, set)))
-}
-
-// skipBlank moves over white space, line ends and comments. A byte-order mark
-// counts as white space.
+// skipBlank moves over white space, line ends and comments, which it remembers until an empty line.
 func (s *scanner) skipBlank() {
-	for {
-		before := s.line
-		s.skip(" \t\r\n\ufeff")
-		if s.line > before+1 {
-			s.above = "" // an empty line
-		}
-		if s.pos >= len(s.text) || s.text[s.pos] != '#' {
+	for lines := 0; !s.ended(); s.pos++ {
+		switch text := s.at(); {
+		case text == "\n":
+			if lines++; lines > 1 {
+				s.above = ""
+			}
+		case text[0] == '#':
+			lines, s.above = 0, strings.TrimSpace(s.above+" "+comment(text))
+		case !isSpace(text):
 			return
 		}
-		s.above = strings.TrimSpace(s.above + " " + s.comment())
 	}
 }
 
-// comment moves over a comment and returns it.
-func (s *scanner) comment() string {
-	start := s.pos
-	s.advanceTo("\n")
-	return strings.TrimSpace(strings.TrimLeft(s.text[start:s.pos], "# "))
+// skipSpace moves over white space on the line.
+func (s *scanner) skipSpace() {
+	if isSpace(s.at()) {
+		s.pos++
+	}
 }
 
-// advanceTo moves to the first byte of set, or to the end.
-func (s *scanner) advanceTo(set string) {
-	if i := strings.IndexAny(s.text[s.pos:], set); i >= 0 {
-		s.advance(i)
-		return
+// isSpace says that a token is white space. A byte-order mark is.
+func isSpace(token string) bool { return token != "" && strings.Trim(token, " \t\r\ufeff") == "" }
+
+// comment returns what a comment says.
+func comment(token string) string { return strings.TrimSpace(strings.TrimLeft(token, "# ")) }
+
+// skipTo moves to the first token that begins with one of some bytes, or to the end.
+func (s *scanner) skipTo(set string) {
+	for !s.ended() && !strings.Contains(set, s.at()[:1]) {
+		s.pos++
 	}
-	s.advance(len(s.text))
 }
+
+// name is a full key, without and with the number of the table behind each array in it.
+type name struct{ plain, indexed string }
 
 // key reads a dotted key, records it and its dotted parents under prefix, and returns
 // the full key. Array says that it begins a table of an array.
-func (s *scanner) key(prefix toml.Key, array bool) toml.Key {
-	full := append(toml.Key(nil), prefix...)
+func (s *scanner) key(full name, array bool) name {
 	for {
-		s.skip(" \t")
-		line := s.line
-		full = append(full, s.keyPart())
-		s.skip(" \t")
-		more := s.pos < len(s.text) && s.text[s.pos] == '.'
-		if array && !more {
-			s.element(full)
+		s.skipSpace()
+		if s.ended() {
+			return full
 		}
+		line, part := s.tokens[s.pos].Line, toml.Key{keyPart(s.at())}.String()
+		full = name{strings.TrimPrefix(full.plain+"."+part, "."), strings.TrimPrefix(full.indexed+"."+part, ".")}
+		s.pos++
+		s.skipSpace()
+		more := s.at() == "."
+		if array && !more {
+			s.elements[full.indexed]++
+		}
+		full = s.inElement(full)
 		s.record(full, line)
 		if !more {
 			return full
 		}
-		s.advance(1)
+		s.pos++
 	}
 }
 
-// element begins another table of an array; arrays in it begin anew.
-func (s *scanner) element(array toml.Key) {
-	name := array.String()
-	s.elements[name]++
-	for other := range s.elements {
-		if strings.HasPrefix(other, name+".") {
-			delete(s.elements, other)
-		}
+// inElement returns a name with the number of the table in which the scanner is, where it names an array.
+func (s *scanner) inElement(of name) name {
+	if n := s.elements[of.indexed]; n > 0 {
+		of.indexed += fmt.Sprintf("[%d]", n-1)
 	}
+	return of
 }
 
 // record notes where a key appears first, by both its names.
-func (s *scanner) record(key toml.Key, line int) {
-	names := []string{key.String()}
-	if indexed := s.indexed(key); indexed != names[0] {
-		names = append(names, indexed)
-	}
-	for _, name := range names {
+func (s *scanner) record(key name, line int) {
+	for _, name := range []string{key.plain, key.indexed} {
 		if s.places[name].Line == 0 {
 			s.places[name] = Place{Line: line}
 		}
 	}
 }
 
-// indexed returns a key with the number of the table behind each array in it.
-func (s *scanner) indexed(key toml.Key) string {
-	if len(s.elements) == 0 {
-		return key.String()
+// keyPart returns what one part of a dotted key stands for: a bare one for itself; a
+// quoted one is read by the decoder, which knows the escapes.
+func keyPart(token string) string {
+	var part struct{ V string }
+	if token[0] != '"' && token[0] != '\'' {
+		return token
 	}
-	name := ""
-	for i := range key {
-		name = strings.TrimPrefix(name+"."+key[i:i+1].String(), ".")
-		if n := s.elements[key[:i+1].String()]; n > 0 {
-			name += fmt.Sprintf("[%d]", n-1)
-		}
+	if _, err := toml.Decode("V = "+token, &part); err != nil {
+		return token
 	}
-	return name
-}
-
-// keyPart reads one part of a dotted key: bare, or quoted. A quoted part is
-// read by the decoder, which knows the escapes.
-func (s *scanner) keyPart() string {
-	start := s.pos
-	if s.pos < len(s.text) && (s.text[s.pos] == '"' || s.text[s.pos] == '\'') {
-		s.skipString()
-		var part struct{ V string }
-		if _, err := toml.Decode("V = "+s.text[start:s.pos], &part); err == nil {
-			return part.V
-		}
-		return s.text[start:s.pos]
-	}
-	s.advanceTo(". \t=]\r\n")
-	return s.text[start:s.pos]
+	return part.V
 }
 
 // keyValue moves over "key = value", recording the key with its comment.
-func (s *scanner) keyValue(prefix toml.Key) {
-	start := s.pos
+func (s *scanner) keyValue(prefix name) {
 	full := s.key(prefix, false)
-	s.skip(" \t=")
+	if s.at() == "=" {
+		s.pos++
+	}
+	s.skipSpace()
 	s.value(full)
-	if s.pos == start {
-		s.advance(1) // no key here: not a document that the decoder accepts
+	said := s.above
+	if s.skipSpace(); strings.HasPrefix(s.at(), "#") {
+		said = comment(s.at())
+		s.pos++
 	}
-	comment := s.above
-	if s.skip(" \t"); s.pos < len(s.text) && s.text[s.pos] == '#' {
-		comment = s.comment()
-	}
-	for _, name := range []string{full.String(), s.indexed(full)} {
+	for _, name := range []string{full.plain, full.indexed} {
 		if p := s.places[name]; p.Comment == "" {
-			p.Comment = comment
+			p.Comment = said
 			s.places[name] = p
 		}
 	}
 }
 
 // value moves over a value, recording the keys of inline tables in it.
-func (s *scanner) value(key toml.Key) {
-	if s.pos >= len(s.text) {
-		return
-	}
-	switch s.text[s.pos] {
-	case '"', '\'':
-		s.skipString()
-	case '[':
-		s.list(']', func() {
-			if s.text[s.pos] == '{' {
-				s.element(key)
-				s.record(key, s.line)
+func (s *scanner) value(key name) {
+	switch text := s.at(); {
+	case text == "[":
+		s.list("]", func() {
+			element := key
+			if s.at() == "{" {
+				s.elements[key.indexed]++
+				element = s.inElement(key)
+				s.record(element, s.tokens[s.pos].Line)
 			}
-			s.value(key)
+			s.value(element)
 		})
-	case '{':
-		s.list('}', func() { s.keyValue(key) })
+	case text == "{":
+		s.list("}", func() { s.keyValue(key) })
+	case text != "" && strings.Contains(`"'`, text[:1]):
+		s.pos++
 	default:
-		s.advanceTo(",]}#\n")
+		s.skipTo(",]}#\n")
 	}
 }
 
 // list moves over a bracketed, comma-separated list, calling element at the
 // start of each.
-func (s *scanner) list(end byte, element func()) {
-	s.advance(1)
-	for {
-		s.skipBlank()
-		switch {
-		case s.pos >= len(s.text):
+func (s *scanner) list(end string, element func()) {
+	s.pos++
+	for s.skipBlank(); !s.ended(); s.skipBlank() {
+		start := s.pos
+		switch s.at() {
+		case end:
+			s.pos++
 			return
-		case s.text[s.pos] == end:
-			s.advance(1)
-			return
-		case s.text[s.pos] == ',':
-			s.advance(1)
+		case ",":
 		default:
-			start := s.pos
 			element()
-			if s.pos == start {
-				s.advance(1)
-			}
 		}
-	}
-}
-
-// skipString moves over a string in any of TOML's four forms.
-func (s *scanner) skipString() {
-	quote := s.text[s.pos]
-	delimiter := string(quote)
-	if long := strings.Repeat(delimiter, 3); strings.HasPrefix(s.text[s.pos:], long) {
-		delimiter = long
-	}
-	s.advance(len(delimiter))
-	for s.pos < len(s.text) {
-		switch {
-		case quote == '"' && s.text[s.pos] == '\\':
-			s.advance(2)
-		case strings.HasPrefix(s.text[s.pos:], delimiter):
-			s.advance(len(delimiter))
-			if len(delimiter) == 3 {
-				s.skip(string(quote)) // up to two quotes may precede the delimiter
-			}
-			return
-		default:
-			s.advance(1)
+		if s.pos == start {
+			s.pos++
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/list"
 )
 
 // Key is one value of a struct under a dotted name.
@@ -174,13 +175,7 @@ func (s *Schema) Set(to any, key, text string) error {
 // Changed returns the keys whose values differ between the structs that two pointers
 // point to.
 func (s *Schema) Changed(a, b any) []Key {
-	var changed []Key
-	for _, k := range s.Keys {
-		if !k.Get(a).Equal(k.Get(b)) {
-			changed = append(changed, k)
-		}
-	}
-	return changed
+	return slices.DeleteFunc(slices.Clone(s.Keys), func(k Key) bool { return k.Get(a).Equal(k.Get(b)) })
 }
 
 // Key returns the key called name, nil for an unknown name.
@@ -188,11 +183,7 @@ func (s *Schema) Key(name string) *Key { return s.byName[name] }
 
 // Names returns the names of all keys.
 func (s *Schema) Names() []string {
-	names := make([]string, len(s.Keys))
-	for i, k := range s.Keys {
-		names[i] = k.Name
-	}
-	return names
+	return list.Map(s.Keys, func(k Key) string { return k.Name })
 }
 
 // Sections returns the names of all sections.
@@ -203,13 +194,7 @@ func (s *Schema) IsSection(name string) bool { return slices.Contains(s.sections
 
 // Section returns the keys of a section and of the sections in it.
 func (s *Schema) Section(name string) []Key {
-	var keys []Key
-	for _, k := range s.Keys {
-		if strings.HasPrefix(k.Name, name+".") {
-			keys = append(keys, k)
-		}
-	}
-	return keys
+	return slices.DeleteFunc(slices.Clone(s.Keys), func(k Key) bool { return !strings.HasPrefix(k.Name, name+".") })
 }
 
 // Unknown returns the error for a name that is no key, with the key that was meant: one
@@ -272,18 +257,15 @@ func (s *Schema) Called(last string) []string {
 // case, one that others call so, or else the one with the most similar spelling.
 func (s *Schema) nearest(name string) string {
 	section, last := Split(name)
-	for _, own := range s.sections {
-		if strings.EqualFold(own, name) {
-			return own
-		}
+	alike := func(own string) bool { return strings.EqualFold(own, name) }
+	if i := slices.IndexFunc(s.sections, alike); i >= 0 {
+		return s.sections[i]
 	}
 	if other := s.Others[strings.ToLower(name)]; other != "" {
 		return other
 	}
-	for _, k := range s.Keys {
-		if strings.EqualFold(k.Name, name) {
-			return k.Name
-		}
+	if i := slices.IndexFunc(s.Keys, func(k Key) bool { return alike(k.Name) }); i >= 0 {
+		return s.Keys[i].Name
 	}
 	if called := s.Called(last); len(called) > 0 {
 		return called[0]

@@ -27,15 +27,11 @@ func Parse(t reflect.Type, text string) (reflect.Value, error) {
 
 // Plain returns what a TOML scalar stands for, without quotes.
 func Plain(text string) string {
-	if s, isString := mustScalar(text).(string); isString {
+	value, _ := scalar(text)
+	if s, isString := value.(string); isString {
 		return s
 	}
 	return text
-}
-
-func mustScalar(text string) any {
-	v, _ := scalar(text)
-	return v
 }
 
 // scalar decodes a TOML value. Plain ones, of which sweeps have many, are read without
@@ -65,9 +61,7 @@ func notPlain(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r > '~' 
 // no infinity. The error has no place yet.
 func Convert(t reflect.Type, value any) (reflect.Value, error) {
 	dst := reflect.New(t).Elem()
-	fail := func(expected string) (reflect.Value, error) {
-		return dst, &input.Error{Value: Written(value), Expected: expected}
-	}
+	fits, expected := false, ""
 	if IsQuantity(t) {
 		text, ok := value.(string)
 		if !ok {
@@ -78,46 +72,41 @@ func Convert(t reflect.Type, value any) (reflect.Value, error) {
 			return dst, &input.Error{Err: err}
 		}
 		if !ok {
-			return fail("a string")
+			return dst, &input.Error{Value: Written(value), Expected: "a string"}
 		}
 		return dst, nil
 	}
-	switch t.Kind() {
-	case reflect.String:
-		text, ok := value.(string)
-		if !ok {
-			return fail("a string")
-		}
+	switch {
+	case t.Kind() == reflect.String:
+		var text string
+		text, fits = value.(string)
 		dst.SetString(text)
-	case reflect.Bool:
-		b, ok := value.(bool)
-		if !ok {
-			return fail("true or false")
-		}
+		expected = "a string"
+	case t.Kind() == reflect.Bool:
+		var b bool
+		b, fits = value.(bool)
 		dst.SetBool(b)
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		n, ok := value.(int64)
-		if !ok || dst.OverflowInt(n) {
-			return fail("a whole number")
-		}
+		expected = "true or false"
+	case dst.CanInt():
+		n, whole := value.(int64)
+		fits, expected = whole && !dst.OverflowInt(n), "a whole number"
 		dst.SetInt(n)
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		n, ok := value.(int64)
-		if !ok || n < 0 || dst.OverflowUint(uint64(n)) {
-			return fail("a whole number, 0 to 9223372036854775807") // TOML has no larger ones
-		}
+	case dst.CanUint():
+		n, whole := value.(int64)
+		fits, expected = whole && n >= 0 && !dst.OverflowUint(uint64(n)), "a whole number, 0 to 9223372036854775807" // TOML has no larger ones
 		dst.SetUint(uint64(n))
-	case reflect.Float32, reflect.Float64:
-		f, ok := value.(float64)
+	case dst.CanFloat():
+		f, real := value.(float64)
 		if n, whole := value.(int64); whole {
-			f, ok = float64(n), true
+			f, real = float64(n), true
 		}
-		if !ok || math.IsNaN(f) || math.IsInf(f, 0) || dst.OverflowFloat(f) {
-			return fail("a finite number")
-		}
+		fits, expected = real && !math.IsNaN(f) && !math.IsInf(f, 0) && !dst.OverflowFloat(f), "a finite number"
 		dst.SetFloat(f)
 	default:
-		return fail("a key without value: type " + t.String() + " cannot be configured")
+		expected = "a key without value: type " + t.String() + " cannot be configured"
+	}
+	if !fits {
+		return dst, &input.Error{Value: Written(value), Expected: expected}
 	}
 	return dst, nil
 }

@@ -1,23 +1,26 @@
-package input
+// Package csvfile reads the CSV files of measurements: their rows, and those of a folder.
+package csvfile
 
 import (
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/l3sim/l3sim/input"
 )
 
 // EachRow calls header with the names of the columns of a CSV file, and then row with each
-// record and the line on which it begins. It ends with their first error, or with an *Error of
+// record and the line on which it begins. It ends with their first error, or with an *input.Error of
 // the file.
 func EachRow(file string, text io.Reader, header func(columns []string) error, row func(line int, record []string) error) error {
-	r := NewCSV(file, text)
+	r := input.NewCSV(file, text)
 	r.TrimLeadingSpace = true
 	for first := true; ; first = false {
 		record, err := r.Read()
 		switch {
 		case err == io.EOF && first:
-			return &Error{File: file, Expected: "a header line"}
+			return &input.Error{File: file, Expected: "a header line"}
 		case err == io.EOF:
 			return nil
 		case err != nil:
@@ -36,12 +39,12 @@ func EachRow(file string, text io.Reader, header func(columns []string) error, r
 	}
 }
 
-// CSVFiles returns the paths of the CSV files of a folder, by name. A folder without one is an
-// *Error.
-func CSVFiles(folder string) ([]string, error) {
+// Files returns the paths of the CSV files of a folder, by name. A folder without one is an
+// *input.Error.
+func Files(folder string) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return nil, FileError(folder, err)
+		return nil, input.FileError(folder, err)
 	}
 	var paths []string
 	for _, e := range entries {
@@ -50,7 +53,7 @@ func CSVFiles(folder string) ([]string, error) {
 		}
 	}
 	if len(paths) == 0 {
-		return nil, &Error{File: folder, Expected: "a folder with .csv files"}
+		return nil, &input.Error{File: folder, Expected: "a folder with .csv files"}
 	}
 	return paths, nil
 }

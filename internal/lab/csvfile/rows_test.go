@@ -1,4 +1,4 @@
-package input
+package csvfile
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/l3sim/l3sim/input"
 )
 
 // TestEachRow: a byte-order mark and spaces around the names of columns go, lines are those of the
@@ -37,10 +39,10 @@ func TestEachRow(t *testing.T) {
 	}
 }
 
-// TestCSVFiles: files by name, no folders and nothing else.
-func TestCSVFiles(t *testing.T) {
+// TestFiles: files by name, no folders and nothing else.
+func TestFiles(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := CSVFiles(dir); err == nil || err.Error() != dir+": expected a folder with .csv files" {
+	if _, err := Files(dir); err == nil || err.Error() != dir+": expected a folder with .csv files" {
 		t.Error(err)
 	}
 	for _, name := range []string{"b.csv", "a.csv", "c.txt"} {
@@ -51,10 +53,10 @@ func TestCSVFiles(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "d.csv"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := CSVFiles(dir); err != nil || !slices.Equal(got, []string{filepath.Join(dir, "a.csv"), filepath.Join(dir, "b.csv")}) {
+	if got, err := Files(dir); err != nil || !slices.Equal(got, []string{filepath.Join(dir, "a.csv"), filepath.Join(dir, "b.csv")}) {
 		t.Error(got, err)
 	}
-	if _, err := CSVFiles(filepath.Join(dir, "e")); !errors.As(err, new(*Error)) {
+	if _, err := Files(filepath.Join(dir, "e")); !errors.As(err, new(*input.Error)) {
 		t.Error(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/lab/csvfile"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -66,7 +67,7 @@ func ReadTelling(path string, models Models, skipped func(*input.Error)) ([]Samp
 	paths, folder := []string{path}, false
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		folder = true
-		if paths, err = input.CSVFiles(path); err != nil {
+		if paths, err = csvfile.Files(path); err != nil {
 			return nil, err
 		}
 	}
@@ -103,7 +104,7 @@ func parse(name string, text io.Reader, models Models) ([]Sample, error) {
 	var kind Kind
 	var samples []Sample
 	columns := map[string]int{}
-	err := input.EachRow(name, text, func(header []string) (err error) {
+	err := csvfile.EachRow(name, text, func(header []string) (err error) {
 		for i, c := range header {
 			columns[c] = i
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/lab/csvfile"
 )
 
 //go:embed data
@@ -63,7 +64,7 @@ func Read(path string) (*Measured, error) {
 	paths, folder := []string{path}, filepath.Dir(path)
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		folder = path
-		if paths, err = input.CSVFiles(path); err != nil {
+		if paths, err = csvfile.Files(path); err != nil {
 			return nil, err
 		}
 	}

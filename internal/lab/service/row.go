@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/lab/csvfile"
 )
 
 // Series is what rows are reported by: a server and the model that it serves, as the
@@ -70,7 +71,7 @@ const (
 func parse(file string, text io.Reader, about *FileTable) ([]Row, error) {
 	var fields *fields
 	var rows []Row
-	err := input.EachRow(file, text, func(header []string) (err error) {
+	err := csvfile.EachRow(file, text, func(header []string) (err error) {
 		fields, err = newFields(file, header, about)
 		return err
 	}, func(line int, record []string) error {
