@@ -3,6 +3,7 @@ package claims
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +42,7 @@ type experimentSpec struct {
 // finders are the functions that claims name.
 var finders = map[string]finder{
 	"best case": findBest, "ordering": findOrdering, "scaling": findScaling, "step": findStep,
-	"least latency": findLeastLatency, "largest latency": findLargestLatency,
+	"least latency": latency(math.Min), "largest latency": latency(math.Max),
 	"transfer share": onModels((*models).transferShare), "compute kept": onModels((*models).computeKept),
 	"unit ratio": onModels((*models).unitRatio), "transposition": onModels((*models).transposition),
 	"large requests": onModels((*models).largeRequests), "small requests": onModels((*models).smallRequests),
@@ -66,39 +67,33 @@ func onModels(find func(*models, *reading) (finding, error)) finder {
 // part of the program.
 var (
 	readEvaluation = sync.OnceValues(func() (*evaluation, error) { return readClaims("evaluation.toml") })
-	readSparse     = sync.OnceValues(func() (*evaluation, error) {
-		all := &evaluation{}
-		for _, name := range sparseFiles {
-			e, err := readClaims(name)
-			if err != nil {
-				return nil, err
-			}
-			all.Claim = append(all.Claim, e.Claim...)
-		}
-		return all, nil
-	})
+	readSparse     = sync.OnceValues(func() (*evaluation, error) { return readClaims(sparseFiles...) })
 )
 
 // sparseFiles have the claims about sparse attention.
 var sparseFiles = []string{"lserve.toml", "lserve_accuracy.toml", "hgca.toml", "csattention.toml", "sparse.toml"}
 
-// readClaims reads a file of claims, and looks up the function that finds each one's number.
-func readClaims(name string) (*evaluation, error) {
-	text, err := files.Files.ReadFile(name)
-	if err != nil {
-		return nil, err
+// readClaims reads files of claims, and looks up the function that finds each one's number.
+func readClaims(names ...string) (*evaluation, error) {
+	all := &evaluation{}
+	for _, name := range names {
+		text, err := files.Files.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		e := &evaluation{}
+		meta, err := input.DecodeTOML(files.Folder+"/"+name, string(text), e)
+		if err != nil {
+			return nil, err
+		}
+		if unknown := meta.Undecoded(); len(unknown) > 0 {
+			return nil, fmt.Errorf("%s: unknown keys %v", name, unknown)
+		}
+		all.Experiment, all.Claim = append(all.Experiment, e.Experiment...), append(all.Claim, e.Claim...)
 	}
-	e := &evaluation{}
-	meta, err := input.DecodeTOML(files.Folder+"/"+name, string(text), e)
-	if err != nil {
-		return nil, err
-	}
-	if unknown := meta.Undecoded(); len(unknown) > 0 {
-		return nil, fmt.Errorf("%s: unknown keys %v", name, unknown)
-	}
-	for _, c := range e.Claim {
+	for _, c := range all.Claim {
 		if c.find = finders[c.Find]; c.find == nil && c.Kind != statement {
-			return nil, fmt.Errorf("%s: %s: no function %q", name, c.ID, c.Find)
+			return nil, fmt.Errorf("%s: no function %q", c.ID, c.Find)
 		}
 		if len(c.Readings) == 0 {
 			c.Readings = []reading{{}}
@@ -108,22 +103,22 @@ func readClaims(name string) (*evaluation, error) {
 			r.Set, r.Over = slices.Concat(c.Set, r.Set), slices.Concat(c.Over, r.Over)
 		}
 	}
-	return e, nil
+	return all, nil
 }
 
 // claimsOf returns the claims that belong to a target, in the order of the paper's
 // figures.
 func claimsOf(t Target) ([]*claim, error) {
+	read := readEvaluation
 	if t == Sparse {
-		e, err := readSparse()
-		if err != nil {
-			return nil, err
-		}
-		return e.Claim, nil
+		read = readSparse
 	}
-	all, err := readEvaluation()
+	all, err := read()
 	if err != nil {
 		return nil, err
+	}
+	if t == Sparse {
+		return all.Claim, nil
 	}
 	return slices.DeleteFunc(slices.Clone(all.Claim), func(c *claim) bool {
 		figure, _, _ := strings.Cut(c.ID, ".")
@@ -248,20 +243,17 @@ func (o *Options) run(ctx context.Context, run runner) (*Report, error) {
 			return nil, err
 		}
 	}
-	r := &Report{Target: o.Target, Requests: o.Requests, models: e.text}
 	if len(experiments) > 0 {
 		e.seeds = experiments[0].seeds()
-	} else {
-		e.seeds = []uint64{1}
 	}
-	r.Seeds = e.seeds
-	e.readings = o.Target != Sensitivity && o.Target != Fair
-	if o.Target == Sensitivity {
+	r := &Report{Target: o.Target, Requests: o.Requests, Seeds: e.seeds, models: e.text}
+	switch o.Target {
+	case Sensitivity:
 		return r, r.addSensitivity(experiments[0])
-	}
-	if o.Target == Fair {
+	case Fair:
 		return r, r.addFair(e)
 	}
+	e.readings = true
 	claims, err := claimsOf(o.Target)
 	if err != nil {
 		return nil, err
@@ -298,7 +290,7 @@ func (o *Options) plan(l *loader) (*evidence, []*experiment, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	e := &evidence{text: models, of: map[string]*experiment{}}
+	e := &evidence{seeds: []uint64{1}, text: models, of: map[string]*experiment{}}
 	var all []*experiment
 	for i := range evaluation.Experiment {
 		spec := &evaluation.Experiment[i]

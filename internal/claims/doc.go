@@ -7,7 +7,7 @@
 //     a journal as cache, what no sweep can do (figures 2 and 10b, the claims of the
 //     text) directly on the models.
 //   - Claims of other papers, on sparse attention, are found in iterations taken apart
-//     (sparse.go, lserve.go, csattention.go, hgca.go).
+//     (sparse.go, lserve.go with CSAttention, hgca.go).
 //   - Report is what remains: verdicts, tables, figures, a page.
 //
 // Start at Run, then configs/paper/evaluation.toml and claims.go; the page's texts

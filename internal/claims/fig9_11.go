@@ -163,16 +163,11 @@ func predictorErrors(ctx context.Context, base *configs.Config, batches int) (e 
 // The batches of Fig 11.
 const smallBatch, largeBatch = 16, 128
 
-// findLeastLatency and findLargestLatency give the ends of the ratios over the batches.
-func findLeastLatency(e *evidence, seed uint64, r *reading) (finding, error) {
-	return e.latency(seed, r, math.Min)
+// latency makes a finder of the ratio that pick prefers over the batches of Fig 11.
+func latency(pick func(a, b float64) float64) finder {
+	return func(e *evidence, seed uint64, r *reading) (finding, error) { return e.latency(seed, r, pick) }
 }
 
-func findLargestLatency(e *evidence, seed uint64, r *reading) (finding, error) {
-	return e.latency(seed, r, math.Max)
-}
-
-// latency returns the ratio that pick prefers over the batches of Fig 11.
 func (e *evidence) latency(seed uint64, l *reading, pick func(a, b float64) float64) (finding, error) {
 	all := e.of["fig11"].find(seed, func(p *point) bool {
 		c := p.config

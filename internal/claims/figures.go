@@ -19,66 +19,56 @@ type Figure struct {
 	Data  *figure.Data
 }
 
-// newFigure draws a table by a definition of configs/paper.
-func newFigure(name string, t *results.Table) (*Figure, error) {
-	path := name + ".figure.toml"
-	text, err := files.Files.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	d, err := figure.ParseDefinition(files.Folder+"/"+path, string(text))
-	if err != nil {
-		return nil, err
-	}
-	data, err := figure.Select(t, d.Selection)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return &Figure{Name: name, Title: d.Title, Data: data}, data.Check()
-}
-
 // addFigures adds the tables and figures of the target.
 func (r *Report) addFigures(ctx context.Context, e *evidence, experiments []*experiment) error {
+	var err error
 	if r.Target == Fig2 || r.Target == AllTargets {
-		if err := cmp.Or(r.draw(e.text.utilizationTable(), "fig2a"), r.draw(e.text.latencyTable(), "fig2b")); err != nil {
-			return err
-		}
+		err = cmp.Or(r.draw(e.text.utilizationTable(), "fig2a"), r.draw(e.text.latencyTable(), "fig2b"))
 	}
 	for _, x := range experiments {
-		t, err := x.table()
-		if err != nil {
-			return err
+		if err == nil {
+			err = r.drawAll(x)
 		}
-		if err := r.draw(t, x.Figures...); err != nil {
-			return err
+		if err == nil && x.Name == "fig8" {
+			err = r.addSystems(x.placed(inTurn))
 		}
-		if x.Name == "fig8" {
-			if err := r.addSystems(x.placed(inTurn)); err != nil {
-				return err
-			}
-		}
-		if x.Name == "fig10a" {
-			t, err := e.text.predictorTable(ctx, r.Requests)
-			if err != nil {
-				return err
-			}
-			if err := r.draw(t, "fig10b"); err != nil {
-				return err
+		if err == nil && x.Name == "fig10a" {
+			var t *results.Table
+			if t, err = e.text.predictorTable(ctx, r.Requests); err == nil {
+				err = r.draw(t, "fig10b")
 			}
 		}
 	}
-	return nil
+	return err
 }
 
-// draw adds a table and its figures.
+// drawAll adds an experiment's table and its figures.
+func (r *Report) drawAll(x *experiment) error {
+	t, err := x.table()
+	if err != nil {
+		return err
+	}
+	return r.draw(t, x.Figures...)
+}
+
+// draw adds a table and its figures, by their definitions in configs/paper.
 func (r *Report) draw(t *results.Table, names ...string) error {
 	r.Tables = append(r.Tables, t)
 	for _, name := range names {
-		f, err := newFigure(name, t)
+		path := name + ".figure.toml"
+		text, _ := files.Files.ReadFile(path) // where there is none, the definition's error says so
+		d, err := figure.ParseDefinition(files.Folder+"/"+path, string(text))
 		if err != nil {
 			return err
 		}
-		r.Figures = append(r.Figures, *f)
+		data, err := figure.Select(t, d.Selection)
+		if err == nil {
+			err = data.Check()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		r.Figures = append(r.Figures, Figure{Name: name, Title: d.Title, Data: data})
 	}
 	return nil
 }
@@ -134,13 +124,8 @@ func (r *Report) addSensitivity(x *experiment) error {
 		}
 		r.Sensitivity = append(r.Sensitivity, effect{name, judgements[0].Ours, judgements[1].Ours, judgements[2].Ours, judgements[3].Ours, judgements[4].Ours})
 	}
-	t, err := x.table()
-	if err != nil {
-		return err
-	}
-	r.Tables = append(r.Tables, t)
 	r.sections = append(r.sections, r.effects(claims))
-	return nil
+	return r.drawAll(x)
 }
 
 // assumptions returns the names of the sweep's list, in order.

@@ -2,12 +2,12 @@ package claims
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -61,15 +61,18 @@ func (r *Report) WriteText(w io.Writer) error {
 	if r.Target != Fair {
 		return nil
 	}
-	s := r.sections[0] // in short
-	fmt.Fprintf(w, "\n%s: %s\n\n", s.title, s.text)
-	if err := s.table.WriteText(w); err != nil {
-		return err
-	}
-	s = r.sections[slices.IndexFunc(r.sections, func(s section) bool { return s.title == bestTitle })]
-	fmt.Fprintf(w, "\n%s\n\n", s.title)
-	if err := s.table.WriteText(w); err != nil {
-		return err
+	for _, s := range r.sections {
+		switch s.title {
+		case answerTitle:
+			fmt.Fprintf(w, "\n%s: %s\n\n", s.title, s.text)
+		case bestTitle:
+			fmt.Fprintf(w, "\n%s\n\n", s.title)
+		default:
+			continue
+		}
+		if err := s.table.WriteText(w); err != nil {
+			return err
+		}
 	}
 	if r.Requests < AllTargets.DefaultRequests() {
 		fmt.Fprintf(w, "\n%d requests of each trace: the end of a run, where large batches drain, counts much; --requests %d shows less of it.\n",
@@ -200,19 +203,15 @@ func (r *Report) page(path string) ([]byte, error) {
 	if err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
-	var b bytes.Buffer
+	var b, own bytes.Buffer
 	head, err := r.models.text("head")
-	if err != nil {
+	if err = cmp.Or(err, r.writePart(&own)); err != nil {
 		return nil, err
 	}
 	b.WriteString(head)
 	for _, name := range parts {
 		text := oldPart(string(old), name)
 		if name == r.Target.part() {
-			var own bytes.Buffer
-			if err := r.writePart(&own); err != nil {
-				return nil, err
-			}
 			text = own.String()
 		}
 		if text != "" {
@@ -224,11 +223,12 @@ func (r *Report) page(path string) ([]byte, error) {
 
 // oldPart returns a part of a page, "" where the page lacks it.
 func oldPart(page, name string) string {
-	m := regexp.MustCompile(`(?s)<!-- begin ` + name + ` -->\n(.*?)<!-- end ` + name + ` -->`).FindStringSubmatch(page)
-	if m == nil {
+	_, rest, _ := strings.Cut(page, "<!-- begin "+name+" -->\n")
+	text, _, whole := strings.Cut(rest, "<!-- end "+name+" -->")
+	if !whole {
 		return ""
 	}
-	return m[1]
+	return text
 }
 
 // writePart writes the report's part of the page.

@@ -147,12 +147,7 @@ func (r *Report) addFair(e *evidence) error {
 	for i := range r.Judgements {
 		r.Judgements[i].Verdict = notJudged
 	}
-	t, err := all.table()
-	if err != nil {
-		return err
-	}
-	r.Tables = append(r.Tables, t)
-	if err := r.drawFair(best); err != nil {
+	if err := cmp.Or(r.drawAll(all), r.drawFair(best)); err != nil {
 		return err
 	}
 	return r.addLayouts(all.systems(), best, table3)
@@ -262,8 +257,8 @@ func preemptionsCell(_ *configs.Config, s *results.Summary) string {
 	return fmt.Sprintf("%.3f, %.0f s", float64(s.Preemptions)/float64(s.Trace.Requests), s.Stall.Max/1000)
 }
 
-// bestTitle heads the throughput at the best layouts.
-const bestTitle = "Output tokens/s, each system at its best layout"
+// The titles of the comparison in short, and of the throughput at the best layouts.
+const answerTitle, bestTitle = "The realistic answer", "Output tokens/s, each system at its best layout"
 
 // answer is the comparison in short: for l3 on each hardware its throughput over that of
 // each baseline, the median over the models and traces, and the range.
@@ -290,7 +285,7 @@ func (e *experiment) answer(seed uint64, systems []string) (*section, error) {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	return &section{"The realistic answer", "Output tokens/s of l3 over those of each baseline, every system at its best policy and layout, over the models and traces: the median (least to most), and in how many cases l3 is faster.", t}, nil
+	return &section{answerTitle, "Output tokens/s of l3 over those of each baseline, every system at its best policy and layout, over the models and traces: the median (least to most), and in how many cases l3 is faster.", t}, nil
 }
 
 // baselinesOf returns the systems that are not l3 on some hardware.
