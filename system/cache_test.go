@@ -68,6 +68,7 @@ func drawCaching(t *rapid.T) (*configs.Config, *traces.Trace) {
 // evicted, that all memory is free when the cache is cleared, and that every token of a prompt was found or prefilled.
 // Skipped layers change nothing. A cache of no bytes is none.
 func TestCacheLaws(t *testing.T) {
+	fewCases(t)
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, trace := drawCaching(t)
 		node := mustNode(t, cfg)

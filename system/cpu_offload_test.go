@@ -58,7 +58,7 @@ func TestOffloadIsNoSlower(t *testing.T) {
 			t.Parallel()
 			worst, sum, n := 0.0, 0.0, 0.0
 			// The same nodes in every run: a red one is the change's doing.
-			for seed := range deep.Of(60, 60, 3000) {
+			for seed := range deep.Of(10, 60, 3000) {
 				d := rapid.Custom(drawOffload).Example(seed)
 				gpus := d.node(t, "gpu-only")
 				fit := gpus.holdable(d.trace.Requests)

@@ -57,6 +57,7 @@ func TestEnergyLaw(t *testing.T) {
 // TestEnergyOfAnyBuffer: where the score buffer holds less than a head, keys are read twice and no energy is negative: neither in a table of
 // large groups nor in a run whose buffer is the least. More tokens take more.
 func TestEnergyOfAnyBuffer(t *testing.T) {
+	fewCases(t)
 	for _, c := range []struct {
 		group int
 		sets  []string

@@ -7,6 +7,7 @@ import (
 
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/traces"
 )
@@ -26,6 +27,9 @@ func commandUnits(t *testing.T, sets ...string) *hbmPIM {
 func TestCommandsOnNode(t *testing.T) {
 	for _, set := range [][]string{{"run.model=gpt-175b"}, {"run.model=gpt-175b", "hbm_pim.power_limit=false"}, {"run.model=gpt-175b", "hbm_pim.rules=jedec"},
 		{"run.model=gpt-175b", "hbm_pim.level=bg"}, {"run.model=gpt-175b", "hbm_pim.level=buffer"}, {"run.model=llama-3-8b"}, {"run.model=llama-3-8b", "hbm_pim.queries_per_read=4"}} {
+		if len(set) > 1 && !deep.On() {
+			continue
+		}
 		e := commandUnits(t, set...)
 		m := e.model
 		perGPU := m.KVHeads / m.TensorParallel
@@ -84,6 +88,7 @@ func TestCommandsGrow(t *testing.T) {
 // TestEnergyOfCommands: what a node's units take in a run is what the commands of all its steps take, each head run by itself. Requests of one length decode
 // together: one head in each channel of the GPUs' 80, and 16 beyond.
 func TestEnergyOfCommands(t *testing.T) {
+	deep.Only(t)
 	const layers, input, output = 2, 1000, 3
 	for _, level := range hbm.Levels() {
 		n, r := energyOf(t, equal(4, input, output), "run.system=hbm-pim", "run.model=gpt-175b", "gpu.preset=a100-sxm-80gb", "hbm_pim.model=commands", "hbm_pim.sub_batches=never",

@@ -5,6 +5,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/units"
 )
@@ -19,6 +20,9 @@ func TestPagesOfOneRequest(t *testing.T) {
 		"gpu": nil, "bank": {"policy.lserve.select_device=bank"}, "rank": {"policy.lserve.select_device=rank"},
 		"updated": {"policy.lserve.select_device=bank", "policy.lserve.summary_device=rank"},
 	} {
+		if by != "bank" && by != "gpu" && !deep.On() {
+			continue
+		}
 		sets = append(sets, "policy.name=lserve", "policy.lserve.budget=2048", "policy.lserve.page=512", oneBatch, allAtOnce)
 		node := nodeOf(t, sets...)
 		cfg := node.cfg

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -13,6 +14,7 @@ import (
 // unit for each 8,192 tokens; streaming heads one unit, or nothing where they are on the GPUs; layers that differ
 // count as on the fullest rank, heads that do not divide as on the fullest channel.
 func TestPagesMemory(t *testing.T) {
+	deep.Only(t)
 	for _, c := range []struct {
 		sets []string
 		want int64 // of all ranks of a channel

@@ -11,6 +11,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
@@ -20,6 +21,7 @@ import (
 // TestListsAreTimedAsOneHead: what the tables say of the rows and bounds that the program of a single head
 // touches is what that takes, for pages of every size; with grouped queries, and where the rank's unit scores.
 func TestListsAreTimedAsOneHead(t *testing.T) {
+	deep.Only(t)
 	for _, model := range []string{"gpt-175b", "llama-3-8b"} {
 		for _, by := range []string{pim.SelectBank, pim.SelectRank} {
 			n := nodeOf(t, "run.model="+model, "policy.name=lserve", "policy.lserve.select_device="+by)
@@ -258,6 +260,7 @@ func drawPages(t *rapid.T, heads int, staggered bool) policy.Spec {
 // TestPagesNodes runs random small nodes with random policies of pages, under all checks and layer by layer.
 // The streaming heads differ from layer to layer and do not divide over the channels.
 func TestPagesNodes(t *testing.T) {
+	fewCases(t)
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, trace := drawNode(t)
 		if rapid.Bool().Draw(t, "grouped") {

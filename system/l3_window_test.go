@@ -98,6 +98,7 @@ func TestWindowOfNothing(t *testing.T) {
 // TestWindowNodes runs random small nodes, with every way to communicate, to admit and to predict,
 // and random windows, under all checks and layer by layer.
 func TestWindowNodes(t *testing.T) {
+	fewCases(t)
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, trace := drawNode(t)
 		p := policy.New(rapid.SampledFrom([]string{"window", "hgca"}).Draw(t, "policy"))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -16,6 +17,7 @@ import (
 // TestBusyLongerThanATimeHolds: the ranksets of a run of many days work for longer,
 // together, than 64 bits of picoseconds count.
 func TestBusyLongerThanATimeHolds(t *testing.T) {
+	deep.Only(t)
 	for system, between := range map[string]string{"l3": "300", "rank-pim": "20"} { // clocks between reads
 		cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system, "dram.tCK=900ns", "dram.tCCD_S=" + between, "dram.tCCD_L=" + between, "node.ranksets=16"}})
 		if err != nil {

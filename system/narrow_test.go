@@ -7,6 +7,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -20,6 +21,7 @@ var narrowTrace = &traces.Trace{Name: "few", Requests: []traces.Request{
 
 // TestWidthsOfElements: the widths that a model has anyway change nothing on any system, to the picosecond.
 func TestWidthsOfElements(t *testing.T) {
+	deep.Only(t)
 	for i := range systems {
 		run := func(sets ...string) string {
 			cfg := mustLoad(t, append(sets, "run.system="+systems[i].Name, "run.model=llama-3-8b")...)
@@ -101,6 +103,7 @@ func TestNarrowMemory(t *testing.T) {
 // TestNarrowVectors: queries and results keep their width on the links and channels; keys and values, of decoding
 // requests as of prompts, have theirs, with scales.
 func TestNarrowVectors(t *testing.T) {
+	deep.Only(t)
 	const heads = 96 // of GPT-175B
 	for _, c := range []struct {
 		sets   []string
@@ -137,6 +140,7 @@ func TestNarrowVectors(t *testing.T) {
 // TestNarrowTimes: the units of L3 and of HBM-PIM as built take as long for 8 bits, but for row switches; with twice
 // the multipliers half as long. Each takes what its units are given.
 func TestNarrowTimes(t *testing.T) {
+	deep.Only(t)
 	const context = 32768
 	head := func(sets ...string) float64 {
 		return float64(nodeOf(t, append(sets, "run.model=llama-2-7b")...).devices().sequence.at(context))

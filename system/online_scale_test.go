@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -27,6 +28,7 @@ func (e slower) run(b *scheduler.Batch, start units.Duration) (units.Duration, e
 // takes k times as long, to the picosecond. (cpu-offload and gpu+cpu plan by times that
 // their schedulers know from elsewhere.)
 func TestScaledAlike(t *testing.T) {
+	deep.Only(t)
 	const k = 7
 	for _, system := range []string{"l3", "gpu-only", "hbm-pim", "rank-pim"} {
 		for _, router := range []string{"round-robin", "least-kv"} {
@@ -66,6 +68,7 @@ func TestScaledAlike(t *testing.T) {
 // TestSaturatedThroughput: a node to which more come than it serves has in steady state the throughput
 // that it has on a full queue.
 func TestSaturatedThroughput(t *testing.T) {
+	deep.Only(t)
 	t.Parallel()
 	for _, system := range Names() {
 		cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-2-7b", "node.gpus=1", "batching.max_num_seqs=48"}})

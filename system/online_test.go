@@ -132,6 +132,7 @@ func checkOnline(t interface {
 // TestOnlineWithoutMemory: the same where requests come over time to memories that hold some of them, and
 // lose their memory as others grow.
 func TestOnlineWithoutMemory(t *testing.T) {
+	deep.Only(t)
 	for _, system := range []string{"l3", "gpu-only", "hbm-pim", "rank-pim", "cpu-offload", "gpu+cpu"} {
 		cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-2-7b", "node.gpus=2", "batching.max_num_batched_tokens=2048",
 			"memory.admission=current", "memory.history=0", "gpu.memory_reserve=66GiB", "node.memory_capacity=3GiB", "serving.router=least-kv",
@@ -254,6 +255,7 @@ func TestDeterministicServers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of thousands of requests")
 	}
+	deep.Only(t)
 	t.Parallel()
 	const n, in = 300_000, 1
 	for _, c := range []struct {
@@ -335,7 +337,7 @@ func TestSaturated(t *testing.T) {
 		}
 		return mustRun(t, node, coming(t, &c, equalLengths(n, in, out)), false).saturated
 	}
-	seeds := uint64(40)
+	seeds := uint64(deep.Of(2, 40, 40))
 	if testing.Short() {
 		seeds = 6
 	}

@@ -93,6 +93,7 @@ func TestUnevenHeads(t *testing.T) {
 
 // TestWholeIsPlace: one loop over requests whose heads are alike sets the groups that adding them one by one does.
 func TestWholeIsPlace(t *testing.T) {
+	fewCases(t)
 	nodes := map[string]*Node{}
 	for _, model := range []string{"gpt-89b", "llama-3-8b"} {
 		for _, p := range []string{"dense", "window"} {

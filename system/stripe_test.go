@@ -8,6 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -105,6 +106,7 @@ func TestPartsHaveEverything(t *testing.T) {
 // TestStripesBalance: over many units ranksets are within a few percent of even, and no rankset takes less
 // in all than without stripes; over channels heads that do not divide over them take what their share is.
 func TestStripesBalance(t *testing.T) {
+	deep.Only(t)
 	requests := []traces.Request{{ID: 0, Input: 60_000, Output: 20}, {ID: 1, Input: 30_000, Output: 20}, {ID: 2, Input: 9_000, Output: 20}}
 	run := func(requests []traces.Request, sets ...string) (imbalance float64, pim units.Duration) {
 		r, _ := drive(t, append(sets, allAtOnce), requests, keep, unseen)
@@ -127,6 +129,7 @@ func TestStripesBalance(t *testing.T) {
 
 // TestStripedNodes runs random small nodes with stripes, under all checks and layer by layer.
 func TestStripedNodes(t *testing.T) {
+	fewCases(t)
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, trace := drawNode(t)
 		cfg.Comm.Stripe = rapid.SampledFrom([]string{scheduler.StripeChannels, scheduler.StripeRanksets}).Draw(t, "stripe")
