@@ -309,9 +309,10 @@ func (m *valueMachine) setRow(in *instruction, row int32) {
 
 // checkRow reports a bank in which the instruction's row is not open.
 func (m *valueMachine) checkRow(in *instruction) error {
-	for b, end := m.banksOf(in); b < end; b++ {
-		if open := m.openRow[b]; open != in.row {
-			return fmt.Errorf("%s to row %d of bank %d while row %d is open", in.command, in.row, b, open)
+	first, end := m.banksOf(in)
+	for i, open := range m.openRow[first:end] {
+		if open != in.row {
+			return fmt.Errorf("%s to row %d of bank %d while row %d is open", in.command, in.row, first+i, open)
 		}
 	}
 	return nil
