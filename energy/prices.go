@@ -130,33 +130,21 @@ func (g *GPUPrices) Of(name, base string) (price Constant, whose string) {
 
 // listed returns the price of a GPU of a name, if there is one.
 func (g *GPUPrices) listed(name string) (price Constant, ok bool) {
-	switch name {
-	case "a100-sxm-40gb":
-		return g.A100Small, true
-	case "a100-sxm-80gb", "a100-paper":
-		return g.A100, true
-	case "h100-sxm":
-		return g.H100, true
-	case "h200-sxm":
-		return g.H200, true
-	case "rtx-a6000":
-		return g.A6000, true
-	}
-	return "", false
+	price, ok = map[string]Constant{"a100-sxm-40gb": g.A100Small, "a100-sxm-80gb": g.A100, "a100-paper": g.A100, "h100-sxm": g.H100, "h200-sxm": g.H200, "rtx-a6000": g.A6000}[name]
+	return price, ok
 }
 
 // of returns the price of a GiB in modules of a part with gib GiB each.
 func (d *DIMMPrice) of(part string, gib float64) Constant {
-	large := gib > 64
+	small, large := d.Other, d.Other
 	switch {
-	case strings.HasPrefix(part, "ddr4") && large:
-		return d.DDR4Large
 	case strings.HasPrefix(part, "ddr4"):
-		return d.DDR4
-	case strings.HasPrefix(part, "ddr5") && large:
-		return d.DDR5Large
+		small, large = d.DDR4, d.DDR4Large
 	case strings.HasPrefix(part, "ddr5"):
-		return d.DDR5
+		small, large = d.DDR5, d.DDR5Large
 	}
-	return d.Other
+	if gib > 64 {
+		return large
+	}
+	return small
 }

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/l3sim/l3sim/input/list"
 )
 
 // Duration is a span of time, or an instant counted from the start of a run,
@@ -110,58 +113,46 @@ var (
 	flopUnits      = []suffix{{"FLOP/s", 1}, {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}}
 )
 
-// parse reads "<number><unit>", with optional white space between them.
-func parse(text, quantity, example string, units []suffix) (float64, error) {
+// split reads "<number><unit>", with optional white space between them.
+func split(text, quantity, example string, units []suffix) (number string, value float64, unit suffix, err error) {
 	t := strings.TrimSpace(text)
-	cut := len(t)
-	for cut > 0 && !strings.ContainsRune("0123456789.", rune(t[cut-1])) {
-		cut--
+	cut := strings.LastIndexAny(t, "0123456789.") + 1
+	i := slices.IndexFunc(units, func(u suffix) bool { return u.name == strings.TrimSpace(t[cut:]) })
+	if i < 0 {
+		return "", 0, suffix{}, fmt.Errorf("%q is not a %s: want a number with a unit (%s), such as %q", text, quantity,
+			strings.Join(list.Map(units, func(u suffix) string { return u.name }), ", "), example)
 	}
-	number, unit := t[:cut], strings.TrimSpace(t[cut:])
-	for _, u := range units {
-		if u.name != unit {
-			continue
-		}
-		v, err := strconv.ParseFloat(number, 64)
-		if err != nil {
-			return 0, fmt.Errorf("%q is not a %s: want a number with a unit, such as %q", text, quantity, example)
-		}
-		if v *= u.size; math.IsInf(v, 0) {
-			return 0, fmt.Errorf("%q is too large for a %s", text, quantity)
-		}
-		return v, nil
+	value, err = strconv.ParseFloat(t[:cut], 64)
+	if err != nil {
+		return "", 0, suffix{}, fmt.Errorf("%q is not a %s: want a number with a unit, such as %q", text, quantity, example)
 	}
-	names := make([]string, len(units))
-	for i, u := range units {
-		names[i] = u.name
+	if math.IsInf(float64(value*units[i].size), 0) {
+		return "", 0, suffix{}, fmt.Errorf("%q is too large for a %s", text, quantity)
 	}
-	return 0, fmt.Errorf("%q is not a %s: want a number with a unit (%s), such as %q",
-		text, quantity, strings.Join(names, ", "), example)
+	return t[:cut], value, units[i], nil
+}
+
+// parse returns a quantity in its base unit.
+func parse(text, quantity, example string, units []suffix) (float64, error) {
+	_, value, unit, err := split(text, quantity, example, units)
+	return float64(value * unit.size), err
 }
 
 // parseInteger is parse for quantities that are whole numbers of their base
 // unit: "0.5ps" and "1.5B" are errors. It computes exactly, beyond the 53 bits
 // of a float64.
 func parseInteger(text, quantity, example string, units []suffix) (int64, error) {
-	if _, err := parse(text, quantity, example, units); err != nil {
+	number, _, unit, err := split(text, quantity, example, units)
+	if err != nil {
 		return 0, err
 	}
-	t := strings.TrimSpace(text)
-	cut := strings.LastIndexAny(t, "0123456789.") + 1
-	r, ok := new(big.Rat).SetString(t[:cut])
-	if !ok {
+	r, ok := new(big.Rat).SetString(number)
+	switch {
+	case !ok:
 		return 0, fmt.Errorf("%q is not a %s", text, quantity)
-	}
-	unit := strings.TrimSpace(t[cut:])
-	for _, u := range units {
-		if u.name == unit {
-			r.Mul(r, new(big.Rat).SetFloat64(u.size))
-		}
-	}
-	if !r.IsInt() {
+	case !r.Mul(r, new(big.Rat).SetFloat64(unit.size)).IsInt():
 		return 0, fmt.Errorf("%q is not a whole number of %s", text, units[0].name)
-	}
-	if !r.Num().IsInt64() {
+	case !r.Num().IsInt64():
 		return 0, fmt.Errorf("%q is too large for a %s", text, quantity)
 	}
 	return r.Num().Int64(), nil
@@ -195,14 +186,12 @@ func formatInteger(v int64, units []suffix) string {
 		if v < size && v > -size {
 			continue
 		}
-		whole, rest := v/size, v%size
-		hi := new(big.Int).Mul(big.NewInt(rest), big.NewInt(10_000))
-		quotient, remainder := new(big.Int).QuoRem(hi, big.NewInt(size), new(big.Int))
-		if remainder.Sign() != 0 {
+		whole, rest := v/size, v%size*10_000 // of a TiB no more than 1.1e16
+		if rest%size != 0 {
 			continue
 		}
 		s := strconv.FormatInt(whole, 10)
-		if q := quotient.Int64(); q != 0 {
+		if q := rest / size; q != 0 {
 			s += strings.TrimRight(fmt.Sprintf(".%04d", max(q, -q)), "0")
 		}
 		return s + units[i].name

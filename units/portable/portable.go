@@ -1,6 +1,15 @@
+// Package portable holds functions of which every machine computes the same bits.
+// Package math's differ in the last digit: amd64, arm64 and s390x have assembly of
+// their own for some of them; elsewhere a compiler may fuse. A run's
+// results must not depend on the machine.
+//
+// Start at Exp; docs/lab/laws.md says where a last digit may differ all the same.
 package portable
 
-import "math"
+import (
+	"math"
+	"strconv"
+)
 
 // ln2 in two parts: the first has 33 bits, so that its product with an exponent is
 // exact (W. J. Cody and W. Waite, Software Manual for the Elementary Functions,
@@ -93,4 +102,22 @@ func Pow(x, y float64) float64 {
 		return 1
 	}
 	return Exp(float64(y * Log(x))) // Exp may be inlined
+}
+
+// Significant rounds x to a number of decimal digits.
+func Significant(x float64, digits int) float64 {
+	// It reads what it wrote.
+	r, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'e', digits-1, 64), 64)
+	return r
+}
+
+// Quantile interpolates between the elements of a sorted slice (R. J. Hyndman and Y. Fan,
+// "Sample Quantiles in Statistical Packages", 1996, definition 7).
+func Quantile(sorted []float64, q float64) float64 {
+	at := float64(q * float64(len(sorted)-1))
+	i := int(at)
+	if i+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[i] + float64((at-float64(i))*(sorted[i+1]-sorted[i]))
 }

@@ -1,2 +1,0 @@
-// Package list has what package slices of the standard library lacks: Map.
-package list
