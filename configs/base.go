@@ -71,7 +71,7 @@ func (b *base) identity(l *layer) string {
 func (b *base) missing(l *layer) []string {
 	var missing []string
 	for _, k := range keys.Section(b.section) {
-		if k.Name != b.key && l.find(k.Name) == nil && !b.mayLack(l, k.Name) {
+		if k.Name != b.key && k.Name != l.derives && l.find(k.Name) == nil && !b.mayLack(l, k.Name) {
 			missing = append(missing, strings.TrimPrefix(k.Name, b.section+"."))
 		}
 	}
@@ -95,19 +95,11 @@ func (b *base) mayLack(l *layer, key string) bool {
 func (b *base) find(ld *Loader, layers []*layer) (*root, error) {
 	r := &root{}
 	for i := len(layers) - 1; i >= 0; i-- {
-		l, named := layers[i], layers[i].find(b.key)
-		own := l.find(b.name())
-		switch {
-		case named == nil && (own == nil || own.line == 0):
-			continue // nothing, or a name of --set alone
-		case named == nil:
-			if below := b.identityBelow(layers[:i]); own.value.String() == below {
-				continue
-			} else if missing := b.missing(l); len(missing) > 0 {
-				return nil, b.incomplete(own, missing, below)
-			}
-			r.named, r.owner = own, i
-			return r, nil
+		below, named, own := layers[:i], layers[i].find(b.key), layers[i].find(b.name())
+		if named == nil && b.changes(own, below) {
+			continue
+		} else if named == nil {
+			return r.whole(b, layers[i], own, i, below)
 		}
 		name := named.value.String()
 		if slices.Contains(Names(b.kind), name) {
@@ -137,19 +129,30 @@ func (b *base) find(ld *Loader, layers []*layer) (*root, error) {
 		if e := file.find(b.key); e != nil { // a file that starts from a preset
 			return b.preset(r, i, e, e.value.String())
 		}
-		if own := file.find(b.name()); own != nil && own.value.String() != b.identityBelow(layers[:i]) {
-			missing := slices.DeleteFunc(b.missing(file), func(key string) bool { return file.derives == b.section+"."+key })
-			if len(missing) > 0 {
-				return nil, b.incomplete(own, missing, b.identityBelow(layers[:i]))
-			}
-			r.named, r.owner = named, i
-			return r, nil
+		if own := file.find(b.name()); own != nil && own.value.String() != b.identityBelow(below) {
+			_, err := r.whole(b, file, own, i, below)
+			r.named = named
+			return r, err
 		}
 	}
 	if len(r.files) > 0 {
 		return nil, &input.Error{File: r.files[0].file, Key: b.name(), Expected: "a name for the whole section, or " + b.key + " with the preset that it starts from"}
 	}
 	return nil, &input.Error{File: layers[0].file, Key: b.key, Expected: "the name of a preset"}
+}
+
+// changes says that a section's name in a layer, nil for none, is of what the layers below say, or of --set alone.
+func (b *base) changes(own *entry, below []*layer) bool {
+	return own == nil || own.line == 0 || own.value.String() == b.identityBelow(below)
+}
+
+// whole makes a layer with a new name for the section its root. A layer that lacks keys is an error.
+func (r *root) whole(b *base, l *layer, own *entry, i int, below []*layer) (*root, error) {
+	if missing := b.missing(l); len(missing) > 0 {
+		return nil, b.incomplete(own, missing, b.identityBelow(below))
+	}
+	r.named, r.owner = own, i
+	return r, nil
 }
 
 // identityBelow returns what layers take the section from.

@@ -69,24 +69,21 @@ func (c *Config) GPUBase() (preset string, changed []string) {
 	if !slices.Contains(Names(GPUs), c.GPU.Preset) {
 		return "", nil
 	}
-	l, err := presetLayer(GPUs, c.GPU.Preset, "gpu.preset")
-	if err != nil || l.find("gpu.name").value.String() == c.GPU.Name {
+	base := c.base(Flag{Key: "gpu.preset", Value: c.GPU.Preset}) // with what the system preset changes in it
+	if base == nil || base.GPU.Name == c.GPU.Name {
 		return "", nil
 	}
-	base := c.loader.newConfig()
-	base.GPU.Preset, base.GPU.Name = c.GPU.Preset, c.GPU.Name
-	for _, e := range l.entries {
-		if key := keys.Key(e.key); key != nil && e.key != "gpu.name" {
-			key.Set(base, e.value)
-		}
-	}
-	inSystem := c.base(Flag{Key: "gpu.preset", Value: c.GPU.Preset}) // what the system preset changes is there or not
-	for _, k := range keys.Changed(base, c) {
-		if key, ours := strings.CutPrefix(k.Name, "gpu."); ours && (inSystem == nil || !k.Get(inSystem).Equal(k.Get(c))) {
+	return c.GPU.Preset, slices.DeleteFunc(c.changedIn("gpu", base), func(key string) bool { return key == "name" })
+}
+
+// changedIn returns the keys of a section, without its name, that differ from another configuration's.
+func (c *Config) changedIn(section string, from *Config) (changed []string) {
+	for _, k := range keys.Changed(from, c) {
+		if key, ours := strings.CutPrefix(k.Name, section+"."); ours {
 			changed = append(changed, key)
 		}
 	}
-	return c.GPU.Preset, changed
+	return changed
 }
 
 // shownChanges is how many keys a title names.
@@ -101,13 +98,7 @@ func (c *Config) title(section string, kind Kind, named Flag, name string) strin
 	if preset == nil || keys.Key(section+".name").Get(preset).String() != name {
 		return name
 	}
-	var changed []string
-	for _, k := range keys.Changed(preset, c) {
-		if last, ours := strings.CutPrefix(k.Name, section+"."); ours {
-			changed = append(changed, last)
-		}
-	}
-	return titled(name, changed)
+	return titled(name, c.changedIn(section, preset))
 }
 
 // base returns the configuration of the system preset with a preset of a section, nil where one cannot be read.

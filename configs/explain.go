@@ -54,12 +54,7 @@ func (ld *Loader) Explain(o Options, key string) (*Explanation, error) {
 		return nil, err
 	}
 	ld.once.ranges.Do(func() { ld.ranges = ld.readRanges() })
-	e := &Explanation{Key: key, Takes: schema.Takes(k.Type), Range: ld.ranges[key]}
-	for line := range strings.Lines(meanings) {
-		if name, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); name == key {
-			e.Meaning = text
-		}
-	}
+	e := &Explanation{Key: key, Meaning: lineOf(meanings, key), Takes: schema.Takes(k.Type), Range: ld.ranges[key]}
 	e.Value, e.SetIn, e.Source = r.explain(k)
 	e.Default, e.DefaultIn, e.DefaultSource = d.explain(k)
 	return e, nil

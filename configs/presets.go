@@ -157,7 +157,7 @@ func dramSource(name string) (string, error) {
 	for line := range strings.Lines(text.String()) {
 		line = strings.TrimSuffix(line, "\n")
 		key, _, _ := strings.Cut(line, " =")
-		if comment := dramComments[key]; comment != "" {
+		if comment := lineOf(dramComments, key); comment != "" {
 			line = fmt.Sprintf("%-20s # %s%s", line, sources[key], comment)
 		} else if strings.HasPrefix(line, "[dram.") {
 			line = "\n" + line
@@ -167,48 +167,18 @@ func dramSource(name string) (string, error) {
 	return out.String(), nil
 }
 
-// dramComments says of each key of [dram] what it moves, and of those that are no timings,
+// dramComments has a line "key, tab, comment" for the keys of [dram]: what each moves, and of those that are no timings,
 // whose source is in the standard's table, what they are and where from.
-var dramComments = map[string]string{
-	"standard":        "the rules; every distance of two commands",
-	"timings":         "timings of the standard's own that differ from its table; the distances that they name",
-	"bank_groups":     "the standard's addressing, two at x16; distance of bursts, all-bank width of the PIM",
-	"banks_per_group": "the standard's addressing; all-bank width of the PIM",
-	"rows":            "the standard's addressing, by density; capacity of a rank alone",
-	"columns":         "the standard's addressing; tokens of one row, so row switches",
-	"dies":            "0: one, in a node as many at each position of a rank as node.memory_capacity takes, for which the timing stays that of one; energy of standby and refresh",
-	"ecc":             "check bits: none, side-band (DIMMs of 72 bits), inline, inline-16; energy of the chips, capacity for data",
-	"device_width":    "data pins of a chip; chips of a rank, re-layout",
-	"bus_width":       "data pins of a DIMM without ECC; bytes of a burst",
-	"burst_length":    "transfers, BL; bytes and clocks of a burst",
-	"tCK":             "speed bin; all times",
-	"CL":              "read latency",
-	"CWL":             "write latency, turnaround of the bus",
-	"tRCD":            "each row switch, ACT to column access",
-	"tRP":             "each row switch, PRE to ACT",
-	"tRAS":            "shortest life of an open row",
-	"tRC":             "row cycle of a bank",
-	"tRRD_S":          "all-bank activation",
-	"tRRD_L":          "all-bank activation",
-	"tFAW":            "all-bank activation: 16 ACTs take 3 tFAW + 3 tRRD_S",
-	"tCCD_S":          "bandwidth of the channel",
-	"tCCD_L":          "all-bank PIM reads, so PIM bandwidth",
-	"tRTP":            "read to PRE, each row switch after reads",
-	"tWR":             "write data to PRE, row switches after writes",
-	"tWTR_S":          "write to read turnaround",
-	"tWTR_L":          "write to read turnaround",
-	"tRFC":            "share of time lost to refresh",
-	"tREFI":           "share of time lost to refresh",
-	"tRTRS":           "gap between bursts of two ranks",
-	"VDD":             "volts; energy",
-	"IDD0":            "mA a chip, data sheet; energy of a row cycle",
-	"IDD2N":           "mA a chip, data sheet; energy of precharged standby",
-	"IDD2P":           "mA a chip, data sheet; energy of precharged power-down, which dram replay alone models",
-	"IDD3P":           "mA a chip, data sheet; energy of active power-down, which dram replay alone models",
-	"IDD6":            "mA a chip, data sheet; energy of self-refresh, which dram replay alone models",
-	"IDD3N":           "mA a chip, data sheet; energy of active standby",
-	"IDD4R":           "mA a chip, data sheet; energy of reads",
-	"IDD4W":           "mA a chip, data sheet; energy of writes",
-	"IDD5B":           "mA a chip, data sheet; energy of refresh",
-	"bank_share":      "0: Micron's TN-40-07; 0.5 in DDR5, DRAMPower's own factRho there, since IDD0 is below IDD3N; energy of activations against active standby",
+//
+//go:embed dram_comments.tsv
+var dramComments string
+
+// lineOf returns what a table of lines "key, tab, text" says of a key, "" where it has no line of it.
+func lineOf(table, key string) string {
+	for line := range strings.Lines(table) {
+		if name, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); name == key {
+			return text
+		}
+	}
+	return ""
 }

@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -110,13 +109,11 @@ func (c *Config) CheckRanks(k *input.Check) {
 		"a multiple of the %d channels of a replica (node.channels * model.tensor_parallel / node.gpus)", n)
 	most, _ := c.DRAM.Managed()
 	k.That(most == 0, "dram.timings", c.DRAM.Timings, "no RAAMMT: programs of units send no RFM")
-	_, err := pim.NewGeometry(&c.DRAM.Spec, c.HeadShape())
-	section := "model"
-	if bad := new(input.Error); errors.As(err, &bad) && bad.Key == "dram.standard" {
-		section = ""
-	}
-	k.Fails(section, err)
-	if err == nil {
+	if err := pim.CheckCommands(&c.DRAM.Spec); err != nil {
+		k.Fails("", err)
+	} else if _, err := pim.NewGeometry(&c.DRAM.Spec, c.HeadShape()); err != nil {
+		k.Fails("model", err)
+	} else {
 		_, err = c.PIM.SegmentTokens(&c.DRAM.Spec, c.HeadShape())
 		k.Fails("pim", err)
 	}

@@ -27,7 +27,7 @@ func TestCommandsOfTheUnits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = checkCommands(part)
+		err = CheckCommands(part)
 		if missing == len(all) {
 			if err != nil {
 				t.Error(err)

@@ -79,7 +79,7 @@ func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
 	if err := input.Validate(shape); err != nil {
 		return Geometry{}, err
 	}
-	if err := checkCommands(d); err != nil {
+	if err := CheckCommands(d); err != nil {
 		return Geometry{}, err
 	}
 	g := Geometry{
@@ -247,8 +247,8 @@ func (m *Mapping) Place(kv KV, token, element int) Place {
 	return Place{Chip: chip, BankGroup: group, Bank: bank, Row: row, Column: column, Bit: bit}
 }
 
-// checkCommands refuses a part whose standard lacks a command of the program: no rule would time it.
-func checkCommands(d *dram.Spec) error {
+// CheckCommands refuses a part whose standard lacks a command of the program: no rule would time it.
+func CheckCommands(d *dram.Spec) error {
 	rules := d.Rules()
 	for _, c := range []dram.Command{dram.ACTA, dram.MACA, dram.RDRES, dram.WRBUF} {
 		if !rules.Action(c).Known {

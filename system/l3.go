@@ -120,9 +120,7 @@ func (e *l3) peak() units.Bandwidth { return e.pimPeak }
 // what the user changed: ranks are given in several sections.
 func inSection(cfg *configs.Config, section string, err error) error {
 	return input.Edit(err, func(bad *input.Error) {
-		if bad.Key != "dram.standard" { // of which units lack commands
-			bad.Key = section + "." + bad.Key
-		}
+		bad.Key = section + "." + bad.Key
 		for _, c := range cfg.Changed() {
 			bad.Expected += fmt.Sprintf("; changed: %s = %s", c.Key, c.Value)
 		}
