@@ -157,3 +157,11 @@ func Alike(name string, valid []string) string {
 	}
 	return cmp.Or(best, part)
 }
+
+// Plural returns n with the noun's form for it.
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

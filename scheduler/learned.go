@@ -177,8 +177,8 @@ func (n *noise) measure(t units.Duration) float64 {
 // RelativeError is the mean relative error RE = (1/n) Σ |Y − Ŷ|/Y of the L3 paper
 // (section 6.3). Y are measured times, Ŷ predicted times.
 type RelativeError struct {
-	Mean  float64 // 0 where Count is 0
-	Count int
+	Mean  float64 `json:"mean"` // 0 where Count is 0
+	Count int     `json:"sub_batches"`
 }
 
 // add adds a pair. A time measured as 0 has no relative error and does not count.
@@ -193,9 +193,9 @@ func (e *RelativeError) add(measured, predicted float64) {
 // PredictionErrors are the errors of the models (L3, Fig 10b), each over the sub-batches
 // that have this part.
 type PredictionErrors struct {
-	PrefillAttention RelativeError // of all chunks of a sub-batch together
-	DecodeAttention  RelativeError // T_PIM: attention with its transfers
-	FC               RelativeError
+	PrefillAttention RelativeError `json:"prefill_attention"` // of all chunks of a sub-batch together
+	DecodeAttention  RelativeError `json:"decode_attention"`  // T_PIM: attention with its transfers
+	FC               RelativeError `json:"fc"`
 }
 
 // HoldOut trains the models once on a random 80% of the samples, and returns the errors

@@ -93,12 +93,7 @@ func (a *app) generate(cmd *cobra.Command, f *generateFlags) error {
 	if err := a.writeTexts(texts, f.stats); err != nil || !f.stats {
 		return err
 	}
-	wall := [2]time.Duration{decoded.Sub(start), time.Since(decoded)}
-	stats, err := a.generationStats(cmd.Context(), m, node, prompts, f.tokens, s, wall)
-	if err != nil {
-		return err
-	}
-	return stats(a.Stdout)
+	return a.printStats(cmd.Context(), m, node, prompts, f.tokens, s, [2]time.Duration{decoded.Sub(start), time.Since(decoded)})
 }
 
 // read returns the prompts.
@@ -140,12 +135,12 @@ func (f *generateFlags) read(cmd *cobra.Command, m *lm.Model) ([][]byte, error) 
 
 // writeTexts ends the text on a terminal, and writes those of several prompts.
 func (a *app) writeTexts(texts []bytes.Buffer, more bool) error {
-	if len(texts) == 1 {
-		if more || a.OnTerminal() {
-			_, err := fmt.Fprintln(a.Stdout)
-			return err
-		}
+	if len(texts) == 1 && !more && !a.OnTerminal() {
 		return nil
+	}
+	if len(texts) == 1 {
+		_, err := fmt.Fprintln(a.Stdout)
+		return err
 	}
 	for i := range texts {
 		if _, err := fmt.Fprintf(a.Stdout, "prompt %d:\n%s\n", i+1, texts[i].Bytes()); err != nil {
@@ -155,12 +150,12 @@ func (a *app) writeTexts(texts []bytes.Buffer, more bool) error {
 	return nil
 }
 
-// generationStats times the session's steps: the node decodes requests of the same lengths, and the
+// printStats times the session's steps: the node decodes requests of the same lengths, and the
 // ranks' programs run command by command.
-func (a *app) generationStats(ctx context.Context, m *lm.Model, node *lm.Node, prompts [][]byte, tokens int, s *lm.Session, wall [2]time.Duration) (func(io.Writer) error, error) {
+func (a *app) printStats(ctx context.Context, m *lm.Model, node *lm.Node, prompts [][]byte, tokens int, s *lm.Session, wall [2]time.Duration) error {
 	summary, err := timeSession(ctx, node.Config, prompts, tokens)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	show := a.ProgressOnTerminal("sequences")
 	show.Start(int64(len(prompts)))
@@ -168,45 +163,44 @@ func (a *app) generationStats(ctx context.Context, m *lm.Model, node *lm.Node, p
 	var work lm.Work
 	for i, p := range prompts {
 		if err := lm.MeasureSteps(ctx, m, node, len(p)+1, tokens-1, &work); err != nil {
-			return nil, err
+			return err
 		}
 		show.Set(int64(i + 1))
 	}
 	traffic, largest := s.Traffic(), s.MaxError()
 	energy := dram.NewMillijoules(&node.Config.DRAM.Spec, &work.Energy)
-	return func(w io.Writer) error {
-		return cli.Aligned(w, 0, func(t io.Writer) {
-			decoded := float64(len(prompts) * (tokens - 1))
-			fmt.Fprintf(t, "\nsimulated\t%.3f ms\t%.0f tokens/s\n", 1e3*summary.SimulatedS, summary.OutputTokensPerS)
-			fmt.Fprintf(t, "time to first token\t%.3f ms\tmax %.3f\n", summary.TTFT.Mean, summary.TTFT.Max)
-			fmt.Fprintf(t, "time between tokens\t%.4f ms\tp99 %.4f\n", summary.TBT.Mean, summary.TBT.P99)
-			if work.Clocks > 0 {
-				clocks := work.Clocks
-				fmt.Fprintf(t, "attention\t%.0f clocks\t%.0f a layer and token, on all ranks\n", clocks, clocks/float64(work.LayerSteps))
-				for _, u := range []struct {
-					name string
-					busy float64
-				}{{"bank PUs", work.BankPUs}, {"command bus", work.CommandBus}, {"data bus", work.DataBus}, {"adders", work.Adders}, {"softmax", work.Softmax}} {
-					fmt.Fprintf(t, "  %s\t%.0f clocks\t%.1f%% busy\n", u.name, u.busy, 100*u.busy/clocks)
-				}
+	show.Done()
+	return cli.Aligned(a.Stdout, 0, func(t io.Writer) {
+		decoded := float64(len(prompts) * (tokens - 1))
+		fmt.Fprintf(t, "\nsimulated\t%.3f ms\t%.0f tokens/s\n", 1e3*summary.SimulatedS, summary.OutputTokensPerS)
+		fmt.Fprintf(t, "time to first token\t%.3f ms\tmax %.3f\n", summary.TTFT.Mean, summary.TTFT.Max)
+		fmt.Fprintf(t, "time between tokens\t%.4f ms\tp99 %.4f\n", summary.TBT.Mean, summary.TBT.P99)
+		if work.Clocks > 0 {
+			clocks := work.Clocks
+			fmt.Fprintf(t, "attention\t%.0f clocks\t%.0f a layer and token, on all ranks\n", clocks, clocks/float64(work.LayerSteps))
+			for _, u := range []struct {
+				name string
+				busy float64
+			}{{"bank PUs", work.BankPUs}, {"command bus", work.CommandBus}, {"data bus", work.DataBus}, {"adders", work.Adders}, {"softmax", work.Softmax}} {
+				fmt.Fprintf(t, "  %s\t%.0f clocks\t%.1f%% busy\n", u.name, u.busy, 100*u.busy/clocks)
 			}
-			if energy.NotEstimated != "" {
-				energy.WriteLine(t)
-			} else {
-				fmt.Fprintf(t, "energy\t%.4g mJ\tranks that compute; activate %.3g, read %.3g, for units %.3g, write %.3g, refresh %.3g, background %.3g\n",
-					energy.Total, energy.Activate, energy.Read, energy.UnitRead, energy.Write, energy.Refresh, energy.Background)
-			}
-			fmt.Fprintf(t, "  GPU\t%.4g mJ\tprompts included\n", 1e3*summary.Energy.GPU)
-			fmt.Fprintf(t, "PCIe\t%d B down\t%d B up\n", traffic.PCIeDown, traffic.PCIeUp)
-			fmt.Fprintf(t, "channels\t%d B\tin bursts\n", traffic.Channel)
-			if !math.IsInf(largest, 0) {
-				fmt.Fprintf(t, "largest error\t%.3g\tof attention against float64\n", largest)
-			} else {
-				fmt.Fprintln(t, "largest error\tinfinite\tof attention against float64")
-			}
-			fmt.Fprintf(t, "this machine\t%.2f s\tprompts; then %.2f s, %.1f tokens/s\n", wall[0].Seconds(), wall[1].Seconds(), decoded/max(wall[1].Seconds(), 1e-9))
-		})
-	}, nil
+		}
+		if energy.NotEstimated != "" {
+			energy.WriteLine(t)
+		} else {
+			fmt.Fprintf(t, "energy\t%.4g mJ\tranks that compute; activate %.3g, read %.3g, for units %.3g, write %.3g, refresh %.3g, background %.3g\n",
+				energy.Total, energy.Activate, energy.Read, energy.UnitRead, energy.Write, energy.Refresh, energy.Background)
+		}
+		fmt.Fprintf(t, "  GPU\t%.4g mJ\tprompts included\n", 1e3*summary.Energy.GPU)
+		fmt.Fprintf(t, "PCIe\t%d B down\t%d B up\n", traffic.PCIeDown, traffic.PCIeUp)
+		fmt.Fprintf(t, "channels\t%d B\tin bursts\n", traffic.Channel)
+		worst := "infinite"
+		if !math.IsInf(largest, 0) {
+			worst = fmt.Sprintf("%.3g", largest)
+		}
+		fmt.Fprintf(t, "largest error\t%s\tof attention against float64\n", worst)
+		fmt.Fprintf(t, "this machine\t%.2f s\tprompts; then %.2f s, %.1f tokens/s\n", wall[0].Seconds(), wall[1].Seconds(), decoded/max(wall[1].Seconds(), 1e-9))
+	})
 }
 
 // timeSession runs requests of the prompts' lengths, all at once, on the node as `run` does.

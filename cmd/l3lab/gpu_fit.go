@@ -8,11 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/BurntSushi/toml"
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/lab/measure"
@@ -90,7 +88,7 @@ func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
 		fmt.Fprintln(a.Stdout, line)
 		comment = append(comment, line)
 	}
-	return results.WriteFileAtomic(f.out, func(w io.Writer) error { return writeFit(w, &target.GPU, link, comment) })
+	return results.WriteFileAtomic(f.out, func(w io.Writer) error { return measure.WriteFit(w, &target.GPU, link, comment) })
 }
 
 // check reports flags that are missing or wrong, before the minutes of a fit.
@@ -149,22 +147,4 @@ func (f *fitFlags) start(a *app) (*measure.Target, string, error) {
 		}
 	}
 	return best, bestName, nil
-}
-
-// writeFit writes a GPU, and its link unless nil, as TOML with a comment on top.
-func writeFit(w io.Writer, g *gpu.Spec, link *pcie.Spec, comment []string) error {
-	for _, line := range comment {
-		if _, err := fmt.Fprintln(w, "#", line); err != nil {
-			return err
-		}
-	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	e := toml.NewEncoder(w)
-	e.Indent = ""
-	return e.Encode(struct {
-		GPU  *gpu.Spec  `toml:"gpu"`
-		PCIe *pcie.Spec `toml:"pcie,omitempty"`
-	}{g, link})
 }

@@ -18,9 +18,6 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// predictSchema names the form of `predict --json`.
-const predictSchema = "l3sim/predict/1"
-
 func (a *app) newPredictCommand() *cobra.Command {
 	var config cli.ConfigFlags
 	var batches int
@@ -68,17 +65,7 @@ type judgement struct {
 	SubBatches int     `json:"sub_batches"`
 	Noise      float64 `json:"noise"` // relative standard deviation
 	// Errors are means over the held-out sub-batches that have the part.
-	Errors struct {
-		PrefillAttention partError `json:"prefill_attention"`
-		DecodeAttention  partError `json:"decode_attention"`
-		FC               partError `json:"fc"`
-	} `json:"relative_error"`
-}
-
-// partError is the mean relative error of a predictor, and over how many sub-batches.
-type partError struct {
-	Mean  float64 `json:"mean"`
-	Count int     `json:"sub_batches"`
+	Errors scheduler.PredictionErrors `json:"relative_error"`
 }
 
 // judgePredictors profiles a run and judges the predictors on it.
@@ -108,14 +95,10 @@ func judgePredictors(ctx context.Context, cfg *configs.Config, batches int) (*ju
 	if err != nil {
 		return nil, err
 	}
-	j := &judgement{
-		Schema: predictSchema, Model: cfg.Model.Name, Trace: trace.Name, Seed: cfg.Run.Seed,
-		Batches: p.Batches, Candidates: p.Candidates, SubBatches: len(p.Samples), Noise: cfg.Predictor.Noise,
-	}
-	j.Errors.PrefillAttention = partError(e.PrefillAttention)
-	j.Errors.DecodeAttention = partError(e.DecodeAttention)
-	j.Errors.FC = partError(e.FC)
-	return j, nil
+	return &judgement{
+		Schema: "l3sim/predict/1", Model: cfg.Model.Name, Trace: trace.Name, Seed: cfg.Run.Seed,
+		Batches: p.Batches, Candidates: p.Candidates, SubBatches: len(p.Samples), Noise: cfg.Predictor.Noise, Errors: e,
+	}, nil
 }
 
 // writeText writes the judgement for a person to read.
@@ -126,7 +109,7 @@ func (j *judgement) writeText(out io.Writer) error {
 		fmt.Fprintln(w, "\trelative error\theld out\t")
 		for _, part := range []struct {
 			name string
-			partError
+			scheduler.RelativeError
 		}{{"prefill attention", j.Errors.PrefillAttention}, {"decode attention", j.Errors.DecodeAttention}, {"FC", j.Errors.FC}} {
 			fmt.Fprintf(w, "%s\t%.2f%%\t%d\t\n", part.name, 100*part.Mean, part.Count)
 		}

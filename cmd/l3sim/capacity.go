@@ -63,7 +63,7 @@ func (f *capacityFlags) configurations(cmd *cobra.Command) ([]sweep.Combination,
 	if err != nil {
 		return nil, err
 	}
-	several, err := comparisonOf(given)
+	several, err := sweep.OfLists(given)
 	if err != nil {
 		return nil, err
 	}

@@ -6,44 +6,15 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
-
-// comparisonOf returns the sweep that --system a,b or --model a,b describes: all
-// combinations of the names, nil where each flag has one.
-func comparisonOf(o configs.Options) (*sweep.File, error) {
-	file := &sweep.File{Configs: o.ConfigFiles, Sets: o.Sets, Repeats: 1}
-	for _, f := range o.Flags {
-		names := strings.Split(f.Value, ",")
-		if len(names) == 1 || !slices.Contains([]string{"run.system", "run.model", "gpu.preset", "policy.name"}, f.Key) {
-			file.Set = append(file.Set, sweep.Setting{Key: f.Key, Value: f.Value})
-			continue
-		}
-		axis := sweep.Axis{Kind: "list"}
-		for i, name := range names {
-			names[i] = strings.TrimSpace(name)
-			if names[i] == "" || slices.Contains(names[:i], names[i]) {
-				return nil, &input.Error{Key: f.Name, Value: strconv.Quote(f.Value), Expected: "names, each once, joined by commas"}
-			}
-			setting := sweep.Setting{Key: f.Key, Value: strconv.Quote(names[i])}
-			axis.Choices = append(axis.Choices, sweep.Choice{Name: names[i], Settings: []sweep.Setting{setting}})
-		}
-		file.Axes = append(file.Axes, axis)
-	}
-	if len(file.Axes) == 0 {
-		return nil, nil
-	}
-	return file, nil
-}
 
 // comparison is the runs of several systems or models.
 type comparison struct {
@@ -196,16 +167,16 @@ func printComparison(w io.Writer, plan *sweep.Plan, outcome *sweep.Outcome) erro
 	if err != nil {
 		return err
 	}
-	columns := slices.Concat(plan.Keys, headlineOf(all))
+	columns := slices.Concat(plan.Keys, all.Headline())
 	if outcome.Failed > 0 {
 		columns = append(columns, results.ErrorColumn)
 	}
-	chosen, err := chooseColumns(all, columns)
+	chosen, err := all.Choose("--columns", columns)
 	if err != nil {
 		return err
 	}
 	t := all.Select(chosen)
-	shorten(t)
+	t.Shorten()
 	for i := range plan.Keys {
 		t.Columns[i] = strings.TrimPrefix(strings.TrimSuffix(t.Columns[i], ".preset"), "run.")
 	}

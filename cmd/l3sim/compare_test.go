@@ -9,6 +9,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
+	"github.com/l3sim/l3sim/internal/sweep"
 )
 
 // TestCompare: --model a,b with keys of all layers gives one table, a row each,
@@ -25,7 +26,7 @@ func TestCompare(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{&cli.App{Stdout: &out, Stderr: &bytes.Buffer{}}}
 	compare := func() error {
-		file, err := comparisonOf(options)
+		file, err := sweep.OfLists(options)
 		if err != nil {
 			return err
 		}
@@ -53,7 +54,7 @@ func TestCompare(t *testing.T) {
 		}
 	}
 	options.Flags[0].Value = "gpt-175b"
-	if file, err := comparisonOf(options); file != nil || err != nil {
+	if file, err := sweep.OfLists(options); file != nil || err != nil {
 		t.Error("one model is no comparison")
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,36 +75,7 @@ func (a *app) diff(base, updated string, f *diffFlags) error {
 	if err := write(a.Stdout, o); err != nil {
 		return err
 	}
-	return f.judge(c, o.Rules)
-}
-
-// judge returns the error of rules that trip or cannot be judged.
-func (f *diffFlags) judge(c *results.Comparison, rules []*results.Rule) error {
-	tripped, unjudged := 0, ""
-	for _, r := range rules {
-		if slices.ContainsFunc(c.Points, func(p results.PointChange) bool { return r.Trips(&p) }) {
-			tripped++
-		}
-		if r.Judged(c) == 0 {
-			unjudged = r.Metric
-		}
-	}
-	var faults []string
-	if tripped > 0 {
-		faults = append(faults, fmt.Sprintf("%s of %d tripped", cli.Plural(tripped, "rule", "rules"), len(rules)))
-	}
-	if len(rules) > 0 && !f.allowMissing {
-		switch lost := c.Lost(); {
-		case unjudged != "":
-			faults = append(faults, "no point has "+unjudged+" in both results (--allow-missing lets that pass)")
-		case lost > 0:
-			faults = append(faults, cli.Plural(lost, "old result has no new one", "old results have no new one")+" (--allow-missing lets that pass)")
-		}
-	}
-	if len(faults) > 0 {
-		return errors.New(strings.Join(faults, "; "))
-	}
-	return nil
+	return c.Judge(o.Rules, f.allowMissing)
 }
 
 // options reads the rules and chooses the metrics to show.
@@ -130,7 +100,7 @@ func (f *diffFlags) options(c *results.Comparison) (results.CompareOptions, erro
 		add(m)
 	}
 	if len(f.metrics) == 0 {
-		for _, m := range headline {
+		for _, m := range results.Headlines {
 			if slices.Contains(c.Metrics, m) {
 				add(m)
 			}

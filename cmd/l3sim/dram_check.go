@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -14,9 +12,6 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
 )
-
-// shownViolations is how many violations the table lists.
-const shownViolations = 50
 
 func (a *app) newDRAMCheckCommand() *cobra.Command {
 	var name string
@@ -71,110 +66,12 @@ func (a *app) checkLog(path string, spec *dram.Spec, ranks int, allow []string) 
 		return unread
 	}
 	allow = append(allow, log.Header.Allow...)
-	failing := 0
-	for i := range found {
-		if found[i].Allowed = slices.Contains(allow, found[i].Rule); !found[i].Allowed {
-			failing++
-		}
-	}
-	r := &checkResult{"l3sim/dram_check/1", input.Name(path), log.Records(), failing, len(found) - failing, append([]check.Violation{}, found...)}
-	if err := a.Print(r, r.writeText); err != nil {
+	r := check.NewReport(input.Name(path), log.Records(), found, allow)
+	if err := a.Print(r, r.WriteText); err != nil {
 		return err
 	}
-	if failing > 0 {
-		return fmt.Errorf("%s: %s", input.Name(path), cli.Plural(failing, "violation", "violations"))
+	if r.Failing > 0 {
+		return fmt.Errorf("%s: %s", input.Name(path), input.Plural(r.Failing, "violation", "violations"))
 	}
 	return nil
-}
-
-// checkResult is the JSON of dram check.
-type checkResult struct {
-	Schema   string            `json:"schema"`
-	Log      string            `json:"log"`
-	Commands int64             `json:"commands"`
-	Failing  int               `json:"violations"`
-	Allowed  int               `json:"allowed_violations"`
-	Found    []check.Violation `json:"found"`
-}
-
-// writeText writes counts by rule and a table of the first violations, those that fail before those that are allowed.
-func (r *checkResult) writeText(w io.Writer) error {
-	if len(r.Found) > 0 {
-		if err := cli.Aligned(w, 0, r.writeCounts); err != nil {
-			return err
-		}
-		fmt.Fprintln(w)
-		if err := cli.Aligned(w, 0, r.writeFirst); err != nil {
-			return err
-		}
-		if more := len(r.Found) - shownViolations; more > 0 {
-			fmt.Fprintf(w, "... and %d more\n", more)
-		}
-		fmt.Fprintln(w)
-	}
-	_, err := fmt.Fprintf(w, "%d commands, %d violations, %d more of allowed rules\n", r.Commands, r.Failing, r.Allowed)
-	return err
-}
-
-// writeCounts counts the violations by rule: those of the standards that ship in their tables' order, then those of others.
-func (r *checkResult) writeCounts(w io.Writer) {
-	names, counts, notes := check.RuleNames(), map[string]int{}, map[string]string{}
-	for _, v := range r.Found {
-		if counts[v.Rule]++; v.Allowed {
-			notes[v.Rule] = "allowed"
-		}
-		if !slices.Contains(names, v.Rule) {
-			names = append(names, v.Rule)
-		}
-	}
-	fmt.Fprintln(w, "rule\tcount\t")
-	for _, rule := range names {
-		if counts[rule] > 0 {
-			fmt.Fprintf(w, "%s\t%d\t%s\n", rule, counts[rule], notes[rule])
-		}
-	}
-}
-
-// writeFirst lists the first violations.
-func (r *checkResult) writeFirst(w io.Writer) {
-	shown := slices.Clone(r.Found)
-	slices.SortStableFunc(shown, func(a, b check.Violation) int {
-		switch {
-		case a.Allowed == b.Allowed:
-			return 0
-		case b.Allowed:
-			return -1
-		}
-		return 1
-	})
-	fmt.Fprintln(w, "rule\tfirst\tsecond\trequired\tactual\tdetail")
-	for _, v := range shown[:min(len(shown), shownViolations)] {
-		if v.Allowed {
-			v.Detail += " (allowed)"
-		}
-		first, required, actual := "-", "-", "-"
-		if v.First.Clock >= 0 {
-			first = record(v.First)
-		}
-		if v.Required > 0 {
-			required, actual = fmt.Sprint(v.Required), fmt.Sprint(v.Actual)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", v.Rule, first, record(v.Second), required, actual, v.Detail)
-	}
-}
-
-// record writes a command as "clock NAME rank.bankgroup.bank row column"
-// without the absent parts.
-func record(r check.Record) string {
-	s := fmt.Sprintf("%d %v %d", r.Clock, r.Command, r.Address.Rank)
-	if r.Address.Bank >= 0 {
-		s += fmt.Sprintf(".%d.%d", r.Address.BankGroup, r.Address.Bank)
-	}
-	if r.Address.Row >= 0 {
-		s += fmt.Sprintf(" row %d", r.Address.Row)
-	}
-	if r.Address.Column >= 0 {
-		s += fmt.Sprintf(" column %d", r.Address.Column)
-	}
-	return s
 }

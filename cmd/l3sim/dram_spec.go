@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
@@ -34,7 +35,7 @@ of your own, in the form of docs/lab/dram.md; FILE.toml:PART is one part of it.
   l3sim dram spec hbm3-6400-16gb-8h --ranks 4 --sequence "ACT 0.0.0, ACT 2.0.0, RD 0.0.0 x4, RD 2.0.0 x4" --out timing.svg`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return cli.Aligned(a.Stdout, 0, func(w io.Writer) { listStandards(w, dram.Standards()) })
+				return cli.Aligned(a.Stdout, 0, func(w io.Writer) { dram.WriteStandards(w, dram.Standards()) })
 			}
 			standard, spec, err := a.findDRAM(args[0])
 			if err != nil {
@@ -50,9 +51,9 @@ of your own, in the form of docs/lab/dram.md; FILE.toml:PART is one part of it.
 				return a.printSequence(spec, ranks, sequence, out)
 			}
 			if spec == nil {
-				return cli.Aligned(a.Stdout, 0, func(w io.Writer) { listStandards(w, []*dram.Standard{standard}) })
+				return cli.Aligned(a.Stdout, 0, func(w io.Writer) { dram.WriteStandards(w, []*dram.Standard{standard}) })
 			}
-			return cli.Aligned(a.Stdout, 0, func(w io.Writer) { printPart(w, spec) })
+			return cli.Aligned(a.Stdout, 0, spec.Write)
 		},
 	}
 	cmd.Flags().StringVar(&sequence, "sequence", "ACT 0.0.0, RD 0.0.0 x2, WR 0.0.0, PRE 0.0.0", "`commands` to time")
@@ -109,79 +110,6 @@ func (a *app) partOf(flag, name string) (*dram.Spec, error) {
 	return spec, nil
 }
 
-// listStandards prints the standards that ship, and a line for each of their parts.
-func listStandards(w io.Writer, standards []*dram.Standard) {
-	fmt.Fprintln(w, "standard\tparts\twhat it is")
-	for _, s := range standards {
-		fmt.Fprintf(w, "%s\t%d\t%s\n", s.Name, len(s.PartNames()), s.Title)
-	}
-	fmt.Fprintln(w, "\npart\ttCK\tbandwidth\tCL-tRCD-tRP\trank\tbank groups x banks\tchips")
-	for _, standard := range standards {
-		for _, name := range standard.PartNames() {
-			s, err := standard.Part(name)
-			if err != nil {
-				continue // ReadStandard has composed it, and a test those that ship
-			}
-			fmt.Fprintf(w, "%s\t%v\t%.1fGB/s\t%d-%d-%d\t%v\t%d x %d\t%d x%d\n", s.Name, s.TCK, float64(s.Bandwidth())/1e9,
-				s.CL, s.TRCD, s.TRP, s.RankBytes(), s.BankGroups, s.BanksPerGroup, s.Chips(), s.DeviceWidth)
-		}
-	}
-}
-
-// printPart prints a part: its organisation, each timing with meaning and source, its currents.
-func printPart(w io.Writer, s *dram.Spec) {
-	rules := s.Rules()
-	fmt.Fprintf(w, "%s: %s\n", s.Name, rules.Title)
-	fmt.Fprintf(w, "%d chips x%d, %d bank groups x %d banks, %d rows of %v, %v a rank, tCK %v, bursts of %d B in %d clocks\n", s.Chips(), s.DeviceWidth,
-		s.BankGroups, s.BanksPerGroup, s.Rows, s.RowBytes(), s.RankBytes(), s.TCK, s.BurstBytes(), s.BurstClocks())
-	printECC(w, *s)
-	if rules.PseudoChannels > 1 || rules.StepsPerClock > 1 {
-		fmt.Fprintf(w, "%d pseudo-channels a channel, %d steps a clock\n", rules.PseudoChannels, rules.StepsPerClock)
-	}
-	fmt.Fprintln(w, "\ntiming\tclocks\tns\tmeaning\tsource")
-	for _, p := range s.Parameters() {
-		fmt.Fprintf(w, "%s\t%d\t%.3f\t%s\t%s\n", p.Term, p.Clocks, s.Nanoseconds(int64(p.Clocks)), p.Meaning, p.Source)
-	}
-	p := s.Power
-	if !p.Known() {
-		fmt.Fprintln(w, "\ncurrents: none are published, energy is not estimated")
-	} else {
-		fmt.Fprintf(w, "\ncurrent\tmA\t(one chip, VDD = %g V)\n", p.VDD)
-		for _, c := range []struct {
-			name  string
-			value float64
-		}{{"IDD0", p.IDD0}, {"IDD2N", p.IDD2N}, {"IDD2P", p.IDD2P}, {"IDD3N", p.IDD3N}, {"IDD3P", p.IDD3P}, {"IDD4R", p.IDD4R}, {"IDD4W", p.IDD4W}, {"IDD5B", p.IDD5B}, {"IDD6", p.IDD6}} {
-			if c.value == 0 {
-				fmt.Fprintf(w, "%s\t-\tnot published: energy counts as that of standby\n", c.name)
-				continue
-			}
-			fmt.Fprintf(w, "%s\t%g\n", c.name, c.value)
-		}
-		fmt.Fprintf(w, "bank_share\t%g\tof IDD3N - IDD2N flows by open banks, the rest with the first (1 less DRAMPower's factRho)\n", p.BankShare)
-	}
-	fmt.Fprintln(w, "\ncommand\tbus\tsteps\tbanks\tneeds\tleaves")
-	for _, c := range rules.Commands() {
-		a := rules.Action(c)
-		fmt.Fprintf(w, "%v\t%s\t%d\t%v\t%v\t%v\n", c, rules.Buses[a.Bus], a.Steps, a.Span, a.Needs, a.Leaves)
-	}
-	fmt.Fprintln(w, "\nrule\tscope\tcommand\tnext\tsteps\twindow")
-	for _, c := range s.Constraints() {
-		fmt.Fprintf(w, "%s\t%v\t%v\t%v\t%d\t%d\n", c.Rule, c.Scope, c.Command, c.Next, c.Clocks, c.Window)
-	}
-}
-
-// printECC prints what the key ecc would make of a part.
-func printECC(w io.Writer, s dram.Spec) {
-	fmt.Fprint(w, "with check bits (--set ecc=...):")
-	if s.ECC = dram.SideBandECC; s.Chips() > 1 {
-		fmt.Fprintf(w, " side-band %d chips,", s.Devices())
-	}
-	s.ECC = dram.InlineECC
-	fmt.Fprintf(w, " inline %v a rank for data,", s.RankBytes())
-	s.ECC = dram.InlineECC16
-	fmt.Fprintf(w, " inline-16 %v\n", s.RankBytes())
-}
-
 // printSequence prints when each command of a sequence issues, and draws it where out names a file.
 func (a *app) printSequence(s *dram.Spec, ranks int, text, out string) error {
 	format := ""
@@ -194,11 +122,11 @@ func (a *app) printSequence(s *dram.Spec, ranks int, text, out string) error {
 	if err := cli.WritableFile("--out", out); err != nil {
 		return err
 	}
-	commands, err := parseSequence(s, ranks, text)
+	commands, err := check.ParseSequence("--sequence", s, ranks, text)
 	if err != nil {
 		return err
 	}
-	records := timeSequence(s, ranks, commands)
+	records := check.TimeSequence(s, ranks, commands)
 	err = cli.Aligned(a.Stdout, 0, func(w io.Writer) {
 		fmt.Fprintln(w, "clock\tns\tcommand\tdata")
 		for _, r := range records {
@@ -207,7 +135,7 @@ func (a *app) printSequence(s *dram.Spec, ranks int, text, out string) error {
 			if end := float64(s.DataEnd(r.Command)) / float64(s.Steps(1)); r.Command.IsRead() || r.Command.IsWrite() {
 				data = fmt.Sprintf("%g to %g", clock+end-float64(s.BurstClocks()), clock+end)
 			}
-			fmt.Fprintf(w, "%g\t%.3f\t%v %s\t%s\n", clock, clock*s.Nanoseconds(1), r.Command, place(r.Address), data)
+			fmt.Fprintf(w, "%g\t%.3f\t%v %s\t%s\n", clock, clock*s.Nanoseconds(1), r.Command, check.Place(r.Address), data)
 		}
 	})
 	if err != nil || out == "" {

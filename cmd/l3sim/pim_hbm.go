@@ -3,13 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
@@ -53,35 +50,6 @@ open at once; by JEDEC's they keep tRRD and tFAW. W is the power of a stack, by 
 	return cmd
 }
 
-// pimHBMRow is a row of the table, of the busiest channel.
-type pimHBMRow struct {
-	Context  int              `json:"context"`
-	Heads    int              `json:"channel_heads"`
-	Clocks   int64            `json:"clocks"`
-	Time     float64          `json:"time_us"`
-	Factor   float64          `json:"bandwidth_factor"`
-	Commands map[string]int64 `json:"commands"`
-	Energy   pimHBMEnergy     `json:"energy"`
-	Watts    float64          `json:"stack_w"` // of a stack whose channels all have as many heads
-}
-
-// pimHBMEnergy is what the commands of the channel take.
-type pimHBMEnergy struct {
-	Total    float64 `json:"total_uj"`
-	Rows     float64 `json:"rows_uj"`     // activations, with their precharges
-	Reads    float64 `json:"reads_uj"`    // from the cells to the units
-	Multiply float64 `json:"multiply_uj"` // in the units
-	Moves    float64 `json:"moves_uj"`    // of queries, scores, probabilities and sums
-}
-
-// newPIMHBMEnergy divides what a tally takes.
-func newPIMHBMEnergy(t hbm.Tally, level hbm.Level, costs hbm.Costs) pimHBMEnergy {
-	each := costs.Each(level)
-	costs.Multiply = 0
-	reads := float64(t.Reads * costs.Each(level).Reads)
-	return pimHBMEnergy{1e6 * t.Joules(each), 1e6 * t.Rows * each.Rows, 1e6 * reads, 1e6 * (float64(t.Reads*each.Reads) - reads), 1e6 * (float64(t.Queries*each.Queries) + float64(t.Moves*each.Moves))}
-}
-
 // pimHBM measures and prints.
 func (a *app) pimHBM(cmd *cobra.Command, f *pimHBMFlags) error {
 	if err := cli.Between("--heads", f.heads, 1, 4096); err != nil {
@@ -106,7 +74,7 @@ func (a *app) pimHBM(cmd *cobra.Command, f *pimHBMFlags) error {
 	}
 	at := c.Energy.At(energy.Mid)
 	costs := hbm.CostsOf(&at)
-	var rows []pimHBMRow
+	var rows []hbm.Row
 	for _, context := range f.contexts {
 		load := hbm.StackLoad(hbm.Shape{HeadDim: f.dim, ElementBytes: 2}, context, f.heads)
 		run, err := hbm.Measure(spec, load, nil)
@@ -115,38 +83,15 @@ func (a *app) pimHBM(cmd *cobra.Command, f *pimHBMFlags) error {
 				e.Key = map[string]string{"context": "--context", "head_dim": "--head-dim", "heads": "--heads"}[e.Key]
 			})
 		}
-		used, us := newPIMHBMEnergy(run.Tally(spec), spec.Level, costs), part.Nanoseconds(run.Clocks)/1e3
-		row := pimHBMRow{context, load.Heads, run.Clocks, us, float64(load.PlainClocks(load.Heads, context)) / float64(run.Clocks), dram.CommandCounts(run.Commands[:]), used, hbm.Channels * used.Total / us}
-		rows = append(rows, row)
+		rows = append(rows, hbm.NewRow(spec, part, load, run, costs))
 	}
 	plain, interleaved := costs.PlainWatts(part)
 	out := map[string]any{"schema": "l3sim/pim-hbm/1", "level": f.level, "part": part.Name, "rows": rows, "plain_stack_w": plain, "interleaved_stack_w": interleaved}
 	return a.Print(out, func(w io.Writer) error {
-		if err := writePIMHBM(w, spec.Level, part.Name, rows); err != nil {
+		if err := hbm.WriteRows(w, spec.Level, part.Name, rows); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintf(w, "\nPlain reads at the peak rate draw %.1f W in a stack, %.1f W with four rows opened in each tFAW.\n", plain, interleaved)
 		return err
-	})
-}
-
-// writePIMHBM prints the table.
-func writePIMHBM(w io.Writer, level hbm.Level, part string, rows []pimHBMRow) error {
-	fmt.Fprintf(w, "%s, units of level %s, the busiest of 16 channels\n\n", part, level)
-	var names []string
-	for _, c := range dram.CommandNames() {
-		if slices.ContainsFunc(rows, func(r pimHBMRow) bool { return r.Commands[c] > 0 }) {
-			names = append(names, c)
-		}
-	}
-	return cli.Aligned(w, tabwriter.AlignRight, func(t io.Writer) {
-		fmt.Fprintln(t, strings.Join(append([]string{"context\theads\tclocks\tus\tfactor\tuJ\tW"}, names...), "\t")+"\t")
-		for _, r := range rows {
-			fmt.Fprintf(t, "%d\t%d\t%d\t%.2f\t%.2f\t%.1f\t%.1f\t", r.Context, r.Heads, r.Clocks, r.Time, r.Factor, r.Energy.Total, r.Watts)
-			for _, n := range names {
-				fmt.Fprintf(t, "%d\t", r.Commands[n])
-			}
-			fmt.Fprintln(t)
-		}
 	})
 }

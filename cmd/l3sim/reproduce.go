@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -108,69 +106,23 @@ func (a *app) runTarget(ctx context.Context, target claims.Target, f *reproduceF
 	if err != nil {
 		return nil, err
 	}
-	c, err := a.openCache()
+	c, err := claims.OpenCache(a.Note)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.close()) }()
+	defer func() { err = errors.Join(err, c.Close()) }()
+	a.noteDamage(c.Journal.Damage())
 	show := a.NewProgress("points")
 	started := false
-	o := claims.Options{Target: target, Requests: f.requests, Seeds: f.seeds, Version: version, Journal: c.journal, Traces: c.dir}
+	o := claims.Options{Target: target, Requests: f.requests, Seeds: f.seeds, Version: version, Journal: c.Journal, Traces: c.Dir}
 	o.Planned = func(points int64) { started = true; show.Start(points) }
 	o.Progress = show.Set
 	report, err = claims.Run(ctx, o)
 	if started {
 		show.Done()
 	}
-	if errors.Is(err, context.Canceled) && !c.temporary {
+	if errors.Is(err, context.Canceled) && !c.Temporary {
 		a.Note("finished points are kept; the same command goes on from there")
 	}
 	return report, err
-}
-
-// cache keeps finished points between runs.
-type cache struct {
-	dir       string
-	temporary bool // nothing remains of it
-	journal   *sweep.Journal
-}
-
-// openCache opens the cache in the user's cache folder. A user who has no cache folder
-// runs without a cache, and a note says so.
-func (a *app) openCache() (*cache, error) {
-	c := &cache{}
-	user, err := os.UserCacheDir()
-	if err == nil {
-		c.dir = filepath.Join(user, "l3sim", "reproduce")
-	} else {
-		reason := err
-		if c.dir, err = os.MkdirTemp("", "l3sim-reproduce-"); err != nil {
-			return nil, err
-		}
-		c.temporary = true
-		a.Note("no cache folder (%v): finished points are not kept", reason)
-	}
-	c.journal, err = sweep.OpenJournal(c.dir)
-	if foreign := (*input.Error)(nil); errors.As(err, &foreign) { // another version wrote it
-		if err = os.Remove(foreign.File); err == nil {
-			a.Note("%s is not of this version: all points run again", foreign.File)
-			c.journal, err = sweep.OpenJournal(c.dir)
-		}
-	}
-	if err == nil {
-		a.noteDamage(c.journal.Damage())
-		return c, nil
-	}
-	return nil, errors.Join(fmt.Errorf("cache (XDG_CACHE_HOME gives a run its own): %w", err), c.clear())
-}
-
-// close leaves the cache as the next run shall find it.
-func (c *cache) close() error { return errors.Join(c.journal.Close(), c.clear()) }
-
-// clear removes a temporary cache.
-func (c *cache) clear() error {
-	if !c.temporary {
-		return nil
-	}
-	return os.RemoveAll(c.dir)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
+	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/system"
@@ -69,7 +70,7 @@ func (a *app) newRunCommand() *cobra.Command {
 		if f.iterations && f.out == "" {
 			return &input.Error{Key: "--iterations", Expected: "--out with the folder of iterations.csv"}
 		}
-		several, err := comparisonOf(given)
+		several, err := sweep.OfLists(given)
 		if err != nil {
 			return err
 		}

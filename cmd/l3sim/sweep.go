@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -165,7 +164,7 @@ func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
 	case part != nil:
 		return a.reportShard(part, outcome, f.out)
 	case outcome.Missing == 0:
-		fmt.Fprintf(a.Stdout, "%s: %s; results in %s\n", cli.Plural(len(plan.Points), "point", "points"), counts(outcome), f.out)
+		fmt.Fprintf(a.Stdout, "%s: %s; results in %s\n", input.Plural(len(plan.Points), "point", "points"), counts(outcome), f.out)
 	}
 	return failedPoints(plan.Points, outcome)
 }
@@ -208,7 +207,7 @@ func (a *app) reportShard(part *sweep.Part, o *sweep.Outcome, out string) error 
 		return failedPoints(part.Points, o)
 	}
 	fmt.Fprintf(a.Stdout, "shard %s, %s of %d: %s; journal in %s\n",
-		part.Shard, cli.Plural(len(part.Points), "point", "points"), part.Whole, counts(o), out)
+		part.Shard, input.Plural(len(part.Points), "point", "points"), part.Whole, counts(o), out)
 	if err := failedPoints(part.Points, o); err != nil {
 		a.Warn("%v", err)
 	}
@@ -247,7 +246,7 @@ func (a *app) noteDropped(plan *sweep.Plan) {
 	for _, axis := range plan.File.Axes {
 		if axis.Dropped > 0 {
 			a.Note("latin_hypercube: %d of %s equal an earlier one in every key and are left out",
-				axis.Dropped, cli.Plural(axis.Dropped+len(axis.Choices), "sample", "samples"))
+				axis.Dropped, input.Plural(axis.Dropped+len(axis.Choices), "sample", "samples"))
 		}
 	}
 }
@@ -277,7 +276,7 @@ func (a *app) runPlan(ctx context.Context, plan *sweep.Plan, o sweep.RunOptions)
 // failedPoints is the error of an outcome with failed points.
 func failedPoints(points []sweep.Point, o *sweep.Outcome) error {
 	if all := sweep.Failures(points, o); len(all) > 0 {
-		return fmt.Errorf("%s of %d failed, the first is %s: %s", cli.Plural(o.Failed, "point", "points"), len(points), all[0].Point, all[0].Error)
+		return fmt.Errorf("%s of %d failed, the first is %s: %s", input.Plural(o.Failed, "point", "points"), len(points), all[0].Point, all[0].Error)
 	}
 	return nil
 }
@@ -320,25 +319,14 @@ func writePlan(w io.Writer, r *sweep.PlanReport) error {
 		return err
 	}
 	e := r.Estimate
-	fmt.Fprintf(w, "\n%s", cli.Plural(len(r.Points), "point", "points"))
+	fmt.Fprintf(w, "\n%s", input.Plural(len(r.Points), "point", "points"))
 	if recorded > 0 {
 		fmt.Fprintf(w, ", %d recorded", recorded)
 	}
 	if e.Points > 0 {
 		fmt.Fprintf(w, "; about %s on %s, judged by the first %s of one point",
-			roundTime(e.Wall), cli.Plural(e.Workers, "worker", "workers"), roundTime(e.Probe))
+			sweep.RoundTime(e.Wall), input.Plural(e.Workers, "worker", "workers"), sweep.RoundTime(e.Probe))
 	}
 	_, err = fmt.Fprintln(w)
 	return err
-}
-
-// roundTime rounds a duration to what an estimate deserves.
-func roundTime(d time.Duration) time.Duration {
-	switch {
-	case d > time.Minute:
-		return d.Round(time.Second)
-	case d > time.Second:
-		return d.Round(100 * time.Millisecond)
-	}
-	return max(d.Round(time.Millisecond), time.Millisecond)
 }

@@ -46,7 +46,7 @@ func (a *app) merge(dirs []string, out string) error {
 	if err := cli.OutError(out, merged.Write(out)); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Stdout, "%s of %s: %d failed; results in %s\n", cli.Plural(len(merged.Points), "point", "points"),
-		cli.Plural(merged.Shards, "shard", "shards"), merged.Outcome.Failed, out)
+	fmt.Fprintf(a.Stdout, "%s of %s: %d failed; results in %s\n", input.Plural(len(merged.Points), "point", "points"),
+		input.Plural(merged.Shards, "shard", "shards"), merged.Outcome.Failed, out)
 	return failedPoints(merged.Points, merged.Outcome)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,27 +17,6 @@ var tableFormats = []string{"text", "markdown", "csv"}
 
 // formatJSON is the format of --json.
 const formatJSON = "json"
-
-// headline are the metrics that a table for people shows unless told otherwise,
-// those of stalling only where a run has stalls or preemptions.
-var (
-	headline = []string{"output_tokens_per_s", "tbt_mean_ms", "tbt_p99_ms", "tbt_decode_p99_ms", "stall_count", "stall_max_ms", "preemptions",
-		"ttft_mean_ms", "decode_batch_mean", "utilization_gpu", "utilization_pim", "energy_token_j", "output_tokens_per_joule", "usd_per_mtoken"}
-	stalling = []string{"tbt_decode_p99_ms", "stall_count", "stall_max_ms", "preemptions"}
-)
-
-// headlineOf returns those of headline that t has and that say something of its runs.
-func headlineOf(t *results.Table) []string {
-	stalls := false
-	for _, name := range []string{"stall_count", "preemptions"} {
-		if i := slices.Index(t.Columns, name); i >= 0 {
-			stalls = stalls || slices.ContainsFunc(t.Rows, func(row []string) bool { return row[i] != "" && row[i] != "0" })
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(headline), func(m string) bool {
-		return !slices.Contains(t.Columns, m) || !stalls && slices.Contains(stalling, m)
-	})
-}
 
 func (a *app) newTableCommand() *cobra.Command {
 	var s figure.Selection
@@ -117,55 +95,15 @@ func (a *app) table(path string, s *figure.Selection, columns []string, format s
 	if (format == "csv" || format == formatJSON) && len(columns) == 0 {
 		return a.printTable(t, format)
 	}
-	chosen, err := chooseColumns(t, columns)
+	chosen, err := t.Choose("--columns", columns)
 	if err != nil {
 		return err
 	}
 	t = t.Select(chosen)
 	if format != "csv" && format != formatJSON {
-		shorten(t)
+		t.Shorten()
 	}
 	return a.printTable(t, format)
-}
-
-// chooseColumns returns the columns by name; without names, those that say what
-// a row is and the main results.
-func chooseColumns(t *results.Table, names []string) ([]int, error) {
-	var chosen []int
-	for _, name := range names {
-		i, err := t.Column("--columns", name)
-		if err != nil {
-			return nil, err
-		}
-		chosen = append(chosen, i)
-	}
-	if len(names) > 0 {
-		return chosen, nil
-	}
-	isConfig, metrics := t.IsConfig(), headlineOf(t)
-	for i, c := range t.Columns {
-		varies := slices.ContainsFunc(t.Rows, func(row []string) bool { return row[i] != t.Rows[0][i] })
-		if isConfig[i] && varies || c == results.PointColumn || c == results.ErrorColumn && varies || slices.Contains(metrics, c) {
-			chosen = append(chosen, i)
-		}
-	}
-	if len(chosen) == 0 { // no sweep's table
-		for i := range t.Columns {
-			chosen = append(chosen, i)
-		}
-	}
-	return chosen, nil
-}
-
-// shorten cuts numbers to six digits, for people.
-func shorten(t *results.Table) {
-	for r, row := range t.Rows {
-		for i := range row {
-			if v, ok := t.Number(r, i); ok && len(row[i]) > 8 && strings.Contains(row[i], ".") {
-				row[i] = strconv.FormatFloat(v, 'f', max(0, 6-len(row[i][:strings.IndexByte(row[i], '.')])), 64)
-			}
-		}
-	}
 }
 
 // printTable prints a table in a format of tableFormats, or as JSON.

@@ -90,10 +90,10 @@ func parseWindow(flag, text, example string) (*system.Window, error) {
 // noteTrace notes the requests of a file that are not in its trace.
 func (a *app) noteTrace(t *traces.Trace) {
 	if t.Failed > 0 {
-		a.Note("%s: %s left out", t.Name, cli.Plural(t.Failed, "request that failed is", "requests that failed are"))
+		a.Note("%s: %s left out", t.Name, input.Plural(t.Failed, "request that failed is", "requests that failed are"))
 	}
 	if t.Skipped > 0 {
-		a.Note("%s: %s skipped; the first: %v", t.Name, cli.Plural(t.Skipped, "malformed line is", "malformed lines are"), t.FirstBad)
+		a.Note("%s: %s skipped; the first: %v", t.Name, input.Plural(t.Skipped, "malformed line is", "malformed lines are"), t.FirstBad)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
@@ -60,7 +61,7 @@ const (
 // tracePage draws the figures of a trace.
 func tracePage(t *traces.Trace) (*figure.Page, error) {
 	var page figure.Page
-	of := " of " + cli.Plural(len(t.Requests), "request", "requests")
+	of := " of " + input.Plural(len(t.Requests), "request", "requests")
 	err := page.Add(lengthTable(t), figure.Selection{Kind: "cdf", X: inputColumn + "," + outputColumn}, "lengths"+of)
 	if over := timeTable(t); over != nil {
 		err = cmp.Or(err, page.Add(over, figure.Selection{Kind: "line", X: timeColumn, Y: rateColumn}, "arrivals"+of),

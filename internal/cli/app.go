@@ -189,11 +189,3 @@ func Aligned(w io.Writer, flags uint, lines func(io.Writer)) error {
 	lines(t)
 	return t.Flush()
 }
-
-// Plural returns n with the noun's form for it.
-func Plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}

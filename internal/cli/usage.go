@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/system"
 )
 
@@ -59,21 +61,19 @@ func unknownFlag(cmd *cobra.Command, flag string) error {
 	if takesKeys {
 		word := strings.ReplaceAll(bare, "-", "_")
 		keys := system.Keys().Called(word[strings.LastIndexByte(word, '.')+1:])
-		if i := slices.IndexFunc(RunKeys, func(k KeyFlag) bool { return len(keys) == 1 && k.key == keys[0] && slices.Contains(flags, k.flag) }); i >= 0 {
-			bad.Nearest = "--" + RunKeys[i].flag
-			return bad
-		}
-		if len(keys) == 1 {
-			bad.Nearest = "--set " + keys[0] + "=VALUE"
-			return bad
-		}
 		if len(keys) > 1 {
 			bad.Expected += ", or --set KEY=VALUE with one of " + strings.Join(keys, ", ")
 			return bad
 		}
+		if len(keys) == 1 {
+			bad.Nearest = "--set " + keys[0] + "=VALUE"
+			if i := slices.IndexFunc(RunKeys, func(k KeyFlag) bool { return k.key == keys[0] && slices.Contains(flags, k.flag) }); i >= 0 {
+				bad.Nearest = "--" + RunKeys[i].flag
+			}
+			return bad
+		}
 	}
-	near := input.Nearest(bare, flags)
-	if near != "" {
+	if near := input.Nearest(bare, flags); near != "" {
 		bad.Nearest = "--" + near
 		return bad
 	}
@@ -122,13 +122,7 @@ func argumentError(cmd *cobra.Command, args []string) error {
 	if wanted == "" {
 		wanted = "none, flags alone"
 	}
-	given := "none"
-	if len(args) > 0 {
-		given = ""
-		for _, arg := range args {
-			given += strconv.Quote(arg) + " "
-		}
-	}
-	return &input.Error{Key: "arguments of '" + cmd.CommandPath() + "'", Value: strings.TrimSpace(given),
+	given := cmp.Or(strings.Join(list.Map(args, strconv.Quote), " "), "none")
+	return &input.Error{Key: "arguments of '" + cmd.CommandPath() + "'", Value: given,
 		Expected: fmt.Sprintf("%s; see '%s --help'", wanted, cmd.CommandPath())}
 }

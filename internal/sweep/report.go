@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"time"
 
 	"github.com/l3sim/l3sim/results"
 )
@@ -98,4 +99,15 @@ func (p *Plan) Report(ctx context.Context, done map[string]*Entry, workers int) 
 		r.Points = append(r.Points, j)
 	}
 	return r, nil
+}
+
+// RoundTime rounds a duration to what an estimate deserves.
+func RoundTime(d time.Duration) time.Duration {
+	switch {
+	case d > time.Minute:
+		return d.Round(time.Second)
+	case d > time.Second:
+		return d.Round(100 * time.Millisecond)
+	}
+	return max(d.Round(time.Millisecond), time.Millisecond)
 }

@@ -1,0 +1,57 @@
+package claims
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/sweep"
+)
+
+// Cache keeps finished points between runs.
+type Cache struct {
+	Dir       string
+	Temporary bool // nothing remains of it
+	Journal   *sweep.Journal
+}
+
+// OpenCache opens the cache in the user's cache folder. A user who has no cache folder
+// runs without a cache, and a note says so.
+func OpenCache(note func(format string, args ...any)) (*Cache, error) {
+	c := &Cache{}
+	user, err := os.UserCacheDir()
+	if err == nil {
+		c.Dir = filepath.Join(user, "l3sim", "reproduce")
+	} else {
+		reason := err
+		if c.Dir, err = os.MkdirTemp("", "l3sim-reproduce-"); err != nil {
+			return nil, err
+		}
+		c.Temporary = true
+		note("no cache folder (%v): finished points are not kept", reason)
+	}
+	c.Journal, err = sweep.OpenJournal(c.Dir)
+	if foreign := (*input.Error)(nil); errors.As(err, &foreign) { // another version wrote it
+		if err = os.Remove(foreign.File); err == nil {
+			note("%s is not of this version: all points run again", foreign.File)
+			c.Journal, err = sweep.OpenJournal(c.Dir)
+		}
+	}
+	if err == nil {
+		return c, nil
+	}
+	return nil, errors.Join(fmt.Errorf("cache (XDG_CACHE_HOME gives a run its own): %w", err), c.clear())
+}
+
+// Close leaves the cache as the next run shall find it.
+func (c *Cache) Close() error { return errors.Join(c.Journal.Close(), c.clear()) }
+
+// clear removes a temporary cache.
+func (c *Cache) clear() error {
+	if !c.Temporary {
+		return nil
+	}
+	return os.RemoveAll(c.Dir)
+}
