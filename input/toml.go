@@ -87,19 +87,60 @@ type TOMLToken struct {
 	Line int // on which it begins, from 1
 }
 
-// tomlTokens finds tokens. Strings are of many lines, with up to two more quotation marks at the end, or of one. What
-// is no TOML gets some tokens, too.
-var tomlTokens = regexp.MustCompile(`"""(?s:\\.|[^\\])*?""""*|'''(?s:.*?)''''*|"(?:\\.|[^"\\\n])*"?|'[^'\n]*'?|#[^\n]*|\n|[ \t\r\x{feff}]+|[][{}=,.]|` +
-	`[^][{}=,.# \t\r\n"'\x{feff}]+`)
-
-// TOMLTokens returns the tokens of a text, which together are all of it.
+// TOMLTokens returns the tokens of a text, which together are all of it. What is no TOML gets some tokens, too.
 func TOMLTokens(text string) []TOMLToken {
-	var all []TOMLToken
-	line := 1
-	for _, at := range tomlTokens.FindAllStringIndex(text, -1) {
-		t := TOMLToken{text[at[0]:at[1]], line}
+	all, line := make([]TOMLToken, 0, len(text)/4), 1
+	for i := 0; i < len(text); {
+		t := TOMLToken{text[i:tokenEnd(text, i)], line}
 		all = append(all, t)
-		line += strings.Count(t.Text, "\n")
+		i, line = i+len(t.Text), line+strings.Count(t.Text, "\n")
 	}
 	return all
+}
+
+// tokenEnd returns the index behind the token that begins at start.
+func tokenEnd(text string, start int) int {
+	rest := text[start:]
+	n := len(rest) - len(strings.TrimLeft(rest, " \t\r"))
+	switch c := rest[0]; {
+	case n > 0:
+	case c == '"' || c == '\'':
+		return stringEnd(text, start)
+	case c == '#':
+		n = strings.IndexByte(rest, '\n')
+	case strings.IndexByte("\n[]{}=,.", c) >= 0:
+		n = 1
+	case strings.HasPrefix(rest, "\ufeff"):
+		n = len("\ufeff")
+	default:
+		n = strings.IndexAny(rest, "[]{}=,.# \t\r\n\"'")
+	}
+	if n < 0 {
+		return len(text)
+	}
+	return start + n
+}
+
+// stringEnd returns the index behind the string that begins at start: of many lines, with up to two more quotation
+// marks at its end, or of one.
+func stringEnd(text string, start int) int {
+	quote := text[start : start+1]
+	long := strings.HasPrefix(text[start:], strings.Repeat(quote, 3))
+	mark := quote
+	if long {
+		mark = strings.Repeat(quote, 3)
+	}
+	for i := start + len(mark); i < len(text); i++ {
+		switch {
+		case quote == `"` && text[i] == '\\':
+			i++
+		case strings.HasPrefix(text[i:], mark):
+			for i += len(mark); long && i < len(text) && text[i] == quote[0]; i++ { // quotes that belong to the string
+			}
+			return i
+		case text[i] == '\n' && !long:
+			return i
+		}
+	}
+	return len(text)
 }
