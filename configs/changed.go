@@ -69,11 +69,22 @@ func (c *Config) GPUBase() (preset string, changed []string) {
 	if !slices.Contains(Names(GPUs), c.GPU.Preset) {
 		return "", nil
 	}
-	base := c.base(Flag{Key: "gpu.preset", Value: c.GPU.Preset}) // with what the system preset changes in it
-	if base == nil || base.GPU.Name == c.GPU.Name {
+	l, err := presetLayer(GPUs, c.GPU.Preset, "gpu.preset")
+	if err != nil || l.find("gpu.name").value.String() == c.GPU.Name {
 		return "", nil
 	}
-	return c.GPU.Preset, slices.DeleteFunc(c.changedIn("gpu", base), func(key string) bool { return key == "name" })
+	base := c.loader.newConfig()
+	for _, e := range l.entries {
+		keys.Key(e.key).Set(base, e.value)
+	}
+	base.GPU.Preset, base.GPU.Name = c.GPU.Preset, c.GPU.Name
+	changed = c.changedIn("gpu", base)
+	// What the system preset changes in the GPU is there, or not where a file names the preset: neither is the user's change.
+	if inSystem := c.base(Flag{Key: "gpu.preset", Value: c.GPU.Preset}); inSystem != nil {
+		users := c.changedIn("gpu", inSystem)
+		changed = slices.DeleteFunc(changed, func(key string) bool { return !slices.Contains(users, key) })
+	}
+	return c.GPU.Preset, changed
 }
 
 // changedIn returns the keys of a section, without its name, that differ from another configuration's.
