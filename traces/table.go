@@ -79,7 +79,7 @@ func knownNames(tables []table) []string {
 		}
 		all = append(all, fmt.Sprintf("%s: %s, %s, %s", t.format, t.input, t.output, arrival))
 	}
-	return append(all, "any other: --columns input=NAME,output=NAME,arrival=NAME,unit=s|ms|us|ns; see docs/traces.md")
+	return append(all, "any other: --columns input=NAME,output=NAME,arrival=NAME,unit=s|ms|us|ns; see docs/lab/traces.md")
 }
 
 // choose returns the first of some tables that a file has, going by the names in it; nil where
