@@ -14,6 +14,7 @@ import (
 
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
 )
 
 var update = flag.Bool("update", false, "write the table of systems, and what commands on pages print")
@@ -44,6 +45,16 @@ func TestSystemsTable(t *testing.T) {
 	}
 	if err := os.WriteFile(path, []byte(want), 0o666); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestTracePage: docs/traces.md has every format that is read, and every built-in trace.
+func TestTracePage(t *testing.T) {
+	page := string(read(t, "../../docs/traces.md"))
+	for _, name := range append(traces.FormatNames(), traces.BuiltinNames()...) {
+		if !strings.Contains(page, "`"+name+"`") {
+			t.Errorf("docs/traces.md lacks %s", name)
+		}
 	}
 }
 
