@@ -59,16 +59,16 @@ func object(t *testing.T, into any, args ...string) {
 // near says that two numbers are equal but for rounding.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
 
-// TestREADMEGenerates runs the README's language model: text, clocks and bytes are what it shows.
-func TestREADMEGenerates(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+// TestGenerates runs the sample of docs/lab/language-model.md: text, clocks and bytes are what it shows.
+func TestGenerates(t *testing.T) {
+	page, err := os.ReadFile("../../docs/lab/language-model.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(readme), "--precision fp32 --stats\n```\n\n```text\n")
+	_, rest, _ := strings.Cut(string(page), "--precision fp32 --stats\n```\n\n```text\n")
 	sample, _, ok := strings.Cut(rest, "```\n")
 	if !ok {
-		t.Fatal("README.md has no sample of generate")
+		t.Fatal("the page has no sample of generate")
 	}
 	var out, messages bytes.Buffer
 	args := []string{"generate", "--prompt", "func (b *Buffer) Write(", "--tokens", "96", "--precision", "fp32", "--stats"}
@@ -78,6 +78,6 @@ func TestREADMEGenerates(t *testing.T) {
 	// Times of this machine, and the last digits of float32 on it.
 	own := regexp.MustCompile(`(?m)^(this machine|largest error).*$`)
 	if got, want := own.ReplaceAllString(out.String(), "$1"), own.ReplaceAllString(sample, "$1"); got != want {
-		t.Errorf("the sample of README.md is out of date; the command now prints\n%s", out.String())
+		t.Errorf("the sample of the page is out of date; the command now prints\n%s", out.String())
 	}
 }
