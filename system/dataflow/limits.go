@@ -21,15 +21,14 @@ func (c *check) measure() {
 		l.longest = max(l.longest, o.duration())
 		c.closes = max(c.closes, o.Close)
 	}
-	for i := range c.it.Ops {
-		o := &c.it.Ops[i]
-		l := &c.limits[o.Resource]
-		l.claim = max(l.claim, c.claim(o))
-	}
 	for i := range c.spans {
-		x := &c.spans[i]
-		c.limits[x.Resource].work += x.End - x.Start
-		c.limits[x.Resource].spans++
+		l := &c.limits[c.spans[i].Resource]
+		l.work += c.spans[i].End - c.spans[i].Start
+		l.spans++
+	}
+	for i := range c.it.Ops {
+		l := &c.limits[c.it.Ops[i].Resource]
+		l.claim = max(l.claim, c.claim(&c.it.Ops[i]))
 	}
 	for i := range c.it.Ops {
 		o := &c.it.Ops[i]
