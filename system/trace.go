@@ -40,6 +40,24 @@ func LoadRequests(cfg *configs.Config) (*traces.Trace, error) {
 	return trace, err
 }
 
+// TraceMoments returns the moments of the trace that LoadTrace returns, and its errors. It keeps no requests of a built-in trace
+// that is run as a whole.
+func TraceMoments(cfg *configs.Config) (traces.Moments, error) {
+	name, n := cfg.Run.Trace, cmp.Or(cfg.Run.Requests, DefaultRequests)
+	if !slices.Contains(traces.BuiltinNames(), name) || cfg.Run.CommonTo != "" || cfg.Arrivals.Window != "" || cfg.Run.Columns != "" {
+		trace, err := LoadTrace(cfg)
+		if err != nil {
+			return traces.Moments{}, err
+		}
+		return trace.Moments(), nil
+	}
+	m, err := traces.SyntheticMoments(name, n, cfg.Run.Seed, cfg.Traces)
+	if err == nil {
+		err = cfg.Arrivals.CheckDrawn(name, n)
+	}
+	return m, err
+}
+
 // loadWhole returns the requests of a built-in trace or a file.
 func loadWhole(cfg *configs.Config) (*traces.Trace, error) {
 	name, o := cfg.Run.Trace, traces.Options{Requests: cfg.Run.Requests}

@@ -134,6 +134,32 @@ func (s *SyntheticSpec) Check(c *input.Check) {
 	input.Within(c, "prefixes", s.Prefixes, 0, MaxRequests)
 }
 
+// synthetic returns the moments of a built-in trace of which n requests can be drawn.
+func synthetic(name string, n int, spec *SyntheticSpec) (b *builtin, err error) {
+	if err := input.Validate(spec); err != nil {
+		return b, err
+	}
+	if b, err = lookupBuiltin(name, spec); err != nil {
+		return b, err
+	}
+	if spec.Distribution == Empirical {
+		return b, &input.Error{Key: "traces.distribution", Value: strconv.Quote(Empirical),
+			Expected: "another one with run.trace = " + strconv.Quote(name) + ", or a file, from whose lengths this one draws"}
+	}
+	if n < 1 || n > MaxRequests {
+		return b, badRequests(n)
+	}
+	for _, l := range []meanAndDeviation{b.input, b.output} {
+		if float64(spec.MaxTokens) < l.mean {
+			return b, &input.Error{
+				Key: "traces.max_tokens", Value: fmt.Sprint(spec.MaxTokens),
+				Expected: fmt.Sprintf("at least %g, a mean length of %s", math.Ceil(l.mean), name),
+			}
+		}
+	}
+	return b, nil
+}
+
 // Synthetic draws n requests with the lengths of the built-in data set called
 // name, all arriving at time 0. The same name, n, seed and spec give the same
 // requests. Input and output lengths are independent, each from a separate random
@@ -146,27 +172,9 @@ func (s *SyntheticSpec) Check(c *input.Check) {
 //
 // An unknown name, n < 1 or a spec that cannot be met is an *input.Error.
 func Synthetic(name string, n int, seed uint64, spec SyntheticSpec) (*Trace, error) {
-	if err := input.Validate(&spec); err != nil {
-		return nil, err
-	}
-	b, err := lookupBuiltin(name, &spec)
+	b, err := synthetic(name, n, &spec)
 	if err != nil {
 		return nil, err
-	}
-	if spec.Distribution == Empirical {
-		return nil, &input.Error{Key: "traces.distribution", Value: strconv.Quote(Empirical),
-			Expected: "another one with run.trace = " + strconv.Quote(name) + ", or a file, from whose lengths this one draws"}
-	}
-	if n < 1 || n > MaxRequests {
-		return nil, badRequests(n)
-	}
-	for _, l := range []meanAndDeviation{b.input, b.output} {
-		if float64(spec.MaxTokens) < l.mean {
-			return nil, &input.Error{
-				Key: "traces.max_tokens", Value: fmt.Sprint(spec.MaxTokens),
-				Expected: fmt.Sprintf("at least %g, a mean length of %s", math.Ceil(l.mean), name),
-			}
-		}
 	}
 	in, out := make([]float64, n), make([]float64, n)
 	fill(in, b.input, stream(seed, name, "input"), &spec)
@@ -179,6 +187,37 @@ func Synthetic(name string, n int, seed uint64, spec SyntheticSpec) (*Trace, err
 		t.addPrefixes(spec.PrefixTokens, max(spec.Prefixes, 1), stream(seed, name, "prefix"))
 	}
 	return t, nil
+}
+
+// SyntheticMoments returns the moments of what Synthetic draws, in a tenth of the memory: no request is kept.
+func SyntheticMoments(name string, n int, seed uint64, spec SyntheticSpec) (Moments, error) {
+	b, err := synthetic(name, n, &spec)
+	if err != nil {
+		return Moments{}, err
+	}
+	m, lengths := Moments{Requests: n}, make([]float64, n)
+	fill(lengths, b.input, stream(seed, name, "input"), &spec)
+	for i := range lengths {
+		lengths[i] += float64(spec.PrefixTokens)
+	}
+	m.InputTokens, m.InputMax, m.InputMean, m.InputStd = columnMoments(lengths)
+	fill(lengths, b.output, stream(seed, name, "output"), &spec)
+	m.OutputTokens, m.OutputMax, m.OutputMean, m.OutputStd = columnMoments(lengths)
+	return m, nil
+}
+
+// columnMoments returns the moments of whole numbers.
+func columnMoments(lengths []float64) (sum int64, most int, mean, std float64) {
+	for _, x := range lengths {
+		sum, most = sum+int64(x), max(most, int(x))
+	}
+	n := float64(len(lengths))
+	mean = float64(sum) / n
+	for _, x := range lengths {
+		d := x - mean
+		std += float64(d * d)
+	}
+	return sum, most, mean, math.Sqrt(std / n)
 }
 
 // addPrefixes puts one of a few prefixes of that many tokens in front of each prompt, as vLLM's benchmark does with

@@ -216,7 +216,7 @@ func (a *app) compareHardware(c *comparison) error {
 
 // hardwareOf returns the hardware of a configuration, and the trace's share of it.
 func hardwareOf(cfg *configs.Config) (h system.Hardware, err error) {
-	trace, err := system.LoadTrace(cfg)
+	moments, err := system.TraceMoments(cfg)
 	if err != nil {
 		return h, err
 	}
@@ -224,5 +224,5 @@ func hardwareOf(cfg *configs.Config) (h system.Hardware, err error) {
 	if err != nil {
 		return h, err
 	}
-	return node.Hardware(trace.Moments()), nil
+	return node.Hardware(moments), nil
 }
