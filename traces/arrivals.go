@@ -285,6 +285,12 @@ func (t *Trace) arrivalKind(spec *ArrivalSpec, n int) (string, error) {
 	return kind, nil
 }
 
+// CheckDrawn says whether n requests without times, those of a built-in trace, can come as spec says. The error is that of Arrive.
+func (s *ArrivalSpec) CheckDrawn(name string, n int) error {
+	_, err := (&Trace{Name: name}).arrivalKind(s, n)
+	return err
+}
+
 // tooSlow is the error for a rate at which the clock ends before n requests have come.
 func tooSlow(name string, n int, rate float64) error {
 	return &input.Error{Key: "arrivals.rate_per_s", Value: fmt.Sprint(rate),

@@ -18,7 +18,7 @@ import (
 func preset(t testing.TB, name string) *Target {
 	t.Helper()
 	var target Target
-	if _, err := toml.DecodeFile(filepath.Join("..", "..", "configs", "gpus", name+".toml"), &target); err != nil {
+	if _, err := toml.DecodeFile(filepath.Join("..", "..", "..", "configs", "gpus", name+".toml"), &target); err != nil {
 		t.Fatal(err)
 	}
 	target.Link = pcie.Typical(target.GPU.PCIeGeneration)
@@ -40,7 +40,7 @@ func models(name string) (*llm.Model, error) {
 	var file struct {
 		Model llm.Model `toml:"model"`
 	}
-	_, err := toml.DecodeFile(filepath.Join("..", "..", "configs", "models", name+".toml"), &file)
+	_, err := toml.DecodeFile(filepath.Join("..", "..", "..", "configs", "models", name+".toml"), &file)
 	return &file.Model, err
 }
 
