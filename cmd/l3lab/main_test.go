@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -23,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true})
+	testscript.Run(t, testscript.Params{Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true, Condition: deepOnly})
 }
 
 // TestBoth runs the scripts in which l3sim reads what l3lab writes.
@@ -37,6 +39,14 @@ func TestBoth(t *testing.T) {
 		env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 		return nil
 	}})
+}
+
+// deepOnly is the condition [deep] of scripts.
+func deepOnly(name string) (bool, error) {
+	if name != "deep" {
+		return false, fmt.Errorf("no condition %q", name)
+	}
+	return deep.On(), nil
 }
 
 // run runs a command line in this process.
@@ -79,5 +89,18 @@ func TestGenerates(t *testing.T) {
 	own := regexp.MustCompile(`(?m)^(this machine|largest error).*$`)
 	if got, want := own.ReplaceAllString(out.String(), "$1"), own.ReplaceAllString(sample, "$1"); got != want {
 		t.Errorf("the sample of the page is out of date; the command now prints\n%s", out.String())
+	}
+}
+
+// TestMeasurementsAreBounded: a file without end is refused as any wrong input.
+func TestMeasurementsAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink("/dev/zero", filepath.Join(dir, "gemm.csv")); err != nil {
+		t.Skip(err)
+	}
+	var out, messages bytes.Buffer
+	code := run(t.Context(), []string{"gpu", "validate", "--gpu", "a100-sxm-80gb", "--measured", dir}, &out, &messages)
+	if code != cli.WrongInput || !strings.HasPrefix(messages.String(), "l3lab: ") || messages.Len() > cli.LongestMessage {
+		t.Errorf("exit code %d: %.500s", code, messages.String())
 	}
 }

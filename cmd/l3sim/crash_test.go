@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // crashSweep is 200 points of some milliseconds each, of which the 50 with more GPUs a replica than there are fail.
@@ -31,9 +33,7 @@ pcie.latency = ["1us", "2us", "3us", "4us", "5us"]
 // table is in the end that of an uninterrupted sweep, byte for byte, and no
 // point is in the journal twice.
 func TestSweepSurvivesKills(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	deep.Only(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sweep.toml")
 	if err := os.WriteFile(file, []byte(crashSweep), 0o666); err != nil {

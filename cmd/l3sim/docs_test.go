@@ -134,14 +134,12 @@ func (p *page) folder(t *testing.T) string {
 	return dir
 }
 
-// TestPages runs the commands that the pages for users show, and compares what they print. A
-// quick run has those of README.md alone.
+// TestPages runs the commands that the pages for users show, and compares what they print.
+// A quick run only parses them (TestPageCommands).
 func TestPages(t *testing.T) {
 	for _, p := range userPages(t) {
 		t.Run(filepath.Base(p.path), func(t *testing.T) {
-			if filepath.Base(p.path) != "README.md" {
-				deep.Only(t)
-			}
+			deep.Only(t)
 			dir, bin := p.folder(t), t.TempDir()
 			linked(t, bin)
 			changed := false

@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/l3sim/l3sim/internal/cli"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/internal/lab/perfetto"
 )
 
@@ -28,6 +29,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Condition:           deepOnly,
 		Setup: func(env *testscript.Env) error {
 			env.Defer(func() { checkTimelines(env) })
 			return nil
@@ -57,6 +59,14 @@ func checkTimelines(env *testscript.Env) {
 	if err != nil {
 		env.T().Fatal(err)
 	}
+}
+
+// deepOnly is the condition [deep] of scripts.
+func deepOnly(name string) (bool, error) {
+	if name != "deep" {
+		return false, fmt.Errorf("no condition %q", name)
+	}
+	return deep.On(), nil
 }
 
 // run runs a command line in this process.
