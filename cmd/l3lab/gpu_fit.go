@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -106,13 +105,7 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	if filepath.Ext(f.out) != ".toml" {
 		return &input.Error{Key: "--out", Value: fmt.Sprintf("%q", f.out), Expected: "a .toml file"}
 	}
-	if err := cli.CheckFolder("--out", filepath.Dir(f.out)); err != nil {
-		return err
-	}
-	if info, err := os.Stat(f.out); err == nil && info.IsDir() {
-		return &input.Error{Key: "--out", Value: f.out, Expected: "a file, not a folder"}
-	}
-	return nil
+	return cli.WritableFile("--out", f.out)
 }
 
 // start returns the specification that the fit starts from and its name: with --base

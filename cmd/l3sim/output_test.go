@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/internal/cli"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // full is a disk that is full once it has so many bytes.
@@ -108,6 +109,7 @@ func everyCommand(c *cobra.Command) []*cobra.Command {
 // TestSweepFolderRemoved removes a sweep's folder while its points run: the sweep
 // fails, and does not make a folder of results without a journal.
 func TestSweepFolderRemoved(t *testing.T) {
+	deep.Only(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sweep.toml")
 	text := "repeats = 40\n[set]\nrun.requests = 20\nrun.model = \"llama-2-7b\"\n"

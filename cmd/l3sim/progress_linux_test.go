@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // openTerminal returns a pseudo-terminal: what a program writes to tty is read from
@@ -44,7 +46,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"pim attention --context 4194304 --json", " clocks"},
 		{"run --requests 300000 --system gpu-only --model llama-2-7b --json", "reading the trace"},
-	} {
+	}[:deep.Of(1, 2, 2)] {
 		end, tty := openTerminal(t)
 		shown := make(chan string)
 		go func() {

@@ -83,7 +83,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdout, stderr io.Writ
 	out := &output{w: stdout}
 	a := &App{Stdout: out, Stderr: stderr, name: p.Name}
 	root := p.Root(a)
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // nil would be the process's
 	err := root.ExecuteContext(ctx)
 	if out.err != nil {
 		a.started = true // whatever the library makes of it, it is no usage error

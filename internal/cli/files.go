@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -60,16 +59,6 @@ func RequireFlag(cmd *cobra.Command, name, expected string) error {
 		return nil
 	}
 	return &input.Error{Key: "--" + name, Expected: expected}
-}
-
-// CheckFolder refuses a folder to write into that is a file, before the work
-// whose result it would lose.
-func CheckFolder(flag, dir string) error {
-	info, err := os.Stat(dir)
-	if err == nil && !info.IsDir() || errors.Is(err, syscall.ENOTDIR) {
-		return &input.Error{Key: flag, Value: dir, Expected: "a folder, not a file"}
-	}
-	return nil
 }
 
 // FlagName puts the flag's name on an input error.
