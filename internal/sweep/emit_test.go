@@ -88,7 +88,7 @@ func TestSlurmScript(t *testing.T) {
 			want = append(want, fmt.Sprintf("l3sim|sweep|%s|--quiet|--workers|2|--shard|%d/3|--out|%s/shards/%d", name, i, out, i), "ended|0")
 		}
 		want = append(want, "sbatch|--parsable|--output="+pattern+"/logs/merge.log|--dependency=afterok:17|--kill-on-invalid-dep=yes",
-			fmt.Sprintf("l3sim|merge|%s/shards/0|%s/shards/1|%s/shards/2|--out|%s", out, out, out, out), "ended|0")
+			fmt.Sprintf("l3sim|sweep|merge|%s/shards/0|%s/shards/1|%s/shards/2|--out|%s", out, out, out, out), "ended|0")
 		if !slices.Equal(calls, want) {
 			t.Errorf("got\n%s\nwant\n%s", strings.Join(calls, "\n"), strings.Join(want, "\n"))
 		}
