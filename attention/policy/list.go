@@ -120,13 +120,3 @@ var kinds = []kind{
 		},
 	},
 }
-
-// Absent are policies that are not there, each with the reason.
-func Absent() [][2]string {
-	return [][2]string{
-		{"infinigen", "needs weights of queries and keys rotated offline for each model"},
-		{"sparq", "needs keys stored by component, a second copy"},
-		{"pqcache", "its value side is a quantiser of its own; csattention's tables are the nearest kin"},
-		{"magicpig", "samples by hashes: an estimate of attention, to which kept mass and recall do not apply"},
-	}
-}

@@ -160,16 +160,13 @@ func TestGates(t *testing.T) {
 	const want, gate = "expected 2 layers, each of 2 numbers, one for each KV head", "expected a gate, a number from 0 to 1"
 	for _, c := range []struct{ text, want string }{
 		{"0.1\t0.2\n0.3\t0.4\n", ""}, {"0.1, 0.2\r\n\r\n0.3 0.4", ""}, {"0 0\n1 1", ""}, {"-0 0e9\n1e0 1.000", ""},
-		{" [[0.1, 0.2],\n [0.3, 4e-1]]\n", ""}, {"[[1, 0.2]]", "gates.tsv: 1 layers: " + want},
-		{"[[1, 1],\n [1]]", "gates.tsv:2: 1 numbers in layer 1: " + want}, {"[[1, 1],\n[1,\n \"x\"]]", "gates.tsv:3: x: expected an array of layers"},
-		{"[1, 2]", "gates.tsv:1: 1: expected an array of layers"}, {"[[[1]]]", "gates.tsv:1: [: expected an array of layers"}, {"[[1, {}]]", "gates.tsv:1: {: expected"},
-		{"[[1, 1],\n [1, 1]", "gates.tsv:2: the file ends within a value"}, {"[[1, 1], [1, 1]]\n]", "gates.tsv:2: not JSON"}, {"[[1, 1], [1, 1]]\n0", "gates.tsv:2: expected nothing behind the array of layers"},
+		{" [[0.1, 0.2],\n [0.3, 4e-1]]\n", ""}, {"[[1, 0.2]]", "gates.tsv: 1 layers: " + want}, {"[[1, 1],\n [1]]", "gates.tsv:2: 1 numbers in layer 1: " + want},
+		{"[\n[1, 1],\n[\"x\", 1]\n]", "gates.tsv:3: \"x\": " + gate}, {"[[1, {}]]", "gates.tsv:1: {}: " + gate},
 		{"1 1\n", "gates.tsv: 1 layers: " + want}, {"", "gates.tsv: 0 layers: " + want}, {"[]", "gates.tsv: 0 layers: " + want},
 		{"1 1\n\n1 1\n1 1\n", "gates.tsv:4: 2 numbers in layer 2: " + want},
 		{"1 1 1\n1 1 1\n", "gates.tsv:1: 3 numbers in layer 0: " + want},
 		{"1 x\n", "gates.tsv:1: x: " + gate}, {"1 1\n1 NaN\n", "gates.tsv:2: NaN: " + gate}, {"1 -3\n1 1\n", "gates.tsv:1: -3: " + gate},
 		{"1 1\n\ninf 1\n", "gates.tsv:3: inf: " + gate}, {"1 1e300\n", "gates.tsv:1: 1e300: " + gate}, {"1 1.0000001\n", "gates.tsv:1: 1.0000001: " + gate},
-		{"[[1, 1],\n[1,\n 1e300]]", "gates.tsv:3: 1e300: " + gate}, {"[[-1e-9]]", "gates.tsv:1: -1e-9: " + gate}, {"[[1e999]]", "gates.tsv:1: 1e999: " + gate},
 	} {
 		s := New("duo")
 		s.Gates = filepath.Join(t.TempDir(), "gates.tsv")

@@ -41,7 +41,7 @@ type ProfileMeasured struct {
 	Last   int `toml:"last"`   // context of the last step
 	// Contexts is the first context of each bucket, ascending: a bucket ends where the next
 	// one begins. Steps' own tokens are in their contexts.
-	Contexts []int `toml:"-"`
+	Contexts []int `toml:"contexts"`
 }
 
 // ProfileHead is what one KV head did, by bucket. Tokens that any query head of the group

@@ -12,8 +12,8 @@ import (
 // and so on. Only the section of the policy that runs counts.
 type Spec struct {
 	Name string `toml:"name"` // what attention attends to, see 'l3sim config policies'
-	// Gates is a file with a line of numbers for each layer, one for each KV head, from 0 to 1, or with these as arrays in
-	// JSON; DuoAttention's full_attention_heads.tsv is one: the heads with the lowest ones stream. "": the last heads of each layer, spread evenly over layers.
+	// Gates is a file with a line of numbers for each layer, one for each KV head, from 0 to 1, with brackets as
+	// in JSON or without; DuoAttention's full_attention_heads.tsv is one: the heads with the lowest ones stream. "": the last heads of each layer, spread evenly over layers.
 	Gates   string `toml:"gates"`
 	Profile string `toml:"profile"` // file of counts that depend on data, as 'l3lab eval --profile' writes it; "": none
 

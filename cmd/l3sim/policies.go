@@ -36,9 +36,6 @@ output of a small language model. Each has its own keys: --set policy.quest.budg
 				for i := range all {
 					printPolicy(w, &all[i])
 				}
-				for _, absent := range policy.Absent() {
-					fmt.Fprintf(w, "%s is not there: %s\n", absent[0], absent[1])
-				}
 				return nil
 			})
 		},
