@@ -5,6 +5,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/system"
 )
 
@@ -56,3 +57,6 @@ func evaluate(tb testing.TB, m *Model, on *Node, prompt, steps int) *Evaluation 
 	}
 	return e
 }
+
+// quick says that a test takes its shortest form: with -short, or without L3SIM_DEEP=1.
+func quick() bool { return testing.Short() || !deep.On() }

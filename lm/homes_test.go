@@ -71,13 +71,17 @@ func homeTolerance(precision string, score float64, scales llm.KVScales) float64
 func TestPoliciesInDIMMs(t *testing.T) {
 	m := builtin(t, 2)
 	prompt, steps := 140, deep.Of(24, 24, 700)
-	if testing.Short() {
+	if quick() {
 		prompt, steps = 132, 6
 	}
 	text := SampleText()[20_000:]
+	few := []string{"window, fp32", "hgca, fp32", "quest, scored by bank, fp32", "duo at home, fp32", "lserve at home, 8 bits, fp32", "dense, paper", "lserve, scored by bank, paper"}
 	for name, a := range homePolicies() {
 		spec := a.Policy
 		for _, precision := range []string{"fp32", "paper"} {
+			if !deep.On() && !slices.Contains(few, name+", "+precision) {
+				continue
+			}
 			t.Run(name+", "+precision, func(t *testing.T) {
 				v, err := policy.NewValues(spec, m.Attention())
 				if err != nil {
@@ -189,8 +193,8 @@ func tokensOf(s policy.Selection) (tokens []int) {
 func TestSideBySidePolicies(t *testing.T) {
 	text, prompt, steps := SampleText(), 60, 4
 	usual := []string{"quest, scored by rank", "lserve at home, 8 bits", "dense, 4 bits by channel", "window", "hgca"}
-	if testing.Short() {
-		usual, prompt, steps = usual[:3], 30, 2
+	if quick() {
+		usual, prompt, steps = usual[:deep.Of(1, 3, 3)], 30, 2
 	}
 	for name, a := range homePolicies() {
 		if !deep.Long() && !slices.Contains(usual, name) {
@@ -223,8 +227,8 @@ func TestSideBySidePolicies(t *testing.T) {
 func TestPolicyPlants(t *testing.T) {
 	m, text := builtin(t, 2), SampleText()[20_000:]
 	names := []string{"window", "lserve, scored by bank", "hgca", "quest", "dense, 8 bits"}
-	if testing.Short() {
-		names = names[:2]
+	if quick() {
+		names = names[:deep.Of(1, 2, 2)]
 	}
 	for _, name := range names {
 		a := homePolicies()[name]
@@ -238,7 +242,7 @@ func TestPolicyPlants(t *testing.T) {
 			return e.Mean()
 		}
 		right := nll("")
-		for _, plant := range Plants() {
+		for _, plant := range Plants()[:deep.Of(2, len(Plants()), len(Plants()))] {
 			got := nll(Plant(plant))
 			t.Logf("%s, %s: %.4f nats, %.4f without", name, plant, got, right)
 			if !(math.Abs(got-right) > 0.005) {

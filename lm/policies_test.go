@@ -78,6 +78,7 @@ func referenceSpec(t *testing.T, name string) policy.Spec {
 // but for the float32 in which predictions are stored here. A difference of one choice, or of one
 // element that rounds to another FP16 value, is seen.
 func TestReferencePolicies(t *testing.T) {
+	deep.Only(t)
 	const pageEnds = 70 // steps in which a page of 64 tokens ends
 	most, policies := deep.Of(pageEnds, pageEnds, referenceSteps), referencePolicies
 	kinds := []string{"dense", "quest_512_skip2", "lserve_512_16_1024_r1", "lserve_64_16_512_r4_half_append", "lserve_64_16_512_r4", "streaming_128_256_dense_prompt",

@@ -18,7 +18,7 @@ import (
 // rounding to FP16 itself does.
 func TestPyTorch(t *testing.T) {
 	n := deep.Of(700, 700, 8192)
-	if testing.Short() {
+	if quick() {
 		n = 100
 	}
 	m := builtin(t, runtime.GOMAXPROCS(0))
@@ -114,7 +114,7 @@ func compare(t *testing.T, name string, got, want []float32, most float64) {
 
 // TestGreedy: the likeliest bytes after the first 2,049 are PyTorch's.
 func TestGreedy(t *testing.T) {
-	if testing.Short() {
+	if quick() {
 		t.Skip("a prompt of 2,049 tokens")
 	}
 	want, err := referenceFile(t).Tensor("kv16.greedy_after_2049").Ints()

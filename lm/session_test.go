@@ -34,10 +34,10 @@ func TestSideBySide(t *testing.T) {
 	text := SampleText()
 	prompts := [][]byte{text[:514], text[100:140], text[700:701], text[3000:3021], text[40:57]}
 	one := builtin(t, 1)
-	if testing.Short() {
+	if quick() {
 		prompts[0] = text[510:540]
 	}
-	for _, precision := range []string{"fp32", "paper"} {
+	for _, precision := range []string{"fp32", "paper"}[:deep.Of(1, 2, 2)] {
 		set := "pim.precision.preset=" + precision
 		want, logits := generate(t, one, desk(t, set), 4, prompts...)
 		for i, c := range []struct {
@@ -78,7 +78,7 @@ func TestPlants(t *testing.T) {
 		return e.Mean()
 	}
 	right := mean(desk(t, fp32))
-	for _, plant := range Plants() {
+	for _, plant := range Plants()[:deep.Of(3, len(Plants()), len(Plants()))] {
 		on := desk(t, fp32)
 		on.Plant = Plant(plant)
 		got := mean(on)

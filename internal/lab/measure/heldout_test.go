@@ -21,6 +21,9 @@ func forget(t *Target, kinds ...Kind) {
 	}
 }
 
+// quickHeldOut are the measurements that TestHeldOut fits in a quick run.
+const quickHeldOut = "h200_extend/*.csv"
+
 // TestHeldOut refits kernels without the shapes that they are then judged on. Shapes are
 // the n and k of products, heads of attention, and kernels and widths of the others. The aim
 // is 8% in the mean and 25% in nine of ten.
@@ -48,7 +51,7 @@ func TestHeldOut(t *testing.T) {
 		{"h100-sxm", "h100/decode_attention.csv", gpu.SuitePyTorch, []Kind{Decode}, true},
 		{"a100-sxm-80gb", "a100_sxm/gemm.csv a100_sxm/*_attention.csv", gpu.SuiteServer, []Kind{GEMM, Decode, Prefill}, true},
 	} {
-		if c.long && !deep.Long() {
+		if c.long && !deep.Long() || c.files != quickHeldOut && !deep.On() {
 			continue
 		}
 		target := suite(t, c.gpu, c.suite)
@@ -122,6 +125,7 @@ var worstNamed = []string{}
 // TestModelsLeftOut judges iterations of each model by parameters that were fitted to the
 // others.
 func TestModelsLeftOut(t *testing.T) {
+	deep.Only(t)
 	bounds := map[Kind]float64{DecodeIteration: 0.04, PrefillIteration: 0.04, MixedIteration: 0.06, IterationEnergy: 0.05}
 	// On H200s the suites were measured on boards that draw unlike power for the same work
 	// (TestBoardsDiffer): no parameters bring both within 5%.

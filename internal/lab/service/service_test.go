@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -88,6 +89,7 @@ func TestSpillsOfArgonne(t *testing.T) {
 
 // TestWorkers: any number of workers gives the same bytes.
 func TestWorkers(t *testing.T) {
+	deep.Only(t)
 	text := func(workers int) string {
 		var b bytes.Buffer
 		r, err := judge(workers)
@@ -170,6 +172,7 @@ func TestSettings(t *testing.T) {
 
 // TestSettingsOrder: what the caller sets is in front of what a framework sets.
 func TestSettingsOrder(t *testing.T) {
+	deep.Only(t)
 	m, err := Builtin()
 	if err != nil {
 		t.Fatal(err)
