@@ -27,7 +27,6 @@ func meter(t *testing.T) *Spec {
 	s.PageSparse = PageSparseSpec{VectorPeak: 1e30, Vector: 1, BlockShare: 1, Efficiency: all, BlockBandwidth: 1e30}
 	s.NarrowKV = NarrowKVSpec{}
 	s.Power = PowerSpec{PerByte: 1e12}
-	s.MixedAttention = MixedApart
 	return &s
 }
 
@@ -169,7 +168,7 @@ func TestBytes(t *testing.T) {
 				{"decode with weights", c.DecodeBatch(weighed), b.queries(q, query) + tokens*kvHeads*b.kv + tokens*query*score},
 				{"pages", c.DecodeBatch(sparse), b.queries(q, query) + tokens*kvHeads*b.kv + tokens/float64(page)*kvHeads*4},
 				{"pages of each query head", c.DecodeBatch(each), b.queries(q, query) + tokens*query*b.kv + tokens/float64(page)*query*4},
-				{"shared", attention.Shared(c.SharedCost(groups)), b.queries(sharing, b.query) + shared*b.heads*b.kv},
+				{"shared", c.Kernel(c.SharedCost(groups)), b.queries(sharing, b.query) + shared*b.heads*b.kv},
 				{"merge of two", c.Merge(requests), q * b.query * (3*b.dim*b.e + 2*4)},
 				{"merge of parts", c.MergeParts(requests, requests+7), q*b.query*b.dim*b.e + (q+7)*b.query*(b.dim*b.e+4)},
 				{"pass", c.Pass(2, 1000, 0), 1000 / b.gpus},

@@ -21,12 +21,7 @@ func (c *ModelCost) IterationParts(x Shape) Parts {
 func (c *ModelCost) attend(x Shape) (p Parts) {
 	a, tokens := c.Attention(), x.Decode.Requests+x.Prefills*x.Chunk
 	prefill, decode := a.Prompts(x.Prefills, x.Chunk, x.Finished, 0), a.Decoding(x.Decode)
-	mixed := prefill.Seconds > 0 && decode.Seconds > 0
-	switch {
-	case mixed && c.together(): // one launch, in which decoding is what takes long
-		p[DecodeAttention] = a.Total(prefill, decode, tokens)
-		return p
-	case mixed:
+	if prefill.Seconds > 0 && decode.Seconds > 0 {
 		p[SmallKernels] = c.joined(tokens)
 	}
 	p[PrefillAttention], p[DecodeAttention] = prefill, decode

@@ -63,10 +63,3 @@ func (c *ModelCost) SharedCost(groups []Shared) Cost {
 // Kernel returns what a kernel of attention takes by itself.
 func (c *ModelCost) Kernel(cost Cost) Work { return c.waits(c.spec.work(cost)) }
 
-// Shared returns what a kernel of SharedCost adds.
-func (a *Attention) Shared(cost Cost) Work {
-	if a.cost.together() {
-		a.join(cost)
-	}
-	return a.cost.Kernel(cost)
-}

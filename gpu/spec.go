@@ -27,9 +27,6 @@ type Spec struct {
 
 	// Suite says whose attention kernels run.
 	Suite Suite `toml:"suite"`
-	// MixedAttention says whether a batch that decodes and prefills has a kernel for
-	// either, or one launch for both.
-	MixedAttention MixedAttention `toml:"mixed_attention"`
 
 	MatMul GEMMSpec `toml:"gemm"`
 	AttentionSpec
@@ -148,10 +145,6 @@ func (s *Spec) Check(c *input.Check) {
 	c.In("narrow_kv", &s.NarrowKV)
 	if s.Extend != (ExtendSpec{}) {
 		c.In("extend_attention", &s.Extend)
-	}
-	input.OneOf(c, "mixed_attention", s.MixedAttention, MixedApart, MixedTogether)
-	if k := s.kernels(); c.OK() && (k.Prefill.Model == AttentionAttAcc || k.Decode.Model == AttentionAttAcc) {
-		c.That(s.MixedAttention == MixedApart, "mixed_attention", s.MixedAttention, "apart: AttAcc's model has no kernel for both")
 	}
 }
 

@@ -217,16 +217,16 @@ func (d *gpuSide) attention(sub *scheduler.SubBatch, run int, decode *decoding) 
 		decoded = decoded.plus(sumOf(a.Decoding(decode.batches[i])))
 	}
 	if decode.shared != nil {
-		decoded = decoded.plus(sumOf(a.Shared(*decode.shared)))
+		decoded = decoded.plus(sumOf(d.gpu.Kernel(*decode.shared)))
 	}
 	if decode.beside.Seconds > 0 {
-		decoded = decoded.plus(sumOf(a.Beside(decode.beside)))
+		decoded = decoded.plus(sumOf(decode.beside))
 	}
 	all = prefill.plus(decoded)
 	if prefill.Seconds > 0 && decoded.Seconds > 0 {
 		apart := all.Seconds
 		all.Work = a.Total(prefill.Work, decoded.Work, sub.Tokens())
-		all.time += taskTime(all.Seconds - apart) // joining outputs takes it, one launch saves it
+		all.time += taskTime(all.Seconds - apart) // that joining outputs takes
 	}
 	return prefill, decoded, all
 }
@@ -245,10 +245,10 @@ func (d *gpuSide) promptAttention(a *gpu.Attention, c *scheduler.Chunk, run int)
 		k = k.plus(sumOf(a.Prompts(part.Count, part.Tokens, behind, part.Heads)))
 	}
 	if d.scores(c) {
-		k = k.plus(sumOf(a.Beside(d.gpu.Merge(c.Tokens))))
+		k = k.plus(sumOf(d.gpu.Merge(c.Tokens)))
 	}
 	for _, pass := range p.Passes {
-		k = k.plus(sumOf(a.Beside(d.gpu.Pass(pass.Kernels, float64(pass.Bytes), float64(pass.FLOPs)))))
+		k = k.plus(sumOf(d.gpu.Pass(pass.Kernels, float64(pass.Bytes), float64(pass.FLOPs))))
 	}
 	return k
 }

@@ -3,7 +3,6 @@ package system
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 
@@ -235,16 +234,13 @@ func bestGroups(d *gpuSide, sub *scheduler.SubBatch, step int64, took func(rest 
 	return best
 }
 
-// TestGroupsTakeNoLonger: whatever requests share, prompts beside them and one launch of both or two, attention in groups and the whole
+// TestGroupsTakeNoLonger: whatever requests share and prompts beside them, attention in groups and the whole
 // iteration take no longer than without, nor more energy. Stretches that are taken are some of those that spare most.
 func TestGroupsTakeNoLonger(t *testing.T) {
 	var used int
 	check := func(t *rapid.T) {
 		name := rapid.SampledFrom([]string{"a100-sxm-80gb", "a100-paper", "h100-sxm", "h200-sxm"}).Draw(t, "gpu")
 		cfg := onceIn(t, "gpu-only", "gpu.preset="+name, "run.model="+rapid.SampledFrom([]string{"llama-3-8b", "llama-2-7b"}).Draw(t, "model"))
-		if name != "a100-paper" { // whose model has no kernel for both
-			cfg.GPU.MixedAttention = rapid.SampledFrom([]gpu.MixedAttention{gpu.MixedApart, gpu.MixedTogether}).Draw(t, "mixed")
-		}
 		sub := drawSharing(t)
 		step := int64(rapid.IntRange(0, 200).Draw(t, "step"))
 		plain, grouped := newGPUSide(cfg), newGPUSide(cfg)
@@ -305,50 +301,5 @@ func TestGroupsTakeNoLonger(t *testing.T) {
 	}
 	if counts[0] == 0 || counts[1] == 0 {
 		t.Errorf("of none and one group there are %v", counts)
-	}
-}
-
-// TestBesideOneLaunch: where prompts and decoding requests have one launch, kernels that are no attention take their time beside it: a
-// choice of pages, and what keeps bounds of a prompt's.
-func TestBesideOneLaunch(t *testing.T) {
-	cfg, err := Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "policy.name=quest", "gpu.mixed_attention=together"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := newGPUSide(cfg)
-	sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 30000}, {Base: 20000}}, Prefill: []scheduler.Chunk{{Tokens: 700, Finished: 300}}}
-	d.decodeRuns(sub.Decode, 0)
-	run := len(d.runs) - 1 // the first layers attend to everything
-	pass := d.policy.Prompt(run, 700, 300, false).Passes[0]
-	bounds := d.gpu.Pass(pass.Kernels, float64(pass.Bytes), float64(pass.FLOPs))
-	batches := d.decoding[run].batches
-	beside := d.decoding[run].beside
-	_, _, all := d.attention(sub, run, &d.decoding[run])
-	_, _, bare := d.attention(sub, run, &decoding{batches: batches})
-	a := d.gpu.Attention()
-	one := a.Total(a.Prompts(1, 700, 300, 0), a.Decoding(batches[0]), sub.Tokens())
-	if got := all.Seconds - bare.Seconds; beside.Seconds == 0 || math.Abs(got/beside.Seconds-1) > 1e-9 {
-		t.Errorf("a choice of pages adds %v s, by itself it takes %v", got, beside.Seconds)
-	}
-	if got := bare.Seconds - one.Seconds; bounds.Seconds == 0 || math.Abs(got/bounds.Seconds-1) > 1e-9 {
-		t.Errorf("bounds of a prompt add %v s, by themselves they take %v", got, bounds.Seconds)
-	}
-}
-
-// TestGroupsBesidePrompt: two requests that are faster as a group by themselves read apart beside a prompt that hides their traffic in
-// one launch.
-func TestGroupsBesidePrompt(t *testing.T) {
-	cfg := onceIn(t, "gpu-only", "gpu.preset=h100-sxm")
-	cfg.GPU.MixedAttention = gpu.MixedTogether
-	d := newGPUSide(cfg)
-	sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 6144 + 651}, {Base: 6144 + 651}}, Shared: []scheduler.Shared{{Tokens: 6144, Requests: []int32{0, 1}}}}
-	for i, want := range []int64{6144, 0} {
-		d.decodeRuns(sub.Decode, 0)
-		g, before := *d.stageRuns(sub), d.spared
-		alone := d.whole(&g)
-		if got := d.whole(d.stageGroups(sub, &scheduler.Batch{Grouped: int64(i + 1)}, d.stageRuns(sub))); d.spared-before != want || (got < alone) != (want > 0) || got > alone {
-			t.Errorf("with %d prompts: %v, apart %v; %d tokens spared, want %d", i, got, alone, d.spared-before, want)
-		}
-		sub.Prefill = []scheduler.Chunk{{Tokens: 1300}}
 	}
 }
