@@ -62,4 +62,3 @@ func (c *ModelCost) SharedCost(groups []Shared) Cost {
 
 // Kernel returns what a kernel of attention takes by itself.
 func (c *ModelCost) Kernel(cost Cost) Work { return c.waits(c.spec.work(cost)) }
-
