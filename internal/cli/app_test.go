@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -45,7 +47,7 @@ func TestVersionLine(t *testing.T) {
 	info := &debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{
 		{Key: "vcs.revision", Value: "abc123"}, {Key: "vcs.modified", Value: "true"},
 	}}
-	if got := describeBuild(info).String(); !strings.HasPrefix(got, "v1.2.3, commit abc123 (modified), go1.") {
+	if got := describeBuild(info).String(); !strings.HasPrefix(got, Version+", commit abc123 (modified), go1.") {
 		t.Errorf("got %s", got)
 	}
 }
@@ -128,4 +130,16 @@ func (l *lockedBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// TestChangelog: the changelog begins with a dated section of the version that the programs say.
+func TestChangelog(t *testing.T) {
+	text, err := os.ReadFile("../../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := regexp.MustCompile(`(?m)^## (.*)$`).FindStringSubmatch(string(text))
+	if want := regexp.MustCompile(`^` + regexp.QuoteMeta(strings.TrimPrefix(Version, "v")) + ` \(\d{4}-\d{2}-\d{2}\)$`); first == nil || !want.MatchString(first[1]) {
+		t.Errorf("CHANGELOG.md begins with %q, the programs say %s", first, Version)
+	}
 }

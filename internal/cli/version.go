@@ -9,6 +9,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// Version is the release of both programs. CHANGELOG.md begins with its section, and .ci/release names archives by it.
+const Version = "v0.1.0"
+
 // NewVersionCommand returns the command that prints the version.
 func (a *App) NewVersionCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -27,8 +30,8 @@ func (a *App) NewVersionCommand() *cobra.Command {
 	return cmd
 }
 
-// build describes how the program was built. A build outside a checkout (go test, go
-// install of a module) has no commit.
+// build describes how the program was built. Between two releases the commit tells builds of one Version apart. A build
+// outside a checkout (go test, go install of a module) has none.
 type build struct {
 	Schema   string `json:"schema"`
 	Version  string `json:"version"`
@@ -40,12 +43,9 @@ type build struct {
 
 // describeBuild returns what info says, which may be nil.
 func describeBuild(info *debug.BuildInfo) build {
-	b := build{Schema: "l3sim/version/1", Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{Schema: "l3sim/version/1", Version: Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info == nil {
 		return b
-	}
-	if info.Main.Version != "" {
-		b.Version = info.Main.Version
 	}
 	for _, s := range info.Settings {
 		switch s.Key {
