@@ -190,21 +190,6 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
-// TestSizeUnits: the samples of a kind have one unit, so that a figure's axis has a meaning.
-func TestSizeUnits(t *testing.T) {
-	target := h200(t)
-	for _, dir := range []string{"testdata/h200", "testdata/h200_iterations"} {
-		for kind, samples := range read(t, dir) {
-			_, first := target.Size(&samples[0])
-			for i := range samples {
-				if size, column := target.Size(&samples[i]); size <= 0 || column != first {
-					t.Errorf("%v: size %g in %s, %s's first sample in %s", samples[i].String(), size, column, kind, first)
-				}
-			}
-		}
-	}
-}
-
 // TestRegionsPartition: each sample lies in exactly one region of its kind.
 func TestRegionsPartition(t *testing.T) {
 	for kind, samples := range read(t, "testdata/h200") {

@@ -166,21 +166,6 @@ func spaced(method string) string {
 	return method + " "
 }
 
-// Size is the sample's work for a figure's axis, and the name of a column for it: FLOPs,
-// bytes for kinds that compute nothing, or not in all of their kernels, and what was
-// measured for iterations and power.
-func (t *Target) Size(s *Sample) (size float64, column string) {
-	if s.kind.whole() {
-		unit, scale := s.kind.Unit()
-		return scale * s.Seconds, "measured_" + strings.ToLower(unit)
-	}
-	c := t.kernel(s)
-	if c.FLOPs > 0 && s.kind != PageSparse {
-		return c.FLOPs / 1e6, "work_MFLOP"
-	}
-	return c.Bytes, "size_bytes"
-}
-
 // elementBits is the width of the measured kernels' elements: bf16 and fp16.
 const elementBits = 16
 
