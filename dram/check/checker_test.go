@@ -151,6 +151,33 @@ func TestCheckerWindow(t *testing.T) {
 	}
 }
 
+// TestDebtsAreReportedOnce: a rank that caught up and owes too many REFs again broke the rule twice; one
+// that stays in debt broke it once.
+func TestDebtsAreReportedOnce(t *testing.T) {
+	spec := part(t, ddr43200)
+	interval, all := int64(12480), at(0, -1, -1, -1, -1)
+	debts := func(refreshes int, last int64) int {
+		var log []Record
+		for i := range int64(refreshes) {
+			log = append(log, Record{12*interval + 560*i, dram.REF, all})
+		}
+		log = append(log, Record{last * interval, dram.PREA, all}, Record{last*interval + 100, dram.PREA, all})
+		n := 0
+		for _, v := range checkRecords(spec, 1, false, log) {
+			if v.Rule == ruleDebt {
+				n++
+			}
+		}
+		return n
+	}
+	if n := debts(15, 30); n != 2 {
+		t.Errorf("late at 12 tREFI, caught up, late at 30 tREFI: %d debts, want 2", n)
+	}
+	if n := debts(1, 30); n != 1 {
+		t.Errorf("in debt from 12 tREFI on: %d debts, want 1", n)
+	}
+}
+
 // TestCheckerPullIn: a tenth REF before the first falls due.
 func TestCheckerPullIn(t *testing.T) {
 	var records []Record

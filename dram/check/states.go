@@ -163,7 +163,7 @@ func (c *Checker) countRefresh(ranks []rankHistory, r Record) {
 	for i := range ranks {
 		k := &ranks[i]
 		if r.Command == dram.SRX {
-			c.nextDebt = min(c.nextDebt, k.debtLimit(c.standard, c.spec))
+			c.awaitDebt(k, r.Clock)
 		}
 		if !slices.ContainsFunc(c.standard.Refreshes, func(f dram.Refresh) bool { return f.Command == r.Command }) {
 			continue
@@ -177,8 +177,16 @@ func (c *Checker) countRefresh(ranks []rankHistory, r Record) {
 		if ahead := most - due - k.extra; ahead > int64(c.standard.PullIn) {
 			c.report(rulePullIn, r, fmt.Sprintf("%d REFs ahead, at most %d may be pulled in", ahead, c.standard.PullIn))
 		}
-		c.nextDebt = min(c.nextDebt, k.debtLimit(c.standard, c.spec))
+		c.awaitDebt(k, r.Clock)
 	}
+}
+
+// awaitDebt sets when the rank is looked at next after a refresh. A rank that has caught up
+// can come into debt again, which is another violation.
+func (c *Checker) awaitDebt(k *rankHistory, clock int64) {
+	limit := k.debtLimit(c.standard, c.spec)
+	k.indebted = k.indebted && clock >= limit
+	c.nextDebt = min(c.nextDebt, limit)
 }
 
 // checkManagement counts the activations of banks that the device wants refreshed before it takes
