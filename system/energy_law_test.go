@@ -8,6 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/energy"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -57,6 +58,7 @@ func TestEnergyLaw(t *testing.T) {
 // TestEnergyOfAnyBuffer: where the score buffer holds less than a head, keys are read twice and no energy is negative: neither in a table of
 // large groups nor in a run whose buffer is the least. More tokens take more.
 func TestEnergyOfAnyBuffer(t *testing.T) {
+	deep.Only(t) // a table of heads for each buffer
 	fewCases(t)
 	for _, c := range []struct {
 		group int

@@ -51,7 +51,7 @@ func TestExtremeValues(t *testing.T) {
 	for _, system := range Names() {
 		t.Run(system, func(t *testing.T) {
 			t.Parallel()
-			if system != "l3" && system != "gpu-only" && system != "cpu-offload" {
+			if system != "l3" && system != "gpu-only" {
 				deep.Only(t)
 			}
 			for _, k := range Keys().Keys {
