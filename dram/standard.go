@@ -71,7 +71,7 @@ const (
 	OneBank      Span = iota
 	BankPair          // its bank and the one half of the rank's banks away
 	SameBanks         // the bank of that number in every bank group; its bank group is -1
-	SameBanksAll      // the same in all ranks of its pseudo-channel
+	SameBanksAll      // the bank of that number in every bank group of all ranks of its pseudo-channel
 	WholeRank         // bank group and bank are -1
 	WholeChannel      // of all ranks of its pseudo-channel
 )

@@ -55,8 +55,8 @@ type RankHead struct {
 }
 
 // NewRank returns a rank of rows rows a bank for heads of shape, whose elements are FP16, and so many workers, at least 1.
-// All that it holds is NaN. With decode, elements are decoded when they are written and not at every read: the results are
-// the same. Specs and shapes that do not fit together are an input.Error.
+// All that it holds is NaN. With decode, elements are decoded when they are written and not at every read, which changes no
+// result. Specs and shapes that do not fit together are an input.Error.
 func NewRank(spec *Spec, d *dram.Spec, shape HeadShape, rows, workers int, decode bool) (*Rank, error) {
 	r, err := newRank(spec, d, shape, StoreFP16, rows, workers)
 	for i := 0; err == nil && !decode && i < workers; i++ {

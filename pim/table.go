@@ -10,7 +10,7 @@ import (
 
 // KernelTable holds the clocks of one KV head's decode step by context length. Runs of a machine fill it. It is exact for
 // every length. Lengths are measured column by column, until each further row and each further score buffer of tokens adds
-// the same clocks.
+// as many clocks as the one before it.
 type KernelTable struct {
 	geometry Geometry
 	step     int      // tokens within which the clocks are the same: a column's, or a chunk's where whole chunks are read

@@ -214,7 +214,7 @@ type TransferTable struct {
 	geometry    Geometry
 	rows        [2][]series // of keys, of values: by place of the first token, by tokens
 	whole       int64       // keys and values of a whole row of tokens
-	wholeBack   int64       // the same, read back
+	wholeBack   int64       // keys and values of a whole row of tokens, read back to the host
 	burst       int64       // BL/2
 	stage, take int64       // between bursts into the rank PU's staging, and out of it
 }

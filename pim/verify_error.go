@@ -13,7 +13,7 @@ const (
 	toleranceFP32       = 5e-5            // every stage after storage in FP32
 	toleranceScores     = 1e-2            // products, partial sums or scores in FP16, scores of ordinary size
 	toleranceWeights    = 1e-3            // normalised weights in FP16 that are normal numbers
-	toleranceWeight     = 1.0 / (1 << 25) // the same once they are subnormal: half a unit of 2^-24 against a mean of 1/L
+	toleranceWeight     = 1.0 / (1 << 25) // normalised weights in FP16 that are subnormal: half a unit of 2^-24 against a mean of 1/L
 	toleranceWeightsRaw = 5e-4            // weights in FP16 that are not normalised, at most 1
 	toleranceOutput     = 5e-4            // output in FP16
 	toleranceContext    = 0.7             // accumulators in FP16: units of rounding for each square root of a sum's additions

@@ -183,7 +183,7 @@ type Iteration struct {
 type Energy struct {
 	GPU     float64 `json:"gpu"`     // Prefill, Decode and Idle together
 	Prefill float64 `json:"prefill"` // prompts: their attention, and their share of all else by tokens
-	Decode  float64 `json:"decode"`  // the same of requests that decode
+	Decode  float64 `json:"decode"`  // requests that decode: their attention, and their share of all else by tokens
 	Idle    float64 `json:"idle"`    // active idle between kernels
 	Token   float64 `json:"token"`   // GPU over output tokens
 }

@@ -57,8 +57,8 @@ func (s *Scheduler) checkCache() error {
 	return errors.Join(err, s.ledger.checkBlocks(users))
 }
 
-// held returns the tokens whose keys and values stay on the GPUs, from scratch; windows keeps
-// the same sum as it changes.
+// held returns the tokens whose keys and values stay on the GPUs, computed anew;
+// the field windows keeps this sum up to date.
 func (s *Scheduler) held() (tokens int) {
 	if !s.gpu.windowed() {
 		return 0

@@ -31,8 +31,8 @@ type forecast struct {
 	// layer. Only the first reach places of a course are filled.
 	need, spread []course
 	reach        int
-	own          struct{ need, spread course } // the same for the request to be admitted
-	// The same for all others, by rank, in units.
+	own          struct{ need, spread course } // need and spread of the request to be admitted
+	// Memory that all other requests will need, and its variance, by rank, in units.
 	rankNeed, rankSpread []course
 }
 

@@ -14,7 +14,7 @@ type groupCost struct {
 	requests  int            // that attend over something on the rankset
 	clocks    int64          // of the rank's attention, refresh not counted
 	compute   units.Duration // of the rankset, refresh included
-	idle      units.Duration // of it, for which the mean rank waits for the busiest, where heads differ
+	idle      units.Duration // part of compute in which the mean rank waits for the busiest, where heads differ
 	decode    shipment       // vectors of the requests: q, and k and v where these do not stay on the GPUs
 	prompt    cargo          // of the prompts
 	leaving   cargo          // of decoding requests, what leaves the GPUs after the step
@@ -147,7 +147,7 @@ type devices struct {
 	buffer        units.Bytes     // of all the replica's memory controllers; 0 for none
 	decodes       []decodeTraffic // by number of requests
 	moved         decodeTraffic   // scratch
-	spare         []int64         // the same
+	spare         []int64         // scratch
 
 	burst             units.Duration // of data on a channel
 	burstBytes        int64
@@ -319,7 +319,7 @@ func (d *devices) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefi
 	sub, layers := &b.Sub[i], units.Duration(d.model.Layers)
 	d.decodeBeside(sub.Decode, b.Step, false)
 	g, chunks := d.stageRuns(sub), d.gpu.Attention()
-	for j := range m.Chunks { // the same in all layers
+	for j := range m.Chunks { // all layers take as long
 		k := d.promptAttention(&chunks, &sub.Prefill[j], 0)
 		m.Chunks[j].Time = layers * (k.took(g.slow) + d.scoringOf(&sub.Prefill[j]))
 	}

@@ -24,7 +24,7 @@ const (
 	opWrite         // memory controllers write what they have collected
 	opNotice        // the host starts work and notices its end
 	opPrefixRead    // keys and values of a prompt that a cache has, from the banks to the host
-	opPrefixUp      // the same, to the GPUs
+	opPrefixUp      // keys and values of a prompt that a cache has, from the host to the GPUs
 	opHidden        // transfers behind the work of an iteration: not shown, booked by their system
 	opKinds
 )
@@ -170,7 +170,7 @@ type stage struct {
 type layerCost struct {
 	count     int32
 	attention units.Duration // on the GPUs: of prompts, or of requests that decode there
-	prompts   units.Duration // of it, that of prompts
+	prompts   units.Duration // part of attention that prompts take
 	device    units.Duration // decode attention on the device
 	bus       units.Duration // for which the memory channels carry data for the device
 	// deviceFirst says that the GPUs attend over what the device has found: one after the

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
@@ -267,6 +268,29 @@ func TestCancel(t *testing.T) {
 	if err != context.Canceled {
 		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
+}
+
+// TestPeakOfSums compares the maximum of the sum of several replicas' functions with sums at every time written out.
+func TestPeakOfSums(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const span = 12
+		var sums [span]int64
+		replicas := make([]*replica, rapid.IntRange(1, 5).Draw(t, "replicas"))
+		for i := range replicas {
+			replicas[i] = &replica{}
+			value := int64(0)
+			for now := range sums {
+				for range rapid.IntRange(0, 2).Draw(t, "changes") {
+					value = rapid.Int64Range(0, 9).Draw(t, "value")
+					replicas[i].kvUnits.set(units.Duration(now), value)
+				}
+				sums[now] += value
+			}
+		}
+		if got, want := maxOfSum(replicas, func(r *replica) *steps { return &r.kvUnits }), slices.Max(sums[:]); got != want {
+			t.Fatalf("peak %d, want %d of %v", got, want, sums)
+		}
+	})
 }
 
 func TestSteps(t *testing.T) {

@@ -13,7 +13,7 @@ type population struct {
 	n     int
 	since units.Duration
 	area  units.Total // of requests times picoseconds, from 0 to since
-	// The same in each quarter of the time in which requests arrive, which is from 0 to span.
+	// quarters is area in each quarter of the time in which requests arrive, from 0 to span.
 	span     units.Duration
 	quarters [4]units.Total
 }
@@ -97,8 +97,8 @@ func saturated(replicas []*replica) bool {
 // nothing but attention taking time, a run takes exactly busiest, and mean if all
 // were even.
 type imbalance struct {
-	busiest units.Total // of one layer of each iteration
-	total   units.Total // the same, over all ranksets
+	busiest units.Total // attention of the busiest rankset, layer by layer of each iteration
+	total   units.Total // attention of all ranksets, layer by layer of each iteration
 }
 
 // add adds an iteration's costs.

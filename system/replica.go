@@ -17,8 +17,8 @@ type replica struct {
 	check     *checker // nil without checks
 	batch     *scheduler.Batch
 	arrivals  []int32        // requests that are known and still to come, in the order in which they do
-	started   units.Duration // of the iteration in progress
-	ends      units.Duration // of it; never without one
+	started   units.Duration // start of the iteration in progress
+	ends      units.Duration // end of the iteration in progress; never while idle
 	fault     error
 	recording *Recording // nil without a timeline
 	diary     *diary     // nil where iterations are not kept
@@ -49,7 +49,7 @@ type replica struct {
 // replicaResult is what a replica leaves.
 type replicaResult struct {
 	requests      []results.Request
-	places        []int32 // of them in the trace
+	places        []int32 // of each of requests, its place in the trace
 	batch         steps   // requests that decode
 	fragmentation float64
 	iterations    int64

@@ -60,7 +60,7 @@ type Sample struct {
 	// Watts of all GPUs of the replica, mean until End, when the iteration ends; from
 	// there to the next one they are IdleWatts.
 	Watts, IdleWatts float64
-	Draws, IdleDraws powerDraw // the same of all that the replica draws with its share of the node
+	Draws, IdleDraws powerDraw // watts by device, all that the replica draws with its share of the node included
 	End              units.Duration
 }
 

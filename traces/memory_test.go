@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // weighed passes on text and looks now and then at how much memory is in use.
@@ -60,5 +62,52 @@ func TestMemory(t *testing.T) {
 				t.Errorf("%d KiB held, want at most %d", held>>10, bound>>10)
 			}
 		})
+	}
+}
+
+// TestMomentsWithoutRequests: the moments of a built-in trace are those of its requests to the last bit, and take 8 bytes a request.
+func TestMomentsWithoutRequests(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec := SyntheticSpec{MaxTokens: rapid.IntRange(100_000, 200_000).Draw(t, "most"), Distribution: rapid.SampledFrom([]string{Auto, Gamma, LogNormal, Fixed}).Draw(t, "distribution")}
+		if rapid.Bool().Draw(t, "prefixes") {
+			spec.PrefixTokens, spec.Prefixes = rapid.IntRange(1, 3000).Draw(t, "tokens"), 2
+		}
+		name, n := rapid.SampledFrom([]string{"openr1", "longbench", "mooncake"}).Draw(t, "trace"), rapid.IntRange(1, 300).Draw(t, "requests")
+		trace, err := Synthetic(name, n, 7, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := SyntheticMoments(name, n, 7, spec); err != nil || got != trace.Moments() {
+			t.Fatalf("%+v, %v; want %+v", got, err, trace.Moments())
+		}
+	})
+	const n = 200_000
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := SyntheticMoments("longbench", n, 1, SyntheticSpec{MaxTokens: 1 << 20, Distribution: Auto}); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if each := float64(after.TotalAlloc-before.TotalAlloc) / n; each > 10 {
+		t.Errorf("%v bytes a request, at most 10: 10,000,000 are to fit 200 MB", each)
+	}
+	for _, c := range []struct {
+		spec ArrivalSpec
+		n    int
+		want string
+	}{
+		{ArrivalSpec{Kind: ArrivalsAuto, Scale: 1}, 9, ""}, {ArrivalSpec{Kind: ArrivalsAuto, RatePerS: 1e-5, Scale: 1}, 50, ""},
+		{ArrivalSpec{Kind: ArrivalsAuto, RatePerS: 1e-5, Scale: 1}, 500, "within 106 days"}, {ArrivalSpec{Kind: ArrivalsGamma, CV: 2, Scale: 1}, 9, "more than 0"},
+		{ArrivalSpec{Kind: ArrivalsTrace, Scale: 1}, 9, "times of arrival"}, {ArrivalSpec{Kind: ArrivalsTrace, Scale: 1}, 1, ""},
+	} {
+		trace, err := Synthetic("longbench", c.n, 1, SyntheticSpec{MaxTokens: 1 << 20, Distribution: Auto})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, want := trace.Arrive(c.spec, 1)
+		got := c.spec.CheckDrawn("longbench", c.n)
+		if fmt.Sprint(got) != fmt.Sprint(want) || (got == nil) != (c.want == "") || got != nil && !strings.Contains(got.Error(), c.want) {
+			t.Errorf("%+v of %d: %v, want %v", c.spec, c.n, got, want)
+		}
 	}
 }

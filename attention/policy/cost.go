@@ -29,7 +29,7 @@ type common struct {
 	held    []Held
 	filling []Held // nil: as held
 	numbers []int  // scratch of the slices of a step, one number a request
-	chunks  [8]int // the same of a prompt
+	chunks  [8]int // scratch of the slices of a prompt: tokens before and tokens of each
 }
 
 // newCommon returns the costs of a policy whose layers are all equal and that keeps every token at home.

@@ -72,7 +72,7 @@ type controller struct {
 	filters      [kinds]filter
 	banks        []bankQueue
 	queued       int   // entries of all bank queues
-	queuedInRank []int // the same by rank
+	queuedInRank []int // entries of the bank queues of each rank
 	chain        []waiting
 	freeChain    int32
 	draining     int  // writes still to move before reads move again

@@ -12,7 +12,7 @@ type Policy struct {
 	Page        string `toml:"page"`         // open, or closed: an access whose row no queued request wants precharges it
 	Mapping     string `toml:"mapping"`      // order of an address's parts, see Mapping
 	ReadQueue   int    `toml:"read_queue"`   // entries that accept reads: one that finds the queue full waits, and all behind it
-	WriteBuffer int    `toml:"write_buffer"` // the same for writes
+	WriteBuffer int    `toml:"write_buffer"` // entries that accept writes: one that finds the buffer full waits, and all behind it
 	BankQueue   int    `toml:"bank_queue"`   // entries of each bank's command queue
 	// Writes drain when the buffer holds DrainHigh, down to DrainLow; and when
 	// no command is queued and the buffer holds more than DrainIdle. At the end

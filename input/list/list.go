@@ -1,4 +1,3 @@
-// Package list has what package slices of the standard library lacks: Map.
 package list
 
 // Map returns the results of a function for all elements, in their order; nil for an empty slice.

@@ -25,7 +25,7 @@ type models struct {
 	llama    *configs.Config   // Llama-2-7B on one GPU (sections 1 and 2)
 	measured *gpu.Spec         // of the A100 fitted to measurements, as dgx-a100-l3 has it, beside the preset's
 	served   []*configs.Config // the models of Table 3
-	largest  *configs.Config   // of them
+	largest  *configs.Config   // the model of Table 3 with the most parameters
 }
 
 // loadModels loads the preset with each model, once.

@@ -76,7 +76,7 @@ type PlanReport struct {
 	Points    []PlannedPoint `json:"points"`
 	ToRun     int            `json:"to_run"`
 	Workers   int            `json:"workers"`
-	EstimateS float64        `json:"estimate_s"` // of those to run
+	EstimateS float64        `json:"estimate_s"` // seconds that the points to run will take
 	Estimate  *Estimate      `json:"-"`
 }
 

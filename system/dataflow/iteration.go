@@ -72,7 +72,7 @@ type Op struct {
 	Class       uint8
 	Flags       uint8
 	Kind        uint8 // means something to the system, for spans and names
-	Group       int16 // the same
+	Group       int16 // means something to the system, for spans and names
 	Bus         Time  // for which memory channels carry its data, all pieces together: booked, not scheduled
 }
 

@@ -1,4 +1,3 @@
-// Package csvfile reads the CSV files of measurements: their rows, and those of a folder.
 package csvfile
 
 import (

@@ -48,7 +48,7 @@ type Condition uint8
 const (
 	Alone     Condition = iota // one call at a time, the L2 flushed before it
 	InGraph                    // many in a graph, for milliseconds
-	Sustained                  // the same for seconds: the power limit holds
+	Sustained                  // many in a graph, for seconds: the power limit holds
 )
 
 // Target is what is judged or fitted: a GPU and its link to the host.
