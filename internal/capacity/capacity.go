@@ -27,6 +27,9 @@ const (
 	edge = 0.1
 	// LeastRequests is the fewest requests of a run: LeastMeasured of them are in its middle and are measured.
 	LeastRequests = LeastMeasured * 10 / 8
+	// residences is how many times the 99th percentile of end-to-end latency the requests of a run must come over. In a shorter
+	// run the node still fills when the last of them comes, and the number in the system grows at rates that it can serve, too.
+	residences = 10
 	// tries bounds the doublings and halvings beyond firstRates.
 	tries = 8
 	// longest is the seconds, 50 days, in which all requests come at the lowest rate that is tried
@@ -64,7 +67,11 @@ type Answer struct {
 	Alone    bool
 	Dips     bool // a rate below Best did not meet the targets
 	Measured int  // requests that each rate is judged by
-	TooLarge int  // requests of a run that fit no empty memory: they attain nothing
+	// Next is the next higher rate that was tried, where it attains the targets and fails since the number of requests in
+	// the system grew; else nil. Needed is the requests of a run that is long enough to trust this, 0 where these runs were.
+	Next     *Load
+	Needed   int
+	TooLarge int // requests of a run that fit no empty memory: they attain nothing
 }
 
 // Search is how a node is searched for its highest rate.
@@ -152,7 +159,7 @@ func (s *Search) Find(ctx context.Context, cfg *configs.Config, trace *traces.Tr
 	for {
 		best := a.highest()
 		if best < 0 || best == len(a.Tried)-1 || a.Tried[best+1].RatePerS <= (1+s.Precision)*a.Tried[best].RatePerS {
-			return a.settle(best), nil
+			return a.settle(best, n, cfg.SLO.Attainment), nil
 		}
 		if err := a.try(ctx, j, math.Sqrt(a.Tried[best].RatePerS*a.Tried[best+1].RatePerS)); err != nil {
 			return nil, err
@@ -176,9 +183,15 @@ func (a *Answer) alone() bool {
 	return x.TTFT == y.TTFT && x.TBT == y.TBT && x.E2E == y.E2E
 }
 
-// settle makes the rate at a place the answer.
-func (a *Answer) settle(best int) *Answer {
+// settle makes the rate at a place the answer, of runs of n requests and a share of them that must attain the targets.
+func (a *Answer) settle(best, n int, target float64) *Answer {
 	a.Best = a.Tried[max(best, 0)]
+	if next := best + 1; next < len(a.Tried) && a.Tried[next].Saturated && a.Tried[next].Attainment >= target {
+		a.Next = &a.Tried[next]
+		if needed := residences * a.Next.E2E.P99 / 1e3 * a.Next.RatePerS; needed > float64(n) {
+			a.Needed = int(math.Ceil(needed))
+		}
+	}
 	if best < 0 {
 		a.Best.RatePerS, a.Alone = 0, a.alone()
 		return a

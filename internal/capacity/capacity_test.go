@@ -9,6 +9,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -181,11 +182,11 @@ func TestNoRateOfSlowNode(t *testing.T) {
 // TestDips: the highest rate that meets the targets is the answer although a lower one fails.
 func TestDips(t *testing.T) {
 	a := &Answer{Tried: []Load{{RatePerS: 1, Met: true}, {RatePerS: 2}, {RatePerS: 3, Met: true}, {RatePerS: 4}}}
-	if a.settle(a.highest()); a.Best.RatePerS != 3 || !a.Dips {
+	if a.settle(a.highest(), LeastRequests, 1); a.Best.RatePerS != 3 || !a.Dips {
 		t.Errorf("%+v", a)
 	}
 	b := &Answer{Tried: []Load{{RatePerS: 1, Met: true}, {RatePerS: 2}}}
-	if b.settle(b.highest()); b.Best.RatePerS != 1 || b.Dips {
+	if b.settle(b.highest(), LeastRequests, 1); b.Best.RatePerS != 1 || b.Dips {
 		t.Errorf("%+v", b)
 	}
 }
@@ -227,6 +228,31 @@ func TestTooLarge(t *testing.T) {
 		rate, tooLarge, err := (&judge{cfg: cfg, node: node, trace: trace}).full(t.Context())
 		if err != nil || tooLarge != want || math.Abs(rate*service.Seconds()-1) > 1e-6 {
 			t.Errorf("%d of 40 are too large: %d counted, %v services a service time, %v", want, tooLarge, rate*service.Seconds(), err)
+		}
+	}
+}
+
+// TestShortRuns: where the next rate attains the targets and fails by growth alone, a run must hold ten times what the
+// slowest requests stay; the report says so.
+func TestShortRuns(t *testing.T) {
+	for _, c := range []struct {
+		n          int
+		attainment float64
+		saturated  bool
+		next       bool
+		needed     int
+	}{
+		{1000, 1, true, true, 2501}, {2500, 1, true, true, 2501}, {2501, 1, true, true, 0},
+		{1000, 0.98, true, false, 0}, {1000, 0.99, false, false, 0},
+	} {
+		next := Load{System: "l3", RatePerS: 2.5, Attainment: c.attainment, Saturated: c.saturated, E2E: results.Latency{P99: 100_040}}
+		a := (&Answer{Tried: []Load{{RatePerS: 2, Met: true, Attainment: 1}, next}}).settle(0, c.n, 0.99)
+		if (a.Next != nil) != c.next || a.Needed != c.needed || a.Best.RatePerS != 2 {
+			t.Errorf("%+v: %v, %d", c, a.Next, a.Needed)
+		}
+		if notes := a.notes(); len(notes) != min(c.needed, 1) || c.needed > 0 && !strings.Contains(notes[0], "l3: the next rate, 2.5 requests/s") ||
+			c.needed > 0 && !strings.HasSuffix(notes[0], "up to 100 s, so that a run this short may only show the node filling: --requests 2600 tells, and the rate may be higher") {
+			t.Errorf("%+v: %q", c, notes)
 		}
 	}
 }

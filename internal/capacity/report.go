@@ -55,8 +55,28 @@ func (c *Report) Add(cfg *configs.Config, trace *traces.Trace, found *Answer) {
 	c.SLO = results.SLO{TTFT: 1e3 * cfg.SLO.TTFT.Seconds(), TBT: 1e3 * cfg.SLO.TBT.Seconds()}
 	c.Measured = found.Measured
 	c.origins = append(c.origins, slices.Repeat([]int{len(c.Rates)}, len(found.Tried))...)
-	c.Rates = append(c.Rates, ReportedRate{found.Best, found.Dips, found.Alone, found.TooLarge, system.Notes(cfg)})
+	c.Rates = append(c.Rates, ReportedRate{found.Best, found.Dips, found.Alone, found.TooLarge, append(system.Notes(cfg), found.notes()...)})
 	c.Tried = append(c.Tried, found.Tried...)
+}
+
+// notes say where runs were too short for the answer.
+func (a *Answer) notes() []string {
+	if a.Needed == 0 {
+		return nil
+	}
+	n := a.Next
+	return []string{fmt.Sprintf("%s: the next rate, %.4g requests/s, attains the targets and fails only as the number of requests in the system grew. "+
+		"Requests stay up to %.0f s, so that a run this short may only show the node filling: --requests %d tells, and the rate may be higher",
+		n.System, n.RatePerS, n.E2E.P99/1e3, roundUp(a.Needed))}
+}
+
+// roundUp rounds a number of requests up to two digits.
+func roundUp(n int) int {
+	unit := 1
+	for n/unit >= 100 {
+		unit *= 10
+	}
+	return (n + unit - 1) / unit * unit
 }
 
 // name is one of names.
@@ -167,11 +187,11 @@ func (c *Report) WriteText(out io.Writer) error {
 func (r *ReportedRate) remark() string {
 	switch {
 	case r.RatePerS == 0 && r.Alone:
-		return "no rate meets the targets, as requests do not even where none waits for another"
+		return "  no rate meets the targets: requests miss them even where none waits for another"
 	case r.RatePerS == 0:
-		return "no rate meets the targets; latencies of the lowest tried"
+		return "  no rate meets the targets; latencies of the lowest tried"
 	case r.Dips:
-		return "a lower rate fails"
+		return "  a lower rate fails"
 	}
 	return ""
 }

@@ -87,6 +87,8 @@ func (p *Plan) cells(point *Point, settings []Setting, config *configs.Config) [
 	cells := make([]string, len(p.columns))
 	for i, key := range p.columns {
 		switch {
+		case config != nil && key == "gpu.preset" && config.GPU.Name != "":
+			cells[i] = config.GPU.Name // two files on one preset differ by their names; a preset's own name is the preset's
 		case config != nil:
 			cells[i] = cell(keys.Key(key).Get(config))
 		case key == results.SeedColumn:
