@@ -56,6 +56,7 @@ func TestTableLimits(t *testing.T) {
 		"values = [' | tFAW | " + strings.Repeat("(", 1000) + "']":           "at most 200 bytes",
 		"values = [' | tFAW | tFAW + 1']":                                    "depends on itself",
 		"values = [' | tFAW | tRAS + 0.5']":                                  "expected a whole number",
+		"values = [' | tFAW | mean(tRAS, tRP)']":                             "want max, min or floor",
 		"values = [' | tCK | 416']":                                          "expected a time",
 		"device_widths = [0]":                                                "1 to 1024",
 		"counts_from = 'middle'":                                             `one of first, last`,

@@ -173,3 +173,17 @@ func TestPass(t *testing.T) {
 		}
 	}
 }
+
+// TestWeightsAreWritten: a kernel that also writes its weights takes their bytes at the memory's rate, and all of the
+// time that it adds is the memory's.
+func TestWeightsAreWritten(t *testing.T) {
+	s := loadPreset(t, "h200-sxm")
+	c := Cost{Bytes: 1e6, Memory: 2e-6, Seconds: 5e-6}
+	got := s.withWeights(c, 1e6)
+	if bytes := got.Bytes - c.Bytes; bytes != 1e6*weightBytes {
+		t.Errorf("%v bytes more, want %v", bytes, 1e6*weightBytes)
+	}
+	if memory, seconds := got.Memory-c.Memory, got.Seconds-c.Seconds; memory <= 0 || math.Abs(memory/seconds-1) > 1e-9 {
+		t.Errorf("%v s more of memory, %v s more in all", memory, seconds)
+	}
+}
