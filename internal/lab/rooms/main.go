@@ -1,0 +1,44 @@
+// Command rooms counts the names by which packages use each other, with types, fields
+// and methods included, and tells those that run up: a name of a package that stands
+// above its user in the rows of docs/lab/architecture.md. It also lists the interfaces
+// that have a single implementation in a package above them, since such an interface
+// may be there only to hide a name that runs up.
+//
+//	rooms [-v] DIR
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	flags := flag.NewFlagSet("rooms", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	verbose := flags.Bool("v", false, "print every pair of packages")
+	if flags.Parse(args) != nil {
+		return 2
+	}
+	if flags.NArg() != 1 {
+		fmt.Fprintln(stderr, "usage: rooms [-v] DIR")
+		return 2
+	}
+	h, err := readHouse(ctx, flags.Arg(0))
+	if err != nil {
+		fmt.Fprintln(stderr, "rooms:", err)
+		return 1
+	}
+	up := h.print(stdout, *verbose)
+	if up > 0 {
+		return 1
+	}
+	return 0
+}
