@@ -1,12 +1,10 @@
 package system
 
 import (
-	"math"
 	"math/rand/v2"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
-	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/traces"
@@ -37,53 +35,6 @@ max_delay = 0.03          # our assumption: an operator hardly sees this delay; 
 `,
 }
 
-// CPUOffload is the section [cpu_offload]: the host's CPUs and who uses them. The
-// host's memory is that of [node] and [dram], without processing in it.
-type CPUOffload struct {
-	Policy string `toml:"policy"` // NEO or FastDecode
-	Cores  int    `toml:"cores"`  // of the node
-	// CoreFLOPS is the peak of one core in single precision, in which attention is
-	// computed.
-	CoreFLOPS units.FLOPRate `toml:"core_flops"`
-	// Efficiencies are the shares of the peaks that attention reaches.
-	ComputeEfficiency float64 `toml:"compute_efficiency"`
-	MemoryEfficiency  float64 `toml:"memory_efficiency"` // share of the host memory's bandwidth that attention reaches
-	// ElementTime is what a core takes for an element of a key or value, however wide:
-	// to load it, make it single precision, multiply and add.
-	ElementTime units.Duration `toml:"element_time"`
-	// Overhead is the fixed time of attention of a sub-batch in one layer.
-	Overhead units.Duration `toml:"overhead"`
-	// HostMemory is the part of node.memory_capacity that holds keys and values; 0 for
-	// none.
-	HostMemory float64 `toml:"host_memory_share"`
-	// MaxDelay is how much longer the GPUs' iterations may take for the host's requests, as a
-	// share of their time: once where their attention nearly hides, once for turns of those
-	// whose attention does not.
-	MaxDelay float64 `toml:"max_delay"`
-}
-
-// Values of CPUOffload.Policy.
-const (
-	// NEO keeps requests on GPUs and CPUs and decides in every iteration whether the
-	// CPUs help (Jiang et al., MLSys 2025).
-	NEO = "neo"
-	// FastDecode has all decode attention on the CPUs (He and Zhai, 2024).
-	FastDecode = "fastdecode"
-)
-
-// Check has the rules of the section [cpu_offload].
-func (s CPUOffload) Check(c *input.Check) {
-	input.OneOf(c, "policy", s.Policy, NEO, FastDecode)
-	input.Within(c, "cores", s.Cores, 1, 1<<16)
-	c.That(s.CoreFLOPS > 0 && !math.IsInf(float64(s.CoreFLOPS), 0), "core_flops", s.CoreFLOPS, "more than 0")
-	c.Share("compute_efficiency", s.ComputeEfficiency)
-	c.Share("memory_efficiency", s.MemoryEfficiency)
-	input.Within(c, "element_time", s.ElementTime, 0, units.Second)
-	c.That(s.Overhead >= 0, "overhead", s.Overhead, "at least 0s")
-	input.Within(c, "host_memory_share", s.HostMemory, 0, 1)
-	c.Share("max_delay", s.MaxDelay)
-}
-
 // cpuOffload is a system whose host attends for the requests that it holds, beside
 // the GPUs, which do all else (NEO: Jiang et al., MLSys 2025; FastDecode: He and
 // Zhai, 2024).
@@ -92,82 +43,6 @@ type cpuOffload struct {
 	hostCPUs
 	flow
 	trial flow // of iterations that may not be run
-}
-
-// hostCPUs is a replica's share of the host: cores, memory channels and the links
-// to its GPUs. Decode attention is a roofline of the cores' single-precision rate,
-// the elements that they convert, and the channels' bandwidth.
-type hostCPUs struct {
-	cores    float64
-	compute  units.FLOPRate
-	channels units.Bandwidth
-	overhead units.Duration
-	link     units.Bandwidth // of all the replica's GPUs, each direction
-	latency  units.Duration
-
-	attends    *attends
-	layers     int
-	flopsToken float64 // of one token that is attended over, in one layer
-	converts   float64 // seconds in which the cores convert its keys and values
-	peakRate   units.Bandwidth
-}
-
-// hostCPUs returns a replica's share of the host: cores, memory channels and links.
-func (n *Node) hostCPUs(a *attends) hostCPUs {
-	cfg, m, spec := n.cfg, &n.cfg.Model, configs.Section[CPUOffload](n.cfg)
-	channels := units.Bandwidth(cfg.ReplicaChannels()) * cfg.DRAM.Spec.Bandwidth()
-	return hostCPUs{
-		cores:    float64(spec.Cores) / float64(n.Replicas()),
-		compute:  units.FLOPRate(float64(spec.CoreFLOPS) * spec.ComputeEfficiency * float64(spec.Cores) / float64(n.Replicas())),
-		channels: channels * units.Bandwidth(spec.MemoryEfficiency), peakRate: channels,
-		overhead: spec.Overhead, link: units.Bandwidth(m.TensorParallel) * n.linkShare(), latency: cfg.PCIe.Latency,
-		attends: a, layers: m.Layers,
-		// A multiplication and an addition for each element of a query and for each of
-		// the output, of all query heads.
-		flopsToken: 4 * float64(m.Heads) * float64(m.HeadDim),
-		converts:   spec.ElementTime.Seconds() * 2 * float64(m.KVHeads) * float64(m.HeadDim) * float64(n.Replicas()) / float64(spec.Cores),
-	}
-}
-
-// attend returns the time of attention on the CPUs in one layer, without the fixed
-// overhead, over tokens tokens in all.
-func (h *hostCPUs) attend(tokens int64) units.Duration {
-	read := float64(h.attends.kv(1)) * float64(tokens) / float64(h.channels)
-	compute := h.flopsToken * float64(tokens) / float64(h.compute)
-	return taskTime(max(read, compute, h.converts*float64(tokens)))
-}
-
-// down and up return the time that the vectors of that many requests take on the
-// links in one layer: q, k and v to the host, results back.
-func (h *hostCPUs) down(requests int) units.Duration {
-	vectors, _ := h.attends.vectors(requests)
-	return transferTime(h.link, vectors)
-}
-
-// up returns the time in which the outputs of requests go up, in one layer.
-func (h *hostCPUs) up(requests int) units.Duration {
-	_, results := h.attends.vectors(requests)
-	return transferTime(h.link, results)
-}
-
-// HostAttention implements scheduler.OffloadCosts: the vectors' way down, attention,
-// and the results' way up, one after another.
-func (h *hostCPUs) HostAttention(requests int, tokens int64) units.Duration {
-	if requests == 0 {
-		return 0
-	}
-	return 2*h.latency + h.down(requests) + h.overhead + h.attend(tokens) + h.up(requests)
-}
-
-// Move implements scheduler.OffloadCosts.
-func (h *hostCPUs) Move(tokens int) units.Duration {
-	return h.latency + h.moved(tokens)
-}
-
-// moved returns the time that the keys and values of that many tokens, of all layers, take
-// on the links.
-func (h *hostCPUs) moved(tokens int) units.Duration {
-	return transferTime(h.link, units.Bytes(h.layers)*h.attends.kv(tokens))
 }
 
 // attended returns the tokens that all heads of the requests on the host attend over
@@ -197,22 +72,11 @@ func assembleCPUOffload(n *Node, requests []traces.Request, o Options, check *ch
 	return assembly{scheduler.NewOffload(s, offload), e}
 }
 
-// hostPages returns how many pages of KV the host has for one replica.
-func (n *Node) hostPages() int64 {
-	bytes := configs.Section[CPUOffload](n.cfg).HostMemory * float64(n.cfg.Node.MemoryCapacity)
-	return int64(units.Bytes(min(bytes, 1<<62)) / units.Bytes(n.Replicas()) / n.pageBytes())
-}
-
 // bothMemories is the KV memory of one replica on its GPUs and the host, in the same
 // pages.
 func (n *Node) bothMemories() kvMemory {
 	gpus := n.gpuMemory()
 	return kvMemory{gpus.unit, gpus.capacity + n.hostPages()}
-}
-
-// hostLedger returns the empty KV memory of one replica on the host.
-func (n *Node) hostLedger() *scheduler.Ledger {
-	return scheduler.NewLedger(n.pages(n.hostPages()))
 }
 
 // run runs a batch. Under --check the time must be what the scheduler was told when it chose the batch.

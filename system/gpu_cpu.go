@@ -92,40 +92,6 @@ func assembleGPUCPU(n *Node, requests []traces.Request, o Options, check *checke
 	return assembly{n.continuous(batchingPolicy(spec.Policy), 1, false, scheduler.BalanceLeastLoaded, requests, ledger, free, nil, stream), e}
 }
 
-// hostMemory is the KV memory of one replica on the host, in the pages of GPU memory.
-func (n *Node) hostMemory() kvMemory { return kvMemory{n.pageBytes(), n.hostPages()} }
-
-// checkHost is the rule that the host has room for a token of each replica.
-func checkHost(cfg *configs.Config, c *input.Check) {
-	token := units.Bytes(cfg.Replicas()) * cfg.Model.KVBytesPerToken()
-	share := configs.Section[CPUOffload](cfg).HostMemory
-	c.That(share*float64(cfg.Node.MemoryCapacity) >= float64(token), "node.memory_capacity", cfg.Node.MemoryCapacity,
-		"room for keys and values in cpu_offload.host_memory_share = %v of it: those of a token on each replica take %s", share, token)
-}
-
-// windows returns how many tokens of each request a policy has on the GPUs where these are
-// not the home, at most, and how many more as a share of its prompt, and of all tokens. A token is one
-// with all heads and layers.
-func windows(cfg *configs.Config, p policy.Policy) (tokens int, ofPrompt, ofAll float64) {
-	var bytes, share, all float64
-	for run, layers := range p.Runs() {
-		held, _ := p.Memory(run)
-		for _, h := range held {
-			if each := float64(layers) * float64(h.Heads) * float64(h.Bytes); h.Device != policy.GPU {
-				continue
-			} else if h.OfPrompt {
-				share += float64(each * h.Share)
-			} else if h.Most == 0 {
-				all += float64(each)
-			} else {
-				bytes += float64(each * float64(h.Most))
-			}
-		}
-	}
-	token := float64(cfg.Model.KVBytesPerToken())
-	return int(math.Ceil(bytes / token)), share / token, all / token
-}
-
 // run runs a batch. Transfers of one layer under the work of others keep the links busy beside the GPUs.
 func (e *gpuCPU) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.reset()

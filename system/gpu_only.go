@@ -3,7 +3,6 @@ package system
 import (
 	"math/rand/v2"
 
-	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
@@ -78,48 +77,6 @@ func (n *Node) continuous(policy scheduler.Policy, subBatches int, adaptive bool
 	spec.ChunkMultiple = min(spec.ChunkMultiple, cfg.Batching.MaxBatchTokens)
 	policies := scheduler.Config{Policy: policy, Scheduler: &spec, Memory: &cfg.Memory, Comm: &comm, Batching: &cfg.Batching, PrefillStreak: cfg.Serving.PrefillStreak}
 	return scheduler.New(policies, requests, ledger, free, p, stream(streamBalance))
-}
-
-// workspace returns the memory of the activations of the largest iteration, on all of the
-// replica's GPUs. Servers set it aside before they give the rest to KV.
-func (n *Node) workspace() units.Bytes {
-	return min(n.cfg.Model.ActivationBytes(n.cfg.Batching.MaxBatchTokens), n.FreeGPUMemory())
-}
-
-// gpuWorkspace is the memory for activations of a system with KV on the GPUs.
-func (n *Node) gpuWorkspace() scheduler.GPUMemory {
-	return scheduler.GPUMemory{Model: &n.cfg.Model, Free: n.workspace(), HoldsKV: true}
-}
-
-// gpuMemory is the KV memory of one replica on its GPUs, in pages of one layer and
-// head.
-func (n *Node) gpuMemory() kvMemory {
-	page := n.pageBytes()
-	return kvMemory{page, int64((n.FreeGPUMemory() - n.workspace()) / page)}
-}
-
-// pageBytes returns the bytes of a page of one layer and head.
-func (n *Node) pageBytes() units.Bytes {
-	m := &n.cfg.Model
-	return units.Bytes(n.cfg.Batching.PageTokens) * m.KVBytesPerTokenLayer() / units.Bytes(m.KVHeads)
-}
-
-// gpuLedger returns the empty KV memory of one replica on its GPUs.
-func (n *Node) gpuLedger() *scheduler.Ledger {
-	return n.keeping(scheduler.NewLedger(n.pages(n.gpuMemory().capacity)), n.pageBytes())
-}
-
-// pages describes a memory of capacity pages.
-func (n *Node) pages(capacity int64) scheduler.LedgerSpec {
-	m := &n.cfg.Model
-	s := scheduler.LedgerSpec{
-		Ranksets: 1, Layers: m.Layers, HeadsPerChannel: m.KVHeads, UnitTokens: n.cfg.Batching.PageTokens, Capacity: capacity,
-	}
-	if n.cfg.Policy.Name != "dense" { // all layers are one, since these may differ
-		s.Layers, s.UnitBytes = 1, int64(n.pageBytes())
-		s.Classes, s.Filling = headClasses(policyOf(n.cfg), policy.Home)
-	}
-	return s
 }
 
 // run runs a batch: the memory's transfers first, then both sub-batches on the GPUs.

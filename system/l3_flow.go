@@ -173,3 +173,24 @@ func (c *iterationCosts) send(it *dataflow.Iteration, i int32, h *shipment) int3
 	}
 	return i
 }
+
+// fetch adds the transfers of prefixes to the GPUs, and returns the operations that the GPUs' attention waits for. Prefixes
+// of one rankset go up when the host has read all of them in the layer.
+func (c *iterationCosts) fetch(it *dataflow.Iteration, sub *subCost, s int) dataflow.Range {
+	c.ups = c.ups[:0]
+	for g := range sub.groups {
+		x, number := &sub.groups[g].prefix, int16(s*len(sub.groups)+g)
+		if x.tokens == 0 {
+			continue
+		}
+		o, read := it.Add(onRanksets, x.read)
+		o.Kind, o.Lane, o.Group, o.Bus = opPrefixRead, int16(g), number, x.data
+		o, up := it.Add(onLinkUp, x.up)
+		o.Kind, o.Group, o.After = opPrefixUp, number, it.Wait(read)
+		c.ups = append(c.ups, up)
+	}
+	if len(c.ups) == 0 {
+		return dataflow.Range{}
+	}
+	return it.Wait(c.ups...)
+}

@@ -2,39 +2,12 @@ package system
 
 import (
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/units"
 )
 
 // listEntry is the bytes of a page's number in a list that goes to a rank.
 const listEntry = 2
-
-// checkPages has the rules of policies that choose pages: what chooses, and pages that ranks can read.
-func (s *System) checkPages(p *policy.PagesSpec, cfg *configs.Config, c *input.Check) {
-	with, section := "with run.system = "+s.Name, "policy."+cfg.Policy.Name
-	if s.kv.inGPUs {
-		c.That(p.SelectDevice == pim.SelectGPU, section+".select_device", p.SelectDevice, "%q %s, whose keys and values are %s", pim.SelectGPU, with, s.kv.name)
-		c.That(p.Layout == "row", section+".layout", p.Layout, "\"row\" %s", with)
-		return
-	}
-	g, err := pim.NewGeometry(&cfg.DRAM.Spec, cfg.HeadShape())
-	if err != nil {
-		return // CheckRanks says so
-	}
-	if p.Layout == "quad" {
-		c.That(cfg.PIM.Activation == pim.Staggered, section+".layout", p.Layout, "\"row\" with pim.activation = %q: all banks open one row", cfg.PIM.Activation)
-		c.That(p.Page*pim.Quads == g.RowTokens, section+".page", p.Page, "%d with layout = \"quad\": a quad of banks has a quarter of a row", g.RowTokens/pim.Quads)
-	}
-	part := min(p.Page, g.RowTokens)
-	scales := ""
-	if cfg.HeadShape().ScaleBytes > 0 {
-		scales = ", which without scales in it (pim.scales, model.kv_scales) is a power of two"
-	}
-	c.That(p.Page%g.ChunkTokens == 0 && g.RowTokens%part == 0 && p.Page%part == 0, section+".page", p.Page,
-		"a multiple of %d tokens %s, whose banks score as many at once, and a divisor or a multiple of the %d tokens of a row%s", g.ChunkTokens, with, g.RowTokens, scales)
-}
 
 // differs says that the heads of a layer do not all attend alike at home.
 func (d *devices) differs() bool {

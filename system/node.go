@@ -43,13 +43,6 @@ type Node struct {
 	*kernels            // of the ranks; nil without DIMM-PIM, and where only memory matters
 }
 
-// kvMemory is the memory for keys and values of one replica, in the allocation
-// units that its batcher counts.
-type kvMemory struct {
-	unit     units.Bytes // on all GPUs, or all channels, of the replica
-	capacity int64       // units
-}
-
 // NewNode wires the devices of a validated configuration. It runs the PIM
 // program and transfers on the DRAM model to fill the tables of their clocks, once for
 // all nodes with equal ranks.
@@ -128,38 +121,6 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 		r.recording.tracks = r.engine.core().tracks()
 	}
 	return r
-}
-
-// attentionDevices returns how many devices of a replica compute decode attention
-// side by side, beside the GPUs.
-func (n *Node) attentionDevices() int {
-	if n.system.kv.inDIMM {
-		return n.cfg.Node.Ranksets
-	}
-	return 1
-}
-
-// pimPeak returns the bandwidth at which all banks of all ranks together feed
-// their processing units: a burst each tCCD_L.
-func (n *Node) pimPeak() units.Bandwidth {
-	s := &n.cfg.DRAM.Spec
-	rank := float64(s.Banks()*s.BurstBytes()) / (float64(s.TCCDL) * s.TCK.Seconds())
-	return units.Bandwidth(float64(n.cfg.Node.Channels*n.cfg.Node.Ranksets) * rank)
-}
-
-// linkShare returns the bandwidth of one GPU's way to the memory. All links of a
-// replica are busy at the same time, so GPUs on one switch share its uplink
-// evenly.
-func (n *Node) linkShare() units.Bandwidth {
-	s := &n.cfg.PCIe
-	return min(s.Bandwidth(), s.UplinkBandwidth()/units.Bandwidth(s.GPUsPerUplink))
-}
-
-// FreeGPUMemory returns what weights and reserve leave on the GPUs of one
-// replica.
-func (n *Node) FreeGPUMemory() units.Bytes {
-	m := &n.cfg.Model
-	return units.Bytes(m.TensorParallel)*n.cfg.GPUMemory(n.system.gpuShare(n.cfg)) - m.WeightBytes()
 }
 
 // Replicas returns the number of data-parallel replicas.

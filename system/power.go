@@ -2,35 +2,11 @@ package system
 
 import (
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/units"
-)
-
-// Components of what a node draws, in the order of results.EnergyComponents.
-const (
-	drawGPU = iota
-	drawActivate
-	drawRead
-	drawWrite
-	drawIO
-	drawRefresh
-	drawOpen
-	drawClosed
-	drawVPP
-	drawUnitRead
-	drawBankUnits
-	drawRankUnits
-	drawBuffers
-	drawHBMPIM
-	drawLinks
-	drawCPUs
-	drawBoard
-	drawCooling
-	draws
 )
 
 // restsOn returns the constants that a component is made of, beside those of [gpu.power] and [dram.power].
@@ -45,120 +21,6 @@ func (n *Node) restsOn(component int) []energy.Constant {
 		drawBankUnits: {s.BankUnit}, drawRankUnits: {s.AdderUnit, s.SoftmaxUnit, s.RelayoutUnit}, drawBuffers: {s.DIMMBuffer}, drawHBMPIM: {s.HBMPIMRead},
 		drawLinks: {s.Link}, drawCPUs: {s.CPUIdle, s.CPUBusy}, drawBoard: {s.Board}, drawCooling: {s.PUE},
 	}[component]
-}
-
-// What a replica does that draws power.
-const (
-	byTime      = iota // seconds
-	byGPUWork          // joules that its GPUs take while they work
-	byGPUTime          // seconds for which they work
-	byTokens           // that KV heads attend over at home in all layers, where that is not DIMM-PIM
-	byActivates        // what ranks of DIMM-PIM do, as pim.Activity has it
-	byUnitReads
-	byRankReads
-	byRankWrites
-	byOpen
-	byClocks
-	byDown     // seconds of its links down
-	byUp       // and up
-	byChannels // seconds for which its memory channels carry data for the host's cores
-	byRows     // what units in its GPUs' memory open, read, take in and move, as hbm.Tally has it
-	byReads
-	byQueries
-	byMoves
-	causes
-)
-
-// draw is joules, or watts, by component.
-type draw [draws]float64
-
-// add adds n times another one.
-func (d *draw) add(o *draw, n float64) {
-	for i := range d {
-		d[i] += float64(n * o[i])
-	}
-}
-
-// total returns all components together.
-func (d *draw) total() (sum float64) {
-	for _, v := range d {
-		sum += v
-	}
-	return sum
-}
-
-// power is the watts of a replica with its share of the node. It is linear in everything that the replica does, so
-// that the parts of a run add up to the run.
-type power struct {
-	each [causes]draw
-	pue  float64
-	rank float64 // watts of one while it attends, or is read at the channel's rate
-	dimm float64 // watts of one with all its ranks attending, or one read so
-}
-
-// of turns the amounts of all causes into joules, and adds cooling.
-func (p *power) of(q *[causes]float64) (sum draw) {
-	for i := range q {
-		if q[i] != 0 { // most systems have few causes
-			sum.add(&p.each[i], q[i])
-		}
-	}
-	sum[drawCooling] = float64((p.pue - 1) * sum.total())
-	return sum
-}
-
-// joules returns what a replica and its cooling take that does this in so long a time.
-func (p *power) joules(did *work, took units.Duration) float64 {
-	q := did.does(took)
-	d := p.of(&q)
-	return d.total()
-}
-
-// powerDraw is watts of a replica and its share of the node on a timeline.
-type powerDraw struct{ gpus, memory, host, cooling float64 }
-
-func (p powerDraw) args() map[string]any {
-	return map[string]any{"GPUs": p.gpus, "DIMMs and units": p.memory, "host and board": p.host, "cooling": p.cooling}
-}
-
-// draws returns the mean watts of a replica that does this in the time took.
-func (p *power) draws(did *work, took units.Duration) powerDraw {
-	if took <= 0 {
-		return powerDraw{}
-	}
-	q, seconds := did.does(took), took.Seconds()
-	d := p.of(&q)
-	w := powerDraw{gpus: (d[drawGPU] + d[drawHBMPIM]) / seconds, host: (d[drawCPUs] + d[drawBoard] + d[drawLinks]) / seconds, cooling: d[drawCooling] / seconds}
-	w.memory = d.total()/seconds - w.gpus - w.host - w.cooling
-	return w
-}
-
-// does returns what work amounts to, in so long a time.
-func (w *work) does(took units.Duration) [causes]float64 {
-	var seconds [booked]float64
-	for i := range seconds {
-		seconds[i] = w.time[i].Seconds()
-	}
-	return w.causes(took.Seconds(), &seconds)
-}
-
-// does is the same of all replicas, each for so long.
-func (b *busy) does(took units.Duration, replicas int) [causes]float64 {
-	var seconds [booked]float64
-	for i := range seconds {
-		seconds[i] = b.time[i].Picoseconds() * 1e-12
-	}
-	return b.causes(float64(replicas)*took.Seconds(), &seconds)
-}
-
-// causes returns what draws power in a time, in which resources were busy for these seconds.
-func (e *effort) causes(took float64, busy *[booked]float64) [causes]float64 {
-	return [causes]float64{
-		byTime: took, byGPUWork: e.joules.prefill + e.joules.decode, byGPUTime: busy[ofGPU], byTokens: float64(e.tokens),
-		byDown: busy[ofDown], byUp: busy[ofUp], byChannels: busy[ofChannel],
-		byActivates: e.ranks.Activates, byUnitReads: e.ranks.UnitReads, byRankReads: e.ranks.Reads, byRankWrites: e.ranks.Writes, byOpen: e.ranks.Open, byClocks: e.ranks.Clocks,
-		byRows: e.hbm.Rows, byReads: e.hbm.Reads, byQueries: e.hbm.Queries, byMoves: e.hbm.Moves,
-	}
 }
 
 // power returns what a replica draws, with constants at a place of their bands.
@@ -215,84 +77,6 @@ func (n *Node) power(at energy.Place) *power {
 		p.each[byTokens][drawHBMPIM] = 8 * token * e.HBMPIMRead
 	}
 	return p
-}
-
-// rankDraw is what the commands of one rank take.
-type rankDraw struct {
-	spec                  *dram.Spec
-	e                     *energy.Point
-	activate, read, write float64 // joules of a bank's ACT and PRE, and of a burst without its pins
-	io                    float64 // joules of a burst on the pins
-	refresh, closed       float64 // watts: of REFs, and of standby with rows closed
-	opens, opensAll       float64 // watts that open rows add to standby: of one bank, of all banks
-	vpp                   float64 // watts of the word lines' supply
-	rate                  float64 // bytes a second of the channel
-	rankLevel             bool    // units are on the buffer chips
-}
-
-// newRankDraw derives the joules of single commands and the watts of states from the standard's own meter, so that
-// both agree.
-func newRankDraw(s *dram.Spec, e *energy.Point) rankDraw {
-	of := func(clocks int64, commands ...dram.Command) dram.Energy {
-		m := dram.NewEnergyMeter(s, 1)
-		for _, c := range commands {
-			m.Record(c, dram.Address{}, 0)
-		}
-		return m.Energy(clocks).Times(e.DRAMCurrents)
-	}
-	const clocks = 1 << 20
-	second := clocks * s.TCK.Seconds()
-	d := rankDraw{spec: s, e: e, activate: of(0, dram.ACT).ActivateJoules, read: of(0, dram.RD).ReadJoules, write: of(0, dram.WR).WriteJoules}
-	d.closed = of(clocks).BackgroundJoules / second
-	d.opens = of(clocks, dram.ACT).BackgroundJoules/second - d.closed
-	d.opensAll = s.StandbyJoules(dram.ActiveStandby, s.Steps(clocks), s.Steps(clocks*s.Banks()))*e.DRAMCurrents/second - d.closed
-	d.refresh = of(0, dram.REF).RefreshJoules / (float64(s.TREFI) * s.TCK.Seconds())
-	d.vpp = float64(s.Devices()*s.Stack()) * e.DRAMVPP
-	d.io, d.rate = 8*float64(s.BurstBytes())*e.DRAMIO*float64(s.Devices())/float64(s.Chips()), float64(s.Bandwidth())
-	return d
-}
-
-// idle returns the watts of a rank that waits.
-func (d *rankDraw) idle() float64 { return d.closed + d.refresh + d.vpp }
-
-// stream returns the joules of bytes that the host reads reads times and writes writes times, row after row.
-func (d *rankDraw) stream(bytes, reads, writes float64) draw {
-	bursts := bytes / float64(d.spec.BurstBytes())
-	return d.commands(&pim.Activity{
-		Activates: (reads + writes) * bytes / float64(d.spec.RowBytes()), Reads: reads * bursts, Writes: writes * bursts,
-		Open: (reads + writes) * bursts * float64(d.spec.BurstClocks()),
-	})
-}
-
-// commands returns the joules of the commands of a rank's activity, and of open rows, one bank at a time.
-func (d *rankDraw) commands(a *pim.Activity) (sum draw) {
-	sum[drawActivate], sum[drawUnitRead] = a.Activates*d.activate, a.UnitReads*d.read*d.e.PIMRead
-	sum[drawRead], sum[drawWrite], sum[drawIO] = a.Reads*d.read, a.Writes*d.write, (a.Reads+a.Writes)*d.io
-	sum[drawOpen] = a.Open * d.spec.TCK.Seconds() * d.opens
-	return sum
-}
-
-// attention returns the joules of a rank's activity with its units: those at the banks work while banks read for them, or
-// as many multipliers on the buffer chip while bursts come, and adders and softmax all the time. All banks stand open while
-// one does, which is so but for the clocks in which they open one after another.
-func (d *rankDraw) attention(a *pim.Activity) draw {
-	s, tCK := d.spec, d.spec.TCK.Seconds()
-	sum, busy := d.commands(a), float64(a.UnitReads*float64(s.TCCDL))
-	if d.rankLevel {
-		busy = float64(a.Reads * float64(s.BurstClocks()))
-	}
-	sum[drawOpen] = a.Open * tCK * d.opensAll
-	sum[drawBankUnits] = busy * tCK * float64(s.Chips()) * d.e.BankUnit
-	sum[drawRankUnits] = a.Clocks * tCK * (d.e.AdderUnit + d.e.SoftmaxUnit)
-	return sum
-}
-
-// notKnown says what energy of DIMMs lacks, "" where nothing.
-func notKnown(cfg *configs.Config) string {
-	if why := cfg.DRAM.NotKnown(); why != "" {
-		return "DRAM chips: " + why
-	}
-	return ""
 }
 
 // energyLaw verifies LawEnergy of a run that ended at end.

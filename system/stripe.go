@@ -3,7 +3,6 @@ package system
 import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
 )
 
@@ -24,16 +23,6 @@ func stripeOf(cfg *configs.Config, unit int) stripe {
 		return stripe{cfg.ReplicaChannels(), false, unit}
 	}
 	return stripe{}
-}
-
-// checkStripe refuses what stripes do not have.
-func (s *System) checkStripe(cfg *configs.Config, c *input.Check) {
-	if cfg.Comm.Stripe == scheduler.StripeNone || !s.kv.inDIMM {
-		return
-	}
-	c.That(s.Name == l3Name, "comm.stripe", cfg.Comm.Stripe, "%q with run.system = %s", scheduler.StripeNone, s.Name)
-	c.That(cfg.Policy.Pages() == nil && cfg.Policy.Profile == "", "comm.stripe", cfg.Comm.Stripe, "%q with policy.name = %s or a profile: selected pages lie anywhere, and not evenly over parts",
-		scheduler.StripeNone, cfg.Policy.Name)
 }
 
 // part returns how many of the first tokens are in a part.

@@ -1,16 +1,13 @@
 package system
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/traces"
-	"github.com/l3sim/l3sim/units"
 )
 
 // System is one of the systems that a node can be: L3 or one that its paper
@@ -37,23 +34,6 @@ type System struct {
 	memory   func(n *Node) kvMemory
 	assemble func(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly
 }
-
-// place is where keys and values are.
-type place struct {
-	name   string // as an error says it
-	inGPUs bool   // with weights and activations: they share the GPUs' memory
-	inHBM  bool   // with processing units in that memory
-	onHost bool   // in the part of the host's memory that [cpu_offload] has
-	inDIMM bool   // on the ranks of DIMMs, with processing there
-	keeps  bool   // a cache of prefixes may be there, too
-	unit   string // the processing units of these ranks, "" for those of the configuration
-}
-
-// Places of keys and values.
-var (
-	kvInDIMMs = place{name: "in the DIMMs", inDIMM: true, keeps: true}
-	kvOnGPUs  = place{name: "on its GPUs", inGPUs: true, keeps: true}
-)
 
 // systems is the list of all systems. Their functions look systems up in it.
 var systems []System
@@ -97,79 +77,12 @@ func Load(o configs.Options) (*configs.Config, error) { return Configs().Load(o)
 // Keys returns the keys of all configurations.
 func Keys() *configs.Schema { return Configs().Keys() }
 
-// check has the rules of what must fit together.
-func (s *System) check(cfg *configs.Config, c *input.Check) {
-	s.checkPolicy(cfg, c)
-	if c.OK() {
-		s.checkStripe(cfg, c)
-	}
-	if c.OK() && cfg.Cache.Prefix {
-		s.checkCache(cfg, c)
-	}
-	share := s.gpuShare(cfg)
-	cfg.CheckWeights(c, share, s.section+".capacity_share")
-	if c.OK() && !s.kv.inGPUs {
-		checkWindow(cfg, c, share)
-	}
-	switch {
-	case !c.OK():
-	case s.kv.onHost:
-		checkHost(cfg, c)
-	case s.kv.inDIMM:
-		cfg.CheckRanks(c)
-	case s.kv.inGPUs:
-		cfg.CheckActivations(c, share)
-	}
-}
-
 // Policies returns the values of policy.name that the system takes.
 func (s *System) Policies() []string {
 	if s.policies == nil {
 		return []string{"dense"}
 	}
 	return slices.Clone(s.policies)
-}
-
-// checkPolicy refuses a policy that the system cannot run, and says which systems can.
-func (s *System) checkPolicy(cfg *configs.Config, c *input.Check) {
-	name := cfg.Policy.Name
-	var with []string
-	for i := range systems {
-		if slices.Contains(systems[i].Policies(), name) {
-			with = append(with, systems[i].Name)
-		}
-	}
-	if !slices.Contains(with, s.Name) {
-		runs := "no system runs it"
-		if len(with) > 0 {
-			runs = fmt.Sprintf("it runs with run.system = %s", strings.Join(with, ", "))
-		}
-		c.That(false, "policy.name", name, "one of %s with run.system = %s; %s", strings.Join(s.Policies(), ", "), s.Name, runs)
-		return
-	}
-	if mode := cfg.Policy.CSAttention.Mode; name == "csattention" {
-		want := "host"
-		if s.kv.inGPUs {
-			want = "gpu"
-		}
-		c.That(mode == want, "policy.csattention.mode", mode, "%q with run.system = %s, whose keys and values are %s", want, s.Name, s.kv.name)
-	}
-	if p := cfg.Policy.Pages(); p != nil {
-		s.checkPages(p, cfg, c)
-	}
-	c.Fails("", cfg.Policy.Fits(policyShape(cfg)))
-}
-
-// checkWindow refuses a window that the GPUs cannot hold for a single request beside the
-// activations of the shortest chunk of a prompt.
-func checkWindow(cfg *configs.Config, c *input.Check, share float64) {
-	tokens, _, _ := windows(cfg, policyOf(cfg))
-	m := &cfg.Model
-	free := units.Bytes(m.TensorParallel)*cfg.GPUMemory(share) - m.WeightBytes() - m.ActivationBytes(cfg.Scheduler.ChunkMultiple)
-	most := int(max(free, 0) / m.KVBytesPerToken())
-	key, window := cfg.Policy.GPUWindow()
-	c.That(tokens <= most, key, window, "%d at most, with the sink: what the weights of %s leave of the GPUs holds the keys and values of %d tokens of a request; "+
-		"or a larger model.tensor_parallel", max(0, most-(tokens-window)), m.Name, most)
 }
 
 // gpuShare returns the share of the GPUs' memory that may be used.

@@ -1,0 +1,136 @@
+package system
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Hardware is what a configuration amounts to, for people to check before a
+// long run. Bandwidths are peaks of the whole node, 0 for what the system does not
+// have.
+type Hardware struct {
+	Schema   string `json:"schema"` // HardwareSchema
+	System   string `json:"system"`
+	Model    string `json:"model"`
+	GPU      string `json:"gpu"`
+	Replicas int    `json:"replicas"`
+	// GPUs and channels are those of one replica.
+	GPUs         int             `json:"gpus"`
+	Channels     int             `json:"channels"`
+	Ranksets     int             `json:"ranksets"`
+	Weights      units.Bytes     `json:"weights"`  // of one replica
+	FreeGPU      units.Bytes     `json:"free_gpu"` // that weights and reserve leave on its GPUs
+	KV           units.Bytes     `json:"kv"`
+	KVTokens     int64           `json:"kv_tokens"`     // that the KV memory holds at most, units filled
+	MeanRequests float64         `json:"mean_requests"` // of the trace's mean final length
+	HBM          units.Bandwidth `json:"hbm"`
+	Attention    units.Bandwidth `json:"decode_attention"`
+	Channel      units.Bandwidth `json:"dram_channels"`
+	PCIe         units.Bandwidth `json:"pcie"`
+	Notes        []string        `json:"notes,omitempty"` // see Notes
+}
+
+// HardwareSchema names the form of Hardware's JSON, whose quantities carry units.
+const HardwareSchema = "l3sim/hardware/1"
+
+// Hardware returns the hardware in effect for a trace with these moments.
+func (n *Node) Hardware(m traces.Moments) Hardware {
+	cfg := n.cfg
+	kv := n.kvBytes(0).Capacity
+	h := Hardware{
+		Schema: HardwareSchema, System: cfg.Run.System, Model: cfg.ModelTitle(), GPU: cfg.GPUTitle(),
+		Replicas: n.Replicas(), GPUs: cfg.Model.TensorParallel,
+		Weights: cfg.Model.WeightBytes(), FreeGPU: n.FreeGPUMemory(),
+		KV: kv, KVTokens: int64(kv / cfg.Model.KVBytesPerToken()),
+		HBM: units.Bandwidth(cfg.Node.GPUs) * cfg.GPU.MemoryBandwidth, Notes: Notes(cfg),
+	}
+	h.Attention = units.Bandwidth(h.Replicas) * n.assemble(0, nil, Options{}, nil).engine.peak()
+	if n.system.Host {
+		h.Channels, h.Ranksets = cfg.ReplicaChannels(), cfg.Node.Ranksets
+		h.Channel = units.Bandwidth(cfg.Node.Channels) * cfg.DRAM.Spec.Bandwidth()
+		h.PCIe = units.Bandwidth(cfg.Node.GPUs) * n.linkShare()
+	}
+	if mean := m.InputMean + m.OutputMean - 1; mean > 0 {
+		h.MeanRequests = float64(h.KVTokens) / mean
+	}
+	return h
+}
+
+// WriteText writes the hardware for a person to read.
+func (h Hardware) WriteText(w io.Writer) error {
+	gib := func(b units.Bytes) float64 { return float64(b) / float64(units.GiB) }
+	gb := func(b units.Bandwidth) float64 { return float64(b) / 1e9 }
+	host := ""
+	if h.Channels > 0 {
+		host = fmt.Sprintf(", %d channels and %d ranksets", h.Channels, h.Ranksets)
+	}
+	_, err := fmt.Fprintf(w, `system            %s
+model             %s
+GPU               %s
+replicas          %d of %d GPUs%s
+GPU memory        %.1f GiB of weights a replica, %.1f GiB left
+KV memory         %.1f GiB, %d tokens, %.1f requests of the trace's mean final length
+HBM               %.1f GB/s
+decode attention  %.1f GB/s
+`, h.System, h.Model, h.GPU, h.Replicas, h.GPUs, host, gib(h.Weights), gib(h.FreeGPU),
+		gib(h.KV), h.KVTokens, h.MeanRequests, gb(h.HBM), gb(h.Attention))
+	if err == nil && h.Channels > 0 {
+		_, err = fmt.Fprintf(w, "DRAM channels     %.1f GB/s\nPCIe              %.1f GB/s in each direction\n", gb(h.Channel), gb(h.PCIe))
+	}
+	for _, note := range h.Notes {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "note              %s\n", note)
+		}
+	}
+	return err
+}
+
+// mostDIMMs is how many DIMMs the boards of servers have on a channel at most: three with DDR4 at
+// lower rates (Dell DL4000, owner's manual, slots A4, A8 and A12 of a channel), two with DDR4-3200 and
+// with DDR5 (Dell XC750xa, installation manual, table 19). Ranks beyond that are a what-if, which
+// L3's own 8 and 16 ranksets are, too.
+const mostDIMMs = 3
+
+// Notes says what the numbers of a configuration's runs rest on that none of them says.
+func Notes(cfg *configs.Config) (notes []string) {
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	gpu, base := cfg.GPU.Name, ""
+	if preset, changed := cfg.GPUBase(); preset != "" {
+		base = preset
+		keys := "nothing"
+		if len(changed) > 0 {
+			keys = strings.Join(changed, ", ")
+		}
+		note("GPU %s is %s with changed: %s; what is not changed (efficiencies of kernels, power and links among it) is that of %s", gpu, preset, keys, preset)
+	}
+	prices := &cfg.Prices.Prices
+	switch price, whose := prices.GPU.Of(gpu, base); whose {
+	case gpu:
+	case "":
+		note("price list %s has no GPU %s: it costs prices.gpu.other, %s, in USD", prices.Name, gpu, price)
+	default:
+		note("price list %s has no GPU %s: it costs what %s does, %s, in USD", prices.Name, gpu, whose, price)
+	}
+	dimms := (cfg.Node.Ranksets + cfg.Energy.RanksPerDIMM - 1) / cfg.Energy.RanksPerDIMM
+	if ddr := strings.HasPrefix(cfg.DRAM.Rules().Family, "ddr"); ddr && dimms > mostDIMMs {
+		note("node.ranksets = %d are %d DIMMs on a channel (energy.ranks_per_dimm = %d): boards of servers have 2 at DDR4-3200 and DDR5, at most %d",
+			cfg.Node.Ranksets, dimms, cfg.Energy.RanksPerDIMM, mostDIMMs)
+	}
+	return notes
+}
+
+// notes adds to Notes what came of the run whose summary is s.
+func (r *Result) notes(cfg *configs.Config, s *results.Summary) []string {
+	notes := Notes(cfg)
+	if r.wholePrompts > 0 {
+		notes = append(notes, fmt.Sprintf("%d prompts of up to %d tokens ran whole, as the GPUs have no room for keys and values of a cut one: all that decodes waits for them, TBT p99 %.4g s, at most %.4g s",
+			r.wholePrompts, r.longestWhole, s.TBT.P99/1e3, s.TBT.Max/1e3))
+	}
+	return notes
+}

@@ -1,0 +1,140 @@
+package system
+
+import "github.com/l3sim/l3sim/units"
+
+// Components of what a node draws, in the order of results.EnergyComponents.
+const (
+	drawGPU = iota
+	drawActivate
+	drawRead
+	drawWrite
+	drawIO
+	drawRefresh
+	drawOpen
+	drawClosed
+	drawVPP
+	drawUnitRead
+	drawBankUnits
+	drawRankUnits
+	drawBuffers
+	drawHBMPIM
+	drawLinks
+	drawCPUs
+	drawBoard
+	drawCooling
+	draws
+)
+
+// What a replica does that draws power.
+const (
+	byTime      = iota // seconds
+	byGPUWork          // joules that its GPUs take while they work
+	byGPUTime          // seconds for which they work
+	byTokens           // that KV heads attend over at home in all layers, where that is not DIMM-PIM
+	byActivates        // what ranks of DIMM-PIM do, as pim.Activity has it
+	byUnitReads
+	byRankReads
+	byRankWrites
+	byOpen
+	byClocks
+	byDown     // seconds of its links down
+	byUp       // and up
+	byChannels // seconds for which its memory channels carry data for the host's cores
+	byRows     // what units in its GPUs' memory open, read, take in and move, as hbm.Tally has it
+	byReads
+	byQueries
+	byMoves
+	causes
+)
+
+// draw is joules, or watts, by component.
+type draw [draws]float64
+
+// add adds n times another one.
+func (d *draw) add(o *draw, n float64) {
+	for i := range d {
+		d[i] += float64(n * o[i])
+	}
+}
+
+// total returns all components together.
+func (d *draw) total() (sum float64) {
+	for _, v := range d {
+		sum += v
+	}
+	return sum
+}
+
+// power is the watts of a replica with its share of the node. It is linear in everything that the replica does, so
+// that the parts of a run add up to the run.
+type power struct {
+	each [causes]draw
+	pue  float64
+	rank float64 // watts of one while it attends, or is read at the channel's rate
+	dimm float64 // watts of one with all its ranks attending, or one read so
+}
+
+// of turns the amounts of all causes into joules, and adds cooling.
+func (p *power) of(q *[causes]float64) (sum draw) {
+	for i := range q {
+		if q[i] != 0 { // most systems have few causes
+			sum.add(&p.each[i], q[i])
+		}
+	}
+	sum[drawCooling] = float64((p.pue - 1) * sum.total())
+	return sum
+}
+
+// joules returns what a replica and its cooling take that does this in so long a time.
+func (p *power) joules(did *work, took units.Duration) float64 {
+	q := did.does(took)
+	d := p.of(&q)
+	return d.total()
+}
+
+// powerDraw is watts of a replica and its share of the node on a timeline.
+type powerDraw struct{ gpus, memory, host, cooling float64 }
+
+func (p powerDraw) args() map[string]any {
+	return map[string]any{"GPUs": p.gpus, "DIMMs and units": p.memory, "host and board": p.host, "cooling": p.cooling}
+}
+
+// draws returns the mean watts of a replica that does this in the time took.
+func (p *power) draws(did *work, took units.Duration) powerDraw {
+	if took <= 0 {
+		return powerDraw{}
+	}
+	q, seconds := did.does(took), took.Seconds()
+	d := p.of(&q)
+	w := powerDraw{gpus: (d[drawGPU] + d[drawHBMPIM]) / seconds, host: (d[drawCPUs] + d[drawBoard] + d[drawLinks]) / seconds, cooling: d[drawCooling] / seconds}
+	w.memory = d.total()/seconds - w.gpus - w.host - w.cooling
+	return w
+}
+
+// does returns what work amounts to, in so long a time.
+func (w *work) does(took units.Duration) [causes]float64 {
+	var seconds [booked]float64
+	for i := range seconds {
+		seconds[i] = w.time[i].Seconds()
+	}
+	return w.causes(took.Seconds(), &seconds)
+}
+
+// does is the same of all replicas, each for so long.
+func (b *busy) does(took units.Duration, replicas int) [causes]float64 {
+	var seconds [booked]float64
+	for i := range seconds {
+		seconds[i] = b.time[i].Picoseconds() * 1e-12
+	}
+	return b.causes(float64(replicas)*took.Seconds(), &seconds)
+}
+
+// causes returns what draws power in a time, in which resources were busy for these seconds.
+func (e *effort) causes(took float64, busy *[booked]float64) [causes]float64 {
+	return [causes]float64{
+		byTime: took, byGPUWork: e.joules.prefill + e.joules.decode, byGPUTime: busy[ofGPU], byTokens: float64(e.tokens),
+		byDown: busy[ofDown], byUp: busy[ofUp], byChannels: busy[ofChannel],
+		byActivates: e.ranks.Activates, byUnitReads: e.ranks.UnitReads, byRankReads: e.ranks.Reads, byRankWrites: e.ranks.Writes, byOpen: e.ranks.Open, byClocks: e.ranks.Clocks,
+		byRows: e.hbm.Rows, byReads: e.hbm.Reads, byQueries: e.hbm.Queries, byMoves: e.hbm.Moves,
+	}
+}

@@ -1,0 +1,79 @@
+package system
+
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/scheduler"
+)
+
+// addBatches adds classes as kernels see them.
+func addBatches(to []gpu.DecodeBatch, classes []policy.Class) []gpu.DecodeBatch {
+	for i := range classes {
+		to = addBatch(to, &classes[i])
+	}
+	return to
+}
+
+// addBatch adds a class that has requests. It is set where it stays: reading a copy waits for its parts.
+func addBatch(to []gpu.DecodeBatch, c *policy.Class) []gpu.DecodeBatch {
+	if len(c.Tokens) > 0 {
+		to = append(to, gpu.DecodeBatch{})
+		setBatch(&to[len(to)-1], c)
+	}
+	return to
+}
+
+// decodeBatch returns a class of heads as kernels see it.
+func decodeBatch(c *policy.Class) (b gpu.DecodeBatch) {
+	setBatch(&b, c)
+	return b
+}
+
+// setBatch fills the batch of a kernel from a class of heads.
+func setBatch(b *gpu.DecodeBatch, c *policy.Class) {
+	setRequests(b, c.Tokens, c.Heads)
+	b.Page, b.PerQueryHead, b.Weights = c.Page, c.PerQueryHead, c.Weights
+}
+
+// batchOf returns a batch of requests that attend to tokens each.
+func batchOf(tokens []int, heads int) (b gpu.DecodeBatch) {
+	setRequests(&b, tokens, heads)
+	return b
+}
+
+// setRequests fills a batch from the tokens that each request attends over; one with 0 is not in it.
+func setRequests(b *gpu.DecodeBatch, tokens []int, heads int) {
+	var sum, longest, requests int
+	for _, n := range tokens {
+		sum += n
+		longest = max(longest, n)
+		if n > 0 {
+			requests++
+		}
+	}
+	b.Requests, b.Tokens, b.Longest, b.KVHeads = requests, int64(sum), longest, heads
+}
+
+// decodeApart returns the classes of heads that attend at the requests' home, which is
+// not the GPUs, and the batches of those that attend on the GPUs beside it. Both are valid
+// until the next call. All layers attend alike.
+func (a *attends) decodeApart(requests []scheduler.Decoding, step int64) (home []*policy.Class, gpus []gpu.DecodeBatch) {
+	a.home, a.gpus = a.home[:0], a.gpus[:0]
+	all := a.decode(requests, 0, step).Attend
+	for i := range all {
+		if c := &all[i]; c.Device == policy.Home {
+			a.home = append(a.home, c)
+		} else {
+			a.gpus = addBatch(a.gpus, c)
+		}
+	}
+	return a.home, a.gpus
+}
+
+// decodeHere adds the batches of requests that the GPUs decode to those that attend there
+// already: one for each class of heads.
+func (a *attends) decodeHere(gpus []gpu.DecodeBatch, requests []scheduler.Decoding, step int64) []gpu.DecodeBatch {
+	gpus = addBatches(gpus, a.decode(requests, 0, step).Attend)
+	a.gpus = gpus
+	return gpus
+}

@@ -1,0 +1,57 @@
+package system
+
+import (
+	"slices"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/units"
+)
+
+// kvMemory is the memory for keys and values of one replica, in the allocation
+// units that its batcher counts.
+type kvMemory struct {
+	unit     units.Bytes // on all GPUs, or all channels, of the replica
+	capacity int64       // units
+}
+
+// headClasses returns what all layers hold on a device while requests decode and while a
+// prompt is prefilled, as a ledger has it.
+func headClasses(p policy.Policy, on policy.Device) (decoding, filling []scheduler.HeadClass) {
+	for run, layers := range p.Runs() {
+		d, f := p.Memory(run)
+		decoding, filling = addClasses(decoding, d, on, layers), addClasses(filling, f, on, layers)
+	}
+	return decoding, filling
+}
+
+// addClasses adds those of a run of layers. Heads that hold the same are one class.
+func addClasses(to []scheduler.HeadClass, held []policy.Held, on policy.Device, layers int) []scheduler.HeadClass {
+	for _, h := range held {
+		if h.Device != on || h.Heads == 0 {
+			continue
+		}
+		c := scheduler.HeadClass{TokenBytes: h.Bytes, OfPrompt: h.OfPrompt, Skip: h.Skip, Share: h.Share, Most: h.Most}
+		i := classAlike(to, c)
+		if i < 0 {
+			i, to = len(to), append(to, c)
+		}
+		to[i].Heads += h.Heads * layers
+	}
+	return to
+}
+
+// classAlike returns the place of a class that holds the same, or -1.
+func classAlike(classes []scheduler.HeadClass, c scheduler.HeadClass) int {
+	return slices.IndexFunc(classes, func(o scheduler.HeadClass) bool { o.Heads = c.Heads; return o == c })
+}
+
+// keeping has an empty memory of a replica keep blocks of prefixes, if the configuration says so. unit is the bytes of one of its units.
+func (n *Node) keeping(l *scheduler.Ledger, unit units.Bytes) *scheduler.Ledger {
+	if c := &n.cfg.Cache; c.Prefix {
+		most := int64(c.Capacity/units.Bytes(n.Replicas())/unit) / l.UnitsOf(c.Block)
+		l.KeepPrefixes(c.Block, most, c.Placement)
+		l.KeepOnHost(int64(c.HostCapacity/units.Bytes(n.Replicas())/unit) / l.UnitsOf(c.Block))
+	}
+	return l
+}

@@ -1,0 +1,192 @@
+package system
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/dataflow"
+	"github.com/l3sim/l3sim/units"
+)
+
+// devices are the models of one replica's hardware.
+type devices struct {
+	gpuSide
+	kernels
+	clock          dataflow.Clock
+	channels       int
+	heads, queries int         // KV heads on one channel, query heads of each
+	tokenBytes     units.Bytes // of a token's key and value in one KV head
+	boundBytes     units.Bytes // of a page's bounds in one KV head
+	stores         bool        // a step's own key and value go to the ranks at once
+	counts         bool        // attended tokens, which are not all
+	sums           int64       // bytes that come with the results of a KV head where these are merged
+	single         bool        // heads differ: each is a part of a group's attention by itself
+	merged         bool        // the GPUs attend over other tokens of the same heads
+	stripe         stripe
+	attended       tallies
+	rest           int     // heads that each request has beyond as many on every channel, in most layers
+	first          []int32 // channel on which a request's heads begin, from 1; by request, 0 for none given
+	fixed          bool    // the heads of all requests begin on one channel
+	lists          map[listOf]pageList
+
+	// link and channel are the data rates of all the replica's links in one
+	// direction, and of all its channels.
+	link, channel units.Bandwidth
+	pimPeak       units.Bandwidth // of all the replica's ranks
+	latency       units.Duration  // of a PCIe transfer down
+	upLatency     units.Duration  // from the end of attention to the first data of results on the links
+	transposed    *dram.Spec      // the DIMMs, where the CPU transposes elements; else nil
+	buffer        units.Bytes     // of all the replica's memory controllers; 0 for none
+	decodes       []decodeTraffic // by number of requests
+	moved         decodeTraffic   // scratch
+	spare         []int64         // scratch
+
+	burst             units.Duration // of data on a channel
+	burstBytes        int64
+	openRow, closeRow units.Duration // ACT to the first data (tRCD, CWL); the last data to banks precharged (tWR, tRP)
+	stageLatency      units.Duration // a burst into the rank PU's staging to its data (CWL)
+	descriptor        int64          // bursts that the host writes to a rank for each head
+	resultBursts      int64          // of one query head
+	scales            int64          // bursts of scales beside a new key and value
+	hostAccess        units.Duration // of a host core to a rank's control region
+
+	scratch   []int64 // one value a rankset
+	byChannel []int64 // one a channel
+}
+
+// devices returns the device models of one replica of a system with DIMM-PIM.
+func (n *Node) devices() *devices {
+	cfg := n.cfg
+	gpus, channels := cfg.Model.TensorParallel, cfg.ReplicaChannels()
+	d := &devices{
+		gpuSide: newGPUSide(cfg), clock: n.clock(),
+		channels: channels, heads: cfg.Model.KVHeads / channels, queries: cfg.Model.QueryGroup(),
+		link:    units.Bandwidth(gpus) * n.linkShare(),
+		channel: units.Bandwidth(channels) * cfg.DRAM.Spec.Bandwidth(),
+		buffer:  units.Bytes(channels) * cfg.PIM.MCBuffer,
+		latency: cfg.PCIe.Latency,
+		scratch: make([]int64, cfg.Node.Ranksets), byChannel: make([]int64, channels),
+		pimPeak: n.pimPeak() / units.Bandwidth(n.Replicas()),
+	}
+	if n.kernels != nil {
+		d.kernels = *n.kernels
+	}
+	s, tCK := &cfg.DRAM.Spec, cfg.DRAM.TCK
+	d.burst = units.Duration(s.BurstClocks()) * tCK
+	d.openRow, d.closeRow = units.Duration(s.TRCD+s.CWL)*tCK, units.Duration(s.TWR+s.TRP)*tCK
+	d.stageLatency = units.Duration(s.CWL) * tCK
+	d.burstBytes = int64(s.BurstBytes())
+	d.descriptor, d.hostAccess = d.bursts(cfg.PIM.Descriptor), cfg.PIM.HostAccess
+	v := d.policy.Vectors()
+	d.counts = d.policy.Name() != "dense"
+	d.stores, d.sums, d.merged = v.New > 0, v.Sums/int64(cfg.Model.KVHeads), v.Sums > 0
+	if d.stripe = stripeOf(cfg, n.rowTokens()); d.stripe.parts > 0 && !d.merged {
+		d.sums = int64(softmaxBytes * d.queries)
+	}
+	d.fixed = cfg.Comm.HeadRotation == scheduler.RotateNone
+	d.rest = d.uneven()
+	d.single, d.lists = d.differs(), map[listOf]pageList{}
+	d.tokenBytes, d.boundBytes = d.kv(1)/units.Bytes(cfg.Model.KVHeads), units.Bytes(2*cfg.Model.HeadDim*cfg.Model.ElementBits+7)/8
+	if cfg.HeadShape().ScaleBytes > 0 {
+		d.scales = 1
+	}
+	d.resultBursts = d.bursts(units.Bytes(cfg.Model.HeadDim*cfg.Model.ElementBits+7) / 8)
+	// Of the host's round trips to memory, descriptors take a half on their way;
+	// attention ends half a round trip after a poll began, on average, and the next poll
+	// finds it.
+	d.upLatency = cfg.PCIe.Latency + units.Duration(s.CL)*tCK + 2*d.hostAccess
+	if x, err := pim.NewExchange(cfg.Model.KVElementBits(), &cfg.DRAM.Spec); err == nil && x.Group > 1 && cfg.PIM.Relayout == pim.CPUTransposition {
+		d.transposed = &cfg.DRAM.Spec
+	}
+	return d
+}
+
+// clock returns the clock of a rank that refreshes as the table says.
+func (n *Node) clock() dataflow.Clock {
+	s := &n.cfg.DRAM.Spec
+	return dataflow.NewClock(s.TCK, int64(s.TREFI), int64(s.TREFI-s.TRFC))
+}
+
+// padding returns the bytes that keys and values take on the channels over those
+// that they take on the links.
+func (n *Node) padding() units.Bandwidth {
+	g, _ := pim.NewGeometry(&n.cfg.DRAM.Spec, n.cfg.HeadShape()) // validated with the configuration
+	return units.Bandwidth(g.PaddedDim) / units.Bandwidth(g.HeadDim)
+}
+
+// pimPeak returns the bandwidth at which all banks of all ranks together feed
+// their processing units: a burst each tCCD_L.
+func (n *Node) pimPeak() units.Bandwidth {
+	s := &n.cfg.DRAM.Spec
+	rank := float64(s.Banks()*s.BurstBytes()) / (float64(s.TCCDL) * s.TCK.Seconds())
+	return units.Bandwidth(float64(n.cfg.Node.Channels*n.cfg.Node.Ranksets) * rank)
+}
+
+// inSection completes an error about the ranks with the section of its key, and with
+// what the user changed: ranks are given in several sections.
+func inSection(cfg *configs.Config, section string, err error) error {
+	return input.Edit(err, func(bad *input.Error) {
+		bad.Key = section + "." + bad.Key
+		for _, c := range cfg.Changed() {
+			bad.Expected += fmt.Sprintf("; changed: %s = %s", c.Key, c.Value)
+		}
+	})
+}
+
+// fillGroups sets the groups of a sub-batch in a run of layers, whose decoding takes x.
+func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, x *policy.Step, run int) {
+	for offset := range groups {
+		groups[offset].reset()
+	}
+	d.attend(groups, sub.Decode, x)
+	for i := range x.Leave {
+		for j, tokens := range x.Leave[i].Tokens {
+			if tokens > 0 {
+				r := &sub.Decode[j]
+				d.send(groups, leavingOf, r.Request, r.Offset, &x.Leave[i], j)
+			}
+		}
+	}
+	for i := range sub.Prefill {
+		c := &sub.Prefill[i]
+		if c.Prefix > 0 {
+			d.reuse(groups, c)
+		}
+		leave := d.policy.Prompt(run, c.Tokens, c.Finished, c.Last).Leave
+		for j := range leave {
+			d.send(groups, promptOf, c.Request, c.Offset, &leave[j], 0)
+		}
+	}
+	for offset := range groups {
+		g := &groups[offset]
+		if g.requests > 0 {
+			traffic := d.moves(g.requests, &g.vectors)
+			g.compute = d.clock.Time(g.clocks)
+			g.decode, g.up, g.upBus = traffic.down, traffic.up, traffic.upBus
+		}
+		if g.prompt.tokens|g.leaving.tokens|g.prefix.tokens > 0 { // few groups have any
+			d.pack(&g.prompt)
+			d.pack(&g.leaving)
+			d.packPrefix(&g.prefix)
+		}
+	}
+}
+
+// boundaryStep returns the distance of the boundaries within a head: a row's
+// share of a head that has many, or a chunk's share of a row.
+func boundaryStep(t *pim.KernelTable, boundary string, banks int) int64 {
+	row := t.RowTokens()
+	clocks := (t.Attention(3*row) - t.Attention(2*row)) / 2 // a K row and a V row
+	switch boundary {
+	case pim.BoundaryRow:
+		return clocks
+	case pim.BoundaryChunk:
+		return max(clocks*int64(banks)/int64(row), 1)
+	}
+	return 0
+}

@@ -1,0 +1,24 @@
+package system
+
+import "github.com/l3sim/l3sim/results"
+
+// cacheOf returns what the caches of all replicas have done.
+func (n *Node) cacheOf(replicas []*replica) (c results.Cache) {
+	if !n.cfg.Cache.Prefix {
+		return c
+	}
+	for _, r := range replicas {
+		did := r.batcher.CacheCounts()
+		c.HitTokens += did.Hit
+		c.MissTokens += did.Miss
+		c.EvictedBlocks += did.Evicted
+		c.Offloaded += did.Down * int64(n.cfg.Model.KVBytesPerToken())
+		c.Transferred += int64(r.engine.core().side.fetched)
+		c.Spared += r.engine.core().side.spared
+	}
+	if all := c.HitTokens + c.MissTokens; all > 0 {
+		c.HitRate = float64(c.HitTokens) / float64(all)
+	}
+	c.Peak = int64(n.memory.unit) * maxOfSum(replicas, func(r *replica) *steps { return &r.cached })
+	return c
+}
