@@ -2,7 +2,6 @@ package system
 
 import (
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/units"
@@ -23,9 +22,9 @@ type attends struct {
 	gpus     []gpu.DecodeBatch
 }
 
-func newAttends(cfg *configs.Config) *attends {
-	p := policyOf(cfg)
-	return &attends{policy: p, runs: p.Runs(), heads: cfg.Model.KVHeads}
+func newAttends(h *hardware) *attends {
+	p := policyOf(h)
+	return &attends{policy: p, runs: p.Runs(), heads: h.Model.KVHeads}
 }
 
 // tally is what decode steps that ran attended to, each request's counting as one.

@@ -43,7 +43,7 @@ func TestHeadsOnTheGPUs(t *testing.T) {
 	for _, s := range Systems() {
 		work := func(half bool) work {
 			f, r := busyIteration(t, s.Name)
-			a := r.engine.core().side.attends
+			a := r.engine.side().attends
 			if half {
 				a.policy = halved{a.policy}
 			}
@@ -85,9 +85,9 @@ func TestPolicyDecides(t *testing.T) {
 			for i := range r.requests {
 				r.batcher.Add(int32(i))
 			}
-			a := r.engine.core().side.attends
+			a := r.engine.side().attends
 			for range 100 {
-				c := &capped{Policy: policyOf(cfg), most: most}
+				c := &capped{Policy: policyOf(hardwareOf(cfg)), most: most}
 				a.policy = c
 				b := r.batcher.Next()
 				end, err := r.engine.run(b, 0)

@@ -142,7 +142,7 @@ func TestHBMPIMUnitsHaveNoWaves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := newNode(cfg, nil)
+		n := newNode(cfg, tables{})
 		e := n.divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
 		sub := &scheduler.SubBatch{}
 		for range requests {
@@ -263,7 +263,7 @@ func TestPIMAttentionOverhead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := newNode(cfg, nil).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
+		e := newNode(cfg, tables{}).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
 		if unitsTake(e, &scheduler.SubBatch{}) != 0 {
 			t.Error("nothing to decode takes time")
 		}
@@ -285,7 +285,7 @@ func TestUnitsOfOneRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := newNode(cfg, nil).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
+	e := newNode(cfg, tables{}).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
 	all := e.policy
 	times := map[units.Duration]bool{}
 	for range 2 {

@@ -55,13 +55,13 @@ func TestHeadsOfTheirOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := mustNode(t, cfg)
-		d := n.devices()
+		d := devicesOf(n)
 		sub := &scheduler.SubBatch{}
 		for i := range rapid.IntRange(1, 9).Draw(t, "requests") {
 			context := rapid.Int64Range(2, 4000).Draw(t, "context")
 			sub.Decode = append(sub.Decode, scheduler.Decoding{Request: int32(i), Offset: int32(i % 2), Base: context, Prompt: 1})
 		}
-		c := n.costs(d)
+		c := setupOf(n).costs(d)
 		d.fill(&c, &scheduler.Batch{Sub: []scheduler.SubBatch{*sub, {}}})
 		for run := range 2 {
 			_, subs := c.run(run)
@@ -97,7 +97,7 @@ func TestHeadsOfTheirOwn(t *testing.T) {
 			t.Fatalf("imbalance %v, want %v", m.ratio(2), want)
 		}
 		// Any rank may have the longest heads: two a channel, copies of 20,000 tokens less the window.
-		ledger := n.rankLedger(true)
+		ledger := rankLedger(n.hw, true)
 		each := int64(math.Ceil(math.Ceil(slices.Max(shares)*19920)/512)) + 39
 		ledger.Reserve(scheduler.Length{Prompt: 20_000, Tokens: 20_000}, 0, nil, "", nil)
 		if got := ledger.Used(); got != 2*2*each {

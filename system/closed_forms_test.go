@@ -51,7 +51,7 @@ func drive(t *testing.T, sets []string, requests []traces.Request, free func(*it
 		e.devices.fill(&e.costs, b)
 		free(&e.costs)
 		e.imbalance.add(&e.costs)
-		e.engine = newFlow(&e.gpuSide, e.costs.resources(len(e.scratch)), Options{}, nil).engine
+		e.engine = newFlow(e.hw, e.costs.resources(len(e.scratch)), running{}).engine
 		e.costs.fill(&e.flow)
 		end, err := e.flow.run(now)
 		if err != nil {
@@ -202,7 +202,7 @@ func TestSingleRequestIsTheSerialSum(t *testing.T) {
 				want = layers * ps(g.PrefillAttention(input, 0))
 			} else {
 				context := input + i
-				clocks := node.table.Alone(context) + (heads-1)*node.table.InSequence(context)
+				clocks := node.kernels.table.Alone(context) + (heads-1)*node.kernels.table.InSequence(context)
 				qkv, out := m.QKVBytesPerTokenLayer(), m.AttentionBytesPerTokenLayer()
 				want = layers * (cfg.PCIe.Latency + units.Duration(s.CWL)*s.TCK + max(links.TransferTime(qkv), bursts(qkv)) +
 					refreshed(heads*int64(s.BurstClocks())) + // a descriptor of 64 bytes a head
@@ -258,7 +258,7 @@ func TestThroughputIsPIMBound(t *testing.T) {
 		})
 		d := r.engine.(*l3).devices
 		peak := float64(read) * float64(d.heads) * 4 // at a burst each tCCD_L: 2 a token for scores, 2 for context
-		efficiency := peak / clocks * (1 - float64(d.cfg.DRAM.TRFC)/float64(d.cfg.DRAM.TREFI))
+		efficiency := peak / clocks * (1 - float64(d.hw.DRAM.TRFC)/float64(d.hw.DRAM.TREFI))
 		if efficiency < 0.5 || efficiency >= 1 {
 			t.Errorf("%v: kernels reach %v of the peak", sets, efficiency)
 		}

@@ -1,13 +1,10 @@
 package system
 
 import (
-	"math/rand/v2"
-
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/dataflow"
-	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -20,7 +17,7 @@ var cpuOffloadSystem = System{
 	Sections: "cpu_offload, batching, gpu_only, pcie",
 	Host:     true,
 	section:  "cpu_offload", zero: CPUOffload{}, kv: place{name: "on its GPUs and the host", inGPUs: true},
-	memory: (*Node).bothMemories, assemble: assembleCPUOffload,
+	memory: bothMemories, assemble: assembleCPUOffload,
 	defaults: `
 [cpu_offload]
 policy = "neo"            # Jiang et al., MLSys 2025; "fastdecode" has all decode attention on the CPUs
@@ -60,23 +57,23 @@ func (e *cpuOffload) attended(requests []scheduler.Decoding, step int64) (tokens
 }
 
 // assembleCPUOffload puts together a replica with the scheduler of NEO or FastDecode.
-func assembleCPUOffload(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
-	cfg := n.cfg
-	e := &cpuOffload{gpuSide: newGPUSide(cfg)}
-	e.hostCPUs = n.hostCPUs(e.gpuSide.attends)
-	e.flow = newFlow(&e.gpuSide, besideGPU("CPU"), o, check)
-	e.trial = newFlow(&e.gpuSide, besideGPU("CPU"), Options{}, nil)
-	s := n.continuous(batchingPolicy(configs.Section[GPUOnly](cfg).Policy), 2, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream)
+func assembleCPUOffload(n *setup) assembly {
+	cfg := n.Config
+	e := &cpuOffload{gpuSide: newGPUSide(n.hardware)}
+	e.hostCPUs = newHostCPUs(n.hardware, e.gpuSide.attends)
+	e.flow = newFlow(n.hardware, besideGPU("CPU"), n.running)
+	e.trial = newFlow(n.hardware, besideGPU("CPU"), running{})
+	s := n.continuous(batchingPolicy(configs.Section[GPUOnly](cfg).Policy), 2, false, scheduler.BalanceLeastLoaded, gpuLedger(n.hardware), gpuWorkspace(n.hardware), nil)
 	spec := configs.Section[CPUOffload](cfg)
-	offload := scheduler.OffloadConfig{Host: n.hostLedger(), Costs: e, AllOnHost: spec.Policy == FastDecode, MaxDelay: spec.MaxDelay}
+	offload := scheduler.OffloadConfig{Host: hostLedger(n.hardware), Costs: e, AllOnHost: spec.Policy == FastDecode, MaxDelay: spec.MaxDelay}
 	return assembly{scheduler.NewOffload(s, offload), e}
 }
 
 // bothMemories is the KV memory of one replica on its GPUs and the host, in the same
 // pages.
-func (n *Node) bothMemories() kvMemory {
-	gpus := n.gpuMemory()
-	return kvMemory{gpus.unit, gpus.capacity + n.hostPages()}
+func bothMemories(h *hardware) kvMemory {
+	gpus := gpuMemory(h)
+	return kvMemory{gpus.unit, gpus.capacity + hostPages(h)}
 }
 
 // run runs a batch. Under --check the time must be what the scheduler was told when it chose the batch.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/lab/deep"
-	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -138,7 +137,7 @@ func TestPipelineAgainstBarriers(t *testing.T) {
 		// attention and its next block while they attend for batch 1.
 		barriers := x.entry + max(y.entry, deviceX) + attention + max(x.exit, deviceY) + y.exit +
 			(layers-1)*(max(attention+x.block, deviceY)+max(y.block, deviceX))
-		f := newFlow(&gpuSide{model: &llm.Model{Layers: int(layers)}}, besideGPU("CPU"), Options{}, &checker{})
+		f := newFlow(withLayers(int(layers)), besideGPU("CPU"), running{check: &checker{}})
 		f.add(0, &x, opHostAttention)
 		f.add(1, &y, opHostAttention)
 		end, err := f.run(0)
@@ -161,7 +160,7 @@ func TestHostAttention(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := mustNode(t, cfg).hostCPUs(newAttends(cfg))
+	h := newHostCPUs(hardwareOf(cfg), newAttends(hardwareOf(cfg)))
 	// 8 channels of 25.6 GB/s at 0.8; K and V of 96 heads of 128 FP16 elements.
 	const tokens = 1000
 	bytes := 2.0 * 96 * 128 * 2 * tokens
@@ -184,7 +183,7 @@ func TestHostAttention(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		one := mustNode(t, cfg).hostCPUs(newAttends(cfg))
+		one := newHostCPUs(hardwareOf(cfg), newAttends(hardwareOf(cfg)))
 		if got := one.attend(tokens).Seconds(); math.Abs(got/c.want-1) > 1e-6 {
 			t.Errorf("one core takes %v s at %s an element, want %v s", got, c.element, c.want)
 		}

@@ -2,7 +2,6 @@ package system
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -28,7 +27,7 @@ var cxlSystem = System{
 	Source:   "a test of how a system is added",
 	Sections: "cxl, batching",
 	section:  "cxl", zero: CXL{}, kv: place{name: "in CXL memory"},
-	memory: (*Node).cxlMemory, assemble: assembleCXL,
+	memory: cxlMemory, assemble: assembleCXL,
 	defaults: `
 [cxl]
 policy = "prefill-first" # as gpu-only has it; long prompts
@@ -62,19 +61,19 @@ type cxl struct {
 	latency units.Duration
 }
 
-func assembleCXL(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
-	x := configs.Section[CXL](n.cfg)
-	e := &cxl{gpuSide: newGPUSide(n.cfg), rate: x.Bandwidth / units.Bandwidth(n.Replicas()), latency: x.Latency}
-	e.flow = newFlow(&e.gpuSide, besideGPU("CXL")[:onUp], o, check)
-	ledger := scheduler.NewLedger(n.pages(n.memory.capacity))
-	free := scheduler.GPUMemory{Model: &n.cfg.Model, Free: n.FreeGPUMemory()}
-	return assembly{n.continuous(batchingPolicy(x.Policy), 1, false, scheduler.BalanceLeastLoaded, requests, ledger, free, nil, stream), e}
+func assembleCXL(n *setup) assembly {
+	x := configs.Section[CXL](n.Config)
+	e := &cxl{gpuSide: newGPUSide(n.hardware), rate: x.Bandwidth / units.Bandwidth(n.Replicas()), latency: x.Latency}
+	e.flow = newFlow(n.hardware, besideGPU("CXL")[:onUp], n.running)
+	ledger := scheduler.NewLedger(pages(n.hardware, n.memory.capacity))
+	free := scheduler.GPUMemory{Model: &n.Model, Free: freeGPUMemory(n.hardware)}
+	return assembly{n.continuous(batchingPolicy(x.Policy), 1, false, scheduler.BalanceLeastLoaded, ledger, free, nil), e}
 }
 
 // cxlMemory is the KV memory of one replica, in the pages of GPU memory.
-func (n *Node) cxlMemory() kvMemory {
-	page := n.gpuMemory().unit
-	return kvMemory{page, int64(configs.Section[CXL](n.cfg).Capacity/units.Bytes(n.Replicas())) / int64(page)}
+func cxlMemory(h *hardware) kvMemory {
+	page := gpuMemory(h).unit
+	return kvMemory{page, int64(configs.Section[CXL](h.Config).Capacity/units.Bytes(h.Replicas())) / int64(page)}
 }
 
 func (e *cxl) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {

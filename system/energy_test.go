@@ -162,7 +162,7 @@ func TestMixedBatchByHand(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := newGPUSide(cfg)
+		d := newGPUSide(hardwareOf(cfg))
 		sub := &scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: chunk, Finished: finished, Last: true}}}
 		for range requests {
 			sub.Decode = append(sub.Decode, scheduler.Decoding{Base: context - 1})

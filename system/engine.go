@@ -3,6 +3,7 @@ package system
 import (
 	"math/rand/v2"
 
+	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -16,6 +17,7 @@ type engine interface {
 	// core returns the resources, with what they have done so far: ranks of DIMM-PIM until settle was called last.
 	core() *flow
 	settle()
+	side() *gpuSide
 	// ranksets returns how evenly decode attention lies on them.
 	ranksets() imbalance
 	// peak returns the bandwidth at which decode attention can read keys and values
@@ -58,11 +60,29 @@ type assembly struct {
 	engine  engine
 }
 
-// assemble puts together what serves requests on replica i. check is nil without
-// checks.
-func (n *Node) assemble(i int, requests []traces.Request, o Options, check *checker) assembly {
-	stream := func(subsystem uint64) *rand.Rand {
-		return rand.New(rand.NewPCG(n.cfg.Run.Seed, subsystem<<32|uint64(i)))
-	}
-	return n.system.assemble(n, requests, o, check, stream)
+// setup is what a system puts a replica together from.
+type setup struct {
+	*hardware
+	tables
+	running
+	memory   kvMemory
+	requests []traces.Request
+	replica  int
+}
+
+// tables are what commands take on the memory of a node, measured once for all of its replicas.
+type tables struct {
+	kernels *kernels   // of ranks; nil without DIMM-PIM, and where only memory matters
+	stack   *hbm.Table // of units in HBM; nil without
+}
+
+// Streams of random numbers, one for each subsystem that draws any.
+const (
+	streamBalance = 1 + iota
+	streamPredictor
+)
+
+// stream returns the random numbers of a subsystem of the replica.
+func (n *setup) stream(subsystem uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(n.Run.Seed, subsystem<<32|uint64(n.replica)))
 }

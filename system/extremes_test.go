@@ -98,11 +98,11 @@ func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 	}
 	var k *kernels
 	if systemOf(cfg.Run.System).kv.inDIMM {
-		if k, err = kernelsOf(cfg); err != nil {
+		if k, err = kernelsOf(hardwareOf(cfg)); err != nil {
 			return named(err)
 		}
 	}
-	node := newNode(cfg, k)
+	node := newNode(cfg, tables{kernels: k})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	r, err := node.Run(ctx, trace, Options{})

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
 )
@@ -62,15 +63,21 @@ type flow struct {
 	hidden    []hidden // of the iteration to be filled
 	work      work
 	check     *checker // nil without checks
-	side      *gpuSide
+	cfg       *configs.Config
 	fixed     units.Duration // latencies and switches of the resources
 	uses      [2]gpuUse      // of the GPUs by the sub-batches of the iteration to be filled
 	waits     []int32        // scratch: what an operation waits for
 }
 
+// running is how a flow runs iterations.
+type running struct {
+	exact bool     // every layer of every iteration, instead of skipping repeats
+	check *checker // nil without checks
+}
+
 // newFlow returns the flow of a system with these resources.
-func newFlow(side *gpuSide, resources []resource, o Options, check *checker) flow {
-	f := flow{check: check, side: side, resources: resources}
+func newFlow(h *hardware, resources []resource, how running) flow {
+	f := flow{check: how.check, cfg: h.Config, resources: resources}
 	plain := make([]dataflow.Resource, len(resources))
 	for i := range resources {
 		r := &resources[i].Resource
@@ -78,7 +85,7 @@ func newFlow(side *gpuSide, resources []resource, o Options, check *checker) flo
 		f.fixed |= r.Latency | r.Vacate | r.Reactivate
 	}
 	f.engine = dataflow.New(plain)
-	f.engine.Exact = o.Exact
+	f.engine.Exact = how.exact
 	return f
 }
 
@@ -86,7 +93,7 @@ func newFlow(side *gpuSide, resources []resource, o Options, check *checker) flo
 func (f *flow) run(start units.Duration) (units.Duration, error) {
 	t := f.it.Totals()
 	// Each task waits for at most five others: a link, a lane, its switches and latencies.
-	if err := f.side.inTime(start, t.Longest|f.fixed, 6*t.Pieces+4); err != nil {
+	if err := f.inTime(start, t.Longest|f.fixed, 6*t.Pieces+4); err != nil {
 		return start, err
 	}
 	end := f.engine.Run(&f.it, start)
@@ -100,7 +107,7 @@ func (f *flow) run(start units.Duration) (units.Duration, error) {
 // try returns the end of the iteration that has been filled, and books nothing.
 func (f *flow) try(start units.Duration) (units.Duration, error) {
 	t := f.it.Totals()
-	if err := f.side.inTime(start, t.Longest|f.fixed, 6*t.Pieces+4); err != nil {
+	if err := f.inTime(start, t.Longest|f.fixed, 6*t.Pieces+4); err != nil {
 		return start, err
 	}
 	return f.engine.Run(&f.it, start), nil

@@ -2,13 +2,11 @@ package system
 
 import (
 	"math"
-	"math/rand/v2"
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -22,7 +20,7 @@ var gpuCPUSystem = System{
 	Host:     true,
 	policies: []string{"dense", "window", "h2o", "hgca", "csattention"},
 	section:  "gpu_cpu", zero: GPUCPU{}, kv: place{name: "in the host's memory", onHost: true},
-	memory: (*Node).hostMemory, assemble: assembleGPUCPU,
+	memory: hostMemory, assemble: assembleGPUCPU,
 	defaults: `
 [gpu_cpu]
 policy = "prefill-first" # as gpu-only has it; "chunked-prefill" attends on both sides for prompts, too; TBT, throughput of long prompts
@@ -73,23 +71,23 @@ type hostWork struct {
 }
 
 // assembleGPUCPU puts together a replica with continuous batching of a single batch.
-func assembleGPUCPU(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
-	cfg, spec := n.cfg, configs.Section[GPUCPU](n.cfg)
-	e := &gpuCPU{gpuSide: newGPUSide(cfg)}
+func assembleGPUCPU(n *setup) assembly {
+	cfg, spec := n.Config, configs.Section[GPUCPU](n.Config)
+	e := &gpuCPU{gpuSide: newGPUSide(n.hardware)}
 	e.loads = spec.Attend == OnGPUs
 	e.appends = spec.Append == OnHost && !e.loads
-	e.hostCPUs = n.hostCPUs(e.gpuSide.attends)
+	e.hostCPUs = newHostCPUs(n.hardware, e.gpuSide.attends)
 	if own, ok := cfg.Policy.Overhead(); ok {
 		e.overhead = own
 	}
 	e.home = make([]hostWork, len(e.runs))
-	e.flow = newFlow(&e.gpuSide, besideGPU("CPU"), o, check)
-	free := scheduler.GPUMemory{Model: &cfg.Model, Free: n.FreeGPUMemory()}
-	free.Window, free.PromptShare, free.Share = windows(cfg, e.policy)
-	host := n.pages(n.memory.capacity)
+	e.flow = newFlow(n.hardware, besideGPU("CPU"), n.running)
+	free := scheduler.GPUMemory{Model: &cfg.Model, Free: freeGPUMemory(n.hardware)}
+	free.Window, free.PromptShare, free.Share = windows(n.hardware, e.policy)
+	host := pages(n.hardware, n.memory.capacity)
 	host.Filling = nil // prompts are on the GPUs until they end
 	ledger := scheduler.NewLedger(host)
-	return assembly{n.continuous(batchingPolicy(spec.Policy), 1, false, scheduler.BalanceLeastLoaded, requests, ledger, free, nil, stream), e}
+	return assembly{n.continuous(batchingPolicy(spec.Policy), 1, false, scheduler.BalanceLeastLoaded, ledger, free, nil), e}
 }
 
 // run runs a batch. Transfers of one layer under the work of others keep the links busy beside the GPUs.
@@ -245,7 +243,7 @@ func (e *gpuCPU) append(tokens, over int) units.Duration {
 
 // peak counts the GPUs' memory where a policy attends over some of the tokens there.
 func (e *gpuCPU) peak() units.Bandwidth {
-	if tokens, ofPrompt, _ := windows(e.cfg, e.policy); tokens == 0 && ofPrompt == 0 && e.cfg.Policy.Name != "csattention" {
+	if tokens, ofPrompt, _ := windows(e.hw, e.policy); tokens == 0 && ofPrompt == 0 && e.hw.Policy.Name != "csattention" {
 		return e.peakRate
 	}
 	return e.hbmPeak + e.peakRate

@@ -175,14 +175,14 @@ func TestGPUCPULinks(t *testing.T) {
 		}
 		n := mustNode(t, cfg)
 		r := mustRun(t, n, &traces.Trace{Requests: []traces.Request{{Input: in, Output: out}}}, false)
-		link := float64(2*n.linkShare()) * r.end.Seconds()
+		link := float64(2*n.hw.linkShare()) * r.end.Seconds()
 		for _, x := range []struct {
 			way  string
 			busy float64
 			want int
 		}{{"down", r.busy.PCIeDown, c.down}, {"up", r.busy.PCIeUp, c.up}} {
 			// Each transfer of a layer is rounded to half a picosecond.
-			if got, want := x.busy*link, float64(layers*x.want); math.Abs(got-want) > 2*layers*out*float64(n.linkShare())*1e-12 {
+			if got, want := x.busy*link, float64(layers*x.want); math.Abs(got-want) > 2*layers*out*float64(n.hw.linkShare())*1e-12 {
 				t.Errorf("%s: %.0f bytes %s, want %.0f", name, got, x.way, want)
 			}
 		}
@@ -320,7 +320,7 @@ func TestLoads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		alone := &gpuOnly{gpuSide: newGPUSide(e.cfg)}
+		alone := &gpuOnly{gpuSide: newGPUSide(hardwareOf(e.cfg))}
 		alone.decodeRuns(sub.Decode, 0)
 		g := alone.stageRuns(&sub)
 		layers := units.Duration(e.model.Layers)

@@ -30,6 +30,6 @@ func (d *gpuSide) watts(did *work, took units.Duration) float64 {
 		return 0
 	}
 	gpus := float64(d.model.TensorParallel)
-	idle := float64(max(0, (took-did.time[ofGPU]).Seconds()) * gpus * d.cfg.GPU.Power.ActiveIdle)
+	idle := float64(max(0, (took-did.time[ofGPU]).Seconds()) * gpus * d.hw.GPU.Power.ActiveIdle)
 	return (did.joules.prefill + did.joules.decode + idle) / took.Seconds()
 }

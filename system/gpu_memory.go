@@ -4,56 +4,55 @@ import (
 	"math"
 
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/units"
 )
 
-// FreeGPUMemory returns what weights and reserve leave on the GPUs of one
+// freeGPUMemory returns what weights and reserve leave on the GPUs of one
 // replica.
-func (n *Node) FreeGPUMemory() units.Bytes {
-	m := &n.cfg.Model
-	return units.Bytes(m.TensorParallel)*n.cfg.GPUMemory(n.system.gpuShare(n.cfg)) - m.WeightBytes()
+func freeGPUMemory(h *hardware) units.Bytes {
+	m := &h.Model
+	return units.Bytes(m.TensorParallel)*h.GPUMemory(h.gpuShare) - m.WeightBytes()
 }
 
 // workspace returns the memory of the activations of the largest iteration, on all of the
 // replica's GPUs. Servers set it aside before they give the rest to KV.
-func (n *Node) workspace() units.Bytes {
-	return min(n.cfg.Model.ActivationBytes(n.cfg.Batching.MaxBatchTokens), n.FreeGPUMemory())
+func workspace(h *hardware) units.Bytes {
+	return min(h.Model.ActivationBytes(h.Batching.MaxBatchTokens), freeGPUMemory(h))
 }
 
 // gpuWorkspace is the memory for activations of a system with KV on the GPUs.
-func (n *Node) gpuWorkspace() scheduler.GPUMemory {
-	return scheduler.GPUMemory{Model: &n.cfg.Model, Free: n.workspace(), HoldsKV: true}
+func gpuWorkspace(h *hardware) scheduler.GPUMemory {
+	return scheduler.GPUMemory{Model: &h.Model, Free: workspace(h), HoldsKV: true}
 }
 
 // gpuMemory is the KV memory of one replica on its GPUs, in pages of one layer and
 // head.
-func (n *Node) gpuMemory() kvMemory {
-	page := n.pageBytes()
-	return kvMemory{page, int64((n.FreeGPUMemory() - n.workspace()) / page)}
+func gpuMemory(h *hardware) kvMemory {
+	page := pageBytes(h)
+	return kvMemory{page, int64((freeGPUMemory(h) - workspace(h)) / page)}
 }
 
 // pageBytes returns the bytes of a page of one layer and head.
-func (n *Node) pageBytes() units.Bytes {
-	m := &n.cfg.Model
-	return units.Bytes(n.cfg.Batching.PageTokens) * m.KVBytesPerTokenLayer() / units.Bytes(m.KVHeads)
+func pageBytes(h *hardware) units.Bytes {
+	m := &h.Model
+	return units.Bytes(h.Batching.PageTokens) * m.KVBytesPerTokenLayer() / units.Bytes(m.KVHeads)
 }
 
 // gpuLedger returns the empty KV memory of one replica on its GPUs.
-func (n *Node) gpuLedger() *scheduler.Ledger {
-	return n.keeping(scheduler.NewLedger(n.pages(n.gpuMemory().capacity)), n.pageBytes())
+func gpuLedger(h *hardware) *scheduler.Ledger {
+	return h.keeping(scheduler.NewLedger(pages(h, gpuMemory(h).capacity)), pageBytes(h))
 }
 
 // pages describes a memory of capacity pages.
-func (n *Node) pages(capacity int64) scheduler.LedgerSpec {
-	m := &n.cfg.Model
+func pages(h *hardware, capacity int64) scheduler.LedgerSpec {
+	m := &h.Model
 	s := scheduler.LedgerSpec{
-		Ranksets: 1, Layers: m.Layers, HeadsPerChannel: m.KVHeads, UnitTokens: n.cfg.Batching.PageTokens, Capacity: capacity,
+		Ranksets: 1, Layers: m.Layers, HeadsPerChannel: m.KVHeads, UnitTokens: h.Batching.PageTokens, Capacity: capacity,
 	}
-	if n.cfg.Policy.Name != "dense" { // all layers are one, since these may differ
-		s.Layers, s.UnitBytes = 1, int64(n.pageBytes())
-		s.Classes, s.Filling = headClasses(policyOf(n.cfg), policy.Home)
+	if h.Policy.Name != "dense" { // all layers are one, since these may differ
+		s.Layers, s.UnitBytes = 1, int64(pageBytes(h))
+		s.Classes, s.Filling = headClasses(policyOf(h), policy.Home)
 	}
 	return s
 }
@@ -61,7 +60,7 @@ func (n *Node) pages(capacity int64) scheduler.LedgerSpec {
 // windows returns how many tokens of each request a policy has on the GPUs where these are
 // not the home, at most, and how many more as a share of its prompt, and of all tokens. A token is one
 // with all heads and layers.
-func windows(cfg *configs.Config, p policy.Policy) (tokens int, ofPrompt, ofAll float64) {
+func windows(h *hardware, p policy.Policy) (tokens int, ofPrompt, ofAll float64) {
 	var bytes, share, all float64
 	for run, layers := range p.Runs() {
 		held, _ := p.Memory(run)
@@ -77,6 +76,6 @@ func windows(cfg *configs.Config, p policy.Policy) (tokens int, ofPrompt, ofAll 
 			}
 		}
 	}
-	token := float64(cfg.Model.KVBytesPerToken())
+	token := float64(h.Model.KVBytesPerToken())
 	return int(math.Ceil(bytes / token)), share / token, all / token
 }

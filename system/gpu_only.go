@@ -1,12 +1,9 @@
 package system
 
 import (
-	"math/rand/v2"
-
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -20,7 +17,7 @@ var gpuOnlySystem = System{
 	policies: []string{"dense", "streaming", "h2o", "quest", "lserve", "duo", "csattention"},
 	section:  "gpu_only", zero: GPUOnly{}, kv: kvOnGPUs,
 	share:  func(cfg *configs.Config) float64 { return configs.Section[GPUOnly](cfg).CapacityShare },
-	memory: (*Node).gpuMemory, assemble: assembleGPUOnly,
+	memory: gpuMemory, assemble: assembleGPUOnly,
 	defaults: `
 [gpu_only]
 policy = "prefill-first" # L3, section 6.1; "chunked-prefill" is what servers do now: TBT, throughput of long prompts
@@ -49,12 +46,13 @@ type gpuOnly struct {
 }
 
 // assembleGPUOnly puts together a replica with continuous batching.
-func assembleGPUOnly(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
-	cfg := n.cfg
-	e := &gpuOnly{gpuSide: newGPUSide(cfg), tier: n.tier()}
-	e.flow = newFlow(&e.gpuSide, e.tier.beside("", onDevice), o, check)
-	s := n.continuous(batchingPolicy(configs.Section[GPUOnly](cfg).Policy), 1, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream)
-	if groupReads(cfg) {
+func assembleGPUOnly(n *setup) assembly {
+	cfg := n.Config
+	e := &gpuOnly{gpuSide: newGPUSide(n.hardware)}
+	e.tier = newTier(n.hardware, e.attends)
+	e.flow = newFlow(n.hardware, e.tier.beside("", onDevice), n.running)
+	s := n.continuous(batchingPolicy(configs.Section[GPUOnly](cfg).Policy), 1, false, scheduler.BalanceLeastLoaded, gpuLedger(n.hardware), gpuWorkspace(n.hardware), nil)
+	if n.groupReads() {
 		s.GroupPrefixes()
 	}
 	return assembly{s, e}
@@ -69,14 +67,14 @@ func batchingPolicy(name string) scheduler.Policy {
 }
 
 // continuous returns a scheduler of continuous batching.
-func (n *Node) continuous(policy scheduler.Policy, subBatches int, adaptive bool, balance string, requests []traces.Request,
-	ledger *scheduler.Ledger, free scheduler.GPUMemory, p scheduler.Predictor, stream func(uint64) *rand.Rand) *scheduler.Scheduler {
-	cfg := n.cfg
+func (n *setup) continuous(policy scheduler.Policy, subBatches int, adaptive bool, balance string,
+	ledger *scheduler.Ledger, free scheduler.GPUMemory, p scheduler.Predictor) *scheduler.Scheduler {
+	cfg := n.Config
 	spec, comm := cfg.Scheduler, cfg.Comm
 	spec.SubBatches, spec.Adaptive, spec.Chunking, comm.Balance = subBatches, adaptive, true, balance
 	spec.ChunkMultiple = min(spec.ChunkMultiple, cfg.Batching.MaxBatchTokens)
 	policies := scheduler.Config{Policy: policy, Scheduler: &spec, Memory: &cfg.Memory, Comm: &comm, Batching: &cfg.Batching, PrefillStreak: cfg.Serving.PrefillStreak}
-	return scheduler.New(policies, requests, ledger, free, p, stream(streamBalance))
+	return scheduler.New(policies, n.requests, ledger, free, p, n.stream(streamBalance))
 }
 
 // run runs a batch: the memory's transfers first, then both sub-batches on the GPUs.

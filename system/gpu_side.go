@@ -2,7 +2,6 @@ package system
 
 import (
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/scheduler"
@@ -63,7 +62,7 @@ func (m *memo[T]) at(n int) *T {
 // of a sub-batch take on them. Every system has it.
 type gpuSide struct {
 	*attends
-	cfg   *configs.Config
+	hw    *hardware
 	model *llm.Model
 	gpu   *gpu.ModelCost
 	// appends says that a chunk's tokens attend at home over what has left the GPUs.
@@ -84,12 +83,12 @@ type gpuSide struct {
 }
 
 // newGPUSide returns the costs of a model's dense layers, each computed once for each number of tokens.
-func newGPUSide(cfg *configs.Config) gpuSide {
-	s, m := &cfg.GPU.Spec, &cfg.Model
-	cost, attends := gpu.NewModelCost(s, m), newAttends(cfg)
+func newGPUSide(h *hardware) gpuSide {
+	s, m := &h.GPU.Spec, &h.Model
+	cost, attends := gpu.NewModelCost(s, m), newAttends(h)
 	runs := len(attends.runs)
 	return gpuSide{
-		attends: attends, prefixStays: prefixStays(cfg), decoding: make([]decoding, runs), attended: make([]attended, runs), staged: stage{layers: make([]layerCost, runs)}, cfg: cfg, model: m, gpu: cost, hbmPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
+		attends: attends, prefixStays: h.prefixStays(), decoding: make([]decoding, runs), attended: make([]attended, runs), staged: stage{layers: make([]layerCost, runs)}, hw: h, model: m, gpu: cost, hbmPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
 		head: memo[kernelSum]{cost: func(n int) kernelSum { return sumOf(cost.LMHead(n)) }},
 		dense: memo[dense]{cost: func(tokens int) dense {
 			qkv, ffn := sumOf(cost.QKV(tokens)), sumOf(cost.ProjectionFFN(tokens))
@@ -99,6 +98,9 @@ func newGPUSide(cfg *configs.Config) gpuSide {
 		}},
 	}
 }
+
+// side returns the GPUs of the system that this is a part of.
+func (d *gpuSide) side() *gpuSide { return d }
 
 // decoding is the GPUs' part of decode attention in one layer: batches of heads that
 // attend, kernels beside them, which choose and keep statistics, and after all attention the
@@ -147,7 +149,7 @@ func (d *gpuSide) stageRuns(sub *scheduler.SubBatch) *stage {
 		attention = attention.Plus(all.Times(layers))
 	}
 	total := w.all.Plus(attention).Plus(head.Work)
-	seconds, joules := d.cfg.GPU.Sustained(total)
+	seconds, joules := d.hw.GPU.Sustained(total)
 	slow := 1.0
 	if seconds > total.Seconds {
 		slow = seconds / total.Seconds
@@ -204,7 +206,7 @@ func selection(c *policy.Choice) gpu.Selection {
 }
 
 // sustained returns the time of work that goes on by itself.
-func (d *gpuSide) sustained(k *kernelSum) units.Duration { return k.took(d.cfg.GPU.Slowdown(k.Work)) }
+func (d *gpuSide) sustained(k *kernelSum) units.Duration { return k.took(d.hw.GPU.Slowdown(k.Work)) }
 
 // attention returns the GPUs' work in one layer of a run for the prompts of a sub-batch,
 // for what decodes, and for all of it.

@@ -104,7 +104,7 @@ func TestGroupsReadLess(t *testing.T) {
 
 // hbmOf returns the engine of a replica of hbm-pim.
 func hbmOf(t interface{ Fatal(...any) }, cfg *configs.Config) *hbmPIM {
-	return mustNode(t, cfg).assemble(0, nil, Options{}, nil).engine.(*hbmPIM)
+	return mustNode(t, cfg).assemble(0, nil, false, nil).engine.(*hbmPIM)
 }
 
 // TestGroupsBesideUnits: an iteration of units in HBM takes no longer where the GPUs may read for groups, whatever requests of its
@@ -243,7 +243,7 @@ func TestGroupsTakeNoLonger(t *testing.T) {
 		cfg := onceIn(t, "gpu-only", "gpu.preset="+name, "run.model="+rapid.SampledFrom([]string{"llama-3-8b", "llama-2-7b"}).Draw(t, "model"))
 		sub := drawSharing(t)
 		step := int64(rapid.IntRange(0, 200).Draw(t, "step"))
-		plain, grouped := newGPUSide(cfg), newGPUSide(cfg)
+		plain, grouped := newGPUSide(hardwareOf(cfg)), newGPUSide(hardwareOf(cfg))
 		plain.decodeRuns(sub.Decode, step)
 		g := *plain.stageRuns(sub)
 		want := plain.whole(&g)
@@ -280,7 +280,7 @@ func TestGroupsTakeNoLonger(t *testing.T) {
 		t.Error("groups were never used")
 	}
 	// Eight requests that share little by little more: at some length the stretch begins to pay for its kernel and the merge.
-	d := newGPUSide(onceIn(t, "gpu-only"))
+	d := newGPUSide(hardwareOf(onceIn(t, "gpu-only")))
 	sub := &scheduler.SubBatch{Decode: make([]scheduler.Decoding, 8), Shared: []scheduler.Shared{{Requests: []int32{0, 1, 2, 3, 4, 5, 6, 7}}}}
 	took := func(rest gpu.DecodeBatch, kernel, merge gpu.Work) float64 {
 		return d.gpu.DecodeBatch(rest).Seconds + kernel.Seconds + merge.Seconds

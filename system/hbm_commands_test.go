@@ -56,7 +56,7 @@ func TestCommandsOnNode(t *testing.T) {
 		}
 		factor := float64(load.PlainClocks(8, 2048)) / float64(run.Clocks)
 		bytes := float64(b.Tokens) * float64(perGPU) * e.reads * float64(2*m.HeadDim*2)
-		want := bytes / float64(e.gpuSide.cfg.GPU.MemoryBandwidth) / factor
+		want := bytes / float64(e.hw.GPU.MemoryBandwidth) / factor
 		got := e.took(b, e.reads).Seconds() - e.units.DecodeBatchCost(b).Overhead
 		if math.Abs(got/want-1) > 0.03 {
 			t.Errorf("%v: %v s, commands give %v s, %.2f times the bandwidth", set, got, want, factor)

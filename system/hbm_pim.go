@@ -2,7 +2,6 @@ package system
 
 import (
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
@@ -11,7 +10,6 @@ import (
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -25,7 +23,7 @@ var hbmPIMSystem = System{
 	policies: []string{"dense", "streaming", "quest", "lserve", "duo"},
 	section:  "hbm_pim", zero: HBMPIM{}, kv: place{name: "on its GPUs", inGPUs: true, keeps: true, inHBM: true},
 	share:  func(cfg *configs.Config) float64 { return configs.Section[HBMPIM](cfg).CapacityShare },
-	memory: (*Node).gpuMemory, assemble: assembleHBMPIM,
+	memory: gpuMemory, assemble: assembleHBMPIM,
 	defaults: `
 [hbm_pim]
 policy = "prefill-first" # L3, section 6.1; "chunked-prefill" lets the units attend while the GPUs prefill; long prompts
@@ -152,8 +150,8 @@ type hbmPIM struct {
 }
 
 // assembleHBMPIM puts together a replica with continuous batching.
-func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
-	cfg, h := n.cfg, configs.Section[HBMPIM](n.cfg)
+func assembleHBMPIM(n *setup) assembly {
+	cfg, h := n.Config, configs.Section[HBMPIM](n.Config)
 	// The units stream keys and values as a fused kernel does: waves of thread
 	// blocks over SMs, by which AttAcc's model derates, are the GPUs' alone.
 	spec := cfg.GPU.Spec
@@ -166,11 +164,11 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 	spec.Peak16 *= units.FLOPRate(max(1, model.ElementBits/model.KVElementBits())) // more multipliers
 	e := &hbmPIM{
 		units:   gpu.NewModelCost(&spec, &model),
-		gpuSide: newGPUSide(cfg),
-		tier:    n.tier(),
+		gpuSide: newGPUSide(n.hardware),
 		factor:  h.BandwidthFactor,
 		reads:   float64((cfg.Model.QueryGroup() + h.QueriesPerRead - 1) / h.QueriesPerRead),
 	}
+	e.tier = newTier(n.hardware, e.attends)
 	if e.stack = n.stack; e.stack != nil {
 		e.slots = h.Stacks * hbm.Channels
 		e.clock = float64(h.Stacks*hbm.StackClockBytes) / float64(cfg.GPU.MemoryBandwidth)
@@ -178,14 +176,14 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 	}
 	e.device, e.did, e.read, e.chooses = make([]units.Duration, len(e.runs)), make([]hbm.Tally, len(e.runs)), make([]int64, len(e.runs)), cfg.Policy.Name != "dense"
 	e.alone.cost = func(context int) units.Duration { return e.took(e.one(context), e.reads) }
-	e.flow = newFlow(&e.gpuSide, e.tier.beside("HBM-PIM", onDown), o, check)
+	e.flow = newFlow(n.hardware, e.tier.beside("HBM-PIM", onDown), n.running)
 	subBatches := 2
 	if h.SubBatches == SubBatchesNever {
 		subBatches = 1
 	}
 	adaptive := h.SubBatches == SubBatchesAdaptive
-	s := n.continuous(batchingPolicy(h.Policy), subBatches, adaptive, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), e, stream)
-	if groupReads(cfg) {
+	s := n.continuous(batchingPolicy(h.Policy), subBatches, adaptive, scheduler.BalanceLeastLoaded, gpuLedger(n.hardware), gpuWorkspace(n.hardware), e)
+	if n.groupReads() {
 		s.GroupPrefixes()
 	}
 	return assembly{s, e}

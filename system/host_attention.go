@@ -12,8 +12,9 @@ type HostAttention struct{ gpuCPU }
 
 // NewHostAttention returns that of a validated configuration.
 func NewHostAttention(cfg *configs.Config) *HostAttention {
-	h := &HostAttention{gpuCPU{gpuSide: newGPUSide(cfg)}}
-	h.hostCPUs = newNode(cfg, nil).hostCPUs(h.gpuSide.attends)
+	hw := hardwareOf(cfg)
+	h := &HostAttention{gpuCPU{gpuSide: newGPUSide(hw)}}
+	h.hostCPUs = newHostCPUs(hw, h.gpuSide.attends)
 	return h
 }
 

@@ -141,7 +141,7 @@ func TestElementWidth(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := mustNode(t, cfg).hostCPUs(newAttends(cfg))
+		h := newHostCPUs(hardwareOf(cfg), newAttends(hardwareOf(cfg)))
 		return h.attend(100_000).Seconds()
 	}
 	wide, narrow := attend(), attend("model.element_bits=8")
@@ -163,7 +163,7 @@ func TestHGCAHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := mustNode(t, cfg).hostCPUs(newAttends(cfg))
+	h := newHostCPUs(hardwareOf(cfg), newAttends(hardwareOf(cfg)))
 	const tokens = 10_000
 	bytes := 2 * 40 * 128 * 2.0 * tokens // of OPT-13B in one layer
 	got := h.attend(tokens).Seconds()

@@ -74,20 +74,20 @@ type hostCPUs struct {
 	peakRate   units.Bandwidth
 }
 
-// hostCPUs returns a replica's share of the host: cores, memory channels and links.
-func (n *Node) hostCPUs(a *attends) hostCPUs {
-	cfg, m, spec := n.cfg, &n.cfg.Model, configs.Section[CPUOffload](n.cfg)
-	channels := units.Bandwidth(cfg.ReplicaChannels()) * cfg.DRAM.Spec.Bandwidth()
+// newHostCPUs returns a replica's share of the host: cores, memory channels and links.
+func newHostCPUs(h *hardware, a *attends) hostCPUs {
+	m, spec := &h.Model, configs.Section[CPUOffload](h.Config)
+	channels := h.channels()
 	return hostCPUs{
-		cores:    float64(spec.Cores) / float64(n.Replicas()),
-		compute:  units.FLOPRate(float64(spec.CoreFLOPS) * spec.ComputeEfficiency * float64(spec.Cores) / float64(n.Replicas())),
+		cores:    float64(spec.Cores) / float64(h.Replicas()),
+		compute:  units.FLOPRate(float64(spec.CoreFLOPS) * spec.ComputeEfficiency * float64(spec.Cores) / float64(h.Replicas())),
 		channels: channels * units.Bandwidth(spec.MemoryEfficiency), peakRate: channels,
-		overhead: spec.Overhead, link: units.Bandwidth(m.TensorParallel) * n.linkShare(), latency: cfg.PCIe.Latency,
+		overhead: spec.Overhead, link: h.links(), latency: h.PCIe.Latency,
 		attends: a, layers: m.Layers,
 		// A multiplication and an addition for each element of a query and for each of
 		// the output, of all query heads.
 		flopsToken: 4 * float64(m.Heads) * float64(m.HeadDim),
-		converts:   spec.ElementTime.Seconds() * 2 * float64(m.KVHeads) * float64(m.HeadDim) * float64(n.Replicas()) / float64(spec.Cores),
+		converts:   spec.ElementTime.Seconds() * 2 * float64(m.KVHeads) * float64(m.HeadDim) * float64(h.Replicas()) / float64(spec.Cores),
 	}
 }
 
@@ -133,15 +133,15 @@ func (h *hostCPUs) moved(tokens int) units.Duration {
 }
 
 // hostPages returns how many pages of KV the host has for one replica.
-func (n *Node) hostPages() int64 {
-	bytes := configs.Section[CPUOffload](n.cfg).HostMemory * float64(n.cfg.Node.MemoryCapacity)
-	return int64(units.Bytes(min(bytes, 1<<62)) / units.Bytes(n.Replicas()) / n.pageBytes())
+func hostPages(h *hardware) int64 {
+	bytes := configs.Section[CPUOffload](h.Config).HostMemory * float64(h.Node.MemoryCapacity)
+	return int64(units.Bytes(min(bytes, 1<<62)) / units.Bytes(h.Replicas()) / pageBytes(h))
 }
 
 // hostMemory is the KV memory of one replica on the host, in the pages of GPU memory.
-func (n *Node) hostMemory() kvMemory { return kvMemory{n.pageBytes(), n.hostPages()} }
+func hostMemory(h *hardware) kvMemory { return kvMemory{pageBytes(h), hostPages(h)} }
 
 // hostLedger returns the empty KV memory of one replica on the host.
-func (n *Node) hostLedger() *scheduler.Ledger {
-	return scheduler.NewLedger(n.pages(n.hostPages()))
+func hostLedger(h *hardware) *scheduler.Ledger {
+	return scheduler.NewLedger(pages(h, hostPages(h)))
 }

@@ -77,7 +77,7 @@ type GPUIterations struct{ side gpuSide }
 
 // NewGPUIterations returns those of a validated configuration.
 func NewGPUIterations(cfg *configs.Config) *GPUIterations {
-	return &GPUIterations{newGPUSide(cfg)}
+	return &GPUIterations{newGPUSide(hardwareOf(cfg))}
 }
 
 // Parts returns an iteration of a replica: a decode step of requests, and chunks of prompts.

@@ -70,8 +70,8 @@ func TestIterationPartsOfAnyBatch(t *testing.T) {
 		if sub.Tokens() == 0 {
 			return
 		}
-		e := &gpuOnly{gpuSide: newGPUSide(cfg)}
-		e.flow = newFlow(&e.gpuSide, besideGPU("")[:onDevice], Options{}, nil)
+		e := &gpuOnly{gpuSide: newGPUSide(hardwareOf(cfg))}
+		e.flow = newFlow(hardwareOf(cfg), besideGPU("")[:onDevice], running{})
 		end, err := e.run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -91,7 +91,7 @@ func TestIterationPartsOfAnyBatch(t *testing.T) {
 // TestIterationPartsOfLServe: each group has what it is named after, and nothing else.
 func TestIterationPartsOfLServe(t *testing.T) {
 	cfg := partsOf(t, "run.model=llama-3-8b", "policy.name=lserve")
-	side := newGPUSide(cfg)
+	side := newGPUSide(hardwareOf(cfg))
 	const context = 131_073 // its step makes a list: the first after the prompt
 	decode := []policy.Request{{Prompt: context - 1, Context: context}}
 	x := NewGPUIterations(cfg).Parts(decode)

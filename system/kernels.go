@@ -31,25 +31,26 @@ type ranks struct {
 	pages  policy.PagesSpec // what of it bounds of pages depend on
 }
 
-func ranksOf(cfg *configs.Config) ranks {
-	atHome, pages := newAtHome(cfg), policy.PagesSpec{}
+func ranksOf(h *hardware) ranks {
+	cfg := h.Config
+	atHome, pages := newAtHome(h), policy.PagesSpec{}
 	if p := cfg.Policy.Pages(); p != nil {
 		pages = policy.PagesSpec{SelectDevice: p.SelectDevice, SelectGroup: p.SelectGroup, TopKLatency: p.TopKLatency}
 	}
 	return ranks{
-		pim: *rankSpec(cfg), dram: cfg.DRAM.Spec, shape: cfg.HeadShape(), atHome: atHome,
-		parts: atHome && (cfg.Comm.Stripe != scheduler.StripeNone || prefixStays(cfg)),
+		pim: *rankSpec(h), dram: cfg.DRAM.Spec, shape: cfg.HeadShape(), atHome: atHome,
+		parts: atHome && (cfg.Comm.Stripe != scheduler.StripeNone || h.prefixStays()),
 		pages: pages,
 	}
 }
 
 // newAtHome says whether a step's own key and value go to the ranks before its attention.
-func newAtHome(cfg *configs.Config) bool { return policyOf(cfg).Vectors().New > 0 }
+func newAtHome(h *hardware) bool { return policyOf(h).Vectors().New > 0 }
 
 // rankSpec returns the processing units of the system's ranks.
-func rankSpec(cfg *configs.Config) *pim.Spec {
-	spec := cfg.PIM
-	if unit := systemOf(cfg.Run.System).kv.unit; unit != "" {
+func rankSpec(h *hardware) *pim.Spec {
+	spec := h.PIM
+	if unit := h.kv.unit; unit != "" {
 		spec.ProcessingUnit = unit
 	}
 	return &spec
@@ -90,13 +91,13 @@ func (m *measuredKernels) of(r *ranks) *measuredRanks {
 }
 
 // kernelsOf measures what the ranks of a configuration take, unless a node with equal ranks has.
-func kernelsOf(cfg *configs.Config) (_ *kernels, err error) {
-	r := ranksOf(cfg)
+func kernelsOf(h *hardware) (_ *kernels, err error) {
+	r := ranksOf(h)
 	m := measured.of(&r)
 	m.Lock()
 	defer m.Unlock()
 	if m.kernels == nil {
-		m.kernels, err = newKernels(cfg, &r)
+		m.kernels, err = newKernels(h.Config, &r)
 	}
 	return m.kernels, err
 }

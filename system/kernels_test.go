@@ -24,15 +24,15 @@ func TestEqualRanksShareKernels(t *testing.T) {
 		{"dram.tRFC=500"}, {"pim.mac_latency=9"}, {"pim.processing_unit=rank"}, {"model.kv_bits=8"},
 		{"comm.stripe=channels"}, {"policy.name=window"}, quest(), quest("policy.quest.top_k_latency=77"), quest("policy.quest.select_device=bank"), quest("policy.quest.select_group=max"),
 	}
-	base := ranksOf(load())
+	base := ranksOf(hardwareOf(load()))
 	for _, sets := range same {
-		if ranksOf(load(sets...)) != base {
+		if ranksOf(hardwareOf(load(sets...))) != base {
 			t.Errorf("%v: measured again", sets)
 		}
 	}
 	seen := map[ranks][]string{base: nil}
 	for _, sets := range other {
-		of := ranksOf(load(sets...))
+		of := ranksOf(hardwareOf(load(sets...)))
 		if as, known := seen[of]; known {
 			t.Errorf("%v: taken for %v", sets, as)
 		}
@@ -50,7 +50,7 @@ func TestEqualRanksShareKernels(t *testing.T) {
 			t.Fatal("equal nodes measured their ranks twice")
 		}
 	}
-	if n := mustNode(t, load("dram.tRFC=500")); n.kernels == nodes[0].kernels || n.table.WithRefresh(1<<40) == nodes[0].table.WithRefresh(1<<40) {
+	if n := mustNode(t, load("dram.tRFC=500")); n.kernels == nodes[0].kernels || n.kernels.table.WithRefresh(1<<40) == nodes[0].kernels.table.WithRefresh(1<<40) {
 		t.Error("another tRFC: the same kernels")
 	}
 }

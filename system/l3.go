@@ -1,10 +1,7 @@
 package system
 
 import (
-	"math/rand/v2"
-
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -20,7 +17,7 @@ var l3System = System{
 	Sections: "dram, pim, pcie, comm, scheduler, predictor",
 	Host:     true,
 	policies: []string{"dense", "window", "hgca", "quest", "lserve", "duo"},
-	kv:       kvInDIMMs, memory: (*Node).rankMemory, assemble: assembleL3,
+	kv:       kvInDIMMs, memory: rankMemory, assemble: assembleL3,
 }
 
 // l3 is the system of the L3 paper on one replica: GPUs and ranksets of DIMM-PIM,
@@ -36,24 +33,24 @@ type l3 struct {
 }
 
 // assembleL3 puts together a replica with the sub-batch scheduler.
-func assembleL3(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
-	cfg := n.cfg
-	d := n.devices()
+func assembleL3(n *setup) assembly {
+	cfg := n.Config
+	d := newDevices(n.hardware, n.kernels)
 	e := &l3{devices: d, costs: n.costs(d)}
-	if check != nil {
-		check.homes = homes{newAttends(cfg), d.channels, map[homeOf]int64{}, d.boundBytes, d.queries, d.stripe, d.prefixStays}
+	if n.check != nil {
+		n.check.homes = homes{newAttends(n.hardware), d.channels, map[homeOf]int64{}, d.boundBytes, d.queries, d.stripe, d.prefixStays}
 	}
-	e.flow = newFlow(&d.gpuSide, e.costs.resources(cfg.Node.Ranksets), o, check)
+	e.flow = newFlow(n.hardware, e.costs.resources(cfg.Node.Ranksets), n.running)
 	var predictor scheduler.Predictor = d
 	if cfg.Predictor.Kind == scheduler.PredictLearned {
-		e.learned = scheduler.NewLearned(&cfg.Predictor, d, stream(streamPredictor))
+		e.learned = scheduler.NewLearned(&cfg.Predictor, d, n.stream(streamPredictor))
 		predictor = e.learned
 	}
 	policies := scheduler.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm, Batching: &cfg.Batching}
-	free := scheduler.GPUMemory{Model: &cfg.Model, Free: n.FreeGPUMemory()}
-	free.Window, free.PromptShare, free.Share = windows(cfg, d.policy)
-	free.PrefixStays = prefixStays(cfg)
-	return assembly{scheduler.New(policies, requests, n.rankLedger(cfg.Comm.Rotation), free, predictor, stream(streamBalance)), e}
+	free := scheduler.GPUMemory{Model: &cfg.Model, Free: freeGPUMemory(n.hardware)}
+	free.Window, free.PromptShare, free.Share = windows(n.hardware, d.policy)
+	free.PrefixStays = n.prefixStays()
+	return assembly{scheduler.New(policies, n.requests, rankLedger(n.hardware, cfg.Comm.Rotation), free, predictor, n.stream(streamBalance)), e}
 }
 
 // run runs a batch, checks what it moved, and shows its times to learned predictors.
@@ -110,25 +107,25 @@ func (e *l3) ranksets() imbalance { return e.imbalance }
 func (e *l3) peak() units.Bandwidth { return e.pimPeak }
 
 // costs returns the iteration costs of a replica with all that never changes.
-func (n *Node) costs(d *devices) iterationCosts {
-	s, tCK, comm := &n.cfg.DRAM.Spec, n.cfg.DRAM.Spec.TCK, &n.cfg.Comm
-	c := newIterationCosts(n.cfg.Scheduler.SubBatches, n.cfg.Node.Ranksets)
+func (n *setup) costs(d *devices) iterationCosts {
+	s, tCK, comm := &n.Config.DRAM.Spec, n.Config.DRAM.Spec.TCK, &n.Config.Comm
+	c := newIterationCosts(n.Config.Scheduler.SubBatches, n.Config.Node.Ranksets)
 	c.layers, c.latency, c.upLatency = d.runs[0], d.latency, d.upLatency
 	for _, layers := range d.runs[1:] {
-		more := newIterationCosts(n.cfg.Scheduler.SubBatches, n.cfg.Node.Ranksets)
+		more := newIterationCosts(n.Config.Scheduler.SubBatches, n.Config.Node.Ranksets)
 		c.more = append(c.more, layerRun{layers, more.sub})
 	}
 	c.vacate = units.Duration(s.TRP) * tCK
-	c.reactivate = units.Duration(n.cfg.PIM.ActivationClocks(s)+int64(s.TRCD)) * tCK
+	c.reactivate = units.Duration(n.Config.PIM.ActivationClocks(s)+int64(s.TRCD)) * tCK
 	c.clock, c.headsEach = d.clock, d.heads
 	if d.single || d.stripe.parts > 0 {
 		c.headsEach = 1
 	}
 	if n.kernels != nil {
-		c.step = boundaryStep(n.table, n.cfg.PIM.TransferBoundary, s.Banks())
+		c.step = boundaryStep(n.kernels.table, n.Config.PIM.TransferBoundary, s.Banks())
 	}
 	c.rotate, c.concurrent, c.asyncPrefill = comm.Rotation, comm.Concurrent, comm.AsyncPrefill
 	c.buffered = d.buffer > 0
-	c.halfDuplex = d.link*(1+n.padding()) > d.channel
+	c.halfDuplex = d.link*(1+padding(n.hardware)) > d.channel
 	return c
 }

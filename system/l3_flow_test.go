@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
@@ -39,7 +40,7 @@ func handCosts() *iterationCosts {
 
 // flowOf returns a flow on the resources of some costs, filled with their operations.
 func flowOf(c *iterationCosts, ranksets int, exact bool) *flow {
-	f := newFlow(&gpuSide{model: &llm.Model{Layers: c.layers}}, c.resources(ranksets), Options{Exact: exact}, &checker{})
+	f := newFlow(withLayers(c.layers), c.resources(ranksets), running{exact, &checker{}})
 	c.fill(&f)
 	return &f
 }
@@ -366,4 +367,9 @@ func checkAttention(t *rapid.T, c *iterationCosts, spans []Span, ranksets int) {
 			}
 		}
 	}
+}
+
+// withLayers returns hardware for a model of that many layers.
+func withLayers(layers int) *hardware {
+	return &hardware{Config: &configs.Config{Model: llm.Model{Layers: layers}}}
 }

@@ -64,7 +64,7 @@ func TestPagesOfOneRequest(t *testing.T) {
 			}
 			down := max(links.TransferTime(heads*3*256+listed), refreshedTime((3*3*4+bursts)*4)) + refreshedTime(3*4)
 			up := max(links.TransferTime(heads*256), refreshedTime(3*4*4))
-			table := node.table
+			table := node.kernels.table
 			append_, sequence := table.Alone(m.Tokens)-table.Attention(m.Tokens), table.InSequence(m.Tokens)-table.Attention(m.Tokens)
 			compute := refreshedTime(3*(m.AttentionCycles+select_+written) + append_ + 2*sequence)
 			home := cfg.PCIe.Latency + 16*625 + down + compute + 2*122*units.Nanosecond + cfg.PCIe.Latency + 22*625 + up
@@ -90,8 +90,8 @@ func TestChoiceClocks(t *testing.T) {
 	for group, want := range map[string]int64{ // 500 bounds of 32 chunks in two rows
 		"sum": 235 + 31*64 + 162, "max": 0, "softmax-sum": 4 * 125, "per-head": 0,
 	} {
-		d := nodeOf(t, "run.model=llama-3-8b", "policy.name=lserve", "policy.lserve.select_device=bank", "policy.lserve.select_group="+group).devices()
-		s := d.cfg.Policy.Pages()
+		d := devicesOf(nodeOf(t, "run.model=llama-3-8b", "policy.name=lserve", "policy.lserve.select_device=bank", "policy.lserve.select_group="+group))
+		s := d.hw.Policy.Pages()
 		x := policy.Step{Choose: []policy.Choice{{Device: "bank", Heads: 4, Scored: []int{500}, Ranked: []int{125}, Keep: 63, PerQueryScores: group != "sum", Softmax: group == "softmax-sum"}}}
 		got, v := d.chooses(&x, 0)
 		if group != "sum" { // four passes

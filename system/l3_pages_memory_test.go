@@ -32,7 +32,7 @@ func TestPagesMemory(t *testing.T) {
 		{[]string{"comm.stripe=channels", "run.model=llama-3-70b"}, 80 * 8 * 40},
 	} {
 		n := nodeOf(t, append(c.sets, "node.ranksets=8", "node.memory_capacity=2TiB")...)
-		ledger := n.rankLedger(true)
+		ledger := rankLedger(n.hw, true)
 		if all := n.memory.unit * units.Bytes(n.memory.capacity); all*units.Bytes(n.Replicas()) != n.cfg.Node.MemoryCapacity || ledger.Capacity() != n.memory.capacity {
 			t.Errorf("%v: memory of %v, in units %d and %d", c.sets, all, n.memory.capacity, ledger.Capacity())
 		}

@@ -31,8 +31,8 @@ func TestListsAreTimedAsOneHead(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := n.table.Attention(m.Tokens) + n.table.Scattered(m.Tokens, m.Rows); got != m.AttentionCycles || n.bounds.Select(m.Bounds) != m.SelectCycles {
-					t.Errorf("%s, pages of %d: %d clocks and %d to choose, of one head %d and %d", model, page, got, n.bounds.Select(m.Bounds), m.AttentionCycles, m.SelectCycles)
+				if got := n.kernels.table.Attention(m.Tokens) + n.kernels.table.Scattered(m.Tokens, m.Rows); got != m.AttentionCycles || n.kernels.bounds.Select(m.Bounds) != m.SelectCycles {
+					t.Errorf("%s, pages of %d: %d clocks and %d to choose, of one head %d and %d", model, page, got, n.kernels.bounds.Select(m.Bounds), m.AttentionCycles, m.SelectCycles)
 				}
 			}
 		}
@@ -78,7 +78,7 @@ func TestRowsOfLists(t *testing.T) {
 // TestQuadTokens: rows of lists in quads by hand, with a newest page of 100 tokens of 128: four pages a row; alone
 // in the last row, its quad scores 4 tokens where a row scores 16.
 func TestQuadTokens(t *testing.T) {
-	d := nodeOf(t, "policy.name=lserve", "policy.lserve.page=128", "policy.lserve.layout=quad").devices()
+	d := devicesOf(nodeOf(t, "policy.name=lserve", "policy.lserve.page=128", "policy.lserve.layout=quad"))
 	for _, c := range []struct{ context, tokens, reads, rows, last int }{
 		{8*128 - 28, 4*128 - 28, 512, 1, 512}, {8*128 - 28, 5*128 - 28, 512 + 400, 2, 400}, {8*128 - 28, 6*128 - 28, 1024, 2, 512}, {9*128 - 28, 9*128 - 28, 1024 + 400, 3, 400}, {100, 100, 400, 1, 400},
 	} {

@@ -34,7 +34,7 @@ func TestWindowOfOneRequest(t *testing.T) {
 		{[]string{"policy.name=window", "policy.window.window=1400"}, 96, 1400, 10}, // the window takes longer than the ranks
 	} {
 		node := nodeOf(t, append(c.sets, oneBatch, allAtOnce, "policy.window.block=64", "policy.hgca.block=64")...)
-		d, cfg := node.devices(), node.cfg
+		d, cfg := devicesOf(node), node.cfg
 		links := units.Bandwidth(cfg.Model.TensorParallel) * cfg.PCIe.Bandwidth()
 		g := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
 		ps := func(w gpu.Work) units.Duration { return units.FromSeconds(w.Seconds) }
@@ -52,7 +52,7 @@ func TestWindowOfOneRequest(t *testing.T) {
 			vectors := units.Bytes(c.heads * 128 * 2)
 			down := max(links.TransferTime(vectors), refreshedTime(6*4*4)) + refreshedTime(6*4)
 			up := max(links.TransferTime(vectors+units.Bytes(c.heads*4)), refreshedTime(6*4*4+4)) // 24 bytes of sums are a burst
-			compute := refreshedTime(node.table.Attention(far) + 5*node.table.InSequence(far))
+			compute := refreshedTime(node.kernels.table.Attention(far) + 5*node.kernels.table.InSequence(far))
 			home := cfg.PCIe.Latency + 16*625 + down + compute + 2*122*units.Nanosecond + cfg.PCIe.Latency + 22*625 + up
 			near := g.Attention()
 			window := ps(near.Decoding(gpu.DecodeBatch{Requests: 1, Tokens: int64(tokens - away), Longest: tokens - away, KVHeads: c.heads, Weights: c.share < 10}))
@@ -233,7 +233,7 @@ func TestPlantedTraffic(t *testing.T) {
 		},
 		"nothing leaves in the costs": func(e *l3, _ *checker) { e.policy = forgetful{e.policy} },
 		"everything is at home": func(e *l3, _ *checker) {
-			e.policy = policy.NewDense(policyShape(e.cfg))
+			e.policy = policy.NewDense(policyShape(e.hw))
 		},
 	} {
 		if err := run(plant); err == nil || !strings.Contains(err.Error(), `law "traffic"`) {
@@ -267,7 +267,7 @@ func TestWindowPredictions(t *testing.T) {
 				t.Fatalf("a sample has %v on the GPUs and %v in the DIMMs", m.FC, m.PIM)
 			}
 		}
-		dense := (&l3{devices: nodeOf(t).devices()}).PIM(&d.batch.Sub[0], d.batch.Step, 0)
+		dense := (&l3{devices: devicesOf(nodeOf(t))}).PIM(&d.batch.Sub[0], d.batch.Step, 0)
 		if both != work || pim >= dense || pim == 0 {
 			t.Fatalf("the GPUs work for %v, predicted %v; the DIMMs for %v, with everything there for %v", work, both, pim, dense)
 		}

@@ -69,7 +69,7 @@ func TestLoadThatTakesTooLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newGPUSide(cfg)
+	f := flow{cfg: cfg}
 	for _, c := range []struct {
 		start, largest units.Duration
 		tasks          int64
@@ -82,7 +82,7 @@ func TestLoadThatTakesTooLong(t *testing.T) {
 		{math.MaxInt64 - 200*units.Second, units.Second, 100, true},
 		{math.MaxInt64 - 200*units.Second, units.Second, 300, false},
 	} {
-		if err := d.inTime(c.start, c.largest, c.tasks); (err == nil) != c.fits {
+		if err := f.inTime(c.start, c.largest, c.tasks); (err == nil) != c.fits {
 			t.Errorf("%+v: %v", c, err)
 		} else if err != nil && !strings.HasPrefix(err.Error(), "run.requests = 3: expected a run that ends within 106 days") {
 			t.Errorf("%+v: %v", c, err)

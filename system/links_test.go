@@ -29,7 +29,7 @@ func TestLinksAreShared(t *testing.T) {
 		n := units.Bytes(gpus) * each
 		onSwitch := units.Bytes(min(gpus, cfg.PCIe.GPUsPerUplink)) * each
 		end := cfg.PCIe.Latency + max(cfg.PCIe.Bandwidth().TransferTime(each), cfg.PCIe.UplinkBandwidth().TransferTime(onSwitch))
-		d := (&Node{cfg: cfg}).devices()
+		d := newDevices(hardwareOf(cfg), nil)
 		got := cfg.PCIe.Latency + d.cut(n, 0, 0).last
 		if diff := got - end; diff < -2 || diff > 2 { // each rounds up to a picosecond
 			t.Fatalf("%v over all links of the replica take %v, the busiest link alone %v", n, got, end)
@@ -49,14 +49,14 @@ func TestCPUTransposition(t *testing.T) {
 		return mustNode(t, cfg)
 	}
 	const tokens = 700
-	flight, cpu := load().devices(), load(`pim.relayout="cpu"`).devices()
+	flight, cpu := devicesOf(load()), devicesOf(load(`pim.relayout="cpu"`))
 	clocks := flight.promptClocks(0, tokens)
 	plain, slow := flight.prompt(tokens, clocks), cpu.prompt(tokens, clocks)
 	base := flight.channel.TransferTime(tokens * flight.model.KVBytesPerTokenLayer())
 	if again := slow.last - plain.last; again < 2*base || again > 3*base || slow.data-plain.data != again {
 		t.Errorf("transposing %d tokens takes %v, their transfer over the channels %v", tokens, again, base)
 	}
-	if wide := load(`pim.relayout="cpu"`, `dram.preset="ddr4-3200-8gb-x16"`).devices(); wide.transposition(1<<20) != 0 {
+	if wide := devicesOf(load(`pim.relayout="cpu"`, `dram.preset="ddr4-3200-8gb-x16"`)); wide.transposition(1<<20) != 0 {
 		t.Error("elements that fit a chip are transposed")
 	}
 	trace, err := traces.Synthetic("longbench", 20, 1, load().cfg.Traces)

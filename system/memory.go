@@ -47,11 +47,11 @@ func classAlike(classes []scheduler.HeadClass, c scheduler.HeadClass) int {
 }
 
 // keeping has an empty memory of a replica keep blocks of prefixes, if the configuration says so. unit is the bytes of one of its units.
-func (n *Node) keeping(l *scheduler.Ledger, unit units.Bytes) *scheduler.Ledger {
-	if c := &n.cfg.Cache; c.Prefix {
-		most := int64(c.Capacity/units.Bytes(n.Replicas())/unit) / l.UnitsOf(c.Block)
+func (h *hardware) keeping(l *scheduler.Ledger, unit units.Bytes) *scheduler.Ledger {
+	if c := &h.Cache; c.Prefix {
+		most := int64(c.Capacity/units.Bytes(h.Replicas())/unit) / l.UnitsOf(c.Block)
 		l.KeepPrefixes(c.Block, most, c.Placement)
-		l.KeepOnHost(int64(c.HostCapacity/units.Bytes(n.Replicas())/unit) / l.UnitsOf(c.Block))
+		l.KeepOnHost(int64(c.HostCapacity/units.Bytes(h.Replicas())/unit) / l.UnitsOf(c.Block))
 	}
 	return l
 }

@@ -90,8 +90,8 @@ func TestNarrowMemory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := newNode(cfg, nil) // only memory matters
-			ledger := n.rankLedger(false)
+			n := newNode(cfg, tables{}) // only memory matters
+			ledger := rankLedger(n.hw, false)
 			units := int(ledger.Capacity()) / n.cfg.Node.Ranksets / (n.cfg.Model.Layers * n.cfg.Model.KVHeads / n.cfg.ReplicaChannels()) // of a head of a rankset
 			if most := units * c.unit; !ledger.FitsEmpty(scheduler.Length{Prompt: most, Tokens: most}) || ledger.FitsEmpty(scheduler.Length{Prompt: most + 1, Tokens: most + 1}) {
 				t.Errorf("%s, %v: a rankset does not hold %d tokens at most", name, c.sets, most)
@@ -114,7 +114,7 @@ func TestNarrowVectors(t *testing.T) {
 		{nil, 512, 4, 0}, {[]string{"model.kv_bits=8"}, 264, 2, 1}, {[]string{"model.kv_bits=4"}, 136, 1, 1}, {[]string{"model.kv_bits=8", "pim.scales=buffer"}, 264, 2, 0},
 		{[]string{"model.kv_bits=8", "model.kv_scales=tensor"}, 256, 2, 0},
 	} {
-		d := nodeOf(t, append(c.sets, fastLinks)...).devices()
+		d := devicesOf(nodeOf(t, append(c.sets, fastLinks)...))
 		down, up := d.vectors(3)
 		if wantDown, wantUp := 3*heads*(256+c.token), units.Bytes(3*heads*256); down != wantDown || up != wantUp {
 			t.Errorf("%v: %v down, %v up, want %v, %v", c.sets, down, up, wantDown, wantUp)
@@ -143,7 +143,7 @@ func TestNarrowTimes(t *testing.T) {
 	deep.Only(t)
 	const context = 32768
 	head := func(sets ...string) float64 {
-		return float64(nodeOf(t, append(sets, "run.model=llama-2-7b")...).devices().sequence.at(context))
+		return float64(devicesOf(nodeOf(t, append(sets, "run.model=llama-2-7b")...)).sequence.at(context))
 	}
 	for _, c := range []struct {
 		sets      []string
@@ -165,7 +165,7 @@ func TestNarrowTimes(t *testing.T) {
 	}
 	units := func(sets ...string) float64 {
 		n := nodeOf(t, append(sets, "run.system=hbm-pim", "run.model=llama-2-7b", "model.kv_scales=tensor")...)
-		e := n.assemble(0, nil, Options{}, nil).engine.(*hbmPIM)
+		e := n.assemble(0, nil, false, nil).engine.(*hbmPIM)
 		return float64(e.took(e.one(64*context), e.reads) - e.took(e.one(32*context), e.reads))
 	}
 	wide := units()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/energy"
-	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -36,48 +35,41 @@ type Options struct {
 // its system has beside them.
 type Node struct {
 	cfg    *configs.Config
+	hw     *hardware
 	system *System
 	memory kvMemory
-
-	stack    *hbm.Table // commands of units in HBM, nil without
-	*kernels            // of the ranks; nil without DIMM-PIM, and where only memory matters
+	tables
 }
 
 // NewNode wires the devices of a validated configuration. It runs the PIM
 // program and transfers on the DRAM model to fill the tables of their clocks, once for
 // all nodes with equal ranks.
 func NewNode(cfg *configs.Config) (*Node, error) {
-	if err := cfg.Policy.Fits(policyShape(cfg)); err != nil { // a caller may have named another file
+	s := systemOf(cfg.Run.System)
+	h := s.hardware(cfg)
+	if err := cfg.Policy.Fits(policyShape(h)); err != nil { // a caller may have named another file
 		return nil, err
 	}
-	if !systemOf(cfg.Run.System).kv.inDIMM {
-		stack, err := newStack(cfg)
-		if err != nil {
-			return nil, err
-		}
-		n := newNode(cfg, nil)
-		n.stack = stack
-		return n, nil
-	}
-	k, err := kernelsOf(cfg)
+	t, err := s.measure(h)
 	if err != nil {
 		return nil, err
 	}
-	return newNode(cfg, k), nil
+	return newNode(cfg, t), nil
 }
 
-// newNode returns the node of a valid configuration; kernels may be shared with others.
-func newNode(cfg *configs.Config, k *kernels) *Node {
-	n := &Node{cfg: cfg, system: systemOf(cfg.Run.System), kernels: k}
-	n.memory = n.system.memory(n)
-	return n
+// newNode returns the node of a valid configuration; tables may be shared with others.
+func newNode(cfg *configs.Config, t tables) *Node {
+	s := systemOf(cfg.Run.System)
+	h := s.hardware(cfg)
+	return &Node{cfg: cfg, hw: h, system: s, memory: s.memory(h), tables: t}
 }
 
-// Streams of random numbers, one for each subsystem that draws any.
-const (
-	streamBalance = 1 + iota
-	streamPredictor
-)
+// assemble puts together what serves requests on replica i. check is nil without checks.
+func (n *Node) assemble(i int, requests []traces.Request, exact bool, check *checker) assembly {
+	return n.system.assemble(&setup{
+		hardware: n.hw, tables: n.tables, running: running{exact: exact, check: check}, memory: n.memory, requests: requests, replica: i,
+	})
+}
 
 // replica returns replica i of the node with its requests.
 func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
@@ -90,15 +82,15 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 		progress:  func(int64) {},
 		unitBytes: int64(n.memory.unit),
 		bounds: bounds{
-			hbm: units.Bandwidth(m.TensorParallel) * n.cfg.GPU.MemoryBandwidth, kvToken: units.Bytes(m.Layers) * newAttends(n.cfg).kv(1),
+			hbm: units.Bandwidth(m.TensorParallel) * n.cfg.GPU.MemoryBandwidth, kvToken: units.Bytes(m.Layers) * newAttends(n.hw).kv(1),
 			weights: units.Bytes(m.Layers) * m.ActiveLayerWeightBytes(),
 		},
 	}
 	if n.cfg.Policy.Name != "dense" {
-		r.bounds.attends = newAttends(n.cfg)
+		r.bounds.attends = newAttends(n.hw)
 	}
 	if o.Timeline != nil {
-		ranksets := n.attentionDevices()
+		ranksets := n.hw.attentionDevices()
 		r.recording = &Recording{
 			Replica: i, Window: *o.Timeline, ranksets: ranksets,
 			parts: map[units.Duration][]part{}, latest: map[int]int{},
@@ -116,12 +108,16 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 	if o.Iterations || o.Timeline != nil {
 		r.power = n.power(energy.Mid)
 	}
-	r.assembly = n.assemble(i, requests, o, r.check)
+	r.assembly = n.assemble(i, requests, o.Exact, r.check)
 	if r.recording != nil {
 		r.recording.tracks = r.engine.core().tracks()
 	}
 	return r
 }
+
+// FreeGPUMemory returns what weights and reserve leave on the GPUs of one
+// replica.
+func (n *Node) FreeGPUMemory() units.Bytes { return freeGPUMemory(n.hw) }
 
 // Replicas returns the number of data-parallel replicas.
 func (n *Node) Replicas() int { return n.cfg.Replicas() }
@@ -145,7 +141,7 @@ func (n *Node) run(ctx context.Context, trace *traces.Trace, o Options, together
 		return nil, err
 	}
 	for _, r := range replicas {
-		if err := r.busy.within(r.out.end, n.attentionDevices()); err != nil {
+		if err := r.busy.within(r.out.end, n.hw.attentionDevices()); err != nil {
 			return nil, err
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // says, where these hold as many and the context has as many; query heads that choose for themselves read what any
 // of them chose.
 func TestRowsReadOfLists(t *testing.T) {
-	d := nodeOf(t, "run.model=llama-3-8b", "policy.name=lserve").devices()
+	d := devicesOf(nodeOf(t, "run.model=llama-3-8b", "policy.name=lserve"))
 	const context = 16*512 - 30 // the newest page has 34 tokens
 	for name, c := range map[string]struct {
 		class              policy.Class
@@ -49,14 +49,14 @@ func TestUnevenHeads(t *testing.T) {
 	n := nodeOf(t, "policy.name=lserve", "policy.lserve.budget=128", "policy.lserve.page=32", "policy.lserve.static_sparsity=0.6", "policy.lserve.stream_device=home",
 		"policy.lserve.select_device=bank", "model.layers=1")
 	rapid.Check(t, func(t *rapid.T) {
-		d := n.devices()
+		d := devicesOf(n)
 		d.fixed = rapid.Bool().Draw(t, "fixed")
 		sub := scheduler.SubBatch{}
 		for i := range rapid.IntRange(1, 9).Draw(t, "requests") {
 			context := rapid.SampledFrom([]int64{2, 40, 300, 1200, 2001, 2400, 4000}).Draw(t, "context") // each fourth chooses
 			sub.Decode = append(sub.Decode, scheduler.Decoding{Request: int32(i), Offset: int32(i % 2), Base: context, Prompt: 1})
 		}
-		c := n.costs(d)
+		c := setupOf(n).costs(d)
 		d.fill(&c, &scheduler.Batch{Sub: []scheduler.SubBatch{sub, {}}})
 		for offset := range int32(2) {
 			clocks, heads := make([]int64, d.channels), make([]int64, d.channels)
@@ -103,7 +103,7 @@ func TestWholeIsPlace(t *testing.T) {
 	names := slices.Sorted(maps.Keys(nodes))
 	rapid.Check(t, func(t *rapid.T) {
 		node := nodes[rapid.SampledFrom(names).Draw(t, "node")]
-		d := node.devices()
+		d := devicesOf(node)
 		var requests []scheduler.Decoding
 		for range rapid.IntRange(0, 12).Draw(t, "requests") {
 			prompt := rapid.IntRange(1, 3000).Draw(t, "prompt")

@@ -73,7 +73,7 @@ func TestAttendedTokens(t *testing.T) {
 			cfg := mustLoad(t, append(setsOn(s, name), "run.system="+s.Name, "run.model=llama-3-8b")...)
 			requests := []traces.Request{{ID: 0, Input: 700, Output: 90}, {ID: 1, Input: 30, Output: 200}, {ID: 2, Input: 300, Output: 2}}
 			r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: requests}, false)
-			p, layer := policyOf(cfg), 0
+			p, layer := policyOf(hardwareOf(cfg)), 0
 			for run, layers := range p.Runs() {
 				sum, contexts, steps := 0, 0, 0
 				for _, q := range requests {
@@ -154,7 +154,7 @@ func TestPagesOnHBMPIM(t *testing.T) {
 	const context = 60_001 // a list is made in the first decode step
 	engine := func(sets ...string) *hbmPIM {
 		cfg := mustLoad(t, append(sets, "run.system=hbm-pim", "run.model=llama-3-8b", "policy.name=lserve", "hbm_pim.sub_batches=never", "hbm_pim.queries_per_read=2")...)
-		return newNode(cfg, nil).divide(&traces.Trace{Requests: equal(1, context-1, 10)}, Options{}, false)[0].engine.(*hbmPIM)
+		return newNode(cfg, tables{}).divide(&traces.Trace{Requests: equal(1, context-1, 10)}, Options{}, false)[0].engine.(*hbmPIM)
 	}
 	sub := scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: context - 1, Prompt: context - 1}}}
 	e := engine()

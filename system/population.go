@@ -96,5 +96,5 @@ func (n *Node) meanImbalance(replicas []*replica) float64 {
 		sum.busiest.AddTotal(i.busiest)
 		sum.total.AddTotal(i.total)
 	}
-	return sum.ratio(n.attentionDevices())
+	return sum.ratio(n.hw.attentionDevices())
 }

@@ -39,8 +39,8 @@ func (n *Node) power(at energy.Place) *power {
 	p.each[byGPUWork][drawGPU] = e.GPU
 	p.each[byGPUTime][drawGPU] = -t[drawGPU]
 
-	link := gpus * float64(n.linkShare()) // bytes a second
-	if n.system.Host || hostTier(cfg) {
+	link := gpus * float64(n.hw.linkShare()) // bytes a second
+	if n.system.Host || n.hw.hostTier() {
 		p.each[byDown], p.each[byUp] = d.stream(link, 0, 1), d.stream(link, 1, 0)
 		p.each[byDown][drawRankUnits] = link / d.rate * e.RelayoutUnit
 		if n.system.kv.inDIMM && cfg.PIM.Relayout == pim.CPUTransposition {
@@ -48,19 +48,19 @@ func (n *Node) power(at energy.Place) *power {
 		}
 		p.each[byDown][drawLinks], p.each[byUp][drawLinks] = 8*link*e.Link, 8*link*e.Link
 	}
-	token := float64(newAttends(cfg).kv(1)) / float64(m.KVHeads)
+	token := float64(newAttends(n.hw).kv(1)) / float64(m.KVHeads)
 	reading := d.stream(d.rate, 1, 0)
 	p.rank = reading.total() + d.idle()
 	sides := cfg.DRAM.Rules().SubChannels // of a DIMM, each with as many ranks
 	p.dimm = float64(float64(sides)*p.rank) + float64(float64((cfg.Energy.RanksPerDIMM-1)*sides)*d.idle()) + e.DIMMBuffer
 	switch {
 	case n.kernels != nil:
-		d.rankLevel = rankSpec(cfg).ProcessingUnit == pim.RankPU
+		d.rankLevel = rankSpec(n.hw).ProcessingUnit == pim.RankPU
 		for i, one := range []pim.Activity{{Activates: 1}, {UnitReads: 1}, {Reads: 1}, {Writes: 1}, {Open: 1}, {Clocks: 1}} {
 			p.each[byActivates+i] = d.attention(&one)
 		}
-		rows := n.table.RowTokens()
-		long := n.table.Activity(4*rows).Plus(n.table.Activity(2*rows), -1)
+		rows := n.kernels.table.RowTokens()
+		long := n.kernels.table.Activity(4*rows).Plus(n.kernels.table.Activity(2*rows), -1)
 		attending := d.attention(&long)
 		computes := 1 - float64(cfg.DRAM.TRFC)/float64(cfg.DRAM.TREFI)
 		p.rank = float64(attending.total()/(long.Clocks*cfg.DRAM.TCK.Seconds())*computes) + d.idle()

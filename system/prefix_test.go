@@ -48,7 +48,7 @@ func TestPrefixTime(t *testing.T) {
 	}
 	hit, chunk, r := prefixTTFT(t, "rank-pim")
 	cfg := onceIn(t, "rank-pim")
-	hidden := 32 * transferTime(newNode(cfg, nil).linkShare(), 1024*cfg.Model.KVBytesPerTokenLayer())
+	hidden := 32 * transferTime(hardwareOf(cfg).linkShare(), 1024*cfg.Model.KVBytesPerTokenLayer())
 	if got := r.busy.PCIeUp * float64(r.end); hit != chunk || math.Abs(got/float64(hidden)-1) > 1e-9 || r.cache.Transferred != int64(1024*cfg.Model.KVBytesPerToken()) {
 		t.Errorf("rank-pim: %v to the first token, the second chunk of a prompt takes %v; links are busy for %v ps, want %v; %+v", hit, chunk, got, hidden, r.cache)
 	}
@@ -56,11 +56,11 @@ func TestPrefixTime(t *testing.T) {
 	cfg = onceIn(t, "l3")
 	n := mustNode(t, cfg)
 	const layers, heads, rows = 32, 8 / 4, 2 * 2
-	clock := n.clock()
+	clock := rankClock(n.hw)
 	read := clock.Time(heads * rows * (114 + 22 + 2032*4 + 34))
 	bytes := units.Bytes(1024) * cfg.Model.KVBytesPerTokenLayer()
-	up := transferTime(n.linkShare(), bytes)
-	if more := hit - chunk; more != layers*(read+n.devices().upLatency+up) || r.cache.Transferred != int64(layers*bytes) {
+	up := transferTime(n.hw.linkShare(), bytes)
+	if more := hit - chunk; more != layers*(read+devicesOf(n).upLatency+up) || r.cache.Transferred != int64(layers*bytes) {
 		t.Errorf("l3: %v more than a second chunk, want %d times %v and %v; %+v", more, layers, read, up, r.cache)
 	}
 	// Where the CPU transposes elements, it does so again.
@@ -93,10 +93,10 @@ func TestPrefixAtHome(t *testing.T) {
 		if err := n.serve(context.Background(), trace, replicas, false); err != nil {
 			t.Fatal(err)
 		}
-		clock, head, first := n.clock(), n.stored.table.InSequence(prefix), n.stored.table.Alone(prefix)
+		clock, head, first := rankClock(n.hw), n.kernels.stored.table.InSequence(prefix), n.kernels.stored.table.Alone(prefix)
 		want := layers * clock.Time(tokens*heads/4*head+first-head)
 		b, c := &replicas[0].busy, n.cacheOf(replicas)
-		does := (pim.Activity{}).Plus(n.stored.table.Activity(prefix), layers*heads*tokens) // nothing is appended
+		does := (pim.Activity{}).Plus(n.kernels.stored.table.Activity(prefix), layers*heads*tokens) // nothing is appended
 		if got := b.time[ofPIM].Picoseconds(); got != float64(want) || b.ranks != does {
 			t.Errorf("%s: ranks work for %v ps and do %+v, want %v and %+v", system, got, b.ranks, want, does)
 		}
@@ -104,13 +104,13 @@ func TestPrefixAtHome(t *testing.T) {
 			t.Errorf("%s: %+v", system, c)
 		}
 		// Outputs of 32 query heads, and maximum and sum of the softmax of each, in FP16.
-		if got, want := b.time[ofUp].Picoseconds(), float64(layers*transferTime(n.linkShare(), tokens*32*(128*2+4))); got != want {
+		if got, want := b.time[ofUp].Picoseconds(), float64(layers*transferTime(n.hw.linkShare(), tokens*32*(128*2+4))); got != want {
 			t.Errorf("%s: outputs take the links %v ps, want %v", system, got, want)
 		}
 	}
 	n := mustNode(t, onceIn(t, "l3", "cache.prefix_attention=dimm"))
 	// On the GPUs the chunk is one without anything before it, and a merge. It is cut by the time of the ranks, too.
-	d, chunk := n.devices(), scheduler.Chunk{Tokens: tokens, Finished: prefix, Prefix: prefix, Last: true}
+	d, chunk := devicesOf(n), scheduler.Chunk{Tokens: tokens, Finished: prefix, Prefix: prefix, Last: true}
 	attention := d.gpu.Attention()
 	alone := d.promptAttention(&attention, &scheduler.Chunk{Tokens: tokens, Last: true}, 0)
 	attention = d.gpu.Attention()
@@ -119,7 +119,7 @@ func TestPrefixAtHome(t *testing.T) {
 		t.Errorf("attention on the GPUs takes %v, want %v and %v", got.time, alone.time, merge.time)
 	}
 	sub := &scheduler.SubBatch{Prefill: []scheduler.Chunk{chunk}}
-	clock, head := n.clock(), n.stored.at(prefix)
+	clock, head := rankClock(n.hw), n.kernels.stored.at(prefix)
 	if more := d.GPU(sub, 0) - d.gpuSide.GPU(sub, 0); more != layers*clock.Time(tokens*heads/4*head) {
 		t.Errorf("%v for the ranks in a prompt's time", more)
 	}
@@ -130,7 +130,7 @@ func TestPrefixAtHome(t *testing.T) {
 	for _, head := range g.heads { // between which a transfer can interrupt
 		parts += heads / 4 * head
 	}
-	if drain := n.stored.table.Alone(prefix) - n.stored.at(prefix); len(g.heads) != tokens || parts+drain != g.clocks {
+	if drain := n.kernels.stored.table.Alone(prefix) - n.kernels.stored.at(prefix); len(g.heads) != tokens || parts+drain != g.clocks {
 		t.Errorf("%d heads of %d clocks, %d with the last one's drain of %d", len(g.heads), parts, g.clocks, drain)
 	}
 }
@@ -151,7 +151,7 @@ func TestTierTime(t *testing.T) {
 		n := mustNode(t, cfg)
 		r := mustRun(t, n, coming(t, cfg, apart(requests)), false)
 		bytes := blocks * 512 * cfg.Model.KVBytesPerToken()
-		want := transferTime(n.linkShare(), bytes)
+		want := transferTime(n.hw.linkShare(), bytes)
 		// The second request had the first one's prefix make way, which has gone down before the third comes. That gets it back, and the
 		// second one's goes down; the fourth exchanges them again.
 		for _, i := range []int{2, 3} {
@@ -196,14 +196,14 @@ func TestTierSwap(t *testing.T) {
 		{1e6, 4e6, 500 * ms, 60 * ms, 30 * ms, (60 + 30) * ms / 4},
 		{4e6, 1e6, 0, 60 * ms, 30 * ms, (60 + 30) * ms},
 	} {
-		x := tier{link: c.link, channels: c.channels, token: 1000, idle: c.idle}
-		f := &flow{side: &gpuSide{attends: &attends{}}}
+		x := tier{link: c.link, channels: c.channels, token: 1000, idle: c.idle, attends: &attends{}}
+		f := &flow{}
 		x.swap(f, &scheduler.Moves{Down: scheduler.Move{Tokens: 100}, Up: scheduler.Move{Tokens: 30}, Earlier: 40}, 1000*ms)
 		if x.down != c.down || x.up != c.up || x.channel != c.channel {
 			t.Errorf("%+v: %v down, %v up, %v of the channels", c, x.down, x.up, x.channel)
 		}
 		all := units.Duration(float64(130*ms) / (float64(c.channels) / 1e6))
-		if w := &f.work; w.time[ofDown] != 100*ms || w.time[ofUp] != 30*ms || w.time[ofChannel] != all || f.side.fetched != 30000 {
+		if w := &f.work; w.time[ofDown] != 100*ms || w.time[ofUp] != 30*ms || w.time[ofChannel] != all || x.attends.fetched != 30000 {
 			t.Errorf("%+v: busy for %v, %v and %v", c, w.time[ofDown], w.time[ofUp], w.time[ofChannel])
 		}
 		if x.hide(f); len(f.hidden) != 3 || f.hidden[0] != (hidden{onDown, c.down}) || f.hidden[1] != (hidden{onUp, c.up}) || f.hidden[2] != (hidden{onChannels, c.channel}) {

@@ -59,22 +59,22 @@ type devices struct {
 	byChannel []int64 // one a channel
 }
 
-// devices returns the device models of one replica of a system with DIMM-PIM.
-func (n *Node) devices() *devices {
-	cfg := n.cfg
-	gpus, channels := cfg.Model.TensorParallel, cfg.ReplicaChannels()
+// newDevices returns the device models of one replica of a system with DIMM-PIM.
+func newDevices(h *hardware, k *kernels) *devices {
+	cfg := h.Config
+	channels := cfg.ReplicaChannels()
 	d := &devices{
-		gpuSide: newGPUSide(cfg), clock: n.clock(),
+		gpuSide: newGPUSide(h), clock: rankClock(h),
 		channels: channels, heads: cfg.Model.KVHeads / channels, queries: cfg.Model.QueryGroup(),
-		link:    units.Bandwidth(gpus) * n.linkShare(),
-		channel: units.Bandwidth(channels) * cfg.DRAM.Spec.Bandwidth(),
+		link:    h.links(),
+		channel: h.channels(),
 		buffer:  units.Bytes(channels) * cfg.PIM.MCBuffer,
 		latency: cfg.PCIe.Latency,
 		scratch: make([]int64, cfg.Node.Ranksets), byChannel: make([]int64, channels),
-		pimPeak: n.pimPeak() / units.Bandwidth(n.Replicas()),
+		pimPeak: pimPeak(h) / units.Bandwidth(h.Replicas()),
 	}
-	if n.kernels != nil {
-		d.kernels = *n.kernels
+	if k != nil {
+		d.kernels = *k
 	}
 	s, tCK := &cfg.DRAM.Spec, cfg.DRAM.TCK
 	d.burst = units.Duration(s.BurstClocks()) * tCK
@@ -85,7 +85,7 @@ func (n *Node) devices() *devices {
 	v := d.policy.Vectors()
 	d.counts = d.policy.Name() != "dense"
 	d.stores, d.sums, d.merged = v.New > 0, v.Sums/int64(cfg.Model.KVHeads), v.Sums > 0
-	if d.stripe = stripeOf(cfg, n.rowTokens()); d.stripe.parts > 0 && !d.merged {
+	if d.stripe = stripeOf(cfg, rowTokens(h)); d.stripe.parts > 0 && !d.merged {
 		d.sums = int64(softmaxBytes * d.queries)
 	}
 	d.fixed = cfg.Comm.HeadRotation == scheduler.RotateNone
@@ -106,25 +106,25 @@ func (n *Node) devices() *devices {
 	return d
 }
 
-// clock returns the clock of a rank that refreshes as the table says.
-func (n *Node) clock() dataflow.Clock {
-	s := &n.cfg.DRAM.Spec
+// rankClock returns the clock of a rank that refreshes as the table says.
+func rankClock(h *hardware) dataflow.Clock {
+	s := &h.DRAM.Spec
 	return dataflow.NewClock(s.TCK, int64(s.TREFI), int64(s.TREFI-s.TRFC))
 }
 
 // padding returns the bytes that keys and values take on the channels over those
 // that they take on the links.
-func (n *Node) padding() units.Bandwidth {
-	g, _ := pim.NewGeometry(&n.cfg.DRAM.Spec, n.cfg.HeadShape()) // validated with the configuration
+func padding(h *hardware) units.Bandwidth {
+	g, _ := pim.NewGeometry(&h.DRAM.Spec, h.HeadShape()) // validated with the configuration
 	return units.Bandwidth(g.PaddedDim) / units.Bandwidth(g.HeadDim)
 }
 
 // pimPeak returns the bandwidth at which all banks of all ranks together feed
 // their processing units: a burst each tCCD_L.
-func (n *Node) pimPeak() units.Bandwidth {
-	s := &n.cfg.DRAM.Spec
+func pimPeak(h *hardware) units.Bandwidth {
+	s := &h.DRAM.Spec
 	rank := float64(s.Banks()*s.BurstBytes()) / (float64(s.TCCDL) * s.TCK.Seconds())
-	return units.Bandwidth(float64(n.cfg.Node.Channels*n.cfg.Node.Ranksets) * rank)
+	return units.Bandwidth(float64(h.Node.Channels*h.Node.Ranksets) * rank)
 }
 
 // inSection completes an error about the ranks with the section of its key, and with

@@ -9,50 +9,49 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// unit returns the bytes of an allocation unit of a rank.
-func (n *Node) unit() units.Bytes { return n.cfg.PIM.UnitBytes(&n.cfg.DRAM.Spec) }
+// rankUnitBytes returns the bytes of an allocation unit of a rank.
+func rankUnitBytes(h *hardware) units.Bytes { return h.PIM.UnitBytes(&h.DRAM.Spec) }
 
 // rankLedger returns the empty KV memory of one replica in the DIMMs.
-func (n *Node) rankLedger(rotation bool) *scheduler.Ledger {
-	cfg := n.cfg
-	row := n.rowTokens()
+func rankLedger(h *hardware, rotation bool) *scheduler.Ledger {
+	row := rowTokens(h)
 	spec := scheduler.LedgerSpec{
-		Ranksets: cfg.Node.Ranksets, Layers: cfg.Model.Layers, HeadsPerChannel: cfg.Model.KVHeads / cfg.ReplicaChannels(),
-		UnitTokens: row, Capacity: int64(cfg.RankRoom() / n.unit()), Rotation: rotation,
+		Ranksets: h.Node.Ranksets, Layers: h.Model.Layers, HeadsPerChannel: h.Model.KVHeads / h.ReplicaChannels(),
+		UnitTokens: row, Capacity: int64(h.RankRoom() / rankUnitBytes(h)), Rotation: rotation,
 	}
-	if cfg.Comm.Stripe == scheduler.StripeRanksets { // all ranks of a channel are one
+	if h.Comm.Stripe == scheduler.StripeRanksets { // all ranks of a channel are one
 		spec.Capacity, spec.Ranksets, spec.Rotation = spec.Capacity*int64(spec.Ranksets), 1, false
 	}
-	if n.channelsPool() {
-		spec.Capacity, spec.HeadsPerChannel = spec.Capacity*int64(cfg.ReplicaChannels()), cfg.Model.KVHeads
+	if channelsPool(h) {
+		spec.Capacity, spec.HeadsPerChannel = spec.Capacity*int64(h.ReplicaChannels()), h.Model.KVHeads
 	}
-	if p := policyOf(cfg); p.Name() != "dense" {
-		n.rankClasses(&spec, p)
-		spec.UnitBytes = int64(row) * p.KV(1) / int64(cfg.Model.KVHeads)
+	if p := policyOf(h); p.Name() != "dense" {
+		rankClasses(h, &spec, p)
+		spec.UnitBytes = int64(row) * p.KV(1) / int64(h.Model.KVHeads)
 	}
-	return n.keeping(scheduler.NewLedger(spec), n.rankUnit())
+	return h.keeping(scheduler.NewLedger(spec), rankUnit(h))
 }
 
 // channelsPool says that the ranks of all channels are one memory: heads are striped over them.
-func (n *Node) channelsPool() bool { return n.cfg.Comm.Stripe == scheduler.StripeChannels }
+func channelsPool(h *hardware) bool { return h.Comm.Stripe == scheduler.StripeChannels }
 
 // rankMemory is the KV memory of one replica in the DIMMs: every channel holds the
 // same, unless they are one pool.
-func (n *Node) rankMemory() kvMemory {
-	return kvMemory{n.rankUnit(), n.rankLedger(n.cfg.Comm.Rotation).Capacity()}
+func rankMemory(h *hardware) kvMemory {
+	return kvMemory{rankUnit(h), rankLedger(h, h.Comm.Rotation).Capacity()}
 }
 
 // rankUnit returns the bytes of an allocation unit on every channel of a replica.
-func (n *Node) rankUnit() units.Bytes {
-	if n.channelsPool() {
-		return n.unit()
+func rankUnit(h *hardware) units.Bytes {
+	if channelsPool(h) {
+		return rankUnitBytes(h)
 	}
-	return n.unit() * units.Bytes(n.cfg.ReplicaChannels())
+	return rankUnitBytes(h) * units.Bytes(h.ReplicaChannels())
 }
 
 // rowTokens returns the tokens of an allocation unit.
-func (n *Node) rowTokens() int {
-	g, _ := pim.NewGeometry(&n.cfg.DRAM.Spec, n.cfg.HeadShape()) // validated with the configuration
+func rowTokens(h *hardware) int {
+	g, _ := pim.NewGeometry(&h.DRAM.Spec, h.HeadShape()) // validated with the configuration
 	return g.RowTokens
 }
 
@@ -60,14 +59,14 @@ func (n *Node) rowTokens() int {
 // rank, since any rank may be it: heads that do not divide over the channels count as on the channel with most; heads
 // of a class that hold different amounts count as the one that holds most. Where layers differ, the layers of a rank
 // count as one, with the most heads of each class.
-func (n *Node) rankClasses(spec *scheduler.LedgerSpec, p policy.Policy) {
+func rankClasses(h *hardware, spec *scheduler.LedgerSpec, p policy.Policy) {
 	ranks, layer, runs := 1, 0, p.Runs()
 	if spec.Rotation {
 		ranks = spec.Ranksets
 	}
 	on, same := make([][]scheduler.HeadClass, ranks), true
 	for run, layers := range runs {
-		of := n.channelClasses(p, run)
+		of := channelClasses(h, p, run)
 		if run == 0 {
 			spec.Classes = of
 		}
@@ -101,10 +100,10 @@ func (n *Node) rankClasses(spec *scheduler.LedgerSpec, p policy.Policy) {
 }
 
 // channelClasses returns what the fullest channel holds of a layer of a run.
-func (n *Node) channelClasses(p policy.Policy, run int) []scheduler.HeadClass {
+func channelClasses(h *hardware, p policy.Policy, run int) []scheduler.HeadClass {
 	decoding, _ := p.Memory(run)
-	held, channels := slices.Clone(decoding), n.cfg.ReplicaChannels()
-	if n.channelsPool() {
+	held, channels := slices.Clone(decoding), h.ReplicaChannels()
+	if channelsPool(h) {
 		channels = 1
 	}
 	for i := range held {

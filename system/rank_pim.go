@@ -1,15 +1,12 @@
 package system
 
 import (
-	"math/rand/v2"
-
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/dataflow"
-	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -22,7 +19,7 @@ var rankPIMSystem = System{
 	Sections: "rank_pim, batching, dram, pim",
 	Host:     true,
 	section:  "rank_pim", zero: RankPIM{}, kv: place{name: "in the DIMMs", inDIMM: true, keeps: true, unit: pim.RankPU},
-	memory: (*Node).rankMemory, assemble: assembleRankPIM,
+	memory: rankMemory, assemble: assembleRankPIM,
 	defaults: `
 [rank_pim]
 policy = "prefill-first" # L3, section 6.1; "chunked-prefill" lets the ranks attend while the GPUs prefill; long prompts
@@ -63,20 +60,20 @@ type rankPIM struct {
 
 // assembleRankPIM puts together a replica with continuous batching of a single
 // batch.
-func assembleRankPIM(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
-	cfg := n.cfg
+func assembleRankPIM(n *setup) assembly {
+	cfg := n.Config
 	e := &rankPIM{
-		devices:  n.devices(),
+		devices:  newDevices(n.hardware, n.kernels),
 		ranks:    make([]units.Duration, cfg.Node.Ranksets),
 		peakRate: units.Bandwidth(cfg.Node.Ranksets*cfg.ReplicaChannels()) * cfg.DRAM.Spec.Bandwidth(),
 	}
-	e.flow = newFlow(&e.gpuSide, e.resources(cfg.Comm.Rotation), o, check)
+	e.flow = newFlow(n.hardware, e.resources(cfg.Comm.Rotation), n.running)
 	balance := scheduler.BalanceRandom
 	if configs.Section[RankPIM](cfg).Placement == PlacementBalanced {
 		balance = scheduler.BalanceLeastLoaded
 	}
-	free := scheduler.GPUMemory{Model: &cfg.Model, Free: n.FreeGPUMemory(), PrefixStays: prefixStays(cfg)}
-	s := n.continuous(batchingPolicy(configs.Section[RankPIM](cfg).Policy), 1, false, balance, requests, n.rankLedger(cfg.Comm.Rotation), free, nil, stream)
+	free := scheduler.GPUMemory{Model: &cfg.Model, Free: freeGPUMemory(n.hardware), PrefixStays: n.prefixStays()}
+	s := n.continuous(batchingPolicy(configs.Section[RankPIM](cfg).Policy), 1, false, balance, rankLedger(n.hardware, cfg.Comm.Rotation), free, nil)
 	return assembly{s, e}
 }
 

@@ -143,7 +143,7 @@ func (n *Node) utilization(w *busy, end units.Duration) results.Utilization {
 	for i := range u {
 		of := n.Replicas()
 		if i == ofPIM {
-			of *= n.attentionDevices()
+			of *= n.hw.attentionDevices()
 		}
 		u[i] = w.time[i].Picoseconds() / (float64(max(end, 1)) * float64(of))
 	}

@@ -25,7 +25,7 @@ func (s *System) check(cfg *configs.Config, c *input.Check) {
 	share := s.gpuShare(cfg)
 	cfg.CheckWeights(c, share, s.section+".capacity_share")
 	if c.OK() && !s.kv.inGPUs {
-		checkWindow(cfg, c, share)
+		checkWindow(s.hardware(cfg), c)
 	}
 	switch {
 	case !c.OK():
@@ -65,15 +65,16 @@ func (s *System) checkPolicy(cfg *configs.Config, c *input.Check) {
 	if p := cfg.Policy.Pages(); p != nil {
 		s.checkPages(p, cfg, c)
 	}
-	c.Fails("", cfg.Policy.Fits(policyShape(cfg)))
+	c.Fails("", cfg.Policy.Fits(policyShape(s.hardware(cfg))))
 }
 
 // checkWindow refuses a window that the GPUs cannot hold for a single request beside the
 // activations of the shortest chunk of a prompt.
-func checkWindow(cfg *configs.Config, c *input.Check, share float64) {
-	tokens, _, _ := windows(cfg, policyOf(cfg))
+func checkWindow(h *hardware, c *input.Check) {
+	cfg := h.Config
+	tokens, _, _ := windows(h, policyOf(h))
 	m := &cfg.Model
-	free := units.Bytes(m.TensorParallel)*cfg.GPUMemory(share) - m.WeightBytes() - m.ActivationBytes(cfg.Scheduler.ChunkMultiple)
+	free := units.Bytes(m.TensorParallel)*cfg.GPUMemory(h.gpuShare) - m.WeightBytes() - m.ActivationBytes(cfg.Scheduler.ChunkMultiple)
 	most := int(max(free, 0) / m.KVBytesPerToken())
 	key, window := cfg.Policy.GPUWindow()
 	c.That(tokens <= most, key, window, "%d at most, with the sink: what the weights of %s leave of the GPUs holds the keys and values of %d tokens of a request; "+

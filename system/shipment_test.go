@@ -52,7 +52,7 @@ func refreshedTime(clocks int64) units.Duration {
 // apart, 16 banks are opened (114 clocks, tRCD 22), the bursts follow each other at
 // 4 clocks but for the first 16, and the row is closed (CWL + 4 + tWR + tRP = 66).
 func TestPromptsByHand(t *testing.T) {
-	d := nodeOf(t, fastLinks).devices()
+	d := devicesOf(nodeOf(t, fastLinks))
 	row := func(tokens int) int64 { return 114 + 22 + int64(4*tokens-16)*4 + 66 }
 	for _, c := range []struct {
 		tokens int
@@ -69,7 +69,7 @@ func TestPromptsByHand(t *testing.T) {
 		}
 	}
 	// The default links take longer than the commands, unless rows are short.
-	slow := nodeOf(t).devices()
+	slow := devicesOf(nodeOf(t))
 	for _, tokens := range []int{1, 16, 8192} {
 		s := slow.prompt(tokens, slow.promptClocks(0, tokens))
 		link := slow.link.TransferTime(units.Bytes(tokens) * slow.model.KVBytesPerTokenLayer())
@@ -92,7 +92,7 @@ func TestVectorsByHand(t *testing.T) {
 		{[]string{`pim.mc_buffer="4KiB"`}, 6, 1},
 	} {
 		down, up := units.Duration(3*c.heads*((c.queries+2)*4+1)), units.Duration(3*c.heads*c.queries*4)
-		d := nodeOf(t, append(c.sets, fastLinks)...).devices()
+		d := devicesOf(nodeOf(t, append(c.sets, fastLinks)...))
 		g := d.traffic(3)
 		if g.down.data != down*4*625 || g.upBus != (up+1)*4*625 {
 			t.Errorf("%v: the channels are busy for %v down, %v up; want %d and %d bursts", c.sets, g.down.data, g.upBus, down, up+1)
@@ -110,8 +110,8 @@ func TestVectorsByHand(t *testing.T) {
 // end of a head, each also waits for that one's precharge (tRP) and results.
 func TestGroupsSendTheirChunks(t *testing.T) {
 	node := nodeOf(t, fastLinks, "node.ranksets=2")
-	d := node.devices()
-	costs := node.costs(d)
+	d := devicesOf(node)
+	costs := setupOf(node).costs(d)
 	cfg := node.cfg
 	spec := cfg.PIM
 	spec.TransferBoundary = pim.BoundaryHead // the rank's banks are closed
@@ -155,7 +155,7 @@ func TestGroupsSendTheirChunks(t *testing.T) {
 // close their rows, and otherwise share its time.
 func TestPiecesHoldTheRankAsLong(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := nodeOf(t, fmt.Sprintf("pim.mc_buffer=%q", rapid.SampledFrom([]string{"4KiB", "64KiB", "1MiB"}).Draw(t, "buffer"))).devices()
+		d := devicesOf(nodeOf(t, fmt.Sprintf("pim.mc_buffer=%q", rapid.SampledFrom([]string{"4KiB", "64KiB", "1MiB"}).Draw(t, "buffer"))))
 		tokens := rapid.IntRange(1, 5000).Draw(t, "tokens")
 		clocks := d.promptClocks(0, tokens)
 		s := d.prompt(tokens, clocks)
@@ -209,12 +209,12 @@ func TestHostsPartOfAttention(t *testing.T) {
 // prompt, by the same commands as the node charges.
 func TestPredictedPIMTimeByHand(t *testing.T) {
 	node := nodeOf(t, fastLinks)
-	d := node.devices()
+	d := devicesOf(node)
 	const context, layers = 700, 96
 	sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: context}}}
 	down := units.Duration(16)*625 + refreshedTime(6*12*4) + refreshedTime(6*4)
 	up := units.Duration(22)*625 + 2*122*units.Nanosecond + refreshedTime(6*4*4)
-	want := layers * (2*node.cfg.PCIe.Latency + down + refreshedTime(6*node.table.InSequence(context)) + up)
+	want := layers * (2*node.cfg.PCIe.Latency + down + refreshedTime(6*node.kernels.table.InSequence(context)) + up)
 	alone := d.PIM(sub, 0, 0)
 	if alone != want {
 		t.Errorf("one request: %v, want %v", alone, want)
@@ -223,14 +223,14 @@ func TestPredictedPIMTimeByHand(t *testing.T) {
 	for i, at := range []int32{1, 2, 2, 3} {
 		sub.Decode = append(sub.Decode, scheduler.Decoding{Base: int64(100*(i+1) - 7), Offset: at})
 	}
-	longest := refreshedTime(6 * (node.table.InSequence(200) + node.table.InSequence(300)))
-	if d := refreshedTime(6 * node.table.InSequence(context)); longest > d {
+	longest := refreshedTime(6 * (node.kernels.table.InSequence(200) + node.kernels.table.InSequence(300)))
+	if d := refreshedTime(6 * node.kernels.table.InSequence(context)); longest > d {
 		t.Fatal("the first request is not the busiest rankset's")
 	}
 	for _, c := range []struct {
 		base int64
 		want units.Duration
-	}{{context, refreshedTime(6 * node.table.InSequence(context))}, {50, longest}} {
+	}{{context, refreshedTime(6 * node.kernels.table.InSequence(context))}, {50, longest}} {
 		sub.Decode[0].Base = c.base - 7
 		traffic := d.traffic(5)
 		want := layers * (d.latency + traffic.down.took() + c.want + d.upLatency + traffic.up)
@@ -260,7 +260,7 @@ func TestHiddenTransfersTakeTime(t *testing.T) {
 	prompt, decode := float64(requests*input), float64(requests*(output-1))
 	down := prompt*float64(m.KVBytesPerTokenLayer()) + decode*float64(m.QKVBytesPerTokenLayer())
 	up := decode * float64(m.AttentionBytesPerTokenLayer())
-	end, link, channel := fast.end.Seconds(), float64(n.devices().link), float64(n.devices().channel)
+	end, link, channel := fast.end.Seconds(), float64(devicesOf(n).link), float64(devicesOf(n).channel)
 	for _, c := range []struct {
 		name      string
 		got, want float64
@@ -289,18 +289,24 @@ func TestHiddenTransfersTakeTime(t *testing.T) {
 func TestPaddingCrossesTheChannels(t *testing.T) {
 	narrow := []string{"model.hidden=5120", "model.heads=64", "model.kv_heads=64", "model.layers=2"}
 	n := nodeOf(t, append(narrow, "model.head_dim=80")...)
-	d := n.devices()
+	d := devicesOf(n)
 	s := d.prompt(512, d.promptClocks(0, 512))
 	if want := units.Duration(4*2*512*4*4) * 625; s.data != want { // 4 heads a channel
 		t.Errorf("512 tokens: data for %v, want %v", s.data, want)
 	}
-	if c := n.costs(d); !c.halfDuplex {
+	if c := setupOf(n).costs(d); !c.halfDuplex {
 		t.Error("links of 199 GB/s down and up are 318 and 199 on channels of 410")
 	}
-	if n := nodeOf(t, narrow...); n.costs(n.devices()).halfDuplex {
+	if n := nodeOf(t, narrow...); setupOf(n).costs(devicesOf(n)).halfDuplex {
 		t.Error("links of 199 GB/s each way are more than channels of 410 can carry")
 	}
 	for _, links := range []string{"pcie.efficiency=0.79", fastLinks} {
 		mustRun(t, nodeOf(t, append(narrow, "model.head_dim=72", links)...), &traces.Trace{Requests: equal(20, 700, 40)}, false)
 	}
 }
+
+// devicesOf returns the devices of a replica of a node.
+func devicesOf(n *Node) *devices { return newDevices(n.hw, n.kernels) }
+
+// setupOf returns what a replica of a node is put together from.
+func setupOf(n *Node) *setup { return &setup{hardware: n.hw, tables: n.tables, memory: n.memory} }

@@ -123,6 +123,6 @@ func (f *flow) wait(s int, on int8, kind uint8, took units.Duration) *dataflow.O
 func (f *flow) layers(s int, entry, first int32, exit units.Duration) {
 	sub := &f.it.Sub[s]
 	sub.Layers = append(sub.Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: first}, Count: 1},
-		dataflow.Layers{Range: dataflow.Range{From: first, To: int32(len(f.it.Ops))}, Count: int32(f.side.model.Layers)})
+		dataflow.Layers{Range: dataflow.Range{From: first, To: int32(len(f.it.Ops))}, Count: int32(f.cfg.Model.Layers)})
 	sub.Exit = exit
 }

@@ -21,7 +21,7 @@ func TestStripedLayerByHand(t *testing.T) {
 	const in, layers, unit = 9*512 + 100, 96, 512
 	sets := []string{"comm.stripe=ranksets", "node.ranksets=8", "node.memory_capacity=2TiB", oneBatch, allAtOnce}
 	node := nodeOf(t, sets...)
-	d, cfg := node.devices(), node.cfg
+	d, cfg := devicesOf(node), node.cfg
 	links := units.Bandwidth(cfg.Model.TensorParallel) * cfg.PCIe.Bandwidth()
 	g := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
 	ps := func(w gpu.Work) units.Duration { return units.FromSeconds(w.Seconds) }
@@ -36,12 +36,12 @@ func TestStripedLayerByHand(t *testing.T) {
 		var ends []units.Duration
 		for lane := range 8 {
 			part := ((lane-int(scattered(0)%8))%8 + 8) % 8
-			tokens, vectors, bursts, table := unit, units.Bytes(96*256), int64(6*4), node.stored.table
+			tokens, vectors, bursts, table := unit, units.Bytes(96*256), int64(6*4), node.kernels.stored.table
 			switch part {
 			case 0: // and a whole unit more
 				tokens = 2 * unit
 			case 1: // with the newest token
-				tokens, vectors, bursts, table = unit+context-9*unit, 3*vectors, 3*bursts, node.table
+				tokens, vectors, bursts, table = unit+context-9*unit, 3*vectors, 3*bursts, node.kernels.table
 			}
 			link += 16*625 + max(links.TransferTime(vectors), refreshedTime(bursts*4)) + refreshedTime(6*4)
 			ends = append(ends, link+refreshedTime(table.Alone(tokens)+5*table.InSequence(tokens)))
@@ -156,7 +156,7 @@ func TestStripedNodes(t *testing.T) {
 // one with a longer context weighs as much as two shorter ones, and a request stays where it began.
 func TestHeadsBeginWhereLeastIs(t *testing.T) {
 	n := nodeOf(t, "run.model=llama-3-70b", "policy.name=duo")
-	d := n.devices()
+	d := devicesOf(n)
 	if d.rest != 4 || d.channels != 8 {
 		t.Fatalf("%d heads beyond an even share of %d channels", d.rest, d.channels)
 	}

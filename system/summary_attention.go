@@ -15,10 +15,10 @@ func (n *Node) attention(replicas []*replica) results.Attention {
 		return r
 	}
 	var sum tally
-	runs := policyOf(n.cfg).Runs()
+	runs := policyOf(n.hw).Runs()
 	sum.tokens = make([]int64, len(runs))
 	for _, rep := range replicas {
-		c := &rep.engine.core().side.counted
+		c := &rep.engine.side().counted
 		sum.steps += c.steps
 		sum.contexts += c.contexts
 		for run, tokens := range c.tokens {

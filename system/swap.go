@@ -9,17 +9,19 @@ import (
 type tier struct {
 	link, channels units.Bandwidth // of all the replica's GPUs in one direction, and of its memory channels
 	token          units.Bytes     // keys and values of a token in all layers
+	attends        *attends        // that count what comes up
 	idle           units.Duration  // since when the links and channels are
 	// What the iteration at hand takes of the links down and up and of the channels.
 	down, up, channel units.Duration
 }
 
-// tier returns that of a replica.
-func (n *Node) tier() (t tier) {
-	if cfg := n.cfg; hostTier(cfg) {
-		t.link = units.Bandwidth(cfg.Model.TensorParallel) * n.linkShare()
-		t.channels = units.Bandwidth(cfg.ReplicaChannels()) * cfg.DRAM.Spec.Bandwidth()
-		t.token = cfg.Model.KVBytesPerToken()
+// newTier returns that of a replica.
+func newTier(h *hardware, a *attends) (t tier) {
+	if h.hostTier() {
+		t.link = h.links()
+		t.channels = h.channels()
+		t.attends = a
+		t.token = h.Model.KVBytesPerToken()
 	}
 	return t
 }
@@ -50,7 +52,7 @@ func (t *tier) take(f *flow, m *scheduler.Moves, start units.Duration) {
 	w.time[ofDown] += transferTime(rate, down)
 	w.time[ofUp] += t.up
 	w.time[ofChannel] += transferTime(t.channels, down+up)
-	f.side.fetched += up
+	t.attends.fetched += up
 }
 
 // hide has blocks move layer by layer beside the work of the iteration, which takes at least as long.

@@ -1,13 +1,11 @@
 package system
 
 import (
-	"math/rand/v2"
 	"slices"
 	"sync"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/traces"
 )
 
 // System is one of the systems that a node can be: L3 or one that its paper
@@ -31,8 +29,19 @@ type System struct {
 	// share is the share of the GPUs' memory that may be used, nil for all of it.
 	share func(cfg *configs.Config) float64
 	// memory is that for keys and values of a replica.
-	memory   func(n *Node) kvMemory
-	assemble func(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly
+	memory   func(h *hardware) kvMemory
+	assemble func(n *setup) assembly
+}
+
+// Places of keys and values.
+var (
+	kvInDIMMs = place{name: "in the DIMMs", inDIMM: true, keeps: true}
+	kvOnGPUs  = place{name: "on its GPUs", inGPUs: true, keeps: true}
+)
+
+// hardware returns what a node of the system consists of.
+func (s *System) hardware(cfg *configs.Config) *hardware {
+	return &hardware{Config: cfg, kv: s.kv, gpuShare: s.gpuShare(cfg)}
 }
 
 // systems is the list of all systems. Their functions look systems up in it.
@@ -60,6 +69,9 @@ func systemOf(name string) *System {
 	i := slices.IndexFunc(systems, func(s System) bool { return s.Name == name })
 	return &systems[i]
 }
+
+// hardwareOf returns what a node of a validated configuration consists of.
+func hardwareOf(cfg *configs.Config) *hardware { return systemOf(cfg.Run.System).hardware(cfg) }
 
 // Configs returns the loader of configurations of all systems.
 var Configs = sync.OnceValue(func() *configs.Loader {
@@ -101,3 +113,14 @@ const (
 
 // policies are the values of the keys policy of several systems.
 func policies() []string { return []string{PrefillFirst, ChunkedPrefill} }
+
+// measure runs the programs of the hardware of a node of the system on the models of its memory, and tells errors
+// in terms of the configuration.
+func (s *System) measure(h *hardware) (t tables, err error) {
+	if s.kv.inDIMM {
+		t.kernels, err = kernelsOf(h)
+	} else {
+		t.stack, err = newStack(h.Config)
+	}
+	return t, err
+}

@@ -73,7 +73,7 @@ type part struct {
 // record keeps the spans of the iteration that has just been run. Engines are
 // deterministic, so that running it again takes the same time.
 func (r *replica) record(start, end units.Duration, did *work) {
-	rec, f := r.recording, r.engine.core()
+	rec, f, side := r.recording, r.engine.core(), r.engine.side()
 	first := len(rec.Spans)
 	if again := f.record(rec, start); again != end {
 		r.fault = fmt.Errorf("the iteration at %v ends at %v, and at %v when every layer is run", start, end, again)
@@ -85,13 +85,13 @@ func (r *replica) record(start, end units.Duration, did *work) {
 	r.recordRequests(start, end)
 	rec.Samples = append(rec.Samples, Sample{
 		At: start, Decoding: r.batch.Decoding(), Prefill: prefill, KVBytes: r.kvBytes(r.batcher.UsedUnits()),
-		Watts: f.side.watts(did, end-start), IdleWatts: f.side.watts(&work{}, end-start), End: end,
+		Watts: side.watts(did, end-start), IdleWatts: side.watts(&work{}, end-start), End: end,
 		Draws: r.power.draws(did, end-start), IdleDraws: r.power.draws(&work{}, end-start),
 	})
 	for _, s := range rec.Spans[first:] {
 		if s.Resource == trackGPU {
 			sub := &r.batch.Sub[int(s.A)/rec.ranksets]
-			rec.parts[s.Start] = f.side.parts(uint8(s.Kind), sub.Tokens(), sub.Emitting(), int(s.B), f.uses[int(s.A)/rec.ranksets])
+			rec.parts[s.Start] = side.parts(uint8(s.Kind), sub.Tokens(), sub.Emitting(), int(s.B), f.uses[int(s.A)/rec.ranksets])
 		}
 	}
 }

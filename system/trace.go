@@ -98,7 +98,7 @@ func common(cfg *configs.Config, trace *traces.Trace) (*traces.Trace, error) {
 		if err := input.Validate(&other); err != nil {
 			return nil, err
 		}
-		left.Requests = newNode(&other, nil).holdable(left.Requests)
+		left.Requests = newNode(&other, tables{}).holdable(left.Requests)
 	}
 	if len(left.Requests) == 0 {
 		return nil, &input.Error{
@@ -111,7 +111,7 @@ func common(cfg *configs.Config, trace *traces.Trace) (*traces.Trace, error) {
 
 // holdable returns the requests that fit the node's empty memories.
 func (n *Node) holdable(requests []traces.Request) []traces.Request {
-	b := n.assemble(0, requests, Options{}, nil).batcher
+	b := n.assemble(0, requests, false, nil).batcher
 	var fit []traces.Request
 	for i := range requests {
 		if b.Add(int32(i)) {

@@ -111,23 +111,23 @@ func transferTime(b units.Bandwidth, n units.Bytes) units.Duration {
 
 // inTime returns an error where an iteration that starts at start may end beyond the
 // range of units.Duration: tasks is the most tasks and waits that it has, each no longer than largest.
-func (d *gpuSide) inTime(start, largest units.Duration, tasks int64) error {
+func (f *flow) inTime(start, largest units.Duration, tasks int64) error {
 	if largest < longestTask && float64(largest)*float64(tasks) < min(1<<62, float64(math.MaxInt64-start)) {
 		return nil
 	}
-	return d.tooLong(start, largest)
+	return f.tooLong(start, largest)
 }
 
 // tooLong blames the first hardware key that the user changed, and the load where
 // that is none.
-func (d *gpuSide) tooLong(start, largest units.Duration) error {
+func (f *flow) tooLong(start, largest units.Duration) error {
 	why := fmt.Sprintf("at %.1f days the next iteration may not end in time", start.Seconds()/86400)
 	if largest >= longestTask {
 		why = "a kernel or a transfer of one layer takes more than an hour"
 	}
-	e := &input.Error{Key: "run.requests", Value: fmt.Sprint(d.cfg.Run.Requests)}
+	e := &input.Error{Key: "run.requests", Value: fmt.Sprint(f.cfg.Run.Requests)}
 	var also []string
-	for _, c := range d.cfg.Changed() {
+	for _, c := range f.cfg.Changed() {
 		switch section, _, _ := strings.Cut(c.Key, "."); {
 		case section == "run" || section == "traces" || section == "predictor":
 		case e.Key == "run.requests":
