@@ -5,19 +5,6 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// AllReduceModel selects how an all-reduce is costed.
-type AllReduceModel string
-
-// The all-reduce models.
-const (
-	// AllReduceMeasured has the shape of what serving systems run: a one- or
-	// two-shot kernel for small sizes, NCCL's ring or tree beyond.
-	AllReduceMeasured AllReduceModel = "measured"
-	// AllReduceAttAcc is the model of AttAcc's simulator: T−1 steps of
-	// max(latency + slope · s, s/bandwidth), s = bytes/T. A ring takes 2(T−1).
-	AllReduceAttAcc AllReduceModel = "attacc"
-)
-
 // AllReduceMethod is how servers' all-reduces run.
 type AllReduceMethod string
 
@@ -34,7 +21,7 @@ const (
 // Bandwidths count one direction of one GPU's links; a "per GPU" time is multiplied by
 // the number of GPUs.
 type AllReduceSpec struct {
-	Model  AllReduceModel  `toml:"model"`  // how these kernels are costed
+	Model  KernelModel     `toml:"model"`  // how these kernels are costed
 	Method AllReduceMethod `toml:"method"` // direct kernels or NCCL for small sizes
 	// Up to SmallLimit bytes a direct kernel reads its peers' memory: either
 	// all of it from T−1 peers (one-shot), or its own share and then the others'
@@ -57,14 +44,14 @@ type AllReduceSpec struct {
 	// Skew is by how much the slowest GPU is behind a mean one, as a share of the work
 	// since the last all-reduce that follows the clock: chips differ in it, and all wait.
 	Skew float64 `toml:"skew"`
-	// LatencySlope is AllReduceAttAcc's latency growth, in nanoseconds per byte of
+	// LatencySlope is how Latency grows in AttAcc's model, in nanoseconds per byte of
 	// a step.
 	LatencySlope float64 `toml:"latency_slope_ns_per_byte"`
 }
 
 // Check has the rules of the section [gpu.all_reduce].
 func (a *AllReduceSpec) Check(c *input.Check) {
-	input.OneOf(c, "model", a.Model, AllReduceMeasured, AllReduceAttAcc)
+	a.Model.check(c, AllReduceMeasured)
 	input.OneOf(c, "method", a.Method, AllReduceDirect, AllReduceNCCL)
 	c.That(a.SmallLimit >= 0, "small_limit", a.SmallLimit, "at least 0B")
 	duration(c, "small_latency", a.SmallLatency)
@@ -94,16 +81,12 @@ func (s *Spec) AllReduceCost(gpus int, n units.Bytes) Cost {
 	if gpus <= 1 || n <= 0 {
 		return Cost{}
 	}
-	a := &s.Collective
-	t, bytes := float64(gpus), float64(n)
+	return s.by(s.Collective.Model).allReduce(gpus, n)
+}
+
+func (s measured) allReduce(gpus int, n units.Bytes) Cost {
+	a, t, bytes := &s.Collective, float64(gpus), float64(n)
 	c := Cost{Bytes: 2 * (t - 1) / t * bytes}
-	if a.Model == AllReduceAttAcc {
-		steps, step := t-1, bytes/t
-		c.Bytes = steps * step
-		c.Latency = steps * (a.Latency.Seconds() + float64(a.LatencySlope*1e-9*step))
-		c.Memory = steps * step / float64(a.Bandwidth)
-		return c.combine(0)
-	}
 	nccl := a.nccl(c, t)
 	if a.Method == AllReduceDirect && n <= a.SmallLimit {
 		if direct := a.direct(c, t, bytes); direct.Seconds < nccl.Seconds {

@@ -1,6 +1,15 @@
 package gpu
 
-import "math"
+import (
+	"math"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// attAcc is the model of AttAcc's published simulator (Park et al., ASPLOS 2024,
+// https://github.com/scale-snu/attacc_simulator), on which the L3 paper builds (section 6.1).
+// Of products and attention it reads the two efficiencies alone.
+type attAcc struct{ *Spec }
 
 // attAccTiles are the tile edges that AttAcc's simulator tries.
 var attAccTiles = [...]int{8, 16, 32, 64, 128, 192, 256, 320, 384, 448, 512}
@@ -12,76 +21,14 @@ const (
 	attAccDepth        = 32        // elements of k
 )
 
-// attAccLaw is the time of a kernel that passes over activations: a fixed part,
-// and one for each byte, measured on a GPU of attAccBandwidth.
-type attAccLaw struct {
-	operands         int // read and written, where each kernel has the same
-	fixed, perByteUs float64
-}
-
-// The laws of AttAcc's simulator. Its norms read the residual stream as well.
-// An activation reaches 2.24 TB/s of a bandwidth of 1.555 TB/s: those tensors
-// lie in the L2.
-var (
-	attAccActivation = attAccLaw{fixed: 8.29, perByteUs: 0.447e-6}
-	attAccNorm       = attAccLaw{fixed: 6.87, perByteUs: 1.6e-6, operands: 3}
-)
-
-// attAccBandwidth is the bandwidth of the GPU that the laws were measured on.
-const attAccBandwidth = 1555e9 // bytes/s, A100-40GB
-
-// attAccPass costs a pass over m rows of width d.
-func (s *Spec) attAccPass(law attAccLaw, m, d, elementBits int) Cost {
-	if m <= 0 || d <= 0 {
-		return Cost{}
-	}
-	c := Cost{Bytes: elementBytes(float64(law.operands)*float64(m)*float64(d), elementBits), Overhead: law.fixed * 1e-6}
-	c.Memory = law.perByteUs * 1e-6 * c.Bytes * attAccBandwidth / float64(s.MemoryBandwidth)
-	return c.combine(0)
-}
-
-// attAccBlock costs attention of one head and request, rows queries over keys
-// keys: scores, softmax and context are three kernels of a thread block on one
-// SM, which has its share of both rates. All scores are computed, the causal
-// mask's half too, and go through memory. It returns the seconds of the kernels that each
-// limit binds. A group of query heads reads its keys and values once, which the simulator
-// does not have.
-func (s *Spec) attAccBlock(e *Efficiency, rows, keys float64, h Heads) (compute, memory float64) {
-	sms, dim, scores := float64(s.SMs), float64(h.Dim), float64(rows*keys)
-	rate, bandwidth := e.Compute*s.peak(h.ElementBits)/sms, e.Memory*float64(s.MemoryBandwidth)/sms
-	kernel := func(times, flops, bytes float64) {
-		if computes, moves := flops/rate, bytes/bandwidth; computes > moves {
-			compute += float64(times * computes)
-		} else {
-			memory += float64(times * moves)
-		}
-	}
-	// Scores read q and K and write scores; context reads scores and V and writes
-	// as much as q.
-	ends, scored := float64(elementBytes(rows*dim, h.ElementBits)), float64(elementBytes(scores, h.ElementBits)) // 2·x is x + x to compilers
-	kernel(2, 2*dim*scores, ends+float64(keys*h.kvBytes()/2)/float64(h.group())+scored)
-	kernel(1, 5*scores, 2*scored)
-	return compute, memory
-}
-
-// attAccWaves sets the parts of c to those of whole waves of equal thread
-// blocks, with the times of one: heads × requests of them share the SMs.
-func (c *Cost) attAccWaves(waves int, compute, memory float64) {
-	c.Compute, c.Memory = float64(float64(waves)*compute), float64(float64(waves)*memory)
-	c.Overhead = 0
-	c.Seconds = c.Compute + c.Memory
-}
-
-// attAccGEMM costs a product as the simulator of AttAcc (Park et al., ASPLOS
-// 2024, https://github.com/scale-snu/attacc_simulator) does, on which the L3
-// paper builds (section 6.1). Of the tiles tm × tn that fit shared memory,
-// (tm+tn)·64 + 2·tm·tn ≤ 192 KiB for 16 bits, it takes the one with the least traffic/u²:
+// product has tiles of tm × tn. Of those that fit shared memory, (tm+tn)·64 + 2·tm·tn ≤ 192 KiB
+// for 16 bits, the simulator takes the one with the least traffic/u²:
 // u = tiles/(SMs·⌈tiles/SMs⌉) is the share of SMs in use over whole waves,
 // traffic = ⌈n/tn⌉·m·k + ⌈m/tm⌉·n·k + m·n elements. Then u derates both rates.
 // Rows beyond 512 are padded to 32, which the published code does not do: it is up
 // to 6% faster there where m is no multiple of 32. The tile minimises a score and
 // not the time, so time is not monotone in the sizes.
-func (s *Spec) attAccGEMM(base Cost, m, n, k, elementBits int) Cost {
+func (s attAcc) product(c Cost, m, n, k, elementBits int) Cost {
 	rows := m
 	if m > 512 {
 		rows = ceilDiv(m, 32) * 32
@@ -101,9 +48,164 @@ func (s *Spec) attAccGEMM(base Cost, m, n, k, elementBits int) Cost {
 			}
 		}
 	}
-	c := base
-	c.Compute = 2 * fm * fn * fk / (s.MatMul.Compute * s.peak(elementBits) * use)
 	padding := float64(elementBytes(float64(rows-m)*(fk+fn), elementBits))
-	c.Memory = (base.Bytes + padding) / (s.MatMul.Memory * float64(s.MemoryBandwidth) * use)
+	c.Executed = c.FLOPs
+	c.Compute = 2 * fm * fn * fk / (s.MatMul.Compute * s.peak(elementBits) * use)
+	c.Memory = (c.Bytes + padding) / (s.MatMul.Memory * float64(s.MemoryBandwidth) * use)
+	return c.combine(0)
+}
+
+// block costs attention of one head and request, rows queries over keys
+// keys: scores, softmax and context are three kernels of a thread block on one
+// SM, which has its share of both rates. All scores are computed, the causal
+// mask's half too, and go through memory. It returns the seconds of the kernels that each
+// limit binds. A group of query heads reads its keys and values once, which the simulator
+// does not have.
+func (s attAcc) block(e *Efficiency, rows, keys float64, h Heads) (compute, memory float64) {
+	sms, dim, scores := float64(s.SMs), float64(h.Dim), float64(rows*keys)
+	rate, bandwidth := e.Compute*s.peak(h.ElementBits)/sms, e.Memory*float64(s.MemoryBandwidth)/sms
+	kernel := func(times, flops, bytes float64) {
+		if computes, moves := flops/rate, bytes/bandwidth; computes > moves {
+			compute += float64(times * computes)
+		} else {
+			memory += float64(times * moves)
+		}
+	}
+	// Scores read q and K and write scores; context reads scores and V and writes
+	// as much as q.
+	ends, scored := float64(elementBytes(rows*dim, h.ElementBits)), float64(elementBytes(scores, h.ElementBits)) // 2·x is x + x to compilers
+	kernel(2, 2*dim*scores, ends+float64(keys*h.kvBytes()/2)/float64(h.group())+scored)
+	kernel(1, 5*scores, 2*scored)
+	return compute, memory
+}
+
+// waves sets the parts of c to those of whole waves of equal thread blocks, with the
+// times of one: heads × requests of them share the SMs.
+func (s attAcc) waves(c *Cost, requests int, h Heads, compute, memory float64) {
+	waves := float64(ceilDiv(requests*h.Query, s.SMs))
+	c.Compute, c.Memory = float64(waves*compute), float64(waves*memory)
+	c.Overhead = 0
+	c.Seconds = c.Compute + c.Memory
+}
+
+func (s attAcc) prefill(batch, chunk, finished int, h Heads) Cost {
+	p := &s.attention().Prefill
+	c := s.prefillWork(p, batch, chunk, finished, h)
+	compute, memory := s.block(&p.Efficiency, float64(chunk), float64(finished+chunk), h)
+	s.waves(&c, batch, h, compute, memory)
+	return c
+}
+
+// wave is the last wave of thread blocks of a kernel that prefills the prompts of several requests.
+type wave struct {
+	free    int     // SMs without a block
+	longest float64 // seconds of its longest block
+}
+
+// prompt places a chunk's blocks, one for each head, beside those of other requests: one kernel has them all.
+func (s attAcc) prompt(w wave, chunk, finished int, h Heads) (Cost, wave) {
+	if chunk <= 0 {
+		return Cost{}, w
+	}
+	p := &s.attention().Prefill
+	c := s.prefillWork(p, 1, chunk, finished, h)
+	compute, memory := s.block(&p.Efficiency, float64(chunk), float64(finished+chunk), h)
+	seconds := compute + memory
+	for left := h.Query; left > 0; {
+		if w.free == 0 {
+			w = wave{free: s.SMs}
+		}
+		if seconds > w.longest { // the wave waits for this block
+			c.Seconds += seconds - w.longest
+			w.longest = seconds
+		}
+		placed := min(left, w.free)
+		left -= placed
+		w.free -= placed
+	}
+	return c, w
+}
+
+// decode has unequal requests, too, which the simulator does not have: they take the time of equal ones of
+// their mean context, and at least what the longest one's block needs.
+func (s attAcc) decode(b DecodeBatch, h Heads) Cost {
+	e := &s.attention().Decode.Efficiency
+	requests, tokens, longest := float64(b.Requests), float64(b.Tokens), float64(b.Longest)
+	qBytes, kvBytes := h.decodeBytes(requests, tokens)
+	c := Cost{FLOPs: 4 * float64(h.Dim) * float64(h.Query) * tokens, Bytes: kvBytes + qBytes}
+	compute, memory := s.block(e, 1, longest, h)
+	c.Latency = compute + memory
+	if mean := tokens / requests; mean != longest {
+		compute, memory = s.block(e, 1, mean, h)
+	}
+	s.waves(&c, b.Requests, h, compute, memory)
+	c.Seconds = max(c.Seconds, c.Latency)
+	return c
+}
+
+func (s attAcc) decodeSteps(costs *[stepsAhead]Cost, b *DecodeBatch, h Heads) int {
+	costs[0] = s.decode(*b, h)
+	return 1
+}
+
+// shared has waves of blocks of each group's own.
+func (s attAcc) shared(groups []Shared, h Heads) (sum Cost) {
+	query := h.Query
+	for _, g := range groups {
+		h.Query = g.Requests * query
+		c := s.DecodeAttentionCost(UniformBatch(1, g.Tokens), h)
+		c.Latency, c.Overhead = 0, 0
+		sum = sum.then(c)
+	}
+	return sum
+}
+
+// attAccPass is the time of a kernel that passes over activations: a fixed part,
+// and one for each byte, measured on a GPU of attAccBandwidth.
+type attAccPass struct{ fixedUs, perByteUs float64 }
+
+// The laws of AttAcc's simulator. An activation reaches 2.24 TB/s of a bandwidth of 1.555 TB/s:
+// those tensors lie in the L2.
+var (
+	attAccActivation = attAccPass{fixedUs: 8.29, perByteUs: 0.447e-6}
+	attAccNorm       = attAccPass{fixedUs: 6.87, perByteUs: 1.6e-6}
+)
+
+// attAccBandwidth is the bandwidth of the GPU that the laws were measured on.
+const attAccBandwidth = 1555e9 // bytes/s, A100-40GB
+
+// pass costs a pass over m rows of width d.
+func (s attAcc) pass(law attAccPass, operands, m, d, elementBits int) Cost {
+	if m <= 0 || d <= 0 {
+		return Cost{}
+	}
+	c := Cost{Bytes: rowBytes(operands, m, d, elementBits), Overhead: law.fixedUs * 1e-6}
+	c.Memory = law.perByteUs * 1e-6 * c.Bytes * attAccBandwidth / float64(s.MemoryBandwidth)
+	return c.combine(0)
+}
+
+// norm reads the residual stream as well.
+func (s attAcc) norm(_ bool, m, d, elementBits int) Cost {
+	return s.pass(attAccNorm, 3, m, d, elementBits)
+}
+
+func (s attAcc) activation(_ bool, operands, m, d, elementBits int) Cost {
+	return s.pass(attAccActivation, operands, m, d, elementBits)
+}
+
+// lookUp is no kernel of the simulator's: it takes what is fitted.
+func (s attAcc) lookUp(m, d, elementBits int) Cost { return s.Elementwise(2, m, d, elementBits) }
+
+// copies are none of the simulator's kernels, nor is the choice of a token.
+func (attAcc) copies(int, float64) Cost { return Cost{} }
+
+func (attAcc) choice(int, int, int) Cost { return Cost{} }
+
+// allReduce takes T−1 steps of max(latency + slope · s, s/bandwidth), s = bytes/T. A ring takes 2(T−1).
+func (s attAcc) allReduce(gpus int, n units.Bytes) Cost {
+	a := &s.Collective
+	steps, step := float64(gpus)-1, float64(n)/float64(gpus)
+	c := Cost{Bytes: steps * step, Latency: steps * (a.Latency.Seconds() + float64(a.LatencySlope*1e-9*step))}
+	c.Memory = c.Bytes / float64(a.Bandwidth)
 	return c.combine(0)
 }

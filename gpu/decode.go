@@ -10,9 +10,9 @@ import (
 // DecodeSpec holds the parameters of decode attention: one query token a
 // request against its KV cache, the keys split over thread blocks where requests
 // do not fill the GPU (Flash-Decoding, https://crfm.stanford.edu/2023/10/12/flashdecoding.html).
-// AttentionAttAcc reads only the two efficiencies.
+// AttAcc's model reads only the two efficiencies.
 type DecodeSpec struct {
-	Model AttentionModel `toml:"model"` // how these kernels are costed
+	Model KernelModel `toml:"model"` // how these kernels are costed
 	Efficiency
 	// QueryRows is the number of query rows of a tensor-core tile where contexts are
 	// split, UnsplitRows where they are not: the query heads of a group are padded to it.
@@ -54,7 +54,7 @@ type DecodeSpec struct {
 
 // Check has the rules of the section [gpu.decode_attention].
 func (d *DecodeSpec) Check(c *input.Check) {
-	attentionModel(c, d.Model)
+	d.Model.check(c, AttentionFlash)
 	d.Efficiency.Check(c)
 	input.Within(c, "query_rows", d.QueryRows, 1, 1024)
 	input.Within(c, "unsplit_query_rows", d.UnsplitRows, 1, 1024)
@@ -105,60 +105,37 @@ func (s *Spec) DecodeAttentionCost(b DecodeBatch, h Heads) Cost {
 	if b.Requests <= 0 || b.Tokens <= 0 {
 		return Cost{}
 	}
-	var c Cost
-	s.decodeCost(&c, &b, h)
+	return s.by(s.attention().Decode.Model).decode(b, h)
+}
+
+func (s measured) decode(b DecodeBatch, h Heads) (c Cost) {
+	s.decodeParts(&c, &b, 0, h)
+	c.combined(s.attention().Decode.Ridge)
 	return c
 }
 
-// decodeCost sets c to DecodeAttentionCost of a batch that is not empty.
-func (s *Spec) decodeCost(c *Cost, b *DecodeBatch, h Heads) {
-	s.decodeParts(c, b, 0, h)
-	if d := &s.kernels().Decode; d.Model != AttentionAttAcc {
-		c.combined(d.Ridge)
-	}
-}
-
-// decodeParts sets c to the parts of the time of a batch, which is not empty, that many steps
-// later. AttAcc's model has a sum of its own.
-func (s *Spec) decodeParts(c *Cost, b *DecodeBatch, steps int, h Heads) {
-	d := &s.kernels().Decode
+// decodeParts sets c to the parts of the time of a batch that many steps later.
+func (s measured) decodeParts(c *Cost, b *DecodeBatch, steps int, h Heads) {
+	d := &s.attention().Decode
 	longest := float64(b.Longest + steps)
 	requests, tokens, dim := float64(b.Requests), float64(b.Tokens+int64(steps*b.Requests)), float64(h.Dim)
-	rowBytes := h.kvBytes() // of one token and head
-	qBytes, kvBytes := float64(elementBytes(2*dim, h.ElementBits)*requests*float64(h.Query)), float64(rowBytes*tokens*float64(h.KV))
+	qBytes, kvBytes := h.decodeBytes(requests, tokens)
 	*c = Cost{FLOPs: 4 * dim * float64(h.Query) * tokens, Bytes: kvBytes + qBytes, Overhead: d.Overhead.Seconds()}
-	if d.Model == AttentionAttAcc {
-		// The simulator's requests are equal. Unequal ones take the time of equal ones of
-		// their mean context, and at least what the longest one's block needs.
-		compute, memory := s.attAccBlock(&d.Efficiency, 1, longest, h)
-		c.Latency = compute + memory
-		if mean := tokens / requests; mean != longest {
-			compute, memory = s.attAccBlock(&d.Efficiency, 1, mean, h)
-		}
-		c.attAccWaves(ceilDiv(b.Requests*h.Query, s.SMs), compute, memory)
-		c.Seconds = max(c.Seconds, c.Latency)
-		return
-	}
 	items := requests * float64(h.KV)
-	parts := d.parts(s.SMs, items, tokens/requests, h.group())
-	rows := d.QueryRows
-	if parts == 1 {
-		rows = d.UnsplitRows
-	}
+	parts, rows := d.parts(s.SMs, items, tokens/requests, h.group())
 	c.Executed = 4 * dim * float64(ceilDiv(h.group(), rows)*rows) * float64(h.KV) * tokens
-	bandwidth := d.Memory * float64(s.MemoryBandwidth)
-	c.Compute = max(c.Executed/(d.Compute*s.peak(h.ElementBits)), s.converts(tokens, h))
-	c.Memory = c.Bytes / bandwidth
 	if h.group() > 1 && h.KV > 1 && b.Requests > 1 {
 		c.Overhead += d.GroupOverhead.Seconds()
 	}
-	s.blocks(c, items, parts, longest, rowBytes, kvBytes)
+	s.blocks(c, items, parts, longest, tokens, kvBytes, h)
 }
 
-// blocks adds the time of thread blocks that read the contexts of items KV heads, each in that many parts. The contexts have
-// kvBytes in all and rowBytes a token. Arithmetic and memory traffic of c are known.
-func (s *Spec) blocks(c *Cost, items, parts, longest, rowBytes, kvBytes float64) {
-	d := &s.kernels().Decode
+// blocks adds the time of thread blocks that read the contexts of items KV heads, kvBytes in all, each context in
+// that many parts. c has the work. attended are the pairs of a query and a token to which it attends.
+func (s measured) blocks(c *Cost, items, parts, longest, attended, kvBytes float64, h Heads) {
+	d := &s.attention().Decode
+	c.Compute = max(c.Executed/(d.Compute*s.peak(h.ElementBits)), s.converts(attended, h))
+	c.Memory = c.Bytes / (d.Memory * float64(s.MemoryBandwidth))
 	slots := float64(s.SMs * d.BlocksPerSM)
 	waves := items * parts / slots
 	c.Overhead += float64(waves*d.BlockStartup.Seconds()) + float64(min(1, waves)*d.FillTime.Seconds())
@@ -173,14 +150,16 @@ func (s *Spec) blocks(c *Cost, items, parts, longest, rowBytes, kvBytes float64)
 			c.Memory, c.Compute = float64(full*c.Memory)+tail, float64(full*c.Compute)+tail
 		}
 	}
-	c.Latency = max(longest/parts, float64(d.SplitKeys)) * rowBytes / float64(d.BlockBandwidth)
+	c.Latency = max(longest/parts, float64(d.SplitKeys)) * h.kvBytes() / float64(d.BlockBandwidth)
 }
 
-// parts returns the number of thread blocks that share a context of mean length.
-func (d *DecodeSpec) parts(sms int, items, keys float64, group int) float64 {
-	if group < d.SplitMinGroup || items >= float64(d.SplitLimit*float64(sms)) {
-		return 1
+// parts returns the number of thread blocks that share a context of mean length, and the query rows of their tiles.
+func (d *DecodeSpec) parts(sms int, items, keys float64, group int) (parts float64, rows int) {
+	if group >= d.SplitMinGroup && items < float64(d.SplitLimit*float64(sms)) {
+		most := min(float64(d.MaxSplits), keys/float64(d.SplitKeys))
+		if parts = min(most, d.SplitTarget*float64(sms)/items); parts > 1 {
+			return parts, d.QueryRows
+		}
 	}
-	most := min(float64(d.MaxSplits), keys/float64(d.SplitKeys))
-	return max(1, min(most, d.SplitTarget*float64(sms)/items))
+	return 1, d.UnsplitRows
 }

@@ -31,17 +31,17 @@ func TestDecodeParts(t *testing.T) {
 		{10, 10_000, 30, 1}, {10, 500, 5, 1}, {10, 50, 1, 1}, {1, 1e6, 64, 1}, {200, 10_000, 1.5, 1}, {300, 10_000, 1, 1},
 		{399, 10_000, 1, 1}, {400, 10_000, 1, 1}, {10, 10_000, 30, 4},
 	} {
-		if got := d.parts(100, c.items, c.keys, c.group); !near(got, c.want) {
+		if got, _ := d.parts(100, c.items, c.keys, c.group); !near(got, c.want) {
 			t.Errorf("%+v: %g parts", c, got)
 		}
 	}
 	d.SplitMinGroup, d.SplitTarget = 2, 8
 	for group, want := range map[int]float64{1: 1, 2: 4} {
-		if got := d.parts(100, 200, 1e4, group); got != want {
+		if got, _ := d.parts(100, 200, 1e4, group); got != want {
 			t.Errorf("groups of %d: %g parts, want %g", group, got, want)
 		}
 	}
-	if got := d.parts(100, 400, 1e4, 2); got != 1 { // the target would be two
+	if got, _ := d.parts(100, 400, 1e4, 2); got != 1 { // the target would be two
 		t.Errorf("at the limit: %g parts", got)
 	}
 }

@@ -3,11 +3,12 @@
 // prefill and decode attention, element-wise kernels and all-reduce.
 //
 // Spec holds the parameters (configs/gpus/*.toml gives each one's source).
-// Its methods cost single kernels; ModelCost composes them into the operations
-// of one layer of one tensor-parallel replica, which is what a node simulator
-// needs. ReadMeasured, Validate and Fit compare with and fit to measurements.
+// Its methods cost single kernels, by one of two models behind one interface
+// (kernels.go): the measured one, with a file for each kind of kernel, and
+// AttAcc's (attacc.go). ModelCost composes kernels into the operations of one
+// layer of one tensor-parallel replica, which is what a node simulator needs.
 // All cost functions are pure: same arguments, same seconds.
 //
-// Start at Spec, then gemm.go; docs/lab/gpu.md derives the formulas and reports
-// how well they predict.
+// Start at Spec, then kernels.go and gemm.go; docs/lab/gpu.md derives the
+// formulas and reports how well they predict.
 package gpu

@@ -7,17 +7,17 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// ExpertLoad is how the tokens of a batch are dealt to the experts of a layer.
-type ExpertLoad struct {
+// expertLoad is how the tokens of a batch are dealt to the experts of a layer.
+type expertLoad struct {
 	Pairs   int     // of a token and an expert that it takes: rows of all experts
 	Touched float64 // experts that at least one token takes, in expectation
 }
 
-// NewExpertLoad returns the expected load of a batch whose tokens take active experts
+// newExpertLoad returns the expected load of a batch whose tokens take active experts
 // each, independently of each other: an expert of share p is left untouched by all
 // tokens with the probability (1−p)^tokens.
-func NewExpertLoad(shares []llm.ExpertShare, active, tokens int) ExpertLoad {
-	l := ExpertLoad{Pairs: tokens * active}
+func newExpertLoad(shares []llm.ExpertShare, active, tokens int) expertLoad {
+	l := expertLoad{Pairs: tokens * active}
 	for _, s := range shares {
 		l.Touched += float64(float64(s.Experts) * (1 - portable.Pow(1-s.Share, float64(tokens))))
 	}
@@ -27,9 +27,9 @@ func NewExpertLoad(shares []llm.ExpertShare, active, tokens int) ExpertLoad {
 // rows returns the rows of a mean touched expert, rounded up. What is left of an
 // untouched expert in expectation (1e-8 of one with 64 tokens and 8 experts) begins no
 // row.
-func (l ExpertLoad) rows() int { return int(math.Ceil(float64(l.Pairs)/l.Touched - 1e-5)) }
+func (l expertLoad) rows() int { return int(math.Ceil(float64(l.Pairs)/l.Touched - 1e-5)) }
 
-// GroupedGEMMCost returns the cost of the products of one kernel that multiplies each
+// groupedCost returns the cost of the products of one kernel that multiplies each
 // token's row by the k×n matrices of its experts, as fused and grouped kernels of
 // servers do (MegaBlocks, Gale et al. 2022, https://arxiv.org/abs/2211.15841; vLLM's
 // fused_moe). Inputs are the rows of k elements that it reads: the tokens', or the pairs'.
@@ -39,14 +39,15 @@ func (l ExpertLoad) rows() int { return int(math.Ceil(float64(l.Pairs)/l.Touched
 // share the SMs, and one expert that every token takes is GEMMCost. The bytes are those
 // of the touched experts, the inputs and the outputs. Loads of experts differ: each
 // wastes half a tile in the mean, whatever its rows, so all have those of the mean.
-func (s *Spec) GroupedGEMMCost(l ExpertLoad, inputs, n, k int, w Widths) Cost {
+func (s *Spec) groupedCost(l expertLoad, inputs, n, k int, w widths) Cost {
 	if l.Pairs <= 0 || n <= 0 || k <= 0 {
 		return Cost{}
 	}
 	pairs, fn, fk := float64(l.Pairs), float64(n), float64(k)
 	bytes := w.bytes(float64(inputs)*fk, l.Touched*fn*fk, pairs*fn)
 	width := int(math.Ceil(l.Touched * fn))
-	return s.product(Cost{FLOPs: 2 * pairs * fn * fk, Bytes: bytes}, l.rows(), width, k, w.rate())
+	base := Cost{FLOPs: 2 * pairs * fn * fk, Bytes: bytes, Overhead: s.MatMul.Overhead.Seconds()}
+	return s.by(s.MatMul.Model).product(base, l.rows(), width, k, w.rate())
 }
 
 // mixture returns what the experts take of a batch: the router's product, its softmax
@@ -59,13 +60,13 @@ func (c *ModelCost) mixture(tokens int) Work {
 		return Work{}
 	}
 	s, hidden, active := c.spec, c.model.Hidden, c.model.ActiveExperts
-	l := NewExpertLoad(c.experts, active, tokens)
+	l := newExpertLoad(c.experts, active, tokens)
 	const index = 32 // bits of an index of a token
 	w := s.gemm(tokens, c.model.Experts, hidden, c.products)
 	for _, k := range [...]Cost{
 		s.Elementwise(2, tokens, c.model.Experts, c.bits), s.Elementwise(2, tokens, active, index),
-		s.GroupedGEMMCost(l, tokens, c.up(), hidden, c.products), s.activation(l.Pairs, c.ffn, c.model.GatedFFN, c.bits),
-		s.GroupedGEMMCost(l, l.Pairs, hidden, c.ffn, c.products), s.Elementwise(active+1, tokens, hidden, c.bits),
+		s.groupedCost(l, tokens, c.up(), hidden, c.products), c.activation(l.Pairs),
+		s.groupedCost(l, l.Pairs, hidden, c.ffn, c.products), s.Elementwise(active+1, tokens, hidden, c.bits),
 	} {
 		w = w.Plus(s.work(k))
 	}

@@ -48,7 +48,7 @@ func TestTouchedExperts(t *testing.T) {
 				}
 				drawn += len(touched)
 			}
-			got, want := NewExpertLoad(shares, m.ActiveExperts, tokens).Touched, float64(drawn)/batches
+			got, want := newExpertLoad(shares, m.ActiveExperts, tokens).Touched, float64(drawn)/batches
 			if math.Abs(got/want-1) > 0.01 {
 				t.Errorf("%+v: %d tokens touch %.3f experts, drawn %.3f", m, tokens, got, want)
 			}
@@ -62,12 +62,12 @@ func TestTouchedExperts(t *testing.T) {
 func TestExpertLoad(t *testing.T) {
 	uniform := []llm.ExpertShare{{Experts: 8, Share: 0.25}}
 	for tokens, want := range map[int]float64{1: 2, 2: 3.5, 3: 4.625, 4: 5.46875} {
-		if got := NewExpertLoad(uniform, 2, tokens).Touched; math.Abs(got-want) > 1e-12 {
+		if got := newExpertLoad(uniform, 2, tokens).Touched; math.Abs(got-want) > 1e-12 {
 			t.Errorf("%d tokens touch %v experts, want %v", tokens, got, want)
 		}
 	}
 	for tokens, want := range map[int]int{1: 1, 2: 2, 8: 3, 64: 16, 512: 128, 513: 129} {
-		if got := NewExpertLoad(uniform, 2, tokens).rows(); got != want {
+		if got := newExpertLoad(uniform, 2, tokens).rows(); got != want {
 			t.Errorf("%d tokens: %d rows an expert, want %d", tokens, got, want)
 		}
 	}
@@ -78,14 +78,14 @@ func TestExpertLoad(t *testing.T) {
 			experts += s.Experts
 		}
 		tokens := size(t, "tokens", 1, 1<<20)
-		l, more := NewExpertLoad(shares, active, tokens), NewExpertLoad(shares, active, tokens+size(t, "more", 1, 1000))
+		l, more := newExpertLoad(shares, active, tokens), newExpertLoad(shares, active, tokens+size(t, "more", 1, 1000))
 		if l.Touched < float64(active)*(1-1e-12) || l.Touched > float64(experts) || more.Touched < l.Touched || more.rows() < l.rows() {
 			t.Fatalf("%d of %d experts: %+v, then %+v", active, experts, l, more)
 		}
 		if float64(l.rows())*l.Touched < float64(l.Pairs)*(1-1e-5) {
 			t.Fatalf("%d rows of %v experts for %d pairs", l.rows(), l.Touched, l.Pairs)
 		}
-		even := NewExpertLoad([]llm.ExpertShare{{Experts: experts, Share: float64(active) / float64(experts)}}, active, tokens)
+		even := newExpertLoad([]llm.ExpertShare{{Experts: experts, Share: float64(active) / float64(experts)}}, active, tokens)
 		if l.Touched > even.Touched*(1+1e-12) {
 			t.Fatalf("skew touches %v experts, equal shares %v", l.Touched, even.Touched)
 		}
@@ -98,21 +98,21 @@ func TestExpertLoad(t *testing.T) {
 func TestGroupedReduces(t *testing.T) {
 	forPresets(t, func(t *rapid.T, s *Spec) {
 		tokens, n, k := size(t, "tokens", 1, 1<<20), size(t, "n", 1, 1<<15), size(t, "k", 1, 1<<15)
-		one := NewExpertLoad([]llm.ExpertShare{{Experts: 1, Share: 1}}, 1, tokens)
-		if got, want := s.GroupedGEMMCost(one, tokens, n, k, Uniform(16)), s.GEMMCost(tokens, n, k, 16); got != want {
+		one := newExpertLoad([]llm.ExpertShare{{Experts: 1, Share: 1}}, 1, tokens)
+		if got, want := s.groupedCost(one, tokens, n, k, uniform(16)), s.GEMMCost(tokens, n, k, 16); got != want {
 			t.Fatalf("one expert: %+v, want %+v", got, want)
 		}
 		experts, rows := size(t, "experts", 1, 64), size(t, "rows", 1, 2048)
-		l := ExpertLoad{Pairs: rows * experts, Touched: float64(experts)}
-		got, plain := s.GroupedGEMMCost(l, rows, n, k, Uniform(16)), s.GEMMCost(rows, experts*n, k, 16)
+		l := expertLoad{Pairs: rows * experts, Touched: float64(experts)}
+		got, plain := s.groupedCost(l, rows, n, k, uniform(16)), s.GEMMCost(rows, experts*n, k, 16)
 		if got != plain {
 			t.Fatalf("%d equal experts: %+v, want %+v", experts, got, plain)
 		}
-		apart := s.GroupedGEMMCost(l, l.Pairs, n, k, Uniform(16))
+		apart := s.groupedCost(l, l.Pairs, n, k, uniform(16))
 		if read := apart.Bytes - got.Bytes; read != float64(2*(experts-1)*rows*k) || apart.Seconds < got.Seconds {
 			t.Fatalf("rows of its own for each expert: %+v, shared %+v", apart, got)
 		}
-		if none := s.GroupedGEMMCost(ExpertLoad{}, 0, n, k, Uniform(16)); none != (Cost{}) {
+		if none := s.groupedCost(expertLoad{}, 0, n, k, uniform(16)); none != (Cost{}) {
 			t.Fatalf("no tokens cost %+v", none)
 		}
 	})
@@ -125,9 +125,9 @@ func TestGroupedBytes(t *testing.T) {
 	c := NewModelCost(s, loadModel(t, "mixtral-8x7b"))
 	expert := 2 * float64(c.up()*4096)
 	for _, tokens := range []int{1, 2, 10, 100, 1000, 100_000} {
-		l := NewExpertLoad(c.experts, 2, tokens)
+		l := newExpertLoad(c.experts, 2, tokens)
 		activations := 2 * float64(tokens*4096+l.Pairs*c.up())
-		weights := s.GroupedGEMMCost(l, tokens, c.up(), 4096, Uniform(16)).Bytes - activations
+		weights := s.groupedCost(l, tokens, c.up(), 4096, uniform(16)).Bytes - activations
 		want := 8 * (1 - math.Pow(0.75, float64(tokens)))
 		if got := weights / expert; math.Abs(got-want) > 1e-9*want || got > 8 {
 			t.Errorf("%d tokens read %v experts, want %v", tokens, got, want)
@@ -140,14 +140,14 @@ func TestGroupedBytes(t *testing.T) {
 func TestMixtureSums(t *testing.T) {
 	s, m := loadPreset(t, "h200-sxm"), *loadModel(t, "mixtral-8x7b")
 	const n = 16
-	l := NewExpertLoad([]llm.ExpertShare{{Experts: 8, Share: 0.25}}, 2, n)
+	l := newExpertLoad([]llm.ExpertShare{{Experts: 8, Share: 0.25}}, 2, n)
 	around := s.addNorm(n, 4096, 16).Seconds + s.allReduce(2, n*4096*2)
 	router := func(experts, active int) float64 {
 		return s.gemmTime(n, experts, 4096, 16) + s.Elementwise(2, n, experts, 16).Seconds + s.Elementwise(2, n, active, 32).Seconds +
 			s.Elementwise(active+1, n, 4096, 16).Seconds
 	}
-	want := around + router(8, 2) + s.GroupedGEMMCost(l, n, 14336, 4096, Uniform(16)).Seconds + s.activation(2*n, 7168, true, 16).Seconds +
-		s.GroupedGEMMCost(l, 2*n, 4096, 7168, Uniform(16)).Seconds
+	want := around + router(8, 2) + s.groupedCost(l, n, 14336, 4096, uniform(16)).Seconds + s.activation(2*n, 7168, true, 16).Seconds +
+		s.groupedCost(l, 2*n, 4096, 7168, uniform(16)).Seconds
 	s.Collective.Skew = 0 // which has a test of its own
 	mixture := NewModelCost(s, &m).FFN(n).Seconds
 	if !near(mixture, want) {

@@ -87,7 +87,7 @@ func TestExtendTakesTheFastest(t *testing.T) {
 				compute := math.Ceil(blocks/sms) * part * 4 * float64(h.Dim) * tile / (e.Compute * s.peak(h.ElementBits) / sms)
 				latency := math.Ceil(blocks/sms/2) * part * float64(h.Dim*h.ElementBits/4) / float64(e.BlockBandwidth)
 				c := pnorm(e.Ridge, compute, bytes/(e.Memory*float64(s.MemoryBandwidth)), latency) + blocks*tile*e.MergeRow.Seconds()
-				best = min(best, c+e.Overhead.Seconds()+s.kernels().Prefill.Overhead.Seconds())
+				best = min(best, c+e.Overhead.Seconds()+s.attention().Prefill.Overhead.Seconds())
 			}
 		}
 		c := s.ExtendAttentionCost(batch, chunk, finished, h)

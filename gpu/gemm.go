@@ -6,23 +6,10 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// GEMMModel selects how a matrix product is costed.
-type GEMMModel string
-
-// The matrix-product models.
-const (
-	// GEMMTiles takes the fastest of the thread-block tiles and split-k factors
-	// that tensor-core libraries offer.
-	GEMMTiles GEMMModel = "tiles"
-	// GEMMAttAcc is the model of AttAcc's published simulator, which the L3
-	// paper builds on: see attacc.go.
-	GEMMAttAcc GEMMModel = "attacc"
-)
-
-// GEMMSpec holds the parameters of matrix products. GEMMAttAcc reads only the
+// GEMMSpec holds the parameters of matrix products. AttAcc's model reads only the
 // two efficiencies and the overhead.
 type GEMMSpec struct {
-	Model GEMMModel `toml:"model"` // how these kernels are costed
+	Model KernelModel `toml:"model"` // how these kernels are costed
 	Efficiency
 	// TileKnee is the tile edge (harmonic mean of its two sides, in elements) at
 	// which a thread block reaches half of its SM's rate: small tiles load more
@@ -48,7 +35,7 @@ type GEMMSpec struct {
 
 // Check has the rules of the section [gpu.gemm].
 func (g *GEMMSpec) Check(c *input.Check) {
-	input.OneOf(c, "model", g.Model, GEMMTiles, GEMMAttAcc)
+	g.Model.check(c, GEMMTiles)
 	g.Efficiency.Check(c)
 	input.Within(c, "tile_step", g.TileStep, 0, 256)
 	atLeast(c, "tile_knee", g.TileKnee, 0)
@@ -83,36 +70,28 @@ var gemmTiles = [...]tile{
 var splitsK = [...]float64{1, 2, 4, 8, 16, 32}
 
 // gemm returns what a product takes in an iteration on one GPU; nothing if a size is zero.
-func (s *Spec) gemm(m, n, k int, w Widths) Work { return s.work(s.ProductCost(m, n, k, w)) }
+func (s *Spec) gemm(m, n, k int, w widths) Work { return s.work(s.productCost(m, n, k, w)) }
 
-// GEMMCost is ProductCost of elements that are all elementBits wide.
+// GEMMCost is productCost of elements that are all elementBits wide.
 func (s *Spec) GEMMCost(m, n, k, elementBits int) Cost {
-	return s.ProductCost(m, n, k, Uniform(elementBits))
+	return s.productCost(m, n, k, uniform(elementBits))
 }
 
-// ProductCost returns the cost of the product of an m×k by a k×n matrix of weights on one GPU, in a graph.
-//
-// Every tile shape and split of k is costed, and the fastest wins, as a
-// library's heuristic tries to: waves · tile FLOPs / rate of an SM against
-// bytes / bandwidth. The result is monotone in m, n and k, since each candidate
-// is and the candidates do not depend on the sizes.
-func (s *Spec) ProductCost(m, n, k int, w Widths) Cost {
+// productCost returns the cost of the product of an m×k by a k×n matrix of weights on one GPU, in a graph.
+func (s *Spec) productCost(m, n, k int, w widths) Cost {
 	if m <= 0 || n <= 0 || k <= 0 {
 		return Cost{}
 	}
 	fm, fn, fk := float64(m), float64(n), float64(k)
-	return s.product(Cost{FLOPs: 2 * fm * fn * fk, Bytes: w.bytes(fm*fk, fn*fk, fm*fn)}, m, n, k, w.rate())
+	base := Cost{FLOPs: 2 * fm * fn * fk, Bytes: w.bytes(fm*fk, fn*fk, fm*fn), Overhead: s.MatMul.Overhead.Seconds()}
+	return s.by(s.MatMul.Model).product(base, m, n, k, w.rate())
 }
 
-// product costs the thread blocks of an m×k by a k×n product that has the FLOPs and
-// moves the bytes of base.
-func (s *Spec) product(base Cost, m, n, k, elementBits int) Cost {
-	base.Overhead = s.MatMul.Overhead.Seconds()
-	if s.MatMul.Model == GEMMAttAcc {
-		c := s.attAccGEMM(base, m, n, k, elementBits)
-		c.Executed = c.FLOPs
-		return c
-	}
+// product costs every tile shape and split of k, and the fastest wins, as a
+// library's heuristic tries to: waves · tile FLOPs / rate of an SM against
+// bytes / bandwidth. The result is monotone in m, n and k, since each candidate
+// is and the candidates do not depend on the sizes.
+func (s measured) product(base Cost, m, n, k, elementBits int) Cost {
 	// A candidate's p-norm is at least its largest part. Beginning with the one
 	// whose bound is least, few others need theirs computed, which costs more
 	// than all the rest.

@@ -30,3 +30,17 @@ func (c *ModelCost) decodeTime(contexts ...int) float64 {
 func (c *ModelCost) layer(tokens int) float64 {
 	return c.QKV(tokens).Seconds + c.ProjectionFFN(tokens).Seconds
 }
+
+// Small kernels of an iteration.
+
+func (s *Spec) addNorm(m, d, bits int) Cost { return s.small().norm(false, m, d, bits) }
+
+func (s *Spec) activation(m, d int, gated bool, bits int) Cost {
+	return s.small().activation(false, activationOperands(gated), m, d, bits)
+}
+
+func (s *Spec) copied(kernels, m, d, bits int) Cost {
+	return s.small().copies(kernels, rowBytes(2*kernels, m, d, bits))
+}
+
+func (s *Spec) choice(m, d, bits int) Cost { return s.small().choice(m, d, bits) }

@@ -146,7 +146,7 @@ func TestIterationLaws(t *testing.T) {
 	}
 	forPresets(t, func(t *rapid.T, preset *Spec) {
 		s := *preset
-		if s.MatMul.Model == GEMMAttAcc {
+		if s.MatMul.Model == AttAcc {
 			return // not monotone by construction
 		}
 		smooth(&s)

@@ -48,7 +48,7 @@ func drawKernel(t *rapid.T) kernel {
 	case 3:
 		shares, active := drawExperts(t)
 		return kernel{"grouped gemm", []int{size(t, "tokens", 1, 1<<15), size(t, "n", 1, 1<<15), size(t, "k", 1, 1<<15)}, func(s *Spec, x []int) Cost {
-			return s.GroupedGEMMCost(NewExpertLoad(shares, active, x[0]), x[0], x[1], x[2], Uniform(bits))
+			return s.groupedCost(newExpertLoad(shares, active, x[0]), x[0], x[1], x[2], uniform(bits))
 		}}
 	case 4:
 		return kernel{"norm", []int{size(t, "m", 1, 1<<15), size(t, "d", 1, 1<<16)},
@@ -96,7 +96,7 @@ func smooth(s *Spec) {
 func TestNeverBelowRoofline(t *testing.T) {
 	forPresets(t, func(t *rapid.T, s *Spec) {
 		k := drawKernel(t)
-		if k.name == "activation" && s.Pointwise.Model == ElementwiseAttAcc {
+		if k.name == "activation" && s.Pointwise.Model == AttAcc {
 			t.Skip("faster than memory by construction")
 		}
 		for _, bits := range []int{8, 16} { // the kernel's width is one of them; the bound for 8 is the lower
@@ -117,7 +117,7 @@ func TestMonotone(t *testing.T) {
 		s := *preset
 		smooth(&s)
 		k := drawKernel(t)
-		if strings.HasSuffix(k.name, "gemm") && s.MatMul.Model == GEMMAttAcc {
+		if strings.HasSuffix(k.name, "gemm") && s.MatMul.Model == AttAcc {
 			t.Skip("not monotone by construction")
 		}
 		larger := append([]int(nil), k.sizes...)
@@ -209,15 +209,15 @@ func TestTensorParallelConserves(t *testing.T) {
 				weights += int64(tp) * int64(p[0]) * int64(p[1])
 				flops += float64(tp) * s.GEMMCost(tokens, p[0], p[1], m.ElementBits).FLOPs
 			}
-			load := ExpertLoad{Pairs: tokens, Touched: 1}
+			load := expertLoad{Pairs: tokens, Touched: 1}
 			if m.Experts > 0 {
-				load = NewExpertLoad(c.experts, m.ActiveExperts, tokens)
+				load = newExpertLoad(c.experts, m.ActiveExperts, tokens)
 				weights += m.RouterParameters()
 				flops += s.GEMMCost(tokens, m.Experts, m.Hidden, m.ElementBits).FLOPs
 			}
 			for _, p := range [][2]int{{c.up(), m.Hidden}, {m.Hidden, c.ffn}} {
 				weights += int64(tp) * int64(max(1, m.Experts)) * int64(p[0]) * int64(p[1])
-				flops += float64(tp) * s.GroupedGEMMCost(load, tokens, p[0], p[1], Uniform(m.ElementBits)).FLOPs
+				flops += float64(tp) * s.groupedCost(load, tokens, p[0], p[1], uniform(m.ElementBits)).FLOPs
 			}
 			if want := tokens * float64(m.ActiveLayerWeightBytes()); weights != m.LayerParameters() || flops != want { // 2 FLOPs for 2 bytes
 				t.Errorf("%s on %d GPUs: %d parameters, %g FLOPs, want %d, %g", name, tp, weights, flops, m.LayerParameters(), want)

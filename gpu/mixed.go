@@ -3,9 +3,8 @@ package gpu
 // Attention is attention of a batch in one layer on one of the GPUs, in a kernel for the prompts and one for the decoding
 // requests. The zero value is not ready: see ModelCost.Attention.
 type Attention struct {
-	cost    *ModelCost
-	free    int     // SMs without a prompt's block in the last wave; AttAcc's model only
-	longest float64 // block of that wave
+	cost *ModelCost
+	wave wave // of the prompts' kernel
 }
 
 // Attention returns that of an empty batch.
@@ -16,10 +15,12 @@ func (c *ModelCost) Attention() Attention { return Attention{cost: c} }
 func (a *Attention) Prompts(requests, chunk, finished, kvHeads int) Work {
 	c := a.cost
 	h := c.some(kvHeads)
-	if requests == 1 {
-		return a.add(chunk, finished, h)
+	if requests != 1 {
+		return c.Kernel(c.spec.PrefillAttentionCost(requests, chunk, finished, h))
 	}
-	return c.waits(c.spec.work(c.spec.PrefillAttentionCost(requests, chunk, finished, h)))
+	var cost Cost
+	cost, a.wave = c.spec.by(c.spec.attention().Prefill.Model).prompt(a.wave, chunk, finished, h)
+	return c.Kernel(cost)
 }
 
 // Decoding returns what a kernel adds that decodes a batch.
@@ -42,9 +43,10 @@ func (a *Attention) Total(prefill, decode Work, tokens int) Work {
 // AttAcc's model has no copies.
 func (c *ModelCost) joined(tokens int) Work {
 	s := c.spec
-	if s.Pointwise.Model == ElementwiseAttAcc {
+	copied := s.small().copies(1, rowBytes(2, tokens, c.attention, c.bits))
+	if copied.Bytes == 0 {
 		return Work{}
 	}
 	copies := 2 * s.Fused.Overhead.Seconds()
-	return s.work(s.copied(1, tokens, c.attention, c.bits)).Plus(s.work(Cost{Seconds: copies, Overhead: copies}))
+	return s.work(copied).Plus(s.work(Cost{Seconds: copies, Overhead: copies}))
 }

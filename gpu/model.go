@@ -18,7 +18,7 @@ type ModelCost struct {
 	heads Heads // on each GPU
 	bits  int
 	// products are of the layers', uniform of the LM head's.
-	products, uniform Widths
+	products, uniform widths
 	// Widths on each GPU.
 	qkv, attention, ffn, vocab int
 	experts                    []llm.ExpertShare // nil for a dense model
@@ -36,7 +36,7 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 	in, weights := m.ProductBits()
 	return &ModelCost{
 		spec: s, model: m, gpus: t, bits: m.ElementBits,
-		products: Widths{in, weights, m.ElementBits}, uniform: Uniform(m.ElementBits),
+		products: widths{in, weights, m.ElementBits}, uniform: uniform(m.ElementBits),
 		heads: Heads{
 			Query: m.Heads / t, KV: m.KVHeads / t, Dim: m.HeadDim, ElementBits: m.ElementBits,
 			KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(),
@@ -57,53 +57,20 @@ func (c *ModelCost) QKV(tokens int) Work { return c.qkvParts(tokens).Total() }
 func (c *ModelCost) qkvParts(tokens int) (p Parts) {
 	s := c.spec
 	p[QKVProduct] = c.waits(s.gemm(tokens, c.qkv, c.model.Hidden, c.products))
-	p[SmallKernels] = c.waits(s.work(s.addNorm(tokens, c.model.Hidden, c.bits)).Plus(s.work(s.appended(tokens, c.heads))))
+	p[SmallKernels] = c.waits(c.norm(tokens).Plus(s.work(c.appended(tokens))))
 	return p
 }
 
 // PrefillAttention returns attention of a chunk of one request's prompt over itself and
 // the finished tokens before it.
 func (c *ModelCost) PrefillAttention(chunk, finished int) Work {
-	return c.prefill(chunk, finished, c.heads)
-}
-
-// prefill returns the attention of one chunk after finished tokens, for the heads of h.
-func (c *ModelCost) prefill(chunk, finished int, h Heads) Work {
-	return c.waits(c.spec.work(c.spec.PrefillAttentionCost(1, chunk, finished, h)))
-}
-
-// add returns what a chunk adds to a kernel. Chunks of different requests share no data and run one
-// after another; in AttAcc's model they are one kernel, whose waves of thread blocks
-// they share.
-func (a *Attention) add(chunk, finished int, h Heads) Work {
-	c := a.cost
-	p := &c.spec.kernels().Prefill
-	if p.Model != AttentionAttAcc || chunk <= 0 {
-		return c.prefill(chunk, finished, h)
-	}
-	cost := c.spec.prefillWork(p, 1, chunk, finished, h)
-	compute, memory := c.spec.attAccBlock(&p.Efficiency, float64(chunk), float64(finished+chunk), h)
-	seconds, added := compute+memory, 0.0
-	for left := h.Query; left > 0; {
-		if a.free == 0 {
-			a.free, a.longest = c.spec.SMs, 0
-		}
-		if seconds > a.longest { // the wave waits for it
-			added += seconds - a.longest
-			a.longest = seconds
-		}
-		placed := min(left, a.free)
-		left -= placed
-		a.free -= placed
-	}
-	cost.Seconds = added
-	return c.spec.work(cost)
+	return c.Kernel(c.spec.PrefillAttentionCost(1, chunk, finished, c.heads))
 }
 
 // DecodeBatch returns attention of a batch of decoding requests, each over its own
 // context (its new token included).
 func (c *ModelCost) DecodeBatch(b DecodeBatch) Work {
-	return c.waits(c.spec.work(c.DecodeBatchCost(b)))
+	return c.Kernel(c.DecodeBatchCost(b))
 }
 
 // batchCost is DecodeBatchCost of one batch by itself.
@@ -150,15 +117,32 @@ func (c *ModelCost) FFN(tokens int) Work { return c.feedForward(tokens).Total() 
 // feedForward returns the feed-forward network or the experts, with norm, activation and all-reduce.
 func (c *ModelCost) feedForward(tokens int) (p Parts) {
 	s, hidden := c.spec, c.model.Hidden
-	small := s.work(s.addNorm(tokens, hidden, c.bits))
+	small := c.norm(tokens)
 	if c.experts != nil {
 		p[FeedForward] = c.waits(c.mixture(tokens))
 	} else { // the up and gate matrices of a gated network are one product, as serving systems run them
 		p[FeedForward] = c.waits(s.gemm(tokens, c.up(), hidden, c.products).Plus(s.gemm(tokens, hidden, c.ffn, c.products)))
-		small = small.Plus(s.work(s.activation(tokens, c.ffn, c.model.GatedFFN, c.bits)))
+		small = small.Plus(s.work(c.activation(tokens)))
 	}
 	p[SmallKernels], p[AllReduce] = c.waits(small), c.allReduce(tokens)
 	return p
+}
+
+// norm returns a norm of tokens, which adds the residual.
+func (c *ModelCost) norm(tokens int) Work {
+	return c.spec.work(c.spec.small().norm(false, tokens, c.model.Hidden, c.bits))
+}
+
+// activation costs the activation function of a network on that many rows.
+func (c *ModelCost) activation(rows int) Cost {
+	return c.spec.small().activation(false, activationOperands(c.model.GatedFFN), rows, c.ffn, c.bits)
+}
+
+// appended costs the two kernels that write the keys and values of tokens into the cache, with their scales where it has narrow ones.
+func (c *ModelCost) appended(tokens int) Cost {
+	h := &c.heads
+	row := float64(elementBytes(2*float64(h.Dim), h.ElementBits)) + h.kvBytes() // of one token and head, read and written
+	return c.spec.small().copies(2, float64(tokens)*float64(h.KV)*row)
 }
 
 // up returns the width on each GPU of what the first product of a network makes.
@@ -182,12 +166,7 @@ func (c *ModelCost) Embedding(tokens int) Work { return c.embedding(tokens).Tota
 
 // embedding returns the look-up of the tokens' rows, which are spread over the GPUs.
 func (c *ModelCost) embedding(tokens int) (p Parts) {
-	s := c.spec
-	look := s.copied(1, tokens, c.model.Hidden, c.bits)
-	if s.Pointwise.Model == ElementwiseAttAcc { // which has no copies
-		look = s.Elementwise(2, tokens, c.model.Hidden, c.bits)
-	}
-	p[Embedding] = s.work(look)
+	p[Embedding] = c.spec.work(c.spec.small().lookUp(tokens, c.model.Hidden, c.bits))
 	p[AllReduce] = c.allReduce(tokens)
 	return p
 }
@@ -204,8 +183,8 @@ func (c *ModelCost) head(emitting int) (p Parts) {
 		return p
 	}
 	s := c.spec
-	p[SmallKernels] = s.work(s.addNorm(emitting, c.model.Hidden, c.bits))
-	p[LMHead] = s.gemm(emitting, c.vocab, c.model.Hidden, c.uniform).Plus(s.work(s.choice(emitting, c.vocab, c.bits)))
+	p[SmallKernels] = c.norm(emitting)
+	p[LMHead] = s.gemm(emitting, c.vocab, c.model.Hidden, c.uniform).Plus(s.work(s.small().choice(emitting, c.vocab, c.bits)))
 	p[AllReduce] = s.work(s.AllReduceCost(c.gpus, units.Bytes(8*emitting)))
 	return p
 }

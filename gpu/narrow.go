@@ -36,17 +36,17 @@ func (s *Spec) converts(tokens float64, h Heads) float64 {
 	return 2 * float64(h.Dim) * float64(h.Query) * tokens * each.Seconds() / float64(s.SMs)
 }
 
-// Widths are the bits of a product's elements: of what goes in, of weights, and of what comes
+// widths are the bits of a product's elements: of what goes in, of weights, and of what comes
 // out. Weights that are narrower than what they are multiplied by are widened on the way.
-type Widths struct{ In, Weights, Out int }
+type widths struct{ In, Weights, Out int }
 
-// Uniform is the same number of bits everywhere.
-func Uniform(bits int) Widths { return Widths{bits, bits, bits} }
+// uniform is the same number of bits everywhere.
+func uniform(bits int) widths { return widths{bits, bits, bits} }
 
 // rate returns the width at whose rate tensor cores multiply.
-func (w Widths) rate() int { return max(w.In, w.Weights) }
+func (w widths) rate() int { return max(w.In, w.Weights) }
 
 // bytes returns those of the elements of both factors and the product.
-func (w Widths) bytes(in, weights, out float64) float64 {
+func (w widths) bytes(in, weights, out float64) float64 {
 	return float64(elementBytes(in, w.In)) + float64(elementBytes(weights, w.Weights)) + float64(elementBytes(out, w.Out))
 }

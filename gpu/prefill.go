@@ -10,9 +10,9 @@ import (
 // PrefillSpec holds the parameters of prefill attention, a fused kernel
 // (FlashAttention-2, Dao 2023, https://arxiv.org/abs/2307.08691) in which a
 // thread block takes a tile of query rows of one head through all their keys.
-// AttentionAttAcc reads only the two efficiencies.
+// AttAcc's model reads only the two efficiencies.
 type PrefillSpec struct {
-	Model AttentionModel `toml:"model"` // how these kernels are costed
+	Model KernelModel `toml:"model"` // how these kernels are costed
 	Efficiency
 	// QueryRows is the number of query rows of a thread block, to which a chunk is
 	// padded; SplitRows that of the kernel that splits keys over blocks.
@@ -47,7 +47,7 @@ type PrefillSpec struct {
 
 // Check has the rules of the section [gpu.prefill_attention].
 func (p *PrefillSpec) Check(c *input.Check) {
-	attentionModel(c, p.Model)
+	p.Model.check(c, AttentionFlash)
 	p.Efficiency.Check(c)
 	input.Within(c, "query_rows", p.QueryRows, 1, 1024)
 	input.Within(c, "split_query_rows", p.SplitRows, 1, 1024)
@@ -72,14 +72,12 @@ func (s *Spec) PrefillAttentionCost(batch, chunk, finished int, h Heads) Cost {
 	if batch <= 0 || chunk <= 0 {
 		return Cost{}
 	}
-	p := &s.kernels().Prefill
-	if p.Model == AttentionAttAcc {
-		waves := ceilDiv(batch*h.Query, s.SMs)
-		c := s.prefillWork(p, batch, chunk, finished, h)
-		compute, memory := s.attAccBlock(&p.Efficiency, float64(chunk), float64(finished+chunk), h)
-		c.attAccWaves(waves, compute, memory)
-		return c
-	}
+	return s.by(s.attention().Prefill.Model).prefill(batch, chunk, finished, h)
+}
+
+// prefill also tries a chunk of less than two tiles as two, one after the other.
+func (s measured) prefill(batch, chunk, finished int, h Heads) Cost {
+	p := &s.attention().Prefill
 	c := s.fastestPrefill(p, batch, chunk, finished, h)
 	if r := p.QueryRows; chunk > r && chunk < 2*r {
 		if cut := s.fastestPrefill(p, batch, r, finished, h).then(s.fastestPrefill(p, batch, chunk-r, finished+r, h)); cut.Seconds < c.Seconds {
@@ -89,9 +87,14 @@ func (s *Spec) PrefillAttentionCost(batch, chunk, finished int, h Heads) Cost {
 	return c
 }
 
+// prompt has no part in other requests' kernels: chunks share no data and run one after another.
+func (s measured) prompt(w wave, chunk, finished int, h Heads) (Cost, wave) {
+	return s.PrefillAttentionCost(1, chunk, finished, h), w
+}
+
 // fastestPrefill costs the fastest of the kernels that a chunk may take: tiles that go through all
 // keys, tiles among which keys are split, or as many decode steps as it has tokens.
-func (s *Spec) fastestPrefill(p *PrefillSpec, batch, chunk, finished int, h Heads) Cost {
+func (s measured) fastestPrefill(p *PrefillSpec, batch, chunk, finished int, h Heads) Cost {
 	c := s.prefillTiles(p, batch, chunk, finished, h, true)
 	if s.Suite == SuiteServer && s.Extend.MaxSplits > 0 && finished > 0 {
 		if split, faster := s.extend(c.Seconds, batch, chunk, finished, h); faster {
@@ -100,7 +103,7 @@ func (s *Spec) fastestPrefill(p *PrefillSpec, batch, chunk, finished int, h Head
 			c = split
 		}
 	}
-	if n := float64(chunk); chunk <= p.QueryRows && n*s.kernels().Decode.Overhead.Seconds() < c.Seconds {
+	if n := float64(chunk); chunk <= p.QueryRows && n*s.attention().Decode.Overhead.Seconds() < c.Seconds {
 		if d := s.DecodeAttentionCost(UniformBatch(batch, finished+1), h).times(n); d.Seconds < c.Seconds {
 			return d
 		}
@@ -111,7 +114,7 @@ func (s *Spec) fastestPrefill(p *PrefillSpec, batch, chunk, finished int, h Head
 // UnmaskedAttentionCost is PrefillAttentionCost without the causal mask: every query
 // attends over the whole chunk.
 func (s *Spec) UnmaskedAttentionCost(batch, chunk, finished int, h Heads) Cost {
-	return s.prefillTiles(&s.kernels().Prefill, batch, chunk, finished, h, false)
+	return s.prefillTiles(&s.attention().Prefill, batch, chunk, finished, h, false)
 }
 
 // prefillWork returns the FLOPs, bytes and fixed time of a causal kernel.

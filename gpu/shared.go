@@ -8,11 +8,12 @@ type Shared struct{ Requests, Tokens int }
 // arithmetic may bind (Hydragen, Juravsky et al. 2024, https://arxiv.org/abs/2402.05099; FlashInfer's cascade attention, Ye et al.,
 // MLSys 2025, https://arxiv.org/abs/2501.01005). Its outputs are partial: MergeParts joins them with those over the rest. Groups
 // of one take what DecodeAttentionCost has. In AttAcc's model each group has its own waves of blocks.
-func (s *Spec) SharedAttentionCost(groups []Shared, h Heads) (c Cost) {
-	d := &s.kernels().Decode
-	if d.Model == AttentionAttAcc {
-		return s.attAccShared(groups, h)
-	}
+func (s *Spec) SharedAttentionCost(groups []Shared, h Heads) Cost {
+	return s.by(s.attention().Decode.Model).shared(groups, h)
+}
+
+func (s measured) shared(groups []Shared, h Heads) (c Cost) {
+	d := &s.attention().Decode
 	requests, tokens, attended, most, longest := 0, 0, 0, 0, 0
 	for _, g := range groups {
 		requests, tokens, attended = requests+g.Requests, tokens+g.Tokens, attended+g.Requests*g.Tokens
@@ -21,38 +22,20 @@ func (s *Spec) SharedAttentionCost(groups []Shared, h Heads) (c Cost) {
 	if tokens == 0 {
 		return c
 	}
-	dim, items, rowBytes := float64(h.Dim), float64(len(groups))*float64(h.KV), h.kvBytes()
-	qBytes, kvBytes := float64(elementBytes(2*dim, h.ElementBits)*float64(requests)*float64(h.Query)), float64(rowBytes*float64(tokens)*float64(h.KV))
+	dim, items := float64(h.Dim), float64(len(groups))*float64(h.KV)
+	qBytes, kvBytes := h.decodeBytes(float64(requests), float64(tokens))
 	c = Cost{FLOPs: 4 * dim * float64(h.Query) * float64(attended), Bytes: kvBytes + qBytes, Overhead: d.Overhead.Seconds()}
-	parts := d.parts(s.SMs, items, float64(tokens)/float64(len(groups)), most*h.group())
-	rows := d.QueryRows
-	if parts == 1 {
-		rows = d.UnsplitRows
-	}
+	parts, rows := d.parts(s.SMs, items, float64(tokens)/float64(len(groups)), most*h.group())
 	padded := 0 // rows of a KV head, for each token that they attend to
 	for _, g := range groups {
 		padded += ceilDiv(g.Requests*h.group(), rows) * rows * g.Tokens
 	}
 	c.Executed = 4 * dim * float64(padded) * float64(h.KV)
-	c.Compute = max(c.Executed/(d.Compute*s.peak(h.ElementBits)), s.converts(float64(attended), h))
-	c.Memory = c.Bytes / (d.Memory * float64(s.MemoryBandwidth))
 	if most*h.group() > 1 && h.KV > 1 && requests > 1 {
 		c.Overhead += d.GroupOverhead.Seconds()
 	}
-	s.blocks(&c, items, parts, float64(longest), rowBytes, kvBytes)
+	s.blocks(&c, items, parts, float64(longest), float64(attended), kvBytes, h)
 	return c.combine(d.Ridge)
-}
-
-// attAccShared is SharedAttentionCost in AttAcc's model.
-func (s *Spec) attAccShared(groups []Shared, h Heads) (sum Cost) {
-	query := h.Query
-	for _, g := range groups {
-		h.Query = g.Requests * query
-		c := s.DecodeAttentionCost(UniformBatch(1, g.Tokens), h)
-		sum.FLOPs, sum.Executed, sum.Bytes = sum.FLOPs+c.FLOPs, sum.Executed+c.Executed, sum.Bytes+c.Bytes
-		sum.Compute, sum.Memory, sum.Seconds = sum.Compute+c.Compute, sum.Memory+c.Memory, sum.Seconds+c.Seconds
-	}
-	return sum
 }
 
 // SharedCost is SharedAttentionCost for all KV heads of the model.

@@ -39,7 +39,7 @@ func TestSharedByHand(t *testing.T) {
 	}
 	// AttAcc's model: of 7 requests' 112 blocks 108 are the first wave.
 	s = loadPreset(t, "a100-paper")
-	compute, memory = s.attAccBlock(&s.Decode.Efficiency, 1, 4096, Heads{Query: 7 * 16, KV: 2, Dim: 128, ElementBits: 16})
+	compute, memory = attAcc{s}.block(&s.Decode.Efficiency, 1, 4096, Heads{Query: 7 * 16, KV: 2, Dim: 128, ElementBits: 16})
 	if c := s.SharedAttentionCost([]Shared{{7, 4096}}, h); !near(c.Seconds, 2*(compute+memory)) {
 		t.Errorf("%+v, want two waves of %v and %v s", c, compute, memory)
 	}
@@ -69,8 +69,8 @@ func TestSharedLaws(t *testing.T) {
 				each.Add(g.Tokens)
 			}
 		}
-		attAcc := s.kernels().Decode.Model == AttentionAttAcc
-		oneTile := s.kernels().Decode.QueryRows == s.kernels().Decode.UnsplitRows
+		attAcc := s.attention().Decode.Model == AttAcc
+		oneTile := s.attention().Decode.QueryRows == s.attention().Decode.UnsplitRows
 		if attAcc {
 			groups, ones, apart = groups[:1], ones[:1], UniformBatch(1, groups[0].Tokens)
 		}

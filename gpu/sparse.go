@@ -151,11 +151,11 @@ func (s *Spec) PageAttentionCost(selected DecodeBatch, page int, h Heads) Cost {
 	}
 	p := &s.PageSparse
 	requests, tokens, dim := float64(selected.Requests), float64(selected.Tokens), float64(h.Dim)
-	rowBytes := h.kvBytes() // of one token and head
+	tokenBytes := h.kvBytes()
 	table := scoreBytes * tokens / float64(max(1, page))
 	c := Cost{
 		FLOPs:    4 * dim * float64(h.Query) * tokens,
-		Bytes:    float64((float64(rowBytes*tokens)+table)*float64(h.KV)) + float64(elementBytes(2*dim, h.ElementBits)*requests*float64(h.Query)),
+		Bytes:    float64((float64(tokenBytes*tokens)+table)*float64(h.KV)) + float64(elementBytes(2*dim, h.ElementBits)*requests*float64(h.Query)),
 		Overhead: p.Overhead.Seconds() + p.MergeOverhead.Seconds(),
 	}
 	rows := float64(ceilDiv(h.group(), tileRows) * tileRows)
@@ -164,7 +164,7 @@ func (s *Spec) PageAttentionCost(selected DecodeBatch, page int, h Heads) Cost {
 	// Blocks share a context until there are two on every SM.
 	splits := min(mostSplits, max(1, 2*float64(s.SMs)/(requests*float64(h.KV))))
 	longest := float64(selected.Longest)
-	c.Latency = max(min(longest, splitTokens), longest/splits) * rowBytes / float64(p.BlockBandwidth)
+	c.Latency = max(min(longest, splitTokens), longest/splits) * tokenBytes / float64(p.BlockBandwidth)
 	return c.combine(p.Ridge)
 }
 

@@ -64,8 +64,8 @@ type AttentionSpec struct {
 	Decode  DecodeSpec  `toml:"decode_attention"`
 }
 
-// kernels returns the attention kernels of the suite.
-func (s *Spec) kernels() *AttentionSpec {
+// attention returns the attention kernels of the suite.
+func (s *Spec) attention() *AttentionSpec {
 	if s.Suite == SuitePyTorch {
 		return &s.PyTorch
 	}
@@ -79,23 +79,6 @@ type Efficiency struct {
 	Memory   float64        `toml:"memory_efficiency"`  // of the peak memory bandwidth, 0 to 1
 	Ridge    float64        `toml:"ridge"`              // p of the p-norm, at least 1; 0: the sharp maximum
 	Overhead units.Duration `toml:"overhead"`           // fixed time of each kernel
-}
-
-// AttentionModel selects how prefill and decode attention are costed.
-type AttentionModel string
-
-// The attention models.
-const (
-	// AttentionFlash is one fused kernel that keeps scores on the chip: see
-	// PrefillSpec and DecodeSpec.
-	AttentionFlash AttentionModel = "flash"
-	// AttentionAttAcc is the model of AttAcc's published simulator: see attacc.go.
-	AttentionAttAcc AttentionModel = "attacc"
-)
-
-// attentionModel is the rule of a key that has an AttentionModel.
-func attentionModel(c *input.Check, m AttentionModel) {
-	input.OneOf(c, "model", m, AttentionFlash, AttentionAttAcc)
 }
 
 // Check has the rules of what every kernel's section has.
@@ -175,6 +158,12 @@ type Heads struct {
 // kvBytes returns the bytes of k and v of one token and KV head in the cache.
 func (h Heads) kvBytes() float64 {
 	return float64(elementBytes(2*float64(h.Dim), cmp.Or(h.KVBits, h.ElementBits))) + float64(2*float64(h.KVScaleBytes))
+}
+
+// decodeBytes returns the bytes of queries and outputs of decoding requests, and those of the keys and values of tokens.
+func (h Heads) decodeBytes(requests, tokens float64) (q, kv float64) {
+	q = float64(elementBytes(2*float64(h.Dim), h.ElementBits) * requests * float64(h.Query))
+	return q, float64(h.kvBytes() * tokens * float64(h.KV))
 }
 
 // group returns the query heads that share one KV head.

@@ -28,8 +28,8 @@ func TestFitRecovers(t *testing.T) {
 		before := start.Judge(samples).MAPE
 		// Parameters belong to these forms: a base of another form takes them.
 		g := &start.GPU
-		g.MatMul.Model, g.Pointwise.Model, g.Collective.Model = gpu.GEMMAttAcc, gpu.ElementwiseAttAcc, gpu.AllReduceAttAcc
-		g.Prefill.Model, g.Decode.Model = gpu.AttentionAttAcc, gpu.AttentionAttAcc
+		g.MatMul.Model, g.Pointwise.Model, g.Collective.Model = gpu.AttAcc, gpu.AttAcc, gpu.AttAcc
+		g.Prefill.Model, g.Decode.Model = gpu.AttAcc, gpu.AttAcc
 		if kind == Extend {
 			g.Extend = gpu.ExtendSpec{}
 		}
