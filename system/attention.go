@@ -2,7 +2,6 @@ package system
 
 import (
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/units"
 )
@@ -10,21 +9,22 @@ import (
 // attends asks the policy what a sub-batch attends over. Nothing else in a system derives
 // attended tokens, bytes of keys and values, or attention's time from a context.
 type attends struct {
-	policy  policy.Policy
-	runs    []int // layers of each run of layers that attend alike
-	heads   int   // KV heads
-	counted tally
-	fetched units.Bytes // keys and values of prefixes that a cache had and the GPUs got
-	spared  int64       // tokens of the contexts of steps that were not read again, since they were read for a group
+	policy policy.Policy
+	runs   []int // layers of each run of layers that attend alike
+	heads  int   // KV heads
+	layers int
+	// prefixStays says that a prompt's tokens attend over what a cache has of it where it is.
+	prefixStays bool
+	counted     tally
+	fetched     units.Bytes // keys and values of prefixes that a cache had and the GPUs got
+	spared      int64       // tokens of the contexts of steps that were not read again, since they were read for a group
 	// Scratch.
 	requests []policy.Request
-	home     []*policy.Class
-	gpus     []gpu.DecodeBatch
 }
 
 func newAttends(h *hardware) *attends {
 	p := policyOf(h)
-	return &attends{policy: p, runs: p.Runs(), heads: h.Model.KVHeads}
+	return &attends{policy: p, runs: p.Runs(), heads: h.Model.KVHeads, layers: h.Model.Layers, prefixStays: h.prefixStays()}
 }
 
 // tally is what decode steps that ran attended to, each request's counting as one.
@@ -93,3 +93,6 @@ func (a *attends) vectorsOf(heads, fresh int64) (down, up units.Bytes) {
 	v, all := a.policy.Vectors(), int64(a.heads)
 	return units.Bytes((heads*v.Queries + fresh*v.New) / all), units.Bytes(heads * (v.Results + v.Sums) / all)
 }
+
+// scores says whether the tokens of a chunk of a prompt attend over a prefix at home.
+func (a *attends) scores(c *scheduler.Chunk) bool { return a.prefixStays && c.Prefix > 0 }

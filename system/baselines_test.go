@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/scheduler"
@@ -292,10 +294,11 @@ func TestUnitsOfOneRequest(t *testing.T) {
 		for _, context := range []int{1000, 1001, 2, 70_000} {
 			for e.policy = all; ; e.policy = (halved{all}) {
 				sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: int64(context) - 1}}}
-				home, _ := e.decodeApart(sub.Decode, 1)
-				want := e.took(decodeBatch(home[0]), e.reads)
-				if got := unitsTake(e, sub); got != want || home[0].Tokens[0] != context {
-					t.Errorf("%d heads over %d tokens: %v, want %v", home[0].Heads, home[0].Tokens[0], got, want)
+				x := e.decode(sub.Decode, 0, 1)
+				home := x.Attend[slices.IndexFunc(x.Attend, func(c policy.Class) bool { return c.Device == policy.Home })]
+				want, heads, tokens := e.took(decodeBatch(&home), e.reads), home.Heads, home.Tokens[0]
+				if got := unitsTake(e, sub); got != want || tokens != context {
+					t.Errorf("%d heads over %d tokens: %v, want %v", heads, tokens, got, want)
 				}
 				times[want] = true
 				if e.policy != all {

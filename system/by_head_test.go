@@ -55,14 +55,15 @@ func TestHeadsOfTheirOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := mustNode(t, cfg)
-		d := devicesOf(n)
+		e := l3Of(n)
+		d := e.ranks
 		sub := &scheduler.SubBatch{}
 		for i := range rapid.IntRange(1, 9).Draw(t, "requests") {
 			context := rapid.Int64Range(2, 4000).Draw(t, "context")
 			sub.Decode = append(sub.Decode, scheduler.Decoding{Request: int32(i), Offset: int32(i % 2), Base: context, Prompt: 1})
 		}
-		c := setupOf(n).costs(d)
-		d.fill(&c, &scheduler.Batch{Sub: []scheduler.SubBatch{*sub, {}}})
+		c := &e.costs
+		e.fill(c, &scheduler.Batch{Sub: []scheduler.SubBatch{*sub, {}}})
 		for run := range 2 {
 			_, subs := c.run(run)
 			x := d.decode(sub.Decode, run, 0)
@@ -85,7 +86,7 @@ func TestHeadsOfTheirOwn(t *testing.T) {
 			}
 		}
 		var m imbalance
-		m.add(&c)
+		c.imbalance(&m)
 		var busiest, mean units.Duration
 		for run := range 2 {
 			_, subs := c.run(run)

@@ -61,7 +61,6 @@ func (v Violations) Error() string {
 // checker verifies the laws of a replica and keeps what is broken.
 type checker struct {
 	violations Violations
-	homes      homes // of the requests of a replica of L3
 	here       int   // requests that have come and have not left
 	prefilled  int64 // tokens since a token was emitted
 	longest    int64 // prompts and outputs of all requests so far

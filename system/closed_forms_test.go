@@ -48,11 +48,11 @@ func drive(t *testing.T, sets []string, requests []traces.Request, free func(*it
 		if b.Empty() {
 			break
 		}
-		e.devices.fill(&e.costs, b)
+		e.fill(&e.costs, b)
 		free(&e.costs)
-		e.imbalance.add(&e.costs)
-		e.engine = newFlow(e.hw, e.costs.resources(len(e.scratch)), running{}).engine
-		e.costs.fill(&e.flow)
+		e.costs.imbalance(&e.imbalance)
+		e.engine = newFlow(e.hw, e.costs.resources(e.hw.Node.Ranksets), running{}).engine
+		e.costs.lay(&e.flow)
 		end, err := e.flow.run(now)
 		if err != nil {
 			t.Fatal(err)
@@ -247,22 +247,23 @@ func TestThroughputIsPIMBound(t *testing.T) {
 					context := q.Context(d.batch.Step)
 					tokens++
 					read += int64(context)
-					n := int64(r.engine.(*l3).devices.heads) * r.engine.(*l3).devices.table.InSequence(context)
+					n := int64(r.engine.(*l3).ranks.heads) * r.engine.(*l3).ranks.table.InSequence(context)
 					if !first[q.Offset] { // a rank's first head hides behind no other
-						n += r.engine.(*l3).devices.table.Alone(context) - r.engine.(*l3).devices.table.InSequence(context)
+						n += r.engine.(*l3).ranks.table.Alone(context) - r.engine.(*l3).ranks.table.InSequence(context)
 						first[q.Offset] = true
 					}
 					clocks += float64(n)
 				}
 			}
 		})
-		d := r.engine.(*l3).devices
+		e := r.engine.(*l3)
+		d := e.ranks
 		peak := float64(read) * float64(d.heads) * 4 // at a burst each tCCD_L: 2 a token for scores, 2 for context
-		efficiency := peak / clocks * (1 - float64(d.hw.DRAM.TRFC)/float64(d.hw.DRAM.TREFI))
+		efficiency := peak / clocks * (1 - float64(e.hw.DRAM.TRFC)/float64(e.hw.DRAM.TREFI))
 		if efficiency < 0.5 || efficiency >= 1 {
 			t.Errorf("%v: kernels reach %v of the peak", sets, efficiency)
 		}
-		bound := float64(tokens) * float64(d.pimPeak) / (float64(read) * float64(d.model.KVBytesPerToken()))
+		bound := float64(tokens) * float64(d.pimPeak) / (float64(read) * float64(e.model.KVBytesPerToken()))
 		imbalance := r.engine.(*l3).imbalance.ratio(c.ranksets)
 		got, want := float64(tokens)/took.Seconds(), bound*efficiency/imbalance
 		t.Logf("%v: PIM bound %.1f tokens/s, efficiency %.3f, imbalance %.3f: %.1f, measured %.1f", sets, bound, efficiency, imbalance, want, got)
@@ -292,13 +293,13 @@ func TestFreePIMReadsTheWeightsTwice(t *testing.T) {
 				if iteration == 1 { // the prompts'
 					return
 				}
-				twice := r.engine.(*l3).devices.GPU(&d.batch.Sub[0], d.batch.Step) + r.engine.(*l3).devices.GPU(&d.batch.Sub[1], d.batch.Step)
+				twice := r.engine.(*l3).GPU(&d.batch.Sub[0], d.batch.Step) + r.engine.(*l3).GPU(&d.batch.Sub[1], d.batch.Step)
 				if len(d.batch.Sub[0].Decode) != 1 || d.took != work || work != twice {
 					t.Fatalf("%s: an iteration takes %v, the GPUs work for %v, operations of both sub-batches take %v", model, d.took, work, twice)
 				}
-				m := r.engine.(*l3).devices.model
+				m := r.engine.(*l3).model
 				weights := units.Bytes(m.Layers)*m.LayerWeightBytes() + units.Bytes(m.Vocab*m.Hidden*m.ElementBits/8)
-				read := 2 * r.engine.(*l3).devices.hbmPeak.TransferTime(weights)
+				read := 2 * r.engine.(*l3).hbmPeak.TransferTime(weights)
 				if more := float64(d.took)/float64(read) - 1; more < 0 || onlyRead && more > 0.002 {
 					t.Fatalf("%s: an iteration takes %v, reading all weights twice %v", model, d.took, read)
 				}

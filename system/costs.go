@@ -46,3 +46,33 @@ type cargo struct {
 	clocks int64       // of the channel's writes, refresh not counted
 	shipment
 }
+
+// attending returns how long the busiest rankset attends in a layer, and the mean ranks of all ranksets together.
+func attending(groups []groupCost) (busiest, all units.Duration) {
+	for i := range groups {
+		if g := &groups[i]; g.requests > 0 {
+			busiest = max(busiest, g.compute)
+			all += g.compute - g.idle
+		}
+	}
+	return busiest, all
+}
+
+// together returns what all groups of a sub-batch move in a layer, as one group.
+func (d *devices) together(groups []groupCost) (all groupCost) {
+	for i := range groups {
+		g := &groups[i]
+		all.requests += g.requests
+		all.vectors.add(&g.vectors)
+		all.prompt.add(&g.prompt)
+		all.prefix.add(&g.prefix)
+	}
+	d.pack(&all.prompt)
+	d.packPrefix(&all.prefix)
+	return all
+}
+
+// add adds the tokens of another cargo, and not what they cost.
+func (c *cargo) add(o *cargo) {
+	c.tokens, c.bytes, c.bursts, c.clocks = c.tokens+o.tokens, c.bytes+o.bytes, c.bursts+o.bursts, c.clocks+o.clocks
+}

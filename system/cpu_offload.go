@@ -1,6 +1,7 @@
 package system
 
 import (
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/scheduler"
@@ -45,15 +46,19 @@ type cpuOffload struct {
 // attended returns the tokens that all heads of the requests on the host attend over
 // there, added up, and the batches of heads that attend on the GPUs.
 func (e *cpuOffload) attended(requests []scheduler.Decoding, step int64) (tokens int64, gpus []gpu.DecodeBatch) {
-	home, gpus := e.decodeApart(requests, step)
-	for _, c := range home {
+	x := e.decode(requests, 0, step)
+	for i := range x.Attend {
+		c := &x.Attend[i]
+		if c.Device != policy.Home {
+			continue
+		}
 		sum := int64(0)
 		for _, n := range c.Tokens {
 			sum += int64(n)
 		}
 		tokens += sum * int64(c.Heads) / int64(e.model.KVHeads)
 	}
-	return tokens, gpus
+	return tokens, e.beside(x)
 }
 
 // assembleCPUOffload puts together a replica with the scheduler of NEO or FastDecode.

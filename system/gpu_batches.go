@@ -54,25 +54,21 @@ func setRequests(b *gpu.DecodeBatch, tokens []int, heads int) {
 	b.Requests, b.Tokens, b.Longest, b.KVHeads = requests, int64(sum), longest, heads
 }
 
-// decodeApart returns the classes of heads that attend at the requests' home, which is
-// not the GPUs, and the batches of those that attend on the GPUs beside it. Both are valid
-// until the next call. All layers attend alike.
-func (a *attends) decodeApart(requests []scheduler.Decoding, step int64) (home []*policy.Class, gpus []gpu.DecodeBatch) {
-	a.home, a.gpus = a.home[:0], a.gpus[:0]
-	all := a.decode(requests, 0, step).Attend
-	for i := range all {
-		if c := &all[i]; c.Device == policy.Home {
-			a.home = append(a.home, c)
-		} else {
+// beside returns the batches of heads that attend on the GPUs in a step whose other heads attend elsewhere. They are valid
+// until the next call.
+func (a *gpuSide) beside(x *policy.Step) []gpu.DecodeBatch {
+	a.gpus = a.gpus[:0]
+	for i := range x.Attend {
+		if c := &x.Attend[i]; c.Device == policy.GPU {
 			a.gpus = addBatch(a.gpus, c)
 		}
 	}
-	return a.home, a.gpus
+	return a.gpus
 }
 
 // decodeHere adds the batches of requests that the GPUs decode to those that attend there
 // already: one for each class of heads.
-func (a *attends) decodeHere(gpus []gpu.DecodeBatch, requests []scheduler.Decoding, step int64) []gpu.DecodeBatch {
+func (a *gpuSide) decodeHere(gpus []gpu.DecodeBatch, requests []scheduler.Decoding, step int64) []gpu.DecodeBatch {
 	gpus = addBatches(gpus, a.decode(requests, 0, step).Attend)
 	a.gpus = gpus
 	return gpus

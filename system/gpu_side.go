@@ -67,14 +67,13 @@ type gpuSide struct {
 	gpu   *gpu.ModelCost
 	// appends says that a chunk's tokens attend at home over what has left the GPUs.
 	appends bool
-	// prefixStays says that a prompt's tokens attend over what a cache has of it where it is.
-	prefixStays bool
-	dense       memo[dense]     // by tokens
-	head        memo[kernelSum] // by tokens that emit
+	dense   memo[dense]     // by tokens
+	head    memo[kernelSum] // by tokens that emit
 	// Scratch, by run of layers.
 	decoding []decoding
 	attended []attended
 	staged   stage
+	gpus     []gpu.DecodeBatch
 	// hbmPeak is the bandwidth of all GPUs of the replica.
 	hbmPeak units.Bandwidth
 	// What requests share, where the GPUs read it once, and scratch for the rest.
@@ -88,7 +87,7 @@ func newGPUSide(h *hardware) gpuSide {
 	cost, attends := gpu.NewModelCost(s, m), newAttends(h)
 	runs := len(attends.runs)
 	return gpuSide{
-		attends: attends, prefixStays: h.prefixStays(), decoding: make([]decoding, runs), attended: make([]attended, runs), staged: stage{layers: make([]layerCost, runs)}, hw: h, model: m, gpu: cost, hbmPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
+		attends: attends, decoding: make([]decoding, runs), attended: make([]attended, runs), staged: stage{layers: make([]layerCost, runs)}, hw: h, model: m, gpu: cost, hbmPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
 		head: memo[kernelSum]{cost: func(n int) kernelSum { return sumOf(cost.LMHead(n)) }},
 		dense: memo[dense]{cost: func(tokens int) dense {
 			qkv, ffn := sumOf(cost.QKV(tokens)), sumOf(cost.ProjectionFFN(tokens))

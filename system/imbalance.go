@@ -15,26 +15,6 @@ type imbalance struct {
 	total   units.Total // attention of all ranksets, layer by layer of each iteration
 }
 
-// add adds an iteration's costs.
-func (m *imbalance) add(c *iterationCosts) {
-	for s := range c.sub {
-		if !c.sub[s].active {
-			continue
-		}
-		for r := range c.runs() {
-			_, subs := c.run(r)
-			var busiest units.Duration
-			for i := range subs[s].groups {
-				if g := &subs[s].groups[i]; g.requests > 0 {
-					busiest = max(busiest, g.compute)
-					m.total.Add(g.compute - g.idle)
-				}
-			}
-			m.busiest.Add(busiest)
-		}
-	}
-}
-
 // ratio returns the busiest rankset's time over the mean's: 1 where all are even,
 // the number of ranksets where only one ever works, 0 where all are idle.
 func (m *imbalance) ratio(ranksets int) float64 {
@@ -42,4 +22,10 @@ func (m *imbalance) ratio(ranksets int) float64 {
 		return 0
 	}
 	return m.busiest.Picoseconds() * float64(ranksets) / m.total.Picoseconds()
+}
+
+// add adds a layer of a sub-batch.
+func (m *imbalance) add(busiest, all units.Duration) {
+	m.busiest.Add(busiest)
+	m.total.Add(all)
 }

@@ -23,9 +23,12 @@ var l3System = System{
 // l3 is the system of the L3 paper on one replica: GPUs and ranksets of DIMM-PIM,
 // both sub-batches of an iteration in flight at once.
 type l3 struct {
-	*devices
+	gpuSide
+	ranks *devices
 	flow
 	costs     iterationCosts
+	counts    bool   // the policy is not dense: GPUs attend, too, choose and keep statistics
+	homes     *homes // of the requests; nil without checks
 	imbalance imbalance
 	learned   *scheduler.Learned // nil where the predictors are exact
 	sample    scheduler.Sample
@@ -35,28 +38,29 @@ type l3 struct {
 // assembleL3 puts together a replica with the sub-batch scheduler.
 func assembleL3(n *setup) assembly {
 	cfg := n.Config
-	d := newDevices(n.hardware, n.kernels)
-	e := &l3{devices: d, costs: n.costs(d)}
+	e := &l3{gpuSide: newGPUSide(n.hardware), counts: cfg.Policy.Name != "dense"}
+	e.ranks = newDevices(n.hardware, e.attends, n.kernels)
+	e.costs = n.costs(e.ranks)
 	if n.check != nil {
-		n.check.homes = homes{newAttends(n.hardware), d.channels, map[homeOf]int64{}, d.boundBytes, d.queries, d.stripe, d.prefixStays}
+		e.homes = newHomes(newAttends(n.hardware), e.ranks)
 	}
 	e.flow = newFlow(n.hardware, e.costs.resources(cfg.Node.Ranksets), n.running)
-	var predictor scheduler.Predictor = d
+	var predictor scheduler.Predictor = e
 	if cfg.Predictor.Kind == scheduler.PredictLearned {
-		e.learned = scheduler.NewLearned(&cfg.Predictor, d, n.stream(streamPredictor))
+		e.learned = scheduler.NewLearned(&cfg.Predictor, e, n.stream(streamPredictor))
 		predictor = e.learned
 	}
 	policies := scheduler.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm, Batching: &cfg.Batching}
 	free := scheduler.GPUMemory{Model: &cfg.Model, Free: freeGPUMemory(n.hardware)}
-	free.Window, free.PromptShare, free.Share = windows(n.hardware, d.policy)
+	free.Window, free.PromptShare, free.Share = windows(n.hardware, e.policy)
 	free.PrefixStays = n.prefixStays()
 	return assembly{scheduler.New(policies, n.requests, rankLedger(n.hardware, cfg.Comm.Rotation), free, predictor, n.stream(streamBalance)), e}
 }
 
 // run runs a batch, checks what it moved, and shows its times to learned predictors.
 func (e *l3) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
-	e.devices.fill(&e.costs, b)
-	e.costs.fill(&e.flow)
+	e.fill(&e.costs, b)
+	e.costs.lay(&e.flow)
 	var before work
 	if e.check != nil {
 		before = e.flow.work
@@ -65,13 +69,13 @@ func (e *l3) run(b *scheduler.Batch, start units.Duration) (units.Duration, erro
 	if err != nil {
 		return start, err
 	}
-	e.imbalance.add(&e.costs)
+	e.costs.imbalance(&e.imbalance)
 	if e.check != nil {
 		done := e.flow.work.since(&before)
-		e.check.traffic(b, &e.costs, end, &done)
+		e.checkTraffic(b, end, &done)
 	}
 	if e.profile != nil {
-		e.profile.add(e.devices, b)
+		e.profile.add(e, b)
 	}
 	if e.learned != nil {
 		return end, e.observe(b)
@@ -79,7 +83,7 @@ func (e *l3) run(b *scheduler.Batch, start units.Duration) (units.Duration, erro
 	return end, nil
 }
 
-func (e *l3) settle() { e.settleHeads(&e.flow.work.ranks) }
+func (e *l3) settle() { e.ranks.settleHeads(&e.flow.work.ranks) }
 
 // observe enters the executed sub-batches into the profile that the predictors
 // learn from.
@@ -94,7 +98,7 @@ func (e *l3) observe(b *scheduler.Batch) error {
 			other = b.Sub[1-i].PrefillTokens()
 		}
 		e.sample.Set(sub, b.Step, other)
-		e.devices.measure(&e.sample, b, i, other)
+		e.measure(&e.sample, b, i, other)
 		if err := e.learned.Observe(&e.sample); err != nil {
 			return err
 		}
@@ -104,7 +108,7 @@ func (e *l3) observe(b *scheduler.Batch) error {
 
 func (e *l3) ranksets() imbalance { return e.imbalance }
 
-func (e *l3) peak() units.Bandwidth { return e.pimPeak }
+func (e *l3) peak() units.Bandwidth { return e.ranks.pimPeak }
 
 // costs returns the iteration costs of a replica with all that never changes.
 func (n *setup) costs(d *devices) iterationCosts {

@@ -73,26 +73,26 @@ func newIterationCosts(subBatches, ranksets int) iterationCosts {
 }
 
 // fill sets c to the costs of batch b.
-func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
-	if d.rest > 0 && !d.fixed {
-		d.rotate(b)
+func (e *l3) fill(c *iterationCosts, b *scheduler.Batch) {
+	if e.ranks.rest > 0 && !e.ranks.fixed {
+		e.ranks.rotate(b)
 	}
 	for s := range b.Sub {
 		sub := &b.Sub[s]
 		if c.sub[s].active = sub.Tokens() > 0; !c.sub[s].active {
 			continue
 		}
-		x := d.decodeBeside(sub.Decode, b.Step, d.counts)
-		g := d.stageRuns(sub)
-		d.tallyPrefixes(sub)
-		for run := range d.runs {
+		x := e.decodeBeside(sub.Decode, b.Step, e.counts)
+		g := e.stageRuns(sub)
+		e.ranks.tallyPrefixes(sub)
+		for run := range e.runs {
 			_, subs := c.run(run)
 			out, l := &subs[s], &g.layers[run]
-			if len(d.runs) > 1 {
-				x = d.decode(sub.Decode, run, b.Step)
+			if len(e.runs) > 1 {
+				x = e.decode(sub.Decode, run, b.Step)
 			}
-			d.fillGroups(out.groups, sub, x, run)
-			d.tallyStep(x, int(l.count))
+			e.ranks.fillGroups(out.groups, sub, x, run)
+			e.ranks.tallyStep(x, int(l.count))
 			out.active, out.entry, out.block, out.exit = true, g.entry, g.block+l.merge, g.exit+l.merge
 			out.use.set(&g.gpuUse)
 			out.prefillAttention, out.window, out.chooses = l.prompts, l.attention-l.prompts, l.chooses
@@ -104,26 +104,26 @@ func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 
 // decodeBeside sets the GPUs' part of decoding, beside the ranks. It returns the policy's step of
 // the last run of layers. With count it adds the tokens attended to, for the summary.
-func (d *devices) decodeBeside(requests []scheduler.Decoding, step int64, count bool) (x *policy.Step) {
-	d.gpus = d.gpus[:0]
-	for run := range d.runs {
-		x = d.decode(requests, run, step)
+func (e *l3) decodeBeside(requests []scheduler.Decoding, step int64, count bool) (x *policy.Step) {
+	e.gpus = e.gpus[:0]
+	for run := range e.runs {
+		x = e.decode(requests, run, step)
 		if count {
-			d.count(x, run)
+			e.count(x, run)
 		}
-		from := len(d.gpus)
+		from := len(e.gpus)
 		for i := range x.Attend {
 			if c := &x.Attend[i]; c.Device == policy.GPU {
-				d.gpus = append(d.gpus, decodeBatch(c))
+				e.gpus = append(e.gpus, decodeBatch(c))
 			}
 		}
-		d.decoding[run] = decoding{batches: d.gpus[from:]}
-		if d.counts {
-			o := &d.decoding[run]
-			o.beside, o.merge, o.chooses = d.passes(x, policy.GPU), d.gpu.Merge(x.Merged), d.choices(x)
+		e.decoding[run] = decoding{batches: e.gpus[from:]}
+		if e.counts {
+			o := &e.decoding[run]
+			o.beside, o.merge, o.chooses = e.passes(x, policy.GPU), e.gpu.Merge(x.Merged), e.choices(x)
 		}
-		if d.stripe.parts > 0 {
-			d.decoding[run].merge = d.gpu.MergeParts(d.merges(x))
+		if e.ranks.stripe.parts > 0 {
+			e.decoding[run].merge = e.gpu.MergeParts(e.ranks.merges(x))
 		}
 	}
 	return x
@@ -131,28 +131,46 @@ func (d *devices) decodeBeside(requests []scheduler.Decoding, step int64, count 
 
 // measure sets the times of a sample to those of sub-batch i. What requests decode on the GPUs
 // is with the batched operations, as it grows with the number of requests.
-func (d *devices) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefill int) {
-	sub, layers := &b.Sub[i], units.Duration(d.model.Layers)
-	d.decodeBeside(sub.Decode, b.Step, false)
-	g, chunks := d.stageRuns(sub), d.gpu.Attention()
+func (e *l3) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefill int) {
+	sub, layers := &b.Sub[i], units.Duration(e.model.Layers)
+	e.decodeBeside(sub.Decode, b.Step, false)
+	g, chunks := e.stageRuns(sub), e.gpu.Attention()
 	for j := range m.Chunks { // all layers take as long
-		k := d.promptAttention(&chunks, &sub.Prefill[j], 0)
-		m.Chunks[j].Time = layers * (k.took(g.slow) + d.scoringOf(&sub.Prefill[j]))
+		k := e.promptAttention(&chunks, &sub.Prefill[j], 0)
+		m.Chunks[j].Time = layers * (k.took(g.slow) + e.ranks.scoringOf(&sub.Prefill[j]))
 	}
 	m.FC = g.entry + (layers-1)*g.block + g.exit
 	for run := range g.layers {
 		l := &g.layers[run]
 		m.FC += units.Duration(l.count) * (l.attention - l.prompts + l.merge + l.chooses)
 	}
-	m.PIM = d.PIM(sub, b.Step, otherPrefill)
+	m.PIM = e.ranks.PIM(sub, b.Step, otherPrefill)
 }
 
 // GPU implements scheduler.Predictor with the costs themselves (L3, equation 6), and what
 // requests decode on the GPUs.
-func (d *devices) GPU(s *scheduler.SubBatch, iteration int64) units.Duration {
-	if !d.counts && d.stripe.parts == 0 {
-		return d.gpuSide.GPU(s, iteration) + d.scoring(s)
+func (e *l3) GPU(s *scheduler.SubBatch, iteration int64) units.Duration {
+	if !e.counts && e.ranks.stripe.parts == 0 {
+		return e.gpuSide.GPU(s, iteration) + e.ranks.scoring(s)
 	}
-	d.decodeBeside(s.Decode, iteration, false)
-	return d.gpuTime(s) + d.scoring(s)
+	e.decodeBeside(s.Decode, iteration, false)
+	return e.gpuTime(s) + e.ranks.scoring(s)
+}
+
+// PIM implements scheduler.Predictor with the costs themselves (L3, equation 5).
+func (e *l3) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) units.Duration {
+	return e.ranks.PIM(s, iteration, otherPrefill)
+}
+
+// imbalance adds an iteration's attention to m.
+func (c *iterationCosts) imbalance(m *imbalance) {
+	for s := range c.sub {
+		if !c.sub[s].active {
+			continue
+		}
+		for r := range c.runs() {
+			_, subs := c.run(r)
+			m.add(attending(subs[s].groups))
+		}
+	}
 }

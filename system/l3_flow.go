@@ -37,7 +37,7 @@ func (c *iterationCosts) resources(ranksets int) []resource {
 	return r
 }
 
-// fill turns the costs into operations, the dataflow of Fig 7 of the L3 paper: decode
+// lay turns the costs into operations, the dataflow of Fig 7 of the L3 paper: decode
 // vectors go down to the ranksets, each computes, and results come up; with all of them
 // and with the GPUs' own attention the block begins. Keys and values of prompts, and what leaves
 // the GPUs of decoding requests, go down beside the block (asynchronous prefill), or before it.
@@ -45,7 +45,7 @@ func (c *iterationCosts) resources(ranksets int) []resource {
 // A group is the decoding requests of one sub-batch with one rankset offset: their q, k
 // and v go down together, their attention runs on rankset (layer + offset) mod R, and
 // their results come up together.
-func (c *iterationCosts) fill(f *flow) {
+func (c *iterationCosts) lay(f *flow) {
 	it := &f.it
 	f.reset()
 	for s := range c.sub {

@@ -41,7 +41,7 @@ func handCosts() *iterationCosts {
 // flowOf returns a flow on the resources of some costs, filled with their operations.
 func flowOf(c *iterationCosts, ranksets int, exact bool) *flow {
 	f := newFlow(withLayers(c.layers), c.resources(ranksets), running{exact, &checker{}})
-	c.fill(&f)
+	c.lay(&f)
 	return &f
 }
 

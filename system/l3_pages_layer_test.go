@@ -90,8 +90,9 @@ func TestChoiceClocks(t *testing.T) {
 	for group, want := range map[string]int64{ // 500 bounds of 32 chunks in two rows
 		"sum": 235 + 31*64 + 162, "max": 0, "softmax-sum": 4 * 125, "per-head": 0,
 	} {
-		d := devicesOf(nodeOf(t, "run.model=llama-3-8b", "policy.name=lserve", "policy.lserve.select_device=bank", "policy.lserve.select_group="+group))
-		s := d.hw.Policy.Pages()
+		n := nodeOf(t, "run.model=llama-3-8b", "policy.name=lserve", "policy.lserve.select_device=bank", "policy.lserve.select_group="+group)
+		d := devicesOf(n)
+		s := n.cfg.Policy.Pages()
 		x := policy.Step{Choose: []policy.Choice{{Device: "bank", Heads: 4, Scored: []int{500}, Ranked: []int{125}, Keep: 63, PerQueryScores: group != "sum", Softmax: group == "softmax-sum"}}}
 		got, v := d.chooses(&x, 0)
 		if group != "sum" { // four passes

@@ -8,7 +8,7 @@ type profile struct {
 }
 
 // add adds a batch that has been executed.
-func (p *profile) add(d *devices, b *scheduler.Batch) {
+func (p *profile) add(e *l3, b *scheduler.Batch) {
 	prefill := 0
 	for i := range b.Sub {
 		prefill += b.Sub[i].PrefillTokens()
@@ -25,8 +25,18 @@ func (p *profile) add(d *devices, b *scheduler.Batch) {
 		var m scheduler.Sample
 		others := prefill - sub.PrefillTokens()
 		m.Set(sub, b.Step, others)
-		d.measure(&m, b, i, others)
+		e.measure(&m, b, i, others)
 		samples = append(samples, m)
 	}
 	p.batches = append(p.batches, samples)
+}
+
+// profiled has a replica keep the samples of its iterations. ok is false for a system that does not predict.
+func (a *assembly) profiled() (_ *profile, ok bool) {
+	e, ok := a.engine.(*l3)
+	if ok {
+		e.profile = &profile{}
+		return e.profile, true
+	}
+	return nil, false
 }

@@ -222,17 +222,17 @@ func (f forgetful) Decode(requests []policy.Request, run int) *policy.Step {
 // TestPlantedTraffic: a checked run finds keys and values that stay behind, and costs that are
 // not the policy's.
 func TestPlantedTraffic(t *testing.T) {
-	run := func(plant func(e *l3, c *checker)) error {
+	run := func(plant func(e *l3)) error {
 		r := nodeOf(t, "policy.name=window", "policy.window.window=64", "policy.window.block=16").replica(0, equal(3, 300, 100), Options{Check: true})
-		plant(r.engine.(*l3), r.check)
+		plant(r.engine.(*l3))
 		return r.run(context.Background())
 	}
-	for name, plant := range map[string]func(e *l3, c *checker){
-		"nothing leaves, and costs agree": func(e *l3, c *checker) {
-			e.policy, c.homes.policy = forgetful{e.policy}, forgetful{c.homes.policy}
+	for name, plant := range map[string]func(e *l3){
+		"nothing leaves, and costs agree": func(e *l3) {
+			e.policy, e.homes.policy = forgetful{e.policy}, forgetful{e.homes.policy}
 		},
-		"nothing leaves in the costs": func(e *l3, _ *checker) { e.policy = forgetful{e.policy} },
-		"everything is at home": func(e *l3, _ *checker) {
+		"nothing leaves in the costs": func(e *l3) { e.policy = forgetful{e.policy} },
+		"everything is at home": func(e *l3) {
 			e.policy = policy.NewDense(policyShape(e.hw))
 		},
 	} {
@@ -240,7 +240,7 @@ func TestPlantedTraffic(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := run(func(*l3, *checker) {}); err != nil {
+	if err := run(func(*l3) {}); err != nil {
 		t.Error(err)
 	}
 }
@@ -267,7 +267,7 @@ func TestWindowPredictions(t *testing.T) {
 				t.Fatalf("a sample has %v on the GPUs and %v in the DIMMs", m.FC, m.PIM)
 			}
 		}
-		dense := (&l3{devices: devicesOf(nodeOf(t))}).PIM(&d.batch.Sub[0], d.batch.Step, 0)
+		dense := l3Of(nodeOf(t)).PIM(&d.batch.Sub[0], d.batch.Step, 0)
 		if both != work || pim >= dense || pim == 0 {
 			t.Fatalf("the GPUs work for %v, predicted %v; the DIMMs for %v, with everything there for %v", work, both, pim, dense)
 		}
@@ -275,8 +275,8 @@ func TestWindowPredictions(t *testing.T) {
 		for d.batch.Sub[1].Decode[0].Context(d.batch.Step)-1-away >= 512 {
 			away += 128
 		}
-		x := e.traffic(1)
-		if want := 96 * (e.latency + x.down.took() + refreshedTime(6*e.sequence.at(away)) + e.upLatency + x.up); pim != want {
+		x := e.ranks.traffic(1)
+		if want := 96 * (e.ranks.latency + x.down.took() + refreshedTime(6*e.ranks.sequence.at(away)) + e.ranks.upLatency + x.up); pim != want {
 			t.Fatalf("the DIMMs work for %v over %d tokens, want %v", pim, away, want)
 		}
 	})

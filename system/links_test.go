@@ -29,7 +29,7 @@ func TestLinksAreShared(t *testing.T) {
 		n := units.Bytes(gpus) * each
 		onSwitch := units.Bytes(min(gpus, cfg.PCIe.GPUsPerUplink)) * each
 		end := cfg.PCIe.Latency + max(cfg.PCIe.Bandwidth().TransferTime(each), cfg.PCIe.UplinkBandwidth().TransferTime(onSwitch))
-		d := newDevices(hardwareOf(cfg), nil)
+		d := newDevices(hardwareOf(cfg), newAttends(hardwareOf(cfg)), nil)
 		got := cfg.PCIe.Latency + d.cut(n, 0, 0).last
 		if diff := got - end; diff < -2 || diff > 2 { // each rounds up to a picosecond
 			t.Fatalf("%v over all links of the replica take %v, the busiest link alone %v", n, got, end)
@@ -52,7 +52,7 @@ func TestCPUTransposition(t *testing.T) {
 	flight, cpu := devicesOf(load()), devicesOf(load(`pim.relayout="cpu"`))
 	clocks := flight.promptClocks(0, tokens)
 	plain, slow := flight.prompt(tokens, clocks), cpu.prompt(tokens, clocks)
-	base := flight.channel.TransferTime(tokens * flight.model.KVBytesPerTokenLayer())
+	base := flight.channel.TransferTime(tokens * flight.kv(1))
 	if again := slow.last - plain.last; again < 2*base || again > 3*base || slow.data-plain.data != again {
 		t.Errorf("transposing %d tokens takes %v, their transfer over the channels %v", tokens, again, base)
 	}

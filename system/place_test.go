@@ -49,15 +49,16 @@ func TestUnevenHeads(t *testing.T) {
 	n := nodeOf(t, "policy.name=lserve", "policy.lserve.budget=128", "policy.lserve.page=32", "policy.lserve.static_sparsity=0.6", "policy.lserve.stream_device=home",
 		"policy.lserve.select_device=bank", "model.layers=1")
 	rapid.Check(t, func(t *rapid.T) {
-		d := devicesOf(n)
+		e := l3Of(n)
+		d := e.ranks
 		d.fixed = rapid.Bool().Draw(t, "fixed")
 		sub := scheduler.SubBatch{}
 		for i := range rapid.IntRange(1, 9).Draw(t, "requests") {
 			context := rapid.SampledFrom([]int64{2, 40, 300, 1200, 2001, 2400, 4000}).Draw(t, "context") // each fourth chooses
 			sub.Decode = append(sub.Decode, scheduler.Decoding{Request: int32(i), Offset: int32(i % 2), Base: context, Prompt: 1})
 		}
-		c := setupOf(n).costs(d)
-		d.fill(&c, &scheduler.Batch{Sub: []scheduler.SubBatch{sub, {}}})
+		c := &e.costs
+		e.fill(c, &scheduler.Batch{Sub: []scheduler.SubBatch{sub, {}}})
 		for offset := range int32(2) {
 			clocks, heads := make([]int64, d.channels), make([]int64, d.channels)
 			for i, r := range sub.Decode {

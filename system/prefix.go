@@ -20,9 +20,6 @@ type fetch struct {
 	data   units.Duration // for which the channels carry data
 }
 
-// scores says whether the tokens of a chunk of a prompt attend over a prefix at home.
-func (d *gpuSide) scores(c *scheduler.Chunk) bool { return d.prefixStays && c.Prefix > 0 }
-
 // reuse adds the work of the ranks for a chunk whose prompt has a prefix in the cache. Either the chunk's tokens attend over the
 // prefix there, one by one; or the first chunk fetches it, and the GPUs keep it for the others.
 func (d *devices) reuse(groups []groupCost, c *scheduler.Chunk) {
@@ -30,7 +27,7 @@ func (d *devices) reuse(groups []groupCost, c *scheduler.Chunk) {
 	if !d.prefixStays {
 		if c.Finished == c.Prefix {
 			d.fetch(&g.prefix, c.Prefix)
-			d.fetched += units.Bytes(d.model.Layers) * d.kv(c.Prefix)
+			d.fetched += units.Bytes(d.layers) * d.kv(c.Prefix)
 		}
 		return
 	}
@@ -57,7 +54,7 @@ func (d *devices) asked(c *scheduler.Chunk) vectors {
 func (d *devices) tallyPrefixes(sub *scheduler.SubBatch) {
 	for i := range sub.Prefill {
 		if c := &sub.Prefill[i]; d.scores(c) {
-			d.attended.stored.add(d.stored.table, c.Prefix, int64(d.model.Layers)*int64(c.Tokens*d.model.KVHeads))
+			d.attended.stored.add(d.stored.table, c.Prefix, int64(d.layers)*int64(c.Tokens*d.attends.heads))
 		}
 	}
 }
@@ -71,7 +68,7 @@ func (d *devices) scoreClocks(c *scheduler.Chunk) int64 {
 // of each layer, as the prompts' attention on the GPUs does.
 func (d *devices) scoring(s *scheduler.SubBatch) (t units.Duration) {
 	for i := range s.Prefill {
-		t += units.Duration(d.model.Layers) * d.scoringOf(&s.Prefill[i])
+		t += units.Duration(d.layers) * d.scoringOf(&s.Prefill[i])
 	}
 	return t
 }
@@ -105,17 +102,7 @@ func (d *devices) packPrefix(f *fetch) {
 	f.up = transferTime(d.link, f.bytes)
 }
 
-// prefixes adds the prefixes that prompts of a sub-batch fetch, and the vectors of prompts that attend over prefixes at home.
-func (d *devices) prefixes(sub *scheduler.SubBatch, f *fetch, v *vectors) {
-	for i := range sub.Prefill {
-		switch c := &sub.Prefill[i]; {
-		case d.scores(c):
-			asked := d.asked(c)
-			v.add(&asked)
-		case c.Prefix > 0 && c.Finished == c.Prefix:
-			d.fetch(f, c.Prefix)
-			d.fetched += units.Bytes(d.model.Layers) * d.kv(c.Prefix)
-		}
-	}
-	d.packPrefix(f)
+// add adds the prefixes of another group, and not what they cost.
+func (f *fetch) add(o *fetch) {
+	f.tokens, f.bytes, f.bursts, f.clocks = f.tokens+o.tokens, f.bytes+o.bytes, f.bursts+o.bursts, f.clocks+o.clocks
 }

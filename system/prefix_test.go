@@ -110,21 +110,21 @@ func TestPrefixAtHome(t *testing.T) {
 	}
 	n := mustNode(t, onceIn(t, "l3", "cache.prefix_attention=dimm"))
 	// On the GPUs the chunk is one without anything before it, and a merge. It is cut by the time of the ranks, too.
-	d, chunk := devicesOf(n), scheduler.Chunk{Tokens: tokens, Finished: prefix, Prefix: prefix, Last: true}
-	attention := d.gpu.Attention()
-	alone := d.promptAttention(&attention, &scheduler.Chunk{Tokens: tokens, Last: true}, 0)
-	attention = d.gpu.Attention()
-	got, merge := d.promptAttention(&attention, &chunk, 0), sumOf(d.gpu.Merge(tokens))
+	e, chunk := l3Of(n), scheduler.Chunk{Tokens: tokens, Finished: prefix, Prefix: prefix, Last: true}
+	attention := e.gpu.Attention()
+	alone := e.promptAttention(&attention, &scheduler.Chunk{Tokens: tokens, Last: true}, 0)
+	attention = e.gpu.Attention()
+	got, merge := e.promptAttention(&attention, &chunk, 0), sumOf(e.gpu.Merge(tokens))
 	if got.time != alone.time+merge.time || merge.time == 0 {
 		t.Errorf("attention on the GPUs takes %v, want %v and %v", got.time, alone.time, merge.time)
 	}
 	sub := &scheduler.SubBatch{Prefill: []scheduler.Chunk{chunk}}
 	clock, head := rankClock(n.hw), n.kernels.stored.at(prefix)
-	if more := d.GPU(sub, 0) - d.gpuSide.GPU(sub, 0); more != layers*clock.Time(tokens*heads/4*head) {
+	if more := e.GPU(sub, 0) - e.gpuSide.GPU(sub, 0); more != layers*clock.Time(tokens*heads/4*head) {
 		t.Errorf("%v for the ranks in a prompt's time", more)
 	}
 	groups := make([]groupCost, 4)
-	d.reuse(groups, &chunk)
+	e.ranks.reuse(groups, &chunk)
 	g := &groups[0]
 	parts := int64(0)
 	for _, head := range g.heads { // between which a transfer can interrupt

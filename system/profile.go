@@ -29,12 +29,11 @@ func (n *Node) Profile(ctx context.Context, trace *traces.Trace, batches int) (*
 	replicas := n.divide(trace, Options{}, together)
 	profiles := make([]*profile, len(replicas))
 	for i, r := range replicas {
-		e, ok := r.engine.(*l3)
+		p, ok := r.profiled()
 		if !ok {
 			return nil, &input.Error{Key: "run.system", Value: fmt.Sprintf("%q", n.cfg.Run.System), Expected: `"l3", the system that predicts`}
 		}
-		profiles[i] = &profile{}
-		e.profile = profiles[i]
+		profiles[i] = p
 	}
 	if err := n.serve(ctx, trace, replicas, together); err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 
 // devices are the models of one replica's hardware.
 type devices struct {
-	gpuSide
+	*attends
 	kernels
 	clock          dataflow.Clock
 	channels       int
@@ -23,7 +23,6 @@ type devices struct {
 	tokenBytes     units.Bytes // of a token's key and value in one KV head
 	boundBytes     units.Bytes // of a page's bounds in one KV head
 	stores         bool        // a step's own key and value go to the ranks at once
-	counts         bool        // attended tokens, which are not all
 	sums           int64       // bytes that come with the results of a KV head where these are merged
 	single         bool        // heads differ: each is a part of a group's attention by itself
 	merged         bool        // the GPUs attend over other tokens of the same heads
@@ -60,11 +59,11 @@ type devices struct {
 }
 
 // newDevices returns the device models of one replica of a system with DIMM-PIM.
-func newDevices(h *hardware, k *kernels) *devices {
+func newDevices(h *hardware, a *attends, k *kernels) *devices {
 	cfg := h.Config
 	channels := cfg.ReplicaChannels()
 	d := &devices{
-		gpuSide: newGPUSide(h), clock: rankClock(h),
+		attends: a, clock: rankClock(h),
 		channels: channels, heads: cfg.Model.KVHeads / channels, queries: cfg.Model.QueryGroup(),
 		link:    h.links(),
 		channel: h.channels(),
@@ -83,7 +82,6 @@ func newDevices(h *hardware, k *kernels) *devices {
 	d.burstBytes = int64(s.BurstBytes())
 	d.descriptor, d.hostAccess = d.bursts(cfg.PIM.Descriptor), cfg.PIM.HostAccess
 	v := d.policy.Vectors()
-	d.counts = d.policy.Name() != "dense"
 	d.stores, d.sums, d.merged = v.New > 0, v.Sums/int64(cfg.Model.KVHeads), v.Sums > 0
 	if d.stripe = stripeOf(cfg, rowTokens(h)); d.stripe.parts > 0 && !d.merged {
 		d.sums = int64(softmaxBytes * d.queries)

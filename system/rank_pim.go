@@ -1,8 +1,8 @@
 package system
 
 import (
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
@@ -51,10 +51,11 @@ func (r RankPIM) Check(c *input.Check) {
 // the same DRAM model as L3's. Transfers are hidden by concurrent computation (L3,
 // section 6.1), as long as there is any: an iteration takes at least as long as they do.
 type rankPIM struct {
-	*devices
+	gpuSide
+	ranks *devices
 	flow
+	groups    []groupCost // one a rankset, of the iteration at hand
 	imbalance imbalance
-	ranks     []units.Duration // attention of one layer on each rankset, of the iteration at hand
 	peakRate  units.Bandwidth
 }
 
@@ -63,10 +64,10 @@ type rankPIM struct {
 func assembleRankPIM(n *setup) assembly {
 	cfg := n.Config
 	e := &rankPIM{
-		devices:  newDevices(n.hardware, n.kernels),
-		ranks:    make([]units.Duration, cfg.Node.Ranksets),
+		gpuSide: newGPUSide(n.hardware), groups: make([]groupCost, cfg.Node.Ranksets),
 		peakRate: units.Bandwidth(cfg.Node.Ranksets*cfg.ReplicaChannels()) * cfg.DRAM.Spec.Bandwidth(),
 	}
+	e.ranks = newDevices(n.hardware, e.attends, n.kernels)
 	e.flow = newFlow(n.hardware, e.resources(cfg.Comm.Rotation), n.running)
 	balance := scheduler.BalanceRandom
 	if configs.Section[RankPIM](cfg).Placement == PlacementBalanced {
@@ -91,7 +92,7 @@ const (
 // (l + offset) mod R where they rotate.
 func (e *rankPIM) resources(rotate bool) []resource {
 	return []resource{
-		onRanks:          {dataflow.Resource{Name: "ranksets", Discipline: dataflow.Lanes, Count: len(e.ranks), Rotates: rotate}, trackRank},
+		onRanks:          {dataflow.Resource{Name: "ranksets", Discipline: dataflow.Lanes, Count: len(e.groups), Rotates: rotate}, trackRank},
 		onHost:           {dataflow.Resource{Name: "host"}, noTrack},
 		onDownHidden:     {dataflow.Resource{Name: "PCIe down"}, noTrack},
 		onUpHidden:       {dataflow.Resource{Name: "PCIe up"}, noTrack},
@@ -104,19 +105,21 @@ func (e *rankPIM) resources(rotate bool) []resource {
 func (e *rankPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	sub, it := &b.Sub[0], &e.it
 	e.reset()
-	e.transfers(b)
-	g := e.stage(sub, e.attend(sub, b.Step))
+	x := e.decode(sub.Decode, 0, b.Step) // all layers attend alike
+	e.attend(sub, x)
+	e.transfers()
+	g := e.stage(sub, e.beside(x))
 	entry := e.enter(0, onAllGPUs, g.entry, &g.gpuUse)
 	first, from := int32(len(it.Ops)), int32(len(it.After))
-	for q, took := range e.ranks {
-		if took > 0 {
+	for q := range e.groups {
+		if took := e.groups[q].compute; e.groups[q].requests > 0 {
 			o, i := it.Add(onRanks, took)
 			o.Kind, o.Lane, o.Group = opAttention, int16(q), int16(q)
 			it.After = append(it.After, i)
 		}
 	}
-	if ranks := (dataflow.Range{From: from, To: int32(len(it.After))}); ranks.To > from && e.hostAccess > 0 {
-		o, i := it.Add(onHost, 2*e.hostAccess)
+	if ranks := (dataflow.Range{From: from, To: int32(len(it.After))}); ranks.To > from && e.ranks.hostAccess > 0 {
+		o, i := it.Add(onHost, 2*e.ranks.hostAccess)
 		o.Kind, o.After = opNotice, ranks
 		from = ranks.To
 		it.After = append(it.After, i)
@@ -132,24 +135,24 @@ func (e *rankPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration,
 	return e.flow.run(start)
 }
 
+// attend sets what one layer of a sub-batch, whose decoding takes x, takes on each rankset.
+func (e *rankPIM) attend(sub *scheduler.SubBatch, x *policy.Step) {
+	e.ranks.fillGroups(e.groups, sub, x, 0)
+	e.ranks.tallyStep(x, e.model.Layers)
+	e.ranks.tallyPrefixes(sub)
+	e.imbalance.add(attending(e.groups))
+}
+
 // transfers books the transfers of an iteration, which hide behind its work: it takes at
 // least as long as the busier direction of the links does for them, or the channels.
-func (e *rankPIM) transfers(b *scheduler.Batch) {
-	sub, w, layers := &b.Sub[0], &e.flow.work, units.Duration(e.model.Layers)
-	var prompts cargo
-	for i := range sub.Prefill {
-		c := &sub.Prefill[i]
-		e.loadPrompt(&prompts, 0, c.Tokens, c.Finished, c.Last)
-	}
-	var prefix fetch
-	var own vectors
-	e.prefixes(sub, &prefix, &own)
-	own.take(len(sub.Decode)*e.heads, len(sub.Decode)*e.heads*e.channels)
-	traffic := e.moves(int(own.heads)/e.heads, &own)
-	down, up, channel := traffic.down.held(), traffic.up+prefix.up, traffic.down.data+traffic.upBus+prefix.data
-	if e.pack(&prompts); prompts.tokens > 0 {
-		down += prompts.held()
-		channel += prompts.data
+func (e *rankPIM) transfers() {
+	w, layers := &e.flow.work, units.Duration(e.model.Layers)
+	all := e.ranks.together(e.groups)
+	traffic := e.ranks.moves(all.requests, &all.vectors)
+	down, up, channel := traffic.down.held(), traffic.up+all.prefix.up, traffic.down.data+traffic.upBus+all.prefix.data
+	if all.prompt.tokens > 0 {
+		down += all.prompt.held()
+		channel += all.prompt.data
 	}
 	w.time[ofDown] += layers * down
 	w.time[ofUp] += layers * up
@@ -159,44 +162,7 @@ func (e *rankPIM) transfers(b *scheduler.Batch) {
 	e.hide(onChannelsHidden, layers*channel)
 }
 
-// attend sets the time of one layer's decode attention on each rankset, and returns the
-// GPUs' time for heads that attend there.
-func (e *rankPIM) attend(sub *scheduler.SubBatch, step int64) (gpus []gpu.DecodeBatch) {
-	clocks := e.scratch
-	clear(clocks)
-	home, gpus := e.decodeApart(sub.Decode, step)
-	for _, c := range home {
-		heads := int64(c.Heads / e.channels)
-		e.tallyHeads(c, e.model.Layers)
-		for i, tokens := range c.Tokens {
-			rankset, head := &clocks[sub.Decode[i].Offset], e.sequence.at(tokens)
-			if *rankset == 0 {
-				// The first head of a rankset finds no other's drain to hide behind.
-				*rankset = e.table.Alone(tokens) - head
-			}
-			*rankset += heads * head
-		}
-	}
-	for i := range sub.Prefill {
-		if c := &sub.Prefill[i]; e.scores(c) {
-			if clocks[c.Offset] == 0 {
-				clocks[c.Offset] = e.stored.table.Alone(c.Prefix) - e.stored.at(c.Prefix)
-			}
-			clocks[c.Offset] += e.scoreClocks(c)
-		}
-	}
-	e.tallyPrefixes(sub)
-	var busiest units.Duration
-	for q, c := range clocks {
-		e.ranks[q] = e.clock.Time(c)
-		busiest = max(busiest, e.ranks[q])
-		e.imbalance.total.Add(e.ranks[q])
-	}
-	e.imbalance.busiest.Add(busiest)
-	return gpus
-}
-
-func (e *rankPIM) settle() { e.settleHeads(&e.flow.work.ranks) }
+func (e *rankPIM) settle() { e.ranks.settleHeads(&e.flow.work.ranks) }
 
 func (e *rankPIM) ranksets() imbalance { return e.imbalance }
 

@@ -27,8 +27,11 @@ type homes struct {
 	bound    units.Bytes // of the bounds of a page in one KV head
 	group    int         // query heads of a KV head
 	stripe   stripe
-	// prefixStays says that prompts attend over what a cache has of them at home.
-	prefixStays bool
+}
+
+// newHomes returns homes that are empty. The policy is one of their own, apart from that of the ranks.
+func newHomes(own *attends, d *devices) *homes {
+	return &homes{attends: own, channels: d.channels, have: map[homeOf]int64{}, bound: d.boundBytes, group: d.queries, stripe: d.stripe}
 }
 
 // placed returns how many lanes attend over heads of that many tokens, and how many parts of heads there are.

@@ -72,7 +72,7 @@ func TestPromptsByHand(t *testing.T) {
 	slow := devicesOf(nodeOf(t))
 	for _, tokens := range []int{1, 16, 8192} {
 		s := slow.prompt(tokens, slow.promptClocks(0, tokens))
-		link := slow.link.TransferTime(units.Bytes(tokens) * slow.model.KVBytesPerTokenLayer())
+		link := slow.link.TransferTime(units.Bytes(tokens) * slow.kv(1))
 		if s.last != max(link, s.end) || (s.last == link) != (tokens > 1) {
 			t.Errorf("%d tokens hold the links for %v, their bytes take %v, their commands %v", tokens, s.last, link, s.end)
 		}
@@ -111,7 +111,7 @@ func TestVectorsByHand(t *testing.T) {
 func TestGroupsSendTheirChunks(t *testing.T) {
 	node := nodeOf(t, fastLinks, "node.ranksets=2")
 	d := devicesOf(node)
-	costs := setupOf(node).costs(d)
+	groups := make([]groupCost, 2)
 	cfg := node.cfg
 	spec := cfg.PIM
 	spec.TransferBoundary = pim.BoundaryHead // the rank's banks are closed
@@ -130,8 +130,8 @@ func TestGroupsSendTheirChunks(t *testing.T) {
 			want[c.Offset] += int64(d.heads) * m.WriteClocks
 			tokens[c.Offset] += c.Tokens
 		}
-		d.fillGroups(costs.sub[0].groups, sub, d.decodeBeside(nil, 0, false), 0)
-		for offset, g := range costs.sub[0].groups {
+		d.fillGroups(groups, sub, d.decode(nil, 0, 0), 0)
+		for offset, g := range groups {
 			most := int64(d.heads*len(sub.Prefill)) * 24
 			if waits := want[offset] - g.prompt.clocks; g.prompt.tokens != int64(d.heads*tokens[offset]) || waits < 0 || waits > most {
 				t.Fatalf("offset %d: %d tokens of heads in %d clocks, want %d of each head in %d", offset, g.prompt.tokens, g.prompt.clocks, tokens[offset], want[offset])
@@ -145,8 +145,8 @@ func TestGroupsSendTheirChunks(t *testing.T) {
 	// for one token each: tRCD 22, three bursts more at 8 and at 4 clocks, 66.
 	whole, parts := d.promptClocks(0, 512), d.promptClocks(0, 200)+d.promptClocks(200, 312)
 	sub := scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 2, Finished: 511}}}
-	d.fillGroups(costs.sub[0].groups, &sub, d.decodeBeside(nil, 0, false), 0)
-	if over := costs.sub[0].groups[0].prompt.clocks; parts <= whole || over != 6*2*(22+3*8+66+22+3*4+66) {
+	d.fillGroups(groups, &sub, d.decode(nil, 0, 0), 0)
+	if over := groups[0].prompt.clocks; parts <= whole || over != 6*2*(22+3*8+66+22+3*4+66) {
 		t.Errorf("a row in two parts takes %d clocks, whole %d; two tokens over its end %d", parts, whole, over)
 	}
 }
@@ -294,10 +294,10 @@ func TestPaddingCrossesTheChannels(t *testing.T) {
 	if want := units.Duration(4*2*512*4*4) * 625; s.data != want { // 4 heads a channel
 		t.Errorf("512 tokens: data for %v, want %v", s.data, want)
 	}
-	if c := setupOf(n).costs(d); !c.halfDuplex {
+	if c := &l3Of(n).costs; !c.halfDuplex {
 		t.Error("links of 199 GB/s down and up are 318 and 199 on channels of 410")
 	}
-	if n := nodeOf(t, narrow...); setupOf(n).costs(devicesOf(n)).halfDuplex {
+	if n := nodeOf(t, narrow...); l3Of(n).costs.halfDuplex {
 		t.Error("links of 199 GB/s each way are more than channels of 410 can carry")
 	}
 	for _, links := range []string{"pcie.efficiency=0.79", fastLinks} {
@@ -306,7 +306,7 @@ func TestPaddingCrossesTheChannels(t *testing.T) {
 }
 
 // devicesOf returns the devices of a replica of a node.
-func devicesOf(n *Node) *devices { return newDevices(n.hw, n.kernels) }
+func devicesOf(n *Node) *devices { return newDevices(n.hw, newAttends(n.hw), n.kernels) }
 
-// setupOf returns what a replica of a node is put together from.
-func setupOf(n *Node) *setup { return &setup{hardware: n.hw, tables: n.tables, memory: n.memory} }
+// l3Of returns a replica of a node of L3 without requests.
+func l3Of(n *Node) *l3 { return n.assemble(0, nil, false, nil).engine.(*l3) }

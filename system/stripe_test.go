@@ -112,7 +112,7 @@ func TestStripesBalance(t *testing.T) {
 		r, _ := drive(t, append(sets, allAtOnce), requests, keep, unseen)
 		e := r.engine.(*l3)
 		m := e.ranksets()
-		return m.ratio(len(e.scratch)), e.flow.work.time[ofPIM]
+		return m.ratio(e.hw.Node.Ranksets), e.flow.work.time[ofPIM]
 	}
 	uneven, whole := run(requests)
 	even, parts := run(requests, "comm.stripe=ranksets")
