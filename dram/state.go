@@ -217,6 +217,33 @@ func (s *State) Shift(clocks int64) {
 	}
 }
 
+// AppendRelative appends what of the state bears on commands after now, in clocks from now on. Two states that append the same allow
+// equal further commands at equal distances, in whatever rows.
+func (s *State) AppendRelative(dst []int64, now int64) []int64 {
+	for _, nodes := range [...][]Node{s.ranks, s.groups, s.banks} {
+		for i := range nodes {
+			for _, clock := range nodes[i][:s.used] {
+				dst = append(dst, max(clock-now, 0))
+			}
+		}
+	}
+	for _, clock := range s.running {
+		dst = append(dst, max(clock-now, -1))
+	}
+	for c := range s.programs {
+		for i := range s.programs[c].windows {
+			w := &s.programs[c].windows[i]
+			for rank := range s.ranks {
+				ring, oldest := s.rings[rank*s.ringSize+w.ring:][:w.size], s.ringPos[rank*s.windows+w.index]
+				for k := range ring {
+					dst = append(dst, max(ring[(oldest+k)%w.size]+w.clocks-now, 0))
+				}
+			}
+		}
+	}
+	return dst
+}
+
 // Spec returns the spec that the state was made for.
 func (s *State) Spec() *Spec { return s.spec }
 

@@ -12,7 +12,7 @@ import (
 func counted(b *tableBuilder, d *dram.Spec, h headRun) Activity {
 	var a Activity
 	meter, banks := dram.NewEnergyMeter(d, 1), float64(d.Banks())
-	b.machine.periodic.on = false
+	b.machine.repeats.on = false
 	b.machine.observe = func(clock int64, cmd dram.Command, at dram.Address, _ *instruction) {
 		meter.Record(cmd, at, clock)
 		switch cmd {

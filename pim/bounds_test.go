@@ -30,7 +30,7 @@ func TestBoundsAreTheRun(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				b.machine.periodic.on = false
+				b.machine.repeats.on = false
 				rapid.Check(t, func(t *rapid.T) {
 					n := rapid.OneOf(rapid.IntRange(1, 100), rapid.IntRange(1, 5000)).Draw(t, "bounds")
 					got, want := table.Select(n), b.run(headRun{context: n, scores: true})+9

@@ -118,9 +118,9 @@ func (m *machine) count(in *instruction, clock int64) {
 	case opScore, opContext:
 		m.heads.read(&m.counters.phases, in.op, clock)
 	case opActivate:
-		m.open.activate(m.bankMask(in), clock+m.periodic.skipped)
+		m.open.activate(m.bankMask(in), clock+m.repeats.skipped)
 	case opPrecharge:
-		m.open.precharge(m.bankMask(in), &m.counters, clock+m.periodic.skipped)
+		m.open.precharge(m.bankMask(in), &m.counters, clock+m.repeats.skipped)
 		m.heads.switched = true
 		m.done(in, clock+m.heads.closeLag)
 	case opReadContext:
@@ -173,7 +173,7 @@ func (h *headClock) phase(p *Phases, op operation) *int64 {
 
 // done moves the end of the instruction's head to clock.
 func (m *machine) done(in *instruction, clock int64) {
-	clock += m.periodic.skipped
+	clock += m.repeats.skipped
 	if int(in.head) == len(m.ends) {
 		m.ends = append(m.ends, 0)
 	}

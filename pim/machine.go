@@ -2,6 +2,7 @@ package pim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
@@ -21,6 +22,7 @@ type machine struct {
 
 	queues  [sequencers]queue
 	latency [ops][sequencers]int64     // from an instruction of the sequencer to one that waits for it
+	longest int64                      // of these
 	issued  [sequencers]uint32         // instructions
 	clocks  [sequencers][history]int64 // issue clocks of the latest ones
 	now     int64                      // clock of the latest command; -1 before the first
@@ -33,7 +35,7 @@ type machine struct {
 	reading int64 // clock from which they take the next one
 
 	refresh  refreshManager
-	periodic periodDetector
+	repeats  repeats
 	counters counters
 	heads    headClock
 	open     openBanks
@@ -56,20 +58,18 @@ const history = 1 << 12
 // runAhead is the number of instructions that the program is generated ahead of an idle sequencer.
 const runAhead = 12
 
+// programCommands are the commands of programs, transfers and the refresh manager.
+var programCommands = []dram.Command{dram.ACT, dram.ACTA, dram.PRE, dram.PREA, dram.RD, dram.WR, dram.REF, dram.MACA, dram.RDRES, dram.WRBUF}
+
 // newMachine returns a machine for programs of spec on d. Latencies beyond 4,096 clocks are an input.Error.
 func newMachine(spec *Spec, d *dram.Spec) (*machine, error) {
-	m := &machine{spec: spec, device: d, state: dram.NewState(d, 1), lengths: commandLengths(d), steps: 1}
+	m := &machine{spec: spec, device: d, state: dram.NewState(d, 1, programCommands...), lengths: commandLengths(d), steps: 1}
 	m.setLatencies()
-	for _, row := range m.latency {
-		for _, l := range row {
-			if l > history {
-				return nil, &input.Error{Key: "softmax_latency", Value: fmt.Sprint(spec.SoftmaxLatency),
-					Expected: fmt.Sprintf("a path of at most %d clocks from command to use", history)}
-			}
-		}
+	if m.longest > history {
+		return nil, &input.Error{Key: "softmax_latency", Value: fmt.Sprint(spec.SoftmaxLatency),
+			Expected: fmt.Sprintf("a path of at most %d clocks from command to use", history)}
 	}
 	m.refresh.init(spec, d)
-	m.periodic.init(spec, d, m.steps)
 	for i := range m.queues {
 		m.queues[i].init(64)
 	}
@@ -101,6 +101,10 @@ func (m *machine) setLatencies() {
 	// precharge, like the attention's first activation.
 	m.latency[opLoadQuery][bankSequencer] = int64(d.TRP)
 	m.latency[opLoadQuery][resultSequencer] = int64(d.CL + burst + m.spec.MACLatency)
+	m.longest = 0
+	for _, row := range m.latency {
+		m.longest = max(m.longest, slices.Max(row[:]))
+	}
 }
 
 // run issues the program from clock 0 and returns the clock at which its last
@@ -127,7 +131,7 @@ func (m *machine) run(p *program) int64 {
 		return 0
 	}
 	end := m.ends[len(m.ends)-1]
-	m.counters.phases.Drain = end - m.heads.lastRead - m.heads.columnGap - m.periodic.skipped
+	m.counters.phases.Drain = end - m.heads.lastRead - m.heads.columnGap - m.repeats.skipped
 	return end
 }
 
@@ -146,7 +150,6 @@ func (m *machine) reset(p *program) {
 	if m.steps != p.steps {
 		m.steps = p.steps
 		m.setLatencies()
-		m.periodic.init(m.spec, m.device, m.steps)
 	}
 	m.state.Reset()
 	for i := range m.queues {
@@ -154,7 +157,7 @@ func (m *machine) reset(p *program) {
 	}
 	m.issued, m.now, m.free, m.counters, m.ends = [sequencers]uint32{}, -1, 0, counters{}, m.ends[:0]
 	m.refresh.reset()
-	m.periodic.reset(p.rankPU)
+	m.repeats.reset()
 	m.open = openBanks{}
 	m.heads.reset(p, m.device)
 }
@@ -162,7 +165,7 @@ func (m *machine) reset(p *program) {
 // fill generates instructions until no sequencer waits for one that has not been generated, or enough are ahead.
 func (m *machine) fill() {
 	for m.starved() {
-		if m.periodic.on {
+		if m.repeats.on {
 			m.skip()
 		}
 		m.scratch = m.program.next(m.scratch[:0])
@@ -268,9 +271,6 @@ func (m *machine) issue(s sequencer, clock int64) {
 	}
 	m.take(in.command, clock)
 	m.count(in, clock)
-	if m.periodic.on {
-		m.periodic.command(in.op, clock)
-	}
 	if m.observe != nil {
 		m.observe(clock, in.command, a, in)
 	}

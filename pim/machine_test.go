@@ -49,7 +49,7 @@ func runHeadOn(t testing.TB, d *dram.Spec, spec *Spec, shape HeadShape, context 
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.periodic.on = periodic
+	m.repeats.on = periodic
 	return m.run(p), m
 }
 
@@ -167,7 +167,7 @@ func BenchmarkMachine(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			t.machine.periodic.on = false
+			t.machine.repeats.on = false
 			t.attention(32768)
 			b.ReportAllocs()
 			commands := int64(0)

@@ -104,7 +104,7 @@ func Measure(ctx context.Context, spec *Spec, d *dram.Spec, load Load, observe f
 	}
 	w.over(b.machine)
 	meter := dram.NewEnergyMeter(d, 1)
-	b.machine.periodic.on = false
+	b.machine.repeats.on = false
 	b.machine.refresh.on = true
 	b.machine.observe = func(clock int64, cmd dram.Command, a dram.Address, _ *instruction) {
 		meter.Record(cmd, a, clock)
@@ -149,7 +149,7 @@ func (m *Measurement) single(w *watch, spec *Spec, d *dram.Spec, load Load) erro
 	w.of = 0
 	w.over(b.machine)
 	w.of = rest + 2*b.attention(load.Context) // may skip repetitions
-	b.machine.periodic.on = false
+	b.machine.repeats.on = false
 	m.AppendCycles = b.run(headRun{context: load.Context, appends: true})
 	w.done += m.AppendCycles
 	m.Cycles = b.attention(load.Context)

@@ -84,7 +84,7 @@ func TestMachineDoesNotAllocate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.machine.periodic.on = false
+	b.machine.repeats.on = false
 	b.attention(4096)
 	if n := testing.AllocsPerRun(10, func() { b.attention(4096) }); n != 0 {
 		t.Errorf("%v allocations a run", n)

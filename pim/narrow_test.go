@@ -160,7 +160,7 @@ func TestScalesComeFirst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.machine.periodic.on = false
+		b.machine.repeats.on = false
 		g := &b.program.geometry
 		context := g.RowTokens + 300
 		last, reads, weights, columns := int64(0), map[int32]int{}, map[int32]int{}, map[int32]map[int32]bool{}
@@ -221,7 +221,7 @@ func TestMultipliersTakeTheirTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.machine.periodic.on = false
+		b.machine.repeats.on = false
 		last, context := int64(-1000), int64(-1000)
 		slots := map[[2]int]int64{}
 		b.machine.observe = func(clock int64, cmd dram.Command, _ dram.Address, in *instruction) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim/series"
 )
 
 // Values of PageLoad.Select: what scores pages.
@@ -231,8 +232,8 @@ func (l *PageLoad) draw(bounds int, store func(i int, bound []uint16) error) ([]
 // BoundTable holds the clocks that a rank takes for the bounds of one KV head's pages, which lie in rows of their own, each
 // as a key of its smallest and its largest elements: to score them, by their number, and to store one.
 type BoundTable struct {
-	step   int    // bounds that are scored at once
-	scores series // by step
+	step   int                     // bounds that are scored at once
+	scores series.Series[Activity] // by step
 	topK   int64
 
 	Store  int64 // one bound written: activation, its bursts, precharge
@@ -257,7 +258,7 @@ func NewBoundTable(spec *Spec, d *dram.Spec, shape HeadShape, by string, perQuer
 	g := &b.program.geometry
 	t := &BoundTable{step: g.ChunkTokens, topK: int64(topK)}
 	row := g.RowTokens / t.step
-	t.scores = newSeries(boundRows*row, row, func(i int) Activity { return b.measure(headRun{context: (i + 1) * t.step, scores: true}) })
+	t.scores = series.New(boundRows*row, func(i int) Activity { return b.measure(headRun{context: (i + 1) * t.step, scores: true}) }, row)
 	t.Store, t.Update = writeBound(g, d, false), writeBound(g, d, true)
 	return t, nil
 }
@@ -293,7 +294,7 @@ func (t *BoundTable) Select(bounds int) int64 {
 	if bounds < 1 {
 		return 0
 	}
-	return t.scores.clocks((bounds-1)/t.step) + t.topK
+	return clocksAt(&t.scores, (bounds-1)/t.step) + t.topK
 }
 
 // Activity returns what scoring that many bounds has the rank do.
@@ -301,5 +302,5 @@ func (t *BoundTable) Activity(bounds int) Activity {
 	if bounds < 1 {
 		return Activity{}
 	}
-	return t.scores.all((bounds - 1) / t.step)
+	return t.scores.At((bounds - 1) / t.step)
 }

@@ -351,3 +351,25 @@ func (p *program) begin(s stage, token int) {
 	p.stage, p.token, p.rowEnd = s, token, token
 	p.limit = min(p.heads[p.head].context, token+p.segmentTokens)
 }
+
+// eachWait calls with every count of a sequencer's instructions that the program may have a later instruction wait for. Slots come in the
+// order of their turns.
+func (p *program) eachWait(call func(s sequencer, count uint32)) {
+	for i := range resultSlots {
+		call(resultSequencer, p.slotRead[(p.unit+i)%resultSlots])
+	}
+	for i := range weightSlots {
+		call(bankSequencer, p.setUsed[(p.set+i)%weightSlots])
+	}
+	for pass := range p.passes {
+		call(resultSequencer, p.partialRead[pass])
+		call(bankSequencer, p.contextDone[pass])
+	}
+	for _, n := range [...]uint32{p.opened, p.opens, p.appended, p.scoreDone} {
+		call(bankSequencer, n)
+	}
+	for _, n := range [...]uint32{p.scoreRead, p.scaled, p.contextRead} {
+		call(resultSequencer, n)
+	}
+	call(bufferSequencer, p.queryLoaded)
+}

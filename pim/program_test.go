@@ -301,7 +301,7 @@ func TestAppendWritesEachBurstOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.machine.periodic.on = false
+		b.machine.repeats.on = false
 		bursts := int64(b.program.geometry.TokenBursts)
 		for context := 1; context <= 40; context++ {
 			b.attention(context)

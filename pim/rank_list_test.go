@@ -142,7 +142,7 @@ func TestRangesReadTheirRows(tb *testing.T) {
 				timed = append(timed, a.Row)
 			}
 		}
-		clock.periodic.on = false
+		clock.repeats.on = false
 		clock.run(p)
 		p.restart(heads)
 		for list := p.next(nil); len(list) > 0; list = p.next(nil) {

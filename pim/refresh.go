@@ -193,7 +193,7 @@ func MeasureTransfer(spec *Spec, d *dram.Spec, shape HeadShape, ranks, context, 
 	if err != nil {
 		return nil, err
 	}
-	b.machine.periodic.on = false
+	b.machine.repeats.on = false
 	h := headRun{context: context, appends: true}
 	heads := []headRun{h, h, h}
 	undisturbed := b.ends(heads...)[len(heads)-1]

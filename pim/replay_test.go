@@ -46,7 +46,7 @@ func replayed(m *valueMachine, machine *machine, p *program, data []headData, ho
 		partials: make([]int64, resultSlots), scores: make([]int64, m.shape.Queries),
 		weights: make([]int64, weightSlots*m.macs), sums: make([]int64, m.shape.Queries),
 	}
-	machine.periodic.on = false // every command is needed
+	machine.repeats.on = false // every command is needed
 	machine.observe = r.Command
 	machine.run(p)
 	machine.observe = nil

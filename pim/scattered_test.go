@@ -32,7 +32,7 @@ func TestListsAreTheRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.machine.periodic.on = false
+		b.machine.repeats.on = false
 		tables := bothTables(t, spec, ddr4(t), shape)
 		g := &b.program.geometry
 		rapid.Check(t, func(t *rapid.T) {

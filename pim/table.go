@@ -2,10 +2,10 @@ package pim
 
 import (
 	"math/bits"
-	"slices"
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim/series"
 )
 
 // KernelTable holds the clocks of one KV head's decode step by context length. Runs of a machine fill it. It is exact for
@@ -13,10 +13,12 @@ import (
 // as many clocks as the one before it.
 type KernelTable struct {
 	geometry Geometry
-	step     int      // tokens within which the clocks are the same: a column's, or a chunk's where whole chunks are read
-	block    int      // tokens after which the run repeats: the score buffer, at least a row
-	blocks   []series // by number of full blocks before the last; by step of tokens
-	perBlock Activity // what each further block adds
+	step     int // tokens within which the clocks are the same: a column's, or a chunk's where whole chunks are read
+	// What heads without their append have the rank do, by block of tokens and by step within it. Further blocks repeat the last one and
+	// each add the growth of begins, heads that end with a block's first step.
+	block  int // tokens of a block: the score buffer's, or as many of these as have a few rows
+	blocks []series.Series[Activity]
+	begins series.Series[Activity]
 
 	// What the append adds to a head's attention, alone, by the newest token's place in its chunk: the first one, or a later
 	// one. Within a sequence the append waits for the previous head's read-out, and everything else waits for the append.
@@ -25,7 +27,6 @@ type KernelTable struct {
 	appends  bool
 	appended []Activity
 	segment  int        // tokens that pass through the score buffer at once
-	lead     int        // tokens of a row within which it closes late; without an append the whole row
 	ends     [3][]int64 // within a sequence, by the last token's place in its row: the first row, a later one, the first of a later segment
 
 	scattered []int64 // what a further row adds to a list, by how full rows are: 1 chunk, 2, 4 and so on
@@ -59,71 +60,49 @@ func newTable(spec *Spec, d *dram.Spec, shape HeadShape, appends bool) (*KernelT
 func (b *tableBuilder) table(appends bool) *KernelTable {
 	g, d := &b.program.geometry, b.machine.device
 	t := &KernelTable{
-		appends: appends, geometry: *g, step: g.ColumnTokens, block: max(b.program.segmentTokens, g.RowTokens),
+		appends: appends, geometry: *g, step: g.ColumnTokens,
 		refreshInterval: int64(d.TREFI), refreshCycle: int64(d.TRFC),
 	}
 	if b.program.rankPU {
 		t.step = g.ChunkTokens
 	}
-	t.fillBlocks(b)
+	t.measureAttention(b)
 	for context := 1; context <= 2*g.ChunkTokens; context++ {
 		h := headRun{context: context, appends: appends}
 		t.appended = append(t.appended, b.measure(h).Plus(t.attends(context), -1))
 	}
-	t.segment, t.rescore, t.lead = b.program.segmentTokens, b.program.rescore, g.RowTokens
-	if appends { // tRAS keeps a row open for that many columns
-		columns := (d.TRAS-d.TRCD)/d.TCCDL + 1
-		t.lead = (max(g.ChunkTokens, columns*g.ColumnTokens) + g.ChunkTokens - 1) / g.ChunkTokens * g.ChunkTokens
-	}
+	t.segment, t.rescore = b.program.segmentTokens, b.program.rescore
 	t.fillScattered(b)
-	t.fillEnds(b)
+	t.measureEnds(b)
 	return t
 }
 
-// fillEnds runs heads in sequence for every way in which one can end.
-func (t *KernelTable) fillEnds(b *tableBuilder) {
-	row, ends := t.geometry.RowTokens, t.endsWithin(b)
+// measureEnds runs heads in sequence for every way in which one can end.
+func (t *KernelTable) measureEnds(b *tableBuilder) {
+	row := t.geometry.RowTokens
 	for kind, base := range [3]int{0, row, t.segment} {
 		if kind == 2 && t.segment < row {
 			continue // a row has several
 		}
-		t.ends[kind] = ends(base)
+		t.ends[kind] = t.endsWithin(b, base)
 	}
 }
 
-// endsWithin returns what lists the ends of heads whose last row begins behind that many tokens.
-func (t *KernelTable) endsWithin(b *tableBuilder) func(base int) []int64 {
-	row, list := t.geometry.RowTokens, make([]int64, t.geometry.RowTokens)
-	if !t.appends { // how far the rank's bus is behind the banks at the end depends on all of the last row
-		return func(base int) []int64 {
-			run := func(i int) Activity { return Activity{Clocks: float64(t.inSequence(b, base+(i+1)*t.step))} }
-			periods := []int{row / t.step}
-			if b.program.rankPU {
-				periods = []int{b.program.visitTokens / t.step, t.geometry.ChunkTokens / t.step}
-			}
-			s := nestedSeries(row/t.step, run, periods...)
-			for i := range list {
-				list[i] = s.clocks(i / t.step)
-			}
-			return slices.Clone(list)
-		}
+// endsWithin returns what heads whose last row begins behind that many tokens add in a sequence, by their tokens of that row.
+func (t *KernelTable) endsWithin(b *tableBuilder, base int) []int64 {
+	row, step, periods := t.geometry.RowTokens, 1, []int{t.period()}
+	switch { // an append goes where the newest token goes
+	case !t.appends && b.program.rankPU:
+		step, periods = t.step, []int{b.program.visitTokens / t.step, t.geometry.ChunkTokens / t.step}
+	case !t.appends:
+		step, periods = t.step, []int{row / t.step}
 	}
-	// The first whole period behind the row's lead, or the row's last, stands for all others.
-	period := t.period()
-	first := min((t.lead+period-1)/period*period, row-period)
-	for i := range period {
-		list[i] = t.inSequence(b, first+i+1)
+	s := series.New(row/step, func(i int) clocks { return clocks(t.inSequence(b, base+(i+1)*step)) }, periods...)
+	list := make([]int64, row)
+	for i := range list {
+		list[i] = int64(s.At(i / step))
 	}
-	for i := period; i < row; i++ {
-		list[i] = list[i-period]
-	}
-	return func(base int) []int64 {
-		ends := slices.Clone(list)
-		for i := range min(t.lead, row) {
-			ends[i] = t.inSequence(b, base+i+1)
-		}
-		return ends
-	}
+	return list
 }
 
 // inSequence returns the clocks that a head within a sequence of equal heads takes
@@ -164,22 +143,23 @@ func (t *KernelTable) period() int {
 	return t.geometry.ChunkTokens
 }
 
-// rowLead is the number of rows that a run is given to become periodic where a block has too few to show it.
-const rowLead = 6
+// blockRows is the rows that a block has at least: enough for a run to become periodic within it.
+const blockRows = 6
 
-// fillBlocks enters blocks until the next two add the same.
-func (t *KernelTable) fillBlocks(b *tableBuilder) {
-	run := func(context int) Activity { return b.measure(headRun{context: context}) }
-	adds := func(k int) Activity { return run(k*t.block+1).Plus(run((k-1)*t.block+1), -1) }
-	row := t.geometry.RowTokens
-	count := 1 + (rowLead+t.block/row-1)/(t.block/row)
-	for adds(count) != adds(count+1) && count < 4*rowLead {
-		count++
-	}
-	t.perBlock = adds(count)
-	for k := range count {
-		t.blocks = append(t.blocks, nestedSeries(t.block/t.step, func(i int) Activity { return run(k*t.block + (i+1)*t.step) },
-			row/t.step, b.program.visitTokens/t.step, t.geometry.ChunkTokens/t.step))
+// checkedBlocks is the blocks over which a table is checked: further ones add the same.
+const checkedBlocks = 5
+
+// measureAttention measures heads of which nothing is appended.
+func (t *KernelTable) measureAttention(b *tableBuilder) {
+	g, p := &t.geometry, b.program
+	buffer := max(p.segmentTokens, g.RowTokens)
+	t.block = (blockRows*g.RowTokens + buffer - 1) / buffer * buffer
+	run := func(i int) Activity { return b.measure(headRun{context: (i + 1) * t.step}) }
+	steps := t.block / t.step
+	t.begins = series.New(checkedBlocks, func(k int) Activity { return run(k * steps) }, 1)
+	for k := range t.begins.Distinct() {
+		t.blocks = append(t.blocks, series.New(steps, func(i int) Activity { return run(k*steps + i) },
+			g.RowTokens/t.step, p.visitTokens/t.step, g.ChunkTokens/t.step))
 	}
 }
 
@@ -209,13 +189,26 @@ func (t *KernelTable) Attention(context int) int64 {
 		return 0
 	}
 	block, step, further := t.place(context)
-	return block.clocks(step) + further*int64(t.perBlock.Clocks)
+	return clocksAt(block, step) + further*int64(t.begins.Growth.Clocks)
 }
 
 // attends returns what a head without its append has the rank do.
 func (t *KernelTable) attends(context int) Activity {
 	block, step, further := t.place(context)
-	return block.all(step).Plus(t.perBlock, float64(further))
+	return block.At(step).Plus(t.begins.Growth, float64(further))
+}
+
+// place returns the block that has a context, the step within it, and how many further blocks lie before.
+func (t *KernelTable) place(context int) (block *series.Series[Activity], step int, further int64) {
+	k := (context - 1) / t.block
+	last := len(t.blocks) - 1
+	return &t.blocks[min(k, last)], (context - 1 - k*t.block) / t.step, int64(max(0, k-last))
+}
+
+// clocksAt returns the clocks of an index of a series, which are whole.
+func clocksAt(s *series.Series[Activity], i int) int64 {
+	measured, further := s.Of(i)
+	return int64(measured.Clocks) + int64(further)*int64(s.Growth.Clocks)
 }
 
 // Activity returns what the head of Alone has a rank do. It is exact for every length, keys that are scored twice included.
@@ -224,13 +217,6 @@ func (t *KernelTable) Activity(context int) Activity {
 		return Activity{}
 	}
 	return t.attends(context).Plus(t.appended[t.newest(context)], 1)
-}
-
-// place returns the block that has a context, the step within it, and how many further blocks lie before.
-func (t *KernelTable) place(context int) (block *series, step int, further int64) {
-	k := (context - 1) / t.block
-	last := len(t.blocks) - 1
-	return &t.blocks[min(k, last)], (context - 1 - k*t.block) / t.step, int64(max(0, k-last))
 }
 
 // newest returns the place of a context's newest token among those that an append has been measured for.
@@ -279,7 +265,7 @@ func newTableBuilder(spec *Spec, d *dram.Spec, shape HeadShape) (*tableBuilder, 
 	if int64(d.TREFI) <= int64(d.TRFC) {
 		return nil, &input.Error{Key: "tREFI", Expected: "more than tRFC"}
 	}
-	m.periodic.on = spec.Periodic
+	m.repeats.on = spec.Periodic
 	return &tableBuilder{program: p, machine: m}, nil
 }
 
@@ -373,7 +359,7 @@ func (t *KernelTable) ending(token, entry int, first bool) int64 {
 	switch {
 	case first:
 		return t.ends[0][entry]
-	case t.segment >= t.geometry.RowTokens && token%t.segment < t.lead:
+	case t.segment >= t.geometry.RowTokens && token%t.segment < t.geometry.RowTokens:
 		return t.ends[2][entry]
 	}
 	return t.ends[1][entry]

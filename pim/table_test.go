@@ -81,7 +81,7 @@ func tableIsTheRunOf(t failer, table *KernelTable, spec *Spec, d *dram.Spec, sha
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.machine.periodic.on = false
+	b.machine.repeats.on = false
 	if got, want := table.Attention(context), b.attention(context); got != want {
 		t.Fatalf("%d tokens: table %d, run %d", context, got, want)
 	}
@@ -277,7 +277,7 @@ func TestTableWhereRowsAndSegmentsBegin(t *testing.T) {
 			if base > deep.Of(6_000, 40_000, 40_000)/c.queries {
 				continue
 			}
-			for _, behind := range []int{1, 2, 4, table.geometry.ColumnTokens + 1, 3*table.geometry.ColumnTokens + 1, table.geometry.ChunkTokens, table.lead, table.lead + 1} {
+			for _, behind := range []int{1, 2, 4, table.geometry.ColumnTokens + 1, 3*table.geometry.ColumnTokens + 1, table.geometry.ChunkTokens, table.geometry.ChunkTokens + 1, 3 * table.geometry.ChunkTokens} {
 				for _, table := range tables {
 					tableIsTheRunOf(t, table, spec, d, shape, base+behind)
 				}
@@ -307,9 +307,9 @@ func TestSkippingWithFewBanks(t *testing.T) {
 	b, err := newTableBuilder(Default(), d, HeadShape{HeadDim: 8, Queries: 4, ElementBits: 16})
 	must(t, err)
 	for _, context := range []int{8, 128, 512, 520, 2666} {
-		b.machine.periodic.on = true
+		b.machine.repeats.on = true
 		got := b.attention(context)
-		b.machine.periodic.on = false
+		b.machine.repeats.on = false
 		if want := b.attention(context); got != want {
 			t.Errorf("%d tokens: %d clocks with repetitions skipped, %d without", context, got, want)
 		}
@@ -363,9 +363,9 @@ func TestSkippingStopsAtGroups(t *testing.T) {
 		b, err := newTableBuilder(spec, partOf(t, "ddr4-2400-16gb-x16"), HeadShape{HeadDim: 128, Queries: queries, ElementBits: 8, KeyGroup: 128})
 		must(t, err)
 		for _, context := range []int{128, 139, 145, 300, 400} {
-			b.machine.periodic.on = true
+			b.machine.repeats.on = true
 			got := b.attention(context)
-			b.machine.periodic.on = false
+			b.machine.repeats.on = false
 			if want := b.attention(context); got != want {
 				t.Errorf("%d query heads, %d tokens: %d clocks with repetitions skipped, %d without", queries, context, got, want)
 			}
@@ -384,9 +384,9 @@ func TestSkippingUnderLongConstraints(t *testing.T) {
 			t.Fatal(err)
 		}
 		for context := 16; context < 6000; context += 331 {
-			b.machine.periodic.on = true
+			b.machine.repeats.on = true
 			got := b.attention(context)
-			b.machine.periodic.on = false
+			b.machine.repeats.on = false
 			if want := b.attention(context); got != want {
 				t.Errorf("tRAS = %d, %d tokens: %d clocks with repetitions skipped, %d without", ras, context, got, want)
 			}

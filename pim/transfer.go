@@ -3,6 +3,7 @@ package pim
 import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim/series"
 )
 
 // transfer moves the keys and values of successive tokens of one head between the host and a rank's banks. The prefill of a
@@ -212,12 +213,18 @@ func (g *Geometry) hostRowSpan(d *dram.Spec) int64 {
 // Rows do not depend on each other: all banks close in between.
 type TransferTable struct {
 	geometry    Geometry
-	rows        [2][]series // of keys, of values: by place of the first token, by tokens
-	whole       int64       // keys and values of a whole row of tokens
-	wholeBack   int64       // keys and values of a whole row of tokens, read back to the host
-	burst       int64       // BL/2
-	stage, take int64       // between bursts into the rank PU's staging, and out of it
+	rows        [2][]series.Series[clocks] // of keys, of values: by place of the first token, by tokens
+	whole       int64                      // keys and values of a whole row of tokens
+	wholeBack   int64                      // keys and values of a whole row of tokens, read back to the host
+	burst       int64                      // BL/2
+	stage, take int64                      // between bursts into the rank PU's staging, and out of it
 }
+
+// clocks is an amount of a series.
+type clocks int64
+
+// Plus returns a and b, n times.
+func (a clocks) Plus(b clocks, n float64) clocks { return a + clocks(n)*b }
 
 // NewTransferTable runs the transfers that the table needs: some thousand, of a
 // few tokens each. A shape that does not fit the rank is an input.Error.
@@ -233,9 +240,9 @@ func NewTransferTable(d *dram.Spec, shape HeadShape) (*TransferTable, error) {
 	h := newHostStream(d)
 	for kv, period := range []int{Key: g.ChunkTokens, Value: g.ColumnTokens} {
 		for place := range period {
-			t.rows[kv] = append(t.rows[kv], newSeries(g.RowTokens-place, period, func(i int) Activity {
-				return Activity{Clocks: float64(h.rowClocks(&g, KV(kv), place, i+1))}
-			}))
+			t.rows[kv] = append(t.rows[kv], series.New(g.RowTokens-place, func(i int) clocks {
+				return h.rowClocks(&g, KV(kv), place, i+1)
+			}, period))
 		}
 	}
 	t.whole = t.row(0, g.RowTokens)
@@ -250,16 +257,16 @@ func NewTransferTable(d *dram.Spec, shape HeadShape) (*TransferTable, error) {
 func (t *TransferTable) row(from, n int) int64 {
 	sum := int64(0)
 	for _, places := range t.rows {
-		sum += places[from%len(places)].clocks(n - 1)
+		sum += int64(places[from%len(places)].At(n - 1))
 	}
 	return sum
 }
 
 // rowClocks runs n tokens of a row from token from on.
-func (h *hostStream) rowClocks(g *Geometry, kv KV, from, n int) int64 {
+func (h *hostStream) rowClocks(g *Geometry, kv KV, from, n int) clocks {
 	h.restart()
 	h.row(&transfer{geometry: *g}, kv, 0, from, from+n)
-	return h.closed()
+	return clocks(h.closed())
 }
 
 // rowBackClocks reads a whole row of tokens back, until all banks are precharged and the host has the last beat.

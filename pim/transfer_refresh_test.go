@@ -25,7 +25,7 @@ func receivedRun(t *testing.T, spec *Spec, transfer *transfer, refresh bool) *ma
 		t.Fatal(err)
 	}
 	transfer.geometry = b.program.geometry
-	b.machine.periodic.on = false
+	b.machine.repeats.on = false
 	b.machine.refresh.on = refresh
 	checker := check.NewChecker(d, 1, true)
 	b.machine.observe = checkedRun{checker}.Command
@@ -100,7 +100,7 @@ func TestTransfersRefreshWhereverTheyInterrupt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.machine.periodic.on = false
+		b.machine.repeats.on = false
 		b.machine.refresh.on = true
 		check := &debtCheck{checkedRun: checkedRun{check.NewChecker(d, 1, true)}, interval: int64(d.TREFI)}
 		b.machine.observe = check.Command

@@ -57,7 +57,7 @@ func TestTransfersPassTheChecker(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.machine.periodic.on = false
+			b.machine.repeats.on = false
 			checker := check.NewChecker(d, 1, true)
 			b.machine.observe = checkedRun{checker}.Command
 			b.machine.receive(&transfer{geometry: b.program.geometry, firstRow: 100, tokens: tokens}, 700)

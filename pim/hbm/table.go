@@ -2,19 +2,19 @@ package hbm
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim/series"
 )
 
 // Table has the clocks and the work of the attention of heads on one channel, by their number and length, from runs of the
-// commands. Clocks repeat with the tokens of a row in every bank: the table has two rows and the clocks that a further one adds.
+// commands. Both grow with the tokens of a row in every bank, evenly but for a few clocks: the table has two rows, and what a further
+// one adds in the mean of eight.
 type Table struct {
-	ways, period int // the level's ways; tokens of a row of every set
-	single, pair series
-	next         series  // a pair behind another
-	refresh      amounts // what refresh adds to each in a clock without it, on average
+	ways               int                    // the level's: tokens within which all is the same
+	single, pair, next series.Series[amounts] // without refresh, of one head, of two, and of two behind others
+	refresh            amounts                // what refresh adds to each in a clock without it, on average
 }
 
 // amounts are clocks, and what a Tally counts in its order.
@@ -22,17 +22,18 @@ type amounts [1 + tallied]float64
 
 const tallied = 4
 
+// Plus returns a and b, n times.
+func (a amounts) Plus(b amounts, n float64) amounts {
+	for i := range a {
+		a[i] += float64(n * b[i])
+	}
+	return a
+}
+
 // amounts returns those of a run.
 func (r *Run) amounts(s Spec) amounts {
 	t := r.Tally(s)
 	return amounts{float64(r.Clocks), t.Rows, t.Reads, t.Queries, t.Moves}
-}
-
-// series is amounts without refresh by context, straight in between.
-type series struct {
-	contexts []int     // up to two rows
-	at       []amounts // of each
-	row      amounts   // what each further row adds
 }
 
 // tableKey is what a table follows from.
@@ -65,13 +66,13 @@ func NewTable(spec Spec, shape Shape) (*Table, error) {
 	if err := input.Validate(shape); err != nil {
 		return nil, err
 	}
-	t := &Table{ways: y.ways, period: y.ways * max(1, rowColumns*y.sets/y.columns(shape))}
+	t, period := &Table{ways: y.ways}, y.ways*max(1, rowColumns*y.sets/y.columns(shape)) // tokens of a row of every set
 	quiet := spec
 	quiet.NoRefresh = true
-	if err := t.measure(quiet, shape); err != nil {
+	if err := t.measure(quiet, shape, period); err != nil {
 		return nil, err
 	}
-	last := StackLoad(shape, max(2*t.period, 16*t.period*y.ways*y.split/banksOfChannel), 8*Channels) // about as long at each level
+	last := StackLoad(shape, max(2*period, 16*period*y.ways*y.split/banksOfChannel), 8*Channels) // about as long at each level
 	with, err := Measure(spec, last, nil)
 	if err != nil {
 		return nil, err
@@ -91,43 +92,65 @@ func NewTable(spec Spec, shape Shape) (*Table, error) {
 	return t, nil
 }
 
-// measure fills the series.
-func (t *Table) measure(spec Spec, shape Shape) (err error) {
-	all := []*series{&t.single, &t.pair, &t.next}
-	add := func(context int, to func(s *series, a amounts)) {
-		var heads [3]amounts // of 1, 2, 4
-		for i := range heads {
-			if err == nil {
-				var run Run
-				run, err = Measure(spec, StackLoad(shape, context, Channels<<i), nil)
-				heads[i] = run.amounts(spec)
-			}
-		}
-		for i := range heads[2] {
-			heads[2][i] -= heads[1][i]
-		}
-		for i, a := range heads {
-			to(all[i], a)
-		}
-	}
-	point := func(context int) {
-		add(context, func(s *series, a amounts) { s.contexts, s.at = append(s.contexts, context), append(s.at, a) })
-	}
-	step := t.ways
-	for context := step; context < 2*t.period && err == nil; context += step {
-		point(context)
-		if t.ways < ways && context >= ways {
-			step = max(ways, t.period/8) // of the many contexts in a row of the buffer die's banks
-		}
-	}
-	point(2 * t.period)
+// measure makes the series from runs of one, two and four heads. Of the many contexts in a row of the buffer die's banks it runs a few, and
+// takes the others to lie on the lines between these.
+func (t *Table) measure(spec Spec, shape Shape, period int) error {
 	const more = 8
-	add((2+more)*t.period, func(s *series, a amounts) {
-		for i := range a {
-			s.row[i] = (a[i] - s.at[len(s.at)-1][i]) / more
+	step := t.ways
+	var begin [3][]amounts
+	for context := step; ; context = min(context+step, 2*period) {
+		point, err := heads(spec, shape, context)
+		if err != nil {
+			return err
 		}
-	})
-	return err
+		for i, a := range point {
+			begin[i] = appendLine(begin[i], a, context/t.ways)
+		}
+		if context == 2*period {
+			break
+		}
+		if t.ways < ways && context >= ways {
+			step = max(ways, period/8)
+		}
+	}
+	end, err := heads(spec, shape, (2+more)*period)
+	if err != nil {
+		return err
+	}
+	for i, s := range []*series.Series[amounts]{&t.single, &t.pair, &t.next} {
+		growth := end[i]
+		for j := range growth {
+			growth[j] = (growth[j] - begin[i][len(begin[i])-1][j]) / more
+		}
+		*s = series.From(begin[i], period/t.ways, growth)
+	}
+	return nil
+}
+
+// heads returns the amounts of one head of that context, of two, and of two that follow two others.
+func heads(spec Spec, shape Shape, context int) (of [3]amounts, err error) {
+	for i := range of {
+		run, err := Measure(spec, StackLoad(shape, context, Channels<<i), nil)
+		if err != nil {
+			return of, err
+		}
+		of[i] = run.amounts(spec)
+	}
+	of[2] = of[2].Plus(of[1], -1)
+	return of, nil
+}
+
+// appendLine appends amounts up to the n-th, which is last; those in between lie on a line.
+func appendLine(list []amounts, last amounts, n int) []amounts {
+	from := len(list)
+	for i := from + 1; i < n; i++ {
+		part, a := float64(n-i)/float64(n-from), last
+		for j := range a {
+			a[j] -= float64(part * (last[j] - list[from-1][j]))
+		}
+		list = append(list, a)
+	}
+	return append(list, last)
 }
 
 // Clocks returns the clocks of CK that a channel takes for heads of context tokens each, on average over when refreshes
@@ -149,26 +172,17 @@ func (t *Table) of(amount, heads, context int) float64 {
 
 // quiet returns it without refresh.
 func (t *Table) quiet(amount, heads, context int) (sum float64) {
+	at := func(s *series.Series[amounts]) float64 {
+		measured, further := s.Of((context - 1) / t.ways)
+		return measured[amount] + float64(float64(further)*s.Growth[amount])
+	}
 	if heads > 1 {
-		sum = t.at(&t.pair, amount, context) + float64(float64(heads/2-1)*t.at(&t.next, amount, context))
+		sum = at(&t.pair) + float64(float64(heads/2-1)*at(&t.next))
 	}
 	if heads%2 != 0 {
-		sum += t.at(&t.single, amount, context)
+		sum += at(&t.single)
 	}
 	return sum
-}
-
-// at returns an amount at a context: that of the one that lies as far behind a row's end, in the second row.
-func (t *Table) at(s *series, amount, context int) float64 {
-	rows := max(0, (context-1)/t.period-1)
-	context = ceil(context-rows*t.period, t.ways) * t.ways
-	i, exact := slices.BinarySearch(s.contexts, context)
-	value := s.at[i][amount]
-	if !exact {
-		part := float64(s.contexts[i]-context) / float64(s.contexts[i]-s.contexts[i-1])
-		value -= float64(part * (value - s.at[i-1][amount]))
-	}
-	return value + float64(float64(rows)*s.row[amount])
 }
 
 // StackClockBytes returns what a stack moves in a clock of CK as plain HBM at its peak rate.

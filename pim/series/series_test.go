@@ -1,0 +1,94 @@
+package series
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// pair is two amounts.
+type pair struct{ x, y float64 }
+
+func (p pair) Plus(q pair, n float64) pair { return pair{p.x + float64(n*q.x), p.y + float64(n*q.y)} }
+
+// TestSeriesIsTheMeasure: a beginning of any length and then even growth is found wherever it begins.
+func TestSeriesIsTheMeasure(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		period, n := rapid.IntRange(1, 9).Draw(t, "period"), rapid.IntRange(1, 300).Draw(t, "n")
+		odd := rapid.SliceOfN(rapid.IntRange(0, 9), 0, 40).Draw(t, "odd") // what the beginning takes more
+		places := rapid.SliceOfN(rapid.IntRange(0, 99), period, period).Draw(t, "places")
+		growth := pair{float64(rapid.IntRange(0, 1000).Draw(t, "x")), 3}
+		measure := func(i int) pair {
+			p := pair{float64(places[i%period]), 1}.Plus(growth, float64(i/period))
+			if i < len(odd) {
+				p.x += float64(odd[i])
+			}
+			return p
+		}
+		s := New(n, measure, period)
+		for i := range max(n, len(odd)+4*period) + 50 {
+			if i >= n && n < len(odd)+3*period { // not yet even: nothing is said of what lies beyond
+				break
+			}
+			if got := s.At(i); got != measure(i) {
+				t.Fatalf("index %d of %d: %v, want %v", i, n, got, measure(i))
+			}
+		}
+	})
+}
+
+// TestLastIsChecked: a step behind even periods is seen, at the last index.
+func TestLastIsChecked(t *testing.T) {
+	asked := 0
+	measure := func(i int) pair {
+		asked++
+		p := pair{float64(i), 0}
+		if i >= 50 {
+			p.x += 7
+		}
+		return p
+	}
+	s := New(100, measure, 2)
+	for i := range 200 {
+		want := float64(i)
+		if i >= 50 {
+			want += 7
+		}
+		if got := s.At(i).x; got != want {
+			t.Fatalf("index %d: %v, want %v", i, got, want)
+		}
+	}
+	if asked = 0; short(measure) != 39 || asked != 3*2+1 {
+		t.Errorf("%d measurements of an even series, want three periods of two and the last", asked)
+	}
+}
+
+// short returns the last of forty amounts.
+func short(measure func(i int) pair) float64 {
+	s := New(40, measure, 2)
+	return s.At(39).x
+}
+
+// TestPeriodsWithinPeriods: rows of chunks, each row with a switch before it and each chunk with a start-up, take few
+// measurements, also where the last row is not whole.
+func TestPeriodsWithinPeriods(t *testing.T) {
+	asked := 0
+	measure := func(i int) pair {
+		asked++
+		return pair{float64(10 + 4*i + 100*(i/64) + i/8), float64(i / 64)}
+	}
+	const n = 64*40 + 5
+	s := New(n, measure, 64, 8)
+	if most := 3*(3*8+1) + 1; asked > most {
+		t.Errorf("%d measurements, want at most %d", asked, most)
+	}
+	for i := range 2 * n {
+		if got := s.At(i); got != measure(i) {
+			t.Fatalf("index %d: %v, want %v", i, got, measure(i))
+		}
+	}
+	measured, further := s.Of(64*9 + 3)
+	if further != 7 || measured.x != measure(64*2+3).x {
+		t.Errorf("%v and %d further periods, want %v and 7", *measured, further, measure(64*2+3))
+	}
+}
