@@ -217,7 +217,7 @@ func (c *controller) manyHits(b *bus, n need) bool {
 		rank := bits.TrailingZeros64(w)
 		for m := c.ranks[rank].banks[n] &^ c.ranks[rank].blocked; m != 0; m &= m - 1 {
 			bank := rank*c.banksPerRank + bits.TrailingZeros64(m)
-			if hits += c.banks[bank].hitsOf(c.rows[bank], n); hits >= runHits {
+			if hits += bits.OnesCount64(c.banks[bank].hits & c.banks[bank].of[n]); hits >= runHits {
 				return true
 			}
 		}

@@ -212,7 +212,8 @@ func (c *controller) finished() bool {
 	return c.next == len(c.requests) && c.queued == 0 && c.synced.age == forever && len(c.held[needRead].entries)+len(c.held[needWrite].entries) == 0 && c.check.idle()
 }
 
-// tick runs step t and returns the next step at which something can happen.
+// tick runs step t, and those after it in which requests only move on between queues. It returns the next step at which something
+// can happen.
 func (c *controller) tick(t int64) int64 {
 	c.now = t
 	forced := len(c.refresh.forced)
@@ -220,22 +221,46 @@ func (c *controller) tick(t int64) int64 {
 	if len(c.refresh.forced) != forced {
 		c.ready = min(c.ready, t) // a run that waited for one of these banks goes on without
 	}
-	issued, wake := c.commands(t)
-	refreshWake = min(refreshWake, wake)
-	moved := c.transfer(t)
-	accepted := c.check != nil && c.acceptChecked(t) || c.check == nil && c.accept(t)
-	if issued {
-		c.ready = c.nextReady(t)
+	quiet := c.quiet()
+	issued := false
+	if quiet && c.simpleBus {
+		issued = t >= c.ready && c.schedule(t)
+	} else {
+		var wake int64
+		issued, wake = c.commands(t)
+		refreshWake = min(refreshWake, wake)
 	}
-	if moved || accepted {
-		return t + 1
+	moves := c.moveOn(t)
+	if quiet = quiet && len(c.management.due) == 0; issued {
+		c.ready = c.nextReady(t, quiet)
+	}
+	for ; moves; moves = c.moveOn(t) {
+		if t++; !quiet || t >= c.ready || t >= refreshWake {
+			return t
+		}
+		c.now = t
 	}
 	return min(max(c.ready, t+1), refreshWake, c.arrival(t))
 }
 
+// quiet reports whether no command issues but for requests that are queued: no rank or bank is to refresh, to be managed, to sleep or
+// to wake, no data clock has been started and no check bits move.
+func (c *controller) quiet() bool {
+	return len(c.refresh.forced)+len(c.management.due) == 0 && !c.refresh.idleUnits && !c.power.on && c.check == nil && !c.hasSync
+}
+
+// moveOn moves a request into its bank's queue and accepts one, each if it can.
+func (c *controller) moveOn(t int64) bool {
+	moved := c.transfer(t)
+	if c.check != nil {
+		return c.acceptChecked(t) || moved
+	}
+	return c.accept(t) || moved
+}
+
 // nextReady returns a step after t, at which a command issued, before which no other can.
-func (c *controller) nextReady(t int64) int64 {
-	if len(c.refresh.forced)+len(c.management.due) > 0 || c.refresh.idleUnits || c.power.on || c.check != nil {
+func (c *controller) nextReady(t int64, quiet bool) int64 {
+	if !quiet {
 		return t + 1
 	}
 	next := int64(forever)

@@ -192,8 +192,8 @@ func (c *controller) move(kind need, passes bool, t int64) (moved, dependent boo
 func (c *controller) enqueue(b *bankQueue, e *entry, t int64) {
 	b.held[e.kind]--
 	c.movable[e.kind]--
-	b.push(e).queued = t
-	b.shares = b.shares || e.kind == needWrite && b.hitsOf(e.row, needWrite) > 1
+	b.push(e, c.rows[e.bank]).queued = t
+	b.shares = b.shares || b.sharesRow(e)
 	if b.full() {
 		c.countMovable(b, -1)
 	}

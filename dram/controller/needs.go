@@ -67,9 +67,9 @@ func (c *controller) updateNeeds(bank int) int64 {
 	if row < 0 {
 		return c.rowNeeds(b, rank, bank)
 	}
-	b.findFirst(row)
+	b.findFirst(b.hits)
 	first := int64(forever)
-	limited := int(b.hits) >= c.policy.RowHitLimit || c.old(&b.entries[0])
+	limited := int(b.served) >= c.policy.RowHitLimit || c.old(&b.entries[0])
 	if b.entries[0].row != row && (limited || b.first == [kinds]int32{-1, -1}) {
 		first = c.addNeed(needPrecharge, rank, bank, 0)
 		if limited && !c.scheduler.hitsPassLimit {
@@ -94,10 +94,10 @@ func (c *controller) addNeeds(ofRead need, rank, bank int) int64 {
 // wants goes before what the scheduler would take: the bank's time is what is short there. So does the oldest request's
 // where activations are what is short.
 func (c *controller) rowNeeds(b *bankQueue, rank, bank int) int64 {
-	if oldest := &b.entries[0]; !c.scheduler.eitherRow || c.buses[c.busOf[rank]].rowBound || c.old(oldest) || b.wanting(oldest.row) > 1 {
+	if oldest := &b.entries[0]; !c.scheduler.eitherRow || c.buses[c.busOf[rank]].rowBound || c.old(oldest) || several(b.wanting(oldest.row)) {
 		b.first[oldest.kind] = 0
 	} else {
-		b.findFirst(-1)
+		b.findFirst(^uint64(0))
 	}
 	return c.addNeeds(needReadRow, rank, bank)
 }
@@ -125,7 +125,7 @@ func (c *controller) addNeed(n need, rank, bank int, i int32) int64 {
 	b.waiting |= 1 << n
 	w := &c.waitsFor[n][bank]
 	w.at, w.age = c.bankNodes[bank][needCommands[n]], b.entries[i].accepted
-	if n <= needWrite && b.hits == 0 {
+	if n <= needWrite && b.served == 0 {
 		w.age -= c.headStart
 	}
 	return at

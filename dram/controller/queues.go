@@ -1,5 +1,10 @@
 package controller
 
+import (
+	"math/bits"
+	"slices"
+)
+
 // entry is one request in a queue.
 type entry struct {
 	accepted int64 // step of acceptance, unique: one request a step
@@ -74,48 +79,71 @@ func (q *entryQueue) find(e *entry, kind need) *entry {
 	return nil
 }
 
-// bankQueue is the command queue of one bank.
+// bankQueue is the command queue of one bank. Sets of its entries are words, a bit for each place, oldest first.
 type bankQueue struct {
 	entryQueue
-	held    [kinds]int   // entries that wait in front of it, in the read queue and in the write buffer
-	first   [kinds]int32 // indices of the first read and write that hit the open row or, in a closed bank, may open theirs; or -1
-	hits    int32        // column accesses since the row was opened
-	waiting uint8        // the needs for which the bank waits, by bit
-	shares  bool         // two writes want one row
+	of      [kinds]uint64 // the reads and the writes
+	hits    uint64        // entries that want the open row; no meaning while the bank is closed
+	held    [kinds]int    // entries that wait in front of it, in the read queue and in the write buffer
+	first   [kinds]int32  // places of the first read and write that hit the open row or, in a closed bank, may open theirs; or -1
+	served  int32         // column accesses since the row was opened
+	waiting uint8         // the needs for which the bank waits, by bit
+	shares  bool          // two writes want one row
 }
 
-// findFirst sets b.first to the first read and the first write, of those that want row if the bank has it open.
-func (b *bankQueue) findFirst(row int32) {
+// push appends e to the queue of a bank whose open row is row, or -1.
+func (b *bankQueue) push(e *entry, row int32) *entry {
+	bit := uint64(1) << len(b.entries)
+	b.of[e.kind] |= bit
+	if e.row == row {
+		b.hits |= bit
+	}
+	return b.entryQueue.push(e)
+}
+
+// remove takes entry i out and keeps the order of the others.
+func (b *bankQueue) remove(i int) {
+	before := uint64(1)<<i - 1
+	squeeze := func(set uint64) uint64 { return set&before | set>>1&^before }
+	b.of[needRead], b.of[needWrite], b.hits = squeeze(b.of[needRead]), squeeze(b.of[needWrite]), squeeze(b.hits)
+	b.entryQueue.remove(i)
+}
+
+// opened notes that the bank has opened row.
+func (b *bankQueue) opened(row int32) { b.served, b.hits = 0, b.wanting(row) }
+
+// wanting returns the entries that want row.
+func (b *bankQueue) wanting(row int32) (set uint64) {
 	for i := range b.entries {
-		if e := &b.entries[i]; (row < 0 || e.row == row) && b.first[e.kind&1] < 0 {
-			b.first[e.kind&1] = int32(i)
+		if b.entries[i].row == row {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// findFirst sets b.first to the first read and the first write among set.
+func (b *bankQueue) findFirst(set uint64) {
+	for kind := range b.first {
+		b.first[kind] = -1
+		if of := set & b.of[kind]; of != 0 {
+			b.first[kind] = int32(bits.TrailingZeros64(of))
 		}
 	}
 }
 
-// wanting returns how many entries want row.
-func (b *bankQueue) wanting(row int32) int { return b.hitsOf(row, needRead) + b.hitsOf(row, needWrite) }
-
-// hitsOf returns how many entries of a kind want row.
-func (b *bankQueue) hitsOf(row int32, kind need) int {
-	n := 0
-	for i := range b.entries {
-		if e := &b.entries[i]; e.row == row && e.kind == kind {
-			n++
-		}
-	}
-	return n
+// sharesRow reports whether e is a write and another of the bank wants its row.
+func (b *bankQueue) sharesRow(e *entry) bool {
+	return e.kind == needWrite && several(b.wanting(e.row)&b.of[needWrite])
 }
 
 // writesShare reports whether two writes want one row.
 func (b *bankQueue) writesShare() bool {
-	for i := range b.entries {
-		if e := &b.entries[i]; e.kind == needWrite && b.hitsOf(e.row, needWrite) > 1 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.entries, func(e entry) bool { return b.sharesRow(&e) })
 }
+
+// several reports whether a set has more than one member.
+func several(set uint64) bool { return set&(set-1) != 0 }
 
 // indifferent reports whether e, the last entry, changes nothing that the bank waits for: another entry of its
 // kind goes first and, where no row is open, e wants another row than the first entry.

@@ -16,7 +16,7 @@ func (c *controller) serve(p choice, t int64) {
 		c.issue(dram.ACT, a, t)
 		c.openBanks[a.Rank] |= bit
 		c.buses[c.busOf[a.Rank]].acts++
-		b.hits = 0
+		b.opened(a.Row)
 	default:
 		c.moved(p.need, int(a.Rank), t)
 		c.serveColumn(b, int(b.first[p.need]), a, t)
@@ -44,16 +44,16 @@ func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 	}
 	a.Row, a.Column = e.row, e.column
 	cmd := needCommands[e.kind]
-	if c.closedPage && b.wanting(e.row) == 0 && c.earliestOf(cmd+1, a, t) <= t { // which a table may give other steps than those without
+	if c.closedPage && b.hits == 0 && c.earliestOf(cmd+1, a, t) <= t { // which a table may give other steps than those without
 		cmd++ // RDA, WRA
 		c.openBanks[a.Rank] &^= c.places[e.bank].bit
 	}
 	c.issue(cmd, a, t)
 	of := &c.stats.Banks[e.bank]
-	if b.hits > 0 {
+	if b.served > 0 {
 		of.RowHits++
 	}
-	b.hits++
+	b.served++
 	of.QueueClocks += c.clocks(t - e.queued)
 	if e.kind == needRead {
 		c.stats.Ranks[a.Rank].Reads++

@@ -289,8 +289,8 @@ func TestRowBoundOpensTheOldest(t *testing.T) {
 		}
 		c := newController(s.Spec, s.Policy, m, s.Ranks, nil)
 		c.buses[0].rowBound = bound
-		c.banks[0].push(&entry{row: 1, kind: needWrite})
-		c.banks[0].push(&entry{row: 2})
+		c.banks[0].push(&entry{row: 1, kind: needWrite}, -1)
+		c.banks[0].push(&entry{row: 2}, -1)
 		c.updateNeeds(0)
 		want := uint8(1<<needWriteRow | 1<<needReadRow)
 		if bound {
