@@ -30,16 +30,14 @@ var formerKeys = slices.SortedFunc(slices.Values(append(policyKeys(), []schema.F
 
 // policyKeys are the keys of policies, which were keys of [policy] before each policy had a section of its own.
 func policyKeys() (former []schema.Former) {
-	for _, k := range schema.Of[policy.Spec]().Keys {
-		section, last := schema.Split(k.Name)
-		if section == "" {
-			continue
-		}
-		name, now := "policy."+last, "policy."+k.Name
-		if i := slices.IndexFunc(former, func(f schema.Former) bool { return f.Name == name }); i >= 0 {
-			former[i].Now += " or " + now
-		} else {
-			former = append(former, schema.Former{Name: name, Now: now})
+	for _, section := range policy.Builtin().Sections() {
+		for _, k := range schema.Walk(section.Type, "toml") {
+			name, now := "policy."+k.Name, section.Name+"."+k.Name
+			if i := slices.IndexFunc(former, func(f schema.Former) bool { return f.Name == name }); i >= 0 {
+				former[i].Now += " or " + now
+			} else {
+				former = append(former, schema.Former{Name: name, Now: now})
+			}
 		}
 	}
 	return former

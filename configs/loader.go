@@ -33,13 +33,14 @@ type System struct {
 	Check func(c *Config, k *input.Check)
 }
 
-// Loader loads configurations of nodes that can be one of its systems.
+// Loader loads configurations of nodes that can be one of its systems, with one of its policies.
 type Loader struct {
-	systems []System
-	zero    []any   // the systems' sections without values
-	whole   *Config // what has defaults
-	keys    *schema.Schema
-	once    struct {
+	policies *policy.List
+	systems  []System
+	zero     []any   // the systems' sections without values
+	whole    *Config // what has defaults
+	keys     *schema.Schema
+	once     struct {
 		defaults, ranges sync.Once
 	}
 	defaults *layer // of sections that no preset need have: [policy], [arrivals], [serving], [slo], [cache], [content], the systems'
@@ -49,10 +50,10 @@ type Loader struct {
 	titles   sync.Map // of *Config, by system preset and preset of a section
 }
 
-// New returns the loader for the systems.
-func New(systems ...System) *Loader {
-	ld := &Loader{systems: systems}
-	var sections []schema.Section
+// New returns the loader for the systems and the policies.
+func New(policies *policy.List, systems ...System) *Loader {
+	ld := &Loader{policies: policies, systems: systems}
+	sections := policies.Sections()
 	for _, s := range systems {
 		if s.Section != "" {
 			sections = append(sections, schema.Section{Name: s.Section, Type: reflect.TypeOf(s.Zero)})
@@ -67,7 +68,7 @@ func New(systems ...System) *Loader {
 // readDefaults returns the defaults of sections that no preset need have as one layer.
 func (ld *Loader) readDefaults() (*layer, error) {
 	all := &layer{preset: true}
-	for _, d := range [][2]string{{"policies", policy.Defaults}, {"traces", traces.SyntheticDefaults}, {"arrivals", traces.ArrivalDefaults}, {"serving", scheduler.ServingDefaults}, {"energy", energy.Defaults}, {"cache", scheduler.CacheDefaults}, {"content", contentDefaults}} {
+	for _, d := range [][2]string{{"policies", ld.policies.Defaults()}, {"traces", traces.SyntheticDefaults}, {"arrivals", traces.ArrivalDefaults}, {"serving", scheduler.ServingDefaults}, {"energy", energy.Defaults}, {"cache", scheduler.CacheDefaults}, {"content", contentDefaults}} {
 		l, err := ld.parse("defaults of "+d[0], d[1])
 		if err != nil {
 			return nil, err
@@ -97,6 +98,9 @@ func (ld *Loader) readDefaults() (*layer, error) {
 // Schema is the keys of configurations: their names, types, fields and values as text.
 type Schema = schema.Schema
 
+// Policies returns the policies that a configuration may name.
+func (ld *Loader) Policies() *policy.List { return ld.policies }
+
 // Keys returns the description of a Config's keys.
 func (ld *Loader) Keys() *Schema { return ld.keys }
 
@@ -111,7 +115,7 @@ func (ld *Loader) Systems() []string {
 
 // newConfig returns a configuration without values, but for [policy].
 func (ld *Loader) newConfig() *Config {
-	return &Config{Sections: ld.zero, Policy: policy.New("dense"), loader: ld}
+	return &Config{Sections: ld.zero, Policy: ld.policies.Default(), loader: ld}
 }
 
 // Section returns a system's own section, which has type T.
@@ -154,7 +158,7 @@ func (c *Config) CommonSystems() []string {
 }
 
 // plain is the loader for what has no system around it.
-var plain = New()
+var plain = New(policy.Builtin())
 
 // LoadGPU returns the GPU that name stands for, a preset or a file, and the link that
 // the file describes, nil where it has none. Flag is what the user gave the name to.

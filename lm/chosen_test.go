@@ -53,7 +53,7 @@ func TestPolicySessions(t *testing.T) {
 			return e
 		}
 		dense := run("dense", 1)
-		for _, name := range policy.Names() {
+		for _, name := range policy.Builtin().Names() {
 			one, three := run(name, 1), run(name, 3)
 			if !slices.Equal(one.NLL, three.NLL) || one.Attended.Layers[0].KeptMass != three.Attended.Layers[0].KeptMass {
 				t.Errorf("%s after %d: three workers give other results", name, prompt)

@@ -66,16 +66,13 @@ type pages interface {
 }
 
 // OnDIMMs says that DIMMs can be the home of a policy's keys and values.
-func OnDIMMs(name string) bool { return slices.Contains(onDIMMs, name) }
-
-// onDIMMs are the policies whose attention DIMM-PIM computes.
-var onDIMMs = []string{"dense", "window", "hgca", "quest", "lserve", "duo"}
+func OnDIMMs(s *policy.Spec) bool { return slices.Contains(s.List().At(policy.InDIMMs), s.Name) }
 
 // newHomes gives the heads of c DIMMs, of a sequence of up to limit tokens.
 func newHomes[T real](c *chosen[T], on *Node, s *policy.Spec, limit int) error {
 	m := c.model
-	if !OnDIMMs(s.Name) {
-		return &input.Error{Key: "policy.name", Value: s.Name, Expected: "a policy of which DIMMs can be the home: " + strings.Join(onDIMMs, ", ")}
+	if !OnDIMMs(s) {
+		return &input.Error{Key: "policy.name", Value: s.Name, Expected: "a policy of which DIMMs can be the home: " + strings.Join(s.List().At(policy.InDIMMs), ", ")}
 	}
 	by := "gpu"
 	if p := s.Pages(); p != nil {

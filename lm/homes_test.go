@@ -9,9 +9,15 @@ import (
 
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/llm"
 )
+
+// edit returns what changes the keys of a policy.
+func edit[T input.Checked](change func(keys *T)) func(s *policy.Spec) {
+	return func(s *policy.Spec) { policy.Edit(s, change) }
+}
 
 // homePolicies are policies of which DIMMs are the home, with settings that choose early.
 func homePolicies() map[string]*Attends {
@@ -23,27 +29,30 @@ func homePolicies() map[string]*Attends {
 		return &a.Widths
 	}
 	as := func(*policy.Spec) {}
-	lserve := func(s *policy.Spec) {
-		l := &s.LServe
-		l.Page, l.LogicalPage, l.Budget, l.Sink, l.Window = 32, 16, 128, 5, 40
-	}
-	window := func(s *policy.Spec) { s.Window = policy.WindowSpec{Sink: 5, Window: 40, Block: 8} }
-	hgca := func(s *policy.Spec) { s.HGCA.Window, s.HGCA.Block = 64, 16 }
-	quest := func(s *policy.Spec) { s.Quest.Budget, s.Quest.SkipLayers = 48, 1 }
-	duo := func(s *policy.Spec) { s.Duo.Sink, s.Duo.Window = 5, 40 }
+	lserve := edit(func(l *policy.LServeSpec) { l.Page, l.LogicalPage, l.Budget, l.Sink, l.Window = 32, 16, 128, 5, 40 })
+	window := edit(func(w *policy.WindowSpec) { *w = policy.WindowSpec{Sink: 5, Window: 40, Block: 8} })
+	hgca := edit(func(h *policy.HGCASpec) { h.Window, h.Block = 64, 16 })
+	quest := edit(func(q *policy.QuestSpec) { q.Budget, q.SkipLayers = 48, 1 })
+	duo := edit(func(d *policy.DuoSpec) { d.Sink, d.Window = 5, 40 })
 	add("dense", "dense", as)
 	add("window", "window", window)
-	add("window of none", "window", func(s *policy.Spec) { s.Window.Sink, s.Window.Window = 3, 0 })
+	add("window of none", "window", edit(func(w *policy.WindowSpec) { w.Sink, w.Window = 3, 0 }))
 	add("hgca", "hgca", hgca)
 	add("quest", "quest", quest)
 	add("duo", "duo", duo)
 	add("lserve", "lserve", lserve)
-	add("duo at home", "duo", func(s *policy.Spec) { s.Duo.Sink, s.Duo.Window, s.Duo.StreamDevice = 5, 145, "home" }) // the ring fills up while it decodes
-	*add("lserve at home, 8 bits", "lserve", func(s *policy.Spec) { lserve(s); s.LServe.StreamDevice, s.LServe.Sink = "home", 0 }) = llm.Widths{KVBits: 8}
+	add("duo at home", "duo", edit(func(d *policy.DuoSpec) { d.Sink, d.Window, d.StreamDevice = 5, 145, "home" })) // the ring fills up while it decodes
+	*add("lserve at home, 8 bits", "lserve", func(s *policy.Spec) {
+		lserve(s)
+		policy.Edit(s, func(l *policy.LServeSpec) { l.StreamDevice, l.Sink = "home", 0 })
+	}) = llm.Widths{KVBits: 8}
 	for _, by := range []string{"bank", "rank"} {
-		add("quest, scored by "+by, "quest", func(s *policy.Spec) { s.Quest.Budget, s.Quest.SkipLayers, s.Quest.SelectDevice = 96, 0, by })
+		add("quest, scored by "+by, "quest", edit(func(q *policy.QuestSpec) { q.Budget, q.SkipLayers, q.SelectDevice = 96, 0, by }))
 	}
-	add("lserve, scored by bank", "lserve", func(s *policy.Spec) { lserve(s); s.LServe.SelectDevice, s.LServe.StaticSparsity = "bank", 0 })
+	add("lserve, scored by bank", "lserve", func(s *policy.Spec) {
+		lserve(s)
+		policy.Edit(s, func(l *policy.LServeSpec) { l.SelectDevice, l.StaticSparsity = "bank", 0 })
+	})
 	*add("dense, 8 bits", "dense", as) = llm.Widths{KVBits: 8}
 	*add("dense, 4 bits by channel", "dense", as) = llm.Widths{KVBits: 4, KVScales: llm.ChannelScales}
 	*add("duo, 8 bits by channel", "duo", duo) = llm.Widths{KVBits: 8, KVScales: llm.ChannelScales}
@@ -256,7 +265,9 @@ func TestPolicyPlants(t *testing.T) {
 func TestHomesRefused(t *testing.T) {
 	m := builtin(t, 1)
 	pages, home, quads := named("quest"), named("duo"), named("quest")
-	pages.Quest.Page, home.Duo.StreamDevice, quads.Quest.Layout = 24, "home", "quad"
+	policy.Edit(pages, func(q *policy.QuestSpec) { q.Page = 24 })
+	policy.Edit(home, func(d *policy.DuoSpec) { d.StreamDevice = "home" })
+	policy.Edit(quads, func(q *policy.QuestSpec) { q.Layout = "quad" })
 	for want, a := range map[string]*Attends{
 		"policy.name = h2o": {Policy: named("h2o")}, "policy.quest.page = 24": {Policy: pages}, `policy.quest.layout = "quad"`: {Policy: quads},
 		`model.kv_scales = "channel"`:       {Policy: named("quest"), Widths: llm.Widths{KVBits: 4, KVScales: llm.ChannelScales}},

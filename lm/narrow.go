@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/input"
@@ -29,9 +30,9 @@ func newNarrowing(m *Model, w *llm.Widths, s *policy.Spec) (*narrowing, error) {
 	if n.bits == 0 || n.bits == 16 {
 		return nil, nil
 	}
-	if n.scales == llm.ChannelScales && !slices.Contains([]string{"dense", "duo"}, s.Name) {
+	if ordered := s.List().InOrder(); n.scales == llm.ChannelScales && !slices.Contains(ordered, s.Name) {
 		return nil, &input.Error{Key: "model.kv_scales", Value: fmt.Sprintf("%q", n.scales),
-			Expected: "\"token\" or \"tensor\" with policy.name = \"" + s.Name + "\": groups of keys go with \"dense\" and \"duo\", which keep tokens in their order"}
+			Expected: "\"token\" or \"tensor\" with policy.name = \"" + s.Name + "\": groups of keys go with \"" + strings.Join(ordered, "\" and \"") + "\", which keep tokens in their order"}
 	}
 	if h := s.Heads(); n.scales == llm.ChannelScales && h != nil && h.StreamDevice == "home" {
 		return nil, &input.Error{Key: "policy." + s.Name + ".stream_device", Value: "\"home\"", Expected: "\"gpu\" with model.kv_scales = \"channel\": a ring of tokens has no groups"}

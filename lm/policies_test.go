@@ -45,27 +45,30 @@ func referenceSpec(t *testing.T, name string) policy.Spec {
 	s := policy.New(f[0])
 	switch f[0] {
 	case "quest":
-		s.Quest.Budget, s.Quest.SkipLayers = number(f[1]), number(f[2])
+		policy.Edit(&s, func(q *policy.QuestSpec) { q.Budget, q.SkipLayers = number(f[1]), number(f[2]) })
 	case "lserve":
-		l := &s.LServe
-		l.Page, l.LogicalPage, l.Budget, l.Reuse = number(f[1]), number(f[2]), number(f[3]), number(f[4])
-		l.StaticSparsity, l.PrefillWindow, l.Newest = 0, 8192, "replace" // prompts attend to everything
-		if slices.Contains(f, "half") {
-			l.StaticSparsity = 0.5
-		}
-		if slices.Contains(f, "append") {
-			l.Newest = "append"
-		}
+		policy.Edit(&s, func(l *policy.LServeSpec) {
+			l.Page, l.LogicalPage, l.Budget, l.Reuse = number(f[1]), number(f[2]), number(f[3]), number(f[4])
+			l.StaticSparsity, l.PrefillWindow, l.Newest = 0, 8192, "replace" // prompts attend to everything
+			if slices.Contains(f, "half") {
+				l.StaticSparsity = 0.5
+			}
+			if slices.Contains(f, "append") {
+				l.Newest = "append"
+			}
+		})
 	case "streaming":
-		s.Streaming.Sink, s.Streaming.Window = number(f[1]), number(f[2])
-		if len(f) > 3 {
-			s.Streaming.PrefillWindow = 8192
-		}
+		policy.Edit(&s, func(k *policy.StreamSpec) {
+			if k.Sink, k.Window = number(f[1]), number(f[2]); len(f) > 3 {
+				k.PrefillWindow = 8192
+			}
+		})
 	case "hgca":
-		s.HGCA.Window, s.HGCA.Block, s.HGCA.Beta = 512, 128, 1
-		if strings.HasSuffix(name, "0.5") {
-			s.HGCA.Beta = 0.5
-		}
+		policy.Edit(&s, func(h *policy.HGCASpec) {
+			if h.Window, h.Block, h.Beta = 512, 128, 1; strings.HasSuffix(name, "0.5") {
+				h.Beta = 0.5
+			}
+		})
 	}
 	if err := input.Validate(&s); err != nil && f[0] != "oracle" {
 		t.Fatal(name, err)
@@ -110,7 +113,7 @@ func TestReferencePolicies(t *testing.T) {
 				t.Fatal(err)
 			}
 			var s *decoder[float64]
-			if strings.HasPrefix(name, "streaming") && spec.Streaming.PrefillWindow == 0 {
+			if strings.HasPrefix(name, "streaming") && policy.Section[policy.StreamSpec](&spec).PrefillWindow == 0 {
 				s = prompt.masked(t, values, &r)
 			} else {
 				s = prompt.fork(t, values, &r)

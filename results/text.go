@@ -112,7 +112,7 @@ func (s *Summary) writeMemory(row func(name, format string, args ...any)) {
 		row("API server", "%s busy", percent(s.APIServer.Utilization))
 	}
 	row("fragmentation", "%s of the rows in use", percent(s.KVFragmentation))
-	if a := &s.Attention; a.Policy != "dense" && a.Policy != "" {
+	if a := &s.Attention; len(a.ByLayer) > 0 {
 		row("attention", "%s: a KV head attends to %s of %s tokens on average", a.Policy, grouped(a.Attended, 1), grouped(a.Context, 1))
 	}
 }

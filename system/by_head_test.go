@@ -24,7 +24,7 @@ func profiled(t interface{ Fatal(...any) }, dir string, heads int, shares []floa
 		Measured: policy.ProfileMeasured{Prompt: 10, Last: 20000, Contexts: []int{11, 500}},
 	}
 	spec := policy.New("hgca")
-	spec.HGCA.Window, spec.HGCA.Block = 96, 16
+	policy.Edit(&spec, func(h *policy.HGCASpec) { h.Window, h.Block = 96, 16 })
 	profile.Policy = spec
 	for _, share := range shares {
 		profile.Heads = append(profile.Heads, policy.ProfileHead{Share: []float64{share / 2, share}, Rows: []float64{1, 1}})

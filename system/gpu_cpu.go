@@ -18,7 +18,7 @@ var gpuCPUSystem = System{
 	Source:   "HGCA (Deng et al., 2025), which compares H2O (Zhang et al., NeurIPS 2023); CSAttention",
 	Sections: "gpu_cpu, batching, cpu_offload, pcie",
 	Host:     true,
-	policies: []string{"dense", "window", "h2o", "hgca", "csattention"},
+	home:     policy.OnHost,
 	section:  "gpu_cpu", zero: GPUCPU{}, kv: place{name: "in the host's memory", onHost: true},
 	memory: hostMemory, assemble: assembleGPUCPU,
 	defaults: `
@@ -60,6 +60,7 @@ type gpuCPU struct {
 	flow
 	home  []hostWork // of the iteration at hand, by run of layers
 	loads bool       // what is with the host comes up, and the GPUs attend over it
+	split bool       // the GPUs attend over some of the tokens, beside the CPUs or in their place
 }
 
 // hostWork is what home does in one layer, and what the links carry.
@@ -76,6 +77,9 @@ func assembleGPUCPU(n *setup) assembly {
 	e := &gpuCPU{gpuSide: newGPUSide(n.hardware)}
 	e.loads = spec.Attend == OnGPUs
 	e.appends = spec.Append == OnHost && !e.loads
+	for _, c := range e.policy.Decode([]policy.Request{{Prompt: 1, Context: 2}}, 0).Attend {
+		e.split = e.split || c.Device == policy.GPU
+	}
 	e.hostCPUs = newHostCPUs(n.hardware, e.gpuSide.attends)
 	if own, ok := cfg.Policy.Overhead(); ok {
 		e.overhead = own
@@ -243,8 +247,8 @@ func (e *gpuCPU) append(tokens, over int) units.Duration {
 
 // peak counts the GPUs' memory where a policy attends over some of the tokens there.
 func (e *gpuCPU) peak() units.Bandwidth {
-	if tokens, ofPrompt, _ := windows(e.hw, e.policy); tokens == 0 && ofPrompt == 0 && e.hw.Policy.Name != "csattention" {
-		return e.peakRate
+	if e.split {
+		return e.hbmPeak + e.peakRate
 	}
-	return e.hbmPeak + e.peakRate
+	return e.peakRate
 }

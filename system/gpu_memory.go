@@ -50,7 +50,7 @@ func pages(h *hardware, capacity int64) scheduler.LedgerSpec {
 	s := scheduler.LedgerSpec{
 		Ranksets: 1, Layers: m.Layers, HeadsPerChannel: m.KVHeads, UnitTokens: h.Batching.PageTokens, Capacity: capacity,
 	}
-	if h.Policy.Name != "dense" { // all layers are one, since these may differ
+	if !h.Policy.Dense() { // all layers are one, since these may differ
 		s.Layers, s.UnitBytes = 1, int64(pageBytes(h))
 		s.Classes, s.Filling = headClasses(policyOf(h), policy.Home)
 	}

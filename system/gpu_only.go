@@ -1,6 +1,7 @@
 package system
 
 import (
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
@@ -14,7 +15,7 @@ var gpuOnlySystem = System{
 	Schedule: "continuous batching, prefill first or chunked",
 	Source:   "L3, section 6.1; vLLM (Kwon et al., SOSP 2023); Sarathi-Serve (Agrawal et al., OSDI 2024)",
 	Sections: "gpu_only, batching",
-	policies: []string{"dense", "streaming", "h2o", "quest", "lserve", "duo", "csattention"},
+	home:     policy.OnGPUs,
 	section:  "gpu_only", zero: GPUOnly{}, kv: kvOnGPUs,
 	share:  func(cfg *configs.Config) float64 { return configs.Section[GPUOnly](cfg).CapacityShare },
 	memory: gpuMemory, assemble: assembleGPUOnly,

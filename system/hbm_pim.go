@@ -20,7 +20,7 @@ var hbmPIMSystem = System{
 	Schedule: "prefill first, or chunked; decode in two sub-batches, one on the GPUs while the other is in the memory",
 	Source:   "L3, section 6.1; NeuPIMs (Heo et al., ASPLOS 2024); AttAcc (Park et al., ASPLOS 2024)",
 	Sections: "hbm_pim, batching",
-	policies: []string{"dense", "streaming", "quest", "lserve", "duo"},
+	home:     policy.InHBM,
 	section:  "hbm_pim", zero: HBMPIM{}, kv: place{name: "on its GPUs", inGPUs: true, keeps: true, inHBM: true},
 	share:  func(cfg *configs.Config) float64 { return configs.Section[HBMPIM](cfg).CapacityShare },
 	memory: gpuMemory, assemble: assembleHBMPIM,
@@ -174,7 +174,7 @@ func assembleHBMPIM(n *setup) assembly {
 		e.clock = float64(h.Stacks*hbm.StackClockBytes) / float64(cfg.GPU.MemoryBandwidth)
 		e.factor, _ = h.spec().Nominal() // NewNode has filled the table
 	}
-	e.device, e.did, e.read, e.chooses = make([]units.Duration, len(e.runs)), make([]hbm.Tally, len(e.runs)), make([]int64, len(e.runs)), cfg.Policy.Name != "dense"
+	e.device, e.did, e.read, e.chooses = make([]units.Duration, len(e.runs)), make([]hbm.Tally, len(e.runs)), make([]int64, len(e.runs)), !cfg.Policy.Dense()
 	e.alone.cost = func(context int) units.Duration { return e.took(e.one(context), e.reads) }
 	e.flow = newFlow(n.hardware, e.tier.beside("HBM-PIM", onDown), n.running)
 	subBatches := 2

@@ -25,7 +25,7 @@ func partsOf(t interface{ Fatal(...any) }, sets ...string) *configs.Config {
 // TestIterationPartsAreARun: the parts of the iterations of a run add up to when it ends, to
 // the picosecond.
 func TestIterationPartsAreARun(t *testing.T) {
-	for _, name := range gpuOnlySystem.policies {
+	for _, name := range gpuOnlySystem.Policies() {
 		cfg := partsOf(t, "run.model=llama-3-8b", "model.layers=5", "policy.name="+name, "model.tensor_parallel=2")
 		trace := &traces.Trace{Name: "equal", Requests: []traces.Request{{Input: 7001, Output: 6}, {ID: 1, Input: 901, Output: 6}}}
 		r := mustRun(t, mustNode(t, cfg), trace, false)
@@ -47,7 +47,7 @@ func TestIterationPartsAreARun(t *testing.T) {
 // models whose layers differ.
 func TestIterationPartsOfAnyBatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		name := rapid.SampledFrom(gpuOnlySystem.policies).Draw(t, "policy")
+		name := rapid.SampledFrom(gpuOnlySystem.Policies()).Draw(t, "policy")
 		sets := []string{"policy.name=" + name, "model.layers=6", "run.model=" + rapid.SampledFrom([]string{"llama-3-8b", "opt-13b", "mixtral-8x7b"}).Draw(t, "model")}
 		switch name {
 		case "lserve", "duo":

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/units"
 )
@@ -16,7 +17,7 @@ var l3System = System{
 	Source:   "L3, sections 4 and 5",
 	Sections: "dram, pim, pcie, comm, scheduler, predictor",
 	Host:     true,
-	policies: []string{"dense", "window", "hgca", "quest", "lserve", "duo"},
+	home:     policy.InDIMMs,
 	kv:       kvInDIMMs, memory: rankMemory, assemble: assembleL3,
 }
 
@@ -38,7 +39,7 @@ type l3 struct {
 // assembleL3 puts together a replica with the sub-batch scheduler.
 func assembleL3(n *setup) assembly {
 	cfg := n.Config
-	e := &l3{gpuSide: newGPUSide(n.hardware), counts: cfg.Policy.Name != "dense"}
+	e := &l3{gpuSide: newGPUSide(n.hardware), counts: !cfg.Policy.Dense()}
 	e.ranks = newDevices(n.hardware, e.attends, n.kernels)
 	e.costs = n.costs(e.ranks)
 	if n.check != nil {

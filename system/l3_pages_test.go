@@ -82,7 +82,7 @@ func TestQuadTokens(t *testing.T) {
 	for _, c := range []struct{ context, tokens, reads, rows, last int }{
 		{8*128 - 28, 4*128 - 28, 512, 1, 512}, {8*128 - 28, 5*128 - 28, 512 + 400, 2, 400}, {8*128 - 28, 6*128 - 28, 1024, 2, 512}, {9*128 - 28, 9*128 - 28, 1024 + 400, 3, 400}, {100, 100, 400, 1, 400},
 	} {
-		class := policy.Class{Heads: 96, Tokens: []int{c.tokens}, Page: 128, Quads: true}
+		class := policy.Class{Heads: 96, Tokens: []int{c.tokens}, Paged: policy.Paged{Page: 128}, OnDIMMs: policy.OnDIMMs{Quads: true}}
 		if tokens, rows, last := d.list(&class, 0, c.context); tokens != c.reads || rows != c.rows || last != c.last {
 			t.Errorf("%d of %d tokens: as long as %d in %d rows, %d in the last, want %+v", c.tokens, c.context, tokens, rows, last, c)
 		}
@@ -229,11 +229,11 @@ func TestEverythingOfPagesGoesDown(t *testing.T) {
 }
 
 // drawPages draws settings of policies that choose pages or stream.
-func drawPages(t *rapid.T, heads int, staggered bool) policy.Spec {
+func drawPages(t *rapid.T, kvHeads int, staggered bool) policy.Spec {
 	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
 	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
 	p := policy.New(pick("policy", "quest", "lserve", "lserve", "duo"))
-	if s := p.Pages(); s != nil {
+	pages := func(s *policy.PagesSpec) {
 		s.Page = 16 << number("log page", 0, 6)
 		s.Budget = s.Page * number("pages", 1, 5)
 		if s.Layout = "row"; s.Page == 128 && staggered {
@@ -244,15 +244,25 @@ func drawPages(t *rapid.T, heads int, staggered bool) policy.Spec {
 			s.SummaryDevice = pick("summaries", "gpu", "rank")
 		}
 	}
-	if h := p.Heads(); h == nil {
-		p.Quest.SkipLayers = number("skipped", 0, 3)
-	} else {
-		h.StaticSparsity, h.StreamDevice = float64(number("streaming", 0, heads))/float64(heads), pick("streams", "gpu", "home")
+	heads := func(h *policy.HeadsSpec) {
+		h.StaticSparsity, h.StreamDevice = float64(number("streaming", 0, kvHeads))/float64(kvHeads), pick("streams", "gpu", "home")
 		h.Sink, h.Window = number("sink", 0, 40), number("window", 1, 100)
 	}
-	if s := &p.LServe; p.Name == "lserve" {
-		s.LogicalPage, s.Reuse = s.Page>>number("log parts", 0, 4), number("reuse", 1, 5)
-		s.Newest = pick("newest", "append", "replace")
+	switch p.Name {
+	case "quest":
+		policy.Edit(&p, func(s *policy.QuestSpec) {
+			pages(&s.PagesSpec)
+			s.SkipLayers = number("skipped", 0, 3)
+		})
+	case "lserve":
+		policy.Edit(&p, func(s *policy.LServeSpec) {
+			pages(&s.PagesSpec)
+			heads(&s.HeadsSpec)
+			s.LogicalPage, s.Reuse = s.Page>>number("log parts", 0, 4), number("reuse", 1, 5)
+			s.Newest = pick("newest", "append", "replace")
+		})
+	case "duo":
+		policy.Edit(&p, func(s *policy.DuoSpec) { heads(&s.HeadsSpec) })
 	}
 	return p
 }
@@ -312,7 +322,7 @@ func TestPlantedPages(t *testing.T) {
 		{"no bounds of steps", "bank", withoutBounds},
 		{"all heads at home", "gpu", func(p policy.Policy) policy.Policy {
 			s := policy.New("quest")
-			s.Quest.Budget = 128
+			policy.Edit(&s, func(q *policy.QuestSpec) { q.Budget = 128 })
 			return s.Costs(policy.Shape{Layers: 96, QueryHeads: 96, KVHeads: 96, Dim: 128, ElementBits: 16, Apart: true})
 		}},
 	} {

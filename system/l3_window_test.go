@@ -87,7 +87,7 @@ func TestWindowOfNothing(t *testing.T) {
 		dense := mustRun(t, mustNode(t, cfg), trace, false)
 		none := *cfg
 		none.Policy = policy.New("window")
-		none.Policy.Window.Window, none.Policy.Window.Sink = 0, 0
+		policy.Edit(&none.Policy, func(w *policy.WindowSpec) { w.Window, w.Sink = 0, 0 })
 		got := mustRun(t, mustNode(t, &none), trace, false)
 		if a, b := requestsOf(t, dense), requestsOf(t, got); a != b || got.Tasks != dense.Tasks || got.busy != dense.busy || got.kv != dense.kv {
 			t.Fatalf("dense\n%s\na window of nothing\n%s", a, b)
@@ -105,10 +105,14 @@ func TestWindowNodes(t *testing.T) {
 		window := rapid.IntRange(1, 300).Draw(t, "window")
 		block := rapid.IntRange(1, window).Draw(t, "block")
 		if p.Name == "window" {
-			p.Window = policy.WindowSpec{Sink: rapid.IntRange(0, 40).Draw(t, "sink"), Window: window, Block: block}
+			policy.Edit(&p, func(w *policy.WindowSpec) {
+				*w = policy.WindowSpec{Sink: rapid.IntRange(0, 40).Draw(t, "sink"), Window: window, Block: block}
+			})
 		} else {
-			p.HGCA.Window, p.HGCA.Block = window, block
-			p.HGCA.Share, p.HGCA.KeepAll = rapid.SampledFrom([]float64{0, 0.1, 0.6, 1}).Draw(t, "share"), rapid.Bool().Draw(t, "keep all")
+			policy.Edit(&p, func(h *policy.HGCASpec) {
+				h.Window, h.Block = window, block
+				h.Share, h.KeepAll = rapid.SampledFrom([]float64{0, 0.1, 0.6, 1}).Draw(t, "share"), rapid.Bool().Draw(t, "keep all")
+			})
 		}
 		cfg.Policy = p
 		n := mustNode(t, cfg)
@@ -233,7 +237,8 @@ func TestPlantedTraffic(t *testing.T) {
 		},
 		"nothing leaves in the costs": func(e *l3) { e.policy = forgetful{e.policy} },
 		"everything is at home": func(e *l3) {
-			e.policy = policy.NewDense(policyShape(e.hw))
+			dense := policy.New("dense")
+			e.policy = dense.Costs(policyShape(e.hw))
 		},
 	} {
 		if err := run(plant); err == nil || !strings.Contains(err.Error(), `law "traffic"`) {

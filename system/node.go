@@ -86,7 +86,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 			weights: units.Bytes(m.Layers) * m.ActiveLayerWeightBytes(),
 		},
 	}
-	if n.cfg.Policy.Name != "dense" {
+	if !n.cfg.Policy.Dense() {
 		r.bounds.attends = newAttends(n.hw)
 	}
 	if o.Timeline != nil {

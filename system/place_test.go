@@ -22,17 +22,17 @@ func TestRowsReadOfLists(t *testing.T) {
 		class              policy.Class
 		tokens, rows, last int
 	}{
-		"everything": {policy.Class{Tokens: []int{context}, Page: 64}, context, 16, 482},
+		"everything": {policy.Class{Tokens: []int{context}, Paged: policy.Paged{Page: 64}}, context, 16, 482},
 		"in order":   {policy.Class{Tokens: []int{1000}}, 1000, 2, 488},
 		// 15 of 127 pages: a row of eight is missed with a chance of (112 ... 105)/(127 ... 120) = 0.3557.
-		"random":     {policy.Class{Tokens: []int{15*64 + 34}, Page: 64}, 15*64 + 34, 1 + 11, 34}, // 127/8 · 0.6443 = 10.2
-		"whole rows": {policy.Class{Tokens: []int{3*512 + 482}, Page: 512}, 3*512 + 482, 4, 482},
-		"a profile":  {policy.Class{Tokens: []int{15*64 + 34}, Page: 64, Rows: []int{7}, Read: []int{0}}, 15*64 + 34, 7, 34},
-		"too few":    {policy.Class{Tokens: []int{15*64 + 34}, Page: 64, Rows: []int{1}, Read: []int{0}}, 15*64 + 34, 2, 34},
-		"too many":   {policy.Class{Tokens: []int{15*64 + 34}, Page: 64, Rows: []int{99}, Read: []int{0}}, 15*64 + 34, 16, 34},
+		"random":     {policy.Class{Tokens: []int{15*64 + 34}, Paged: policy.Paged{Page: 64}}, 15*64 + 34, 1 + 11, 34}, // 127/8 · 0.6443 = 10.2
+		"whole rows": {policy.Class{Tokens: []int{3*512 + 482}, Paged: policy.Paged{Page: 512}}, 3*512 + 482, 4, 482},
+		"a profile":  {policy.Class{Tokens: []int{15*64 + 34}, Paged: policy.Paged{Page: 64}, OnDIMMs: policy.OnDIMMs{Rows: []int{7}, Read: []int{0}}}, 15*64 + 34, 7, 34},
+		"too few":    {policy.Class{Tokens: []int{15*64 + 34}, Paged: policy.Paged{Page: 64}, OnDIMMs: policy.OnDIMMs{Rows: []int{1}, Read: []int{0}}}, 15*64 + 34, 2, 34},
+		"too many":   {policy.Class{Tokens: []int{15*64 + 34}, Paged: policy.Paged{Page: 64}, OnDIMMs: policy.OnDIMMs{Rows: []int{99}, Read: []int{0}}}, 15*64 + 34, 16, 34},
 		// Four heads choose 127 · (1 − (1 − 15/127)^4) = 50.2 pages.
-		"four heads": {policy.Class{Tokens: []int{15*64 + 34}, Page: 64, PerQueryHead: true}, 51*64 + 34, 1 + 16, 34},
-		"measured":   {policy.Class{Tokens: []int{15*64 + 34}, Page: 64, PerQueryHead: true, Rows: []int{9}, Read: []int{1300}}, 20*64 + 34, 9, 34},
+		"four heads": {policy.Class{Tokens: []int{15*64 + 34}, Paged: policy.Paged{Page: 64, PerQueryHead: true}}, 51*64 + 34, 1 + 16, 34},
+		"measured":   {policy.Class{Tokens: []int{15*64 + 34}, Paged: policy.Paged{Page: 64, PerQueryHead: true}, OnDIMMs: policy.OnDIMMs{Rows: []int{9}, Read: []int{1300}}}, 20*64 + 34, 9, 34},
 	} {
 		if c.rows > 16 {
 			c.rows = 16

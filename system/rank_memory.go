@@ -25,7 +25,7 @@ func rankLedger(h *hardware, rotation bool) *scheduler.Ledger {
 	if channelsPool(h) {
 		spec.Capacity, spec.HeadsPerChannel = spec.Capacity*int64(h.ReplicaChannels()), h.Model.KVHeads
 	}
-	if p := policyOf(h); p.Name() != "dense" {
+	if p := policyOf(h); !h.Policy.Dense() {
 		rankClasses(h, &spec, p)
 		spec.UnitBytes = int64(row) * p.KV(1) / int64(h.Model.KVHeads)
 	}

@@ -40,10 +40,10 @@ func (s *System) check(cfg *configs.Config, c *input.Check) {
 
 // checkPolicy refuses a policy that the system cannot run, and says which systems can.
 func (s *System) checkPolicy(cfg *configs.Config, c *input.Check) {
-	name := cfg.Policy.Name
+	name, known := cfg.Policy.Name, cfg.Policy.List()
 	var with []string
 	for i := range systems {
-		if slices.Contains(systems[i].Policies(), name) {
+		if slices.Contains(known.At(systems[i].home), name) {
 			with = append(with, systems[i].Name)
 		}
 	}
@@ -52,16 +52,10 @@ func (s *System) checkPolicy(cfg *configs.Config, c *input.Check) {
 		if len(with) > 0 {
 			runs = fmt.Sprintf("it runs with run.system = %s", strings.Join(with, ", "))
 		}
-		c.That(false, "policy.name", name, "one of %s with run.system = %s; %s", strings.Join(s.Policies(), ", "), s.Name, runs)
+		c.That(false, "policy.name", name, "one of %s with run.system = %s; %s", strings.Join(known.At(s.home), ", "), s.Name, runs)
 		return
 	}
-	if mode := cfg.Policy.CSAttention.Mode; name == "csattention" {
-		want := "host"
-		if s.kv.inGPUs {
-			want = "gpu"
-		}
-		c.That(mode == want, "policy.csattention.mode", mode, "%q with run.system = %s, whose keys and values are %s", want, s.Name, s.kv.name)
-	}
+	cfg.Policy.CheckAt(policy.Place{System: s.Name, Where: s.kv.name, Apart: !s.kv.inGPUs}, c)
 	if p := cfg.Policy.Pages(); p != nil {
 		s.checkPages(p, cfg, c)
 	}
@@ -94,7 +88,7 @@ func (s *System) checkStripe(cfg *configs.Config, c *input.Check) {
 // checkCache has the rules of what a cache of prefixes fits together with.
 func (s *System) checkCache(cfg *configs.Config, c *input.Check) {
 	c.That(s.kv.keeps, "cache.prefix", true, "false with run.system = %s, which has no such cache", s.Name)
-	c.That(cfg.Policy.Name == "dense", "cache.prefix", true, "false with policy.name = %s: another prompt may need what it has dropped", cfg.Policy.Name)
+	c.That(cfg.Policy.Dense(), "cache.prefix", true, "false with policy.name = %s: another prompt may need what it has dropped", cfg.Policy.Name)
 	c.That(!s.kv.inDIMM || cfg.Comm.Stripe == scheduler.StripeNone, "cache.prefix", true, "false with comm.stripe = %q", cfg.Comm.Stripe)
 	if !c.OK() {
 		return

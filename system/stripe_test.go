@@ -136,11 +136,13 @@ func TestStripedNodes(t *testing.T) {
 		cfg.Policy = policy.New(rapid.SampledFrom([]string{"dense", "window", "hgca", "duo"}).Draw(t, "policy"))
 		switch cfg.Policy.Name {
 		case "window", "hgca":
-			w, h := &cfg.Policy.Window, &cfg.Policy.HGCA
-			w.Window, w.Block = rapid.IntRange(40, 300).Draw(t, "window"), rapid.IntRange(1, 40).Draw(t, "block")
-			h.Window, h.Block = w.Window, w.Block
+			window, block := rapid.IntRange(40, 300).Draw(t, "window"), rapid.IntRange(1, 40).Draw(t, "block")
+			policy.Edit(&cfg.Policy, func(w *policy.WindowSpec) { w.Window, w.Block = window, block })
+			policy.Edit(&cfg.Policy, func(h *policy.HGCASpec) { h.Window, h.Block = window, block })
 		case "duo":
-			cfg.Policy.Duo.StaticSparsity, cfg.Policy.Duo.StreamDevice = float64(rapid.IntRange(0, 40).Draw(t, "streaming"))/40, rapid.SampledFrom([]string{"gpu", "home"}).Draw(t, "streams")
+			policy.Edit(&cfg.Policy, func(d *policy.DuoSpec) {
+				d.StaticSparsity, d.StreamDevice = float64(rapid.IntRange(0, 40).Draw(t, "streaming"))/40, rapid.SampledFrom([]string{"gpu", "home"}).Draw(t, "streams")
+			})
 		}
 		n := mustNode(t, cfg)
 		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)

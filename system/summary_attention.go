@@ -9,7 +9,7 @@ import (
 // attention returns what the steps of all replicas attended to.
 func (n *Node) attention(replicas []*replica) results.Attention {
 	r := results.Attention{Policy: n.cfg.Policy.Name}
-	if r.Policy == "dense" {
+	if n.cfg.Policy.Dense() {
 		r.Context = denseContext(replicas)
 		r.Attended = r.Context
 		return r

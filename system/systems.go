@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 )
@@ -25,7 +26,7 @@ type System struct {
 	zero     input.Checked
 	defaults string
 	kv       place
-	policies []string // values of policy.name that it takes, nil for dense alone
+	home     policy.Homes // where its keys and values are, for policies; 0: a place that takes dense attention alone
 	// share is the share of the GPUs' memory that may be used, nil for all of it.
 	share func(cfg *configs.Config) float64
 	// memory is that for keys and values of a replica.
@@ -73,15 +74,18 @@ func systemOf(name string) *System {
 // hardwareOf returns what a node of a validated configuration consists of.
 func hardwareOf(cfg *configs.Config) *hardware { return systemOf(cfg.Run.System).hardware(cfg) }
 
-// Configs returns the loader of configurations of all systems.
-var Configs = sync.OnceValue(func() *configs.Loader {
+// Configs returns the loader of configurations of all systems, with the policies of package policy.
+var Configs = sync.OnceValue(func() *configs.Loader { return newConfigs(policy.Builtin()) })
+
+// newConfigs returns the loader of configurations of all systems with some policies.
+func newConfigs(policies *policy.List) *configs.Loader {
 	known := make([]configs.System, len(systems))
 	for i := range systems {
 		s := &systems[i]
 		known[i] = configs.System{Name: s.Name, Others: otherNames[s.Name], Section: s.section, Zero: s.zero, Defaults: s.defaults, Check: s.check}
 	}
-	return configs.New(known...)
-})
+	return configs.New(policies, known...)
+}
 
 // Load returns the configuration that the options amount to: see configs.Loader.
 func Load(o configs.Options) (*configs.Config, error) { return Configs().Load(o) }
@@ -89,13 +93,8 @@ func Load(o configs.Options) (*configs.Config, error) { return Configs().Load(o)
 // Keys returns the keys of all configurations.
 func Keys() *configs.Schema { return Configs().Keys() }
 
-// Policies returns the values of policy.name that the system takes.
-func (s *System) Policies() []string {
-	if s.policies == nil {
-		return []string{"dense"}
-	}
-	return slices.Clone(s.policies)
-}
+// Policies returns the policies of package policy that the system takes, values of policy.name.
+func (s *System) Policies() []string { return policy.Builtin().At(s.home) }
 
 // gpuShare returns the share of the GPUs' memory that may be used.
 func (s *System) gpuShare(cfg *configs.Config) float64 {

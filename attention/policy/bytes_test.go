@@ -47,7 +47,7 @@ func variants() (all []variant) {
 	both := func(name string, set func(*keys)) {
 		all = append(all, variant{name, false, set}, variant{name, true, set})
 	}
-	for _, name := range Names() {
+	for _, name := range Builtin().Names() {
 		switch name {
 		case "lserve", "quest":
 			for _, how := range []string{"gpu gpu sum", "gpu gpu softmax-sum", "gpu gpu per-head", "bank gpu softmax-sum", "bank rank sum", "rank gpu sum", "bank rank max"} {
@@ -102,7 +102,7 @@ func (v *variant) draw(t *rapid.T) (Policy, *byteLaw, int) {
 		s.PromptQueries = of("prompt queries", 1, 64)
 	}
 	v.set(s)
-	p := costs(t, s, shape)
+	p := costs(s, shape)
 	run := rapid.IntRange(0, len(p.Runs())-1).Draw(t, "run")
 	l := &byteLaw{
 		keys: s, heads: shape.KVHeads, group: shape.QueryHeads / shape.KVHeads, queries: shape.QueryHeads, dim: shape.Dim,

@@ -46,7 +46,7 @@ func (l *byteLaw) windows(requests []Request) (attend []Class, leave []Leaving, 
 	if hgca && leavings+mores > 0 {
 		leave = append(leave, Leaving{Heads: l.heads, From: far, Tokens: more, Copies: l.KeepAll, Notes: int64(notes)})
 	}
-	return append(attend, Class{Heads: l.heads, Tokens: far, Whole: hgca}), leave, merged
+	return append(attend, Class{Heads: l.heads, Tokens: far, OnThreads: OnThreads{Whole: hgca}}), leave, merged
 }
 
 // classes is what the heads of a step of another policy attend over, and what is chosen before.
@@ -70,7 +70,7 @@ func (l *byteLaw) classes(requests []Request) (attend []Class, choose []Choice) 
 			return min(r.Context-1, int(l.Heavy*float64(r.Prompt))+int(l.Recent*float64(r.Prompt))) + 1
 		})}}, nil
 	case l.Name == "csattention":
-		c := Class{Heads: l.heads, Page: 1, PerQueryHead: true, Tokens: each(func(r Request) int { return min(r.Context, l.found(r.Prompt)+max(1, l.RecentTokens)) })}
+		c := Class{Heads: l.heads, Paged: Paged{1, true}, Tokens: each(func(r Request) int { return min(r.Context, l.found(r.Prompt)+max(1, l.RecentTokens)) })}
 		if l.Mode == "host" {
 			c.Device = GPU
 			return []Class{c}, nil

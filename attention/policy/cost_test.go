@@ -7,7 +7,9 @@ import (
 )
 
 // drawSpec returns a valid section of any policy.
-func drawSpec(t *rapid.T) *keys { return drawSpecOf(t, rapid.SampledFrom(Names()).Draw(t, "policy")) }
+func drawSpec(t *rapid.T) *keys {
+	return drawSpecOf(t, rapid.SampledFrom(Builtin().Names()).Draw(t, "policy"))
+}
 
 // drawSpecOf returns a valid section of a policy.
 func drawSpecOf(t *rapid.T, name string) *keys {

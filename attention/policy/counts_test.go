@@ -68,7 +68,8 @@ func TestH2OCounts(t *testing.T) {
 
 // TestCSACounts: the paper's defaults take 1,536 bytes a token, three times the keys and values.
 func TestCSACounts(t *testing.T) {
-	s := NewCSATables(8, 128, 0.25, 0.05, 32, 32000, 1)
+	keys := keysOf[CSAttentionSpec](newKeys("csattention"))
+	s := keys.Tables(32000, 1)
 	const centroids = 128 * 128 * 2
 	if s.Entries != 8000 || s.Selected != 1600 || s.Bytes(128) != 1536*32000+centroids || s.Gathered() != 2*32000 {
 		t.Errorf("%+v: %d bytes, %d entries gathered", s, s.Bytes(128), s.Gathered())
@@ -79,7 +80,8 @@ func TestCSACounts(t *testing.T) {
 	if got, want := s.BuildFLOPs(128, 10, 32000, 4), int64(10*32000*4*128*128*2+32000*128*128*2); got != want {
 		t.Errorf("%d FLOPs, want %d", got, want)
 	}
-	if s := NewCSATables(8, 128, 0.25, 0.05, 0, 1, 4); s != (CSATables{8, 4, 1, 1, 1}) || s.Attended(2) != 2 || s.Attended(3) != 2 {
+	keys.RecentTokens = 0
+	if s := keys.Tables(1, 4); s != (CSATables{8, 4, 1, 1, 1}) || s.Attended(2) != 2 || s.Attended(3) != 2 {
 		t.Errorf("a prompt of one token: %+v", s)
 	}
 }

@@ -1,5 +1,83 @@
 package policy
 
+import (
+	"strconv"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// csattention is attention to tokens that a search in tables of the query's nearest centroids finds, and the newest.
+var csattention = Kind{
+	Name: "csattention", Lossy: true, Source: "CSAttention, 2025",
+	About: About{Attends: "the tokens that tables of the query's nearest centroids find, and the newest", Stores: "keys and values of all tokens, tables of about three times as much",
+		Moves: "nothing with mode \"gpu\"; selected keys and values up with \"host\""},
+	Homes: OnGPUs | OnHost,
+	Keys:  CSAttentionSpec{},
+	Defaults: `host_overhead = "20us" # as cpu-offload's
+subspaces = 8          # CSAttention, appendix D
+centroids = 128        # CSAttention, appendix D
+iterations = 10        # CSAttention: 10 to 20
+table_share = 0.25     # CSAttention, appendix D
+select_share = 0.05    # CSAttention, appendix D
+recent_tokens = 32     # CSAttention, appendix D
+weight = "one"         # as published
+search = "causal"      # our choice: a step's query depends on the step before
+period = 1             # CSAttention: a search a step
+mode = "gpu"           # CSAttention's fastest
+`,
+	CostKeys: []string{"host_overhead", "mode"},
+	CheckAt: func(keys input.Checked, at Place, c *input.Check) {
+		want := "gpu"
+		if at.Apart {
+			want = "host"
+		}
+		mode := keys.(CSAttentionSpec).Mode
+		c.That(mode == want, "mode", mode, "%q with run.system = %s, whose keys and values are %s", want, at.System, at.Where)
+	},
+	Costs: newCSACost,
+	Values: func(u *Use) (Values, error) {
+		s := u.Keys.(CSAttentionSpec)
+		if u.Shape.Dim%s.Subspaces != 0 {
+			return nil, &input.Error{Key: "policy.csattention.subspaces", Value: strconv.Itoa(s.Subspaces), Expected: "a divisor of the model's head dimension, " + strconv.Itoa(u.Shape.Dim)}
+		}
+		return ValuesFunc(func(layer, kvHead, limit int) State { return newCSAState(&s, u.Shape, layer, kvHead, limit) }), nil
+	},
+}
+
+// CSAttentionSpec is the keys of CSAttention.
+type CSAttentionSpec struct {
+	HostOverhead units.Duration `toml:"host_overhead"` // of a parallel region on the host's cores
+
+	Subspaces    int     `toml:"subspaces"`     // parts of a head's dimensions with centroids of their own
+	Centroids    int     `toml:"centroids"`     // of a subspace
+	Iterations   int     `toml:"iterations"`    // of k-means
+	TableShare   float64 `toml:"table_share"`   // share of the prompt's tokens in a centroid's table
+	SelectShare  float64 `toml:"select_share"`  // share of the prompt's tokens that a step attends to
+	RecentTokens int     `toml:"recent_tokens"` // newest tokens that a step attends to in addition
+	Weight       string  `toml:"weight"`        // of a subspace's scores: "one" or the query's "norm" in it
+	Search       string  `toml:"search"`        // with the step's query ("causal") or with that of the step before ("lagged")
+	Period       int     `toml:"period"`        // steps that share a search
+	Mode         string  `toml:"mode"`          // where tables, keys and values are: "gpu" or "host"
+}
+
+// Check has the rules of the section [policy.csattention].
+func (s CSAttentionSpec) Check(c *input.Check) {
+	c.That(s.HostOverhead >= 0, "host_overhead", s.HostOverhead, "at least 0ps")
+	input.Within(c, "subspaces", s.Subspaces, 1, 512)
+	input.Within(c, "centroids", s.Centroids, 1, 1<<16)
+	input.Within(c, "iterations", s.Iterations, 0, 1000)
+	input.Within(c, "table_share", s.TableShare, 0, 1)
+	input.Within(c, "select_share", s.SelectShare, 0, 1)
+	input.Within(c, "recent_tokens", s.RecentTokens, 1, most)
+	oneOf(c, "weight", s.Weight, "one norm")
+	oneOf(c, "search", s.Search, "causal lagged")
+	input.Within(c, "period", s.Period, 1, 1<<16)
+	oneOf(c, "mode", s.Mode, "gpu host")
+}
+
+func (s CSAttentionSpec) overhead() units.Duration { return s.HostOverhead }
+
 // csaEntryBytes is what an entry of CSAttention's tables takes: a token's index (int32) and a
 // score (FP16).
 const csaEntryBytes = 6
@@ -16,16 +94,15 @@ type CSATables struct {
 	Recent               int // last tokens, which are attended over in any case
 }
 
-// NewCSATables returns the sizes after a prompt of prompt tokens, with group query heads
-// a KV head. tableShare and selectShare are shares of the prompt. There are no more
-// centroids than queries in the prompt; a list has an entry at least, a search finds a
-// token at least, and the step's own token is recent.
-func NewCSATables(subspaces, centroids int, tableShare, selectShare float64, recent, prompt, group int) CSATables {
+// Tables returns the sizes after a prompt of prompt tokens, with group query heads a KV head. There are no more
+// centroids than queries in the prompt; a list has an entry at least, a search finds a token at least, and the step's own token is
+// recent.
+func (s *CSAttentionSpec) Tables(prompt, group int) CSATables {
 	return CSATables{
-		Subspaces: subspaces, Centroids: min(centroids, prompt*group),
-		Entries:  max(1, int(tableShare*float64(prompt))),
-		Selected: max(1, int(selectShare*float64(prompt))),
-		Recent:   max(1, recent),
+		Subspaces: s.Subspaces, Centroids: min(s.Centroids, prompt*group),
+		Entries:  max(1, int(s.TableShare*float64(prompt))),
+		Selected: max(1, int(s.SelectShare*float64(prompt))),
+		Recent:   max(1, s.RecentTokens),
 	}
 }
 
@@ -71,9 +148,9 @@ type csaCost struct {
 
 // newCSACost lists what CSAttention keeps in memory: keys and values, tables and centroids, and with a lagged
 // search what the next step attends over.
-func newCSACost(spec *Spec, shape Shape) Policy {
-	s := &spec.CSAttention
-	c := &csaCost{common: newCommon(spec.Name, shape), CSAttentionSpec: *s, host: s.Mode == "host"}
+func newCSACost(u *Use) Policy {
+	s, shape := u.Keys.(CSAttentionSpec), u.Shape
+	c := &csaCost{common: newCommon(shape), CSAttentionSpec: s, host: s.Mode == "host"}
 	lists := int64(s.Subspaces) * int64(s.Centroids)
 	c.held = append(c.held,
 		Held{Device: Home, Heads: shape.KVHeads, Bytes: lists * csaEntryBytes, Index: true, OfPrompt: true, Share: s.TableShare},
@@ -87,9 +164,7 @@ func newCSACost(spec *Spec, shape Shape) Policy {
 }
 
 // tables returns the sizes of the tables of a KV head after a prompt of that many tokens.
-func (c *csaCost) tables(prompt int) CSATables {
-	return NewCSATables(c.Subspaces, c.Centroids, c.TableShare, c.SelectShare, c.RecentTokens, prompt, c.shape.group())
-}
+func (c *csaCost) tables(prompt int) CSATables { return c.Tables(prompt, c.shape.group()) }
 
 // Searches says that a step searches: the first after the prompt, and each Period-th from there.
 func (s *CSAttentionSpec) Searches(r Request) bool { return (r.Context-r.Prompt-1)%s.Period == 0 }
@@ -118,7 +193,7 @@ func (c *csaCost) Decode(requests []Request, _ int) *Step {
 		}
 	}
 	updates *= int64(c.shape.KVHeads)
-	class := Class{Device: Home, Heads: c.shape.KVHeads, Tokens: tokens, Page: 1, PerQueryHead: true}
+	class := Class{Device: Home, Heads: c.shape.KVHeads, Tokens: tokens, Paged: Paged{1, true}}
 	if c.host {
 		class.Device = GPU
 		c.attend(class)

@@ -65,7 +65,7 @@ func newCSAState(s *CSAttentionSpec, shape Shape, layer, kvHead, limit int) *csa
 // Prompt clusters the queries and fills the lists.
 func (s *csaState) Prompt(q [][]float32, k, _ []float32) {
 	s.tokens = len(k) / s.dim
-	s.sizes = NewCSATables(s.spec.Subspaces, s.spec.Centroids, s.spec.TableShare, s.spec.SelectShare, s.spec.RecentTokens, s.tokens, len(q))
+	s.sizes = s.spec.Tables(s.tokens, len(q))
 	s.centroids, s.found = make([]float32, s.sizes.Centroids*s.dim), make([]int, s.sizes.Subspaces)
 	s.products = make([]float32, s.sizes.Centroids)
 	s.table = newCSATable(s.sizes.Subspaces*s.sizes.Centroids, s.sizes.Entries)

@@ -1,20 +1,36 @@
 package policy
 
-// Dense is attention of every head over everything (Vaswani et al., 2017).
-type Dense struct{ common }
+// dense is attention of every head to everything.
+var dense = Kind{
+	Name: "dense", Others: []string{"full", "none", "vanilla"}, Source: "Vaswani et al., 2017",
+	About: About{Attends: "everything", Stores: "keys and values of all tokens", Moves: "queries, new keys and values, results, where these are not on the GPUs"},
+	Homes: AnyHome, Dense: true, InOrder: true,
+	Costs: func(u *Use) Policy { return newDenseCost(u.Shape) },
+	Values: func(u *Use) (Values, error) {
+		return ValuesFunc(func(_, _, limit int) State { return everything(u.Shape.Dim, limit) }), nil
+	},
+}
 
-// NewDense returns the policy for a model.
-func NewDense(s Shape) *Dense {
-	d := &Dense{newCommon("dense", s)}
+// denseCost is the cost of dense attention.
+type denseCost struct{ common }
+
+// newDenseCost returns the costs for a model.
+func newDenseCost(s Shape) *denseCost {
+	d := &denseCost{newCommon(s)}
 	d.step.Attend = []Class{{Device: Home}}
 	return d
 }
 
 // Decode returns one class, of all heads at home over all contexts.
-func (d *Dense) Decode(requests []Request, _ int) *Step {
+func (d *denseCost) Decode(requests []Request, _ int) *Step {
 	d.reset(len(requests), 1)
 	d.step.Attend = d.step.Attend[:1] // the same class in every step; to write all of it takes as long as the rest
 	c := &d.step.Attend[0]
 	c.Heads, c.Tokens = d.shape.KVHeads, d.contexts(requests)
 	return &d.step
+}
+
+// everything returns the state of a head that attends to all tokens of a sequence.
+func everything(dim, limit int) State {
+	return &streamingState{masked: masked{dim: dim}, streaming: Streaming{Window: limit}}
 }

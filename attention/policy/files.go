@@ -46,11 +46,11 @@ func (s *Spec) ReadFiles() (err error) {
 	if s.Heads() == nil { // Check refuses the key
 		own.Gates = ""
 	}
-	if s.Name == "dense" {
+	if s.Dense() {
 		own.Profile = ""
 	}
 	if s.gates, err = readFile("policy.gates", own.Gates, "a line of numbers for each layer", parseGates); err == nil {
-		s.profile, err = readFile("policy.profile", own.Profile, "a profile of 'l3lab eval --profile'", parseProfile)
+		s.profile, err = readFile("policy.profile", own.Profile, "a profile of 'l3lab eval --profile'", s.List().parseProfile)
 	}
 	return err
 }
@@ -69,13 +69,13 @@ func (s *Spec) Sums() (gates, profile string) {
 // Fits says whether the section's files are for a model, and have been read since the section named them. The error is
 // an *input.Error.
 func (s *Spec) Fits(shape Shape) error {
-	if _, err := kindOf(s.Name); err != nil {
-		return err
+	if s.Kind() == nil {
+		return input.UnknownName("policy.name", s.Name, s.List().Names())
 	}
 	if err := s.gatesFit(shape); err != nil {
 		return err
 	}
-	if s.Name != "dense" && s.Profile != "" {
+	if !s.Dense() && s.Profile != "" {
 		if s.profile == nil || s.profile.path != s.Profile {
 			return unread("policy.profile", s.Profile)
 		}

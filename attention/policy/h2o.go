@@ -1,5 +1,39 @@
 package policy
 
+import "github.com/l3sim/l3sim/input"
+
+// h2o is attention to the newest tokens and those that collected the most attention.
+var h2o = Kind{
+	Name: "h2o", Others: []string{"heavy-hitter", "heavy-hitters"}, Lossy: true, Source: "H2O (Zhang et al., NeurIPS 2023)",
+	About: About{Attends: "the newest tokens and those that collected the most attention; the others are dropped for good",
+		Stores: "keys and values of these, a sum a token and query head", Moves: nothing},
+	Homes: OnGPUs | OnHost,
+	Keys:  H2OSpec{},
+	Defaults: `heavy = 0.1  # H2O's released code: 20% with the newest
+recent = 0.1 # H2O's released code
+`,
+	Costs: newH2OCost,
+	Values: func(u *Use) (Values, error) {
+		s := u.Keys.(H2OSpec)
+		return ValuesFunc(func(_, _, _ int) State { return newH2OState(&s, u.Shape) }), nil
+	},
+}
+
+// H2OSpec is the keys of H2O.
+type H2OSpec struct {
+	Heavy  float64 `toml:"heavy"`  // share of the prompt's tokens that are kept for their weight
+	Recent float64 `toml:"recent"` // share of the prompt's tokens that are kept as the newest
+}
+
+// Check has the rules of the section [policy.h2o].
+func (s H2OSpec) Check(c *input.Check) {
+	input.Within(c, "heavy", s.Heavy, 0, 1)
+	input.Within(c, "recent", s.Recent, 0, 1)
+	if c.OK() {
+		c.That(s.Heavy+s.Recent <= 1, "recent", s.Recent, "at most 1 together with heavy = %v", s.Heavy)
+	}
+}
+
 // h2oBudget is what a KV head keeps under H2O (Zhang et al., "H2O: Heavy-Hitter Oracle",
 // 2023, arXiv:2306.14048): the last tokens, and of the others those that have collected the
 // most attention. What it drops is gone for good. Budgets are shares of the prompt, as in
@@ -107,8 +141,9 @@ type h2oCost struct {
 }
 
 // newH2OCost lists what H2O keeps: a share of the prompt's tokens, and for each the sum of its weights.
-func newH2OCost(s *Spec, shape Shape) Policy {
-	c := &h2oCost{common: newCommon(s.Name, shape), heavy: s.H2O.Heavy, recent: s.H2O.Recent}
+func newH2OCost(u *Use) Policy {
+	s, shape := u.Keys.(H2OSpec), u.Shape
+	c := &h2oCost{common: newCommon(shape), heavy: s.Heavy, recent: s.Recent}
 	// One more than is kept between steps: the step's own token.
 	share := Held{Device: Home, Heads: shape.KVHeads, Bytes: shape.token(), OfPrompt: true, Skip: -1, Share: c.heavy + c.recent}
 	sums := share

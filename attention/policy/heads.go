@@ -4,7 +4,27 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/l3sim/l3sim/input"
 )
+
+// HeadsSpec is the keys of policies some of whose heads attend to a sink and a window alone.
+type HeadsSpec struct {
+	StaticSparsity float64 `toml:"static_sparsity"` // share of the KV heads that attend to sink and window alone: those with the lowest policy.gates
+	StreamSpec
+	StreamDevice string `toml:"stream_device"` // where these heads attend, where keys and values are on DIMMs: on the "gpu" or where the others do, at "home"
+}
+
+// Check has the rules of heads that stream and of their share.
+func (s HeadsSpec) Check(c *input.Check) {
+	input.Within(c, "static_sparsity", s.StaticSparsity, 0, 1)
+	s.StreamSpec.Check(c)
+	oneOf(c, "stream_device", s.StreamDevice, "gpu home")
+}
+
+func (s HeadsSpec) headKeys() *HeadsSpec { return &s }
+
+func (s HeadsSpec) gpuWindow() int { return s.Window }
 
 // streamingHeads returns, by layer, which KV heads attend to sink and window alone: Round(share ·
 // all heads) of them. Without gates they are the last heads of each layer, spread evenly over
@@ -37,14 +57,6 @@ func streamingHeads(shape Shape, share float64, gates [][]float64) [][]bool {
 	return heads
 }
 
-// streamingHeads returns streamingHeads of a section whose gates, if any, fit the model.
-func (s *Spec) streamingHeads(shape Shape) [][]bool {
-	if s.gates == nil {
-		return streamingHeads(shape, s.Heads().StaticSparsity, nil)
-	}
-	return streamingHeads(shape, s.Heads().StaticSparsity, s.gates.holds.layers)
-}
-
 // headsCost is the cost of policies whose heads differ: some stream, the others choose pages
 // (LServe) or attend to everything (DuoAttention).
 type headsCost struct {
@@ -55,16 +67,16 @@ type headsCost struct {
 	on        Device // where these attend
 }
 
-// newHeadsCost returns the costs of a policy whose heads differ. Successive
-// layers with as many streaming heads are one run.
-func newHeadsCost(s *Spec, shape Shape) Policy {
-	own, heads := s.Heads(), s.streamingHeads(shape)
-	c := &headsCost{common: newCommon(s.Name, shape), streaming: *newStreamingCost(s.Name, &own.StreamSpec, shape)}
+// newHeadsCost returns the costs of a policy whose heads differ; paged makes those of heads that choose pages, which it is told,
+// and is nil where these attend to everything. Successive layers with as many streaming heads are one run.
+func newHeadsCost(u *Use, paged func(pages func(layer, head int) bool) paged) Policy {
+	own, heads, shape := u.Keys.(splitsHeads).headKeys(), u.Streaming(), u.Shape
+	c := &headsCost{common: newCommon(shape), streaming: *newStreamingCost(&own.StreamSpec, shape)}
 	if shape.Apart && own.StreamDevice == "gpu" {
 		c.on = GPU
 	}
-	if s.Pages() != nil {
-		p := newPaged(s, &shape, func(layer, head int) bool { return !heads[layer][head] })
+	if paged != nil {
+		p := paged(func(layer, head int) bool { return !heads[layer][head] })
 		c.pages = &p
 	}
 	count := func(layer int) (n int) {
@@ -137,4 +149,16 @@ func (c *headsCost) Memory(run int) (decoding, filling []Held) {
 		c.held[last].Device, c.filling[last].Device = GPU, GPU
 	}
 	return c.held, c.filling
+}
+
+// successive returns runs of layers that are alike.
+func successive[T comparable](layers int, of func(layer int) T) (runs []int) {
+	for layer := range layers {
+		if layer > 0 && of(layer) == of(layer-1) {
+			runs[len(runs)-1]++
+			continue
+		}
+		runs = append(runs, 1)
+	}
+	return runs
 }

@@ -1,5 +1,69 @@
 package policy
 
+import (
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// hgca is attention to a window on the GPUs, and at home to older tokens that are salient.
+var hgca = Kind{
+	Name: "hgca", Lossy: true, Source: "HGCA (Deng et al., 2025)",
+	About: About{Attends: "a window on the GPUs, and elsewhere older tokens whose average weight is high; merged by log-sum-exp",
+		Stores: "the window on the GPUs; copies of salient tokens, and with keep_all all older ones, elsewhere",
+		Moves:  "queries down, results and log-sum-exps up; blocks that leave the window, in the background"},
+	Homes: InDIMMs | OnHost,
+	Keys:  HGCASpec{},
+	Defaults: `window = 4096          # HGCA, section 5.4
+beta = 1.0             # HGCA, typical
+alpha = 0.1            # our choice: the paper gives none
+block = 128            # our choice: the paper gives none
+prompt_queries = 64    # our choice: the paper gives none
+pin_sinks = 0          # as published
+keep_all = true        # HGCA keeps them for prompts that follow
+share = 0.1            # our choice; HGCA, section 3.2: below 1% to 30%
+host_overhead = "20us" # as cpu-offload's; HGCA's measured speed implies 7ms
+`,
+	CostKeys: []string{"share", "keep_all", "host_overhead"},
+	Costs:    newHGCACost,
+	Values: func(u *Use) (Values, error) {
+		s := u.Keys.(HGCASpec)
+		return ValuesFunc(func(_, _, limit int) State { return newHGCAState(&s, u.Shape, limit) }), nil
+	},
+}
+
+// HGCASpec is the keys of HGCA.
+type HGCASpec struct {
+	Window        int     `toml:"window"`         // newest tokens that the GPUs hold and attend to, the step's own among them
+	Beta          float64 `toml:"beta"`           // a token stays in attention where its average weight exceeds beta times the mean
+	Alpha         float64 `toml:"alpha"`          // of the moving average of weights: what the newest step counts
+	Block         int     `toml:"block"`          // tokens that leave the window at once
+	PromptQueries int     `toml:"prompt_queries"` // last queries of the prompt from which average weights start
+	PinSinks      int     `toml:"pin_sinks"`      // first tokens that stay in attention whatever their weight
+	KeepAll       bool    `toml:"keep_all"`       // all keys and values stay beside the copies of the salient ones
+	Share         float64 `toml:"share"`          // share of the tokens beyond the window that is salient, where no profile says it
+
+	HostOverhead units.Duration `toml:"host_overhead"` // of a parallel region on the host's cores
+}
+
+// Check has the rules of the section [policy.hgca].
+func (s HGCASpec) Check(c *input.Check) {
+	input.Within(c, "window", s.Window, 0, most)
+	checkBlock(c, s.Block, s.Window, false)
+	input.Within(c, "beta", s.Beta, 0, 1e6)
+	input.Within(c, "alpha", s.Alpha, 0, 1)
+	input.Within(c, "prompt_queries", s.PromptQueries, 1, most)
+	input.Within(c, "pin_sinks", s.PinSinks, 0, most)
+	input.Within(c, "share", s.Share, 0, 1)
+	c.That(s.HostOverhead >= 0, "host_overhead", s.HostOverhead, "at least 0ps")
+}
+
+func (s HGCASpec) gpuWindow() int { return s.Window }
+
+func (s HGCASpec) overhead() units.Duration { return s.HostOverhead }
+
+// blocks returns those between two evictions: tokens at home are the same throughout one.
+func (s HGCASpec) blocks() (width, from int) { return s.Block, s.Window%s.Block + 1 }
+
 // hgcaWindow is the window of HGCA (hybrid GPU-CPU attention): the last tokens, which the
 // GPUs hold and attend over densely. Tokens leave it in whole blocks, oldest first. The
 // paper's Algorithm 2 prints the size of an eviction with the sign of (l_max − l_cur),
@@ -117,4 +181,20 @@ func (s *hgcaState) Observe(weights [][]float32) {
 			*average = float32((1-s.alpha)*(*average)) + float32(s.alpha*salience)
 		}
 	}
+}
+
+// newHGCACost returns the costs of HGCA, whose home has copies of the salient tokens, and all of the rest with keep_all.
+func newHGCACost(u *Use) Policy {
+	s := u.Keys.(HGCASpec)
+	c := &hybridCost{common: newCommon(u.Shape), hgcaWindow: hgcaWindow{s.Window, s.Block}, share: s.Share, profile: u.Profile, salient: true, queries: s.PromptQueries, all: s.KeepAll}
+	copies := c.rest()
+	if copies.Share, copies.Longest = c.read(); copies.Share == 0 {
+		copies.Bytes = 0
+	}
+	c.held = append(c.held[:0], copies)
+	if c.all {
+		c.held = append(c.held, c.rest())
+	}
+	c.held = c.near(c.held)
+	return c
 }

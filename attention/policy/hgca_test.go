@@ -14,7 +14,7 @@ func TestHGCAByHand(t *testing.T) {
 	const prompt, dim = 3, 8
 	zero := make([]float32, prompt*dim)
 	shape := Shape{Layers: 1, QueryHeads: 1, KVHeads: 1, Dim: dim, ElementBits: 16}
-	st := newHGCAState(&ownSpec(t, "hgca", func(s *keys) { s.Window, s.Block, s.Alpha, s.PromptQueries = 4, 2, 0.5, 2 }).spec().HGCA, shape, 20)
+	st := newHGCAState(keysOf[HGCASpec](ownSpec(t, "hgca", func(s *keys) { s.Window, s.Block, s.Alpha, s.PromptQueries = 4, 2, 0.5, 2 })), shape, 20)
 	st.Prompt([][]float32{zero}, zero, zero)
 	for i, step := range []struct {
 		salient [][2]int

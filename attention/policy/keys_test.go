@@ -22,15 +22,15 @@ type keys struct {
 // newKeys returns a policy's defaults.
 func newKeys(name string) *keys {
 	k, s := &keys{Name: name}, New(name)
-	k.each(&s, func(own, of reflect.Value) { own.Set(of) })
+	k.each(func(own reflect.Value, key *schema.Key) { own.Set(key.Get(&s)) })
 	return k
 }
 
-// each visits the policy's keys, in k and in a section.
-func (k *keys) each(s *Spec, visit func(own, of reflect.Value)) {
-	for _, key := range schema.Of[Spec]().Section(k.Name) {
+// each visits the policy's keys, in k and by name.
+func (k *keys) each(visit func(own reflect.Value, key *schema.Key)) {
+	for _, key := range Builtin().schema.Section(k.Name) {
 		if own := reflect.ValueOf(k).Elem().FieldByName(key.Field); own.IsValid() {
-			visit(own, key.Get(s))
+			visit(own, &key)
 		}
 	}
 }
@@ -39,9 +39,15 @@ func (k *keys) each(s *Spec, visit func(own, of reflect.Value)) {
 func (k *keys) spec() *Spec {
 	s := New(k.Name)
 	s.Gates, s.Profile = k.Gates, k.Profile
-	k.each(&s, func(own, of reflect.Value) { of.Set(own) })
+	k.each(func(own reflect.Value, key *schema.Key) { key.Set(&s, own) })
 	return &s
 }
 
+// keysOf returns the section of a policy.
+func keysOf[T any](k *keys) *T {
+	own := k.spec().keys().(T)
+	return &own
+}
+
 // has says that the policy has a key.
-func (k *keys) has(key string) bool { return schema.Of[Spec]().Key(k.Name+"."+key) != nil }
+func (k *keys) has(key string) bool { return Builtin().schema.Key(k.Name+"."+key) != nil }

@@ -1,26 +1,179 @@
 package policy
 
 import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// kind is a policy: what users read of it, and what makes its costs and its values.
-type kind struct {
-	Description
-	costs func(s *Spec, shape Shape) Policy // the section may be kept
-	state func(v *values, layer, kvHead, limit int) State
+// builtin are the policies of this package, in the order in which they are listed.
+var builtin = []Kind{dense, window, streaming, h2o, quest, lserve, duo, hgca, csattention}
+
+// Builtin returns the list of the policies of this package.
+var Builtin = sync.OnceValue(func() *List {
+	l, _ := (&List{}).With(builtin...) // TestBuiltin has it without an error
+	return l
+})
+
+// List is the policies that a configuration may name. It does not change: With returns another.
+type List struct {
+	kinds    []Kind
+	sections []string       // policies with keys, in the order of Spec.Sections
+	schema   *schema.Schema // of a Spec
+	defaults Spec
+	text     string // [policy] with all sections
 }
+
+// general is the keys of [policy] itself.
+const general = `[policy]
+name = "dense" # every system's own; attends to everything
+gates = ""     # a file is the model's own
+profile = ""   # none
+`
+
+// letters are those that a policy's name has, which is a bare key of TOML.
+const letters = "abcdefghijklmnopqrstuvwxyz0123456789_-"
+
+// With returns the list with more policies behind its own. A policy that cannot be on it is an error that says why: a
+// name that is taken, keys without a default or with one that breaks their rules, or no costs or values.
+func (l *List) With(more ...Kind) (*List, error) {
+	all := &List{kinds: slices.Concat(l.kinds, more), text: general}
+	all.defaults = Spec{Name: "dense", list: all}
+	for i := range all.kinds {
+		k := &all.kinds[i]
+		switch {
+		case k.Name == "" || strings.Trim(k.Name, letters) != "" || slices.Contains([]string{"name", "gates", "profile"}, k.Name):
+			return nil, fmt.Errorf("policy %q: expected a name of small letters, digits, - and _ that is no key of [policy]", k.Name)
+		case all.kind(k.Name) != k:
+			return nil, fmt.Errorf("policy %q: there is a policy of this name", k.Name)
+		case k.Costs == nil || k.Values == nil || k.Homes == 0:
+			return nil, fmt.Errorf("policy %q: expected Homes, Costs and Values", k.Name)
+		case k.Keys != nil && reflect.TypeOf(k.Keys).Kind() != reflect.Struct:
+			return nil, fmt.Errorf("policy %q: expected Keys to be a struct, not %T", k.Name, k.Keys)
+		case k.Keys != nil:
+			all.sections = append(all.sections, k.Name)
+			all.defaults.Sections = append(all.defaults.Sections, k.Keys)
+			all.text += "\n[policy." + k.Name + "]\n" + k.Defaults
+		}
+	}
+	all.schema = schema.With[Spec](all.within("")...)
+	return all, all.readDefaults()
+}
+
+// readDefaults reads the text of defaults, which must have every key.
+func (l *List) readDefaults() error {
+	var document struct{ Policy map[string]any }
+	if _, err := input.DecodeTOML("defaults of policies", l.text, &document); err != nil {
+		return err
+	}
+	for _, name := range l.sections {
+		table, _ := document.Policy[name].(map[string]any)
+		for key := range table {
+			if l.schema.Key(name+"."+key) == nil {
+				return fmt.Errorf("policy %q: Defaults have %s, which no field of Keys has as its toml tag", name, key)
+			}
+		}
+		for _, k := range l.schema.Section(name) {
+			value, err := schema.Convert(k.Type, table[strings.TrimPrefix(k.Name, name+".")])
+			if err != nil {
+				return fmt.Errorf("policy %q: no value in Defaults for the key %s of Keys: %w", name, k.Name, err)
+			}
+			k.Set(&l.defaults, value)
+		}
+	}
+	for i := range l.kinds {
+		s := l.New(l.kinds[i].Name)
+		if err := input.Validate(&s); err != nil {
+			return fmt.Errorf("policy %q: its defaults: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
+// within describes the sections of policies, in a section whose name ends with a dot.
+func (l *List) within(section string) (all []schema.Section) {
+	for _, name := range l.sections {
+		all = append(all, schema.Section{Name: section + name, Type: reflect.TypeOf(l.kind(name).Keys)})
+	}
+	return all
+}
+
+// Sections describes the sections of policies in a configuration, in the order of Spec.Sections.
+func (l *List) Sections() []schema.Section { return l.within("policy.") }
+
+// Defaults returns the section [policy] with all sections in it in TOML, with the source of each value.
+func (l *List) Defaults() string { return l.text }
+
+// Default returns the section with all defaults.
+func (l *List) Default() Spec { return l.defaults }
+
+// New returns the section of a policy with all defaults.
+func (l *List) New(name string) Spec {
+	s := l.defaults
+	s.Name = name
+	return s
+}
+
+// New returns the section of a policy of this package with all defaults.
+func New(name string) Spec { return Builtin().New(name) }
+
+// Names returns the policies.
+func (l *List) Names() []string { return l.names(func(*Kind) bool { return true }) }
+
+// At returns those of the policies that can have keys and values at a place; 0 is a place that takes dense attention alone.
+func (l *List) At(place Homes) []string {
+	return l.names(func(k *Kind) bool { return k.Homes.At(place) })
+}
+
+// splitHeads returns the policies some of whose heads stream.
+func (l *List) splitHeads() []string {
+	return l.names((*Kind).splits)
+}
+
+// InOrder returns the policies that keep tokens in their order: see Kind.InOrder.
+func (l *List) InOrder() []string { return l.names(func(k *Kind) bool { return k.InOrder }) }
+
+// names returns the policies that are so.
+func (l *List) names(so func(k *Kind) bool) (names []string) {
+	for i := range l.kinds {
+		if so(&l.kinds[i]) {
+			names = append(names, l.kinds[i].Name)
+		}
+	}
+	return names
+}
+
+// kind returns the policy of a name, nil for a name of none.
+func (l *List) kind(name string) *Kind {
+	if i := slices.IndexFunc(l.kinds, func(k Kind) bool { return k.Name == name }); i >= 0 {
+		return &l.kinds[i]
+	}
+	return nil
+}
+
+// called returns the policy that others call so, nil for none.
+func (l *List) called(name string) *Kind {
+	if i := slices.IndexFunc(l.kinds, func(k Kind) bool { return slices.Contains(k.Others, strings.ToLower(name)) }); i >= 0 {
+		return &l.kinds[i]
+	}
+	return nil
+}
+
+// sorted joins names as messages list them.
+func sorted(names []string) string { return strings.Join(slices.Sorted(slices.Values(names)), ", ") }
 
 // Description says what a policy does and costs, in a few words.
 type Description struct {
-	Name    string `json:"name"`
-	Attends string `json:"attends"` // to what a decode step attends
-	Stores  string `json:"stores"`  // keys and values, index
-	Moves   string `json:"moves"`   // over links in a decode step
-	Lossy   bool   `json:"lossy"`   // results differ from dense attention
-	Source  string `json:"source"`
-	Keys    []Key  `json:"keys"` // of the section [policy.NAME]
+	Name string `json:"name"`
+	About
+	Lossy  bool   `json:"lossy"` // results differ from dense attention
+	Source string `json:"source"`
+	Keys   []Key  `json:"keys"` // of the section [policy.NAME]
 }
 
 // Key is a key of a policy with its default.
@@ -30,93 +183,16 @@ type Key struct {
 	Source  string `json:"source"`  // of the default
 }
 
-// Names returns the policies.
-func Names() []string {
-	names := make([]string, len(kinds))
-	for i := range kinds {
-		names[i] = kinds[i].Name
-	}
-	return names
-}
-
-// kindOf returns the policy of a name, or the error for a name of none.
-func kindOf(name string) (*kind, error) {
-	for i := range kinds {
-		if kinds[i].Name == name {
-			return &kinds[i], nil
-		}
-	}
-	return nil, input.UnknownName("policy.name", name, Names())
-}
-
 // Descriptions returns all policies, in the order of Names.
-func Descriptions() []Description {
-	all, spec, places := make([]Description, len(kinds)), defaults(), schema.Scan(Defaults)
-	for i := range kinds {
-		all[i] = kinds[i].Description
-		for _, k := range schema.Of[Spec]().Section(all[i].Name) {
-			name := "policy." + k.Name
-			all[i].Keys = append(all[i].Keys, Key{Name: name, Default: written(k.Get(&spec)), Source: places[name].Comment})
+func (l *List) Descriptions() []Description {
+	all, places := make([]Description, len(l.kinds)), schema.Scan(l.text)
+	for i := range l.kinds {
+		k := &l.kinds[i]
+		all[i] = Description{Name: k.Name, About: k.About, Lossy: k.Lossy, Source: k.Source}
+		for _, key := range l.schema.Section(k.Name) {
+			name := "policy." + key.Name
+			all[i].Keys = append(all[i].Keys, Key{Name: name, Default: written(key.Get(&l.defaults)), Source: places[name].Comment})
 		}
 	}
 	return all
-}
-
-const nothing = "nothing"
-
-// kinds are all policies, in the order in which they are listed.
-var kinds = []kind{
-	{
-		Description{Name: "dense", Attends: "everything", Stores: "keys and values of all tokens", Moves: "queries, new keys and values, results, where these are not on the GPUs", Source: "Vaswani et al., 2017"},
-		func(_ *Spec, shape Shape) Policy { return NewDense(shape) },
-		func(v *values, _, _, limit int) State { return everything(v.shape.Dim, limit) },
-	},
-	{
-		Description{Name: "window", Attends: "everything: a sink and a window on the GPUs, the rest elsewhere; merged by log-sum-exp", Stores: "the window on the GPUs, all older tokens elsewhere",
-			Moves: "queries down, results and log-sum-exps up; blocks that leave the window, in the background", Source: "our own; the split is HGCA's"},
-		newHybridCost,
-		func(v *values, _, _, _ int) State { return newWindowState(&v.spec.Window, v.shape.Dim) },
-	},
-	{
-		Description{Name: "streaming", Attends: "the first tokens and the newest", Stores: "keys and values of these", Moves: nothing, Lossy: true, Source: "StreamingLLM (Xiao et al., ICLR 2024)"},
-		func(s *Spec, shape Shape) Policy { return newStreamingCost(s.Name, &s.Streaming, shape) },
-		func(v *values, _, _, _ int) State { return newStreamingState(&v.spec.Streaming, v.shape.Dim) },
-	},
-	{
-		Description{Name: "h2o", Attends: "the newest tokens and those that collected the most attention; the others are dropped for good", Stores: "keys and values of these, a sum a token and query head", Moves: nothing, Lossy: true,
-			Source: "H2O (Zhang et al., NeurIPS 2023)"},
-		newH2OCost,
-		func(v *values, _, _, _ int) State { return newH2OState(&v.spec.H2O, v.shape) },
-	},
-	{
-		Description{Name: "quest", Attends: "the pages with the highest bounds on their scores, and the newest", Stores: "keys and values of all tokens, a smallest and a largest key a page", Moves: nothing, Lossy: true,
-			Source: "Quest (Tang et al., ICML 2024)"},
-		newQuestCost,
-		questState,
-	},
-	{
-		Description{Name: "lserve", Attends: "streaming heads: a sink and a window; the others: the best pages, by bounds of their parts, a list for several steps", Stores: "of streaming heads a sink and a window, of the others all and bounds", Moves: nothing, Lossy: true,
-			Source: "LServe (Yang et al., MLSys 2025)"},
-		newHeadsCost,
-		headsState,
-	},
-	{
-		Description{Name: "duo", Attends: "streaming heads: a sink and a window; the others: everything", Stores: "of streaming heads a sink and a window, of the others all", Moves: nothing, Lossy: true, Source: "DuoAttention (Xiao et al., ICLR 2025)"},
-		newHeadsCost,
-		headsState,
-	},
-	{
-		Description{Name: "hgca", Attends: "a window on the GPUs, and elsewhere older tokens whose average weight is high; merged by log-sum-exp", Stores: "the window on the GPUs; copies of salient tokens, and with keep_all all older ones, elsewhere",
-			Moves: "queries down, results and log-sum-exps up; blocks that leave the window, in the background", Lossy: true, Source: "HGCA (Deng et al., 2025)"},
-		newHybridCost,
-		func(v *values, _, _, limit int) State { return newHGCAState(&v.spec.HGCA, v.shape, limit) },
-	},
-	{
-		Description{Name: "csattention", Attends: "the tokens that tables of the query's nearest centroids find, and the newest", Stores: "keys and values of all tokens, tables of about three times as much",
-			Moves: "nothing with mode \"gpu\"; selected keys and values up with \"host\"", Lossy: true, Source: "CSAttention, 2025"},
-		newCSACost,
-		func(v *values, layer, kvHead, limit int) State {
-			return newCSAState(&v.spec.CSAttention, v.shape, layer, kvHead, limit)
-		},
-	},
 }

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 
@@ -9,29 +8,99 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// TestDefaults: the text has every key of the section with a source, and is valid for every policy.
-func TestDefaults(t *testing.T) {
-	var all struct{ Policy Spec }
-	if _, err := input.DecodeTOML("", Defaults, &all); err != nil || !reflect.DeepEqual(all.Policy, New("dense")) {
+// TestBuiltin: the policies of this package make a list, whose text has every key with a source and sets what New has.
+func TestBuiltin(t *testing.T) {
+	l, err := (&List{}).With(builtin...)
+	if err != nil {
 		t.Fatal(err)
 	}
-	places := schema.Scan(Defaults)
-	for _, k := range schema.Of[Spec]().Keys {
+	var document map[string]any
+	if _, err := input.DecodeTOML("", l.Defaults(), &document); err != nil {
+		t.Fatal(err)
+	}
+	places, spec := schema.Scan(l.Defaults()), l.New("dense")
+	for _, k := range l.schema.Keys {
 		if places["policy."+k.Name].Comment == "" {
 			t.Errorf("no value or no source of %s", k.Name)
 		}
+		value := document["policy"].(map[string]any)
+		section, last := schema.Split(k.Name)
+		if section != "" {
+			value = value[section].(map[string]any)
+		}
+		if want, err := schema.Convert(k.Type, value[last]); err != nil || !want.Equal(k.Get(&spec)) {
+			t.Errorf("%s = %v, the text says %v (%v)", k.Name, k.Get(&spec), value[last], err)
+		}
 	}
-	for _, name := range Names() {
-		s := New(name)
-		if err := input.Validate(&s); err != nil {
-			t.Errorf("%s: %v", name, err)
+	for _, k := range l.kinds {
+		for _, key := range k.CostKeys {
+			if l.schema.Key(k.Name+"."+key) == nil {
+				t.Errorf("%s has no key %s", k.Name, key)
+			}
+		}
+	}
+}
+
+// extra is keys of a policy that a test adds.
+type extra struct {
+	Kept int `toml:"kept"`
+}
+
+// Check has a rule.
+func (e extra) Check(c *input.Check) { input.Within(c, "kept", e.Kept, 1, 9) }
+
+// newExtra returns a policy that a test adds: dense, with a key.
+func newExtra(change func(k *Kind)) Kind {
+	k := dense
+	k.Name, k.Others, k.Dense, k.Keys, k.Defaults = "extra", []string{"extraordinary"}, false, extra{}, "kept = 3 # ours\n"
+	change(&k)
+	return k
+}
+
+// TestWith: a policy that cannot be on a list is refused with what is wrong, and the list stays as it was.
+func TestWith(t *testing.T) {
+	for want, change := range map[string]func(k *Kind){
+		"":                                               func(*Kind) {},
+		`policy "quest": there is a policy`:              func(k *Kind) { k.Name = "quest" },
+		`policy "": expected a name`:                     func(k *Kind) { k.Name = "" },
+		`policy "Extra": expected a name`:                func(k *Kind) { k.Name = "Extra" },
+		`policy "e.x": expected a name`:                  func(k *Kind) { k.Name = "e.x" },
+		`policy "gates": expected a name`:                func(k *Kind) { k.Name = "gates" },
+		`expected Homes`:                                 func(k *Kind) { k.Homes = 0 },
+		`expected Homes, Costs`:                          func(k *Kind) { k.Costs = nil },
+		`Costs and Values`:                               func(k *Kind) { k.Values = nil },
+		`expected Keys to be a struct`:                   func(k *Kind) { k.Keys = &extra{} },
+		`no value in Defaults for the key extra.kept`:    func(k *Kind) { k.Defaults = "" },
+		`extra.kept of Keys: "3": expected a whole`:      func(k *Kind) { k.Defaults = `kept = "3" # ours` },
+		`Defaults have keep, which no field`:             func(k *Kind) { k.Defaults += "keep = 4\n" },
+		`its defaults: extra.kept = 10: expected 1 to 9`: func(k *Kind) { k.Defaults = "kept = 10 # ours" },
+		`defaults of policies:`:                          func(k *Kind) { k.Defaults = "kept 10" },
+	} {
+		l, err := Builtin().With(newExtra(change))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		if err == nil {
+			s := l.New("extra")
+			if Section[extra](&s).Kept != 3 || l.Names()[9] != "extra" || len(Builtin().Names()) != 9 || len(l.Sections()) != 9 {
+				t.Errorf("%+v", s)
+			}
+			other := s
+			Edit(&other, func(e *extra) { e.Kept = 4 })
+			if Section[extra](&s).Kept != 3 || Section[extra](&other).Kept != 4 || Section[DuoSpec](&other) != Section[DuoSpec](&s) {
+				t.Errorf("%+v, %+v", s, other)
+			}
+			s.Name = "ExtraOrdinary"
+			if err := input.Validate(&s); err == nil || !strings.HasSuffix(err.Error(), `did you mean "extra"?`) {
+				t.Error(err)
+			}
 		}
 	}
 }
 
 // TestDescriptions: every policy is described, with its own keys, and no name stands for another policy.
 func TestDescriptions(t *testing.T) {
-	for _, d := range Descriptions() {
+	for _, d := range Builtin().Descriptions() {
 		if d.Attends == "" || d.Stores == "" || d.Moves == "" || d.Source == "" {
 			t.Errorf("%+v", d)
 		}
@@ -41,7 +110,7 @@ func TestDescriptions(t *testing.T) {
 			}
 		}
 	}
-	if d := Descriptions(); d[4].Name != "quest" || d[4].Keys[1] != (Key{"policy.quest.page", "16", "Quest's released scripts"}) {
+	if d := Builtin().Descriptions(); d[4].Name != "quest" || d[4].Keys[1] != (Key{"policy.quest.page", "16", "Quest's released scripts"}) {
 		t.Errorf("%+v", d[4])
 	}
 	none, shape := New("qest"), Shape{Layers: 1, KVHeads: 1, QueryHeads: 1, Dim: 8, ElementBits: 16}
@@ -51,7 +120,7 @@ func TestDescriptions(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if none.Costs(shape) != nil {
+	if none.Costs(shape) != nil || none.Kind() != nil || none.Dense() {
 		t.Error("a name of no policy has costs")
 	}
 }

@@ -32,7 +32,7 @@ func TestWindowByHand(t *testing.T) {
 	for _, c := range []struct{ window, near, home int }{{0, 0, 10}, {1, 1, 9}, {2, 2, 8}} {
 		s := newKeys("window")
 		s.Window, s.Block = c.window, 1
-		w := newWindowState(&s.spec().Window, 1)
+		w := newWindowState(keysOf[WindowSpec](s), 1)
 		w.Prompt(nil, make([]float32, 9), nil)
 		w.Append(nil, nil)
 		if parts := w.Select(nil).Parts; parts[0].Tokens() != c.near || parts[1].Tokens() != c.home || parts[0].Device != GPU {

@@ -3,7 +3,42 @@ package policy
 import (
 	"math"
 	"slices"
+
+	"github.com/l3sim/l3sim/input"
 )
+
+// PagesSpec is the keys of policies that choose pages.
+type PagesSpec struct {
+	Budget          int    `toml:"budget"`           // tokens that a decode step attends to
+	Page            int    `toml:"page"`             // tokens of a page, which is attended to whole
+	SelectDevice    string `toml:"select_device"`    // where pages are scored: "gpu", "bank" or "rank"
+	TopKLatency     int    `toml:"top_k_latency"`    // clocks from a rank's last score to its list of pages: a register for each entry, filled in passing
+	SelectGroup     string `toml:"select_group"`     // how the query heads of a KV head choose: by the "sum" of their page scores, by the sum of their softmax ("softmax-sum"), by the "max", or each for itself ("per-head")
+	SelectPrecision string `toml:"select_precision"` // of page scores: "fp32" or "fp16"
+	SummaryDevice   string `toml:"summary_device"`   // what computes minima and maxima of pages, where keys and values are on DIMMs: "gpu" or "rank"
+	Layout          string `toml:"layout"`           // of pages on DIMMs: "row" over all banks or "quad" in four of them
+}
+
+// Check has the rules of a choice of pages.
+func (s PagesSpec) Check(c *input.Check) {
+	input.Within(c, "budget", s.Budget, 1, most)
+	input.Within(c, "page", s.Page, 1, 1<<16)
+	oneOf(c, "select_device", s.SelectDevice, "gpu bank rank")
+	input.Within(c, "top_k_latency", s.TopKLatency, 0, 1<<12)
+	oneOf(c, "select_group", s.SelectGroup, "sum softmax-sum max per-head")
+	oneOf(c, "select_precision", s.SelectPrecision, "fp32 fp16")
+	oneOf(c, "summary_device", s.SummaryDevice, "gpu rank")
+	oneOf(c, "layout", s.Layout, "row quad")
+	if c.OK() {
+		c.That(s.Budget >= s.Page, "budget", s.Budget, "at least page = %d: a page is attended to whole", s.Page)
+		c.That(s.SelectDevice != "gpu" || s.SummaryDevice == "gpu", "summary_device", s.SummaryDevice, "\"gpu\" with select_device = \"gpu\", whose memory has the summaries")
+	}
+}
+
+func (s PagesSpec) pageKeys() *PagesSpec { return &s }
+
+// pageCostKeys are the keys of a choice of pages that choose none.
+var pageCostKeys = []string{"select_device", "top_k_latency", "summary_device", "layout"}
 
 // Pages is attention to the pages with the best scores (Quest: Tang et al., ICML 2024;
 // LServe: Yang et al., MLSys 2025). A list of pages is the newest page and the best of the
@@ -19,13 +54,12 @@ type Pages struct {
 	Skip    int // first layers, which attend to everything
 }
 
-// NewPages returns those of a section whose policy chooses pages.
-func NewPages(s *Spec) Pages {
-	if q := &s.Quest; s.Name == "quest" {
-		return Pages{Budget: q.Budget, Page: q.Page, Logical: q.Page, Least: 1, Reuse: 1, Skip: q.SkipLayers}
+// NewPages returns those of a section whose policy chooses pages, else nothing.
+func NewPages(s *Spec) (p Pages) {
+	if k, ok := s.keys().(interface{ pages() Pages }); ok {
+		p = k.pages()
 	}
-	l := &s.LServe
-	return Pages{Budget: l.Budget, Page: l.Page, Logical: l.LogicalPage, Least: 3, Reuse: l.Reuse, Replace: l.Newest == "replace"}
+	return p
 }
 
 // Pages returns the pages that a context has.
@@ -84,14 +118,13 @@ type paged struct {
 
 // newPaged returns the costs of heads that choose pages. pages says which heads these are; the profile's shares
 // are means over them.
-func newPaged(spec *Spec, shape *Shape, pages func(layer, head int) bool) paged {
-	s := spec.Pages()
+func newPaged(u *Use, s *PagesSpec, of Pages, pages func(layer, head int) bool) paged {
 	p := paged{
-		Pages: NewPages(spec), perQuery: s.SelectGroup == "per-head", softmax: s.SelectGroup == "softmax-sum", scores: s.SelectGroup != "sum",
-		byGPU: s.SummaryDevice == "gpu", quads: s.Layout == "quad", measured: newPagesProfile(spec.measured(), pages),
+		Pages: of, perQuery: s.SelectGroup == "per-head", softmax: s.SelectGroup == "softmax-sum", scores: s.SelectGroup != "sum",
+		byGPU: s.SummaryDevice == "gpu", quads: s.Layout == "quad", measured: newPagesProfile(u.Profile, pages),
 	}
 	if s.SelectDevice != "gpu" {
-		p.device, p.atHome = s.SelectDevice, shape.Apart
+		p.device, p.atHome = s.SelectDevice, u.Shape.Apart
 	}
 	p.list = max(p.Least, p.Budget/p.Page)
 	return p
@@ -136,7 +169,7 @@ func (p *paged) decode(c *common, heads int, requests []Request) {
 	}
 	class := Class{Device: Home, Heads: heads, Tokens: tokens}
 	if sparse || p.quads { // else the lists have all pages in order
-		class.Page, class.PerQueryHead, class.Quads = p.Page, p.perQuery, p.quads
+		class.Paged, class.Quads = Paged{p.Page, p.perQuery}, p.quads
 		if p.measured != nil {
 			class.Rows, class.Read = rows, read
 		}
@@ -182,65 +215,6 @@ func (p *paged) bounds(held []Held, s *Shape, heads int) []Held {
 		held = append(held, Held{Device: GPU, Heads: heads, Bytes: 2 * s.elements(s.Dim), Most: 1, Index: true})
 	}
 	return held
-}
-
-// questCost is the cost of Quest: all heads choose pages, but for the first layers.
-type questCost struct {
-	common
-	pages paged
-	skip  int // layers of the first run, which attend to everything
-}
-
-// newQuestCost returns the costs of Quest: its first layers attend to everything, all others to pages.
-func newQuestCost(s *Spec, shape Shape) Policy {
-	c := &questCost{common: newCommon(s.Name, shape), skip: min(s.Quest.SkipLayers, shape.Layers)}
-	c.pages = newPaged(s, &shape, func(layer, _ int) bool { return layer >= c.skip })
-	c.runs = successive(shape.Layers, func(layer int) bool { return layer < c.skip })
-	return c
-}
-
-// successive returns runs of layers that are alike.
-func successive[T comparable](layers int, of func(layer int) T) (runs []int) {
-	for layer := range layers {
-		if layer > 0 && of(layer) == of(layer-1) {
-			runs[len(runs)-1]++
-			continue
-		}
-		runs = append(runs, 1)
-	}
-	return runs
-}
-
-// dense reports whether the layers of a run attend to everything.
-func (c *questCost) dense(run int) bool { return run == 0 && c.skip > 0 }
-
-// Decode returns dense attention in the first layers, and pages in the others.
-func (c *questCost) Decode(requests []Request, run int) *Step {
-	c.reset(len(requests), numbersEach)
-	if c.dense(run) {
-		c.attend(Class{Device: Home, Heads: c.shape.KVHeads, Tokens: c.contexts(requests)})
-	} else {
-		c.pages.decode(&c.common, c.shape.KVHeads, requests)
-	}
-	return &c.step
-}
-
-// Prompt returns causal attention, and the bounds of pages.
-func (c *questCost) Prompt(run, chunk, finished int, _ bool) *Prompt {
-	c.begin(chunk, finished)
-	if !c.dense(run) {
-		c.pages.prompt(&c.common, c.shape.KVHeads, chunk, finished)
-	}
-	return &c.prompt
-}
-
-// Memory returns keys, values and bounds.
-func (c *questCost) Memory(run int) (decoding, filling []Held) {
-	c.held = append(c.held[:0], c.shape.everything())
-	if !c.dense(run) {
-		c.held = c.pages.bounds(c.held, &c.shape, c.shape.KVHeads)
-	}
-	return c.held, c.held
 }
 
 // pagesProfile is what a profile says of heads that choose pages: means over these heads of all

@@ -186,7 +186,7 @@ func TestGates(t *testing.T) {
 		if err := os.Remove(s.Gates); err != nil { // nobody reads it again
 			t.Fatal(err)
 		}
-		if heads := s.streamingHeads(shape); err != nil || !heads[0][0] || !heads[0][1] || heads[1][0] || heads[1][1] {
+		if heads := s.use(shape).Streaming(); err != nil || !heads[0][0] || !heads[0][1] || heads[1][0] || heads[1][1] {
 			t.Errorf("%q: %v, %v", c.text, heads, err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // dropped mass are 1 together, that merged parts are attention over their union, and the identity of
 // the error: dense − kept = dropped mass · (attention over the dropped − kept).
 func TestPlayed(t *testing.T) {
-	for _, name := range Names() {
+	for _, name := range Builtin().Names() {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				d := drawPlay(t, name)
@@ -137,7 +137,7 @@ func TestCounts(t *testing.T) {
 	}))
 	t.Run("csattention", rapid.MakeCheck(func(t *rapid.T) {
 		d := drawPlay(t, "csattention")
-		sizes := NewCSATables(d.spec.Subspaces, d.spec.Centroids, d.spec.TableShare, d.spec.SelectShare, d.spec.RecentTokens, d.prompt, len(d.q))
+		sizes := keysOf[CSAttentionSpec](d.spec).Tables(d.prompt, len(d.q))
 		d.play(t, d.state, d.prompt, func(p *played) {
 			for head, tokens := range p.attended {
 				got, most := len(tokens), sizes.Attended(p.context)
@@ -194,7 +194,7 @@ func TestNothingDropped(t *testing.T) {
 
 // TestStepsAllocateNothing: a step's work is in memory that the prompt set aside.
 func TestStepsAllocateNothing(t *testing.T) {
-	for _, name := range Names() {
+	for _, name := range Builtin().Names() {
 		x := newSequence(fixedSource(), 2, 16, 400)
 		spec := ownSpec(t, name, func(s *keys) {
 			if name == "hgca" {

@@ -15,14 +15,14 @@ func drawShape(t *rapid.T) Shape {
 	return Shape{Layers: number("layers", 1, 9), KVHeads: kv, QueryHeads: kv * number("group", 1, 8), Dim: 8 * number("dim", 1, 32), ElementBits: 16}
 }
 
-// costs returns the cost side of a valid section.
-func costs(t *rapid.T, s *keys, shape Shape) Policy {
-	p := s.spec().Costs(shape)
-	if p.Name() != s.Name {
-		t.Fatalf("%v", p)
-	}
-	return p
+// named is the cost side of a policy, with its name.
+type named struct {
+	Policy
+	name string
 }
+
+// costs returns the cost side of a valid section.
+func costs(s *keys, shape Shape) named { return named{s.spec().Costs(shape), s.Name} }
 
 // TestPolicies checks what holds for every policy: heads are covered once, no request attends
 // to more than its context or to nothing, prompts take at most what dense ones do, in chunks
@@ -35,7 +35,7 @@ func TestPolicies(t *testing.T) {
 			prompt := rapid.IntRange(1, 1<<20).Draw(t, "prompt")
 			return Request{prompt, prompt + rapid.IntRange(1, 1<<14).Draw(t, "decoded")}
 		}), 1, 20).Draw(t, "requests")
-		p, layers := costs(t, s, shape), 0
+		p, layers := costs(s, shape), 0
 		for run, n := range p.Runs() {
 			layers += n
 			conserves(t, p, shape, requests, run)
@@ -43,59 +43,59 @@ func TestPolicies(t *testing.T) {
 			decoding, filling := p.Memory(run)
 			for _, h := range append(slices.Clone(decoding), filling...) {
 				if h.Bytes <= 0 || h.Heads < 0 || h.Heads > shape.KVHeads || h.Most < 0 || h.Share < 0 || h.Share > 1 {
-					t.Fatalf("%s holds %+v", p.Name(), h)
+					t.Fatalf("%s holds %+v", p.name, h)
 				}
 			}
 		}
 		if layers != shape.Layers {
-			t.Fatalf("%s has %d of %d layers", p.Name(), layers, shape.Layers)
+			t.Fatalf("%s has %d of %d layers", p.name, layers, shape.Layers)
 		}
 		n, m := number("tokens", 0, 1<<20), number("more", 0, 1<<20)
 		if p.KV(n)+p.KV(m) != p.KV(n+m) {
-			t.Fatalf("%s: %d bytes of KV and %d are %d", p.Name(), p.KV(n), p.KV(m), p.KV(n+m))
+			t.Fatalf("%s: %d bytes of KV and %d are %d", p.name, p.KV(n), p.KV(m), p.KV(n+m))
 		}
 	})
 }
 
 // conserves checks the laws of a decode step in a layer of a run.
-func conserves(t *rapid.T, p Policy, shape Shape, requests []Request, run int) {
+func conserves(t *rapid.T, p named, shape Shape, requests []Request, run int) {
 	heads, tokens := [2]int{}, make([][2]int, len(requests))
 	x := p.Decode(slices.Clone(requests), run)
 	for _, c := range x.Attend {
 		heads[c.Device] += c.Heads
 		if len(c.Tokens) != len(requests) {
-			t.Fatalf("%s: %v for %v", p.Name(), c.Tokens, requests)
+			t.Fatalf("%s: %v for %v", p.name, c.Tokens, requests)
 		}
 		for i, n := range c.Tokens {
 			tokens[i][c.Device] = max(tokens[i][c.Device], n)
 			if n < 0 || n > requests[i].Context {
-				t.Fatalf("%s attends to %d of %d tokens", p.Name(), n, requests[i].Context)
+				t.Fatalf("%s attends to %d of %d tokens", p.name, n, requests[i].Context)
 			}
 		}
 	}
 	if heads[Home] != shape.KVHeads || heads[GPU] != 0 && heads[GPU] != shape.KVHeads {
-		t.Fatalf("%s: %d and %d of %d KV heads attend", p.Name(), heads[Home], heads[GPU], shape.KVHeads)
+		t.Fatalf("%s: %d and %d of %d KV heads attend", p.name, heads[Home], heads[GPU], shape.KVHeads)
 	}
 	for i, n := range tokens {
-		if all := n[Home] + n[GPU]; all < 1 || all > requests[i].Context || p.Name() == "window" && all != requests[i].Context {
-			t.Fatalf("%s attends to %d tokens at home and %d on the GPUs of %d", p.Name(), n[Home], n[GPU], requests[i].Context)
+		if all := n[Home] + n[GPU]; all < 1 || all > requests[i].Context || p.name == "window" && all != requests[i].Context {
+			t.Fatalf("%s attends to %d tokens at home and %d on the GPUs of %d", p.name, n[Home], n[GPU], requests[i].Context)
 		}
 	}
 	for _, c := range x.Choose {
 		for i, n := range c.Ranked {
 			if n < 0 || n > requests[i].Context || c.Keep < 1 || c.Scored != nil && c.Scored[i] > requests[i].Context {
-				t.Fatalf("%s: %+v for %v", p.Name(), c, requests)
+				t.Fatalf("%s: %+v for %v", p.name, c, requests)
 			}
 		}
 	}
 }
 
 // prompts checks a prompt that is prefilled at once and in two chunks.
-func prompts(t *rapid.T, p Policy, shape Shape, run, prompt, cut int) {
+func prompts(t *rapid.T, p named, shape Shape, run, prompt, cut int) {
 	pairs := func(chunk, finished int) (sum int64) {
 		for _, x := range p.Prompt(run, chunk, finished, false).Pieces {
 			if x.Count < 1 || x.Tokens < 1 || x.Behind < 0 || x.Heads < 1 || x.Heads > shape.KVHeads {
-				t.Fatalf("%s: a piece %+v of a prompt", p.Name(), x)
+				t.Fatalf("%s: a piece %+v of a prompt", p.name, x)
 			}
 			n := int64(x.Tokens)
 			sum += int64(x.Heads) * int64(x.Count) * (n*int64(x.Behind) + n*(n+1)/2)
@@ -108,12 +108,12 @@ func prompts(t *rapid.T, p Policy, shape Shape, run, prompt, cut int) {
 		halves += pairs(cut, 0)
 	}
 	dense := int64(shape.KVHeads) * int64(prompt) * int64(prompt+1) / 2
-	if p.Name() == "h2o" { // scores a second time
+	if p.name == "h2o" { // scores a second time
 		dense += int64((shape.KVHeads+1)/2) * int64(prompt) * int64(prompt+1) / 2
 	}
 	half := int64(shape.KVHeads) * int64(prompt) // half a token a row, twice
 	if whole > dense+half || whole-halves > half || halves-whole > half {
-		t.Fatalf("%s: %d pairs of a query and a key in a prompt of %d tokens, %d in chunks of %d and the rest, %d in dense attention", p.Name(), whole, prompt, halves, cut, dense)
+		t.Fatalf("%s: %d pairs of a query and a key in a prompt of %d tokens, %d in chunks of %d and the rest, %d in dense attention", p.name, whole, prompt, halves, cut, dense)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestCostsCountWhatValuesChoose(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, layer := costs(t, s, shape), 0
+		p, layer := costs(s, shape), 0
 		for run, layers := range p.Runs() {
 			for range layers {
 				counts(t, p, v, shape, run, layer, prompt, steps)
@@ -144,7 +144,7 @@ func TestCostsCountWhatValuesChoose(t *testing.T) {
 }
 
 // counts compares both sides in a layer.
-func counts(t *rapid.T, p Policy, v Values, shape Shape, run, layer, prompt, steps int) {
+func counts(t *rapid.T, p named, v Values, shape Shape, run, layer, prompt, steps int) {
 	rng := rand.New(rand.NewPCG(uint64(layer), rapid.Uint64().Draw(t, "seed")))
 	vectors := func(n int) []float32 {
 		x := make([]float32, n*shape.Dim)
@@ -187,13 +187,13 @@ func counts(t *rapid.T, p Policy, v Values, shape Shape, run, layer, prompt, ste
 		counted := countedBy(p.Decode([]Request{{prompt, context}}, run).Attend, shape.KVHeads)
 		slices.Sort(chosen)
 		slices.Sort(counted)
-		if csa, ok := p.(*csaCost); ok {
+		if csa, ok := p.Policy.(*csaCost); ok {
 			if tables := csa.tables(prompt); tables.Entries < tables.Selected+tables.Recent {
 				continue // lists may run out of tokens
 			}
 		}
 		if !slices.Equal(chosen, counted) {
-			t.Fatalf("%s, layer %d, step of context %d after a prompt of %d: heads attend to %v tokens, costs count %v", p.Name(), layer, context, prompt, chosen, counted)
+			t.Fatalf("%s, layer %d, step of context %d after a prompt of %d: heads attend to %v tokens, costs count %v", p.name, layer, context, prompt, chosen, counted)
 		}
 	}
 }
@@ -213,7 +213,7 @@ func countedBy(classes []Class, heads int) []int {
 
 // TestDense checks counts by hand: 96 heads of 128 FP16 elements, and grouped queries.
 func TestDense(t *testing.T) {
-	d := NewDense(Shape{Layers: 96, QueryHeads: 96, KVHeads: 96, Dim: 128, ElementBits: 16})
+	d := newDenseCost(Shape{Layers: 96, QueryHeads: 96, KVHeads: 96, Dim: 128, ElementBits: 16})
 	if got := d.Decode([]Request{{900, 1000}, {1, 3}}, 0).Attend; len(got) != 1 || got[0].Device != Home || got[0].Heads != 96 || !slices.Equal(got[0].Tokens, []int{1000, 3}) {
 		t.Errorf("%+v", got)
 	}
@@ -223,7 +223,7 @@ func TestDense(t *testing.T) {
 	if got := d.KV(10); got != 10*2*96*128*2 {
 		t.Errorf("%d bytes of keys and values", got)
 	}
-	grouped := NewDense(Shape{Layers: 80, QueryHeads: 64, KVHeads: 8, Dim: 128, ElementBits: 16})
+	grouped := newDenseCost(Shape{Layers: 80, QueryHeads: 64, KVHeads: 8, Dim: 128, ElementBits: 16})
 	if got, want := grouped.Vectors(), (Vectors{Queries: 64 * 128 * 2, New: 2 * 8 * 128 * 2, Results: 64 * 128 * 2}); got != want {
 		t.Errorf("grouped: %+v, want %+v", got, want)
 	}

@@ -92,7 +92,7 @@ func (p *Profile) check(model string, shape Shape, s *Spec) error {
 	if p.Policy.Name != s.Name {
 		return bad("policy.name", strconv.Quote(p.Policy.Name), strconv.Quote(s.Name))
 	}
-	for _, k := range choosing(s.Name) {
+	for _, k := range s.List().choosing(s.Name) {
 		if got, want := written(k.Get(&p.Policy)), written(k.Get(s)); got != want {
 			return bad("policy."+k.Name, got, want)
 		}
@@ -106,11 +106,11 @@ func newProfileModel(name string, s Shape) *ProfileModel {
 
 // choosing returns the keys of a policy that bear on which tokens it chooses, the name among them, under their names in the
 // section [policy] of a profile, which has the keys of one policy alone.
-func choosing(policy string) (keys []schema.Key) {
-	const others = " share keep_all host_overhead select_device stream_device top_k_latency summary_device layout mode "
-	for _, k := range schema.Of[Spec]().Keys {
+func (l *List) choosing(policy string) (keys []schema.Key) {
+	own := l.kind(policy)
+	for _, k := range l.schema.Keys {
 		section, last := schema.Split(k.Name)
-		if k.Name == "name" || section == policy && !strings.Contains(others, " "+last+" ") || k.Name == "gates" && (policy == "lserve" || policy == "duo") {
+		if k.Name == "name" || own != nil && (section == policy && !slices.Contains(own.CostKeys, last) || k.Name == "gates" && own.splits()) {
 			k.Name = last
 			keys = append(keys, k)
 		}
@@ -132,7 +132,7 @@ func (p *Profile) Write(w io.Writer) error {
 		fmt.Fprintf(&b, "%s = %s\n", k.Name, written(k.Get(&p.Model)))
 	}
 	b.WriteString("\n[policy]\n")
-	for _, k := range choosing(p.Policy.Name) {
+	for _, k := range p.Policy.List().choosing(p.Policy.Name) {
 		fmt.Fprintf(&b, "%s = %s\n", k.Name, written(k.Get(&p.Policy)))
 	}
 	m := &p.Measured
@@ -184,13 +184,13 @@ type headCounts struct{ attended, home, rows, steps []int64 }
 // NewRecorder returns a recorder for a sequence with a prompt of that many tokens.
 func NewRecorder(model string, shape Shape, s *Spec, prompt int) *Recorder {
 	r := &Recorder{width: bucketTokens, from: 1, heads: make([]headCounts, shape.Layers*shape.KVHeads)}
-	chosen := New(s.Name) // without keys that choose no tokens
-	for _, k := range choosing(s.Name) {
+	chosen := s.List().New(s.Name) // without keys that choose no tokens
+	for _, k := range s.List().choosing(s.Name) {
 		k.Set(&chosen, k.Get(s))
 	}
 	r.profile = Profile{Model: *newProfileModel(model, shape), Policy: chosen, Measured: ProfileMeasured{Prompt: prompt}}
-	if s.Name == "hgca" {
-		r.width, r.from = s.HGCA.Block, s.HGCA.Window%s.HGCA.Block+1
+	if k, ok := s.keys().(hasBlocks); ok {
+		r.width, r.from = k.blocks()
 	}
 	return r
 }

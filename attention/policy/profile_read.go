@@ -29,7 +29,7 @@ type profileFile struct {
 
 // parseProfile reads the text of a profile's file. What is wrong with it is an *input.Error with the line of the key, or of
 // the innermost table or array around it.
-func parseProfile(file, text string) (*Profile, error) {
+func (l *List) parseProfile(file, text string) (*Profile, error) {
 	var f profileFile
 	meta, err := input.DecodeTOML(file, text, &f)
 	if err != nil {
@@ -48,7 +48,7 @@ func parseProfile(file, text string) (*Profile, error) {
 	input.Within(&c, "model.kv_heads", p.Model.KVHeads, 1, maxProfileHeads)
 	input.Within(&c, "measured.prompt", p.Measured.Prompt, 1, most)
 	input.Within(&c, "measured.last", p.Measured.Last, 1, most)
-	p.Policy = policyOf(&c, f.Policy)
+	p.Policy = l.policyOf(&c, f.Policy)
 	c.That(len(p.Measured.Contexts) > 0, "measured.contexts", "", "an array of whole numbers, at least one")
 	before := p.Measured.Prompt
 	for i, first := range p.Measured.Contexts {
@@ -80,10 +80,10 @@ func parseProfile(file, text string) (*Profile, error) {
 }
 
 // policyOf reads the section [policy], which has all keys that choose tokens, and no other.
-func policyOf(c *input.Check, table map[string]any) Spec {
+func (l *List) policyOf(c *input.Check, table map[string]any) Spec {
 	name, _ := table["name"].(string)
-	p, keys := New(name), choosing(name)
-	input.OneOf(c, "policy.name", name, Names()...)
+	p, keys := l.New(name), l.choosing(name)
+	input.OneOf(c, "policy.name", name, l.Names()...)
 	for _, key := range slices.Sorted(maps.Keys(table)) {
 		known := slices.ContainsFunc(keys, func(k schema.Key) bool { return k.Name == key })
 		c.That(known, "policy."+key, "", "to be left out: no key of %s that chooses tokens", name)

@@ -74,7 +74,7 @@ func TestProfileHeads(t *testing.T) {
 		share := float64(i) / 8
 		p.Heads = append(p.Heads, ProfileHead{[]float64{share, share, share}, []float64{0, 0, 0}})
 	}
-	again, err := parseProfile("p", profileText(t, p))
+	again, err := Builtin().parseProfile("p", profileText(t, p))
 	if err != nil || !reflect.DeepEqual(p, again) {
 		t.Fatalf("%+v, again %+v, %v", p, again, err)
 	}
@@ -90,7 +90,7 @@ func TestProfileHeads(t *testing.T) {
 // TestProfileCounts: from shares come the tokens that a state had at home, at every step where
 // those that could be are as many throughout a bucket (HGCA), and their mean elsewhere.
 func TestProfileCounts(t *testing.T) {
-	for _, name := range Names() {
+	for _, name := range Builtin().Names() {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
 			d := drawPlay(t, name)
 			r := NewRecorder("toy", d.shape(), d.spec.spec(), d.prompt)
@@ -114,7 +114,7 @@ func TestProfileCounts(t *testing.T) {
 					}
 				}
 			})
-			p, err := parseProfile("p", profileText(t, r.Profile()))
+			p, err := Builtin().parseProfile("p", profileText(t, r.Profile()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,7 +194,7 @@ func TestProfileErrors(t *testing.T) {
 		{"[measured]", "[measure]", `p.toml:20: measure = "": expected to be left out`},
 		{"[model]", "[model", `p.toml:5: not TOML`},
 	} {
-		_, err := parseProfile("p.toml", strings.Replace(text, c.old, c.new, 1))
+		_, err := Builtin().parseProfile("p.toml", strings.Replace(text, c.old, c.new, 1))
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s for %s: %v\nwant %s", c.new, c.old, err, c.want)
 		}
@@ -251,8 +251,8 @@ func TestProfileFits(t *testing.T) {
 
 // TestChoosing: every policy's keys are told apart, and its name is always compared.
 func TestChoosing(t *testing.T) {
-	for _, name := range Names() {
-		if keys := choosing(name); keys[0].Name != "name" || slices.ContainsFunc(keys, func(k schema.Key) bool { return k.Name == "profile" }) {
+	for _, name := range Builtin().Names() {
+		if keys := Builtin().choosing(name); keys[0].Name != "name" || slices.ContainsFunc(keys, func(k schema.Key) bool { return k.Name == "profile" }) {
 			t.Errorf("%s: %v", name, keys)
 		}
 	}
@@ -267,7 +267,7 @@ func FuzzProfile(f *testing.F) {
 	f.Add(strings.ReplaceAll(text, "[[head]]", "[head]"))
 	f.Add("head = [{layer = 0}]\n" + text[:strings.Index(text, "[[head]]")])
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := parseProfile("p.toml", text)
+		p, err := Builtin().parseProfile("p.toml", text)
 		if err != nil {
 			if _, ok := err.(*input.Error); !ok || err.Error() == "" {
 				t.Fatalf("%T: %v", err, err)
@@ -279,7 +279,7 @@ func FuzzProfile(f *testing.F) {
 				t.Fatalf("share %v", s)
 			}
 		}
-		again, err := parseProfile("again", profileText(t, p))
+		again, err := Builtin().parseProfile("again", profileText(t, p))
 		if err != nil || !reflect.DeepEqual(p, again) {
 			t.Fatalf("%+v, again %+v, %v", p, again, err)
 		}

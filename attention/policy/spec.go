@@ -1,10 +1,11 @@
 package policy
 
 import (
+	"slices"
 	"strings"
-	"sync"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -17,282 +18,162 @@ type Spec struct {
 	Gates   string `toml:"gates"`
 	Profile string `toml:"profile"` // file of counts that depend on data, as 'l3lab eval --profile' writes it; "": none
 
-	Window      WindowSpec      `toml:"window"`
-	Streaming   StreamSpec      `toml:"streaming"`
-	H2O         H2OSpec         `toml:"h2o"`
-	Quest       QuestSpec       `toml:"quest"`
-	LServe      LServeSpec      `toml:"lserve"`
-	Duo         HeadsSpec       `toml:"duo"`
-	HGCA        HGCASpec        `toml:"hgca"`
-	CSAttention CSAttentionSpec `toml:"csattention"`
+	// Sections has the keys of each policy that has some, in the order of the list. Section returns one and Edit changes
+	// one; nobody changes them in place, since copies of a Spec share them.
+	Sections []any
 
+	list *List // of policies that Name may be; nil: those of this package
 	// What Gates and Profile hold, nil before ReadFiles and where they name none.
 	gates   *file[*gates]
 	profile *file[*Profile]
 }
 
-// WindowSpec is the keys of the lossless policy "window".
-type WindowSpec struct {
-	Sink   int `toml:"sink"`   // first tokens that are always attended to on the GPUs
-	Window int `toml:"window"` // newest tokens that the GPUs hold and attend to, the step's own among them; 0: all tokens are elsewhere
-	Block  int `toml:"block"`  // tokens that leave the window at once
-}
-
-// StreamSpec is the keys of heads that attend to a sink and a window alone.
-type StreamSpec struct {
-	Sink          int `toml:"sink"`           // first tokens that are always attended to
-	Window        int `toml:"window"`         // newest tokens that are always attended to, the step's own among them
-	PrefillWindow int `toml:"prefill_window"` // window of the prompt's tokens; 0: as in decode steps
-}
-
-// H2OSpec is the keys of H2O.
-type H2OSpec struct {
-	Heavy  float64 `toml:"heavy"`  // share of the prompt's tokens that are kept for their weight
-	Recent float64 `toml:"recent"` // share of the prompt's tokens that are kept as the newest
-}
-
-// PagesSpec is the keys of policies that choose pages.
-type PagesSpec struct {
-	Budget          int    `toml:"budget"`           // tokens that a decode step attends to
-	Page            int    `toml:"page"`             // tokens of a page, which is attended to whole
-	SelectDevice    string `toml:"select_device"`    // where pages are scored: "gpu", "bank" or "rank"
-	TopKLatency     int    `toml:"top_k_latency"`    // clocks from a rank's last score to its list of pages: a register for each entry, filled in passing
-	SelectGroup     string `toml:"select_group"`     // how the query heads of a KV head choose: by the "sum" of their page scores, by the sum of their softmax ("softmax-sum"), by the "max", or each for itself ("per-head")
-	SelectPrecision string `toml:"select_precision"` // of page scores: "fp32" or "fp16"
-	SummaryDevice   string `toml:"summary_device"`   // what computes minima and maxima of pages, where keys and values are on DIMMs: "gpu" or "rank"
-	Layout          string `toml:"layout"`           // of pages on DIMMs: "row" over all banks or "quad" in four of them
-}
-
-// QuestSpec is the keys of Quest.
-type QuestSpec struct {
-	PagesSpec
-	SkipLayers int `toml:"skip_layers"` // first layers that attend to everything
-}
-
-// HeadsSpec is the keys of policies some of whose heads attend to a sink and a window alone.
-type HeadsSpec struct {
-	StaticSparsity float64 `toml:"static_sparsity"` // share of the KV heads that attend to sink and window alone: those with the lowest policy.gates
-	StreamSpec
-	StreamDevice string `toml:"stream_device"` // where these heads attend, where keys and values are on DIMMs: on the "gpu" or where the others do, at "home"
-}
-
-// LServeSpec is the keys of LServe.
-type LServeSpec struct {
-	PagesSpec
-	LogicalPage int    `toml:"logical_page"` // tokens that share a minimum and a maximum of keys, a divisor of page
-	Reuse       int    `toml:"reuse"`        // steps that share a list of pages
-	Newest      string `toml:"newest"`       // a page that begins while a list is reused is attended to in addition ("append") or in place of the page before it ("replace")
-	HeadsSpec
-}
-
-// HGCASpec is the keys of HGCA.
-type HGCASpec struct {
-	Window        int     `toml:"window"`         // newest tokens that the GPUs hold and attend to, the step's own among them
-	Beta          float64 `toml:"beta"`           // a token stays in attention where its average weight exceeds beta times the mean
-	Alpha         float64 `toml:"alpha"`          // of the moving average of weights: what the newest step counts
-	Block         int     `toml:"block"`          // tokens that leave the window at once
-	PromptQueries int     `toml:"prompt_queries"` // last queries of the prompt from which average weights start
-	PinSinks      int     `toml:"pin_sinks"`      // first tokens that stay in attention whatever their weight
-	KeepAll       bool    `toml:"keep_all"`       // all keys and values stay beside the copies of the salient ones
-	Share         float64 `toml:"share"`          // share of the tokens beyond the window that is salient, where no profile says it
-
-	HostOverhead units.Duration `toml:"host_overhead"` // of a parallel region on the host's cores
-}
-
-// CSAttentionSpec is the keys of CSAttention.
-type CSAttentionSpec struct {
-	HostOverhead units.Duration `toml:"host_overhead"` // of a parallel region on the host's cores
-
-	Subspaces    int     `toml:"subspaces"`     // parts of a head's dimensions with centroids of their own
-	Centroids    int     `toml:"centroids"`     // of a subspace
-	Iterations   int     `toml:"iterations"`    // of k-means
-	TableShare   float64 `toml:"table_share"`   // share of the prompt's tokens in a centroid's table
-	SelectShare  float64 `toml:"select_share"`  // share of the prompt's tokens that a step attends to
-	RecentTokens int     `toml:"recent_tokens"` // newest tokens that a step attends to in addition
-	Weight       string  `toml:"weight"`        // of a subspace's scores: "one" or the query's "norm" in it
-	Search       string  `toml:"search"`        // with the step's query ("causal") or with that of the step before ("lagged")
-	Period       int     `toml:"period"`        // steps that share a search
-	Mode         string  `toml:"mode"`          // where tables, keys and values are: "gpu" or "host"
-}
-
 // most bounds counts of tokens.
 const most = 1 << 24
 
-// New returns the section of a policy with all defaults.
-func New(name string) Spec {
-	s := defaults()
-	s.Name = name
-	return s
+// List returns the policies that the section may name.
+func (s *Spec) List() *List {
+	if s.list == nil {
+		return Builtin()
+	}
+	return s.list
 }
 
-var defaults = sync.OnceValue(func() Spec {
-	var all struct{ Policy Spec }
-	_, _ = input.DecodeTOML("", Defaults, &all) // TestDefaults has it without an error
-	return all.Policy
-})
+// Kind returns the policy that runs, nil for a name of none.
+func (s *Spec) Kind() *Kind { return s.List().kind(s.Name) }
 
-// Pages returns the keys of the policy's choice of pages, nil for a policy that chooses none.
-func (s *Spec) Pages() *PagesSpec {
-	switch s.Name {
-	case "quest":
-		return &s.Quest.PagesSpec
-	case "lserve":
-		return &s.LServe.PagesSpec
+// Dense says that the policy that runs is dense attention: see Kind.Dense.
+func (s *Spec) Dense() bool {
+	k := s.Kind()
+	return k != nil && k.Dense
+}
+
+// Section returns the keys of the policy whose keys are of type T.
+func Section[T input.Checked](s *Spec) (keys T) {
+	for _, x := range s.Sections {
+		if own, ok := x.(T); ok {
+			return own
+		}
+	}
+	return keys
+}
+
+// Edit changes the keys of the policy whose keys are of type T, in this Spec alone.
+func Edit[T input.Checked](s *Spec, change func(keys *T)) {
+	s.Sections = slices.Clone(s.Sections)
+	for i, x := range s.Sections {
+		if own, ok := x.(T); ok {
+			change(&own)
+			s.Sections[i] = own
+		}
+	}
+}
+
+// keys returns those of the policy that runs, nil where it has none.
+func (s *Spec) keys() input.Checked {
+	if i := slices.Index(s.List().sections, s.Name); i >= 0 {
+		return s.Sections[i].(input.Checked)
 	}
 	return nil
 }
 
-// Heads returns the keys of a policy some of whose heads stream, nil for other policies.
+// Pages returns the keys of the policy's choice of pages, nil for a policy that chooses none. They are a copy.
+func (s *Spec) Pages() *PagesSpec {
+	if k, ok := s.keys().(choosesPages); ok {
+		return k.pageKeys()
+	}
+	return nil
+}
+
+// Heads returns the keys of a policy some of whose heads stream, nil for other policies. They are a copy.
 func (s *Spec) Heads() *HeadsSpec {
-	switch s.Name {
-	case "lserve":
-		return &s.LServe.HeadsSpec
-	case "duo":
-		return &s.Duo
+	if k, ok := s.keys().(splitsHeads); ok {
+		return k.headKeys()
 	}
 	return nil
 }
 
 // GPUWindow returns the key of the window that the GPUs hold, and its tokens. It is policy.name and 0 for a policy without one.
 func (s *Spec) GPUWindow() (key string, tokens int) {
-	switch h := s.Heads(); {
-	case h != nil:
-		tokens = h.Window
-	case s.Name == "window":
-		tokens = s.Window.Window
-	case s.Name == "hgca":
-		tokens = s.HGCA.Window
-	default:
-		return "policy.name", 0
+	if k, ok := s.keys().(hasWindow); ok {
+		return "policy." + s.Name + ".window", k.gpuWindow()
 	}
-	return "policy." + s.Name + ".window", tokens
+	return "policy.name", 0
 }
 
 // Overhead returns the policy's key host_overhead. It is false where the policy has none.
 func (s *Spec) Overhead() (units.Duration, bool) {
-	switch s.Name {
-	case "hgca":
-		return s.HGCA.HostOverhead, true
-	case "csattention":
-		return s.CSAttention.HostOverhead, true
+	if k, ok := s.keys().(hasOverhead); ok {
+		return k.overhead(), true
 	}
 	return 0, false
 }
 
 // Check has the rules of the section [policy].
 func (s *Spec) Check(c *input.Check) {
-	input.OneOf(c, "name", s.Name, Names()...)
-	c.That(s.Gates == "" || s.Heads() != nil, "gates", s.Gates, "to be left out with policy.name = %q: some heads stream with lserve and duo", s.Name)
-	c.That(s.Profile == "" || s.Name != "dense", "profile", s.Profile, "to be left out with policy.name = %q, which attends to everything", s.Name)
-	for _, section := range []struct {
-		name string
-		input.Checked
-	}{
-		{"window", &s.Window}, {"streaming", &s.Streaming}, {"h2o", &s.H2O}, {"quest", &s.Quest},
-		{"lserve", &s.LServe}, {"duo", &s.Duo}, {"hgca", &s.HGCA}, {"csattention", &s.CSAttention},
-	} {
-		c.In(section.name, section)
+	l := s.List()
+	if known := l.called(s.Name); known != nil {
+		c.Fails("name", &input.Error{Value: schema.Written(s.Name), Expected: "one of " + sorted(l.Names()), Nearest: known.Name})
+	} else {
+		input.OneOf(c, "name", s.Name, l.Names()...)
+	}
+	c.That(s.Gates == "" || s.Heads() != nil, "gates", s.Gates, "to be left out with policy.name = %q: some heads stream with %s", s.Name, strings.Join(l.splitHeads(), " and "))
+	c.That(s.Profile == "" || !s.Dense(), "profile", s.Profile, "to be left out with policy.name = %q, which attends to everything", s.Name)
+	for i, name := range l.sections {
+		c.In(name, s.Sections[i].(input.Checked))
 	}
 }
+
+// CheckAt has the rules of what must fit together where a system has keys and values.
+func (s *Spec) CheckAt(at Place, c *input.Check) {
+	if k := s.Kind(); k != nil && k.CheckAt != nil {
+		c.In("policy."+s.Name, checkAt{k, s.keys(), at})
+	}
+}
+
+// checkAt is Kind.CheckAt for the values of its keys.
+type checkAt struct {
+	kind *Kind
+	keys input.Checked
+	at   Place
+}
+
+// Check has the rules.
+func (x checkAt) Check(c *input.Check) { x.kind.CheckAt(x.keys, x.at, c) }
 
 // oneOf is the rule that v is one of the words of valid.
 func oneOf(c *input.Check, key, v, valid string) { input.OneOf(c, key, v, strings.Fields(valid)...) }
 
-// Check has the rules of the section [policy.window]. No window at all is legal for a policy that loses nothing.
-func (s *WindowSpec) Check(c *input.Check) {
-	input.Within(c, "sink", s.Sink, 0, most)
-	input.Within(c, "window", s.Window, 0, most)
-	checkBlock(c, s.Block, s.Window, s.Window == 0)
-}
-
-// checkBlock has the rules of what leaves a window at once.
-func checkBlock(c *input.Check, block, window int, whole bool) {
-	input.Within(c, "block", block, 1, most)
-	if c.OK() {
-		c.That(block <= window || whole, "block", block, "at most window = %d, which a block leaves", window)
+// use returns the policy that runs for a model that its files fit.
+func (s *Spec) use(shape Shape) *Use {
+	u := &Use{Keys: s.keys(), Shape: shape}
+	if s.profile != nil {
+		u.Profile = s.profile.holds
 	}
-}
-
-// Check has the rules of a sink and a window.
-func (s *StreamSpec) Check(c *input.Check) {
-	input.Within(c, "sink", s.Sink, 0, most)
-	c.That(s.Window >= 1 && s.Window <= most, "window", s.Window, "1 to %d: a token attends to itself", most)
-	input.Within(c, "prefill_window", s.PrefillWindow, 0, most)
-}
-
-// Check has the rules of the section [policy.h2o].
-func (s *H2OSpec) Check(c *input.Check) {
-	input.Within(c, "heavy", s.Heavy, 0, 1)
-	input.Within(c, "recent", s.Recent, 0, 1)
-	if c.OK() {
-		c.That(s.Heavy+s.Recent <= 1, "recent", s.Recent, "at most 1 together with heavy = %v", s.Heavy)
+	if s.gates != nil {
+		u.gates = s.gates.holds
 	}
+	return u
 }
 
-// Check has the rules of a choice of pages.
-func (s *PagesSpec) Check(c *input.Check) {
-	input.Within(c, "budget", s.Budget, 1, most)
-	input.Within(c, "page", s.Page, 1, 1<<16)
-	oneOf(c, "select_device", s.SelectDevice, "gpu bank rank")
-	input.Within(c, "top_k_latency", s.TopKLatency, 0, 1<<12)
-	oneOf(c, "select_group", s.SelectGroup, "sum softmax-sum max per-head")
-	oneOf(c, "select_precision", s.SelectPrecision, "fp32 fp16")
-	oneOf(c, "summary_device", s.SummaryDevice, "gpu rank")
-	oneOf(c, "layout", s.Layout, "row quad")
-	if c.OK() {
-		c.That(s.Budget >= s.Page, "budget", s.Budget, "at least page = %d: a page is attended to whole", s.Page)
-		c.That(s.SelectDevice != "gpu" || s.SummaryDevice == "gpu", "summary_device", s.SummaryDevice, "\"gpu\" with select_device = \"gpu\", whose memory has the summaries")
+// Costs returns the cost side of a valid section for a model that its files fit (Fits), nil for a name of no policy.
+func (s *Spec) Costs(shape Shape) Policy {
+	k := s.Kind()
+	if k == nil {
+		return nil
 	}
+	return k.Costs(s.use(shape))
 }
 
-// Check has the rules of the section [policy.quest].
-func (s *QuestSpec) Check(c *input.Check) {
-	s.PagesSpec.Check(c)
-	input.Within(c, "skip_layers", s.SkipLayers, 0, 1<<16)
-}
-
-// Check has the rules of heads that stream and of their share.
-func (s *HeadsSpec) Check(c *input.Check) {
-	input.Within(c, "static_sparsity", s.StaticSparsity, 0, 1)
-	s.StreamSpec.Check(c)
-	oneOf(c, "stream_device", s.StreamDevice, "gpu home")
-}
-
-// Check has the rules of the section [policy.lserve].
-func (s *LServeSpec) Check(c *input.Check) {
-	s.PagesSpec.Check(c)
-	input.Within(c, "logical_page", s.LogicalPage, 1, 1<<16)
-	input.Within(c, "reuse", s.Reuse, 1, 1<<16)
-	oneOf(c, "newest", s.Newest, "append replace")
-	s.HeadsSpec.Check(c)
-	if c.OK() {
-		c.That(s.Page%s.LogicalPage == 0, "logical_page", s.LogicalPage, "a divisor of page = %d", s.Page)
+// NewValues returns the value side of a section's policy for a model. What of the section does not fit the model is an
+// *input.Error.
+func NewValues(s *Spec, shape Shape) (Values, error) {
+	k := s.Kind()
+	if k == nil {
+		return nil, input.UnknownName("policy.name", s.Name, s.List().Names())
 	}
-}
-
-// Check has the rules of the section [policy.hgca].
-func (s *HGCASpec) Check(c *input.Check) {
-	input.Within(c, "window", s.Window, 0, most)
-	checkBlock(c, s.Block, s.Window, false)
-	input.Within(c, "beta", s.Beta, 0, 1e6)
-	input.Within(c, "alpha", s.Alpha, 0, 1)
-	input.Within(c, "prompt_queries", s.PromptQueries, 1, most)
-	input.Within(c, "pin_sinks", s.PinSinks, 0, most)
-	input.Within(c, "share", s.Share, 0, 1)
-	c.That(s.HostOverhead >= 0, "host_overhead", s.HostOverhead, "at least 0ps")
-}
-
-// Check has the rules of the section [policy.csattention].
-func (s *CSAttentionSpec) Check(c *input.Check) {
-	c.That(s.HostOverhead >= 0, "host_overhead", s.HostOverhead, "at least 0ps")
-	input.Within(c, "subspaces", s.Subspaces, 1, 512)
-	input.Within(c, "centroids", s.Centroids, 1, 1<<16)
-	input.Within(c, "iterations", s.Iterations, 0, 1000)
-	input.Within(c, "table_share", s.TableShare, 0, 1)
-	input.Within(c, "select_share", s.SelectShare, 0, 1)
-	input.Within(c, "recent_tokens", s.RecentTokens, 1, most)
-	oneOf(c, "weight", s.Weight, "one norm")
-	oneOf(c, "search", s.Search, "causal lagged")
-	input.Within(c, "period", s.Period, 1, 1<<16)
-	oneOf(c, "mode", s.Mode, "gpu host")
+	if err := s.gatesFit(shape); err != nil {
+		return nil, err
+	}
+	return k.Values(s.use(shape))
 }

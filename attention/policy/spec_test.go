@@ -1,16 +1,14 @@
 package policy
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/input/schema"
 )
 
 // sortedNames returns the policies as error messages list them.
-func sortedNames() string { return strings.Join(slices.Sorted(slices.Values(Names())), ", ") }
+func sortedNames() string { return sorted(Builtin().Names()) }
 
 // TestSpecErrors: mistakes are named with what would do.
 func TestSpecErrors(t *testing.T) {
@@ -36,7 +34,7 @@ func TestSpecErrors(t *testing.T) {
 		s := New(c.name)
 		for _, set := range strings.Fields(c.sets) {
 			key, text, _ := strings.Cut(set, "=")
-			if err := schema.Of[Spec]().Set(&s, key, text); err != nil {
+			if err := Builtin().schema.Set(&s, key, text); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -7,6 +7,12 @@ type Values interface {
 	NewState(layer, kvHead, limit int) State
 }
 
+// ValuesFunc is Values by their one method.
+type ValuesFunc func(layer, kvHead, limit int) State
+
+// NewState calls the function.
+func (f ValuesFunc) NewState(layer, kvHead, limit int) State { return f(layer, kvHead, limit) }
+
 // State is what a policy knows of one KV head of a sequence. Vectors have Shape.Dim elements. A
 // decode step is Append, Select, attention over what was selected, Observe. Slices that a
 // state is given may change after the call; a selection is valid until the next Append. Steps
@@ -61,3 +67,24 @@ func (p *Part) Tokens() int {
 	}
 	return n
 }
+
+// wholePrompt is what states share whose prompts attend to everything.
+type wholePrompt struct{}
+
+// PromptMask returns 0, 0: no mask.
+func (wholePrompt) PromptMask() (sink, window int) { return 0, 0 }
+
+// masked is what states share whose selection depends on the number of tokens alone.
+type masked struct {
+	wholePrompt
+	tokens, dim int
+}
+
+// Prompt counts tokens.
+func (m *masked) Prompt(_ [][]float32, k, _ []float32) { m.tokens += len(k) / m.dim }
+
+// Append counts a token.
+func (m *masked) Append(_, _ []float32) { m.tokens++ }
+
+// Observe does nothing.
+func (m *masked) Observe([][]float32) {}

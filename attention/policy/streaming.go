@@ -1,5 +1,38 @@
 package policy
 
+import "github.com/l3sim/l3sim/input"
+
+// streaming is attention of every head to the first tokens and the newest.
+var streaming = Kind{
+	Name: "streaming", Others: []string{"streamingllm", "streaming-llm", "sink"}, Lossy: true, Source: "StreamingLLM (Xiao et al., ICLR 2024)",
+	About: About{Attends: "the first tokens and the newest", Stores: "keys and values of these", Moves: nothing},
+	Homes: OnGPUs | InHBM,
+	Keys:  StreamSpec{},
+	Defaults: `sink = 4           # StreamingLLM
+window = 508       # our choice: 512 tokens with the sink, a unit of DIMM-PIM memory
+prefill_window = 0 # as in decode steps
+`,
+	Costs: func(u *Use) Policy { s := u.Keys.(StreamSpec); return newStreamingCost(&s, u.Shape) },
+	Values: func(u *Use) (Values, error) {
+		s := u.Keys.(StreamSpec)
+		return ValuesFunc(func(_, _, _ int) State { return newStreamingState(&s, u.Shape.Dim) }), nil
+	},
+}
+
+// StreamSpec is the keys of heads that attend to a sink and a window alone.
+type StreamSpec struct {
+	Sink          int `toml:"sink"`           // first tokens that are always attended to
+	Window        int `toml:"window"`         // newest tokens that are always attended to, the step's own among them
+	PrefillWindow int `toml:"prefill_window"` // window of the prompt's tokens; 0: as in decode steps
+}
+
+// Check has the rules of a sink and a window.
+func (s StreamSpec) Check(c *input.Check) {
+	input.Within(c, "sink", s.Sink, 0, most)
+	c.That(s.Window >= 1 && s.Window <= most, "window", s.Window, "1 to %d: a token attends to itself", most)
+	input.Within(c, "prefill_window", s.PrefillWindow, 0, most)
+}
+
 // Streaming is attention to a sink and a window: the tokens before Sink and the newest Window
 // ones (StreamingLLM; Xiao et al., ICLR 2024). Keys keep their original positions.
 type Streaming struct{ Sink, Window int }
@@ -34,8 +67,8 @@ type streamingCost struct {
 
 // newStreamingCost lists what is held while decoding and while a prompt is prefilled: two windows, which may
 // differ.
-func newStreamingCost(name string, s *StreamSpec, shape Shape) *streamingCost {
-	c := &streamingCost{common: newCommon(name, shape), decode: newStreaming(s), prefill: prefillWindow(s)}
+func newStreamingCost(s *StreamSpec, shape Shape) *streamingCost {
+	c := &streamingCost{common: newCommon(shape), decode: newStreaming(s), prefill: prefillWindow(s)}
 	c.held = []Held{c.decode.held(&shape, shape.KVHeads)}
 	c.filling = []Held{c.prefill.held(&shape, shape.KVHeads)}
 	return c
@@ -93,4 +126,27 @@ func (s Streaming) pieces(to []Piece, heads, chunk, finished int) []Piece {
 		to = append(to, Piece{heads, 1, rest, n - (rest+1)/2})
 	}
 	return to
+}
+
+// streamingState attends to sink and window, in prompts as in steps or to a wider one.
+type streamingState struct {
+	masked
+	streaming Streaming
+	prefill   Streaming
+	part      [1]Part
+	ranges    [2][2]int
+}
+
+// newStreamingState returns the state of a streaming head. A prompt's window of 0 tokens is that of decoding.
+func newStreamingState(s *StreamSpec, dim int) *streamingState {
+	return &streamingState{masked: masked{dim: dim}, streaming: newStreaming(s), prefill: prefillWindow(s)}
+}
+
+// PromptMask returns those of the section.
+func (s *streamingState) PromptMask() (sink, window int) { return s.prefill.Sink, s.prefill.Window }
+
+// Select returns sink and window.
+func (s *streamingState) Select([][]float32) Selection {
+	s.part[0].Ranges = s.streaming.Ranges(s.ranges[:0], s.tokens)
+	return Selection{s.part[:]}
 }

@@ -121,7 +121,7 @@ func (a *app) eval(cmd *cobra.Command, f *evalFlags) error {
 
 // onDIMMs says that attention is computed in the simulated DIMMs.
 func (f *evalFlags) onDIMMs() bool {
-	return !f.reference && (!f.byPolicy || lm.OnDIMMs(f.cfg.Policy.Name))
+	return !f.reference && (!f.byPolicy || lm.OnDIMMs(&f.cfg.Policy))
 }
 
 // check reads the text and fills in the number of steps.
@@ -161,7 +161,7 @@ func (f *evalFlags) check(cmd *cobra.Command, m *lm.Model) ([]byte, error) {
 	if err := cli.Between("--steps", f.steps, 1, most-f.prompt); err != nil {
 		return nil, err
 	}
-	if f.profile != "" && f.cfg.Policy.Name == "dense" {
+	if f.profile != "" && f.cfg.Policy.Dense() {
 		return nil, &input.Error{Key: "--profile", Value: f.profile, Expected: "a --policy other than dense, which attends to everything"}
 	}
 	return text, cmp.Or(cli.WritableFile("--profile", f.profile), cli.WritableFile("--nll", f.nll))

@@ -75,7 +75,7 @@ func (f *languageFlags) loadConfig(cmd *cobra.Command) (err error) {
 		if f.cfg, err = f.config.Load(cmd); err != nil {
 			return err
 		}
-		if f.byPolicy = flag.Changed || f.cfg.Policy.Name != "dense" || f.narrow(); f.byPolicy {
+		if f.byPolicy = flag.Changed || !f.cfg.Policy.Dense() || f.narrow(); f.byPolicy {
 			return nil
 		}
 		f.config.Options.SectionsOnly = false

@@ -84,7 +84,7 @@ func TestPageForm(t *testing.T) {
 // section reports whether a name with a dot is a section of keys, such as policy.quest.
 func section(name string) bool {
 	parent, policy, _ := strings.Cut(name, ".")
-	return parent == "policy" && slices.Contains(attention.Names(), policy)
+	return parent == "policy" && slices.Contains(attention.Builtin().Names(), policy)
 }
 
 // TestResultColumns: docs/results.md names every column of a table of results, and no other.

@@ -20,7 +20,7 @@ type Key struct {
 	Owner reflect.Type // the struct whose field it is
 	Field string       // the field's name in Go
 	index []int        // for reflect.Value.FieldByIndex, within a section of With where it has one
-	open  []int        // the field that holds the sections of With, nil for other keys
+	open  []int        // the field that holds the section of With that the key is in, nil for other keys
 	nth   int          // section in it
 }
 
@@ -80,9 +80,13 @@ func walk(t reflect.Type, tag, prefix string, at Key, sections []Section, visit 
 		key := Key{Name: prefix + name, Type: f.Type, Owner: t, Field: f.Name, index: append(slices.Clone(at.index), i), open: at.open, nth: at.nth}
 		switch section := f.Type.Kind() == reflect.Struct && !IsQuantity(f.Type); {
 		case f.Type == reflect.TypeFor[[]any]():
-			for n, s := range sections {
-				visit(Key{Name: s.Name}, true)
-				walk(s.Type, tag, s.Name+".", Key{open: key.index, nth: n}, nil, visit)
+			n := 0 // sections in this field
+			for _, s := range sections {
+				if last, within := strings.CutPrefix(s.Name, prefix); within && !strings.Contains(last, ".") {
+					visit(Key{Name: s.Name}, true)
+					walk(s.Type, tag, s.Name+".", Key{open: key.index, nth: n}, nil, visit)
+					n++
+				}
 			}
 		case name == "-" || name == "" && !f.Anonymous:
 		case name == "":
@@ -98,7 +102,7 @@ func walk(t reflect.Type, tag, prefix string, at Key, sections []Section, visit 
 
 // Section is a section that the struct itself does not know.
 type Section struct {
-	Name string
+	Name string       // in full, with the section that it is in: "policy.quest"
 	Type reflect.Type // a struct
 }
 
@@ -141,8 +145,8 @@ func Of[T any]() *Schema {
 	return s
 }
 
-// With is Of a struct type with a field of type []any, which holds a value of each of
-// the sections, in their order.
+// With is Of a struct type with fields of type []any, at the top and in structs of it. Each holds a value of
+// each section that belongs there by its name, in the order of the sections.
 func With[T any](sections ...Section) *Schema {
 	s := &Schema{byName: map[string]*Key{}}
 	walk(reflect.TypeFor[T](), "toml", "", Key{}, sections, func(key Key, section bool) {

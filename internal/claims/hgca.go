@@ -155,7 +155,7 @@ func (s *subject) salience() (finding, error) {
 	}
 	least, median, most := x.salient[0], x.salient[len(x.salient)/2], x.salient[len(x.salient)-1]
 	f := finding{value: most, reason: fmt.Sprintf("%d heads of the byte model, a window of %d after %s bytes of sample text: %.3g of the tokens at the least, %.3g in the median, %.3g at the most",
-		len(x.salient), spec.HGCA.Window, tokens(prompt), least, median, most)}
+		len(x.salient), policy.Section[policy.HGCASpec](spec).Window, tokens(prompt), least, median, most)}
 	if s.Least {
 		f.value = least
 	}

@@ -270,7 +270,7 @@ func TestAccuracyPage(t *testing.T) {
 func TestNeedle(t *testing.T) {
 	defer func(scales []float64) { needleScales = scales }(needleScales)
 	own := policy.New("lserve")
-	own.LServe.StaticSparsity, own.LServe.Budget = 0, 512
+	policy.Edit(&own, func(k *policy.LServeSpec) { k.StaticSparsity, k.Budget = 0, 512 })
 	for _, c := range []struct {
 		scale       float64
 		least, most int

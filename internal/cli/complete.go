@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input/list"
@@ -32,7 +31,7 @@ var values = map[string]struct {
 	"kind":       {figure.Kinds, false},
 	"emit":       {sweep.JobForms, false},
 	"dram":       {dram.SpecNames, true},
-	"policy":     {policy.Names, false}, // dram replay has its own
+	"policy":     {system.Configs().Policies().Names, false}, // dram replay has its own
 	"precision":  {func() []string { return choices("pim.precision.preset") }, false},
 	"activation": {func() []string { return choices("pim.activation") }, false},
 	"suite":      {func() []string { return choices("gpu.suite") }, false},

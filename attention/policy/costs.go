@@ -43,30 +43,39 @@ const (
 // own, Prompt those that were prefilled, at least one less.
 type Request struct{ Prompt, Context int }
 
-// Class is KV heads that attend alike.
+// Class is KV heads of a layer that attend alike, each over tokens of its own.
 type Class struct {
 	Device Device
 	Heads  int // KV heads of a layer
-	// Tokens is what each request attends over, in the order in which it was asked for, at
-	// most its context. What a device reads beyond that (pages, columns) belongs to the
-	// model of its kernel.
+	// Tokens is how many tokens each request attends to, in the order in which the requests were given, at most its context.
+	// What a device reads beyond them (whole pages, columns) belongs to the model of its kernel.
 	Tokens []int
-	// PerHead is Tokens of each head, request by request, where heads differ: Tokens is their
-	// mean then. nil where they do not.
+	// PerHead is Tokens of each head, request by request, where heads differ; Tokens is then their mean. nil: heads are alike.
 	PerHead []int
-	// Page is how many tokens lie together in memory, where they are selected ones that lie
-	// anywhere; 0 where they are in order.
-	Page         int
-	Quads        bool // pages lie in quads of banks, and as many are chosen of each
-	PerQueryHead bool // each query head of a group attends over tokens of its own
-	// Rows is how many rows of 512 tokens the selected ones of each request lie in, Read how many tokens any
-	// query head of a group attends over, as a profile has measured them. nil without one.
+	Weights bool // the weights of the softmax are needed after the step
+	Paged
+	OnDIMMs
+	OnThreads
+}
+
+// Paged is what kernels of the GPUs read of tokens that are selected.
+type Paged struct {
+	Page         int  // tokens that lie together in memory, of selected ones that lie anywhere; 0 where they are in order
+	PerQueryHead bool // each query head of a group attends to tokens of its own
+}
+
+// OnDIMMs is how selected tokens lie in the rows of a rank's banks.
+type OnDIMMs struct {
+	Quads bool // pages lie in quads of banks, and as many are chosen of each quad
+	// Rows is how many rows of 512 tokens the selected ones of each request lie in, and Read how many tokens any
+	// query head of a group attends to, both as a profile has measured them; nil without a profile.
 	Rows, Read []int
-	Weights    bool // the weights of the softmax are needed afterwards
-	// Whole says that a thread of the host's CPUs takes whole heads, and Longest, where heads
-	// differ, how many tokens the one with most has.
-	Whole   bool
-	Longest int
+}
+
+// OnThreads is how threads of the host's CPUs share the heads.
+type OnThreads struct {
+	Whole   bool // a thread takes whole heads
+	Longest int  // tokens of the head that has most, where heads differ
 }
 
 // All returns the tokens of all heads and requests.
@@ -175,25 +184,24 @@ type Prompt struct {
 	Away int
 }
 
-// Held is memory of one layer that grows with a request: Bytes a token and head, of Heads heads.
+// Held is memory of one layer that grows with a request: Bytes a token and head, of Heads heads. Of the tokens that Of
+// names it has those beyond Skip, of these a share, and at most Most.
 type Held struct {
 	Device Device
 	Heads  int
 	Bytes  int64 // of a token and head
 	Index  bool  // not keys and values themselves
-	// Tokens that are held: of the prompt or of all tokens, those beyond Skip, a share
-	// of them (0: all), at most Most (0: no limit).
-	OfPrompt   bool
-	Skip, Most int
-	Share      float64
-	Longest    float64 // Share of the head that holds most, where heads differ and Share is their mean; else 0
+
+	OfPrompt bool    // of the prompt's tokens, else of all
+	Skip     int     // tokens that are not held; negative: as many more
+	Share    float64 // of the tokens beyond Skip, rounded up; 0: all
+	Most     int     // 0: no limit
+	Longest  float64 // Share of the head that holds most, where heads differ and Share is their mean; else 0
 }
 
 // Policy decides what attention attends over. Its methods are pure but for the memory of
 // their results, which are valid until the next call and may share memory with requests.
 type Policy interface {
-	// Name is how users know the policy.
-	Name() string
 	// Runs returns the layers of the model in successive runs of layers that attend alike.
 	Runs() []int
 	// Decode returns a decode step in a layer of a run.

@@ -18,7 +18,7 @@ func drawHybrid(t *rapid.T) (*hybridCost, keys) {
 	}
 	s.Window = rapid.IntRange(low, 60).Draw(t, "window")
 	s.Block = rapid.IntRange(1, max(1, s.Window)).Draw(t, "block")
-	return newHybridCost(s.spec(), Shape{Layers: 2, QueryHeads: 8, KVHeads: 4, Dim: 16, ElementBits: 16}).(*hybridCost), *s
+	return s.spec().Costs(Shape{Layers: 2, QueryHeads: 8, KVHeads: 4, Dim: 16, ElementBits: 16}).(*hybridCost), *s
 }
 
 // arrived adds up what leaves for home, of all tokens and of the salient ones, and checks that
@@ -47,10 +47,10 @@ func TestTokensLeaveOnce(t *testing.T) {
 		for finished := 0; finished < prompt; {
 			chunk := rapid.IntRange(1, prompt-finished).Draw(t, "chunk")
 			p := c.Prompt(0, chunk, finished, finished+chunk == prompt)
-			if c.hgca && finished+chunk < prompt && len(p.Leave) > 1 {
+			if c.salient && finished+chunk < prompt && len(p.Leave) > 1 {
 				t.Fatalf("what is salient is known before the prompt ends: %+v", p.Leave)
 			}
-			arrived(t, p.Leave, c.hgca && (finished+chunk == prompt || !c.all), &home)
+			arrived(t, p.Leave, c.salient && (finished+chunk == prompt || !c.all), &home)
 			finished += chunk
 		}
 		window := hgcaWindow{Size: s.Window, Block: s.Block}
@@ -69,17 +69,17 @@ func TestTokensLeaveOnce(t *testing.T) {
 				near = x.Attend[0].Tokens[0]
 			}
 			want := away
-			if c.hgca {
+			if c.salient {
 				want = int(math.Ceil(s.Share * float64(away)))
 			}
 			if near != context-away || far.Device != Home || far.Tokens[0] != want || (x.Merged == 1) != (near > 0 && want > 0) {
 				t.Fatalf("context %d: %+v, want %d on the GPUs and %d at home", context, x, context-away, want)
 			}
-			if c.all && home[0] != away || c.hgca && home[1] != want {
+			if c.all && home[0] != away || c.salient && home[1] != want {
 				t.Fatalf("context %d: %v are at home, %d have left and %d are attended to", context, home, away, want)
 			}
 			checkHeld(t, c, context-1, near-1, home)
-			arrived(t, x.Leave, c.hgca, &home)
+			arrived(t, x.Leave, c.salient, &home)
 		}
 	})
 }

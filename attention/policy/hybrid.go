@@ -16,40 +16,29 @@ type hybridCost struct {
 	share   float64   // of what has left the window that is attended to, without a profile
 	profile *Profile  // nil: none
 	means   []float64 // with a profile: shares of the heads of a layer, by layer and bucket of contexts
-	hgca    bool
-	all     bool // keys and values of all that has left the window are at home
+	salient bool      // HGCA: home attends to a share alone, and weights are averaged
+	all     bool      // keys and values of all that has left the window are at home
 }
 
-// newHybridCost lists what a window on the GPUs and the rest at home hold. For HGCA a copy of the salient tokens
-// may take the place of the rest.
-func newHybridCost(s *Spec, shape Shape) Policy {
-	c := &hybridCost{common: newCommon(s.Name, shape), hgcaWindow: hgcaWindow{s.Window.Window, s.Window.Block}, sink: s.Window.Sink, share: 1, profile: s.measured(), all: true}
-	if c.hgca = s.Name == "hgca"; c.hgca {
-		own := &s.HGCA
-		c.hgcaWindow, c.sink, c.all, c.share, c.queries = hgcaWindow{own.Window, own.Block}, 0, own.KeepAll, own.Share, own.PromptQueries
-	}
-	rest := Held{Device: Home, Heads: shape.KVHeads, Bytes: shape.token(), Skip: c.sink}
+// rest is all that is at home: tokens beyond the sink and what of the window stays at least.
+func (c *hybridCost) rest() Held {
+	h := Held{Device: Home, Heads: c.shape.KVHeads, Bytes: c.shape.token(), Skip: c.sink}
 	if c.Size > 0 {
-		rest.Skip += c.Size - c.Block // that stay at least
+		h.Skip += c.Size - c.Block
 	}
-	c.held = []Held{rest}
-	if c.hgca {
-		copies := rest
-		if copies.Share, copies.Longest = c.read(); copies.Share == 0 {
-			copies.Bytes = 0
-		}
-		c.held[0] = copies
-		if c.all {
-			c.held = append(c.held, rest)
-		}
+	return h
+}
+
+// near adds what the GPUs hold: sink and window, and the averages of what is salient there.
+func (c *hybridCost) near(held []Held) []Held {
+	most := c.sink + c.Size
+	if most > 0 {
+		held = append(held, Held{Device: GPU, Heads: c.shape.KVHeads, Bytes: c.shape.token(), Most: most})
 	}
-	if most := c.sink + c.Size; most > 0 {
-		c.held = append(c.held, Held{Device: GPU, Heads: shape.KVHeads, Bytes: shape.token(), Most: most})
-		if c.hgca { // their averages
-			c.held = append(c.held, Held{Device: GPU, Heads: shape.KVHeads, Bytes: scoreBytes, Most: most, Index: true})
-		}
+	if most > 0 && c.salient {
+		held = append(held, Held{Device: GPU, Heads: c.shape.KVHeads, Bytes: scoreBytes, Most: most, Index: true})
 	}
-	return c
+	return held
 }
 
 // away returns how many tokens of a context are at home before its step; without a window
@@ -129,20 +118,20 @@ func (c *hybridCost) Decode(requests []Request, run int) *Step {
 		}
 	}
 	if sum > 0 {
-		c.attend(Class{Device: GPU, Heads: heads, Tokens: near, Weights: c.hgca})
+		c.attend(Class{Device: GPU, Heads: heads, Tokens: near, Weights: c.salient})
 	}
-	home := Class{Device: Home, Heads: heads, Tokens: far, Whole: c.hgca, Longest: longest}
+	home := Class{Device: Home, Heads: heads, Tokens: far, OnThreads: OnThreads{Whole: c.salient, Longest: longest}}
 	if each > 0 {
 		home.PerHead = perHead
 	}
 	c.attend(home)
-	if c.hgca { // weights in, averages in and out
+	if c.salient { // weights in, averages in and out
 		c.pass(1, 3*scoreBytes*int64(sum)*int64(c.shape.QueryHeads), 0)
 	}
 	if leaving > 0 && c.all {
 		c.step.Leave = append(c.step.Leave, Leaving{Heads: heads, From: away, Tokens: leave, Notes: c.notes()})
 	}
-	if c.hgca && leaving+arriving > 0 {
+	if c.salient && leaving+arriving > 0 {
 		c.step.Leave = append(c.step.Leave, Leaving{Heads: heads, From: far, Tokens: more, Copies: c.all, Notes: c.notes()})
 	}
 	return &c.step
@@ -157,14 +146,14 @@ func (c *hybridCost) Prompt(run, chunk, finished int, last bool) *Prompt {
 	if c.all {
 		c.send(c.shape.KVHeads, c.after(finished), c.after(n))
 		c.prompt.Leave[0].Notes = c.notes()
-		if c.hgca {
+		if c.salient {
 			c.prompt.Away = c.after(finished)
 		}
 	}
-	if last && c.hgca {
+	if last && c.salient {
 		c.send(c.shape.KVHeads, 0, part(c.mean(run, n+1), c.after(n)))
-		salient := &c.prompt.Leave[len(c.prompt.Leave)-1]
-		salient.Copies, salient.Notes = c.all, c.notes()
+		copies := &c.prompt.Leave[len(c.prompt.Leave)-1]
+		copies.Copies, copies.Notes = c.all, c.notes()
 		pairs := int64(min(n, c.queries)) * int64(n) * int64(c.shape.QueryHeads)
 		c.promptPass(2, 3*scoreBytes*pairs, 2*int64(c.shape.Dim)*pairs)
 	}
@@ -173,7 +162,7 @@ func (c *hybridCost) Prompt(run, chunk, finished int, last bool) *Prompt {
 
 // notes returns the bytes of a token's salience, by query head of a group, which goes home with it.
 func (c *hybridCost) notes() int64 {
-	if !c.hgca {
+	if !c.salient {
 		return 0
 	}
 	return scoreBytes * int64(c.shape.group())

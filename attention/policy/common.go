@@ -1,28 +1,9 @@
 package policy
 
-// Costs returns the cost side of a valid section for a model that its files fit (Fits), nil for a name of no policy.
-func (s *Spec) Costs(shape Shape) Policy {
-	k, err := kindOf(s.Name)
-	if err != nil {
-		return nil
-	}
-	own := *s
-	return k.costs(&own, shape)
-}
-
-// measured returns the profile of the section, nil without one.
-func (s *Spec) measured() *Profile {
-	if s.profile == nil {
-		return nil
-	}
-	return s.profile.holds
-}
-
 // common is what policies have in common: all layers are alike, prompts attend to
 // everything, and all keys and values stay at home.
 type common struct {
 	shape   Shape
-	name    string
 	runs    []int
 	step    Step
 	prompt  Prompt
@@ -33,15 +14,12 @@ type common struct {
 }
 
 // newCommon returns the costs of a policy whose layers are all equal and that keeps every token at home.
-func newCommon(name string, s Shape) common {
-	return common{shape: s, name: name, runs: []int{s.Layers}, held: []Held{s.everything()}}
+func newCommon(s Shape) common {
+	return common{shape: s, runs: []int{s.Layers}, held: []Held{s.everything()}}
 }
 
 // everything is keys and values of all heads and tokens at home.
 func (s *Shape) everything() Held { return Held{Device: Home, Heads: s.KVHeads, Bytes: s.token()} }
-
-// Name returns the policy's name.
-func (c *common) Name() string { return c.name }
 
 // Runs returns one run of all layers, unless the policy has others.
 func (c *common) Runs() []int { return c.runs }

@@ -1,0 +1,29 @@
+package policy
+
+// duo is attention of some heads to a sink and a window, and of the others to everything.
+var duo = Kind{
+	Name: "duo", Others: []string{"duoattention", "duo-attention"}, Lossy: true, Source: "DuoAttention (Xiao et al., ICLR 2025)",
+	About: About{Attends: "streaming heads: a sink and a window; the others: everything", Stores: "of streaming heads a sink and a window, of the others all", Moves: nothing},
+	Homes: OnGPUs | InHBM | InDIMMs, InOrder: true,
+	Keys: DuoSpec{},
+	Defaults: `static_sparsity = 0.5 # DuoAttention for grouped queries
+sink = 128            # DuoAttention's published gates
+window = 256          # DuoAttention's published gates
+prefill_window = 0    # as in decode steps
+stream_device = "gpu" # our choice: a head has 384 tokens, most of a unit of DIMM-PIM memory
+`,
+	CostKeys: []string{"stream_device"},
+	Costs:    func(u *Use) Policy { return newHeadsCost(u, nil) },
+	Values: func(u *Use) (Values, error) {
+		s, streams := u.Keys.(DuoSpec), u.Streaming()
+		return ValuesFunc(func(layer, kvHead, limit int) State {
+			if streams[layer][kvHead] {
+				return newStreamingState(&s.StreamSpec, u.Shape.Dim)
+			}
+			return everything(u.Shape.Dim, limit)
+		}), nil
+	},
+}
+
+// DuoSpec is the keys of DuoAttention.
+type DuoSpec struct{ HeadsSpec }

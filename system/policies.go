@@ -1,0 +1,75 @@
+package system
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+)
+
+// Extension is what a program adds to this module: see docs/extend.md.
+type Extension struct {
+	Policies []policy.Kind // more values of policy.name, each with a section of its own where it has keys
+}
+
+// Extend returns the loader of configurations of all systems that may name what the program adds, too. Configurations of this
+// loader run like any other: Load, NewNode, Run. A policy that cannot be added is an error: see policy.List.With.
+func Extend(x Extension) (*configs.Loader, error) {
+	all, err := policy.Builtin().With(x.Policies...)
+	if err != nil {
+		return nil, err
+	}
+	return newConfigs(all), nil
+}
+
+// PolicyHelp is what 'l3sim config policies' says of a policy.
+type PolicyHelp struct {
+	policy.Description
+	Systems []string `json:"systems"` // that run it
+	Refused []string `json:"refused"` // that do not
+}
+
+// Policies returns all policies that configurations of a loader may name, with the systems that run them.
+func Policies(ld *configs.Loader) (all []PolicyHelp) {
+	for _, d := range ld.Policies().Descriptions() {
+		p := PolicyHelp{Description: d}
+		for i := range systems {
+			to := &p.Refused
+			if slices.Contains(ld.Policies().At(systems[i].home), d.Name) {
+				to = &p.Systems
+			}
+			*to = append(*to, systems[i].Name)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// WriteText writes it as the command does.
+func (p *PolicyHelp) WriteText(w io.Writer) error {
+	kind, runs := "exact", "none"
+	if p.Lossy {
+		kind = "lossy"
+	}
+	if len(p.Systems) > 0 {
+		runs = strings.Join(p.Systems, ", ")
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (%s)\n  attends   %s\n  stores    %s\n  moves     %s\n  systems   %s\n", p.Name, kind, p.Attends, p.Stores, p.Moves, runs)
+	if len(p.Refused) > 0 {
+		fmt.Fprintf(&b, "  refused   %s\n", strings.Join(p.Refused, ", "))
+	}
+	for i, k := range p.Keys {
+		head := ""
+		if i == 0 {
+			head = "keys"
+		}
+		fmt.Fprintf(&b, "  %-9s %s = %s (%s)\n", head, k.Name, k.Default, k.Source)
+	}
+	fmt.Fprintf(&b, "  source    %s\n\n", p.Source)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
