@@ -43,12 +43,12 @@ func TestHeadsOnTheGPUs(t *testing.T) {
 	for _, s := range Systems() {
 		work := func(half bool) work {
 			f, r := busyIteration(t, s.Name)
-			a := r.engine.side().attends
+			a := r.engine.Side().attends
 			if half {
 				a.policy = halved{a.policy}
 			}
 			before := f.work
-			if _, err := r.engine.run(r.batch, 0); err != nil {
+			if _, err := r.engine.Run(r.batch, 0); err != nil {
 				t.Fatal(err)
 			}
 			return f.work.since(&before)
@@ -85,12 +85,12 @@ func TestPolicyDecides(t *testing.T) {
 			for i := range r.requests {
 				r.batcher.Add(int32(i))
 			}
-			a := r.engine.side().attends
+			a := r.engine.Side().attends
 			for range 100 {
 				c := &capped{Policy: policyOf(hardwareOf(cfg)), most: most}
 				a.policy = c
 				b := r.batcher.Next()
-				end, err := r.engine.run(b, 0)
+				end, err := r.engine.Run(b, 0)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -81,8 +81,8 @@ func bothMemories(h *hardware) kvMemory {
 	return kvMemory{gpus.unit, gpus.capacity + hostPages(h)}
 }
 
-// run runs a batch. Under --check the time must be what the scheduler was told when it chose the batch.
-func (e *cpuOffload) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
+// Run runs a batch. Under --check the time must be what the scheduler was told when it chose the batch.
+func (e *cpuOffload) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	down, up := e.fill(&e.flow, b)
 	// A move is counted where it starts.
 	e.flow.work.time[ofDown] += down + e.moves(&b.Moves.Down)
@@ -109,7 +109,7 @@ func (e *cpuOffload) fill(f *flow, b *scheduler.Batch) (down, up units.Duration)
 		f.work.tokens += int64(e.model.Layers*e.model.KVHeads) * tokens
 		g := e.stage(sub, e.decodeHere(gpus, sub.Decode, b.Step))
 		g.beside(e.HostAttention(len(sub.Host), tokens), e.attend(tokens))
-		f.add(s, g, opHostAttention)
+		g.lay(f, s, opHostAttention)
 	}
 	if len(f.it.Ops) == 0 { // nothing but moves
 		entry := f.enter(0, onGPU, 0, &gpuUse{})
@@ -170,4 +170,4 @@ func (e *cpuOffload) Attention(s *scheduler.SubBatch, step int64) units.Duration
 	return e.sustained(&w)
 }
 
-func (e *cpuOffload) peak() units.Bandwidth { return e.hbmPeak + e.peakRate }
+func (e *cpuOffload) Peak() units.Bandwidth { return e.hbmPeak + e.peakRate }

@@ -104,7 +104,7 @@ func TestFastDecodeDecodesOnTheHost(t *testing.T) {
 			if b.Moves != (scheduler.Moves{}) || b.Decoding() > 1 && len(b.Sub[1].Host) == 0 {
 				t.Fatalf("%d requests decode, %d of them in the second sub-batch; moves %+v", b.Decoding(), len(b.Sub[1].Host), b.Moves)
 			}
-			now, _ = r.engine.run(b, now)
+			now, _ = r.engine.Run(b, now)
 			r.batcher.Complete(func(int32, int) {})
 		}
 		if n := r.batcher.Waiting(); n > 0 || r.check.err() != nil {
@@ -138,8 +138,8 @@ func TestPipelineAgainstBarriers(t *testing.T) {
 		barriers := x.entry + max(y.entry, deviceX) + attention + max(x.exit, deviceY) + y.exit +
 			(layers-1)*(max(attention+x.block, deviceY)+max(y.block, deviceX))
 		f := newFlow(withLayers(int(layers)), besideGPU("CPU"), running{check: &checker{}})
-		f.add(0, &x, opHostAttention)
-		f.add(1, &y, opHostAttention)
+		x.lay(&f, 0, opHostAttention)
+		y.lay(&f, 1, opHostAttention)
 		end, err := f.run(0)
 		ratio := float64(end) / float64(barriers)
 		sum, n, worst = sum+ratio, n+1, max(worst, ratio)
@@ -208,7 +208,7 @@ func TestOffloadIterationsAllocateNothing(t *testing.T) {
 	iterate := func() {
 		b := r.batcher.Next()
 		helped += len(b.Sub[0].Host) + len(b.Sub[1].Host)
-		now, _ = r.engine.run(b, now)
+		now, _ = r.engine.Run(b, now)
 		r.batcher.Complete(func(int32, int) {})
 	}
 	for range 100 {

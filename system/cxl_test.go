@@ -17,7 +17,7 @@ import (
 // The sixth system, as CONTRIBUTING describes: all that it takes is this file and its
 // entry in the list. The tests of all systems run it, too: laws, timelines, extreme
 // values, rejected requests, planted violations.
-func init() { systems = append(systems, cxlSystem) }
+func init() { Register(cxlSystem) }
 
 // cxlSystem is GPUs whose keys and values are in CXL memory beside them.
 var cxlSystem = System{
@@ -76,14 +76,14 @@ func cxlMemory(h *hardware) kvMemory {
 	return kvMemory{page, int64(configs.Section[CXL](h.Config).Capacity/units.Bytes(h.Replicas())) / int64(page)}
 }
 
-func (e *cxl) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
+func (e *cxl) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.reset()
 	sub := &b.Sub[0]
 	// What an iteration makes is written beside its work.
 	e.hide(onDown, transferTime(e.rate, units.Bytes(e.model.Layers)*e.kv(sub.Tokens())))
 	g := e.stage(sub, e.decodeHere(e.gpus[:0], sub.Decode, b.Step))
 	g.beside(e.read(sub, b.Step), 0)
-	e.add(0, g, opAttention)
+	g.lay(&e.flow, 0, opAttention)
 	return e.flow.run(start)
 }
 
@@ -105,7 +105,7 @@ func (e *cxl) read(sub *scheduler.SubBatch, step int64) units.Duration {
 	return e.latency + transferTime(e.rate, bytes)
 }
 
-func (e *cxl) peak() units.Bandwidth { return min(e.rate, e.hbmPeak) }
+func (e *cxl) Peak() units.Bandwidth { return min(e.rate, e.hbmPeak) }
 
 // TestCXLLimit: with memory that takes no time to read, and is as large as theirs, the
 // GPUs do what they do alone.

@@ -50,7 +50,7 @@ func (n *Node) Hardware(m traces.Moments) Hardware {
 		KV: kv, KVTokens: int64(kv / cfg.Model.KVBytesPerToken()),
 		HBM: units.Bandwidth(cfg.Node.GPUs) * cfg.GPU.MemoryBandwidth, Notes: Notes(cfg),
 	}
-	h.Attention = units.Bandwidth(h.Replicas) * n.assemble(0, nil, false, nil).engine.peak()
+	h.Attention = units.Bandwidth(h.Replicas) * n.assemble(0, nil, false, nil).engine.Peak()
 	if n.system.Host {
 		h.Channels, h.Ranksets = cfg.ReplicaChannels(), cfg.Node.Ranksets
 		h.Channel = units.Bandwidth(cfg.Node.Channels) * cfg.DRAM.Spec.Bandwidth()

@@ -33,7 +33,7 @@ func TestDiesOfRanks(t *testing.T) {
 		}
 		s, ranks := &cfg.DRAM.Spec, float64(16*c.ranksets)
 		mA := s.Power.VDD * 1e-3 * float64(s.Chips()*c.dies) // in all dies of a rank
-		draw := mustNode(t, cfg).power(energy.Mid).each[byTime]
+		draw := mustNode(t, cfg).meter().power(energy.Mid).each[byTime]
 		all := draw[drawClosed] * float64(cfg.Replicas())
 		if want := ranks * mA * s.Power.IDD2N; !close9(all, want) {
 			t.Errorf("%s on %d ranksets of %s: standby draws %v W, by hand %v W", c.capacity, c.ranksets, c.part, all, want)

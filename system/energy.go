@@ -8,35 +8,13 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// joules is what a replica's GPUs take while they work, by phase.
-type joules struct{ prefill, decode float64 }
-
-func (j *joules) add(o joules) {
-	j.prefill += o.prefill
-	j.decode += o.decode
-}
-
-// gpuUse is how the GPUs work for a sub-batch.
-type gpuUse struct {
-	slow  float64        // by how much longer than for moments
-	merge units.Duration // of all layers, where blocks begin with it
-	// chooses is what kernels that choose pages take in all layers, where they end what comes before a layer.
-	chooses units.Duration
-	joules  joules
-}
-
-// set assigns part by part. A copy of the whole struct would read what has just been written in parts, and wait for it.
-func (u *gpuUse) set(to *gpuUse) {
-	u.slow, u.merge, u.chooses, u.joules.prefill, u.joules.decode = to.slow, to.merge, to.chooses, to.joules.prefill, to.joules.decode
-}
-
-// energy returns what the node's GPUs take in a run that ends at end: their work, and
+// gpus returns what the node's GPUs take in a run that ends at end: their work, and
 // active idle in between.
-func (n *Node) energy(w *busy, end units.Duration, tokens int64) results.Energy {
+func (n *meter) gpus(w *busy, end units.Duration, tokens int64) results.Energy {
 	e := results.Energy{Prefill: w.joules.prefill, Decode: w.joules.decode}
-	gpus := float64(n.Replicas() * n.cfg.Model.TensorParallel)
-	worked := float64(w.time[ofGPU].Picoseconds() * 1e-12 * float64(n.cfg.Model.TensorParallel))
-	e.Idle = float64(max(0, float64(gpus*end.Seconds())-worked) * n.cfg.GPU.Power.ActiveIdle)
+	gpus := float64(n.Replicas() * n.Model.TensorParallel)
+	worked := float64(w.time[ofGPU].Picoseconds() * 1e-12 * float64(n.Model.TensorParallel))
+	e.Idle = float64(max(0, float64(gpus*end.Seconds())-worked) * n.GPU.Power.ActiveIdle)
 	e.GPU = e.Prefill + e.Decode + e.Idle
 	if tokens > 0 {
 		e.Token = e.GPU / float64(tokens)

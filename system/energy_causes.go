@@ -87,7 +87,7 @@ func (p *power) of(q *[causes]float64) (sum draw) {
 
 // joules returns what a replica and its cooling take that does this in so long a time.
 func (p *power) joules(did *work, took units.Duration) float64 {
-	q := did.does(took)
+	q := causesOfWork(did, took)
 	d := p.of(&q)
 	return d.total()
 }
@@ -104,33 +104,33 @@ func (p *power) draws(did *work, took units.Duration) powerDraw {
 	if took <= 0 {
 		return powerDraw{}
 	}
-	q, seconds := did.does(took), took.Seconds()
+	q, seconds := causesOfWork(did, took), took.Seconds()
 	d := p.of(&q)
 	w := powerDraw{gpus: (d[drawGPU] + d[drawHBMPIM]) / seconds, host: (d[drawCPUs] + d[drawBoard] + d[drawLinks]) / seconds, cooling: d[drawCooling] / seconds}
 	w.memory = d.total()/seconds - w.gpus - w.host - w.cooling
 	return w
 }
 
-// does returns what work amounts to, in so long a time.
-func (w *work) does(took units.Duration) [causes]float64 {
+// causesOfWork returns what work amounts to, in so long a time.
+func causesOfWork(w *work, took units.Duration) [causes]float64 {
 	var seconds [booked]float64
 	for i := range seconds {
 		seconds[i] = w.time[i].Seconds()
 	}
-	return w.causes(took.Seconds(), &seconds)
+	return causesOf(&w.effort, took.Seconds(), &seconds)
 }
 
-// does is the same of all replicas, each for so long.
-func (b *busy) does(took units.Duration, replicas int) [causes]float64 {
+// causesOfRun is the same of all replicas, each for so long.
+func causesOfRun(b *busy, took units.Duration, replicas int) [causes]float64 {
 	var seconds [booked]float64
 	for i := range seconds {
 		seconds[i] = b.time[i].Picoseconds() * 1e-12
 	}
-	return b.causes(float64(replicas)*took.Seconds(), &seconds)
+	return causesOf(&b.effort, float64(replicas)*took.Seconds(), &seconds)
 }
 
-// causes returns what draws power in a time, in which resources were busy for these seconds.
-func (e *effort) causes(took float64, busy *[booked]float64) [causes]float64 {
+// causesOf returns what draws power in a time, in which resources were busy for these seconds.
+func causesOf(e *effort, took float64, busy *[booked]float64) [causes]float64 {
 	return [causes]float64{
 		byTime: took, byGPUWork: e.joules.prefill + e.joules.decode, byGPUTime: busy[ofGPU], byTokens: float64(e.tokens),
 		byDown: busy[ofDown], byUp: busy[ofUp], byChannels: busy[ofChannel],

@@ -12,17 +12,19 @@ import (
 // engine is a replica's hardware as a system puts it together. It runs the layers
 // of one iteration after another.
 type engine interface {
-	// run executes batch b from start on and returns its end.
-	run(b *scheduler.Batch, start units.Duration) (end units.Duration, err error)
-	// core returns the resources, with what they have done so far: ranks of DIMM-PIM until settle was called last.
-	core() *flow
-	settle()
-	side() *gpuSide
-	// ranksets returns how evenly decode attention lies on them.
-	ranksets() imbalance
-	// peak returns the bandwidth at which decode attention can read keys and values
+	// Run executes batch b from start on and returns its end.
+	Run(b *scheduler.Batch, start units.Duration) (end units.Duration, err error)
+	// Core returns the resources, with what they have done so far: ranks of DIMM-PIM until Settle was called last.
+	Core() *flow
+	// Settle counts what ranks of DIMM-PIM have done since the last call.
+	Settle()
+	// Side returns the GPUs.
+	Side() *gpuSide
+	// Ranksets returns how evenly decode attention lies on them.
+	Ranksets() imbalance
+	// Peak returns the bandwidth at which decode attention can read keys and values
 	// at most.
-	peak() units.Bandwidth
+	Peak() units.Bandwidth
 }
 
 // batcher forms the iterations of a replica: a scheduler with its queues and

@@ -136,30 +136,30 @@ func (f *flow) reset() {
 	f.uses = [2]gpuUse{}
 }
 
-func (f *flow) core() *flow { return f }
+func (f *flow) Core() *flow { return f }
 
-// settle is for systems without DIMM-PIM: nothing is counted apart.
-func (f *flow) settle() {}
+// Settle is for systems without DIMM-PIM: nothing is counted apart.
+func (f *flow) Settle() {}
 
-// ranksets is for systems without ranksets: nothing is imbalanced.
-func (f *flow) ranksets() imbalance { return imbalance{} }
+// Ranksets is for systems without ranksets: nothing is imbalanced.
+func (f *flow) Ranksets() imbalance { return imbalance{} }
 
-// record runs the iteration once more, every layer of it, and keeps its spans.
-func (f *flow) record(rec *Recording, start units.Duration) units.Duration {
+// record runs the iteration once more, every layer of it, and returns the spans of it that a timeline shows, and its end.
+func (f *flow) record(start units.Duration) (shown []Span, end units.Duration) {
 	exact := f.engine.Exact
 	f.engine.Exact = true
 	spans := f.engine.Record(&f.it, start)
 	f.engine.Exact = exact
-	end := start
+	end = start
 	for i := range spans {
 		x := &spans[i]
 		o := &f.it.Ops[x.Op]
 		end = max(end, x.End)
 		if track := f.resources[x.Resource].track; !x.Claim && track != noTrack && operationNames[o.Kind] != "" {
-			rec.Spans = append(rec.Spans, Span{Start: x.Start, End: x.End, Resource: track + int32(x.Lane), Kind: int32(o.Kind), A: int32(o.Group), B: max(x.Layer-1, 0)})
+			shown = append(shown, Span{Start: x.Start, End: x.End, Resource: track + int32(x.Lane), Kind: int32(o.Kind), A: int32(o.Group), B: max(x.Layer-1, 0)})
 		}
 	}
-	return end
+	return shown, end
 }
 
 // enter adds what comes before the first layer of a sub-batch, and behind the first of
@@ -187,4 +187,28 @@ func (f *flow) hide(resource int8, took units.Duration) {
 type hidden struct {
 	resource int8
 	took     units.Duration
+}
+
+// Span is the time that a resource spends on an operation without a break.
+type Span struct {
+	Start, End units.Duration
+	Resource   int32 // track
+	Kind, A, B int32 // of the operation; sub-batch · R + rankset offset; layer
+}
+
+// wait adds attention, for which the rest of the layer waits.
+func (f *flow) wait(s int, on int8, kind uint8, took units.Duration) *dataflow.Op {
+	o, i := f.it.Add(on, took)
+	o.Kind, o.Group = kind, int16(s)
+	f.waits = append(f.waits, i)
+	return o
+}
+
+// layers makes the operations from first on the layers of a sub-batch, after what comes
+// before them from entry on.
+func (f *flow) layers(s int, entry, first int32, exit units.Duration) {
+	sub := &f.it.Sub[s]
+	sub.Layers = append(sub.Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: first}, Count: 1},
+		dataflow.Layers{Range: dataflow.Range{From: first, To: int32(len(f.it.Ops))}, Count: int32(f.cfg.Model.Layers)})
+	sub.Exit = exit
 }

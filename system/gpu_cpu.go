@@ -94,8 +94,8 @@ func assembleGPUCPU(n *setup) assembly {
 	return assembly{n.continuous(batchingPolicy(spec.Policy), 1, false, scheduler.BalanceLeastLoaded, ledger, free, nil), e}
 }
 
-// run runs a batch. Transfers of one layer under the work of others keep the links busy beside the GPUs.
-func (e *gpuCPU) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
+// Run runs a batch. Transfers of one layer under the work of others keep the links busy beside the GPUs.
+func (e *gpuCPU) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.reset()
 	sub := &b.Sub[0]
 	e.gpus = e.gpus[:0]
@@ -122,7 +122,7 @@ func (e *gpuCPU) run(b *scheduler.Batch, start units.Duration) (units.Duration, 
 			l.device, l.bus, l.deviceFirst = e.around(h), h.took, h.fetch
 		}
 	}
-	e.add(0, g, opHostAttention)
+	g.lay(&e.flow, 0, opHostAttention)
 	e.flow.work.time[ofDown] += down
 	e.flow.work.time[ofUp] += up
 	e.flow.work.time[ofChannel] += channels
@@ -245,8 +245,8 @@ func (e *gpuCPU) append(tokens, over int) units.Duration {
 	return max(e.attend(int64(over)), taskTime(compute))
 }
 
-// peak counts the GPUs' memory where a policy attends over some of the tokens there.
-func (e *gpuCPU) peak() units.Bandwidth {
+// Peak counts the GPUs' memory where a policy attends over some of the tokens there.
+func (e *gpuCPU) Peak() units.Bandwidth {
 	if e.split {
 		return e.hbmPeak + e.peakRate
 	}

@@ -35,7 +35,7 @@ func TestCSAttentionLayer(t *testing.T) {
 	}
 	took := func(sets ...string) (end units.Duration, e *gpuCPU) {
 		e = gpuCPUOf(t, append(sets, "policy.name=csattention", "policy.csattention.mode=host")...)
-		end, err := e.run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0)
+		end, err := e.Run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

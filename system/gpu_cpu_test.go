@@ -202,7 +202,7 @@ func gpuCPUOf(t *testing.T, sets ...string) *gpuCPU {
 // layerOf runs an iteration and returns what its layers wait for on CPUs and GPUs.
 func layerOf(t *testing.T, e *gpuCPU, sub scheduler.SubBatch) (cpu, merge units.Duration) {
 	t.Helper()
-	if _, err := e.run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0); err != nil {
+	if _, err := e.Run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0); err != nil {
 		t.Fatal(err)
 	}
 	k := e.it.Totals().ByKind
@@ -227,7 +227,7 @@ func TestHGCALayer(t *testing.T) {
 	// The merge comes after both, and the channels carry what the CPUs read.
 	g, layers := e.stageRuns(&sub), units.Duration(e.model.Layers)
 	want = (g.entry + layers*(max(got, g.layers[0].attention)+merge) + (layers-1)*g.block + g.exit).Seconds()
-	if end, err := e.run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0); err != nil || merge == 0 || math.Abs(end.Seconds()/want-1) > 1e-9 {
+	if end, err := e.Run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0); err != nil || merge == 0 || math.Abs(end.Seconds()/want-1) > 1e-9 {
 		t.Errorf("an iteration takes %v, want %v s, with merges of %v; %v", end, want, merge, err)
 	}
 	// The GPUs attend over the window, whose weights go into averages.
@@ -316,7 +316,7 @@ func TestLoads(t *testing.T) {
 	link := 4 * 0.79 * 16 * 16e9 * 128 / 130 / 8
 	for set, want := range map[string]float64{"pcie.efficiency=0.79": 48 * 20001 * 96 * 512 / link, "pcie.efficiency=1.0,pcie.generation=6,pcie.lanes=16,policy.name=h2o": 0} {
 		e := gpuCPUOf(t, append(strings.Split(set, ","), "gpu_cpu.attend=gpus")...)
-		end, err := e.run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0)
+		end, err := e.Run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -335,7 +335,7 @@ func TestLoads(t *testing.T) {
 // take on the links.
 func TestPromptsGoDown(t *testing.T) {
 	e := gpuCPUOf(t, "pcie.efficiency=0.001")
-	end, err := e.run(&scheduler.Batch{Sub: []scheduler.SubBatch{{Prefill: []scheduler.Chunk{{Tokens: 1000, Last: true}}}}}, 0)
+	end, err := e.Run(&scheduler.Batch{Sub: []scheduler.SubBatch{{Prefill: []scheduler.Chunk{{Tokens: 1000, Last: true}}}}}, 0)
 	want := 48 * 1000 * 96 * 512 / (4 * 0.001 * 16 * 16e9 * 128 / 130 / 8)
 	if err != nil || math.Abs(end.Seconds()/want-1) > 1e-6 {
 		t.Errorf("1,000 tokens take %v, their way down %v s; %v", end, want, err)

@@ -78,8 +78,8 @@ func (n *setup) continuous(policy scheduler.Policy, subBatches int, adaptive boo
 	return scheduler.New(policies, n.requests, ledger, free, p, n.stream(streamBalance))
 }
 
-// run runs a batch: the memory's transfers first, then both sub-batches on the GPUs.
-func (e *gpuOnly) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
+// Run runs a batch: the memory's transfers first, then both sub-batches on the GPUs.
+func (e *gpuOnly) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.reset()
 	e.tier.swap(&e.flow, &b.Moves, start)
 	e.tier.hide(&e.flow)
@@ -89,11 +89,11 @@ func (e *gpuOnly) run(b *scheduler.Batch, start units.Duration) (units.Duration,
 		if b.Grouped > 0 {
 			g = e.stageGroups(&b.Sub[s], b, g)
 		}
-		e.add(s, g, opAttention)
+		g.lay(&e.flow, s, opAttention)
 	}
 	end, err := e.flow.run(start)
 	e.tier.idle = end
 	return end, err
 }
 
-func (e *gpuOnly) peak() units.Bandwidth { return e.hbmPeak }
+func (e *gpuOnly) Peak() units.Bandwidth { return e.hbmPeak }

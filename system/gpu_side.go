@@ -98,8 +98,8 @@ func newGPUSide(h *hardware) gpuSide {
 	}
 }
 
-// side returns the GPUs of the system that this is a part of.
-func (d *gpuSide) side() *gpuSide { return d }
+// Side returns the GPUs of the system that this is a part of.
+func (d *gpuSide) Side() *gpuSide { return d }
 
 // decoding is the GPUs' part of decode attention in one layer: batches of heads that
 // attend, kernels beside them, which choose and keep statistics, and after all attention the
@@ -292,4 +292,10 @@ func (d *gpuSide) parts(kind uint8, tokens, emitting, layer int, use gpuUse) []p
 		return append(append(steps, step("QKV generation", d.gpu.QKV(tokens))), choice...)
 	}
 	return nil
+}
+
+// part is one step of a task on the GPU.
+type part struct {
+	name     string
+	duration units.Duration
 }

@@ -123,7 +123,7 @@ func TestGroupsBesideUnits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := e.run(b, 1000)
+		got, err := e.Run(b, 1000)
 		if err != nil || got > want {
 			t.Fatalf("an iteration ends at %v, without groups at %v; %v", got, want, err)
 		}

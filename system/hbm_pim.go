@@ -291,8 +291,8 @@ func (e *hbmPIM) tally(b gpu.DecodeBatch, reads float64) (t hbm.Tally) {
 	return hbm.Tally{}.Plus(t, float64(e.model.TensorParallel))
 }
 
-// run runs a batch. Requests that share a prefix are grouped where the units can do so.
-func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (end units.Duration, err error) {
+// Run runs a batch. Requests that share a prefix are grouped where the units can do so.
+func (e *hbmPIM) Run(b *scheduler.Batch, start units.Duration) (end units.Duration, err error) {
 	e.tier.swap(&e.flow, &b.Moves, start)
 	grouped := false
 	if b.Grouped > 0 {
@@ -322,7 +322,7 @@ func (e *hbmPIM) layOut(b *scheduler.Batch, grouped bool) (read int64, did hbm.T
 			read += int64(e.runs[run]) * e.read[run]
 			did = did.Plus(e.did[run], float64(e.runs[run]))
 		}
-		e.add(s, g, opAttention)
+		g.lay(&e.flow, s, opAttention)
 	}
 	return read, did
 }
@@ -345,4 +345,4 @@ func (e *hbmPIM) PIM(s *scheduler.SubBatch, step int64, _ int) (t units.Duration
 	return t
 }
 
-func (e *hbmPIM) peak() units.Bandwidth { return e.hbmPeak * units.Bandwidth(e.factor) }
+func (e *hbmPIM) Peak() units.Bandwidth { return e.hbmPeak * units.Bandwidth(e.factor) }

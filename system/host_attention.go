@@ -43,3 +43,6 @@ func (h *HostAttention) Loaded(requests, queries, tokens int) (all, transfer uni
 
 // Bandwidth returns the data-sheet rate of the host's memory that a replica has.
 func (h *HostAttention) Bandwidth() units.Bandwidth { return h.peakRate }
+
+// NewGPUIterations returns the iterations of a validated configuration, taken apart.
+func NewGPUIterations(cfg *configs.Config) *GPUIterations { return iterationsOf(hardwareOf(cfg)) }

@@ -17,10 +17,9 @@ func TestLeavingWorkTakesTime(t *testing.T) {
 			return
 		}
 		c := &r.engine.(*l3).costs
-		rec := &Recording{ranksets: 1}
-		r.engine.core().record(rec, 0)
+		spans, _ := r.engine.Core().record(0)
 		var attention, down []Span
-		for _, s := range rec.Spans {
+		for _, s := range spans {
 			switch {
 			case s.Resource == trackRank && s.B == 0:
 				attention = append(attention, s)

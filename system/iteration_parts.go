@@ -2,7 +2,6 @@ package system
 
 import (
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/units"
@@ -23,17 +22,17 @@ const (
 	PartChoice // the best pages or tokens of a row of scores
 	PartPasses
 	PartMerge // of what two devices have attended to
-	iterationParts
+	partCount
 )
 
 // String returns the group's name.
 func (p IterationPart) String() string {
-	return [iterationParts]string{"products", "small kernels", "all-reduce", "prefill attention", "decode attention", "page scores", "choice", "passes", "merge"}[p]
+	return [partCount]string{"products", "small kernels", "all-reduce", "prefill attention", "decode attention", "page scores", "choice", "passes", "merge"}[p]
 }
 
 // IterationParts returns all groups.
 func IterationParts() []IterationPart {
-	all := make([]IterationPart, iterationParts)
+	all := make([]IterationPart, partCount)
 	for i := range all {
 		all[i] = IterationPart(i)
 	}
@@ -42,7 +41,7 @@ func IterationParts() []IterationPart {
 
 // GPUIteration is where the time of an iteration goes. The sum of the groups is what a run's
 // iteration takes, to the picosecond.
-type GPUIteration [iterationParts]units.Duration
+type GPUIteration [partCount]units.Duration
 
 // Total returns the iteration's time.
 func (x *GPUIteration) Total() (t units.Duration) {
@@ -53,7 +52,7 @@ func (x *GPUIteration) Total() (t units.Duration) {
 }
 
 // share adds a task's time, divided as the seconds of its groups.
-func (x *GPUIteration) share(took units.Duration, seconds *[iterationParts]float64) {
+func (x *GPUIteration) share(took units.Duration, seconds *[partCount]float64) {
 	all, sum := 0.0, 0.0
 	for _, s := range seconds {
 		all += s
@@ -69,16 +68,14 @@ func (x *GPUIteration) share(took units.Duration, seconds *[iterationParts]float
 		x[i] += end - before
 		before = end
 	}
-	x[iterationParts-1] += took - before
+	x[partCount-1] += took - before
 }
 
 // GPUIterations takes iterations of the system gpu-only apart. It is not safe for concurrent use.
 type GPUIterations struct{ side gpuSide }
 
-// NewGPUIterations returns those of a validated configuration.
-func NewGPUIterations(cfg *configs.Config) *GPUIterations {
-	return &GPUIterations{newGPUSide(hardwareOf(cfg))}
-}
+// iterationsOf returns those of a node.
+func iterationsOf(h *hardware) *GPUIterations { return &GPUIterations{newGPUSide(h)} }
 
 // Parts returns an iteration of a replica: a decode step of requests, and chunks of prompts.
 func (g *GPUIterations) Parts(decode []policy.Request, prompts ...scheduler.Chunk) (x GPUIteration) {
@@ -103,8 +100,8 @@ func (g *GPUIterations) Parts(decode []policy.Request, prompts ...scheduler.Chun
 }
 
 // grouped returns the seconds of groups of kernels.
-func grouped(p *gpu.Parts) *[iterationParts]float64 {
-	var seconds [iterationParts]float64
+func grouped(p *gpu.Parts) *[partCount]float64 {
+	var seconds [partCount]float64
 	for g, w := range p {
 		to := PartProducts
 		switch gpu.Group(g) {
@@ -120,8 +117,8 @@ func grouped(p *gpu.Parts) *[iterationParts]float64 {
 
 // attentionParts returns the seconds of groups in one layer of a run. Chunks and decoding
 // requests that share a kernel share its time.
-func (d *gpuSide) attentionParts(sub *scheduler.SubBatch, run int) *[iterationParts]float64 {
-	var seconds [iterationParts]float64
+func (d *gpuSide) attentionParts(sub *scheduler.SubBatch, run int) *[partCount]float64 {
+	var seconds [partCount]float64
 	add := func(p IterationPart, w gpu.Work) { seconds[p] += w.Seconds }
 	a := d.gpu.Attention()
 	pass := func(p policy.Pass) { add(PartPasses, d.gpu.Pass(p.Kernels, float64(p.Bytes), float64(p.FLOPs))) }

@@ -72,7 +72,7 @@ func TestIterationPartsOfAnyBatch(t *testing.T) {
 		}
 		e := &gpuOnly{gpuSide: newGPUSide(hardwareOf(cfg))}
 		e.flow = newFlow(hardwareOf(cfg), besideGPU("")[:onDevice], running{})
-		end, err := e.run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0)
+		end, err := e.Run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func sameRequests(n, prompt, context int) []policy.Request {
 func TestShareIsWhole(t *testing.T) {
 	for _, took := range []units.Duration{0, 1, 7, 1<<60 + 1} {
 		var x GPUIteration
-		x.share(took, &[iterationParts]float64{1, 0, 1e-9, 3, 0.1, 0.2, 0, 0.7, 0})
+		x.share(took, &[partCount]float64{1, 0, 1e-9, 3, 0.1, 0.2, 0, 0.7, 0})
 		if x.Total() != took || x[PartSmall] != 0 {
 			t.Errorf("shares of %d are %v", took, x)
 		}

@@ -58,8 +58,8 @@ func assembleL3(n *setup) assembly {
 	return assembly{scheduler.New(policies, n.requests, rankLedger(n.hardware, cfg.Comm.Rotation), free, predictor, n.stream(streamBalance)), e}
 }
 
-// run runs a batch, checks what it moved, and shows its times to learned predictors.
-func (e *l3) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
+// Run runs a batch, checks what it moved, and shows its times to learned predictors.
+func (e *l3) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.fill(&e.costs, b)
 	e.costs.lay(&e.flow)
 	var before work
@@ -84,7 +84,7 @@ func (e *l3) run(b *scheduler.Batch, start units.Duration) (units.Duration, erro
 	return end, nil
 }
 
-func (e *l3) settle() { e.ranks.settleHeads(&e.flow.work.ranks) }
+func (e *l3) Settle() { e.ranks.settleHeads(&e.flow.work.ranks) }
 
 // observe enters the executed sub-batches into the profile that the predictors
 // learn from.
@@ -107,9 +107,9 @@ func (e *l3) observe(b *scheduler.Batch) error {
 	return nil
 }
 
-func (e *l3) ranksets() imbalance { return e.imbalance }
+func (e *l3) Ranksets() imbalance { return e.imbalance }
 
-func (e *l3) peak() units.Bandwidth { return e.ranks.pimPeak }
+func (e *l3) Peak() units.Bandwidth { return e.ranks.pimPeak }
 
 // costs returns the iteration costs of a replica with all that never changes.
 func (n *setup) costs(d *devices) iterationCosts {

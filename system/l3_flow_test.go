@@ -59,10 +59,9 @@ func runCosts(t interface{ Fatal(...any) }, c *iterationCosts, ranksets int, exa
 }
 
 // spansOf returns what every resource does in an iteration.
-func spansOf(f *flow, ranksets int) []Span {
-	rec := Recording{ranksets: ranksets}
-	f.record(&rec, 0)
-	return rec.Spans
+func spansOf(f *flow) []Span {
+	spans, _ := f.record(0)
+	return spans
 }
 
 // TestHandWorkedSchedule checks every task of one iteration against times worked
@@ -106,7 +105,7 @@ func TestHandWorkedSchedule(t *testing.T) {
 	if end != 253*ns {
 		t.Errorf("the iteration ends at %v, want 253ns", end)
 	}
-	checkSpans(t, spansOf(f, 2), []hand{
+	checkSpans(t, spansOf(f), []hand{
 		{trackGPU, opEntry, 0, 0, 0, 10},
 		{trackGPU, opEntry, 2, 0, 10, 20},
 		{trackGPU, opPrefillAttention, 2, 0, 20, 26},
@@ -315,7 +314,7 @@ func TestSchedulesAreLegal(t *testing.T) {
 		ranksets := rapid.IntRange(1, 4).Draw(t, "ranksets")
 		c := drawCosts(t, ranksets)
 		f, _ := runCosts(t, c, ranksets, true, 0)
-		spans := spansOf(f, ranksets)
+		spans := spansOf(f)
 		if err := exclusive(spans); err != nil {
 			t.Fatal(err)
 		}

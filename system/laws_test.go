@@ -367,7 +367,7 @@ func checkAllocations(t *testing.T, system string, sets ...string) {
 	now := units.Duration(0)
 	iterate := func() {
 		b := r.batcher.Next()
-		now, _ = r.engine.run(b, now)
+		now, _ = r.engine.Run(b, now)
 		r.batcher.Complete(func(int32, int) {})
 	}
 	for range 100 {

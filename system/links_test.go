@@ -50,8 +50,8 @@ func TestCPUTransposition(t *testing.T) {
 	}
 	const tokens = 700
 	flight, cpu := devicesOf(load()), devicesOf(load(`pim.relayout="cpu"`))
-	clocks := flight.promptClocks(0, tokens)
-	plain, slow := flight.prompt(tokens, clocks), cpu.prompt(tokens, clocks)
+	clocks := promptClocksOf(flight, 0, tokens)
+	plain, slow := sentOf(flight, tokens, clocks), sentOf(cpu, tokens, clocks)
 	base := flight.channel.TransferTime(tokens * flight.kv(1))
 	if again := slow.last - plain.last; again < 2*base || again > 3*base || slow.data-plain.data != again {
 		t.Errorf("transposing %d tokens takes %v, their transfer over the channels %v", tokens, again, base)

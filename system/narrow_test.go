@@ -22,13 +22,13 @@ var narrowTrace = &traces.Trace{Name: "few", Requests: []traces.Request{
 // TestWidthsOfElements: the widths that a model has anyway change nothing on any system, to the picosecond.
 func TestWidthsOfElements(t *testing.T) {
 	deep.Only(t)
-	for i := range systems {
+	for i := range Systems() {
 		run := func(sets ...string) string {
-			cfg := mustLoad(t, append(sets, "run.system="+systems[i].Name, "run.model=llama-3-8b")...)
+			cfg := mustLoad(t, append(sets, "run.system="+Systems()[i].Name, "run.model=llama-3-8b")...)
 			return fmt.Sprint(mustRun(t, mustNode(t, cfg), narrowTrace, false).Requests)
 		}
 		if got, want := run("model.kv_bits=16", "model.weight_bits=16", "model.activation_bits=16", "pim.multipliers=4", "hbm_pim.elements_per_read=1"), run(); got != want {
-			t.Errorf("%s: got\n%s\nwant\n%s", systems[i].Name, got, want)
+			t.Errorf("%s: got\n%s\nwant\n%s", Systems()[i].Name, got, want)
 		}
 	}
 }
@@ -47,8 +47,8 @@ var (
 // TestNarrowRuns: random nodes of every system with narrow keys and values run under every check, and step by
 // step as well as with shortcuts.
 func TestNarrowRuns(t *testing.T) {
-	for i := range systems {
-		s := &systems[i]
+	for i := range Systems() {
+		s := &Systems()[i]
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {

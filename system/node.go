@@ -46,7 +46,7 @@ type Node struct {
 // all nodes with equal ranks.
 func NewNode(cfg *configs.Config) (*Node, error) {
 	s := systemOf(cfg.Run.System)
-	h := s.hardware(cfg)
+	h := s.derive(cfg)
 	if err := cfg.Policy.Fits(policyShape(h)); err != nil { // a caller may have named another file
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func NewNode(cfg *configs.Config) (*Node, error) {
 // newNode returns the node of a valid configuration; tables may be shared with others.
 func newNode(cfg *configs.Config, t tables) *Node {
 	s := systemOf(cfg.Run.System)
-	h := s.hardware(cfg)
+	h := s.derive(cfg)
 	return &Node{cfg: cfg, hw: h, system: s, memory: s.memory(h), tables: t}
 }
 
@@ -106,11 +106,11 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 		r.check = &checker{}
 	}
 	if o.Iterations || o.Timeline != nil {
-		r.power = n.power(energy.Mid)
+		r.power = n.meter().power(energy.Mid)
 	}
 	r.assembly = n.assemble(i, requests, o.Exact, r.check)
 	if r.recording != nil {
-		r.recording.tracks = r.engine.core().tracks()
+		r.recording.tracks = tracksOf(r.engine.Core().resources)
 	}
 	return r
 }
@@ -118,6 +118,9 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 // FreeGPUMemory returns what weights and reserve leave on the GPUs of one
 // replica.
 func (n *Node) FreeGPUMemory() units.Bytes { return freeGPUMemory(n.hw) }
+
+// meter returns what tells the node's energy.
+func (n *Node) meter() *meter { return &meter{n.hw, n.tables, n.system.Host} }
 
 // Replicas returns the number of data-parallel replicas.
 func (n *Node) Replicas() int { return n.cfg.Replicas() }

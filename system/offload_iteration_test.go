@@ -39,7 +39,7 @@ func TestOffloadIterationByHand(t *testing.T) {
 		}
 	}
 	took := e.Iteration(b)
-	end, err := e.run(b, start)
+	end, err := e.Run(b, start)
 	if err != nil || end != start+took || e.check.err() != nil {
 		t.Fatalf("ends at %v, want %v: %v, %v", end, start+took, err, e.check.err())
 	}
@@ -51,7 +51,7 @@ func TestOffloadIterationByHand(t *testing.T) {
 	idleUp, idleDown := e.Idle(b)
 	compare("idle up", idleUp, took-up)
 	compare("idle down", idleDown, took-down)
-	if got := e.record(&Recording{ranksets: 1}, start); got != end {
+	if _, got := e.record(start); got != end {
 		t.Errorf("the timeline ends at %v, want %v", got, end)
 	}
 
@@ -61,11 +61,11 @@ func TestOffloadIterationByHand(t *testing.T) {
 		own  units.Duration
 	}{{"down", &b.Moves.Down.Wait, down}, {"up", &b.Moves.Up.Wait, up}} {
 		*way.wait = took
-		if end, err = e.run(b, start); err != nil {
+		if end, err = e.Run(b, start); err != nil {
 			t.Fatal(err)
 		}
 		compare("waiting for a move "+way.name, end-start, took+way.own)
-		if got := e.record(&Recording{ranksets: 1}, start); got != end {
+		if _, got := e.record(start); got != end {
 			t.Errorf("waiting for a move %s, the timeline ends at %v, want %v", way.name, got, end)
 		}
 		*way.wait = 0

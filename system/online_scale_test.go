@@ -19,8 +19,8 @@ type slower struct {
 	times units.Duration
 }
 
-func (e slower) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
-	end, err := e.engine.run(b, start)
+func (e slower) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
+	end, err := e.engine.Run(b, start)
 	return start + e.times*(end-start), err
 }
 
@@ -247,12 +247,12 @@ type uneventful struct {
 	takes []units.Duration
 }
 
-func (e *uneventful) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
+func (e *uneventful) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	took := e.takes[0]
 	if len(e.takes) > 1 {
 		e.takes = e.takes[1:]
 	}
-	_, err := e.engine.run(b, start)
+	_, err := e.engine.Run(b, start)
 	return start + took, err
 }
 

@@ -32,7 +32,7 @@ func (r *Result) OverTime(n *Node, parts int) *results.Table {
 		bins[(g.at-1)/width].gaps.Add(int64(g.gap), int64(g.requests))
 	}
 	t := &results.Table{Name: "run", Columns: overTimeColumns}
-	idle := n.power(energy.Mid).joules(&work{}, units.Second)
+	idle := n.meter().power(energy.Mid).joules(&work{}, units.Second)
 	devices := float64(n.Replicas() * n.hw.attentionDevices())
 	for k := range bins {
 		t.Rows = append(t.Rows, bins[k].row((units.Duration(k)*width+width/2).Seconds(), width.Seconds(), float64(n.Replicas()), devices, idle))

@@ -21,7 +21,7 @@ type plant struct {
 func waiting(f *flow, spans []dataflow.Span, d dataflow.Discipline) int {
 	for i := len(spans) - 1; i >= 0; i-- {
 		o := &f.it.Ops[spans[i].Op]
-		if !spans[i].Claim && o.After.From < o.After.To && f.discipline(spans[i].Resource) == d {
+		if !spans[i].Claim && o.After.From < o.After.To && disciplineOf(f, spans[i].Resource) == d {
 			return i
 		}
 	}
@@ -91,14 +91,14 @@ var plants = []plant{
 		return s, true
 	}},
 	{"a transfer left out", LawTraffic, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
-		i := slices.IndexFunc(s, func(x dataflow.Span) bool { return !x.Claim && f.discipline(x.Resource) == dataflow.Link })
+		i := slices.IndexFunc(s, func(x dataflow.Span) bool { return !x.Claim && disciplineOf(f, x.Resource) == dataflow.Link })
 		if i < 0 {
 			return s, false
 		}
 		return slices.Delete(s, i, i+1), true
 	}},
 	{"work on another lane", LawTraffic, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
-		i := slices.IndexFunc(s, func(x dataflow.Span) bool { return !x.Claim && f.discipline(x.Resource) == dataflow.Lanes })
+		i := slices.IndexFunc(s, func(x dataflow.Span) bool { return !x.Claim && disciplineOf(f, x.Resource) == dataflow.Lanes })
 		if i < 0 {
 			return s, false
 		}
@@ -170,8 +170,6 @@ func breaks(found []dataflow.Violation, law Law) bool {
 	return slices.ContainsFunc(found, func(v dataflow.Violation) bool { return v.Law == law })
 }
 
-func (f *flow) plan() *flow { return f }
-
 // busyIteration returns a flow filled with an iteration of a system that prefills and
 // decodes, on all its devices.
 func busyIteration(t *testing.T, system string, sets ...string) (*flow, *replica) {
@@ -187,10 +185,10 @@ func busyIteration(t *testing.T, system string, sets ...string) (*flow, *replica
 	for i := range r.requests {
 		r.batcher.Add(int32(i))
 	}
-	f := r.engine.(interface{ plan() *flow }).plan()
+	f := r.engine.Core()
 	for range 60 {
 		b := r.batcher.Next()
-		if _, err := r.engine.run(b, 0); err != nil {
+		if _, err := r.engine.Run(b, 0); err != nil {
 			t.Fatal(err)
 		}
 		kinds := f.it.Totals().ByKind
@@ -205,4 +203,6 @@ func busyIteration(t *testing.T, system string, sets ...string) (*flow, *replica
 }
 
 // discipline returns how a resource serves its operations.
-func (f *flow) discipline(resource int8) dataflow.Discipline { return f.resources[resource].Discipline }
+func disciplineOf(f *flow, resource int8) dataflow.Discipline {
+	return f.resources[resource].Discipline
+}

@@ -18,11 +18,11 @@ type Extension struct {
 // Extend returns the loader of configurations of all systems that may name what the program adds, too. Configurations of this
 // loader run like any other: Load, NewNode, Run. A policy that cannot be added is an error: see policy.List.With.
 func Extend(x Extension) (*configs.Loader, error) {
-	all, err := policy.Builtin().With(x.Policies...)
+	policies, err := policy.Builtin().With(x.Policies...)
 	if err != nil {
 		return nil, err
 	}
-	return newConfigs(all), nil
+	return newConfigs(policies), nil
 }
 
 // PolicyHelp is what 'l3sim config policies' says of a policy.
@@ -33,19 +33,19 @@ type PolicyHelp struct {
 }
 
 // Policies returns all policies that configurations of a loader may name, with the systems that run them.
-func Policies(ld *configs.Loader) (all []PolicyHelp) {
+func Policies(ld *configs.Loader) (help []PolicyHelp) {
 	for _, d := range ld.Policies().Descriptions() {
 		p := PolicyHelp{Description: d}
-		for i := range systems {
+		for i := range all {
 			to := &p.Refused
-			if slices.Contains(ld.Policies().At(systems[i].home), d.Name) {
+			if slices.Contains(ld.Policies().At(all[i].home), d.Name) {
 				to = &p.Systems
 			}
-			*to = append(*to, systems[i].Name)
+			*to = append(*to, all[i].Name)
 		}
-		all = append(all, p)
+		help = append(help, p)
 	}
-	return all
+	return help
 }
 
 // WriteText writes it as the command does.

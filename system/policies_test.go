@@ -42,8 +42,8 @@ func setsOn(s *System, name string) []string {
 // TestPoliciesRun runs every policy on every system that takes it, on random nodes and
 // requests, under all checks, and step by step as well as with shortcuts.
 func TestPoliciesRun(t *testing.T) {
-	for i := range systems {
-		s := &systems[i]
+	for i := range Systems() {
+		s := &Systems()[i]
 		for _, name := range s.Policies() {
 			if name == "dense" {
 				continue // all other tests
@@ -64,8 +64,8 @@ func TestPoliciesRun(t *testing.T) {
 // TestAttendedTokens: what a run says that heads attended to is what the policy counts, step
 // by step, for its requests.
 func TestAttendedTokens(t *testing.T) {
-	for i := range systems {
-		s := &systems[i]
+	for i := range Systems() {
+		s := &Systems()[i]
 		for _, name := range s.Policies() {
 			if name == "dense" {
 				continue
@@ -102,9 +102,9 @@ func TestAttendedTokens(t *testing.T) {
 
 // TestPolicyAllocatesNothing checks the hot path of policies on every system.
 func TestPolicyAllocatesNothing(t *testing.T) {
-	for i := range systems {
-		for _, name := range systems[i].Policies() {
-			t.Run(systems[i].Name+"/"+name, func(t *testing.T) { checkAllocations(t, systems[i].Name, setsOn(&systems[i], name)...) })
+	for i := range Systems() {
+		for _, name := range Systems()[i].Policies() {
+			t.Run(Systems()[i].Name+"/"+name, func(t *testing.T) { checkAllocations(t, Systems()[i].Name, setsOn(&Systems()[i], name)...) })
 		}
 	}
 }
@@ -159,7 +159,7 @@ func TestPagesOnHBMPIM(t *testing.T) {
 	sub := scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: context - 1, Prompt: context - 1}}}
 	e := engine()
 	b := &scheduler.Batch{Step: 1, Sub: []scheduler.SubBatch{sub}}
-	end, err := e.run(b, 0)
+	end, err := e.Run(b, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func saturated(replicas []*replica) bool {
 func (n *Node) meanImbalance(replicas []*replica) float64 {
 	var sum imbalance
 	for _, r := range replicas {
-		i := r.engine.ranksets()
+		i := r.engine.Ranksets()
 		sum.busiest.AddTotal(i.busiest)
 		sum.total.AddTotal(i.total)
 	}

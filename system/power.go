@@ -9,9 +9,16 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
+// meter tells what the hardware of a node draws for what it does.
+type meter struct {
+	*hardware
+	tables
+	host bool // the system uses the host's memory
+}
+
 // restsOn returns the constants that a component is made of, beside those of [gpu.power] and [dram.power].
-func (n *Node) restsOn(component int) []energy.Constant {
-	s := &n.cfg.Energy
+func (n *meter) restsOn(component int) []energy.Constant {
+	s := &n.Energy
 	if component == drawHBMPIM && n.stack != nil {
 		return []energy.Constant{s.HBMRow, s.HBMArray, s.HBMGroup, s.HBMDie, s.HBMPins, s.HBMMultiply}
 	}
@@ -24,8 +31,8 @@ func (n *Node) restsOn(component int) []energy.Constant {
 }
 
 // power returns what a replica draws, with constants at a place of their bands.
-func (n *Node) power(at energy.Place) *power {
-	cfg, e := n.cfg, n.cfg.Energy.At(at)
+func (n *meter) power(at energy.Place) *power {
+	cfg, e := n.Config, n.Energy.At(at)
 	m, replicas := &cfg.Model, float64(n.Replicas())
 	gpus, sockets := float64(m.TensorParallel), float64(cfg.Energy.HostCPUs)/replicas
 	ranks := float64(cfg.ReplicaChannels() * cfg.Node.Ranksets)
@@ -39,23 +46,23 @@ func (n *Node) power(at energy.Place) *power {
 	p.each[byGPUWork][drawGPU] = e.GPU
 	p.each[byGPUTime][drawGPU] = -t[drawGPU]
 
-	link := gpus * float64(n.hw.linkShare()) // bytes a second
-	if n.system.Host || n.hw.hostTier() {
+	link := gpus * float64(n.linkShare()) // bytes a second
+	if n.host || n.hostTier() {
 		p.each[byDown], p.each[byUp] = d.stream(link, 0, 1), d.stream(link, 1, 0)
 		p.each[byDown][drawRankUnits] = link / d.rate * e.RelayoutUnit
-		if n.system.kv.inDIMM && cfg.PIM.Relayout == pim.CPUTransposition {
+		if n.kv.inDIMM && cfg.PIM.Relayout == pim.CPUTransposition {
 			p.each[byDown] = d.stream(link, 1, 2)
 		}
 		p.each[byDown][drawLinks], p.each[byUp][drawLinks] = 8*link*e.Link, 8*link*e.Link
 	}
-	token := float64(newAttends(n.hw).kv(1)) / float64(m.KVHeads)
+	token := float64(newAttends(n.hardware).kv(1)) / float64(m.KVHeads)
 	reading := d.stream(d.rate, 1, 0)
 	p.rank = reading.total() + d.idle()
 	sides := cfg.DRAM.Rules().SubChannels // of a DIMM, each with as many ranks
 	p.dimm = float64(float64(sides)*p.rank) + float64(float64((cfg.Energy.RanksPerDIMM-1)*sides)*d.idle()) + e.DIMMBuffer
 	switch {
 	case n.kernels != nil:
-		d.rankLevel = rankSpec(n.hw).ProcessingUnit == pim.RankPU
+		d.rankLevel = rankSpec(n.hardware).ProcessingUnit == pim.RankPU
 		for i, one := range []pim.Activity{{Activates: 1}, {UnitReads: 1}, {Reads: 1}, {Writes: 1}, {Open: 1}, {Clocks: 1}} {
 			p.each[byActivates+i] = d.attention(&one)
 		}
@@ -65,7 +72,7 @@ func (n *Node) power(at energy.Place) *power {
 		computes := 1 - float64(cfg.DRAM.TRFC)/float64(cfg.DRAM.TREFI)
 		p.rank = float64(attending.total()/(long.Clocks*cfg.DRAM.TCK.Seconds())*computes) + d.idle()
 		p.dimm = float64(p.rank*float64(cfg.Energy.RanksPerDIMM*sides)) + e.DIMMBuffer
-	case n.system.Host: // CPUs attend
+	case n.host: // CPUs attend
 		p.each[byTokens] = d.stream(token, 1, 0)
 		p.each[byChannels][drawCPUs] = sockets * max(0, e.CPUBusy-e.CPUIdle)
 	case n.stack != nil:
@@ -73,7 +80,7 @@ func (n *Node) power(at energy.Place) *power {
 		each := costs.Each(hbm.Level(configs.Section[HBMPIM](cfg).Level))
 		p.each[byRows][drawHBMPIM], p.each[byReads][drawHBMPIM] = each.Rows, each.Reads
 		p.each[byQueries][drawHBMPIM], p.each[byMoves][drawHBMPIM] = each.Queries, each.Moves
-	case n.system.kv.inHBM:
+	case n.kv.inHBM:
 		p.each[byTokens][drawHBMPIM] = 8 * token * e.HBMPIMRead
 	}
 	return p
@@ -88,8 +95,8 @@ func energyLaw(r *results.EnergyReport, end units.Duration) error {
 }
 
 // report returns what the node draws in a run that ends at end, without ratios to tokens.
-func (n *Node) report(b *busy, end units.Duration) results.EnergyReport {
-	q := b.does(end, n.Replicas())
+func (n *meter) report(b *busy, end units.Duration) results.EnergyReport {
+	q := causesOfRun(b, end, n.Replicas())
 	var at [energy.Places]draw
 	for place := range at {
 		at[place] = n.power(energy.Place(place)).of(&q)
@@ -98,9 +105,9 @@ func (n *Node) report(b *busy, end units.Duration) results.EnergyReport {
 	sum := &at[energy.Mid]
 	r := results.EnergyReport{
 		Total: sum.total(), Low: at[energy.Low].total(), High: at[energy.High].total(), Components: results.NewEnergyComponents(sum[:]),
-		RankDies: n.cfg.DRAM.Devices() * n.cfg.RankDies(), Die: n.cfg.DieText(), Rank: mid.rank, DIMM: mid.dimm, DIMMHigh: high.dimm, DIMMLimit: n.cfg.Energy.DIMMLimit.Estimate().Value,
+		RankDies: n.DRAM.Devices() * n.RankDies(), Die: n.DieText(), Rank: mid.rank, DIMM: mid.dimm, DIMMHigh: high.dimm, DIMMLimit: n.Energy.DIMMLimit.Estimate().Value,
 	}
-	if why := notKnown(n.cfg); why != "" {
+	if why := notKnown(n.Config); why != "" {
 		r.NotEstimated = []string{why}
 	} else {
 		r.DRAMEstimated = true

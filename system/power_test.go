@@ -53,7 +53,7 @@ func TestEnergyCloses(t *testing.T) {
 			if !close9(sum, e.Total) || e.Low > e.Total || e.Total > e.High || !close9(e.Watts*seconds, e.Total) || !close9(e.Components.GPU, r.energy.GPU) {
 				t.Fatalf("%s: components are %v J: %+v, the GPUs %v J", system, sum, e, r.energy.GPU)
 			}
-			idle, apart := n.power(energy.Mid).joules(&work{}, units.Second), replicas*seconds
+			idle, apart := n.meter().power(energy.Mid).joules(&work{}, units.Second), replicas*seconds
 			inTime := 0.0
 			for i := range r.Iterations {
 				inTime += r.Iterations[i].Joules
@@ -274,7 +274,9 @@ func TestDIMMsOfDDR5(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	buffers := func(c *configs.Config) float64 { return mustNode(t, c).power(energy.Mid).each[byTime][drawBuffers] }
+	buffers := func(c *configs.Config) float64 {
+		return mustNode(t, c).meter().power(energy.Mid).each[byTime][drawBuffers]
+	}
 	if a, b := buffers(cfg), buffers(ddr4); a != b {
 		t.Errorf("buffers draw %v W, want %v", a, b)
 	}

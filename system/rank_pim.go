@@ -101,8 +101,8 @@ func (e *rankPIM) resources(rotate bool) []resource {
 	}
 }
 
-// run runs a batch: the ranks attend, the host learns of it, and the GPUs go on.
-func (e *rankPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
+// Run runs a batch: the ranks attend, the host learns of it, and the GPUs go on.
+func (e *rankPIM) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	sub, it := &b.Sub[0], &e.it
 	e.reset()
 	x := e.decode(sub.Decode, 0, b.Step) // all layers attend alike
@@ -162,8 +162,8 @@ func (e *rankPIM) transfers() {
 	e.hide(onChannelsHidden, layers*channel)
 }
 
-func (e *rankPIM) settle() { e.ranks.settleHeads(&e.flow.work.ranks) }
+func (e *rankPIM) Settle() { e.ranks.settleHeads(&e.flow.work.ranks) }
 
-func (e *rankPIM) ranksets() imbalance { return e.imbalance }
+func (e *rankPIM) Ranksets() imbalance { return e.imbalance }
 
-func (e *rankPIM) peak() units.Bandwidth { return e.peakRate }
+func (e *rankPIM) Peak() units.Bandwidth { return e.peakRate }

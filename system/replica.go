@@ -116,7 +116,7 @@ func (r *replica) begin() {
 
 // finish verifies that nothing is left to do.
 func (r *replica) finish() error {
-	r.engine.settle()
+	r.engine.Settle()
 	r.count(r.out.end)
 	r.progress(r.out.tokens)
 	switch n := r.batcher.Waiting(); {
@@ -260,10 +260,10 @@ func (r *replica) decide(now units.Duration) {
 	r.noteStarts(now)
 	var before work
 	if r.diary != nil || r.recording != nil {
-		r.engine.settle()
-		before = r.engine.core().work
+		r.engine.Settle()
+		before = r.engine.Core().work
 	}
-	end, err := r.engine.run(r.batch, now)
+	end, err := r.engine.Run(r.batch, now)
 	if err != nil {
 		r.fault = err
 	}
@@ -275,14 +275,14 @@ func (r *replica) decide(now units.Duration) {
 		r.checkIteration(now)
 	}
 	if r.diary != nil || r.recording != nil {
-		r.engine.settle()
+		r.engine.Settle()
 	}
 	if r.diary != nil {
-		did := r.engine.core().work.since(&before)
+		did := r.engine.Core().work.since(&before)
 		r.diary.add(r, now, end, &did)
 	}
 	if r.recording != nil && r.recording.overlaps(now, end) {
-		did := r.engine.core().work.since(&before)
+		did := r.engine.Core().work.since(&before)
 		r.record(now, end, &did)
 	}
 	r.ends = end
@@ -306,7 +306,7 @@ const countEvery = units.Duration(1 << 50)
 
 // count adds what the resources did since the last count.
 func (r *replica) count(end units.Duration) {
-	done := &r.engine.core().work
+	done := &r.engine.Core().work
 	did := done.since(&r.counted)
 	r.busy.did(&did)
 	r.counted, r.until = *done, end

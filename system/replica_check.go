@@ -123,9 +123,9 @@ func (r *replica) checkThroughput() {
 		}
 	}
 	// Tokens that follow a preemption are computed by the GPU. What a group shares is read once.
-	read -= float64(float64(r.batcher.RecomputedContexts()+r.engine.side().spared) * float64(r.bounds.kvToken))
+	read -= float64(float64(r.batcher.RecomputedContexts()+r.engine.Side().spared) * float64(r.bounds.kvToken))
 	took := r.out.end.Seconds()
-	if least := read / float64(r.engine.peak()); took < least {
+	if least := read / float64(r.engine.Peak()); took < least {
 		r.check.fail(LawThroughput, r.out.end, "reading all keys and values takes %.6f s at the peak of decode attention, the run %.6f s", least, took)
 	}
 	if least := float64(r.bounds.weights) * float64(r.out.iterations) / float64(r.bounds.hbm); took < least {

@@ -71,7 +71,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		r.addWholePrompts(rep.batcher.WholePrompts())
 		r.fragmentation += rep.out.fragmentation
 		total.join(&rep.busy)
-		r.Tasks += rep.engine.core().work.tasks
+		r.Tasks += rep.engine.Core().work.tasks
 		if rep.diary != nil {
 			r.Iterations = append(r.Iterations, rep.diary.iterations...)
 			r.gaps = append(r.gaps, rep.diary.gaps...)
@@ -89,8 +89,8 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		r.fragmentation /= seconds
 	}
 	r.busy = n.utilization(&total, r.end)
-	r.energy = n.energy(&total, r.end, r.tokens)
-	r.report = n.report(&total, r.end)
+	r.energy = n.meter().gpus(&total, r.end, r.tokens)
+	r.report = n.meter().report(&total, r.end)
 	r.iteration = meanIteration(r.iterations, iterating, &total)
 	r.imbalance = n.meanImbalance(replicas)
 	r.batch = results.Batch{Mean: meanBatch(replicas, r.end), StepMean: stepMean(replicas), Max: int(maxOfSum(replicas, func(r *replica) *steps { return &r.out.batch }))}

@@ -25,7 +25,7 @@ func (s *System) check(cfg *configs.Config, c *input.Check) {
 	share := s.gpuShare(cfg)
 	cfg.CheckWeights(c, share, s.section+".capacity_share")
 	if c.OK() && !s.kv.inGPUs {
-		checkWindow(s.hardware(cfg), c)
+		checkWindow(s.derive(cfg), c)
 	}
 	switch {
 	case !c.OK():
@@ -42,9 +42,9 @@ func (s *System) check(cfg *configs.Config, c *input.Check) {
 func (s *System) checkPolicy(cfg *configs.Config, c *input.Check) {
 	name, known := cfg.Policy.Name, cfg.Policy.List()
 	var with []string
-	for i := range systems {
-		if slices.Contains(known.At(systems[i].home), name) {
-			with = append(with, systems[i].Name)
+	for i := range all {
+		if slices.Contains(known.At(all[i].home), name) {
+			with = append(with, all[i].Name)
 		}
 	}
 	if !slices.Contains(with, s.Name) {
@@ -59,7 +59,7 @@ func (s *System) checkPolicy(cfg *configs.Config, c *input.Check) {
 	if p := cfg.Policy.Pages(); p != nil {
 		s.checkPages(p, cfg, c)
 	}
-	c.Fails("", cfg.Policy.Fits(policyShape(s.hardware(cfg))))
+	c.Fails("", cfg.Policy.Fits(policyShape(s.derive(cfg))))
 }
 
 // checkWindow refuses a window that the GPUs cannot hold for a single request beside the

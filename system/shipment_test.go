@@ -24,7 +24,7 @@ func nodeOf(t interface{ Fatal(...any) }, sets ...string) *Node {
 
 // prompt returns what it costs to send a layer's keys and values of tokens, whose writes take
 // clocks on a channel.
-func (d *devices) prompt(tokens int, clocks int64) shipment {
+func sentOf(d *devices, tokens int, clocks int64) shipment {
 	heads := int64(d.heads * tokens)
 	c := cargo{tokens: heads, bytes: units.Bytes(tokens) * d.kv(1), bursts: 2 * heads * int64(d.transfers.TokenBursts()), clocks: clocks}
 	d.pack(&c)
@@ -33,7 +33,7 @@ func (d *devices) prompt(tokens int, clocks int64) shipment {
 
 // promptClocks returns the clocks in which a channel writes keys and values of a layer's tokens
 // from token first on.
-func (d *devices) promptClocks(first, tokens int) int64 {
+func promptClocksOf(d *devices, first, tokens int) int64 {
 	return int64(d.heads) * d.transfers.Write(first, tokens)
 }
 
@@ -60,7 +60,7 @@ func TestPromptsByHand(t *testing.T) {
 	}{
 		{16, row(16)}, {512, row(512)}, {528, row(512) + row(16)}, {8192, 16 * row(512)}, {32_768, 64 * row(512)},
 	} {
-		s := d.prompt(c.tokens, d.promptClocks(0, c.tokens))
+		s := sentOf(d, c.tokens, promptClocksOf(d, 0, c.tokens))
 		if got, want := s.open+s.end+s.close, refreshedTime(6*2*c.rows); got != want {
 			t.Errorf("%d tokens hold their rankset for %v, their commands for %v", c.tokens, got, want)
 		}
@@ -71,7 +71,7 @@ func TestPromptsByHand(t *testing.T) {
 	// The default links take longer than the commands, unless rows are short.
 	slow := devicesOf(nodeOf(t))
 	for _, tokens := range []int{1, 16, 8192} {
-		s := slow.prompt(tokens, slow.promptClocks(0, tokens))
+		s := sentOf(slow, tokens, promptClocksOf(slow, 0, tokens))
 		link := slow.link.TransferTime(units.Bytes(tokens) * slow.kv(1))
 		if s.last != max(link, s.end) || (s.last == link) != (tokens > 1) {
 			t.Errorf("%d tokens hold the links for %v, their bytes take %v, their commands %v", tokens, s.last, link, s.end)
@@ -136,14 +136,14 @@ func TestGroupsSendTheirChunks(t *testing.T) {
 			if waits := want[offset] - g.prompt.clocks; g.prompt.tokens != int64(d.heads*tokens[offset]) || waits < 0 || waits > most {
 				t.Fatalf("offset %d: %d tokens of heads in %d clocks, want %d of each head in %d", offset, g.prompt.tokens, g.prompt.clocks, tokens[offset], want[offset])
 			}
-			if g.prompt.tokens > 0 && g.prompt.shipment != d.prompt(tokens[offset], g.prompt.clocks) {
+			if g.prompt.tokens > 0 && g.prompt.shipment != sentOf(d, tokens[offset], g.prompt.clocks) {
 				t.Fatalf("offset %d: %+v", offset, g.prompt)
 			}
 		}
 	})
 	// A chunk that begins within a row opens it again; one over a row's end opens two,
 	// for one token each: tRCD 22, three bursts more at 8 and at 4 clocks, 66.
-	whole, parts := d.promptClocks(0, 512), d.promptClocks(0, 200)+d.promptClocks(200, 312)
+	whole, parts := promptClocksOf(d, 0, 512), promptClocksOf(d, 0, 200)+promptClocksOf(d, 200, 312)
 	sub := scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 2, Finished: 511}}}
 	d.fillGroups(groups, &sub, d.decode(nil, 0, 0), 0)
 	if over := groups[0].prompt.clocks; parts <= whole || over != 6*2*(22+3*8+66+22+3*4+66) {
@@ -157,11 +157,11 @@ func TestPiecesHoldTheRankAsLong(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := devicesOf(nodeOf(t, fmt.Sprintf("pim.mc_buffer=%q", rapid.SampledFrom([]string{"4KiB", "64KiB", "1MiB"}).Draw(t, "buffer"))))
 		tokens := rapid.IntRange(1, 5000).Draw(t, "tokens")
-		clocks := d.promptClocks(0, tokens)
-		s := d.prompt(tokens, clocks)
+		clocks := promptClocksOf(d, 0, tokens)
+		s := sentOf(d, tokens, clocks)
 		buffer := d.buffer
 		d.buffer = 0
-		whole := d.prompt(tokens, clocks)
+		whole := sentOf(d, tokens, clocks)
 		rounding := units.Duration(s.pieces)
 		if bus := units.Duration(s.pieces-1)*s.bus + s.end; bus < whole.end || bus > whole.end+rounding || s.data != whole.data {
 			t.Fatalf("%d pieces of %v hold the rank for %v, the whole for %v", s.pieces, buffer, bus, whole.end)
@@ -290,7 +290,7 @@ func TestPaddingCrossesTheChannels(t *testing.T) {
 	narrow := []string{"model.hidden=5120", "model.heads=64", "model.kv_heads=64", "model.layers=2"}
 	n := nodeOf(t, append(narrow, "model.head_dim=80")...)
 	d := devicesOf(n)
-	s := d.prompt(512, d.promptClocks(0, 512))
+	s := sentOf(d, 512, promptClocksOf(d, 0, 512))
 	if want := units.Duration(4*2*512*4*4) * 625; s.data != want { // 4 heads a channel
 		t.Errorf("512 tokens: data for %v, want %v", s.data, want)
 	}

@@ -65,9 +65,9 @@ func besideGPU(device string) []resource {
 	}
 }
 
-// add adds the layers of sub-batch s: attention, on both where there is any, then the
+// lay adds the layers of sub-batch s to the iteration of a flow: attention, on both where there is any, then the
 // block. The device's operations are of the given kind.
-func (f *flow) add(s int, g *stage, kind uint8) {
+func (g *stage) lay(f *flow, s int, kind uint8) {
 	if !g.active {
 		return
 	}
@@ -76,14 +76,14 @@ func (f *flow) add(s int, g *stage, kind uint8) {
 	sub.Layers = append(sub.Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: int32(len(it.Ops))}, Count: 1})
 	for i := range g.layers {
 		first := int32(len(it.Ops))
-		f.layer(s, g, &g.layers[i], kind)
+		g.layer(f, s, &g.layers[i], kind)
 		sub.Layers = append(sub.Layers, dataflow.Layers{Range: dataflow.Range{From: first, To: int32(len(it.Ops))}, Count: g.layers[i].count})
 	}
 	sub.Exit = g.exit
 }
 
 // layer adds the operations of a layer.
-func (f *flow) layer(s int, g *stage, l *layerCost, kind uint8) {
+func (g *stage) layer(f *flow, s int, l *layerCost, kind uint8) {
 	f.waits = f.waits[:0]
 	var chosen dataflow.Range
 	if l.chooses > 0 {
@@ -108,21 +108,4 @@ func (f *flow) layer(s int, g *stage, l *layerCost, kind uint8) {
 	}
 	o, _ := f.it.Add(onGPU, g.block)
 	o.Kind, o.Group, o.Flags, o.After = opBlock, int16(s), dataflow.NextLayer, f.it.Wait(f.waits...)
-}
-
-// wait adds attention, for which the rest of the layer waits.
-func (f *flow) wait(s int, on int8, kind uint8, took units.Duration) *dataflow.Op {
-	o, i := f.it.Add(on, took)
-	o.Kind, o.Group = kind, int16(s)
-	f.waits = append(f.waits, i)
-	return o
-}
-
-// layers makes the operations from first on the layers of a sub-batch, after what comes
-// before them from entry on.
-func (f *flow) layers(s int, entry, first int32, exit units.Duration) {
-	sub := &f.it.Sub[s]
-	sub.Layers = append(sub.Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: first}, Count: 1},
-		dataflow.Layers{Range: dataflow.Range{From: first, To: int32(len(f.it.Ops))}, Count: int32(f.cfg.Model.Layers)})
-	sub.Exit = exit
 }

@@ -111,7 +111,7 @@ func TestStripesBalance(t *testing.T) {
 	run := func(requests []traces.Request, sets ...string) (imbalance float64, pim units.Duration) {
 		r, _ := drive(t, append(sets, allAtOnce), requests, keep, unseen)
 		e := r.engine.(*l3)
-		m := e.ranksets()
+		m := e.Ranksets()
 		return m.ratio(e.hw.Node.Ranksets), e.flow.work.time[ofPIM]
 	}
 	uneven, whole := run(requests)

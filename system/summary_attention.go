@@ -18,7 +18,7 @@ func (n *Node) attention(replicas []*replica) results.Attention {
 	runs := policyOf(n.hw).Runs()
 	sum.tokens = make([]int64, len(runs))
 	for _, rep := range replicas {
-		c := &rep.engine.side().counted
+		c := &rep.engine.Side().counted
 		sum.steps += c.steps
 		sum.contexts += c.contexts
 		for run, tokens := range c.tokens {

@@ -13,8 +13,8 @@ func (n *Node) cacheOf(replicas []*replica) (c results.Cache) {
 		c.MissTokens += did.Miss
 		c.EvictedBlocks += did.Evicted
 		c.Offloaded += did.Down * int64(n.cfg.Model.KVBytesPerToken())
-		c.Transferred += int64(r.engine.side().fetched)
-		c.Spared += r.engine.side().spared
+		c.Transferred += int64(r.engine.Side().fetched)
+		c.Spared += r.engine.Side().spared
 	}
 	if all := c.HitTokens + c.MissTokens; all > 0 {
 		c.HitRate = float64(c.HitTokens) / float64(all)

@@ -40,20 +40,17 @@ var (
 	kvOnGPUs  = place{name: "on its GPUs", inGPUs: true, keeps: true}
 )
 
-// hardware returns what a node of the system consists of.
-func (s *System) hardware(cfg *configs.Config) *hardware {
+// derive returns what a node of the system consists of.
+func (s *System) derive(cfg *configs.Config) *hardware {
 	return &hardware{Config: cfg, kv: s.kv, gpuShare: s.gpuShare(cfg)}
 }
 
-// systems is the list of all systems. Their functions look systems up in it.
-var systems []System
+// all is the list of all systems. Their functions look systems up in it.
+var all []System
 
 func init() {
-	systems = append([]System{l3System, gpuOnlySystem, hbmPIMSystem, rankPIMSystem, cpuOffloadSystem, gpuCPUSystem}, systems...)
+	all = append([]System{l3System, gpuOnlySystem, hbmPIMSystem, rankPIMSystem, cpuOffloadSystem, gpuCPUSystem}, all...)
 }
-
-// Systems returns all systems.
-func Systems() []System { return slices.Clone(systems) }
 
 // otherNames are what a system is called by those who know what it stands for.
 var otherNames = map[string][]string{
@@ -62,36 +59,27 @@ var otherNames = map[string][]string{
 	"cpu-offload": {"neo", "fastdecode", "offload", "cpu"}, "gpu+cpu": {"hgca", "csattention", "h2o"},
 }
 
-// Names returns the names of all systems, values of run.system.
-func Names() []string { return Configs().Systems() }
-
 // systemOf returns the system of a name that has been validated.
 func systemOf(name string) *System {
-	i := slices.IndexFunc(systems, func(s System) bool { return s.Name == name })
-	return &systems[i]
+	i := slices.IndexFunc(all, func(s System) bool { return s.Name == name })
+	return &all[i]
 }
 
 // hardwareOf returns what a node of a validated configuration consists of.
-func hardwareOf(cfg *configs.Config) *hardware { return systemOf(cfg.Run.System).hardware(cfg) }
+func hardwareOf(cfg *configs.Config) *hardware { return systemOf(cfg.Run.System).derive(cfg) }
 
-// Configs returns the loader of configurations of all systems, with the policies of package policy.
-var Configs = sync.OnceValue(func() *configs.Loader { return newConfigs(policy.Builtin()) })
+// loader loads configurations of all systems, with the policies of package policy.
+var loader = sync.OnceValue(func() *configs.Loader { return newConfigs(policy.Builtin()) })
 
 // newConfigs returns the loader of configurations of all systems with some policies.
 func newConfigs(policies *policy.List) *configs.Loader {
-	known := make([]configs.System, len(systems))
-	for i := range systems {
-		s := &systems[i]
+	known := make([]configs.System, len(all))
+	for i := range all {
+		s := &all[i]
 		known[i] = configs.System{Name: s.Name, Others: otherNames[s.Name], Section: s.section, Zero: s.zero, Defaults: s.defaults, Check: s.check}
 	}
 	return configs.New(policies, known...)
 }
-
-// Load returns the configuration that the options amount to: see configs.Loader.
-func Load(o configs.Options) (*configs.Config, error) { return Configs().Load(o) }
-
-// Keys returns the keys of all configurations.
-func Keys() *configs.Schema { return Configs().Keys() }
 
 // Policies returns the policies of package policy that the system takes, values of policy.name.
 func (s *System) Policies() []string { return policy.Builtin().At(s.home) }
@@ -123,3 +111,6 @@ func (s *System) measure(h *hardware) (t tables, err error) {
 	}
 	return t, err
 }
+
+// Register adds a system of a caller's own to the list, before the first configuration is loaded.
+func Register(s System) { all = append(all, s) }

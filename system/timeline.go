@@ -36,13 +36,6 @@ type Recording struct {
 	latest   map[int]int               // of each request: its latest phase
 }
 
-// Span is the time that a resource spends on an operation without a break.
-type Span struct {
-	Start, End units.Duration
-	Resource   int32 // track
-	Kind, A, B int32 // of the operation; sub-batch · R + rankset offset; layer
-}
-
 // phase is iterations without a gap in which a request does one thing.
 type phase struct {
 	request    int // its ID in the trace
@@ -64,18 +57,13 @@ type Sample struct {
 	End              units.Duration
 }
 
-// part is one step of a task on the GPU.
-type part struct {
-	name     string
-	duration units.Duration
-}
-
 // record keeps the spans of the iteration that has just been run. Engines are
 // deterministic, so that running it again takes the same time.
 func (r *replica) record(start, end units.Duration, did *work) {
-	rec, f, side := r.recording, r.engine.core(), r.engine.side()
+	rec, f, side := r.recording, r.engine.Core(), r.engine.Side()
 	first := len(rec.Spans)
-	if again := f.record(rec, start); again != end {
+	spans, again := f.record(start)
+	if rec.Spans = append(rec.Spans, spans...); again != end {
 		r.fault = fmt.Errorf("the iteration at %v ends at %v, and at %v when every layer is run", start, end, again)
 	}
 	prefill := 0
@@ -204,12 +192,12 @@ type track struct {
 	name   string
 }
 
-// tracks returns the tracks of the resources that a timeline shows: one for each lane,
+// tracksOf returns the tracks of the resources that a timeline shows: one for each lane,
 // and one more for what a transfer on a link is on the memory channels.
-func (f *flow) tracks() []track {
+func tracksOf(resources []resource) []track {
 	var all []track
-	for i := range f.resources {
-		r := &f.resources[i]
+	for i := range resources {
+		r := &resources[i]
 		switch r.track {
 		case noTrack:
 			continue

@@ -142,3 +142,25 @@ func (f *flow) tooLong(start, largest units.Duration) error {
 	e.Expected = "a run that ends within 106 days of simulated time (64 bits of picoseconds): " + why
 	return e
 }
+
+// joules is what a replica's GPUs take while they work, by phase.
+type joules struct{ prefill, decode float64 }
+
+func (j *joules) add(o joules) {
+	j.prefill += o.prefill
+	j.decode += o.decode
+}
+
+// gpuUse is how the GPUs work for a sub-batch.
+type gpuUse struct {
+	slow  float64        // by how much longer than for moments
+	merge units.Duration // of all layers, where blocks begin with it
+	// chooses is what kernels that choose pages take in all layers, where they end what comes before a layer.
+	chooses units.Duration
+	joules  joules
+}
+
+// set assigns part by part. A copy of the whole struct would read what has just been written in parts, and wait for it.
+func (u *gpuUse) set(to *gpuUse) {
+	u.slow, u.merge, u.chooses, u.joules.prefill, u.joules.decode = to.slow, to.merge, to.chooses, to.joules.prefill, to.joules.decode
+}
