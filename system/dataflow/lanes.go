@@ -60,6 +60,14 @@ func (b *Boundaries) wait(parts []int64, elapsed Time) Time {
 	return max(boundary-elapsed, 0)
 }
 
+// longest returns a time that no claim waits for a boundary longer than.
+func (b *Boundaries) longest() Time {
+	if b.Step == 0 {
+		return Longest
+	}
+	return b.Clock.Time(b.Step)
+}
+
 // next returns the first boundary that is not before at, in clocks from the
 // operation's start.
 func (b *Boundaries) next(parts []int64, at int64) int64 {
@@ -70,17 +78,14 @@ func (b *Boundaries) next(parts []int64, at int64) int64 {
 			start = end
 			continue
 		}
-		for start+head <= at { // few: a channel has few heads of a layer
-			start += head
-		}
-		end = start + head
+		within := (at - start) % head // of a head
 		switch {
-		case at == start:
+		case within == 0:
 			return at
 		case b.Step == 0:
-			return end
+			return at + head - within
 		}
-		return min(end, start+(at-start+b.Step-1)/b.Step*b.Step)
+		return at + min(head-within, b.Step-1-(within-1)%b.Step)
 	}
 	return at // within the drain of the last head
 }

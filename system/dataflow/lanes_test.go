@@ -36,8 +36,12 @@ func TestBoundaryWait(t *testing.T) {
 			for boundaries[next] < elapsed {
 				next++
 			}
-			if got, want := c.wait(heads, elapsed), boundaries[next]-elapsed; got != want {
+			got := c.wait(heads, elapsed)
+			if want := boundaries[next] - elapsed; got != want {
 				t.Fatalf("at %v: the boundary is in %v, want %v", elapsed, got, want)
+			}
+			if most := c.longest(); got > most {
+				t.Fatalf("at %v: the boundary is in %v, at most %v was promised", elapsed, got, most)
 			}
 		}
 	})

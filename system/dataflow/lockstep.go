@@ -37,6 +37,7 @@ type lockstep struct {
 // subWave is where a sub-batch is.
 type subWave struct {
 	layer     int // of its latest wave; -1 before the first
+	first     int // lane of offset 0 in it
 	attention bool
 	waits     bool   // its lanes have ended, its operation on the GPU is not ready
 	own       bool   // what is beside ends last, after the results
@@ -79,6 +80,7 @@ func (l *lockstep) begin(start Time) {
 	l.past.reset()
 	for s := range l.sub {
 		sub := &l.sub[s]
+		sub.first = l.first(-1)
 		sub.layer, sub.attention, sub.waits, sub.at, sub.beside = -1, false, false, never, start
 		for i := range sub.due {
 			sub.due[i] = start
@@ -135,6 +137,53 @@ func (l *lockstep) step() bool {
 // finish sends up the results of all lanes that end up to at, in the order of their
 // ends, and runs the block of a sub-batch whose last lane is among them.
 func (l *lockstep) finish(at Time) {
+	if !l.sendLast(at) {
+		l.sendUp(at)
+	}
+	l.sent = at
+	for s := range l.sub {
+		sub := &l.sub[s]
+		if !sub.attention || sub.at > at {
+			continue
+		}
+		sub.attention = false
+		if !l.besides {
+			l.last(s, sub.results)
+			continue
+		}
+		sub.waits, sub.own, sub.at = true, sub.beside >= sub.results, max(sub.results, sub.beside)
+	}
+}
+
+// sendLast sends up the results of the lane that ends at at, where all results before it are surely up
+// by then: no other lane has ended in the time that the results of all lanes take, and the way up is free
+// early enough. It reports false, and does nothing, where it cannot tell.
+func (l *lockstep) sendLast(at Time) bool {
+	if l.upFree+l.upAll > at+l.resultsAt {
+		return false
+	}
+	n, sender, last := 0, 0, 0
+	for s := range l.sub {
+		if !l.sub[s].attention {
+			continue
+		}
+		for offset, due := range l.sub[s].due {
+			if uint64(at-due) < uint64(l.upAll) { // what ends later is a large number here
+				n++
+				sender, last = s, offset
+			}
+		}
+	}
+	if n > 1 {
+		return false
+	}
+	l.upFree = at + l.resultsAt + l.costs[sender].lanes[last].up
+	l.sub[sender].results = l.upFree
+	return true
+}
+
+// sendUp sends up the results of all lanes that end up to at, in the order of their ends.
+func (l *lockstep) sendUp(at Time) {
 	ended := l.ended[:0]
 	for s := range l.sub {
 		if !l.sub[s].attention {
@@ -158,19 +207,6 @@ func (l *lockstep) finish(at Time) {
 		l.upFree = max(l.upFree, e.at+l.resultsAt) + e.up
 		l.sub[e.s].results = l.upFree
 	}
-	l.sent = at
-	for s := range l.sub {
-		sub := &l.sub[s]
-		if !sub.attention || sub.at > at {
-			continue
-		}
-		sub.attention = false
-		if !l.besides {
-			l.last(s, sub.results)
-			continue
-		}
-		sub.waits, sub.own, sub.at = true, sub.beside >= sub.results, max(sub.results, sub.beside)
-	}
 }
 
 // last runs the last operation of a layer of a sub-batch, which is ready at a time.
@@ -186,10 +222,15 @@ func (l *lockstep) last(s int, ready Time) {
 // start starts the next layer of sub-batch s, whose QKV generation has ended:
 // its wave goes down.
 func (l *lockstep) start(s int) {
-	sub, other := &l.sub[s], &l.sub[1-s]
+	sub := &l.sub[s]
 	if sub.layer++; sub.layer == l.total {
 		sub.at = never
 		return
+	}
+	if l.spec.Rotates {
+		if sub.first++; sub.first == len(l.freeAt) {
+			sub.first = 0
+		}
 	}
 	l.skipRepeats(s)
 	l.layers++
@@ -198,61 +239,118 @@ func (l *lockstep) start(s int) {
 		l.gpuFree = max(l.gpuFree, sub.at) + beside
 		sub.beside = l.gpuFree
 	}
-	sub.attention, sub.at = true, 0
-	// The lane of offset 0, and the offset of the other sub-batch's operation there.
-	q, met := l.first(sub.layer), 0
-	count := len(l.freeAt)
-	if l.spec.Rotates {
-		if met = (sub.layer - other.layer) % count; met < 0 {
-			met += count
-		}
-	}
+	sub.attention = true
+	l.send(s, eligible)
+}
+
+// send sends the wave of sub-batch s down the link.
+//
+// A transfer that interrupts an operation delays it by the same time at whichever boundary. Only the time at which
+// the link is free depends on the boundary, and only a later transfer of the same wave asks for it: the next
+// wave starts after the interrupted operation has ended. So where the longest wait for a boundary leaves no doubt that a
+// transfer interrupts, no boundary is looked for. Behind such transfers the link is free by latest; settle returns
+// the exact time, which a transfer needs whose lane is free or nearly so.
+func (l *lockstep) send(s int, eligible Time) {
+	sub, other := &l.sub[s], &l.sub[1-s]
 	lanes := l.costs[s].lanes
+	n := len(lanes)
+	freeAt, due, met, theirs := l.freeAt[:n], sub.due[:n], other.due[:n], l.costs[1-s].lanes[:n]
+	// The lane of offset 0, and the offset of the other sub-batch's operation there.
+	q, m := sub.first, sub.first-other.first
+	if m < 0 {
+		m += n
+	}
+	link := max(l.linkFree, eligible)
+	latest, unsettled := link, -1 // offset of the first transfer that link leaves out
+	vacate, stopped := l.spec.Vacate, l.spec.Vacate+l.spec.Reactivate
+	end, theirEnd := Time(0), other.at
 	for offset := range lanes {
 		if g := &lanes[offset]; g.active {
-			left := max(l.linkFree, eligible, l.freeAt[q])
-			if other.due[met] > left {
-				l.interrupt(other, &l.costs[1-s].lanes[met], q, met, left, g)
+			left, until := max(latest, freeAt[q]), met[m]
+			if h := &theirs[m]; until-left > l.longestWait && until-h.compute < link {
+				if unsettled < 0 {
+					unsettled = offset
+				}
+				latest = left + l.longestWait + vacate + g.sent
+				until += stopped + g.sent + g.close
+				met[m] = until
+				theirEnd = max(theirEnd, until)
 			} else {
-				l.linkFree = left + g.open + g.transfer
-				l.freeAt[q] = l.linkFree + g.close
+				if unsettled >= 0 {
+					link, unsettled = l.settle(s, unsettled, offset, link), -1
+					left = max(link, freeAt[q])
+				}
+				if until <= left {
+					link = left + g.sent
+					until = link + g.close
+					freeAt[q] = until
+				} else {
+					link, until = l.interrupt(other, h, q, m, left, g)
+					theirEnd = max(theirEnd, met[m])
+				}
+				latest = link
 			}
-			due := max(l.freeAt[q], other.due[met]) + g.compute
-			sub.due[offset] = due
-			sub.at = max(sub.at, due)
+			due[offset] = until + g.compute
+			end = max(end, until+g.compute)
 		}
-		if q++; q == count {
+		if q++; q == n {
 			q = 0
 		}
-		if met++; met == count {
-			met = 0
+		if m++; m == n {
+			m = 0
 		}
 	}
+	l.linkFree = link
+	sub.at, other.at = end, theirEnd
+}
+
+// settle returns when the link has sent the transfers of sub-batch s to the offsets [from, to), all of
+// which interrupt an operation that is due later by now. The link is free for the first at link.
+func (l *lockstep) settle(s, from, to int, link Time) Time {
+	sub, other := &l.sub[s], &l.sub[1-s]
+	n := len(l.freeAt)
+	q := sub.first + from
+	m := q - other.first + n
+	for ; from < to; from++ {
+		if q >= n {
+			q -= n
+		}
+		for m >= n {
+			m -= n
+		}
+		if g, h := &l.costs[s].lanes[from], &l.costs[1-s].lanes[m]; g.active {
+			left := max(link, l.freeAt[q])
+			begun := other.due[m] - (l.spec.Vacate + g.sent + g.close + l.spec.Reactivate) - h.compute
+			link = left + l.spec.Boundaries.wait(h.parts, left-begun) + l.spec.Vacate + g.sent
+		}
+		q++
+		m++
+	}
+	return link
 }
 
 // interrupt sends transfer t to lane q, which works on g, the operation of the other
 // sub-batch with the given offset, and can leave it from left on: the same as the
-// engine's leave and claim.
-func (l *lockstep) interrupt(other *subWave, g *laneCost, q, offset int, left Time, t *laneCost) {
+// engine's leave and claim. It returns when the link is free, and the lane for t's operation.
+func (l *lockstep) interrupt(other *subWave, g *laneCost, q, offset int, left Time, t *laneCost) (link, until Time) {
 	remaining := other.due[offset] - left
 	if remaining >= g.compute { // it has not begun: there is no row to close or to open again
-		l.linkFree = left + t.open + t.transfer
-		l.freeAt[q] = l.linkFree + t.close
+		link = left + t.sent
+		l.freeAt[q] = link + t.close
 		other.due[offset] += l.freeAt[q] - left
-		other.at = max(other.at, other.due[offset])
-		return
+		return link, other.due[offset]
 	}
 	wait := l.spec.Boundaries.wait(g.parts, g.compute-remaining)
 	if wait >= remaining { // it ends first
-		l.linkFree = left + remaining + t.open + t.transfer
-		l.freeAt[q] = l.linkFree + t.close
-		return
+		link = left + remaining + t.sent
+		l.freeAt[q] = link + t.close
+		return link, l.freeAt[q]
 	}
 	stop := left + wait
-	l.linkFree = stop + l.spec.Vacate + t.open + t.transfer
-	l.freeAt[q] = l.linkFree + t.close + l.spec.Reactivate
+	link = stop + l.spec.Vacate + t.sent
+	l.freeAt[q] = link + t.close + l.spec.Reactivate
 	other.due[offset] += l.freeAt[q] - stop
-	other.at = max(other.at, other.due[offset])
+	return link, other.due[offset]
 }
 
 // shape is what a lockstep needs to know of an iteration and its resources.
@@ -260,6 +358,8 @@ type shape struct {
 	onLanes, link, up, gpu int8 // resources, -1 where not known yet
 
 	spec               *Resource // of the lanes
+	longestWait        Time      // of a transfer for a boundary
+	upAll              Time      // of the results of all lanes of both sub-batches
 	latency, resultsAt Time      // of the link, and of the results' way up
 	total              int       // layers of each sub-batch, what comes before the first not counted
 	besides            bool      // a sub-batch has an operation beside its lanes
@@ -276,17 +376,17 @@ type waveCost struct {
 
 // laneCost is a transfer to a lane, its operation there, and its results.
 type laneCost struct {
-	active                bool
-	open, transfer, close Time
-	compute, up           Time
-	parts                 []int64
+	active      bool
+	sent, close Time // sent: from the lane's stop to the data's end
+	compute, up Time
+	parts       []int64
 }
 
 // fits reads the shape of an iteration; it reports false for one of another shape.
 // Times of zero would have operations end at one instant in an order that a lockstep
 // does not keep.
 func (l *lockstep) fits(e *Engine, it *Iteration) bool {
-	l.onLanes, l.link, l.up, l.gpu, l.total, l.besides = -1, -1, -1, -1, 0, false
+	l.onLanes, l.link, l.up, l.gpu, l.total, l.besides, l.upAll = -1, -1, -1, -1, 0, false, 0
 	if len(it.Ops) == 0 {
 		return false
 	}
@@ -297,6 +397,7 @@ func (l *lockstep) fits(e *Engine, it *Iteration) bool {
 		}
 	}
 	l.spec = &e.resources[l.onLanes]
+	l.longestWait = l.spec.Boundaries.longest()
 	l.latency, l.resultsAt = e.servers[l.link].latency, e.servers[l.up].latency
 	return l.spec.Latency == 0 && l.spec.Count == len(l.freeAt)
 }
@@ -348,7 +449,8 @@ func (l *lockstep) reads(e *Engine, it *Iteration, s int) bool {
 		}
 		before = work.Lane
 		x := &c.lanes[work.Lane]
-		x.active, x.open, x.transfer, x.close, x.compute, x.up = true, down.Open, down.Last, down.Close, work.Last, up.Last
+		x.active, x.sent, x.close, x.compute, x.up = true, down.Open+down.Last, down.Close, work.Last, up.Last
+		l.upAll += up.Last
 		x.parts = it.Parts[work.Parts.From:work.Parts.To]
 	}
 	return true

@@ -46,6 +46,8 @@ func drawLockstep(t *rapid.T) ([]Resource, *Iteration) {
 	r[testDown].Latency, r[testUp].Latency = time("latency", 0, 30), time("latency up", 0, 40)
 	// Links as busy as the lanes, or more, have what waits for them shape the schedule.
 	link := rapid.SampledFrom([]int{20, 20, 200, 1000}).Draw(t, "longest transfer")
+	// In long heads most transfers interrupt at whichever boundary.
+	head := rapid.SampledFrom([]int64{60, 60, 600}).Draw(t, "longest head")
 	it := &Iteration{}
 	b := builder{it}
 	for s := range rapid.IntRange(1, 2).Draw(t, "sub-batches") {
@@ -60,7 +62,7 @@ func drawLockstep(t *rapid.T) ([]Resource, *Iteration) {
 			d := b.op(Op{Last: time("down", 1, link), Resource: testDown, Claims: testLanes + 1, Lane: int16(lane)})
 			it.Ops[d].Open, it.Ops[d].Close = time("open", 0, 100), time("close", 0, 100)
 			from := int32(len(it.Parts))
-			it.Parts = append(it.Parts, rapid.Int64Range(1, 60).Draw(t, "head"))
+			it.Parts = append(it.Parts, rapid.Int64Range(1, head).Draw(t, "head"))
 			a := b.op(Op{Last: lanes.Boundaries.Clock.Time(2*it.Parts[from]) + time("more", 0, 5), Resource: testLanes, Lane: int16(lane), Parts: Range{from, from + 1}}, d)
 			waits = append(waits, b.op(Op{Last: time("up", 1, link), Resource: testUp}, a))
 		}
