@@ -45,7 +45,7 @@ type LedgerSpec struct {
 	UnitBytes        int64
 }
 
-// HeadClass is heads that hold the same tokens: those of the prompt or all, beyond Skip, a
+// HeadClass is heads that hold the same tokens: those of the prompt, those after it or all, beyond Skip, a
 // share of them, at most Most.
 type HeadClass struct {
 	Heads      int
@@ -54,6 +54,8 @@ type HeadClass struct {
 	Skip       int     // negative: as many more
 	Share      float64 // 0: all
 	Most       int     // 0: no limit
+	// AfterPrompt is of the tokens that follow the prompt alone.
+	AfterPrompt bool
 }
 
 // tokens returns how many tokens a head holds.
@@ -61,6 +63,9 @@ func (c *HeadClass) tokens(r Length) int64 {
 	n := r.Tokens
 	if c.OfPrompt {
 		n = r.Prompt
+	}
+	if c.AfterPrompt {
+		n = r.Tokens - r.Prompt
 	}
 	n = max(n-c.Skip, 0)
 	if c.Share > 0 {

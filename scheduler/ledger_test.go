@@ -38,6 +38,9 @@ func tallyClasses(classes []HeadClass, unit int64, prompt, tokens int) (units in
 		if c.OfPrompt {
 			of = prompt
 		}
+		if c.AfterPrompt {
+			of = tokens - prompt
+		}
 		n := 0
 		for token := range of - min(c.Skip, 0) {
 			if token >= c.Skip {
@@ -85,6 +88,7 @@ func TestLedgerLaws(t *testing.T) {
 			spec.Classes = []HeadClass{
 				{Heads: spec.HeadsPerChannel, TokenBytes: int64(1 + rng.IntN(20)), Skip: rng.IntN(9) - 3, Most: rng.IntN(40)},
 				{Heads: rng.IntN(3), TokenBytes: int64(1 + rng.IntN(20)), OfPrompt: true, Share: rng.Float64()},
+				{Heads: rng.IntN(3), TokenBytes: int64(1 + rng.IntN(20)), AfterPrompt: true, Most: rng.IntN(40)},
 			}
 			if rng.IntN(2) == 1 {
 				spec.Filling = []HeadClass{{Heads: spec.HeadsPerChannel, TokenBytes: int64(1 + rng.IntN(20))}}

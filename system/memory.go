@@ -31,7 +31,7 @@ func addClasses(to []scheduler.HeadClass, held []policy.Held, on policy.Device, 
 		if h.Device != on || h.Heads == 0 {
 			continue
 		}
-		c := scheduler.HeadClass{TokenBytes: h.Bytes, OfPrompt: h.OfPrompt, Skip: h.Skip, Share: h.Share, Most: h.Most}
+		c := scheduler.HeadClass{TokenBytes: h.Bytes, OfPrompt: h.OfPrompt, AfterPrompt: h.AfterPrompt, Skip: h.Skip, Share: h.Share, Most: h.Most}
 		i := classAlike(to, c)
 		if i < 0 {
 			i, to = len(to), append(to, c)

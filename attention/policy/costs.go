@@ -184,19 +184,37 @@ type Prompt struct {
 	Away int
 }
 
-// Held is memory of one layer that grows with a request: Bytes a token and head, of Heads heads. Of the tokens that Of
-// names it has those beyond Skip, of these a share, and at most Most.
+// Held is memory of one layer that grows with a request: Bytes a token and head, of Heads heads.
 type Held struct {
 	Device Device
 	Heads  int
 	Bytes  int64 // of a token and head
 	Index  bool  // not keys and values themselves
 
-	OfPrompt bool    // of the prompt's tokens, else of all
-	Skip     int     // tokens that are not held; negative: as many more
-	Share    float64 // of the tokens beyond Skip, rounded up; 0: all
-	Most     int     // 0: no limit
-	Longest  float64 // Share of the head that holds most, where heads differ and Share is their mean; else 0
+	// Which tokens count: the prompt's, those that follow it, or with neither all, of which a step's own is one.
+	OfPrompt, AfterPrompt bool
+	Skip                  int     // of these, how many are not held; negative: as many more are
+	Share                 float64 // of those beyond Skip, rounded up; 0: all
+	Most                  int     // 0: no limit
+	Longest               float64 // Share of the head that holds most, where heads differ and Share is their mean; else 0
+}
+
+// Tokens returns how many tokens of a head are held of a request that has so many, of which prompt are its prompt's.
+func (h *Held) Tokens(prompt, tokens int) int {
+	n := tokens
+	switch {
+	case h.OfPrompt:
+		n = prompt
+	case h.AfterPrompt:
+		n = tokens - prompt
+	}
+	if n = max(0, n-h.Skip); h.Share > 0 {
+		n = part(h.Share, n)
+	}
+	if h.Most > 0 {
+		n = min(n, h.Most)
+	}
+	return n
 }
 
 // Policy decides what attention attends over. Its methods are pure but for the memory of

@@ -3,10 +3,11 @@
 // request moves. It knows neither devices nor time; package system turns counts into time
 // with the models of its devices.
 //
-// A configuration's section [policy] is Spec (spec.go); keys.go has the keys of each policy
-// with their defaults. Counts of tokens and pages (pages.go, streaming.go, heads.go, h2o.go, hgca.go,
-// csattention.go) are pure functions that costs and values share. Counts that depend on data
-// are a profile (profile.go), which values write and costs read. policy.go is the interface of
-// costs, state.go that of values; each policy has its own file. Read attention.go of package
-// system next, which calls the policy.
+// A policy is one value, a Kind (kind.go): its name, keys, help, costs and values. Each has a file that begins with it
+// (dense.go is the shortest), and list.go lists them. A program may add its own: Example, and docs/extend.md. A
+// configuration's section [policy] is Spec (spec.go), with a section in it for each policy that has keys.
+//
+// costs.go is the interface of costs, state.go that of values. Both share counts of tokens and pages, which are pure
+// functions (pages.go, streaming.go, hgca.go). Counts that depend on data are a profile (profile.go), which
+// values write and costs read. Read attention.go of package system next, which calls the policy.
 package policy

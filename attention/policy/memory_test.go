@@ -92,3 +92,11 @@ func TestMemory(t *testing.T) {
 		}
 	})
 }
+
+// TestHeldIsAttended: whatever the keys, and wherever the home is, a layer holds what it attends to.
+func TestHeldIsAttended(t *testing.T) {
+	forVariants(t, func(t *rapid.T, p Policy, l *byteLaw, run int) {
+		prompt := rapid.IntRange(1, 3000).Draw(t, "prompt")
+		holds(t, named{p, l.Name}, []Request{{prompt, prompt + rapid.IntRange(1, 3000).Draw(t, "decoded")}}, run)
+	})
+}

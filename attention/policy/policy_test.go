@@ -26,7 +26,7 @@ func costs(s *keys, shape Shape) named { return named{s.spec().Costs(shape), s.N
 
 // TestPolicies checks what holds for every policy: heads are covered once, no request attends
 // to more than its context or to nothing, prompts take at most what dense ones do, in chunks
-// as whole, layers and keys and values add up.
+// as whole, layers and keys and values add up, and memory has what is attended to.
 func TestPolicies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shape, s := drawShape(t), drawSpec(t)
@@ -39,6 +39,7 @@ func TestPolicies(t *testing.T) {
 		for run, n := range p.Runs() {
 			layers += n
 			conserves(t, p, shape, requests, run)
+			holds(t, p, requests, run)
 			prompts(t, p, shape, run, number("prompt", 1, 40_000), number("cut", 0, 40_000))
 			decoding, filling := p.Memory(run)
 			for _, h := range append(slices.Clone(decoding), filling...) {
@@ -86,6 +87,31 @@ func conserves(t *rapid.T, p named, shape Shape, requests []Request, run int) {
 			if n < 0 || n > requests[i].Context || c.Keep < 1 || c.Scored != nil && c.Scored[i] > requests[i].Context {
 				t.Fatalf("%s: %+v for %v", p.name, c, requests)
 			}
+		}
+	}
+}
+
+// holds checks that a layer holds on each device what it attends to there: tokens of heads, those of a step's own
+// token among them. What comes up from home for a step is held at home.
+func holds(t *rapid.T, p named, requests []Request, run int) {
+	for _, r := range requests {
+		attended, held := [2]int64{}, [2]int64{}
+		x := p.Decode([]Request{r}, run)
+		for i := range x.Attend {
+			on := x.Attend[i].Device
+			if x.Fetched != nil {
+				on = Home
+			}
+			attended[on] += x.Attend[i].All()
+		}
+		decoding, _ := p.Memory(run)
+		for _, h := range decoding {
+			if !h.Index {
+				held[h.Device] += int64(h.Heads) * int64(h.Tokens(r.Prompt, r.Context))
+			}
+		}
+		if attended[Home] > held[Home] || attended[GPU] > held[GPU] {
+			t.Fatalf("%s, %+v: a layer attends to %d tokens of heads at home and on the GPUs, and holds %d: %+v", p.name, r, attended, held, decoding)
 		}
 	}
 }
