@@ -9,7 +9,7 @@ import (
 // attends asks the policy what a sub-batch attends over. Nothing else in a system derives
 // attended tokens, bytes of keys and values, or attention's time from a context.
 type attends struct {
-	policy policy.Policy
+	policy policy.Costs
 	runs   []int // layers of each run of layers that attend alike
 	heads  int   // KV heads
 	layers int

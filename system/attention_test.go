@@ -12,7 +12,7 @@ import (
 // capped is a policy of a test: no head attends over more than so many tokens. It counts
 // how often it is asked.
 type capped struct {
-	policy.Policy
+	policy.Costs
 	most, asked int
 }
 
@@ -22,14 +22,14 @@ func (c *capped) Decode(requests []policy.Request, run int) *policy.Step {
 	for i := range short {
 		short[i].Context = min(short[i].Context, c.most)
 	}
-	return c.Policy.Decode(short, run)
+	return c.Costs.Decode(short, run)
 }
 
 // halved is a policy of a test: half of the heads attend on the GPUs, beside the home.
-type halved struct{ policy.Policy }
+type halved struct{ policy.Costs }
 
 func (h halved) Decode(requests []policy.Request, run int) *policy.Step {
-	x := h.Policy.Decode(requests, run)
+	x := h.Costs.Decode(requests, run)
 	all := x.Attend[0]
 	gpu := policy.Class{Device: policy.GPU, Heads: all.Heads / 2, Tokens: all.Tokens}
 	all.Heads -= gpu.Heads
@@ -87,7 +87,7 @@ func TestPolicyDecides(t *testing.T) {
 			}
 			a := r.engine.Side().attends
 			for range 100 {
-				c := &capped{Policy: policyOf(hardwareOf(cfg)), most: most}
+				c := &capped{Costs: policyOf(hardwareOf(cfg)), most: most}
 				a.policy = c
 				b := r.batcher.Next()
 				end, err := r.engine.Run(b, 0)

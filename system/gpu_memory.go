@@ -60,7 +60,7 @@ func pages(h *hardware, capacity int64) scheduler.LedgerSpec {
 // windows returns how many tokens of each request a policy has on the GPUs where these are
 // not the home, at most, and how many more as a share of its prompt, and of all tokens. A token is one
 // with all heads and layers.
-func windows(h *hardware, p policy.Policy) (tokens int, ofPrompt, ofAll float64) {
+func windows(h *hardware, p policy.Costs) (tokens int, ofPrompt, ofAll float64) {
 	var bytes, share, all float64
 	for run, layers := range p.Runs() {
 		held, _ := p.Memory(run)

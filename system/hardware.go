@@ -65,7 +65,7 @@ func (h *hardware) prefixStays() bool {
 }
 
 // policyOf returns the policy of a validated configuration.
-func policyOf(h *hardware) policy.Policy { return h.Policy.Costs(policyShape(h)) }
+func policyOf(h *hardware) policy.Costs { return h.Policy.Costs(policyShape(h)) }
 
 // policyShape tells a policy the model's shape, and whether keys and values are apart from the GPUs.
 func policyShape(h *hardware) policy.Shape {

@@ -98,16 +98,16 @@ func TestQuadTokens(t *testing.T) {
 }
 
 // bare is a policy of a test without what keeping bounds of pages takes.
-type bare struct{ policy.Policy }
+type bare struct{ policy.Costs }
 
 func (b bare) Decode(requests []policy.Request, run int) *policy.Step {
-	x := b.Policy.Decode(requests, run)
+	x := b.Costs.Decode(requests, run)
 	x.Passes, x.Bounds.Heads = x.Passes[:0], 0
 	return x
 }
 
 func (b bare) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
-	p := b.Policy.Prompt(run, chunk, finished, last)
+	p := b.Costs.Prompt(run, chunk, finished, last)
 	p.Passes = p.Passes[:0]
 	if n := len(p.Leave); n > 0 && p.Leave[n-1].Bounds {
 		p.Leave = p.Leave[:n-1]
@@ -116,7 +116,7 @@ func (b bare) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
 }
 
 // iterations returns the time of all iterations of one replica.
-func iterations(t *testing.T, requests []traces.Request, change func(policy.Policy) policy.Policy, sets ...string) units.Duration {
+func iterations(t *testing.T, requests []traces.Request, change func(policy.Costs) policy.Costs, sets ...string) units.Duration {
 	t.Helper()
 	r := nodeOf(t, sets...).replica(0, requests, Options{})
 	e := r.engine.(*l3)
@@ -127,8 +127,8 @@ func iterations(t *testing.T, requests []traces.Request, change func(policy.Poli
 	return r.out.end
 }
 
-func same(p policy.Policy) policy.Policy          { return p }
-func withoutBounds(p policy.Policy) policy.Policy { return bare{p} }
+func same(p policy.Costs) policy.Costs          { return p }
+func withoutBounds(p policy.Costs) policy.Costs { return bare{p} }
 
 // TestBudgetOfEverything: with a budget for all contexts and no streaming heads a run is that of dense
 // attention to the picosecond, but for the bounds that are kept; pages of the whole context in rows cost what
@@ -137,7 +137,7 @@ func withoutBounds(p policy.Policy) policy.Policy { return bare{p} }
 func TestBudgetOfEverything(t *testing.T) {
 	requests := []traces.Request{{ID: 0, Input: 700, Output: 300}, {ID: 1, Input: 40, Output: 500}, {ID: 2, Input: 1300, Output: 2}, {ID: 3, Input: 3000, Output: 100}}
 	for _, model := range []string{"run.model=gpt-89b", "run.model=llama-3-8b"} {
-		run := func(change func(policy.Policy) policy.Policy, sets ...string) units.Duration {
+		run := func(change func(policy.Costs) policy.Costs, sets ...string) units.Duration {
 			return iterations(t, requests, change, append(sets, model)...)
 		}
 		dense := run(same)
@@ -290,12 +290,12 @@ func TestPagesNodes(t *testing.T) {
 
 // listless is a policy of a test that never sends lists, bounded one that forgets bounds.
 type (
-	listless struct{ policy.Policy }
-	bounded  struct{ policy.Policy }
+	listless struct{ policy.Costs }
+	bounded  struct{ policy.Costs }
 )
 
 func (l listless) Decode(requests []policy.Request, run int) *policy.Step {
-	x := l.Policy.Decode(requests, run)
+	x := l.Costs.Decode(requests, run)
 	x.Choose = x.Choose[:0]
 	return x
 }
@@ -307,7 +307,7 @@ func (b bounded) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
 // TestPlantedPages: a checked run finds lists and bounds that are not sent, and heads that attend at home
 // without keys and values there.
 func TestPlantedPages(t *testing.T) {
-	run := func(by string, plant func(policy.Policy) policy.Policy) error {
+	run := func(by string, plant func(policy.Costs) policy.Costs) error {
 		r := nodeOf(t, "policy.name=lserve", "policy.lserve.budget=128", "policy.lserve.page=32", "policy.lserve.select_device="+by).replica(0, equal(3, 300, 100), Options{Check: true})
 		e := r.engine.(*l3)
 		e.policy = plant(e.policy)
@@ -315,12 +315,12 @@ func TestPlantedPages(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, by string
-		plant    func(policy.Policy) policy.Policy
+		plant    func(policy.Costs) policy.Costs
 	}{
-		{"no lists", "gpu", func(p policy.Policy) policy.Policy { return listless{p} }},
-		{"no bounds of prompts", "bank", func(p policy.Policy) policy.Policy { return bounded{p} }},
+		{"no lists", "gpu", func(p policy.Costs) policy.Costs { return listless{p} }},
+		{"no bounds of prompts", "bank", func(p policy.Costs) policy.Costs { return bounded{p} }},
 		{"no bounds of steps", "bank", withoutBounds},
-		{"all heads at home", "gpu", func(p policy.Policy) policy.Policy {
+		{"all heads at home", "gpu", func(p policy.Costs) policy.Costs {
 			s := policy.New("quest")
 			policy.Edit(&s, func(q *policy.QuestSpec) { q.Budget = 128 })
 			return s.Costs(policy.Shape{Layers: 96, QueryHeads: 96, KVHeads: 96, Dim: 128, ElementBits: 16, Apart: true})

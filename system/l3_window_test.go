@@ -215,10 +215,10 @@ func TestEverythingGoesHomeOnce(t *testing.T) {
 }
 
 // forgetful is a policy of a test that sends nothing home after the prompt.
-type forgetful struct{ policy.Policy }
+type forgetful struct{ policy.Costs }
 
 func (f forgetful) Decode(requests []policy.Request, run int) *policy.Step {
-	x := f.Policy.Decode(requests, run)
+	x := f.Costs.Decode(requests, run)
 	x.Leave = x.Leave[:0]
 	return x
 }

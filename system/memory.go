@@ -17,7 +17,7 @@ type kvMemory struct {
 
 // headClasses returns what all layers hold on a device while requests decode and while a
 // prompt is prefilled, as a ledger has it.
-func headClasses(p policy.Policy, on policy.Device) (decoding, filling []scheduler.HeadClass) {
+func headClasses(p policy.Costs, on policy.Device) (decoding, filling []scheduler.HeadClass) {
 	for run, layers := range p.Runs() {
 		d, f := p.Memory(run)
 		decoding, filling = addClasses(decoding, d, on, layers), addClasses(filling, f, on, layers)

@@ -12,7 +12,7 @@ import (
 
 // Extension is what a program adds to this module: see docs/extend.md.
 type Extension struct {
-	Policies []policy.Kind // more values of policy.name, each with a section of its own where it has keys
+	Policies []policy.Policy // more values of policy.name, each with a section of its own where it has keys
 }
 
 // Extend returns the loader of configurations of all systems that may name what the program adds, too. Configurations of this

@@ -59,7 +59,7 @@ func rowTokens(h *hardware) int {
 // rank, since any rank may be it: heads that do not divide over the channels count as on the channel with most; heads
 // of a class that hold different amounts count as the one that holds most. Where layers differ, the layers of a rank
 // count as one, with the most heads of each class.
-func rankClasses(h *hardware, spec *scheduler.LedgerSpec, p policy.Policy) {
+func rankClasses(h *hardware, spec *scheduler.LedgerSpec, p policy.Costs) {
 	ranks, layer, runs := 1, 0, p.Runs()
 	if spec.Rotation {
 		ranks = spec.Ranksets
@@ -100,7 +100,7 @@ func rankClasses(h *hardware, spec *scheduler.LedgerSpec, p policy.Policy) {
 }
 
 // channelClasses returns what the fullest channel holds of a layer of a run.
-func channelClasses(h *hardware, p policy.Policy, run int) []scheduler.HeadClass {
+func channelClasses(h *hardware, p policy.Costs, run int) []scheduler.HeadClass {
 	decoding, _ := p.Memory(run)
 	held, channels := slices.Clone(decoding), h.ReplicaChannels()
 	if channelsPool(h) {

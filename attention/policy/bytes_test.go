@@ -75,7 +75,7 @@ func variants() (all []variant) {
 }
 
 // forVariants runs a rapid check on each.
-func forVariants(t *testing.T, check func(t *rapid.T, p Policy, l *byteLaw, run int)) {
+func forVariants(t *testing.T, check func(t *rapid.T, p Costs, l *byteLaw, run int)) {
 	for _, v := range variants() {
 		rapid.Check(t, func(t *rapid.T) {
 			p, l, run := v.draw(t)
@@ -85,7 +85,7 @@ func forVariants(t *testing.T, check func(t *rapid.T, p Policy, l *byteLaw, run 
 }
 
 // draw returns the costs of a policy for a drawn model, and its law in a run of layers.
-func (v *variant) draw(t *rapid.T) (Policy, *byteLaw, int) {
+func (v *variant) draw(t *rapid.T) (Costs, *byteLaw, int) {
 	of := func(name string, of ...int) int { return rapid.SampledFrom(of).Draw(t, name) }
 	shape, s := drawShape(t), drawSpecOf(t, v.name)
 	shape.ElementBits, shape.KVBits, shape.Apart = of("bits", 8, 16), of("KV bits", 0, 4, 8, 16), v.apart
@@ -301,7 +301,7 @@ func (l *byteLaw) prompt(chunk, finished int, last bool) (want sum, leave []Leav
 // TestBytes compares what each policy moves beside attention with what is read and written: kernels and loops of steps and of prompts, what goes home and what
 // comes up, the vectors of a step.
 func TestBytes(t *testing.T) {
-	forVariants(t, func(t *rapid.T, p Policy, l *byteLaw, run int) {
+	forVariants(t, func(t *rapid.T, p Costs, l *byteLaw, run int) {
 		requests := drawRequests(t)
 		x := p.Decode(slices.Clone(requests), run)
 		want, fetched := l.step(requests)

@@ -148,7 +148,7 @@ func (l *byteLaw) pairs(chunk, finished int) (sum int64) {
 
 // TestClasses compares what steps and prompts attend over, and what steps choose from, with each policy's definition.
 func TestClasses(t *testing.T) {
-	forVariants(t, func(t *rapid.T, p Policy, l *byteLaw, run int) {
+	forVariants(t, func(t *rapid.T, p Costs, l *byteLaw, run int) {
 		requests := drawRequests(t)
 		p.Decode(drawRequests(t), run) // which leaves its numbers in what is used again
 		x := p.Decode(slices.Clone(requests), run)

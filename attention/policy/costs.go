@@ -217,9 +217,9 @@ func (h *Held) Tokens(prompt, tokens int) int {
 	return n
 }
 
-// Policy decides what attention attends over. Its methods are pure but for the memory of
+// Costs is what attention of a model takes under a policy, in counts. Its methods are pure but for the memory of
 // their results, which are valid until the next call and may share memory with requests.
-type Policy interface {
+type Costs interface {
 	// Runs returns the layers of the model in successive runs of layers that attend alike.
 	Runs() []int
 	// Decode returns a decode step in a layer of a run.

@@ -8,7 +8,7 @@ import (
 )
 
 // csattention is attention to tokens that a search in tables of the query's nearest centroids finds, and the newest.
-var csattention = Kind{
+var csattention = Policy{
 	Name: "csattention", Lossy: true, Source: "CSAttention, 2025",
 	About: About{Attends: "the tokens that tables of the query's nearest centroids find, and the newest", Stores: "keys and values of all tokens, tables of about three times as much",
 		Moves: "nothing with mode \"gpu\"; selected keys and values up with \"host\""},
@@ -148,7 +148,7 @@ type csaCost struct {
 
 // newCSACost lists what CSAttention keeps in memory: keys and values, tables and centroids, and with a lagged
 // search what the next step attends over.
-func newCSACost(u *Use) Policy {
+func newCSACost(u *Use) Costs {
 	s, shape := u.Keys.(CSAttentionSpec), u.Shape
 	c := &csaCost{common: newCommon(shape), CSAttentionSpec: s, host: s.Mode == "host"}
 	lists := int64(s.Subspaces) * int64(s.Centroids)

@@ -1,11 +1,11 @@
 package policy
 
 // dense is attention of every head to everything.
-var dense = Kind{
+var dense = Policy{
 	Name: "dense", Others: []string{"full", "none", "vanilla"}, Source: "Vaswani et al., 2017",
 	About: About{Attends: "everything", Stores: "keys and values of all tokens", Moves: "queries, new keys and values, results, where these are not on the GPUs"},
 	Homes: AnyHome, Dense: true, InOrder: true,
-	Costs: func(u *Use) Policy { return DenseCosts(u.Shape) },
+	Costs: func(u *Use) Costs { return DenseCosts(u.Shape) },
 	Values: func(u *Use) (Values, error) {
 		return ValuesFunc(func(_, _, limit int) State { return everything(u.Shape.Dim, limit) }), nil
 	},
@@ -16,7 +16,7 @@ type denseCost struct{ common }
 
 // DenseCosts returns the costs of dense attention for a model. Costs of other policies may embed them, and change what
 // Decode, Prompt and Memory return.
-func DenseCosts(s Shape) Policy { return newDenseCost(s) }
+func DenseCosts(s Shape) Costs { return newDenseCost(s) }
 
 // newDenseCost returns the costs for a model.
 func newDenseCost(s Shape) *denseCost {

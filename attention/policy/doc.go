@@ -3,7 +3,7 @@
 // request moves. It knows neither devices nor time; package system turns counts into time
 // with the models of its devices.
 //
-// A policy is one value, a Kind (kind.go): its name, keys, help, costs and values. Each has a file that begins with it
+// A policy is one value, a Policy (policy.go): its name, keys, help, costs and values. Each has a file that begins with it
 // (dense.go is the shortest), and list.go lists them. A program may add its own: Example, and docs/extend.md. A
 // configuration's section [policy] is Spec (spec.go), with a section in it for each policy that has keys.
 //

@@ -1,7 +1,7 @@
 package policy
 
 // duo is attention of some heads to a sink and a window, and of the others to everything.
-var duo = Kind{
+var duo = Policy{
 	Name: "duo", Others: []string{"duoattention", "duo-attention"}, Lossy: true, Source: "DuoAttention (Xiao et al., ICLR 2025)",
 	About: About{Attends: "streaming heads: a sink and a window; the others: everything", Stores: "of streaming heads a sink and a window, of the others all", Moves: nothing},
 	Homes: OnGPUs | InHBM | InDIMMs, InOrder: true,
@@ -13,7 +13,7 @@ prefill_window = 0    # as in decode steps
 stream_device = "gpu" # our choice: a head has 384 tokens, most of a unit of DIMM-PIM memory
 `,
 	CostKeys: []string{"stream_device"},
-	Costs:    func(u *Use) Policy { return newHeadsCost(u, nil) },
+	Costs:    func(u *Use) Costs { return newHeadsCost(u, nil) },
 	Values: func(u *Use) (Values, error) {
 		s, streams := u.Keys.(DuoSpec), u.Streaming()
 		return ValuesFunc(func(layer, kvHead, limit int) State {

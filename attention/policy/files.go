@@ -69,7 +69,7 @@ func (s *Spec) Sums() (gates, profile string) {
 // Fits says whether the section's files are for a model, and have been read since the section named them. The error is
 // an *input.Error.
 func (s *Spec) Fits(shape Shape) error {
-	if s.Kind() == nil {
+	if s.policy() == nil {
 		return input.UnknownName("policy.name", s.Name, s.List().Names())
 	}
 	if err := s.gatesFit(shape); err != nil {

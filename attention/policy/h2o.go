@@ -3,7 +3,7 @@ package policy
 import "github.com/l3sim/l3sim/input"
 
 // h2o is attention to the newest tokens and those that collected the most attention.
-var h2o = Kind{
+var h2o = Policy{
 	Name: "h2o", Others: []string{"heavy-hitter", "heavy-hitters"}, Lossy: true, Source: "H2O (Zhang et al., NeurIPS 2023)",
 	About: About{Attends: "the newest tokens and those that collected the most attention; the others are dropped for good",
 		Stores: "keys and values of these, a sum a token and query head", Moves: nothing},
@@ -141,7 +141,7 @@ type h2oCost struct {
 }
 
 // newH2OCost lists what H2O keeps: a share of the prompt's tokens, and for each the sum of its weights.
-func newH2OCost(u *Use) Policy {
+func newH2OCost(u *Use) Costs {
 	s, shape := u.Keys.(H2OSpec), u.Shape
 	c := &h2oCost{common: newCommon(shape), heavy: s.Heavy, recent: s.Recent}
 	// One more than is kept between steps: the step's own token.

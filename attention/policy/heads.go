@@ -69,7 +69,7 @@ type headsCost struct {
 
 // newHeadsCost returns the costs of a policy whose heads differ; paged makes those of heads that choose pages, which it is told,
 // and is nil where these attend to everything. Successive layers with as many streaming heads are one run.
-func newHeadsCost(u *Use, paged func(pages func(layer, head int) bool) paged) Policy {
+func newHeadsCost(u *Use, paged func(pages func(layer, head int) bool) paged) Costs {
 	own, heads, shape := u.Keys.(splitsHeads).headKeys(), u.Streaming(), u.Shape
 	c := &headsCost{common: newCommon(shape), streaming: *newStreamingCost(&own.StreamSpec, shape)}
 	if shape.Apart && own.StreamDevice == "gpu" {

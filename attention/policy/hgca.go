@@ -6,7 +6,7 @@ import (
 )
 
 // hgca is attention to a window on the GPUs, and at home to older tokens that are salient.
-var hgca = Kind{
+var hgca = Policy{
 	Name: "hgca", Lossy: true, Source: "HGCA (Deng et al., 2025)",
 	About: About{Attends: "a window on the GPUs, and elsewhere older tokens whose average weight is high; merged by log-sum-exp",
 		Stores: "the window on the GPUs; copies of salient tokens, and with keep_all all older ones, elsewhere",
@@ -184,7 +184,7 @@ func (s *hgcaState) Observe(weights [][]float32) {
 }
 
 // newHGCACost returns the costs of HGCA, whose home has copies of the salient tokens, and all of the rest with keep_all.
-func newHGCACost(u *Use) Policy {
+func newHGCACost(u *Use) Costs {
 	s := u.Keys.(HGCASpec)
 	c := &hybridCost{common: newCommon(u.Shape), hgcaWindow: hgcaWindow{s.Window, s.Block}, share: s.Share, profile: u.Profile, salient: true, queries: s.PromptQueries, all: s.KeepAll}
 	copies := c.rest()

@@ -12,7 +12,7 @@ import (
 )
 
 // builtin are the policies of this package, in the order in which they are listed.
-var builtin = []Kind{dense, window, streaming, h2o, quest, lserve, duo, hgca, csattention}
+var builtin = []Policy{dense, window, streaming, h2o, quest, lserve, duo, hgca, csattention}
 
 // Builtin returns the list of the policies of this package.
 var Builtin = sync.OnceValue(func() *List {
@@ -22,7 +22,7 @@ var Builtin = sync.OnceValue(func() *List {
 
 // List is the policies that a configuration may name. It does not change: With returns another.
 type List struct {
-	kinds    []Kind
+	policies []Policy
 	sections []string       // policies with keys, in the order of Spec.Sections
 	schema   *schema.Schema // of a Spec
 	defaults Spec
@@ -41,15 +41,15 @@ const letters = "abcdefghijklmnopqrstuvwxyz0123456789_-"
 
 // With returns the list with more policies behind its own. A policy that cannot be on it is an error that says why: a
 // name that is taken, keys without a default or with one that breaks their rules, or no costs or values.
-func (l *List) With(more ...Kind) (*List, error) {
-	all := &List{kinds: slices.Concat(l.kinds, more), text: general}
+func (l *List) With(more ...Policy) (*List, error) {
+	all := &List{policies: slices.Concat(l.policies, more), text: general}
 	all.defaults = Spec{Name: "dense", list: all}
-	for i := range all.kinds {
-		k := &all.kinds[i]
+	for i := range all.policies {
+		k := &all.policies[i]
 		switch {
 		case k.Name == "" || strings.Trim(k.Name, letters) != "" || slices.Contains([]string{"name", "gates", "profile"}, k.Name):
 			return nil, fmt.Errorf("policy %q: expected a name of small letters, digits, - and _ that is no key of [policy]", k.Name)
-		case all.kind(k.Name) != k:
+		case all.policy(k.Name) != k:
 			return nil, fmt.Errorf("policy %q: there is a policy of this name", k.Name)
 		case k.Costs == nil || k.Values == nil || k.Homes == 0:
 			return nil, fmt.Errorf("policy %q: expected Homes, Costs and Values", k.Name)
@@ -86,8 +86,8 @@ func (l *List) readDefaults() error {
 			k.Set(&l.defaults, value)
 		}
 	}
-	for i := range l.kinds {
-		s := l.New(l.kinds[i].Name)
+	for i := range l.policies {
+		s := l.New(l.policies[i].Name)
 		if err := input.Validate(&s); err != nil {
 			return fmt.Errorf("policy %q: its defaults: %w", s.Name, err)
 		}
@@ -98,7 +98,7 @@ func (l *List) readDefaults() error {
 // within describes the sections of policies, in a section whose name ends with a dot.
 func (l *List) within(section string) (all []schema.Section) {
 	for _, name := range l.sections {
-		all = append(all, schema.Section{Name: section + name, Type: reflect.TypeOf(l.kind(name).Keys)})
+		all = append(all, schema.Section{Name: section + name, Type: reflect.TypeOf(l.policy(name).Keys)})
 	}
 	return all
 }
@@ -123,43 +123,43 @@ func (l *List) New(name string) Spec {
 func New(name string) Spec { return Builtin().New(name) }
 
 // Names returns the policies.
-func (l *List) Names() []string { return l.names(func(*Kind) bool { return true }) }
+func (l *List) Names() []string { return l.names(func(*Policy) bool { return true }) }
 
 // At returns those of the policies that can have keys and values at a place; 0 is a place that takes dense attention alone.
 func (l *List) At(place Homes) []string {
-	return l.names(func(k *Kind) bool { return k.Homes.At(place) })
+	return l.names(func(k *Policy) bool { return k.Homes.At(place) })
 }
 
 // splitHeads returns the policies some of whose heads stream.
 func (l *List) splitHeads() []string {
-	return l.names((*Kind).splits)
+	return l.names((*Policy).splits)
 }
 
-// InOrder returns the policies that keep tokens in their order: see Kind.InOrder.
-func (l *List) InOrder() []string { return l.names(func(k *Kind) bool { return k.InOrder }) }
+// InOrder returns the policies that keep tokens in their order: see Policy.InOrder.
+func (l *List) InOrder() []string { return l.names(func(k *Policy) bool { return k.InOrder }) }
 
 // names returns the policies that are so.
-func (l *List) names(so func(k *Kind) bool) (names []string) {
-	for i := range l.kinds {
-		if so(&l.kinds[i]) {
-			names = append(names, l.kinds[i].Name)
+func (l *List) names(so func(k *Policy) bool) (names []string) {
+	for i := range l.policies {
+		if so(&l.policies[i]) {
+			names = append(names, l.policies[i].Name)
 		}
 	}
 	return names
 }
 
 // kind returns the policy of a name, nil for a name of none.
-func (l *List) kind(name string) *Kind {
-	if i := slices.IndexFunc(l.kinds, func(k Kind) bool { return k.Name == name }); i >= 0 {
-		return &l.kinds[i]
+func (l *List) policy(name string) *Policy {
+	if i := slices.IndexFunc(l.policies, func(k Policy) bool { return k.Name == name }); i >= 0 {
+		return &l.policies[i]
 	}
 	return nil
 }
 
 // called returns the policy that others call so, nil for none.
-func (l *List) called(name string) *Kind {
-	if i := slices.IndexFunc(l.kinds, func(k Kind) bool { return slices.Contains(k.Others, strings.ToLower(name)) }); i >= 0 {
-		return &l.kinds[i]
+func (l *List) called(name string) *Policy {
+	if i := slices.IndexFunc(l.policies, func(k Policy) bool { return slices.Contains(k.Others, strings.ToLower(name)) }); i >= 0 {
+		return &l.policies[i]
 	}
 	return nil
 }
@@ -185,9 +185,9 @@ type Key struct {
 
 // Descriptions returns all policies, in the order of Names.
 func (l *List) Descriptions() []Description {
-	all, places := make([]Description, len(l.kinds)), schema.Scan(l.text)
-	for i := range l.kinds {
-		k := &l.kinds[i]
+	all, places := make([]Description, len(l.policies)), schema.Scan(l.text)
+	for i := range l.policies {
+		k := &l.policies[i]
 		all[i] = Description{Name: k.Name, About: k.About, Lossy: k.Lossy, Source: k.Source}
 		for _, key := range l.schema.Section(k.Name) {
 			name := "policy." + key.Name

@@ -32,7 +32,7 @@ func TestBuiltin(t *testing.T) {
 			t.Errorf("%s = %v, the text says %v (%v)", k.Name, k.Get(&spec), value[last], err)
 		}
 	}
-	for _, k := range l.kinds {
+	for _, k := range l.policies {
 		for _, key := range k.CostKeys {
 			if l.schema.Key(k.Name+"."+key) == nil {
 				t.Errorf("%s has no key %s", k.Name, key)
@@ -50,7 +50,7 @@ type extra struct {
 func (e extra) Check(c *input.Check) { input.Within(c, "kept", e.Kept, 1, 9) }
 
 // newExtra returns a policy that a test adds: dense, with a key.
-func newExtra(change func(k *Kind)) Kind {
+func newExtra(change func(k *Policy)) Policy {
 	k := dense
 	k.Name, k.Others, k.Dense, k.Keys, k.Defaults = "extra", []string{"extraordinary"}, false, extra{}, "kept = 3 # ours\n"
 	change(&k)
@@ -59,22 +59,22 @@ func newExtra(change func(k *Kind)) Kind {
 
 // TestWith: a policy that cannot be on a list is refused with what is wrong, and the list stays as it was.
 func TestWith(t *testing.T) {
-	for want, change := range map[string]func(k *Kind){
-		"":                                               func(*Kind) {},
-		`policy "quest": there is a policy`:              func(k *Kind) { k.Name = "quest" },
-		`policy "": expected a name`:                     func(k *Kind) { k.Name = "" },
-		`policy "Extra": expected a name`:                func(k *Kind) { k.Name = "Extra" },
-		`policy "e.x": expected a name`:                  func(k *Kind) { k.Name = "e.x" },
-		`policy "gates": expected a name`:                func(k *Kind) { k.Name = "gates" },
-		`expected Homes`:                                 func(k *Kind) { k.Homes = 0 },
-		`expected Homes, Costs`:                          func(k *Kind) { k.Costs = nil },
-		`Costs and Values`:                               func(k *Kind) { k.Values = nil },
-		`expected Keys to be a struct`:                   func(k *Kind) { k.Keys = &extra{} },
-		`no value in Defaults for the key extra.kept`:    func(k *Kind) { k.Defaults = "" },
-		`extra.kept of Keys: "3": expected a whole`:      func(k *Kind) { k.Defaults = `kept = "3" # ours` },
-		`Defaults have keep, which no field`:             func(k *Kind) { k.Defaults += "keep = 4\n" },
-		`its defaults: extra.kept = 10: expected 1 to 9`: func(k *Kind) { k.Defaults = "kept = 10 # ours" },
-		`defaults of policies:`:                          func(k *Kind) { k.Defaults = "kept 10" },
+	for want, change := range map[string]func(k *Policy){
+		"":                                               func(*Policy) {},
+		`policy "quest": there is a policy`:              func(k *Policy) { k.Name = "quest" },
+		`policy "": expected a name`:                     func(k *Policy) { k.Name = "" },
+		`policy "Extra": expected a name`:                func(k *Policy) { k.Name = "Extra" },
+		`policy "e.x": expected a name`:                  func(k *Policy) { k.Name = "e.x" },
+		`policy "gates": expected a name`:                func(k *Policy) { k.Name = "gates" },
+		`expected Homes`:                                 func(k *Policy) { k.Homes = 0 },
+		`expected Homes, Costs`:                          func(k *Policy) { k.Costs = nil },
+		`Costs and Values`:                               func(k *Policy) { k.Values = nil },
+		`expected Keys to be a struct`:                   func(k *Policy) { k.Keys = &extra{} },
+		`no value in Defaults for the key extra.kept`:    func(k *Policy) { k.Defaults = "" },
+		`extra.kept of Keys: "3": expected a whole`:      func(k *Policy) { k.Defaults = `kept = "3" # ours` },
+		`Defaults have keep, which no field`:             func(k *Policy) { k.Defaults += "keep = 4\n" },
+		`its defaults: extra.kept = 10: expected 1 to 9`: func(k *Policy) { k.Defaults = "kept = 10 # ours" },
+		`defaults of policies:`:                          func(k *Policy) { k.Defaults = "kept 10" },
 	} {
 		l, err := Builtin().With(newExtra(change))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -120,7 +120,7 @@ func TestDescriptions(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if none.Costs(shape) != nil || none.Kind() != nil || none.Dense() {
+	if none.Costs(shape) != nil || none.policy() != nil || none.Dense() {
 		t.Error("a name of no policy has costs")
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // lserve is attention of some heads to a sink and a window, and of the others to pages.
-var lserve = Kind{
+var lserve = Policy{
 	Name: "lserve", Others: []string{"omniserve"}, Lossy: true, Source: "LServe (Yang et al., MLSys 2025)",
 	About: About{Attends: "streaming heads: a sink and a window; the others: the best pages, by bounds of their parts, a list for several steps",
 		Stores: "of streaming heads a sink and a window, of the others all and bounds", Moves: nothing},
@@ -31,7 +31,7 @@ summary_device = "gpu"    # our choice: keys pass by there
 layout = "row"            # the layout of L3
 `,
 	CostKeys: slices.Concat(pageCostKeys, []string{"stream_device"}),
-	Costs: func(u *Use) Policy {
+	Costs: func(u *Use) Costs {
 		s := u.Keys.(LServeSpec)
 		return newHeadsCost(u, func(which func(layer, head int) bool) paged { return newPaged(u, &s.PagesSpec, s.pages(), which) })
 	},

@@ -68,7 +68,7 @@ func (l *byteLaw) memory(prompt, tokens int, filling bool) (want [2]int) {
 
 // TestMemory compares what a layer holds with what is kept of a request.
 func TestMemory(t *testing.T) {
-	forVariants(t, func(t *rapid.T, p Policy, l *byteLaw, run int) {
+	forVariants(t, func(t *rapid.T, p Costs, l *byteLaw, run int) {
 		prompt, decoded := rapid.IntRange(1, 3000).Draw(t, "prompt"), rapid.IntRange(0, 3000).Draw(t, "decoded")
 		decoding, filling := p.Memory(run)
 		for i, held := range [][]Held{decoding, filling} {
@@ -95,7 +95,7 @@ func TestMemory(t *testing.T) {
 
 // TestHeldIsAttended: whatever the keys, and wherever the home is, a layer holds what it attends to.
 func TestHeldIsAttended(t *testing.T) {
-	forVariants(t, func(t *rapid.T, p Policy, l *byteLaw, run int) {
+	forVariants(t, func(t *rapid.T, p Costs, l *byteLaw, run int) {
 		prompt := rapid.IntRange(1, 3000).Draw(t, "prompt")
 		holds(t, named{p, l.Name}, []Request{{prompt, prompt + rapid.IntRange(1, 3000).Draw(t, "decoded")}}, run)
 	})

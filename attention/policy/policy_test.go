@@ -17,7 +17,7 @@ func drawShape(t *rapid.T) Shape {
 
 // named is the cost side of a policy, with its name.
 type named struct {
-	Policy
+	Costs
 	name string
 }
 
@@ -213,7 +213,7 @@ func counts(t *rapid.T, p named, v Values, shape Shape, run, layer, prompt, step
 		counted := countedBy(p.Decode([]Request{{prompt, context}}, run).Attend, shape.KVHeads)
 		slices.Sort(chosen)
 		slices.Sort(counted)
-		if csa, ok := p.Policy.(*csaCost); ok {
+		if csa, ok := p.Costs.(*csaCost); ok {
 			if tables := csa.tables(prompt); tables.Entries < tables.Selected+tables.Recent {
 				continue // lists may run out of tokens
 			}

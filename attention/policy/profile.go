@@ -107,7 +107,7 @@ func newProfileModel(name string, s Shape) *ProfileModel {
 // choosing returns the keys of a policy that bear on which tokens it chooses, the name among them, under their names in the
 // section [policy] of a profile, which has the keys of one policy alone.
 func (l *List) choosing(policy string) (keys []schema.Key) {
-	own := l.kind(policy)
+	own := l.policy(policy)
 	for _, k := range l.schema.Keys {
 		section, last := schema.Split(k.Name)
 		if k.Name == "name" || own != nil && (section == policy && !slices.Contains(own.CostKeys, last) || k.Name == "gates" && own.splits()) {

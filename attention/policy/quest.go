@@ -5,7 +5,7 @@ import (
 )
 
 // quest is attention to the pages with the highest bounds on their scores.
-var quest = Kind{
+var quest = Policy{
 	Name: "quest", Lossy: true, Source: "Quest (Tang et al., ICML 2024)",
 	About: About{Attends: "the pages with the highest bounds on their scores, and the newest",
 		Stores: "keys and values of all tokens, a smallest and a largest key a page", Moves: nothing},
@@ -59,7 +59,7 @@ type questCost struct {
 }
 
 // newQuestCost returns the costs of Quest: its first layers attend to everything, all others to pages.
-func newQuestCost(u *Use) Policy {
+func newQuestCost(u *Use) Costs {
 	s, shape := u.Keys.(QuestSpec), u.Shape
 	c := &questCost{common: newCommon(shape), skip: min(s.SkipLayers, shape.Layers)}
 	c.pages = newPaged(u, &s.PagesSpec, s.pages(), func(layer, _ int) bool { return layer >= c.skip })

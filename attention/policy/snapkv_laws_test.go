@@ -23,7 +23,7 @@ import (
 
 // extended returns the loader that knows SnapKV.
 func extended(t testing.TB) *configs.Loader {
-	loader, err := system.Extend(system.Extension{Policies: []policy.Kind{snapKV}})
+	loader, err := system.Extend(system.Extension{Policies: []policy.Policy{snapKV}})
 	if err != nil {
 		t.Fatal(err)
 	}

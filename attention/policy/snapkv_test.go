@@ -30,7 +30,7 @@ func (k snapKeys) Check(c *input.Check) {
 // attended returns how many tokens a KV head attends to in a step: what stays of the prompt, and all tokens since.
 func (k snapKeys) attended(prompt, context int) int { return min(prompt, k.Budget) + context - prompt }
 
-var snapKV = policy.Kind{
+var snapKV = policy.Policy{
 	Name: "snapkv", Others: []string{"snap"}, Lossy: true, Source: "SnapKV (Li et al., NeurIPS 2024)",
 	About: policy.About{
 		Attends: "the tokens of the prompt that its last queries weigh most, and all tokens since",
@@ -48,15 +48,15 @@ window = 16   # the paper's observation window
 
 // snapCosts is what SnapKV costs: dense attention over fewer tokens.
 type snapCosts struct {
-	policy.Policy
+	policy.Costs
 	shape policy.Shape
 	keys  snapKeys
 	held  []policy.Held
 }
 
-func newSnapCosts(u *policy.Use) policy.Policy {
+func newSnapCosts(u *policy.Use) policy.Costs {
 	dense := policy.DenseCosts(u.Shape)
-	c := &snapCosts{Policy: dense, shape: u.Shape, keys: u.Keys.(snapKeys)}
+	c := &snapCosts{Costs: dense, shape: u.Shape, keys: u.Keys.(snapKeys)}
 	everything, _ := dense.Memory(0)
 	prompt, later := everything[0], everything[0]
 	prompt.OfPrompt, prompt.Most = true, c.keys.Budget
@@ -67,7 +67,7 @@ func newSnapCosts(u *policy.Use) policy.Policy {
 
 // Decode returns one class of all heads at home.
 func (c *snapCosts) Decode(requests []policy.Request, run int) *policy.Step {
-	step := c.Policy.Decode(requests, run)
+	step := c.Costs.Decode(requests, run)
 	for i, r := range requests {
 		step.Attend[0].Tokens[i] = c.keys.attended(r.Prompt, r.Context)
 	}
@@ -77,7 +77,7 @@ func (c *snapCosts) Decode(requests []policy.Request, run int) *policy.Step {
 // Prompt returns dense attention. At the end it adds the scores of the last queries and their sums by token; what
 // stays of the prompt goes home then.
 func (c *snapCosts) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
-	p := c.Policy.Prompt(run, chunk, finished, last)
+	p := c.Costs.Prompt(run, chunk, finished, last)
 	p.Leave = p.Leave[:0]
 	if n := finished + chunk; last {
 		pairs := int64(c.keys.Window) * int64(n) * int64(c.shape.QueryHeads)
@@ -89,7 +89,7 @@ func (c *snapCosts) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
 
 // Memory returns what stays; while a prompt is prefilled that is all of it.
 func (c *snapCosts) Memory(run int) (decoding, filling []policy.Held) {
-	_, filling = c.Policy.Memory(run)
+	_, filling = c.Costs.Memory(run)
 	return c.held, filling
 }
 
@@ -168,7 +168,7 @@ func (s *snapState) Observe([][]float32) {}
 
 // Adds a policy, prints its help, and runs it on two systems.
 func Example() {
-	loader, err := system.Extend(system.Extension{Policies: []policy.Kind{snapKV}})
+	loader, err := system.Extend(system.Extension{Policies: []policy.Policy{snapKV}})
 	if err != nil {
 		log.Fatal(err)
 	}

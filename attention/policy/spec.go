@@ -39,13 +39,13 @@ func (s *Spec) List() *List {
 	return s.list
 }
 
-// Kind returns the policy that runs, nil for a name of none.
-func (s *Spec) Kind() *Kind { return s.List().kind(s.Name) }
+// policy returns the policy that runs, nil for a name of none.
+func (s *Spec) policy() *Policy { return s.List().policy(s.Name) }
 
-// Dense says that the policy that runs is dense attention: see Kind.Dense.
+// Dense says that the policy that runs is dense attention: see Policy.Dense.
 func (s *Spec) Dense() bool {
-	k := s.Kind()
-	return k != nil && k.Dense
+	p := s.policy()
+	return p != nil && p.Dense
 }
 
 // Section returns the keys of the policy whose keys are of type T.
@@ -126,20 +126,20 @@ func (s *Spec) Check(c *input.Check) {
 
 // CheckAt has the rules of what must fit together where a system has keys and values.
 func (s *Spec) CheckAt(at Place, c *input.Check) {
-	if k := s.Kind(); k != nil && k.CheckAt != nil {
-		c.In("policy."+s.Name, checkAt{k, s.keys(), at})
+	if p := s.policy(); p != nil && p.CheckAt != nil {
+		c.In("policy."+s.Name, checkAt{p, s.keys(), at})
 	}
 }
 
-// checkAt is Kind.CheckAt for the values of its keys.
+// checkAt is Policy.CheckAt for the values of its keys.
 type checkAt struct {
-	kind *Kind
-	keys input.Checked
-	at   Place
+	policy *Policy
+	keys   input.Checked
+	at     Place
 }
 
 // Check has the rules.
-func (x checkAt) Check(c *input.Check) { x.kind.CheckAt(x.keys, x.at, c) }
+func (x checkAt) Check(c *input.Check) { x.policy.CheckAt(x.keys, x.at, c) }
 
 // oneOf is the rule that v is one of the words of valid.
 func oneOf(c *input.Check, key, v, valid string) { input.OneOf(c, key, v, strings.Fields(valid)...) }
@@ -157,23 +157,23 @@ func (s *Spec) use(shape Shape) *Use {
 }
 
 // Costs returns the cost side of a valid section for a model that its files fit (Fits), nil for a name of no policy.
-func (s *Spec) Costs(shape Shape) Policy {
-	k := s.Kind()
-	if k == nil {
+func (s *Spec) Costs(shape Shape) Costs {
+	p := s.policy()
+	if p == nil {
 		return nil
 	}
-	return k.Costs(s.use(shape))
+	return p.Costs(s.use(shape))
 }
 
 // NewValues returns the value side of a section's policy for a model. What of the section does not fit the model is an
 // *input.Error.
 func NewValues(s *Spec, shape Shape) (Values, error) {
-	k := s.Kind()
-	if k == nil {
+	p := s.policy()
+	if p == nil {
 		return nil, input.UnknownName("policy.name", s.Name, s.List().Names())
 	}
 	if err := s.gatesFit(shape); err != nil {
 		return nil, err
 	}
-	return k.Values(s.use(shape))
+	return p.Values(s.use(shape))
 }

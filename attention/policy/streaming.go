@@ -3,7 +3,7 @@ package policy
 import "github.com/l3sim/l3sim/input"
 
 // streaming is attention of every head to the first tokens and the newest.
-var streaming = Kind{
+var streaming = Policy{
 	Name: "streaming", Others: []string{"streamingllm", "streaming-llm", "sink"}, Lossy: true, Source: "StreamingLLM (Xiao et al., ICLR 2024)",
 	About: About{Attends: "the first tokens and the newest", Stores: "keys and values of these", Moves: nothing},
 	Homes: OnGPUs | InHBM,
@@ -12,7 +12,7 @@ var streaming = Kind{
 window = 508       # our choice: 512 tokens with the sink, a unit of DIMM-PIM memory
 prefill_window = 0 # as in decode steps
 `,
-	Costs: func(u *Use) Policy { s := u.Keys.(StreamSpec); return newStreamingCost(&s, u.Shape) },
+	Costs: func(u *Use) Costs { s := u.Keys.(StreamSpec); return newStreamingCost(&s, u.Shape) },
 	Values: func(u *Use) (Values, error) {
 		s := u.Keys.(StreamSpec)
 		return ValuesFunc(func(_, _, _ int) State { return newStreamingState(&s, u.Shape.Dim) }), nil

@@ -3,7 +3,7 @@ package policy
 import "github.com/l3sim/l3sim/input"
 
 // window is attention to everything: the GPUs attend to a sink and a window, and home to the rest.
-var window = Kind{
+var window = Policy{
 	Name: "window", Source: "our own; the split is HGCA's",
 	About: About{Attends: "everything: a sink and a window on the GPUs, the rest elsewhere; merged by log-sum-exp", Stores: "the window on the GPUs, all older tokens elsewhere",
 		Moves: "queries down, results and log-sum-exps up; blocks that leave the window, in the background"},
@@ -45,7 +45,7 @@ func checkBlock(c *input.Check, block, window int, whole bool) {
 func (s WindowSpec) gpuWindow() int { return s.Window }
 
 // newWindowCost returns the costs of a window that loses nothing.
-func newWindowCost(u *Use) Policy {
+func newWindowCost(u *Use) Costs {
 	s := u.Keys.(WindowSpec)
 	c := &hybridCost{common: newCommon(u.Shape), hgcaWindow: hgcaWindow{s.Window, s.Block}, sink: s.Sink, share: 1, all: true}
 	c.held = c.near(append(c.held[:0], c.rest()))

@@ -5,10 +5,10 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Kind is one policy, whole: what users read of it, its keys, where it runs, what it costs and what it chooses. Each
+// Policy is one policy, whole: what users read of it, its keys, where it runs, what it costs and what it chooses. Each
 // policy of this package declares one in its own file, and builtin lists them. A caller of this module may write more
 // (List.With).
-type Kind struct {
+type Policy struct {
 	Name   string   // value of policy.name, and of its section: small letters, digits, - and _
 	Others []string // what else people call it, in small letters, for messages
 	About  About
@@ -33,7 +33,7 @@ type Kind struct {
 	// CheckAt has rules of what must fit together with the place of keys and values. nil: none.
 	CheckAt func(keys input.Checked, at Place, c *input.Check)
 
-	Costs  func(u *Use) Policy          // what a step takes, in counts
+	Costs  func(u *Use) Costs           // what a step takes, in counts
 	Values func(u *Use) (Values, error) // which tokens heads of a real model attend to; an *input.Error says what does not fit the model
 }
 
@@ -68,15 +68,15 @@ type Place struct {
 
 // Use is a policy with the values of its keys, for a model.
 type Use struct {
-	Keys    input.Checked // of the type of Kind.Keys; nil for a policy without keys
+	Keys    input.Checked // of the type of Policy.Keys; nil for a policy without keys
 	Shape   Shape
 	Profile *Profile // what the file policy.profile holds; nil: none
 	gates   *gates   // what the file policy.gates holds; nil: none
 }
 
 // splits says that some heads stream.
-func (k *Kind) splits() bool {
-	_, ok := k.Keys.(splitsHeads)
+func (p *Policy) splits() bool {
+	_, ok := p.Keys.(splitsHeads)
 	return ok
 }
 
