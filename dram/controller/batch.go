@@ -121,7 +121,7 @@ func (c *controller) pickBatch(b *bus, t int64) choice {
 // had the bus last, or the oldest of all if no rank's has waited beyond the bound.
 func (c *controller) runColumn(b *bus, n need, t int64) (choice, int) {
 	best, ofRank, banks := c.oldestReady(n, b, t)
-	if ofRank.age < forever && t-best.age <= c.ageBound+c.headStart {
+	if ofRank.age < forever && t-best.age <= c.sched.limits.ageBound+c.sched.limits.headStart {
 		return ofRank, banks
 	}
 	return best, banks
@@ -129,7 +129,7 @@ func (c *controller) runColumn(b *bus, n need, t int64) (choice, int) {
 
 // moved notes that a column access of need n issues at t for a bank of rank.
 func (c *controller) moved(n need, rank int, t int64) {
-	b := &c.buses[c.busOf[rank]]
+	b := &c.sched.buses[c.sched.busOf[rank]]
 	of := &c.stats.Ranks[rank]
 	if n != b.need {
 		b.need, b.since, b.length = n, t, 0
@@ -140,7 +140,7 @@ func (c *controller) moved(n need, rank int, t int64) {
 		b.rank = rank
 		of.Switches++
 	}
-	b.over = t-b.since > c.ageBound && c.overdue(b, n^1, t) || b.length >= shortRun && c.outrun(b, n)
+	b.over = t-b.since > c.sched.limits.ageBound && c.overdue(b, n^1, t) || b.length >= shortRun && c.outrun(b, n)
 	if b.columns++; b.columns == sampleColumns {
 		c.sample(b, t)
 	}
@@ -153,17 +153,17 @@ const sampleColumns = 128
 // ranks allow, and bursts less than three quarters of the bus.
 func (c *controller) sample(b *bus, t int64) {
 	steps := t - b.sampled
-	bursts := b.columns * c.spec.Steps(c.spec.BurstClocks())
-	rows := b.acts * c.actSteps / (c.acts * int64(b.end-b.first))
+	bursts := b.columns * c.channel.spec.Steps(c.channel.spec.BurstClocks())
+	rows := b.acts * c.sched.limits.actSteps / (c.sched.limits.acts * int64(b.end-b.first))
 	b.rowBound = 4*rows > 3*steps && 4*bursts < 3*steps
 	b.sampled, b.acts, b.columns = t, 0, 0
 }
 
 // restBus notes that the bus of rank has a burst, before whose end no bank is ready for another of need n.
 func (c *controller) restBus(rank int, n need) {
-	b, first := &c.buses[c.busOf[rank]], int64(forever)
+	b, first := &c.sched.buses[c.sched.busOf[rank]], int64(forever)
 	for r := b.first; r < b.end; r++ {
-		first = min(first, c.rankNodes[r][needCommands[n]])
+		first = min(first, c.channel.rankNodes[r][needCommands[n]])
 	}
 	b.wake[n] = max(b.wake[n], first)
 }
@@ -171,8 +171,8 @@ func (c *controller) restBus(rank int, n need) {
 // overdue reports whether a column access of n, its row open, has waited beyond the bound.
 func (c *controller) overdue(b *bus, n need, t int64) bool {
 	for rank := b.first; rank < b.end; rank++ {
-		for m := c.ranks[rank].banks[n]; m != 0; m &= m - 1 {
-			if t-c.waitsFor[n][rank*c.banksPerRank+bits.TrailingZeros64(m)].age > c.ageBound+c.headStart {
+		for m := c.sched.ranks[rank].banks[n]; m != 0; m &= m - 1 {
+			if t-c.sched.candidates[n][rank*c.channel.banksPerRank+bits.TrailingZeros64(m)].age > c.sched.limits.ageBound+c.sched.limits.headStart {
 				return true
 			}
 		}
@@ -183,7 +183,7 @@ func (c *controller) overdue(b *bus, n need, t int64) bool {
 // waits reports whether any bank that accepts commands waits for n.
 func (c *controller) waits(b *bus, n need) bool {
 	for rank := b.first; rank < b.end; rank++ {
-		if c.ranks[rank].banks[n]&^c.ranks[rank].blocked != 0 {
+		if c.sched.ranks[rank].banks[n]&^c.sched.ranks[rank].blocked != 0 {
 			return true
 		}
 	}
@@ -195,14 +195,14 @@ func (c *controller) waits(b *bus, n need) bool {
 func (c *controller) holds(b *bus, n need, t int64) bool {
 	banks := 0
 	for rank := b.first; rank < b.end; rank++ {
-		banks += bits.OnesCount64(c.ranks[rank].banks[n] &^ c.ranks[rank].blocked)
+		banks += bits.OnesCount64(c.sched.ranks[rank].banks[n] &^ c.sched.ranks[rank].blocked)
 	}
 	if banks < runBanks && !c.manyHits(b, n) {
 		return false
 	}
 	for rank := b.first; rank < b.end; rank++ {
-		for m := c.ranks[rank].banks[n] &^ c.ranks[rank].blocked; m != 0; m &= m - 1 {
-			if c.earliest(n, rank*c.banksPerRank+bits.TrailingZeros64(m)) <= t+c.holdSteps {
+		for m := c.sched.ranks[rank].banks[n] &^ c.sched.ranks[rank].blocked; m != 0; m &= m - 1 {
+			if c.channel.earliest(n, rank*c.channel.banksPerRank+bits.TrailingZeros64(m)) <= t+c.sched.limits.holdSteps {
 				return true
 			}
 		}
@@ -215,9 +215,9 @@ func (c *controller) manyHits(b *bus, n need) bool {
 	hits := 0
 	for w := b.waiting[n]; w != 0; w &= w - 1 {
 		rank := bits.TrailingZeros64(w)
-		for m := c.ranks[rank].banks[n] &^ c.ranks[rank].blocked; m != 0; m &= m - 1 {
-			bank := rank*c.banksPerRank + bits.TrailingZeros64(m)
-			if hits += bits.OnesCount64(c.banks[bank].hits & c.banks[bank].of[n]); hits >= runHits {
+		for m := c.sched.ranks[rank].banks[n] &^ c.sched.ranks[rank].blocked; m != 0; m &= m - 1 {
+			bank := rank*c.channel.banksPerRank + bits.TrailingZeros64(m)
+			if hits += bits.OnesCount64(c.queues.banks[bank].hits & c.queues.banks[bank].of[n]); hits >= runHits {
 				return true
 			}
 		}
@@ -228,12 +228,12 @@ func (c *controller) manyHits(b *bus, n need) bool {
 // fills reports whether the banks that have a column access of n are of enough bank groups to fill the bus: accesses of
 // one group are tCCD_L apart.
 func (c *controller) fills(b *bus, n need) bool {
-	groups, shift := 0, c.groupShift&63
+	groups, shift := 0, c.channel.groupShift&63
 	ofGroup := uint64(1)<<(1<<shift) - 1
 	for w := b.waiting[n]; w != 0; w &= w - 1 {
-		of := &c.ranks[bits.TrailingZeros64(w)]
+		of := &c.sched.ranks[bits.TrailingZeros64(w)]
 		for m := of.banks[n] &^ of.blocked; m != 0; {
-			if groups++; groups >= c.fullGroups {
+			if groups++; groups >= c.sched.limits.fullGroups {
 				return true
 			}
 			m &^= ofGroup << (bits.TrailingZeros64(m) >> shift << shift)
@@ -251,5 +251,5 @@ func (c *controller) outrun(b *bus, n need) bool {
 		return false
 	}
 	other := c.fills(b, n^1)
-	return other && b.length >= fullRun || n == needRead && c.held[needWrite].full() && (other || c.manyHits(b, n^1))
+	return other && b.length >= fullRun || n == needRead && c.front.held[needWrite].full() && (other || c.manyHits(b, n^1))
 }

@@ -335,9 +335,9 @@ func TestEventsAreEveryClock(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else {
-				c.requests = requests
+				c.front.requests = requests
 				for clock := int64(0); !c.finished(); clock++ {
-					c.ready = min(c.ready, clock)
+					c.sched.next = min(c.sched.next, clock)
 					for rank := range ranks {
 						c.rescan(rank)
 					}

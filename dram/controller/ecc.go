@@ -119,7 +119,7 @@ func (k *checkBits) read(e *entry, r checkedRead) int32 {
 // acceptChecked is accept with ECC: what it asks for goes before the next request.
 func (c *controller) acceptChecked(t int64) bool {
 	k := c.check
-	if c.next == len(c.requests) {
+	if c.front.next == len(c.front.requests) {
 		for bank := range k.kept {
 			k.putBack(int32(bank))
 		}
@@ -127,21 +127,21 @@ func (c *controller) acceptChecked(t int64) bool {
 	if len(k.queue) > 0 {
 		return c.acceptCheck(t)
 	}
-	if c.next < len(c.requests) && c.requests[c.next].Clock*c.steps <= t && c.requests[c.next].Partial {
+	if c.front.next < len(c.front.requests) && c.front.requests[c.front.next].Clock*c.channel.steps <= t && c.front.requests[c.front.next].Partial {
 		c.decode()
-		if c.head.kind == needWrite && c.readFirst(&c.head) {
+		if c.front.head.kind == needWrite && c.readFirst(&c.front.head) {
 			return c.acceptCheck(t)
 		}
 	}
-	held := len(c.held[needRead].entries)
+	held := len(c.front.held[needRead].entries)
 	if !c.accept(t) {
 		return false
 	}
 	switch {
-	case c.head.kind == needWrite && k.covers > 0:
-		k.use(&c.head, true)
-	case len(c.held[needRead].entries) > held: // neither merged nor forwarded
-		e := &c.held[needRead].entries[held]
+	case c.front.head.kind == needWrite && k.covers > 0:
+		k.use(&c.front.head, true)
+	case len(c.front.held[needRead].entries) > held: // neither merged nor forwarded
+		e := &c.front.held[needRead].entries[held]
 		e.id = k.read(e, checkedRead{accepted: e.accepted, arrived: e.arrived})
 	}
 	return true
@@ -151,19 +151,19 @@ func (c *controller) acceptChecked(t int64) bool {
 func (c *controller) acceptCheck(t int64) bool {
 	k := c.check
 	e := k.queue[0]
-	if c.held[e.kind].full() {
+	if c.front.held[e.kind].full() {
 		return false
 	}
 	k.queue = k.queue[:copy(k.queue, k.queue[1:])]
-	c.stuck = false
+	c.front.stalled = false
 	// A pending read goes first: a pending write of the burst waits for it.
 	first := c.pending(&e, e.kind)
 	switch {
 	case first != nil && e.check && e.kind == needRead:
-		c.wait(first, waiting{t, t, e.id, first.merged})
+		c.front.merged.merge(first, mergedRead{accepted: t, arrived: t, fetch: e.id})
 	case first != nil: // it is read already, or the write is replaced
 	case e.check && e.kind == needRead && c.pending(&e, needWrite) != nil:
-		c.fetched(e.id, t+c.steps)
+		c.fetched(e.id, t+c.channel.steps)
 	default:
 		if !e.check {
 			e.id = k.read(&e, checkedRead{accepted: t, arrived: t, own: true})
@@ -212,7 +212,7 @@ func (c *controller) partEnds(n int32, end int64) {
 	} else {
 		c.readEnds(done.accepted, done.arrived, end)
 	}
-	c.eachWaiting(done.merged, func(w *waiting) { c.readEnds(w.accepted, w.arrived, end) })
+	c.front.merged.each(done.merged, func(w *mergedRead) { c.readEnds(w.accepted, w.arrived, end) })
 }
 
 // idle reports whether nothing is left to be accepted, and no changed check bits to be written.

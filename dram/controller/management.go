@@ -46,17 +46,17 @@ func managementCommand(s *dram.Standard, p *Policy) (dram.Command, bool) {
 // countActivations follows a command for requests, or one that closes rows, in the counts.
 func (c *controller) countActivations(cmd dram.Command, a dram.Address) {
 	m := &c.management
-	base := int(a.Rank) * c.banksPerRank
-	bank := base + int(a.BankGroup)*c.spec.BanksPerGroup + int(a.Bank)
+	base := int(a.Rank) * c.channel.banksPerRank
+	bank := base + int(a.BankGroup)*c.channel.spec.BanksPerGroup + int(a.Bank)
 	switch cmd {
 	case dram.ACT:
 		m.counts[bank]++
 	case dram.PRE, dram.RDA, dram.WRA:
 		c.manageIfDue(bank)
 	case dram.PREA:
-		first, end := base, base+c.banksPerRank
-		if c.pseudoPrecharge {
-			each := len(c.banks) / c.spec.Rules().PseudoChannels
+		first, end := base, base+c.channel.banksPerRank
+		if c.channel.pseudoPrecharge {
+			each := len(c.queues.banks) / c.channel.spec.Rules().PseudoChannels
 			first = base / each * each
 			end = first + each
 		}
@@ -70,7 +70,7 @@ func (c *controller) countActivations(cmd dram.Command, a dram.Address) {
 func (c *controller) manageIfDue(bank int) {
 	m := &c.management
 	i := m.unitOf[bank]
-	if m.counts[bank] < m.most || c.ranks[m.units[i].first].managed&m.units[i].banks != 0 {
+	if m.counts[bank] < m.most || c.sched.ranks[m.units[i].first].managed&m.units[i].banks != 0 {
 		return
 	}
 	m.due = append(m.due, i)
@@ -80,7 +80,7 @@ func (c *controller) manageIfDue(bank int) {
 // setManaged sets or ends that the banks of a unit take no command for a request, since they must be managed.
 func (c *controller) setManaged(k *span, on bool) {
 	for rank := k.first; rank < k.end; rank++ {
-		of := &c.ranks[rank]
+		of := &c.sched.ranks[rank]
 		if of.managed &^= k.banks; on {
 			of.managed |= k.banks
 		}
@@ -111,7 +111,7 @@ func (c *controller) takeOff(k *span, less int) {
 	}
 	for rank := k.first; rank < k.end; rank++ {
 		for b := k.banks; b != 0; b &= b - 1 {
-			n := &m.counts[rank*c.banksPerRank+bits.TrailingZeros64(b)]
+			n := &m.counts[rank*c.channel.banksPerRank+bits.TrailingZeros64(b)]
 			*n = max(0, *n-less)
 		}
 	}
@@ -133,7 +133,7 @@ func (c *controller) takeOff(k *span, less int) {
 func (c *controller) exhausted(k *span) bool {
 	for rank := k.first; rank < k.end; rank++ {
 		for b := k.banks; b != 0; b &= b - 1 {
-			if c.management.counts[rank*c.banksPerRank+bits.TrailingZeros64(b)] >= c.management.most {
+			if c.management.counts[rank*c.channel.banksPerRank+bits.TrailingZeros64(b)] >= c.management.most {
 				return true
 			}
 		}

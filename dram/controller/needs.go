@@ -36,15 +36,53 @@ type rankNeeds struct {
 // block finds the banks that accept no command for a request.
 func (r *rankNeeds) block() { r.blocked = r.due | r.managed | r.down }
 
-// wait is one bank's: from when on its own constraints allow the command, which only commands to
+// sched is what is kept between picks: what each bank, rank and data bus waits for.
+type sched struct {
+	candidates [needs][]candidate // by bank
+	ranks      []rankNeeds
+	buses      []bus
+	busOf      []int // by rank
+	turn       int   // bus that is asked first
+	last       int   // bank served last
+	next       int64 // step before which no command for a request can issue
+	limits     limits
+}
+
+// limits are the numbers of policy, scheduler and standard that decisions depend on, in steps.
+type limits struct {
+	ageBound       int64
+	headStart      int64 // see scheduler
+	holdSteps      int64 // see holds
+	fullGroups     int   // bank groups that fill the data bus
+	acts, actSteps int64 // see activations
+}
+
+// newSched returns the state in which nothing waits.
+func newSched(spec *dram.Spec, policy *Policy, of *scheduler, ranks int) sched {
+	s := sched{ranks: make([]rankNeeds, ranks), buses: newBuses(spec, ranks), last: -1}
+	s.limits = limits{ageBound: spec.Steps(policy.AgeBound), headStart: spec.Steps(of.headStart), holdSteps: spec.Steps(spec.TCCDL),
+		fullGroups: (spec.TCCDL + spec.BurstClocks() - 1) / spec.BurstClocks()}
+	s.limits.acts, s.limits.actSteps = activations(spec)
+	for n := range s.candidates {
+		s.candidates[n] = make([]candidate, ranks*spec.Banks())
+	}
+	for i, b := range s.buses {
+		for range b.end - b.first {
+			s.busOf = append(s.busOf, i)
+		}
+	}
+	return s
+}
+
+// candidate is one bank's: from when on its own constraints allow the command, which only commands to
 // it move, and when the request that it is for was accepted, for a row's first access less a head start.
-type wait struct{ at, age int64 }
+type candidate struct{ at, age int64 }
 
 // rescan forgets when the banks of a rank become ready.
 func (c *controller) rescan(rank int) {
 	for n := range needs {
-		if c.ranks[rank].banks[n] != 0 {
-			c.ranks[rank].wakes[n], c.buses[c.busOf[rank]].wake[n] = 0, 0
+		if c.sched.ranks[rank].banks[n] != 0 {
+			c.sched.ranks[rank].wakes[n], c.sched.buses[c.sched.busOf[rank]].wake[n] = 0, 0
 		}
 	}
 }
@@ -53,8 +91,8 @@ func (c *controller) rescan(rank int) {
 // takes either, of its oldest read and of its oldest write; and the oldest read and write
 // that hit the open row. It returns the first clock at which one of them may issue.
 func (c *controller) updateNeeds(bank int) int64 {
-	b := &c.banks[bank]
-	place := &c.places[bank]
+	b := &c.queues.banks[bank]
+	place := &c.channel.places[bank]
 	rank := int(place.Rank)
 	for m := b.waiting; m != 0; m &= m - 1 {
 		c.dropNeed(need(bits.TrailingZeros8(m)), rank, place.bit)
@@ -63,7 +101,7 @@ func (c *controller) updateNeeds(bank int) int64 {
 	if len(b.entries) == 0 {
 		return forever
 	}
-	row := c.rows[bank]
+	row := c.channel.rows[bank]
 	if row < 0 {
 		return c.rowNeeds(b, rank, bank)
 	}
@@ -82,7 +120,7 @@ func (c *controller) updateNeeds(bank int) int64 {
 // addNeeds notes that bank waits for a need of its first read, and for that of its first write, the next one.
 func (c *controller) addNeeds(ofRead need, rank, bank int) int64 {
 	wake := int64(forever)
-	for kind, i := range c.banks[bank].first {
+	for kind, i := range c.queues.banks[bank].first {
 		if i >= 0 {
 			wake = min(wake, c.addNeed(ofRead+need(kind), rank, bank, i))
 		}
@@ -94,7 +132,7 @@ func (c *controller) addNeeds(ofRead need, rank, bank int) int64 {
 // wants goes before what the scheduler would take: the bank's time is what is short there. So does the oldest request's
 // where activations are what is short.
 func (c *controller) rowNeeds(b *bankQueue, rank, bank int) int64 {
-	if oldest := &b.entries[0]; !c.scheduler.eitherRow || c.buses[c.busOf[rank]].rowBound || c.old(oldest) || several(b.wanting(oldest.row)) {
+	if oldest := &b.entries[0]; !c.scheduler.eitherRow || c.sched.buses[c.sched.busOf[rank]].rowBound || c.old(oldest) || several(b.wanting(oldest.row)) {
 		b.first[oldest.kind] = 0
 	} else {
 		b.findFirst(^uint64(0))
@@ -105,47 +143,40 @@ func (c *controller) rowNeeds(b *bankQueue, rank, bank int) int64 {
 // old reports whether an entry has waited for longer than others may go before it.
 func (c *controller) old(e *entry) bool {
 	if e.kind == needWrite && c.scheduler.writesWait {
-		return c.now-e.queued > c.ageBound
+		return c.now-e.queued > c.sched.limits.ageBound
 	}
-	return c.now-e.accepted > c.ageBound
+	return c.now-e.accepted > c.sched.limits.ageBound
 }
 
 // addNeed notes that bank waits for n, for entry i of its queue, and returns
 // the first clock at which n may issue.
 func (c *controller) addNeed(n need, rank, bank int, i int32) int64 {
-	of, on, at := &c.ranks[rank], &c.buses[c.busOf[rank]], c.earliest(n, bank)
+	of, on, at := &c.sched.ranks[rank], &c.sched.buses[c.sched.busOf[rank]], c.channel.earliest(n, bank)
 	if of.banks[n] == 0 {
 		of.wakes[n] = at
 		on.waiting[n] |= 1 << rank
 	}
-	of.banks[n] |= c.places[bank].bit
+	of.banks[n] |= c.channel.places[bank].bit
 	of.wakes[n] = min(of.wakes[n], at)
 	on.wake[n] = min(on.wake[n], at)
-	b := &c.banks[bank]
+	b := &c.queues.banks[bank]
 	b.waiting |= 1 << n
-	w := &c.waitsFor[n][bank]
-	w.at, w.age = c.bankNodes[bank][needCommands[n]], b.entries[i].accepted
+	w := &c.sched.candidates[n][bank]
+	w.at, w.age = c.channel.bankNodes[bank][needCommands[n]], b.entries[i].accepted
 	if n <= needWrite && b.served == 0 {
-		w.age -= c.headStart
+		w.age -= c.sched.limits.headStart
 	}
 	return at
 }
 
 // dropNeed notes that a bank waits for n no longer.
 func (c *controller) dropNeed(n need, rank int, bit uint64) {
-	of := &c.ranks[rank]
+	of := &c.sched.ranks[rank]
 	if of.banks[n] &^= bit; of.banks[n] != 0 {
 		return
 	}
-	on := &c.buses[c.busOf[rank]]
+	on := &c.sched.buses[c.sched.busOf[rank]]
 	if on.waiting[n] &^= 1 << rank; on.waiting[n] == 0 {
 		on.wake[n] = forever
 	}
-}
-
-// earliest returns the first clock at which the constraints allow what the bank
-// needs.
-func (c *controller) earliest(n need, bank int) int64 {
-	cmd := needCommands[n]
-	return max(c.rankNodes[c.places[bank].Rank][cmd], c.groupNodes[bank>>c.groupShift][cmd], c.bankNodes[bank][cmd])
 }

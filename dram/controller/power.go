@@ -13,7 +13,7 @@ import (
 type powerState struct {
 	on           bool
 	after, sleep int64 // idle steps before power-down, before self-refresh; forever for never
-	wakes        int64 // steps that leaving power-down adds to a forced refresh at worst
+	exitSteps    int64 // steps that leaving power-down adds to a forced refresh at worst
 	units        []powerUnit
 	unitOf       []int // by bank over all ranks
 }
@@ -49,7 +49,7 @@ func newPowerState(spec *dram.Spec, policy *Policy, ranks int) powerState {
 	}
 	for _, row := range spec.Constraints() {
 		if row.Command == dram.PDE && row.Next == dram.PDX || row.Command == dram.PDX && row.Next == dram.PREA {
-			p.wakes += int64(row.Clocks * ranks)
+			p.exitSteps += int64(row.Clocks * ranks)
 		}
 	}
 	return p
@@ -84,7 +84,7 @@ func firstOf(n int, t int64, try func(i int) int64) (issued bool, wake int64) {
 // refreshDue reports whether a bank of the unit must refresh, or be managed.
 func (c *controller) refreshDue(u *powerUnit) bool {
 	for rank := u.first; rank < u.end; rank++ {
-		if c.ranks[rank].due|c.ranks[rank].managed != 0 {
+		if c.sched.ranks[rank].due|c.sched.ranks[rank].managed != 0 {
 			return true
 		}
 	}
@@ -97,7 +97,7 @@ func (c *controller) leave(u *powerUnit, t int64) int64 {
 	if u.down == dram.SRE {
 		exit = dram.SRX
 	}
-	at := c.earliestOf(exit, u.address, t)
+	at := c.channel.earliestOf(exit, u.address, t)
 	if at > t {
 		return at
 	}
@@ -113,7 +113,7 @@ func (c *controller) leave(u *powerUnit, t int64) int64 {
 // block sets the banks of the unit's ranks that take no command.
 func (c *controller) block(u *powerUnit, banks uint64) {
 	for rank := u.first; rank < u.end; rank++ {
-		of := &c.ranks[rank]
+		of := &c.sched.ranks[rank]
 		of.down = banks
 		of.block()
 		c.rescan(rank)
@@ -164,7 +164,7 @@ func (c *controller) refreshItself(u *powerUnit, t int64) int64 {
 			continue
 		}
 		if c.refresh.waitsForRound(k) { // another of its rank goes first
-			for i = c.refresh.unitOf[k.first*c.banksPerRank]; c.refresh.waitsForRound(&c.refresh.units[i]); i++ {
+			for i = c.refresh.unitOf[k.first*c.channel.banksPerRank]; c.refresh.waitsForRound(&c.refresh.units[i]); i++ {
 			}
 		}
 		return c.tryRefresh(i, t)
@@ -182,7 +182,7 @@ func (c *controller) refreshItself(u *powerUnit, t int64) int64 {
 func (c *controller) timeouts(u *powerUnit) (down, sleep int64) {
 	var idle int64
 	for rank := u.first; rank < u.end; rank++ {
-		idle = max(idle, c.refresh.units[c.refresh.unitOf[rank*c.banksPerRank]].idle)
+		idle = max(idle, c.refresh.units[c.refresh.unitOf[rank*c.channel.banksPerRank]].idle)
 	}
 	down, sleep = forever, forever
 	if c.power.after < forever {
@@ -197,7 +197,7 @@ func (c *controller) timeouts(u *powerUnit) (down, sleep int64) {
 // enter issues PDE or SRE if it can at t, and returns the step at which it could. Neither goes before the rank could
 // refresh itself: a refresh or access under way draws its current whatever the clock does.
 func (c *controller) enter(cmd dram.Command, u *powerUnit, t int64) int64 {
-	at := max(c.earliestOf(cmd, u.address, t), c.state.Earliest(dram.SRE, u.address))
+	at := max(c.channel.earliestOf(cmd, u.address, t), c.channel.state.Earliest(dram.SRE, u.address))
 	if at > t {
 		return at
 	}
@@ -238,10 +238,10 @@ func (c *controller) settled(t int64) int64 {
 // tREFI while no request comes: nothing queued, all banks precharged, and each
 // rank with the debt that refreshing as it falls due keeps up.
 func (c *controller) idleState() bool {
-	if c.queued+len(c.held[needRead].entries)+len(c.held[needWrite].entries) > 0 || len(c.refresh.forced)+len(c.management.due) > 0 {
+	if c.queues.entries+len(c.front.held[needRead].entries)+len(c.front.held[needWrite].entries) > 0 || len(c.refresh.forced)+len(c.management.due) > 0 {
 		return false
 	}
-	for _, open := range c.openBanks {
+	for _, open := range c.channel.openBanks {
 		if open != 0 {
 			return false
 		}
@@ -259,14 +259,14 @@ func (c *controller) idleState() bool {
 // visiting every refresh.
 func (c *controller) skipIdlePeriods(t int64) int64 {
 	interval := c.refresh.interval
-	if c.next == len(c.requests) || c.requests[c.next].Clock*c.steps-t < 4*interval || !c.idleState() {
+	if c.front.next == len(c.front.requests) || c.front.requests[c.front.next].Clock*c.channel.steps-t < 4*interval || !c.idleState() {
 		return 0
 	}
-	horizon := min(c.requests[c.next].Clock*c.steps, c.settled(t))
+	horizon := min(c.front.requests[c.front.next].Clock*c.channel.steps, c.settled(t))
 	if horizon-t < 4*interval {
 		return 0
 	}
-	energy, commands := c.energy.Clone(), c.stats.commands
+	energy, commands := c.channel.energy.Clone(), c.channel.issued
 	end, at := t+interval, t
 	for at < end {
 		at = c.tick(at)
@@ -276,12 +276,12 @@ func (c *controller) skipIdlePeriods(t int64) int64 {
 	}
 	n := (horizon-end)/interval - 1
 	steps := n * interval
-	c.state.Shift(steps)
+	c.channel.state.Shift(steps)
 	c.refresh.shift(steps)
-	c.energy.Repeat(energy, t, end, n)
+	c.channel.energy.Repeat(energy, t, end, n)
 	c.takeOffAll(n)
-	for i := range c.stats.commands {
-		c.stats.commands[i] += n * (c.stats.commands[i] - commands[i])
+	for i := range c.channel.issued {
+		c.channel.issued[i] += n * (c.channel.issued[i] - commands[i])
 	}
 	return end + steps - t
 }

@@ -3,6 +3,8 @@ package controller
 import (
 	"math/bits"
 	"slices"
+
+	"github.com/l3sim/l3sim/dram"
 )
 
 // entry is one request in a queue.
@@ -12,7 +14,7 @@ type entry struct {
 	arrived  int64
 	row      int32
 	column   int32
-	merged   int32 // first read that waits for the same burst, index in controller.chain, or -1
+	merged   int32 // first read that waits for the same burst, its number among mergedReads, or -1
 	bank     int32 // over all ranks
 	id       int32 // with ECC the number of a read, or of the fetch that a burst of check bits is, see checkBits
 	kind     need  // needRead or needWrite
@@ -154,8 +156,53 @@ func (b *bankQueue) indifferent(e *entry, row int32) bool {
 	return row >= 0 && e.row != row || b.first[e.kind] >= 0
 }
 
-// waiting is a read that was merged into a pending one.
-type waiting struct {
+// mergedRead is a read that was merged into a pending one.
+type mergedRead struct {
 	accepted, arrived int64
-	fetch, next       int32 // the fetch of check bits that waits, or -1
+	fetch, next       int32 // the fetch of check bits that waits, and the next read of the same burst, or -1
+}
+
+// mergedReads keeps chains of merged reads by number; free is a chain of unused ones.
+type mergedReads struct {
+	of   []mergedRead
+	free int32
+}
+
+// merge lets a read finish with first.
+func (m *mergedReads) merge(first *entry, r mergedRead) {
+	r.next = first.merged
+	i := m.free
+	if i < 0 {
+		i = int32(len(m.of))
+		m.of = append(m.of, mergedRead{})
+	} else {
+		m.free = m.of[i].next
+	}
+	m.of[i] = r
+	first.merged = i
+}
+
+// each calls back for a chain and frees it.
+func (m *mergedReads) each(first int32, of func(*mergedRead)) {
+	for i := first; i >= 0; {
+		r := &m.of[i]
+		of(r)
+		i, r.next, m.free = r.next, m.free, i
+	}
+}
+
+// queues are the command queues of all banks.
+type queues struct {
+	banks   []bankQueue
+	entries int   // of all of them
+	inRank  []int // entries by rank
+}
+
+// newQueues returns empty queues.
+func newQueues(spec *dram.Spec, policy *Policy, ranks int) queues {
+	q := queues{banks: make([]bankQueue, ranks*spec.Banks()), inRank: make([]int, ranks)}
+	for i := range q.banks {
+		q.banks[i] = bankQueue{entryQueue: newEntryQueue(policy.BankQueue), first: [kinds]int32{-1, -1}}
+	}
+	return q
 }

@@ -242,11 +242,11 @@ func (c *controller) idleRefresh(t int64) (issued bool, wake int64) {
 // queuedIn reports whether a request is queued for the ranks of a span.
 func (c *controller) queuedIn(k *span) bool {
 	for rank := k.first; rank < k.end; rank++ {
-		if k.whole && c.queuedInRank[rank] > 0 {
+		if k.whole && c.queues.inRank[rank] > 0 {
 			return true
 		}
 		for m := k.banks; m != 0 && !k.whole; m &= m - 1 {
-			if len(c.banks[rank*c.banksPerRank+bits.TrailingZeros64(m)].entries) > 0 {
+			if len(c.queues.banks[rank*c.channel.banksPerRank+bits.TrailingZeros64(m)].entries) > 0 {
 				return true
 			}
 		}
@@ -279,7 +279,7 @@ func (c *controller) tryRefresh(i int, t int64) int64 {
 // rest issues the refresh or RFM of a span, all closed, if it can at t, and takes so much off the counts of its banks. It returns the step
 // at which it could.
 func (c *controller) rest(cmd dram.Command, k *span, less int, t int64) int64 {
-	at := c.earliestOf(cmd, k.address, t)
+	at := c.channel.earliestOf(cmd, k.address, t)
 	if at > t {
 		return at
 	}
@@ -298,7 +298,7 @@ func (c *controller) rest(cmd dram.Command, k *span, less int, t int64) int64 {
 // which the next command for it could issue, at most t if it did.
 func (c *controller) awakeAndClosed(k *span, t int64) (at int64, done bool) {
 	for rank := k.first; rank < k.end && c.power.on; rank++ {
-		if u := &c.power.units[c.power.unitOf[rank*c.banksPerRank]]; u.down != nowhere {
+		if u := &c.power.units[c.power.unitOf[rank*c.channel.banksPerRank]]; u.down != nowhere {
 			return c.leave(u, t), false
 		}
 	}
@@ -309,7 +309,7 @@ func (c *controller) awakeAndClosed(k *span, t int64) (at int64, done bool) {
 // is the step at which one could, at most t if it did.
 func (c *controller) closeRows(k *span, t int64) (at int64, closed bool) {
 	for rank := k.first; rank < k.end; rank++ {
-		open := c.openBanks[rank] & k.banks
+		open := c.channel.openBanks[rank] & k.banks
 		if open == 0 {
 			continue
 		}
@@ -318,12 +318,12 @@ func (c *controller) closeRows(k *span, t int64) (at int64, closed bool) {
 		}
 		a := k.address
 		a.Rank = int32(rank)
-		at := c.earliestOf(dram.PREA, a, t)
+		at := c.channel.earliestOf(dram.PREA, a, t)
 		if at <= t {
 			c.issue(dram.PREA, a, t)
-			for r := range c.openBanks {
-				if r == rank || c.pseudoPrecharge && r >= k.first && r < k.end {
-					c.closed(r, c.openBanks[r])
+			for r := range c.channel.openBanks {
+				if r == rank || c.channel.pseudoPrecharge && r >= k.first && r < k.end {
+					c.closed(r, c.channel.openBanks[r])
 				}
 			}
 		}
@@ -332,21 +332,15 @@ func (c *controller) closeRows(k *span, t int64) (at int64, closed bool) {
 	return t, true
 }
 
-// earliestOf returns the first step, at least t, at which constraints and bus allow cmd at a.
-func (c *controller) earliestOf(cmd dram.Command, a dram.Address, t int64) int64 {
-	at := c.state.Earliest(cmd, a)
-	return c.gate(cmd, max(at, t))
-}
-
 // closeEach precharges the first of the open banks of rank that can be at t, and returns the
 // step at which one could.
 func (c *controller) closeEach(rank int, open uint64, t int64) int64 {
 	first := int64(forever)
 	for m := open; m != 0; m &= m - 1 {
-		bank := rank*c.banksPerRank + bits.TrailingZeros64(m)
-		at := c.gate(dram.PRE, max(t, c.earliest(needPrecharge, bank)))
+		bank := rank*c.channel.banksPerRank + bits.TrailingZeros64(m)
+		at := c.channel.gate(dram.PRE, max(t, c.channel.earliest(needPrecharge, bank)))
 		if at <= t {
-			c.issue(dram.PRE, c.places[bank].Address, t)
+			c.issue(dram.PRE, c.channel.places[bank].Address, t)
 			c.closed(rank, m&-m)
 			return at
 		}
@@ -357,8 +351,8 @@ func (c *controller) closeEach(rank int, open uint64, t int64) int64 {
 
 // closed updates the banks of rank that a refresh has precharged.
 func (c *controller) closed(rank int, banks uint64) {
-	c.openBanks[rank] &^= banks
+	c.channel.openBanks[rank] &^= banks
 	for m := banks; m != 0; m &= m - 1 {
-		c.updateNeeds(rank*c.banksPerRank + bits.TrailingZeros64(m))
+		c.updateNeeds(rank*c.channel.banksPerRank + bits.TrailingZeros64(m))
 	}
 }

@@ -19,7 +19,7 @@ var nothing = choice{age: forever}
 // scheduler decides which of the banks' commands goes next.
 type scheduler struct {
 	name string
-	// pick returns the command that issues at t for a data bus, or nothing; it then leaves in c.ready at
+	// pick returns the command that issues at t for a data bus, or nothing; it then leaves in c.sched.next at
 	// most the first step at which one may.
 	pick func(c *controller, b *bus, t int64) choice
 	// allBuses says that it picks for all data buses at once.
@@ -61,20 +61,20 @@ func findScheduler(name string) *scheduler {
 	return nil
 }
 
-// schedule issues one command of the bank queues at t, if any is ready. If not, it sets c.ready to the first step at which one may be.
+// schedule issues one command of the bank queues at t, if any is ready. If not, it sets c.sched.next to the first step at which one may be.
 func (c *controller) schedule(t int64) bool {
-	c.ready = forever
-	if c.queued == 0 {
+	c.sched.next = forever
+	if c.queues.entries == 0 {
 		return false
 	}
 	p := c.pick(t)
 	switch {
 	case p.age == forever:
-		c.ready = max(c.ready, t+1)
+		c.sched.next = max(c.sched.next, t+1)
 		return false
-	case c.hasSync && p.need <= needWrite && !c.startClock(p, t):
-		c.ready = max(c.ready, t+1)
-		return c.synced.age < forever
+	case c.dataClock.known && p.need <= needWrite && !c.startClock(p, t):
+		c.sched.next = max(c.sched.next, t+1)
+		return c.dataClock.starting()
 	}
 	c.serve(p, t)
 	return true
@@ -82,13 +82,13 @@ func (c *controller) schedule(t int64) bool {
 
 // pick asks the scheduler, for the data buses by turns, the one after that which was served last first.
 func (c *controller) pick(t int64) choice {
-	if len(c.buses) == 1 || c.scheduler.allBuses {
-		return c.scheduler.pick(c, &c.buses[0], t)
+	if len(c.sched.buses) == 1 || c.scheduler.allBuses {
+		return c.scheduler.pick(c, &c.sched.buses[0], t)
 	}
-	for range c.buses {
-		b := &c.buses[c.nextBus]
-		if c.nextBus++; c.nextBus == len(c.buses) {
-			c.nextBus = 0
+	for range c.sched.buses {
+		b := &c.sched.buses[c.sched.turn]
+		if c.sched.turn++; c.sched.turn == len(c.sched.buses) {
+			c.sched.turn = 0
 		}
 		if p := c.scheduler.pick(c, b, t); p.age < forever {
 			return p
@@ -100,12 +100,12 @@ func (c *controller) pick(t int64) choice {
 // readyBanks returns the banks of rank whose need n may issue at t as far as they and their bank groups
 // go, the first clock at which one may, and of the ready the one for the oldest request.
 func (c *controller) readyBanks(n need, rank int, t int64) (ready uint64, first int64, oldest choice) {
-	cmd, shift := needCommands[n]&(dram.Slots-1), c.groupShift&63
-	base := rank * c.banksPerRank
-	waits, groups := c.waitsFor[n][base:], c.groupNodes[base>>shift:]
+	cmd, shift := needCommands[n]&(dram.Slots-1), c.channel.groupShift&63
+	base := rank * c.channel.banksPerRank
+	waits, groups := c.sched.candidates[n][base:], c.channel.groupNodes[base>>shift:]
 	first = forever
 	age, found := int64(forever), 0
-	for m := c.ranks[rank].banks[n] &^ c.ranks[rank].blocked; m != 0; m &= m - 1 {
+	for m := c.sched.ranks[rank].banks[n] &^ c.sched.ranks[rank].blocked; m != 0; m &= m - 1 {
 		bank := bits.TrailingZeros64(m)
 		w := &waits[bank]
 		at, of, bit := max(w.at, groups[bank>>shift][cmd]), w.age, m&-m
@@ -126,18 +126,18 @@ func (c *controller) readyBanks(n need, rank int, t int64) (ready uint64, first 
 func (c *controller) oldestReady(n need, b *bus, t int64) (best, ofRank choice, banks int) {
 	best, ofRank = nothing, nothing
 	wake, cmd := b.wake[n], needCommands[n]&(dram.Slots-1)
-	if wake <= t && !c.simpleBus {
-		wake = c.commandBuses.Earliest(cmd, t)
+	if wake <= t && !c.channel.buses.simple {
+		wake = c.channel.buses.Earliest(cmd, t)
 	}
 	if wake > t {
-		c.ready = min(c.ready, wake)
+		c.sched.next = min(c.sched.next, wake)
 		return best, ofRank, 0
 	}
 	wake = forever
 	for m := b.waiting[n]; m != 0; m &= m - 1 {
 		r := bits.TrailingZeros64(m)
-		wakes := &c.ranks[r].wakes[n]
-		first := max(*wakes, c.rankNodes[r][cmd])
+		wakes := &c.sched.ranks[r].wakes[n]
+		first := max(*wakes, c.channel.rankNodes[r][cmd])
 		if first <= t {
 			var ready uint64
 			var p choice
@@ -153,7 +153,7 @@ func (c *controller) oldestReady(n need, b *bus, t int64) (best, ofRank choice, 
 		wake = min(wake, first)
 	}
 	b.wake[n] = wake
-	c.ready = min(c.ready, wake)
+	c.sched.next = min(c.sched.next, wake)
 	return best, ofRank, banks
 }
 
@@ -203,24 +203,24 @@ func (c *controller) pickOldest(b *bus, t int64) choice {
 // request needs, as DRAMsim3 (https://github.com/umd-memsys/DRAMsim3, src/command_queue.cc).
 var roundRobin = scheduler{name: "round-robin", pick: (*controller).pickRoundRobin, hitsPassLimit: true, allBuses: true}
 
-// pickRoundRobin chooses by the rules of roundRobin. c.ready becomes the first step at which a command may issue
+// pickRoundRobin chooses by the rules of roundRobin. c.sched.next becomes the first step at which a command may issue
 // that may not yet.
 func (c *controller) pickRoundRobin(_ *bus, t int64) choice {
 	found := nothing
-	distance := len(c.banks)
-	start := c.lastServed + 1
-	for rank := range c.openBanks {
+	distance := len(c.queues.banks)
+	start := c.sched.last + 1
+	for rank := range c.channel.openBanks {
 		var ready [needs]uint64
 		var any uint64
 		for n := range needs {
-			if at := max(c.gate(needCommands[n], t), c.rankNodes[rank][needCommands[n]]); at > t {
-				c.ready = min(c.ready, at)
+			if at := max(c.channel.gate(needCommands[n], t), c.channel.rankNodes[rank][needCommands[n]]); at > t {
+				c.sched.next = min(c.sched.next, at)
 				continue
 			}
 			banks, first, _ := c.readyBanks(n, rank, t)
-			ready[n], any, c.ready = banks, any|banks, min(c.ready, first)
+			ready[n], any, c.sched.next = banks, any|banks, min(c.sched.next, first)
 		}
-		base := rank * c.banksPerRank
+		base := rank * c.channel.banksPerRank
 		if any == 0 {
 			continue
 		}
@@ -229,13 +229,13 @@ func (c *controller) pickRoundRobin(_ *bus, t int64) choice {
 		if from := start - base; from > 0 && any>>from != 0 {
 			first = start + bits.TrailingZeros64(any>>from)
 		}
-		if d := (first - start + len(c.banks)) % len(c.banks); d < distance {
+		if d := (first - start + len(c.queues.banks)) % len(c.queues.banks); d < distance {
 			distance = d
 			found = choice{bank: first, need: c.firstReady(first, &ready)}
 		}
 	}
-	if distance < len(c.banks) {
-		c.lastServed = found.bank
+	if distance < len(c.queues.banks) {
+		c.sched.last = found.bank
 	}
 	return found
 }
@@ -243,13 +243,13 @@ func (c *controller) pickRoundRobin(_ *bus, t int64) choice {
 // firstReady returns the need of the first request in the bank's queue whose command
 // may issue.
 func (c *controller) firstReady(bank int, ready *[needs]uint64) need {
-	bit := c.places[bank].bit
+	bit := c.channel.places[bank].bit
 	for _, n := range []need{needReadRow, needWriteRow, needPrecharge} {
 		if ready[n]&bit != 0 {
 			return n
 		}
 	}
-	b := &c.banks[bank]
+	b := &c.queues.banks[bank]
 	if ready[needRead]&bit != 0 && (ready[needWrite]&bit == 0 || b.first[needRead] < b.first[needWrite]) {
 		return needRead
 	}

@@ -326,7 +326,7 @@ func TestRefreshOfAnOldRequest(t *testing.T) {
 
 // TestOld: a request is old once it is older than the bound, and not at that age.
 func TestOld(t *testing.T) {
-	c := &controller{ageBound: 1000}
+	c := &controller{sched: sched{limits: limits{ageBound: 1000}}}
 	for now, want := range map[int64]bool{8: false, 7 + 1000: false, 8 + 1000: true} {
 		if c.now = now; c.old(&entry{accepted: 7}) != want {
 			t.Errorf("age %d of 1,000: old is %v", now-7, !want)

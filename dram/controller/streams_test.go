@@ -219,11 +219,11 @@ func TestOldWritesGoTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newController(s.Spec, s.Policy, m, s.Ranks, nil)
-	c.requests = requests
+	c.front.requests = requests
 	last := int64(200 + writeAge*1000) // of the first write's time in the buffer
 	for clock := int64(0); clock < last+30; clock++ {
-		if c.tick(clock); clock == last-1 && len(c.held[needWrite].entries) != 10 || clock == last+20 && len(c.held[needWrite].entries) > 0 {
-			t.Errorf("clock %d: %d writes are in the buffer", clock, len(c.held[needWrite].entries))
+		if c.tick(clock); clock == last-1 && len(c.front.held[needWrite].entries) != 10 || clock == last+20 && len(c.front.held[needWrite].entries) > 0 {
+			t.Errorf("clock %d: %d writes are in the buffer", clock, len(c.front.held[needWrite].entries))
 		}
 	}
 }
@@ -269,11 +269,11 @@ func TestReadsKeepOutOfBanksThatWriteARow(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := newController(s.Spec, s.Policy, m, s.Ranks, nil)
-		c.requests = requests
+		c.front.requests = requests
 		for clock := int64(0); clock < 40; clock++ { // before the first WR, which comes at tRCD and later
 			c.tick(clock)
 		}
-		if got := len(c.held[needRead].entries) == 0; got != passes {
+		if got := len(c.front.held[needRead].entries) == 0; got != passes {
 			t.Errorf("%d writes of one row: the read has passed: %v", share, got)
 		}
 	}
@@ -288,16 +288,16 @@ func TestRowBoundOpensTheOldest(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := newController(s.Spec, s.Policy, m, s.Ranks, nil)
-		c.buses[0].rowBound = bound
-		c.banks[0].push(&entry{row: 1, kind: needWrite}, -1)
-		c.banks[0].push(&entry{row: 2}, -1)
+		c.sched.buses[0].rowBound = bound
+		c.queues.banks[0].push(&entry{row: 1, kind: needWrite}, -1)
+		c.queues.banks[0].push(&entry{row: 2}, -1)
 		c.updateNeeds(0)
 		want := uint8(1<<needWriteRow | 1<<needReadRow)
 		if bound {
 			want = 1 << needWriteRow
 		}
-		if c.banks[0].waiting != want {
-			t.Errorf("bound by rows %v: the bank waits for %b, want %b", bound, c.banks[0].waiting, want)
+		if c.queues.banks[0].waiting != want {
+			t.Errorf("bound by rows %v: the bank waits for %b, want %b", bound, c.queues.banks[0].waiting, want)
 		}
 	}
 }
