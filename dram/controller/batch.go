@@ -23,7 +23,7 @@ import (
 // A request older than the policy's bound on age goes before the rank's, and a run as old as that
 // ends for one of the other direction. So does a run that leaves bursts of the bus empty while the other
 // direction could fill them (see outrun).
-var batch = scheduler{name: "batch", pick: (*controller).pickBatch, eitherRow: true, readsPass: true, writesWait: true, headStart: openedHeadStart}
+var batch = scheduler{name: "batch", pick: (*sched).pickBatch, eitherRow: true, readsPass: true, writesWait: true, headStart: openedHeadStart}
 
 // openedHeadStart lets the hits of a row that has just opened begin beside the last of an older one: else each time that a stream
 // goes on to another bank it loses a burst's clocks. More than a window of requests takes in hits of one bank (40 times tCCD_L);
@@ -91,22 +91,22 @@ func activations(spec *dram.Spec) (acts, steps int64) {
 }
 
 // pickBatch chooses by the rules of batch.
-func (c *controller) pickBatch(b *bus, t int64) choice {
+func (s *sched) pickBatch(b *bus, t int64) choice {
 	if b.rowBound {
-		return c.pickOldest(b, t)
+		return s.pickOldest(b, t)
 	}
 	run, other := b.need, b.need^1
-	over := b.over && c.waits(b, other)
+	over := b.over && s.waits(b, other)
 	if over {
 		run, other = other, run
 	}
-	column, banks := c.runColumn(b, run, t)
-	if banks == 0 && !over && (b.wake[other] > t || !c.holds(b, run, t)) {
-		column, banks = c.runColumn(b, other, t)
+	column, banks := s.runColumn(b, run, t)
+	if banks == 0 && !over && (b.wake[other] > t || !s.holds(b, run, t)) {
+		column, banks = s.runColumn(b, other, t)
 	}
 	if banks < 2 {
 		for _, n := range [...]need{run, other} {
-			if row, _, _ := c.oldestReady(needReadRow+n, b, t); row.age < forever {
+			if row, _, _ := s.oldestReady(needReadRow+n, b, t); row.age < forever {
 				return row
 			}
 		}
@@ -114,23 +114,23 @@ func (c *controller) pickBatch(b *bus, t int64) choice {
 	if banks > 0 {
 		return column
 	}
-	return c.oldestClose(b, t)
+	return s.oldestClose(b, t)
 }
 
 // runColumn returns a ready column access of n and how many are ready: the oldest of the rank that
 // had the bus last, or the oldest of all if no rank's has waited beyond the bound.
-func (c *controller) runColumn(b *bus, n need, t int64) (choice, int) {
-	best, ofRank, banks := c.oldestReady(n, b, t)
-	if ofRank.age < forever && t-best.age <= c.sched.limits.ageBound+c.sched.limits.headStart {
+func (s *sched) runColumn(b *bus, n need, t int64) (choice, int) {
+	best, ofRank, banks := s.oldestReady(n, b, t)
+	if ofRank.age < forever && t-best.age <= s.limits.ageBound+s.limits.headStart {
 		return ofRank, banks
 	}
 	return best, banks
 }
 
-// moved notes that a column access of need n issues at t for a bank of rank.
-func (c *controller) moved(n need, rank int, t int64) {
-	b := &c.sched.buses[c.sched.busOf[rank]]
-	of := &c.stats.Ranks[rank]
+// moved notes that a column access of need n issues at t for a bank of rank. A full write buffer holds up all requests.
+func (s *sched) moved(n need, rank int, t int64, writesFull bool) {
+	b := &s.buses[s.busOf[rank]]
+	of := &s.counts[rank]
 	if n != b.need {
 		b.need, b.since, b.length = n, t, 0
 		of.Turnarounds++
@@ -140,9 +140,9 @@ func (c *controller) moved(n need, rank int, t int64) {
 		b.rank = rank
 		of.Switches++
 	}
-	b.over = t-b.since > c.sched.limits.ageBound && c.overdue(b, n^1, t) || b.length >= shortRun && c.outrun(b, n)
+	b.over = t-b.since > s.limits.ageBound && s.overdue(b, n^1, t) || b.length >= shortRun && s.outrun(b, n, writesFull)
 	if b.columns++; b.columns == sampleColumns {
-		c.sample(b, t)
+		s.sample(b, t)
 	}
 }
 
@@ -151,28 +151,28 @@ const sampleColumns = 128
 
 // sample decides anew whether the bus is bound by activations: over the sample they took more than three quarters of what the
 // ranks allow, and bursts less than three quarters of the bus.
-func (c *controller) sample(b *bus, t int64) {
+func (s *sched) sample(b *bus, t int64) {
 	steps := t - b.sampled
-	bursts := b.columns * c.channel.spec.Steps(c.channel.spec.BurstClocks())
-	rows := b.acts * c.sched.limits.actSteps / (c.sched.limits.acts * int64(b.end-b.first))
+	bursts := b.columns * s.channel.spec.Steps(s.channel.spec.BurstClocks())
+	rows := b.acts * s.limits.actSteps / (s.limits.acts * int64(b.end-b.first))
 	b.rowBound = 4*rows > 3*steps && 4*bursts < 3*steps
 	b.sampled, b.acts, b.columns = t, 0, 0
 }
 
 // restBus notes that the bus of rank has a burst, before whose end no bank is ready for another of need n.
-func (c *controller) restBus(rank int, n need) {
-	b, first := &c.sched.buses[c.sched.busOf[rank]], int64(forever)
+func (s *sched) restBus(rank int, n need) {
+	b, first := &s.buses[s.busOf[rank]], int64(forever)
 	for r := b.first; r < b.end; r++ {
-		first = min(first, c.channel.rankNodes[r][needCommands[n]])
+		first = min(first, s.channel.rankNodes[r][needCommands[n]])
 	}
 	b.wake[n] = max(b.wake[n], first)
 }
 
 // overdue reports whether a column access of n, its row open, has waited beyond the bound.
-func (c *controller) overdue(b *bus, n need, t int64) bool {
+func (s *sched) overdue(b *bus, n need, t int64) bool {
 	for rank := b.first; rank < b.end; rank++ {
-		for m := c.sched.ranks[rank].banks[n]; m != 0; m &= m - 1 {
-			if t-c.sched.candidates[n][rank*c.channel.banksPerRank+bits.TrailingZeros64(m)].age > c.sched.limits.ageBound+c.sched.limits.headStart {
+		for m := s.ranks[rank].banks[n]; m != 0; m &= m - 1 {
+			if t-s.candidates[n][rank*s.channel.banksPerRank+bits.TrailingZeros64(m)].age > s.limits.ageBound+s.limits.headStart {
 				return true
 			}
 		}
@@ -181,9 +181,9 @@ func (c *controller) overdue(b *bus, n need, t int64) bool {
 }
 
 // waits reports whether any bank that accepts commands waits for n.
-func (c *controller) waits(b *bus, n need) bool {
+func (s *sched) waits(b *bus, n need) bool {
 	for rank := b.first; rank < b.end; rank++ {
-		if c.sched.ranks[rank].banks[n]&^c.sched.ranks[rank].blocked != 0 {
+		if s.ranks[rank].banks[n]&^s.ranks[rank].blocked != 0 {
 			return true
 		}
 	}
@@ -192,17 +192,17 @@ func (c *controller) waits(b *bus, n need) bool {
 
 // holds reports whether the bus waits for a column access of n: enough banks have one, or enough requests wait for theirs,
 // and one may issue within tCCD_L, after which even those of one bank group go on.
-func (c *controller) holds(b *bus, n need, t int64) bool {
+func (s *sched) holds(b *bus, n need, t int64) bool {
 	banks := 0
 	for rank := b.first; rank < b.end; rank++ {
-		banks += bits.OnesCount64(c.sched.ranks[rank].banks[n] &^ c.sched.ranks[rank].blocked)
+		banks += bits.OnesCount64(s.ranks[rank].banks[n] &^ s.ranks[rank].blocked)
 	}
-	if banks < runBanks && !c.manyHits(b, n) {
+	if banks < runBanks && !s.manyHits(b, n) {
 		return false
 	}
 	for rank := b.first; rank < b.end; rank++ {
-		for m := c.sched.ranks[rank].banks[n] &^ c.sched.ranks[rank].blocked; m != 0; m &= m - 1 {
-			if c.channel.earliest(n, rank*c.channel.banksPerRank+bits.TrailingZeros64(m)) <= t+c.sched.limits.holdSteps {
+		for m := s.ranks[rank].banks[n] &^ s.ranks[rank].blocked; m != 0; m &= m - 1 {
+			if s.channel.earliest(n, rank*s.channel.banksPerRank+bits.TrailingZeros64(m)) <= t+s.limits.holdSteps {
 				return true
 			}
 		}
@@ -211,13 +211,13 @@ func (c *controller) holds(b *bus, n need, t int64) bool {
 }
 
 // manyHits reports whether at least runHits queued requests of n hit open rows.
-func (c *controller) manyHits(b *bus, n need) bool {
+func (s *sched) manyHits(b *bus, n need) bool {
 	hits := 0
 	for w := b.waiting[n]; w != 0; w &= w - 1 {
 		rank := bits.TrailingZeros64(w)
-		for m := c.sched.ranks[rank].banks[n] &^ c.sched.ranks[rank].blocked; m != 0; m &= m - 1 {
-			bank := rank*c.channel.banksPerRank + bits.TrailingZeros64(m)
-			if hits += bits.OnesCount64(c.queues.banks[bank].hits & c.queues.banks[bank].of[n]); hits >= runHits {
+		for m := s.ranks[rank].banks[n] &^ s.ranks[rank].blocked; m != 0; m &= m - 1 {
+			bank := rank*s.channel.banksPerRank + bits.TrailingZeros64(m)
+			if hits += bits.OnesCount64(s.queues.banks[bank].hits & s.queues.banks[bank].of[n]); hits >= runHits {
 				return true
 			}
 		}
@@ -227,13 +227,13 @@ func (c *controller) manyHits(b *bus, n need) bool {
 
 // fills reports whether the banks that have a column access of n are of enough bank groups to fill the bus: accesses of
 // one group are tCCD_L apart.
-func (c *controller) fills(b *bus, n need) bool {
-	groups, shift := 0, c.channel.groupShift&63
+func (s *sched) fills(b *bus, n need) bool {
+	groups, shift := 0, s.channel.groupShift&63
 	ofGroup := uint64(1)<<(1<<shift) - 1
 	for w := b.waiting[n]; w != 0; w &= w - 1 {
-		of := &c.sched.ranks[bits.TrailingZeros64(w)]
+		of := &s.ranks[bits.TrailingZeros64(w)]
 		for m := of.banks[n] &^ of.blocked; m != 0; {
-			if groups++; groups >= c.sched.limits.fullGroups {
+			if groups++; groups >= s.limits.fullGroups {
 				return true
 			}
 			m &^= ofGroup << (bits.TrailingZeros64(m) >> shift << shift)
@@ -246,10 +246,10 @@ func (c *controller) fills(b *bus, n need) bool {
 // other direction would fill it. What is left goes beside later requests of its kind, whose banks are others: streams come to
 // move from two banks at a time. While a full write buffer holds up all requests no such reads come: then
 // many writes are reason enough.
-func (c *controller) outrun(b *bus, n need) bool {
-	if b.waiting[n^1] == 0 || c.fills(b, n) {
+func (s *sched) outrun(b *bus, n need, writesFull bool) bool {
+	if b.waiting[n^1] == 0 || s.fills(b, n) {
 		return false
 	}
-	other := c.fills(b, n^1)
-	return other && b.length >= fullRun || n == needRead && c.front.held[needWrite].full() && (other || c.manyHits(b, n^1))
+	other := s.fills(b, n^1)
+	return other && b.length >= fullRun || n == needRead && writesFull && (other || s.manyHits(b, n^1))
 }

@@ -38,8 +38,8 @@ type commandBuses struct {
 }
 
 // newChannel returns an idle channel of ranks ranks.
-func newChannel(spec *dram.Spec, policy *Policy, ranks int, log *check.LogWriter) *channel {
-	ch := &channel{
+func newChannel(spec *dram.Spec, policy *Policy, ranks int, log *check.LogWriter) channel {
+	ch := channel{
 		spec: spec, state: dram.NewState(spec, ranks, asked(spec, policy)...), energy: dram.NewEnergyMeter(spec, ranks), log: log,
 		openBanks: make([]uint64, ranks), places: places(spec, ranks), banksPerRank: spec.Banks(), groupShift: bits.TrailingZeros(uint(spec.BanksPerGroup)),
 		steps: spec.Steps(1), pseudoPrecharge: spec.Rules().Action(dram.PREA).Span == dram.WholeChannel,

@@ -33,8 +33,7 @@ const forever = math.MaxInt64
 type controller struct {
 	policy     *Policy
 	closedPage bool // of policy
-	scheduler  *scheduler
-	channel    *channel
+	channel    channel
 	front      front
 	queues     queues
 	sched      sched
@@ -46,7 +45,6 @@ type controller struct {
 	stats      Stats
 
 	skipIdle bool  // idle refresh periods pass at once; a log needs each
-	now      int64 // step
 	endStep  int64 // end of the last data burst
 }
 
@@ -55,14 +53,15 @@ type controller struct {
 // The command log may be nil.
 func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int, log *check.LogWriter) *controller {
 	c := &controller{
-		policy: policy, scheduler: findScheduler(policy.Scheduler), skipIdle: log == nil, closedPage: policy.Page == "closed",
-		channel: newChannel(spec, policy, ranks, log), front: newFront(spec, policy, mapping), queues: newQueues(spec, policy, ranks),
+		policy: policy, closedPage: policy.Page == "closed", skipIdle: log == nil,
+		channel: newChannel(spec, policy, ranks, log), queues: newQueues(spec, policy, ranks),
 		dataClock: dataClock{waiting: nothing}, check: newCheckBits(spec, ranks*spec.Banks()),
 		power: newPowerState(spec, policy, ranks), management: newManagementState(spec, policy, ranks),
+		stats: Stats{Ranks: make([]RankStats, ranks), Banks: make([]BankStats, ranks*spec.Banks())},
 	}
-	c.sched = newSched(spec, policy, c.scheduler, ranks)
 	c.dataClock.start, c.dataClock.known = spec.Rules().DataClockCommand()
-	c.stats.Ranks, c.stats.Banks = make([]RankStats, ranks), make([]BankStats, ranks*spec.Banks())
+	c.sched = newSched(&c.channel, &c.queues, policy, c.stats.Ranks)
+	c.front = newFront(&c.channel, &c.queues, &c.sched, policy, mapping, &c.stats)
 	c.refresh = newRefreshState(spec, policy, c.sched.ranks)
 	if c.management.most > 0 {
 		c.refresh.margin += spec.Steps(spec.TRFC * ranks) // an RFM may be under way
@@ -136,7 +135,7 @@ func (c *controller) finished() bool {
 // tick runs step t, and those after it in which requests only move on between queues. It returns the next step at which something
 // can happen.
 func (c *controller) tick(t int64) int64 {
-	c.now = t
+	c.sched.now = t
 	forced := len(c.refresh.forced)
 	refreshWake := c.refresh.fallDue(t)
 	if len(c.refresh.forced) != forced {
@@ -153,15 +152,15 @@ func (c *controller) tick(t int64) int64 {
 	}
 	moves := c.moveOn(t)
 	if quiet = quiet && len(c.management.due) == 0; issued {
-		c.sched.next = c.nextReady(t, quiet)
+		c.sched.next = c.sched.nextReady(t, quiet)
 	}
 	for ; moves; moves = c.moveOn(t) {
 		if t++; !quiet || t >= c.sched.next || t >= refreshWake {
 			return t
 		}
-		c.now = t
+		c.sched.now = t
 	}
-	return min(max(c.sched.next, t+1), refreshWake, c.arrival(t))
+	return min(max(c.sched.next, t+1), refreshWake, c.front.arrival(t))
 }
 
 // quiet reports whether no command issues but for requests that are queued: no rank or bank is to refresh, to be managed, to sleep or
@@ -172,7 +171,7 @@ func (c *controller) quiet() bool {
 
 // moveOn moves a request into its bank's queue and accepts one, each if it can.
 func (c *controller) moveOn(t int64) bool {
-	moved := c.transfer(t)
+	moved := c.front.transfer(t)
 	if c.check != nil {
 		return c.acceptChecked(t) || moved
 	}
@@ -180,13 +179,13 @@ func (c *controller) moveOn(t int64) bool {
 }
 
 // nextReady returns a step after t, at which a command issued, before which no other can.
-func (c *controller) nextReady(t int64, quiet bool) int64 {
+func (s *sched) nextReady(t int64, quiet bool) int64 {
 	if !quiet {
 		return t + 1
 	}
 	next := int64(forever)
-	for i := range c.sched.buses {
-		b := &c.sched.buses[i]
+	for i := range s.buses {
+		b := &s.buses[i]
 		for n := range needs {
 			next = min(next, b.wake[n])
 		}
@@ -244,9 +243,9 @@ func (c *controller) commands(t int64) (issued bool, wake int64) {
 
 // arrival returns the step of the next request to come, forever if it has
 // come and waits for a queue.
-func (c *controller) arrival(t int64) int64 {
-	if c.front.next < len(c.front.requests) && c.front.requests[c.front.next].Clock*c.channel.steps > t {
-		return c.front.requests[c.front.next].Clock * c.channel.steps
+func (f *front) arrival(t int64) int64 {
+	if f.next < len(f.requests) && f.requests[f.next].Clock*f.channel.steps > t {
+		return f.requests[f.next].Clock * f.channel.steps
 	}
 	return forever
 }

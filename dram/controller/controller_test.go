@@ -339,7 +339,7 @@ func TestEventsAreEveryClock(t *testing.T) {
 				for clock := int64(0); !c.finished(); clock++ {
 					c.sched.next = min(c.sched.next, clock)
 					for rank := range ranks {
-						c.rescan(rank)
+						c.sched.rescan(rank)
 					}
 					c.tick(clock)
 				}

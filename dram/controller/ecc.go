@@ -128,7 +128,7 @@ func (c *controller) acceptChecked(t int64) bool {
 		return c.acceptCheck(t)
 	}
 	if c.front.next < len(c.front.requests) && c.front.requests[c.front.next].Clock*c.channel.steps <= t && c.front.requests[c.front.next].Partial {
-		c.decode()
+		c.front.decode()
 		if c.front.head.kind == needWrite && c.readFirst(&c.front.head) {
 			return c.acceptCheck(t)
 		}
@@ -157,25 +157,25 @@ func (c *controller) acceptCheck(t int64) bool {
 	k.queue = k.queue[:copy(k.queue, k.queue[1:])]
 	c.front.stalled = false
 	// A pending read goes first: a pending write of the burst waits for it.
-	first := c.pending(&e, e.kind)
+	first := c.front.pending(&e, e.kind)
 	switch {
 	case first != nil && e.check && e.kind == needRead:
 		c.front.merged.merge(first, mergedRead{accepted: t, arrived: t, fetch: e.id})
 	case first != nil: // it is read already, or the write is replaced
-	case e.check && e.kind == needRead && c.pending(&e, needWrite) != nil:
+	case e.check && e.kind == needRead && c.front.pending(&e, needWrite) != nil:
 		c.fetched(e.id, t+c.channel.steps)
 	default:
 		if !e.check {
 			e.id = k.read(&e, checkedRead{accepted: t, arrived: t, own: true})
 		}
-		c.hold(&e, t, t, e.id)
+		c.front.hold(&e, t, t, e.id)
 	}
 	return true
 }
 
 // readFirst asks for the read of a partial write's burst, unless a pending write has all of it. It reports whether it did.
 func (c *controller) readFirst(e *entry) bool {
-	if e.read || c.pending(e, needWrite) != nil {
+	if e.read || c.front.pending(e, needWrite) != nil {
 		return false
 	}
 	e.read = true

@@ -4,6 +4,12 @@ import "github.com/l3sim/l3sim/dram"
 
 // front is where requests come in: the read queue and the write buffer, in which they wait for room in their bank's queue.
 type front struct {
+	channel *channel
+	queues  *queues
+	sched   *sched
+	policy  *Policy
+	stats   *Stats
+
 	mapping  *Mapping
 	requests []Request
 	next     int   // request to accept next
@@ -19,8 +25,8 @@ type front struct {
 }
 
 // newFront returns empty queues.
-func newFront(spec *dram.Spec, policy *Policy, mapping *Mapping) front {
-	return front{mapping: mapping, held: [kinds]entryQueue{newEntryQueue(policy.ReadQueue), newEntryQueue(policy.WriteBuffer)}, merged: mergedReads{free: -1}}
+func newFront(channel *channel, queues *queues, sched *sched, policy *Policy, mapping *Mapping, stats *Stats) front {
+	return front{channel: channel, queues: queues, sched: sched, policy: policy, stats: stats, mapping: mapping, held: [kinds]entryQueue{newEntryQueue(policy.ReadQueue), newEntryQueue(policy.WriteBuffer)}, merged: mergedReads{free: -1}}
 }
 
 // empty reports whether all requests have gone on to the queues of their banks.
@@ -30,7 +36,7 @@ func (f *front) empty() bool {
 
 // arrived reports whether the next request has come until t.
 func (c *controller) arrived(t int64) bool {
-	return c.arrival(t) == forever && c.front.next < len(c.front.requests)
+	return c.front.arrival(t) == forever && c.front.next < len(c.front.requests)
 }
 
 // accept takes the next request, if it has come and its queue has room. A
@@ -39,7 +45,7 @@ func (c *controller) accept(t int64) bool {
 	if c.front.next == len(c.front.requests) || c.front.requests[c.front.next].Clock*c.channel.steps > t {
 		return false
 	}
-	c.decode()
+	c.front.decode()
 	e, arrived := &c.front.head, c.front.requests[c.front.next].Clock*c.channel.steps
 	if c.front.held[e.kind].full() {
 		return false
@@ -49,7 +55,7 @@ func (c *controller) accept(t int64) bool {
 	c.stats.Requests++
 	c.front.stalled = false
 	// The write buffer may hold the burst: a read takes its data from there, a write replaces it.
-	switch written := c.pending(e, needWrite) != nil; {
+	switch written := c.front.pending(e, needWrite) != nil; {
 	case written && e.kind == needWrite:
 		c.stats.MergedWrites++
 		return true
@@ -58,79 +64,79 @@ func (c *controller) accept(t int64) bool {
 		c.readEnds(t, arrived, t+c.channel.steps)
 		return true
 	case e.kind == needRead:
-		if first := c.pending(e, needRead); first != nil {
+		if first := c.front.pending(e, needRead); first != nil {
 			c.stats.MergedReads++
 			c.front.merged.merge(first, mergedRead{accepted: t, arrived: arrived, fetch: -1})
 			return true
 		}
 	}
-	c.hold(e, t, arrived, -1)
+	c.front.hold(e, t, arrived, -1)
 	return true
 }
 
 // decode sets head to the next request.
-func (c *controller) decode() {
-	if c.front.decoded {
+func (f *front) decode() {
+	if f.decoded {
 		return
 	}
-	r := &c.front.requests[c.front.next]
+	r := &f.requests[f.next]
 	var a dram.Address
-	if _, wrapped := c.front.mapping.decode(r.Address, &a); wrapped {
-		c.stats.WrappedAddresses++
+	if _, wrapped := f.mapping.decode(r.Address, &a); wrapped {
+		f.stats.WrappedAddresses++
 	}
-	e := &c.front.head
+	e := &f.head
 	e.row, e.column, e.merged, e.kind, e.read = a.Row, a.Column, -1, needRead, false
 	if r.Write {
 		e.kind = needWrite
 	}
-	e.bank = (a.Rank*int32(c.channel.spec.BankGroups)+a.BankGroup)*int32(c.channel.spec.BanksPerGroup) + a.Bank
-	c.front.decoded = true
+	e.bank = (a.Rank*int32(f.channel.spec.BankGroups)+a.BankGroup)*int32(f.channel.spec.BanksPerGroup) + a.Bank
+	f.decoded = true
 }
 
 // hold puts e into its queue.
-func (c *controller) hold(e *entry, accepted, arrived int64, id int32) {
-	c.front.filters[e.kind][e.slot()]++
-	b := &c.queues.banks[e.bank]
+func (f *front) hold(e *entry, accepted, arrived int64, id int32) {
+	f.filters[e.kind][e.slot()]++
+	b := &f.queues.banks[e.bank]
 	if b.held[e.kind]++; !b.full() {
-		c.front.movable[e.kind]++
+		f.movable[e.kind]++
 	}
-	held := c.front.held[e.kind].push(e)
+	held := f.held[e.kind].push(e)
 	held.accepted, held.arrived, held.id = accepted, arrived, id
 }
 
 // pending returns the pending entry of a kind for e's burst, or nil.
-func (c *controller) pending(e *entry, kind need) *entry {
-	if c.front.filters[kind][e.slot()] == 0 {
+func (f *front) pending(e *entry, kind need) *entry {
+	if f.filters[kind][e.slot()] == 0 {
 		return nil
 	}
-	if o := c.queues.banks[e.bank].find(e, kind); o != nil {
+	if o := f.queues.banks[e.bank].find(e, kind); o != nil {
 		return o
 	}
-	return c.front.held[kind].find(e, kind)
+	return f.held[kind].find(e, kind)
 }
 
 // transfer moves one request into its bank's queue.
-func (c *controller) transfer(t int64) bool {
-	if c.front.stalled {
+func (f *front) transfer(t int64) bool {
+	if f.stalled {
 		return false
 	}
-	c.startDrain()
-	drains := c.front.draining > 0 && !c.starves(needRead)
+	f.startDrain()
+	drains := f.draining > 0 && !f.starves(needRead)
 	if drains {
-		moved, dependent := c.move(needWrite, false, t)
+		moved, dependent := f.move(needWrite, false, t)
 		if moved {
-			c.front.draining--
+			f.draining--
 			return true
 		}
 		// A write waits for a read of its burst; that read may itself wait for
 		// the drain to end.
-		if !dependent && !c.scheduler.readsPass {
-			c.front.stalled = true
+		if !dependent && !f.sched.scheduler.readsPass {
+			f.stalled = true
 			return false
 		}
 	}
-	moved, _ := c.move(needRead, drains && c.scheduler.readsPass, t)
-	c.front.stalled = !moved
+	moved, _ := f.move(needRead, drains && f.sched.scheduler.readsPass, t)
+	f.stalled = !moved
 	return moved
 }
 
@@ -139,67 +145,67 @@ func (c *controller) transfer(t int64) bool {
 const writeAge = 4
 
 // oldWrites returns how many writes drain since the oldest has waited for too long.
-func (c *controller) oldWrites() int {
-	switch w := &c.front.held[needWrite]; {
-	case !c.scheduler.writesWait && c.starves(needWrite):
+func (f *front) oldWrites() int {
+	switch w := &f.held[needWrite]; {
+	case !f.sched.scheduler.writesWait && f.starves(needWrite):
 		return 1
-	case c.scheduler.writesWait && c.now-w.entries[0].accepted > writeAge*c.sched.limits.ageBound:
+	case f.sched.scheduler.writesWait && f.sched.now-w.entries[0].accepted > writeAge*f.sched.limits.ageBound:
 		return len(w.entries)
 	}
 	return 0
 }
 
 // idles reports whether no request wants more than writes do: of a scheduler whose writes wait, while none is about to come.
-func (c *controller) idles(writes int) bool {
-	if len(c.front.held[needRead].entries) > 0 || c.queues.entries > 0 || writes <= c.policy.DrainIdle {
+func (f *front) idles(writes int) bool {
+	if len(f.held[needRead].entries) > 0 || f.queues.entries > 0 || writes <= f.policy.DrainIdle {
 		return false
 	}
-	return !c.scheduler.writesWait || writes > c.policy.BankQueue || c.front.next == len(c.front.requests) || c.front.requests[c.front.next].Clock*c.channel.steps > c.now
+	return !f.sched.scheduler.writesWait || writes > f.policy.BankQueue || f.next == len(f.requests) || f.requests[f.next].Clock*f.channel.steps > f.sched.now
 }
 
 // starves reports whether the oldest entry of a kind is too old.
-func (c *controller) starves(kind need) bool {
-	q := &c.front.held[kind]
-	return len(q.entries) > 0 && c.old(&q.entries[0])
+func (f *front) starves(kind need) bool {
+	q := &f.held[kind]
+	return len(q.entries) > 0 && f.sched.old(&q.entries[0])
 }
 
 // startDrain decides how many writes move before reads move again.
-func (c *controller) startDrain() {
-	n := len(c.front.held[needWrite].entries)
-	if c.front.draining > 0 || n == 0 {
+func (f *front) startDrain() {
+	n := len(f.held[needWrite].entries)
+	if f.draining > 0 || n == 0 {
 		return
 	}
 	switch {
-	case n >= c.policy.DrainHigh:
-		c.front.draining = n - c.policy.DrainLow
-	case len(c.front.held[needRead].entries) == 0 && c.front.next == len(c.front.requests), c.idles(n):
-		c.front.draining = n
+	case n >= f.policy.DrainHigh:
+		f.draining = n - f.policy.DrainLow
+	case len(f.held[needRead].entries) == 0 && f.next == len(f.requests), f.idles(n):
+		f.draining = n
 	default:
-		c.front.draining = c.oldWrites()
+		f.draining = f.oldWrites()
 	}
 }
 
 // move moves the first entry of a kind whose bank's queue has room. A write waits for a pending read of its burst: dependent
 // says that one was passed over for it. Reads that pass a drain go to no bank whose writes share a row.
-func (c *controller) move(kind need, passes bool, t int64) (moved, dependent bool) {
-	if c.front.movable[kind] == 0 {
+func (f *front) move(kind need, passes bool, t int64) (moved, dependent bool) {
+	if f.movable[kind] == 0 {
 		return false, false
 	}
-	q := &c.front.held[kind]
-	for c.queues.banks[q.entries[q.from].bank].full() {
+	q := &f.held[kind]
+	for f.queues.banks[q.entries[q.from].bank].full() {
 		q.from++
 	}
 	for i := q.from; i < len(q.entries); i++ {
 		e := &q.entries[i]
-		b := &c.queues.banks[e.bank]
+		b := &f.queues.banks[e.bank]
 		if b.full() || passes && b.shares {
 			continue
 		}
-		if kind == needWrite && c.pending(e, needRead) != nil {
+		if kind == needWrite && f.pending(e, needRead) != nil {
 			dependent = true
 			continue
 		}
-		c.enqueue(b, e, t)
+		f.enqueue(b, e, t)
 		q.remove(i)
 		return true, false
 	}
@@ -207,25 +213,25 @@ func (c *controller) move(kind need, passes bool, t int64) (moved, dependent boo
 }
 
 // enqueue appends e, which leaves the queue of its kind, to its bank's queue.
-func (c *controller) enqueue(b *bankQueue, e *entry, t int64) {
+func (f *front) enqueue(b *bankQueue, e *entry, t int64) {
 	b.held[e.kind]--
-	c.front.movable[e.kind]--
-	b.push(e, c.channel.rows[e.bank]).queued = t
+	f.movable[e.kind]--
+	b.push(e, f.channel.rows[e.bank]).queued = t
 	b.shares = b.shares || b.sharesRow(e)
 	if b.full() {
-		c.countMovable(b, -1)
+		f.countMovable(b, -1)
 	}
-	c.queues.entries++
-	c.queues.inRank[c.channel.places[e.bank].Rank]++
-	if !b.indifferent(e, c.channel.rows[e.bank]) {
-		c.sched.next = min(c.sched.next, max(t+1, c.updateNeeds(int(e.bank))))
+	f.queues.entries++
+	f.queues.inRank[f.channel.places[e.bank].Rank]++
+	if !b.indifferent(e, f.channel.rows[e.bank]) {
+		f.sched.next = min(f.sched.next, max(t+1, f.sched.updateNeeds(int(e.bank))))
 	}
 }
 
 // countMovable adds, or with -1 takes off, the entries that wait for a bank whose queue has room again, or has become full.
-func (c *controller) countMovable(b *bankQueue, sign int) {
+func (f *front) countMovable(b *bankQueue, sign int) {
 	for kind, n := range b.held {
-		c.front.movable[kind] += sign * n
-		c.front.held[kind].from = 0
+		f.movable[kind] += sign * n
+		f.held[kind].from = 0
 	}
 }

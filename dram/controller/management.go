@@ -123,7 +123,7 @@ func (c *controller) takeOff(k *span, less int) {
 		}
 		c.setManaged(&m.units[i], false)
 		for rank := m.units[i].first; rank < m.units[i].end; rank++ {
-			c.rescan(rank)
+			c.sched.rescan(rank)
 		}
 	}
 	m.due = left

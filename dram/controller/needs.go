@@ -38,6 +38,12 @@ func (r *rankNeeds) block() { r.blocked = r.due | r.managed | r.down }
 
 // sched is what is kept between picks: what each bank, rank and data bus waits for.
 type sched struct {
+	channel   *channel
+	queues    *queues
+	scheduler *scheduler
+	counts    []RankStats // by rank: turnarounds of its bus and switches to it
+
+	now        int64              // step
 	candidates [needs][]candidate // by bank
 	ranks      []rankNeeds
 	buses      []bus
@@ -55,13 +61,15 @@ type limits struct {
 	holdSteps      int64 // see holds
 	fullGroups     int   // bank groups that fill the data bus
 	acts, actSteps int64 // see activations
+	rowHits        int   // see Policy.RowHitLimit
 }
 
 // newSched returns the state in which nothing waits.
-func newSched(spec *dram.Spec, policy *Policy, of *scheduler, ranks int) sched {
-	s := sched{ranks: make([]rankNeeds, ranks), buses: newBuses(spec, ranks), last: -1}
+func newSched(channel *channel, queues *queues, policy *Policy, counts []RankStats) sched {
+	spec, ranks, of := channel.spec, len(counts), findScheduler(policy.Scheduler)
+	s := sched{channel: channel, queues: queues, scheduler: of, counts: counts, ranks: make([]rankNeeds, ranks), buses: newBuses(spec, ranks), last: -1}
 	s.limits = limits{ageBound: spec.Steps(policy.AgeBound), headStart: spec.Steps(of.headStart), holdSteps: spec.Steps(spec.TCCDL),
-		fullGroups: (spec.TCCDL + spec.BurstClocks() - 1) / spec.BurstClocks()}
+		fullGroups: (spec.TCCDL + spec.BurstClocks() - 1) / spec.BurstClocks(), rowHits: policy.RowHitLimit}
 	s.limits.acts, s.limits.actSteps = activations(spec)
 	for n := range s.candidates {
 		s.candidates[n] = make([]candidate, ranks*spec.Banks())
@@ -79,10 +87,10 @@ func newSched(spec *dram.Spec, policy *Policy, of *scheduler, ranks int) sched {
 type candidate struct{ at, age int64 }
 
 // rescan forgets when the banks of a rank become ready.
-func (c *controller) rescan(rank int) {
+func (s *sched) rescan(rank int) {
 	for n := range needs {
-		if c.sched.ranks[rank].banks[n] != 0 {
-			c.sched.ranks[rank].wakes[n], c.sched.buses[c.sched.busOf[rank]].wake[n] = 0, 0
+		if s.ranks[rank].banks[n] != 0 {
+			s.ranks[rank].wakes[n], s.buses[s.busOf[rank]].wake[n] = 0, 0
 		}
 	}
 }
@@ -90,39 +98,39 @@ func (c *controller) rescan(rank int) {
 // updateNeeds finds what bank waits for: the row of its oldest request, or, if the scheduler
 // takes either, of its oldest read and of its oldest write; and the oldest read and write
 // that hit the open row. It returns the first clock at which one of them may issue.
-func (c *controller) updateNeeds(bank int) int64 {
-	b := &c.queues.banks[bank]
-	place := &c.channel.places[bank]
+func (s *sched) updateNeeds(bank int) int64 {
+	b := &s.queues.banks[bank]
+	place := &s.channel.places[bank]
 	rank := int(place.Rank)
 	for m := b.waiting; m != 0; m &= m - 1 {
-		c.dropNeed(need(bits.TrailingZeros8(m)), rank, place.bit)
+		s.dropNeed(need(bits.TrailingZeros8(m)), rank, place.bit)
 	}
 	b.first, b.waiting = [kinds]int32{-1, -1}, 0
 	if len(b.entries) == 0 {
 		return forever
 	}
-	row := c.channel.rows[bank]
+	row := s.channel.rows[bank]
 	if row < 0 {
-		return c.rowNeeds(b, rank, bank)
+		return s.rowNeeds(b, rank, bank)
 	}
 	b.findFirst(b.hits)
 	first := int64(forever)
-	limited := int(b.served) >= c.policy.RowHitLimit || c.old(&b.entries[0])
+	limited := int(b.served) >= s.limits.rowHits || s.old(&b.entries[0])
 	if b.entries[0].row != row && (limited || b.first == [kinds]int32{-1, -1}) {
-		first = c.addNeed(needPrecharge, rank, bank, 0)
-		if limited && !c.scheduler.hitsPassLimit {
+		first = s.addNeed(needPrecharge, rank, bank, 0)
+		if limited && !s.scheduler.hitsPassLimit {
 			return first // nothing may put the close off further
 		}
 	}
-	return min(first, c.addNeeds(needRead, rank, bank))
+	return min(first, s.addNeeds(needRead, rank, bank))
 }
 
 // addNeeds notes that bank waits for a need of its first read, and for that of its first write, the next one.
-func (c *controller) addNeeds(ofRead need, rank, bank int) int64 {
+func (s *sched) addNeeds(ofRead need, rank, bank int) int64 {
 	wake := int64(forever)
-	for kind, i := range c.queues.banks[bank].first {
+	for kind, i := range s.queues.banks[bank].first {
 		if i >= 0 {
-			wake = min(wake, c.addNeed(ofRead+need(kind), rank, bank, i))
+			wake = min(wake, s.addNeed(ofRead+need(kind), rank, bank, i))
 		}
 	}
 	return wake
@@ -131,51 +139,51 @@ func (c *controller) addNeeds(ofRead need, rank, bank int) int64 {
 // rowNeeds notes the rows that a closed bank may open. A row that more than one request
 // wants goes before what the scheduler would take: the bank's time is what is short there. So does the oldest request's
 // where activations are what is short.
-func (c *controller) rowNeeds(b *bankQueue, rank, bank int) int64 {
-	if oldest := &b.entries[0]; !c.scheduler.eitherRow || c.sched.buses[c.sched.busOf[rank]].rowBound || c.old(oldest) || several(b.wanting(oldest.row)) {
+func (s *sched) rowNeeds(b *bankQueue, rank, bank int) int64 {
+	if oldest := &b.entries[0]; !s.scheduler.eitherRow || s.buses[s.busOf[rank]].rowBound || s.old(oldest) || several(b.wanting(oldest.row)) {
 		b.first[oldest.kind] = 0
 	} else {
 		b.findFirst(^uint64(0))
 	}
-	return c.addNeeds(needReadRow, rank, bank)
+	return s.addNeeds(needReadRow, rank, bank)
 }
 
 // old reports whether an entry has waited for longer than others may go before it.
-func (c *controller) old(e *entry) bool {
-	if e.kind == needWrite && c.scheduler.writesWait {
-		return c.now-e.queued > c.sched.limits.ageBound
+func (s *sched) old(e *entry) bool {
+	if e.kind == needWrite && s.scheduler.writesWait {
+		return s.now-e.queued > s.limits.ageBound
 	}
-	return c.now-e.accepted > c.sched.limits.ageBound
+	return s.now-e.accepted > s.limits.ageBound
 }
 
 // addNeed notes that bank waits for n, for entry i of its queue, and returns
 // the first clock at which n may issue.
-func (c *controller) addNeed(n need, rank, bank int, i int32) int64 {
-	of, on, at := &c.sched.ranks[rank], &c.sched.buses[c.sched.busOf[rank]], c.channel.earliest(n, bank)
+func (s *sched) addNeed(n need, rank, bank int, i int32) int64 {
+	of, on, at := &s.ranks[rank], &s.buses[s.busOf[rank]], s.channel.earliest(n, bank)
 	if of.banks[n] == 0 {
 		of.wakes[n] = at
 		on.waiting[n] |= 1 << rank
 	}
-	of.banks[n] |= c.channel.places[bank].bit
+	of.banks[n] |= s.channel.places[bank].bit
 	of.wakes[n] = min(of.wakes[n], at)
 	on.wake[n] = min(on.wake[n], at)
-	b := &c.queues.banks[bank]
+	b := &s.queues.banks[bank]
 	b.waiting |= 1 << n
-	w := &c.sched.candidates[n][bank]
-	w.at, w.age = c.channel.bankNodes[bank][needCommands[n]], b.entries[i].accepted
+	w := &s.candidates[n][bank]
+	w.at, w.age = s.channel.bankNodes[bank][needCommands[n]], b.entries[i].accepted
 	if n <= needWrite && b.served == 0 {
-		w.age -= c.sched.limits.headStart
+		w.age -= s.limits.headStart
 	}
 	return at
 }
 
 // dropNeed notes that a bank waits for n no longer.
-func (c *controller) dropNeed(n need, rank int, bit uint64) {
-	of := &c.sched.ranks[rank]
+func (s *sched) dropNeed(n need, rank int, bit uint64) {
+	of := &s.ranks[rank]
 	if of.banks[n] &^= bit; of.banks[n] != 0 {
 		return
 	}
-	on := &c.sched.buses[c.sched.busOf[rank]]
+	on := &s.buses[s.busOf[rank]]
 	if on.waiting[n] &^= 1 << rank; on.waiting[n] == 0 {
 		on.wake[n] = forever
 	}

@@ -116,7 +116,7 @@ func (c *controller) block(u *powerUnit, banks uint64) {
 		of := &c.sched.ranks[rank]
 		of.down = banks
 		of.block()
-		c.rescan(rank)
+		c.sched.rescan(rank)
 	}
 }
 

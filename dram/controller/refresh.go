@@ -286,7 +286,7 @@ func (c *controller) rest(cmd dram.Command, k *span, less int, t int64) int64 {
 	c.issue(cmd, k.address, t)
 	c.takeOff(k, less)
 	for rank := k.first; rank < k.end; rank++ {
-		c.rescan(rank) // it joins the others again
+		c.sched.rescan(rank) // it joins the others again
 	}
 	if !k.whole {
 		c.closed(k.first, k.banks) // their own constraints have moved
@@ -353,6 +353,6 @@ func (c *controller) closeEach(rank int, open uint64, t int64) int64 {
 func (c *controller) closed(rank int, banks uint64) {
 	c.channel.openBanks[rank] &^= banks
 	for m := banks; m != 0; m &= m - 1 {
-		c.updateNeeds(rank*c.channel.banksPerRank + bits.TrailingZeros64(m))
+		c.sched.updateNeeds(rank*c.channel.banksPerRank + bits.TrailingZeros64(m))
 	}
 }

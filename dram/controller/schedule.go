@@ -21,7 +21,7 @@ type scheduler struct {
 	name string
 	// pick returns the command that issues at t for a data bus, or nothing; it then leaves in c.sched.next at
 	// most the first step at which one may.
-	pick func(c *controller, b *bus, t int64) choice
+	pick func(s *sched, b *bus, t int64) choice
 	// allBuses says that it picks for all data buses at once.
 	allBuses bool
 	// eitherRow lets a closed bank open the row of its oldest read or of its oldest write,
@@ -67,7 +67,7 @@ func (c *controller) schedule(t int64) bool {
 	if c.queues.entries == 0 {
 		return false
 	}
-	p := c.pick(t)
+	p := c.sched.pick(t)
 	switch {
 	case p.age == forever:
 		c.sched.next = max(c.sched.next, t+1)
@@ -81,16 +81,16 @@ func (c *controller) schedule(t int64) bool {
 }
 
 // pick asks the scheduler, for the data buses by turns, the one after that which was served last first.
-func (c *controller) pick(t int64) choice {
-	if len(c.sched.buses) == 1 || c.scheduler.allBuses {
-		return c.scheduler.pick(c, &c.sched.buses[0], t)
+func (s *sched) pick(t int64) choice {
+	if len(s.buses) == 1 || s.scheduler.allBuses {
+		return s.scheduler.pick(s, &s.buses[0], t)
 	}
-	for range c.sched.buses {
-		b := &c.sched.buses[c.sched.turn]
-		if c.sched.turn++; c.sched.turn == len(c.sched.buses) {
-			c.sched.turn = 0
+	for range s.buses {
+		b := &s.buses[s.turn]
+		if s.turn++; s.turn == len(s.buses) {
+			s.turn = 0
 		}
-		if p := c.scheduler.pick(c, b, t); p.age < forever {
+		if p := s.scheduler.pick(s, b, t); p.age < forever {
 			return p
 		}
 	}
@@ -99,13 +99,13 @@ func (c *controller) pick(t int64) choice {
 
 // readyBanks returns the banks of rank whose need n may issue at t as far as they and their bank groups
 // go, the first clock at which one may, and of the ready the one for the oldest request.
-func (c *controller) readyBanks(n need, rank int, t int64) (ready uint64, first int64, oldest choice) {
-	cmd, shift := needCommands[n]&(dram.Slots-1), c.channel.groupShift&63
-	base := rank * c.channel.banksPerRank
-	waits, groups := c.sched.candidates[n][base:], c.channel.groupNodes[base>>shift:]
+func (s *sched) readyBanks(n need, rank int, t int64) (ready uint64, first int64, oldest choice) {
+	cmd, shift := needCommands[n]&(dram.Slots-1), s.channel.groupShift&63
+	base := rank * s.channel.banksPerRank
+	waits, groups := s.candidates[n][base:], s.channel.groupNodes[base>>shift:]
 	first = forever
 	age, found := int64(forever), 0
-	for m := c.sched.ranks[rank].banks[n] &^ c.sched.ranks[rank].blocked; m != 0; m &= m - 1 {
+	for m := s.ranks[rank].banks[n] &^ s.ranks[rank].blocked; m != 0; m &= m - 1 {
 		bank := bits.TrailingZeros64(m)
 		w := &waits[bank]
 		at, of, bit := max(w.at, groups[bank>>shift][cmd]), w.age, m&-m
@@ -123,25 +123,25 @@ func (c *controller) readyBanks(n need, rank int, t int64) (ready uint64, first 
 
 // oldestReady returns how many banks of the bus may issue need n at t, and the one for the oldest
 // request: of all, and of the rank that had the bus last.
-func (c *controller) oldestReady(n need, b *bus, t int64) (best, ofRank choice, banks int) {
+func (s *sched) oldestReady(n need, b *bus, t int64) (best, ofRank choice, banks int) {
 	best, ofRank = nothing, nothing
 	wake, cmd := b.wake[n], needCommands[n]&(dram.Slots-1)
-	if wake <= t && !c.channel.buses.simple {
-		wake = c.channel.buses.Earliest(cmd, t)
+	if wake <= t && !s.channel.buses.simple {
+		wake = s.channel.buses.Earliest(cmd, t)
 	}
 	if wake > t {
-		c.sched.next = min(c.sched.next, wake)
+		s.next = min(s.next, wake)
 		return best, ofRank, 0
 	}
 	wake = forever
 	for m := b.waiting[n]; m != 0; m &= m - 1 {
 		r := bits.TrailingZeros64(m)
-		wakes := &c.sched.ranks[r].wakes[n]
-		first := max(*wakes, c.channel.rankNodes[r][cmd])
+		wakes := &s.ranks[r].wakes[n]
+		first := max(*wakes, s.channel.rankNodes[r][cmd])
 		if first <= t {
 			var ready uint64
 			var p choice
-			ready, first, p = c.readyBanks(n, r, t)
+			ready, first, p = s.readyBanks(n, r, t)
 			if banks += bits.OnesCount64(ready); p.age < best.age {
 				best = p
 			}
@@ -153,22 +153,22 @@ func (c *controller) oldestReady(n need, b *bus, t int64) (best, ofRank choice, 
 		wake = min(wake, first)
 	}
 	b.wake[n] = wake
-	c.sched.next = min(c.sched.next, wake)
+	s.next = min(s.next, wake)
 	return best, ofRank, banks
 }
 
 // oldestRow returns the ready ACT for the oldest request, or nothing.
-func (c *controller) oldestRow(b *bus, t int64) choice {
-	row, _, _ := c.oldestReady(needReadRow, b, t)
-	if write, _, _ := c.oldestReady(needWriteRow, b, t); write.age < row.age {
+func (s *sched) oldestRow(b *bus, t int64) choice {
+	row, _, _ := s.oldestReady(needReadRow, b, t)
+	if write, _, _ := s.oldestReady(needWriteRow, b, t); write.age < row.age {
 		row = write
 	}
 	return row
 }
 
 // oldestClose returns the ready PRE for the oldest request, or nothing.
-func (c *controller) oldestClose(b *bus, t int64) choice {
-	p, _, _ := c.oldestReady(needPrecharge, b, t)
+func (s *sched) oldestClose(b *bus, t int64) choice {
+	p, _, _ := s.oldestReady(needPrecharge, b, t)
 	return p
 }
 
@@ -177,15 +177,15 @@ func (c *controller) oldestClose(b *bus, t int64) choice {
 // a lone column access: where column accesses do not queue for the data bus,
 // activations (tFAW) are what bounds the rank, and a clock lost to an ACT is
 // lost for good.
-var frFCFS = scheduler{name: "fr-fcfs", pick: (*controller).pickOldest}
+var frFCFS = scheduler{name: "fr-fcfs", pick: (*sched).pickOldest}
 
 // pickOldest chooses the oldest column command that may issue. Where at most one bank has one, rows are opened
 // first, so that the bus does not run dry.
-func (c *controller) pickOldest(b *bus, t int64) choice {
-	column, _, reads := c.oldestReady(needRead, b, t)
-	write, _, writes := c.oldestReady(needWrite, b, t)
+func (s *sched) pickOldest(b *bus, t int64) choice {
+	column, _, reads := s.oldestReady(needRead, b, t)
+	write, _, writes := s.oldestReady(needWrite, b, t)
 	if lone := reads+writes < 2 || reads == 1 && writes == 1 && column.bank == write.bank; lone {
-		if row := c.oldestRow(b, t); row.age < forever {
+		if row := s.oldestRow(b, t); row.age < forever {
 			return row
 		}
 	}
@@ -195,32 +195,32 @@ func (c *controller) pickOldest(b *bus, t int64) choice {
 	if column.age < forever {
 		return column
 	}
-	return c.oldestClose(b, t)
+	return s.oldestClose(b, t)
 }
 
 // roundRobin visits the bank queues in order from the one after the last
 // served and takes the first that has anything ready, and of it what its oldest
 // request needs, as DRAMsim3 (https://github.com/umd-memsys/DRAMsim3, src/command_queue.cc).
-var roundRobin = scheduler{name: "round-robin", pick: (*controller).pickRoundRobin, hitsPassLimit: true, allBuses: true}
+var roundRobin = scheduler{name: "round-robin", pick: (*sched).pickRoundRobin, hitsPassLimit: true, allBuses: true}
 
 // pickRoundRobin chooses by the rules of roundRobin. c.sched.next becomes the first step at which a command may issue
 // that may not yet.
-func (c *controller) pickRoundRobin(_ *bus, t int64) choice {
+func (s *sched) pickRoundRobin(_ *bus, t int64) choice {
 	found := nothing
-	distance := len(c.queues.banks)
-	start := c.sched.last + 1
-	for rank := range c.channel.openBanks {
+	distance := len(s.queues.banks)
+	start := s.last + 1
+	for rank := range s.channel.openBanks {
 		var ready [needs]uint64
 		var any uint64
 		for n := range needs {
-			if at := max(c.channel.gate(needCommands[n], t), c.channel.rankNodes[rank][needCommands[n]]); at > t {
-				c.sched.next = min(c.sched.next, at)
+			if at := max(s.channel.gate(needCommands[n], t), s.channel.rankNodes[rank][needCommands[n]]); at > t {
+				s.next = min(s.next, at)
 				continue
 			}
-			banks, first, _ := c.readyBanks(n, rank, t)
-			ready[n], any, c.sched.next = banks, any|banks, min(c.sched.next, first)
+			banks, first, _ := s.readyBanks(n, rank, t)
+			ready[n], any, s.next = banks, any|banks, min(s.next, first)
 		}
-		base := rank * c.channel.banksPerRank
+		base := rank * s.channel.banksPerRank
 		if any == 0 {
 			continue
 		}
@@ -229,27 +229,27 @@ func (c *controller) pickRoundRobin(_ *bus, t int64) choice {
 		if from := start - base; from > 0 && any>>from != 0 {
 			first = start + bits.TrailingZeros64(any>>from)
 		}
-		if d := (first - start + len(c.queues.banks)) % len(c.queues.banks); d < distance {
+		if d := (first - start + len(s.queues.banks)) % len(s.queues.banks); d < distance {
 			distance = d
-			found = choice{bank: first, need: c.firstReady(first, &ready)}
+			found = choice{bank: first, need: s.firstReady(first, &ready)}
 		}
 	}
-	if distance < len(c.queues.banks) {
-		c.sched.last = found.bank
+	if distance < len(s.queues.banks) {
+		s.last = found.bank
 	}
 	return found
 }
 
 // firstReady returns the need of the first request in the bank's queue whose command
 // may issue.
-func (c *controller) firstReady(bank int, ready *[needs]uint64) need {
-	bit := c.channel.places[bank].bit
+func (s *sched) firstReady(bank int, ready *[needs]uint64) need {
+	bit := s.channel.places[bank].bit
 	for _, n := range []need{needReadRow, needWriteRow, needPrecharge} {
 		if ready[n]&bit != 0 {
 			return n
 		}
 	}
-	b := &c.queues.banks[bank]
+	b := &s.queues.banks[bank]
 	if ready[needRead]&bit != 0 && (ready[needWrite]&bit == 0 || b.first[needRead] < b.first[needWrite]) {
 		return needRead
 	}

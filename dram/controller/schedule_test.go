@@ -328,7 +328,7 @@ func TestRefreshOfAnOldRequest(t *testing.T) {
 func TestOld(t *testing.T) {
 	c := &controller{sched: sched{limits: limits{ageBound: 1000}}}
 	for now, want := range map[int64]bool{8: false, 7 + 1000: false, 8 + 1000: true} {
-		if c.now = now; c.old(&entry{accepted: 7}) != want {
+		if c.sched.now = now; c.sched.old(&entry{accepted: 7}) != want {
 			t.Errorf("age %d of 1,000: old is %v", now-7, !want)
 		}
 	}

@@ -18,19 +18,19 @@ func (c *controller) serve(p choice, t int64) {
 		c.sched.buses[c.sched.busOf[a.Rank]].acts++
 		b.opened(a.Row)
 	default:
-		c.moved(p.need, int(a.Rank), t)
+		c.sched.moved(p.need, int(a.Rank), t, c.front.held[needWrite].full())
 		c.serveColumn(b, int(b.first[p.need]), a, t)
-		c.restBus(int(a.Rank), p.need)
+		c.sched.restBus(int(a.Rank), p.need)
 		c.front.stalled = false
 	}
-	c.updateNeeds(p.bank)
+	c.sched.updateNeeds(p.bank)
 }
 
 // serveColumn issues the column access of entry i of b and ends its request.
 func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 	e := b.entries[i]
 	if b.full() {
-		c.countMovable(b, 1)
+		c.front.countMovable(b, 1)
 	}
 	b.remove(i)
 	b.shares = b.shares && (e.kind == needRead || b.writesShare())

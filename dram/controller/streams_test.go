@@ -291,7 +291,7 @@ func TestRowBoundOpensTheOldest(t *testing.T) {
 		c.sched.buses[0].rowBound = bound
 		c.queues.banks[0].push(&entry{row: 1, kind: needWrite}, -1)
 		c.queues.banks[0].push(&entry{row: 2}, -1)
-		c.updateNeeds(0)
+		c.sched.updateNeeds(0)
 		want := uint8(1<<needWriteRow | 1<<needReadRow)
 		if bound {
 			want = 1 << needWriteRow
