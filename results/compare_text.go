@@ -181,7 +181,7 @@ func (c *Comparison) metricTable(metric string) *Table {
 		}
 		delta := percentChange(relative)
 		if len(p.Old[metric]) > 1 {
-			delta += " ± " + percent(spread)
+			delta += fmt.Sprintf(" ± %.1f%%", 100*spread)
 		}
 		t.Rows = append(t.Rows, []string{name, withSpread(old, oldStd, len(p.Old[metric])), withSpread(updated, newStd, len(p.New[metric])), delta})
 	}
@@ -210,7 +210,7 @@ func fourDigits(v float64) string {
 		return "0"
 	}
 	decimals := max(0, 3-int(math.Floor(math.Log10(math.Abs(v)))))
-	return grouped(v, min(decimals, 12))
+	return GroupDigits(strconv.FormatFloat(v, 'f', min(decimals, 12), 64))
 }
 
 // percentChange writes a relative change with its sign.

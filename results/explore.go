@@ -243,7 +243,7 @@ func (e *explorer) levels(column int) ([]Level, []int) {
 		}
 		values = append(values, cell)
 		v, err := strconv.ParseFloat(cell, 64)
-		number[cell], numeric = v, numeric && err == nil && v-v == 0
+		number[cell], numeric = v, numeric && err == nil && isFinite(v)
 	}
 	if numeric {
 		slices.SortStableFunc(values, func(a, b string) int { return cmp.Compare(number[a], number[b]) })

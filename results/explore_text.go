@@ -119,7 +119,8 @@ func numberForPeople(column string, v float64) string {
 		if exact := units.Bytes(v).String(); len(exact) <= len("123.4567TiB") {
 			return exact
 		}
-		return binary(units.Bytes(v))
+		short, unit := BinaryPrefix(math.Trunc(v)) // an exact text as long has a prefix, so this has one, too
+		return strconv.FormatFloat(short, 'f', 1, 64) + " " + unit
 	}
 	return strconv.FormatFloat(v, 'g', 6, 64)
 }

@@ -105,7 +105,7 @@ func (l Limit) Holds(v float64) bool {
 // kind.
 func numberIn(column, text string) (float64, bool) {
 	if v, err := strconv.ParseFloat(text, 64); err == nil {
-		return v, v-v == 0
+		return v, isFinite(v)
 	}
 	_, unit := SplitUnit(column)
 	of, known := quantities[unit]

@@ -283,13 +283,13 @@ func TestPlanWithoutPlaces(t *testing.T) {
 		}
 		return p.Identity(), table(t, p, o)
 	}
-	plan, results := identity("sweep.toml", grid)
-	otherPlan, otherResults := identity("./a/../sweep.toml", "# a comment\n"+grid)
+	plan, rows := identity("sweep.toml", grid)
+	otherPlan, otherRows := identity("./a/../sweep.toml", "# a comment\n"+grid)
 	if plan != otherPlan {
 		t.Error("another place, another plan")
 	}
-	if results != otherResults || strings.Contains(results, "sweep.toml") {
-		t.Errorf("places in results:\n%s\n%s", results, otherResults)
+	if rows != otherRows || strings.Contains(rows, "sweep.toml") {
+		t.Errorf("places in results:\n%s\n%s", rows, otherRows)
 	}
 }
 
