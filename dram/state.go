@@ -2,6 +2,7 @@ package dram
 
 import (
 	"math"
+	"slices"
 	"sync"
 )
 
@@ -222,8 +223,10 @@ func (s *State) Shift(clocks int64) {
 func (s *State) AppendRelative(dst []int64, now int64) []int64 {
 	for _, nodes := range [...][]Node{s.ranks, s.groups, s.banks} {
 		for i := range nodes {
-			for _, clock := range nodes[i][:s.used] {
-				dst = append(dst, max(clock-now, 0))
+			n := len(dst)
+			dst = slices.Grow(dst, s.used)[:n+s.used]
+			for j, clock := range nodes[i][:s.used] {
+				dst[n+j] = max(clock-now, 0)
 			}
 		}
 	}

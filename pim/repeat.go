@@ -89,7 +89,7 @@ func (m *machine) skip() {
 func (m *machine) skipBlocks(kind, most int) int {
 	r := &m.repeats
 	b := &r.marks[kind]
-	if most < 1 {
+	if most < 2 { // not worth a look
 		b.valid = false
 		return 0
 	}

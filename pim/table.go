@@ -105,16 +105,15 @@ func (t *KernelTable) endsWithin(b *tableBuilder, base int) []int64 {
 	return list
 }
 
-// inSequence returns the clocks that a head within a sequence of equal heads takes
-// beyond its attention. Without an append short heads may be on the way at once and take turns
-// with the four slots of weights and in waiting: it is the mean of a turn then, rounded up.
+// inSequence returns the clocks that a head within a sequence of equal heads takes beyond its attention. If heads append
+// nothing, several short ones are in flight and their commands interleave: it is the mean of one round then, rounded up.
 func (t *KernelTable) inSequence(b *tableBuilder, context int) int64 {
 	h := headRun{context: context, appends: t.appends}
-	// The second of three has a head before it and one behind.
-	if t.appends {
-		ends := b.ends(h, h, h)
-		added := ends[1] - ends[0]
-		return added - t.Attention(context)
+	if t.appends { // the second of three, whose end the third delays by its append and first chunk at most: it has no more
+		unit, within := (context-1)/t.geometry.RowTokens, (context-1)%t.geometry.RowTokens
+		begun := headRun{context: within%t.geometry.ChunkTokens + 1, appends: true, list: []extent{{0, unit, within / t.geometry.ChunkTokens}}}
+		ends := b.ends(h, h, begun)
+		return ends[1] - ends[0] - t.Attention(context)
 	}
 	ends := b.ends(h, h, h, h, h, h, h, h)
 	turn := int64(turnOf(ends[1:7])) // nothing is behind the last one

@@ -70,7 +70,7 @@ func (o *burstOrder) next() bool {
 // newHostStream returns a stream on an idle rank that does not refresh.
 func newHostStream(d *dram.Spec) *hostStream {
 	lengths := commandLengths(d)
-	return &hostStream{state: dram.NewState(d, 1), refresh: &refreshManager{}, lengths: &lengths, now: -1}
+	return &hostStream{state: dram.NewState(d, 1, programCommands...), refresh: &refreshManager{}, lengths: &lengths, now: -1}
 }
 
 // closed returns the first clock at which a row may be opened once all banks have been closed. In DDR5 only the

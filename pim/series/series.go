@@ -19,8 +19,9 @@ type Series[A Amounts[A]] struct {
 	Growth A   // what each further period adds
 }
 
-// minPeriods is the number of periods after which New first looks whether the last two add the same.
-const minPeriods = 3
+// minPeriods is the number of periods after which New first looks whether the last two add the same. With three a table was wrong by four
+// clocks: the third chunk behind a segment's begin grew like the second one, and others did not.
+const minPeriods = 4
 
 // New measures a series of n indices: the first periods of it, in order, until the last two add the same to every place of the
 // one before, and then index n-1, which must lie on the line that they begin; else it goes on. Further periods divide one

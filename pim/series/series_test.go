@@ -58,8 +58,8 @@ func TestLastIsChecked(t *testing.T) {
 			t.Fatalf("index %d: %v, want %v", i, got, want)
 		}
 	}
-	if asked = 0; short(measure) != 39 || asked != 3*2+1 {
-		t.Errorf("%d measurements of an even series, want three periods of two and the last", asked)
+	if asked = 0; short(measure) != 39 || asked != 4*2+1 {
+		t.Errorf("%d measurements of an even series, want four periods of two and the last", asked)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestPeriodsWithinPeriods(t *testing.T) {
 	}
 	const n = 64*40 + 5
 	s := New(n, measure, 64, 8)
-	if most := 3*(3*8+1) + 1; asked > most {
+	if most := 4*(4*8+1) + 1; asked > most {
 		t.Errorf("%d measurements, want at most %d", asked, most)
 	}
 	for i := range 2 * n {
@@ -88,7 +88,7 @@ func TestPeriodsWithinPeriods(t *testing.T) {
 		}
 	}
 	measured, further := s.Of(64*9 + 3)
-	if further != 7 || measured.x != measure(64*2+3).x {
-		t.Errorf("%v and %d further periods, want %v and 7", *measured, further, measure(64*2+3))
+	if further != 6 || measured.x != measure(64*3+3).x {
+		t.Errorf("%v and %d further periods, want %v and 6", *measured, further, measure(64*3+3))
 	}
 }
