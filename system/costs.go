@@ -8,7 +8,8 @@ import (
 // sub-batch with one rankset offset, and the prompts of that offset.
 type groupCost struct {
 	requests  int            // that attend over something on the rankset
-	clocks    int64          // of the rank's attention, refresh not counted
+	clocks    int64          // of the rank's attention, refresh and drain not counted
+	drain     int64          // clocks of the first head that hide behind no other head's, as those of all others do
 	compute   units.Duration // of the rankset, refresh included
 	idle      units.Duration // part of compute in which the mean rank waits for the busiest, where heads differ
 	decode    shipment       // vectors of the requests: q, and k and v where these do not stay on the GPUs
@@ -25,7 +26,7 @@ type groupCost struct {
 // anything but requests.
 func (g *groupCost) reset() {
 	if g.requests > 0 {
-		g.requests, g.clocks, g.idle, g.heads, g.vectors = 0, 0, 0, g.heads[:0], vectors{}
+		g.requests, g.clocks, g.drain, g.idle, g.heads, g.vectors = 0, 0, 0, 0, g.heads[:0], vectors{}
 	}
 	if g.prompt.bytes > 0 {
 		g.prompt = cargo{}

@@ -157,23 +157,3 @@ func (d *devices) chooses(x *policy.Step, request int) (clocks int64, v vectors)
 	}
 	return clocks, v
 }
-
-// request returns what a request moves in a layer, and its clocks on the channel with most heads.
-func (d *devices) request(x *policy.Step, request int) (v vectors, clocks int64) {
-	chooses, more := d.chooses(x, request)
-	for i := range x.Attend {
-		c := &x.Attend[i]
-		if c.Device != policy.Home || c.Tokens[request] == 0 {
-			continue
-		}
-		heads := int64(d.onChannel(c.Heads))
-		head, _ := d.headClocks(c, request)
-		clocks += heads * (head + chooses)
-		v.take(int(heads), c.Heads)
-		chooses = 0 // the first class is the one that chooses
-	}
-	if v.all > 0 {
-		v.add(&more)
-	}
-	return v, clocks
-}

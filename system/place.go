@@ -8,7 +8,7 @@ import (
 // attend adds attention at home to the groups of its requests.
 func (d *devices) attend(groups []groupCost, requests []scheduler.Decoding, x *policy.Step) {
 	if d.stripe.parts > 0 {
-		d.attendStriped(groups, requests, x)
+		d.attendStriped(groups, requests, x, false)
 		return
 	}
 	even := true
@@ -28,6 +28,11 @@ func (d *devices) attend(groups []groupCost, requests []scheduler.Decoding, x *p
 		}
 		return
 	}
+	d.attendEvenly(groups, requests, x)
+}
+
+// attendEvenly is attend where all channels have as many heads of each class, or as if they had as many as the fullest.
+func (d *devices) attendEvenly(groups []groupCost, requests []scheduler.Decoding, x *policy.Step) {
 	if c := d.whole(x); c != nil {
 		d.attendWhole(groups, requests, c)
 		return
@@ -56,7 +61,7 @@ func (d *devices) whole(x *policy.Step) (only *policy.Class) {
 
 // attendWhole is place for all requests of such a class, which move the same.
 func (d *devices) attendWhole(groups []groupCost, requests []scheduler.Decoding, c *policy.Class) {
-	n := c.Heads / d.channels
+	n := d.onChannel(c.Heads)
 	for i := range requests {
 		tokens := c.Tokens[i]
 		if tokens == 0 {
@@ -64,7 +69,7 @@ func (d *devices) attendWhole(groups []groupCost, requests []scheduler.Decoding,
 		}
 		g, head := &groups[requests[i].Offset], d.sequence.at(tokens)
 		if g.requests == 0 {
-			g.clocks += d.table.Alone(tokens) - head
+			g.drain = d.table.Alone(tokens) - head
 		}
 		g.requests++
 		g.clocks += int64(n) * head
@@ -78,7 +83,7 @@ func (d *devices) attendWhole(groups []groupCost, requests []scheduler.Decoding,
 }
 
 // place adds a request's attention on a channel to its group. The first head of a layer at home is on
-// channel first, the next one on the next; a channel of -1 is any where all have as many heads.
+// channel first, the next one on the next; a channel of -1 is the fullest where heads are dealt evenly.
 func (d *devices) place(g *groupCost, x *policy.Step, request, first, channel int) {
 	chooses, v := d.chooses(x, request)
 	attends := false
@@ -87,7 +92,7 @@ func (d *devices) place(g *groupCost, x *policy.Step, request, first, channel in
 		if c.Device != policy.Home || c.Tokens[request] == 0 {
 			continue
 		}
-		n := c.Heads / d.channels
+		n := d.onChannel(c.Heads)
 		if channel >= 0 {
 			n = d.dealt(c.Heads, first, channel)
 			first += c.Heads
@@ -101,7 +106,7 @@ func (d *devices) place(g *groupCost, x *policy.Step, request, first, channel in
 		head, alone := d.headClocks(c, request)
 		if len(g.heads) == 0 {
 			// The first head of a group finds no other's drain to hide behind.
-			g.clocks += alone - head
+			g.drain = alone - head
 		}
 		head, chooses = head+chooses, 0 // the first class is the one that chooses
 		g.clocks += int64(n) * head
@@ -284,7 +289,7 @@ func (d *devices) headsOn(g *groupCost, requests []scheduler.Decoding, c *policy
 			}
 			head := d.sequence.at(tokens)
 			if len(g.heads) == 0 {
-				g.clocks += d.table.Alone(tokens) - head
+				g.drain = d.table.Alone(tokens) - head
 			}
 			g.heads = append(g.heads, head)
 			g.clocks += head

@@ -33,7 +33,7 @@ func (d *devices) reuse(groups []groupCost, c *scheduler.Chunk) {
 	}
 	head := d.stored.at(c.Prefix)
 	if len(g.heads) == 0 { // no other's drain to hide behind
-		g.clocks += d.stored.table.Alone(c.Prefix) - head
+		g.drain = d.stored.table.Alone(c.Prefix) - head
 	}
 	g.clocks += d.scoreClocks(c)
 	for range c.Tokens {

@@ -43,7 +43,6 @@ type devices struct {
 	buffer        units.Bytes     // of all the replica's memory controllers; 0 for none
 	decodes       []decodeTraffic // by number of requests
 	moved         decodeTraffic   // scratch
-	spare         []int64         // scratch
 
 	burst             units.Duration // of data on a channel
 	burstBytes        int64
@@ -54,7 +53,7 @@ type devices struct {
 	scales            int64          // bursts of scales beside a new key and value
 	hostAccess        units.Duration // of a host core to a rank's control region
 
-	scratch   []int64 // one value a rankset
+	predicted []groupCost // of a layer of a sub-batch, one a rankset
 	byChannel []int64 // one a channel
 }
 
@@ -69,7 +68,7 @@ func newDevices(h *hardware, a *attends, k *kernels) *devices {
 		channel: h.channels(),
 		buffer:  units.Bytes(channels) * cfg.PIM.MCBuffer,
 		latency: cfg.PCIe.Latency,
-		scratch: make([]int64, cfg.Node.Ranksets), byChannel: make([]int64, channels),
+		predicted: make([]groupCost, cfg.Node.Ranksets), byChannel: make([]int64, channels),
 		pimPeak: pimPeak(h) / units.Bandwidth(h.Replicas()),
 	}
 	if k != nil {
@@ -164,7 +163,7 @@ func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, x *pol
 		g := &groups[offset]
 		if g.requests > 0 {
 			traffic := d.moves(g.requests, &g.vectors)
-			g.compute = d.clock.Time(g.clocks)
+			g.compute = d.clock.Time(g.clocks + g.drain)
 			g.decode, g.up, g.upBus = traffic.down, traffic.up, traffic.upBus
 		}
 		if g.prompt.tokens|g.leaving.tokens|g.prefix.tokens > 0 { // few groups have any

@@ -17,26 +17,31 @@ func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) 
 	return t
 }
 
-// layerPIM is PIM of a layer of a run, whose decoding takes x.
+// layerPIM is PIM of a layer of a run, whose decoding takes x. It reads the groups that the layer would have, but for
+// three things, so that it grows evenly with each request: heads lie on the channels as if dealt evenly, the drain of a
+// group's first head is left out, and the vectors of all groups go as one transfer.
 func (d *devices) layerPIM(s *scheduler.SubBatch, x *policy.Step, run, otherPrefill int) (t units.Duration) {
-	clocks := d.scratch
-	clear(clocks)
-	attend, all := 0, vectors{} // requests
-	for i := range s.Decode {
-		if d.stripe.parts > 0 {
-			attend += d.predictParts(x, s.Decode[i].Request, s.Decode[i].Offset, i, clocks, &all)
-			continue
-		}
-		v, sum := d.request(x, i)
-		if v.all > 0 {
-			attend++
-			all.add(&v)
-			clocks[s.Decode[i].Offset] += sum
-		}
+	for offset := range d.predicted {
+		d.predicted[offset].reset()
+	}
+	if d.stripe.parts > 0 {
+		d.attendStriped(d.predicted, s.Decode, x, true)
+	} else {
+		d.attendEvenly(d.predicted, s.Decode, x)
 	}
 	var busiest int64
-	for _, c := range clocks {
-		busiest = max(busiest, c)
+	attend, all := 0, vectors{} // requests
+	for offset := range d.predicted {
+		g := &d.predicted[offset]
+		if g.requests == 0 {
+			continue
+		}
+		attend += g.requests
+		all.add(&g.vectors)
+		if d.stripe.parts > 0 {
+			g.clocks += g.drain
+		}
+		busiest = max(busiest, g.clocks)
 	}
 	if otherPrefill > 0 {
 		var prompt cargo

@@ -58,8 +58,9 @@ func (d *devices) headsOf(heads, part int) int {
 	return d.dealt(heads, part, 0)
 }
 
-// attendStriped adds attention at home to the groups of the lanes that have parts of their requests.
-func (d *devices) attendStriped(groups []groupCost, requests []scheduler.Decoding, x *policy.Step) {
+// attendStriped adds attention at home to the groups of the lanes that have parts of their requests. Where each part is
+// alone, as predictions have it, it hides behind no other.
+func (d *devices) attendStriped(groups []groupCost, requests []scheduler.Decoding, x *policy.Step, alone bool) {
 	for i := range requests {
 		for part := range d.stripe.parts {
 			g := &groups[d.lane(requests[i].Request, requests[i].Offset, part, len(groups))]
@@ -67,6 +68,9 @@ func (d *devices) attendStriped(groups []groupCost, requests []scheduler.Decodin
 			if attends {
 				g.requests++
 				g.vectors.add(&v)
+			}
+			if alone {
+				g.heads = g.heads[:0]
 			}
 		}
 	}
@@ -93,7 +97,7 @@ func (d *devices) placePart(g *groupCost, x *policy.Step, request, part int) (v 
 		}
 		head := s.at(tokens)
 		if len(g.heads) == 0 && n > 0 {
-			g.clocks += s.table.Alone(tokens) - head
+			g.drain += s.table.Alone(tokens) - head
 		}
 		g.clocks += int64(n) * head
 		for range n {
@@ -132,20 +136,4 @@ func (d *devices) merges(x *policy.Step) (requests, parts int) {
 		}
 	}
 	return requests, parts
-}
-
-// predictParts adds the clocks of a request's parts to those of their lanes, and their vectors to all. It returns how
-// many lanes have a part.
-func (d *devices) predictParts(x *policy.Step, request, offset int32, i int, clocks []int64, all *vectors) (lanes int) {
-	for part := range d.stripe.parts {
-		g := groupCost{heads: d.spare[:0]}
-		v, attends := d.placePart(&g, x, i, part)
-		d.spare = g.heads
-		if attends {
-			lanes++
-			all.add(&v)
-			clocks[d.lane(request, offset, part, len(clocks))] += g.clocks
-		}
-	}
-	return lanes
 }
