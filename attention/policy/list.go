@@ -45,21 +45,23 @@ func (l *List) With(more ...Policy) (*List, error) {
 	all := &List{policies: slices.Concat(l.policies, more), text: general}
 	all.defaults = Spec{Name: "dense", list: all}
 	for i := range all.policies {
-		k := &all.policies[i]
+		p := &all.policies[i]
+		sameKeys := func(k any) bool { return reflect.TypeOf(k) == reflect.TypeOf(p.Keys) }
 		switch {
-		case k.Name == "" || strings.Trim(k.Name, letters) != "" || slices.Contains([]string{"name", "gates", "profile"}, k.Name):
-			return nil, fmt.Errorf("policy %q: expected a name of small letters, digits, - and _ that is no key of [policy]", k.Name)
-		case all.policy(k.Name) != k:
-			return nil, fmt.Errorf("policy %q: there is a policy of this name", k.Name)
-		case k.Costs == nil || k.Values == nil || k.Homes == 0:
-			return nil, fmt.Errorf("policy %q: expected Homes, Costs and Values", k.Name)
-		case k.Keys != nil && reflect.TypeOf(k.Keys).Kind() != reflect.Struct:
-			return nil, fmt.Errorf("policy %q: expected Keys to be a struct, not %T", k.Name, k.Keys)
-		case k.Keys != nil:
-			all.sections = append(all.sections, k.Name)
-			all.defaults.Sections = append(all.defaults.Sections, k.Keys)
-			all.text += "\n[policy." + k.Name + "]\n" + k.Defaults
+		case p.Name == "" || strings.Trim(p.Name, letters) != "" || slices.Contains([]string{"name", "gates", "profile"}, p.Name):
+			return nil, fmt.Errorf("policy %q: expected a name of small letters, digits, - and _ that is no key of [policy]", p.Name)
+		case all.policy(p.Name) != p:
+			return nil, fmt.Errorf("policy %q: there is a policy of this name", p.Name)
+		case p.Costs == nil || p.Values == nil || p.Homes == 0:
+			return nil, fmt.Errorf("policy %q: expected Homes, Costs and Values", p.Name)
+		case p.Keys == nil:
+			continue
+		case reflect.TypeOf(p.Keys).Kind() != reflect.Struct || slices.ContainsFunc(all.defaults.Sections, sameKeys):
+			return nil, fmt.Errorf("policy %q: expected Keys to be a struct of a type of its own, not %T", p.Name, p.Keys)
 		}
+		all.sections = append(all.sections, p.Name)
+		all.defaults.Sections = append(all.defaults.Sections, p.Keys)
+		all.text += "\n[policy." + p.Name + "]\n" + p.Defaults
 	}
 	all.schema = schema.With[Spec](all.within("")...)
 	return all, all.readDefaults()
@@ -127,19 +129,14 @@ func (l *List) Names() []string { return l.names(func(*Policy) bool { return tru
 
 // At returns those of the policies that can have keys and values at a place; 0 is a place that takes dense attention alone.
 func (l *List) At(place Homes) []string {
-	return l.names(func(k *Policy) bool { return k.Homes.At(place) })
-}
-
-// splitHeads returns the policies some of whose heads stream.
-func (l *List) splitHeads() []string {
-	return l.names((*Policy).splits)
+	return l.names(func(p *Policy) bool { return p.Homes.At(place) })
 }
 
 // InOrder returns the policies that keep tokens in their order: see Policy.InOrder.
-func (l *List) InOrder() []string { return l.names(func(k *Policy) bool { return k.InOrder }) }
+func (l *List) InOrder() []string { return l.names(func(p *Policy) bool { return p.InOrder }) }
 
 // names returns the policies that are so.
-func (l *List) names(so func(k *Policy) bool) (names []string) {
+func (l *List) names(so func(p *Policy) bool) (names []string) {
 	for i := range l.policies {
 		if so(&l.policies[i]) {
 			names = append(names, l.policies[i].Name)
@@ -148,9 +145,9 @@ func (l *List) names(so func(k *Policy) bool) (names []string) {
 	return names
 }
 
-// kind returns the policy of a name, nil for a name of none.
+// policy returns the policy of a name, nil for a name of none.
 func (l *List) policy(name string) *Policy {
-	if i := slices.IndexFunc(l.policies, func(k Policy) bool { return k.Name == name }); i >= 0 {
+	if i := slices.IndexFunc(l.policies, func(p Policy) bool { return p.Name == name }); i >= 0 {
 		return &l.policies[i]
 	}
 	return nil
@@ -158,14 +155,11 @@ func (l *List) policy(name string) *Policy {
 
 // called returns the policy that others call so, nil for none.
 func (l *List) called(name string) *Policy {
-	if i := slices.IndexFunc(l.policies, func(k Policy) bool { return slices.Contains(k.Others, strings.ToLower(name)) }); i >= 0 {
+	if i := slices.IndexFunc(l.policies, func(p Policy) bool { return slices.Contains(p.Others, strings.ToLower(name)) }); i >= 0 {
 		return &l.policies[i]
 	}
 	return nil
 }
-
-// sorted joins names as messages list them.
-func sorted(names []string) string { return strings.Join(slices.Sorted(slices.Values(names)), ", ") }
 
 // Description says what a policy does and costs, in a few words.
 type Description struct {
@@ -187,11 +181,11 @@ type Key struct {
 func (l *List) Descriptions() []Description {
 	all, places := make([]Description, len(l.policies)), schema.Scan(l.text)
 	for i := range l.policies {
-		k := &l.policies[i]
-		all[i] = Description{Name: k.Name, About: k.About, Lossy: k.Lossy, Source: k.Source}
-		for _, key := range l.schema.Section(k.Name) {
-			name := "policy." + key.Name
-			all[i].Keys = append(all[i].Keys, Key{Name: name, Default: written(key.Get(&l.defaults)), Source: places[name].Comment})
+		p := &l.policies[i]
+		all[i] = Description{Name: p.Name, About: p.About, Lossy: p.Lossy, Source: p.Source}
+		for _, k := range l.schema.Section(p.Name) {
+			name := "policy." + k.Name
+			all[i].Keys = append(all[i].Keys, Key{Name: name, Default: written(k.Get(&l.defaults)), Source: places[name].Comment})
 		}
 	}
 	return all

@@ -70,6 +70,7 @@ func TestWith(t *testing.T) {
 		`expected Homes, Costs`:                          func(k *Policy) { k.Costs = nil },
 		`Costs and Values`:                               func(k *Policy) { k.Values = nil },
 		`expected Keys to be a struct`:                   func(k *Policy) { k.Keys = &extra{} },
+		`not policy.StreamSpec`:                          func(k *Policy) { k.Keys = StreamSpec{} },
 		`no value in Defaults for the key extra.kept`:    func(k *Policy) { k.Defaults = "" },
 		`extra.kept of Keys: "3": expected a whole`:      func(k *Policy) { k.Defaults = `kept = "3" # ours` },
 		`Defaults have keep, which no field`:             func(k *Policy) { k.Defaults += "keep = 4\n" },
@@ -112,6 +113,14 @@ func TestDescriptions(t *testing.T) {
 	}
 	if d := Builtin().Descriptions(); d[4].Name != "quest" || d[4].Keys[1] != (Key{"policy.quest.page", "16", "Quest's released scripts"}) {
 		t.Errorf("%+v", d[4])
+	}
+	bare, tiny := Spec{Name: "quest"}, Shape{Layers: 3, KVHeads: 1, QueryHeads: 1, Dim: 8, ElementBits: 16}
+	if got := bare.Costs(tiny).Runs(); bare.Pages().Budget != 4096 || len(got) != 2 || input.Validate(&bare) != nil {
+		t.Errorf("a Spec of its own: %v", got)
+	}
+	Edit(&bare, func(q *QuestSpec) { q.SkipLayers = 0 })
+	if got := bare.Costs(tiny).Runs(); len(got) != 1 {
+		t.Errorf("a Spec of its own that was edited: %v", got)
 	}
 	none, shape := New("qest"), Shape{Layers: 1, KVHeads: 1, QueryHeads: 1, Dim: 8, ElementBits: 16}
 	_, err := NewValues(&none, shape)

@@ -50,8 +50,8 @@ func (s *Spec) Dense() bool {
 
 // Section returns the keys of the policy whose keys are of type T.
 func Section[T input.Checked](s *Spec) (keys T) {
-	for _, x := range s.Sections {
-		if own, ok := x.(T); ok {
+	for i := range s.List().sections {
+		if own, ok := s.section(i).(T); ok {
 			return own
 		}
 	}
@@ -60,21 +60,31 @@ func Section[T input.Checked](s *Spec) (keys T) {
 
 // Edit changes the keys of the policy whose keys are of type T, in this Spec alone.
 func Edit[T input.Checked](s *Spec, change func(keys *T)) {
-	s.Sections = slices.Clone(s.Sections)
-	for i, x := range s.Sections {
-		if own, ok := x.(T); ok {
+	all := make([]any, len(s.List().sections))
+	for i := range all {
+		all[i] = s.section(i)
+		if own, ok := all[i].(T); ok {
 			change(&own)
-			s.Sections[i] = own
+			all[i] = own
 		}
 	}
+	s.Sections = all
 }
 
 // keys returns those of the policy that runs, nil where it has none.
 func (s *Spec) keys() input.Checked {
 	if i := slices.Index(s.List().sections, s.Name); i >= 0 {
-		return s.Sections[i].(input.Checked)
+		return s.section(i)
 	}
 	return nil
+}
+
+// section returns the keys of a policy by its place. A Spec that was made without New has the defaults of its list.
+func (s *Spec) section(i int) input.Checked {
+	if s.Sections == nil {
+		return s.List().defaults.Sections[i].(input.Checked)
+	}
+	return s.Sections[i].(input.Checked)
 }
 
 // Pages returns the keys of the policy's choice of pages, nil for a policy that chooses none. They are a copy.
@@ -112,15 +122,15 @@ func (s *Spec) Overhead() (units.Duration, bool) {
 // Check has the rules of the section [policy].
 func (s *Spec) Check(c *input.Check) {
 	l := s.List()
-	if known := l.called(s.Name); known != nil {
-		c.Fails("name", &input.Error{Value: schema.Written(s.Name), Expected: "one of " + sorted(l.Names()), Nearest: known.Name})
+	if meant := l.called(s.Name); meant != nil && s.policy() == nil {
+		c.Fails("name", &input.Error{Value: schema.Written(s.Name), Expected: "one of " + strings.Join(slices.Sorted(slices.Values(l.Names())), ", "), Nearest: meant.Name})
 	} else {
 		input.OneOf(c, "name", s.Name, l.Names()...)
 	}
-	c.That(s.Gates == "" || s.Heads() != nil, "gates", s.Gates, "to be left out with policy.name = %q: some heads stream with %s", s.Name, strings.Join(l.splitHeads(), " and "))
+	c.That(s.Gates == "" || s.Heads() != nil, "gates", s.Gates, "to be left out with policy.name = %q: some heads stream with %s", s.Name, strings.Join(l.names((*Policy).splits), " and "))
 	c.That(s.Profile == "" || !s.Dense(), "profile", s.Profile, "to be left out with policy.name = %q, which attends to everything", s.Name)
 	for i, name := range l.sections {
-		c.In(name, s.Sections[i].(input.Checked))
+		c.In(name, s.section(i))
 	}
 }
 

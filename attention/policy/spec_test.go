@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -8,7 +9,7 @@ import (
 )
 
 // sortedNames returns the policies as error messages list them.
-func sortedNames() string { return sorted(Builtin().Names()) }
+func sortedNames() string { return strings.Join(slices.Sorted(slices.Values(Builtin().Names())), ", ") }
 
 // TestSpecErrors: mistakes are named with what would do.
 func TestSpecErrors(t *testing.T) {
@@ -17,6 +18,7 @@ func TestSpecErrors(t *testing.T) {
 		{"quest", "quest.budget=15", "quest.budget = 15: expected at least page = 16: a page is attended to whole"},
 		{"quest", "lserve.budget=63", "lserve.budget = 63: expected at least page = 64"},
 		{"lserve", "lserve.logical_page=24", "lserve.logical_page = 24: expected a divisor of page = 64"},
+		{"StreamingLLM", "", `name = "StreamingLLM": expected one of ` + sortedNames() + `; did you mean "streaming"?`},
 		{"qest", "", `name = "qest": expected one of ` + sortedNames() + `; did you mean "quest"?`},
 		{"streaming", "streaming.sink=0", ""},
 		{"streaming", "streaming.window=0", "streaming.window = 0: expected 1 to 16777216: a token attends to itself"},
