@@ -49,7 +49,8 @@ func TestAdaptiveBounds(t *testing.T) {
 		{"the second one's prompt is not its own PIM's", times{2, 9, 10}, times{1, 1, 10}, 1, [2]int{0, 11}, false},
 		{"a single batch has no other's prompts", times{10, 11, 10}, times{1, 1, 10}, 1, [2]int{3, 3}, true},
 	} {
-		s := &Scheduler{predictor: table{c.gpu, c.pim, c.move}, batch: Batch{Sub: make([]SubBatch, 2)}}
+		f := dealer{predictor: table{c.gpu, c.pim, c.move}}
+		s := &State{Config: Config{Scheduler: &Spec{Adaptive: true}}, batch: Batch{Sub: make([]SubBatch, 2)}}
 		for i := range s.batch.Sub {
 			sub := &s.batch.Sub[i]
 			sub.Decode = []Decoding{{Request: int32(i)}}
@@ -57,9 +58,9 @@ func TestAdaptiveBounds(t *testing.T) {
 				sub.Prefill = []Chunk{{Request: int32(2 + i), Tokens: n}}
 			}
 		}
-		s.adapt()
-		if s.single != c.single {
-			t.Errorf("%s: single batch %v, want %v", c.name, s.single, c.single)
+		f.adapt(s)
+		if f.single != c.single {
+			t.Errorf("%s: single batch %v, want %v", c.name, f.single, c.single)
 		}
 		for i := range s.batch.Sub {
 			sub, decode, tokens := &s.batch.Sub[i], 1, c.prefill[i]
@@ -87,7 +88,7 @@ func TestAdaptive(t *testing.T) {
 		spec := &Spec{SubBatches: 2, Adaptive: true, ChunkMultiple: 16, MinPrefillTokens: 1}
 		config := Config{Scheduler: spec, Memory: &MemorySpec{Admission: AdmitFinal}, Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{}}
 		ledger := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 100})
-		s := New(config, nil, ledger, GPUMemory{Model: smallModel}, weights{pim: c.pim}, nil)
+		s := New(config, Memories{Ledger: ledger, GPU: GPUMemory{Model: SmallModel}}, nil, FormerOf(PolicySubBatches, weights{pim: c.pim}))
 		s.decoding = []Decoding{{Request: 0, Base: 50, Last: 9}, {Request: 1, Base: 50, Last: 9}}
 		for range 3 {
 			b := s.Next()

@@ -1,83 +1,82 @@
 package scheduler
 
 import (
-	"fmt"
 	"math"
-	"slices"
 
 	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
 )
 
-// refusal is the reason why the head of the queue may not start.
-type refusal struct {
-	cause refusalCause
-	step  int64 // the step of the refusal
+// dealEvery is the number of steps after which a choice is made anew although no request has come or gone: decoding requests
+// are dealt to the sub-batches, and a request that was refused for expected growth asks again. All contexts grow alike: the
+// token sums of two sub-batches drift apart by at most the difference in requests a step.
+const dealEvery = 64
+
+// refusalIsOld says whether a request that was refused for growth may ask again: dealEvery
+// steps have passed, and the forecast has changed as requests grew.
+func (s *State) refusalIsOld() bool {
+	return s.queue.refusal.cause == noGrowth && s.batch.Step-s.queue.refusal.step >= dealEvery
 }
-
-// refusalCause is why a request was not admitted: it says after which event to ask again.
-type refusalCause int
-
-const (
-	noMemory refusalCause = iota // its tokens do not fit
-	noGrowth                     // its tokens fit now, but not after the expected growth of requests
-	noSeat                       // MaxNumSeqs requests run
-)
 
 // admit reserves memory for the queue's head.
-func (s *Scheduler) admit(w *waiting) bool {
-	if s.seated(s.running()) {
-		return s.refuse(noSeat)
+func (s *State) admit(w *waiting) bool {
+	if s.seated() {
+		return s.refuse(noSeat, false)
 	}
-	return s.reserve(s.ledger, w, s.foresee(w), s.keep(s.ledger))
+	return s.reserve(w, false)
 }
 
-// reserve takes memory of l for the queue's head, and leaves keep units of every rank free.
-func (s *Scheduler) reserve(l *Ledger, w *waiting, f *forecast, keep int64) bool {
-	length := s.reserved(w)
-	window := s.window(&s.requests[w.request])
+// reserve takes memory of the host, or of the ledger, for the queue's head.
+func (s *State) reserve(w *waiting, onHost bool) bool {
+	r := &s.requests[w.request]
+	window := s.window(r)
 	if !s.hasWindow(w, window, 0) {
-		return s.refuse(noMemory)
+		return s.refuse(noMemory, onHost)
 	}
 	if !s.hasWindow(w, window, s.batch.tokens()) {
 		return false // the next iteration may have fewer tokens
 	}
-	h := s.history(w)
-	if w.hold, w.held = l.reserve(length, &h, keep, f, s.comm.Balance, s.rng); w.held {
-		s.blocked = false
-		w.prefix = w.hold.Shared
-		w.finished = w.prefix
-		w.hold.Window = window
-		s.windows += window
+	l, length, h, keep, f := s.memoryOf(onHost), s.reserved(w), s.history(w), s.keepFree(r, onHost), s.foresee(w, onHost)
+	if w.hold, w.held = l.Reserve(length, &h, keep, f); w.held {
+		s.queue.blocked = false
+		w.prefix, w.finished = w.hold.Shared, w.hold.Shared
+		w.hold.Window, w.hold.Host = window, onHost
+		s.usage.windows += window
 		return true
 	}
 	if f != nil && len(l.room(length, &h, keep, nil)) > 0 {
-		return s.refuse(noGrowth)
+		return s.refuse(noGrowth, onHost)
 	}
-	return s.refuse(noMemory)
+	return s.refuse(noMemory, onHost)
+}
+
+// refuse makes the head of the queue wait until memory is freed.
+func (s *State) refuse(cause refusalCause, onHost bool) bool {
+	why := &s.queue.refusal
+	if onHost {
+		why = &s.host.refusal
+	}
+	s.queue.blocked, *why = true, refusal{cause, s.batch.Step}
+	return false
 }
 
 // reserved returns the length that admission reserves for w.
-func (s *Scheduler) reserved(w *waiting) Length {
-	r := Length{w.prompt, w.prompt}
-	switch final := KVTokens(&s.requests[w.request]); s.memory.Admission {
-	case AdmitCurrent:
-	case AdmitMax:
-		r.Tokens = max(s.memory.MaxTokens, final)
-	default:
-		r.Tokens = final
+func (s *State) reserved(w *waiting) Length {
+	if s.grows() {
+		return prompted(w.prompt)
 	}
-	return r
+	return Length{w.prompt, s.finalTokens(&s.requests[w.request])}
 }
 
 // history returns what is known of a prompt's tokens, without the last one, which must be computed. It is empty where the GPUs
 // need the cached prefix in their memory and it might not fit.
-func (s *Scheduler) history(w *waiting) history {
-	if s.gpu.fetches() {
+func (s *State) history(w *waiting) history {
+	if s.GPU.fetches() {
 		step := w.prompt
-		if s.spec.Chunking {
-			step = min(step, s.spec.ChunkMultiple)
+		if s.Scheduler.Chunking {
+			step = min(step, s.Scheduler.ChunkMultiple)
 		}
-		if !s.gpu.fits(step, w.prompt) {
+		if !s.GPU.fits(step, w.prompt) {
 			return history{}
 		}
 	}
@@ -85,149 +84,155 @@ func (s *Scheduler) history(w *waiting) history {
 }
 
 // window returns the tokens of a request that stay on the GPUs at most.
-func (s *Scheduler) window(r *traces.Request) int {
-	more, final := int(math.Ceil(float64(s.gpu.PromptShare*float64(r.Input)))), s.finalTokens(r)
-	return min(s.gpu.Window+more, final) + int(math.Ceil(float64(s.gpu.Share*float64(final))))
+func (s *State) window(r *traces.Request) int {
+	more, final := int(math.Ceil(float64(s.GPU.PromptShare*float64(r.Input)))), s.finalTokens(r)
+	return min(s.GPU.Window+more, final) + int(math.Ceil(float64(s.GPU.Share*float64(final))))
 }
 
 // hasWindow says whether the GPUs have room for the window of w, beside those of others, cut
 // prompts, and the activations of a step of w's prompt and of batched other tokens.
-func (s *Scheduler) hasWindow(w *waiting, window, batched int) bool {
-	return window == 0 || s.gpu.fits(batched+min(w.prompt, s.spec.ChunkMultiple), s.kvOnGPU+s.windows+window)
+func (s *State) hasWindow(w *waiting, window, batched int) bool {
+	return window == 0 || s.GPU.fits(batched+min(w.prompt, s.Scheduler.ChunkMultiple), s.usage.kv()+window)
 }
 
-// refuse makes the head of the queue wait until memory is freed.
-func (s *Scheduler) refuse(cause refusalCause) bool {
-	s.blocked, s.refusal = true, refusal{cause, s.batch.Step}
-	return false
-}
-
-// seated says whether all seats are taken: MaxNumSeqs is reached by running requests,
-// which decode or will decode after their prompt.
-func (s *Scheduler) seated(running int) bool {
-	return s.batching.MaxNumSeqs > 0 && running >= s.batching.MaxNumSeqs
+// seated says whether all seats are taken: MaxNumSeqs requests run.
+func (s *State) seated() bool {
+	return s.Batching.MaxNumSeqs > 0 && s.running() >= s.Batching.MaxNumSeqs
 }
 
 // running returns the number of requests that decode, swap in or prefill.
-func (s *Scheduler) running() int {
-	return len(s.decoding) + len(s.moving) + s.onHost + s.prefilling(false) + s.prefilling(true)
+func (s *State) running() int {
+	return len(s.decoding) + len(s.host.swapIns) + len(s.host.decoding) + s.prefilling(false) + s.prefilling(true)
 }
 
 // prefilling returns the number of requests with a prompt to prefill that have memory, of
 // the host or else of the GPUs.
-func (s *Scheduler) prefilling(host bool) int {
+func (s *State) prefilling(onHost bool) int {
 	n := 0
-	s.eachPrefilling(host, func(*waiting) { n++ })
+	s.eachPrefilling(onHost, func(*waiting) { n++ })
 	return n
 }
 
 // eachPrefilling visits the requests whose prompts are under way, in one of the two memories.
-func (s *Scheduler) eachPrefilling(host bool, do func(*waiting)) {
-	for i := range s.chunked {
-		if w := &s.chunked[i]; w.hold.Host == host {
-			do(w)
-		}
-	}
-	for i := s.head; i < len(s.queue) && s.queue[i].held; i++ {
-		if w := &s.queue[i]; w.hold.Host == host {
-			do(w)
+func (s *State) eachPrefilling(onHost bool, do func(*waiting)) {
+	for _, list := range [...][]waiting{s.chunked, s.queue.held()} {
+		for i := range list {
+			if w := &list[i]; w.hold.Host == onHost {
+				do(w)
+			}
 		}
 	}
 }
 
-// checkRefusal returns an error where the reason why the head of the queue was refused a
-// memory is not true. keep units of every rank stay free. Refusals for growth are checked
-// only in the iteration that made them: requests grow on after it.
-func (s *Scheduler) checkRefusal(l *Ledger, w *waiting, keep int64, why refusal, running int, foresee func(*waiting) *forecast) error {
-	switch why.cause {
-	case noSeat:
-		if !s.seated(running) {
-			return fmt.Errorf("request %d waits, and only %d run", w.request, running)
-		}
-		return nil
-	case noGrowth:
-		if why.step != s.batch.Step {
-			return nil
-		}
-	}
-	length := s.reserved(w)
-	if !s.hasWindow(w, s.window(&s.requests[w.request]), 0) {
-		return nil
-	}
-	var f *forecast
-	if why.cause == noGrowth {
-		f = foresee(w)
-	}
-	h := s.history(w)
-	for _, offset := range l.room(length, &h, keep, f) {
-		return fmt.Errorf("request %d waits, and offset %d has room for its %d tokens", w.request, offset, length.Tokens)
-	}
-	return nil
-}
-
-// keep returns the units of every rank that an admission leaves free, so that the
-// requests in memory can grow. A request in an empty memory may take all of it.
-func (s *Scheduler) keep(l *Ledger) int64 {
-	if s.memory.Admission != AdmitCurrent || l.Used() == 0 {
+// keepFree returns the units of every rank of a memory that the admission of a request leaves free, so that the
+// requests there can grow. A request in an empty memory may take all of it. On the host, a request that could
+// wait for the GPUs instead leaves enough for all requests on the GPUs to swap out.
+func (s *State) keepFree(r *traces.Request, onHost bool) (keep int64) {
+	if !s.grows() {
 		return 0
 	}
-	return int64(s.memory.Watermark * float64(l.capacity))
+	if l := s.memoryOf(onHost); l.Used() > 0 {
+		keep = l.shareOfRank(s.Memory.Watermark)
+	}
+	if onHost && s.gpusHold(r) {
+		keep = max(keep, s.Ledger.Used())
+	}
+	return keep
 }
 
-// foresee forecasts the memory that w and the requests in the GPUs' memory, or in the only
-// memory, will need. It is nil where only present lengths count.
-func (s *Scheduler) foresee(w *waiting) *forecast {
+// foresee forecasts the memory that w and the requests in one of the memories will need. It is nil where only present
+// lengths count.
+func (s *State) foresee(w *waiting, onHost bool) *forecast {
 	if s.forecast == nil {
 		return nil
 	}
-	step := s.batch.Step
-	if s.policy == PolicyPrefillFirst { // prompts run before the next step
-		step++
-	}
 	s.forecast.clear()
-	for i := range s.decoding {
-		s.foreseeDecoding(&s.decoding[i], step)
+	if onHost {
+		for i := range s.host.decoding {
+			h := &s.host.decoding[i]
+			s.foreseeDecoding(&h.Decoding, h.context(s.batch.Step))
+		}
+	} else {
+		step := s.batch.Step
+		if s.Policy == PolicyPrefillFirst { // prompts run before the next step
+			step++
+		}
+		for i := range s.decoding {
+			s.foreseeDecoding(&s.decoding[i], s.decoding[i].Context(step))
+		}
+		for i := range s.host.swapIns {
+			m := &s.host.swapIns[i]
+			s.foreseeDecoding(&m.Decoding, m.Context(m.settled))
+		}
 	}
-	for i := range s.moving {
-		s.foreseeDecoding(&s.moving[i].Decoding, s.moving[i].settled)
-	}
-	s.foreseePrompts(s.ledger, w, false)
+	s.eachPrefilling(onHost, func(w *waiting) { s.forecast.addHolder(&w.hold, w.prompt-w.emitted, w.emitted) })
+	s.forecast.add(0, w.prompt-w.emitted, w.emitted)
+	s.forecast.foresee(s.memoryOf(onHost))
 	return s.forecast
 }
 
-// foreseeDecoding adds a decoding request with its context at a step.
-func (s *Scheduler) foreseeDecoding(d *Decoding, step int64) {
+// foreseeDecoding adds a decoding request with its context.
+func (s *State) foreseeDecoding(d *Decoding, context int) {
 	input := s.requests[d.Request].Input
-	s.forecast.addHolder(&s.holds[d.Request], input, d.Context(step)-input)
+	s.forecast.addHolder(&s.holds[d.Request], input, context-input)
 }
 
-// foreseePrompts adds the requests that prefill, and w last, as the one to be admitted.
-func (s *Scheduler) foreseePrompts(l *Ledger, w *waiting, host bool) {
-	s.eachPrefilling(host, func(w *waiting) { s.forecast.addHolder(&w.hold, w.prompt-w.emitted, w.emitted) })
-	s.forecast.add(0, w.prompt-w.emitted, w.emitted)
-	s.forecast.foresee(l)
+// KVTokens returns the number of tokens of a request with keys and values at its end.
+// It excludes the last output token, whose key and value are never read.
+func KVTokens(r *traces.Request) int { return r.Input + r.Output - 1 }
+
+// final returns the length for which a request has memory at its end, with the longest prompt
+// that it may have.
+func (s *State) final(r *traces.Request) Length {
+	return Length{s.longestPrompt(r), s.finalTokens(r)}
 }
 
-// enqueue puts a request at the end of the queue. Places of requests that have left it are
-// used again once they are most of it, but for some that stay for those that come back.
-func (s *Scheduler) enqueue(w waiting) {
-	const back = 256
-	if s.head > 4*back && s.head > len(s.queue)/2 {
-		s.queue = append(s.queue[:back], s.queue[s.head:]...)
-		s.head = back
+// finalTokens returns the KV tokens for which a request has memory at its end.
+func (s *State) finalTokens(r *traces.Request) int {
+	if s.Memory.Admission == AdmitMax {
+		return max(s.Memory.MaxTokens, KVTokens(r))
 	}
-	s.queue = append(s.queue, w)
+	return KVTokens(r)
 }
 
-// pushFront returns a request to the head of the queue.
-func (s *Scheduler) pushFront(w waiting) {
-	if s.head == 0 {
-		s.queue, s.head = slices.Insert(s.queue, 0, waiting{}), 1
+// longestPrompt returns the most tokens that a request may have to prefill. After a
+// preemption the tokens that it has emitted are part of its prompt.
+func (s *State) longestPrompt(r *traces.Request) int {
+	if s.grows() {
+		return KVTokens(r)
 	}
-	s.head--
-	s.queue[s.head] = w
-	s.blocked = false
+	return r.Input
 }
 
-// Waiting returns the requests that still have prompt tokens to prefill.
-func (s *Scheduler) Waiting() int { return len(s.queue) - s.head }
+// canRunOnGPUs says whether r fits the empty ledger and the GPUs. Its prompt must fit
+// the GPUs in the smallest steps that the scheduler takes; the last chunk needs
+// the KV of all earlier chunks on the GPU. The prompt of a preempted request can grow to
+// its final length.
+func (s *State) canRunOnGPUs(r *traces.Request) bool {
+	return s.Ledger.FitsEmpty(s.final(r)) && s.leastOnGPU(r) <= s.GPU.Free
+}
+
+// leastOnGPU returns the memory of the GPUs that a request takes at least: its window and the smallest steps of its prompt.
+func (s *State) leastOnGPU(r *traces.Request) units.Bytes {
+	return s.GPU.least(s.longestPrompt(r), s.Scheduler) + s.GPU.kv(s.window(r))
+}
+
+// Rejection says why Add rejects a request. Its final length must fit the larger of both
+// memories. A prompt in chunks that goes to the host must fit the ledger until its last chunk.
+func (s *State) Rejection(request int32) Rejection {
+	r := &s.requests[request]
+	most, fits := s.Ledger.most(), s.Ledger.FitsEmpty(s.final(r))
+	if s.HostLedger != nil {
+		cut, prompt := most, s.longestPrompt(r)
+		if most = max(most, s.HostLedger.most()); s.AllOnHost {
+			most = s.HostLedger.most()
+		}
+		if fits = s.finalTokens(r) <= most; fits && prompt > cut {
+			return Rejection{KVTokens: prompt, MostKVTokens: cut}
+		}
+	}
+	if !fits {
+		return Rejection{KVTokens: s.finalTokens(r), MostKVTokens: most}
+	}
+	return Rejection{Bytes: s.leastOnGPU(r), Free: s.GPU.Free}
+}

@@ -43,6 +43,16 @@ type SubBatch struct {
 	Host []Decoding
 }
 
+// Shared is blocks of a cache of prefixes that the same requests of a sub-batch use, several of them that decode: a stretch of the
+// tree of blocks. They use all in front of it, too, which may be stretches that more of them share.
+type Shared struct {
+	Tokens   int
+	Requests []int32 // places in SubBatch.Decode, rising
+}
+
+// Spared returns how many tokens fewer are read where the stretch is read once.
+func (s *Shared) Spared() int { return (len(s.Requests) - 1) * s.Tokens }
+
 // PrefillTokens returns the prompt tokens of the sub-batch.
 func (s *SubBatch) PrefillTokens() int {
 	n := 0
@@ -50,6 +60,15 @@ func (s *SubBatch) PrefillTokens() int {
 		n += s.Prefill[i].Tokens
 	}
 	return n
+}
+
+// Contexts returns the sum of the tokens that decoding requests attend over in a step.
+func (s *SubBatch) Contexts(step int64) int64 {
+	sum := int64(len(s.Decode)) * step
+	for i := range s.Decode {
+		sum += s.Decode[i].Base
+	}
+	return sum
 }
 
 // Tokens returns the number of rows of the sub-batch's fully-connected operations.
@@ -128,20 +147,4 @@ func (b *Batch) Empty() bool {
 		}
 	}
 	return true
-}
-
-// give puts a decoding request into the first or the second sub-batch.
-func (b *Batch) give(d *Decoding, second bool) {
-	s := 0
-	if second {
-		s = 1
-	}
-	b.Sub[s].Decode = append(b.Sub[s].Decode, *d)
-}
-
-// merge puts everything into the first sub-batch.
-func (b *Batch) merge() {
-	b.Sub[0].Decode = append(b.Sub[0].Decode, b.Sub[1].Decode...)
-	b.Sub[0].Prefill = append(b.Sub[0].Prefill, b.Sub[1].Prefill...)
-	b.Sub[1].Decode, b.Sub[1].Prefill = b.Sub[1].Decode[:0], b.Sub[1].Prefill[:0]
 }

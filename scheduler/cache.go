@@ -2,46 +2,60 @@ package scheduler
 
 import "github.com/l3sim/l3sim/traces"
 
-// cache is the blocks of a Ledger that outlive their requests: a tree for each rankset offset, in which a block
-// follows the one in front of it. Requests that begin alike use the same blocks. Blocks that nobody uses
-// lie in the memory that requests leave, until these need it or the cache is full. Then the block goes
-// that was used longest ago.
+// cache is the blocks of tokens of a Ledger whose keys and values outlive their requests. The blocks of a rankset
+// offset form a tree: a block follows the one in front of it. Requests that begin alike use the same blocks. A block
+// that no request uses is idle. It stays until requests need its memory, or until the cache is full; then the block
+// that has been idle longest is evicted.
 //
-// Who uses a block uses all in front of it, and gives them up from the last to the first. So a block never goes
-// before those behind it.
+// A request that uses a block uses all blocks in front of it, and gives them up from the last to the first. So no block
+// is evicted before those behind it.
 //
-// With a host's memory behind the Ledger's, a block that makes way goes there, and is gone for good when the host's memory
-// is full, the one that came there first. It comes back where a request uses it.
+// A cache may have memory on the host behind the Ledger's. Then an evicted block goes there, and comes back when a
+// request uses it. When the host's memory is full, the block that came there first is dropped.
 type cache struct {
 	tokens    int   // of a block
 	units     int64 // of a block, in a layer on a channel
-	most      int64 // blocks
+	most      int64 // blocks in the Ledger's memory
 	placement string
 	index     map[blockName]int32
 	blocks    []block // block 0 is none
-	spare     []int32 // places of blocks that are gone
-	idle      []idle  // by offset: blocks that nobody uses
-	clock     int64
+	spare     []int32 // indices of dropped blocks, for new ones
+	idle      []idle  // by offset
+	clock     int64   // counts how often blocks have become idle
 	unused    []int64 // units of idle blocks, by rank
-	used      []int64 // units of blocks that requests use, by rank; the Ledger's own sum has them, too
-	count     int64   // blocks, those of the host not counted
-	pinned    int64   // of these, that requests use
-	evicted   int64   // from the Ledger's memory
-	hostMost  int64   // blocks of the host
-	hosted    int64   // blocks there
-	host      idle    // these
-	up, down  int     // tokens that came from the host and went there since the latest batch was formed
-	earlier   int     // of down, since before the present one is formed
-	ups, outs int64   // before
-	found     []found // scratch: what is there of a history, by offset
-	hit, miss int64   // prompt tokens
+	used      []int64 // units of blocks in use, by rank; the Ledger's own sums contain them
+	count     int64   // blocks in the Ledger's memory
+	pinned    int64   // of these, in use
+	host      hostBlocks
+	swaps     swaps
+	did       CacheCounts
+	found     []found // scratch: what seek has found of a history, by offset
 }
 
-// blockName is a block by what is in front of it and what it holds. before is negative for the first block at an
-// offset.
+// hostBlocks is the memory on the host behind a cache.
+type hostBlocks struct {
+	most  int64 // blocks; 0: no such memory
+	count int64
+	idle  idle // all of them
+}
+
+// swaps is the tokens of blocks that have changed memory since the latest batch was formed.
+type swaps struct {
+	up, down int
+	earlier  int // of down, before the batch that is being formed
+}
+
+// CacheCounts is what a cache of prefixes has done.
+type CacheCounts struct {
+	Hit, Miss int64 // tokens of prompts that have ended: found, and prefilled. Prompts after a preemption do not count.
+	Evicted   int64 // blocks
+	Up, Down  int64 // tokens of blocks that came from the host's memory, and that went there
+}
+
+// blockName is a block by what is in front of it and what it holds.
 type blockName struct {
-	before int32
-	turn   bool // what is the conversation and the turn with which its last token came, else a hash
+	before int32 // the block in front; for the first block at an offset a negative number, other for each offset
+	turn   bool  // what is a conversation and the turn with which the block's last token came; else what is a hash
 	what   uint64
 }
 
@@ -51,11 +65,11 @@ type block struct {
 	offset       int32
 	hosted       bool  // in the host's memory
 	users        int32 // requests
-	older, newer int32 // of the idle blocks at the offset
+	older, newer int32 // neighbours in the list of idle blocks
 	left         int64 // the clock when its last user gave it up
 }
 
-// idle is the idle blocks at an offset, or in the host's memory, from the one that was used longest ago on.
+// idle is a list of the idle blocks at an offset, or of the blocks in the host's memory, by the time of their last use.
 type idle struct{ oldest, newest int32 }
 
 // found is what the cache has of a history at an offset.
@@ -106,28 +120,29 @@ func (l *Ledger) KeepPrefixes(tokens int, most int64, placement string) {
 	}
 }
 
-// KeepOnHost gives a ledger that keeps prefixes memory on the host, for that many blocks that make way.
-func (l *Ledger) KeepOnHost(blocks int64) { l.cache.hostMost = blocks }
+// KeepOnHost gives a ledger that keeps prefixes memory on the host for that many evicted blocks.
+func (l *Ledger) KeepOnHost(blocks int64) { l.cache.host.most = blocks }
 
-// mark notes what has gone to the host before a batch is formed.
-func (l *Ledger) mark() {
+// beginBatch notes which blocks have gone to the host before a batch is formed.
+func (l *Ledger) beginBatch() {
 	if l.cache != nil {
-		l.cache.earlier = l.cache.down
+		l.cache.swaps.earlier = l.cache.swaps.down
 	}
 }
 
-// swaps has a batch that has been formed move what came from the host and what goes there.
-func (l *Ledger) swaps(b *Batch) {
+// endBatch has a batch that has been formed transfer the blocks that came from the host or go there.
+func (l *Ledger) endBatch(b *Batch) {
 	c := l.cache
-	if c == nil || c.hostMost == 0 || b.Empty() {
+	if c == nil || c.host.most == 0 || b.Empty() {
 		return
 	}
-	b.Moves = Moves{Down: Move{Tokens: c.down}, Up: Move{Tokens: c.up}, Earlier: c.earlier}
-	c.ups, c.outs = c.ups+int64(c.up), c.outs+int64(c.down)
-	c.up, c.down = 0, 0
+	b.Moves = Moves{Down: Move{Tokens: c.swaps.down}, Up: Move{Tokens: c.swaps.up}, Earlier: c.swaps.earlier}
+	c.did.Up += int64(c.swaps.up)
+	c.did.Down += int64(c.swaps.down)
+	c.swaps = swaps{}
 }
 
-// seek finds what is there of a history at every offset; nothing without a cache.
+// seek finds what the cache has of a history at every offset; nothing without a cache.
 func (l *Ledger) seek(h *history) {
 	c := l.cache
 	if c == nil {
@@ -175,7 +190,7 @@ func (l *Ledger) use(r *Reservation, f found) {
 	r.last, r.Shared = f.last, f.tokens
 	for at := f.last; at > 0; at = l.cache.blocks[at].before {
 		if l.cache.blocks[at].hosted {
-			l.cache.up += l.cache.tokens
+			l.cache.swaps.up += l.cache.tokens
 		}
 		l.pin(at)
 	}

@@ -1,5 +1,7 @@
 package scheduler
 
+import "fmt"
+
 // pin adds a user to a block.
 func (l *Ledger) pin(at int32) {
 	c := l.cache
@@ -11,14 +13,14 @@ func (l *Ledger) pin(at int32) {
 	c.pinned++
 	if b.hosted {
 		b.hosted = false
-		c.hosted--
+		c.host.count--
 		c.count++
 		l.spread(c.unused, int(b.offset), c.units)
 	}
 	l.move(b, -1)
 }
 
-// move counts the memory of a block as used by requests, or with a sign of 1 as free to be evicted.
+// move counts the memory of a block as in use for sign -1, and as idle for sign 1.
 func (l *Ledger) move(b *block, sign int64) {
 	c := l.cache
 	l.spread(c.unused, int(b.offset), sign*c.units)
@@ -41,15 +43,15 @@ func (l *Ledger) leave(last int32) {
 	}
 }
 
-// list returns the list of a block that nobody uses.
+// list returns the list in which a block is while it is idle.
 func (c *cache) list(b *block) *idle {
 	if b.hosted {
-		return &c.host
+		return &c.host.idle
 	}
 	return &c.idle[b.offset]
 }
 
-// link adds a block to those that nobody uses.
+// link adds a block to the newest end of its list of idle blocks.
 func (c *cache) link(at int32) {
 	b := &c.blocks[at]
 	list := c.list(b)
@@ -63,7 +65,7 @@ func (c *cache) link(at int32) {
 	list.newest = at
 }
 
-// unlink takes a block from those that nobody uses.
+// unlink takes a block from its list of idle blocks.
 func (c *cache) unlink(at int32) {
 	b := &c.blocks[at]
 	list := c.list(b)
@@ -79,7 +81,7 @@ func (c *cache) unlink(at int32) {
 	}
 }
 
-// add adds a block that nobody uses.
+// add adds an idle block.
 func (l *Ledger) add(name blockName, offset int32) int32 {
 	c := l.cache
 	at := int32(len(c.blocks))
@@ -117,15 +119,15 @@ func (l *Ledger) evict(rank int) bool {
 	c.unlink(oldest)
 	l.spread(c.unused, int(b.offset), -c.units)
 	c.count--
-	c.evicted++
-	if c.hostMost == 0 {
+	c.did.Evicted++
+	if c.host.most == 0 {
 		c.drop(oldest)
 		return true
 	}
 	b.hosted = true
 	c.link(oldest)
-	c.down += c.tokens
-	if c.hosted++; c.hosted > c.hostMost {
+	c.swaps.down += c.tokens
+	if c.host.count++; c.host.count > c.host.most {
 		c.dropHosted()
 	}
 	return true
@@ -141,9 +143,9 @@ func (c *cache) drop(at int32) {
 
 // dropHosted forgets the block of the host that came there first.
 func (c *cache) dropHosted() {
-	at := c.host.oldest
+	at := c.host.idle.oldest
 	c.unlink(at)
-	c.hosted--
+	c.host.count--
 	c.drop(at)
 }
 
@@ -158,13 +160,76 @@ func (l *Ledger) makeWay() {
 	}
 }
 
-// clear drops all that nobody uses. It does not count as evicted.
-func (l *Ledger) clear() {
+// ClearCache drops all idle blocks, which do not count as evicted. It returns an error where blocks
+// stay in use.
+func (l *Ledger) ClearCache() error {
 	c := l.cache
-	for c != nil && l.evict(anyRank) {
-		c.evicted--
+	if c == nil {
+		return nil
 	}
-	for c != nil && c.hosted > 0 {
+	for l.evict(anyRank) {
+		c.did.Evicted--
+	}
+	for c.host.count > 0 {
 		c.dropHosted()
 	}
+	if n := l.CachedUnits(); n != 0 {
+		return fmt.Errorf("%d units of the cache are in use", n)
+	}
+	return nil
+}
+
+// cached returns how many tokens of a history are in the cache at one offset, at most.
+func (l *Ledger) cached(h *history) int {
+	if l.cache == nil {
+		return 0
+	}
+	l.seek(h)
+	most := 0
+	for i := range l.cache.found {
+		most = max(most, l.cache.found[i].tokens)
+	}
+	return most
+}
+
+// CacheCounts returns what the cache has done so far; zero without a cache.
+func (l *Ledger) CacheCounts() CacheCounts {
+	if l.cache == nil {
+		return CacheCounts{}
+	}
+	return l.cache.did
+}
+
+// countPrompt counts the tokens of a prompt that has ended: how many were found in the cache.
+func (l *Ledger) countPrompt(found, all int) {
+	if c := l.cache; c != nil {
+		c.did.Hit += int64(found)
+		c.did.Miss += int64(all - found)
+	}
+}
+
+// CachedUnits returns the allocation units of all blocks of the cache, in use or not, on one channel.
+func (l *Ledger) CachedUnits() (units int64) {
+	if c := l.cache; c != nil {
+		for rank := range c.unused {
+			units += c.unused[rank] + c.used[rank]
+		}
+	}
+	return units
+}
+
+// unused returns the units on a rank of idle blocks.
+func (l *Ledger) unused(rank int) int64 {
+	if l.cache == nil {
+		return 0
+	}
+	return l.cache.unused[rank]
+}
+
+// inBlocks returns the units on a rank of blocks in use.
+func (l *Ledger) inBlocks(rank int) int64 {
+	if l.cache == nil {
+		return 0
+	}
+	return l.cache.used[rank]
 }

@@ -2,50 +2,21 @@ package scheduler
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-
-	"github.com/l3sim/l3sim/traces"
 )
 
-// Shared is blocks of a cache of prefixes that the same requests of a sub-batch use, several of them that decode: a stretch of the
-// tree of blocks. They use all in front of it, too, which may be stretches that more of them share.
-type Shared struct {
-	Tokens   int
-	Requests []int32 // places in SubBatch.Decode, rising
-}
-
-// Spared returns how many tokens fewer are read where the stretch is read once.
-func (s *Shared) Spared() int { return (len(s.Requests) - 1) * s.Tokens }
-
-// groups finds what requests share.
+// groups finds which cached blocks the decoding requests of a sub-batch share. It reuses its memory.
 type groups struct {
-	found   bool    // for the batch as it is
 	users   []int32 // by block: requests of the sub-batch that use it
 	ends    []int32 // by block: the stretch that ends with it, from 1 on
 	members []int32 // of all stretches
 }
 
-// GroupPrefixes has batches say what their decoding requests share.
-func (s *Scheduler) GroupPrefixes() { s.groups = &groups{} }
-
-// group finds what the requests of each sub-batch share, where these are others than before.
-func (s *Scheduler) group() {
-	g := s.groups
-	if g == nil || g.found {
-		return
-	}
-	g.found, g.members = true, g.members[:0]
-	s.batch.Grouped++
-	for i := range s.batch.Sub {
-		g.find(s.ledger.cache, &s.batch.Sub[i], s.holds)
-	}
-}
-
-// regroup has the next batch say anew what its requests share.
-func (s *Scheduler) regroup() {
-	if s.groups != nil {
-		s.groups.found = false
+// group sets SubBatch.Shared of all sub-batches. holds is the reservations by request.
+func (g *groups) group(l *Ledger, subs []SubBatch, holds []Reservation) {
+	g.members = g.members[:0]
+	for i := range subs {
+		g.find(l.cache, &subs[i], holds)
 	}
 }
 
@@ -90,78 +61,4 @@ func (g *groups) stretch(users int32) Shared {
 	from := len(g.members)
 	g.members = append(g.members, make([]int32, users)...)
 	return Shared{Requests: g.members[from : from : from+int(users)]}
-}
-
-// keepPrefix has the cache keep the first tokens of a request.
-func (s *Scheduler) keepPrefix(request int32, r *Reservation, tokens int) {
-	h := historyOf(&s.requests[request], tokens)
-	if s.ledger.keep(r, &h) {
-		s.blocked = false // the queue's head may begin alike, and need less memory
-	}
-}
-
-// Cached returns how many of the first tokens of a prompt are in the cache at one offset.
-func (s *Scheduler) Cached(r *traces.Request) int {
-	c := s.ledger.cache
-	if c == nil {
-		return 0
-	}
-	h := historyOf(r, r.Input-1)
-	s.ledger.seek(&h)
-	most := 0
-	for i := range c.found {
-		most = max(most, c.found[i].tokens)
-	}
-	return most
-}
-
-// CacheCounts is what a cache of prefixes has done.
-type CacheCounts struct {
-	Hit, Miss int64 // tokens of the prompts that have ended: found, and prefilled; not of those that were computed again
-	Evicted   int64 // blocks
-	Up, Down  int64 // tokens of blocks that came from the host's memory, and that went there
-}
-
-// CacheCounts returns the counts so far; zero without a cache.
-func (s *Scheduler) CacheCounts() CacheCounts {
-	c := s.ledger.cache
-	if c == nil {
-		return CacheCounts{}
-	}
-	return CacheCounts{c.hit, c.miss, c.evicted, c.ups, c.outs}
-}
-
-// CachedUnits returns the allocation units of all blocks of the cache, in use or not, on one channel.
-func (s *Scheduler) CachedUnits() (units int64) {
-	if c := s.ledger.cache; c != nil {
-		for rank := range c.unused {
-			units += c.unused[rank] + c.used[rank]
-		}
-	}
-	return units
-}
-
-// ClearCache drops all blocks that no request uses. It returns an error where any memory stays in use.
-func (s *Scheduler) ClearCache() error {
-	s.ledger.clear()
-	if n := s.CachedUnits(); n != 0 {
-		return fmt.Errorf("%d units of the cache are in use", n)
-	}
-	return nil
-}
-
-// unused returns the units on a rank of blocks that nobody uses.
-func (l *Ledger) unused(rank int) int64 {
-	if l.cache == nil {
-		return 0
-	}
-	return l.cache.unused[rank]
-}
-
-// inBlocks returns the units on a rank of blocks that requests use.
-func (l *Ledger) inBlocks(rank int) int64 {
-	if l.cache == nil {
-		return 0
-	}
-	return l.cache.used[rank]
 }

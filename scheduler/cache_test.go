@@ -175,6 +175,7 @@ func TestCacheByDefinition(t *testing.T) {
 			Capacity: int64(1 + rng.IntN(120)), Rotation: rng.IntN(2) == 1}
 		l, n := NewLedger(spec), &naive{spec: &spec, tokens: block, most: rng.IntN(20), users: map[string]int{}, hosts: rng.IntN(2) * rng.IntN(12)}
 		byPrefix := rng.IntN(3) > 0
+		l.placeBy(BalanceRandom, rng)
 		l.KeepPrefixes(block, int64(n.most), map[bool]string{true: PlaceByPrefix, false: PlaceForBalance}[byPrefix])
 		l.KeepOnHost(int64(n.hosts))
 		for range 80 {
@@ -204,7 +205,7 @@ func TestCacheByDefinition(t *testing.T) {
 		for _, k := range n.live {
 			l.Release(k.Reservation)
 		}
-		if l.clear(); l.Used() != 0 || slices.Max(l.cache.unused) != 0 || len(l.cache.index) != 0 {
+		if err := l.ClearCache(); err != nil || l.Used() != 0 || slices.Max(l.cache.unused) != 0 || len(l.cache.index) != 0 {
 			t.Fatalf("%d units are in use, %v by blocks that nobody uses, after all is cleared", l.Used(), l.cache.unused)
 		}
 	})
@@ -233,7 +234,7 @@ func (n *naive) reserve(t *rapid.T, l *Ledger, rng *rand.Rand, byPrefix bool) {
 		}
 	}
 	h := history{hashes: text, tokens: min(length.Tokens-1, len(text)*n.tokens)}
-	r, ok := l.reserve(length, &h, 0, nil, BalanceRandom, rng)
+	r, ok := l.Reserve(length, &h, 0, nil)
 	if ok != (len(room) > 0) || ok && !slices.Contains(room, r.Offset) {
 		t.Fatalf("reserved %v at %d, room is at %v", ok, r.Offset, room)
 	}
@@ -265,11 +266,11 @@ func (n *naive) compare(t *rapid.T, l *Ledger) {
 			t.Fatalf("block %v at offset %d is there, want %v", text, offset, n.users)
 		}
 	}
-	users := make([]int32, len(l.cache.blocks))
+	check := l.newCacheCheck()
 	content := int64(0)
 	for i := range n.live {
 		k := &n.live[i]
-		if err := l.follow(&k.Reservation, users); err != nil || k.Shared != k.blocks*n.tokens {
+		if err := check.use(&k.Reservation, 0); err != nil || k.Shared != k.blocks*n.tokens {
 			t.Fatalf("%v; %d tokens are shared, want %d blocks", err, k.Shared, k.blocks)
 		}
 		content += int64((k.Tokens - k.Shared) * n.spec.HeadsPerChannel)
@@ -279,7 +280,7 @@ func (n *naive) compare(t *rapid.T, l *Ledger) {
 			content += int64(n.tokens * n.spec.HeadsPerChannel)
 		}
 	}
-	if err := l.checkBlocks(users); err != nil || l.filled != content || l.cache.up != n.up*n.tokens {
-		t.Fatalf("%v; %d tokens fill units, want %d; %d tokens came back, want %d blocks", err, l.filled, content, l.cache.up, n.up)
+	if err := check.checkBlocks(); err != nil || l.filled != content || l.cache.swaps.up != n.up*n.tokens {
+		t.Fatalf("%v; %d tokens fill units, want %d; %d tokens came back, want %d blocks", err, l.filled, content, l.cache.swaps.up, n.up)
 	}
 }

@@ -1,52 +1,57 @@
 package scheduler
 
+// continuous forms iterations by the policies of continuous batching: PolicyPrefillFirst and PolicyChunkedPrefill.
+type continuous struct {
+	dealer
+	streak streak
+}
+
+// Form implements Former.
+func (f *continuous) Form(s *State) {
+	if s.Policy == PolicyChunkedPrefill {
+		f.chunkedPrefill(s)
+	} else {
+		f.prefillFirst(s)
+	}
+}
+
 // prefillFirst forms an iteration of only prompts where memory has room for the next
 // prompt, else one in which all requests decode. A prompt is cut only where it is longer
 // than MaxBatchTokens. Then it is alone in its iterations.
-func (s *Scheduler) prefillFirst() {
-	b := &s.batch
-	if s.prompts() && !s.streak.over(len(s.decoding)) {
-		for i := range b.Sub {
-			b.Sub[i].Decode = b.Sub[i].Decode[:0]
-		}
-		s.dealt, s.single = -1, false
-		s.regroup()
-		s.fill()
-		if s.streak.next(len(b.Sub[0].Prefill) > 0, len(s.decoding)) {
+func (f *continuous) prefillFirst(s *State) {
+	decoding := len(s.decoding)
+	if s.queue.asks() && !f.streak.over(s.PrefillStreak, decoding) {
+		f.clear(s)
+		s.fill(s.admit)
+		if f.streak.next(len(s.batch.Sub[0].Prefill) > 0, decoding) {
 			return
 		}
 	}
-	s.streak.next(false, 0)
-	if s.nextStep() && s.spec.Adaptive && len(b.Sub) == 2 {
-		s.adapt()
+	f.streak.next(false, 0)
+	if f.nextStep(s) {
+		f.adapt(s)
 	}
 }
 
 // chunkedPrefill forms an iteration in which all requests decode, filled up with
 // prompt tokens.
-func (s *Scheduler) chunkedPrefill() {
-	again, prompts := s.nextStep(), s.prompts()
-	if prompts && s.single {
-		s.deal() // prompts are added against both sub-batches
-	}
+func (f *continuous) chunkedPrefill(s *State) {
+	dealt, prompts := f.nextStep(s), s.queue.asks()
 	if prompts {
-		s.fill()
+		f.apart(s)
+		s.fill(s.admit)
 	}
-	if (again || prompts) && s.spec.Adaptive && len(s.batch.Sub) == 2 {
-		s.adapt()
+	if dealt || prompts {
+		f.adapt(s)
 	}
 }
 
-// prompts says whether a prompt waits that may find memory.
-func (s *Scheduler) prompts() bool { return s.head < len(s.queue) && !s.blocked }
-
-// fill adds prompts to the first sub-batch, up to MaxBatchTokens and while memory has
-// room.
-func (s *Scheduler) fill() {
-	sub := &s.batch.Sub[0]
-	for s.head < len(s.queue) && s.budget() > 0 {
-		w := &s.queue[s.head]
-		if !w.held && !s.place.admit(w) {
+// fill adds prompts to the first sub-batch, up to MaxBatchTokens and while admit finds memory for
+// the head of the queue.
+func (s *State) fill(admit func(*waiting) bool) {
+	for s.queue.len() > 0 && s.budget() > 0 {
+		w := s.queue.first()
+		if !w.held && !admit(w) {
 			return
 		}
 		left := w.prompt - w.finished
@@ -54,7 +59,7 @@ func (s *Scheduler) fill() {
 		if tokens == 0 || tokens < left && !s.stage(w) {
 			return
 		}
-		s.take(sub, w, tokens, tokens == left)
+		s.take(0, w, tokens)
 		if tokens < left {
 			return
 		}
@@ -62,14 +67,14 @@ func (s *Scheduler) fill() {
 }
 
 // budget returns how many more tokens MaxBatchTokens allows in the iteration.
-func (s *Scheduler) budget() int { return s.batching.MaxBatchTokens - s.batch.tokens() }
+func (s *State) budget() int { return s.Batching.MaxBatchTokens - s.batch.tokens() }
 
 // takes returns how many prompt tokens of w fit the iteration, without regard to the
 // memory for keys and values. Chunked prefill cuts the last prompt to fit. Without it, a
 // prompt longer than MaxBatchTokens runs alone.
-func (s *Scheduler) takes(w *waiting) int {
+func (s *State) takes(w *waiting) int {
 	left, budget, alone := w.prompt-w.finished, s.budget(), len(s.batch.Sub[0].Prefill) == 0
-	if left > budget && s.policy != PolicyChunkedPrefill && !alone {
+	if left > budget && s.Policy != PolicyChunkedPrefill && !alone {
 		return 0
 	}
 	tokens := s.roomOnGPU(w, min(left, budget), left)
@@ -81,29 +86,27 @@ func (s *Scheduler) takes(w *waiting) int {
 
 // stage reserves memory on the GPUs for a prompt that goes to the host and is about to
 // be cut: later chunks read the keys and values of earlier chunks.
-func (s *Scheduler) stage(w *waiting) bool {
+func (s *State) stage(w *waiting) bool {
 	if !w.hold.Host || w.cut {
 		return true
 	}
 	var ok bool
-	w.staged, ok = s.ledger.Reserve(prompted(w.prompt), 0, nil, s.comm.Balance, s.rng)
+	w.staged, ok = s.Ledger.Reserve(prompted(w.prompt), nil, 0, nil)
 	return ok
 }
 
 // streak counts the iterations in a row that only prefill while requests decode.
-type streak struct {
-	n, most int // most 0: no limit
-}
+type streak int
 
-// over says that the next iteration must be one in which requests decode.
-func (k *streak) over(decoding int) bool { return k.most > 0 && k.n >= k.most && decoding > 0 }
+// over says that the next iteration must be one in which requests decode. most is Config.PrefillStreak.
+func (k streak) over(most, decoding int) bool { return most > 0 && int(k) >= most && decoding > 0 }
 
 // next counts an iteration, which only prefills or decodes, and says whether it prefills.
 func (k *streak) next(prefills bool, decoding int) bool {
 	if prefills && decoding > 0 {
-		k.n++
+		*k++
 	} else {
-		k.n = 0
+		*k = 0
 	}
 	return prefills
 }

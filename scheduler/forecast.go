@@ -56,7 +56,8 @@ var ahead = func() (a [places + 1]int) {
 	return a
 }()
 
-// newForecast returns nil where admission uses only present lengths.
+// newForecast returns nil where admission uses only present lengths. Its other methods do
+// nothing then, but for foresee.
 func newForecast(m *MemorySpec, ranksets int) *forecast {
 	if m.Admission != AdmitCurrent || m.History == 0 {
 		return nil

@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -66,11 +65,13 @@ func serve(t testing.TB, requests []traces.Request, p Predictor, learned *Learne
 	spec := &Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 16, MinPrefillTokens: 64}
 	config := Config{Scheduler: spec, Memory: &MemorySpec{Admission: AdmitFinal}, Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{}}
 	ledger := NewLedger(LedgerSpec{
-		Ranksets: 4, Layers: smallModel.Layers, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 2 * 200, Rotation: true,
+		Ranksets: 4, Layers: SmallModel.Layers, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 2 * 200, Rotation: true,
 	})
-	s := New(config, requests, ledger, GPUMemory{Model: smallModel, Free: 1 << 50}, p, nil)
-	if rejected := addAll(s, len(requests)); rejected > 0 {
-		t.Fatalf("%d requests rejected", rejected)
+	s := New(config, Memories{Ledger: ledger, GPU: GPUMemory{Model: SmallModel, Free: 1 << 50}}, requests, FormerOf(PolicySubBatches, p))
+	for i := range requests {
+		if !s.Add(int32(i)) {
+			t.Fatalf("request %d is rejected", i)
+		}
 	}
 	var m Sample
 	for b := s.Next(); !b.Empty(); b = s.Next() {
@@ -149,7 +150,7 @@ func (w wrong) GPU(s *SubBatch, step int64) units.Duration { return 8 * w.steps.
 func TestWarmUp(t *testing.T) {
 	spec := learnedSpec()
 	spec.WarmUp = 10
-	fallback := linear{gpuToken: 1000, gpuFixed: 1, pimToken: 3}
+	fallback := Linear{GPUToken: 1000, GPUFixed: 1, PIMToken: 3}
 	l := NewLearned(spec, fallback, rand.New(rand.NewPCG(1, 1)))
 	sub := &SubBatch{Decode: []Decoding{{Base: 100}}, Prefill: []Chunk{{Tokens: 32}}}
 	var m Sample
@@ -176,41 +177,6 @@ func TestWarmUp(t *testing.T) {
 	}
 	if got := l.PIM(&SubBatch{}, 1, 0); got != 0 {
 		t.Errorf("T_PIM of nothing = %d", got)
-	}
-}
-
-func TestSampleSet(t *testing.T) {
-	s := &SubBatch{
-		Decode:  []Decoding{{Base: 10}, {Base: -5}},
-		Prefill: []Chunk{{Tokens: 32, Finished: 64}, {Tokens: 16}},
-	}
-	m := Sample{FC: 5, PIM: 6, Chunks: []ChunkSample{{Time: 9}}}
-	m.Set(s, 100, 48)
-	if m.Contexts != 110+95 || m.Decoding != 2 || m.PrefillTokens != 48 || m.PrefillMoved != 48 || m.FC != 0 || m.PIM != 0 {
-		t.Errorf("got %+v", m)
-	}
-	if len(m.Chunks) != 2 || m.Chunks[0] != (ChunkSample{Tokens: 32, Finished: 64}) || m.Chunks[1] != (ChunkSample{Tokens: 16}) {
-		t.Errorf("got chunks %+v", m.Chunks)
-	}
-}
-
-func TestPredictorSpec(t *testing.T) {
-	if errs := input.Faults(learnedSpec()); len(errs) > 0 {
-		t.Fatal(errs[0])
-	}
-	bad := PredictorSpec{Kind: "leaned", WarmUp: 0, RefitEvery: 0, Window: 3, Trees: 0, MaxDepth: 65, MinLeaf: 0, Noise: -0.1}
-	errs := input.Faults(&bad)
-	keys := map[string]bool{}
-	for _, e := range errs {
-		keys[e.Key] = true
-	}
-	for _, key := range []string{"kind", "warm_up", "refit_every", "window", "trees", "max_depth", "min_leaf", "noise"} {
-		if !keys[key] {
-			t.Errorf("%s is not reported", key)
-		}
-	}
-	if errs[0].Nearest != PredictLearned {
-		t.Errorf("nearest kind %q", errs[0].Nearest)
 	}
 }
 

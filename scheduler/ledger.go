@@ -1,9 +1,10 @@
 package scheduler
 
 import (
-	"math"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sort"
 )
 
 // Ledger accounts for the KV memory of one replica in allocation units. A unit is one K
@@ -14,19 +15,16 @@ import (
 // A request's layer l lives on rankset (l + offset) mod R (L3, section 5.1), or
 // without rotation on rankset offset.
 type Ledger struct {
-	unitTokens int   // tokens of one KV head in a unit
-	heads      int   // KV heads of the model on one channel
-	unitBytes  int64 // with classes of heads
-	classes    []HeadClass
-	filling    []HeadClass
-	layersOn   []int   // layersOn[k]: layers of a request on rankset (offset + k) mod R
-	capacity   int64   // units of one rank
-	used       []int64 // units in use on the rank of each rankset
-	tokens     []int64 // reserved tokens by offset
-	filled     int64   // what is reserved of one layer: tokens of heads, or bytes with classes
-	next       int     // offset that round-robin tries first
-	spare      []int   // scratch: offsets with room
-	cache      *cache  // nil: nothing outlives a request
+	shape
+	capacity int64   // units of one rank
+	used     []int64 // units in use on the rank of each rankset
+	tokens   []int64 // reserved tokens by offset
+	filled   int64   // what is reserved of one layer: tokens of heads, or bytes with classes
+	balance  string  // CommSpec.Balance
+	rng      *rand.Rand
+	next     int    // offset that round-robin tries first
+	spare    []int  // scratch: offsets with room
+	cache    *cache // nil: nothing outlives a request
 }
 
 // LedgerSpec is the memory that a Ledger accounts for.
@@ -45,49 +43,14 @@ type LedgerSpec struct {
 	UnitBytes        int64
 }
 
-// HeadClass is heads that hold the same tokens: those of the prompt, those after it or all, beyond Skip, a
-// share of them, at most Most.
-type HeadClass struct {
-	Heads      int
-	TokenBytes int64 // of one head
-	OfPrompt   bool
-	Skip       int     // negative: as many more
-	Share      float64 // 0: all
-	Most       int     // 0: no limit
-	// AfterPrompt is of the tokens that follow the prompt alone.
-	AfterPrompt bool
-}
-
-// tokens returns how many tokens a head holds.
-func (c *HeadClass) tokens(r Length) int64 {
-	n := r.Tokens
-	if c.OfPrompt {
-		n = r.Prompt
-	}
-	if c.AfterPrompt {
-		n = r.Tokens - r.Prompt
-	}
-	n = max(n-c.Skip, 0)
-	if c.Share > 0 {
-		n = int(math.Ceil(float64(c.Share * float64(n))))
-	}
-	if c.Most > 0 {
-		n = min(n, c.Most)
-	}
-	return int64(n)
-}
-
-// Length is what the memory of a request depends on.
-type Length struct {
-	Prompt int // tokens that are prefilled
-	Tokens int // with keys and values, the prompt's among them
-}
-
 // NewLedger returns an empty memory.
 func NewLedger(s LedgerSpec) *Ledger {
 	l := &Ledger{
-		unitTokens: s.UnitTokens, heads: s.HeadsPerChannel, unitBytes: s.UnitBytes, classes: s.Classes, filling: s.Filling, layersOn: make([]int, s.Ranksets),
-		capacity: s.Capacity, used: make([]int64, s.Ranksets), tokens: make([]int64, s.Ranksets),
+		shape: shape{
+			unitTokens: s.UnitTokens, heads: s.HeadsPerChannel, unitBytes: s.UnitBytes,
+			classes: s.Classes, filling: s.Filling, layersOn: make([]int, s.Ranksets),
+		},
+		capacity: s.Capacity, used: make([]int64, s.Ranksets), tokens: make([]int64, s.Ranksets), balance: BalanceLeastLoaded,
 	}
 	if !s.Rotation {
 		l.layersOn[0] = s.Layers
@@ -99,72 +62,8 @@ func NewLedger(s LedgerSpec) *Ledger {
 	return l
 }
 
-// Reservation is the memory that a request holds.
-type Reservation struct {
-	Offset int
-	Length
-	Filling bool // its prompt has not ended
-	Host    bool // in the host's memory, where there are two (Offload)
-	Window  int  // tokens on the GPUs beside this memory
-	// Shared is how many of the first tokens are in blocks of the cache, which others may use, too.
-	Shared int
-	last   int32 // the last of these blocks
-}
-
-// perLayer returns the units that one layer takes on a channel.
-func (l *Ledger) perLayer(r Length) int64 {
-	if l.classes == nil {
-		return int64((r.Tokens+l.unitTokens-1)/l.unitTokens) * int64(l.heads)
-	}
-	return l.units(l.classes, r)
-}
-
-// units returns the allocation units of a request: each head's tokens are rounded up alone.
-func (l *Ledger) units(classes []HeadClass, r Length) (units int64) {
-	for i := range classes {
-		c := &classes[i]
-		units += (c.tokens(r)*c.TokenBytes + l.unitBytes - 1) / l.unitBytes * int64(c.Heads)
-	}
-	return units
-}
-
-// whileFilling returns the units of perLayer, and at least what the prompt takes until it ends.
-func (l *Ledger) whileFilling(r Length) int64 {
-	units := l.perLayer(r)
-	if l.filling != nil {
-		units = max(units, l.units(l.filling, Length{r.Prompt, r.Prompt}))
-	}
-	return units
-}
-
-// holds returns the units of a reservation in one layer on a channel.
-func (l *Ledger) holds(r *Reservation) int64 {
-	if r.Filling {
-		return l.whileFilling(r.Length) - l.shared(r)
-	}
-	return l.perLayer(r.Length) - l.shared(r)
-}
-
-// shared returns the units of holds that are in blocks of the cache.
-func (l *Ledger) shared(r *Reservation) int64 { return int64(r.Shared / l.unitTokens * l.heads) }
-
-// content returns what a request fills of its units in one layer: tokens of heads, or bytes
-// with classes.
-func (l *Ledger) content(r Length) (n int64) {
-	if l.classes == nil {
-		return int64(r.Tokens) * int64(l.heads)
-	}
-	for i := range l.classes {
-		c := &l.classes[i]
-		n += c.tokens(r) * c.TokenBytes * int64(c.Heads)
-	}
-	return n
-}
-
-// whole returns tokens rounded up to whole units.
-func (l *Ledger) whole(tokens int) int {
-	return (tokens + l.unitTokens - 1) / l.unitTokens * l.unitTokens
-}
+// placeBy has the balance policy choose the rankset offsets of requests. BalanceRandom draws from rng.
+func (l *Ledger) placeBy(balance string, rng *rand.Rand) { l.balance, l.rng = balance, rng }
 
 // fits says whether a request at an offset fits every rank with units units a layer and
 // keep units left free.
@@ -182,8 +81,8 @@ func (l *Ledger) fits(offset int, units, keep int64) bool {
 }
 
 // room returns the offsets that have room for a request now and in the forecast f, with keep units of every rank left
-// free. f may be nil. What the cache has of h, which may be nil, takes memory there where nobody uses it. What nobody
-// uses of all else is free. The result is valid until the next call.
+// free. f may be nil. Cached blocks of the history h, which may be nil, count where no request uses them yet; all
+// other unused blocks count as free. The result is valid until the next call.
 func (l *Ledger) room(r Length, h *history, keep int64, f *forecast) []int {
 	l.seek(h)
 	units := l.whileFilling(r)
@@ -196,10 +95,6 @@ func (l *Ledger) room(r Length, h *history, keep int64, f *forecast) []int {
 	return l.spare
 }
 
-// hasRoom says whether some offset has room for a request now, with keep units of every
-// rank left free.
-func (l *Ledger) hasRoom(r Length, keep int64) bool { return len(l.room(r, nil, keep, nil)) > 0 }
-
 // FitsEmpty says whether a request fits an empty memory. If not, it can never run.
 func (l *Ledger) FitsEmpty(r Length) bool {
 	units := l.whileFilling(r)
@@ -209,6 +104,28 @@ func (l *Ledger) FitsEmpty(r Length) bool {
 		}
 	}
 	return true
+}
+
+// most returns the longest request that an empty memory holds, in tokens.
+func (l *Ledger) most() int {
+	const longest = 1 << 40
+	return sort.Search(longest, func(tokens int) bool { return !l.FitsEmpty(prompted(tokens + 1)) })
+}
+
+// ranksets returns how many ranksets the memory has.
+func (l *Ledger) ranksets() int { return len(l.used) }
+
+// shareOfRank returns that share of a rank's units, rounded down.
+func (l *Ledger) shareOfRank(share float64) int64 { return int64(share * float64(l.capacity)) }
+
+// check returns an error where a rank has more units in use than its capacity.
+func (l *Ledger) check() error {
+	for rank, used := range l.used {
+		if used < 0 || used+l.unused(rank) > l.capacity {
+			return fmt.Errorf("rankset %d holds %d units of %d", rank, used, l.capacity)
+		}
+	}
+	return nil
 }
 
 // layersFrom returns the number of layers that a request at an offset has on a rank.
@@ -221,15 +138,10 @@ func (l *Ledger) layersFrom(offset, rank int) float64 {
 }
 
 // Reserve takes memory for a request whose prompt is to be prefilled. The balance policy
-// chooses the offset among those with room now and in the forecast f, with keep units of
-// every rank left free. f may be nil. BalanceRandom draws from rng. Where no offset has
-// room, Reserve changes nothing and returns false.
-func (l *Ledger) Reserve(length Length, keep int64, f *forecast, balance string, rng *rand.Rand) (Reservation, bool) {
-	return l.reserve(length, nil, keep, f, balance, rng)
-}
-
-// reserve is Reserve for a request that uses the cached blocks of h at its offset. h may be nil.
-func (l *Ledger) reserve(length Length, h *history, keep int64, f *forecast, balance string, rng *rand.Rand) (Reservation, bool) {
+// chooses the offset among those that room returns for the same arguments. The request uses
+// the cached blocks of its history there. Where no offset has room, Reserve changes nothing
+// and returns false.
+func (l *Ledger) Reserve(length Length, h *history, keep int64, f *forecast) (Reservation, bool) {
 	if len(l.room(length, h, keep, f)) == 0 {
 		return Reservation{}, false
 	}
@@ -237,7 +149,7 @@ func (l *Ledger) reserve(length Length, h *history, keep int64, f *forecast, bal
 		most := c.longestPrefix(l.spare)
 		l.spare = slices.DeleteFunc(l.spare, func(offset int) bool { return c.found[offset].tokens < most })
 	}
-	r := Reservation{Offset: l.choose(balance, rng), Length: length, Filling: true}
+	r := Reservation{Offset: l.choose(), Length: length, Filling: true}
 	l.use(&r, l.found(r.Offset))
 	l.apply(r.Offset, l.holds(&r))
 	l.count(&r, 1)
@@ -251,18 +163,20 @@ func (l *Ledger) count(r *Reservation, sign int64) {
 	l.filled += sign * (l.content(r.Length) - int64(r.Shared*l.heads))
 }
 
-// Settle frees what a reservation held only until its prompt ended.
-func (l *Ledger) Settle(r *Reservation) {
+// Settle frees what a reservation held only until its prompt ended. It says whether prompts
+// hold more than what stays.
+func (l *Ledger) Settle(r *Reservation) bool {
 	before := l.holds(r)
 	r.Filling = false
 	l.apply(r.Offset, l.holds(r)-before)
+	return l.filling != nil
 }
 
 // choose returns one of the spare offsets.
-func (l *Ledger) choose(balance string, rng *rand.Rand) int {
-	switch balance {
+func (l *Ledger) choose() int {
+	switch l.balance {
 	case BalanceRandom:
-		return l.spare[rng.IntN(len(l.spare))]
+		return l.spare[l.rng.IntN(len(l.spare))]
 	case BalanceRoundRobin:
 		best := l.spare[0]
 		for _, offset := range l.spare {
@@ -348,8 +262,13 @@ func (l *Ledger) UnitsOf(tokens int) (units int64) {
 	return units
 }
 
+// unfilled returns what a reserved length has beyond a context, in the terms of content.
+func (l *Ledger) unfilled(reserved Length, context int) int64 {
+	return l.content(reserved) - l.content(Length{reserved.Prompt, context})
+}
+
 // fragmentation returns the share of the rows in use that no token fills. unused is the
-// number of reserved tokens of one layer that are not there yet. It is 0 where no memory
+// sum of unfilled over all reservations. It is 0 where no memory
 // is in use.
 func (l *Ledger) fragmentation(unused int64) float64 {
 	layers := 0

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -135,7 +136,7 @@ func TestLedgerLaws(t *testing.T) {
 						best = offset
 					}
 				}
-				r, ok := l.Reserve(prompted(tokens), keep, nil, BalanceLeastLoaded, nil)
+				r, ok := l.Reserve(prompted(tokens), nil, keep, nil)
 				if ok != (best >= 0) || ok && r.Offset != best {
 					t.Fatalf("reserved %+v, %v, want offset %d; %v tokens by offset", r, ok, best, held)
 				}
@@ -165,4 +166,78 @@ func touched(spec *LedgerSpec, units []int64, offset int) []int64 {
 		of = append(of, units[(offset+k)%spec.Ranksets])
 	}
 	return of
+}
+
+func TestLedger(t *testing.T) {
+	// 5 layers on 2 ranksets: three on the request's first rankset, two on the
+	// other. 40 tokens of 32 a unit, 3 heads: 2 units a head and layer.
+	spec := LedgerSpec{Ranksets: 2, Layers: 5, HeadsPerChannel: 3, UnitTokens: 32, Capacity: 30, Rotation: true}
+	l := NewLedger(spec)
+	r, ok := l.Reserve(prompted(40), nil, 0, nil)
+	if !ok || r.Offset != 0 || l.used[0] != 18 || l.used[1] != 12 {
+		t.Fatalf("got %+v, %v, used %v, want offset 0 and 18, 12 units", r, ok, l.used)
+	}
+	if got, want := l.fragmentation(0), 1-40.0/64; got != want {
+		t.Errorf("fragmentation %v, want %v", got, want)
+	}
+	if got, want := l.fragmentation(8*int64(l.heads)), 1-32.0/64; got != want {
+		t.Errorf("fragmentation with 8 tokens to come %v, want %v", got, want)
+	}
+	if l.Grow(&r, 64); l.Used() != 30 || r.Tokens != 64 {
+		t.Errorf("growing within the rows in use takes %d units", l.Used())
+	}
+	if l.Grow(&r, 129) || l.Used() != 30 { // 5 units a head: 45 on the first rankset
+		t.Error("a reservation grew beyond the capacity")
+	}
+	// A second one fits only with the heavy end on the other rankset.
+	if r, ok := l.Reserve(prompted(40), nil, 0, nil); !ok || r.Offset != 1 || l.used[0] != 30 || l.used[1] != 30 {
+		t.Fatalf("got %+v, %v, used %v, want offset 1 and 30, 30 units", r, ok, l.used)
+	}
+	if _, ok := l.Reserve(prompted(1), nil, 0, nil); ok {
+		t.Error("a full memory has room")
+	}
+	if !l.FitsEmpty(prompted(96)) || l.FitsEmpty(prompted(97)) { // 27 and 36 of 30 units on the fuller rankset
+		t.Error("an empty memory holds 96 tokens and no more")
+	}
+	l.Release(r)
+	if l.Used() != 30 {
+		t.Errorf("%d units in use after a release, want 30", l.Used())
+	}
+	spec.Rotation = false
+	l = NewLedger(spec)
+	if r, ok := l.Reserve(prompted(40), nil, 0, nil); !ok || l.used[0] != 30 || l.used[1] != 0 {
+		t.Errorf("without rotation %+v takes %v, want all on one rankset", r, l.used)
+	}
+	if _, ok := l.Reserve(prompted(40), nil, 1, nil); ok {
+		t.Error("a reservation does not leave what it has to")
+	}
+}
+
+func TestBalancePolicies(t *testing.T) {
+	offsets := func(balance string, n int) []int {
+		l := NewLedger(LedgerSpec{Ranksets: 3, Layers: 3, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 1 << 30, Rotation: true})
+		var got []int
+		for i := range n {
+			l.placeBy(balance, rand.New(rand.NewPCG(7, uint64(i))))
+			r, _ := l.Reserve(prompted(100+100*i), nil, 0, nil)
+			got = append(got, r.Offset)
+		}
+		return got
+	}
+	if got := offsets(BalanceRoundRobin, 5); !slices.Equal(got, []int{0, 1, 2, 0, 1}) {
+		t.Errorf("round-robin: %v", got)
+	}
+	// 100, 200, 300 on 0, 1, 2; then 400 joins 100, 500 joins 200, 600 joins 300.
+	if got := offsets(BalanceLeastLoaded, 6); !slices.Equal(got, []int{0, 1, 2, 0, 1, 2}) {
+		t.Errorf("least-loaded: %v", got)
+	}
+	count := [3]int{}
+	for _, offset := range offsets(BalanceRandom, 300) {
+		count[offset]++
+	}
+	for offset, n := range count {
+		if n < 70 || n > 130 {
+			t.Errorf("random: offset %d is drawn %d times of 300", offset, n)
+		}
+	}
 }

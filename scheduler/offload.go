@@ -1,13 +1,10 @@
 package scheduler
 
-import (
-	"slices"
-
-	"github.com/l3sim/l3sim/units"
-)
+import "github.com/l3sim/l3sim/units"
 
 // OffloadCosts returns the times of an iteration in which CPUs compute the attention
-// of some requests beside the GPUs. A time is that of one layer unless its comment says more.
+// of some requests beside the GPUs. It is what offloading asks of the hardware above it; package
+// system answers with the costs that it will charge. A time is that of one layer unless its comment says more.
 type OffloadCosts interface {
 	// Linear returns the time of the batched operations for a number of tokens.
 	Linear(tokens int) units.Duration
@@ -27,114 +24,93 @@ type OffloadCosts interface {
 	Idle(b *Batch) (up, down units.Duration)
 }
 
-// OffloadConfig is the part of an Offload's configuration that a Scheduler lacks.
-type OffloadConfig struct {
-	Host  *Ledger // memory of the host
-	Costs OffloadCosts
-	// AllOnHost has the CPUs compute all decode attention, with two sub-batches that take
-	// turns on GPUs and CPUs (FastDecode: He and Zhai, 2024). Else the CPUs help where
-	// that is faster than the GPUs alone.
-	AllOnHost bool
-	// MaxDelay is how much longer the GPUs' iterations may take for the host's requests, as a
-	// share of their time: once where these fit, once for turns of those that do not.
-	MaxDelay float64
-}
-
 // Offload forms the iterations of a replica with two memories. The keys and values of a
 // request are all on the GPUs, or all on the host (NEO: Jiang et al., "NEO: Saving GPU
 // Memory Crisis with CPU Offloading for Online LLM Inference", MLSys 2025, sections
 // 3 and 4).
 //
-// The Scheduler's policy forms an iteration from the GPUs' requests. Requests of the
+// A policy of continuous batching forms an iteration from the GPUs' requests. Requests of the
 // host may join, in one sub-batch or in two. Of two, the first has the prompts, the
 // requests that decode on the GPUs, and maybe requests of the host. The second has only
 // requests of the host. While the GPUs compute for one sub-batch, the CPUs compute
 // attention for the other. Requests of the host that do not fit sit the iteration out,
-// until it is their turn (takeTurn) or the GPUs have room for them (moveUp).
+// until it is their turn (takeTurn) or the GPUs have room for them (swapIn).
+//
+// With Memories.AllOnHost the CPUs compute all decode attention, in two sub-batches that take
+// turns on GPUs and CPUs (FastDecode: He and Zhai, 2024). Else they help where
+// that is faster than the GPUs alone.
 type Offload struct {
-	*Scheduler
-	OffloadConfig
-	hosted  []hosted       // decoding requests on the host, in the order of arrival
-	movable int            // number of hosted requests that the GPUs could hold
-	full    bool           // the GPUs had no room for a swap in, and no memory was freed since
-	shut    int32          // the request that the GPUs refused memory, until it may ask again
-	refused refusal        // why the head of the queue may not go to the host
-	busy    bool           // the head may not go to the host: the CPUs have enough to do
+	costs OffloadCosts
+	// maxDelay is how much longer the GPUs' iterations may take for the host's requests, as a
+	// share of their time: once where these fit, once for turns of those that do not.
+	maxDelay float64
+
+	s      *State // of the replica whose iteration is being formed
+	streak streak
+	swaps  swapState
+	turns  turns
+	shut   refusedBy // the request that the GPUs refused memory, until it may ask again
+	gpus   Batch     // scratch: a batch whose time is computed
+}
+
+// swapState is the requests that change memory.
+type swapState struct {
+	full    int64          // usage.freed when the GPUs had no room for a swap in: none starts until more is freed; -1: they have
 	leaving units.Duration // transfer time left of swaps out to the host
 	took    units.Duration // duration of the latest iteration
-	turn    int32          // the request of the host that has its turn in the present iteration; else nobody
-	credit  units.Duration // what turns may cost by now
-	gpus    Batch          // scratch: a batch whose time is computed
 }
 
-// nobody is the index of no request.
+// turns is what the host's requests that do not fit an iteration get (takeTurn).
+type turns struct {
+	request int32          // the request that has its turn in the present iteration; else nobody
+	credit  units.Duration // what turns may cost by now
+}
+
+// refusedBy is a request to which the GPUs refused memory. The refusal is void once memory of the GPUs is freed.
+type refusedBy struct {
+	request int32
+	freed   int64 // usage.freed at the refusal
+}
+
+// nobody is the number of no request.
 const nobody = -1
 
-// paused is a decoding request that sits out. Base and Last are right for step settled:
-// that way, it is not written in every step.
-type paused struct {
-	Decoding
-	settled int64
-	since   int64 // the first step in which it sat out
-}
+// open is that no request is refused memory.
+var open = refusedBy{request: nobody}
 
-// settle makes Base and Last right for a step.
-func (p *paused) settle(step int64) {
-	missed := step - p.settled
-	p.Base -= missed
-	p.Last += missed
-	p.settled = step
-}
-
-// hosted is a decoding request on the host. settled counts where it sits out.
-type hosted struct {
-	paused
-	runs    bool // takes part in the present steps
-	chosen  bool // takes part in the iteration that is being formed
-	movable bool // the GPUs could hold it
-	comes   bool // swaps out from the GPUs now: not all of it is on the host
-}
-
-// context returns the tokens that its next token attends over, which is of a step if the
-// request takes part.
-func (h *hosted) context(step int64) int {
-	if h.runs {
-		return h.Context(step)
+// NewOffload returns an Offload for a replica with a host's memory and two sub-batches. maxDelay is the share
+// by which the GPUs' iterations may be longer for the host's requests: once where their attention nearly
+// hides, once for turns of those whose attention does not.
+func NewOffload(costs OffloadCosts, maxDelay float64) *Offload {
+	return &Offload{
+		costs: costs, maxDelay: maxDelay, shut: open, swaps: swapState{full: -1}, turns: turns{request: nobody},
+		gpus: Batch{Sub: make([]SubBatch, 1)},
 	}
-	return h.Context(h.settled)
 }
 
-// NewOffload returns an Offload. It takes over s with the GPUs' memory, the queue and the
-// policy for the GPUs' requests. s must have two sub-batches and no requests yet.
-func NewOffload(s *Scheduler, c OffloadConfig) *Offload {
-	o := &Offload{Scheduler: s, OffloadConfig: c, shut: nobody, turn: nobody, gpus: Batch{Sub: make([]SubBatch, 1)}}
-	s.place = o
-	return o
-}
-
-// Next forms the next iteration.
-func (o *Offload) Next() *Batch {
-	b := &o.batch
-	if o.outdated() {
-		o.shut = nobody
+// Form implements Former.
+func (o *Offload) Form(s *State) {
+	o.s = s
+	b := &s.batch
+	if s.refusalIsOld() {
+		o.shut = open
 	}
-	o.begin()
 	b.Pauses, b.Moves = b.Pauses[:0], Moves{}
-	if o.leaving <= 0 {
+	if o.swaps.leaving <= 0 {
 		o.arriveOnHost()
 	}
 	o.askAgain()
-	o.moveUp()
-	if o.policy == PolicyChunkedPrefill {
+	o.swapIn()
+	if s.Policy == PolicyChunkedPrefill {
 		o.step()
-		if o.AllOnHost {
+		if s.AllOnHost {
 			o.help()
 		}
-		if o.prompts() {
+		if s.queue.asks() {
 			o.stayOnGPUs()
 			o.fillBeside()
 		}
-		if !o.AllOnHost {
+		if !s.AllOnHost {
 			o.help()
 		}
 	} else if !o.promptsFirst() {
@@ -142,74 +118,74 @@ func (o *Offload) Next() *Batch {
 		o.help()
 	}
 	o.account()
-	return b
 }
 
 // askAgain clears old refusals of the GPUs and the host, except those for lack of memory.
 func (o *Offload) askAgain() {
-	if o.batch.Step%dealEvery != 0 {
+	s := o.s
+	if s.batch.Step%dealEvery != 0 {
 		return // forecasts and what hides change with time
 	}
-	o.full = false
-	if o.busy || o.refused.cause == noGrowth {
-		o.blocked = false
+	o.swaps.full = -1
+	if s.host.busy || s.host.refusal.cause == noGrowth {
+		s.queue.blocked = false
 	}
 }
 
 // account notes how long the iteration takes, where that counts: swaps progress while
 // the links are idle in it, and turns get their share of it.
 func (o *Offload) account() {
-	b := &o.batch
-	if len(o.hosted)+len(o.moving) == 0 && o.leaving <= 0 || b.Empty() {
+	b, swapIns := &o.s.batch, o.s.host.swapIns
+	if len(o.s.host.decoding)+len(swapIns) == 0 && o.swaps.leaving <= 0 || b.Empty() {
 		return
 	}
-	o.took = o.Costs.Iteration(b)
-	if len(o.moving) > 0 || o.leaving > 0 {
-		up, down := o.Costs.Idle(b)
-		for i := range o.moving {
-			o.moving[i].left -= up
+	o.swaps.took = o.costs.Iteration(b)
+	if len(swapIns) > 0 || o.swaps.leaving > 0 {
+		up, down := o.costs.Idle(b)
+		for i := range swapIns {
+			swapIns[i].left -= up
 		}
-		o.leaving -= down
+		o.swaps.leaving -= down
 	}
 	if b.Decoding() > 0 {
-		o.credit += o.slack(o.took)
+		o.turns.credit += o.slack(o.swaps.took)
 	}
 }
 
 // promptsFirst forms an iteration of prompts where memory has room for one. It returns
 // whether the iteration has a prompt.
 func (o *Offload) promptsFirst() bool {
-	decoding := len(o.decoding) + len(o.hosted)
-	if !o.prompts() || o.streak.over(decoding) {
+	decoding := len(o.s.decoding) + len(o.s.host.decoding)
+	if !o.s.queue.asks() || o.streak.over(o.s.PrefillStreak, decoding) {
 		return o.streak.next(false, decoding)
 	}
 	o.clear()
 	o.stayOnGPUs()
-	o.fill()
-	return o.streak.next(len(o.batch.Sub[0].Prefill) > 0, decoding)
+	o.s.fill(o.admit)
+	return o.streak.next(len(o.s.batch.Sub[0].Prefill) > 0, decoding)
 }
 
 // clear removes all decoding requests from the iteration.
 func (o *Offload) clear() {
-	for i := range o.batch.Sub {
-		s := &o.batch.Sub[i]
-		s.Decode, s.Host = s.Decode[:0], s.Host[:0]
+	for i := range o.s.batch.Sub {
+		sub := &o.s.batch.Sub[i]
+		sub.Decode, sub.Host = sub.Decode[:0], sub.Host[:0]
 	}
-	o.dealt, o.turn = -1, nobody
+	o.s.dealt, o.turns.request = -1, nobody
 }
 
 // step has the GPUs' requests take a step. The host's requests of the step before take
 // part again, unless it is time to choose them again.
 func (o *Offload) step() {
-	b := &o.batch
+	s, b := o.s, &o.s.batch
 	b.Step++
-	if o.memory.Admission == AdmitCurrent {
-		o.grow()
+	if s.grows() {
+		s.growAll(o.makeRoom)
 		o.growHosted()
 	}
-	if o.dealt < 0 || b.Step-o.dealt >= dealEvery || o.prompts() {
+	if s.dealt < 0 || b.Step-s.dealt >= dealEvery || s.queue.asks() {
 		o.clear()
-		b.Sub[0].Decode = append(b.Sub[0].Decode, o.decoding...)
+		b.Sub[0].Decode = append(b.Sub[0].Decode, s.decoding...)
 	} else {
 		o.endTurn()
 	}
@@ -218,66 +194,31 @@ func (o *Offload) step() {
 // help chooses the requests of the host that take part, if it is time to choose them
 // again. GPUs without work wait for a swap in, or for all swaps out.
 func (o *Offload) help() {
-	b := &o.batch
+	s, b := o.s, &o.s.batch
 	prompts := len(b.Sub[0].Prefill) > 0
-	if len(o.decoding) == 0 && !prompts {
-		if len(o.moving) > 0 {
-			b.Moves.Up.Wait = max(o.moving[0].left, 0)
+	if len(s.decoding) == 0 && !prompts {
+		if len(s.host.swapIns) > 0 {
+			b.Moves.Up.Wait = max(s.host.swapIns[0].left, 0)
 			o.arrive()
-			b.Sub[0].Decode = append(b.Sub[0].Decode, o.decoding...)
-		} else if o.leaving > 0 {
-			b.Moves.Down.Wait = o.leaving
+			b.Sub[0].Decode = append(b.Sub[0].Decode, s.decoding...)
+		} else if o.swaps.leaving > 0 {
+			b.Moves.Down.Wait = o.swaps.leaving
 			o.arriveOnHost()
 		}
 	}
-	if o.dealt < 0 {
+	if s.dealt < 0 {
 		if !prompts {
-			o.dealt = b.Step
+			s.dealt = b.Step
 		}
 		switch {
-		case o.AllOnHost:
+		case s.AllOnHost:
 			o.spread(2)
-		case len(o.decoding) == 0 && !prompts:
+		case len(s.decoding) == 0 && !prompts:
 			o.spreadBest()
-		case len(o.hosted) > 0:
+		case len(s.host.decoding) > 0:
 			o.helpBest()
 		}
 		o.choose()
 	}
 	o.takeTurn()
-}
-
-// Complete applies the batch that Next formed.
-func (o *Offload) Complete(emitted func(request int32, tokens int)) {
-	b := &o.batch
-	for i := range b.Sub {
-		for k := range b.Sub[i].Host {
-			if d := &b.Sub[i].Host[k]; d.Last <= b.Step {
-				o.leave(o.find(d.Request))
-				o.release(o.holds[d.Request])
-				o.forecast.ended(o.requests[d.Request].Output)
-				o.dealt = -1
-				emitted(d.Request, o.requests[d.Request].Output)
-			}
-		}
-	}
-	o.Scheduler.Complete(emitted)
-}
-
-// find returns the index of a request in hosted, or the index at which to insert it.
-func (o *Offload) find(request int32) int {
-	i, _ := slices.BinarySearchFunc(o.hosted, request, func(h hosted, r int32) int { return int(h.Request) - int(r) })
-	return i
-}
-
-// leave removes a request from hosted.
-func (o *Offload) leave(at int) hosted {
-	h := o.hosted[at]
-	o.hosted = slices.Delete(o.hosted, at, at+1)
-	if h.movable {
-		o.movable--
-	}
-	o.dealt = -1
-	o.onHost = len(o.hosted)
-	return h
 }

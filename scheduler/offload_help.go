@@ -4,19 +4,19 @@ import "github.com/l3sim/l3sim/units"
 
 // helpBest adds requests of the host to the iteration of the GPUs, in the GPUs' sub-batch
 // or in NEO's two. As NEO does, it runs what has most requests per time, or none of the
-// host. But with them the iteration may take only MaxDelay longer than if the CPUs'
+// host. But with them the iteration may take only maxDelay longer than if the CPUs'
 // attention took no time.
 func (o *Offload) helpBest() {
-	b := &o.batch
-	rows, attention := b.Sub[0].Tokens(), o.Costs.Attention(&b.Sub[0], b.Step)
-	without := float64(o.Costs.Iteration(b))
-	layer := float64(attention + o.Costs.Linear(rows))
+	b := &o.s.batch
+	rows, attention := b.Sub[0].Tokens(), o.costs.Attention(&b.Sub[0], b.Step)
+	without := float64(o.costs.Iteration(b))
+	layer := float64(attention + o.costs.Linear(rows))
 	best, most := 0, float64(rows)/without
 	for over := 1; over <= 2; over++ {
 		n := o.pack(over)
-		with := float64(o.Costs.Iteration(b))
-		free := float64(without * float64(attention+o.Costs.Linear(rows+n)) / layer)
-		if rate := float64(rows+n) / with; n > 0 && rate > most && with <= free+float64(o.MaxDelay*free) {
+		with := float64(o.costs.Iteration(b))
+		free := float64(without * float64(attention+o.costs.Linear(rows+n)) / layer)
+		if rate := float64(rows+n) / with; n > 0 && rate > most && with <= free+float64(o.maxDelay*free) {
 			best, most = over, rate
 		}
 	}
@@ -29,24 +29,24 @@ func (o *Offload) helpBest() {
 // pack puts requests of the host into the iteration, into the GPUs' sub-batch or over two,
 // and returns how many. It adds them, the oldest first, while the CPUs' attention for a
 // sub-batch takes no longer than the GPUs' work meanwhile: attention for the same one (and
-// MaxDelay more), or besides that the batched operations of the other. With two, the next
+// maxDelay more), or besides that the batched operations of the other. With two, the next
 // request goes to the one with more time left. A request that does not fit is passed over,
 // and so are all with longer contexts.
 func (o *Offload) pack(over int) (added int) {
 	o.unpack()
-	b := &o.batch
-	attention := o.Costs.Attention(&b.Sub[0], b.Step)
+	b := &o.s.batch
+	attention := o.costs.Attention(&b.Sub[0], b.Step)
 	tokens, requests, contexts := [2]int{b.Sub[0].Tokens(), 0}, [2]int{}, [2]int64{}
 	left := func() (left [2]units.Duration) {
 		left[0] = attention
 		if over == 2 {
-			left[0] += o.Costs.Linear(tokens[1])
-			left[1] = o.Costs.Linear(tokens[0])
+			left[0] += o.costs.Linear(tokens[1])
+			left[1] = o.costs.Linear(tokens[0])
 		} else {
-			left[0] += o.slack(attention + o.Costs.Linear(tokens[0]))
+			left[0] += o.slack(attention + o.costs.Linear(tokens[0]))
 		}
 		for i := range left {
-			left[i] -= o.Costs.HostAttention(requests[i], contexts[i])
+			left[i] -= o.costs.HostAttention(requests[i], contexts[i])
 		}
 		return left
 	}
@@ -55,8 +55,9 @@ func (o *Offload) pack(over int) (added int) {
 		tokens[to], requests[to], contexts[to] = tokens[to]+n, requests[to]+n, contexts[to]+context
 	}
 	room, shortest := o.roomBeside()-1, int64(never) // one is left for a turn
-	for k := 0; k < len(o.hosted) && added < room; k++ {
-		h := &o.hosted[k]
+	hosts := o.s.host.decoding
+	for k := 0; k < len(hosts) && added < room; k++ {
+		h := &hosts[k]
 		context := int64(h.context(b.Step))
 		if h.comes || context >= shortest {
 			continue
@@ -79,7 +80,7 @@ func (o *Offload) pack(over int) (added int) {
 
 // slack is how much longer than a time it may take for the sake of the host's requests.
 func (o *Offload) slack(time units.Duration) units.Duration {
-	return units.Duration(float64(o.MaxDelay * float64(time)))
+	return units.Duration(float64(o.maxDelay * float64(time)))
 }
 
 // never is longer than any context.
@@ -88,18 +89,18 @@ const never = 1 << 62
 // join puts a request of the host into a sub-batch.
 func (o *Offload) join(h *hosted, sub int) {
 	if h.chosen = true; !h.runs {
-		h.settle(o.batch.Step)
+		h.settle(o.s.batch.Step)
 	}
-	o.batch.Sub[sub].Host = append(o.batch.Sub[sub].Host, h.Decoding)
+	o.s.batch.Sub[sub].Host = append(o.s.batch.Sub[sub].Host, h.Decoding)
 }
 
 // unpack takes the host's requests out of the iteration.
 func (o *Offload) unpack() {
-	for i := range o.batch.Sub {
-		o.batch.Sub[i].Host = o.batch.Sub[i].Host[:0]
+	for i := range o.s.batch.Sub {
+		o.s.batch.Sub[i].Host = o.s.batch.Sub[i].Host[:0]
 	}
-	for i := range o.hosted {
-		o.hosted[i].chosen = false
+	for i := range o.s.host.decoding {
+		o.s.host.decoding[i].chosen = false
 	}
 }
 
@@ -107,10 +108,10 @@ func (o *Offload) unpack() {
 // takes less time.
 func (o *Offload) spreadBest() {
 	o.spread(1)
-	one := o.Costs.Iteration(&o.batch)
+	one := o.costs.Iteration(&o.s.batch)
 	o.unpack()
 	o.spread(2)
-	if one < o.Costs.Iteration(&o.batch) {
+	if one < o.costs.Iteration(&o.s.batch) {
 		o.unpack()
 		o.spread(1)
 	}
@@ -120,13 +121,14 @@ func (o *Offload) spreadBest() {
 // sums of contexts.
 func (o *Offload) spread(over int) {
 	var tokens [2]int64
-	for i := range o.hosted {
-		h := &o.hosted[i]
+	hosts := o.s.host.decoding
+	for i := range hosts {
+		h := &hosts[i]
 		to := 0
 		if over == 2 && tokens[1] < tokens[0] {
 			to = 1
 		}
-		tokens[to] += int64(h.context(o.batch.Step))
+		tokens[to] += int64(h.context(o.s.batch.Step))
 		o.join(h, to)
 	}
 }
@@ -134,73 +136,77 @@ func (o *Offload) spread(over int) {
 // choose has the chosen requests of the host take part from this step on. The others
 // sit out.
 func (o *Offload) choose() {
-	for i := range o.hosted {
-		if h := &o.hosted[i]; h.runs != h.chosen {
+	hosts := o.s.host.decoding
+	for i := range hosts {
+		h := &hosts[i]
+		if h.runs != h.chosen {
 			o.start(h, h.chosen)
 		}
-		o.hosted[i].chosen = false
+		h.chosen = false
 	}
 }
 
 // start has a request of the host take part from this step on, or sit out.
 func (o *Offload) start(h *hosted, runs bool) {
-	h.runs, h.settled, h.since = runs, o.batch.Step, o.batch.Step
-	o.batch.Pauses = append(o.batch.Pauses, Pause{Request: h.Request, Ends: runs})
+	h.runs, h.settled, h.since = runs, o.s.batch.Step, o.s.batch.Step
+	o.s.batch.Pauses = append(o.s.batch.Pauses, Pause{Request: h.Request, Ends: runs})
 }
 
 // takeTurn has the request of the host that has sat out longest take part in this one
-// iteration, if the turns before cost no more than MaxDelay of the time. So each waits at
-// most for what the turns of all those before it add to iterations, over MaxDelay.
+// iteration, if the turns before cost no more than maxDelay of the time. So each waits at
+// most for what the turns of all those before it add to iterations, over maxDelay.
 func (o *Offload) takeTurn() {
-	if o.credit < 0 {
+	if o.turns.credit < 0 {
 		return
 	}
 	var next *hosted
-	for i := range o.hosted {
-		if h := &o.hosted[i]; !h.runs && !h.comes && (next == nil || h.since < next.since) {
+	hosts := o.s.host.decoding
+	for i := range hosts {
+		if h := &hosts[i]; !h.runs && !h.comes && (next == nil || h.since < next.since) {
 			next = h
 		}
 	}
 	if next == nil {
-		o.credit = 0
+		o.turns.credit = 0
 		return
 	}
 	if o.roomBeside() <= 0 {
 		return
 	}
-	o.credit += o.Costs.Iteration(&o.batch)
+	o.turns.credit += o.costs.Iteration(&o.s.batch)
 	o.join(next, 0)
 	o.start(next, true)
-	next.chosen, o.turn = false, next.Request
-	o.credit -= o.Costs.Iteration(&o.batch)
+	next.chosen, o.turns.request = false, next.Request
+	o.turns.credit -= o.costs.Iteration(&o.s.batch)
 }
 
 // endTurn has the request whose turn it was sit out again.
 func (o *Offload) endTurn() {
-	if o.turn == nobody {
+	if o.turns.request == nobody {
 		return
 	}
-	sub := &o.batch.Sub[0]
+	sub := &o.s.batch.Sub[0]
 	sub.Host = sub.Host[:len(sub.Host)-1]
-	o.start(&o.hosted[o.find(o.turn)], false)
-	o.turn = nobody
+	o.start(&o.s.host.decoding[o.s.host.find(o.turns.request)], false)
+	o.turns.request = nobody
 }
 
 // hides says whether the CPUs' attention for a prompt's request and for all that the host
-// has would hide in a step: the step takes no longer, but for MaxDelay, than it would if
+// has would hide in a step: the step takes no longer, but for maxDelay, than it would if
 // that attention took no time.
 func (o *Offload) hides(prompt int) bool {
-	requests, tokens := 1+len(o.hosted), int64(prompt)
-	for i := range o.hosted {
-		tokens += int64(o.hosted[i].context(o.batch.Step))
+	hosts := o.s.host.decoding
+	requests, tokens := 1+len(hosts), int64(prompt)
+	for i := range hosts {
+		tokens += int64(hosts[i].context(o.s.batch.Step))
 	}
-	o.eachPrefilling(true, func(w *waiting) {
+	o.s.eachPrefilling(true, func(w *waiting) {
 		requests++
 		tokens += int64(w.prompt)
 	})
-	c, sub := o.Costs, &o.gpus.Sub[0]
-	o.gpus.Step, sub.Decode = o.batch.Step, append(sub.Decode[:0], o.decoding...)
-	attention, rows := c.Attention(sub, o.gpus.Step), len(o.decoding)+requests
+	c, sub := o.costs, &o.gpus.Sub[0]
+	o.gpus.Step, sub.Decode = o.s.batch.Step, append(sub.Decode[:0], o.s.decoding...)
+	attention, rows := c.Attention(sub, o.gpus.Step), len(o.s.decoding)+requests
 	most := attention + c.Linear(rows)
 	most += o.slack(most)
 	if c.Linear(rows)+max(attention, c.HostAttention(requests, tokens)) <= most {

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"sort"
 	"testing"
@@ -54,16 +55,29 @@ func (l lines) Iteration(b *Batch) units.Duration {
 	if linear[1] == 0 {
 		layer = linear[0] + max(gpu[0], host[0])
 	}
-	return max(units.Duration(smallModel.Layers)*layer, b.Moves.Up.Wait, b.Moves.Down.Wait)
+	return max(units.Duration(SmallModel.Layers)*layer, b.Moves.Up.Wait, b.Moves.Down.Wait)
 }
 
 func (l lines) Idle(b *Batch) (up, down units.Duration) { return l.Iteration(b), l.Iteration(b) }
 
+// offloading is a replica with its Offload.
+type offloading struct {
+	*Scheduler
+	o *Offload
+}
+
+// newOffloading returns a replica of GPUs and a host that batches by a policy of continuous batching.
+func newOffloading(c Config, m Memories, requests []traces.Request, costs OffloadCosts, maxDelay float64) offloading {
+	o := NewOffload(costs, maxDelay)
+	return offloading{New(c, m, requests, o), o}
+}
+
 // record follows every request of an Offload.
 type record struct {
-	*follower
-	sits    map[int32]bool
-	decodes map[int32]bool // in their decode phase
+	*Follower
+	forecast *forecast // made anew, as a scheduler should have it
+	sits     map[int32]bool
+	decodes  map[int32]bool // in their decode phase
 
 	alone, helped, up, down, waits, pauses, drops, alike, turns, fits int
 	patience
@@ -89,11 +103,11 @@ func (f *record) check(t *rapid.T, b *Batch, dropped bool) {
 			if f.sits[d.Request] || !f.decodes[d.Request] {
 				t.Fatalf("iteration %d: request %d decodes and sits out: %v, has its prompt: %v", b.Step, d.Request, f.sits[d.Request], f.decodes[d.Request])
 			}
-			r := &f.requests[d.Request]
-			if got, want := d.Context(b.Step), r.Input+f.emitted[d.Request]; got != want {
+			r := &f.Requests[d.Request]
+			if got, want := d.Context(b.Step), r.Input+f.Emitted[d.Request]; got != want {
 				t.Fatalf("request %d attends over %d tokens, want %d", d.Request, got, want)
 			}
-			f.emitted[d.Request]++
+			f.Emitted[d.Request]++
 			took++
 		}
 		host += len(s.Host)
@@ -112,7 +126,7 @@ func (f *record) check(t *rapid.T, b *Batch, dropped bool) {
 	for i := range b.Sub {
 		prompts.Sub = append(prompts.Sub, SubBatch{Prefill: b.Sub[i].Prefill})
 	}
-	f.follower.check(t, &prompts)
+	mustHold(t, f.Follower.Check(&prompts))
 }
 
 // count notes what kind of iteration b is, for the test to know that there were all.
@@ -167,28 +181,30 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 	between := func(low, high int) int { return low + rng.IntN(high-low+1) }
 	var requests []traces.Request
 	for i := range between(1, 30) {
-		requests = append(requests, request(i, between(1, 200), between(1, 60)))
+		requests = append(requests, traces.Request{ID: i, Input: between(1, 200), Output: between(1, 60)})
 	}
-	spec := &Spec{SubBatches: 2, Chunking: true, ChunkMultiple: oneFrom(rng, 1, 16), MinPrefillTokens: 1}
-	memory := &MemorySpec{Admission: oneFrom(rng, AdmitFinal, AdmitCurrent, AdmitMax), MaxTokens: 128, Watermark: oneFrom(rng, 0, 0.1, 0.5), History: oneFrom(rng, 0, 0, 3, 1000), Margin: oneFrom(rng, 0.0, 1, 3)}
-	pages := LedgerSpec{Ranksets: 1, Layers: smallModel.Layers, HeadsPerChannel: 2, UnitTokens: oneFrom(rng, 1, 16), Capacity: int64(between(1, 10_000))}
+	spec := &Spec{SubBatches: 2, Chunking: true, ChunkMultiple: OneFrom(rng, 1, 16), MinPrefillTokens: 1}
+	memory := &MemorySpec{Admission: OneFrom(rng, AdmitFinal, AdmitCurrent, AdmitMax), MaxTokens: 128, Watermark: OneFrom(rng, 0, 0.1, 0.5), History: OneFrom(rng, 0, 0, 3, 1000), Margin: OneFrom(rng, 0.0, 1, 3)}
+	pages := LedgerSpec{Ranksets: 1, Layers: SmallModel.Layers, HeadsPerChannel: 2, UnitTokens: OneFrom(rng, 1, 16), Capacity: int64(between(1, 10_000))}
 	gpus := NewLedger(pages)
 	pages.Capacity = int64(between(0, 10_000))
 	host := NewLedger(pages)
 	time := func(high int) units.Duration { return units.Duration(between(0, high)) }
 	costs := lines{1 + time(2000), time(20), time(3), time(200), time(5), time(200)}
-	batching := &BatchingSpec{MaxBatchTokens: between(16, 400), PageTokens: 16, MaxNumSeqs: oneFrom(rng, 0, 0, 1, 2, 5)}
-	free := GPUMemory{Model: smallModel, Free: smallModel.ActivationBytes(between(16, 500)), HoldsKV: true}
-	c := Config{Policy: oneFrom(rng, PolicyPrefillFirst, PolicyChunkedPrefill), Scheduler: spec, Memory: memory, Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: batching}
-	s := NewOffload(New(c, requests, gpus, free, nil, rand.New(rand.NewPCG(1, 2))), OffloadConfig{Host: host, Costs: costs, AllOnHost: rng.IntN(4) == 0, MaxDelay: oneFrom(rng, 0.001, 0.03, 1)})
+	batching := &BatchingSpec{MaxBatchTokens: between(16, 400), PageTokens: 16, MaxNumSeqs: OneFrom(rng, 0, 0, 1, 2, 5)}
+	free := GPUMemory{Model: SmallModel, Free: SmallModel.ActivationBytes(between(16, 500)), HoldsKV: true}
+	c := Config{Policy: OneFrom(rng, PolicyPrefillFirst, PolicyChunkedPrefill), Scheduler: spec, Memory: memory, Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: batching}
+	c.Random = rand.New(rand.NewPCG(1, 2))
+	memories := Memories{Ledger: gpus, GPU: free, HostLedger: host, AllOnHost: rng.IntN(4) == 0}
+	s := newOffloading(c, memories, requests, costs, OneFrom(rng, 0.001, 0.03, 1))
 	rejected := 0
 	for i := range requests {
 		if !s.Add(int32(i)) {
 			rejected++
 		}
 	}
-	f := &record{follower: newFollower(requests), sits: map[int32]bool{}, decodes: map[int32]bool{}, patience: patience{waited: map[int32]units.Duration{}, most: map[int32]units.Duration{}}}
-	plain := gpusAlone(c, requests, pages, gpus.capacity, free)
+	f := &record{Follower: NewFollower(requests), forecast: newForecast(memory, 1), sits: map[int32]bool{}, decodes: map[int32]bool{}, patience: patience{waited: map[int32]units.Duration{}, most: map[int32]units.Duration{}}}
+	plain := gpusAlone(c, requests, pages, gpus.Capacity(), free)
 	for range 100_000 {
 		b := s.Next()
 		if s.AllOnHost || host.Used() > 0 {
@@ -198,7 +214,7 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 			sameBatch(t, b, plain.Next())
 		}
 		for _, gone := range s.Preempted() {
-			f.preempt(t, gone)
+			mustHold(t, f.Preempt(gone))
 			f.decodes[gone.Request], f.sits[gone.Request] = false, false
 			f.drops++
 			delete(f.waited, gone.Request)
@@ -206,60 +222,95 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 		if b.Empty() {
 			break
 		}
-		if w := s.queue[s.head:]; len(w) > 0 && !s.overtakes(&w[0]) && s.gpusHold(&requests[w[0].request]) {
-			checkForecast(t, s.Scheduler, f.follower)
+		if s.queue.len() > 0 && !s.overtakes(s.queue.first()) && s.gpusHold(&requests[s.queue.first().request]) {
+			f.checkForecast(t, &s.State)
 		}
-		for i := range s.hosted {
-			if h, r := &s.hosted[i], s.hosted[i].Request; b.Decoding() > 0 && h.context(b.Step) != requests[r].Input+f.emitted[r] {
-				t.Fatalf("iteration %d: request %d is taken to attend over %d tokens next, after %d", b.Step, r, h.context(b.Step), requests[r].Input+f.emitted[r]-1)
+		for i := range s.host.decoding {
+			if h, r := &s.host.decoding[i], s.host.decoding[i].Request; b.Decoding() > 0 && h.context(b.Step) != requests[r].Input+f.Emitted[r] {
+				t.Fatalf("iteration %d: request %d is taken to attend over %d tokens next, after %d", b.Step, r, h.context(b.Step), requests[r].Input+f.Emitted[r]-1)
 			}
 		}
 		f.check(t, b, len(s.Preempted()) > 0)
 		f.wait(t, s, costs, b)
-		if s.turn != nobody {
+		if s.o.turns.request != nobody {
 			f.turns++
 		}
-		if !s.AllOnHost && s.dealt == b.Step && hidden(t, s, costs, b) {
+		if !s.AllOnHost && s.dealt == b.Step && hidden(t, s.o, costs, b) {
 			f.fits++
 		}
-		if !sort.SliceIsSorted(s.moving, func(i, k int) bool { return s.moving[i].Request < s.moving[k].Request }) ||
-			len(s.moving) > 0 && s.movable > 0 && s.hosted[s.firstMovable()].Request < s.moving[0].Request {
-			t.Fatalf("iteration %d: %v swap in before older ones of %v", b.Step, s.moving, s.hosted)
+		swaps, at := s.host.swapIns, firstMovable(&s.State)
+		if !sort.SliceIsSorted(swaps, func(i, k int) bool { return swaps[i].Request < swaps[k].Request }) ||
+			len(swaps) > 0 && at >= 0 && s.host.decoding[at].Request < swaps[0].Request {
+			t.Fatalf("iteration %d: %v swap in before older ones of %v", b.Step, swaps, s.host.decoding)
 		}
 		if most := batching.MaxNumSeqs; most > 0 && b.Decoding() > most {
 			t.Fatalf("%d requests decode, at most %d may", b.Decoding(), most)
 		}
-		if n, most := len(s.hosted)+s.prefilling(true), batching.MaxNumSeqs; s.AllOnHost && most > 0 && n > most {
+		if n, most := len(s.host.decoding)+s.prefilling(true), batching.MaxNumSeqs; s.AllOnHost && most > 0 && n > most {
 			t.Fatalf("%d requests have memory on the host, where all decode, at most %d may", n, most)
 		}
 		if err := errors.Join(s.CheckMemory(), s.CheckAdmission()); err != nil {
 			t.Fatal(err)
 		}
-		if s.head < len(s.queue) && s.queue[s.head].hold.Host && s.queue[s.head].held && s.queue[s.head].finished == 0 {
-			t.Fatalf("request %d has memory on the host, and its prompt has not begun", s.queue[s.head].request)
+		if held := s.queue.held(); len(held) > 0 && held[0].hold.Host && held[0].finished == 0 {
+			t.Fatalf("request %d has memory on the host, and its prompt has not begun", held[0].request)
 		}
 		if plain != nil {
 			plain.Complete(func(int32, int) {})
 			f.alike++
 		}
 		s.Complete(func(r int32, tokens int) {
-			if f.emitted[r] != tokens {
-				t.Fatalf("request %d has %d tokens, the scheduler says %d", r, f.emitted[r], tokens)
+			if f.Emitted[r] != tokens {
+				t.Fatalf("request %d has %d tokens, the scheduler says %d", r, f.Emitted[r], tokens)
 			}
-			f.decodes[r] = tokens < requests[r].Output
+			if f.decodes[r] = tokens < requests[r].Output; !f.decodes[r] {
+				f.forecast.ended(tokens)
+			}
 		})
 	}
 	done := 0
 	for i := range requests {
-		if f.emitted[i] == requests[i].Output {
+		if f.Emitted[i] == requests[i].Output {
 			done++
 		}
 	}
-	checkLengths(t, s.Scheduler, f.follower)
 	if done+rejected != len(requests) || s.Waiting() > 0 || s.UsedUnits() != 0 {
 		t.Fatalf("%d done and %d rejected of %d; %d wait, %d units are in use", done, rejected, len(requests), s.Waiting(), s.UsedUnits())
 	}
 	return f
+}
+
+// checkForecast checks that the forecast that refused the head of the queue for growth in the iteration at hand is of the
+// lengths that have ended and of the requests that have memory of the GPUs, those that swap in among them, with the tokens
+// that they have emitted before the iteration.
+func (f *record) checkForecast(t *rapid.T, s *State) {
+	if !s.queue.blocked || s.queue.refusal != (refusal{noGrowth, s.batch.Step}) {
+		return
+	}
+	w := s.queue.first()
+	f.forecast.clear()
+	add := func(request int32, hold Reservation) {
+		f.forecast.addHolder(&hold, f.Requests[request].Input, f.Emitted[request])
+	}
+	for i := range s.decoding {
+		add(s.decoding[i].Request, s.holds[s.decoding[i].Request])
+	}
+	for i := range s.host.swapIns {
+		add(s.host.swapIns[i].Request, s.holds[s.host.swapIns[i].Request])
+	}
+	s.eachPrefilling(false, func(w *waiting) { add(w.request, w.hold) })
+	add(w.request, Reservation{})
+	f.forecast.foresee(s.Ledger)
+	if got := s.foresee(w, false); !reflect.DeepEqual(got, f.forecast) {
+		t.Fatalf("the forecast is %+v, want %+v", got, f.forecast)
+	}
+}
+
+// mustHold fails where a law does not hold.
+func mustHold(t *rapid.T, err error) {
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // gpusAlone returns a scheduler of the GPUs without a host, nil where these cannot hold
@@ -267,9 +318,11 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 func gpusAlone(c Config, requests []traces.Request, pages LedgerSpec, capacity int64, free GPUMemory) *Scheduler {
 	spec := *c.Scheduler
 	spec.SubBatches, pages.Capacity, c.Scheduler = 1, capacity, &spec
-	s := New(c, requests, NewLedger(pages), free, nil, nil)
-	if addAll(s, len(requests)) > 0 {
-		return nil
+	s := New(c, Memories{Ledger: NewLedger(pages), GPU: free}, requests, FormerOf(c.Policy, nil))
+	for i := range requests {
+		if !s.Add(int32(i)) {
+			return nil
+		}
 	}
 	return s
 }
@@ -297,29 +350,61 @@ func TestCutPromptStays(t *testing.T) {
 			Policy: PolicyChunkedPrefill, Scheduler: &Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 1}, Memory: &MemorySpec{Admission: AdmitFinal},
 			Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{MaxBatchTokens: 10},
 		}
-		free := GPUMemory{Model: smallModel, Free: 1 << 30, HoldsKV: true}
-		s := New(config, []traces.Request{request(0, 40, 3), request(1, 100, 11)}, gpus, free, nil, nil)
-		o := NewOffload(s, OffloadConfig{Host: NewLedger(spec), Costs: lines{1, 1, 1, 1, 1, 1}})
+		free := GPUMemory{Model: SmallModel, Free: 1 << 30, HoldsKV: true}
+		memories := Memories{Ledger: gpus, GPU: free, HostLedger: NewLedger(spec)}
+		s := newOffloading(config, memories, []traces.Request{{ID: 0, Input: 40, Output: 3}, {ID: 1, Input: 100, Output: 11}}, lines{1, 1, 1, 1, 1, 1}, 0)
+		s.o.s = &s.State
 		take := func(l *Ledger, tokens int) Reservation {
-			r, _ := l.Reserve(prompted(tokens), 0, nil, BalanceLeastLoaded, nil)
-			r.Host = l == o.Host
+			r, _ := l.Reserve(prompted(tokens), nil, 0, nil)
+			r.Host = l == s.HostLedger
 			return r
 		}
 		take(gpus, 40) // of another that decodes
-		o.queue = []waiting{{request: 1, prompt: 100, finished: 50, cut: true, held: true, hold: take(o.Host, 110), staged: take(gpus, 100)}}
+		s.queue.list = []waiting{{request: 1, prompt: 100, finished: 50, cut: true, held: true, hold: take(s.HostLedger, 110), staged: take(gpus, 100)}}
 		if c.older {
-			o.holds[0] = take(o.Host, 42)
-			o.enter(Decoding{Request: 0, Base: 41, Last: 2})
+			s.holds[0] = take(s.HostLedger, 42)
+			s.enter(Decoding{Request: 0, Base: 41, Last: 2})
 		}
-		onHost := o.Host.Used()
-		o.stayOnGPUs()
-		w := &o.queue[0]
+		onHost := s.HostLedger.Used()
+		s.o.stayOnGPUs()
+		w := s.queue.first()
 		used, host := int64(140), onHost
 		if c.stays {
 			used, host = 150, onHost-110
 		}
-		if w.hold.Host == c.stays || gpus.Used() != used || o.Host.Used() != host {
-			t.Errorf("%s: holds %+v; %d units of the GPUs and %d of the host, want %d and %d", c.name, w.hold, gpus.Used(), o.Host.Used(), used, host)
+		if w.hold.Host == c.stays || gpus.Used() != used || s.HostLedger.Used() != host {
+			t.Errorf("%s: holds %+v; %d units of the GPUs and %d of the host, want %d and %d", c.name, w.hold, gpus.Used(), s.HostLedger.Used(), used, host)
 		}
+	}
+}
+
+// TestForecastOfTheHost is TestForecastPreventsThrashing of requests that all decode on
+// the host.
+func TestForecastOfTheHost(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 0))
+	var requests []traces.Request
+	for i := range 400 {
+		requests = append(requests, traces.Request{ID: i, Input: 1 + r.IntN(40), Output: 1 + int(r.ExpFloat64()*200)})
+	}
+	serve := func(history int) float64 {
+		memory := &MemorySpec{Admission: AdmitCurrent, MaxTokens: 2048, Watermark: 0.01, History: history, Margin: 2}
+		host := NewLedger(LedgerSpec{Ranksets: 1, Layers: SmallModel.Layers, HeadsPerChannel: 2, UnitTokens: 16, Capacity: int64(400 * SmallModel.Layers * 2)})
+		pages := LedgerSpec{Ranksets: 1, Layers: SmallModel.Layers, HeadsPerChannel: 2, UnitTokens: 16, Capacity: 1 << 20}
+		config := Config{
+			Policy: PolicyChunkedPrefill, Scheduler: &Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 16}, Memory: memory,
+			Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{MaxBatchTokens: 500},
+		}
+		memories := Memories{Ledger: NewLedger(pages), GPU: GPUMemory{Model: SmallModel, Free: 1 << 40, HoldsKV: true}, HostLedger: host, AllOnHost: true}
+		s := newOffloading(config, memories, requests, lines{2000, 20, 3, 200, 5, 200}, 0)
+		for i := range requests {
+			s.Add(int32(i))
+		}
+		for b := s.Next(); !b.Empty(); b = s.Next() {
+			s.Complete(func(int32, int) {})
+		}
+		return float64(s.Preemptions) / float64(len(requests))
+	}
+	if with, without := serve(1000), serve(0); with > 0.1 || without < 1 {
+		t.Errorf("%.3f preemptions a request, %.2f without a forecast", with, without)
 	}
 }

@@ -21,53 +21,53 @@ type patience struct {
 
 // turn returns at least what a turn of a request adds to an iteration.
 func (l lines) turn(r *traces.Request) units.Duration {
-	return units.Duration(smallModel.Layers) * (l.token + l.host + l.hostContext*units.Duration(r.Input+r.Output))
+	return units.Duration(SmallModel.Layers) * (l.token + l.host + l.hostContext*units.Duration(r.Input+r.Output))
 }
 
 // wait checks the iteration b that has been formed.
-func (p *patience) wait(t *rapid.T, o *Offload, l lines, b *Batch) {
+func (p *patience) wait(t *rapid.T, s offloading, l lines, b *Batch) {
 	took := l.Iteration(b)
 	if b.Decoding() == 0 {
 		return
 	}
 	p.longest, p.ran = max(p.longest, took), p.ran+took
-	if o.turn != nobody {
+	if s.o.turns.request != nobody {
 		without := Batch{Step: b.Step, Sub: slices.Clone(b.Sub), Moves: b.Moves}
 		host := &without.Sub[0].Host
 		*host = (*host)[:len(*host)-1]
 		added := took - l.Iteration(&without)
 		p.delayed, p.dearest = p.delayed+added, max(p.dearest, added)
 	}
-	if allowed := o.slack(p.ran) + p.dearest; p.delayed > allowed {
+	if allowed := s.o.slack(p.ran) + p.dearest; p.delayed > allowed {
 		t.Fatalf("iteration %d: turns have taken %v in %v, and may %v", b.Step, p.delayed, p.ran, allowed)
 	}
 	var before units.Duration
-	for i := range o.hosted {
-		before += l.turn(&o.requests[o.hosted[i].Request])
+	for i := range s.host.decoding {
+		before += l.turn(&s.requests[s.host.decoding[i].Request])
 	}
-	for i := range o.hosted {
-		h := &o.hosted[i]
+	for i := range s.host.decoding {
+		h := &s.host.decoding[i]
 		if h.runs || h.comes {
 			delete(p.waited, h.Request)
 			continue
 		}
 		if _, ok := p.waited[h.Request]; !ok {
-			p.most[h.Request] = units.Duration(float64(before+p.dearest) / o.MaxDelay)
+			p.most[h.Request] = units.Duration(float64(before+p.dearest) / s.o.maxDelay)
 		}
 		p.waited[h.Request] += took
-		if most := p.most[h.Request] + units.Duration(len(o.hosted)+2)*p.longest; p.waited[h.Request] > most {
+		if most := p.most[h.Request] + units.Duration(len(s.host.decoding)+2)*p.longest; p.waited[h.Request] > most {
 			t.Fatalf("iteration %d: request %d has sat out for %v, and may for %v", b.Step, h.Request, p.waited[h.Request], most)
 		}
 	}
-	for i := range o.moving {
-		delete(p.waited, o.moving[i].Request)
+	for i := range s.host.swapIns {
+		delete(p.waited, s.host.swapIns[i].Request)
 	}
 }
 
 // hidden checks an iteration for which requests of the host were chosen: it takes no
 // longer, but for MaxDelay, than if the CPUs' attention took no time.
 func hidden(t *rapid.T, o *Offload, l lines, b *Batch) bool {
-	if b.Moves.Up.Wait+b.Moves.Down.Wait > 0 || o.turn != nobody || len(b.Sub[0].Decode)+len(b.Sub[0].Prefill) == 0 || len(b.Sub[0].Host)+len(b.Sub[1].Host) == 0 {
+	if b.Moves.Up.Wait+b.Moves.Down.Wait > 0 || o.turns.request != nobody || len(b.Sub[0].Decode)+len(b.Sub[0].Prefill) == 0 || len(b.Sub[0].Host)+len(b.Sub[1].Host) == 0 {
 		return false
 	}
 	free := l
@@ -82,7 +82,7 @@ func hidden(t *rapid.T, o *Offload, l lines, b *Batch) bool {
 
 // hosting returns an Offload whose GPUs are full with requests of 10 tokens of context, and
 // whose host has others of such contexts, with such costs. One more request may be added.
-func hosting(onGPUs int, costs lines, delay float64, contexts ...int) *Offload {
+func hosting(onGPUs int, costs lines, delay float64, contexts ...int) offloading {
 	spec := LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: int64(1000 * onGPUs)}
 	gpus := NewLedger(spec)
 	spec.Capacity = 10_000
@@ -92,20 +92,20 @@ func hosting(onGPUs int, costs lines, delay float64, contexts ...int) *Offload {
 	}
 	var requests []traces.Request
 	for i := range onGPUs + len(contexts) + 1 {
-		requests = append(requests, request(i, 9, 992))
+		requests = append(requests, traces.Request{ID: i, Input: 9, Output: 992})
 	}
-	s := New(config, requests, gpus, GPUMemory{Model: smallModel, Free: 1 << 30, HoldsKV: true}, nil, nil)
-	o := NewOffload(s, OffloadConfig{Host: NewLedger(spec), Costs: costs, MaxDelay: delay})
+	memories := Memories{Ledger: gpus, GPU: GPUMemory{Model: SmallModel, Free: 1 << 30, HoldsKV: true}, HostLedger: NewLedger(spec)}
+	s := newOffloading(config, memories, requests, costs, delay)
 	for i := range requests[:len(requests)-1] {
 		l, context := gpus, 10
 		if i >= onGPUs {
-			l, context = o.Host, contexts[i-onGPUs]
+			l, context = s.HostLedger, contexts[i-onGPUs]
 		}
-		o.holds[i], _ = l.Reserve(prompted(1000), 0, nil, BalanceLeastLoaded, nil)
-		o.holds[i].Host = l == o.Host
-		o.enter(Decoding{Request: int32(i), Base: int64(context), Last: 990})
+		s.holds[i], _ = l.Reserve(prompted(1000), nil, 0, nil)
+		s.holds[i].Host = l == s.HostLedger
+		s.enter(Decoding{Request: int32(i), Base: int64(context), Last: 990})
 	}
-	return o
+	return s
 }
 
 // TestTurnsByHand: an iteration of the GPUs takes 100 a layer, with a request of the host 150.
@@ -139,9 +139,9 @@ func TestNoTurnsSaved(t *testing.T) {
 	turns := 0
 	for step := range 60 {
 		if step == 40 { // from now on its attention does not hide
-			o.Costs, o.dealt = lines{weights: 100, host: 50}, -1
+			o.o.costs, o.dealt = lines{weights: 100, host: 50}, -1
 		}
-		if o.Next(); o.turn != nobody {
+		if o.Next(); o.o.turns.request != nobody {
 			turns++
 		}
 		o.Complete(func(int32, int) {})
@@ -180,7 +180,7 @@ func TestHelpByHand(t *testing.T) {
 		o := hosting(10, costs, 0.03, c.contexts...)
 		b := o.Next()
 		first, second := len(b.Sub[0].Host), len(b.Sub[1].Host)
-		if o.turn != nobody { // nobody fitted
+		if o.o.turns.request != nobody { // nobody fitted
 			first--
 		}
 		asked := hosting(10, costs, 0.03, c.contexts...)
@@ -203,7 +203,8 @@ func TestExpireBesideTheHost(t *testing.T) {
 	ended := 0
 	count := func(int32, int) { ended++ }
 	o.Complete(count)
-	if got := expired(o, 1); !slices.Equal(got, []int32{late}) {
+	got := []int32{}
+	if o.Expire(1, func(request int32) { got = append(got, request) }); !slices.Equal(got, []int32{late}) {
 		t.Fatalf("%v are dropped, want the request that waits", got)
 	}
 	for b := o.Next(); !b.Empty(); b = o.Next() {

@@ -18,22 +18,22 @@ func TestMakeRoom(t *testing.T) {
 	for i := range 5 {
 		requests = append(requests, request(i, 10, 5))
 	}
-	s := New(config, requests, ledger, GPUMemory{Model: smallModel, Free: 1 << 30}, linear{}, nil)
+	s := New(config, Memories{Ledger: ledger, GPU: GPUMemory{Model: SmallModel, Free: 1 << 30}}, requests, nil)
 	hold := func() Reservation {
-		r, _ := ledger.Reserve(prompted(10), 0, nil, BalanceLeastLoaded, nil)
+		r, _ := ledger.Reserve(prompted(10), nil, 0, nil)
 		return r
 	}
 	// Requests 1 and 0 decode and have emitted 2 and 3 tokens, 2 and 3 prefill, 4 waits.
 	s.batch.Step = 7
 	s.decoding = []Decoding{{Request: 1, Base: 5, Last: 9}, {Request: 0, Base: 6, Last: 8}}
 	s.holds[0], s.holds[1] = hold(), hold()
-	s.queue = []waiting{
+	s.queue.list = []waiting{
 		{}, {}, // taken by the requests that decode
 		{request: 2, prompt: 10, finished: 4, cut: true, held: true, hold: hold()},
 		{request: 3, prompt: 10, held: true, hold: hold()},
 		{request: 4, prompt: 10},
 	}
-	s.head, s.kvOnGPU = 2, 10
+	s.queue.head, s.usage.cutPrompts = 2, 10
 	for i, want := range []struct {
 		request int32
 		used    int64
@@ -42,12 +42,12 @@ func TestMakeRoom(t *testing.T) {
 		if got := s.makeRoom(); got != want.request {
 			t.Errorf("request %d gave up its memory, want %d", got, want.request)
 		}
-		if ledger.Used() != want.used || s.kvOnGPU != want.kv || s.Preemptions() != int64(i+1) {
+		if ledger.Used() != want.used || s.usage.cutPrompts != want.kv || s.Preemptions != int64(i+1) {
 			t.Errorf("after request %d: %d units, %d tokens on the GPU and %d preemptions, want %d, %d and %d",
-				want.request, ledger.Used(), s.kvOnGPU, s.Preemptions(), want.used, want.kv, i+1)
+				want.request, ledger.Used(), s.usage.cutPrompts, s.Preemptions, want.used, want.kv, i+1)
 		}
 	}
-	for i, w := range s.queue[s.head:] {
+	for i, w := range s.queue.list[s.queue.head:] {
 		emitted := []int{3, 2, 0, 0, 0}[i]
 		if int(w.request) != i || w.held || w.cut || w.finished != 0 || w.emitted != emitted || w.prompt != 10+emitted {
 			t.Errorf("place %d of the queue: got %+v, want request %d with %d tokens emitted", i, w, i, emitted)

@@ -6,158 +6,159 @@ import "github.com/l3sim/l3sim/units"
 // the other sub-batch. It cuts the last request so that both are about equal (L3,
 // section 5.3, steps 3 and 4). A single batch is bounded by its own PIM time.
 // addPrefill returns false when a memory is full, so that no sub-batch can take more.
-func (s *Scheduler) addPrefill(i int) bool {
-	sub := &s.batch.Sub[i]
-	for s.head < len(s.queue) {
-		w := &s.queue[s.head]
-		if !w.held && !s.place.admit(w) {
+func (f *dealer) addPrefill(s *State, i int) bool {
+	for s.queue.len() > 0 {
+		w := s.queue.first()
+		if !w.held && !s.admit(w) {
 			return false
 		}
 		left := w.prompt - w.finished
-		tokens := s.cut(i, w, left)
+		tokens := f.cut(s, i, w, left)
 		room := tokens
 		if tokens > 0 {
 			room = s.roomOnGPU(w, tokens, left)
 		}
 		if room > tokens {
-			s.wholePrompts++
-			s.longestWhole = max(s.longestWhole, room)
+			s.WholePrompts++
+			s.LongestWhole = max(s.LongestWhole, room)
 		}
-		full := room < tokens
-		if tokens = room; tokens == 0 {
-			return !full
+		if room > 0 {
+			s.take(i, w, room)
 		}
-		s.take(sub, w, tokens, tokens == left)
-		if tokens < left {
-			return !full
+		if room < left {
+			return room >= tokens
 		}
 	}
 	return true
-}
-
-// take moves tokens prompt tokens of w, the queue's head, into sub.
-func (s *Scheduler) take(sub *SubBatch, w *waiting, tokens int, last bool) {
-	sub.Prefill = append(sub.Prefill, Chunk{
-		Request: w.request, Offset: int32(w.hold.Offset), Tokens: tokens, Finished: w.finished, Prefix: w.prefix, Last: last, Host: w.hold.Host,
-	})
-	if s.keepsKV(w, last) && !w.cut {
-		w.cut = true
-		s.kvOnGPU += s.keepsOnGPU(w)
-	}
-	w.finished += tokens
-	w.begun = true
-	s.chunked = append(s.chunked, *w)
-	s.head++
-}
-
-// keepsKV says whether the GPUs keep keys and values of a prompt while its chunks run: computed ones for later chunks,
-// or those of a prefix that the cache has.
-func (s *Scheduler) keepsKV(w *waiting, last bool) bool {
-	return !last || w.prefix > 0 && s.gpu.fetches()
-}
-
-// keepsOnGPU returns the tokens whose keys and values these are.
-func (s *Scheduler) keepsOnGPU(w *waiting) int {
-	if s.gpu.PrefixStays {
-		return w.prompt - w.prefix
-	}
-	return w.prompt
 }
 
 // cut returns how many prompt tokens of w sub-batch i takes, of the left that remain. It
 // takes all where T_GPU stays within T_PIM of the other sub-batch. Else it takes the
 // multiple of ChunkMultiple that brings the two times closest, but at least the tokens
 // that the iteration lacks of MinPrefillTokens.
-func (s *Scheduler) cut(i int, w *waiting, left int) int {
-	if s.excess(i, w, left) <= 0 {
+func (f *dealer) cut(s *State, i int, w *waiting, left int) int {
+	if f.excess(s, i, w, left) <= 0 {
 		return left
 	}
-	least := s.spec.MinPrefillTokens
+	least := s.Scheduler.MinPrefillTokens
 	for j := range s.batch.Sub {
 		least -= s.batch.Sub[j].PrefillTokens()
 	}
 	least = max(least, 0)
-	if !s.spec.Chunking {
+	if !s.Scheduler.Chunking {
 		// A prompt cannot be cut. It is taken whole where the GPU has time left or
 		// MinPrefillTokens is not met.
-		if least > 0 || s.excess(i, w, 0) < 0 {
+		if least > 0 || f.excess(s, i, w, 0) < 0 {
 			return left
 		}
 		return 0
 	}
-	multiple := s.spec.ChunkMultiple
-	low, high := 0, (left+multiple-1)/multiple // excess(low) <= 0 < excess(high), in multiples
-	if s.excess(i, w, 0) > 0 {
-		high = 0
+	multiple := s.Scheduler.ChunkMultiple
+	chunks := 0
+	if f.excess(s, i, w, 0) <= 0 {
+		fits := func(n int) bool { return f.excess(s, i, w, n*multiple) <= 0 }
+		chunks = mostThat((left+multiple-1)/multiple, fits)
+		if f.excess(s, i, w, min(left, (chunks+1)*multiple)) < -f.excess(s, i, w, chunks*multiple) {
+			chunks++
+		}
 	}
+	return min(left, multiple*max(chunks, (least+multiple-1)/multiple))
+}
+
+// mostThat returns the largest n below a bound that fits, where all smaller ones do. 0 fits.
+func mostThat(bound int, fits func(n int) bool) int {
+	low, high := 0, bound
 	for high-low > 1 {
-		mid := (low + high) / 2
-		if s.excess(i, w, mid*multiple) <= 0 {
+		if mid := (low + high) / 2; fits(mid) {
 			low = mid
 		} else {
 			high = mid
 		}
 	}
-	if high > low && s.excess(i, w, min(left, high*multiple)) < -s.excess(i, w, low*multiple) {
-		low = high
-	}
-	tokens := max(low*multiple, (least+multiple-1)/multiple*multiple)
-	return min(tokens, left)
+	return low
 }
 
 // excess predicts T_GPU of sub-batch i with tokens more prompt tokens of w, less T_PIM
 // of the other sub-batch (equations 5 and 6). That T_PIM includes the transfer of the
 // keys and values of sub-batch i's prompts. A single batch uses its own T_PIM, without
 // that transfer: its prompts move after its decode attention.
-func (s *Scheduler) excess(i int, w *waiting, tokens int) units.Duration {
+func (f *dealer) excess(s *State, i int, w *waiting, tokens int) units.Duration {
 	sub := &s.batch.Sub[i]
 	moved := 0
 	if len(s.batch.Sub) == 2 {
 		moved = sub.PrefillTokens() + tokens
 	}
-	return s.gpuTime(sub, w, tokens) - s.predictor.PIM(&s.batch.Sub[len(s.batch.Sub)-1-i], s.batch.Step, moved)
+	return f.gpuTime(sub, s.batch.Step, w, tokens) - f.predictor.PIM(&s.batch.Sub[len(s.batch.Sub)-1-i], s.batch.Step, moved)
 }
 
 // gpuTime predicts the GPU's time of sub with tokens more prompt tokens of w.
-func (s *Scheduler) gpuTime(sub *SubBatch, w *waiting, tokens int) units.Duration {
+func (f *dealer) gpuTime(sub *SubBatch, step int64, w *waiting, tokens int) units.Duration {
 	if tokens == 0 {
-		return s.predictor.GPU(sub, s.batch.Step)
+		return f.predictor.GPU(sub, step)
 	}
-	sub.Prefill = append(sub.Prefill, Chunk{Request: w.request, Offset: int32(w.hold.Offset), Tokens: tokens, Finished: w.finished, Prefix: w.prefix, Last: true})
-	t := s.predictor.GPU(sub, s.batch.Step)
+	sub.Prefill = append(sub.Prefill, w.chunk(tokens, true))
+	t := f.predictor.GPU(sub, step)
 	sub.Prefill = sub.Prefill[:len(sub.Prefill)-1]
 	return t
+}
+
+// chunk returns the next tokens of the prompt.
+func (w *waiting) chunk(tokens int, last bool) Chunk {
+	return Chunk{
+		Request: w.request, Offset: int32(w.hold.Offset), Tokens: tokens, Finished: w.finished, Prefix: w.prefix, Last: last, Host: w.hold.Host,
+	}
+}
+
+// take moves tokens prompt tokens of w, the queue's head, into sub-batch i.
+func (s *State) take(i int, w *waiting, tokens int) {
+	last := tokens == w.prompt-w.finished
+	s.batch.Sub[i].Prefill = append(s.batch.Sub[i].Prefill, w.chunk(tokens, last))
+	if s.keepsKV(w, last) && !w.cut {
+		w.cut = true
+		s.usage.cutPrompts += s.keepsOnGPU(w)
+	}
+	w.finished += tokens
+	w.begun = true
+	s.chunked = append(s.chunked, *w)
+	s.queue.head++
+}
+
+// keepsKV says whether the GPUs keep keys and values of a prompt while its chunks run: computed ones for later chunks,
+// or those of a prefix that the cache has.
+func (s *State) keepsKV(w *waiting, last bool) bool {
+	return !last || w.prefix > 0 && s.GPU.fetches()
+}
+
+// keepsOnGPU returns the tokens whose keys and values these are.
+func (s *State) keepsOnGPU(w *waiting) int {
+	if s.GPU.PrefixStays {
+		return w.prompt - w.prefix
+	}
+	return w.prompt
 }
 
 // roomOnGPU returns the largest number of prompt tokens of w, at most tokens, that fit
 // the GPUs. Activations of the whole iteration and the KV of cut prompts must fit. Where
 // only the whole prompt fits, because it leaves no KV on the GPUs, roomOnGPU returns left.
-func (s *Scheduler) roomOnGPU(w *waiting, tokens, left int) int {
+func (s *State) roomOnGPU(w *waiting, tokens, left int) int {
 	batched := s.batch.tokens()
 	fits := func(n int) bool {
-		kv := s.kvOnGPU + s.windows
+		kv := s.usage.kv()
 		if s.keepsKV(w, n == left) && !w.cut {
 			kv += s.keepsOnGPU(w)
 		}
-		return s.gpu.fits(batched+n, kv)
+		return s.GPU.fits(batched+n, kv)
 	}
 	if fits(tokens) {
 		return tokens
 	}
-	if !s.spec.Chunking {
+	if !s.Scheduler.Chunking {
 		return 0
 	}
-	multiple := s.spec.ChunkMultiple
-	low, high := 0, (tokens+multiple-1)/multiple
-	for high-low > 1 {
-		if mid := (low + high) / 2; fits(mid * multiple) {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	if low == 0 && fits(left) {
+	multiple := s.Scheduler.ChunkMultiple
+	chunks := mostThat((tokens+multiple-1)/multiple, func(n int) bool { return fits(n * multiple) })
+	if chunks == 0 && fits(left) {
 		return left
 	}
-	return low * multiple
+	return chunks * multiple
 }

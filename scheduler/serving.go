@@ -1,10 +1,7 @@
 package scheduler
 
 import (
-	"slices"
-
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -86,42 +83,3 @@ func (s *SLO) Check(c *input.Check) {
 	c.That(s.TBT >= 0, "tbt", s.TBT, "at least 0s (no target)")
 	c.Share("attainment", s.Attainment)
 }
-
-// Extend tells the scheduler the requests that Add may name: those from before, and more.
-func (s *Scheduler) Extend(requests []traces.Request) {
-	s.requests = requests
-	for len(s.holds) < len(requests) {
-		s.holds = append(s.holds, Reservation{})
-	}
-}
-
-// InSystem returns the requests that were added and have not left: those that wait, that
-// prefill in the present iteration, that decode and that swap in. It is right once Next has
-// formed an iteration, until Complete.
-func (s *Scheduler) InSystem() int {
-	return s.Waiting() + len(s.chunked) + len(s.decoding) + len(s.moving) + s.onHost
-}
-
-// Expire drops the requests that came before a time and whose prompts have not begun, the
-// oldest first. One that has memory already frees it.
-func (s *Scheduler) Expire(before units.Duration, dropped func(request int32)) {
-	first := s.head
-	for first < len(s.queue) && !s.queue[first].fresh() {
-		first++
-	}
-	last := first
-	for last < len(s.queue) && s.queue[last].fresh() && s.requests[s.queue[last].request].Arrival < before {
-		if w := &s.queue[last]; w.held {
-			s.place.release(w.hold)
-		}
-		dropped(s.queue[last].request)
-		last++
-	}
-	if last > first {
-		s.queue = slices.Delete(s.queue, first, last)
-		s.blocked = false
-	}
-}
-
-// fresh says that no token of a request was ever computed.
-func (w *waiting) fresh() bool { return !w.begun && w.emitted == 0 }

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -16,19 +15,17 @@ func small(policy Policy, capacity int64, lengths ...[2]int) (*Scheduler, []trac
 	for i, l := range lengths {
 		requests = append(requests, traces.Request{ID: i, Arrival: units.Duration(10 * i), Input: l[0], Output: l[1]})
 	}
-	ledger := NewLedger(LedgerSpec{Ranksets: 1, Layers: smallModel.Layers, HeadsPerChannel: 1, UnitTokens: 16, Capacity: capacity * int64(smallModel.Layers)})
+	ledger := NewLedger(LedgerSpec{Ranksets: 1, Layers: SmallModel.Layers, HeadsPerChannel: 1, UnitTokens: 16, Capacity: capacity * int64(SmallModel.Layers)})
 	c := Config{
 		Policy: policy, Scheduler: &Spec{SubBatches: 1, Chunking: true, ChunkMultiple: 16, MinPrefillTokens: 1}, Memory: &MemorySpec{Admission: AdmitFinal},
 		Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{MaxBatchTokens: 64, PageTokens: 16},
 	}
-	gpu := GPUMemory{Model: smallModel, Free: smallModel.ActivationBytes(1000), HoldsKV: true}
-	return New(c, requests, ledger, gpu, linear{1, 0, 0}, rand.New(rand.NewPCG(1, 2))), requests
+	gpu := GPUMemory{Model: SmallModel, Free: SmallModel.ActivationBytes(1000), HoldsKV: true}
+	return New(c, Memories{Ledger: ledger, GPU: gpu}, requests, FormerOf(policy, nil)), requests
 }
 
 // expired returns the requests that Expire drops.
-func expired(s interface {
-	Expire(units.Duration, func(int32))
-}, before units.Duration) (dropped []int32) {
+func expired(s *Scheduler, before units.Duration) (dropped []int32) {
 	s.Expire(before, func(request int32) { dropped = append(dropped, request) })
 	return dropped
 }
@@ -65,7 +62,7 @@ func TestExpireFreesMemory(t *testing.T) {
 	s, _ := small(PolicyPrefillFirst, 100, [2]int{60, 4}, [2]int{200, 4})
 	addAll(s, 2)
 	s.Next() // the second has memory, and its prompt does not fit beside the first
-	held := s.queue[s.head].held
+	held := s.queue.first().held
 	if got := expired(s, 1000); !held || !slices.Equal(got, []int32{1}) {
 		t.Fatalf("held %v, %v are dropped", held, got)
 	}

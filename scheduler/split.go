@@ -136,7 +136,7 @@ func (s *sharer) byTokens(b *Batch, decoding []Decoding) {
 		s.values = append(s.values, decoding[i].Base+b.Step)
 	}
 	for i, second := range s.split(s.values) {
-		b.give(&decoding[i], second)
+		give(b, &decoding[i], second)
 	}
 }
 
@@ -192,7 +192,16 @@ func (s *sharer) turn(b *Batch, decoding []Decoding, order []int) {
 			second = !second
 		}
 		for i, other := range h.side {
-			b.give(&decoding[h.members[i]], other != second)
+			give(b, &decoding[h.members[i]], other != second)
 		}
 	}
+}
+
+// give puts a decoding request into the first or the second sub-batch.
+func give(b *Batch, d *Decoding, second bool) {
+	s := 0
+	if second {
+		s = 1
+	}
+	b.Sub[s].Decode = append(b.Sub[s].Decode, *d)
 }

@@ -100,7 +100,7 @@ func TestHeadsOfTheirOwn(t *testing.T) {
 		// Any rank may have the longest heads: two a channel, copies of 20,000 tokens less the window.
 		ledger := rankLedger(n.hw, true)
 		each := int64(math.Ceil(math.Ceil(slices.Max(shares)*19920)/512)) + 39
-		ledger.Reserve(scheduler.Length{Prompt: 20_000, Tokens: 20_000}, 0, nil, "", nil)
+		ledger.Reserve(scheduler.Length{Prompt: 20_000, Tokens: 20_000}, nil, 0, nil)
 		if got := ledger.Used(); got != 2*2*each {
 			t.Fatalf("a request of 20,000 tokens takes %d units, want %d", got, 2*2*each)
 		}

@@ -63,15 +63,18 @@ func (e *cpuOffload) attended(requests []scheduler.Decoding, step int64) (tokens
 
 // assembleCPUOffload puts together a replica with the scheduler of NEO or FastDecode.
 func assembleCPUOffload(n *setup) assembly {
-	cfg := n.Config
 	e := &cpuOffload{gpuSide: newGPUSide(n.hardware)}
 	e.hostCPUs = newHostCPUs(n.hardware, e.gpuSide.attends)
 	e.flow = newFlow(n.hardware, besideGPU("CPU"), n.running)
 	e.trial = newFlow(n.hardware, besideGPU("CPU"), running{})
-	s := n.continuous(batchingPolicy(configs.Section[GPUOnly](cfg).Policy), 2, false, scheduler.BalanceLeastLoaded, gpuLedger(n.hardware), gpuWorkspace(n.hardware), nil)
-	spec := configs.Section[CPUOffload](cfg)
-	offload := scheduler.OffloadConfig{Host: hostLedger(n.hardware), Costs: e, AllOnHost: spec.Policy == FastDecode, MaxDelay: spec.MaxDelay}
-	return assembly{scheduler.NewOffload(s, offload), e}
+	return assembly{n.offloading(e), e}
+}
+
+// offloading returns the scheduler of NEO or FastDecode.
+func (n *setup) offloading(costs scheduler.OffloadCosts) *scheduler.Scheduler {
+	spec, memories := configs.Section[CPUOffload](n.Config), gpuMemories(n.hardware)
+	memories.HostLedger, memories.AllOnHost = hostLedger(n.hardware), spec.Policy == FastDecode
+	return n.continuous(continuous{policy: configs.Section[GPUOnly](n.Config).Policy, memories: memories, former: scheduler.NewOffload(costs, spec.MaxDelay)})
 }
 
 // bothMemories is the KV memory of one replica on its GPUs and the host, in the same

@@ -276,8 +276,9 @@ func TestOffloadWaits(t *testing.T) {
 		}
 		r := n.replica(0, trace.Requests, Options{})
 		a := &asked{}
-		if o, ok := r.batcher.(*scheduler.Offload); ok {
-			a.OffloadCosts, o.Costs = o.Costs, a
+		if e, ok := r.engine.(*cpuOffload); ok {
+			a.OffloadCosts = e
+			r.batcher = (&setup{hardware: n.hw, requests: trace.Requests}).offloading(a)
 		}
 		r.progress = func(int64) {}
 		if err := r.run(context.Background()); err != nil {

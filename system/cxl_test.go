@@ -65,9 +65,10 @@ func assembleCXL(n *setup) assembly {
 	x := configs.Section[CXL](n.Config)
 	e := &cxl{gpuSide: newGPUSide(n.hardware), rate: x.Bandwidth / units.Bandwidth(n.Replicas()), latency: x.Latency}
 	e.flow = newFlow(n.hardware, besideGPU("CXL")[:onUp], n.running)
-	ledger := scheduler.NewLedger(pages(n.hardware, n.memory.capacity))
-	free := scheduler.GPUMemory{Model: &n.Model, Free: freeGPUMemory(n.hardware)}
-	return assembly{n.continuous(batchingPolicy(x.Policy), 1, false, scheduler.BalanceLeastLoaded, ledger, free, nil), e}
+	memories := scheduler.Memories{
+		Ledger: scheduler.NewLedger(pages(n.hardware, n.memory.capacity)), GPU: scheduler.GPUMemory{Model: &n.Model, Free: freeGPUMemory(n.hardware)},
+	}
+	return assembly{n.continuous(continuous{policy: x.Policy, memories: memories}), e}
 }
 
 // cxlMemory is the KV memory of one replica, in the pages of GPU memory.

@@ -27,38 +27,9 @@ type engine interface {
 	Peak() units.Bandwidth
 }
 
-// batcher forms the iterations of a replica: a scheduler with its queues and
-// memories.
-type batcher interface {
-	// Extend tells it the requests that it may be asked to add, more than before.
-	Extend(requests []traces.Request)
-	Add(request int32) bool
-	// Expire drops the requests that came before a time and whose prompts have not begun.
-	Expire(before units.Duration, dropped func(request int32))
-	// InSystem returns the requests that have been added and have not left.
-	InSystem() int
-	Rejection(request int32) scheduler.Rejection
-	Next() *scheduler.Batch
-	Preempted() []scheduler.Preemption
-	Complete(emitted func(request int32, tokens int))
-	Waiting() int
-	Preemptions() int64
-	WholePrompts() (prompts int64, longest int)
-	RecomputedContexts() int64
-	UsedUnits() int64
-	Fragmentation() float64
-	// Cached returns how many of a prompt's first tokens are in the cache of prefixes.
-	Cached(r *traces.Request) int
-	CacheCounts() scheduler.CacheCounts
-	CachedUnits() int64
-	ClearCache() error
-	CheckMemory() error
-	CheckAdmission() error
-}
-
 // assembly is the parts of a replica that are a system's own.
 type assembly struct {
-	batcher batcher
+	batcher *scheduler.Scheduler
 	engine  engine
 }
 

@@ -90,8 +90,8 @@ func assembleGPUCPU(n *setup) assembly {
 	free.Window, free.PromptShare, free.Share = windows(n.hardware, e.policy)
 	host := pages(n.hardware, n.memory.capacity)
 	host.Filling = nil // prompts are on the GPUs until they end
-	ledger := scheduler.NewLedger(host)
-	return assembly{n.continuous(batchingPolicy(spec.Policy), 1, false, scheduler.BalanceLeastLoaded, ledger, free, nil), e}
+	memories := scheduler.Memories{Ledger: scheduler.NewLedger(host), GPU: free}
+	return assembly{n.continuous(continuous{policy: spec.Policy, memories: memories}), e}
 }
 
 // Run runs a batch. Transfers of one layer under the work of others keep the links busy beside the GPUs.

@@ -21,9 +21,9 @@ func workspace(h *hardware) units.Bytes {
 	return min(h.Model.ActivationBytes(h.Batching.MaxBatchTokens), freeGPUMemory(h))
 }
 
-// gpuWorkspace is the memory for activations of a system with KV on the GPUs.
-func gpuWorkspace(h *hardware) scheduler.GPUMemory {
-	return scheduler.GPUMemory{Model: &h.Model, Free: workspace(h), HoldsKV: true}
+// gpuMemories is the memories of a replica with KV on the GPUs.
+func gpuMemories(h *hardware) scheduler.Memories {
+	return scheduler.Memories{Ledger: gpuLedger(h), GPU: scheduler.GPUMemory{Model: &h.Model, Free: workspace(h), HoldsKV: true}}
 }
 
 // gpuMemory is the KV memory of one replica on its GPUs, in pages of one layer and

@@ -48,15 +48,23 @@ type gpuOnly struct {
 
 // assembleGPUOnly puts together a replica with continuous batching.
 func assembleGPUOnly(n *setup) assembly {
-	cfg := n.Config
 	e := &gpuOnly{gpuSide: newGPUSide(n.hardware)}
 	e.tier = newTier(n.hardware, e.attends)
 	e.flow = newFlow(n.hardware, e.tier.beside("", onDevice), n.running)
-	s := n.continuous(batchingPolicy(configs.Section[GPUOnly](cfg).Policy), 1, false, scheduler.BalanceLeastLoaded, gpuLedger(n.hardware), gpuWorkspace(n.hardware), nil)
+	s := n.continuous(continuous{policy: configs.Section[GPUOnly](n.Config).Policy, memories: gpuMemories(n.hardware)})
 	if n.groupReads() {
 		s.GroupPrefixes()
 	}
 	return assembly{s, e}
+}
+
+// continuous is what a system of continuous batching has of its own.
+type continuous struct {
+	policy   string // PrefillFirst or ChunkedPrefill
+	memories scheduler.Memories
+	random   bool             // requests go to random rankset offsets; else to the least loaded one
+	former   scheduler.Former // of two sub-batches, or nil: the policy's, of one
+	adaptive bool             // two sub-batches may run as one
 }
 
 // batchingPolicy returns a policy of continuous batching by its name.
@@ -68,14 +76,21 @@ func batchingPolicy(name string) scheduler.Policy {
 }
 
 // continuous returns a scheduler of continuous batching.
-func (n *setup) continuous(policy scheduler.Policy, subBatches int, adaptive bool, balance string,
-	ledger *scheduler.Ledger, free scheduler.GPUMemory, p scheduler.Predictor) *scheduler.Scheduler {
+func (n *setup) continuous(c continuous) *scheduler.Scheduler {
 	cfg := n.Config
-	spec, comm := cfg.Scheduler, cfg.Comm
-	spec.SubBatches, spec.Adaptive, spec.Chunking, comm.Balance = subBatches, adaptive, true, balance
+	spec, comm, policy, former := cfg.Scheduler, cfg.Comm, batchingPolicy(c.policy), c.former
+	spec.SubBatches, spec.Adaptive, spec.Chunking, comm.Balance = 2, c.adaptive, true, scheduler.BalanceLeastLoaded
 	spec.ChunkMultiple = min(spec.ChunkMultiple, cfg.Batching.MaxBatchTokens)
-	policies := scheduler.Config{Policy: policy, Scheduler: &spec, Memory: &cfg.Memory, Comm: &comm, Batching: &cfg.Batching, PrefillStreak: cfg.Serving.PrefillStreak}
-	return scheduler.New(policies, n.requests, ledger, free, p, n.stream(streamBalance))
+	if former == nil {
+		spec.SubBatches, former = 1, scheduler.FormerOf(policy, nil)
+	}
+	if c.random {
+		comm.Balance = scheduler.BalanceRandom
+	}
+	return scheduler.New(scheduler.Config{
+		Policy: policy, Scheduler: &spec, Memory: &cfg.Memory, Comm: &comm, Batching: &cfg.Batching,
+		PrefillStreak: cfg.Serving.PrefillStreak, Random: n.stream(streamBalance),
+	}, c.memories, n.requests, former)
 }
 
 // Run runs a batch: the memory's transfers first, then both sub-batches on the GPUs.

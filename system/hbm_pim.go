@@ -177,12 +177,11 @@ func assembleHBMPIM(n *setup) assembly {
 	e.device, e.did, e.read, e.chooses = make([]units.Duration, len(e.runs)), make([]hbm.Tally, len(e.runs)), make([]int64, len(e.runs)), !cfg.Policy.Dense()
 	e.alone.cost = func(context int) units.Duration { return e.took(e.one(context), e.reads) }
 	e.flow = newFlow(n.hardware, e.tier.beside("HBM-PIM", onDown), n.running)
-	subBatches := 2
-	if h.SubBatches == SubBatchesNever {
-		subBatches = 1
+	c := continuous{policy: h.Policy, memories: gpuMemories(n.hardware), adaptive: h.SubBatches == SubBatchesAdaptive}
+	if h.SubBatches != SubBatchesNever {
+		c.former = scheduler.FormerOf(batchingPolicy(h.Policy), e)
 	}
-	adaptive := h.SubBatches == SubBatchesAdaptive
-	s := n.continuous(batchingPolicy(h.Policy), subBatches, adaptive, scheduler.BalanceLeastLoaded, gpuLedger(n.hardware), gpuWorkspace(n.hardware), e)
+	s := n.continuous(c)
 	if n.groupReads() {
 		s.GroupPrefixes()
 	}

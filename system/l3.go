@@ -51,11 +51,12 @@ func assembleL3(n *setup) assembly {
 		e.learned = scheduler.NewLearned(&cfg.Predictor, e, n.stream(streamPredictor))
 		predictor = e.learned
 	}
-	policies := scheduler.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm, Batching: &cfg.Batching}
+	policies := scheduler.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm, Batching: &cfg.Batching, Random: n.stream(streamBalance)}
 	free := scheduler.GPUMemory{Model: &cfg.Model, Free: freeGPUMemory(n.hardware)}
 	free.Window, free.PromptShare, free.Share = windows(n.hardware, e.policy)
 	free.PrefixStays = n.prefixStays()
-	return assembly{scheduler.New(policies, n.requests, rankLedger(n.hardware, cfg.Comm.Rotation), free, predictor, n.stream(streamBalance)), e}
+	memories := scheduler.Memories{Ledger: rankLedger(n.hardware, cfg.Comm.Rotation), GPU: free}
+	return assembly{scheduler.New(policies, memories, n.requests, scheduler.FormerOf(policies.Policy, predictor)), e}
 }
 
 // Run runs a batch, checks what it moved, and shows its times to learned predictors.

@@ -36,7 +36,7 @@ func TestPagesMemory(t *testing.T) {
 		if all := n.memory.unit * units.Bytes(n.memory.capacity); all*units.Bytes(n.Replicas()) != n.cfg.Node.MemoryCapacity || ledger.Capacity() != n.memory.capacity {
 			t.Errorf("%v: memory of %v, in units %d and %d", c.sets, all, n.memory.capacity, ledger.Capacity())
 		}
-		ledger.Reserve(scheduler.Length{Prompt: 20_000, Tokens: 20_000}, 0, nil, "", nil)
+		ledger.Reserve(scheduler.Length{Prompt: 20_000, Tokens: 20_000}, nil, 0, nil)
 		if got := ledger.Used(); got != c.want {
 			t.Errorf("%v: %d units, want %d", c.sets, got, c.want)
 		}

@@ -157,7 +157,7 @@ type keptGap struct {
 func (d *diary) add(r *replica, start, end units.Duration, did *work) {
 	x := results.IterationRecord{
 		Replica: d.replica, Start: start, End: end, Decoding: r.batch.Decoding(), Waiting: r.batcher.Waiting(), InSystem: r.batcher.InSystem(),
-		KV: units.Bytes(r.kvBytes(r.batcher.UsedUnits())), Cached: units.Bytes(r.kvBytes(r.batcher.CachedUnits())),
+		KV: units.Bytes(r.kvBytes(r.batcher.UsedUnits())), Cached: units.Bytes(r.kvBytes(r.batcher.Ledger.CachedUnits())),
 		GPU: did.time[ofGPU], PIM: did.time[ofPIM], PCIeDown: did.time[ofDown], PCIeUp: did.time[ofUp], Channel: did.time[ofChannel],
 		Joules: r.power.joules(did, end-start),
 	}

@@ -54,7 +54,7 @@ type devices struct {
 	hostAccess        units.Duration // of a host core to a rank's control region
 
 	predicted []groupCost // of a layer of a sub-batch, one a rankset
-	byChannel []int64 // one a channel
+	byChannel []int64     // one a channel
 }
 
 // newDevices returns the device models of one replica of a system with DIMM-PIM.
@@ -64,10 +64,10 @@ func newDevices(h *hardware, a *attends, k *kernels) *devices {
 	d := &devices{
 		attends: a, clock: rankClock(h),
 		channels: channels, heads: cfg.Model.KVHeads / channels, queries: cfg.Model.QueryGroup(),
-		link:    h.links(),
-		channel: h.channels(),
-		buffer:  units.Bytes(channels) * cfg.PIM.MCBuffer,
-		latency: cfg.PCIe.Latency,
+		link:      h.links(),
+		channel:   h.channels(),
+		buffer:    units.Bytes(channels) * cfg.PIM.MCBuffer,
+		latency:   cfg.PCIe.Latency,
 		predicted: make([]groupCost, cfg.Node.Ranksets), byChannel: make([]int64, channels),
 		pimPeak: pimPeak(h) / units.Bandwidth(h.Replicas()),
 	}

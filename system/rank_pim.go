@@ -69,13 +69,9 @@ func assembleRankPIM(n *setup) assembly {
 	}
 	e.ranks = newDevices(n.hardware, e.attends, n.kernels)
 	e.flow = newFlow(n.hardware, e.resources(cfg.Comm.Rotation), n.running)
-	balance := scheduler.BalanceRandom
-	if configs.Section[RankPIM](cfg).Placement == PlacementBalanced {
-		balance = scheduler.BalanceLeastLoaded
-	}
-	free := scheduler.GPUMemory{Model: &cfg.Model, Free: freeGPUMemory(n.hardware), PrefixStays: n.prefixStays()}
-	s := n.continuous(batchingPolicy(configs.Section[RankPIM](cfg).Policy), 1, false, balance, rankLedger(n.hardware, cfg.Comm.Rotation), free, nil)
-	return assembly{s, e}
+	spec, free := configs.Section[RankPIM](cfg), scheduler.GPUMemory{Model: &cfg.Model, Free: freeGPUMemory(n.hardware), PrefixStays: n.prefixStays()}
+	memories := scheduler.Memories{Ledger: rankLedger(n.hardware, cfg.Comm.Rotation), GPU: free}
+	return assembly{n.continuous(continuous{policy: spec.Policy, memories: memories, random: spec.Placement != PlacementBalanced}), e}
 }
 
 // Resources of a system with processing units a rank.

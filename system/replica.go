@@ -252,7 +252,7 @@ func (r *replica) decide(now units.Duration) {
 	}
 	r.out.batch.set(now, int64(r.batch.Decoding()))
 	r.kvUnits.set(now, r.batcher.UsedUnits())
-	r.cached.set(now, r.batcher.CachedUnits())
+	r.cached.set(now, r.batcher.Ledger.CachedUnits())
 	if r.batch.Empty() {
 		return
 	}

@@ -29,7 +29,7 @@ func (r *replica) decodedContexts() (sum float64) {
 			sum += contexts(q.Request.Input, q.Request.Output)
 		}
 	}
-	return sum - float64(r.batcher.RecomputedContexts())
+	return sum - float64(r.batcher.Recomputed)
 }
 
 // reads returns the bytes of keys and values that the decode steps of a request read.
@@ -103,11 +103,11 @@ func (r *replica) checkCache() {
 			prompts += int64(q.Request.Input)
 		}
 	}
-	n := r.batcher.CacheCounts()
+	n := r.batcher.Ledger.CacheCounts()
 	if all := n.Hit + n.Miss; n != (scheduler.CacheCounts{}) && all != prompts {
 		r.check.fail(LawTokens, r.out.end, "of prompts of %d tokens %d were found in the cache and %d were not", prompts, n.Hit, n.Miss)
 	}
-	if err := r.batcher.ClearCache(); err != nil {
+	if err := r.batcher.Ledger.ClearCache(); err != nil {
 		r.check.fail(LawMemory, r.out.end, "%v after the last request", err)
 	}
 }
@@ -123,7 +123,7 @@ func (r *replica) checkThroughput() {
 		}
 	}
 	// Tokens that follow a preemption are computed by the GPU. What a group shares is read once.
-	read -= float64(float64(r.batcher.RecomputedContexts()+r.engine.Side().spared) * float64(r.bounds.kvToken))
+	read -= float64(float64(r.batcher.Recomputed+r.engine.Side().spared) * float64(r.bounds.kvToken))
 	took := r.out.end.Seconds()
 	if least := read / float64(r.engine.Peak()); took < least {
 		r.check.fail(LawThroughput, r.out.end, "reading all keys and values takes %.6f s at the peak of decode attention, the run %.6f s", least, took)

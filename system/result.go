@@ -67,8 +67,9 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		r.tokens += rep.out.tokens
 		iterating.Add(rep.out.iterating)
 		r.end = max(r.end, rep.out.end)
-		r.preemptions += rep.batcher.Preemptions()
-		r.addWholePrompts(rep.batcher.WholePrompts())
+		r.preemptions += rep.batcher.Preemptions
+		r.wholePrompts += rep.batcher.WholePrompts
+		r.longestWhole = max(r.longestWhole, rep.batcher.LongestWhole)
 		r.fragmentation += rep.out.fragmentation
 		total.join(&rep.busy)
 		r.Tasks += rep.engine.Core().work.tasks
@@ -102,11 +103,6 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		r.apiServer.Utilization = float64(api.busy) / float64(max(r.end, api.free, 1))
 	}
 	return r
-}
-
-// addWholePrompts adds those of a replica.
-func (r *Result) addWholePrompts(prompts int64, longest int) {
-	r.wholePrompts, r.longestWhole = r.wholePrompts+prompts, max(r.longestWhole, longest)
 }
 
 // stepMean returns the mean requests of a decode step, added up over the replicas.

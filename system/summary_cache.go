@@ -8,7 +8,7 @@ func (n *Node) cacheOf(replicas []*replica) (c results.Cache) {
 		return c
 	}
 	for _, r := range replicas {
-		did := r.batcher.CacheCounts()
+		did := r.batcher.Ledger.CacheCounts()
 		c.HitTokens += did.Hit
 		c.MissTokens += did.Miss
 		c.EvictedBlocks += did.Evicted

@@ -17,7 +17,7 @@ func groupScheduler(requests []traces.Request, blocks, host int64) *Scheduler {
 	ledger.KeepOnHost(host)
 	config := Config{Policy: PolicyPrefillFirst, Scheduler: &Spec{SubBatches: 1, Chunking: true, ChunkMultiple: 512}, Memory: &MemorySpec{Admission: AdmitFinal},
 		Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{MaxBatchTokens: 1 << 20}}
-	s := New(config, requests, ledger, GPUMemory{Free: 1 << 40, Model: smallModel, HoldsKV: true}, nil, nil)
+	s := New(config, Memories{Ledger: ledger, GPU: GPUMemory{Free: 1 << 40, Model: SmallModel, HoldsKV: true}}, requests, FormerOf(config.Policy, nil))
 	s.GroupPrefixes()
 	for i := range requests {
 		s.Add(int32(i))
@@ -73,7 +73,7 @@ func TestGroupsOfATree(t *testing.T) {
 // TestEarlier: of what goes to the host with a batch, it says what made way before the batch was formed.
 func TestEarlier(t *testing.T) {
 	s := groupScheduler([]traces.Request{{Input: 1030, Output: 1, Hashes: []uint64{1, 2, 3}}, {Input: 1030, Output: 1, Hashes: []uint64{4, 5, 6}}, {Input: 1030, Output: 1, Hashes: []uint64{1, 2, 3}}}, 2, 2)
-	s.batching.MaxBatchTokens = 1030 // one after the other
+	s.Batching.MaxBatchTokens = 1030 // one after the other
 	for i, want := range []Moves{{}, {}, {Down: Move{Tokens: 2048}, Up: Move{Tokens: 1024}, Earlier: 1024}} {
 		b := s.Next()
 		if b.Moves != want || len(b.Sub[0].Prefill) != 1 {
@@ -104,7 +104,7 @@ func TestGroupsOfSubBatches(t *testing.T) {
 	}
 	s := groupScheduler(requests[:4], 100, 0)
 	w := &whim{}
-	s.policy, s.spec, s.predictor = PolicyChunkedPrefill, &Spec{SubBatches: 2, Adaptive: true, Chunking: true, ChunkMultiple: 512}, w
+	s.Policy, s.Config.Scheduler, s.former = PolicyChunkedPrefill, &Spec{SubBatches: 2, Adaptive: true, Chunking: true, ChunkMultiple: 512}, FormerOf(PolicyChunkedPrefill, w)
 	s.batch.Sub = make([]SubBatch, 2)
 	step := func() (sizes []int) {
 		b := s.Next()

@@ -1,0 +1,63 @@
+package scheduler
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/traces"
+)
+
+// caching returns a scheduler that prefills first, with memory for all and a cache of prefixes, and runs a request of 1,024 tokens
+// to its end. The next one of 1,040 tokens begins with these.
+func caching(gpu GPUMemory, multiple, batch int) *Scheduler {
+	requests := []traces.Request{{Input: 1024, Output: 1, Hashes: []uint64{1, 2}}, {Input: 1040, Output: 2, Hashes: []uint64{1, 2, 3}}}
+	ledger := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
+	ledger.KeepPrefixes(512, 100, PlaceByPrefix)
+	config := Config{Policy: PolicyPrefillFirst, Scheduler: &Spec{SubBatches: 1, Chunking: true, ChunkMultiple: multiple}, Memory: &MemorySpec{Admission: AdmitFinal},
+		Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{MaxBatchTokens: batch}}
+	s := New(config, Memories{Ledger: ledger, GPU: gpu}, requests, FormerOf(config.Policy, nil))
+	s.Add(0)
+	for s.Waiting() > 0 {
+		s.Next()
+		s.Complete(func(int32, int) {})
+	}
+	s.Add(1)
+	return s
+}
+
+// TestPrefixOnGPUs: a prefix that comes to the GPUs takes their memory with the rest of the prompt until that ends, and is not used
+// where it does not fit; one that stays takes none.
+func TestPrefixOnGPUs(t *testing.T) {
+	tight := SmallModel.ActivationBytes(1040)
+	for _, c := range []struct {
+		name            string
+		gpu             GPUMemory
+		multiple, batch int
+		chunk           Chunk
+		kept            int
+	}{
+		{"fetched", GPUMemory{Free: 1 << 30}, 16, 4096, Chunk{Tokens: 16, Finished: 1024, Prefix: 1024, Last: true}, 1040},
+		{"fetched and cut", GPUMemory{Free: 1 << 30}, 8, 1024, Chunk{Tokens: 16, Finished: 1024, Prefix: 1024, Last: true}, 1040},
+		{"too large", GPUMemory{Free: tight}, 1024, 4096, Chunk{Tokens: 1040, Last: true}, 0},
+		{"at home", GPUMemory{Free: tight, PrefixStays: true}, 1024, 4096, Chunk{Tokens: 16, Finished: 1024, Prefix: 1024, Last: true}, 0},
+		{"in the GPUs' own", GPUMemory{Free: tight, HoldsKV: true}, 1024, 4096, Chunk{Tokens: 16, Finished: 1024, Prefix: 1024, Last: true}, 0},
+	} {
+		c.gpu.Model = SmallModel
+		s := caching(c.gpu, c.multiple, c.batch)
+		c.chunk.Request = 1
+		b := s.Next()
+		if len(b.Sub[0].Prefill) != 1 || b.Sub[0].Prefill[0] != c.chunk || s.usage.cutPrompts != c.kept {
+			t.Errorf("%s: %+v with %d tokens on the GPUs, want %+v with %d", c.name, b.Sub[0].Prefill, s.usage.cutPrompts, c.chunk, c.kept)
+		}
+		if err := s.CheckMemory(); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if s.Complete(func(int32, int) {}); s.usage.cutPrompts != 0 {
+			t.Errorf("%s: %d tokens stay on the GPUs", c.name, s.usage.cutPrompts)
+		}
+	}
+	// Cut, what stays at home is not among what the GPUs keep.
+	s := caching(GPUMemory{Model: SmallModel, Free: 1 << 30, PrefixStays: true}, 8, 8)
+	if b := s.Next(); b.Sub[0].Prefill[0].Tokens != 8 || s.usage.cutPrompts != 16 {
+		t.Errorf("%+v with %d tokens on the GPUs, want 16", b.Sub[0].Prefill, s.usage.cutPrompts)
+	}
+}
