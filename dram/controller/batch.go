@@ -106,7 +106,7 @@ func (s *sched) pickBatch(b *bus, t int64) choice {
 	}
 	if banks < 2 {
 		for _, n := range [...]need{run, other} {
-			if row, _, _ := s.oldestReady(needReadRow+n, b, t); row.age < forever {
+			if row := s.oldest(needReadRow+n, b, t); row.age < forever {
 				return row
 			}
 		}
@@ -114,12 +114,15 @@ func (s *sched) pickBatch(b *bus, t int64) choice {
 	if banks > 0 {
 		return column
 	}
-	return s.oldestClose(b, t)
+	return s.oldest(needPrecharge, b, t)
 }
 
 // runColumn returns a ready column access of n and how many are ready: the oldest of the rank that
 // had the bus last, or the oldest of all if no rank's has waited beyond the bound.
 func (s *sched) runColumn(b *bus, n need, t int64) (choice, int) {
+	if s.asleep(n, b, t) {
+		return nothing, 0
+	}
 	best, ofRank, banks := s.oldestReady(n, b, t)
 	if ofRank.age < forever && t-best.age <= s.limits.ageBound+s.limits.headStart {
 		return ofRank, banks

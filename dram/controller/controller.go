@@ -132,57 +132,31 @@ func (c *controller) finished() bool {
 	return c.front.empty() && c.queues.entries == 0 && !c.dataClock.starting() && c.check.idle()
 }
 
-// tick runs step t, and those after it in which requests only move on between queues. It returns the next step at which something
-// can happen.
+// tick runs step t and returns the next step at which something can happen.
 func (c *controller) tick(t int64) int64 {
 	c.sched.now = t
 	forced := len(c.refresh.forced)
-	refreshWake := c.refresh.fallDue(t)
+	next := c.refresh.fallDue(t)
 	if len(c.refresh.forced) != forced {
 		c.sched.next = min(c.sched.next, t) // a run that waited for one of these banks goes on without
 	}
-	quiet := c.quiet()
-	issued := false
-	if quiet && c.channel.buses.simple {
-		issued = t >= c.sched.next && c.schedule(t)
-	} else {
-		var wake int64
-		issued, wake = c.commands(t)
-		refreshWake = min(refreshWake, wake)
-	}
-	moves := c.moveOn(t)
-	if quiet = quiet && len(c.management.due) == 0; issued {
-		c.sched.next = c.sched.nextReady(t, quiet)
-	}
-	for ; moves; moves = c.moveOn(t) {
-		if t++; !quiet || t >= c.sched.next || t >= refreshWake {
-			return t
-		}
-		c.sched.now = t
-	}
-	return min(max(c.sched.next, t+1), refreshWake, c.front.arrival(t))
-}
-
-// quiet reports whether no command issues but for requests that are queued: no rank or bank is to refresh, to be managed, to sleep or
-// to wake, and no check bits move.
-func (c *controller) quiet() bool {
-	return len(c.refresh.forced)+len(c.management.due) == 0 && !c.refresh.idleUnits && !c.power.on && c.check == nil
-}
-
-// moveOn moves a request into its bank's queue and accepts one, each if it can.
-func (c *controller) moveOn(t int64) bool {
+	issued, at := c.commands(t)
 	moved := c.front.transfer(t)
-	if c.check != nil {
-		return c.acceptChecked(t) || moved
+	accepted := c.check != nil && c.acceptChecked(t) || c.check == nil && c.accept(t)
+	if issued {
+		c.sched.next = t + 1
+		if len(c.refresh.forced)+len(c.management.due) == 0 && !c.refresh.idleUnits && !c.power.on && c.check == nil {
+			c.sched.next = c.sched.nextReady(t)
+		}
 	}
-	return c.accept(t) || moved
+	if moved || accepted {
+		return t + 1
+	}
+	return min(max(c.sched.next, t+1), next, at, c.front.arrival(t))
 }
 
 // nextReady returns a step after t, at which a command issued, before which no other can.
-func (s *sched) nextReady(t int64, quiet bool) int64 {
-	if !quiet {
-		return t + 1
-	}
+func (s *sched) nextReady(t int64) int64 {
 	next := int64(forever)
 	for i := range s.buses {
 		b := &s.buses[i]

@@ -121,19 +121,28 @@ func (s *sched) readyBanks(n need, rank int, t int64) (ready uint64, first int64
 	return ready, first, choice{base + found, n, age}
 }
 
+// asleep reports whether no bank of the bus can be ready for n at t; s.next then becomes at most the step at which one can.
+func (s *sched) asleep(n need, b *bus, t int64) bool {
+	wake := b.wake[n]
+	if wake <= t {
+		return false
+	}
+	s.next = min(s.next, wake)
+	return true
+}
+
 // oldestReady returns how many banks of the bus may issue need n at t, and the one for the oldest
 // request: of all, and of the rank that had the bus last.
 func (s *sched) oldestReady(n need, b *bus, t int64) (best, ofRank choice, banks int) {
-	best, ofRank = nothing, nothing
-	wake, cmd := b.wake[n], needCommands[n]&(dram.Slots-1)
-	if wake <= t && !s.channel.buses.simple {
-		wake = s.channel.buses.Earliest(cmd, t)
+	best.age, ofRank.age = forever, forever
+	cmd := needCommands[n] & (dram.Slots - 1)
+	if !s.channel.buses.simple {
+		if at := s.channel.buses.Earliest(cmd, t); at > t {
+			s.next = min(s.next, at)
+			return best, ofRank, 0
+		}
 	}
-	if wake > t {
-		s.next = min(s.next, wake)
-		return best, ofRank, 0
-	}
-	wake = forever
+	wake := int64(forever)
 	for m := b.waiting[n]; m != 0; m &= m - 1 {
 		r := bits.TrailingZeros64(m)
 		wakes := &s.ranks[r].wakes[n]
@@ -157,18 +166,20 @@ func (s *sched) oldestReady(n need, b *bus, t int64) (best, ofRank choice, banks
 	return best, ofRank, banks
 }
 
-// oldestRow returns the ready ACT for the oldest request, or nothing.
-func (s *sched) oldestRow(b *bus, t int64) choice {
-	row, _, _ := s.oldestReady(needReadRow, b, t)
-	if write, _, _ := s.oldestReady(needWriteRow, b, t); write.age < row.age {
-		row = write
+// oldest returns the ready command of n for the oldest request, or nothing.
+func (s *sched) oldest(n need, b *bus, t int64) choice {
+	if s.asleep(n, b, t) {
+		return nothing
 	}
-	return row
+	p, _, _ := s.oldestReady(n, b, t)
+	return p
 }
 
-// oldestClose returns the ready PRE for the oldest request, or nothing.
-func (s *sched) oldestClose(b *bus, t int64) choice {
-	p, _, _ := s.oldestReady(needPrecharge, b, t)
+// older returns of two choices the one for the older request, the first of two that are nothing.
+func older(p, other choice) choice {
+	if other.age < p.age {
+		return other
+	}
 	return p
 }
 
@@ -179,23 +190,29 @@ func (s *sched) oldestClose(b *bus, t int64) choice {
 // lost for good.
 var frFCFS = scheduler{name: "fr-fcfs", pick: (*sched).pickOldest}
 
+// columns returns the ready column access of n for the oldest request, and how many banks have one.
+func (s *sched) columns(n need, b *bus, t int64) (choice, int) {
+	if s.asleep(n, b, t) {
+		return nothing, 0
+	}
+	p, _, banks := s.oldestReady(n, b, t)
+	return p, banks
+}
+
 // pickOldest chooses the oldest column command that may issue. Where at most one bank has one, rows are opened
 // first, so that the bus does not run dry.
 func (s *sched) pickOldest(b *bus, t int64) choice {
-	column, _, reads := s.oldestReady(needRead, b, t)
-	write, _, writes := s.oldestReady(needWrite, b, t)
+	column, reads := s.columns(needRead, b, t)
+	write, writes := s.columns(needWrite, b, t)
 	if lone := reads+writes < 2 || reads == 1 && writes == 1 && column.bank == write.bank; lone {
-		if row := s.oldestRow(b, t); row.age < forever {
+		if row := older(s.oldest(needReadRow, b, t), s.oldest(needWriteRow, b, t)); row.age < forever {
 			return row
 		}
 	}
-	if write.age < column.age {
-		column = write
-	}
-	if column.age < forever {
+	if column = older(column, write); column.age < forever {
 		return column
 	}
-	return s.oldestClose(b, t)
+	return s.oldest(needPrecharge, b, t)
 }
 
 // roundRobin visits the bank queues in order from the one after the last
