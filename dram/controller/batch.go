@@ -48,8 +48,8 @@ const (
 	shortRun = 16
 )
 
-// bus is the data bus of a pseudo-channel, and what had it last.
-type bus struct {
+// dataBus is the data bus of a pseudo-channel, and what had it last.
+type dataBus struct {
 	first, end int   // its ranks
 	need       need  // needRead or needWrite
 	rank       int   // of the last burst
@@ -60,18 +60,18 @@ type bus struct {
 	sampled       int64
 	acts, columns int64
 	rowBound      bool
-	// wake is a step before which no bank is ready: not later than the wakes of the ranks.
-	wake [needs]int64
-	// waiting is the ranks with a bank that waits, by bit.
-	waiting [needs]uint64
+	// notBefore is a step before which no bank is ready, by need: not later than those of its ranks.
+	notBefore [needs]int64
+	// ranks are those with a bank that has the need, by bit.
+	ranks [needs]uint64
 }
 
 // newBuses returns the data buses of a channel.
-func newBuses(spec *dram.Spec, ranks int) []bus {
-	list := make([]bus, spec.Rules().PseudoChannels)
+func newBuses(spec *dram.Spec, ranks int) []dataBus {
+	list := make([]dataBus, spec.Rules().PseudoChannels)
 	each := ranks / len(list)
 	for i := range list {
-		list[i] = bus{first: i * each, end: (i + 1) * each, rank: i * each, wake: [needs]int64{forever, forever, forever, forever, forever}}
+		list[i] = dataBus{first: i * each, end: (i + 1) * each, rank: i * each, notBefore: [needs]int64{forever, forever, forever, forever, forever}}
 	}
 	return list
 }
@@ -91,17 +91,17 @@ func activations(spec *dram.Spec) (acts, steps int64) {
 }
 
 // pickBatch chooses by the rules of batch.
-func (s *sched) pickBatch(b *bus, t int64) choice {
+func (s *sched) pickBatch(b *dataBus, t int64) choice {
 	if b.rowBound {
 		return s.pickOldest(b, t)
 	}
 	run, other := b.need, b.need^1
-	over := b.over && s.waits(b, other)
+	over := b.over && s.anyBank(b, other)
 	if over {
 		run, other = other, run
 	}
 	column, banks := s.runColumn(b, run, t)
-	if banks == 0 && !over && (b.wake[other] > t || !s.holds(b, run, t)) {
+	if banks == 0 && !over && (b.notBefore[other] > t || !s.holds(b, run, t)) {
 		column, banks = s.runColumn(b, other, t)
 	}
 	if banks < 2 {
@@ -119,8 +119,8 @@ func (s *sched) pickBatch(b *bus, t int64) choice {
 
 // runColumn returns a ready column access of n and how many are ready: the oldest of the rank that
 // had the bus last, or the oldest of all if no rank's has waited beyond the bound.
-func (s *sched) runColumn(b *bus, n need, t int64) (choice, int) {
-	if s.asleep(n, b, t) {
+func (s *sched) runColumn(b *dataBus, n need, t int64) (choice, int) {
+	if s.notYet(n, b, t) {
 		return nothing, 0
 	}
 	best, ofRank, banks := s.oldestReady(n, b, t)
@@ -154,7 +154,7 @@ const sampleColumns = 128
 
 // sample decides anew whether the bus is bound by activations: over the sample they took more than three quarters of what the
 // ranks allow, and bursts less than three quarters of the bus.
-func (s *sched) sample(b *bus, t int64) {
+func (s *sched) sample(b *dataBus, t int64) {
 	steps := t - b.sampled
 	bursts := b.columns * s.channel.spec.Steps(s.channel.spec.BurstClocks())
 	rows := b.acts * s.limits.actSteps / (s.limits.acts * int64(b.end-b.first))
@@ -168,11 +168,11 @@ func (s *sched) restBus(rank int, n need) {
 	for r := b.first; r < b.end; r++ {
 		first = min(first, s.channel.rankNodes[r][needCommands[n]])
 	}
-	b.wake[n] = max(b.wake[n], first)
+	b.notBefore[n] = max(b.notBefore[n], first)
 }
 
 // overdue reports whether a column access of n, its row open, has waited beyond the bound.
-func (s *sched) overdue(b *bus, n need, t int64) bool {
+func (s *sched) overdue(b *dataBus, n need, t int64) bool {
 	for rank := b.first; rank < b.end; rank++ {
 		for m := s.ranks[rank].banks[n]; m != 0; m &= m - 1 {
 			if t-s.candidates[n][rank*s.channel.banksPerRank+bits.TrailingZeros64(m)].age > s.limits.ageBound+s.limits.headStart {
@@ -183,8 +183,8 @@ func (s *sched) overdue(b *bus, n need, t int64) bool {
 	return false
 }
 
-// waits reports whether any bank that accepts commands waits for n.
-func (s *sched) waits(b *bus, n need) bool {
+// anyBank reports whether any bank that accepts commands waits for n.
+func (s *sched) anyBank(b *dataBus, n need) bool {
 	for rank := b.first; rank < b.end; rank++ {
 		if s.ranks[rank].banks[n]&^s.ranks[rank].blocked != 0 {
 			return true
@@ -195,7 +195,7 @@ func (s *sched) waits(b *bus, n need) bool {
 
 // holds reports whether the bus waits for a column access of n: enough banks have one, or enough requests wait for theirs,
 // and one may issue within tCCD_L, after which even those of one bank group go on.
-func (s *sched) holds(b *bus, n need, t int64) bool {
+func (s *sched) holds(b *dataBus, n need, t int64) bool {
 	banks := 0
 	for rank := b.first; rank < b.end; rank++ {
 		banks += bits.OnesCount64(s.ranks[rank].banks[n] &^ s.ranks[rank].blocked)
@@ -214,9 +214,9 @@ func (s *sched) holds(b *bus, n need, t int64) bool {
 }
 
 // manyHits reports whether at least runHits queued requests of n hit open rows.
-func (s *sched) manyHits(b *bus, n need) bool {
+func (s *sched) manyHits(b *dataBus, n need) bool {
 	hits := 0
-	for w := b.waiting[n]; w != 0; w &= w - 1 {
+	for w := b.ranks[n]; w != 0; w &= w - 1 {
 		rank := bits.TrailingZeros64(w)
 		for m := s.ranks[rank].banks[n] &^ s.ranks[rank].blocked; m != 0; m &= m - 1 {
 			bank := rank*s.channel.banksPerRank + bits.TrailingZeros64(m)
@@ -230,10 +230,10 @@ func (s *sched) manyHits(b *bus, n need) bool {
 
 // fills reports whether the banks that have a column access of n are of enough bank groups to fill the bus: accesses of
 // one group are tCCD_L apart.
-func (s *sched) fills(b *bus, n need) bool {
+func (s *sched) fills(b *dataBus, n need) bool {
 	groups, shift := 0, s.channel.groupShift&63
 	ofGroup := uint64(1)<<(1<<shift) - 1
-	for w := b.waiting[n]; w != 0; w &= w - 1 {
+	for w := b.ranks[n]; w != 0; w &= w - 1 {
 		of := &s.ranks[bits.TrailingZeros64(w)]
 		for m := of.banks[n] &^ of.blocked; m != 0; {
 			if groups++; groups >= s.limits.fullGroups {
@@ -249,8 +249,8 @@ func (s *sched) fills(b *bus, n need) bool {
 // other direction would fill it. What is left goes beside later requests of its kind, whose banks are others: streams come to
 // move from two banks at a time. While a full write buffer holds up all requests no such reads come: then
 // many writes are reason enough.
-func (s *sched) outrun(b *bus, n need, writesFull bool) bool {
-	if b.waiting[n^1] == 0 || s.fills(b, n) {
+func (s *sched) outrun(b *dataBus, n need, writesFull bool) bool {
+	if b.ranks[n^1] == 0 || s.fills(b, n) {
 		return false
 	}
 	other := s.fills(b, n^1)

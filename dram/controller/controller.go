@@ -55,7 +55,7 @@ func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int,
 	c := &controller{
 		policy: policy, closedPage: policy.Page == "closed", skipIdle: log == nil,
 		channel: newChannel(spec, policy, ranks, log), queues: newQueues(spec, policy, ranks),
-		dataClock: dataClock{waiting: nothing}, check: newCheckBits(spec, ranks*spec.Banks()),
+		dataClock: dataClock{access: nothing}, check: newCheckBits(spec, ranks*spec.Banks()),
 		power: newPowerState(spec, policy, ranks), management: newManagementState(spec, policy, ranks),
 		stats: Stats{Ranks: make([]RankStats, ranks), Banks: make([]BankStats, ranks*spec.Banks())},
 	}
@@ -145,7 +145,7 @@ func (c *controller) tick(t int64) int64 {
 	accepted := c.check != nil && c.acceptChecked(t) || c.check == nil && c.accept(t)
 	if issued {
 		c.sched.next = t + 1
-		if len(c.refresh.forced)+len(c.management.due) == 0 && !c.refresh.idleUnits && !c.power.on && c.check == nil {
+		if c.quiet() && c.check == nil {
 			c.sched.next = c.sched.nextReady(t)
 		}
 	}
@@ -161,58 +161,73 @@ func (s *sched) nextReady(t int64) int64 {
 	for i := range s.buses {
 		b := &s.buses[i]
 		for n := range needs {
-			next = min(next, b.wake[n])
+			next = min(next, b.notBefore[n])
 		}
 	}
 	return max(next, t+1)
 }
 
-// commands issues what may issue at t: one command, or one on each bus. If none does, wake is the first
-// step at which a refresh may go on.
-func (c *controller) commands(t int64) (issued bool, wake int64) {
-	wake = forever
+// quiet reports whether only commands for requests can issue: no rank or bank is to be refreshed or managed, and no power state may change.
+func (c *controller) quiet() bool {
+	return len(c.refresh.forced)+len(c.management.pending) == 0 && !c.refresh.idleUnits && !c.power.on
+}
+
+// commands issues what may issue at t: one command, or one on each bus. If none does, next is the first
+// step at which a refresh, refresh management, a power state or the data clock may go on.
+func (c *controller) commands(t int64) (issued bool, next int64) {
 	if c.dataClock.starting() {
-		issued = t >= c.dataClock.runsAt && c.serveSynced(t)
-		if c.dataClock.starting() { // nothing may close the row, or the rank, between the start of the data clock and the access
+		if issued = t >= c.dataClock.runsAt && c.serveClocked(t); c.dataClock.starting() {
 			return false, c.dataClock.runsAt
 		}
 	}
-	if c.power.on && !issued {
-		issued, wake = c.wakeRanks(t)
+	if next = forever; c.quiet() {
+		issued = c.forRequests(t, issued)
+	} else {
+		issued, next = c.inTurn(t, issued)
 	}
-	if len(c.refresh.forced) > 0 && !issued {
-		var forced int64
-		issued, forced = c.forcedRefresh(t)
-		wake = min(wake, forced)
+	if c.dataClock.starting() {
+		next = min(next, c.dataClock.runsAt)
 	}
-	if len(c.management.due) > 0 && !issued {
-		var managed int64
-		issued, managed = c.manage(t)
-		wake = min(wake, managed)
-	}
+	return issued, next
+}
+
+// forRequests issues commands for queued requests, one or one on each bus; issued says that the access of a started data clock has
+// issued before.
+func (c *controller) forRequests(t int64, issued bool) bool {
 	for range c.channel.buses.count {
-		if issued && c.channel.buses.simple || t < c.sched.next || c.dataClock.starting() {
-			break
-		}
-		if !c.schedule(t) {
+		if issued && c.channel.buses.simple || t < c.sched.next || c.dataClock.starting() || !c.schedule(t) {
 			break
 		}
 		issued = true
 	}
-	if !issued && c.refresh.idleUnits {
-		var idle int64
-		issued, idle = c.idleRefresh(t)
-		wake = min(wake, idle)
+	return issued
+}
+
+// inTurn is commands while not only requests have some: until one issues, ranks leave power-down, what must be refreshed or managed is,
+// requests are served, what is idle is refreshed and ranks enter power-down.
+func (c *controller) inTurn(t int64, issued bool) (bool, int64) {
+	next, at := int64(forever), int64(forever)
+	if c.power.on && !issued {
+		issued, next = c.leavePowerDown(t)
+	}
+	if len(c.refresh.forced) > 0 && !issued {
+		issued, at = c.forcedRefresh(t)
+		next = min(next, at)
+	}
+	if len(c.management.pending) > 0 && !issued {
+		issued, at = c.manage(t)
+		next = min(next, at)
+	}
+	issued = c.forRequests(t, issued)
+	if c.refresh.idleUnits && !issued {
+		issued, at = c.idleRefresh(t)
+		next = min(next, at)
 	}
 	if c.power.on && !issued {
-		var idle int64
-		issued, idle = c.sleepRanks(t)
-		wake = min(wake, idle)
+		issued, at = c.enterPowerDown(t)
+		next = min(next, at)
 	}
-	if c.dataClock.starting() {
-		wake = min(wake, c.dataClock.runsAt)
-	}
-	return issued, wake
+	return issued, next
 }
 
 // arrival returns the step of the next request to come, forever if it has

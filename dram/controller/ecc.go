@@ -31,7 +31,7 @@ type keptBits struct {
 // fetch is a read of check bits that has not begun.
 type fetch struct {
 	bank    int32
-	waiting int32 // first of the reads that wait for it, or -1
+	readers int32 // first of the reads that wait for it, or -1
 }
 
 // checkedRead is a read between acceptance and its end.
@@ -106,12 +106,12 @@ func (k *checkBits) read(e *entry, r checkedRead) int32 {
 	waits := int32(-1)
 	if k.covers > 0 {
 		if b := k.use(e, false); b.fetch >= 0 {
-			waits, r.next, r.left = b.fetch, k.fetches.of[b.fetch].waiting, 2
+			waits, r.next, r.left = b.fetch, k.fetches.of[b.fetch].readers, 2
 		}
 	}
 	n := k.reads.add(r)
 	if waits >= 0 {
-		k.fetches.of[waits].waiting = n
+		k.fetches.of[waits].readers = n
 	}
 	return n
 }
@@ -191,7 +191,7 @@ func (c *controller) fetched(n int32, end int64) {
 	if b := &c.check.kept[f.bank]; b.fetch == n {
 		b.fetch = -1
 	}
-	for r := f.waiting; r >= 0; {
+	for r := f.readers; r >= 0; {
 		next := c.check.reads.of[r].next
 		c.partEnds(r, end)
 		r = next

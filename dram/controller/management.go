@@ -15,7 +15,7 @@ type managementState struct {
 	counts     []int // activations by bank over all ranks, less what was taken off
 	units      []span
 	unitOf     []int // by bank over all ranks
-	due        []int // units that must be managed, in the order in which they became so
+	pending    []int // units that must be managed, in the order in which they became so
 }
 
 // newManagementState returns the units of one RFM: banks that are refreshed alone are managed alone, where the standard has a command
@@ -52,7 +52,7 @@ func (c *controller) countActivations(cmd dram.Command, a dram.Address) {
 	case dram.ACT:
 		m.counts[bank]++
 	case dram.PRE, dram.RDA, dram.WRA:
-		c.manageIfDue(bank)
+		c.manageIfExhausted(bank)
 	case dram.PREA:
 		first, end := base, base+c.channel.banksPerRank
 		if c.channel.pseudoPrecharge {
@@ -61,19 +61,19 @@ func (c *controller) countActivations(cmd dram.Command, a dram.Address) {
 			end = first + each
 		}
 		for bank := first; bank < end; bank++ {
-			c.manageIfDue(bank)
+			c.manageIfExhausted(bank)
 		}
 	}
 }
 
-// manageIfDue notes that a bank that has closed must be managed before it opens again, if so.
-func (c *controller) manageIfDue(bank int) {
+// manageIfExhausted notes that a bank that has closed must be managed before it opens again, if so.
+func (c *controller) manageIfExhausted(bank int) {
 	m := &c.management
 	i := m.unitOf[bank]
-	if m.counts[bank] < m.most || c.sched.ranks[m.units[i].first].managed&m.units[i].banks != 0 {
+	if m.counts[bank] < m.most || c.sched.ranks[m.units[i].first].exhausted&m.units[i].banks != 0 {
 		return
 	}
-	m.due = append(m.due, i)
+	m.pending = append(m.pending, i)
 	c.setManaged(&m.units[i], true)
 }
 
@@ -81,16 +81,16 @@ func (c *controller) manageIfDue(bank int) {
 func (c *controller) setManaged(k *span, on bool) {
 	for rank := k.first; rank < k.end; rank++ {
 		of := &c.sched.ranks[rank]
-		if of.managed &^= k.banks; on {
-			of.managed |= k.banks
+		if of.exhausted &^= k.banks; on {
+			of.exhausted |= k.banks
 		}
 		of.block()
 	}
 }
 
 // manage brings the units that are due towards their RFM; if nothing can issue at t it returns the step at which something can.
-func (c *controller) manage(t int64) (issued bool, wake int64) {
-	return firstOf(len(c.management.due), t, func(n int) int64 { return c.tryManage(c.management.due[n], t) })
+func (c *controller) manage(t int64) (issued bool, next int64) {
+	return firstOf(len(c.management.pending), t, func(n int) int64 { return c.tryManage(c.management.pending[n], t) })
 }
 
 // tryManage issues the next command of a unit's management if it can at t, and returns the step at which it could. Of a refresh and an
@@ -115,8 +115,8 @@ func (c *controller) takeOff(k *span, less int) {
 			*n = max(0, *n-less)
 		}
 	}
-	left := m.due[:0]
-	for _, i := range m.due {
+	left := m.pending[:0]
+	for _, i := range m.pending {
 		if c.exhausted(&m.units[i]) {
 			left = append(left, i)
 			continue
@@ -126,7 +126,7 @@ func (c *controller) takeOff(k *span, less int) {
 			c.sched.rescan(rank)
 		}
 	}
-	m.due = left
+	m.pending = left
 }
 
 // exhausted reports whether a bank of a span has reached the most.

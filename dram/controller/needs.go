@@ -25,16 +25,16 @@ var needCommands = [needs]dram.Command{dram.RD, dram.WR, dram.ACT, dram.ACT, dra
 // rankNeeds is what the banks of one rank wait for: which banks, and a step before which none of them is
 // ready, as constraints only ever move on.
 type rankNeeds struct {
-	banks   [needs]uint64
-	wakes   [needs]int64
-	blocked uint64 // banks that accept no command for a request: due, managed or down
-	due     uint64 // banks that must refresh first
-	managed uint64 // banks that refresh management must serve first
-	down    uint64 // all banks of a rank in power-down or self-refresh, else 0
+	banks     [needs]uint64
+	notBefore [needs]int64
+	blocked   uint64 // banks that accept no command for a request: those of the three sets below
+	forced    uint64 // banks of units that must refresh first, see refreshState
+	exhausted uint64 // banks that refresh management must serve first, see managementState
+	down      uint64 // all banks of a rank in power-down or self-refresh, else none
 }
 
 // block finds the banks that accept no command for a request.
-func (r *rankNeeds) block() { r.blocked = r.due | r.managed | r.down }
+func (r *rankNeeds) block() { r.blocked = r.forced | r.exhausted | r.down }
 
 // sched is what is kept between picks: what each bank, rank and data bus waits for.
 type sched struct {
@@ -46,7 +46,7 @@ type sched struct {
 	now        int64              // step
 	candidates [needs][]candidate // by bank
 	ranks      []rankNeeds
-	buses      []bus
+	buses      []dataBus
 	busOf      []int // by rank
 	turn       int   // bus that is asked first
 	last       int   // bank served last
@@ -90,7 +90,7 @@ type candidate struct{ at, age int64 }
 func (s *sched) rescan(rank int) {
 	for n := range needs {
 		if s.ranks[rank].banks[n] != 0 {
-			s.ranks[rank].wakes[n], s.buses[s.busOf[rank]].wake[n] = 0, 0
+			s.ranks[rank].notBefore[n], s.buses[s.busOf[rank]].notBefore[n] = 0, 0
 		}
 	}
 }
@@ -102,10 +102,10 @@ func (s *sched) updateNeeds(bank int) int64 {
 	b := &s.queues.banks[bank]
 	place := &s.channel.places[bank]
 	rank := int(place.Rank)
-	for m := b.waiting; m != 0; m &= m - 1 {
+	for m := b.needs; m != 0; m &= m - 1 {
 		s.dropNeed(need(bits.TrailingZeros8(m)), rank, place.bit)
 	}
-	b.first, b.waiting = [kinds]int32{-1, -1}, 0
+	b.first, b.needs = [kinds]int32{-1, -1}, 0
 	if len(b.entries) == 0 {
 		return forever
 	}
@@ -127,13 +127,13 @@ func (s *sched) updateNeeds(bank int) int64 {
 
 // addNeeds notes that bank waits for a need of its first read, and for that of its first write, the next one.
 func (s *sched) addNeeds(ofRead need, rank, bank int) int64 {
-	wake := int64(forever)
+	first := int64(forever)
 	for kind, i := range s.queues.banks[bank].first {
 		if i >= 0 {
-			wake = min(wake, s.addNeed(ofRead+need(kind), rank, bank, i))
+			first = min(first, s.addNeed(ofRead+need(kind), rank, bank, i))
 		}
 	}
-	return wake
+	return first
 }
 
 // rowNeeds notes the rows that a closed bank may open. A row that more than one request
@@ -161,14 +161,14 @@ func (s *sched) old(e *entry) bool {
 func (s *sched) addNeed(n need, rank, bank int, i int32) int64 {
 	of, on, at := &s.ranks[rank], &s.buses[s.busOf[rank]], s.channel.earliest(n, bank)
 	if of.banks[n] == 0 {
-		of.wakes[n] = at
-		on.waiting[n] |= 1 << rank
+		of.notBefore[n] = at
+		on.ranks[n] |= 1 << rank
 	}
 	of.banks[n] |= s.channel.places[bank].bit
-	of.wakes[n] = min(of.wakes[n], at)
-	on.wake[n] = min(on.wake[n], at)
+	of.notBefore[n] = min(of.notBefore[n], at)
+	on.notBefore[n] = min(on.notBefore[n], at)
 	b := &s.queues.banks[bank]
-	b.waiting |= 1 << n
+	b.needs |= 1 << n
 	w := &s.candidates[n][bank]
 	w.at, w.age = s.channel.bankNodes[bank][needCommands[n]], b.entries[i].accepted
 	if n <= needWrite && b.served == 0 {
@@ -184,7 +184,7 @@ func (s *sched) dropNeed(n need, rank int, bit uint64) {
 		return
 	}
 	on := &s.buses[s.busOf[rank]]
-	if on.waiting[n] &^= 1 << rank; on.waiting[n] == 0 {
-		on.wake[n] = forever
+	if on.ranks[n] &^= 1 << rank; on.ranks[n] == 0 {
+		on.notBefore[n] = forever
 	}
 }

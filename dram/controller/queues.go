@@ -84,13 +84,13 @@ func (q *entryQueue) find(e *entry, kind need) *entry {
 // bankQueue is the command queue of one bank. Sets of its entries are words, a bit for each place, oldest first.
 type bankQueue struct {
 	entryQueue
-	of      [kinds]uint64 // the reads and the writes
-	hits    uint64        // entries that want the open row; no meaning while the bank is closed
-	held    [kinds]int    // entries that wait in front of it, in the read queue and in the write buffer
-	first   [kinds]int32  // places of the first read and write that hit the open row or, in a closed bank, may open theirs; or -1
-	served  int32         // column accesses since the row was opened
-	waiting uint8         // the needs for which the bank waits, by bit
-	shares  bool          // two writes want one row
+	of     [kinds]uint64 // the reads and the writes
+	hits   uint64        // entries that want the open row; no meaning while the bank is closed
+	held   [kinds]int    // entries that wait in front of it, in the read queue and in the write buffer
+	first  [kinds]int32  // places of the first read and write that hit the open row or, in a closed bank, may open theirs; or -1
+	served int32         // column accesses since the row was opened
+	needs  uint8         // the needs for which the bank waits, by bit
+	shares bool          // two writes want one row
 }
 
 // push appends e to the queue of a bank whose open row is row, or -1.

@@ -37,12 +37,12 @@ type refreshState struct {
 // refreshUnit is the refresh of the banks of one command.
 type refreshUnit struct {
 	span
-	due    int64 // step at which the next refresh falls due
-	debt   int
-	idle   int64 // step of the last command for a request
-	done   int64 // refreshes issued
-	forced bool
-	asleep bool // its ranks refresh themselves: nothing falls due
+	due            int64 // step at which the next refresh falls due
+	debt           int
+	idle           int64 // step of the last command for a request
+	done           int64 // refreshes issued
+	forced         bool
+	selfRefreshing bool // its ranks refresh themselves: nothing falls due
 	// extra says that one more refresh than falls due must issue before the next self-refresh: leaving the last may have
 	// cut one of its own off (JESD79-4C, "Self-Refresh Operation").
 	extra bool
@@ -119,7 +119,7 @@ func newRefreshState(spec *dram.Spec, policy *Policy, of []rankNeeds) refreshSta
 // event returns the next step at which fallDue has something to do for k.
 func (r *refreshState) event(k *refreshUnit) int64 {
 	switch {
-	case k.asleep:
+	case k.selfRefreshing:
 		return forever
 	case k.debt == r.most && !k.forced:
 		return k.due - r.margin
@@ -179,7 +179,7 @@ func (r *refreshState) force(i int) {
 	}
 	for rank := k.first; rank < k.end; rank++ {
 		of := &r.ranks[rank]
-		of.due ^= k.banks
+		of.forced ^= k.banks
 		of.block()
 	}
 }
@@ -194,8 +194,8 @@ func (r *refreshState) idleBank(bank int, t int64) {
 	}
 }
 
-// waitsForRound reports whether a unit must wait for others of its rank.
-func (r *refreshState) waitsForRound(k *refreshUnit) bool {
+// aheadOfRound reports whether a unit must wait for others of its rank.
+func (r *refreshState) aheadOfRound(k *refreshUnit) bool {
 	return !k.whole && k.done > r.rounds[k.first].over
 }
 
@@ -214,10 +214,10 @@ func (r *refreshState) refreshed(k *refreshUnit) {
 
 // forcedRefresh brings the forced units towards their refresh; if nothing can issue
 // at t it returns the step at which something can.
-func (c *controller) forcedRefresh(t int64) (issued bool, wake int64) {
+func (c *controller) forcedRefresh(t int64) (issued bool, next int64) {
 	return firstOf(len(c.refresh.forced), t, func(i int) int64 {
 		i = c.refresh.forced[i]
-		if c.refresh.waitsForRound(&c.refresh.units[i]) {
+		if c.refresh.aheadOfRound(&c.refresh.units[i]) {
 			return forever // those before it are forced, too
 		}
 		return c.tryRefresh(i, t)
@@ -226,10 +226,10 @@ func (c *controller) forcedRefresh(t int64) (issued bool, wake int64) {
 
 // idleRefresh refreshes a unit that owes refreshes, or may pull one in, and has had
 // no work for a while.
-func (c *controller) idleRefresh(t int64) (issued bool, wake int64) {
+func (c *controller) idleRefresh(t int64) (issued bool, next int64) {
 	return firstOf(len(c.refresh.units), t, func(i int) int64 {
 		k := &c.refresh.units[i]
-		if k.forced || k.asleep || k.debt <= -c.refresh.pullIn || c.refresh.waitsForRound(k) || c.queuedIn(&k.span) {
+		if k.forced || k.selfRefreshing || k.debt <= -c.refresh.pullIn || c.refresh.aheadOfRound(k) || c.queuedIn(&k.span) {
 			return forever
 		}
 		if from := k.idle + c.refresh.patience; from > t && (k.whole || k.debt <= 0) { // a bank that owes one takes its chance
@@ -298,7 +298,7 @@ func (c *controller) rest(cmd dram.Command, k *span, less int, t int64) int64 {
 // which the next command for it could issue, at most t if it did.
 func (c *controller) awakeAndClosed(k *span, t int64) (at int64, done bool) {
 	for rank := k.first; rank < k.end && c.power.on; rank++ {
-		if u := &c.power.units[c.power.unitOf[rank*c.channel.banksPerRank]]; u.down != nowhere {
+		if u := &c.power.units[c.power.unitOf[rank*c.channel.banksPerRank]]; u.down != awake {
 			return c.leave(u, t), false
 		}
 	}

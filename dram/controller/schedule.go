@@ -21,7 +21,7 @@ type scheduler struct {
 	name string
 	// pick returns the command that issues at t for a data bus, or nothing; it then leaves in c.sched.next at
 	// most the first step at which one may.
-	pick func(s *sched, b *bus, t int64) choice
+	pick func(s *sched, b *dataBus, t int64) choice
 	// allBuses says that it picks for all data buses at once.
 	allBuses bool
 	// eitherRow lets a closed bank open the row of its oldest read or of its oldest write,
@@ -121,9 +121,9 @@ func (s *sched) readyBanks(n need, rank int, t int64) (ready uint64, first int64
 	return ready, first, choice{base + found, n, age}
 }
 
-// asleep reports whether no bank of the bus can be ready for n at t; s.next then becomes at most the step at which one can.
-func (s *sched) asleep(n need, b *bus, t int64) bool {
-	wake := b.wake[n]
+// notYet reports whether no bank of the bus can be ready for n at t; s.next then becomes at most the step at which one can.
+func (s *sched) notYet(n need, b *dataBus, t int64) bool {
+	wake := b.notBefore[n]
 	if wake <= t {
 		return false
 	}
@@ -133,7 +133,7 @@ func (s *sched) asleep(n need, b *bus, t int64) bool {
 
 // oldestReady returns how many banks of the bus may issue need n at t, and the one for the oldest
 // request: of all, and of the rank that had the bus last.
-func (s *sched) oldestReady(n need, b *bus, t int64) (best, ofRank choice, banks int) {
+func (s *sched) oldestReady(n need, b *dataBus, t int64) (best, ofRank choice, banks int) {
 	best.age, ofRank.age = forever, forever
 	cmd := needCommands[n] & (dram.Slots - 1)
 	if !s.channel.buses.simple {
@@ -143,9 +143,9 @@ func (s *sched) oldestReady(n need, b *bus, t int64) (best, ofRank choice, banks
 		}
 	}
 	wake := int64(forever)
-	for m := b.waiting[n]; m != 0; m &= m - 1 {
+	for m := b.ranks[n]; m != 0; m &= m - 1 {
 		r := bits.TrailingZeros64(m)
-		wakes := &s.ranks[r].wakes[n]
+		wakes := &s.ranks[r].notBefore[n]
 		first := max(*wakes, s.channel.rankNodes[r][cmd])
 		if first <= t {
 			var ready uint64
@@ -161,14 +161,14 @@ func (s *sched) oldestReady(n need, b *bus, t int64) (best, ofRank choice, banks
 		*wakes = first
 		wake = min(wake, first)
 	}
-	b.wake[n] = wake
+	b.notBefore[n] = wake
 	s.next = min(s.next, wake)
 	return best, ofRank, banks
 }
 
 // oldest returns the ready command of n for the oldest request, or nothing.
-func (s *sched) oldest(n need, b *bus, t int64) choice {
-	if s.asleep(n, b, t) {
+func (s *sched) oldest(n need, b *dataBus, t int64) choice {
+	if s.notYet(n, b, t) {
 		return nothing
 	}
 	p, _, _ := s.oldestReady(n, b, t)
@@ -191,8 +191,8 @@ func older(p, other choice) choice {
 var frFCFS = scheduler{name: "fr-fcfs", pick: (*sched).pickOldest}
 
 // columns returns the ready column access of n for the oldest request, and how many banks have one.
-func (s *sched) columns(n need, b *bus, t int64) (choice, int) {
-	if s.asleep(n, b, t) {
+func (s *sched) columns(n need, b *dataBus, t int64) (choice, int) {
+	if s.notYet(n, b, t) {
 		return nothing, 0
 	}
 	p, _, banks := s.oldestReady(n, b, t)
@@ -201,7 +201,7 @@ func (s *sched) columns(n need, b *bus, t int64) (choice, int) {
 
 // pickOldest chooses the oldest column command that may issue. Where at most one bank has one, rows are opened
 // first, so that the bus does not run dry.
-func (s *sched) pickOldest(b *bus, t int64) choice {
+func (s *sched) pickOldest(b *dataBus, t int64) choice {
 	column, reads := s.columns(needRead, b, t)
 	write, writes := s.columns(needWrite, b, t)
 	if lone := reads+writes < 2 || reads == 1 && writes == 1 && column.bank == write.bank; lone {
@@ -222,7 +222,7 @@ var roundRobin = scheduler{name: "round-robin", pick: (*sched).pickRoundRobin, h
 
 // pickRoundRobin chooses by the rules of roundRobin. c.sched.next becomes the first step at which a command may issue
 // that may not yet.
-func (s *sched) pickRoundRobin(_ *bus, t int64) choice {
+func (s *sched) pickRoundRobin(_ *dataBus, t int64) choice {
 	found := nothing
 	distance := len(s.queues.banks)
 	start := s.last + 1

@@ -296,8 +296,8 @@ func TestRowBoundOpensTheOldest(t *testing.T) {
 		if bound {
 			want = 1 << needWriteRow
 		}
-		if c.queues.banks[0].waiting != want {
-			t.Errorf("bound by rows %v: the bank waits for %b, want %b", bound, c.queues.banks[0].waiting, want)
+		if c.queues.banks[0].needs != want {
+			t.Errorf("bound by rows %v: the bank waits for %b, want %b", bound, c.queues.banks[0].needs, want)
 		}
 	}
 }
