@@ -72,7 +72,7 @@ func (f *capacityFlags) configurations(cmd *cobra.Command) ([]sweep.Combination,
 		return []sweep.Combination{{Config: cfg}}, err
 	}
 	// No plan: it would load each trace as a run does, and a search takes more requests.
-	return several.Combinations()
+	return sweep.Combinations(several)
 }
 
 // capacity searches the highest rate of each configuration.

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -134,7 +133,7 @@ func (a *App) exitCode(err error) int {
 		return OK
 	case errors.Is(err, context.Canceled):
 		return Interrupted
-	case sweep.IsSystemFault(err):
+	case input.IsSystemFault(err):
 		return Failure // also beneath an error of the input: another try may read it
 	case errors.As(err, &bad), !a.started:
 		// What fails before a command's own code starts is a usage error of

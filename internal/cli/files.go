@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -137,7 +136,7 @@ func WritableFolder(flag, dir string) error {
 // FolderError is the error for a folder that cannot be made or written to: wrong
 // input where another folder would do, else the system's.
 func FolderError(flag, dir string, err error) error {
-	if sweep.IsSystemFault(err) {
+	if input.IsSystemFault(err) {
 		return fmt.Errorf("%s %s: %w", flag, dir, err)
 	}
 	var cause *fs.PathError

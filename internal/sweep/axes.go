@@ -177,7 +177,7 @@ func (a *Axis) keys() []Setting {
 	var all []Setting
 	for _, c := range a.Choices {
 		for _, s := range c.Settings {
-			if settingOf(all, s.Key) == nil {
+			if findSetting(all, s.Key) == nil {
 				all = append(all, s)
 			}
 		}

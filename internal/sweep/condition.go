@@ -8,6 +8,7 @@ import (
 	"go/scanner"
 	"go/token"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"github.com/l3sim/l3sim/input"
@@ -96,6 +97,24 @@ func (c *condition) holds(value func(key string) constant.Value) (bool, error) {
 		return false, &input.Error{Key: "where", Value: fmt.Sprintf("%q", c.Text), Err: err}
 	}
 	return constant.BoolVal(v), nil
+}
+
+// keeps says whether all conditions of a file hold whose keys have a value. The other conditions
+// are ignored.
+func (f *File) keeps(value func(key string) constant.Value) (bool, error) {
+	for _, c := range f.Where {
+		if slices.ContainsFunc(c.keys, func(key string) bool { return value(key) == nil }) {
+			continue
+		}
+		holds, err := c.holds(value)
+		if err != nil {
+			return false, input.Edit(err, func(e *input.Error) { e.File = f.Path })
+		}
+		if !holds {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // evaluate computes a condition's value exactly (go/constant). value gives the columns of a point; operators of
@@ -215,8 +234,8 @@ func keyConstant(field reflect.Value) constant.Value {
 	return fieldValue(field)
 }
 
-// textConstant returns the value of a setting for a condition.
-func textConstant(s Setting) constant.Value {
+// constant returns the value of the setting for a condition.
+func (s *Setting) constant() constant.Value {
 	switch s.Value {
 	case "true", "false":
 		return constant.MakeBool(s.Value == "true")

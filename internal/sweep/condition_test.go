@@ -81,21 +81,3 @@ func FuzzCondition(f *testing.F) {
 		}
 	})
 }
-
-// TestConditionsOnWhatIsNoConfiguration: a condition on the axes' own keys
-// excludes combinations that would not load, and one on other keys looks at the
-// configuration in effect.
-func TestConditionsOnWhatIsNoConfiguration(t *testing.T) {
-	axes := small + "[grid]\nmodel.tensor_parallel = [1, 8]\nnode.gpus = [4, 8]\n"
-	if got := plan(t, axes); len(got.Points) != 4 || got.Points[2].Err == nil {
-		t.Fatalf("without condition: %v", names(got))
-	}
-	p := plan(t, "where = \"node.gpus % model.tensor_parallel == 0\"\n"+small+"[grid]\nmodel.tensor_parallel = [1, 8]\nnode.gpus = [4, 8]\n")
-	if got, want := strings.Join(names(p), " "), "tensor_parallel=1,gpus=4 tensor_parallel=1,gpus=8 tensor_parallel=8,gpus=8"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	p = plan(t, "where = \"model.layers > 40\"\n[set]\nrun.requests = 2\n[grid]\nrun.model = [\"llama-2-7b\", \"opt-66b\"]\n")
-	if got := strings.Join(names(p), " "); got != "model=opt-66b" {
-		t.Errorf("got %s", got)
-	}
-}

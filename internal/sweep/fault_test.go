@@ -4,7 +4,6 @@ package sweep
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -12,23 +11,6 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 )
-
-// TestIsSystemFault: what the user can mend by another path is no fault of the
-// system, however deep it is wrapped.
-func TestIsSystemFault(t *testing.T) {
-	for errno, want := range map[syscall.Errno]bool{
-		syscall.ENOTDIR: false, syscall.EEXIST: false, syscall.EACCES: false, syscall.EPERM: false, syscall.ENOENT: false, syscall.EISDIR: false,
-		syscall.ENOSPC: true, syscall.EDQUOT: true, syscall.EROFS: true, syscall.EIO: true, syscall.ESTALE: true, syscall.EMFILE: true, syscall.ENFILE: true,
-	} {
-		err := fmt.Errorf("reading: %w", &input.Error{File: "a", Err: &os.PathError{Op: "open", Path: "a", Err: errno}})
-		if got := IsSystemFault(err); got != want {
-			t.Errorf("%v: %t", errno, got)
-		}
-	}
-	if IsSystemFault(errors.New("no errno")) || IsSystemFault(nil) {
-		t.Error("an error that is not the system's")
-	}
-}
 
 // TestReadFileWithoutHandles: a sweep file that cannot be opened as the process
 // has no file handle left is not wrong input, and one that is not there is.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/schema"
+	"github.com/l3sim/l3sim/system"
 )
 
 // File is a sweep file as it is written. Its points are all combinations of
@@ -45,14 +46,27 @@ type Setting struct {
 	Line  int    // line in the file; 0: not known
 }
 
+// findSetting returns the setting of a key, the last of several; nil where there is none.
+func findSetting(settings []Setting, key string) *Setting {
+	for i := range slices.Backward(settings) {
+		if settings[i].Key == key {
+			return &settings[i]
+		}
+	}
+	return nil
+}
+
+// keys are the keys of a configuration.
+var keys = system.Keys()
+
 // maxCombinations bounds the combinations of a sweep's axes, before conditions.
 const maxCombinations = 100_000
 
 // ReadFile reads a sweep file. An error in the file is an *input.Error that names file,
-// line and key. A fault of the machine (IsSystemFault) is another error.
+// line and key. A fault of the machine (input.IsSystemFault) is another error.
 func ReadFile(path string) (*File, error) {
 	text, err := input.ReadFile(path)
-	if IsSystemFault(err) {
+	if input.IsSystemFault(err) {
 		return nil, fmt.Errorf("%s: %w", path, errors.Unwrap(err))
 	}
 	if err != nil {
@@ -123,7 +137,7 @@ func (p *fileParser) line(section string, nth int, key string) int {
 // sections are the keys at the top of a file, with the methods that read their values.
 var sections = map[string]func(p *fileParser, f *File, line int, value any) error{
 	"config": (*fileParser).config, "repeats": (*fileParser).repeats, "where": (*fileParser).where, "set": (*fileParser).set,
-	"grid": (*fileParser).grid, "zip": (*fileParser).zip, "list": (*fileParser).list, latinKind: (*fileParser).latin,
+	"grid": (*fileParser).grid, "zip": (*fileParser).zip, "list": (*fileParser).list, LatinHypercube: (*fileParser).latin,
 }
 
 // file reads the document of a sweep.
@@ -157,7 +171,7 @@ func (p *fileParser) config(f *File, line int, value any) error {
 		config = filepath.Join(filepath.Dir(p.path), config)
 	}
 	f.Configs = []string{config}
-	if _, missing := os.Stat(config); missing != nil && !IsSystemFault(missing) {
+	if _, missing := os.Stat(config); missing != nil && !input.IsSystemFault(missing) {
 		return p.fail(line, &input.Error{Key: "config", Value: fmt.Sprintf("%q", value), Expected: "a file, here " + config,
 			Err: errors.Unwrap(missing)})
 	}

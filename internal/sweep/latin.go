@@ -17,8 +17,8 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// latinKind is the section of a Latin hypercube and the kind of its axis.
-const latinKind = "latin_hypercube"
+// LatinHypercube is the name of the section of a Latin hypercube and the kind of its axis.
+const LatinHypercube = "latin_hypercube"
 
 // latin reads [latin_hypercube]: one axis whose choices are samples of all its
 // keys at once. Each key's range is cut into as many strata of equal
@@ -29,7 +29,7 @@ const latinKind = "latin_hypercube"
 func (p *fileParser) latin(f *File, line int, value any) error {
 	table, ok := value.(map[string]any)
 	if !ok {
-		return p.fail(line, &input.Error{Key: latinKind, Expected: "a section"})
+		return p.fail(line, &input.Error{Key: LatinHypercube, Expected: "a section"})
 	}
 	numbers, rest := map[string]int64{"samples": 0, "seed": 1}, maps.Clone(table)
 	for _, c := range []struct {
@@ -43,15 +43,15 @@ func (p *fileParser) latin(f *File, line int, value any) error {
 		}
 		n, ok := v.(int64)
 		if !ok || n < c.least || n > c.most {
-			bad := &input.Error{Key: latinKind + "." + c.key, Expected: fmt.Sprintf("a whole number from %d to %d", c.least, c.most)}
+			bad := &input.Error{Key: LatinHypercube + "." + c.key, Expected: fmt.Sprintf("a whole number from %d to %d", c.least, c.most)}
 			if given {
 				bad.Value = fmt.Sprint(v)
 			}
-			return p.fail(p.line(latinKind, 0, c.key), bad)
+			return p.fail(p.line(LatinHypercube, 0, c.key), bad)
 		}
 		numbers[c.key] = n
 	}
-	leaves, err := p.leaves(latinKind, 0, rest, false)
+	leaves, err := p.leaves(LatinHypercube, 0, rest, false)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func latinAxis(spreads []*spread, samples int, seed uint64) Axis {
 	source := rand.NewPCG(seed, 0)
 	batch := mat.NewDense(samples, len(spreads), nil)
 	samplemv.LatinHypercube{Q: distmv.NewUnitUniform(len(spreads), source), Src: source}.Sample(batch)
-	axis, seen := Axis{Kind: latinKind}, make(map[string]bool, samples)
+	axis, seen := Axis{Kind: LatinHypercube}, make(map[string]bool, samples)
 	for i := range samples {
 		settings := make([]Setting, len(spreads))
 		var id strings.Builder
@@ -108,7 +108,7 @@ type bounds struct {
 // spread reads the values of a key: an array, or a range {min, max, scale,
 // step}.
 func (p *fileParser) spread(l leaf) (*spread, error) {
-	section := latinKind + "." + l.key
+	section := LatinHypercube + "." + l.key
 	s := &spread{key: l.key, line: l.line, typ: keys.Key(l.key).Type}
 	table, ok := l.value.(map[string]any)
 	if !ok {
@@ -121,7 +121,7 @@ func (p *fileParser) spread(l leaf) (*spread, error) {
 		return s, err
 	}
 	fail := func(key, value, expected string) (*spread, error) {
-		return nil, p.fail(p.line(latinKind, 0, l.key+key), &input.Error{Key: section + key, Value: value, Expected: expected})
+		return nil, p.fail(p.line(LatinHypercube, 0, l.key+key), &input.Error{Key: section + key, Value: value, Expected: expected})
 	}
 	if _, isQuantity := schema.UnitOf(s.typ); !isQuantity && (!isNumeric(s.typ) || schema.IsText(s.typ)) {
 		return fail("", "", "an array of values: it holds no number")
@@ -137,7 +137,7 @@ func (p *fileParser) spread(l leaf) (*spread, error) {
 			*to = v
 		case k != "scale":
 			bad := input.UnknownName(section, k, []string{"min", "max", "scale", "step"})
-			return nil, p.fail(p.line(latinKind, 0, l.key+"."+k), bad)
+			return nil, p.fail(p.line(LatinHypercube, 0, l.key+"."+k), bad)
 		case scale == "log":
 			s.log = true
 		case scale != "linear":

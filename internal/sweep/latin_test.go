@@ -78,7 +78,7 @@ func TestStrata(t *testing.T) {
 // TestLevels: keys with few values get each of them about equally often, values
 // are whole steps from min, and max is among them.
 func TestLevels(t *testing.T) {
-	f := parse(t, `
+	f := parsed(t, `
 [latin_hypercube]
 samples = 120
 node.ranksets = {min = 2, max = 16, step = 2}
@@ -116,7 +116,7 @@ pcie.generation = [3, 4, 5]
 // TestLogLevels: whole numbers on a logarithmic scale stay within the range and
 // become rarer upwards.
 func TestLogLevels(t *testing.T) {
-	f := parse(t, "[latin_hypercube]\nsamples = 1000\nscheduler.min_prefill_tokens = {min = 64, max = 4096, step = 64, scale = \"log\"}\npcie.efficiency = {min = 0.5, max = 0.9}\n")
+	f := parsed(t, "[latin_hypercube]\nsamples = 1000\nscheduler.min_prefill_tokens = {min = 64, max = 4096, step = 64, scale = \"log\"}\npcie.efficiency = {min = 0.5, max = 0.9}\n")
 	low, high := 0, 0
 	for _, v := range numbers(t, f.Axes[0], "scheduler.min_prefill_tokens") {
 		if v < 64 || v > 4096 || math.Mod(v, 64) != 0 {
@@ -130,68 +130,6 @@ func TestLogLevels(t *testing.T) {
 	}
 	if math.Abs(float64(low-high)) > 40 { // 512 is in the middle of the ratios
 		t.Errorf("%d up to the middle, %d above", low, high)
-	}
-}
-
-// TestSamplesArePinned: a seed names the same points for ever and everywhere.
-func TestSamplesArePinned(t *testing.T) {
-	const text = small + `
-[latin_hypercube]
-samples = 4
-seed = 7
-node.ranksets = {min = 1, max = 8}
-pcie.efficiency = {min = 0.5, max = 1.0}
-pcie.latency = {min = "500ns", max = "50us", scale = "log"}
-pcie.generation = [4, 5]
-`
-	want := []string{
-		"ranksets=5,efficiency=0.709,latency=4.06us,generation=5",
-		"ranksets=3,efficiency=0.863,latency=5.36us,generation=4",
-		"ranksets=7,efficiency=0.978,latency=602ns,generation=5",
-		"ranksets=1,efficiency=0.535,latency=24.2us,generation=4",
-	}
-	if got := names(plan(t, text)); strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-	if other := names(plan(t, strings.Replace(text, "seed = 7", "seed = 8", 1))); other[0] == want[0] {
-		t.Error("another seed, the same points")
-	}
-}
-
-// TestLatinHypercubeAxis: samples are one axis beside others, and those that
-// rounding makes equal are one.
-func TestLatinHypercubeAxis(t *testing.T) {
-	p := plan(t, small+"[grid]\nnode.channels = [8, 16]\n[latin_hypercube]\nsamples = 50\nnode.ranksets = {min = 1, max = 4}\npcie.generation = [4, 5]\n")
-	axis := p.File.Axes[1]
-	if len(axis.Choices) != 8 || axis.Dropped != 42 || len(p.Points) != 16 {
-		t.Errorf("%d choices, %d dropped, %d points", len(axis.Choices), axis.Dropped, len(p.Points))
-	}
-}
-
-// TestSamplesMayFail: a sample that is no configuration is a failed point and no
-// error of the file, unless all are.
-func TestSamplesMayFail(t *testing.T) {
-	const text = small + "[latin_hypercube]\nsamples = 40\nnode.gpus = {min = %d, max = 8}\nmodel.tensor_parallel = [8]\n"
-	p := plan(t, fmt.Sprintf(text, 1))
-	failed := 0
-	for i := range p.Points {
-		if p.Points[i].Err != nil {
-			failed++
-		}
-	}
-	if len(p.Points) != 8 || failed != 7 {
-		t.Errorf("%d of %d points failed", failed, len(p.Points))
-	}
-	for _, listed := range []string{`comm.balance = ["split", "leest-loaded"]`, `run.trace = ["openr1", "missing.csv"]`} {
-		p := plan(t, small+"[latin_hypercube]\nsamples = 12\npcie.efficiency = {min = 0.5, max = 0.9}\n"+listed+"\n")
-		for i := range p.Points {
-			if wrong := strings.Contains(p.Points[i].Name, "leest") || strings.Contains(p.Points[i].Name, "missing"); wrong != (p.Points[i].Err != nil) {
-				t.Errorf("%s: %v", p.Points[i].Name, p.Points[i].Err)
-			}
-		}
-	}
-	if _, err := NewPlan(parse(t, small+"[latin_hypercube]\nsamples = 10\nnode.gpus = {min = 1, max = 7}\nmodel.tensor_parallel = [8]\n"), "test"); err == nil || !strings.Contains(err.Error(), "sweep.toml:") {
-		t.Errorf("no sample is a configuration: %v", err)
 	}
 }
 

@@ -61,7 +61,7 @@ type Point struct {
 // NewPlan expands a sweep file: it loads every point's configuration and trace. An invalid
 // combination becomes a point with an error. But where all combinations with one choice of
 // an axis are invalid, that choice is wrong, and NewPlan returns the error. It also returns
-// an error for a file that the system cannot read (IsSystemFault). version is the code's,
+// an error for a file that the system cannot read (input.IsSystemFault). version is the code's,
 // from CodeVersion.
 func NewPlan(f *File, version string) (*Plan, error) { return newPlan(f, version, false) }
 
@@ -110,31 +110,13 @@ func emptyPlan(f *File, version string, keys []string) *Plan {
 	return p
 }
 
-// keep says whether all conditions hold whose keys have a value. The other conditions are
-// ignored.
-func (p *Plan) keep(value func(string) constant.Value) (bool, error) {
-	for _, c := range p.File.Where {
-		if slices.ContainsFunc(c.keys, func(key string) bool { return value(key) == nil }) {
-			continue
-		}
-		holds, err := c.holds(value)
-		if err != nil {
-			return false, input.Edit(err, func(e *input.Error) { e.File = p.File.Path })
-		}
-		if !holds {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
 // resolve returns the repeats of a combination, or no repeats where a condition on its
 // configuration excludes it.
 func (p *Plan) resolve(combination int) ([]Point, error) {
 	settings := p.settings(combination)
 	point := Point{Name: p.name(combination), combination: combination}
 	base, err := p.resolver.resolve(p, settings)
-	if IsSystemFault(err) {
+	if input.IsSystemFault(err) {
 		return nil, &unreadableError{err}
 	}
 	if err != nil {
@@ -143,7 +125,7 @@ func (p *Plan) resolve(combination int) ([]Point, error) {
 		effective := func(key string) constant.Value {
 			return keyConstant(keys.Key(key).Get(base))
 		}
-		if keep, err := p.keep(effective); !keep || err != nil {
+		if keep, err := p.File.keeps(effective); !keep || err != nil {
 			return nil, err
 		}
 		point.Seed = base.Run.Seed
@@ -189,8 +171,8 @@ func (p *Plan) options(settings []Setting) configs.Options {
 
 // plannedSeed returns the seed of a point without configuration.
 func (p *Plan) plannedSeed(settings []Setting) uint64 {
-	if s := settingOf(settings, results.SeedColumn); s != nil {
-		if seed, exact := constant.Uint64Val(constant.ToInt(textConstant(*s))); exact {
+	if s := findSetting(settings, results.SeedColumn); s != nil {
+		if seed, exact := constant.Uint64Val(constant.ToInt(s.constant())); exact {
 			return seed
 		}
 	}
@@ -215,7 +197,7 @@ func (p *Plan) placed(err error, settings []Setting, key string) error {
 			return
 		}
 		e.File = p.File.Path
-		if s := settingOf(settings, key); s != nil {
+		if s := findSetting(settings, key); s != nil {
 			e.File = p.place(*s)
 		}
 	})
@@ -228,7 +210,7 @@ func (p *Plan) address(point *Point, settings []Setting, config *configs.Config)
 	fmt.Fprintf(h, "%s\n%s\n", journalSchema, p.Version)
 	if config != nil {
 		info, err := p.cache.info(config)
-		if IsSystemFault(err) {
+		if input.IsSystemFault(err) {
 			return &unreadableError{err}
 		}
 		if err == nil {
@@ -300,7 +282,7 @@ func (p *Plan) wrongChoice() error {
 	choices := func(point *Point) []choice {
 		all := []choice{{-1, 0}} // what all points have
 		for axis, at := range p.choices(point.combination) {
-			if p.File.Axes[axis].Kind != latinKind {
+			if p.File.Axes[axis].Kind != LatinHypercube {
 				all = append(all, choice{axis, at})
 			}
 		}

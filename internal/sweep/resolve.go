@@ -103,7 +103,7 @@ func (p *Plan) cells(point *Point, settings []Setting, config *configs.Config) [
 // plannedCell returns the cell of a key that settings set, in the same form as the cell
 // of a valid configuration.
 func plannedCell(settings []Setting, key string) string {
-	s := settingOf(settings, key)
+	s := findSetting(settings, key)
 	if s == nil {
 		return ""
 	}
@@ -112,9 +112,6 @@ func plannedCell(settings []Setting, key string) string {
 	}
 	return schema.Plain(s.Value)
 }
-
-// keys are the keys of a configuration.
-var keys = system.Keys()
 
 // columnName returns the column of a key in a sweep's results: the key, with
 // its unit where its value has one.
@@ -155,9 +152,9 @@ func (p *Plan) combinations() ([]int, error) {
 	var all []int
 	for c := range total {
 		settings := p.settings(c)
-		keep, err := p.keep(func(key string) constant.Value {
-			if s := settingOf(settings, key); s != nil {
-				return textConstant(*s)
+		keep, err := p.File.keeps(func(key string) constant.Value {
+			if s := findSetting(settings, key); s != nil {
+				return s.constant()
 			}
 			return nil
 		})
@@ -179,7 +176,7 @@ type Combination struct {
 
 // Combinations returns the configuration of each combination of the axes, without a plan's
 // traces and seeds. The first that is not valid is an *input.Error.
-func (f *File) Combinations() ([]Combination, error) {
+func Combinations(f *File) ([]Combination, error) {
 	p := emptyPlan(f, "", nil)
 	combinations, err := p.combinations()
 	if err != nil {
@@ -280,14 +277,4 @@ func (p *Plan) shortKey(key string) string {
 		}
 	}
 	return last
-}
-
-// settingOf returns the setting of a key, the last of several; nil where there is none.
-func settingOf(settings []Setting, key string) *Setting {
-	for i := range slices.Backward(settings) {
-		if settings[i].Key == key {
-			return &settings[i]
-		}
-	}
-	return nil
 }

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -308,26 +305,6 @@ func (p *Plan) measure(ctx context.Context, point *Point, limit time.Duration) (
 	// Replicas ran side by side, as points would.
 	cores := float64(min(node.Replicas(), runtime.GOMAXPROCS(0)))
 	return setup, float64(elapsed) * cores / float64(sum), nil
-}
-
-// wrongPath are errors of the operating system that a path which the user wrote can
-// cause. Package fs defines more of them.
-var wrongPath = []syscall.Errno{syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.ELOOP, syscall.EINVAL}
-
-// IsSystemFault says whether err comes from the operating system and not from what
-// the user wrote: a full disk, a volume that has gone or is read-only, no free file
-// handle. Batch systems try again after a system fault, and not after wrong input.
-func IsSystemFault(err error) bool {
-	var errno syscall.Errno
-	if !errors.As(err, &errno) {
-		return false
-	}
-	for _, users := range []error{fs.ErrNotExist, fs.ErrExist, fs.ErrPermission} {
-		if errno.Is(users) {
-			return false
-		}
-	}
-	return !slices.Contains(wrongPath, errno)
 }
 
 // unreadableError is an input that cannot be read although the user's input is right: the

@@ -256,7 +256,7 @@ func (p *Part) Describe(dir string) error {
 func readShard(dir string, point func(*pointLine) error) (*shardHead, error) {
 	path := filepath.Join(dir, shardName)
 	f, err := os.Open(path)
-	if IsSystemFault(err) {
+	if input.IsSystemFault(err) {
 		return nil, err
 	}
 	if err != nil {
