@@ -96,9 +96,9 @@ func mixedRequests(n int) []traces.Request {
 	rng := rand.New(rand.NewPCG(8, 8))
 	var requests []traces.Request
 	for i := range n {
-		r := request(i, 1+rng.IntN(3000), 1+rng.IntN(300))
+		r := traces.Request{ID: i, Input: 1 + rng.IntN(3000), Output: 1 + rng.IntN(300)}
 		if i%10 == 0 {
-			r = request(i, 1+rng.IntN(20_000), 1+rng.IntN(50))
+			r = traces.Request{ID: i, Input: 1 + rng.IntN(20_000), Output: 1 + rng.IntN(50)}
 		}
 		requests = append(requests, r)
 	}

@@ -17,6 +17,13 @@ var SmallModel = &llm.Model{
 // OneFrom draws one of some values.
 func OneFrom[T any](rng *rand.Rand, values ...T) T { return values[rng.IntN(len(values))] }
 
+// MustHold fails a test where a law does not hold.
+func MustHold(t interface{ Fatal(...any) }, err error) {
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Linear is a predictor with a cost a token on either side.
 type Linear struct{ GPUToken, GPUFixed, PIMToken units.Duration }
 

@@ -80,10 +80,10 @@ func runRandom(t *rapid.T, rng *rand.Rand) {
 			t.Fatal(err)
 		}
 		for _, gone := range s.Preempted() {
-			mustHold(t, f.Preempt(gone))
+			MustHold(t, f.Preempt(gone))
 		}
 		f.checkForecast(t, &s.State)
-		mustHold(t, f.Check(b))
+		MustHold(t, f.Check(b))
 		checkPolicy(t, s)
 		if most := batching.MaxNumSeqs; most > 0 && (b.Decoding() > most || s.running() > most) {
 			t.Fatalf("%d requests decode of %d that run, at most %d may", b.Decoding(), s.running(), most)
