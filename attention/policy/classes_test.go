@@ -97,8 +97,8 @@ func (l *byteLaw) classes(requests []Request) (attend []Class, choose []Choice) 
 			scored, ranked := 0, 0
 			if r.Context > l.Budget {
 				c.Page, c.PerQueryHead = l.Page, ch.PerQueryHead
-				if p.Selects(r.Prompt, r.Context) {
-					scored, ranked, ch.Keep = p.Summaries(r.Context), p.Pages(r.Context), max(ch.Keep, p.Selected(r.Context)-1) // the newest is in the list in any case
+				if p.selects(r.Prompt, r.Context) {
+					scored, ranked, ch.Keep = p.summaries(r.Context), p.Pages(r.Context), max(ch.Keep, p.selected(r.Context)-1) // the newest is in the list in any case
 				}
 			}
 			ch.Scored, ch.Ranked = append(ch.Scored, scored), append(ch.Ranked, ranked)

@@ -106,34 +106,34 @@ func (s *CSAttentionSpec) Tables(prompt, group int) CSATables {
 	}
 }
 
-// Attended returns the most tokens that a query head attends to in a step of that context.
+// attended returns the most tokens that a query head attends to in a step of that context.
 // It is exact where a list has Selected + Recent entries: a search then never
 // runs out of tokens.
-func (t CSATables) Attended(context int) int { return min(context, t.Selected+t.Recent) }
+func (t CSATables) attended(context int) int { return min(context, t.Selected+t.Recent) }
 
-// Bytes returns what the tables and the centroids of a KV head take, for heads of dim elements.
-func (t CSATables) Bytes(dim int) int64 {
+// bytes returns what the tables and the centroids of a KV head take, for heads of dim elements.
+func (t CSATables) bytes(dim int) int64 {
 	lists := int64(t.Subspaces) * int64(t.Centroids)
-	return lists*int64(t.Entries)*csaEntryBytes + t.CentroidBytes(dim)
+	return lists*int64(t.Entries)*csaEntryBytes + t.centroidBytes(dim)
 }
 
-// CentroidBytes returns what the centroids of a KV head take.
-func (t CSATables) CentroidBytes(dim int) int64 {
+// centroidBytes returns what the centroids of a KV head take.
+func (t CSATables) centroidBytes(dim int) int64 {
 	return csaElementBytes * int64(t.Centroids) * int64(dim)
 }
 
 // Gathered returns the entries that a query head's search reads and adds up by token.
 func (t CSATables) Gathered() int64 { return int64(t.Subspaces) * int64(t.Entries) }
 
-// CentroidFLOPs returns the operations of finding a query's nearest centroids; trying a new
+// centroidFLOPs returns the operations of finding a query's nearest centroids; trying a new
 // key against all lists takes as many, and Subspaces · Centroids comparisons.
-func (t CSATables) CentroidFLOPs(dim int) int64 { return 2 * int64(t.Centroids) * int64(dim) }
+func (t CSATables) centroidFLOPs(dim int) int64 { return 2 * int64(t.Centroids) * int64(dim) }
 
-// BuildFLOPs returns the operations of clustering the queries of a prompt, in that many
+// buildFLOPs returns the operations of clustering the queries of a prompt, in that many
 // iterations, and of scoring its keys against all centroids. The selection of the lists'
 // entries comes on top: Subspaces · Centroids times over prompt scores.
-func (t CSATables) BuildFLOPs(dim, iterations, prompt, group int) int64 {
-	return t.CentroidFLOPs(dim) * int64(prompt) * (int64(iterations)*int64(group) + 1)
+func (t CSATables) buildFLOPs(dim, iterations, prompt, group int) int64 {
+	return t.centroidFLOPs(dim) * int64(prompt) * (int64(iterations)*int64(group) + 1)
 }
 
 // csaCost is the cost of CSAttention. A search finds a query's nearest centroid of each
@@ -166,8 +166,8 @@ func newCSACost(u *Use) Costs {
 // tables returns the sizes of the tables of a KV head after a prompt of that many tokens.
 func (c *csaCost) tables(prompt int) CSATables { return c.Tables(prompt, c.shape.group()) }
 
-// Searches says that a step searches: the first after the prompt, and each Period-th from there.
-func (s *CSAttentionSpec) Searches(r Request) bool { return (r.Context-r.Prompt-1)%s.Period == 0 }
+// searches says that a step searches: the first after the prompt, and each Period-th from there.
+func (s *CSAttentionSpec) searches(r Request) bool { return (r.Context-r.Prompt-1)%s.Period == 0 }
 
 // Decode returns one class, in which each query head has tokens of its own, the searches and the
 // updates of the lists.
@@ -178,18 +178,18 @@ func (c *csaCost) Decode(requests []Request, _ int) *Step {
 	var gathered, scores, flops, updates, up int64
 	for i, r := range requests {
 		t := c.tables(r.Prompt)
-		tokens[i], ranked[i] = t.Attended(r.Context), 0
+		tokens[i], ranked[i] = t.attended(r.Context), 0
 		// The query heads of a group may find tokens that differ, but for the last ones.
 		found[i] = min(r.Context, c.shape.group()*t.Selected+t.Recent)
 		up += c.KV(found[i])
-		flops += t.CentroidFLOPs(c.shape.Dim) * int64(c.shape.KVHeads)
-		updates += t.CentroidBytes(c.shape.Dim) + csaEntryBytes*int64(t.Subspaces)*int64(t.Centroids) // a list's least entry
-		if c.Searches(r) {
+		flops += t.centroidFLOPs(c.shape.Dim) * int64(c.shape.KVHeads)
+		updates += t.centroidBytes(c.shape.Dim) + csaEntryBytes*int64(t.Subspaces)*int64(t.Centroids) // a list's least entry
+		if c.searches(r) {
 			searches++
 			ranked[i], keep = r.Context, max(keep, t.Selected)
 			gathered += t.Gathered()
 			scores += int64(r.Context)
-			flops += t.CentroidFLOPs(c.shape.Dim) * int64(c.shape.QueryHeads)
+			flops += t.centroidFLOPs(c.shape.Dim) * int64(c.shape.QueryHeads)
 		}
 	}
 	updates *= int64(c.shape.KVHeads)
@@ -224,9 +224,9 @@ func (c *csaCost) Prompt(_, chunk, finished int, last bool) *Prompt {
 		t, heads := c.tables(n), int64(c.shape.KVHeads)
 		scores := int64(t.Subspaces) * int64(t.Centroids) * int64(n) * heads
 		queries := int64(c.Iterations) * c.shape.elements(c.shape.QueryHeads*c.shape.Dim) * int64(n)
-		c.prompt.Leave[0].Index = t.Bytes(c.shape.Dim)
-		c.promptPass(2*c.Iterations+3, (1+radixPasses)*scoreBytes*scores+queries+t.Bytes(c.shape.Dim)*heads,
-			t.BuildFLOPs(c.shape.Dim, c.Iterations, n, c.shape.group())*heads)
+		c.prompt.Leave[0].Index = t.bytes(c.shape.Dim)
+		c.promptPass(2*c.Iterations+3, (1+radixPasses)*scoreBytes*scores+queries+t.bytes(c.shape.Dim)*heads,
+			t.buildFLOPs(c.shape.Dim, c.Iterations, n, c.shape.group())*heads)
 	}
 	return &c.prompt
 }

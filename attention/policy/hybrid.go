@@ -99,7 +99,7 @@ func (c *hybridCost) Decode(requests []Request, run int) *Step {
 		if each > 0 {
 			all := 0
 			for head := range each {
-				tokens := c.profile.Tokens(run, head, r.Context, away[i])
+				tokens := c.profile.tokens(run, head, r.Context, away[i])
 				perHead[i*each+head] = tokens
 				longest, all = max(longest, tokens), all+tokens
 			}

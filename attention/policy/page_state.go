@@ -64,8 +64,8 @@ func newPageState(s *PagesSpec, of Pages, shape Shape, limit int) *pageState {
 		pages: of, dim: shape.Dim, group: shape.QueryHeads / shape.KVHeads, groupBy: s.SelectGroup, half: s.SelectPrecision == "fp16",
 		split: make([]float32, 2*shape.Dim),
 	}
-	p.bounds = make([]float32, p.pages.Summaries(limit)*2*shape.Dim)
-	p.logical = make([]float64, p.pages.Summaries(limit))
+	p.bounds = make([]float32, p.pages.summaries(limit)*2*shape.Dim)
+	p.logical = make([]float64, p.pages.summaries(limit))
 	all := p.pages.Pages(limit)
 	p.scores, p.other = make([]float64, all), make([]float64, all)
 	p.lists = make([]pageList, 1)
@@ -107,7 +107,7 @@ func (p *pageState) Append(k, _ []float32) {
 
 // Select returns the pages of the list, which it makes where the step is due to.
 func (p *pageState) Select(q [][]float32) Selection {
-	if p.pages.Selects(p.prompt, p.tokens) {
+	if p.pages.selects(p.prompt, p.tokens) {
 		p.list(q)
 	}
 	for i := range p.lists {
@@ -121,7 +121,7 @@ func (p *pageState) Select(q [][]float32) Selection {
 // list makes the lists.
 func (p *pageState) list(q [][]float32) {
 	newest := p.pages.Pages(p.tokens) - 1
-	n := p.pages.Selected(p.tokens) - 1
+	n := p.pages.selected(p.tokens) - 1
 	scores := p.scores[:newest]
 	for i := range p.lists {
 		l := &p.lists[i]
@@ -248,7 +248,7 @@ func (p *pageState) ranges(l *pageList, ranges [][2]int) [][2]int {
 // tokens and lse the logarithm of the kept tokens' sum of exponentials. It uses the step's
 // own query, also where the list is an earlier step's.
 func (p *pageState) DroppedBound(q []float32, part *Part, lse float64) float64 {
-	logical := p.logical[:p.pages.Summaries(p.tokens)]
+	logical := p.logical[:p.pages.summaries(p.tokens)]
 	p.query[0] = q
 	p.logicalScores(logical, p.query[:], false) // a rounded score is no bound
 	var sum float64

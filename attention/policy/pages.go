@@ -65,12 +65,12 @@ func NewPages(s *Spec) (p Pages) {
 // Pages returns the pages that a context has.
 func (p *Pages) Pages(context int) int { return (context + p.Page - 1) / p.Page }
 
-// Summaries returns the logical pages that a context has.
-func (p *Pages) Summaries(context int) int { return (context + p.Logical - 1) / p.Logical }
+// summaries returns the logical pages that a context has.
+func (p *Pages) summaries(context int) int { return (context + p.Logical - 1) / p.Logical }
 
-// Selected returns the pages of a list that is made at a context. A context within the
+// selected returns the pages of a list that is made at a context. A context within the
 // budget has all.
-func (p *Pages) Selected(context int) int {
+func (p *Pages) selected(context int) int {
 	pages := p.Pages(context)
 	if context <= p.Budget {
 		return pages
@@ -78,8 +78,8 @@ func (p *Pages) Selected(context int) int {
 	return min(max(p.Least, p.Budget/p.Page), pages)
 }
 
-// Selects says that a step makes a list: each Reuse-th, and the first after the prompt.
-func (p *Pages) Selects(prompt, context int) bool { return p.MadeAt(prompt, context) == context }
+// selects says that a step makes a list: each Reuse-th, and the first after the prompt.
+func (p *Pages) selects(prompt, context int) bool { return p.MadeAt(prompt, context) == context }
 
 // MadeAt returns the context at which the list of a step was made.
 func (p *Pages) MadeAt(prompt, context int) int { return max(prompt+1, context-context%p.Reuse) }
@@ -90,7 +90,7 @@ func (p *Pages) MadeAt(prompt, context int) int { return max(prompt+1, context-c
 func (p *Pages) Tokens(prompt, context int) int {
 	made := p.MadeAt(prompt, context)
 	end := p.Pages(made) * p.Page // of the list's newest page
-	others := (p.Selected(made) - 1) * p.Page
+	others := (p.selected(made) - 1) * p.Page
 	switch {
 	case context <= p.Budget:
 		return context
@@ -153,7 +153,7 @@ func (p *paged) decode(c *common, heads int, requests []Request) {
 			continue
 		}
 		sparse = true
-		if p.Reuse > 1 && !p.Selects(r.Prompt, r.Context) {
+		if p.Reuse > 1 && !p.selects(r.Prompt, r.Context) {
 			tokens[i] = p.Tokens(r.Prompt, r.Context)
 			continue
 		}
@@ -162,7 +162,7 @@ func (p *paged) decode(c *common, heads int, requests []Request) {
 		n := min(p.list, pages)
 		tokens[i], scored[i], ranked[i] = r.Context-(pages-n)*p.Page, pages, pages
 		if p.Logical != p.Page {
-			scored[i] = p.Summaries(r.Context)
+			scored[i] = p.summaries(r.Context)
 		}
 		keep = max(keep, n-1)
 		selects += scored[i]
@@ -197,7 +197,7 @@ func (p *paged) prompt(c *common, heads, chunk, finished int) {
 		return
 	}
 	vector := c.shape.elements(c.shape.Dim) * int64(heads)
-	c.promptPass(1, vector*int64(chunk)+2*vector*int64(p.Summaries(chunk)), 0)
+	c.promptPass(1, vector*int64(chunk)+2*vector*int64(p.summaries(chunk)), 0)
 	if have := finished / p.Logical; p.atHome {
 		c.send(heads, have, (finished+chunk)/p.Logical)
 		c.prompt.Leave[len(c.prompt.Leave)-1].Bounds = true

@@ -38,13 +38,13 @@ func TestPagesByHand(t *testing.T) {
 	}
 	s.Budget, s.Page = 1024, 512
 	p = NewPages(s.spec())
-	if got := p.Selected(4096); got != 3 {
+	if got := p.selected(4096); got != 3 {
 		t.Errorf("%d pages of 512 for 1024 tokens, want 3", got)
 	}
 	q := newKeys("quest")
 	q.Budget = 512
 	p = NewPages(q.spec())
-	if got := p.Tokens(2048, 2049); got != 31*16+1 || p.Summaries(2049) != 129 || p.Skip != 2 {
+	if got := p.Tokens(2048, 2049); got != 31*16+1 || p.summaries(2049) != 129 || p.Skip != 2 {
 		t.Errorf("quest: %d tokens", got)
 	}
 }
@@ -60,7 +60,7 @@ func TestPagesAgainstSets(t *testing.T) {
 		newest := 0
 		for context := prompt + 1; context < prompt+70; context++ {
 			now := (context - 1) / p.Page
-			if made := context == prompt+1 || context%p.Reuse == 0; made != p.Selects(prompt, context) {
+			if made := context == prompt+1 || context%p.Reuse == 0; made != p.selects(prompt, context) {
 				t.Fatalf("list at %d: %v", context, made)
 			} else if made {
 				n := max(p.Least, p.Budget/p.Page)
@@ -230,9 +230,9 @@ func TestUnreadFiles(t *testing.T) {
 func (p *Pages) PagesRead(prompt, context int) int {
 	made := p.MadeAt(prompt, context)
 	if p.Replace && context > p.Budget {
-		return p.Selected(made)
+		return p.selected(made)
 	}
-	return p.Selected(made) + p.Pages(context) - p.Pages(made)
+	return p.selected(made) + p.Pages(context) - p.Pages(made)
 }
 
 // Pairs returns the pairs of a query and a key of a prompt of n tokens.

@@ -63,18 +63,18 @@ func (p *Profile) head(layer, kvHead, context int) (*ProfileHead, int) {
 	return &p.Heads[layer*p.Model.KVHeads+kvHead], max(0, bucket)
 }
 
-// Share returns the attended share of the tokens at home in a step of that context, its own token
+// share returns the attended share of the tokens at home in a step of that context, its own token
 // included. It is that of the context's bucket. Contexts beyond those that were measured have the
 // share of the nearest bucket.
-func (p *Profile) Share(layer, kvHead, context int) float64 {
+func (p *Profile) share(layer, kvHead, context int) float64 {
 	h, bucket := p.head(layer, kvHead, context)
 	return h.Share[bucket]
 }
 
-// Tokens returns how many of home tokens a KV head attends to in a step with a context: its
+// tokens returns how many of home tokens a KV head attends to in a step with a context: its
 // share of them, rounded. For HGCA that is what was measured, to the token, where home is.
-func (p *Profile) Tokens(layer, kvHead, context, home int) int {
-	return int(math.Round(p.Share(layer, kvHead, context) * float64(home)))
+func (p *Profile) tokens(layer, kvHead, context, home int) int {
+	return int(math.Round(p.share(layer, kvHead, context) * float64(home)))
 }
 
 // check says whether a profile is of a model and a policy.

@@ -59,7 +59,7 @@ func TestProfileByHand(t *testing.T) {
 		}
 	}
 	for context, want := range map[int]float64{1: 0.5, 13: 0.5, 14: 0.5, 15: 0.25, 18: 0.25, 19: 2. / 12, 20: 2. / 12, 1 << 20: 2. / 12} {
-		if got := p.Share(1, 0, context); got != want {
+		if got := p.share(1, 0, context); got != want {
 			t.Errorf("context %d: share %v, want %v", context, got, want)
 		}
 	}
@@ -80,7 +80,7 @@ func TestProfileHeads(t *testing.T) {
 	}
 	for layer := range 3 {
 		for head := range 2 {
-			if got := again.Share(layer, head, 13); got != float64(2*layer+head)/8 {
+			if got := again.share(layer, head, 13); got != float64(2*layer+head)/8 {
 				t.Errorf("layer %d, head %d: %v", layer, head, got)
 			}
 		}
@@ -123,8 +123,8 @@ func TestProfileCounts(t *testing.T) {
 			}
 			var got, want, gotRows, wantRows float64
 			for context := d.prompt + 1; context <= d.tokens; context++ {
-				n := p.Share(0, 0, context) * float64(home[context])
-				if exact := p.Tokens(0, 0, context, home[context]); name == "hgca" && exact != union[context] {
+				n := p.share(0, 0, context) * float64(home[context])
+				if exact := p.tokens(0, 0, context, home[context]); name == "hgca" && exact != union[context] {
 					t.Fatalf("context %d: %d tokens of %d, want %d", context, exact, home[context], union[context])
 				}
 				got, want = got+n, want+float64(union[context])
@@ -275,7 +275,7 @@ func FuzzProfile(f *testing.F) {
 			return
 		}
 		for _, context := range []int{1, p.Measured.Prompt, p.Measured.Last, math.MaxInt} {
-			if s := p.Share(p.Model.Layers-1, p.Model.KVHeads-1, context); !(s >= 0 && s <= 1) || !(p.Rows(0, 0, context) >= 0) {
+			if s := p.share(p.Model.Layers-1, p.Model.KVHeads-1, context); !(s >= 0 && s <= 1) || !(p.Rows(0, 0, context) >= 0) {
 				t.Fatalf("share %v", s)
 			}
 		}

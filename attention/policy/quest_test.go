@@ -104,11 +104,11 @@ func TestPagesByDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPages(t, nil)
 		d.play(t, d.st, d.prompt, func(p *played) {
-			if !d.st.pages.Selects(d.prompt, p.context) {
+			if !d.st.pages.selects(d.prompt, p.context) {
 				return
 			}
 			newest := (p.context - 1) / d.spec.Page
-			n := d.st.pages.Selected(p.context) - 1
+			n := d.st.pages.selected(p.context) - 1
 			for i, l := range d.st.lists {
 				scores := d.groupByHand(newest, p.context-1)
 				if d.spec.SelectGroup == "per-head" {
