@@ -159,7 +159,7 @@ func TestHBMPIMUnitsHaveNoWaves(t *testing.T) {
 		// The GPUs do have waves: nine prompts of 12 heads each share one.
 		sub.Prefill = []scheduler.Chunk{{Tokens: 500, Finished: 100}}
 		prompts := func() units.Duration {
-			prefill, _, _ := e.attention(sub, 0, &decoding{})
+			prefill, _, _ := e.layerAttention(sub, 0, &decoding{})
 			return prefill.time
 		}
 		one := prompts()

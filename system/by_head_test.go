@@ -114,7 +114,7 @@ func TestHeadsOfTheirOwn(t *testing.T) {
 // TestHeadsGoRound: a request's heads lie on all channels, as many on each, in blocks of two; where
 // they begin is even over requests that are any number apart.
 func TestHeadsGoRound(t *testing.T) {
-	d := &devices{heads: 2, channels: 4}
+	d := &devices{headMap: headMap{perChannel: 2, channels: 4}}
 	for stride := int32(1); stride <= 16; stride++ {
 		var first [4]int
 		for i := range int32(400) {

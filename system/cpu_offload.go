@@ -169,7 +169,7 @@ func (e *cpuOffload) Linear(tokens int) units.Duration {
 
 // Attention implements scheduler.OffloadCosts.
 func (e *cpuOffload) Attention(s *scheduler.SubBatch, step int64) units.Duration {
-	_, _, w := e.attention(s, 0, &decoding{batches: e.decodeHere(e.gpus[:0], s.Decode, step)})
+	_, _, w := e.layerAttention(s, 0, &decoding{batches: e.decodeHere(e.gpus[:0], s.Decode, step)})
 	return e.sustained(&w)
 }
 

@@ -137,7 +137,7 @@ func (d *gpuSide) stageRuns(sub *scheduler.SubBatch) *stage {
 	var phases [2]gpu.Work // prefill and decode attention of all layers
 	var attention gpu.Work
 	for run, layers := range d.runs {
-		prefill, decoding, all := d.attention(sub, run, &d.decoding[run])
+		prefill, decoding, all := d.layerAttention(sub, run, &d.decoding[run])
 		a := &d.attended[run]
 		a.all, a.prompts = all, prefill
 		a.merge, a.chooses = sumOf(d.decoding[run].merge), sumOf(d.decoding[run].chooses)
@@ -207,9 +207,9 @@ func selection(c *policy.Choice) gpu.Selection {
 // sustained returns the time of work that goes on by itself.
 func (d *gpuSide) sustained(k *kernelSum) units.Duration { return k.took(d.hw.GPU.Slowdown(k.Work)) }
 
-// attention returns the GPUs' work in one layer of a run for the prompts of a sub-batch,
+// layerAttention returns the GPUs' work in one layer of a run for the prompts of a sub-batch,
 // for what decodes, and for all of it.
-func (d *gpuSide) attention(sub *scheduler.SubBatch, run int, decode *decoding) (prefill, decoded, all kernelSum) {
+func (d *gpuSide) layerAttention(sub *scheduler.SubBatch, run int, decode *decoding) (prefill, decoded, all kernelSum) {
 	a := d.gpu.Attention()
 	for i := range sub.Prefill {
 		prefill = prefill.plus(d.promptAttention(&a, &sub.Prefill[i], run))

@@ -123,7 +123,7 @@ func (n *setup) costs(d *devices) iterationCosts {
 	}
 	c.vacate = units.Duration(s.TRP) * tCK
 	c.reactivate = units.Duration(n.Config.PIM.ActivationClocks(s)+int64(s.TRCD)) * tCK
-	c.clock, c.headsEach = d.clock, d.heads
+	c.clock, c.headsEach = d.clock, d.perChannel
 	if d.single || d.stripe.parts > 0 {
 		c.headsEach = 1
 	}

@@ -78,8 +78,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 		requests:  requests,
 		serving:   &n.cfg.Serving,
 		slo:       &n.cfg.SLO,
-		measure:   o.Measure,
-		progress:  func(int64) {},
+		observers: observers{measure: o.Measure, progress: func(int64) {}},
 		unitBytes: int64(n.memory.unit),
 		bounds: bounds{
 			hbm: units.Bandwidth(m.TensorParallel) * n.cfg.GPU.MemoryBandwidth, kvToken: units.Bytes(m.Layers) * newAttends(n.hw).kv(1),

@@ -104,7 +104,7 @@ func TestGrowthAlone(t *testing.T) {
 		{[4]int64{0, 100, 110, 131}, true},
 		{[4]int64{0, 0, 4, 9}, false}, {[4]int64{0, 0, 4, 11}, true},
 	} {
-		r := &replica{population: population{span: span}}
+		r := &replica{tallied: tallied{population: population{span: span}}}
 		r.out.requests = make([]results.Request, 1000)
 		for q, n := range c.quarters {
 			r.population.set(units.Duration(q)*units.Second, int(n))
@@ -129,7 +129,7 @@ func TestBacklogAlone(t *testing.T) {
 		{100, 0, 99 * units.Second, false}, {100, 0, 100 * units.Second, true},
 		{1000, 20, 0, true}, {1000, 19, 0, false}, {10, 0, 0, false},
 	} {
-		r := &replica{population: population{span: span}}
+		r := &replica{tallied: tallied{population: population{span: span}}}
 		r.out.requests = make([]results.Request, c.requests)
 		for i := range r.out.requests {
 			if q := &r.out.requests[i]; i < c.away {

@@ -261,7 +261,7 @@ func (d *devices) attendByHead(groups []groupCost, requests []scheduler.Decoding
 				continue
 			}
 			g.requests++
-			g.vectors.take(d.heads, c.Heads)
+			g.vectors.take(d.perChannel, c.Heads)
 			for h, tokens := range c.PerHead[i*c.Heads : (i+1)*c.Heads] {
 				head := d.sequence.at(tokens)
 				d.byChannel[d.channelOf(r.Request, h)] += head
@@ -299,7 +299,7 @@ func (d *devices) headsOn(g *groupCost, requests []scheduler.Decoding, c *policy
 
 // channelOf returns the channel of a head of a request, where a channel has a block of heads.
 func (d *devices) channelOf(request int32, head int) int {
-	return (head/d.heads + d.begins(request)) % d.channels
+	return (head/d.perChannel + d.begins(request)) % d.channels
 }
 
 // begins returns the channel on which the heads of a request begin: where they were given one, that, else scattered by

@@ -46,7 +46,7 @@ func (d *devices) reuse(groups []groupCost, c *scheduler.Chunk) {
 
 // asked returns the vectors of a chunk whose tokens attend over a prefix at home: queries, and outputs to be merged.
 func (d *devices) asked(c *scheduler.Chunk) vectors {
-	heads, all := int64(c.Tokens*d.heads), int64(c.Tokens*d.heads*d.channels)
+	heads, all := int64(c.Tokens*d.perChannel), int64(c.Tokens*d.perChannel*d.channels)
 	return vectors{heads: heads, all: all, parts: heads, partsAll: all}
 }
 
@@ -61,7 +61,7 @@ func (d *devices) tallyPrefixes(sub *scheduler.SubBatch) {
 
 // scoreClocks returns the clocks in which a rank attends over a prefix for all tokens of a chunk.
 func (d *devices) scoreClocks(c *scheduler.Chunk) int64 {
-	return int64(c.Tokens*d.heads) * d.stored.at(c.Prefix)
+	return int64(c.Tokens*d.perChannel) * d.stored.at(c.Prefix)
 }
 
 // scoring returns the time that attention over prefixes at home adds to a sub-batch's prompts. It comes before the rest
@@ -83,7 +83,7 @@ func (d *devices) scoringOf(c *scheduler.Chunk) units.Duration {
 
 // fetch adds the transfer of a prefix of that many tokens.
 func (d *devices) fetch(f *fetch, tokens int) {
-	heads := int64(d.heads)
+	heads := int64(d.perChannel)
 	f.tokens += heads * int64(tokens)
 	f.bytes += d.kv(tokens)
 	scales := heads * d.transfers.ScaleBursts(0, tokens)

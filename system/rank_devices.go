@@ -13,48 +13,55 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// devices are the models of one replica's hardware.
+// devices are the ranks of a replica with DIMM-PIM and the channels and links to them.
 type devices struct {
 	*attends
 	kernels
-	clock          dataflow.Clock
-	channels       int
-	heads, queries int         // KV heads on one channel, query heads of each
-	tokenBytes     units.Bytes // of a token's key and value in one KV head
-	boundBytes     units.Bytes // of a page's bounds in one KV head
-	stores         bool        // a step's own key and value go to the ranks at once
-	sums           int64       // bytes that come with the results of a KV head where these are merged
-	single         bool        // heads differ: each is a part of a group's attention by itself
-	merged         bool        // the GPUs attend over other tokens of the same heads
-	stripe         stripe
-	attended       tallies
-	rest           int     // heads that each request has beyond as many on every channel, in most layers
-	first          []int32 // channel on which a request's heads begin, from 1; by request, 0 for none given
-	fixed          bool    // the heads of all requests begin on one channel
-	lists          map[listOf]pageList
+	headMap
+	wires
+	clock     dataflow.Clock
+	pimPeak   units.Bandwidth // of all the replica's ranks
+	attended  tallies
+	lists     map[listOf]pageList
+	decodes   []decodeTraffic // transfers of a group with all heads at home, by its number of requests
+	moved     decodeTraffic   // scratch of moves
+	predicted []groupCost     // scratch of layerPIM, one a rankset
+}
 
-	// link and channel are the data rates of all the replica's links in one
-	// direction, and of all its channels.
-	link, channel units.Bandwidth
-	pimPeak       units.Bandwidth // of all the replica's ranks
+// headMap is which heads of a request attend on which channel and rankset.
+type headMap struct {
+	channels            int
+	perChannel, queries int     // KV heads on one channel, query heads of each
+	stores              bool    // a step's own key and value go to the ranks at once
+	single              bool    // heads differ: each is a part of a group's attention by itself
+	merged              bool    // the GPUs attend over other tokens of the same heads
+	stripe              stripe  // of the tokens of a head
+	fixed               bool    // the heads of all requests begin on one channel
+	rest                int     // heads that each request has beyond as many on every channel, in most layers
+	first               []int32 // channel on which a request's heads begin, from 1; by request, 0 for none given
+	byChannel           []int64 // scratch, one a channel
+}
+
+// wires are the links and channels between GPUs and ranks, and what commands take on them.
+type wires struct {
+	link, channel units.Bandwidth // of all the replica's links in one direction, and of all its channels
 	latency       units.Duration  // of a PCIe transfer down
 	upLatency     units.Duration  // from the end of attention to the first data of results on the links
-	transposed    *dram.Spec      // the DIMMs, where the CPU transposes elements; else nil
+	hostAccess    units.Duration  // of a host core to a rank's control region
 	buffer        units.Bytes     // of all the replica's memory controllers; 0 for none
-	decodes       []decodeTraffic // by number of requests
-	moved         decodeTraffic   // scratch
+	transposed    *dram.Spec      // the DIMMs, where the CPU transposes elements; else nil
 
 	burst             units.Duration // of data on a channel
 	burstBytes        int64
 	openRow, closeRow units.Duration // ACT to the first data (tRCD, CWL); the last data to banks precharged (tWR, tRP)
 	stageLatency      units.Duration // a burst into the rank PU's staging to its data (CWL)
-	descriptor        int64          // bursts that the host writes to a rank for each head
-	resultBursts      int64          // of one query head
-	scales            int64          // bursts of scales beside a new key and value
-	hostAccess        units.Duration // of a host core to a rank's control region
 
-	predicted []groupCost // of a layer of a sub-batch, one a rankset
-	byChannel []int64     // one a channel
+	tokenBytes   units.Bytes // of a token's key and value in one KV head
+	boundBytes   units.Bytes // of a page's bounds in one KV head
+	sums         int64       // bytes that come with the results of a KV head where these are merged
+	descriptor   int64       // bursts that the host writes to a rank for each head
+	resultBursts int64       // of one query head
+	scales       int64       // bursts of scales beside a new key and value
 }
 
 // newDevices returns the device models of one replica of a system with DIMM-PIM.
@@ -62,13 +69,9 @@ func newDevices(h *hardware, a *attends, k *kernels) *devices {
 	cfg := h.Config
 	channels := cfg.ReplicaChannels()
 	d := &devices{
-		attends: a, clock: rankClock(h),
-		channels: channels, heads: cfg.Model.KVHeads / channels, queries: cfg.Model.QueryGroup(),
-		link:      h.links(),
-		channel:   h.channels(),
-		buffer:    units.Bytes(channels) * cfg.PIM.MCBuffer,
-		latency:   cfg.PCIe.Latency,
-		predicted: make([]groupCost, cfg.Node.Ranksets), byChannel: make([]int64, channels),
+		attends: a, clock: rankClock(h), predicted: make([]groupCost, cfg.Node.Ranksets),
+		headMap: headMap{channels: channels, perChannel: cfg.Model.KVHeads / channels, queries: cfg.Model.QueryGroup(), byChannel: make([]int64, channels)},
+		wires:   wires{link: h.links(), channel: h.channels(), buffer: units.Bytes(channels) * cfg.PIM.MCBuffer, latency: cfg.PCIe.Latency},
 		pimPeak: pimPeak(h) / units.Bandwidth(h.Replicas()),
 	}
 	if k != nil {

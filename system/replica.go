@@ -14,36 +14,50 @@ import (
 // of the node, run on its own.
 type replica struct {
 	assembly
+	iteration
+	observers
+	tallied
 	check     *checker // nil without checks
-	batch     *scheduler.Batch
-	arrivals  []int32        // requests that are known and still to come, in the order in which they do
-	started   units.Duration // start of the iteration in progress
-	ends      units.Duration // end of the iteration in progress; never while idle
 	fault     error
+	requests  []traces.Request
+	arrivals  []int32 // requests that are known and still to come, in the order in which they do
+	serving   *scheduler.ServingSpec
+	slo       *scheduler.SLO
+	api       *apiServer // that all replicas share; nil for none
+	load      load
+	gaps      gaps
+	emitted   func(request int32, tokens int)
+	left      func(place int32) // the request at a place in the trace has left; nil where nobody waits for that
+	out       replicaResult
+	bounds    bounds
+	unitBytes int64 // of an allocation unit on all channels of the replica
+}
+
+// iteration is the iteration of a replica in progress.
+type iteration struct {
+	batch   *scheduler.Batch
+	started units.Duration
+	ends    units.Duration // never while idle
+	late    units.Duration // after the end of an iteration, while that is handled, users have its tokens
+}
+
+// observers are those to whom a replica tells what it does.
+type observers struct {
 	recording *Recording // nil without a timeline
 	diary     *diary     // nil where iterations are not kept
-	unitBytes int64      // of an allocation unit on all channels of the replica
+	measure   *Window    // the part of the run whose gaps are measured; nil for none
+	power     *power     // with a timeline or iterations, else nil
+	progress  func(tokens int64)
+}
 
-	requests   []traces.Request
-	serving    *scheduler.ServingSpec
-	slo        *scheduler.SLO
-	measure    *Window
-	gaps       gaps
-	emitted    func(request int32, tokens int)
-	left       func(place int32) // the request at a place in the trace has left; nil where nobody waits for that
-	api        *apiServer        // that all replicas share; nil for none
-	late       units.Duration    // after the end of an iteration, while that is handled, users have its tokens
-	load       load
-	population population
-	out        replicaResult
-	kvUnits    steps  // allocation units in use, on one channel
-	power      *power // with a timeline or iterations, else nil
-	cached     steps  // allocation units of blocks of the cache of prefixes
-	progress   func(tokens int64)
-	bounds     bounds
-	busy       busy
-	counted    work           // what busy has
-	until      units.Duration // the iteration whose end that was
+// tallied is what a replica has done and held over time.
+type tallied struct {
+	population  population
+	kvUnits     steps // allocation units in use, on one channel
+	cached      steps // allocation units of blocks of the cache of prefixes
+	busy        busy
+	booked      work           // work that has been added to busy
+	bookedUntil units.Duration // end of the last iteration in booked
 }
 
 // replicaResult is what a replica leaves.
@@ -267,7 +281,7 @@ func (r *replica) decide(now units.Duration) {
 	if err != nil {
 		r.fault = err
 	}
-	if end-r.until > countEvery {
+	if end-r.bookedUntil > countEvery {
 		r.count(end)
 	}
 	r.out.fragmentation += float64(r.batcher.Fragmentation() * (end - now).Seconds())
@@ -307,9 +321,9 @@ const countEvery = units.Duration(1 << 50)
 // count adds what the resources did since the last count.
 func (r *replica) count(end units.Duration) {
 	done := &r.engine.Core().work
-	did := done.since(&r.counted)
+	did := done.since(&r.booked)
 	r.busy.did(&did)
-	r.counted, r.until = *done, end
+	r.booked, r.bookedUntil = *done, end
 }
 
 // complete emits the iteration's tokens, all at its end.

@@ -18,29 +18,44 @@ type Result struct {
 	// Iterations is those of one replica after another, with Options.Iterations.
 	Iterations []results.IterationRecord
 
-	trace                        *traces.Trace
-	tbt                          *results.Distribution // all gaps
-	gaps                         []keptGap             // with Options.Iterations
-	measured                     results.Distribution  // those of Options.Measure
-	tbtDecode                    results.Latency
-	stall                        results.Stalls
-	batch                        results.Batch
+	trace *traces.Trace
+	end   units.Duration
+	betweenTokens
+	scheduling
+	used
+}
+
+// betweenTokens is the times between tokens of a run.
+type betweenTokens struct {
+	tbt       *results.Distribution // all gaps
+	gaps      []keptGap             // with Options.Iterations
+	measured  results.Distribution  // those of Options.Measure
+	tbtDecode results.Latency
+	stall     results.Stalls
+}
+
+// scheduling is what became of the requests of a run, and of its iterations.
+type scheduling struct {
 	iterations, tokens, rejected int64
-	inSystem                     units.Total // requests times picoseconds
-	saturated                    bool
 	preemptions                  int64
 	wholePrompts                 int64 // of all replicas, see scheduler.WholePrompts
 	longestWhole                 int
-	fragmentation, imbalance     float64
-	end                          units.Duration
-	busy                         results.Utilization
+	inSystem                     units.Total // requests times picoseconds
+	saturated                    bool
+	batch                        results.Batch
 	iteration                    results.Iteration
-	kv                           results.KVBytes
-	energy                       results.Energy
-	report                       results.EnergyReport
 	attention                    results.Attention
-	cache                        results.Cache
-	apiServer                    results.APIServer
+}
+
+// used is what a run takes of the hardware of its node.
+type used struct {
+	busy                     results.Utilization
+	fragmentation, imbalance float64
+	kv                       results.KVBytes
+	cache                    results.Cache
+	apiServer                results.APIServer
+	energy                   results.Energy
+	report                   results.EnergyReport
 }
 
 // result joins what the replicas left.

@@ -157,7 +157,7 @@ func (v *vectors) add(o *vectors) {
 
 // moves returns the transfers of a group of requests. It is valid until the next call.
 func (d *devices) moves(requests int, v *vectors) *decodeTraffic {
-	if v.heads == int64(requests*d.heads) && v.down == 0 && v.parts == 0 && d.stripe.parts == 0 {
+	if v.heads == int64(requests*d.perChannel) && v.down == 0 && v.parts == 0 && d.stripe.parts == 0 {
 		return d.traffic(requests)
 	}
 	d.moved = d.transfersOf(requests, v)
@@ -169,7 +169,7 @@ func (d *devices) traffic(n int) *decodeTraffic {
 	for len(d.decodes) <= n {
 		requests := len(d.decodes)
 		v := vectors{}
-		v.take(requests*d.heads, requests*d.heads*d.channels)
+		v.take(requests*d.perChannel, requests*d.perChannel*d.channels)
 		d.decodes = append(d.decodes, d.transfersOf(requests, &v))
 	}
 	return &d.decodes[n]

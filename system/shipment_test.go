@@ -25,7 +25,7 @@ func nodeOf(t interface{ Fatal(...any) }, sets ...string) *Node {
 // prompt returns what it costs to send a layer's keys and values of tokens, whose writes take
 // clocks on a channel.
 func sentOf(d *devices, tokens int, clocks int64) shipment {
-	heads := int64(d.heads * tokens)
+	heads := int64(d.perChannel * tokens)
 	c := cargo{tokens: heads, bytes: units.Bytes(tokens) * d.kv(1), bursts: 2 * heads * int64(d.transfers.TokenBursts()), clocks: clocks}
 	d.pack(&c)
 	return c.shipment
@@ -34,7 +34,7 @@ func sentOf(d *devices, tokens int, clocks int64) shipment {
 // promptClocks returns the clocks in which a channel writes keys and values of a layer's tokens
 // from token first on.
 func promptClocksOf(d *devices, first, tokens int) int64 {
-	return int64(d.heads) * d.transfers.Write(first, tokens)
+	return int64(d.perChannel) * d.transfers.Write(first, tokens)
 }
 
 // fastLinks are PCIe links that carry more than the channels.
@@ -127,13 +127,13 @@ func TestGroupsSendTheirChunks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want[c.Offset] += int64(d.heads) * m.WriteClocks
+			want[c.Offset] += int64(d.perChannel) * m.WriteClocks
 			tokens[c.Offset] += c.Tokens
 		}
 		d.fillGroups(groups, sub, d.decode(nil, 0, 0), 0)
 		for offset, g := range groups {
-			most := int64(d.heads*len(sub.Prefill)) * 24
-			if waits := want[offset] - g.prompt.clocks; g.prompt.tokens != int64(d.heads*tokens[offset]) || waits < 0 || waits > most {
+			most := int64(d.perChannel*len(sub.Prefill)) * 24
+			if waits := want[offset] - g.prompt.clocks; g.prompt.tokens != int64(d.perChannel*tokens[offset]) || waits < 0 || waits > most {
 				t.Fatalf("offset %d: %d tokens of heads in %d clocks, want %d of each head in %d", offset, g.prompt.tokens, g.prompt.clocks, tokens[offset], want[offset])
 			}
 			if g.prompt.tokens > 0 && g.prompt.shipment != sentOf(d, tokens[offset], g.prompt.clocks) {

@@ -92,7 +92,7 @@ func TestPartsHaveEverything(t *testing.T) {
 		if s.used(tokens) != used {
 			t.Fatalf("%d of %d parts are used, want %d", s.used(tokens), s.parts, used)
 		}
-		d := devices{channels: s.parts, stripe: s}
+		d := devices{headMap: headMap{channels: s.parts, stripe: s}}
 		heads, sum := rapid.IntRange(1, 40).Draw(t, "heads"), 0
 		for part := range s.parts {
 			sum += d.headsOf(heads, part)
