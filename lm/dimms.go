@@ -15,7 +15,7 @@ import (
 type Node struct {
 	Config *configs.Config
 	Plant  Plant
-	// Exact turns an exact shortcut off: see decode of pim.NewRank.
+	// Exact turns an exact shortcut off: see decode of pim.NewHostRank.
 	Exact bool
 }
 
@@ -38,7 +38,7 @@ func Plants() []string {
 type dimms struct {
 	model *Model
 	stale bool
-	ranks [][]*pim.Rank // by channel and rankset
+	ranks [][]*pim.HostRank // by channel and rankset
 	// places is where each head's rows are, by sequence, then layer and head.
 	places [][]place
 
@@ -92,7 +92,7 @@ func newDIMMs(m *Model, on *Node, sent *host, shape pim.HeadShape, lengths []int
 				return nil, &input.Error{Key: "node.memory_capacity", Value: c.Node.MemoryCapacity.String(),
 					Expected: fmt.Sprintf("room for %d rows on a rank: fewer or shorter sequences, or more", rows)}
 			}
-			rank, err := pim.NewRank(&c.PIM, &c.DRAM.Spec, shape, rows, m.workers, !on.Exact)
+			rank, err := pim.NewHostRank(&c.PIM, &c.DRAM.Spec, shape, rows, m.workers, !on.Exact)
 			if err != nil {
 				return nil, err
 			}
@@ -129,7 +129,7 @@ func (d *dimms) placeHeads(lengths []int, channels, ranksets int, rotation bool,
 	return used
 }
 
-func (d *dimms) rank(p place) *pim.Rank { return d.ranks[p.channel][p.rankset] }
+func (d *dimms) rank(p place) *pim.HostRank { return d.ranks[p.channel][p.rankset] }
 
 // encode puts a lane's q, k and v of one head into the worker's vectors, in FP16.
 func (d *dimms) encode(worker int, l *lane[float32], head int) (q, k, v []uint16) {
@@ -177,7 +177,7 @@ func (d *dimms) head(worker, layer int, l *lane[float32], head int) error {
 	p := d.places[l.sequence][at]
 	q, k, v := d.encode(worker, l, head)
 	s.query[0] = q
-	run := pim.RankHead{FirstRow: p.firstRow, Context: l.position + 1, Query: s.query[:], Key: k, Value: v}
+	run := pim.DecodeHead{FirstRow: p.firstRow, Context: l.position + 1, Query: s.query[:], Key: k, Value: v}
 	if d.stale && layer > 0 {
 		if err := d.rank(p).Store(p.firstRow, l.position, k, v); err != nil {
 			return err

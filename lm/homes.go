@@ -40,7 +40,7 @@ type homeHead struct {
 	tokens  int   // at home
 	bounded int   // pages whose bounds are at home
 	worker  int   // that computes the head
-	run     pim.RankHead
+	run     pim.DecodeHead
 	groups  int // of keys whose scales are at home
 }
 
@@ -107,7 +107,7 @@ func newHomes[T real](c *chosen[T], on *Node, s *policy.Spec, limit int) error {
 	if bounds > 0 {
 		if by == "rank" { // its unit reads bounds over the rank's bus
 			c := *on.Config
-			c.PIM.ProcessingUnit = pim.RankPU
+			c.PIM.ProcessingUnit = pim.RankLevelUnit
 			on = &Node{Config: &c, Plant: on.Plant, Exact: on.Exact}
 		}
 		o.bounds, err = newDIMMs(m, on, nil, pim.HeadShape{HeadDim: 2 * m.HeadDim, Queries: 1, ElementBits: 16}, []int{bounds})
@@ -140,7 +140,7 @@ func (o *homes) score(worker, at int, scores []float64, split []float32) {
 	place, w := o.bounds.places[0][at], &o.work[worker]
 	w.vectors[3] = pim.EncodeHalf(w.vectors[3][:0], split)
 	w.query[1][0] = w.vectors[3]
-	got, err := o.bounds.rank(place).Score(worker, &pim.RankHead{FirstRow: place.firstRow, Context: len(scores), Query: w.query[1][:]})
+	got, err := o.bounds.rank(place).Score(worker, &pim.DecodeHead{FirstRow: place.firstRow, Context: len(scores), Query: w.query[1][:]})
 	if err != nil {
 		w.err = err
 		return
@@ -233,7 +233,7 @@ func (o *homes) far(worker, at int, h *chosenHead, p *policy.Part) (lse float64,
 	w.vectors[2] = pim.EncodeHalf(w.vectors[2][:0], h.query[0])
 	w.query[0][0] = w.vectors[2]
 	place := o.dimms.places[0][at]
-	run := pim.RankHead{FirstRow: place.firstRow, Query: w.query[0][:], Context: p.Tokens()}
+	run := pim.DecodeHead{FirstRow: place.firstRow, Query: w.query[0][:], Context: p.Tokens()}
 	switch {
 	case x.pages != nil:
 		run.Ranges = p.Ranges

@@ -5,6 +5,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -44,8 +45,8 @@ func TestActivityBeyondTheBuffer(t *testing.T) {
 		precision string
 		unit      string
 	}{
-		{units.KiB, 1, "paper", BankPU}, {2 * units.KiB, 1, "fp32", BankPU}, {32 * units.KiB, 16, "paper", BankPU}, {256 * units.KiB, 128, "fp32", BankPU},
-		{units.KiB, 2, "paper", RankPU},
+		{units.KiB, 1, "paper", BankUnits}, {2 * units.KiB, 1, "fp32", BankUnits}, {32 * units.KiB, 16, "paper", BankUnits}, {256 * units.KiB, 128, "fp32", BankUnits},
+		{units.KiB, 2, "paper", RankLevelUnit},
 	} {
 		if c.buffer > 2*units.KiB && !deep.On() {
 			continue
@@ -53,11 +54,11 @@ func TestActivityBeyondTheBuffer(t *testing.T) {
 		spec := Default()
 		spec.ScoreBuffer, spec.Precision.Preset, spec.ProcessingUnit = c.buffer, c.precision, c.unit
 		shape := HeadShape{HeadDim: 128, Queries: c.queries, ElementBits: 16}
-		d := ddr4(t)
+		d := parts.DDR4(t)
 		b, err := newTableBuilder(spec, d, shape)
-		must(t, err)
+		parts.Must(t, err)
 		table, err := NewKernelTable(spec, d, shape)
-		must(t, err)
+		parts.Must(t, err)
 		segment := table.segment
 		for _, context := range []int{1, segment, segment + 1, max(512, segment) + 17, 3 * max(512, segment)} {
 			if got, want := table.Activity(context), counted(b, d, headRun{context: context, appends: true}); got != want {
@@ -73,8 +74,8 @@ func TestActivityBeyondTheBuffer(t *testing.T) {
 func TestActivityByHand(t *testing.T) {
 	spec := Default()
 	spec.ScoreBuffer = 2 * units.KiB // 1,024 scores of one query head
-	table, err := NewKernelTable(spec, ddr4(t), fp16Head)
-	must(t, err)
+	table, err := NewKernelTable(spec, parts.DDR4(t), oneHead)
+	parts.Must(t, err)
 	for context, want := range map[int]Activity{
 		16:   {Activates: 2*16 + 5, UnitReads: 16 * 8},
 		17:   {Activates: 2*16 + 5, UnitReads: 16 * (8 + 5)},

@@ -3,17 +3,18 @@ package pim
 import (
 	"testing"
 
+	"github.com/l3sim/l3sim/internal/lab/parts"
 	"pgregory.net/rapid"
 )
 
 // TestBoundsAreTheRun compares the table of scored bounds with the program that scores them, command by
 // command, and with what a single load takes.
 func TestBoundsAreTheRun(t *testing.T) {
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	for _, by := range []string{SelectBank, SelectRank} {
 		for _, queries := range []int{1, 4, 8} {
 			for _, perQuery := range []bool{false, true} {
-				spec, shape := Default(), fp16Head
+				spec, shape := Default(), oneHead
 				spec.MACsPerRead, shape.Queries = min(2, queries), queries
 				table, err := NewBoundTable(spec, d, shape, by, perQuery, 9)
 				if err != nil {
@@ -24,7 +25,7 @@ func TestBoundsAreTheRun(t *testing.T) {
 					bounds.Queries = queries
 				}
 				if by == SelectRank {
-					unit.ProcessingUnit = RankPU
+					unit.ProcessingUnit = RankLevelUnit
 				}
 				b, err := newTableBuilder(&unit, d, bounds)
 				if err != nil {
@@ -39,10 +40,6 @@ func TestBoundsAreTheRun(t *testing.T) {
 					}
 					if got, want := table.Activity(n), counted(b, d, headRun{context: n, scores: true}); got != want {
 						t.Fatalf("%s, %d query heads (%v), %d bounds:\ntable %+v\nrun   %+v", by, queries, perQuery, n, got, want)
-					}
-					l := PageLoad{Shape: shape, Select: by, TopK: 9}
-					if single, err := l.selectCycles(spec, d, n); err != nil || !perQuery && single != got {
-						t.Fatalf("%v: %d bounds of a load take %d clocks, table %d", err, n, single, got)
 					}
 				})
 				// tRCD, 8 bursts at tCCD_L, CWL, a burst, tWR, tRP; and before that 8 reads and the turn of the bus.

@@ -105,7 +105,7 @@ func (h *headClock) reset(p *program, d *dram.Spec) {
 		reopen:    int64(d.TRTP+d.TRP+d.TRCD) + p.activateSpan,
 		resultLag: int64(d.CL + d.BurstClocks()), closeLag: int64(d.TRP),
 	}
-	if p.rankPU {
+	if p.rankLevel {
 		h.columnGap, h.reopen = int64(p.steps*d.TCCDS), int64(d.TRTP+d.TRP+d.TRCD)
 	}
 }

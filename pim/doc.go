@@ -1,5 +1,5 @@
 // Package pim models the DIMM-PIM of L3 (section 4 of the paper): a rank of DDR4, or of a sub-channel of DDR5, whose banks
-// each have a processing unit and whose buffer chip has a rank processing unit.
+// each have a processing unit and whose buffer chip has one, too: the buffer unit.
 //
 // The attention of one KV head is a program: a stream of instructions for the rank (activate, multiply-accumulate read, read
 // results, write the shared buffer, precharge, append). It is generated once and has two interpretations. The machine issues

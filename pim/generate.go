@@ -27,7 +27,7 @@ func (p *program) addOf(in *instruction, ordinal int) *instruction {
 }
 
 // bankCommand returns an instruction of the bank sequencer for one bank.
-func (g *Geometry) bankCommand(cmd dram.Command, op operation, ordinal int, row, column int32) instruction {
+func bankCommand(g *Geometry, cmd dram.Command, op operation, ordinal int, row, column int32) instruction {
 	group, bank := g.bank(ordinal)
 	return instruction{command: cmd, op: op, bankGroup: int8(group), bank: int8(bank), row: row, column: column}
 }
@@ -50,18 +50,18 @@ func (p *program) rankCommand(cmd dram.Command, op operation, s sequencer) instr
 // anyway: the activations yield to it.
 func (p *program) appendToken() {
 	g, h := &p.geometry, &p.heads[p.head]
-	unit, within, _ := h.place(g, h.context-1)
+	unit, within, _ := h.list.place(g, h.context-1)
 	token := unit*g.RowTokens + within
 	keyRow, valueRow := h.firstRow+g.keyRow(token), h.firstRow+g.valueRow(token)
 	keyBank, firstValue := g.keyBank(token), g.valueBank(token)
 	shared := keyBank >= firstValue && keyBank < firstValue+g.TokenBursts
 
-	open := p.geometry.bankCommand(dram.ACT, opActivate, keyBank, keyRow, -1)
+	open := bankCommand(g, dram.ACT, opActivate, keyBank, keyRow, -1)
 	open.boundary, open.yield = headBoundary, true
 	p.emit(open)
 	for b := firstValue; b < firstValue+g.TokenBursts; b++ {
 		if b != keyBank {
-			open := p.geometry.bankCommand(dram.ACT, opActivate, b, valueRow, -1)
+			open := bankCommand(g, dram.ACT, opActivate, b, valueRow, -1)
 			open.yield = true
 			p.emit(open)
 		}
@@ -79,8 +79,8 @@ func (p *program) appendToken() {
 		p.appendScale(token, bank, valueRow)
 	}
 	if shared {
-		p.emit(p.geometry.bankCommand(dram.PRE, opPrecharge, keyBank, -1, -1))
-		p.emit(p.geometry.bankCommand(dram.ACT, opActivate, keyBank, valueRow, -1))
+		p.emit(bankCommand(g, dram.PRE, opPrecharge, keyBank, -1, -1))
+		p.emit(bankCommand(g, dram.ACT, opActivate, keyBank, valueRow, -1))
 		p.appendBurst(opAppendValue, token, keyBank-firstValue, keyBank, valueRow, g.valueColumn(token))
 		if g.valueScaleBank(token) == keyBank {
 			p.appendScale(token, keyBank, valueRow)
@@ -96,7 +96,7 @@ func (p *program) appendScale(token, ordinal int, row int32) {
 	}
 }
 
-// readScales brings the scales of the stage's tokens in the open row to the rank PU, four banks of as many bank
+// readScales brings the scales of the stage's tokens in the open row to the buffer unit, four banks of as many bank
 // groups after the other, as soon as these are open. What follows waits for all of them.
 func (p *program) readScales(within int, opened uint32) {
 	g := &p.geometry
@@ -133,7 +133,7 @@ func later(a, b uint32) uint32 {
 
 // appendBurst stores one burst of the newest key or value.
 func (p *program) appendBurst(op operation, token, burst, ordinal int, row, column int32) {
-	in := p.geometry.bankCommand(dram.WR, op, ordinal, row, column)
+	in := bankCommand(&p.geometry, dram.WR, op, ordinal, row, column)
 	in.token, in.burst = int32(token), uint8(burst)
 	p.emit(in)
 }
@@ -143,7 +143,7 @@ func (p *program) keyGroup() int {
 	if p.shape.KeyGroup == 0 {
 		return 0
 	}
-	unit, within, _ := p.heads[p.head].place(&p.geometry, p.token)
+	unit, within, _ := p.heads[p.head].list.place(&p.geometry, p.token)
 	return (unit*p.geometry.RowTokens + within) / p.shape.KeyGroup
 }
 
@@ -194,7 +194,7 @@ func (p *program) switchRow(row int32, visit int, yield bool) {
 		return
 	}
 	for b := range p.geometry.Banks {
-		in := p.geometry.bankCommand(dram.ACT, opActivate, b, row, -1)
+		in := bankCommand(&p.geometry, dram.ACT, opActivate, b, row, -1)
 		if b == 0 {
 			in.boundary = boundary
 		}
@@ -207,7 +207,7 @@ func (p *program) switchRow(row int32, visit int, yield bool) {
 // instructions of the row have in common.
 func (p *program) startRow() {
 	g, h := &p.geometry, &p.heads[p.head]
-	unit, within, end := h.place(g, p.token)
+	unit, within, end := h.list.place(g, p.token)
 	p.rowEnd = min(end, p.token+p.visitTokens-within%p.visitTokens)
 	row, yield := h.firstRow+int32(2*unit), false
 	op, out, outCommand, outSequencer := opScore, opReadPartials, dram.RDRES, resultSequencer
@@ -267,7 +267,7 @@ func (p *program) scoreChunk() {
 	p.column += int32(g.TokenBursts)
 }
 
-// transferAll generates the bursts of one slot: partial sums to the rank PU, or weights from it.
+// transferAll generates the bursts of one slot: partial sums to the buffer unit, or weights from it.
 func (p *program) transferAll(query, queries, bursts int) {
 	in := &p.transfer
 	for q := range queries {

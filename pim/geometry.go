@@ -27,12 +27,12 @@ func (h HeadShape) Check(c *input.Check) {
 	c.That(h.Queries >= 1 && h.Queries <= 128, "queries", h.Queries, "1 to 128 query heads on a KV head")
 	c.That(h.ElementBits == 8 || h.ElementBits == 16, "element_bits", h.ElementBits, "8 or 16")
 	c.That(h.KVBits == 0 || h.KVBits == 4 || h.KVBits == 8 || h.KVBits == 16, "kv_bits", h.KVBits, "4, 8 or 16, or 0 for element_bits")
-	c.That(h.KeyGroup == 0 || h.KeyGroup > 0 && h.kvBits() < 16, "key_group", h.KeyGroup, "0 with keys of 16 bits")
+	c.That(h.KeyGroup == 0 || h.KeyGroup > 0 && h.storedBits() < 16, "key_group", h.KeyGroup, "0 with keys of 16 bits")
 	c.That(h.ScaleBytes == 0 || h.ScaleBytes == 4, "scale_bytes", h.ScaleBytes, "0 or 4")
 }
 
-// kvBits returns the bits of an element of k and v.
-func (h HeadShape) kvBits() int { return cmp.Or(h.KVBits, h.ElementBits) }
+// storedBits returns the bits of an element of k and v.
+func (h HeadShape) storedBits() int { return cmp.Or(h.KVBits, h.ElementBits) }
 
 // Geometry says where the tokens of one KV head lie on a rank (L3, section 4.2), in bursts: one burst is one column of one
 // bank over all chips. Which chip and byte an element has within its burst is the re-layout's part.
@@ -85,7 +85,7 @@ func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
 	g := Geometry{
 		bankGroups: d.BankGroups, Banks: d.Banks(), Chips: d.Chips(),
 		rowBursts: d.RowBursts(), burstBytes: d.BurstBytes(),
-		HeadDim: shape.HeadDim, elementBits: shape.kvBits(),
+		HeadDim: shape.HeadDim, elementBits: shape.storedBits(),
 	}
 	burstElements := g.burstBytes * 8 / g.elementBits
 	g.TokenBursts = 1
@@ -216,7 +216,7 @@ func NewMapping(d *dram.Spec, shape HeadShape) (Mapping, error) {
 	if err != nil {
 		return Mapping{}, err
 	}
-	x, err := NewExchange(shape.kvBits(), d)
+	x, err := NewExchange(shape.storedBits(), d)
 	if err != nil {
 		return Mapping{}, err
 	}
@@ -257,4 +257,14 @@ func CheckCommands(d *dram.Spec) error {
 		}
 	}
 	return nil
+}
+
+// scalePlace returns where the scale of a key or a value lies, which has that place in the head's allocation units: the row from the
+// head's first, and the word in the burst.
+func (g *Geometry) scalePlace(kv KV, token int) (ordinal int, row, column int32, word int) {
+	ordinal, row = g.keyBank(token), g.keyRow(token)
+	if kv == Value {
+		ordinal, row = g.valueScaleBank(token), g.valueRow(token)
+	}
+	return ordinal, row, g.scaleColumn(token), token % g.RowTokens / g.ChunkTokens % g.scaleChunks
 }

@@ -2,15 +2,15 @@ package pim
 
 import "github.com/l3sim/l3sim/dram"
 
-// sequencer is the part of the rank PU that issues an instruction. The sequencers share the rank's command bus; each issues
+// sequencer is the part of the buffer unit that issues an instruction. The sequencers share the rank's command bus; each issues
 // its own instructions in program order.
 type sequencer uint8
 
 // The sequencers, in order of their priority on the command bus.
 const (
 	bankSequencer   sequencer = iota // ACT, ACTA, MACA, RD, WR, PRE, PREA: rows and columns of the banks
-	resultSequencer                  // RDRES: result buffers to rank PU
-	bufferSequencer                  // WRBUF: rank PU to shared buffers
+	resultSequencer                  // RDRES: result buffers to buffer unit
+	bufferSequencer                  // WRBUF: buffer unit to shared buffers
 
 	sequencers = iota
 )
@@ -35,10 +35,10 @@ const (
 	// query+queries-1. It adds the products of each bank to that query head's partial sum in the result slot, which burst 0
 	// starts from zero. The bank with ordinal b works on token+b.
 	opScore
-	// opReadPartials (RDRES) moves the partial sums of a query head in a result slot to the rank PU, which adds them over
+	// opReadPartials (RDRES) moves the partial sums of a query head in a result slot to the buffer unit, which adds them over
 	// the chips. Burst i carries, of each chip, as many successive bank ordinals as fit its share of a burst: those from
 	// i·(burstBytes/Chips/width of a partial) on. Banks whose token is not below the head's context are dropped. count and
-	// keep say what the rank PU does with the chunk.
+	// keep say what the buffer unit does with the chunk.
 	opReadPartials
 	// opLoadWeights (WRBUF) broadcasts softmax weights of a query head to every chip alike, into a slot of the shared
 	// buffers. Burst i carries weightsPerBurst successive tokens from token+i·weightsPerBurst on. The weight of a token not
@@ -48,11 +48,11 @@ const (
 	// weight of token + b/TokenBursts from the slot. It adds them to its accumulators of the query heads query to
 	// query+queries-1: one for each element of its share of a burst. first starts the accumulators from zero.
 	opContext
-	// opReadContext (RDRES) moves accumulators of a query head to the rank PU, which adds them over the banks that hold the
+	// opReadContext (RDRES) moves accumulators of a query head to the buffer unit, which adds them over the banks that hold the
 	// same burst of a value. With n bytes of accumulators of a bank in a chip and s = burstBytes/Chips bytes of a chip in a
 	// burst, burst i carries bytes i·s to (i+1)·s of the sequence of all banks' accumulators, by bank ordinal.
 	opReadContext
-	// opReadKey and opReadValue (RD) are the rank-level PU's, and a host's that reads back: a burst of the token's key or
+	// opReadKey and opReadValue (RD) are the rank-level unit's, and a host's that reads back: a burst of the token's key or
 	// value goes over the data bus. The PU uses it for the query heads query to query+queries-1. Tokens come whole, and of a
 	// chunk the bank with the highest ordinal is read last: the chunk's scores then enter the softmax, as count and keep
 	// say. Values are weighted and added as with opContext, to accumulators of their own for each bank.
@@ -60,7 +60,7 @@ const (
 	opReadValue
 	// opAppendScale (WR) stores scale and zero of the token's key or value, with the other bytes of the burst masked.
 	opAppendScale
-	// opReadScale (RD) brings a burst of scales to the rank PU.
+	// opReadScale (RD) brings a burst of scales to the buffer unit.
 	opReadScale
 )
 

@@ -14,34 +14,37 @@ type extent struct {
 	chunk int // of the unit, its first
 }
 
-// place returns where the tokens of a head lie from one of its list on: the unit, the place
+// tokenList is which tokens of a head are attended to, in ascending order. Nil stands for the first ones without a gap.
+type tokenList []extent
+
+// place returns where the tokens of the list lie from one of them on: the unit, the place
 // in it, and the first token of the list that does not follow in the open row.
-func (h *headRun) place(g *Geometry, token int) (unit, within, end int) {
-	if h.list == nil {
+func (l tokenList) place(g *Geometry, token int) (unit, within, end int) {
+	if l == nil {
 		unit = token / g.RowTokens
 		return unit, token % g.RowTokens, (unit + 1) * g.RowTokens
 	}
-	i := sort.Search(len(h.list), func(i int) bool { return h.list[i].start > token }) - 1
-	x := &h.list[i]
+	i := sort.Search(len(l), func(i int) bool { return l[i].start > token }) - 1
+	x := &l[i]
 	within = x.chunk*g.ChunkTokens + token - x.start
 	end = x.start + g.RowTokens - x.chunk*g.ChunkTokens
-	if i+1 < len(h.list) {
-		end = h.list[i+1].start
+	if i+1 < len(l) {
+		end = l[i+1].start
 	}
 	return x.unit, within, end
 }
 
-// checkList has the rules of a list: extents of whole chunks within a unit, one after another,
-// that hold all tokens of the head.
-func (h *headRun) checkList(g *Geometry) error {
+// check has the rules of a list of that many tokens: extents of whole chunks within a unit, one after another,
+// that hold all of them.
+func (l tokenList) check(g *Geometry, tokens int) error {
 	bad := func(i int, expected string) error {
-		return &input.Error{Key: "list", Value: fmt.Sprintf("extent %d: %+v", i, h.list[i]), Expected: expected}
+		return &input.Error{Key: "list", Value: fmt.Sprintf("extent %d: %+v", i, l[i]), Expected: expected}
 	}
-	for i := range h.list {
-		x := &h.list[i]
-		end := h.context
-		if i+1 < len(h.list) {
-			end = h.list[i+1].start
+	for i := range l {
+		x := &l[i]
+		end := tokens
+		if i+1 < len(l) {
+			end = l[i+1].start
 		}
 		switch {
 		case i == 0 && x.start != 0:
@@ -58,7 +61,7 @@ func (h *headRun) checkList(g *Geometry) error {
 // pageList returns the list of pages of a head of context tokens, by number and in their order, and how many units it
 // touches. A page is page tokens from page·number on, as far as there are any: a divisor or a multiple of RowTokens, and
 // whole chunks. The newest page is the last. Pages that follow one another in a unit are one extent.
-func pageList(g *Geometry, context, page int, pages []int) (list []extent, tokens, units int) {
+func pageList(g *Geometry, context, page int, pages []int) (list tokenList, tokens, units int) {
 	for _, number := range pages {
 		list, tokens = appendRange(g, list, tokens, number*page, min((number+1)*page, context))
 	}
@@ -71,7 +74,7 @@ func pageList(g *Geometry, context, page int, pages []int) (list []extent, token
 }
 
 // appendRange adds a head's tokens from first to before end to a list that has tokens. It returns the list and its tokens.
-func appendRange(g *Geometry, list []extent, tokens, first, end int) ([]extent, int) {
+func appendRange(g *Geometry, list tokenList, tokens, first, end int) (tokenList, int) {
 	for first < end {
 		unit, chunk := first/g.RowTokens, first%g.RowTokens/g.ChunkTokens
 		last := len(list) - 1
@@ -86,7 +89,7 @@ func appendRange(g *Geometry, list []extent, tokens, first, end int) ([]extent, 
 
 // rangeList returns the list of ranges of a head's tokens, from the first to before the second,
 // ascending, and how many tokens it has. All but the last are whole chunks.
-func rangeList(g *Geometry, list []extent, ranges [][2]int) ([]extent, int, error) {
+func rangeList(g *Geometry, list tokenList, ranges [][2]int) (tokenList, int, error) {
 	tokens := 0
 	for i, r := range ranges {
 		if r[0] < 0 || r[0]%g.ChunkTokens != 0 || r[1] <= r[0] || i+1 < len(ranges) && (r[1]%g.ChunkTokens != 0 || ranges[i+1][0] < r[1]) {

@@ -5,30 +5,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/l3sim/l3sim/internal/lab/parts"
 	"pgregory.net/rapid"
 )
 
-// drawList returns a list of n tokens in pages of whole chunks that lie anywhere in the units
-// of twice as many tokens, and two more.
-func drawList(t *rapid.T, g *Geometry, n int) []extent {
-	row := g.RowTokens / g.ChunkTokens
-	page := min(1<<rapid.IntRange(0, 5).Draw(t, "log page"), row)
-	units := g.Rows(n) + 2 // twice as many as the tokens fill, and two
-	order := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 1)).Perm(units * row / page)
-	slices.Sort(order[:len(order)/2])
-	pages := order[:(n+page*g.ChunkTokens-1)/(page*g.ChunkTokens)]
-	var list []extent
-	tokens := 0
-	for _, number := range pages {
-		first := number * page * g.ChunkTokens
-		list, tokens = appendRange(g, list, tokens, first, first+min(page*g.ChunkTokens, n-tokens))
-	}
-	return list
-}
-
 // clocksOf returns the clocks of a head on an idle rank.
 func clocksOf(t rapid.TB, b *tableBuilder, h headRun) int64 {
-	if err := h.checkList(&b.program.geometry); err != nil {
+	if err := h.list.check(&b.program.geometry, h.context); err != nil {
 		t.Fatal(err)
 	}
 	return b.run(h)
@@ -40,7 +23,7 @@ func TestListsOfRows(t *testing.T) {
 	for _, queries := range []int{1, 4} {
 		shape := fp16Head
 		shape.Queries = queries
-		b, err := newTableBuilder(Default(), ddr4(t), shape)
+		b, err := newTableBuilder(Default(), parts.DDR4(t), shape)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +47,7 @@ func TestListsOfRows(t *testing.T) {
 // TestListsByHand compares lists of whole pages with a closed form: two times 64 clocks a chunk
 // and the switches between rows, and the fixed part of a head of the same queries.
 func TestListsByHand(t *testing.T) {
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	for _, activation := range []string{Staggered, Simultaneous} {
 		spec := Default()
 		spec.Activation = activation
@@ -95,7 +78,7 @@ func TestListsByHand(t *testing.T) {
 // TestListsAreChecked: extents that overlap rows, leave gaps in a list or do not begin at
 // chunks are refused.
 func TestListsAreChecked(t *testing.T) {
-	g, err := NewGeometry(ddr4(t), fp16Head)
+	g, err := NewGeometry(parts.DDR4(t), fp16Head)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,12 +86,12 @@ func TestListsAreChecked(t *testing.T) {
 		{{16, 0, 0}}, {{0, 0, 0}, {8, 1, 0}}, {{0, 0, 0}, {0, 1, 0}}, {{0, 0, 31}}, {{0, -1, 0}}, {{0, 0, -1}}, {{0, 0, 0}, {32, 1, 31}}, {{0, 0, 0}, {64, 1, 0}},
 	} {
 		h := headRun{context: 64, list: list}
-		if h.checkList(&g) == nil {
+		if h.list.check(&g, h.context) == nil {
 			t.Errorf("%+v is taken", list)
 		}
 	}
 	h := headRun{context: 64, list: []extent{{0, 3, 30}, {32, 0, 0}}}
-	if err := h.checkList(&g); err != nil {
+	if err := h.list.check(&g, h.context); err != nil {
 		t.Error(err)
 	}
 }

@@ -178,7 +178,7 @@ func (m *machine) fill() {
 // starved reports whether a sequencer is idle and the program not far ahead.
 func (m *machine) starved() bool {
 	b, r, w := m.queues[bankSequencer].len(), m.queues[resultSequencer].len(), m.queues[bufferSequencer].len()
-	if m.program.rankPU && (r >= runAhead || m.program.streamed > 0) { // a pass has been begun: its reads are due
+	if m.program.rankLevel && (r >= runAhead || m.program.streamed > 0) { // a pass has been begun: its reads are due
 		return r < runAhead
 	}
 	return (b == 0 || r == 0 || w == 0) && b < runAhead && m.program.stage != stageEnd

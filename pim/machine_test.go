@@ -4,29 +4,10 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/lab/parts"
+	"github.com/l3sim/l3sim/units"
+	"pgregory.net/rapid"
 )
-
-// ddr4 returns the device of L3's Table 2.
-func ddr4(t testing.TB) *dram.Spec {
-	t.Helper()
-	return partOf(t, "ddr4-3200-8gb-x8")
-}
-
-// ddr5 returns a rank of a sub-channel of DDR5-4800.
-func ddr5(t testing.TB) *dram.Spec {
-	t.Helper()
-	return partOf(t, "ddr5-4800-16gb-x8")
-}
-
-// partOf returns a part by its name.
-func partOf(t testing.TB, name string) *dram.Spec {
-	t.Helper()
-	d, err := dram.LookupSpec(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
 
 // fp16Head is one query head of d = 128 in FP16.
 var fp16Head = HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16}
@@ -35,7 +16,7 @@ var fp16Head = HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16}
 // machine that ran it.
 func runHead(t testing.TB, spec *Spec, shape HeadShape, context int, periodic bool) (int64, *machine) {
 	t.Helper()
-	return runHeadOn(t, ddr4(t), spec, shape, context, periodic)
+	return runHeadOn(t, parts.DDR4(t), spec, shape, context, periodic)
 }
 
 // runHeadOn is runHead on ranks of d.
@@ -105,7 +86,7 @@ func closedForm5(d *dram.Spec, context int, simultaneous bool) int64 {
 
 func TestClosedFormOnDDR5(t *testing.T) {
 	for _, name := range []string{"ddr5-4800-16gb-x8", "ddr5-4800an-16gb-x8", "ddr5-5600-32gb-x8"} {
-		d := partOf(t, name)
+		d := parts.Of(t, name)
 		for _, activation := range []string{Staggered, Simultaneous} {
 			spec := Default()
 			spec.Activation = activation
@@ -143,7 +124,7 @@ func TestClosedForm(t *testing.T) {
 // A path from command to use of 4,096 clocks is the longest that the machine
 // remembers.
 func TestLongestLatency(t *testing.T) {
-	d, spec := ddr4(t), Default()
+	d, spec := parts.DDR4(t), Default()
 	spec.SoftmaxLatency = 4096 - d.CL - d.BurstClocks()
 	if _, err := newMachine(spec, d); err != nil {
 		t.Error(err)
@@ -163,7 +144,7 @@ func BenchmarkMachine(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			shape := fp16Head
 			shape.Queries = c.queries
-			t, err := newTableBuilder(Default(), ddr4(b), shape)
+			t, err := newTableBuilder(Default(), parts.DDR4(b), shape)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -180,4 +161,43 @@ func BenchmarkMachine(b *testing.B) {
 			b.ReportMetric(float64(commands)/b.Elapsed().Seconds()/1e6, "Mcommands/s")
 		})
 	}
+}
+
+// drawSpec draws a configuration that takes every branch of the program.
+func drawSpec(t *rapid.T) (*Spec, HeadShape) {
+	spec := Default()
+	spec.Activation = rapid.SampledFrom([]string{Staggered, Simultaneous}).Draw(t, "activation")
+	spec.ProcessingUnit = rapid.SampledFrom([]string{BankUnits, BankUnits, BankUnits, RankLevelUnit}).Draw(t, "unit")
+	spec.Precision.Preset = rapid.SampledFrom([]string{"fp32", "paper"}).Draw(t, "precision")
+	spec.BeyondBuffer = rapid.SampledFrom([]string{Refetch, Segment}).Draw(t, "beyond")
+	spec.ScoreBuffer = rapid.SampledFrom([]units.Bytes{256 * units.KiB, 256 * units.KiB, 24 * units.KiB, units.KiB}).Draw(t, "buffer")
+	spec.MACLatency = rapid.IntRange(1, 20).Draw(t, "mac")
+	spec.SoftmaxLatency = rapid.IntRange(0, 100).Draw(t, "softmax")
+	shape := HeadShape{
+		HeadDim:     rapid.SampledFrom([]int{8, 64, 80, 128, 256, 512}).Draw(t, "d"),
+		Queries:     rapid.IntRange(1, 9).Draw(t, "g"),
+		ElementBits: rapid.SampledFrom([]int{8, 16}).Draw(t, "bits"),
+		KVBits:      rapid.SampledFrom([]int{0, 0, 4, 8, 16}).Draw(t, "kv bits"),
+		ScaleBytes:  rapid.SampledFrom([]int{0, 0, 4}).Draw(t, "scales"),
+	}
+	if shape.storedBits() < 16 {
+		shape.KeyGroup = rapid.SampledFrom([]int{0, 0, 128}).Draw(t, "group")
+	}
+	spec.Multipliers = rapid.SampledFrom([]int{0, 0, 4, 8, 16}).Draw(t, "multipliers")
+	spec.MACsPerRead = rapid.IntRange(1, shape.Queries).Draw(t, "macs")
+	return spec, shape
+}
+
+// drawDevice draws a part, most often L3's, that can hold the shape and a chunk of its scores.
+func drawDevice(t *rapid.T, spec *Spec, shape HeadShape) *dram.Spec {
+	part := rapid.SampledFrom([]string{"ddr4-3200-8gb-x8", "ddr4-3200-8gb-x8", "ddr4-3200-8gb-x4", "ddr4-2400-16gb-x16",
+		"ddr5-4800-16gb-x8", "ddr5-5600-16gb-x8", "ddr5-4800an-32gb-x4", "ddr5-5600-16gb-x16"}).Draw(t, "part")
+	d, err := dram.LookupSpec(part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := spec.SegmentTokens(d, shape); err != nil {
+		t.Skip(err)
+	}
+	return d
 }

@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/l3sim/l3sim/dram"
 	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 )
 
 // deviceOf returns the DDR4 rank built from chips of that width.
 func deviceOf(t testing.TB, width int) *dram.Spec {
-	d := *ddr4(t)
+	d := *parts.DDR4(t)
 	if width == 16 { // x16 parts have two bank groups
 		d.BankGroups = 2
 	}
@@ -25,13 +27,13 @@ func drawChips(tb testing.TB, t *rapid.T, widths ...int) *dram.Spec {
 		return deviceOf(tb, width)
 	}
 	d, err := dram.LookupSpec(fmt.Sprintf("ddr5-4800-16gb-x%d", width))
-	must(tb, err)
+	parts.Must(tb, err)
 	return d
 }
 
 // The mapping at d = 128 in FP16, as the paper draws it.
 func TestMappingAt128(t *testing.T) {
-	m, err := NewMapping(ddr4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16})
+	m, err := NewMapping(parts.DDR4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +67,8 @@ func TestMappingAt128(t *testing.T) {
 // The same on a sub-channel of DDR5: four chips, eight elements of a burst on each, 32 banks. An element's
 // chip is again one that has a whole beat pair of it.
 func TestMappingOnDDR5(t *testing.T) {
-	m, err := NewMapping(ddr5(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16})
-	must(t, err)
+	m, err := NewMapping(parts.DDR5(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16})
+	parts.Must(t, err)
 	if m.RowTokens != 512 || m.ChunkTokens != 32 || m.ColumnTokens != 8 || m.chipElements() != 8 {
 		t.Errorf("row %d, chunk %d, column %d tokens, %d elements a chip", m.RowTokens, m.ChunkTokens, m.ColumnTokens, m.chipElements())
 	}
@@ -135,7 +137,7 @@ func TestMappingInverse(tb *testing.T) {
 // A row is filled to its last bit: as many tokens as it has room for.
 func TestMappingFillsRows(t *testing.T) {
 	for _, dim := range []int{8, 32, 64, 80, 96, 128, 256, 512} {
-		m, err := NewMapping(ddr4(t), HeadShape{HeadDim: dim, Queries: 1, ElementBits: 16})
+		m, err := NewMapping(parts.DDR4(t), HeadShape{HeadDim: dim, Queries: 1, ElementBits: 16})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,13 +157,13 @@ func TestMappingFillsRows(t *testing.T) {
 			}
 		}
 	}
-	if _, err := NewMapping(ddr4(t), HeadShape{HeadDim: 513, Queries: 1, ElementBits: 16}); err == nil {
+	if _, err := NewMapping(parts.DDR4(t), HeadShape{HeadDim: 513, Queries: 1, ElementBits: 16}); err == nil {
 		t.Error("d = 513 is accepted")
 	}
 }
 
 func TestMappingHoldsNothingBetweenElements(t *testing.T) {
-	m, _ := NewMapping(ddr4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16})
+	m, _ := NewMapping(parts.DDR4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16})
 	for _, bit := range []int{8, 64} {
 		if _, _, _, ok := m.Token(Place{Bit: bit}); ok {
 			t.Errorf("an element begins at bit %d", bit)

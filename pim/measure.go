@@ -14,13 +14,13 @@ type Occupancy struct {
 	BankPUs    float64 `json:"bank_pus"`    // a column read of tCCD_L at each MACA
 	CommandBus float64 `json:"command_bus"` // of the rank, one command a clock
 	DataBus    float64 `json:"data_bus"`    // of the rank, BL/2 a burst
-	Adders     float64 `json:"adders"`      // the rank PU's rankAdders
-	Softmax    float64 `json:"softmax"`     // the rank PU's unit, a score and a weight a clock
+	Adders     float64 `json:"adders"`      // of the buffer unit
+	Softmax    float64 `json:"softmax"`     // of the buffer unit's softmax unit, a score and a weight a clock
 }
 
-// rankAdders is the number of adders in the rank PU (L3, Table 5's area is one FP16 adder's): the rank's bus brings 8 bytes
+// bufferAdders is the number of adders in the buffer unit (L3, Table 5's area is one FP16 adder's): the rank's bus brings 8 bytes
 // a beat and chip share, so that 8 adders sum whatever FP16 partial sums arrive.
-const rankAdders = 8
+const bufferAdders = 8
 
 // Measurement is the cost of the attention of one layer's heads on one rank.
 type Measurement struct {
@@ -162,7 +162,7 @@ func (m *Measurement) single(w *watch, spec *Spec, d *dram.Spec, load Load) erro
 	c := &b.machine.counters
 	m.Phases = c.phases
 	m.Occupancy = b.program.occupancy(c, d, m.Cycles)
-	m.PeakShare = m.Geometry.peakShare(d, b.program.rankPU, load.Context, m.Cycles)
+	m.PeakShare = peakShare(&m.Geometry, d, b.program.rankLevel, load.Context, m.Cycles)
 	return nil
 }
 
@@ -177,11 +177,11 @@ func (m *Measurement) finish(c *counters, withoutRefresh int64, meter *dram.Ener
 }
 
 // peakShare returns the share of the rank's peak bandwidth at which a head of context tokens was read in clocks: all banks,
-// one burst each at tCCD_L, or for a rank-level PU the rank's data bus.
-func (g *Geometry) peakShare(d *dram.Spec, rankPU bool, context int, clocks int64) float64 {
+// one burst each at tCCD_L, or for a rank-level unit the rank's data bus.
+func peakShare(g *Geometry, d *dram.Spec, rankLevel bool, context int, clocks int64) float64 {
 	bytes := 2 * float64(context) * float64(g.HeadDim*g.elementBits) / 8
 	peak := float64(g.Banks*g.burstBytes) / float64(d.TCCDL)
-	if rankPU {
+	if rankLevel {
 		peak = float64(g.burstBytes) / float64(d.BurstClocks())
 	}
 	return bytes / (peak * float64(clocks))
@@ -212,7 +212,7 @@ func (p *program) occupancy(c *counters, d *dram.Spec, clocks int64) Occupancy {
 		BankPUs:    share(macs*int64(p.steps*d.TCCDL), clocks),
 		CommandBus: share(commands, clocks),
 		DataBus:    share(bursts*int64(d.BurstClocks()), clocks),
-		Adders:     share(adds, rankAdders*clocks),
+		Adders:     share(adds, bufferAdders*clocks),
 		Softmax:    share(scores+weights, 2*clocks),
 	}
 }
@@ -220,7 +220,7 @@ func (p *program) occupancy(c *counters, d *dram.Spec, clocks int64) Occupancy {
 // WaivedRules returns the DRAM rules that programs of spec break on purpose, by the checker's names: those that limit the
 // current of activations where all banks activate at once.
 func WaivedRules(spec *Spec) []string {
-	if spec.Activation == Simultaneous && spec.ProcessingUnit == BankPU {
+	if spec.Activation == Simultaneous && spec.ProcessingUnit == BankUnits {
 		return []string{"tRRD_S", "tRRD_L", "tFAW"}
 	}
 	return nil

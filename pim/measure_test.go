@@ -9,11 +9,12 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 )
 
 func TestMeasureLaws(t *testing.T) {
-	d := ddr4(t)
-	for _, unit := range []string{BankPU, RankPU} {
+	d := parts.DDR4(t)
+	for _, unit := range []string{BankUnits, RankLevelUnit} {
 		for _, shape := range []HeadShape{fp16Head, {HeadDim: 96, Queries: 4, ElementBits: 16}} {
 			for _, tokens := range []int{1, 700, 9000} {
 				spec := Default()
@@ -27,7 +28,7 @@ func TestMeasureLaws(t *testing.T) {
 					t.Errorf("%s, %d tokens: the phases add up to %d of %d clocks", unit, tokens, got, m.Cycles)
 				}
 				// The peak at which padding counts is an upper bound of the occupancy.
-				if m.PeakShare <= 0 || m.PeakShare > 1 || unit == BankPU && m.PeakShare > m.Occupancy.BankPUs+1e-12 {
+				if m.PeakShare <= 0 || m.PeakShare > 1 || unit == BankUnits && m.PeakShare > m.Occupancy.BankPUs+1e-12 {
 					t.Errorf("%s, %d tokens: %.4f of the peak with the bank PUs busy %.4f", unit, tokens, m.PeakShare, m.Occupancy.BankPUs)
 				}
 				for _, o := range []Occupancy{m.Occupancy, m.TotalOccupancy} {
@@ -50,7 +51,7 @@ func TestMeasureLaws(t *testing.T) {
 }
 
 func TestMeasureRefusesWhatDoesNotFit(t *testing.T) {
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	// 65,536 rows hold 32,768 units of 512 tokens.
 	full := Load{Context: 32_768 * 512, KVHeads: 1, Shape: fp16Head}
 	g, err := NewGeometry(d, fp16Head)
@@ -72,7 +73,7 @@ func TestMeasureStops(t *testing.T) {
 	cancel()
 	// Short runs end before they ask, long ones in the middle: neither gives a result.
 	for _, tokens := range []int{100, 200_000} {
-		if _, err := Measure(ctx, Default(), ddr4(t), Load{Context: tokens, KVHeads: 4, Shape: fp16Head}, nil, nil); !errors.Is(err, context.Canceled) {
+		if _, err := Measure(ctx, Default(), parts.DDR4(t), Load{Context: tokens, KVHeads: 4, Shape: fp16Head}, nil, nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("%d tokens: got %v, want context.Canceled", tokens, err)
 		}
 	}
@@ -80,7 +81,7 @@ func TestMeasureStops(t *testing.T) {
 
 // A machine that has run once allocates nothing in later runs.
 func TestMachineDoesNotAllocate(t *testing.T) {
-	b, err := newTableBuilder(Default(), ddr4(t), fp16Head)
+	b, err := newTableBuilder(Default(), parts.DDR4(t), fp16Head)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func TestMachineDoesNotAllocate(t *testing.T) {
 
 // The simultaneous activation's log breaks what it says it breaks, and no more.
 func TestWaivedRules(t *testing.T) {
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	spec := Default()
 	if rules := WaivedRules(spec); rules != nil {
 		t.Errorf("staggered activation waives %v", rules)
@@ -117,7 +118,7 @@ func TestWaivedRules(t *testing.T) {
 // 32 chunks of scores, 32 chunks' columns of values, one context.
 func TestOccupancyByHand(t *testing.T) {
 	const chunks, burst, ccdl, chips, banks, quads = 32, 4, 8, 8, 16, 4
-	m, err := Measure(t.Context(), Default(), ddr4(t), Load{Context: 512, KVHeads: 1, Shape: fp16Head}, nil, nil)
+	m, err := Measure(t.Context(), Default(), parts.DDR4(t), Load{Context: 512, KVHeads: 1, Shape: fp16Head}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +147,7 @@ func TestOccupancyByHand(t *testing.T) {
 // Commands draw what their bursts and banks draw: a MACA a read of each bank, RDRES
 // and WRBUF a burst, and the whole rank its standby.
 func TestEnergyOfCommands(t *testing.T) {
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	m, err := Measure(t.Context(), Default(), d, Load{Context: 3000, KVHeads: 12, Shape: fp16Head}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -170,12 +171,10 @@ func TestEnergyOfCommands(t *testing.T) {
 	if least := m.Refreshes * 560; m.RefreshCycles < least || m.RefreshCycles > least+least/5 {
 		t.Errorf("%d REFs add %d clocks, want %d and little more", m.Refreshes, m.RefreshCycles, least)
 	}
-	table, err := NewKernelTable(Default(), d, fp16Head)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := table.Alone(3000) - table.Attention(3000); m.AppendCycles != want || m.Cycles != table.Attention(3000) {
-		t.Errorf("append %d, attention %d clocks, table %d, %d", m.AppendCycles, m.Cycles, want, table.Attention(3000))
+	b, err := newTableBuilder(Default(), d, fp16Head)
+	parts.Must(t, err)
+	if attention := b.attention(3000); m.Cycles != attention || m.AppendCycles != b.run(headRun{context: 3000, appends: true})-attention {
+		t.Errorf("append %d, attention %d clocks, alone %d", m.AppendCycles, m.Cycles, attention)
 	}
 	if standby := burst / 4 * float64(m.TotalCycles); m.Energy.BackgroundJoules < standby*p.IDD2N || m.Energy.BackgroundJoules > standby*p.IDD3N {
 		t.Errorf("standby takes %g J, want %g to %g J", m.Energy.BackgroundJoules, standby*p.IDD2N, standby*p.IDD3N)
@@ -213,11 +212,11 @@ func TestMeasureAddsUp(t *testing.T) {
 		{Context: 528, KVHeads: 1, Shape: HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16}}, {Context: 528, KVHeads: 3, Shape: HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16}},
 		{Context: 3000, KVHeads: 2, Shape: HeadShape{HeadDim: 64, Queries: 4, ElementBits: 16}},
 	} {
-		m, err := Measure(t.Context(), Default(), ddr4(t), load, nil, nil)
-		must(t, err)
-		table, err := NewStoredTable(Default(), ddr4(t), load.Shape)
-		must(t, err)
-		if want := table.Attention(load.Context); load.KVHeads == 1 && (m.AllCycles != want || m.AllCycles != m.Cycles) || m.AllCycles < int64(load.KVHeads)*want*9/10 || m.AllCycles > int64(load.KVHeads)*want {
+		m, err := Measure(t.Context(), Default(), parts.DDR4(t), load, nil, nil)
+		parts.Must(t, err)
+		b, err := newTableBuilder(Default(), parts.DDR4(t), load.Shape)
+		parts.Must(t, err)
+		if want := b.attention(load.Context); load.KVHeads == 1 && (m.AllCycles != want || m.AllCycles != m.Cycles) || m.AllCycles < int64(load.KVHeads)*want*9/10 || m.AllCycles > int64(load.KVHeads)*want {
 			t.Errorf("%+v: %d clocks, %d a KV head, a query head alone %d", load, m.AllCycles, want, m.Cycles)
 		}
 		if m.AllAppends <= 0 || m.AllCycles+m.AllAppends+m.RefreshCycles != m.TotalCycles {

@@ -7,47 +7,8 @@ import (
 	"github.com/l3sim/l3sim/attention"
 )
 
-// Scales turn an element of 8 or 4 bits, in two's complement, back into a number: Scale·(element − Zero). Both are FP16.
-type Scales struct{ Scale, Zero float32 }
-
-// narrowRange returns the least and the largest element of that many bits.
-func narrowRange(bits int) (least, largest float32) {
-	half := float32(int(1) << (bits - 1))
-	return -half, half - 1
-}
-
-// FitScales returns scales for numbers from low to high: the least element stands for low, the largest one for high, or for
-// more where FP16 cannot tell numbers apart that are a step from each other.
-func FitScales(low, high float32, bits int) Scales {
-	least, largest := narrowRange(bits)
-	s := attention.RoundHalf(max((high-low)/(largest-least), high*0x1p-11, -low*0x1p-11))
-	if s == 0 { // next to nothing
-		s = 1
-	}
-	return Scales{s, attention.RoundHalf(least - low/s)}
-}
-
-// FitTensor returns scales without a zero for numbers of at most an absolute value.
-func FitTensor(most float32, bits int) Scales {
-	_, largest := narrowRange(bits)
-	if s := attention.RoundHalf(most / largest); s > 0 {
-		return Scales{Scale: s}
-	}
-	return Scales{Scale: 1}
-}
-
-// Encode returns the element of that many bits whose number is nearest to x.
-func (s Scales) Encode(x float32, bits int) uint16 {
-	least, largest := narrowRange(bits)
-	v := float32(math.RoundToEven(float64(x/s.Scale + s.Zero)))
-	return uint16(int16(min(max(v, least), largest)))
-}
-
-// Decode returns the number that an element stands for.
-func (s Scales) Decode(element uint16) float32 { return s.Scale * (float32(int16(element)) - s.Zero) }
-
-// narrowCells has the scales that a rank's unit keeps for keys and values of 8 or 4 bits, all where rows have none. Multipliers take the elements
-// as they are. The rank's unit scales the results: sums of q·k by the key's scale, weights by the value's.
+// narrowCells has the scales that a buffer unit keeps for keys and values of 8 or 4 bits, all where rows have none. Multipliers take the elements
+// as they are. The buffer unit scales the results: sums of q·k by the key's scale, weights by the value's.
 type narrowCells struct {
 	scales   [2][]Scales // of each token's key and value, by place in the allocation units
 	channels [][]Scales  // of keys by element, for each group of HeadShape.KeyGroup tokens
@@ -78,7 +39,7 @@ func (c *narrowCells) channel(group, element int) Scales {
 
 // slot returns the place in the allocation units of a token of a head.
 func (m *valueMachine) slot(h *headRun, token int) int {
-	unit, within, _ := h.place(&m.mapping.Geometry, token)
+	unit, within, _ := h.list.place(&m.mapping.Geometry, token)
 	return (int(h.firstRow)/2+unit)*m.mapping.RowTokens + within
 }
 
@@ -96,7 +57,7 @@ func (m *valueMachine) storeScales(firstRow int32, token int, scales [2]Scales) 
 	return nil
 }
 
-// noteScales keeps the scales of a token in the rank's unit. With scales in the rows it keeps of them only how large those of
+// noteScales keeps the scales of a token in the buffer unit. With scales in the rows it keeps of them only how large those of
 // values are, in powers of two.
 func (m *valueMachine) noteScales(firstRow int32, token int, scales [2]Scales) {
 	if m.shape.KeyGroup > 0 { // a key has those of its group, which are in the query: s·(q·k̂ − z·sum) is q·k̂ − sum
@@ -117,17 +78,17 @@ type queryFold struct {
 
 // fold returns that of the tokens of a group.
 func (m *valueMachine) fold(head int32, query, group int) float32 {
-	f := &m.rank.folds[query]
+	f := &m.buffer.folds[query]
 	if f.head == head && f.group == group {
 		return f.sum
 	}
-	m.numbers(m.rank.products, m.data[head].query[query], group)
+	m.numbers(m.buffer.products, m.data[head].query[query], group)
 	if group >= 0 {
 		for e := range m.shape.HeadDim {
-			m.rank.products[e] *= m.channel(group, e).Zero
+			m.buffer.products[e] *= m.channel(group, e).Zero
 		}
 	}
-	*f = queryFold{head, group, tree(m.rank.products, false)}
+	*f = queryFold{head, group, tree(m.buffer.products, false)}
 	return f.sum
 }
 
@@ -159,7 +120,7 @@ func (m *valueMachine) foldScores(in *instruction, query, token int, valid []flo
 		s := m.scalesFor(Key, h, token+i)
 		valid[i] = s.Scale * (x - float32(s.Zero*sum))
 		if in.count {
-			r := &m.rank.heads[query]
+			r := &m.buffer.heads[query]
 			r.scale = max(r.scale, powerAbove(m.narrow.scales[Value][at+i].Scale))
 		}
 	}
@@ -175,9 +136,9 @@ func powerAbove(x float32) float32 {
 // It also adds up the part of the output that comes from zeros.
 func (m *valueMachine) foldWeight(in *instruction, query, token int, w float32) float32 {
 	s := m.scalesFor(Value, &m.program.heads[in.head], token)
-	w = round(float32(w*(s.Scale/m.rank.heads[query].scale)), m.rank.weights)
-	zeros := part(m.rank.zeros, query, m.mapping.ColumnTokens)
-	if first := int(in.segment) * m.rank.segment; token == first && (in.segment == 0 || !m.program.rescore) {
+	w = round(float32(w*(s.Scale/m.buffer.heads[query].scale)), m.buffer.weights)
+	zeros := part(m.buffer.zeros, query, m.mapping.ColumnTokens)
+	if first := int(in.segment) * m.buffer.segment; token == first && (in.segment == 0 || !m.program.rescore) {
 		clear(zeros)
 	}
 	zeros[token%m.mapping.ColumnTokens] += float32(w * s.Zero)
@@ -210,13 +171,13 @@ func (m *valueMachine) unpack(to []float32, n, stride int, cells []byte) {
 	}
 }
 
-// loadNarrowQuery puts a burst of q into the shared buffers. The rank's unit sends each chip those elements that the chip's
+// loadNarrowQuery puts a burst of q into the shared buffers. The buffer unit sends each chip those elements that the chip's
 // elements of a key are multiplied with, in their order.
 func (m *valueMachine) loadNarrowQuery(in *instruction) {
 	g, n := &m.mapping, m.mapping.chipElements()
 	wide := g.burstBytes / g.Chips / 2 // elements of q in a burst, a chip
 	if in.burst == 0 {
-		m.numbers(m.rank.terms, m.data[in.head].query[in.query], m.group(&m.program.heads[in.head], int(in.token)))
+		m.numbers(m.buffer.terms, m.data[in.head].query[in.query], m.group(&m.program.heads[in.head], int(in.token)))
 	}
 	for c := range m.chips {
 		query := part(m.chips[c].query, int(in.query), g.TokenBursts*n)
@@ -225,7 +186,7 @@ func (m *valueMachine) loadNarrowQuery(in *instruction) {
 		}
 		for slot := int(in.burst) * wide; slot < min((int(in.burst)+1)*wide, len(query)); slot++ {
 			if e := slot/n*g.burstElements() + g.Exchange.element(c, slot%n*g.elementBits); e < m.shape.HeadDim {
-				query[slot] = m.rank.terms[e]
+				query[slot] = m.buffer.terms[e]
 			}
 		}
 	}

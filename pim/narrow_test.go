@@ -6,6 +6,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 )
 
 // Keys and values narrower than queries: each further chunk takes what multipliers or the rank's bus take, in
@@ -17,11 +18,11 @@ func TestNarrowKeysAndValues(t *testing.T) {
 		t.Helper()
 		spec := Default()
 		spec.Multipliers = multipliers
-		table, err := NewKernelTable(spec, ddr4(t), HeadShape{HeadDim: 128, Queries: queries, ElementBits: 16, KVBits: bits})
+		table, err := newTableBuilder(spec, parts.DDR4(t), HeadShape{HeadDim: 128, Queries: queries, ElementBits: 16, KVBits: bits})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return table.Attention(context)
+		return table.attention(context)
 	}
 	for _, c := range []struct{ bits, multipliers, steps int }{
 		{16, 0, 1}, {16, 4, 1}, {16, 8, 1}, {8, 0, 2}, {8, 4, 2}, {8, 8, 1}, {8, 2, 4}, {4, 0, 4}, {4, 4, 4}, {4, 8, 2}, {4, 16, 1},
@@ -55,13 +56,13 @@ func TestScalesInRows(t *testing.T) {
 		for _, multipliers := range []int{8, 4}[:deep.Of(1, 2, 2)] {
 			spec := Default()
 			spec.Multipliers = multipliers
-			table, err := NewKernelTable(spec, ddr4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: c.bits, ScaleBytes: 4})
+			table, err := newTableBuilder(spec, parts.DDR4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: c.bits, ScaleBytes: 4})
 			if err != nil {
 				t.Fatal(err)
 			}
 			row := 16 * c.chunks
-			if table.RowTokens() != row {
-				t.Fatalf("%d bits: %d tokens a row, want %d", c.bits, table.RowTokens(), row)
+			if table.program.geometry.RowTokens != row {
+				t.Fatalf("%d bits: %d tokens a row, want %d", c.bits, table.program.geometry.RowTokens, row)
 			}
 			steps := max(1, 64/c.bits/multipliers)
 			columns := c.bits / 4
@@ -71,12 +72,12 @@ func TestScalesInRows(t *testing.T) {
 			// its weight (CWL and 4).
 			last := 22 + 4*(c.bursts-1)
 			keys, values := last+8, last+22+4+28+16+4
-			got := table.Attention(5*row) - table.Attention(4*row)
+			got := table.attention(5*row) - table.attention(4*row)
 			want := int64(2*(c.chunks*chunk+12+22-8*steps) + keys + values)
 			if got < want || 50*(got-want) > want { // a full bus is a little behind
 				t.Errorf("%d bits, %d multipliers: a row takes %d clocks, want %d", c.bits, multipliers, got, want)
 			}
-			if sum := 151864 / float64(table.Attention(32768)); multipliers == 8 && (sum < 1.65 || sum > 1.75) {
+			if sum := 151864 / float64(table.attention(32768)); multipliers == 8 && (sum < 1.65 || sum > 1.75) {
 				t.Errorf("%d bits: %.3f times as fast as 16", c.bits, sum)
 			}
 		}
@@ -91,12 +92,12 @@ func TestKeyGroups(t *testing.T) {
 		clocks := func(group int) int64 {
 			spec := Default()
 			spec.Multipliers = 8
-			table, err := NewKernelTable(spec, ddr4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 4, ScaleBytes: rows, KeyGroup: group})
+			table, err := newTableBuilder(spec, parts.DDR4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 4, ScaleBytes: rows, KeyGroup: group})
 			if err != nil {
 				t.Fatal(err)
 			}
-			row := table.RowTokens()
-			return table.Attention(4*row) - table.Attention(2*row)
+			row := table.program.geometry.RowTokens
+			return table.attention(4*row) - table.attention(2*row)
 		}
 		groups := int64(2 * 2048 / 128)
 		if rows > 0 {
@@ -113,7 +114,7 @@ func TestKeyGroups(t *testing.T) {
 // An append stores the scale of the new key and that of the new value, each while its bank has the row open.
 func TestScalesAreAppended(t *testing.T) {
 	for _, bits := range []int{4, 8, 16} {
-		b, err := newTableBuilder(Default(), ddr4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: bits, ScaleBytes: 4})
+		b, err := newTableBuilder(Default(), parts.DDR4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: bits, ScaleBytes: 4})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +156,7 @@ func TestScalesAreAppended(t *testing.T) {
 // q is loaded for a group. Each row has those of its own chunks, in every bank.
 func TestScalesComeFirst(t *testing.T) {
 	for _, group := range []int{0, 128} {
-		d := ddr4(t)
+		d := parts.DDR4(t)
 		b, err := newTableBuilder(Default(), d, HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8, ScaleBytes: 4, KeyGroup: group})
 		if err != nil {
 			t.Fatal(err)
@@ -201,13 +202,13 @@ func TestScalesComeFirst(t *testing.T) {
 
 // A row is not closed before its scales have been read, however few reads follow.
 func TestScalesBeforeClosing(t *testing.T) {
-	for _, unit := range []string{BankPU, RankPU} {
+	for _, unit := range []string{BankUnits, RankLevelUnit} {
 		for _, dim := range []int{8, 128} {
 			spec := Default()
 			spec.ProcessingUnit, spec.Precision.Preset, spec.MACLatency, spec.SoftmaxLatency = unit, "fp32", 1, 0
 			spec.PostponedRefreshes = 0
 			heads := []headRun{{context: 1}, {context: 1, firstRow: 256}, {context: 20, firstRow: 512, appends: true}}
-			checkProgram(t, spec, ddr4(t), HeadShape{HeadDim: dim, Queries: 1, ElementBits: 8, ScaleBytes: 4}, heads)
+			checkProgram(t, spec, parts.DDR4(t), HeadShape{HeadDim: dim, Queries: 1, ElementBits: 8, ScaleBytes: 4}, heads)
 		}
 	}
 }
@@ -217,7 +218,7 @@ func TestMultipliersTakeTheirTime(t *testing.T) {
 	for _, c := range []struct{ bits, multipliers, steps int }{{16, 4, 1}, {8, 4, 2}, {4, 4, 4}, {4, 8, 2}} {
 		spec := Default()
 		spec.Multipliers = c.multipliers
-		b, err := newTableBuilder(spec, ddr4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: c.bits})
+		b, err := newTableBuilder(spec, parts.DDR4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: c.bits})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +294,7 @@ func TestNarrowQueryBursts(t *testing.T) {
 	for bits, want := range map[int]Geometry{
 		16: {TokenBursts: 4, ColumnTokens: 4, RowTokens: 512}, 8: {TokenBursts: 2, ColumnTokens: 8, RowTokens: 1024}, 4: {TokenBursts: 1, ColumnTokens: 16, RowTokens: 2048},
 	} {
-		g, err := NewGeometry(ddr4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: bits})
+		g, err := NewGeometry(parts.DDR4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: bits})
 		if err != nil {
 			t.Fatal(err)
 		}

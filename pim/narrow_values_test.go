@@ -9,11 +9,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/attention"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 )
 
 // quantise makes keys and values narrow ones, with scales for each token or for keys of each group of its rows.
 func (v *headVectors) quantise(p *valueProblem, g *Geometry, h *headRun) {
-	bits, n := p.shape.kvBits(), len(v.k)
+	bits, n := p.shape.storedBits(), len(v.k)
 	x := &narrowTokens{key: make([]Scales, n), value: make([]Scales, n)}
 	k := decode(p.storage, v.k)
 	narrow := func(vector []uint16) Scales {
@@ -30,7 +31,7 @@ func (v *headVectors) quantise(p *valueProblem, g *Geometry, h *headRun) {
 		if size := p.shape.KeyGroup; size == 0 {
 			x.key[i] = narrow(v.k[i])
 		} else {
-			unit, within, _ := h.place(g, i)
+			unit, within, _ := h.list.place(g, i)
 			group := (unit*g.RowTokens + within) / size
 			groups[group] = append(groups[group], i)
 		}
@@ -83,13 +84,13 @@ func (v *headVectors) widen(storage Storage, x [][]uint16) (out []float32) {
 func TestFoldedScales(tb *testing.T) {
 	worst := map[string]float64{}
 	rapid.Check(tb, func(t *rapid.T) {
-		p := &valueProblem{spec: precision(rapid.SampledFrom(precisionNames()).Draw(t, "precision")), device: ddr4(tb)}
-		p.spec.ProcessingUnit = rapid.SampledFrom([]string{BankPU, RankPU}).Draw(t, "unit")
+		p := &valueProblem{spec: precision(rapid.SampledFrom([]string{"fp32", "paper"}).Draw(t, "precision")), device: parts.DDR4(tb)}
+		p.spec.ProcessingUnit = rapid.SampledFrom([]string{BankUnits, RankLevelUnit}).Draw(t, "unit")
 		p.spec.NormalizedWeights = rapid.Bool().Draw(t, "normalised")
 		p.shape = HeadShape{HeadDim: 128, Queries: rapid.IntRange(1, 3).Draw(t, "queries"), ElementBits: 16, KVBits: rapid.SampledFrom([]int{8, 4}).Draw(t, "bits")}
 		p.shape.KeyGroup = rapid.SampledFrom([]int{0, 0, 128}).Draw(t, "group")
 		g, err := NewGeometry(p.device, p.shape)
-		must(tb, err)
+		parts.Must(tb, err)
 		h := headRun{context: rapid.IntRange(1, 700).Draw(t, "context"), appends: rapid.Bool().Draw(t, "append")}
 		mean := rapid.SampledFrom([]float64{0, 1}).Draw(t, "mean of the values")
 		kind := dataKind{element: func(r *rand.Rand, part, _, _ int) float64 { return r.NormFloat64() + []float64{0, 0, mean}[part] }}
@@ -98,7 +99,7 @@ func TestFoldedScales(tb *testing.T) {
 		p.heads, p.vectors, p.rows = []headRun{h}, []headVectors{v}, g.Rows(h.context)
 		m, program, data := p.machine(t)
 		results, err := m.run(program, data)
-		must(tb, err)
+		parts.Must(tb, err)
 		var k, values []float32
 		for i := range h.context {
 			for e := range p.shape.HeadDim {
@@ -167,40 +168,40 @@ func TestScalesFit(t *testing.T) {
 // TestNarrowRank: a rank gives the bits of one machine, decoded when written or not; a key whose scales it has not got is no number.
 func TestNarrowRank(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
-		spec := precision(rapid.SampledFrom(precisionNames()).Draw(t, "precision"))
-		spec.ProcessingUnit = rapid.SampledFrom([]string{BankPU, RankPU}).Draw(t, "unit")
+		spec := precision(rapid.SampledFrom([]string{"fp32", "paper"}).Draw(t, "precision"))
+		spec.ProcessingUnit = rapid.SampledFrom([]string{BankUnits, RankLevelUnit}).Draw(t, "unit")
 		spec.Multipliers = rapid.SampledFrom([]int{0, 8}).Draw(t, "multipliers")
-		p := &valueProblem{spec: spec, device: ddr4(tb), shape: HeadShape{HeadDim: 128, Queries: 2, ElementBits: 16, KVBits: rapid.SampledFrom([]int{8, 4}).Draw(t, "bits")}}
+		p := &valueProblem{spec: spec, device: parts.DDR4(tb), shape: HeadShape{HeadDim: 128, Queries: 2, ElementBits: 16, KVBits: rapid.SampledFrom([]int{8, 4}).Draw(t, "bits")}}
 		p.shape.KeyGroup = rapid.SampledFrom([]int{0, 64}).Draw(t, "group")
 		g, err := NewGeometry(p.device, p.shape)
-		must(tb, err)
+		parts.Must(tb, err)
 		h := headRun{context: rapid.IntRange(2, 400).Draw(t, "context")}
 		v := dataKinds[1].vectors(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 4)), StoreFP16, p.shape, h.context)
 		v.quantise(p, &g, &h)
 		p.heads, p.vectors, p.rows = []headRun{h}, []headVectors{v}, g.Rows(h.context)
 		m, program, data := p.machine(t)
 		want, err := m.run(program, data)
-		must(tb, err)
+		parts.Must(tb, err)
 		last := h.context - 1
 		for _, decode := range []bool{true, false} {
-			rank, err := NewRank(spec, p.device, p.shape, p.rows, 2, decode)
-			must(tb, err)
-			head := RankHead{Context: h.context, Query: v.q}
+			rank, err := NewHostRank(spec, p.device, p.shape, p.rows, 2, decode)
+			parts.Must(tb, err)
+			head := DecodeHead{Context: h.context, Query: v.q}
 			for i := range last {
-				must(tb, rank.StoreNarrow(0, i, v.k[i], v.v[i], v.scales(i)))
+				parts.Must(tb, rank.StoreNarrow(0, i, v.k[i], v.v[i], v.scales(i)))
 			}
-			must(tb, rank.Store(0, last, v.k[last], v.v[last]))
+			parts.Must(tb, rank.Store(0, last, v.k[last], v.v[last]))
 			got, _, err := rank.Attend(1, &head)
-			must(tb, err)
+			parts.Must(tb, err)
 			if x := got[0][0]; x == x {
 				t.Fatalf("a token without scales gives %v", x)
 			}
 			for i := 0; p.shape.KeyGroup > 0 && i < h.context; i += p.shape.KeyGroup {
-				must(tb, rank.StoreGroup(0, i/p.shape.KeyGroup, v.narrow.elements[i]))
+				parts.Must(tb, rank.StoreGroup(0, i/p.shape.KeyGroup, v.narrow.elements[i]))
 			}
 			head.Key, head.Value, head.Scales = v.k[last], v.v[last], v.scales(last)
 			got, _, err = rank.Attend(1, &head)
-			must(tb, err)
+			parts.Must(tb, err)
 			for q := range got {
 				if !slices.Equal(got[q], want[0].out[q]) {
 					t.Fatalf("decoded when written: %v; query %d differs", decode, q)
@@ -218,12 +219,12 @@ func TestKeyGroupsTakeLoads(t *testing.T) {
 		{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8}, {HeadDim: 128, Queries: 4, ElementBits: 16, KVBits: 8},
 		{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 4}, {HeadDim: 128, Queries: 4, ElementBits: 16, KVBits: 4},
 	} {
-		d, spec := ddr4(t), Default()
+		d, spec := parts.DDR4(t), Default()
 		spec.Multipliers = 8
 		clocks := func(group int) int64 {
 			shape.KeyGroup = group
 			b, err := newTableBuilder(spec, d, shape)
-			must(t, err)
+			parts.Must(t, err)
 			return b.run(headRun{context: context, appends: true})
 		}
 		row := 512 * 16 / shape.KVBits

@@ -9,15 +9,6 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/pim/series"
-)
-
-// Values of PageLoad.Select: what scores pages.
-const (
-	SelectBank = "bank" // the units beside the banks, on rows of bounds
-	SelectRank = "rank" // the rank's unit, which reads the bounds over the rank's bus
-	SelectGPU  = "gpu"  // the GPUs, which have the bounds in their memory: no clocks of the rank
-	SelectNone = "none" // nothing: the list is given
 )
 
 // PageLoad is decode steps of one KV head that attend to selected pages: the newest, and those
@@ -123,15 +114,6 @@ func (l *PageLoad) selectCycles(spec *Spec, d *dram.Spec, bounds int) (int64, er
 	return b.run(headRun{context: bounds, scores: true}) + int64(l.TopK), nil
 }
 
-// boundBuilder returns a builder that scores bounds, with SelectRank in the rank's unit.
-func boundBuilder(spec *Spec, d *dram.Spec, bounds HeadShape, by string) (*tableBuilder, error) {
-	unit := *spec
-	if by == SelectRank {
-		unit.ProcessingUnit = RankPU
-	}
-	return newTableBuilder(&unit, d, bounds)
-}
-
 // choose returns the list's pages, ascending.
 func (l *PageLoad) choose(spec *Spec, d *dram.Spec) ([]int, error) {
 	pages := (l.Context + l.Page - 1) / l.Page
@@ -170,7 +152,7 @@ func (l *PageLoad) score(spec *Spec, d *dram.Spec) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	rank, err := NewRank(spec, d, shape, g.Rows(bounds), 1, true)
+	rank, err := NewHostRank(spec, d, shape, g.Rows(bounds), 1, true)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +160,7 @@ func (l *PageLoad) score(spec *Spec, d *dram.Spec) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := rank.Score(0, &RankHead{Context: bounds, Query: [][]uint16{query}})
+	all, err := rank.Score(0, &DecodeHead{Context: bounds, Query: [][]uint16{query}})
 	if err != nil {
 		return nil, err
 	}
@@ -227,80 +209,4 @@ func (l *PageLoad) draw(bounds int, store func(i int, bound []uint16) error) ([]
 		}
 	}
 	return EncodeHalf(nil, split), nil
-}
-
-// BoundTable holds the clocks that a rank takes for the bounds of one KV head's pages, which lie in rows of their own, each
-// as a key of its smallest and its largest elements: to score them, by their number, and to store one.
-type BoundTable struct {
-	step   int                     // bounds that are scored at once
-	scores series.Series[Activity] // by step
-	topK   int64
-
-	Store  int64 // one bound written: activation, its bursts, precharge
-	Update int64 // one bound read, compared with a key beside the re-layout unit and written again
-}
-
-// boundRows is the rows of bounds up to which a table is checked: further ones add the same.
-const boundRows = 16
-
-// NewBoundTable measures the scores of bounds of heads of a shape: in one pass for the added queries of the
-// group, or with perQuery in one for each set of query heads. by is SelectBank or SelectRank,
-// topK the clocks from the last score to the list.
-func NewBoundTable(spec *Spec, d *dram.Spec, shape HeadShape, by string, perQuery bool, topK int) (*BoundTable, error) {
-	bounds := boundsOf(shape)
-	if perQuery {
-		bounds.Queries = shape.Queries
-	}
-	b, err := boundBuilder(spec, d, bounds, by)
-	if err != nil {
-		return nil, err
-	}
-	g := &b.program.geometry
-	t := &BoundTable{step: g.ChunkTokens, topK: int64(topK)}
-	row := g.RowTokens / t.step
-	t.scores = series.New(boundRows*row, func(i int) Activity { return b.measure(headRun{context: (i + 1) * t.step, scores: true}) }, row)
-	t.Store, t.Update = writeBound(g, d, false), writeBound(g, d, true)
-	return t, nil
-}
-
-// boundsOf returns the shape in which a unit scores a page's bounds: as one key, of the smallest and largest elements in
-// FP16, for one query, the sum of the group's queries.
-func boundsOf(shape HeadShape) HeadShape {
-	return HeadShape{HeadDim: 2 * shape.HeadDim, Queries: 1, ElementBits: 16}
-}
-
-// writeBound returns the clocks for which a bank serves one bound: it is activated, read first where asked
-// for, written and closed.
-func writeBound(g *Geometry, d *dram.Spec, read bool) (clock int64) {
-	state, a := dram.NewState(d, 1), dram.Address{}
-	issue := func(cmd dram.Command, times int) {
-		for i := range times {
-			a.Column = int32(i)
-			clock = state.Earliest(cmd, a)
-			state.Issue(cmd, a, clock)
-		}
-	}
-	issue(dram.ACT, 1)
-	if read {
-		issue(dram.RD, g.TokenBursts)
-	}
-	issue(dram.WR, g.TokenBursts)
-	issue(dram.PRE, 1)
-	return state.Earliest(dram.ACT, a)
-}
-
-// Select returns the clocks on an idle rank to score that many bounds and to choose from them.
-func (t *BoundTable) Select(bounds int) int64 {
-	if bounds < 1 {
-		return 0
-	}
-	return clocksAt(&t.scores, (bounds-1)/t.step) + t.topK
-}
-
-// Activity returns what scoring that many bounds has the rank do.
-func (t *BoundTable) Activity(bounds int) Activity {
-	if bounds < 1 {
-		return Activity{}
-	}
-	return t.scores.At((bounds - 1) / t.step)
 }

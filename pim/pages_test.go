@@ -8,17 +8,18 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 )
 
 // TestSelectionByHand compares the program that scores bounds with a closed form: 64 clocks for 16
 // bounds, a switch of rows for every 256, and what the first and the last ones take.
 func TestSelectionByHand(t *testing.T) {
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	for activation, first := range map[string]int64{Staggered: 235, Simultaneous: 147} {
 		spec := Default()
 		spec.Activation = activation
 		reopen := 48 + spec.ActivationClocks(d)
-		l := PageLoad{Shape: fp16Head, Select: SelectBank, TopK: 9}
+		l := PageLoad{Shape: halfHead, Select: SelectBank, TopK: 9}
 		for _, bounds := range []int{1, 16, 17, 256, 257, 1024, 2048, 8192} {
 			got, err := l.selectCycles(spec, d, bounds)
 			if err != nil {
@@ -39,13 +40,13 @@ func TestPageSpeedups(t *testing.T) {
 		1: {"3.2 3.8 4.0", "5.3 7.1 8.0", "8.0 12.8 16.0", "10.6 21.3 31.9"},
 		4: {"3.7 3.9 4.0", "7.0 7.7 8.0", "15.6 18.6 19.9", "28.2 38.5 43.9"},
 	} {
-		shape := fp16Head
+		shape := halfHead
 		shape.Queries = queries
 		for i, w := range want {
 			l := PageLoad{Context: 16384 << i, Shape: shape, Budget: 4096, Page: 512, Logical: 16, TopK: 64}
 			gain := func(by string, reuse int) float64 {
 				l.Select, l.Reuse = by, reuse
-				m, err := MeasurePages(Default(), ddr4(t), l)
+				m, err := MeasurePages(Default(), parts.DDR4(t), l)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -65,10 +66,10 @@ func TestPageSpeedups(t *testing.T) {
 // choose, unless two scores are closer than FP16 tells apart; the newest is always there, and the
 // tokens that are read are those of the pages.
 func TestPagesAreTheBest(t *testing.T) {
-	d, spec := ddr4(t), Default()
+	d, spec := parts.DDR4(t), Default()
 	spec.Precision.Preset = "fp32"
 	rapid.Check(t, func(t *rapid.T) {
-		shape := fp16Head
+		shape := halfHead
 		shape.Queries = rapid.IntRange(1, 4).Draw(t, "queries")
 		page := 16 << rapid.IntRange(0, 5).Draw(t, "log page")
 		l := PageLoad{
@@ -130,6 +131,21 @@ func (l *PageLoad) checkBest(t *rapid.T, list []int) {
 		for _, chosen := range list[:len(list)-1] {
 			if scores[chosen] < s-1e-3 {
 				t.Fatalf("page %d with %v is chosen, %d with %v is not", chosen, scores[chosen], page, s)
+			}
+		}
+	}
+}
+
+// A load's selection takes the clocks of the table of bounds.
+func TestSelectionIsTheTable(t *testing.T) {
+	d := parts.DDR4(t)
+	for _, by := range []string{SelectBank, SelectRank} {
+		table, err := NewBoundTable(Default(), d, halfHead, by, false, 9)
+		parts.Must(t, err)
+		l := PageLoad{Shape: halfHead, Select: by, TopK: 9}
+		for _, bounds := range []int{1, 16, 17, 300, 5000} {
+			if got, err := l.selectCycles(Default(), d, bounds); err != nil || got != table.Select(bounds) {
+				t.Errorf("%s: %d bounds take %d clocks, table %d (%v)", by, bounds, got, table.Select(bounds), err)
 			}
 		}
 	}

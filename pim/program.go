@@ -22,8 +22,8 @@ type headRun struct {
 	firstRow int32 // of the head's Geometry.Rows(Context) rows
 	// appends stores the newest token's key and value before the attention.
 	appends bool
-	list    []extent // which tokens, nil for the first context ones
-	scores  bool     // no context: partial sums of the scores alone
+	list    tokenList // of context tokens
+	scores  bool      // no context: partial sums of the scores alone
 }
 
 // program is the stream of instructions that computes the attention of heads of one shape, one after another, on one rank
@@ -48,7 +48,7 @@ type program struct {
 	visited int           // which visit of it
 	loaded  int           // group of keys whose scales q has, -1: none
 	column  int32         // of the stage's next token
-	// Of a rank-level PU: the group of banks and the pass to read next, how many of the visit's columns
+	// Of a rank-level unit: the group of banks and the pass to read next, how many of the visit's columns
 	// the pass has read, the bank sequencer's count after the activation of the group and of the
 	// next one, and the result sequencer's after the latest key.
 	group, pass       int
@@ -90,7 +90,7 @@ type plan struct {
 	setColumns   int // columns of one weight slot
 	stepSize     int // bound of the instructions of one step
 	simultaneous bool
-	rankPU       bool  // no multipliers beside the banks
+	rankLevel    bool  // no multipliers beside the banks
 	rescore      bool  // Refetch: one maximum and sum, keys beyond the buffer scored twice
 	rowYields    bool  // read-out and softmax are slower than the switch from K to V
 	drainYields  bool  // read-out of the context is slower than the precharge
@@ -126,7 +126,7 @@ func newProgram(spec *Spec, d *dram.Spec, shape HeadShape, heads []headRun) (*pr
 		if h.context < 1 || h.context > 1<<30 {
 			return nil, &input.Error{Key: "context", Value: fmt.Sprint(h.context), Expected: "1 to 1073741824 tokens"}
 		}
-		if err := h.checkList(&g); err != nil {
+		if err := h.list.check(&g, h.context); err != nil {
 			return nil, err
 		}
 	}
@@ -155,9 +155,9 @@ func (p *program) makePlan(spec *Spec, d *dram.Spec) error {
 	p.plan = plan{
 		macs:         spec.MACsPerRead,
 		steps:        spec.steps(d, p.shape),
-		multipliers:  spec.multipliers(d, p.shape),
+		multipliers:  spec.setMultipliers(d, p.shape),
 		simultaneous: spec.Activation == Simultaneous,
-		rankPU:       spec.ProcessingUnit == RankPU,
+		rankLevel:    spec.ProcessingUnit == RankLevelUnit,
 		rescore:      spec.BeyondBuffer == Refetch,
 
 		passes:          (p.shape.Queries + spec.MACsPerRead - 1) / spec.MACsPerRead,
@@ -197,7 +197,7 @@ func (p *program) boundSpans(spec *Spec, d *dram.Spec) {
 	p.stepSize += scales
 
 	chunk := max(p.passes*g.TokenBursts*d.TCCDL*p.steps, p.shape.Queries*max(p.partialBursts, setBursts)*burst)
-	if p.rankPU {
+	if p.rankLevel {
 		p.stepSize = max(p.stepSize, 2*g.rowBursts*g.bankGroups+3*g.bankGroups)
 		chunk = p.passes * g.TokenBursts * g.Banks * d.TCCDS * p.steps
 	}
@@ -257,16 +257,16 @@ func (p *program) step() {
 	switch {
 	case p.stage == stageAppend:
 		p.appendToken()
-	case p.rankPU:
-		p.stepRankPU()
+	case p.rankLevel:
+		p.stepRankLevel()
 	default:
-		p.stepBankPU()
+		p.stepBanks()
 	}
 	p.advance()
 }
 
-// stepBankPU generates a few instructions of a stage after the append.
-func (p *program) stepBankPU() {
+// stepBanks generates a few instructions of a stage after the append.
+func (p *program) stepBanks() {
 	switch p.stage {
 	case stageLoad:
 		p.token = 0

@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 )
 
 // orderCheck follows a program in its own order.
@@ -57,10 +58,10 @@ func (c *orderCheck) see(t *rapid.T, in *instruction) {
 }
 
 func TestProgramOrder(t *testing.T) {
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	rapid.Check(t, func(t *rapid.T) {
 		spec, shape := drawSpec(t)
-		spec.ProcessingUnit = BankPU
+		spec.ProcessingUnit = BankUnits
 		context := rapid.IntRange(1, 3000).Draw(t, "context")
 		heads := []headRun{{context: context, appends: true}, {context: 40, firstRow: 900}}
 		p, err := newProgram(spec, d, shape, heads)
@@ -116,7 +117,7 @@ func TestGroupedQueries(t *testing.T) {
 
 // Wider numbers take their share of the rank's bus and of the score buffer.
 func TestWidths(t *testing.T) {
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	for _, c := range []struct {
 		key            string
 		set            func(*Precision)
@@ -184,7 +185,7 @@ func TestBeyondTheBuffer(t *testing.T) {
 }
 
 func TestProgramRefusesBadInput(t *testing.T) {
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	for _, c := range []struct {
 		name  string
 		shape HeadShape
@@ -209,7 +210,7 @@ func TestProgramRefusesBadInput(t *testing.T) {
 // q comes down the channel behind the newest token: it loads once the append's
 // banks are precharged, and no sooner.
 func TestQueryWaitsForTheAppend(t *testing.T) {
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	for _, simultaneous := range []bool{false, true} {
 		spec := Default()
 		if simultaneous {
@@ -258,7 +259,7 @@ func (o *appendOrder) Command(clock int64, cmd dram.Command, _ dram.Address, in 
 // The read-out of a head is not held up by the next head's append, nor by its own
 // precharge: its bursts follow each other at the rank's full rate.
 func TestReadOutIsNotHeldUp(t *testing.T) {
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	spec := Default()
 	heads := []headRun{{context: 100, appends: true}, {context: 60, firstRow: 2, appends: true}, {context: 600, firstRow: 4, appends: true}}
 	for latency := 4; latency < 8; latency++ { // any place in the bursts' four clocks
@@ -294,7 +295,7 @@ func (o *readOuts) Command(clock int64, _ dram.Command, _ dram.Address, in *inst
 // An append writes each burst of the newest key and value once, and opens each
 // bank once, or twice where it holds a burst of both.
 func TestAppendWritesEachBurstOnce(t *testing.T) {
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	for _, dim := range []int{32, 64, 128, 256, 512} {
 		shape := HeadShape{HeadDim: dim, Queries: 1, ElementBits: 16}
 		b, err := newTableBuilder(Default(), d, shape)

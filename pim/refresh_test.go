@@ -8,6 +8,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 )
 
 // checkedRun feeds a run's commands to dram's independent checker.
@@ -17,16 +18,9 @@ func (c checkedRun) Command(clock int64, cmd dram.Command, a dram.Address, _ *in
 	c.checker.Check(check.Record{Clock: clock, Command: cmd, Address: a})
 }
 
-// failer is what testing.TB and rapid.T share.
-type failer interface {
-	Helper()
-	Fatal(...any)
-	Fatalf(string, ...any)
-}
-
 // checkProgram runs heads with refresh under the checker and returns the
 // machine.
-func checkProgram(t failer, spec *Spec, d *dram.Spec, shape HeadShape, heads []headRun) *machine {
+func checkProgram(t parts.T, spec *Spec, d *dram.Spec, shape HeadShape, heads []headRun) *machine {
 	t.Helper()
 	p, err := newProgram(spec, d, shape, heads)
 	if err != nil {
@@ -83,15 +77,15 @@ func TestRefreshDebt(t *testing.T) {
 		postponed int
 		most      int64 // REFs ever owed
 	}{
-		{"heads of 8K tokens flush between heads", ddr4(t), BankPU, 8192, 12, 1, 8, 8},
-		{"a head of 128K tokens passes 9 tREFI and refreshes at row switches", ddr4(t), BankPU, 131072, 1, 1, 8, 8},
-		{"refresh on time", ddr4(t), BankPU, 8192, 6, 1, 0, 2},
-		{"a row of 128 query heads takes 10 tREFI and is paid in advance", ddr4(t), BankPU, 2048, 1, 128, 8, 8},
-		{"DDR5 lets four be owed", ddr5(t), BankPU, 8192, 12, 1, 8, 4},
-		{"a head of 128K tokens on DDR5", ddr5(t), BankPU, 131072, 1, 1, 8, 4},
-		{"a row of 128 query heads takes 10 tREFI on DDR5: its banks close in between", ddr5(t), BankPU, 2048, 1, 128, 8, 4},
-		{"a rank's unit reads a row eight times", ddr5(t), RankPU, 2048, 2, 8, 8, 4},
-		{"a rank's unit reads a row 24 times", ddr4(t), RankPU, 2048, 2, 24, 8, 8},
+		{"heads of 8K tokens flush between heads", parts.DDR4(t), BankUnits, 8192, 12, 1, 8, 8},
+		{"a head of 128K tokens passes 9 tREFI and refreshes at row switches", parts.DDR4(t), BankUnits, 131072, 1, 1, 8, 8},
+		{"refresh on time", parts.DDR4(t), BankUnits, 8192, 6, 1, 0, 2},
+		{"a row of 128 query heads takes 10 tREFI and is paid in advance", parts.DDR4(t), BankUnits, 2048, 1, 128, 8, 8},
+		{"DDR5 lets four be owed", parts.DDR5(t), BankUnits, 8192, 12, 1, 8, 4},
+		{"a head of 128K tokens on DDR5", parts.DDR5(t), BankUnits, 131072, 1, 1, 8, 4},
+		{"a row of 128 query heads takes 10 tREFI on DDR5: its banks close in between", parts.DDR5(t), BankUnits, 2048, 1, 128, 8, 4},
+		{"a rank-level unit reads a row eight times", parts.DDR5(t), RankLevelUnit, 2048, 2, 8, 8, 4},
+		{"a rank-level unit reads a row 24 times", parts.DDR4(t), RankLevelUnit, 2048, 2, 24, 8, 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.context > 8192 || c.queries > 8 || c.heads > 6 {
@@ -120,16 +114,12 @@ func TestRefreshDebt(t *testing.T) {
 	}
 }
 
-// The table's long-run cost of refresh against the manager's: heads in
+// In the long run a rank computes but for tRFC of each tREFI: heads in
 // sequence until a few hundred REFs are due.
 func TestWithRefreshIsTheLongRun(t *testing.T) {
 	deep.Only(t)
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	for _, context := range []int{600, 6000, 100_000} {
-		table, err := NewKernelTable(Default(), d, fp16Head)
-		if err != nil {
-			t.Fatal(err)
-		}
 		heads := make([]headRun, 3_000_000/context)
 		for i := range heads {
 			heads[i] = headRun{context: context, appends: true}
@@ -138,9 +128,12 @@ func TestWithRefreshIsTheLongRun(t *testing.T) {
 		m, _ := newMachine(Default(), d)
 		m.refresh.on = true
 		got := m.run(p)
-		want := table.WithRefresh(int64(len(heads)) * table.InSequence(context))
+		b, err := newTableBuilder(Default(), d, fp16Head)
+		parts.Must(t, err)
+		ends := b.ends(heads[:3]...)
+		want := int64(len(heads)) * (ends[2] - ends[1]) * int64(d.TREFI) / int64(d.TREFI-d.TRFC)
 		if diff := float64(got-want) / float64(want); diff < -0.001 || diff > 0.001 {
-			t.Errorf("heads of %d tokens: %d clocks, table %d (%+.3f%%)", context, got, want, 100*diff)
+			t.Errorf("heads of %d tokens: %d clocks, want %d (%+.3f%%)", context, got, want, 100*diff)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func (m *machine) skip() {
 		return
 	}
 	rowEnd, size := p.token-p.token%p.visitTokens+p.visitTokens, g.ChunkTokens
-	if p.rankPU { // it reads whole visits
+	if p.rankLevel { // it reads whole visits
 		rowEnd, size = p.token-p.token%g.RowTokens+g.RowTokens, p.visitTokens
 	}
 	if n := p.shape.KeyGroup; n > 0 && p.stage != stageContext {

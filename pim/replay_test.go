@@ -126,7 +126,7 @@ func (r *replay) result(clock int64, in *instruction) {
 		r.partials[in.slot] = clock + r.mac
 	case opReadKey, opReadValue: // of a rank-level unit
 		for query := q; query < q+int(in.queries); query++ {
-			if x := r.unit.partials; in.op == opReadKey {
+			if x := r.rankLevel.partials; in.op == opReadKey {
 				r.scores[query] = clock + r.read + r.softmax
 				if clock < r.rows[in.row] {
 					fillNaN(part(x, query, r.mapping.RowTokens))

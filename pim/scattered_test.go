@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -26,14 +27,14 @@ func TestListsAreTheRun(t *testing.T) {
 		if i%8 != 0 && !deep.On() {
 			continue
 		}
-		spec, shape := Default(), fp16Head
+		spec, shape := Default(), oneHead
 		spec.Activation, spec.MACsPerRead, shape.Queries, shape.ElementBits = c.activation, c.macs, c.queries, c.bits
-		b, err := newTableBuilder(spec, ddr4(t), shape)
+		b, err := newTableBuilder(spec, parts.DDR4(t), shape)
 		if err != nil {
 			t.Fatal(err)
 		}
 		b.machine.repeats.on = false
-		tables := bothTables(t, spec, ddr4(t), shape)
+		tables := bothTables(t, spec, parts.DDR4(t), shape)
 		g := &b.program.geometry
 		rapid.Check(t, func(t *rapid.T) {
 			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3)) // sizes that rapid would draw small
@@ -68,13 +69,13 @@ func TestListsAreTheRun(t *testing.T) {
 // TestListsBeyondTheBuffer: keys whose scores do not fit the buffer are scored twice, and their rows are opened as
 // often, further ones of a list among them.
 func TestListsBeyondTheBuffer(t *testing.T) {
-	spec, shape := Default(), fp16Head
+	spec, shape := Default(), oneHead
 	spec.ScoreBuffer, shape.Queries = 64*units.KiB, 8 // 4,096 tokens
-	b, err := newTableBuilder(spec, ddr4(t), shape)
+	b, err := newTableBuilder(spec, parts.DDR4(t), shape)
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := bothTables(t, spec, ddr4(t), shape)[0]
+	table := bothTables(t, spec, parts.DDR4(t), shape)[0]
 	for _, rows := range []int{16, 32, 48, 64} {
 		var list []extent
 		for i := range rows {

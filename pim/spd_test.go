@@ -10,6 +10,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/dram/controller"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 )
 
 // hostLog runs requests on one rank under the host's view of its timing and
@@ -112,7 +113,7 @@ func TestSpoofedTimingIsLegalOnBothSides(t *testing.T) {
 // Streaming writes issue at the very clocks at which they would without
 // re-layout: the bus loses no cycle.
 func TestRelayoutLosesNoCycle(t *testing.T) {
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	requests := transferRequests(4000, 1.1)
 	plain, before := hostLog(t, d, requests)
 	spoofed, after := hostLog(t, AdvertisedTiming(d, 1, false), requests)
@@ -131,7 +132,7 @@ func TestRelayoutLosesNoCycle(t *testing.T) {
 
 // Data that is read back passes the unit too: the host expects it later.
 func TestAdvertisedReadLatency(t *testing.T) {
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	for n := range 3 {
 		if without, with := AdvertisedTiming(d, n, false).CL, AdvertisedTiming(d, n, true).CL; without != d.CL || with != d.CL+n {
 			t.Errorf("n = %d: CL %d, with read-back %d, want %d, %d", n, without, with, d.CL, d.CL+n)

@@ -17,23 +17,23 @@ const (
 
 	// ProcessingUnit: multipliers beside each bank (L3), or one unit a rank
 	// that reads at the speed of the rank's data bus (Hermes).
-	BankPU = "bank"
-	RankPU = "rank"
+	BankUnits     = "bank"
+	RankLevelUnit = "rank"
 
 	// BeyondBuffer: what happens to contexts whose scores exceed the score buffer.
 	Refetch = "refetch" // score the keys beyond it a second time, with maximum and sum known (L3, section 4.4)
-	Segment = "segment" // online softmax a segment, partial outputs merged in the rank PU
+	Segment = "segment" // online softmax a segment, partial outputs merged in the buffer unit
 
 	// Scales: where a rank finds scale and zero of narrow keys and values.
 	ScalesInRows   = "rows"   // with them, to be read over the rank's bus
-	ScalesInBuffer = "buffer" // in memory of the rank's unit, 8 B for each token and KV head that the rank holds
+	ScalesInBuffer = "buffer" // in memory of the buffer unit, 8 B for each token and KV head that the rank holds
 
 	// TransferBoundary: where a transfer into the rank may interrupt a head.
 	BoundaryHead  = "head"
 	BoundaryRow   = "row"
 	BoundaryChunk = "chunk"
 
-	// Relayout: elements exchanged in flight by the rank PU (L3, section 4.1), or
+	// Relayout: elements exchanged in flight by the buffer unit (L3, section 4.1), or
 	// transposed by the CPU, which reads and writes the data again.
 	InFlight         = "in-flight"
 	CPUTransposition = "cpu"
@@ -58,14 +58,14 @@ type Spec struct {
 	// MACsPerRead is the number of multiplier sets of a bank PU: query heads of a group that one MACA serves.
 	MACsPerRead int `toml:"macs_per_read"`
 	// Multipliers is the number in a set. Each takes one element of a chip's share of a read, and then the next one, while
-	// further reads wait. A rank's unit has that many for each chip. 0 has one for each element of model.element_bits: four
+	// further reads wait. A rank-level unit has that many for each chip. 0 has one for each element of model.element_bits: four
 	// on x8 chips, as L3 has. As many read narrower keys and values no faster: 8 bits at the full rate need eight.
 	Multipliers int `toml:"multipliers"`
 	// Scales is where scales of tokens are (model.kv_scales): "rows" reads them over the rank's bus when a row opens, and
 	// leaves the row a few tokens less; "buffer" has memory for those of all tokens on the rank, which no buffer chip
 	// has room for: a bound.
 	Scales string `toml:"scales"`
-	// ScoreBuffer is the rank PU's memory for scores, shared by the query heads
+	// ScoreBuffer is the buffer unit's memory for scores, shared by the query heads
 	// of a group (L3, section 4.4: 256 KB hold 128K tokens in FP16).
 	ScoreBuffer  units.Bytes `toml:"score_buffer"`
 	BeyondBuffer string      `toml:"beyond_buffer"` // "refetch" or "segment"
@@ -92,7 +92,7 @@ type Spec struct {
 // Default returns the DIMM-PIM of L3 with the legal activation.
 func Default() *Spec {
 	return &Spec{
-		ProcessingUnit: BankPU, Activation: Staggered, Relayout: InFlight,
+		ProcessingUnit: BankUnits, Activation: Staggered, Relayout: InFlight,
 		Precision: Precision{Preset: "paper"}, NormalizedWeights: true,
 		MACLatency: 4, SoftmaxLatency: 28, MACsPerRead: 1, Scales: ScalesInRows,
 		ScoreBuffer: 256 * units.KiB, BeyondBuffer: Refetch,
@@ -103,7 +103,7 @@ func Default() *Spec {
 
 // Check has the rules of the section [pim].
 func (s *Spec) Check(c *input.Check) {
-	input.OneOf(c, "processing_unit", s.ProcessingUnit, BankPU, RankPU)
+	input.OneOf(c, "processing_unit", s.ProcessingUnit, BankUnits, RankLevelUnit)
 	input.OneOf(c, "activation", s.Activation, Staggered, Simultaneous)
 	input.OneOf(c, "relayout", s.Relayout, InFlight, CPUTransposition)
 	c.In("precision", &s.Precision)
@@ -129,12 +129,12 @@ func (s *Spec) UnitBytes(d *dram.Spec) units.Bytes {
 
 // steps returns how often the multipliers of a set work for one read.
 func (s *Spec) steps(d *dram.Spec, shape HeadShape) int {
-	n, multipliers := d.BurstBytes()*8/d.Chips()/shape.kvBits(), s.multipliers(d, shape)
+	n, multipliers := d.BurstBytes()*8/d.Chips()/shape.storedBits(), s.setMultipliers(d, shape)
 	return (n + multipliers - 1) / multipliers
 }
 
-// multipliers returns those of a set.
-func (s *Spec) multipliers(d *dram.Spec, shape HeadShape) int {
+// setMultipliers returns the multipliers of a set.
+func (s *Spec) setMultipliers(d *dram.Spec, shape HeadShape) int {
 	return max(1, cmp.Or(s.Multipliers, d.BurstBytes()*8/d.Chips()/shape.ElementBits))
 }
 

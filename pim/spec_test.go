@@ -5,6 +5,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -44,7 +45,7 @@ func TestPrecisionResolve(t *testing.T) {
 }
 
 func TestAllocationUnit(t *testing.T) {
-	s, d := Default(), ddr4(t)
+	s, d := Default(), parts.DDR4(t)
 	for _, c := range []struct{ dim, bits, tokens int }{
 		{128, 16, 512}, {96, 16, 512}, {64, 16, 1024}, {8, 16, 2048}, {256, 16, 256}, {512, 16, 128}, {128, 8, 1024}, {513, 16, 0},
 	} {
@@ -62,8 +63,8 @@ func TestAllocationUnit(t *testing.T) {
 // A head takes two rows for each started 512 tokens, and the score buffer holds
 // whole rows of scores.
 func TestRowsAndSegments(t *testing.T) {
-	d := ddr4(t)
-	g, err := NewGeometry(d, fp16Head)
+	d := parts.DDR4(t)
+	g, err := NewGeometry(d, HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,7 @@ func TestRowsAndSegments(t *testing.T) {
 	}
 	// 128K scores in FP16 for all query heads; below a row its halves.
 	for queries, want := range map[int]int{1: 131_072, 2: 65_536, 3: 43_520, 7: 18_432, 128: 1024} {
-		shape := fp16Head
+		shape := HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16}
 		shape.Queries = queries
 		if got, err := Default().SegmentTokens(d, shape); err != nil || got != want {
 			t.Errorf("%d query heads: %d tokens, want %d; %v", queries, got, want, err)

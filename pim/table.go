@@ -4,7 +4,6 @@ import (
 	"math/bits"
 
 	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim/series"
 )
 
@@ -53,17 +52,17 @@ func newTable(spec *Spec, d *dram.Spec, shape HeadShape, appends bool) (*KernelT
 	if err != nil {
 		return nil, err
 	}
-	return b.table(appends), nil
+	return measureTable(b, appends), nil
 }
 
-// table runs the heads of a table.
-func (b *tableBuilder) table(appends bool) *KernelTable {
+// measureTable runs the heads of a table.
+func measureTable(b *tableBuilder, appends bool) *KernelTable {
 	g, d := &b.program.geometry, b.machine.device
 	t := &KernelTable{
 		appends: appends, geometry: *g, step: g.ColumnTokens,
 		refreshInterval: int64(d.TREFI), refreshCycle: int64(d.TRFC),
 	}
-	if b.program.rankPU {
+	if b.program.rankLevel {
 		t.step = g.ChunkTokens
 	}
 	t.measureAttention(b)
@@ -92,7 +91,7 @@ func (t *KernelTable) measureEnds(b *tableBuilder) {
 func (t *KernelTable) endsWithin(b *tableBuilder, base int) []int64 {
 	row, step, periods := t.geometry.RowTokens, 1, []int{t.period()}
 	switch { // an append goes where the newest token goes
-	case !t.appends && b.program.rankPU:
+	case !t.appends && b.program.rankLevel:
 		step, periods = t.step, []int{b.program.visitTokens / t.step, t.geometry.ChunkTokens / t.step}
 	case !t.appends:
 		step, periods = t.step, []int{row / t.step}
@@ -236,65 +235,6 @@ func (t *KernelTable) WithRefresh(clocks int64) int64 {
 
 // RowTokens returns the tokens of one allocation unit.
 func (t *KernelTable) RowTokens() int { return t.geometry.RowTokens }
-
-// tableBuilder runs heads of one shape.
-type tableBuilder struct {
-	program *program
-	machine *machine
-	heads   []headRun
-	issued  int64 // commands of all runs
-}
-
-// newTableBuilder checks the specifications and returns a program and a machine that run heads of any length for a table.
-func newTableBuilder(spec *Spec, d *dram.Spec, shape HeadShape) (*tableBuilder, error) {
-	if err := input.Validate(spec); err != nil {
-		return nil, err
-	}
-	if err := input.Validate(d); err != nil {
-		return nil, err
-	}
-	p, err := newProgram(spec, d, shape, nil)
-	if err != nil {
-		return nil, err
-	}
-	m, err := newMachine(spec, d)
-	if err != nil {
-		return nil, err
-	}
-	if int64(d.TREFI) <= int64(d.TRFC) {
-		return nil, &input.Error{Key: "tREFI", Expected: "more than tRFC"}
-	}
-	m.repeats.on = spec.Periodic
-	return &tableBuilder{program: p, machine: m}, nil
-}
-
-// ends returns the clocks at which each of a sequence of heads is done.
-func (b *tableBuilder) ends(heads ...headRun) []int64 {
-	b.heads = append(b.heads[:0], heads...)
-	b.program.restart(b.heads)
-	b.machine.run(b.program)
-	for _, n := range b.machine.issued {
-		b.issued += int64(n)
-	}
-	return b.machine.ends
-}
-
-// run returns the clocks of one head.
-func (b *tableBuilder) run(h headRun) int64 {
-	if ends := b.ends(h); len(ends) > 0 {
-		return ends[0]
-	}
-	return 0 // interrupted
-}
-
-// measure returns what one head has the rank do.
-func (b *tableBuilder) measure(h headRun) Activity {
-	took := b.run(h)
-	return b.machine.counters.activity(took, b.program.geometry.Banks)
-}
-
-// attention returns the clocks of one head without append.
-func (b *tableBuilder) attention(context int) int64 { return b.run(headRun{context: context}) }
 
 // fillScattered measures what a further row adds to a head whose tokens lie in more rows than they
 // fill: a switch for its keys and one for its values. Where the rank's bus is the bottleneck, a

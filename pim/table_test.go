@@ -9,51 +9,13 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 	"github.com/l3sim/l3sim/units"
 )
 
-// drawSpec draws a configuration that takes every branch of the program.
-func drawSpec(t *rapid.T) (*Spec, HeadShape) {
-	spec := Default()
-	spec.Activation = rapid.SampledFrom([]string{Staggered, Simultaneous}).Draw(t, "activation")
-	spec.ProcessingUnit = rapid.SampledFrom([]string{BankPU, BankPU, BankPU, RankPU}).Draw(t, "unit")
-	spec.Precision.Preset = rapid.SampledFrom(precisionNames()).Draw(t, "precision")
-	spec.BeyondBuffer = rapid.SampledFrom([]string{Refetch, Segment}).Draw(t, "beyond")
-	spec.ScoreBuffer = rapid.SampledFrom([]units.Bytes{256 * units.KiB, 256 * units.KiB, 24 * units.KiB, units.KiB}).Draw(t, "buffer")
-	spec.MACLatency = rapid.IntRange(1, 20).Draw(t, "mac")
-	spec.SoftmaxLatency = rapid.IntRange(0, 100).Draw(t, "softmax")
-	shape := HeadShape{
-		HeadDim:     rapid.SampledFrom([]int{8, 64, 80, 128, 256, 512}).Draw(t, "d"),
-		Queries:     rapid.IntRange(1, 9).Draw(t, "g"),
-		ElementBits: rapid.SampledFrom([]int{8, 16}).Draw(t, "bits"),
-		KVBits:      rapid.SampledFrom([]int{0, 0, 4, 8, 16}).Draw(t, "kv bits"),
-		ScaleBytes:  rapid.SampledFrom([]int{0, 0, 4}).Draw(t, "scales"),
-	}
-	if shape.kvBits() < 16 {
-		shape.KeyGroup = rapid.SampledFrom([]int{0, 0, 128}).Draw(t, "group")
-	}
-	spec.Multipliers = rapid.SampledFrom([]int{0, 0, 4, 8, 16}).Draw(t, "multipliers")
-	spec.MACsPerRead = rapid.IntRange(1, shape.Queries).Draw(t, "macs")
-	return spec, shape
-}
-
-// drawDevice draws a part, most often L3's, that can hold the shape and a chunk of its scores.
-func drawDevice(t *rapid.T, spec *Spec, shape HeadShape) *dram.Spec {
-	part := rapid.SampledFrom([]string{"ddr4-3200-8gb-x8", "ddr4-3200-8gb-x8", "ddr4-3200-8gb-x4", "ddr4-2400-16gb-x16",
-		"ddr5-4800-16gb-x8", "ddr5-5600-16gb-x8", "ddr5-4800an-32gb-x4", "ddr5-5600-16gb-x16"}).Draw(t, "part")
-	d, err := dram.LookupSpec(part)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := spec.SegmentTokens(d, shape); err != nil {
-		t.Skip(err)
-	}
-	return d
-}
-
 // tableIsTheRun compares the table with the command-by-command run at one
 // length: without append, alone with all that the rank does, and within a sequence.
-func tableIsTheRun(t failer, spec *Spec, d *dram.Spec, shape HeadShape, context int) {
+func tableIsTheRun(t parts.T, spec *Spec, d *dram.Spec, shape HeadShape, context int) {
 	t.Helper()
 	for _, table := range bothTables(t, spec, d, shape) {
 		tableIsTheRunOf(t, table, spec, d, shape, context)
@@ -61,7 +23,7 @@ func tableIsTheRun(t failer, spec *Spec, d *dram.Spec, shape HeadShape, context 
 }
 
 // bothTables returns the tables of steps with and without an append.
-func bothTables(t failer, spec *Spec, d *dram.Spec, shape HeadShape) [2]*KernelTable {
+func bothTables(t parts.T, spec *Spec, d *dram.Spec, shape HeadShape) [2]*KernelTable {
 	t.Helper()
 	appends, err := NewKernelTable(spec, d, shape)
 	if err != nil {
@@ -75,7 +37,7 @@ func bothTables(t failer, spec *Spec, d *dram.Spec, shape HeadShape) [2]*KernelT
 }
 
 // tableIsTheRunOf is tableIsTheRun for a table that is there.
-func tableIsTheRunOf(t failer, table *KernelTable, spec *Spec, d *dram.Spec, shape HeadShape, context int) {
+func tableIsTheRunOf(t parts.T, table *KernelTable, spec *Spec, d *dram.Spec, shape HeadShape, context int) {
 	t.Helper()
 	b, err := newTableBuilder(spec, d, shape)
 	if err != nil {
@@ -114,8 +76,7 @@ func TestTableIsTheRun(t *testing.T) {
 	}
 	deep.Cases(t, 3) // the tables take most of the time: several lengths for each
 	rapid.Check(t, func(t *rapid.T) {
-		spec, shape := drawSpec(t)
-		d := drawDevice(t, spec, shape)
+		spec, d, shape := drawRank(t)
 		longest := 8_000 / shape.Queries
 		contexts := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 40), rapid.IntRange(1, 2000), rapid.IntRange(1, longest)), 1, 4).Draw(t, "contexts")
 		for _, table := range bothTables(t, spec, d, shape) {
@@ -161,16 +122,16 @@ func TestTableIsTheRunAtLength(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and one goroutine")
 	}
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	rng := rand.New(rand.NewPCG(3, 4))
-	for _, preset := range precisionNames() {
+	for _, preset := range []string{"fp32", "paper"} {
 		spec := Default()
 		spec.Precision.Preset = preset
 		for _, context := range []int{131_072, 131_073, 1 + rng.IntN(131_072), 1 + rng.IntN(131_072), 131_072 + rng.IntN(131_072)} {
-			tableIsTheRun(t, spec, d, fp16Head, context)
+			tableIsTheRun(t, spec, d, oneHead, context)
 		}
 	}
-	shape := fp16Head
+	shape := oneHead
 	shape.Queries = 8
 	tableIsTheRun(t, Default(), d, shape, 1+rng.IntN(65_536))
 }
@@ -178,18 +139,18 @@ func TestTableIsTheRunAtLength(t *testing.T) {
 // The switch that turns the skipping of repetitions off changes nothing.
 func TestPeriodicSwitch(t *testing.T) {
 	spec := Default()
-	fast, err := NewKernelTable(spec, ddr4(t), HeadShape{HeadDim: 256, Queries: 2, ElementBits: 16})
+	fast, err := NewKernelTable(spec, parts.DDR4(t), HeadShape{HeadDim: 256, Queries: 2, ElementBits: 16})
 	if err != nil {
 		t.Fatal(err)
 	}
 	spec.Periodic = false
 	spec.ScoreBuffer = 8 * units.KiB
-	slow, err := NewKernelTable(spec, ddr4(t), HeadShape{HeadDim: 256, Queries: 2, ElementBits: 16})
+	slow, err := NewKernelTable(spec, parts.DDR4(t), HeadShape{HeadDim: 256, Queries: 2, ElementBits: 16})
 	if err != nil {
 		t.Fatal(err)
 	}
 	spec.Periodic = true
-	small, err := NewKernelTable(spec, ddr4(t), HeadShape{HeadDim: 256, Queries: 2, ElementBits: 16})
+	small, err := NewKernelTable(spec, parts.DDR4(t), HeadShape{HeadDim: 256, Queries: 2, ElementBits: 16})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,11 +166,11 @@ func TestPeriodicSwitch(t *testing.T) {
 }
 
 func BenchmarkNewKernelTable(b *testing.B) {
-	d := ddr4(b)
+	d := parts.DDR4(b)
 	for _, c := range []struct {
 		name, unit string
 		queries    int
-	}{{"mha", BankPU, 1}, {"gqa8", BankPU, 8}, {"rank-pu", RankPU, 1}} {
+	}{{"mha", BankUnits, 1}, {"gqa8", BankUnits, 8}, {"rank-pu", RankLevelUnit, 1}} {
 		b.Run(c.name, func(b *testing.B) {
 			spec := Default()
 			spec.ProcessingUnit = c.unit
@@ -224,7 +185,7 @@ func BenchmarkNewKernelTable(b *testing.B) {
 }
 
 func TestLookUpsDoNotAllocate(t *testing.T) {
-	table, err := NewKernelTable(Default(), ddr4(t), fp16Head)
+	table, err := NewKernelTable(Default(), parts.DDR4(t), oneHead)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +250,7 @@ func TestTableWhereRowsAndSegmentsBegin(t *testing.T) {
 // A REF in each tREFI: computing takes its part of it, and a part that is begun
 // counts as a clock.
 func TestWithRefreshByHand(t *testing.T) {
-	table, err := NewKernelTable(Default(), ddr4(t), fp16Head)
+	table, err := NewKernelTable(Default(), parts.DDR4(t), oneHead)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,10 +263,10 @@ func TestWithRefreshByHand(t *testing.T) {
 
 // Where a burst has room for the weights of more tokens than the banks score at once, it carries no more: a run is made of chunks.
 func TestSkippingWithFewBanks(t *testing.T) {
-	d := partOf(t, "ddr5-4800-16gb-x16")
+	d := parts.Of(t, "ddr5-4800-16gb-x16")
 	d.BankGroups = 2
 	b, err := newTableBuilder(Default(), d, HeadShape{HeadDim: 8, Queries: 4, ElementBits: 16})
-	must(t, err)
+	parts.Must(t, err)
 	for _, context := range []int{8, 128, 512, 520, 2666} {
 		b.machine.repeats.on = true
 		got := b.attention(context)
@@ -320,15 +281,15 @@ func TestSkippingWithFewBanks(t *testing.T) {
 // half of a row of 4 bits is a visit.
 func TestTablesOfRankLevelUnitsAreShort(t *testing.T) {
 	spec := Default()
-	spec.ProcessingUnit = RankPU
+	spec.ProcessingUnit = RankLevelUnit
 	for _, c := range []struct {
 		queries, bits int
 		most          int64 // commands; measured chunk by chunk 4 bits took 133 and 275 million
 	}{{7, 4, 7e6}} {
 		for _, appends := range []bool{true, false}[:deep.Of(1, 2, 2)] {
-			b, err := newTableBuilder(spec, ddr4(t), HeadShape{HeadDim: 128, Queries: c.queries, ElementBits: 16, KVBits: c.bits, ScaleBytes: 4 * (16 - c.bits) / 12})
-			must(t, err)
-			if b.table(appends); b.issued > c.most {
+			b, err := newTableBuilder(spec, parts.DDR4(t), HeadShape{HeadDim: 128, Queries: c.queries, ElementBits: 16, KVBits: c.bits, ScaleBytes: 4 * (16 - c.bits) / 12})
+			parts.Must(t, err)
+			if measureTable(b, appends); b.issued > c.most {
 				t.Errorf("%d query heads, %d bits (append: %v): %d commands", c.queries, c.bits, appends, b.issued)
 			}
 		}
@@ -339,9 +300,9 @@ func TestTablesOfRankLevelUnitsAreShort(t *testing.T) {
 // for the next banks' activation, however few tokens there are.
 func TestPassesReadOpenBanks(t *testing.T) {
 	spec := Default()
-	spec.ProcessingUnit, spec.Multipliers = RankPU, 16
-	b, err := newTableBuilder(spec, partOf(t, "ddr4-2400-16gb-x16"), HeadShape{HeadDim: 64, Queries: 3, ElementBits: 16, KVBits: 8})
-	must(t, err)
+	spec.ProcessingUnit, spec.Multipliers = RankLevelUnit, 16
+	b, err := newTableBuilder(spec, parts.Of(t, "ddr4-2400-16gb-x16"), HeadShape{HeadDim: 64, Queries: 3, ElementBits: 16, KVBits: 8})
+	parts.Must(t, err)
 	last := int64(0)
 	b.machine.observe = func(clock int64, _ dram.Command, a dram.Address, in *instruction) {
 		if in.op == opReadKey {
@@ -360,8 +321,8 @@ func TestSkippingStopsAtGroups(t *testing.T) {
 	for _, queries := range []int{40, 100} {
 		spec := Default()
 		spec.MACsPerRead = 4
-		b, err := newTableBuilder(spec, partOf(t, "ddr4-2400-16gb-x16"), HeadShape{HeadDim: 128, Queries: queries, ElementBits: 8, KeyGroup: 128})
-		must(t, err)
+		b, err := newTableBuilder(spec, parts.Of(t, "ddr4-2400-16gb-x16"), HeadShape{HeadDim: 128, Queries: queries, ElementBits: 8, KeyGroup: 128})
+		parts.Must(t, err)
 		for _, context := range []int{128, 139, 145, 300, 400} {
 			b.machine.repeats.on = true
 			got := b.attention(context)
@@ -377,9 +338,9 @@ func TestSkippingStopsAtGroups(t *testing.T) {
 // than that is not skipped.
 func TestSkippingUnderLongConstraints(t *testing.T) {
 	for _, ras := range []int{500, 1000, 3000} {
-		d := ddr4(t)
+		d := parts.DDR4(t)
 		d.TRAS, d.TRC = ras, ras+22
-		b, err := newTableBuilder(Default(), d, fp16Head)
+		b, err := newTableBuilder(Default(), d, oneHead)
 		if err != nil {
 			t.Fatal(err)
 		}

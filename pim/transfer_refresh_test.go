@@ -9,6 +9,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 )
 
 // transferLengths are from one chunk to 64 rows: with refresh, 32,768 tokens
@@ -19,7 +20,7 @@ var transferLengths = []int{16, 512, 4096, 8192, 32_768}
 // returns the machine. Without refresh the checker's rule of the debt is waived.
 func receivedRun(t *testing.T, spec *Spec, transfer *transfer, refresh bool) *machine {
 	t.Helper()
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	b, err := newTableBuilder(spec, d, fp16Head)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +59,7 @@ func TestTransfersRefresh(t *testing.T) {
 					m := receivedRun(t, spec, &transfer{firstRow: 100, tokens: tokens}, refresh)
 					ends := m.ends
 					end, issued := ends[len(ends)-1], m.counters.commands[dram.REF]
-					if due := end / int64(ddr4(t).TREFI); refresh && (issued < due-8 || issued > due+8) || !refresh && issued > 0 {
+					if due := end / int64(parts.DDR4(t).TREFI); refresh && (issued < due-8 || issued > due+8) || !refresh && issued > 0 {
 						t.Errorf("%d REFs in %d clocks, %d fell due", issued, end, due)
 					}
 					if got := m.refresh.maxDebt; got > 8 {
@@ -88,7 +89,7 @@ func (c *debtCheck) Command(clock int64, cmd dram.Command, a dram.Address, in *i
 // for managers that may owe fewer REFs: what falls due during the transfer is paid
 // before the interrupted row or the next head goes on.
 func TestTransfersRefreshWhereverTheyInterrupt(t *testing.T) {
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	interrupt := func(t *rapid.T) {
 		spec := Default()
 		spec.TransferBoundary = rapid.SampledFrom([]string{BoundaryHead, BoundaryRow, BoundaryChunk}).Draw(t, "boundary")

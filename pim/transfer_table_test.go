@@ -8,11 +8,12 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 )
 
 // hostRun moves transfers one after another on an idle rank, under the checker,
 // and returns the clock at which the banks are precharged, and the commands.
-func hostRun(t failer, d *dram.Spec, refresh bool, transfers []transfer) (int64, []check.Record) {
+func hostRun(t parts.T, d *dram.Spec, refresh bool, transfers []transfer) (int64, []check.Record) {
 	t.Helper()
 	checker := check.NewChecker(d, 1, true)
 	var records []check.Record
@@ -57,8 +58,7 @@ func drawTransfers(t *rapid.T, g *Geometry) []transfer {
 // counts and lengths.
 func TestTransferTableIsTheRun(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
-		spec, shape := drawSpec(t)
-		d := drawDevice(t, spec, shape)
+		_, d, shape := drawRank(t)
 		table, err := NewTransferTable(d, shape)
 		if err != nil {
 			t.Fatal(err)
@@ -76,9 +76,9 @@ func TestTransferTableIsTheRun(tb *testing.T) {
 
 // The same from every place in a chunk on, and from a row's ends.
 func TestTransferTableFromEveryPlace(t *testing.T) {
-	d := ddr4(t)
-	table, err := NewTransferTable(d, fp16Head)
-	must(t, err)
+	d := parts.DDR4(t)
+	table, err := NewTransferTable(d, oneHead)
+	parts.Must(t, err)
 	for i, first := range []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 31, 255, 510, 511, 513} {
 		if i%5 != 1 && !deep.On() {
 			continue
@@ -98,8 +98,8 @@ func TestTransferTableFromEveryPlace(t *testing.T) {
 // keys, 394 for the values. A whole row of 512 has 2,048 bursts: 114 + 22 + 2,032 · 4
 // + 44 + 22. Nothing of it is hidden, so that H heads take H times as much.
 func TestTransferClocksByHand(t *testing.T) {
-	d := ddr4(t)
-	table, err := NewTransferTable(d, fp16Head)
+	d := parts.DDR4(t)
+	table, err := NewTransferTable(d, oneHead)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,9 +133,9 @@ func TestTransferClocksByHand(t *testing.T) {
 // WRs of two clocks share the command bus: an ACT due on the second clock of a WR comes one later, and so does its bank's first WR, on whose second
 // clock another ACT is due then: a clock in every 41 while the banks open, 6 in all.
 func TestTransferClocksByHandOnDDR5(t *testing.T) {
-	d := ddr5(t)
-	table, err := NewTransferTable(d, fp16Head)
-	must(t, err)
+	d := parts.DDR5(t)
+	table, err := NewTransferTable(d, oneHead)
+	parts.Must(t, err)
 	const open, close = 248 + 6 + 39, 118 + 39
 	const row = open + 2016*8 + close
 	for tokens, want := range map[int]int64{
@@ -151,9 +151,9 @@ func TestTransferClocksByHandOnDDR5(t *testing.T) {
 // TestRowsReadBack: whole rows read back take what their commands take, to the clock: by hand, 16 activations (114 clocks), tRCD,
 // 2,047 more bursts, and tRTP (12) and tRP until all banks are closed, for keys and for values.
 func TestRowsReadBack(t *testing.T) {
-	d := ddr4(t)
-	table, err := NewTransferTable(d, fp16Head)
-	must(t, err)
+	d := parts.DDR4(t)
+	table, err := NewTransferTable(d, oneHead)
+	parts.Must(t, err)
 	for rows, want := range []int64{0, 2 * (114 + 22 + 2032*4 + 34), 4 * (114 + 22 + 2032*4 + 34)} {
 		tokens := rows * 512
 		got, _ := hostRun(t, d, false, []transfer{{geometry: table.geometry, tokens: tokens, readBack: true}})
@@ -166,8 +166,8 @@ func TestRowsReadBack(t *testing.T) {
 // With refresh a long transfer takes what the long-run rate says.
 func TestTransfersRefreshAtTheLongRunRate(t *testing.T) {
 	deep.Only(t)
-	d := ddr4(t)
-	kernels, err := NewKernelTable(Default(), d, fp16Head)
+	d := parts.DDR4(t)
+	kernels, err := NewKernelTable(Default(), d, oneHead)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestTransfersRefreshAtTheLongRunRate(t *testing.T) {
 	for _, tokens := range []int{96, 4096, 32_768} {
 		var transfers []transfer
 		without := int64(0)
-		table, err := NewTransferTable(d, fp16Head)
+		table, err := NewTransferTable(d, oneHead)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,11 +202,11 @@ func TestReadBack(t *testing.T) {
 		n    int
 	}{{"ddr4-3200-8gb-x8", 1}, {"ddr4-3200-8gb-x4", 2}} {
 		d, err := dram.LookupSpec(c.part)
-		must(t, err)
-		g, err := NewGeometry(d, fp16Head)
-		must(t, err)
+		parts.Must(t, err)
+		g, err := NewGeometry(d, oneHead)
+		parts.Must(t, err)
 		advertised := AdvertisedTiming(d, c.n, true)
-		for _, tokens := range transferLengths {
+		for _, tokens := range []int{16, 512, 4096, 8192, 32_768} {
 			if tokens > 512 && !deep.On() {
 				continue
 			}
@@ -247,10 +247,10 @@ func TestReadBack(t *testing.T) {
 }
 
 func BenchmarkNewTransferTable(b *testing.B) {
-	d := ddr4(b)
+	d := parts.DDR4(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := NewTransferTable(d, fp16Head); err != nil {
+		if _, err := NewTransferTable(d, oneHead); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -260,13 +260,13 @@ func BenchmarkNewTransferTable(b *testing.B) {
 // four banks, which open at tRRD_S. Both are then written and closed.
 func TestDDR5TokenIsWritten(t *testing.T) {
 	for _, part := range []string{"ddr5-4800-16gb-x8", "ddr5-5600-16gb-x8"} {
-		d := partOf(t, part)
+		d := parts.Of(t, part)
 		state, a := dram.NewState(d, 1), dram.Address{}
 		state.Issue(dram.ACT, a, 0)
 		state.Issue(dram.WR, a, 1000)
 		apart := state.Earliest(dram.WR, a) - 1000
-		table, err := NewTransferTable(d, fp16Head)
-		must(t, err)
+		table, err := NewTransferTable(d, oneHead)
+		parts.Must(t, err)
 		closing := int64(d.TRCD + d.CWL + d.BurstClocks() + d.TWR + d.TRP)
 		if got, want := table.Write(0, 1), 3*apart+closing+int64(3*d.TRRDS)+closing; got != want {
 			t.Errorf("%s: a token takes %d clocks, by hand %d", part, got, want)
@@ -277,9 +277,9 @@ func TestDDR5TokenIsWritten(t *testing.T) {
 // Scales of tokens follow their keys and values: a burst for each bank that has any of theirs, since 16 successive chunks share it. Both ends of a burst,
 // a row and a bank's turn, by hand: 960 tokens a row at 8 bits, 16 tokens a chunk, 256 a burst.
 func TestScaleBurstsByHand(t *testing.T) {
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	table, err := NewTransferTable(d, HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8, ScaleBytes: 4})
-	must(t, err)
+	parts.Must(t, err)
 	for _, c := range []struct{ first, tokens, banks int }{
 		{0, 0, 0}, {0, 1, 1}, {0, 15, 15}, {0, 16, 16}, {0, 17, 16}, {0, 256, 16}, {0, 257, 17}, {5, 20, 16}, {250, 6, 6}, {250, 7, 7}, {250, 30, 6 + 16},
 		{0, 960, 4 * 16}, {959, 1, 1}, {959, 2, 2}, {950, 30, 10 + 16}, {0, 1920, 8 * 16}, {768, 192, 16}, {100, 2000, 16 + 3*16 + 4*16 + 16},
@@ -292,8 +292,8 @@ func TestScaleBurstsByHand(t *testing.T) {
 			t.Errorf("%d bursts take %d clocks", bursts, got)
 		}
 	}
-	plain, err := NewTransferTable(d, fp16Head)
-	must(t, err)
+	plain, err := NewTransferTable(d, oneHead)
+	parts.Must(t, err)
 	if plain.ScaleBursts(0, 1000) != 0 {
 		t.Error("scales where rows have none")
 	}

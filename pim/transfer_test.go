@@ -5,13 +5,14 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 )
 
 // While one of four ranks receives, the other three compute: 75% (L3, section
 // 5.1). At a row boundary the rank loses no more than the transfer itself, since
 // it closes and opens all banks there anyway; within a row it pays a row switch.
 func TestTransferShare(t *testing.T) {
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	for _, c := range []struct {
 		boundary string
 		from     int64
@@ -48,7 +49,7 @@ func TestTransferShare(t *testing.T) {
 
 // The interrupted run, host writes included, obeys the standard.
 func TestTransfersPassTheChecker(t *testing.T) {
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	for _, boundary := range []string{BoundaryHead, BoundaryRow, BoundaryChunk} {
 		for _, tokens := range []int{1, 17, 700} {
 			spec := Default()

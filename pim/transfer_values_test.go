@@ -9,6 +9,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 )
 
 // zeroVectors returns vectors like those given, without their values.
@@ -22,7 +23,7 @@ func zeroVectors(like [][]uint16) [][]uint16 {
 
 // replayTransfer runs a head that a transfer interrupts, in values and under the
 // checker. Heads behind the first are computed after the transfer.
-func replayTransfer(t failer, m *valueMachine, spec *Spec, d *dram.Spec, heads []headRun, data []headData, transfer *transfer, hosts [2][][]uint16) []headResult {
+func replayTransfer(t parts.T, m *valueMachine, spec *Spec, d *dram.Spec, heads []headRun, data []headData, transfer *transfer, hosts [2][][]uint16) []headResult {
 	t.Helper()
 	clock, err := newMachine(spec, d)
 	if err != nil {
@@ -49,7 +50,7 @@ func replayTransfer(t failer, m *valueMachine, spec *Spec, d *dram.Spec, heads [
 // those that attention then reads: the same bits as with every token stored where
 // the mapping says. Read back, they are what was sent.
 func TestTransfersMoveValues(t *testing.T) {
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	for _, tokens := range []int{16, 512, 8192, 32_768} {
 		if tokens > 512 && !deep.On() {
 			continue
@@ -57,30 +58,30 @@ func TestTransfersMoveValues(t *testing.T) {
 		spec := Default()
 		heads := []headRun{{context: 100, appends: true}, {context: tokens, firstRow: 2}}
 		r := rand.New(rand.NewPCG(uint64(tokens), 1))
-		g, err := NewGeometry(d, fp16Head)
+		g, err := NewGeometry(d, halfHead)
 		if err != nil {
 			t.Fatal(err)
 		}
-		k, v := randomVectors(r, StoreFP16, tokens, fp16Head.HeadDim, 1), randomVectors(r, StoreFP16, tokens, fp16Head.HeadDim, 1)
-		short := randomVectors(r, StoreFP16, 100, fp16Head.HeadDim, 1)
+		k, v := randomVectors(r, StoreFP16, tokens, halfHead.HeadDim, 1), randomVectors(r, StoreFP16, tokens, halfHead.HeadDim, 1)
+		short := randomVectors(r, StoreFP16, 100, halfHead.HeadDim, 1)
 		data := []headData{
-			{query: randomVectors(r, StoreFP16, 1, fp16Head.HeadDim, 1), key: short[99], value: short[99]},
-			{query: randomVectors(r, StoreFP16, 1, fp16Head.HeadDim, 1)},
+			{query: randomVectors(r, StoreFP16, 1, halfHead.HeadDim, 1), key: short[99], value: short[99]},
+			{query: randomVectors(r, StoreFP16, 1, halfHead.HeadDim, 1)},
 		}
 		machine := func(stored int) *valueMachine {
-			m, err := newValueMachine(spec, d, fp16Head, StoreFP16, 2+g.Rows(tokens))
+			m, err := newValueMachine(spec, d, halfHead, StoreFP16, 2+g.Rows(tokens))
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i := range 99 {
-				must(t, m.store(0, i, short[i], short[i]))
+				parts.Must(t, m.store(0, i, short[i], short[i]))
 			}
 			for i := range stored {
-				must(t, m.store(2, i, k[i], v[i]))
+				parts.Must(t, m.store(2, i, k[i], v[i]))
 			}
 			return m
 		}
-		p, err := newProgram(spec, d, fp16Head, heads)
+		p, err := newProgram(spec, d, halfHead, heads)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,18 +106,11 @@ func TestTransfersMoveValues(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // The same for any part of a head, on any part and shape: what a transfer leaves
 // in the cells is what Store leaves, no cell more and no cell less.
 func TestTransfersFillTheCells(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
-		spec, d := Default(), drawChips(tb, t, 4, 8, 16)
+		spec, d := Default(), drawWidth(t, 4, 8, 16)
 		shape := HeadShape{HeadDim: rapid.SampledFrom([]int{8, 33, 64, 80, 128, 200, 256}).Draw(t, "d"), Queries: 1, ElementBits: 16}
 		first, tokens := rapid.IntRange(0, 700).Draw(t, "first"), rapid.IntRange(1, 600).Draw(t, "tokens")
 		g, err := NewGeometry(d, shape)

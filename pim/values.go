@@ -19,14 +19,14 @@ type headData struct {
 	scales     [2]Scales // of these, where they are narrow
 }
 
-// headResult is what the rank PU returns for a head.
+// headResult is what the buffer unit returns for a head.
 type headResult struct {
 	out [][]float32 // by query head, HeadDim elements
 	lse []float64   // by query head, natural log-sum-exp from the softmax unit's maximum and sum
 }
 
 // valueMachine executes programs on the bytes that the mapping stored: the second interpretation of a program. It holds the
-// chips of one rank, each with its cells and buffers, and the rank PU. All of it is NaN before anything is written.
+// chips of one rank, each with its cells and buffers, and the buffer unit. All of it is NaN before anything is written.
 //
 // Chips, buffers and slots are those that the instructions name, and an instruction that finds another row open than its own
 // is an error: nothing but the program says what is computed.
@@ -40,13 +40,13 @@ type valueMachine struct {
 	scale      float32 // 1/√d
 	mistake    Mistake // planted
 
-	rows    int
-	openRow []int32 // by bank ordinal, -1 where closed
-	chips   []chipState
-	weights []float32 // weight slots of the shared buffers, alike in every chip: by slot, multiplier set and token
-	rank    rankUnit
-	unit    *rankPU      // nil: units beside the banks
-	narrow  *narrowCells // nil: keys and values of 16 bits
+	rows      int
+	openRow   []int32 // by bank ordinal, -1 where closed
+	chips     []chipState
+	weights   []float32 // weight slots of the shared buffers, alike in every chip: by slot, multiplier set and token
+	buffer    bufferUnit
+	rankLevel *rankLevelUnit // nil: units beside the banks
+	narrow    *narrowCells   // nil: keys and values of 16 bits
 	// rowScales has the scales of the open rows that the unit has read, nil where rows have none.
 	rowScales rowScales
 	width     int       // elements of a chip that a set multiplies at once
@@ -103,11 +103,11 @@ func newValueMachine(spec *Spec, d *dram.Spec, shape HeadShape, storage Storage,
 	for b := range m.openRow {
 		m.openRow[b] = -1
 	}
-	m.rank.init(&p.plan, g, shape.Queries, m.precision)
-	if p.rankPU {
-		m.initRankPU(p.multipliers)
+	m.buffer.init(&p.plan, g, shape.Queries, m.precision)
+	if p.rankLevel {
+		m.initRankLevel(p.multipliers)
 	}
-	if shape.kvBits() != 16 {
+	if shape.storedBits() != 16 {
 		m.narrow = newNarrowCells(&g.Geometry, shape, rows)
 	}
 	m.rowScales, err = newRowScales(&g.Geometry, shape)
@@ -215,18 +215,18 @@ func (m *valueMachine) run(p *program, data []headData) ([]headResult, error) {
 
 // begin makes room for the results of a program.
 func (m *valueMachine) begin(p *program, data []headData) error {
-	if p.shape != m.shape || p.macs != m.macs || p.rankPU != (m.unit != nil) {
+	if p.shape != m.shape || p.macs != m.macs || p.rankLevel != (m.rankLevel != nil) {
 		return fmt.Errorf("a program for %+v on a machine for %+v", p.shape, m.shape)
 	}
 	if len(data) != len(p.heads) {
 		return fmt.Errorf("%d heads, data for %d", len(p.heads), len(data))
 	}
 	m.program, m.data = p, data
-	for q := range m.rank.folds {
-		m.rank.folds[q].head = -1
+	for q := range m.buffer.folds {
+		m.buffer.folds[q].head = -1
 	}
-	if m.unit != nil {
-		m.unit.head = -1
+	if m.rankLevel != nil {
+		m.rankLevel.head = -1
 	}
 	m.results = slices.Grow(m.results[:0], len(data))[:len(data)]
 	for i := range m.results {
@@ -336,14 +336,14 @@ func (m *valueMachine) decodedColumn(row, column int32) int {
 // of elements.
 func (m *valueMachine) decodeBurst(burst []float32, chip int, stored []byte) {
 	n := m.mapping.chipElements()
-	if m.unit == nil {
+	if m.rankLevel == nil {
 		m.unpack(burst[chip*n:], n, n, stored)
 		return
 	}
 	var wide [64]float32 // heads are stored side by side
 	m.unpack(wide[:], n, n, stored)
 	for i, x := range wide[:n] {
-		burst[m.unit.order[chip*n+i]] = x
+		burst[m.rankLevel.order[chip*n+i]] = x
 	}
 }
 

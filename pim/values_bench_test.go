@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/l3sim/l3sim/internal/lab/parts"
 )
 
 // randomVectors returns n vectors of dim normal elements in FP16.
@@ -22,7 +24,7 @@ func randomVectors(r *rand.Rand, storage Storage, n, dim int, size float64) [][]
 // and a program and data to run on it.
 func storedHead(tb testing.TB, spec *Spec, shape HeadShape, tokens int, size float64) (*valueMachine, *program, []headData) {
 	tb.Helper()
-	d := ddr4(tb)
+	d := parts.DDR4(tb)
 	p, err := newProgram(spec, d, shape, []headRun{{context: tokens}})
 	if err != nil {
 		tb.Fatal(err)
@@ -44,7 +46,7 @@ func storedHead(tb testing.TB, spec *Spec, shape HeadShape, tokens int, size flo
 // BenchmarkValues computes a decode step over 32K tokens of d = 128.
 func BenchmarkValues(b *testing.B) {
 	const tokens = 32 << 10
-	for _, preset := range precisionNames() {
+	for _, preset := range []string{"fp32", "paper"} {
 		for _, queries := range []int{1, 8} {
 			b.Run(fmt.Sprintf("%s/queries=%d", preset, queries), func(b *testing.B) {
 				spec := Default()
@@ -66,7 +68,7 @@ func BenchmarkValues(b *testing.B) {
 
 // BenchmarkStore writes keys and values through the re-layout.
 func BenchmarkStore(b *testing.B) {
-	m, _, _ := storedHead(b, Default(), fp16Head, 512, 1)
+	m, _, _ := storedHead(b, Default(), halfHead, 512, 1)
 	vector := randomVectors(rand.New(rand.NewPCG(1, 1)), StoreFP16, 1, 128, 1)[0]
 	b.SetBytes(512)
 	b.ReportAllocs()

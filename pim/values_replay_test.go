@@ -5,8 +5,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/l3sim/l3sim/dram"
 	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 )
 
 // Replayed in the order of the timed run, with each datum valid only from its
@@ -62,7 +64,7 @@ func TestReplayOfALongHead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := append(slices.Clone(results[0].out[0]), results[0].out[1]...)
-	clock, err := newMachine(spec, ddr4(t))
+	clock, err := newMachine(spec, parts.DDR4(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +83,7 @@ func TestReplayOfALongHead(t *testing.T) {
 
 // A unit that is slower than the timing believed shows in the values.
 func TestReplaySeesDataThatIsTooLate(t *testing.T) {
-	p := &valueProblem{spec: Default(), device: ddr4(t), shape: fp16Head, heads: []headRun{{context: 100, appends: true}}, rows: 2}
+	p := &valueProblem{spec: Default(), device: parts.DDR4(t), shape: halfHead, heads: []headRun{{context: 100, appends: true}}, rows: 2}
 	r := rand.New(rand.NewPCG(1, 1))
 	p.vectors = []headVectors{{q: randomVectors(r, StoreFP16, 1, 128, 1), k: randomVectors(r, StoreFP16, 100, 128, 1), v: randomVectors(r, StoreFP16, 100, 128, 1)}}
 	for _, c := range []struct {
@@ -115,7 +117,7 @@ func TestReplaySeesDataThatIsTooLate(t *testing.T) {
 // A machine that does not wait for one of an instruction's operands computes
 // with what is not there yet.
 func TestReplaySeesMissingWaits(t *testing.T) {
-	p := &valueProblem{spec: Default(), device: ddr4(t), shape: fp16Head, heads: []headRun{{context: 100, appends: true}}, rows: 2}
+	p := &valueProblem{spec: Default(), device: parts.DDR4(t), shape: halfHead, heads: []headRun{{context: 100, appends: true}}, rows: 2}
 	p.spec.Activation, p.device.TRCD = Simultaneous, 4 // hide no wait behind an activation
 	p.vectors = []headVectors{dataKinds[1].vectors(rand.New(rand.NewPCG(1, 1)), StoreFP16, p.shape, 100)}
 	for _, c := range []struct {

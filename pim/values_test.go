@@ -1,17 +1,49 @@
 package pim
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/x448/float16"
+	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/internal/lab/deep"
-	"github.com/x448/float16"
-	"pgregory.net/rapid"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 )
+
+// halfHead is one query head of d = 128 in FP16.
+var halfHead = HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16}
+
+// drawWidth draws a rank of either standard, of chips of one of these widths.
+func drawWidth(t *rapid.T, widths ...int) *dram.Spec {
+	width := rapid.SampledFrom(widths).Draw(t, "width")
+	if rapid.SampledFrom([]string{"ddr4", "ddr4", "ddr5"}).Draw(t, "standard") == "ddr5" {
+		return parts.Of(t, fmt.Sprintf("ddr5-4800-16gb-x%d", width))
+	}
+	d := parts.Of(t, "ddr4-3200-8gb-x8")
+	if d.DeviceWidth = width; width == 16 { // x16 parts have two bank groups
+		d.BankGroups = 2
+	}
+	return d
+}
+
+// drawPages returns a list of n tokens in pages of whole chunks that lie anywhere in the units of twice as many tokens.
+func drawPages(t *rapid.T, g *Geometry, n int) (list tokenList) {
+	row := g.RowTokens / g.ChunkTokens
+	page := min(1<<rapid.IntRange(0, 5).Draw(t, "log page"), row)
+	order := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 1)).Perm((g.Rows(n) + 2) * row / page)
+	slices.Sort(order[:len(order)/2])
+	for i := 0; i*page*g.ChunkTokens < n; i++ {
+		list = append(list, extent{i * page * g.ChunkTokens, order[i] * page / row, order[i] * page % row})
+	}
+	return list
+}
 
 // headVectors are the operands of one head.
 type headVectors struct {
@@ -87,15 +119,15 @@ func drawFormat(t *rapid.T, name string) Format {
 }
 
 func drawProblem(tb testing.TB, t *rapid.T) *valueProblem {
-	p := &valueProblem{spec: Default(), device: drawChips(tb, t, 8, 8, 4, 16)}
-	p.spec.Precision.Preset = rapid.SampledFrom(precisionNames()).Draw(t, "preset")
+	p := &valueProblem{spec: Default(), device: drawWidth(t, 8, 8, 4, 16)}
+	p.spec.Precision.Preset = rapid.SampledFrom([]string{"fp32", "paper"}).Draw(t, "preset")
 	if rapid.Bool().Draw(t, "mixed") {
 		for _, s := range p.spec.Precision.stages() {
 			*s.format = drawFormat(t, s.key)
 		}
 	}
 	p.spec.NormalizedWeights = rapid.Bool().Draw(t, "normalised")
-	p.spec.ProcessingUnit = rapid.SampledFrom([]string{BankPU, BankPU, RankPU}).Draw(t, "unit")
+	p.spec.ProcessingUnit = rapid.SampledFrom([]string{BankUnits, BankUnits, RankLevelUnit}).Draw(t, "unit")
 	p.spec.MACsPerRead = rapid.IntRange(1, 4).Draw(t, "macs")
 	p.spec.BeyondBuffer = rapid.SampledFrom([]string{Refetch, Segment}).Draw(t, "beyond")
 	if rapid.Bool().Draw(t, "small buffer") {
@@ -109,10 +141,10 @@ func drawProblem(tb testing.TB, t *rapid.T) *valueProblem {
 	p.shape = HeadShape{HeadDim: rapid.SampledFrom(dims).Draw(t, "d"), Queries: rapid.IntRange(1, 8).Draw(t, "queries"), ElementBits: 16}
 	p.spec.Multipliers = rapid.SampledFrom([]int{0, 0, 4, 8, 3}).Draw(t, "multipliers")
 	p.shape.KVBits = rapid.SampledFrom([]int{0, 16, 8, 4}).Draw(t, "kv bits")
-	if p.shape.kvBits() < 16 && rapid.Bool().Draw(t, "scales by element") {
+	if p.shape.storedBits() < 16 && rapid.Bool().Draw(t, "scales by element") {
 		p.shape.KeyGroup = p.device.Banks() * rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "group")
 	}
-	if p.shape.kvBits() < 16 && rapid.Bool().Draw(t, "scales in rows") {
+	if p.shape.storedBits() < 16 && rapid.Bool().Draw(t, "scales in rows") {
 		p.shape.ScaleBytes = 4
 		for p.shape.KeyGroup > 0 && p.shape.KeyGroup < p.shape.HeadDim { // as many places as tokens
 			p.shape.KeyGroup *= 2
@@ -132,12 +164,12 @@ func drawProblem(tb testing.TB, t *rapid.T) *valueProblem {
 		h := headRun{context: n, firstRow: int32(p.rows), appends: rapid.Bool().Draw(t, "append")}
 		p.rows += g.Rows(n)
 		if rapid.Bool().Draw(t, "list") {
-			h.list = drawList(t, &g, n)
+			h.list = drawPages(t, &g, n)
 			p.rows += g.Rows(n) + 4
 		}
 		p.heads = append(p.heads, h)
 		v := kind.vectors(r, p.storage, p.shape, n)
-		if p.shape.kvBits() < 16 {
+		if p.shape.storedBits() < 16 {
 			v.quantise(p, &g, &h)
 		}
 		p.vectors = append(p.vectors, v)
@@ -156,7 +188,7 @@ func (p *valueProblem) machine(t rapid.TB) (*valueMachine, *program, []headData)
 	for i, h := range p.heads {
 		v, last := &p.vectors[i], h.context-1
 		for token := range h.context {
-			unit, within, _ := h.place(&m.mapping.Geometry, token)
+			unit, within, _ := h.list.place(&m.mapping.Geometry, token)
 			place := unit*m.mapping.RowTokens + within
 			if n := p.shape.KeyGroup; n > 0 {
 				if err := m.storeGroup(h.firstRow, place/n, v.narrow.elements[token]); err != nil {
@@ -231,14 +263,14 @@ func TestPaperFormatsAreTheDirectComputation(t *testing.T) {
 				}
 				queries := (at+nth)%8 + 1 // of each dimension, several
 				for i, tokens := range []int{1, 21, 290, 290, 290} {
-					p := &valueProblem{spec: Default(), device: ddr4(t), shape: HeadShape{HeadDim: dim, Queries: queries, ElementBits: 16, KVBits: []int{16, 16, 16, 8, 4}[i]}}
+					p := &valueProblem{spec: Default(), device: parts.DDR4(t), shape: HeadShape{HeadDim: dim, Queries: queries, ElementBits: 16, KVBits: []int{16, 16, 16, 8, 4}[i]}}
 					g, err := NewGeometry(p.device, p.shape)
 					if err != nil {
 						t.Fatal(err)
 					}
 					p.heads, p.rows = []headRun{{context: tokens, appends: true}}, g.Rows(tokens)
 					v := kind.vectors(rand.New(rand.NewPCG(uint64(dim), uint64(tokens))), StoreFP16, p.shape, tokens)
-					if p.shape.kvBits() < 16 {
+					if p.shape.storedBits() < 16 {
 						v.quantise(p, &g, &p.heads[0])
 					}
 					p.vectors = []headVectors{v}
@@ -279,7 +311,7 @@ func (p *valueProblem) compare(t rapid.TB) {
 
 // An instruction for a row that is not open is an error of the program.
 func TestMachineRefusesClosedRows(t *testing.T) {
-	m, p, data := storedHead(t, Default(), fp16Head, 40, 1)
+	m, p, data := storedHead(t, Default(), halfHead, 40, 1)
 	if err := m.begin(p, data); err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +326,7 @@ func TestMachineRefusesClosedRows(t *testing.T) {
 	if err := m.execute(&in); err == nil || !strings.Contains(err.Error(), "while row 1 is open") {
 		t.Errorf("got %v", err)
 	}
-	if err := m.rank.keep(0, m.rank.segment-1, make([]float32, 2)); err == nil {
+	if err := m.buffer.keep(0, m.buffer.segment-1, make([]float32, 2)); err == nil {
 		t.Error("the score buffer overflows")
 	}
 	if err := m.store(5, 0, data[0].query[0], data[0].query[0]); err == nil {
@@ -303,21 +335,21 @@ func TestMachineRefusesClosedRows(t *testing.T) {
 	if _, err := m.run(p, nil); err == nil {
 		t.Error("a head without data runs")
 	}
-	other, err := newProgram(Default(), ddr4(t), HeadShape{HeadDim: 64, Queries: 1, ElementBits: 16}, nil)
+	other, err := newProgram(Default(), parts.DDR4(t), HeadShape{HeadDim: 64, Queries: 1, ElementBits: 16}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := m.run(other, nil); err == nil {
 		t.Error("a program of another shape runs")
 	}
-	if _, err := newValueMachine(Default(), ddr4(t), HeadShape{HeadDim: 64, Queries: 1, ElementBits: 8}, StoreFP16, 2); err == nil {
+	if _, err := newValueMachine(Default(), parts.DDR4(t), HeadShape{HeadDim: 64, Queries: 1, ElementBits: 8}, StoreFP16, 2); err == nil {
 		t.Error("8-bit queries are multiplied")
 	}
 }
 
 // Nothing is allocated for each element or instruction.
 func TestValuesAllocateNothing(t *testing.T) {
-	m, p, data := storedHead(t, Default(), fp16Head, 2000, 1)
+	m, p, data := storedHead(t, Default(), halfHead, 2000, 1)
 	heads := p.heads
 	run := func() {
 		p.restart(heads)
@@ -335,7 +367,7 @@ func TestValuesAllocateNothing(t *testing.T) {
 func TestLogSumExp(t *testing.T) {
 	spec := Default()
 	spec.Precision.Preset = "fp32"
-	m, p, data := storedHead(t, spec, fp16Head, 777, 1)
+	m, p, data := storedHead(t, spec, halfHead, 777, 1)
 	results, err := m.run(p, data)
 	if err != nil {
 		t.Fatal(err)

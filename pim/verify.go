@@ -231,7 +231,7 @@ func (c *VerifyCase) decode(ctx context.Context, spec *Spec, d *dram.Spec, kv in
 	if err != nil {
 		return err
 	}
-	rank, err := newRank(spec, d, c.shape(), c.Storage, g.Rows(c.Keys), 1)
+	rank, err := newHostRank(spec, d, c.shape(), c.Storage, g.Rows(c.Keys), 1)
 	if err != nil {
 		return err
 	}
@@ -240,7 +240,7 @@ func (c *VerifyCase) decode(ctx context.Context, spec *Spec, d *dram.Spec, kv in
 		at := (kv*c.Keys + token) * dim
 		return x[at : at+dim]
 	}
-	h := RankHead{Query: make([][]uint16, group)}
+	h := DecodeHead{Query: make([][]uint16, group)}
 	for token := range c.Keys {
 		i := token - (c.Keys - c.Queries)
 		if i < 0 {

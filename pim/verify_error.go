@@ -34,7 +34,7 @@ func scoreUnit(p Precision) float64 {
 // errorBound returns the largest relative L2 error, against float64, that an output over context tokens may have whatever
 // the data, of which columnTokens share a column and partial scores reach score in absolute value. It is the largest of what
 // the stages in FP16 allow.
-func (s *Spec) errorBound(context, columnTokens int, score float64) float64 {
+func errorBound(s *Spec, context, columnTokens int, score float64) float64 {
 	p := s.Precision.resolve()
 	fromScores := scoreRoundings * scoreUnit(p) * score
 	if !finite(fromScores) {
@@ -62,7 +62,7 @@ func (s *Spec) errorBound(context, columnTokens int, score float64) float64 {
 
 // squareError returns the mean square of the error that rounding x to the format makes, if the error is uniform up to half a
 // unit of the last place of x's binade or, below the normal numbers, of theirs.
-func (f Format) squareError(x float64) float64 {
+func squareError(f Format, x float64) float64 {
 	x = math.Abs(x)
 	e := max(x*attention.HalfEpsilon, 0x1p-25)
 	if f == FP32 {
@@ -107,19 +107,19 @@ func (x *errorModel) expectedError(c *VerifyCase, head, i int) (e caseError) {
 	lanes := make([]float64, dim*x.columnTokens)
 	for t := range p {
 		p[t] *= unit / total
-		weight := x.precision.Weights.squareError(p[t])
+		weight := squareError(x.precision.Weights, p[t])
 		lane := lanes[t%x.columnTokens*dim:][:dim]
 		for j, value := range v[t*dim : (t+1)*dim] {
 			product := float64(p[t] * float64(value))
 			out[j] += product
 			lane[j] += product
 			// An addition's error is no larger than what is added.
-			addition := min(x.precision.Context.squareError(lane[j]), product*product)
-			e.square += float64(weight*float64(value)*float64(value)) + x.precision.Multiply.squareError(product) + addition
+			addition := min(squareError(x.precision.Context, lane[j]), product*product)
+			e.square += float64(weight*float64(value)*float64(value)) + squareError(x.precision.Multiply, product) + addition
 		}
 	}
 	// The running sum over the chunks grows about evenly.
-	sum := x.precision.SoftmaxSum.squareError(1) * float64(n/x.chunkTokens+x.chunkTokens) / 3
+	sum := squareError(x.precision.SoftmaxSum, 1) * float64(n/x.chunkTokens+x.chunkTokens) / 3
 	for t, w := range p {
 		distance := 0.0
 		for j, value := range v[t*dim : (t+1)*dim] {
@@ -130,7 +130,7 @@ func (x *errorModel) expectedError(c *VerifyCase, head, i int) (e caseError) {
 		e.square += float64(float64(moved*moved) * distance * size[t])
 	}
 	for _, o := range out {
-		e.square += float64(x.precision.Output.squareError(o/unit)*unit*unit) + float64(sum*o*o)
+		e.square += float64(squareError(x.precision.Output, o/unit)*unit*unit) + float64(sum*o*o)
 		e.norm += float64(o * o)
 	}
 	e.square /= unit * unit

@@ -54,7 +54,7 @@ func (j *judgement) judge(ctx context.Context) (VerifyResult, error) {
 		Differing: differing(j.got.out, want.out) + differing(j.got.lse, want.lse),
 	}
 	// Without outputs other than 0 there is no relative error to expect.
-	bound := j.spec.errorBound(c.Keys, j.geometry.ColumnTokens, score)
+	bound := errorBound(j.spec, c.Keys, j.geometry.ColumnTokens, score)
 	storage := min(r.StorageError, toleranceStorage)
 	r.Tolerance = bound + storage
 	if expected.norm > 0 {

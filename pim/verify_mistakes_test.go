@@ -1,6 +1,10 @@
 package pim
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/internal/lab/parts"
+)
 
 // spoil is a runner that changes the stored bytes once, and each instruction.
 func spoil(memory func(*valueMachine), instruction func(*program, *instruction)) runner {
@@ -128,15 +132,15 @@ func TestVerifySeesMistakes(t *testing.T) {
 			}
 		}, false, false},
 	} {
-		for _, unit := range []string{BankPU, RankPU} {
-			for _, preset := range precisionNames() {
+		for _, unit := range []string{BankUnits, RankLevelUnit} {
+			for _, preset := range []string{"fp32", "paper"} {
 				spec := precision(preset)
 				spec.ProcessingUnit = unit
-				r, err := verify(t.Context(), spec, ddr4(t), x, spoil(c.memory, c.instruction))
+				r, err := verify(t.Context(), spec, parts.DDR4(t), x, spoil(c.memory, c.instruction))
 				if err != nil {
 					t.Fatal(err)
 				}
-				if pass := c.pass || unit == RankPU && c.broadcast; r.Pass != pass {
+				if pass := c.pass || unit == RankLevelUnit && c.broadcast; r.Pass != pass {
 					t.Errorf("%s, %s, %s: %+v", c.name, unit, preset, r)
 				}
 			}

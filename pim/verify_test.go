@@ -12,6 +12,7 @@ import (
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 )
 
 // synthetic is a random problem: normal elements, q times size.
@@ -116,18 +117,18 @@ func TestVerifyReferenceVectors(t *testing.T) {
 		t.Errorf("%d cases", len(cases))
 	}
 	for i := range cases {
-		for _, preset := range precisionNames() {
+		for _, preset := range []string{"fp32", "paper"} {
 			for _, normalised := range []bool{true, false} {
 				if !normalised && cases[i].Queries > 1 {
 					continue
 				}
-				for _, unit := range []string{BankPU, RankPU} {
-					if (i%2 == 0 == (preset == "paper") || unit == RankPU && i > 1) && !deep.On() {
+				for _, unit := range []string{BankUnits, RankLevelUnit} {
+					if (i%2 == 0 == (preset == "paper") || unit == RankLevelUnit && i > 1) && !deep.On() {
 						continue
 					}
 					spec := precision(preset)
 					spec.NormalizedWeights, spec.ProcessingUnit = normalised, unit
-					r, err := Verify(t.Context(), spec, ddr4(t), &cases[i])
+					r, err := Verify(t.Context(), spec, parts.DDR4(t), &cases[i])
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -163,8 +164,8 @@ func TestVerifyShapes(t *testing.T) {
 		{"F32", synthetic{queryHeads: 2, kvHeads: 1, queries: 2, keys: 300, dim: 128, size: 1, dtype: "F32"}, 0},
 	} {
 		x := oneCase(t, c.s)
-		for _, preset := range precisionNames() {
-			r, err := Verify(t.Context(), precision(preset), ddr4(t), x)
+		for _, preset := range []string{"fp32", "paper"} {
+			r, err := Verify(t.Context(), precision(preset), parts.DDR4(t), x)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -186,14 +187,14 @@ func TestVerify128K(t *testing.T) {
 		t.Skip("long; shorter vectors use the same goroutines")
 	}
 	x := oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 1 << 17, dim: 64, size: 0.5})
-	for _, preset := range precisionNames() {
-		if r, err := Verify(t.Context(), precision(preset), ddr4(t), x); err != nil || !r.Pass {
+	for _, preset := range []string{"fp32", "paper"} {
+		if r, err := Verify(t.Context(), precision(preset), parts.DDR4(t), x); err != nil || !r.Pass {
 			t.Errorf("%s: %+v, %v", preset, r, err)
 		}
 	}
 	spec := precision("fp32")
 	spec.Precision.SoftmaxSum = FP16
-	r, err := Verify(t.Context(), spec, ddr4(t), x)
+	r, err := Verify(t.Context(), spec, parts.DDR4(t), x)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +234,7 @@ func TestVerifyReasons(t *testing.T) {
 		{"wrong reference", "fp32", wrong, "nothing in the formats explains it"},
 		{"wrong log-sum-exp", "fp32", wrongLSE, "log-sum-exp differs"},
 	} {
-		r, err := Verify(t.Context(), precision(c.preset), ddr4(t), c.x)
+		r, err := Verify(t.Context(), precision(c.preset), parts.DDR4(t), c.x)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,13 +287,13 @@ func TestReadVerifyCasesRefuses(t *testing.T) {
 	}
 	x := oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 4, dim: 600, size: 1})
 	var bad *input.Error
-	if _, err := Verify(t.Context(), Default(), ddr4(t), x); !errors.As(err, &bad) {
+	if _, err := Verify(t.Context(), Default(), parts.DDR4(t), x); !errors.As(err, &bad) {
 		t.Errorf("d = 600: %v", err)
 	}
 	x = oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 4, dim: 64, size: 1})
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Verify(ended, Default(), ddr4(t), x); !errors.Is(err, context.Canceled) {
+	if _, err := Verify(ended, Default(), parts.DDR4(t), x); !errors.Is(err, context.Canceled) {
 		t.Errorf("ended context: %v", err)
 	}
 	f := synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 4, dim: 8, size: math.Inf(1)}.file(t, "x")

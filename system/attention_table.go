@@ -109,7 +109,7 @@ func (r *rankAttention) measure() (err error) {
 	for place := range energy.Places {
 		e := r.cfg.Energy.At(energy.Place(place))
 		r.draws[place] = newRankDraw(r.cfg.RankSpec(), &e)
-		r.draws[place].rankLevel = r.cfg.PIM.ProcessingUnit == pim.RankPU
+		r.draws[place].rankLevel = r.cfg.PIM.ProcessingUnit == pim.RankLevelUnit
 	}
 	return nil
 }

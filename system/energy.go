@@ -33,7 +33,7 @@ func equipment(cfg *configs.Config) energy.Equipment {
 	return energy.Equipment{
 		GPU: cfg.GPU.Name, GPUBase: base, GPUs: cfg.Node.GPUs, HBMPIM: s.kv.inHBM, Memory: cfg.DRAM.Rules().Family, DIMMs: cfg.DIMMs(),
 		DIMMGiB: float64(cfg.Node.RankCapacity()) / float64(units.GiB) * float64(ranks*cfg.DRAM.Rules().SubChannels),
-		BankPIM: s.kv.inDIMM && unit == pim.BankPU, RankPIM: s.kv.inDIMM && unit == pim.RankPU,
+		BankPIM: s.kv.inDIMM && unit == pim.BankUnits, RankPIM: s.kv.inDIMM && unit == pim.RankLevelUnit,
 	}
 }
 

@@ -62,7 +62,7 @@ func (n *meter) power(at energy.Place) *power {
 	p.dimm = float64(float64(sides)*p.rank) + float64(float64((cfg.Energy.RanksPerDIMM-1)*sides)*d.idle()) + e.DIMMBuffer
 	switch {
 	case n.kernels != nil:
-		d.rankLevel = rankSpec(n.hardware).ProcessingUnit == pim.RankPU
+		d.rankLevel = rankSpec(n.hardware).ProcessingUnit == pim.RankLevelUnit
 		for i, one := range []pim.Activity{{Activates: 1}, {UnitReads: 1}, {Reads: 1}, {Writes: 1}, {Open: 1}, {Clocks: 1}} {
 			p.each[byActivates+i] = d.attention(&one)
 		}

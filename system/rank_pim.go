@@ -18,7 +18,7 @@ var rankPIMSystem = System{
 	Source:   "L3, section 6.1; Hermes (Liu et al., ASPLOS 2025)",
 	Sections: "rank_pim, batching, dram, pim",
 	Host:     true,
-	section:  "rank_pim", zero: RankPIM{}, kv: place{name: "in the DIMMs", inDIMM: true, keeps: true, unit: pim.RankPU},
+	section:  "rank_pim", zero: RankPIM{}, kv: place{name: "in the DIMMs", inDIMM: true, keeps: true, unit: pim.RankLevelUnit},
 	memory: rankMemory, assemble: assembleRankPIM,
 	defaults: `
 [rank_pim]

@@ -198,12 +198,12 @@ func (m *models) unitRatio(r *reading) (finding, error) {
 	ratio := bytes / float64(table.WithRefresh(table.InSequence(context))) / host
 	// The peak of a bank PU is a column of every bank each tCCD_L.
 	peak := float64(cfg.Node.Ranksets)
-	if r.Unit == pim.BankPU {
+	if r.Unit == pim.BankUnits {
 		peak *= float64(d.Banks()) * float64(d.BurstBytes()) / float64(d.TCCDL) / host
 	}
 	reason := fmt.Sprintf("heads of %d tokens one after another, commands at legal clocks: %.0f%% of the peak of %.1f; without refresh %.1f",
 		context, 100*ratio/peak, peak, bytes/float64(table.InSequence(context))/host)
-	if r.Unit == pim.BankPU && spec.Activation != pim.Simultaneous {
+	if r.Unit == pim.BankUnits && spec.Activation != pim.Simultaneous {
 		spec.Activation = pim.Simultaneous
 		if table, err = pim.NewKernelTable(&spec, d, shape); err != nil {
 			return finding{}, err

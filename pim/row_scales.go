@@ -3,12 +3,11 @@ package pim
 import (
 	"fmt"
 
-	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/input"
 )
 
 // Scales in the rows of narrow keys and values, in values: a token's scale and zero are four bytes of a burst in the row's last columns, as
-// they come over the bus, without re-layout. The rank's unit computes with what the program's reads have brought it of the
+// they come over the bus, without re-layout. The buffer unit computes with what the program's reads have brought it of the
 // rows that are open, and with nothing else.
 
 // rowScales is the rank unit's memory for the scales of a row: a word of scale and zero, both FP16, by bank, column and chunk. It keeps
@@ -20,7 +19,7 @@ const noScale = 0x7e007e00
 
 // newRowScales returns the memory, nil where rows have no scales. Scales of elements must fit the place of their group's tokens.
 func newRowScales(g *Geometry, shape HeadShape) (rowScales, error) {
-	if g.scaleChunks == 0 || shape.kvBits() == 16 {
+	if g.scaleChunks == 0 || shape.storedBits() == 16 {
 		return nil, nil
 	}
 	if n := shape.KeyGroup; n > 0 && n < shape.HeadDim {
@@ -38,27 +37,6 @@ func newRowScales(g *Geometry, shape HeadShape) (rowScales, error) {
 func (s rowScales) bank(g *Geometry, ordinal int) []uint32 {
 	n := len(s) / g.Banks
 	return s[ordinal*n : (ordinal+1)*n]
-}
-
-// scalePlace returns where the scale of a key or a value lies, which has that place in the head's allocation units: the row from the
-// head's first, and the word in the burst.
-func (g *Geometry) scalePlace(kv KV, token int) (ordinal int, row, column int32, word int) {
-	ordinal, row = g.keyBank(token), g.keyRow(token)
-	if kv == Value {
-		ordinal, row = g.valueScaleBank(token), g.valueRow(token)
-	}
-	return ordinal, row, g.scaleColumn(token), token % g.RowTokens / g.ChunkTokens % g.scaleChunks
-}
-
-// word returns scale and zero as they are stored.
-func (s Scales) word() uint32 {
-	return uint32(attention.Float32ToHalf(s.Scale)) | uint32(attention.Float32ToHalf(s.Zero))<<16
-}
-
-// scalesOf returns what a word stands for.
-func scalesOf(word uint32) Scales {
-	half := attention.HalfTable()
-	return Scales{half[uint16(word)], half[word>>16]}
 }
 
 // rawBurst returns a burst of a bank as it comes over the bus.
@@ -113,7 +91,7 @@ func (m *valueMachine) appendScale(in *instruction) error {
 	return m.putScale(m.ordinal(in), in.row, in.column, word, s)
 }
 
-// readScale brings a burst of scales to the rank's unit, which knows in which columns of a row these are.
+// readScale brings a burst of scales to the buffer unit, which knows in which columns of a row these are.
 func (m *valueMachine) readScale(in *instruction) error {
 	if err := m.checkRow(in); err != nil || m.rowScales == nil {
 		return err
@@ -132,7 +110,7 @@ func (m *valueMachine) readScale(in *instruction) error {
 	return nil
 }
 
-// scalesFor returns those of a head's key or value, as the rank's unit has them.
+// scalesFor returns those of a head's key or value, as the buffer unit has them.
 func (m *valueMachine) scalesFor(kv KV, h *headRun, token int) Scales {
 	switch slot := m.slot(h, token); {
 	case m.rowScales == nil:
@@ -144,7 +122,7 @@ func (m *valueMachine) scalesFor(kv KV, h *headRun, token int) Scales {
 	}
 }
 
-// scaleInRow returns what the rank's unit has read of the scale with a place in the rank's allocation units.
+// scaleInRow returns what the buffer unit has read of the scale with a place in the rank's allocation units.
 func (m *valueMachine) scaleInRow(kv KV, slot int) Scales {
 	g := &m.mapping.Geometry
 	ordinal, _, column, word := g.scalePlace(kv, slot%g.RowTokens)
@@ -152,7 +130,7 @@ func (m *valueMachine) scaleInRow(kv KV, slot int) Scales {
 	return scalesOf(memory[(int(column)-g.rowBursts)*g.scaleChunks+len(memory)+word])
 }
 
-// channel returns the scales of an element of a group's keys, as the rank's unit has them.
+// channel returns the scales of an element of a group's keys, as the buffer unit has them.
 func (m *valueMachine) channel(group, element int) Scales {
 	if m.rowScales == nil {
 		return m.narrow.channel(group, element)

@@ -67,7 +67,7 @@ func newDirect(spec *Spec, d *dram.Spec, shape HeadShape) (*direct, error) {
 	}
 	p := spec.Precision.resolve()
 	x := &direct{
-		round16: attention.RoundHalf, dim: shape.HeadDim, burst: 512 / shape.kvBits(), banks: d.Banks(),
+		round16: attention.RoundHalf, dim: shape.HeadDim, burst: 512 / shape.storedBits(), banks: d.Banks(),
 		segment: segment, merge: spec.BeyondBuffer == Segment, normalised: spec.NormalizedWeights,
 	}
 	for i, f := range []Format{p.Multiply, p.Accumulate, p.Score, p.SoftmaxSum, p.Weights, p.Multiply, p.Context, p.Output} {
@@ -82,9 +82,9 @@ func newDirect(spec *Spec, d *dram.Spec, shape HeadShape) (*direct, error) {
 		x.width = d.DeviceWidth * d.BurstLength / 16
 	}
 	for chip := range d.BusWidth / d.DeviceWidth {
-		x.elements = append(x.elements, chipElements(chip, d, shape.kvBits()))
+		x.elements = append(x.elements, chipElements(chip, d, shape.storedBits()))
 	}
-	if spec.ProcessingUnit == RankPU { // one unit that has the whole burst, in order
+	if spec.ProcessingUnit == RankLevelUnit { // one unit that has the whole burst, in order
 		x.elements, x.width = [][]int{make([]int, x.burst)}, x.width*d.BusWidth/d.DeviceWidth
 		for e := range x.elements[0] {
 			x.elements[0][e] = e
@@ -150,7 +150,7 @@ func (x *direct) sum(stage int, v []float32) float32 {
 	return x.round(stage, x.sum(stage, v[:h])+x.sum(stage, v[h:]))
 }
 
-// score returns q·k as the chips and the rank PU add it up.
+// score returns q·k as the chips and the buffer unit add it up.
 func (x *direct) score(q, k []float32) float32 {
 	return x.round(roundScore, x.partials(q, k))
 }

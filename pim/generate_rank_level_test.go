@@ -2,11 +2,11 @@ package pim
 
 import "testing"
 
-// A rank-level PU is bound by the rank's data bus: 32 clocks a token at d = 128,
+// A rank-level unit is bound by the rank's data bus: 32 clocks a token at d = 128,
 // eight times the bank PUs' four, and a little for closing rows.
 func TestRankPU(t *testing.T) {
 	spec := Default()
-	spec.ProcessingUnit = RankPU
+	spec.ProcessingUnit = RankLevelUnit
 	for _, context := range []int{512, 8192} {
 		got, m := runHead(t, spec, fp16Head, context, false)
 		least := int64(32 * context)
@@ -19,10 +19,10 @@ func TestRankPU(t *testing.T) {
 	}
 }
 
-// The values of a rank-level PU's head wait for the softmax of its last keys.
+// The values of a rank-level unit's head wait for the softmax of its last keys.
 func TestRankPUWaitsForTheSoftmax(t *testing.T) {
 	spec := Default()
-	spec.ProcessingUnit = RankPU
+	spec.ProcessingUnit = RankLevelUnit
 	var clocks [2]int64
 	for i := range clocks {
 		spec.SoftmaxLatency = 1000 * (i + 1)

@@ -1,9 +1,9 @@
 package pim
 
-// rankPU is a rank-level unit in values (generate_rank.go). It has what the banks have with L3 in the buffer chip: q,
+// rankLevelUnit is a rank-level unit in values (generate_rank_level.go). It has what the banks have with L3 in the buffer chip: q,
 // partial sums, weights and accumulators. A burst that it reads goes back through the re-layout, so that elements are in
 // their own order. What follows the partial sums is the rank unit's, as with L3.
-type rankPU struct {
+type rankLevelUnit struct {
 	order    []int     // place in a burst of each element of the chips' shares, chip after chip
 	head     int32     // whose q is loaded, -1: none
 	group    int       // for which it is scaled
@@ -14,23 +14,23 @@ type rankPU struct {
 	burst    []float32 // being read
 }
 
-// initRankPU gives the machine the rank's one unit, whose memory is not a number until it is written.
-func (m *valueMachine) initRankPU(multipliers int) {
+// initRankLevel gives the machine the rank's one unit, whose memory is not a number until it is written.
+func (m *valueMachine) initRankLevel(multipliers int) {
 	g, queries, n := &m.mapping, m.shape.Queries, m.mapping.burstElements()
-	m.unit = &rankPU{
+	m.rankLevel = &rankLevelUnit{
 		order: make([]int, n), query: make([]float32, queries*g.PaddedDim), partials: make([]float32, queries*g.RowTokens),
 		weights: make([]float32, queries*g.RowTokens), burst: make([]float32, n), width: min(multipliers*g.Chips, n),
 	}
-	for i := range m.unit.order {
-		m.unit.order[i] = g.Exchange.element(i/g.chipElements(), i%g.chipElements()*g.elementBits)
+	for i := range m.rankLevel.order {
+		m.rankLevel.order[i] = g.Exchange.element(i/g.chipElements(), i%g.chipElements()*g.elementBits)
 	}
-	fillNaN(m.unit.partials)
-	fillNaN(m.unit.weights)
+	fillNaN(m.rankLevel.partials)
+	fillNaN(m.rankLevel.weights)
 }
 
 // loadHead takes the queries of an instruction's head, for keys of a token's group.
 func (m *valueMachine) loadHead(in *instruction) {
-	u, group := m.unit, m.group(&m.program.heads[in.head], int(in.token))
+	u, group := m.rankLevel, m.group(&m.program.heads[in.head], int(in.token))
 	if u.head == in.head && u.group == group {
 		return
 	}
@@ -45,7 +45,7 @@ func (m *valueMachine) read(in *instruction) ([]float32, error) {
 	if err := m.checkRow(in); err != nil {
 		return nil, err
 	}
-	g, u, ordinal := &m.mapping, m.unit, m.ordinal(in)
+	g, u, ordinal := &m.mapping, m.rankLevel, m.ordinal(in)
 	n := len(u.burst)
 	if m.decoded != nil {
 		return part(m.decoded[m.decodedColumn(in.row, in.column):], ordinal, n), nil
@@ -66,7 +66,7 @@ func (m *valueMachine) readKey(in *instruction) error {
 		return err
 	}
 	m.loadHead(in)
-	g, u, r := &m.mapping, m.unit, rounding{m.precision.Multiply == FP16, m.precision.Accumulate == FP16}
+	g, u, r := &m.mapping, m.rankLevel, rounding{m.precision.Multiply == FP16, m.precision.Accumulate == FP16}
 	ends := m.ordinal(in) == g.Banks-1 && int(in.burst) == g.TokenBursts-1
 	for query := int(in.query); query < int(in.query)+int(in.queries); query++ {
 		q := u.query[query*g.PaddedDim+int(in.burst)*len(x):]
@@ -80,8 +80,8 @@ func (m *valueMachine) readKey(in *instruction) error {
 			continue
 		}
 		chunk := int(in.token) - (g.Banks - 1)
-		for i := range m.rank.chunk {
-			m.rank.chunk[i] = partials[(chunk+i)%g.RowTokens]
+		for i := range m.buffer.chunk {
+			m.buffer.chunk[i] = partials[(chunk+i)%g.RowTokens]
 		}
 		if err := m.endChunk(in, query, chunk); err != nil {
 			return err
@@ -97,7 +97,7 @@ func (m *valueMachine) readValue(in *instruction) error {
 	if err != nil {
 		return err
 	}
-	g, u, r := &m.mapping, m.unit, rounding{m.precision.Multiply == FP16, m.precision.Context == FP16}
+	g, u, r := &m.mapping, m.rankLevel, rounding{m.precision.Multiply == FP16, m.precision.Context == FP16}
 	for query := int(in.query); query < int(in.query)+int(in.queries); query++ {
 		weight := &part(u.weights, query, g.RowTokens)[int(in.token)%g.RowTokens]
 		if in.burst == 0 {

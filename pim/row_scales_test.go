@@ -7,6 +7,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 )
 
 // TestValuesSeeScaleMistakes: keys and values of 8 and 4 bits take their scales from the bytes that the program reads and stores, with units at the banks
@@ -16,16 +17,16 @@ func TestValuesSeeScaleMistakes(t *testing.T) {
 		unit, part       string
 		dim, bits, group int
 	}{
-		{BankPU, "ddr4-3200-8gb-x8", 128, 8, 0}, {BankPU, "ddr4-3200-8gb-x8", 96, 4, 128}, {BankPU, "ddr5-4800-16gb-x8", 64, 4, 0},
-		{RankPU, "ddr4-3200-8gb-x8", 128, 8, 0}, {RankPU, "ddr4-2400-16gb-x16", 128, 8, 128}, {RankPU, "ddr4-3200-8gb-x4", 80, 4, 0}, {RankPU, "ddr4-3200-8gb-x8", 512, 8, 0},
+		{BankUnits, "ddr4-3200-8gb-x8", 128, 8, 0}, {BankUnits, "ddr4-3200-8gb-x8", 96, 4, 128}, {BankUnits, "ddr5-4800-16gb-x8", 64, 4, 0},
+		{RankLevelUnit, "ddr4-3200-8gb-x8", 128, 8, 0}, {RankLevelUnit, "ddr4-2400-16gb-x16", 128, 8, 128}, {RankLevelUnit, "ddr4-3200-8gb-x4", 80, 4, 0}, {RankLevelUnit, "ddr4-3200-8gb-x8", 512, 8, 0},
 	} {
 		if i%3 != 1 && !deep.On() {
 			continue
 		}
-		p := &valueProblem{spec: Default(), device: partOf(t, c.part), shape: HeadShape{HeadDim: c.dim, Queries: 2, ElementBits: 16, KVBits: c.bits, KeyGroup: c.group, ScaleBytes: 4}}
+		p := &valueProblem{spec: Default(), device: parts.Of(t, c.part), shape: HeadShape{HeadDim: c.dim, Queries: 2, ElementBits: 16, KVBits: c.bits, KeyGroup: c.group, ScaleBytes: 4}}
 		p.spec.ProcessingUnit = c.unit
 		g, err := NewGeometry(p.device, p.shape)
-		must(t, err)
+		parts.Must(t, err)
 		context := 2*g.scaleChunks*g.ChunkTokens + 21 // of three bursts of scales a bank, or two rows
 		h := headRun{context: context, appends: true}
 		v := (&dataKinds[1]).vectors(rand.New(rand.NewPCG(8, uint64(c.dim))), StoreFP16, p.shape, context)
@@ -34,7 +35,7 @@ func TestValuesSeeScaleMistakes(t *testing.T) {
 		p.compare(t)
 		run := func(spoil func(*instruction) bool) ([]headResult, error) {
 			m, program, data := p.machine(t)
-			must(t, m.begin(program, data))
+			parts.Must(t, m.begin(program, data))
 			for {
 				list := program.next(nil)
 				if len(list) == 0 {
@@ -51,7 +52,7 @@ func TestValuesSeeScaleMistakes(t *testing.T) {
 			}
 		}
 		want, err := run(func(*instruction) bool { return false })
-		must(t, err)
+		parts.Must(t, err)
 		first := int32(g.rowBursts - g.scaleColumns(0, g.RowTokens))
 		bank := func(ordinal int) func(in *instruction) bool {
 			group, b := g.bank(ordinal)
@@ -136,10 +137,10 @@ func TestValuesSeeScaleMistakes(t *testing.T) {
 func TestScalesAreWhereTheyAreStored(t *testing.T) {
 	for _, part := range []string{"ddr4-3200-8gb-x8", "ddr4-3200-8gb-x4", "ddr4-2400-16gb-x16", "ddr5-4800-16gb-x8", "ddr5-4800an-32gb-x4", "ddr5-5600-16gb-x16"} {
 		d, err := dram.LookupSpec(part)
-		must(t, err)
+		parts.Must(t, err)
 		shape := HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8, ScaleBytes: 4}
 		m, err := newValueMachine(Default(), d, shape, StoreFP16, 4)
-		must(t, err)
+		parts.Must(t, err)
 		r := rand.New(rand.NewPCG(1, 2))
 		tokens := m.mapping.RowTokens + 40
 		var want [][2]Scales
@@ -147,8 +148,8 @@ func TestScalesAreWhereTheyAreStored(t *testing.T) {
 		for token := range tokens {
 			s := [2]Scales{scalesOf(r.Uint32() & 0x7bff7bff), scalesOf(r.Uint32() & 0x3bffbbff)}
 			want = append(want, s)
-			must(t, m.store(0, token, key, key))
-			must(t, m.storeScales(0, token, s))
+			parts.Must(t, m.store(0, token, key, key))
+			parts.Must(t, m.storeScales(0, token, s))
 		}
 		for token := range tokens {
 			for kv, s := range want[token] {

@@ -2,13 +2,13 @@ package pim
 
 import "github.com/l3sim/l3sim/dram"
 
-// The program of a rank-level PU (Hermes, compared with in L3, section 6.1): no multipliers beside the banks, but one unit
+// The program of a rank-level unit (Hermes, compared with in L3, section 6.1): no multipliers beside the banks, but one unit
 // in the buffer chip that reads keys and values over the rank's data bus. Banks are read in groups of one bank of each bank
 // group, so that bursts follow each other at tCCD_S, and the next group is activated meanwhile. All banks close at a row's
 // end, so that the rank can refresh. q, scores and results stay in the buffer chip. Whole chunks are read.
 
-// stepRankPU generates a few instructions of a stage after the append.
-func (p *program) stepRankPU() {
+// stepRankLevel generates a few instructions of a stage after the append.
+func (p *program) stepRankLevel() {
 	switch p.stage {
 	case stageScore, stageRescore, stageContext:
 		p.readGroup()
@@ -22,7 +22,7 @@ func (p *program) stepRankPU() {
 // of the next group and the group's scales.
 func (p *program) readGroup() {
 	g, h := &p.geometry, &p.heads[p.head]
-	unit, within, rowEnd := h.place(g, p.token)
+	unit, within, rowEnd := h.list.place(g, p.token)
 	if p.token >= p.rowEnd {
 		p.rowEnd = min(rowEnd, p.token+p.visitTokens-within%p.visitTokens)
 		p.group, p.pass = 0, 0
@@ -142,7 +142,7 @@ func (p *program) readColumn(op operation, row, column int32) {
 // openGroup activates row in a group of banks.
 func (p *program) openGroup(group int, row int32) {
 	for b := range p.geometry.bankGroups {
-		in := p.geometry.bankCommand(dram.ACT, opActivate, group*p.geometry.bankGroups+b, row, -1)
+		in := bankCommand(&p.geometry, dram.ACT, opActivate, group*p.geometry.bankGroups+b, row, -1)
 		if group == 0 && b == 0 {
 			switch {
 			case p.open:
@@ -159,7 +159,7 @@ func (p *program) openGroup(group int, row int32) {
 // closeGroup precharges a group of banks once it has been read.
 func (p *program) closeGroup(group int) {
 	for b := range p.geometry.bankGroups {
-		in := p.geometry.bankCommand(dram.PRE, opPrecharge, group*p.geometry.bankGroups+b, -1, -1)
+		in := bankCommand(&p.geometry, dram.PRE, opPrecharge, group*p.geometry.bankGroups+b, -1, -1)
 		in.wait[resultSequencer] = p.count[resultSequencer]
 		p.emit(in)
 	}

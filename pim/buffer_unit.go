@@ -7,9 +7,9 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// rankUnit is the rank PU in values: adders over the chips and over the quads,
+// bufferUnit is the unit in the buffer chip in values: adders over the chips and over the quads,
 // the softmax unit, the score buffer, and the merge of segments.
-type rankUnit struct {
+type bufferUnit struct {
 	score, sum, weights, context, output bool // FP16, else FP32
 	segment                              int  // tokens that the score buffer holds for each query head
 
@@ -35,8 +35,8 @@ type softmax struct{ maximum, total, scale float32 }
 // noScores is the softmax before the first score.
 var noScores = softmax{maximum: float32(math.Inf(-1))}
 
-func (r *rankUnit) init(p *plan, m *Mapping, queries int, precision Precision) {
-	*r = rankUnit{
+func (r *bufferUnit) init(p *plan, m *Mapping, queries int, precision Precision) {
+	*r = bufferUnit{
 		score: precision.Score == FP16, sum: precision.SoftmaxSum == FP16, weights: precision.Weights == FP16,
 		context: precision.Context == FP16, output: precision.Output == FP16,
 		segment: p.segmentTokens,
@@ -63,7 +63,7 @@ func exp(x float32) float32 { return float32(portable.Exp(float64(x))) }
 // readPartials is one burst of partial sums: the adders sum each bank's over
 // the chips; the last burst of a chunk sends it through the softmax unit.
 func (m *valueMachine) readPartials(in *instruction) error {
-	g, r := &m.mapping, &m.rank
+	g, r := &m.mapping, &m.buffer
 	half := m.precision.Accumulate == FP16
 	chips := r.adders[:g.Chips]
 	banks := min(g.Banks, g.burstBytes/g.Chips/m.precision.Accumulate.bytes())
@@ -82,7 +82,7 @@ func (m *valueMachine) readPartials(in *instruction) error {
 
 // endChunk sends the chunk of scores that begins at a token through the softmax unit.
 func (m *valueMachine) endChunk(in *instruction, query, token int) error {
-	r := &m.rank
+	r := &m.buffer
 	valid := r.chunk[:min(m.mapping.Banks, m.program.heads[in.head].context-token)]
 	base := int(in.segment) * r.segment
 	if in.count && token == base {
@@ -105,7 +105,7 @@ func (m *valueMachine) endChunk(in *instruction, query, token int) error {
 
 // count enters a chunk of scores into the running maximum and sum: the chunk's
 // own first, then the two together (L3, section 4.3).
-func (r *rankUnit) count(s *softmax, chunk []float32, scale float32) {
+func (r *bufferUnit) count(s *softmax, chunk []float32, scale float32) {
 	c := noScores
 	for _, x := range chunk {
 		c.maximum = max(c.maximum, float32(x*scale))
@@ -122,7 +122,7 @@ func (r *rankUnit) count(s *softmax, chunk []float32, scale float32) {
 }
 
 // keep writes a chunk into the score buffer.
-func (r *rankUnit) keep(query, at int, chunk []float32) error {
+func (r *bufferUnit) keep(query, at int, chunk []float32) error {
 	buffer, end := r.scores[query], at+len(chunk)
 	if end > r.segment {
 		return fmt.Errorf("scores of %d tokens in a score buffer for %d", end, r.segment)
@@ -150,7 +150,7 @@ func (m *valueMachine) loadWeights(in *instruction) {
 
 // weight returns the softmax weight of a token, 0 beyond the context.
 func (m *valueMachine) weight(in *instruction, query, token int) float32 {
-	r, s := &m.rank, m.rank.heads[query]
+	r, s := &m.buffer, m.buffer.heads[query]
 	if token >= m.program.heads[in.head].context {
 		return 0
 	}
@@ -166,7 +166,7 @@ func (m *valueMachine) weight(in *instruction, query, token int) float32 {
 
 // readContext is one burst of accumulators; the last one of a query head completes its output.
 func (m *valueMachine) readContext(in *instruction) {
-	g, r := &m.mapping, &m.rank
+	g, r := &m.mapping, &m.buffer
 	elements := g.chipElements()
 	burst := g.burstBytes / g.Chips / m.precision.Context.bytes() // accumulators of a chip in a burst
 	from := int(in.burst) * burst
@@ -187,7 +187,7 @@ func (m *valueMachine) readContext(in *instruction) {
 // endSegment completes the output of a query head over a segment, and at the head's end the whole.
 func (m *valueMachine) endSegment(in *instruction, query int) {
 	m.mergeSegment(query, in.segment == 0 || m.program.rescore)
-	if head := m.program.heads[in.head]; m.program.rescore || (int(in.segment)+1)*m.rank.segment >= head.context {
+	if head := m.program.heads[in.head]; m.program.rescore || (int(in.segment)+1)*m.buffer.segment >= head.context {
 		m.finish(&m.results[in.head], query)
 	}
 }
@@ -195,7 +195,7 @@ func (m *valueMachine) endSegment(in *instruction, query int) {
 // mergeSegment sums the accumulators of one query head over the quads and merges the result with the segments before, in
 // FP32: each weighs its share of the sum of exponentials.
 func (m *valueMachine) mergeSegment(query int, first bool) {
-	g, r := &m.mapping, &m.rank
+	g, r := &m.mapping, &m.buffer
 	perBurst := g.burstElements()
 	s, all := r.heads[query], r.exact[query]
 	var before, now float32 = 0, 1 // weights of the merged segments and this one
@@ -239,12 +239,12 @@ func (m *valueMachine) mergeSegment(query int, first bool) {
 
 // accumulator returns that of an element of a burst in a bank.
 func (m *valueMachine) accumulator(query, bank, element int) float32 {
-	if m.unit != nil {
-		return part(m.accumulators, query*m.mapping.Banks+bank, len(m.unit.burst))[element]
+	if m.rankLevel != nil {
+		return part(m.accumulators, query*m.mapping.Banks+bank, len(m.rankLevel.burst))[element]
 	}
 	n := m.mapping.chipElements()
 	chip, bit := m.mapping.Exchange.chip(element)
-	return m.rank.reads[(bank*m.mapping.Chips+chip)*n+bit/m.mapping.elementBits]
+	return m.buffer.reads[(bank*m.mapping.Chips+chip)*n+bit/m.mapping.elementBits]
 }
 
 // part returns the i-th part of size numbers.
@@ -253,8 +253,8 @@ func part(x []float32, i, size int) []float32 { return x[i*size : (i+1)*size] }
 // finish rounds the output of a query head and returns it without its padding.
 func (m *valueMachine) finish(result *headResult, query int) {
 	for i := range result.out[query] {
-		result.out[query][i] = round(m.rank.merged[query][i], m.rank.output)
+		result.out[query][i] = round(m.buffer.merged[query][i], m.buffer.output)
 	}
-	s := m.rank.exact[query]
+	s := m.buffer.exact[query]
 	result.lse[query] = float64(s.maximum) + portable.Log(float64(s.total))
 }

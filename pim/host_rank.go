@@ -23,10 +23,10 @@ const (
 // wrongBanks is the first of the two ordinals of MistakeBank.
 const wrongBanks = 4
 
-// Rank is one rank with the bytes in its banks. The heads that it holds have rows of their
+// HostRank is one rank as the host sees it, with the bytes in its banks. The heads that it holds have rows of their
 // own, and so may be computed side by side: a worker stands for the rank's processing units
 // in a program of one head. The results are those of one program with all heads, one after another.
-type Rank struct {
+type HostRank struct {
 	workers []*rankWorker
 }
 
@@ -41,9 +41,9 @@ type rankWorker struct {
 	scores  [][]float32
 }
 
-// RankHead is one KV head of a decode step. Vectors have HeadDim elements, FP16 bits, keys and values of 8 or 4 bits as
+// DecodeHead is one KV head of a decode step. Vectors have HeadDim elements, FP16 bits, keys and values of 8 or 4 bits as
 // elements in two's complement (Scales.Encode).
-type RankHead struct {
+type DecodeHead struct {
 	FirstRow int32 // of the head's rows, which nothing else uses
 	Context  int   // tokens attended to, the newest included
 	// Ranges are the tokens that are attended to, where these are not the first Context ones: from the first to before the
@@ -54,20 +54,20 @@ type RankHead struct {
 	Scales     [2]Scales // of Key and Value where they are narrow
 }
 
-// NewRank returns a rank of rows rows a bank for heads of shape, whose elements are FP16, and so many workers, at least 1.
+// NewHostRank returns a rank of rows rows a bank for heads of shape, whose elements are FP16, and so many workers, at least 1.
 // All that it holds is NaN. With decode, elements are decoded when they are written and not at every read, which changes no
 // result. Specs and shapes that do not fit together are an input.Error.
-func NewRank(spec *Spec, d *dram.Spec, shape HeadShape, rows, workers int, decode bool) (*Rank, error) {
-	r, err := newRank(spec, d, shape, StoreFP16, rows, workers)
+func NewHostRank(spec *Spec, d *dram.Spec, shape HeadShape, rows, workers int, decode bool) (*HostRank, error) {
+	r, err := newHostRank(spec, d, shape, StoreFP16, rows, workers)
 	for i := 0; err == nil && !decode && i < workers; i++ {
 		r.workers[i].machine.decoded = nil
 	}
 	return r, err
 }
 
-// newRank is NewRank with decode, for elements of a format.
-func newRank(spec *Spec, d *dram.Spec, shape HeadShape, storage Storage, rows, workers int) (*Rank, error) {
-	r := &Rank{}
+// newHostRank is NewHostRank with decode, for elements of a format.
+func newHostRank(spec *Spec, d *dram.Spec, shape HeadShape, storage Storage, rows, workers int) (*HostRank, error) {
+	r := &HostRank{}
 	for w := range workers {
 		m, err := newValueMachine(spec, d, shape, storage, rows*(1-min(1, w)))
 		if err != nil {
@@ -95,7 +95,7 @@ func (m *valueMachine) share(other *valueMachine) {
 }
 
 // Plant makes the rank's hardware do something wrong from now on.
-func (r *Rank) Plant(mistake Mistake) {
+func (r *HostRank) Plant(mistake Mistake) {
 	for _, w := range r.workers {
 		w.machine.mistake = mistake
 	}
@@ -103,12 +103,12 @@ func (r *Rank) Plant(mistake Mistake) {
 
 // Store writes the key and value of a token of the head that begins at firstRow, as a
 // transfer from the host does; nil for either leaves it out. Tokens of different heads may be stored side by side.
-func (r *Rank) Store(firstRow int32, token int, key, value []uint16) error {
+func (r *HostRank) Store(firstRow int32, token int, key, value []uint16) error {
 	return r.workers[0].machine.store(firstRow, token, key, value)
 }
 
 // StoreNarrow is Store of elements of 8 or 4 bits with the scales of the key and the value.
-func (r *Rank) StoreNarrow(firstRow int32, token int, key, value []uint16, scales [2]Scales) error {
+func (r *HostRank) StoreNarrow(firstRow int32, token int, key, value []uint16, scales [2]Scales) error {
 	if err := r.Store(firstRow, token, key, value); err != nil {
 		return err
 	}
@@ -116,14 +116,14 @@ func (r *Rank) StoreNarrow(firstRow int32, token int, key, value []uint16, scale
 }
 
 // StoreGroup stores the scales of the elements of the keys of a group, the group-th of the head that begins at firstRow.
-func (r *Rank) StoreGroup(firstRow int32, group int, scales []Scales) error {
+func (r *HostRank) StoreGroup(firstRow int32, group int, scales []Scales) error {
 	return r.workers[0].machine.storeGroup(firstRow, group, slices.Clone(scales))
 }
 
 // Attend computes the attention of one head by the program that KernelTable times, and returns
 // it by query head, with the natural logarithm of the sum of exponentials of the scaled scores.
 // Both are valid until the worker's next. Workers may run side by side.
-func (r *Rank) Attend(worker int, h *RankHead) (out [][]float32, lse []float64, err error) {
+func (r *HostRank) Attend(worker int, h *DecodeHead) (out [][]float32, lse []float64, err error) {
 	w := r.workers[worker]
 	results, err := w.run(h, false)
 	if err != nil {
@@ -134,7 +134,7 @@ func (r *Rank) Attend(worker int, h *RankHead) (out [][]float32, lse []float64, 
 
 // Score computes the scores of a head's keys alone, as the score buffer has them: by query head and token, not scaled by
 // 1/√d, valid until the worker's next. More tokens than the score buffer holds are an input.Error.
-func (r *Rank) Score(worker int, h *RankHead) ([][]float32, error) {
+func (r *HostRank) Score(worker int, h *DecodeHead) ([][]float32, error) {
 	w := r.workers[worker]
 	if n := w.program.segmentTokens; h.Context > n {
 		return nil, &input.Error{Key: "pim.score_buffer", Value: fmt.Sprintf("%d scores of a key for each of %d query heads", n, w.program.shape.Queries),
@@ -143,14 +143,14 @@ func (r *Rank) Score(worker int, h *RankHead) ([][]float32, error) {
 	if _, err := w.run(h, true); err != nil {
 		return nil, err
 	}
-	for q, scores := range w.machine.rank.scores {
+	for q, scores := range w.machine.buffer.scores {
 		w.scores[q] = scores[:h.Context]
 	}
 	return w.scores, nil
 }
 
 // run executes the program of a head.
-func (w *rankWorker) run(h *RankHead, scores bool) ([]headResult, error) {
+func (w *rankWorker) run(h *DecodeHead, scores bool) ([]headResult, error) {
 	run := headRun{context: h.Context, firstRow: h.FirstRow, appends: h.Key != nil, scores: scores}
 	if h.Ranges != nil {
 		var err error

@@ -6,18 +6,19 @@ import (
 
 	"math/rand/v2"
 
+	"github.com/l3sim/l3sim/internal/lab/parts"
 	"pgregory.net/rapid"
 )
 
 // TestRankIsOneProgram: heads of a Rank, on several workers, decoded once or at each read, give the bits of one
 // program with all heads on one machine.
 func TestRankIsOneProgram(t *testing.T) {
-	d := ddr4(t)
+	d := parts.DDR4(t)
 	rapid.Check(t, func(t *rapid.T) {
 		spec := Default()
-		spec.Precision.Preset = rapid.SampledFrom(precisionNames()).Draw(t, "precision")
+		spec.Precision.Preset = rapid.SampledFrom([]string{"fp32", "paper"}).Draw(t, "precision")
 		spec.NormalizedWeights = rapid.Bool().Draw(t, "normalised")
-		spec.ProcessingUnit = rapid.SampledFrom([]string{BankPU, BankPU, RankPU}).Draw(t, "unit")
+		spec.ProcessingUnit = rapid.SampledFrom([]string{BankUnits, BankUnits, RankLevelUnit}).Draw(t, "unit")
 		shape := HeadShape{HeadDim: rapid.SampledFrom([]int{8, 96, 128}).Draw(t, "d"), Queries: rapid.IntRange(1, 3).Draw(t, "queries"), ElementBits: 16}
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		g, err := NewGeometry(d, shape)
@@ -39,11 +40,11 @@ func TestRankIsOneProgram(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		decoded, err := NewRank(spec, d, shape, rows, 2, true)
+		decoded, err := NewHostRank(spec, d, shape, rows, 2, true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		exact, err := NewRank(spec, d, shape, rows, 2, false)
+		exact, err := NewHostRank(spec, d, shape, rows, 2, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,8 +76,8 @@ func TestRankIsOneProgram(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, h := range heads {
-			head := RankHead{FirstRow: h.firstRow, Context: h.context, Query: data[i].query, Key: data[i].key, Value: data[i].value}
-			for name, rank := range map[string]*Rank{"decoded": decoded, "exact": exact} {
+			head := DecodeHead{FirstRow: h.firstRow, Context: h.context, Query: data[i].query, Key: data[i].key, Value: data[i].value}
+			for name, rank := range map[string]*HostRank{"decoded": decoded, "exact": exact} {
 				got, _, err := rank.Attend(i%2, &head)
 				if err != nil {
 					t.Fatal(err)
@@ -100,7 +101,7 @@ func TestMultiplierSetsChangeNoValue(tb *testing.T) {
 			p.spec.MACsPerRead = rapid.IntRange(1, p.shape.Queries).Draw(t, "sets")
 			m, program, data := p.machine(t)
 			results, err := m.run(program, data)
-			must(tb, err)
+			parts.Must(tb, err)
 			for _, r := range results {
 				bits[i] = append(bits[i], slices.Concat(r.out...)...)
 			}
@@ -117,7 +118,7 @@ func BenchmarkRank(b *testing.B) {
 	for _, decode := range []bool{true, false} {
 		b.Run(map[bool]string{true: "decoded", false: "exact"}[decode], func(b *testing.B) {
 			spec := precision("fp32")
-			rank, err := NewRank(spec, ddr4(b), fp16Head, 16, 1, decode)
+			rank, err := NewHostRank(spec, parts.DDR4(b), halfHead, 16, 1, decode)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -128,7 +129,7 @@ func BenchmarkRank(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			head := RankHead{Context: tokens, Query: k[:1]}
+			head := DecodeHead{Context: tokens, Query: k[:1]}
 			for b.Loop() {
 				if _, _, err := rank.Attend(0, &head); err != nil {
 					b.Fatal(err)

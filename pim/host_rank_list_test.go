@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/lab/parts"
 )
 
 // drawRanges returns ranges of whole chunks, but for the end of the last, of a head of so many tokens.
@@ -31,7 +32,7 @@ func drawRanges(t *rapid.T, g *Geometry, tokens int) [][2]int {
 // listed is a rank that holds a head, and in rows behind it another whose tokens are those of some ranges of the
 // first one, one behind another.
 type listed struct {
-	rank   *Rank
+	rank   *HostRank
 	shape  HeadShape
 	ranges [][2]int
 	tokens []int // of the ranges
@@ -42,10 +43,10 @@ type listed struct {
 }
 
 func drawListed(tb testing.TB, t *rapid.T, spec *Spec) *listed {
-	d := ddr4(tb)
+	d := parts.DDR4(tb)
 	l := &listed{shape: HeadShape{HeadDim: rapid.SampledFrom([]int{32, 128, 256}).Draw(t, "d"), Queries: rapid.IntRange(1, 3).Draw(t, "queries"), ElementBits: 16}}
 	g, err := NewGeometry(d, l.shape)
-	must(tb, err)
+	parts.Must(tb, err)
 	n := rapid.IntRange(1, 3000).Draw(t, "tokens")
 	l.ranges = drawRanges(t, &g, n)
 	for _, r := range l.ranges {
@@ -54,8 +55,8 @@ func drawListed(tb testing.TB, t *rapid.T, spec *Spec) *listed {
 		}
 	}
 	l.second = int32(g.Rows(n))
-	l.rank, err = NewRank(spec, d, l.shape, 2*g.Rows(n), 1, rapid.Bool().Draw(t, "decode"))
-	must(tb, err)
+	l.rank, err = NewHostRank(spec, d, l.shape, 2*g.Rows(n), 1, rapid.Bool().Draw(t, "decode"))
+	parts.Must(tb, err)
 	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2))
 	l.query = randomVectors(r, StoreFP16, l.shape.Queries, l.shape.HeadDim, 1)
 	l.k, l.v = randomVectors(r, StoreFP16, n, l.shape.HeadDim, 1), randomVectors(r, StoreFP16, n, l.shape.HeadDim, 1)
@@ -63,20 +64,20 @@ func drawListed(tb testing.TB, t *rapid.T, spec *Spec) *listed {
 	newest := l.tokens[len(l.tokens)-1]
 	for i := range n {
 		if i != newest || !l.append {
-			must(tb, l.rank.Store(0, i, l.k[i], l.v[i]))
+			parts.Must(tb, l.rank.Store(0, i, l.k[i], l.v[i]))
 		}
 	}
 	for i, token := range l.tokens {
-		must(tb, l.rank.Store(l.second, i, l.k[token], l.v[token]))
+		parts.Must(tb, l.rank.Store(l.second, i, l.k[token], l.v[token]))
 	}
 	return l
 }
 
 // attend returns outputs and log-sum-exps of a head of the rank.
-func (l *listed) attend(tb testing.TB, h RankHead) (bits []float64) {
+func (l *listed) attend(tb testing.TB, h DecodeHead) (bits []float64) {
 	h.Query = l.query
 	out, lse, err := l.rank.Attend(0, &h)
-	must(tb, err)
+	parts.Must(tb, err)
 	for q := range out {
 		for _, x := range out[q] {
 			bits = append(bits, float64(x))
@@ -90,15 +91,15 @@ func (l *listed) attend(tb testing.TB, h RankHead) (bits []float64) {
 // and no others.
 func TestRankReadsRanges(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
-		spec := precision(rapid.SampledFrom(precisionNames()).Draw(t, "precision"))
-		spec.ProcessingUnit = rapid.SampledFrom([]string{BankPU, RankPU}).Draw(t, "unit")
+		spec := precision(rapid.SampledFrom([]string{"fp32", "paper"}).Draw(t, "precision"))
+		spec.ProcessingUnit = rapid.SampledFrom([]string{BankUnits, RankLevelUnit}).Draw(t, "unit")
 		l := drawListed(tb, t, spec)
-		h := RankHead{Ranges: l.ranges}
+		h := DecodeHead{Ranges: l.ranges}
 		if l.append {
 			newest := l.tokens[len(l.tokens)-1]
 			h.Key, h.Value = l.k[newest], l.v[newest]
 		}
-		got, want := l.attend(tb, h), l.attend(tb, RankHead{FirstRow: l.second, Context: len(l.tokens)})
+		got, want := l.attend(tb, h), l.attend(tb, DecodeHead{FirstRow: l.second, Context: len(l.tokens)})
 		if !slices.Equal(got, want) {
 			t.Fatalf("ranges %v of %d tokens give other bits than their tokens alone", l.ranges, len(l.k))
 		}
@@ -108,9 +109,9 @@ func TestRankReadsRanges(tb *testing.T) {
 // TestRangesReadTheirRows: the timed run of a list opens the rows in which the ranges' tokens lie, each once for keys
 // and once for values, in their order, and so does the program that computes.
 func TestRangesReadTheirRows(tb *testing.T) {
-	d, spec := ddr4(tb), Default()
-	g, err := NewGeometry(d, fp16Head)
-	must(tb, err)
+	d, spec := parts.DDR4(tb), Default()
+	g, err := NewGeometry(d, halfHead)
+	parts.Must(tb, err)
 	rapid.Check(tb, func(t *rapid.T) {
 		ranges := drawRanges(t, &g, rapid.IntRange(1, 6000).Draw(t, "tokens"))
 		first := int32(2 * rapid.IntRange(0, 9).Draw(t, "first unit"))
@@ -127,15 +128,15 @@ func TestRangesReadTheirRows(tb *testing.T) {
 			}
 		}
 		list, tokens, err := rangeList(&g, nil, ranges)
-		must(tb, err)
+		parts.Must(tb, err)
 		if tokens != len(units) {
 			t.Fatalf("%d tokens in %v, want %d", tokens, ranges, len(units))
 		}
 		heads := []headRun{{context: tokens, firstRow: first, list: list}}
-		p, err := newProgram(spec, d, fp16Head, heads)
-		must(tb, err)
+		p, err := newProgram(spec, d, halfHead, heads)
+		parts.Must(tb, err)
 		clock, err := newMachine(spec, d)
-		must(tb, err)
+		parts.Must(tb, err)
 		var timed, computed []int32
 		clock.observe = func(_ int64, cmd dram.Command, a dram.Address, in *instruction) {
 			if cmd == dram.ACT && a.BankGroup == 0 && a.Bank == 0 {
@@ -168,7 +169,7 @@ func TestPagesMove(tb *testing.T) {
 			l.query[q] = l.query[0]
 		}
 		stored := len(l.tokens)
-		h := RankHead{FirstRow: l.second, Context: stored}
+		h := DecodeHead{FirstRow: l.second, Context: stored}
 		want := l.attend(tb, h)
 		one := l.shape.HeadDim + 1
 		for q := 1; q < len(l.query); q++ {
@@ -181,7 +182,7 @@ func TestPagesMove(tb *testing.T) {
 		for to, from := range order {
 			for i := range chunk {
 				token := l.tokens[from*chunk+i]
-				must(tb, l.rank.Store(l.second, to*chunk+i, l.k[token], l.v[token]))
+				parts.Must(tb, l.rank.Store(l.second, to*chunk+i, l.k[token], l.v[token]))
 			}
 		}
 		for i, x := range l.attend(tb, h) {
@@ -194,20 +195,20 @@ func TestPagesMove(tb *testing.T) {
 
 // TestRangesAreChecked: what is not ascending, or not whole chunks, is refused.
 func TestRangesAreChecked(t *testing.T) {
-	rank, err := NewRank(Default(), ddr4(t), fp16Head, 8, 1, true)
-	must(t, err)
+	rank, err := NewHostRank(Default(), parts.DDR4(t), halfHead, 8, 1, true)
+	parts.Must(t, err)
 	for _, ranges := range [][][2]int{{{8, 16}}, {{-16, 16}}, {{0, 0}}, {{16, 0}}, {{0, 20}, {32, 48}}, {{32, 48}, {0, 16}}, {{0, 32}, {16, 48}}} {
-		h := RankHead{Ranges: ranges, Query: make([][]uint16, 1)}
+		h := DecodeHead{Ranges: ranges, Query: make([][]uint16, 1)}
 		if _, _, err := rank.Attend(0, &h); err == nil {
 			t.Errorf("%v are taken", ranges)
 		}
 	}
 	spec := Default()
 	spec.ScoreBuffer = 1024
-	if rank, err = NewRank(spec, ddr4(t), fp16Head, 8, 1, true); err != nil {
+	if rank, err = NewHostRank(spec, parts.DDR4(t), halfHead, 8, 1, true); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rank.Score(0, &RankHead{Context: 513}); err == nil {
+	if _, err := rank.Score(0, &DecodeHead{Context: 513}); err == nil {
 		t.Error("513 scores fit a buffer for 512")
 	}
 }
@@ -215,14 +216,14 @@ func TestRangesAreChecked(t *testing.T) {
 // TestRankScores: scores of keys are q·k, in the formats of the score's path.
 func TestRankScores(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
-		spec := precision(rapid.SampledFrom(precisionNames()).Draw(t, "precision"))
-		spec.ProcessingUnit = rapid.SampledFrom([]string{BankPU, RankPU}).Draw(t, "unit")
+		spec := precision(rapid.SampledFrom([]string{"fp32", "paper"}).Draw(t, "precision"))
+		spec.ProcessingUnit = rapid.SampledFrom([]string{BankUnits, RankLevelUnit}).Draw(t, "unit")
 		l := drawListed(tb, t, spec)
-		x, err := newDirect(spec, ddr4(tb), l.shape)
-		must(tb, err)
+		x, err := newDirect(spec, parts.DDR4(tb), l.shape)
+		parts.Must(tb, err)
 		l.append = false
-		got, err := l.rank.Score(0, &RankHead{FirstRow: l.second, Context: len(l.tokens), Query: l.query})
-		must(tb, err)
+		got, err := l.rank.Score(0, &DecodeHead{FirstRow: l.second, Context: len(l.tokens), Query: l.query})
+		parts.Must(tb, err)
 		for q := range l.query {
 			query := decode(StoreFP16, l.query[q:q+1])
 			for i, token := range l.tokens {

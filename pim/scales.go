@@ -1,0 +1,57 @@
+package pim
+
+import (
+	"math"
+
+	"github.com/l3sim/l3sim/attention"
+)
+
+// Scales turn an element of 8 or 4 bits, in two's complement, back into a number: Scale·(element − Zero). Both are FP16.
+type Scales struct{ Scale, Zero float32 }
+
+// narrowRange returns the least and the largest element of that many bits.
+func narrowRange(bits int) (least, largest float32) {
+	half := float32(int(1) << (bits - 1))
+	return -half, half - 1
+}
+
+// FitScales returns scales for numbers from low to high: the least element stands for low, the largest one for high, or for
+// more where FP16 cannot tell numbers apart that are a step from each other.
+func FitScales(low, high float32, bits int) Scales {
+	least, largest := narrowRange(bits)
+	s := attention.RoundHalf(max((high-low)/(largest-least), high*0x1p-11, -low*0x1p-11))
+	if s == 0 { // next to nothing
+		s = 1
+	}
+	return Scales{s, attention.RoundHalf(least - low/s)}
+}
+
+// FitTensor returns scales without a zero for numbers of at most an absolute value.
+func FitTensor(most float32, bits int) Scales {
+	_, largest := narrowRange(bits)
+	if s := attention.RoundHalf(most / largest); s > 0 {
+		return Scales{Scale: s}
+	}
+	return Scales{Scale: 1}
+}
+
+// Encode returns the element of that many bits whose number is nearest to x.
+func (s Scales) Encode(x float32, bits int) uint16 {
+	least, largest := narrowRange(bits)
+	v := float32(math.RoundToEven(float64(x/s.Scale + s.Zero)))
+	return uint16(int16(min(max(v, least), largest)))
+}
+
+// Decode returns the number that an element stands for.
+func (s Scales) Decode(element uint16) float32 { return s.Scale * (float32(int16(element)) - s.Zero) }
+
+// word returns scale and zero as they are stored.
+func (s Scales) word() uint32 {
+	return uint32(attention.Float32ToHalf(s.Scale)) | uint32(attention.Float32ToHalf(s.Zero))<<16
+}
+
+// scalesOf returns what a word stands for.
+func scalesOf(word uint32) Scales {
+	half := attention.HalfTable()
+	return Scales{half[uint16(word)], half[word>>16]}
+}
