@@ -150,7 +150,7 @@ func (s *State) foresee(w *waiting, onHost bool) *forecast {
 	if onHost {
 		for i := range s.host.decoding {
 			h := &s.host.decoding[i]
-			s.foreseeDecoding(&h.Decoding, h.context(s.batch.Step))
+			s.foreseeDecoding(&h.Decoding, h.nextContext(s.batch.Step))
 		}
 	} else {
 		step := s.batch.Step

@@ -32,7 +32,7 @@ func (s *State) Fragmentation() float64 {
 	if s.grows() {
 		for i := range s.host.decoding {
 			h := &s.host.decoding[i]
-			unused += s.HostLedger.unfilled(s.holds[h.Request].Length, h.context(s.batch.Step))
+			unused += s.HostLedger.unfilled(s.holds[h.Request].Length, h.nextContext(s.batch.Step))
 		}
 	}
 	used, host := s.Ledger.Used(), s.HostLedger.Used()

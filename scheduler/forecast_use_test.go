@@ -18,8 +18,8 @@ type foreseer struct {
 	ledger   *Ledger
 }
 
-func newForeseer(requests []traces.Request, memory *MemorySpec, l *Ledger) *foreseer {
-	return &foreseer{NewFollower(requests), newForecast(memory, l.ranksets()), l}
+func newForeseer(requests []traces.Request, admission *MemorySpec, l *Ledger) *foreseer {
+	return &foreseer{NewFollower(requests), newForecast(admission, l.ranksets()), l}
 }
 
 // emitted notes the length of a request that has ended.
@@ -31,7 +31,7 @@ func (f *foreseer) emitted(request int32, tokens int) {
 
 // checkForecast checks that a request that was refused for growth in the iteration at
 // hand has room for its tokens, and that the forecast is of the lengths that have ended and the requests that have
-// memory, with the tokens that they have emitted before the iteration.
+// admission, with the tokens that they have emitted before the iteration.
 func (f *foreseer) checkForecast(t *rapid.T, s *State) {
 	if !s.queue.blocked || s.queue.refusal != (refusal{noGrowth, s.batch.Step}) {
 		return
@@ -108,10 +108,10 @@ func TestForecastWithoutPressure(t *testing.T) {
 }
 
 // queued returns a scheduler with all requests in its queue.
-func queued(requests []traces.Request, policy Policy, memory *MemorySpec, ranksets int, capacity int64, seed uint64) *Scheduler {
+func queued(requests []traces.Request, policy Policy, admission *MemorySpec, ranksets int, capacity int64, seed uint64) *Scheduler {
 	ledger := NewLedger(LedgerSpec{Ranksets: ranksets, Layers: SmallModel.Layers, HeadsPerChannel: 2, UnitTokens: 16, Capacity: capacity, Rotation: true})
 	config := Config{
-		Policy: policy, Scheduler: &Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 16, MinPrefillTokens: 64}, Memory: memory,
+		Policy: policy, Scheduler: &Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 16, MinPrefillTokens: 64}, Memory: admission,
 		Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{MaxBatchTokens: 500},
 	}
 	free := GPUMemory{Model: SmallModel, Free: 1 << 40, HoldsKV: policy != PolicySubBatches}
@@ -122,7 +122,7 @@ func queued(requests []traces.Request, policy Policy, memory *MemorySpec, rankse
 }
 
 // TestForecastPreventsThrashing serves many requests of unknown lengths from a memory
-// for few of them. With a forecast, at most one in ten loses its memory, in at most
+// for few of them. With a forecast, at most one in ten loses its admission, in at most
 // twice the steps of all lengths known and reserved in full; without one, they lose
 // it up to ten times each.
 func TestForecastPreventsThrashing(t *testing.T) {
@@ -141,8 +141,8 @@ func TestForecastPreventsThrashing(t *testing.T) {
 				}
 				ranksets := 1 + fit/10
 				serve := func(admission string, history int) (preemptions float64, steps int) {
-					memory := &MemorySpec{Admission: admission, MaxTokens: 4096, Watermark: 0.01, History: history, Margin: 2}
-					s := queued(requests, policy, memory, ranksets, int64((fit*400+4200)/16*SmallModel.Layers*2/ranksets), 1)
+					admission := &MemorySpec{Admission: admission, MaxTokens: 4096, Watermark: 0.01, History: history, Margin: 2}
+					s := queued(requests, policy, admission, ranksets, int64((fit*400+4200)/16*SmallModel.Layers*2/ranksets), 1)
 					for b := s.Next(); !b.Empty(); b = s.Next() {
 						if b.Decoding() > 0 {
 							steps++

@@ -40,8 +40,8 @@ type hosted struct {
 	comes   bool // swaps out from the GPUs now: not all of it is on the host
 }
 
-// context returns the tokens that the request's next token attends over. If it takes part, that token is of the given step.
-func (h *hosted) context(step int64) int {
+// nextContext returns the tokens that the request's next token attends over. If it takes part, that token is of the given step.
+func (h *hosted) nextContext(step int64) int {
 	if h.runs {
 		return h.Context(step)
 	}

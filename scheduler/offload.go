@@ -55,7 +55,7 @@ type Offload struct {
 
 // swapState is the requests that change memory.
 type swapState struct {
-	full    int64          // usage.freed when the GPUs had no room for a swap in: none starts until more is freed; -1: they have
+	full    int64          // releases of GPU memory when it had no room for a swap in: none starts until there are more; -1: it has room
 	leaving units.Duration // transfer time left of swaps out to the host
 	took    units.Duration // duration of the latest iteration
 }
@@ -69,7 +69,7 @@ type turns struct {
 // refusedBy is a request to which the GPUs refused memory. The refusal is void once memory of the GPUs is freed.
 type refusedBy struct {
 	request int32
-	freed   int64 // usage.freed at the refusal
+	freed   int64 // releases of GPU memory before the refusal
 }
 
 // nobody is the number of no request.
@@ -78,7 +78,7 @@ const nobody = -1
 // open is that no request is refused memory.
 var open = refusedBy{request: nobody}
 
-// NewOffload returns an Offload for a replica with a host's memory and two sub-batches. maxDelay is the share
+// NewOffload returns the Former of a replica with a host's memory and two sub-batches. maxDelay is the share
 // by which the GPUs' iterations may be longer for the host's requests: once where their attention nearly
 // hides, once for turns of those whose attention does not.
 func NewOffload(costs OffloadCosts, maxDelay float64) *Offload {

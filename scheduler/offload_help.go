@@ -58,7 +58,7 @@ func (o *Offload) pack(over int) (added int) {
 	hosts := o.s.host.decoding
 	for k := 0; k < len(hosts) && added < room; k++ {
 		h := &hosts[k]
-		context := int64(h.context(b.Step))
+		context := int64(h.nextContext(b.Step))
 		if h.comes || context >= shortest {
 			continue
 		}
@@ -128,7 +128,7 @@ func (o *Offload) spread(over int) {
 		if over == 2 && tokens[1] < tokens[0] {
 			to = 1
 		}
-		tokens[to] += int64(h.context(o.s.batch.Step))
+		tokens[to] += int64(h.nextContext(o.s.batch.Step))
 		o.join(h, to)
 	}
 }
@@ -198,7 +198,7 @@ func (o *Offload) hides(prompt int) bool {
 	hosts := o.s.host.decoding
 	requests, tokens := 1+len(hosts), int64(prompt)
 	for i := range hosts {
-		tokens += int64(hosts[i].context(o.s.batch.Step))
+		tokens += int64(hosts[i].nextContext(o.s.batch.Step))
 	}
 	o.s.eachPrefilling(true, func(w *waiting) {
 		requests++

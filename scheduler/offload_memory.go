@@ -122,7 +122,7 @@ func (o *Offload) growHosted() {
 	s := o.s
 	for i := 0; i < len(s.host.decoding); i++ {
 		h := &s.host.decoding[i]
-		request, context := h.Request, h.context(s.batch.Step)
+		request, context := h.Request, h.nextContext(s.batch.Step)
 		for !s.HostLedger.Grow(&s.holds[request], context) {
 			if o.dropHosted() == request {
 				break

@@ -45,7 +45,7 @@ func (o *Offload) startSwaps() {
 				return
 			}
 		}
-		context := d.context(s.batch.Step + 1)
+		context := d.nextContext(s.batch.Step + 1)
 		tokens := context
 		if !s.grows() {
 			tokens = s.finalTokens(r)

@@ -186,7 +186,7 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 		requests = append(requests, traces.Request{ID: i, Input: between(1, 200), Output: between(1, 60)})
 	}
 	spec := &Spec{SubBatches: 2, Chunking: true, ChunkMultiple: OneFrom(rng, 1, 16), MinPrefillTokens: 1}
-	memory := &MemorySpec{Admission: OneFrom(rng, AdmitFinal, AdmitCurrent, AdmitMax), MaxTokens: 128, Watermark: OneFrom(rng, 0, 0.1, 0.5), History: OneFrom(rng, 0, 0, 3, 1000), Margin: OneFrom(rng, 0.0, 1, 3)}
+	admission := &MemorySpec{Admission: OneFrom(rng, AdmitFinal, AdmitCurrent, AdmitMax), MaxTokens: 128, Watermark: OneFrom(rng, 0, 0.1, 0.5), History: OneFrom(rng, 0, 0, 3, 1000), Margin: OneFrom(rng, 0.0, 1, 3)}
 	pages := LedgerSpec{Ranksets: 1, Layers: SmallModel.Layers, HeadsPerChannel: 2, UnitTokens: OneFrom(rng, 1, 16), Capacity: int64(between(1, 10_000))}
 	gpus := NewLedger(pages)
 	pages.Capacity = int64(between(0, 10_000))
@@ -195,7 +195,7 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 	costs := lines{1 + time(2000), time(20), time(3), time(200), time(5), time(200)}
 	batching := &BatchingSpec{MaxBatchTokens: between(16, 400), PageTokens: 16, MaxNumSeqs: OneFrom(rng, 0, 0, 1, 2, 5)}
 	free := GPUMemory{Model: SmallModel, Free: SmallModel.ActivationBytes(between(16, 500)), HoldsKV: true}
-	c := Config{Policy: OneFrom(rng, PolicyPrefillFirst, PolicyChunkedPrefill), Scheduler: spec, Memory: memory, Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: batching}
+	c := Config{Policy: OneFrom(rng, PolicyPrefillFirst, PolicyChunkedPrefill), Scheduler: spec, Memory: admission, Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: batching}
 	c.Random = rand.New(rand.NewPCG(1, 2))
 	memories := Memories{Ledger: gpus, GPU: free, HostLedger: host, AllOnHost: rng.IntN(4) == 0}
 	s := newOffloading(c, memories, requests, costs, OneFrom(rng, 0.001, 0.03, 1))
@@ -205,7 +205,7 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 			rejected++
 		}
 	}
-	f := &record{Follower: NewFollower(requests), forecast: newForecast(memory, 1), sits: map[int32]bool{}, decodes: map[int32]bool{}, patience: patience{waited: map[int32]units.Duration{}, most: map[int32]units.Duration{}}}
+	f := &record{Follower: NewFollower(requests), forecast: newForecast(admission, 1), sits: map[int32]bool{}, decodes: map[int32]bool{}, patience: patience{waited: map[int32]units.Duration{}, most: map[int32]units.Duration{}}}
 	plain := gpusAlone(c, requests, pages, gpus.Capacity(), free)
 	for range 100_000 {
 		before := s.queue.refusal
@@ -229,8 +229,8 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 			f.checkForecast(t, &s.State)
 		}
 		for i := range s.host.decoding {
-			if h, r := &s.host.decoding[i], s.host.decoding[i].Request; b.Decoding() > 0 && h.context(b.Step) != requests[r].Input+f.Emitted[r] {
-				t.Fatalf("iteration %d: request %d is taken to attend over %d tokens next, after %d", b.Step, r, h.context(b.Step), requests[r].Input+f.Emitted[r]-1)
+			if h, r := &s.host.decoding[i], s.host.decoding[i].Request; b.Decoding() > 0 && h.nextContext(b.Step) != requests[r].Input+f.Emitted[r] {
+				t.Fatalf("iteration %d: request %d is taken to attend over %d tokens next, after %d", b.Step, r, h.nextContext(b.Step), requests[r].Input+f.Emitted[r]-1)
 			}
 		}
 		f.check(t, b, len(s.Preempted()) > 0)
@@ -390,11 +390,11 @@ func TestForecastOfTheHost(t *testing.T) {
 		requests = append(requests, traces.Request{ID: i, Input: 1 + r.IntN(40), Output: 1 + int(r.ExpFloat64()*200)})
 	}
 	serve := func(history int) float64 {
-		memory := &MemorySpec{Admission: AdmitCurrent, MaxTokens: 2048, Watermark: 0.01, History: history, Margin: 2}
+		admission := &MemorySpec{Admission: AdmitCurrent, MaxTokens: 2048, Watermark: 0.01, History: history, Margin: 2}
 		host := NewLedger(LedgerSpec{Ranksets: 1, Layers: SmallModel.Layers, HeadsPerChannel: 2, UnitTokens: 16, Capacity: int64(400 * SmallModel.Layers * 2)})
 		pages := LedgerSpec{Ranksets: 1, Layers: SmallModel.Layers, HeadsPerChannel: 2, UnitTokens: 16, Capacity: 1 << 20}
 		config := Config{
-			Policy: PolicyChunkedPrefill, Scheduler: &Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 16}, Memory: memory,
+			Policy: PolicyChunkedPrefill, Scheduler: &Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 16}, Memory: admission,
 			Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{MaxBatchTokens: 500},
 		}
 		memories := Memories{Ledger: NewLedger(pages), GPU: GPUMemory{Model: SmallModel, Free: 1 << 40, HoldsKV: true}, HostLedger: host, AllOnHost: true}

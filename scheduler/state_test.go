@@ -46,7 +46,7 @@ func runRandom(t *rapid.T, rng *rand.Rand) {
 		Adaptive: flip(), SubBatches: between(1, 2), Chunking: flip(),
 		ChunkMultiple: OneFrom(rng, 1, 16), MinPrefillTokens: between(1, 100),
 	}
-	memory := &MemorySpec{
+	admission := &MemorySpec{
 		Admission: OneFrom(rng, AdmitFinal, AdmitCurrent, AdmitMax), MaxTokens: 128,
 		Watermark: OneFrom(rng, 0, 0.1, 0.5), History: OneFrom(rng, 0, 0, 3, 1000), Margin: OneFrom(rng, 0.0, 1, 3),
 	}
@@ -64,10 +64,10 @@ func runRandom(t *rapid.T, rng *rand.Rand) {
 	if policy != PolicySubBatches {
 		spec.Chunking, gpu.HoldsKV = true, flip()
 	}
-	config := Config{Policy: policy, Scheduler: spec, Memory: memory, Comm: comm, Batching: batching, Random: rand.New(rand.NewPCG(1, 2))}
+	config := Config{Policy: policy, Scheduler: spec, Memory: admission, Comm: comm, Batching: batching, Random: rand.New(rand.NewPCG(1, 2))}
 	s := New(config, Memories{Ledger: ledger, GPU: gpu}, requests, FormerOf(policy, p))
 	rejected := addAll(s, len(requests))
-	f := newForeseer(requests, memory, ledger)
+	f := newForeseer(requests, admission, ledger)
 	for range 100_000 {
 		b := s.Next()
 		if ledger.Used() > ledger.Capacity() {

@@ -249,18 +249,18 @@ func BenchmarkOffload(b *testing.B) {
 
 // asked counts what a scheduler asks of the costs.
 type asked struct {
-	scheduler.OffloadCosts
+	*cpuOffload
 	attention, iterations int
 }
 
 func (a *asked) Attention(s *scheduler.SubBatch, step int64) units.Duration {
 	a.attention++
-	return a.OffloadCosts.Attention(s, step)
+	return a.cpuOffload.Attention(s, step)
 }
 
 func (a *asked) Iteration(b *scheduler.Batch) units.Duration {
 	a.iterations++
-	return a.OffloadCosts.Iteration(b)
+	return a.cpuOffload.Iteration(b)
 }
 
 // TestOffloadWaits runs 24 requests of long outputs, of which the GPUs hold four at once. A
@@ -277,7 +277,7 @@ func TestOffloadWaits(t *testing.T) {
 		r := n.replica(0, trace.Requests, Options{})
 		a := &asked{}
 		if e, ok := r.engine.(*cpuOffload); ok {
-			a.OffloadCosts = e
+			a.cpuOffload = e
 			r.batcher = (&setup{hardware: n.hw, requests: trace.Requests}).offloading(a)
 		}
 		r.progress = func(int64) {}
