@@ -141,8 +141,8 @@ func TestForecastPreventsThrashing(t *testing.T) {
 				}
 				ranksets := 1 + fit/10
 				serve := func(admission string, history int) (preemptions float64, steps int) {
-					admission := &MemorySpec{Admission: admission, MaxTokens: 4096, Watermark: 0.01, History: history, Margin: 2}
-					s := queued(requests, policy, admission, ranksets, int64((fit*400+4200)/16*SmallModel.Layers*2/ranksets), 1)
+					kv := &MemorySpec{Admission: admission, MaxTokens: 4096, Watermark: 0.01, History: history, Margin: 2}
+					s := queued(requests, policy, kv, ranksets, int64((fit*400+4200)/16*SmallModel.Layers*2/ranksets), 1)
 					for b := s.Next(); !b.Empty(); b = s.Next() {
 						if b.Decoding() > 0 {
 							steps++
