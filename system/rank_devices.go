@@ -138,8 +138,25 @@ func inSection(cfg *configs.Config, section string, err error) error {
 	})
 }
 
-// fillGroups sets the groups of a sub-batch in a run of layers, whose decoding takes x.
+// fillGroups sets the groups of a sub-batch in a run of layers, whose decoding takes x, and what they cost.
 func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, x *policy.Step, run int) {
+	d.gather(groups, sub, x, run)
+	for offset := range groups {
+		g := &groups[offset]
+		if g.requests > 0 {
+			traffic := d.moves(g.requests, &g.vectors)
+			g.decode, g.up, g.upBus = traffic.down, traffic.up, traffic.upBus
+		}
+		if g.prompt.tokens|g.leaving.tokens|g.prefix.tokens > 0 { // few groups have any
+			d.pack(&g.prompt)
+			d.pack(&g.leaving)
+			d.packPrefix(&g.prefix)
+		}
+	}
+}
+
+// gather sets what the groups of a sub-batch attend over and move, and how long they attend.
+func (d *devices) gather(groups []groupCost, sub *scheduler.SubBatch, x *policy.Step, run int) {
 	for offset := range groups {
 		groups[offset].reset()
 	}
@@ -163,16 +180,8 @@ func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, x *pol
 		}
 	}
 	for offset := range groups {
-		g := &groups[offset]
-		if g.requests > 0 {
-			traffic := d.moves(g.requests, &g.vectors)
+		if g := &groups[offset]; g.requests > 0 {
 			g.compute = d.clock.Time(g.clocks + g.drain)
-			g.decode, g.up, g.upBus = traffic.down, traffic.up, traffic.upBus
-		}
-		if g.prompt.tokens|g.leaving.tokens|g.prefix.tokens > 0 { // few groups have any
-			d.pack(&g.prompt)
-			d.pack(&g.leaving)
-			d.packPrefix(&g.prefix)
 		}
 	}
 }

@@ -133,7 +133,7 @@ func (e *rankPIM) Run(b *scheduler.Batch, start units.Duration) (units.Duration,
 
 // attend sets what one layer of a sub-batch, whose decoding takes x, takes on each rankset.
 func (e *rankPIM) attend(sub *scheduler.SubBatch, x *policy.Step) {
-	e.ranks.fillGroups(e.groups, sub, x, 0)
+	e.ranks.gather(e.groups, sub, x, 0)
 	e.ranks.tallyStep(x, e.model.Layers)
 	e.ranks.tallyPrefixes(sub)
 	e.imbalance.add(attending(e.groups))
