@@ -8,7 +8,7 @@
 // lanes.go serves side by side, and lets transfers interrupt. repeat.go skips layers that
 // repeat. check.go verifies the laws of a schedule.
 //
-// alone.go and lockstep.go run iterations of a simpler shape
+// alone.go and lockstep.go (its shape in lockstep_shape.go) run iterations of a simpler shape
 // faster. They return the same end time, and the engine gives the same results without
 // them. A change of when an operation may start is made in these files, too; property
 // tests compare them with the events.

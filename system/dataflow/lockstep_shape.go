@@ -1,0 +1,132 @@
+package dataflow
+
+// shape is what a lockstep needs to know of an iteration and its resources.
+type shape struct {
+	onLanes, link, up, gpu int8 // resources, -1 where not known yet
+
+	spec               *Resource // of the lanes
+	longestWait        Time      // of a transfer for a boundary
+	upAll              Time      // of the results of all lanes of both sub-batches
+	latency, resultsAt Time      // of the link, and of the results' way up
+	total              int       // layers of each sub-batch, what comes before the first not counted
+	besides            bool      // a sub-batch has an operation beside its lanes
+	costs              [2]waveCost
+}
+
+// waveCost is what the layers of a sub-batch cost.
+type waveCost struct {
+	active             bool
+	entry, block, exit Time
+	beside             Time       // of an operation where the block runs, from the layer's start on; 0 for none
+	lanes              []laneCost // by lane, counted from the layer's first
+}
+
+// laneCost is a transfer to a lane, its operation there, and its results.
+type laneCost struct {
+	active      bool
+	sent, close Time // sent: from the lane's stop to the data's end
+	compute, up Time
+	parts       []int64
+}
+
+// fits reads the shape of an iteration; it reports false for one of another shape.
+// Times of zero would have operations end at one instant in an order that a lockstep
+// does not keep.
+func (l *lockstep) fits(e *Engine, it *Iteration) bool {
+	l.onLanes, l.link, l.up, l.gpu, l.total, l.besides, l.upAll = -1, -1, -1, -1, 0, false, 0
+	if len(it.Ops) == 0 {
+		return false
+	}
+	for s := range it.Sub {
+		l.costs[s].active = len(it.Sub[s].Layers) > 0
+		if l.costs[s].active && !l.reads(e, it, s) {
+			return false
+		}
+	}
+	l.spec = &e.resources[l.onLanes]
+	l.longestWait = l.spec.Boundaries.longest()
+	l.latency, l.resultsAt = e.servers[l.link].latency, e.servers[l.up].latency
+	return l.spec.Latency == 0 && l.spec.Count == len(l.freeAt)
+}
+
+// reads takes over the costs of a sub-batch.
+func (l *lockstep) reads(e *Engine, it *Iteration, s int) bool {
+	c := &l.costs[s]
+	sub := &it.Sub[s]
+	if len(sub.Layers) != 2 || sub.Layers[0].Count != 1 || sub.Layers[0].To != sub.Layers[0].From+1 {
+		return false
+	}
+	entry, r := &it.Ops[sub.Layers[0].From], sub.Layers[1]
+	n := r.To - r.From - 1 // three for each lane, and the layer's last
+	if c.beside = 0; n%3 == 1 {
+		n--
+		if c.beside = l.readBeside(it, r.From+n); c.beside == 0 {
+			return false
+		}
+	}
+	waits := n / 3
+	if c.beside > 0 {
+		waits++
+	}
+	if n < 3 || n%3 != 0 || l.total > 0 && int32(l.total) != r.Count {
+		return false
+	}
+	block := &it.Ops[r.To-1]
+	if !l.is(e, &l.gpu, FIFO, entry.Resource) || block.Resource != l.gpu || e.servers[l.gpu].latency > 0 ||
+		(entry.Flags&block.Flags) != NextLayer || block.Flags != NextLayer || block.After.To-block.After.From != waits {
+		return false
+	}
+	l.total = int(r.Count)
+	c.entry, c.block, c.exit = entry.Last, block.Last, sub.Exit
+	if min(c.entry, c.block, c.exit) == 0 {
+		return false
+	}
+	for i := range c.lanes {
+		c.lanes[i].active = false
+	}
+	before := int16(-1)
+	for i := range n / 3 {
+		first := r.From + 3*i
+		down, work, up := &it.Ops[first], &it.Ops[first+1], &it.Ops[first+2]
+		if !l.is(e, &l.link, Link, down.Resource) || !l.is(e, &l.onLanes, Lanes, work.Resource) || !l.is(e, &l.up, FIFO, up.Resource) ||
+			l.up == l.gpu || down.Claims != l.onLanes+1 || down.Pieces != 1 || down.Flags|work.Flags|up.Flags != 0 || down.After.From != down.After.To ||
+			!follows(it, work, first) || !follows(it, up, first+1) || it.After[block.After.From+i] != first+2 ||
+			down.Lane != work.Lane || work.Lane <= before || min(work.Last, up.Last) == 0 {
+			return false
+		}
+		before = work.Lane
+		x := &c.lanes[work.Lane]
+		x.active, x.sent, x.close, x.compute, x.up = true, down.Open+down.Last, down.Close, work.Last, up.Last
+		l.upAll += up.Last
+		x.parts = it.Parts[work.Parts.From:work.Parts.To]
+	}
+	return true
+}
+
+// readBeside returns the time of an operation beside the lanes, which starts with the layer, runs where
+// the layer's last does and is the last for which that one waits; 0 for another one.
+func (l *lockstep) readBeside(it *Iteration, i int32) Time {
+	o, block := &it.Ops[i], &it.Ops[i+1]
+	if o.Resource != block.Resource || o.Flags != 0 || o.After.From != o.After.To || block.After.From == block.After.To || it.After[block.After.To-1] != i {
+		return 0
+	}
+	l.besides = true
+	return o.Last
+}
+
+// is says whether a resource is the one known for a part, which the first one met
+// becomes if it is served as it should be.
+func (l *lockstep) is(e *Engine, known *int8, d Discipline, resource int8) bool {
+	if *known < 0 {
+		if s := &e.servers[resource]; s.discipline != d || s.twin > 0 {
+			return false
+		}
+		*known = resource
+	}
+	return *known == resource
+}
+
+// follows says whether an operation waits for another one alone.
+func follows(it *Iteration, o *Op, other int32) bool {
+	return o.After.To == o.After.From+1 && it.After[o.After.From] == other
+}
