@@ -2,7 +2,7 @@ package dataflow
 
 // waveHistory is the states at the starts of the latest layers.
 type waveHistory struct {
-	keys  [pastStates]Time // differ for most states that differ: when the other sub-batch goes on
+	keys  [pastStates]Time // of the states: two states of different keys differ
 	state [pastStates]waveState
 	count int
 	over  bool // a repeat has been found and used
@@ -27,9 +27,9 @@ func newWaveHistory(lanes int) waveHistory {
 
 func (h *waveHistory) reset() { h.count, h.over = 0, false }
 
-// skipRepeats jumps over layers as the engine's does, when sub-batch s starts one. The jump
-// ends as late as no block of a last layer has been requested, at any layer: if the repeat has n layers, each
-// of the latest n states says how one of those layers starts.
+// skipRepeats compares the state when sub-batch s starts a layer with those of the layers before. When it equals the
+// state n layers before, every further layer starts as one of these n layers did, and jump moves on to the
+// last layer that is sure to. It saves one sub-batch's states: that of sub-batch 0, or 1 where that one takes no part.
 func (l *lockstep) skipRepeats(s int) {
 	h := &l.past
 	if h.over || s == 1 && l.sub[0].layer >= 0 {
@@ -50,7 +50,9 @@ func (l *lockstep) skipRepeats(s int) {
 	}
 }
 
-// jump moves on from the start of a layer of sub-batch s that is alike the layer with state number from, a time before.
+// jump moves sub-batch s on to the start of a later layer, as near to the last as can be. The states repeat
+// from number from on, and one period took that time. A last layer's block has a time of its own, so the
+// jump ends before either sub-batch has requested one.
 func (l *lockstep) jump(s, from int, took Time) {
 	period := l.past.count - 1 - from
 	for layer := l.total - 1; layer > l.sub[s].layer; layer-- {
@@ -70,7 +72,8 @@ func (l *lockstep) beforeLast(w *waveState, layer int) bool {
 	return w.other.at == never || other < l.total-1 || other == l.total-1 && (w.other.attention || w.other.waits)
 }
 
-// save writes the state when sub-batch s starts a layer, and returns its key.
+// save writes the state when sub-batch s starts a layer, and returns its key: the times until the other sub-batch
+// goes on and its lanes end, added up.
 func (l *lockstep) save(w *waveState, s int) (key Time) {
 	sub, other := &l.sub[s], &l.sub[1-s]
 	w.at, w.linkFree, w.upFree, w.gpuFree, w.sent = sub.at, l.linkFree, l.upFree, l.gpuFree, l.sent

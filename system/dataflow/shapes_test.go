@@ -42,7 +42,7 @@ func drawLockstep(t *rapid.T) ([]Resource, *Iteration) {
 	lanes := &r[testLanes]
 	lanes.Count, lanes.Rotates = int(time("lanes", 1, 6)), rapid.Bool().Draw(t, "rotates")
 	lanes.Vacate, lanes.Reactivate = time("vacate", 0, 100), time("reactivate", 0, 100)
-	lanes.Boundaries = Boundaries{Clock: NewClock(1, rapid.Int64Range(10, 20).Draw(t, "tREFI"), 10), Each: 2, Step: rapid.Int64Range(0, 20).Draw(t, "step")}
+	lanes.Boundaries = Boundaries{Clock: NewClock(1, rapid.Int64Range(10, 20).Draw(t, "tREFI"), 10), Each: 2, Step: rapid.Int64Range(0, rapid.SampledFrom([]int64{20, 400}).Draw(t, "longest step")).Draw(t, "step")}
 	r[testDown].Latency, r[testUp].Latency = time("latency", 0, 30), time("latency up", 0, 40)
 	// Links as busy as the lanes, or more, have what waits for them shape the schedule.
 	link := rapid.SampledFrom([]int{20, 20, 200, 1000}).Draw(t, "longest transfer")
@@ -98,6 +98,57 @@ func TestLockstep(t *testing.T) {
 	})
 	if skipped <= 0 {
 		t.Error("no layer was left out")
+	}
+}
+
+// TestAlike changes one part of a state of four rotating lanes at a time: the start of layer 5 at 1000, with links of 10 ps latency,
+// the other sub-batch on lanes that end from 1100 on. What lies before a bound counts as the bound.
+func TestAlike(t *testing.T) {
+	l := &lockstep{shape: shape{latency: 10, resultsAt: 30}}
+	state := func() *waveState {
+		return &waveState{at: 1000, linkFree: 1020, upFree: 1140, gpuFree: 1050, sent: 900, layer: 5, first: 1, freeAt: []Time{1011, 1012, 1013, 1014},
+			other: subWave{layer: 4, attention: true, at: 1400, beside: 1050, due: []Time{1100, 800, 1300, 1400}}}
+	}
+	later := state() // by 500 and one layer
+	later.at, later.linkFree, later.upFree, later.gpuFree, later.sent, later.layer, later.first = 1500, 1520, 1640, 1550, 1400, 6, 2
+	later.freeAt, later.other.layer, later.other.at, later.other.beside, later.other.due = []Time{1514, 1511, 1512, 1513}, 5, 1900, 1550, []Time{1600, 1300, 1800, 1900}
+	for _, x := range []struct {
+		name string
+		set  func(w *waveState)
+		want bool
+	}{
+		{"nothing", func(*waveState) {}, true},
+		{"link", func(w *waveState) { w.linkFree++ }, false},
+		{"results' link", func(w *waveState) { w.upFree++ }, false},
+		{"GPU", func(w *waveState) { w.gpuFree++ }, false},
+		{"beside", func(w *waveState) { w.other.beside++ }, false},
+		{"a lane", func(w *waveState) { w.freeAt[2]++ }, false},
+		{"turned lanes", func(w *waveState) { w.first = 2 }, false},
+		{"an end", func(w *waveState) { w.other.due[2]++ }, false},
+		{"an end to come", func(w *waveState) { w.other.due[1] = 950 }, false},
+		{"another end that is over", func(w *waveState) { w.other.due[1] = 900 }, true},
+		{"an end over", func(w *waveState) { w.other.due[0] = 850 }, false},
+		{"the other's layer", func(w *waveState) { w.other.layer++ }, false},
+		{"the other's attention", func(w *waveState) { w.other.attention = false }, false},
+		{"waiting", func(w *waveState) { w.other.waits = true }, false},
+		{"for its own", func(w *waveState) { w.other.own = true }, false},
+	} {
+		w := state()
+		x.set(w)
+		if got := l.alike(w, later); got != x.want {
+			t.Errorf("%s: alike %v, want %v", x.name, got, x.want)
+		}
+	}
+	// Below their bounds the links, the lanes and the GPU are free, whenever it was.
+	for _, w := range []*waveState{later, state()} {
+		w.linkFree, w.gpuFree, w.other.beside = w.at+Time(w.layer), w.at-Time(w.layer), w.at-7
+		for i := range w.freeAt {
+			w.freeAt[i] = w.at + Time(i)
+		}
+		w.upFree = w.at + 30 - Time(w.layer)
+		if w != later && !l.alike(w, later) {
+			t.Error("states that differ below their bounds are not alike")
+		}
 	}
 }
 
