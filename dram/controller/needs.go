@@ -22,8 +22,8 @@ const (
 // access with auto-precharge has those of the one without.
 var needCommands = [needs]dram.Command{dram.RD, dram.WR, dram.ACT, dram.ACT, dram.PRE}
 
-// rankNeeds is what the banks of one rank wait for: which banks, and a step before which none of them is
-// ready, as constraints only ever move on.
+// rankNeeds is what the banks of one rank need next. Before notBefore no bank of the rank is ready for a need: a command may
+// raise the step of a constraint and never lowers it, so that it can be kept from one scan to the next.
 type rankNeeds struct {
 	banks     [needs]uint64
 	notBefore [needs]int64
@@ -82,9 +82,11 @@ func newSched(channel *channel, queues *queues, policy *Policy, counts []RankSta
 	return s
 }
 
-// candidate is one bank's: from when on its own constraints allow the command, which only commands to
-// it move, and when the request that it is for was accepted, for a row's first access less a head start.
-type candidate struct{ at, age int64 }
+// candidate is the command that would serve a need of one bank.
+type candidate struct {
+	at  int64 // step from which on the bank's own constraints allow it; only commands to the bank change that
+	age int64 // step at which its request was accepted, less headStart for the first access to a row
+}
 
 // rescan forgets when the banks of a rank become ready.
 func (s *sched) rescan(rank int) {

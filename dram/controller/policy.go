@@ -26,11 +26,12 @@ type Policy struct {
 	// bandwidth: hits of its bank's open row, the run's direction, the rank that has the bus.
 	AgeBound int    `toml:"age_bound"`
 	Refresh  string `toml:"refresh"` // all: REF of a whole rank; bank: REFsb or REFpb, so that the other banks go on
-	// RefreshPostpone is how many refreshes a rank with other work may owe, with Refresh "bank" a bank. RefreshPullIn is how many
-	// an idle one may be ahead. Both are 0 to 8 (JESD79-4, "Refresh Command").
-	RefreshPostpone int    `toml:"refresh_postpone"`
-	RefreshPullIn   int    `toml:"refresh_pull_in"`
-	RefreshClose    string `toml:"refresh_close"` // before REF: all, one PREA; each, PRE bank by bank, as DRAMsim3
+	// RefreshPostpone is how many refreshes a rank with queued requests may owe; with Refresh "bank" it holds for each bank.
+	// 0 to 8 (JESD79-4, "Refresh Command").
+	RefreshPostpone int `toml:"refresh_postpone"`
+	// RefreshPullIn is how many refreshes an idle rank, with Refresh "bank" an idle bank, may be ahead. 0 to 8 (as above).
+	RefreshPullIn int    `toml:"refresh_pull_in"`
+	RefreshClose  string `toml:"refresh_close"` // before REF: all, one PREA; each, PRE bank by bank, as DRAMsim3
 	// PowerDown is off, or timeout: a rank for which no request is queued goes into power-down PowerDownAfter clocks
 	// after its last access and into self-refresh SelfRefreshAfter clocks after it; 2^30 is never. It leaves them
 	// for a request and, power-down, for a refresh that falls due.

@@ -17,19 +17,35 @@ type Report struct {
 	Channels int    `json:"channels"`
 	Ranks    int    `json:"ranks"`
 	*Stats
-	ACT             int64   `json:"act"`
-	PRE             int64   `json:"pre"` // PRE and PREA; auto-precharges are not counted
-	RD              int64   `json:"rd"`
-	WR              int64   `json:"wr"`
-	REF             int64   `json:"ref"`
-	REFsb           int64   `json:"refsb"` // of the same bank of every bank group
-	REFpb           int64   `json:"refpb"` // of one bank, or a pair
-	RFM             int64   `json:"rfm"`   // refresh management of all banks
-	RFMsb           int64   `json:"rfmsb"`
-	RFMpb           int64   `json:"rfmpb"`
-	RowHits         int64   `json:"row_hits"`
-	GBPerS          float64 `json:"gb_per_s"`        // of the data of requests, without check bits and what partial writes read
-	BusUtilization  float64 `json:"bus_utilization"` // mean over the data buses: one a channel, or a pseudo-channel
+	commandCounts
+	RowHits        int64   `json:"row_hits"`
+	GBPerS         float64 `json:"gb_per_s"`        // of the data of requests, without check bits and what partial writes read
+	BusUtilization float64 `json:"bus_utilization"` // mean over the data buses: one a channel, or a pseudo-channel
+	latencyReport
+	// Reads by latency from acceptance: at least low_clocks, below twice that.
+	Histogram []Bin            `json:"read_latency_histogram"`
+	ByRank    []rankReport     `json:"by_rank"`
+	ECC       *eccReport       `json:"ecc,omitempty"` // unless it is none
+	EnergyMJ  dram.Millijoules `json:"energy_mj"`
+	WallS     float64          `json:"wall_s"`
+}
+
+// commandCounts is how many commands of each kind issued.
+type commandCounts struct {
+	ACT   int64 `json:"act"`
+	PRE   int64 `json:"pre"` // PRE and PREA; auto-precharges are not counted
+	RD    int64 `json:"rd"`
+	WR    int64 `json:"wr"`
+	REF   int64 `json:"ref"`
+	REFsb int64 `json:"refsb"` // of the same bank of every bank group
+	REFpb int64 `json:"refpb"` // of one bank, or a pair
+	RFM   int64 `json:"rfm"`   // refresh management of all banks
+	RFMsb int64 `json:"rfmsb"`
+	RFMpb int64 `json:"rfmpb"`
+}
+
+// latencyReport is the latencies of reads and writes, in clocks.
+type latencyReport struct {
 	MeanReadLatency float64 `json:"mean_read_latency_clocks"`
 	P99ReadLatency  int64   `json:"p99_read_latency_clocks"`
 	MaxReadLatency  int64   `json:"max_read_latency_clocks"`
@@ -38,12 +54,6 @@ type Report struct {
 	MaxArrivalLatency  int64   `json:"max_read_latency_from_arrival_clocks"`
 	MeanWriteLatency   float64 `json:"mean_write_latency_clocks"`
 	MaxWriteLatency    int64   `json:"max_write_latency_clocks"`
-	// Reads by latency from acceptance: at least low_clocks, below twice that.
-	Histogram []Bin            `json:"read_latency_histogram"`
-	ByRank    []rankReport     `json:"by_rank"`
-	ECC       *eccReport       `json:"ecc,omitempty"` // unless it is none
-	EnergyMJ  dram.Millijoules `json:"energy_mj"`
-	WallS     float64          `json:"wall_s"`
 }
 
 // rankReport is one rank's share.
@@ -76,12 +86,17 @@ type eccReport struct {
 func NewReport(s *Setup, policy string, st *Stats, wall time.Duration) *Report {
 	r := &Report{
 		Spec: s.Spec.Name, Policy: policy, Channels: s.Channels, Ranks: s.Ranks, Stats: st,
-		ACT: st.Count(dram.ACT), PRE: st.Count(dram.PRE, dram.PREA), RD: st.Count(dram.RD, dram.RDA), WR: st.Count(dram.WR, dram.WRA),
-		REF: st.Count(dram.REF), REFsb: st.Count(dram.REFsb), REFpb: st.Count(dram.REFpb),
-		RFM: st.Count(dram.RFM), RFMsb: st.Count(dram.RFMsb), RFMpb: st.Count(dram.RFMpb), RowHits: st.RowHits,
-		MeanReadLatency: st.Latency.Mean(), P99ReadLatency: st.Latency.Percentile(99), MaxReadLatency: st.Latency.Max(),
-		MeanArrivalLatency: st.ArrivalLatency.Mean(), MaxArrivalLatency: st.ArrivalLatency.Max(),
-		MeanWriteLatency: st.WriteLatency.Mean(), MaxWriteLatency: st.WriteLatency.Max(),
+		commandCounts: commandCounts{
+			ACT: st.Count(dram.ACT), PRE: st.Count(dram.PRE, dram.PREA), RD: st.Count(dram.RD, dram.RDA), WR: st.Count(dram.WR, dram.WRA),
+			REF: st.Count(dram.REF), REFsb: st.Count(dram.REFsb), REFpb: st.Count(dram.REFpb),
+			RFM: st.Count(dram.RFM), RFMsb: st.Count(dram.RFMsb), RFMpb: st.Count(dram.RFMpb),
+		},
+		latencyReport: latencyReport{
+			MeanReadLatency: st.Latency.Mean(), P99ReadLatency: st.Latency.Percentile(99), MaxReadLatency: st.Latency.Max(),
+			MeanArrivalLatency: st.ArrivalLatency.Mean(), MaxArrivalLatency: st.ArrivalLatency.Max(),
+			MeanWriteLatency: st.WriteLatency.Mean(), MaxWriteLatency: st.WriteLatency.Max(),
+		},
+		RowHits:   st.RowHits,
 		Histogram: append([]Bin{}, st.Latency.Histogram()...), EnergyMJ: dram.NewMillijoules(s.Spec, &st.Energy), WallS: wall.Seconds(),
 	}
 	data, end, burst := r.RD+r.WR, max(1, float64(st.EndClock)), float64(s.Spec.BurstClocks())
