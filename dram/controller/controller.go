@@ -185,9 +185,6 @@ func (c *controller) commands(t int64) (issued bool, next int64) {
 	} else {
 		issued, next = c.inTurn(t, issued)
 	}
-	if c.dataClock.starting() {
-		next = min(next, c.dataClock.runsAt)
-	}
 	return issued, next
 }
 

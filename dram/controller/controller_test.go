@@ -300,7 +300,7 @@ func TestShortestRefreshInterval(t *testing.T) {
 // clock.
 func TestEventsAreEveryClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		spec, err := dram.LookupSpec(rapid.SampledFrom([]string{"ddr4-3200-8gb-x8", "ddr4-2400-16gb-x16"}).Draw(t, "part"))
+		spec, err := dram.LookupSpec(rapid.SampledFrom([]string{"ddr4-3200-8gb-x8", "ddr4-2400-16gb-x16", "ddr5-4800-16gb-x8", "lpddr5x-8533-16gb-x16"}).Draw(t, "part"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -314,6 +314,13 @@ func TestEventsAreEveryClock(t *testing.T) {
 		policy.AgeBound = rapid.IntRange(100, 3000).Draw(t, "age bound")
 		policy.RefreshPostpone = rapid.IntRange(0, 8).Draw(t, "postpone")
 		drawPower(t, &Setup{Policy: policy})
+		if spec.Standard == "ddr5" && rapid.Bool().Draw(t, "managed") {
+			for key, value := range map[string]string{"RAAIMT": "8", "RAAMMT": "16"} {
+				if err := spec.Set(key, value); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 		drawECC(t, spec)
 		ranks := rapid.IntRange(1, 4).Draw(t, "ranks")
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))

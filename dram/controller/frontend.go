@@ -34,11 +34,6 @@ func (f *front) empty() bool {
 	return f.next == len(f.requests) && len(f.held[needRead].entries)+len(f.held[needWrite].entries) == 0
 }
 
-// arrived reports whether the next request has come until t.
-func (c *controller) arrived(t int64) bool {
-	return c.front.arrival(t) == forever && c.front.next < len(c.front.requests)
-}
-
 // accept takes the next request, if it has come and its queue has room. A
 // request that is accepted at clock t can move on from t+1 on.
 func (c *controller) accept(t int64) bool {

@@ -159,3 +159,20 @@ func TestManagementIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestManagementIsPrompt: a bank that has reached the most is managed at once, not with the next refresh, which is far off here.
+func TestManagementIsPrompt(t *testing.T) {
+	s := setup(t, "default")
+	s.Spec, s.Ranks = managedPart(t, "ddr5-4800-16gb-x8", 4, 4), 1
+	var requests []Request
+	for i := range uint64(12) { // of one bank, each another row
+		requests = append(requests, Request{Address: i * uint64(s.Spec.RankBytes()) / 16})
+	}
+	stats, err := s.Replay(t.Context(), requests, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rfm := stats.Count(dram.RFM, dram.RFMsb); stats.EndClock >= int64(s.Spec.TREFI) || stats.Count(dram.ACT) != 12 || rfm != 2 {
+		t.Errorf("%d ACT, %d RFM until clock %d, want 12 and 2 before the first refresh at %d", stats.Count(dram.ACT), rfm, stats.EndClock, s.Spec.TREFI)
+	}
+}
