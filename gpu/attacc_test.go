@@ -25,6 +25,9 @@ func TestAttAccGEMM(t *testing.T) {
 	if want := 2 * 512 * 27648 * 8192 / (0.8 * 156e12); !near(c.Seconds, want) {
 		t.Errorf("two full waves take %g s, want %g", c.Seconds, want)
 	}
+	if c.Executed != c.FLOPs { // which draw power: the simulator pads nothing here
+		t.Errorf("%g operations run, %g are useful", c.Executed, c.FLOPs)
+	}
 	// Beyond 512 rows they are padded to 32.
 	if a, b := s.gemmTime(1000, 4096, 4096, 16), s.gemmTime(1024, 4096, 4096, 16); a != b {
 		t.Errorf("1000 rows take %g s, 1024 take %g s, want the same", a, b)

@@ -167,4 +167,8 @@ func TestNormForm(t *testing.T) {
 			t.Errorf("%s: %g s, want %g", c.name, c.got.Seconds, c.want)
 		}
 	}
+	e.Ridge = 1 // both limits in full
+	if got, want := s.Norm(1000, 10000, 16).Seconds, 2e-6+10000*1e-9+2*1e7*2/(0.5*bytes); !near(got, want) {
+		t.Errorf("norm without a ridge: %g s, want %g", got, want)
+	}
 }
