@@ -96,8 +96,9 @@ func (p *program) appendScale(token, ordinal int, row int32) {
 	}
 }
 
-// readScales brings the scales of the stage's tokens in the open row to the buffer unit, four banks of as many bank
-// groups after the other, as soon as these are open. What follows waits for all of them.
+// readScales brings the scales of the stage's tokens in the open row to the buffer unit: one bank of each bank group, then the next
+// ones. Opened is the bank sequencer's count before the row's activations; if the row was switched to bank by bank, the scales
+// of a bank wait for its own activation only. What follows waits for all scales.
 func (p *program) readScales(within int, opened uint32) {
 	g := &p.geometry
 	to := within + min(p.rowEnd, p.limit) - p.token

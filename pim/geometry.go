@@ -73,6 +73,9 @@ type Geometry struct {
 // of one bank address. A staggered activation opens each bank by itself, so that such rows take the clocks of whole ones.
 const Quads = 4
 
+// pageChunks is the chunks of a page of 64 tokens on DDR4, the smallest that policies select: rows with scales hold whole pages of that size.
+const pageChunks = 4
+
 // NewGeometry returns the geometry of heads of that shape on ranks of d. A
 // head whose value does not fit one column of all banks is an input.Error.
 func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
@@ -106,8 +109,8 @@ func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
 		for chunks > 0 && chunks*g.TokenBursts+g.scaleColumns(0, chunks*g.ChunkTokens) > g.rowBursts {
 			chunks--
 		}
-		if whole := max(4, shape.KeyGroup/g.ChunkTokens); chunks > whole {
-			chunks -= chunks % whole // so that pages of 64 tokens and groups do not lie over the ends of rows
+		if whole := max(pageChunks, shape.KeyGroup/g.ChunkTokens); chunks > whole {
+			chunks -= chunks % whole // so that neither pages nor groups lie over the ends of rows
 		}
 	}
 	if g.RowTokens = chunks * g.ChunkTokens; chunks == 0 {

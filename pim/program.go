@@ -36,40 +36,62 @@ type program struct {
 	heads    []headRun
 	plan
 
+	position
+	rowVisit
+	groupReads
+	slots
+	waited
+
+	pending []instruction      // appended by the current step
+	count   [sequencers]uint32 // instructions generated so far
+}
+
+// position is where a program stands: what it generates next.
+type position struct {
 	head    int // current head
 	stage   stage
 	segment int
 	token   int // next token of the stage
 	limit   int // end of the stage's tokens
+}
+
+// rowVisit is the row that all banks have open, and how far the stage has read it.
+type rowVisit struct {
 	open    bool
-	pending []instruction // appended by the current step
-	rowEnd  int           // token that needs the stage's next row, or another place in the open one
-	openRow int32         // that all banks have open, if open
-	visited int           // which visit of it
-	loaded  int           // group of keys whose scales q has, -1: none
-	column  int32         // of the stage's next token
-	// Of a rank-level unit: the group of banks and the pass to read next, how many of the visit's columns
-	// the pass has read, the bank sequencer's count after the activation of the group and of the
-	// next one, and the result sequencer's after the latest key.
-	group, pass       int
-	streamed, columns int
-	opened, opens     uint32
-	scoreRead         uint32
-	appended          uint32 // bank sequencer's count before the head's first q
-	scaled            uint32 // result sequencer's count after the open row's scales
+	openRow int32 // if open
+	visited int   // which visit of it
+	rowEnd  int   // token that needs the stage's next row, or another place in the open one
+	column  int32 // of the stage's next token
+	loaded  int   // group of keys whose scales q has, -1: none
 	// What all MACAs of the open row have in common, and all transfers of partial sums or weights.
 	read, transfer instruction
+}
 
-	count       [sequencers]uint32 // instructions generated so far
-	queryLoaded uint32             // buffer sequencer's count before the head's q load
-	slotRead    [resultSlots]uint32
-	unit        int                 // next result slot's turn
-	partialRead []uint32            // by pass: result sequencer's count after the latest chunk
-	set         int                 // next weight slot's turn
-	setUsed     [weightSlots]uint32 // bank sequencer's count after the slot's last use
-	contextDone []uint32            // by pass: bank sequencer's count after its latest opContext
-	contextRead uint32              // result sequencer's count after the latest opReadContext
-	scoreDone   uint32              // bank sequencer's count after the latest opScore
+// groupReads is how far a rank-level unit has read the group of banks that it visits.
+type groupReads struct {
+	group, pass       int    // to read next
+	streamed, columns int    // of the visit, that the pass has read, and all
+	opened, opens     uint32 // bank sequencer's count after the activation of the group, and of the next one
+	scoreRead         uint32 // result sequencer's count after the latest key
+}
+
+// slots are the turns of result and weight slots, with the counts after each slot's last use.
+type slots struct {
+	unit     int                 // next result slot's turn
+	slotRead [resultSlots]uint32 // of the result sequencer
+	set      int                 // next weight slot's turn
+	setUsed  [weightSlots]uint32 // of the bank sequencer
+}
+
+// waited are counts of a sequencer's instructions that later ones wait for.
+type waited struct {
+	queryLoaded uint32   // buffer sequencer's before the head's q load
+	appended    uint32   // bank sequencer's before the head's first q
+	scaled      uint32   // result sequencer's after the open row's scales
+	scoreDone   uint32   // bank sequencer's after the latest opScore
+	partialRead []uint32 // by pass: result sequencer's after the latest chunk
+	contextDone []uint32 // by pass: bank sequencer's after its latest opContext
+	contextRead uint32   // result sequencer's after the latest opReadContext
 }
 
 // plan is what Spec, device and shape fix for all chunks.
