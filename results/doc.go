@@ -1,10 +1,8 @@
 // Package results holds the results of a run: exact distributions of its latencies,
 // the summary in the JSON schema "l3sim/run/1" and as text, and a row for each request.
-// It writes files so that they are whole or not there.
+// It writes files so that they are whole or not there. Its metrics are the numbers of a
+// summary as columns of a table, each with the direction in which it improves.
 //
-// For many runs it holds tables (Table; as Parquet for other tools), the changes between
-// two tables (Compare, Rule), and the best trade-offs between goals with their common
-// settings (Goal, Explore). Package figure, below, draws them.
-//
-// Start at Summary. Package system fills it, cmd/l3sim prints it.
+// Start at Summary. Package system fills it, cmd/l3sim prints it. Package tables has the
+// results of many runs, package figure draws them.
 package results

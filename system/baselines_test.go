@@ -144,7 +144,7 @@ func TestHBMPIMUnitsHaveNoWaves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := newNode(cfg, tables{})
+		n := newNode(cfg, commandTables{})
 		e := n.divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
 		sub := &scheduler.SubBatch{}
 		for range requests {
@@ -265,7 +265,7 @@ func TestPIMAttentionOverhead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := newNode(cfg, tables{}).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
+		e := newNode(cfg, commandTables{}).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
 		if unitsTake(e, &scheduler.SubBatch{}) != 0 {
 			t.Error("nothing to decode takes time")
 		}
@@ -287,7 +287,7 @@ func TestUnitsOfOneRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := newNode(cfg, tables{}).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
+	e := newNode(cfg, commandTables{}).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
 	all := e.policy
 	times := map[units.Duration]bool{}
 	for range 2 {

@@ -7,13 +7,14 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/sweep"
+	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/system"
 )
 
 // TestSixthSystemSweeps: a sweep knows the section of a system that was added to the
 // list, and so does 'config explain'.
 func TestSixthSystemSweeps(t *testing.T) {
-	f, err := sweep.ParseFile("cxl.toml", `where = 'cxl.bandwidth < "1TB/s"'
+	f, err := design.ParseFile("cxl.toml", `where = 'cxl.bandwidth < "1TB/s"'
 [set]
 run.system = "cxl"
 run.requests = 4

@@ -36,15 +36,15 @@ type assembly struct {
 // setup is what a system puts a replica together from.
 type setup struct {
 	*hardware
-	tables
+	commandTables
 	running
 	memory   kvMemory
 	requests []traces.Request
 	replica  int
 }
 
-// tables are what commands take on the memory of a node, measured once for all of its replicas.
-type tables struct {
+// commandTables are what commands take on the memory of a node, measured once for all of its replicas.
+type commandTables struct {
 	kernels *kernels   // of ranks; nil without DIMM-PIM, and where only memory matters
 	stack   *hbm.Table // of units in HBM; nil without
 }

@@ -102,7 +102,7 @@ func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 			return named(err)
 		}
 	}
-	node := newNode(cfg, tables{kernels: k})
+	node := newNode(cfg, commandTables{kernels: k})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	r, err := node.Run(ctx, trace, Options{})

@@ -90,7 +90,7 @@ func TestNarrowMemory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := newNode(cfg, tables{}) // only memory matters
+			n := newNode(cfg, commandTables{}) // only memory matters
 			ledger := rankLedger(n.hw, false)
 			units := int(ledger.Capacity()) / n.cfg.Node.Ranksets / (n.cfg.Model.Layers * n.cfg.Model.KVHeads / n.cfg.ReplicaChannels()) // of a head of a rankset
 			if most := units * c.unit; !ledger.FitsEmpty(scheduler.Length{Prompt: most, Tokens: most}) || ledger.FitsEmpty(scheduler.Length{Prompt: most + 1, Tokens: most + 1}) {

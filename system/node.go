@@ -38,7 +38,7 @@ type Node struct {
 	hw     *hardware
 	system *System
 	memory kvMemory
-	tables
+	commandTables
 }
 
 // NewNode wires the devices of a validated configuration. It runs the PIM
@@ -58,16 +58,16 @@ func NewNode(cfg *configs.Config) (*Node, error) {
 }
 
 // newNode returns the node of a valid configuration; tables may be shared with others.
-func newNode(cfg *configs.Config, t tables) *Node {
+func newNode(cfg *configs.Config, t commandTables) *Node {
 	s := systemOf(cfg.Run.System)
 	h := s.derive(cfg)
-	return &Node{cfg: cfg, hw: h, system: s, memory: s.memory(h), tables: t}
+	return &Node{cfg: cfg, hw: h, system: s, memory: s.memory(h), commandTables: t}
 }
 
 // assemble puts together what serves requests on replica i. check is nil without checks.
 func (n *Node) assemble(i int, requests []traces.Request, exact bool, check *checker) assembly {
 	return n.system.assemble(&setup{
-		hardware: n.hw, tables: n.tables, running: running{exact: exact, check: check}, memory: n.memory, requests: requests, replica: i,
+		hardware: n.hw, commandTables: n.commandTables, running: running{exact: exact, check: check}, memory: n.memory, requests: requests, replica: i,
 	})
 }
 
@@ -119,7 +119,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 func (n *Node) FreeGPUMemory() units.Bytes { return freeGPUMemory(n.hw) }
 
 // meter returns what tells the node's energy.
-func (n *Node) meter() *meter { return &meter{n.hw, n.tables, n.system.Host} }
+func (n *Node) meter() *meter { return &meter{n.hw, n.commandTables, n.system.Host} }
 
 // Replicas returns the number of data-parallel replicas.
 func (n *Node) Replicas() int { return n.cfg.Replicas() }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -17,7 +18,7 @@ var overTimeColumns = []string{"time_s", "output_tokens_per_s", "requests_decodi
 // of its time. Tokens are a second. Means over the time: requests that decode, prefill and wait, bytes of keys and values,
 // the shares of time that resources work, the watts of the node and its cooling. Percentiles are of
 // the gaps between tokens that end in it, empty without such a gap.
-func (r *Result) OverTime(n *Node, parts int) *results.Table {
+func (r *Result) OverTime(n *Node, parts int) *tables.Table {
 	bins := make([]bin, parts)
 	width := r.end/units.Duration(parts) + 1
 	for i := range r.Iterations {
@@ -31,7 +32,7 @@ func (r *Result) OverTime(n *Node, parts int) *results.Table {
 	for _, g := range r.gaps {
 		bins[(g.at-1)/width].gaps.Add(int64(g.gap), int64(g.requests))
 	}
-	t := &results.Table{Name: "run", Columns: overTimeColumns}
+	t := &tables.Table{Name: "run", Columns: overTimeColumns}
 	idle := n.meter().power(energy.Mid).joules(&work{}, units.Second)
 	devices := float64(n.Replicas() * n.hw.attentionDevices())
 	for k := range bins {
@@ -83,8 +84,8 @@ func (b *bin) row(at, seconds, replicas, devices, idle float64) []string {
 }
 
 // Gaps returns a table of the times between tokens: each percentile of all gaps.
-func (r *Result) Gaps() *results.Table {
-	t := &results.Table{Name: "run", Columns: []string{"tbt_ms"}}
+func (r *Result) Gaps() *tables.Table {
+	t := &tables.Table{Name: "run", Columns: []string{"tbt_ms"}}
 	for percent := 1; percent <= 100 && r.tbt.Count() > 0; percent++ {
 		t.Rows = append(t.Rows, []string{strconv.FormatFloat(float64(r.tbt.Percentile(percent))/1e9, 'f', -1, 64)})
 	}
@@ -93,8 +94,8 @@ func (r *Result) Gaps() *results.Table {
 
 // FirstTokens returns a table of the times to the first token and of queueing, a row for each
 // request that was served.
-func (r *Result) FirstTokens() *results.Table {
-	t := &results.Table{Name: "run", Columns: []string{"ttft_ms", "queue_ms"}}
+func (r *Result) FirstTokens() *tables.Table {
+	t := &tables.Table{Name: "run", Columns: []string{"ttft_ms", "queue_ms"}}
 	ms := func(d units.Duration) string { return strconv.FormatFloat(1e3*d.Seconds(), 'f', -1, 64) }
 	for i := range r.Requests {
 		if q := &r.Requests[i]; !q.Rejected() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -71,7 +72,7 @@ func TestOverTimeSumsToRun(t *testing.T) {
 }
 
 // columnSum returns the sum of a column.
-func columnSum(t *rapid.T, table *results.Table, column string) (sum float64) {
+func columnSum(t *rapid.T, table *tables.Table, column string) (sum float64) {
 	c, err := table.Column("", column)
 	if err != nil {
 		t.Fatal(err)

@@ -154,7 +154,7 @@ func TestPagesOnHBMPIM(t *testing.T) {
 	const context = 60_001 // a list is made in the first decode step
 	engine := func(sets ...string) *hbmPIM {
 		cfg := mustLoad(t, append(sets, "run.system=hbm-pim", "run.model=llama-3-8b", "policy.name=lserve", "hbm_pim.sub_batches=never", "hbm_pim.queries_per_read=2")...)
-		return newNode(cfg, tables{}).divide(&traces.Trace{Requests: equal(1, context-1, 10)}, Options{}, false)[0].engine.(*hbmPIM)
+		return newNode(cfg, commandTables{}).divide(&traces.Trace{Requests: equal(1, context-1, 10)}, Options{}, false)[0].engine.(*hbmPIM)
 	}
 	sub := scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: context - 1, Prompt: context - 1}}}
 	e := engine()

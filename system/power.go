@@ -12,7 +12,7 @@ import (
 // meter tells what the hardware of a node draws for what it does.
 type meter struct {
 	*hardware
-	tables
+	commandTables
 	host bool // the system uses the host's memory
 }
 

@@ -103,7 +103,7 @@ func policies() []string { return []string{PrefillFirst, ChunkedPrefill} }
 
 // measure runs the programs of the hardware of a node of the system on the models of its memory, and tells errors
 // in terms of the configuration.
-func (s *System) measure(h *hardware) (t tables, err error) {
+func (s *System) measure(h *hardware) (t commandTables, err error) {
 	if s.kv.inDIMM {
 		t.kernels, err = kernelsOf(h)
 	} else {

@@ -98,7 +98,7 @@ func common(cfg *configs.Config, trace *traces.Trace) (*traces.Trace, error) {
 		if err := input.Validate(&other); err != nil {
 			return nil, err
 		}
-		left.Requests = newNode(&other, tables{}).holdable(left.Requests)
+		left.Requests = newNode(&other, commandTables{}).holdable(left.Requests)
 	}
 	if len(left.Requests) == 0 {
 		return nil, &input.Error{

@@ -13,6 +13,7 @@ import (
 	"github.com/l3sim/l3sim/internal/capacity"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/sweep"
+	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results/figure"
 )
 
@@ -63,7 +64,7 @@ func (f *capacityFlags) configurations(cmd *cobra.Command) ([]sweep.Combination,
 	if err != nil {
 		return nil, err
 	}
-	several, err := sweep.OfLists(given)
+	several, err := design.OfLists(given)
 	if err != nil {
 		return nil, err
 	}

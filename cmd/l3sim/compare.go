@@ -11,7 +11,9 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/sweep"
+	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
@@ -34,7 +36,7 @@ type comparedRun struct {
 
 // compare runs a comparison and prints one table, a row a system or model, or one
 // JSON object.
-func (a *app) compare(ctx context.Context, file *sweep.File, f *runFlags) error {
+func (a *app) compare(ctx context.Context, file *design.File, f *runFlags) error {
 	options, err := f.options()
 	if err != nil {
 		return err
@@ -169,7 +171,7 @@ func printComparison(w io.Writer, plan *sweep.Plan, outcome *sweep.Outcome) erro
 	}
 	columns := slices.Concat(plan.Keys, all.Headline())
 	if outcome.Failed > 0 {
-		columns = append(columns, results.ErrorColumn)
+		columns = append(columns, tables.ErrorColumn)
 	}
 	chosen, err := all.Choose("--columns", columns)
 	if err != nil {

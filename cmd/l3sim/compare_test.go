@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
-	"github.com/l3sim/l3sim/internal/sweep"
+	"github.com/l3sim/l3sim/internal/sweep/design"
 )
 
 // TestCompare: --model a,b with keys of all layers gives one table, a row each,
@@ -26,7 +26,7 @@ func TestCompare(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{&cli.App{Stdout: &out, Stderr: &bytes.Buffer{}}}
 	compare := func() error {
-		file, err := sweep.OfLists(options)
+		file, err := design.OfLists(options)
 		if err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func TestCompare(t *testing.T) {
 		}
 	}
 	options.Flags[0].Value = "gpt-175b"
-	if file, err := sweep.OfLists(options); file != nil || err != nil {
+	if file, err := design.OfLists(options); file != nil || err != nil {
 		t.Error("one model is no comparison")
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
-	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // diffFlags are the flags of the diff command.
@@ -46,15 +46,15 @@ the old value. The exit code is 1 where a rule trips, where a rule finds no poin
 
 // diff compares two tables.
 func (a *app) diff(base, updated string, f *diffFlags) error {
-	old, err := results.ReadTable(base)
+	old, err := tables.ReadTable(base)
 	if err != nil {
 		return err
 	}
-	current, err := results.ReadTable(updated)
+	current, err := tables.ReadTable(updated)
 	if err != nil {
 		return err
 	}
-	c, err := results.Compare(old, current)
+	c, err := tables.Compare(old, current)
 	if err != nil {
 		return err
 	}
@@ -79,8 +79,8 @@ func (a *app) diff(base, updated string, f *diffFlags) error {
 }
 
 // options reads the rules and chooses the metrics to show.
-func (f *diffFlags) options(c *results.Comparison) (results.CompareOptions, error) {
-	var o results.CompareOptions
+func (f *diffFlags) options(c *tables.Comparison) (tables.CompareOptions, error) {
+	var o tables.CompareOptions
 	add := func(metric string) {
 		if !slices.Contains(o.Metrics, metric) {
 			o.Metrics = append(o.Metrics, metric)
@@ -100,14 +100,14 @@ func (f *diffFlags) options(c *results.Comparison) (results.CompareOptions, erro
 		add(m)
 	}
 	if len(f.metrics) == 0 {
-		for _, m := range results.Headlines {
+		for _, m := range tables.Headlines {
 			if slices.Contains(c.Metrics, m) {
 				add(m)
 			}
 		}
 	}
 	for _, text := range f.rules {
-		r, err := results.ParseRule("--fail-if", text, c.Metrics)
+		r, err := tables.ParseRule("--fail-if", text, c.Metrics)
 		if err != nil {
 			return o, err
 		}

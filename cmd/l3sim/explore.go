@@ -5,7 +5,7 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
-	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 func (a *app) newExploreCommand() *cobra.Command {
@@ -38,7 +38,7 @@ func (a *app) explore(path, goals string, where []string) error {
 	if goals == "" {
 		return &input.Error{Key: "--goals", Expected: `two or three goals, such as "max output_tokens_per_s, min tbt_p99_ms"`}
 	}
-	t, err := results.ReadTable(path)
+	t, err := tables.ReadTable(path)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (a *app) explore(path, goals string, where []string) error {
 	if err != nil {
 		return err
 	}
-	e, err := results.Explore(t, parsed)
+	e, err := tables.Explore(t, parsed)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
 )
 
@@ -59,8 +60,8 @@ Each row bounds the error of linear interpolation from the row before it, over c
 }
 
 // attentionTable returns the rows as a table.
-func attentionTable(rows []system.AttentionRow) *results.Table {
-	t := &results.Table{Columns: []string{"dram", "context_tokens", "batch", "query_heads", "kv_heads", "ranks", "latency_us", "energy_uj", "energy_low_uj", "energy_high_uj",
+func attentionTable(rows []system.AttentionRow) *tables.Table {
+	t := &tables.Table{Columns: []string{"dram", "context_tokens", "batch", "query_heads", "kv_heads", "ranks", "latency_us", "energy_uj", "energy_low_uj", "energy_high_uj",
 		"context_error", "batch_error", "not_estimated"}}
 	for i := range rows {
 		r := &rows[i]

@@ -11,6 +11,7 @@ import (
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // selectionFlags adds the flags that choose what a figure or table shows.
@@ -73,7 +74,7 @@ reads all of this from a file, as those of configs/paper; flags that are given a
 
 // plot draws one figure into a file.
 func (a *app) plot(path string, s *figure.Selection, out, title string) error {
-	table, err := results.ReadTable(path)
+	table, err := tables.ReadTable(path)
 	if err != nil {
 		return err
 	}

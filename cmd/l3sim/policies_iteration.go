@@ -17,6 +17,7 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
 )
 
@@ -150,8 +151,8 @@ func newPolicyIteration(name string, parts *system.GPUIterations, context, batch
 }
 
 // policyTable returns a tidy table with times of so many decimals, of the groups that any row has.
-func policyTable(all []policyIteration, columns []string, name func(string) string, decimals int) *results.Table {
-	t := &results.Table{Columns: columns[:3:3]}
+func policyTable(all []policyIteration, columns []string, name func(string) string, decimals int) *tables.Table {
+	t := &tables.Table{Columns: columns[:3:3]}
 	var parts []string
 	for _, p := range system.IterationParts() {
 		if slices.ContainsFunc(all, func(r policyIteration) bool { return r.Parts[p.String()] > 0 }) {

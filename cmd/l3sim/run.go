@@ -16,9 +16,10 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
-	"github.com/l3sim/l3sim/internal/sweep"
+	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
@@ -70,7 +71,7 @@ func (a *app) newRunCommand() *cobra.Command {
 		if f.iterations && f.out == "" {
 			return &input.Error{Key: "--iterations", Expected: "--out with the folder of iterations.csv"}
 		}
-		several, err := sweep.OfLists(given)
+		several, err := design.OfLists(given)
 		if err != nil {
 			return err
 		}
@@ -260,7 +261,7 @@ func plotRun(dir string, node *system.Node, r *system.Result) error {
 	files := []results.File{{Name: "over_time.csv", Write: time.WriteCSV}}
 	for _, f := range []struct {
 		name string
-		of   *results.Table
+		of   *tables.Table
 		what figure.Selection
 	}{
 		{"throughput", time, figure.Selection{Kind: "line", X: "time_s", Y: "output_tokens_per_s"}},

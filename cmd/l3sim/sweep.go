@@ -13,6 +13,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/sweep"
+	"github.com/l3sim/l3sim/internal/sweep/design"
+	"github.com/l3sim/l3sim/internal/sweep/job"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -103,8 +105,8 @@ point's summary, and a journal, from which the same command goes on after any in
 			if err := cli.NotEmpty(cmd, "shard", "emit"); err != nil {
 				return err
 			}
-			if f.emit != "" && !slices.Contains(sweep.JobForms(), f.emit) {
-				return input.UnknownName("--emit", f.emit, sweep.JobForms())
+			if f.emit != "" && !slices.Contains(job.JobForms(), f.emit) {
+				return input.UnknownName("--emit", f.emit, job.JobForms())
 			}
 			if f.emit != "" || cmd.Flags().Changed("shards") {
 				return a.emit(args[0], &f)
@@ -236,7 +238,7 @@ func (a *app) emit(path string, f *sweepFlags) error {
 	if err != nil {
 		return err
 	}
-	return sweep.Emit(a.Stdout, f.emit, &sweep.Job{
+	return job.Emit(a.Stdout, f.emit, &job.Job{
 		File: path, Out: f.out, Shards: f.shards, Workers: f.workers, Points: len(plan.Points),
 	})
 }
@@ -253,7 +255,7 @@ func (a *app) noteDropped(plan *sweep.Plan) {
 
 // planSweep reads a sweep file and expands it.
 func planSweep(path string) (*sweep.Plan, error) {
-	file, err := sweep.ReadFile(path)
+	file, err := design.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
-	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // tableFormats are the values of --format.
@@ -55,7 +55,7 @@ results, or --columns. With --y it prints the numbers of the figure that 'l3sim 
 
 // table prints a table or the numbers of a figure.
 func (a *app) table(path string, s *figure.Selection, columns []string, format string, wide bool) error {
-	t, err := results.ReadTable(path)
+	t, err := tables.ReadTable(path)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (a *app) table(path string, s *figure.Selection, columns []string, format s
 }
 
 // printTable prints a table in a format of tableFormats, or as JSON.
-func (a *app) printTable(t *results.Table, format string) error {
+func (a *app) printTable(t *tables.Table, format string) error {
 	switch format {
 	case "markdown":
 		return t.WriteMarkdown(a.Stdout)

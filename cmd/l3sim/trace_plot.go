@@ -12,6 +12,7 @@ import (
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -77,7 +78,7 @@ const (
 )
 
 // lengthTable has both lengths at equal steps of their shares, or all of a few.
-func lengthTable(t *traces.Trace) *results.Table {
+func lengthTable(t *traces.Trace) *tables.Table {
 	n := len(t.Requests)
 	in, out := make([]int, n), make([]int, n)
 	for i := range t.Requests {
@@ -85,7 +86,7 @@ func lengthTable(t *traces.Trace) *results.Table {
 	}
 	slices.Sort(in)
 	slices.Sort(out)
-	table := &results.Table{Name: t.Name, Columns: []string{inputColumn, outputColumn}}
+	table := &tables.Table{Name: t.Name, Columns: []string{inputColumn, outputColumn}}
 	rows := min(n, quantiles)
 	for k := 1; k <= rows; k++ {
 		at := int((int64(k)*int64(n)+int64(rows)-1)/int64(rows)) - 1 // nearest rank
@@ -96,7 +97,7 @@ func lengthTable(t *traces.Trace) *results.Table {
 
 // timeTable has the middle of each part of the time, the rate in it and the mean lengths
 // of what arrives; nil where all requests arrive at once.
-func timeTable(t *traces.Trace) *results.Table {
+func timeTable(t *traces.Trace) *tables.Table {
 	last := t.Requests[len(t.Requests)-1].Arrival
 	if last == 0 {
 		return nil
@@ -111,7 +112,7 @@ func timeTable(t *traces.Trace) *results.Table {
 	}
 	width := last.Seconds() / parts
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 8, 64) }
-	table := &results.Table{Name: t.Name, Columns: []string{timeColumn, rateColumn, inputColumn, outputColumn}}
+	table := &tables.Table{Name: t.Name, Columns: []string{timeColumn, rateColumn, inputColumn, outputColumn}}
 	for k := range parts {
 		row := []string{number((float64(k) + 0.5) * width), number(float64(count[k]) / width), "", ""}
 		if count[k] > 0 { // else there is no mean

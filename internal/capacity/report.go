@@ -13,6 +13,7 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
@@ -202,7 +203,7 @@ const lineColumn = "server"
 // Figures returns the table of all rates that were tried, and figures of latency, attainment and goodput over them. A line is
 // of one combination; models have plots of their own.
 func (c *Report) Figures() ([]results.File, error) {
-	t := &results.Table{Name: "capacity", Columns: append(list.Map(names, func(n name) string { return n.column }), "trace", "rate_per_s", "attainment", "goodput_tokens_per_s",
+	t := &tables.Table{Name: "capacity", Columns: append(list.Map(names, func(n name) string { return n.column }), "trace", "rate_per_s", "attainment", "goodput_tokens_per_s",
 		"ttft_mean_ms", "ttft_p50_ms", "ttft_p99_ms", "tbt_mean_ms", "tbt_p50_ms", "tbt_p99_ms", "tpot_mean_ms", "e2e_mean_ms", lineColumn)}
 	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	for i := range c.Tried {

@@ -14,6 +14,7 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // evidence is what the claims are found in.
@@ -215,7 +216,7 @@ type Report struct {
 	Figures    []Figure
 	// Tables are the results of experiments, a row a point, and the tables that the page
 	// makes of them.
-	Tables      []*results.Table
+	Tables      []*tables.Table
 	Sensitivity []effect // of Sensitivity, the unchanged assumptions first
 
 	intro    string // of its part of the page

@@ -18,7 +18,9 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	files "github.com/l3sim/l3sim/configs/paper"
 	"github.com/l3sim/l3sim/internal/sweep"
+	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // experiment is one sweep of the evaluation.
@@ -57,7 +59,7 @@ func (l *loader) load(spec *experimentSpec, forClaims bool) (*experiment, error)
 	if err != nil {
 		return nil, err
 	}
-	f, err := sweep.ParseFile(files.Folder+"/"+name, string(text))
+	f, err := design.ParseFile(files.Folder+"/"+name, string(text))
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +68,7 @@ func (l *loader) load(spec *experimentSpec, forClaims bool) (*experiment, error)
 		setKey(f, "run.requests", strconv.Itoa(l.requests))
 	}
 	if forClaims && spec.Claims != "" {
-		needed, bad := sweep.ParseCondition(spec.Claims)
+		needed, bad := design.ParseCondition(spec.Claims)
 		if bad != nil {
 			return nil, bad
 		}
@@ -91,10 +93,10 @@ func (l *loader) load(spec *experimentSpec, forClaims bool) (*experiment, error)
 }
 
 // setKey gives what all points share another value, unless an axis decides it.
-func setKey(f *sweep.File, key, value string) {
+func setKey(f *design.File, key, value string) {
 	for _, axis := range f.Axes {
 		for _, c := range axis.Choices {
-			if slices.ContainsFunc(c.Settings, func(s sweep.Setting) bool { return s.Key == key }) {
+			if slices.ContainsFunc(c.Settings, func(s design.Setting) bool { return s.Key == key }) {
 				return
 			}
 		}
@@ -105,12 +107,12 @@ func setKey(f *sweep.File, key, value string) {
 			return
 		}
 	}
-	f.Set = append(f.Set, sweep.Setting{Key: key, Value: value})
+	f.Set = append(f.Set, design.Setting{Key: key, Value: value})
 }
 
 // materialise puts the traces that a sweep names on disk, where runs read them:
 // the working folder need not be the repository's root.
-func (l *loader) materialise(f *sweep.File) error {
+func (l *loader) materialise(f *design.File) error {
 	for i := range f.Set {
 		name, own := strings.CutPrefix(strings.Trim(f.Set[i].Value, `"`), files.Folder+"/")
 		if f.Set[i].Key != "run.trace" || !own {
@@ -179,7 +181,7 @@ func runAll(ctx context.Context, experiments []*experiment, run runner, o sweep.
 		}
 		for _, work := range works[i] {
 			entry := done[work]
-			if e.outcome.Entries = append(e.outcome.Entries, entry); entry.Status == results.StatusFailed {
+			if e.outcome.Entries = append(e.outcome.Entries, entry); entry.Status == tables.StatusFailed {
 				e.outcome.Failed++
 			}
 		}
@@ -202,7 +204,7 @@ func (e *experiment) work(i int) (string, error) {
 // failed returns an error that names the first failed point, nil without one.
 func (e *experiment) failed() error {
 	for i, entry := range e.outcome.Entries {
-		if entry.Status == results.StatusFailed {
+		if entry.Status == tables.StatusFailed {
 			return fmt.Errorf("%s: %d of %d points failed, the first is %s: %s", e.Name, e.outcome.Failed, len(e.outcome.Entries), e.plan.Points[i].Name, entry.Error)
 		}
 	}
@@ -243,7 +245,7 @@ func (e *experiment) systemOf(i int) string {
 	names := strings.Split(e.plan.Points[i].Name, ",")
 	for _, axis := range e.plan.File.Axes {
 		for _, c := range axis.Choices {
-			sets := slices.ContainsFunc(c.Settings, func(s sweep.Setting) bool { return s.Key == "run.system" })
+			sets := slices.ContainsFunc(c.Settings, func(s design.Setting) bool { return s.Key == "run.system" })
 			if axis.Kind == "list" && sets && slices.Contains(names, c.Name) {
 				return c.Name
 			}
@@ -263,14 +265,14 @@ func (e *experiment) one(seed uint64, what string, where func(*point) bool) (*po
 
 // table returns the results in a form that is the same on every machine: traces
 // by the name in the sweep file, and no hashes of configurations, which hold paths.
-func (e *experiment) table() (*results.Table, error) {
+func (e *experiment) table() (*tables.Table, error) {
 	t, err := e.plan.Table(&e.outcome)
 	if err != nil {
 		return nil, err
 	}
 	var kept []int
 	for i, name := range t.Columns {
-		if name != results.ConfigColumn {
+		if name != tables.ConfigColumn {
 			kept = append(kept, i)
 		}
 	}

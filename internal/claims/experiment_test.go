@@ -18,6 +18,7 @@ import (
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -47,9 +48,9 @@ func (f *fake) run(plan *sweep.Plan, ctx context.Context, o sweep.RunOptions) (*
 		f.mu.Lock()
 		f.runs[p.Hash]++
 		f.mu.Unlock()
-		e := &sweep.Entry{Point: p.Hash, Status: results.StatusDone}
+		e := &sweep.Entry{Point: p.Hash, Status: tables.StatusDone}
 		if e.Summary, err = f.summary(c, p); err != nil {
-			e.Status, e.Error = results.StatusFailed, err.Error()
+			e.Status, e.Error = tables.StatusFailed, err.Error()
 		}
 		out.Entries = append(out.Entries, e)
 		if o.Progress != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
-	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/units"
@@ -119,7 +119,7 @@ func (e *evidence) step(seed uint64, name string) (*point, error) {
 // predictorTable is Fig 10b (section 6.3): the errors of the learned predictors on
 // batches of OpenR1, with the profile and the split of 'l3lab predict'. Requests
 // are the batches, of twice as many requests, since several prompts can share one.
-func (m *models) predictorTable(ctx context.Context, requests int) (*results.Table, error) {
+func (m *models) predictorTable(ctx context.Context, requests int) (*tables.Table, error) {
 	judged := m.served[1:] // GPT-89B and GPT-175B, as Fig 10a
 	rows := make([][][]string, len(judged))
 	var group errgroup.Group
@@ -138,7 +138,7 @@ func (m *models) predictorTable(ctx context.Context, requests int) (*results.Tab
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	return &results.Table{Name: "fig10b", Columns: []string{"run.model", "part", "relative_error"}, Rows: slices.Concat(rows...)}, nil
+	return &tables.Table{Name: "fig10b", Columns: []string{"run.model", "part", "relative_error"}, Rows: slices.Concat(rows...)}, nil
 }
 
 // predictorErrors profiles a run on OpenR1 and judges the predictors on it.

@@ -10,6 +10,7 @@ import (
 	files "github.com/l3sim/l3sim/configs/paper"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // Figure is one figure of the paper with our numbers.
@@ -33,7 +34,7 @@ func (r *Report) addFigures(ctx context.Context, e *evidence, experiments []*exp
 			err = r.addSystems(x.placed(inTurn))
 		}
 		if err == nil && x.Name == "fig10a" {
-			var t *results.Table
+			var t *tables.Table
 			if t, err = e.text.predictorTable(ctx, r.Requests); err == nil {
 				err = r.draw(t, "fig10b")
 			}
@@ -52,7 +53,7 @@ func (r *Report) drawAll(x *experiment) error {
 }
 
 // draw adds a table and its figures, by their definitions in configs/paper.
-func (r *Report) draw(t *results.Table, names ...string) error {
+func (r *Report) draw(t *tables.Table, names ...string) error {
 	r.Tables = append(r.Tables, t)
 	for _, name := range names {
 		path := name + ".figure.toml"
@@ -180,7 +181,7 @@ func (x *experiment) matched() error {
 
 // effects is the page's section.
 func (r *Report) effects(claims []*claim) section {
-	t := &results.Table{Columns: []string{"one change", "over hbm-pim", "over gpu-only", "over rank-pim", "batch over hbm-pim", "OPT-66B, Dolphin: hbm-pim over gpu-only"}}
+	t := &tables.Table{Columns: []string{"one change", "over hbm-pim", "over gpu-only", "over rank-pim", "batch over hbm-pim", "OPT-66B, Dolphin: hbm-pim over gpu-only"}}
 	base := &r.Sensitivity[0]
 	for i := range r.Sensitivity {
 		e := &r.Sensitivity[i]

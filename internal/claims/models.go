@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/pim"
-	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/units"
 )
@@ -82,8 +82,8 @@ func (m *models) gpus() []*gpu.Spec { return []*gpu.Spec{&m.llama.GPU.Spec, m.me
 // utilizationTable is Fig 2a: the arithmetic that the feed-forward network of
 // Llama-2-7B gets out of an A100, over the tokens of a batch. The paper's profiler
 // counts busy SMs. The share of the peak is lower: waves and memory take from it.
-func (m *models) utilizationTable() *results.Table {
-	t := &results.Table{Name: "fig2a", Columns: []string{"gpu", "batch_size_tokens", "time_us", "utilization_feed_forward"}}
+func (m *models) utilizationTable() *tables.Table {
+	t := &tables.Table{Name: "fig2a", Columns: []string{"gpu", "batch_size_tokens", "time_us", "utilization_feed_forward"}}
 	llm := &m.llama.Model
 	for _, g := range m.gpus() {
 		cost := gpu.NewModelCost(g, llm)
@@ -98,8 +98,8 @@ func (m *models) utilizationTable() *results.Table {
 
 // latencyTable is Fig 2b: the parts of a decode iteration over the context,
 // relative to the whole at the shortest one.
-func (m *models) latencyTable() *results.Table {
-	t := &results.Table{Name: "fig2b", Columns: []string{"gpu", "context_tokens", "part", "time_ms", "relative_latency"}}
+func (m *models) latencyTable() *tables.Table {
+	t := &tables.Table{Name: "fig2b", Columns: []string{"gpu", "context_tokens", "part", "time_ms", "relative_latency"}}
 	batch := m.fig2Batch()
 	for _, g := range m.gpus() {
 		whole := 0.0

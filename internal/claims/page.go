@@ -16,6 +16,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/units"
 )
@@ -23,7 +24,7 @@ import (
 // section is a part of the page with a table.
 type section struct {
 	title, text string
-	table       *results.Table
+	table       *tables.Table
 }
 
 // pageFile is the page's name in the folder of Write.
@@ -82,8 +83,8 @@ func (r *Report) WriteText(w io.Writer) error {
 }
 
 // claimTable returns the judgements as a table; with says, what the paper says, too.
-func (r *Report) claimTable(says bool) *results.Table {
-	t := &results.Table{Columns: []string{"claim", "the paper says", "paper", "ours", "verdict"}}
+func (r *Report) claimTable(says bool) *tables.Table {
+	t := &tables.Table{Columns: []string{"claim", "the paper says", "paper", "ours", "verdict"}}
 	shown := []int{0, 1, 2, 3, 4}
 	if !says {
 		shown = slices.Delete(shown, 1, 2)

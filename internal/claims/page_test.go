@@ -14,6 +14,7 @@ import (
 	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
 )
 
@@ -58,7 +59,7 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	for _, table := range reports[1].Tables {
-		got, err := results.ReadTable(filepath.Join(dir, table.Name+".csv"))
+		got, err := tables.ReadTable(filepath.Join(dir, table.Name+".csv"))
 		if err != nil || len(got.Rows) != len(table.Rows) {
 			t.Errorf("%s: %v", table.Name, err)
 		}
@@ -162,7 +163,7 @@ func TestSensitivity(t *testing.T) {
 	}
 }
 
-func columnText(t *results.Table, name string) string {
+func columnText(t *tables.Table, name string) string {
 	var b strings.Builder
 	for _, row := range t.Rows {
 		b.WriteString(row[slices.Index(t.Columns, name)] + "\n")

@@ -9,6 +9,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // rejectedText explains throughputCell.
@@ -66,7 +67,7 @@ func (e *experiment) systems() []string {
 // addSystemTable adds a table of one cell for each model and trace, a row, and
 // system, a column. The points are one for each of these and seed.
 func (r *Report) addSystemTable(x *experiment, systems []string, title, text string, show cell) {
-	t := &results.Table{Columns: append([]string{"model", "trace", "requests"}, systems...)}
+	t := &tables.Table{Columns: append([]string{"model", "trace", "requests"}, systems...)}
 	rows := map[work]int{}
 	for i := range x.plan.Points {
 		c, s := x.configs[i], x.outcome.Entries[i].Summary
@@ -90,7 +91,7 @@ func (r *Report) addSystemTable(x *experiment, systems []string, title, text str
 
 // ratios is the throughput of l3, on some hardware, over that of each baseline.
 func (x *experiment) ratios(seed uint64, l3System string, systems []string) (*section, error) {
-	t := &results.Table{Columns: []string{"model", "trace"}}
+	t := &tables.Table{Columns: []string{"model", "trace"}}
 	baselines := baselinesOf(systems)
 	rows := map[work]int{}
 	for _, l3 := range x.compared(seed, l3System) {
@@ -264,7 +265,7 @@ const answerTitle, bestTitle = "The realistic answer", "Output tokens/s, each sy
 // each baseline, the median over the models and traces, and the range.
 func (e *experiment) answer(seed uint64, systems []string) (*section, error) {
 	baselines := baselinesOf(systems)
-	t := &results.Table{Columns: append([]string{"system"}, list.Map(baselines, func(s string) string { return "over " + s })...)}
+	t := &tables.Table{Columns: append([]string{"system"}, list.Map(baselines, func(s string) string { return "over " + s })...)}
 	for _, l3 := range systems {
 		if !strings.HasPrefix(l3, "l3") {
 			continue

@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input/list"
-	"github.com/l3sim/l3sim/internal/sweep"
+	"github.com/l3sim/l3sim/internal/sweep/job"
 	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
@@ -29,7 +29,7 @@ var values = map[string]struct {
 	"base":       {func() []string { return configs.Names(configs.GPUs) }, true},
 	"trace":      {traces.BuiltinNames, true},
 	"kind":       {figure.Kinds, false},
-	"emit":       {sweep.JobForms, false},
+	"emit":       {job.JobForms, false},
 	"dram":       {dram.SpecNames, true},
 	"policy":     {system.Configs().Policies().Names, false}, // dram replay has its own
 	"precision":  {func() []string { return choices("pim.precision.preset") }, false},

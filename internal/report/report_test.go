@@ -17,7 +17,9 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/internal/sweep"
+	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // folder writes a sweep's folder: 2 seeds of each point, two keys, and metrics that are
@@ -28,7 +30,7 @@ func folder(t *testing.T, points int, name func(i int) string) string {
 	metrics := results.MetricNames()
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
-	header := []string{results.PointColumn, "node.ranksets", "node.memory_capacity_bytes", "run.system", "run.model", "run.trace", results.SeedColumn, results.StatusColumn, results.ErrorColumn, results.ConfigColumn}
+	header := []string{tables.PointColumn, "node.ranksets", "node.memory_capacity_bytes", "run.system", "run.model", "run.trace", tables.SeedColumn, tables.StatusColumn, tables.ErrorColumn, tables.ConfigColumn}
 	_ = w.Write(append(header, metrics...))
 	for i := range points {
 		for seed := range 2 {
@@ -41,8 +43,8 @@ func folder(t *testing.T, points int, name func(i int) string) string {
 		}
 	}
 	w.Flush()
-	write(t, dir, results.ResultsFile, b.String())
-	base := results.Base{Version: "v1", Configs: []string{"my node.toml"}, Sets: []string{`run.model="gpt-175b"`, "run.requests=4"}, Keys: map[string]string{
+	write(t, dir, tables.ResultsFile, b.String())
+	base := tables.Base{Version: "v1", Configs: []string{"my node.toml"}, Sets: []string{`run.model="gpt-175b"`, "run.requests=4"}, Keys: map[string]string{
 		"gpu.preset": "a100", "prices.name": "prices-2025-12", "prices.date": "2025-12-01"}}
 	if err := results.WriteFiles(dir, []results.File{base.InFile()}); err != nil {
 		t.Fatal(err)
@@ -234,7 +236,7 @@ func TestThin(t *testing.T) {
 
 // TestParts: the components that the page stacks add up to the total of a run.
 func TestParts(t *testing.T) {
-	f, err := sweep.ParseFile("s.toml", "[set]\nrun.model = \"llama-2-7b\"\nrun.trace = \"dolphin\"\nrun.requests = 2\n[grid]\nrun.system = [\"l3\", \"cpu-offload\"]\n")
+	f, err := design.ParseFile("s.toml", "[set]\nrun.model = \"llama-2-7b\"\nrun.trace = \"dolphin\"\nrun.requests = 2\n[grid]\nrun.system = [\"l3\", \"cpu-offload\"]\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +259,7 @@ func TestParts(t *testing.T) {
 	if len(r.Parts) != results.EnergyParts {
 		t.Errorf("%d parts: %v", len(r.Parts), r.Parts)
 	}
-	table, err := results.ReadTable(dir)
+	table, err := tables.ReadTable(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,13 +293,13 @@ func TestErrors(t *testing.T) {
 	good := func() string { return folder(t, 3, func(i int) string { return fmt.Sprint("p", i) }) }
 	for _, c := range []struct{ file, text, want string }{
 		{"", "", "results.csv: no such file or directory; expected a sweep's folder or its results.csv; an unfinished sweep has none"},
-		{results.ResultsFile, "", "results.csv: expected a header line"},
-		{results.ResultsFile, "a,b\n1,2\n", "results.csv:1: expected the results of a sweep, with a column point"},
-		{results.ResultsFile, "point,run.seed,status,error,config_sha256,output_tokens_per_s,tbt_p99_ms\n", "results.csv: expected at least one point"},
-		{results.ResultsFile, "point,run.seed,status,error,config_sha256,output_tokens_per_s,tbt_p99_ms\na,1,failed,e,c,,\n", "results.csv: expected a point that is done; all 1 failed"},
-		{results.ResultsFile, "point,run.seed,status,error,config_sha256,output_tokens_per_s,tbt_p99_ms\na,1,done,,c\n", "results.csv:2: "},
-		{results.BaseFile, "{", "base.json: "},
-		{results.BaseFile, `{"schema":"l3sim/base/9"}`, "base.json: schema = l3sim/base/9: expected l3sim/base/1"},
+		{tables.ResultsFile, "", "results.csv: expected a header line"},
+		{tables.ResultsFile, "a,b\n1,2\n", "results.csv:1: expected the results of a sweep, with a column point"},
+		{tables.ResultsFile, "point,run.seed,status,error,config_sha256,output_tokens_per_s,tbt_p99_ms\n", "results.csv: expected at least one point"},
+		{tables.ResultsFile, "point,run.seed,status,error,config_sha256,output_tokens_per_s,tbt_p99_ms\na,1,failed,e,c,,\n", "results.csv: expected a point that is done; all 1 failed"},
+		{tables.ResultsFile, "point,run.seed,status,error,config_sha256,output_tokens_per_s,tbt_p99_ms\na,1,done,,c\n", "results.csv:2: "},
+		{tables.BaseFile, "{", "base.json: "},
+		{tables.BaseFile, `{"schema":"l3sim/base/9"}`, "base.json: schema = l3sim/base/9: expected l3sim/base/1"},
 	} {
 		dir := good()
 		if c.file == "" {
@@ -319,11 +321,11 @@ func TestErrors(t *testing.T) {
 // TestFailedSeed: points of which a seed failed are left out and counted.
 func TestFailedSeed(t *testing.T) {
 	dir := folder(t, 12, func(i int) string { return fmt.Sprint("p", i) })
-	text, err := os.ReadFile(filepath.Join(dir, results.ResultsFile))
+	text, err := os.ReadFile(filepath.Join(dir, tables.ResultsFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, dir, results.ResultsFile, strings.Replace(string(text), "1,done,", "1,failed,", 1))
+	write(t, dir, tables.ResultsFile, strings.Replace(string(text), "1,done,", "1,failed,", 1))
 	if r, page := written(t, Options{Title: "T & t"}, dir); r.Sets[0].Failed != 1 || len(r.Sets[0].Rows) != 11 || !strings.Contains(page, "1 left out that failed") || !strings.Contains(page, "<h1>T &amp; t</h1>") {
 		t.Errorf("%d failed, %d rows", r.Sets[0].Failed, len(r.Sets[0].Rows))
 	}

@@ -10,7 +10,9 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/sweep"
+	"github.com/l3sim/l3sim/internal/sweep/job"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // Set is the results of one folder.
@@ -59,14 +61,14 @@ type Headline struct{ Goal, Value, Point string }
 
 // readSet reads a folder. Goals are those of the flag, else what most readers ask for.
 func readSet(dir, flag, goals string) (*Set, error) {
-	t, err := results.ReadTable(dir)
+	t, err := tables.ReadTable(dir)
 	if err != nil {
 		return nil, err
 	}
 	if len(t.Rows) == 0 {
 		return nil, &input.Error{File: t.Name, Expected: "at least one point"}
 	}
-	base, err := results.ReadBase(dir)
+	base, err := tables.ReadBase(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +94,7 @@ func readSet(dir, flag, goals string) (*Set, error) {
 }
 
 // chooseGoals sets Goals.
-func (s *Set) chooseGoals(t *results.Table, flag, text string) ([]results.Goal, error) {
+func (s *Set) chooseGoals(t *tables.Table, flag, text string) ([]tables.Goal, error) {
 	if text == "" {
 		text = "max output_tokens_per_s, min tbt_p99_ms"
 		if c := slices.Index(t.Columns, "usd_per_mtoken"); c >= 0 && slices.ContainsFunc(t.Rows, func(row []string) bool { return row[c] != t.Rows[0][c] }) {
@@ -101,19 +103,19 @@ func (s *Set) chooseGoals(t *results.Table, flag, text string) ([]results.Goal, 
 	}
 	goals, err := t.ParseGoals(flag, text)
 	for _, g := range goals {
-		s.Goals = append(s.Goals, Goal{g.Column, results.Label(g.Column), g.Maximize})
+		s.Goals = append(s.Goals, Goal{g.Column, tables.Label(g.Column), g.Maximize})
 	}
 	return goals, err
 }
 
 // judge finds the front, and the best point of each goal.
-func (s *Set) judge(means *results.Table, goals []results.Goal) error {
-	e, err := results.Explore(means, goals)
+func (s *Set) judge(means *tables.Table, goals []tables.Goal) error {
+	e, err := tables.Explore(means, goals)
 	if err != nil {
 		return err
 	}
 	place := map[string]int{}
-	point := slices.Index(means.Columns, results.PointColumn)
+	point := slices.Index(means.Columns, tables.PointColumn)
 	for i, row := range means.Rows {
 		place[row[point]] = i
 	}
@@ -121,28 +123,28 @@ func (s *Set) judge(means *results.Table, goals []results.Goal) error {
 		s.Front = append(s.Front, place[p.Point])
 	}
 	for i, g := range s.Goals {
-		best := slices.MinFunc(e.Front, func(a, b results.FrontPoint) int {
+		best := slices.MinFunc(e.Front, func(a, b tables.FrontPoint) int {
 			return cmp.Compare(goals[i].Cost(a.Values[i]), goals[i].Cost(b.Values[i]))
 		})
-		s.Headline = append(s.Headline, Headline{g.Label, results.ForPeople(g.Column, strconv.FormatFloat(best.Values[i], 'g', -1, 64)) + band(means, place[best.Point], g.Column), best.Point})
+		s.Headline = append(s.Headline, Headline{g.Label, tables.ForPeople(g.Column, strconv.FormatFloat(best.Values[i], 'g', -1, 64)) + band(means, place[best.Point], g.Column), best.Point})
 	}
 	return nil
 }
 
 // band returns the range of a metric over the bands of prices, "" for a metric without prices.
-func band(t *results.Table, row int, metric string) string {
+func band(t *tables.Table, row int, metric string) string {
 	low, high := slices.Index(t.Columns, metric+"_low"), slices.Index(t.Columns, metric+"_high")
 	if low < 0 || high < 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%s to %s)", results.ForPeople(metric, t.Rows[row][low]), results.ForPeople(metric, t.Rows[row][high]))
+	return fmt.Sprintf(" (%s to %s)", tables.ForPeople(metric, t.Rows[row][low]), tables.ForPeople(metric, t.Rows[row][high]))
 }
 
 // describe fills in the badges: from the columns where values differ, else from the base.
-func (s *Set) describe(t *results.Table, base *results.Base) {
+func (s *Set) describe(t *tables.Table, base *tables.Base) {
 	value := func(key string) string {
 		for c, name := range t.Columns {
-			if quantity, _ := results.SplitUnit(name); (name == key || quantity == key) && t.IsConfig()[c] {
+			if quantity, _ := tables.SplitUnit(name); (name == key || quantity == key) && t.IsConfig()[c] {
 				return valuesOf(t, c)
 			}
 		}
@@ -166,7 +168,7 @@ func (s *Set) describe(t *results.Table, base *results.Base) {
 }
 
 // valuesOf describes the values of a column: up to five of them, or the least and the largest.
-func valuesOf(t *results.Table, c int) string {
+func valuesOf(t *tables.Table, c int) string {
 	var values []string
 	numeric := true
 	for r, row := range t.Rows {
@@ -184,7 +186,7 @@ func valuesOf(t *results.Table, c int) string {
 		})
 	}
 	for i, v := range values {
-		values[i] = results.ForPeople(t.Columns[c], v)
+		values[i] = tables.ForPeople(t.Columns[c], v)
 	}
 	switch {
 	case len(values) <= 5:
@@ -196,18 +198,18 @@ func valuesOf(t *results.Table, c int) string {
 }
 
 // columns fills in the columns that vary with the points' cells, and the constants.
-func (s *Set) columns(t *results.Table) {
+func (s *Set) columns(t *tables.Table) {
 	isKey := t.IsConfig()
 	s.Rows = make([][]any, len(t.Rows))
 	for c, name := range t.Columns {
-		if name == results.SeedColumn || name == results.StatusColumn || name == results.ErrorColumn || name == results.ConfigColumn {
+		if name == tables.SeedColumn || name == tables.StatusColumn || name == tables.ErrorColumn || name == tables.ConfigColumn {
 			continue
 		}
-		if !slices.ContainsFunc(t.Rows, func(row []string) bool { return row[c] != t.Rows[0][c] }) && name != results.PointColumn {
+		if !slices.ContainsFunc(t.Rows, func(row []string) bool { return row[c] != t.Rows[0][c] }) && name != tables.PointColumn {
 			s.Constants = append(s.Constants, Pair{name, t.Rows[0][c]})
 			continue
 		}
-		column := Column{Name: name, Label: results.Label(name), IsKey: isKey[c], Numeric: name != results.PointColumn}
+		column := Column{Name: name, Label: tables.Label(name), IsKey: isKey[c], Numeric: name != tables.PointColumn}
 		for r := range t.Rows {
 			_, ok := t.Number(r, c)
 			column.Numeric = column.Numeric && (ok || t.Rows[r][c] == "")
@@ -235,16 +237,16 @@ func (s *Set) columns(t *results.Table) {
 
 // commands fills in the commands that run the points again. Without a base, as of results
 // of an older version, there are none.
-func (s *Set) commands(t *results.Table, base *results.Base) {
+func (s *Set) commands(t *tables.Table, base *tables.Base) {
 	if base == nil {
 		return
 	}
 	s.Command = "l3sim run"
 	for _, c := range base.Configs {
-		s.Command += " --config " + sweep.ShellQuote(c)
+		s.Command += " --config " + job.ShellQuote(c)
 	}
 	for _, set := range base.Sets {
-		s.Command += " --set " + sweep.ShellQuote(set)
+		s.Command += " --set " + job.ShellQuote(set)
 	}
 	isKey := t.IsConfig()
 	for _, row := range t.Rows {
@@ -255,7 +257,7 @@ func (s *Set) commands(t *results.Table, base *results.Base) {
 			}
 			set, ok := sweep.SettingOf(name, row[c])
 			if ok && !slices.Contains(base.Sets, set) {
-				command += " --set " + sweep.ShellQuote(set)
+				command += " --set " + job.ShellQuote(set)
 			}
 		}
 		s.Sets = append(s.Sets, command)

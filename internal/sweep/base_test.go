@@ -7,7 +7,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/lab/deep"
-	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
 )
 
@@ -17,7 +17,7 @@ func TestBaseMakesThePoints(t *testing.T) {
 	for seed := range deep.Of(1, 1, 30) {
 		checkBase(t, seed)
 	}
-	if _, ok := SettingOf(results.StatusColumn, "done"); ok {
+	if _, ok := SettingOf(tables.StatusColumn, "done"); ok {
 		t.Error("a status is a setting")
 	}
 }

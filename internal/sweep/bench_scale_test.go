@@ -3,6 +3,7 @@ package sweep
 import (
 	"context"
 	"fmt"
+	"github.com/l3sim/l3sim/internal/sweep/design"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -26,7 +27,7 @@ func hundredThousand() string {
 // largest heap. What it syncs goes to TMPDIR. Run it with -benchtime 1x.
 func BenchmarkScaleOut(b *testing.B) {
 	const shards = 10
-	f, err := ParseFile("sweep.toml", hundredThousand())
+	f, err := design.ParseFile("sweep.toml", hundredThousand())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"github.com/l3sim/l3sim/internal/sweep/design"
 	"testing"
 )
 
@@ -19,7 +20,7 @@ pcie.latency = ["1us", "2us", "3us", "4us", "5us"]
 `
 	b.ReportAllocs()
 	for b.Loop() {
-		f, err := ParseFile("sweep.toml", text)
+		f, err := design.ParseFile("sweep.toml", text)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -2,18 +2,17 @@
 // expanded to points, a pool of workers runs them, and a journal makes any
 // interruption resumable.
 //
-//   - File is a sweep file as written: axes of configuration keys, written out or
-//     sampled from a Latin hypercube, and conditions.
-//   - Plan is its points, each a validated configuration with its trace's hash.
+//   - Plan is a sweep's points, each a validated configuration with its trace's hash.
 //   - Journal is the append-only record of finished points. All other results in a
 //     sweep's folder are written from it.
 //   - Run carries out the points that the journal does not hold yet.
 //   - Part is one shard's share of a plan, for several machines; Merge puts the
-//     folders of all shards together, and Emit writes the batch job around them.
+//     folders of all shards together.
 //
 // A point is identified by the hash of its effective configuration, the code's version and
 // the content of its trace. If any of them changes, the point runs again. If not, it never
 // does.
 //
-// Start at File, then plan.go and run.go; docs/lab/scale-out.md tells what happens on many machines.
+// Start at plan.go and run.go; docs/lab/scale-out.md tells what happens on many machines.
+// Package design, below, reads sweep files; package job writes batch jobs.
 package sweep

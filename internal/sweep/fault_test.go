@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/sweep/design"
 )
 
 // TestReadFileWithoutHandles: a sweep file that cannot be opened as the process
@@ -28,7 +29,7 @@ func TestReadFileWithoutHandles(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
 		t.Skip(err)
 	}
-	_, fault := ReadFile(path)
+	_, fault := design.ReadFile(path)
 	_, folder := readShard(filepath.Dir(path), nil)
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
@@ -38,7 +39,7 @@ func TestReadFileWithoutHandles(t *testing.T) {
 			t.Errorf("got %T: %v", err, err)
 		}
 	}
-	if _, err := ReadFile(path + "x"); !errors.As(err, new(*input.Error)) {
+	if _, err := design.ReadFile(path + "x"); !errors.As(err, new(*input.Error)) {
 		t.Errorf("got %T: %v", err, err)
 	}
 }

@@ -12,10 +12,11 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 func done(point string) *Entry {
-	return &Entry{Point: point, Name: "p<" + point, Status: results.StatusDone, Summary: &results.Summary{SimulatedS: 1.5}}
+	return &Entry{Point: point, Name: "p<" + point, Status: tables.StatusDone, Summary: &results.Summary{SimulatedS: 1.5}}
 }
 
 // write makes a journal with the given points and returns its text.
@@ -307,7 +308,7 @@ func FuzzReadJournal(f *testing.F) {
 			t.Fatalf("%d of %d bytes in whole lines, of %d", j.size, total, len(text))
 		}
 		for p, e := range j.entries {
-			if e.Point != p || e.Status == results.StatusDone && e.Summary == nil {
+			if e.Point != p || e.Status == tables.StatusDone && e.Summary == nil {
 				t.Fatalf("entry %+v", e)
 			}
 		}

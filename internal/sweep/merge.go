@@ -10,7 +10,8 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/internal/sweep/design"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // Merged is a plan put together again from its shards, with all results.
@@ -238,7 +239,7 @@ func (m *merge) incomplete() error {
 // merged returns the plan and its results. It checks by the identity that the plan is the
 // one that was dealt: a shard's file may have been changed.
 func (m *merge) merged(dirs []string) (*Merged, error) {
-	p := &Plan{File: &File{Path: m.head.File, Repeats: 1}, Version: m.head.Version, Keys: m.head.Keys, Points: m.points, columns: m.head.Columns, base: m.head.Base}
+	p := &Plan{File: &design.File{Path: m.head.File, Repeats: 1}, Version: m.head.Version, Keys: m.head.Keys, Points: m.points, columns: m.head.Columns, base: m.head.Base}
 	if p.Identity() != m.head.Plan {
 		return nil, &input.Error{File: strings.Join(dirs, ", "), Key: "plan", Value: describe(m.head),
 			Expected: "the points that this plan was dealt; a " + shardName + " has been changed"}
@@ -246,7 +247,7 @@ func (m *merge) merged(dirs []string) (*Merged, error) {
 	o := &Outcome{Entries: make([]*Entry, len(m.points)), Reused: len(m.points)}
 	for i := range m.points {
 		o.Entries[i] = m.held[m.place[m.points[i].Hash]].Entry
-		if o.Entries[i].Status == results.StatusFailed {
+		if o.Entries[i].Status == tables.StatusFailed {
 			o.Failed++
 		}
 	}

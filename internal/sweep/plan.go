@@ -19,24 +19,26 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
 
 // Plan is a sweep's points, in order.
 type Plan struct {
-	File    *File
+	File    *design.File
 	Version string   // version of the code
 	Keys    []string // keys of the configuration that an axis sets, in order
 	Points  []Point
 
 	cache    *traceCache
 	resolver *resolver
-	parts    [][]string    // [axis][choice]: part of a point's name
-	columns  []string      // keys of Point.cells
-	baseSeed uint64        // seed of points without configuration that do not set a seed
-	base     *results.Base // nil: describe makes it
+	parts    [][]string   // [axis][choice]: part of a point's name
+	columns  []string     // keys of Point.cells
+	baseSeed uint64       // seed of points without configuration that do not set a seed
+	base     *tables.Base // nil: describe makes it
 	// Simulate runs a point's trace: on its node, unless a caller keeps more of the run than its
 	// summary, or knows the summary.
 	Simulate func(context.Context, *Point, *configs.Config, *traces.Trace) (*results.Summary, error)
@@ -63,13 +65,13 @@ type Point struct {
 // an axis are invalid, that choice is wrong, and NewPlan returns the error. It also returns
 // an error for a file that the system cannot read (input.IsSystemFault). version is the code's,
 // from CodeVersion.
-func NewPlan(f *File, version string) (*Plan, error) { return newPlan(f, version, false) }
+func NewPlan(f *design.File, version string) (*Plan, error) { return newPlan(f, version, false) }
 
 // newPlan is NewPlan. With loadAll it loads every configuration from presets (resolver).
-func newPlan(f *File, version string, loadAll bool) (*Plan, error) {
+func newPlan(f *design.File, version string, loadAll bool) (*Plan, error) {
 	var keys []string
 	for _, a := range f.Axes {
-		keys = append(keys, list.Map(a.keys(), func(s Setting) string { return s.Key })...)
+		keys = append(keys, list.Map(a.Keys(), func(s design.Setting) string { return s.Key })...)
 	}
 	p := emptyPlan(f, version, keys)
 	p.resolver.loadAll = loadAll
@@ -100,7 +102,7 @@ func newPlan(f *File, version string, loadAll bool) (*Plan, error) {
 }
 
 // emptyPlan returns a plan without points, whose axes set keys.
-func emptyPlan(f *File, version string, keys []string) *Plan {
+func emptyPlan(f *design.File, version string, keys []string) *Plan {
 	p := &Plan{File: f, Version: version, Keys: keys, cache: newTraceCache(), resolver: &resolver{}}
 	p.Simulate = runNode
 	if base, err := system.Load(p.options(f.Set)); err == nil {
@@ -123,9 +125,9 @@ func (p *Plan) resolve(combination int) ([]Point, error) {
 		point.Err, point.Seed = err, p.plannedSeed(settings)
 	} else {
 		effective := func(key string) constant.Value {
-			return keyConstant(keys.Key(key).Get(base))
+			return design.KeyConstant(design.Keys.Key(key).Get(base))
 		}
-		if keep, err := p.File.keeps(effective); !keep || err != nil {
+		if keep, err := p.File.Keeps(effective); !keep || err != nil {
 			return nil, err
 		}
 		point.Seed = base.Run.Seed
@@ -161,7 +163,7 @@ func (p *Plan) Config(point *Point) (*configs.Config, error) {
 }
 
 // options returns the options that load a configuration with the given settings.
-func (p *Plan) options(settings []Setting) configs.Options {
+func (p *Plan) options(settings []design.Setting) configs.Options {
 	o := configs.Options{ConfigFiles: p.File.Configs, Sets: p.File.Sets}
 	for _, s := range settings {
 		o.Flags = append(o.Flags, configs.Flag{Name: p.place(s), Key: s.Key, Value: s.Value})
@@ -170,9 +172,9 @@ func (p *Plan) options(settings []Setting) configs.Options {
 }
 
 // plannedSeed returns the seed of a point without configuration.
-func (p *Plan) plannedSeed(settings []Setting) uint64 {
-	if s := findSetting(settings, results.SeedColumn); s != nil {
-		if seed, exact := constant.Uint64Val(constant.ToInt(s.constant())); exact {
+func (p *Plan) plannedSeed(settings []design.Setting) uint64 {
+	if s := design.FindSetting(settings, tables.SeedColumn); s != nil {
+		if seed, exact := constant.Uint64Val(constant.ToInt(s.Constant())); exact {
 			return seed
 		}
 	}
@@ -180,7 +182,7 @@ func (p *Plan) plannedSeed(settings []Setting) uint64 {
 }
 
 // place returns the place of a setting, for errors.
-func (p *Plan) place(s Setting) string {
+func (p *Plan) place(s design.Setting) string {
 	switch {
 	case s.Line > 0:
 		return fmt.Sprintf("%s:%d", p.File.Path, s.Line)
@@ -191,13 +193,13 @@ func (p *Plan) place(s Setting) string {
 }
 
 // placed adds the place of the setting of key to an input error without a place.
-func (p *Plan) placed(err error, settings []Setting, key string) error {
+func (p *Plan) placed(err error, settings []design.Setting, key string) error {
 	return input.Edit(err, func(e *input.Error) {
 		if e.File != "" {
 			return
 		}
 		e.File = p.File.Path
-		if s := findSetting(settings, key); s != nil {
+		if s := design.FindSetting(settings, key); s != nil {
 			e.File = p.place(*s)
 		}
 	})
@@ -205,7 +207,7 @@ func (p *Plan) placed(err error, settings []Setting, key string) error {
 
 // address sets the point's hash and cells, or its error where its trace cannot be read.
 // Config is nil for a point with an error. A fault of the system is returned.
-func (p *Plan) address(point *Point, settings []Setting, config *configs.Config) error {
+func (p *Plan) address(point *Point, settings []design.Setting, config *configs.Config) error {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%s\n", journalSchema, p.Version)
 	if config != nil {
@@ -282,7 +284,7 @@ func (p *Plan) wrongChoice() error {
 	choices := func(point *Point) []choice {
 		all := []choice{{-1, 0}} // what all points have
 		for axis, at := range p.choices(point.combination) {
-			if p.File.Axes[axis].Kind != LatinHypercube {
+			if p.File.Axes[axis].Kind != design.LatinHypercube {
 				all = append(all, choice{axis, at})
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // Report is a sweep as JSON: what became of its points. Their results are in
@@ -44,7 +44,7 @@ func NewReport(plan *Plan, part *Part, o *Outcome, out string) *Report {
 func Failures(points []Point, o *Outcome) []FailedPoint {
 	all := []FailedPoint{}
 	for i, e := range o.Entries {
-		if e != nil && e.Status == results.StatusFailed {
+		if e != nil && e.Status == tables.StatusFailed {
 			all = append(all, FailedPoint{points[i].Name, points[i].Seed, failureOf(&points[i], e)})
 		}
 	}

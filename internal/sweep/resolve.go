@@ -12,7 +12,8 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/schema"
-	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/internal/sweep/design"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
 )
 
@@ -30,7 +31,7 @@ type resolver struct {
 
 // resolve returns the configuration of the plan's file with settings. The caller owns
 // it.
-func (r *resolver) resolve(p *Plan, settings []Setting) (*configs.Config, error) {
+func (r *resolver) resolve(p *Plan, settings []design.Setting) (*configs.Config, error) {
 	name := presetsOf(settings)
 	r.mu.RLock()
 	like := r.loaded[name]
@@ -56,11 +57,11 @@ func (r *resolver) resolve(p *Plan, settings []Setting) (*configs.Config, error)
 
 // presetsOf returns the part of the settings that decides the presets: the keys, and the
 // values of text keys.
-func presetsOf(settings []Setting) string {
+func presetsOf(settings []design.Setting) string {
 	var b strings.Builder
 	for _, s := range settings {
 		b.WriteString(s.Key)
-		if k := keys.Key(s.Key); k == nil || k.Type.Kind() == reflect.String {
+		if k := design.Keys.Key(s.Key); k == nil || k.Type.Kind() == reflect.String {
 			b.WriteString("=" + s.Value)
 		}
 		b.WriteByte('\n')
@@ -70,10 +71,10 @@ func presetsOf(settings []Setting) string {
 
 // withNumbers returns a copy of a configuration with the numbers of the settings. It
 // returns nil where a setting is not a valid value of its key.
-func withNumbers(like *configs.Config, settings []Setting) *configs.Config {
+func withNumbers(like *configs.Config, settings []design.Setting) *configs.Config {
 	config := *like
 	for _, s := range settings {
-		if keys.Key(s.Key).Type.Kind() != reflect.String && config.Set(s.Key, s.Value) != nil {
+		if design.Keys.Key(s.Key).Type.Kind() != reflect.String && config.Set(s.Key, s.Value) != nil {
 			return nil
 		}
 	}
@@ -83,15 +84,15 @@ func withNumbers(like *configs.Config, settings []Setting) *configs.Config {
 // cells returns the configuration's cells in the point's row of the results: the values
 // of the plan's columns. Where the combination is not valid, it returns those that are
 // known.
-func (p *Plan) cells(point *Point, settings []Setting, config *configs.Config) []string {
+func (p *Plan) cells(point *Point, settings []design.Setting, config *configs.Config) []string {
 	cells := make([]string, len(p.columns))
 	for i, key := range p.columns {
 		switch {
 		case config != nil && key == "gpu.preset" && config.GPU.Name != "":
 			cells[i] = config.GPU.Name // two files on one preset differ by their names; a preset's own name is the preset's
 		case config != nil:
-			cells[i] = cell(keys.Key(key).Get(config))
-		case key == results.SeedColumn:
+			cells[i] = cell(design.Keys.Key(key).Get(config))
+		case key == tables.SeedColumn:
 			cells[i] = fmt.Sprint(point.Seed)
 		default:
 			cells[i] = plannedCell(settings, key)
@@ -102,12 +103,12 @@ func (p *Plan) cells(point *Point, settings []Setting, config *configs.Config) [
 
 // plannedCell returns the cell of a key that settings set, in the same form as the cell
 // of a valid configuration.
-func plannedCell(settings []Setting, key string) string {
-	s := findSetting(settings, key)
+func plannedCell(settings []design.Setting, key string) string {
+	s := design.FindSetting(settings, key)
 	if s == nil {
 		return ""
 	}
-	if v, err := schema.Parse(keys.Key(key).Type, s.Value); err == nil {
+	if v, err := schema.Parse(design.Keys.Key(key).Type, s.Value); err == nil {
 		return cell(v)
 	}
 	return schema.Plain(s.Value)
@@ -116,14 +117,14 @@ func plannedCell(settings []Setting, key string) string {
 // columnName returns the column of a key in a sweep's results: the key, with
 // its unit where its value has one.
 func columnName(key string) string {
-	unit, _ := schema.UnitOf(keys.Key(key).Type)
+	unit, _ := schema.UnitOf(design.Keys.Key(key).Type)
 	return key + unit.Suffix
 }
 
 // columnType returns the type of the column of a key. Bytes are whole numbers. Other
 // quantities are reals: a column's unit is larger than the unit they are counted in.
 func columnType(key string) reflect.Type {
-	t := keys.Key(key).Type
+	t := design.Keys.Key(key).Type
 	if u, ok := schema.UnitOf(t); ok && u.Size != 1 {
 		return reflect.TypeFor[float64]()
 	}
@@ -152,9 +153,9 @@ func (p *Plan) combinations() ([]int, error) {
 	var all []int
 	for c := range total {
 		settings := p.settings(c)
-		keep, err := p.File.keeps(func(key string) constant.Value {
-			if s := findSetting(settings, key); s != nil {
-				return s.constant()
+		keep, err := p.File.Keeps(func(key string) constant.Value {
+			if s := design.FindSetting(settings, key); s != nil {
+				return s.Constant()
 			}
 			return nil
 		})
@@ -176,7 +177,7 @@ type Combination struct {
 
 // Combinations returns the configuration of each combination of the axes, without a plan's
 // traces and seeds. The first that is not valid is an *input.Error.
-func Combinations(f *File) ([]Combination, error) {
+func Combinations(f *design.File) ([]Combination, error) {
 	p := emptyPlan(f, "", nil)
 	combinations, err := p.combinations()
 	if err != nil {
@@ -214,7 +215,7 @@ func (p *Plan) choices(combination int) func(yield func(axis, choice int) bool) 
 }
 
 // settings returns the settings of a combination, after those of the file.
-func (p *Plan) settings(combination int) []Setting {
+func (p *Plan) settings(combination int) []design.Setting {
 	chosen := make([]int, len(p.File.Axes))
 	for axis, choice := range p.choices(combination) {
 		chosen[axis] = choice
@@ -238,13 +239,13 @@ func (p *Plan) nameParts() {
 }
 
 // namePart returns what a choice adds to the name of a point.
-func (p *Plan) namePart(c Choice) string {
+func (p *Plan) namePart(c design.Choice) string {
 	if c.Name != "" {
 		return c.Name
 	}
 	var settings []string
 	for _, s := range c.Settings {
-		if s.Key != results.SeedColumn {
+		if s.Key != tables.SeedColumn {
 			settings = append(settings, p.shortKey(s.Key)+"="+schema.Plain(s.Value))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/internal/sweep/design"
 	"pgregory.net/rapid"
 )
 
@@ -33,7 +34,7 @@ var choicesOf = map[string]struct{ good, bad []string }{
 func TestResolverIsExact(t *testing.T) {
 	var known []string
 	for key := range choicesOf {
-		if keys.Key(key) != nil {
+		if design.Keys.Key(key) != nil {
 			known = append(known, key)
 		} else {
 			t.Errorf("%s is no key", key)
@@ -52,7 +53,7 @@ func TestResolverIsExact(t *testing.T) {
 			}
 			text += fmt.Sprintf("%s = [%s]\n", key, strings.Join(values[:rapid.IntRange(1, len(values)).Draw(t, "n")], ", "))
 		}
-		file, err := ParseFile("sweep.toml", text)
+		file, err := design.ParseFile("sweep.toml", text)
 		if err != nil {
 			t.Fatal(err)
 		}

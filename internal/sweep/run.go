@@ -14,6 +14,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
@@ -133,9 +134,9 @@ func (r *runner) run(ctx context.Context, point *Point) {
 	}
 	e.WallS = time.Since(e.Started).Seconds()
 	if err != nil {
-		e.Status, e.Error = results.StatusFailed, placeless(err).Error()
+		e.Status, e.Error = tables.StatusFailed, placeless(err).Error()
 	} else {
-		e.Status, e.Summary = results.StatusDone, summary
+		e.Status, e.Summary = tables.StatusDone, summary
 		summary.WallS = e.WallS
 	}
 	if r.options.Journal != nil {
@@ -183,7 +184,7 @@ func (r *runner) begin() {
 	for i := range r.plan.Points {
 		if e := r.done[r.plan.Points[i].Hash]; e != nil {
 			r.finished++
-			if r.options.FailFast && e.Status == results.StatusFailed {
+			if r.options.FailFast && e.Status == tables.StatusFailed {
 				r.stop(errFailFast)
 			}
 		}
@@ -207,7 +208,7 @@ func (r *runner) outcome() *Outcome {
 		switch {
 		case e == nil:
 			o.Missing++
-		case e.Status == results.StatusFailed:
+		case e.Status == tables.StatusFailed:
 			o.Failed++
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -93,7 +94,7 @@ func TestFailedPoint(t *testing.T) {
 	if err := errors.Join(p.Write(dir, outcome), j.Close()); err != nil {
 		t.Fatal(err)
 	}
-	got, err := results.ReadTable(dir)
+	got, err := tables.ReadTable(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,9 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // Shard is one of the parts that a plan is dealt into, so that several machines
@@ -32,7 +34,7 @@ type Shard struct {
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Count) }
 
 // maxShards bounds the parts of a plan, as a plan has no more points than this.
-const maxShards = maxCombinations
+const maxShards = design.MaxCombinations
 
 // The environment variables that ParseShard reads for "auto" and "auto/N".
 // https://slurm.schedmd.com/job_array.html,
@@ -196,16 +198,16 @@ const shardSchema = "l3sim/shard/1"
 
 // shardHead is the first line.
 type shardHead struct {
-	Schema  string        `json:"schema"`
-	Plan    string        `json:"plan"`    // Plan.Identity
-	Version string        `json:"version"` // version of the code
-	File    string        `json:"file"`    // path of the sweep file, as given
-	Shard   int           `json:"shard"`
-	Of      int           `json:"of"`
-	Points  int           `json:"points"`  // number of points of the whole plan
-	Columns []string      `json:"columns"` // the keys of pointLine.Cells
-	Keys    []string      `json:"keys"`    // the columns that an axis sets
-	Base    *results.Base `json:"base"`    // what all points share
+	Schema  string       `json:"schema"`
+	Plan    string       `json:"plan"`    // Plan.Identity
+	Version string       `json:"version"` // version of the code
+	File    string       `json:"file"`    // path of the sweep file, as given
+	Shard   int          `json:"shard"`
+	Of      int          `json:"of"`
+	Points  int          `json:"points"`  // number of points of the whole plan
+	Columns []string     `json:"columns"` // the keys of pointLine.Cells
+	Keys    []string     `json:"keys"`    // the columns that an axis sets
+	Base    *tables.Base `json:"base"`    // what all points share
 }
 
 // pointLine is the identity of a point and the first cells of its row.
@@ -286,7 +288,7 @@ func readShard(dir string, point func(*pointLine) error) (*shardHead, error) {
 				bad.Expected = `{"schema":"` + shardSchema + `",...}`
 				return nil, bad
 			}
-			if head.Of < 1 || head.Of > maxShards || head.Shard < 0 || head.Shard >= head.Of || head.Points < 0 || head.Points > maxCombinations {
+			if head.Of < 1 || head.Of > maxShards || head.Shard < 0 || head.Shard >= head.Of || head.Points < 0 || head.Points > design.MaxCombinations {
 				bad.Expected = "a shard of 1 to " + fmt.Sprint(maxShards) + " of a plan with that many points at most"
 				return nil, bad
 			}

@@ -16,7 +16,9 @@ import (
 
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/input/schema"
+	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // columnKeys returns the keys that the table shows: the keys of the axes, the system, model
@@ -24,7 +26,7 @@ import (
 func (p *Plan) columnKeys() []string {
 	var keys []string
 	for _, k := range p.Keys {
-		if k != results.SeedColumn {
+		if k != tables.SeedColumn {
 			keys = append(keys, k)
 		}
 	}
@@ -33,14 +35,14 @@ func (p *Plan) columnKeys() []string {
 			keys = append(keys, k)
 		}
 	}
-	return append(keys, results.SeedColumn)
+	return append(keys, tables.SeedColumn)
 }
 
 // Table returns the results as one tidy table: one row per point, in point order, with
 // columns as package results describes them. Two runs of the same points give the same
 // table.
-func (p *Plan) Table(o *Outcome) (*results.Table, error) {
-	t := &results.Table{Columns: p.header()}
+func (p *Plan) Table(o *Outcome) (*tables.Table, error) {
+	t := &tables.Table{Columns: p.header()}
 	for i := range p.Points {
 		point, e := &p.Points[i], o.Entries[i]
 		if e == nil {
@@ -53,8 +55,8 @@ func (p *Plan) Table(o *Outcome) (*results.Table, error) {
 
 // header returns the names of the table's columns.
 func (p *Plan) header() []string {
-	return slices.Concat([]string{results.PointColumn}, list.Map(p.columns, columnName),
-		[]string{results.StatusColumn, results.ErrorColumn, results.ConfigColumn}, results.MetricNames())
+	return slices.Concat([]string{tables.PointColumn}, list.Map(p.columns, columnName),
+		[]string{tables.StatusColumn, tables.ErrorColumn, tables.ConfigColumn}, results.MetricNames())
 }
 
 // row returns the row of a point with its result.
@@ -77,9 +79,9 @@ func (p *Plan) columnTypes() []reflect.Type {
 // rows, and not on the file, machine or day of this run.
 func (p *Plan) provenance() map[string]string {
 	return map[string]string{
-		results.MetaSchema:  results.ParquetSchema,
-		results.MetaVersion: p.Version,
-		results.MetaPlan:    p.Identity(),
+		tables.MetaSchema:  tables.ParquetSchema,
+		tables.MetaVersion: p.Version,
+		tables.MetaPlan:    p.Identity(),
 	}
 }
 
@@ -115,8 +117,8 @@ func (p *Plan) Write(dir string, o *Outcome) error {
 	}
 	return results.WriteFiles(dir, []results.File{
 		p.describe().InFile(),
-		{Name: results.ResultsFile, Write: t.WriteCSV},
-		{Name: results.ParquetFile, Write: func(w io.Writer) error { return t.WriteParquet(w, p.columnTypes(), p.provenance()) }},
+		{Name: tables.ResultsFile, Write: t.WriteCSV},
+		{Name: tables.ParquetFile, Write: func(w io.Writer) error { return t.WriteParquet(w, p.columnTypes(), p.provenance()) }},
 	})
 }
 
@@ -173,17 +175,17 @@ func removeStale(dir string, stale func(name string) bool) error {
 // results of the removed table.
 func removeResults(dir string) error {
 	return removeStale(dir, func(name string) bool {
-		return name == results.ResultsFile || name == results.ParquetFile || name == results.BaseFile
+		return name == tables.ResultsFile || name == tables.ParquetFile || name == tables.BaseFile
 	})
 }
 
 // describe returns what all points share. The keys are those of the first point that is a
 // configuration; there are no keys where every point is an error.
-func (p *Plan) describe() *results.Base {
+func (p *Plan) describe() *tables.Base {
 	if p.base != nil {
 		return p.base
 	}
-	b := &results.Base{Version: p.Version, File: p.File.Path, Configs: p.File.Configs, Keys: map[string]string{}}
+	b := &tables.Base{Version: p.Version, File: p.File.Path, Configs: p.File.Configs, Keys: map[string]string{}}
 	b.Sets = append(b.Sets, p.File.Sets...)
 	for _, s := range p.File.Set {
 		b.Sets = append(b.Sets, s.Key+"="+s.Value)
@@ -193,8 +195,8 @@ func (p *Plan) describe() *results.Base {
 		if err != nil {
 			continue
 		}
-		for _, name := range keys.Names() {
-			b.Keys[name] = schema.Text(keys.Key(name).Get(config))
+		for _, name := range design.Keys.Names() {
+			b.Keys[name] = schema.Text(design.Keys.Key(name).Get(config))
 		}
 		break
 	}
@@ -204,17 +206,17 @@ func (p *Plan) describe() *results.Base {
 // SettingOf returns the setting of a key, as --set takes it, that a cell of its column in
 // the results stands for; false where the column is of no key, or the cell of no value.
 func SettingOf(column, text string) (string, bool) {
-	for _, name := range keys.Names() {
+	for _, name := range design.Keys.Names() {
 		if columnName(name) != column {
 			continue
 		}
-		if _, unit := results.SplitUnit(column); column != name {
+		if _, unit := tables.SplitUnit(column); column != name {
 			text += map[string]string{"bytes": "B"}[unit]
 			if unit != "bytes" {
 				text += unit
 			}
 		}
-		v, err := schema.Parse(keys.Key(name).Type, text)
+		v, err := schema.Parse(design.Keys.Key(name).Type, text)
 		if err != nil {
 			return "", false
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // TestParquetFile: the typed table stands beside the CSV with its columns, in
@@ -46,10 +46,10 @@ comm.rotation = [true, false]
 		if err := p.Write(dir, o); err != nil {
 			t.Fatal(err)
 		}
-		if files[i], err = os.ReadFile(filepath.Join(dir, results.ParquetFile)); err != nil {
+		if files[i], err = os.ReadFile(filepath.Join(dir, tables.ParquetFile)); err != nil {
 			t.Fatal(err)
 		}
-		table, err := results.ReadTable(dir)
+		table, err := tables.ReadTable(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,16 +61,16 @@ comm.rotation = [true, false]
 }
 
 // checkParquet compares a Parquet file with the CSV's table.
-func checkParquet(t *testing.T, data []byte, table *results.Table, p *Plan) {
+func checkParquet(t *testing.T, data []byte, table *tables.Table, p *Plan) {
 	t.Helper()
 	file, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, _ := file.Lookup(results.MetaVersion); v != p.Version {
+	if v, _ := file.Lookup(tables.MetaVersion); v != p.Version {
 		t.Errorf("version %q, want %q", v, p.Version)
 	}
-	if v, _ := file.Lookup(results.MetaPlan); len(v) != 64 {
+	if v, _ := file.Lookup(tables.MetaPlan); len(v) != 64 {
 		t.Errorf("plan %q", v)
 	}
 	want := map[string]string{
@@ -146,7 +146,7 @@ func TestWriteLeavesNothingStale(t *testing.T) {
 	if o := run(p, RunOptions{Workers: 1, FailFast: true}); o.Missing == 0 {
 		t.Fatal("nothing is missing")
 	}
-	for _, name := range []string{results.ResultsFile, results.ParquetFile} {
+	for _, name := range []string{tables.ResultsFile, tables.ParquetFile} {
 		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s of another plan beside an unfinished one: %v", name, err)
 		}
@@ -160,7 +160,7 @@ func TestWriteLeavesNothingStale(t *testing.T) {
 		want[name] = ""
 	}
 	sameFolder(t, folder(t, dir), want)
-	if run(p, RunOptions{}); !exists(filepath.Join(dir, results.ResultsFile)) {
+	if run(p, RunOptions{}); !exists(filepath.Join(dir, tables.ResultsFile)) {
 		t.Error("a run without anything to do removed the results")
 	}
 }

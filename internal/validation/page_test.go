@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/internal/lab/deep"
-	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 var update = flag.Bool("update", false, "write docs/lab/validation.md, its figure and the recorded errors")
@@ -143,7 +143,7 @@ func write(anchors []anchor) string {
 // draw returns the figure: predicted over measured against what was measured.
 func draw(t *testing.T, anchors []anchor) []byte {
 	t.Helper()
-	table := &results.Table{Name: "validation", Columns: []string{"measured_s_or_J", "predicted_over_measured", "anchor"}}
+	table := &tables.Table{Name: "validation", Columns: []string{"measured_s_or_J", "predicted_over_measured", "anchor"}}
 	for i := range anchors {
 		a := &anchors[i]
 		for _, p := range a.pairs {

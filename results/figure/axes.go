@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // axes are the scales that all facets share.
@@ -204,7 +204,7 @@ func evenly(sorted []float64) bool {
 // normLabel writes "column=value" of a baseline.
 func normLabel(condition string) string {
 	column, value, _ := strings.Cut(condition, "=")
-	if column == results.PointColumn {
+	if column == tables.PointColumn {
 		return value
 	}
 	quantity, _, _ := strings.Cut(axisLabel(column), " (")

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // cells forms the cells of the rows.
@@ -23,7 +23,7 @@ func (s *selector) cells() error {
 	for i, name := range d.XNames {
 		positions[name] = i
 	}
-	keys, of := results.Groups(len(s.rows), func(i int) string { return s.cellKey(s.rows[i]) })
+	keys, of := tables.Groups(len(s.rows), func(i int) string { return s.cellKey(s.rows[i]) })
 	for _, key := range keys {
 		var xs, zs []float64
 		var rows []int
@@ -43,9 +43,9 @@ func (s *selector) cells() error {
 		if err := s.sameCell(rows); err != nil {
 			return err
 		}
-		c.XValue, c.XStd = results.MeanStd(xs)
+		c.XValue, c.XStd = tables.MeanStd(xs)
 		if d.hasThirdGoal() {
-			c.ZValue, _ = results.MeanStd(zs)
+			c.ZValue, _ = tables.MeanStd(zs)
 		}
 		if d.Kind == "cdf" {
 			slices.Sort(c.Samples)
@@ -67,7 +67,7 @@ func (s *selector) cellKey(row int) string {
 	if s.data.Kind == "cdf" { // all rows of a curve
 		return key
 	}
-	switch point := slices.Index(s.table.Columns, results.PointColumn); {
+	switch point := slices.Index(s.table.Columns, tables.PointColumn); {
 	case s.isDimension(s.x) && s.data.Kind != "pareto":
 		key += fmt.Sprintf(" %q", s.text(row, s.x))
 	case point >= 0: // a cloud of points: the repeats of each are one cell

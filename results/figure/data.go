@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // Kinds returns the kinds of figures.
@@ -71,13 +71,13 @@ type Cell struct {
 
 // Mean returns the mean of the samples.
 func (c *Cell) Mean() float64 {
-	mean, _ := results.MeanStd(c.Samples)
+	mean, _ := tables.MeanStd(c.Samples)
 	return mean
 }
 
 // Std returns the sample standard deviation, 0 for a single sample.
 func (c *Cell) Std() float64 {
-	_, std := results.MeanStd(c.Samples)
+	_, std := tables.MeanStd(c.Samples)
 	return std
 }
 
@@ -89,10 +89,10 @@ const none = -1
 
 // selector holds the columns of a selection while its rows are read.
 type selector struct {
-	table                       *results.Table
+	table                       *tables.Table
 	selection                   Selection
-	goals                       []results.Goal // those of Selection.Goals
-	x, y, z, group, facet, seed int            // columns; the constant none where the selection has no column
+	goals                       []tables.Goal // those of Selection.Goals
+	x, y, z, group, facet, seed int           // columns; the constant none where the selection has no column
 	values                      []float64
 	rows                        []int // those used, into table.Rows
 	data                        *Data
@@ -104,7 +104,7 @@ type selector struct {
 // for example those of failed points. A Pareto front leaves out all seeds of these points,
 // as results.Explore does. Rows of one cell may differ only in the seed and the results.
 // Another difference is an error that names the column. Errors are *input.Error.
-func Select(t *results.Table, sel Selection) (*Data, error) {
+func Select(t *tables.Table, sel Selection) (*Data, error) {
 	t, err := t.Where("--where", sel.Where)
 	if err == nil {
 		t, err = t.Best("--best", sel.Best)
@@ -174,7 +174,7 @@ func (s *selector) columns() error {
 			return &input.Error{Key: "--normalize-to", Value: s.selection.NormalizeTo, Expected: "no baseline with --kind cdf"}
 		}
 	}
-	s.seed = slices.Index(s.table.Columns, results.SeedColumn)
+	s.seed = slices.Index(s.table.Columns, tables.SeedColumn)
 	if s.selection.NormalizeTo != "" {
 		var err error
 		if s.normColumn, s.normValue, err = s.table.Condition("--normalize-to", s.selection.NormalizeTo); err != nil {
@@ -235,7 +235,7 @@ func (s *selector) text(row, column int) string {
 // names returns the values of a column in the order of the rows, or by size
 // where all are numbers.
 func (s *selector) names(column int) []string {
-	names, _ := results.Groups(len(s.rows), func(i int) string { return s.text(s.rows[i], column) })
+	names, _ := tables.Groups(len(s.rows), func(i int) string { return s.text(s.rows[i], column) })
 	numbers := column != none
 	for _, r := range s.rows {
 		numbers = numbers && s.isNumber(r, column)
@@ -300,7 +300,7 @@ func (s *selector) normalize() error {
 func (s *selector) isDimension(column int) bool {
 	is := s.table.IsConfig()
 	if slices.Contains(is, true) {
-		return is[column] || s.table.Columns[column] == results.PointColumn
+		return is[column] || s.table.Columns[column] == tables.PointColumn
 	}
 	return s.selection.Kind != "scatter" && s.selection.Kind != "cdf" && s.selection.Kind != "pareto"
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 func TestDefinition(t *testing.T) {
@@ -74,7 +74,7 @@ func FuzzDefinition(f *testing.F) {
 // TestPointNames: names of points lose what the figure shows elsewhere, so that
 // variants of two models have the same names, and keep the rest.
 func TestPointNames(t *testing.T) {
-	table := &results.Table{
+	table := &tables.Table{
 		Columns: []string{"point", "run.model", "node.memory_capacity_bytes", "run.seed", "status", "tbt_mean_ms"},
 		Rows: [][]string{
 			{"model=a,memory_capacity=1TiB,naive", "a", "1099511627776", "1", "done", "2"},

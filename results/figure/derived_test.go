@@ -13,19 +13,19 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // tableOf writes a CSV file and reads it.
 func tableOf(t interface {
 	TempDir() string
 	Fatal(...any)
-}, text string) *results.Table {
+}, text string) *tables.Table {
 	path := filepath.Join(t.TempDir(), "t.csv")
 	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	table, err := results.ReadTable(path)
+	table, err := tables.ReadTable(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestCDF(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			rt.Fatal(err)
 		}
-		table, err := results.ReadTable(path)
+		table, err := tables.ReadTable(path)
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // formats are the endings of files that Write writes.
@@ -86,7 +87,7 @@ type canvas interface {
 
 // File returns the figure of a selection of a table as the file NAME.FORMAT. Its error is of
 // Select or Check.
-func File(t *results.Table, s Selection, name, format, title string) (results.File, error) {
+func File(t *tables.Table, s Selection, name, format, title string) (results.File, error) {
 	d, err := Select(t, s)
 	if err != nil {
 		return results.File{}, err
@@ -113,7 +114,7 @@ func (d *Data) Write(w io.Writer, format, title string) error {
 type Page struct{ frames []*frame }
 
 // Add adds the figure of a selection of a table. Its error is of Select or Check.
-func (p *Page) Add(t *results.Table, s Selection, title string) error {
+func (p *Page) Add(t *tables.Table, s Selection, title string) error {
 	d, err := Select(t, s)
 	if err != nil {
 		return err

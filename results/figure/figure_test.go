@@ -16,13 +16,13 @@ import (
 	"gonum.org/v1/plot/vg"
 	"pgregory.net/rapid"
 
-	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/units/portable"
 )
 
 // sample is a table of two axes and two seeds: throughput 10·ranks·channels,
 // one more with the second seed.
-func sample(t testing.TB) *results.Table {
+func sample(t testing.TB) *tables.Table {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("point,node.ranksets,node.channels,run.seed,status,error,config_sha256,output_tokens_per_s,tbt_mean_ms,tbt_p99_ms\n")
@@ -39,7 +39,7 @@ func sample(t testing.TB) *results.Table {
 	if err := os.WriteFile(path, []byte(b.String()), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	table, err := results.ReadTable(path)
+	table, err := tables.ReadTable(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,10 +9,11 @@ import (
 	"gonum.org/v1/plot"
 
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // axisLabel writes a column's name for people, with its unit.
-func axisLabel(column string) string { return results.Label(column) }
+func axisLabel(column string) string { return tables.Label(column) }
 
 // cellLabel writes a value of a column: bytes with a prefix, the empty value as
 // a dash.

@@ -4,7 +4,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // legend is the strip above the plots that names the groups, where no data can
@@ -59,7 +59,7 @@ func (l *legend) rows(width vg.Length) (x []vg.Length, row []int, count int) {
 // title names the group's column; the names of results and of points speak for
 // themselves.
 func (l *legend) title() string {
-	if l.data.Group == resultColumn || l.data.Group == results.PointColumn {
+	if l.data.Group == resultColumn || l.data.Group == tables.PointColumn {
 		return ""
 	}
 	return axisLabel(l.data.Group) + ":"

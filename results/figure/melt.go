@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // resultColumn is the column that tells the results of a melted table apart.
@@ -13,7 +13,7 @@ const resultColumn = "result"
 
 // melt makes one column of several, "tbt_mean_ms,tbt_p99_ms", that share a unit:
 // each row becomes one for each of them, and their names become the groups.
-func melt(t *results.Table, sel *Selection) (*results.Table, error) {
+func melt(t *tables.Table, sel *Selection) (*tables.Table, error) {
 	flag, values := "--y", &sel.Y
 	if sel.Kind == "cdf" {
 		flag, values = "--x", &sel.X
@@ -32,21 +32,21 @@ func melt(t *results.Table, sel *Selection) (*results.Table, error) {
 		if err != nil {
 			return nil, err
 		}
-		_, u := results.SplitUnit(t.Columns[c])
+		_, u := tables.SplitUnit(t.Columns[c])
 		if i > 0 && u != unit {
 			return nil, &input.Error{Key: flag, Value: *values, Expected: "columns of one unit"}
 		}
 		columns, unit = append(columns, c), u
 	}
 	value := sharedName(t, columns)
-	point := slices.Index(t.Columns, results.PointColumn)
+	point := slices.Index(t.Columns, tables.PointColumn)
 	// The groups stand with the keys, so that rows of one cell may not differ in them.
 	at := point + 1
-	out := &results.Table{Name: t.Name, Columns: slices.Insert(slices.Clone(t.Columns), at, resultColumn)}
+	out := &tables.Table{Name: t.Name, Columns: slices.Insert(slices.Clone(t.Columns), at, resultColumn)}
 	out.Columns = append(out.Columns, value)
 	for _, c := range columns {
 		for _, row := range t.Rows {
-			melted := slices.Insert(slices.Clone(row), at, results.Label(t.Columns[c]))
+			melted := slices.Insert(slices.Clone(row), at, tables.Label(t.Columns[c]))
 			out.Rows = append(out.Rows, append(melted, row[c]))
 		}
 	}
@@ -56,12 +56,12 @@ func melt(t *results.Table, sel *Selection) (*results.Table, error) {
 
 // sharedName returns the words that all columns begin with, and their unit; a
 // column of the table does not have this name.
-func sharedName(t *results.Table, columns []int) string {
-	quantity, _ := results.SplitUnit(t.Columns[columns[0]])
+func sharedName(t *tables.Table, columns []int) string {
+	quantity, _ := tables.SplitUnit(t.Columns[columns[0]])
 	suffix := strings.TrimPrefix(t.Columns[columns[0]], quantity)
 	words := strings.Split(quantity, "_")
 	for _, c := range columns[1:] {
-		q, _ := results.SplitUnit(t.Columns[c])
+		q, _ := tables.SplitUnit(t.Columns[c])
 		other := strings.Split(q, "_")
 		n := 0
 		for n < min(len(words), len(other)) && words[n] == other[n] {
@@ -83,23 +83,23 @@ func sharedName(t *results.Table, columns []int) string {
 // the figure says anyway, where it shows names: of "model=gpt-175b,naive" with a
 // plot for each model, "naive" remains. Without it no two models would share a
 // bar's name.
-func shortenPoints(t *results.Table, sel *Selection) *results.Table {
-	point := slices.Index(t.Columns, results.PointColumn)
+func shortenPoints(t *tables.Table, sel *Selection) *tables.Table {
+	point := slices.Index(t.Columns, tables.PointColumn)
 	shown := map[string]bool{}
-	for _, name := range append([]string{sel.X, sel.Y, sel.Group, sel.Facet}, slices.Concat(conditionColumns(sel.Where), results.BestKeys(sel.Best))...) {
+	for _, name := range append([]string{sel.X, sel.Y, sel.Group, sel.Facet}, slices.Concat(conditionColumns(sel.Where), tables.BestKeys(sel.Best))...) {
 		if name == "" || strings.Contains(name, ",") {
 			continue
 		}
 		if i, err := t.Column("", name); err == nil { // an unknown one is reported when it is used
-			for _, form := range results.NameForms(t.Columns[i]) {
+			for _, form := range tables.NameForms(t.Columns[i]) {
 				shown[form] = true
 			}
 		}
 	}
-	if point < 0 || !shown[results.PointColumn] {
+	if point < 0 || !shown[tables.PointColumn] {
 		return t
 	}
-	out := &results.Table{Name: t.Name, Columns: t.Columns}
+	out := &tables.Table{Name: t.Name, Columns: t.Columns}
 	for _, row := range t.Rows {
 		var kept []string
 		for part := range strings.SplitSeq(row[point], ",") {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // maxLevels is the number of levels into which a third goal is cut. A reader can follow
@@ -19,7 +20,7 @@ import (
 const maxLevels = 4
 
 // parseGoals reads Goals and sets X, Y and Z from them. Without Goals it returns nil.
-func (s *Selection) parseGoals(t *results.Table) ([]results.Goal, error) {
+func (s *Selection) parseGoals(t *tables.Table) ([]tables.Goal, error) {
 	if s.Goals == "" {
 		return nil, nil
 	}
@@ -64,10 +65,10 @@ func (s *selector) leftOut() map[string]bool {
 		return nil
 	}
 	failed, incomplete := map[string]bool{}, map[string]bool{}
-	status := slices.Index(s.table.Columns, results.StatusColumn)
+	status := slices.Index(s.table.Columns, tables.StatusColumn)
 	for r, row := range s.table.Rows {
 		switch {
-		case status >= 0 && row[status] == results.StatusFailed:
+		case status >= 0 && row[status] == tables.StatusFailed:
 			failed[s.cellKey(r)] = true
 		case !s.isNumber(r, s.x) || !s.isNumber(r, s.y) || s.z != none && !s.isNumber(r, s.z):
 			incomplete[s.cellKey(r)] = true
@@ -215,7 +216,7 @@ func (b *pareto) markers(c *draw.Canvas, p *plot.Plot, on []bool, front bool) {
 // in x and y, and in the third goal too where that is asked for. They are in
 // order of x, then y.
 func (d *Data) front(cells []Cell, members []int, third bool) []int {
-	goals := []results.Goal{{Maximize: !d.MinimizeX}, {Maximize: d.MaximumY}, {Maximize: d.MaximizeZ}}
+	goals := []tables.Goal{{Maximize: !d.MinimizeX}, {Maximize: d.MaximumY}, {Maximize: d.MaximizeZ}}
 	if !third {
 		goals = goals[:2]
 	}
@@ -227,7 +228,7 @@ func (d *Data) front(cells []Cell, members []int, third bool) []int {
 		}
 	}
 	var front []int
-	for m, on := range results.NonDominated(values, len(goals)) {
+	for m, on := range tables.NonDominated(values, len(goals)) {
 		if on {
 			front = append(front, members[m])
 		}

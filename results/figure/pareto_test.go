@@ -12,7 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // cloud returns random cells with coarse values, so that many tie.
@@ -90,7 +90,7 @@ func TestStaircase(t *testing.T) {
 
 // space is a table of three goals of which memory is a key: throughput grows
 // with memory and, against the latency, with the batch.
-func space(t testing.TB) *results.Table {
+func space(t testing.TB) *tables.Table {
 	var b strings.Builder
 	b.WriteString("point,node.memory_capacity_bytes,scheduler.batch,run.seed,status,error,config_sha256,output_tokens_per_s,tbt_p99_ms\n")
 	for _, tib := range []int{1, 2, 3, 4, 6, 8} {
@@ -106,7 +106,7 @@ func space(t testing.TB) *results.Table {
 	if err := os.WriteFile(path, []byte(b.String()), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	table, err := results.ReadTable(path)
+	table, err := tables.ReadTable(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestLeftOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := results.Explore(table, parsed)
+		e, err := tables.Explore(table, parsed)
 		if err != nil {
 			t.Fatal(err)
 		}

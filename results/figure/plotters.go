@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // newGrid returns horizontal lines under the data.
@@ -225,7 +225,7 @@ const scaleHeight = 22
 func drawScale(c draw.Canvas, d *Data) {
 	style := textStyle(legendText)
 	low, high := valueRange(d)
-	label := results.Label(d.Z)
+	label := tables.Label(d.Z)
 	if d.NormalizedTo != "" {
 		label += " / that of " + normLabel(d.NormalizedTo)
 	}

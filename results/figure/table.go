@@ -4,14 +4,14 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // Table returns the figure's numbers: a row a cell with its facet, group, x and
 // the mean of its samples; where cells have several, their sample standard
 // deviation and number too. Of a CDF it has a row for each step.
-func (d *Data) Table() *results.Table {
-	t := &results.Table{}
+func (d *Data) Table() *tables.Table {
+	t := &tables.Table{}
 	column := func(name string) {
 		if name != "" {
 			t.Columns = append(t.Columns, name)

@@ -1,0 +1,37 @@
+package design
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+)
+
+// OfLists returns the sweep that --system a,b or --model a,b describes: all
+// combinations of the names, nil where each flag has one.
+func OfLists(o configs.Options) (*File, error) {
+	file := &File{Configs: o.ConfigFiles, Sets: o.Sets, Repeats: 1}
+	for _, f := range o.Flags {
+		names := strings.Split(f.Value, ",")
+		if len(names) == 1 || !slices.Contains([]string{"run.system", "run.model", "gpu.preset", "policy.name"}, f.Key) {
+			file.Set = append(file.Set, Setting{Key: f.Key, Value: f.Value})
+			continue
+		}
+		axis := Axis{Kind: "list"}
+		for i, name := range names {
+			names[i] = strings.TrimSpace(name)
+			if names[i] == "" || slices.Contains(names[:i], names[i]) {
+				return nil, &input.Error{Key: f.Name, Value: strconv.Quote(f.Value), Expected: "names, each once, joined by commas"}
+			}
+			setting := Setting{Key: f.Key, Value: strconv.Quote(names[i])}
+			axis.Choices = append(axis.Choices, Choice{Name: names[i], Settings: []Setting{setting}})
+		}
+		file.Axes = append(file.Axes, axis)
+	}
+	if len(file.Axes) == 0 {
+		return nil, nil
+	}
+	return file, nil
+}

@@ -1,0 +1,68 @@
+package tables
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Headlines are the metrics that a table for people shows unless told otherwise,
+// those of stalling only where a run has stalls or preemptions.
+var (
+	Headlines = []string{"output_tokens_per_s", "tbt_mean_ms", "tbt_p99_ms", "tbt_decode_p99_ms", "stall_count", "stall_max_ms", "preemptions",
+		"ttft_mean_ms", "decode_batch_mean", "utilization_gpu", "utilization_pim", "energy_token_j", "output_tokens_per_joule", "usd_per_mtoken"}
+	stalling = []string{"tbt_decode_p99_ms", "stall_count", "stall_max_ms", "preemptions"}
+)
+
+// Headline returns those of Headlines that t has and that say something of its runs.
+func (t *Table) Headline() []string {
+	stalls := false
+	for _, name := range []string{"stall_count", "preemptions"} {
+		if i := slices.Index(t.Columns, name); i >= 0 {
+			stalls = stalls || slices.ContainsFunc(t.Rows, func(row []string) bool { return row[i] != "" && row[i] != "0" })
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(Headlines), func(m string) bool {
+		return !slices.Contains(t.Columns, m) || !stalls && slices.Contains(stalling, m)
+	})
+}
+
+// Choose returns the columns that a flag names; without names, those that say what
+// a row is and the main
+func (t *Table) Choose(flag string, names []string) ([]int, error) {
+	var chosen []int
+	for _, name := range names {
+		i, err := t.Column(flag, name)
+		if err != nil {
+			return nil, err
+		}
+		chosen = append(chosen, i)
+	}
+	if len(names) > 0 {
+		return chosen, nil
+	}
+	isConfig, metrics := t.IsConfig(), t.Headline()
+	for i, c := range t.Columns {
+		varies := slices.ContainsFunc(t.Rows, func(row []string) bool { return row[i] != t.Rows[0][i] })
+		if isConfig[i] && varies || c == PointColumn || c == ErrorColumn && varies || slices.Contains(metrics, c) {
+			chosen = append(chosen, i)
+		}
+	}
+	if len(chosen) == 0 { // no sweep's table
+		for i := range t.Columns {
+			chosen = append(chosen, i)
+		}
+	}
+	return chosen, nil
+}
+
+// Shorten cuts numbers to six digits, for people.
+func (t *Table) Shorten() {
+	for r, row := range t.Rows {
+		for i := range row {
+			if v, ok := t.Number(r, i); ok && len(row[i]) > 8 && strings.Contains(row[i], ".") {
+				row[i] = strconv.FormatFloat(v, 'f', max(0, 6-len(row[i][:strings.IndexByte(row[i], '.')])), 64)
+			}
+		}
+	}
+}

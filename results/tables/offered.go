@@ -1,0 +1,39 @@
+package tables
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The most columns that a message lists: all, where there are no more, else those alike.
+const (
+	mostListed = 40
+	mostAlike  = 12
+)
+
+// offered lists for a message the columns that somebody may mean who asks for one that is not there: all of a
+// few, else the keys and the columns that share a word with the name, and how to see them all.
+func (t *Table) offered(name string) []string {
+	if len(t.Columns) <= mostListed {
+		return []string{"columns: " + strings.Join(t.Columns, ", ")}
+	}
+	words := strings.FieldsFunc(strings.ToLower(name), func(c rune) bool { return strings.ContainsRune("_.- ", c) })
+	var keys, alike []string
+	for i, config := range t.IsConfig() {
+		c := t.Columns[i]
+		if config {
+			keys = append(keys, c)
+		} else if slices.ContainsFunc(words, func(w string) bool { return len(w) > 1 && strings.Contains(c, w) }) {
+			alike = append(alike, c)
+		}
+	}
+	var lines []string
+	if len(keys) > 0 {
+		lines = append(lines, "keys: "+strings.Join(keys, ", "))
+	}
+	if len(alike) > 0 {
+		lines = append(lines, "alike: "+strings.Join(alike[:min(len(alike), mostAlike)], ", "))
+	}
+	return append(lines, fmt.Sprintf("all %d columns: l3sim table %s --format csv | head -n 1", len(t.Columns), t.Name))
+}

@@ -1,0 +1,167 @@
+package tables
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/list"
+)
+
+// Means returns a table with one row for each point of a sweep, in the order of their first
+// rows: cells of the first seed, and means over the seeds of the columns that are results. seeds
+// is the number of each point's seeds; failed is that of the points that are left out, as a seed
+// of theirs failed. A table that no sweep wrote is an *input.Error.
+func (t *Table) Means() (means *Table, seeds []int, failed int, err error) {
+	s, err := newSide(t)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	means = &Table{Name: t.Name, Columns: t.Columns}
+	for _, name := range s.names {
+		rows := s.rows[name]
+		if slices.ContainsFunc(rows, func(r int) bool { return t.Rows[r][s.status] != StatusDone }) {
+			failed++
+			continue
+		}
+		cells := slices.Clone(t.Rows[rows[0]])
+		for c := s.config + 1; c < len(cells) && len(rows) > 1; c++ {
+			if values := t.numbers(rows, c); len(values) == len(rows) {
+				mean, _ := MeanStd(values)
+				cells[c] = strconv.FormatFloat(mean, 'g', -1, 64)
+			}
+		}
+		means.Rows, seeds = append(means.Rows, cells), append(seeds, len(rows))
+	}
+	return means, seeds, failed, nil
+}
+
+// Groups returns the indices 0 to n-1 by their keys: those of one key in order, and the keys in the order of their first.
+func Groups(n int, key func(i int) string) (keys []string, of map[string][]int) {
+	of = map[string][]int{}
+	for i := range n {
+		k := key(i)
+		if of[k] == nil {
+			keys = append(keys, k)
+		}
+		of[k] = append(of[k], i)
+	}
+	return keys, of
+}
+
+// numbers returns the cells of some rows in a column that are numbers.
+func (t *Table) numbers(rows []int, column int) (values []float64) {
+	for _, r := range rows {
+		if v, ok := t.Number(r, column); ok {
+			values = append(values, v)
+		}
+	}
+	return values
+}
+
+// Wide returns the table with a column for each value in column x, in their order. Its cells are those of
+// column y. The columns left of both tell rows apart; all others are left out. A cell without a row is
+// empty; if several rows have the same cell, the last counts.
+func (t *Table) Wide(x, y int) *Table {
+	left := min(x, y)
+	values, _ := Groups(len(t.Rows), func(r int) string { return t.Rows[r][x] })
+	out := &Table{Name: t.Name, Columns: slices.Concat(t.Columns[:left], values)}
+	keys, of := Groups(len(t.Rows), func(r int) string { return fmt.Sprintf("%q", t.Rows[r][:left]) })
+	for _, key := range keys {
+		cells := make([]string, len(out.Columns))
+		copy(cells, t.Rows[of[key][0]][:left])
+		for _, r := range of[key] {
+			cells[left+slices.Index(values, t.Rows[r][x])] = t.Rows[r][y]
+		}
+		out.Rows = append(out.Rows, cells)
+	}
+	return out
+}
+
+// Best returns the table without the points that another one beats: of points that are alike
+// in all keys but some, the one that is best in a column, by its mean over the seeds. The text is
+// "max COLUMN over KEY" or "min COLUMN over KEY", with several keys joined by commas. Of equal
+// points the first stays. Points without a number in the column are left out. The text "" leaves the table as it
+// is. Flag says who asks, for the *input.Error of any other text.
+func (t *Table) Best(flag, text string) (*Table, error) {
+	if text == "" {
+		return t, nil
+	}
+	goal, over, err := t.parseBest(flag, text)
+	if err != nil {
+		return nil, err
+	}
+	var kept []int // keys that must be alike
+	for i, is := range t.IsConfig() {
+		if is && t.Columns[i] != SeedColumn && !slices.Contains(over, i) {
+			kept = append(kept, i)
+		}
+	}
+	cells := func(r int, columns []int) string {
+		var b strings.Builder
+		for _, c := range columns {
+			fmt.Fprintf(&b, "%q,", t.Rows[r][c])
+		}
+		return b.String()
+	}
+	stays := make([]bool, len(t.Rows))
+	_, alike := Groups(len(t.Rows), func(r int) string { return cells(r, kept) })
+	for _, rows := range alike { // in any order: each decides on its own rows
+		points, repeats := Groups(len(rows), func(i int) string { return cells(rows[i], over) })
+		var best []int
+		least := 0.0
+		for _, point := range points { // in order: of equals the first
+			of := list.Map(repeats[point], func(i int) int { return rows[i] })
+			values := t.numbers(of, goal.index)
+			if len(values) == 0 {
+				continue
+			}
+			mean, _ := MeanStd(values)
+			if cost := goal.Cost(mean); best == nil || cost < least {
+				best, least = of, cost
+			}
+		}
+		for _, r := range best {
+			stays[r] = true
+		}
+	}
+	out := &Table{Name: t.Name, Columns: t.Columns}
+	for r, row := range t.Rows {
+		if stays[r] {
+			out.Rows = append(out.Rows, row)
+		}
+	}
+	return out, nil
+}
+
+// BestKeys returns the columns over which a text chooses, as it names them.
+func BestKeys(text string) []string {
+	_, keys, _ := strings.Cut(text, " over ")
+	return strings.FieldsFunc(keys, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// parseBest reads the text of Best.
+func (t *Table) parseBest(flag, text string) (goal Goal, over []int, err error) {
+	part, _, _ := strings.Cut(text, " over ")
+	keys := BestKeys(text)
+	if len(keys) == 0 {
+		return Goal{}, nil, &input.Error{Key: flag, Value: fmt.Sprintf("%q", text), Expected: `"max COLUMN over KEY" or "min COLUMN over KEY"`}
+	}
+	if goal, err = t.parseGoal(flag, part); err != nil {
+		return Goal{}, nil, err
+	}
+	config := t.IsConfig()
+	for _, name := range keys {
+		column, err := t.Column(flag, name)
+		if err != nil {
+			return Goal{}, nil, err
+		}
+		if !config[column] {
+			return Goal{}, nil, &input.Error{Key: flag, Value: fmt.Sprintf("%q", name), Expected: "a key that the sweep varies"}
+		}
+		over = append(over, column)
+	}
+	return goal, over, nil
+}

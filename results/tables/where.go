@@ -1,0 +1,128 @@
+package tables
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/schema"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Where returns a table of the rows that fulfil all conditions: "column=value", as in
+// the file, or "column<=value" with <=, >=, < or > between numbers. A number may carry
+// a unit of the column's kind ("tbt_p99_ms<=2s"). A cell that is no number fulfils no
+// comparison. Without conditions it is the table itself.
+func (t *Table) Where(flag string, conditions []string) (*Table, error) {
+	if len(conditions) == 0 {
+		return t, nil
+	}
+	out := &Table{Name: t.Name, Columns: t.Columns, Rows: t.Rows}
+	for _, text := range conditions {
+		holds, err := t.condition(flag, text)
+		if err != nil {
+			return nil, err
+		}
+		var kept [][]string
+		for _, row := range out.Rows {
+			if holds(row) {
+				kept = append(kept, row)
+			}
+		}
+		out.Rows = kept
+	}
+	if len(out.Rows) == 0 {
+		return nil, &input.Error{File: t.Name, Key: flag, Expected: "at least one row that fulfils " + strings.Join(conditions, " and ")}
+	}
+	return out, nil
+}
+
+// ordered is a condition that compares sizes.
+var ordered = regexp.MustCompile(`^([^<>=]*)(<=|>=|<|>)(.*)$`)
+
+// condition reads one condition.
+func (t *Table) condition(flag, text string) (func(row []string) bool, error) {
+	if !ordered.MatchString(text) {
+		column, value, err := t.Condition(flag, text)
+		return func(row []string) bool { return row[column] == value }, err
+	}
+	limit, err := t.parseLimit(flag, text)
+	return func(row []string) bool {
+		v, err := strconv.ParseFloat(row[limit.index], 64)
+		return err == nil && limit.Holds(v)
+	}, err
+}
+
+// Limit is a bound on a numeric column.
+type Limit struct {
+	Column   string  // full name
+	Operator string  // <=, >=, < or >
+	Value    float64 // in the column's unit
+	index    int     // of the column
+}
+
+// parseLimit reads "COLUMN<=NUMBER" with <=, >=, < or >; the number may carry a unit of the
+// column's kind. Flag says who asks, for the *input.Error.
+func (t *Table) parseLimit(flag, text string) (Limit, error) {
+	m := ordered.FindStringSubmatch(text)
+	if m == nil {
+		return Limit{}, &input.Error{Key: flag, Value: strconv.Quote(text), Expected: `COLUMN<=NUMBER, or with >=, < or >, such as "tbt_p99_ms <= 100"`}
+	}
+	name, value := strings.TrimSpace(m[1]), strings.TrimSpace(m[3])
+	column, err := t.Column(flag, name)
+	if err != nil {
+		return Limit{}, err
+	}
+	l := Limit{t.Columns[column], m[2], 0, column}
+	ok := false
+	if l.Value, ok = numberIn(l.Column, value); !ok {
+		bad := &input.Error{Key: flag + " " + l.Column, Value: strconv.Quote(value), Expected: "a number after " + l.Operator}
+		if _, unit := SplitUnit(l.Column); unit != "" {
+			bad.Expected += fmt.Sprintf(", in %s or with a unit", unit)
+		}
+		return Limit{}, bad
+	}
+	return l, nil
+}
+
+// Holds says whether a value keeps within the limit.
+func (l Limit) Holds(v float64) bool {
+	switch l.Operator {
+	case "<=":
+		return v <= l.Value
+	case ">=":
+		return v >= l.Value
+	case "<":
+		return v < l.Value
+	}
+	return v > l.Value
+}
+
+// numberIn reads a number in the unit of a column, or a quantity with a unit of that
+// kind.
+func numberIn(column, text string) (float64, bool) {
+	if v, err := strconv.ParseFloat(text, 64); err == nil {
+		return v, isFinite(v)
+	}
+	_, unit := SplitUnit(column)
+	of, known := quantities[unit]
+	if !known {
+		return 0, false
+	}
+	v, err := schema.Convert(of.kind, text)
+	return schema.Number(v) / of.size, err == nil
+}
+
+// quantities are the units of columns whose numbers may carry another one of their kind, and the
+// size of each in the kind's base unit.
+var quantities = map[string]struct {
+	kind reflect.Type
+	size float64
+}{
+	"bytes": {reflect.TypeFor[units.Bytes](), 1}, "GB/s": {reflect.TypeFor[units.Bandwidth](), 1e9}, "TFLOP/s": {reflect.TypeFor[units.FLOPRate](), 1e12},
+	"ns": {reflect.TypeFor[units.Duration](), float64(units.Nanosecond)}, "us": {reflect.TypeFor[units.Duration](), float64(units.Microsecond)},
+	"ms": {reflect.TypeFor[units.Duration](), float64(units.Millisecond)}, "s": {reflect.TypeFor[units.Duration](), float64(units.Second)},
+}
