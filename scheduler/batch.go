@@ -130,8 +130,8 @@ func (b *Batch) Decoding() int {
 	return n
 }
 
-// tokens returns the rows of all fully-connected operations.
-func (b *Batch) tokens() int {
+// Tokens returns the rows of all fully-connected operations.
+func (b *Batch) Tokens() int {
 	n := 0
 	for i := range b.Sub {
 		n += b.Sub[i].Tokens()

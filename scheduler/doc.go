@@ -1,16 +1,9 @@
-// Package scheduler decides what each iteration of a replica runs: which requests are
-// admitted to the memory of the DIMMs, which requests decode in which sub-batch, and
-// how many prompt tokens are prefilled beside them (L3, section 5.3).
+// Package scheduler is the words that all of scheduling shares: what one iteration of a replica runs (Batch, SubBatch, Decoding,
+// Chunk), the sections of the configuration that decide it (Spec, BatchingSpec, MemorySpec, CommSpec, CacheSpec, PredictorSpec,
+// ServingSpec, SLO), why a request is rejected, and what a sub-batch was measured to take (Sample). It decides nothing and imports
+// no other room.
 //
-// It knows no device. The KV memory is a Ledger of allocation units on
-// ranksets. The GPU's memory is a number of bytes. The times of iterations come from
-// outside: a Predictor, or OffloadCosts, which package system implements with its device models.
-//
-// A Scheduler is the State of a replica, its requests and memories, and a Former, which
-// forms the next iteration from the State. FormerOf returns the sub-batches of L3 or continuous
-// batching. An Offload is a Former for a replica with a second memory, that of the host. The
-// host's CPUs compute attention for the requests in it (NEO, FastDecode).
-//
-// Start at Scheduler.Next, which forms a Batch, and State.Complete, which applies
-// its effects. Package system runs the batches.
+// Read batch.go first. Then scheduler/forming, which forms batches; it stands on scheduler/memory, which says whether a request's
+// keys and values have room. scheduler/offload forms batches for GPUs with a host's CPUs beside them, and scheduler/predict learns
+// how long sub-batches take.
 package scheduler

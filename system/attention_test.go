@@ -6,7 +6,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -121,7 +121,7 @@ func TestHeldIsHandedOn(t *testing.T) {
 		{Heads: 2, Bytes: 4, AfterPrompt: true}, {Heads: 2, Bytes: 4, OfPrompt: true, Skip: -1, Share: 0.5, Most: 9}, {Heads: 5, Bytes: 4, Device: policy.GPU},
 		{Heads: 1, Bytes: 4, AfterPrompt: true}, {Bytes: 8},
 	}
-	want := []scheduler.HeadClass{{Heads: 9, TokenBytes: 4, AfterPrompt: true}, {Heads: 6, TokenBytes: 4, OfPrompt: true, Skip: -1, Share: 0.5, Most: 9}}
+	want := []memory.HeadClass{{Heads: 9, TokenBytes: 4, AfterPrompt: true}, {Heads: 6, TokenBytes: 4, OfPrompt: true, Skip: -1, Share: 0.5, Most: 9}}
 	if got := addClasses(nil, held, policy.Home, 3); !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}

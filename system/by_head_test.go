@@ -13,6 +13,7 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -100,7 +101,7 @@ func TestHeadsOfTheirOwn(t *testing.T) {
 		// Any rank may have the longest heads: two a channel, copies of 20,000 tokens less the window.
 		ledger := rankLedger(n.hw, true)
 		each := int64(math.Ceil(math.Ceil(slices.Max(shares)*19920)/512)) + 39
-		ledger.Reserve(scheduler.Length{Prompt: 20_000, Tokens: 20_000}, nil, 0, nil)
+		ledger.Reserve(memory.Length{Prompt: 20_000, Tokens: 20_000}, nil, 0, nil)
 		if got := ledger.Used(); got != 2*2*each {
 			t.Fatalf("a request of 20,000 tokens takes %d units, want %d", got, 2*2*each)
 		}

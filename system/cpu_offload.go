@@ -5,6 +5,8 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/offload"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
 )
@@ -71,10 +73,10 @@ func assembleCPUOffload(n *setup) assembly {
 }
 
 // offloading returns the scheduler of NEO or FastDecode.
-func (n *setup) offloading(costs scheduler.OffloadCosts) *scheduler.Scheduler {
+func (n *setup) offloading(costs offload.Costs) *forming.Scheduler {
 	spec, memories := configs.Section[CPUOffload](n.Config), gpuMemories(n.hardware)
 	memories.HostLedger, memories.AllOnHost = hostLedger(n.hardware), spec.Policy == FastDecode
-	return n.continuous(continuous{policy: configs.Section[GPUOnly](n.Config).Policy, memories: memories, former: scheduler.NewOffload(costs, spec.MaxDelay)})
+	return n.continuous(continuous{policy: configs.Section[GPUOnly](n.Config).Policy, memories: memories, former: offload.New(costs, spec.MaxDelay)})
 }
 
 // bothMemories is the KV memory of one replica on its GPUs and the host, in the same

@@ -10,6 +10,8 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -65,8 +67,8 @@ func assembleCXL(n *setup) assembly {
 	x := configs.Section[CXL](n.Config)
 	e := &cxl{gpuSide: newGPUSide(n.hardware), rate: x.Bandwidth / units.Bandwidth(n.Replicas()), latency: x.Latency}
 	e.flow = newFlow(n.hardware, besideGPU("CXL")[:onUp], n.running)
-	memories := scheduler.Memories{
-		Ledger: scheduler.NewLedger(pages(n.hardware, n.memory.capacity)), GPU: scheduler.GPUMemory{Model: &n.Model, Free: freeGPUMemory(n.hardware)},
+	memories := forming.Memories{
+		Ledger: memory.NewLedger(pages(n.hardware, n.memory.capacity)), GPU: memory.GPU{Model: &n.Model, Free: freeGPUMemory(n.hardware)},
 	}
 	return assembly{n.continuous(continuous{policy: x.Policy, memories: memories}), e}
 }

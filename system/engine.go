@@ -5,6 +5,7 @@ import (
 
 	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -29,7 +30,7 @@ type engine interface {
 
 // assembly is the parts of a replica that are a system's own.
 type assembly struct {
-	batcher *scheduler.Scheduler
+	batcher *forming.Scheduler
 	engine  engine
 }
 

@@ -7,6 +7,8 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -86,11 +88,11 @@ func assembleGPUCPU(n *setup) assembly {
 	}
 	e.home = make([]hostWork, len(e.runs))
 	e.flow = newFlow(n.hardware, besideGPU("CPU"), n.running)
-	free := scheduler.GPUMemory{Model: &cfg.Model, Free: freeGPUMemory(n.hardware)}
+	free := memory.GPU{Model: &cfg.Model, Free: freeGPUMemory(n.hardware)}
 	free.Window, free.PromptShare, free.Share = windows(n.hardware, e.policy)
 	host := pages(n.hardware, n.memory.capacity)
 	host.Filling = nil // prompts are on the GPUs until they end
-	memories := scheduler.Memories{Ledger: scheduler.NewLedger(host), GPU: free}
+	memories := forming.Memories{Ledger: memory.NewLedger(host), GPU: free}
 	return assembly{n.continuous(continuous{policy: spec.Policy, memories: memories}), e}
 }
 

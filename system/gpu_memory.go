@@ -4,7 +4,8 @@ import (
 	"math"
 
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -22,8 +23,8 @@ func workspace(h *hardware) units.Bytes {
 }
 
 // gpuMemories is the memories of a replica with KV on the GPUs.
-func gpuMemories(h *hardware) scheduler.Memories {
-	return scheduler.Memories{Ledger: gpuLedger(h), GPU: scheduler.GPUMemory{Model: &h.Model, Free: workspace(h), HoldsKV: true}}
+func gpuMemories(h *hardware) forming.Memories {
+	return forming.Memories{Ledger: gpuLedger(h), GPU: memory.GPU{Model: &h.Model, Free: workspace(h), HoldsKV: true}}
 }
 
 // gpuMemory is the KV memory of one replica on its GPUs, in pages of one layer and
@@ -40,14 +41,14 @@ func pageBytes(h *hardware) units.Bytes {
 }
 
 // gpuLedger returns the empty KV memory of one replica on its GPUs.
-func gpuLedger(h *hardware) *scheduler.Ledger {
-	return h.keeping(scheduler.NewLedger(pages(h, gpuMemory(h).capacity)), pageBytes(h))
+func gpuLedger(h *hardware) *memory.Ledger {
+	return h.keeping(memory.NewLedger(pages(h, gpuMemory(h).capacity)), pageBytes(h))
 }
 
 // pages describes a memory of capacity pages.
-func pages(h *hardware, capacity int64) scheduler.LedgerSpec {
+func pages(h *hardware, capacity int64) memory.LedgerSpec {
 	m := &h.Model
-	s := scheduler.LedgerSpec{
+	s := memory.LedgerSpec{
 		Ranksets: 1, Layers: m.Layers, HeadsPerChannel: m.KVHeads, UnitTokens: h.Batching.PageTokens, Capacity: capacity,
 	}
 	if !h.Policy.Dense() { // all layers are one, since these may differ

@@ -5,6 +5,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -61,10 +62,10 @@ func assembleGPUOnly(n *setup) assembly {
 // continuous is what a system of continuous batching has of its own.
 type continuous struct {
 	policy   string // PrefillFirst or ChunkedPrefill
-	memories scheduler.Memories
-	random   bool             // requests go to random rankset offsets; else to the least loaded one
-	former   scheduler.Former // of two sub-batches, or nil: the policy's, of one
-	adaptive bool             // two sub-batches may run as one
+	memories forming.Memories
+	random   bool           // requests go to random rankset offsets; else to the least loaded one
+	former   forming.Former // of two sub-batches, or nil: the policy's, of one
+	adaptive bool           // two sub-batches may run as one
 }
 
 // batchingPolicy returns a policy of continuous batching by its name.
@@ -76,18 +77,18 @@ func batchingPolicy(name string) scheduler.Policy {
 }
 
 // continuous returns a scheduler of continuous batching.
-func (n *setup) continuous(c continuous) *scheduler.Scheduler {
+func (n *setup) continuous(c continuous) *forming.Scheduler {
 	cfg := n.Config
 	spec, comm, policy, former := cfg.Scheduler, cfg.Comm, batchingPolicy(c.policy), c.former
 	spec.SubBatches, spec.Adaptive, spec.Chunking, comm.Balance = 2, c.adaptive, true, scheduler.BalanceLeastLoaded
 	spec.ChunkMultiple = min(spec.ChunkMultiple, cfg.Batching.MaxBatchTokens)
 	if former == nil {
-		spec.SubBatches, former = 1, scheduler.FormerOf(policy, nil)
+		spec.SubBatches, former = 1, forming.FormerOf(policy, nil)
 	}
 	if c.random {
 		comm.Balance = scheduler.BalanceRandom
 	}
-	return scheduler.New(scheduler.Config{
+	return forming.New(forming.Config{
 		Policy: policy, Scheduler: &spec, Memory: &cfg.Memory, Comm: &comm, Batching: &cfg.Batching,
 		PrefillStreak: cfg.Serving.PrefillStreak, Random: n.stream(streamBalance),
 	}, c.memories, n.requests, former)

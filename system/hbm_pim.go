@@ -10,6 +10,7 @@ import (
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -179,7 +180,7 @@ func assembleHBMPIM(n *setup) assembly {
 	e.flow = newFlow(n.hardware, e.tier.beside("HBM-PIM", onDown), n.running)
 	c := continuous{policy: h.Policy, memories: gpuMemories(n.hardware), adaptive: h.SubBatches == SubBatchesAdaptive}
 	if h.SubBatches != SubBatchesNever {
-		c.former = scheduler.FormerOf(batchingPolicy(h.Policy), e)
+		c.former = forming.FormerOf(batchingPolicy(h.Policy), e)
 	}
 	s := n.continuous(c)
 	if n.groupReads() {

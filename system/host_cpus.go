@@ -5,7 +5,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -142,6 +142,6 @@ func hostPages(h *hardware) int64 {
 func hostMemory(h *hardware) kvMemory { return kvMemory{pageBytes(h), hostPages(h)} }
 
 // hostLedger returns the empty KV memory of one replica on the host.
-func hostLedger(h *hardware) *scheduler.Ledger {
-	return scheduler.NewLedger(pages(h, hostPages(h)))
+func hostLedger(h *hardware) *memory.Ledger {
+	return memory.NewLedger(pages(h, hostPages(h)))
 }

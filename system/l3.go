@@ -3,6 +3,9 @@ package system
 import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/scheduler/predict"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -31,7 +34,7 @@ type l3 struct {
 	counts    bool   // the policy is not dense: GPUs attend, too, choose and keep statistics
 	homes     *homes // of the requests; nil without checks
 	imbalance imbalance
-	learned   *scheduler.Learned // nil where the predictors are exact
+	learned   *predict.Learned // nil where the predictors are exact
 	sample    scheduler.Sample
 	profile   *profile // nil unless the run is for its samples
 }
@@ -46,17 +49,17 @@ func assembleL3(n *setup) assembly {
 		e.homes = newHomes(newAttends(n.hardware), e.ranks)
 	}
 	e.flow = newFlow(n.hardware, e.costs.resources(cfg.Node.Ranksets), n.running)
-	var predictor scheduler.Predictor = e
+	var predictor forming.Predictor = e
 	if cfg.Predictor.Kind == scheduler.PredictLearned {
-		e.learned = scheduler.NewLearned(&cfg.Predictor, e, n.stream(streamPredictor))
+		e.learned = predict.NewLearned(&cfg.Predictor, e, n.stream(streamPredictor))
 		predictor = e.learned
 	}
-	policies := scheduler.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm, Batching: &cfg.Batching, Random: n.stream(streamBalance)}
-	free := scheduler.GPUMemory{Model: &cfg.Model, Free: freeGPUMemory(n.hardware)}
+	policies := forming.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm, Batching: &cfg.Batching, Random: n.stream(streamBalance)}
+	free := memory.GPU{Model: &cfg.Model, Free: freeGPUMemory(n.hardware)}
 	free.Window, free.PromptShare, free.Share = windows(n.hardware, e.policy)
 	free.PrefixStays = n.prefixStays()
-	memories := scheduler.Memories{Ledger: rankLedger(n.hardware, cfg.Comm.Rotation), GPU: free}
-	return assembly{scheduler.New(policies, memories, n.requests, scheduler.FormerOf(policies.Policy, predictor)), e}
+	memories := forming.Memories{Ledger: rankLedger(n.hardware, cfg.Comm.Rotation), GPU: free}
+	return assembly{forming.New(policies, memories, n.requests, forming.FormerOf(policies.Policy, predictor)), e}
 }
 
 // Run runs a batch, checks what it moved, and shows its times to learned predictors.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/internal/lab/deep"
-	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -36,7 +36,7 @@ func TestPagesMemory(t *testing.T) {
 		if all := n.memory.unit * units.Bytes(n.memory.capacity); all*units.Bytes(n.Replicas()) != n.cfg.Node.MemoryCapacity || ledger.Capacity() != n.memory.capacity {
 			t.Errorf("%v: memory of %v, in units %d and %d", c.sets, all, n.memory.capacity, ledger.Capacity())
 		}
-		ledger.Reserve(scheduler.Length{Prompt: 20_000, Tokens: 20_000}, nil, 0, nil)
+		ledger.Reserve(memory.Length{Prompt: 20_000, Tokens: 20_000}, nil, 0, nil)
 		if got := ledger.Used(); got != c.want {
 			t.Errorf("%v: %d units, want %d", c.sets, got, c.want)
 		}

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -17,7 +17,7 @@ type kvMemory struct {
 
 // headClasses returns what all layers hold on a device while requests decode and while a
 // prompt is prefilled, as a ledger has it.
-func headClasses(p policy.Costs, on policy.Device) (decoding, filling []scheduler.HeadClass) {
+func headClasses(p policy.Costs, on policy.Device) (decoding, filling []memory.HeadClass) {
 	for run, layers := range p.Runs() {
 		d, f := p.Memory(run)
 		decoding, filling = addClasses(decoding, d, on, layers), addClasses(filling, f, on, layers)
@@ -26,12 +26,12 @@ func headClasses(p policy.Costs, on policy.Device) (decoding, filling []schedule
 }
 
 // addClasses adds those of a run of layers. Heads that hold the same are one class.
-func addClasses(to []scheduler.HeadClass, held []policy.Held, on policy.Device, layers int) []scheduler.HeadClass {
+func addClasses(to []memory.HeadClass, held []policy.Held, on policy.Device, layers int) []memory.HeadClass {
 	for _, h := range held {
 		if h.Device != on || h.Heads == 0 {
 			continue
 		}
-		c := scheduler.HeadClass{TokenBytes: h.Bytes, OfPrompt: h.OfPrompt, AfterPrompt: h.AfterPrompt, Skip: h.Skip, Share: h.Share, Most: h.Most}
+		c := memory.HeadClass{TokenBytes: h.Bytes, OfPrompt: h.OfPrompt, AfterPrompt: h.AfterPrompt, Skip: h.Skip, Share: h.Share, Most: h.Most}
 		i := classAlike(to, c)
 		if i < 0 {
 			i, to = len(to), append(to, c)
@@ -42,12 +42,12 @@ func addClasses(to []scheduler.HeadClass, held []policy.Held, on policy.Device, 
 }
 
 // classAlike returns the place of a class that holds the same, or -1.
-func classAlike(classes []scheduler.HeadClass, c scheduler.HeadClass) int {
-	return slices.IndexFunc(classes, func(o scheduler.HeadClass) bool { o.Heads = c.Heads; return o == c })
+func classAlike(classes []memory.HeadClass, c memory.HeadClass) int {
+	return slices.IndexFunc(classes, func(o memory.HeadClass) bool { o.Heads = c.Heads; return o == c })
 }
 
 // keeping has an empty memory of a replica keep blocks of prefixes, if the configuration says so. unit is the bytes of one of its units.
-func (h *hardware) keeping(l *scheduler.Ledger, unit units.Bytes) *scheduler.Ledger {
+func (h *hardware) keeping(l *memory.Ledger, unit units.Bytes) *memory.Ledger {
 	if c := &h.Cache; c.Prefix {
 		most := int64(c.Capacity/units.Bytes(h.Replicas())/unit) / l.UnitsOf(c.Block)
 		l.KeepPrefixes(c.Block, most, c.Placement)

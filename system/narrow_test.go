@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/lab/deep"
-	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
@@ -93,7 +93,7 @@ func TestNarrowMemory(t *testing.T) {
 			n := newNode(cfg, commandTables{}) // only memory matters
 			ledger := rankLedger(n.hw, false)
 			units := int(ledger.Capacity()) / n.cfg.Node.Ranksets / (n.cfg.Model.Layers * n.cfg.Model.KVHeads / n.cfg.ReplicaChannels()) // of a head of a rankset
-			if most := units * c.unit; !ledger.FitsEmpty(scheduler.Length{Prompt: most, Tokens: most}) || ledger.FitsEmpty(scheduler.Length{Prompt: most + 1, Tokens: most + 1}) {
+			if most := units * c.unit; !ledger.FitsEmpty(memory.Length{Prompt: most, Tokens: most}) || ledger.FitsEmpty(memory.Length{Prompt: most + 1, Tokens: most + 1}) {
 				t.Errorf("%s, %v: a rankset does not hold %d tokens at most", name, c.sets, most)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -13,9 +14,9 @@ import (
 func rankUnitBytes(h *hardware) units.Bytes { return h.PIM.UnitBytes(&h.DRAM.Spec) }
 
 // rankLedger returns the empty KV memory of one replica in the DIMMs.
-func rankLedger(h *hardware, rotation bool) *scheduler.Ledger {
+func rankLedger(h *hardware, rotation bool) *memory.Ledger {
 	row := rowTokens(h)
-	spec := scheduler.LedgerSpec{
+	spec := memory.LedgerSpec{
 		Ranksets: h.Node.Ranksets, Layers: h.Model.Layers, HeadsPerChannel: h.Model.KVHeads / h.ReplicaChannels(),
 		UnitTokens: row, Capacity: int64(h.RankRoom() / rankUnitBytes(h)), Rotation: rotation,
 	}
@@ -29,7 +30,7 @@ func rankLedger(h *hardware, rotation bool) *scheduler.Ledger {
 		rankClasses(h, &spec, p)
 		spec.UnitBytes = int64(row) * p.KV(1) / int64(h.Model.KVHeads)
 	}
-	return h.keeping(scheduler.NewLedger(spec), rankUnit(h))
+	return h.keeping(memory.NewLedger(spec), rankUnit(h))
 }
 
 // channelsPool says that the ranks of all channels are one memory: heads are striped over them.
@@ -59,12 +60,12 @@ func rowTokens(h *hardware) int {
 // rank, since any rank may be it: heads that do not divide over the channels count as on the channel with most; heads
 // of a class that hold different amounts count as the one that holds most. Where layers differ, the layers of a rank
 // count as one, with the most heads of each class.
-func rankClasses(h *hardware, spec *scheduler.LedgerSpec, p policy.Costs) {
+func rankClasses(h *hardware, spec *memory.LedgerSpec, p policy.Costs) {
 	ranks, layer, runs := 1, 0, p.Runs()
 	if spec.Rotation {
 		ranks = spec.Ranksets
 	}
-	on, same := make([][]scheduler.HeadClass, ranks), true
+	on, same := make([][]memory.HeadClass, ranks), true
 	for run, layers := range runs {
 		of := channelClasses(h, p, run)
 		if run == 0 {
@@ -100,7 +101,7 @@ func rankClasses(h *hardware, spec *scheduler.LedgerSpec, p policy.Costs) {
 }
 
 // channelClasses returns what the fullest channel holds of a layer of a run.
-func channelClasses(h *hardware, p policy.Costs, run int) []scheduler.HeadClass {
+func channelClasses(h *hardware, p policy.Costs, run int) []memory.HeadClass {
 	decoding, _ := p.Memory(run)
 	held, channels := slices.Clone(decoding), h.ReplicaChannels()
 	if channelsPool(h) {

@@ -6,6 +6,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
 )
@@ -69,8 +71,8 @@ func assembleRankPIM(n *setup) assembly {
 	}
 	e.ranks = newDevices(n.hardware, e.attends, n.kernels)
 	e.flow = newFlow(n.hardware, e.resources(cfg.Comm.Rotation), n.running)
-	spec, free := configs.Section[RankPIM](cfg), scheduler.GPUMemory{Model: &cfg.Model, Free: freeGPUMemory(n.hardware), PrefixStays: n.prefixStays()}
-	memories := scheduler.Memories{Ledger: rankLedger(n.hardware, cfg.Comm.Rotation), GPU: free}
+	spec, free := configs.Section[RankPIM](cfg), memory.GPU{Model: &cfg.Model, Free: freeGPUMemory(n.hardware), PrefixStays: n.prefixStays()}
+	memories := forming.Memories{Ledger: rankLedger(n.hardware, cfg.Comm.Rotation), GPU: free}
 	return assembly{n.continuous(continuous{policy: spec.Policy, memories: memories, random: spec.Placement != PlacementBalanced}), e}
 }
 

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -104,7 +104,7 @@ func (r *replica) checkCache() {
 		}
 	}
 	n := r.batcher.Ledger.CacheCounts()
-	if all := n.Hit + n.Miss; n != (scheduler.CacheCounts{}) && all != prompts {
+	if all := n.Hit + n.Miss; n != (memory.CacheCounts{}) && all != prompts {
 		r.check.fail(LawTokens, r.out.end, "of prompts of %d tokens %d were found in the cache and %d were not", prompts, n.Hit, n.Miss)
 	}
 	if err := r.batcher.Ledger.ClearCache(); err != nil {

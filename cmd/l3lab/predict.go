@@ -13,7 +13,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
-	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/predict"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
@@ -65,7 +65,7 @@ type judgement struct {
 	SubBatches int     `json:"sub_batches"`
 	Noise      float64 `json:"noise"` // relative standard deviation
 	// Errors are means over the held-out sub-batches that have the part.
-	Errors scheduler.PredictionErrors `json:"relative_error"`
+	Errors predict.PredictionErrors `json:"relative_error"`
 }
 
 // judgePredictors profiles a run and judges the predictors on it.
@@ -91,7 +91,7 @@ func judgePredictors(ctx context.Context, cfg *configs.Config, batches int) (*ju
 		return nil, input.Errorf("the run has %d batches that prefill, %d are needed: take more requests", p.Batches, leastBatches)
 	}
 	// The node's own streams are numbered from 1<<32.
-	e, err := scheduler.HoldOut(&cfg.Predictor, p.Samples, rand.New(rand.NewPCG(cfg.Run.Seed, 0)))
+	e, err := predict.HoldOut(&cfg.Predictor, p.Samples, rand.New(rand.NewPCG(cfg.Run.Seed, 0)))
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (j *judgement) writeText(out io.Writer) error {
 		fmt.Fprintln(w, "\trelative error\theld out\t")
 		for _, part := range []struct {
 			name string
-			scheduler.RelativeError
+			predict.RelativeError
 		}{{"prefill attention", j.Errors.PrefillAttention}, {"decode attention", j.Errors.DecodeAttention}, {"FC", j.Errors.FC}} {
 			fmt.Fprintf(w, "%s\t%.2f%%\t%d\t\n", part.name, 100*part.Mean, part.Count)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/results/tables"
-	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/predict"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/units"
 )
@@ -142,7 +142,7 @@ func (m *models) predictorTable(ctx context.Context, requests int) (*tables.Tabl
 }
 
 // predictorErrors profiles a run on OpenR1 and judges the predictors on it.
-func predictorErrors(ctx context.Context, base *configs.Config, batches int) (e scheduler.PredictionErrors, err error) {
+func predictorErrors(ctx context.Context, base *configs.Config, batches int) (e predict.PredictionErrors, err error) {
 	cfg := *base
 	cfg.Run.System, cfg.Run.Trace, cfg.Run.CommonTo, cfg.Run.Requests = "l3", "openr1", "", 2*batches
 	trace, err := system.LoadTrace(&cfg)
@@ -157,7 +157,7 @@ func predictorErrors(ctx context.Context, base *configs.Config, batches int) (e 
 	if err != nil {
 		return e, err
 	}
-	return scheduler.HoldOut(&cfg.Predictor, p.Samples, rand.New(rand.NewPCG(cfg.Run.Seed, 0)))
+	return predict.HoldOut(&cfg.Predictor, p.Samples, rand.New(rand.NewPCG(cfg.Run.Seed, 0)))
 }
 
 // The batches of Fig 11.

@@ -1,0 +1,201 @@
+package forming
+
+import (
+	"errors"
+	"fmt"
+	"github.com/l3sim/l3sim/scheduler/memory"
+)
+
+// UsedUnits returns the allocation units in use on one channel, in both memories where there are two.
+func (s *State) UsedUnits() int64 {
+	if s.HostLedger == nil {
+		return s.Ledger.Used()
+	}
+	return s.Ledger.Used() + s.HostLedger.Used()
+}
+
+// Fragmentation returns the unfilled share of the rows in use, 0 to 1. AdmitCurrent
+// reserves whole rows: a row is filled by tokens that exist. For the other policies a
+// row is filled by the tokens that were reserved.
+func (s *State) Fragmentation() float64 {
+	var unused int64
+	if s.Grows() {
+		for i := range s.Decoding {
+			d := &s.Decoding[i]
+			unused += s.Ledger.Unfilled(s.Holds[d.Request].Length, d.Context(s.Batch.Step))
+		}
+	}
+	share := s.Ledger.Fragmentation(unused)
+	if s.HostLedger == nil || s.HostLedger.Used() == 0 {
+		return share
+	}
+	unused = 0
+	if s.Grows() {
+		for i := range s.Host.Decoding {
+			h := &s.Host.Decoding[i]
+			unused += s.HostLedger.Unfilled(s.Holds[h.Request].Length, h.NextContext(s.Batch.Step))
+		}
+	}
+	used, host := s.Ledger.Used(), s.HostLedger.Used()
+	return (float64(share*float64(used)) + float64(s.HostLedger.Fragmentation(unused)*float64(host))) / float64(used+host)
+}
+
+// CheckMemory returns an error where a rank has more units in use than its capacity,
+// where the activations and prompts' KV exceed what is free on the GPUs, or where a cache of prefixes
+// or the host has other contents than those of its requests.
+func (s *State) CheckMemory() error {
+	if err := s.Ledger.Check(); err != nil {
+		return err
+	}
+	tokens, kv, prompts := s.Batch.Tokens(), s.countCutPrompts()+s.countWindows(), false
+	for i := range s.Batch.Sub {
+		prompts = prompts || len(s.Batch.Sub[i].Prefill) > 0
+	}
+	// Requests that only decode are never held back for activations.
+	if prompts && !s.GPU.Fits(tokens, kv) {
+		return fmt.Errorf("activations of %d tokens and KV of %d prompt tokens do not fit the %v free on the GPUs",
+			tokens, kv, s.GPU.Free)
+	}
+	if s.HostLedger != nil {
+		return s.checkBothMemories()
+	}
+	return s.checkCache()
+}
+
+// checkBothMemories returns an error where a memory has more units in use than its capacity, or
+// another number than its requests hold.
+func (s *State) checkBothMemories() error {
+	gpus, host := int64(0), int64(0)
+	count := func(r memory.Reservation) {
+		if r.Host {
+			host += s.HostLedger.UnitsOf(r.Tokens)
+		} else {
+			gpus += s.Ledger.UnitsOf(r.Tokens)
+		}
+	}
+	for i := range s.Decoding {
+		count(s.Holds[s.Decoding[i].Request])
+	}
+	for i := range s.Host.Decoding {
+		count(s.Holds[s.Host.Decoding[i].Request])
+	}
+	for i := range s.Host.SwapIns {
+		count(s.Holds[s.Host.SwapIns[i].Request])
+	}
+	for _, onHost := range [...]bool{false, true} {
+		s.EachPrefilling(onHost, func(w *Waiting) {
+			count(w.Hold)
+			if w.Cut && onHost {
+				count(w.Staged)
+			}
+		})
+	}
+	if s.Ledger.Used() != gpus || s.HostLedger.Used() != host || host > s.HostLedger.Capacity() {
+		return fmt.Errorf("GPUs and host account for %d and %d units of %d and %d, their requests for %d and %d",
+			s.Ledger.Used(), s.HostLedger.Used(), s.Ledger.Capacity(), s.HostLedger.Capacity(), gpus, host)
+	}
+	return nil
+}
+
+// checkCache returns an error where a block of a request in memory is gone or lies elsewhere, or blocks are counted as used
+// by other requests than those in memory, or a block is gone from before another.
+func (s *State) checkCache() error {
+	if !s.Ledger.Caches() {
+		return nil
+	}
+	c := s.Ledger.NewCacheCheck()
+	var err error
+	for i := range s.Decoding {
+		r := s.Decoding[i].Request
+		err = errors.Join(err, c.Use(&s.Holds[r], r))
+	}
+	s.EachPrefilling(false, func(w *Waiting) { err = errors.Join(err, c.Use(&w.Hold, w.Request)) })
+	if err == nil && s.groups != nil {
+		for i := range s.Batch.Sub {
+			err = errors.Join(err, c.CheckShared(&s.Batch.Sub[i], s.Holds))
+		}
+	}
+	return errors.Join(err, c.CheckBlocks())
+}
+
+// countWindows returns the tokens whose keys and values stay on the GPUs, computed anew;
+// usage.windows keeps this sum up to date.
+func (s *State) countWindows() (tokens int) {
+	if !s.GPU.Windowed() {
+		return 0
+	}
+	for i := range s.Decoding {
+		tokens += s.Holds[s.Decoding[i].Request].Window
+	}
+	s.EachPrefilling(false, func(w *Waiting) { tokens += w.Hold.Window })
+	return tokens
+}
+
+// countCutPrompts returns the prompt tokens of the requests whose prompts are cut, computed anew. It
+// includes requests whose last chunk is in the latest batch. usage.cutPrompts keeps this sum up to date.
+func (s *State) countCutPrompts() (tokens int) {
+	for _, list := range [...][]Waiting{s.chunked, s.Queue.Held()} {
+		for i := range list {
+			if w := &list[i]; w.Cut {
+				tokens += s.keepsOnGPU(w)
+			}
+		}
+	}
+	return tokens
+}
+
+// CheckAdmission returns an error where the head of the queue is refused although a
+// memory that it may use has room for it.
+func (s *State) CheckAdmission() error {
+	if !s.Queue.Blocked || s.Queue.Len() == 0 {
+		return nil
+	}
+	w := s.Queue.First()
+	if s.HostLedger == nil {
+		return s.checkRefusal(w, false, s.Queue.Refusal)
+	}
+	if s.Seated() {
+		return nil
+	}
+	r := &s.Requests[w.Request]
+	if !s.Overtakes(w) && s.GPUsHold(r) {
+		if err := s.checkRefusal(w, false, s.Queue.Refusal); err != nil {
+			return err
+		}
+	}
+	if s.Host.Busy || !s.CanRunOnHost(r) {
+		return nil
+	}
+	if err := s.checkRefusal(w, true, s.Host.Refusal); err != nil {
+		return fmt.Errorf("on the host: %w", err)
+	}
+	return nil
+}
+
+// checkRefusal returns an error where the reason why the head of the queue was refused a
+// memory is not true. Refusals for growth are checked
+// only in the iteration that made them: requests grow on after it.
+func (s *State) checkRefusal(w *Waiting, onHost bool, why Refusal) error {
+	if why.Cause == NoSeat {
+		if !s.Seated() {
+			return fmt.Errorf("request %d waits, and only %d run", w.Request, s.running())
+		}
+		return nil
+	}
+	if why.Cause == NoGrowth && why.step != s.Batch.Step {
+		return nil
+	}
+	r := &s.Requests[w.Request]
+	if !s.hasWindow(w, s.window(r), 0) {
+		return nil
+	}
+	var f *memory.Forecast
+	if why.Cause == NoGrowth {
+		f = s.Foresee(w, onHost)
+	}
+	length, h := s.Reserved(w), s.history(w)
+	for _, offset := range s.memoryOf(onHost).Room(length, &h, s.KeepFree(r, onHost), f) {
+		return fmt.Errorf("request %d waits, and offset %d has room for its %d tokens", w.Request, offset, length.Tokens)
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package forming
+
+import (
+	"slices"
+
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// host is the requests whose keys and values are on the host. Without HostLedger there are none.
+type host struct {
+	Decoding []Hosted // in the order of arrival
+	SwapIns  []SwapIn // one after another
+	Refusal  Refusal  // why the head of the queue may not go to the host
+	Busy     bool     // the head may not go to the host: the CPUs have enough to do
+}
+
+// Paused is a decoding request that may sit out steps. While it does, Base and Last are right for step
+// settled: so nothing is written in the steps that it sits out.
+type Paused struct {
+	scheduler.Decoding
+	Settled int64
+	Since   int64 // the first step in which it sat out
+}
+
+// Settle makes Base and Last right for a step.
+func (p *Paused) Settle(step int64) {
+	missed := step - p.Settled
+	p.Base -= missed
+	p.Last += missed
+	p.Settled = step
+}
+
+// Hosted is a decoding request on the host.
+type Hosted struct {
+	Paused
+	Runs    bool // takes part in the present steps
+	Chosen  bool // takes part in the iteration that is being formed
+	Movable bool // the GPUs could hold it
+	Comes   bool // swaps out from the GPUs now: not all of it is on the host
+}
+
+// NextContext returns the tokens that the request's next token attends over. If it takes part, that token is of the given step.
+func (h *Hosted) NextContext(step int64) int {
+	if h.Runs {
+		return h.Context(step)
+	}
+	return h.Context(h.Settled)
+}
+
+// SwapIn is a request on its way from the host to the GPUs. It sits out until it has
+// arrived. Only its memory on the GPUs is reserved: its pages on the host become free one
+// by one, and new data for them comes over links that are no faster.
+type SwapIn struct {
+	Paused
+	Left units.Duration // transfer time left, including that of the swaps before it
+}
+
+// Find returns the index of a request on the host, or the index at which to insert it.
+func (h *host) Find(request int32) int {
+	i, _ := slices.BinarySearchFunc(h.Decoding, request, func(h Hosted, r int32) int { return int(h.Request) - int(r) })
+	return i
+}
+
+// enterHost has a request decode on the host from the next step on.
+func (s *State) enterHost(d scheduler.Decoding) {
+	h := Hosted{Paused: Paused{Decoding: d}, Runs: true, Movable: s.GPUsHold(&s.Requests[d.Request])}
+	s.Host.Decoding = slices.Insert(s.Host.Decoding, s.Host.Find(d.Request), h)
+	s.Dealt = -1
+}
+
+// LeaveHost removes a decoding request of the host, which it returns.
+func (s *State) LeaveHost(at int) Hosted {
+	h := s.Host.Decoding[at]
+	s.Host.Decoding = slices.Delete(s.Host.Decoding, at, at+1)
+	s.Dealt = -1
+	return h
+}
+
+// CanRunOnHost says whether r fits the empty memory of the host, and its prompt fits the
+// GPUs. A prompt in one piece sends its keys and values to the host layer by layer. A
+// prompt in chunks keeps them on the GPUs until the last chunk.
+func (s *State) CanRunOnHost(r *traces.Request) bool {
+	if s.HostLedger == nil || !s.HostLedger.FitsEmpty(s.final(r)) {
+		return false
+	}
+	prompt := s.longestPrompt(r)
+	whole := prompt <= s.Batching.MaxBatchTokens && s.GPU.Fits(prompt, 0)
+	return whole || s.Ledger.FitsEmpty(memory.Prompted(prompt)) && s.GPU.Fits(min(prompt, s.Scheduler.ChunkMultiple), prompt)
+}
+
+// GPUsHold says whether the empty GPUs could hold a request to its end.
+func (s *State) GPUsHold(r *traces.Request) bool {
+	return !s.AllOnHost && s.Ledger.FitsEmpty(s.final(r))
+}
+
+// Overtakes says whether an older request than w waits for room on the GPUs: one on the host,
+// or one whose prompt goes there in this iteration.
+func (s *State) Overtakes(w *Waiting) bool {
+	return slices.ContainsFunc(s.Host.Decoding, func(h Hosted) bool { return h.Movable && h.Request < w.Request }) ||
+		slices.ContainsFunc(s.chunked, func(c Waiting) bool {
+			return c.Hold.Host && c.Request < w.Request && s.GPUsHold(&s.Requests[c.Request])
+		})
+}

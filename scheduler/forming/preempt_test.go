@@ -1,0 +1,59 @@
+package forming
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/scheduler/schedtest"
+	"github.com/l3sim/l3sim/traces"
+)
+
+// TestMakeRoom has a scheduler give up memory again and again: first of the requests
+// that prefill, the latest arrival first, then of those that decode.
+func TestMakeRoom(t *testing.T) {
+	ledger := memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 100})
+	config := Config{
+		Scheduler: &scheduler.Spec{SubBatches: 1, Chunking: true, ChunkMultiple: 1, MinPrefillTokens: 4},
+		Memory:    &scheduler.MemorySpec{Admission: scheduler.AdmitCurrent}, Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{},
+	}
+	var requests []traces.Request
+	for i := range 5 {
+		requests = append(requests, request(i, 10, 5))
+	}
+	s := New(config, Memories{Ledger: ledger, GPU: memory.GPU{Model: schedtest.SmallModel, Free: 1 << 30}}, requests, nil)
+	hold := func() memory.Reservation {
+		r, _ := ledger.Reserve(memory.Prompted(10), nil, 0, nil)
+		return r
+	}
+	// Requests 1 and 0 decode and have emitted 2 and 3 tokens, 2 and 3 prefill, 4 waits.
+	s.Batch.Step = 7
+	s.Decoding = []scheduler.Decoding{{Request: 1, Base: 5, Last: 9}, {Request: 0, Base: 6, Last: 8}}
+	s.Holds[0], s.Holds[1] = hold(), hold()
+	s.Queue.list = []Waiting{
+		{}, {}, // taken by the requests that decode
+		{Request: 2, Prompt: 10, finished: 4, Cut: true, held: true, Hold: hold()},
+		{Request: 3, Prompt: 10, held: true, Hold: hold()},
+		{Request: 4, Prompt: 10},
+	}
+	s.Queue.head, s.Usage.cutPrompts = 2, 10
+	for i, want := range []struct {
+		request int32
+		used    int64
+		kv      int
+	}{{3, 30, 10}, {2, 20, 0}, {1, 10, 0}, {0, 0, 0}} {
+		if got := s.makeRoom(); got != want.request {
+			t.Errorf("request %d gave up its memory, want %d", got, want.request)
+		}
+		if ledger.Used() != want.used || s.Usage.cutPrompts != want.kv || s.Preemptions != int64(i+1) {
+			t.Errorf("after request %d: %d units, %d tokens on the GPU and %d preemptions, want %d, %d and %d",
+				want.request, ledger.Used(), s.Usage.cutPrompts, s.Preemptions, want.used, want.kv, i+1)
+		}
+	}
+	for i, w := range s.Queue.list[s.Queue.head:] {
+		emitted := []int{3, 2, 0, 0, 0}[i]
+		if int(w.Request) != i || w.held || w.Cut || w.finished != 0 || w.Emitted != emitted || w.Prompt != 10+emitted {
+			t.Errorf("place %d of the queue: got %+v, want request %d with %d tokens emitted", i, w, i, emitted)
+		}
+	}
+}

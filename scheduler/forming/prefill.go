@@ -1,0 +1,167 @@
+package forming
+
+import (
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/units"
+)
+
+// addPrefill adds prefill requests to sub-batch i until T_GPU passes the PIM time of
+// the other sub-batch. It cuts the last request so that both are about equal (L3,
+// section 5.3, steps 3 and 4). A single batch is bounded by its own PIM time.
+// addPrefill returns false when a memory is full, so that no sub-batch can take more.
+func (f *dealer) addPrefill(s *State, i int) bool {
+	for s.Queue.Len() > 0 {
+		w := s.Queue.First()
+		if !w.held && !s.Admit(w) {
+			return false
+		}
+		left := w.Prompt - w.finished
+		tokens := f.cut(s, i, w, left)
+		room := tokens
+		if tokens > 0 {
+			room = s.roomOnGPU(w, tokens, left)
+		}
+		if room > tokens {
+			s.WholePrompts++
+			s.LongestWhole = max(s.LongestWhole, room)
+		}
+		if room > 0 {
+			s.take(i, w, room)
+		}
+		if room < left {
+			return room >= tokens
+		}
+	}
+	return true
+}
+
+// cut returns how many prompt tokens of w sub-batch i takes, of the left that remain. It
+// takes all where T_GPU stays within T_PIM of the other sub-batch. Else it takes the
+// multiple of ChunkMultiple that brings the two times closest, but at least the tokens
+// that the iteration lacks of MinPrefillTokens.
+func (f *dealer) cut(s *State, i int, w *Waiting, left int) int {
+	if f.excess(s, i, w, left) <= 0 {
+		return left
+	}
+	least := s.Scheduler.MinPrefillTokens
+	for j := range s.Batch.Sub {
+		least -= s.Batch.Sub[j].PrefillTokens()
+	}
+	least = max(least, 0)
+	if !s.Scheduler.Chunking {
+		// A prompt cannot be cut. It is taken whole where the GPU has time left or
+		// MinPrefillTokens is not met.
+		if least > 0 || f.excess(s, i, w, 0) < 0 {
+			return left
+		}
+		return 0
+	}
+	multiple := s.Scheduler.ChunkMultiple
+	chunks := 0
+	if f.excess(s, i, w, 0) <= 0 {
+		fits := func(n int) bool { return f.excess(s, i, w, n*multiple) <= 0 }
+		chunks = mostThat((left+multiple-1)/multiple, fits)
+		if f.excess(s, i, w, min(left, (chunks+1)*multiple)) < -f.excess(s, i, w, chunks*multiple) {
+			chunks++
+		}
+	}
+	return min(left, multiple*max(chunks, (least+multiple-1)/multiple))
+}
+
+// mostThat returns the largest n below a bound that fits, where all smaller ones do. 0 fits.
+func mostThat(bound int, fits func(n int) bool) int {
+	low, high := 0, bound
+	for high-low > 1 {
+		if mid := (low + high) / 2; fits(mid) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+// excess predicts T_GPU of sub-batch i with tokens more prompt tokens of w, less T_PIM
+// of the other sub-batch (equations 5 and 6). That T_PIM includes the transfer of the
+// keys and values of sub-batch i's prompts. A single batch uses its own T_PIM, without
+// that transfer: its prompts move after its decode attention.
+func (f *dealer) excess(s *State, i int, w *Waiting, tokens int) units.Duration {
+	sub := &s.Batch.Sub[i]
+	moved := 0
+	if len(s.Batch.Sub) == 2 {
+		moved = sub.PrefillTokens() + tokens
+	}
+	return f.gpuTime(sub, s.Batch.Step, w, tokens) - f.predictor.PIM(&s.Batch.Sub[len(s.Batch.Sub)-1-i], s.Batch.Step, moved)
+}
+
+// gpuTime predicts the GPU's time of sub with tokens more prompt tokens of w.
+func (f *dealer) gpuTime(sub *scheduler.SubBatch, step int64, w *Waiting, tokens int) units.Duration {
+	if tokens == 0 {
+		return f.predictor.GPU(sub, step)
+	}
+	sub.Prefill = append(sub.Prefill, w.chunk(tokens, true))
+	t := f.predictor.GPU(sub, step)
+	sub.Prefill = sub.Prefill[:len(sub.Prefill)-1]
+	return t
+}
+
+// chunk returns the next tokens of the prompt.
+func (w *Waiting) chunk(tokens int, last bool) scheduler.Chunk {
+	return scheduler.Chunk{
+		Request: w.Request, Offset: int32(w.Hold.Offset), Tokens: tokens, Finished: w.finished, Prefix: w.prefix, Last: last, Host: w.Hold.Host,
+	}
+}
+
+// take moves tokens prompt tokens of w, the queue's head, into sub-batch i.
+func (s *State) take(i int, w *Waiting, tokens int) {
+	last := tokens == w.Prompt-w.finished
+	s.Batch.Sub[i].Prefill = append(s.Batch.Sub[i].Prefill, w.chunk(tokens, last))
+	if s.keepsKV(w, last) && !w.Cut {
+		w.Cut = true
+		s.Usage.cutPrompts += s.keepsOnGPU(w)
+	}
+	w.finished += tokens
+	w.begun = true
+	s.chunked = append(s.chunked, *w)
+	s.Queue.head++
+}
+
+// keepsKV says whether the GPUs keep keys and values of a prompt while its chunks run: computed ones for later chunks,
+// or those of a prefix that the cache has.
+func (s *State) keepsKV(w *Waiting, last bool) bool {
+	return !last || w.prefix > 0 && s.GPU.Fetches()
+}
+
+// keepsOnGPU returns the tokens whose keys and values these are.
+func (s *State) keepsOnGPU(w *Waiting) int {
+	if s.GPU.PrefixStays {
+		return w.Prompt - w.prefix
+	}
+	return w.Prompt
+}
+
+// roomOnGPU returns the largest number of prompt tokens of w, at most tokens, that fit
+// the GPUs. Activations of the whole iteration and the KV of cut prompts must fit. Where
+// only the whole prompt fits, because it leaves no KV on the GPUs, roomOnGPU returns left.
+func (s *State) roomOnGPU(w *Waiting, tokens, left int) int {
+	batched := s.Batch.Tokens()
+	fits := func(n int) bool {
+		kv := s.Usage.kv()
+		if s.keepsKV(w, n == left) && !w.Cut {
+			kv += s.keepsOnGPU(w)
+		}
+		return s.GPU.Fits(batched+n, kv)
+	}
+	if fits(tokens) {
+		return tokens
+	}
+	if !s.Scheduler.Chunking {
+		return 0
+	}
+	multiple := s.Scheduler.ChunkMultiple
+	chunks := mostThat((tokens+multiple-1)/multiple, func(n int) bool { return fits(n * multiple) })
+	if chunks == 0 && fits(left) {
+		return left
+	}
+	return chunks * multiple
+}

@@ -1,0 +1,67 @@
+package forming
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/scheduler/schedtest"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestChunkMeetsPIMTime puts a prompt beside a decoding request of the other
+// sub-batch.
+func TestChunkMeetsPIMTime(t *testing.T) {
+	// One request decodes over 1,000 tokens: T_PIM = 1,000 a token of context.
+	for _, c := range []struct {
+		name     string
+		before   int            // tokens of a prompt before the one that is cut
+		pim      units.Duration // of the decoding request
+		move     units.Duration // of 16 prompt tokens' keys and values
+		min      int
+		chunking bool
+		want     int // tokens of the prompts
+	}{
+		{"the whole prompt fits", 0, 2000, 0, 1, true, 1000},
+		{"cut down to the nearest multiple", 0, 325, 0, 1, true, 320},
+		{"cut up to the nearest multiple", 0, 330, 0, 1, true, 336},
+		{"the prompt's transfer lengthens the PIM's time", 0, 325, 8, 1, true, 656},
+		{"so does that of the prompt before", 100, 325, 8, 1, true, 100 + 544}, // 100 + n = 325 + (100 + n) / 2 for n = 550
+		{"the minimum where the PIM is idle", 0, 0, 0, 100, true, 112},
+		{"the smaller of two that are as close", 0, 328, 0, 1, true, 320},
+		{"none where they cannot be cut and the GPU has no time left", 0, 0, 0, 0, false, 0},
+		{"whole where prompts cannot be cut", 0, 330, 0, 1, false, 1000},
+	} {
+		spec := &scheduler.Spec{SubBatches: 2, Chunking: c.chunking, ChunkMultiple: 16, MinPrefillTokens: c.min}
+		config := Config{Scheduler: spec, Memory: &scheduler.MemorySpec{Admission: scheduler.AdmitFinal, MaxTokens: 1}, Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{}}
+		ledger := memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 1 << 40, Rotation: true})
+		s := New(config, Memories{Ledger: ledger, GPU: memory.GPU{Model: schedtest.SmallModel, Free: 1 << 40}},
+			[]traces.Request{request(0, 1, 5), request(1, c.before, 5), request(2, 1000, 5)}, FormerOf(scheduler.PolicySubBatches, fixed{c.pim, c.move}))
+		if c.before > 0 {
+			s.Add(1)
+		}
+		s.Add(2)
+		s.Decoding = []scheduler.Decoding{{Request: 0, Base: 1, Last: 10}} // in sub-batch 0
+		b := s.Next()
+		if b.Sub[1].PrefillTokens() != c.want || len(b.Sub[0].Prefill) > 0 {
+			t.Errorf("%s: got %+v, want %d tokens", c.name, b.Sub[1].Prefill, c.want)
+		}
+	}
+}
+
+// fixed predicts one unit of GPU time a prompt token, and for the PIM a given time
+// of decode attention and one for every 16 prompt tokens moved.
+type fixed struct{ pim, move units.Duration }
+
+func (f fixed) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
+	return units.Duration(s.PrefillTokens())
+}
+
+func (f fixed) PIM(s *scheduler.SubBatch, _ int64, otherPrefill int) units.Duration {
+	t := f.move * units.Duration(otherPrefill) / 16
+	if len(s.Decode) > 0 {
+		t += f.pim
+	}
+	return t
+}

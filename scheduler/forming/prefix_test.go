@@ -1,0 +1,66 @@
+package forming
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/scheduler/schedtest"
+	"github.com/l3sim/l3sim/traces"
+)
+
+// caching returns a scheduler that prefills first, with memory for all and a cache of prefixes, and runs a request of 1,024 tokens
+// to its end. The next one of 1,040 tokens begins with these.
+func caching(gpu memory.GPU, multiple, batch int) *Scheduler {
+	requests := []traces.Request{{Input: 1024, Output: 1, Hashes: []uint64{1, 2}}, {Input: 1040, Output: 2, Hashes: []uint64{1, 2, 3}}}
+	ledger := memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
+	ledger.KeepPrefixes(512, 100, scheduler.PlaceByPrefix)
+	config := Config{Policy: scheduler.PolicyPrefillFirst, Scheduler: &scheduler.Spec{SubBatches: 1, Chunking: true, ChunkMultiple: multiple}, Memory: &scheduler.MemorySpec{Admission: scheduler.AdmitFinal},
+		Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{MaxBatchTokens: batch}}
+	s := New(config, Memories{Ledger: ledger, GPU: gpu}, requests, FormerOf(config.Policy, nil))
+	s.Add(0)
+	for s.Waiting() > 0 {
+		s.Next()
+		s.Complete(func(int32, int) {})
+	}
+	s.Add(1)
+	return s
+}
+
+// TestPrefixOnGPUs: a prefix that comes to the GPUs takes their memory with the rest of the prompt until that ends, and is not used
+// where it does not fit; one that stays takes none.
+func TestPrefixOnGPUs(t *testing.T) {
+	tight := schedtest.SmallModel.ActivationBytes(1040)
+	for _, c := range []struct {
+		name            string
+		gpu             memory.GPU
+		multiple, batch int
+		chunk           scheduler.Chunk
+		kept            int
+	}{
+		{"fetched", memory.GPU{Free: 1 << 30}, 16, 4096, scheduler.Chunk{Tokens: 16, Finished: 1024, Prefix: 1024, Last: true}, 1040},
+		{"fetched and cut", memory.GPU{Free: 1 << 30}, 8, 1024, scheduler.Chunk{Tokens: 16, Finished: 1024, Prefix: 1024, Last: true}, 1040},
+		{"too large", memory.GPU{Free: tight}, 1024, 4096, scheduler.Chunk{Tokens: 1040, Last: true}, 0},
+		{"at home", memory.GPU{Free: tight, PrefixStays: true}, 1024, 4096, scheduler.Chunk{Tokens: 16, Finished: 1024, Prefix: 1024, Last: true}, 0},
+		{"in the GPUs' own", memory.GPU{Free: tight, HoldsKV: true}, 1024, 4096, scheduler.Chunk{Tokens: 16, Finished: 1024, Prefix: 1024, Last: true}, 0},
+	} {
+		c.gpu.Model = schedtest.SmallModel
+		s := caching(c.gpu, c.multiple, c.batch)
+		c.chunk.Request = 1
+		b := s.Next()
+		if len(b.Sub[0].Prefill) != 1 || b.Sub[0].Prefill[0] != c.chunk || s.Usage.cutPrompts != c.kept {
+			t.Errorf("%s: %+v with %d tokens on the GPUs, want %+v with %d", c.name, b.Sub[0].Prefill, s.Usage.cutPrompts, c.chunk, c.kept)
+		}
+		if err := s.CheckMemory(); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if s.Complete(func(int32, int) {}); s.Usage.cutPrompts != 0 {
+			t.Errorf("%s: %d tokens stay on the GPUs", c.name, s.Usage.cutPrompts)
+		}
+	}
+	// Cut, what stays at home is not among what the GPUs keep.
+	s := caching(memory.GPU{Model: schedtest.SmallModel, Free: 1 << 30, PrefixStays: true}, 8, 8)
+	if b := s.Next(); b.Sub[0].Prefill[0].Tokens != 8 || s.Usage.cutPrompts != 16 {
+		t.Errorf("%+v with %d tokens on the GPUs, want 16", b.Sub[0].Prefill, s.Usage.cutPrompts)
+	}
+}

@@ -1,0 +1,110 @@
+package forming
+
+import (
+	"slices"
+
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Waiting is a request that has prompt tokens to prefill. For one that was
+// preempted, the tokens that it had emitted are part of the prompt.
+type Waiting struct {
+	Request  int32
+	Prompt   int  // tokens to prefill
+	Emitted  int  // output tokens emitted before
+	finished int  // prompt tokens prefilled, or found in the cache
+	prefix   int  // of these, found in the cache
+	begun    bool // some were prefilled once
+	Cut      bool // its keys and values are counted in usage.cutPrompts
+	held     bool // hold is reserved
+	Hold     memory.Reservation
+	Staged   memory.Reservation // on the GPUs, of a cut prompt that goes to the host
+}
+
+// fresh says that no token of a request was ever computed.
+func (w *Waiting) fresh() bool { return !w.begun && w.Emitted == 0 }
+
+// queue is the requests that wait, in the order of their arrival. Only its head may start. The requests
+// that have memory are at the head.
+type queue struct {
+	list    []Waiting // from head on
+	head    int
+	Blocked bool    // the head may not start, and no memory was freed since it was refused
+	Refusal Refusal // why the head may not start
+}
+
+// Refusal is the reason why the head of the queue may not start.
+type Refusal struct {
+	Cause refusalCause
+	step  int64 // the step of the refusal
+}
+
+// refusalCause is why a request was not admitted: it says after which event to ask again.
+type refusalCause int
+
+const (
+	noMemory refusalCause = iota // its tokens do not fit
+	NoGrowth                     // its tokens fit now, but not after the expected growth of requests
+	NoSeat                       // MaxNumSeqs requests run
+)
+
+// Len returns the number of requests that wait.
+func (q *queue) Len() int { return len(q.list) - q.head }
+
+// First returns the head of a queue that is not empty.
+func (q *queue) First() *Waiting { return &q.list[q.head] }
+
+// Asks says whether a request waits that may find memory.
+func (q *queue) Asks() bool { return q.head < len(q.list) && !q.Blocked }
+
+// Held returns the requests that have memory.
+func (q *queue) Held() []Waiting {
+	end := q.head
+	for end < len(q.list) && q.list[end].held {
+		end++
+	}
+	return q.list[q.head:end]
+}
+
+// add puts a request at the end. The queue is compacted when more than half of its list is free.
+// Then some free slots stay in front of the head for requests that return.
+func (q *queue) add(w Waiting) {
+	const slots = 256
+	if q.head > 4*slots && q.head > len(q.list)/2 {
+		q.list = append(q.list[:slots], q.list[q.head:]...)
+		q.head = slots
+	}
+	q.list = append(q.list, w)
+}
+
+// pushFront returns a request to the head.
+func (q *queue) pushFront(w Waiting) {
+	if q.head == 0 {
+		q.list, q.head = slices.Insert(q.list, 0, Waiting{}), 1
+	}
+	q.head--
+	q.list[q.head] = w
+	q.Blocked = false
+}
+
+// Expire drops the requests that came before a time and whose prompts have not begun, the
+// oldest first. One that has memory already frees it.
+func (s *State) Expire(before units.Duration, dropped func(request int32)) {
+	q := &s.Queue
+	first := q.head
+	for first < len(q.list) && !q.list[first].fresh() {
+		first++
+	}
+	last := first
+	for ; last < len(q.list) && q.list[last].fresh() && s.Requests[q.list[last].Request].Arrival < before; last++ {
+		if w := &q.list[last]; w.held {
+			s.Release(w.Hold)
+		}
+		dropped(q.list[last].Request)
+	}
+	if last > first {
+		q.list = slices.Delete(q.list, first, last)
+		q.Blocked = false
+	}
+}

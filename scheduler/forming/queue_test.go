@@ -1,0 +1,50 @@
+package forming
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestQueueIsAList: whatever comes, leaves at the head and comes back there, the queue holds what a
+// list would, and no more memory than the longest list took.
+func TestQueueIsAList(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q, next, longest := &queue{}, int32(0), 0
+		var list []int32
+		for range rapid.IntRange(1, 40).Draw(t, "acts") {
+			n := rapid.IntRange(0, 700).Draw(t, "requests")
+			act := rapid.SampledFrom([]string{"come", "leave", "return"}).Draw(t, "act")
+			for range n {
+				switch act {
+				case "come":
+					q.add(Waiting{Request: next})
+					list = append(list, next)
+					next++
+				case "leave":
+					if len(list) > 0 {
+						q.head++
+						list = list[1:]
+					}
+				default:
+					q.pushFront(Waiting{Request: next})
+					list = slices.Insert(list, 0, next)
+					next++
+				}
+			}
+			longest = max(longest, len(list))
+			if q.Len() != len(list) {
+				t.Fatalf("%d requests, want %d", q.Len(), len(list))
+			}
+			for i, w := range q.list[q.head:] {
+				if w.Request != list[i] {
+					t.Fatalf("place %d: %d, want %d", i, w.Request, list[i])
+				}
+			}
+		}
+		if len(q.list) > 2*longest+4*256+700 {
+			t.Fatalf("%d places for %d requests at most", len(q.list), longest)
+		}
+	})
+}

@@ -1,0 +1,175 @@
+package forming
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/l3sim/l3sim/scheduler"
+	"pgregory.net/rapid"
+)
+
+// contexts returns decoding requests with the given contexts in iteration 0.
+func contexts(tokens ...int64) []scheduler.Decoding {
+	var d []scheduler.Decoding
+	for i, n := range tokens {
+		d = append(d, scheduler.Decoding{Request: int32(i), Base: n})
+	}
+	return d
+}
+
+// TestByTokens is the paper's example (section 5.3): contexts of 2k, 3k, 4k and
+// 5k tokens divide into (2k, 5k) and (3k, 4k).
+func TestByTokens(t *testing.T) {
+	b := scheduler.Batch{Sub: make([]scheduler.SubBatch, 2)}
+	var s sharer
+	s.byTokens(&b, contexts(5000, 4000, 3000, 2000))
+	for i, want := range [][]int64{{5000, 2000}, {4000, 3000}} {
+		got := b.Sub[i].Decode
+		if len(got) != 2 || got[0].Base != want[0] || got[1].Base != want[1] {
+			t.Errorf("sub-batch %d: got %+v, want %v", i, got, want)
+		}
+	}
+}
+
+// TestSplitBeatsDealing is a case that longest-first dealing misses: 8, 7 and
+// 6, 5, 4 are even.
+func TestSplitBeatsDealing(t *testing.T) {
+	var s splitter
+	values := []int64{8, 7, 6, 5, 4}
+	if d := difference(values, s.split(values)); d != 0 {
+		t.Errorf("the sums differ by %d, want 0", d)
+	}
+}
+
+func difference(values []int64, side []bool) int64 {
+	var d int64
+	for i, v := range values {
+		if side[i] {
+			v = -v
+		}
+		d += v
+	}
+	return abs(d)
+}
+
+// TestSplit checks a split against all splits for few values, and against
+// longest-first dealing for many.
+func TestSplit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.Int64Range(1, 30_000), 0, 40).Draw(t, "values")
+		slices.Sort(values)
+		slices.Reverse(values)
+		var s, dealer splitter
+		got := difference(values, s.split(values))
+		dealer.side = make([]bool, len(values))
+		if dealt := abs(dealer.deal(values)); got > dealt {
+			t.Fatalf("the sums differ by %d, dealt longest first by %d", got, dealt)
+		}
+		if len(values) > exactSplit {
+			return
+		}
+		for code := range 1 << len(values) {
+			side := make([]bool, len(values))
+			for i := range side {
+				side[i] = code>>i&1 == 1
+			}
+			if d := difference(values, side); d < got {
+				t.Fatalf("the sums differ by %d, %v by %d", got, side, d)
+			}
+		}
+	})
+}
+
+// TestByOffset checks that every request goes to one sub-batch, and that each
+// offset is divided as evenly as its own requests can be.
+func TestByOffset(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ranksets := rapid.IntRange(1, 5).Draw(t, "ranksets")
+		decoding := contexts(rapid.SliceOfN(rapid.Int64Range(1, 9000), 0, 30).Draw(t, "contexts")...)
+		slices.SortStableFunc(decoding, func(a, b scheduler.Decoding) int { return int(b.Base - a.Base) })
+		for i := range decoding {
+			decoding[i].Offset = int32(rapid.IntRange(0, ranksets-1).Draw(t, "offset"))
+		}
+		b := scheduler.Batch{Sub: make([]scheduler.SubBatch, 2)}
+		var s sharer
+		s.byOffset(&b, decoding, ranksets)
+		if b.Decoding() != len(decoding) {
+			t.Fatalf("%d of %d requests are in a sub-batch", b.Decoding(), len(decoding))
+		}
+		for offset := range ranksets {
+			var values []int64
+			var sums [2]int64
+			for _, d := range decoding {
+				if int(d.Offset) == offset {
+					values = append(values, d.Base)
+				}
+			}
+			for i := range b.Sub {
+				for _, d := range b.Sub[i].Decode {
+					if int(d.Offset) == offset {
+						sums[i] += d.Base
+					}
+				}
+			}
+			var alone splitter
+			if got, want := abs(sums[0]-sums[1]), difference(values, alone.split(values)); got != want {
+				t.Fatalf("offset %d: the sums differ by %d, want %d", offset, got, want)
+			}
+		}
+	})
+}
+
+// TestTurn checks that the halves of the offsets are turned so that the sub-batches
+// are as even as the offsets' differences, largest first, divide, and that the larger
+// half of the most uneven offset starts the iteration where all turns are tried.
+func TestTurn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ranksets := rapid.IntRange(1, 24).Draw(t, "ranksets")
+		var decoding []scheduler.Decoding
+		for i, n := range rapid.SliceOfN(rapid.Int64Range(1, 9000), ranksets, 3*ranksets).Draw(t, "contexts") {
+			decoding = append(decoding, scheduler.Decoding{Request: int32(i), Base: n, Offset: int32(i % ranksets)})
+		}
+		slices.SortStableFunc(decoding, func(a, b scheduler.Decoding) int { return int(b.Base - a.Base) })
+		b := scheduler.Batch{Sub: make([]scheduler.SubBatch, 2)}
+		var s sharer
+		s.byOffset(&b, decoding, ranksets)
+		first := make([]int64, ranksets) // tokens more in the first sub-batch
+		for _, d := range b.Sub[0].Decode {
+			first[d.Offset] += d.Base
+		}
+		for _, d := range b.Sub[1].Decode {
+			first[d.Offset] -= d.Base
+		}
+		var total int64
+		var sizes []int64
+		for _, d := range first {
+			total += d
+			sizes = append(sizes, abs(d))
+		}
+		slices.Sort(sizes)
+		slices.Reverse(sizes)
+		var alone splitter
+		if want := difference(sizes, alone.split(sizes)); abs(total) != want {
+			t.Fatalf("the sub-batches differ by %d tokens, want %d", abs(total), want)
+		}
+		if ranksets <= exactSplit && !slices.Contains(first, sizes[0]) {
+			t.Fatalf("the first sub-batch has %v tokens more of each offset, want %d of one", first, sizes[0])
+		}
+	})
+}
+
+func BenchmarkByOffset(b *testing.B) {
+	var decoding []scheduler.Decoding
+	for i := range 36 {
+		decoding = append(decoding, scheduler.Decoding{Base: int64(20_000 - 500*i + i*i), Offset: int32(i * 7 % 4)})
+	}
+	batch := scheduler.Batch{Sub: make([]scheduler.SubBatch, 2)}
+	var s sharer
+	b.ReportAllocs()
+	for b.Loop() {
+		for i := range batch.Sub {
+			batch.Sub[i].Decode = batch.Sub[i].Decode[:0]
+		}
+		s.byOffset(&batch, decoding, 4)
+	}
+}

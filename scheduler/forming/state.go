@@ -1,0 +1,307 @@
+package forming
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sort"
+
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/traces"
+)
+
+// Former forms the iterations of a replica. It is all that differs between schedulers: which prompts and which decoding
+// requests an iteration has, in which sub-batches.
+type Former interface {
+	// Form fills the Batch of a replica's State, which has no prompts yet, from the requests of the State. Before it
+	// uses memory for a request it reserves it; where a memory is full it may take memory from requests.
+	Form(s *State)
+}
+
+// Scheduler is a replica's requests and memories, with the Former of its iterations.
+type Scheduler struct {
+	State
+	former Former
+}
+
+// Config is the policies of a scheduler.
+type Config struct {
+	Policy    scheduler.Policy
+	Scheduler *scheduler.Spec
+	Memory    *scheduler.MemorySpec
+	Comm      *scheduler.CommSpec
+	Batching  *scheduler.BatchingSpec
+	// PrefillStreak bounds the iterations in a row of PolicyPrefillFirst that only prefill
+	// while requests decode; 0: no limit.
+	PrefillStreak int
+	Random        *rand.Rand // for BalanceRandom
+}
+
+// Memories is the memories of a replica.
+type Memories struct {
+	Ledger *memory.Ledger // keys and values of requests that decode on the GPUs or on ranks
+	GPU    memory.GPU
+	// HostLedger has the keys and values of requests for which the host's CPUs attend; nil: none.
+	// A request has all its keys and values in one of the two.
+	HostLedger *memory.Ledger
+	// AllOnHost has every request on the host. The Ledger then has prompts in chunks, until their last chunk.
+	AllOnHost bool
+}
+
+// State is the requests of a replica and the memory that they hold. It is what a Former forms an iteration from.
+//
+// A request waits in the queue until its prompt is prefilled. While chunks of its prompt are in the batch it is among chunked.
+// Then it decodes, on the GPUs (or ranks) or on the host, or swaps in from there. A request that loses its memory waits again.
+type State struct {
+	Config
+	Memories
+	Counts
+	Requests []traces.Request
+	Queue    queue
+	chunked  []Waiting            // prompts of the batch
+	Decoding []scheduler.Decoding // requests that decode and are not on the host, longest context first
+	Holds    []memory.Reservation // of requests that decode or swap in, by request
+	Host     host
+	gone     []scheduler.Preemption // requests that lost their memory when the batch was formed
+	forecast *memory.Forecast       // nil: no forecast
+	Usage    usage
+	Batch    scheduler.Batch // the iteration that is being formed, or was formed last
+	Dealt    int64           // step in which a Former chose what decodes in which sub-batch; -1: requests have come or gone since
+
+	groups  *memory.Groups // nil: not asked for
+	grouped bool           // what requests share is known for the sub-batches as they are
+}
+
+// usage is what requests take of the GPUs beside their reservations.
+type usage struct {
+	// cutPrompts is the number of prompt tokens of all cut requests. The GPU keeps their
+	// KV because later chunks read it. The first chunk reserves room for the whole
+	// prompt, so that two cut prompts can never block each other.
+	cutPrompts int
+	windows    int   // tokens of all requests in memory whose keys and values stay on the GPUs
+	Freed      int64 // counts releases of memory of the Ledger
+}
+
+// kv returns the tokens whose keys and values the GPUs keep.
+func (u *usage) kv() int { return u.cutPrompts + u.windows }
+
+// Counts is what has happened to the requests of a replica.
+type Counts struct {
+	Preemptions int64 // how often requests lost their memory, while they decoded or before their prompt ended
+	// WholePrompts is the prompts that the policy would have cut and that ran whole, as the GPUs had no room for the keys
+	// and values of a cut one. LongestWhole is the tokens of the longest. All that decodes waits for such a prompt.
+	WholePrompts int64
+	LongestWhole int
+	Recomputed   int64 // contexts of the output tokens that came from a recomputed prompt and not from a decode step
+}
+
+// New returns a scheduler of the requests of one replica. Add tells it that a request has arrived.
+func New(c Config, m Memories, requests []traces.Request, f Former) *Scheduler {
+	s := &Scheduler{former: f, State: State{
+		Config: c, Memories: m, Requests: requests, Holds: make([]memory.Reservation, len(requests)), Dealt: -1,
+		forecast: memory.NewForecast(c.Memory, m.Ledger.Ranksets()), Batch: scheduler.Batch{Step: -1, Sub: make([]scheduler.SubBatch, c.Scheduler.SubBatches)},
+	}}
+	m.Ledger.PlaceBy(c.Comm.Balance, c.Random)
+	if m.HostLedger != nil {
+		m.HostLedger.PlaceBy(c.Comm.Balance, c.Random)
+	}
+	return s
+}
+
+// GroupPrefixes has batches say what their decoding requests share.
+func (s *State) GroupPrefixes() { s.groups = &memory.Groups{} }
+
+// Next forms the next iteration. It returns an empty batch when nothing can run. The result is valid until the next call.
+func (s *Scheduler) Next() *scheduler.Batch {
+	s.Ledger.BeginBatch()
+	if s.RefusalIsOld() {
+		s.Queue.Blocked = false
+	}
+	s.chunked, s.gone = s.chunked[:0], s.gone[:0]
+	for i := range s.Batch.Sub {
+		s.Batch.Sub[i].Prefill = s.Batch.Sub[i].Prefill[:0]
+	}
+	s.former.Form(&s.State)
+	s.Ledger.EndBatch(&s.Batch)
+	if s.groups != nil && !s.grouped {
+		s.grouped = true
+		s.Batch.Grouped++
+		s.groups.Group(s.Ledger, s.Batch.Sub, s.Holds)
+	}
+	return &s.Batch
+}
+
+// Extend tells the requests that Add may name: those from before, and more.
+func (s *State) Extend(requests []traces.Request) {
+	s.Requests = requests
+	s.Holds = append(s.Holds, make([]memory.Reservation, len(requests)-len(s.Holds))...)
+}
+
+// Add queues a request that has arrived. It returns false for a request that can
+// never run, because it does not fit an empty memory.
+func (s *State) Add(request int32) bool {
+	r := &s.Requests[request]
+	if !s.CanRunOnHost(r) && (s.AllOnHost || !s.canRunOnGPUs(r)) {
+		return false
+	}
+	s.Queue.add(Waiting{Request: request, Prompt: r.Input})
+	return true
+}
+
+// Waiting returns the requests that still have prompt tokens to prefill.
+func (s *State) Waiting() int { return s.Queue.Len() }
+
+// InSystem returns the requests that were added and have not left: those that wait, that
+// prefill in the present iteration, that decode and that swap in. It is right once Next has
+// formed an iteration, until Complete.
+func (s *State) InSystem() int {
+	return s.Queue.Len() + len(s.chunked) + len(s.Decoding) + len(s.Host.Decoding) + len(s.Host.SwapIns)
+}
+
+// Preempted returns the decoding requests that lost their memory when Next formed the
+// latest batch, in that order. The result is valid until the next call of Next.
+func (s *State) Preempted() []scheduler.Preemption { return s.gone }
+
+// Cached returns how many of the first tokens of a prompt are in the cache at one offset.
+func (s *State) Cached(r *traces.Request) int {
+	h := memory.HistoryOf(r, r.Input-1)
+	return s.Ledger.Cached(&h)
+}
+
+// Complete applies the batch that Next formed. Prompts advance. Requests whose prompt
+// ended start to decode. Requests whose output ended free their memory. Complete calls
+// emitted for every request that got the first token after a prompt, or its last token,
+// with the number of tokens that the request has now.
+func (s *State) Complete(emitted func(request int32, tokens int)) {
+	for i := range s.Batch.Sub {
+		for k := range s.Batch.Sub[i].Host {
+			if d := &s.Batch.Sub[i].Host[k]; d.Last <= s.Batch.Step {
+				s.LeaveHost(s.Host.Find(d.Request))
+				s.end(d.Request, emitted)
+			}
+		}
+	}
+	kept := 0
+	for i := range s.Decoding {
+		d := &s.Decoding[i]
+		if d.Last > s.Batch.Step {
+			if kept < i { // in most iterations none ended, and none moves
+				s.Decoding[kept] = *d
+			}
+			kept++
+			continue
+		}
+		s.keepPrefix(d.Request, &s.Holds[d.Request], KVTokens(&s.Requests[d.Request]))
+		s.end(d.Request, emitted)
+	}
+	s.Decoding = s.Decoding[:kept]
+	if len(s.chunked) == 0 {
+		return
+	}
+	s.Dealt = -1
+	for i := len(s.chunked) - 1; i >= 0; i-- {
+		// Cut requests return to the queue's head, in the same order.
+		if w := &s.chunked[i]; w.finished < w.Prompt {
+			s.Queue.pushFront(*w)
+		}
+	}
+	for i := range s.chunked {
+		if w := &s.chunked[i]; w.finished == w.Prompt {
+			s.startDecoding(w, emitted)
+		}
+	}
+}
+
+// end ends a decoding request.
+func (s *State) end(request int32, emitted func(request int32, tokens int)) {
+	output := s.Requests[request].Output
+	s.Release(s.Holds[request])
+	s.forecast.Ended(output)
+	s.Dealt = -1
+	emitted(request, output)
+}
+
+// startDecoding has a request whose prompt has ended decode from the next step on. It
+// ends the request where the token that it emits now is its last.
+func (s *State) startDecoding(w *Waiting, emitted func(request int32, tokens int)) {
+	s.freeGPU(w)
+	r := &s.Requests[w.Request]
+	tokens := w.Emitted + 1
+	if w.Emitted > 0 {
+		s.Recomputed += int64(w.Prompt)
+	} else {
+		s.Ledger.CountPrompt(w.prefix, w.Prompt)
+	}
+	s.keepPrefix(w.Request, &w.Hold, w.Prompt)
+	emitted(w.Request, tokens)
+	if r.Output == tokens {
+		s.Release(w.Hold)
+		s.forecast.Ended(tokens)
+		return
+	}
+	if s.memoryOf(w.Hold.Host).Settle(&w.Hold) {
+		s.Queue.Blocked = false
+	}
+	s.Holds[w.Request] = w.Hold
+	s.Enter(scheduler.Decoding{
+		Request: w.Request, Offset: int32(w.Hold.Offset),
+		Base: int64(w.Prompt) - s.Batch.Step,
+		Last: s.Batch.Step + int64(r.Output-tokens), Prompt: int32(w.Prompt),
+	})
+}
+
+// keepPrefix has the cache keep the first tokens of a request.
+func (s *State) keepPrefix(request int32, r *memory.Reservation, tokens int) {
+	h := memory.HistoryOf(&s.Requests[request], tokens)
+	if s.Ledger.Keep(r, &h) {
+		s.Queue.Blocked = false // the queue's head may begin alike, and need less memory
+	}
+}
+
+// Enter has a request decode from the next step on, where its memory is.
+func (s *State) Enter(d scheduler.Decoding) {
+	if s.Holds[d.Request].Host {
+		s.enterHost(d)
+		return
+	}
+	at := sort.Search(len(s.Decoding), func(i int) bool { return s.Decoding[i].Base < d.Base })
+	s.Decoding = slices.Insert(s.Decoding, at, d)
+}
+
+// Release frees memory.
+func (s *State) Release(r memory.Reservation) {
+	s.Queue.Blocked = false
+	if r.Host {
+		s.HostLedger.Release(r)
+		return
+	}
+	s.Usage.windows -= r.Window
+	s.Ledger.Release(r)
+	s.Usage.Freed++
+}
+
+// memoryOf returns the host's memory or the other one.
+func (s *State) memoryOf(host bool) *memory.Ledger {
+	if host {
+		return s.HostLedger
+	}
+	return s.Ledger
+}
+
+// freeGPU frees the memory on the GPUs that take and stage reserved for a cut prompt.
+func (s *State) freeGPU(w *Waiting) {
+	if !w.Cut {
+		return
+	}
+	w.Cut = false
+	s.Usage.cutPrompts -= s.keepsOnGPU(w)
+	if s.GPU.Windowed() { // a window may fit now
+		s.Queue.Blocked = false
+	}
+	if w.Hold.Host {
+		s.Release(w.Staged)
+	}
+}
+
+// Grows says that requests reserve memory as they grow.
+func (s *State) Grows() bool { return s.Memory.Admission == scheduler.AdmitCurrent }

@@ -1,0 +1,126 @@
+package forming
+
+import (
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Predictor returns how long a sub-batch keeps each side busy over a whole iteration. It is the one thing
+// that forming asks of the hardware above it. Package system answers exactly, with the costs that it will
+// charge; Learned answers from what it has observed.
+type Predictor interface {
+	// GPU returns T_GPU of equation 6 of the L3 paper: prefill attention of the
+	// sub-batch's chunks, the batched operations of all its tokens, and what decodes there.
+	GPU(s *scheduler.SubBatch, step int64) units.Duration
+	// PIM returns T_PIM of equation 5: decode attention of the sub-batch, the transfers
+	// of its vectors, and the transfer of the keys and values of otherPrefill prompt
+	// tokens of the other sub-batch.
+	PIM(s *scheduler.SubBatch, step int64, otherPrefill int) units.Duration
+}
+
+// FormerOf returns the Former of a policy. p may be nil where nothing is predicted: where the policy is of
+// continuous batching and one sub-batch, or two that are not adaptive.
+func FormerOf(policy scheduler.Policy, p Predictor) Former {
+	if policy == scheduler.PolicySubBatches {
+		return &subBatches{dealer{predictor: p}}
+	}
+	return &continuous{dealer: dealer{predictor: p}}
+}
+
+// subBatches forms iterations of two sub-batches by the steps 1 to 4 of L3, section 5.3.
+type subBatches struct{ dealer }
+
+// Form implements Former.
+func (f *subBatches) Form(s *State) {
+	dealt, prompts := f.nextStep(s), s.Queue.Asks()
+	if prompts {
+		f.apart(s)
+		// The paper adds prompts to sub-batch 1 first, against the PIM time of sub-batch 0,
+		// which starts the iteration.
+		for i := len(s.Batch.Sub) - 1; i >= 0 && f.addPrefill(s, i); i-- {
+		}
+	}
+	if dealt || prompts {
+		f.adapt(s)
+	}
+}
+
+// dealer divides the decoding requests over the sub-batches of an iteration.
+type dealer struct {
+	predictor Predictor
+	share     sharer
+	single    bool // the iterations since requests were dealt run as a single batch
+}
+
+// nextStep has all decoding requests take a step. It finds memory for their tokens.
+// It deals them to the sub-batches where they are not dealt, or were dealt dealEvery
+// steps ago, and returns whether it dealt them.
+func (f *dealer) nextStep(s *State) bool {
+	s.Batch.Step++
+	if s.Grows() {
+		s.GrowAll(s.makeRoom)
+	}
+	if s.Dealt >= 0 && s.Batch.Step-s.Dealt < DealEvery {
+		return false
+	}
+	f.deal(s)
+	return true
+}
+
+// apart has two sub-batches run apart that run as a single batch: prompts are added against both.
+func (f *dealer) apart(s *State) {
+	if f.single {
+		f.deal(s)
+	}
+}
+
+// deal divides the decoding requests over the sub-batches.
+func (f *dealer) deal(s *State) {
+	b := &s.Batch
+	f.clear(s)
+	s.Dealt = b.Step
+	switch {
+	case len(b.Sub) == 1:
+		b.Sub[0].Decode = append(b.Sub[0].Decode, s.Decoding...)
+	case s.Comm.Balance == scheduler.BalanceSplit:
+		f.share.byOffset(b, s.Decoding, s.Ledger.Ranksets())
+	default:
+		f.share.byTokens(b, s.Decoding)
+	}
+}
+
+// clear has no request decode in the iteration, unless they are dealt after it.
+func (f *dealer) clear(s *State) {
+	f.single, s.Dealt, s.grouped = false, -1, false
+	for i := range s.Batch.Sub {
+		s.Batch.Sub[i].Decode = s.Batch.Sub[i].Decode[:0]
+	}
+}
+
+// adapt runs an iteration of two sub-batches as a single batch where the configuration allows it and that
+// is predicted to be faster.
+// Two sub-batches take at least the GPU's time for both, as each reads all weights.
+// They also take at least the GPU and PIM time of either one. A single batch takes
+// its own GPU and PIM time.
+func (f *dealer) adapt(s *State) {
+	b := &s.Batch
+	if !s.Scheduler.Adaptive || len(b.Sub) != 2 || b.Sub[0].Tokens() == 0 || b.Sub[1].Tokens() == 0 {
+		return
+	}
+	first, second := &b.Sub[0], &b.Sub[1]
+	gpu0, gpu1 := f.predictor.GPU(first, b.Step), f.predictor.GPU(second, b.Step)
+	pim0 := f.predictor.PIM(first, b.Step, second.PrefillTokens())
+	pim1 := f.predictor.PIM(second, b.Step, first.PrefillTokens())
+	decode, prompts := len(first.Decode), len(first.Prefill)
+	first.Decode, second.Decode = append(first.Decode, second.Decode...), second.Decode[:0]
+	first.Prefill, second.Prefill = append(first.Prefill, second.Prefill...), second.Prefill[:0]
+	s.grouped = false
+	gpu, pim := f.predictor.GPU(first, b.Step), f.predictor.PIM(first, b.Step, 0)
+	if gpu+pim < max(gpu0+gpu1, gpu0+pim0, gpu1+pim1) {
+		f.single = true
+		return
+	}
+	second.Decode = append(second.Decode, first.Decode[decode:]...)
+	second.Prefill = append(second.Prefill, first.Prefill[prompts:]...)
+	first.Decode, first.Prefill = first.Decode[:decode], first.Prefill[:prompts]
+}

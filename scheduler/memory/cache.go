@@ -1,0 +1,241 @@
+package memory
+
+import (
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/traces"
+)
+
+// cache is the blocks of tokens of a Ledger whose keys and values outlive their requests. The blocks of a rankset
+// offset form a tree: a block follows the one in front of it. Requests that begin alike use the same blocks. A block
+// that no request uses is idle. It stays until requests need its memory, or until the cache is full; then the block
+// that has been idle longest is evicted.
+//
+// A request that uses a block uses all blocks in front of it, and gives them up from the last to the first. So no block
+// is evicted before those behind it.
+//
+// A cache may have memory on the host behind the Ledger's. Then an evicted block goes there, and comes back when a
+// request uses it. When the host's memory is full, the block that came there first is dropped.
+type cache struct {
+	tokens    int   // of a block
+	units     int64 // of a block, in a layer on a channel
+	most      int64 // blocks in the Ledger's memory
+	placement string
+	index     map[blockName]int32
+	blocks    []block // block 0 is none
+	spare     []int32 // indices of dropped blocks, for new ones
+	idle      []idle  // by offset
+	clock     int64   // counts how often blocks have become idle
+	unused    []int64 // units of idle blocks, by rank
+	used      []int64 // units of blocks in use, by rank; the Ledger's own sums contain them
+	count     int64   // blocks in the Ledger's memory
+	pinned    int64   // of these, in use
+	host      hostBlocks
+	swaps     swaps
+	did       CacheCounts
+	found     []found // scratch: what seek has found of a history, by offset
+}
+
+// hostBlocks is the memory on the host behind a cache.
+type hostBlocks struct {
+	most  int64 // blocks; 0: no such memory
+	count int64
+	idle  idle // all of them
+}
+
+// swaps is the tokens of blocks that have changed memory since the latest batch was formed.
+type swaps struct {
+	up, down int
+	earlier  int // of down, before the batch that is being formed
+}
+
+// CacheCounts is what a cache of prefixes has done.
+type CacheCounts struct {
+	Hit, Miss int64 // tokens of prompts that have ended: found, and prefilled. Prompts after a preemption do not count.
+	Evicted   int64 // blocks
+	Up, Down  int64 // tokens of blocks that came from the host's memory, and that went there
+}
+
+// blockName is a block by what is in front of it and what it holds.
+type blockName struct {
+	before int32 // the block in front; for the first block at an offset a negative number, other for each offset
+	turn   bool  // what is a conversation and the turn with which the block's last token came; else what is a hash
+	what   uint64
+}
+
+// block is a block of the cache.
+type block struct {
+	blockName
+	offset       int32
+	hosted       bool  // in the host's memory
+	users        int32 // requests
+	older, newer int32 // neighbours in the list of idle blocks
+	left         int64 // the clock when its last user gave it up
+}
+
+// idle is a list of the idle blocks at an offset, or of the blocks in the host's memory, by the time of their last use.
+type idle struct{ oldest, newest int32 }
+
+// found is what the cache has of a history at an offset.
+type found struct {
+	last   int32 // its last block, 0 for none
+	tokens int
+	inUse  int64 // units of those blocks that other requests use, in a layer on a channel
+}
+
+// History is what is known of the first tokens of a request.
+type History struct {
+	hashes []uint64
+	turn   *traces.Turn
+	tokens int
+}
+
+// HistoryOf returns what is known of the first tokens of a request. Hashes tell its prompt. In a conversation the turn
+// also tells its answer, since the next turn begins with all that came before.
+func HistoryOf(r *traces.Request, tokens int) History {
+	switch {
+	case r.Hashes != nil:
+		return History{hashes: r.Hashes, tokens: min(tokens, r.Input, len(r.Hashes)*traces.BlockTokens)}
+	case r.Turn != nil:
+		return History{turn: r.Turn, tokens: tokens}
+	}
+	return History{}
+}
+
+// name returns the name of block i of a history behind another one.
+func (c *cache) name(h *History, i int, before int32) blockName {
+	if h.turn != nil {
+		return blockName{before, true, uint64(h.turn.Session)<<32 | uint64(h.turn.TextOf((i+1)*c.tokens))}
+	}
+	each := c.tokens / traces.BlockTokens
+	what := uint64(0)
+	for _, hash := range h.hashes[i*each : (i+1)*each] {
+		what = what*0x9e3779b97f4a7c15 + hash // with one hash a block it is that
+	}
+	return blockName{before, false, what}
+}
+
+// KeepPrefixes has the empty ledger keep blocks of tokens, a multiple of traces.BlockTokens and of the tokens of a
+// unit. There are at most most of them. Requests are placed as CacheSpec.Placement says.
+func (l *Ledger) KeepPrefixes(tokens int, most int64, placement string) {
+	l.cache = &cache{
+		tokens: tokens, units: int64(tokens/l.unitTokens) * int64(l.heads), most: most, placement: placement, index: map[blockName]int32{},
+		blocks: make([]block, 1), idle: make([]idle, len(l.used)), unused: make([]int64, len(l.used)), used: make([]int64, len(l.used)), found: make([]found, len(l.used)),
+	}
+}
+
+// KeepOnHost gives a ledger that keeps prefixes memory on the host for that many evicted blocks.
+func (l *Ledger) KeepOnHost(blocks int64) { l.cache.host.most = blocks }
+
+// BeginBatch notes which blocks have gone to the host before a batch is formed.
+func (l *Ledger) BeginBatch() {
+	if l.cache != nil {
+		l.cache.swaps.earlier = l.cache.swaps.down
+	}
+}
+
+// EndBatch has a batch that has been formed transfer the blocks that came from the host or go there.
+func (l *Ledger) EndBatch(b *scheduler.Batch) {
+	c := l.cache
+	if c == nil || c.host.most == 0 || b.Empty() {
+		return
+	}
+	b.Moves = scheduler.Moves{Down: scheduler.Move{Tokens: c.swaps.down}, Up: scheduler.Move{Tokens: c.swaps.up}, Earlier: c.swaps.earlier}
+	c.did.Up += int64(c.swaps.up)
+	c.did.Down += int64(c.swaps.down)
+	c.swaps = swaps{}
+}
+
+// seek finds what the cache has of a history at every offset; nothing without a cache.
+func (l *Ledger) seek(h *History) {
+	c := l.cache
+	if c == nil {
+		return
+	}
+	clear(c.found)
+	for offset := range c.found {
+		if h == nil {
+			return
+		}
+		f, before, more := &c.found[offset], int32(-1-offset), int64(0)
+		for i := 0; (i+1)*c.tokens <= h.tokens; i++ {
+			at, ok := c.index[c.name(h, i, before)]
+			if !ok {
+				break
+			}
+			if c.blocks[at].users > 0 {
+				f.inUse += c.units
+			} else if more++; c.pinned+more > c.most {
+				break
+			}
+			before, f.last, f.tokens = at, at, f.tokens+c.tokens
+		}
+	}
+}
+
+// found returns what seek has found at an offset.
+func (l *Ledger) found(offset int) found {
+	if l.cache == nil {
+		return found{}
+	}
+	return l.cache.found[offset]
+}
+
+// longestPrefix returns the most tokens that seek has found at one of some offsets.
+func (c *cache) longestPrefix(offsets []int) (tokens int) {
+	for _, offset := range offsets {
+		tokens = max(tokens, c.found[offset].tokens)
+	}
+	return tokens
+}
+
+// use has a reservation use a block and all in front of it, in place of memory of its own.
+func (l *Ledger) use(r *Reservation, f found) {
+	r.last, r.Shared = f.last, f.tokens
+	for at := f.last; at > 0; at = l.cache.blocks[at].before {
+		if l.cache.blocks[at].hosted {
+			l.cache.swaps.up += l.cache.tokens
+		}
+		l.pin(at)
+	}
+	for c := l.cache; c != nil && c.count > c.most && l.evict(anyRank); { // those that came back take the place of others
+	}
+}
+
+// Keep has the cache keep the blocks of a history that a reservation holds. The request uses them on. Its own copy of a
+// block that is there already is dropped.
+func (l *Ledger) Keep(r *Reservation, h *History) (changed bool) {
+	c := l.cache
+	if c == nil {
+		return false
+	}
+	for i := r.Shared / c.tokens; (i+1)*c.tokens <= h.tokens; i++ {
+		before := r.last
+		if i == 0 {
+			before = int32(-1 - r.Offset)
+		}
+		name := c.name(h, i, before)
+		at, ok := c.index[name]
+		if (!ok || c.blocks[at].hosted) && c.count >= c.most {
+			if !l.evict(anyRank) {
+				return changed
+			}
+			at, ok = c.index[name] // the host may have had to drop it
+		}
+		if !ok {
+			at = l.add(name, int32(r.Offset))
+		}
+		l.pin(at)
+		l.share(r, c.tokens)
+		r.last, changed = at, true
+	}
+	return changed
+}
+
+// share has more tokens of a reservation be in blocks of the cache.
+func (l *Ledger) share(r *Reservation, tokens int) {
+	held := l.holds(r)
+	l.count(r, -1)
+	r.Shared += tokens
+	l.count(r, 1)
+	l.apply(r.Offset, l.holds(r)-held)
+}

@@ -1,0 +1,85 @@
+package memory
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/traces"
+)
+
+// TestHostDropsWhatIsKept: where the cache is full and a request keeps a block that is in the host's memory, what makes way may have
+// the host drop just that block.
+func TestHostDropsWhatIsKept(t *testing.T) {
+	l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
+	l.KeepPrefixes(512, 1, scheduler.PlaceByPrefix)
+	l.KeepOnHost(1)
+	one, two := History{hashes: []uint64{1}, tokens: 512}, History{hashes: []uint64{2}, tokens: 512}
+	reserve := func(h *History) Reservation {
+		r, _ := l.Reserve(Prompted(600), h, 0, nil)
+		return r
+	}
+	late, early := reserve(&one), reserve(&one)
+	l.Keep(&early, &one)
+	l.Release(early)
+	other := reserve(&two)
+	l.Keep(&other, &two) // block 1 goes to the host
+	l.Release(other)
+	l.Keep(&late, &one) // block 2 does
+	check := l.NewCacheCheck()
+	if err := check.Use(&late, 0); err != nil || late.Shared != 512 {
+		t.Errorf("%d tokens are kept; %v", late.Shared, err)
+	}
+	if err := check.CheckBlocks(); err != nil || l.cache.host.count != 1 {
+		t.Errorf("the host has %d blocks; %v", l.cache.host.count, err)
+	}
+}
+
+// TestForecastOfShared: the forecast of requests that share a prefix is that of requests without it, in a memory without the place
+// that it takes once.
+func TestForecastOfShared(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		spec := LedgerSpec{Ranksets: 2, Layers: 2, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 1 << 20, Rotation: true}
+		memory := &scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 20_000, History: 100, Margin: 1}
+		shared, apart := NewLedger(spec), NewLedger(spec)
+		shared.KeepPrefixes(512, 100, scheduler.PlaceByPrefix)
+		one, other := NewForecast(memory, 2), NewForecast(memory, 2)
+		for range 20 {
+			n := 1 + rng.IntN(20_000)
+			one.Ended(n)
+			other.Ended(n)
+		}
+		const prefix = 1024
+		for range 1 + rng.IntN(5) {
+			own, emitted := 1+rng.IntN(3000), rng.IntN(3000)
+			h := History{hashes: []uint64{1, 2}, tokens: prefix}
+			r, _ := shared.Reserve(Prompted(prefix+own), &h, 0, nil)
+			shared.Keep(&r, &h)
+			one.AddHolder(&r, prefix+own, emitted)
+			other.Add(r.Offset, own, emitted)
+		}
+		one.Add(0, 700, 0)
+		other.Add(0, 700, 0)
+		one.Foresee(shared)
+		other.Foresee(apart)
+		for range 30 {
+			shared.capacity = int64(rng.IntN(400))
+			apart.capacity = shared.capacity - prefix/512
+			for offset := range 2 {
+				if got, want := one.fits(shared, offset, 0), other.fits(apart, offset, 0); got != want {
+					t.Fatalf("fits %d units at offset %d: %v, want %v", shared.capacity, offset, got, want)
+				}
+			}
+		}
+	})
+}
+
+// TestFewHashes: of a request with fewer hashes than its prompt has blocks, only these are known.
+func TestFewHashes(t *testing.T) {
+	if h := HistoryOf(&traces.Request{Input: 2000, Output: 1, Hashes: []uint64{1}}, 1999); h.tokens != traces.BlockTokens {
+		t.Errorf("%d tokens are known, want one block", h.tokens)
+	}
+}

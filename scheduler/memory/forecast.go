@@ -1,0 +1,203 @@
+package memory
+
+import (
+	"github.com/l3sim/l3sim/scheduler"
+	"math"
+	"slices"
+)
+
+// Forecast estimates how much memory requests will need as they grow (the Past-Future
+// scheduler: Gong et al., "Past-Future Scheduler for LLM Serving under SLA
+// Guarantees", ASPLOS 2025, arXiv 2507.10150). From the output lengths of the latest
+// requests that ended it estimates how likely a request that has emitted n tokens still
+// runs k steps later.
+//
+// The paper draws a length for each running request in every step, and admits a request
+// where the peak of their memory fits. A refused request is drawn for again, so that at
+// last a lucky draw admits it. Here the mean and the standard deviation of the memory at
+// future steps are computed instead.
+type Forecast struct {
+	most    int     // the longest output that is expected
+	margin  float64 // standard deviations that must fit beside the mean
+	keep    int     // number of lengths that are remembered
+	lengths []int   // output lengths in the order in which requests ended; a ring once full
+	oldest  int     // index of the oldest in lengths
+	sorted  []int
+	running []growing // requests that hold memory; the last is the one to be admitted
+	emitted []int     // tokens emitted by each of running, sorted
+	chance  []float64 // [i]: to emit more than i * width tokens
+	width   int
+
+	// Memory that requests will need, and its variance, by rankset offset, in units a
+	// layer. Only the first reach places of a course are filled.
+	need, spread []course
+	reach        int
+	own          struct{ need, spread course } // need and spread of the request to be admitted
+	// Memory that all other requests will need, and its variance, by rank, in units.
+	rankNeed, rankSpread []course
+}
+
+// growing is a request that holds memory.
+type growing struct{ offset, input, emitted, shared int }
+
+// course is a quantity over the future: at place k its upper bound from ahead[k] steps
+// from now until ahead[k+1].
+type course [places]float64
+
+// places is the number of times ahead at which memory is foreseen.
+const places = 253
+
+// ahead is numbers of decode steps from now: 1 to 32, then each about 1/16 larger, up to
+// the longest output that can be configured.
+var ahead = func() (a [places + 1]int) {
+	for k, steps := 0, 1; k <= places; k++ {
+		a[k] = steps
+		steps += max(1, steps/16)
+	}
+	return a
+}()
+
+// NewForecast returns nil where admission uses only present lengths. Its other methods do
+// nothing then, but for foresee.
+func NewForecast(m *scheduler.MemorySpec, ranksets int) *Forecast {
+	if m.Admission != scheduler.AdmitCurrent || m.History == 0 {
+		return nil
+	}
+	const cells = 4096
+	f := &Forecast{most: m.MaxTokens, margin: m.Margin, keep: m.History, width: (m.MaxTokens + cells - 1) / cells}
+	f.chance = make([]float64, (f.most+f.width-1)/f.width)
+	for _, c := range []*[]course{&f.need, &f.spread, &f.rankNeed, &f.rankSpread} {
+		*c = make([]course, ranksets)
+	}
+	return f
+}
+
+// Ended records the output length of a request that has ended.
+func (f *Forecast) Ended(output int) {
+	if f == nil {
+		return
+	}
+	if len(f.lengths) < f.keep {
+		f.lengths = append(f.lengths, output)
+	} else {
+		at, _ := slices.BinarySearch(f.sorted, f.lengths[f.oldest])
+		f.sorted = slices.Delete(f.sorted, at, at+1)
+		f.lengths[f.oldest] = output
+		f.oldest = (f.oldest + 1) % f.keep
+	}
+	at, _ := slices.BinarySearch(f.sorted, output)
+	f.sorted = slices.Insert(f.sorted, at, output)
+}
+
+// Clear forgets the requests that hold memory.
+func (f *Forecast) Clear() { f.running = f.running[:0] }
+
+// Add adds a request that holds memory at a rankset offset. The last one added is the
+// request to be admitted; its offset is ignored.
+func (f *Forecast) Add(offset, input, emitted int) {
+	f.running = append(f.running, growing{offset: offset, input: input, emitted: emitted})
+}
+
+// AddHolder adds a request that holds memory with this reservation.
+func (f *Forecast) AddHolder(r *Reservation, input, emitted int) {
+	f.running = append(f.running, growing{r.Offset, input, emitted, r.Shared})
+}
+
+// survive estimates the chance of a request to emit more than any number of tokens
+// (Kaplan and Meier, "Nonparametric Estimation from Incomplete Observations", 1958). At
+// each known length, some of the requests that reached it ended. Running requests count
+// too, up to their present length; else the first requests to end, which are short, would
+// seem typical. One more request is assumed that outlasts all others.
+func (f *Forecast) survive() {
+	f.emitted = f.emitted[:0]
+	for i := range f.running {
+		f.emitted = append(f.emitted, f.running[i].emitted)
+	}
+	slices.Sort(f.emitted)
+	chance, ended, shorter := 1.0, 0, 0
+	for cell := range f.chance {
+		for tokens := cell * f.width; ended < len(f.sorted) && f.sorted[ended] <= tokens; ended++ {
+			for shorter < len(f.emitted) && f.emitted[shorter]+1 < f.sorted[ended] {
+				shorter++
+			}
+			chance *= 1 - 1/float64(len(f.sorted)-ended+len(f.emitted)-shorter+1)
+		}
+		f.chance[cell] = chance
+	}
+}
+
+// longer returns the chance that a request emits more than a number of tokens.
+func (f *Forecast) longer(tokens int) float64 {
+	if tokens >= f.most {
+		return 0
+	}
+	return f.chance[tokens/f.width]
+}
+
+// Foresee computes the future from the requests that have been added.
+func (f *Forecast) Foresee(l *Ledger) {
+	f.survive()
+	clear(f.need)
+	clear(f.spread)
+	f.own.need, f.own.spread, f.reach = course{}, course{}, 0
+	last := len(f.running) - 1
+	for i := range f.running[:last] {
+		r := &f.running[i]
+		f.expect(l, r, &f.need[r.offset], &f.spread[r.offset])
+	}
+	f.expect(l, &f.running[last], &f.own.need, &f.own.spread)
+	for rank := range f.rankNeed {
+		need, spread := &f.rankNeed[rank], &f.rankSpread[rank]
+		*need, *spread = course{}, course{}
+		for offset := range f.need {
+			layers := l.layersFrom(offset, rank)
+			for k := range f.reach {
+				need[k] += float64(layers * f.need[offset][k])
+				spread[k] += float64(layers * layers * f.spread[offset][k])
+			}
+		}
+	}
+}
+
+// expect adds the memory that a request will need. At a place, the request runs with the
+// chance of the place's first step, and has the size of its last step. A request longer
+// than all expected ones is assumed to run most steps more.
+func (f *Forecast) expect(l *Ledger, r *growing, need, spread *course) {
+	now := f.longer(r.emitted)
+	for k := range places {
+		p := 1.0
+		if now > 0 {
+			p = f.longer(r.emitted+ahead[k]) / now
+		} else if ahead[k] > f.most {
+			p = 0
+		}
+		if p == 0 {
+			return
+		}
+		u := float64(l.perLayer(Length{r.input, r.input + r.emitted + ahead[k+1] - 1}) - int64(r.shared/l.unitTokens*l.heads))
+		need[k] += float64(u * p)
+		spread[k] += float64(u * u * p * (1 - p))
+		f.reach = max(f.reach, k+1)
+	}
+}
+
+// fits says whether all requests will fit every rank at every future step, with the one
+// to be admitted at an offset and keep units free. A request alone always fits. The one to be admitted counts
+// whole, and blocks of the cache that the others use count once.
+func (f *Forecast) fits(l *Ledger, offset int, keep int64) bool {
+	if f == nil || len(f.running) == 1 {
+		return true
+	}
+	for rank := range f.rankNeed {
+		room := float64(l.capacity - keep - l.inBlocks(rank))
+		layers := l.layersFrom(offset, rank)
+		for k := range f.reach {
+			need := f.rankNeed[rank][k] + float64(layers*f.own.need[k])
+			spread := f.rankSpread[rank][k] + float64(layers*layers*f.own.spread[k])
+			if need+float64(f.margin*math.Sqrt(spread)) > room {
+				return false
+			}
+		}
+	}
+	return true
+}

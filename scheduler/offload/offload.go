@@ -1,0 +1,228 @@
+package offload
+
+import (
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Costs returns the times of an iteration in which CPUs compute the attention
+// of some requests beside the GPUs. It is what offloading asks of the hardware above it; package
+// system answers with the costs that it will charge. A time is that of one layer unless its comment says more.
+type Costs interface {
+	// Linear returns the time of the batched operations for a number of tokens.
+	Linear(tokens int) units.Duration
+	// Attention returns the time of attention on the GPUs, for the sub-batch's prompts
+	// and for the requests that it decodes on the GPUs.
+	Attention(s *scheduler.SubBatch, step int64) units.Duration
+	// HostAttention returns the time of attention on the CPUs for a number of requests
+	// with tokens tokens of context in all. It includes the transfers of their vectors.
+	HostAttention(requests int, tokens int64) units.Duration
+	// Move returns the transfer time of the keys and values of tokens tokens between host
+	// and GPUs, for all layers.
+	Move(tokens int) units.Duration
+	// Iteration returns the exact time of a whole iteration.
+	Iteration(b *scheduler.Batch) units.Duration
+	// Idle returns how long, in a whole iteration, the links to the GPUs (up) and from
+	// them (down) carry neither vectors nor prompts of the iteration.
+	Idle(b *scheduler.Batch) (up, down units.Duration)
+}
+
+// Former forms the iterations of a replica with two memories. The keys and values of a
+// request are all on the GPUs, or all on the host (NEO: Jiang et al., "NEO: Saving GPU
+// Memory Crisis with CPU Offloading for Online LLM Inference", MLSys 2025, sections
+// 3 and 4).
+//
+// A policy of continuous batching forms an iteration from the GPUs' requests. Requests of the
+// host may join, in one sub-batch or in two. Of two, the first has the prompts, the
+// requests that decode on the GPUs, and maybe requests of the host. The second has only
+// requests of the host. While the GPUs compute for one sub-batch, the CPUs compute
+// attention for the other. Requests of the host that do not fit sit the iteration out,
+// until it is their turn (takeTurn) or the GPUs have room for them (swapIn).
+//
+// With Memories.AllOnHost the CPUs compute all decode attention, in two sub-batches that take
+// turns on GPUs and CPUs (FastDecode: He and Zhai, 2024). Else they help where
+// that is faster than the GPUs alone.
+type Former struct {
+	costs Costs
+	// maxDelay is how much longer the GPUs' iterations may take for the host's requests, as a
+	// share of their time: once where these fit, once for turns of those that do not.
+	maxDelay float64
+
+	s      *forming.State // of the replica whose iteration is being formed
+	streak forming.Streak
+	swaps  swapState
+	turns  turns
+	shut   refusedBy       // the request that the GPUs refused memory, until it may ask again
+	gpus   scheduler.Batch // scratch: a batch whose time is computed
+}
+
+// swapState is the requests that change memory.
+type swapState struct {
+	full    int64          // releases of GPU memory when it had no room for a swap in: none starts until there are more; -1: it has room
+	leaving units.Duration // transfer time left of swaps out to the host
+	took    units.Duration // duration of the latest iteration
+}
+
+// turns is what the host's requests that do not fit an iteration get (takeTurn).
+type turns struct {
+	request int32          // the request that has its turn in the present iteration; else nobody
+	credit  units.Duration // what turns may cost by now
+}
+
+// refusedBy is a request to which the GPUs refused memory. The refusal is void once memory of the GPUs is freed.
+type refusedBy struct {
+	request int32
+	freed   int64 // releases of GPU memory before the refusal
+}
+
+// nobody is the number of no request.
+const nobody = -1
+
+// open is that no request is refused memory.
+var open = refusedBy{request: nobody}
+
+// New returns the Former of a replica with a host's memory and two sub-batches. maxDelay is the share
+// by which the GPUs' iterations may be longer for the host's requests: once where their attention nearly
+// hides, once for turns of those whose attention does not.
+func New(costs Costs, maxDelay float64) *Former {
+	return &Former{
+		costs: costs, maxDelay: maxDelay, shut: open, swaps: swapState{full: -1}, turns: turns{request: nobody},
+		gpus: scheduler.Batch{Sub: make([]scheduler.SubBatch, 1)},
+	}
+}
+
+// Form implements Former.
+func (o *Former) Form(s *forming.State) {
+	o.s = s
+	b := &s.Batch
+	if s.RefusalIsOld() {
+		o.shut = open
+	}
+	b.Pauses, b.Moves = b.Pauses[:0], scheduler.Moves{}
+	if o.swaps.leaving <= 0 {
+		o.arriveOnHost()
+	}
+	o.askAgain()
+	o.swapIn()
+	if s.Policy == scheduler.PolicyChunkedPrefill {
+		o.step()
+		if s.AllOnHost {
+			o.help()
+		}
+		if s.Queue.Asks() {
+			o.stayOnGPUs()
+			o.fillBeside()
+		}
+		if !s.AllOnHost {
+			o.help()
+		}
+	} else if !o.promptsFirst() {
+		o.step()
+		o.help()
+	}
+	o.account()
+}
+
+// askAgain clears old refusals of the GPUs and the host, except those for lack of memory.
+func (o *Former) askAgain() {
+	s := o.s
+	if s.Batch.Step%forming.DealEvery != 0 {
+		return // forecasts and what hides change with time
+	}
+	o.swaps.full = -1
+	if s.Host.Busy || s.Host.Refusal.Cause == forming.NoGrowth {
+		s.Queue.Blocked = false
+	}
+}
+
+// account notes how long the iteration takes, where that counts: swaps progress while
+// the links are idle in it, and turns get their share of it.
+func (o *Former) account() {
+	b, swapIns := &o.s.Batch, o.s.Host.SwapIns
+	if len(o.s.Host.Decoding)+len(swapIns) == 0 && o.swaps.leaving <= 0 || b.Empty() {
+		return
+	}
+	o.swaps.took = o.costs.Iteration(b)
+	if len(swapIns) > 0 || o.swaps.leaving > 0 {
+		up, down := o.costs.Idle(b)
+		for i := range swapIns {
+			swapIns[i].Left -= up
+		}
+		o.swaps.leaving -= down
+	}
+	if b.Decoding() > 0 {
+		o.turns.credit += o.slack(o.swaps.took)
+	}
+}
+
+// promptsFirst forms an iteration of prompts where memory has room for one. It returns
+// whether the iteration has a prompt.
+func (o *Former) promptsFirst() bool {
+	decoding := len(o.s.Decoding) + len(o.s.Host.Decoding)
+	if !o.s.Queue.Asks() || o.streak.Over(o.s.PrefillStreak, decoding) {
+		return o.streak.Next(false, decoding)
+	}
+	o.clear()
+	o.stayOnGPUs()
+	o.s.Fill(o.admit)
+	return o.streak.Next(len(o.s.Batch.Sub[0].Prefill) > 0, decoding)
+}
+
+// clear removes all decoding requests from the iteration.
+func (o *Former) clear() {
+	for i := range o.s.Batch.Sub {
+		sub := &o.s.Batch.Sub[i]
+		sub.Decode, sub.Host = sub.Decode[:0], sub.Host[:0]
+	}
+	o.s.Dealt, o.turns.request = -1, nobody
+}
+
+// step has the GPUs' requests take a step. The host's requests of the step before take
+// part again, unless it is time to choose them again.
+func (o *Former) step() {
+	s, b := o.s, &o.s.Batch
+	b.Step++
+	if s.Grows() {
+		s.GrowAll(o.makeRoom)
+		o.growHosted()
+	}
+	if s.Dealt < 0 || b.Step-s.Dealt >= forming.DealEvery || s.Queue.Asks() {
+		o.clear()
+		b.Sub[0].Decode = append(b.Sub[0].Decode, s.Decoding...)
+	} else {
+		o.endTurn()
+	}
+}
+
+// help chooses the requests of the host that take part, if it is time to choose them
+// again. GPUs without work wait for a swap in, or for all swaps out.
+func (o *Former) help() {
+	s, b := o.s, &o.s.Batch
+	prompts := len(b.Sub[0].Prefill) > 0
+	if len(s.Decoding) == 0 && !prompts {
+		if len(s.Host.SwapIns) > 0 {
+			b.Moves.Up.Wait = max(s.Host.SwapIns[0].Left, 0)
+			o.arrive()
+			b.Sub[0].Decode = append(b.Sub[0].Decode, s.Decoding...)
+		} else if o.swaps.leaving > 0 {
+			b.Moves.Down.Wait = o.swaps.leaving
+			o.arriveOnHost()
+		}
+	}
+	if s.Dealt < 0 {
+		if !prompts {
+			s.Dealt = b.Step
+		}
+		switch {
+		case s.AllOnHost:
+			o.spread(2)
+		case len(s.Decoding) == 0 && !prompts:
+			o.spreadBest()
+		case len(s.Host.Decoding) > 0:
+			o.helpBest()
+		}
+		o.choose()
+	}
+	o.takeTurn()
+}

@@ -1,0 +1,419 @@
+package offload
+
+import (
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sort"
+	"testing"
+
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/scheduler/schedtest"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+	"pgregory.net/rapid"
+)
+
+// lines is the costs of a host and GPUs that are linear in everything. An iteration of two
+// sub-batches is NEO's: each side of a layer waits for the other.
+type lines struct{ weights, token, context, host, hostContext, move units.Duration }
+
+func (l lines) Linear(tokens int) units.Duration {
+	if tokens == 0 {
+		return 0
+	}
+	return l.weights + l.token*units.Duration(tokens)
+}
+
+func (l lines) Attention(s *scheduler.SubBatch, step int64) units.Duration {
+	t := l.context * units.Duration(s.PrefillTokens())
+	for i := range s.Decode {
+		t += l.context * units.Duration(s.Decode[i].Context(step))
+	}
+	return t
+}
+
+func (l lines) HostAttention(requests int, tokens int64) units.Duration {
+	if requests == 0 {
+		return 0
+	}
+	return l.host + l.hostContext*units.Duration(tokens)
+}
+
+func (l lines) Move(tokens int) units.Duration { return l.move * units.Duration(tokens) }
+
+func (l lines) Iteration(b *scheduler.Batch) units.Duration {
+	var linear, gpu, host [2]units.Duration
+	for i := range b.Sub {
+		s := &b.Sub[i]
+		var contexts int64
+		for k := range s.Host {
+			contexts += int64(s.Host[k].Context(b.Step))
+		}
+		linear[i], gpu[i], host[i] = l.Linear(s.Tokens()), l.Attention(s, b.Step), l.HostAttention(len(s.Host), contexts)
+	}
+	layer := max(linear[0]+gpu[0], host[1]) + max(linear[1], host[0])
+	if linear[1] == 0 {
+		layer = linear[0] + max(gpu[0], host[0])
+	}
+	return max(units.Duration(schedtest.SmallModel.Layers)*layer, b.Moves.Up.Wait, b.Moves.Down.Wait)
+}
+
+func (l lines) Idle(b *scheduler.Batch) (up, down units.Duration) {
+	return l.Iteration(b), l.Iteration(b)
+}
+
+// offloading is a replica with its Offload.
+type offloading struct {
+	*forming.Scheduler
+	o *Former
+}
+
+// newOffloading returns a replica of GPUs and a host that batches by a policy of continuous batching.
+func newOffloading(c forming.Config, m forming.Memories, requests []traces.Request, costs Costs, maxDelay float64) offloading {
+	o := New(costs, maxDelay)
+	return offloading{forming.New(c, m, requests, o), o}
+}
+
+// record follows every request of an Offload.
+type record struct {
+	*schedtest.Follower
+	forecast *memory.Forecast // made anew, as a scheduler should have it
+	foreseen int              // forecasts that were compared
+	sits     map[int32]bool
+	decodes  map[int32]bool // in their decode phase
+
+	alone, helped, up, down, waits, pauses, drops, alike, turns, fits int
+	patience
+}
+
+// check applies one batch: all requests in their decode phase take part or sit out,
+// with the contexts that they have.
+func (f *record) check(t *rapid.T, b *scheduler.Batch, dropped bool) {
+	for _, p := range b.Pauses {
+		if f.sits[p.Request] != p.Ends || !f.decodes[p.Request] {
+			t.Fatalf("iteration %d: %+v of a request that sits out: %v, decodes: %v", b.Step, p, f.sits[p.Request], f.decodes[p.Request])
+		}
+		f.sits[p.Request] = !p.Ends
+		f.pauses++
+	}
+	if starts := func(p scheduler.Pause) bool { return !p.Ends }; b.Moves.Down.Tokens > 0 && !dropped && !slices.ContainsFunc(b.Pauses, starts) {
+		t.Fatalf("iteration %d: %d tokens move to the host, and no request sits out", b.Step, b.Moves.Down.Tokens)
+	}
+	took, host := 0, 0
+	for i := range b.Sub {
+		s := &b.Sub[i]
+		for _, d := range append(append([]scheduler.Decoding(nil), s.Decode...), s.Host...) {
+			if f.sits[d.Request] || !f.decodes[d.Request] {
+				t.Fatalf("iteration %d: request %d decodes and sits out: %v, has its prompt: %v", b.Step, d.Request, f.sits[d.Request], f.decodes[d.Request])
+			}
+			r := &f.Requests[d.Request]
+			if got, want := d.Context(b.Step), r.Input+f.Emitted[d.Request]; got != want {
+				t.Fatalf("request %d attends over %d tokens, want %d", d.Request, got, want)
+			}
+			f.Emitted[d.Request]++
+			took++
+		}
+		host += len(s.Host)
+	}
+	expected := 0
+	for r := range f.decodes {
+		if f.decodes[r] && !f.sits[r] {
+			expected++
+		}
+	}
+	if took > 0 && took != expected {
+		t.Fatalf("iteration %d: %d requests decode, %d neither do nor sit out", b.Step, took, expected-took)
+	}
+	f.count(b, took, host)
+	prompts := scheduler.Batch{Step: b.Step}
+	for i := range b.Sub {
+		prompts.Sub = append(prompts.Sub, scheduler.SubBatch{Prefill: b.Sub[i].Prefill})
+	}
+	schedtest.MustHold(t, f.Follower.Check(&prompts))
+}
+
+// count notes what kind of iteration b is, for the test to know that there were all.
+func (f *record) count(b *scheduler.Batch, took, host int) {
+	if host > 0 {
+		f.helped++
+	} else if took > 0 {
+		f.alone++
+	}
+	if b.Moves.Up.Tokens > 0 {
+		f.up++
+	}
+	if b.Moves.Down.Tokens > 0 {
+		f.down++
+	}
+	if b.Moves.Up.Wait > 0 || b.Moves.Down.Wait > 0 {
+		f.waits++
+	}
+}
+
+// TestOffloadLaws runs random requests to the end under random costs and memories:
+// every token once, contexts right after any number of steps sat out and of moves,
+// no memory above its capacity and both empty at the end. Who sits out on the host has a turn
+// before long, turns and help cost no more than they may, and who waits longest moves up first.
+// Until the host is used, the iterations are those of the GPUs alone.
+func TestOffloadLaws(t *testing.T) {
+	var all record
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		for range 100 { // so that few cases meet all that is counted
+			f := runOffload(t, rng)
+			all.alone += f.alone
+			all.helped += f.helped
+			all.up += f.up
+			all.down += f.down
+			all.waits += f.waits
+			all.pauses += f.pauses
+			all.drops += f.drops
+			all.alike += f.alike
+			all.turns += f.turns
+			all.fits += f.fits
+			all.foreseen += f.foreseen
+		}
+	})
+	if all.alone == 0 || all.helped == 0 || all.up == 0 || all.down == 0 || all.waits == 0 || all.pauses == 0 || all.drops == 0 || all.alike == 0 || all.turns == 0 || all.fits == 0 || all.foreseen == 0 {
+		t.Errorf("iterations of the GPUs alone %d, with help %d; moves up %d, down %d, waited for %d; pauses %d, preemptions %d; like those of the GPUs alone %d; turns %d, times that requests fitted %d, forecasts %d",
+			all.alone, all.helped, all.up, all.down, all.waits, all.pauses, all.drops, all.alike, all.turns, all.fits, all.foreseen)
+	}
+}
+
+// runOffload runs one random system.
+func runOffload(t *rapid.T, rng *rand.Rand) *record {
+	between := func(low, high int) int { return low + rng.IntN(high-low+1) }
+	var requests []traces.Request
+	for i := range between(1, 30) {
+		requests = append(requests, traces.Request{ID: i, Input: between(1, 200), Output: between(1, 60)})
+	}
+	spec := &scheduler.Spec{SubBatches: 2, Chunking: true, ChunkMultiple: schedtest.OneFrom(rng, 1, 16), MinPrefillTokens: 1}
+	admission := &scheduler.MemorySpec{Admission: schedtest.OneFrom(rng, scheduler.AdmitFinal, scheduler.AdmitCurrent, scheduler.AdmitMax), MaxTokens: 128, Watermark: schedtest.OneFrom(rng, 0, 0.1, 0.5), History: schedtest.OneFrom(rng, 0, 0, 3, 1000), Margin: schedtest.OneFrom(rng, 0.0, 1, 3)}
+	pages := memory.LedgerSpec{Ranksets: 1, Layers: schedtest.SmallModel.Layers, HeadsPerChannel: 2, UnitTokens: schedtest.OneFrom(rng, 1, 16), Capacity: int64(between(1, 10_000))}
+	gpus := memory.NewLedger(pages)
+	pages.Capacity = int64(between(0, 10_000))
+	host := memory.NewLedger(pages)
+	time := func(high int) units.Duration { return units.Duration(between(0, high)) }
+	costs := lines{1 + time(2000), time(20), time(3), time(200), time(5), time(200)}
+	batching := &scheduler.BatchingSpec{MaxBatchTokens: between(16, 400), PageTokens: 16, MaxNumSeqs: schedtest.OneFrom(rng, 0, 0, 1, 2, 5)}
+	free := memory.GPU{Model: schedtest.SmallModel, Free: schedtest.SmallModel.ActivationBytes(between(16, 500)), HoldsKV: true}
+	c := forming.Config{Policy: schedtest.OneFrom(rng, scheduler.PolicyPrefillFirst, scheduler.PolicyChunkedPrefill), Scheduler: spec, Memory: admission, Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: batching}
+	c.Random = rand.New(rand.NewPCG(1, 2))
+	memories := forming.Memories{Ledger: gpus, GPU: free, HostLedger: host, AllOnHost: rng.IntN(4) == 0}
+	s := newOffloading(c, memories, requests, costs, schedtest.OneFrom(rng, 0.001, 0.03, 1))
+	rejected := 0
+	for i := range requests {
+		if !s.Add(int32(i)) {
+			rejected++
+		}
+	}
+	f := &record{Follower: schedtest.NewFollower(requests), forecast: memory.NewForecast(admission, 1), sits: map[int32]bool{}, decodes: map[int32]bool{}, patience: patience{waited: map[int32]units.Duration{}, most: map[int32]units.Duration{}}}
+	plain := gpusAlone(c, requests, pages, gpus.Capacity(), free)
+	for range 100_000 {
+		before := s.Queue.Refusal
+		b := s.Next()
+		if s.AllOnHost || host.Used() > 0 {
+			plain = nil
+		}
+		if plain != nil {
+			sameBatch(t, b, plain.Next())
+		}
+		for _, gone := range s.Preempted() {
+			schedtest.MustHold(t, f.Preempt(gone))
+			f.decodes[gone.Request], f.sits[gone.Request] = false, false
+			f.drops++
+			delete(f.waited, gone.Request)
+		}
+		if b.Empty() {
+			break
+		}
+		if s.Queue.Refusal != before && (c.Policy == scheduler.PolicyChunkedPrefill || b.Decoding() == 0) { // refused in the step that b has
+			f.checkForecast(t, &s.State)
+		}
+		for i := range s.Host.Decoding {
+			if h, r := &s.Host.Decoding[i], s.Host.Decoding[i].Request; b.Decoding() > 0 && h.NextContext(b.Step) != requests[r].Input+f.Emitted[r] {
+				t.Fatalf("iteration %d: request %d is taken to attend over %d tokens next, after %d", b.Step, r, h.NextContext(b.Step), requests[r].Input+f.Emitted[r]-1)
+			}
+		}
+		f.check(t, b, len(s.Preempted()) > 0)
+		f.wait(t, s, costs, b)
+		if s.o.turns.request != nobody {
+			f.turns++
+		}
+		if !s.AllOnHost && s.Dealt == b.Step && hidden(t, s.o, costs, b) {
+			f.fits++
+		}
+		swaps, at := s.Host.SwapIns, firstMovable(&s.State)
+		if !sort.SliceIsSorted(swaps, func(i, k int) bool { return swaps[i].Request < swaps[k].Request }) ||
+			len(swaps) > 0 && at >= 0 && s.Host.Decoding[at].Request < swaps[0].Request {
+			t.Fatalf("iteration %d: %v swap in before older ones of %v", b.Step, swaps, s.Host.Decoding)
+		}
+		if most := batching.MaxNumSeqs; most > 0 && b.Decoding() > most {
+			t.Fatalf("%d requests decode, at most %d may", b.Decoding(), most)
+		}
+		n, most := len(s.Host.Decoding), batching.MaxNumSeqs
+		s.EachPrefilling(true, func(*forming.Waiting) { n++ })
+		if s.AllOnHost && most > 0 && n > most {
+			t.Fatalf("%d requests have memory on the host, where all decode, at most %d may", n, most)
+		}
+		if err := errors.Join(s.CheckMemory(), s.CheckAdmission()); err != nil {
+			t.Fatal(err)
+		}
+		if held := s.Queue.Held(); len(held) > 0 && held[0].Hold.Host && !held[0].Cut {
+			t.Fatalf("request %d has memory on the host, and its prompt has not begun", held[0].Request)
+		}
+		if plain != nil {
+			plain.Complete(func(int32, int) {})
+			f.alike++
+		}
+		s.Complete(func(r int32, tokens int) {
+			if f.Emitted[r] != tokens {
+				t.Fatalf("request %d has %d tokens, the scheduler says %d", r, f.Emitted[r], tokens)
+			}
+			if f.decodes[r] = tokens < requests[r].Output; !f.decodes[r] {
+				f.forecast.Ended(tokens)
+			}
+		})
+	}
+	done := 0
+	for i := range requests {
+		if f.Emitted[i] == requests[i].Output {
+			done++
+		}
+	}
+	if done+rejected != len(requests) || s.Waiting() > 0 || s.UsedUnits() != 0 {
+		t.Fatalf("%d done and %d rejected of %d; %d wait, %d units are in use", done, rejected, len(requests), s.Waiting(), s.UsedUnits())
+	}
+	return f
+}
+
+// checkForecast checks that the forecast that refused the head of the queue for growth in the iteration at hand is of the
+// lengths that have ended and of the requests that have memory of the GPUs, those that swap in among them, with the tokens
+// that they have emitted before the iteration.
+func (f *record) checkForecast(t *rapid.T, s *forming.State) {
+	if !s.Queue.Blocked || s.Queue.Len() == 0 || s.Queue.Refusal.Cause != forming.NoGrowth {
+		return
+	}
+	w := s.Queue.First()
+	if s.Overtakes(w) || !s.GPUsHold(&f.Requests[w.Request]) {
+		return
+	}
+	f.foreseen++
+	f.forecast.Clear()
+	add := func(request int32, hold memory.Reservation) {
+		f.forecast.AddHolder(&hold, f.Requests[request].Input, f.Emitted[request])
+	}
+	for i := range s.Decoding {
+		add(s.Decoding[i].Request, s.Holds[s.Decoding[i].Request])
+	}
+	for i := range s.Host.SwapIns {
+		add(s.Host.SwapIns[i].Request, s.Holds[s.Host.SwapIns[i].Request])
+	}
+	s.EachPrefilling(false, func(w *forming.Waiting) { add(w.Request, w.Hold) })
+	add(w.Request, memory.Reservation{})
+	f.forecast.Foresee(s.Ledger)
+	if got := s.Foresee(w, false); !reflect.DeepEqual(got, f.forecast) {
+		t.Fatalf("the forecast is %+v, want %+v", got, f.forecast)
+	}
+}
+
+// gpusAlone returns a scheduler of the GPUs without a host, nil where these cannot hold
+// all requests.
+func gpusAlone(c forming.Config, requests []traces.Request, pages memory.LedgerSpec, capacity int64, free memory.GPU) *forming.Scheduler {
+	spec := *c.Scheduler
+	spec.SubBatches, pages.Capacity, c.Scheduler = 1, capacity, &spec
+	s := forming.New(c, forming.Memories{Ledger: memory.NewLedger(pages), GPU: free}, requests, forming.FormerOf(c.Policy, nil))
+	for i := range requests {
+		if !s.Add(int32(i)) {
+			return nil
+		}
+	}
+	return s
+}
+
+// sameBatch checks that an iteration is that of the GPUs alone.
+func sameBatch(t *rapid.T, b, alone *scheduler.Batch) {
+	if !slices.Equal(b.Sub[0].Prefill, alone.Sub[0].Prefill) || !slices.Equal(b.Sub[0].Decode, alone.Sub[0].Decode) || b.Sub[1].Tokens() > 0 || b.Step != alone.Step {
+		t.Fatalf("the host is not used, and iteration %d is\n%+v, on the GPUs alone %d is\n%+v", b.Step, b.Sub[0], alone.Step, alone.Sub[0])
+	}
+}
+
+// TestCutPromptStays: a prompt that is cut and bound for the host, but lies on the GPUs,
+// stays there where they have room for its request, and no older one waits for that.
+func TestCutPromptStays(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		capacity int64
+		older    bool
+		stays    bool
+	}{{"room", 150, false, true}, {"no room", 149, false, false}, {"an older one waits", 150, true, false}} {
+		spec := memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: c.capacity}
+		gpus := memory.NewLedger(spec)
+		spec.Capacity = 1000
+		config := forming.Config{
+			Policy: scheduler.PolicyChunkedPrefill, Scheduler: &scheduler.Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 1}, Memory: &scheduler.MemorySpec{Admission: scheduler.AdmitFinal},
+			Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{MaxBatchTokens: 10},
+		}
+		free := memory.GPU{Model: schedtest.SmallModel, Free: 1 << 30, HoldsKV: true}
+		memories := forming.Memories{Ledger: gpus, GPU: free, HostLedger: memory.NewLedger(spec)}
+		s := newOffloading(config, memories, []traces.Request{{ID: 0, Input: 40, Output: 3}, {ID: 1, Input: 100, Output: 11}}, lines{1, 1, 1, 1, 1, 1}, 0)
+		s.o.s = &s.State
+		take := func(l *memory.Ledger, tokens int) memory.Reservation {
+			r, _ := l.Reserve(memory.Prompted(tokens), nil, 0, nil)
+			r.Host = l == s.HostLedger
+			return r
+		}
+		take(gpus, 40) // of another that decodes
+		s.Add(1)
+		w := s.Queue.First()
+		w.Cut, w.Hold, w.Staged = true, take(s.HostLedger, 110), take(gpus, 100)
+		if c.older {
+			s.Holds[0] = take(s.HostLedger, 42)
+			s.Enter(scheduler.Decoding{Request: 0, Base: 41, Last: 2})
+		}
+		onHost := s.HostLedger.Used()
+		s.o.stayOnGPUs()
+		used, host := int64(140), onHost
+		if c.stays {
+			used, host = 150, onHost-110
+		}
+		if w.Hold.Host == c.stays || gpus.Used() != used || s.HostLedger.Used() != host {
+			t.Errorf("%s: holds %+v; %d units of the GPUs and %d of the host, want %d and %d", c.name, w.Hold, gpus.Used(), s.HostLedger.Used(), used, host)
+		}
+	}
+}
+
+// TestForecastOfTheHost is TestForecastPreventsThrashing of requests that all decode on
+// the host.
+func TestForecastOfTheHost(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 0))
+	var requests []traces.Request
+	for i := range 400 {
+		requests = append(requests, traces.Request{ID: i, Input: 1 + r.IntN(40), Output: 1 + int(r.ExpFloat64()*200)})
+	}
+	serve := func(history int) float64 {
+		admission := &scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 2048, Watermark: 0.01, History: history, Margin: 2}
+		host := memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: schedtest.SmallModel.Layers, HeadsPerChannel: 2, UnitTokens: 16, Capacity: int64(400 * schedtest.SmallModel.Layers * 2)})
+		pages := memory.LedgerSpec{Ranksets: 1, Layers: schedtest.SmallModel.Layers, HeadsPerChannel: 2, UnitTokens: 16, Capacity: 1 << 20}
+		config := forming.Config{
+			Policy: scheduler.PolicyChunkedPrefill, Scheduler: &scheduler.Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 16}, Memory: admission,
+			Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{MaxBatchTokens: 500},
+		}
+		memories := forming.Memories{Ledger: memory.NewLedger(pages), GPU: memory.GPU{Model: schedtest.SmallModel, Free: 1 << 40, HoldsKV: true}, HostLedger: host, AllOnHost: true}
+		s := newOffloading(config, memories, requests, lines{2000, 20, 3, 200, 5, 200}, 0)
+		for i := range requests {
+			s.Add(int32(i))
+		}
+		for b := s.Next(); !b.Empty(); b = s.Next() {
+			s.Complete(func(int32, int) {})
+		}
+		return float64(s.Preemptions) / float64(len(requests))
+	}
+	if with, without := serve(1000), serve(0); with > 0.1 || without < 1 {
+		t.Errorf("%.3f preemptions a request, %.2f without a forecast", with, without)
+	}
+}
