@@ -7,6 +7,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/values"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -29,7 +30,7 @@ const StaleRankset Plant = "rankset"
 
 // Plants returns all mistakes that can be planted.
 func Plants() []string {
-	return []string{string(pim.MistakeLane), string(pim.MistakeBank), string(pim.MistakeQuad), string(StaleRankset)}
+	return []string{string(values.MistakeLane), string(values.MistakeBank), string(values.MistakeQuad), string(StaleRankset)}
 }
 
 // dimms is attention on what is stored in the DIMMs' banks. Layer l of a sequence lies on rankset
@@ -38,7 +39,7 @@ func Plants() []string {
 type dimms struct {
 	model *Model
 	stale bool
-	ranks [][]*pim.HostRank // by channel and rankset
+	ranks [][]*values.HostRank // by channel and rankset
 	// places is where each head's rows are, by sequence, then layer and head.
 	places [][]place
 
@@ -92,11 +93,11 @@ func newDIMMs(m *Model, on *Node, sent *host, shape pim.HeadShape, lengths []int
 				return nil, &input.Error{Key: "node.memory_capacity", Value: c.Node.MemoryCapacity.String(),
 					Expected: fmt.Sprintf("room for %d rows on a rank: fewer or shorter sequences, or more", rows)}
 			}
-			rank, err := pim.NewHostRank(&c.PIM, &c.DRAM.Spec, shape, rows, m.workers, !on.Exact)
+			rank, err := values.NewHostRank(&c.PIM, &c.DRAM.Spec, shape, rows, m.workers, !on.Exact)
 			if err != nil {
 				return nil, err
 			}
-			rank.Plant(pim.Mistake(on.Plant))
+			rank.Plant(values.Mistake(on.Plant))
 			d.ranks[channel] = append(d.ranks[channel], rank)
 		}
 	}
@@ -129,13 +130,13 @@ func (d *dimms) placeHeads(lengths []int, channels, ranksets int, rotation bool,
 	return used
 }
 
-func (d *dimms) rank(p place) *pim.HostRank { return d.ranks[p.channel][p.rankset] }
+func (d *dimms) rank(p place) *values.HostRank { return d.ranks[p.channel][p.rankset] }
 
 // encode puts a lane's q, k and v of one head into the worker's vectors, in FP16.
 func (d *dimms) encode(worker int, l *lane[float32], head int) (q, k, v []uint16) {
 	x := &d.scratch[worker].vectors
 	for i := range x {
-		x[i] = pim.EncodeHalf(x[i][:0], headOf(d.model, l.qkv[i], head))
+		x[i] = values.EncodeHalf(x[i][:0], headOf(d.model, l.qkv[i], head))
 	}
 	return x[0], x[1], x[2]
 }
@@ -177,7 +178,7 @@ func (d *dimms) head(worker, layer int, l *lane[float32], head int) error {
 	p := d.places[l.sequence][at]
 	q, k, v := d.encode(worker, l, head)
 	s.query[0] = q
-	run := pim.DecodeHead{FirstRow: p.firstRow, Context: l.position + 1, Query: s.query[:], Key: k, Value: v}
+	run := values.DecodeHead{FirstRow: p.firstRow, Context: l.position + 1, Query: s.query[:], Key: k, Value: v}
 	if d.stale && layer > 0 {
 		if err := d.rank(p).Store(p.firstRow, l.position, k, v); err != nil {
 			return err

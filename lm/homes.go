@@ -13,6 +13,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/values"
 	"github.com/l3sim/l3sim/units/portable"
 )
 
@@ -40,7 +41,7 @@ type homeHead struct {
 	tokens  int   // at home
 	bounded int   // pages whose bounds are at home
 	worker  int   // that computes the head
-	run     pim.DecodeHead
+	run     values.DecodeHead
 	groups  int // of keys whose scales are at home
 }
 
@@ -124,7 +125,7 @@ func (o *homes) bound(worker, at int) error {
 	}
 	place, w := o.bounds.places[0][at], &o.work[worker]
 	for ; x.bounded < x.pages.Bounded(); x.bounded++ {
-		w.vectors[3] = pim.EncodeHalf(w.vectors[3][:0], x.pages.Bounds(x.bounded))
+		w.vectors[3] = values.EncodeHalf(w.vectors[3][:0], x.pages.Bounds(x.bounded))
 		if err := o.bounds.rank(place).Store(place.firstRow, x.bounded, w.vectors[3], nil); err != nil {
 			return err
 		}
@@ -138,9 +139,9 @@ func (o *homes) score(worker, at int, scores []float64, split []float32) {
 		return
 	}
 	place, w := o.bounds.places[0][at], &o.work[worker]
-	w.vectors[3] = pim.EncodeHalf(w.vectors[3][:0], split)
+	w.vectors[3] = values.EncodeHalf(w.vectors[3][:0], split)
 	w.query[1][0] = w.vectors[3]
-	got, err := o.bounds.rank(place).Score(worker, &pim.DecodeHead{FirstRow: place.firstRow, Context: len(scores), Query: w.query[1][:]})
+	got, err := o.bounds.rank(place).Score(worker, &values.DecodeHead{FirstRow: place.firstRow, Context: len(scores), Query: w.query[1][:]})
 	if err != nil {
 		w.err = err
 		return
@@ -230,10 +231,10 @@ func (w *homeWork) near(m *Model, h *chosenHead, ranges [][2]int) (lse float64) 
 func (o *homes) far(worker, at int, h *chosenHead, p *policy.Part) (lse float64, err error) {
 	x, w, d := &o.heads[at], &o.work[worker], o.model.HeadDim
 	newest := len(h.keys)/d - 1
-	w.vectors[2] = pim.EncodeHalf(w.vectors[2][:0], h.query[0])
+	w.vectors[2] = values.EncodeHalf(w.vectors[2][:0], h.query[0])
 	w.query[0][0] = w.vectors[2]
 	place := o.dimms.places[0][at]
-	run := pim.DecodeHead{FirstRow: place.firstRow, Query: w.query[0][:], Context: p.Tokens()}
+	run := values.DecodeHead{FirstRow: place.firstRow, Query: w.query[0][:], Context: p.Tokens()}
 	switch {
 	case x.pages != nil:
 		run.Ranges = p.Ranges
@@ -368,6 +369,6 @@ func (o *homes) encode(worker int, h *chosenHead, token int) (k, v []uint16, sca
 	if n := &h.narrow; o.narrow != nil {
 		return n.elements[pim.Key][from:to], n.elements[pim.Value][from:to], [2]pim.Scales{n.scales[pim.Key][token], n.scales[pim.Value][token]}
 	}
-	x[0], x[1] = pim.EncodeHalf(x[0][:0], h.keys[from:to]), pim.EncodeHalf(x[1][:0], h.values[from:to])
+	x[0], x[1] = values.EncodeHalf(x[0][:0], h.keys[from:to]), values.EncodeHalf(x[1][:0], h.values[from:to])
 	return x[0], x[1], scales
 }

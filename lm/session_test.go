@@ -9,6 +9,7 @@ import (
 
 	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/machine"
 )
 
 // generate returns what a node decodes after prompts, and the last logits of the first.
@@ -158,7 +159,7 @@ func TestTraffic(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := desk(t, fp32).Config
-	alone, err := pim.Measure(t.Context(), &c.PIM, &c.DRAM.Spec, pim.Load{Context: 11, KVHeads: 4, Shape: pim.HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16}}, nil, nil)
+	alone, err := machine.Measure(t.Context(), &c.PIM, &c.DRAM.Spec, machine.Load{Context: 11, KVHeads: 4, Shape: pim.HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16}}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/machine"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -64,9 +65,9 @@ func MeasureSteps(ctx context.Context, m *Model, on *Node, first, steps int, w *
 	meter.Record(dram.REF, dram.Address{}, 0)
 	refresh := dram.Energy{RefreshJoules: meter.Energy(0).RefreshJoules}
 	unitRead := c.Energy.PIMRead.Estimate().Value
-	load := pim.Load{KVHeads: m.Heads / channels, Shape: pim.HeadShape{HeadDim: m.HeadDim, Queries: 1, ElementBits: 16}}
+	load := machine.Load{KVHeads: m.Heads / channels, Shape: pim.HeadShape{HeadDim: m.HeadDim, Queries: 1, ElementBits: 16}}
 	for load.Context = first; load.Context < first+steps; load.Context++ {
-		r, err := pim.Measure(ctx, &c.PIM, d, load, nil, nil)
+		r, err := machine.Measure(ctx, &c.PIM, d, load, nil, nil)
 		if err != nil {
 			return err
 		}

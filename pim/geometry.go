@@ -27,12 +27,12 @@ func (h HeadShape) Check(c *input.Check) {
 	c.That(h.Queries >= 1 && h.Queries <= 128, "queries", h.Queries, "1 to 128 query heads on a KV head")
 	c.That(h.ElementBits == 8 || h.ElementBits == 16, "element_bits", h.ElementBits, "8 or 16")
 	c.That(h.KVBits == 0 || h.KVBits == 4 || h.KVBits == 8 || h.KVBits == 16, "kv_bits", h.KVBits, "4, 8 or 16, or 0 for element_bits")
-	c.That(h.KeyGroup == 0 || h.KeyGroup > 0 && h.storedBits() < 16, "key_group", h.KeyGroup, "0 with keys of 16 bits")
+	c.That(h.KeyGroup == 0 || h.KeyGroup > 0 && h.StoredBits() < 16, "key_group", h.KeyGroup, "0 with keys of 16 bits")
 	c.That(h.ScaleBytes == 0 || h.ScaleBytes == 4, "scale_bytes", h.ScaleBytes, "0 or 4")
 }
 
-// storedBits returns the bits of an element of k and v.
-func (h HeadShape) storedBits() int { return cmp.Or(h.KVBits, h.ElementBits) }
+// StoredBits returns the bits of an element of k and v.
+func (h HeadShape) StoredBits() int { return cmp.Or(h.KVBits, h.ElementBits) }
 
 // Geometry says where the tokens of one KV head lie on a rank (L3, section 4.2), in bursts: one burst is one column of one
 // bank over all chips. Which chip and byte an element has within its burst is the re-layout's part.
@@ -53,20 +53,20 @@ func (h HeadShape) storedBits() int { return cmp.Or(h.KVBits, h.ElementBits) }
 // is in a bank of its own vector, so that an append opens no other: of the tokens of a chunk each has
 // another bank, where the scales of as many successive chunks as fit share a burst.
 type Geometry struct {
-	bankGroups, Banks int // of the rank
+	BankGroups, Banks int // of the rank
 	Chips             int // of the rank
-	rowBursts         int // columns of a row
-	burstBytes        int // of all chips together
+	RowBursts         int // columns of a row
+	BurstBytes        int // of all chips together
 
 	HeadDim, PaddedDim int // elements before and after padding with zeros
-	elementBits        int // of keys and values
+	ElementBits        int // of keys and values
 
 	TokenBursts  int // bursts of one token's key or value
 	QueryBursts  int // bursts of one query
 	ChunkTokens  int // tokens scored at once: Banks
 	ColumnTokens int // tokens whose values share a column: Banks / TokenBursts
 	RowTokens    int // tokens of one row over all banks
-	scaleChunks  int // whose scales share a burst; 0 where rows have none
+	ScaleChunks  int // whose scales share a burst; 0 where rows have none
 }
 
 // Quads is the sets of banks that can have rows of their own open in the layout of pages in quads: the banks
@@ -86,27 +86,27 @@ func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
 		return Geometry{}, err
 	}
 	g := Geometry{
-		bankGroups: d.BankGroups, Banks: d.Banks(), Chips: d.Chips(),
-		rowBursts: d.RowBursts(), burstBytes: d.BurstBytes(),
-		HeadDim: shape.HeadDim, elementBits: shape.storedBits(),
+		BankGroups: d.BankGroups, Banks: d.Banks(), Chips: d.Chips(),
+		RowBursts: d.RowBursts(), BurstBytes: d.BurstBytes(),
+		HeadDim: shape.HeadDim, ElementBits: shape.StoredBits(),
 	}
-	burstElements := g.burstBytes * 8 / g.elementBits
+	burstElements := g.BurstBytes * 8 / g.ElementBits
 	g.TokenBursts = 1
 	for g.TokenBursts*burstElements < g.HeadDim {
 		g.TokenBursts *= 2
 	}
 	g.PaddedDim = g.TokenBursts * burstElements
-	g.QueryBursts = max(1, g.TokenBursts*shape.ElementBits/g.elementBits)
-	if g.TokenBursts > g.Banks || g.TokenBursts > g.rowBursts {
+	g.QueryBursts = max(1, g.TokenBursts*shape.ElementBits/g.ElementBits)
+	if g.TokenBursts > g.Banks || g.TokenBursts > g.RowBursts {
 		return Geometry{}, &input.Error{Key: "head_dim", Value: fmt.Sprint(g.HeadDim), Expected: fmt.Sprintf(
-			"at most %d: one burst of a value in each of the %d banks", burstElements*min(g.Banks, g.rowBursts), g.Banks)}
+			"at most %d: one burst of a value in each of the %d banks", burstElements*min(g.Banks, g.RowBursts), g.Banks)}
 	}
 	g.ChunkTokens = g.Banks
 	g.ColumnTokens = g.Banks / g.TokenBursts
-	chunks := g.rowBursts / g.TokenBursts
+	chunks := g.RowBursts / g.TokenBursts
 	if shape.ScaleBytes > 0 {
-		g.scaleChunks = g.burstBytes / shape.ScaleBytes
-		for chunks > 0 && chunks*g.TokenBursts+g.scaleColumns(0, chunks*g.ChunkTokens) > g.rowBursts {
+		g.ScaleChunks = g.BurstBytes / shape.ScaleBytes
+		for chunks > 0 && chunks*g.TokenBursts+g.ScaleColumns(0, chunks*g.ChunkTokens) > g.RowBursts {
 			chunks--
 		}
 		if whole := max(pageChunks, shape.KeyGroup/g.ChunkTokens); chunks > whole {
@@ -122,62 +122,62 @@ func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
 	return g, nil
 }
 
-// scaleColumns returns how many columns hold the scales of the tokens [from, to) of a row.
-func (g *Geometry) scaleColumns(from, to int) int {
-	block := g.scaleChunks * g.ChunkTokens
+// ScaleColumns returns how many columns hold the scales of the tokens [from, to) of a row.
+func (g *Geometry) ScaleColumns(from, to int) int {
+	block := g.ScaleChunks * g.ChunkTokens
 	if block == 0 || to <= from {
 		return 0
 	}
 	return (to-1)/block - from/block + 1
 }
 
-// scaleColumn returns the column of the scale of a token's key, and of its value.
-func (g *Geometry) scaleColumn(token int) int32 {
+// ScaleColumn returns the column of the scale of a token's key, and of its value.
+func (g *Geometry) ScaleColumn(token int) int32 {
 	within := token % g.RowTokens
-	columns := g.scaleColumns(0, g.RowTokens)
-	return int32(g.rowBursts - columns + within/(g.scaleChunks*g.ChunkTokens))
+	columns := g.ScaleColumns(0, g.RowTokens)
+	return int32(g.RowBursts - columns + within/(g.ScaleChunks*g.ChunkTokens))
 }
 
-// valueScaleBank returns the ordinal of the bank with the scale of a token's value, one of the value's own.
-func (g *Geometry) valueScaleBank(token int) int {
-	return g.valueBank(token) + token/g.ColumnTokens%g.TokenBursts
+// ValueScaleBank returns the ordinal of the bank with the scale of a token's value, one of the value's own.
+func (g *Geometry) ValueScaleBank(token int) int {
+	return g.ValueBank(token) + token/g.ColumnTokens%g.TokenBursts
 }
 
-// bank returns bank group and bank within it of a bank ordinal, 0 to Banks-1.
-func (g *Geometry) bank(ordinal int) (bankGroup, bank int32) {
-	return int32(ordinal % g.bankGroups), int32(ordinal / g.bankGroups)
+// Bank returns bank group and bank within it of a bank ordinal, 0 to Banks-1.
+func (g *Geometry) Bank(ordinal int) (bankGroup, bank int32) {
+	return int32(ordinal % g.BankGroups), int32(ordinal / g.BankGroups)
 }
 
 // Rows returns the rows, over all banks, that a head of context tokens
 // occupies: a key row and a value row for each started RowTokens.
 func (g *Geometry) Rows(context int) int { return 2 * ((context + g.RowTokens - 1) / g.RowTokens) }
 
-// keyRow returns the row of token's key, counted from the head's first row.
-func (g *Geometry) keyRow(token int) int32 { return int32(2 * (token / g.RowTokens)) }
+// KeyRow returns the row of token's key, counted from the head's first row.
+func (g *Geometry) KeyRow(token int) int32 { return int32(2 * (token / g.RowTokens)) }
 
-// valueRow returns the row of token's value, counted from the head's first row.
-func (g *Geometry) valueRow(token int) int32 { return g.keyRow(token) + 1 }
+// ValueRow returns the row of token's value, counted from the head's first row.
+func (g *Geometry) ValueRow(token int) int32 { return g.KeyRow(token) + 1 }
 
-// keyBank returns the ordinal of the bank that holds token's key.
-func (g *Geometry) keyBank(token int) int { return token % g.Banks }
+// KeyBank returns the ordinal of the bank that holds token's key.
+func (g *Geometry) KeyBank(token int) int { return token % g.Banks }
 
-// keyColumn returns the first of the TokenBursts columns of token's key.
-func (g *Geometry) keyColumn(token int) int32 {
+// KeyColumn returns the first of the TokenBursts columns of token's key.
+func (g *Geometry) KeyColumn(token int) int32 {
 	return int32(token % g.RowTokens / g.ChunkTokens * g.TokenBursts)
 }
 
-// valueBank returns the first of the TokenBursts bank ordinals of token's value:
+// ValueBank returns the first of the TokenBursts bank ordinals of token's value:
 // burst i of the value lies in the i-th of them.
-func (g *Geometry) valueBank(token int) int { return token % g.ColumnTokens * g.TokenBursts }
+func (g *Geometry) ValueBank(token int) int { return token % g.ColumnTokens * g.TokenBursts }
 
-// valueColumn returns the column of token's value, the same in all its banks.
-func (g *Geometry) valueColumn(token int) int32 {
+// ValueColumn returns the column of token's value, the same in all its banks.
+func (g *Geometry) ValueColumn(token int) int32 {
 	return int32(token % g.RowTokens / g.ColumnTokens)
 }
 
-// rowToken returns which token of a row, and which burst of its key or value, a bank ordinal holds at a column: the inverse
+// RowToken returns which token of a row, and which burst of its key or value, a bank ordinal holds at a column: the inverse
 // of keyBank and keyColumn, or of valueBank and valueColumn.
-func (g *Geometry) rowToken(kv KV, ordinal int, column int32) (token, burst int) {
+func (g *Geometry) RowToken(kv KV, ordinal int, column int32) (token, burst int) {
 	if kv == Key {
 		return int(column)/g.TokenBursts*g.ChunkTokens + ordinal, int(column) % g.TokenBursts
 	}
@@ -219,34 +219,34 @@ func NewMapping(d *dram.Spec, shape HeadShape) (Mapping, error) {
 	if err != nil {
 		return Mapping{}, err
 	}
-	x, err := NewExchange(shape.storedBits(), d)
+	x, err := NewExchange(shape.StoredBits(), d)
 	if err != nil {
 		return Mapping{}, err
 	}
 	return Mapping{Geometry: g, Exchange: x}, nil
 }
 
-// burstElements returns the elements of one burst.
-func (m *Mapping) burstElements() int { return m.burstBytes * 8 / m.elementBits }
+// BurstElements returns the elements of one burst.
+func (m *Mapping) BurstElements() int { return m.BurstBytes * 8 / m.ElementBits }
 
-// chipElements returns the elements of one burst on one chip.
-func (m *Mapping) chipElements() int { return m.burstElements() / m.Chips }
+// ChipElements returns the elements of one burst on one chip.
+func (m *Mapping) ChipElements() int { return m.BurstElements() / m.Chips }
 
-// burstPlace returns bank ordinal, row and column of one burst of a token's key or
+// BurstPlace returns bank ordinal, row and column of one burst of a token's key or
 // value; the row counts from the head's first.
-func (m *Mapping) burstPlace(kv KV, token, burst int) (ordinal int, row, column int32) {
+func (m *Mapping) BurstPlace(kv KV, token, burst int) (ordinal int, row, column int32) {
 	if kv == Key {
-		return m.keyBank(token), m.keyRow(token), m.keyColumn(token) + int32(burst)
+		return m.KeyBank(token), m.KeyRow(token), m.KeyColumn(token) + int32(burst)
 	}
-	return m.valueBank(token) + burst, m.valueRow(token), m.valueColumn(token)
+	return m.ValueBank(token) + burst, m.ValueRow(token), m.ValueColumn(token)
 }
 
 // Place returns where element (0 to PaddedDim-1) of token's key or value lies.
 func (m *Mapping) Place(kv KV, token, element int) Place {
-	n := m.burstElements()
-	ordinal, row, column := m.burstPlace(kv, token, element/n)
-	group, bank := m.bank(ordinal)
-	chip, bit := m.Exchange.chip(element % n)
+	n := m.BurstElements()
+	ordinal, row, column := m.BurstPlace(kv, token, element/n)
+	group, bank := m.Bank(ordinal)
+	chip, bit := m.Exchange.Chip(element % n)
 	return Place{Chip: chip, BankGroup: group, Bank: bank, Row: row, Column: column, Bit: bit}
 }
 
@@ -262,12 +262,12 @@ func CheckCommands(d *dram.Spec) error {
 	return nil
 }
 
-// scalePlace returns where the scale of a key or a value lies, which has that place in the head's allocation units: the row from the
+// ScalePlace returns where the scale of a key or a value lies, which has that place in the head's allocation units: the row from the
 // head's first, and the word in the burst.
-func (g *Geometry) scalePlace(kv KV, token int) (ordinal int, row, column int32, word int) {
-	ordinal, row = g.keyBank(token), g.keyRow(token)
+func (g *Geometry) ScalePlace(kv KV, token int) (ordinal int, row, column int32, word int) {
+	ordinal, row = g.KeyBank(token), g.KeyRow(token)
 	if kv == Value {
-		ordinal, row = g.valueScaleBank(token), g.valueRow(token)
+		ordinal, row = g.ValueScaleBank(token), g.ValueRow(token)
 	}
-	return ordinal, row, g.scaleColumn(token), token % g.RowTokens / g.ChunkTokens % g.scaleChunks
+	return ordinal, row, g.ScaleColumn(token), token % g.RowTokens / g.ChunkTokens % g.ScaleChunks
 }

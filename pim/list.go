@@ -7,36 +7,36 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// extent is tokens of a list that lie together in an allocation unit: whole chunks, but for the last of the list.
-type extent struct {
-	start int // of the list's tokens, the one at which it begins
-	unit  int // counted from the head's first row
-	chunk int // of the unit, its first
+// Extent is tokens of a list that lie together in an allocation unit: whole chunks, but for the last of the list.
+type Extent struct {
+	Start int // of the list's tokens, the one at which it begins
+	Unit  int // counted from the head's first row
+	Chunk int // of the unit, its first
 }
 
-// tokenList is which tokens of a head are attended to, in ascending order. Nil stands for the first ones without a gap.
-type tokenList []extent
+// TokenList is which tokens of a head are attended to, in ascending order. Nil stands for the first ones without a gap.
+type TokenList []Extent
 
-// place returns where the tokens of the list lie from one of them on: the unit, the place
+// Place returns where the tokens of the list lie from one of them on: the unit, the place
 // in it, and the first token of the list that does not follow in the open row.
-func (l tokenList) place(g *Geometry, token int) (unit, within, end int) {
+func (l TokenList) Place(g *Geometry, token int) (unit, within, end int) {
 	if l == nil {
 		unit = token / g.RowTokens
 		return unit, token % g.RowTokens, (unit + 1) * g.RowTokens
 	}
-	i := sort.Search(len(l), func(i int) bool { return l[i].start > token }) - 1
+	i := sort.Search(len(l), func(i int) bool { return l[i].Start > token }) - 1
 	x := &l[i]
-	within = x.chunk*g.ChunkTokens + token - x.start
-	end = x.start + g.RowTokens - x.chunk*g.ChunkTokens
+	within = x.Chunk*g.ChunkTokens + token - x.Start
+	end = x.Start + g.RowTokens - x.Chunk*g.ChunkTokens
 	if i+1 < len(l) {
-		end = l[i+1].start
+		end = l[i+1].Start
 	}
-	return x.unit, within, end
+	return x.Unit, within, end
 }
 
-// check has the rules of a list of that many tokens: extents of whole chunks within a unit, one after another,
+// Check has the rules of a list of that many tokens: extents of whole chunks within a unit, one after another,
 // that hold all of them.
-func (l tokenList) check(g *Geometry, tokens int) error {
+func (l TokenList) Check(g *Geometry, tokens int) error {
 	bad := func(i int, expected string) error {
 		return &input.Error{Key: "list", Value: fmt.Sprintf("extent %d: %+v", i, l[i]), Expected: expected}
 	}
@@ -44,29 +44,29 @@ func (l tokenList) check(g *Geometry, tokens int) error {
 		x := &l[i]
 		end := tokens
 		if i+1 < len(l) {
-			end = l[i+1].start
+			end = l[i+1].Start
 		}
 		switch {
-		case i == 0 && x.start != 0:
+		case i == 0 && x.Start != 0:
 			return bad(i, "the first extent to begin at token 0")
-		case x.start%g.ChunkTokens != 0 || end <= x.start:
+		case x.Start%g.ChunkTokens != 0 || end <= x.Start:
 			return bad(i, fmt.Sprintf("extents of whole chunks of %d tokens, one after another", g.ChunkTokens))
-		case x.unit < 0 || x.chunk < 0 || x.chunk*g.ChunkTokens+end-x.start > g.RowTokens:
+		case x.Unit < 0 || x.Chunk < 0 || x.Chunk*g.ChunkTokens+end-x.Start > g.RowTokens:
 			return bad(i, fmt.Sprintf("to lie within a unit of %d tokens", g.RowTokens))
 		}
 	}
 	return nil
 }
 
-// pageList returns the list of pages of a head of context tokens, by number and in their order, and how many units it
+// PageList returns the list of pages of a head of context tokens, by number and in their order, and how many units it
 // touches. A page is page tokens from page·number on, as far as there are any: a divisor or a multiple of RowTokens, and
 // whole chunks. The newest page is the last. Pages that follow one another in a unit are one extent.
-func pageList(g *Geometry, context, page int, pages []int) (list tokenList, tokens, units int) {
+func PageList(g *Geometry, context, page int, pages []int) (list TokenList, tokens, units int) {
 	for _, number := range pages {
 		list, tokens = appendRange(g, list, tokens, number*page, min((number+1)*page, context))
 	}
 	for i, x := range list {
-		if i == 0 || x.unit != list[i-1].unit {
+		if i == 0 || x.Unit != list[i-1].Unit {
 			units++
 		}
 	}
@@ -74,12 +74,12 @@ func pageList(g *Geometry, context, page int, pages []int) (list tokenList, toke
 }
 
 // appendRange adds a head's tokens from first to before end to a list that has tokens. It returns the list and its tokens.
-func appendRange(g *Geometry, list tokenList, tokens, first, end int) (tokenList, int) {
+func appendRange(g *Geometry, list TokenList, tokens, first, end int) (TokenList, int) {
 	for first < end {
 		unit, chunk := first/g.RowTokens, first%g.RowTokens/g.ChunkTokens
 		last := len(list) - 1
-		if last < 0 || list[last].unit != unit || list[last].chunk+(tokens-list[last].start)/g.ChunkTokens != chunk {
-			list = append(list, extent{tokens, unit, chunk})
+		if last < 0 || list[last].Unit != unit || list[last].Chunk+(tokens-list[last].Start)/g.ChunkTokens != chunk {
+			list = append(list, Extent{tokens, unit, chunk})
 		}
 		stop := min(end, (unit+1)*g.RowTokens)
 		tokens, first = tokens+stop-first, stop
@@ -87,9 +87,9 @@ func appendRange(g *Geometry, list tokenList, tokens, first, end int) (tokenList
 	return list, tokens
 }
 
-// rangeList returns the list of ranges of a head's tokens, from the first to before the second,
+// RangeList returns the list of ranges of a head's tokens, from the first to before the second,
 // ascending, and how many tokens it has. All but the last are whole chunks.
-func rangeList(g *Geometry, list tokenList, ranges [][2]int) (tokenList, int, error) {
+func RangeList(g *Geometry, list TokenList, ranges [][2]int) (TokenList, int, error) {
 	tokens := 0
 	for i, r := range ranges {
 		if r[0] < 0 || r[0]%g.ChunkTokens != 0 || r[1] <= r[0] || i+1 < len(ranges) && (r[1]%g.ChunkTokens != 0 || ranges[i+1][0] < r[1]) {

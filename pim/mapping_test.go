@@ -37,8 +37,8 @@ func TestMappingAt128(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.RowTokens != 512 || m.ChunkTokens != 16 || m.ColumnTokens != 4 || m.chipElements() != 4 {
-		t.Errorf("row %d, chunk %d, column %d tokens, %d elements a chip", m.RowTokens, m.ChunkTokens, m.ColumnTokens, m.chipElements())
+	if m.RowTokens != 512 || m.ChunkTokens != 16 || m.ColumnTokens != 4 || m.ChipElements() != 4 {
+		t.Errorf("row %d, chunk %d, column %d tokens, %d elements a chip", m.RowTokens, m.ChunkTokens, m.ColumnTokens, m.ChipElements())
 	}
 	for _, c := range []struct {
 		kv             KV
@@ -69,8 +69,8 @@ func TestMappingAt128(t *testing.T) {
 func TestMappingOnDDR5(t *testing.T) {
 	m, err := NewMapping(parts.DDR5(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16})
 	parts.Must(t, err)
-	if m.RowTokens != 512 || m.ChunkTokens != 32 || m.ColumnTokens != 8 || m.chipElements() != 8 {
-		t.Errorf("row %d, chunk %d, column %d tokens, %d elements a chip", m.RowTokens, m.ChunkTokens, m.ColumnTokens, m.chipElements())
+	if m.RowTokens != 512 || m.ChunkTokens != 32 || m.ColumnTokens != 8 || m.ChipElements() != 8 {
+		t.Errorf("row %d, chunk %d, column %d tokens, %d elements a chip", m.RowTokens, m.ChunkTokens, m.ColumnTokens, m.ChipElements())
 	}
 	for _, c := range []struct {
 		kv             KV
@@ -117,7 +117,7 @@ func TestMappingInverse(tb *testing.T) {
 				for e := range m.PaddedDim {
 					p := m.Place(kv, token, e)
 					if p.Chip < 0 || p.Chip >= d.Chips() || int(p.BankGroup) >= d.BankGroups || int(p.Bank) >= d.BanksPerGroup ||
-						int(p.Column) >= d.RowBursts() || p.Bit+m.elementBits > d.BurstLength*d.DeviceWidth {
+						int(p.Column) >= d.RowBursts() || p.Bit+m.ElementBits > d.BurstLength*d.DeviceWidth {
 						t.Fatalf("%s, token %d, element %d lies outside: %+v", kv, token, e, p)
 					}
 					if seen[p] {
@@ -174,12 +174,12 @@ func TestMappingHoldsNothingBetweenElements(t *testing.T) {
 // Token returns what lies at a place: the inverse of Place. Columns that no
 // token of this shape uses, and bits at which no element begins, hold nothing.
 func (m *Mapping) Token(p Place) (kv KV, token, element int, ok bool) {
-	if p.Bit%m.elementBits != 0 || p.Bit/m.elementBits >= m.chipElements() {
+	if p.Bit%m.ElementBits != 0 || p.Bit/m.ElementBits >= m.ChipElements() {
 		return 0, 0, 0, false
 	}
-	ordinal := int(p.Bank)*m.bankGroups + int(p.BankGroup)
+	ordinal := int(p.Bank)*m.BankGroups + int(p.BankGroup)
 	kv = KV(p.Row % 2)
-	token, burst := m.rowToken(kv, ordinal, p.Column)
+	token, burst := m.RowToken(kv, ordinal, p.Column)
 	token += int(p.Row) / 2 * m.RowTokens
-	return kv, token, burst*m.burstElements() + m.Exchange.element(p.Chip, p.Bit), true
+	return kv, token, burst*m.BurstElements() + m.Exchange.Element(p.Chip, p.Bit), true
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// burstBits is the bits of the bursts that the re-layout unit is made for, without ECC: 8 beats of a DDR4 DIMM's 64
+// BurstBits is the bits of the bursts that the re-layout unit is made for, without ECC: 8 beats of a DDR4 DIMM's 64
 // (JESD79-4), 16 of the 32 of a sub-channel of a DDR5 DIMM (JESD79-5).
-const burstBits = 512
+const BurstBits = 512
 
-// maxBeats is the most beats of a burst.
-const maxBeats = 16
+// MaxBeats is the most beats of a burst.
+const MaxBeats = 16
 
 // Exchange is the permutation of the re-layout unit (L3, section 4.1), and with it the chip on which each element of a burst
 // lies. A beat carries a bit of each lane, deviceWidth to each chip. An element of elementBits that is wider than that takes
@@ -24,8 +24,8 @@ const maxBeats = 16
 // Where an element fits a chip, Group is 1 and nothing moves.
 type Exchange struct {
 	elementBits int // 4, 8, 16 or 32
-	deviceWidth int // data pins of a chip: 4, 8 or 16
-	lanes       int // data pins of the bus: 32 or 64
+	DeviceWidth int // data pins of a chip: 4, 8 or 16
+	Lanes       int // data pins of the bus: 32 or 64
 	Group       int // beats, and lanes, that one exchange spans
 }
 
@@ -39,9 +39,9 @@ func NewExchange(elementBits int, d *dram.Spec) (Exchange, error) {
 	if elementBits != 4 && elementBits != 8 && elementBits != 16 && elementBits != 32 {
 		return Exchange{}, &input.Error{Key: "element_bits", Value: fmt.Sprint(elementBits), Expected: "4, 8, 16 or 32"}
 	}
-	if d.BusWidth != 32 && d.BusWidth != 64 || d.BusWidth*d.BurstLength != burstBits {
+	if d.BusWidth != 32 && d.BusWidth != 64 || d.BusWidth*d.BurstLength != BurstBits {
 		return Exchange{}, &input.Error{Key: "bus_width", Value: fmt.Sprintf("%d, burst_length = %d", d.BusWidth, d.BurstLength),
-			Expected: fmt.Sprintf("64 or 32, and bursts of %d bits, for which the re-layout is made", burstBits)}
+			Expected: fmt.Sprintf("64 or 32, and bursts of %d bits, for which the re-layout is made", BurstBits)}
 	}
 	return Exchange{elementBits, deviceWidth, d.BusWidth, max(1, elementBits/deviceWidth)}, nil
 }
@@ -50,15 +50,15 @@ func NewExchange(elementBits int, d *dram.Spec) (Exchange, error) {
 // CWL − n, WR + n, WTR_S + n and WTR_L + n.
 func (x Exchange) Delay() int { return x.Group / 2 }
 
-// beats exchanges in place. The number of beats is a multiple of Group.
+// Beats exchanges in place. The number of beats is a multiple of Group.
 //
 // Like the transposition of a bit matrix it goes by powers of two: a stage swaps the lanes whose index has bit s clear with
 // those where it is set, between the beats whose index has bit s set and clear.
-func (x Exchange) beats(beats []uint64) {
+func (x Exchange) Beats(beats []uint64) {
 	if x.Group == 1 {
 		return
 	}
-	if x.Group == 2 && x.deviceWidth == 8 {
+	if x.Group == 2 && x.DeviceWidth == 8 {
 		for i := 0; i+1 < len(beats); i += 2 {
 			t := (beats[i]>>8 ^ beats[i+1]) & 0x00ff00ff00ff00ff
 			beats[i] ^= t << 8
@@ -68,7 +68,7 @@ func (x Exchange) beats(beats []uint64) {
 	}
 	for ; len(beats) >= x.Group; beats = beats[x.Group:] {
 		for s := 1; s < x.Group; s *= 2 {
-			shift, mask := s*x.deviceWidth, x.clearLanes(s)
+			shift, mask := s*x.DeviceWidth, x.clearLanes(s)
 			for a := range x.Group {
 				if a&s != 0 {
 					continue
@@ -84,32 +84,32 @@ func (x Exchange) beats(beats []uint64) {
 // clearLanes returns the bits of the lanes whose index has bit s clear.
 func (x Exchange) clearLanes(s int) uint64 {
 	var mask uint64
-	for lane := 0; lane*x.deviceWidth < x.lanes; lane++ {
+	for lane := 0; lane*x.DeviceWidth < x.Lanes; lane++ {
 		if lane&s == 0 {
-			mask |= (1<<x.deviceWidth - 1) << (lane * x.deviceWidth)
+			mask |= (1<<x.DeviceWidth - 1) << (lane * x.DeviceWidth)
 		}
 	}
 	return mask
 }
 
-// chip returns where element i of a burst lies after the exchange: the chip, and the bit within that chip's share of the
+// Chip returns where element i of a burst lies after the exchange: the chip, and the bit within that chip's share of the
 // burst, beat by beat, low bit first.
-func (x Exchange) chip(i int) (chip, bit int) {
-	chips := x.lanes / x.deviceWidth
-	if x.elementBits < x.deviceWidth {
-		n := x.deviceWidth / x.elementBits // elements of a beat on a chip
-		return i / n % chips, i/(n*chips)*x.deviceWidth + i%n*x.elementBits
+func (x Exchange) Chip(i int) (chip, bit int) {
+	chips := x.Lanes / x.DeviceWidth
+	if x.elementBits < x.DeviceWidth {
+		n := x.DeviceWidth / x.elementBits // elements of a beat on a chip
+		return i / n % chips, i/(n*chips)*x.DeviceWidth + i%n*x.elementBits
 	}
 	group, j := i/chips, i%chips
 	return j*x.Group%chips + j*x.Group/chips, group * x.elementBits
 }
 
-// element is the inverse of chip for a bit at which an element begins.
-func (x Exchange) element(chip, bit int) int {
-	chips := x.lanes / x.deviceWidth
-	if x.elementBits < x.deviceWidth {
-		n := x.deviceWidth / x.elementBits
-		return (bit/x.deviceWidth*chips+chip)*n + bit%x.deviceWidth/x.elementBits
+// Element is the inverse of chip for a bit at which an element begins.
+func (x Exchange) Element(chip, bit int) int {
+	chips := x.Lanes / x.DeviceWidth
+	if x.elementBits < x.DeviceWidth {
+		n := x.DeviceWidth / x.elementBits
+		return (bit/x.DeviceWidth*chips+chip)*n + bit%x.DeviceWidth/x.elementBits
 	}
 	return bit/x.elementBits*chips + chip%x.Group*(chips/x.Group) + chip/x.Group
 }

@@ -33,7 +33,7 @@ func TestExchangeHalfOnX8(t *testing.T) {
 		}
 	}
 	words := []uint64{binary.LittleEndian.Uint64(beats[0][:]), binary.LittleEndian.Uint64(beats[1][:])}
-	x.beats(words)
+	x.Beats(words)
 	for j := range 4 {
 		beats[0][2*j+1], beats[1][2*j] = beats[1][2*j], beats[0][2*j+1]
 	}
@@ -43,7 +43,7 @@ func TestExchangeHalfOnX8(t *testing.T) {
 		}
 	}
 	for i := range 8 {
-		chip, bit := x.chip(i)
+		chip, bit := x.Chip(i)
 		if want := i%4*2 + i/4; chip != want || bit != 0 {
 			t.Errorf("element %d on chip %d, bit %d; want chip %d", i, chip, bit, want)
 		}
@@ -81,7 +81,7 @@ func TestExchange(t *testing.T) {
 			}
 		}
 		before := slices.Clone(beats)
-		x.beats(beats)
+		x.Beats(beats)
 		x.CPUTransposition(dst[:], src[:])
 		for i := range beats {
 			var got uint64
@@ -93,8 +93,8 @@ func TestExchange(t *testing.T) {
 			}
 		}
 		for i := range 512 / w.element {
-			chip, bit := x.chip(i)
-			if back := x.element(chip, bit); back != i {
+			chip, bit := x.Chip(i)
+			if back := x.Element(chip, bit); back != i {
 				t.Errorf("%d bits on x%d: element %d comes back as %d", w.element, w.chip, i, back)
 			}
 			var got uint64
@@ -107,7 +107,7 @@ func TestExchange(t *testing.T) {
 				t.Errorf("%d bits on x%d, element %d: chip %d holds %x, want %x", w.element, w.chip, i, chip, got, want)
 			}
 		}
-		x.beats(beats)
+		x.Beats(beats)
 		if !slices.Equal(beats, before) {
 			t.Errorf("%d bits on x%d: the exchange is no involution", w.element, w.chip)
 		}
@@ -137,7 +137,7 @@ func TestRelayoutUnitStream(t *testing.T) {
 				burst[i] = r.Uint64() >> (64 - w.bus)
 			}
 			after := slices.Clone(burst)
-			x.beats(after)
+			x.Beats(after)
 			for i, v := range after {
 				last = clock + i + 2*x.Delay()
 				want[last] = v
@@ -195,7 +195,7 @@ func BenchmarkExchange(b *testing.B) {
 	b.SetBytes(64)
 	b.ReportAllocs()
 	for b.Loop() {
-		x.beats(beats)
+		x.Beats(beats)
 	}
 }
 
@@ -204,7 +204,7 @@ func BenchmarkExchange(b *testing.B) {
 // exactly Group beats after it came, at the bus's full rate.
 type RelayoutUnit struct {
 	Exchange
-	filling, leaving [maxBeats]uint64
+	filling, leaving [MaxBeats]uint64
 	filled           int // beats in filling
 	left             int // beats of leaving still to leave
 }
@@ -225,7 +225,7 @@ func (u *RelayoutUnit) Beat(in uint64, present bool) (out uint64, leaves bool) {
 		u.filled++
 		if u.filled == u.Group {
 			u.filling, u.leaving = u.leaving, u.filling
-			u.beats(u.leaving[:u.Group])
+			u.Beats(u.leaving[:u.Group])
 			u.filled, u.left = 0, u.Group
 		}
 	}
@@ -237,14 +237,14 @@ func (u *RelayoutUnit) Beat(in uint64, present bool) (out uint64, leaves bool) {
 // element, and yields the bytes that Exchange yields. src and dst have the same
 // length, whole bursts; dst is overwritten.
 func (x Exchange) CPUTransposition(dst, src []byte) {
-	const bytes = burstBits / 8
+	const bytes = BurstBits / 8
 	for base := 0; base+bytes <= len(src); base += bytes {
 		for i := range bytes * 8 / x.elementBits {
-			chip, bit := x.chip(i)
+			chip, bit := x.Chip(i)
 			for b := 0; b < x.elementBits; b += 4 {
-				beat, pin := (bit+b)/x.deviceWidth, (bit+b)%x.deviceWidth
+				beat, pin := (bit+b)/x.DeviceWidth, (bit+b)%x.DeviceWidth
 				from := i*x.elementBits + b
-				to := beat*x.lanes + chip*x.deviceWidth + pin
+				to := beat*x.Lanes + chip*x.DeviceWidth + pin
 				setNibble(dst[base:], to/4, nibble(src[base:], from/4))
 			}
 		}

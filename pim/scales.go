@@ -45,13 +45,13 @@ func (s Scales) Encode(x float32, bits int) uint16 {
 // Decode returns the number that an element stands for.
 func (s Scales) Decode(element uint16) float32 { return s.Scale * (float32(int16(element)) - s.Zero) }
 
-// word returns scale and zero as they are stored.
-func (s Scales) word() uint32 {
+// Word returns scale and zero as they are stored.
+func (s Scales) Word() uint32 {
 	return uint32(attention.Float32ToHalf(s.Scale)) | uint32(attention.Float32ToHalf(s.Zero))<<16
 }
 
-// scalesOf returns what a word stands for.
-func scalesOf(word uint32) Scales {
+// ScalesOf returns what a word stands for.
+func ScalesOf(word uint32) Scales {
 	half := attention.HalfTable()
 	return Scales{half[uint16(word)], half[word>>16]}
 }

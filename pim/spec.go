@@ -127,14 +127,14 @@ func (s *Spec) UnitBytes(d *dram.Spec) units.Bytes {
 	return 2 * units.Bytes(d.Banks()) * d.RowBytes()
 }
 
-// steps returns how often the multipliers of a set work for one read.
-func (s *Spec) steps(d *dram.Spec, shape HeadShape) int {
-	n, multipliers := d.BurstBytes()*8/d.Chips()/shape.storedBits(), s.setMultipliers(d, shape)
+// Steps returns how often the multipliers of a set work for one read.
+func (s *Spec) Steps(d *dram.Spec, shape HeadShape) int {
+	n, multipliers := d.BurstBytes()*8/d.Chips()/shape.StoredBits(), s.SetMultipliers(d, shape)
 	return (n + multipliers - 1) / multipliers
 }
 
-// setMultipliers returns the multipliers of a set.
-func (s *Spec) setMultipliers(d *dram.Spec, shape HeadShape) int {
+// SetMultipliers returns the multipliers of a set.
+func (s *Spec) SetMultipliers(d *dram.Spec, shape HeadShape) int {
 	return max(1, cmp.Or(s.Multipliers, d.BurstBytes()*8/d.Chips()/shape.ElementBits))
 }
 
@@ -146,7 +146,7 @@ func (s *Spec) SegmentTokens(d *dram.Spec, shape HeadShape) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	n := int(s.ScoreBuffer) / (shape.Queries * s.Precision.resolve().Score.bytes())
+	n := int(s.ScoreBuffer) / (shape.Queries * s.Precision.Resolve().Score.Bytes())
 	if n >= g.RowTokens {
 		return n / g.RowTokens * g.RowTokens, nil
 	}
@@ -162,21 +162,21 @@ func (s *Spec) SegmentTokens(d *dram.Spec, shape HeadShape) (int, error) {
 // ActivationClocks returns the clocks from the first to the last ACT of an all-bank activation on a rank of d: 114 staggered
 // on DDR4-3200 x8, 0 simultaneous.
 func (s *Spec) ActivationClocks(d *dram.Spec) int64 {
-	return activationSpan(d, s.Activation == Simultaneous)
+	return ActivationSpan(d, s.Activation == Simultaneous)
 }
 
-// activationSpan returns the clocks from the first to the last ACT of an
+// ActivationSpan returns the clocks from the first to the last ACT of an
 // all-bank activation: 3·tFAW + 3·tRRD_S = 114 on DDR4-3200 x8.
-func activationSpan(d *dram.Spec, simultaneous bool) int64 {
+func ActivationSpan(d *dram.Spec, simultaneous bool) int64 {
 	if simultaneous {
 		return 0
 	}
 	state := dram.NewState(d, 1)
-	g := Geometry{bankGroups: d.BankGroups}
+	g := Geometry{BankGroups: d.BankGroups}
 	clock := int64(0)
 	for b := range d.Banks() {
 		a := dram.Address{}
-		a.BankGroup, a.Bank = g.bank(b)
+		a.BankGroup, a.Bank = g.Bank(b)
 		clock = state.Earliest(dram.ACT, a)
 		state.Issue(dram.ACT, a, clock)
 	}
@@ -192,8 +192,8 @@ const (
 	FP32 Format = "fp32"
 )
 
-// bytes returns the width of a number.
-func (f Format) bytes() int {
+// Bytes returns the width of a number.
+func (f Format) Bytes() int {
 	if f == FP32 {
 		return 4
 	}
@@ -229,25 +229,25 @@ func precisionNames() []string { return []string{"fp32", "paper"} }
 
 // precisionStage is the format of one stage under its key.
 type precisionStage struct {
-	key    string
-	format *Format
+	Key    string
+	Format *Format
 }
 
-// stages lists the per-stage formats.
-func (p *Precision) stages() []precisionStage {
+// Stages lists the per-stage formats.
+func (p *Precision) Stages() []precisionStage {
 	return []precisionStage{
 		{"multiply", &p.Multiply}, {"accumulate", &p.Accumulate}, {"score", &p.Score}, {"softmax_sum", &p.SoftmaxSum},
 		{"weights", &p.Weights}, {"context", &p.Context}, {"output", &p.Output},
 	}
 }
 
-// resolve returns p with each empty stage taken from its preset.
-func (p Precision) resolve() Precision {
+// Resolve returns p with each empty stage taken from its preset.
+func (p Precision) Resolve() Precision {
 	preset := precisionPresets[p.Preset]
-	base := preset.stages()
-	for i, s := range p.stages() {
-		if *s.format == "" {
-			*s.format = *base[i].format
+	base := preset.Stages()
+	for i, s := range p.Stages() {
+		if *s.Format == "" {
+			*s.Format = *base[i].Format
 		}
 	}
 	return p
@@ -256,8 +256,8 @@ func (p Precision) resolve() Precision {
 // Check has the rules of the section [pim.precision].
 func (p *Precision) Check(c *input.Check) {
 	input.OneOf(c, "preset", p.Preset, precisionNames()...)
-	for _, s := range p.stages() {
-		f := *s.format
-		c.That(f == "" || f == FP16 || f == FP32, s.key, f, `"fp16", "fp32" or "" (the preset's)`)
+	for _, s := range p.Stages() {
+		f := *s.Format
+		c.That(f == "" || f == FP16 || f == FP32, s.Key, f, `"fp16", "fp32" or "" (the preset's)`)
 	}
 }

@@ -38,7 +38,7 @@ func TestSpecValidate(t *testing.T) {
 }
 
 func TestPrecisionResolve(t *testing.T) {
-	p := Precision{Preset: "paper", Accumulate: FP32}.resolve()
+	p := Precision{Preset: "paper", Accumulate: FP32}.Resolve()
 	if p.Accumulate != FP32 || p.Multiply != FP16 || p.SoftmaxSum != FP32 {
 		t.Errorf("got %+v", p)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/tables"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -96,14 +97,14 @@ func AttentionRows(cfg *configs.Config, g *AttentionGrid) ([]AttentionRow, error
 type rankAttention struct {
 	cfg   *configs.Config
 	shape pim.HeadShape
-	table *pim.KernelTable
+	table *tables.KernelTable
 	draws [energy.Places]rankDraw
 }
 
 // measure runs heads for their clocks and what they have a rank do.
 func (r *rankAttention) measure() (err error) {
 	d := &r.cfg.DRAM.Spec
-	if r.table, err = pim.NewKernelTable(&r.cfg.PIM, d, r.shape); err != nil {
+	if r.table, err = tables.NewKernelTable(&r.cfg.PIM, d, r.shape); err != nil {
 		return inSection(r.cfg, "pim", err)
 	}
 	for place := range energy.Places {

@@ -11,6 +11,7 @@ import (
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/machine"
 )
 
 // TestAttentionTable: on random grids the table's busiest rank takes what a run of its commands takes, and so do the DRAM
@@ -47,8 +48,8 @@ func TestAttentionTable(t *testing.T) {
 		for _, i := range []int{0, n("row", 1, 3)} {
 			r := &rows[i]
 			most := busiest(r.Batch, r.KVHeads, r.Ranks)
-			load := pim.Load{Context: r.Context, KVHeads: most, Shape: pim.HeadShape{HeadDim: 128, Queries: group, ElementBits: 16}}
-			m, err := pim.Measure(t.Context(), &cfg.PIM, cfg.RankSpec(), load, nil, nil)
+			load := machine.Load{Context: r.Context, KVHeads: most, Shape: pim.HeadShape{HeadDim: 128, Queries: group, ElementBits: 16}}
+			m, err := machine.Measure(t.Context(), &cfg.PIM, cfg.RankSpec(), load, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

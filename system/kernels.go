@@ -7,18 +7,19 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/tables"
 	"github.com/l3sim/l3sim/scheduler"
 )
 
 // kernels is what attention takes on the ranks of DIMM-PIM, and transfers to them. Nodes share it: it does not
 // change once it has been measured.
 type kernels struct {
-	table     *pim.KernelTable
+	table     *tables.KernelTable
 	sequence  sequence
 	stored    sequence // of heads whose keys and values are all there before; set where heads are striped
-	transfers *pim.TransferTable
-	bounds    *pim.BoundTable    // of pages; nil where they are not on the ranks
-	written   *pim.TransferTable // of bounds, which are as wide as a key and a value of FP16
+	transfers *tables.TransferTable
+	bounds    *tables.BoundTable    // of pages; nil where they are not on the ranks
+	written   *tables.TransferTable // of bounds, which are as wide as a key and a value of FP16
 }
 
 // ranks is all of a configuration that its kernels depend on.
@@ -104,21 +105,21 @@ func kernelsOf(h *hardware) (_ *kernels, err error) {
 
 // newKernels measures attention on ranks and transfers to them. Errors are told in terms of the configuration.
 func newKernels(cfg *configs.Config, of *ranks) (*kernels, error) {
-	measure := pim.NewKernelTable
+	measure := tables.NewKernelTable
 	if !of.atHome {
-		measure = pim.NewStoredTable
+		measure = tables.NewStoredTable
 	}
 	table, err := measure(&of.pim, &of.dram, of.shape)
 	if err != nil {
 		return nil, inSection(cfg, "pim", err)
 	}
-	transfers, err := pim.NewTransferTable(&of.dram, of.shape)
+	transfers, err := tables.NewTransferTable(&of.dram, of.shape)
 	if err != nil {
 		return nil, inSection(cfg, "dram", err)
 	}
 	k := &kernels{table: table, sequence: newSequence(table), transfers: transfers}
 	if k.stored = k.sequence; of.parts {
-		stored, err := pim.NewStoredTable(&of.pim, &of.dram, of.shape)
+		stored, err := tables.NewStoredTable(&of.pim, &of.dram, of.shape)
 		if err != nil {
 			return nil, inSection(cfg, "pim", err)
 		}
@@ -134,14 +135,14 @@ func newKernels(cfg *configs.Config, of *ranks) (*kernels, error) {
 func (k *kernels) addBounds(cfg *configs.Config, of *ranks) (err error) {
 	by, topK, shape := of.pages.SelectDevice, of.pages.TopKLatency, of.shape
 	switch by {
-	case "", pim.SelectGPU:
+	case "", tables.SelectGPU:
 		return nil
 	}
-	k.bounds, err = pim.NewBoundTable(&of.pim, &of.dram, shape, by, of.pages.SelectGroup != "sum", topK)
+	k.bounds, err = tables.NewBoundTable(&of.pim, &of.dram, shape, by, of.pages.SelectGroup != "sum", topK)
 	if err != nil {
 		return inSection(cfg, "pim", err)
 	}
 	shape.ElementBits, shape.KVBits = 16, 0
-	k.written, err = pim.NewTransferTable(&of.dram, shape)
+	k.written, err = tables.NewTransferTable(&of.dram, shape)
 	return err
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/internal/lab/deep"
-	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/tables"
+	"github.com/l3sim/l3sim/pim/values"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -29,9 +30,9 @@ func TestPagesOfOneRequest(t *testing.T) {
 		links := units.Bandwidth(cfg.Model.TensorParallel) * cfg.PCIe.Bandwidth()
 		g := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
 		ps := func(w gpu.Work) units.Duration { return units.FromSeconds(w.Seconds) }
-		load := pim.PageLoad{Shape: cfg.HeadShape(), Budget: 2048, Page: 512, Logical: 16, Reuse: 1, Select: by, TopK: 64}
+		load := values.PageLoad{Shape: cfg.HeadShape(), Budget: 2048, Page: 512, Logical: 16, Reuse: 1, Select: by, TopK: 64}
 		if by == "updated" {
-			load.Select = pim.SelectBank
+			load.Select = tables.SelectBank
 		}
 		chose := 0
 		drive(t, sets, equal(1, in, 40), keep, func(r *replica, x driven) {
@@ -39,7 +40,7 @@ func TestPagesOfOneRequest(t *testing.T) {
 				return
 			}
 			load.Context = x.batch.Sub[0].Decode[0].Context(x.batch.Step)
-			m, err := pim.MeasurePages(&cfg.PIM, &cfg.DRAM.Spec, load)
+			m, err := values.MeasurePages(&cfg.PIM, &cfg.DRAM.Spec, load)
 			if err != nil {
 				t.Fatal(err)
 			}

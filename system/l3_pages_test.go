@@ -13,6 +13,8 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/tables"
+	"github.com/l3sim/l3sim/pim/values"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -23,11 +25,11 @@ import (
 func TestListsAreTimedAsOneHead(t *testing.T) {
 	deep.Only(t)
 	for _, model := range []string{"gpt-175b", "llama-3-8b"} {
-		for _, by := range []string{pim.SelectBank, pim.SelectRank} {
+		for _, by := range []string{tables.SelectBank, tables.SelectRank} {
 			n := nodeOf(t, "run.model="+model, "policy.name=lserve", "policy.lserve.select_device="+by)
 			for page := 16; page <= 1024; page *= 2 {
-				l := pim.PageLoad{Context: 20_000 + page, Shape: n.cfg.HeadShape(), Budget: 4096, Page: page, Logical: 16, Reuse: 1, Select: by, TopK: 64, Seed: 7, Local: 0.98}
-				m, err := pim.MeasurePages(&n.cfg.PIM, &n.cfg.DRAM.Spec, l)
+				l := values.PageLoad{Context: 20_000 + page, Shape: n.cfg.HeadShape(), Budget: 4096, Page: page, Logical: 16, Reuse: 1, Select: by, TopK: 64, Seed: 7, Local: 0.98}
+				m, err := values.MeasurePages(&n.cfg.PIM, &n.cfg.DRAM.Spec, l)
 				if err != nil {
 					t.Fatal(err)
 				}

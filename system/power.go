@@ -5,6 +5,7 @@ import (
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/hbm"
+	"github.com/l3sim/l3sim/pim/machine"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/units"
 )
@@ -63,7 +64,7 @@ func (n *meter) power(at energy.Place) *power {
 	switch {
 	case n.kernels != nil:
 		d.rankLevel = rankSpec(n.hardware).ProcessingUnit == pim.RankLevelUnit
-		for i, one := range []pim.Activity{{Activates: 1}, {UnitReads: 1}, {Reads: 1}, {Writes: 1}, {Open: 1}, {Clocks: 1}} {
+		for i, one := range []machine.Activity{{Activates: 1}, {UnitReads: 1}, {Reads: 1}, {Writes: 1}, {Open: 1}, {Clocks: 1}} {
 			p.each[byActivates+i] = d.attention(&one)
 		}
 		rows := n.kernels.table.RowTokens()

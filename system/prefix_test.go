@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/machine"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -96,7 +97,7 @@ func TestPrefixAtHome(t *testing.T) {
 		clock, head, first := rankClock(n.hw), n.kernels.stored.table.InSequence(prefix), n.kernels.stored.table.Alone(prefix)
 		want := layers * clock.Time(tokens*heads/4*head+first-head)
 		b, c := &replicas[0].busy, n.cacheOf(replicas)
-		does := (pim.Activity{}).Plus(n.kernels.stored.table.Activity(prefix), layers*heads*tokens) // nothing is appended
+		does := (machine.Activity{}).Plus(n.kernels.stored.table.Activity(prefix), layers*heads*tokens) // nothing is appended
 		if got := b.time[ofPIM].Picoseconds(); got != float64(want) || b.ranks != does {
 			t.Errorf("%s: ranks work for %v ps and do %+v, want %v and %+v", system, got, b.ranks, want, does)
 		}

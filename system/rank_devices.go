@@ -8,6 +8,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/tables"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
@@ -188,7 +189,7 @@ func (d *devices) gather(groups []groupCost, sub *scheduler.SubBatch, x *policy.
 
 // boundaryStep returns the distance of the boundaries within a head: a row's
 // share of a head that has many, or a chunk's share of a row.
-func boundaryStep(t *pim.KernelTable, boundary string, banks int) int64 {
+func boundaryStep(t *tables.KernelTable, boundary string, banks int) int64 {
 	row := t.RowTokens()
 	clocks := (t.Attention(3*row) - t.Attention(2*row)) / 2 // a K row and a V row
 	switch boundary {

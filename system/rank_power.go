@@ -4,7 +4,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/energy"
-	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/machine"
 )
 
 // rankDraw is what the commands of one rank take.
@@ -48,14 +48,14 @@ func (d *rankDraw) idle() float64 { return d.closed + d.refresh + d.vpp }
 // stream returns the joules of bytes that the host reads reads times and writes writes times, row after row.
 func (d *rankDraw) stream(bytes, reads, writes float64) draw {
 	bursts := bytes / float64(d.spec.BurstBytes())
-	return d.commands(&pim.Activity{
+	return d.commands(&machine.Activity{
 		Activates: (reads + writes) * bytes / float64(d.spec.RowBytes()), Reads: reads * bursts, Writes: writes * bursts,
 		Open: (reads + writes) * bursts * float64(d.spec.BurstClocks()),
 	})
 }
 
 // commands returns the joules of the commands of a rank's activity, and of open rows, one bank at a time.
-func (d *rankDraw) commands(a *pim.Activity) (sum draw) {
+func (d *rankDraw) commands(a *machine.Activity) (sum draw) {
 	sum[drawActivate], sum[drawUnitRead] = a.Activates*d.activate, a.UnitReads*d.read*d.e.PIMRead
 	sum[drawRead], sum[drawWrite], sum[drawIO] = a.Reads*d.read, a.Writes*d.write, (a.Reads+a.Writes)*d.io
 	sum[drawOpen] = a.Open * d.spec.TCK.Seconds() * d.opens
@@ -65,7 +65,7 @@ func (d *rankDraw) commands(a *pim.Activity) (sum draw) {
 // attention returns the joules of a rank's activity with its units: those at the banks work while banks read for them, or
 // as many multipliers on the buffer chip while bursts come, and adders and softmax all the time. All banks stand open while
 // one does, which is so but for the clocks in which they open one after another.
-func (d *rankDraw) attention(a *pim.Activity) draw {
+func (d *rankDraw) attention(a *machine.Activity) draw {
 	s, tCK := d.spec, d.spec.TCK.Seconds()
 	sum, busy := d.commands(a), float64(a.UnitReads*float64(s.TCCDL))
 	if d.rankLevel {

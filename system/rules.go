@@ -9,6 +9,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/tables"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/units"
 )
@@ -112,7 +113,7 @@ func (s *System) checkCache(cfg *configs.Config, c *input.Check) {
 func (s *System) checkPages(p *policy.PagesSpec, cfg *configs.Config, c *input.Check) {
 	with, section := "with run.system = "+s.Name, "policy."+cfg.Policy.Name
 	if s.kv.inGPUs {
-		c.That(p.SelectDevice == pim.SelectGPU, section+".select_device", p.SelectDevice, "%q %s, whose keys and values are %s", pim.SelectGPU, with, s.kv.name)
+		c.That(p.SelectDevice == tables.SelectGPU, section+".select_device", p.SelectDevice, "%q %s, whose keys and values are %s", tables.SelectGPU, with, s.kv.name)
 		c.That(p.Layout == "row", section+".layout", p.Layout, "\"row\" %s", with)
 		return
 	}

@@ -2,14 +2,15 @@ package system
 
 import (
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/machine"
+	"github.com/l3sim/l3sim/pim/tables"
 )
 
 // sequence is a table's clocks of a head in sequence by context length, the
 // shorter contexts read out: they are asked for every decoding request in every
 // iteration.
 type sequence struct {
-	table  *pim.KernelTable
+	table  *tables.KernelTable
 	clocks []int64
 }
 
@@ -18,7 +19,7 @@ type sequence struct {
 const readOut = 1 << 16
 
 // newSequence reads short contexts from the table once: most look-ups are of them.
-func newSequence(t *pim.KernelTable) sequence {
+func newSequence(t *tables.KernelTable) sequence {
 	s := sequence{t, make([]int64, readOut)}
 	for context := range s.clocks {
 		s.clocks[context] = t.InSequence(context)
@@ -39,14 +40,14 @@ func (s *sequence) at(context int) int64 {
 type headCounts struct {
 	heads   []int64 // by context
 	lengths []int   // contexts of which there are heads
-	done    pim.Activity
+	done    machine.Activity
 }
 
 // mostCounted is the context length from which heads are not counted but looked up: 1 MiB of counts.
 const mostCounted = 1 << 17
 
 // add adds heads of a context.
-func (h *headCounts) add(t *pim.KernelTable, context int, heads int64) {
+func (h *headCounts) add(t *tables.KernelTable, context int, heads int64) {
 	switch {
 	case context == 0:
 		return
@@ -63,9 +64,9 @@ func (h *headCounts) add(t *pim.KernelTable, context int, heads int64) {
 }
 
 // settle moves what the heads had the ranks do to sum.
-func (h *headCounts) settle(t *pim.KernelTable, sum *pim.Activity) {
+func (h *headCounts) settle(t *tables.KernelTable, sum *machine.Activity) {
 	*sum = sum.Plus(h.done, 1)
-	h.done = pim.Activity{}
+	h.done = machine.Activity{}
 	for _, context := range h.lengths {
 		*sum = sum.Plus(t.Activity(context), float64(h.heads[context]))
 		h.heads[context] = 0
@@ -76,15 +77,15 @@ func (h *headCounts) settle(t *pim.KernelTable, sum *pim.Activity) {
 // tallies are those of a replica's heads, and what else its ranks did.
 type tallies struct {
 	newest, stored headCounts // of heads with and without an append
-	chosen         pim.Activity
+	chosen         machine.Activity
 }
 
 // settleHeads adds to sum what the ranks have done since the last time.
-func (d *devices) settleHeads(sum *pim.Activity) {
+func (d *devices) settleHeads(sum *machine.Activity) {
 	d.attended.newest.settle(d.table, sum)
 	d.attended.stored.settle(d.stored.table, sum)
 	*sum = sum.Plus(d.attended.chosen, 1)
-	d.attended.chosen = pim.Activity{}
+	d.attended.chosen = machine.Activity{}
 }
 
 // tallyStep counts what the ranks do for a step in each of some layers: heads, and bounds of pages that are scored there.

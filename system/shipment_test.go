@@ -7,6 +7,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/machine"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -123,7 +124,7 @@ func TestGroupsSendTheirChunks(t *testing.T) {
 			c := scheduler.Chunk{Request: int32(i), Offset: int32(rapid.IntRange(0, 1).Draw(t, "offset")),
 				Tokens: rapid.IntRange(1, 600).Draw(t, "tokens"), Finished: 512 * rapid.IntRange(0, 3).Draw(t, "rows finished")}
 			sub.Prefill = append(sub.Prefill, c)
-			m, err := pim.MeasureTransfer(&spec, &cfg.DRAM.Spec, cfg.HeadShape(), 2, 16, c.Tokens, 1)
+			m, err := machine.MeasureTransfer(&spec, &cfg.DRAM.Spec, cfg.HeadShape(), 2, 16, c.Tokens, 1)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/hbm"
+	"github.com/l3sim/l3sim/pim/machine"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
 )
@@ -29,9 +29,9 @@ var bookedNames = [ofAttention]string{"GPUs", "PIM", "PCIe down", "PCIe up", "ch
 // effort is what resources have done beside being busy.
 type effort struct {
 	joules joules
-	tokens int64        // that KV heads read at home, which is neither the GPUs nor DIMM-PIM, in all layers
-	ranks  pim.Activity // of DIMM-PIM
-	hbm    hbm.Tally    // of commands of units in the GPUs' memory
+	tokens int64            // that KV heads read at home, which is neither the GPUs nor DIMM-PIM, in all layers
+	ranks  machine.Activity // of DIMM-PIM
+	hbm    hbm.Tally        // of commands of units in the GPUs' memory
 }
 
 // add adds another effort, or with a sign of -1 takes it away.

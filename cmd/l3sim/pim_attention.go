@@ -14,6 +14,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/machine"
+	"github.com/l3sim/l3sim/pim/values"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
 )
@@ -28,7 +30,7 @@ type pimAttentionFlags struct {
 
 	config   cli.ConfigFlags
 	commands string
-	pages    pim.PageLoad
+	pages    values.PageLoad
 }
 
 func (a *app) newPIMAttentionCommand() *cobra.Command {
@@ -86,7 +88,7 @@ func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
 	if err != nil {
 		return err
 	}
-	out := pim.NewReport(load, &c.PIM, &c.DRAM.Spec, m, c.Energy.PIMRead.Estimate().Value)
+	out := machine.NewReport(load, &c.PIM, &c.DRAM.Spec, m, c.Energy.PIMRead.Estimate().Value)
 	if err := energyLaw(&out.EnergyMJ); err != nil {
 		return err
 	}
@@ -94,10 +96,10 @@ func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
 }
 
 // load returns what the flags describe.
-func (f *pimAttentionFlags) load() (pim.Load, error) {
+func (f *pimAttentionFlags) load() (machine.Load, error) {
 	kv := cmp.Or(f.kvHeads, f.heads)
 	if err := cmp.Or(cli.Between("--context", f.context, 1, 1<<30), cli.Between("--heads", f.heads, 1, 1<<12), cli.Between("--head-dim", f.headDim, 8, 512)); err != nil {
-		return pim.Load{}, err
+		return machine.Load{}, err
 	}
 	var bad error
 	switch {
@@ -114,20 +116,20 @@ func (f *pimAttentionFlags) load() (pim.Load, error) {
 	if f.scales == pim.ScalesInRows {
 		shape.ScaleBytes = 4
 	}
-	return pim.Load{Context: f.context, KVHeads: kv, Shape: shape}, bad
+	return machine.Load{Context: f.context, KVHeads: kv, Shape: shape}, bad
 }
 
 // measure runs the load, and writes the command log where one is asked for.
-func (f *pimAttentionFlags) measure(ctx context.Context, spec *pim.Spec, d *dram.Spec, load pim.Load, show *cli.Progress) (*pim.Measurement, error) {
+func (f *pimAttentionFlags) measure(ctx context.Context, spec *pim.Spec, d *dram.Spec, load machine.Load, show *cli.Progress) (*machine.Measurement, error) {
 	if f.commands == "" {
-		return pim.Measure(ctx, spec, d, load, nil, show.Of)
+		return machine.Measure(ctx, spec, d, load, nil, show.Of)
 	}
-	var m *pim.Measurement
-	header := check.LogHeader{Spec: d, Ranks: 1, PrivateBuses: true, Allow: pim.WaivedRules(spec)}
+	var m *machine.Measurement
+	header := check.LogHeader{Spec: d, Ranks: 1, PrivateBuses: true, Allow: machine.WaivedRules(spec)}
 	err := results.WriteFileAtomic(f.commands, func(w io.Writer) error {
 		log := check.NewLogWriter(w, header)
 		var err error
-		if m, err = pim.Measure(ctx, spec, d, load, log.Write, show.Of); err != nil {
+		if m, err = machine.Measure(ctx, spec, d, load, log.Write, show.Of); err != nil {
 			return err
 		}
 		return log.Flush()

@@ -11,6 +11,9 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/machine"
+	"github.com/l3sim/l3sim/pim/tables"
+	"github.com/l3sim/l3sim/pim/values"
 )
 
 // registerPages adds the flags that say how pages are chosen.
@@ -19,7 +22,7 @@ func (f *pimAttentionFlags) registerPages(flags *pflag.FlagSet) {
 	flags.IntVar(&l.Budget, "budget", 0, "attend to selected pages, of this many tokens in all")
 	flags.IntVar(&l.Page, "page", 512, "tokens of a page")
 	flags.IntVar(&l.Logical, "logical-page", 16, "tokens with bounds of their own")
-	flags.StringVar(&l.Select, "select", pim.SelectBank, "what scores pages: the units at the banks, the rank's, the gpu (no clocks here) or none")
+	flags.StringVar(&l.Select, "select", tables.SelectBank, "what scores pages: the units at the banks, the rank's, the gpu (no clocks here) or none")
 	flags.IntVar(&l.Reuse, "reuse", 1, "steps that a list of pages serves")
 	flags.IntVar(&l.TopK, "top-k-latency", 64, "clocks from the last score to the list: a register an entry, at most 64 of them")
 	flags.Uint64Var(&l.Seed, "seed", 1, "seed of keys and queries")
@@ -46,8 +49,8 @@ type pimPagesResult struct {
 	Queries int `json:"queries"` // heads of the group
 	HeadDim int `json:"head_dim"`
 	KVBits  int `json:"kv_bits"`
-	pim.PageLoad
-	*pim.PageMeasurement
+	values.PageLoad
+	*values.PageMeasurement
 	Speedup    float64 `json:"speedup"`
 	List       []int   `json:"list"`
 	TCKps      int64   `json:"tCK_ps"`
@@ -55,13 +58,13 @@ type pimPagesResult struct {
 }
 
 // pimPages measures a head that attends to pages, and prints.
-func (a *app) pimPages(f *pimAttentionFlags, spec *pim.Spec, d *dram.Spec, load pim.Load) error {
+func (a *app) pimPages(f *pimAttentionFlags, spec *pim.Spec, d *dram.Spec, load machine.Load) error {
 	if load.KVHeads != 1 {
 		return &input.Error{Key: "--kv-heads", Value: fmt.Sprint(load.KVHeads), Expected: "1 with --budget, which times one KV head"}
 	}
 	l := f.pages
 	l.Context, l.Shape = load.Context, load.Shape
-	m, err := pim.MeasurePages(spec, d, l)
+	m, err := values.MeasurePages(spec, d, l)
 	if err != nil {
 		return input.Edit(err, func(bad *input.Error) {
 			if !strings.Contains(bad.Key, ".") {

@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
-	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/values"
 )
 
 // pimVerifyFlags are the flags of `pim verify`.
@@ -55,9 +55,9 @@ func (a *app) pimVerify(cmd *cobra.Command, f *pimVerifyFlags) error {
 	if err != nil {
 		return err
 	}
-	results, failed := make([]pim.VerifyResult, 0, len(cases)), 0
+	results, failed := make([]values.VerifyResult, 0, len(cases)), 0
 	for i := range cases {
-		r, err := pim.Verify(cmd.Context(), &c.PIM, &c.DRAM.Spec, &cases[i])
+		r, err := values.Verify(cmd.Context(), &c.PIM, &c.DRAM.Spec, &cases[i])
 		if err != nil {
 			var bad *input.Error
 			if f.vectors != "" && errors.As(err, &bad) {
@@ -71,8 +71,8 @@ func (a *app) pimVerify(cmd *cobra.Command, f *pimVerifyFlags) error {
 		results = append(results, r)
 	}
 	out := struct {
-		Precision string             `json:"precision"`
-		Cases     []pim.VerifyResult `json:"cases"`
+		Precision string                `json:"precision"`
+		Cases     []values.VerifyResult `json:"cases"`
 	}{c.PIM.Precision.Preset, results}
 	if err := a.Print(out, func(w io.Writer) error { return writeVerified(w, results) }); err != nil {
 		return err
@@ -84,19 +84,19 @@ func (a *app) pimVerify(cmd *cobra.Command, f *pimVerifyFlags) error {
 }
 
 // verifyCases reads a file's cases, or the program's own.
-func verifyCases(path string) ([]pim.VerifyCase, error) {
+func verifyCases(path string) ([]values.VerifyCase, error) {
 	if path == "" {
 		file, err := attention.ReferenceVectors()
 		if err != nil {
 			return nil, err
 		}
-		return pim.ReadVerifyCases(file)
+		return values.ReadVerifyCases(file)
 	}
 	file, err := attention.OpenSafetensors(path)
 	if err != nil {
 		return nil, err
 	}
-	cases, err := pim.ReadVerifyCases(file)
+	cases, err := values.ReadVerifyCases(file)
 	if err != nil {
 		return nil, &input.Error{File: path, Err: err}
 	}
@@ -104,7 +104,7 @@ func verifyCases(path string) ([]pim.VerifyCase, error) {
 }
 
 // writeVerified writes a table of the results.
-func writeVerified(w io.Writer, results []pim.VerifyResult) error {
+func writeVerified(w io.Writer, results []values.VerifyResult) error {
 	return cli.Aligned(w, 0, func(table io.Writer) {
 		fmt.Fprintln(table, "case\theads\tqueries\tkeys\td\tstored\trelative L2\tmax abs\ttolerance\t")
 		for _, r := range results {

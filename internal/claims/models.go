@@ -10,6 +10,8 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/pim"
+	pimmachine "github.com/l3sim/l3sim/pim/machine"
+	pimtables "github.com/l3sim/l3sim/pim/tables"
 	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/units"
@@ -173,7 +175,7 @@ func (m *models) transferShare(*reading) (finding, error) {
 func (m *models) computeKept(*reading) (finding, error) {
 	const context, tokens = 8192, 2048 // of the heads computed, of the prompt
 	cfg := m.largest
-	t, err := pim.MeasureTransfer(&cfg.PIM, &cfg.DRAM.Spec, cfg.HeadShape(), cfg.Node.Ranksets, context, tokens, 1)
+	t, err := pimmachine.MeasureTransfer(&cfg.PIM, &cfg.DRAM.Spec, cfg.HeadShape(), cfg.Node.Ranksets, context, tokens, 1)
 	if err != nil {
 		return finding{}, err
 	}
@@ -191,7 +193,7 @@ func (m *models) unitRatio(r *reading) (finding, error) {
 	spec.ProcessingUnit = r.Unit
 	host := float64(d.Bandwidth()) * d.TCK.Seconds() // bytes a clock
 	bytes := float64(cfg.Node.Ranksets * 2 * context * shape.HeadDim * shape.ElementBits / 8)
-	table, err := pim.NewKernelTable(&spec, d, shape)
+	table, err := pimtables.NewKernelTable(&spec, d, shape)
 	if err != nil {
 		return finding{}, err
 	}
@@ -205,7 +207,7 @@ func (m *models) unitRatio(r *reading) (finding, error) {
 		context, 100*ratio/peak, peak, bytes/float64(table.InSequence(context))/host)
 	if r.Unit == pim.BankUnits && spec.Activation != pim.Simultaneous {
 		spec.Activation = pim.Simultaneous
-		if table, err = pim.NewKernelTable(&spec, d, shape); err != nil {
+		if table, err = pimtables.NewKernelTable(&spec, d, shape); err != nil {
 			return finding{}, err
 		}
 		reason += fmt.Sprintf(", and %.1f if all banks were activated at once", bytes/float64(table.InSequence(context))/host)

@@ -1,0 +1,43 @@
+package machine
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/pim"
+)
+
+// TestCommandsOfTheUnits: a standard that lacks one command of the program is refused by its name, one that has all is not.
+func TestCommandsOfTheUnits(t *testing.T) {
+	all := []string{"ACTA  | command | 1 | rank | closed | open", "MACA  | command | 1 | rank | open | any", "RDRES | command | 1 | rank | any | any", "WRBUF | command | 1 | rank | any | any"}
+	for missing := range len(all) + 1 {
+		var rows []string
+		for i, row := range all {
+			if i != missing {
+				rows = append(rows, fmt.Sprintf("%q", row))
+			}
+		}
+		text := "standard = \"own\"\nbase = \"gddr6\"\nparts = [\"14000\", \"8gb\", \"x16\"]\ncommands = [" + strings.Join(rows, ", ") + "]\n"
+		s, err := dram.ReadStandard("own.toml", strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		part, err := s.OnePart("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = pim.CheckCommands(part)
+		if missing == len(all) {
+			if err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		name := strings.Fields(all[missing])[0]
+		if err == nil || !strings.HasSuffix(err.Error(), "; it has no "+name) || !strings.HasPrefix(err.Error(), `dram.standard = "own": expected a standard with the commands of the PIM`) {
+			t.Errorf("without %s: %v", name, err)
+		}
+	}
+}

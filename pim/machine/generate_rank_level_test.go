@@ -1,0 +1,37 @@
+package machine
+
+import (
+	"github.com/l3sim/l3sim/pim"
+	"testing"
+)
+
+// A rank-level unit is bound by the rank's data bus: 32 clocks a token at d = 128,
+// eight times the bank PUs' four, and a little for closing rows.
+func TestRankPU(t *testing.T) {
+	spec := pim.Default()
+	spec.ProcessingUnit = pim.RankLevelUnit
+	for _, context := range []int{512, 8192} {
+		got, m := runHead(t, spec, fp16Head, context, false)
+		least := int64(32 * context)
+		if got < least || got > least+least/50+200 {
+			t.Errorf("%d tokens: %d clocks, want %d and at most 2%% more", context, got, least)
+		}
+		if c := m.Counters; c.ops[OpReadKey] != int64(4*context) || c.ops[OpReadValue] != int64(4*context) {
+			t.Errorf("%d tokens: %d key and %d value bursts, want %d each", context, c.ops[OpReadKey], c.ops[OpReadValue], 4*context)
+		}
+	}
+}
+
+// The values of a rank-level unit's head wait for the softmax of its last keys.
+func TestRankPUWaitsForTheSoftmax(t *testing.T) {
+	spec := pim.Default()
+	spec.ProcessingUnit = pim.RankLevelUnit
+	var clocks [2]int64
+	for i := range clocks {
+		spec.SoftmaxLatency = 1000 * (i + 1)
+		clocks[i], _ = runHead(t, spec, fp16Head, 100, false)
+	}
+	if clocks[1]-clocks[0] != 1000 {
+		t.Errorf("%d clocks, and %d with a softmax of 1,000 clocks more", clocks[0], clocks[1])
+	}
+}

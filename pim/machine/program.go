@@ -1,0 +1,398 @@
+package machine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim"
+)
+
+// ResultSlots is the number of result slots of a bank PU: one fills while the
+// other is read out. A slot holds a partial sum for each multiplier set.
+const ResultSlots = 2
+
+// WeightSlots is the number of weight slots of the shared buffers. A weight takes CWL + BL/2 from command to use, which is
+// less than three column accesses in DDR4 and four in DDR5: four slots keep the bank PUs fed.
+const WeightSlots = 4
+
+// Head is one KV head to compute: a decode step of one request.
+type Head struct {
+	Context  int   // L, tokens attended to, the newest included: at least 1
+	FirstRow int32 // of the head's Geometry.Rows(Context) rows
+	// Appends stores the newest token's key and value before the attention.
+	Appends bool
+	List    pim.TokenList // of context tokens
+	Scores  bool          // no context: partial sums of the scores alone
+}
+
+// Program is the stream of instructions that computes the attention of heads of one shape, one after another, on one rank
+// (L3, sections 4.2 and 4.3). One head is: append of the newest token, load of q, scores of all chunks with their partial
+// sums read out behind them, softmax weights broadcast ahead of the context's reads, read-out of the context. Beyond the
+// score buffer, Spec.BeyondBuffer decides. A program is generated on the fly and used once.
+type Program struct {
+	Geometry pim.Geometry
+	Shape    pim.HeadShape
+	Heads    []Head
+	Plan
+
+	position
+	rowVisit
+	groupReads
+	slots
+	waited
+
+	pending []Instruction      // appended by the current step
+	count   [sequencers]uint32 // instructions generated so far
+}
+
+// position is where a program stands: what it generates next.
+type position struct {
+	head    int // current head
+	stage   stage
+	segment int
+	token   int // next token of the stage
+	limit   int // end of the stage's tokens
+}
+
+// rowVisit is the row that all banks have open, and how far the stage has read it.
+type rowVisit struct {
+	open    bool
+	openRow int32 // if open
+	visited int   // which visit of it
+	rowEnd  int   // token that needs the stage's next row, or another place in the open one
+	column  int32 // of the stage's next token
+	loaded  int   // group of keys whose scales q has, -1: none
+	// What all MACAs of the open row have in common, and all transfers of partial sums or weights.
+	read, transfer Instruction
+}
+
+// groupReads is how far a rank-level unit has read the group of banks that it visits.
+type groupReads struct {
+	group, pass       int    // to read next
+	streamed, columns int    // of the visit, that the pass has read, and all
+	opened, opens     uint32 // bank sequencer's count after the activation of the group, and of the next one
+	scoreRead         uint32 // result sequencer's count after the latest key
+}
+
+// slots are the turns of result and weight slots, with the counts after each slot's last use.
+type slots struct {
+	unit     int                 // next result slot's turn
+	slotRead [ResultSlots]uint32 // of the result sequencer
+	set      int                 // next weight slot's turn
+	setUsed  [WeightSlots]uint32 // of the bank sequencer
+}
+
+// waited are counts of a sequencer's instructions that later ones wait for.
+type waited struct {
+	queryLoaded uint32   // buffer sequencer's before the head's q load
+	appended    uint32   // bank sequencer's before the head's first q
+	scaled      uint32   // result sequencer's after the open row's scales
+	scoreDone   uint32   // bank sequencer's after the latest opScore
+	partialRead []uint32 // by pass: result sequencer's after the latest chunk
+	contextDone []uint32 // by pass: bank sequencer's after its latest opContext
+	contextRead uint32   // result sequencer's after the latest opReadContext
+}
+
+// Plan is what Spec, device and shape fix for all chunks.
+type Plan struct {
+	passes          int // MACAs of one column: query heads by multiplier sets, rounded up
+	PartialBursts   int // RDRES of one chunk and query head
+	WeightsPerBurst int // tokens whose weights one WRBUF carries
+	SetTokens       int // tokens of one weight slot: whole columns and whole bursts
+	setBursts       int // WRBUF of one weight slot and query head
+	ContextBursts   int // RDRES of one query head's accumulators
+	SegmentTokens   int // tokens that pass through the score buffer at once
+	partialBytes    int // width of a partial sum
+	contextBytes    int // width of an accumulator
+
+	MACs         int // multiplier sets
+	steps        int // of a set's multipliers over what one read brings
+	Multipliers  int // of a set
+	setColumns   int // columns of one weight slot
+	stepSize     int // bound of the instructions of one step
+	simultaneous bool
+	RankLevel    bool  // no multipliers beside the banks
+	Rescore      bool  // Refetch: one maximum and sum, keys beyond the buffer scored twice
+	rowYields    bool  // read-out and softmax are slower than the switch from K to V
+	drainYields  bool  // read-out of the context is slower than the precharge
+	loadYields   bool  // load of q is slower than the first activation
+	VisitTokens  int   // of a row that are read before the banks close: all, unless that takes longer than REFs can wait
+	activateSpan int64 // first to last ACT of an all-bank activation
+	rowSpan      int64 // bound of the clocks between two row boundaries
+	headSpan     int64 // bound of what a head takes besides its rows
+}
+
+// stage is what a program generates next.
+type stage uint8
+
+const (
+	stageAppend stage = iota
+	stageLoad
+	stageScore // all tokens (Refetch), or those of one segment
+	stageRescore
+	stageContext
+	stageReadOut
+	stageClose // of a head without context
+	stageEnd
+)
+
+// NewProgram returns the program of heads on a rank of d. A shape that does not fit or an empty context is an input.Error.
+func NewProgram(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, heads []Head) (*Program, error) {
+	g, err := pim.NewGeometry(d, shape)
+	if err != nil {
+		return nil, err
+	}
+	for i := range heads {
+		h := &heads[i]
+		if h.Context < 1 || h.Context > 1<<30 {
+			return nil, &input.Error{Key: "context", Value: fmt.Sprint(h.Context), Expected: "1 to 1073741824 tokens"}
+		}
+		if err := h.List.Check(&g, h.Context); err != nil {
+			return nil, err
+		}
+	}
+	p := &Program{Geometry: g, Shape: shape, Heads: heads}
+	if err := p.makePlan(spec, d); err != nil {
+		return nil, err
+	}
+	p.partialRead = make([]uint32, p.passes)
+	p.contextDone = make([]uint32, p.passes)
+	p.Restart(heads)
+	return p, nil
+}
+
+// makePlan derives the plan, and the bounds that go with it.
+func (p *Program) makePlan(spec *pim.Spec, d *dram.Spec) error {
+	g, precision := &p.Geometry, spec.Precision.Resolve()
+	segment, err := spec.SegmentTokens(d, p.Shape)
+	if err != nil {
+		return err
+	}
+	chipBytes := g.BurstBytes / g.Chips // a chip's share of one burst
+	chipElements := chipBytes * 8 / g.ElementBits
+	bursts := func(bytes int) int { return max(1, (bytes+chipBytes-1)/chipBytes) }
+	weights := min(max(1, chipBytes/precision.Weights.Bytes()), g.ChunkTokens) // eight banks of x16 chips in DDR5 have fewer tokens than fit
+	set := max(g.ColumnTokens, weights)
+	p.Plan = Plan{
+		MACs:         spec.MACsPerRead,
+		steps:        spec.Steps(d, p.Shape),
+		Multipliers:  spec.SetMultipliers(d, p.Shape),
+		simultaneous: spec.Activation == pim.Simultaneous,
+		RankLevel:    spec.ProcessingUnit == pim.RankLevelUnit,
+		Rescore:      spec.BeyondBuffer == pim.Refetch,
+
+		passes:          (p.Shape.Queries + spec.MACsPerRead - 1) / spec.MACsPerRead,
+		PartialBursts:   bursts(g.Banks * precision.Accumulate.Bytes()),
+		WeightsPerBurst: weights,
+		SetTokens:       set,
+		setBursts:       bursts(set * precision.Weights.Bytes()),
+		ContextBursts:   bursts(g.Banks * chipElements * precision.Context.Bytes()),
+		SegmentTokens:   segment,
+		partialBytes:    precision.Accumulate.Bytes(),
+		contextBytes:    precision.Context.Bytes(),
+	}
+	p.activateSpan = pim.ActivationSpan(d, p.simultaneous)
+	p.setColumns = set / g.ColumnTokens
+	p.boundSpans(spec, d)
+	return nil
+}
+
+// boundSpans sets what bounds the clocks and the instructions between two places where a refresh or a
+// transfer may come in: of a step, a row and a head. It also says where the rank is free for others.
+func (p *Program) boundSpans(spec *pim.Spec, d *dram.Spec) {
+	g := &p.Geometry
+	burst, served := d.BurstClocks(), min(p.MACs, p.Shape.Queries)
+	reopen := int64(d.TRP+d.TRCD) + p.activateSpan
+	readOut := spec.MACLatency + served*p.PartialBursts*burst + d.CL + spec.SoftmaxLatency
+	p.rowYields = int64(readOut+d.CWL+burst) > int64(d.TRTP)+reopen
+	p.drainYields = p.Shape.Queries*p.ContextBursts*burst+spec.MACLatency+d.CL > d.TRTP+d.TRP
+	p.loadYields = int64(served*g.QueryBursts*burst+d.CWL) > p.activateSpan+int64(d.TRCD)
+
+	queries := p.Shape.Queries
+	sets := max(1, g.ChunkTokens/p.SetTokens) // of a chunk
+	setBursts := sets * p.setBursts
+	p.stepSize = 3*g.Banks + 8*g.TokenBursts + p.passes*(g.TokenBursts+sets*p.setColumns) +
+		queries*(g.QueryBursts+max(p.PartialBursts, setBursts, p.ContextBursts))
+
+	scales := g.Banks * g.ScaleColumns(0, g.RowTokens)
+	p.stepSize += scales
+
+	chunk := max(p.passes*g.TokenBursts*d.TCCDL*p.steps, p.Shape.Queries*max(p.PartialBursts, setBursts)*burst)
+	if p.RankLevel {
+		p.stepSize = max(p.stepSize, 2*g.RowBursts*g.BankGroups+3*g.BankGroups)
+		chunk = p.passes * g.TokenBursts * g.Banks * d.TCCDS * p.steps
+	}
+	p.headSpan = 2 * (reopen + int64(p.Shape.Queries*(readOut+p.ContextBursts*burst)))
+	rules, rowChunks := d.Rules(), g.RowTokens/g.ChunkTokens
+	for parts := 1; parts <= rowChunks; parts++ {
+		if rowChunks%parts != 0 {
+			continue
+		}
+		p.VisitTokens = g.RowTokens / parts
+		p.rowSpan = int64(rowChunks/parts*chunk+scales*d.TCCDL)*9/8 + reopen + int64(d.TRTP)
+		if p.rowSpan+p.headSpan <= int64((rules.Postpone+rules.PullIn)*d.TREFI) {
+			break
+		}
+	}
+}
+
+// boundarySpan returns a bound of the clocks from the instruction in, which
+// stands at a boundary, to the next row boundary, or to the next head's.
+func (p *Program) boundarySpan(in *Instruction, wholeHead bool) int64 {
+	if !wholeHead {
+		return p.rowSpan + p.headSpan
+	}
+	h := &p.Heads[in.Head]
+	rows := max(int64(p.Geometry.Rows(h.Context)), 2*int64(len(h.List)))
+	if p.Rescore {
+		rows += rows / 2
+	}
+	return rows*int64(p.Geometry.RowTokens/p.VisitTokens)*p.rowSpan + p.headSpan
+}
+
+// Restart begins the program again, for other heads of the same shape.
+func (p *Program) Restart(heads []Head) {
+	p.Heads = heads
+	p.head, p.segment, p.token, p.open = 0, 0, 0, false
+	p.unit, p.set, p.group, p.pass, p.streamed, p.opened, p.scoreRead = 0, 0, 0, 0, 0, 0, 0
+	p.count, p.slotRead, p.setUsed = [sequencers]uint32{}, [ResultSlots]uint32{}, [WeightSlots]uint32{}
+	p.queryLoaded, p.contextRead, p.scoreDone, p.scaled, p.appended = 0, 0, 0, 0, 0
+	clear(p.partialRead)
+	clear(p.contextDone)
+	p.startHead()
+}
+
+// Next appends the next few instructions (those of one chunk, one row switch)
+// to buffer and returns it; it appends nothing at the end.
+func (p *Program) Next(buffer []Instruction) []Instruction {
+	p.pending = slices.Grow(buffer, p.stepSize)
+	for n := len(buffer); len(p.pending) == n && p.stage != stageEnd; {
+		p.step()
+	}
+	buffer, p.pending = p.pending, nil
+	return buffer
+}
+
+// step generates a few instructions or moves to the next stage.
+func (p *Program) step() {
+	switch {
+	case p.stage == stageAppend:
+		p.appendToken()
+	case p.RankLevel:
+		p.stepRankLevel()
+	default:
+		p.stepBanks()
+	}
+	p.advance()
+}
+
+// stepBanks generates a few instructions of a stage after the append.
+func (p *Program) stepBanks() {
+	switch p.stage {
+	case stageLoad:
+		p.token = 0
+		p.loadQuery()
+	case stageScore, stageRescore:
+		p.scoreChunk()
+	case stageContext:
+		for end := min(p.token+p.Geometry.ChunkTokens, p.limit); p.token < end; {
+			p.contextSet()
+		}
+	case stageReadOut:
+		p.readContext()
+	case stageClose:
+		p.emit(AllBanks(dram.PREA, OpPrecharge, -1, -1))
+		p.open = false
+	}
+}
+
+// startHead sets the first stage of the current head.
+func (p *Program) startHead() {
+	switch {
+	case p.head >= len(p.Heads):
+		p.stage = stageEnd
+	case p.Heads[p.head].Appends:
+		p.stage = stageAppend
+	default:
+		p.stage = stageLoad
+	}
+}
+
+// advance moves to the next stage once the current one has generated its last token.
+func (p *Program) advance() {
+	context, first := p.Heads[p.head].Context, p.segment*p.SegmentTokens
+	switch p.stage {
+	case stageAppend:
+		p.stage = stageLoad
+	case stageLoad:
+		p.segment = 0
+		if p.begin(stageScore, 0); p.Rescore {
+			p.limit = context
+		}
+	case stageScore, stageRescore:
+		switch {
+		case p.token < p.limit:
+		case !p.Heads[p.head].Scores:
+			p.begin(stageContext, first)
+		case p.token >= context:
+			p.stage = stageClose
+		default:
+			p.nextSegment()
+		}
+	case stageContext: // read-out is at the head's end, and after each segment where their outputs are merged
+		switch {
+		case p.token < p.limit:
+		case p.token >= context || !p.Rescore:
+			p.stage = stageReadOut
+		default:
+			p.nextSegment()
+		}
+	case stageReadOut, stageClose:
+		if p.token < context {
+			p.nextSegment()
+			return
+		}
+		p.head++
+		p.startHead()
+	}
+}
+
+// nextSegment begins the scores of the segment after the current one.
+func (p *Program) nextSegment() {
+	stage := stageScore
+	if p.Rescore {
+		stage = stageRescore
+	}
+	p.segment++
+	p.begin(stage, p.segment*p.SegmentTokens)
+}
+
+// begin begins a stage of the current segment at a token.
+func (p *Program) begin(s stage, token int) {
+	p.stage, p.token, p.rowEnd = s, token, token
+	p.limit = min(p.Heads[p.head].Context, token+p.SegmentTokens)
+}
+
+// eachWait calls with every count of a sequencer's instructions that the program may have a later instruction wait for. Slots come in the
+// order of their turns.
+func (p *Program) eachWait(call func(s Sequencer, count uint32)) {
+	for i := range ResultSlots {
+		call(ResultSequencer, p.slotRead[(p.unit+i)%ResultSlots])
+	}
+	for i := range WeightSlots {
+		call(BankSequencer, p.setUsed[(p.set+i)%WeightSlots])
+	}
+	for pass := range p.passes {
+		call(ResultSequencer, p.partialRead[pass])
+		call(BankSequencer, p.contextDone[pass])
+	}
+	for _, n := range [...]uint32{p.opened, p.opens, p.appended, p.scoreDone} {
+		call(BankSequencer, n)
+	}
+	for _, n := range [...]uint32{p.scoreRead, p.scaled, p.contextRead} {
+		call(ResultSequencer, n)
+	}
+	call(BufferSequencer, p.queryLoaded)
+}

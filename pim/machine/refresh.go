@@ -1,0 +1,91 @@
+package machine
+
+import (
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/pim"
+)
+
+// refreshManager is the buffer unit's (L3, section 4.4): it owes one REF every tREFI. It pays where all banks are closed anyway:
+// between two heads or two rows. At each of these boundaries it issues the REFs that keep the debt within the limit until
+// the next boundary. Before a head it counts as if the head had no row boundaries, so that it interrupts a head only where
+// it must.
+type refreshManager struct {
+	On       bool
+	limit    int64 // REFs that may be owed
+	ahead    int64 // REFs that may be issued ahead of time; only a row longer than tREFI times the limit needs any
+	interval int64 // tREFI
+
+	done    int64 // REFs issued
+	pending int64 // REFs to issue before the bank sequencer's next instruction
+	checked bool  // pending has been decided for that instruction
+	maxDebt int64
+}
+
+func (r *refreshManager) Init(spec *pim.Spec, d *dram.Spec) {
+	rules := d.Rules()
+	r.limit, r.interval = int64(min(spec.PostponedRefreshes, rules.Postpone)), int64(d.TREFI)
+	r.ahead = int64(rules.PullIn)
+}
+
+func (r *refreshManager) reset() {
+	r.done, r.pending, r.checked, r.maxDebt = 0, 0, false, 0
+}
+
+// due decides, once for each boundary, how many REFs go before the bank
+// sequencer's next instruction, and reports whether any is left.
+func (r *refreshManager) due(m *Machine) bool {
+	if r.checked {
+		return r.pending > 0
+	}
+	r.checked = true
+	in := m.queues[BankSequencer].front()
+	if in.boundary == noBoundary {
+		return false
+	}
+	at := max(m.free, m.state.Earliest(dram.REF, allBankAddress))
+	r.pending = r.toPay(at, r.owed(at), m.program.boundarySpan(in, false), m.program.boundarySpan(in, true))
+	return r.pending > 0
+}
+
+// owed returns the REFs owed at clock.
+func (r *refreshManager) owed(clock int64) int64 { return clock/r.interval - r.done }
+
+// pay counts a REF that issues at clock.
+func (r *refreshManager) pay(clock int64) {
+	r.maxDebt = max(r.maxDebt, r.owed(clock))
+	r.done++
+}
+
+// toPay returns the REFs to issue at clock so that the debt keeps within the limit
+// over the next row, and where one payment can achieve it over the whole head.
+func (r *refreshManager) toPay(clock, owed, row, head int64) int64 {
+	over := func(span int64) int64 { return owed + (clock%r.interval+span)/r.interval - r.limit }
+	if n := over(head); n <= owed {
+		return max(n, 0)
+	}
+	return max(min(over(row), owed+r.ahead), 0) // fewer where some are ahead already
+}
+
+// allBankAddress is the address of commands to the whole rank.
+var allBankAddress = dram.Address{BankGroup: -1, Bank: -1, Row: -1, Column: -1}
+
+// refreshReady returns a bound of the clock of the next REF: after the results
+// that are ready to be read out, since nothing else may issue within tRFC.
+func (m *Machine) refreshReady() int64 {
+	if t := m.ready(ResultSequencer); t < blocked {
+		return t + 1
+	}
+	return max(m.free, m.state.Earliest(dram.REF, allBankAddress))
+}
+
+// issueRefresh issues one REF.
+func (m *Machine) issueRefresh(clock int64) {
+	m.Refresh.pay(clock)
+	m.state.Issue(dram.REF, allBankAddress, clock)
+	m.Refresh.pending--
+	m.take(dram.REF, clock)
+	m.Counters.Commands[dram.REF]++
+	if m.Observe != nil {
+		m.Observe(clock, dram.REF, allBankAddress, nil)
+	}
+}

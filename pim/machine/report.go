@@ -1,0 +1,94 @@
+package machine
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/pim"
+)
+
+// Report is a Measurement as pim attention prints it.
+type Report struct {
+	Context    int    `json:"context"`
+	Heads      int    `json:"heads"`
+	KVHeads    int    `json:"kv_heads"`
+	HeadDim    int    `json:"head_dim"`
+	KVBits     int    `json:"kv_bits"`
+	PaddedDim  int    `json:"padded_head_dim"`
+	Precision  string `json:"precision"`
+	Activation string `json:"activation"`
+	TCKps      int64  `json:"tCK_ps"`
+
+	QueryHead HeadReport `json:"query_head"`
+
+	// All heads in sequence: their attention, and what appends and refresh add up to the total.
+	Cycles         int64            `json:"cycles"`
+	AppendCycles   int64            `json:"append_cycles"`
+	RefreshCycles  int64            `json:"refresh_cycles"`
+	TotalCycles    int64            `json:"total_cycles"`
+	Refreshes      int64            `json:"refreshes"`
+	TotalMS        float64          `json:"total_ms"`
+	TotalOccupancy Occupancy        `json:"total_occupancy"`
+	Commands       map[string]int64 `json:"commands"`
+	EnergyMJ       dram.Millijoules `json:"energy_mj"`
+}
+
+// HeadReport is one query head alone, without append and refresh, however many there are.
+type HeadReport struct {
+	Cycles       int64     `json:"cycles"`
+	Phases       Phases    `json:"phases"`
+	StallCycles  int64     `json:"stall_cycles"`
+	AppendCycles int64     `json:"append_cycles"` // what its append would add
+	PeakShare    float64   `json:"peak_share"`
+	Occupancy    Occupancy `json:"occupancy"`
+}
+
+// NewReport returns the report of a load on a rank; unitRead is the share of a read that one for a unit takes
+// (dram.Energy.UnitReads).
+func NewReport(l Load, spec *pim.Spec, d *dram.Spec, m *Measurement, unitRead float64) *Report {
+	joules := m.Energy.UnitReads(unitRead)
+	r := &Report{
+		Context: l.Context, Heads: l.KVHeads * l.Shape.Queries, KVHeads: l.KVHeads,
+		HeadDim: l.Shape.HeadDim, KVBits: l.Shape.KVBits, PaddedDim: m.Geometry.PaddedDim,
+		Precision: spec.Precision.Preset, Activation: spec.Activation, TCKps: int64(d.TCK),
+		QueryHead: HeadReport{m.Cycles, m.Phases, m.Phases.Stall, m.AppendCycles, m.PeakShare, m.Occupancy},
+		Cycles:    m.AllCycles, AppendCycles: m.AllAppends, RefreshCycles: m.RefreshCycles, TotalCycles: m.TotalCycles, Refreshes: m.Refreshes,
+		TotalMS: d.Nanoseconds(m.TotalCycles) / 1e6, TotalOccupancy: m.TotalOccupancy, Commands: dram.CommandCounts(m.Commands[:]),
+		EnergyMJ: dram.NewMillijoules(d, &joules),
+	}
+	return r
+}
+
+// WriteLines writes lines whose cells tabs divide.
+func (r *Report) WriteLines(t io.Writer) {
+	fmt.Fprintf(t, "one query head alone, %d tokens, d = %d, precision %s, keys and values of %d bits, %s activation\n\n", r.Context, r.HeadDim, r.Precision, r.KVBits, r.Activation)
+	one := &r.QueryHead
+	share := func(clocks int64) string { return fmt.Sprintf("%.1f%%", 100*float64(clocks)/float64(one.Cycles)) }
+	for _, p := range []struct {
+		name   string
+		clocks int64
+	}{{"load", one.Phases.Load}, {"score", one.Phases.Score}, {"context", one.Phases.Context}, {"row switches", one.Phases.RowSwitches},
+		{"read-out, softmax", one.Phases.ReadOut}, {"drain", one.Phases.Drain}} {
+		fmt.Fprintf(t, "%s\t%d\t%s\n", p.name, p.clocks, share(p.clocks))
+	}
+	fmt.Fprintf(t, "clocks\t%d\t%.3f ms, %.1f%% of the peak\n", one.Cycles, float64(one.Cycles)*float64(r.TCKps)/1e9, 100*one.PeakShare)
+	fmt.Fprintf(t, "bubbles\t%d\tof score and context: the bank PUs wait for the rank's bus\n", one.StallCycles)
+	fmt.Fprintf(t, "append\t%d\ton top\n", one.AppendCycles)
+	if r.PaddedDim != r.HeadDim {
+		fmt.Fprintf(t, "padding\t%d of %d elements\tzeros\n", r.PaddedDim-r.HeadDim, r.PaddedDim)
+	}
+	printOccupancy(t, &one.Occupancy)
+
+	fmt.Fprintf(t, "\n%d query heads on %d KV heads, with append and refresh\n\n", r.Heads, r.KVHeads)
+	fmt.Fprintf(t, "clocks\t%d\t%.3f ms\n", r.TotalCycles, r.TotalMS)
+	fmt.Fprintf(t, "appends\t%d\tof it\n", r.AppendCycles)
+	fmt.Fprintf(t, "refresh\t%d\t%d REFs\n", r.RefreshCycles, r.Refreshes)
+	r.EnergyMJ.WriteLine(t)
+	printOccupancy(t, &r.TotalOccupancy)
+}
+
+func printOccupancy(w io.Writer, o *Occupancy) {
+	fmt.Fprintf(w, "busy\t\tbank PUs %.1f%%, command bus %.1f%%, data bus %.1f%%, adders %.1f%%, softmax %.1f%%\n",
+		100*o.BankPUs, 100*o.CommandBus, 100*o.DataBus, 100*o.Adders, 100*o.Softmax)
+}

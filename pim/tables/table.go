@@ -1,0 +1,307 @@
+package tables
+
+import (
+	"math/bits"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/machine"
+	"github.com/l3sim/l3sim/pim/series"
+)
+
+// KernelTable holds the clocks of one KV head's decode step by context length. Runs of a machine fill it. It is exact for
+// every length. Lengths are measured column by column, until each further row and each further score buffer of tokens adds
+// as many clocks as the one before it.
+type KernelTable struct {
+	geometry pim.Geometry
+	step     int // tokens within which the clocks are the same: a column's, or a chunk's where whole chunks are read
+	// What heads without their append have the rank do, by block of tokens and by step within it. Further blocks repeat the last one and
+	// each add the growth of begins, heads that end with a block's first step.
+	block  int // tokens of a block: the score buffer's, or as many of these as have a few rows
+	blocks []series.Series[machine.Activity]
+	begins series.Series[machine.Activity]
+
+	// What the append adds to a head's attention, alone, by the newest token's place in its chunk: the first one, or a later
+	// one. Within a sequence the append waits for the previous head's read-out, and everything else waits for the append.
+	// So a head depends on the one before only by how that one ends: a row that has just been opened closes late (tRAS),
+	// and a segment that has just begun is still busy with the segment before.
+	appends  bool
+	appended []machine.Activity
+	segment  int        // tokens that pass through the score buffer at once
+	ends     [3][]int64 // within a sequence, by the last token's place in its row: the first row, a later one, the first of a later segment
+
+	scattered []int64 // what a further row adds to a list, by how full rows are: 1 chunk, 2, 4 and so on
+	rescore   bool    // keys beyond the score buffer are scored twice
+
+	refreshInterval, refreshCycle int64 // tREFI and tRFC
+}
+
+// NewKernelTable runs the heads that the table needs: some hundred, with repetitions skipped (Spec.Periodic). Specs and
+// shapes that do not fit together are an input.Error.
+func NewKernelTable(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape) (*KernelTable, error) {
+	return newTable(spec, d, shape, true)
+}
+
+// NewStoredTable is NewKernelTable for steps without an append: all keys and values are in
+// their rows before. Alone is Attention then.
+func NewStoredTable(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape) (*KernelTable, error) {
+	return newTable(spec, d, shape, false)
+}
+
+// newTable runs the heads that a table is made of. Without appends all keys and values are in their rows before.
+func newTable(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, appends bool) (*KernelTable, error) {
+	b, err := machine.NewRunner(spec, d, shape)
+	if err != nil {
+		return nil, err
+	}
+	return measureTable(b, appends), nil
+}
+
+// measureTable runs the heads of a table.
+func measureTable(b *machine.Runner, appends bool) *KernelTable {
+	g, d := &b.Program.Geometry, b.Machine.Device
+	t := &KernelTable{
+		appends: appends, geometry: *g, step: g.ColumnTokens,
+		refreshInterval: int64(d.TREFI), refreshCycle: int64(d.TRFC),
+	}
+	if b.Program.RankLevel {
+		t.step = g.ChunkTokens
+	}
+	t.measureAttention(b)
+	for context := 1; context <= 2*g.ChunkTokens; context++ {
+		h := machine.Head{Context: context, Appends: appends}
+		t.appended = append(t.appended, b.Measure(h).Plus(t.attends(context), -1))
+	}
+	t.segment, t.rescore = b.Program.SegmentTokens, b.Program.Rescore
+	t.fillScattered(b)
+	t.measureEnds(b)
+	return t
+}
+
+// measureEnds runs heads in sequence for every way in which one can end.
+func (t *KernelTable) measureEnds(b *machine.Runner) {
+	row := t.geometry.RowTokens
+	for kind, base := range [3]int{0, row, t.segment} {
+		if kind == 2 && t.segment < row {
+			continue // a row has several
+		}
+		t.ends[kind] = t.endsWithin(b, base)
+	}
+}
+
+// endsWithin returns what heads whose last row begins behind that many tokens add in a sequence, by their tokens of that row.
+func (t *KernelTable) endsWithin(b *machine.Runner, base int) []int64 {
+	row, step, periods := t.geometry.RowTokens, 1, []int{t.period()}
+	switch { // an append goes where the newest token goes
+	case !t.appends && b.Program.RankLevel:
+		step, periods = t.step, []int{b.Program.VisitTokens / t.step, t.geometry.ChunkTokens / t.step}
+	case !t.appends:
+		step, periods = t.step, []int{row / t.step}
+	}
+	s := series.New(row/step, func(i int) clocks { return clocks(t.inSequence(b, base+(i+1)*step)) }, periods...)
+	list := make([]int64, row)
+	for i := range list {
+		list[i] = int64(s.At(i / step))
+	}
+	return list
+}
+
+// inSequence returns the clocks that a head within a sequence of equal heads takes beyond its attention. If heads append
+// nothing, several short ones are in flight and their commands interleave: it is the mean of one round then, rounded up.
+func (t *KernelTable) inSequence(b *machine.Runner, context int) int64 {
+	h := machine.Head{Context: context, Appends: t.appends}
+	if t.appends { // the second of three, whose end the third delays by its append and first chunk at most: it has no more
+		unit, within := (context-1)/t.geometry.RowTokens, (context-1)%t.geometry.RowTokens
+		begun := machine.Head{Context: within%t.geometry.ChunkTokens + 1, Appends: true, List: []pim.Extent{{Start: 0, Unit: unit, Chunk: within / t.geometry.ChunkTokens}}}
+		ends := b.Ends(h, h, begun)
+		return ends[1] - ends[0] - t.Attention(context)
+	}
+	ends := b.Ends(h, h, h, h, h, h, h, h)
+	turn := int64(turnOf(ends[1:7])) // nothing is behind the last one
+	return (ends[6]-ends[6-turn]+turn-1)/turn - t.Attention(context)
+}
+
+// turnOf returns after how many heads the distances of their ends repeat, four at most.
+func turnOf(ends []int64) int {
+	for turn := 1; turn < 4; turn++ {
+		repeats := true
+		for i := turn + 1; i < len(ends); i++ {
+			repeats = repeats && ends[i]-ends[i-1] == ends[i-turn]-ends[i-turn-1]
+		}
+		if repeats {
+			return turn
+		}
+	}
+	return 4
+}
+
+// period returns the tokens after which the ends of heads repeat within a row.
+func (t *KernelTable) period() int {
+	if t.segment < t.geometry.RowTokens {
+		return max(t.segment, t.geometry.ChunkTokens)
+	}
+	return t.geometry.ChunkTokens
+}
+
+// blockRows is the rows that a block has at least: enough for a run to become periodic within it.
+const blockRows = 6
+
+// checkedBlocks is the blocks over which a table is checked: further ones add the same.
+const checkedBlocks = 5
+
+// measureAttention measures heads of which nothing is appended.
+func (t *KernelTable) measureAttention(b *machine.Runner) {
+	g, p := &t.geometry, b.Program
+	buffer := max(p.SegmentTokens, g.RowTokens)
+	t.block = (blockRows*g.RowTokens + buffer - 1) / buffer * buffer
+	run := func(i int) machine.Activity { return b.Measure(machine.Head{Context: (i + 1) * t.step}) }
+	steps := t.block / t.step
+	t.begins = series.New(checkedBlocks, func(k int) machine.Activity { return run(k * steps) }, 1)
+	for k := range t.begins.Distinct() {
+		t.blocks = append(t.blocks, series.New(steps, func(i int) machine.Activity { return run(k*steps + i) },
+			g.RowTokens/t.step, p.VisitTokens/t.step, g.ChunkTokens/t.step))
+	}
+}
+
+// Alone returns the clocks of one KV head's decode step on an idle rank, from the first command to the last beat of the
+// result: append of the newest token, load of q, scores, context and read-out for all query heads of the shape. Context
+// counts the newest token; without refresh.
+func (t *KernelTable) Alone(context int) int64 {
+	if context < 1 {
+		return 0
+	}
+	return t.Attention(context) + int64(t.appended[t.newest(context)].Clocks)
+}
+
+// InSequence returns the clocks that one more head adds to a long sequence of equal
+// heads: the read-out of one overlaps the next one's append and activation.
+func (t *KernelTable) InSequence(context int) int64 {
+	if context < 1 {
+		return 0
+	}
+	token, row := context-1, t.geometry.RowTokens
+	return t.Attention(context) + t.ending(token, token%row, token < row)
+}
+
+// Attention returns Alone without the append.
+func (t *KernelTable) Attention(context int) int64 {
+	if context < 1 {
+		return 0
+	}
+	block, step, further := t.place(context)
+	return clocksAt(block, step) + further*int64(t.begins.Growth.Clocks)
+}
+
+// attends returns what a head without its append has the rank do.
+func (t *KernelTable) attends(context int) machine.Activity {
+	block, step, further := t.place(context)
+	return block.At(step).Plus(t.begins.Growth, float64(further))
+}
+
+// place returns the block that has a context, the step within it, and how many further blocks lie before.
+func (t *KernelTable) place(context int) (block *series.Series[machine.Activity], step int, further int64) {
+	k := (context - 1) / t.block
+	last := len(t.blocks) - 1
+	return &t.blocks[min(k, last)], (context - 1 - k*t.block) / t.step, int64(max(0, k-last))
+}
+
+// clocksAt returns the clocks of an index of a series, which are whole.
+func clocksAt(s *series.Series[machine.Activity], i int) int64 {
+	measured, further := s.Of(i)
+	return int64(measured.Clocks) + int64(further)*int64(s.Growth.Clocks)
+}
+
+// Activity returns what the head of Alone has a rank do. It is exact for every length, keys that are scored twice included.
+func (t *KernelTable) Activity(context int) machine.Activity {
+	if context < 1 {
+		return machine.Activity{}
+	}
+	return t.attends(context).Plus(t.appended[t.newest(context)], 1)
+}
+
+// newest returns the place of a context's newest token among those that an append has been measured for.
+func (t *KernelTable) newest(context int) int {
+	chunk, i := t.geometry.ChunkTokens, context-1
+	if i >= chunk {
+		i = chunk + i%chunk
+	}
+	return i
+}
+
+// WithRefresh returns the clocks that computing for clocks takes in the long run with refresh: a REF every tREFI, in which
+// the rank stands still for tRFC. The manager issues REFs where all banks are closed anyway, so that they cost nothing else.
+func (t *KernelTable) WithRefresh(clocks int64) int64 {
+	computing := t.refreshInterval - t.refreshCycle
+	return clocks + (clocks*t.refreshCycle+computing-1)/computing
+}
+
+// RowTokens returns the tokens of one allocation unit.
+func (t *KernelTable) RowTokens() int { return t.geometry.RowTokens }
+
+// fillScattered measures what a further row adds to a head whose tokens lie in more rows than they
+// fill: a switch for its keys and one for its values. Where the rank's bus is the bottleneck, a
+// part of a switch hides behind it, by how full rows are: 1 chunk, 2, 4 and so on.
+func (t *KernelTable) fillScattered(b *machine.Runner) {
+	g := &t.geometry
+	for fill := g.ChunkTokens; fill == g.ChunkTokens || fill < g.RowTokens; fill *= 2 {
+		added, rows := int64(0), min(8, t.segment/fill)
+		if tokens := rows * fill; rows > t.unitsOf(tokens) {
+			var list []pim.Extent
+			for i := range rows {
+				list = append(list, pim.Extent{Start: i * fill, Unit: 2 * i, Chunk: 0})
+			}
+			more := int64(rows - t.unitsOf(tokens))
+			added = (b.Run(machine.Head{Context: tokens, List: list}) - t.Attention(tokens) + more - 1) / more
+		}
+		if n := len(t.scattered); added == 0 && n > 0 {
+			added = t.scattered[n-1]
+		}
+		t.scattered = append(t.scattered, added)
+	}
+}
+
+// unitsOf returns the units that tokens fill.
+func (t *KernelTable) unitsOf(tokens int) int {
+	return (tokens + t.geometry.RowTokens - 1) / t.geometry.RowTokens
+}
+
+// Scattered returns the clocks that a head over a list of tokens takes beyond those of as
+// many contiguous ones, where they lie in rows rows of keys. It is exact where the banks are the
+// bottleneck and the scores fit the score buffer. Beyond the buffer the further rows are taken to be
+// spread evenly over the list; where the rank's bus binds (many multiplier sets) rows are taken to be equally full.
+func (t *KernelTable) Scattered(tokens, rows int) int64 {
+	more := int64(rows - t.unitsOf(tokens))
+	if more <= 0 || tokens < 1 {
+		return 0
+	}
+	full := bits.Len(uint(tokens/rows/t.geometry.ChunkTokens)) - 1
+	each := t.scattered[min(max(full, 0), len(t.scattered)-1)]
+	added := more * each
+	if beyond := int64(tokens - t.segment); t.rescore && beyond > 0 { // their keys are scored twice
+		added += (more*beyond + int64(tokens) - 1) / int64(tokens) * ((each + 1) / 2)
+	}
+	return added
+}
+
+// ListInSequence is InSequence of a head over a list of tokens in rows rows. The last row holds last of them.
+func (t *KernelTable) ListInSequence(tokens, rows, last int) int64 {
+	switch {
+	case tokens < 1:
+		return 0
+	case !t.appends || rows <= t.unitsOf(tokens) && last == (tokens-1)%t.geometry.RowTokens+1:
+		return t.InSequence(tokens) + t.Scattered(tokens, rows)
+	}
+	return t.Attention(tokens) + t.Scattered(tokens, rows) + t.ending(tokens-1, last-1, false) // a list of one row is one of contiguous tokens
+}
+
+// ending returns what a head adds to its attention in a sequence, by its last token and that one's place in its row, which
+// may be the head's first.
+func (t *KernelTable) ending(token, entry int, first bool) int64 {
+	switch {
+	case first:
+		return t.ends[0][entry]
+	case t.segment >= t.geometry.RowTokens && token%t.segment < t.geometry.RowTokens:
+		return t.ends[2][entry]
+	}
+	return t.ends[1][entry]
+}

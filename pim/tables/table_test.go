@@ -1,0 +1,358 @@
+package tables
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/lab/parts"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/machine"
+	"github.com/l3sim/l3sim/units"
+)
+
+// tableIsTheRun compares the table with the command-by-command run at one
+// length: without append, alone with all that the rank does, and within a sequence.
+func tableIsTheRun(t parts.T, spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, context int) {
+	t.Helper()
+	for _, table := range bothTables(t, spec, d, shape) {
+		tableIsTheRunOf(t, table, spec, d, shape, context)
+	}
+}
+
+// bothTables returns the tables of steps with and without an append.
+func bothTables(t parts.T, spec *pim.Spec, d *dram.Spec, shape pim.HeadShape) [2]*KernelTable {
+	t.Helper()
+	appends, err := NewKernelTable(spec, d, shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := NewStoredTable(spec, d, shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return [2]*KernelTable{appends, stored}
+}
+
+// tableIsTheRunOf is tableIsTheRun for a table that is there.
+func tableIsTheRunOf(t parts.T, table *KernelTable, spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, context int) {
+	t.Helper()
+	b, err := machine.NewRunner(spec, d, shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Machine.Repeats.On = false
+	if got, want := table.Attention(context), b.Attention(context); got != want {
+		t.Fatalf("%d tokens: table %d, run %d", context, got, want)
+	}
+	h := machine.Head{Context: context, Appends: table.appends}
+	alone := counted(b, d, h)
+	if got, want := table.Alone(context), int64(alone.Clocks); got != want {
+		t.Fatalf("%d tokens alone (append: %v): table %d, run %d", context, h.Appends, got, want)
+	}
+	if got := table.Activity(context); got != alone {
+		t.Fatalf("%d tokens alone (append: %v):\ntable %+v\nrun   %+v", context, h.Appends, got, alone)
+	}
+	turns := !h.Appends && context <= 4096 // two, three or four short heads may take turns
+	heads := 5
+	if turns {
+		heads = 17
+	}
+	ends := b.Ends(slices.Repeat([]machine.Head{h}, heads)...)
+	want := ends[2] - ends[1]
+	if turns {
+		want = (ends[15] - ends[3] + 11) / 12
+	}
+	if got := table.InSequence(context); got != want {
+		t.Fatalf("%d tokens in sequence (append: %v): table %d, run %d", context, h.Appends, got, want)
+	}
+}
+
+func TestTableIsTheRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine")
+	}
+	deep.Cases(t, 3) // the tables take most of the time: several lengths for each
+	rapid.Check(t, func(t *rapid.T) {
+		spec, d, shape := drawRank(t)
+		longest := 8_000 / shape.Queries
+		contexts := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 40), rapid.IntRange(1, 2000), rapid.IntRange(1, longest)), 1, 4).Draw(t, "contexts")
+		for _, table := range bothTables(t, spec, d, shape) {
+			for _, context := range contexts {
+				tableIsTheRunOf(t, table, spec, d, shape, context)
+			}
+		}
+	})
+}
+
+// TestAppendBesideOneChunk: these ranks take two clocks longer for the append of a head of several chunks than of one chunk.
+func TestAppendBesideOneChunk(t *testing.T) {
+	spec := pim.Default()
+	spec.Activation, spec.Precision.Preset, spec.MACLatency, spec.SoftmaxLatency, spec.MACsPerRead, spec.Multipliers = pim.Simultaneous, "fp32", 4, 3, 1, 4
+	d, err := dram.LookupSpec("ddr5-4800-16gb-x8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shape := pim.HeadShape{HeadDim: 8, Queries: 1, ElementBits: 8}
+	for _, table := range bothTables(t, spec, d, shape) {
+		for _, context := range []int{33, 2048, 1, 31, 32, 63, 64, 65, 2049, 8000}[:deep.Of(2, 10, 10)] {
+			tableIsTheRunOf(t, table, spec, d, shape, context)
+		}
+	}
+}
+
+// TestThreeTakeTurns: heads without an append whose ends repeat after three of them.
+func TestThreeTakeTurns(t *testing.T) {
+	spec := pim.Default()
+	spec.Activation, spec.Precision.Preset, spec.BeyondBuffer, spec.MACLatency, spec.SoftmaxLatency, spec.MACsPerRead = pim.Simultaneous, "paper", pim.Refetch, 1, 29, 2
+	d, err := dram.LookupSpec("ddr5-5600-16gb-x16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, context := range []int{2, 30} {
+		tableIsTheRun(t, spec, d, pim.HeadShape{HeadDim: 64, Queries: 5, ElementBits: 16, KVBits: 8}, context)
+	}
+}
+
+// The same at random lengths to 131,072 and beyond the score buffer.
+func TestTableIsTheRunAtLength(t *testing.T) {
+	deep.Only(t)
+	if testing.Short() {
+		t.Skip("long, and one goroutine")
+	}
+	d := parts.DDR4(t)
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, preset := range []string{"fp32", "paper"} {
+		spec := pim.Default()
+		spec.Precision.Preset = preset
+		for _, context := range []int{131_072, 131_073, 1 + rng.IntN(131_072), 1 + rng.IntN(131_072), 131_072 + rng.IntN(131_072)} {
+			tableIsTheRun(t, spec, d, oneHead, context)
+		}
+	}
+	shape := oneHead
+	shape.Queries = 8
+	tableIsTheRun(t, pim.Default(), d, shape, 1+rng.IntN(65_536))
+}
+
+// The switch that turns the skipping of repetitions off changes nothing.
+func TestPeriodicSwitch(t *testing.T) {
+	spec := pim.Default()
+	fast, err := NewKernelTable(spec, parts.DDR4(t), pim.HeadShape{HeadDim: 256, Queries: 2, ElementBits: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Periodic = false
+	spec.ScoreBuffer = 8 * units.KiB
+	slow, err := NewKernelTable(spec, parts.DDR4(t), pim.HeadShape{HeadDim: 256, Queries: 2, ElementBits: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Periodic = true
+	small, err := NewKernelTable(spec, parts.DDR4(t), pim.HeadShape{HeadDim: 256, Queries: 2, ElementBits: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for context := 1; context < 20_000; context += 7 {
+		if small.Alone(context) != slow.Alone(context) || small.InSequence(context) != slow.InSequence(context) {
+			t.Fatalf("%d tokens: %d and %d with repetitions skipped, %d and %d without", context,
+				small.Alone(context), small.InSequence(context), slow.Alone(context), slow.InSequence(context))
+		}
+		if context <= 2048 && fast.Attention(context) != slow.Attention(context) {
+			t.Fatalf("%d tokens within both score buffers: %d and %d", context, fast.Attention(context), slow.Attention(context))
+		}
+	}
+}
+
+func BenchmarkNewKernelTable(b *testing.B) {
+	d := parts.DDR4(b)
+	for _, c := range []struct {
+		name, unit string
+		queries    int
+	}{{"mha", pim.BankUnits, 1}, {"gqa8", pim.BankUnits, 8}, {"rank-pu", pim.RankLevelUnit, 1}} {
+		b.Run(c.name, func(b *testing.B) {
+			spec := pim.Default()
+			spec.ProcessingUnit = c.unit
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := NewKernelTable(spec, d, pim.HeadShape{HeadDim: 128, Queries: c.queries, ElementBits: 16}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func TestLookUpsDoNotAllocate(t *testing.T) {
+	table, err := NewKernelTable(pim.Default(), parts.DDR4(t), oneHead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(100, func() { table.WithRefresh(table.Alone(777_777) + table.InSequence(13)) }); n != 0 {
+		t.Errorf("%v allocations a look-up", n)
+	}
+}
+
+// Heads whose newest token begins a row, or a segment of the score buffer, or
+// lies just behind: in sequence these end otherwise than all others. So does a
+// context of many rows and segments.
+func TestTableWhereRowsAndSegmentsBegin(t *testing.T) {
+	x16, x8 := "ddr4-2400-16gb-x16", "ddr4-3200-8gb-x8"
+	for i, c := range []struct {
+		activation, precision, beyond string
+		buffer                        units.Bytes
+		mac, softmax, macs            int
+		dim, queries                  int
+		part                          string
+		rtp                           int // tRTP, 0 for the part's
+	}{
+		{pim.Staggered, "paper", pim.Segment, units.KiB, 4, 28, 1, 128, 1, x8, 0},
+		{pim.Staggered, "paper", pim.Segment, 2 * units.KiB, 4, 28, 1, 128, 1, x8, 0},
+		{pim.Staggered, "paper", pim.Segment, units.KiB, 4, 28, 1, 128, 2, x8, 0}, // segments of half a row
+		{pim.Staggered, "paper", pim.Refetch, 4 * units.KiB, 9, 95, 1, 128, 1, x16, 0},
+		{pim.Simultaneous, "paper", pim.Refetch, 4 * units.KiB, 8, 19, 1, 256, 4, x8, 0},
+		{pim.Simultaneous, "fp32", pim.Refetch, 4 * units.KiB, 7, 86, 1, 512, 3, x8, 0},
+		{pim.Simultaneous, "paper", pim.Segment, 4 * units.KiB, 5, 54, 2, 256, 3, x16, 0},
+		{pim.Staggered, "paper", pim.Segment, 4 * units.KiB, 11, 13, 1, 512, 1, x8, 0},
+		{pim.Staggered, "paper", pim.Refetch, 4 * units.KiB, 9, 95, 1, 32, 1, x16, 2}, // tRAS, not tRTP, closes a row of four columns
+	} {
+		if i%8 != 0 && !deep.On() {
+			continue
+		}
+		spec := pim.Default()
+		spec.Activation, spec.BeyondBuffer, spec.ScoreBuffer = c.activation, c.beyond, c.buffer
+		spec.Precision.Preset, spec.MACLatency, spec.SoftmaxLatency, spec.MACsPerRead = c.precision, c.mac, c.softmax, c.macs
+		shape := pim.HeadShape{HeadDim: c.dim, Queries: c.queries, ElementBits: 16}
+		d, err := dram.LookupSpec(c.part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.rtp > 0 {
+			d.TRTP = c.rtp
+		}
+		tables := bothTables(t, spec, d, shape)
+		table := tables[0]
+		row := table.geometry.RowTokens
+		for _, base := range []int{0, row, table.segment, 2 * table.segment, table.segment + row, 12 * row, 37 * max(row, table.segment)} {
+			if base > deep.Of(6_000, 40_000, 40_000)/c.queries {
+				continue
+			}
+			for _, behind := range []int{1, 2, 4, table.geometry.ColumnTokens + 1, 3*table.geometry.ColumnTokens + 1, table.geometry.ChunkTokens, table.geometry.ChunkTokens + 1, 3 * table.geometry.ChunkTokens} {
+				for _, table := range tables {
+					tableIsTheRunOf(t, table, spec, d, shape, base+behind)
+				}
+			}
+		}
+	}
+}
+
+// A REF in each tREFI: computing takes its part of it, and a part that is begun
+// counts as a clock.
+func TestWithRefreshByHand(t *testing.T) {
+	table, err := NewKernelTable(pim.Default(), parts.DDR4(t), oneHead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for computing, want := range map[int64]int64{0: 0, 1: 2, 11_920: 12_480, 11_921: 12_482, 119_200: 124_800} {
+		if got := table.WithRefresh(computing); got != want {
+			t.Errorf("%d clocks take %d with refresh, want %d", computing, got, want)
+		}
+	}
+}
+
+// Where a burst has room for the weights of more tokens than the banks score at once, it carries no more: a run is made of chunks.
+func TestSkippingWithFewBanks(t *testing.T) {
+	d := parts.Of(t, "ddr5-4800-16gb-x16")
+	d.BankGroups = 2
+	b, err := machine.NewRunner(pim.Default(), d, pim.HeadShape{HeadDim: 8, Queries: 4, ElementBits: 16})
+	parts.Must(t, err)
+	for _, context := range []int{8, 128, 512, 520, 2666} {
+		b.Machine.Repeats.On = true
+		got := b.Attention(context)
+		b.Machine.Repeats.On = false
+		if want := b.Attention(context); got != want {
+			t.Errorf("%d tokens: %d clocks with repetitions skipped, %d without", context, got, want)
+		}
+	}
+}
+
+// Tables of rank-level units take as few runs as others: columns of a visit and visits of a row are skipped, too. With seven query heads or more
+// half of a row of 4 bits is a visit.
+func TestTablesOfRankLevelUnitsAreShort(t *testing.T) {
+	spec := pim.Default()
+	spec.ProcessingUnit = pim.RankLevelUnit
+	for _, c := range []struct {
+		queries, bits int
+		most          int64 // commands; measured chunk by chunk 4 bits took 133 and 275 million
+	}{{7, 4, 7e6}} {
+		for _, appends := range []bool{true, false}[:deep.Of(1, 2, 2)] {
+			b, err := machine.NewRunner(spec, parts.DDR4(t), pim.HeadShape{HeadDim: 128, Queries: c.queries, ElementBits: 16, KVBits: c.bits, ScaleBytes: 4 * (16 - c.bits) / 12})
+			parts.Must(t, err)
+			if measureTable(b, appends); b.Issued > c.most {
+				t.Errorf("%d query heads, %d bits (append: %v): %d commands", c.queries, c.bits, appends, b.Issued)
+			}
+		}
+	}
+}
+
+// A rank-level unit reads open banks for one query head after another: its reads for all but the first follow at the bus's rate and do not wait
+// for the next banks' activation, however few tokens there are.
+func TestPassesReadOpenBanks(t *testing.T) {
+	spec := pim.Default()
+	spec.ProcessingUnit, spec.Multipliers = pim.RankLevelUnit, 16
+	b, err := machine.NewRunner(spec, parts.Of(t, "ddr4-2400-16gb-x16"), pim.HeadShape{HeadDim: 64, Queries: 3, ElementBits: 16, KVBits: 8})
+	parts.Must(t, err)
+	last := int64(0)
+	b.Machine.Observe = func(clock int64, _ dram.Command, a dram.Address, in *machine.Instruction) {
+		if in.Op == machine.OpReadKey {
+			if in.Query > 0 && clock != last+4 {
+				t.Errorf("bank %d of group %d is read for query head %d %d clocks after the read before", a.Bank, a.BankGroup, in.Query, clock-last)
+			}
+			last = clock
+		}
+	}
+	b.Attention(1)
+}
+
+// Where keys have scales by element, q is loaded anew for each group: the first chunk of a group is not skipped, although those before it
+// have repeated.
+func TestSkippingStopsAtGroups(t *testing.T) {
+	for _, queries := range []int{40, 100} {
+		spec := pim.Default()
+		spec.MACsPerRead = 4
+		b, err := machine.NewRunner(spec, parts.Of(t, "ddr4-2400-16gb-x16"), pim.HeadShape{HeadDim: 128, Queries: queries, ElementBits: 8, KeyGroup: 128})
+		parts.Must(t, err)
+		for _, context := range []int{128, 139, 145, 300, 400} {
+			b.Machine.Repeats.On = true
+			got := b.Attention(context)
+			b.Machine.Repeats.On = false
+			if want := b.Attention(context); got != want {
+				t.Errorf("%d query heads, %d tokens: %d clocks with repetitions skipped, %d without", queries, context, got, want)
+			}
+		}
+	}
+}
+
+// A constraint that reaches back further than many chunks: what repeats for less
+// than that is not skipped.
+func TestSkippingUnderLongConstraints(t *testing.T) {
+	for _, ras := range []int{500, 1000, 3000} {
+		d := parts.DDR4(t)
+		d.TRAS, d.TRC = ras, ras+22
+		b, err := machine.NewRunner(pim.Default(), d, oneHead)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for context := 16; context < 6000; context += 331 {
+			b.Machine.Repeats.On = true
+			got := b.Attention(context)
+			b.Machine.Repeats.On = false
+			if want := b.Attention(context); got != want {
+				t.Errorf("tRAS = %d, %d tokens: %d clocks with repetitions skipped, %d without", ras, context, got, want)
+			}
+		}
+	}
+}

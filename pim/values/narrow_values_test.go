@@ -1,0 +1,243 @@
+package values
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/attention"
+	"github.com/l3sim/l3sim/internal/lab/parts"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/machine"
+)
+
+// quantise makes keys and values narrow ones, with scales for each token or for keys of each group of its rows.
+func (v *headVectors) quantise(p *valueProblem, g *pim.Geometry, h *machine.Head) {
+	bits, n := p.shape.StoredBits(), len(v.k)
+	x := &narrowTokens{key: make([]pim.Scales, n), value: make([]pim.Scales, n)}
+	k := decode(p.storage, v.k)
+	narrow := func(vector []uint16) pim.Scales {
+		wide := decode(p.storage, [][]uint16{vector})
+		s := pim.FitScales(slices.Min(wide), slices.Max(wide), bits)
+		for e := range vector {
+			vector[e] = s.Encode(wide[e], bits)
+		}
+		return s
+	}
+	groups := map[int][]int{}
+	for i := range n {
+		x.value[i] = narrow(v.v[i])
+		if size := p.shape.KeyGroup; size == 0 {
+			x.key[i] = narrow(v.k[i])
+		} else {
+			unit, within, _ := h.List.Place(g, i)
+			group := (unit*g.RowTokens + within) / size
+			groups[group] = append(groups[group], i)
+		}
+	}
+	for _, tokens := range groups {
+		scales := make([]pim.Scales, p.shape.HeadDim)
+		for e := range scales {
+			low, high := float32(math.Inf(1)), float32(math.Inf(-1))
+			for _, i := range tokens {
+				low, high = min(low, k[i*len(scales)+e]), max(high, k[i*len(scales)+e])
+			}
+			scales[e] = pim.FitScales(low, high, bits)
+			for _, i := range tokens {
+				v.k[i][e] = scales[e].Encode(k[i*len(scales)+e], bits)
+			}
+		}
+		if x.elements == nil {
+			x.elements = make([][]pim.Scales, n)
+		}
+		for _, i := range tokens {
+			x.elements[i] = scales
+		}
+	}
+	v.narrow = x
+}
+
+// scales returns those of a token.
+func (v *headVectors) scales(token int) (s [2]pim.Scales) {
+	if v.narrow != nil {
+		s = [2]pim.Scales{v.narrow.key[token], v.narrow.value[token]}
+	}
+	return s
+}
+
+// widen returns what keys or values stand for as they are in the cells, without scales.
+func (v *headVectors) widen(storage Storage, x [][]uint16) (out []float32) {
+	if v.narrow == nil {
+		return decode(storage, x)
+	}
+	for i := range x {
+		for _, element := range x[i] {
+			out = append(out, float32(int16(element)))
+		}
+	}
+	return out
+}
+
+// TestFoldedScales: scales that are folded into scores and weights give what attention to the numbers gives that
+// elements stand for, in float64, to the rounding of the formats.
+func TestFoldedScales(tb *testing.T) {
+	worst := map[string]float64{}
+	rapid.Check(tb, func(t *rapid.T) {
+		p := &valueProblem{spec: precision(rapid.SampledFrom([]string{"fp32", "paper"}).Draw(t, "precision")), device: parts.DDR4(tb)}
+		p.spec.ProcessingUnit = rapid.SampledFrom([]string{pim.BankUnits, pim.RankLevelUnit}).Draw(t, "unit")
+		p.spec.NormalizedWeights = rapid.Bool().Draw(t, "normalised")
+		p.shape = pim.HeadShape{HeadDim: 128, Queries: rapid.IntRange(1, 3).Draw(t, "queries"), ElementBits: 16, KVBits: rapid.SampledFrom([]int{8, 4}).Draw(t, "bits")}
+		p.shape.KeyGroup = rapid.SampledFrom([]int{0, 0, 128}).Draw(t, "group")
+		g, err := pim.NewGeometry(p.device, p.shape)
+		parts.Must(tb, err)
+		h := machine.Head{Context: rapid.IntRange(1, 700).Draw(t, "context"), Appends: rapid.Bool().Draw(t, "append")}
+		mean := rapid.SampledFrom([]float64{0, 1}).Draw(t, "mean of the values")
+		kind := dataKind{element: func(r *rand.Rand, part, _, _ int) float64 { return r.NormFloat64() + []float64{0, 0, mean}[part] }}
+		v := kind.vectors(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 4)), StoreFP16, p.shape, h.Context)
+		v.quantise(p, &g, &h)
+		p.heads, p.vectors, p.rows = []machine.Head{h}, []headVectors{v}, g.Rows(h.Context)
+		m, program, data := p.machine(t)
+		results, err := m.run(program, data)
+		parts.Must(tb, err)
+		var k, values []float32
+		for i := range h.Context {
+			for e := range p.shape.HeadDim {
+				s := v.narrow.key[i]
+				if v.narrow.elements != nil {
+					s = v.narrow.elements[i][e]
+				}
+				k, values = append(k, s.Decode(v.k[i][e])), append(values, v.narrow.value[i].Decode(v.v[i][e]))
+			}
+		}
+		for q, query := range v.q {
+			want, got := make([]float64, p.shape.HeadDim), make([]float64, p.shape.HeadDim)
+			lse := attention.Reference(want, decode(StoreFP16, [][]uint16{query}), k, values, 1/math.Sqrt(128))
+			for e, x := range results[0].out[q] {
+				got[e] = float64(x)
+			}
+			tolerance := map[string]float64{"fp32": toleranceFP32, "paper": toleranceScores}[p.spec.Precision.Preset]
+			if p.shape.KeyGroup > 0 { // q with its scales is FP16
+				tolerance = max(tolerance, 2e-3)
+			}
+			off := attention.Compare(got, want).RelativeL2
+			name := p.spec.Precision.Preset
+			worst[name] = max(worst[name], off)
+			if !(off <= tolerance && math.Abs(results[0].lse[q]-lse) <= tolerance*max(1, math.Abs(lse))) {
+				t.Fatalf("%+v: output off by %.2g, log-sum-exp by %.2g", p.shape, off, results[0].lse[q]-lse)
+			}
+		}
+	})
+	tb.Logf("worst: %v", worst)
+}
+
+// TestScalesFit: an element stands for a number within half a step, but for what the rounding of scale and zero to FP16 takes;
+// a tensor's scale keeps the sign.
+func TestScalesFit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		bits := rapid.SampledFrom([]int{4, 8}).Draw(t, "bits")
+		x := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) float32 { return float32(rapid.IntRange(-9000, 9000).Draw(t, "x")) / 1000 }), 1, 30).Draw(t, "x")
+		low, high := slices.Min(x), slices.Max(x)
+		s := pim.FitScales(low, high, bits)
+		most := max(-low, high)
+		tensor := pim.FitTensor(most, bits)
+		steps := float32(int(1)<<bits - 1)
+		for _, v := range x {
+			element := s.Encode(v, bits)
+			if e := int16(element); e < -1<<(bits-1) || e >= 1<<(bits-1) {
+				t.Fatalf("%v is %d in %d bits", v, e, bits)
+			}
+			// Scale and zero are off by 2^-11 of themselves; a zero of up to low/scale steps.
+			slack := (high-low)*0x1p-10 + most*0x1p-10
+			if d := s.Decode(element) - v; max(d, -d) > s.Scale/2+slack {
+				t.Fatalf("%v of %v to %v is %v in %d bits", v, low, high, s.Decode(element), bits)
+			}
+			if d := tensor.Decode(tensor.Encode(v, bits)); d*v < 0 || max(d-v, v-d) > most/steps*2 {
+				t.Fatalf("%v is %v with the scale of %v", v, d, most)
+			}
+		}
+	})
+	if s := pim.FitScales(3, 3, 8); s.Decode(s.Encode(3, 8)) != 3 {
+		t.Errorf("equal numbers: %+v", s)
+	}
+	if s := pim.FitTensor(0, 4); s.Decode(s.Encode(0, 4)) != 0 {
+		t.Errorf("zeros: %+v", s)
+	}
+}
+
+// TestNarrowRank: a rank gives the bits of one machine, decoded when written or not; a key whose scales it has not got is no number.
+func TestNarrowRank(tb *testing.T) {
+	rapid.Check(tb, func(t *rapid.T) {
+		spec := precision(rapid.SampledFrom([]string{"fp32", "paper"}).Draw(t, "precision"))
+		spec.ProcessingUnit = rapid.SampledFrom([]string{pim.BankUnits, pim.RankLevelUnit}).Draw(t, "unit")
+		spec.Multipliers = rapid.SampledFrom([]int{0, 8}).Draw(t, "multipliers")
+		p := &valueProblem{spec: spec, device: parts.DDR4(tb), shape: pim.HeadShape{HeadDim: 128, Queries: 2, ElementBits: 16, KVBits: rapid.SampledFrom([]int{8, 4}).Draw(t, "bits")}}
+		p.shape.KeyGroup = rapid.SampledFrom([]int{0, 64}).Draw(t, "group")
+		g, err := pim.NewGeometry(p.device, p.shape)
+		parts.Must(tb, err)
+		h := machine.Head{Context: rapid.IntRange(2, 400).Draw(t, "context")}
+		v := dataKinds[1].vectors(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 4)), StoreFP16, p.shape, h.Context)
+		v.quantise(p, &g, &h)
+		p.heads, p.vectors, p.rows = []machine.Head{h}, []headVectors{v}, g.Rows(h.Context)
+		m, program, data := p.machine(t)
+		want, err := m.run(program, data)
+		parts.Must(tb, err)
+		last := h.Context - 1
+		for _, decode := range []bool{true, false} {
+			rank, err := NewHostRank(spec, p.device, p.shape, p.rows, 2, decode)
+			parts.Must(tb, err)
+			head := DecodeHead{Context: h.Context, Query: v.q}
+			for i := range last {
+				parts.Must(tb, rank.StoreNarrow(0, i, v.k[i], v.v[i], v.scales(i)))
+			}
+			parts.Must(tb, rank.Store(0, last, v.k[last], v.v[last]))
+			got, _, err := rank.Attend(1, &head)
+			parts.Must(tb, err)
+			if x := got[0][0]; x == x {
+				t.Fatalf("a token without scales gives %v", x)
+			}
+			for i := 0; p.shape.KeyGroup > 0 && i < h.Context; i += p.shape.KeyGroup {
+				parts.Must(tb, rank.StoreGroup(0, i/p.shape.KeyGroup, v.narrow.elements[i]))
+			}
+			head.Key, head.Value, head.Scales = v.k[last], v.v[last], v.scales(last)
+			got, _, err = rank.Attend(1, &head)
+			parts.Must(tb, err)
+			for q := range got {
+				if !slices.Equal(got[q], want[0].out[q]) {
+					t.Fatalf("decoded when written: %v; query %d differs", decode, q)
+				}
+			}
+		}
+	})
+}
+
+// TestKeyGroupsTakeLoads: q is loaded anew for each group of keys with scales by element. Behind a switch of rows that takes
+// nothing; within a row the load waits for the last scores, and the next ones for the load.
+func TestKeyGroupsTakeLoads(t *testing.T) {
+	const context = 16384
+	for _, shape := range []pim.HeadShape{
+		{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8}, {HeadDim: 128, Queries: 4, ElementBits: 16, KVBits: 8},
+		{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 4}, {HeadDim: 128, Queries: 4, ElementBits: 16, KVBits: 4},
+	} {
+		d, spec := parts.DDR4(t), pim.Default()
+		spec.Multipliers = 8
+		clocks := func(group int) int64 {
+			shape.KeyGroup = group
+			b, err := machine.NewRunner(spec, d, shape)
+			parts.Must(t, err)
+			return b.Run(machine.Head{Context: context, Appends: true})
+		}
+		row := 512 * 16 / shape.KVBits
+		without := clocks(0)
+		if got := clocks(row); got != without {
+			t.Errorf("%+v: groups of a row take %d clocks, %d without", shape, got, without)
+		}
+		more := clocks(128) - without
+		load := int64(4*shape.Queries*d.BurstClocks() + d.CWL + 16 + d.TCCDL) // q, and partial sums that are read first
+		if groups := int64(context/128 - context/row); more <= 0 || more > groups*load {
+			t.Errorf("%+v: %d groups within rows take %d clocks more, at most %d each expected", shape, groups, more, load)
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package values
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/machine"
+	"github.com/l3sim/l3sim/pim/tables"
+)
+
+// PageLoad is decode steps of one KV head that attend to selected pages: the newest, and those
+// with the highest bounds on their scores (Quest: Tang et al., ICML 2024; pages of logical ones
+// and lists for several steps: LServe, Yang et al., MLSys 2025).
+type PageLoad struct {
+	Context int           `json:"-"` // tokens, the newest included
+	Shape   pim.HeadShape `json:"-"`
+	Budget  int           `json:"budget"`       // tokens that are attended to
+	Page    int           `json:"page"`         // tokens of a page: whole chunks
+	Logical int           `json:"logical_page"` // tokens with bounds of their own, a divisor of Page
+	Select  string        `json:"select"`
+	Reuse   int           `json:"reuse"` // steps that a list serves
+	TopK    int           `json:"-"`     // clocks from the last score to the list: a register for each entry, filled in passing
+	// Keys and queries are drawn with Seed. Successive keys have the correlation Local,
+	// 0 to 1, since real ones cluster.
+	Seed  uint64  `json:"-"`
+	Local float64 `json:"-"`
+}
+
+// Check has the rules of the load on ranks of a geometry.
+func (l *PageLoad) check(g *pim.Geometry) error {
+	bad := func(key string, value any, expected string, args ...any) error {
+		return &input.Error{Key: key, Value: fmt.Sprint(value), Expected: fmt.Sprintf(expected, args...)}
+	}
+	ways := []string{tables.SelectBank, tables.SelectRank, tables.SelectGPU, tables.SelectNone}
+	switch {
+	case l.Context < 1 || l.Context > 1<<22:
+		return bad("context", l.Context, "1 to %d tokens", 1<<22)
+	case l.Page < g.ChunkTokens || l.Page%g.ChunkTokens != 0 || l.Page > 1<<16:
+		return bad("page", l.Page, "a multiple of %d tokens, which the banks score at once, up to %d", g.ChunkTokens, 1<<16)
+	case g.ScaleChunks == 0 && (g.RowTokens%min(l.Page, g.RowTokens) != 0 || l.Page%min(l.Page, g.RowTokens) != 0): // with scales pages lie over the ends of rows
+		return bad("page", l.Page, "a divisor or a multiple of %d, the tokens of a row", g.RowTokens)
+	case l.Budget < l.Page || l.Budget > 1<<22:
+		return bad("budget", l.Budget, "at least the page of %d tokens, up to %d", l.Page, 1<<22)
+	case l.Logical < 1 || l.Page%l.Logical != 0:
+		return bad("logical_page", l.Logical, "a divisor of the page of %d tokens", l.Page)
+	case l.Reuse < 1 || l.Reuse > 1<<16:
+		return bad("reuse", l.Reuse, "1 to 65536 steps")
+	case l.TopK < 0 || l.TopK > 1<<12:
+		return bad("top_k_latency", l.TopK, "0 to 4096 clocks")
+	case !(l.Local >= 0 && l.Local <= 1):
+		return bad("local", l.Local, "0 to 1")
+	case !slices.Contains(ways, l.Select):
+		return input.UnknownName("select", l.Select, ways)
+	}
+	return nil
+}
+
+// PageMeasurement is what a step takes on an idle rank, without append and refresh.
+type PageMeasurement struct {
+	Pages           int   `json:"pages"` // of the list
+	Tokens          int   `json:"tokens"`
+	Rows            int   `json:"rows"`             // of keys, and as many of values
+	Bounds          int   `json:"bounds"`           // logical pages that are scored
+	AttentionCycles int64 `json:"attention_cycles"` // over the list
+	SelectCycles    int64 `json:"select_cycles"`    // to make a list
+	TotalCycles     int64 `json:"total_cycles"`     // of a step in the mean: the list is made once in Reuse steps, rounded up
+	DenseCycles     int64 `json:"dense_cycles"`     // over the whole context
+	List            []int `json:"-"`                // pages, ascending
+}
+
+// MeasurePages draws keys and queries, has the program of the chosen unit score the pages, and runs attention over those
+// that it chose. Specs, shapes and loads that do not fit together are an input.Error.
+func MeasurePages(spec *pim.Spec, d *dram.Spec, l PageLoad) (*PageMeasurement, error) {
+	b, err := machine.NewRunner(spec, d, l.Shape)
+	if err != nil {
+		return nil, err
+	}
+	g := &b.Program.Geometry
+	if err := l.check(g); err != nil {
+		return nil, err
+	}
+	r := &PageMeasurement{Bounds: (l.Context + l.Logical - 1) / l.Logical}
+	if r.List, err = l.choose(spec, d); err != nil {
+		return nil, err
+	}
+	list, tokens, rows := pim.PageList(g, l.Context, l.Page, r.List)
+	r.Pages, r.Tokens, r.Rows = len(r.List), tokens, rows
+	r.AttentionCycles, r.DenseCycles = b.Run(machine.Head{Context: tokens, List: list}), b.Attention(l.Context)
+	if l.everything() {
+		l.Select = tables.SelectNone
+	}
+	if r.SelectCycles, err = l.selectCycles(spec, d, r.Bounds); err != nil {
+		return nil, err
+	}
+	r.TotalCycles = r.AttentionCycles + (r.SelectCycles+int64(l.Reuse)-1)/int64(l.Reuse)
+	return r, nil
+}
+
+// everything says that the budget holds the whole context.
+func (l *PageLoad) everything() bool { return l.Context <= l.Budget }
+
+// selectCycles returns the clocks of the rank for a list.
+func (l *PageLoad) selectCycles(spec *pim.Spec, d *dram.Spec, bounds int) (int64, error) {
+	if l.Select == tables.SelectNone || l.Select == tables.SelectGPU {
+		return 0, nil
+	}
+	b, err := tables.BoundBuilder(spec, d, tables.BoundsOf(l.Shape), l.Select)
+	if err != nil {
+		return 0, err
+	}
+	return b.Run(machine.Head{Context: bounds, Scores: true}) + int64(l.TopK), nil
+}
+
+// choose returns the list's pages, ascending.
+func (l *PageLoad) choose(spec *pim.Spec, d *dram.Spec) ([]int, error) {
+	pages := (l.Context + l.Page - 1) / l.Page
+	n := min(max(3, l.Budget/l.Page), pages)
+	list := make([]int, pages)
+	for i := range list {
+		list[i] = i
+	}
+	if l.everything() || n == pages {
+		return list, nil
+	}
+	scores, err := l.score(spec, d)
+	if err != nil {
+		return nil, err
+	}
+	best := list[:pages-1] // all but the newest
+	slices.SortStableFunc(best, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	list = append(best[:n-1], pages-1)
+	slices.Sort(list)
+	return list, nil
+}
+
+// score has the banks' units score the bounds of drawn keys, and returns the largest score of each page's logical pages.
+func (l *PageLoad) score(spec *pim.Spec, d *dram.Spec) ([]float32, error) {
+	shape := tables.BoundsOf(l.Shape)
+	room, err := spec.SegmentTokens(d, shape)
+	if err != nil {
+		return nil, err
+	}
+	bounds := (l.Context + l.Logical - 1) / l.Logical
+	if room < bounds {
+		return nil, &input.Error{Key: "context", Value: fmt.Sprint(l.Context), Expected: fmt.Sprintf(
+			"at most %d tokens, the bounds of whose pages the score buffer holds", room*l.Logical)}
+	}
+	g, err := pim.NewGeometry(d, shape)
+	if err != nil {
+		return nil, err
+	}
+	rank, err := NewHostRank(spec, d, shape, g.Rows(bounds), 1, true)
+	if err != nil {
+		return nil, err
+	}
+	query, err := l.draw(bounds, func(i int, bound []uint16) error { return rank.Store(0, i, bound, bound) })
+	if err != nil {
+		return nil, err
+	}
+	all, err := rank.Score(0, &DecodeHead{Context: bounds, Query: [][]uint16{query}})
+	if err != nil {
+		return nil, err
+	}
+	scores := slices.Repeat([]float32{float32(math.Inf(-1))}, (l.Context+l.Page-1)/l.Page)
+	for i, s := range all[0] {
+		page := i * l.Logical / l.Page
+		scores[page] = max(scores[page], s)
+	}
+	return scores, nil
+}
+
+// draw gives the bounds of drawn keys one after another, and returns the query for them: the group's
+// positive parts and its negative ones, each added up. A sixteenth keeps sums within FP16.
+func (l *PageLoad) draw(bounds int, store func(i int, bound []uint16) error) ([]uint16, error) {
+	r, dim := rand.New(rand.NewPCG(l.Seed, 18)), l.Shape.HeadDim
+	split := make([]float32, 2*dim)
+	for range l.Shape.Queries {
+		for e := range dim {
+			if q := float32(float32(r.NormFloat64()) / 16); q > 0 {
+				split[dim+e] += q // with the largest elements
+			} else {
+				split[e] += q
+			}
+		}
+	}
+	key, bound, token := make([]float32, dim), make([]float32, 2*dim), 0
+	fresh := math.Sqrt(1 - float64(l.Local*l.Local))
+	var half []uint16
+	for i := range bounds {
+		for first := token; token < min(first+l.Logical, l.Context); token++ {
+			for e := range key {
+				x := float32(r.NormFloat64())
+				if token > 0 {
+					x = float32(float64(fresh*float64(x)) + float64(l.Local*float64(key[e])))
+				}
+				key[e] = x
+				if token == first {
+					bound[e], bound[dim+e] = x, x
+				}
+				bound[e], bound[dim+e] = min(bound[e], x), max(bound[dim+e], x)
+			}
+		}
+		half = EncodeHalf(half[:0], bound)
+		if err := store(i, half); err != nil {
+			return nil, err
+		}
+	}
+	return EncodeHalf(nil, split), nil
+}

@@ -1,0 +1,274 @@
+package values
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/l3sim/l3sim/attention"
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/machine"
+)
+
+// VerifyCase is one attention problem with its reference.
+type VerifyCase struct {
+	Name                      string
+	QueryHeads, KVHeads       int
+	Queries, Keys             int // positions; query i of Queries sees the first Keys−Queries+i+1 keys
+	HeadDim                   int
+	Q                         []float32 // [QueryHeads, Queries, HeadDim]
+	K, V                      []float32 // [KVHeads, Keys, HeadDim]
+	Out                       []float64 // [QueryHeads, Queries, HeadDim]
+	LSE                       []float64 // [QueryHeads, Queries]; may be nil
+	Storage                   Storage   // BF16 where q, k and v all are
+	storedQ, storedK, storedV []uint16
+}
+
+// ReadVerifyCases returns the cases of a file, by name. NAME.q has shape [query heads, queries, d], NAME.k and NAME.v [KV
+// heads, keys, d], of F16, BF16 or F32; NAME.out has that of q and NAME.lse, which may be absent, its first two, of F64 or
+// F32. What does not fit together is an input.Error.
+func ReadVerifyCases(file *attention.Safetensors) ([]VerifyCase, error) {
+	var cases []VerifyCase
+	for _, t := range file.Tensors {
+		name, isQuery := strings.CutSuffix(t.Name, ".q")
+		if !isQuery {
+			continue
+		}
+		c, err := readVerifyCase(file, name)
+		if err != nil {
+			return nil, err
+		}
+		cases = append(cases, c)
+	}
+	if len(cases) == 0 {
+		return nil, input.Errorf("no tensor named NAME.q: nothing to verify")
+	}
+	return cases, nil
+}
+
+// readVerifyCase reads the tensors of a case, and checks that their shapes fit together.
+func readVerifyCase(file *attention.Safetensors, name string) (VerifyCase, error) {
+	c := VerifyCase{Name: name, Storage: StoreBF16}
+	shapes := map[string][]int{}
+	for _, part := range []string{".q", ".k", ".v", ".out"} {
+		t := file.Tensor(name + part)
+		if t == nil {
+			return c, &input.Error{Key: name + part, Expected: "a tensor beside " + name + ".q"}
+		}
+		if len(t.Shape) != 3 || t.Elements() == 0 {
+			return c, &input.Error{Key: t.Name, Value: fmt.Sprint(t.Shape), Expected: "three dimensions [heads, positions, d], none of them 0"}
+		}
+		if part != ".out" && t.DType != "BF16" {
+			c.Storage = StoreFP16
+		}
+		shapes[part] = t.Shape
+	}
+	q, k := shapes[".q"], shapes[".k"]
+	c.QueryHeads, c.Queries, c.HeadDim, c.KVHeads, c.Keys = q[0], q[1], q[2], k[0], k[1]
+	for _, want := range []struct {
+		part  string
+		shape []int
+	}{{".k", []int{c.KVHeads, c.Keys, c.HeadDim}}, {".v", k}, {".out", q}} {
+		if !slices.Equal(shapes[want.part], want.shape) {
+			return c, &input.Error{Key: name + want.part, Value: fmt.Sprint(shapes[want.part]), Expected: fmt.Sprint(want.shape)}
+		}
+	}
+	if c.QueryHeads%c.KVHeads != 0 {
+		return c, &input.Error{Key: name + ".q", Value: fmt.Sprint(q), Expected: fmt.Sprintf("a multiple of the %d KV heads", c.KVHeads)}
+	}
+	if c.Queries > c.Keys {
+		return c, &input.Error{Key: name + ".q", Value: fmt.Sprint(q), Expected: fmt.Sprintf("at most %d queries: each sees a key", c.Keys)}
+	}
+	return c, c.readValues(file)
+}
+
+// readValues reads the tensors, which must be finite, and rounds them to the storage format.
+func (c *VerifyCase) readValues(file *attention.Safetensors) error {
+	var err error
+	for _, part := range []struct {
+		suffix string
+		values *[]float32
+		stored *[]uint16
+	}{{".q", &c.Q, &c.storedQ}, {".k", &c.K, &c.storedK}, {".v", &c.V, &c.storedV}} {
+		if *part.values, err = file.Tensor(c.Name + part.suffix).Float32s(); err != nil {
+			return err
+		}
+		*part.stored = make([]uint16, len(*part.values))
+		for i, x := range *part.values {
+			if !finite(float64(x)) {
+				return &input.Error{Key: c.Name + part.suffix, Value: fmt.Sprint(x), Expected: "finite elements"}
+			}
+			(*part.stored)[i] = c.Storage.encode(x)
+		}
+	}
+	if c.Out, err = c.readReference(file, ".out", c.QueryHeads*c.Queries*c.HeadDim); err != nil {
+		return err
+	}
+	if file.Tensor(c.Name+".lse") != nil {
+		c.LSE, err = c.readReference(file, ".lse", c.QueryHeads*c.Queries)
+	}
+	return err
+}
+
+// readReference reads n finite numbers of a reference.
+func (c *VerifyCase) readReference(file *attention.Safetensors, suffix string, n int) ([]float64, error) {
+	x, err := file.Tensor(c.Name + suffix).Float64s()
+	if err != nil {
+		return nil, err
+	}
+	if len(x) != n {
+		return nil, &input.Error{Key: c.Name + suffix, Value: fmt.Sprintf("%d elements", len(x)), Expected: fmt.Sprint(n)}
+	}
+	if i := slices.IndexFunc(x, func(v float64) bool { return !finite(v) }); i >= 0 {
+		return nil, &input.Error{Key: c.Name + suffix, Value: fmt.Sprint(x[i]), Expected: "finite elements"}
+	}
+	return x, nil
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// VerifyResult says how far the program's values are from the reference.
+type VerifyResult struct {
+	Name    string `json:"name"`
+	Heads   int    `json:"heads"` // query heads
+	KVHeads int    `json:"kv_heads"`
+	Queries int    `json:"queries"` // positions
+	Keys    int    `json:"keys"`
+	HeadDim int    `json:"head_dim"`
+	Storage string `json:"storage"`
+
+	RelativeL2 float64 `json:"relative_l2"` // of the output; a value that is not finite counts as 0
+	MaxAbs     float64 `json:"max_abs"`
+	NonFinite  int     `json:"non_finite"` // outputs that are infinite or NaN
+	LSEMaxAbs  float64 `json:"lse_max_abs"`
+	// Differing counts the outputs and log-sum-exps whose bits are not those of a
+	// direct computation with the same roundings in the same order.
+	Differing int `json:"differing"`
+
+	LargestScore  float64 `json:"largest_score"`  // partial scores, after 1/√d
+	StorageError  float64 `json:"storage_error"`  // of the exact output, from rounding q, k and v to Storage
+	ExpectedError float64 `json:"expected_error"` // of the output, were all roundings after storage independent
+	Tolerance     float64 `json:"tolerance"`      // on RelativeL2
+	Pass          bool    `json:"pass"`
+	Reason        string  `json:"reason,omitempty"` // of a failure
+}
+
+// Verify stores the case's keys and values in the banks of one rank for each KV head, decodes its query positions one after
+// another (each appends its own key and value and attends to all tokens so far), and compares the outputs with the
+// reference, and bit for bit with a direct computation in the same formats. A shape that the rank cannot hold is an
+// input.Error; the context's end gives its error; any other error is a fault of the program.
+func Verify(ctx context.Context, spec *pim.Spec, d *dram.Spec, c *VerifyCase) (VerifyResult, error) {
+	return verify(ctx, spec, d, c, (*valueMachine).run)
+}
+
+// runner executes a program on a machine: valueMachine.Run, or in tests one that makes a mistake.
+type runner func(*valueMachine, *machine.Program, []headData) ([]headResult, error)
+
+// verify is Verify with a runner of its own, which in tests makes a mistake.
+func verify(ctx context.Context, spec *pim.Spec, d *dram.Spec, c *VerifyCase, run runner) (VerifyResult, error) {
+	g, err := pim.NewGeometry(d, c.shape())
+	if err != nil {
+		return VerifyResult{}, err
+	}
+	x, err := newDirect(spec, d, c.shape())
+	if err != nil {
+		return VerifyResult{}, err
+	}
+	j := judgement{
+		spec: spec, c: c, geometry: &g, direct: x, stored: c.widen(),
+		got: c.newOutputs(), expected: make([]caseError, c.KVHeads),
+	}
+	if err := c.eachHead(func(kv int) error { return c.decode(ctx, spec, d, kv, run, j.got) }); err != nil {
+		return VerifyResult{}, err
+	}
+	return j.judge(ctx)
+}
+
+// outputs are all outputs and log-sum-exps of a case.
+type outputs struct {
+	out []float64 // [QueryHeads, Queries, HeadDim]
+	lse []float64 // [QueryHeads, Queries]
+}
+
+func (c *VerifyCase) newOutputs() outputs {
+	return outputs{make([]float64, len(c.Out)), make([]float64, c.QueryHeads*c.Queries)}
+}
+
+// eachHead runs work for all KV heads, several at a time, and returns the first head's error.
+func (c *VerifyCase) eachHead(work func(kv int) error) error {
+	errs := make([]error, c.KVHeads)
+	var heads errgroup.Group
+	heads.SetLimit(runtime.GOMAXPROCS(0))
+	for kv := range c.KVHeads {
+		heads.Go(func() error {
+			errs[kv] = work(kv)
+			return nil
+		})
+	}
+	heads.Wait() // errs has the errors
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shape returns the shape of one KV head and its query heads.
+func (c *VerifyCase) shape() pim.HeadShape {
+	return pim.HeadShape{HeadDim: c.HeadDim, Queries: c.QueryHeads / c.KVHeads, ElementBits: 16}
+}
+
+// decode computes all positions of the query heads of one KV head into got.
+func (c *VerifyCase) decode(ctx context.Context, spec *pim.Spec, d *dram.Spec, kv int, run runner, got outputs) error {
+	dim, group := c.HeadDim, c.QueryHeads/c.KVHeads
+	g, err := pim.NewGeometry(d, c.shape())
+	if err != nil {
+		return err
+	}
+	rank, err := newHostRank(spec, d, c.shape(), c.Storage, g.Rows(c.Keys), 1)
+	if err != nil {
+		return err
+	}
+	rank.workers[0].execute = run
+	vector := func(x []uint16, token int) []uint16 {
+		at := (kv*c.Keys + token) * dim
+		return x[at : at+dim]
+	}
+	h := DecodeHead{Query: make([][]uint16, group)}
+	for token := range c.Keys {
+		i := token - (c.Keys - c.Queries)
+		if i < 0 {
+			if err := rank.Store(0, token, vector(c.storedK, token), vector(c.storedV, token)); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		place := func(q int) int { return (kv*group+q)*c.Queries + i }
+		for q := range group {
+			h.Query[q] = c.storedQ[place(q)*dim:][:dim]
+		}
+		h.Context, h.Key, h.Value = token+1, vector(c.storedK, token), vector(c.storedV, token)
+		out, lse, err := rank.Attend(0, &h)
+		if err != nil {
+			return err
+		}
+		for q := range group {
+			for j, x := range out[q] {
+				got.out[place(q)*dim+j] = float64(x)
+			}
+			got.lse[place(q)] = lse[q]
+		}
+	}
+	return nil
+}
