@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Version is the release of both programs. CHANGELOG.md begins with its section, and .ci/release names archives by it.
+// Version is the latest release of both programs. CHANGELOG.md has its section, below that of what is not released yet, and .ci/release names archives by it.
 const Version = "v0.1.0"
 
 // NewVersionCommand returns the command that prints the version.
