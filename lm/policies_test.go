@@ -167,7 +167,7 @@ func (r *policyReference) watch(samples []int) Watch {
 				}
 			}
 		}
-		if !strings.HasPrefix(r.name, "h2o") {
+		if r.pages.Page > 0 { // the policy chooses pages
 			for i := range chosen {
 				chosen[i] /= r.pages.Page
 			}
