@@ -14,7 +14,7 @@ func addBatches(to []gpu.DecodeBatch, classes []policy.Class) []gpu.DecodeBatch 
 	return to
 }
 
-// addBatch adds a class that has requests. It is set where it stays: reading a copy waits for its parts.
+// addBatch adds a class that has requests.
 func addBatch(to []gpu.DecodeBatch, c *policy.Class) []gpu.DecodeBatch {
 	if len(c.Tokens) > 0 {
 		to = append(to, gpu.DecodeBatch{})

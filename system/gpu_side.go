@@ -125,7 +125,7 @@ func (d *gpuSide) stage(sub *scheduler.SubBatch, decode []gpu.DecodeBatch) *stag
 
 // stageRuns is stage with the GPUs' part of decoding as d.decoding has it for each run of
 // layers. The power limit slows all of it down alike. What it returns is valid until the next
-// stage, and set where it stays: reading a copy waits for its parts.
+// call.
 func (d *gpuSide) stageRuns(sub *scheduler.SubBatch) *stage {
 	tokens, g := sub.Tokens(), &d.staged
 	if tokens == 0 {

@@ -96,13 +96,15 @@ func (c *iterationCosts) layer(it *dataflow.Iteration, sub *subCost, s int, choo
 		o.Kind, o.Lane, o.Group = opDecodeDown, int16(g), number
 		down = c.send(it, down, &group.decode)
 
-		o, attention := it.Add(onRanksets, group.compute)
-		parts := int32(len(it.Parts))
+		heads := int32(len(it.Parts))
 		it.Parts = append(it.Parts, group.heads...)
-		o.Kind, o.Lane, o.Group, o.Parts, o.After = opAttention, int16(g), number, dataflow.Range{From: parts, To: int32(len(it.Parts))}, it.Wait(down)
+		o, attention := it.Add(onRanksets, group.compute)
+		o.Kind, o.Lane, o.Group = opAttention, int16(g), number
+		o.Parts, o.After = dataflow.Range{From: heads, To: int32(len(it.Parts))}, it.Wait(down)
 
 		o, up := it.Add(onLinkUp, group.up)
-		o.Kind, o.Group, o.Bus, o.After = opResults, number, group.upBus, it.Wait(attention)
+		o.Kind, o.Group = opResults, number
+		o.Bus, o.After = group.upBus, it.Wait(attention)
 		c.waits = append(c.waits, up)
 	}
 	if !c.asyncPrefill {
@@ -121,7 +123,8 @@ func (c *iterationCosts) layer(it *dataflow.Iteration, sub *subCost, s int, choo
 		c.waits = append(c.waits, i)
 	}
 	o, block := it.Add(onGPUs, sub.block+chooses)
-	o.Kind, o.Group, o.Flags, o.After = opBlock, number, dataflow.NextLayer, it.Wait(c.waits...)
+	o.Kind, o.Group = opBlock, number
+	o.Flags, o.After = dataflow.NextLayer, it.Wait(c.waits...)
 	if c.asyncPrefill {
 		c.later(it, sub, s, block)
 	}
@@ -158,7 +161,8 @@ func (c *iterationCosts) ship(it *dataflow.Iteration, x *cargo, kind uint8, s, g
 // operation that ends it.
 func (c *iterationCosts) send(it *dataflow.Iteration, i int32, h *shipment) int32 {
 	o := &it.Ops[i]
-	o.Pieces, o.Time, o.Last, o.Open, o.Close, o.Bus = int32(h.pieces), h.link, h.last, h.open, h.close, h.data
+	o.Pieces, o.Time, o.Last = int32(h.pieces), h.link, h.last
+	o.Open, o.Close, o.Bus = h.open, h.close, h.data
 	if c.buffered {
 		way, link := *o, i
 		o, i = it.Add(onWriter, h.end)

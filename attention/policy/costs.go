@@ -164,7 +164,7 @@ type Vectors struct {
 	Sums    int64 // of softmax, a number a query head; 0 where no outputs are merged
 }
 
-// reset empties the step and keeps its memory. Field by field: a literal is copied.
+// reset empties the step and keeps its memory.
 func (s *Step) reset() {
 	s.Attend, s.Choose, s.Passes, s.Leave = s.Attend[:0], s.Choose[:0], s.Passes[:0], s.Leave[:0]
 	s.Merged, s.Fetched, s.Ahead, s.Bounds.Heads = 0, nil, false, 0

@@ -8,6 +8,11 @@
 // lanes.go serves side by side, and lets transfers interrupt. repeat.go skips layers that
 // repeat. check.go verifies the laws of a schedule.
 //
+// Hot paths write a struct field by field where it stays, and read it there. A copy of a
+// struct whose fields were just written stalls on store forwarding: a processor waits
+// until all parts are in the cache before it reads them as a whole. With literals of Op in
+// place of Iteration.Add, a run of l3 takes 7% longer (BenchmarkRun/l3 of package system).
+//
 // alone.go and lockstep.go (its shape in lockstep_shape.go) run iterations of a simpler shape
 // faster. They return the same end time, and the engine gives the same results without
 // them. A change of when an operation may start is made in these files, too; property

@@ -66,9 +66,7 @@ func (e *Engine) wake() {
 	e.now = at
 	e.events++
 	for {
-		// Field by field, as in sleep: a processor reads as a whole what it has written in
-		// parts only after a delay.
-		w := &e.wakes[n]
+		w := &e.wakes[n] // in place, as doc.go says
 		order, t := w.order, task{int32(w.order), w.layer, int8(w.sub)}
 		e.wakes = e.wakes[:n]
 		if order&wakeLayer == 0 {

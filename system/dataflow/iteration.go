@@ -127,7 +127,7 @@ func (it *Iteration) Reset() {
 }
 
 // Add appends an operation of one piece and returns it and its index. It is valid until
-// the next call.
+// the next call. The caller sets the other fields in place: see doc.go.
 func (it *Iteration) Add(resource int8, time Time) (*Op, int32) {
 	n := len(it.Ops)
 	if n == cap(it.Ops) {

@@ -26,8 +26,7 @@ func (f *queue) push(t task, eligible Time, pieces int32) {
 		f.items = append(f.items, queued{})
 	}
 	f.items = f.items[:n+1]
-	// Field by field, as wakes are.
-	x := &f.items[n]
+	x := &f.items[n] // in place, as doc.go says
 	x.op, x.layer, x.sub, x.eligible, x.pieces = t.op, t.layer, t.sub, eligible, pieces
 }
 
