@@ -7,6 +7,7 @@
 // fifo.go serves one operation after another. link.go serves transfers in pieces.
 // lanes.go serves side by side, and lets transfers interrupt. repeat.go skips layers that
 // repeat. check.go verifies the laws of a schedule.
+// waits.go says which resource waits for which.
 //
 // Hot paths write a struct field by field where it stays, and read it there. A copy of a
 // struct whose fields were just written stalls on store forwarding: a processor waits
