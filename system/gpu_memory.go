@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/l3sim/l3sim/attention/policy"
@@ -59,24 +60,30 @@ func pages(h *hardware, capacity int64) memory.LedgerSpec {
 }
 
 // windows returns how many tokens of each request a policy has on the GPUs where these are
-// not the home, at most, and how many more as a share of its prompt, and of all tokens. A token is one
-// with all heads and layers.
+// not the home, at most, and how many more as a share of its prompt, and of all tokens. Tokens since the prompt are
+// all tokens less the prompt's, whose share may be negative. A token is one with all heads and layers.
 func windows(h *hardware, p policy.Costs) (tokens int, ofPrompt, ofAll float64) {
-	var bytes, share, all float64
+	var bytes, prompt, all float64
 	for run, layers := range p.Runs() {
 		held, _ := p.Memory(run)
 		for _, h := range held {
-			if each := float64(layers) * float64(h.Heads) * float64(h.Bytes); h.Device != policy.GPU {
+			if h.Device != policy.GPU {
 				continue
-			} else if h.OfPrompt {
-				share += float64(each * h.Share)
-			} else if h.Most == 0 {
-				all += float64(each)
-			} else {
+			}
+			each := float64(layers) * float64(h.Heads) * float64(h.Bytes)
+			share := float64(each * cmp.Or(h.Share, 1))
+			switch {
+			case h.Most > 0:
 				bytes += float64(each * float64(h.Most))
+			case h.OfPrompt:
+				prompt += share
+			case h.AfterPrompt:
+				all, prompt = all+share, prompt-share
+			default:
+				all += share
 			}
 		}
 	}
 	token := float64(h.Model.KVBytesPerToken())
-	return int(math.Ceil(bytes / token)), share / token, all / token
+	return int(math.Ceil(bytes / token)), prompt / token, all / token
 }

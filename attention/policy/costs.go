@@ -127,7 +127,9 @@ type Pass struct {
 
 // Step is what attention takes in one layer for decoding requests.
 type Step struct {
-	Attend []Class // the heads of each device's classes add up to the layer's KV heads, or there are none
+	// Attend has every KV head of the layer: once, in a class of one of the devices, or once in the classes of either
+	// device, whose partial outputs are then merged.
+	Attend []Class
 	Choose []Choice
 	Bounds Bounds
 	Passes []Pass

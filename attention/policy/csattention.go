@@ -146,6 +146,14 @@ type csaCost struct {
 	host bool
 }
 
+// ofPrompt sets a share of the prompt's tokens that is held, or the least where it is 0: a Held with a share of 0 is all of them.
+func (h Held) ofPrompt(share float64, least int) Held {
+	if h.OfPrompt, h.Share = true, min(1, share); share == 0 {
+		h.Most = least
+	}
+	return h
+}
+
 // newCSACost lists what CSAttention keeps in memory: keys and values, tables and centroids, and with a lagged
 // search what the next step attends over.
 func newCSACost(u *Use) Costs {
@@ -153,11 +161,11 @@ func newCSACost(u *Use) Costs {
 	c := &csaCost{common: newCommon(shape), CSAttentionSpec: s, host: s.Mode == "host"}
 	lists := int64(s.Subspaces) * int64(s.Centroids)
 	c.held = append(c.held,
-		Held{Device: Home, Heads: shape.KVHeads, Bytes: lists * csaEntryBytes, Index: true, OfPrompt: true, Share: s.TableShare},
+		Held{Device: Home, Heads: shape.KVHeads, Bytes: lists * csaEntryBytes, Index: true}.ofPrompt(s.TableShare, 1),
 		Held{Device: Home, Heads: shape.KVHeads, Bytes: csaElementBytes * int64(s.Centroids) * int64(shape.Dim), Index: true, OfPrompt: true, Most: 1})
 	if c.host && s.Search == "lagged" { // what the next step attends over
 		c.held = append(c.held,
-			Held{Device: GPU, Heads: shape.KVHeads, Bytes: shape.token(), OfPrompt: true, Share: min(1, s.SelectShare*float64(shape.group()))},
+			Held{Device: GPU, Heads: shape.KVHeads, Bytes: shape.token()}.ofPrompt(s.SelectShare*float64(shape.group()), shape.group()),
 			Held{Device: GPU, Heads: shape.KVHeads, Bytes: shape.token(), Most: s.RecentTokens})
 	}
 	return c

@@ -352,3 +352,14 @@ func TestSphericalKMeansFinds(t *testing.T) {
 		t.Errorf("clusters %v", axes)
 	}
 }
+
+// TestCSANothingShared: with shares of 0 a list has an entry and a search finds a token, and that is what is held.
+func TestCSANothingShared(t *testing.T) {
+	k := newKeys("csattention")
+	k.TableShare, k.SelectShare, k.Mode, k.Search = 0, 0, "host", "lagged"
+	shape := Shape{Layers: 1, KVHeads: 2, QueryHeads: 8, Dim: 16, ElementBits: 16, Apart: true}
+	held, _ := k.spec().Costs(shape).Memory(0)
+	if lists, found := held[1].Tokens(9000, 9100), held[3].Tokens(9000, 9100); lists != 1 || found != 4 {
+		t.Errorf("%d entries and %d found tokens are held, want 1 and one of each of 4 query heads", lists, found)
+	}
+}

@@ -58,6 +58,28 @@ func TestPolicies(t *testing.T) {
 	})
 }
 
+// TestHeadsOfClasses: beside a home that is not the GPUs every KV head attends on one of the devices, or all do on either.
+func TestHeadsOfClasses(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		shape, s := drawShape(t), drawSpec(t)
+		shape.Apart = true
+		if s.Name == "csattention" {
+			s.Mode = rapid.SampledFrom([]string{"gpu", "host"}).Draw(t, "mode")
+		}
+		p, request := costs(s, shape), Request{Prompt: 5000, Context: 6000}
+		for run := range p.Runs() {
+			heads, x := [2]int{}, p.Decode([]Request{request}, run)
+			for _, c := range x.Attend {
+				heads[c.Device] += c.Heads
+			}
+			either := heads[Home] == shape.KVHeads && heads[GPU] == shape.KVHeads
+			if once := heads[Home]+heads[GPU] == shape.KVHeads; once == either || x.Merged > 0 && !either {
+				t.Fatalf("%s: of %d KV heads %v attend at home and on the GPUs, %d requests are merged", p.name, shape.KVHeads, heads, x.Merged)
+			}
+		}
+	})
+}
+
 // conserves checks the laws of a decode step in a layer of a run.
 func conserves(t *rapid.T, p named, shape Shape, requests []Request, run int) {
 	heads, tokens := [2]int{}, make([][2]int, len(requests))

@@ -93,7 +93,7 @@ func (p *Profile) check(model string, shape Shape, s *Spec) error {
 		return bad("policy.name", strconv.Quote(p.Policy.Name), strconv.Quote(s.Name))
 	}
 	for _, k := range s.List().choosing(s.Name) {
-		if got, want := written(k.Get(&p.Policy)), written(k.Get(s)); got != want {
+		if got, want := written(k.Get(p.Policy.whole())), written(k.Get(s.whole())); got != want {
 			return bad("policy."+k.Name, got, want)
 		}
 	}
@@ -133,7 +133,7 @@ func (p *Profile) Write(w io.Writer) error {
 	}
 	b.WriteString("\n[policy]\n")
 	for _, k := range p.Policy.List().choosing(p.Policy.Name) {
-		fmt.Fprintf(&b, "%s = %s\n", k.Name, written(k.Get(&p.Policy)))
+		fmt.Fprintf(&b, "%s = %s\n", k.Name, written(k.Get(p.Policy.whole())))
 	}
 	m := &p.Measured
 	fmt.Fprintf(&b, "\n[measured]\nprompt = %d\nlast = %d\ncontexts = %s\n", m.Prompt, m.Last, list(m.Contexts, strconv.Itoa))
@@ -186,7 +186,7 @@ func NewRecorder(model string, shape Shape, s *Spec, prompt int) *Recorder {
 	r := &Recorder{width: bucketTokens, from: 1, heads: make([]headCounts, shape.Layers*shape.KVHeads)}
 	chosen := s.List().New(s.Name) // without keys that choose no tokens
 	for _, k := range s.List().choosing(s.Name) {
-		k.Set(&chosen, k.Get(s))
+		k.Set(&chosen, k.Get(s.whole()))
 	}
 	r.profile = Profile{Model: *newProfileModel(model, shape), Policy: chosen, Measured: ProfileMeasured{Prompt: prompt}}
 	if k, ok := s.keys().(hasBlocks); ok {

@@ -40,6 +40,23 @@ func small(t rapid.TB) *Profile {
 	return r.Profile()
 }
 
+// TestProfileOfBareSpec: a Spec that was made without New is recorded and compared with its defaults.
+func TestProfileOfBareSpec(t *testing.T) {
+	shape := Shape{Layers: 1, QueryHeads: 1, KVHeads: 1, Dim: 8, ElementBits: 16}
+	for _, bare := range []Spec{{}, {Name: "quest"}, {Name: "qest"}} {
+		r := NewRecorder("toy", shape, &bare, 12)
+		r.Step(0, 0, 13, &Selection{Parts: []Part{{Ranges: [][2]int{{0, 13}}}}})
+		p, own := r.Profile(), New(bare.Name)
+		if err := p.check("toy", shape, &bare); err != nil || profileText(t, p) == "" {
+			t.Error(err)
+		}
+		p.Policy = Spec{Name: bare.Name}
+		if err := p.check("toy", shape, &own); err != nil || bare.Name == "quest" && !strings.Contains(profileText(t, p), "budget = 4096") {
+			t.Errorf("%v: %s", err, profileText(t, p))
+		}
+	}
+}
+
 // TestProfileByHand: 10 tokens of window in blocks of 4: 4 tokens have left it up to context 14, 8 up
 // to 18, then 12.
 func TestProfileByHand(t *testing.T) {

@@ -79,12 +79,17 @@ func (s *Spec) keys() input.Checked {
 	return nil
 }
 
-// section returns the keys of a policy by its place. A Spec that was made without New has the defaults of its list.
-func (s *Spec) section(i int) input.Checked {
-	if s.Sections == nil {
-		return s.List().defaults.Sections[i].(input.Checked)
+// section returns the keys of a policy by its place.
+func (s *Spec) section(i int) input.Checked { return s.whole().Sections[i].(input.Checked) }
+
+// whole returns the section with keys of all policies: a Spec that was made without New has the defaults of its list.
+func (s *Spec) whole() *Spec {
+	if s.Sections != nil {
+		return s
 	}
-	return s.Sections[i].(input.Checked)
+	own := *s
+	own.Sections = s.List().defaults.Sections
+	return &own
 }
 
 // Pages returns the keys of the policy's choice of pages, nil for a policy that chooses none. They are a copy.

@@ -15,7 +15,7 @@ type GPU struct {
 	HoldsKV bool
 	// Window is the most tokens of each request in memory that keep their keys and values on the
 	// GPUs. PromptShare adds a share of its prompt to them, Share a share of all its tokens at its
-	// end.
+	// end. PromptShare is negative, and Share as much, where tokens since the prompt are there and the prompt's are not.
 	Window             int
 	PromptShare, Share float64
 	// PrefixStays says that prompts attend over what a cache has of them where it is. It takes no memory of the GPUs.
