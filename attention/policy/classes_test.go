@@ -61,7 +61,7 @@ func (l *byteLaw) classes(requests []Request) (attend []Class, choose []Choice) 
 	if l.apart && l.StreamDevice == "gpu" {
 		streaming.Device = GPU
 	}
-	p := NewPages(l.spec()) // which TestPagesAgainstSets has
+	p := listsOf(l.keys) // which TestPagesAgainstSets has
 	switch {
 	case l.Name == "streaming":
 		streaming.Heads = l.heads

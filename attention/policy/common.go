@@ -15,11 +15,11 @@ type common struct {
 
 // newCommon returns the costs of a policy whose layers are all equal and that keeps every token at home.
 func newCommon(s Shape) common {
-	return common{shape: s, runs: []int{s.Layers}, held: []Held{s.everything()}}
+	return common{shape: s, runs: []int{s.Layers}, held: []Held{allTokens(&s)}}
 }
 
-// everything is keys and values of all heads and tokens at home.
-func (s *Shape) everything() Held { return Held{Device: Home, Heads: s.KVHeads, Bytes: s.token()} }
+// allTokens is keys and values of all heads and tokens at home.
+func allTokens(s *Shape) Held { return Held{Device: Home, Heads: s.KVHeads, Bytes: s.token()} }
 
 // Runs returns one run of all layers, unless the policy has others.
 func (c *common) Runs() []int { return c.runs }
@@ -60,9 +60,11 @@ func (c *common) KV(tokens int) int64 {
 // Vectors returns the bytes of q, k and v of one token, and of its output.
 func (c *common) Vectors() Vectors { return c.shape.vectors() }
 
-// reset begins a step with room for each numbers of every request.
+// reset begins a step with room for each numbers of every request, and keeps its memory.
 func (c *common) reset(requests, each int) {
-	c.step.reset()
+	s := &c.step
+	s.Attend, s.Choose, s.Passes, s.Leave = s.Attend[:0], s.Choose[:0], s.Passes[:0], s.Leave[:0]
+	s.Merged, s.Fetched, s.Ahead, s.Bounds.Heads = 0, nil, false, 0
 	if n := requests * each; cap(c.numbers) < n {
 		c.numbers = make([]int, 0, 2*n)
 	}
@@ -97,3 +99,27 @@ func (c *common) pass(kernels int, bytes, flops int64) {
 func (c *common) promptPass(kernels int, bytes, flops int64) {
 	c.prompt.Passes = append(c.prompt.Passes, Pass{Device: GPU, Kernels: kernels, Bytes: bytes, FLOPs: flops})
 }
+
+// wholePrompt is what states share whose prompts attend to everything.
+type wholePrompt struct{}
+
+// PromptMask returns 0, 0: no mask.
+func (wholePrompt) PromptMask() (sink, window int) { return 0, 0 }
+
+// masked is what states share whose selection depends on the number of tokens alone.
+type masked struct {
+	wholePrompt
+	tokens, dim int
+}
+
+// Prompt counts tokens.
+func (m *masked) Prompt(_ [][]float32, k, _ []float32) { m.tokens += len(k) / m.dim }
+
+// Append counts a token.
+func (m *masked) Append(_, _ []float32) { m.tokens++ }
+
+// Observe does nothing.
+func (m *masked) Observe([][]float32) {}
+
+// nothing is what moves where it is nothing.
+const nothing = "nothing"

@@ -1,6 +1,9 @@
 package policy
 
-import "cmp"
+import (
+	"cmp"
+	"math"
+)
 
 // Shape is the attention of a model.
 type Shape struct {
@@ -166,12 +169,6 @@ type Vectors struct {
 	Sums    int64 // of softmax, a number a query head; 0 where no outputs are merged
 }
 
-// reset empties the step and keeps its memory.
-func (s *Step) reset() {
-	s.Attend, s.Choose, s.Passes, s.Leave = s.Attend[:0], s.Choose[:0], s.Passes[:0], s.Leave[:0]
-	s.Merged, s.Fetched, s.Ahead, s.Bounds.Heads = 0, nil, false, 0
-}
-
 // Piece is attention of some heads for a part of a chunk: Count pieces of Tokens tokens each,
 // that attend causally over themselves and all over Behind tokens before.
 type Piece struct{ Heads, Count, Tokens, Behind int }
@@ -211,13 +208,16 @@ func (h *Held) Tokens(prompt, tokens int) int {
 		n = tokens - prompt
 	}
 	if n = max(0, n-h.Skip); h.Share > 0 {
-		n = part(h.Share, n)
+		n = shareOf(h.Share, n)
 	}
 	if h.Most > 0 {
 		n = min(n, h.Most)
 	}
 	return n
 }
+
+// shareOf returns a share of that many tokens, rounded up.
+func shareOf(share float64, of int) int { return int(math.Ceil(float64(share * float64(of)))) }
 
 // Costs is what attention of a model takes under a policy, in counts. Its methods are pure but for the memory of
 // their results, which are valid until the next call and may share memory with requests.

@@ -70,13 +70,14 @@ func (s CSAttentionSpec) Check(c *input.Check) {
 	input.Within(c, "table_share", s.TableShare, 0, 1)
 	input.Within(c, "select_share", s.SelectShare, 0, 1)
 	input.Within(c, "recent_tokens", s.RecentTokens, 1, most)
-	oneOf(c, "weight", s.Weight, "one norm")
-	oneOf(c, "search", s.Search, "causal lagged")
+	input.OneOf(c, "weight", s.Weight, "one", "norm")
+	input.OneOf(c, "search", s.Search, "causal", "lagged")
 	input.Within(c, "period", s.Period, 1, 1<<16)
-	oneOf(c, "mode", s.Mode, "gpu host")
+	input.OneOf(c, "mode", s.Mode, "gpu", "host")
 }
 
-func (s CSAttentionSpec) overhead() units.Duration { return s.HostOverhead }
+// Overhead returns the time of a parallel region on the host's cores.
+func (s CSAttentionSpec) Overhead() units.Duration { return s.HostOverhead }
 
 // csaEntryBytes is what an entry of CSAttention's tables takes: a token's index (int32) and a
 // score (FP16).
@@ -146,8 +147,8 @@ type csaCost struct {
 	host bool
 }
 
-// ofPrompt sets a share of the prompt's tokens that is held, or the least where it is 0: a Held with a share of 0 is all of them.
-func (h Held) ofPrompt(share float64, least int) Held {
+// ofPrompt returns h of a share of the prompt's tokens, or of the least where that is 0: a Held with a share of 0 is all of them.
+func ofPrompt(h Held, share float64, least int) Held {
 	if h.OfPrompt, h.Share = true, min(1, share); share == 0 {
 		h.Most = least
 	}
@@ -161,11 +162,11 @@ func newCSACost(u *Use) Costs {
 	c := &csaCost{common: newCommon(shape), CSAttentionSpec: s, host: s.Mode == "host"}
 	lists := int64(s.Subspaces) * int64(s.Centroids)
 	c.held = append(c.held,
-		Held{Device: Home, Heads: shape.KVHeads, Bytes: lists * csaEntryBytes, Index: true}.ofPrompt(s.TableShare, 1),
+		ofPrompt(Held{Device: Home, Heads: shape.KVHeads, Bytes: lists * csaEntryBytes, Index: true}, s.TableShare, 1),
 		Held{Device: Home, Heads: shape.KVHeads, Bytes: csaElementBytes * int64(s.Centroids) * int64(shape.Dim), Index: true, OfPrompt: true, Most: 1})
 	if c.host && s.Search == "lagged" { // what the next step attends over
 		c.held = append(c.held,
-			Held{Device: GPU, Heads: shape.KVHeads, Bytes: shape.token()}.ofPrompt(s.SelectShare*float64(shape.group()), shape.group()),
+			ofPrompt(Held{Device: GPU, Heads: shape.KVHeads, Bytes: shape.token()}, s.SelectShare*float64(shape.group()), shape.group()),
 			Held{Device: GPU, Heads: shape.KVHeads, Bytes: shape.token(), Most: s.RecentTokens})
 	}
 	return c

@@ -50,7 +50,7 @@ func (s *Spec) ReadFiles() (err error) {
 		own.Profile = ""
 	}
 	if s.gates, err = readFile("policy.gates", own.Gates, "a line of numbers for each layer", parseGates); err == nil {
-		s.profile, err = readFile("policy.profile", own.Profile, "a profile of 'l3lab eval --profile'", s.List().parseProfile)
+		s.profile, err = readFile("policy.profile", own.Profile, "a profile of 'l3lab eval --profile'", s.List().ParseProfile)
 	}
 	return err
 }

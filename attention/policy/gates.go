@@ -1,7 +1,10 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,4 +54,41 @@ func (g *gates) fit(shape Shape) error {
 		return &input.Error{Value: fmt.Sprintf("%d layers", len(g.layers)), Expected: expected}
 	}
 	return nil
+}
+
+// Streaming says by layer which KV heads attend to sink and window alone, for keys that embed HeadsSpec: as many as
+// static_sparsity says, those with the lowest gates of the file policy.gates.
+func (u *Use) Streaming() [][]bool {
+	return streamingHeads(u.Shape, u.Keys.(splitsHeads).HeadKeys().StaticSparsity, u.gates)
+}
+
+// streamingHeads returns, by layer, which KV heads attend to sink and window alone: Round(share ·
+// all heads) of them. Without gates they are the last heads of each layer, spread evenly over
+// the layers. With gates [layers][KV heads] they are the heads with the lowest gates of all
+// layers, so layers differ; of equal ones the later.
+func streamingHeads(shape Shape, share float64, gates [][]float64) [][]bool {
+	all := shape.Layers * shape.KVHeads
+	n := int(math.Round(share * float64(all)))
+	heads := make([][]bool, shape.Layers)
+	for l := range heads {
+		heads[l] = make([]bool, shape.KVHeads)
+		if gates == nil {
+			for h := shape.KVHeads - (n*(l+1)/shape.Layers - n*l/shape.Layers); h < shape.KVHeads; h++ {
+				heads[l][h] = true
+			}
+		}
+	}
+	if gates == nil {
+		return heads
+	}
+	order := make([]int, all)
+	for i := range order {
+		order[i] = all - 1 - i
+	}
+	gate := func(i int) float64 { return gates[i/shape.KVHeads][i%shape.KVHeads] }
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(gate(a), gate(b)) })
+	for _, i := range order[:n] {
+		heads[i/shape.KVHeads][i%shape.KVHeads] = true
+	}
+	return heads
 }

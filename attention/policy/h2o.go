@@ -148,7 +148,7 @@ func newH2OCost(u *Use) Costs {
 	share := Held{Device: Home, Heads: shape.KVHeads, Bytes: shape.token(), OfPrompt: true, Skip: -1, Share: c.heavy + c.recent}
 	sums := share
 	sums.Bytes, sums.Index = scoreBytes*int64(shape.group()), true
-	c.held, c.filling = []Held{share, sums}, []Held{shape.everything(), {Device: Home, Heads: shape.KVHeads, Bytes: sums.Bytes, Index: true}}
+	c.held, c.filling = []Held{share, sums}, []Held{allTokens(&shape), {Device: Home, Heads: shape.KVHeads, Bytes: sums.Bytes, Index: true}}
 	return c
 }
 

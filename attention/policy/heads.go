@@ -1,62 +1,5 @@
 package policy
 
-import (
-	"cmp"
-	"math"
-	"slices"
-
-	"github.com/l3sim/l3sim/input"
-)
-
-// HeadsSpec is the keys of policies some of whose heads attend to a sink and a window alone.
-type HeadsSpec struct {
-	StaticSparsity float64 `toml:"static_sparsity"` // share of the KV heads that attend to sink and window alone: those with the lowest policy.gates
-	StreamSpec
-	StreamDevice string `toml:"stream_device"` // where these heads attend, where keys and values are on DIMMs: on the "gpu" or where the others do, at "home"
-}
-
-// Check has the rules of heads that stream and of their share.
-func (s HeadsSpec) Check(c *input.Check) {
-	input.Within(c, "static_sparsity", s.StaticSparsity, 0, 1)
-	s.StreamSpec.Check(c)
-	oneOf(c, "stream_device", s.StreamDevice, "gpu home")
-}
-
-func (s HeadsSpec) headKeys() *HeadsSpec { return &s }
-
-func (s HeadsSpec) gpuWindow() int { return s.Window }
-
-// streamingHeads returns, by layer, which KV heads attend to sink and window alone: Round(share ·
-// all heads) of them. Without gates they are the last heads of each layer, spread evenly over
-// the layers. With gates [layers][KV heads] they are the heads with the lowest gates of all
-// layers, so layers differ; of equal ones the later.
-func streamingHeads(shape Shape, share float64, gates [][]float64) [][]bool {
-	all := shape.Layers * shape.KVHeads
-	n := int(math.Round(share * float64(all)))
-	heads := make([][]bool, shape.Layers)
-	for l := range heads {
-		heads[l] = make([]bool, shape.KVHeads)
-		if gates == nil {
-			for h := shape.KVHeads - (n*(l+1)/shape.Layers - n*l/shape.Layers); h < shape.KVHeads; h++ {
-				heads[l][h] = true
-			}
-		}
-	}
-	if gates == nil {
-		return heads
-	}
-	order := make([]int, all)
-	for i := range order {
-		order[i] = all - 1 - i
-	}
-	gate := func(i int) float64 { return gates[i/shape.KVHeads][i%shape.KVHeads] }
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(gate(a), gate(b)) })
-	for _, i := range order[:n] {
-		heads[i/shape.KVHeads][i%shape.KVHeads] = true
-	}
-	return heads
-}
-
 // headsCost is the cost of policies whose heads differ: some stream, the others choose pages
 // (LServe) or attend to everything (DuoAttention).
 type headsCost struct {
@@ -69,8 +12,8 @@ type headsCost struct {
 
 // newHeadsCost returns the costs of a policy whose heads differ; paged makes those of heads that choose pages, which it is told,
 // and is nil where these attend to everything. Successive layers with as many streaming heads are one run.
-func newHeadsCost(u *Use, paged func(pages func(layer, head int) bool) paged) Costs {
-	own, heads, shape := u.Keys.(splitsHeads).headKeys(), u.Streaming(), u.Shape
+func newHeadsCost(u *Use, own *HeadsSpec, paged func(pages func(layer, head int) bool) paged) Costs {
+	heads, shape := u.Streaming(), u.Shape
 	c := &headsCost{common: newCommon(shape), streaming: *newStreamingCost(&own.StreamSpec, shape)}
 	if shape.Apart && own.StreamDevice == "gpu" {
 		c.on = GPU

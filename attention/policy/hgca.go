@@ -57,12 +57,14 @@ func (s HGCASpec) Check(c *input.Check) {
 	c.That(s.HostOverhead >= 0, "host_overhead", s.HostOverhead, "at least 0ps")
 }
 
-func (s HGCASpec) gpuWindow() int { return s.Window }
+// GPUTokens returns the window.
+func (s HGCASpec) GPUTokens() int { return s.Window }
 
-func (s HGCASpec) overhead() units.Duration { return s.HostOverhead }
+// Overhead returns the time of a parallel region on the host's cores.
+func (s HGCASpec) Overhead() units.Duration { return s.HostOverhead }
 
-// blocks returns those between two evictions: tokens at home are the same throughout one.
-func (s HGCASpec) blocks() (width, from int) { return s.Block, s.Window%s.Block + 1 }
+// Blocks returns those between two evictions: tokens at home are the same throughout one.
+func (s HGCASpec) Blocks() (width, from int) { return s.Block, s.Window%s.Block + 1 }
 
 // hgcaWindow is the window of HGCA (hybrid GPU-CPU attention): the last tokens, which the
 // GPUs hold and attend over densely. Tokens leave it in whole blocks, oldest first. The

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"math"
 	"slices"
 )
 
@@ -76,12 +75,9 @@ func (c *hybridCost) mean(run, context int) float64 {
 	if c.profile == nil {
 		return c.share
 	}
-	_, bucket := c.profile.head(run, 0, context)
-	return c.means[run*len(c.profile.Measured.Contexts)+bucket]
+	m := &c.profile.Measured
+	return c.means[run*len(m.Contexts)+m.Bucket(context)]
 }
-
-// part returns a share of that many tokens, rounded up.
-func part(share float64, of int) int { return int(math.Ceil(float64(share * float64(of)))) }
 
 // Decode returns all heads on the GPUs over sink and window, and at home over the rest.
 func (c *hybridCost) Decode(requests []Request, run int) *Step {
@@ -95,11 +91,11 @@ func (c *hybridCost) Decode(requests []Request, run int) *Step {
 	sum, leaving, arriving, longest := 0, 0, 0, 0
 	for i, r := range requests {
 		away[i] = c.away(r.Context)
-		near[i], far[i] = r.Context-away[i], part(c.mean(run, r.Context), away[i])
+		near[i], far[i] = r.Context-away[i], shareOf(c.mean(run, r.Context), away[i])
 		if each > 0 {
 			all := 0
 			for head := range each {
-				tokens := c.profile.tokens(run, head, r.Context, away[i])
+				tokens := c.profile.Tokens(run, head, r.Context, away[i])
 				perHead[i*each+head] = tokens
 				longest, all = max(longest, tokens), all+tokens
 			}
@@ -108,7 +104,7 @@ func (c *hybridCost) Decode(requests []Request, run int) *Step {
 		leave[i], more[i] = 0, 0
 		if c.Size > 0 {
 			leave[i] = c.away(r.Context+1) - away[i]
-			more[i] = max(0, part(c.mean(run, r.Context+1), away[i]+leave[i])-far[i])
+			more[i] = max(0, shareOf(c.mean(run, r.Context+1), away[i]+leave[i])-far[i])
 		}
 		sum += near[i]
 		leaving += leave[i]
@@ -151,7 +147,7 @@ func (c *hybridCost) Prompt(run, chunk, finished int, last bool) *Prompt {
 		}
 	}
 	if last && c.salient {
-		c.send(c.shape.KVHeads, 0, part(c.mean(run, n+1), c.after(n)))
+		c.send(c.shape.KVHeads, 0, shareOf(c.mean(run, n+1), c.after(n)))
 		copies := &c.prompt.Leave[len(c.prompt.Leave)-1]
 		copies.Copies, copies.Notes = c.all, c.notes()
 		pairs := int64(min(n, c.queries)) * int64(n) * int64(c.shape.QueryHeads)

@@ -2,7 +2,9 @@ package policy
 
 import (
 	"reflect"
+	"strings"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/schema"
 )
 
@@ -19,6 +21,15 @@ type keys struct {
 	KeepAll                                                                         bool
 }
 
+// specSchema describes a Spec of a list.
+func specSchema(l *List) *schema.Schema {
+	sections := l.Sections()
+	for i := range sections {
+		sections[i].Name = strings.TrimPrefix(sections[i].Name, "policy.")
+	}
+	return schema.With[Spec](sections...)
+}
+
 // newKeys returns a policy's defaults.
 func newKeys(name string) *keys {
 	k, s := &keys{Name: name}, New(name)
@@ -28,7 +39,7 @@ func newKeys(name string) *keys {
 
 // each visits the policy's keys, in k and by name.
 func (k *keys) each(visit func(own reflect.Value, key *schema.Key)) {
-	for _, key := range Builtin().schema.Section(k.Name) {
+	for _, key := range specSchema(Builtin()).Section(k.Name) {
 		if own := reflect.ValueOf(k).Elem().FieldByName(key.Field); own.IsValid() {
 			visit(own, &key)
 		}
@@ -44,10 +55,18 @@ func (k *keys) spec() *Spec {
 }
 
 // keysOf returns the section of a policy.
-func keysOf[T any](k *keys) *T {
-	own := k.spec().keys().(T)
+func keysOf[T input.Checked](k *keys) *T {
+	own := Section[T](k.spec())
 	return &own
 }
 
+// listsOf returns the lists of pages of a policy that has some.
+func listsOf(k *keys) Pages {
+	if k.Name == "quest" {
+		return keysOf[QuestSpec](k).Lists()
+	}
+	return keysOf[LServeSpec](k).Lists()
+}
+
 // has says that the policy has a key.
-func (k *keys) has(key string) bool { return Builtin().schema.Key(k.Name+"."+key) != nil }
+func (k *keys) has(key string) bool { return specSchema(Builtin()).Key(k.Name+"."+key) != nil }

@@ -11,15 +11,6 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// builtin are the policies of this package, in the order in which they are listed.
-var builtin = []Policy{dense, window, streaming, h2o, quest, lserve, duo, hgca, csattention}
-
-// Builtin returns the list of the policies of this package.
-var Builtin = sync.OnceValue(func() *List {
-	l, _ := (&List{}).With(builtin...) // TestBuiltin has it without an error
-	return l
-})
-
 // List is the policies that a configuration may name. It does not change: With returns another.
 type List struct {
 	policies []Policy
@@ -28,6 +19,12 @@ type List struct {
 	defaults Spec
 	text     string // [policy] with all sections
 }
+
+// empty returns the list of no policies, that of a Spec which no list has made.
+var empty = sync.OnceValue(func() *List {
+	l, _ := (&List{}).With() // nothing that could be wrong
+	return l
+})
 
 // general is the keys of [policy] itself.
 const general = `[policy]
@@ -120,9 +117,6 @@ func (l *List) New(name string) Spec {
 	s.Name = name
 	return s
 }
-
-// New returns the section of a policy of this package with all defaults.
-func New(name string) Spec { return Builtin().New(name) }
 
 // Names returns the policies.
 func (l *List) Names() []string { return l.names(func(*Policy) bool { return true }) }

@@ -19,7 +19,7 @@ func TestBuiltin(t *testing.T) {
 		t.Fatal(err)
 	}
 	places, spec := schema.Scan(l.Defaults()), l.New("dense")
-	for _, k := range l.schema.Keys {
+	for _, k := range specSchema(l).Keys {
 		if places["policy."+k.Name].Comment == "" {
 			t.Errorf("no value or no source of %s", k.Name)
 		}
@@ -32,9 +32,9 @@ func TestBuiltin(t *testing.T) {
 			t.Errorf("%s = %v, the text says %v (%v)", k.Name, k.Get(&spec), value[last], err)
 		}
 	}
-	for _, k := range l.policies {
+	for _, k := range builtin {
 		for _, key := range k.CostKeys {
-			if l.schema.Key(k.Name+"."+key) == nil {
+			if specSchema(l).Key(k.Name+"."+key) == nil {
 				t.Errorf("%s has no key %s", k.Name, key)
 			}
 		}
@@ -99,6 +99,21 @@ func TestWith(t *testing.T) {
 	}
 }
 
+// TestBareSpec: a Spec that no list has made is of no policy, and says so.
+func TestBareSpec(t *testing.T) {
+	bare, tiny := Spec{Name: "quest"}, Shape{Layers: 3, KVHeads: 1, QueryHeads: 1, Dim: 8, ElementBits: 16}
+	Edit(&bare, func(q *QuestSpec) { q.SkipLayers = 0 })
+	_, err := NewValues(&bare, tiny)
+	for _, err := range []error{input.Validate(&bare), bare.Fits(tiny), err} {
+		if err == nil || !strings.Contains(err.Error(), `name = "quest": expected`) {
+			t.Errorf("a Spec of no list: %v", err)
+		}
+	}
+	if bare.Costs(tiny) != nil || bare.Pages() != nil || bare.Heads() != nil || bare.Dense() || bare.ReadFiles() != nil {
+		t.Error("a Spec of no list has a policy")
+	}
+}
+
 // TestDescriptions: every policy is described, with its own keys, and no name stands for another policy.
 func TestDescriptions(t *testing.T) {
 	for _, d := range Builtin().Descriptions() {
@@ -114,14 +129,6 @@ func TestDescriptions(t *testing.T) {
 	if d := Builtin().Descriptions(); d[4].Name != "quest" || d[4].Keys[1] != (Key{"policy.quest.page", "16", "Quest's released scripts"}) {
 		t.Errorf("%+v", d[4])
 	}
-	bare, tiny := Spec{Name: "quest"}, Shape{Layers: 3, KVHeads: 1, QueryHeads: 1, Dim: 8, ElementBits: 16}
-	if got := bare.Costs(tiny).Runs(); bare.Pages().Budget != 4096 || len(got) != 2 || input.Validate(&bare) != nil {
-		t.Errorf("a Spec of its own: %v", got)
-	}
-	Edit(&bare, func(q *QuestSpec) { q.SkipLayers = 0 })
-	if got := bare.Costs(tiny).Runs(); len(got) != 1 {
-		t.Errorf("a Spec of its own that was edited: %v", got)
-	}
 	none, shape := New("qest"), Shape{Layers: 1, KVHeads: 1, QueryHeads: 1, Dim: 8, ElementBits: 16}
 	_, err := NewValues(&none, shape)
 	for _, err := range []error{err, none.Fits(shape)} {
@@ -129,7 +136,7 @@ func TestDescriptions(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if none.Costs(shape) != nil || none.policy() != nil || none.Dense() {
+	if none.Costs(shape) != nil || none.Dense() {
 		t.Error("a name of no policy has costs")
 	}
 }

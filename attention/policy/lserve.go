@@ -33,7 +33,7 @@ layout = "row"            # the layout of L3
 	CostKeys: slices.Concat(pageCostKeys, []string{"stream_device"}),
 	Costs: func(u *Use) Costs {
 		s := u.Keys.(LServeSpec)
-		return newHeadsCost(u, func(which func(layer, head int) bool) paged { return newPaged(u, &s.PagesSpec, s.pages(), which) })
+		return newHeadsCost(u, &s.HeadsSpec, func(which func(layer, head int) bool) paged { return newPaged(u, &s.PagesSpec, s.Lists(), which) })
 	},
 	Values: func(u *Use) (Values, error) {
 		s, streams := u.Keys.(LServeSpec), u.Streaming()
@@ -41,7 +41,7 @@ layout = "row"            # the layout of L3
 			if streams[layer][kvHead] {
 				return newStreamingState(&s.StreamSpec, u.Shape.Dim)
 			}
-			return newPageState(&s.PagesSpec, s.pages(), u.Shape, limit)
+			return newPageState(&s.PagesSpec, s.Lists(), u.Shape, limit)
 		}), nil
 	},
 }
@@ -60,14 +60,14 @@ func (s LServeSpec) Check(c *input.Check) {
 	s.PagesSpec.Check(c)
 	input.Within(c, "logical_page", s.LogicalPage, 1, 1<<16)
 	input.Within(c, "reuse", s.Reuse, 1, 1<<16)
-	oneOf(c, "newest", s.Newest, "append replace")
+	input.OneOf(c, "newest", s.Newest, "append", "replace")
 	s.HeadsSpec.Check(c)
 	if c.OK() {
 		c.That(s.Page%s.LogicalPage == 0, "logical_page", s.LogicalPage, "a divisor of page = %d", s.Page)
 	}
 }
 
-// pages returns pages of several logical ones, in lists of at least three that several steps share.
-func (s LServeSpec) pages() Pages {
+// Lists returns pages of several logical ones, in lists of at least three that several steps share.
+func (s LServeSpec) Lists() Pages {
 	return Pages{Budget: s.Budget, Page: s.Page, Logical: s.LogicalPage, Least: 3, Reuse: s.Reuse, Replace: s.Newest == "replace"}
 }

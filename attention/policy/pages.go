@@ -2,40 +2,7 @@ package policy
 
 import (
 	"math"
-	"slices"
-
-	"github.com/l3sim/l3sim/input"
 )
-
-// PagesSpec is the keys of policies that choose pages.
-type PagesSpec struct {
-	Budget          int    `toml:"budget"`           // tokens that a decode step attends to
-	Page            int    `toml:"page"`             // tokens of a page, which is attended to whole
-	SelectDevice    string `toml:"select_device"`    // where pages are scored: "gpu", "bank" or "rank"
-	TopKLatency     int    `toml:"top_k_latency"`    // clocks from a rank's last score to its list of pages: a register for each entry, filled in passing
-	SelectGroup     string `toml:"select_group"`     // how the query heads of a KV head choose: by the "sum" of their page scores, by the sum of their softmax ("softmax-sum"), by the "max", or each for itself ("per-head")
-	SelectPrecision string `toml:"select_precision"` // of page scores: "fp32" or "fp16"
-	SummaryDevice   string `toml:"summary_device"`   // what computes minima and maxima of pages, where keys and values are on DIMMs: "gpu" or "rank"
-	Layout          string `toml:"layout"`           // of pages on DIMMs: "row" over all banks or "quad" in four of them
-}
-
-// Check has the rules of a choice of pages.
-func (s PagesSpec) Check(c *input.Check) {
-	input.Within(c, "budget", s.Budget, 1, most)
-	input.Within(c, "page", s.Page, 1, 1<<16)
-	oneOf(c, "select_device", s.SelectDevice, "gpu bank rank")
-	input.Within(c, "top_k_latency", s.TopKLatency, 0, 1<<12)
-	oneOf(c, "select_group", s.SelectGroup, "sum softmax-sum max per-head")
-	oneOf(c, "select_precision", s.SelectPrecision, "fp32 fp16")
-	oneOf(c, "summary_device", s.SummaryDevice, "gpu rank")
-	oneOf(c, "layout", s.Layout, "row quad")
-	if c.OK() {
-		c.That(s.Budget >= s.Page, "budget", s.Budget, "at least page = %d: a page is attended to whole", s.Page)
-		c.That(s.SelectDevice != "gpu" || s.SummaryDevice == "gpu", "summary_device", s.SummaryDevice, "\"gpu\" with select_device = \"gpu\", whose memory has the summaries")
-	}
-}
-
-func (s PagesSpec) pageKeys() *PagesSpec { return &s }
 
 // pageCostKeys are the keys of a choice of pages that choose none.
 var pageCostKeys = []string{"select_device", "top_k_latency", "summary_device", "layout"}
@@ -52,14 +19,6 @@ type Pages struct {
 	Reuse   int // steps that share a list
 	Replace bool
 	Skip    int // first layers, which attend to everything
-}
-
-// NewPages returns those of a section whose policy chooses pages, else nothing.
-func NewPages(s *Spec) (p Pages) {
-	if k, ok := s.keys().(interface{ pages() Pages }); ok {
-		p = k.pages()
-	}
-	return p
 }
 
 // Pages returns the pages that a context has.
@@ -220,7 +179,7 @@ func (p *paged) bounds(held []Held, s *Shape, heads int) []Held {
 // pagesProfile is what a profile says of heads that choose pages: means over these heads of all
 // layers, by bucket of contexts.
 type pagesProfile struct {
-	contexts    []int
+	measured    *ProfileMeasured
 	rows, share []float64
 }
 
@@ -231,7 +190,7 @@ func newPagesProfile(p *Profile, pages func(layer, head int) bool) *pagesProfile
 		return nil
 	}
 	n := len(p.Measured.Contexts)
-	m, heads := &pagesProfile{p.Measured.Contexts, make([]float64, n), make([]float64, n)}, 0
+	m, heads := &pagesProfile{&p.Measured, make([]float64, n), make([]float64, n)}, 0
 	for i := range p.Heads {
 		if !pages(i/p.Model.KVHeads, i%p.Model.KVHeads) {
 			continue
@@ -255,9 +214,6 @@ func newPagesProfile(p *Profile, pages func(layer, head int) bool) *pagesProfile
 // at returns the rows that the attended tokens of a context lie in, and how many of them any query
 // head of a group attends to, both rounded up.
 func (m *pagesProfile) at(context int) (rows, read int) {
-	bucket, found := slices.BinarySearch(m.contexts, context)
-	if !found {
-		bucket = max(0, bucket-1)
-	}
+	bucket := m.measured.Bucket(context)
 	return int(math.Ceil(m.rows[bucket])), min(context, int(math.Ceil(float64(m.share[bucket]*float64(context)))))
 }

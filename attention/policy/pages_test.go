@@ -17,7 +17,7 @@ import (
 func TestPagesByHand(t *testing.T) {
 	s := newKeys("lserve")
 	s.Budget, s.Page, s.Reuse = 512, 64, 4
-	p := NewPages(s.spec())
+	p := listsOf(s)
 	for _, c := range []struct{ prompt, context, made, tokens, pages int }{
 		{2048, 2049, 2049, 7*64 + 1, 8}, // the first step makes a list
 		{2048, 2050, 2049, 7*64 + 2, 8},
@@ -37,13 +37,13 @@ func TestPagesByHand(t *testing.T) {
 		t.Errorf("replaced: %d tokens of %d pages", got, pages)
 	}
 	s.Budget, s.Page = 1024, 512
-	p = NewPages(s.spec())
+	p = listsOf(s)
 	if got := p.selected(4096); got != 3 {
 		t.Errorf("%d pages of 512 for 1024 tokens, want 3", got)
 	}
 	q := newKeys("quest")
 	q.Budget = 512
-	p = NewPages(q.spec())
+	p = listsOf(q)
 	if got := p.Tokens(2048, 2049); got != 31*16+1 || p.summaries(2049) != 129 || p.Skip != 2 {
 		t.Errorf("quest: %d tokens", got)
 	}
@@ -121,39 +121,6 @@ func TestStreamingCounts(t *testing.T) {
 	})
 }
 
-// TestStreamingHeads: the share of all heads, spread evenly, or those of the lowest gates.
-func TestStreamingHeads(t *testing.T) {
-	count := func(heads [][]bool) (n []int) {
-		for _, l := range heads {
-			c := 0
-			for _, h := range l {
-				if h {
-					c++
-				}
-			}
-			n = append(n, c)
-		}
-		return n
-	}
-	shape := Shape{Layers: 3, KVHeads: 4}
-	for _, c := range []struct {
-		share float64
-		want  [3]int
-	}{{0, [3]int{}}, {0.5, [3]int{2, 2, 2}}, {0.4, [3]int{1, 2, 2}}, {1, [3]int{4, 4, 4}}} {
-		heads := streamingHeads(shape, c.share, nil)
-		if got := count(heads); [3]int(got) != c.want {
-			t.Errorf("share %v: %v streaming heads, want %v", c.share, got, c.want)
-		}
-		if c.share == 0.5 && (heads[0][1] || !heads[0][2]) {
-			t.Errorf("not the last heads: %v", heads)
-		}
-	}
-	heads := streamingHeads(shape, 0.5, [][]float64{{.1, .2, .3, .4}, {.5, .5, .5, .5}, {.9, .9, .9, .0}})
-	if got := count(heads); [3]int(got) != [3]int{4, 1, 1} || !heads[1][3] || !heads[2][3] {
-		t.Errorf("by gates: %v", heads)
-	}
-}
-
 // TestGates: files in the forms that are published, and what is wrong with others.
 func TestGates(t *testing.T) {
 	shape := Shape{Layers: 2, KVHeads: 2}
@@ -186,8 +153,15 @@ func TestGates(t *testing.T) {
 		if err := os.Remove(s.Gates); err != nil { // nobody reads it again
 			t.Fatal(err)
 		}
-		if heads := s.use(shape).Streaming(); err != nil || !heads[0][0] || !heads[0][1] || heads[1][0] || heads[1][1] {
-			t.Errorf("%q: %v, %v", c.text, heads, err)
+		values, also := NewValues(&s, shape)
+		if err != nil || also != nil {
+			t.Fatal(c.text, err, also)
+		}
+		for at := range 4 {
+			state := values.NewState(at/2, at%2, 9).(*streamingState)
+			if streams := state.streaming.Window == Section[DuoSpec](&s).Window; streams != (at < 2) {
+				t.Errorf("%q: layer %d, head %d: streams %v", c.text, at/2, at%2, streams)
+			}
 		}
 	}
 }
@@ -221,8 +195,10 @@ func TestUnreadFiles(t *testing.T) {
 	if s.Gates = other; s.Fits(shape) == nil {
 		t.Error("another file passes")
 	}
-	if s.Gates = ""; s.ReadFiles() != nil || s.Fits(shape) != nil || s.gates != nil {
-		t.Error("no file does not pass, or the old one is kept")
+	if s.Gates = ""; s.ReadFiles() != nil || s.Fits(shape) != nil {
+		t.Error("no file does not pass")
+	} else if gates, _ := s.Sums(); gates != "" {
+		t.Error("the old file is kept")
 	}
 }
 

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/units"
 )
 
 // Policy is one policy, whole: what users read of it, its keys, where it runs, what it costs and what it chooses. Each
@@ -70,39 +69,6 @@ type Place struct {
 type Use struct {
 	Keys    input.Checked // of the type of Policy.Keys; nil for a policy without keys
 	Shape   Shape
-	Profile *Profile // what the file policy.profile holds; nil: none
-	gates   *gates   // what the file policy.gates holds; nil: none
+	Profile *Profile    // what the file policy.profile holds; nil: none
+	gates   [][]float64 // what the file policy.gates holds, by layer and KV head; nil: none
 }
-
-// splits says that some heads stream.
-func (p *Policy) splits() bool {
-	_, ok := p.Keys.(splitsHeads)
-	return ok
-}
-
-// Streaming says by layer which KV heads attend to sink and window alone, for keys that embed HeadsSpec: as many as
-// static_sparsity says, those with the lowest gates of the file policy.gates.
-func (u *Use) Streaming() [][]bool {
-	var layers [][]float64
-	if u.gates != nil {
-		layers = u.gates.layers
-	}
-	return streamingHeads(u.Shape, u.Keys.(splitsHeads).headKeys().StaticSparsity, layers)
-}
-
-// What keys say of a policy by their methods, which they have where they embed a struct of this package or define them.
-type (
-	// choosesPages is keys that embed PagesSpec: the policy attends to pages that it chooses.
-	choosesPages interface{ pageKeys() *PagesSpec }
-	// splitsHeads is keys that embed HeadsSpec: some heads stream, and the policy takes policy.gates.
-	splitsHeads interface{ headKeys() *HeadsSpec }
-	// hasWindow is keys of a policy that has the newest tokens on the GPUs, where these are not the home.
-	hasWindow interface{ gpuWindow() int }
-	// hasOverhead is keys with a fixed time of a parallel region on the host's cores.
-	hasOverhead interface{ overhead() units.Duration }
-	// hasBlocks is keys of a policy whose tokens at home stay the same for some steps: contexts from + i·width begin anew.
-	hasBlocks interface{ blocks() (width, from int) }
-)
-
-// nothing is what moves where it is nothing.
-const nothing = "nothing"

@@ -53,28 +53,26 @@ type ProfileHead struct {
 	Rows  []float64 // rows of 512 tokens that the attended tokens at home lie in, mean over steps
 }
 
-// head returns a head and the bucket of a context: the first one for shorter contexts, the
-// last one for longer ones.
-func (p *Profile) head(layer, kvHead, context int) (*ProfileHead, int) {
-	bucket, found := slices.BinarySearch(p.Measured.Contexts, context)
+// Bucket returns the bucket of a context: the first one for shorter contexts, the last one for longer ones.
+func (m *ProfileMeasured) Bucket(context int) int {
+	bucket, found := slices.BinarySearch(m.Contexts, context)
 	if !found {
 		bucket--
 	}
-	return &p.Heads[layer*p.Model.KVHeads+kvHead], max(0, bucket)
+	return max(0, bucket)
 }
 
-// share returns the attended share of the tokens at home in a step of that context, its own token
+// Share returns the attended share of the tokens at home in a step of that context, its own token
 // included. It is that of the context's bucket. Contexts beyond those that were measured have the
 // share of the nearest bucket.
-func (p *Profile) share(layer, kvHead, context int) float64 {
-	h, bucket := p.head(layer, kvHead, context)
-	return h.Share[bucket]
+func (p *Profile) Share(layer, kvHead, context int) float64 {
+	return p.Heads[layer*p.Model.KVHeads+kvHead].Share[p.Measured.Bucket(context)]
 }
 
-// tokens returns how many of home tokens a KV head attends to in a step with a context: its
+// Tokens returns how many of home tokens a KV head attends to in a step with a context: its
 // share of them, rounded. For HGCA that is what was measured, to the token, where home is.
-func (p *Profile) tokens(layer, kvHead, context, home int) int {
-	return int(math.Round(p.share(layer, kvHead, context) * float64(home)))
+func (p *Profile) Tokens(layer, kvHead, context, home int) int {
+	return int(math.Round(p.Share(layer, kvHead, context) * float64(home)))
 }
 
 // check says whether a profile is of a model and a policy.
@@ -93,7 +91,7 @@ func (p *Profile) check(model string, shape Shape, s *Spec) error {
 		return bad("policy.name", strconv.Quote(p.Policy.Name), strconv.Quote(s.Name))
 	}
 	for _, k := range s.List().choosing(s.Name) {
-		if got, want := written(k.Get(p.Policy.whole())), written(k.Get(s.whole())); got != want {
+		if got, want := written(k.Get(p.Policy.of(s.List()))), written(k.Get(s)); got != want {
 			return bad("policy."+k.Name, got, want)
 		}
 	}
@@ -133,7 +131,7 @@ func (p *Profile) Write(w io.Writer) error {
 	}
 	b.WriteString("\n[policy]\n")
 	for _, k := range p.Policy.List().choosing(p.Policy.Name) {
-		fmt.Fprintf(&b, "%s = %s\n", k.Name, written(k.Get(p.Policy.whole())))
+		fmt.Fprintf(&b, "%s = %s\n", k.Name, written(k.Get(&p.Policy)))
 	}
 	m := &p.Measured
 	fmt.Fprintf(&b, "\n[measured]\nprompt = %d\nlast = %d\ncontexts = %s\n", m.Prompt, m.Last, list(m.Contexts, strconv.Itoa))
@@ -186,11 +184,11 @@ func NewRecorder(model string, shape Shape, s *Spec, prompt int) *Recorder {
 	r := &Recorder{width: bucketTokens, from: 1, heads: make([]headCounts, shape.Layers*shape.KVHeads)}
 	chosen := s.List().New(s.Name) // without keys that choose no tokens
 	for _, k := range s.List().choosing(s.Name) {
-		k.Set(&chosen, k.Get(s.whole()))
+		k.Set(&chosen, k.Get(s))
 	}
 	r.profile = Profile{Model: *newProfileModel(model, shape), Policy: chosen, Measured: ProfileMeasured{Prompt: prompt}}
 	if k, ok := s.keys().(hasBlocks); ok {
-		r.width, r.from = k.blocks()
+		r.width, r.from = k.Blocks()
 	}
 	return r
 }

@@ -27,9 +27,9 @@ type profileFile struct {
 	} `toml:"head"`
 }
 
-// parseProfile reads the text of a profile's file. What is wrong with it is an *input.Error with the line of the key, or of
+// ParseProfile reads the text of a profile's file. What is wrong with it is an *input.Error with the line of the key, or of
 // the innermost table or array around it.
-func (l *List) parseProfile(file, text string) (*Profile, error) {
+func (l *List) ParseProfile(file, text string) (*Profile, error) {
 	var f profileFile
 	meta, err := input.DecodeTOML(file, text, &f)
 	if err != nil {

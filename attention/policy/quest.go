@@ -29,7 +29,7 @@ layout = "row"            # the layout of L3
 			if layer < s.SkipLayers {
 				return everything(u.Shape.Dim, limit)
 			}
-			return newPageState(&s.PagesSpec, s.pages(), u.Shape, limit)
+			return newPageState(&s.PagesSpec, s.Lists(), u.Shape, limit)
 		}), nil
 	},
 }
@@ -46,8 +46,8 @@ func (s QuestSpec) Check(c *input.Check) {
 	input.Within(c, "skip_layers", s.SkipLayers, 0, 1<<16)
 }
 
-// pages returns pages that are scored whole, by a list for each step.
-func (s QuestSpec) pages() Pages {
+// Lists returns pages that are scored whole, by a list for each step.
+func (s QuestSpec) Lists() Pages {
 	return Pages{Budget: s.Budget, Page: s.Page, Logical: s.Page, Least: 1, Reuse: 1, Skip: s.SkipLayers}
 }
 
@@ -62,7 +62,7 @@ type questCost struct {
 func newQuestCost(u *Use) Costs {
 	s, shape := u.Keys.(QuestSpec), u.Shape
 	c := &questCost{common: newCommon(shape), skip: min(s.SkipLayers, shape.Layers)}
-	c.pages = newPaged(u, &s.PagesSpec, s.pages(), func(layer, _ int) bool { return layer >= c.skip })
+	c.pages = newPaged(u, &s.PagesSpec, s.Lists(), func(layer, _ int) bool { return layer >= c.skip })
 	c.runs = successive(shape.Layers, func(layer int) bool { return layer < c.skip })
 	return c
 }
@@ -92,7 +92,7 @@ func (c *questCost) Prompt(run, chunk, finished int, _ bool) *Prompt {
 
 // Memory returns keys, values and bounds.
 func (c *questCost) Memory(run int) (decoding, filling []Held) {
-	c.held = append(c.held[:0], c.shape.everything())
+	c.held = append(c.held[:0], allTokens(&c.shape))
 	if !c.dense(run) {
 		c.held = c.pages.bounds(c.held, &c.shape, c.shape.KVHeads)
 	}

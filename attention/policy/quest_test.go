@@ -375,7 +375,7 @@ func TestHalfScores(t *testing.T) {
 	}{{64, 64, 64.03125, "fp32", 1}, {64, 64, 64.03125, "fp16", 0}, {1000, 1000, 1001, "fp16", 1}} {
 		s := newKeys("quest")
 		s.Page, s.Budget, s.SelectPrecision = 1, 2, c.precision
-		p := newPageState(s.spec().Pages(), NewPages(s.spec()), Shape{Layers: 1, QueryHeads: 1, KVHeads: 1, Dim: 2}, 3)
+		p := newPageState(s.spec().Pages(), listsOf(s), Shape{Layers: 1, QueryHeads: 1, KVHeads: 1, Dim: 2}, 3)
 		p.Prompt(nil, []float32{c.first, 0, c.second, 0}, nil)
 		p.Append([]float32{0, 0}, nil)
 		p.Select([][]float32{{c.q, 0}})

@@ -22,7 +22,7 @@ type Spec struct {
 	// one; nobody changes them in place, since copies of a Spec share them.
 	Sections []any
 
-	list *List // of policies that Name may be; nil: those of this package
+	list *List // which made the section, and whose policies Name may be; nil: of no policy
 	// What Gates and Profile hold, nil before ReadFiles and where they name none.
 	gates   *file[*gates]
 	profile *file[*Profile]
@@ -34,7 +34,7 @@ const most = 1 << 24
 // List returns the policies that the section may name.
 func (s *Spec) List() *List {
 	if s.list == nil {
-		return Builtin()
+		return empty()
 	}
 	return s.list
 }
@@ -80,22 +80,22 @@ func (s *Spec) keys() input.Checked {
 }
 
 // section returns the keys of a policy by its place.
-func (s *Spec) section(i int) input.Checked { return s.whole().Sections[i].(input.Checked) }
+func (s *Spec) section(i int) input.Checked { return s.of(s.List()).Sections[i].(input.Checked) }
 
-// whole returns the section with keys of all policies: a Spec that was made without New has the defaults of its list.
-func (s *Spec) whole() *Spec {
-	if s.Sections != nil {
+// of returns the section with keys of all policies of a list: a Spec that the list has not made has its defaults.
+func (s *Spec) of(l *List) *Spec {
+	if len(s.Sections) == len(l.sections) {
 		return s
 	}
 	own := *s
-	own.Sections = s.List().defaults.Sections
+	own.Sections = l.defaults.Sections
 	return &own
 }
 
 // Pages returns the keys of the policy's choice of pages, nil for a policy that chooses none. They are a copy.
 func (s *Spec) Pages() *PagesSpec {
 	if k, ok := s.keys().(choosesPages); ok {
-		return k.pageKeys()
+		return k.PageKeys()
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (s *Spec) Pages() *PagesSpec {
 // Heads returns the keys of a policy some of whose heads stream, nil for other policies. They are a copy.
 func (s *Spec) Heads() *HeadsSpec {
 	if k, ok := s.keys().(splitsHeads); ok {
-		return k.headKeys()
+		return k.HeadKeys()
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (s *Spec) Heads() *HeadsSpec {
 // GPUWindow returns the key of the window that the GPUs hold, and its tokens. It is policy.name and 0 for a policy without one.
 func (s *Spec) GPUWindow() (key string, tokens int) {
 	if k, ok := s.keys().(hasWindow); ok {
-		return "policy." + s.Name + ".window", k.gpuWindow()
+		return "policy." + s.Name + ".window", k.GPUTokens()
 	}
 	return "policy.name", 0
 }
@@ -119,7 +119,7 @@ func (s *Spec) GPUWindow() (key string, tokens int) {
 // Overhead returns the policy's key host_overhead. It is false where the policy has none.
 func (s *Spec) Overhead() (units.Duration, bool) {
 	if k, ok := s.keys().(hasOverhead); ok {
-		return k.overhead(), true
+		return k.Overhead(), true
 	}
 	return 0, false
 }
@@ -156,9 +156,6 @@ type checkAt struct {
 // Check has the rules.
 func (x checkAt) Check(c *input.Check) { x.policy.CheckAt(x.keys, x.at, c) }
 
-// oneOf is the rule that v is one of the words of valid.
-func oneOf(c *input.Check, key, v, valid string) { input.OneOf(c, key, v, strings.Fields(valid)...) }
-
 // use returns the policy that runs for a model that its files fit.
 func (s *Spec) use(shape Shape) *Use {
 	u := &Use{Keys: s.keys(), Shape: shape}
@@ -166,7 +163,7 @@ func (s *Spec) use(shape Shape) *Use {
 		u.Profile = s.profile.holds
 	}
 	if s.gates != nil {
-		u.gates = s.gates.holds
+		u.gates = s.gates.holds.layers
 	}
 	return u
 }

@@ -36,7 +36,7 @@ func TestSpecErrors(t *testing.T) {
 		s := New(c.name)
 		for _, set := range strings.Fields(c.sets) {
 			key, text, _ := strings.Cut(set, "=")
-			if err := Builtin().schema.Set(&s, key, text); err != nil {
+			if err := specSchema(Builtin()).Set(&s, key, text); err != nil {
 				t.Fatal(err)
 			}
 		}

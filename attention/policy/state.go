@@ -67,24 +67,3 @@ func (p *Part) Tokens() int {
 	}
 	return n
 }
-
-// wholePrompt is what states share whose prompts attend to everything.
-type wholePrompt struct{}
-
-// PromptMask returns 0, 0: no mask.
-func (wholePrompt) PromptMask() (sink, window int) { return 0, 0 }
-
-// masked is what states share whose selection depends on the number of tokens alone.
-type masked struct {
-	wholePrompt
-	tokens, dim int
-}
-
-// Prompt counts tokens.
-func (m *masked) Prompt(_ [][]float32, k, _ []float32) { m.tokens += len(k) / m.dim }
-
-// Append counts a token.
-func (m *masked) Append(_, _ []float32) { m.tokens++ }
-
-// Observe does nothing.
-func (m *masked) Observe([][]float32) {}

@@ -1,7 +1,5 @@
 package policy
 
-import "github.com/l3sim/l3sim/input"
-
 // streaming is attention of every head to the first tokens and the newest.
 var streaming = Policy{
 	Name: "streaming", Others: []string{"streamingllm", "streaming-llm", "sink"}, Lossy: true, Source: "StreamingLLM (Xiao et al., ICLR 2024)",
@@ -17,20 +15,6 @@ prefill_window = 0 # as in decode steps
 		s := u.Keys.(StreamSpec)
 		return ValuesFunc(func(_, _, _ int) State { return newStreamingState(&s, u.Shape.Dim) }), nil
 	},
-}
-
-// StreamSpec is the keys of heads that attend to a sink and a window alone.
-type StreamSpec struct {
-	Sink          int `toml:"sink"`           // first tokens that are always attended to
-	Window        int `toml:"window"`         // newest tokens that are always attended to, the step's own among them
-	PrefillWindow int `toml:"prefill_window"` // window of the prompt's tokens; 0: as in decode steps
-}
-
-// Check has the rules of a sink and a window.
-func (s StreamSpec) Check(c *input.Check) {
-	input.Within(c, "sink", s.Sink, 0, most)
-	c.That(s.Window >= 1 && s.Window <= most, "window", s.Window, "1 to %d: a token attends to itself", most)
-	input.Within(c, "prefill_window", s.PrefillWindow, 0, most)
 }
 
 // Streaming is attention to a sink and a window: the tokens before Sink and the newest Window

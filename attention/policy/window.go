@@ -42,7 +42,8 @@ func checkBlock(c *input.Check, block, window int, whole bool) {
 	}
 }
 
-func (s WindowSpec) gpuWindow() int { return s.Window }
+// GPUTokens returns the window.
+func (s WindowSpec) GPUTokens() int { return s.Window }
 
 // newWindowCost returns the costs of a window that loses nothing.
 func newWindowCost(u *Use) Costs {

@@ -1,0 +1,15 @@
+package policy
+
+import "sync"
+
+// builtin are the policies of this package, in the order in which they are listed.
+var builtin = []Policy{dense, window, streaming, h2o, quest, lserve, duo, hgca, csattention}
+
+// Builtin returns the list of the policies of this package.
+var Builtin = sync.OnceValue(func() *List {
+	l, _ := (&List{}).With(builtin...) // TestBuiltin has it without an error
+	return l
+})
+
+// New returns the section of a policy of this package with all defaults.
+func New(name string) Spec { return Builtin().New(name) }

@@ -1,0 +1,36 @@
+package policy
+
+import "testing"
+
+// TestStreamingHeads: the share of all heads, spread evenly, or those of the lowest gates.
+func TestStreamingHeads(t *testing.T) {
+	count := func(heads [][]bool) (n []int) {
+		for _, l := range heads {
+			c := 0
+			for _, h := range l {
+				if h {
+					c++
+				}
+			}
+			n = append(n, c)
+		}
+		return n
+	}
+	shape := Shape{Layers: 3, KVHeads: 4}
+	for _, c := range []struct {
+		share float64
+		want  [3]int
+	}{{0, [3]int{}}, {0.5, [3]int{2, 2, 2}}, {0.4, [3]int{1, 2, 2}}, {1, [3]int{4, 4, 4}}} {
+		heads := streamingHeads(shape, c.share, nil)
+		if got := count(heads); [3]int(got) != c.want {
+			t.Errorf("share %v: %v streaming heads, want %v", c.share, got, c.want)
+		}
+		if c.share == 0.5 && (heads[0][1] || !heads[0][2]) {
+			t.Errorf("not the last heads: %v", heads)
+		}
+	}
+	heads := streamingHeads(shape, 0.5, [][]float64{{.1, .2, .3, .4}, {.5, .5, .5, .5}, {.9, .9, .9, .0}})
+	if got := count(heads); [3]int(got) != [3]int{4, 1, 1} || !heads[1][3] || !heads[2][3] {
+		t.Errorf("by gates: %v", heads)
+	}
+}

@@ -1,0 +1,91 @@
+package policy
+
+import (
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// What keys say of a policy by their methods, which they have where they embed a struct of this package or define them.
+type (
+	// choosesPages is keys that embed PagesSpec: the policy attends to pages that it chooses.
+	choosesPages interface{ PageKeys() *PagesSpec }
+	// splitsHeads is keys that embed HeadsSpec: some heads stream, and the policy takes policy.gates.
+	splitsHeads interface{ HeadKeys() *HeadsSpec }
+	// hasWindow is keys of a policy that has the newest tokens on the GPUs, where these are not the home.
+	hasWindow interface{ GPUTokens() int }
+	// hasOverhead is keys with a fixed time of a parallel region on the host's cores.
+	hasOverhead interface{ Overhead() units.Duration }
+	// hasBlocks is keys of a policy whose tokens at home stay the same for some steps: contexts from + i·width begin anew.
+	hasBlocks interface{ Blocks() (width, from int) }
+)
+
+// splits says that some heads stream.
+func (p *Policy) splits() bool {
+	_, ok := p.Keys.(splitsHeads)
+	return ok
+}
+
+// PagesSpec is the keys of policies that choose pages.
+type PagesSpec struct {
+	Budget          int    `toml:"budget"`           // tokens that a decode step attends to
+	Page            int    `toml:"page"`             // tokens of a page, which is attended to whole
+	SelectDevice    string `toml:"select_device"`    // where pages are scored: "gpu", "bank" or "rank"
+	TopKLatency     int    `toml:"top_k_latency"`    // clocks from a rank's last score to its list of pages: a register for each entry, filled in passing
+	SelectGroup     string `toml:"select_group"`     // how the query heads of a KV head choose: by the "sum" of their page scores, by the sum of their softmax ("softmax-sum"), by the "max", or each for itself ("per-head")
+	SelectPrecision string `toml:"select_precision"` // of page scores: "fp32" or "fp16"
+	SummaryDevice   string `toml:"summary_device"`   // what computes minima and maxima of pages, where keys and values are on DIMMs: "gpu" or "rank"
+	Layout          string `toml:"layout"`           // of pages on DIMMs: "row" over all banks or "quad" in four of them
+}
+
+// Check has the rules of a choice of pages.
+func (s PagesSpec) Check(c *input.Check) {
+	input.Within(c, "budget", s.Budget, 1, most)
+	input.Within(c, "page", s.Page, 1, 1<<16)
+	input.OneOf(c, "select_device", s.SelectDevice, "gpu", "bank", "rank")
+	input.Within(c, "top_k_latency", s.TopKLatency, 0, 1<<12)
+	input.OneOf(c, "select_group", s.SelectGroup, "sum", "softmax-sum", "max", "per-head")
+	input.OneOf(c, "select_precision", s.SelectPrecision, "fp32", "fp16")
+	input.OneOf(c, "summary_device", s.SummaryDevice, "gpu", "rank")
+	input.OneOf(c, "layout", s.Layout, "row", "quad")
+	if c.OK() {
+		c.That(s.Budget >= s.Page, "budget", s.Budget, "at least page = %d: a page is attended to whole", s.Page)
+		c.That(s.SelectDevice != "gpu" || s.SummaryDevice == "gpu", "summary_device", s.SummaryDevice, "\"gpu\" with select_device = \"gpu\", whose memory has the summaries")
+	}
+}
+
+// PageKeys returns the keys.
+func (s PagesSpec) PageKeys() *PagesSpec { return &s }
+
+// HeadsSpec is the keys of policies some of whose heads attend to a sink and a window alone.
+type HeadsSpec struct {
+	StaticSparsity float64 `toml:"static_sparsity"` // share of the KV heads that attend to sink and window alone: those with the lowest policy.gates
+	StreamSpec
+	StreamDevice string `toml:"stream_device"` // where these heads attend, where keys and values are on DIMMs: on the "gpu" or where the others do, at "home"
+}
+
+// Check has the rules of heads that stream and of their share.
+func (s HeadsSpec) Check(c *input.Check) {
+	input.Within(c, "static_sparsity", s.StaticSparsity, 0, 1)
+	s.StreamSpec.Check(c)
+	input.OneOf(c, "stream_device", s.StreamDevice, "gpu", "home")
+}
+
+// HeadKeys returns the keys.
+func (s HeadsSpec) HeadKeys() *HeadsSpec { return &s }
+
+// GPUTokens returns the newest tokens that streaming heads have on the GPUs.
+func (s HeadsSpec) GPUTokens() int { return s.Window }
+
+// StreamSpec is the keys of heads that attend to a sink and a window alone.
+type StreamSpec struct {
+	Sink          int `toml:"sink"`           // first tokens that are always attended to
+	Window        int `toml:"window"`         // newest tokens that are always attended to, the step's own among them
+	PrefillWindow int `toml:"prefill_window"` // window of the prompt's tokens; 0: as in decode steps
+}
+
+// Check has the rules of a sink and a window.
+func (s StreamSpec) Check(c *input.Check) {
+	input.Within(c, "sink", s.Sink, 0, most)
+	c.That(s.Window >= 1 && s.Window <= most, "window", s.Window, "1 to %d: a token attends to itself", most)
+	input.Within(c, "prefill_window", s.PrefillWindow, 0, most)
+}
