@@ -55,13 +55,13 @@ func TestHGCAWindowByHand(t *testing.T) {
 
 // TestH2OCounts checks the budgets of the released code by hand, and short prompts.
 func TestH2OCounts(t *testing.T) {
-	if h := newH2OBudget(0.1, 0.1, 2048); h != (h2oBudget{204, 204}) || h.Kept(2048) != 408 || h.Attended(2049) != 409 || h.Attended(6000) != 409 {
+	if h := (H2OSpec{0.1, 0.1}).budget(2048); h != (h2oBudget{204, 204}) || h.Kept(2048) != 408 || h.Attended(2049) != 409 || h.Attended(6000) != 409 {
 		t.Errorf("%+v", h)
 	}
-	if h := newH2OBudget(0.1, 0.1, 9); h.Kept(9) != 0 || h.Attended(10) != 1 {
+	if h := (H2OSpec{0.1, 0.1}).budget(9); h.Kept(9) != 0 || h.Attended(10) != 1 {
 		t.Errorf("a prompt of 9: %+v", h) // budgets of less than a token: only a step's own
 	}
-	if h := newH2OBudget(1, 1, 8); h.Kept(8) != 8 || h.Attended(9) != 9 || h.Attended(16) != 16 || h.Attended(40) != 17 {
+	if h := (H2OSpec{1, 1}).budget(8); h.Kept(8) != 8 || h.Attended(9) != 9 || h.Attended(16) != 16 || h.Attended(40) != 17 {
 		t.Errorf("budgets of twice the prompt: %+v", h)
 	}
 }

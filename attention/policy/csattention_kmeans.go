@@ -47,11 +47,8 @@ func sphericalKMeans(centroids, x []float32, dim, rounds int, random *rand.Rand)
 func seeds(centroids, x []float32, dim int, random *rand.Rand) int {
 	distance := make([]float64, len(x)/dim)
 	for i := range distance {
-		for _, v := range x[i*dim : (i+1)*dim] {
-			if v != 0 {
-				distance[i] = 4 // more than that of any two directions
-				break
-			}
+		if norm(x[i*dim:(i+1)*dim]) > 0 {
+			distance[i] = 4 // more than that of any two directions
 		}
 	}
 	n := 0

@@ -25,7 +25,13 @@ type csaState struct {
 	parts     []Part    // selected tokens by query head, and recent ones
 	recent    [1][2]int // the last part's range
 	products  []float32 // with the centroids of a subspace
-	scratch   csaScratch
+
+	// What a search needs, as long as the longest sequence:
+	estimate   []float32 // of a token's product with the query
+	listed     []bool    // tokens that are in a list
+	candidates []int32   // these tokens
+	scores     []float32 // their estimates
+	other      []float32
 }
 
 // csaHead is what is known of a query head.
@@ -36,25 +42,14 @@ type csaHead struct {
 	ranges   [][2]int
 }
 
-// csaScratch is what a search needs, as long as the longest sequence.
-type csaScratch struct {
-	estimate []float32 // of a token's product with the query
-	listed   []bool    // tokens that are in a list
-	tokens   []int32   // these tokens
-	scores   []float32 // their estimates
-	other    []float32
-}
-
 // newCSAState returns the state of one KV head.
 func newCSAState(s *CSAttentionSpec, shape Shape, layer, kvHead, limit int) *csaState {
 	group := shape.QueryHeads / shape.KVHeads
 	c := &csaState{
 		spec: s, dim: shape.Dim, part: shape.Dim / s.Subspaces, random: rand.New(rand.NewPCG(uint64(layer), uint64(kvHead))),
 		heads: make([]csaHead, group), parts: make([]Part, group+1), newest: make([]float32, 0, shape.Dim),
-		scratch: csaScratch{
-			estimate: make([]float32, limit), listed: make([]bool, limit), tokens: make([]int32, limit), scores: make([]float32, limit),
-			other: make([]float32, limit),
-		},
+		estimate: make([]float32, limit), listed: make([]bool, limit), candidates: make([]int32, limit), scores: make([]float32, limit),
+		other: make([]float32, limit),
 	}
 	for i := range c.heads {
 		c.heads[i] = csaHead{index: [1]uint16{uint16(i)}, query: make([]float32, shape.Dim)}
@@ -85,7 +80,7 @@ func (s *csaState) Prompt(q [][]float32, k, _ []float32) {
 		s.found[b] = sphericalKMeans(centroids, directions, s.part, s.spec.Iterations, s.random)
 		for c := range s.found[b] {
 			products(scores, keys, centroids[c*s.part:(c+1)*s.part])
-			s.table.build(b*s.sizes.Centroids+c, scores, s.scratch.other)
+			s.table.build(b*s.sizes.Centroids+c, scores, s.other)
 		}
 	}
 	for h := range s.heads {
@@ -148,7 +143,7 @@ func (s *csaState) Select(q [][]float32) Selection {
 
 // search finds the tokens before end whose estimated products with the query are highest.
 func (s *csaState) search(h *csaHead, end int) {
-	estimate, listed := s.scratch.estimate[:end], s.scratch.listed[:end]
+	estimate, listed := s.estimate[:end], s.listed[:end]
 	clear(estimate)
 	clear(listed)
 	for b, n := range s.found {
@@ -167,13 +162,13 @@ func (s *csaState) search(h *csaHead, end int) {
 			}
 		}
 	}
-	candidates, scores := s.scratch.tokens[:0], s.scratch.scores[:0]
+	candidates, scores := s.candidates[:0], s.scores[:0]
 	for token, in := range listed {
 		if in {
 			candidates, scores = append(candidates, int32(token)), append(scores, estimate[token])
 		}
 	}
-	h.selected = appendTop(h.selected[:0], scores, s.sizes.Selected, s.scratch.other)
+	h.selected = appendTop(h.selected[:0], scores, s.sizes.Selected, s.other)
 	for i, n := range h.selected {
 		h.selected[i] = candidates[n]
 	}

@@ -16,10 +16,7 @@ type denseCost struct{ common }
 
 // DenseCosts returns the costs of dense attention for a model. Costs of other policies may embed them, and change what
 // Decode, Prompt and Memory return.
-func DenseCosts(s Shape) Costs { return newDenseCost(s) }
-
-// newDenseCost returns the costs for a model.
-func newDenseCost(s Shape) *denseCost {
+func DenseCosts(s Shape) Costs {
 	d := &denseCost{newCommon(s)}
 	d.step.Attend = []Class{{Device: Home}}
 	return d

@@ -13,7 +13,7 @@ prefill_window = 0    # as in decode steps
 stream_device = "gpu" # our choice: a head has 384 tokens, most of a unit of DIMM-PIM memory
 `,
 	CostKeys: []string{"stream_device"},
-	Costs:    func(u *Use) Costs { s := u.Keys.(DuoSpec); return newHeadsCost(u, &s.HeadsSpec, nil) },
+	Costs:    func(u *Use) Costs { s := u.Keys.(DuoSpec); return newSplitCost(u, &s.HeadsSpec, false) },
 	Values: func(u *Use) (Values, error) {
 		s, streams := u.Keys.(DuoSpec), u.Streaming()
 		return ValuesFunc(func(layer, kvHead, limit int) State {

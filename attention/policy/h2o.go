@@ -15,7 +15,7 @@ recent = 0.1 # H2O's released code
 	Costs: newH2OCost,
 	Values: func(u *Use) (Values, error) {
 		s := u.Keys.(H2OSpec)
-		return ValuesFunc(func(_, _, _ int) State { return newH2OState(&s, u.Shape) }), nil
+		return ValuesFunc(func(_, _, _ int) State { return &h2oState{spec: s, dim: u.Shape.Dim} }), nil
 	},
 }
 
@@ -42,9 +42,9 @@ type h2oBudget struct {
 	Heavy, Recent int // tokens that are kept between steps, where there are as many
 }
 
-// newH2OBudget returns the budgets after a prompt, in tokens; heavy and recent are shares of it.
-func newH2OBudget(heavy, recent float64, prompt int) h2oBudget {
-	return h2oBudget{Heavy: int(heavy * float64(prompt)), Recent: int(recent * float64(prompt))}
+// budget returns the budgets after a prompt, in tokens.
+func (s H2OSpec) budget(prompt int) h2oBudget {
+	return h2oBudget{Heavy: int(s.Heavy * float64(prompt)), Recent: int(s.Recent * float64(prompt))}
 }
 
 // Kept returns how many tokens a KV head keeps after a context, which is the prompt or
@@ -58,25 +58,20 @@ func (h h2oBudget) Attended(context int) int { return h.Kept(context-1) + 1 }
 // h2oState is the values of H2O in one KV head. The weights of a group's query heads add up:
 // they share keys.
 type h2oState struct {
-	wholePrompt           // what collects attention must be computed
-	heavy, recent float64 // shares of the prompt
-	dim           int
-	budget        h2oBudget
-	tokens        int       // so far
-	kept          []int32   // tokens, ascending, with the step's own from Append to Observe
-	collected     []float64 // attention that each of them has collected
-	part          [1]Part
-}
-
-// newH2OState returns the state of one KV head.
-func newH2OState(s *H2OSpec, shape Shape) *h2oState {
-	return &h2oState{heavy: s.Heavy, recent: s.Recent, dim: shape.Dim}
+	wholePrompt // what collects attention must be computed
+	spec        H2OSpec
+	dim         int
+	budget      h2oBudget
+	tokens      int       // so far
+	kept        []int32   // tokens, ascending, with the step's own from Append to Observe
+	collected   []float64 // attention that each of them has collected
+	part        [1]Part
 }
 
 // Prompt adds up the attention that each token collects from the prompt's queries.
 func (s *h2oState) Prompt(q [][]float32, k, _ []float32) {
 	s.tokens = len(k) / s.dim
-	s.budget = newH2OBudget(s.heavy, s.recent, s.tokens)
+	s.budget = s.spec.budget(s.tokens)
 	sums := make([]float64, s.tokens)
 	promptWeights(q, k, s.dim, 0, func(_ int, weights []float32) {
 		for j, w := range weights {
@@ -137,15 +132,15 @@ const scoreBytes = 4
 // its scores, which the kernel of a prompt does not keep.
 type h2oCost struct {
 	common
-	heavy, recent float64
+	spec H2OSpec
 }
 
 // newH2OCost lists what H2O keeps: a share of the prompt's tokens, and for each the sum of its weights.
 func newH2OCost(u *Use) Costs {
 	s, shape := u.Keys.(H2OSpec), u.Shape
-	c := &h2oCost{common: newCommon(shape), heavy: s.Heavy, recent: s.Recent}
+	c := &h2oCost{newCommon(shape), s}
 	// One more than is kept between steps: the step's own token.
-	share := Held{Device: Home, Heads: shape.KVHeads, Bytes: shape.token(), OfPrompt: true, Skip: -1, Share: c.heavy + c.recent}
+	share := Held{Device: Home, Heads: shape.KVHeads, Bytes: shape.token(), OfPrompt: true, Skip: -1, Share: s.Heavy + s.Recent}
 	sums := share
 	sums.Bytes, sums.Index = scoreBytes*int64(shape.group()), true
 	c.held, c.filling = []Held{share, sums}, []Held{allTokens(&shape), {Device: Home, Heads: shape.KVHeads, Bytes: sums.Bytes, Index: true}}
@@ -157,7 +152,7 @@ func (c *h2oCost) Decode(requests []Request, _ int) *Step {
 	c.reset(len(requests), 1)
 	tokens, sum := c.take(len(requests)), 0
 	for i, r := range requests {
-		tokens[i] = newH2OBudget(c.heavy, c.recent, r.Prompt).Attended(r.Context)
+		tokens[i] = c.spec.budget(r.Prompt).Attended(r.Context)
 		sum += tokens[i]
 	}
 	c.attend(Class{Device: Home, Heads: c.shape.KVHeads, Tokens: tokens, Weights: true})
@@ -175,7 +170,7 @@ func (c *h2oCost) Prompt(_, chunk, finished int, last bool) *Prompt {
 	c.prompt.Leave = c.prompt.Leave[:0]
 	if last {
 		n := finished + chunk
-		b := newH2OBudget(c.heavy, c.recent, n)
+		b := c.spec.budget(n)
 		c.send(c.shape.KVHeads, 0, b.Kept(n))
 		c.prompt.Leave[0].Notes = scoreBytes * int64(c.shape.group())
 		kept := int64(b.Heavy+b.Recent) * c.shape.token() * int64(c.shape.KVHeads)

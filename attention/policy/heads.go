@@ -1,40 +1,50 @@
 package policy
 
-// headsCost is the cost of policies whose heads differ: some stream, the others choose pages
-// (LServe) or attend to everything (DuoAttention).
-type headsCost struct {
-	common
-	streaming streamingCost
-	pages     *paged // nil: everything
-	streams   []int  // streaming KV heads of each run
-	on        Device // where these attend
+// layerHeads is what the KV heads of a layer attend to.
+type layerHeads struct {
+	streams int  // so many attend to a sink and a window
+	paged   bool // the others attend to pages that they choose, else to everything
 }
 
-// newHeadsCost returns the costs of a policy whose heads differ; paged makes those of heads that choose pages, which it is told,
-// and is nil where these attend to everything. Successive layers with as many streaming heads are one run.
-func newHeadsCost(u *Use, own *HeadsSpec, paged func(pages func(layer, head int) bool) paged) Costs {
-	heads, shape := u.Streaming(), u.Shape
-	c := &headsCost{common: newCommon(shape), streaming: *newStreamingCost(&own.StreamSpec, shape)}
-	if shape.Apart && own.StreamDevice == "gpu" {
-		c.on = GPU
+// headsCost is the cost of policies whose heads attend to a sink and a window, to pages that they choose, or to everything.
+// What has left a window is dropped: memory is a ring, whose order does not matter to a softmax.
+type headsCost struct {
+	common
+	kinds           []layerHeads // of each run
+	decode, prefill Streaming    // of heads that stream, which may differ
+	on              Device       // where these attend
+	stays           bool         // nothing of these is sent home: that is the GPUs
+	pages           paged        // of heads that choose pages
+}
+
+// newHeadsCost returns the costs of layers that kind describes. Successive layers that are alike are one run.
+func newHeadsCost(shape Shape, stream StreamSpec, kind func(layer int) layerHeads) *headsCost {
+	c := &headsCost{common: newCommon(shape), decode: Streaming{stream.Sink, stream.Window}, prefill: prefillWindow(&stream)}
+	c.runs = c.runs[:0]
+	for layer := range shape.Layers {
+		if k, n := kind(layer), len(c.runs); n > 0 && k == c.kinds[n-1] {
+			c.runs[n-1]++
+		} else {
+			c.runs, c.kinds = append(c.runs, 1), append(c.kinds, k)
+		}
 	}
-	if paged != nil {
-		p := paged(func(layer, head int) bool { return !heads[layer][head] })
-		c.pages = &p
-	}
-	count := func(layer int) (n int) {
+	return c
+}
+
+// newSplitCost returns the costs of a policy some of whose heads stream; the others choose pages or attend to everything.
+func newSplitCost(u *Use, own *HeadsSpec, paged bool) *headsCost {
+	heads := u.Streaming()
+	c := newHeadsCost(u.Shape, own.StreamSpec, func(layer int) layerHeads {
+		k := layerHeads{paged: paged}
 		for _, streams := range heads[layer] {
 			if streams {
-				n++
+				k.streams++
 			}
 		}
-		return n
-	}
-	c.runs = successive(shape.Layers, count)
-	layer := 0
-	for _, n := range c.runs {
-		c.streams = append(c.streams, count(layer))
-		layer += n
+		return k
+	})
+	if u.Shape.Apart && own.StreamDevice == "gpu" {
+		c.on = GPU
 	}
 	return c
 }
@@ -42,16 +52,19 @@ func newHeadsCost(u *Use, own *HeadsSpec, paged func(pages func(layer, head int)
 // Decode returns a class of streaming heads and one of the others.
 func (c *headsCost) Decode(requests []Request, run int) *Step {
 	c.reset(len(requests), 1+numbersEach)
-	streams := c.streams[run]
-	others := c.shape.KVHeads - streams
-	switch {
-	case others > 0 && c.pages != nil:
+	k := c.kinds[run]
+	switch others := c.shape.KVHeads - k.streams; {
+	case others > 0 && k.paged:
 		c.pages.decode(&c.common, others, requests)
 	case others > 0:
 		c.attend(Class{Device: Home, Heads: others, Tokens: c.contexts(requests)})
 	}
-	if streams > 0 {
-		c.attend(Class{Device: c.on, Heads: streams, Tokens: c.streaming.decode.each(&c.common, requests)})
+	if k.streams > 0 {
+		tokens := c.take(len(requests))
+		for i := range requests {
+			tokens[i] = c.decode.Tokens(requests[i].Context)
+		}
+		c.attend(Class{Device: c.on, Heads: k.streams, Tokens: tokens})
 	}
 	return &c.step
 }
@@ -59,20 +72,19 @@ func (c *headsCost) Decode(requests []Request, run int) *Step {
 // Prompt returns causal attention of the other heads, and that of streaming heads under their mask. What
 // these hold goes home at the prompt's end, the others' keys and values with each chunk.
 func (c *headsCost) Prompt(run, chunk, finished int, last bool) *Prompt {
-	streams := c.streams[run]
-	others := c.shape.KVHeads - streams
+	k := c.kinds[run]
 	c.prompt.Pieces, c.prompt.Passes, c.prompt.Leave = c.prompt.Pieces[:0], c.prompt.Passes[:0], c.prompt.Leave[:0]
-	if others > 0 {
+	if others := c.shape.KVHeads - k.streams; others > 0 {
 		c.send(others, finished, finished+chunk)
 		c.prompt.Pieces = append(c.prompt.Pieces, Piece{others, 1, chunk, finished})
-		if c.pages != nil {
+		if k.paged {
 			c.pages.prompt(&c.common, others, chunk, finished)
 		}
 	}
-	if streams > 0 {
-		c.prompt.Pieces = c.streaming.prefill.pieces(c.prompt.Pieces, streams, chunk, finished)
-		if last && c.on == Home {
-			c.send(streams, 0, c.streaming.decode.Tokens(finished+chunk))
+	if k.streams > 0 {
+		c.prompt.Pieces = c.prefill.pieces(c.prompt.Pieces, k.streams, chunk, finished)
+		if last && c.on == Home && !c.stays {
+			c.send(k.streams, 0, c.decode.Tokens(finished+chunk))
 		}
 	}
 	return &c.prompt
@@ -80,28 +92,19 @@ func (c *headsCost) Prompt(run, chunk, finished int, last bool) *Prompt {
 
 // Memory returns keys and values of either, and bounds.
 func (c *headsCost) Memory(run int) (decoding, filling []Held) {
-	streams := c.streams[run]
-	others := c.shape.KVHeads - streams
-	kv := Held{Device: Home, Heads: others, Bytes: c.shape.token()}
-	c.held, c.filling = append(c.held[:0], kv), append(c.filling[:0], kv)
-	if c.pages != nil {
-		c.held, c.filling = c.pages.bounds(c.held, &c.shape, others), c.pages.bounds(c.filling, &c.shape, others)
+	k, kv := c.kinds[run], allTokens(&c.shape)
+	c.held, c.filling = c.held[:0], c.filling[:0]
+	if kv.Heads -= k.streams; kv.Heads > 0 {
+		c.held, c.filling = append(c.held, kv), append(c.filling, kv)
+		if k.paged {
+			c.held, c.filling = c.pages.bounds(c.held, &c.shape, kv.Heads), c.pages.bounds(c.filling, &c.shape, kv.Heads)
+		}
 	}
-	c.held, c.filling = append(c.held, c.streaming.decode.held(&c.shape, streams)), append(c.filling, c.streaming.prefill.held(&c.shape, streams))
-	if last := len(c.held) - 1; c.on == GPU { // where all of an unfinished prompt is
-		c.held[last].Device, c.filling[last].Device = GPU, GPU
+	if k.streams > 0 { // on the GPUs all of an unfinished prompt is there
+		ring := Held{Device: c.on, Heads: k.streams, Bytes: c.shape.token(), Most: c.decode.Sink + c.decode.Window}
+		c.held = append(c.held, ring)
+		ring.Most = c.prefill.Sink + c.prefill.Window
+		c.filling = append(c.filling, ring)
 	}
 	return c.held, c.filling
-}
-
-// successive returns runs of layers that are alike.
-func successive[T comparable](layers int, of func(layer int) T) (runs []int) {
-	for layer := range layers {
-		if layer > 0 && of(layer) == of(layer-1) {
-			runs[len(runs)-1]++
-			continue
-		}
-		runs = append(runs, 1)
-	}
-	return runs
 }

@@ -141,15 +141,17 @@ func (l *List) names(so func(p *Policy) bool) (names []string) {
 
 // policy returns the policy of a name, nil for a name of none.
 func (l *List) policy(name string) *Policy {
-	if i := slices.IndexFunc(l.policies, func(p Policy) bool { return p.Name == name }); i >= 0 {
-		return &l.policies[i]
-	}
-	return nil
+	return l.find(func(p Policy) bool { return p.Name == name })
 }
 
 // called returns the policy that others call so, nil for none.
 func (l *List) called(name string) *Policy {
-	if i := slices.IndexFunc(l.policies, func(p Policy) bool { return slices.Contains(p.Others, strings.ToLower(name)) }); i >= 0 {
+	return l.find(func(p Policy) bool { return slices.Contains(p.Others, strings.ToLower(name)) })
+}
+
+// find returns the first policy that is so, nil for none.
+func (l *List) find(so func(p Policy) bool) *Policy {
+	if i := slices.IndexFunc(l.policies, so); i >= 0 {
 		return &l.policies[i]
 	}
 	return nil

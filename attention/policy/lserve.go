@@ -32,8 +32,10 @@ layout = "row"            # the layout of L3
 `,
 	CostKeys: slices.Concat(pageCostKeys, []string{"stream_device"}),
 	Costs: func(u *Use) Costs {
-		s := u.Keys.(LServeSpec)
-		return newHeadsCost(u, &s.HeadsSpec, func(which func(layer, head int) bool) paged { return newPaged(u, &s.PagesSpec, s.Lists(), which) })
+		s, streams := u.Keys.(LServeSpec), u.Streaming()
+		c := newSplitCost(u, &s.HeadsSpec, true)
+		c.pages = newPaged(u, &s.PagesSpec, s.Lists(), func(layer, head int) bool { return !streams[layer][head] })
+		return c
 	},
 	Values: func(u *Use) (Values, error) {
 		s, streams := u.Keys.(LServeSpec), u.Streaming()

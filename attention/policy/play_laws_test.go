@@ -113,7 +113,7 @@ func TestCounts(t *testing.T) {
 	}))
 	t.Run("h2o", rapid.MakeCheck(func(t *rapid.T) {
 		d := drawPlay(t, "h2o")
-		budget := newH2OBudget(d.spec.Heavy, d.spec.Recent, d.prompt)
+		budget := (H2OSpec{d.spec.Heavy, d.spec.Recent}).budget(d.prompt)
 		d.play(t, d.state, d.prompt, func(p *played) {
 			if got := p.selection.Parts[0].Tokens(); got != budget.Attended(p.context) || len(p.selection.Parts) != 1 {
 				t.Fatalf("context %d: %d tokens, want %d", p.context, got, budget.Attended(p.context))

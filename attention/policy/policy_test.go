@@ -261,7 +261,7 @@ func countedBy(classes []Class, heads int) []int {
 
 // TestDense checks counts by hand: 96 heads of 128 FP16 elements, and grouped queries.
 func TestDense(t *testing.T) {
-	d := newDenseCost(Shape{Layers: 96, QueryHeads: 96, KVHeads: 96, Dim: 128, ElementBits: 16})
+	d := DenseCosts(Shape{Layers: 96, QueryHeads: 96, KVHeads: 96, Dim: 128, ElementBits: 16})
 	if got := d.Decode([]Request{{900, 1000}, {1, 3}}, 0).Attend; len(got) != 1 || got[0].Device != Home || got[0].Heads != 96 || !slices.Equal(got[0].Tokens, []int{1000, 3}) {
 		t.Errorf("%+v", got)
 	}
@@ -271,7 +271,7 @@ func TestDense(t *testing.T) {
 	if got := d.KV(10); got != 10*2*96*128*2 {
 		t.Errorf("%d bytes of keys and values", got)
 	}
-	grouped := newDenseCost(Shape{Layers: 80, QueryHeads: 64, KVHeads: 8, Dim: 128, ElementBits: 16})
+	grouped := DenseCosts(Shape{Layers: 80, QueryHeads: 64, KVHeads: 8, Dim: 128, ElementBits: 16})
 	if got, want := grouped.Vectors(), (Vectors{Queries: 64 * 128 * 2, New: 2 * 8 * 128 * 2, Results: 64 * 128 * 2}); got != want {
 		t.Errorf("grouped: %+v, want %+v", got, want)
 	}

@@ -172,16 +172,16 @@ const bucketTokens = 128
 type Recorder struct {
 	profile     Profile
 	width, from int // of buckets: contexts from + i·width on are one
-	heads       []headCounts
+	heads       [][]bucketCounts
 	ranges      [][2]int
 }
 
-// headCounts is the sums of a head by bucket.
-type headCounts struct{ attended, home, rows, steps []int64 }
+// bucketCounts is the sums of a head in a bucket.
+type bucketCounts struct{ attended, home, rows, steps int64 }
 
 // NewRecorder returns a recorder for a sequence with a prompt of that many tokens.
 func NewRecorder(model string, shape Shape, s *Spec, prompt int) *Recorder {
-	r := &Recorder{width: bucketTokens, from: 1, heads: make([]headCounts, shape.Layers*shape.KVHeads)}
+	r := &Recorder{width: bucketTokens, from: 1, heads: make([][]bucketCounts, shape.Layers*shape.KVHeads)}
 	chosen := s.List().New(s.Name) // without keys that choose no tokens
 	for _, k := range s.List().choosing(s.Name) {
 		k.Set(&chosen, k.Get(s))
@@ -200,16 +200,16 @@ func (r *Recorder) Step(layer, kvHead, context int, s *Selection) {
 	if first := max(m.Prompt+1, context-((context-r.from)%r.width+r.width)%r.width); len(m.Contexts) == 0 || first > m.Contexts[len(m.Contexts)-1] {
 		m.Contexts = append(m.Contexts, first)
 	}
-	if m.Last = context; len(h.steps) < len(m.Contexts) {
-		h.attended, h.home, h.rows, h.steps = append(h.attended, 0), append(h.home, 0), append(h.rows, 0), append(h.steps, 0)
+	if m.Last = context; len(*h) < len(m.Contexts) {
+		*h = append(*h, bucketCounts{})
 	}
-	n := len(m.Contexts) - 1
+	b := &(*h)[len(m.Contexts)-1]
 	attended, rows := r.count(s, Home)
 	held, _ := r.count(s, GPU)
-	h.attended[n] += int64(attended)
-	h.home[n] += int64(context - held)
-	h.rows[n] += int64(rows)
-	h.steps[n]++
+	b.attended += int64(attended)
+	b.home += int64(context - held)
+	b.rows += int64(rows)
+	b.steps++
 }
 
 // count returns the tokens that any query head attends to on a device, and the rows in which
@@ -240,14 +240,14 @@ func (r *Recorder) count(s *Selection, on Device) (tokens, rows int) {
 func (r *Recorder) Profile() *Profile {
 	p := r.profile
 	p.Heads = make([]ProfileHead, len(r.heads))
-	for i, h := range r.heads {
-		for n, steps := range h.steps {
+	for i, buckets := range r.heads {
+		for _, b := range buckets {
 			share := 0.0
-			if h.home[n] > 0 {
-				share = float64(h.attended[n]) / float64(h.home[n])
+			if b.home > 0 {
+				share = float64(b.attended) / float64(b.home)
 			}
 			p.Heads[i].Share = append(p.Heads[i].Share, share)
-			p.Heads[i].Rows = append(p.Heads[i].Rows, float64(h.rows[n])/float64(steps))
+			p.Heads[i].Rows = append(p.Heads[i].Rows, float64(b.rows)/float64(b.steps))
 		}
 	}
 	return &p

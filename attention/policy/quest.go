@@ -22,7 +22,12 @@ summary_device = "gpu"    # our choice: keys pass by there
 layout = "row"            # the layout of L3
 `,
 	CostKeys: pageCostKeys,
-	Costs:    newQuestCost,
+	Costs: func(u *Use) Costs {
+		s := u.Keys.(QuestSpec)
+		c := newHeadsCost(u.Shape, StreamSpec{}, func(layer int) layerHeads { return layerHeads{paged: layer >= s.SkipLayers} })
+		c.pages = newPaged(u, &s.PagesSpec, s.Lists(), func(layer, _ int) bool { return layer >= s.SkipLayers })
+		return c
+	},
 	Values: func(u *Use) (Values, error) {
 		s := u.Keys.(QuestSpec)
 		return ValuesFunc(func(layer, _, limit int) State {
@@ -49,52 +54,4 @@ func (s QuestSpec) Check(c *input.Check) {
 // Lists returns pages that are scored whole, by a list for each step.
 func (s QuestSpec) Lists() Pages {
 	return Pages{Budget: s.Budget, Page: s.Page, Logical: s.Page, Least: 1, Reuse: 1, Skip: s.SkipLayers}
-}
-
-// questCost is the cost of Quest: all heads choose pages, but for the first layers.
-type questCost struct {
-	common
-	pages paged
-	skip  int // layers of the first run, which attend to everything
-}
-
-// newQuestCost returns the costs of Quest: its first layers attend to everything, all others to pages.
-func newQuestCost(u *Use) Costs {
-	s, shape := u.Keys.(QuestSpec), u.Shape
-	c := &questCost{common: newCommon(shape), skip: min(s.SkipLayers, shape.Layers)}
-	c.pages = newPaged(u, &s.PagesSpec, s.Lists(), func(layer, _ int) bool { return layer >= c.skip })
-	c.runs = successive(shape.Layers, func(layer int) bool { return layer < c.skip })
-	return c
-}
-
-// dense reports whether the layers of a run attend to everything.
-func (c *questCost) dense(run int) bool { return run == 0 && c.skip > 0 }
-
-// Decode returns dense attention in the first layers, and pages in the others.
-func (c *questCost) Decode(requests []Request, run int) *Step {
-	c.reset(len(requests), numbersEach)
-	if c.dense(run) {
-		c.attend(Class{Device: Home, Heads: c.shape.KVHeads, Tokens: c.contexts(requests)})
-	} else {
-		c.pages.decode(&c.common, c.shape.KVHeads, requests)
-	}
-	return &c.step
-}
-
-// Prompt returns causal attention, and the bounds of pages.
-func (c *questCost) Prompt(run, chunk, finished int, _ bool) *Prompt {
-	c.begin(chunk, finished)
-	if !c.dense(run) {
-		c.pages.prompt(&c.common, c.shape.KVHeads, chunk, finished)
-	}
-	return &c.prompt
-}
-
-// Memory returns keys, values and bounds.
-func (c *questCost) Memory(run int) (decoding, filling []Held) {
-	c.held = append(c.held[:0], allTokens(&c.shape))
-	if !c.dense(run) {
-		c.held = c.pages.bounds(c.held, &c.shape, c.shape.KVHeads)
-	}
-	return c.held, c.held
 }

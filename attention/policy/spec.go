@@ -142,19 +142,15 @@ func (s *Spec) Check(c *input.Check) {
 // CheckAt has the rules of what must fit together where a system has keys and values.
 func (s *Spec) CheckAt(at Place, c *input.Check) {
 	if p := s.policy(); p != nil && p.CheckAt != nil {
-		c.In("policy."+s.Name, checkAt{p, s.keys(), at})
+		c.In("policy."+s.Name, rules(func(c *input.Check) { p.CheckAt(s.keys(), at, c) }))
 	}
 }
 
-// checkAt is Policy.CheckAt for the values of its keys.
-type checkAt struct {
-	policy *Policy
-	keys   input.Checked
-	at     Place
-}
+// rules is input.Checked by its one method.
+type rules func(c *input.Check)
 
 // Check has the rules.
-func (x checkAt) Check(c *input.Check) { x.policy.CheckAt(x.keys, x.at, c) }
+func (r rules) Check(c *input.Check) { r(c) }
 
 // use returns the policy that runs for a model that its files fit.
 func (s *Spec) use(shape Shape) *Use {

@@ -10,7 +10,11 @@ var streaming = Policy{
 window = 508       # our choice: 512 tokens with the sink, a unit of DIMM-PIM memory
 prefill_window = 0 # as in decode steps
 `,
-	Costs: func(u *Use) Costs { s := u.Keys.(StreamSpec); return newStreamingCost(&s, u.Shape) },
+	Costs: func(u *Use) Costs {
+		c := newHeadsCost(u.Shape, u.Keys.(StreamSpec), func(int) layerHeads { return layerHeads{streams: u.Shape.KVHeads} })
+		c.stays = true
+		return c
+	},
 	Values: func(u *Use) (Values, error) {
 		s := u.Keys.(StreamSpec)
 		return ValuesFunc(func(_, _, _ int) State { return newStreamingState(&s, u.Shape.Dim) }), nil
@@ -20,9 +24,6 @@ prefill_window = 0 # as in decode steps
 // Streaming is attention to a sink and a window: the tokens before Sink and the newest Window
 // ones (StreamingLLM; Xiao et al., ICLR 2024). Keys keep their original positions.
 type Streaming struct{ Sink, Window int }
-
-// newStreaming returns the sink and the window of a section.
-func newStreaming(s *StreamSpec) Streaming { return Streaming{s.Sink, s.Window} }
 
 // Tokens returns the tokens that a step attends to at a context, its own token included.
 func (s Streaming) Tokens(context int) int { return min(context, s.Sink+s.Window) }
@@ -42,55 +43,12 @@ func (s Streaming) Ranges(ranges [][2]int, context int) [][2]int {
 	return ranges
 }
 
-// streamingCost is the cost of attention of all heads to a sink and a window. What has left
-// the window is dropped: memory is a ring, whose order does not matter to a softmax.
-type streamingCost struct {
-	common
-	decode, prefill Streaming
-}
-
-// newStreamingCost lists what is held while decoding and while a prompt is prefilled: two windows, which may
-// differ.
-func newStreamingCost(s *StreamSpec, shape Shape) *streamingCost {
-	c := &streamingCost{common: newCommon(shape), decode: newStreaming(s), prefill: prefillWindow(s)}
-	c.held = []Held{c.decode.held(&shape, shape.KVHeads)}
-	c.filling = []Held{c.prefill.held(&shape, shape.KVHeads)}
-	return c
-}
-
 // prefillWindow returns what the tokens of a prompt attend to.
 func prefillWindow(s *StreamSpec) Streaming {
 	if s.PrefillWindow == 0 {
-		return newStreaming(s)
+		return Streaming{s.Sink, s.Window}
 	}
 	return Streaming{s.Sink, s.PrefillWindow}
-}
-
-// held is the keys and values of that many heads.
-func (s Streaming) held(shape *Shape, heads int) Held {
-	return Held{Device: Home, Heads: heads, Bytes: shape.token(), Most: s.Sink + s.Window}
-}
-
-// Decode returns one class of all heads.
-func (c *streamingCost) Decode(requests []Request, _ int) *Step {
-	c.reset(len(requests), 1)
-	c.attend(Class{Device: Home, Heads: c.shape.KVHeads, Tokens: c.decode.each(&c.common, requests)})
-	return &c.step
-}
-
-// each returns the tokens of each request.
-func (s Streaming) each(c *common, requests []Request) []int {
-	tokens := c.take(len(requests))
-	for i := range requests {
-		tokens[i] = s.Tokens(requests[i].Context)
-	}
-	return tokens
-}
-
-// Prompt returns attention of all heads under the mask.
-func (c *streamingCost) Prompt(_, chunk, finished int, _ bool) *Prompt {
-	c.prompt.Pieces = c.prefill.pieces(c.prompt.Pieces[:0], c.shape.KVHeads, chunk, finished)
-	return &c.prompt
 }
 
 // pieces appends the attention of some heads for a chunk under the mask, whose rows have up
@@ -123,7 +81,7 @@ type streamingState struct {
 
 // newStreamingState returns the state of a streaming head. A prompt's window of 0 tokens is that of decoding.
 func newStreamingState(s *StreamSpec, dim int) *streamingState {
-	return &streamingState{masked: masked{dim: dim}, streaming: newStreaming(s), prefill: prefillWindow(s)}
+	return &streamingState{masked: masked{dim: dim}, streaming: Streaming{s.Sink, s.Window}, prefill: prefillWindow(s)}
 }
 
 // PromptMask returns those of the section.
