@@ -2,6 +2,7 @@ package controller
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/l3sim/l3sim/dram"
 )
@@ -60,8 +61,10 @@ type dataBus struct {
 	sampled       int64
 	acts, columns int64
 	rowBound      bool
-	// notBefore is a step before which no bank is ready, by need: not later than those of its ranks.
+	// notBefore is a step before which no bank is ready, by need: at most the least of readyFrom.
 	notBefore [needs]int64
+	// readyFrom is the same by rank, forever for one without the need.
+	readyFrom [needs][]int64
 	// ranks are those with a bank that has the need, by bit.
 	ranks [needs]uint64
 }
@@ -71,7 +74,10 @@ func newBuses(spec *dram.Spec, ranks int) []dataBus {
 	list := make([]dataBus, spec.Rules().PseudoChannels)
 	each := ranks / len(list)
 	for i := range list {
-		list[i] = dataBus{first: i * each, end: (i + 1) * each, rank: i * each, notBefore: [needs]int64{forever, forever, forever, forever, forever}}
+		list[i] = dataBus{first: i * each, end: (i + 1) * each, rank: i * each}
+		for n := range needs {
+			list[i].notBefore[n], list[i].readyFrom[n] = forever, slices.Repeat([]int64{forever}, each)
+		}
 	}
 	return list
 }
@@ -162,20 +168,32 @@ func (s *sched) sample(b *dataBus, t int64) {
 	b.sampled, b.acts, b.columns = t, 0, 0
 }
 
-// restBus notes that the bus of rank has a burst, before whose end no bank is ready for another of need n.
-func (s *sched) restBus(rank int, n need) {
-	b, first := &s.buses[s.busOf[rank]], int64(forever)
-	for r := b.first; r < b.end; r++ {
-		first = min(first, s.channel.rankNodes[r][needCommands[n]])
+// passed notes that a command for need n of rank has issued, and finds anew from when on a bank may be ready for the needs whose
+// commands it holds up.
+func (s *sched) passed(n need, rank int) {
+	b := &s.buses[s.busOf[rank]]
+	from := &b.readyFrom[n][rank-b.first]
+	*from = max(*from, s.ranks[rank].others[n])
+	if n == needPrecharge {
+		b.notBefore[n] = slices.Min(b.readyFrom[n])
+		return
 	}
-	b.notBefore[n] = max(b.notBefore[n], first)
+	for m := n &^ 1; m <= n|1; m++ {
+		cmd, first := needCommands[m]&(dram.Slots-1), int64(forever)
+		for w := b.ranks[m]; w != 0; w &= w - 1 {
+			r := bits.TrailingZeros64(w)
+			first = min(first, max(b.readyFrom[m][r-b.first], s.channel.rankNodes[r][cmd]))
+		}
+		b.notBefore[m] = first
+	}
 }
 
 // overdue reports whether a column access of n, its row open, has waited beyond the bound.
 func (s *sched) overdue(b *dataBus, n need, t int64) bool {
-	for rank := b.first; rank < b.end; rank++ {
+	for w := b.ranks[n]; w != 0; w &= w - 1 {
+		rank := bits.TrailingZeros64(w)
 		for m := s.ranks[rank].banks[n]; m != 0; m &= m - 1 {
-			if t-s.candidates[n][rank*s.channel.banksPerRank+bits.TrailingZeros64(m)].age > s.limits.ageBound+s.limits.headStart {
+			if t-s.candidates[n][rank][bits.TrailingZeros64(m)].age > s.limits.ageBound+s.limits.headStart {
 				return true
 			}
 		}
@@ -185,7 +203,8 @@ func (s *sched) overdue(b *dataBus, n need, t int64) bool {
 
 // anyBank reports whether any bank that accepts commands waits for n.
 func (s *sched) anyBank(b *dataBus, n need) bool {
-	for rank := b.first; rank < b.end; rank++ {
+	for w := b.ranks[n]; w != 0; w &= w - 1 {
+		rank := bits.TrailingZeros64(w)
 		if s.ranks[rank].banks[n]&^s.ranks[rank].blocked != 0 {
 			return true
 		}
@@ -197,13 +216,15 @@ func (s *sched) anyBank(b *dataBus, n need) bool {
 // and one may issue within tCCD_L, after which even those of one bank group go on.
 func (s *sched) holds(b *dataBus, n need, t int64) bool {
 	banks := 0
-	for rank := b.first; rank < b.end; rank++ {
+	for w := b.ranks[n]; w != 0; w &= w - 1 {
+		rank := bits.TrailingZeros64(w)
 		banks += bits.OnesCount64(s.ranks[rank].banks[n] &^ s.ranks[rank].blocked)
 	}
 	if banks < runBanks && !s.manyHits(b, n) {
 		return false
 	}
-	for rank := b.first; rank < b.end; rank++ {
+	for w := b.ranks[n]; w != 0; w &= w - 1 {
+		rank := bits.TrailingZeros64(w)
 		for m := s.ranks[rank].banks[n] &^ s.ranks[rank].blocked; m != 0; m &= m - 1 {
 			if s.channel.earliest(n, rank*s.channel.banksPerRank+bits.TrailingZeros64(m)) <= t+s.limits.holdSteps {
 				return true

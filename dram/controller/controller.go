@@ -100,7 +100,7 @@ func (c *controller) run(ctx context.Context, requests []Request) (*Stats, error
 			return nil, errNoProgress
 		}
 		t = next
-		if c.skipIdle {
+		if c.skipIdle && c.queues.entries == 0 {
 			t += c.skipIdlePeriods(t)
 		}
 	}

@@ -187,13 +187,13 @@ func (f *front) move(kind need, passes bool, t int64) (moved, dependent bool) {
 		return false, false
 	}
 	q := &f.held[kind]
-	for f.queues.banks[q.entries[q.from].bank].full() {
+	for f.queues.full[q.entries[q.from].bank] {
 		q.from++
 	}
 	for i := q.from; i < len(q.entries); i++ {
 		e := &q.entries[i]
 		b := &f.queues.banks[e.bank]
-		if b.full() || passes && b.shares {
+		if f.queues.full[e.bank] || passes && b.shares {
 			continue
 		}
 		if kind == needWrite && f.pending(e, needRead) != nil {
@@ -214,6 +214,7 @@ func (f *front) enqueue(b *bankQueue, e *entry, t int64) {
 	b.push(e, f.channel.rows[e.bank]).queued = t
 	b.shares = b.shares || b.sharesRow(e)
 	if b.full() {
+		f.queues.full[e.bank] = true
 		f.countMovable(b, -1)
 	}
 	f.queues.entries++

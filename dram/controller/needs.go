@@ -22,11 +22,12 @@ const (
 // access with auto-precharge has those of the one without.
 var needCommands = [needs]dram.Command{dram.RD, dram.WR, dram.ACT, dram.ACT, dram.PRE}
 
-// rankNeeds is what the banks of one rank need next. Before notBefore no bank of the rank is ready for a need: a command may
-// raise the step of a constraint and never lowers it, so that it can be kept from one scan to the next.
+// rankNeeds is what the banks of one rank need next.
 type rankNeeds struct {
-	banks     [needs]uint64
-	notBefore [needs]int64
+	banks [needs]uint64
+	// others is a step before which no bank is ready but the one that the last scan of the need chose. A command may
+	// raise the step of a constraint and never lowers it, so that it can be kept from one scan to the next.
+	others    [needs]int64
 	blocked   uint64 // banks that accept no command for a request: those of the three sets below
 	forced    uint64 // banks of units that must refresh first, see refreshState
 	exhausted uint64 // banks that refresh management must serve first, see managementState
@@ -43,8 +44,8 @@ type sched struct {
 	scheduler *scheduler
 	counts    []RankStats // by rank: turnarounds of its bus and switches to it
 
-	now        int64              // step
-	candidates [needs][]candidate // by bank
+	now        int64                  // step
+	candidates [needs][][64]candidate // by rank and bank
 	ranks      []rankNeeds
 	buses      []dataBus
 	busOf      []int // by rank
@@ -72,7 +73,7 @@ func newSched(channel *channel, queues *queues, policy *Policy, counts []RankSta
 		fullGroups: (spec.TCCDL + spec.BurstClocks() - 1) / spec.BurstClocks(), rowHits: policy.RowHitLimit}
 	s.limits.acts, s.limits.actSteps = activations(spec)
 	for n := range s.candidates {
-		s.candidates[n] = make([]candidate, ranks*spec.Banks())
+		s.candidates[n] = make([][64]candidate, ranks)
 	}
 	for i, b := range s.buses {
 		for range b.end - b.first {
@@ -92,7 +93,8 @@ type candidate struct {
 func (s *sched) rescan(rank int) {
 	for n := range needs {
 		if s.ranks[rank].banks[n] != 0 {
-			s.ranks[rank].notBefore[n], s.buses[s.busOf[rank]].notBefore[n] = 0, 0
+			b := &s.buses[s.busOf[rank]]
+			s.ranks[rank].others[n], b.readyFrom[n][rank-b.first], b.notBefore[n] = 0, 0, 0
 		}
 	}
 }
@@ -162,16 +164,14 @@ func (s *sched) old(e *entry) bool {
 // the first clock at which n may issue.
 func (s *sched) addNeed(n need, rank, bank int, i int32) int64 {
 	of, on, at := &s.ranks[rank], &s.buses[s.busOf[rank]], s.channel.earliest(n, bank)
-	if of.banks[n] == 0 {
-		of.notBefore[n] = at
-		on.ranks[n] |= 1 << rank
-	}
+	from := &on.readyFrom[n][rank-on.first]
+	on.ranks[n] |= 1 << rank
 	of.banks[n] |= s.channel.places[bank].bit
-	of.notBefore[n] = min(of.notBefore[n], at)
+	*from, of.others[n] = min(*from, at), min(of.others[n], at)
 	on.notBefore[n] = min(on.notBefore[n], at)
 	b := &s.queues.banks[bank]
 	b.needs |= 1 << n
-	w := &s.candidates[n][bank]
+	w := &s.candidates[n][rank][(bank-rank*s.channel.banksPerRank)&63]
 	w.at, w.age = s.channel.bankNodes[bank][needCommands[n]], b.entries[i].accepted
 	if n <= needWrite && b.served == 0 {
 		w.age -= s.limits.headStart
@@ -186,6 +186,7 @@ func (s *sched) dropNeed(n need, rank int, bit uint64) {
 		return
 	}
 	on := &s.buses[s.busOf[rank]]
+	of.others[n], on.readyFrom[n][rank-on.first] = forever, forever
 	if on.ranks[n] &^= 1 << rank; on.ranks[n] == 0 {
 		on.notBefore[n] = forever
 	}

@@ -194,13 +194,14 @@ func (m *mergedReads) each(first int32, of func(*mergedRead)) {
 // queues are the command queues of all banks.
 type queues struct {
 	banks   []bankQueue
-	entries int   // of all of them
-	inRank  []int // entries by rank
+	full    []bool // by bank: its queue has no room
+	entries int    // of all of them
+	inRank  []int  // entries by rank
 }
 
 // newQueues returns empty queues.
 func newQueues(spec *dram.Spec, policy *Policy, ranks int) queues {
-	q := queues{banks: make([]bankQueue, ranks*spec.Banks()), inRank: make([]int, ranks)}
+	q := queues{banks: make([]bankQueue, ranks*spec.Banks()), full: make([]bool, ranks*spec.Banks()), inRank: make([]int, ranks)}
 	for i := range q.banks {
 		q.banks[i] = bankQueue{entryQueue: newEntryQueue(policy.BankQueue), first: [kinds]int32{-1, -1}}
 	}

@@ -97,28 +97,29 @@ func (s *sched) pick(t int64) choice {
 	return nothing
 }
 
-// readyBanks returns the banks of rank whose need n may issue at t as far as they and their bank groups
-// go, the first clock at which one may, and of the ready the one for the oldest request.
-func (s *sched) readyBanks(n need, rank int, t int64) (ready uint64, first int64, oldest choice) {
+// late is all ones if at lies after t, else 0. Masks stand for branches that would be mispredicted: a fifth of the time.
+func late(at, t int64) int64 { return (t - at) >> 63 }
+
+// readyBanks returns how many banks of rank may issue n at t as far as they and their bank groups go, the one of them for the oldest
+// request, and the first step at which one of the others may.
+func (s *sched) readyBanks(n need, rank int, t int64) (ready int, oldest choice, later int64) {
 	cmd, shift := needCommands[n]&(dram.Slots-1), s.channel.groupShift&63
 	base := rank * s.channel.banksPerRank
-	waits, groups := s.candidates[n][base:], s.channel.groupNodes[base>>shift:]
-	first = forever
+	candidates, groups := &s.candidates[n][rank], s.channel.groupNodes[base>>shift:]
 	age, found := int64(forever), 0
+	later = forever
 	for m := s.ranks[rank].banks[n] &^ s.ranks[rank].blocked; m != 0; m &= m - 1 {
-		bank := bits.TrailingZeros64(m)
-		w := &waits[bank]
-		at, of, bit := max(w.at, groups[bank>>shift][cmd]), w.age, m&-m
-		first = min(first, at)
-		if at > t { // compiled without a branch, which would be mispredicted: a fifth of the time
-			of, bit = forever, 0
-		}
-		ready |= bit
-		if of < age {
+		bank := bits.TrailingZeros64(m) & 63
+		w := &candidates[bank]
+		at := max(w.at, groups[bank>>shift][cmd])
+		late := late(at, t)
+		ready += 1 + int(late)
+		later = min(later, at|^late&forever)
+		if of := w.age&^late | late&forever; of < age {
 			age, found = of, bank
 		}
 	}
-	return ready, first, choice{base + found, n, age}
+	return ready, choice{base + found, n, age}, later
 }
 
 // notYet reports whether no bank of the bus can be ready for n at t; s.next then becomes at most the step at which one can.
@@ -142,28 +143,43 @@ func (s *sched) oldestReady(n need, b *dataBus, t int64) (best, ofRank choice, b
 			return best, ofRank, 0
 		}
 	}
-	wake := int64(forever)
-	for m := b.ranks[n]; m != 0; m &= m - 1 {
-		r := bits.TrailingZeros64(m)
-		wakes := &s.ranks[r].notBefore[n]
-		first := max(*wakes, s.channel.rankNodes[r][cmd])
-		if first <= t {
-			var ready uint64
-			var p choice
-			ready, first, p = s.readyBanks(n, r, t)
-			if banks += bits.OnesCount64(ready); p.age < best.age {
-				best = p
-			}
-			if r == b.rank {
-				ofRank = p
-			}
+	ranks, wake := s.ranksBy(n, b, t)
+	for ; ranks != 0; ranks &= ranks - 1 {
+		r := bits.TrailingZeros64(ranks)
+		ready, p, later := s.readyBanks(n, r, t)
+		from, others := later, later
+		if ready > 0 {
+			from = t
 		}
-		*wakes = first
-		wake = min(wake, first)
+		if ready > 1 {
+			others = t
+		}
+		s.ranks[r].others[n], b.readyFrom[n][r-b.first] = others, from
+		if banks += ready; p.age < best.age {
+			best = p
+		}
+		if r == b.rank {
+			ofRank = p
+		}
+		wake = min(wake, from)
 	}
 	b.notBefore[n] = wake
 	s.next = min(s.next, wake)
 	return best, ofRank, banks
+}
+
+// ranksBy returns the ranks of the bus that may have a bank ready for n at t, and the first step at which one of the others may.
+func (s *sched) ranksBy(n need, b *dataBus, t int64) (ranks uint64, later int64) {
+	later = forever
+	cmd := needCommands[n] & (dram.Slots - 1)
+	for m := b.ranks[n]; m != 0; m &= m - 1 {
+		r := bits.TrailingZeros64(m)
+		at := max(b.readyFrom[n][r-b.first], s.channel.rankNodes[r][cmd])
+		late := late(at, t)
+		ranks |= m & -m &^ uint64(late)
+		later = min(later, at|^late&forever)
+	}
+	return ranks, later
 }
 
 // oldest returns the ready command of n for the oldest request, or nothing.
@@ -234,7 +250,7 @@ func (s *sched) pickRoundRobin(_ *dataBus, t int64) choice {
 				s.next = min(s.next, at)
 				continue
 			}
-			banks, first, _ := s.readyBanks(n, rank, t)
+			banks, first := s.readySet(n, rank, t)
 			ready[n], any, s.next = banks, any|banks, min(s.next, first)
 		}
 		base := rank * s.channel.banksPerRank
@@ -255,6 +271,19 @@ func (s *sched) pickRoundRobin(_ *dataBus, t int64) choice {
 		s.last = found.bank
 	}
 	return found
+}
+
+// readySet returns the banks of rank that may issue n at t as far as they and their bank groups go, and the first step at which one may.
+func (s *sched) readySet(n need, rank int, t int64) (ready uint64, first int64) {
+	cmd := needCommands[n]
+	first = forever
+	for m := s.ranks[rank].banks[n] &^ s.ranks[rank].blocked; m != 0; m &= m - 1 {
+		bank := bits.TrailingZeros64(m)
+		at := max(s.candidates[n][rank][bank].at, s.channel.groupNodes[(rank*s.channel.banksPerRank+bank)>>s.channel.groupShift][cmd])
+		ready |= m & -m &^ uint64(late(at, t))
+		first = min(first, at)
+	}
+	return ready, first
 }
 
 // firstReady returns the need of the first request in the bank's queue whose command

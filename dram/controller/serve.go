@@ -20,9 +20,9 @@ func (c *controller) serve(p choice, t int64) {
 	default:
 		c.sched.moved(p.need, int(a.Rank), t, c.front.held[needWrite].full())
 		c.serveColumn(b, int(b.first[p.need]), a, t)
-		c.sched.restBus(int(a.Rank), p.need)
 		c.front.stalled = false
 	}
+	c.sched.passed(p.need, int(a.Rank))
 	c.sched.updateNeeds(p.bank)
 }
 
@@ -30,6 +30,7 @@ func (c *controller) serve(p choice, t int64) {
 func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 	e := b.entries[i]
 	if b.full() {
+		c.queues.full[e.bank] = false
 		c.front.countMovable(b, 1)
 	}
 	b.remove(i)
