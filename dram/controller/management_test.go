@@ -116,6 +116,17 @@ func TestManagementByHand(t *testing.T) {
 		if want := (acts - most - refreshes*less + less - 1) / less; acts < 400 || stats.Count(c.rfm) < want || stats.Count(c.rfm) > want+1 {
 			t.Errorf("%s, %s: %d activations, %d refreshes, %d %v; want %d or one more", c.part, c.refresh, acts, refreshes, stats.Count(c.rfm), c.rfm, want)
 		}
+		report, line := NewReport(s, "", stats, 0), strings.Builder{}
+		report.WriteLines(&line)
+		issued := map[dram.Command]int64{}
+		for _, r := range records {
+			issued[r.Command]++
+		}
+		for cmd, n := range map[dram.Command]int64{dram.RFM: report.RFM, dram.RFMsb: report.RFMsb, dram.RFMpb: report.RFMpb} {
+			if n != issued[cmd] || strings.Contains(line.String(), fmt.Sprintf(", %v %d", cmd, n)) != (cmd == c.rfm) {
+				t.Errorf("%s, %s: %d %v reported, %d issued:\n%s", c.part, c.refresh, n, cmd, issued[cmd], line.String())
+			}
+		}
 		// Where the device asks for nothing, nothing is managed.
 		s.Spec = part(t, c.plain)
 		plain, _ := replayLog(t, s, requests)

@@ -1,12 +1,14 @@
 package controller
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
@@ -247,4 +249,28 @@ func TestRefreshOfBanksGains(t *testing.T) {
 		}
 	}
 	writeTable(t, "table of refreshes", table.String())
+}
+
+// TestBankRefreshesFit: a tREFI in which the refreshes of all banks leave no room for accesses is refused, and at the least that
+// is not a replay ends. By hand: DDR5 refreshes the same bank of all groups, 4 times 312 clocks (tRFCsb and one) apart, and two
+// accesses take 196 each; a pseudo-channel of HBM3 has 4 ranks of 16 banks, tRREFD = 13 clocks apart, and accesses of 102.
+func TestBankRefreshesFit(t *testing.T) {
+	for _, c := range []struct {
+		part         string
+		ranks, least int
+	}{{"ddr5-4800-16gb-x4", 1, 4*312 + 2*196}, {"hbm3-6400-16gb-4h", 8, 64*13 + 2*102}} {
+		s := setup(t, "default")
+		s.Spec, s.Policy.Refresh, s.Ranks = part(t, c.part), "bank", c.ranks
+		s.Spec.TREFI = c.least - 1
+		want := fmt.Sprintf("at least %d with refresh = bank", c.least)
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), fmt.Sprintf("tREFI = %d", c.least-1)) {
+			t.Errorf("%s: %v, want %q", c.part, err, want)
+		}
+		s.Spec.TREFI = c.least
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		if stats, err := s.Replay(ctx, mixedRandom(2000), nil); err != nil || stats.Requests != 2000 {
+			t.Errorf("%s at tREFI = %d: %v", c.part, c.least, err)
+		}
+		cancel()
+	}
 }

@@ -52,6 +52,34 @@ func (s *Setup) checkStandard(c *input.Check) {
 	}
 	input.Within(c, "refresh_postpone", s.Policy.RefreshPostpone, 0, postpone)
 	input.Within(c, "refresh_pull_in", s.Policy.RefreshPullIn, 0, table.PullIn)
+	if c.OK() && s.Policy.Refresh == "bank" {
+		took, access := s.bankRefreshes(), s.Spec.LongestAccess()
+		c.That(s.Spec.TREFI >= took+2*access, "tREFI", s.Spec.TREFI,
+			"at least %d with refresh = bank: the refreshes of all banks take %d, and two accesses of %d clocks between them", took+2*access, took, access)
+	}
+}
+
+// bankRefreshes returns the clocks in which every bank refreshes once, as soon after the last as the standard lets it.
+func (s *Setup) bankRefreshes() int {
+	table := s.Spec.Rules()
+	cmd, steps := table.Refreshes[1].Command, 0
+	spans, _ := spansOf(s.Spec, cmd, s.Ranks)
+	for _, row := range s.Spec.Constraints() {
+		if row.Command != cmd || row.Next != cmd {
+			continue
+		}
+		refreshes := 1 // that follow each other at this distance
+		switch row.Scope {
+		case dram.SameRank:
+			refreshes = len(spans) / s.Ranks
+		case dram.SamePseudoChannel:
+			refreshes = len(spans) / table.PseudoChannels
+		case dram.SameChannel:
+			refreshes = len(spans)
+		}
+		steps = max(steps, refreshes*row.Clocks/max(1, row.Window))
+	}
+	return (steps + int(s.Spec.Steps(1)) - 1) / int(s.Spec.Steps(1))
 }
 
 // Validate returns the first fault of the set-up.
