@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"slices"
 	"testing"
 
-	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
@@ -136,45 +133,6 @@ func TestHBMPIMWithoutPIMIsGPUOnly(t *testing.T) {
 	})
 }
 
-// TestHBMPIMUnitsHaveNoWaves: the units' time is the bytes over their bandwidth on
-// AttAcc's GPU as well, however few heads there are for its SMs.
-func TestHBMPIMUnitsHaveNoWaves(t *testing.T) {
-	for _, requests := range []int{1, 7} {
-		cfg, err := Load(configs.Options{Sets: []string{"preset=paper", "run.system=hbm-pim"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := newNode(cfg, commandTables{})
-		e := n.divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
-		sub := &scheduler.SubBatch{}
-		for range requests {
-			sub.Decode = append(sub.Decode, scheduler.Decoding{Base: 999})
-		}
-		b := decodeBatch(&e.decode(sub.Decode, 0, 1).Attend[0])
-		bytes := float64(b.Tokens)*float64(cfg.Model.KVBytesPerTokenLayer()) + float64(2*requests)*float64(cfg.Model.AttentionBytesPerTokenLayer())
-		want := bytes / float64(cfg.Model.TensorParallel) / (0.85 * 2.039e12 * 16)
-		if got := unitsTake(e, sub); math.Abs(got.Seconds()-want) > 1e-12 { // times are whole picoseconds
-			t.Errorf("%d requests: %v, want %v s", requests, got, want)
-		}
-		// The GPUs do have waves: nine prompts of 12 heads each share one.
-		sub.Prefill = []scheduler.Chunk{{Tokens: 500, Finished: 100}}
-		prompts := func() units.Duration {
-			prefill, _, _ := e.layerAttention(sub, 0, &decoding{})
-			return prefill.time
-		}
-		one := prompts()
-		for len(sub.Prefill) < 10 {
-			if got := prompts(); got != one || got == 0 {
-				t.Errorf("%d prompts take %v, one takes %v", len(sub.Prefill), got, one)
-			}
-			sub.Prefill = append(sub.Prefill, sub.Prefill[0])
-		}
-		if got := prompts(); got != 2*one {
-			t.Errorf("10 prompts take %v, want two waves of %v", got, one)
-		}
-	}
-}
-
 // TestMoreMemoryIsNoSlower checks that a GPU that holds everything serves the
 // requests that a smaller one can hold in no more time. More memory means larger
 // batches, whose products can waste part of a tile or of a wave: that is at most a
@@ -249,65 +207,4 @@ func TestHBMPIMCapacity(t *testing.T) {
 			t.Fatalf("gpu-only has %+v, without units %+v", got, want)
 		}
 	})
-}
-
-// unitsTake returns what the units take for a layer of a sub-batch.
-func unitsTake(e *hbmPIM, sub *scheduler.SubBatch) units.Duration {
-	e.attend(sub.Decode, 1, false)
-	return e.device[0]
-}
-
-// TestPIMAttentionOverhead: units as fast as the GPUs take what the GPUs' kernel takes, and
-// faster ones save of all but its overhead.
-func TestPIMAttentionOverhead(t *testing.T) {
-	took := func(factor string) (got, seconds, overhead float64) {
-		cfg, err := Load(configs.Options{Sets: []string{"run.system=hbm-pim", "gpu.preset=a100-sxm-80gb", "hbm_pim.bandwidth_factor=" + factor}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := newNode(cfg, commandTables{}).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
-		if unitsTake(e, &scheduler.SubBatch{}) != 0 {
-			t.Error("nothing to decode takes time")
-		}
-		sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 999}}}
-		cost := e.units.DecodeBatchCost(decodeBatch(&e.decode(sub.Decode, 0, 1).Attend[0]))
-		return unitsTake(e, sub).Seconds(), cost.Seconds, cost.Overhead
-	}
-	one, seconds, overhead := took("1")
-	four, _, _ := took("4")
-	if overhead <= 0 || math.Abs(one-seconds) > 1e-12 || math.Abs((four-overhead)*4-(one-overhead)) > 1e-11 {
-		t.Errorf("%v s, four times as fast %v s; the GPUs' kernel takes %v s, %v s of it overhead", one, four, seconds, overhead)
-	}
-}
-
-// TestUnitsOfOneRequest: what the units take for one request is what its heads take, all
-// or half of them, whatever they were asked for before.
-func TestUnitsOfOneRequest(t *testing.T) {
-	cfg, err := Load(configs.Options{Sets: []string{"run.system=hbm-pim"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := newNode(cfg, commandTables{}).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
-	all := e.policy
-	times := map[units.Duration]bool{}
-	for range 2 {
-		for _, context := range []int{1000, 1001, 2, 70_000} {
-			for e.policy = all; ; e.policy = (halved{all}) {
-				sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: int64(context) - 1}}}
-				x := e.decode(sub.Decode, 0, 1)
-				home := x.Attend[slices.IndexFunc(x.Attend, func(c policy.Class) bool { return c.Device == policy.Home })]
-				want, heads, tokens := e.took(decodeBatch(&home), e.reads), home.Heads, home.Tokens[0]
-				if got := unitsTake(e, sub); got != want || tokens != context {
-					t.Errorf("%d heads over %d tokens: %v, want %v", heads, tokens, got, want)
-				}
-				times[want] = true
-				if e.policy != all {
-					break
-				}
-			}
-		}
-	}
-	if len(times) != 8 {
-		t.Errorf("%d different times, want 8: %v", len(times), times)
-	}
 }

@@ -1,21 +1,13 @@
 package system
 
 import (
-	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/traces"
-	"github.com/l3sim/l3sim/units"
 )
 
 // profiled returns settings of HGCA on a small model with a profile of shares, by layer and head.
@@ -41,97 +33,6 @@ func profiled(t interface{ Fatal(...any) }, dir string, heads int, shares []floa
 	return []string{
 		"run.model=gpt-89b", "policy.name=hgca", "policy.hgca.window=96", "policy.hgca.block=16", "policy.profile=" + path, "node.gpus=2", "node.channels=4",
 		"model.layers=2", "model.hidden=1024", "model.heads=8", "model.kv_heads=8", "model.head_dim=128", "model.ffn_hidden=4096", "model.tensor_parallel=2",
-	}
-}
-
-// TestHeadsOfTheirOwn: a rankset takes as long as the rank with the most clocks of heads, whose
-// blocks begin one channel further with every request; each layer has its own shares, and a run
-// with all checks is the same with shortcuts.
-func TestHeadsOfTheirOwn(t *testing.T) {
-	dir := t.TempDir()
-	rapid.Check(t, func(t *rapid.T) {
-		shares := rapid.SliceOfN(rapid.SampledFrom([]float64{0, 0.01, 0.1, 0.3, 0.9}), 16, 16).Draw(t, "shares")
-		cfg, err := Load(configs.Options{Sets: profiled(t, dir, 8, shares)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := mustNode(t, cfg)
-		e := l3Of(n)
-		d := e.ranks
-		sub := &scheduler.SubBatch{}
-		for i := range rapid.IntRange(1, 9).Draw(t, "requests") {
-			context := rapid.Int64Range(2, 4000).Draw(t, "context")
-			sub.Decode = append(sub.Decode, scheduler.Decoding{Request: int32(i), Offset: int32(i % 2), Base: context, Prompt: 1})
-		}
-		c := &e.costs
-		e.fill(c, &scheduler.Batch{Sub: []scheduler.SubBatch{*sub, {}}})
-		for run := range 2 {
-			_, subs := c.run(run)
-			x := d.decode(sub.Decode, run, 0)
-			home := x.Attend[len(x.Attend)-1]
-			for offset := range 2 {
-				var clocks [4]int64
-				for i := offset; i < len(sub.Decode); i += 2 {
-					for h := range 8 {
-						clocks[d.channelOf(int32(i), h)] += d.sequence.at(home.PerHead[i*8+h])
-					}
-				}
-				busiest := max(clocks[0], clocks[1], clocks[2], clocks[3])
-				g := &subs[0].groups[offset]
-				if over := g.clocks + g.drain - busiest; over < 0 || busiest > 0 && over > 200 || busiest == 0 && g.clocks+g.drain != 0 { // the first head's start
-					t.Fatalf("layer %d, offset %d: %d clocks, of channels %v", run, offset, g.clocks+g.drain, clocks)
-				}
-				if mean := d.clock.Time((clocks[0] + clocks[1] + clocks[2] + clocks[3]) / 4); g.idle < 0 || g.compute-g.idle > mean+d.clock.Time(210) {
-					t.Fatalf("layer %d, offset %d: %v of %v idle, the mean rank takes %v", run, offset, g.idle, g.compute, mean)
-				}
-			}
-		}
-		var m imbalance
-		c.imbalance(&m)
-		var busiest, mean units.Duration
-		for run := range 2 {
-			_, subs := c.run(run)
-			a, b := &subs[0].groups[0], &subs[0].groups[1]
-			busiest += max(a.compute, b.compute)
-			mean += a.compute - a.idle + b.compute - b.idle
-		}
-		if want := float64(busiest) * 2 / float64(mean); mean > 0 && math.Abs(m.ratio(2)/want-1) > 1e-9 {
-			t.Fatalf("imbalance %v, want %v", m.ratio(2), want)
-		}
-		// Any rank may have the longest heads: two a channel, copies of 20,000 tokens less the window.
-		ledger := rankLedger(n.hw, true)
-		each := int64(math.Ceil(math.Ceil(slices.Max(shares)*19920)/512)) + 39
-		ledger.Reserve(memory.Length{Prompt: 20_000, Tokens: 20_000}, nil, 0, nil)
-		if got := ledger.Used(); got != 2*2*each {
-			t.Fatalf("a request of 20,000 tokens takes %d units, want %d", got, 2*2*each)
-		}
-		trace := &traces.Trace{Requests: equal(3, rapid.IntRange(1, 900).Draw(t, "in"), rapid.IntRange(1, 90).Draw(t, "out"))}
-		if got, want := requestsOf(t, mustRun(t, n, trace, false)), requestsOf(t, mustRun(t, n, trace, true)); got != want {
-			t.Fatalf("got\n%s\nlayer by layer\n%s", got, want)
-		}
-	})
-}
-
-// TestHeadsGoRound: a request's heads lie on all channels, as many on each, in blocks of two; where
-// they begin is even over requests that are any number apart.
-func TestHeadsGoRound(t *testing.T) {
-	d := &devices{headMap: headMap{perChannel: 2, channels: 4}}
-	for stride := int32(1); stride <= 16; stride++ {
-		var first [4]int
-		for i := range int32(400) {
-			begins := d.channelOf(i*stride, 0)
-			first[begins]++
-			for h := range 8 {
-				if got := d.channelOf(i*stride, h); got != (begins+h/2)%4 {
-					t.Fatalf("request %d: head %d is on channel %d, head 0 on %d", i*stride, h, got, begins)
-				}
-			}
-		}
-		for channel, n := range first {
-			if n < 60 || n > 140 {
-				t.Errorf("of every %d-th of 400 requests %d begin on channel %d", stride, n, channel)
-			}
-		}
 	}
 }
 

@@ -8,9 +8,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"fmt"
+
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/gpu"
-	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -152,74 +156,6 @@ func TestEnergyOfWaiting(t *testing.T) {
 	}
 }
 
-// TestMixedBatchByHand: a sub-batch that prefills and decodes costs the GPUs what package
-// gpu says of its iteration.
-func TestMixedBatchByHand(t *testing.T) {
-	const requests, context, chunk, finished = 24, 3000, 512, 1024
-	for _, name := range []string{"h200-sxm", "a100-sxm-80gb"} { // which feels no power limit
-		sets := []string{"gpu.preset=" + name}
-		cfg, err := Load(configs.Options{Sets: append([]string{"run.system=gpu-only", "run.model=llama-3-70b"}, sets...)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := newGPUSide(hardwareOf(cfg))
-		sub := &scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: chunk, Finished: finished, Last: true}}}
-		for range requests {
-			sub.Decode = append(sub.Decode, scheduler.Decoding{Base: context - 1})
-		}
-		g := d.stage(sub, d.decodeHere(nil, sub.Decode, 1))
-		layers := units.Duration(cfg.Model.Layers)
-		took := (g.entry + g.attention() + (layers-1)*g.block + g.exit).Seconds()
-		shape := gpu.Shape{Decode: gpu.UniformBatch(requests, context), Prefills: 1, Chunk: chunk, Finished: finished}
-		seconds, joules := cfg.GPU.Sustained(gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model).Iteration(shape))
-		joules *= float64(cfg.Model.TensorParallel)
-		rounded := 4e-12 * float64(layers) // by operations
-		if math.Abs(took-seconds) > rounded || math.Abs((g.joules.prefill+g.joules.decode)/joules-1) > 1e-9 {
-			t.Errorf("%s: %v s and %+v J, an iteration takes %v s and %v J", sets, took, g.joules, seconds, joules)
-		}
-		// The prompt has its part of attention, by the kernels alone, and of all else by tokens.
-		a := d.gpu.Attention()
-		p, w := a.Prompts(1, chunk, finished, 0), a.Decoding(shape.Decode)
-		attention := float64(g.attention()) / float64(units.FromSeconds(took))
-		want := attention*p.Seconds/(p.Seconds+w.Seconds) + (1-attention)*chunk/(chunk+requests)
-		if share := g.joules.prefill / joules; math.Abs(share/want-1) > 1e-9 {
-			t.Errorf("%s: %.6f of the energy is the prompt's, want %.6f", sets, share, want)
-		}
-	}
-}
-
-// TestPowerLimitStretchesAll: beyond the power limit a step on the timeline takes its share
-// of the operation, and so do the times that NEO's scheduler asks for.
-func TestPowerLimitStretchesAll(t *testing.T) {
-	cfg, err := Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=llama-3-8b", "gpu.preset=h200-sxm"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const tokens = 8192
-	e := mustNode(t, cfg).replica(0, equal(1, 10, 10), Options{}).engine.(*cpuOffload)
-	sub := &scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: tokens, Last: true}}}
-	g := e.stage(sub, nil)
-	if g.slow < 1.01 {
-		t.Fatalf("%d tokens slow the GPUs down by %v", tokens, g.slow)
-	}
-	var steps units.Duration
-	for _, p := range e.parts(opBlock, tokens, 1, 0, g.gpuUse) {
-		steps += p.duration
-	}
-	if d := steps - g.block; d < -4 || d > 4 { // each is rounded
-		t.Errorf("the steps of a block take %v, the block %v", steps, g.block)
-	}
-	c := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
-	linear, _ := cfg.GPU.Sustained(c.QKV(tokens).Plus(c.ProjectionFFN(tokens)))
-	attention, _ := cfg.GPU.Sustained(c.PrefillAttention(tokens, 0))
-	if got := e.Linear(tokens).Seconds(); math.Abs(got/linear-1) > 1e-9 {
-		t.Errorf("batched operations take %v s, want %v", got, linear)
-	}
-	if got := e.Attention(sub, 1).Seconds(); math.Abs(got/attention-1) > 1e-9 || attention <= c.PrefillAttention(tokens, 0).Seconds {
-		t.Errorf("attention takes %v s, want %v", got, attention)
-	}
-}
-
 // TestWattsOnTheTimeline: the power of a replica's GPUs over time is the run's energy, from
 // 0, before requests come, to the end of the run.
 func TestWattsOnTheTimeline(t *testing.T) {
@@ -280,6 +216,31 @@ func TestWattsOnTheTimeline(t *testing.T) {
 		}
 		if math.Abs(joules/r.energy.GPU-1) > 1e-9 || len(last) != len(r.Recordings) {
 			t.Errorf("%s: %v J on the timeline of %d replicas, %v in the summary", system, joules, len(last), r.energy.GPU)
+		}
+	}
+}
+
+// TestEnergyOfCommands: what a node's units take in a run is what the commands of all its steps take, each head run by itself. Requests of one length decode
+// together: one head in each channel of the GPUs' 80, and 16 beyond.
+func TestEnergyOfCommands(t *testing.T) {
+	deep.Only(t)
+	const layers, input, output = 2, 1000, 3
+	for _, level := range hbm.Levels() {
+		n, r := energyOf(t, equal(4, input, output), "run.system=hbm-pim", "run.model=gpt-175b", "gpu.preset=a100-sxm-80gb", "hbm_pim.model=commands", "hbm_pim.sub_batches=never",
+			"hbm_pim.level="+level, fmt.Sprint("model.layers=", layers))
+		m, spec := &n.cfg.Model, hbm.Spec{Level: hbm.Level(level), Rules: hbm.AttAcc, Rate: 5200, PowerLimited: true, NoRefresh: true}
+		e := n.cfg.Energy.At(energy.Mid)
+		costs := hbm.CostsOf(&e)
+		want := 0.0
+		for step := 1; step < output; step++ {
+			run, err := hbm.Measure(spec, hbm.StackLoad(hbm.Shape{HeadDim: m.HeadDim, ElementBytes: 2}, input+step, hbm.Channels), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want += float64(4*m.KVHeads*layers) * run.Tally(spec).Joules(costs.Each(spec.Level))
+		}
+		if got := r.report.Components.HBMPIM; math.Abs(got/want-1) > 0.02 {
+			t.Errorf("%s: %v J, by commands %v J", level, got, want)
 		}
 	}
 }

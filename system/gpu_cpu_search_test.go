@@ -1,13 +1,10 @@
 package system
 
 import (
-	"fmt"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -64,64 +61,6 @@ func TestCSAttentionLayer(t *testing.T) {
 		}
 		if e.work.time[ofChannel] == 0 {
 			t.Errorf("%s: the CPUs read nothing", slow)
-		}
-	}
-}
-
-// TestMemoryOfWindows: windows of all requests share what the weights leave of the GPUs, and
-// the next request waits for a window; what lagged searches have found does the same.
-func TestMemoryOfWindows(t *testing.T) {
-	for name, c := range map[string]struct {
-		sets  []string
-		token int // of a request, that the GPUs hold
-	}{
-		"window":      {[]string{"policy.window.window=500", "policy.window.sink=100"}, 600},
-		"hgca":        {[]string{"policy.hgca.window=512"}, 512 + 4}, // 4 bytes for each 512 of a token and head
-		"csattention": {[]string{"policy.csattention.mode=host", "policy.csattention.search=lagged", "policy.csattention.select_share=0.25", "policy.csattention.recent_tokens=40"}, 250 + 40},
-		// Query heads of a group of eight find tokens of their own.
-		"csattention, grouped": {[]string{"run.model=llama-3-70b", "policy.csattention.mode=host", "policy.csattention.search=lagged", "policy.csattention.select_share=0.05", "policy.csattention.recent_tokens=40"}, 400 + 40},
-		"h2o":                  {nil, 0},
-	} {
-		of, _, _ := strings.Cut(name, ",")
-		sets := append([]string{"run.system=gpu+cpu", "run.model=gpt-89b", "policy.name=" + of, "node.gpus=4"}, c.sets...)
-		cfg := mustLoad(t, sets...)
-		n := mustNode(t, cfg)
-		free := n.FreeGPUMemory()
-		free -= cfg.Model.ActivationBytes(1000)
-		if c.token > 0 { // room for 5 requests and a half
-			cfg = mustLoad(t, append(sets,
-				fmt.Sprintf("gpu.memory_reserve=%q", cfg.GPU.MemoryReserve+(free-units.Bytes(c.token*11/2)*cfg.Model.KVBytesPerToken())/4))...)
-		}
-		r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: equal(20, 1000, 30)}, false)
-		if want := map[bool]int{true: 5, false: 20}[c.token > 0]; r.batch.Max != want || r.rejected > 0 {
-			t.Errorf("%s: %d requests decode at once, %d rejected; windows for %d fit", name, r.batch.Max, r.rejected, want)
-		}
-	}
-}
-
-// TestHostHoldsWhatIsKept: the host needs room for what a policy keeps, whatever the prompt was;
-// CSAttention's index is three times its keys and values.
-func TestHostHoldsWhatIsKept(t *testing.T) {
-	peak := func(sets ...string) float64 {
-		cfg := mustLoad(t, append(sets, "run.system=gpu+cpu", "run.model=gpt-89b", "node.gpus=4")...)
-		r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: equal(1, 8000, 2)}, false)
-		return float64(r.kv.Peak) / float64(cfg.Model.KVBytesPerToken())
-	}
-	for name, c := range map[string]struct {
-		sets []string
-		want float64 // tokens
-	}{
-		"dense": {nil, 8001}, "h2o": {nil, 1601 + 1601*4/512.0}, "window": {[]string{"policy.window.window=512", "policy.window.block=128"}, 8001 - 384},
-		"hgca":        {[]string{"policy.hgca.share=0.25"}, 1.25 * (8001 - 4096 + 128)},
-		"keep":        {[]string{"policy.name=hgca", "policy.hgca.keep_all=false", "policy.hgca.share=0.25"}, 0.25 * (8001 - 4096 + 128)},
-		"csattention": {[]string{"policy.csattention.mode=host"}, 8001 + 3*8000 + 128*256/512.0},
-	} {
-		sets := c.sets
-		if name != "keep" {
-			sets = append(sets, "policy.name="+name)
-		}
-		if got := peak(sets...); got < c.want || got > c.want+3*16 { // pages of 16 tokens
-			t.Errorf("%s: %v tokens of keys and values, want %v", name, got, c.want)
 		}
 	}
 }

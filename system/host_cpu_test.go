@@ -174,3 +174,40 @@ func TestHGCAHost(t *testing.T) {
 		t.Errorf("the link takes %.2f times as long", over)
 	}
 }
+
+// TestHostAttention checks the roofline of a replica's share of the host against the
+// figures of the default node: GPT-89B has 2 replicas.
+func TestHostAttention(t *testing.T) {
+	cfg, err := Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=gpt-89b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHostCPUs(hardwareOf(cfg), newAttends(hardwareOf(cfg)))
+	// 8 channels of 25.6 GB/s at 0.8; K and V of 96 heads of 128 FP16 elements.
+	const tokens = 1000
+	bytes := 2.0 * 96 * 128 * 2 * tokens
+	if got, want := h.attend(tokens).Seconds(), bytes/(8*25.6e9*0.8); math.Abs(got/want-1) > 1e-9 {
+		t.Errorf("attention over %d tokens takes %v s, reading them %v s", tokens, got, want)
+	}
+	// q, k and v of 3 requests go down 4 links of 0.79 times 16 lanes of 16 GT/s, 128b/130b; one result each comes up.
+	link := 4 * 0.79 * 16 * 16e9 * 128 / 130 / 8
+	want := 2*5e-6 + 20e-6 + bytes/(8*25.6e9*0.8) + 3*(3+1)*96*128*2/link
+	if got := h.HostAttention(3, tokens).Seconds(); math.Abs(got/want-1) > 1e-6 {
+		t.Errorf("with transfers %v s, want %v s", got, want)
+	}
+	// With one core it is the elements of K and V that bound, or, where they take no time, 4 operations for two.
+	for _, c := range []struct {
+		element string
+		want    float64
+	}{{"390ps", 390e-12 * 2 * 96 * 128 * tokens}, {"0ps", 4 * 96 * 128 * tokens / (72e9 * 0.5)}} {
+		for key, value := range map[string]string{"cores": "2", "element_time": c.element} {
+			if err := cfg.Set("cpu_offload."+key, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		one := newHostCPUs(hardwareOf(cfg), newAttends(hardwareOf(cfg)))
+		if got := one.attend(tokens).Seconds(); math.Abs(got/c.want-1) > 1e-6 {
+			t.Errorf("one core takes %v s at %s an element, want %v s", got, c.element, c.want)
+		}
+	}
+}

@@ -3,7 +3,9 @@ package system
 import (
 	"testing"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -58,5 +60,26 @@ func TestHostAttentionByHand(t *testing.T) {
 	}
 	if one, two := h.OnCPUs(1, 8, tokens), h.OnCPUs(2, 8, tokens); two < one*19/10 || two > 2*one {
 		t.Errorf("two requests take %v, one %v", two, one)
+	}
+}
+
+// TestIterationPartsAreARun: the parts of the iterations of a run add up to when it ends, to
+// the picosecond.
+func TestIterationPartsAreARun(t *testing.T) {
+	for _, name := range gpuOnlySystem.Policies() {
+		cfg := partsOf(t, "run.model=llama-3-8b", "model.layers=5", "policy.name="+name, "model.tensor_parallel=2")
+		trace := &traces.Trace{Name: "equal", Requests: []traces.Request{{Input: 7001, Output: 6}, {ID: 1, Input: 901, Output: 6}}}
+		r := mustRun(t, mustNode(t, cfg), trace, false)
+		iterations := NewGPUIterations(cfg)
+		prompts := []scheduler.Chunk{{Tokens: 7001, Last: true}, {Request: 1, Tokens: 901, Last: true}}
+		first := iterations.Parts(nil, prompts...)
+		end := first.Total()
+		for step := 1; step < 6; step++ {
+			x := iterations.Parts([]policy.Request{{Prompt: 7001, Context: 7001 + step}, {Prompt: 901, Context: 901 + step}})
+			end += x.Total()
+		}
+		if got := r.Requests[0].Finish; got != end {
+			t.Errorf("%s: a run ends after %v, its iterations take %v", name, got, end)
+		}
 	}
 }

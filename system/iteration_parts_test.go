@@ -9,7 +9,6 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -20,27 +19,6 @@ func partsOf(t interface{ Fatal(...any) }, sets ...string) *configs.Config {
 		t.Fatal(err)
 	}
 	return cfg
-}
-
-// TestIterationPartsAreARun: the parts of the iterations of a run add up to when it ends, to
-// the picosecond.
-func TestIterationPartsAreARun(t *testing.T) {
-	for _, name := range gpuOnlySystem.Policies() {
-		cfg := partsOf(t, "run.model=llama-3-8b", "model.layers=5", "policy.name="+name, "model.tensor_parallel=2")
-		trace := &traces.Trace{Name: "equal", Requests: []traces.Request{{Input: 7001, Output: 6}, {ID: 1, Input: 901, Output: 6}}}
-		r := mustRun(t, mustNode(t, cfg), trace, false)
-		iterations := NewGPUIterations(cfg)
-		prompts := []scheduler.Chunk{{Tokens: 7001, Last: true}, {Request: 1, Tokens: 901, Last: true}}
-		first := iterations.Parts(nil, prompts...)
-		end := first.Total()
-		for step := 1; step < 6; step++ {
-			x := iterations.Parts([]policy.Request{{Prompt: 7001, Context: 7001 + step}, {Prompt: 901, Context: 901 + step}})
-			end += x.Total()
-		}
-		if got := r.Requests[0].Finish; got != end {
-			t.Errorf("%s: a run ends after %v, its iterations take %v", name, got, end)
-		}
-	}
 }
 
 // TestIterationPartsOfAnyBatch: the same for iterations that decode and prefill, and for
@@ -124,15 +102,4 @@ func TestIterationPartsOfLServe(t *testing.T) {
 
 func sameRequests(n, prompt, context int) []policy.Request {
 	return slices.Repeat([]policy.Request{{Prompt: prompt, Context: context}}, n)
-}
-
-// TestShareIsWhole: shares add up to what is shared, however long that is.
-func TestShareIsWhole(t *testing.T) {
-	for _, took := range []units.Duration{0, 1, 7, 1<<60 + 1} {
-		var x GPUIteration
-		x.share(took, &[partCount]float64{1, 0, 1e-9, 3, 0.1, 0.2, 0, 0.7, 0})
-		if x.Total() != took || x[PartSmall] != 0 {
-			t.Errorf("shares of %d are %v", took, x)
-		}
-	}
 }

@@ -3,7 +3,6 @@ package system
 import (
 	"testing"
 
-	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/pim/tables"
@@ -85,25 +84,31 @@ func TestPagesOfOneRequest(t *testing.T) {
 	}
 }
 
-// TestChoiceClocks: what a choice takes of a head's rank by hand: 64 clocks for 16 bounds with each further pass, a
-// clock for each page and query head where scores are normalised, and 64 from the last score to the list.
-func TestChoiceClocks(t *testing.T) {
-	for group, want := range map[string]int64{ // 500 bounds of 32 chunks in two rows
-		"sum": 235 + 31*64 + 162, "max": 0, "softmax-sum": 4 * 125, "per-head": 0,
-	} {
-		n := nodeOf(t, "run.model=llama-3-8b", "policy.name=lserve", "policy.lserve.select_device=bank", "policy.lserve.select_group="+group)
-		d := devicesOf(n)
-		s := n.cfg.Policy.Pages()
-		x := policy.Step{Choose: []policy.Choice{{Device: "bank", Heads: 4, Scored: []int{500}, Ranked: []int{125}, Keep: 63, PerQueryScores: group != "sum", Softmax: group == "softmax-sum"}}}
-		got, v := d.chooses(&x, 0)
-		if group != "sum" { // four passes
-			want += d.bounds.Select(500) - int64(s.TopKLatency)
-			if passes := d.bounds.Select(512) - d.bounds.Select(496); passes != 4*64 {
-				t.Errorf("%s: 16 bounds more take %d clocks", group, passes)
+// TestQuestChoosesInItsLayers: the first layers attend to everything and choose nothing; before each of the others
+// the GPUs choose, as the last of what comes before the layer.
+func TestQuestChoosesInItsLayers(t *testing.T) {
+	const in, layers, heads = 5000, 96, 96
+	for _, skip := range []string{"0", "1", "2", "95", "96"} {
+		sets := []string{"policy.name=quest", "policy.quest.skip_layers=" + skip, "policy.quest.budget=2048", "policy.quest.page=512", oneBatch, allAtOnce}
+		node := nodeOf(t, sets...)
+		g := gpu.NewModelCost(&node.cfg.GPU.Spec, &node.cfg.Model)
+		ps := func(w gpu.Work) units.Duration { return units.FromSeconds(w.Seconds) }
+		n := map[string]units.Duration{"0": 0, "1": 1, "2": 2, "95": 95, "96": 96}[skip]
+		busy := units.Duration(0)
+		drive(t, sets, equal(1, in, 5), keep, func(r *replica, x driven) {
+			e := r.engine.(*l3)
+			did := e.flow.work.time[ofGPU] - busy
+			busy += did
+			if len(x.batch.Sub[0].Decode) == 0 {
+				return
 			}
-		}
-		if got != want+64 || v != (vectors{}) {
-			t.Errorf("%s: %d clocks and %+v, want %d", group, got, v, want+64)
-		}
+			context := x.batch.Sub[0].Decode[0].Context(x.batch.Step)
+			pages := gpu.DecodeBatch{Requests: 1, Tokens: int64(context+511) / 512, Longest: (context + 511) / 512, KVHeads: heads}
+			chooses := ps(g.Select(gpu.Selection{PageScores: gpu.PageScores{Pages: pages}, Ranked: pages, Keep: 3})) + ps(g.Pass(0, 5*256*heads, 0))
+			want := ps(g.Embedding(1)) + layers*ps(g.QKV(1)) + ps(g.LMHead(1)) + layers*ps(g.ProjectionFFN(1)) + (layers-n)*chooses
+			if did != want {
+				t.Fatalf("%s dense layers, context %d: the GPUs work for %v, want %v", skip, context, did, want)
+			}
+		})
 	}
 }

@@ -2,102 +2,13 @@ package system
 
 import (
 	"context"
-	"math"
-	"math/bits"
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/internal/lab/deep"
-	"github.com/l3sim/l3sim/pim"
-	"github.com/l3sim/l3sim/pim/tables"
-	"github.com/l3sim/l3sim/pim/values"
-	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
-
-// TestListsAreTimedAsOneHead: what the tables say of the rows and bounds that the program of a single head
-// touches is what that takes, for pages of every size; with grouped queries, and where the rank's unit scores.
-func TestListsAreTimedAsOneHead(t *testing.T) {
-	deep.Only(t)
-	for _, model := range []string{"gpt-175b", "llama-3-8b"} {
-		for _, by := range []string{tables.SelectBank, tables.SelectRank} {
-			n := nodeOf(t, "run.model="+model, "policy.name=lserve", "policy.lserve.select_device="+by)
-			for page := 16; page <= 1024; page *= 2 {
-				l := values.PageLoad{Context: 20_000 + page, Shape: n.cfg.HeadShape(), Budget: 4096, Page: page, Logical: 16, Reuse: 1, Select: by, TopK: 64, Seed: 7, Local: 0.98}
-				m, err := values.MeasurePages(&n.cfg.PIM, &n.cfg.DRAM.Spec, l)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got := n.kernels.table.Attention(m.Tokens) + n.kernels.table.Scattered(m.Tokens, m.Rows); got != m.AttentionCycles || n.kernels.bounds.Select(m.Bounds) != m.SelectCycles {
-					t.Errorf("%s, pages of %d: %d clocks and %d to choose, of one head %d and %d", model, page, got, n.kernels.bounds.Select(m.Bounds), m.AttentionCycles, m.SelectCycles)
-				}
-			}
-		}
-	}
-}
-
-// TestRowsOfLists: the mean number of rows over all choices of pages, and of pages that two heads choose,
-// counted one by one.
-func TestRowsOfLists(t *testing.T) {
-	for _, l := range []listOf{{128, 9, 3, 1}, {64, 17, 2, 1}, {128, 13, 5, 1}, {32, 17, 4, 1}, {128, 9, 9, 1}, {128, 9, 1, 1}, {256, 11, 4, 1}, {128, 9, 3, 2}, {64, 9, 4, 2}} {
-		others, each := l.pages-1, 512/l.page
-		rows := func(set uint) (n int) {
-			for ; set != 0; set >>= each {
-				n += min(1, bits.OnesCount(set&(1<<each-1)))
-			}
-			return n
-		}
-		var sets []uint
-		for set := range uint(1) << others {
-			if bits.OnesCount(set) == l.chosen-1 {
-				sets = append(sets, set)
-			}
-		}
-		pages, touched, n := 0, 0, 0
-		for _, a := range sets {
-			for _, b := range sets {
-				if l.group == 1 && a != b {
-					continue
-				}
-				pages, touched, n = pages+bits.OnesCount(a|b), touched+rows(a|b), n+1
-			}
-		}
-		got := l.scatter(512)
-		if want := 1 + int(math.Ceil(float64(pages)/float64(n)-1e-9)); got.pages != want {
-			t.Errorf("%+v: %d pages, want %d", l, got.pages, want)
-		}
-		if want := 1 + int(math.Ceil(float64(touched)/float64(n)-1e-9)); l.group == 1 && got.rows != want || got.rows < want {
-			t.Errorf("%+v: %d rows, want %d", l, got.rows, want)
-		}
-	}
-}
-
-// TestQuadTokens: rows of lists in quads by hand, with a newest page of 100 tokens of 128: four pages a row; alone
-// in the last row, its quad scores 4 tokens where a row scores 16.
-func TestQuadTokens(t *testing.T) {
-	d := devicesOf(nodeOf(t, "policy.name=lserve", "policy.lserve.page=128", "policy.lserve.layout=quad"))
-	for _, c := range []struct{ context, tokens, reads, rows, last int }{
-		{8*128 - 28, 4*128 - 28, 512, 1, 512}, {8*128 - 28, 5*128 - 28, 512 + 400, 2, 400}, {8*128 - 28, 6*128 - 28, 1024, 2, 512}, {9*128 - 28, 9*128 - 28, 1024 + 400, 3, 400}, {100, 100, 400, 1, 400},
-	} {
-		class := policy.Class{Heads: 96, Tokens: []int{c.tokens}, Paged: policy.Paged{Page: 128}, OnDIMMs: policy.OnDIMMs{Quads: true}}
-		if tokens, rows, last := d.list(&class, 0, c.context); tokens != c.reads || rows != c.rows || last != c.last {
-			t.Errorf("%d of %d tokens: as long as %d in %d rows, %d in the last, want %+v", c.tokens, c.context, tokens, rows, last, c)
-		}
-	}
-	for want, sets := range map[string][]string{
-		"policy.lserve.page = 64: expected 128": {"policy.lserve.layout=quad"}, "staggered": {"policy.lserve.layout=quad", "policy.lserve.page=128", "pim.activation=simultaneous"},
-	} {
-		_, err := Load(configs.Options{Sets: append(sets, "policy.name=lserve")})
-		if err == nil || !strings.Contains(err.Error(), strings.Replace(want, "staggered", `policy.lserve.layout = "quad": expected "row"`, 1)) {
-			t.Errorf("%v: %v", sets, err)
-		}
-	}
-}
 
 // bare is a policy of a test without what keeping bounds of pages takes.
 type bare struct{ policy.Costs }
@@ -228,66 +139,6 @@ func TestEverythingOfPagesGoesDown(t *testing.T) {
 			t.Errorf("%v: %d units are in use at the end", c.sets, used)
 		}
 	}
-}
-
-// drawPages draws settings of policies that choose pages or stream.
-func drawPages(t *rapid.T, kvHeads int, staggered bool) policy.Spec {
-	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
-	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
-	p := policy.New(pick("policy", "quest", "lserve", "lserve", "duo"))
-	pages := func(s *policy.PagesSpec) {
-		s.Page = 16 << number("log page", 0, 6)
-		s.Budget = s.Page * number("pages", 1, 5)
-		if s.Layout = "row"; s.Page == 128 && staggered {
-			s.Layout = pick("layout", "row", "quad")
-		}
-		s.SelectDevice, s.SelectGroup = pick("by", "gpu", "bank", "rank"), pick("group", "sum", "softmax-sum", "max", "per-head")
-		if s.SelectDevice != "gpu" {
-			s.SummaryDevice = pick("summaries", "gpu", "rank")
-		}
-	}
-	heads := func(h *policy.HeadsSpec) {
-		h.StaticSparsity, h.StreamDevice = float64(number("streaming", 0, kvHeads))/float64(kvHeads), pick("streams", "gpu", "home")
-		h.Sink, h.Window = number("sink", 0, 40), number("window", 1, 100)
-	}
-	switch p.Name {
-	case "quest":
-		policy.Edit(&p, func(s *policy.QuestSpec) {
-			pages(&s.PagesSpec)
-			s.SkipLayers = number("skipped", 0, 3)
-		})
-	case "lserve":
-		policy.Edit(&p, func(s *policy.LServeSpec) {
-			pages(&s.PagesSpec)
-			heads(&s.HeadsSpec)
-			s.LogicalPage, s.Reuse = s.Page>>number("log parts", 0, 4), number("reuse", 1, 5)
-			s.Newest = pick("newest", "append", "replace")
-		})
-	case "duo":
-		policy.Edit(&p, func(s *policy.DuoSpec) { heads(&s.HeadsSpec) })
-	}
-	return p
-}
-
-// TestPagesNodes runs random small nodes with random policies of pages, under all checks and layer by layer.
-// The streaming heads differ from layer to layer and do not divide over the channels.
-func TestPagesNodes(t *testing.T) {
-	fewCases(t)
-	rapid.Check(t, func(t *rapid.T) {
-		cfg, trace := drawNode(t)
-		if rapid.Bool().Draw(t, "grouped") {
-			cfg.Model.KVHeads = 4
-		}
-		cfg.Policy = drawPages(t, 40, cfg.PIM.Activation == pim.Staggered)
-		cfg.Comm.HeadRotation = rapid.SampledFrom([]string{scheduler.RotateRequests, scheduler.RotateNone}).Draw(t, "head rotation")
-		n := mustNode(t, cfg)
-		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
-		checkTokens(t, r)
-		checkIterations(t, r, n.Replicas())
-		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
-			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
-		}
-	})
 }
 
 // listless is a policy of a test that never sends lists, bounded one that forgets bounds.

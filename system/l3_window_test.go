@@ -2,15 +2,12 @@ package system
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
-	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -77,52 +74,6 @@ func TestWindowOfOneRequest(t *testing.T) {
 			t.Errorf("%v: the ranks take longer in %d steps, the window in %d", c.sets, longer, shorter)
 		}
 	}
-}
-
-// TestWindowOfNothing: without sink and window everything is in the DIMMs, and a run is that of
-// dense attention to the picosecond.
-func TestWindowOfNothing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		cfg, trace := drawNode(t)
-		dense := mustRun(t, mustNode(t, cfg), trace, false)
-		none := *cfg
-		none.Policy = policy.New("window")
-		policy.Edit(&none.Policy, func(w *policy.WindowSpec) { w.Window, w.Sink = 0, 0 })
-		got := mustRun(t, mustNode(t, &none), trace, false)
-		if a, b := requestsOf(t, dense), requestsOf(t, got); a != b || got.Tasks != dense.Tasks || got.busy != dense.busy || got.kv != dense.kv {
-			t.Fatalf("dense\n%s\na window of nothing\n%s", a, b)
-		}
-	})
-}
-
-// TestWindowNodes runs random small nodes, with every way to communicate, to admit and to predict,
-// and random windows, under all checks and layer by layer.
-func TestWindowNodes(t *testing.T) {
-	fewCases(t)
-	rapid.Check(t, func(t *rapid.T) {
-		cfg, trace := drawNode(t)
-		p := policy.New(rapid.SampledFrom([]string{"window", "hgca"}).Draw(t, "policy"))
-		window := rapid.IntRange(1, 300).Draw(t, "window")
-		block := rapid.IntRange(1, window).Draw(t, "block")
-		if p.Name == "window" {
-			policy.Edit(&p, func(w *policy.WindowSpec) {
-				*w = policy.WindowSpec{Sink: rapid.IntRange(0, 40).Draw(t, "sink"), Window: window, Block: block}
-			})
-		} else {
-			policy.Edit(&p, func(h *policy.HGCASpec) {
-				h.Window, h.Block = window, block
-				h.Share, h.KeepAll = rapid.SampledFrom([]float64{0, 0.1, 0.6, 1}).Draw(t, "share"), rapid.Bool().Draw(t, "keep all")
-			})
-		}
-		cfg.Policy = p
-		n := mustNode(t, cfg)
-		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
-		checkTokens(t, r)
-		checkIterations(t, r, n.Replicas())
-		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
-			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
-		}
-	})
 }
 
 // TestWholeShare: HGCA that keeps everything attends in the DIMMs for as long as a window of
@@ -287,39 +238,5 @@ func TestWindowPredictions(t *testing.T) {
 	})
 	if seen == 0 {
 		t.Error("no iteration decodes alone")
-	}
-}
-
-// TestWindowsFillTheGPUs: windows take what weights leave of the GPUs, so that no more requests
-// decode at once than have room there, with averages of 4 bytes a token and KV head for HGCA.
-func TestWindowsFillTheGPUs(t *testing.T) {
-	for name, more := range map[string]units.Bytes{"window": 0, "hgca": 96 * 96 * 4} {
-		n := nodeOf(t, "policy.name="+name, "policy."+name+".window=4096", "node.memory_capacity=64TiB")
-		r := mustRun(t, n, &traces.Trace{Requests: equal(40, 5000, 200)}, false)
-		each := 4096 * (n.cfg.Model.KVBytesPerToken() + more)
-		if most := int(n.FreeGPUMemory() / each); r.batch.Max > most || r.batch.Max < most-2 {
-			t.Errorf("%s: %d requests decode at once, windows have room for %d", name, r.batch.Max, most)
-		}
-	}
-}
-
-// TestWindowErrors: a window beyond the GPUs' memory names its key and what would do.
-func TestWindowErrors(t *testing.T) {
-	for want, sets := range map[string][]string{
-		"policy.window.window = 100000: expected 70358 at most": {"policy.name=window", "policy.window.window=100000"},
-		"policy.hgca.window = 90000: expected 69654 at most":    {"policy.name=hgca", "policy.hgca.window=90000"},
-		`policy.name = "h2o": expected one of`:                  {"policy.name=h2o"},
-	} {
-		_, err := Load(configs.Options{Sets: sets})
-		if bad := (*input.Error)(nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v, want %s", sets, err, want)
-		}
-	}
-}
-
-// TestWindowAllocatesNothing checks the hot path of windows.
-func TestWindowAllocatesNothing(t *testing.T) {
-	for _, name := range []string{"window", "hgca"} {
-		t.Run(name, func(t *testing.T) { checkAllocations(t, "l3", policySets(name)...) })
 	}
 }

@@ -377,3 +377,12 @@ func checkAllocations(t *testing.T, system string, sets ...string) {
 		t.Errorf("%v allocations an iteration", n)
 	}
 }
+
+// nodeOf returns the node of the default configuration with some keys set.
+func nodeOf(t interface{ Fatal(...any) }, sets ...string) *Node {
+	cfg, err := Load(configs.Options{Sets: sets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mustNode(t, cfg)
+}

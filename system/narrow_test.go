@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/scheduler/memory"
@@ -96,86 +95,6 @@ func TestNarrowMemory(t *testing.T) {
 			if most := units * c.unit; !ledger.FitsEmpty(memory.Length{Prompt: most, Tokens: most}) || ledger.FitsEmpty(memory.Length{Prompt: most + 1, Tokens: most + 1}) {
 				t.Errorf("%s, %v: a rankset does not hold %d tokens at most", name, c.sets, most)
 			}
-		}
-	}
-}
-
-// TestNarrowVectors: queries and results keep their width on the links and channels; keys and values, of decoding
-// requests as of prompts, have theirs, with scales.
-func TestNarrowVectors(t *testing.T) {
-	deep.Only(t)
-	const heads = 96 // of GPT-175B
-	for _, c := range []struct {
-		sets   []string
-		token  units.Bytes // of a token and KV head
-		bursts int64       // of one key
-		scale  int64       // of a new key and value
-	}{
-		{nil, 512, 4, 0}, {[]string{"model.kv_bits=8"}, 264, 2, 1}, {[]string{"model.kv_bits=4"}, 136, 1, 1}, {[]string{"model.kv_bits=8", "pim.scales=buffer"}, 264, 2, 0},
-		{[]string{"model.kv_bits=8", "model.kv_scales=tensor"}, 256, 2, 0},
-	} {
-		d := devicesOf(nodeOf(t, append(c.sets, fastLinks)...))
-		down, up := d.vectors(3)
-		if wantDown, wantUp := 3*heads*(256+c.token), units.Bytes(3*heads*256); down != wantDown || up != wantUp {
-			t.Errorf("%v: %v down, %v up, want %v, %v", c.sets, down, up, wantDown, wantUp)
-		}
-		const each = 3 * 6 // heads on a channel
-		if got, want := d.traffic(3).down.data, units.Duration(each*(4+2*c.bursts+c.scale+1)*4*625); got != want {
-			t.Errorf("%v: vectors keep a channel busy for %v, want %v", c.sets, got, want)
-		}
-		if d.tokenBytes != c.token {
-			t.Errorf("%v: a token of a prompt takes %v in a head", c.sets, d.tokenBytes)
-		}
-		// 600 tokens from the middle of a chunk on begin in one block of 256, and end in the fourth; of the first it has 6 tokens.
-		var prompt cargo
-		d.load(&prompt, &policy.Leaving{Heads: heads, From: []int{250}, Tokens: []int{600}}, 0)
-		d.pack(&prompt)
-		scales := 2 * (6 + 16 + 16 + 16) * c.scale
-		if got, want := prompt.data, units.Duration(6*(2*600*c.bursts+scales)*4*625); got != want {
-			t.Errorf("%v: a prompt keeps a channel busy for %v, want %v", c.sets, got, want)
-		}
-	}
-}
-
-// TestNarrowTimes: the units of L3 and of HBM-PIM as built take as long for 8 bits, but for row switches; with twice
-// the multipliers half as long. Each takes what its units are given.
-func TestNarrowTimes(t *testing.T) {
-	deep.Only(t)
-	const context = 32768
-	head := func(sets ...string) float64 {
-		return float64(devicesOf(nodeOf(t, append(sets, "run.model=llama-2-7b")...)).sequence.at(context))
-	}
-	for _, c := range []struct {
-		sets      []string
-		low, high float64
-	}{
-		{[]string{"model.kv_bits=8"}, 0.97, 1}, {[]string{"model.kv_bits=8", "model.kv_scales=tensor"}, 1.05, 1.1}, {[]string{"model.kv_bits=8", "pim.multipliers=8"}, 1.66, 1.71},
-		{[]string{"model.kv_bits=8", "pim.multipliers=8", "pim.scales=buffer"}, 1.98, 2.01}, {[]string{"model.kv_bits=4", "pim.multipliers=8"}, 1.7, 1.76},
-		{[]string{"model.kv_bits=4", "pim.multipliers=8", "model.kv_scales=tensor"}, 2.1, 2.2},
-		{[]string{"run.system=rank-pim", "model.kv_bits=8"}, 0.97, 1}, {[]string{"run.system=rank-pim", "model.kv_bits=8", "pim.multipliers=8"}, 1.9, 1.95},
-		{[]string{"run.system=rank-pim", "model.kv_bits=4", "pim.multipliers=16"}, 3.6, 3.8},
-	} {
-		wide := head()
-		if c.sets[0] == "run.system=rank-pim" {
-			wide = head(c.sets[0])
-		}
-		if r := wide / head(c.sets...); r < c.low || r > c.high {
-			t.Errorf("%v: %.3f times as fast as 16 bits, want %v to %v", c.sets, r, c.low, c.high)
-		}
-	}
-	units := func(sets ...string) float64 {
-		n := nodeOf(t, append(sets, "run.system=hbm-pim", "run.model=llama-2-7b", "model.kv_scales=tensor")...)
-		e := n.assemble(0, nil, false, nil).engine.(*hbmPIM)
-		return float64(e.took(e.one(64*context), e.reads) - e.took(e.one(32*context), e.reads))
-	}
-	wide := units()
-	for _, c := range []struct {
-		sets []string
-		want float64
-	}{{[]string{"model.kv_bits=8"}, 1}, {[]string{"model.kv_bits=8", "hbm_pim.elements_per_read=2"}, 2}, {[]string{"model.kv_bits=4", "hbm_pim.elements_per_read=2"}, 2},
-		{[]string{"model.kv_bits=4", "hbm_pim.elements_per_read=4", "hbm_pim.model=factor"}, 4}} {
-		if r := wide / units(c.sets...); r < 0.97*c.want || r > 1.001*c.want {
-			t.Errorf("hbm-pim, %v: %.3f times as fast, want %v", c.sets, r, c.want)
 		}
 	}
 }

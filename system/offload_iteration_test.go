@@ -3,6 +3,11 @@ package system
 import (
 	"testing"
 
+	"context"
+	"math"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -72,32 +77,84 @@ func TestOffloadIterationByHand(t *testing.T) {
 	}
 }
 
-// TestResultJoinsReplicas: fragmentation is weighed by how long each replica ran, and
-// the requests of a decode step are added up over the replicas that had any.
-func TestResultJoinsReplicas(t *testing.T) {
-	const second = units.Second
-	n := nodeOf(t, "run.model=gpt-89b")
-	replicas := make([]*replica, 2)
-	for i, out := range []replicaResult{
-		{fragmentation: 1.5, end: 2 * second, steps: 4, decoded: 10},
-		{fragmentation: 2.5, end: 6 * second},
-	} {
-		r := n.replica(i, nil, Options{})
-		r.gaps, r.out = newGaps(0, 0), out
-		replicas[i] = r
+// asked counts what a scheduler asks of the costs.
+type asked struct {
+	*cpuOffload
+	attention, iterations int
+}
+
+func (a *asked) Attention(s *scheduler.SubBatch, step int64) units.Duration {
+	a.attention++
+	return a.cpuOffload.Attention(s, step)
+}
+
+func (a *asked) Iteration(b *scheduler.Batch) units.Duration {
+	a.iterations++
+	return a.cpuOffload.Iteration(b)
+}
+
+// TestOffloadWaits runs 24 requests of long outputs, of which the GPUs hold four at once. A
+// place on the GPUs takes minutes to get, a token on the host seconds at most. Help is worth
+// its time, and few iterations ask what others would take.
+func TestOffloadWaits(t *testing.T) {
+	var ends []units.Duration
+	for _, system := range []string{"gpu-only", "cpu-offload"} {
+		n := nodeOf(t, "preset=fair", "run.system="+system, "run.model=gpt-175b")
+		trace, err := traces.Synthetic("openr1", 24, 1, n.cfg.Traces)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := n.replica(0, trace.Requests, Options{})
+		a := &asked{}
+		if e, ok := r.engine.(*cpuOffload); ok {
+			a.cpuOffload = e
+			r.batcher = (&setup{hardware: n.hw, requests: trace.Requests}).offloading(a)
+		}
+		r.progress = func(int64) {}
+		if err := r.run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, r.out.end)
+		if longest := units.Duration(r.gaps.stalls.Max()); longest > 20*units.Second {
+			t.Errorf("%s: a request waits %v for a token", system, longest)
+		}
+		if n := int64(a.iterations + a.attention); n > 2*r.out.iterations {
+			t.Errorf("%d iterations ask %d times what one takes", r.out.iterations, n)
+		}
 	}
-	r := n.result(&traces.Trace{}, replicas)
-	if r.fragmentation != 0.5 || r.batch.StepMean != 2.5 {
-		t.Errorf("fragmentation %v, %v requests a decode step, want 0.5 and 2.5", r.fragmentation, r.batch.StepMean)
+	if ends[1] >= ends[0] {
+		t.Errorf("gpu-only takes %v, cpu-offload %v", ends[0], ends[1])
 	}
-	replicas[1].out.steps, replicas[1].out.decoded = 8, 4
-	if got := stepMean(replicas); got != 3 {
-		t.Errorf("%v requests a decode step of two replicas, want 2.5 and 0.5", got)
+}
+
+// TestPowerLimitStretchesAll: beyond the power limit a step on the timeline takes its share
+// of the operation, and so do the times that NEO's scheduler asks for.
+func TestPowerLimitStretchesAll(t *testing.T) {
+	cfg, err := Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=llama-3-8b", "gpu.preset=h200-sxm"}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	for i := range replicas {
-		replicas[i].out = replicaResult{}
+	const tokens = 8192
+	e := mustNode(t, cfg).replica(0, equal(1, 10, 10), Options{}).engine.(*cpuOffload)
+	sub := &scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: tokens, Last: true}}}
+	g := e.stage(sub, nil)
+	if g.slow < 1.01 {
+		t.Fatalf("%d tokens slow the GPUs down by %v", tokens, g.slow)
 	}
-	if r := n.result(&traces.Trace{}, replicas); r.fragmentation != 0 || r.batch.StepMean != 0 {
-		t.Errorf("nothing ran: fragmentation %v, %v requests a decode step", r.fragmentation, r.batch.StepMean)
+	var steps units.Duration
+	for _, p := range e.parts(opBlock, tokens, 1, 0, g.gpuUse) {
+		steps += p.duration
+	}
+	if d := steps - g.block; d < -4 || d > 4 { // each is rounded
+		t.Errorf("the steps of a block take %v, the block %v", steps, g.block)
+	}
+	c := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
+	linear, _ := cfg.GPU.Sustained(c.QKV(tokens).Plus(c.ProjectionFFN(tokens)))
+	attention, _ := cfg.GPU.Sustained(c.PrefillAttention(tokens, 0))
+	if got := e.Linear(tokens).Seconds(); math.Abs(got/linear-1) > 1e-9 {
+		t.Errorf("batched operations take %v s, want %v", got, linear)
+	}
+	if got := e.Attention(sub, 1).Seconds(); math.Abs(got/attention-1) > 1e-9 || attention <= c.PrefillAttention(tokens, 0).Seconds {
+		t.Errorf("attention takes %v s, want %v", got, attention)
 	}
 }

@@ -144,3 +144,33 @@ func TestBacklogAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestResultJoinsReplicas: fragmentation is weighed by how long each replica ran, and
+// the requests of a decode step are added up over the replicas that had any.
+func TestResultJoinsReplicas(t *testing.T) {
+	const second = units.Second
+	n := nodeOf(t, "run.model=gpt-89b")
+	replicas := make([]*replica, 2)
+	for i, out := range []replicaResult{
+		{fragmentation: 1.5, end: 2 * second, steps: 4, decoded: 10},
+		{fragmentation: 2.5, end: 6 * second},
+	} {
+		r := n.replica(i, nil, Options{})
+		r.gaps, r.out = newGaps(0, 0), out
+		replicas[i] = r
+	}
+	r := n.result(&traces.Trace{}, replicas)
+	if r.fragmentation != 0.5 || r.batch.StepMean != 2.5 {
+		t.Errorf("fragmentation %v, %v requests a decode step, want 0.5 and 2.5", r.fragmentation, r.batch.StepMean)
+	}
+	replicas[1].out.steps, replicas[1].out.decoded = 8, 4
+	if got := stepMean(replicas); got != 3 {
+		t.Errorf("%v requests a decode step of two replicas, want 2.5 and 0.5", got)
+	}
+	for i := range replicas {
+		replicas[i].out = replicaResult{}
+	}
+	if r := n.result(&traces.Trace{}, replicas); r.fragmentation != 0 || r.batch.StepMean != 0 {
+		t.Errorf("nothing ran: fragmentation %v, %v requests a decode step", r.fragmentation, r.batch.StepMean)
+	}
+}

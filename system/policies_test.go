@@ -9,10 +9,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/gpu"
-	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
-	"github.com/l3sim/l3sim/units"
 )
 
 // policySets returns settings of a policy under which little fits, so that it drops and chooses
@@ -146,64 +143,4 @@ func mustLoad(t *testing.T, sets ...string) *configs.Config {
 		t.Fatal(err)
 	}
 	return cfg
-}
-
-// TestPagesOnHBMPIM: the GPUs choose pages before the units read them; what the units read, and keep apart for
-// streaming heads, takes what as many tokens in order take. Each query head's own pages are read apart.
-func TestPagesOnHBMPIM(t *testing.T) {
-	const context = 60_001 // a list is made in the first decode step
-	engine := func(sets ...string) *hbmPIM {
-		cfg := mustLoad(t, append(sets, "run.system=hbm-pim", "run.model=llama-3-8b", "policy.name=lserve", "hbm_pim.sub_batches=never", "hbm_pim.queries_per_read=2")...)
-		return newNode(cfg, commandTables{}).divide(&traces.Trace{Requests: equal(1, context-1, 10)}, Options{}, false)[0].engine.(*hbmPIM)
-	}
-	sub := scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: context - 1, Prompt: context - 1}}}
-	e := engine()
-	b := &scheduler.Batch{Step: 1, Sub: []scheduler.SubBatch{sub}}
-	end, err := e.Run(b, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := e.stageRuns(&sub)
-	want := g.entry + g.exit - g.block
-	for run, layers := range e.runs {
-		retrieval, streaming := 0, 0
-		for _, c := range e.decode(sub.Decode, run, 1).Attend {
-			if c.Page > 0 {
-				retrieval = c.Heads
-				if c.Tokens[0] > 4096 || c.Tokens[0] <= 4032 {
-					t.Errorf("%d tokens of a budget of 4096", c.Tokens[0])
-				}
-			} else {
-				streaming = c.Heads
-			}
-		}
-		part := func(tokens, heads int, reads float64) units.Duration {
-			return e.took(gpu.DecodeBatch{Requests: 1, Tokens: int64(tokens), Longest: tokens, KVHeads: heads}, reads)
-		}
-		tokens := context - (context+63)/64*64 + 4096
-		device := part(tokens, retrieval, e.reads) + part(384, streaming, e.reads)
-		if e.device[run] != device || retrieval+streaming != 8 {
-			t.Errorf("run %d: %v on the units, want %v for %d and %d heads", run, e.device[run], device, retrieval, streaming)
-		}
-		l := &g.layers[run]
-		if l.chooses <= 0 || l.attention <= 0 {
-			t.Errorf("run %d: pages are chosen in %v, statistics kept in %v", run, l.chooses, l.attention)
-		}
-		want += units.Duration(layers) * (l.chooses + max(device, l.attention) + g.block)
-		if own := engine("policy.lserve.select_group=per-head"); run == 0 {
-			own.attend(sub.Decode, 1, false)
-			if each := part(tokens, retrieval, 4) + part(384, streaming, e.reads); own.device[0] != each {
-				t.Errorf("each query head for itself: %v on the units, want %v", own.device[0], each)
-			}
-		}
-	}
-	if end != want {
-		t.Errorf("a step of one request takes %v, want %v", end, want)
-	}
-	if none := engine("policy.lserve.static_sparsity=0", "policy.lserve.budget=65536"); none != nil {
-		none.attend(sub.Decode, 1, false)
-		if all := none.took(none.one(context), none.reads); none.device[0] != all || none.decoding[0].chooses.Seconds != 0 {
-			t.Errorf("a budget for everything: %v on the units, %v dense", none.device[0], all)
-		}
-	}
 }

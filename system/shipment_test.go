@@ -1,11 +1,11 @@
 package system
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
-	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/machine"
 	"github.com/l3sim/l3sim/scheduler"
@@ -13,15 +13,6 @@ import (
 	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
 )
-
-// nodeOf returns the node of the default configuration with some keys set.
-func nodeOf(t interface{ Fatal(...any) }, sets ...string) *Node {
-	cfg, err := Load(configs.Options{Sets: sets})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return mustNode(t, cfg)
-}
 
 // prompt returns what it costs to send a layer's keys and values of tokens, whose writes take
 // clocks on a channel.
@@ -173,38 +164,6 @@ func TestPiecesHoldTheRankAsLong(t *testing.T) {
 	})
 }
 
-// TestHostsPartOfAttention: the host writes a descriptor for each head behind the
-// vectors, and notices the end by polling. Without GPUs' work to hide it an iteration
-// takes just as much longer, in every layer; knobs of 0 charge nothing.
-func TestHostsPartOfAttention(t *testing.T) {
-	took := func(sets ...string) units.Duration {
-		var last units.Duration
-		drive(t, append(sets, oneBatch, allAtOnce), equal(1, 300, 3), keep, func(_ *replica, d driven) { last = d.took })
-		return last
-	}
-	const off, heads, layers = "pim.descriptor=\"0B\"", 6, 96
-	free := took(off, `pim.host_access="0ns"`)
-	for _, c := range []struct {
-		sets []string
-		want units.Duration // a layer
-	}{
-		{nil, 2*122*units.Nanosecond + refreshedTime(heads*4)},
-		{[]string{`pim.descriptor="65B"`, `pim.host_access="0ps"`}, refreshedTime(heads * 2 * 4)},
-		{[]string{off, `pim.host_access="3us"`}, 6 * units.Microsecond},
-	} {
-		if got := took(c.sets...) - free; got != layers*c.want {
-			t.Errorf("%v: the host takes %v, want %d times %v", c.sets, got, layers, c.want)
-		}
-	}
-	rank := func(sets ...string) units.Duration {
-		trace := &traces.Trace{Requests: equal(1, 300, 3)}
-		return mustRun(t, nodeOf(t, append(sets, "run.system=rank-pim")...), trace, false).end
-	}
-	if got := rank() - rank(`pim.host_access="0ps"`); got != 2*layers*2*122*units.Nanosecond {
-		t.Errorf("rank-pim: the host takes %v of two decode steps", got)
-	}
-}
-
 // TestPredictedPIMTimeByHand: what equation 5 of L3 predicts is, in every layer, the
 // whole way of a request down, its attention and the way up, and the other sub-batch's
 // prompt, by the same commands as the node charges.
@@ -246,44 +205,6 @@ func TestPredictedPIMTimeByHand(t *testing.T) {
 	}
 }
 
-// TestHiddenTransfersTakeTime: rank-pim hides its transfers behind computation, no
-// more of them than there is time for, and counts what links and channels carry:
-// each prompt token's and each decoding request's vectors once a layer.
-func TestHiddenTransfersTakeTime(t *testing.T) {
-	const requests, input, output = 3, 4000, 5
-	trace := &traces.Trace{Requests: equal(requests, input, output)}
-	run := func(sets ...string) (*Node, *Result) {
-		n := nodeOf(t, append(sets, "run.system=rank-pim")...)
-		return n, mustRun(t, n, trace, false)
-	}
-	n, fast := run()
-	m, layers := &n.cfg.Model, float64(n.cfg.Model.Layers)
-	prompt, decode := float64(requests*input), float64(requests*(output-1))
-	down := prompt*float64(m.KVBytesPerTokenLayer()) + decode*float64(m.QKVBytesPerTokenLayer())
-	up := decode * float64(m.AttentionBytesPerTokenLayer())
-	end, link, channel := fast.end.Seconds(), float64(devicesOf(n).link), float64(devicesOf(n).channel)
-	for _, c := range []struct {
-		name      string
-		got, want float64
-	}{
-		{"down", fast.busy.PCIeDown, layers * down / link / end},
-		{"up", fast.busy.PCIeUp, layers * up / link / end},
-		// Descriptors and polls beside the data: little.
-		{"channel", fast.busy.Channel, layers * (down + up) / channel / end},
-	} {
-		if c.got < c.want*0.999 || c.got > c.want*1.002 {
-			t.Errorf("%s is busy for %v of the time, want %v", c.name, c.got, c.want)
-		}
-	}
-	n, slow := run("pcie.efficiency=0.001")
-	if _, err := n.Run(context.Background(), trace, Options{Timeline: &Window{To: slow.end}}); err != nil {
-		t.Error(err)
-	}
-	if slow.end <= fast.end || slow.busy.PCIeDown < 0.9 || slow.busy.PCIeDown > 1 {
-		t.Errorf("links of a thousandth: %v instead of %v, busy for %v of it", slow.end, fast.end, slow.busy.PCIeDown)
-	}
-}
-
 // TestPaddingCrossesTheChannels: keys and values of 80 elements take bursts for 128,
 // and where the links could carry more both ways than the channels of that, these serve
 // one direction at a time.
@@ -309,5 +230,39 @@ func TestPaddingCrossesTheChannels(t *testing.T) {
 // devicesOf returns the devices of a replica of a node.
 func devicesOf(n *Node) *devices { return newDevices(n.hw, newAttends(n.hw), n.kernels) }
 
-// l3Of returns a replica of a node of L3 without requests.
-func l3Of(n *Node) *l3 { return n.assemble(0, nil, false, nil).engine.(*l3) }
+// TestNarrowVectors: queries and results keep their width on the links and channels; keys and values, of decoding
+// requests as of prompts, have theirs, with scales.
+func TestNarrowVectors(t *testing.T) {
+	deep.Only(t)
+	const heads = 96 // of GPT-175B
+	for _, c := range []struct {
+		sets   []string
+		token  units.Bytes // of a token and KV head
+		bursts int64       // of one key
+		scale  int64       // of a new key and value
+	}{
+		{nil, 512, 4, 0}, {[]string{"model.kv_bits=8"}, 264, 2, 1}, {[]string{"model.kv_bits=4"}, 136, 1, 1}, {[]string{"model.kv_bits=8", "pim.scales=buffer"}, 264, 2, 0},
+		{[]string{"model.kv_bits=8", "model.kv_scales=tensor"}, 256, 2, 0},
+	} {
+		d := devicesOf(nodeOf(t, append(c.sets, fastLinks)...))
+		down, up := d.vectors(3)
+		if wantDown, wantUp := 3*heads*(256+c.token), units.Bytes(3*heads*256); down != wantDown || up != wantUp {
+			t.Errorf("%v: %v down, %v up, want %v, %v", c.sets, down, up, wantDown, wantUp)
+		}
+		const each = 3 * 6 // heads on a channel
+		if got, want := d.traffic(3).down.data, units.Duration(each*(4+2*c.bursts+c.scale+1)*4*625); got != want {
+			t.Errorf("%v: vectors keep a channel busy for %v, want %v", c.sets, got, want)
+		}
+		if d.tokenBytes != c.token {
+			t.Errorf("%v: a token of a prompt takes %v in a head", c.sets, d.tokenBytes)
+		}
+		// 600 tokens from the middle of a chunk on begin in one block of 256, and end in the fourth; of the first it has 6 tokens.
+		var prompt cargo
+		d.load(&prompt, &policy.Leaving{Heads: heads, From: []int{250}, Tokens: []int{600}}, 0)
+		d.pack(&prompt)
+		scales := 2 * (6 + 16 + 16 + 16) * c.scale
+		if got, want := prompt.data, units.Duration(6*(2*600*c.bursts+scales)*4*625); got != want {
+			t.Errorf("%v: a prompt keeps a channel busy for %v, want %v", c.sets, got, want)
+		}
+	}
+}

@@ -1,76 +1,12 @@
 package system
 
 import (
-	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/gpu"
-	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/traces"
-	"github.com/l3sim/l3sim/units"
 )
-
-// TestStripedLayerByHand: a request of 9 units and a part of one on 8 ranksets: the parts' queries go down one
-// after another, one part with the step's own key and value; each attends over its units; outputs come up with a
-// maximum and a sum of 4 bytes a query head, and the block begins with the merge of 8 parts.
-func TestStripedLayerByHand(t *testing.T) {
-	const in, layers, unit = 9*512 + 100, 96, 512
-	sets := []string{"comm.stripe=ranksets", "node.ranksets=8", "node.memory_capacity=2TiB", oneBatch, allAtOnce}
-	node := nodeOf(t, sets...)
-	d, cfg := devicesOf(node), node.cfg
-	links := units.Bandwidth(cfg.Model.TensorParallel) * cfg.PCIe.Bandwidth()
-	g := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
-	ps := func(w gpu.Work) units.Duration { return units.FromSeconds(w.Seconds) }
-	steps := 0
-	drive(t, sets, equal(1, in, 12), keep, func(r *replica, x driven) {
-		if len(x.batch.Sub[0].Decode) == 0 {
-			return
-		}
-		steps++
-		context := x.batch.Sub[0].Decode[0].Context(x.batch.Step)
-		link, up := cfg.PCIe.Latency, units.Duration(0)
-		var ends []units.Duration
-		for lane := range 8 {
-			part := ((lane-int(scattered(0)%8))%8 + 8) % 8
-			tokens, vectors, bursts, table := unit, units.Bytes(96*256), int64(6*4), node.kernels.stored.table
-			switch part {
-			case 0: // and a whole unit more
-				tokens = 2 * unit
-			case 1: // with the newest token
-				tokens, vectors, bursts, table = unit+context-9*unit, 3*vectors, 3*bursts, node.kernels.table
-			}
-			link += 16*625 + max(links.TransferTime(vectors), refreshedTime(bursts*4)) + refreshedTime(6*4)
-			ends = append(ends, link+refreshedTime(table.Alone(tokens)+5*table.InSequence(tokens)))
-		}
-		slices.Sort(ends)
-		for _, end := range ends {
-			up = max(up, end+2*122*units.Nanosecond+cfg.PCIe.Latency+22*625) + max(links.TransferTime(96*(256+4)), refreshedTime((6*4+1)*4))
-		}
-		merge := g.Pass(1, 96*(9*256+8*4), 0) // eight rows and numbers in, one row out
-		want := ps(g.Embedding(1)) + layers*ps(g.QKV(1)) + ps(g.LMHead(1)) + layers*(up+ps(merge)+ps(g.ProjectionFFN(1)))
-		if x.took != want {
-			t.Fatalf("context %d: %v, its tasks in turn %v", context, x.took, want)
-		}
-	})
-	if steps != 11 || d.stripe.parts != 8 {
-		t.Errorf("%d steps of %d parts", steps, d.stripe.parts)
-	}
-}
-
-// TestStripesOfOnePlace: on one rankset, or one channel, nothing is striped, to the picosecond.
-func TestStripesOfOnePlace(t *testing.T) {
-	requests := []traces.Request{{ID: 0, Input: 700, Output: 60}, {ID: 1, Input: 40, Output: 50}, {ID: 2, Input: 3000, Output: 9}}
-	for over, set := range map[string]string{"ranksets": "node.ranksets=1", "channels": "node.channels=1"} {
-		sets := []string{set, "run.model=gpt-89b", "node.gpus=2", "model.layers=4", "model.tensor_parallel=2"}
-		if whole, striped := iterations(t, requests, same, sets...), iterations(t, requests, same, append(sets, "comm.stripe="+over)...); whole != striped {
-			t.Errorf("%s: %v, striped %v", over, whole, striped)
-		}
-	}
-}
 
 // TestPartsHaveEverything: parts have all tokens, each its units, as dealing unit by unit says; heads of parts
 // that are channels are all heads.
@@ -99,57 +35,6 @@ func TestPartsHaveEverything(t *testing.T) {
 		}
 		if sum != heads {
 			t.Fatalf("%d parts of %d heads on a channel", sum, heads)
-		}
-	})
-}
-
-// TestStripesBalance: over many units ranksets are within a few percent of even, and no rankset takes less
-// in all than without stripes; over channels heads that do not divide over them take what their share is.
-func TestStripesBalance(t *testing.T) {
-	deep.Only(t)
-	requests := []traces.Request{{ID: 0, Input: 60_000, Output: 20}, {ID: 1, Input: 30_000, Output: 20}, {ID: 2, Input: 9_000, Output: 20}}
-	run := func(requests []traces.Request, sets ...string) (imbalance float64, pim units.Duration) {
-		r, _ := drive(t, append(sets, allAtOnce), requests, keep, unseen)
-		e := r.engine.(*l3)
-		m := e.Ranksets()
-		return m.ratio(e.hw.Node.Ranksets), e.flow.work.time[ofPIM]
-	}
-	uneven, whole := run(requests)
-	even, parts := run(requests, "comm.stripe=ranksets")
-	if even > 1.06 || uneven < 2 || parts < whole || float64(parts) > 1.05*float64(whole) {
-		t.Errorf("the busiest rankset takes %.3f times the mean, striped %.3f; all take %v, striped %v", uneven, even, whole, parts)
-	}
-	requests = []traces.Request{{ID: 0, Input: 16_000, Output: 20}, {ID: 1, Input: 9_000, Output: 20}} // whose scores fit the buffer whole
-	_, heads := run(requests, "run.model=llama-3-70b", "policy.name=duo", "comm.head_rotation=none")
-	_, striped := run(requests, "run.model=llama-3-70b", "policy.name=duo", "comm.stripe=channels")
-	if ratio := float64(heads) / float64(striped); ratio < 1.7 || ratio > 2 {
-		t.Errorf("half of the heads on half of the channels take %v, striped %v", heads, striped)
-	}
-}
-
-// TestStripedNodes runs random small nodes with stripes, under all checks and layer by layer.
-func TestStripedNodes(t *testing.T) {
-	fewCases(t)
-	rapid.Check(t, func(t *rapid.T) {
-		cfg, trace := drawNode(t)
-		cfg.Comm.Stripe = rapid.SampledFrom([]string{scheduler.StripeChannels, scheduler.StripeRanksets}).Draw(t, "stripe")
-		cfg.Policy = policy.New(rapid.SampledFrom([]string{"dense", "window", "hgca", "duo"}).Draw(t, "policy"))
-		switch cfg.Policy.Name {
-		case "window", "hgca":
-			window, block := rapid.IntRange(40, 300).Draw(t, "window"), rapid.IntRange(1, 40).Draw(t, "block")
-			policy.Edit(&cfg.Policy, func(w *policy.WindowSpec) { w.Window, w.Block = window, block })
-			policy.Edit(&cfg.Policy, func(h *policy.HGCASpec) { h.Window, h.Block = window, block })
-		case "duo":
-			policy.Edit(&cfg.Policy, func(d *policy.DuoSpec) {
-				d.StaticSparsity, d.StreamDevice = float64(rapid.IntRange(0, 40).Draw(t, "streaming"))/40, rapid.SampledFrom([]string{"gpu", "home"}).Draw(t, "streams")
-			})
-		}
-		n := mustNode(t, cfg)
-		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
-		checkTokens(t, r)
-		checkIterations(t, r, n.Replicas())
-		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
-			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
 		}
 	})
 }

@@ -3,12 +3,76 @@ package system
 import (
 	"testing"
 
-	"github.com/l3sim/l3sim/gpu"
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
+
+// drawPages draws settings of policies that choose pages or stream.
+func drawPages(t *rapid.T, kvHeads int, staggered bool) policy.Spec {
+	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
+	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
+	p := policy.New(pick("policy", "quest", "lserve", "lserve", "duo"))
+	pages := func(s *policy.PagesSpec) {
+		s.Page = 16 << number("log page", 0, 6)
+		s.Budget = s.Page * number("pages", 1, 5)
+		if s.Layout = "row"; s.Page == 128 && staggered {
+			s.Layout = pick("layout", "row", "quad")
+		}
+		s.SelectDevice, s.SelectGroup = pick("by", "gpu", "bank", "rank"), pick("group", "sum", "softmax-sum", "max", "per-head")
+		if s.SelectDevice != "gpu" {
+			s.SummaryDevice = pick("summaries", "gpu", "rank")
+		}
+	}
+	heads := func(h *policy.HeadsSpec) {
+		h.StaticSparsity, h.StreamDevice = float64(number("streaming", 0, kvHeads))/float64(kvHeads), pick("streams", "gpu", "home")
+		h.Sink, h.Window = number("sink", 0, 40), number("window", 1, 100)
+	}
+	switch p.Name {
+	case "quest":
+		policy.Edit(&p, func(s *policy.QuestSpec) {
+			pages(&s.PagesSpec)
+			s.SkipLayers = number("skipped", 0, 3)
+		})
+	case "lserve":
+		policy.Edit(&p, func(s *policy.LServeSpec) {
+			pages(&s.PagesSpec)
+			heads(&s.HeadsSpec)
+			s.LogicalPage, s.Reuse = s.Page>>number("log parts", 0, 4), number("reuse", 1, 5)
+			s.Newest = pick("newest", "append", "replace")
+		})
+	case "duo":
+		policy.Edit(&p, func(s *policy.DuoSpec) { heads(&s.HeadsSpec) })
+	}
+	return p
+}
+
+// TestPagesNodes runs random small nodes with random policies of pages, under all checks and layer by layer.
+// The streaming heads differ from layer to layer and do not divide over the channels.
+func TestPagesNodes(t *testing.T) {
+	fewCases(t)
+	rapid.Check(t, func(t *rapid.T) {
+		cfg, trace := drawNode(t)
+		if rapid.Bool().Draw(t, "grouped") {
+			cfg.Model.KVHeads = 4
+		}
+		cfg.Policy = drawPages(t, 40, cfg.PIM.Activation == pim.Staggered)
+		cfg.Comm.HeadRotation = rapid.SampledFrom([]string{scheduler.RotateRequests, scheduler.RotateNone}).Draw(t, "head rotation")
+		n := mustNode(t, cfg)
+		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
+		checkTokens(t, r)
+		checkIterations(t, r, n.Replicas())
+		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
+			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
+		}
+	})
+}
 
 // TestPagesMemory: units of a rank by hand for a request of 20,000 tokens, 40 units of a head. Bounds take a
 // unit for each 8,192 tokens; streaming heads one unit, or nothing where they are on the GPUs; layers that differ
@@ -60,34 +124,5 @@ func TestPagesFillTheGPUs(t *testing.T) {
 		if most := int(n.FreeGPUMemory() / (96 * 96 * c.each)); r.batch.Max > most || r.batch.Max < most-3 {
 			t.Errorf("%v: %d requests decode at once, the GPUs have room for %d", c.sets, r.batch.Max, most)
 		}
-	}
-}
-
-// TestQuestChoosesInItsLayers: the first layers attend to everything and choose nothing; before each of the others
-// the GPUs choose, as the last of what comes before the layer.
-func TestQuestChoosesInItsLayers(t *testing.T) {
-	const in, layers, heads = 5000, 96, 96
-	for _, skip := range []string{"0", "1", "2", "95", "96"} {
-		sets := []string{"policy.name=quest", "policy.quest.skip_layers=" + skip, "policy.quest.budget=2048", "policy.quest.page=512", oneBatch, allAtOnce}
-		node := nodeOf(t, sets...)
-		g := gpu.NewModelCost(&node.cfg.GPU.Spec, &node.cfg.Model)
-		ps := func(w gpu.Work) units.Duration { return units.FromSeconds(w.Seconds) }
-		n := map[string]units.Duration{"0": 0, "1": 1, "2": 2, "95": 95, "96": 96}[skip]
-		busy := units.Duration(0)
-		drive(t, sets, equal(1, in, 5), keep, func(r *replica, x driven) {
-			e := r.engine.(*l3)
-			did := e.flow.work.time[ofGPU] - busy
-			busy += did
-			if len(x.batch.Sub[0].Decode) == 0 {
-				return
-			}
-			context := x.batch.Sub[0].Decode[0].Context(x.batch.Step)
-			pages := gpu.DecodeBatch{Requests: 1, Tokens: int64(context+511) / 512, Longest: (context + 511) / 512, KVHeads: heads}
-			chooses := ps(g.Select(gpu.Selection{PageScores: gpu.PageScores{Pages: pages}, Ranked: pages, Keep: 3})) + ps(g.Pass(0, 5*256*heads, 0))
-			want := ps(g.Embedding(1)) + layers*ps(g.QKV(1)) + ps(g.LMHead(1)) + layers*ps(g.ProjectionFFN(1)) + (layers-n)*chooses
-			if did != want {
-				t.Fatalf("%s dense layers, context %d: the GPUs work for %v, want %v", skip, context, did, want)
-			}
-		})
 	}
 }

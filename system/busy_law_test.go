@@ -1,0 +1,123 @@
+package system
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"slices"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestLoadThatTakesTooLong: where nothing is changed but the load, the load is named.
+func TestLoadThatTakesTooLong(t *testing.T) {
+	cfg, err := Load(configs.Options{Sets: []string{"run.requests=3"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := flow{cfg: cfg}
+	for _, c := range []struct {
+		start, largest units.Duration
+		tasks          int64
+		fits           bool
+	}{
+		{0, units.Second, 100, true},
+		{0, longestTask, 1, false},
+		{0, longestTask - 1, 1 << 10, true},
+		{0, longestTask - 1, 1 << 12, false},
+		{math.MaxInt64 - 200*units.Second, units.Second, 100, true},
+		{math.MaxInt64 - 200*units.Second, units.Second, 300, false},
+	} {
+		if err := f.inTime(c.start, c.largest, c.tasks); (err == nil) != c.fits {
+			t.Errorf("%+v: %v", c, err)
+		} else if err != nil && !strings.HasPrefix(err.Error(), "run.requests = 3: expected a run that ends within 106 days") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// TestBusyLaw: no resource is busy for less than none or for more than all of the
+// time.
+func TestBusyLaw(t *testing.T) {
+	total := func(on int, d units.Duration, n int64) (b busy) { b.time[on].AddTimes(d, n); return }
+	const end = 100 * units.Second
+	var all busy
+	for i := range all.time {
+		all.time[i].Add(end)
+	}
+	all.time[ofPIM].AddTimes(end, 3)
+	for _, c := range []struct {
+		name string
+		busy busy
+		bad  string
+	}{
+		{"all of it", all, ""},
+		{"none", busy{}, ""},
+		{"GPUs", total(ofGPU, end+1000, 1), "GPUs"},
+		{"down", total(ofDown, -1000, 1), "PCIe down"},
+		{"up", total(ofUp, 2*end, 1), "PCIe up"},
+		{"channels", total(ofChannel, end, 2), "channels"},
+		{"ranksets", total(ofPIM, end, 5), "PIM"},
+		{"wrapped", total(ofPIM, -end, 1), "PIM"},
+	} {
+		err := c.busy.within(end, 4)
+		var v *Violation
+		if (err != nil) != (c.bad != "") || err != nil && (!errors.As(err, &v) || v.Law != LawBusy || !strings.HasPrefix(v.Detail, c.bad)) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestWindowsOfTokens: tokens of the prompt, those since and all of them are counted apart.
+func TestWindowsOfTokens(t *testing.T) {
+	cfg, err := Load(configs.Options{Sets: []string{"run.model=llama-3-8b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := hardwareOf(cfg)
+	m := &h.Model
+	token := int64(m.KVBytesPerToken()) / int64(m.Layers*m.KVHeads)
+	for _, c := range []struct {
+		held          policy.Held
+		tokens        int
+		ofPrompt, all float64
+	}{
+		{policy.Held{}, 0, 0, 1}, {policy.Held{Share: 0.5}, 0, 0, 0.5}, {policy.Held{Most: 7}, 7, 0, 0},
+		{policy.Held{OfPrompt: true}, 0, 1, 0}, {policy.Held{OfPrompt: true, Share: 0.25}, 0, 0.25, 0}, {policy.Held{OfPrompt: true, Share: 0.25, Most: 9}, 9, 0, 0},
+		{policy.Held{AfterPrompt: true}, 0, -1, 1}, {policy.Held{AfterPrompt: true, Share: 0.5}, 0, -0.5, 0.5}, {policy.Held{AfterPrompt: true, Most: 3}, 3, 0, 0},
+	} {
+		c.held.Device, c.held.Heads, c.held.Bytes = policy.GPU, m.KVHeads, token
+		tokens, ofPrompt, all := windows(h, holding{held: []policy.Held{c.held}, layers: m.Layers})
+		if tokens != c.tokens || ofPrompt != c.ofPrompt || all != c.all {
+			t.Errorf("%+v: %d tokens, %v of the prompt, %v of all; want %d, %v, %v", c.held, tokens, ofPrompt, all, c.tokens, c.ofPrompt, c.all)
+		}
+	}
+}
+
+// holding is a policy of which a test knows what it holds.
+type holding struct {
+	policy.Costs
+	held   []policy.Held
+	layers int
+}
+
+func (h holding) Runs() []int { return []int{h.layers} }
+
+func (h holding) Memory(int) (decoding, filling []policy.Held) { return h.held, h.held }
+
+// TestHeldIsHandedOn: a ledger is told all that a policy says of what heads hold, and alike ones are one class.
+func TestHeldIsHandedOn(t *testing.T) {
+	held := []policy.Held{
+		{Heads: 2, Bytes: 4, AfterPrompt: true}, {Heads: 2, Bytes: 4, OfPrompt: true, Skip: -1, Share: 0.5, Most: 9}, {Heads: 5, Bytes: 4, Device: policy.GPU},
+		{Heads: 1, Bytes: 4, AfterPrompt: true}, {Bytes: 8},
+	}
+	want := []memory.HeadClass{{Heads: 9, TokenBytes: 4, AfterPrompt: true}, {Heads: 6, TokenBytes: 4, OfPrompt: true, Skip: -1, Share: 0.5, Most: 9}}
+	if got := addClasses(nil, held, policy.Home, 3); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}

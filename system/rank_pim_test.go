@@ -1,0 +1,46 @@
+package system
+
+import (
+	"context"
+	"testing"
+
+	"github.com/l3sim/l3sim/traces"
+)
+
+// TestHiddenTransfersTakeTime: rank-pim hides its transfers behind computation, no
+// more of them than there is time for, and counts what links and channels carry:
+// each prompt token's and each decoding request's vectors once a layer.
+func TestHiddenTransfersTakeTime(t *testing.T) {
+	const requests, input, output = 3, 4000, 5
+	trace := &traces.Trace{Requests: equal(requests, input, output)}
+	run := func(sets ...string) (*Node, *Result) {
+		n := nodeOf(t, append(sets, "run.system=rank-pim")...)
+		return n, mustRun(t, n, trace, false)
+	}
+	n, fast := run()
+	m, layers := &n.cfg.Model, float64(n.cfg.Model.Layers)
+	prompt, decode := float64(requests*input), float64(requests*(output-1))
+	down := prompt*float64(m.KVBytesPerTokenLayer()) + decode*float64(m.QKVBytesPerTokenLayer())
+	up := decode * float64(m.AttentionBytesPerTokenLayer())
+	end, link, channel := fast.end.Seconds(), float64(devicesOf(n).link), float64(devicesOf(n).channel)
+	for _, c := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"down", fast.busy.PCIeDown, layers * down / link / end},
+		{"up", fast.busy.PCIeUp, layers * up / link / end},
+		// Descriptors and polls beside the data: little.
+		{"channel", fast.busy.Channel, layers * (down + up) / channel / end},
+	} {
+		if c.got < c.want*0.999 || c.got > c.want*1.002 {
+			t.Errorf("%s is busy for %v of the time, want %v", c.name, c.got, c.want)
+		}
+	}
+	n, slow := run("pcie.efficiency=0.001")
+	if _, err := n.Run(context.Background(), trace, Options{Timeline: &Window{To: slow.end}}); err != nil {
+		t.Error(err)
+	}
+	if slow.end <= fast.end || slow.busy.PCIeDown < 0.9 || slow.busy.PCIeDown > 1 {
+		t.Errorf("links of a thousandth: %v instead of %v, busy for %v of it", slow.end, fast.end, slow.busy.PCIeDown)
+	}
+}

@@ -1,0 +1,99 @@
+package system
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestPipelineAgainstBarriers compares two sub-batches that take turns as their tasks
+// end with NEO's layers, in which each half begins when both sides of the one before
+// have ended (section 3), where the CPUs hide behind the GPUs. Over stages of any
+// proportions the two take as long on average; serving in the order of asking can let the second
+// sub-batch run ahead and leave the first one alone at the end.
+func TestPipelineAgainstBarriers(t *testing.T) {
+	sum, n, worst := 0.0, 0.0, 0.0
+	rng := rand.New(rand.NewPCG(1, 2)) // fixed: a mean over few draws says little
+	time := func(low, high units.Duration) units.Duration {
+		return low + units.Duration(rng.Int64N(int64(high-low)+1))
+	}
+	for range 5000 {
+		layers := units.Duration(1 + rng.IntN(96))
+		entry, attention := time(1, 50), time(0, 50)
+		x := stage{active: true, entry: entry, layers: []layerCost{{count: int32(layers), attention: attention}}, block: time(1, 50)}
+		y := stage{active: true, entry: time(1, 50), layers: []layerCost{{count: int32(layers)}}, block: time(1, 50)}
+		x.exit, y.exit = x.block+time(0, 50), y.block+time(0, 50)
+		x.beside(time(0, y.block), 0)
+		y.beside(time(0, attention+x.block), 0)
+		deviceX, deviceY := x.layers[0].device, y.layers[0].device
+		// Batch 1 computes its block while the CPUs attend for batch 0, and batch 0 its
+		// attention and its next block while they attend for batch 1.
+		barriers := x.entry + max(y.entry, deviceX) + attention + max(x.exit, deviceY) + y.exit +
+			(layers-1)*(max(attention+x.block, deviceY)+max(y.block, deviceX))
+		f := newFlow(withLayers(int(layers)), besideGPU("CPU"), running{check: &checker{}})
+		x.lay(&f, 0, opHostAttention)
+		y.lay(&f, 1, opHostAttention)
+		end, err := f.run(0)
+		ratio := float64(end) / float64(barriers)
+		sum, n, worst = sum+ratio, n+1, max(worst, ratio)
+		if ratio > 1.5 || err != nil || f.check.err() != nil {
+			t.Fatalf("%.2f times the time with barriers; %v; %v; %+v, %+v", ratio, err, f.check.err(), x, y)
+		}
+	}
+	t.Logf("%.3f times the time with barriers on average, %.3f at most", sum/n, worst)
+	if sum > 1.01*n {
+		t.Errorf("%.3f times the time with barriers on average", sum/n)
+	}
+}
+
+// TestMixedBatchByHand: a sub-batch that prefills and decodes costs the GPUs what package
+// gpu says of its iteration.
+func TestMixedBatchByHand(t *testing.T) {
+	const requests, context, chunk, finished = 24, 3000, 512, 1024
+	for _, name := range []string{"h200-sxm", "a100-sxm-80gb"} { // which feels no power limit
+		sets := []string{"gpu.preset=" + name}
+		cfg, err := Load(configs.Options{Sets: append([]string{"run.system=gpu-only", "run.model=llama-3-70b"}, sets...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := newGPUSide(hardwareOf(cfg))
+		sub := &scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: chunk, Finished: finished, Last: true}}}
+		for range requests {
+			sub.Decode = append(sub.Decode, scheduler.Decoding{Base: context - 1})
+		}
+		g := d.stage(sub, d.decodeHere(nil, sub.Decode, 1))
+		layers := units.Duration(cfg.Model.Layers)
+		took := (g.entry + g.attention() + (layers-1)*g.block + g.exit).Seconds()
+		shape := gpu.Shape{Decode: gpu.UniformBatch(requests, context), Prefills: 1, Chunk: chunk, Finished: finished}
+		seconds, joules := cfg.GPU.Sustained(gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model).Iteration(shape))
+		joules *= float64(cfg.Model.TensorParallel)
+		rounded := 4e-12 * float64(layers) // by operations
+		if math.Abs(took-seconds) > rounded || math.Abs((g.joules.prefill+g.joules.decode)/joules-1) > 1e-9 {
+			t.Errorf("%s: %v s and %+v J, an iteration takes %v s and %v J", sets, took, g.joules, seconds, joules)
+		}
+		// The prompt has its part of attention, by the kernels alone, and of all else by tokens.
+		a := d.gpu.Attention()
+		p, w := a.Prompts(1, chunk, finished, 0), a.Decoding(shape.Decode)
+		attention := float64(g.attention()) / float64(units.FromSeconds(took))
+		want := attention*p.Seconds/(p.Seconds+w.Seconds) + (1-attention)*chunk/(chunk+requests)
+		if share := g.joules.prefill / joules; math.Abs(share/want-1) > 1e-9 {
+			t.Errorf("%s: %.6f of the energy is the prompt's, want %.6f", sets, share, want)
+		}
+	}
+}
+
+// TestShareIsWhole: shares add up to what is shared, however long that is.
+func TestShareIsWhole(t *testing.T) {
+	for _, took := range []units.Duration{0, 1, 7, 1<<60 + 1} {
+		var x GPUIteration
+		x.share(took, &[partCount]float64{1, 0, 1e-9, 3, 0.1, 0.2, 0, 0.7, 0})
+		if x.Total() != took || x[PartSmall] != 0 {
+			t.Errorf("shares of %d are %v", took, x)
+		}
+	}
+}

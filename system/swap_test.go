@@ -1,0 +1,38 @@
+package system
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestTierSwap: of 100 tokens that go down, 40 since the iteration before ended, these are gone after so long that the slower of links and
+// channels carries them, and no more. The links and the channels are busy for all of them in any case.
+func TestTierSwap(t *testing.T) {
+	const ms = units.Millisecond
+	for _, c := range []struct {
+		link, channels    units.Bandwidth
+		idle              units.Duration // since
+		down, up, channel units.Duration
+	}{
+		{1e6, 4e6, 1000 * ms, 100 * ms, 30 * ms, (100 + 30) * ms / 4},
+		{1e6, 4e6, 990 * ms, 90 * ms, 30 * ms, (90 + 30) * ms / 4},
+		{1e6, 4e6, 500 * ms, 60 * ms, 30 * ms, (60 + 30) * ms / 4},
+		{4e6, 1e6, 0, 60 * ms, 30 * ms, (60 + 30) * ms},
+	} {
+		x := tier{link: c.link, channels: c.channels, token: 1000, idle: c.idle, attends: &attends{}}
+		f := &flow{}
+		x.swap(f, &scheduler.Moves{Down: scheduler.Move{Tokens: 100}, Up: scheduler.Move{Tokens: 30}, Earlier: 40}, 1000*ms)
+		if x.down != c.down || x.up != c.up || x.channel != c.channel {
+			t.Errorf("%+v: %v down, %v up, %v of the channels", c, x.down, x.up, x.channel)
+		}
+		all := units.Duration(float64(130*ms) / (float64(c.channels) / 1e6))
+		if w := &f.work; w.time[ofDown] != 100*ms || w.time[ofUp] != 30*ms || w.time[ofChannel] != all || x.attends.fetched != 30000 {
+			t.Errorf("%+v: busy for %v, %v and %v", c, w.time[ofDown], w.time[ofUp], w.time[ofChannel])
+		}
+		if x.hide(f); len(f.hidden) != 3 || f.hidden[0] != (hidden{onDown, c.down}) || f.hidden[1] != (hidden{onUp, c.up}) || f.hidden[2] != (hidden{onChannels, c.channel}) {
+			t.Errorf("%+v hidden", f.hidden)
+		}
+	}
+}
