@@ -1,13 +1,14 @@
 package system
 
 import (
+	"errors"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
@@ -17,10 +18,7 @@ import (
 // TestAttentionTable: on random grids the table's busiest rank takes what a run of its commands takes, and so do the DRAM
 // parts of its energy; interpolation is within the bounds; more requests take no less.
 func TestAttentionTable(t *testing.T) {
-	cfg, err := Load(configs.Options{Sets: []string{"energy.pim_read_share=1", "energy.dram_io=0", "energy.bank_unit=0", "energy.adder_unit=0", "energy.softmax_unit=0"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := metered(t, "energy.pim_read_share=1", "energy.dram_io=0", "energy.bank_unit=0", "energy.adder_unit=0", "energy.softmax_unit=0")
 	var shapes []rankAttention // of one, two and four query heads of a KV head
 	for group := 1; group <= 4; group *= 2 {
 		r := rankAttention{cfg: cfg, shape: pim.HeadShape{HeadDim: 128, Queries: group, ElementBits: 16}}
@@ -139,5 +137,29 @@ func TestGridCheck(t *testing.T) {
 	}
 	if err := input.Validate(&large); err == nil {
 		t.Error("a table of four million rows")
+	}
+}
+
+// TestEnergyLawOfTables: a table whose energy contradicts itself fails with the law. What no configuration has is planted behind
+// its rules.
+func TestEnergyLawOfTables(t *testing.T) {
+	cfg := metered(t)
+	r := rankAttention{cfg: cfg, shape: cfg.HeadShape()}
+	if err := r.measure(); err != nil {
+		t.Fatal(err)
+	}
+	g := &AttentionGrid{Contexts: []int{16, 128}, Batches: []int{1}, Heads: []int{8}, Groups: []int{1}, Ranks: []int{4}, HeadDim: 128}
+	for _, c := range []struct {
+		plant func()
+		bad   string
+	}{
+		{func() {}, ""}, {func() { r.draws[energy.Low].closed = 1e3 }, "its band"}, {func() { r.draws[energy.Mid].vpp = -1e-9 }, "part 9 of"}, {func() { r.draws[energy.Mid].read = -1 }, "part 3 of"},
+	} {
+		c.plant()
+		_, err := r.rows(g, 8, 4)
+		var v *Violation
+		if (err != nil) != (c.bad != "") || err != nil && (!errors.As(err, &v) || v.Law != LawEnergy || !strings.Contains(v.Detail, c.bad)) {
+			t.Errorf("%v, want %q", err, c.bad)
+		}
 	}
 }

@@ -81,13 +81,13 @@ func TestPolicyDecides(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := mustNode(t, cfg).replica(0, equal(8, tokens, 60), Options{})
+			r := mustNode(t, cfg).replica(0, equalLengths(8, tokens, 60), Options{})
 			for i := range r.requests {
 				r.batcher.Add(int32(i))
 			}
 			a := r.engine.Side().attends
 			for range 100 {
-				c := &capped{Costs: policyOf(hardwareOf(cfg)), most: most}
+				c := &capped{Costs: policyOf(systemOf(cfg.Run.System).derive(cfg)), most: most}
 				a.policy = c
 				b := r.batcher.Next()
 				end, err := r.engine.Run(b, 0)

@@ -16,7 +16,7 @@ import (
 
 // TestLoadThatTakesTooLong: where nothing is changed but the load, the load is named.
 func TestLoadThatTakesTooLong(t *testing.T) {
-	cfg, err := Load(configs.Options{Sets: []string{"run.requests=3"}})
+	cfg, err := configs.New(policy.Builtin(), configs.System{Name: "l3"}).Load(configs.Options{Sets: []string{"run.requests=3"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/traces"
+	"pgregory.net/rapid"
 )
 
 // profiled returns settings of HGCA on a small model with a profile of shares, by layer and head.
@@ -43,7 +44,7 @@ func TestHeadsAlike(t *testing.T) {
 		shares[i] = 0.25
 	}
 	sets := profiled(t, t.TempDir(), 8, shares)
-	requests := equal(5, 700, 40) // contexts of the second bucket
+	requests := equalLengths(5, 700, 40) // contexts of the second bucket
 	run := func(sets []string) *Result {
 		return mustRun(t, nodeOf(t, sets...), &traces.Trace{Requests: requests}, false)
 	}
@@ -57,4 +58,17 @@ func TestHeadsAlike(t *testing.T) {
 	if a.end != b.end || a.busy != b.busy || a.imbalance != b.imbalance {
 		t.Errorf("a profile takes %v, imbalance %v, busy %+v; policy.hgca.share takes %v, %v, %+v", a.end, a.imbalance, a.busy, b.end, b.imbalance, b.busy)
 	}
+}
+
+// TestHeadsOfTheirOwnInARun: a run with all checks, in which each head and layer has its own share, is the same with shortcuts.
+func TestHeadsOfTheirOwnInARun(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		shares := rapid.SliceOfN(rapid.SampledFrom([]float64{0, 0.01, 0.1, 0.3, 0.9}), 16, 16).Draw(t, "shares")
+		n := nodeOf(t, profiled(t, dir, 8, shares)...)
+		trace := &traces.Trace{Requests: equalLengths(3, rapid.IntRange(1, 900).Draw(t, "in"), rapid.IntRange(1, 90).Draw(t, "out"))}
+		if got, want := requestsOf(t, mustRun(t, n, trace, false)), requestsOf(t, mustRun(t, n, trace, true)); got != want {
+			t.Fatalf("got\n%s\nlayer by layer\n%s", got, want)
+		}
+	})
 }

@@ -3,10 +3,8 @@ package system
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"testing"
 
-	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
@@ -30,13 +28,9 @@ type driven struct {
 
 // drive serves requests on the first replica of a node. It applies free to the
 // costs of every iteration before that runs, and tells visit afterwards.
-func drive(t *testing.T, sets []string, requests []traces.Request, free func(*iterationCosts), visit func(*replica, driven)) (*replica, units.Duration) {
+func drive(t *testing.T, sets []string, requests []traces.Request, free func(*iterationCosts), visit func(*loop, driven)) (*loop, units.Duration) {
 	t.Helper()
-	cfg, err := Load(configs.Options{Sets: sets})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := mustNode(t, cfg).replica(0, requests, Options{Check: true})
+	r := rigOf(t, sets...).replica(requests)
 	for i := range requests {
 		if !r.batcher.Add(int32(i)) {
 			t.Fatalf("request %d can never run", i)
@@ -51,7 +45,7 @@ func drive(t *testing.T, sets []string, requests []traces.Request, free func(*it
 		e.fill(&e.costs, b)
 		free(&e.costs)
 		e.costs.imbalance(&e.imbalance)
-		e.engine = newFlow(e.hw, e.costs.resources(e.hw.Node.Ranksets), running{}).engine
+		e.engine = newFlow(r.hw, e.costs.resources(r.hw.Node.Ranksets), running{}).engine
 		e.costs.lay(&e.flow)
 		end, err := e.flow.run(now)
 		if err != nil {
@@ -67,8 +61,8 @@ func drive(t *testing.T, sets []string, requests []traces.Request, free func(*it
 	return r, now
 }
 
-func keep(*iterationCosts)    {}
-func unseen(*replica, driven) {}
+func keep(*iterationCosts) {}
+func unseen(*loop, driven) {}
 
 // freeGPUAndTransfers leaves nothing but attention that takes time, and
 // boundaries a clock apart.
@@ -89,25 +83,6 @@ func freePIM(c *iterationCosts) {
 	for i := range c.groups {
 		c.groups[i].compute = 0
 	}
-}
-
-// equal returns n requests of one length.
-func equal(n, input, output int) []traces.Request {
-	var requests []traces.Request
-	for i := range n {
-		requests = append(requests, traces.Request{ID: i, Input: input, Output: output})
-	}
-	return requests
-}
-
-// uneven returns n requests of lengths far apart.
-func uneven(n int) []traces.Request {
-	rng := rand.New(rand.NewPCG(1, 2))
-	var requests []traces.Request
-	for i := range n {
-		requests = append(requests, traces.Request{ID: i, Input: 1 + rng.IntN(3000), Output: 1 + rng.IntN(60)})
-	}
-	return requests
 }
 
 // TestImbalanceClosedForms: one rankset has no imbalance; equal lengths in
@@ -175,11 +150,8 @@ func TestSingleRequestIsTheSerialSum(t *testing.T) {
 		{"pcie.generation=6"}, {"run.model=llama-3-70b", "node.ranksets=2"}, {"pcie.latency=0ps", "pim.activation=simultaneous"},
 	} {
 		sets = append(sets, allAtOnce)
-		cfg, err := Load(configs.Options{Sets: sets})
-		if err != nil {
-			t.Fatal(err)
-		}
-		node := mustNode(t, cfg)
+		node := rigOf(t, sets...)
+		cfg := node.cfg
 		g, m, s := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model), &cfg.Model, &cfg.DRAM.Spec
 		ps := func(w gpu.Work) units.Duration { return units.FromSeconds(w.Seconds) } // this GPU feels no power limit
 		layers := units.Duration(m.Layers)
@@ -195,7 +167,7 @@ func TestSingleRequestIsTheSerialSum(t *testing.T) {
 		}
 		heads := int64(m.KVHeads / cfg.ReplicaChannels())
 		i := 0
-		drive(t, sets, equal(1, input, output), keep, func(_ *replica, d driven) {
+		drive(t, sets, equal(1, input, output), keep, func(_ *loop, d driven) {
 			tokens, want := 1, units.Duration(0)
 			if i == 0 {
 				tokens = input
@@ -240,7 +212,7 @@ func TestThroughputIsPIMBound(t *testing.T) {
 		sets := append([]string{fmt.Sprint("scheduler.sub_batches=", c.batches), fmt.Sprint("node.ranksets=", c.ranksets)}, c.sets...)
 		var tokens, read int64 // tokens attended over
 		var clocks float64     // of all heads on one channel
-		r, took := drive(t, sets, uneven(40), freeGPUAndTransfers, func(r *replica, d driven) {
+		r, took := drive(t, sets, uneven(40), freeGPUAndTransfers, func(r *loop, d driven) {
 			for s := range d.batch.Sub {
 				first := map[int32]bool{}
 				for _, q := range d.batch.Sub[s].Decode {
@@ -259,7 +231,7 @@ func TestThroughputIsPIMBound(t *testing.T) {
 		e := r.engine.(*l3)
 		d := e.ranks
 		peak := float64(read) * float64(d.perChannel) * 4 // at a burst each tCCD_L: 2 a token for scores, 2 for context
-		efficiency := peak / clocks * (1 - float64(e.hw.DRAM.TRFC)/float64(e.hw.DRAM.TREFI))
+		efficiency := peak / clocks * (1 - float64(r.hw.DRAM.TRFC)/float64(r.hw.DRAM.TREFI))
 		if efficiency < 0.5 || efficiency >= 1 {
 			t.Errorf("%v: kernels reach %v of the peak", sets, efficiency)
 		}
@@ -286,7 +258,7 @@ func TestFreePIMReadsTheWeightsTwice(t *testing.T) {
 				sets = append(sets, onlyReads...)
 			}
 			busy, iteration := units.Duration(0), 0
-			drive(t, sets, equal(2, 100, 20), freePIM, func(r *replica, d driven) {
+			drive(t, sets, equal(2, 100, 20), freePIM, func(r *loop, d driven) {
 				work := r.engine.(*l3).flow.work.time[ofGPU] - busy
 				busy += work
 				iteration++

@@ -167,3 +167,28 @@ func BenchmarkOffload(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(r.iterations), "ns/iteration")
 }
+
+// TestOffloadWaits runs 24 requests of long outputs, of which the GPUs hold four at once. A
+// place on the GPUs takes minutes to get, a token on the host seconds at most. Help is worth
+// its time.
+func TestOffloadWaits(t *testing.T) {
+	var ends []units.Duration
+	for _, system := range []string{"gpu-only", "cpu-offload"} {
+		n := nodeOf(t, "preset=fair", "run.system="+system, "run.model=gpt-175b")
+		trace, err := traces.Synthetic("openr1", 24, 1, n.cfg.Traces)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := n.replica(0, trace.Requests, Options{})
+		if err := r.run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, r.out.end)
+		if longest := units.Duration(r.gaps.stalls.Max()); longest > 20*units.Second {
+			t.Errorf("%s: a request waits %v for a token", system, longest)
+		}
+	}
+	if ends[1] >= ends[0] {
+		t.Errorf("gpu-only takes %v, cpu-offload %v", ends[0], ends[1])
+	}
+}

@@ -137,7 +137,7 @@ func TestCXLClosedForm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: equal(8, 1000, 2)}, false)
+		r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: equalLengths(8, 1000, 2)}, false)
 		return r.tbt.Milliseconds().Mean
 	}
 	// 8 requests of 1,001 tokens, 4,718,592 bytes each: what a byte at 10 GB/s takes twice

@@ -4,7 +4,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/energy"
 )
 
@@ -12,10 +11,7 @@ import (
 func TestSideBandECC(t *testing.T) {
 	var draws [2]rankDraw
 	for i, ecc := range []string{"none", "side-band"} {
-		c, err := Load(configs.Options{Sets: []string{`dram.ecc="` + ecc + `"`}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := metered(t, `dram.ecc="`+ecc+`"`)
 		point := c.Energy.At(energy.Mid)
 		draws[i] = newRankDraw(&c.DRAM.Spec, &point)
 	}

@@ -50,7 +50,7 @@ func TestEnergyByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := mustNode(t, cfg).Run(t.Context(), &traces.Trace{Requests: equal(1, input, output)}, Options{})
+	r, err := mustNode(t, cfg).Run(t.Context(), &traces.Trace{Requests: equalLengths(1, input, output)}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,14 +92,14 @@ func energyOf(t *testing.T, requests []traces.Request, sets ...string) (*Node, *
 // twice the energy, of each kind.
 func TestEnergyAddsUp(t *testing.T) {
 	var twice []traces.Request // dealt to the replicas in turn
-	for _, r := range uneven(12) {
+	for _, r := range unevenLengths(12) {
 		twice = append(twice, r, r)
 	}
 	for i := range twice {
 		twice[i].ID = i
 	}
 	for _, system := range Names() {
-		_, one := energyOf(t, uneven(12), "run.system="+system, "node.gpus=2", "node.channels=8", "node.memory_capacity=1TiB", "cxl.capacity=1TiB", "cxl.bandwidth=128GB/s")
+		_, one := energyOf(t, unevenLengths(12), "run.system="+system, "node.gpus=2", "node.channels=8", "node.memory_capacity=1TiB", "cxl.capacity=1TiB", "cxl.bandwidth=128GB/s")
 		n, two := energyOf(t, twice, "run.system="+system, "node.gpus=4", "node.channels=16", "node.memory_capacity=2TiB", "cxl.capacity=2TiB", "cxl.bandwidth=256GB/s")
 		if n.Replicas() != 2 || one.end != two.end {
 			t.Fatalf("%s: %d replicas take %v, one %v", system, n.Replicas(), two.end, one.end)
@@ -121,8 +121,8 @@ func TestEnergyAddsUp(t *testing.T) {
 // and a token more has some; the prompts' does not change with it.
 func TestEnergyOfPhases(t *testing.T) {
 	for _, system := range Names() {
-		_, prompts := energyOf(t, equal(4, 900, 1), "run.system="+system)
-		_, more := energyOf(t, equal(4, 900, 2), "run.system="+system)
+		_, prompts := energyOf(t, equalLengths(4, 900, 1), "run.system="+system)
+		_, more := energyOf(t, equalLengths(4, 900, 2), "run.system="+system)
 		if e := prompts.energy; e.Decode != 0 || e.Prefill <= 0 {
 			t.Errorf("%s: prompts alone take %+v", system, e)
 		}
@@ -137,7 +137,7 @@ func TestEnergyOfPhases(t *testing.T) {
 func TestEnergyOfWaiting(t *testing.T) {
 	const later = 7 * units.Second
 	for _, system := range Names() {
-		requests := uneven(6)
+		requests := unevenLengths(6)
 		for i := range requests {
 			requests[i].Arrival = 3 * units.Second
 		}
@@ -160,7 +160,7 @@ func TestEnergyOfWaiting(t *testing.T) {
 // 0, before requests come, to the end of the run.
 func TestWattsOnTheTimeline(t *testing.T) {
 	for _, system := range Names() {
-		requests := uneven(12)
+		requests := unevenLengths(12)
 		for i := range requests {
 			requests[i].Arrival = units.Duration(1+i/6) * 100 * units.Second // the first ones are done long before the last
 		}
@@ -226,7 +226,7 @@ func TestEnergyOfCommands(t *testing.T) {
 	deep.Only(t)
 	const layers, input, output = 2, 1000, 3
 	for _, level := range hbm.Levels() {
-		n, r := energyOf(t, equal(4, input, output), "run.system=hbm-pim", "run.model=gpt-175b", "gpu.preset=a100-sxm-80gb", "hbm_pim.model=commands", "hbm_pim.sub_batches=never",
+		n, r := energyOf(t, equalLengths(4, input, output), "run.system=hbm-pim", "run.model=gpt-175b", "gpu.preset=a100-sxm-80gb", "hbm_pim.model=commands", "hbm_pim.sub_batches=never",
 			"hbm_pim.level="+level, fmt.Sprint("model.layers=", layers))
 		m, spec := &n.cfg.Model, hbm.Spec{Level: hbm.Level(level), Rules: hbm.AttAcc, Rate: 5200, PowerLimited: true, NoRefresh: true}
 		e := n.cfg.Energy.At(energy.Mid)

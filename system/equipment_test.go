@@ -14,10 +14,7 @@ func TestEquipment(t *testing.T) {
 	for system, want := range map[string]energy.Equipment{
 		"l3": {BankPIM: true}, "rank-pim": {RankPIM: true}, "hbm-pim": {HBMPIM: true}, "gpu-only": {}, "cpu-offload": {}, "gpu+cpu": {},
 	} {
-		cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		cfg := metered(t, "run.system="+system)
 		want.GPU, want.GPUs, want.Memory, want.DIMMs, want.DIMMGiB = "a100-sxm-80gb", 8, "ddr4", 32, 64
 		if got := equipment(cfg); got != want {
 			t.Errorf("%s: %+v, want %+v", system, got, want)
@@ -28,31 +25,20 @@ func TestEquipment(t *testing.T) {
 // TestDIMMsOfDDR5: 32 channels of four ranks are 32 DIMMs of two ranks on each of two sub-channels, and their buffers draw as much
 // as those of 16 channels of DDR4.
 func TestDIMMsOfDDR5(t *testing.T) {
-	cfg, err := Load(configs.Options{Sets: []string{"run.system=l3", `dram.preset="ddr5-4800-16gb-x8"`, "node.channels=32"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sets := []string{"run.system=l3", `dram.preset="ddr5-4800-16gb-x8"`, "node.channels=32"}
+	cfg := metered(t, sets...)
 	if got := equipment(cfg); got.DIMMs != 32 || got.DIMMGiB != 64 || got.Memory != "ddr5" {
 		t.Errorf("%+v, want 32 DIMMs of 64 GiB", got)
 	}
-	ddr4, err := Load(configs.Options{Sets: []string{"run.system=l3"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	buffers := func(c *configs.Config) float64 {
-		return mustNode(t, c).meter().power(energy.Mid).each[byTime][drawBuffers]
-	}
-	if a, b := buffers(cfg), buffers(ddr4); a != b {
+	buffers := func(sets ...string) float64 { return meterOf(t, sets...).power(energy.Mid).each[byTime][drawBuffers] }
+	if a, b := buffers(sets...), buffers("run.system=l3"); a != b {
 		t.Errorf("buffers draw %v W, want %v", a, b)
 	}
 }
 
 // TestCostOfRun: by hand, of a run of 100 tokens a second at 4 kW.
 func TestCostOfRun(t *testing.T) {
-	cfg, err := Load(configs.Options{Sets: []string{"prices.server=0", "prices.gpu.a100_sxm_80gb=0", "prices.dimm.ddr4=0", "prices.electricity=0.1", "prices.carbon=0.5"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := metered(t, "prices.server=0", "prices.gpu.a100_sxm_80gb=0", "prices.dimm.ddr4=0", "prices.electricity=0.1", "prices.carbon=0.5")
 	c := cost(cfg, &results.EnergyReport{Total: 8e6, Low: 4e6, High: 16e6, Watts: 4000}, 100)
 	for what, v := range map[string][2]float64{
 		"an hour": {c.PerHour, 0.4}, "a million": {c.PerMToken, 0.4 / 0.36}, "at the low end": {c.PerMTokenLow, 0.2 / 0.36}, "at the high end": {c.PerMTokenHigh, 0.8 / 0.36},
@@ -66,3 +52,27 @@ func TestCostOfRun(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// meterOf returns what tells the energy of the default node with some keys set.
+func meterOf(t interface{ Fatal(...any) }, sets ...string) *meter {
+	cfg := metered(t, sets...)
+	s := systemOf(cfg.Run.System)
+	h := s.derive(cfg)
+	tables, err := s.measure(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newMeter(h, tables, s.Host)
+}
+
+// metered returns the default configuration with some keys set.
+func metered(t interface{ Fatal(...any) }, sets ...string) *configs.Config {
+	cfg, err := loader().Load(configs.Options{Sets: sets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// alike9 says that two numbers agree to nine digits.
+func alike9(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b)) }

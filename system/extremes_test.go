@@ -98,7 +98,7 @@ func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 	}
 	var k *kernels
 	if systemOf(cfg.Run.System).kv.inDIMM {
-		if k, err = kernelsOf(hardwareOf(cfg)); err != nil {
+		if k, err = kernelsOf(systemOf(system).derive(cfg)); err != nil {
 			return named(err)
 		}
 	}

@@ -50,7 +50,7 @@ func drawPolicy(t *rapid.T, name string) []string {
 // TestGPUCPULaws runs random small nodes with every policy under every check: they repeat
 // themselves, skipped layers change nothing, and the memory is empty at the end (a law).
 func TestGPUCPULaws(t *testing.T) {
-	for _, name := range gpuCPUSystem.Policies() {
+	for _, name := range systemOf("gpu+cpu").Policies() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
@@ -228,7 +228,7 @@ func TestMemoryOfWindows(t *testing.T) {
 			cfg = mustLoad(t, append(sets,
 				fmt.Sprintf("gpu.memory_reserve=%q", cfg.GPU.MemoryReserve+(free-units.Bytes(c.token*11/2)*cfg.Model.KVBytesPerToken())/4))...)
 		}
-		r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: equal(20, 1000, 30)}, false)
+		r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: equalLengths(20, 1000, 30)}, false)
 		if want := map[bool]int{true: 5, false: 20}[c.token > 0]; r.batch.Max != want || r.rejected > 0 {
 			t.Errorf("%s: %d requests decode at once, %d rejected; windows for %d fit", name, r.batch.Max, r.rejected, want)
 		}
@@ -240,7 +240,7 @@ func TestMemoryOfWindows(t *testing.T) {
 func TestHostHoldsWhatIsKept(t *testing.T) {
 	peak := func(sets ...string) float64 {
 		cfg := mustLoad(t, append(sets, "run.system=gpu+cpu", "run.model=gpt-89b", "node.gpus=4")...)
-		r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: equal(1, 8000, 2)}, false)
+		r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: equalLengths(1, 8000, 2)}, false)
 		return float64(r.kv.Peak) / float64(cfg.Model.KVBytesPerToken())
 	}
 	for name, c := range map[string]struct {

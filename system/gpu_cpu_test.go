@@ -19,11 +19,7 @@ import (
 // gpuCPUOf returns a replica of gpu+cpu for GPT-89B, whose 96 heads share nothing.
 func gpuCPUOf(t *testing.T, sets ...string) *gpuCPU {
 	t.Helper()
-	cfg, err := Load(configs.Options{Sets: append([]string{"run.system=gpu+cpu", "run.model=gpt-89b"}, sets...)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return mustNode(t, cfg).replica(0, equal(1, 10, 10), Options{}).engine.(*gpuCPU)
+	return rigOf(t, append([]string{"run.system=gpu+cpu", "run.model=gpt-89b"}, sets...)...).replica(nil).engine.(*gpuCPU)
 }
 
 // layerOf runs an iteration and returns what its layers wait for on CPUs and GPUs.
@@ -40,7 +36,8 @@ func layerOf(t *testing.T, e *gpuCPU, sub scheduler.SubBatch) (cpu, merge units.
 // TestHGCALayer: one layer of HGCA by hand. A request of 10,001 tokens keeps 4,095 − 127 …
 // 4,095 on the GPUs; a tenth of the others is salient.
 func TestHGCALayer(t *testing.T) {
-	e := gpuCPUOf(t, "policy.name=hgca", `policy.hgca.host_overhead="100us"`, "cpu_offload.element_time=0ps")
+	n := rigOf(t, "run.system=gpu+cpu", "run.model=gpt-89b", "policy.name=hgca", `policy.hgca.host_overhead="100us"`, "cpu_offload.element_time=0ps")
+	e := n.replica(nil).engine.(*gpuCPU)
 	const away = (10000-4096)/128*128 + 128
 	salient := math.Ceil(0.1 * away)
 	channels, link := 8*25.6e9*0.8, 4*0.79*16*16e9*128/130/8
@@ -58,7 +55,7 @@ func TestHGCALayer(t *testing.T) {
 		t.Errorf("an iteration takes %v, want %v s, with merges of %v; %v", end, want, merge, err)
 	}
 	// The GPUs attend over the window, whose weights go into averages.
-	cost, near := gpu.NewModelCost(&e.cfg.GPU.Spec, &e.cfg.Model), 10001-away
+	cost, near := gpu.NewModelCost(&n.cfg.GPU.Spec, &n.cfg.Model), 10001-away
 	window := cost.Attention()
 	alone := units.FromSeconds(window.Decoding(gpu.DecodeBatch{Requests: 1, Tokens: int64(near), Longest: near, KVHeads: 96, Weights: true}).Seconds) +
 		units.FromSeconds(cost.Pass(1, float64(3*4*near*96), 0).Seconds)
@@ -130,7 +127,7 @@ func TestHGCAProfile(t *testing.T) {
 	if got := e.decode([]scheduler.Decoding{{Base: 9000, Prompt: 9}}, 1, 0); got.Attend[1].Tokens[0] != int(math.Ceil(0.9*((9000-1-4096)/128*128+128))) {
 		t.Errorf("%+v", got.Attend)
 	}
-	_, err := Load(configs.Options{Sets: []string{"run.system=gpu+cpu", "policy.name=hgca", "policy.profile=" + path}})
+	_, err := loader().Load(configs.Options{Sets: []string{"run.system=gpu+cpu", "policy.name=hgca", "policy.profile=" + path}})
 	if err == nil || !strings.Contains(err.Error(), `policy.profile = "`) || !strings.Contains(err.Error(), `model.name = "gpt-175b", not "gpt-89b"`) {
 		t.Errorf("another model's: %v", err)
 	}
@@ -192,16 +189,20 @@ func TestAppend(t *testing.T) {
 		t.Errorf("the GPUs attend for %v beside the host, alone for %v", behind(host), behind(onGPUs))
 	}
 	// A whole run: the same request in one piece has no append.
-	run := func(most string) *Result {
-		cfg, err := Load(configs.Options{Sets: []string{"run.system=gpu+cpu", "run.model=gpt-89b", "policy.name=hgca", "batching.max_num_batched_tokens=" + most}})
-		if err != nil {
+	run := func(most string) (emitted units.Duration) {
+		r := rigOf(t, "run.system=gpu+cpu", "run.model=gpt-89b", "policy.name=hgca", "batching.max_num_batched_tokens="+most).replica([]traces.Request{{Input: first + second, Output: 2}})
+		if _, err := r.run(func(b *scheduler.Batch, _, end units.Duration) {
+			if b.Decoding() == 0 {
+				emitted = end
+			}
+		}); err != nil {
 			t.Fatal(err)
 		}
-		return mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: []traces.Request{{Input: first + second, Output: 2}}}, false)
+		return emitted
 	}
 	pieces, one := run(fmt.Sprint(first)), run(fmt.Sprint(first+second))
 	layers := 48.0
-	if more := (pieces.Requests[0].FirstToken - one.Requests[0].FirstToken).Seconds(); more < 0.9*layers*(want-100e-6) {
+	if more := (pieces - one).Seconds(); more < 0.9*layers*(want-100e-6) {
 		t.Errorf("in two pieces the first token comes %v s later; the append alone takes %v s", more, layers*want)
 	}
 }

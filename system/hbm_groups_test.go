@@ -6,14 +6,17 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/l3sim/l3sim/configs"
+	"fmt"
+
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
 )
 
-// hbmOf returns the engine of a replica of hbm-pim.
-func hbmOf(t interface{ Fatal(...any) }, cfg *configs.Config) *hbmPIM {
-	return mustNode(t, cfg).assemble(0, nil, false, nil).engine.(*hbmPIM)
+// sharing are the keys of one replica of a system with a cache of prefixes and memory for all.
+func sharing(system string, sets ...string) []string {
+	return append([]string{"run.system=" + system, "run.model=llama-3-8b", "node.gpus=1", "node.channels=4", "cache.prefix=true"}, sets...)
 }
 
 // TestGroupsBesideUnits: an iteration of units in HBM takes no longer where the GPUs may read for groups, whatever requests of its
@@ -21,12 +24,12 @@ func hbmOf(t interface{ Fatal(...any) }, cfg *configs.Config) *hbmPIM {
 func TestGroupsBesideUnits(t *testing.T) {
 	var used int
 	iteration := func(t *rapid.T) {
-		cfg := onceIn(t, "hbm-pim", "hbm_pim.model="+rapid.SampledFrom([]string{FactorModel, CommandsModel}).Draw(t, "model"))
+		n := rigOf(t, sharing("hbm-pim", "hbm_pim.model="+rapid.SampledFrom([]string{FactorModel, CommandsModel}).Draw(t, "model"))...)
 		b := &scheduler.Batch{Step: int64(rapid.IntRange(0, 100).Draw(t, "step")), Grouped: 1}
 		for range rapid.IntRange(1, 2).Draw(t, "sub-batches") {
 			b.Sub = append(b.Sub, *drawSharing(t))
 		}
-		plain, e := hbmOf(t, cfg), hbmOf(t, cfg)
+		plain, e := n.hbm(), n.hbm()
 		read, _ := plain.layOut(b, false)
 		want, err := plain.try(1000)
 		if err != nil {
@@ -132,10 +135,10 @@ func TestGroupsTakeNoLonger(t *testing.T) {
 	var used int
 	check := func(t *rapid.T) {
 		name := rapid.SampledFrom([]string{"a100-sxm-80gb", "a100-paper", "h100-sxm", "h200-sxm"}).Draw(t, "gpu")
-		cfg := onceIn(t, "gpu-only", "gpu.preset="+name, "run.model="+rapid.SampledFrom([]string{"llama-3-8b", "llama-2-7b"}).Draw(t, "model"))
+		n := rigOf(t, sharing("gpu-only", "gpu.preset="+name, "run.model="+rapid.SampledFrom([]string{"llama-3-8b", "llama-2-7b"}).Draw(t, "model"))...)
 		sub := drawSharing(t)
 		step := int64(rapid.IntRange(0, 200).Draw(t, "step"))
-		plain, grouped := newGPUSide(hardwareOf(cfg)), newGPUSide(hardwareOf(cfg))
+		plain, grouped := newGPUSide(n.hardware), newGPUSide(n.hardware)
 		plain.decodeRuns(sub.Decode, step)
 		g := *plain.stageRuns(sub)
 		want := plain.whole(&g)
@@ -172,7 +175,7 @@ func TestGroupsTakeNoLonger(t *testing.T) {
 		t.Error("groups were never used")
 	}
 	// Eight requests that share little by little more: at some length the stretch begins to pay for its kernel and the merge.
-	d := newGPUSide(hardwareOf(onceIn(t, "gpu-only")))
+	d := newGPUSide(rigOf(t, sharing("gpu-only")...).hardware)
 	sub := &scheduler.SubBatch{Decode: make([]scheduler.Decoding, 8), Shared: []scheduler.Shared{{Requests: []int32{0, 1, 2, 3, 4, 5, 6, 7}}}}
 	took := func(rest gpu.DecodeBatch, kernel, merge gpu.Work) float64 {
 		return d.gpu.DecodeBatch(rest).Seconds + kernel.Seconds + merge.Seconds
@@ -193,5 +196,61 @@ func TestGroupsTakeNoLonger(t *testing.T) {
 	}
 	if counts[0] == 0 || counts[1] == 0 {
 		t.Errorf("of none and one group there are %v", counts)
+	}
+}
+
+// TestGroupReads: 12 requests that share 8,192 of some 9,217 tokens. An iteration in which all decode takes, in each layer, one kernel
+// over the 8,192 tokens for all of them, one over 1,024 tokens and more of each, and a merge, in place of one over all contexts. Units in
+// HBM attend over the rest beside the kernel.
+func TestGroupReads(t *testing.T) {
+	const requests, shared, layers = 12, 8192, 32
+	all := make([]traces.Request, requests)
+	for i := range all {
+		all[i] = traces.Request{ID: i, Input: shared + 2*traces.BlockTokens + 8*i + 1, Output: 4}
+		for b := range shared / traces.BlockTokens {
+			all[i].Hashes = append(all[i].Hashes, uint64(b))
+		}
+		for b := range 3 {
+			all[i].Hashes = append(all[i].Hashes, uint64(1000*(i+1)+b))
+		}
+	}
+	for _, system := range []string{"gpu-only", "hbm-pim"} {
+		took := map[bool][]units.Duration{}
+		for _, grouped := range []bool{false, true} {
+			r := rigOf(t, sharing(system, fmt.Sprint("cache.group_reads=", grouped), "gpu.power.throttle=0", "hbm_pim.sub_batches=never")...).replica(all)
+			if _, err := r.run(func(b *scheduler.Batch, start, end units.Duration) {
+				if b.Decoding() == requests {
+					took[grouped] = append(took[grouped], end-start)
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			spared := r.engine.Side().spared
+			if want := int64(3 * (requests - 1) * shared); len(took[grouped]) != 3 || grouped && spared != want || !grouped && spared != 0 {
+				t.Errorf("%s, group reads %v: %d iterations, %d tokens spared, want %d", system, grouped, len(took[grouped]), spared, want)
+			}
+		}
+		n := rigOf(t, sharing(system)...)
+		cfg := n.cfg
+		cost := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
+		attend := func(b gpu.DecodeBatch) units.Duration { return units.FromSeconds(cost.DecodeBatch(b).Seconds) }
+		merge := units.FromSeconds(cost.MergeParts(requests, 2*requests).Seconds)
+		once := units.FromSeconds(cost.Kernel(cfg.GPU.SharedAttentionCost([]gpu.Shared{{Requests: requests, Tokens: shared}}, gpu.Heads{Query: 32, KV: 8, Dim: 128, ElementBits: 16})).Seconds)
+		for step := range 3 {
+			var all, rest gpu.DecodeBatch
+			for i := range requests {
+				all.Add(shared + 1024 + 8*i + 2 + step)
+				rest.Add(1024 + 8*i + 2 + step)
+			}
+			want := layers * (attend(all) - attend(rest) - once - merge)
+			if system == "hbm-pim" {
+				all.KVHeads, rest.KVHeads = 8, 8
+				e := n.hbm()
+				want = layers * (e.took(all, 4) - max(e.took(rest, 4), once) - merge)
+			}
+			if got := took[false][step] - took[true][step]; got != want || want < 0 {
+				t.Errorf("%s, step %d: %v less, want %v", system, step, got, want)
+			}
+		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -25,12 +24,8 @@ func unitsTake(e *hbmPIM, sub *scheduler.SubBatch) units.Duration {
 // AttAcc's GPU as well, however few heads there are for its SMs.
 func TestHBMPIMUnitsHaveNoWaves(t *testing.T) {
 	for _, requests := range []int{1, 7} {
-		cfg, err := Load(configs.Options{Sets: []string{"preset=paper", "run.system=hbm-pim"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := newNode(cfg, commandTables{})
-		e := n.divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
+		n := rigOf(t, "preset=paper", "run.system=hbm-pim")
+		cfg, e := n.cfg, n.hbm()
 		sub := &scheduler.SubBatch{}
 		for range requests {
 			sub.Decode = append(sub.Decode, scheduler.Decoding{Base: 999})
@@ -45,7 +40,7 @@ func TestHBMPIMUnitsHaveNoWaves(t *testing.T) {
 		sub.Prefill = []scheduler.Chunk{{Tokens: 500, Finished: 100}}
 		prompts := func() units.Duration {
 			prefill, _, _ := e.layerAttention(sub, 0, &decoding{})
-			return prefill.time
+			return prefill.took(1)
 		}
 		one := prompts()
 		for len(sub.Prefill) < 10 {
@@ -64,11 +59,7 @@ func TestHBMPIMUnitsHaveNoWaves(t *testing.T) {
 // faster ones save of all but its overhead.
 func TestPIMAttentionOverhead(t *testing.T) {
 	took := func(factor string) (got, seconds, overhead float64) {
-		cfg, err := Load(configs.Options{Sets: []string{"run.system=hbm-pim", "gpu.preset=a100-sxm-80gb", "hbm_pim.bandwidth_factor=" + factor}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := newNode(cfg, commandTables{}).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
+		e := rigOf(t, "run.system=hbm-pim", "gpu.preset=a100-sxm-80gb", "hbm_pim.bandwidth_factor="+factor).hbm()
 		if unitsTake(e, &scheduler.SubBatch{}) != 0 {
 			t.Error("nothing to decode takes time")
 		}
@@ -83,19 +74,27 @@ func TestPIMAttentionOverhead(t *testing.T) {
 	}
 }
 
+// half is a policy of a test: half of the heads attend on the GPUs.
+type half struct{ policy.Costs }
+
+func (h half) Decode(requests []policy.Request, run int) *policy.Step {
+	x := h.Costs.Decode(requests, run)
+	all := x.Attend[0]
+	gpu := policy.Class{Device: policy.GPU, Heads: all.Heads / 2, Tokens: all.Tokens}
+	all.Heads -= gpu.Heads
+	x.Attend = []policy.Class{all, gpu}
+	return x
+}
+
 // TestUnitsOfOneRequest: what the units take for one request is what its heads take, all
 // or half of them, whatever they were asked for before.
 func TestUnitsOfOneRequest(t *testing.T) {
-	cfg, err := Load(configs.Options{Sets: []string{"run.system=hbm-pim"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := newNode(cfg, commandTables{}).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
+	e := rigOf(t, "run.system=hbm-pim").hbm()
 	all := e.policy
 	times := map[units.Duration]bool{}
 	for range 2 {
 		for _, context := range []int{1000, 1001, 2, 70_000} {
-			for e.policy = all; ; e.policy = (halved{all}) {
+			for e.policy = all; ; e.policy = (half{all}) {
 				sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: int64(context) - 1}}}
 				x := e.decode(sub.Decode, 0, 1)
 				home := x.Attend[slices.IndexFunc(x.Attend, func(c policy.Class) bool { return c.Device == policy.Home })]
@@ -120,8 +119,7 @@ func TestUnitsOfOneRequest(t *testing.T) {
 func TestPagesOnHBMPIM(t *testing.T) {
 	const context = 60_001 // a list is made in the first decode step
 	engine := func(sets ...string) *hbmPIM {
-		cfg := mustLoad(t, append(sets, "run.system=hbm-pim", "run.model=llama-3-8b", "policy.name=lserve", "hbm_pim.sub_batches=never", "hbm_pim.queries_per_read=2")...)
-		return newNode(cfg, commandTables{}).divide(&traces.Trace{Requests: equal(1, context-1, 10)}, Options{}, false)[0].engine.(*hbmPIM)
+		return rigOf(t, append(sets, "run.system=hbm-pim", "run.model=llama-3-8b", "policy.name=lserve", "hbm_pim.sub_batches=never", "hbm_pim.queries_per_read=2")...).hbm()
 	}
 	sub := scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: context - 1, Prompt: context - 1}}}
 	e := engine()
@@ -176,13 +174,10 @@ func TestPagesOnHBMPIM(t *testing.T) {
 }
 
 // commandUnits returns the units of a node whose attention takes its commands.
-func commandUnits(t *testing.T, sets ...string) *hbmPIM {
+func commandUnits(t *testing.T, sets ...string) (*hbmPIM, *configs.Config) {
 	t.Helper()
-	n, err := NewNode(mustLoad(t, append([]string{"run.system=hbm-pim", "gpu.preset=a100-sxm-80gb", "hbm_pim.model=commands"}, sets...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n.divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
+	n := rigOf(t, append([]string{"run.system=hbm-pim", "gpu.preset=a100-sxm-80gb", "hbm_pim.model=commands"}, sets...)...)
+	return n.hbm(), n.cfg
 }
 
 // TestCommandsOnNode: what the units take beyond the fixed overhead is the clocks of their commands on the busiest channel, at the clock
@@ -193,7 +188,7 @@ func TestCommandsOnNode(t *testing.T) {
 		if len(set) > 1 && !deep.On() {
 			continue
 		}
-		e := commandUnits(t, set...)
+		e, cfg := commandUnits(t, set...)
 		m := e.model
 		perGPU := m.KVHeads / m.TensorParallel
 		// As many requests as give each of the 80 channels eight heads.
@@ -219,7 +214,7 @@ func TestCommandsOnNode(t *testing.T) {
 		}
 		factor := float64(load.PlainClocks(8, 2048)) / float64(run.Clocks)
 		bytes := float64(b.Tokens) * float64(perGPU) * e.reads * float64(2*m.HeadDim*2)
-		want := bytes / float64(e.hw.GPU.MemoryBandwidth) / factor
+		want := bytes / float64(cfg.GPU.MemoryBandwidth) / factor
 		got := e.took(b, e.reads).Seconds() - e.units.DecodeBatchCost(b).Overhead
 		if math.Abs(got/want-1) > 0.03 {
 			t.Errorf("%v: %v s, commands give %v s, %.2f times the bandwidth", set, got, want, factor)
@@ -230,7 +225,7 @@ func TestCommandsOnNode(t *testing.T) {
 // TestCommandsGrow: a longer request never makes a batch faster, nor do more requests; and one
 // head of many channels takes as long as one in each.
 func TestCommandsGrow(t *testing.T) {
-	e := commandUnits(t, "run.model=gpt-175b")
+	e, _ := commandUnits(t, "run.model=gpt-175b")
 	seconds := func(requests, tokens, longest int) float64 {
 		return e.commands(gpu.DecodeBatch{Requests: requests, Tokens: int64(tokens), Longest: longest}, 1)
 	}

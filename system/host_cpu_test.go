@@ -87,10 +87,7 @@ func TestHostMeasurements(t *testing.T) {
 			t.Errorf("%s reaches %.3f of the stream, the documents say %v", dtype, share[dtype], want)
 		}
 	}
-	cfg, err := Load(configs.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := rigOf(t).cfg
 	spec := configs.Section[CPUOffload](cfg)
 	slices.Sort(element["bf16"])
 	slices.Sort(element["fp16"])
@@ -137,11 +134,8 @@ func TestHostOverheadIsBelowTheNoise(t *testing.T) {
 // as the cores convert them faster than memory gives them.
 func TestElementWidth(t *testing.T) {
 	attend := func(sets ...string) float64 {
-		cfg, err := Load(configs.Options{Sets: append([]string{"run.system=cpu-offload", "run.model=gpt-89b"}, sets...)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h := newHostCPUs(hardwareOf(cfg), newAttends(hardwareOf(cfg)))
+		hw := rigOf(t, append([]string{"run.system=cpu-offload", "run.model=gpt-89b"}, sets...)...).hardware
+		h := newHostCPUs(hw, newAttends(hw))
 		return h.attend(100_000).Seconds()
 	}
 	wide, narrow := attend(), attend("model.element_bits=8")
@@ -159,11 +153,8 @@ func TestElementWidth(t *testing.T) {
 // TestHGCAHost: on HGCA's machine the CPUs attend at 0.8 of eight channels of DDR5-4400,
 // nine times as fast as a GPU gets keys and values over its link (HGCA's Figure 6 has the CPUs ahead).
 func TestHGCAHost(t *testing.T) {
-	cfg, err := Load(configs.Options{Sets: []string{"preset=hgca", "node.gpus=1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := newHostCPUs(hardwareOf(cfg), newAttends(hardwareOf(cfg)))
+	hw := rigOf(t, "preset=hgca", "node.gpus=1").hardware
+	h := newHostCPUs(hw, newAttends(hw))
 	const tokens = 10_000
 	bytes := 2 * 40 * 128 * 2.0 * tokens // of OPT-13B in one layer
 	got := h.attend(tokens).Seconds()
@@ -178,11 +169,9 @@ func TestHGCAHost(t *testing.T) {
 // TestHostAttention checks the roofline of a replica's share of the host against the
 // figures of the default node: GPT-89B has 2 replicas.
 func TestHostAttention(t *testing.T) {
-	cfg, err := Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=gpt-89b"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := newHostCPUs(hardwareOf(cfg), newAttends(hardwareOf(cfg)))
+	n := rigOf(t, "run.system=cpu-offload", "run.model=gpt-89b")
+	cfg, hw := n.cfg, n.hardware
+	h := newHostCPUs(hw, newAttends(hw))
 	// 8 channels of 25.6 GB/s at 0.8; K and V of 96 heads of 128 FP16 elements.
 	const tokens = 1000
 	bytes := 2.0 * 96 * 128 * 2 * tokens
@@ -205,7 +194,7 @@ func TestHostAttention(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		one := newHostCPUs(hardwareOf(cfg), newAttends(hardwareOf(cfg)))
+		one := newHostCPUs(hw, newAttends(hw))
 		if got := one.attend(tokens).Seconds(); math.Abs(got/c.want-1) > 1e-6 {
 			t.Errorf("one core takes %v s at %s an element, want %v s", got, c.element, c.want)
 		}

@@ -28,7 +28,7 @@ func TestHostAttentionIsARuns(t *testing.T) {
 	const in = 5000
 	r := mustRun(t, mustNode(t, cfg), &traces.Trace{Name: "one", Requests: []traces.Request{{Input: in, Output: 2}}}, false)
 	alone := NewGPUIterations(hgcaOne(t, "run.system=gpu-only"))
-	step := alone.Parts(sameRequests(1, in, in+1))
+	step := alone.Parts([]policy.Request{{Prompt: in, Context: in + 1}})
 	want := step.Total() - step[PartDecodeAttention] + units.Duration(cfg.Model.Layers)*h.OnCPUs(1, 1, in+1)
 	if got := r.Requests[0].Finish - r.Requests[0].FirstToken; got < want-units.Microsecond || got > want+units.Microsecond {
 		t.Errorf("a step takes %v, want %v", got, want)
@@ -66,8 +66,8 @@ func TestHostAttentionByHand(t *testing.T) {
 // TestIterationPartsAreARun: the parts of the iterations of a run add up to when it ends, to
 // the picosecond.
 func TestIterationPartsAreARun(t *testing.T) {
-	for _, name := range gpuOnlySystem.Policies() {
-		cfg := partsOf(t, "run.model=llama-3-8b", "model.layers=5", "policy.name="+name, "model.tensor_parallel=2")
+	for _, name := range systemOf("gpu-only").Policies() {
+		cfg := mustLoad(t, "run.system=gpu-only", `gpu.preset="a100-sxm-80gb"`, "node.gpus=2", "run.model=llama-3-8b", "model.layers=5", "policy.name="+name, "model.tensor_parallel=2")
 		trace := &traces.Trace{Name: "equal", Requests: []traces.Request{{Input: 7001, Output: 6}, {ID: 1, Input: 901, Output: 6}}}
 		r := mustRun(t, mustNode(t, cfg), trace, false)
 		iterations := NewGPUIterations(cfg)

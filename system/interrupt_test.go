@@ -12,7 +12,7 @@ import (
 func TestLeavingWorkTakesTime(t *testing.T) {
 	const tCK, vacate, open, reactivate = 625, 22, 16, 114 + 22
 	interrupts := 0
-	drive(t, []string{"node.ranksets=1", allAtOnce}, equal(2, 20_000, 3), keep, func(r *replica, d driven) {
+	drive(t, []string{"node.ranksets=1", allAtOnce}, equal(2, 20_000, 3), keep, func(r *loop, d driven) {
 		if len(d.batch.Sub[0].Decode) == 0 {
 			return
 		}

@@ -1,7 +1,6 @@
 package system
 
 import (
-	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -9,16 +8,11 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/units"
 )
 
 // partsOf loads gpu-only on one A100 replica with a policy.
 func partsOf(t interface{ Fatal(...any) }, sets ...string) *configs.Config {
-	cfg, err := Load(configs.Options{Sets: append([]string{"run.system=gpu-only", `gpu.preset="a100-sxm-80gb"`, "node.gpus=2"}, sets...)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cfg
+	return rigOf(t, append([]string{"run.system=gpu-only", `gpu.preset="a100-sxm-80gb"`, "node.gpus=2"}, sets...)...).cfg
 }
 
 // TestIterationPartsOfAnyBatch: the same for iterations that decode and prefill, and for
@@ -64,42 +58,4 @@ func TestIterationPartsOfAnyBatch(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestIterationPartsOfLServe: each group has what it is named after, and nothing else.
-func TestIterationPartsOfLServe(t *testing.T) {
-	cfg := partsOf(t, "run.model=llama-3-8b", "policy.name=lserve")
-	side := newGPUSide(hardwareOf(cfg))
-	const context = 131_073 // its step makes a list: the first after the prompt
-	decode := []policy.Request{{Prompt: context - 1, Context: context}}
-	x := NewGPUIterations(cfg).Parts(decode)
-	step := side.policy.Decode(decode, 0)
-	s := selection(&step.Choose[0])
-	scores := side.gpu.Select(s)
-	s.Keep = 0
-	only := side.gpu.Select(s)
-	attention, a := 0.0, side.gpu.Attention()
-	for _, b := range addBatches(nil, step.Attend) {
-		attention += a.Decoding(b).Seconds
-	}
-	for p, want := range map[IterationPart]float64{
-		PartScores: 32 * only.Seconds, PartChoice: 32 * (scores.Seconds - only.Seconds), PartDecodeAttention: 32 * attention,
-		PartPrefillAttention: 0, PartMerge: 0, PartAllReduce: 0,
-	} {
-		if got := x[p].Seconds(); got < want*0.9999 || got > want*1.0001 {
-			t.Errorf("%v take %g s, want %g", p, got, want)
-		}
-	}
-	if x[PartPasses] <= 0 || x[PartSmall] <= 0 || x[PartProducts] < 7*units.Millisecond {
-		t.Errorf("%v", x)
-	}
-	// Between two lists nothing is scored.
-	later := NewGPUIterations(cfg).Parts([]policy.Request{{Prompt: context - 1, Context: context + 1}})
-	if later[PartScores] != 0 || later[PartChoice] != 0 || later[PartDecodeAttention] < x[PartDecodeAttention]*99/100 {
-		t.Errorf("%v", later)
-	}
-}
-
-func sameRequests(n, prompt, context int) []policy.Request {
-	return slices.Repeat([]policy.Request{{Prompt: prompt, Context: context}}, n)
 }

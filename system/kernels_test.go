@@ -3,19 +3,11 @@ package system
 import (
 	"sync"
 	"testing"
-
-	"github.com/l3sim/l3sim/configs"
 )
 
 // TestEqualRanksShareKernels: nodes share what was measured exactly where it is the same.
 func TestEqualRanksShareKernels(t *testing.T) {
-	load := func(sets ...string) *configs.Config {
-		cfg, err := Load(configs.Options{Sets: append([]string{"pim.score_buffer=8KiB"}, sets...)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return cfg
-	}
+	load := func(sets ...string) *bench { return benchOf(t, append([]string{"pim.score_buffer=8KiB"}, sets...)...) }
 	quest := func(more ...string) []string {
 		return append([]string{"policy.name=quest", "policy.quest.select_device=rank"}, more...)
 	}
@@ -24,33 +16,32 @@ func TestEqualRanksShareKernels(t *testing.T) {
 		{"dram.tRFC=500"}, {"pim.mac_latency=9"}, {"pim.processing_unit=rank"}, {"model.kv_bits=8"},
 		{"comm.stripe=channels"}, {"policy.name=window"}, quest(), quest("policy.quest.top_k_latency=77"), quest("policy.quest.select_device=bank"), quest("policy.quest.select_group=max"),
 	}
-	base := ranksOf(hardwareOf(load()))
+	base := ranksOf(load().hw)
 	for _, sets := range same {
-		if ranksOf(hardwareOf(load(sets...))) != base {
+		if ranksOf(load(sets...).hw) != base {
 			t.Errorf("%v: measured again", sets)
 		}
 	}
 	seen := map[ranks][]string{base: nil}
 	for _, sets := range other {
-		of := ranksOf(hardwareOf(load(sets...)))
+		of := ranksOf(load(sets...).hw)
 		if as, known := seen[of]; known {
 			t.Errorf("%v: taken for %v", sets, as)
 		}
 		seen[of] = sets
 	}
-	var nodes [4]*Node
+	var nodes [4]*bench
 	var all sync.WaitGroup
 	for i := range nodes {
-		cfg := load()
-		all.Go(func() { nodes[i], _ = NewNode(cfg) })
+		all.Go(func() { nodes[i] = load() })
 	}
 	all.Wait()
 	for _, n := range nodes {
-		if n == nil || n.kernels != nodes[0].kernels {
+		if n.kernels != nodes[0].kernels {
 			t.Fatal("equal nodes measured their ranks twice")
 		}
 	}
-	if n := mustNode(t, load("dram.tRFC=500")); n.kernels == nodes[0].kernels || n.kernels.table.WithRefresh(1<<40) == nodes[0].kernels.table.WithRefresh(1<<40) {
+	if n := load("dram.tRFC=500"); n.kernels == nodes[0].kernels || n.kernels.table.WithRefresh(1<<40) == nodes[0].kernels.table.WithRefresh(1<<40) {
 		t.Error("another tRFC: the same kernels")
 	}
 }

@@ -1,82 +1,30 @@
 package system
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"math"
 
-	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/memory"
-	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestUnevenHeads: where heads do not divide over the channels a rankset takes as long as the channel with the most
-// clocks, counted head by head; the choice of pages comes with each head that chooses and with no other.
-func TestUnevenHeads(t *testing.T) {
-	n := nodeOf(t, "policy.name=lserve", "policy.lserve.budget=128", "policy.lserve.page=32", "policy.lserve.static_sparsity=0.6", "policy.lserve.stream_device=home",
-		"policy.lserve.select_device=bank", "model.layers=1")
-	rapid.Check(t, func(t *rapid.T) {
-		e := l3Of(n)
-		d := e.ranks
-		d.fixed = rapid.Bool().Draw(t, "fixed")
-		sub := scheduler.SubBatch{}
-		for i := range rapid.IntRange(1, 9).Draw(t, "requests") {
-			context := rapid.SampledFrom([]int64{2, 40, 300, 1200, 2001, 2400, 4000}).Draw(t, "context") // each fourth chooses
-			sub.Decode = append(sub.Decode, scheduler.Decoding{Request: int32(i), Offset: int32(i % 2), Base: context, Prompt: 1})
-		}
-		c := &e.costs
-		e.fill(c, &scheduler.Batch{Sub: []scheduler.SubBatch{sub, {}}})
-		for offset := range int32(2) {
-			clocks, heads := make([]int64, d.channels), make([]int64, d.channels)
-			for i, r := range sub.Decode {
-				if r.Offset != offset {
-					continue
-				}
-				x := d.decode(sub.Decode, 0, 0)
-				chooses, _ := d.chooses(x, i)
-				channel := d.begins(r.Request)
-				for k := range x.Attend {
-					head, _ := d.headClocks(&x.Attend[k], i)
-					for range x.Attend[k].Heads {
-						clocks[channel] += head
-						if k == 0 { // 38 of 96 heads choose
-							clocks[channel] += chooses
-						}
-						heads[channel]++
-						channel = (channel + 1) % d.channels
-					}
-				}
-			}
-			busiest := slices.Max(clocks)
-			g := &c.sub[0].groups[offset]
-			if over := g.clocks + g.drain - busiest; over < 0 || over > 400 || busiest == 0 && over > 0 { // the first head's start
-				t.Fatalf("offset %d: %d clocks, of channels %v", offset, g.clocks+g.drain, clocks)
-			}
-			if g.requests > 0 && g.vectors.all != int64(96*g.requests) {
-				t.Fatalf("offset %d: vectors of %d heads for %d requests", offset, g.vectors.all, g.requests)
-			}
-		}
-	})
-}
-
 // TestHeadsOfTheirOwn: a rankset takes as long as the rank with the most clocks of heads, whose
-// blocks begin one channel further with every request; each layer has its own shares, and a run
-// with all checks is the same with shortcuts.
+// blocks begin one channel further with every request; each layer has its own shares.
 func TestHeadsOfTheirOwn(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
 		shares := rapid.SliceOfN(rapid.SampledFrom([]float64{0, 0.01, 0.1, 0.3, 0.9}), 16, 16).Draw(t, "shares")
-		cfg, err := Load(configs.Options{Sets: profiled(t, dir, 8, shares)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := mustNode(t, cfg)
-		e := l3Of(n)
+		n := rigOf(t, ownShares(t, dir, shares)...)
+		e := n.l3()
 		d := e.ranks
 		sub := &scheduler.SubBatch{}
 		for i := range rapid.IntRange(1, 9).Draw(t, "requests") {
@@ -119,15 +67,37 @@ func TestHeadsOfTheirOwn(t *testing.T) {
 			t.Fatalf("imbalance %v, want %v", m.ratio(2), want)
 		}
 		// Any rank may have the longest heads: two a channel, copies of 20,000 tokens less the window.
-		ledger := rankLedger(n.hw, true)
+		ledger := rankLedger(n.hardware, true)
 		each := int64(math.Ceil(math.Ceil(slices.Max(shares)*19920)/512)) + 39
 		ledger.Reserve(memory.Length{Prompt: 20_000, Tokens: 20_000}, nil, 0, nil)
 		if got := ledger.Used(); got != 2*2*each {
 			t.Fatalf("a request of 20,000 tokens takes %d units, want %d", got, 2*2*each)
 		}
-		trace := &traces.Trace{Requests: equal(3, rapid.IntRange(1, 900).Draw(t, "in"), rapid.IntRange(1, 90).Draw(t, "out"))}
-		if got, want := requestsOf(t, mustRun(t, n, trace, false)), requestsOf(t, mustRun(t, n, trace, true)); got != want {
-			t.Fatalf("got\n%s\nlayer by layer\n%s", got, want)
-		}
 	})
+}
+
+// ownShares returns the keys of a small model whose heads, 8 in each of its 2 layers, have shares of their own, which a file in dir says.
+func ownShares(t interface{ Fatal(...any) }, dir string, shares []float64) []string {
+	const heads = 8
+	spec := policy.New("hgca")
+	policy.Edit(&spec, func(h *policy.HGCASpec) { h.Window, h.Block = 96, 16 })
+	profile := policy.Profile{
+		Model:    policy.ProfileModel{Name: "gpt-89b", Layers: len(shares) / heads, Heads: heads, KVHeads: heads, HeadDim: 128},
+		Measured: policy.ProfileMeasured{Prompt: 10, Last: 20000, Contexts: []int{11, 500}}, Policy: spec,
+	}
+	for _, share := range shares {
+		profile.Heads = append(profile.Heads, policy.ProfileHead{Share: []float64{share / 2, share}, Rows: []float64{1, 1}})
+	}
+	path := filepath.Join(dir, "profile.toml")
+	var text strings.Builder
+	if err := profile.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{
+		"run.model=gpt-89b", "policy.name=hgca", "policy.hgca.window=96", "policy.hgca.block=16", "policy.profile=" + path, "node.gpus=2", "node.channels=4",
+		"model.layers=2", "model.hidden=1024", "model.heads=8", "model.kv_heads=8", "model.head_dim=128", "model.ffn_hidden=4096", "model.tensor_parallel=2",
+	}
 }

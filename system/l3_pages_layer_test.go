@@ -24,7 +24,7 @@ func TestPagesOfOneRequest(t *testing.T) {
 			continue
 		}
 		sets = append(sets, "policy.name=lserve", "policy.lserve.budget=2048", "policy.lserve.page=512", oneBatch, allAtOnce)
-		node := nodeOf(t, sets...)
+		node := rigOf(t, sets...)
 		cfg := node.cfg
 		links := units.Bandwidth(cfg.Model.TensorParallel) * cfg.PCIe.Bandwidth()
 		g := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
@@ -34,7 +34,7 @@ func TestPagesOfOneRequest(t *testing.T) {
 			load.Select = tables.SelectBank
 		}
 		chose := 0
-		drive(t, sets, equal(1, in, 40), keep, func(r *replica, x driven) {
+		drive(t, sets, equal(1, in, 40), keep, func(r *loop, x driven) {
 			if len(x.batch.Sub[0].Decode) == 0 {
 				return
 			}
@@ -62,11 +62,11 @@ func TestPagesOfOneRequest(t *testing.T) {
 			case by != "gpu" && load.Context%16 == 0: // a bound of 512 bytes is complete
 				listed, bursts, written = listed+heads*512, bursts+3*8, 144
 			}
-			down := max(links.TransferTime(heads*3*256+listed), refreshedTime((3*3*4+bursts)*4)) + refreshedTime(3*4)
-			up := max(links.TransferTime(heads*256), refreshedTime(3*4*4))
+			down := max(links.TransferTime(heads*3*256+listed), refreshed((3*3*4+bursts)*4)) + refreshed(3*4)
+			up := max(links.TransferTime(heads*256), refreshed(3*4*4))
 			table := node.kernels.table
 			append_, sequence := table.Alone(m.Tokens)-table.Attention(m.Tokens), table.InSequence(m.Tokens)-table.Attention(m.Tokens)
-			compute := refreshedTime(3*(m.AttentionCycles+select_+written) + append_ + 2*sequence)
+			compute := refreshed(3*(m.AttentionCycles+select_+written) + append_ + 2*sequence)
 			home := cfg.PCIe.Latency + 16*625 + down + compute + 2*122*units.Nanosecond + cfg.PCIe.Latency + 22*625 + up
 			near := g.Attention()
 			window := ps(near.Decoding(gpu.DecodeBatch{Requests: 1, Tokens: 384, Longest: 384, KVHeads: heads}))
@@ -90,12 +90,12 @@ func TestQuestChoosesInItsLayers(t *testing.T) {
 	const in, layers, heads = 5000, 96, 96
 	for _, skip := range []string{"0", "1", "2", "95", "96"} {
 		sets := []string{"policy.name=quest", "policy.quest.skip_layers=" + skip, "policy.quest.budget=2048", "policy.quest.page=512", oneBatch, allAtOnce}
-		node := nodeOf(t, sets...)
+		node := rigOf(t, sets...)
 		g := gpu.NewModelCost(&node.cfg.GPU.Spec, &node.cfg.Model)
 		ps := func(w gpu.Work) units.Duration { return units.FromSeconds(w.Seconds) }
 		n := map[string]units.Duration{"0": 0, "1": 1, "2": 2, "95": 95, "96": 96}[skip]
 		busy := units.Duration(0)
-		drive(t, sets, equal(1, in, 5), keep, func(r *replica, x driven) {
+		drive(t, sets, equal(1, in, 5), keep, func(r *loop, x driven) {
 			e := r.engine.(*l3)
 			did := e.flow.work.time[ofGPU] - busy
 			busy += did

@@ -1,11 +1,11 @@
 package system
 
 import (
-	"context"
 	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -31,13 +31,14 @@ func (b bare) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
 // iterations returns the time of all iterations of one replica.
 func iterations(t *testing.T, requests []traces.Request, change func(policy.Costs) policy.Costs, sets ...string) units.Duration {
 	t.Helper()
-	r := nodeOf(t, sets...).replica(0, requests, Options{})
+	r := rigOf(t, sets...).loop(requests, nil)
 	e := r.engine.(*l3)
 	e.policy = change(e.policy)
-	if err := r.run(context.Background()); err != nil {
+	end, err := r.run(unwatched)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return r.out.end
+	return end
 }
 
 func same(p policy.Costs) policy.Costs          { return p }
@@ -161,10 +162,11 @@ func (b bounded) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
 // without keys and values there.
 func TestPlantedPages(t *testing.T) {
 	run := func(by string, plant func(policy.Costs) policy.Costs) error {
-		r := nodeOf(t, "policy.name=lserve", "policy.lserve.budget=128", "policy.lserve.page=32", "policy.lserve.select_device="+by).replica(0, equal(3, 300, 100), Options{Check: true})
+		r := rigOf(t, "policy.name=lserve", "policy.lserve.budget=128", "policy.lserve.page=32", "policy.lserve.select_device="+by).replica(equal(3, 300, 100))
 		e := r.engine.(*l3)
 		e.policy = plant(e.policy)
-		return r.run(context.Background())
+		_, err := r.run(unwatched)
+		return err
 	}
 	for _, c := range []struct {
 		name, by string
@@ -184,6 +186,18 @@ func TestPlantedPages(t *testing.T) {
 		}
 		if err := run(c.by, same); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestQuadErrors: rows of pages in quads are of one size, and banks take turns.
+func TestQuadErrors(t *testing.T) {
+	for want, sets := range map[string][]string{
+		"policy.lserve.page = 64: expected 128": {"policy.lserve.layout=quad"}, "staggered": {"policy.lserve.layout=quad", "policy.lserve.page=128", "pim.activation=simultaneous"},
+	} {
+		_, err := loader().Load(configs.Options{Sets: append(sets, "policy.name=lserve")})
+		if err == nil || !strings.Contains(err.Error(), strings.Replace(want, "staggered", `policy.lserve.layout = "quad": expected "row"`, 1)) {
+			t.Errorf("%v: %v", sets, err)
 		}
 	}
 }

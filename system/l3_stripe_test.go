@@ -16,13 +16,13 @@ import (
 func TestStripedLayerByHand(t *testing.T) {
 	const in, layers, unit = 9*512 + 100, 96, 512
 	sets := []string{"comm.stripe=ranksets", "node.ranksets=8", "node.memory_capacity=2TiB", oneBatch, allAtOnce}
-	node := nodeOf(t, sets...)
-	d, cfg := devicesOf(node), node.cfg
+	node := rigOf(t, sets...)
+	d, cfg := node.devices(), node.cfg
 	links := units.Bandwidth(cfg.Model.TensorParallel) * cfg.PCIe.Bandwidth()
 	g := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
 	ps := func(w gpu.Work) units.Duration { return units.FromSeconds(w.Seconds) }
 	steps := 0
-	drive(t, sets, equal(1, in, 12), keep, func(r *replica, x driven) {
+	drive(t, sets, equal(1, in, 12), keep, func(r *loop, x driven) {
 		if len(x.batch.Sub[0].Decode) == 0 {
 			return
 		}
@@ -39,12 +39,12 @@ func TestStripedLayerByHand(t *testing.T) {
 			case 1: // with the newest token
 				tokens, vectors, bursts, table = unit+context-9*unit, 3*vectors, 3*bursts, node.kernels.table
 			}
-			link += 16*625 + max(links.TransferTime(vectors), refreshedTime(bursts*4)) + refreshedTime(6*4)
-			ends = append(ends, link+refreshedTime(table.Alone(tokens)+5*table.InSequence(tokens)))
+			link += 16*625 + max(links.TransferTime(vectors), refreshed(bursts*4)) + refreshed(6*4)
+			ends = append(ends, link+refreshed(table.Alone(tokens)+5*table.InSequence(tokens)))
 		}
 		slices.Sort(ends)
 		for _, end := range ends {
-			up = max(up, end+2*122*units.Nanosecond+cfg.PCIe.Latency+22*625) + max(links.TransferTime(96*(256+4)), refreshedTime((6*4+1)*4))
+			up = max(up, end+2*122*units.Nanosecond+cfg.PCIe.Latency+22*625) + max(links.TransferTime(96*(256+4)), refreshed((6*4+1)*4))
 		}
 		merge := g.Pass(1, 96*(9*256+8*4), 0) // eight rows and numbers in, one row out
 		want := ps(g.Embedding(1)) + layers*ps(g.QKV(1)) + ps(g.LMHead(1)) + layers*(up+ps(merge)+ps(g.ProjectionFFN(1)))
@@ -77,7 +77,7 @@ func TestStripesBalance(t *testing.T) {
 		r, _ := drive(t, append(sets, allAtOnce), requests, keep, unseen)
 		e := r.engine.(*l3)
 		m := e.Ranksets()
-		return m.ratio(e.hw.Node.Ranksets), e.flow.work.time[ofPIM]
+		return m.ratio(r.hw.Node.Ranksets), e.flow.work.time[ofPIM]
 	}
 	uneven, whole := run(requests)
 	even, parts := run(requests, "comm.stripe=ranksets")

@@ -1,7 +1,6 @@
 package system
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -30,13 +29,13 @@ func TestWindowOfOneRequest(t *testing.T) {
 		{[]string{"policy.name=hgca", "policy.hgca.window=256", "policy.hgca.share=0.1"}, 96, 256, 1},
 		{[]string{"policy.name=window", "policy.window.window=1400"}, 96, 1400, 10}, // the window takes longer than the ranks
 	} {
-		node := nodeOf(t, append(c.sets, oneBatch, allAtOnce, "policy.window.block=64", "policy.hgca.block=64")...)
-		d, cfg := devicesOf(node), node.cfg
+		node := rigOf(t, append(c.sets, oneBatch, allAtOnce, "policy.window.block=64", "policy.hgca.block=64")...)
+		d, cfg := node.devices(), node.cfg
 		links := units.Bandwidth(cfg.Model.TensorParallel) * cfg.PCIe.Bandwidth()
 		g := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
 		ps := func(w gpu.Work) units.Duration { return units.FromSeconds(w.Seconds) }
 		longer, shorter := 0, 0
-		drive(t, append(c.sets, oneBatch, allAtOnce, "policy.window.block=64", "policy.hgca.block=64"), equal(1, in, 140), keep, func(r *replica, x driven) {
+		drive(t, append(c.sets, oneBatch, allAtOnce, "policy.window.block=64", "policy.hgca.block=64"), equal(1, in, 140), keep, func(r *loop, x driven) {
 			if len(x.batch.Sub[0].Decode) == 0 {
 				return
 			}
@@ -47,9 +46,9 @@ func TestWindowOfOneRequest(t *testing.T) {
 			}
 			far := (away*c.share + 9) / 10
 			vectors := units.Bytes(c.heads * 128 * 2)
-			down := max(links.TransferTime(vectors), refreshedTime(6*4*4)) + refreshedTime(6*4)
-			up := max(links.TransferTime(vectors+units.Bytes(c.heads*4)), refreshedTime(6*4*4+4)) // 24 bytes of sums are a burst
-			compute := refreshedTime(node.kernels.table.Attention(far) + 5*node.kernels.table.InSequence(far))
+			down := max(links.TransferTime(vectors), refreshed(6*4*4)) + refreshed(6*4)
+			up := max(links.TransferTime(vectors+units.Bytes(c.heads*4)), refreshed(6*4*4+4)) // 24 bytes of sums are a burst
+			compute := refreshed(node.kernels.table.Attention(far) + 5*node.kernels.table.InSequence(far))
 			home := cfg.PCIe.Latency + 16*625 + down + compute + 2*122*units.Nanosecond + cfg.PCIe.Latency + 22*625 + up
 			near := g.Attention()
 			window := ps(near.Decoding(gpu.DecodeBatch{Requests: 1, Tokens: int64(tokens - away), Longest: tokens - away, KVHeads: c.heads, Weights: c.share < 10}))
@@ -80,7 +79,7 @@ func TestWindowOfOneRequest(t *testing.T) {
 // the same size does; a larger share is never faster.
 func TestWholeShare(t *testing.T) {
 	pim := func(sets ...string) (attends, last units.Duration) {
-		r, _ := drive(t, append(sets, "policy.window.window=256", "policy.hgca.window=256", oneBatch, allAtOnce), equal(6, 4000, 12), keep, func(_ *replica, d driven) { last = d.took })
+		r, _ := drive(t, append(sets, "policy.window.window=256", "policy.hgca.window=256", oneBatch, allAtOnce), equal(6, 4000, 12), keep, func(_ *loop, d driven) { last = d.took })
 		return r.engine.(*l3).flow.work.time[ofPIM], last
 	}
 	window, _ := pim("policy.name=window")
@@ -177,10 +176,13 @@ func (f forgetful) Decode(requests []policy.Request, run int) *policy.Step {
 // TestPlantedTraffic: a checked run finds keys and values that stay behind, and costs that are
 // not the policy's.
 func TestPlantedTraffic(t *testing.T) {
+	n := rigOf(t, "policy.name=window", "policy.window.window=64", "policy.window.block=16")
+	hw := n.hardware
 	run := func(plant func(e *l3)) error {
-		r := nodeOf(t, "policy.name=window", "policy.window.window=64", "policy.window.block=16").replica(0, equal(3, 300, 100), Options{Check: true})
+		r := n.replica(equal(3, 300, 100))
 		plant(r.engine.(*l3))
-		return r.run(context.Background())
+		_, err := r.run(unwatched)
+		return err
 	}
 	for name, plant := range map[string]func(e *l3){
 		"nothing leaves, and costs agree": func(e *l3) {
@@ -189,7 +191,7 @@ func TestPlantedTraffic(t *testing.T) {
 		"nothing leaves in the costs": func(e *l3) { e.policy = forgetful{e.policy} },
 		"everything is at home": func(e *l3) {
 			dense := policy.New("dense")
-			e.policy = dense.Costs(policyShape(e.hw))
+			e.policy = dense.Costs(policyShape(hw))
 		},
 	} {
 		if err := run(plant); err == nil || !strings.Contains(err.Error(), `law "traffic"`) {
@@ -205,7 +207,7 @@ func TestPlantedTraffic(t *testing.T) {
 // decodes, windows and merges among it; of the ranks, that what has left the windows counts.
 func TestWindowPredictions(t *testing.T) {
 	busy, seen := units.Duration(0), 0
-	drive(t, []string{"policy.name=window", "policy.window.window=512", allAtOnce}, equal(2, 890, 150), keep, func(r *replica, d driven) {
+	drive(t, []string{"policy.name=window", "policy.window.window=512", allAtOnce}, equal(2, 890, 150), keep, func(r *loop, d driven) {
 		e := r.engine.(*l3)
 		work := e.flow.work.time[ofGPU] - busy
 		busy += work
@@ -223,7 +225,7 @@ func TestWindowPredictions(t *testing.T) {
 				t.Fatalf("a sample has %v on the GPUs and %v in the DIMMs", m.FC, m.PIM)
 			}
 		}
-		dense := l3Of(nodeOf(t)).PIM(&d.batch.Sub[0], d.batch.Step, 0)
+		dense := rigOf(t).l3().PIM(&d.batch.Sub[0], d.batch.Step, 0)
 		if both != work || pim >= dense || pim == 0 {
 			t.Fatalf("the GPUs work for %v, predicted %v; the DIMMs for %v, with everything there for %v", work, both, pim, dense)
 		}
@@ -232,7 +234,7 @@ func TestWindowPredictions(t *testing.T) {
 			away += 128
 		}
 		x := e.ranks.traffic(1)
-		if want := 96 * (e.ranks.latency + x.down.took() + refreshedTime(6*e.ranks.sequence.at(away)) + e.ranks.upLatency + x.up); pim != want {
+		if want := 96 * (e.ranks.latency + x.down.took() + refreshed(6*e.ranks.sequence.at(away)) + e.ranks.upLatency + x.up); pim != want {
 			t.Fatalf("the DIMMs work for %v over %d tokens, want %v", pim, away, want)
 		}
 	})

@@ -22,7 +22,7 @@ func TestBusyLongerThanATimeHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 		node := mustNode(t, cfg)
-		r, err := node.Run(context.Background(), &traces.Trace{Requests: equal(64, 100, 2000)}, Options{})
+		r, err := node.Run(context.Background(), &traces.Trace{Requests: equalLengths(64, 100, 2000)}, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestSlowHardwareIsNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = mustNode(t, cfg).Run(context.Background(), &traces.Trace{Requests: equal(3, 3000, 5)}, Options{Check: true})
+		_, err = mustNode(t, cfg).Run(context.Background(), &traces.Trace{Requests: equalLengths(3, 3000, 5)}, Options{Check: true})
 		var bad *input.Error
 		switch {
 		case c.key == "" && err != nil, c.key != "" && (!errors.As(err, &bad) || bad.Key != c.key || !strings.Contains(err.Error(), "106 days")):

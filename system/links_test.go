@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
 )
@@ -15,56 +13,39 @@ import (
 // GPU's own link or of a switch's uplink, whichever is busy longer.
 func TestLinksAreShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		cfg, err := Load(configs.Options{Sets: []string{
+		n := benchOf(t,
 			fmt.Sprint("pcie.generation=", rapid.IntRange(3, 6).Draw(t, "generation")),
 			fmt.Sprint("pcie.gpus_per_uplink=", rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "GPUs a switch")),
 			fmt.Sprint("pcie.uplink_lanes=", rapid.SampledFrom([]int{0, 4, 8, 16, 32}).Draw(t, "uplink lanes")),
 			"node.channels=96", // the channels are no limit
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		)
+		cfg := n.cfg
 		gpus := cfg.Model.TensorParallel
 		each := units.Bytes(rapid.IntRange(1, 1<<24).Draw(t, "bytes a GPU"))
-		n := units.Bytes(gpus) * each
+		all := units.Bytes(gpus) * each
 		onSwitch := units.Bytes(min(gpus, cfg.PCIe.GPUsPerUplink)) * each
 		end := cfg.PCIe.Latency + max(cfg.PCIe.Bandwidth().TransferTime(each), cfg.PCIe.UplinkBandwidth().TransferTime(onSwitch))
-		d := newDevices(hardwareOf(cfg), newAttends(hardwareOf(cfg)), nil)
-		got := cfg.PCIe.Latency + d.cut(n, 0, 0).last
+		d := devicesOf(n)
+		got := cfg.PCIe.Latency + d.cut(all, 0, 0).last
 		if diff := got - end; diff < -2 || diff > 2 { // each rounds up to a picosecond
-			t.Fatalf("%v over all links of the replica take %v, the busiest link alone %v", n, got, end)
+			t.Fatalf("%v over all links of the replica take %v, the busiest link alone %v", all, got, end)
 		}
 	})
 }
 
 // TestCPUTransposition checks that elements which the CPU transposes cost their
 // transfer and more than twice the channels' time for it again (L3, section 2.5),
-// that chips as wide as an element need none, and that a run pays for it.
+// and that chips as wide as an element need none.
 func TestCPUTransposition(t *testing.T) {
-	load := func(sets ...string) *Node {
-		cfg, err := Load(configs.Options{Sets: sets})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return mustNode(t, cfg)
-	}
 	const tokens = 700
-	flight, cpu := devicesOf(load()), devicesOf(load(`pim.relayout="cpu"`))
+	flight, cpu := devicesOf(benchOf(t)), devicesOf(benchOf(t, `pim.relayout="cpu"`))
 	clocks := promptClocksOf(flight, 0, tokens)
 	plain, slow := sentOf(flight, tokens, clocks), sentOf(cpu, tokens, clocks)
 	base := flight.channel.TransferTime(tokens * flight.kv(1))
 	if again := slow.last - plain.last; again < 2*base || again > 3*base || slow.data-plain.data != again {
 		t.Errorf("transposing %d tokens takes %v, their transfer over the channels %v", tokens, again, base)
 	}
-	if wide := devicesOf(load(`pim.relayout="cpu"`, `dram.preset="ddr4-3200-8gb-x16"`)); wide.transposition(1<<20) != 0 {
+	if wide := devicesOf(benchOf(t, `pim.relayout="cpu"`, `dram.preset="ddr4-3200-8gb-x16"`)); wide.transposition(1<<20) != 0 {
 		t.Error("elements that fit a chip are transposed")
-	}
-	trace, err := traces.Synthetic("longbench", 20, 1, load().cfg.Traces)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fast, late := mustRun(t, load("comm.async_prefill=false"), trace, false), mustRun(t, load("comm.async_prefill=false", `pim.relayout="cpu"`), trace, false)
-	if late.end <= fast.end {
-		t.Errorf("a run with transposition takes %v, without %v", late.end, fast.end)
 	}
 }

@@ -119,7 +119,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 func (n *Node) FreeGPUMemory() units.Bytes { return freeGPUMemory(n.hw) }
 
 // meter returns what tells the node's energy.
-func (n *Node) meter() *meter { return &meter{n.hw, n.commandTables, n.system.Host} }
+func (n *Node) meter() *meter { return newMeter(n.hw, n.commandTables, n.system.Host) }
 
 // Replicas returns the number of data-parallel replicas.
 func (n *Node) Replicas() int { return n.cfg.Replicas() }

@@ -38,7 +38,7 @@ func TestScaledAlike(t *testing.T) {
 			}
 			node := mustNode(t, cfg)
 			run := func(times units.Duration) []*replica {
-				trace := coming(t, cfg, uneven(60))
+				trace := coming(t, cfg, unevenLengths(60))
 				for i := range trace.Requests {
 					trace.Requests[i].Arrival *= times
 				}
@@ -76,7 +76,7 @@ func TestSaturatedThroughput(t *testing.T) {
 			t.Fatal(err)
 		}
 		node := mustNode(t, cfg)
-		requests := uneven(2400)
+		requests := unevenLengths(2400)
 		// steady returns the output tokens a second between the ends of a third and of two
 		// thirds of the requests, in the order in which these end.
 		steady := func() (rate, served float64) {
@@ -185,7 +185,7 @@ func TestClosedLoop(t *testing.T) {
 			t.Fatal(err)
 		}
 		node := mustNode(t, cfg)
-		r := mustRun(t, node, coming(t, cfg, uneven(40)), false)
+		r := mustRun(t, node, coming(t, cfg, unevenLengths(40)), false)
 		for i := range r.Requests {
 			q := &r.Requests[i]
 			if i == 0 && q.Request.Arrival != 2*units.Second || users == 1 && i > 0 && q.Request.Arrival != r.Requests[i-1].Finish+2*units.Second {
@@ -196,7 +196,7 @@ func TestClosedLoop(t *testing.T) {
 			t.Errorf("%d users have %d requests", users, most)
 		}
 		cfg.Arrivals.ThinkTime = 0
-		r = mustRun(t, node, coming(t, cfg, uneven(40)), false)
+		r = mustRun(t, node, coming(t, cfg, unevenLengths(40)), false)
 		for i := users; i < len(r.Requests); i++ {
 			if there := atOnce(r, r.Requests[i].Request.Arrival); there != users {
 				t.Fatalf("%d requests when request %d has come, want %d", there, i, users)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -211,7 +212,7 @@ func TestAloneAtLowRates(t *testing.T) {
 			t.Fatal(err)
 		}
 		node := mustNode(t, cfg)
-		requests := uneven(6)
+		requests := unevenLengths(6)
 		r := mustRun(t, node, coming(t, cfg, requests), false)
 		for i := range r.Requests {
 			q := &r.Requests[i]
@@ -366,4 +367,14 @@ func TestTurnedAwayIsSaturated(t *testing.T) {
 			t.Errorf("%s: %d of %d turned away, saturated %v", set, r.rejected, n, r.saturated)
 		}
 	}
+}
+
+// unevenLengths returns n requests of lengths far apart.
+func unevenLengths(n int) []traces.Request {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var requests []traces.Request
+	for i := range n {
+		requests = append(requests, traces.Request{ID: i, Input: 1 + rng.IntN(3000), Output: 1 + rng.IntN(60)})
+	}
+	return requests
 }

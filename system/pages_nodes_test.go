@@ -120,7 +120,7 @@ func TestPagesFillTheGPUs(t *testing.T) {
 		{[]string{"policy.name=lserve", "policy.lserve.window=896", "policy.lserve.page=16", "policy.lserve.logical_page=1"}, 1024*512/2 + 512*(in+out-1)/2},
 	} {
 		n := nodeOf(t, append(c.sets, "node.memory_capacity=64TiB")...)
-		r := mustRun(t, n, &traces.Trace{Requests: equal(60, in, out)}, false)
+		r := mustRun(t, n, &traces.Trace{Requests: equalLengths(60, in, out)}, false)
 		if most := int(n.FreeGPUMemory() / (96 * 96 * c.each)); r.batch.Max > most || r.batch.Max < most-3 {
 			t.Errorf("%v: %d requests decode at once, the GPUs have room for %d", c.sets, r.batch.Max, most)
 		}

@@ -8,16 +8,19 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/scheduler"
 )
 
 // TestWholeIsPlace: one loop over requests whose heads are alike sets the groups that adding them one by one does.
 func TestWholeIsPlace(t *testing.T) {
-	fewCases(t)
-	nodes := map[string]*Node{}
+	if !deep.On() {
+		deep.Cases(t, 5)
+	}
+	nodes := map[string]*bench{}
 	for _, model := range []string{"gpt-89b", "llama-3-8b"} {
 		for _, p := range []string{"dense", "window"} {
-			nodes[model+", "+p] = nodeOf(t, "run.model="+model, "policy.name="+p)
+			nodes[model+", "+p] = benchOf(t, "run.model="+model, "policy.name="+p)
 		}
 	}
 	names := slices.Sorted(maps.Keys(nodes))
@@ -69,4 +72,55 @@ func TestHeadsGoRound(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestUnevenHeads: where heads do not divide over the channels a rankset takes as long as the channel with the most
+// clocks, counted head by head; the choice of pages comes with each head that chooses and with no other.
+func TestUnevenHeads(t *testing.T) {
+	n := benchOf(t, "policy.name=lserve", "policy.lserve.budget=128", "policy.lserve.page=32", "policy.lserve.static_sparsity=0.6", "policy.lserve.stream_device=home",
+		"policy.lserve.select_device=bank", "model.layers=1")
+	rapid.Check(t, func(t *rapid.T) {
+		d := devicesOf(n)
+		d.fixed = rapid.Bool().Draw(t, "fixed")
+		sub := scheduler.SubBatch{}
+		for i := range rapid.IntRange(1, 9).Draw(t, "requests") {
+			context := rapid.SampledFrom([]int64{2, 40, 300, 1200, 2001, 2400, 4000}).Draw(t, "context") // each fourth chooses
+			sub.Decode = append(sub.Decode, scheduler.Decoding{Request: int32(i), Offset: int32(i % 2), Base: context, Prompt: 1})
+		}
+		if d.rest > 0 && !d.fixed {
+			d.rotate(&scheduler.Batch{Sub: []scheduler.SubBatch{sub, {}}})
+		}
+		groups := make([]groupCost, 4)
+		d.fillGroups(groups, &sub, d.decode(sub.Decode, 0, 0), 0)
+		for offset := range int32(2) {
+			clocks, heads := make([]int64, d.channels), make([]int64, d.channels)
+			for i, r := range sub.Decode {
+				if r.Offset != offset {
+					continue
+				}
+				x := d.decode(sub.Decode, 0, 0)
+				chooses, _ := d.chooses(x, i)
+				channel := d.begins(r.Request)
+				for k := range x.Attend {
+					head, _ := d.headClocks(&x.Attend[k], i)
+					for range x.Attend[k].Heads {
+						clocks[channel] += head
+						if k == 0 { // 38 of 96 heads choose
+							clocks[channel] += chooses
+						}
+						heads[channel]++
+						channel = (channel + 1) % d.channels
+					}
+				}
+			}
+			busiest := slices.Max(clocks)
+			g := &groups[offset]
+			if over := g.clocks + g.drain - busiest; over < 0 || over > 400 || busiest == 0 && over > 0 { // the first head's start
+				t.Fatalf("offset %d: %d clocks, of channels %v", offset, g.clocks+g.drain, clocks)
+			}
+			if g.requests > 0 && g.vectors.all != int64(96*g.requests) {
+				t.Fatalf("offset %d: vectors of %d heads for %d requests", offset, g.vectors.all, g.requests)
+			}
+		}
+	})
 }

@@ -126,7 +126,7 @@ func TestPlantedViolations(t *testing.T) {
 	}
 	for _, buffer := range []string{"0B", "256KiB"} {
 		t.Run("l3/one bus, buffer "+buffer, func(t *testing.T) {
-			applied := plantAll(t, "l3", fastLinks, "pim.mc_buffer="+buffer)
+			applied := plantAll(t, "l3", "pcie.generation=6", "pim.mc_buffer="+buffer)
 			if !slices.Contains(applied, "both directions of a bus") {
 				t.Errorf("planted are %q", applied)
 			}
@@ -181,7 +181,7 @@ func busyIteration(t *testing.T, system string, sets ...string) (*flow, *replica
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := mustNode(t, cfg).replica(0, equal(24, 900, 40), Options{})
+	r := mustNode(t, cfg).replica(0, equalLengths(24, 900, 40), Options{})
 	for i := range r.requests {
 		r.batcher.Add(int32(i))
 	}

@@ -70,7 +70,7 @@ func TestAttendedTokens(t *testing.T) {
 			cfg := mustLoad(t, append(setsOn(s, name), "run.system="+s.Name, "run.model=llama-3-8b")...)
 			requests := []traces.Request{{ID: 0, Input: 700, Output: 90}, {ID: 1, Input: 30, Output: 200}, {ID: 2, Input: 300, Output: 2}}
 			r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: requests}, false)
-			p, layer := policyOf(hardwareOf(cfg)), 0
+			p, layer := policyOf(systemOf(cfg.Run.System).derive(cfg)), 0
 			for run, layers := range p.Runs() {
 				sum, contexts, steps := 0, 0, 0
 				for _, q := range requests {
@@ -111,7 +111,7 @@ func TestPolicyAllocatesNothing(t *testing.T) {
 func TestBudgetDecides(t *testing.T) {
 	took := func(sets ...string) float64 {
 		cfg := mustLoad(t, append(sets, "run.system=gpu-only", "run.model=llama-3-8b", "gpu.preset=a100-sxm-80gb")...)
-		r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: equal(4, 60_000, 20)}, false)
+		r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: equalLengths(4, 60_000, 20)}, false)
 		return r.tbt.Milliseconds().Mean
 	}
 	dense, last := took(), 0.0

@@ -17,6 +17,9 @@ type meter struct {
 	host bool // the system uses the host's memory
 }
 
+// newMeter returns what tells the energy of a node; host says that its system uses the host's memory.
+func newMeter(h *hardware, t commandTables, host bool) *meter { return &meter{h, t, host} }
+
 // restsOn returns the constants that a component is made of, beside those of [gpu.power] and [dram.power].
 func (n *meter) restsOn(component int) []energy.Constant {
 	s := &n.Energy

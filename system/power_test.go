@@ -78,7 +78,7 @@ func TestEnergyCloses(t *testing.T) {
 // TestEnergyOfLongRuns: the same load once more, as the first one ends, takes the same once more, in each component.
 func TestEnergyOfLongRuns(t *testing.T) {
 	for _, system := range Names() {
-		once := equal(8, 700, 30)
+		once := equalLengths(8, 700, 30)
 		sets := []string{"run.system=" + system, "model.layers=4", "node.ranksets=1", "rank_pim.placement=balanced"}
 		_, first := energyOf(t, once, sets...)
 		twice := slices.Clone(once)
@@ -104,7 +104,7 @@ func TestEnergyOfLongRuns(t *testing.T) {
 func TestIdleIsIdle(t *testing.T) {
 	const later = 7 * units.Second
 	for _, system := range Names() {
-		requests := uneven(6)
+		requests := unevenLengths(6)
 		_, soon := energyOf(t, requests, "run.system="+system)
 		for i := range requests {
 			requests[i].Arrival += later
@@ -128,7 +128,7 @@ func TestIdleIsIdle(t *testing.T) {
 // TestEnergyOfAttentionByHand: what requests of whole rows take on the DIMMs, from the commands that each token asks for.
 func TestEnergyOfAttentionByHand(t *testing.T) {
 	const requests, input, output = 4, 2048, 8
-	n, r := energyOf(t, equal(requests, input, output), "run.system=l3", "model.layers=3")
+	n, r := energyOf(t, equalLengths(requests, input, output), "run.system=l3", "model.layers=3")
 	m, tCK := &n.cfg.Model, 625e-12
 	heads := float64(requests * (output - 1) * 3 * m.KVHeads)
 	tokens, unitReads := 0.0, 0.0
@@ -186,14 +186,14 @@ func TestSystemsReadTheSame(t *testing.T) {
 		{"gpu+cpu", func(c *results.EnergyComponents) float64 { return c.DRAMRead }, read}, {"cpu-offload", func(c *results.EnergyComponents) float64 { return c.DRAMRead }, read},
 		{"hbm-pim", func(c *results.EnergyComponents) float64 { return c.HBMPIM }, tokens * 512 * 8 * 1.56e-12},
 	} {
-		_, r := energyOf(t, equal(requests, input, output), "run.system="+c.system, "model.layers=2", "cpu_offload.policy=fastdecode")
+		_, r := energyOf(t, equalLengths(requests, input, output), "run.system="+c.system, "model.layers=2", "cpu_offload.policy=fastdecode")
 		if got := c.of(&r.report.Components); math.Abs(got/c.want-1) > 0.02 {
 			t.Errorf("%s reads for %v J, by hand %v J", c.system, got, c.want)
 		}
 	}
 	// Where a group's query heads read by themselves, units in HBM read as often.
-	_, one := energyOf(t, equal(requests, input, output), "run.system=hbm-pim", "model.layers=2", "model.kv_heads=18")
-	_, four := energyOf(t, equal(requests, input, output), "run.system=hbm-pim", "model.layers=2", "model.kv_heads=18", "hbm_pim.queries_per_read=4")
+	_, one := energyOf(t, equalLengths(requests, input, output), "run.system=hbm-pim", "model.layers=2", "model.kv_heads=18")
+	_, four := energyOf(t, equalLengths(requests, input, output), "run.system=hbm-pim", "model.layers=2", "model.kv_heads=18", "hbm_pim.queries_per_read=4")
 	if a, b := one.report.Components.HBMPIM, four.report.Components.HBMPIM; !close9(a, 4*b) {
 		t.Errorf("four readings take %v J, one %v J", a, b)
 	}
@@ -201,7 +201,7 @@ func TestSystemsReadTheSame(t *testing.T) {
 
 // TestCPUsDraw: sockets that attend for all of a run would draw what is set, as long as the channels are busy.
 func TestCPUsDraw(t *testing.T) {
-	_, r := energyOf(t, equal(4, 900, 6), "run.system=gpu+cpu", "model.layers=2")
+	_, r := energyOf(t, equalLengths(4, 900, 6), "run.system=gpu+cpu", "model.layers=2")
 	seconds := r.end.Seconds()
 	want := 2*75*seconds + 2*(225-75)*r.busy.Channel*seconds
 	if got := r.report.Components.HostCPUs; math.Abs(got/want-1) > 1e-9 {
@@ -212,7 +212,7 @@ func TestCPUsDraw(t *testing.T) {
 // TestGradeOfTotal: the share that is assumed is that of the components that rest on an assumption, and a total is as good as its
 // worst constant.
 func TestGradeOfTotal(t *testing.T) {
-	n, r := energyOf(t, equal(4, 900, 6), "run.system=l3", "model.layers=2")
+	n, r := energyOf(t, equalLengths(4, 900, 6), "run.system=l3", "model.layers=2")
 	s, err := r.Summary(n.cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func TestGradeOfTotal(t *testing.T) {
 		t.Errorf("%v of it is assumed, want %v; grade %s", r.report.AssumedShare, want, r.report.Grade)
 	}
 	sets := []string{"run.system=gpu-only", "model.layers=2", "energy.gpu_factor=1 [1, 1] measured", "energy.board=500 [400, 600] paper", "energy.dimm_buffer=1 [1, 1] datasheet", "energy.pue=1.1 [1, 1.2] measured", "energy.cpu_idle=60 [50, 70] paper"}
-	if _, r := energyOf(t, equal(4, 900, 6), sets...); r.report.AssumedShare != 0 || r.report.Grade != "paper" {
+	if _, r := energyOf(t, equalLengths(4, 900, 6), sets...); r.report.AssumedShare != 0 || r.report.Grade != "paper" {
 		t.Errorf("%v of it is assumed; grade %s", r.report.AssumedShare, r.report.Grade)
 	}
 }
@@ -236,10 +236,10 @@ func TestUnknownCurrents(t *testing.T) {
 	for _, key := range []string{"VDD", "IDD0", "IDD2N", "IDD3N", "IDD4R", "IDD4W", "IDD5B", "IDD2P", "IDD3P", "IDD6"} {
 		sets = append(sets, "dram.power."+key+"=0")
 	}
-	if _, r := energyOf(t, equal(4, 900, 6), sets...); len(r.report.NotEstimated) != 1 || r.report.Components.DRAMClosed != 0 {
+	if _, r := energyOf(t, equalLengths(4, 900, 6), sets...); len(r.report.NotEstimated) != 1 || r.report.Components.DRAMClosed != 0 {
 		t.Errorf("%+v", r.report)
 	}
-	if _, r := energyOf(t, equal(4, 900, 6), sets[:2]...); len(r.report.NotEstimated) != 0 {
+	if _, r := energyOf(t, equalLengths(4, 900, 6), sets[:2]...); len(r.report.NotEstimated) != 0 {
 		t.Errorf("%+v", r.report)
 	}
 }
@@ -251,22 +251,22 @@ func TestConstantsCount(t *testing.T) {
 		if system == "hbm-pim" && key != "hbm_pim_read" {
 			sets = append(sets, "hbm_pim.model=commands")
 		}
-		_, r := energyOf(t, equal(4, 900, 6), sets...)
+		_, r := energyOf(t, equalLengths(4, 900, 6), sets...)
 		return r
 	}
 	known := map[string]string{"dimm_limit": ""}
 	for _, c := range []struct {
 		system, key string
-		parts       []int // that double, or change where in part
+		parts       []string // components that double, or change where in part
 		doubles     bool
 	}{
-		{"l3", "gpu_factor", []int{drawGPU}, true}, {"l3", "dram_current_factor", []int{drawActivate, drawRead, drawWrite, drawRefresh, drawOpen, drawClosed, drawUnitRead}, true},
-		{"l3", "dram_io", []int{drawIO}, true}, {"l3", "dram_vpp", []int{drawVPP}, true}, {"l3", "pim_read_share", []int{drawUnitRead}, true}, {"l3", "bank_unit", []int{drawBankUnits}, true},
-		{"l3", "relayout_unit", []int{drawRankUnits}, false}, {"l3", "adder_unit", []int{drawRankUnits}, false}, {"l3", "softmax_unit", []int{drawRankUnits}, false},
-		{"l3", "dimm_buffer", []int{drawBuffers}, true}, {"hbm-pim", "hbm_pim_read", []int{drawHBMPIM}, true}, {"hbm-pim", "hbm_row", []int{drawHBMPIM}, false},
-		{"hbm-pim", "hbm_array", []int{drawHBMPIM}, false}, {"hbm-pim", "hbm_group", []int{drawHBMPIM}, false}, {"hbm-pim", "hbm_die", []int{drawHBMPIM}, false},
-		{"hbm-pim", "hbm_pins", []int{drawHBMPIM}, false}, {"hbm-pim", "hbm_multiply", []int{drawHBMPIM}, false}, {"l3", "link", []int{drawLinks}, true},
-		{"l3", "cpu_idle", []int{drawCPUs}, true}, {"gpu+cpu", "cpu_busy", []int{drawCPUs}, false}, {"l3", "board", []int{drawBoard}, true}, {"l3", "pue", nil, false},
+		{"l3", "gpu_factor", []string{"GPU"}, true}, {"l3", "dram_current_factor", []string{"DRAMActivate", "DRAMRead", "DRAMWrite", "DRAMRefresh", "DRAMOpen", "DRAMClosed", "PIMRead"}, true},
+		{"l3", "dram_io", []string{"DRAMIO"}, true}, {"l3", "dram_vpp", []string{"DRAMVPP"}, true}, {"l3", "pim_read_share", []string{"PIMRead"}, true}, {"l3", "bank_unit", []string{"BankUnits"}, true},
+		{"l3", "relayout_unit", []string{"RankUnits"}, false}, {"l3", "adder_unit", []string{"RankUnits"}, false}, {"l3", "softmax_unit", []string{"RankUnits"}, false},
+		{"l3", "dimm_buffer", []string{"DIMMBuffers"}, true}, {"hbm-pim", "hbm_pim_read", []string{"HBMPIM"}, true}, {"hbm-pim", "hbm_row", []string{"HBMPIM"}, false},
+		{"hbm-pim", "hbm_array", []string{"HBMPIM"}, false}, {"hbm-pim", "hbm_group", []string{"HBMPIM"}, false}, {"hbm-pim", "hbm_die", []string{"HBMPIM"}, false},
+		{"hbm-pim", "hbm_pins", []string{"HBMPIM"}, false}, {"hbm-pim", "hbm_multiply", []string{"HBMPIM"}, false}, {"l3", "link", []string{"Links"}, true},
+		{"l3", "cpu_idle", []string{"HostCPUs"}, true}, {"gpu+cpu", "cpu_busy", []string{"HostCPUs"}, false}, {"l3", "board", []string{"Board"}, true}, {"l3", "pue", nil, false},
 	} {
 		known[c.key] = c.system
 		s := energySpec(t)
@@ -277,15 +277,16 @@ func TestConstantsCount(t *testing.T) {
 		a, b := run(c.system, c.key, "energy.ranks_per_dimm=2"), run(c.system, c.key, fmt.Sprintf("energy.%s=%v", c.key, factor*s[c.key]))
 		x, y := a.report.Components.Parts(), b.report.Components.Parts()
 		for i := range x {
-			switch rests := slices.Contains(c.parts, i); {
-			case i == drawCooling:
+			part := reflect.TypeFor[results.EnergyComponents]().Field(i).Name
+			switch rests := slices.Contains(c.parts, part); {
+			case part == "Cooling":
 				if y[i] == x[i] {
 					t.Errorf("%s: cooling is the same", c.key)
 				}
 			case rests && c.doubles && (x[i] == 0 || !close9(y[i], factor*x[i])), rests && y[i] <= x[i] && factor > 1:
-				t.Errorf("%s: component %d takes %v J, then %v J", c.key, i, x[i], y[i])
+				t.Errorf("%s: %s takes %v J, then %v J", c.key, part, x[i], y[i])
 			case !rests && y[i] != x[i]:
-				t.Errorf("%s: component %d takes %v J, then %v J", c.key, i, x[i], y[i])
+				t.Errorf("%s: %s takes %v J, then %v J", c.key, part, x[i], y[i])
 			}
 		}
 	}
@@ -311,3 +312,6 @@ func energySpec(t *testing.T) map[string]float64 {
 	}
 	return all
 }
+
+// dies is how many of 8 Gb are at each position of a rank of 32 GiB.
+const dies = 4

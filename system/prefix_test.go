@@ -8,7 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/machine"
-	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -49,7 +49,7 @@ func TestPrefixTime(t *testing.T) {
 	}
 	hit, chunk, r := prefixTTFT(t, "rank-pim")
 	cfg := onceIn(t, "rank-pim")
-	hidden := 32 * transferTime(hardwareOf(cfg).linkShare(), 1024*cfg.Model.KVBytesPerTokenLayer())
+	hidden := 32 * transferTime(mustNode(t, cfg).hw.linkShare(), 1024*cfg.Model.KVBytesPerTokenLayer())
 	if got := r.busy.PCIeUp * float64(r.end); hit != chunk || math.Abs(got/float64(hidden)-1) > 1e-9 || r.cache.Transferred != int64(1024*cfg.Model.KVBytesPerToken()) {
 		t.Errorf("rank-pim: %v to the first token, the second chunk of a prompt takes %v; links are busy for %v ps, want %v; %+v", hit, chunk, got, hidden, r.cache)
 	}
@@ -57,11 +57,11 @@ func TestPrefixTime(t *testing.T) {
 	cfg = onceIn(t, "l3")
 	n := mustNode(t, cfg)
 	const layers, heads, rows = 32, 8 / 4, 2 * 2
-	clock := rankClock(n.hw)
+	clock := dataflow.NewClock(cfg.DRAM.TCK, int64(cfg.DRAM.TREFI), int64(cfg.DRAM.TREFI-cfg.DRAM.TRFC))
 	read := clock.Time(heads * rows * (114 + 22 + 2032*4 + 34))
 	bytes := units.Bytes(1024) * cfg.Model.KVBytesPerTokenLayer()
 	up := transferTime(n.hw.linkShare(), bytes)
-	if more := hit - chunk; more != layers*(read+devicesOf(n).upLatency+up) || r.cache.Transferred != int64(layers*bytes) {
+	if more := hit - chunk; more != layers*(read+newDevices(n.hw, newAttends(n.hw), n.kernels).upLatency+up) || r.cache.Transferred != int64(layers*bytes) {
 		t.Errorf("l3: %v more than a second chunk, want %d times %v and %v; %+v", more, layers, read, up, r.cache)
 	}
 	// Where the CPU transposes elements, it does so again.
@@ -94,7 +94,7 @@ func TestPrefixAtHome(t *testing.T) {
 		if err := n.serve(context.Background(), trace, replicas, false); err != nil {
 			t.Fatal(err)
 		}
-		clock, head, first := rankClock(n.hw), n.kernels.stored.table.InSequence(prefix), n.kernels.stored.table.Alone(prefix)
+		clock, head, first := dataflow.NewClock(cfg.DRAM.TCK, int64(cfg.DRAM.TREFI), int64(cfg.DRAM.TREFI-cfg.DRAM.TRFC)), n.kernels.stored.table.InSequence(prefix), n.kernels.stored.table.Alone(prefix)
 		want := layers * clock.Time(tokens*heads/4*head+first-head)
 		b, c := &replicas[0].busy, n.cacheOf(replicas)
 		does := (machine.Activity{}).Plus(n.kernels.stored.table.Activity(prefix), layers*heads*tokens) // nothing is appended
@@ -108,31 +108,6 @@ func TestPrefixAtHome(t *testing.T) {
 		if got, want := b.time[ofUp].Picoseconds(), float64(layers*transferTime(n.hw.linkShare(), tokens*32*(128*2+4))); got != want {
 			t.Errorf("%s: outputs take the links %v ps, want %v", system, got, want)
 		}
-	}
-	n := mustNode(t, onceIn(t, "l3", "cache.prefix_attention=dimm"))
-	// On the GPUs the chunk is one without anything before it, and a merge. It is cut by the time of the ranks, too.
-	e, chunk := l3Of(n), scheduler.Chunk{Tokens: tokens, Finished: prefix, Prefix: prefix, Last: true}
-	attention := e.gpu.Attention()
-	alone := e.promptAttention(&attention, &scheduler.Chunk{Tokens: tokens, Last: true}, 0)
-	attention = e.gpu.Attention()
-	got, merge := e.promptAttention(&attention, &chunk, 0), sumOf(e.gpu.Merge(tokens))
-	if got.time != alone.time+merge.time || merge.time == 0 {
-		t.Errorf("attention on the GPUs takes %v, want %v and %v", got.time, alone.time, merge.time)
-	}
-	sub := &scheduler.SubBatch{Prefill: []scheduler.Chunk{chunk}}
-	clock, head := rankClock(n.hw), n.kernels.stored.at(prefix)
-	if more := e.GPU(sub, 0) - e.gpuSide.GPU(sub, 0); more != layers*clock.Time(tokens*heads/4*head) {
-		t.Errorf("%v for the ranks in a prompt's time", more)
-	}
-	groups := make([]groupCost, 4)
-	e.ranks.reuse(groups, &chunk)
-	g := &groups[0]
-	parts := int64(0)
-	for _, head := range g.heads { // between which a transfer can interrupt
-		parts += heads / 4 * head
-	}
-	if drain := n.kernels.stored.table.Alone(prefix) - n.kernels.stored.at(prefix); len(g.heads) != tokens || parts+drain != g.clocks+g.drain {
-		t.Errorf("%d heads of %d clocks, %d with the last one's drain of %d", len(g.heads), parts, g.clocks+g.drain, drain)
 	}
 }
 

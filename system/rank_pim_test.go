@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
 )
 
 // TestHiddenTransfersTakeTime: rank-pim hides its transfers behind computation, no
@@ -12,7 +13,7 @@ import (
 // each prompt token's and each decoding request's vectors once a layer.
 func TestHiddenTransfersTakeTime(t *testing.T) {
 	const requests, input, output = 3, 4000, 5
-	trace := &traces.Trace{Requests: equal(requests, input, output)}
+	trace := &traces.Trace{Requests: equalLengths(requests, input, output)}
 	run := func(sets ...string) (*Node, *Result) {
 		n := nodeOf(t, append(sets, "run.system=rank-pim")...)
 		return n, mustRun(t, n, trace, false)
@@ -22,7 +23,7 @@ func TestHiddenTransfersTakeTime(t *testing.T) {
 	prompt, decode := float64(requests*input), float64(requests*(output-1))
 	down := prompt*float64(m.KVBytesPerTokenLayer()) + decode*float64(m.QKVBytesPerTokenLayer())
 	up := decode * float64(m.AttentionBytesPerTokenLayer())
-	end, link, channel := fast.end.Seconds(), float64(devicesOf(n).link), float64(devicesOf(n).channel)
+	end, link, channel := fast.end.Seconds(), float64(n.hw.links()), float64(n.hw.channels())
 	for _, c := range []struct {
 		name      string
 		got, want float64
@@ -42,5 +43,19 @@ func TestHiddenTransfersTakeTime(t *testing.T) {
 	}
 	if slow.end <= fast.end || slow.busy.PCIeDown < 0.9 || slow.busy.PCIeDown > 1 {
 		t.Errorf("links of a thousandth: %v instead of %v, busy for %v of it", slow.end, fast.end, slow.busy.PCIeDown)
+	}
+}
+
+// TestRunPaysForTransposition: a run whose CPU transposes elements takes longer.
+func TestRunPaysForTransposition(t *testing.T) {
+	trace, err := traces.Synthetic("longbench", 20, 1, mustLoad(t).Traces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(sets ...string) units.Duration {
+		return mustRun(t, nodeOf(t, append(sets, "comm.async_prefill=false")...), trace, false).end
+	}
+	if fast, late := run(), run(`pim.relayout="cpu"`); late <= fast {
+		t.Errorf("a run with transposition takes %v, without %v", late, fast)
 	}
 }

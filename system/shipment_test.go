@@ -5,11 +5,11 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/machine"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
 )
@@ -44,7 +44,7 @@ func refreshedTime(clocks int64) units.Duration {
 // apart, 16 banks are opened (114 clocks, tRCD 22), the bursts follow each other at
 // 4 clocks but for the first 16, and the row is closed (CWL + 4 + tWR + tRP = 66).
 func TestPromptsByHand(t *testing.T) {
-	d := devicesOf(nodeOf(t, fastLinks))
+	d := devicesOf(benchOf(t, fastLinks))
 	row := func(tokens int) int64 { return 114 + 22 + int64(4*tokens-16)*4 + 66 }
 	for _, c := range []struct {
 		tokens int
@@ -61,7 +61,7 @@ func TestPromptsByHand(t *testing.T) {
 		}
 	}
 	// The default links take longer than the commands, unless rows are short.
-	slow := devicesOf(nodeOf(t))
+	slow := devicesOf(benchOf(t))
 	for _, tokens := range []int{1, 16, 8192} {
 		s := sentOf(slow, tokens, promptClocksOf(slow, 0, tokens))
 		link := slow.link.TransferTime(units.Bytes(tokens) * slow.kv(1))
@@ -84,7 +84,7 @@ func TestVectorsByHand(t *testing.T) {
 		{[]string{`pim.mc_buffer="4KiB"`}, 6, 1},
 	} {
 		down, up := units.Duration(3*c.heads*((c.queries+2)*4+1)), units.Duration(3*c.heads*c.queries*4)
-		d := devicesOf(nodeOf(t, append(c.sets, fastLinks)...))
+		d := devicesOf(benchOf(t, append(c.sets, fastLinks)...))
 		g := d.traffic(3)
 		if g.down.data != down*4*625 || g.upBus != (up+1)*4*625 {
 			t.Errorf("%v: the channels are busy for %v down, %v up; want %d and %d bursts", c.sets, g.down.data, g.upBus, down, up+1)
@@ -101,7 +101,7 @@ func TestVectorsByHand(t *testing.T) {
 // takes by commands for each of them (pim.MeasureTransfer), added up. Measured at the
 // end of a head, each also waits for that one's precharge (tRP) and results.
 func TestGroupsSendTheirChunks(t *testing.T) {
-	node := nodeOf(t, fastLinks, "node.ranksets=2")
+	node := benchOf(t, fastLinks, "node.ranksets=2")
 	d := devicesOf(node)
 	groups := make([]groupCost, 2)
 	cfg := node.cfg
@@ -147,7 +147,7 @@ func TestGroupsSendTheirChunks(t *testing.T) {
 // close their rows, and otherwise share its time.
 func TestPiecesHoldTheRankAsLong(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := devicesOf(nodeOf(t, fmt.Sprintf("pim.mc_buffer=%q", rapid.SampledFrom([]string{"4KiB", "64KiB", "1MiB"}).Draw(t, "buffer"))))
+		d := devicesOf(benchOf(t, fmt.Sprintf("pim.mc_buffer=%q", rapid.SampledFrom([]string{"4KiB", "64KiB", "1MiB"}).Draw(t, "buffer"))))
 		tokens := rapid.IntRange(1, 5000).Draw(t, "tokens")
 		clocks := promptClocksOf(d, 0, tokens)
 		s := sentOf(d, tokens, clocks)
@@ -168,7 +168,7 @@ func TestPiecesHoldTheRankAsLong(t *testing.T) {
 // whole way of a request down, its attention and the way up, and the other sub-batch's
 // prompt, by the same commands as the node charges.
 func TestPredictedPIMTimeByHand(t *testing.T) {
-	node := nodeOf(t, fastLinks)
+	node := benchOf(t, fastLinks)
 	d := devicesOf(node)
 	const context, layers = 700, 96
 	sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: context}}}
@@ -205,30 +205,17 @@ func TestPredictedPIMTimeByHand(t *testing.T) {
 	}
 }
 
-// TestPaddingCrossesTheChannels: keys and values of 80 elements take bursts for 128,
-// and where the links could carry more both ways than the channels of that, these serve
-// one direction at a time.
+// TestPaddingCrossesTheChannels: keys and values of 80 elements take bursts for 128.
 func TestPaddingCrossesTheChannels(t *testing.T) {
-	narrow := []string{"model.hidden=5120", "model.heads=64", "model.kv_heads=64", "model.layers=2"}
-	n := nodeOf(t, append(narrow, "model.head_dim=80")...)
-	d := devicesOf(n)
+	d := devicesOf(benchOf(t, "model.hidden=5120", "model.heads=64", "model.kv_heads=64", "model.layers=2", "model.head_dim=80"))
 	s := sentOf(d, 512, promptClocksOf(d, 0, 512))
 	if want := units.Duration(4*2*512*4*4) * 625; s.data != want { // 4 heads a channel
 		t.Errorf("512 tokens: data for %v, want %v", s.data, want)
 	}
-	if c := &l3Of(n).costs; !c.halfDuplex {
-		t.Error("links of 199 GB/s down and up are 318 and 199 on channels of 410")
-	}
-	if n := nodeOf(t, narrow...); l3Of(n).costs.halfDuplex {
-		t.Error("links of 199 GB/s each way are more than channels of 410 can carry")
-	}
-	for _, links := range []string{"pcie.efficiency=0.79", fastLinks} {
-		mustRun(t, nodeOf(t, append(narrow, "model.head_dim=72", links)...), &traces.Trace{Requests: equal(20, 700, 40)}, false)
-	}
 }
 
 // devicesOf returns the devices of a replica of a node.
-func devicesOf(n *Node) *devices { return newDevices(n.hw, newAttends(n.hw), n.kernels) }
+func devicesOf(n *bench) *devices { return newDevices(n.hw, newAttends(n.hw), n.kernels) }
 
 // TestNarrowVectors: queries and results keep their width on the links and channels; keys and values, of decoding
 // requests as of prompts, have theirs, with scales.
@@ -244,7 +231,7 @@ func TestNarrowVectors(t *testing.T) {
 		{nil, 512, 4, 0}, {[]string{"model.kv_bits=8"}, 264, 2, 1}, {[]string{"model.kv_bits=4"}, 136, 1, 1}, {[]string{"model.kv_bits=8", "pim.scales=buffer"}, 264, 2, 0},
 		{[]string{"model.kv_bits=8", "model.kv_scales=tensor"}, 256, 2, 0},
 	} {
-		d := devicesOf(nodeOf(t, append(c.sets, fastLinks)...))
+		d := devicesOf(benchOf(t, append(c.sets, fastLinks)...))
 		down, up := d.vectors(3)
 		if wantDown, wantUp := 3*heads*(256+c.token), units.Bytes(3*heads*256); down != wantDown || up != wantUp {
 			t.Errorf("%v: %v down, %v up, want %v, %v", c.sets, down, up, wantDown, wantUp)
@@ -265,4 +252,28 @@ func TestNarrowVectors(t *testing.T) {
 			t.Errorf("%v: a prompt keeps a channel busy for %v, want %v", c.sets, got, want)
 		}
 	}
+}
+
+// bench is the ranks of a replica of L3 that a test measures.
+type bench struct {
+	cfg     *configs.Config
+	hw      *hardware
+	kernels *kernels
+}
+
+// benches loads configurations of L3.
+var benches = configs.New(policy.Builtin(), configs.System{Name: "l3"})
+
+// benchOf returns the ranks of the default configuration with some keys set.
+func benchOf(t interface{ Fatal(...any) }, sets ...string) *bench {
+	cfg, err := benches.Load(configs.Options{Sets: sets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hardware{Config: cfg, kv: place{name: "in the DIMMs", inDIMM: true, keeps: true}, gpuShare: 1}
+	k, err := kernelsOf(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &bench{cfg, h, k}
 }

@@ -5,8 +5,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/units"
 )
@@ -35,7 +37,7 @@ func TestPipelineAgainstBarriers(t *testing.T) {
 		// attention and its next block while they attend for batch 1.
 		barriers := x.entry + max(y.entry, deviceX) + attention + max(x.exit, deviceY) + y.exit +
 			(layers-1)*(max(attention+x.block, deviceY)+max(y.block, deviceX))
-		f := newFlow(withLayers(int(layers)), besideGPU("CPU"), running{check: &checker{}})
+		f := newFlow(&hardware{Config: &configs.Config{Model: llm.Model{Layers: int(layers)}}}, besideGPU("CPU"), running{check: &checker{}})
 		x.lay(&f, 0, opHostAttention)
 		y.lay(&f, 1, opHostAttention)
 		end, err := f.run(0)
@@ -57,11 +59,8 @@ func TestMixedBatchByHand(t *testing.T) {
 	const requests, context, chunk, finished = 24, 3000, 512, 1024
 	for _, name := range []string{"h200-sxm", "a100-sxm-80gb"} { // which feels no power limit
 		sets := []string{"gpu.preset=" + name}
-		cfg, err := Load(configs.Options{Sets: append([]string{"run.system=gpu-only", "run.model=llama-3-70b"}, sets...)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := newGPUSide(hardwareOf(cfg))
+		h := gpusOf(t, "gpu.preset="+name, "run.model=llama-3-70b")
+		cfg, d := h.Config, newGPUSide(h)
 		sub := &scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: chunk, Finished: finished, Last: true}}}
 		for range requests {
 			sub.Decode = append(sub.Decode, scheduler.Decoding{Base: context - 1})
@@ -96,4 +95,47 @@ func TestShareIsWhole(t *testing.T) {
 			t.Errorf("shares of %d are %v", took, x)
 		}
 	}
+}
+
+// TestIterationPartsOfLServe: each group has what it is named after, and nothing else.
+func TestIterationPartsOfLServe(t *testing.T) {
+	h := gpusOf(t, `gpu.preset="a100-sxm-80gb"`, "node.gpus=2", "run.model=llama-3-8b", "policy.name=lserve")
+	side := newGPUSide(h)
+	const context = 131_073 // its step makes a list: the first after the prompt
+	decode := []policy.Request{{Prompt: context - 1, Context: context}}
+	x := iterationsOf(h).Parts(decode)
+	step := side.policy.Decode(decode, 0)
+	s := selection(&step.Choose[0])
+	scores := side.gpu.Select(s)
+	s.Keep = 0
+	only := side.gpu.Select(s)
+	attention, a := 0.0, side.gpu.Attention()
+	for _, b := range addBatches(nil, step.Attend) {
+		attention += a.Decoding(b).Seconds
+	}
+	for p, want := range map[IterationPart]float64{
+		PartScores: 32 * only.Seconds, PartChoice: 32 * (scores.Seconds - only.Seconds), PartDecodeAttention: 32 * attention,
+		PartPrefillAttention: 0, PartMerge: 0, PartAllReduce: 0,
+	} {
+		if got := x[p].Seconds(); got < want*0.9999 || got > want*1.0001 {
+			t.Errorf("%v take %g s, want %g", p, got, want)
+		}
+	}
+	if x[PartPasses] <= 0 || x[PartSmall] <= 0 || x[PartProducts] < 7*units.Millisecond {
+		t.Errorf("%v", x)
+	}
+	// Between two lists nothing is scored.
+	later := iterationsOf(h).Parts([]policy.Request{{Prompt: context - 1, Context: context + 1}})
+	if later[PartScores] != 0 || later[PartChoice] != 0 || later[PartDecodeAttention] < x[PartDecodeAttention]*99/100 {
+		t.Errorf("%v", later)
+	}
+}
+
+// gpusOf returns the default node with keys and values on the GPUs, and with some keys set.
+func gpusOf(t interface{ Fatal(...any) }, sets ...string) *hardware {
+	cfg, err := configs.New(policy.Builtin(), configs.System{Name: "gpu-only"}).Load(configs.Options{Sets: append([]string{"run.system=gpu-only"}, sets...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &hardware{Config: cfg, kv: place{name: "on its GPUs", inGPUs: true, keeps: true}, gpuShare: 1}
 }

@@ -42,7 +42,7 @@ func TestPartsHaveEverything(t *testing.T) {
 // TestHeadsBeginWhereLeastIs: requests with half of the heads at home take the halves of the channels in turn,
 // one with a longer context weighs as much as two shorter ones, and a request stays where it began.
 func TestHeadsBeginWhereLeastIs(t *testing.T) {
-	n := nodeOf(t, "run.model=llama-3-70b", "policy.name=duo")
+	n := benchOf(t, "run.model=llama-3-70b", "policy.name=duo")
 	d := devicesOf(n)
 	if d.rest != 4 || d.channels != 8 {
 		t.Fatalf("%d heads beyond an even share of %d channels", d.rest, d.channels)

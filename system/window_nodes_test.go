@@ -65,7 +65,7 @@ func TestWindowNodes(t *testing.T) {
 func TestWindowsFillTheGPUs(t *testing.T) {
 	for name, more := range map[string]units.Bytes{"window": 0, "hgca": 96 * 96 * 4} {
 		n := nodeOf(t, "policy.name="+name, "policy."+name+".window=4096", "node.memory_capacity=64TiB")
-		r := mustRun(t, n, &traces.Trace{Requests: equal(40, 5000, 200)}, false)
+		r := mustRun(t, n, &traces.Trace{Requests: equalLengths(40, 5000, 200)}, false)
 		each := 4096 * (n.cfg.Model.KVBytesPerToken() + more)
 		if most := int(n.FreeGPUMemory() / each); r.batch.Max > most || r.batch.Max < most-2 {
 			t.Errorf("%s: %d requests decode at once, windows have room for %d", name, r.batch.Max, most)
