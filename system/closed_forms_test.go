@@ -219,7 +219,7 @@ func TestThroughputIsPIMBound(t *testing.T) {
 					context := q.Context(d.batch.Step)
 					tokens++
 					read += int64(context)
-					n := int64(r.engine.(*l3).ranks.perChannel) * r.engine.(*l3).ranks.table.InSequence(context)
+					n := int64(r.engine.(*l3).ranks.headsEach()) * r.engine.(*l3).ranks.table.InSequence(context)
 					if !first[q.Offset] { // a rank's first head hides behind no other
 						n += r.engine.(*l3).ranks.table.Alone(context) - r.engine.(*l3).ranks.table.InSequence(context)
 						first[q.Offset] = true
@@ -230,7 +230,7 @@ func TestThroughputIsPIMBound(t *testing.T) {
 		})
 		e := r.engine.(*l3)
 		d := e.ranks
-		peak := float64(read) * float64(d.perChannel) * 4 // at a burst each tCCD_L: 2 a token for scores, 2 for context
+		peak := float64(read) * float64(d.headsEach()) * 4 // at a burst each tCCD_L: 2 a token for scores, 2 for context
 		efficiency := peak / clocks * (1 - float64(r.hw.DRAM.TRFC)/float64(r.hw.DRAM.TREFI))
 		if efficiency < 0.5 || efficiency >= 1 {
 			t.Errorf("%v: kernels reach %v of the peak", sets, efficiency)

@@ -1,8 +1,6 @@
 package system
 
 import (
-	"math"
-
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
@@ -210,41 +208,6 @@ func (e *gpuCPU) around(h *hostWork) units.Duration {
 		return 0
 	}
 	return 2*e.latency + transferTime(e.link, h.down) + e.overhead + h.took + transferTime(e.link, h.up)
-}
-
-// heads returns the time of attention on the CPUs of a class of heads. Where threads take
-// whole heads, it is at least that of the thread with the most of the longest ones.
-func (e *gpuCPU) heads(c *policy.Class) units.Duration {
-	took := e.attend(c.All() / int64(e.model.KVHeads))
-	if !c.Whole {
-		return took
-	}
-	tasks, longest := 0, c.Longest
-	for _, n := range c.Tokens {
-		if n > 0 {
-			tasks += c.Heads
-		}
-		if c.Longest == 0 {
-			longest = max(longest, n)
-		}
-	}
-	each := (float64(tasks) + e.cores - 1) / e.cores
-	one := max(e.flopsToken/float64(e.compute), e.converts) * e.cores / float64(e.model.KVHeads) // of a token and head on a core
-	return max(took, taskTime(float64(math.Floor(each)*one)*float64(longest)))
-}
-
-// pass returns the time of work on the CPUs that streams.
-func (e *gpuCPU) pass(p *policy.Pass) units.Duration {
-	element := e.converts / float64(2*e.model.KVHeads*e.model.HeadDim)
-	compute := float64(p.FLOPs)/float64(e.compute) + float64(element*float64(p.Elements))
-	return taskTime(max(float64(p.Bytes)/float64(e.channels), compute))
-}
-
-// append returns the time in which the CPUs attend for new tokens over the others of a request, of which
-// they read and convert keys and values once.
-func (e *gpuCPU) append(tokens, over int) units.Duration {
-	compute := float64(e.flopsToken*float64(tokens)) * float64(over) / float64(e.compute)
-	return max(e.attend(int64(over)), taskTime(compute))
 }
 
 // Peak counts the GPUs' memory where a policy attends over some of the tokens there.

@@ -139,12 +139,13 @@ func TestLoads(t *testing.T) {
 	sub := scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 20001, Prompt: 9}}}
 	link := 4 * 0.79 * 16 * 16e9 * 128 / 130 / 8
 	for set, want := range map[string]float64{"pcie.efficiency=0.79": 48 * 20001 * 96 * 512 / link, "pcie.efficiency=1.0,pcie.generation=6,pcie.lanes=16,policy.name=h2o": 0} {
-		e := gpuCPUOf(t, append(strings.Split(set, ","), "gpu_cpu.attend=gpus")...)
+		n := rigOf(t, append(strings.Split(set, ","), "run.system=gpu+cpu", "run.model=gpt-89b", "gpu_cpu.attend=gpus")...)
+		e := n.replica(nil).engine.(*gpuCPU)
 		end, err := e.Run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		alone := &gpuOnly{gpuSide: newGPUSide(hardwareOf(e.cfg))}
+		alone := &gpuOnly{gpuSide: newGPUSide(n.hardware)}
 		alone.decodeRuns(sub.Decode, 0)
 		g := alone.stageRuns(&sub)
 		layers := units.Duration(e.model.Layers)

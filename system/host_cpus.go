@@ -3,6 +3,7 @@ package system
 import (
 	"math"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler/memory"
@@ -69,6 +70,8 @@ type hostCPUs struct {
 
 	attends    *attends
 	layers     int
+	kvHeads    int
+	headDim    int
 	flopsToken float64 // of one token that is attended over, in one layer
 	converts   float64 // seconds in which the cores convert its keys and values
 	peakRate   units.Bandwidth
@@ -83,7 +86,7 @@ func newHostCPUs(h *hardware, a *attends) hostCPUs {
 		compute:  units.FLOPRate(float64(spec.CoreFLOPS) * spec.ComputeEfficiency * float64(spec.Cores) / float64(h.Replicas())),
 		channels: channels * units.Bandwidth(spec.MemoryEfficiency), peakRate: channels,
 		overhead: spec.Overhead, link: h.links(), latency: h.PCIe.Latency,
-		attends: a, layers: m.Layers,
+		attends: a, layers: m.Layers, kvHeads: m.KVHeads, headDim: m.HeadDim,
 		// A multiplication and an addition for each element of a query and for each of
 		// the output, of all query heads.
 		flopsToken: 4 * float64(m.Heads) * float64(m.HeadDim),
@@ -110,6 +113,41 @@ func (h *hostCPUs) down(requests int) units.Duration {
 func (h *hostCPUs) up(requests int) units.Duration {
 	_, results := h.attends.vectors(requests)
 	return transferTime(h.link, results)
+}
+
+// heads returns the time of attention on the CPUs of a class of heads. Where threads take
+// whole heads, it is at least that of the thread with the most of the longest ones.
+func (h *hostCPUs) heads(c *policy.Class) units.Duration {
+	took := h.attend(c.All() / int64(h.kvHeads))
+	if !c.Whole {
+		return took
+	}
+	tasks, longest := 0, c.Longest
+	for _, n := range c.Tokens {
+		if n > 0 {
+			tasks += c.Heads
+		}
+		if c.Longest == 0 {
+			longest = max(longest, n)
+		}
+	}
+	each := (float64(tasks) + h.cores - 1) / h.cores
+	one := max(h.flopsToken/float64(h.compute), h.converts) * h.cores / float64(h.kvHeads) // of a token and head on a core
+	return max(took, taskTime(float64(math.Floor(each)*one)*float64(longest)))
+}
+
+// pass returns the time of work on the CPUs that streams.
+func (h *hostCPUs) pass(p *policy.Pass) units.Duration {
+	element := h.converts / float64(2*h.kvHeads*h.headDim)
+	compute := float64(p.FLOPs)/float64(h.compute) + float64(element*float64(p.Elements))
+	return taskTime(max(float64(p.Bytes)/float64(h.channels), compute))
+}
+
+// append returns the time in which the CPUs attend for new tokens over the others of a request, of which
+// they read and convert keys and values once.
+func (h *hostCPUs) append(tokens, over int) units.Duration {
+	compute := float64(h.flopsToken*float64(tokens)) * float64(over) / float64(h.compute)
+	return max(h.attend(int64(over)), taskTime(compute))
 }
 
 // HostAttention implements scheduler.OffloadCosts: the vectors' way down, attention,

@@ -24,6 +24,12 @@ func (m *imbalance) ratio(ranksets int) float64 {
 	return m.busiest.Picoseconds() * float64(ranksets) / m.total.Picoseconds()
 }
 
+// join adds what another replica has.
+func (m *imbalance) join(o *imbalance) {
+	m.busiest.AddTotal(o.busiest)
+	m.total.AddTotal(o.total)
+}
+
 // add adds a layer of a sub-batch.
 func (m *imbalance) add(busiest, all units.Duration) {
 	m.busiest.Add(busiest)

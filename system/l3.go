@@ -126,15 +126,12 @@ func (n *setup) costs(d *devices) iterationCosts {
 	}
 	c.vacate = units.Duration(s.TRP) * tCK
 	c.reactivate = units.Duration(n.Config.PIM.ActivationClocks(s)+int64(s.TRCD)) * tCK
-	c.clock, c.headsEach = d.clock, d.perChannel
-	if d.single || d.stripe.parts > 0 {
-		c.headsEach = 1
-	}
+	c.clock, c.headsEach = d.clock, d.headsEach()
 	if n.kernels != nil {
 		c.step = boundaryStep(n.kernels.table, n.Config.PIM.TransferBoundary, s.Banks())
 	}
 	c.rotate, c.concurrent, c.asyncPrefill = comm.Rotation, comm.Concurrent, comm.AsyncPrefill
 	c.buffered = d.buffer > 0
-	c.halfDuplex = d.link*(1+padding(n.hardware)) > d.channel
+	c.halfDuplex = d.halfDuplex()
 	return c
 }

@@ -27,30 +27,24 @@ func (e *l3) checkTraffic(b *scheduler.Batch, end units.Duration, done *work) {
 // layerTraffic verifies what a sub-batch moves in a layer of a run, and returns how long its
 // attention takes and the channels carry data.
 func (e *l3) layerTraffic(sub *scheduler.SubBatch, costs *subCost, step int64, end units.Duration, run, s int) (pim, channel units.Duration) {
-	var moves traffic
 	for i := range costs.groups {
 		g := &costs.groups[i]
-		if moves.requests += g.requests; g.requests > 0 {
-			moves.heads, moves.lists = moves.heads+g.vectors.all, moves.lists+g.vectors.down
+		if g.requests > 0 {
 			pim += g.compute
 			channel += g.decode.data + g.upBus
 			e.held(&g.decode, end, "vectors", i, s)
 		}
 		if x := &g.prefix; x.tokens > 0 {
-			moves.fetched += x.tokens
-			moves.bytes += x.bytes
 			channel += x.data
 		}
 		for _, x := range []*cargo{&g.prompt, &g.leaving} {
-			moves.tokens += x.tokens
-			moves.bytes += x.bytes
 			if x.tokens > 0 {
 				channel += x.data
 				e.held(&x.shipment, end, "keys and values", i, s)
 			}
 		}
 	}
-	if want := e.homes.follow(e.check, sub, step, end, run); moves != want {
+	if moves, want := trafficOf(costs.groups), e.homes.follow(e.check, sub, step, end, run); moves != want {
 		e.check.fail(LawTraffic, end, "sub-batch %d moves %+v, want %+v", s, moves, want)
 	}
 	return pim, channel

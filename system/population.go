@@ -93,8 +93,7 @@ func (n *Node) meanImbalance(replicas []*replica) float64 {
 	var sum imbalance
 	for _, r := range replicas {
 		i := r.engine.Ranksets()
-		sum.busiest.AddTotal(i.busiest)
-		sum.total.AddTotal(i.total)
+		sum.join(&i)
 	}
 	return sum.ratio(n.hw.attentionDevices())
 }

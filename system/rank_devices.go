@@ -50,6 +50,7 @@ type wires struct {
 	upLatency     units.Duration  // from the end of attention to the first data of results on the links
 	hostAccess    units.Duration  // of a host core to a rank's control region
 	buffer        units.Bytes     // of all the replica's memory controllers; 0 for none
+	padding       units.Bandwidth // bytes that keys and values take on the channels over those on the links
 	transposed    *dram.Spec      // the DIMMs, where the CPU transposes elements; else nil
 
 	burst             units.Duration // of data on a channel
@@ -72,7 +73,7 @@ func newDevices(h *hardware, a *attends, k *kernels) *devices {
 	d := &devices{
 		attends: a, clock: rankClock(h), predicted: make([]groupCost, cfg.Node.Ranksets),
 		headMap: headMap{channels: channels, perChannel: cfg.Model.KVHeads / channels, queries: cfg.Model.QueryGroup(), byChannel: make([]int64, channels)},
-		wires:   wires{link: h.links(), channel: h.channels(), buffer: units.Bytes(channels) * cfg.PIM.MCBuffer, latency: cfg.PCIe.Latency},
+		wires:   wires{link: h.links(), channel: h.channels(), buffer: units.Bytes(channels) * cfg.PIM.MCBuffer, latency: cfg.PCIe.Latency, padding: padding(h)},
 		pimPeak: pimPeak(h) / units.Bandwidth(h.Replicas()),
 	}
 	if k != nil {
@@ -118,6 +119,17 @@ func rankClock(h *hardware) dataflow.Clock {
 func padding(h *hardware) units.Bandwidth {
 	g, _ := pim.NewGeometry(&h.DRAM.Spec, h.HeadShape()) // validated with the configuration
 	return units.Bandwidth(g.PaddedDim) / units.Bandwidth(g.HeadDim)
+}
+
+// halfDuplex says that the links can carry more both ways than the channels, which then serve one direction at a time.
+func (d *devices) halfDuplex() bool { return d.link*(1+d.padding) > d.channel }
+
+// headsEach returns how many heads of a request a channel has that a transfer can come between.
+func (d *devices) headsEach() int {
+	if d.single || d.stripe.parts > 0 {
+		return 1
+	}
+	return d.perChannel
 }
 
 // pimPeak returns the bandwidth at which all banks of all ranks together feed

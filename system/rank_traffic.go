@@ -16,6 +16,21 @@ type traffic struct {
 	lists, bytes  units.Bytes
 }
 
+// trafficOf returns what the groups of a sub-batch move.
+func trafficOf(groups []groupCost) (t traffic) {
+	for i := range groups {
+		g := &groups[i]
+		if g.requests > 0 {
+			t.heads, t.lists = t.heads+g.vectors.all, t.lists+g.vectors.down
+		}
+		t.requests += g.requests
+		t.fetched += g.prefix.tokens
+		t.tokens += g.prompt.tokens + g.leaving.tokens
+		t.bytes += g.prefix.bytes + g.prompt.bytes + g.leaving.bytes
+	}
+	return t
+}
+
 // homeOf is the layers of a run of one request.
 type homeOf struct{ request, run int32 }
 

@@ -1,8 +1,10 @@
 package system
 
 import (
+	"maps"
 	"testing"
 
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/units"
 )
@@ -22,8 +24,8 @@ func TestTierSwap(t *testing.T) {
 		{4e6, 1e6, 0, 60 * ms, 30 * ms, (60 + 30) * ms},
 	} {
 		x := tier{link: c.link, channels: c.channels, token: 1000, idle: c.idle, attends: &attends{}}
-		f := &flow{}
-		x.swap(f, &scheduler.Moves{Down: scheduler.Move{Tokens: 100}, Up: scheduler.Move{Tokens: 30}, Earlier: 40}, 1000*ms)
+		f := newFlow(&hardware{Config: &configs.Config{}}, besideGPU("HBM"), running{})
+		x.swap(&f, &scheduler.Moves{Down: scheduler.Move{Tokens: 100}, Up: scheduler.Move{Tokens: 30}, Earlier: 40}, 1000*ms)
 		if x.down != c.down || x.up != c.up || x.channel != c.channel {
 			t.Errorf("%+v: %v down, %v up, %v of the channels", c, x.down, x.up, x.channel)
 		}
@@ -31,8 +33,14 @@ func TestTierSwap(t *testing.T) {
 		if w := &f.work; w.time[ofDown] != 100*ms || w.time[ofUp] != 30*ms || w.time[ofChannel] != all || x.attends.fetched != 30000 {
 			t.Errorf("%+v: busy for %v, %v and %v", c, w.time[ofDown], w.time[ofUp], w.time[ofChannel])
 		}
-		if x.hide(f); len(f.hidden) != 3 || f.hidden[0] != (hidden{onDown, c.down}) || f.hidden[1] != (hidden{onUp, c.up}) || f.hidden[2] != (hidden{onChannels, c.channel}) {
-			t.Errorf("%+v hidden", f.hidden)
+		x.hide(&f)
+		f.enter(0, onGPU, 0, &gpuUse{})
+		behind := map[int8]units.Duration{}
+		for _, o := range f.it.Ops[1:] {
+			behind[o.Resource] = o.Last
+		}
+		if want := map[int8]units.Duration{onDown: c.down, onUp: c.up, onChannels: c.channel}; !maps.Equal(behind, want) {
+			t.Errorf("%v beside the work, want %v", behind, want)
 		}
 	}
 }
