@@ -81,8 +81,8 @@ func AttentionRows(cfg *configs.Config, g *AttentionGrid) ([]AttentionRow, error
 			return nil, err
 		}
 		for _, heads := range g.Heads {
-			for _, ranks := range g.Ranks {
-				more, err := r.rows(g, heads, ranks)
+			for _, rankCount := range g.Ranks {
+				more, err := r.rows(g, heads, rankCount)
 				if err != nil {
 					return nil, err
 				}
@@ -122,28 +122,28 @@ func (r *rankAttention) seconds(heads, context int) float64 {
 }
 
 // busiest returns the heads of the busiest rank.
-func busiest(batch, kvHeads, ranks int) int { return (batch*kvHeads + ranks - 1) / ranks }
+func busiest(batch, kvHeads, rankCount int) int { return (batch*kvHeads + rankCount - 1) / rankCount }
 
 // rows fills the grid. The errors of a row are those of interpolating to it from its neighbours.
-func (r *rankAttention) rows(g *AttentionGrid, heads, ranks int) (rows []AttentionRow, err error) {
+func (r *rankAttention) rows(g *AttentionGrid, heads, rankCount int) (rows []AttentionRow, err error) {
 	kv := heads / r.shape.Queries
 	for i, batch := range g.Batches {
 		for j, context := range g.Contexts {
-			most := busiest(batch, kv, ranks)
+			most := busiest(batch, kv, rankCount)
 			seconds := r.seconds(most, context)
-			joules, err := r.joules(batch*kv, ranks, context, seconds)
+			joules, err := r.joules(batch*kv, rankCount, context, seconds)
 			if err != nil {
 				return nil, err
 			}
 			row := AttentionRow{
-				DRAM: r.cfg.DRAM.Preset, Context: context, Batch: batch, Heads: heads, KVHeads: kv, Ranks: ranks, LatencyUS: 1e6 * seconds,
+				DRAM: r.cfg.DRAM.Preset, Context: context, Batch: batch, Heads: heads, KVHeads: kv, Ranks: rankCount, LatencyUS: 1e6 * seconds,
 				EnergyUJ: 1e6 * joules[energy.Mid], EnergyLow: 1e6 * joules[energy.Low], EnergyTop: 1e6 * joules[energy.High], NotEstimated: notKnown(r.cfg),
 			}
 			if j > 0 {
 				row.ContextError = interpolation(g.Contexts[j-1], context, func(n int) float64 { return r.seconds(most, n) })
 			}
 			if i > 0 {
-				row.BatchError = interpolation(g.Batches[i-1], batch, func(n int) float64 { return r.seconds(busiest(n, kv, ranks), context) })
+				row.BatchError = interpolation(g.Batches[i-1], batch, func(n int) float64 { return r.seconds(busiest(n, kv, rankCount), context) })
 			}
 			rows = append(rows, row)
 		}
@@ -152,14 +152,14 @@ func (r *rankAttention) rows(g *AttentionGrid, heads, ranks int) (rows []Attenti
 }
 
 // joules returns what heads on ranks take that work for so long, at each place of the constants' bands. It verifies LawEnergy.
-func (r *rankAttention) joules(heads, ranks, context int, seconds float64) (at [energy.Places]float64, err error) {
+func (r *rankAttention) joules(heads, rankCount, context int, seconds float64) (at [energy.Places]float64, err error) {
 	a := r.table.Activity(context)
 	var parts []float64
 	for place := range at {
 		d := &r.draws[place]
 		head, sum := d.attention(&a), draw{}
 		sum.add(&head, float64(heads))
-		all := float64(ranks) * seconds
+		all := float64(rankCount) * seconds
 		sum[drawRefresh], sum[drawClosed], sum[drawVPP] = all*d.refresh, all*d.closed, all*d.vpp
 		if at[place] = sum.total(); place == int(energy.Mid) {
 			parts = sum[:]

@@ -39,13 +39,13 @@ func (n *meter) power(at energy.Place) *power {
 	cfg, e := n.Config, n.Energy.At(at)
 	m, replicas := &cfg.Model, float64(n.Replicas())
 	gpus, sockets := float64(m.TensorParallel), float64(cfg.Energy.HostCPUs)/replicas
-	ranks := float64(cfg.ReplicaChannels() * cfg.Node.Ranksets)
+	rankCount := float64(cfg.ReplicaChannels() * cfg.Node.Ranksets)
 	d := newRankDraw(cfg.RankSpec(), &e)
 
 	p := &power{pue: e.PUE}
 	t := &p.each[byTime]
 	t[drawGPU] = gpus * cfg.GPU.Power.ActiveIdle * e.GPU
-	t[drawRefresh], t[drawClosed], t[drawVPP], t[drawBuffers] = ranks*d.refresh, ranks*d.closed, ranks*d.vpp, float64(cfg.DIMMs())/replicas*e.DIMMBuffer
+	t[drawRefresh], t[drawClosed], t[drawVPP], t[drawBuffers] = rankCount*d.refresh, rankCount*d.closed, rankCount*d.vpp, float64(cfg.DIMMs())/replicas*e.DIMMBuffer
 	t[drawCPUs], t[drawBoard] = sockets*e.CPUIdle, e.Board/replicas
 	p.each[byGPUWork][drawGPU] = e.GPU
 	p.each[byGPUTime][drawGPU] = -t[drawGPU]

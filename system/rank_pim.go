@@ -116,10 +116,10 @@ func (e *rankPIM) Run(b *scheduler.Batch, start units.Duration) (units.Duration,
 			it.After = append(it.After, i)
 		}
 	}
-	if ranks := (dataflow.Range{From: from, To: int32(len(it.After))}); ranks.To > from && e.ranks.hostAccess > 0 {
+	if attend := (dataflow.Range{From: from, To: int32(len(it.After))}); attend.To > from && e.ranks.hostAccess > 0 {
 		o, i := it.Add(onHost, 2*e.ranks.hostAccess)
-		o.Kind, o.After = opNotice, ranks
-		from = ranks.To
+		o.Kind, o.After = opNotice, attend
+		from = attend.To
 		it.After = append(it.After, i)
 	}
 	if attention := g.layers[0].attention; attention > 0 {
