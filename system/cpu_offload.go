@@ -47,7 +47,7 @@ type cpuOffload struct {
 
 // attended returns the tokens that all heads of the requests on the host attend over
 // there, added up, and the batches of heads that attend on the GPUs.
-func (e *cpuOffload) attended(requests []scheduler.Decoding, step int64) (tokens int64, gpus []gpu.DecodeBatch) {
+func (e *cpuOffload) attended(requests []scheduler.Decoding, step int64) (tokens int64, near []gpu.DecodeBatch) {
 	x := e.decode(requests, 0, step)
 	for i := range x.Attend {
 		c := &x.Attend[i]
@@ -82,8 +82,8 @@ func (n *setup) offloading(costs offload.Costs) *forming.Scheduler {
 // bothMemories is the KV memory of one replica on its GPUs and the host, in the same
 // pages.
 func bothMemories(h *hardware) kvMemory {
-	gpus := gpuMemory(h)
-	return kvMemory{gpus.unit, gpus.capacity + hostPages(h)}
+	near := gpuMemory(h)
+	return kvMemory{near.unit, near.capacity + hostPages(h)}
 }
 
 // Run runs a batch. Under --check the time must be what the scheduler was told when it chose the batch.
@@ -110,9 +110,9 @@ func (e *cpuOffload) fill(f *flow, b *scheduler.Batch) (down, up units.Duration)
 	f.hide(onUp, up+b.Moves.Up.Wait)
 	for s := range b.Sub {
 		sub := &b.Sub[s]
-		tokens, gpus := e.attended(sub.Host, b.Step)
+		tokens, near := e.attended(sub.Host, b.Step)
 		f.work.tokens += int64(e.model.Layers*e.model.KVHeads) * tokens
-		g := e.stage(sub, e.decodeHere(gpus, sub.Decode, b.Step))
+		g := e.stage(sub, e.decodeHere(near, sub.Decode, b.Step))
 		g.beside(e.HostAttention(len(sub.Host), tokens), e.attend(tokens))
 		g.lay(f, s, opHostAttention)
 	}

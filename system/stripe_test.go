@@ -66,3 +66,13 @@ func TestHeadsBeginWhereLeastIs(t *testing.T) {
 		t.Error("heads rotate where they do not")
 	}
 }
+
+// TestHeadsEach: transfers come between the heads of a request on a channel, but for parts of striped requests and for heads that
+// differ, which are one each.
+func TestHeadsEach(t *testing.T) {
+	for want, sets := range map[int][]string{6: nil, 1: {"comm.stripe=ranksets", "node.ranksets=8"}, 18: {"run.model=opt-66b"}} {
+		if got := devicesOf(benchOf(t, sets...)).headsEach(); got != want {
+			t.Errorf("%v: %d heads, want %d", sets, got, want)
+		}
+	}
+}
