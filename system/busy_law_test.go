@@ -121,3 +121,14 @@ func TestHeldIsHandedOn(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
+
+// TestImbalanceOfReplicas: of replicas together, what the busiest ranksets of each take counts against the mean over all.
+func TestImbalanceOfReplicas(t *testing.T) {
+	var sum, other imbalance
+	sum.add(3, 4)
+	other.add(5, 20)
+	sum.join(&other)
+	if got := sum.ratio(4); got != 8./6 {
+		t.Errorf("%v, want 8 over a mean of 6", got)
+	}
+}
