@@ -7,9 +7,8 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// batch moves reads and writes in runs, and those of a run by rank, since each turn of the data bus
-// costs clocks that no burst can have: read to write 8 beyond the burst, write to read of one
-// rank 24 (DDR4-3200), another rank tRTRS. It goes on
+// batch moves reads and writes in runs, and those of a run by rank, since each turn of the data bus costs clocks that no burst can have: read to
+// write 8 beyond the burst, write to read of one rank 24 (DDR4-3200), another rank tRTRS. It goes on
 //
 //   - with a column access of the run's direction that is ready, first of all one of the
 //     rank that had the bus last, else the oldest;
@@ -21,24 +20,21 @@ import (
 // Where tFAW bounds the banks of a bus that has time to spare, a turn costs nothing and the order of
 // activations is what counts: such a bus goes as under fr-fcfs.
 //
-// A request older than the policy's bound on age goes before the rank's, and a run as old as that
-// ends for one of the other direction. So does a run that leaves bursts of the bus empty while the other
-// direction could fill them (see outrun).
-var batch = scheduler{name: "batch", pick: (*sched).pickBatch, eitherRow: true, readsPass: true, writesWait: true, headStart: openedHeadStart}
+// A request older than the policy's bound on age goes before the rank's, and a run as old as that ends for one of the other direction. So does a run
+// that leaves bursts of the bus empty while the other direction could fill them (see outrun).
+var batch = scheduler{pick: (*sched).pickBatch, eitherRow: true, readsPass: true, writesWait: true, headStart: openedHeadStart}
 
 // openedHeadStart lets the hits of a row that has just opened begin beside the last of an older one: else each time that a stream
 // goes on to another bank it loses a burst's clocks. More than a window of requests takes in hits of one bank (40 times tCCD_L);
 // our choice: 300 to 800 clocks give the same within 0.1% in the mean of the reference traces.
 const openedHeadStart = 400
 
-// runBanks is how many banks of a run's direction must have their row open for the bus to wait for
-// one of them. With fewer the run is at its end: the other direction goes on, and meanwhile
-// rows open for the next run. Our choice: 3 to 6 give the same within 1% on the reference traces.
+// runBanks is how many banks of a run's direction must have their row open for the bus to wait for one of them. With fewer the run is at its end: the
+// other direction goes on, and meanwhile rows open for the next run. Our choice: 3 to 6 give the same within 1% on the reference traces.
 const runBanks = 4
 
-// runHits is how many queued requests of a run's direction must hit open rows for the bus to wait for one, however few the
-// banks: a turn costs what so many bursts take (28 clocks of DDR4-3200, 4 a burst). Our choice: 4 to 8 end within 0.1% in
-// the mean of random streams.
+// runHits is how many queued requests of a run's direction must hit open rows for the bus to wait for one, however few the banks: a turn costs what
+// so many bursts take (28 clocks of DDR4-3200, 4 a burst). Our choice: 4 to 8 end within 0.1% in the mean of random streams.
 const runHits = 8
 
 // A run that leaves bursts empty ends after fullRun bursts, as many as a drain of the write buffer moves, or of
@@ -249,8 +245,7 @@ func (s *sched) manyHits(b *dataBus, n need) bool {
 	return false
 }
 
-// fills reports whether the banks that have a column access of n are of enough bank groups to fill the bus: accesses of
-// one group are tCCD_L apart.
+// fills reports whether the banks that have a column access of n are of enough bank groups to fill the bus: accesses of one group are tCCD_L apart.
 func (s *sched) fills(b *dataBus, n need) bool {
 	groups, shift := 0, s.channel.groupShift&63
 	ofGroup := uint64(1)<<(1<<shift) - 1
@@ -266,10 +261,9 @@ func (s *sched) fills(b *dataBus, n need) bool {
 	return false
 }
 
-// outrun reports whether a run of n ends though accesses of it are left, since they leave bursts of the bus empty and the
-// other direction would fill it. What is left goes beside later requests of its kind, whose banks are others: streams come to
-// move from two banks at a time. While a full write buffer holds up all requests no such reads come: then
-// many writes are reason enough.
+// outrun reports whether a run of n ends though accesses of it are left, since they leave bursts of the bus empty and the other direction would fill
+// it. What is left goes beside later requests of its kind, whose banks are others: streams come to move from two banks at a time. While a full write
+// buffer holds up all requests no such reads come: then many writes are reason enough.
 func (s *sched) outrun(b *dataBus, n need, writesFull bool) bool {
 	if b.ranks[n^1] == 0 || s.fills(b, n) {
 		return false

@@ -91,8 +91,7 @@ func (ch *channel) clocks(steps int64) int64 {
 	return (steps + ch.steps - 1) / ch.steps
 }
 
-// earliest returns the first clock at which the constraints allow what the bank
-// needs.
+// earliest returns the first clock at which the constraints allow what the bank needs.
 func (ch *channel) earliest(n need, bank int) int64 {
 	cmd := needCommands[n]
 	return max(ch.rankNodes[ch.places[bank].Rank][cmd], ch.groupNodes[bank>>ch.groupShift][cmd], ch.bankNodes[bank][cmd])

@@ -10,8 +10,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Request is one access: one burst (64 B in DDR4) at a byte address, offered
-// to the controller from Clock on.
+// Request is one access: one burst (64 B in DDR4) at a byte address, offered to the controller from Clock on.
 type Request struct {
 	Clock   int64
 	Address uint64
@@ -23,11 +22,9 @@ type Request struct {
 // forever is a clock that is never reached.
 const forever = math.MaxInt64
 
-// controller is the memory controller of one channel. It is a pipeline of three
-// stages, each of which moves at most one request or command a clock: requests
-// are accepted into the read queue or the write buffer (front), from there into the
-// queue of their bank (queues), and from there commands issue (sched) on the channel. Refreshes, refresh management
-// and power states block banks of sched and issue commands of their own.
+// controller is the memory controller of one channel. It is a pipeline of three stages, each of which moves at most one request or command a clock:
+// requests are accepted into the read queue or the write buffer (front), from there into the queue of their bank (queues), and from there commands
+// issue (sched) on the channel. Refreshes, refresh management and power states block banks of sched and issue commands of their own.
 //
 // Work is done by events: run visits only the steps at which something can happen.
 type controller struct {
@@ -48,9 +45,8 @@ type controller struct {
 	endStep  int64 // end of the last data burst
 }
 
-// newController returns the idle controller of one channel of ranks ranks. The
-// mapping may cover several channels; the requests of run must be this one's.
-// The command log may be nil.
+// newController returns the idle controller of one channel of ranks ranks. The mapping may cover several channels; the requests of run must be this
+// one's. The command log may be nil.
 func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int, log *check.LogWriter) *controller {
 	c := &controller{
 		policy: policy, closedPage: policy.Page == "closed", skipIdle: log == nil,
@@ -70,15 +66,13 @@ func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int,
 	return c
 }
 
-// errNoProgress is a defect of the controller: requests wait, and nothing will
-// ever happen.
+// errNoProgress is a defect of the controller: requests wait, and nothing will ever happen.
 var errNoProgress = errors.New("memory controller: requests wait but no command will become ready")
 
 // ticksPerCheck is how often Run looks whether it was cancelled.
 const ticksPerCheck = 1 << 16
 
-// run offers the requests in order, at most one a clock, and returns what
-// happened when the last one's data is over. A controller runs once.
+// run offers the requests in order, at most one a clock, and returns what happened when the last one's data is over. A controller runs once.
 func (c *controller) run(ctx context.Context, requests []Request) (*Stats, error) {
 	for i, r := range requests {
 		if r.Clock < 0 || r.Clock > dram.MaxClock || i > 0 && r.Clock < requests[i-1].Clock {
@@ -172,37 +166,15 @@ func (c *controller) quiet() bool {
 	return len(c.refresh.forced)+len(c.management.pending) == 0 && !c.refresh.idleUnits && !c.power.on
 }
 
-// commands issues what may issue at t: one command, or one on each bus. If none does, next is the first
-// step at which a refresh, refresh management, a power state or the data clock may go on.
+// commands issues what may issue at t: one command, or one on each bus. Until one issues, ranks leave power-down, what must be refreshed
+// or managed is, requests are served, what is idle is refreshed and ranks enter power-down. If none does, next is the first step at which a
+// refresh, refresh management, a power state or the data clock may go on.
 func (c *controller) commands(t int64) (issued bool, next int64) {
 	if c.dataClock.starting() {
 		if issued = t >= c.dataClock.runsAt && c.serveClocked(t); c.dataClock.starting() {
 			return false, c.dataClock.runsAt
 		}
 	}
-	if next = forever; c.quiet() {
-		issued = c.forRequests(t, issued)
-	} else {
-		issued, next = c.inTurn(t, issued)
-	}
-	return issued, next
-}
-
-// forRequests issues commands for queued requests, one or one on each bus; issued says that the access of a started data clock has
-// issued before.
-func (c *controller) forRequests(t int64, issued bool) bool {
-	for range c.channel.buses.count {
-		if issued && c.channel.buses.simple || t < c.sched.next || c.dataClock.starting() || !c.schedule(t) {
-			break
-		}
-		issued = true
-	}
-	return issued
-}
-
-// inTurn is commands while not only requests have some: until one issues, ranks leave power-down, what must be refreshed or managed is,
-// requests are served, what is idle is refreshed and ranks enter power-down.
-func (c *controller) inTurn(t int64, issued bool) (bool, int64) {
 	next, at := int64(forever), int64(forever)
 	if c.power.on && !issued {
 		issued, next = c.leavePowerDown(t)
@@ -215,7 +187,12 @@ func (c *controller) inTurn(t int64, issued bool) (bool, int64) {
 		issued, at = c.manage(t)
 		next = min(next, at)
 	}
-	issued = c.forRequests(t, issued)
+	for range c.channel.buses.count {
+		if issued && c.channel.buses.simple || t < c.sched.next || c.dataClock.starting() || !c.schedule(t) {
+			break
+		}
+		issued = true
+	}
 	if c.refresh.idleUnits && !issued {
 		issued, at = c.idleRefresh(t)
 		next = min(next, at)
@@ -227,8 +204,7 @@ func (c *controller) inTurn(t int64, issued bool) (bool, int64) {
 	return issued, next
 }
 
-// arrival returns the step of the next request to come, forever if it has
-// come and waits for a queue.
+// arrival returns the step of the next request to come, forever if it has come and waits for a queue.
 func (f *front) arrival(t int64) int64 {
 	if f.next < len(f.requests) && f.requests[f.next].Clock*f.channel.steps > t {
 		return f.requests[f.next].Clock * f.channel.steps

@@ -2,8 +2,7 @@ package controller
 
 import "github.com/l3sim/l3sim/dram"
 
-// dataClock is the clock that data move with where it is not CK: a command starts it, and it stops by itself some time after the
-// last access.
+// dataClock is the clock that data move with where it is not CK: a command starts it, and it stops by itself some time after the last access.
 type dataClock struct {
 	known  bool         // the standard has one
 	start  dram.Command // that starts it
@@ -14,9 +13,8 @@ type dataClock struct {
 // starting reports whether an access waits for the clock. Nothing may close its row, or the rank, meanwhile.
 func (d *dataClock) starting() bool { return d.access.age < forever }
 
-// startClock gives the command that starts the data clock before a column access that finds it
-// stopped; the access then issues at c.dataClock.runsAt. It reports whether the access can issue at t; if not, c.sched.next
-// is when to go on.
+// startClock gives the command that starts the data clock before a column access that finds it stopped; the access then issues at c.dataClock.runsAt.
+// It reports whether the access can issue at t; if not, c.sched.next is when to go on.
 func (c *controller) startClock(p choice, t int64) (runs bool) {
 	rank := c.channel.places[p.bank].Rank
 	if c.channel.state.ClockRuns(needCommands[p.need], int(rank), t) {

@@ -160,7 +160,7 @@ func (c *controller) acceptCheck(t int64) bool {
 	first := c.front.pending(&e, e.kind)
 	switch {
 	case first != nil && e.check && e.kind == needRead:
-		c.front.merged.merge(first, mergedRead{accepted: t, arrived: t, fetch: e.id})
+		c.front.merge(first, mergedRead{accepted: t, arrived: t, fetch: e.id})
 	case first != nil: // it is read already, or the write is replaced
 	case e.check && e.kind == needRead && c.front.pending(&e, needWrite) != nil:
 		c.fetched(e.id, t+c.channel.steps)
@@ -212,7 +212,7 @@ func (c *controller) partEnds(n int32, end int64) {
 	} else {
 		c.readEnds(done.accepted, done.arrived, end)
 	}
-	c.front.merged.each(done.merged, func(w *mergedRead) { c.readEnds(w.accepted, w.arrived, end) })
+	c.front.eachMerged(done.merged, func(w *mergedRead) { c.readEnds(w.accepted, w.arrived, end) })
 }
 
 // idle reports whether nothing is left to be accepted, and no changed check bits to be written.

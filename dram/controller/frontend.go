@@ -19,14 +19,14 @@ type front struct {
 	held     [kinds]entryQueue // the read queue and the write buffer
 	movable  [kinds]int        // entries of these whose bank's queue has room
 	filters  [kinds]filter     // of the entries here and in the banks' queues
-	merged   mergedReads
-	draining int  // writes still to move before reads move again
-	stalled  bool // no entry can move until a queue changes
+	merged   list[mergedRead]  // in chains, by number
+	draining int               // writes still to move before reads move again
+	stalled  bool              // no entry can move until a queue changes
 }
 
 // newFront returns empty queues.
 func newFront(channel *channel, queues *queues, sched *sched, policy *Policy, mapping *Mapping, stats *Stats) front {
-	return front{channel: channel, queues: queues, sched: sched, policy: policy, stats: stats, mapping: mapping, held: [kinds]entryQueue{newEntryQueue(policy.ReadQueue), newEntryQueue(policy.WriteBuffer)}, merged: mergedReads{free: -1}}
+	return front{channel: channel, queues: queues, sched: sched, policy: policy, stats: stats, mapping: mapping, held: [kinds]entryQueue{newEntryQueue(policy.ReadQueue), newEntryQueue(policy.WriteBuffer)}}
 }
 
 // empty reports whether all requests have gone on to the queues of their banks.
@@ -34,8 +34,7 @@ func (f *front) empty() bool {
 	return f.next == len(f.requests) && len(f.held[needRead].entries)+len(f.held[needWrite].entries) == 0
 }
 
-// accept takes the next request, if it has come and its queue has room. A
-// request that is accepted at clock t can move on from t+1 on.
+// accept takes the next request, if it has come and its queue has room. A request that is accepted at clock t can move on from t+1 on.
 func (c *controller) accept(t int64) bool {
 	if c.front.next == len(c.front.requests) || c.front.requests[c.front.next].Clock*c.channel.steps > t {
 		return false
@@ -61,7 +60,7 @@ func (c *controller) accept(t int64) bool {
 	case e.kind == needRead:
 		if first := c.front.pending(e, needRead); first != nil {
 			c.stats.MergedReads++
-			c.front.merged.merge(first, mergedRead{accepted: t, arrived: arrived, fetch: -1})
+			c.front.merge(first, mergedRead{accepted: t, arrived: arrived, fetch: -1})
 			return true
 		}
 	}
@@ -123,8 +122,7 @@ func (f *front) transfer(t int64) bool {
 			f.draining--
 			return true
 		}
-		// A write waits for a read of its burst; that read may itself wait for
-		// the drain to end.
+		// A write waits for a read of its burst; that read may itself wait for the drain to end.
 		if !dependent && !f.sched.scheduler.readsPass {
 			f.stalled = true
 			return false

@@ -19,9 +19,8 @@ func (c *controller) settled(t int64) int64 {
 	return until
 }
 
-// idleState reports whether the channel is in the state that repeats every
-// tREFI while no request comes: nothing queued, all banks precharged, and each
-// rank with the debt that refreshing as it falls due keeps up.
+// idleState reports whether the channel is in the state that repeats every tREFI while no request comes: nothing queued, all banks precharged, and
+// each rank with the debt that refreshing as it falls due keeps up.
 func (c *controller) idleState() bool {
 	if c.queues.entries+len(c.front.held[needRead].entries)+len(c.front.held[needWrite].entries) > 0 || len(c.refresh.forced)+len(c.management.pending) > 0 {
 		return false

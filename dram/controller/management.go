@@ -18,8 +18,7 @@ type managementState struct {
 	pending    []int // units that must be managed, in the order in which they became so
 }
 
-// newManagementState returns the units of one RFM: banks that are refreshed alone are managed alone, where the standard has a command
-// for that.
+// newManagementState returns the units of one RFM: banks that are refreshed alone are managed alone, where the standard has a command for that.
 func newManagementState(spec *dram.Spec, policy *Policy, ranks int) (m managementState) {
 	if m.most, m.less = spec.Managed(); m.most > 0 {
 		m.command, _ = managementCommand(spec.Rules(), policy)
@@ -88,19 +87,16 @@ func (c *controller) setManaged(k *span, on bool) {
 	}
 }
 
-// manage brings the units that are due towards their RFM; if nothing can issue at t it returns the step at which something can.
+// manage issues the next command towards the RFM of a unit that is due; if none can issue at t it returns the step at which one can. Of a
+// refresh and an RFM that could issue at once the refresh does, and takes as much off.
 func (c *controller) manage(t int64) (issued bool, next int64) {
-	return firstOf(len(c.management.pending), t, func(n int) int64 { return c.tryManage(c.management.pending[n], t) })
-}
-
-// tryManage issues the next command of a unit's management if it can at t, and returns the step at which it could. Of a refresh and an
-// RFM that could issue at once the refresh does, and takes as much off.
-func (c *controller) tryManage(i int, t int64) int64 {
-	k := &c.management.units[i]
-	if at, done := c.awakeAndClosed(k, t); !done {
-		return at
-	}
-	return c.rest(c.management.command, k, c.management.less, t)
+	return firstOf(len(c.management.pending), t, func(n int) int64 {
+		k := &c.management.units[c.management.pending[n]]
+		if at, done := c.awakeAndClosed(k, t); !done {
+			return at
+		}
+		return c.rest(c.management.command, k, c.management.less, t)
+	})
 }
 
 // takeOff lowers the counts of a span's banks, and lets units go on whose banks may all open again.

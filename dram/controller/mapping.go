@@ -11,12 +11,9 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Mapping splits a byte address into channel, rank, bank group, bank, row and
-// column. It is written from the highest bits to the lowest as in DRAMsim3:
-// "rochrababgco" has the row highest and the column lowest; below the column
-// are the bytes of a burst. Sizes that are no powers of two (three ranks)
-// divide the address instead of taking bits. Or it lists the bits of each part, some
-// of them XORed, see parseBits.
+// Mapping splits a byte address into channel, rank, bank group, bank, row and column. It is written from the highest bits to the lowest as in
+// DRAMsim3: "rochrababgco" has the row highest and the column lowest; below the column are the bytes of a burst. Sizes that are no powers of two
+// (three ranks) divide the address instead of taking bits. Or it lists the bits of each part, some of them XORed, see parseBits.
 type Mapping struct {
 	bits     *bitMapping    // nil if parts are what counts
 	parts    [6]mappingPart // lowest first
@@ -48,8 +45,7 @@ const (
 // mappingNames are the parts of an address as a mapping's text writes them.
 var mappingNames = [...]string{"ch", "ra", "bg", "ba", "ro", "co"}
 
-// newMapping parses text for channels channels of ranks ranks of spec. The
-// error is an *input.Error.
+// newMapping parses text for channels channels of ranks ranks of spec. The error is an *input.Error.
 func newMapping(text string, spec *dram.Spec, channels, ranks int) (*Mapping, error) {
 	sizes := [...]int{channels, ranks, spec.BankGroups, spec.BanksPerGroup, spec.RankRows(), spec.DataBursts()}
 	bad := &input.Error{Key: "mapping", Value: text,
@@ -90,9 +86,8 @@ func newMapping(text string, spec *dram.Spec, channels, ranks int) (*Mapping, er
 // Capacity returns the bytes that the mapping covers.
 func (m *Mapping) Capacity() uint64 { return m.capacity }
 
-// decode sets a to the place of the burst that holds the byte at address; it returns the channel and
-// whether the address lay beyond the capacity and wrapped. An Address that came back would be copied while it
-// is being written.
+// decode sets a to the place of the burst that holds the byte at address; it returns the channel and whether the address lay beyond the capacity and
+// wrapped. An Address that came back would be copied while it is being written.
 func (m *Mapping) decode(address uint64, a *dram.Address) (channel int, wrapped bool) {
 	if address >= m.capacity {
 		address, wrapped = address%m.capacity, true
@@ -126,13 +121,11 @@ func (m *Mapping) split(address uint64) (v [len(mappingNames)]uint64) {
 	return v
 }
 
-// bitMapping is an address mapping by bits: of each part the address bits, lowest first, whose
-// parity each of its bits is.
+// bitMapping is an address mapping by bits: of each part the address bits, lowest first, whose parity each of its bits is.
 type bitMapping [len(mappingNames)][]uint64
 
-// parseBits reads a mapping such as "co=6-12 bg=13^18,14^19 ba=15,16 ra=17 ro=18-33": for each part its bits from
-// the lowest on, each an address bit, a range of them or some that are XORed. Parts of
-// size 1 are left out. The error is an *input.Error.
+// parseBits reads a mapping such as "co=6-12 bg=13^18,14^19 ba=15,16 ra=17 ro=18-33": for each part its bits from the lowest on, each an address bit,
+// a range of them or some that are XORed. Parts of size 1 are left out. The error is an *input.Error.
 func (m *Mapping) parseBits(text string, sizes []int) error {
 	bad := func(value, expected string, of ...any) error {
 		return &input.Error{Key: "mapping", Value: value, Expected: fmt.Sprintf(expected, of...)}

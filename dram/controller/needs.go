@@ -18,8 +18,7 @@ const (
 	needs
 )
 
-// needCommands are the commands whose constraints bound each need. A column
-// access with auto-precharge has those of the one without.
+// needCommands are the commands whose constraints bound each need. A column access with auto-precharge has those of the one without.
 var needCommands = [needs]dram.Command{dram.RD, dram.WR, dram.ACT, dram.ACT, dram.PRE}
 
 // rankNeeds is what the banks of one rank need next.
@@ -67,7 +66,7 @@ type limits struct {
 
 // newSched returns the state in which nothing waits.
 func newSched(channel *channel, queues *queues, policy *Policy, counts []RankStats) sched {
-	spec, ranks, of := channel.spec, len(counts), findScheduler(policy.Scheduler)
+	spec, ranks, of := channel.spec, len(counts), schedulers[policy.Scheduler]
 	s := sched{channel: channel, queues: queues, scheduler: of, counts: counts, ranks: make([]rankNeeds, ranks), buses: newBuses(spec, ranks), last: -1}
 	s.limits = limits{ageBound: spec.Steps(policy.AgeBound), headStart: spec.Steps(of.headStart), holdSteps: spec.Steps(spec.TCCDL),
 		fullGroups: (spec.TCCDL + spec.BurstClocks() - 1) / spec.BurstClocks(), rowHits: policy.RowHitLimit}
@@ -99,9 +98,8 @@ func (s *sched) rescan(rank int) {
 	}
 }
 
-// updateNeeds finds what bank waits for: the row of its oldest request, or, if the scheduler
-// takes either, of its oldest read and of its oldest write; and the oldest read and write
-// that hit the open row. It returns the first clock at which one of them may issue.
+// updateNeeds finds what bank waits for: the row of its oldest request, or, if the scheduler takes either, of its oldest read and of its oldest
+// write; and the oldest read and write that hit the open row. It returns the first clock at which one of them may issue.
 func (s *sched) updateNeeds(bank int) int64 {
 	b := &s.queues.banks[bank]
 	place := &s.channel.places[bank]
@@ -140,9 +138,8 @@ func (s *sched) addNeeds(ofRead need, rank, bank int) int64 {
 	return first
 }
 
-// rowNeeds notes the rows that a closed bank may open. A row that more than one request
-// wants goes before what the scheduler would take: the bank's time is what is short there. So does the oldest request's
-// where activations are what is short.
+// rowNeeds notes the rows that a closed bank may open. A row that more than one request wants goes before what the scheduler would take: the bank's
+// time is what is short there. So does the oldest request's where activations are what is short.
 func (s *sched) rowNeeds(b *bankQueue, rank, bank int) int64 {
 	if oldest := &b.entries[0]; !s.scheduler.eitherRow || s.buses[s.busOf[rank]].rowBound || s.old(oldest) || several(b.wanting(oldest.row)) {
 		b.first[oldest.kind] = 0
@@ -160,8 +157,7 @@ func (s *sched) old(e *entry) bool {
 	return s.now-e.accepted > s.limits.ageBound
 }
 
-// addNeed notes that bank waits for n, for entry i of its queue, and returns
-// the first clock at which n may issue.
+// addNeed notes that bank waits for n, for entry i of its queue, and returns the first clock at which n may issue.
 func (s *sched) addNeed(n need, rank, bank int, i int32) int64 {
 	of, on, at := &s.ranks[rank], &s.buses[s.busOf[rank]], s.channel.earliest(n, bank)
 	from := &on.readyFrom[n][rank-on.first]

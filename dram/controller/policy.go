@@ -1,6 +1,9 @@
 package controller
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
 )
@@ -14,9 +17,8 @@ type Policy struct {
 	ReadQueue   int    `toml:"read_queue"`   // entries that accept reads: one that finds the queue full waits, and all behind it
 	WriteBuffer int    `toml:"write_buffer"` // entries that accept writes: one that finds the buffer full waits, and all behind it
 	BankQueue   int    `toml:"bank_queue"`   // entries of each bank's command queue
-	// Writes drain when the buffer holds DrainHigh, down to DrainLow; and when
-	// no command is queued and the buffer holds more than DrainIdle. At the end
-	// all writes drain.
+	// Writes drain when the buffer holds DrainHigh, down to DrainLow; and when no command is queued and the buffer holds more than DrainIdle. At the
+	// end all writes drain.
 	DrainHigh int `toml:"drain_high"`
 	DrainLow  int `toml:"drain_low"`
 	DrainIdle int `toml:"drain_idle"`
@@ -32,9 +34,8 @@ type Policy struct {
 	// RefreshPullIn is how many refreshes an idle rank, with Refresh "bank" an idle bank, may be ahead. 0 to 8 (as above).
 	RefreshPullIn int    `toml:"refresh_pull_in"`
 	RefreshClose  string `toml:"refresh_close"` // before REF: all, one PREA; each, PRE bank by bank, as DRAMsim3
-	// PowerDown is off, or timeout: a rank for which no request is queued goes into power-down PowerDownAfter clocks
-	// after its last access and into self-refresh SelfRefreshAfter clocks after it; 2^30 is never. It leaves them
-	// for a request and, power-down, for a refresh that falls due.
+	// PowerDown is off, or timeout: a rank for which no request is queued goes into power-down PowerDownAfter clocks after its last access and into
+	// self-refresh SelfRefreshAfter clocks after it; 2^30 is never. It leaves them for a request and, power-down, for a refresh that falls due.
 	PowerDown        string `toml:"power_down"`
 	PowerDownAfter   int    `toml:"power_down_after"`
 	SelfRefreshAfter int    `toml:"self_refresh_after"`
@@ -64,8 +65,7 @@ var policies = []struct {
 	}},
 }
 
-// LookupPolicy returns a copy of the named preset, or an input.Error that lists
-// the names.
+// LookupPolicy returns a copy of the named preset, or an input.Error that lists the names.
 func LookupPolicy(name string) (*Policy, error) {
 	for _, p := range policies {
 		if p.name == name {
@@ -88,7 +88,7 @@ func PolicyNames() []string {
 
 // Check has the rules of the section [policy]. newController checks Mapping.
 func (p *Policy) Check(c *input.Check) {
-	input.OneOf(c, "scheduler", p.Scheduler, schedulerNames()...)
+	input.OneOf(c, "scheduler", p.Scheduler, slices.Sorted(maps.Keys(schedulers))...)
 	input.OneOf(c, "page", p.Page, "open", "closed")
 	input.OneOf(c, "refresh", p.Refresh, "all", "bank")
 	input.OneOf(c, "refresh_close", p.RefreshClose, "all", "each")

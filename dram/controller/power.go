@@ -28,8 +28,7 @@ type powerUnit struct {
 // awake stands for a rank in neither state.
 const awake = dram.ACT
 
-// newPowerState groups the ranks that go into power-down together: those of a channel where the command concerns
-// all of it.
+// newPowerState groups the ranks that go into power-down together: those of a channel where the command concerns all of it.
 func newPowerState(spec *dram.Spec, policy *Policy, ranks int) powerState {
 	p := powerState{on: policy.PowerDown != "off"}
 	if !p.on {
@@ -128,7 +127,7 @@ func (c *controller) refreshAgain(u *powerUnit, t int64) {
 			k.due += t - u.since
 		}
 	}
-	c.refresh.nextDue = c.refresh.nextEvent()
+	c.refresh.nextDue = 0
 }
 
 // enterPowerDown takes a rank that has been idle for long enough into power-down or self-refresh. If none can go at t, next is
@@ -213,6 +212,6 @@ func (c *controller) enter(cmd dram.Command, u *powerUnit, t int64) int64 {
 			k.selfRefreshing = true
 		}
 	}
-	c.refresh.nextDue = c.refresh.nextEvent()
+	c.refresh.nextDue = 0
 	return at
 }

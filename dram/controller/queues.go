@@ -162,32 +162,18 @@ type mergedRead struct {
 	fetch, next       int32 // the fetch of check bits that waits, and the next read of the same burst, or -1
 }
 
-// mergedReads keeps chains of merged reads by number; free is a chain of unused ones.
-type mergedReads struct {
-	of   []mergedRead
-	free int32
-}
-
 // merge lets a read finish with first.
-func (m *mergedReads) merge(first *entry, r mergedRead) {
+func (f *front) merge(first *entry, r mergedRead) {
 	r.next = first.merged
-	i := m.free
-	if i < 0 {
-		i = int32(len(m.of))
-		m.of = append(m.of, mergedRead{})
-	} else {
-		m.free = m.of[i].next
-	}
-	m.of[i] = r
-	first.merged = i
+	first.merged = f.merged.add(r)
 }
 
-// each calls back for a chain and frees it.
-func (m *mergedReads) each(first int32, of func(*mergedRead)) {
+// eachMerged calls back for the reads that were merged into one, from the first on, and forgets them.
+func (f *front) eachMerged(first int32, of func(*mergedRead)) {
 	for i := first; i >= 0; {
-		r := &m.of[i]
-		of(r)
-		i, r.next, m.free = r.next, m.free, i
+		r := f.merged.remove(i)
+		of(&r)
+		i = r.next
 	}
 }
 

@@ -7,10 +7,9 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// refreshState keeps the refreshes of a channel by units, the banks that one command refreshes: a
-// rank's, all of a pseudo-channel's, the same bank of every bank group, a bank or a pair. One
-// refresh a unit falls due every tREFI, the units staggered by tREFI over their number. A
-// unit's debt is the refreshes fallen due less those issued.
+// refreshState keeps the refreshes of a channel by units, the banks that one command refreshes: a rank's, all of a pseudo-channel's, the same bank of
+// every bank group, a bank or a pair. One refresh a unit falls due every tREFI, the units staggered by tREFI over their number. A unit's debt is the
+// refreshes fallen due less those issued.
 //
 // Units of some banks of a rank refresh in rounds: each of them once before any a second time, as devices count (JESD209-4 and
 // JESD79-5, from memory), in any order within the round. So a bank without requests may go before a busy one
@@ -59,8 +58,7 @@ type span struct {
 	whole      bool   // these are all their banks
 }
 
-// spansOf returns the banks of each of the commands that together reach all ranks once, and by bank over all ranks which of
-// these it belongs to.
+// spansOf returns the banks of each of the commands that together reach all ranks once, and by bank over all ranks which of these it belongs to.
 func spansOf(spec *dram.Spec, cmd dram.Command, ranks int) (spans []span, of []int) {
 	table, banks := spec.Rules(), spec.Banks()
 	kind := table.Action(cmd).Span
@@ -98,8 +96,7 @@ func newRefreshState(spec *dram.Spec, policy *Policy, of []rankNeeds) refreshSta
 	r := refreshState{
 		command: table.Refreshes[0].Command, postpone: policy.RefreshPostpone, pullIn: policy.RefreshPullIn, most: table.Postpone,
 		interval: spec.Steps(spec.TREFI), patience: spec.Steps(spec.TRC), closeAll: policy.RefreshClose == "all",
-		// At worst every bank has just been written and is closed one by one, and
-		// all other ranks refresh first.
+		// At worst every bank has just been written and is closed one by one, and all other ranks refresh first.
 		margin: spec.Steps((spec.TRC + spec.WriteRecovery() + spec.Banks() + spec.TRP) * ranks),
 		ranks:  of, banks: spec.Banks(), rounds: make([]round, ranks),
 	}
@@ -127,17 +124,7 @@ func (r *refreshState) event(k *refreshUnit) int64 {
 	return k.due
 }
 
-// nextEvent returns the next step at which fallDue has something to do.
-func (r *refreshState) nextEvent() int64 {
-	next := int64(forever)
-	for i := range r.units {
-		next = min(next, r.event(&r.units[i]))
-	}
-	return next
-}
-
-// fallDue counts what falls due until t and forces the units that may owe no
-// more. It returns the next step at which it must be called.
+// fallDue counts what falls due until t and forces the units that may owe no more. It returns the next step at which it must be called.
 func (r *refreshState) fallDue(t int64) int64 {
 	if t < r.nextDue {
 		return r.nextDue
@@ -212,8 +199,7 @@ func (r *refreshState) refreshed(k *refreshUnit) {
 	}
 }
 
-// forcedRefresh brings the forced units towards their refresh; if nothing can issue
-// at t it returns the step at which something can.
+// forcedRefresh brings the forced units towards their refresh; if nothing can issue at t it returns the step at which something can.
 func (c *controller) forcedRefresh(t int64) (issued bool, next int64) {
 	return firstOf(len(c.refresh.forced), t, func(i int) int64 {
 		i = c.refresh.forced[i]
@@ -224,8 +210,7 @@ func (c *controller) forcedRefresh(t int64) (issued bool, next int64) {
 	})
 }
 
-// idleRefresh refreshes a unit that owes refreshes, or may pull one in, and has had
-// no work for a while.
+// idleRefresh refreshes a unit that owes refreshes, or may pull one in, and has had no work for a while.
 func (c *controller) idleRefresh(t int64) (issued bool, next int64) {
 	return firstOf(len(c.refresh.units), t, func(i int) int64 {
 		k := &c.refresh.units[i]
@@ -254,8 +239,7 @@ func (c *controller) queuedIn(k *span) bool {
 	return false
 }
 
-// tryRefresh issues the next command of a unit's refresh if it can at t, and
-// returns the step at which it could, at most t if it did.
+// tryRefresh issues the next command of a unit's refresh if it can at t, and returns the step at which it could, at most t if it did.
 func (c *controller) tryRefresh(i int, t int64) int64 {
 	k := &c.refresh.units[i]
 	if at, done := c.awakeAndClosed(&k.span, t); !done {
@@ -332,8 +316,7 @@ func (c *controller) closeRows(k *span, t int64) (at int64, closed bool) {
 	return t, true
 }
 
-// closeEach precharges the first of the open banks of rank that can be at t, and returns the
-// step at which one could.
+// closeEach precharges the first of the open banks of rank that can be at t, and returns the step at which one could.
 func (c *controller) closeEach(rank int, open uint64, t int64) int64 {
 	first := int64(forever)
 	for m := open; m != 0; m &= m - 1 {

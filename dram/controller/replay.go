@@ -96,10 +96,8 @@ func (s *Setup) Mapping() (*Mapping, error) {
 	return newMapping(s.Policy.Mapping, s.Spec, s.Channels, s.Ranks)
 }
 
-// Replay runs a trace: each channel takes its requests in order, at most one a
-// clock, whatever the others do, so that channels run in parallel with the same
-// result as one after another. Logs is nil, or gives the command log of each
-// channel.
+// Replay runs a trace: each channel takes its requests in order, at most one a clock, whatever the others do, so that channels run in parallel with
+// the same result as one after another. Logs is nil, or gives the command log of each channel.
 func (s *Setup) Replay(ctx context.Context, requests []Request, logs []*check.LogWriter) (*Stats, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -144,9 +142,8 @@ func split(requests []Request, m *Mapping, channels int) [][]Request {
 	return parts
 }
 
-// Set sets the field that the configuration key names, of the part ("tRFC",
-// "dram.tRFC") or of the policy ("page", "policy.page"), from its text. Call
-// Validate after the last one.
+// Set sets the field that the configuration key names, of the part ("tRFC", "dram.tRFC") or of the policy ("page", "policy.page"), from its text.
+// Call Validate after the last one.
 func (s *Setup) Set(key, value string) error {
 	part, policy := schema.Of[dram.Spec](), schema.Of[Policy]()
 	ofPart, isPart := strings.CutPrefix(key, "dram.")

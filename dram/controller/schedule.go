@@ -18,14 +18,11 @@ var nothing = choice{age: forever}
 
 // scheduler decides which of the banks' commands goes next.
 type scheduler struct {
-	name string
-	// pick returns the command that issues at t for a data bus, or nothing; it then leaves in c.sched.next at
-	// most the first step at which one may.
+	// pick returns the command that issues at t for a data bus, or nothing; it then leaves in c.sched.next at most the first step at which one may.
 	pick func(s *sched, b *dataBus, t int64) choice
 	// allBuses says that it picks for all data buses at once.
 	allBuses bool
-	// eitherRow lets a closed bank open the row of its oldest read or of its oldest write,
-	// not only of its oldest request.
+	// eitherRow lets a closed bank open the row of its oldest read or of its oldest write, not only of its oldest request.
 	eitherRow bool
 	// readsPass lets reads into their banks' queues while no write of a drain has room in its own. Where writes share a row
 	// of their bank no read passes: it would keep writes of that row out.
@@ -41,25 +38,7 @@ type scheduler struct {
 }
 
 // schedulers are those that a policy may name.
-var schedulers = []*scheduler{&batch, &frFCFS, &roundRobin}
-
-// schedulerNames returns the names that a policy may give.
-func schedulerNames() (names []string) {
-	for _, s := range schedulers {
-		names = append(names, s.name)
-	}
-	return names
-}
-
-// findScheduler returns the scheduler of that name, nil without one.
-func findScheduler(name string) *scheduler {
-	for _, s := range schedulers {
-		if s.name == name {
-			return s
-		}
-	}
-	return nil
-}
+var schedulers = map[string]*scheduler{"batch": &batch, "fr-fcfs": &frFCFS, "round-robin": &roundRobin}
 
 // schedule issues one command of the bank queues at t, if any is ready. If not, it sets c.sched.next to the first step at which one may be.
 func (c *controller) schedule(t int64) bool {
@@ -199,12 +178,10 @@ func older(p, other choice) choice {
 	return p
 }
 
-// frFCFS takes the ready column access of the oldest request; without one the ready ACT of
-// the oldest, then the PRE (Rixner et al., "Memory Access Scheduling", ISCA 2000). An ACT goes before
-// a lone column access: where column accesses do not queue for the data bus,
-// activations (tFAW) are what bounds the rank, and a clock lost to an ACT is
-// lost for good.
-var frFCFS = scheduler{name: "fr-fcfs", pick: (*sched).pickOldest}
+// frFCFS takes the ready column access of the oldest request; without one the ready ACT of the oldest, then the PRE (Rixner et al., "Memory Access
+// Scheduling", ISCA 2000). An ACT goes before a lone column access: where column accesses do not queue for the data bus, activations (tFAW) are what
+// bounds the rank, and a clock lost to an ACT is lost for good.
+var frFCFS = scheduler{pick: (*sched).pickOldest}
 
 // columns returns the ready column access of n for the oldest request, and how many banks have one.
 func (s *sched) columns(n need, b *dataBus, t int64) (choice, int) {
@@ -231,13 +208,11 @@ func (s *sched) pickOldest(b *dataBus, t int64) choice {
 	return s.oldest(needPrecharge, b, t)
 }
 
-// roundRobin visits the bank queues in order from the one after the last
-// served and takes the first that has anything ready, and of it what its oldest
-// request needs, as DRAMsim3 (https://github.com/umd-memsys/DRAMsim3, src/command_queue.cc).
-var roundRobin = scheduler{name: "round-robin", pick: (*sched).pickRoundRobin, hitsPassLimit: true, allBuses: true}
+// roundRobin visits the bank queues in order from the one after the last served and takes the first that has anything ready, and of it what its
+// oldest request needs, as DRAMsim3 (https://github.com/umd-memsys/DRAMsim3, src/command_queue.cc).
+var roundRobin = scheduler{pick: (*sched).pickRoundRobin, hitsPassLimit: true, allBuses: true}
 
-// pickRoundRobin chooses by the rules of roundRobin. c.sched.next becomes the first step at which a command may issue
-// that may not yet.
+// pickRoundRobin chooses by the rules of roundRobin. c.sched.next becomes the first step at which a command may issue that may not yet.
 func (s *sched) pickRoundRobin(_ *dataBus, t int64) choice {
 	found := nothing
 	distance := len(s.queues.banks)
@@ -286,8 +261,7 @@ func (s *sched) readySet(n need, rank int, t int64) (ready uint64, first int64) 
 	return ready, first
 }
 
-// firstReady returns the need of the first request in the bank's queue whose command
-// may issue.
+// firstReady returns the need of the first request in the bank's queue whose command may issue.
 func (s *sched) firstReady(bank int, ready *[needs]uint64) need {
 	bit := s.channel.places[bank].bit
 	for _, n := range []need{needReadRow, needWriteRow, needPrecharge} {

@@ -74,7 +74,7 @@ func (c *controller) served(e *entry, end int64) {
 	case e.check:
 		c.stats.CheckReads++
 		c.fetched(e.id, end)
-		c.front.merged.each(e.merged, func(w *mergedRead) { c.fetched(w.fetch, end) })
+		c.front.eachMerged(e.merged, func(w *mergedRead) { c.fetched(w.fetch, end) })
 	case e.kind == needWrite:
 		c.stats.WriteLatency.add(c.channel.clocks(end - e.accepted))
 	case c.check != nil:
@@ -82,7 +82,7 @@ func (c *controller) served(e *entry, end int64) {
 		c.partEnds(e.id, end)
 	default:
 		c.readEnds(e.accepted, e.arrived, end)
-		c.front.merged.each(e.merged, func(w *mergedRead) { c.readEnds(w.accepted, w.arrived, end) })
+		c.front.eachMerged(e.merged, func(w *mergedRead) { c.readEnds(w.accepted, w.arrived, end) })
 	}
 }
 

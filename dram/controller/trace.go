@@ -12,26 +12,21 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// maxRequests bounds the requests of a trace, which are held in memory: 32 bytes
-// each, and 8 for the latency of a read, 0.6 GiB in all.
+// maxRequests bounds the requests of a trace, which are held in memory: 32 bytes each, and 8 for the latency of a read, 0.6 GiB in all.
 const maxRequests = 1 << 24
 
-// ReadTrace reads a request trace, plain or gzip, of one of two formats, told
-// apart by the first line:
+// ReadTrace reads a request trace, plain or gzip, of one of two formats, told apart by the first line:
 //
 //	0x1f40 READ 200     DRAMsim3: address, READ or WRITE, clock; WRITE_PARTIAL besides, see Request
 //	LD 0x1f40           Ramulator: LD or ST and the address; no clocks, all offered at 0
 //
-// Addresses are hexadecimal with 0x, else decimal. Empty lines and lines that
-// begin with # are skipped. File names r in errors, which are of type
-// *input.Error: a clock that is negative or goes backwards is one, and so
-// is a request beyond maxRequests.
+// Addresses are hexadecimal with 0x, else decimal. Empty lines and lines that begin with # are skipped. File names r in errors, which are of type
+// *input.Error: a clock that is negative or goes backwards is one, and so is a request beyond maxRequests.
 func ReadTrace(file string, r io.Reader) ([]Request, error) {
 	return readTrace(file, r, maxRequests)
 }
 
-// readTrace reads a trace of at most maxRequests. Its first line says whose format it is: DRAMsim3's or
-// Ramulator's.
+// readTrace reads a trace of at most maxRequests. Its first line says whose format it is: DRAMsim3's or Ramulator's.
 func readTrace(file string, r io.Reader, maxRequests int) ([]Request, error) {
 	reader, err := lines.NewReader(file, r)
 	if err != nil {
