@@ -276,7 +276,8 @@ func (d *dramsim3) bound(tb testing.TB) int64 {
 	seen := map[place]bool{}
 	bursts, rows := make([]int64, d.channels), make([]int64, d.channels*d.ranks)
 	for _, r := range d.requests(tb) {
-		channel, a, _ := decoded(m, r.Address)
+		var a dram.Address
+		channel, _ := m.Decode(r.Address, &a)
 		if p := (place{channel, a}); !seen[p] {
 			seen[p] = true
 			bursts[channel]++

@@ -7,6 +7,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
+	"github.com/l3sim/l3sim/dram/controller/mapping"
 	"github.com/l3sim/l3sim/input"
 )
 
@@ -47,7 +48,7 @@ type controller struct {
 
 // newController returns the idle controller of one channel of ranks ranks. The mapping may cover several channels; the requests of run must be this
 // one's. The command log may be nil.
-func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int, log *check.LogWriter) *controller {
+func newController(spec *dram.Spec, policy *Policy, to *mapping.Mapping, ranks int, log *check.LogWriter) *controller {
 	c := &controller{
 		policy: policy, closedPage: policy.Page == "closed", skipIdle: log == nil,
 		channel: newChannel(spec, policy, ranks, log), queues: newQueues(spec, policy, ranks),
@@ -57,7 +58,7 @@ func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int,
 	}
 	c.dataClock.start, c.dataClock.known = spec.Rules().DataClockCommand()
 	c.sched = newSched(&c.channel, &c.queues, policy, c.stats.Ranks)
-	c.front = newFront(&c.channel, &c.queues, &c.sched, policy, mapping, &c.stats)
+	c.front = newFront(&c.channel, &c.queues, &c.sched, policy, to, &c.stats)
 	c.refresh = newRefreshState(spec, policy, c.sched.ranks)
 	if c.management.most > 0 {
 		c.refresh.margin += spec.Steps(spec.TRFC * ranks) // an RFM may be under way

@@ -14,6 +14,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
+	"github.com/l3sim/l3sim/dram/controller/mapping"
 	"github.com/l3sim/l3sim/input"
 )
 
@@ -331,12 +332,12 @@ func TestEventsAreEveryClock(t *testing.T) {
 		}
 		var logs [2]bytes.Buffer
 		for i := range logs {
-			mapping, err := newMapping(policy.Mapping, spec, 1, ranks)
+			to, err := mapping.New(policy.Mapping, spec, 1, ranks)
 			if err != nil {
 				t.Fatal(err)
 			}
 			log := check.NewLogWriter(&logs[i], check.LogHeader{})
-			c := newController(spec, policy, mapping, ranks, log)
+			c := newController(spec, policy, to, ranks, log)
 			if i == 0 {
 				if _, err := c.run(context.Background(), requests); err != nil {
 					t.Fatal(err)

@@ -147,7 +147,7 @@ func TestECCCapacity(t *testing.T) {
 			seen := map[dram.Address]bool{}
 			for i := range uint64(2000) {
 				var a dram.Address
-				_, wrapped := m.decode(m.Capacity()/2000/64*64*i+i*64, &a)
+				_, wrapped := m.Decode(m.Capacity()/2000/64*64*i+i*64, &a)
 				if seen[a] || wrapped || int(a.Column) >= s.Spec.DataBursts() {
 					t.Fatalf("%s, %s: %+v twice or among check bits", ecc, mapping, a)
 				}

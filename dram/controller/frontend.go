@@ -1,6 +1,9 @@
 package controller
 
-import "github.com/l3sim/l3sim/dram"
+import (
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/controller/mapping"
+)
 
 // front is where requests come in: the read queue and the write buffer, in which they wait for room in their bank's queue.
 type front struct {
@@ -10,7 +13,7 @@ type front struct {
 	policy  *Policy
 	stats   *Stats
 
-	mapping  *Mapping
+	mapping  *mapping.Mapping
 	requests []Request
 	next     int   // request to accept next
 	head     entry // requests[next] if decoded
@@ -25,8 +28,8 @@ type front struct {
 }
 
 // newFront returns empty queues.
-func newFront(channel *channel, queues *queues, sched *sched, policy *Policy, mapping *Mapping, stats *Stats) front {
-	return front{channel: channel, queues: queues, sched: sched, policy: policy, stats: stats, mapping: mapping, held: [kinds]entryQueue{newEntryQueue(policy.ReadQueue), newEntryQueue(policy.WriteBuffer)}}
+func newFront(channel *channel, queues *queues, sched *sched, policy *Policy, to *mapping.Mapping, stats *Stats) front {
+	return front{channel: channel, queues: queues, sched: sched, policy: policy, stats: stats, mapping: to, held: [kinds]entryQueue{newEntryQueue(policy.ReadQueue), newEntryQueue(policy.WriteBuffer)}}
 }
 
 // empty reports whether all requests have gone on to the queues of their banks.
@@ -75,7 +78,7 @@ func (f *front) decode() {
 	}
 	r := &f.requests[f.next]
 	var a dram.Address
-	if _, wrapped := f.mapping.decode(r.Address, &a); wrapped {
+	if _, wrapped := f.mapping.Decode(r.Address, &a); wrapped {
 		f.stats.WrappedAddresses++
 	}
 	e := &f.head

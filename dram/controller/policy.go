@@ -13,7 +13,7 @@ import (
 type Policy struct {
 	Scheduler   string `toml:"scheduler"`    // batch, fr-fcfs or round-robin, see schedulers
 	Page        string `toml:"page"`         // open, or closed: an access whose row no queued request wants precharges it
-	Mapping     string `toml:"mapping"`      // order of an address's parts, see Mapping
+	Mapping     string `toml:"mapping"`      // order of an address's parts, see package mapping
 	ReadQueue   int    `toml:"read_queue"`   // entries that accept reads: one that finds the queue full waits, and all behind it
 	WriteBuffer int    `toml:"write_buffer"` // entries that accept writes: one that finds the buffer full waits, and all behind it
 	BankQueue   int    `toml:"bank_queue"`   // entries of each bank's command queue
@@ -86,7 +86,7 @@ func PolicyNames() []string {
 	return names
 }
 
-// Check has the rules of the section [policy]. newController checks Mapping.
+// Check has the rules of the section [policy]. Setup.Validate checks Mapping.
 func (p *Policy) Check(c *input.Check) {
 	input.OneOf(c, "scheduler", p.Scheduler, slices.Sorted(maps.Keys(schedulers))...)
 	input.OneOf(c, "page", p.Page, "open", "closed")

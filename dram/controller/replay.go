@@ -8,6 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
+	"github.com/l3sim/l3sim/dram/controller/mapping"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/schema"
 )
@@ -92,8 +93,8 @@ func (s *Setup) Validate() error {
 }
 
 // Mapping returns the address mapping of the set-up.
-func (s *Setup) Mapping() (*Mapping, error) {
-	return newMapping(s.Policy.Mapping, s.Spec, s.Channels, s.Ranks)
+func (s *Setup) Mapping() (*mapping.Mapping, error) {
+	return mapping.New(s.Policy.Mapping, s.Spec, s.Channels, s.Ranks)
 }
 
 // Replay runs a trace: each channel takes its requests in order, at most one a clock, whatever the others do, so that channels run in parallel with
@@ -102,13 +103,13 @@ func (s *Setup) Replay(ctx context.Context, requests []Request, logs []*check.Lo
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	mapping, err := s.Mapping()
+	to, err := s.Mapping()
 	if err != nil {
 		return nil, err
 	}
 	parts := [][]Request{requests}
 	if s.Channels > 1 {
-		parts = split(requests, mapping, s.Channels)
+		parts = split(requests, to, s.Channels)
 	}
 	stats := make([]*Stats, s.Channels)
 	errs := make([]error, s.Channels)
@@ -118,7 +119,7 @@ func (s *Setup) Replay(ctx context.Context, requests []Request, logs []*check.Lo
 		if logs != nil {
 			log = logs[i]
 		}
-		c := newController(s.Spec, s.Policy, mapping, s.Ranks, log)
+		c := newController(s.Spec, s.Policy, to, s.Ranks, log)
 		wg.Go(func() { stats[i], errs[i] = c.run(ctx, parts[i]) })
 	}
 	wg.Wait()
@@ -133,10 +134,10 @@ func (s *Setup) Replay(ctx context.Context, requests []Request, logs []*check.Lo
 }
 
 // split deals the requests out to their channels.
-func split(requests []Request, m *Mapping, channels int) [][]Request {
+func split(requests []Request, m *mapping.Mapping, channels int) [][]Request {
 	parts := make([][]Request, channels)
 	for _, r := range requests {
-		channel, _ := m.decode(r.Address, &dram.Address{})
+		channel, _ := m.Decode(r.Address, &dram.Address{})
 		parts[channel] = append(parts[channel], r)
 	}
 	return parts

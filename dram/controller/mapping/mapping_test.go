@@ -1,4 +1,4 @@
-package controller
+package mapping
 
 import (
 	"errors"
@@ -9,8 +9,18 @@ import (
 	"pgregory.net/rapid"
 )
 
+// ddr43200 returns a part of DDR4-3200.
+func ddr43200(t *testing.T) *dram.Spec {
+	t.Helper()
+	spec, err := dram.LookupSpec("ddr4-3200-8gb-x8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
 func TestMapping(t *testing.T) {
-	m, err := newMapping("rochrababgco", part(t, ddr43200), 2, 4)
+	m, err := New("rochrababgco", ddr43200(t), 2, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +52,7 @@ func TestMapping(t *testing.T) {
 
 // TestHighParts: parts that lie beyond 4 GiB.
 func TestHighParts(t *testing.T) {
-	m, err := newMapping("rachrobabgco", part(t, ddr43200), 2, 4)
+	m, err := New("rachrobabgco", ddr43200(t), 2, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +63,7 @@ func TestHighParts(t *testing.T) {
 
 // decoded returns where an address lies.
 func decoded(m *Mapping, address uint64) (channel int, a dram.Address, wrapped bool) {
-	channel, wrapped = m.decode(address, &a)
+	channel, wrapped = m.Decode(address, &a)
 	return channel, a, wrapped
 }
 
@@ -70,7 +80,7 @@ func TestMappingIsOneToOne(t *testing.T) {
 		for _, p := range rapid.Permutation(mappingNames[:]).Draw(t, "order") {
 			text += p
 		}
-		m, err := newMapping(text, spec, rapid.IntRange(1, 6).Draw(t, "channels"), rapid.IntRange(1, 6).Draw(t, "ranks"))
+		m, err := New(text, spec, rapid.IntRange(1, 6).Draw(t, "channels"), rapid.IntRange(1, 6).Draw(t, "ranks"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,8 +108,8 @@ func (m *Mapping) Encode(channel int, a dram.Address) uint64 {
 // TestBitMapping: bits by number, ranges and XORs give the parts by hand; an order of parts is the same
 // as its list of bits.
 func TestBitMapping(t *testing.T) {
-	spec := part(t, ddr43200)
-	xor, err := newMapping("co=6-12 bg=13^17,14^18 ba=15,16 ra=17,18 ch=19^20 ro=20-35", spec, 2, 4)
+	spec := ddr43200(t)
+	xor, err := New("co=6-12 bg=13^17,14^18 ba=15,16 ra=17,18 ch=19^20 ro=20-35", spec, 2, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,11 +129,11 @@ func TestBitMapping(t *testing.T) {
 			t.Errorf("%#x: channel %d, %+v, want %d, %+v", c.address, channel, a, c.channel, c.want)
 		}
 	}
-	plain, err := newMapping("rochrababgco", spec, 2, 4)
+	plain, err := New("rochrababgco", spec, 2, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed, err := newMapping("ro=20-35 ch=19 ra=17,18 ba=15,16 bg=13-14 co=6-12", spec, 2, 4)
+	listed, err := New("ro=20-35 ch=19 ra=17,18 ba=15,16 bg=13-14 co=6-12", spec, 2, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,10 +161,8 @@ func TestBitMappingErrors(t *testing.T) {
 		"co=6-12 bg=13,14 ba=15,16 ra=17,18 ro=19-64", "co=a bg", // no numbers
 		"co=6-12 bg=13^13,14 ba=15,16 ra=17,18 ro=19-34",
 	} {
-		s := setup(t, "default")
-		s.Policy.Mapping = text
 		var in *input.Error
-		if err := s.Validate(); !errors.As(err, &in) || in.Key != "mapping" {
+		if _, err := New(text, ddr43200(t), 1, 4); !errors.As(err, &in) || in.Key != "mapping" {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

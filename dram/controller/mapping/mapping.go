@@ -1,4 +1,7 @@
-package controller
+// Package mapping splits the addresses of a memory system into channel, rank, bank group, bank, row and column.
+//
+// Start at New.
+package mapping
 
 import (
 	"fmt"
@@ -45,8 +48,8 @@ const (
 // mappingNames are the parts of an address as a mapping's text writes them.
 var mappingNames = [...]string{"ch", "ra", "bg", "ba", "ro", "co"}
 
-// newMapping parses text for channels channels of ranks ranks of spec. The error is an *input.Error.
-func newMapping(text string, spec *dram.Spec, channels, ranks int) (*Mapping, error) {
+// New parses text for channels channels of ranks ranks of spec. The error is an *input.Error.
+func New(text string, spec *dram.Spec, channels, ranks int) (*Mapping, error) {
 	sizes := [...]int{channels, ranks, spec.BankGroups, spec.BanksPerGroup, spec.RankRows(), spec.DataBursts()}
 	bad := &input.Error{Key: "mapping", Value: text,
 		Expected: "each of ch, ra, bg, ba, ro, co once, highest bits first, such as rochrababgco, or lists of bits, such as co=6-12 bg=13^18,14"}
@@ -86,9 +89,9 @@ func newMapping(text string, spec *dram.Spec, channels, ranks int) (*Mapping, er
 // Capacity returns the bytes that the mapping covers.
 func (m *Mapping) Capacity() uint64 { return m.capacity }
 
-// decode sets a to the place of the burst that holds the byte at address; it returns the channel and whether the address lay beyond the capacity and
+// Decode sets a to the place of the burst that holds the byte at address; it returns the channel and whether the address lay beyond the capacity and
 // wrapped. An Address that came back would be copied while it is being written.
-func (m *Mapping) decode(address uint64, a *dram.Address) (channel int, wrapped bool) {
+func (m *Mapping) Decode(address uint64, a *dram.Address) (channel int, wrapped bool) {
 	if address >= m.capacity {
 		address, wrapped = address%m.capacity, true
 	}
