@@ -108,7 +108,7 @@ func (s *sched) pickBatch(b *dataBus, t int64) choice {
 	}
 	if banks < 2 {
 		for _, n := range [...]need{run, other} {
-			if row := s.oldest(needReadRow+n, b, t); row.age < forever {
+			if row, _ := s.oldest(needReadRow+n, b, t); row.age < forever {
 				return row
 			}
 		}
@@ -116,7 +116,8 @@ func (s *sched) pickBatch(b *dataBus, t int64) choice {
 	if banks > 0 {
 		return column
 	}
-	return s.oldest(needPrecharge, b, t)
+	p, _ := s.oldest(needPrecharge, b, t)
+	return p
 }
 
 // runColumn returns a ready column access of n and how many are ready: the oldest of the rank that

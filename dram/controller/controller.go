@@ -124,7 +124,7 @@ func (c *controller) result() *Stats {
 
 // finished reports whether no request is left.
 func (c *controller) finished() bool {
-	return c.front.empty() && c.queues.entries == 0 && !c.dataClock.starting() && c.check.idle()
+	return c.front.next == len(c.front.requests) && len(c.front.held[needRead].entries)+len(c.front.held[needWrite].entries)+c.queues.entries == 0 && !c.dataClock.starting() && c.check.idle()
 }
 
 // tick runs step t and returns the next step at which something can happen.

@@ -32,11 +32,6 @@ func newFront(channel *channel, queues *queues, sched *sched, policy *Policy, to
 	return front{channel: channel, queues: queues, sched: sched, policy: policy, stats: stats, mapping: to, held: [kinds]entryQueue{newEntryQueue(policy.ReadQueue), newEntryQueue(policy.WriteBuffer)}}
 }
 
-// empty reports whether all requests have gone on to the queues of their banks.
-func (f *front) empty() bool {
-	return f.next == len(f.requests) && len(f.held[needRead].entries)+len(f.held[needWrite].entries) == 0
-}
-
 // accept takes the next request, if it has come and its queue has room. A request that is accepted at clock t can move on from t+1 on.
 func (c *controller) accept(t int64) bool {
 	if c.front.next == len(c.front.requests) || c.front.requests[c.front.next].Clock*c.channel.steps > t {

@@ -26,7 +26,6 @@ type refreshState struct {
 	nextDue   int64
 	units     []refreshUnit
 	unitOf    []int       // by bank over all ranks: its unit
-	banks     int         // of a rank
 	rounds    []round     // by rank
 	ranks     []rankNeeds // whose banks of forced units are blocked
 	closeAll  bool
@@ -98,7 +97,7 @@ func newRefreshState(spec *dram.Spec, policy *Policy, of []rankNeeds) refreshSta
 		interval: spec.Steps(spec.TREFI), patience: spec.Steps(spec.TRC), closeAll: policy.RefreshClose == "all",
 		// At worst every bank has just been written and is closed one by one, and all other ranks refresh first.
 		margin: spec.Steps((spec.TRC + spec.WriteRecovery() + spec.Banks() + spec.TRP) * ranks),
-		ranks:  of, banks: spec.Banks(), rounds: make([]round, ranks),
+		ranks:  of, rounds: make([]round, ranks),
 	}
 	if policy.Refresh == "bank" {
 		r.command = table.Refreshes[1].Command
@@ -170,9 +169,6 @@ func (r *refreshState) force(i int) {
 		of.block()
 	}
 }
-
-// idleFrom notes that a rank has lost its last queued request.
-func (r *refreshState) idleFrom(rank int, t int64) { r.units[r.unitOf[rank*r.banks]].idle = t }
 
 // idleBank notes that a bank has lost its last queued request.
 func (r *refreshState) idleBank(bank int, t int64) {

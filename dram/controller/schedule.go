@@ -161,30 +161,8 @@ func (s *sched) ranksBy(n need, b *dataBus, t int64) (ranks uint64, later int64)
 	return ranks, later
 }
 
-// oldest returns the ready command of n for the oldest request, or nothing.
-func (s *sched) oldest(n need, b *dataBus, t int64) choice {
-	if s.notYet(n, b, t) {
-		return nothing
-	}
-	p, _, _ := s.oldestReady(n, b, t)
-	return p
-}
-
-// older returns of two choices the one for the older request, the first of two that are nothing.
-func older(p, other choice) choice {
-	if other.age < p.age {
-		return other
-	}
-	return p
-}
-
-// frFCFS takes the ready column access of the oldest request; without one the ready ACT of the oldest, then the PRE (Rixner et al., "Memory Access
-// Scheduling", ISCA 2000). An ACT goes before a lone column access: where column accesses do not queue for the data bus, activations (tFAW) are what
-// bounds the rank, and a clock lost to an ACT is lost for good.
-var frFCFS = scheduler{pick: (*sched).pickOldest}
-
-// columns returns the ready column access of n for the oldest request, and how many banks have one.
-func (s *sched) columns(n need, b *dataBus, t int64) (choice, int) {
+// oldest returns the ready command of n for the oldest request, or nothing, and how many banks have one.
+func (s *sched) oldest(n need, b *dataBus, t int64) (choice, int) {
 	if s.notYet(n, b, t) {
 		return nothing, 0
 	}
@@ -192,20 +170,33 @@ func (s *sched) columns(n need, b *dataBus, t int64) (choice, int) {
 	return p, banks
 }
 
+// frFCFS takes the ready column access of the oldest request; without one the ready ACT of the oldest, then the PRE (Rixner et al., "Memory Access
+// Scheduling", ISCA 2000). An ACT goes before a lone column access: where column accesses do not queue for the data bus, activations (tFAW) are what
+// bounds the rank, and a clock lost to an ACT is lost for good.
+var frFCFS = scheduler{pick: (*sched).pickOldest}
+
 // pickOldest chooses the oldest column command that may issue. Where at most one bank has one, rows are opened
 // first, so that the bus does not run dry.
 func (s *sched) pickOldest(b *dataBus, t int64) choice {
-	column, reads := s.columns(needRead, b, t)
-	write, writes := s.columns(needWrite, b, t)
+	column, reads := s.oldest(needRead, b, t)
+	write, writes := s.oldest(needWrite, b, t)
 	if lone := reads+writes < 2 || reads == 1 && writes == 1 && column.bank == write.bank; lone {
-		if row := older(s.oldest(needReadRow, b, t), s.oldest(needWriteRow, b, t)); row.age < forever {
+		row, _ := s.oldest(needReadRow, b, t)
+		if other, _ := s.oldest(needWriteRow, b, t); other.age < row.age {
+			row = other
+		}
+		if row.age < forever {
 			return row
 		}
 	}
-	if column = older(column, write); column.age < forever {
+	if write.age < column.age {
+		column = write
+	}
+	if column.age < forever {
 		return column
 	}
-	return s.oldest(needPrecharge, b, t)
+	p, _ := s.oldest(needPrecharge, b, t)
+	return p
 }
 
 // roundRobin visits the bank queues in order from the one after the last served and takes the first that has anything ready, and of it what its

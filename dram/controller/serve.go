@@ -41,7 +41,7 @@ func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 		c.refresh.idleBank(int(e.bank), t)
 	}
 	if c.queues.inRank[a.Rank] == 0 {
-		c.refresh.idleFrom(int(a.Rank), t)
+		c.refresh.units[c.refresh.unitOf[int(a.Rank)*c.channel.banksPerRank]].idle = t // of the whole rank
 	}
 	a.Row, a.Column = e.row, e.column
 	cmd := needCommands[e.kind]
