@@ -295,12 +295,13 @@ func (t *KernelTable) ListInSequence(tokens, rows, last int) int64 {
 }
 
 // ending returns what a head adds to its attention in a sequence, by its last token and that one's place in its row, which
-// may be the head's first.
+// may be the head's first. A later segment of scores begins in the row where fewer tokens lie before the last one in the
+// segment than in the row, or as many. Rows of a list need not be full, so that counts of whole rows do not tell it.
 func (t *KernelTable) ending(token, entry int, first bool) int64 {
 	switch {
 	case first:
 		return t.ends[0][entry]
-	case t.segment >= t.geometry.RowTokens && token%t.segment < t.geometry.RowTokens:
+	case t.segment >= t.geometry.RowTokens && token%t.segment <= entry:
 		return t.ends[2][entry]
 	}
 	return t.ends[1][entry]
