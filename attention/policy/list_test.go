@@ -8,7 +8,8 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// TestBuiltin: the policies of this package make a list, whose text has every key with a source and sets what New has.
+// TestBuiltin: the policies of this package make a list, whose text has every key with a source and sets what New has,
+// and which are valid as they ship.
 func TestBuiltin(t *testing.T) {
 	l, err := (&List{}).With(builtin...)
 	if err != nil {
@@ -30,6 +31,12 @@ func TestBuiltin(t *testing.T) {
 		}
 		if want, err := schema.Convert(k.Type, value[last]); err != nil || !want.Equal(k.Get(&spec)) {
 			t.Errorf("%s = %v, the text says %v (%v)", k.Name, k.Get(&spec), value[last], err)
+		}
+	}
+	for _, name := range l.Names() {
+		s := l.New(name)
+		if err := input.Validate(&s); err != nil {
+			t.Errorf("%s is not valid as it ships: %v", name, err)
 		}
 	}
 	for _, k := range builtin {
