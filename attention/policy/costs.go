@@ -192,9 +192,9 @@ type Held struct {
 
 	// Which tokens count: the prompt's, those that follow it, or with neither all, of which a step's own is one.
 	OfPrompt, AfterPrompt bool
-	Skip                  int     // of these, how many are not held; negative: as many more are
-	Share                 float64 // of those beyond Skip, rounded up; 0: all
-	Most                  int     // 0: no limit
+	Skip                  int     // tokens that count and are not held; negative: as many are held beyond those that count
+	Share                 float64 // share that is held of the tokens beyond Skip, rounded up; 0 for all of them
+	Most                  int     // tokens of a head that are held at most; 0 for no limit
 	Longest               float64 // Share of the head that holds most, where heads differ and Share is their mean; else 0
 }
 

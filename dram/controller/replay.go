@@ -97,8 +97,9 @@ func (s *Setup) Mapping() (*mapping.Mapping, error) {
 	return mapping.New(s.Policy.Mapping, s.Spec, s.Channels, s.Ranks)
 }
 
-// Replay runs a trace: each channel takes its requests in order, at most one a clock, whatever the others do, so that channels run in parallel with
-// the same result as one after another. Logs is nil, or gives the command log of each channel.
+// Replay runs a trace. Each channel takes its requests in order, at most one a clock. Channels share nothing, so they run in
+// parallel and give the same statistics with any number of processors. Logs has a writer of the commands of each channel; it
+// may be nil.
 func (s *Setup) Replay(ctx context.Context, requests []Request, logs []*check.LogWriter) (*Stats, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err

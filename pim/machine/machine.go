@@ -23,7 +23,7 @@ type Machine struct {
 
 	queues  [sequencers]queue
 	Latency [ops][sequencers]int64     // from an instruction of the sequencer to one that waits for it
-	longest int64                      // of these
+	longest int64                      // largest entry of Latency
 	issued  [sequencers]uint32         // instructions
 	clocks  [sequencers][history]int64 // issue clocks of the latest ones
 	now     int64                      // clock of the latest command; -1 before the first

@@ -18,7 +18,7 @@ type headData struct {
 	query [][]uint16 // by query head of the group, HeadDim elements
 	// key and value of the newest token, HeadDim elements each; only where the head appends it.
 	key, value []uint16
-	scales     [2]pim.Scales // of these, where they are narrow
+	scales     [2]pim.Scales // of the newest key and of the newest value, where elements are narrow
 }
 
 // headResult is what the buffer unit returns for a head.

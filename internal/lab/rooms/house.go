@@ -27,7 +27,7 @@ type seam struct {
 	name            string // package.Type
 	room            string
 	implementations []string // package.Type
-	rooms           []string // of these
+	rooms           []string // of the implementations, one each
 }
 
 // house is what packages of the module use of each other.
