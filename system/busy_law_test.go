@@ -73,43 +73,6 @@ func TestBusyLaw(t *testing.T) {
 	}
 }
 
-// TestWindowsOfTokens: tokens of the prompt, those since and all of them are counted apart.
-func TestWindowsOfTokens(t *testing.T) {
-	cfg, err := Load(configs.Options{Sets: []string{"run.model=llama-3-8b"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := hardwareOf(cfg)
-	m := &h.Model
-	token := int64(m.KVBytesPerToken()) / int64(m.Layers*m.KVHeads)
-	for _, c := range []struct {
-		held          policy.Held
-		tokens        int
-		ofPrompt, all float64
-	}{
-		{policy.Held{}, 0, 0, 1}, {policy.Held{Share: 0.5}, 0, 0, 0.5}, {policy.Held{Most: 7}, 7, 0, 0},
-		{policy.Held{OfPrompt: true}, 0, 1, 0}, {policy.Held{OfPrompt: true, Share: 0.25}, 0, 0.25, 0}, {policy.Held{OfPrompt: true, Share: 0.25, Most: 9}, 9, 0, 0},
-		{policy.Held{AfterPrompt: true}, 0, -1, 1}, {policy.Held{AfterPrompt: true, Share: 0.5}, 0, -0.5, 0.5}, {policy.Held{AfterPrompt: true, Most: 3}, 3, 0, 0},
-	} {
-		c.held.Device, c.held.Heads, c.held.Bytes = policy.GPU, m.KVHeads, token
-		tokens, ofPrompt, all := windows(h, holding{held: []policy.Held{c.held}, layers: m.Layers})
-		if tokens != c.tokens || ofPrompt != c.ofPrompt || all != c.all {
-			t.Errorf("%+v: %d tokens, %v of the prompt, %v of all; want %d, %v, %v", c.held, tokens, ofPrompt, all, c.tokens, c.ofPrompt, c.all)
-		}
-	}
-}
-
-// holding is a policy of which a test knows what it holds.
-type holding struct {
-	policy.Costs
-	held   []policy.Held
-	layers int
-}
-
-func (h holding) Runs() []int { return []int{h.layers} }
-
-func (h holding) Memory(int) (decoding, filling []policy.Held) { return h.held, h.held }
-
 // TestHeldIsHandedOn: a ledger is told all that a policy says of what heads hold, and alike ones are one class.
 func TestHeldIsHandedOn(t *testing.T) {
 	held := []policy.Held{

@@ -131,6 +131,39 @@ func TestIterationPartsOfLServe(t *testing.T) {
 	}
 }
 
+// TestWindowsOfTokens: tokens of the prompt, those since and all of them are counted apart.
+func TestWindowsOfTokens(t *testing.T) {
+	h := gpusOf(t, "run.model=llama-3-8b")
+	m := &h.Model
+	token := int64(m.KVBytesPerToken()) / int64(m.Layers*m.KVHeads)
+	for _, c := range []struct {
+		held          policy.Held
+		tokens        int
+		ofPrompt, all float64
+	}{
+		{policy.Held{}, 0, 0, 1}, {policy.Held{Share: 0.5}, 0, 0, 0.5}, {policy.Held{Most: 7}, 7, 0, 0},
+		{policy.Held{OfPrompt: true}, 0, 1, 0}, {policy.Held{OfPrompt: true, Share: 0.25}, 0, 0.25, 0}, {policy.Held{OfPrompt: true, Share: 0.25, Most: 9}, 9, 0, 0},
+		{policy.Held{AfterPrompt: true}, 0, -1, 1}, {policy.Held{AfterPrompt: true, Share: 0.5}, 0, -0.5, 0.5}, {policy.Held{AfterPrompt: true, Most: 3}, 3, 0, 0},
+	} {
+		c.held.Device, c.held.Heads, c.held.Bytes = policy.GPU, m.KVHeads, token
+		tokens, ofPrompt, all := windows(h, holding{held: []policy.Held{c.held}, layers: m.Layers})
+		if tokens != c.tokens || ofPrompt != c.ofPrompt || all != c.all {
+			t.Errorf("%+v: %d tokens, %v of the prompt, %v of all; want %d, %v, %v", c.held, tokens, ofPrompt, all, c.tokens, c.ofPrompt, c.all)
+		}
+	}
+}
+
+// holding is a policy of which a test knows what it holds.
+type holding struct {
+	policy.Costs
+	held   []policy.Held
+	layers int
+}
+
+func (h holding) Runs() []int { return []int{h.layers} }
+
+func (h holding) Memory(int) (decoding, filling []policy.Held) { return h.held, h.held }
+
 // gpusOf returns the default node with keys and values on the GPUs, and with some keys set.
 func gpusOf(t interface{ Fatal(...any) }, sets ...string) *hardware {
 	cfg, err := configs.New(policy.Builtin(), configs.System{Name: "gpu-only"}).Load(configs.Options{Sets: append([]string{"run.system=gpu-only"}, sets...)})
