@@ -6,6 +6,8 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -41,27 +43,27 @@ func (h halved) Decode(requests []policy.Request, run int) *policy.Step {
 // leave the home half of its own, in every system.
 func TestHeadsOnTheGPUs(t *testing.T) {
 	for _, s := range Systems() {
-		work := func(half bool) work {
+		work := func(half bool) flow.Work {
 			f, r := busyIteration(t, s.Name)
-			a := r.engine.Side().attends
+			a := r.Engine.Side().Attends
 			if half {
-				a.policy = halved{a.policy}
+				a.Policy = halved{a.Policy}
 			}
-			before := f.work
-			if _, err := r.engine.Run(r.batch, 0); err != nil {
+			before := f.Work
+			if _, err := r.Engine.Run(r.batch, 0); err != nil {
 				t.Fatal(err)
 			}
-			return f.work.since(&before)
+			return f.Work.Since(&before)
 		}
 		whole, half := work(false), work(true)
-		if whole.time[ofAttention]+whole.time[ofPIM] >= half.time[ofAttention]+half.time[ofPIM] && half.time[ofAttention] <= whole.time[ofAttention] {
-			t.Errorf("%s: with half of the heads on the GPUs these attend for %v, else for %v", s.Name, half.time[ofAttention], whole.time[ofAttention])
+		if whole.Time[flow.OfAttention]+whole.Time[flow.OfPIM] >= half.Time[flow.OfAttention]+half.Time[flow.OfPIM] && half.Time[flow.OfAttention] <= whole.Time[flow.OfAttention] {
+			t.Errorf("%s: with half of the heads on the GPUs these attend for %v, else for %v", s.Name, half.Time[flow.OfAttention], whole.Time[flow.OfAttention])
 		}
 		most := 0.75
 		if s.Name == "hbm-pim" { // its units have an overhead that heads do not change
 			most = 0.95
 		}
-		if share := float64(half.time[ofPIM]) / float64(whole.time[ofPIM]); whole.time[ofPIM] > 0 && (share < 0.4 || share > most) {
+		if share := float64(half.Time[flow.OfPIM]) / float64(whole.Time[flow.OfPIM]); whole.Time[flow.OfPIM] > 0 && (share < 0.4 || share > most) {
 			t.Errorf("%s: half of the heads take %.2f of the units' time", s.Name, share)
 		}
 	}
@@ -83,21 +85,21 @@ func TestPolicyDecides(t *testing.T) {
 			}
 			r := mustNode(t, cfg).replica(0, equalLengths(8, tokens, 60), Options{})
 			for i := range r.requests {
-				r.batcher.Add(int32(i))
+				r.Batcher.Add(int32(i))
 			}
-			a := r.engine.Side().attends
+			a := r.Engine.Side().Attends
 			for range 100 {
-				c := &capped{Costs: policyOf(systemOf(cfg.Run.System).derive(cfg)), most: most}
-				a.policy = c
-				b := r.batcher.Next()
-				end, err := r.engine.Run(b, 0)
+				c := &capped{Costs: flow.PolicyOf(kinds.Of(cfg.Run.System).Derive(cfg)), most: most}
+				a.Policy = c
+				b := r.Batcher.Next()
+				end, err := r.Engine.Run(b, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if b.Decoding() == 8 && len(b.Sub[0].Prefill) == 0 {
 					return end, c.asked
 				}
-				r.batcher.Complete(func(int32, int) {})
+				r.Batcher.Complete(func(int32, int) {})
 			}
 			t.Fatal(s.Name, ": eight requests never decode")
 			return 0, 0

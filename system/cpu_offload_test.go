@@ -87,10 +87,10 @@ func TestFastDecodeDecodesOnTheHost(t *testing.T) {
 		node := d.node(t, "cpu-offload", "cpu_offload.policy=fastdecode")
 		r := node.replica(0, d.trace.Requests, Options{Check: true})
 		for i := range d.trace.Requests {
-			r.batcher.Add(int32(i))
+			r.Batcher.Add(int32(i))
 		}
 		for now, steps := units.Duration(0), 0; ; steps++ {
-			b := r.batcher.Next()
+			b := r.Batcher.Next()
 			if b.Empty() {
 				break
 			}
@@ -102,11 +102,11 @@ func TestFastDecodeDecodesOnTheHost(t *testing.T) {
 			if b.Moves != (scheduler.Moves{}) || b.Decoding() > 1 && len(b.Sub[1].Host) == 0 {
 				t.Fatalf("%d requests decode, %d of them in the second sub-batch; moves %+v", b.Decoding(), len(b.Sub[1].Host), b.Moves)
 			}
-			now, _ = r.engine.Run(b, now)
-			r.batcher.Complete(func(int32, int) {})
+			now, _ = r.Engine.Run(b, now)
+			r.Batcher.Complete(func(int32, int) {})
 		}
-		if n := r.batcher.Waiting(); n > 0 || r.check.err() != nil {
-			t.Fatalf("%d requests wait; %v", n, r.check.err())
+		if n := r.Batcher.Waiting(); n > 0 || r.check.Err() != nil {
+			t.Fatalf("%d requests wait; %v", n, r.check.Err())
 		}
 	})
 }
@@ -123,14 +123,14 @@ func TestOffloadIterationsAllocateNothing(t *testing.T) {
 	}
 	r := mustNode(t, cfg).replica(0, requests, Options{})
 	for i := range requests {
-		r.batcher.Add(int32(i))
+		r.Batcher.Add(int32(i))
 	}
 	now, helped := units.Duration(0), 0
 	iterate := func() {
-		b := r.batcher.Next()
+		b := r.Batcher.Next()
 		helped += len(b.Sub[0].Host) + len(b.Sub[1].Host)
-		now, _ = r.engine.Run(b, now)
-		r.batcher.Complete(func(int32, int) {})
+		now, _ = r.Engine.Run(b, now)
+		r.Batcher.Complete(func(int32, int) {})
 	}
 	for range 100 {
 		iterate()

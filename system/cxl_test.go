@@ -12,6 +12,9 @@ import (
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/forming"
 	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -19,18 +22,18 @@ import (
 // The sixth system, as CONTRIBUTING describes: all that it takes is this file and its
 // entry in the list. The tests of all systems run it, too: laws, timelines, extreme
 // values, rejected requests, planted violations.
-func init() { Register(cxlSystem) }
+func init() { kinds.Register(cxlSystem) }
 
 // cxlSystem is GPUs whose keys and values are in CXL memory beside them.
-var cxlSystem = System{
+var cxlSystem = kinds.System{
 	Name:     "cxl",
 	Hardware: "KV in memory behind CXL links; the GPUs attend over what they read from there",
 	Schedule: "continuous batching, prefill first or chunked",
 	Source:   "a test of how a system is added",
 	Sections: "cxl, batching",
-	section:  "cxl", zero: CXL{}, kv: place{name: "in CXL memory"},
-	memory: cxlMemory, assemble: assembleCXL,
-	defaults: `
+	Section:  "cxl", Zero: CXL{}, KV: flow.Place{Name: "in CXL memory"},
+	Memory: cxlMemory, Assemble: assembleCXL,
+	Defaults: `
 [cxl]
 policy = "prefill-first" # as gpu-only has it; long prompts
 capacity = "2TiB"        # our choice, that of the DIMMs; requests in memory
@@ -49,7 +52,7 @@ type CXL struct {
 
 // Check has the rules of the section.
 func (x CXL) Check(c *input.Check) {
-	input.OneOf(c, "policy", x.Policy, policies()...)
+	input.OneOf(c, "policy", x.Policy, kinds.Policies()...)
 	input.Within(c, "capacity", x.Capacity, units.GiB, 1024*units.TiB)
 	input.Within(c, "bandwidth", x.Bandwidth, 1, 1e18)
 	input.Within(c, "latency", x.Latency, 0, units.Second)
@@ -57,58 +60,58 @@ func (x CXL) Check(c *input.Check) {
 
 // cxl is a replica: the GPUs attend while keys and values stream in.
 type cxl struct {
-	gpuSide
-	flow
+	gpus.GPUs
+	flow.Flow
 	rate    units.Bandwidth // of the replica
 	latency units.Duration
 }
 
-func assembleCXL(n *setup) assembly {
+func assembleCXL(n *kinds.Setup) kinds.Assembly {
 	x := configs.Section[CXL](n.Config)
-	e := &cxl{gpuSide: newGPUSide(n.hardware), rate: x.Bandwidth / units.Bandwidth(n.Replicas()), latency: x.Latency}
-	e.flow = newFlow(n.hardware, besideGPU("CXL")[:onUp], n.running)
+	e := &cxl{GPUs: gpus.New(n.Hardware), rate: x.Bandwidth / units.Bandwidth(n.Replicas()), latency: x.Latency}
+	e.Flow = flow.New(n.Hardware, gpus.BesideGPU("CXL")[:gpus.OnUp], n.Running)
 	memories := forming.Memories{
-		Ledger: memory.NewLedger(pages(n.hardware, n.memory.capacity)), GPU: memory.GPU{Model: &n.Model, Free: freeGPUMemory(n.hardware)},
+		Ledger: memory.NewLedger(gpus.Pages(n.Hardware, n.Memory.Capacity)), GPU: memory.GPU{Model: &n.Model, Free: gpus.FreeMemory(n.Hardware)},
 	}
-	return assembly{n.continuous(continuous{policy: x.Policy, memories: memories}), e}
+	return kinds.Assembly{Batcher: n.Continuous(kinds.Continuous{Policy: x.Policy, Memories: memories}), Engine: e}
 }
 
 // cxlMemory is the KV memory of one replica, in the pages of GPU memory.
-func cxlMemory(h *hardware) kvMemory {
-	page := gpuMemory(h).unit
-	return kvMemory{page, int64(configs.Section[CXL](h.Config).Capacity/units.Bytes(h.Replicas())) / int64(page)}
+func cxlMemory(h *flow.Hardware) flow.KVMemory {
+	page := gpus.Memory(h).Unit
+	return flow.KVMemory{Unit: page, Capacity: int64(configs.Section[CXL](h.Config).Capacity/units.Bytes(h.Replicas())) / int64(page)}
 }
 
 func (e *cxl) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
-	e.reset()
+	e.Reset()
 	sub := &b.Sub[0]
 	// What an iteration makes is written beside its work.
-	e.hide(onDown, transferTime(e.rate, units.Bytes(e.model.Layers)*e.kv(sub.Tokens())))
-	g := e.stage(sub, e.decodeHere(e.gpus[:0], sub.Decode, b.Step))
-	g.beside(e.read(sub, b.Step), 0)
-	g.lay(&e.flow, 0, opAttention)
-	return e.flow.run(start)
+	e.Hide(gpus.OnDown, flow.TransferTime(e.rate, units.Bytes(e.Model.Layers)*e.KV(sub.Tokens())))
+	g := e.Stage(sub, e.DecodeHere(e.Batches[:0], sub.Decode, b.Step))
+	g.Beside(e.read(sub, b.Step), 0)
+	g.Lay(&e.Flow, 0, flow.OpAttention)
+	return e.Flow.Run(start)
 }
 
 // read returns the time that the keys and values that decoding requests attend over in
 // one layer take to come.
 func (e *cxl) read(sub *scheduler.SubBatch, step int64) units.Duration {
 	var bytes units.Bytes
-	for _, c := range e.decode(sub.Decode, 0, step).Attend {
+	for _, c := range e.Decode(sub.Decode, 0, step).Attend {
 		if c.Device != policy.Home {
 			continue
 		}
 		for _, tokens := range c.Tokens {
-			bytes += e.kv(tokens) * units.Bytes(c.Heads) / units.Bytes(e.model.KVHeads)
+			bytes += e.KV(tokens) * units.Bytes(c.Heads) / units.Bytes(e.Model.KVHeads)
 		}
 	}
 	if bytes == 0 {
 		return 0
 	}
-	return e.latency + transferTime(e.rate, bytes)
+	return e.latency + flow.TransferTime(e.rate, bytes)
 }
 
-func (e *cxl) Peak() units.Bandwidth { return min(e.rate, e.hbmPeak) }
+func (e *cxl) Peak() units.Bandwidth { return min(e.rate, e.HBMPeak) }
 
 // TestCXLLimit: with memory that takes no time to read, and is as large as theirs, the
 // GPUs do what they do alone.
@@ -117,9 +120,9 @@ func TestCXLLimit(t *testing.T) {
 		d := drawBaseline(t)
 		d.sets = append(d.sets, "gpu.memory_capacity=80GiB")
 		alone := d.node(t, "gpu-only")
-		capacity := units.Bytes(alone.memory.capacity) * alone.memory.unit * units.Bytes(alone.Replicas())
+		capacity := units.Bytes(alone.memory.Capacity) * alone.memory.Unit * units.Bytes(alone.Replicas())
 		cxl := d.node(t, "cxl", "cxl.bandwidth=1e18B/s", "cxl.latency=0ps", "cxl.capacity="+capacity.String(),
-			"cxl.policy="+configs.Section[GPUOnly](alone.cfg).Policy)
+			"cxl.policy="+configs.Section[kinds.GPUOnly](alone.cfg).Policy)
 		if cxl.memory != alone.memory {
 			t.Fatalf("%+v, alone %+v", cxl.memory, alone.memory)
 		}

@@ -50,11 +50,11 @@ func (n *Node) Hardware(m traces.Moments) Hardware {
 		KV: kv, KVTokens: int64(kv / cfg.Model.KVBytesPerToken()),
 		HBM: units.Bandwidth(cfg.Node.GPUs) * cfg.GPU.MemoryBandwidth, Notes: Notes(cfg),
 	}
-	h.Attention = units.Bandwidth(h.Replicas) * n.assemble(0, nil, false, nil).engine.Peak()
+	h.Attention = units.Bandwidth(h.Replicas) * n.assemble(0, nil, false, nil).Engine.Peak()
 	if n.system.Host {
 		h.Channels, h.Ranksets = cfg.ReplicaChannels(), cfg.Node.Ranksets
 		h.Channel = units.Bandwidth(cfg.Node.Channels) * cfg.DRAM.Spec.Bandwidth()
-		h.PCIe = units.Bandwidth(cfg.Node.GPUs) * n.hw.linkShare()
+		h.PCIe = units.Bandwidth(cfg.Node.GPUs) * n.hw.LinkShare()
 	}
 	if mean := m.InputMean + m.OutputMean - 1; mean > 0 {
 		h.MeanRequests = float64(h.KVTokens) / mean

@@ -10,6 +10,8 @@ import (
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/power"
 )
 
 // TestEnergyLaw: a run whose energy contradicts itself fails with the law, checked or not. What no configuration has is
@@ -17,8 +19,8 @@ import (
 func TestEnergyLaw(t *testing.T) {
 	sees := func(where string, err error, bad string) {
 		t.Helper()
-		var v *Violation
-		if (err != nil) != (bad != "") || err != nil && (!errors.As(err, &v) || v.Law != LawEnergy || !strings.Contains(v.Detail, bad)) {
+		var v *flow.Violation
+		if (err != nil) != (bad != "") || err != nil && (!errors.As(err, &v) || v.Law != flow.LawEnergy || !strings.Contains(v.Detail, bad)) {
 			t.Errorf("%s: %v, want %q", where, err, bad)
 		}
 	}
@@ -53,8 +55,8 @@ func TestEnergyOfAnyBuffer(t *testing.T) {
 			t.Fatal(err)
 		}
 		group := c.group
-		g := &AttentionGrid{Contexts: []int{16, 128, 1024, 1100, 2048, 5000}, Batches: []int{1, 8}, Heads: []int{group}, Groups: []int{group}, Ranks: []int{64}, HeadDim: 128}
-		rows, err := AttentionRows(cfg, g)
+		g := &power.AttentionGrid{Contexts: []int{16, 128, 1024, 1100, 2048, 5000}, Batches: []int{1, 8}, Heads: []int{group}, Groups: []int{group}, Ranks: []int{64}, HeadDim: 128}
+		rows, err := power.AttentionRows(cfg, g)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +85,7 @@ func TestEnergyLawOfReports(t *testing.T) {
 		parts := broken.Components.Parts()
 		parts[i] = -1e-3 - parts[i]
 		broken.Components = results.NewEnergyComponents(parts)
-		if energyLaw(&broken, r.end) == nil {
+		if power.EnergyLaw(&broken, r.end) == nil {
 			t.Errorf("component %d of %v J passes", i, parts[i])
 		}
 	}
@@ -92,7 +94,7 @@ func TestEnergyLawOfReports(t *testing.T) {
 		func(e *results.EnergyReport) { e.Low = 1.01 * e.Total }, func(e *results.EnergyReport) { e.High = 0.99 * e.Total },
 	} {
 		broken := r.report
-		if plant(&broken); energyLaw(&broken, r.end) == nil {
+		if plant(&broken); power.EnergyLaw(&broken, r.end) == nil {
 			t.Errorf("%+v passes", broken)
 		}
 	}

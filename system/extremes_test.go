@@ -13,6 +13,8 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/system/kinds"
+	"github.com/l3sim/l3sim/system/ranks"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -96,13 +98,13 @@ func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 	if err != nil {
 		return named(err)
 	}
-	var k *kernels
-	if systemOf(cfg.Run.System).kv.inDIMM {
-		if k, err = kernelsOf(systemOf(system).derive(cfg)); err != nil {
+	var k *ranks.Kernels
+	if kinds.Of(cfg.Run.System).KV.InDIMM {
+		if k, err = ranks.KernelsOf(kinds.Of(system).Derive(cfg)); err != nil {
 			return named(err)
 		}
 	}
-	node := newNode(cfg, commandTables{kernels: k})
+	node := newNode(cfg, kinds.CommandTables{Kernels: k})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	r, err := node.Run(ctx, trace, Options{})

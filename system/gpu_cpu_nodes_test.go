@@ -10,6 +10,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
@@ -18,9 +19,9 @@ import (
 // drawPolicy draws settings of a policy that gpu+cpu takes.
 func drawPolicy(t *rapid.T, name string) []string {
 	number := func(key string, low, high int) int { return rapid.IntRange(low, high).Draw(t, key) }
-	sets := []string{"policy.name=" + name, "gpu_cpu.policy=" + rapid.SampledFrom(policies()).Draw(t, "gpu+cpu")}
+	sets := []string{"policy.name=" + name, "gpu_cpu.policy=" + rapid.SampledFrom(kinds.Policies()).Draw(t, "gpu+cpu")}
 	set := func(key string, value any) { sets = append(sets, fmt.Sprint("policy.", name, ".", key, "=", value)) }
-	sets = append(sets, "gpu_cpu.attend="+rapid.SampledFrom([]string{OnHost, OnHost, OnGPUs}).Draw(t, "attend"))
+	sets = append(sets, "gpu_cpu.attend="+rapid.SampledFrom([]string{kinds.OnHost, kinds.OnHost, kinds.OnGPUs}).Draw(t, "attend"))
 	window := number("window", 1, 400)
 	switch name {
 	case "window":
@@ -35,7 +36,7 @@ func drawPolicy(t *rapid.T, name string) []string {
 		set("share", float64(number("share", 0, 10))/10)
 		set("keep_all", rapid.Bool().Draw(t, "all"))
 		set("host_overhead", rapid.SampledFrom([]string{"0s", "20us", "7ms"}).Draw(t, "overhead"))
-		sets = append(sets, "gpu_cpu.append="+rapid.SampledFrom([]string{OnHost, OnGPUs}).Draw(t, "append"))
+		sets = append(sets, "gpu_cpu.append="+rapid.SampledFrom([]string{kinds.OnHost, kinds.OnGPUs}).Draw(t, "append"))
 	case "h2o":
 		set("heavy", float64(number("heavy", 1, 50))/100)
 	case "csattention":
@@ -50,7 +51,7 @@ func drawPolicy(t *rapid.T, name string) []string {
 // TestGPUCPULaws runs random small nodes with every policy under every check: they repeat
 // themselves, skipped layers change nothing, and the memory is empty at the end (a law).
 func TestGPUCPULaws(t *testing.T) {
-	for _, name := range systemOf("gpu+cpu").Policies() {
+	for _, name := range kinds.Of("gpu+cpu").Policies() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
@@ -75,7 +76,7 @@ func TestGPUCPULaws(t *testing.T) {
 func TestGPUCPULimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawBaseline(t)
-		mode := "gpu_cpu.policy=" + rapid.SampledFrom(policies()).Draw(t, "gpu+cpu")
+		mode := "gpu_cpu.policy=" + rapid.SampledFrom(kinds.Policies()).Draw(t, "gpu+cpu")
 		dense := mustRun(t, d.node(t, "gpu+cpu", mode), d.trace, false)
 		none := mustRun(t, d.node(t, "gpu+cpu", mode, "policy.name=window", "policy.window.window=0"), d.trace, false)
 		if got, want := requestsOf(t, none), requestsOf(t, dense); got != want || none.busy != dense.busy {
@@ -170,14 +171,14 @@ func TestGPUCPULinks(t *testing.T) {
 		}
 		n := mustNode(t, cfg)
 		r := mustRun(t, n, &traces.Trace{Requests: []traces.Request{{Input: in, Output: out}}}, false)
-		link := float64(2*n.hw.linkShare()) * r.end.Seconds()
+		link := float64(2*n.hw.LinkShare()) * r.end.Seconds()
 		for _, x := range []struct {
 			way  string
 			busy float64
 			want int
 		}{{"down", r.busy.PCIeDown, c.down}, {"up", r.busy.PCIeUp, c.up}} {
 			// Each transfer of a layer is rounded to half a picosecond.
-			if got, want := x.busy*link, float64(layers*x.want); math.Abs(got-want) > 2*layers*out*float64(n.hw.linkShare())*1e-12 {
+			if got, want := x.busy*link, float64(layers*x.want); math.Abs(got-want) > 2*layers*out*float64(n.hw.LinkShare())*1e-12 {
 				t.Errorf("%s: %.0f bytes %s, want %.0f", name, got, x.way, want)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -41,7 +42,7 @@ func TestGroupsReadLess(t *testing.T) {
 	for i := range requests { // prompts come while others decode
 		requests[i].Arrival, requests[i].Output = units.Duration(i)*100*units.Millisecond, 40
 	}
-	for _, policy := range []string{PrefillFirst, ChunkedPrefill} {
+	for _, policy := range []string{kinds.PrefillFirst, kinds.ChunkedPrefill} {
 		cfg = onceIn(t, "hbm-pim", "hbm_pim.sub_batches=adaptive", "hbm_pim.policy="+policy)
 		if r = mustRun(t, mustNode(t, cfg), coming(t, cfg, requests), false); r.cache.Spared == 0 {
 			t.Errorf("hbm-pim, %s: %+v", policy, r.cache)

@@ -6,6 +6,8 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -24,12 +26,12 @@ func hgcaOne(t *testing.T, sets ...string) *configs.Config {
 // what the host takes in each layer.
 func TestHostAttentionIsARuns(t *testing.T) {
 	cfg := hgcaOne(t)
-	h := NewHostAttention(cfg)
+	h := kinds.NewHostAttention(cfg)
 	const in = 5000
 	r := mustRun(t, mustNode(t, cfg), &traces.Trace{Name: "one", Requests: []traces.Request{{Input: in, Output: 2}}}, false)
-	alone := NewGPUIterations(hgcaOne(t, "run.system=gpu-only"))
+	alone := kinds.NewGPUIterations(hgcaOne(t, "run.system=gpu-only"))
 	step := alone.Parts([]policy.Request{{Prompt: in, Context: in + 1}})
-	want := step.Total() - step[PartDecodeAttention] + units.Duration(cfg.Model.Layers)*h.OnCPUs(1, 1, in+1)
+	want := step.Total() - step[gpus.PartDecodeAttention] + units.Duration(cfg.Model.Layers)*h.OnCPUs(1, 1, in+1)
 	if got := r.Requests[0].Finish - r.Requests[0].FirstToken; got < want-units.Microsecond || got > want+units.Microsecond {
 		t.Errorf("a step takes %v, want %v", got, want)
 	}
@@ -38,7 +40,7 @@ func TestHostAttentionIsARuns(t *testing.T) {
 // TestHostAttentionByHand: bytes over bandwidths, of the link and of the host's memory.
 func TestHostAttentionByHand(t *testing.T) {
 	cfg := hgcaOne(t)
-	h := NewHostAttention(cfg)
+	h := kinds.NewHostAttention(cfg)
 	const tokens = 100_000
 	bytes := float64(tokens * 2 * 2 * 5120)
 	all, transfer := h.Loaded(1, 1, tokens)
@@ -66,11 +68,11 @@ func TestHostAttentionByHand(t *testing.T) {
 // TestIterationPartsAreARun: the parts of the iterations of a run add up to when it ends, to
 // the picosecond.
 func TestIterationPartsAreARun(t *testing.T) {
-	for _, name := range systemOf("gpu-only").Policies() {
+	for _, name := range kinds.Of("gpu-only").Policies() {
 		cfg := mustLoad(t, "run.system=gpu-only", `gpu.preset="a100-sxm-80gb"`, "node.gpus=2", "run.model=llama-3-8b", "model.layers=5", "policy.name="+name, "model.tensor_parallel=2")
 		trace := &traces.Trace{Name: "equal", Requests: []traces.Request{{Input: 7001, Output: 6}, {ID: 1, Input: 901, Output: 6}}}
 		r := mustRun(t, mustNode(t, cfg), trace, false)
-		iterations := NewGPUIterations(cfg)
+		iterations := kinds.NewGPUIterations(cfg)
 		prompts := []scheduler.Chunk{{Tokens: 7001, Last: true}, {Request: 1, Tokens: 901, Last: true}}
 		first := iterations.Parts(nil, prompts...)
 		end := first.Total()

@@ -362,13 +362,13 @@ func checkAllocations(t *testing.T, system string, sets ...string) {
 	}
 	r := node.replica(0, requests, Options{})
 	for i := range requests {
-		r.batcher.Add(int32(i))
+		r.Batcher.Add(int32(i))
 	}
 	now := units.Duration(0)
 	iterate := func() {
-		b := r.batcher.Next()
-		now, _ = r.engine.Run(b, now)
-		r.batcher.Complete(func(int32, int) {})
+		b := r.Batcher.Next()
+		now, _ = r.Engine.Run(b, now)
+		r.Batcher.Complete(func(int32, int) {})
 	}
 	for range 100 {
 		iterate()

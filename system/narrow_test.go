@@ -8,6 +8,8 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/system/kinds"
+	"github.com/l3sim/l3sim/system/ranks"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
@@ -80,7 +82,7 @@ func TestNarrowMemory(t *testing.T) {
 	} {
 		for _, name := range []string{"gpu-only", "gpu+cpu", "cpu-offload", "hbm-pim"} {
 			n := nodeOf(t, append(c.sets, "run.system="+name, "run.model=llama-3-8b")...)
-			if got, want := n.memory.unit, units.Bytes(n.cfg.Batching.PageTokens)*c.bytes; got != want {
+			if got, want := n.memory.Unit, units.Bytes(n.cfg.Batching.PageTokens)*c.bytes; got != want {
 				t.Errorf("%s, %v: a page takes %v, want %v", name, c.sets, got, want)
 			}
 		}
@@ -89,8 +91,8 @@ func TestNarrowMemory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := newNode(cfg, commandTables{}) // only memory matters
-			ledger := rankLedger(n.hw, false)
+			n := newNode(cfg, kinds.CommandTables{}) // only memory matters
+			ledger := ranks.Ledger(n.hw, false)
 			units := int(ledger.Capacity()) / n.cfg.Node.Ranksets / (n.cfg.Model.Layers * n.cfg.Model.KVHeads / n.cfg.ReplicaChannels()) // of a head of a rankset
 			if most := units * c.unit; !ledger.FitsEmpty(memory.Length{Prompt: most, Tokens: most}) || ledger.FitsEmpty(memory.Length{Prompt: most + 1, Tokens: most + 1}) {
 				t.Errorf("%s, %v: a rankset does not hold %d tokens at most", name, c.sets, most)

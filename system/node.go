@@ -8,6 +8,10 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/energy"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/system/kinds"
+	"github.com/l3sim/l3sim/system/power"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -35,22 +39,22 @@ type Options struct {
 // its system has beside them.
 type Node struct {
 	cfg    *configs.Config
-	hw     *hardware
-	system *System
-	memory kvMemory
-	commandTables
+	hw     *flow.Hardware
+	system *kinds.System
+	memory flow.KVMemory
+	kinds.CommandTables
 }
 
 // NewNode wires the devices of a validated configuration. It runs the PIM
 // program and transfers on the DRAM model to fill the tables of their clocks, once for
 // all nodes with equal ranks.
 func NewNode(cfg *configs.Config) (*Node, error) {
-	s := systemOf(cfg.Run.System)
-	h := s.derive(cfg)
-	if err := cfg.Policy.Fits(policyShape(h)); err != nil { // a caller may have named another file
+	s := kinds.Of(cfg.Run.System)
+	h := s.Derive(cfg)
+	if err := cfg.Policy.Fits(flow.PolicyShape(h)); err != nil { // a caller may have named another file
 		return nil, err
 	}
-	t, err := s.measure(h)
+	t, err := s.Measure(h)
 	if err != nil {
 		return nil, err
 	}
@@ -58,16 +62,16 @@ func NewNode(cfg *configs.Config) (*Node, error) {
 }
 
 // newNode returns the node of a valid configuration; tables may be shared with others.
-func newNode(cfg *configs.Config, t commandTables) *Node {
-	s := systemOf(cfg.Run.System)
-	h := s.derive(cfg)
-	return &Node{cfg: cfg, hw: h, system: s, memory: s.memory(h), commandTables: t}
+func newNode(cfg *configs.Config, t kinds.CommandTables) *Node {
+	s := kinds.Of(cfg.Run.System)
+	h := s.Derive(cfg)
+	return &Node{cfg: cfg, hw: h, system: s, memory: s.Memory(h), CommandTables: t}
 }
 
 // assemble puts together what serves requests on replica i. check is nil without checks.
-func (n *Node) assemble(i int, requests []traces.Request, exact bool, check *checker) assembly {
-	return n.system.assemble(&setup{
-		hardware: n.hw, commandTables: n.commandTables, running: running{exact: exact, check: check}, memory: n.memory, requests: requests, replica: i,
+func (n *Node) assemble(i int, requests []traces.Request, exact bool, check *flow.Checker) kinds.Assembly {
+	return n.system.Assemble(&kinds.Setup{
+		Hardware: n.hw, CommandTables: n.CommandTables, Running: flow.Running{Exact: exact, Check: check}, Memory: n.memory, Requests: requests, Replica: i,
 	})
 }
 
@@ -79,20 +83,20 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 		serving:   &n.cfg.Serving,
 		slo:       &n.cfg.SLO,
 		observers: observers{measure: o.Measure, progress: func(int64) {}},
-		unitBytes: int64(n.memory.unit),
+		unitBytes: int64(n.memory.Unit),
 		bounds: bounds{
-			hbm: units.Bandwidth(m.TensorParallel) * n.cfg.GPU.MemoryBandwidth, kvToken: units.Bytes(m.Layers) * newAttends(n.hw).kv(1),
+			hbm: units.Bandwidth(m.TensorParallel) * n.cfg.GPU.MemoryBandwidth, kvToken: units.Bytes(m.Layers) * flow.NewAttends(n.hw).KV(1),
 			weights: units.Bytes(m.Layers) * m.ActiveLayerWeightBytes(),
 		},
 	}
 	if !n.cfg.Policy.Dense() {
-		r.bounds.attends = newAttends(n.hw)
+		r.bounds.attends = flow.NewAttends(n.hw)
 	}
 	if o.Timeline != nil {
-		ranksets := n.hw.attentionDevices()
+		ranksets := n.hw.AttentionDevices()
 		r.recording = &Recording{
 			Replica: i, Window: *o.Timeline, ranksets: ranksets,
-			parts: map[units.Duration][]part{}, latest: map[int]int{},
+			parts: map[units.Duration][]gpus.Part{}, latest: map[int]int{},
 		}
 	}
 	if o.Iterations {
@@ -102,24 +106,24 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 		r.progress = func(tokens int64) { o.Progress(i, tokens) }
 	}
 	if o.Check {
-		r.check = &checker{}
+		r.check = &flow.Checker{}
 	}
 	if o.Iterations || o.Timeline != nil {
-		r.power = n.meter().power(energy.Mid)
+		r.power = n.meter().Power(energy.Mid)
 	}
-	r.assembly = n.assemble(i, requests, o.Exact, r.check)
+	r.Assembly = n.assemble(i, requests, o.Exact, r.check)
 	if r.recording != nil {
-		r.recording.tracks = tracksOf(r.engine.Core().resources)
+		r.recording.tracks = tracksOf(r.Engine.Core().Resources)
 	}
 	return r
 }
 
 // FreeGPUMemory returns what weights and reserve leave on the GPUs of one
 // replica.
-func (n *Node) FreeGPUMemory() units.Bytes { return freeGPUMemory(n.hw) }
+func (n *Node) FreeGPUMemory() units.Bytes { return gpus.FreeMemory(n.hw) }
 
 // meter returns what tells the node's energy.
-func (n *Node) meter() *meter { return newMeter(n.hw, n.commandTables, n.system.Host) }
+func (n *Node) meter() *power.Meter { return power.NewMeter(n.hw, n.CommandTables, n.system.Host) }
 
 // Replicas returns the number of data-parallel replicas.
 func (n *Node) Replicas() int { return n.cfg.Replicas() }
@@ -143,12 +147,12 @@ func (n *Node) run(ctx context.Context, trace *traces.Trace, o Options, together
 		return nil, err
 	}
 	for _, r := range replicas {
-		if err := r.busy.within(r.out.end, n.hw.attentionDevices()); err != nil {
+		if err := r.busy.Within(r.out.end, n.hw.AttentionDevices()); err != nil {
 			return nil, err
 		}
 	}
 	r := n.result(trace, replicas)
-	if err := energyLaw(&r.report, r.end); err != nil {
+	if err := power.EnergyLaw(&r.report, r.end); err != nil {
 		return nil, err
 	}
 	return r, nil

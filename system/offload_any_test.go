@@ -11,6 +11,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -109,8 +110,8 @@ func anyNodes(t *testing.T, draw func(uint64) ([]string, []traces.Request), seed
 	room := float64(max(largest, cfg.Batching.PageTokens)) * 0.7 * math.Exp(3*rand.New(rand.NewPCG(seed, 8)).Float64())
 	free := m.WeightBytes() + m.ActivationBytes(cfg.Batching.MaxBatchTokens) + units.Bytes(max(room, float64(cfg.Batching.PageTokens)))*m.KVBytesPerToken()
 	sets = append(sets, fmt.Sprintf("gpu.memory_capacity=%q", free/2+1+cfg.GPU.MemoryReserve))
-	alone = newNode(load("gpu-only"), commandTables{})
-	return alone, newNode(load("cpu-offload"), commandTables{}), alone.holdable(requests)
+	alone = newNode(load("gpu-only"), kinds.CommandTables{})
+	return alone, newNode(load("cpu-offload"), kinds.CommandTables{}), alone.holdable(requests)
 }
 
 // TestOffloadOnAnyNode checks that the CPUs' help costs next to nothing on any node,
@@ -200,7 +201,7 @@ func TestOffloadKeepsPairs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ends = append(ends, serve(t, newNode(cfg, commandTables{}), slices.Repeat([]traces.Request{{Input: 1, Output: 2}}, 20)).end.Seconds())
+		ends = append(ends, serve(t, newNode(cfg, kinds.CommandTables{}), slices.Repeat([]traces.Request{{Input: 1, Output: 2}}, 20)).end.Seconds())
 	}
 	if ends[1] > 1.05*ends[0] {
 		t.Errorf("gpu-only takes %v s, cpu-offload %v s", ends[0], ends[1])

@@ -9,18 +9,19 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
 // slower is an engine that takes times as long.
 type slower struct {
-	engine
+	kinds.Engine
 	times units.Duration
 }
 
 func (e slower) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
-	end, err := e.engine.Run(b, start)
+	end, err := e.Engine.Run(b, start)
 	return start + e.times*(end-start), err
 }
 
@@ -45,7 +46,7 @@ func TestScaledAlike(t *testing.T) {
 				together := node.together(trace)
 				replicas := node.divide(trace, Options{}, together)
 				for _, r := range replicas {
-					r.engine = slower{r.engine, times}
+					r.Engine = slower{r.Engine, times}
 				}
 				if err := node.serve(context.Background(), trace, replicas, together); err != nil {
 					t.Fatal(err)
@@ -243,7 +244,7 @@ func TestQueueLimit(t *testing.T) {
 // uneventful is an engine whose iterations take the times of a list, and the last of it from
 // then on.
 type uneventful struct {
-	engine
+	kinds.Engine
 	takes []units.Duration
 }
 
@@ -252,7 +253,7 @@ func (e *uneventful) Run(b *scheduler.Batch, start units.Duration) (units.Durati
 	if len(e.takes) > 1 {
 		e.takes = e.takes[1:]
 	}
-	_, err := e.engine.Run(b, start)
+	_, err := e.Engine.Run(b, start)
 	return start + took, err
 }
 
@@ -284,7 +285,7 @@ func TestAttained(t *testing.T) {
 				takes = append(takes, took)
 			}
 		}
-		replicas[0].engine = &uneventful{replicas[0].engine, takes}
+		replicas[0].Engine = &uneventful{replicas[0].Engine, takes}
 		if err := runAll(context.Background(), replicas); err != nil {
 			t.Fatal(err)
 		}

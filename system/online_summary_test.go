@@ -65,11 +65,11 @@ func TestPrefillStreak(t *testing.T) {
 			}
 			r := mustNode(t, cfg).replica(0, equalLengths(40, 2000, 30), Options{})
 			for i := range r.requests {
-				r.batcher.Add(int32(i))
+				r.Batcher.Add(int32(i))
 			}
 			run, decodes := 0, 0
 			for {
-				b := r.batcher.Next()
+				b := r.Batcher.Next()
 				if b.Empty() {
 					return most
 				}
@@ -77,7 +77,7 @@ func TestPrefillStreak(t *testing.T) {
 					run = 0
 				}
 				most = max(most, run)
-				r.batcher.Complete(func(_ int32, tokens int) {
+				r.Batcher.Complete(func(_ int32, tokens int) {
 					if tokens == 1 {
 						decodes++
 					}

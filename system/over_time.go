@@ -6,6 +6,7 @@ import (
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
+	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -33,8 +34,8 @@ func (r *Result) OverTime(n *Node, parts int) *tables.Table {
 		bins[(g.at-1)/width].gaps.Add(int64(g.gap), int64(g.requests))
 	}
 	t := &tables.Table{Name: "run", Columns: overTimeColumns}
-	idle := n.meter().power(energy.Mid).joules(&work{}, units.Second)
-	devices := float64(n.Replicas() * n.hw.attentionDevices())
+	idle := n.meter().Power(energy.Mid).Joules(&flow.Work{}, units.Second)
+	devices := float64(n.Replicas() * n.hw.AttentionDevices())
 	for k := range bins {
 		t.Rows = append(t.Rows, bins[k].row((units.Duration(k)*width+width/2).Seconds(), width.Seconds(), float64(n.Replicas()), devices, idle))
 	}
@@ -46,8 +47,8 @@ type bin struct {
 	tokens int64
 	// Integrals over time, in seconds.
 	decoding, prefilling, waiting, kv float64
-	busy                              [ofAttention]float64 // of resources, in the order of overTimeColumns
-	iterating                         float64              // of all replicas
+	busy                              [flow.OfAttention]float64 // of resources, in the order of overTimeColumns
+	iterating                         float64                   // of all replicas
 	joules                            float64
 	gaps                              results.Distribution
 }
@@ -60,7 +61,7 @@ func (b *bin) add(x *results.IterationRecord, seconds, share float64) {
 	b.prefilling += float64(float64(x.InSystem-x.Decoding-x.Waiting) * seconds)
 	b.waiting += float64(float64(x.Waiting) * seconds)
 	b.kv += float64(float64(x.KV) * seconds)
-	for i, worked := range [ofAttention]units.Duration{ofGPU: x.GPU, ofPIM: x.PIM, ofDown: x.PCIeDown, ofUp: x.PCIeUp, ofChannel: x.Channel} {
+	for i, worked := range [flow.OfAttention]units.Duration{flow.OfGPU: x.GPU, flow.OfPIM: x.PIM, flow.OfDown: x.PCIeDown, flow.OfUp: x.PCIeUp, flow.OfChannel: x.Channel} {
 		b.busy[i] += float64(worked.Seconds() * share)
 	}
 }
@@ -69,7 +70,7 @@ func (b *bin) add(x *results.IterationRecord, seconds, share float64) {
 func (b *bin) row(at, seconds, replicas, devices, idle float64) []string {
 	var cells []string
 	for _, v := range []float64{at, float64(b.tokens) / seconds, b.decoding / seconds, b.prefilling / seconds, b.waiting / seconds, b.kv / seconds,
-		b.busy[ofGPU] / seconds / replicas, b.busy[ofPIM] / seconds / devices, b.busy[ofDown] / seconds / replicas, b.busy[ofUp] / seconds / replicas, b.busy[ofChannel] / seconds / replicas,
+		b.busy[flow.OfGPU] / seconds / replicas, b.busy[flow.OfPIM] / seconds / devices, b.busy[flow.OfDown] / seconds / replicas, b.busy[flow.OfUp] / seconds / replicas, b.busy[flow.OfChannel] / seconds / replicas,
 		(b.joules + float64(idle*(float64(replicas*seconds)-b.iterating))) / seconds} {
 		cells = append(cells, strconv.FormatFloat(v, 'f', -1, 64))
 	}
@@ -155,12 +156,12 @@ type keptGap struct {
 }
 
 // add keeps an iteration that has been formed and run.
-func (d *diary) add(r *replica, start, end units.Duration, did *work) {
+func (d *diary) add(r *replica, start, end units.Duration, did *flow.Work) {
 	x := results.IterationRecord{
-		Replica: d.replica, Start: start, End: end, Decoding: r.batch.Decoding(), Waiting: r.batcher.Waiting(), InSystem: r.batcher.InSystem(),
-		KV: units.Bytes(r.kvBytes(r.batcher.UsedUnits())), Cached: units.Bytes(r.kvBytes(r.batcher.Ledger.CachedUnits())),
-		GPU: did.time[ofGPU], PIM: did.time[ofPIM], PCIeDown: did.time[ofDown], PCIeUp: did.time[ofUp], Channel: did.time[ofChannel],
-		Joules: r.power.joules(did, end-start),
+		Replica: d.replica, Start: start, End: end, Decoding: r.batch.Decoding(), Waiting: r.Batcher.Waiting(), InSystem: r.Batcher.InSystem(),
+		KV: units.Bytes(r.kvBytes(r.Batcher.UsedUnits())), Cached: units.Bytes(r.kvBytes(r.Batcher.Ledger.CachedUnits())),
+		GPU: did.Time[flow.OfGPU], PIM: did.Time[flow.OfPIM], PCIeDown: did.Time[flow.OfDown], PCIeUp: did.Time[flow.OfUp], Channel: did.Time[flow.OfChannel],
+		Joules: r.power.Joules(did, end-start),
 	}
 	for i := range r.batch.Sub {
 		s := &r.batch.Sub[i]

@@ -10,6 +10,7 @@ import (
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/system/ranks"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -96,9 +97,9 @@ func TestPagesMemory(t *testing.T) {
 		{[]string{"comm.stripe=channels", "run.model=llama-3-70b"}, 80 * 8 * 40},
 	} {
 		n := nodeOf(t, append(c.sets, "node.ranksets=8", "node.memory_capacity=2TiB")...)
-		ledger := rankLedger(n.hw, true)
-		if all := n.memory.unit * units.Bytes(n.memory.capacity); all*units.Bytes(n.Replicas()) != n.cfg.Node.MemoryCapacity || ledger.Capacity() != n.memory.capacity {
-			t.Errorf("%v: memory of %v, in units %d and %d", c.sets, all, n.memory.capacity, ledger.Capacity())
+		ledger := ranks.Ledger(n.hw, true)
+		if all := n.memory.Unit * units.Bytes(n.memory.Capacity); all*units.Bytes(n.Replicas()) != n.cfg.Node.MemoryCapacity || ledger.Capacity() != n.memory.Capacity {
+			t.Errorf("%v: memory of %v, in units %d and %d", c.sets, all, n.memory.Capacity, ledger.Capacity())
 		}
 		ledger.Reserve(memory.Length{Prompt: 20_000, Tokens: 20_000}, nil, 0, nil)
 		if got := ledger.Used(); got != c.want {

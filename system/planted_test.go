@@ -7,20 +7,21 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/system/dataflow"
+	"github.com/l3sim/l3sim/system/flow"
 )
 
 // plant breaks a law in a schedule and returns it with its end.
 type plant struct {
 	name string
-	law  Law
-	set  func(f *flow, spans []dataflow.Span) ([]dataflow.Span, bool)
+	law  flow.Law
+	set  func(f *flow.Flow, spans []dataflow.Span) ([]dataflow.Span, bool)
 }
 
 // waiting returns the first span of the last layer whose operation waits for others, on
 // a resource of the given discipline.
-func waiting(f *flow, spans []dataflow.Span, d dataflow.Discipline) int {
+func waiting(f *flow.Flow, spans []dataflow.Span, d dataflow.Discipline) int {
 	for i := len(spans) - 1; i >= 0; i-- {
-		o := &f.it.Ops[spans[i].Op]
+		o := &f.Iteration.Ops[spans[i].Op]
 		if !spans[i].Claim && o.After.From < o.After.To && disciplineOf(f, spans[i].Resource) == d {
 			return i
 		}
@@ -29,13 +30,13 @@ func waiting(f *flow, spans []dataflow.Span, d dataflow.Discipline) int {
 }
 
 var plants = []plant{
-	{"an operation before what it waits for", LawCausality, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+	{"an operation before what it waits for", flow.LawCausality, func(f *flow.Flow, s []dataflow.Span) ([]dataflow.Span, bool) {
 		i := waiting(f, s, dataflow.FIFO)
 		d := s[i].Start - s[0].Start
 		s[i].Start, s[i].End = s[i].Start-d, s[i].End-d
 		return s, true
 	}},
-	{"a lane before what it waits for", LawCausality, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+	{"a lane before what it waits for", flow.LawCausality, func(f *flow.Flow, s []dataflow.Span) ([]dataflow.Span, bool) {
 		i := waiting(f, s, dataflow.Lanes)
 		if i < 0 {
 			return s, false
@@ -44,28 +45,28 @@ var plants = []plant{
 		s[i].Start, s[i].End = s[i].Start-d, s[i].End-d
 		return s, true
 	}},
-	{"two operations at once", LawExclusive, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+	{"two operations at once", flow.LawExclusive, func(f *flow.Flow, s []dataflow.Span) ([]dataflow.Span, bool) {
 		i := waiting(f, s, dataflow.FIFO)
 		twice := s[i]
 		twice.Start += (twice.End - twice.Start) / 2
 		return append(s, twice), true
 	}},
-	{"an operation that waits for nothing", LawIdle, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+	{"an operation that waits for nothing", flow.LawIdle, func(f *flow.Flow, s []dataflow.Span) ([]dataflow.Span, bool) {
 		i := waiting(f, s, dataflow.FIFO)
 		s[i].Start, s[i].End = s[i].Start+1e9, s[i].End+1e9
 		return s, true
 	}},
-	{"an end before its start", LawExclusive, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+	{"an end before its start", flow.LawExclusive, func(f *flow.Flow, s []dataflow.Span) ([]dataflow.Span, bool) {
 		i := waiting(f, s, dataflow.FIFO)
 		s[i].End = s[i].Start - 1
 		return s, true
 	}},
-	{"both directions of a bus", LawExclusive, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
-		i := slices.IndexFunc(s, func(x dataflow.Span) bool { return !x.Claim && f.resources[x.Resource].Twin > 0 && x.End-x.Start > 1 })
+	{"both directions of a bus", flow.LawExclusive, func(f *flow.Flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+		i := slices.IndexFunc(s, func(x dataflow.Span) bool { return !x.Claim && f.Resources[x.Resource].Twin > 0 && x.End-x.Start > 1 })
 		if i < 0 {
 			return s, false
 		}
-		back := int8(f.resources[s[i].Resource].Twin - 1)
+		back := int8(f.Resources[s[i].Resource].Twin - 1)
 		j := slices.IndexFunc(s, func(x dataflow.Span) bool { return !x.Claim && x.Resource == back })
 		if j < 0 {
 			return s, false
@@ -73,31 +74,31 @@ var plants = []plant{
 		s[j].Start, s[j].End = s[i].Start+1, s[i].Start+1+s[j].End-s[j].Start
 		return s, true
 	}},
-	{"work on another resource", LawTraffic, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+	{"work on another resource", flow.LawTraffic, func(f *flow.Flow, s []dataflow.Span) ([]dataflow.Span, bool) {
 		i := waiting(f, s, dataflow.FIFO)
-		s[i].Resource = (s[i].Resource + 1) % int8(len(f.resources))
-		return s, len(f.resources) > 1
+		s[i].Resource = (s[i].Resource + 1) % int8(len(f.Resources))
+		return s, len(f.Resources) > 1
 	}},
-	{"an operation left out", LawTraffic, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+	{"an operation left out", flow.LawTraffic, func(f *flow.Flow, s []dataflow.Span) ([]dataflow.Span, bool) {
 		i := waiting(f, s, dataflow.FIFO)
 		return slices.Delete(s, i, i+1), true
 	}},
-	{"an operation that takes longer", LawTraffic, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+	{"an operation that takes longer", flow.LawTraffic, func(f *flow.Flow, s []dataflow.Span) ([]dataflow.Span, bool) {
 		s[waiting(f, s, dataflow.FIFO)].End++
 		return s, true
 	}},
-	{"an operation of no layer", LawTraffic, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+	{"an operation of no layer", flow.LawTraffic, func(f *flow.Flow, s []dataflow.Span) ([]dataflow.Span, bool) {
 		s[waiting(f, s, dataflow.FIFO)].Layer += 1000
 		return s, true
 	}},
-	{"a transfer left out", LawTraffic, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+	{"a transfer left out", flow.LawTraffic, func(f *flow.Flow, s []dataflow.Span) ([]dataflow.Span, bool) {
 		i := slices.IndexFunc(s, func(x dataflow.Span) bool { return !x.Claim && disciplineOf(f, x.Resource) == dataflow.Link })
 		if i < 0 {
 			return s, false
 		}
 		return slices.Delete(s, i, i+1), true
 	}},
-	{"work on another lane", LawTraffic, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+	{"work on another lane", flow.LawTraffic, func(f *flow.Flow, s []dataflow.Span) ([]dataflow.Span, bool) {
 		i := slices.IndexFunc(s, func(x dataflow.Span) bool { return !x.Claim && disciplineOf(f, x.Resource) == dataflow.Lanes })
 		if i < 0 {
 			return s, false
@@ -105,7 +106,7 @@ var plants = []plant{
 		s[i].Lane = 1 - min(s[i].Lane, 1)
 		return s, true
 	}},
-	{"work while receiving", LawExclusive, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+	{"work while receiving", flow.LawExclusive, func(f *flow.Flow, s []dataflow.Span) ([]dataflow.Span, bool) {
 		i := slices.IndexFunc(s, func(x dataflow.Span) bool { return x.Claim })
 		if i < 0 {
 			return s, false
@@ -137,25 +138,25 @@ func TestPlantedViolations(t *testing.T) {
 // plantAll returns the names of the violations that can be planted in a system.
 func plantAll(t *testing.T, system string, sets ...string) (applied []string) {
 	f, _ := busyIteration(t, system, sets...)
-	end := f.engine.Run(&f.it, 0)
-	if found := f.engine.Verify(&f.it, f.engine.Record(&f.it, 0), 0, end); len(found) > 0 {
+	end := f.Engine.Run(&f.Iteration, 0)
+	if found := f.Engine.Verify(&f.Iteration, f.Engine.Record(&f.Iteration, 0), 0, end); len(found) > 0 {
 		t.Fatalf("%s: nothing is planted: %v", system, found)
 	}
 	for i, p := range plants {
-		spans, applies := p.set(f, slices.Clone(f.engine.Record(&f.it, 0)))
+		spans, applies := p.set(f, slices.Clone(f.Engine.Record(&f.Iteration, 0)))
 		if !applies {
 			continue
 		}
 		applied = append(applied, p.name)
 		slices.SortStableFunc(spans, func(a, b dataflow.Span) int { return int(a.Start - b.Start) })
-		if !breaks(f.engine.Verify(&f.it, spans, 0, end), p.law) {
+		if !breaks(f.Engine.Verify(&f.Iteration, spans, 0, end), p.law) {
 			t.Errorf("%s: %s breaks no law %q", system, p.name, p.law)
 		}
 		// Together with the end of an iteration that is none.
-		if found := f.engine.Verify(&f.it, spans, 0, end*1000); !breaks(found, p.law) || !breaks(found, LawIteration) {
+		if found := f.Engine.Verify(&f.Iteration, spans, 0, end*1000); !breaks(found, p.law) || !breaks(found, flow.LawIteration) {
 			t.Errorf("%s: %s and a late end: %v", system, p.name, found)
 		}
-		if i == 0 && breaks(f.engine.Verify(&f.it, f.engine.Record(&f.it, 0), 0, end-1), "") {
+		if i == 0 && breaks(f.Engine.Verify(&f.Iteration, f.Engine.Record(&f.Iteration, 0), 0, end-1), "") {
 			t.Errorf("%s: an early end breaks no law", system)
 		}
 	}
@@ -163,7 +164,7 @@ func plantAll(t *testing.T, system string, sets ...string) (applied []string) {
 }
 
 // breaks says whether a law is among those broken; "" is for none broken.
-func breaks(found []dataflow.Violation, law Law) bool {
+func breaks(found []dataflow.Violation, law flow.Law) bool {
 	if law == "" {
 		return len(found) == 0
 	}
@@ -172,7 +173,7 @@ func breaks(found []dataflow.Violation, law Law) bool {
 
 // busyIteration returns a flow filled with an iteration of a system that prefills and
 // decodes, on all its devices.
-func busyIteration(t *testing.T, system string, sets ...string) (*flow, *replica) {
+func busyIteration(t *testing.T, system string, sets ...string) (*flow.Flow, *replica) {
 	sets = append(sets, "run.system="+system, "run.model=gpt-89b", "model.layers=4", "batching.max_num_batched_tokens=2048")
 	if system == "cpu-offload" {
 		sets = append(sets, "cpu_offload.policy=fastdecode")
@@ -183,26 +184,26 @@ func busyIteration(t *testing.T, system string, sets ...string) (*flow, *replica
 	}
 	r := mustNode(t, cfg).replica(0, equalLengths(24, 900, 40), Options{})
 	for i := range r.requests {
-		r.batcher.Add(int32(i))
+		r.Batcher.Add(int32(i))
 	}
-	f := r.engine.Core()
+	f := r.Engine.Core()
 	for range 60 {
-		b := r.batcher.Next()
-		if _, err := r.engine.Run(b, 0); err != nil {
+		b := r.Batcher.Next()
+		if _, err := r.Engine.Run(b, 0); err != nil {
 			t.Fatal(err)
 		}
-		kinds := f.it.Totals().ByKind
-		if b.Decoding() > 2 && kinds[opAttention]+kinds[opHostAttention]+kinds[opGPUAttention] > 0 {
+		kinds := f.Iteration.Totals().ByKind
+		if b.Decoding() > 2 && kinds[flow.OpAttention]+kinds[flow.OpHostAttention]+kinds[flow.OpGPUAttention] > 0 {
 			r.batch = b
 			return f, r
 		}
-		r.batcher.Complete(func(int32, int) {})
+		r.Batcher.Complete(func(int32, int) {})
 	}
 	t.Fatal(fmt.Sprint(system, ": no iteration decodes"))
 	return nil, nil
 }
 
 // discipline returns how a resource serves its operations.
-func disciplineOf(f *flow, resource int8) dataflow.Discipline {
-	return f.resources[resource].Discipline
+func disciplineOf(f *flow.Flow, resource int8) dataflow.Discipline {
+	return f.Resources[resource].Discipline
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/system/kinds"
 )
 
 // Extension is what a program adds to this module: see docs/extend.md.
@@ -22,7 +23,7 @@ func Extend(x Extension) (*configs.Loader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newConfigs(policies), nil
+	return kinds.NewLoader(policies), nil
 }
 
 // PolicyHelp is what 'l3sim config policies' says of a policy.
@@ -36,12 +37,12 @@ type PolicyHelp struct {
 func Policies(ld *configs.Loader) (help []PolicyHelp) {
 	for _, d := range ld.Policies().Descriptions() {
 		p := PolicyHelp{Description: d}
-		for i := range all {
+		for i := range kinds.All {
 			to := &p.Refused
-			if slices.Contains(ld.Policies().At(all[i].home), d.Name) {
+			if slices.Contains(ld.Policies().At(kinds.All[i].Home), d.Name) {
 				to = &p.Systems
 			}
-			*to = append(*to, all[i].Name)
+			*to = append(*to, kinds.All[i].Name)
 		}
 		help = append(help, p)
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -28,9 +30,9 @@ func policySets(name string) []string {
 }
 
 // setsOn is policySets for a system.
-func setsOn(s *System, name string) []string {
+func setsOn(s *kinds.System, name string) []string {
 	sets := policySets(name)
-	if name == "csattention" && !s.kv.inGPUs {
+	if name == "csattention" && !s.KV.InGPUs {
 		sets = append(sets, "policy.csattention.mode=host")
 	}
 	return sets
@@ -70,7 +72,7 @@ func TestAttendedTokens(t *testing.T) {
 			cfg := mustLoad(t, append(setsOn(s, name), "run.system="+s.Name, "run.model=llama-3-8b")...)
 			requests := []traces.Request{{ID: 0, Input: 700, Output: 90}, {ID: 1, Input: 30, Output: 200}, {ID: 2, Input: 300, Output: 2}}
 			r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: requests}, false)
-			p, layer := policyOf(systemOf(cfg.Run.System).derive(cfg)), 0
+			p, layer := flow.PolicyOf(kinds.Of(cfg.Run.System).Derive(cfg)), 0
 			for run, layers := range p.Runs() {
 				sum, contexts, steps := 0, 0, 0
 				for _, q := range requests {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -90,10 +91,10 @@ func saturated(replicas []*replica) bool {
 
 // meanImbalance returns the ratio over all replicas.
 func (n *Node) meanImbalance(replicas []*replica) float64 {
-	var sum imbalance
+	var sum flow.Imbalance
 	for _, r := range replicas {
-		i := r.engine.Ranksets()
-		sum.join(&i)
+		i := r.Engine.Ranksets()
+		sum.Join(&i)
 	}
-	return sum.ratio(n.hw.attentionDevices())
+	return sum.Ratio(n.hw.AttentionDevices())
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -53,7 +54,7 @@ func TestEnergyCloses(t *testing.T) {
 			if !close9(sum, e.Total) || e.Low > e.Total || e.Total > e.High || !close9(e.Watts*seconds, e.Total) || !close9(e.Components.GPU, r.energy.GPU) {
 				t.Fatalf("%s: components are %v J: %+v, the GPUs %v J", system, sum, e, r.energy.GPU)
 			}
-			idle, apart := n.meter().power(energy.Mid).joules(&work{}, units.Second), replicas*seconds
+			idle, apart := n.meter().Power(energy.Mid).Joules(&flow.Work{}, units.Second), replicas*seconds
 			inTime := 0.0
 			for i := range r.Iterations {
 				inTime += r.Iterations[i].Joules

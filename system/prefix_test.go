@@ -9,6 +9,8 @@ import (
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/machine"
 	"github.com/l3sim/l3sim/system/dataflow"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/ranks"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -49,7 +51,7 @@ func TestPrefixTime(t *testing.T) {
 	}
 	hit, chunk, r := prefixTTFT(t, "rank-pim")
 	cfg := onceIn(t, "rank-pim")
-	hidden := 32 * transferTime(mustNode(t, cfg).hw.linkShare(), 1024*cfg.Model.KVBytesPerTokenLayer())
+	hidden := 32 * flow.TransferTime(mustNode(t, cfg).hw.LinkShare(), 1024*cfg.Model.KVBytesPerTokenLayer())
 	if got := r.busy.PCIeUp * float64(r.end); hit != chunk || math.Abs(got/float64(hidden)-1) > 1e-9 || r.cache.Transferred != int64(1024*cfg.Model.KVBytesPerToken()) {
 		t.Errorf("rank-pim: %v to the first token, the second chunk of a prompt takes %v; links are busy for %v ps, want %v; %+v", hit, chunk, got, hidden, r.cache)
 	}
@@ -60,8 +62,8 @@ func TestPrefixTime(t *testing.T) {
 	clock := dataflow.NewClock(cfg.DRAM.TCK, int64(cfg.DRAM.TREFI), int64(cfg.DRAM.TREFI-cfg.DRAM.TRFC))
 	read := clock.Time(heads * rows * (114 + 22 + 2032*4 + 34))
 	bytes := units.Bytes(1024) * cfg.Model.KVBytesPerTokenLayer()
-	up := transferTime(n.hw.linkShare(), bytes)
-	if more := hit - chunk; more != layers*(read+newDevices(n.hw, newAttends(n.hw), n.kernels).upLatency+up) || r.cache.Transferred != int64(layers*bytes) {
+	up := flow.TransferTime(n.hw.LinkShare(), bytes)
+	if more := hit - chunk; more != layers*(read+ranks.New(n.hw, flow.NewAttends(n.hw), n.Kernels).UpLatency+up) || r.cache.Transferred != int64(layers*bytes) {
 		t.Errorf("l3: %v more than a second chunk, want %d times %v and %v; %+v", more, layers, read, up, r.cache)
 	}
 	// Where the CPU transposes elements, it does so again.
@@ -94,18 +96,18 @@ func TestPrefixAtHome(t *testing.T) {
 		if err := n.serve(context.Background(), trace, replicas, false); err != nil {
 			t.Fatal(err)
 		}
-		clock, head, first := dataflow.NewClock(cfg.DRAM.TCK, int64(cfg.DRAM.TREFI), int64(cfg.DRAM.TREFI-cfg.DRAM.TRFC)), n.kernels.stored.table.InSequence(prefix), n.kernels.stored.table.Alone(prefix)
+		clock, head, first := dataflow.NewClock(cfg.DRAM.TCK, int64(cfg.DRAM.TREFI), int64(cfg.DRAM.TREFI-cfg.DRAM.TRFC)), n.Kernels.Stored.Table.InSequence(prefix), n.Kernels.Stored.Table.Alone(prefix)
 		want := layers * clock.Time(tokens*heads/4*head+first-head)
 		b, c := &replicas[0].busy, n.cacheOf(replicas)
-		does := (machine.Activity{}).Plus(n.kernels.stored.table.Activity(prefix), layers*heads*tokens) // nothing is appended
-		if got := b.time[ofPIM].Picoseconds(); got != float64(want) || b.ranks != does {
-			t.Errorf("%s: ranks work for %v ps and do %+v, want %v and %+v", system, got, b.ranks, want, does)
+		does := (machine.Activity{}).Plus(n.Kernels.Stored.Table.Activity(prefix), layers*heads*tokens) // nothing is appended
+		if got := b.Time[flow.OfPIM].Picoseconds(); got != float64(want) || b.Ranks != does {
+			t.Errorf("%s: ranks work for %v ps and do %+v, want %v and %+v", system, got, b.Ranks, want, does)
 		}
 		if c.HitTokens != prefix || c.Transferred != 0 {
 			t.Errorf("%s: %+v", system, c)
 		}
 		// Outputs of 32 query heads, and maximum and sum of the softmax of each, in FP16.
-		if got, want := b.time[ofUp].Picoseconds(), float64(layers*transferTime(n.hw.linkShare(), tokens*32*(128*2+4))); got != want {
+		if got, want := b.Time[flow.OfUp].Picoseconds(), float64(layers*flow.TransferTime(n.hw.LinkShare(), tokens*32*(128*2+4))); got != want {
 			t.Errorf("%s: outputs take the links %v ps, want %v", system, got, want)
 		}
 	}
@@ -127,7 +129,7 @@ func TestTierTime(t *testing.T) {
 		n := mustNode(t, cfg)
 		r := mustRun(t, n, coming(t, cfg, apart(requests)), false)
 		bytes := blocks * 512 * cfg.Model.KVBytesPerToken()
-		want := transferTime(n.hw.linkShare(), bytes)
+		want := flow.TransferTime(n.hw.LinkShare(), bytes)
 		// The second request had the first one's prefix make way, which has gone down before the third comes. That gets it back, and the
 		// second one's goes down; the fourth exchanges them again.
 		for _, i := range []int{2, 3} {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -27,9 +28,9 @@ type Profile struct {
 func (n *Node) Profile(ctx context.Context, trace *traces.Trace, batches int) (*Profile, error) {
 	together := n.together(trace)
 	replicas := n.divide(trace, Options{}, together)
-	profiles := make([]*profile, len(replicas))
+	profiles := make([]*kinds.Profile, len(replicas))
 	for i, r := range replicas {
-		p, ok := r.profiled()
+		p, ok := r.Profiled()
 		if !ok {
 			return nil, &input.Error{Key: "run.system", Value: fmt.Sprintf("%q", n.cfg.Run.System), Expected: `"l3", the system that predicts`}
 		}
@@ -40,7 +41,7 @@ func (n *Node) Profile(ctx context.Context, trace *traces.Trace, batches int) (*
 	}
 	var all [][]scheduler.Sample
 	for _, p := range profiles {
-		all = append(all, p.batches...)
+		all = append(all, p.Batches...)
 	}
 	p := &Profile{Batches: min(batches, len(all)), Candidates: len(all)}
 	for i := range p.Batches {

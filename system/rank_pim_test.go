@@ -23,7 +23,7 @@ func TestHiddenTransfersTakeTime(t *testing.T) {
 	prompt, decode := float64(requests*input), float64(requests*(output-1))
 	down := prompt*float64(m.KVBytesPerTokenLayer()) + decode*float64(m.QKVBytesPerTokenLayer())
 	up := decode * float64(m.AttentionBytesPerTokenLayer())
-	end, link, channel := fast.end.Seconds(), float64(n.hw.links()), float64(n.hw.channels())
+	end, link, channel := fast.end.Seconds(), float64(n.hw.Links()), float64(n.hw.Channels())
 	for _, c := range []struct {
 		name      string
 		got, want float64

@@ -33,7 +33,7 @@ func (e *RejectedError) Error() string {
 	if least, most := &e.kv[0], &e.kv[1]; most.KVTokens > 0 {
 		m := e.node.memory
 		text += fmt.Sprintf(" a replica's memory for keys and values, %.3f GiB %s, holds a request of %d tokens at most; with memory.admission = %q the largest %s",
-			gib(m.unit*units.Bytes(m.capacity)), e.node.system.kv.name, most.MostKVTokens, e.node.cfg.Memory.Admission,
+			gib(m.Unit*units.Bytes(m.Capacity)), e.node.system.KV.Name, most.MostKVTokens, e.node.cfg.Memory.Admission,
 			needs(fmt.Sprint(least.KVTokens), fmt.Sprint(most.KVTokens)))
 	}
 	if least, most := &e.prompts[0], &e.prompts[1]; most.Bytes > 0 {
@@ -55,7 +55,7 @@ func (n *Node) rejected(replicas []*replica) error {
 				return nil
 			}
 			e.Requests++
-			e.add(r.batcher.Rejection(int32(i)))
+			e.add(r.Batcher.Rejection(int32(i)))
 		}
 	}
 	if e.Requests == 0 {

@@ -6,6 +6,9 @@ import (
 
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/kinds"
+	"github.com/l3sim/l3sim/system/power"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -13,11 +16,11 @@ import (
 // replica is one data-parallel replica: some of the GPUs, channels and requests
 // of the node, run on its own.
 type replica struct {
-	assembly
+	kinds.Assembly
 	iteration
 	observers
 	tallied
-	check     *checker // nil without checks
+	check     *flow.Checker // nil without checks
 	fault     error
 	requests  []traces.Request
 	arrivals  []int32 // requests that are known and still to come, in the order in which they do
@@ -43,10 +46,10 @@ type iteration struct {
 
 // observers are those to whom a replica tells what it does.
 type observers struct {
-	recording *Recording // nil without a timeline
-	diary     *diary     // nil where iterations are not kept
-	measure   *Window    // the part of the run whose gaps are measured; nil for none
-	power     *power     // with a timeline or iterations, else nil
+	recording *Recording   // nil without a timeline
+	diary     *diary       // nil where iterations are not kept
+	measure   *Window      // the part of the run whose gaps are measured; nil for none
+	power     *power.Watts // with a timeline or iterations, else nil
 	progress  func(tokens int64)
 }
 
@@ -55,8 +58,8 @@ type tallied struct {
 	population  population
 	kvUnits     steps // allocation units in use, on one channel
 	cached      steps // allocation units of blocks of the cache of prefixes
-	busy        busy
-	booked      work           // work that has been added to busy
+	busy        flow.Busy
+	booked      flow.Work      // work that has been added to busy
 	bookedUntil units.Duration // end of the last iteration in booked
 }
 
@@ -130,10 +133,10 @@ func (r *replica) begin() {
 
 // finish verifies that nothing is left to do.
 func (r *replica) finish() error {
-	r.engine.Settle()
+	r.Engine.Settle()
 	r.count(r.out.end)
 	r.progress(r.out.tokens)
-	switch n := r.batcher.Waiting(); {
+	switch n := r.Batcher.Waiting(); {
 	case r.fault != nil:
 		return r.fault
 	case n > 0:
@@ -188,20 +191,20 @@ func (r *replica) ended(ctx context.Context, now units.Duration) error {
 
 // settle notes how many requests are in the replica after all that happened now.
 func (r *replica) settle(now units.Duration) {
-	n := r.batcher.InSystem()
+	n := r.Batcher.InSystem()
 	if n != r.population.n {
 		r.population.set(now, n)
 	}
-	if c := r.check; c != nil && n != c.here {
-		c.fail(LawRequests, now, "the scheduler has %d requests, %d have come and not left", n, c.here)
-		r.fault = c.err()
+	if c := r.check; c != nil && n != c.Here {
+		c.Fail(flow.LawRequests, now, "the scheduler has %d requests, %d have come and not left", n, c.Here)
+		r.fault = c.Err()
 	}
 }
 
 // receive takes a request that a router sends here; place is its place in the trace.
 func (r *replica) receive(q traces.Request, place int32, now units.Duration) {
 	r.requests = append(r.requests, q)
-	r.batcher.Extend(r.requests)
+	r.Batcher.Extend(r.requests)
 	r.gaps.extend()
 	r.out.requests = append(r.out.requests, results.Request{Request: q, Start: never})
 	r.out.places = append(r.out.places, place)
@@ -212,14 +215,14 @@ func (r *replica) receive(q traces.Request, place int32, now units.Duration) {
 func (r *replica) take(i int32, now units.Duration) {
 	q := &r.out.requests[i]
 	switch most := r.serving.MaxWaiting; {
-	case most > 0 && r.batcher.Waiting() >= most:
+	case most > 0 && r.Batcher.Waiting() >= most:
 		q.Outcome = results.Refused
-	case !r.batcher.Add(i):
+	case !r.Batcher.Add(i):
 		q.Outcome = results.TooLarge
 	default:
 		r.load.add(&q.Request)
 		if r.check != nil {
-			r.check.comes(&q.Request)
+			r.check.Comes(&q.Request)
 		}
 		return
 	}
@@ -232,7 +235,7 @@ func (r *replica) expire(now units.Duration) {
 	if r.serving.Deadline == 0 {
 		return
 	}
-	r.batcher.Expire(now-r.serving.Deadline, func(i int32) {
+	r.Batcher.Expire(now-r.serving.Deadline, func(i int32) {
 		q := &r.out.requests[i]
 		q.Outcome, q.Finish = results.Expired, now
 		r.load.drop(&q.Request)
@@ -243,7 +246,7 @@ func (r *replica) expire(now units.Duration) {
 // leave notes that a request has left, one that was queued or not.
 func (r *replica) leave(request int32, queued bool) {
 	if r.check != nil && queued {
-		r.check.here--
+		r.check.Here--
 	}
 	if r.left != nil {
 		r.left(r.out.places[request])
@@ -253,8 +256,8 @@ func (r *replica) leave(request int32, queued bool) {
 // decide forms the next iteration and runs its layers.
 func (r *replica) decide(now units.Duration) {
 	r.expire(now)
-	r.batch = r.batcher.Next()
-	for _, p := range r.batcher.Preempted() {
+	r.batch = r.Batcher.Next()
+	for _, p := range r.Batcher.Preempted() {
 		r.gaps.leave(p.Request)
 	}
 	for _, p := range r.batch.Pauses {
@@ -265,38 +268,38 @@ func (r *replica) decide(now units.Duration) {
 		}
 	}
 	r.out.batch.set(now, int64(r.batch.Decoding()))
-	r.kvUnits.set(now, r.batcher.UsedUnits())
-	r.cached.set(now, r.batcher.Ledger.CachedUnits())
+	r.kvUnits.set(now, r.Batcher.UsedUnits())
+	r.cached.set(now, r.Batcher.Ledger.CachedUnits())
 	if r.batch.Empty() {
 		return
 	}
 	r.started = now
 	r.noteStarts(now)
-	var before work
+	var before flow.Work
 	if r.diary != nil || r.recording != nil {
-		r.engine.Settle()
-		before = r.engine.Core().work
+		r.Engine.Settle()
+		before = r.Engine.Core().Work
 	}
-	end, err := r.engine.Run(r.batch, now)
+	end, err := r.Engine.Run(r.batch, now)
 	if err != nil {
 		r.fault = err
 	}
 	if end-r.bookedUntil > countEvery {
 		r.count(end)
 	}
-	r.out.fragmentation += float64(r.batcher.Fragmentation() * (end - now).Seconds())
+	r.out.fragmentation += float64(r.Batcher.Fragmentation() * (end - now).Seconds())
 	if r.check != nil {
 		r.checkIteration(now)
 	}
 	if r.diary != nil || r.recording != nil {
-		r.engine.Settle()
+		r.Engine.Settle()
 	}
 	if r.diary != nil {
-		did := r.engine.Core().work.since(&before)
+		did := r.Engine.Core().Work.Since(&before)
 		r.diary.add(r, now, end, &did)
 	}
 	if r.recording != nil && r.recording.overlaps(now, end) {
-		did := r.engine.Core().work.since(&before)
+		did := r.Engine.Core().Work.Since(&before)
 		r.record(now, end, &did)
 	}
 	r.ends = end
@@ -320,9 +323,9 @@ const countEvery = units.Duration(1 << 50)
 
 // count adds what the resources did since the last count.
 func (r *replica) count(end units.Duration) {
-	done := &r.engine.Core().work
-	did := done.since(&r.booked)
-	r.busy.did(&did)
+	done := &r.Engine.Core().Work
+	did := done.Since(&r.booked)
+	r.busy.Did(&did)
 	r.booked, r.bookedUntil = *done, end
 }
 
@@ -339,7 +342,7 @@ func (r *replica) complete(now units.Duration) {
 		r.out.decoded += int64(n)
 	}
 	r.out.end = now
-	r.batcher.Complete(r.emitted)
+	r.Batcher.Complete(r.emitted)
 }
 
 // emit notes the first token after a prompt, or the last one, of a request.

@@ -5,14 +5,15 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/units"
 )
 
 // bounds is what the hardware of a replica can do at most.
 type bounds struct {
 	hbm              units.Bandwidth
-	kvToken, weights units.Bytes // of a token in all layers, and read at least in every iteration
-	attends          *attends    // nil where every step reads the whole context
+	kvToken, weights units.Bytes   // of a token in all layers, and read at least in every iteration
+	attends          *flow.Attends // nil where every step reads the whole context
 }
 
 // contexts returns the sum of the contexts of the decode steps of a request.
@@ -29,7 +30,7 @@ func (r *replica) decodedContexts() (sum float64) {
 			sum += contexts(q.Request.Input, q.Request.Output)
 		}
 	}
-	return sum - float64(r.batcher.Recomputed)
+	return sum - float64(r.Batcher.Recomputed)
 }
 
 // reads returns the bytes of keys and values that the decode steps of a request read.
@@ -38,7 +39,7 @@ func (b *bounds) reads(in, out int) (bytes float64) {
 		return contexts(in, out) * float64(b.kvToken)
 	}
 	for context := in + 1; context < in+out; context++ {
-		bytes += b.attends.read(policy.Request{Prompt: in, Context: context})
+		bytes += b.attends.Read(policy.Request{Prompt: in, Context: context})
 	}
 	return bytes
 }
@@ -47,14 +48,14 @@ func (b *bounds) reads(in, out int) (bytes float64) {
 // has been formed, and reports what the engine found.
 func (r *replica) checkIteration(now units.Duration) {
 	c := r.check
-	c.progress(r.batch, now)
-	if err := r.batcher.CheckMemory(); err != nil {
-		c.fail(LawMemory, now, "%v", err)
+	c.Progress(r.batch, now)
+	if err := r.Batcher.CheckMemory(); err != nil {
+		c.Fail(flow.LawMemory, now, "%v", err)
 	}
-	if err := r.batcher.CheckAdmission(); err != nil {
-		c.fail(LawAdmission, now, "%v", err)
+	if err := r.Batcher.CheckAdmission(); err != nil {
+		c.Fail(flow.LawAdmission, now, "%v", err)
 	}
-	if err := c.err(); err != nil {
+	if err := c.Err(); err != nil {
 		r.fault = err
 	}
 }
@@ -73,25 +74,25 @@ func (r *replica) checkEnd() error {
 		gaps += int64(q.Request.Output - 1)
 		between += float64(q.Finish - q.FirstToken)
 		if q.FirstToken <= q.Request.Arrival || q.Finish < q.FirstToken {
-			c.fail(LawTokens, r.out.end, "request %d arrives at %v, emits its first token at %v and its last at %v",
+			c.Fail(flow.LawTokens, r.out.end, "request %d arrives at %v, emits its first token at %v and its last at %v",
 				q.Request.ID, q.Request.Arrival, q.FirstToken, q.Finish)
 		}
 	}
 	if n := r.gaps.decode.Count() + r.gaps.stalls.Count(); r.out.tokens != tokens || n != gaps {
-		c.fail(LawTokens, r.out.end, "%d tokens and %d gaps, want %d and %d", r.out.tokens, n, tokens, gaps)
+		c.Fail(flow.LawTokens, r.out.end, "%d tokens and %d gaps, want %d and %d", r.out.tokens, n, tokens, gaps)
 	}
 	if sum := r.gaps.decode.Sum() + r.gaps.stalls.Sum(); math.Abs(sum-between) > 1e-9*between {
-		c.fail(LawTokens, r.out.end, "gaps between tokens of %.6f s in all, from first tokens to last ones it is %.6f s", sum/1e12, between/1e12)
+		c.Fail(flow.LawTokens, r.out.end, "gaps between tokens of %.6f s in all, from first tokens to last ones it is %.6f s", sum/1e12, between/1e12)
 	}
 	if r.load != (load{}) {
-		c.fail(LawRequests, r.out.end, "a router sees tokens after the last request: %+v", r.load)
+		c.Fail(flow.LawRequests, r.out.end, "a router sees tokens after the last request: %+v", r.load)
 	}
-	if used := r.batcher.UsedUnits(); used != 0 {
-		c.fail(LawMemory, r.out.end, "%d allocation units are in use after the last request", used)
+	if used := r.Batcher.UsedUnits(); used != 0 {
+		c.Fail(flow.LawMemory, r.out.end, "%d allocation units are in use after the last request", used)
 	}
 	r.checkCache()
 	r.checkThroughput()
-	return c.err()
+	return c.Err()
 }
 
 // checkCache verifies that every token of the prompts of requests that were served was found in the cache or prefilled, where
@@ -103,12 +104,12 @@ func (r *replica) checkCache() {
 			prompts += int64(q.Request.Input)
 		}
 	}
-	n := r.batcher.Ledger.CacheCounts()
+	n := r.Batcher.Ledger.CacheCounts()
 	if all := n.Hit + n.Miss; n != (memory.CacheCounts{}) && all != prompts {
-		r.check.fail(LawTokens, r.out.end, "of prompts of %d tokens %d were found in the cache and %d were not", prompts, n.Hit, n.Miss)
+		r.check.Fail(flow.LawTokens, r.out.end, "of prompts of %d tokens %d were found in the cache and %d were not", prompts, n.Hit, n.Miss)
 	}
-	if err := r.batcher.Ledger.ClearCache(); err != nil {
-		r.check.fail(LawMemory, r.out.end, "%v after the last request", err)
+	if err := r.Batcher.Ledger.ClearCache(); err != nil {
+		r.check.Fail(flow.LawMemory, r.out.end, "%v after the last request", err)
 	}
 }
 
@@ -123,12 +124,12 @@ func (r *replica) checkThroughput() {
 		}
 	}
 	// Tokens that follow a preemption are computed by the GPU. What a group shares is read once.
-	read -= float64(float64(r.batcher.Recomputed+r.engine.Side().spared) * float64(r.bounds.kvToken))
+	read -= float64(float64(r.Batcher.Recomputed+r.Engine.Side().Spared) * float64(r.bounds.kvToken))
 	took := r.out.end.Seconds()
-	if least := read / float64(r.engine.Peak()); took < least {
-		r.check.fail(LawThroughput, r.out.end, "reading all keys and values takes %.6f s at the peak of decode attention, the run %.6f s", least, took)
+	if least := read / float64(r.Engine.Peak()); took < least {
+		r.check.Fail(flow.LawThroughput, r.out.end, "reading all keys and values takes %.6f s at the peak of decode attention, the run %.6f s", least, took)
 	}
 	if least := float64(r.bounds.weights) * float64(r.out.iterations) / float64(r.bounds.hbm); took < least {
-		r.check.fail(LawThroughput, r.out.end, "reading the weights %d times takes %.6f s at the peak of HBM, the run %.6f s", r.out.iterations, least, took)
+		r.check.Fail(flow.LawThroughput, r.out.end, "reading the weights %d times takes %.6f s at the peak of HBM, the run %.6f s", r.out.iterations, least, took)
 	}
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/power"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -61,7 +63,7 @@ type used struct {
 // result joins what the replicas left.
 func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 	r := &Result{trace: trace, Requests: make([]results.Request, len(trace.Requests))}
-	var total busy
+	var total flow.Busy
 	var iterating units.Total
 	decode, stalls := &replicas[0].gaps.decode, &replicas[0].gaps.stalls // which all others are added to
 	r.saturated = saturated(replicas)
@@ -82,12 +84,12 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		r.tokens += rep.out.tokens
 		iterating.Add(rep.out.iterating)
 		r.end = max(r.end, rep.out.end)
-		r.preemptions += rep.batcher.Preemptions
-		r.wholePrompts += rep.batcher.WholePrompts
-		r.longestWhole = max(r.longestWhole, rep.batcher.LongestWhole)
+		r.preemptions += rep.Batcher.Preemptions
+		r.wholePrompts += rep.Batcher.WholePrompts
+		r.longestWhole = max(r.longestWhole, rep.Batcher.LongestWhole)
 		r.fragmentation += rep.out.fragmentation
-		total.join(&rep.busy)
-		r.Tasks += rep.engine.Core().work.tasks
+		total.Join(&rep.busy)
+		r.Tasks += rep.Engine.Core().Work.Tasks
 		if rep.diary != nil {
 			r.Iterations = append(r.Iterations, rep.diary.iterations...)
 			r.gaps = append(r.gaps, rep.diary.gaps...)
@@ -105,8 +107,8 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		r.fragmentation /= seconds
 	}
 	r.busy = n.utilization(&total, r.end)
-	r.energy = n.meter().gpus(&total, r.end, r.tokens)
-	r.report = n.meter().report(&total, r.end)
+	r.energy = n.meter().GPUs(&total, r.end, r.tokens)
+	r.report = n.meter().Report(&total, r.end)
 	r.iteration = meanIteration(r.iterations, iterating, &total)
 	r.imbalance = n.meanImbalance(replicas)
 	r.batch = results.Batch{Mean: meanBatch(replicas, r.end), StepMean: stepMean(replicas), Max: int(maxOfSum(replicas, func(r *replica) *steps { return &r.out.batch }))}
@@ -144,30 +146,30 @@ func busySeconds(replicas []*replica) float64 {
 // replicas.
 func (n *Node) kvBytes(peak int64) results.KVBytes {
 	m := n.memory
-	return results.KVBytes{Capacity: m.unit * units.Bytes(m.capacity*int64(n.Replicas())), Peak: m.unit * units.Bytes(peak)}
+	return results.KVBytes{Capacity: m.Unit * units.Bytes(m.Capacity*int64(n.Replicas())), Peak: m.Unit * units.Bytes(peak)}
 }
 
 // utilization returns the busy shares of end, averaged over replicas and, for
 // PIM, ranksets.
-func (n *Node) utilization(w *busy, end units.Duration) results.Utilization {
-	var u [booked]float64
+func (n *Node) utilization(w *flow.Busy, end units.Duration) results.Utilization {
+	var u [flow.Booked]float64
 	for i := range u {
 		of := n.Replicas()
-		if i == ofPIM {
-			of *= n.hw.attentionDevices()
+		if i == flow.OfPIM {
+			of *= n.hw.AttentionDevices()
 		}
-		u[i] = w.time[i].Picoseconds() / (float64(max(end, 1)) * float64(of))
+		u[i] = w.Time[i].Picoseconds() / (float64(max(end, 1)) * float64(of))
 	}
-	return results.Utilization{GPU: u[ofGPU], PIM: u[ofPIM], PCIeDown: u[ofDown], PCIeUp: u[ofUp], Channel: u[ofChannel]}
+	return results.Utilization{GPU: u[flow.OfGPU], PIM: u[flow.OfPIM], PCIeDown: u[flow.OfDown], PCIeUp: u[flow.OfUp], Channel: u[flow.OfChannel]}
 }
 
 // meanIteration divides the time of all iterations by what their GPUs do in it.
-func meanIteration(iterations int64, time units.Total, w *busy) results.Iteration {
+func meanIteration(iterations int64, time units.Total, w *flow.Busy) results.Iteration {
 	if iterations == 0 {
 		return results.Iteration{}
 	}
 	each := func(picoseconds float64) float64 { return picoseconds / 1e9 / float64(iterations) }
-	all, gpu, attention := time.Picoseconds(), w.time[ofGPU].Picoseconds(), w.time[ofAttention].Picoseconds()
+	all, gpu, attention := time.Picoseconds(), w.Time[flow.OfGPU].Picoseconds(), w.Time[flow.OfAttention].Picoseconds()
 	return results.Iteration{Mean: each(all), Dense: each(gpu - attention), Attention: each(attention), Waiting: each(all - gpu)}
 }
 
@@ -246,7 +248,7 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 		s.EnergyReport.OutputTokensPerJoule = float64(r.tokens) / joules
 		s.EnergyReport.TotalTokensPerJoule = float64(r.tokens+o.prompts) / joules
 	}
-	s.Cost = cost(cfg, &s.EnergyReport, s.OutputTokensPerS)
+	s.Cost = power.Cost(cfg, &s.EnergyReport, s.OutputTokensPerS)
 	s.Notes = r.notes(cfg, s)
 	if n := len(r.Requests); n > 0 {
 		s.Goodput.Attainment = float64(o.attained) / float64(n)

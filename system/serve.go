@@ -186,7 +186,7 @@ func (f *front) cached(r *replica, place int32) int64 {
 	if f.router != scheduler.RoutePrefixAffinity {
 		return 0
 	}
-	return int64(r.batcher.Cached(&f.requests[place]))
+	return int64(r.Batcher.Cached(&f.requests[place]))
 }
 
 // sent is a request that a user sends at a time: the one at a place in the trace, or the next

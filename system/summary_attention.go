@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system/flow"
 )
 
 // attention returns what the steps of all replicas attended to.
@@ -14,21 +15,21 @@ func (n *Node) attention(replicas []*replica) results.Attention {
 		r.Attended = r.Context
 		return r
 	}
-	var sum tally
-	runs := policyOf(n.hw).Runs()
-	sum.tokens = make([]int64, len(runs))
+	var sum flow.Tally
+	runs := flow.PolicyOf(n.hw).Runs()
+	sum.Tokens = make([]int64, len(runs))
 	for _, rep := range replicas {
-		c := &rep.engine.Side().counted
-		sum.steps += c.steps
-		sum.contexts += c.contexts
-		for run, tokens := range c.tokens {
-			sum.tokens[run] += tokens
+		c := &rep.Engine.Side().Counted
+		sum.Steps += c.Steps
+		sum.Contexts += c.Contexts
+		for run, tokens := range c.Tokens {
+			sum.Tokens[run] += tokens
 		}
 	}
-	steps := float64(max(1, sum.steps))
-	r.Context = float64(sum.contexts) / steps
+	steps := float64(max(1, sum.Steps))
+	r.Context = float64(sum.Contexts) / steps
 	for run, layers := range runs {
-		mean := float64(sum.tokens[run]) / (steps * float64(n.cfg.Model.KVHeads))
+		mean := float64(sum.Tokens[run]) / (steps * float64(n.cfg.Model.KVHeads))
 		r.Attended += float64(mean*float64(layers)) / float64(n.cfg.Model.Layers)
 		r.ByLayer = append(r.ByLayer, slices.Repeat([]float64{mean}, layers)...)
 	}

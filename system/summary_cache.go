@@ -8,17 +8,17 @@ func (n *Node) cacheOf(replicas []*replica) (c results.Cache) {
 		return c
 	}
 	for _, r := range replicas {
-		did := r.batcher.Ledger.CacheCounts()
+		did := r.Batcher.Ledger.CacheCounts()
 		c.HitTokens += did.Hit
 		c.MissTokens += did.Miss
 		c.EvictedBlocks += did.Evicted
 		c.Offloaded += did.Down * int64(n.cfg.Model.KVBytesPerToken())
-		c.Transferred += int64(r.engine.Side().fetched)
-		c.Spared += r.engine.Side().spared
+		c.Transferred += int64(r.Engine.Side().Fetched)
+		c.Spared += r.Engine.Side().Spared
 	}
 	if all := c.HitTokens + c.MissTokens; all > 0 {
 		c.HitRate = float64(c.HitTokens) / float64(all)
 	}
-	c.Peak = int64(n.memory.unit) * maxOfSum(replicas, func(r *replica) *steps { return &r.cached })
+	c.Peak = int64(n.memory.Unit) * maxOfSum(replicas, func(r *replica) *steps { return &r.cached })
 	return c
 }

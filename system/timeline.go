@@ -11,6 +11,9 @@ import (
 
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/dataflow"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/system/power"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -26,14 +29,14 @@ type Recording struct {
 	Replica int
 	Run     string // what the run is called where a timeline shows several, else ""
 	Window
-	Spans []Span // in the order of their starts within an iteration
+	Spans []flow.Span // in the order of their starts within an iteration
 	// Batch and KVBytes are sampled at every iteration.
 	Samples  []Sample
 	ranksets int
-	parts    map[units.Duration][]part // of the block that starts then
-	tracks   []track                   // of the resources, in the order in which Perfetto shows them
-	phases   []phase                   // of the requests, each in the order of time
-	latest   map[int]int               // of each request: its latest phase
+	parts    map[units.Duration][]gpus.Part // of the block that starts then
+	tracks   []track                        // of the resources, in the order in which Perfetto shows them
+	phases   []phase                        // of the requests, each in the order of time
+	latest   map[int]int                    // of each request: its latest phase
 }
 
 // phase is iterations without a gap in which a request does one thing.
@@ -53,16 +56,16 @@ type Sample struct {
 	// Watts of all GPUs of the replica, mean until End, when the iteration ends; from
 	// there to the next one they are IdleWatts.
 	Watts, IdleWatts float64
-	Draws, IdleDraws powerDraw // watts by device, all that the replica draws with its share of the node included
+	Draws, IdleDraws power.DeviceWatts // watts by device, all that the replica draws with its share of the node included
 	End              units.Duration
 }
 
 // record keeps the spans of the iteration that has just been run. Engines are
 // deterministic, so that running it again takes the same time.
-func (r *replica) record(start, end units.Duration, did *work) {
-	rec, f, side := r.recording, r.engine.Core(), r.engine.Side()
+func (r *replica) record(start, end units.Duration, did *flow.Work) {
+	rec, f, side := r.recording, r.Engine.Core(), r.Engine.Side()
 	first := len(rec.Spans)
-	spans, again := f.record(start)
+	spans, again := f.Record(start)
 	if rec.Spans = append(rec.Spans, spans...); again != end {
 		r.fault = fmt.Errorf("the iteration at %v ends at %v, and at %v when every layer is run", start, end, again)
 	}
@@ -72,14 +75,14 @@ func (r *replica) record(start, end units.Duration, did *work) {
 	}
 	r.recordRequests(start, end)
 	rec.Samples = append(rec.Samples, Sample{
-		At: start, Decoding: r.batch.Decoding(), Prefill: prefill, KVBytes: r.kvBytes(r.batcher.UsedUnits()),
-		Watts: side.watts(did, end-start), IdleWatts: side.watts(&work{}, end-start), End: end,
-		Draws: r.power.draws(did, end-start), IdleDraws: r.power.draws(&work{}, end-start),
+		At: start, Decoding: r.batch.Decoding(), Prefill: prefill, KVBytes: r.kvBytes(r.Batcher.UsedUnits()),
+		Watts: side.Watts(did, end-start), IdleWatts: side.Watts(&flow.Work{}, end-start), End: end,
+		Draws: r.power.Draws(did, end-start), IdleDraws: r.power.Draws(&flow.Work{}, end-start),
 	})
 	for _, s := range rec.Spans[first:] {
-		if s.Resource == trackGPU {
+		if s.Resource == flow.TrackGPU {
 			sub := &r.batch.Sub[int(s.A)/rec.ranksets]
-			rec.parts[s.Start] = side.parts(uint8(s.Kind), sub.Tokens(), sub.Emitting(), int(s.B), f.uses[int(s.A)/rec.ranksets])
+			rec.parts[s.Start] = side.Parts(uint8(s.Kind), sub.Tokens(), sub.Emitting(), int(s.B), f.Uses[int(s.A)/rec.ranksets])
 		}
 	}
 }
@@ -181,9 +184,9 @@ func (t *traceWriter) counters(name string, at units.Duration, values map[string
 }
 
 // power writes the watts of the GPUs, and of all.
-func (t *traceWriter) power(at units.Duration, watts float64, all powerDraw) {
+func (t *traceWriter) power(at units.Duration, watts float64, all power.DeviceWatts) {
 	t.counters("GPU power (W)", at, map[string]any{"watts": watts})
-	t.counters("power (W)", at, all.args())
+	t.counters("power (W)", at, all.Args())
 }
 
 // track is a track of a timeline.
@@ -194,24 +197,24 @@ type track struct {
 
 // tracksOf returns the tracks of the resources that a timeline shows: one for each lane,
 // and one more for what a transfer on a link is on the memory channels.
-func tracksOf(resources []resource) []track {
+func tracksOf(resources []flow.Resource) []track {
 	var all []track
 	for i := range resources {
 		r := &resources[i]
-		switch r.track {
-		case noTrack:
+		switch r.Track {
+		case flow.NoTrack:
 			continue
-		case trackDown:
-			all = append(all, track{thread(trackDown) + 2, "channels, writes"})
-		case trackUp:
-			all = append(all, track{thread(trackUp) + 2, "channels, reads"})
+		case flow.TrackDown:
+			all = append(all, track{thread(flow.TrackDown) + 2, "channels, writes"})
+		case flow.TrackUp:
+			all = append(all, track{thread(flow.TrackUp) + 2, "channels, reads"})
 		}
 		if r.Discipline != dataflow.Lanes {
-			all = append(all, track{thread(r.track), r.Name})
+			all = append(all, track{thread(r.Track), r.Name})
 			continue
 		}
 		for lane := range r.Count {
-			all = append(all, track{thread(r.track + int32(lane)), fmt.Sprintf("%s %d", strings.TrimSuffix(r.Name, "s"), lane)})
+			all = append(all, track{thread(r.Track + int32(lane)), fmt.Sprintf("%s %d", strings.TrimSuffix(r.Name, "s"), lane)})
 		}
 	}
 	slices.SortFunc(all, func(a, b track) int { return a.thread - b.thread })
@@ -220,8 +223,8 @@ func tracksOf(resources []resource) []track {
 
 // thread returns the track of a resource.
 func thread(resource int32) int {
-	if resource >= trackRank {
-		return int(resource-trackRank) + 5
+	if resource >= flow.TrackRank {
+		return int(resource-flow.TrackRank) + 5
 	}
 	return int(resource)
 }
@@ -285,9 +288,9 @@ func (t *traceWriter) requests(phases []phase) {
 }
 
 // span writes one span, the steps within it, and what it is on the channels.
-func (t *traceWriter) span(r *Recording, s Span) {
+func (t *traceWriter) span(r *Recording, s flow.Span) {
 	args := map[string]any{"sub-batch": string('A' + rune(int(s.A)/r.ranksets)), "layer": s.B}
-	if s.Resource != trackGPU {
+	if s.Resource != flow.TrackGPU {
 		args["offset"] = int(s.A) % r.ranksets
 	}
 	event := func(name string, tid int, start, end units.Duration) {
@@ -297,16 +300,16 @@ func (t *traceWriter) span(r *Recording, s Span) {
 			Thread: tid, Args: args,
 		})
 	}
-	name := operationNames[s.Kind]
+	name := flow.OperationNames[s.Kind]
 	event(name, thread(s.Resource), s.Start, s.End)
 	switch s.Resource {
-	case trackDown, trackUp:
+	case flow.TrackDown, flow.TrackUp:
 		event(name, thread(s.Resource)+2, s.Start, s.End)
-	case trackGPU:
+	case flow.TrackGPU:
 		at := s.Start
 		for _, p := range r.parts[s.Start] {
-			end := min(at+p.duration, s.End)
-			event(p.name, thread(s.Resource), at, end)
+			end := min(at+p.Duration, s.End)
+			event(p.Name, thread(s.Resource), at, end)
 			at = end
 		}
 	}

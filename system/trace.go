@@ -7,6 +7,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -98,7 +99,7 @@ func common(cfg *configs.Config, trace *traces.Trace) (*traces.Trace, error) {
 		if err := input.Validate(&other); err != nil {
 			return nil, err
 		}
-		left.Requests = newNode(&other, commandTables{}).holdable(left.Requests)
+		left.Requests = newNode(&other, kinds.CommandTables{}).holdable(left.Requests)
 	}
 	if len(left.Requests) == 0 {
 		return nil, &input.Error{
@@ -111,7 +112,7 @@ func common(cfg *configs.Config, trace *traces.Trace) (*traces.Trace, error) {
 
 // holdable returns the requests that fit the node's empty memories.
 func (n *Node) holdable(requests []traces.Request) []traces.Request {
-	b := n.assemble(0, requests, false, nil).batcher
+	b := n.assemble(0, requests, false, nil).Batcher
 	var fit []traces.Request
 	for i := range requests {
 		if b.Add(int32(i)) {

@@ -17,7 +17,7 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 	"github.com/l3sim/l3sim/pim/values"
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/system/flow"
 )
 
 // noScales is --kv-scales of keys and values with a scale of each tensor.
@@ -142,7 +142,7 @@ func energyLaw(e *dram.Millijoules) error {
 	parts := []float64{e.Activate / 1e3, e.Read / 1e3, e.UnitRead / 1e3, e.Write / 1e3, e.Refresh / 1e3, e.Background / 1e3}
 	total := e.Total / 1e3
 	if bad := energy.Broken(parts, total, total, total); bad != "" {
-		return fmt.Errorf("law %q is broken: %s", system.LawEnergy, bad)
+		return fmt.Errorf("law %q is broken: %s", flow.LawEnergy, bad)
 	}
 	return nil
 }

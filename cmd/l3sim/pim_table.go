@@ -10,11 +10,11 @@ import (
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
-	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/system/power"
 )
 
 func (a *app) newPIMTableCommand() *cobra.Command {
-	var g system.AttentionGrid
+	var g power.AttentionGrid
 	var config cli.ConfigFlags
 	var out string
 	cmd := &cobra.Command{
@@ -32,7 +32,7 @@ Each row bounds the error of linear interpolation from the row before it, over c
 			if err != nil {
 				return err
 			}
-			rows, err := system.AttentionRows(cfg, &g)
+			rows, err := power.AttentionRows(cfg, &g)
 			if err != nil {
 				return input.Edit(err, func(bad *input.Error) {
 					if !strings.Contains(bad.Key, ".") {
@@ -60,7 +60,7 @@ Each row bounds the error of linear interpolation from the row before it, over c
 }
 
 // attentionTable returns the rows as a table.
-func attentionTable(rows []system.AttentionRow) *tables.Table {
+func attentionTable(rows []power.AttentionRow) *tables.Table {
 	t := &tables.Table{Columns: []string{"dram", "context_tokens", "batch", "query_heads", "kv_heads", "ranks", "latency_us", "energy_uj", "energy_low_uj", "energy_high_uj",
 		"context_error", "batch_error", "not_estimated"}}
 	for i := range rows {

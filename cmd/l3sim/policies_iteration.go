@@ -19,6 +19,8 @@ import (
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/system/kinds"
 )
 
 // policyIterationKeys are the flags that say what runs.
@@ -113,7 +115,7 @@ func (f *policyIterationFlags) iterations(cmd *cobra.Command) ([]policyIteration
 		if cfg.Run.System != "gpu-only" {
 			return nil, &input.Error{Key: "run.system", Value: cfg.Run.System, Expected: "gpu-only, whose iterations this command takes apart"}
 		}
-		parts := system.NewGPUIterations(cfg)
+		parts := kinds.NewGPUIterations(cfg)
 		for _, context := range contexts {
 			all = append(all, newPolicyIteration(cfg.Policy.Name, parts, context, f.batch))
 		}
@@ -134,7 +136,7 @@ func splitContexts(list string) (contexts []int, err error) {
 }
 
 // newPolicyIteration returns the mean of the steps up to a context.
-func newPolicyIteration(name string, parts *system.GPUIterations, context, batch int) policyIteration {
+func newPolicyIteration(name string, parts *gpus.GPUIterations, context, batch int) policyIteration {
 	row := policyIteration{Policy: name, Context: context, Batch: batch, Parts: map[string]float64{}}
 	requests := make([]policy.Request, batch)
 	for step := range meanSteps {
@@ -142,7 +144,7 @@ func newPolicyIteration(name string, parts *system.GPUIterations, context, batch
 			requests[i] = policy.Request{Prompt: context - meanSteps, Context: context - meanSteps + 1 + step}
 		}
 		x := parts.Parts(requests)
-		for _, p := range system.IterationParts() {
+		for _, p := range gpus.IterationParts() {
 			row.Parts[p.String()] += float64(x[p].Microseconds() / meanSteps)
 		}
 		row.Total += float64(x.Total().Microseconds() / meanSteps)
@@ -154,7 +156,7 @@ func newPolicyIteration(name string, parts *system.GPUIterations, context, batch
 func policyTable(all []policyIteration, columns []string, name func(string) string, decimals int) *tables.Table {
 	t := &tables.Table{Columns: columns[:3:3]}
 	var parts []string
-	for _, p := range system.IterationParts() {
+	for _, p := range gpus.IterationParts() {
 		if slices.ContainsFunc(all, func(r policyIteration) bool { return r.Parts[p.String()] > 0 }) {
 			parts = append(parts, p.String())
 			t.Columns = append(t.Columns, name(p.String()))

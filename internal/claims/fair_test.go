@@ -13,7 +13,7 @@ import (
 	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/system/kinds"
 )
 
 // layouts is a simulator in which every system's throughput follows its layout:
@@ -25,8 +25,8 @@ func layouts(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
 	if c.Run.System == "l3" {
 		rate = 1000 / parallel * float64(c.Node.Ranksets) / 4
 	}
-	if configs.Section[system.HBMPIM](c).CapacityShare < 1 {
-		rate *= configs.Section[system.HBMPIM](c).BandwidthFactor / 18
+	if configs.Section[kinds.HBMPIM](c).CapacityShare < 1 {
+		rate *= configs.Section[kinds.HBMPIM](c).BandwidthFactor / 18
 	}
 	s := served(c, p, rate, parallel)
 	if c.Run.System != "l3" && c.Run.Model == "opt-66b" && parallel == 2 {

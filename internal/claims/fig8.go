@@ -7,7 +7,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/system/kinds"
 )
 
 // compared returns the points of a system that are compared with those of others.
@@ -131,7 +131,7 @@ func findOrdering(e *evidence, seed uint64, _ *reading) (finding, error) {
 	}
 	a, b := hbm.summary, gpus.summary
 	reason := fmt.Sprintf("mean batch %.1f (hbm-pim) and %.1f (gpu-only), mean TBT %.1f and %.1f ms", a.DecodeBatch.StepMean, b.DecodeBatch.StepMean, a.TBT.Mean, b.TBT.Mean)
-	if configs.Section[system.HBMPIM](hbm.config).SubBatches == system.SubBatchesAlways {
+	if configs.Section[kinds.HBMPIM](hbm.config).SubBatches == kinds.SubBatchesAlways {
 		reason += "; hbm-pim's two sub-batches each read all weights"
 	}
 	return finding{value: a.OutputTokensPerS / b.OutputTokensPerS, reason: fmt.Sprintf("%s; hbm-pim is below gpu-only in %d of %d pairs of model and trace", reason, below, total)}, nil

@@ -9,11 +9,11 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/lm"
-	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/system/kinds"
 )
 
 // host returns what attention takes with the host.
-func (x *machine) host() *system.HostAttention { return system.NewHostAttention(x.cfg) }
+func (x *machine) host() *kinds.HostAttention { return kinds.NewHostAttention(x.cfg) }
 
 // loading is the time of attention on a GPU that loads keys and values from the host over that on the
 // CPUs, in one layer: the least over the contexts.
@@ -31,7 +31,7 @@ func (s *subject) loading() (finding, error) {
 }
 
 // gain is what a window on the GPU and the rest on the CPUs, side by side, gain over loading the rest.
-func gain(h *system.HostAttention, batch, window, rest int) float64 {
+func gain(h *kinds.HostAttention, batch, window, rest int) float64 {
 	near, unmoved := h.Loaded(batch, 1, window)
 	all, whole := h.Loaded(batch, 1, window+rest)
 	_, moved := h.Loaded(batch, 1, rest)

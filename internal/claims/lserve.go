@@ -9,7 +9,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/gpu"
-	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/system/gpus"
 )
 
 // scores returns LServe's scoring of the pages of a context in one layer (section 5.3), where each query
@@ -43,14 +43,14 @@ func (s *subject) released(context int) float64 {
 // pages is the milliseconds of LServe's decode attention in one layer (section 5.3).
 func (s *subject) pages() (finding, error) {
 	layers := s.own.cfg.Model.Layers
-	ms := 1e3 * s.ours(s.Contexts[0])[system.PartDecodeAttention] / float64(layers)
+	ms := 1e3 * s.ours(s.Contexts[0])[gpus.PartDecodeAttention] / float64(layers)
 	return finding{value: ms, reason: fmt.Sprintf("attention of %d layers takes %.3g ms a step, of retrieval and streaming heads one after the other", layers, ms*float64(layers))}, nil
 }
 
 // reuse is what a list for several steps saves of the scores (section 5.3).
 func (s *subject) reuse() (finding, error) {
 	x, b := s.ours(s.Contexts[0]), s.base(s.Contexts[0])
-	scores := func(x iteration) float64 { return x.sum(system.PartScores, system.PartChoice) }
+	scores := func(x iteration) float64 { return x.sum(gpus.PartScores, gpus.PartChoice) }
 	return finding{value: scores(b) / scores(x), reason: fmt.Sprintf("scores and choices of all layers: %.3g ms a step against %.3g ms", 1e3*scores(x), 1e3*scores(b))}, nil
 }
 
@@ -137,7 +137,7 @@ func (s *subject) centroids() (finding, error) {
 	}
 	dense := s.over.iterate(s.Phase == prefillPhase, batch, context)
 	if s.Repeat {
-		dense[system.PartDecodeAttention] = s.over.repeated(batch, context)
+		dense[gpus.PartDecodeAttention] = s.over.repeated(batch, context)
 	}
 	f := finding{}
 	for _, schedule := range schedules {
@@ -178,7 +178,7 @@ func (x *machine) fit(context int) (int, error) {
 // composition is the time of search and updates of the lists over that of attention.
 func (s *subject) composition() (finding, error) {
 	x := s.ours(s.Contexts[0])
-	return finding{value: (x.attention() - x[system.PartDecodeAttention]) / x[system.PartDecodeAttention], reason: fmt.Sprintf("%v at %s tokens", x, tokens(s.Contexts[0]))}, nil
+	return finding{value: (x.attention() - x[gpus.PartDecodeAttention]) / x[gpus.PartDecodeAttention], reason: fmt.Sprintf("%v at %s tokens", x, tokens(s.Contexts[0]))}, nil
 }
 
 // entries is how many entries of lists a search adds up at the second context over that at the first.

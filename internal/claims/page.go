@@ -17,7 +17,7 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
-	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -313,7 +313,7 @@ type namedSystem struct {
 }
 
 // HBMPIM returns the section of PIM in the GPUs' memory.
-func (s namedSystem) HBMPIM() system.HBMPIM { return configs.Section[system.HBMPIM](s.Config) }
+func (s namedSystem) HBMPIM() kinds.HBMPIM { return configs.Section[kinds.HBMPIM](s.Config) }
 
 // text returns a text of the page, made of the models' numbers and of the systems that
 // are compared.

@@ -15,7 +15,7 @@ import (
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
-	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/system/kinds"
 )
 
 // TestWrite writes all parts of the page one after the other, out of order: each
@@ -123,7 +123,7 @@ func TestJSON(t *testing.T) {
 func TestSensitivity(t *testing.T) {
 	f := newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
 		s, err := plausible(c, p)
-		if c.Run.System == "hbm-pim" && configs.Section[system.HBMPIM](c).BandwidthFactor == 9 {
+		if c.Run.System == "hbm-pim" && configs.Section[kinds.HBMPIM](c).BandwidthFactor == 9 {
 			s.OutputTokensPerS /= 2
 		}
 		if c.Memory.Admission == "current" {
@@ -177,7 +177,7 @@ func TestSensitivityUnequal(t *testing.T) {
 	deep.Only(t) // TestMatched has the check alone
 	f := newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
 		s, err := plausible(c, p)
-		if configs.Section[system.HBMPIM](c).BandwidthFactor == 9 {
+		if configs.Section[kinds.HBMPIM](c).BandwidthFactor == 9 {
 			s.Trace.Requests--
 		}
 		return s, err

@@ -10,6 +10,8 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -73,7 +75,7 @@ type machine struct {
 	among      *machines
 	sets       []string
 	cfg        *configs.Config
-	iterations *system.GPUIterations
+	iterations *gpus.GPUIterations
 	salient    []float64 // of HGCA's heads, once it is known
 }
 
@@ -95,7 +97,7 @@ func (m *machines) get(sets ...string) (*machine, error) {
 	if m.all == nil {
 		m.all = map[string]*machine{}
 	}
-	m.all[key] = &machine{among: m, sets: sets, cfg: cfg, iterations: system.NewGPUIterations(cfg)}
+	m.all[key] = &machine{among: m, sets: sets, cfg: cfg, iterations: kinds.NewGPUIterations(cfg)}
 	return m.all[key], nil
 }
 
@@ -103,19 +105,19 @@ func (m *machines) get(sets ...string) (*machine, error) {
 type iteration []float64
 
 // attentionParts are all that a policy of attention changes.
-var attentionParts = []system.IterationPart{
-	system.PartPrefillAttention, system.PartDecodeAttention, system.PartScores, system.PartChoice, system.PartPasses, system.PartMerge,
+var attentionParts = []gpus.IterationPart{
+	gpus.PartPrefillAttention, gpus.PartDecodeAttention, gpus.PartScores, gpus.PartChoice, gpus.PartPasses, gpus.PartMerge,
 }
 
 // sum adds the seconds of parts.
-func (x iteration) sum(parts ...system.IterationPart) (s float64) {
+func (x iteration) sum(parts ...gpus.IterationPart) (s float64) {
 	for _, p := range parts {
 		s += x[p]
 	}
 	return s
 }
 
-func (x iteration) total() float64     { return x.sum(system.IterationParts()...) }
+func (x iteration) total() float64     { return x.sum(gpus.IterationParts()...) }
 func (x iteration) attention() float64 { return x.sum(attentionParts...) }
 
 // String returns the milliseconds of the groups that take at least 1% of the time.
@@ -123,7 +125,7 @@ func (x iteration) String() string {
 	var parts []string
 	for i, s := range x {
 		if s >= 0.01*x.total() {
-			parts = append(parts, fmt.Sprintf("%s %.4g", system.IterationPart(i), 1e3*s))
+			parts = append(parts, fmt.Sprintf("%s %.4g", gpus.IterationPart(i), 1e3*s))
 		}
 	}
 	return fmt.Sprintf("%.4g ms (%s)", 1e3*x.total(), strings.Join(parts, ", "))
@@ -135,8 +137,8 @@ const meanSteps, settled = 16, 16
 
 // iterate returns an iteration of a batch of requests of one context: a prefill, or a decode step.
 func (x *machine) iterate(prefill bool, batch, context int) iteration {
-	sum := make(iteration, len(system.IterationParts()))
-	add := func(one system.GPUIteration, steps int) {
+	sum := make(iteration, len(gpus.IterationParts()))
+	add := func(one gpus.GPUIteration, steps int) {
 		for i, took := range one {
 			sum[i] += float64(took.Seconds() / float64(steps)) // a constant divisor is a factor
 		}
@@ -155,8 +157,8 @@ func (x *machine) iterate(prefill bool, batch, context int) iteration {
 // ours and base are the iterations that a reading compares.
 func (s *subject) ours(context int) iteration {
 	x := s.own.iterate(s.Phase == prefillPhase, s.Batch, context)
-	if s.OneBlock && x[system.PartScores] > 0 {
-		x[system.PartScores] = s.released(context)
+	if s.OneBlock && x[gpus.PartScores] > 0 {
+		x[gpus.PartScores] = s.released(context)
 	}
 	return x
 }

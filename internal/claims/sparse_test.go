@@ -17,6 +17,7 @@ import (
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/system/gpus"
 )
 
 // sparseReport judges the claims about sparse attention once for all tests, in a quick run all but those that
@@ -296,8 +297,8 @@ func TestWeightBits(t *testing.T) {
 			t.Fatal(err)
 		}
 		x, y := both.own.iterate(prefill, 1, 4096), both.over.iterate(prefill, 1, 4096)
-		p := x[system.PartProducts]
-		x[system.PartProducts], y[system.PartProducts] = 0, 0
+		p := x[gpus.PartProducts]
+		x[gpus.PartProducts], y[gpus.PartProducts] = 0, 0
 		for i := range x {
 			if math.Abs(x[i]-y[i]) > 1e-8*y[i] { // moments are whole picoseconds
 				t.Errorf("%d bits: %v, else %v", bits, x, y)

@@ -20,6 +20,7 @@ import (
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -185,7 +186,7 @@ func (r *runner) run(ctx context.Context, row *Row) (run, error) {
 	if err != nil {
 		return out, at(row, err)
 	}
-	out.usable = configs.Section[system.GPUOnly](cfg).CapacityShare
+	out.usable = configs.Section[kinds.GPUOnly](cfg).CapacityShare
 	node, err := system.NewNode(cfg)
 	if err != nil {
 		return out, at(row, err)

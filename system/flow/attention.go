@@ -1,0 +1,98 @@
+package flow
+
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Attends asks the policy what a sub-batch attends over. Nothing else in a system derives
+// attended tokens, bytes of keys and values, or attention's time from a context.
+type Attends struct {
+	Policy policy.Costs
+	Runs   []int // layers of each run of layers that attend alike
+	Heads  int   // KV heads
+	Layers int
+	// PrefixStays says that a prompt's tokens attend over what a cache has of it where it is.
+	PrefixStays bool
+	Counted     Tally
+	Fetched     units.Bytes // keys and values of prefixes that a cache had and the GPUs got
+	Spared      int64       // tokens of the contexts of steps that were not read again, since they were read for a group
+	// Scratch.
+	Requests []policy.Request
+}
+
+func NewAttends(h *Hardware) *Attends {
+	p := PolicyOf(h)
+	return &Attends{Policy: p, Runs: p.Runs(), Heads: h.Model.KVHeads, Layers: h.Model.Layers, PrefixStays: h.PrefixStays()}
+}
+
+// Tally is what decode steps that ran attended to, each request's counting as one.
+type Tally struct {
+	Steps    int64
+	Contexts int64   // tokens of all steps' contexts
+	Tokens   []int64 // of all steps' KV heads in a layer of each run, those of both devices
+}
+
+// Count counts a decode step of a layer of a run, for the requests that decode was last
+// asked about.
+func (a *Attends) Count(x *policy.Step, run int) {
+	c := &a.Counted
+	if c.Tokens == nil {
+		c.Tokens = make([]int64, len(a.Runs))
+	}
+	for i := range x.Attend {
+		c.Tokens[run] += x.Attend[i].All()
+	}
+	if run == 0 {
+		c.Steps += int64(len(a.Requests))
+		for i := range a.Requests {
+			c.Contexts += int64(a.Requests[i].Context)
+		}
+	}
+}
+
+// Read returns the bytes of keys and values that a decode step of a request reads at home in
+// all layers.
+func (a *Attends) Read(r policy.Request) (bytes float64) {
+	a.Requests = append(a.Requests[:0], r)
+	for run, layers := range a.Runs {
+		heads := 0.0
+		for _, c := range a.Policy.Decode(a.Requests, run).Attend {
+			if c.Device == policy.Home {
+				heads += float64(float64(c.Heads) * float64(c.Tokens[0]))
+			}
+		}
+		bytes += float64(float64(layers) * heads)
+	}
+	return bytes * float64(a.Policy.KV(1)) / float64(a.Heads)
+}
+
+// Decode returns what attention of decoding requests takes in a layer of a run. Classes
+// are in the order of the requests. The result is valid until the next call.
+func (a *Attends) Decode(requests []scheduler.Decoding, run int, step int64) *policy.Step {
+	a.Requests = a.Requests[:0]
+	for i := range requests {
+		a.Requests = append(a.Requests, policy.Request{Prompt: int(requests[i].Prompt), Context: requests[i].Context(step)})
+	}
+	return a.Policy.Decode(a.Requests, run)
+}
+
+// KV returns the bytes of the keys and values of that many tokens in one layer.
+func (a *Attends) KV(tokens int) units.Bytes { return units.Bytes(a.Policy.KV(tokens)) }
+
+// Vectors returns the bytes that decoding requests move to their keys and values and back, in one layer.
+func (a *Attends) Vectors(requests int) (down, up units.Bytes) {
+	all := int64(requests) * int64(a.Heads)
+	return a.VectorsOf(all, all)
+}
+
+// VectorsOf is vectors for KV heads of decoding requests, of which fresh
+// get the step's own key and value.
+func (a *Attends) VectorsOf(heads, fresh int64) (down, up units.Bytes) {
+	v, all := a.Policy.Vectors(), int64(a.Heads)
+	return units.Bytes((heads*v.Queries + fresh*v.New) / all), units.Bytes(heads * (v.Results + v.Sums) / all)
+}
+
+// Scores says whether the tokens of a chunk of a prompt attend over a prefix at home.
+func (a *Attends) Scores(c *scheduler.Chunk) bool { return a.PrefixStays && c.Prefix > 0 }

@@ -1,0 +1,97 @@
+package flow
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"slices"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestLoadThatTakesTooLong: where nothing is changed but the load, the load is named.
+func TestLoadThatTakesTooLong(t *testing.T) {
+	cfg, err := configs.New(policy.Builtin(), configs.System{Name: "l3"}).Load(configs.Options{Sets: []string{"run.requests=3"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := Flow{cfg: cfg}
+	for _, c := range []struct {
+		start, largest units.Duration
+		tasks          int64
+		fits           bool
+	}{
+		{0, units.Second, 100, true},
+		{0, LongestTask, 1, false},
+		{0, LongestTask - 1, 1 << 10, true},
+		{0, LongestTask - 1, 1 << 12, false},
+		{math.MaxInt64 - 200*units.Second, units.Second, 100, true},
+		{math.MaxInt64 - 200*units.Second, units.Second, 300, false},
+	} {
+		if err := f.inTime(c.start, c.largest, c.tasks); (err == nil) != c.fits {
+			t.Errorf("%+v: %v", c, err)
+		} else if err != nil && !strings.HasPrefix(err.Error(), "run.requests = 3: expected a run that ends within 106 days") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// TestBusyLaw: no resource is busy for less than none or for more than all of the
+// time.
+func TestBusyLaw(t *testing.T) {
+	total := func(on int, d units.Duration, n int64) (b Busy) { b.Time[on].AddTimes(d, n); return }
+	const end = 100 * units.Second
+	var all Busy
+	for i := range all.Time {
+		all.Time[i].Add(end)
+	}
+	all.Time[OfPIM].AddTimes(end, 3)
+	for _, c := range []struct {
+		name string
+		busy Busy
+		bad  string
+	}{
+		{"all of it", all, ""},
+		{"none", Busy{}, ""},
+		{"GPUs", total(OfGPU, end+1000, 1), "GPUs"},
+		{"down", total(OfDown, -1000, 1), "PCIe down"},
+		{"up", total(OfUp, 2*end, 1), "PCIe up"},
+		{"channels", total(OfChannel, end, 2), "channels"},
+		{"ranksets", total(OfPIM, end, 5), "PIM"},
+		{"wrapped", total(OfPIM, -end, 1), "PIM"},
+	} {
+		err := c.busy.Within(end, 4)
+		var v *Violation
+		if (err != nil) != (c.bad != "") || err != nil && (!errors.As(err, &v) || v.Law != LawBusy || !strings.HasPrefix(v.Detail, c.bad)) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestHeldIsHandedOn: a ledger is told all that a policy says of what heads hold, and alike ones are one class.
+func TestHeldIsHandedOn(t *testing.T) {
+	held := []policy.Held{
+		{Heads: 2, Bytes: 4, AfterPrompt: true}, {Heads: 2, Bytes: 4, OfPrompt: true, Skip: -1, Share: 0.5, Most: 9}, {Heads: 5, Bytes: 4, Device: policy.GPU},
+		{Heads: 1, Bytes: 4, AfterPrompt: true}, {Bytes: 8},
+	}
+	want := []memory.HeadClass{{Heads: 9, TokenBytes: 4, AfterPrompt: true}, {Heads: 6, TokenBytes: 4, OfPrompt: true, Skip: -1, Share: 0.5, Most: 9}}
+	if got := AddClasses(nil, held, policy.Home, 3); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestImbalanceOfReplicas: of replicas together, what the busiest ranksets of each take counts against the mean over all.
+func TestImbalanceOfReplicas(t *testing.T) {
+	var sum, other Imbalance
+	sum.Add(3, 4)
+	other.Add(5, 20)
+	sum.Join(&other)
+	if got := sum.Ratio(4); got != 8./6 {
+		t.Errorf("%v, want 8 over a mean of 6", got)
+	}
+}

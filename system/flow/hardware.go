@@ -1,0 +1,75 @@
+package flow
+
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Place is where keys and values are.
+type Place struct {
+	Name   string // as an error says it
+	InGPUs bool   // with weights and activations: they share the GPUs' memory
+	InHBM  bool   // with processing units in that memory
+	OnHost bool   // in the part of the host's memory that [cpu_offload] has
+	InDIMM bool   // on the ranks of DIMMs, with processing there
+	Keeps  bool   // a cache of prefixes may be there, too
+	Unit   string // the processing units of these ranks, "" for those of the configuration
+}
+
+// Hardware is what a node consists of: its configuration, and what its system says of where keys and values are.
+// GPUs, ranks and host CPUs derive what they need from it. It does not change.
+type Hardware struct {
+	*configs.Config
+	KV       Place
+	GPUShare float64 // of the GPUs' memory that may be used
+}
+
+// LinkShare returns the bandwidth of one GPU's way to the memory. All links of a
+// replica are busy at the same time, so GPUs on one switch share its uplink
+// evenly.
+func (h *Hardware) LinkShare() units.Bandwidth {
+	s := &h.PCIe
+	return min(s.Bandwidth(), s.UplinkBandwidth()/units.Bandwidth(s.GPUsPerUplink))
+}
+
+// Links returns the bandwidth of all links of a replica in one direction.
+func (h *Hardware) Links() units.Bandwidth {
+	return units.Bandwidth(h.Model.TensorParallel) * h.LinkShare()
+}
+
+// Channels returns the bandwidth of all memory channels of a replica.
+func (h *Hardware) Channels() units.Bandwidth {
+	return units.Bandwidth(h.ReplicaChannels()) * h.DRAM.Spec.Bandwidth()
+}
+
+// AttentionDevices returns how many devices of a replica compute decode attention
+// side by side, beside the GPUs.
+func (h *Hardware) AttentionDevices() int {
+	if h.KV.InDIMM {
+		return h.Node.Ranksets
+	}
+	return 1
+}
+
+// HostTier says that blocks that make way on the GPUs go to the host.
+func (h *Hardware) HostTier() bool { return h.Cache.Prefix && h.Cache.HostCapacity > 0 }
+
+// GroupReads says that GPUs read what several requests share once.
+func (h *Hardware) GroupReads() bool { return h.Cache.Prefix && h.Cache.GroupReads }
+
+// PrefixStays says that prompts attend over what a cache has of them where it is.
+func (h *Hardware) PrefixStays() bool {
+	return h.Cache.Prefix && h.KV.InDIMM && h.Cache.PrefixAttention == scheduler.PrefixOnDIMM
+}
+
+// PolicyOf returns the policy of a validated configuration.
+func PolicyOf(h *Hardware) policy.Costs { return h.Policy.Costs(PolicyShape(h)) }
+
+// PolicyShape tells a policy the model's shape, and whether keys and values are apart from the GPUs.
+func PolicyShape(h *Hardware) policy.Shape {
+	m := &h.Model
+	return policy.Shape{Layers: m.Layers, QueryHeads: m.Heads, KVHeads: m.KVHeads, Dim: m.HeadDim, ElementBits: m.ElementBits,
+		KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(), Model: m.Name, Apart: !h.KV.InGPUs}
+}

@@ -1,0 +1,57 @@
+package flow
+
+import (
+	"slices"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/units"
+)
+
+// KVMemory is the memory for keys and values of one replica, in the allocation
+// units that its batcher counts.
+type KVMemory struct {
+	Unit     units.Bytes // on all GPUs, or all channels, of the replica
+	Capacity int64       // units
+}
+
+// HeadClasses returns what all layers hold on a device while requests decode and while a
+// prompt is prefilled, as a ledger has it.
+func HeadClasses(p policy.Costs, on policy.Device) (decoding, filling []memory.HeadClass) {
+	for run, layers := range p.Runs() {
+		d, f := p.Memory(run)
+		decoding, filling = AddClasses(decoding, d, on, layers), AddClasses(filling, f, on, layers)
+	}
+	return decoding, filling
+}
+
+// AddClasses adds those of a run of layers. Heads that hold the same are one class.
+func AddClasses(to []memory.HeadClass, held []policy.Held, on policy.Device, layers int) []memory.HeadClass {
+	for _, h := range held {
+		if h.Device != on || h.Heads == 0 {
+			continue
+		}
+		c := memory.HeadClass{TokenBytes: h.Bytes, OfPrompt: h.OfPrompt, AfterPrompt: h.AfterPrompt, Skip: h.Skip, Share: h.Share, Most: h.Most}
+		i := ClassAlike(to, c)
+		if i < 0 {
+			i, to = len(to), append(to, c)
+		}
+		to[i].Heads += h.Heads * layers
+	}
+	return to
+}
+
+// ClassAlike returns the place of a class that holds the same, or -1.
+func ClassAlike(classes []memory.HeadClass, c memory.HeadClass) int {
+	return slices.IndexFunc(classes, func(o memory.HeadClass) bool { o.Heads = c.Heads; return o == c })
+}
+
+// Keeping has an empty memory of a replica keep blocks of prefixes, if the configuration says so. unit is the bytes of one of its units.
+func (h *Hardware) Keeping(l *memory.Ledger, unit units.Bytes) *memory.Ledger {
+	if c := &h.Cache; c.Prefix {
+		most := int64(c.Capacity/units.Bytes(h.Replicas())/unit) / l.UnitsOf(c.Block)
+		l.KeepPrefixes(c.Block, most, c.Placement)
+		l.KeepOnHost(int64(c.HostCapacity/units.Bytes(h.Replicas())/unit) / l.UnitsOf(c.Block))
+	}
+	return l
+}

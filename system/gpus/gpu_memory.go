@@ -1,0 +1,90 @@
+package gpus
+
+import (
+	"cmp"
+	"math"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/units"
+)
+
+// FreeMemory returns what weights and reserve leave on the GPUs of one
+// replica.
+func FreeMemory(h *flow.Hardware) units.Bytes {
+	m := &h.Model
+	return units.Bytes(m.TensorParallel)*h.GPUMemory(h.GPUShare) - m.WeightBytes()
+}
+
+// workspace returns the memory of the activations of the largest iteration, on all of the
+// replica's GPUs. Servers set it aside before they give the rest to KV.
+func workspace(h *flow.Hardware) units.Bytes {
+	return min(h.Model.ActivationBytes(h.Batching.MaxBatchTokens), FreeMemory(h))
+}
+
+// Memories is the memories of a replica with KV on the GPUs.
+func Memories(h *flow.Hardware) forming.Memories {
+	return forming.Memories{Ledger: gpuLedger(h), GPU: memory.GPU{Model: &h.Model, Free: workspace(h), HoldsKV: true}}
+}
+
+// Memory is the KV memory of one replica on its GPUs, in pages of one layer and
+// head.
+func Memory(h *flow.Hardware) flow.KVMemory {
+	page := PageBytes(h)
+	return flow.KVMemory{Unit: page, Capacity: int64((FreeMemory(h) - workspace(h)) / page)}
+}
+
+// PageBytes returns the bytes of a page of one layer and head.
+func PageBytes(h *flow.Hardware) units.Bytes {
+	m := &h.Model
+	return units.Bytes(h.Batching.PageTokens) * m.KVBytesPerTokenLayer() / units.Bytes(m.KVHeads)
+}
+
+// gpuLedger returns the empty KV memory of one replica on its GPUs.
+func gpuLedger(h *flow.Hardware) *memory.Ledger {
+	return h.Keeping(memory.NewLedger(Pages(h, Memory(h).Capacity)), PageBytes(h))
+}
+
+// Pages describes a memory of capacity pages.
+func Pages(h *flow.Hardware, capacity int64) memory.LedgerSpec {
+	m := &h.Model
+	s := memory.LedgerSpec{
+		Ranksets: 1, Layers: m.Layers, HeadsPerChannel: m.KVHeads, UnitTokens: h.Batching.PageTokens, Capacity: capacity,
+	}
+	if !h.Policy.Dense() { // all layers are one, since these may differ
+		s.Layers, s.UnitBytes = 1, int64(PageBytes(h))
+		s.Classes, s.Filling = flow.HeadClasses(flow.PolicyOf(h), policy.Home)
+	}
+	return s
+}
+
+// Windows returns how many tokens of each request a policy has on the GPUs where these are
+// not the home, at most, and how many more as a share of its prompt, and of all tokens. Tokens since the prompt are
+// all tokens less the prompt's, whose share may be negative. A token is one with all heads and layers.
+func Windows(h *flow.Hardware, p policy.Costs) (tokens int, ofPrompt, ofAll float64) {
+	var bytes, prompt, all float64
+	for run, layers := range p.Runs() {
+		held, _ := p.Memory(run)
+		for _, h := range held {
+			if h.Device != policy.GPU {
+				continue
+			}
+			each := float64(layers) * float64(h.Heads) * float64(h.Bytes)
+			share := float64(each * cmp.Or(h.Share, 1))
+			switch {
+			case h.Most > 0:
+				bytes += float64(each * float64(h.Most))
+			case h.OfPrompt:
+				prompt += share
+			case h.AfterPrompt:
+				all, prompt = all+share, prompt-share
+			default:
+				all += share
+			}
+		}
+	}
+	token := float64(h.Model.KVBytesPerToken())
+	return int(math.Ceil(bytes / token)), prompt / token, all / token
+}

@@ -1,0 +1,302 @@
+package gpus
+
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/llm"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/units"
+)
+
+// kernelSum is work on the GPUs, with the time that it takes for moments in whole
+// picoseconds, so that sums do not depend on their order.
+type kernelSum struct {
+	gpu.Work
+	time units.Duration
+}
+
+func sumOf(w gpu.Work) kernelSum { return kernelSum{w, flow.TaskTime(w.Seconds)} }
+
+// plus returns both, one after the other.
+func (k kernelSum) plus(o kernelSum) kernelSum {
+	return kernelSum{k.Plus(o.Work), min(k.time+o.time, flow.LongestTask)}
+}
+
+// Took returns the time where the power limit slows the GPUs down so much.
+func (k *kernelSum) Took(slow float64) units.Duration {
+	if slow == 1 {
+		return k.time
+	}
+	return flow.TaskTime(float64(k.Seconds * slow))
+}
+
+// dense is what a number of tokens takes on the GPUs beside attention and the LM head.
+type dense struct {
+	entry kernelSum // embedding, QKV generation of layer 0
+	Block kernelSum // projection to the next layer's QKV generation
+	end   kernelSum // projection of the last layer to its feed-forward
+	all   gpu.Work  // over all layers
+}
+
+// Memo keeps what a cost is by a count: an iteration's batch differs from the one before
+// by few tokens.
+type Memo[T any] struct {
+	known []bool
+	costs []T
+	Cost  func(n int) T
+}
+
+// At returns the cost of n, which stays valid until the next call.
+func (m *Memo[T]) At(n int) *T {
+	if n >= len(m.known) {
+		m.known = append(m.known, make([]bool, n+1-len(m.known))...)
+		m.costs = append(m.costs, make([]T, n+1-len(m.costs))...)
+	}
+	if !m.known[n] {
+		m.known[n], m.costs[n] = true, m.Cost(n)
+	}
+	return &m.costs[n]
+}
+
+// GPUs is the GPUs of one replica, which work in lockstep: what the operations
+// of a sub-batch take on them. Every system has it.
+type GPUs struct {
+	*flow.Attends
+	hw        *flow.Hardware
+	Model     *llm.Model
+	ModelCost *gpu.ModelCost
+	// Appends says that a chunk's tokens attend at home over what has left the GPUs.
+	Appends bool
+	Dense   Memo[dense]     // by tokens
+	head    Memo[kernelSum] // by tokens that emit
+	// Scratch, by run of layers.
+	Decoding []Decoding
+	attended []attended
+	Staged   stage
+	Batches  []gpu.DecodeBatch
+	// HBMPeak is the bandwidth of all GPUs of the replica.
+	HBMPeak units.Bandwidth
+	// What requests share, where the GPUs read it once, and scratch for the rest.
+	Grouping Grouping
+	rest     [1]gpu.DecodeBatch
+}
+
+// New returns the costs of a model's dense layers, each computed once for each number of tokens.
+func New(h *flow.Hardware) GPUs {
+	s, m := &h.GPU.Spec, &h.Model
+	cost, attends := gpu.NewModelCost(s, m), flow.NewAttends(h)
+	runs := len(attends.Runs)
+	return GPUs{
+		Attends: attends, Decoding: make([]Decoding, runs), attended: make([]attended, runs), Staged: stage{Layers: make([]layerCost, runs)}, hw: h, Model: m, ModelCost: cost, HBMPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
+		head: Memo[kernelSum]{Cost: func(n int) kernelSum { return sumOf(cost.LMHead(n)) }},
+		Dense: Memo[dense]{Cost: func(tokens int) dense {
+			qkv, ffn := sumOf(cost.QKV(tokens)), sumOf(cost.ProjectionFFN(tokens))
+			d := dense{entry: sumOf(cost.Embedding(tokens)).plus(qkv), Block: ffn.plus(qkv), end: ffn}
+			d.all = d.entry.Plus(d.Block.Times(m.Layers - 1)).Plus(d.end.Work)
+			return d
+		}},
+	}
+}
+
+// Side returns the GPUs of the system that this is a part of.
+func (d *GPUs) Side() *GPUs { return d }
+
+// Decoding is the GPUs' part of decode attention in one layer: batches of heads that
+// attend, kernels beside them, which choose and keep statistics, and after all attention the
+// merge with what another device has found.
+type Decoding struct {
+	Batches       []gpu.DecodeBatch
+	Shared        *gpu.Cost // of what requests share, in a kernel of its own; nil: nothing
+	Beside, Merge gpu.Work
+	Chooses       gpu.Work // kernels that choose pages for another device, before anything goes there
+}
+
+// attended is attention of one layer on the GPUs, that of prompts in it, the merge, and what chooses pages.
+type attended struct{ all, prompts, merge, chooses kernelSum }
+
+// Stage returns what a sub-batch costs on the GPUs, which decode these batches of heads in
+// every layer.
+func (d *GPUs) Stage(sub *scheduler.SubBatch, decode []gpu.DecodeBatch) *stage {
+	for run := range d.Decoding {
+		d.Decoding[run] = Decoding{Batches: decode}
+	}
+	return d.StageRuns(sub)
+}
+
+// StageRuns is stage with the GPUs' part of decoding as d.decoding has it for each run of
+// layers. The power limit slows all of it down alike. What it returns is valid until the next
+// call.
+func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
+	tokens, g := sub.Tokens(), &d.Staged
+	if tokens == 0 {
+		clear(g.Layers)
+		*g = stage{Layers: g.Layers}
+		return g
+	}
+	w, head := d.Dense.At(tokens), d.head.At(sub.Emitting())
+	var phases [2]gpu.Work // prefill and decode attention of all layers
+	var attention gpu.Work
+	for run, layers := range d.Runs {
+		prefill, decoding, all := d.LayerAttention(sub, run, &d.Decoding[run])
+		a := &d.attended[run]
+		a.all, a.prompts = all, prefill
+		a.merge, a.chooses = sumOf(d.Decoding[run].Merge), sumOf(d.Decoding[run].Chooses)
+		if a.merge.Seconds > 0 || a.chooses.Seconds > 0 {
+			all.Work, decoding.Work = all.Plus(a.merge.Work).Plus(a.chooses.Work), decoding.Plus(a.merge.Work).Plus(a.chooses.Work)
+		}
+		phases[0], phases[1] = phases[0].Plus(prefill.Times(layers)), phases[1].Plus(decoding.Times(layers))
+		attention = attention.Plus(all.Times(layers))
+	}
+	total := w.all.Plus(attention).Plus(head.Work)
+	seconds, joules := d.hw.GPU.Sustained(total)
+	slow := 1.0
+	if seconds > total.Seconds {
+		slow = seconds / total.Seconds
+	}
+	last := w.end.plus(*head)
+	g.active, g.Entry, g.Block, g.Exit = true, w.entry.Took(slow), w.Block.Took(slow), last.Took(slow)
+	g.Slow, g.Joules = slow, d.joules(sub, joules, total.Seconds, attention.Seconds, phases[0].Seconds, phases[1].Seconds)
+	for run, layers := range d.Runs {
+		a, l := &d.attended[run], &g.Layers[run]
+		*l = layerCost{Count: int32(layers)}
+		l.Attention, l.Prompts, l.Merge, l.Chooses = a.all.Took(slow), a.prompts.Took(slow), a.merge.Took(slow), a.chooses.Took(slow)
+	}
+	return g
+}
+
+// DecodeRuns sets what decoding requests take where the GPUs do all of it.
+func (d *GPUs) DecodeRuns(requests []scheduler.Decoding, step int64) {
+	d.Batches = d.Batches[:0]
+	for run := range d.Runs {
+		x := d.Decode(requests, run, step)
+		d.Count(x, run)
+		from := len(d.Batches)
+		d.Batches = addBatches(d.Batches, x.Attend)
+		to := &d.Decoding[run]
+		to.Chooses, to.Shared = gpu.Work{}, nil
+		to.Batches, to.Beside, to.Merge = d.Batches[from:], d.Choices(x).Plus(d.Passes(x, policy.GPU)).Plus(d.Passes(x, policy.Home)), d.ModelCost.Merge(x.Merged)
+	}
+}
+
+// Choices returns the GPUs' kernels of a step that choose.
+func (d *GPUs) Choices(x *policy.Step) (w gpu.Work) {
+	for i := range x.Choose {
+		if c := &x.Choose[i]; c.Device == "" {
+			w = w.Plus(d.ModelCost.Select(selection(c)))
+		}
+	}
+	return w
+}
+
+// Passes returns a device's passes of a step as kernels of the GPUs.
+func (d *GPUs) Passes(x *policy.Step, on policy.Device) (w gpu.Work) {
+	for _, p := range x.Passes {
+		if p.Device == on {
+			w = w.Plus(d.ModelCost.Pass(p.Kernels, float64(p.Bytes), float64(p.FLOPs)))
+		}
+	}
+	return w
+}
+
+// selection returns a choice as kernels see it.
+func selection(c *policy.Choice) gpu.Selection {
+	scores := gpu.PageScores{Pages: batchOf(c.Scored, c.Heads), PerQueryHead: c.PerQueryHead}
+	return gpu.Selection{PageScores: scores, Ranked: batchOf(c.Ranked, c.Heads), Keep: c.Keep}
+}
+
+// Sustained returns the time of work that goes on by itself.
+func (d *GPUs) Sustained(k *kernelSum) units.Duration { return k.Took(d.hw.GPU.Slowdown(k.Work)) }
+
+// LayerAttention returns the GPUs' work in one layer of a run for the prompts of a sub-batch,
+// for what decodes, and for all of it.
+func (d *GPUs) LayerAttention(sub *scheduler.SubBatch, run int, decode *Decoding) (prefill, decoded, all kernelSum) {
+	a := d.ModelCost.Attention()
+	for i := range sub.Prefill {
+		prefill = prefill.plus(d.PromptAttention(&a, &sub.Prefill[i], run))
+	}
+	for i := range decode.Batches {
+		decoded = decoded.plus(sumOf(a.Decoding(decode.Batches[i])))
+	}
+	if decode.Shared != nil {
+		decoded = decoded.plus(sumOf(d.ModelCost.Kernel(*decode.Shared)))
+	}
+	if decode.Beside.Seconds > 0 {
+		decoded = decoded.plus(sumOf(decode.Beside))
+	}
+	all = prefill.plus(decoded)
+	if prefill.Seconds > 0 && decoded.Seconds > 0 {
+		apart := all.Seconds
+		all.Work = a.Total(prefill.Work, decoded.Work, sub.Tokens())
+		all.time += flow.TaskTime(all.Seconds - apart) // that joining outputs takes
+	}
+	return prefill, decoded, all
+}
+
+// PromptAttention returns what attention of one more chunk of a prompt takes in one layer of a run.
+func (d *GPUs) PromptAttention(a *gpu.Attention, c *scheduler.Chunk, run int) (k kernelSum) {
+	p := d.Policy.Prompt(run, c.Tokens, c.Finished, c.Last)
+	for _, part := range p.Pieces {
+		behind := part.Behind
+		if d.Appends {
+			behind -= p.Away
+		}
+		if d.PrefixStays {
+			behind -= c.Prefix
+		}
+		k = k.plus(sumOf(a.Prompts(part.Count, part.Tokens, behind, part.Heads)))
+	}
+	if d.Scores(c) {
+		k = k.plus(sumOf(d.ModelCost.Merge(c.Tokens)))
+	}
+	for _, pass := range p.Passes {
+		k = k.plus(sumOf(d.ModelCost.Pass(pass.Kernels, float64(pass.Bytes), float64(pass.FLOPs))))
+	}
+	return k
+}
+
+// GPU implements scheduler.Predictor with the costs themselves (L3, equation 6).
+func (d *GPUs) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
+	for run := range d.Decoding {
+		d.Decoding[run] = Decoding{}
+	}
+	return d.GPUTime(s)
+}
+
+// GPUTime returns the GPUs' time of a sub-batch with their part of decoding as d.decoding has it.
+func (d *GPUs) GPUTime(s *scheduler.SubBatch) units.Duration {
+	return d.Whole(d.StageRuns(s))
+}
+
+// Parts returns the steps of a task on the GPUs, for a timeline. All-reduces are part of
+// the step that they end.
+func (d *GPUs) Parts(kind uint8, tokens, emitting, layer int, use flow.Use) []Part {
+	step := func(name string, w gpu.Work) Part { return Part{name, flow.TaskTime(float64(w.Seconds * use.Slow))} }
+	var choice []Part
+	if use.Chooses > 0 {
+		choice = []Part{{"page choice", use.Chooses / units.Duration(d.Model.Layers)}}
+	}
+	switch kind {
+	case flow.OpEntry:
+		return append([]Part{step("embedding", d.ModelCost.Embedding(tokens)), step("QKV generation", d.ModelCost.QKV(tokens))}, choice...)
+	case flow.OpBlock:
+		var steps []Part
+		if use.Merge > 0 {
+			steps = append(steps, Part{"merge", use.Merge / units.Duration(d.Model.Layers)})
+		}
+		steps = append(steps,
+			step("projection, all-reduce", d.ModelCost.Projection(tokens)),
+			step("feed-forward, all-reduce", d.ModelCost.FFN(tokens)))
+		if layer == d.Model.Layers-1 {
+			return append(steps, step("LM head", d.head.At(emitting).Work))
+		}
+		return append(append(steps, step("QKV generation", d.ModelCost.QKV(tokens))), choice...)
+	}
+	return nil
+}
+
+// Part is one step of a task on the GPU.
+type Part struct {
+	Name     string
+	Duration units.Duration
+}

@@ -1,0 +1,154 @@
+package gpus
+
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/units"
+)
+
+// IterationPart is a group of what GPUs do in an iteration.
+type IterationPart int
+
+// The groups. Passes are a policy's kernels beside attention, scores and choices: statistics of
+// pages, tables, sums of weights.
+const (
+	PartProducts IterationPart = iota // products with weights
+	PartSmall                         // embedding, norms, activations, copies into the cache
+	PartAllReduce
+	PartPrefillAttention
+	PartDecodeAttention
+	PartScores // of pages
+	PartChoice // the best pages or tokens of a row of scores
+	PartPasses
+	PartMerge // of what two devices have attended to
+	partCount
+)
+
+// String returns the group's name.
+func (p IterationPart) String() string {
+	return [partCount]string{"products", "small kernels", "all-reduce", "prefill attention", "decode attention", "page scores", "choice", "passes", "merge"}[p]
+}
+
+// IterationParts returns all groups.
+func IterationParts() []IterationPart {
+	all := make([]IterationPart, partCount)
+	for i := range all {
+		all[i] = IterationPart(i)
+	}
+	return all
+}
+
+// GPUIteration is where the time of an iteration goes. The sum of the groups is what a run's
+// iteration takes, to the picosecond.
+type GPUIteration [partCount]units.Duration
+
+// Total returns the iteration's time.
+func (x *GPUIteration) Total() (t units.Duration) {
+	for _, part := range x {
+		t += part
+	}
+	return t
+}
+
+// share adds a task's time, divided as the seconds of its groups.
+func (x *GPUIteration) share(took units.Duration, seconds *[partCount]float64) {
+	all, sum := 0.0, 0.0
+	for _, s := range seconds {
+		all += s
+	}
+	if all == 0 {
+		return
+	}
+	// Ends of groups are rounded, not their lengths, so that the last one ends the task.
+	var before units.Duration
+	for i, s := range seconds {
+		sum += s
+		end := units.Duration(float64(took) * (sum / all))
+		x[i] += end - before
+		before = end
+	}
+	x[partCount-1] += took - before
+}
+
+// GPUIterations takes iterations of the system gpu-only apart. It is not safe for concurrent use.
+type GPUIterations struct{ side GPUs }
+
+// IterationsOf returns those of a node.
+func IterationsOf(h *flow.Hardware) *GPUIterations { return &GPUIterations{New(h)} }
+
+// Parts returns an iteration of a replica: a decode step of requests, and chunks of prompts.
+func (g *GPUIterations) Parts(decode []policy.Request, prompts ...scheduler.Chunk) (x GPUIteration) {
+	d := &g.side
+	sub := scheduler.SubBatch{Prefill: prompts}
+	for _, r := range decode {
+		sub.Decode = append(sub.Decode, scheduler.Decoding{Base: int64(r.Context), Prompt: int32(r.Prompt)})
+	}
+	if sub.Tokens() == 0 {
+		return x
+	}
+	d.DecodeRuns(sub.Decode, 0)
+	stage := d.StageRuns(&sub)
+	entry, block, exit := d.ModelCost.TaskParts(sub.Tokens(), sub.Emitting())
+	x.share(stage.Entry, grouped(&entry))
+	x.share(units.Duration(d.Model.Layers-1)*stage.Block, grouped(&block))
+	x.share(stage.Exit, grouped(&exit))
+	for run, layer := range stage.Layers {
+		x.share(units.Duration(layer.Count)*layer.Attention, d.attentionParts(&sub, run))
+	}
+	return x
+}
+
+// grouped returns the seconds of groups of kernels.
+func grouped(p *gpu.Parts) *[partCount]float64 {
+	var seconds [partCount]float64
+	for g, w := range p {
+		to := PartProducts
+		switch gpu.Group(g) {
+		case gpu.Embedding, gpu.SmallKernels:
+			to = PartSmall
+		case gpu.AllReduce:
+			to = PartAllReduce
+		}
+		seconds[to] += w.Seconds
+	}
+	return &seconds
+}
+
+// attentionParts returns the seconds of groups in one layer of a run. Chunks and decoding
+// requests that share a kernel share its time.
+func (d *GPUs) attentionParts(sub *scheduler.SubBatch, run int) *[partCount]float64 {
+	var seconds [partCount]float64
+	add := func(p IterationPart, w gpu.Work) { seconds[p] += w.Seconds }
+	a := d.ModelCost.Attention()
+	pass := func(p policy.Pass) { add(PartPasses, d.ModelCost.Pass(p.Kernels, float64(p.Bytes), float64(p.FLOPs))) }
+	for _, c := range sub.Prefill {
+		p := d.Policy.Prompt(run, c.Tokens, c.Finished, c.Last)
+		for _, part := range p.Pieces {
+			add(PartPrefillAttention, a.Prompts(part.Count, part.Tokens, part.Behind, part.Heads))
+		}
+		for _, x := range p.Passes {
+			pass(x)
+		}
+	}
+	x := d.Decode(sub.Decode, run, 0)
+	for _, b := range addBatches(nil, x.Attend) {
+		add(PartDecodeAttention, a.Decoding(b))
+	}
+	for i := range x.Choose {
+		s := selection(&x.Choose[i])
+		all := d.ModelCost.Select(s)
+		s.Keep = 0
+		scores := d.ModelCost.Select(s)
+		add(PartScores, scores)
+		seconds[PartChoice] += all.Seconds - scores.Seconds
+	}
+	for _, p := range x.Passes { // the GPUs are home
+		pass(p)
+	}
+	if x.Merged > 0 {
+		add(PartMerge, d.ModelCost.Merge(x.Merged))
+	}
+	return &seconds
+}

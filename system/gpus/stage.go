@@ -1,0 +1,112 @@
+package gpus
+
+import (
+	"github.com/l3sim/l3sim/system/dataflow"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/units"
+)
+
+// stage is what a sub-batch costs where the GPUs have one device for decode attention
+// beside them.
+type stage struct {
+	active bool
+	Entry  units.Duration // embedding, QKV generation of layer 0
+	Block  units.Duration // projection to the next layer's QKV generation
+	Exit   units.Duration // projection of the last layer to the LM head
+	Layers []layerCost    // of successive runs of layers
+	flow.Use
+}
+
+// layerCost is attention of one layer of a run of layers that attend alike.
+type layerCost struct {
+	Count     int32
+	Attention units.Duration // on the GPUs: of prompts, or of requests that decode there
+	Prompts   units.Duration // part of attention that prompts take
+	Device    units.Duration // decode attention on the device
+	Bus       units.Duration // for which the memory channels carry data for the device
+	// DeviceFirst says that the GPUs attend over what the device has found: one after the
+	// other, else side by side.
+	DeviceFirst bool
+	Merge       units.Duration // on the GPUs, after both
+	Chooses     units.Duration // on the GPUs, before anything of the layer
+}
+
+// attention returns what the GPUs take for attention in all layers.
+func (g *stage) attention() (t units.Duration) {
+	for i := range g.Layers {
+		t += units.Duration(g.Layers[i].Count) * (g.Layers[i].Attention + g.Layers[i].Merge + g.Layers[i].Chooses)
+	}
+	return t
+}
+
+// Beside has a device attend in every layer.
+func (g *stage) Beside(device, bus units.Duration) {
+	for i := range g.Layers {
+		g.Layers[i].Device, g.Layers[i].Bus = device, bus
+	}
+}
+
+// Resources of a system whose GPUs have at most one device beside them.
+const (
+	OnGPU = iota
+	OnDevice
+	OnDown // links and channels, of transfers that hide behind the layers
+	OnUp
+	onChannels
+)
+
+// BesideGPU returns the resources of a system of GPUs and one device beside them.
+func BesideGPU(device string) []flow.Resource {
+	return []flow.Resource{
+		OnGPU:      {Resource: dataflow.Resource{Name: "GPU"}, Track: flow.TrackGPU},
+		OnDevice:   {Resource: dataflow.Resource{Name: device}, Track: flow.TrackRank},
+		OnDown:     {Resource: dataflow.Resource{Name: "PCIe down"}, Track: flow.NoTrack},
+		OnUp:       {Resource: dataflow.Resource{Name: "PCIe up"}, Track: flow.NoTrack},
+		onChannels: {Resource: dataflow.Resource{Name: "channels"}, Track: flow.NoTrack},
+	}
+}
+
+// Lay adds the layers of sub-batch s to the iteration of a flow: attention, on both where there is any, then the
+// block. The device's operations are of the given kind.
+func (g *stage) Lay(f *flow.Flow, s int, kind uint8) {
+	if !g.active {
+		return
+	}
+	it, sub := &f.Iteration, &f.Iteration.Sub[s]
+	entry := f.Enter(s, OnGPU, g.Entry, &g.Use)
+	sub.Layers = append(sub.Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: int32(len(it.Ops))}, Count: 1})
+	for i := range g.Layers {
+		first := int32(len(it.Ops))
+		g.layer(f, s, &g.Layers[i], kind)
+		sub.Layers = append(sub.Layers, dataflow.Layers{Range: dataflow.Range{From: first, To: int32(len(it.Ops))}, Count: g.Layers[i].Count})
+	}
+	sub.Exit = g.Exit
+}
+
+// layer adds the operations of a layer.
+func (g *stage) layer(f *flow.Flow, s int, l *layerCost, kind uint8) {
+	f.Waits = f.Waits[:0]
+	var chosen dataflow.Range
+	if l.Chooses > 0 {
+		f.Wait(s, OnGPU, flow.OpGPUAttention, l.Chooses)
+		chosen = f.Iteration.Wait(f.Waits...)
+	}
+	if l.Attention > 0 && !l.DeviceFirst {
+		f.Wait(s, OnGPU, flow.OpGPUAttention, l.Attention)
+	}
+	if l.Device > 0 {
+		o := f.Wait(s, OnDevice, kind, l.Device)
+		o.Bus, o.After = l.Bus, chosen
+	}
+	last := l.Merge
+	if l.DeviceFirst {
+		last += l.Attention
+	}
+	if last > 0 {
+		before := f.Iteration.Wait(f.Waits...)
+		f.Waits = f.Waits[:0]
+		f.Wait(s, OnGPU, flow.OpGPUAttention, last).After = before
+	}
+	o, _ := f.Iteration.Add(OnGPU, g.Block)
+	o.Kind, o.Group, o.Flags, o.After = flow.OpBlock, int16(s), dataflow.NextLayer, f.Iteration.Wait(f.Waits...)
+}

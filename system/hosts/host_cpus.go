@@ -1,0 +1,189 @@
+package hosts
+
+import (
+	"math"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/units"
+)
+
+// CPUOffload is the section [cpu_offload]: the host's CPUs and who uses them. The
+// host's memory is that of [node] and [dram], without processing in it.
+type CPUOffload struct {
+	Policy string `toml:"policy"` // NEO or FastDecode
+	Cores  int    `toml:"cores"`  // of the node
+	// CoreFLOPS is the peak of one core in single precision, in which attention is
+	// computed.
+	CoreFLOPS units.FLOPRate `toml:"core_flops"`
+	// Efficiencies are the shares of the peaks that attention reaches.
+	ComputeEfficiency float64 `toml:"compute_efficiency"`
+	MemoryEfficiency  float64 `toml:"memory_efficiency"` // share of the host memory's bandwidth that attention reaches
+	// ElementTime is what a core takes for an element of a key or value, however wide:
+	// to load it, make it single precision, multiply and add.
+	ElementTime units.Duration `toml:"element_time"`
+	// Overhead is the fixed time of attention of a sub-batch in one layer.
+	Overhead units.Duration `toml:"overhead"`
+	// HostMemory is the part of node.memory_capacity that holds keys and values; 0 for
+	// none.
+	HostMemory float64 `toml:"host_memory_share"`
+	// MaxDelay is how much longer the GPUs' iterations may take for the host's requests, as a
+	// share of their time: once where their attention nearly hides, once for turns of those
+	// whose attention does not.
+	MaxDelay float64 `toml:"max_delay"`
+}
+
+// Values of CPUOffload.Policy.
+const (
+	// NEO keeps requests on GPUs and CPUs and decides in every iteration whether the
+	// CPUs help (Jiang et al., MLSys 2025).
+	NEO = "neo"
+	// FastDecode has all decode attention on the CPUs (He and Zhai, 2024).
+	FastDecode = "fastdecode"
+)
+
+// Check has the rules of the section [cpu_offload].
+func (s CPUOffload) Check(c *input.Check) {
+	input.OneOf(c, "policy", s.Policy, NEO, FastDecode)
+	input.Within(c, "cores", s.Cores, 1, 1<<16)
+	c.That(s.CoreFLOPS > 0 && !math.IsInf(float64(s.CoreFLOPS), 0), "core_flops", s.CoreFLOPS, "more than 0")
+	c.Share("compute_efficiency", s.ComputeEfficiency)
+	c.Share("memory_efficiency", s.MemoryEfficiency)
+	input.Within(c, "element_time", s.ElementTime, 0, units.Second)
+	c.That(s.Overhead >= 0, "overhead", s.Overhead, "at least 0s")
+	input.Within(c, "host_memory_share", s.HostMemory, 0, 1)
+	c.Share("max_delay", s.MaxDelay)
+}
+
+// CPUs is a replica's share of the host: cores, memory channels and the links
+// to its GPUs. Decode attention is a roofline of the cores' single-precision rate,
+// the elements that they convert, and the channels' bandwidth.
+type CPUs struct {
+	cores    float64
+	compute  units.FLOPRate
+	channels units.Bandwidth
+	Overhead units.Duration
+	Link     units.Bandwidth // of all the replica's GPUs, each direction
+	Latency  units.Duration
+
+	attends    *flow.Attends
+	layers     int
+	kvHeads    int
+	headDim    int
+	flopsToken float64 // of one token that is attended over, in one layer
+	converts   float64 // seconds in which the cores convert its keys and values
+	PeakRate   units.Bandwidth
+}
+
+// New returns a replica's share of the host: cores, memory channels and links.
+func New(h *flow.Hardware, a *flow.Attends) CPUs {
+	m, spec := &h.Model, configs.Section[CPUOffload](h.Config)
+	channels := h.Channels()
+	return CPUs{
+		cores:    float64(spec.Cores) / float64(h.Replicas()),
+		compute:  units.FLOPRate(float64(spec.CoreFLOPS) * spec.ComputeEfficiency * float64(spec.Cores) / float64(h.Replicas())),
+		channels: channels * units.Bandwidth(spec.MemoryEfficiency), PeakRate: channels,
+		Overhead: spec.Overhead, Link: h.Links(), Latency: h.PCIe.Latency,
+		attends: a, layers: m.Layers, kvHeads: m.KVHeads, headDim: m.HeadDim,
+		// A multiplication and an addition for each element of a query and for each of
+		// the output, of all query heads.
+		flopsToken: 4 * float64(m.Heads) * float64(m.HeadDim),
+		converts:   spec.ElementTime.Seconds() * 2 * float64(m.KVHeads) * float64(m.HeadDim) * float64(h.Replicas()) / float64(spec.Cores),
+	}
+}
+
+// Attend returns the time of attention on the CPUs in one layer, without the fixed
+// overhead, over tokens tokens in all.
+func (h *CPUs) Attend(tokens int64) units.Duration {
+	read := float64(h.attends.KV(1)) * float64(tokens) / float64(h.channels)
+	compute := h.flopsToken * float64(tokens) / float64(h.compute)
+	return flow.TaskTime(max(read, compute, h.converts*float64(tokens)))
+}
+
+// Down and up return the time that the vectors of that many requests take on the
+// links in one layer: q, k and v to the host, results back.
+func (h *CPUs) Down(requests int) units.Duration {
+	vectors, _ := h.attends.Vectors(requests)
+	return flow.TransferTime(h.Link, vectors)
+}
+
+// Up returns the time in which the outputs of requests go up, in one layer.
+func (h *CPUs) Up(requests int) units.Duration {
+	_, results := h.attends.Vectors(requests)
+	return flow.TransferTime(h.Link, results)
+}
+
+// AttendClass returns the time of attention on the CPUs of a class of heads. Where threads take
+// whole heads, it is at least that of the thread with the most of the longest ones.
+func (h *CPUs) AttendClass(c *policy.Class) units.Duration {
+	took := h.Attend(c.All() / int64(h.kvHeads))
+	if !c.Whole {
+		return took
+	}
+	tasks, longest := 0, c.Longest
+	for _, n := range c.Tokens {
+		if n > 0 {
+			tasks += c.Heads
+		}
+		if c.Longest == 0 {
+			longest = max(longest, n)
+		}
+	}
+	each := (float64(tasks) + h.cores - 1) / h.cores
+	one := max(h.flopsToken/float64(h.compute), h.converts) * h.cores / float64(h.kvHeads) // of a token and head on a core
+	return max(took, flow.TaskTime(float64(math.Floor(each)*one)*float64(longest)))
+}
+
+// Pass returns the time of work on the CPUs that streams.
+func (h *CPUs) Pass(p *policy.Pass) units.Duration {
+	element := h.converts / float64(2*h.kvHeads*h.headDim)
+	compute := float64(p.FLOPs)/float64(h.compute) + float64(element*float64(p.Elements))
+	return flow.TaskTime(max(float64(p.Bytes)/float64(h.channels), compute))
+}
+
+// AttendNew returns the time in which the CPUs attend for new tokens over the others of a request, of which
+// they read and convert keys and values once.
+func (h *CPUs) AttendNew(tokens, over int) units.Duration {
+	compute := float64(h.flopsToken*float64(tokens)) * float64(over) / float64(h.compute)
+	return max(h.Attend(int64(over)), flow.TaskTime(compute))
+}
+
+// HostAttention implements scheduler.OffloadCosts: the vectors' way down, attention,
+// and the results' way up, one after another.
+func (h *CPUs) HostAttention(requests int, tokens int64) units.Duration {
+	if requests == 0 {
+		return 0
+	}
+	return 2*h.Latency + h.Down(requests) + h.Overhead + h.Attend(tokens) + h.Up(requests)
+}
+
+// Move implements scheduler.OffloadCosts.
+func (h *CPUs) Move(tokens int) units.Duration {
+	return h.Latency + h.Moved(tokens)
+}
+
+// Moved returns the time that the keys and values of that many tokens, of all layers, take
+// on the links.
+func (h *CPUs) Moved(tokens int) units.Duration {
+	return flow.TransferTime(h.Link, units.Bytes(h.layers)*h.attends.KV(tokens))
+}
+
+// Pages returns how many pages of KV the host has for one replica.
+func Pages(h *flow.Hardware) int64 {
+	bytes := configs.Section[CPUOffload](h.Config).HostMemory * float64(h.Node.MemoryCapacity)
+	return int64(units.Bytes(min(bytes, 1<<62)) / units.Bytes(h.Replicas()) / gpus.PageBytes(h))
+}
+
+// Memory is the KV memory of one replica on the host, in the pages of GPU memory.
+func Memory(h *flow.Hardware) flow.KVMemory {
+	return flow.KVMemory{Unit: gpus.PageBytes(h), Capacity: Pages(h)}
+}
+
+// Ledger returns the empty KV memory of one replica on the host.
+func Ledger(h *flow.Hardware) *memory.Ledger {
+	return memory.NewLedger(gpus.Pages(h, Pages(h)))
+}

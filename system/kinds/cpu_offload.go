@@ -1,0 +1,181 @@
+package kinds
+
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/offload"
+	"github.com/l3sim/l3sim/system/dataflow"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/system/hosts"
+	"github.com/l3sim/l3sim/units"
+)
+
+// cpuOffloadSystem has part of attention on the host's CPUs.
+var cpuOffloadSystem = System{
+	Name:     "cpu-offload",
+	Hardware: "KV on the GPUs or in the host's memory, a request whole; the host's CPUs attend for what is there",
+	Schedule: "two sub-batches, the CPUs' attention under the GPUs' work, where that is faster than the GPUs alone, which batch as gpu-only does",
+	Source:   "L3, section 6.1; NEO (Jiang et al., MLSys 2025); FastDecode (He and Zhai, 2024)",
+	Sections: "cpu_offload, batching, gpu_only, pcie",
+	Host:     true,
+	Section:  "cpu_offload", Zero: hosts.CPUOffload{}, KV: flow.Place{Name: "on its GPUs and the host", InGPUs: true},
+	Memory: bothMemories, Assemble: assembleCPUOffload,
+	Defaults: `
+[cpu_offload]
+policy = "neo"            # Jiang et al., MLSys 2025; "fastdecode" has all decode attention on the CPUs
+cores = 128               # DGX A100: two EPYC 7742 of 64 cores; compute of decode attention, which memory bounds
+core_flops = "72GFLOP/s"  # 2.25 GHz x 2 FMA units x 8 FP32 lanes x 2 (AMD EPYC 7742, Zen 2); the same
+compute_efficiency = 0.5  # our assumption; the same
+element_time = "390ps"    # BF16 by PyTorch's kernel on 16 cores of a Xeon (host_cpu.csv; its FP16 takes 631ps); KV of 8 bits, as long as it takes less than reading
+memory_efficiency = 0.8   # STREAM's 339 of 410 GB/s on two EPYC 7742 (VMware, September 2020) times the 0.95 that FP32 attention reaches of a stream (host_cpu.csv); the CPUs' time
+overhead = "20us"         # our assumption: waking and joining the threads of a parallel region, at most 324us by host_cpu.csv; small CPU batches
+host_memory_share = 1.0   # of node.memory_capacity, for KV; requests that the CPUs can hold; 0 leaves the GPUs alone
+max_delay = 0.03          # our assumption: an operator hardly sees this delay; how often requests of the host that do not hide get a token
+`,
+}
+
+// cpuOffload is a system whose host attends for the requests that it holds, beside
+// the GPUs, which do all else (NEO: Jiang et al., MLSys 2025; FastDecode: He and
+// Zhai, 2024).
+type cpuOffload struct {
+	gpus.GPUs
+	hosts.CPUs
+	flow.Flow
+	trial flow.Flow // of iterations that may not be run
+}
+
+// attended returns the tokens that all heads of the requests on the host attend over
+// there, added up, and the batches of heads that attend on the GPUs.
+func (e *cpuOffload) attended(requests []scheduler.Decoding, step int64) (tokens int64, near []gpu.DecodeBatch) {
+	x := e.Decode(requests, 0, step)
+	for i := range x.Attend {
+		c := &x.Attend[i]
+		if c.Device != policy.Home {
+			continue
+		}
+		sum := int64(0)
+		for _, n := range c.Tokens {
+			sum += int64(n)
+		}
+		tokens += sum * int64(c.Heads) / int64(e.Model.KVHeads)
+	}
+	return tokens, e.Beside(x)
+}
+
+// assembleCPUOffload puts together a replica with the scheduler of NEO or FastDecode.
+func assembleCPUOffload(n *Setup) Assembly {
+	e := &cpuOffload{GPUs: gpus.New(n.Hardware)}
+	e.CPUs = hosts.New(n.Hardware, e.GPUs.Attends)
+	e.Flow = flow.New(n.Hardware, gpus.BesideGPU("CPU"), n.Running)
+	e.trial = flow.New(n.Hardware, gpus.BesideGPU("CPU"), flow.Running{})
+	return Assembly{n.offloading(e), e}
+}
+
+// offloading returns the scheduler of NEO or FastDecode.
+func (n *Setup) offloading(costs offload.Costs) *forming.Scheduler {
+	spec, memories := configs.Section[hosts.CPUOffload](n.Config), gpus.Memories(n.Hardware)
+	memories.HostLedger, memories.AllOnHost = hosts.Ledger(n.Hardware), spec.Policy == hosts.FastDecode
+	return n.Continuous(Continuous{Policy: configs.Section[GPUOnly](n.Config).Policy, Memories: memories, former: offload.New(costs, spec.MaxDelay)})
+}
+
+// bothMemories is the KV memory of one replica on its GPUs and the host, in the same
+// pages.
+func bothMemories(h *flow.Hardware) flow.KVMemory {
+	near := gpus.Memory(h)
+	return flow.KVMemory{Unit: near.Unit, Capacity: near.Capacity + hosts.Pages(h)}
+}
+
+// Run runs a batch. Under --check the time must be what the scheduler was told when it chose the batch.
+func (e *cpuOffload) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
+	down, up := e.fill(&e.Flow, b)
+	// A move is counted where it starts.
+	e.Flow.Work.Time[flow.OfDown] += down + e.moves(&b.Moves.Down)
+	e.Flow.Work.Time[flow.OfUp] += up + e.moves(&b.Moves.Up)
+	end, err := e.Flow.Run(start)
+	if c := e.Check; c != nil && err == nil {
+		if told := e.Iteration(b); told != end-start {
+			c.Fail(flow.LawIteration, end, "the iteration takes %v, the scheduler was told %v", end-start, told)
+		}
+	}
+	return end, err
+}
+
+// fill sets the operations of an iteration, and returns for how long its own transfers
+// keep the links busy. The CPUs' attention keeps the channels busy.
+func (e *cpuOffload) fill(f *flow.Flow, b *scheduler.Batch) (down, up units.Duration) {
+	f.Reset()
+	down, up = e.transfers(b)
+	f.Hide(gpus.OnDown, down+b.Moves.Down.Wait)
+	f.Hide(gpus.OnUp, up+b.Moves.Up.Wait)
+	for s := range b.Sub {
+		sub := &b.Sub[s]
+		tokens, near := e.attended(sub.Host, b.Step)
+		f.Work.Tokens += int64(e.Model.Layers*e.Model.KVHeads) * tokens
+		g := e.Stage(sub, e.DecodeHere(near, sub.Decode, b.Step))
+		g.Beside(e.HostAttention(len(sub.Host), tokens), e.Attend(tokens))
+		g.Lay(f, s, flow.OpHostAttention)
+	}
+	if len(f.Iteration.Ops) == 0 { // nothing but moves
+		entry := f.Enter(0, gpus.OnGPU, 0, &flow.Use{})
+		f.Iteration.Sub[0].Layers = append(f.Iteration.Sub[0].Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: int32(len(f.Iteration.Ops))}, Count: 1})
+		f.Iteration.Sub[0].Exit = 0
+	}
+	return down, up
+}
+
+// transfers returns how long an iteration keeps the links busy with its own: down with
+// vectors and prompts that go to the host, up with results. Prompts go beside the
+// work, layer by layer, and the iteration takes at least as long.
+func (e *cpuOffload) transfers(b *scheduler.Batch) (down, up units.Duration) {
+	prompts := 0
+	for s := range b.Sub {
+		sub := &b.Sub[s]
+		down += e.Down(len(sub.Host))
+		up += e.Up(len(sub.Host))
+		for i := range sub.Prefill {
+			if c := &sub.Prefill[i]; c.Host {
+				prompts += c.Tokens
+			}
+		}
+	}
+	layers := units.Duration(e.Model.Layers)
+	return layers*down + e.Moved(prompts), layers * up
+}
+
+// moves returns the time of requests on the links.
+func (e *cpuOffload) moves(m *scheduler.Move) units.Duration {
+	return e.Moved(m.Tokens)
+}
+
+// Iteration implements scheduler.OffloadCosts.
+func (e *cpuOffload) Iteration(b *scheduler.Batch) units.Duration {
+	e.fill(&e.trial, b)
+	return e.trial.Engine.Run(&e.trial.Iteration, 0)
+}
+
+// Idle implements scheduler.OffloadCosts.
+func (e *cpuOffload) Idle(b *scheduler.Batch) (up, down units.Duration) {
+	took := e.Iteration(b)
+	busyDown, busyUp := e.transfers(b)
+	return took - busyUp, took - busyDown
+}
+
+// Linear implements scheduler.OffloadCosts.
+func (e *cpuOffload) Linear(tokens int) units.Duration {
+	if tokens == 0 {
+		return 0
+	}
+	return e.Sustained(&e.Dense.At(tokens).Block)
+}
+
+// Attention implements scheduler.OffloadCosts.
+func (e *cpuOffload) Attention(s *scheduler.SubBatch, step int64) units.Duration {
+	_, _, w := e.LayerAttention(s, 0, &gpus.Decoding{Batches: e.DecodeHere(e.Batches[:0], s.Decode, step)})
+	return e.Sustained(&w)
+}
+
+func (e *cpuOffload) Peak() units.Bandwidth { return e.HBMPeak + e.PeakRate }

@@ -1,0 +1,222 @@
+package kinds
+
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/system/hosts"
+	"github.com/l3sim/l3sim/units"
+)
+
+// gpuCPUSystem has keys and values with the host, but for a window.
+var gpuCPUSystem = System{
+	Name:     "gpu+cpu",
+	Hardware: "KV in the host's memory, the newest tokens of each request on the GPUs; the host's CPUs attend, or choose what the GPUs attend over",
+	Schedule: "continuous batching, prefill first or chunked; a single batch",
+	Source:   "HGCA (Deng et al., 2025), which compares H2O (Zhang et al., NeurIPS 2023); CSAttention",
+	Sections: "gpu_cpu, batching, cpu_offload, pcie",
+	Host:     true,
+	Home:     policy.OnHost,
+	Section:  "gpu_cpu", Zero: GPUCPU{}, KV: flow.Place{Name: "in the host's memory", OnHost: true},
+	Memory: hosts.Memory, Assemble: assembleGPUCPU,
+	Defaults: `
+[gpu_cpu]
+policy = "prefill-first" # as gpu-only has it; "chunked-prefill" attends on both sides for prompts, too; TBT, throughput of long prompts
+attend = "host"          # HGCA, FastDecode; "gpus" has keys and values come up for each layer, as FlexGen and H2O have them in HGCA's Figure 12; link against CPUs
+append = "host"          # HGCA, Algorithm 2: queries that come after tokens have left the GPUs attend over these on the host; "gpus" keeps cut prompts there
+`,
+}
+
+// GPUCPU is the section [gpu_cpu]. The host is that of [cpu_offload].
+type GPUCPU struct {
+	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
+	// Attend is where requests attend over what is with the host: OnHost or OnGPUs.
+	Attend string `toml:"attend"`
+	// Append is where the tokens of a later chunk of a prompt attend over what has left HGCA's
+	// window: OnHost, which sees anew what is salient, or OnGPUs, where a cut prompt then stays until it ends.
+	Append string `toml:"append"`
+}
+
+// Values of GPUCPU.Attend and Append.
+const (
+	OnHost = "host"
+	OnGPUs = "gpus" // keys and values come up beside the work
+)
+
+// Check has the rules of the section [gpu_cpu].
+func (s GPUCPU) Check(c *input.Check) {
+	input.OneOf(c, "policy", s.Policy, Policies()...)
+	input.OneOf(c, "attend", s.Attend, OnHost, OnGPUs)
+	input.OneOf(c, "append", s.Append, OnHost, OnGPUs)
+}
+
+// gpuCPU is a system whose host has keys and values, and attends or searches in every layer
+// beside the GPUs.
+type gpuCPU struct {
+	gpus.GPUs
+	hosts.CPUs
+	flow.Flow
+	home  []hostWork // of the iteration at hand, by run of layers
+	loads bool       // what is with the host comes up, and the GPUs attend over it
+	split bool       // the GPUs attend over some of the tokens, beside the CPUs or in their place
+}
+
+// hostWork is what home does in one layer, and what the links carry.
+type hostWork struct {
+	down, up     units.Bytes    // that the layer waits for
+	leaves, load units.Bytes    // down and up, that it does not wait for
+	took         units.Duration // of the CPUs
+	fetch, ahead bool           // as policy.Step has them
+}
+
+// assembleGPUCPU puts together a replica with continuous batching of a single batch.
+func assembleGPUCPU(n *Setup) Assembly {
+	cfg, spec := n.Config, configs.Section[GPUCPU](n.Config)
+	e := &gpuCPU{GPUs: gpus.New(n.Hardware)}
+	e.loads = spec.Attend == OnGPUs
+	e.Appends = spec.Append == OnHost && !e.loads
+	for _, c := range e.Policy.Decode([]policy.Request{{Prompt: 1, Context: 2}}, 0).Attend {
+		e.split = e.split || c.Device == policy.GPU
+	}
+	e.CPUs = hosts.New(n.Hardware, e.GPUs.Attends)
+	if own, ok := cfg.Policy.Overhead(); ok {
+		e.Overhead = own
+	}
+	e.home = make([]hostWork, len(e.Runs))
+	e.Flow = flow.New(n.Hardware, gpus.BesideGPU("CPU"), n.Running)
+	free := memory.GPU{Model: &cfg.Model, Free: gpus.FreeMemory(n.Hardware)}
+	free.Window, free.PromptShare, free.Share = gpus.Windows(n.Hardware, e.Policy)
+	host := gpus.Pages(n.Hardware, n.Memory.Capacity)
+	host.Filling = nil // prompts are on the GPUs until they end
+	memories := forming.Memories{Ledger: memory.NewLedger(host), GPU: free}
+	return Assembly{n.Continuous(Continuous{Policy: spec.Policy, Memories: memories}), e}
+}
+
+// Run runs a batch. Transfers of one layer under the work of others keep the links busy beside the GPUs.
+func (e *gpuCPU) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
+	e.Reset()
+	sub := &b.Sub[0]
+	e.Batches = e.Batches[:0]
+	var down, up, ahead, channels units.Duration
+	for run, layers := range e.Runs {
+		h := &e.home[run]
+		*h = hostWork{}
+		e.decodes(h, sub.Decode, run, b.Step)
+		e.prefills(h, sub, run)
+		n := units.Duration(layers)
+		down += n * (flow.TransferTime(e.Link, h.down) + flow.TransferTime(e.Link, h.leaves))
+		up += n * (flow.TransferTime(e.Link, h.up) + flow.TransferTime(e.Link, h.load))
+		if h.ahead { // layers overlap, and links have their own time
+			ahead += n * (e.Overhead + h.took)
+			channels += n * h.took
+		}
+	}
+	e.Hide(gpus.OnDown, down)
+	e.Hide(gpus.OnUp, up)
+	e.Hide(gpus.OnDevice, ahead)
+	g := e.StageRuns(sub)
+	for run := range g.Layers {
+		if h, l := &e.home[run], &g.Layers[run]; !h.ahead {
+			l.Device, l.Bus, l.DeviceFirst = e.around(h), h.took, h.fetch
+		}
+	}
+	g.Lay(&e.Flow, 0, flow.OpHostAttention)
+	e.Flow.Work.Time[flow.OfDown] += down
+	e.Flow.Work.Time[flow.OfUp] += up
+	e.Flow.Work.Time[flow.OfChannel] += channels
+	return e.Flow.Run(start)
+}
+
+// decodes sets what a layer takes for decoding requests, on both sides.
+func (e *gpuCPU) decodes(h *hostWork, requests []scheduler.Decoding, run int, step int64) {
+	x := e.Decode(requests, run, step)
+	e.Count(x, run)
+	from, there := len(e.Batches), 0
+	loads := e.loads && x.Fetched == nil
+	for i := range x.Attend {
+		c := &x.Attend[i]
+		if home := c.Device == policy.Home; home && !loads {
+			h.took += e.AttendClass(c)
+			e.Flow.Work.Tokens += c.All() * int64(e.Runs[run])
+			there = max(there, gpus.DecodeBatch(c).Requests)
+		} else if len(c.Tokens) > 0 {
+			e.Batches = append(e.Batches, gpus.DecodeBatch(c))
+			if home {
+				h.load += e.KV(1) * units.Bytes(c.All()) / units.Bytes(e.Model.KVHeads)
+				h.leaves += units.Bytes(len(c.Tokens)) * units.Bytes(e.Policy.Vectors().New)
+			}
+		}
+	}
+	e.Decoding[run] = gpus.Decoding{Batches: e.Batches[from:], Beside: e.Choices(x).Plus(e.Passes(x, policy.GPU)), Merge: e.ModelCost.Merge(x.Merged)}
+	if loads {
+		e.Decoding[run].Beside = e.Decoding[run].Beside.Plus(e.Passes(x, policy.Home))
+	} else {
+		for i := range x.Passes {
+			if p := &x.Passes[i]; p.Device == policy.Home {
+				h.took += e.Pass(p)
+			}
+		}
+	}
+	for _, n := range x.Fetched {
+		h.up += e.KV(n)
+		there = len(requests)
+	}
+	down, up := e.Vectors(there)
+	h.down, h.up, h.leaves = down, h.up+up, h.leaves+e.leaving(x.Leave)
+	h.fetch, h.ahead = x.Fetched != nil, x.Ahead
+}
+
+// leaving returns the bytes that go home. What is there already costs nothing.
+func (e *gpuCPU) leaving(all []policy.Leaving) (bytes units.Bytes) {
+	for i := range all {
+		l, tokens := &all[i], 0
+		for _, n := range l.Tokens {
+			tokens += n
+		}
+		if !l.Copies {
+			bytes += e.KV(tokens)*units.Bytes(l.Heads)/units.Bytes(e.Model.KVHeads) + units.Bytes(l.Heads)*units.Bytes(l.Notes*int64(tokens)+l.Index)
+		}
+	}
+	return bytes
+}
+
+// prefills adds what a layer takes for prompts beside the GPUs' own work: their keys and
+// values go home, and queries that come after tokens have left attend over these there.
+func (e *gpuCPU) prefills(h *hostWork, sub *scheduler.SubBatch, run int) {
+	merged := 0
+	for i := range sub.Prefill {
+		c := &sub.Prefill[i]
+		p := e.Policy.Prompt(run, c.Tokens, c.Finished, c.Last)
+		h.leaves += e.leaving(p.Leave)
+		if p.Away == 0 || !e.Appends {
+			continue
+		}
+		down, up := e.Vectors(c.Tokens)
+		h.took += e.AttendNew(c.Tokens, p.Away)
+		h.down, h.up, merged = h.down+down, h.up+up, merged+c.Tokens
+	}
+	if merged > 0 {
+		e.Decoding[run].Merge = e.Decoding[run].Merge.Plus(e.ModelCost.Merge(merged))
+	}
+}
+
+// around returns the time of home's work with the transfers before and after it.
+func (e *gpuCPU) around(h *hostWork) units.Duration {
+	if h.took == 0 {
+		return 0
+	}
+	return 2*e.Latency + flow.TransferTime(e.Link, h.down) + e.Overhead + h.took + flow.TransferTime(e.Link, h.up)
+}
+
+// Peak counts the GPUs' memory where a policy attends over some of the tokens there.
+func (e *gpuCPU) Peak() units.Bandwidth {
+	if e.split {
+		return e.HBMPeak + e.PeakRate
+	}
+	return e.PeakRate
+}

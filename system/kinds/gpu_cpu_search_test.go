@@ -1,0 +1,67 @@
+package kinds
+
+import (
+	"math"
+	"testing"
+
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestCSAttentionLayer: a search on the CPUs by hand, and what waits for it. A request of 8,001
+// tokens after a prompt of 8,000: lists of 2,000 entries, 400 tokens found and 32 recent ones.
+func TestCSAttentionLayer(t *testing.T) {
+	sub := scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 8001, Prompt: 8000}}}
+	const heads, kv = 96, 96 * 512
+	// Each head reads 8 lists of 128 that its query chose, all keys and values that it found, which are
+	// copied, the centroids and the smallest scores of all lists.
+	const bytes = heads*(8*2000*6+128*128*2+8*128*6) + 2*432*kv
+	link := 4 * 0.79 * 16 * 16e9 * 128 / 130 / 8
+	transfers := (3*heads*128*2 + 432*kv) / link
+	memory := bytes / (8 * 25.6e9 * 0.8)
+	for element, took := range map[string]float64{
+		"0ps": memory,
+		// Lists are added up, 8,001 sums are cleared and read twice, two products with centroids: on 64 cores.
+		"100ns": (heads*(8*2000+3*8001)*100e-9 + 2*heads*2*128*128/(72e9*0.5)) / 64,
+	} {
+		e := gpuCPUOf(t, "policy.name=csattention", "policy.csattention.mode=host", "cpu_offload.element_time="+element)
+		want := 2*5e-6 + 20e-6 + transfers + took
+		if got, _ := layerOf(t, e, sub); math.Abs(got.Seconds()/want-1) > 1e-6 {
+			t.Errorf("%s an element: a layer takes %v s, want %v s", element, got.Seconds(), want)
+		}
+	}
+	took := func(sets ...string) (end units.Duration, e *gpuCPU) {
+		e = gpuCPUOf(t, append(sets, "policy.name=csattention", "policy.csattention.mode=host")...)
+		end, err := e.Run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return end, e
+	}
+	// On the critical path: a layer is the search, what comes up, attention and the block.
+	end, e := took()
+	g := e.StageRuns(&sub)
+	layers := units.Duration(e.Model.Layers)
+	device := e.Iteration.Totals().ByKind[flow.OpHostAttention] / layers
+	if want := g.Entry + layers*(device+g.Layers[0].Attention) + (layers-1)*g.Block + g.Exit; end != want {
+		t.Errorf("an iteration takes %v, want %v", end, want)
+	}
+	if same, _ := took("gpu_cpu.attend=gpus"); same != end {
+		t.Errorf("the CPUs search whoever attends: %v, want %v", same, end)
+	}
+	// Beside it: the longest of the GPUs' work, the CPUs' and the links'.
+	for slow, want := range map[string]float64{
+		"run.seed=1":                        (g.Entry + layers*g.Layers[0].Attention + (layers-1)*g.Block + g.Exit).Seconds(),
+		"cpu_offload.memory_efficiency=0.1": float64(layers) * (8*memory + 20e-6),
+		"pcie.efficiency=0.079":             float64(layers) * 10 * 432 * kv / link,
+	} {
+		end, e := took("policy.csattention.search=lagged", slow)
+		if math.Abs(end.Seconds()/want-1) > 1e-6 {
+			t.Errorf("%s: with a lagged search an iteration takes %v, want %v s", slow, end, want)
+		}
+		if e.Work.Time[flow.OfChannel] == 0 {
+			t.Errorf("%s: the CPUs read nothing", slow)
+		}
+	}
+}

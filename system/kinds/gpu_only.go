@@ -1,0 +1,117 @@
+package kinds
+
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/units"
+)
+
+// gpuOnlySystem is the GPUs alone.
+var gpuOnlySystem = System{
+	Name:     "gpu-only",
+	Hardware: "KV in what the weights leave of the GPUs' memory, in pages; all on the GPUs",
+	Schedule: "continuous batching, prefill first or chunked",
+	Source:   "L3, section 6.1; vLLM (Kwon et al., SOSP 2023); Sarathi-Serve (Agrawal et al., OSDI 2024)",
+	Sections: "gpu_only, batching",
+	Home:     policy.OnGPUs,
+	Section:  "gpu_only", Zero: GPUOnly{}, KV: kvOnGPUs,
+	share:  func(cfg *configs.Config) float64 { return configs.Section[GPUOnly](cfg).CapacityShare },
+	Memory: gpus.Memory, Assemble: assembleGPUOnly,
+	Defaults: `
+[gpu_only]
+policy = "prefill-first" # L3, section 6.1; "chunked-prefill" is what servers do now: TBT, throughput of long prompts
+capacity_share = 1.0     # the paper's systems use all; vLLM's default is 0.9 (gpu_memory_utilization); requests in memory
+`,
+}
+
+// GPUOnly is the section [gpu_only].
+type GPUOnly struct {
+	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
+	// CapacityShare is the share of the GPUs' memory that the server may use.
+	CapacityShare float64 `toml:"capacity_share"`
+}
+
+// Check has the rules of the section [gpu_only].
+func (s GPUOnly) Check(c *input.Check) {
+	input.OneOf(c, "policy", s.Policy, Policies()...)
+	c.Share("capacity_share", s.CapacityShare)
+}
+
+// gpuOnly is a system that does everything on the GPUs of a replica.
+type gpuOnly struct {
+	gpus.GPUs
+	flow.Flow
+	tier gpus.Tier
+}
+
+// assembleGPUOnly puts together a replica with continuous batching.
+func assembleGPUOnly(n *Setup) Assembly {
+	e := &gpuOnly{GPUs: gpus.New(n.Hardware)}
+	e.tier = gpus.NewTier(n.Hardware, e.Attends)
+	e.Flow = flow.New(n.Hardware, e.tier.Beside("", gpus.OnDevice), n.Running)
+	s := n.Continuous(Continuous{Policy: configs.Section[GPUOnly](n.Config).Policy, Memories: gpus.Memories(n.Hardware)})
+	if n.GroupReads() {
+		s.GroupPrefixes()
+	}
+	return Assembly{s, e}
+}
+
+// Continuous is what a system of continuous batching has of its own.
+type Continuous struct {
+	Policy   string // PrefillFirst or ChunkedPrefill
+	Memories forming.Memories
+	random   bool           // requests go to random rankset offsets; else to the least loaded one
+	former   forming.Former // of two sub-batches, or nil: the policy's, of one
+	adaptive bool           // two sub-batches may run as one
+}
+
+// batchingPolicy returns a policy of continuous batching by its name.
+func batchingPolicy(name string) scheduler.Policy {
+	if name == ChunkedPrefill {
+		return scheduler.PolicyChunkedPrefill
+	}
+	return scheduler.PolicyPrefillFirst
+}
+
+// Continuous returns a scheduler of continuous batching.
+func (n *Setup) Continuous(c Continuous) *forming.Scheduler {
+	cfg := n.Config
+	spec, comm, policy, former := cfg.Scheduler, cfg.Comm, batchingPolicy(c.Policy), c.former
+	spec.SubBatches, spec.Adaptive, spec.Chunking, comm.Balance = 2, c.adaptive, true, scheduler.BalanceLeastLoaded
+	spec.ChunkMultiple = min(spec.ChunkMultiple, cfg.Batching.MaxBatchTokens)
+	if former == nil {
+		spec.SubBatches, former = 1, forming.FormerOf(policy, nil)
+	}
+	if c.random {
+		comm.Balance = scheduler.BalanceRandom
+	}
+	return forming.New(forming.Config{
+		Policy: policy, Scheduler: &spec, Memory: &cfg.Memory, Comm: &comm, Batching: &cfg.Batching,
+		PrefillStreak: cfg.Serving.PrefillStreak, Random: n.stream(streamBalance),
+	}, c.Memories, n.Requests, former)
+}
+
+// Run runs a batch: the memory's transfers first, then both sub-batches on the GPUs.
+func (e *gpuOnly) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
+	e.Reset()
+	e.tier.Swap(&e.Flow, &b.Moves, start)
+	e.tier.Hide(&e.Flow)
+	for s := range b.Sub {
+		e.DecodeRuns(b.Sub[s].Decode, b.Step)
+		g := e.StageRuns(&b.Sub[s])
+		if b.Grouped > 0 {
+			g = e.StageGroups(&b.Sub[s], b, g)
+		}
+		g.Lay(&e.Flow, s, flow.OpAttention)
+	}
+	end, err := e.Flow.Run(start)
+	e.tier.Idle = end
+	return end, err
+}
+
+func (e *gpuOnly) Peak() units.Bandwidth { return e.HBMPeak }

@@ -1,0 +1,351 @@
+package kinds
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/llm"
+	"github.com/l3sim/l3sim/pim/hbm"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/system/ranks"
+	"github.com/l3sim/l3sim/units"
+)
+
+// hbmPIMSystem is PIM in the GPUs' memory.
+var hbmPIMSystem = System{
+	Name:     "hbm-pim",
+	Hardware: "KV in what the weights leave of the GPUs' memory; decode attention on units in that memory, beside the GPUs",
+	Schedule: "prefill first, or chunked; decode in two sub-batches, one on the GPUs while the other is in the memory",
+	Source:   "L3, section 6.1; NeuPIMs (Heo et al., ASPLOS 2024); AttAcc (Park et al., ASPLOS 2024)",
+	Sections: "hbm_pim, batching",
+	Home:     policy.InHBM,
+	Section:  "hbm_pim", Zero: HBMPIM{}, KV: flow.Place{Name: "on its GPUs", InGPUs: true, Keeps: true, InHBM: true},
+	share:  func(cfg *configs.Config) float64 { return configs.Section[HBMPIM](cfg).CapacityShare },
+	Memory: gpus.Memory, Assemble: assembleHBMPIM,
+	Defaults: `
+[hbm_pim]
+policy = "prefill-first" # L3, section 6.1; "chunked-prefill" lets the units attend while the GPUs prefill; long prompts
+model = "factor"        # L3 gives a factor; "commands" runs AttAcc's program on HBM3 by its timing rules; decode attention's time
+bandwidth_factor = 16.0 # L3, Table 2: 260.8 of 16.3 TB/s; AttAcc's power limit leaves 9; decode attention's time
+level = "bank"          # AttAcc's fastest; units at the bank groups ("bg") or in the buffer die ("buffer") are its other two; with model = "commands"
+rules = "attacc"        # AttAcc's simulator, which opens all banks at once; "jedec" keeps tRRD and tFAW; with model = "commands"
+power_limit = true      # AttAcc, section 5: all banks read every 6 clocks, not 4; with model = "commands"
+stacks = 5              # A100's (NVIDIA's data sheet: 5,120 bits); a head lies in one channel of one of them; with model = "commands"
+capacity_share = 1.0    # generous: the units take no place; of Samsung's HBM-PIM 6 of 8 GB are left (0.75; from memory, not looked up); requests in memory
+queries_per_read = 1    # NeuPIMs and AttAcc multiply what they read by one query; grouped-query models only
+elements_per_read = 1   # multipliers for elements of model.element_bits, as built; 2 or 4 read narrower keys and values faster; decode attention with model.kv_bits
+sub_batches = "always"  # L3, section 6.1; "adaptive" and "never" run small batches whole: weights read once
+`,
+}
+
+// HBMPIM is the section [hbm_pim]: decode attention in the GPUs' memory.
+type HBMPIM struct {
+	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
+	// Model is what decode attention takes: FactorModel or CommandsModel.
+	Model string `toml:"model"`
+	// BandwidthFactor is the bandwidth that the processing units read keys and values
+	// at, in units of the memory's own.
+	BandwidthFactor float64 `toml:"bandwidth_factor"`
+	// Level is where the units of the commands are: bank, bg (at each bank group) or buffer (one for each pseudo-channel, in the buffer die).
+	Level string `toml:"level"`
+	// Rules are the timing rules of the commands: attacc or jedec (package pim/hbm).
+	Rules string `toml:"rules"`
+	// PowerLimit says that the units of all banks or bank groups read no faster than the power of a stack allows.
+	PowerLimit bool `toml:"power_limit"`
+	// Stacks is the HBM stacks of a GPU, of 16 channels each. Their clock is that at which they
+	// have the GPU's memory bandwidth.
+	Stacks int `toml:"stacks"`
+	// CapacityShare is the share of the GPUs' memory that is left for data: the units
+	// take the place of the rest.
+	CapacityShare float64 `toml:"capacity_share"`
+	// QueriesPerRead is the query heads of a group that one reading of keys and
+	// values serves.
+	QueriesPerRead int `toml:"queries_per_read"`
+	// ElementsPerRead is how many elements of keys and values the units multiply in the time
+	// in which they read one of model.element_bits: with 1 narrower ones (model.kv_bits) take as long,
+	// with 2 those of half the width take half as long.
+	ElementsPerRead int `toml:"elements_per_read"`
+	// SubBatches says when decoding requests are divided in two: one sub-batch is on the
+	// GPU while the other is in the memory.
+	SubBatches string `toml:"sub_batches"`
+}
+
+// Values of HBMPIM.SubBatches.
+const (
+	SubBatchesAlways   = "always"
+	SubBatchesAdaptive = "adaptive" // where two are predicted to be faster
+	SubBatchesNever    = "never"
+)
+
+// Values of HBMPIM.Model.
+const (
+	FactorModel   = "factor"   // what the GPUs' kernel takes at bandwidth_factor times the bandwidth
+	CommandsModel = "commands" // what the commands of AttAcc's program take
+)
+
+// Check has the rules of the section [hbm_pim].
+func (h HBMPIM) Check(c *input.Check) {
+	input.OneOf(c, "model", h.Model, FactorModel, CommandsModel)
+	input.OneOf(c, "level", h.Level, hbm.Levels()...)
+	input.OneOf(c, "rules", h.Rules, string(hbm.AttAcc), string(hbm.JEDEC))
+	input.Within(c, "stacks", h.Stacks, 1, 64)
+	input.OneOf(c, "policy", h.Policy, Policies()...)
+	input.OneOf(c, "sub_batches", h.SubBatches, SubBatchesAlways, SubBatchesAdaptive, SubBatchesNever)
+	c.That(h.BandwidthFactor > 0 && h.BandwidthFactor <= 1024, "bandwidth_factor", h.BandwidthFactor, "more than 0, at most 1024")
+	c.Share("capacity_share", h.CapacityShare)
+	input.Within(c, "queries_per_read", h.QueriesPerRead, 1, 1024)
+	c.That(h.ElementsPerRead == 1 || h.ElementsPerRead == 2 || h.ElementsPerRead == 4, "elements_per_read", h.ElementsPerRead, "1, 2 or 4")
+}
+
+// spec returns the channels that the commands are timed on: AttAcc's default rate, and the only one of JEDEC's part.
+func (h HBMPIM) spec() hbm.Spec {
+	s := hbm.Spec{Level: hbm.Level(h.Level), Rules: hbm.Rules(h.Rules), Rate: 5200, PowerLimited: h.PowerLimit}
+	if s.Rules == hbm.JEDEC {
+		s.Rate = 6400
+	}
+	return s
+}
+
+// newStack returns the table of commands of the node's HBM, nil where a factor stands for them.
+func newStack(cfg *configs.Config) (*hbm.Table, error) {
+	h := configs.Section[HBMPIM](cfg)
+	if cfg.Run.System != hbmPIMSystem.Name || h.Model != CommandsModel {
+		return nil, nil
+	}
+	m := &cfg.Model
+	bits := max(m.KVElementBits(), m.ElementBits/h.ElementsPerRead)
+	if bits < 8 {
+		return nil, &input.Error{Key: "hbm_pim.elements_per_read", Value: fmt.Sprint(h.ElementsPerRead), Expected: "units that multiply elements of 8 or 16 bits, with hbm_pim.model = \"commands\""}
+	}
+	t, err := hbm.NewTable(h.spec(), hbm.Shape{HeadDim: m.HeadDim, ElementBytes: bits / 8})
+	if err != nil {
+		return nil, ranks.InSection(cfg, "model", err)
+	}
+	return t, nil
+}
+
+// hbmPIM is a system whose GPUs have processing units in their memory. With a
+// second row buffer in each bank (NeuPIMs, section 5) the GPUs use the memory as if
+// the units did not, and the two work side by side.
+type hbmPIM struct {
+	gpus.GPUs
+	units *gpu.ModelCost // at the GPUs' own bandwidth
+	flow.Flow
+	tier   gpus.Tier
+	factor float64    // bandwidth of the units over that of the GPUs
+	stack  *hbm.Table // of a channel, with CommandsModel; else nil
+	clock  float64    // its seconds
+	slots  int        // channels of a GPU
+	reads  float64    // of keys and values by the query heads of a group
+	// alone is what the units take for all heads of one request, by its context: in small
+	// batches most requests are alone in their sub-batch, and contexts recur.
+	alone   gpus.Memo[units.Duration]
+	device  []units.Duration // scratch: of a layer of each run
+	did     []hbm.Tally      // scratch: what the commands do in one, of all GPUs
+	read    []int64          // scratch: tokens of single heads that the units read in one
+	chooses bool             // the policy is not dense: GPUs choose and keep statistics
+	groups  [2]gpus.Grouping // of the sub-batches: what the GPUs read once for all who share it, beside the units
+}
+
+// assembleHBMPIM puts together a replica with continuous batching.
+func assembleHBMPIM(n *Setup) Assembly {
+	cfg, h := n.Config, configs.Section[HBMPIM](n.Config)
+	// The units stream keys and values as a fused kernel does: waves of thread
+	// blocks over SMs, by which AttAcc's model derates, are the GPUs' alone.
+	spec := cfg.GPU.Spec
+	spec.Decode.Model = gpu.AttentionFlash
+	spec.NarrowKV = gpu.NarrowKVSpec{} // CUDA cores'
+	model := cfg.Model
+	if wide := model.ElementBits / h.ElementsPerRead; model.KVElementBits() < wide {
+		model.KVBits, model.KVScales = wide, llm.TensorScales // as long as these take
+	}
+	spec.Peak16 *= units.FLOPRate(max(1, model.ElementBits/model.KVElementBits())) // more multipliers
+	e := &hbmPIM{
+		units:  gpu.NewModelCost(&spec, &model),
+		GPUs:   gpus.New(n.Hardware),
+		factor: h.BandwidthFactor,
+		reads:  float64((cfg.Model.QueryGroup() + h.QueriesPerRead - 1) / h.QueriesPerRead),
+	}
+	e.tier = gpus.NewTier(n.Hardware, e.Attends)
+	if e.stack = n.Stack; e.stack != nil {
+		e.slots = h.Stacks * hbm.Channels
+		e.clock = float64(h.Stacks*hbm.StackClockBytes) / float64(cfg.GPU.MemoryBandwidth)
+		e.factor, _ = h.spec().Nominal() // NewNode has filled the table
+	}
+	e.device, e.did, e.read, e.chooses = make([]units.Duration, len(e.Runs)), make([]hbm.Tally, len(e.Runs)), make([]int64, len(e.Runs)), !cfg.Policy.Dense()
+	e.alone.Cost = func(context int) units.Duration { return e.took(e.one(context), e.reads) }
+	e.Flow = flow.New(n.Hardware, e.tier.Beside("HBM-PIM", gpus.OnDown), n.Running)
+	c := Continuous{Policy: h.Policy, Memories: gpus.Memories(n.Hardware), adaptive: h.SubBatches == SubBatchesAdaptive}
+	if h.SubBatches != SubBatchesNever {
+		c.former = forming.FormerOf(batchingPolicy(h.Policy), e)
+	}
+	s := n.Continuous(c)
+	if n.GroupReads() {
+		s.GroupPrefixes()
+	}
+	return Assembly{s, e}
+}
+
+// attend sets what decoding requests take in a layer of each run: on the units, and on the GPUs
+// before attention and beside it.
+func (e *hbmPIM) attend(requests []scheduler.Decoding, step int64, counts bool) {
+	e.Batches = e.Batches[:0]
+	for run := range e.Runs {
+		x := e.Decode(requests, run, step)
+		if counts {
+			e.Count(x, run)
+		}
+		e.device[run], e.did[run], e.read[run] = 0, hbm.Tally{}, 0
+		from := len(e.Batches)
+		for i := range x.Attend {
+			if c := &x.Attend[i]; c.Device == policy.Home {
+				e.device[run] += e.class(c)
+				read, did := e.readings(c)
+				e.read[run], e.did[run] = e.read[run]+read, e.did[run].Plus(did, 1)
+			} else if len(c.Tokens) > 0 {
+				e.Batches = append(e.Batches, gpus.DecodeBatch(c))
+			}
+		}
+		to := &e.Decoding[run]
+		to.Batches, to.Shared, to.Beside, to.Merge, to.Chooses = e.Batches[from:], nil, gpu.Work{}, gpu.Work{}, gpu.Work{}
+		if e.chooses {
+			to.Chooses, to.Beside = e.Choices(x), e.Passes(x, policy.GPU).Plus(e.Passes(x, policy.Home))
+		}
+	}
+}
+
+// class returns the units' time for a class of heads in one layer. Pages take what as many tokens in order
+// take: they are larger than a row of the memory.
+func (e *hbmPIM) class(c *policy.Class) units.Duration {
+	var b gpu.DecodeBatch
+	gpus.SetBatch(&b, c)
+	b.Page, b.PerQueryHead = 0, false
+	switch {
+	case c.PerQueryHead: // nothing is read for two of them
+		return e.took(b, float64(e.Model.QueryGroup()))
+	case b.Requests == 1 && b == e.one(b.Longest):
+		return *e.alone.At(b.Longest)
+	case b.Requests > 0:
+		return e.took(b, e.reads)
+	}
+	return 0
+}
+
+// readings returns the tokens that the units read in a layer for a class of heads, each as often as it is read, and what their commands do.
+func (e *hbmPIM) readings(c *policy.Class) (int64, hbm.Tally) {
+	var b gpu.DecodeBatch
+	gpus.SetBatch(&b, c)
+	reads := e.reads
+	if c.PerQueryHead {
+		reads = float64(e.Model.QueryGroup())
+	}
+	return c.All() * int64(reads), e.tally(b, reads)
+}
+
+// one returns all heads of one request.
+func (e *hbmPIM) one(context int) gpu.DecodeBatch {
+	return gpu.DecodeBatch{Requests: 1, Tokens: int64(context), Longest: context, KVHeads: e.Model.KVHeads}
+}
+
+// took returns the units' time for a batch of heads in one layer whose keys and values are read that many
+// times. The units run the GPUs' kernel at their own bandwidth: all but its fixed overhead is faster by that factor.
+func (e *hbmPIM) took(b gpu.DecodeBatch, reads float64) units.Duration {
+	cost := e.units.DecodeBatchCost(b)
+	if e.stack != nil {
+		return flow.TaskTime(cost.Overhead + float64(e.commands(b, reads)))
+	}
+	return flow.TaskTime(cost.Overhead + float64((cost.Seconds-cost.Overhead)*reads/e.factor))
+}
+
+// dealt returns the heads of a batch on a GPU, and their mean length. Each query head, or each group of them that one reading serves, is a head
+// of its own in one channel; heads are dealt out evenly.
+func (e *hbmPIM) dealt(b *gpu.DecodeBatch, reads float64) (heads, mean int) {
+	kv := b.KVHeads
+	if kv == 0 {
+		kv = e.Model.KVHeads
+	}
+	return b.Requests * ((kv + e.Model.TensorParallel - 1) / e.Model.TensorParallel) * int(reads), int((b.Tokens + int64(b.Requests) - 1) / int64(b.Requests))
+}
+
+// commands returns the seconds of a batch's commands. They are those of the channel with most heads, all of the mean length, and at least those of the longest head.
+func (e *hbmPIM) commands(b gpu.DecodeBatch, reads float64) float64 {
+	if b.Requests < 1 {
+		return 0
+	}
+	heads, mean := e.dealt(&b, reads)
+	clocks := max(e.stack.Clocks((heads+e.slots-1)/e.slots, mean), e.stack.Clocks(1, b.Longest))
+	return e.clock * clocks
+}
+
+// tally returns what the commands of a batch of heads do in one layer, on all channels of all GPUs.
+func (e *hbmPIM) tally(b gpu.DecodeBatch, reads float64) (t hbm.Tally) {
+	if e.stack == nil || b.Requests < 1 {
+		return t
+	}
+	heads, mean := e.dealt(&b, reads)
+	each, more := heads/e.slots, heads%e.slots
+	t = t.Plus(e.stack.Tally(each+1, mean), float64(more)).Plus(e.stack.Tally(each, mean), float64(e.slots-more))
+	return hbm.Tally{}.Plus(t, float64(e.Model.TensorParallel))
+}
+
+// Run runs a batch. Requests that share a prefix are grouped where the units can do so.
+func (e *hbmPIM) Run(b *scheduler.Batch, start units.Duration) (end units.Duration, err error) {
+	e.tier.Swap(&e.Flow, &b.Moves, start)
+	grouped := false
+	if b.Grouped > 0 {
+		if grouped, err = e.grouped(b, start); err != nil {
+			return start, err
+		}
+	}
+	read, did := e.layOut(b, grouped)
+	e.Flow.Work.Tokens, e.Flow.Work.HBM = e.Flow.Work.Tokens+read, e.Flow.Work.HBM.Plus(did, 1)
+	end, err = e.Flow.Run(start)
+	e.tier.Idle = end
+	return end, err
+}
+
+// layOut fills the iteration and returns the tokens of heads that the units read, and what their commands do.
+func (e *hbmPIM) layOut(b *scheduler.Batch, grouped bool) (read int64, did hbm.Tally) {
+	e.Reset()
+	e.tier.Hide(&e.Flow)
+	for s := range b.Sub {
+		e.attend(b.Sub[s].Decode, b.Step, e.chooses)
+		if grouped {
+			e.join(&e.groups[s])
+		}
+		g := e.StageRuns(&b.Sub[s])
+		for run := range g.Layers {
+			g.Layers[run].Device = e.device[run]
+			read += int64(e.Runs[run]) * e.read[run]
+			did = did.Plus(e.did[run], float64(e.Runs[run]))
+		}
+		g.Lay(&e.Flow, s, flow.OpAttention)
+	}
+	return read, did
+}
+
+// GPU implements scheduler.Predictor.
+func (e *hbmPIM) GPU(s *scheduler.SubBatch, step int64) units.Duration {
+	if !e.chooses {
+		return e.GPUs.GPU(s, step)
+	}
+	e.attend(s.Decode, step, false)
+	return e.GPUTime(s)
+}
+
+// PIM implements scheduler.Predictor.
+func (e *hbmPIM) PIM(s *scheduler.SubBatch, step int64, _ int) (t units.Duration) {
+	e.attend(s.Decode, step, false)
+	for run, layers := range e.Runs {
+		t += units.Duration(layers) * e.device[run]
+	}
+	return t
+}
+
+func (e *hbmPIM) Peak() units.Bandwidth { return e.HBMPeak * units.Bandwidth(e.factor) }

@@ -1,0 +1,53 @@
+package kinds
+
+import (
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/system/hosts"
+	"github.com/l3sim/l3sim/units"
+)
+
+// HostAttention is one layer of attention over keys and values that are with the host: there, as the
+// system gpu+cpu has it, or on the GPUs, which load them. It is not safe for concurrent use.
+type HostAttention struct{ gpuCPU }
+
+// NewHostAttention returns that of a validated configuration.
+func NewHostAttention(cfg *configs.Config) *HostAttention {
+	hw := hardwareOf(cfg)
+	h := &HostAttention{gpuCPU{GPUs: gpus.New(hw)}}
+	h.CPUs = hosts.New(hw, h.GPUs.Attends)
+	return h
+}
+
+// OnCPUs returns the time in which each of the requests attends with its queries over tokens, from
+// queries on the GPUs to results there.
+func (h *HostAttention) OnCPUs(requests, queries, tokens int) units.Duration {
+	x := hostWork{took: h.Attend(int64(requests) * int64(tokens))}
+	if queries > 1 {
+		x.took = units.Duration(requests) * h.AttendNew(queries, tokens)
+	}
+	x.down, x.up = h.Vectors(requests * queries)
+	return h.around(&x)
+}
+
+// Loaded returns the same where the GPUs load keys and values, one after the other, and what the
+// transfer takes of it.
+func (h *HostAttention) Loaded(requests, queries, tokens int) (all, transfer units.Duration) {
+	transfer = h.Latency + flow.TransferTime(h.Link, h.KV(requests*tokens))
+	a := h.ModelCost.Attention()
+	w := a.Decoding(gpu.UniformBatch(requests, tokens))
+	if queries > 1 {
+		w = a.Prompts(requests, queries, tokens, 0)
+	}
+	return transfer + flow.TaskTime(w.Seconds), transfer
+}
+
+// Bandwidth returns the data-sheet rate of the host's memory that a replica has.
+func (h *HostAttention) Bandwidth() units.Bandwidth { return h.PeakRate }
+
+// NewGPUIterations returns the iterations of a validated configuration, taken apart.
+func NewGPUIterations(cfg *configs.Config) *gpus.GPUIterations {
+	return gpus.IterationsOf(hardwareOf(cfg))
+}

@@ -1,0 +1,140 @@
+package kinds
+
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/scheduler/predict"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/system/ranks"
+	"github.com/l3sim/l3sim/units"
+)
+
+// l3Name is the value of run.system.
+const l3Name = "l3"
+
+// l3System is GPUs and bank-level DIMM-PIM.
+var l3System = System{
+	Name:     l3Name,
+	Hardware: "KV in DIMMs, decode attention on a processing unit beside each bank; prefill and all products on the GPUs",
+	Schedule: "two sub-batches, one on the GPUs while the other is in the DIMMs; prompts cut to fill the GPUs' time",
+	Source:   "L3, sections 4 and 5",
+	Sections: "dram, pim, pcie, comm, scheduler, predictor",
+	Host:     true,
+	Home:     policy.InDIMMs,
+	KV:       kvInDIMMs, Memory: ranks.Memory, Assemble: assembleL3,
+}
+
+// l3 is the system of the L3 paper on one replica: GPUs and ranksets of DIMM-PIM,
+// both sub-batches of an iteration in flight at once.
+type l3 struct {
+	gpus.GPUs
+	ranks *ranks.Devices
+	flow.Flow
+	costs     iterationCosts
+	counts    bool         // the policy is not dense: GPUs attend, too, choose and keep statistics
+	homes     *ranks.Homes // of the requests; nil without checks
+	imbalance flow.Imbalance
+	learned   *predict.Learned // nil where the predictors are exact
+	sample    scheduler.Sample
+	profile   *Profile // nil unless the run is for its samples
+}
+
+// assembleL3 puts together a replica with the sub-batch scheduler.
+func assembleL3(n *Setup) Assembly {
+	cfg := n.Config
+	e := &l3{GPUs: gpus.New(n.Hardware), counts: !cfg.Policy.Dense()}
+	e.ranks = ranks.New(n.Hardware, e.Attends, n.Kernels)
+	e.costs = n.costs(e.ranks)
+	if n.Check != nil {
+		e.homes = ranks.NewHomes(flow.NewAttends(n.Hardware), e.ranks)
+	}
+	e.Flow = flow.New(n.Hardware, e.costs.resources(cfg.Node.Ranksets), n.Running)
+	var predictor forming.Predictor = e
+	if cfg.Predictor.Kind == scheduler.PredictLearned {
+		e.learned = predict.NewLearned(&cfg.Predictor, e, n.stream(streamPredictor))
+		predictor = e.learned
+	}
+	policies := forming.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm, Batching: &cfg.Batching, Random: n.stream(streamBalance)}
+	free := memory.GPU{Model: &cfg.Model, Free: gpus.FreeMemory(n.Hardware)}
+	free.Window, free.PromptShare, free.Share = gpus.Windows(n.Hardware, e.Policy)
+	free.PrefixStays = n.PrefixStays()
+	memories := forming.Memories{Ledger: ranks.Ledger(n.Hardware, cfg.Comm.Rotation), GPU: free}
+	return Assembly{forming.New(policies, memories, n.Requests, forming.FormerOf(policies.Policy, predictor)), e}
+}
+
+// Run runs a batch, checks what it moved, and shows its times to learned predictors.
+func (e *l3) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
+	e.fill(&e.costs, b)
+	e.costs.lay(&e.Flow)
+	var before flow.Work
+	if e.Check != nil {
+		before = e.Flow.Work
+	}
+	end, err := e.Flow.Run(start)
+	if err != nil {
+		return start, err
+	}
+	e.costs.imbalance(&e.imbalance)
+	if e.Check != nil {
+		done := e.Flow.Work.Since(&before)
+		e.checkTraffic(b, end, &done)
+	}
+	if e.profile != nil {
+		e.profile.add(e, b)
+	}
+	if e.learned != nil {
+		return end, e.observe(b)
+	}
+	return end, nil
+}
+
+func (e *l3) Settle() { e.ranks.SettleHeads(&e.Flow.Work.Ranks) }
+
+// observe enters the executed sub-batches into the profile that the predictors
+// learn from.
+func (e *l3) observe(b *scheduler.Batch) error {
+	for i := range b.Sub {
+		sub := &b.Sub[i]
+		if sub.Tokens() == 0 {
+			continue
+		}
+		other := 0
+		if len(b.Sub) == 2 {
+			other = b.Sub[1-i].PrefillTokens()
+		}
+		e.sample.Set(sub, b.Step, other)
+		e.measure(&e.sample, b, i, other)
+		if err := e.learned.Observe(&e.sample); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *l3) Ranksets() flow.Imbalance { return e.imbalance }
+
+func (e *l3) Peak() units.Bandwidth { return e.ranks.PIMPeak }
+
+// costs returns the iteration costs of a replica with all that never changes.
+func (n *Setup) costs(d *ranks.Devices) iterationCosts {
+	s, tCK, comm := &n.Config.DRAM.Spec, n.Config.DRAM.Spec.TCK, &n.Config.Comm
+	c := newIterationCosts(n.Config.Scheduler.SubBatches, n.Config.Node.Ranksets)
+	c.layers, c.latency, c.upLatency = d.Runs[0], d.Latency, d.UpLatency
+	for _, layers := range d.Runs[1:] {
+		more := newIterationCosts(n.Config.Scheduler.SubBatches, n.Config.Node.Ranksets)
+		c.more = append(c.more, layerRun{layers, more.sub})
+	}
+	c.vacate = units.Duration(s.TRP) * tCK
+	c.reactivate = units.Duration(n.Config.PIM.ActivationClocks(s)+int64(s.TRCD)) * tCK
+	c.clock, c.headsEach = d.Clock, d.HeadsEach()
+	if n.Kernels != nil {
+		c.step = ranks.BoundaryStep(n.Kernels.Table, n.Config.PIM.TransferBoundary, s.Banks())
+	}
+	c.rotate, c.concurrent, c.asyncPrefill = comm.Rotation, comm.Concurrent, comm.AsyncPrefill
+	c.buffered = d.Buffer > 0
+	c.halfDuplex = d.HalfDuplex()
+	return c
+}

@@ -1,0 +1,60 @@
+package kinds
+
+import (
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/ranks"
+	"github.com/l3sim/l3sim/units"
+)
+
+// checkTraffic verifies what an iteration of L3 has moved and computed against its batch.
+func (e *l3) checkTraffic(b *scheduler.Batch, end units.Duration, done *flow.Work) {
+	costs := &e.costs
+	var pim, channel units.Duration
+	for r := range costs.runs() {
+		layers, subs := costs.run(r)
+		for s := range subs {
+			if costs.sub[s].active {
+				p, ch := e.layerTraffic(&b.Sub[s], &subs[s], b.Step, end, r, s)
+				pim += units.Duration(layers) * p
+				channel += units.Duration(layers) * ch
+			}
+		}
+	}
+	if done.Time[flow.OfPIM] != pim || done.Time[flow.OfChannel] != channel {
+		e.Check.Fail(flow.LawTraffic, end, "attention takes %v and the channels carry data for %v, want %v and %v", done.Time[flow.OfPIM], done.Time[flow.OfChannel], pim, channel)
+	}
+}
+
+// layerTraffic verifies what a sub-batch moves in a layer of a run, and returns how long its
+// attention takes and the channels carry data.
+func (e *l3) layerTraffic(sub *scheduler.SubBatch, costs *subCost, step int64, end units.Duration, run, s int) (pim, channel units.Duration) {
+	for i := range costs.groups {
+		g := &costs.groups[i]
+		if g.Requests > 0 {
+			pim += g.Compute
+			channel += g.Decode.Data + g.UpBus
+			e.held(&g.Decode, end, "vectors", i, s)
+		}
+		if x := &g.Prefix; x.Tokens > 0 {
+			channel += x.Data
+		}
+		for _, x := range []*ranks.Cargo{&g.Prompt, &g.Leaving} {
+			if x.Tokens > 0 {
+				channel += x.Data
+				e.held(&x.Shipment, end, "keys and values", i, s)
+			}
+		}
+	}
+	if moves, want := ranks.TrafficOf(costs.groups), e.homes.Follow(e.Check, sub, step, end, run); moves != want {
+		e.Check.Fail(flow.LawTraffic, end, "sub-batch %d moves %+v, want %+v", s, moves, want)
+	}
+	return pim, channel
+}
+
+// held verifies that a transfer down holds the links for as long as the channels carry it.
+func (e *l3) held(x *ranks.Shipment, end units.Duration, what string, group, sub int) {
+	if !e.costs.buffered && x.Held() < x.Data {
+		e.Check.Fail(flow.LawTraffic, end, "the %s of group %d of sub-batch %d go down in %v, the channels carry them for %v", what, group, sub, x.Held(), x.Data)
+	}
+}

@@ -1,0 +1,179 @@
+package kinds
+
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/dataflow"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/system/ranks"
+	"github.com/l3sim/l3sim/units"
+)
+
+// subCost is what the tasks of a sub-batch cost on the GPUs.
+type subCost struct {
+	active           bool
+	entry            units.Duration // embedding, QKV generation of layer 0
+	prefillAttention units.Duration // of all prompts, one layer
+	window           units.Duration // what decoding requests do on the GPUs beside the ranksets, one layer
+	block            units.Duration // merge of both, projection to the next layer's QKV generation
+	chooses          units.Duration // pages, before anything goes to the ranksets
+	exit             units.Duration // merge, projection of the last layer to the LM head
+	groups           []ranks.GroupCost
+	use              flow.Use
+}
+
+// iterationCosts is what the tasks of an iteration cost on L3's resources, and how these work.
+type iterationCosts struct {
+	layers  int            // of the first run of layers that attend alike
+	latency units.Duration // of a PCIe transfer down, not occupying the link
+	// upLatency is from the end of attention to the first data of results on the
+	// links: the host notices, the rank PU answers, a PCIe transfer begins.
+	upLatency units.Duration
+	// The switches of a rankset that computes around a transfer: leaving attention
+	// (PREA, tRP), and activating all banks again.
+	vacate, reactivate units.Duration
+	clock              dataflow.Clock
+	step               int64 // clocks between the boundaries within a head
+	headsEach          int   // heads of a request on a channel
+	rotate             bool  // layer l of a request lies on rankset (l + offset) mod R
+	concurrent         bool  // ranksets compute while another one receives
+	asyncPrefill       bool  // prompts go down during the block, not before it
+	buffered           bool  // the memory controllers collect what they write
+	halfDuplex         bool  // PCIe can carry more than the channels: they serve one direction at a time
+
+	sub    []subCost         // in the first run of layers
+	groups []ranks.GroupCost // of these, R for each sub-batch
+	more   []layerRun        // of further runs
+	waits  []int32           // scratch: what a block waits for
+	ups    []int32           // scratch: transfers of prefixes
+}
+
+// layerRun is what sub-batches cost in a run of layers that attend alike.
+type layerRun struct {
+	layers int
+	sub    []subCost
+}
+
+// run returns the layers of a run and the costs of all sub-batches there.
+func (c *iterationCosts) run(i int) (layers int, sub []subCost) {
+	if i == 0 {
+		return c.layers, c.sub
+	}
+	return c.more[i-1].layers, c.more[i-1].sub
+}
+
+// runs returns how many there are.
+func (c *iterationCosts) runs() int { return 1 + len(c.more) }
+
+// newIterationCosts returns costs with room for the groups of all sub-batches.
+func newIterationCosts(subBatches, ranksets int) iterationCosts {
+	c := iterationCosts{sub: make([]subCost, subBatches), groups: make([]ranks.GroupCost, subBatches*ranksets)}
+	for s := range c.sub {
+		c.sub[s].groups = c.groups[s*ranksets : (s+1)*ranksets]
+	}
+	return c
+}
+
+// fill sets c to the costs of batch b.
+func (e *l3) fill(c *iterationCosts, b *scheduler.Batch) {
+	if e.ranks.Rest > 0 && !e.ranks.Fixed {
+		e.ranks.Rotate(b)
+	}
+	for s := range b.Sub {
+		sub := &b.Sub[s]
+		if c.sub[s].active = sub.Tokens() > 0; !c.sub[s].active {
+			continue
+		}
+		x := e.decodeBeside(sub.Decode, b.Step, e.counts)
+		g := e.StageRuns(sub)
+		e.ranks.TallyPrefixes(sub)
+		for run := range e.Runs {
+			_, subs := c.run(run)
+			out, l := &subs[s], &g.Layers[run]
+			if len(e.Runs) > 1 {
+				x = e.Decode(sub.Decode, run, b.Step)
+			}
+			e.ranks.FillGroups(out.groups, sub, x, run)
+			e.ranks.TallyStep(x, int(l.Count))
+			out.active, out.entry, out.block, out.exit = true, g.Entry, g.Block+l.Merge, g.Exit+l.Merge
+			out.use.Set(&g.Use)
+			out.prefillAttention, out.window, out.chooses = l.Prompts, l.Attention-l.Prompts, l.Chooses
+			c.sub[s].use.Merge += units.Duration(l.Count) * l.Merge
+			c.sub[s].use.Chooses += units.Duration(l.Count) * l.Chooses
+		}
+	}
+}
+
+// decodeBeside sets the GPUs' part of decoding, beside the ranks. It returns the policy's step of
+// the last run of layers. With count it adds the tokens attended to, for the summary.
+func (e *l3) decodeBeside(requests []scheduler.Decoding, step int64, count bool) (x *policy.Step) {
+	e.Batches = e.Batches[:0]
+	for run := range e.Runs {
+		x = e.Decode(requests, run, step)
+		if count {
+			e.Count(x, run)
+		}
+		from := len(e.Batches)
+		for i := range x.Attend {
+			if c := &x.Attend[i]; c.Device == policy.GPU {
+				e.Batches = append(e.Batches, gpus.DecodeBatch(c))
+			}
+		}
+		e.Decoding[run] = gpus.Decoding{Batches: e.Batches[from:]}
+		if e.counts {
+			o := &e.Decoding[run]
+			o.Beside, o.Merge, o.Chooses = e.Passes(x, policy.GPU), e.ModelCost.Merge(x.Merged), e.Choices(x)
+		}
+		if e.ranks.Stripe.Parts > 0 {
+			e.Decoding[run].Merge = e.ModelCost.MergeParts(e.ranks.Merges(x))
+		}
+	}
+	return x
+}
+
+// measure sets the times of a sample to those of sub-batch i. What requests decode on the GPUs
+// is with the batched operations, as it grows with the number of requests.
+func (e *l3) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefill int) {
+	sub, layers := &b.Sub[i], units.Duration(e.Model.Layers)
+	e.decodeBeside(sub.Decode, b.Step, false)
+	g, chunks := e.StageRuns(sub), e.ModelCost.Attention()
+	for j := range m.Chunks { // all layers take as long
+		k := e.PromptAttention(&chunks, &sub.Prefill[j], 0)
+		m.Chunks[j].Time = layers * (k.Took(g.Slow) + e.ranks.ScoringOf(&sub.Prefill[j]))
+	}
+	m.FC = g.Entry + (layers-1)*g.Block + g.Exit
+	for run := range g.Layers {
+		l := &g.Layers[run]
+		m.FC += units.Duration(l.Count) * (l.Attention - l.Prompts + l.Merge + l.Chooses)
+	}
+	m.PIM = e.ranks.PIM(sub, b.Step, otherPrefill)
+}
+
+// GPU implements scheduler.Predictor with the costs themselves (L3, equation 6), and what
+// requests decode on the GPUs.
+func (e *l3) GPU(s *scheduler.SubBatch, iteration int64) units.Duration {
+	if !e.counts && e.ranks.Stripe.Parts == 0 {
+		return e.GPUs.GPU(s, iteration) + e.ranks.Scoring(s)
+	}
+	e.decodeBeside(s.Decode, iteration, false)
+	return e.GPUTime(s) + e.ranks.Scoring(s)
+}
+
+// PIM implements scheduler.Predictor with the costs themselves (L3, equation 5).
+func (e *l3) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) units.Duration {
+	return e.ranks.PIM(s, iteration, otherPrefill)
+}
+
+// imbalance adds an iteration's attention to m.
+func (c *iterationCosts) imbalance(m *flow.Imbalance) {
+	for s := range c.sub {
+		if !c.sub[s].active {
+			continue
+		}
+		for r := range c.runs() {
+			_, subs := c.run(r)
+			m.Add(ranks.Attending(subs[s].groups))
+		}
+	}
+}

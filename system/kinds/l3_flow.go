@@ -1,0 +1,202 @@
+package kinds
+
+import (
+	"github.com/l3sim/l3sim/system/dataflow"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/ranks"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Resources of L3, in the order in which they go at one instant.
+const (
+	onRanksets = iota
+	onWriter   // memory controllers; without buffers the down link claims ranksets itself
+	onLinkDown
+	onLinkUp
+	onGPUs
+)
+
+// resources returns the resources of a replica with ranksets.
+func (c *iterationCosts) resources(ranksets int) []flow.Resource {
+	r := []flow.Resource{
+		onRanksets: {Resource: dataflow.Resource{
+			Name: "ranksets", Discipline: dataflow.Lanes, Count: ranksets, Rotates: c.rotate,
+			Vacate: c.vacate, Reactivate: c.reactivate,
+			Boundaries: dataflow.Boundaries{Clock: c.clock, Each: int64(c.headsEach), Step: c.step},
+		}, Track: flow.TrackRank},
+		onWriter:   {Resource: dataflow.Resource{Name: "memory controllers", Discipline: dataflow.Link}, Track: flow.NoTrack},
+		onLinkDown: {Resource: dataflow.Resource{Name: "PCIe down", Discipline: dataflow.Link, Latency: c.latency}, Track: flow.TrackDown},
+		onLinkUp:   {Resource: dataflow.Resource{Name: "PCIe up", Latency: c.upLatency}, Track: flow.TrackUp},
+		onGPUs:     {Resource: dataflow.Resource{Name: "GPU"}, Track: flow.TrackGPU},
+	}
+	if c.halfDuplex {
+		writes := onLinkDown
+		if c.buffered {
+			writes = onWriter
+		}
+		r[writes].Twin, r[onLinkUp].Twin = onLinkUp+1, writes+1
+	}
+	return r
+}
+
+// lay turns the costs into operations, the dataflow of Fig 7 of the L3 paper: decode
+// vectors go down to the ranksets, each computes, and results come up; with all of them
+// and with the GPUs' own attention the block begins. Keys and values of prompts, and what leaves
+// the GPUs of decoding requests, go down beside the block (asynchronous prefill), or before it.
+//
+// A group is the decoding requests of one sub-batch with one rankset offset: their q, k
+// and v go down together, their attention runs on rankset (layer + offset) mod R, and
+// their results come up together.
+func (c *iterationCosts) lay(f *flow.Flow) {
+	it := &f.Iteration
+	f.Reset()
+	for s := range c.sub {
+		sub := &c.sub[s]
+		if !sub.active {
+			continue
+		}
+		entry := f.Enter(s, onGPUs, sub.entry+sub.chooses, &sub.use)
+		it.Ops[entry].Group = int16(s * len(sub.groups))
+		layers := &it.Sub[s]
+		layers.Layers = append(layers.Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: int32(len(it.Ops))}, Count: 1})
+		for i := range c.runs() {
+			count, subs := c.run(i)
+			add := func(count int, chooses units.Duration) {
+				first := int32(len(it.Ops))
+				c.layer(it, &subs[s], s, chooses)
+				layers.Layers = append(layers.Layers, dataflow.Layers{Range: dataflow.Range{From: first, To: int32(len(it.Ops))}, Count: int32(count)})
+			}
+			layers.Exit = subs[s].exit
+			own, next := subs[s].chooses, subs[s].chooses // pages of the layer behind are chosen before it
+			if i+1 < c.runs() {
+				_, then := c.run(i + 1)
+				next = then[s].chooses
+			}
+			if own == next {
+				add(count, own)
+				continue
+			}
+			if count > 1 {
+				add(count-1, own)
+			}
+			add(1, next)
+		}
+	}
+}
+
+// layer adds the operations of one layer of sub-batch s, whose block ends with the choice of pages of the
+// layer behind.
+func (c *iterationCosts) layer(it *dataflow.Iteration, sub *subCost, s int, chooses units.Duration) {
+	c.waits = c.waits[:0]
+	for g := range sub.groups {
+		group := &sub.groups[g]
+		if group.Requests == 0 {
+			continue
+		}
+		number := int16(s*len(sub.groups) + g)
+		o, down := it.Add(onLinkDown, 0)
+		o.Kind, o.Lane, o.Group = flow.OpDecodeDown, int16(g), number
+		down = c.send(it, down, &group.Decode)
+
+		heads := int32(len(it.Parts))
+		it.Parts = append(it.Parts, group.Heads...)
+		o, attention := it.Add(onRanksets, group.Compute)
+		o.Kind, o.Lane, o.Group = flow.OpAttention, int16(g), number
+		o.Parts, o.After = dataflow.Range{From: heads, To: int32(len(it.Parts))}, it.Wait(down)
+
+		o, up := it.Add(onLinkUp, group.Up)
+		o.Kind, o.Group = flow.OpResults, number
+		o.Bus, o.After = group.UpBus, it.Wait(attention)
+		c.waits = append(c.waits, up)
+	}
+	if !c.asyncPrefill {
+		c.later(it, sub, s, -1)
+	}
+	number := int16(s * len(sub.groups))
+	if sub.prefillAttention > 0 {
+		prefixes := c.fetch(it, sub, s)
+		o, i := it.Add(onGPUs, sub.prefillAttention)
+		o.Kind, o.Group, o.After = flow.OpPrefillAttention, number, prefixes
+		c.waits = append(c.waits, i)
+	}
+	if sub.window > 0 {
+		o, i := it.Add(onGPUs, sub.window)
+		o.Kind, o.Group = flow.OpWindow, number
+		c.waits = append(c.waits, i)
+	}
+	o, block := it.Add(onGPUs, sub.block+chooses)
+	o.Kind, o.Group = flow.OpBlock, number
+	o.Flags, o.After = dataflow.NextLayer, it.Wait(c.waits...)
+	if c.asyncPrefill {
+		c.later(it, sub, s, block)
+	}
+}
+
+// later adds the transfers of keys and values that the iteration itself does not need: those of
+// prompts, and those that leave the GPUs. They run beside a block or, if block is negative, before
+// the block, which waits for them.
+func (c *iterationCosts) later(it *dataflow.Iteration, sub *subCost, s int, block int32) {
+	for g := range sub.groups {
+		group := &sub.groups[g]
+		c.ship(it, &group.Prompt, flow.OpPromptDown, s, g, block)
+		c.ship(it, &group.Leaving, flow.OpLeaving, s, g, block)
+	}
+}
+
+// ship adds one of them.
+func (c *iterationCosts) ship(it *dataflow.Iteration, x *ranks.Cargo, kind uint8, s, g int, block int32) {
+	if x.Tokens == 0 {
+		return
+	}
+	o, i := it.Add(onLinkDown, 0)
+	o.Kind, o.Class, o.Lane, o.Group = kind, 1, int16(g), int16(s*len(c.sub[s].groups)+g)
+	if block >= 0 {
+		o.After, o.Flags = it.Wait(block), dataflow.OnStart
+	}
+	if end := c.send(it, i, &x.Shipment); block < 0 {
+		c.waits = append(c.waits, end)
+	}
+}
+
+// send completes operation i, a transfer to a rankset, by what it costs, and adds its way
+// from the memory controllers on where these collect what they write. It returns the
+// operation that ends it.
+func (c *iterationCosts) send(it *dataflow.Iteration, i int32, h *ranks.Shipment) int32 {
+	o := &it.Ops[i]
+	o.Pieces, o.Time, o.Last = int32(h.Pieces), h.Link, h.Last
+	o.Open, o.Close, o.Bus = h.Open, h.Close, h.Data
+	if c.buffered {
+		way, link := *o, i
+		o, i = it.Add(onWriter, h.End)
+		*o = dataflow.Op{
+			Resource: onWriter, Kind: flow.OpWrite, Pieces: way.Pieces, Time: h.Bus, Last: h.End, Open: h.Open, Close: h.Close,
+			Lane: way.Lane, Group: way.Group, Flags: dataflow.Stream, After: it.Wait(link),
+		}
+	}
+	o.Claims = onRanksets + 1
+	if !c.concurrent {
+		o.Flags |= dataflow.ClaimAll
+	}
+	return i
+}
+
+// fetch adds the transfers of prefixes to the GPUs, and returns the operations that the GPUs' attention waits for. Prefixes
+// of one rankset go up when the host has read all of them in the layer.
+func (c *iterationCosts) fetch(it *dataflow.Iteration, sub *subCost, s int) dataflow.Range {
+	c.ups = c.ups[:0]
+	for g := range sub.groups {
+		x, number := &sub.groups[g].Prefix, int16(s*len(sub.groups)+g)
+		if x.Tokens == 0 {
+			continue
+		}
+		o, read := it.Add(onRanksets, x.Read)
+		o.Kind, o.Lane, o.Group, o.Bus = flow.OpPrefixRead, int16(g), number, x.Data
+		o, up := it.Add(onLinkUp, x.Up)
+		o.Kind, o.Group, o.After = flow.OpPrefixUp, number, it.Wait(read)
+		c.ups = append(c.ups, up)
+	}
+	if len(c.ups) == 0 {
+		return dataflow.Range{}
+	}
+	return it.Wait(c.ups...)
+}

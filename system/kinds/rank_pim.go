@@ -1,0 +1,170 @@
+package kinds
+
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/system/dataflow"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/system/ranks"
+	"github.com/l3sim/l3sim/units"
+)
+
+// rankPIMSystem has a processing unit a rank.
+var rankPIMSystem = System{
+	Name:     "rank-pim",
+	Hardware: "KV in DIMMs, decode attention on a processing unit a rank, which reads at the channel's rate; transfers hidden",
+	Schedule: "prefill first, or chunked; a single batch",
+	Source:   "L3, section 6.1; Hermes (Liu et al., ASPLOS 2025)",
+	Sections: "rank_pim, batching, dram, pim",
+	Host:     true,
+	Section:  "rank_pim", Zero: RankPIM{}, KV: flow.Place{Name: "in the DIMMs", InDIMM: true, Keeps: true, Unit: pim.RankLevelUnit},
+	Memory: ranks.Memory, Assemble: assembleRankPIM,
+	Defaults: `
+[rank_pim]
+policy = "prefill-first" # L3, section 6.1; "chunked-prefill" lets the ranks attend while the GPUs prefill; long prompts
+placement = "random" # the paper says nothing; "balanced" takes the rankset with the fewest tokens; the busiest rankset's time
+`,
+}
+
+// RankPIM is the section [rank_pim].
+type RankPIM struct {
+	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
+	// Placement is how requests are spread over the ranksets: PlacementRandom or
+	// PlacementBalanced.
+	Placement string `toml:"placement"`
+}
+
+// Values of RankPIM.Placement.
+const (
+	PlacementRandom   = "random"
+	PlacementBalanced = "balanced" // the rankset with the fewest reserved tokens
+)
+
+// Check has the rules of the section [rank_pim].
+func (r RankPIM) Check(c *input.Check) {
+	input.OneOf(c, "policy", r.Policy, Policies()...)
+	input.OneOf(c, "placement", r.Placement, PlacementRandom, PlacementBalanced)
+}
+
+// rankPIM is a system with one processing unit a rank, timed by the same program on
+// the same DRAM model as L3's. Transfers are hidden by concurrent computation (L3,
+// section 6.1), as long as there is any: an iteration takes at least as long as they do.
+type rankPIM struct {
+	gpus.GPUs
+	ranks *ranks.Devices
+	flow.Flow
+	groups    []ranks.GroupCost // one a rankset, of the iteration at hand
+	imbalance flow.Imbalance
+	peakRate  units.Bandwidth
+}
+
+// assembleRankPIM puts together a replica with continuous batching of a single
+// batch.
+func assembleRankPIM(n *Setup) Assembly {
+	cfg := n.Config
+	e := &rankPIM{
+		GPUs: gpus.New(n.Hardware), groups: make([]ranks.GroupCost, cfg.Node.Ranksets),
+		peakRate: units.Bandwidth(cfg.Node.Ranksets*cfg.ReplicaChannels()) * cfg.DRAM.Spec.Bandwidth(),
+	}
+	e.ranks = ranks.New(n.Hardware, e.Attends, n.Kernels)
+	e.Flow = flow.New(n.Hardware, e.resources(cfg.Comm.Rotation), n.Running)
+	spec, free := configs.Section[RankPIM](cfg), memory.GPU{Model: &cfg.Model, Free: gpus.FreeMemory(n.Hardware), PrefixStays: n.PrefixStays()}
+	memories := forming.Memories{Ledger: ranks.Ledger(n.Hardware, cfg.Comm.Rotation), GPU: free}
+	return Assembly{n.Continuous(Continuous{Policy: spec.Policy, Memories: memories, random: spec.Placement != PlacementBalanced}), e}
+}
+
+// Resources of a system with processing units a rank.
+const (
+	onRanks = iota
+	onHost  // descriptors written and completions noticed
+	onDownHidden
+	onUpHidden
+	onChannelsHidden
+	onAllGPUs
+)
+
+// resources returns the resources of a replica. Layer l of a request lies on rankset
+// (l + offset) mod R where they rotate.
+func (e *rankPIM) resources(rotate bool) []flow.Resource {
+	return []flow.Resource{
+		onRanks:          {Resource: dataflow.Resource{Name: "ranksets", Discipline: dataflow.Lanes, Count: len(e.groups), Rotates: rotate}, Track: flow.TrackRank},
+		onHost:           {Resource: dataflow.Resource{Name: "host"}, Track: flow.NoTrack},
+		onDownHidden:     {Resource: dataflow.Resource{Name: "PCIe down"}, Track: flow.NoTrack},
+		onUpHidden:       {Resource: dataflow.Resource{Name: "PCIe up"}, Track: flow.NoTrack},
+		onChannelsHidden: {Resource: dataflow.Resource{Name: "channels"}, Track: flow.NoTrack},
+		onAllGPUs:        {Resource: dataflow.Resource{Name: "GPU"}, Track: flow.TrackGPU},
+	}
+}
+
+// Run runs a batch: the ranks attend, the host learns of it, and the GPUs go on.
+func (e *rankPIM) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
+	sub, it := &b.Sub[0], &e.Iteration
+	e.Reset()
+	x := e.Decode(sub.Decode, 0, b.Step) // all layers attend alike
+	e.attend(sub, x)
+	e.transfers()
+	g := e.Stage(sub, e.Beside(x))
+	entry := e.Enter(0, onAllGPUs, g.Entry, &g.Use)
+	first, from := int32(len(it.Ops)), int32(len(it.After))
+	for q := range e.groups {
+		if took := e.groups[q].Compute; e.groups[q].Requests > 0 {
+			o, i := it.Add(onRanks, took)
+			o.Kind, o.Lane, o.Group = flow.OpAttention, int16(q), int16(q)
+			it.After = append(it.After, i)
+		}
+	}
+	if attend := (dataflow.Range{From: from, To: int32(len(it.After))}); attend.To > from && e.ranks.HostAccess > 0 {
+		o, i := it.Add(onHost, 2*e.ranks.HostAccess)
+		o.Kind, o.After = flow.OpNotice, attend
+		from = attend.To
+		it.After = append(it.After, i)
+	}
+	if attention := g.Layers[0].Attention; attention > 0 {
+		o, i := it.Add(onAllGPUs, attention)
+		o.Kind = flow.OpGPUAttention
+		it.After = append(it.After, i)
+	}
+	o, _ := it.Add(onAllGPUs, g.Block)
+	o.Kind, o.Flags, o.After = flow.OpBlock, dataflow.NextLayer, dataflow.Range{From: from, To: int32(len(it.After))}
+	e.Flow.Layers(0, entry, first, g.Exit)
+	return e.Flow.Run(start)
+}
+
+// attend sets what one layer of a sub-batch, whose decoding takes x, takes on each rankset.
+func (e *rankPIM) attend(sub *scheduler.SubBatch, x *policy.Step) {
+	e.ranks.Gather(e.groups, sub, x, 0)
+	e.ranks.TallyStep(x, e.Model.Layers)
+	e.ranks.TallyPrefixes(sub)
+	e.imbalance.Add(ranks.Attending(e.groups))
+}
+
+// transfers books the transfers of an iteration, which hide behind its work: it takes at
+// least as long as the busier direction of the links does for them, or the channels.
+func (e *rankPIM) transfers() {
+	w, layers := &e.Flow.Work, units.Duration(e.Model.Layers)
+	all := e.ranks.Together(e.groups)
+	traffic := e.ranks.Moves(all.Requests, &all.Vectors)
+	down, up, channel := traffic.Down.Held(), traffic.Up+all.Prefix.Up, traffic.Down.Data+traffic.UpBus+all.Prefix.Data
+	if all.Prompt.Tokens > 0 {
+		down += all.Prompt.Held()
+		channel += all.Prompt.Data
+	}
+	w.Time[flow.OfDown] += layers * down
+	w.Time[flow.OfUp] += layers * up
+	w.Time[flow.OfChannel] += layers * channel
+	e.Hide(onDownHidden, layers*down)
+	e.Hide(onUpHidden, layers*up)
+	e.Hide(onChannelsHidden, layers*channel)
+}
+
+func (e *rankPIM) Settle() { e.ranks.SettleHeads(&e.Flow.Work.Ranks) }
+
+func (e *rankPIM) Ranksets() flow.Imbalance { return e.imbalance }
+
+func (e *rankPIM) Peak() units.Bandwidth { return e.peakRate }

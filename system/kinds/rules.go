@@ -1,0 +1,146 @@
+package kinds
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/tables"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/system/hosts"
+	"github.com/l3sim/l3sim/units"
+)
+
+// check has the rules of what must fit together.
+func (s *System) check(cfg *configs.Config, c *input.Check) {
+	s.checkPolicy(cfg, c)
+	if c.OK() {
+		s.checkStripe(cfg, c)
+	}
+	if c.OK() && cfg.Cache.Prefix {
+		s.checkCache(cfg, c)
+	}
+	share := s.gpuShare(cfg)
+	cfg.CheckWeights(c, share, s.Section+".capacity_share")
+	if c.OK() && !s.KV.InGPUs {
+		checkWindow(s.Derive(cfg), c)
+	}
+	switch {
+	case !c.OK():
+	case s.KV.OnHost:
+		checkHost(cfg, c)
+	case s.KV.InDIMM:
+		cfg.CheckRanks(c)
+	case s.KV.InGPUs:
+		cfg.CheckActivations(c, share)
+	}
+}
+
+// checkPolicy refuses a policy that the system cannot run, and says which systems can.
+func (s *System) checkPolicy(cfg *configs.Config, c *input.Check) {
+	name, known := cfg.Policy.Name, cfg.Policy.List()
+	var with []string
+	for i := range All {
+		if slices.Contains(known.At(All[i].Home), name) {
+			with = append(with, All[i].Name)
+		}
+	}
+	if !slices.Contains(with, s.Name) {
+		runs := "no system runs it"
+		if len(with) > 0 {
+			runs = fmt.Sprintf("it runs with run.system = %s", strings.Join(with, ", "))
+		}
+		c.That(false, "policy.name", name, "one of %s with run.system = %s; %s", strings.Join(known.At(s.Home), ", "), s.Name, runs)
+		return
+	}
+	cfg.Policy.CheckAt(policy.Place{System: s.Name, Where: s.KV.Name, Apart: !s.KV.InGPUs}, c)
+	if p := cfg.Policy.Pages(); p != nil {
+		s.checkPages(p, cfg, c)
+	}
+	c.Fails("", cfg.Policy.Fits(flow.PolicyShape(s.Derive(cfg))))
+}
+
+// checkWindow refuses a window that the GPUs cannot hold for a single request beside the
+// activations of the shortest chunk of a prompt.
+func checkWindow(h *flow.Hardware, c *input.Check) {
+	cfg := h.Config
+	tokens, _, _ := gpus.Windows(h, flow.PolicyOf(h))
+	m := &cfg.Model
+	free := units.Bytes(m.TensorParallel)*cfg.GPUMemory(h.GPUShare) - m.WeightBytes() - m.ActivationBytes(cfg.Scheduler.ChunkMultiple)
+	most := int(max(free, 0) / m.KVBytesPerToken())
+	key, window := cfg.Policy.GPUWindow()
+	c.That(tokens <= most, key, window, "%d at most, with the sink: what the weights of %s leave of the GPUs holds the keys and values of %d tokens of a request; "+
+		"or a larger model.tensor_parallel", max(0, most-(tokens-window)), m.Name, most)
+}
+
+// checkStripe refuses what stripes do not have.
+func (s *System) checkStripe(cfg *configs.Config, c *input.Check) {
+	if cfg.Comm.Stripe == scheduler.StripeNone || !s.KV.InDIMM {
+		return
+	}
+	c.That(s.Name == l3Name, "comm.stripe", cfg.Comm.Stripe, "%q with run.system = %s", scheduler.StripeNone, s.Name)
+	c.That(cfg.Policy.Pages() == nil && cfg.Policy.Profile == "", "comm.stripe", cfg.Comm.Stripe, "%q with policy.name = %s or a profile: selected pages lie anywhere, and not evenly over parts",
+		scheduler.StripeNone, cfg.Policy.Name)
+}
+
+// checkCache has the rules of what a cache of prefixes fits together with.
+func (s *System) checkCache(cfg *configs.Config, c *input.Check) {
+	c.That(s.KV.Keeps, "cache.prefix", true, "false with run.system = %s, which has no such cache", s.Name)
+	c.That(cfg.Policy.Dense(), "cache.prefix", true, "false with policy.name = %s: another prompt may need what it has dropped", cfg.Policy.Name)
+	c.That(!s.KV.InDIMM || cfg.Comm.Stripe == scheduler.StripeNone, "cache.prefix", true, "false with comm.stripe = %q", cfg.Comm.Stripe)
+	if !c.OK() {
+		return
+	}
+	if host := cfg.Cache.HostCapacity; host > 0 {
+		c.That(s.KV.InGPUs, "cache.host_capacity", host, "0B with run.system = %s, whose keys and values are %s", s.Name, s.KV.Name)
+		c.That(host <= cfg.Node.MemoryCapacity, "cache.host_capacity", host, "at most node.memory_capacity, %v", cfg.Node.MemoryCapacity)
+	}
+	unit, what := cfg.Batching.PageTokens, "batching.page_tokens"
+	if s.KV.InDIMM {
+		g, err := pim.NewGeometry(&cfg.DRAM.Spec, cfg.HeadShape())
+		if err != nil {
+			return // reported with the ranks
+		}
+		unit, what = g.RowTokens, "an allocation unit of a rank"
+	}
+	c.That(cfg.Cache.Block%unit == 0, "cache.block", cfg.Cache.Block, "a multiple of the %d tokens of %s", unit, what)
+}
+
+// checkPages has the rules of policies that choose pages: what chooses, and pages that ranks can read.
+func (s *System) checkPages(p *policy.PagesSpec, cfg *configs.Config, c *input.Check) {
+	with, section := "with run.system = "+s.Name, "policy."+cfg.Policy.Name
+	if s.KV.InGPUs {
+		c.That(p.SelectDevice == tables.SelectGPU, section+".select_device", p.SelectDevice, "%q %s, whose keys and values are %s", tables.SelectGPU, with, s.KV.Name)
+		c.That(p.Layout == "row", section+".layout", p.Layout, "\"row\" %s", with)
+		return
+	}
+	g, err := pim.NewGeometry(&cfg.DRAM.Spec, cfg.HeadShape())
+	if err != nil {
+		return // CheckRanks says so
+	}
+	if p.Layout == "quad" {
+		c.That(cfg.PIM.Activation == pim.Staggered, section+".layout", p.Layout, "\"row\" with pim.activation = %q: all banks open one row", cfg.PIM.Activation)
+		c.That(p.Page*pim.Quads == g.RowTokens, section+".page", p.Page, "%d with layout = \"quad\": a quad of banks has a quarter of a row", g.RowTokens/pim.Quads)
+	}
+	part := min(p.Page, g.RowTokens)
+	scales := ""
+	if cfg.HeadShape().ScaleBytes > 0 {
+		scales = ", which without scales in it (pim.scales, model.kv_scales) is a power of two"
+	}
+	c.That(p.Page%g.ChunkTokens == 0 && g.RowTokens%part == 0 && p.Page%part == 0, section+".page", p.Page,
+		"a multiple of %d tokens %s, whose banks score as many at once, and a divisor or a multiple of the %d tokens of a row%s", g.ChunkTokens, with, g.RowTokens, scales)
+}
+
+// checkHost is the rule that the host has room for a token of each replica.
+func checkHost(cfg *configs.Config, c *input.Check) {
+	token := units.Bytes(cfg.Replicas()) * cfg.Model.KVBytesPerToken()
+	share := configs.Section[hosts.CPUOffload](cfg).HostMemory
+	c.That(share*float64(cfg.Node.MemoryCapacity) >= float64(token), "node.memory_capacity", cfg.Node.MemoryCapacity,
+		"room for keys and values in cpu_offload.host_memory_share = %v of it: those of a token on each replica take %s", share, token)
+}

@@ -1,0 +1,118 @@
+package kinds
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/ranks"
+)
+
+// System is one of the systems that a node can be: L3 or one that its paper
+// compares it with (section 6.1). All share the models of GPUs, memory and links,
+// and the queues.
+type System struct {
+	Name     string `json:"name"`     // value of run.system
+	Hardware string `json:"hardware"` // where keys and values are and what attends over them
+	Schedule string `json:"schedule"`
+	Source   string `json:"source"`
+	Sections string `json:"sections"`  // of the configuration, that are its own
+	Host     bool   `json:"host_dram"` // it uses the host's memory
+
+	// Section is the name of its own section of the configuration, "" for none, zero a value
+	// of the section's type, defaults the section in TOML, where each number has a comment.
+	Section  string
+	Zero     input.Checked
+	Defaults string
+	KV       flow.Place
+	Home     policy.Homes // where its keys and values are, for policies; 0: a place that takes dense attention alone
+	// share is the share of the GPUs' memory that may be used, nil for all of it.
+	share func(cfg *configs.Config) float64
+	// Memory is that for keys and values of a replica.
+	Memory   func(h *flow.Hardware) flow.KVMemory
+	Assemble func(n *Setup) Assembly
+}
+
+// Places of keys and values.
+var (
+	kvInDIMMs = flow.Place{Name: "in the DIMMs", InDIMM: true, Keeps: true}
+	kvOnGPUs  = flow.Place{Name: "on its GPUs", InGPUs: true, Keeps: true}
+)
+
+// Derive returns what a node of the system consists of.
+func (s *System) Derive(cfg *configs.Config) *flow.Hardware {
+	return &flow.Hardware{Config: cfg, KV: s.KV, GPUShare: s.gpuShare(cfg)}
+}
+
+// All is the list of all systems. Their functions look systems up in it.
+var All []System
+
+func init() {
+	All = append([]System{l3System, gpuOnlySystem, hbmPIMSystem, rankPIMSystem, cpuOffloadSystem, gpuCPUSystem}, All...)
+}
+
+// otherNames are what a system is called by those who know what it stands for.
+var otherNames = map[string][]string{
+	"gpu-only": {"vllm", "sglang", "tgi", "tensorrt-llm", "orca", "sarathi", "sarathi-serve", "gpu", "gpus", "baseline"},
+	"hbm-pim":  {"attacc", "neupims", "pim", "hbm"}, "rank-pim": {"hermes", "r-pim", "dimm-pim"},
+	"cpu-offload": {"neo", "fastdecode", "offload", "cpu"}, "gpu+cpu": {"hgca", "csattention", "h2o"},
+}
+
+// Of returns the system of a name that has been validated.
+func Of(name string) *System {
+	i := slices.IndexFunc(All, func(s System) bool { return s.Name == name })
+	return &All[i]
+}
+
+// hardwareOf returns what a node of a validated configuration consists of.
+func hardwareOf(cfg *configs.Config) *flow.Hardware { return Of(cfg.Run.System).Derive(cfg) }
+
+// Loader loads configurations of all systems, with the policies of package policy.
+var Loader = sync.OnceValue(func() *configs.Loader { return NewLoader(policy.Builtin()) })
+
+// NewLoader returns the loader of configurations of all systems with some policies.
+func NewLoader(policies *policy.List) *configs.Loader {
+	known := make([]configs.System, len(All))
+	for i := range All {
+		s := &All[i]
+		known[i] = configs.System{Name: s.Name, Others: otherNames[s.Name], Section: s.Section, Zero: s.Zero, Defaults: s.Defaults, Check: s.check}
+	}
+	return configs.New(policies, known...)
+}
+
+// Policies returns the policies of package policy that the system takes, values of policy.name.
+func (s *System) Policies() []string { return policy.Builtin().At(s.Home) }
+
+// gpuShare returns the share of the GPUs' memory that may be used.
+func (s *System) gpuShare(cfg *configs.Config) float64 {
+	if s.share == nil {
+		return 1
+	}
+	return s.share(cfg)
+}
+
+// Values of the keys policy of several systems.
+const (
+	PrefillFirst   = "prefill-first"
+	ChunkedPrefill = "chunked-prefill"
+)
+
+// Policies are the values of the keys policy of several systems.
+func Policies() []string { return []string{PrefillFirst, ChunkedPrefill} }
+
+// Measure runs the programs of the hardware of a node of the system on the models of its memory, and tells errors
+// in terms of the configuration.
+func (s *System) Measure(h *flow.Hardware) (t CommandTables, err error) {
+	if s.KV.InDIMM {
+		t.Kernels, err = ranks.KernelsOf(h)
+	} else {
+		t.Stack, err = newStack(h.Config)
+	}
+	return t, err
+}
+
+// Register adds a system of a caller's own to the list, before the first configuration is loaded.
+func Register(s System) { All = append(All, s) }

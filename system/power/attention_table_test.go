@@ -1,0 +1,166 @@
+package power
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/energy"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/machine"
+	"github.com/l3sim/l3sim/system/flow"
+)
+
+// TestAttentionTable: on random grids the table's busiest rank takes what a run of its commands takes, and so do the DRAM
+// parts of its energy; interpolation is within the bounds; more requests take no less.
+func TestAttentionTable(t *testing.T) {
+	cfg := metered(t, "energy.pim_read_share=1", "energy.dram_io=0", "energy.bank_unit=0", "energy.adder_unit=0", "energy.softmax_unit=0")
+	var shapes []rankAttention // of one, two and four query heads of a KV head
+	for group := 1; group <= 4; group *= 2 {
+		r := rankAttention{cfg: cfg, shape: pim.HeadShape{HeadDim: 128, Queries: group, ElementBits: 16}}
+		if err := r.measure(); err != nil {
+			t.Fatal(err)
+		}
+		shapes = append(shapes, r)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		n := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
+		shape := n("log2 grouping", 0, 2)
+		group := 1 << shape
+		tabulate := func(g *AttentionGrid) []AttentionRow {
+			rows, err := shapes[shape].rows(g, g.Heads[0], g.Ranks[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return rows
+		}
+		first := n("context", 16, 900)
+		g := &AttentionGrid{Contexts: []int{first, first + n("further", 1, 1200)}, Batches: []int{1, 1 + n("more", 1, 5)}, Heads: []int{group * n("KV heads", 1, 4)},
+			Groups: []int{group}, Ranks: []int{n("ranks", 1, 5)}, HeadDim: 128}
+		rows := tabulate(g)
+		at := func(batch, context int) AttentionRow { return rows[2*batch+context] }
+		for _, i := range []int{0, n("row", 1, 3)} {
+			r := &rows[i]
+			most := busiest(r.Batch, r.KVHeads, r.Ranks)
+			load := machine.Load{Context: r.Context, KVHeads: most, Shape: pim.HeadShape{HeadDim: 128, Queries: group, ElementBits: 16}}
+			m, err := machine.Measure(t.Context(), &cfg.PIM, cfg.RankSpec(), load, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			us := float64(m.TotalCycles) * cfg.DRAM.TCK.Seconds() * 1e6
+			refresh := 0.35 * (2 + us/7.8) // of a rank whose refreshes may be postponed, eight of them
+			if r.LatencyUS < us*(1-1e-9) && us-r.LatencyUS > refresh || r.LatencyUS > us+refresh+0.02*us {
+				t.Errorf("%d heads of %d tokens take %v us, command by command %v", most, r.Context, r.LatencyUS, us)
+			}
+			if most*r.Ranks != r.Batch*r.KVHeads {
+				continue // ranks differ
+			}
+			e := &m.Energy
+			d := &shapes[shape].draws[energy.Mid]
+			// The table's time and refreshes are means; what was measured ends without the REFs that may wait.
+			uj := float64(r.Ranks) * (1e6*(e.TotalJoules()-e.RefreshJoules) + d.idle()*r.LatencyUS - d.closed*us)
+			if math.Abs(r.EnergyUJ-uj) > 0.01*uj {
+				t.Errorf("%d heads of %d tokens take %v uJ, command by command %v", most, r.Context, r.EnergyUJ, uj)
+			}
+			if r.EnergyLow > r.EnergyUJ || r.EnergyUJ > r.EnergyTop {
+				t.Errorf("%+v", *r)
+			}
+		}
+		if at(1, 0).LatencyUS < at(0, 0).LatencyUS || at(1, 0).EnergyUJ <= at(0, 0).EnergyUJ {
+			t.Errorf("%+v", rows)
+		}
+		// Between the grid's places, a line is no further off than the bound.
+		context := n("between", g.Contexts[0], g.Contexts[1])
+		one := *g
+		one.Contexts, one.Batches = []int{context}, g.Batches[:1]
+		between := tabulate(&one)
+		share := float64(context-g.Contexts[0]) / float64(g.Contexts[1]-g.Contexts[0])
+		line := at(0, 0).LatencyUS + share*(at(0, 1).LatencyUS-at(0, 0).LatencyUS)
+		if off := math.Abs(line/between[0].LatencyUS - 1); off > at(0, 1).ContextError+1e-9 {
+			t.Errorf("at %d tokens a line is off by %v, the bound is %v", context, off, at(0, 1).ContextError)
+		}
+		one.Contexts, one.Batches = g.Contexts[:1], []int{n("batch between", 1, g.Batches[1])}
+		between = tabulate(&one)
+		share = float64(one.Batches[0]-1) / float64(g.Batches[1]-1)
+		line = at(0, 0).LatencyUS + share*(at(1, 0).LatencyUS-at(0, 0).LatencyUS)
+		if off := math.Abs(line/between[0].LatencyUS - 1); off > at(1, 0).BatchError+1e-9 {
+			t.Errorf("at %d requests a line is off by %v, the bound is %v", one.Batches[0], off, at(1, 0).BatchError)
+		}
+	})
+}
+
+// TestBusiest: heads are dealt evenly, by hand.
+func TestBusiest(t *testing.T) {
+	for _, c := range [][4]int{{1, 8, 4, 2}, {3, 8, 64, 1}, {8, 8, 64, 1}, {9, 8, 64, 2}, {1, 1, 64, 1}, {5, 3, 4, 4}} {
+		if got := busiest(c[0], c[1], c[2]); got != c[3] {
+			t.Errorf("%d requests of %d heads on %d ranks: %d, want %d", c[0], c[1], c[2], got, c[3])
+		}
+	}
+}
+
+// TestInterpolation: of a square the line between two places is furthest off by hand.
+func TestInterpolation(t *testing.T) {
+	square := func(n int) float64 { return float64(n * n) }
+	if got, want := interpolation(1, 3, square), (1.+9)/2/4-1; math.Abs(got-want) > 1e-12 {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := interpolation(4, 5, square); got != 0 {
+		t.Errorf("nothing lies between, but %v", got)
+	}
+}
+
+// TestGridCheck: what is wrong with a grid names its axis.
+func TestGridCheck(t *testing.T) {
+	good := AttentionGrid{Contexts: []int{1, 2}, Batches: []int{1}, Heads: []int{8, 16}, Groups: []int{1, 8}, Ranks: []int{1}, HeadDim: 128}
+	if faults := input.Faults(&good); len(faults) > 0 {
+		t.Fatal(faults[0])
+	}
+	for key, set := range map[string]func(*AttentionGrid){
+		"context": func(g *AttentionGrid) { g.Contexts = []int{2, 2} }, "batch": func(g *AttentionGrid) { g.Batches = []int{0} },
+		"heads": func(g *AttentionGrid) { g.Heads = []int{1 << 13} }, "grouping": func(g *AttentionGrid) { g.Groups = []int{3} },
+		"ranks": func(g *AttentionGrid) { g.Ranks = []int{-1} },
+	} {
+		g := good
+		set(&g)
+		if faults := input.Faults(&g); len(faults) == 0 || faults[0].Key != key {
+			t.Errorf("%s: %v", key, faults)
+		}
+	}
+	large := good
+	large.Contexts = slices.Repeat([]int{0}, 1<<20)
+	for i := range large.Contexts {
+		large.Contexts[i] = i + 1
+	}
+	if err := input.Validate(&large); err == nil {
+		t.Error("a table of four million rows")
+	}
+}
+
+// TestEnergyLawOfTables: a table whose energy contradicts itself fails with the law. What no configuration has is planted behind
+// its rules.
+func TestEnergyLawOfTables(t *testing.T) {
+	cfg := metered(t)
+	r := rankAttention{cfg: cfg, shape: cfg.HeadShape()}
+	if err := r.measure(); err != nil {
+		t.Fatal(err)
+	}
+	g := &AttentionGrid{Contexts: []int{16, 128}, Batches: []int{1}, Heads: []int{8}, Groups: []int{1}, Ranks: []int{4}, HeadDim: 128}
+	for _, c := range []struct {
+		plant func()
+		bad   string
+	}{
+		{func() {}, ""}, {func() { r.draws[energy.Low].closed = 1e3 }, "its band"}, {func() { r.draws[energy.Mid].vpp = -1e-9 }, "part 9 of"}, {func() { r.draws[energy.Mid].read = -1 }, "part 3 of"},
+	} {
+		c.plant()
+		_, err := r.rows(g, 8, 4)
+		var v *flow.Violation
+		if (err != nil) != (c.bad != "") || err != nil && (!errors.As(err, &v) || v.Law != flow.LawEnergy || !strings.Contains(v.Detail, c.bad)) {
+			t.Errorf("%v, want %q", err, c.bad)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package power
+
+import (
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/energy"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/kinds"
+	"github.com/l3sim/l3sim/units"
+)
+
+// GPUs returns what the node's GPUs take in a run that ends at end: their work, and
+// active idle in between.
+func (n *Meter) GPUs(w *flow.Busy, end units.Duration, tokens int64) results.Energy {
+	e := results.Energy{Prefill: w.Joules.Prefill, Decode: w.Joules.Decode}
+	gpus := float64(n.Replicas() * n.Model.TensorParallel)
+	worked := float64(w.Time[flow.OfGPU].Picoseconds() * 1e-12 * float64(n.Model.TensorParallel))
+	e.Idle = float64(max(0, float64(gpus*end.Seconds())-worked) * n.GPU.Power.ActiveIdle)
+	e.GPU = e.Prefill + e.Decode + e.Idle
+	if tokens > 0 {
+		e.Token = e.GPU / float64(tokens)
+	}
+	return e
+}
+
+// equipment returns what the node of a configuration consists of.
+func equipment(cfg *configs.Config) energy.Equipment {
+	s, ranks := kinds.Of(cfg.Run.System), cfg.Energy.RanksPerDIMM
+	unit := s.KV.Unit
+	if unit == "" {
+		unit = cfg.PIM.ProcessingUnit
+	}
+	base, _ := cfg.GPUBase()
+	return energy.Equipment{
+		GPU: cfg.GPU.Name, GPUBase: base, GPUs: cfg.Node.GPUs, HBMPIM: s.KV.InHBM, Memory: cfg.DRAM.Rules().Family, DIMMs: cfg.DIMMs(),
+		DIMMGiB: float64(cfg.Node.RankCapacity()) / float64(units.GiB) * float64(ranks*cfg.DRAM.Rules().SubChannels),
+		BankPIM: s.KV.InDIMM && unit == pim.BankUnits, RankPIM: s.KV.InDIMM && unit == pim.RankLevelUnit,
+	}
+}
+
+// Cost returns the cost of a run that emits tokensPerS.
+func Cost(cfg *configs.Config, e *results.EnergyReport, tokensPerS float64) results.CostReport {
+	p, node := &cfg.Prices.Prices, equipment(cfg)
+	r := results.CostReport{Prices: p.Name, Date: p.Date}
+	if tokensPerS == 0 || e.Total == 0 {
+		return r
+	}
+	seconds, million := e.Total/e.Watts, tokensPerS*3600/1e6 // tokens an hour
+	var at [energy.Places]energy.Cost
+	for place, joules := range [energy.Places]float64{e.Low, e.Total, e.High} {
+		at[place] = p.Cost(&node, joules/seconds, energy.Place(place))
+	}
+	mid := &at[energy.Mid]
+	r.Grade, r.Capital, r.PerHour, r.EnergyPerHour = string(mid.Grade), mid.Capital, mid.PerHour, mid.Energy
+	r.PerMToken, r.PerMTokenLow, r.PerMTokenHigh = mid.PerHour/million, at[energy.Low].PerHour/million, at[energy.High].PerHour/million
+	r.TokensPerMW, r.CO2PerMToken = tokensPerS/(e.Watts/1e6), mid.CO2/million
+	return r
+}

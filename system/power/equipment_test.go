@@ -1,0 +1,79 @@
+package power
+
+import (
+	"math"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/energy"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system/kinds"
+)
+
+// TestEquipment: what is priced of each system.
+func TestEquipment(t *testing.T) {
+	for system, want := range map[string]energy.Equipment{
+		"l3": {BankPIM: true}, "rank-pim": {RankPIM: true}, "hbm-pim": {HBMPIM: true}, "gpu-only": {}, "cpu-offload": {}, "gpu+cpu": {},
+	} {
+		cfg := metered(t, "run.system="+system)
+		want.GPU, want.GPUs, want.Memory, want.DIMMs, want.DIMMGiB = "a100-sxm-80gb", 8, "ddr4", 32, 64
+		if got := equipment(cfg); got != want {
+			t.Errorf("%s: %+v, want %+v", system, got, want)
+		}
+	}
+}
+
+// TestDIMMsOfDDR5: 32 channels of four ranks are 32 DIMMs of two ranks on each of two sub-channels, and their buffers draw as much
+// as those of 16 channels of DDR4.
+func TestDIMMsOfDDR5(t *testing.T) {
+	sets := []string{"run.system=l3", `dram.preset="ddr5-4800-16gb-x8"`, "node.channels=32"}
+	cfg := metered(t, sets...)
+	if got := equipment(cfg); got.DIMMs != 32 || got.DIMMGiB != 64 || got.Memory != "ddr5" {
+		t.Errorf("%+v, want 32 DIMMs of 64 GiB", got)
+	}
+	buffers := func(sets ...string) float64 { return meterOf(t, sets...).Power(energy.Mid).each[byTime][drawBuffers] }
+	if a, b := buffers(sets...), buffers("run.system=l3"); a != b {
+		t.Errorf("buffers draw %v W, want %v", a, b)
+	}
+}
+
+// TestCostOfRun: by hand, of a run of 100 tokens a second at 4 kW.
+func TestCostOfRun(t *testing.T) {
+	cfg := metered(t, "prices.server=0", "prices.gpu.a100_sxm_80gb=0", "prices.dimm.ddr4=0", "prices.electricity=0.1", "prices.carbon=0.5")
+	c := Cost(cfg, &results.EnergyReport{Total: 8e6, Low: 4e6, High: 16e6, Watts: 4000}, 100)
+	for what, v := range map[string][2]float64{
+		"an hour": {c.PerHour, 0.4}, "a million": {c.PerMToken, 0.4 / 0.36}, "at the low end": {c.PerMTokenLow, 0.2 / 0.36}, "at the high end": {c.PerMTokenHigh, 0.8 / 0.36},
+		"a megawatt": {c.TokensPerMW, 25000}, "carbon": {c.CO2PerMToken, 2 / 0.36}, "capital": {c.Capital, 0},
+	} {
+		if math.Abs(v[0]-v[1]) > 1e-9*(v[1]+1e-9) {
+			t.Errorf("%s: %v, want %v", what, v[0], v[1])
+		}
+	}
+	if c := Cost(cfg, &results.EnergyReport{}, 0); c.PerMToken != 0 || c.Date == "" {
+		t.Errorf("%+v", c)
+	}
+}
+
+// meterOf returns what tells the energy of the default node with some keys set.
+func meterOf(t interface{ Fatal(...any) }, sets ...string) *Meter {
+	cfg := metered(t, sets...)
+	s := kinds.Of(cfg.Run.System)
+	h := s.Derive(cfg)
+	tables, err := s.Measure(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewMeter(h, tables, s.Host)
+}
+
+// metered returns the default configuration with some keys set.
+func metered(t interface{ Fatal(...any) }, sets ...string) *configs.Config {
+	cfg, err := kinds.Loader().Load(configs.Options{Sets: sets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// alike9 says that two numbers agree to nine digits.
+func alike9(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b)) }

@@ -1,0 +1,65 @@
+package ranks
+
+import (
+	"sync"
+	"testing"
+)
+
+// TestEqualRanksShareKernels: nodes share what was measured exactly where it is the same.
+func TestEqualRanksShareKernels(t *testing.T) {
+	load := func(sets ...string) *bench { return benchOf(t, append([]string{"pim.score_buffer=8KiB"}, sets...)...) }
+	quest := func(more ...string) []string {
+		return append([]string{"policy.name=quest", "policy.quest.select_device=rank"}, more...)
+	}
+	same := [][]string{{"run.requests=3"}, {"run.model=gpt-89b"}, {"node.gpus=16"}, {"serving.router=least-kv"}, {"comm.balance=split"}}
+	other := [][]string{
+		{"dram.tRFC=500"}, {"pim.mac_latency=9"}, {"pim.processing_unit=rank"}, {"model.kv_bits=8"},
+		{"comm.stripe=channels"}, {"policy.name=window"}, quest(), quest("policy.quest.top_k_latency=77"), quest("policy.quest.select_device=bank"), quest("policy.quest.select_group=max"),
+	}
+	base := ranksOf(load().hw)
+	for _, sets := range same {
+		if ranksOf(load(sets...).hw) != base {
+			t.Errorf("%v: measured again", sets)
+		}
+	}
+	seen := map[ranks][]string{base: nil}
+	for _, sets := range other {
+		of := ranksOf(load(sets...).hw)
+		if as, known := seen[of]; known {
+			t.Errorf("%v: taken for %v", sets, as)
+		}
+		seen[of] = sets
+	}
+	var nodes [4]*bench
+	var all sync.WaitGroup
+	for i := range nodes {
+		all.Go(func() { nodes[i] = load() })
+	}
+	all.Wait()
+	for _, n := range nodes {
+		if n.kernels != nodes[0].kernels {
+			t.Fatal("equal nodes measured their ranks twice")
+		}
+	}
+	if n := load("dram.tRFC=500"); n.kernels == nodes[0].kernels || n.kernels.Table.WithRefresh(1<<40) == nodes[0].kernels.Table.WithRefresh(1<<40) {
+		t.Error("another tRFC: the same kernels")
+	}
+}
+
+// TestMeasuredIsBounded: a sweep over ranks keeps the kernels of few of them.
+func TestMeasuredIsBounded(t *testing.T) {
+	var m measuredKernels
+	of := func(i int) *measuredRanks {
+		r := ranks{}
+		r.pim.MACLatency = i
+		return m.of(&r)
+	}
+	for i := range 3 * mostMeasured {
+		if known := of(i); of(i) != known {
+			t.Fatalf("ranks %d are forgotten at once", i)
+		}
+		if len(m.by) > mostMeasured {
+			t.Fatalf("%d ranks are known, at most %d may be", len(m.by), mostMeasured)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package ranks
+
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/units"
+)
+
+// listEntry is the bytes of a page's number in a list that goes to a rank.
+const listEntry = 2
+
+// differs says that the heads of a layer do not all attend alike at home.
+func (d *Devices) differs() bool {
+	for run := range d.Runs {
+		classes := 0
+		for _, c := range d.Policy.Decode([]policy.Request{{Prompt: 1, Context: 2}}, run).Attend {
+			if c.Device != policy.Home {
+				continue
+			}
+			if classes++; classes > 1 || c.Heads != d.Attends.Heads || c.PerHead != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// onChannel returns how many heads the fullest channel has where heads are dealt evenly.
+func (d *Devices) onChannel(heads int) int { return (heads + d.channels - 1) / d.channels }
+
+// listOf is what the rows and tokens of a list depend on.
+type listOf struct{ page, pages, chosen, group int }
+
+// pageList is the pages of a list and the rows that they lie in.
+type pageList struct{ pages, rows int }
+
+// list returns the tokens that a head of a class reads for a request with a context, the rows that they lie
+// in, and how many of them lie in the last one.
+func (d *Devices) list(c *policy.Class, request, context int) (tokens, rows, last int) {
+	row, page := d.Table.RowTokens(), c.Page
+	tokens = c.Tokens[request]
+	if page == 0 || tokens == context && !c.Quads {
+		return tokens, (tokens + row - 1) / row, (tokens-1)%row + 1
+	}
+	pages := (context + page - 1) / page
+	newest := context - (pages-1)*page
+	key := listOf{page, pages, (tokens-newest)/page + 1, 1}
+	if c.PerQueryHead {
+		key.group = d.queries
+	}
+	l, known := d.lists[key]
+	if !known {
+		l = key.scatter(row)
+		d.lists[key] = l
+	}
+	if c.Quads {
+		return quadTokens(l.pages, newest, row)
+	}
+	tokens, rows = (l.pages-1)*page+newest, l.rows
+	if c.Rows != nil && row == 512 {
+		if c.PerQueryHead { // whole pages of what was measured, the newest among them
+			tokens = max(c.Read[request]-newest+page-1, 0)/page*page + newest
+		}
+		rows = c.Rows[request]
+	}
+	least, most := (tokens+row-1)/row, (context+row-1)/row
+	return tokens, min(max(rows, least), most), (newest-1)%row + 1
+}
+
+// quadTokens is list for pages in quads. All quads but the last ones have equally many pages, and a row has a page of each.
+// Where only the newest one is left for the last row, its quad scores as many tokens at once as it has banks.
+func quadTokens(pages, newest, row int) (tokens, rows, last int) {
+	rows, last = (pages+pim.Quads-1)/pim.Quads, row
+	if pages%pim.Quads == 1 {
+		last = min(row, pim.Quads*newest)
+	}
+	return (rows-1)*row + last, rows, last
+}
+
+// scatter returns a list of chosen pages, the newest and others that lie anywhere with equal chance: with
+// several heads those that any of them chooses, each for itself; and the rows in which they lie, where a row has several.
+// Both are means, rounded up. Real choices lie closer together: this is the pessimistic end.
+func (l listOf) scatter(row int) pageList {
+	others, chosen := float64(l.pages-1), float64(l.chosen-1)
+	if others == 0 {
+		return pageList{pages: 1}
+	}
+	missed := 1.0
+	for range l.group {
+		missed *= 1 - chosen/others
+	}
+	all := ceil(float64(others * (1 - float64(missed))))
+	x := pageList{pages: 1 + all}
+	if l.page >= row {
+		return x // whole rows
+	}
+	each := row / l.page // pages of a row
+	missed = 1
+	for i := range each {
+		missed *= max(0, others-float64(all)-float64(i)) / max(1, others-float64(i))
+	}
+	x.rows = 1 + ceil(float64(float64(others/float64(each))*float64(1-float64(missed))))
+	return x
+}
+
+// ceil rounds up, but for what rounding of sums may have added.
+func ceil(x float64) int {
+	n := int(x)
+	if x-float64(n) > 1e-9 {
+		n++
+	}
+	return n
+}
+
+// headClocks returns what one head of a class takes for a request within a sequence of heads, and as the
+// first one.
+func (d *Devices) headClocks(c *policy.Class, request int) (clocks, first int64) {
+	tokens := c.Tokens[request]
+	if c.Page == 0 {
+		return d.Sequence.At(tokens), d.Table.Alone(tokens)
+	}
+	tokens, rows, last := d.list(c, request, d.Requests[request].Context)
+	return d.Table.ListInSequence(tokens, rows, last), d.Table.Alone(tokens) + d.Table.Scattered(tokens, rows)
+}
+
+// chooses adds the work of choosing pages for a request, beside attention: the clocks of each head that chooses on its
+// rank or stores bounds there, and the transfers down for all heads.
+func (d *Devices) chooses(x *policy.Step, request int) (clocks int64, v vectors) {
+	for i := range x.Choose {
+		c := &x.Choose[i]
+		if c.Ranked[request] == 0 {
+			continue
+		}
+		rows, each := 1, int64(d.onChannel(c.Heads))
+		if c.PerQueryHead {
+			rows = d.queries
+		}
+		if c.Device == "" {
+			list := units.Bytes(min(c.Keep, c.Ranked[request]-1) * rows * listEntry) // the newest page is known
+			v.Down += units.Bytes(c.Heads) * list
+			v.bursts += each * d.bursts(list)
+			continue
+		}
+		clocks += d.bounds.Select(c.Scored[request])
+		if c.Softmax { // a score of each query head a clock, before their sums are ranked
+			clocks += int64(d.queries * c.Ranked[request])
+		}
+	}
+	if b := &x.Bounds; b.Heads > 0 {
+		if b.Updates {
+			clocks += d.bounds.Update
+		}
+		down := units.Bytes(b.Down[request]) * d.boundBytes
+		clocks += int64(b.Down[request]) * d.bounds.Store
+		v.Down += units.Bytes(b.Heads) * down
+		v.bursts += int64(d.onChannel(b.Heads)) * d.bursts(down)
+	}
+	return clocks, v
+}

@@ -1,0 +1,126 @@
+package ranks
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/scheduler"
+)
+
+// TestWholeIsPlace: one loop over requests whose heads are alike sets the groups that adding them one by one does.
+func TestWholeIsPlace(t *testing.T) {
+	if !deep.On() {
+		deep.Cases(t, 5)
+	}
+	nodes := map[string]*bench{}
+	for _, model := range []string{"gpt-89b", "llama-3-8b"} {
+		for _, p := range []string{"dense", "window"} {
+			nodes[model+", "+p] = benchOf(t, "run.model="+model, "policy.name="+p)
+		}
+	}
+	names := slices.Sorted(maps.Keys(nodes))
+	rapid.Check(t, func(t *rapid.T) {
+		node := nodes[rapid.SampledFrom(names).Draw(t, "node")]
+		d := devicesOf(node)
+		var requests []scheduler.Decoding
+		for range rapid.IntRange(0, 12).Draw(t, "requests") {
+			prompt := rapid.IntRange(1, 3000).Draw(t, "prompt")
+			requests = append(requests, scheduler.Decoding{
+				Request: int32(len(requests)), Offset: int32(rapid.IntRange(0, 3).Draw(t, "offset")), Prompt: int32(prompt),
+				Base: int64(prompt + rapid.IntRange(0, 100_000).Draw(t, "emitted")),
+			})
+		}
+		x := d.Decode(requests, 0, 7)
+		c := d.whole(x)
+		if c == nil {
+			t.Fatal("heads that are alike are added one by one")
+		}
+		got, want := make([]GroupCost, 4), make([]GroupCost, 4)
+		d.attendWhole(got, requests, c)
+		for i := range requests {
+			d.place(&want[requests[i].Offset], x, i, 0, -1)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("%+v, one by one %+v", got, want)
+		}
+	})
+}
+
+// TestHeadsGoRound: a request's heads lie on all channels, as many on each, in blocks of two; where
+// they begin is even over requests that are any number apart.
+func TestHeadsGoRound(t *testing.T) {
+	d := &Devices{headMap: headMap{perChannel: 2, channels: 4}}
+	for stride := int32(1); stride <= 16; stride++ {
+		var first [4]int
+		for i := range int32(400) {
+			begins := d.ChannelOf(i*stride, 0)
+			first[begins]++
+			for h := range 8 {
+				if got := d.ChannelOf(i*stride, h); got != (begins+h/2)%4 {
+					t.Fatalf("request %d: head %d is on channel %d, head 0 on %d", i*stride, h, got, begins)
+				}
+			}
+		}
+		for channel, n := range first {
+			if n < 60 || n > 140 {
+				t.Errorf("of every %d-th of 400 requests %d begin on channel %d", stride, n, channel)
+			}
+		}
+	}
+}
+
+// TestUnevenHeads: where heads do not divide over the channels a rankset takes as long as the channel with the most
+// clocks, counted head by head; the choice of pages comes with each head that chooses and with no other.
+func TestUnevenHeads(t *testing.T) {
+	n := benchOf(t, "policy.name=lserve", "policy.lserve.budget=128", "policy.lserve.page=32", "policy.lserve.static_sparsity=0.6", "policy.lserve.stream_device=home",
+		"policy.lserve.select_device=bank", "model.layers=1")
+	rapid.Check(t, func(t *rapid.T) {
+		d := devicesOf(n)
+		d.Fixed = rapid.Bool().Draw(t, "fixed")
+		sub := scheduler.SubBatch{}
+		for i := range rapid.IntRange(1, 9).Draw(t, "requests") {
+			context := rapid.SampledFrom([]int64{2, 40, 300, 1200, 2001, 2400, 4000}).Draw(t, "context") // each fourth chooses
+			sub.Decode = append(sub.Decode, scheduler.Decoding{Request: int32(i), Offset: int32(i % 2), Base: context, Prompt: 1})
+		}
+		if d.Rest > 0 && !d.Fixed {
+			d.Rotate(&scheduler.Batch{Sub: []scheduler.SubBatch{sub, {}}})
+		}
+		groups := make([]GroupCost, 4)
+		d.FillGroups(groups, &sub, d.Decode(sub.Decode, 0, 0), 0)
+		for offset := range int32(2) {
+			clocks, heads := make([]int64, d.channels), make([]int64, d.channels)
+			for i, r := range sub.Decode {
+				if r.Offset != offset {
+					continue
+				}
+				x := d.Decode(sub.Decode, 0, 0)
+				chooses, _ := d.chooses(x, i)
+				channel := d.begins(r.Request)
+				for k := range x.Attend {
+					head, _ := d.headClocks(&x.Attend[k], i)
+					for range x.Attend[k].Heads {
+						clocks[channel] += head
+						if k == 0 { // 38 of 96 heads choose
+							clocks[channel] += chooses
+						}
+						heads[channel]++
+						channel = (channel + 1) % d.channels
+					}
+				}
+			}
+			busiest := slices.Max(clocks)
+			g := &groups[offset]
+			if over := g.Clocks + g.Drain - busiest; over < 0 || over > 400 || busiest == 0 && over > 0 { // the first head's start
+				t.Fatalf("offset %d: %d clocks, of channels %v", offset, g.Clocks+g.Drain, clocks)
+			}
+			if g.Requests > 0 && g.Vectors.All != int64(96*g.Requests) {
+				t.Fatalf("offset %d: vectors of %d heads for %d requests", offset, g.Vectors.All, g.Requests)
+			}
+		}
+	})
+}

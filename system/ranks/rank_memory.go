@@ -1,0 +1,118 @@
+package ranks
+
+import (
+	"slices"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/units"
+)
+
+// rankUnitBytes returns the bytes of an allocation unit of a rank.
+func rankUnitBytes(h *flow.Hardware) units.Bytes { return h.PIM.UnitBytes(&h.DRAM.Spec) }
+
+// Ledger returns the empty KV memory of one replica in the DIMMs.
+func Ledger(h *flow.Hardware, rotation bool) *memory.Ledger {
+	row := rowTokens(h)
+	spec := memory.LedgerSpec{
+		Ranksets: h.Node.Ranksets, Layers: h.Model.Layers, HeadsPerChannel: h.Model.KVHeads / h.ReplicaChannels(),
+		UnitTokens: row, Capacity: int64(h.RankRoom() / rankUnitBytes(h)), Rotation: rotation,
+	}
+	if h.Comm.Stripe == scheduler.StripeRanksets { // all ranks of a channel are one
+		spec.Capacity, spec.Ranksets, spec.Rotation = spec.Capacity*int64(spec.Ranksets), 1, false
+	}
+	if channelsPool(h) {
+		spec.Capacity, spec.HeadsPerChannel = spec.Capacity*int64(h.ReplicaChannels()), h.Model.KVHeads
+	}
+	if p := flow.PolicyOf(h); !h.Policy.Dense() {
+		rankClasses(h, &spec, p)
+		spec.UnitBytes = int64(row) * p.KV(1) / int64(h.Model.KVHeads)
+	}
+	return h.Keeping(memory.NewLedger(spec), rankUnit(h))
+}
+
+// channelsPool says that the ranks of all channels are one memory: heads are striped over them.
+func channelsPool(h *flow.Hardware) bool { return h.Comm.Stripe == scheduler.StripeChannels }
+
+// Memory is the KV memory of one replica in the DIMMs: every channel holds the
+// same, unless they are one pool.
+func Memory(h *flow.Hardware) flow.KVMemory {
+	return flow.KVMemory{Unit: rankUnit(h), Capacity: Ledger(h, h.Comm.Rotation).Capacity()}
+}
+
+// rankUnit returns the bytes of an allocation unit on every channel of a replica.
+func rankUnit(h *flow.Hardware) units.Bytes {
+	if channelsPool(h) {
+		return rankUnitBytes(h)
+	}
+	return rankUnitBytes(h) * units.Bytes(h.ReplicaChannels())
+}
+
+// rowTokens returns the tokens of an allocation unit.
+func rowTokens(h *flow.Hardware) int {
+	g, _ := pim.NewGeometry(&h.DRAM.Spec, h.HeadShape()) // validated with the configuration
+	return g.RowTokens
+}
+
+// rankClasses adds the classes of heads on a rank, with the memory that each holds. All numbers are those of the fullest
+// rank, since any rank may be it: heads that do not divide over the channels count as on the channel with most; heads
+// of a class that hold different amounts count as the one that holds most. Where layers differ, the layers of a rank
+// count as one, with the most heads of each class.
+func rankClasses(h *flow.Hardware, spec *memory.LedgerSpec, p policy.Costs) {
+	ranks, layer, runs := 1, 0, p.Runs()
+	if spec.Rotation {
+		ranks = spec.Ranksets
+	}
+	on, same := make([][]memory.HeadClass, ranks), true
+	for run, layers := range runs {
+		of := channelClasses(h, p, run)
+		if run == 0 {
+			spec.Classes = of
+		}
+		same = same && slices.Equal(of, spec.Classes)
+		for range layers {
+			rank := &on[layer%ranks]
+			for _, c := range of {
+				i := flow.ClassAlike(*rank, c)
+				if i < 0 {
+					*rank = append(*rank, c)
+				} else {
+					(*rank)[i].Heads += c.Heads
+				}
+			}
+			layer++
+		}
+	}
+	if same {
+		return
+	}
+	spec.Layers, spec.Classes = ranks, nil
+	for _, classes := range on {
+		for _, c := range classes {
+			if i := flow.ClassAlike(spec.Classes, c); i < 0 {
+				spec.Classes = append(spec.Classes, c)
+			} else {
+				spec.Classes[i].Heads = max(spec.Classes[i].Heads, c.Heads)
+			}
+		}
+	}
+}
+
+// channelClasses returns what the fullest channel holds of a layer of a run.
+func channelClasses(h *flow.Hardware, p policy.Costs, run int) []memory.HeadClass {
+	decoding, _ := p.Memory(run)
+	held, channels := slices.Clone(decoding), h.ReplicaChannels()
+	if channelsPool(h) {
+		channels = 1
+	}
+	for i := range held {
+		held[i].Heads = (held[i].Heads + channels - 1) / channels
+		if held[i].Longest > 0 {
+			held[i].Share = held[i].Longest
+		}
+	}
+	return flow.AddClasses(nil, held, policy.Home, 1)
+}

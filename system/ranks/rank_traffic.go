@@ -1,0 +1,163 @@
+package ranks
+
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/units"
+)
+
+// traffic is what a sub-batch moves in one layer: vectors of heads of requests, with lists and bounds of
+// pages in the same transfers, and keys and values of tokens, counted in single heads on one channel, and in
+// bytes with bounds of pages.
+type traffic struct {
+	requests      int
+	heads, tokens int64
+	fetched       int64 // tokens of prefixes that come to the GPUs
+	lists, bytes  units.Bytes
+}
+
+// TrafficOf returns what the groups of a sub-batch move.
+func TrafficOf(groups []GroupCost) (t traffic) {
+	for i := range groups {
+		g := &groups[i]
+		if g.Requests > 0 {
+			t.heads, t.lists = t.heads+g.Vectors.All, t.lists+g.Vectors.Down
+		}
+		t.requests += g.Requests
+		t.fetched += g.Prefix.Tokens
+		t.tokens += g.Prompt.Tokens + g.Leaving.Tokens
+		t.bytes += g.Prefix.bytes + g.Prompt.Bytes + g.Leaving.Bytes
+	}
+	return t
+}
+
+// homeOf is the layers of a run of one request.
+type homeOf struct{ request, run int32 }
+
+// Homes follows what is at the home of each request: tokens of heads in one layer.
+type Homes struct {
+	*flow.Attends
+	channels int
+	have     map[homeOf]int64
+	bound    units.Bytes // of the bounds of a page in one KV head
+	group    int         // query heads of a KV head
+	stripe   stripe
+}
+
+// NewHomes returns homes that are empty. The policy is one of their own, apart from that of the ranks.
+func NewHomes(own *flow.Attends, d *Devices) *Homes {
+	return &Homes{Attends: own, channels: d.channels, have: map[homeOf]int64{}, bound: d.boundBytes, group: d.queries, stripe: d.Stripe}
+}
+
+// placed returns how many lanes attend over heads of that many tokens, and how many parts of heads there are.
+func (h *Homes) placed(heads, tokens int) (lanes int, all int64) {
+	switch {
+	case h.stripe.Parts == 0:
+		return 1, int64(heads)
+	case h.stripe.lanes:
+		lanes = h.stripe.used(tokens)
+		return lanes, int64(lanes * heads)
+	}
+	return h.stripe.used(tokens), int64(h.stripe.used(tokens) * heads)
+}
+
+// onChannel returns how many tokens of single heads a channel gets, of the tokens behind the first from of each head.
+func (h *Homes) onChannel(heads, from, tokens int) (n int64) {
+	if h.stripe.Parts == 0 || h.stripe.lanes {
+		return int64((heads + h.channels - 1) / h.channels * tokens)
+	}
+	for token := from; token < from+tokens; token++ { // head k has a unit on the channel of its number and k
+		unit := token / h.stripe.tokens % h.channels
+		n += int64((heads + h.channels - 1 - (h.channels-unit)%h.channels) / h.channels)
+	}
+	return n
+}
+
+// lists returns the bytes that a step of one request sends from the GPUs beside vectors: lists of pages, two bytes a page, and bounds.
+func (h *Homes) lists(x *policy.Step) (bytes units.Bytes) {
+	for _, c := range x.Choose {
+		if c.Device != "" || c.Ranked[0] == 0 {
+			continue
+		}
+		bytes += units.Bytes(2 * c.Heads * c.Keep)
+		if c.PerQueryHead {
+			bytes += units.Bytes(2 * c.Heads * c.Keep * (h.group - 1))
+		}
+	}
+	if b := x.Bounds; b.Heads > 0 {
+		bytes += units.Bytes(b.Heads*b.Down[0]) * h.bound
+	}
+	return bytes
+}
+
+// reuse adds the transfers of a prefix that a chunk of a prompt finds in the cache.
+func (h *Homes) reuse(t *traffic, p *scheduler.Chunk) {
+	switch {
+	case h.PrefixStays && p.Prefix > 0: // each token attends there
+		t.requests += p.Tokens
+		t.heads += int64(p.Tokens * h.Heads)
+	case p.Finished == p.Prefix:
+		t.fetched += h.onChannel(h.Heads, 0, p.Prefix)
+		t.bytes += h.KV(p.Prefix)
+	}
+}
+
+// Follow returns what a sub-batch has to move, as a policy of its own says, and verifies that
+// requests attend at home over nothing that has not gone there.
+func (h *Homes) Follow(c *flow.Checker, sub *scheduler.SubBatch, step int64, end units.Duration, run int) (t traffic) {
+	leaves := func(request homeOf, l *policy.Leaving) {
+		heads, tokens := l.Heads, l.Tokens[0]
+		if l.Bounds {
+			t.bytes += units.Bytes(heads*tokens) * h.bound
+			return
+		}
+		h.have[request] += int64(heads * tokens)
+		t.tokens += h.onChannel(heads, l.From[0], tokens)
+		t.bytes += units.Bytes(heads) * h.KV(tokens) / units.Bytes(h.Heads)
+	}
+	appends := h.Policy.Vectors().New > 0
+	for i := range sub.Decode {
+		request := homeOf{sub.Decode[i].Request, int32(run)}
+		x := h.Decode(sub.Decode[i:i+1], run, step)
+		attended, heads, lanes := int64(0), int64(0), 0
+		for _, class := range x.Attend {
+			if class.Device != policy.Home {
+				continue
+			}
+			if appends {
+				h.have[request] += int64(class.Heads)
+			}
+			if class.Tokens[0] > 0 {
+				attended += int64(class.Heads * class.Tokens[0])
+				n, all := h.placed(class.Heads, class.Tokens[0])
+				lanes = max(lanes, n)
+				heads += all
+			}
+		}
+		if attended > 0 {
+			t.requests += lanes
+			t.heads += heads
+			t.lists += h.lists(x)
+		}
+		if have := h.have[request]; attended > have {
+			c.Fail(flow.LawTraffic, end, "request %d attends over %d tokens of heads at home, where %d are", request.request, attended, have)
+		}
+		for i := range x.Leave {
+			leaves(request, &x.Leave[i])
+		}
+	}
+	for i := range sub.Prefill {
+		p := &sub.Prefill[i]
+		request := homeOf{p.Request, int32(run)}
+		if p.Finished == p.Prefix { // the first chunk
+			h.have[request] = int64(h.Heads * p.Prefix)
+		}
+		h.reuse(&t, p)
+		leave := h.Policy.Prompt(run, p.Tokens, p.Finished, p.Last).Leave
+		for i := range leave {
+			leaves(request, &leave[i])
+		}
+	}
+	return t
+}

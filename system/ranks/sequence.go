@@ -1,0 +1,136 @@
+package ranks
+
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/pim/machine"
+	"github.com/l3sim/l3sim/pim/tables"
+)
+
+// sequence is a table's clocks of a head in sequence by context length, the
+// shorter contexts read out: they are asked for every decoding request in every
+// iteration.
+type sequence struct {
+	Table  *tables.KernelTable
+	clocks []int64
+}
+
+// readOut is the context length up to which clocks are read out: 512 KiB, about
+// the lengths that models are trained for.
+const readOut = 1 << 16
+
+// newSequence reads short contexts from the table once: most look-ups are of them.
+func newSequence(t *tables.KernelTable) sequence {
+	s := sequence{t, make([]int64, readOut)}
+	for context := range s.clocks {
+		s.clocks[context] = t.InSequence(context)
+	}
+	return s
+}
+
+// At returns the clocks of a head of that context in a sequence of heads.
+func (s *sequence) At(context int) int64 {
+	if context < len(s.clocks) {
+		return s.clocks[context]
+	}
+	return s.Table.InSequence(context)
+}
+
+// headCounts counts heads that attend on ranks by context length. What they have the ranks do is looked up once for
+// each length, when somebody asks: that is rarer than iterations.
+type headCounts struct {
+	heads   []int64 // by context
+	lengths []int   // contexts of which there are heads
+	done    machine.Activity
+}
+
+// mostCounted is the context length from which heads are not counted but looked up: 1 MiB of counts.
+const mostCounted = 1 << 17
+
+// add adds heads of a context.
+func (h *headCounts) add(t *tables.KernelTable, context int, heads int64) {
+	switch {
+	case context == 0:
+		return
+	case context >= mostCounted:
+		h.done = h.done.Plus(t.Activity(context), float64(heads))
+		return
+	case h.heads == nil:
+		h.heads = make([]int64, mostCounted)
+	}
+	if h.heads[context] == 0 {
+		h.lengths = append(h.lengths, context)
+	}
+	h.heads[context] += heads
+}
+
+// settle moves what the heads had the ranks do to sum.
+func (h *headCounts) settle(t *tables.KernelTable, sum *machine.Activity) {
+	*sum = sum.Plus(h.done, 1)
+	h.done = machine.Activity{}
+	for _, context := range h.lengths {
+		*sum = sum.Plus(t.Activity(context), float64(h.heads[context]))
+		h.heads[context] = 0
+	}
+	h.lengths = h.lengths[:0]
+}
+
+// tallies are those of a replica's heads, and what else its ranks did.
+type tallies struct {
+	newest, stored headCounts // of heads with and without an append
+	chosen         machine.Activity
+}
+
+// SettleHeads adds to sum what the ranks have done since the last time.
+func (d *Devices) SettleHeads(sum *machine.Activity) {
+	d.attended.newest.settle(d.Table, sum)
+	d.attended.stored.settle(d.Stored.Table, sum)
+	*sum = sum.Plus(d.attended.chosen, 1)
+	d.attended.chosen = machine.Activity{}
+}
+
+// TallyStep counts what the ranks do for a step in each of some layers: heads, and bounds of pages that are scored there.
+func (d *Devices) TallyStep(x *policy.Step, layers int) {
+	for i := range x.Attend {
+		if c := &x.Attend[i]; c.Device != policy.Home {
+			continue
+		} else if d.Stripe.Parts > 0 {
+			d.tallyParts(c, layers)
+		} else {
+			d.tallyHeads(c, layers)
+		}
+	}
+	for i := range x.Choose {
+		c := &x.Choose[i]
+		for _, pages := range c.Scored {
+			if c.Device != "" && pages > 0 {
+				d.attended.chosen = d.attended.chosen.Plus(d.bounds.Activity(pages), float64(c.Heads*layers))
+			}
+		}
+	}
+}
+
+// tallyHeads counts a class of heads in each of some layers.
+func (d *Devices) tallyHeads(c *policy.Class, layers int) {
+	tokens, heads := c.Tokens, int64(c.Heads*layers)
+	if c.PerHead != nil {
+		tokens, heads = c.PerHead, int64(layers)
+	}
+	for _, n := range tokens {
+		d.attended.newest.add(d.Table, n, heads)
+	}
+}
+
+// tallyParts is tallyHeads for heads that are striped. The part with the newest token stores it.
+func (d *Devices) tallyParts(c *policy.Class, layers int) {
+	heads := int64(c.Heads * layers)
+	for _, tokens := range c.Tokens {
+		for part := range d.Stripe.Parts {
+			n := d.Stripe.part(tokens, part)
+			if d.stores && (tokens-1)/d.Stripe.tokens%d.Stripe.Parts == part {
+				d.attended.newest.add(d.Table, n, heads)
+			} else {
+				d.attended.stored.add(d.Stored.Table, n, heads)
+			}
+		}
+	}
+}

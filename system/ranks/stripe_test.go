@@ -1,0 +1,78 @@
+package ranks
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/scheduler"
+)
+
+// TestPartsHaveEverything: parts have all tokens, each its units, as dealing unit by unit says; heads of parts
+// that are channels are all heads.
+func TestPartsHaveEverything(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := stripe{Parts: rapid.IntRange(1, 20).Draw(t, "parts"), tokens: 1 << rapid.IntRange(0, 9).Draw(t, "log unit")}
+		tokens := rapid.IntRange(0, 20_000).Draw(t, "tokens")
+		want := make([]int, s.Parts)
+		for token := range tokens {
+			want[token/s.tokens%s.Parts]++
+		}
+		used := 0
+		for part, n := range want {
+			if got := s.part(tokens, part); got != n {
+				t.Fatalf("%d of %d tokens in part %d of %d, want %d", got, tokens, part, s.Parts, n)
+			}
+			used += min(n, 1)
+		}
+		if s.used(tokens) != used {
+			t.Fatalf("%d of %d parts are used, want %d", s.used(tokens), s.Parts, used)
+		}
+		d := Devices{headMap: headMap{channels: s.Parts, Stripe: s}}
+		heads, sum := rapid.IntRange(1, 40).Draw(t, "heads"), 0
+		for part := range s.Parts {
+			sum += d.headsOf(heads, part)
+		}
+		if sum != heads {
+			t.Fatalf("%d parts of %d heads on a channel", sum, heads)
+		}
+	})
+}
+
+// TestHeadsBeginWhereLeastIs: requests with half of the heads at home take the halves of the channels in turn,
+// one with a longer context weighs as much as two shorter ones, and a request stays where it began.
+func TestHeadsBeginWhereLeastIs(t *testing.T) {
+	n := benchOf(t, "run.model=llama-3-70b", "policy.name=duo")
+	d := devicesOf(n)
+	if d.Rest != 4 || d.channels != 8 {
+		t.Fatalf("%d heads beyond an even share of %d channels", d.Rest, d.channels)
+	}
+	b := &scheduler.Batch{Sub: make([]scheduler.SubBatch, 2)}
+	for i, c := range []struct{ offset, context, begins int }{
+		{0, 9000, 0}, {0, 4000, 4}, {1, 500, 0}, {0, 4000, 4}, {0, 1900, 4}, {0, 300, 0}, {1, 1, 4},
+	} {
+		sub := &b.Sub[i%2]
+		sub.Prefill = []scheduler.Chunk{{Request: int32(i), Offset: int32(c.offset), Tokens: c.context}}
+		d.Rotate(b)
+		sub.Prefill = nil
+		sub.Decode = append(sub.Decode, scheduler.Decoding{Request: int32(i), Offset: int32(c.offset), Base: int64(c.context), Prompt: int32(c.context)})
+		d.Rotate(b)
+		if got := d.begins(int32(i)); got != c.begins {
+			t.Errorf("request %d begins on channel %d, want %d", i, got, c.begins)
+		}
+	}
+	d.Fixed = true
+	if d.begins(1) != 0 {
+		t.Error("heads rotate where they do not")
+	}
+}
+
+// TestHeadsEach: transfers come between the heads of a request on a channel, but for parts of striped requests and for heads that
+// differ, which are one each.
+func TestHeadsEach(t *testing.T) {
+	for want, sets := range map[int][]string{6: nil, 1: {"comm.stripe=ranksets", "node.ranksets=8"}, 18: {"run.model=opt-66b"}} {
+		if got := devicesOf(benchOf(t, sets...)).HeadsEach(); got != want {
+			t.Errorf("%v: %d heads, want %d", sets, got, want)
+		}
+	}
+}
