@@ -22,18 +22,20 @@ type System struct {
 	Sections string `json:"sections"`  // of the configuration, that are its own
 	Host     bool   `json:"host_dram"` // it uses the host's memory
 
-	// Section is the name of its own section of the configuration, "" for none, zero a value
-	// of the section's type, defaults the section in TOML, where each number has a comment.
-	Section  string
-	Zero     input.Checked
-	Defaults string
-	KV       flow.Place
-	Home     policy.Homes // where its keys and values are, for policies; 0: a place that takes dense attention alone
+	// Section is the name of the system's own section of the configuration, "" for none. Zero is a value of the
+	// section's type. Defaults is the section in TOML, where each number has a comment with its source.
+	Section  string        `json:"-"`
+	Zero     input.Checked `json:"-"`
+	Defaults string        `json:"-"`
+
+	KV   flow.Place   `json:"-"` // where keys and values are
+	Home policy.Homes `json:"-"` // the same for policies; 0: a place that takes dense attention alone
 	// share is the share of the GPUs' memory that may be used, nil for all of it.
 	share func(cfg *configs.Config) float64
-	// Memory is that for keys and values of a replica.
-	Memory   func(h *flow.Hardware) flow.KVMemory
-	Assemble func(n *Setup) Assembly
+	// Memory returns the memory of a replica for keys and values.
+	Memory func(h *flow.Hardware) flow.KVMemory `json:"-"`
+	// Assemble puts a replica together.
+	Assemble func(n *Setup) Assembly `json:"-"`
 }
 
 // Places of keys and values.
