@@ -333,3 +333,21 @@ func FuzzProfile(f *testing.F) {
 func rowsOf(p *Profile, layer, kvHead, context int) float64 {
 	return p.Heads[layer*p.Model.KVHeads+kvHead].Rows[p.Measured.Bucket(context)]
 }
+
+// TestProfileOfHeads: rows are means over the heads that choose pages; layers that Quest skips and heads that stream do not count.
+func TestProfileOfHeads(t *testing.T) {
+	p := &Profile{Model: ProfileModel{Layers: 2, KVHeads: 2}, Measured: ProfileMeasured{Prompt: 1, Last: 9, Contexts: []int{2}},
+		Heads: []ProfileHead{{[]float64{1}, []float64{90}}, {[]float64{1}, []float64{70}}, {[]float64{1}, []float64{30}}, {[]float64{1}, []float64{10}}}}
+	shape := Shape{Layers: 2, KVHeads: 2, QueryHeads: 2, Dim: 8, ElementBits: 16}
+	q, l := keysOf[QuestSpec](newKeys("quest")), keysOf[LServeSpec](newKeys("lserve"))
+	q.SkipLayers, l.StaticSparsity = 1, 0.5 // the last head of each layer streams
+	for _, c := range []struct {
+		costs Costs
+		run   int
+		want  int
+	}{{quest.Costs(&Use{Keys: *q, Shape: shape, Profile: p}), 1, 20}, {lserve.Costs(&Use{Keys: *l, Shape: shape, Profile: p}), 0, 60}} {
+		if got := c.costs.Decode([]Request{{9000, 9216}}, c.run).Attend[0].Rows; len(got) != 1 || got[0] != c.want {
+			t.Errorf("%v rows, want %d", got, c.want)
+		}
+	}
+}
