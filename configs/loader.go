@@ -51,9 +51,9 @@ type Loader struct {
 }
 
 // New returns the loader for the systems and the policies.
-func New(policies *policy.List, systems ...System) *Loader {
-	ld := &Loader{policies: policies, systems: systems}
-	sections := policies.Sections()
+func New(list *policy.List, systems ...System) *Loader {
+	ld := &Loader{policies: list, systems: systems}
+	sections := list.Sections()
 	for _, s := range systems {
 		if s.Section != "" {
 			sections = append(sections, schema.Section{Name: s.Section, Type: reflect.TypeOf(s.Zero)})

@@ -83,13 +83,13 @@ func referenceSpec(t *testing.T, name string) policy.Spec {
 func TestReferencePolicies(t *testing.T) {
 	deep.Only(t)
 	const pageEnds = 70 // steps in which a page of 64 tokens ends
-	most, policies := deep.Of(pageEnds, pageEnds, referenceSteps), referencePolicies
+	most, names := deep.Of(pageEnds, pageEnds, referenceSteps), referencePolicies
 	kinds := []string{"dense", "quest_512_skip2", "lserve_512_16_1024_r1", "lserve_64_16_512_r4_half_append", "lserve_64_16_512_r4", "streaming_128_256_dense_prompt",
 		"h2o_204_204", "hgca_512_128_beta1", "oracle_256"} // one of each
 	if testing.Short() {
-		most, policies = 17, kinds
+		most, names = 17, kinds
 	} else if !deep.Long() { // one masked prompt: streaming_128_256
-		policies = slices.DeleteFunc(slices.Clone(policies), func(name string) bool { return name == "streaming_4_508" })
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "streaming_4_508" })
 	}
 	file, err := attention.OpenSafetensors("testdata/policies_reference.safetensors")
 	if err != nil {
@@ -97,7 +97,7 @@ func TestReferencePolicies(t *testing.T) {
 	}
 	m := builtin(t, runtime.GOMAXPROCS(0))
 	prompt := newPrefilled(t, m, most)
-	for _, name := range policies {
+	for _, name := range names {
 		steps := most
 		if most == pageEnds && !slices.Contains(kinds, name) {
 			steps = 17

@@ -52,7 +52,7 @@ type CXL struct {
 
 // Check has the rules of the section.
 func (x CXL) Check(c *input.Check) {
-	input.OneOf(c, "policy", x.Policy, kinds.Policies()...)
+	input.OneOf(c, "policy", x.Policy, kinds.BatchingPolicies()...)
 	input.Within(c, "capacity", x.Capacity, units.GiB, 1024*units.TiB)
 	input.Within(c, "bandwidth", x.Bandwidth, 1, 1e18)
 	input.Within(c, "latency", x.Latency, 0, units.Second)

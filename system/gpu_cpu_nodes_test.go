@@ -19,7 +19,7 @@ import (
 // drawPolicy draws settings of a policy that gpu+cpu takes.
 func drawPolicy(t *rapid.T, name string) []string {
 	number := func(key string, low, high int) int { return rapid.IntRange(low, high).Draw(t, key) }
-	sets := []string{"policy.name=" + name, "gpu_cpu.policy=" + rapid.SampledFrom(kinds.Policies()).Draw(t, "gpu+cpu")}
+	sets := []string{"policy.name=" + name, "gpu_cpu.policy=" + rapid.SampledFrom(kinds.BatchingPolicies()).Draw(t, "gpu+cpu")}
 	set := func(key string, value any) { sets = append(sets, fmt.Sprint("policy.", name, ".", key, "=", value)) }
 	sets = append(sets, "gpu_cpu.attend="+rapid.SampledFrom([]string{kinds.OnHost, kinds.OnHost, kinds.OnGPUs}).Draw(t, "attend"))
 	window := number("window", 1, 400)
@@ -76,7 +76,7 @@ func TestGPUCPULaws(t *testing.T) {
 func TestGPUCPULimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawBaseline(t)
-		mode := "gpu_cpu.policy=" + rapid.SampledFrom(kinds.Policies()).Draw(t, "gpu+cpu")
+		mode := "gpu_cpu.policy=" + rapid.SampledFrom(kinds.BatchingPolicies()).Draw(t, "gpu+cpu")
 		dense := mustRun(t, d.node(t, "gpu+cpu", mode), d.trace, false)
 		none := mustRun(t, d.node(t, "gpu+cpu", mode, "policy.name=window", "policy.window.window=0"), d.trace, false)
 		if got, want := requestsOf(t, none), requestsOf(t, dense); got != want || none.busy != dense.busy {

@@ -19,11 +19,11 @@ type Extension struct {
 // Extend returns the loader of configurations of all systems that may name what the program adds, too. Configurations of this
 // loader run like any other: Load, NewNode, Run. A policy that cannot be added is an error: see policy.List.With.
 func Extend(x Extension) (*configs.Loader, error) {
-	policies, err := policy.Builtin().With(x.Policies...)
+	list, err := policy.Builtin().With(x.Policies...)
 	if err != nil {
 		return nil, err
 	}
-	return kinds.NewLoader(policies), nil
+	return kinds.NewLoader(list), nil
 }
 
 // PolicyHelp is what 'l3sim config policies' says of a policy.

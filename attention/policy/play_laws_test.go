@@ -171,12 +171,12 @@ func TestNothingDropped(t *testing.T) {
 	for name, set := range whole {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				policy, _, _ := strings.Cut(name, " ")
-				d := drawPlay(t, policy)
+				own, _, _ := strings.Cut(name, " ")
+				d := drawPlay(t, own)
 				set(d)
 				d.play(t, d.newState(d.spec), d.prompt, func(p *played) {
 					switch {
-					case policy == "h2o" && p.context > 4*d.prompt+1:
+					case own == "h2o" && p.context > 4*d.prompt+1:
 						return // what is kept has reached its budget
 					case name == "csattention lists" && p.context > d.prompt+1:
 						return // the lists had all tokens of the prompt; later ones displace them

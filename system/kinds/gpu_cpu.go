@@ -50,7 +50,7 @@ const (
 
 // Check has the rules of the section [gpu_cpu].
 func (s GPUCPU) Check(c *input.Check) {
-	input.OneOf(c, "policy", s.Policy, Policies()...)
+	input.OneOf(c, "policy", s.Policy, BatchingPolicies()...)
 	input.OneOf(c, "attend", s.Attend, OnHost, OnGPUs)
 	input.OneOf(c, "append", s.Append, OnHost, OnGPUs)
 }

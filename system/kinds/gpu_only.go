@@ -38,7 +38,7 @@ type GPUOnly struct {
 
 // Check has the rules of the section [gpu_only].
 func (s GPUOnly) Check(c *input.Check) {
-	input.OneOf(c, "policy", s.Policy, Policies()...)
+	input.OneOf(c, "policy", s.Policy, BatchingPolicies()...)
 	c.Share("capacity_share", s.CapacityShare)
 }
 
@@ -81,17 +81,17 @@ func batchingPolicy(name string) scheduler.Policy {
 // Continuous returns a scheduler of continuous batching.
 func (n *Setup) Continuous(c Continuous) *forming.Scheduler {
 	cfg := n.Config
-	spec, comm, policy, former := cfg.Scheduler, cfg.Comm, batchingPolicy(c.Policy), c.former
+	spec, comm, batching, former := cfg.Scheduler, cfg.Comm, batchingPolicy(c.Policy), c.former
 	spec.SubBatches, spec.Adaptive, spec.Chunking, comm.Balance = 2, c.adaptive, true, scheduler.BalanceLeastLoaded
 	spec.ChunkMultiple = min(spec.ChunkMultiple, cfg.Batching.MaxBatchTokens)
 	if former == nil {
-		spec.SubBatches, former = 1, forming.FormerOf(policy, nil)
+		spec.SubBatches, former = 1, forming.FormerOf(batching, nil)
 	}
 	if c.random {
 		comm.Balance = scheduler.BalanceRandom
 	}
 	return forming.New(forming.Config{
-		Policy: policy, Scheduler: &spec, Memory: &cfg.Memory, Comm: &comm, Batching: &cfg.Batching,
+		Policy: batching, Scheduler: &spec, Memory: &cfg.Memory, Comm: &comm, Batching: &cfg.Batching,
 		PrefillStreak: cfg.Serving.PrefillStreak, Random: n.stream(streamBalance),
 	}, c.Memories, n.Requests, former)
 }

@@ -95,7 +95,7 @@ func (h HBMPIM) Check(c *input.Check) {
 	input.OneOf(c, "level", h.Level, hbm.Levels()...)
 	input.OneOf(c, "rules", h.Rules, string(hbm.AttAcc), string(hbm.JEDEC))
 	input.Within(c, "stacks", h.Stacks, 1, 64)
-	input.OneOf(c, "policy", h.Policy, Policies()...)
+	input.OneOf(c, "policy", h.Policy, BatchingPolicies()...)
 	input.OneOf(c, "sub_batches", h.SubBatches, SubBatchesAlways, SubBatchesAdaptive, SubBatchesNever)
 	c.That(h.BandwidthFactor > 0 && h.BandwidthFactor <= 1024, "bandwidth_factor", h.BandwidthFactor, "more than 0, at most 1024")
 	c.Share("capacity_share", h.CapacityShare)

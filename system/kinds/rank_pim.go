@@ -48,7 +48,7 @@ const (
 
 // Check has the rules of the section [rank_pim].
 func (r RankPIM) Check(c *input.Check) {
-	input.OneOf(c, "policy", r.Policy, Policies()...)
+	input.OneOf(c, "policy", r.Policy, BatchingPolicies()...)
 	input.OneOf(c, "placement", r.Placement, PlacementRandom, PlacementBalanced)
 }
 

@@ -76,13 +76,13 @@ func hardwareOf(cfg *configs.Config) *flow.Hardware { return Of(cfg.Run.System).
 var Loader = sync.OnceValue(func() *configs.Loader { return NewLoader(policy.Builtin()) })
 
 // NewLoader returns the loader of configurations of all systems with some policies.
-func NewLoader(policies *policy.List) *configs.Loader {
+func NewLoader(list *policy.List) *configs.Loader {
 	known := make([]configs.System, len(All))
 	for i := range All {
 		s := &All[i]
 		known[i] = configs.System{Name: s.Name, Others: otherNames[s.Name], Section: s.Section, Zero: s.Zero, Defaults: s.Defaults, Check: s.check}
 	}
-	return configs.New(policies, known...)
+	return configs.New(list, known...)
 }
 
 // Policies returns the policies of package policy that the system takes, values of policy.name.
@@ -102,8 +102,8 @@ const (
 	ChunkedPrefill = "chunked-prefill"
 )
 
-// Policies are the values of the keys policy of several systems.
-func Policies() []string { return []string{PrefillFirst, ChunkedPrefill} }
+// BatchingPolicies are the values of the keys policy of several systems.
+func BatchingPolicies() []string { return []string{PrefillFirst, ChunkedPrefill} }
 
 // Measure runs the programs of the hardware of a node of the system on the models of its memory, and tells errors
 // in terms of the configuration.
