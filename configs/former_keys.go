@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/input/schema"
 )
 
@@ -30,7 +30,7 @@ var formerKeys = slices.SortedFunc(slices.Values(append(policyKeys(), []schema.F
 
 // policyKeys are the keys of policies, which were keys of [policy] before each policy had a section of its own.
 func policyKeys() (former []schema.Former) {
-	for _, section := range policy.Builtin().Sections() {
+	for _, section := range policies.Builtin().Sections() {
 		for _, k := range schema.Walk(section.Type, "toml") {
 			name, now := "policy."+k.Name, section.Name+"."+k.Name
 			if i := slices.IndexFunc(former, func(f schema.Former) bool { return f.Name == name }); i >= 0 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/gpu"
@@ -158,7 +159,7 @@ func (c *Config) CommonSystems() []string {
 }
 
 // plain is the loader for what has no system around it.
-var plain = New(policy.Builtin())
+var plain = New(policies.Builtin())
 
 // LoadGPU returns the GPU that name stands for, a preset or a file, and the link that
 // the file describes, nil where it has none. Flag is what the user gave the name to.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/attention/policies"
 	. "github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 )
@@ -19,7 +19,7 @@ func (o own) Check(c *input.Check) { input.Within(c, "depth", o.Depth, 1, 9) }
 
 // ours returns a loader of two systems: l3 with a section, and one without.
 func ours(defaults string) *Loader {
-	return New(policy.Builtin(), System{Name: "plain"}, System{
+	return New(policies.Builtin(), System{Name: "plain"}, System{
 		Name: "l3", Section: "own", Zero: own{}, Defaults: defaults,
 		Check: func(c *Config, k *input.Check) {
 			k.That(Section[own](c).Depth != c.Node.GPUs, "own.depth", Section[own](c).Depth, "another number than node.gpus = %d", c.Node.GPUs)

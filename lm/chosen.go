@@ -2,6 +2,7 @@ package lm
 
 import (
 	"github.com/l3sim/l3sim/attention"
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/llm"
 )
@@ -108,7 +109,7 @@ func (c chosenPrefill[T]) attend(layer int, lanes []*lane[T]) error {
 		if window == 0 {
 			window = l.position + 1
 		}
-		w.part[0].Ranges = policy.Streaming{Sink: sink, Window: window}.Ranges(w.ranges[:0], l.position+1)
+		w.part[0].Ranges = policies.Streaming{Sink: sink, Window: window}.Ranges(w.ranges[:0], l.position+1)
 		policy.Scores(w.scores, h.queries[l.position*d:(l.position+1)*d], h.keys, w.part[0].Ranges)
 		w.attender.Attend(w.out, &policy.Selection{Parts: w.part[:]}, 0, w.scores, h.values)
 		widen(headOf(m, l.attended, head), w.out)

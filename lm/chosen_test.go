@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 )
 
@@ -53,7 +54,7 @@ func TestPolicySessions(t *testing.T) {
 			return e
 		}
 		dense := run("dense", 1)
-		for _, name := range policy.Builtin().Names() {
+		for _, name := range policies.Builtin().Names() {
 			one, three := run(name, 1), run(name, 3)
 			if !slices.Equal(one.NLL, three.NLL) || one.Attended.Layers[0].KeptMass != three.Attended.Layers[0].KeptMass {
 				t.Errorf("%s after %d: three workers give other results", name, prompt)
@@ -128,6 +129,6 @@ func TestAttendedByHand(t *testing.T) {
 
 // named returns a policy with its own settings.
 func named(name string) *policy.Spec {
-	s := policy.New(name)
+	s := policies.New(name)
 	return &s
 }

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/llm"
@@ -31,7 +32,7 @@ type homes struct {
 	bounds *dimms // rows of pages' bounds, which the ranks score; nil where the GPUs do
 	heads  []homeHead
 	work   []homeWork
-	ring   *policy.Streaming // where heads stream at home; else nil
+	ring   *policies.Streaming // where heads stream at home; else nil
 }
 
 // homeHead is one head of a layer.
@@ -60,7 +61,7 @@ type homeWork struct {
 // pages is a state that chooses pages.
 type pages interface {
 	pager
-	ScoreBy(policy.Scorer)
+	ScoreBy(policies.Scorer)
 	Bounds(logical int) []float32
 	Bounded() int
 	LogicalTokens() int
@@ -89,7 +90,7 @@ func newHomes[T real](c *chosen[T], on *Node, s *policy.Spec, limit int) error {
 	}
 	c.homes = o
 	if h := s.Heads(); h != nil && h.StreamDevice == "home" {
-		o.ring = &policy.Streaming{Sink: h.Sink, Window: h.Window}
+		o.ring = &policies.Streaming{Sink: h.Sink, Window: h.Window}
 	}
 	bounds := 0
 	for i := range o.heads {

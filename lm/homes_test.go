@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/attention"
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/lab/deep"
@@ -29,29 +30,29 @@ func homePolicies() map[string]*Attends {
 		return &a.Widths
 	}
 	as := func(*policy.Spec) {}
-	lserve := edit(func(l *policy.LServeSpec) { l.Page, l.LogicalPage, l.Budget, l.Sink, l.Window = 32, 16, 128, 5, 40 })
-	window := edit(func(w *policy.WindowSpec) { *w = policy.WindowSpec{Sink: 5, Window: 40, Block: 8} })
-	hgca := edit(func(h *policy.HGCASpec) { h.Window, h.Block = 64, 16 })
-	quest := edit(func(q *policy.QuestSpec) { q.Budget, q.SkipLayers = 48, 1 })
-	duo := edit(func(d *policy.DuoSpec) { d.Sink, d.Window = 5, 40 })
+	lserve := edit(func(l *policies.LServeSpec) { l.Page, l.LogicalPage, l.Budget, l.Sink, l.Window = 32, 16, 128, 5, 40 })
+	window := edit(func(w *policies.WindowSpec) { *w = policies.WindowSpec{Sink: 5, Window: 40, Block: 8} })
+	hgca := edit(func(h *policies.HGCASpec) { h.Window, h.Block = 64, 16 })
+	quest := edit(func(q *policies.QuestSpec) { q.Budget, q.SkipLayers = 48, 1 })
+	duo := edit(func(d *policies.DuoSpec) { d.Sink, d.Window = 5, 40 })
 	add("dense", "dense", as)
 	add("window", "window", window)
-	add("window of none", "window", edit(func(w *policy.WindowSpec) { w.Sink, w.Window = 3, 0 }))
+	add("window of none", "window", edit(func(w *policies.WindowSpec) { w.Sink, w.Window = 3, 0 }))
 	add("hgca", "hgca", hgca)
 	add("quest", "quest", quest)
 	add("duo", "duo", duo)
 	add("lserve", "lserve", lserve)
-	add("duo at home", "duo", edit(func(d *policy.DuoSpec) { d.Sink, d.Window, d.StreamDevice = 5, 145, "home" })) // the ring fills up while it decodes
+	add("duo at home", "duo", edit(func(d *policies.DuoSpec) { d.Sink, d.Window, d.StreamDevice = 5, 145, "home" })) // the ring fills up while it decodes
 	*add("lserve at home, 8 bits", "lserve", func(s *policy.Spec) {
 		lserve(s)
-		policy.Edit(s, func(l *policy.LServeSpec) { l.StreamDevice, l.Sink = "home", 0 })
+		policy.Edit(s, func(l *policies.LServeSpec) { l.StreamDevice, l.Sink = "home", 0 })
 	}) = llm.Widths{KVBits: 8}
 	for _, by := range []string{"bank", "rank"} {
-		add("quest, scored by "+by, "quest", edit(func(q *policy.QuestSpec) { q.Budget, q.SkipLayers, q.SelectDevice = 96, 0, by }))
+		add("quest, scored by "+by, "quest", edit(func(q *policies.QuestSpec) { q.Budget, q.SkipLayers, q.SelectDevice = 96, 0, by }))
 	}
 	add("lserve, scored by bank", "lserve", func(s *policy.Spec) {
 		lserve(s)
-		policy.Edit(s, func(l *policy.LServeSpec) { l.SelectDevice, l.StaticSparsity = "bank", 0 })
+		policy.Edit(s, func(l *policies.LServeSpec) { l.SelectDevice, l.StaticSparsity = "bank", 0 })
 	})
 	*add("dense, 8 bits", "dense", as) = llm.Widths{KVBits: 8}
 	*add("dense, 4 bits by channel", "dense", as) = llm.Widths{KVBits: 4, KVScales: llm.ChannelScales}
@@ -265,9 +266,9 @@ func TestPolicyPlants(t *testing.T) {
 func TestHomesRefused(t *testing.T) {
 	m := builtin(t, 1)
 	pages, home, quads := named("quest"), named("duo"), named("quest")
-	policy.Edit(pages, func(q *policy.QuestSpec) { q.Page = 24 })
-	policy.Edit(home, func(d *policy.DuoSpec) { d.StreamDevice = "home" })
-	policy.Edit(quads, func(q *policy.QuestSpec) { q.Layout = "quad" })
+	policy.Edit(pages, func(q *policies.QuestSpec) { q.Page = 24 })
+	policy.Edit(home, func(d *policies.DuoSpec) { d.StreamDevice = "home" })
+	policy.Edit(quads, func(q *policies.QuestSpec) { q.Layout = "quad" })
 	for want, a := range map[string]*Attends{
 		"policy.name = h2o": {Policy: named("h2o")}, "policy.quest.page = 24": {Policy: pages}, `policy.quest.layout = "quad"`: {Policy: quads},
 		`model.kv_scales = "channel"`:       {Policy: named("quest"), Widths: llm.Widths{KVBits: 4, KVScales: llm.ChannelScales}},

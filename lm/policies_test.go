@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/attention"
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/lab/deep"
@@ -42,12 +43,12 @@ func referenceSpec(t *testing.T, name string) policy.Spec {
 		return n
 	}
 	f := strings.Split(name, "_")
-	s := policy.New(f[0])
+	s := policies.New(f[0])
 	switch f[0] {
 	case "quest":
-		policy.Edit(&s, func(q *policy.QuestSpec) { q.Budget, q.SkipLayers = number(f[1]), number(f[2]) })
+		policy.Edit(&s, func(q *policies.QuestSpec) { q.Budget, q.SkipLayers = number(f[1]), number(f[2]) })
 	case "lserve":
-		policy.Edit(&s, func(l *policy.LServeSpec) {
+		policy.Edit(&s, func(l *policies.LServeSpec) {
 			l.Page, l.LogicalPage, l.Budget, l.Reuse = number(f[1]), number(f[2]), number(f[3]), number(f[4])
 			l.StaticSparsity, l.PrefillWindow, l.Newest = 0, 8192, "replace" // prompts attend to everything
 			if slices.Contains(f, "half") {
@@ -64,7 +65,7 @@ func referenceSpec(t *testing.T, name string) policy.Spec {
 			}
 		})
 	case "hgca":
-		policy.Edit(&s, func(h *policy.HGCASpec) {
+		policy.Edit(&s, func(h *policies.HGCASpec) {
 			if h.Window, h.Block, h.Beta = 512, 128, 1; strings.HasSuffix(name, "0.5") {
 				h.Beta = 0.5
 			}
@@ -124,12 +125,12 @@ func TestReferencePolicies(t *testing.T) {
 }
 
 // pagesOf returns the lists of pages of a policy that has some.
-func pagesOf(s *policy.Spec) (p policy.Pages) {
+func pagesOf(s *policy.Spec) (p policies.Pages) {
 	switch s.Name {
 	case "quest":
-		p = policy.Section[policy.QuestSpec](s).Lists()
+		p = policy.Section[policies.QuestSpec](s).Lists()
 	case "lserve":
-		p = policy.Section[policy.LServeSpec](s).Lists()
+		p = policy.Section[policies.LServeSpec](s).Lists()
 	}
 	return p
 }
@@ -140,7 +141,7 @@ type policyReference struct {
 	file     *attention.Safetensors
 	name     string
 	steps    int
-	pages    policy.Pages
+	pages    policies.Pages
 	attended *Attended
 	chosen   map[[3]int][]int // tokens, or pages, by sampled step, layer and head
 }

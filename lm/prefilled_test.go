@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 )
 
@@ -17,7 +18,7 @@ type prefilled struct {
 
 func newPrefilled(t *testing.T, m *Model, steps int) *prefilled {
 	p := &prefilled{model: m, limit: referencePrompt + steps}
-	dense := policy.New("dense")
+	dense := policies.New("dense")
 	v, err := policy.NewValues(&dense, m.Attention())
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +101,7 @@ func (o *oracle) Select(q [][]float32) policy.Selection {
 // valuesOf returns a policy with its own settings.
 func valuesOf(tb testing.TB, m *Model, name string) policy.Values {
 	tb.Helper()
-	s := policy.New(name)
+	s := policies.New(name)
 	v, err := policy.NewValues(&s, m.Attention())
 	if err != nil {
 		tb.Fatal(err)

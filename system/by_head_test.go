@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/traces"
 	"pgregory.net/rapid"
@@ -17,8 +18,8 @@ func profiled(t interface{ Fatal(...any) }, dir string, heads int, shares []floa
 		Model:    policy.ProfileModel{Name: "gpt-89b", Layers: len(shares) / heads, Heads: heads, KVHeads: heads, HeadDim: 128},
 		Measured: policy.ProfileMeasured{Prompt: 10, Last: 20000, Contexts: []int{11, 500}},
 	}
-	spec := policy.New("hgca")
-	policy.Edit(&spec, func(h *policy.HGCASpec) { h.Window, h.Block = 96, 16 })
+	spec := policies.New("hgca")
+	policy.Edit(&spec, func(h *policies.HGCASpec) { h.Window, h.Block = 96, 16 })
 	profile.Policy = spec
 	for _, share := range shares {
 		profile.Heads = append(profile.Heads, policy.ProfileHead{Share: []float64{share / 2, share}, Rows: []float64{1, 1}})

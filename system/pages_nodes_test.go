@@ -5,6 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/pim"
@@ -19,7 +20,7 @@ import (
 func drawPages(t *rapid.T, kvHeads int, staggered bool) policy.Spec {
 	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
 	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
-	p := policy.New(pick("policy", "quest", "lserve", "lserve", "duo"))
+	p := policies.New(pick("policy", "quest", "lserve", "lserve", "duo"))
 	pages := func(s *policy.PagesSpec) {
 		s.Page = 16 << number("log page", 0, 6)
 		s.Budget = s.Page * number("pages", 1, 5)
@@ -37,19 +38,19 @@ func drawPages(t *rapid.T, kvHeads int, staggered bool) policy.Spec {
 	}
 	switch p.Name {
 	case "quest":
-		policy.Edit(&p, func(s *policy.QuestSpec) {
+		policy.Edit(&p, func(s *policies.QuestSpec) {
 			pages(&s.PagesSpec)
 			s.SkipLayers = number("skipped", 0, 3)
 		})
 	case "lserve":
-		policy.Edit(&p, func(s *policy.LServeSpec) {
+		policy.Edit(&p, func(s *policies.LServeSpec) {
 			pages(&s.PagesSpec)
 			heads(&s.HeadsSpec)
 			s.LogicalPage, s.Reuse = s.Page>>number("log parts", 0, 4), number("reuse", 1, 5)
 			s.Newest = pick("newest", "append", "replace")
 		})
 	case "duo":
-		policy.Edit(&p, func(s *policy.DuoSpec) { heads(&s.HeadsSpec) })
+		policy.Edit(&p, func(s *policies.DuoSpec) { heads(&s.HeadsSpec) })
 	}
 	return p
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/system/kinds"
@@ -19,7 +20,7 @@ type Extension struct {
 // Extend returns the loader of configurations of all systems that may name what the program adds, too. Configurations of this
 // loader run like any other: Load, NewNode, Run. A policy that cannot be added is an error: see policy.List.With.
 func Extend(x Extension) (*configs.Loader, error) {
-	list, err := policy.Builtin().With(x.Policies...)
+	list, err := policies.Builtin().With(x.Policies...)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
@@ -21,8 +22,8 @@ func TestWindowOfNothing(t *testing.T) {
 		cfg, trace := drawNode(t)
 		dense := mustRun(t, mustNode(t, cfg), trace, false)
 		none := *cfg
-		none.Policy = policy.New("window")
-		policy.Edit(&none.Policy, func(w *policy.WindowSpec) { w.Window, w.Sink = 0, 0 })
+		none.Policy = policies.New("window")
+		policy.Edit(&none.Policy, func(w *policies.WindowSpec) { w.Window, w.Sink = 0, 0 })
 		got := mustRun(t, mustNode(t, &none), trace, false)
 		if a, b := requestsOf(t, dense), requestsOf(t, got); a != b || got.Tasks != dense.Tasks || got.busy != dense.busy || got.kv != dense.kv {
 			t.Fatalf("dense\n%s\na window of nothing\n%s", a, b)
@@ -36,15 +37,15 @@ func TestWindowNodes(t *testing.T) {
 	fewCases(t)
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, trace := drawNode(t)
-		p := policy.New(rapid.SampledFrom([]string{"window", "hgca"}).Draw(t, "policy"))
+		p := policies.New(rapid.SampledFrom([]string{"window", "hgca"}).Draw(t, "policy"))
 		window := rapid.IntRange(1, 300).Draw(t, "window")
 		block := rapid.IntRange(1, window).Draw(t, "block")
 		if p.Name == "window" {
-			policy.Edit(&p, func(w *policy.WindowSpec) {
-				*w = policy.WindowSpec{Sink: rapid.IntRange(0, 40).Draw(t, "sink"), Window: window, Block: block}
+			policy.Edit(&p, func(w *policies.WindowSpec) {
+				*w = policies.WindowSpec{Sink: rapid.IntRange(0, 40).Draw(t, "sink"), Window: window, Block: block}
 			})
 		} else {
-			policy.Edit(&p, func(h *policy.HGCASpec) {
+			policy.Edit(&p, func(h *policies.HGCASpec) {
 				h.Window, h.Block = window, block
 				h.Share, h.KeepAll = rapid.SampledFrom([]float64{0, 0.1, 0.6, 1}).Draw(t, "share"), rapid.Bool().Draw(t, "keep all")
 			})
@@ -100,14 +101,14 @@ func TestStripedNodes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, trace := drawNode(t)
 		cfg.Comm.Stripe = rapid.SampledFrom([]string{scheduler.StripeChannels, scheduler.StripeRanksets}).Draw(t, "stripe")
-		cfg.Policy = policy.New(rapid.SampledFrom([]string{"dense", "window", "hgca", "duo"}).Draw(t, "policy"))
+		cfg.Policy = policies.New(rapid.SampledFrom([]string{"dense", "window", "hgca", "duo"}).Draw(t, "policy"))
 		switch cfg.Policy.Name {
 		case "window", "hgca":
 			window, block := rapid.IntRange(40, 300).Draw(t, "window"), rapid.IntRange(1, 40).Draw(t, "block")
-			policy.Edit(&cfg.Policy, func(w *policy.WindowSpec) { w.Window, w.Block = window, block })
-			policy.Edit(&cfg.Policy, func(h *policy.HGCASpec) { h.Window, h.Block = window, block })
+			policy.Edit(&cfg.Policy, func(w *policies.WindowSpec) { w.Window, w.Block = window, block })
+			policy.Edit(&cfg.Policy, func(h *policies.HGCASpec) { h.Window, h.Block = window, block })
 		case "duo":
-			policy.Edit(&cfg.Policy, func(d *policy.DuoSpec) {
+			policy.Edit(&cfg.Policy, func(d *policies.DuoSpec) {
 				d.StaticSparsity, d.StreamDevice = float64(rapid.IntRange(0, 40).Draw(t, "streaming"))/40, rapid.SampledFrom([]string{"gpu", "home"}).Draw(t, "streams")
 			})
 		}

@@ -49,7 +49,7 @@ func (a *Attender) Attend(out []float64, sel *Selection, head int, scores []floa
 
 // partOf sets part to the result over some ranges, and turns their scores into weights.
 func (a *Attender) partOf(ranges [][2]int, w []float64, v []float32) (lse float64) {
-	lse = softmax(w, 1)
+	lse = Softmax(w, 1)
 	clear(a.part)
 	dim, at := len(a.part), w
 	for _, r := range ranges {

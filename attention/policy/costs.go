@@ -15,21 +15,21 @@ type Shape struct {
 	Apart                            bool   // the requests' home is not the GPUs
 }
 
-// elements returns the bytes of n elements.
-func (s *Shape) elements(n int) int64 { return (int64(n)*int64(s.ElementBits) + 7) / 8 }
+// Elements returns the bytes of n elements.
+func (s *Shape) Elements(n int) int64 { return (int64(n)*int64(s.ElementBits) + 7) / 8 }
 
-// token returns the bytes of key and value of one token and KV head, with their scales.
-func (s *Shape) token() int64 {
+// Token returns the bytes of key and value of one token and KV head, with their scales.
+func (s *Shape) Token() int64 {
 	return 2 * int64((s.Dim*cmp.Or(s.KVBits, s.ElementBits)+7)/8+s.KVScaleBytes)
 }
 
-// group returns the query heads of a KV head.
-func (s *Shape) group() int { return s.QueryHeads / s.KVHeads }
+// Group returns the query heads of a KV head.
+func (s *Shape) Group() int { return s.QueryHeads / s.KVHeads }
 
-// vectors returns those of one token in one layer.
-func (s *Shape) vectors() Vectors {
+// Vectors returns those of one token in one layer.
+func (s *Shape) Vectors() Vectors {
 	return Vectors{
-		Queries: s.elements(s.QueryHeads * s.Dim), New: int64(s.KVHeads) * s.token(), Results: s.elements(s.QueryHeads * s.Dim),
+		Queries: s.Elements(s.QueryHeads * s.Dim), New: int64(s.KVHeads) * s.Token(), Results: s.Elements(s.QueryHeads * s.Dim),
 	}
 }
 
@@ -208,7 +208,7 @@ func (h *Held) Tokens(prompt, tokens int) int {
 		n = tokens - prompt
 	}
 	if n = max(0, n-h.Skip); h.Share > 0 {
-		n = shareOf(h.Share, n)
+		n = ShareOf(h.Share, n)
 	}
 	if h.Most > 0 {
 		n = min(n, h.Most)
@@ -216,8 +216,8 @@ func (h *Held) Tokens(prompt, tokens int) int {
 	return n
 }
 
-// shareOf returns a share of that many tokens, rounded up.
-func shareOf(share float64, of int) int { return int(math.Ceil(float64(share * float64(of)))) }
+// ShareOf returns a share of that many tokens, rounded up.
+func ShareOf(share float64, of int) int { return int(math.Ceil(float64(share * float64(of)))) }
 
 // Costs is what attention of a model takes under a policy, in counts. Its methods are pure but for the memory of
 // their results, which are valid until the next call and may share memory with requests.

@@ -39,7 +39,7 @@ type PagesSpec struct {
 
 // Check has the rules of a choice of pages.
 func (s PagesSpec) Check(c *input.Check) {
-	input.Within(c, "budget", s.Budget, 1, most)
+	input.Within(c, "budget", s.Budget, 1, MaxTokens)
 	input.Within(c, "page", s.Page, 1, 1<<16)
 	input.OneOf(c, "select_device", s.SelectDevice, "gpu", "bank", "rank")
 	input.Within(c, "top_k_latency", s.TopKLatency, 0, 1<<12)
@@ -85,7 +85,7 @@ type StreamSpec struct {
 
 // Check has the rules of a sink and a window.
 func (s StreamSpec) Check(c *input.Check) {
-	input.Within(c, "sink", s.Sink, 0, most)
-	c.That(s.Window >= 1 && s.Window <= most, "window", s.Window, "1 to %d: a token attends to itself", most)
-	input.Within(c, "prefill_window", s.PrefillWindow, 0, most)
+	input.Within(c, "sink", s.Sink, 0, MaxTokens)
+	c.That(s.Window >= 1 && s.Window <= MaxTokens, "window", s.Window, "1 to %d: a token attends to itself", MaxTokens)
+	input.Within(c, "prefill_window", s.PrefillWindow, 0, MaxTokens)
 }

@@ -46,8 +46,8 @@ func (l *List) ParseProfile(file, text string) (*Profile, error) {
 	p := &Profile{Model: f.Model, Measured: f.Measured}
 	input.Within(&c, "model.layers", p.Model.Layers, 1, maxProfileHeads)
 	input.Within(&c, "model.kv_heads", p.Model.KVHeads, 1, maxProfileHeads)
-	input.Within(&c, "measured.prompt", p.Measured.Prompt, 1, most)
-	input.Within(&c, "measured.last", p.Measured.Last, 1, most)
+	input.Within(&c, "measured.prompt", p.Measured.Prompt, 1, MaxTokens)
+	input.Within(&c, "measured.last", p.Measured.Last, 1, MaxTokens)
 	p.Policy = l.policyOf(&c, f.Policy)
 	c.That(len(p.Measured.Contexts) > 0, "measured.contexts", "", "an array of whole numbers, at least one")
 	before := p.Measured.Prompt
@@ -63,7 +63,7 @@ func (l *List) ParseProfile(file, text string) (*Profile, error) {
 		c.That(h.Layer == i/p.Model.KVHeads, at+"layer", h.Layer, "%d: heads come layer by layer", i/p.Model.KVHeads)
 		c.That(h.KVHead == i%p.Model.KVHeads, at+"kv_head", h.KVHead, "%d: heads come layer by layer", i%p.Model.KVHeads)
 		buckets(&c, at+"share", h.Share, len(p.Measured.Contexts), 1)
-		buckets(&c, at+"rows", h.Rows, len(p.Measured.Contexts), most)
+		buckets(&c, at+"rows", h.Rows, len(p.Measured.Contexts), MaxTokens)
 		p.Heads = append(p.Heads, ProfileHead{h.Share, h.Rows})
 	}
 	if c.OK() {

@@ -28,8 +28,8 @@ type Spec struct {
 	profile *file[*Profile]
 }
 
-// most bounds counts of tokens.
-const most = 1 << 24
+// MaxTokens bounds counts of tokens.
+const MaxTokens = 1 << 24
 
 // List returns the policies that the section may name.
 func (s *Spec) List() *List {

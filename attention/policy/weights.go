@@ -9,33 +9,33 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// promptWeights computes causal attention weights of the queries [from, n) of a prompt of n
+// PromptWeights computes causal attention weights of the queries [from, n) of a prompt of n
 // tokens: query i over keys 0 to i. q has [n, dim] for each query head of the group, k is
 // [n, dim]. It calls see with a query's token and the weights of one of its heads, which
 // hold until the next call.
-func promptWeights(q [][]float32, k []float32, dim, from int, see func(token int, weights []float32)) {
+func PromptWeights(q [][]float32, k []float32, dim, from int, see func(token int, weights []float32)) {
 	n := len(k) / dim
 	weights := make([]float32, n)
 	for i := from; i < n; i++ {
 		for _, head := range q {
 			w := weights[:i+1]
-			products(w, k, head[i*dim:(i+1)*dim])
-			softmax(w, 1/math.Sqrt(float64(dim)))
+			Products(w, k, head[i*dim:(i+1)*dim])
+			Softmax(w, 1/math.Sqrt(float64(dim)))
 			see(i, w)
 		}
 	}
 }
 
-// products sets out to the products of a vector with each row of a matrix of at least
+// Products sets out to the products of a vector with each row of a matrix of at least
 // len(out) rows.
-func products(out, rows, x []float32) {
+func Products(out, rows, x []float32) {
 	a := blas32.General{Rows: len(out), Cols: len(x), Stride: len(x), Data: rows[:len(out)*len(x)]}
 	blas32.Gemv(blas.NoTrans, 1, a, blas32.Vector{N: len(x), Inc: 1, Data: x}, 0, blas32.Vector{N: len(out), Inc: 1, Data: out})
 }
 
-// softmax turns products into weights, softmax of scale times them, and returns the logarithm of the sum of
+// Softmax turns products into weights, softmax of scale times them, and returns the logarithm of the sum of
 // exponentials (natural).
-func softmax[T float32 | float64](x []T, scale float64) (lse float64) {
+func Softmax[T float32 | float64](x []T, scale float64) (lse float64) {
 	top := x[0]
 	for _, s := range x {
 		top = max(top, s)
@@ -52,9 +52,9 @@ func softmax[T float32 | float64](x []T, scale float64) (lse float64) {
 	return float64(scale*float64(top)) + portable.Log(sum)
 }
 
-// appendTop appends the indices of the k highest scores, ascending; of equal scores the lower
+// AppendTop appends the indices of the k highest scores, ascending; of equal scores the lower
 // index wins. scratch has at least len(scores) elements.
-func appendTop[T float32 | float64](to []int32, scores []T, k int, scratch []T) []int32 {
+func AppendTop[T float32 | float64](to []int32, scores []T, k int, scratch []T) []int32 {
 	if k <= 0 {
 		return to
 	}
@@ -108,8 +108,8 @@ func middle[T float32 | float64](a, b, c T) T {
 	return max(min(a, b), min(max(a, b), c))
 }
 
-// appendRanges appends the ranges of ascending tokens.
-func appendRanges(ranges [][2]int, tokens []int32) [][2]int {
+// AppendRanges appends the ranges of ascending tokens.
+func AppendRanges(ranges [][2]int, tokens []int32) [][2]int {
 	for i := 0; i < len(tokens); {
 		first := i
 		for i++; i < len(tokens) && tokens[i] == tokens[i-1]+1; i++ {

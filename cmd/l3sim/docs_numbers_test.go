@@ -15,7 +15,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	attention "github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/lab/deep"
 )
@@ -84,7 +84,7 @@ func TestPageForm(t *testing.T) {
 // section reports whether a name with a dot is a section of keys, such as policy.quest.
 func section(name string) bool {
 	parent, policy, _ := strings.Cut(name, ".")
-	return parent == "policy" && slices.Contains(attention.Builtin().Names(), policy)
+	return parent == "policy" && slices.Contains(policies.Builtin().Names(), policy)
 }
 
 // TestResultColumns: docs/results.md names every column of a table of results, and no other.

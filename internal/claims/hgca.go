@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/lm"
 	"github.com/l3sim/l3sim/system/kinds"
@@ -155,7 +156,7 @@ func (s *subject) salience() (finding, error) {
 	}
 	least, median, most := x.salient[0], x.salient[len(x.salient)/2], x.salient[len(x.salient)-1]
 	f := finding{value: most, reason: fmt.Sprintf("%d heads of the byte model, a window of %d after %s bytes of sample text: %.3g of the tokens at the least, %.3g in the median, %.3g at the most",
-		len(x.salient), policy.Section[policy.HGCASpec](spec).Window, tokens(prompt), least, median, most)}
+		len(x.salient), policy.Section[policies.HGCASpec](spec).Window, tokens(prompt), least, median, most)}
 	if s.Least {
 		f.value = least
 	}

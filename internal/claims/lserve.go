@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/system/gpus"
@@ -16,7 +17,7 @@ import (
 // head scores for itself, and the bytes that a query head reads.
 func (s *subject) scores(context int) (cost gpu.Cost, heads int, bytes float64) {
 	x := s.own
-	llm, own := &x.cfg.Model, policy.Section[policy.LServeSpec](&x.cfg.Policy)
+	llm, own := &x.cfg.Model, policy.Section[policies.LServeSpec](&x.cfg.Policy)
 	summaries := context / own.LogicalPage
 	// A kernel that reads a page's bounds once a query head costs what as many KV heads do.
 	heads = int(float64(llm.Heads) * (1 - own.StaticSparsity))
@@ -37,7 +38,7 @@ func (s *subject) selector() (finding, error) {
 // released is the seconds of the scores of all layers a step, with a thread block a query head.
 func (s *subject) released(context int) float64 {
 	cost, _, _ := s.scores(context)
-	return cost.Seconds * float64(s.own.cfg.Model.Layers) / float64(policy.Section[policy.LServeSpec](&s.own.cfg.Policy).Reuse)
+	return cost.Seconds * float64(s.own.cfg.Model.Layers) / float64(policy.Section[policies.LServeSpec](&s.own.cfg.Policy).Reuse)
 }
 
 // pages is the milliseconds of LServe's decode attention in one layer (section 5.3).
@@ -184,7 +185,7 @@ func (s *subject) composition() (finding, error) {
 // entries is how many entries of lists a search adds up at the second context over that at the first.
 func (s *subject) entries() (finding, error) {
 	c := s.own.cfg
-	p, group := policy.Section[policy.CSAttentionSpec](&c.Policy), c.Model.Heads/c.Model.KVHeads
+	p, group := policy.Section[policies.CSAttentionSpec](&c.Policy), c.Model.Heads/c.Model.KVHeads
 	var n [2]float64
 	for i, prompt := range s.Contexts {
 		t := p.Tables(prompt, group)

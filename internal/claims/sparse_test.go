@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
@@ -270,8 +271,8 @@ func TestAccuracyPage(t *testing.T) {
 // TestNeedle: a key that is many times the query is found by any policy, one that is as others by chance.
 func TestNeedle(t *testing.T) {
 	defer func(scales []float64) { needleScales = scales }(needleScales)
-	own := policy.New("lserve")
-	policy.Edit(&own, func(k *policy.LServeSpec) { k.StaticSparsity, k.Budget = 0, 512 })
+	own := policies.New("lserve")
+	policy.Edit(&own, func(k *policies.LServeSpec) { k.StaticSparsity, k.Budget = 0, 512 })
 	for _, c := range []struct {
 		scale       float64
 		least, most int

@@ -8,6 +8,7 @@ import (
 
 	"slices"
 
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/scheduler/memory"
@@ -16,7 +17,7 @@ import (
 
 // TestLoadThatTakesTooLong: where nothing is changed but the load, the load is named.
 func TestLoadThatTakesTooLong(t *testing.T) {
-	cfg, err := configs.New(policy.Builtin(), configs.System{Name: "l3"}).Load(configs.Options{Sets: []string{"run.requests=3"}})
+	cfg, err := configs.New(policies.Builtin(), configs.System{Name: "l3"}).Load(configs.Options{Sets: []string{"run.requests=3"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
@@ -167,7 +168,7 @@ func (h holding) Memory(int) (decoding, filling []policy.Held) { return h.held, 
 
 // gpusOf returns the default node with keys and values on the GPUs, and with some keys set.
 func gpusOf(t interface{ Fatal(...any) }, sets ...string) *flow.Hardware {
-	cfg, err := configs.New(policy.Builtin(), configs.System{Name: "gpu-only"}).Load(configs.Options{Sets: append([]string{"run.system=gpu-only"}, sets...)})
+	cfg, err := configs.New(policies.Builtin(), configs.System{Name: "gpu-only"}).Load(configs.Options{Sets: append([]string{"run.system=gpu-only"}, sets...)})
 	if err != nil {
 		t.Fatal(err)
 	}

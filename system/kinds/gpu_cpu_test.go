@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
@@ -84,7 +85,7 @@ func TestHGCALayer(t *testing.T) {
 // layer; slow cores wait for the heads with most.
 func TestHGCAProfile(t *testing.T) {
 	const heads, layers = 8, 2
-	spec := policy.New("hgca")
+	spec := policies.New("hgca")
 	profile := policy.Profile{
 		Model:    policy.ProfileModel{Name: "gpt-89b", Layers: layers, Heads: heads, KVHeads: heads, HeadDim: 128},
 		Policy:   spec,

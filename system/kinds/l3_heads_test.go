@@ -11,6 +11,7 @@ import (
 
 	"math"
 
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/memory"
@@ -81,8 +82,8 @@ func TestHeadsOfTheirOwn(t *testing.T) {
 // ownShares returns the keys of a small model whose heads, 8 in each of its 2 layers, have shares of their own, which a file in dir says.
 func ownShares(t interface{ Fatal(...any) }, dir string, shares []float64) []string {
 	const heads = 8
-	spec := policy.New("hgca")
-	policy.Edit(&spec, func(h *policy.HGCASpec) { h.Window, h.Block = 96, 16 })
+	spec := policies.New("hgca")
+	policy.Edit(&spec, func(h *policies.HGCASpec) { h.Window, h.Block = 96, 16 })
 	profile := policy.Profile{
 		Model:    policy.ProfileModel{Name: "gpt-89b", Layers: len(shares) / heads, Heads: heads, KVHeads: heads, HeadDim: 128},
 		Measured: policy.ProfileMeasured{Prompt: 10, Last: 20000, Contexts: []int{11, 500}}, Policy: spec,

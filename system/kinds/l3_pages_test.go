@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/traces"
@@ -176,8 +177,8 @@ func TestPlantedPages(t *testing.T) {
 		{"no bounds of prompts", "bank", func(p policy.Costs) policy.Costs { return bounded{p} }},
 		{"no bounds of steps", "bank", withoutBounds},
 		{"all heads at home", "gpu", func(p policy.Costs) policy.Costs {
-			s := policy.New("quest")
-			policy.Edit(&s, func(q *policy.QuestSpec) { q.Budget = 128 })
+			s := policies.New("quest")
+			policy.Edit(&s, func(q *policies.QuestSpec) { q.Budget = 128 })
 			return s.Costs(policy.Shape{Layers: 96, QueryHeads: 96, KVHeads: 96, Dim: 128, ElementBits: 16, Apart: true})
 		}},
 	} {

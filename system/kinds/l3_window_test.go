@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/scheduler"
@@ -191,7 +192,7 @@ func TestPlantedTraffic(t *testing.T) {
 		},
 		"nothing leaves in the costs": func(e *l3) { e.Policy = forgetful{e.Policy} },
 		"everything is at home": func(e *l3) {
-			dense := policy.New("dense")
+			dense := policies.New("dense")
 			e.Policy = dense.Costs(flow.PolicyShape(hw))
 		},
 	} {

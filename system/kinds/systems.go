@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
@@ -73,7 +74,7 @@ func Of(name string) *System {
 func hardwareOf(cfg *configs.Config) *flow.Hardware { return Of(cfg.Run.System).Derive(cfg) }
 
 // Loader loads configurations of all systems, with the policies of package policy.
-var Loader = sync.OnceValue(func() *configs.Loader { return NewLoader(policy.Builtin()) })
+var Loader = sync.OnceValue(func() *configs.Loader { return NewLoader(policies.Builtin()) })
 
 // NewLoader returns the loader of configurations of all systems with some policies.
 func NewLoader(list *policy.List) *configs.Loader {
@@ -86,7 +87,7 @@ func NewLoader(list *policy.List) *configs.Loader {
 }
 
 // Policies returns the policies of package policy that the system takes, values of policy.name.
-func (s *System) Policies() []string { return policy.Builtin().At(s.Home) }
+func (s *System) Policies() []string { return policies.Builtin().At(s.Home) }
 
 // gpuShare returns the share of the GPUs' memory that may be used.
 func (s *System) gpuShare(cfg *configs.Config) float64 {

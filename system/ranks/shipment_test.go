@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/lab/deep"
@@ -263,7 +264,7 @@ type bench struct {
 }
 
 // benches loads configurations of L3.
-var benches = configs.New(policy.Builtin(), configs.System{Name: "l3"})
+var benches = configs.New(policies.Builtin(), configs.System{Name: "l3"})
 
 // benchOf returns the ranks of the default configuration with some keys set.
 func benchOf(t interface{ Fatal(...any) }, sets ...string) *bench {

@@ -1,0 +1,18 @@
+package policies
+
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"sync"
+)
+
+// builtin are the policies of this package, in the order in which they are listed.
+var builtin = []policy.Policy{dense, window, streaming, h2o, quest, lserve, duo, hgca, csattention}
+
+// Builtin returns the list of the policies of this package.
+var Builtin = sync.OnceValue(func() *policy.List {
+	l, _ := (&policy.List{}).With(builtin...) // TestBuiltin has it without an error
+	return l
+})
+
+// New returns the section of a policy of this package with all defaults.
+func New(name string) policy.Spec { return Builtin().New(name) }

@@ -1,0 +1,39 @@
+package policies
+
+import "github.com/l3sim/l3sim/attention/policy"
+
+// dense is attention of every head to everything.
+var dense = policy.Policy{
+	Name: "dense", Others: []string{"full", "none", "vanilla"}, Source: "Vaswani et al., 2017",
+	About: policy.About{Attends: "everything", Stores: "keys and values of all tokens", Moves: "queries, new keys and values, results, where these are not on the GPUs"},
+	Homes: policy.AnyHome, Dense: true, InOrder: true,
+	Costs: func(u *policy.Use) policy.Costs { return DenseCosts(u.Shape) },
+	Values: func(u *policy.Use) (policy.Values, error) {
+		return policy.ValuesFunc(func(_, _, limit int) policy.State { return everything(u.Shape.Dim, limit) }), nil
+	},
+}
+
+// denseCost is the cost of dense attention.
+type denseCost struct{ common }
+
+// DenseCosts returns the costs of dense attention for a model. Costs of other policies may embed them, and change what
+// Decode, Prompt and Memory return.
+func DenseCosts(s policy.Shape) policy.Costs {
+	d := &denseCost{newCommon(s)}
+	d.step.Attend = []policy.Class{{Device: policy.Home}}
+	return d
+}
+
+// Decode returns one class, of all heads at home over all contexts.
+func (d *denseCost) Decode(requests []policy.Request, _ int) *policy.Step {
+	d.reset(len(requests), 1)
+	d.step.Attend = d.step.Attend[:1] // the same class in every step; to write all of it takes as long as the rest
+	c := &d.step.Attend[0]
+	c.Heads, c.Tokens = d.shape.KVHeads, d.contexts(requests)
+	return &d.step
+}
+
+// everything returns the state of a head that attends to all tokens of a sequence.
+func everything(dim, limit int) policy.State {
+	return &streamingState{masked: masked{dim: dim}, streaming: Streaming{Window: limit}}
+}

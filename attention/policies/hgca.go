@@ -1,0 +1,203 @@
+package policies
+
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// hgca is attention to a window on the GPUs, and at home to older tokens that are salient.
+var hgca = policy.Policy{
+	Name: "hgca", Lossy: true, Source: "HGCA (Deng et al., 2025)",
+	About: policy.About{Attends: "a window on the GPUs, and elsewhere older tokens whose average weight is high; merged by log-sum-exp",
+		Stores: "the window on the GPUs; copies of salient tokens, and with keep_all all older ones, elsewhere",
+		Moves:  "queries down, results and log-sum-exps up; blocks that leave the window, in the background"},
+	Homes: policy.InDIMMs | policy.OnHost,
+	Keys:  HGCASpec{},
+	Defaults: `window = 4096          # HGCA, section 5.4
+beta = 1.0             # HGCA, typical
+alpha = 0.1            # our choice: the paper gives none
+block = 128            # our choice: the paper gives none
+prompt_queries = 64    # our choice: the paper gives none
+pin_sinks = 0          # as published
+keep_all = true        # HGCA keeps them for prompts that follow
+share = 0.1            # our choice; HGCA, section 3.2: below 1% to 30%
+host_overhead = "20us" # as cpu-offload's; HGCA's measured speed implies 7ms
+`,
+	CostKeys: []string{"share", "keep_all", "host_overhead"},
+	Costs:    newHGCACost,
+	Values: func(u *policy.Use) (policy.Values, error) {
+		s := u.Keys.(HGCASpec)
+		return policy.ValuesFunc(func(_, _, limit int) policy.State { return newHGCAState(&s, u.Shape, limit) }), nil
+	},
+}
+
+// HGCASpec is the keys of HGCA.
+type HGCASpec struct {
+	Window        int     `toml:"window"`         // newest tokens that the GPUs hold and attend to, the step's own among them
+	Beta          float64 `toml:"beta"`           // a token stays in attention where its average weight exceeds beta times the mean
+	Alpha         float64 `toml:"alpha"`          // of the moving average of weights: what the newest step counts
+	Block         int     `toml:"block"`          // tokens that leave the window at once
+	PromptQueries int     `toml:"prompt_queries"` // last queries of the prompt from which average weights start
+	PinSinks      int     `toml:"pin_sinks"`      // first tokens that stay in attention whatever their weight
+	KeepAll       bool    `toml:"keep_all"`       // all keys and values stay beside the copies of the salient ones
+	Share         float64 `toml:"share"`          // share of the tokens beyond the window that is salient, where no profile says it
+
+	HostOverhead units.Duration `toml:"host_overhead"` // of a parallel region on the host's cores
+}
+
+// Check has the rules of the section [policy.hgca].
+func (s HGCASpec) Check(c *input.Check) {
+	input.Within(c, "window", s.Window, 0, policy.MaxTokens)
+	checkBlock(c, s.Block, s.Window, false)
+	input.Within(c, "beta", s.Beta, 0, 1e6)
+	input.Within(c, "alpha", s.Alpha, 0, 1)
+	input.Within(c, "prompt_queries", s.PromptQueries, 1, policy.MaxTokens)
+	input.Within(c, "pin_sinks", s.PinSinks, 0, policy.MaxTokens)
+	input.Within(c, "share", s.Share, 0, 1)
+	c.That(s.HostOverhead >= 0, "host_overhead", s.HostOverhead, "at least 0ps")
+}
+
+// GPUTokens returns the window.
+func (s HGCASpec) GPUTokens() int { return s.Window }
+
+// Overhead returns the time of a parallel region on the host's cores.
+func (s HGCASpec) Overhead() units.Duration { return s.HostOverhead }
+
+// Blocks returns those between two evictions: tokens at home are the same throughout one.
+func (s HGCASpec) Blocks() (width, from int) { return s.Block, s.Window%s.Block + 1 }
+
+// hgcaWindow is the window of HGCA (hybrid GPU-CPU attention): the last tokens, which the
+// GPUs hold and attend over densely. Tokens leave it in whole blocks, oldest first. The
+// paper's Algorithm 2 prints the size of an eviction with the sign of (l_max − l_cur),
+// which would be negative from the second token on; this is the law with the sign turned.
+type hgcaWindow struct {
+	Size, Block int // tokens; Block is 1 to Size
+}
+
+// Evicted returns how many tokens have left the window by the time of that context:
+// at the end of the prompt or after the step. It does not depend on where the prompt
+// ended. Size−Block to Size−1 tokens stay, or all of a shorter context.
+func (w hgcaWindow) Evicted(context int) int {
+	if context < w.Size {
+		return 0
+	}
+	return (context-w.Size)/w.Block*w.Block + w.Block
+}
+
+// Held returns how many tokens the window holds in a step of that context, its
+// own token included: at most Size.
+func (w hgcaWindow) Held(context int) int { return context - w.Evicted(context-1) }
+
+// hgcaState is the values of HGCA in one KV head. A token's salience is its attention weight times
+// the number of tokens that share the weight, 1 in the mean; the paper compares the weight
+// with β over that number. Salience is averaged over the query heads of the group, which
+// share the tokens that stay.
+type hgcaState struct {
+	wholePrompt
+	window               hgcaWindow
+	beta, alpha          float32
+	queries, pinned, dim int
+	tokens, first        int            // so far; the oldest of the window
+	average              []float32      // salience of the window's tokens, by token modulo Size
+	salient              []int32        // tokens that have left the window and stay, ascending
+	parts                [2]policy.Part // salient, window
+	windowRange          [1][2]int
+}
+
+// newHGCAState returns the state of one KV head.
+func newHGCAState(s *HGCASpec, shape policy.Shape, limit int) *hgcaState {
+	h := &hgcaState{
+		window: hgcaWindow{Size: s.Window, Block: s.Block}, beta: float32(s.Beta), alpha: float32(s.Alpha),
+		queries: s.PromptQueries, pinned: s.PinSinks, dim: shape.Dim,
+	}
+	h.average, h.salient = make([]float32, min(s.Window, limit)), make([]int32, 0, limit)
+	h.parts[0].Ranges = make([][2]int, 0, limit/2+1)
+	h.parts[1].Device = policy.GPU
+	return h
+}
+
+// Prompt sets the average salience of each token to that of the last queries that see it.
+func (s *hgcaState) Prompt(q [][]float32, k, _ []float32) {
+	s.tokens = len(k) / s.dim
+	average, from := make([]float64, s.tokens), max(0, s.tokens-s.queries)
+	policy.PromptWeights(q, k, s.dim, from, func(token int, weights []float32) {
+		for j, w := range weights {
+			average[j] += float64(float64(w) * float64(token+1))
+		}
+	})
+	for j := range average {
+		average[j] /= float64(len(q) * (s.tokens - max(from, j)))
+	}
+	s.evict(func(token int) float32 { return float32(average[token]) })
+	for j := s.first; j < s.tokens; j++ {
+		s.average[j%s.window.Size] = float32(average[j])
+	}
+}
+
+// evict moves the oldest tokens out of the window, as many as leave it after the latest
+// token.
+func (s *hgcaState) evict(average func(token int) float32) {
+	end := s.window.Evicted(s.tokens)
+	if s.first == end {
+		return
+	}
+	for ; s.first < end; s.first++ {
+		// Without rounding every weight is more than 0.
+		if s.first < s.pinned || s.beta == 0 || average(s.first) > s.beta {
+			s.salient = append(s.salient, int32(s.first))
+		}
+	}
+	s.parts[0].Ranges = policy.AppendRanges(s.parts[0].Ranges[:0], s.salient)
+}
+
+// Append lets blocks leave after the step before, and adds the step's token to the window.
+func (s *hgcaState) Append(_, _ []float32) {
+	s.evict(func(token int) float32 { return s.average[token%s.window.Size] })
+	s.tokens++
+}
+
+// Select returns the salient tokens at home, if there are any, and the window on the GPUs.
+func (s *hgcaState) Select(_ [][]float32) policy.Selection {
+	s.windowRange[0] = [2]int{s.first, s.tokens}
+	s.parts[1].Ranges = s.windowRange[:]
+	if len(s.salient) == 0 {
+		return policy.Selection{Parts: s.parts[1:]}
+	}
+	return policy.Selection{Parts: s.parts[:]}
+}
+
+// Observe moves the averages on by the weights of the window, where the step's own token
+// begins with its first salience.
+func (s *hgcaState) Observe(weights [][]float32) {
+	held := s.tokens - s.first
+	scale := float32(held) / float32(len(weights))
+	for j := s.first; j < s.tokens; j++ {
+		var sum float32
+		for _, head := range weights {
+			sum += head[len(head)-held+j-s.first]
+		}
+		average := &s.average[j%s.window.Size]
+		if salience := sum * scale; j == s.tokens-1 {
+			*average = salience
+		} else {
+			*average = float32((1-s.alpha)*(*average)) + float32(s.alpha*salience)
+		}
+	}
+}
+
+// newHGCACost returns the costs of HGCA, whose home has copies of the salient tokens, and all of the rest with keep_all.
+func newHGCACost(u *policy.Use) policy.Costs {
+	s := u.Keys.(HGCASpec)
+	c := &hybridCost{common: newCommon(u.Shape), hgcaWindow: hgcaWindow{s.Window, s.Block}, share: s.Share, profile: u.Profile, salient: true, queries: s.PromptQueries, all: s.KeepAll}
+	copies := c.rest()
+	if copies.Share, copies.Longest = c.read(); copies.Share == 0 {
+		copies.Bytes = 0
+	}
+	c.held = append(c.held[:0], copies)
+	if c.all {
+		c.held = append(c.held, c.rest())
+	}
+	c.held = c.near(c.held)
+	return c
+}

@@ -1,0 +1,96 @@
+package policies
+
+import "github.com/l3sim/l3sim/attention/policy"
+
+// streaming is attention of every head to the first tokens and the newest.
+var streaming = policy.Policy{
+	Name: "streaming", Others: []string{"streamingllm", "streaming-llm", "sink"}, Lossy: true, Source: "StreamingLLM (Xiao et al., ICLR 2024)",
+	About: policy.About{Attends: "the first tokens and the newest", Stores: "keys and values of these", Moves: nothing},
+	Homes: policy.OnGPUs | policy.InHBM,
+	Keys:  policy.StreamSpec{},
+	Defaults: `sink = 4           # StreamingLLM
+window = 508       # our choice: 512 tokens with the sink, a unit of DIMM-PIM memory
+prefill_window = 0 # as in decode steps
+`,
+	Costs: func(u *policy.Use) policy.Costs {
+		c := newHeadsCost(u.Shape, u.Keys.(policy.StreamSpec), func(int) layerHeads { return layerHeads{streams: u.Shape.KVHeads} })
+		c.stays = true
+		return c
+	},
+	Values: func(u *policy.Use) (policy.Values, error) {
+		s := u.Keys.(policy.StreamSpec)
+		return policy.ValuesFunc(func(_, _, _ int) policy.State { return newStreamingState(&s, u.Shape.Dim) }), nil
+	},
+}
+
+// Streaming is attention to a sink and a window: the tokens before Sink and the newest Window
+// ones (StreamingLLM; Xiao et al., ICLR 2024). Keys keep their original positions.
+type Streaming struct{ Sink, Window int }
+
+// Tokens returns the tokens that a step attends to at a context, its own token included.
+func (s Streaming) Tokens(context int) int { return min(context, s.Sink+s.Window) }
+
+// Ranges appends these tokens to ranges.
+func (s Streaming) Ranges(ranges [][2]int, context int) [][2]int {
+	from := max(context-s.Window, 0)
+	if from <= s.Sink {
+		return append(ranges, [2]int{0, context})
+	}
+	if s.Sink > 0 {
+		ranges = append(ranges, [2]int{0, s.Sink})
+	}
+	if from < context {
+		ranges = append(ranges, [2]int{from, context})
+	}
+	return ranges
+}
+
+// prefillWindow returns what the tokens of a prompt attend to.
+func prefillWindow(s *policy.StreamSpec) Streaming {
+	if s.PrefillWindow == 0 {
+		return Streaming{s.Sink, s.Window}
+	}
+	return Streaming{s.Sink, s.PrefillWindow}
+}
+
+// pieces appends the attention of some heads for a chunk under the mask, whose rows have up
+// to n = Sink + Window tokens: causal attention until a row has n, and then pieces of up to n
+// tokens as long as attention with n a row, to half a token: t tokens that attend causally and to
+// n − (t+1)/2 before have t·n pairs.
+func (s Streaming) pieces(to []policy.Piece, heads, chunk, finished int) []policy.Piece {
+	n := s.Sink + s.Window
+	if first := min(chunk, max(n-finished, 0)); first > 0 {
+		to = append(to, policy.Piece{Heads: heads, Count: 1, Tokens: first, Behind: finished})
+		chunk -= first
+	}
+	if whole := chunk / n; whole > 0 {
+		to = append(to, policy.Piece{Heads: heads, Count: whole, Tokens: n, Behind: n - (n+1)/2})
+	}
+	if rest := chunk % n; rest > 0 {
+		to = append(to, policy.Piece{Heads: heads, Count: 1, Tokens: rest, Behind: n - (rest+1)/2})
+	}
+	return to
+}
+
+// streamingState attends to sink and window, in prompts as in steps or to a wider one.
+type streamingState struct {
+	masked
+	streaming Streaming
+	prefill   Streaming
+	part      [1]policy.Part
+	ranges    [2][2]int
+}
+
+// newStreamingState returns the state of a streaming head. A prompt's window of 0 tokens is that of decoding.
+func newStreamingState(s *policy.StreamSpec, dim int) *streamingState {
+	return &streamingState{masked: masked{dim: dim}, streaming: Streaming{s.Sink, s.Window}, prefill: prefillWindow(s)}
+}
+
+// PromptMask returns those of the section.
+func (s *streamingState) PromptMask() (sink, window int) { return s.prefill.Sink, s.prefill.Window }
+
+// Select returns sink and window.
+func (s *streamingState) Select([][]float32) policy.Selection {
+	s.part[0].Ranges = s.streaming.Ranges(s.ranges[:0], s.tokens)
+	return policy.Selection{Parts: s.part[:]}
+}
