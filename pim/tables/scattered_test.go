@@ -95,3 +95,21 @@ func TestListsBeyondTheBuffer(t *testing.T) {
 		t.Errorf("in the middle of a row: table %d, run %d", got, ends[1]-ends[0])
 	}
 }
+
+// TestListEndsInItsOwnRow: 40 tokens in three rows, eight in the last one. The segment of scores began two rows before, so
+// the head ends as one that reads a later row of its segment.
+func TestListEndsInItsOwnRow(t *testing.T) {
+	spec := pim.Default()
+	spec.Activation = pim.Simultaneous
+	b, err := machine.NewRunner(spec, parts.DDR4(t), oneHead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := bothTables(t, spec, parts.DDR4(t), oneHead)[0]
+	list := []pim.Extent{{Start: 0, Unit: 0}, {Start: 16, Unit: 5}, {Start: 32, Unit: 9}}
+	h := machine.Head{Context: 40, List: list, Appends: true}
+	ends := b.Ends(h, h, h)
+	if got := table.ListInSequence(40, 3, 8); got != ends[1]-ends[0] || got != 660 {
+		t.Errorf("table %d, run %d, want 660 clocks", got, ends[1]-ends[0])
+	}
+}
