@@ -10,7 +10,7 @@
 // that describes a whole section under a new name.
 //
 // Whatever is wrong is one *input.Error with file, line, key and value.
-// Nothing has a default in code: a preset sets every key, each number with its
+// No key has a default in code: a preset sets every key, each number with its
 // source and what it moves, and (*Config).WriteTOML writes every key back. So a
 // new field of a Spec needs a line in each system preset; a test says which. What
 // its comment says goes to meanings.tsv ('go test ./configs -run Meanings -update'),

@@ -3,5 +3,5 @@
 // weights, activations and KV cache.
 //
 // It knows no device: package gpu turns these counts into time, package
-// scheduler plans with the footprints. Start at Model.
+// scheduler/memory plans with the footprints. Start at Model.
 package llm

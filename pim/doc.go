@@ -6,6 +6,6 @@
 // within a burst, Mapping both together, tokenList where a head attends to some tokens only, Scales beside narrow keys and values.
 // Nothing here has a clock or a value.
 //
-// Read Spec and Geometry first. Package pim/machine has the attention program and issues it, pim/table keeps clocks by length for
+// Read Spec and Geometry first. Package pim/machine has the attention program and issues it, pim/tables keeps clocks by length for
 // the node simulator, pim/values computes with the bytes. docs/lab/pim-timing.md and docs/lab/pim-values.md derive the numbers.
 package pim

@@ -6,6 +6,6 @@
 // built-in length distributions of the L3 paper (Table 4), whose per-sample lengths are
 // not public.
 //
-// Start at Trace. Package scheduler queues the requests, package results
+// Start at Trace. Package scheduler/forming queues the requests, package results
 // reports on them.
 package traces

@@ -16,7 +16,7 @@
 //
 // A forest does not extrapolate: beyond the data it continues with the value at
 // the edge. Forest.Range returns the range in which its trees have data. The caller
-// decides how to predict beyond it (see scheduler.Learned).
+// decides how to predict beyond it (see predict.Learned).
 //
 // Start at Fit, then read tree.go.
 package forest

@@ -255,7 +255,7 @@ func (d *GPUs) PromptAttention(a *gpu.Attention, c *scheduler.Chunk, run int) (k
 	return k
 }
 
-// GPU implements scheduler.Predictor with the costs themselves (L3, equation 6).
+// GPU implements forming.Predictor with the costs themselves (L3, equation 6).
 func (d *GPUs) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
 	for run := range d.Decoding {
 		d.Decoding[run] = Decoding{}

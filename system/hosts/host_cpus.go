@@ -152,7 +152,7 @@ func (h *CPUs) AttendNew(tokens, over int) units.Duration {
 	return max(h.Attend(int64(over)), flow.TaskTime(compute))
 }
 
-// HostAttention implements scheduler.OffloadCosts: the vectors' way down, attention,
+// HostAttention implements offload.Costs: the vectors' way down, attention,
 // and the results' way up, one after another.
 func (h *CPUs) HostAttention(requests int, tokens int64) units.Duration {
 	if requests == 0 {
@@ -161,7 +161,7 @@ func (h *CPUs) HostAttention(requests int, tokens int64) units.Duration {
 	return 2*h.Latency + h.Down(requests) + h.Overhead + h.Attend(tokens) + h.Up(requests)
 }
 
-// Move implements scheduler.OffloadCosts.
+// Move implements offload.Costs.
 func (h *CPUs) Move(tokens int) units.Duration {
 	return h.Latency + h.Moved(tokens)
 }

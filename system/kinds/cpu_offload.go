@@ -151,20 +151,20 @@ func (e *cpuOffload) moves(m *scheduler.Move) units.Duration {
 	return e.Moved(m.Tokens)
 }
 
-// Iteration implements scheduler.OffloadCosts.
+// Iteration implements offload.Costs.
 func (e *cpuOffload) Iteration(b *scheduler.Batch) units.Duration {
 	e.fill(&e.trial, b)
 	return e.trial.Engine.Run(&e.trial.Iteration, 0)
 }
 
-// Idle implements scheduler.OffloadCosts.
+// Idle implements offload.Costs.
 func (e *cpuOffload) Idle(b *scheduler.Batch) (up, down units.Duration) {
 	took := e.Iteration(b)
 	busyDown, busyUp := e.transfers(b)
 	return took - busyUp, took - busyDown
 }
 
-// Linear implements scheduler.OffloadCosts.
+// Linear implements offload.Costs.
 func (e *cpuOffload) Linear(tokens int) units.Duration {
 	if tokens == 0 {
 		return 0
@@ -172,7 +172,7 @@ func (e *cpuOffload) Linear(tokens int) units.Duration {
 	return e.Sustained(&e.Dense.At(tokens).Block)
 }
 
-// Attention implements scheduler.OffloadCosts.
+// Attention implements offload.Costs.
 func (e *cpuOffload) Attention(s *scheduler.SubBatch, step int64) units.Duration {
 	_, _, w := e.LayerAttention(s, 0, &gpus.Decoding{Batches: e.DecodeHere(e.Batches[:0], s.Decode, step)})
 	return e.Sustained(&w)

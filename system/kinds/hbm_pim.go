@@ -330,7 +330,7 @@ func (e *hbmPIM) layOut(b *scheduler.Batch, grouped bool) (read int64, did hbm.T
 	return read, did
 }
 
-// GPU implements scheduler.Predictor.
+// GPU implements forming.Predictor.
 func (e *hbmPIM) GPU(s *scheduler.SubBatch, step int64) units.Duration {
 	if !e.chooses {
 		return e.GPUs.GPU(s, step)
@@ -339,7 +339,7 @@ func (e *hbmPIM) GPU(s *scheduler.SubBatch, step int64) units.Duration {
 	return e.GPUTime(s)
 }
 
-// PIM implements scheduler.Predictor.
+// PIM implements forming.Predictor.
 func (e *hbmPIM) PIM(s *scheduler.SubBatch, step int64, _ int) (t units.Duration) {
 	e.attend(s.Decode, step, false)
 	for run, layers := range e.Runs {

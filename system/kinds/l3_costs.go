@@ -150,7 +150,7 @@ func (e *l3) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefill in
 	m.PIM = e.ranks.PIM(sub, b.Step, otherPrefill)
 }
 
-// GPU implements scheduler.Predictor with the costs themselves (L3, equation 6), and what
+// GPU implements forming.Predictor with the costs themselves (L3, equation 6), and what
 // requests decode on the GPUs.
 func (e *l3) GPU(s *scheduler.SubBatch, iteration int64) units.Duration {
 	if !e.counts && e.ranks.Stripe.Parts == 0 {
@@ -160,7 +160,7 @@ func (e *l3) GPU(s *scheduler.SubBatch, iteration int64) units.Duration {
 	return e.GPUTime(s) + e.ranks.Scoring(s)
 }
 
-// PIM implements scheduler.Predictor with the costs themselves (L3, equation 5).
+// PIM implements forming.Predictor with the costs themselves (L3, equation 5).
 func (e *l3) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) units.Duration {
 	return e.ranks.PIM(s, iteration, otherPrefill)
 }

@@ -34,7 +34,7 @@ const (
 	byGPUWork          // joules that its GPUs take while they work
 	byGPUTime          // seconds for which they work
 	byTokens           // that KV heads attend over at home in all layers, where that is not DIMM-PIM
-	byActivates        // what ranks of DIMM-PIM do, as pim.Activity has it
+	byActivates        // what ranks of DIMM-PIM do, as machine.Activity has it
 	byUnitReads
 	byRankReads
 	byRankWrites

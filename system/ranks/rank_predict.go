@@ -6,7 +6,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// PIM implements scheduler.Predictor (L3, equation 5): in every layer the
+// PIM implements forming.Predictor (L3, equation 5): in every layer the
 // busiest rankset's attention, the decode vectors' way down and up, and the
 // prompt KV of the other sub-batch, taken as one prompt.
 func (d *Devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) (t units.Duration) {
