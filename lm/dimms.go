@@ -16,7 +16,7 @@ import (
 type Node struct {
 	Config *configs.Config
 	Plant  Plant
-	// Exact turns an exact shortcut off: see decode of pim.NewHostRank.
+	// Exact turns an exact shortcut off: see decode of values.NewHostRank.
 	Exact bool
 }
 

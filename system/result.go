@@ -40,7 +40,7 @@ type betweenTokens struct {
 type scheduling struct {
 	iterations, tokens, rejected int64
 	preemptions                  int64
-	wholePrompts                 int64 // of all replicas, see scheduler.WholePrompts
+	wholePrompts                 int64 // of all replicas, see forming.State.WholePrompts
 	longestWhole                 int
 	inSystem                     units.Total // requests times picoseconds
 	saturated                    bool

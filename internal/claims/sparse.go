@@ -101,7 +101,7 @@ func (m *machines) get(sets ...string) (*machine, error) {
 	return m.all[key], nil
 }
 
-// iteration is the seconds of groups, by system.IterationPart.
+// iteration is the seconds of groups, by gpus.IterationPart.
 type iteration []float64
 
 // attentionParts are all that a policy of attention changes.

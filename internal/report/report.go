@@ -36,7 +36,7 @@ type ErrorOfParts struct {
 // Options say what a report shows.
 type Options struct {
 	Title string
-	Goals string // as results.ParseGoals takes them, for all folders; "": the usual ones
+	Goals string // as tables.ParseGoals takes them, for all folders; "": the usual ones
 }
 
 // Read collects the results of sweeps' folders. Errors of the input are *input.Error.

@@ -37,7 +37,7 @@ type Entry struct {
 	Point   string           `json:"point"` // Point.Hash
 	Name    string           `json:"name"`
 	Seed    uint64           `json:"seed"`
-	Status  string           `json:"status"` // results.StatusDone or results.StatusFailed
+	Status  string           `json:"status"` // tables.StatusDone or tables.StatusFailed
 	Error   string           `json:"error,omitempty"`
 	Summary *results.Summary `json:"summary,omitempty"` // of a point that is done
 	Version string           `json:"version"`           // of the code

@@ -5,7 +5,7 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 )
 
-// rankLevelUnit is a rank-level unit in values (generate_rank_level.go). It has what the banks have with L3 in the buffer chip: q,
+// rankLevelUnit is a rank-level unit in values (pim/machine/generate_rank_level.go). It has what the banks have with L3 in the buffer chip: q,
 // partial sums, weights and accumulators. A burst that it reads goes back through the re-layout, so that elements are in
 // their own order. What follows the partial sums is the rank unit's, as with L3.
 type rankLevelUnit struct {

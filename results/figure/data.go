@@ -17,7 +17,7 @@ func Kinds() []string {
 }
 
 // Selection says which columns of a table a figure shows. Columns are named as
-// results.Table.Column takes them.
+// tables.Table.Column takes them.
 type Selection struct {
 	Kind string `toml:"kind"` // one of Kinds
 	X    string `toml:"x"`
@@ -31,10 +31,10 @@ type Selection struct {
 	// this value and otherwise the same x, group, facet and seed.
 	NormalizeTo string `toml:"normalize_to"`
 	// Goals are those of a Pareto front in the place of X, Y and Z, as
-	// results.Table.ParseGoals reads them: y, x, and a third.
+	// tables.Table.ParseGoals reads them: y, x, and a third.
 	Goals string   `toml:"goals"`
 	Where []string `toml:"where"` // "column=value": other rows are left out
-	// Best leaves out the points that another one beats, as results.Table.Best does: "max COLUMN
+	// Best leaves out the points that another one beats, as tables.Table.Best does: "max COLUMN
 	// over KEY"; "" for all points.
 	Best string `toml:"best"`
 }
@@ -102,7 +102,7 @@ type selector struct {
 
 // Select reads the cells of a figure from a table. Rows without a value are left out,
 // for example those of failed points. A Pareto front leaves out all seeds of these points,
-// as results.Explore does. Rows of one cell may differ only in the seed and the results.
+// as tables.Explore does. Rows of one cell may differ only in the seed and the results.
 // Another difference is an error that names the column. Errors are *input.Error.
 func Select(t *tables.Table, sel Selection) (*Data, error) {
 	t, err := t.Where("--where", sel.Where)

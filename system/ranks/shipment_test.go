@@ -100,7 +100,7 @@ func TestVectorsByHand(t *testing.T) {
 
 // TestGroupsSendTheirChunks: a group's transfer is that of its prompts' chunks, each
 // from where the chunk before it ended, and of each head by itself: what a rank
-// takes by commands for each of them (pim.MeasureTransfer), added up. Measured at the
+// takes by commands for each of them (machine.MeasureTransfer), added up. Measured at the
 // end of a head, each also waits for that one's precharge (tRP) and results.
 func TestGroupsSendTheirChunks(t *testing.T) {
 	node := benchOf(t, fastLinks, "node.ranksets=2")
