@@ -64,3 +64,14 @@ func TestPrefixOnGPUs(t *testing.T) {
 		t.Errorf("%+v with %d tokens on the GPUs, want 16", b.Sub[0].Prefill, s.Usage.cutPrompts)
 	}
 }
+
+// TestCachedLeavesTheLastToken: the last token of a prompt is computed in any case, so that of a prompt of two cached
+// blocks one counts as cached.
+func TestCachedLeavesTheLastToken(t *testing.T) {
+	s := caching(memory.GPU{Free: 1 << 30, Model: schedtest.SmallModel}, 16, 4096)
+	for input, want := range map[int]int{512: 0, 513: 512, 1024: 512, 1025: 1024, 1040: 1024} {
+		if got := s.Cached(&traces.Request{Input: input, Hashes: []uint64{1, 2, 3}}); got != want {
+			t.Errorf("%d tokens: %d cached, want %d", input, got, want)
+		}
+	}
+}

@@ -178,6 +178,9 @@ func TestLedger(t *testing.T) {
 	if !ok || r.Offset != 0 || l.used[0] != 18 || l.used[1] != 12 {
 		t.Fatalf("got %+v, %v, used %v, want offset 0 and 18, 12 units", r, ok, l.used)
 	}
+	if got := l.UnitsOf(40); got != 30 {
+		t.Errorf("40 tokens take %d units in all layers, want 30", got)
+	}
 	if got, want := l.Fragmentation(0), 1-40.0/64; got != want {
 		t.Errorf("fragmentation %v, want %v", got, want)
 	}

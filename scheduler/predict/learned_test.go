@@ -184,6 +184,25 @@ func TestWarmUp(t *testing.T) {
 	}
 }
 
+// TestWarmTogether: where each sub-batch has a chunk, both forests answer after as many.
+func TestWarmTogether(t *testing.T) {
+	spec := learnedSpec()
+	spec.WarmUp = 10
+	l := NewLearned(spec, schedtest.Linear{GPUToken: 1000}, rand.New(rand.NewPCG(1, 1)))
+	sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 100}}, Prefill: []scheduler.Chunk{{Tokens: 32}}}
+	for i := range 11 {
+		if got := l.GPU(sub, 1) == 540; got != (i == 10) {
+			t.Errorf("after %d observations: learned %v", i, got)
+		}
+		var m scheduler.Sample
+		m.Set(sub, int64(i), 0)
+		m.FC, m.Chunks[0].Time = 500, 40
+		if err := l.Observe(&m); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // trained returns a predictor after a run, and a large sub-batch.
 func trained(t testing.TB) (*Learned, *scheduler.SubBatch) {
 	l := NewLearned(learnedSpec(), steps{}, rand.New(rand.NewPCG(1, 2)))

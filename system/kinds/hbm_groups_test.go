@@ -130,6 +130,17 @@ func bestGroups(d *gpus.GPUs, sub *scheduler.SubBatch, step int64, took func(res
 	return best
 }
 
+// restOf returns the tokens of all contexts in a step that groups do not read.
+func restOf(sub *scheduler.SubBatch, step int64, groups []gpu.Shared) (tokens int64) {
+	for _, d := range sub.Decode {
+		tokens += int64(d.Context(step))
+	}
+	for _, g := range groups {
+		tokens -= int64(g.Requests * g.Tokens)
+	}
+	return tokens
+}
+
 // TestGroupsTakeNoLonger: whatever requests share and prompts beside them, attention in groups and the whole
 // iteration take no longer than without, nor more energy. Stretches that are taken are some of those that spare most.
 func TestGroupsTakeNoLonger(t *testing.T) {
@@ -148,6 +159,9 @@ func TestGroupsTakeNoLonger(t *testing.T) {
 			grouped.DecodeRuns(sub.Decode, batch.Step)
 			spared = grouped.Spared
 			o := grouped.StageGroups(sub, batch, grouped.StageRuns(sub))
+			if got, want := grouped.Grouping.Rest.Tokens, restOf(sub, batch.Step, grouped.Grouping.Groups); len(grouped.Grouping.Groups) > 0 && got != want {
+				t.Fatalf("step %d: groups leave %d tokens, want %d", batch.Step, got, want)
+			}
 			if batch.Step == step && (grouped.Whole(o) > want || o.Joules.Prefill+o.Joules.Decode > g.Joules.Prefill+g.Joules.Decode) {
 				t.Fatalf("%v and %+v in groups %+v, %v and %+v without", grouped.Whole(o), o.Joules, grouped.Grouping, want, g.Joules)
 			}
