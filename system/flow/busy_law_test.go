@@ -42,6 +42,25 @@ func TestLoadThatTakesTooLong(t *testing.T) {
 	}
 }
 
+// TestChangesThatTakeTooLong: the first hardware key that was changed is blamed, the others are named.
+func TestChangesThatTakeTooLong(t *testing.T) {
+	sets := []string{"run.requests=3", "pcie.latency=1ms", "batching.max_num_seqs=7"}
+	cfg, err := configs.New(policies.Builtin(), configs.System{Name: "l3"}).Load(configs.Options{Sets: sets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := Flow{cfg: cfg}
+	err = f.inTime(0, LongestTask, 1)
+	const want = "a kernel or a transfer of one layer takes more than an hour; also changed: "
+	_, also, found := strings.Cut(err.Error(), want)
+	blamed, _, _ := strings.Cut(err.Error(), " ")
+	keys := append(strings.Split(also, ", "), blamed)
+	slices.Sort(keys)
+	if !found || !slices.Equal(keys, []string{"batching.max_num_seqs", "pcie.latency"}) {
+		t.Error(err)
+	}
+}
+
 // TestBusyLaw: no resource is busy for less than none or for more than all of the
 // time.
 func TestBusyLaw(t *testing.T) {
