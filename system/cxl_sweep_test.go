@@ -14,7 +14,7 @@ import (
 // TestSixthSystemSweeps: a sweep knows the section of a system that was added to the
 // list, and so does 'config explain'.
 func TestSixthSystemSweeps(t *testing.T) {
-	f, err := design.ParseFile("cxl.toml", `where = 'cxl.bandwidth < "1TB/s"'
+	f, err := design.ParseFile(system.Configs(), "cxl.toml", `where = 'cxl.bandwidth < "1TB/s"'
 [set]
 run.system = "cxl"
 run.requests = 4

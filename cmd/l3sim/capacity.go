@@ -15,6 +15,7 @@ import (
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results/figure"
+	"github.com/l3sim/l3sim/system"
 )
 
 // capacityFlags are the flags of the capacity command that no configuration key has.
@@ -64,7 +65,7 @@ func (f *capacityFlags) configurations(cmd *cobra.Command) ([]sweep.Combination,
 	if err != nil {
 		return nil, err
 	}
-	several, err := design.OfLists(given)
+	several, err := design.OfLists(system.Configs(), given)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/sweep/design"
+	"github.com/l3sim/l3sim/system"
 )
 
 // TestCompare: --model a,b with keys of all layers gives one table, a row each,
@@ -26,7 +27,7 @@ func TestCompare(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{&cli.App{Stdout: &out, Stderr: &bytes.Buffer{}}}
 	compare := func() error {
-		file, err := design.OfLists(options)
+		file, err := design.OfLists(system.Configs(), options)
 		if err != nil {
 			return err
 		}
@@ -54,7 +55,7 @@ func TestCompare(t *testing.T) {
 		}
 	}
 	options.Flags[0].Value = "gpt-175b"
-	if file, err := design.OfLists(options); file != nil || err != nil {
+	if file, err := design.OfLists(system.Configs(), options); file != nil || err != nil {
 		t.Error("one model is no comparison")
 	}
 }

@@ -71,7 +71,7 @@ func (a *app) newRunCommand() *cobra.Command {
 		if f.iterations && f.out == "" {
 			return &input.Error{Key: "--iterations", Expected: "--out with the folder of iterations.csv"}
 		}
-		several, err := design.OfLists(given)
+		several, err := design.OfLists(system.Configs(), given)
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/internal/sweep/job"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system"
 )
 
 // sweepFlags are the flags of the sweep command.
@@ -255,7 +256,7 @@ func (a *app) noteDropped(plan *sweep.Plan) {
 
 // planSweep reads a sweep file and expands it.
 func planSweep(path string) (*sweep.Plan, error) {
-	file, err := design.ReadFile(path)
+	file, err := design.ReadFile(system.Configs(), path)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
+	"github.com/l3sim/l3sim/system"
 )
 
 // experiment is one sweep of the evaluation.
@@ -59,7 +60,7 @@ func (l *loader) load(spec *experimentSpec, forClaims bool) (*experiment, error)
 	if err != nil {
 		return nil, err
 	}
-	f, err := design.ParseFile(files.Folder+"/"+name, string(text))
+	f, err := design.ParseFile(system.Configs(), files.Folder+"/"+name, string(text))
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func (l *loader) load(spec *experimentSpec, forClaims bool) (*experiment, error)
 		setKey(f, "run.requests", strconv.Itoa(l.requests))
 	}
 	if forClaims && spec.Claims != "" {
-		needed, bad := design.ParseCondition(spec.Claims)
+		needed, bad := design.ParseCondition(system.Keys(), spec.Claims)
 		if bad != nil {
 			return nil, bad
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
+	"github.com/l3sim/l3sim/system"
 )
 
 // folder writes a sweep's folder: 2 seeds of each point, two keys, and metrics that are
@@ -236,7 +237,7 @@ func TestThin(t *testing.T) {
 
 // TestParts: the components that the page stacks add up to the total of a run.
 func TestParts(t *testing.T) {
-	f, err := design.ParseFile("s.toml", "[set]\nrun.model = \"llama-2-7b\"\nrun.trace = \"dolphin\"\nrun.requests = 2\n[grid]\nrun.system = [\"l3\", \"cpu-offload\"]\n")
+	f, err := design.ParseFile(system.Configs(), "s.toml", "[set]\nrun.model = \"llama-2-7b\"\nrun.trace = \"dolphin\"\nrun.requests = 2\n[grid]\nrun.system = [\"l3\", \"cpu-offload\"]\n")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"github.com/l3sim/l3sim/internal/sweep/design"
+	"github.com/l3sim/l3sim/system"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -27,7 +28,7 @@ func hundredThousand() string {
 // largest heap. What it syncs goes to TMPDIR. Run it with -benchtime 1x.
 func BenchmarkScaleOut(b *testing.B) {
 	const shards = 10
-	f, err := design.ParseFile("sweep.toml", hundredThousand())
+	f, err := design.ParseFile(system.Configs(), "sweep.toml", hundredThousand())
 	if err != nil {
 		b.Fatal(err)
 	}

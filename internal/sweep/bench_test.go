@@ -3,6 +3,7 @@ package sweep
 import (
 	"context"
 	"github.com/l3sim/l3sim/internal/sweep/design"
+	"github.com/l3sim/l3sim/system"
 	"testing"
 )
 
@@ -20,7 +21,7 @@ pcie.latency = ["1us", "2us", "3us", "4us", "5us"]
 `
 	b.ReportAllocs()
 	for b.Loop() {
-		f, err := design.ParseFile("sweep.toml", text)
+		f, err := design.ParseFile(system.Configs(), "sweep.toml", text)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/sweep/design"
+	"github.com/l3sim/l3sim/system"
 )
 
 // TestReadFileWithoutHandles: a sweep file that cannot be opened as the process
@@ -29,7 +30,7 @@ func TestReadFileWithoutHandles(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
 		t.Skip(err)
 	}
-	_, fault := design.ReadFile(path)
+	_, fault := design.ReadFile(system.Configs(), path)
 	_, folder := readShard(filepath.Dir(path), nil)
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
@@ -39,7 +40,7 @@ func TestReadFileWithoutHandles(t *testing.T) {
 			t.Errorf("got %T: %v", err, err)
 		}
 	}
-	if _, err := design.ReadFile(path + "x"); !errors.As(err, new(*input.Error)) {
+	if _, err := design.ReadFile(system.Configs(), path+"x"); !errors.As(err, new(*input.Error)) {
 		t.Errorf("got %T: %v", err, err)
 	}
 }

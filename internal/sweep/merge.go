@@ -12,6 +12,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results/tables"
+	"github.com/l3sim/l3sim/system"
 )
 
 // Merged is a plan put together again from its shards, with all results.
@@ -239,7 +240,7 @@ func (m *merge) incomplete() error {
 // merged returns the plan and its results. It checks by the identity that the plan is the
 // one that was dealt: a shard's file may have been changed.
 func (m *merge) merged(dirs []string) (*Merged, error) {
-	p := &Plan{File: &design.File{Path: m.head.File, Repeats: 1}, Version: m.head.Version, Keys: m.head.Keys, Points: m.points, columns: m.head.Columns, base: m.head.Base}
+	p := &Plan{File: &design.File{Path: m.head.File, Repeats: 1, Loader: system.Configs()}, Version: m.head.Version, Keys: m.head.Keys, Points: m.points, columns: m.head.Columns, base: m.head.Base}
 	if p.Identity() != m.head.Plan {
 		return nil, &input.Error{File: strings.Join(dirs, ", "), Key: "plan", Value: describe(m.head),
 			Expected: "the points that this plan was dealt; a " + shardName + " has been changed"}

@@ -17,6 +17,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -270,7 +271,7 @@ func TestMergeRefuses(t *testing.T) {
 // in it change no point, also not one that is no configuration, and no record.
 func TestPlanWithoutPlaces(t *testing.T) {
 	identity := func(path, text string) (string, string) {
-		f, err := design.ParseFile(path, text)
+		f, err := design.ParseFile(system.Configs(), path, text)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,6 @@ import (
 	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
-	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -105,7 +104,7 @@ func newPlan(f *design.File, version string, loadAll bool) (*Plan, error) {
 func emptyPlan(f *design.File, version string, keys []string) *Plan {
 	p := &Plan{File: f, Version: version, Keys: keys, cache: newTraceCache(), resolver: &resolver{}}
 	p.Simulate = runNode
-	if base, err := system.Load(p.options(f.Set)); err == nil {
+	if base, err := f.Loader.Load(p.options(f.Set)); err == nil {
 		p.baseSeed = base.Run.Seed
 	}
 	p.columns = p.columnKeys()
@@ -125,7 +124,7 @@ func (p *Plan) resolve(combination int) ([]Point, error) {
 		point.Err, point.Seed = err, p.plannedSeed(settings)
 	} else {
 		effective := func(key string) constant.Value {
-			return design.KeyConstant(design.Keys.Key(key).Get(base))
+			return design.KeyConstant(p.keys().Key(key).Get(base))
 		}
 		if keep, err := p.File.Keeps(effective); !keep || err != nil {
 			return nil, err
@@ -170,6 +169,9 @@ func (p *Plan) options(settings []design.Setting) configs.Options {
 	}
 	return o
 }
+
+// keys returns the keys of the plan's configurations.
+func (p *Plan) keys() *configs.Schema { return p.File.Loader.Keys() }
 
 // plannedSeed returns the seed of a point without configuration.
 func (p *Plan) plannedSeed(settings []design.Setting) uint64 {

@@ -11,6 +11,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/sweep/design"
+	"github.com/l3sim/l3sim/system"
 )
 
 // small is what all plans of these tests share: a run of some milliseconds.
@@ -23,7 +24,7 @@ traces.max_tokens = 20000
 
 func parse(t *testing.T, text string) *design.File {
 	t.Helper()
-	f, err := design.ParseFile("sweep.toml", text)
+	f, err := design.ParseFile(system.Configs(), "sweep.toml", text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func TestOverlayBesideTheFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f, err := design.ReadFile(filepath.Join(dir, "sweep.toml"))
+	f, err := design.ReadFile(system.Configs(), filepath.Join(dir, "sweep.toml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +168,7 @@ func TestBadFiles(t *testing.T) {
 		{"where = \"node.rankset > 1\"", `sweep.toml:1: where: node.rankset: expected a key of [node]; did you mean "node.ranksets"?`},
 		{"[set]\nrun.trace = 3", `sweep.toml:2: run.trace = "3": no such file or directory; expected a trace file or one of openr1`},
 	} {
-		f, err := design.ParseFile("sweep.toml", c.text)
+		f, err := design.ParseFile(system.Configs(), "sweep.toml", c.text)
 		if err == nil {
 			_, err = NewPlan(f, "test")
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results/tables"
-	"github.com/l3sim/l3sim/system"
 )
 
 // resolver turns settings into configurations. Two combinations have the same presets if
@@ -32,16 +31,16 @@ type resolver struct {
 // resolve returns the configuration of the plan's file with settings. The caller owns
 // it.
 func (r *resolver) resolve(p *Plan, settings []design.Setting) (*configs.Config, error) {
-	name := presetsOf(settings)
+	name := presetsOf(p.keys(), settings)
 	r.mu.RLock()
 	like := r.loaded[name]
 	r.mu.RUnlock()
 	if like != nil && !r.loadAll {
-		if config := withNumbers(like, settings); config != nil && input.Validate(config) == nil {
+		if config := withNumbers(p.keys(), like, settings); config != nil && input.Validate(config) == nil {
 			return config, nil
 		}
 	}
-	config, err := system.Load(p.options(settings))
+	config, err := p.File.Loader.Load(p.options(settings))
 	if err != nil {
 		return nil, err
 	}
@@ -57,11 +56,11 @@ func (r *resolver) resolve(p *Plan, settings []design.Setting) (*configs.Config,
 
 // presetsOf returns the part of the settings that decides the presets: the keys, and the
 // values of text keys.
-func presetsOf(settings []design.Setting) string {
+func presetsOf(keys *configs.Schema, settings []design.Setting) string {
 	var b strings.Builder
 	for _, s := range settings {
 		b.WriteString(s.Key)
-		if k := design.Keys.Key(s.Key); k == nil || k.Type.Kind() == reflect.String {
+		if k := keys.Key(s.Key); k == nil || k.Type.Kind() == reflect.String {
 			b.WriteString("=" + s.Value)
 		}
 		b.WriteByte('\n')
@@ -71,10 +70,10 @@ func presetsOf(settings []design.Setting) string {
 
 // withNumbers returns a copy of a configuration with the numbers of the settings. It
 // returns nil where a setting is not a valid value of its key.
-func withNumbers(like *configs.Config, settings []design.Setting) *configs.Config {
+func withNumbers(keys *configs.Schema, like *configs.Config, settings []design.Setting) *configs.Config {
 	config := *like
 	for _, s := range settings {
-		if design.Keys.Key(s.Key).Type.Kind() != reflect.String && config.Set(s.Key, s.Value) != nil {
+		if keys.Key(s.Key).Type.Kind() != reflect.String && config.Set(s.Key, s.Value) != nil {
 			return nil
 		}
 	}
@@ -91,11 +90,11 @@ func (p *Plan) cells(point *Point, settings []design.Setting, config *configs.Co
 		case config != nil && key == "gpu.preset" && config.GPU.Name != "":
 			cells[i] = config.GPU.Name // two files on one preset differ by their names; a preset's own name is the preset's
 		case config != nil:
-			cells[i] = cell(design.Keys.Key(key).Get(config))
+			cells[i] = cell(p.keys().Key(key).Get(config))
 		case key == tables.SeedColumn:
 			cells[i] = fmt.Sprint(point.Seed)
 		default:
-			cells[i] = plannedCell(settings, key)
+			cells[i] = plannedCell(p.keys(), settings, key)
 		}
 	}
 	return cells
@@ -103,12 +102,12 @@ func (p *Plan) cells(point *Point, settings []design.Setting, config *configs.Co
 
 // plannedCell returns the cell of a key that settings set, in the same form as the cell
 // of a valid configuration.
-func plannedCell(settings []design.Setting, key string) string {
+func plannedCell(keys *configs.Schema, settings []design.Setting, key string) string {
 	s := design.FindSetting(settings, key)
 	if s == nil {
 		return ""
 	}
-	if v, err := schema.Parse(design.Keys.Key(key).Type, s.Value); err == nil {
+	if v, err := schema.Parse(keys.Key(key).Type, s.Value); err == nil {
 		return cell(v)
 	}
 	return schema.Plain(s.Value)
@@ -116,19 +115,18 @@ func plannedCell(settings []design.Setting, key string) string {
 
 // columnName returns the column of a key in a sweep's results: the key, with
 // its unit where its value has one.
-func columnName(key string) string {
-	unit, _ := schema.UnitOf(design.Keys.Key(key).Type)
-	return key + unit.Suffix
+func columnName(k *schema.Key) string {
+	unit, _ := schema.UnitOf(k.Type)
+	return k.Name + unit.Suffix
 }
 
 // columnType returns the type of the column of a key. Bytes are whole numbers. Other
 // quantities are reals: a column's unit is larger than the unit they are counted in.
-func columnType(key string) reflect.Type {
-	t := design.Keys.Key(key).Type
-	if u, ok := schema.UnitOf(t); ok && u.Size != 1 {
+func columnType(k *schema.Key) reflect.Type {
+	if u, ok := schema.UnitOf(k.Type); ok && u.Size != 1 {
 		return reflect.TypeFor[float64]()
 	}
-	return t
+	return k.Type
 }
 
 // cell writes a value as a column does.
@@ -185,7 +183,7 @@ func Combinations(f *design.File) ([]Combination, error) {
 	}
 	all := make([]Combination, len(combinations))
 	for i, c := range combinations {
-		cfg, err := system.Load(p.options(p.settings(c)))
+		cfg, err := p.File.Loader.Load(p.options(p.settings(c)))
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/internal/sweep/design"
+	"github.com/l3sim/l3sim/system"
 	"pgregory.net/rapid"
 )
 
@@ -34,7 +35,7 @@ var choicesOf = map[string]struct{ good, bad []string }{
 func TestResolverIsExact(t *testing.T) {
 	var known []string
 	for key := range choicesOf {
-		if design.Keys.Key(key) != nil {
+		if system.Keys().Key(key) != nil {
 			known = append(known, key)
 		} else {
 			t.Errorf("%s is no key", key)
@@ -53,7 +54,7 @@ func TestResolverIsExact(t *testing.T) {
 			}
 			text += fmt.Sprintf("%s = [%s]\n", key, strings.Join(values[:rapid.IntRange(1, len(values)).Draw(t, "n")], ", "))
 		}
-		file, err := design.ParseFile("sweep.toml", text)
+		file, err := design.ParseFile(system.Configs(), "sweep.toml", text)
 		if err != nil {
 			t.Fatal(err)
 		}

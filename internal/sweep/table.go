@@ -16,9 +16,9 @@ import (
 
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/input/schema"
-	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
+	"github.com/l3sim/l3sim/system"
 )
 
 // columnKeys returns the keys that the table shows: the keys of the axes, the system, model
@@ -55,7 +55,7 @@ func (p *Plan) Table(o *Outcome) (*tables.Table, error) {
 
 // header returns the names of the table's columns.
 func (p *Plan) header() []string {
-	return slices.Concat([]string{tables.PointColumn}, list.Map(p.columns, columnName),
+	return slices.Concat([]string{tables.PointColumn}, list.Map(p.columns, func(key string) string { return columnName(p.keys().Key(key)) }),
 		[]string{tables.StatusColumn, tables.ErrorColumn, tables.ConfigColumn}, results.MetricNames())
 }
 
@@ -72,7 +72,7 @@ func row(point *Point, e *Entry) []string {
 // columnTypes returns the types of Table's columns.
 func (p *Plan) columnTypes() []reflect.Type {
 	text := reflect.TypeFor[string]()
-	return slices.Concat([]reflect.Type{text}, list.Map(p.columns, columnType), []reflect.Type{text, text, text}, results.MetricTypes())
+	return slices.Concat([]reflect.Type{text}, list.Map(p.columns, func(key string) reflect.Type { return columnType(p.keys().Key(key)) }), []reflect.Type{text, text, text}, results.MetricTypes())
 }
 
 // provenance returns the metadata of the Parquet file. They depend on the same input as the
@@ -195,8 +195,9 @@ func (p *Plan) describe() *tables.Base {
 		if err != nil {
 			continue
 		}
-		for _, name := range design.Keys.Names() {
-			b.Keys[name] = schema.Text(design.Keys.Key(name).Get(config))
+		for i := range p.keys().Keys {
+			k := &p.keys().Keys[i]
+			b.Keys[k.Name] = schema.Text(k.Get(config))
 		}
 		break
 	}
@@ -206,22 +207,24 @@ func (p *Plan) describe() *tables.Base {
 // SettingOf returns the setting of a key, as --set takes it, that a cell of its column in
 // the results stands for; false where the column is of no key, or the cell of no value.
 func SettingOf(column, text string) (string, bool) {
-	for _, name := range design.Keys.Names() {
-		if columnName(name) != column {
+	keys := system.Keys().Keys
+	for i := range keys {
+		k := &keys[i]
+		if columnName(k) != column {
 			continue
 		}
-		if _, unit := tables.SplitUnit(column); column != name {
+		if _, unit := tables.SplitUnit(column); column != k.Name {
 			text += map[string]string{"bytes": "B"}[unit]
 			if unit != "bytes" {
 				text += unit
 			}
 		}
-		v, err := schema.Parse(design.Keys.Key(name).Type, text)
+		v, err := schema.Parse(k.Type, text)
 		if err != nil {
 			return "", false
 		}
 		literal, ok := schema.Literal(v.Interface())
-		return name + "=" + literal, ok
+		return k.Name + "=" + literal, ok
 	}
 	return "", false
 }

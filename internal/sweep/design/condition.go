@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/schema"
 )
@@ -27,7 +28,7 @@ type condition struct {
 
 // ParseCondition reads an expression and checks that its names are keys of the
 // configuration.
-func ParseCondition(text string) (*condition, error) {
+func ParseCondition(keys *configs.Schema, text string) (*condition, error) {
 	fail := func(err error) error {
 		return &input.Error{Key: "where", Value: fmt.Sprintf("%q", text), Err: err}
 	}
@@ -39,7 +40,7 @@ func ParseCondition(text string) (*condition, error) {
 		return nil, fail(err)
 	}
 	c := &condition{Text: text, expr: expr}
-	if err := c.check(expr); err != nil {
+	if err := c.check(keys, expr); err != nil {
 		return nil, input.Edit(err, func(e *input.Error) { e.Key = "where: " + e.Key })
 	}
 	return c, nil
@@ -47,17 +48,17 @@ func ParseCondition(text string) (*condition, error) {
 
 // check walks the expression and collects the keys. It returns an error for a part that
 // is not in the language.
-func (c *condition) check(e ast.Expr) error {
+func (c *condition) check(keys *configs.Schema, e ast.Expr) error {
 	switch e := e.(type) {
 	case *ast.ParenExpr:
-		return c.check(e.X)
+		return c.check(keys, e.X)
 	case *ast.UnaryExpr:
-		return c.check(e.X)
+		return c.check(keys, e.X)
 	case *ast.BinaryExpr:
-		if bad := c.check(e.X); bad != nil {
+		if bad := c.check(keys, e.X); bad != nil {
 			return bad
 		}
-		return c.check(e.Y)
+		return c.check(keys, e.Y)
 	case *ast.BasicLit:
 		return nil
 	}
@@ -68,8 +69,8 @@ func (c *condition) check(e ast.Expr) error {
 	if key == "true" || key == "false" {
 		return nil
 	}
-	if Keys.Key(key) == nil {
-		return Keys.Unknown(key)
+	if keys.Key(key) == nil {
+		return keys.Unknown(key)
 	}
 	c.keys = append(c.keys, key)
 	return nil

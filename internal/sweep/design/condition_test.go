@@ -4,6 +4,8 @@ import (
 	"go/constant"
 	"strings"
 	"testing"
+
+	"github.com/l3sim/l3sim/system"
 )
 
 func TestConditions(t *testing.T) {
@@ -40,7 +42,7 @@ func TestConditions(t *testing.T) {
 		{"node.ranksets << 4 > 1", "has no meaning"},
 		{"scheduler.chunking > false", "has no meaning"},
 	} {
-		condition, bad := ParseCondition(c.text)
+		condition, bad := ParseCondition(system.Keys(), c.text)
 		if bad != nil {
 			t.Errorf("%s: %v", c.text, bad)
 			continue
@@ -65,7 +67,7 @@ func TestConditions(t *testing.T) {
 		"node < 4":                 "a key of the section",
 		"node.ranksets == 'a' ; 2": "column",
 	} {
-		if _, bad := ParseCondition(text); bad == nil || !strings.Contains(bad.Error(), want) {
+		if _, bad := ParseCondition(system.Keys(), text); bad == nil || !strings.Contains(bad.Error(), want) {
 			t.Errorf("%s: got %v, want %s", text, bad, want)
 		}
 	}
@@ -76,7 +78,7 @@ func FuzzCondition(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(_ *testing.T, text string) {
-		if c, bad := ParseCondition(text); bad == nil {
+		if c, bad := ParseCondition(system.Keys(), text); bad == nil {
 			_, _ = c.holds(func(string) constant.Value { return constant.MakeInt64(3) })
 		}
 	})

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/schema"
-	"github.com/l3sim/l3sim/system"
 )
 
 // File is a sweep file as it is written. Its points are all combinations of
@@ -24,6 +24,8 @@ type File struct {
 	Set     []Setting    // settings of all points
 	Axes    []Axis       // in the order of points: the last one changes fastest
 	Where   []*condition // conditions; all must hold
+
+	Loader *configs.Loader // loads the configurations of points; their keys are its keys
 }
 
 // Axis is one dimension of the design space.
@@ -56,15 +58,12 @@ func FindSetting(settings []Setting, key string) *Setting {
 	return nil
 }
 
-// Keys are the keys of a configuration.
-var Keys = system.Keys()
-
 // MaxCombinations bounds the combinations of a sweep's axes, before conditions.
 const MaxCombinations = 100_000
 
-// ReadFile reads a sweep file. An error in the file is an *input.Error that names file,
+// ReadFile reads a sweep file over configurations of a loader. An error in the file is an *input.Error that names file,
 // line and key. A fault of the machine (input.IsSystemFault) is another error.
-func ReadFile(path string) (*File, error) {
+func ReadFile(ld *configs.Loader, path string) (*File, error) {
 	text, err := input.ReadFile(path)
 	if input.IsSystemFault(err) {
 		return nil, fmt.Errorf("%s: %w", path, errors.Unwrap(err))
@@ -72,12 +71,12 @@ func ReadFile(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ParseFile(input.Name(path), string(text))
+	return ParseFile(ld, input.Name(path), string(text))
 }
 
 // ParseFile is ReadFile of a text. Overlay files that it names are relative to path.
-func ParseFile(path, text string) (*File, error) {
-	p, err := newFileParser(path, text)
+func ParseFile(ld *configs.Loader, path, text string) (*File, error) {
+	p, err := newFileParser(ld, path, text)
 	if err != nil {
 		return nil, err
 	}
@@ -85,13 +84,13 @@ func ParseFile(path, text string) (*File, error) {
 }
 
 // newFileParser decodes a text.
-func newFileParser(path, text string) (*fileParser, error) {
+func newFileParser(ld *configs.Loader, path, text string) (*fileParser, error) {
 	var document map[string]any
 	meta, err := input.DecodeTOML(path, text, &document)
 	if err != nil {
 		return nil, err
 	}
-	p := &fileParser{path: path, lines: map[string]int{}, document: document, order: map[string]int{}}
+	p := &fileParser{loader: ld, keys: ld.Keys(), path: path, lines: map[string]int{}, document: document, order: map[string]int{}}
 	for key, place := range schema.Scan(text) {
 		p.lines[strings.ReplaceAll(key, `"`, "")] = place.Line
 	}
@@ -107,6 +106,8 @@ func newFileParser(path, text string) (*fileParser, error) {
 
 // fileParser turns a decoded document into a File.
 type fileParser struct {
+	loader   *configs.Loader
+	keys     *configs.Schema // of the loader
 	path     string
 	lines    map[string]int // of keys, unquoted, as schema.Scan has them
 	document map[string]any
@@ -142,7 +143,7 @@ var sections = map[string]func(p *fileParser, f *File, line int, value any) erro
 
 // file reads the document of a sweep.
 func (p *fileParser) file() (*File, error) {
-	f := &File{Path: p.path, Repeats: 1}
+	f := &File{Path: p.path, Repeats: 1, Loader: p.loader}
 	for _, key := range p.sorted(p.document, "") {
 		line := p.line("", 0, key)
 		if read := sections[key]; read != nil {
@@ -153,7 +154,7 @@ func (p *fileParser) file() (*File, error) {
 		}
 		return nil, p.fail(line, input.Edit(input.UnknownName(key, key, slices.Collect(maps.Keys(sections))), func(e *input.Error) {
 			e.Value = ""
-			if Keys.Key(key) != nil || strings.Contains(key, ".") {
+			if p.keys.Key(key) != nil || strings.Contains(key, ".") {
 				e.Nearest = "set." + key
 			}
 		}))
@@ -215,7 +216,7 @@ func (p *fileParser) where(f *File, line int, value any) error {
 		if !ok {
 			return p.fail(line, &input.Error{Key: "where", Value: fmt.Sprint(v), Expected: `an expression in quotes, such as "node.ranksets <= 8"`})
 		}
-		c, err := ParseCondition(text)
+		c, err := ParseCondition(p.keys, text)
 		if err != nil {
 			return p.fail(line, err)
 		}
@@ -260,14 +261,14 @@ func (p *fileParser) leaves(section string, nth int, value any, named bool) ([]l
 			key := prefix + k
 			l := leaf{key, table[k], p.line(section, nth, key)}
 			switch sub, isTable := table[k].(map[string]any); {
-			case Keys.Key(key) != nil, named && key == "name":
+			case p.keys.Key(key) != nil, named && key == "name":
 				all = append(all, l)
 			case isTable:
 				if err := walk(sub, key+"."); err != nil {
 					return err
 				}
 			default:
-				return p.fail(l.line, Keys.Unknown(key))
+				return p.fail(l.line, p.keys.Unknown(key))
 			}
 		}
 		return nil

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/system"
 )
 
 // parsed reads a sweep file that is right.
 func parsed(t *testing.T, text string) *File {
 	t.Helper()
-	f, err := ParseFile("sweep.toml", text)
+	f, err := ParseFile(system.Configs(), "sweep.toml", text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func TestTooManyPoints(t *testing.T) {
 		}
 		text.WriteString("]\n")
 	}
-	_, err := ParseFile("sweep.toml", text.String())
+	_, err := ParseFile(system.Configs(), "sweep.toml", text.String())
 	if err == nil || !strings.Contains(err.Error(), "1e+09 combinations: expected at most 100000") {
 		t.Errorf("got %v", err)
 	}
@@ -53,7 +54,7 @@ name = "b"
 [list.node]
 ranksets = 3
 `
-	p, err := newFileParser("x.toml", text)
+	p, err := newFileParser(system.Configs(), "x.toml", text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func FuzzParseFile(f *testing.F) {
 	f.Add("[grid]\nnode = 1979-05-27\n'node.ranksets' = [nan, inf, 1.5, true]")
 	f.Add("[latin_hypercube]\nsamples = 5\nseed = 2\nnode.ranksets = {min = 1, max = 9, step = 2}\npcie.latency = {min = \"1ns\", max = \"1us\", scale = \"log\"}\npcie.generation = [3, 4]")
 	f.Fuzz(func(t *testing.T, text string) {
-		file, err := ParseFile("sweep.toml", text)
+		file, err := ParseFile(system.Configs(), "sweep.toml", text)
 		var bad *input.Error
 		if err != nil && !errors.As(err, &bad) {
 			t.Fatalf("%T: %v", err, err)

@@ -109,7 +109,7 @@ type bounds struct {
 // step}.
 func (p *fileParser) spread(l leaf) (*spread, error) {
 	section := LatinHypercube + "." + l.key
-	s := &spread{key: l.key, line: l.line, typ: Keys.Key(l.key).Type}
+	s := &spread{key: l.key, line: l.line, typ: p.keys.Key(l.key).Type}
 	table, ok := l.value.(map[string]any)
 	if !ok {
 		if _, ok := l.value.([]any); !ok {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/schema"
+	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -23,7 +24,7 @@ func numbers(t *testing.T, a Axis, key string) []float64 {
 			if s.Key != key {
 				continue
 			}
-			field, err := schema.Parse(Keys.Key(key).Type, s.Value)
+			field, err := schema.Parse(system.Keys().Key(key).Type, s.Value)
 			if err != nil {
 				t.Fatalf("%s = %s does not read", s.Key, s.Value)
 			}
@@ -45,7 +46,7 @@ func TestStrata(t *testing.T) {
 		scale := map[bool]string{true: "log", false: "linear"}[log]
 		text := fmt.Sprintf("[latin_hypercube]\nsamples = %d\nseed = %d\npcie.efficiency = {min = %g, max = %g, scale = %q}\npcie.latency = {min = \"%dns\", max = \"%dus\", scale = %q}\n",
 			samples, rapid.IntRange(0, 1000).Draw(r, "seed"), low, high, scale, ns, ns, scale)
-		f, err := ParseFile("sweep.toml", text)
+		f, err := ParseFile(system.Configs(), "sweep.toml", text)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -164,7 +165,7 @@ func TestLatinHypercubeErrors(t *testing.T) {
 		head + "[latin_hypercube.node.ranksets]\nmin = 2\nmax = 1\n":        "sweep.toml:5: latin_hypercube.node.ranksets.max = 1",
 		"[grid]\nnode.ranksets = [1]\n" + head + "node.ranksets = [1]\n":    "no key that grid sets too (line 2)",
 	} {
-		_, err := ParseFile("sweep.toml", text)
+		_, err := ParseFile(system.Configs(), "sweep.toml", text)
 		var bad *input.Error
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\ngot  %v\nwant %s", text, err, want)

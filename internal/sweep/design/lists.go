@@ -11,8 +11,8 @@ import (
 
 // OfLists returns the sweep that --system a,b or --model a,b describes: all
 // combinations of the names, nil where each flag has one.
-func OfLists(o configs.Options) (*File, error) {
-	file := &File{Configs: o.ConfigFiles, Sets: o.Sets, Repeats: 1}
+func OfLists(ld *configs.Loader, o configs.Options) (*File, error) {
+	file := &File{Configs: o.ConfigFiles, Sets: o.Sets, Repeats: 1, Loader: ld}
 	for _, f := range o.Flags {
 		names := strings.Split(f.Value, ",")
 		if len(names) == 1 || !slices.Contains([]string{"run.system", "run.model", "gpu.preset", "policy.name"}, f.Key) {
