@@ -3,6 +3,7 @@ package configs
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/pcie"
@@ -32,6 +34,8 @@ type System struct {
 	// Check has the rules of what must fit together for this system, nil for none. The
 	// sections are right by themselves when it is called.
 	Check func(c *Config, k *input.Check)
+	// Value is the system itself, of which this package knows nothing: Config.System and Loader.Systems lead to it.
+	Value any
 }
 
 // Loader loads configurations of nodes that can be one of its systems, with one of its policies.
@@ -52,9 +56,9 @@ type Loader struct {
 }
 
 // New returns the loader for the systems and the policies.
-func New(list *policy.List, systems ...System) *Loader {
-	ld := &Loader{policies: list, systems: systems}
-	sections := list.Sections()
+func New(known *policy.List, systems ...System) *Loader {
+	ld := &Loader{policies: known, systems: systems}
+	sections := known.Sections()
 	for _, s := range systems {
 		if s.Section != "" {
 			sections = append(sections, schema.Section{Name: s.Section, Type: reflect.TypeOf(s.Zero)})
@@ -81,6 +85,11 @@ func (ld *Loader) readDefaults() (*layer, error) {
 		if err != nil {
 			return nil, err
 		}
+		for _, e := range l.entries {
+			if !strings.HasPrefix(e.key, s.Section+".") {
+				return nil, fmt.Errorf("%s: %s is no key of a section of its own", l.file, e.key)
+			}
+		}
 		for _, k := range ld.keys.Section(s.Section) {
 			if s.Section != "" && l.find(k.Name) == nil {
 				return nil, fmt.Errorf("%s: no value for %s", l.file, k.Name)
@@ -105,13 +114,12 @@ func (ld *Loader) Policies() *policy.List { return ld.policies }
 // Keys returns the description of a Config's keys.
 func (ld *Loader) Keys() *Schema { return ld.keys }
 
-// Systems returns the names of the systems.
-func (ld *Loader) Systems() []string {
-	names := make([]string, len(ld.systems))
-	for i, s := range ld.systems {
-		names[i] = s.Name
-	}
-	return names
+// Systems returns the systems that a configuration may name, in order.
+func (ld *Loader) Systems() []System { return slices.Clone(ld.systems) }
+
+// names returns the names of the systems.
+func (ld *Loader) names() []string {
+	return list.Map(ld.systems, func(s System) string { return s.Name })
 }
 
 // newConfig returns a configuration without values, but for [policy].
@@ -133,9 +141,9 @@ func Section[T input.Checked](c *Config) T {
 // Set gives a key the value of a text, as --set does.
 func (c *Config) Set(key, text string) error { return c.loader.keys.Set(c, key, text) }
 
-// system returns the system that run.system names, nil where there is none.
-func (c *Config) system() *System {
-	for i := range c.loader.systems {
+// System returns the system that run.system names, nil where its loader knows none of that name. Nobody changes it.
+func (c *Config) System() *System {
+	for i := 0; c.loader != nil && i < len(c.loader.systems); i++ {
 		if s := &c.loader.systems[i]; s.Name == c.Run.System {
 			return s
 		}
@@ -149,7 +157,7 @@ func (c *Config) CommonSystems() []string {
 	case "":
 		return nil
 	case "all":
-		return c.loader.Systems()
+		return c.loader.names()
 	}
 	names := strings.Split(c.Run.CommonTo, ",")
 	for i := range names {

@@ -14,8 +14,8 @@ import (
 // Check has the rules of each section and, where the sections are right by themselves,
 // of what must fit together.
 func (c *Config) Check(k *input.Check) {
-	systems := c.loader.Systems()
-	if i := slices.IndexFunc(c.loader.systems, func(s System) bool { return slices.Contains(s.Others, strings.ToLower(c.Run.System)) }); i >= 0 {
+	systems := c.loader.names()
+	if i := slices.IndexFunc(c.loader.systems, func(s System) bool { return slices.Contains(s.Others, strings.ToLower(c.Run.System)) }); i >= 0 && c.System() == nil {
 		k.Fails("run.system", &input.Error{Value: schema.Written(c.Run.System), Nearest: c.loader.systems[i].Name,
 			Expected: "one of " + strings.Join(slices.Sorted(slices.Values(systems)), ", ") + " ('l3sim config systems' says what each stands for)"})
 	} else {
@@ -45,7 +45,7 @@ func (c *Config) Check(k *input.Check) {
 		c.checkReplicas(k)
 		c.checkDies(k)
 	}
-	if s := c.system(); k.OK() && s.Check != nil && !c.sectionsOnly {
+	if s := c.System(); k.OK() && s.Check != nil && !c.sectionsOnly {
 		s.Check(c, k)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // servedBy returns the requests of a run of a small node behind an API server.
 func servedBy(t *testing.T, request, token, deadline units.Duration, of ...traces.Request) *Result {
 	t.Helper()
-	cfg, err := Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "arrivals.kind=trace",
+	cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "arrivals.kind=trace",
 		fmt.Sprint("serving.api_request=", request), fmt.Sprint("serving.api_token=", token), fmt.Sprint("serving.deadline=", deadline)}})
 	if err != nil {
 		t.Fatal(err)

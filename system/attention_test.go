@@ -42,7 +42,7 @@ func (h halved) Decode(requests []policy.Request, run int) *policy.Step {
 // TestHeadsOnTheGPUs: heads that a policy has attend on the GPUs take the GPUs' time, and
 // leave the home half of its own, in every system.
 func TestHeadsOnTheGPUs(t *testing.T) {
-	for _, s := range Systems() {
+	for _, s := range Systems(everything()) {
 		work := func(half bool) flow.Work {
 			f, r := busyIteration(t, s.Name)
 			a := r.Engine.Side().Attends
@@ -73,13 +73,13 @@ func TestHeadsOnTheGPUs(t *testing.T) {
 // Requests of 900 tokens that attend over 50 take the time of requests of 50, and the
 // policy is asked once or, where the scheduler predicts or tries, a few times a sub-batch.
 func TestPolicyDecides(t *testing.T) {
-	for _, s := range Systems() {
+	for _, s := range Systems(everything()) {
 		step := func(tokens, most int) (took units.Duration, asked int) {
 			sets := []string{"run.system=" + s.Name, "run.model=gpt-89b", "model.layers=4", "scheduler.sub_batches=1", "hbm_pim.sub_batches=never"}
 			if s.Name == "cpu-offload" {
 				sets = append(sets, "cpu_offload.policy=fastdecode")
 			}
-			cfg, err := Load(configs.Options{Sets: sets})
+			cfg, err := everything().Load(configs.Options{Sets: sets})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +89,7 @@ func TestPolicyDecides(t *testing.T) {
 			}
 			a := r.Engine.Side().Attends
 			for range 100 {
-				c := &capped{Costs: flow.PolicyOf(kinds.Of(cfg.Run.System).Derive(cfg)), most: most}
+				c := &capped{Costs: flow.PolicyOf(kinds.Of(cfg).Derive(cfg)), most: most}
 				a.Policy = c
 				b := r.Batcher.Next()
 				end, err := r.Engine.Run(b, 0)

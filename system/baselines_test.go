@@ -61,7 +61,7 @@ func drawBaseline(t *rapid.T) drawn {
 // load returns the configuration of a system with further settings.
 func (d *drawn) load(t interface{ Fatal(...any) }, system string, sets ...string) *configs.Config {
 	all := append(append([]string{"run.system=" + system}, d.sets...), sets...)
-	cfg, err := Load(configs.Options{Sets: all})
+	cfg, err := everything().Load(configs.Options{Sets: all})
 	if err != nil {
 		t.Fatal("configuration:", err)
 	}
@@ -90,7 +90,7 @@ func requestsOf(t *rapid.T, r *Result) string {
 // under every check, and checks that they repeat themselves and that skipped layers
 // change nothing.
 func TestBaselineLaws(t *testing.T) {
-	for _, s := range Systems() {
+	for _, s := range Systems(everything()) {
 		if s.Name == "l3" {
 			continue // TestNodeLaws
 		}

@@ -90,7 +90,7 @@ func TestCacheLaws(t *testing.T) {
 
 // onceIn returns a configuration of one replica with memory for all.
 func onceIn(t interface{ Fatal(...any) }, system string, sets ...string) *configs.Config {
-	cfg, err := Load(configs.Options{Sets: append([]string{"run.system=" + system, "run.model=llama-3-8b", "node.gpus=1", "node.channels=4", "cache.prefix=true"}, sets...)})
+	cfg, err := everything().Load(configs.Options{Sets: append([]string{"run.system=" + system, "run.model=llama-3-8b", "node.gpus=1", "node.channels=4", "cache.prefix=true"}, sets...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestPrefixAffinity(t *testing.T) {
 		wait   units.Duration
 		want   int64
 	}{{scheduler.RoutePrefixAffinity, 1000 * units.Second, 1024}, {scheduler.RouteLeastOutstanding, 1000 * units.Second, 0}, {scheduler.RouteRoundRobin, 1000 * units.Second, 0}} {
-		cfg, err := Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "node.gpus=2", "cache.prefix=true", "serving.router=" + c.router}})
+		cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "node.gpus=2", "cache.prefix=true", "serving.router=" + c.router}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func TestCacheErrors(t *testing.T) {
 		"run.system=gpu-only,cache.host_capacity=4TiB": `cache.host_capacity = "4TiB": expected at most node.memory_capacity, 2TiB`,
 		"run.system=gpu+cpu,cache.block=512":           `which has no such cache`,
 	} {
-		_, err := Load(configs.Options{Sets: append([]string{"cache.prefix=true"}, strings.Split(sets, ",")...)})
+		_, err := everything().Load(configs.Options{Sets: append([]string{"cache.prefix=true"}, strings.Split(sets, ",")...)})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", sets, err, want)
 		}

@@ -145,8 +145,8 @@ func TestContentIsHashed(t *testing.T) {
 	}
 	listed := strings.Fields("run.model gpu.preset dram.preset prices.preset policy.gates policy.profile run.trace")
 	others := strings.Fields("run.columns traces.distribution arrivals.kind arrivals.window content.dram_preset content.policy_gates content.policy_profile") // speak of another key's file
-	for _, k := range Keys().Keys {
-		e, err := Configs().Explain(configs.Options{}, k.Name)
+	for _, k := range everything().Keys().Keys {
+		e, err := everything().Explain(configs.Options{}, k.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +197,7 @@ func checkRewritten(t *testing.T, dir string, cfg *configs.Config, key, path, ol
 	written := filepath.Join(dir, "config.toml")
 	writeTo(t, written, text.String())
 	load := func(sets ...string) error {
-		back, err := Load(configs.Options{ConfigFiles: []string{written}, Sets: sets})
+		back, err := everything().Load(configs.Options{ConfigFiles: []string{written}, Sets: sets})
 		if err == nil && len(sets) == 0 && !reflect.DeepEqual(cfg, back) {
 			t.Errorf("%s is not what was written", written)
 		}
@@ -214,7 +214,7 @@ func checkRewritten(t *testing.T, dir string, cfg *configs.Config, key, path, ol
 		t.Errorf("%s changed: %v", path, err)
 	}
 	if content { // whoever names the file again takes it as it is
-		if err := load(key + "=" + Keys().Key(key).Get(cfg).String()); err != nil {
+		if err := load(key + "=" + everything().Keys().Key(key).Get(cfg).String()); err != nil {
 			t.Error(err)
 		}
 	}

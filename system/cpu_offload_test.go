@@ -113,7 +113,7 @@ func TestFastDecodeDecodesOnTheHost(t *testing.T) {
 
 // TestOffloadIterationsAllocateNothing checks the hot path where the CPUs help.
 func TestOffloadIterationsAllocateNothing(t *testing.T) {
-	cfg, err := Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=gpt-89b", "cpu_offload.max_delay=1"}})
+	cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=gpt-89b", "cpu_offload.max_delay=1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestOffloadIterationsAllocateNothing(t *testing.T) {
 // BenchmarkOffload runs 100 requests on GPUs with little memory beside the
 // weights.
 func BenchmarkOffload(b *testing.B) {
-	cfg, err := Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=opt-66b"}})
+	cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=opt-66b"}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,10 +1,9 @@
-package system
+package system_test
 
 import (
-	"math"
-	"testing"
-
-	"pgregory.net/rapid"
+	"context"
+	"fmt"
+	"log"
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
@@ -12,97 +11,97 @@ import (
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/forming"
 	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/gpus"
 	"github.com/l3sim/l3sim/system/kinds"
-	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
-// The sixth system, as CONTRIBUTING describes: all that it takes is this file and its
-// entry in the list. The tests of all systems run it, too: laws, timelines, extreme
-// values, rejected requests, planted violations.
-func init() { kinds.Register(cxlSystem) }
-
-// cxlSystem is GPUs whose keys and values are in CXL memory beside them.
-var cxlSystem = kinds.System{
-	Name:     "cxl",
-	Hardware: "KV in memory behind CXL links; the GPUs attend over what they read from there",
-	Schedule: "continuous batching, prefill first or chunked",
-	Source:   "a test of how a system is added",
-	Sections: "cxl, batching",
-	Section:  "cxl", Zero: CXL{}, KV: flow.Place{Name: "in CXL memory"},
-	Memory: cxlMemory, Assemble: assembleCXL,
-	Defaults: `
-[cxl]
-policy = "prefill-first" # as gpu-only has it; long prompts
-capacity = "2TiB"        # our choice, that of the DIMMs; requests in memory
-bandwidth = "256GB/s"    # our choice, four links of 64 GB/s (CXL 2.0 on 16 lanes of PCIe 5.0); decode attention's time
-latency = "300ns"        # our choice, about that of memory behind a CXL switch; small batches
-`,
-}
-
-// CXL is the section [cxl]: memory of the node that its GPUs read over CXL.
-type CXL struct {
-	Policy    string          `toml:"policy"`    // PrefillFirst or ChunkedPrefill
+// cxlKeys is the section [cxl]: memory of the node that its GPUs read over CXL.
+type cxlKeys struct {
+	Policy    string          `toml:"policy"`    // kinds.PrefillFirst or kinds.ChunkedPrefill
 	Capacity  units.Bytes     `toml:"capacity"`  // of the node
 	Bandwidth units.Bandwidth `toml:"bandwidth"` // of the node, each direction
 	Latency   units.Duration  `toml:"latency"`   // until the first byte of a layer's keys and values
 }
 
-// Check has the rules of the section.
-func (x CXL) Check(c *input.Check) {
-	input.OneOf(c, "policy", x.Policy, kinds.BatchingPolicies()...)
-	input.Within(c, "capacity", x.Capacity, units.GiB, 1024*units.TiB)
-	input.Within(c, "bandwidth", x.Bandwidth, 1, 1e18)
-	input.Within(c, "latency", x.Latency, 0, units.Second)
+// Check has the rules of the keys. A key is named without its section.
+func (k cxlKeys) Check(c *input.Check) {
+	input.OneOf(c, "policy", k.Policy, kinds.BatchingPolicies()...)
+	input.Within(c, "capacity", k.Capacity, units.GiB, 1024*units.TiB)
+	input.Within(c, "bandwidth", k.Bandwidth, 1, 1e18)
+	input.Within(c, "latency", k.Latency, 0, units.Second)
 }
 
-// cxl is a replica: the GPUs attend while keys and values stream in.
-type cxl struct {
+var cxlSystem = kinds.System{
+	Name: "cxl", Others: []string{"cxl-memory"},
+	Hardware: "KV in memory behind CXL links; the GPUs attend over what they read from there",
+	Schedule: "continuous batching, prefill first or chunked",
+	Source:   "an example: no paper",
+	Sections: "cxl, batching",
+	Section:  "cxl",
+	Zero:     cxlKeys{},
+	Defaults: `[cxl]
+policy = "prefill-first" # as gpu-only has it; long prompts
+capacity = "2TiB"        # our choice, that of the DIMMs; requests in memory
+bandwidth = "256GB/s"    # our choice, four links of 64 GB/s (CXL 2.0 on 16 lanes of PCIe 5.0); decode attention's time
+latency = "300ns"        # our choice, about that of memory behind a CXL switch; small batches
+`,
+	KV:       flow.Place{Name: "in CXL memory"},
+	Home:     0, // dense attention alone
+	Memory:   cxlMemory,
+	Assemble: assembleCXL,
+}
+
+// cxlMemory returns the memory of one replica, in pages of batching.page_tokens tokens as GPUs have them.
+func cxlMemory(h *flow.Hardware) flow.KVMemory {
+	page := gpus.Memory(h).Unit
+	capacity := configs.Section[cxlKeys](h.Config).Capacity / units.Bytes(h.Replicas())
+	return flow.KVMemory{Unit: page, Capacity: int64(capacity / page)}
+}
+
+// assembleCXL puts a replica together: a batcher, and an engine with the GPUs and the link down from them.
+func assembleCXL(n *kinds.Setup) kinds.Assembly {
+	keys := configs.Section[cxlKeys](n.Config)
+	e := &cxlEngine{GPUs: gpus.New(n.Hardware), rate: keys.Bandwidth / units.Bandwidth(n.Replicas()), latency: keys.Latency}
+	e.Flow = flow.New(n.Hardware, gpus.BesideGPU("CXL")[:gpus.OnUp], n.Running)
+	memories := forming.Memories{
+		Ledger: memory.NewLedger(gpus.Pages(n.Hardware, n.Memory.Capacity)),
+		GPU:    memory.GPU{Model: &n.Model, Free: gpus.FreeMemory(n.Hardware)},
+	}
+	return kinds.Assembly{Batcher: n.Continuous(kinds.Continuous{Policy: keys.Policy, Memories: memories}), Engine: e}
+}
+
+// cxlEngine is the hardware of a replica. Its GPUs attend while keys and values stream in.
+type cxlEngine struct {
 	gpus.GPUs
 	flow.Flow
 	rate    units.Bandwidth // of the replica
 	latency units.Duration
 }
 
-func assembleCXL(n *kinds.Setup) kinds.Assembly {
-	x := configs.Section[CXL](n.Config)
-	e := &cxl{GPUs: gpus.New(n.Hardware), rate: x.Bandwidth / units.Bandwidth(n.Replicas()), latency: x.Latency}
-	e.Flow = flow.New(n.Hardware, gpus.BesideGPU("CXL")[:gpus.OnUp], n.Running)
-	memories := forming.Memories{
-		Ledger: memory.NewLedger(gpus.Pages(n.Hardware, n.Memory.Capacity)), GPU: memory.GPU{Model: &n.Model, Free: gpus.FreeMemory(n.Hardware)},
-	}
-	return kinds.Assembly{Batcher: n.Continuous(kinds.Continuous{Policy: x.Policy, Memories: memories}), Engine: e}
-}
-
-// cxlMemory is the KV memory of one replica, in the pages of GPU memory.
-func cxlMemory(h *flow.Hardware) flow.KVMemory {
-	page := gpus.Memory(h).Unit
-	return flow.KVMemory{Unit: page, Capacity: int64(configs.Section[CXL](h.Config).Capacity/units.Bytes(h.Replicas())) / int64(page)}
-}
-
-func (e *cxl) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
+// Run fills an iteration of one sub-batch and runs it.
+func (e *cxlEngine) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.Reset()
 	sub := &b.Sub[0]
-	// What an iteration makes is written beside its work.
+	// Keys and values that an iteration makes are written while it works.
 	e.Hide(gpus.OnDown, flow.TransferTime(e.rate, units.Bytes(e.Model.Layers)*e.KV(sub.Tokens())))
-	g := e.Stage(sub, e.DecodeHere(e.Batches[:0], sub.Decode, b.Step))
-	g.Beside(e.read(sub, b.Step), 0)
-	g.Lay(&e.Flow, 0, flow.OpAttention)
+	stage := e.Stage(sub, e.DecodeHere(e.Batches[:0], sub.Decode, b.Step))
+	stage.Beside(e.read(sub, b.Step), 0)
+	stage.Lay(&e.Flow, 0, flow.OpAttention)
 	return e.Flow.Run(start)
 }
 
-// read returns the time that the keys and values that decoding requests attend over in
-// one layer take to come.
-func (e *cxl) read(sub *scheduler.SubBatch, step int64) units.Duration {
+// read returns the time that keys and values take to come in one layer.
+func (e *cxlEngine) read(sub *scheduler.SubBatch, step int64) units.Duration {
 	var bytes units.Bytes
-	for _, c := range e.Decode(sub.Decode, 0, step).Attend {
-		if c.Device != policy.Home {
+	for _, class := range e.Decode(sub.Decode, 0, step).Attend {
+		if class.Device != policy.Home {
 			continue
 		}
-		for _, tokens := range c.Tokens {
-			bytes += e.KV(tokens) * units.Bytes(c.Heads) / units.Bytes(e.Model.KVHeads)
+		for _, tokens := range class.Tokens {
+			bytes += e.KV(tokens) * units.Bytes(class.Heads) / units.Bytes(e.Model.KVHeads)
 		}
 	}
 	if bytes == 0 {
@@ -111,42 +110,42 @@ func (e *cxl) read(sub *scheduler.SubBatch, step int64) units.Duration {
 	return e.latency + flow.TransferTime(e.rate, bytes)
 }
 
-func (e *cxl) Peak() units.Bandwidth { return min(e.rate, e.HBMPeak) }
+// Peak returns the rate at which decode attention can read at most.
+func (e *cxlEngine) Peak() units.Bandwidth { return min(e.rate, e.HBMPeak) }
 
-// TestCXLLimit: with memory that takes no time to read, and is as large as theirs, the
-// GPUs do what they do alone.
-func TestCXLLimit(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := drawBaseline(t)
-		d.sets = append(d.sets, "gpu.memory_capacity=80GiB")
-		alone := d.node(t, "gpu-only")
-		capacity := units.Bytes(alone.memory.Capacity) * alone.memory.Unit * units.Bytes(alone.Replicas())
-		cxl := d.node(t, "cxl", "cxl.bandwidth=1e18B/s", "cxl.latency=0ps", "cxl.capacity="+capacity.String(),
-			"cxl.policy="+configs.Section[kinds.GPUOnly](alone.cfg).Policy)
-		if cxl.memory != alone.memory {
-			t.Fatalf("%+v, alone %+v", cxl.memory, alone.memory)
-		}
-		if got, want := requestsOf(t, mustRun(t, cxl, d.trace, false)), requestsOf(t, mustRun(t, alone, d.trace, false)); got != want {
-			t.Fatalf("got\n%s\nGPUs alone\n%s", got, want)
-		}
-	})
-}
-
-// TestCXLClosedForm: where CXL is what all wait for, the time between two tokens is that
-// of reading all keys and values, and of the blocks between the readings.
-func TestCXLClosedForm(t *testing.T) {
-	tbt := func(bandwidth string) float64 {
-		cfg, err := Load(configs.Options{Sets: []string{"run.system=cxl", "run.model=gpt-175b", "cxl.latency=0ps", "cxl.bandwidth=" + bandwidth}})
+// Adds a system and runs it beside one that ships.
+func ExampleExtend() {
+	loader, err := system.Extend(system.Extension{Systems: []kinds.System{cxlSystem}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, set := range []string{"run.system=gpu-only", "run.system=cxl", "cxl.bandwidth=1TB/s"} {
+		cfg, err := loader.Load(configs.Options{Sets: []string{
+			"run.system=cxl", "run.model=llama-3-8b", "run.trace=longbench", "run.requests=40", set,
+		}})
 		if err != nil {
-			t.Fatal(err)
+			log.Fatal(err)
 		}
-		r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: equalLengths(8, 1000, 2)}, false)
-		return r.tbt.Milliseconds().Mean
+		trace, err := system.LoadTrace(cfg)
+		if err != nil {
+			log.Fatal(err)
+		}
+		node, err := system.NewNode(cfg)
+		if err != nil {
+			log.Fatal(err)
+		}
+		result, err := node.Run(context.Background(), trace, system.Options{Check: true})
+		if err != nil {
+			log.Fatal(err)
+		}
+		summary, err := result.Summary(cfg)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s: %.0f tokens/s, TBT p99 %.1f ms\n", set, summary.OutputTokensPerS, summary.TBT.P99)
 	}
-	// 8 requests of 1,001 tokens, 4,718,592 bytes each: what a byte at 10 GB/s takes twice
-	// as long as at 20 GB/s.
-	slow, fast := tbt("10GB/s"), tbt("20GB/s")
-	if want := 8 * 1001 * 4718592 / 20e9 * 1e3; math.Abs(slow-fast-want) > 1e-6*want {
-		t.Errorf("%v and %v ms between tokens: %v between them, want %v", slow, fast, slow-fast, want)
-	}
+	// Output:
+	// run.system=gpu-only: 290 tokens/s, TBT p99 15.7 ms
+	// run.system=cxl: 60 tokens/s, TBT p99 189.6 ms
+	// cxl.bandwidth=1TB/s: 153 tokens/s, TBT p99 56.6 ms
 }

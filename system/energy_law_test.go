@@ -25,7 +25,7 @@ func TestEnergyLaw(t *testing.T) {
 		}
 	}
 	for cpus, bad := range map[int]string{2: "", -40: "part 16 of"} {
-		cfg, err := Load(configs.Options{Sets: []string{"model.layers=2"}})
+		cfg, err := everything().Load(configs.Options{Sets: []string{"model.layers=2"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func TestEnergyOfAnyBuffer(t *testing.T) {
 		{128, []string{"pim.precision.preset=paper"}}, {4, []string{"pim.score_buffer=1KiB"}},
 		{8, []string{"pim.score_buffer=8KiB", `pim.processing_unit="rank"`}}, {2, []string{"pim.score_buffer=2KiB", "dram.preset=ddr5-4800-16gb-x8", "pim.beyond_buffer=segment"}},
 	} {
-		cfg, err := Load(configs.Options{Sets: c.sets})
+		cfg, err := everything().Load(configs.Options{Sets: c.sets})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestEnergyLawOfReports(t *testing.T) {
 // Either gives the same, with requests of one length side by side and one after another.
 func TestEnergyIsTheSameWithIterations(t *testing.T) {
 	for _, sets := range [][]string{{"run.system=l3"}, {"run.system=rank-pim"}, {"run.system=l3", "comm.stripe=ranksets"}} {
-		cfg, err := Load(configs.Options{Sets: append(sets, "model.layers=2")})
+		cfg, err := everything().Load(configs.Options{Sets: append(sets, "model.layers=2")})
 		if err != nil {
 			t.Fatal(err)
 		}

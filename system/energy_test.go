@@ -46,7 +46,7 @@ func TestEnergyLaws(t *testing.T) {
 // in the phase of prompts.
 func TestEnergyByHand(t *testing.T) {
 	const input, output = 300, 5
-	cfg, err := Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "gpu.preset=h200-sxm"}})
+	cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "gpu.preset=h200-sxm"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestEnergyByHand(t *testing.T) {
 // energyOf runs requests on a node.
 func energyOf(t *testing.T, requests []traces.Request, sets ...string) (*Node, *Result) {
 	t.Helper()
-	cfg, err := Load(configs.Options{Sets: append([]string{"run.model=opt-66b", "rank_pim.placement=balanced"}, sets...)})
+	cfg, err := everything().Load(configs.Options{Sets: append([]string{"run.model=opt-66b", "rank_pim.placement=balanced"}, sets...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestEnergyAddsUp(t *testing.T) {
 	for i := range twice {
 		twice[i].ID = i
 	}
-	for _, system := range Names() {
+	for _, system := range everyName() {
 		_, one := energyOf(t, unevenLengths(12), "run.system="+system, "node.gpus=2", "node.channels=8", "node.memory_capacity=1TiB", "cxl.capacity=1TiB", "cxl.bandwidth=128GB/s")
 		n, two := energyOf(t, twice, "run.system="+system, "node.gpus=4", "node.channels=16", "node.memory_capacity=2TiB", "cxl.capacity=2TiB", "cxl.bandwidth=256GB/s")
 		if n.Replicas() != 2 || one.end != two.end {
@@ -120,7 +120,7 @@ func TestEnergyAddsUp(t *testing.T) {
 // TestEnergyOfPhases: prompts whose first token is their last have no energy of decoding,
 // and a token more has some; the prompts' does not change with it.
 func TestEnergyOfPhases(t *testing.T) {
-	for _, system := range Names() {
+	for _, system := range everyName() {
 		_, prompts := energyOf(t, equalLengths(4, 900, 1), "run.system="+system)
 		_, more := energyOf(t, equalLengths(4, 900, 2), "run.system="+system)
 		if e := prompts.energy; e.Decode != 0 || e.Prefill <= 0 {
@@ -136,7 +136,7 @@ func TestEnergyOfPhases(t *testing.T) {
 // longer, and nothing else.
 func TestEnergyOfWaiting(t *testing.T) {
 	const later = 7 * units.Second
-	for _, system := range Names() {
+	for _, system := range everyName() {
 		requests := unevenLengths(6)
 		for i := range requests {
 			requests[i].Arrival = 3 * units.Second
@@ -159,12 +159,12 @@ func TestEnergyOfWaiting(t *testing.T) {
 // TestWattsOnTheTimeline: the power of a replica's GPUs over time is the run's energy, from
 // 0, before requests come, to the end of the run.
 func TestWattsOnTheTimeline(t *testing.T) {
-	for _, system := range Names() {
+	for _, system := range everyName() {
 		requests := unevenLengths(12)
 		for i := range requests {
 			requests[i].Arrival = units.Duration(1+i/6) * 100 * units.Second // the first ones are done long before the last
 		}
-		cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=opt-66b", "model.layers=5"}})
+		cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=opt-66b", "model.layers=5"}})
 		if err != nil {
 			t.Fatal(err)
 		}

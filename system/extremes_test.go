@@ -50,13 +50,13 @@ func TestExtremeValues(t *testing.T) {
 	for i := range 3 {
 		trace.Requests = append(trace.Requests, traces.Request{ID: i, Input: 60 * (i + 1), Output: 4})
 	}
-	for _, system := range Names() {
+	for _, system := range everyName() {
 		t.Run(system, func(t *testing.T) {
 			t.Parallel()
 			if system != "l3" && system != "gpu-only" {
 				deep.Only(t)
 			}
-			for _, k := range Keys().Keys {
+			for _, k := range everything().Keys().Keys {
 				switch section, _, _ := strings.Cut(k.Name, "."); section {
 				case "dram", "pim", "model": // what a rank does is another's
 					if testing.Short() || !deep.On() || system == "rank-pim" && !deep.Long() { // as in l3
@@ -94,13 +94,13 @@ func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 	if key == "pim.periodic" && !deep.Long() {
 		sets = append(sets, "pim.score_buffer=8KiB") // as much as is run command by command
 	}
-	cfg, err := Load(configs.Options{Sets: sets})
+	cfg, err := everything().Load(configs.Options{Sets: sets})
 	if err != nil {
 		return named(err)
 	}
 	var k *ranks.Kernels
-	if kinds.Of(cfg.Run.System).KV.InDIMM {
-		if k, err = ranks.KernelsOf(kinds.Of(system).Derive(cfg)); err != nil {
+	if kinds.Of(cfg).KV.InDIMM {
+		if k, err = ranks.KernelsOf(kinds.Of(cfg).Derive(cfg)); err != nil {
 			return named(err)
 		}
 	}

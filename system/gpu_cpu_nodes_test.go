@@ -51,7 +51,7 @@ func drawPolicy(t *rapid.T, name string) []string {
 // TestGPUCPULaws runs random small nodes with every policy under every check: they repeat
 // themselves, skipped layers change nothing, and the memory is empty at the end (a law).
 func TestGPUCPULaws(t *testing.T) {
-	for _, name := range kinds.Of("gpu+cpu").Policies() {
+	for _, name := range systemOf("gpu+cpu").Policies() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
@@ -164,7 +164,7 @@ func TestGPUCPULinks(t *testing.T) {
 			in*kv + g*(lists+32*d*2) + steps(func(int) int { return q + kv }), steps(found)},
 	} {
 		of, _, _ := strings.Cut(name, ",")
-		cfg, err := Load(configs.Options{Sets: append([]string{"run.system=gpu+cpu", fmt.Sprint("model.layers=", layers), "model.hidden=1024", "model.heads=8", "model.kv_heads=2",
+		cfg, err := everything().Load(configs.Options{Sets: append([]string{"run.system=gpu+cpu", fmt.Sprint("model.layers=", layers), "model.hidden=1024", "model.heads=8", "model.kv_heads=2",
 			"model.head_dim=128", "model.ffn_hidden=4096", "model.tensor_parallel=2", "node.gpus=2", "pcie.generation=3", "policy.name=" + of}, c.sets...)})
 		if err != nil {
 			t.Fatal(err)
@@ -195,12 +195,12 @@ func TestGPUCPUErrors(t *testing.T) {
 		`policy.profile = "none": none: no such file or directory; expected a profile of 'l3lab eval --profile'`: {"policy.name=hgca", "policy.profile=none"},
 		`node.memory_capacity = "4GiB": expected room for keys and values in cpu_offload.`:                       {"node.memory_capacity=4GiB", "cpu_offload.host_memory_share=0.0001"},
 	} {
-		_, err := Load(configs.Options{Sets: append(sets, "run.system=gpu+cpu")})
+		_, err := everything().Load(configs.Options{Sets: append(sets, "run.system=gpu+cpu")})
 		if bad := (*input.Error)(nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %s", sets, err, want)
 		}
 	}
-	if _, err := Load(configs.Options{Sets: []string{"run.system=gpu-only", "policy.name=csattention", "policy.csattention.mode=host"}}); err == nil || !strings.Contains(err.Error(), `expected "gpu" with run.system = gpu-only`) {
+	if _, err := everything().Load(configs.Options{Sets: []string{"run.system=gpu-only", "policy.name=csattention", "policy.csattention.mode=host"}}); err == nil || !strings.Contains(err.Error(), `expected "gpu" with run.system = gpu-only`) {
 		t.Errorf("on the GPUs alone: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // hgcaOne is the machine of HGCA with one GPU and all keys and values with the host.
 func hgcaOne(t *testing.T, sets ...string) *configs.Config {
 	t.Helper()
-	cfg, err := Load(configs.Options{Sets: append([]string{`preset="hgca"`, "run.system=gpu+cpu", "node.gpus=1", "model.tensor_parallel=1", "run.model=opt-13b"}, sets...)})
+	cfg, err := everything().Load(configs.Options{Sets: append([]string{`preset="hgca"`, "run.system=gpu+cpu", "node.gpus=1", "model.tensor_parallel=1", "run.model=opt-13b"}, sets...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestHostAttentionByHand(t *testing.T) {
 // TestIterationPartsAreARun: the parts of the iterations of a run add up to when it ends, to
 // the picosecond.
 func TestIterationPartsAreARun(t *testing.T) {
-	for _, name := range kinds.Of("gpu-only").Policies() {
+	for _, name := range systemOf("gpu-only").Policies() {
 		cfg := mustLoad(t, "run.system=gpu-only", `gpu.preset="a100-sxm-80gb"`, "node.gpus=2", "run.model=llama-3-8b", "model.layers=5", "policy.name="+name, "model.tensor_parallel=2")
 		trace := &traces.Trace{Name: "equal", Requests: []traces.Request{{Input: 7001, Output: 6}, {ID: 1, Input: 901, Output: 6}}}
 		r := mustRun(t, mustNode(t, cfg), trace, false)

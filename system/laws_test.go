@@ -29,7 +29,7 @@ func drawNode(t *rapid.T) (*configs.Config, *traces.Trace) {
 	channels := 4 * replicas
 	// Room for 1 to 40 units a rank, of 256 KiB; a layer of a request takes 2.
 	capacity := units.Bytes(channels*ranksets*max(2*layers, number("units a rank", 2, 200))) * 256 * units.KiB
-	cfg, err := Load(configs.Options{Sets: []string{
+	cfg, err := everything().Load(configs.Options{Sets: []string{
 		fmt.Sprint("node.gpus=", 2*replicas), fmt.Sprint("node.channels=", channels), fmt.Sprint("node.ranksets=", ranksets),
 		fmt.Sprintf("node.memory_capacity=%q", capacity),
 		fmt.Sprint("model.layers=", layers), "model.hidden=1024", "model.heads=8", "model.kv_heads=8", "model.ffn_hidden=4096",
@@ -242,7 +242,7 @@ func checkBounds(t *rapid.T, cfg *configs.Config, node *Node, r *Result) {
 }
 
 func TestRejectsWhatCannotFit(t *testing.T) {
-	cfg, err := Load(configs.Options{Sets: []string{"node.memory_capacity=16GiB"}})
+	cfg, err := everything().Load(configs.Options{Sets: []string{"node.memory_capacity=16GiB"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestRejectsWhatCannotFit(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	cfg, err := Load(configs.Options{})
+	cfg, err := everything().Load(configs.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,14 +312,14 @@ func TestSteps(t *testing.T) {
 // BenchmarkRun runs 100 requests on each system, on l3 also layer by layer. Its profile is
 // what the compiler optimises the program by: .ci/profile.
 func BenchmarkRun(b *testing.B) {
-	for _, s := range Systems() {
+	for _, s := range Systems(everything()) {
 		b.Run(s.Name, func(b *testing.B) { benchmarkRun(b, s.Name, Options{}) })
 	}
 	b.Run("l3/exact", func(b *testing.B) { benchmarkRun(b, "l3", Options{Exact: true}) })
 }
 
 func benchmarkRun(b *testing.B, system string, o Options) {
-	cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system}})
+	cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=" + system}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -345,13 +345,13 @@ func benchmarkRun(b *testing.B, system string, o Options) {
 // TestIterationsAllocateNothing checks the hot path of every system: forming,
 // costing and running an iteration.
 func TestIterationsAllocateNothing(t *testing.T) {
-	for _, s := range Systems() {
+	for _, s := range Systems(everything()) {
 		t.Run(s.Name, func(t *testing.T) { checkAllocations(t, s.Name) })
 	}
 }
 
 func checkAllocations(t *testing.T, system string, sets ...string) {
-	cfg, err := Load(configs.Options{Sets: append(sets, "run.system="+system)})
+	cfg, err := everything().Load(configs.Options{Sets: append(sets, "run.system="+system)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -380,7 +380,7 @@ func checkAllocations(t *testing.T, system string, sets ...string) {
 
 // nodeOf returns the node of the default configuration with some keys set.
 func nodeOf(t interface{ Fatal(...any) }, sets ...string) *Node {
-	cfg, err := Load(configs.Options{Sets: sets})
+	cfg, err := everything().Load(configs.Options{Sets: sets})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 func TestBusyLongerThanATimeHolds(t *testing.T) {
 	deep.Only(t)
 	for system, between := range map[string]string{"l3": "300", "rank-pim": "20"} { // clocks between reads
-		cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system, "dram.tCK=900ns", "dram.tCCD_S=" + between, "dram.tCCD_L=" + between, "node.ranksets=16"}})
+		cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=" + system, "dram.tCK=900ns", "dram.tCCD_S=" + between, "dram.tCCD_L=" + between, "node.ranksets=16"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func TestSlowHardwareIsNamed(t *testing.T) {
 		{"hbm_pim.bandwidth_factor=1e-9", "hbm-pim", "hbm_pim.bandwidth_factor"},
 		{"gpu.all_reduce.flagged_bandwidth=1B/s,gpu.all_reduce.bandwidth=1B/s", "l3", "gpu.all_reduce.flagged_bandwidth"}, // NCCL's faster protocol
 	} {
-		cfg, err := Load(configs.Options{Sets: append(strings.Split(c.set, ","), "run.system="+c.system)})
+		cfg, err := everything().Load(configs.Options{Sets: append(strings.Split(c.set, ","), "run.system="+c.system)})
 		if err != nil {
 			t.Fatal(err)
 		}

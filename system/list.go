@@ -1,17 +1,18 @@
 package system
 
 import (
-	"slices"
-
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/system/kinds"
 )
 
-// Systems returns all systems.
-func Systems() []kinds.System { return slices.Clone(kinds.All) }
+// Systems returns the systems that configurations of a loader may name.
+func Systems(ld *configs.Loader) []*kinds.System { return kinds.In(ld) }
 
 // Names returns the names of all systems, values of run.system.
-func Names() []string { return Configs().Systems() }
+func Names() []string {
+	return list.Map(Configs().Systems(), func(s configs.System) string { return s.Name })
+}
 
 // Configs returns the loader of configurations of all systems.
 func Configs() *configs.Loader { return kinds.Loader() }

@@ -23,13 +23,13 @@ var narrowTrace = &traces.Trace{Name: "few", Requests: []traces.Request{
 // TestWidthsOfElements: the widths that a model has anyway change nothing on any system, to the picosecond.
 func TestWidthsOfElements(t *testing.T) {
 	deep.Only(t)
-	for i := range Systems() {
+	for _, s := range Systems(everything()) {
 		run := func(sets ...string) string {
-			cfg := mustLoad(t, append(sets, "run.system="+Systems()[i].Name, "run.model=llama-3-8b")...)
+			cfg := mustLoad(t, append(sets, "run.system="+s.Name, "run.model=llama-3-8b")...)
 			return fmt.Sprint(mustRun(t, mustNode(t, cfg), narrowTrace, false).Requests)
 		}
 		if got, want := run("model.kv_bits=16", "model.weight_bits=16", "model.activation_bits=16", "pim.multipliers=4", "hbm_pim.elements_per_read=1"), run(); got != want {
-			t.Errorf("%s: got\n%s\nwant\n%s", Systems()[i].Name, got, want)
+			t.Errorf("%s: got\n%s\nwant\n%s", s.Name, got, want)
 		}
 	}
 }
@@ -48,8 +48,7 @@ var (
 // TestNarrowRuns: random nodes of every system with narrow keys and values run under every check, and step by
 // step as well as with shortcuts.
 func TestNarrowRuns(t *testing.T) {
-	for i := range Systems() {
-		s := &Systems()[i]
+	for _, s := range Systems(everything()) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
@@ -87,7 +86,7 @@ func TestNarrowMemory(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"l3", "rank-pim"} {
-			cfg, err := Load(configs.Options{Sets: append(c.sets, "run.system="+name, "run.model=llama-3-8b")})
+			cfg, err := everything().Load(configs.Options{Sets: append(c.sets, "run.system="+name, "run.model=llama-3-8b")})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/energy"
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/gpus"
 	"github.com/l3sim/l3sim/system/kinds"
@@ -49,7 +51,10 @@ type Node struct {
 // program and transfers on the DRAM model to fill the tables of their clocks, once for
 // all nodes with equal ranks.
 func NewNode(cfg *configs.Config) (*Node, error) {
-	s := kinds.Of(cfg.Run.System)
+	s := kinds.Of(cfg)
+	if s == nil {
+		return nil, &input.Error{Key: "run.system", Value: strconv.Quote(cfg.Run.System), Expected: "a configuration that a loader of Configs or Extend made"}
+	}
 	h := s.Derive(cfg)
 	if err := cfg.Policy.Fits(flow.PolicyShape(h)); err != nil { // a caller may have named another file
 		return nil, err
@@ -63,7 +68,7 @@ func NewNode(cfg *configs.Config) (*Node, error) {
 
 // newNode returns the node of a valid configuration; tables may be shared with others.
 func newNode(cfg *configs.Config, t kinds.CommandTables) *Node {
-	s := kinds.Of(cfg.Run.System)
+	s := kinds.Of(cfg)
 	h := s.Derive(cfg)
 	return &Node{cfg: cfg, hw: h, system: s, memory: s.Memory(h), CommandTables: t}
 }

@@ -11,7 +11,7 @@ import (
 // notesOf returns the notes of a run of a few requests, joined.
 func notesOf(t *testing.T, trace *traces.Trace, sets ...string) string {
 	t.Helper()
-	cfg, err := Load(configs.Options{Sets: sets})
+	cfg, err := everything().Load(configs.Options{Sets: sets})
 	if err != nil {
 		t.Fatal(err)
 	}

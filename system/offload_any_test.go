@@ -96,7 +96,7 @@ var alikeOutOfStep = []uint64{229, 1136, 4506, 9196, 16838, 20892, 28302, 53468}
 func anyNodes(t *testing.T, draw func(uint64) ([]string, []traces.Request), seed uint64) (alone, helped *Node, requests []traces.Request) {
 	sets, requests := draw(seed)
 	load := func(system string) *configs.Config {
-		cfg, err := Load(configs.Options{Sets: append([]string{"run.system=" + system}, sets...)})
+		cfg, err := everything().Load(configs.Options{Sets: append([]string{"run.system=" + system}, sets...)})
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -191,7 +191,7 @@ func serve(t *testing.T, n *Node, requests []traces.Request) *Result {
 func TestOffloadKeepsPairs(t *testing.T) {
 	var ends []float64
 	for _, system := range []string{"gpu-only", "cpu-offload"} {
-		cfg, err := Load(configs.Options{Sets: []string{
+		cfg, err := everything().Load(configs.Options{Sets: []string{
 			"run.system=" + system, "node.gpus=2", "node.channels=4", "node.ranksets=1", `node.memory_capacity="16MiB"`,
 			"model.layers=2", "model.hidden=1024", "model.heads=8", "model.kv_heads=8", "model.ffn_hidden=4096", "model.tensor_parallel=2",
 			"gpu.preset=a100-sxm-80gb", `gpu.memory_capacity="833070.081kB"`, "memory.admission=final", "memory.max_tokens=700", "memory.history=0",

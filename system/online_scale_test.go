@@ -33,7 +33,7 @@ func TestScaledAlike(t *testing.T) {
 	const k = 7
 	for _, system := range []string{"l3", "gpu-only", "hbm-pim", "rank-pim"} {
 		for _, router := range []string{"round-robin", "least-kv"} {
-			cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-3-8b", "arrivals.kind=gamma", "arrivals.rate_per_s=40", "arrivals.cv=2", "serving.router=" + router}})
+			cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-3-8b", "arrivals.kind=gamma", "arrivals.rate_per_s=40", "arrivals.cv=2", "serving.router=" + router}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,8 +71,8 @@ func TestScaledAlike(t *testing.T) {
 func TestSaturatedThroughput(t *testing.T) {
 	deep.Only(t)
 	t.Parallel()
-	for _, system := range Names() {
-		cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-2-7b", "node.gpus=1", "batching.max_num_seqs=48"}})
+	for _, system := range everyName() {
+		cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-2-7b", "node.gpus=1", "batching.max_num_seqs=48"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestRouters(t *testing.T) {
 	requests := equalLengths(9, 100, 20)
 	requests[0].Input, requests[0].Output = 8000, 2000
 	for router, want := range map[string]int{"round-robin": 4, "least-kv": 0, "least-outstanding": 0} {
-		cfg, err := Load(configs.Options{Sets: []string{"run.model=llama-3-8b", "node.gpus=2", "run.system=gpu-only", "serving.router=" + router, "arrivals.kind=poisson", "arrivals.rate_per_s=50"}})
+		cfg, err := everything().Load(configs.Options{Sets: []string{"run.model=llama-3-8b", "node.gpus=2", "run.system=gpu-only", "serving.router=" + router, "arrivals.kind=poisson", "arrivals.rate_per_s=50"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +181,7 @@ func TestClosedLoop(t *testing.T) {
 		if i >= 2 { // a user has an answer when the API server has sent it
 			sets = append(sets, "serving.api_request=30ms", "serving.api_token=9ms")
 		}
-		cfg, err := Load(configs.Options{Sets: sets})
+		cfg, err := everything().Load(configs.Options{Sets: sets})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +225,7 @@ func mostAtOnce(r *Result) (most int) {
 
 // TestQueueLimit: of requests that come at once a replica takes as many as may wait, and serves these.
 func TestQueueLimit(t *testing.T) {
-	cfg, err := Load(configs.Options{Sets: []string{"run.model=llama-3-8b", "run.system=gpu-only", "node.gpus=1", "serving.max_waiting=7"}})
+	cfg, err := everything().Load(configs.Options{Sets: []string{"run.model=llama-3-8b", "run.system=gpu-only", "node.gpus=1", "serving.max_waiting=7"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func TestAttained(t *testing.T) {
 		{50, 101, 1, true},  // of 100 the longest is beyond the 99th percentile
 		{50, 101, 2, false}, {50, 200, 2, false}, {50, 201, 2, true},
 	} {
-		cfg, err := Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "node.gpus=1", "slo.ttft=50ms", "slo.tbt=20ms"}})
+		cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "node.gpus=1", "slo.ttft=50ms", "slo.tbt=20ms"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -302,7 +302,7 @@ func TestRoutersDiffer(t *testing.T) {
 	requests[0].Input, requests[0].Output = 6000, 300
 	requests[1].Input, requests[1].Output = 10, 2000
 	for router, want := range map[string]int32{"least-kv": 1, "least-outstanding": 0} {
-		cfg, err := Load(configs.Options{Sets: []string{"run.model=llama-3-8b", "node.gpus=2", "run.system=gpu-only", "serving.router=" + router}})
+		cfg, err := everything().Load(configs.Options{Sets: []string{"run.model=llama-3-8b", "node.gpus=2", "run.system=gpu-only", "serving.router=" + router}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -367,8 +367,8 @@ func TestTurnsWait(t *testing.T) {
 	for i := range requests {
 		requests[i].Arrival = units.Duration(i) * units.Millisecond
 	}
-	for i, system := range Names() { // every other one behind an API server
-		cfg, err := Load(configs.Options{Sets: []string{"run.model=llama-3-8b", "run.system=" + system, fmt.Sprintf("serving.api_token=%dms", i%2)}})
+	for i, system := range everyName() { // every other one behind an API server
+		cfg, err := everything().Load(configs.Options{Sets: []string{"run.model=llama-3-8b", "run.system=" + system, fmt.Sprintf("serving.api_token=%dms", i%2)}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -59,7 +59,7 @@ func TestOnlineSummaryByHand(t *testing.T) {
 func TestPrefillStreak(t *testing.T) {
 	for _, system := range []string{"gpu-only", "cpu-offload"} {
 		longest := func(streak int) (most int) {
-			cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-3-8b", "node.gpus=1", "batching.max_num_batched_tokens=2048", fmt.Sprint("serving.prefill_streak=", streak)}})
+			cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-3-8b", "node.gpus=1", "batching.max_num_batched_tokens=2048", fmt.Sprint("serving.prefill_streak=", streak)}})
 			if err != nil {
 				t.Fatal(err)
 			}

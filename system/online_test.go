@@ -80,7 +80,7 @@ func residence(r *Result) (sum units.Total) {
 // 1961).
 func TestOnlineLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		system := rapid.SampledFrom(Names()).Draw(t, "system")
+		system := rapid.SampledFrom(everyName()).Draw(t, "system")
 		sets := append(drawOnline(t), "run.system="+system, "run.model=llama-2-7b",
 			"memory.admission="+rapid.SampledFrom([]string{"final", "current"}).Draw(t, "admission"),
 			fmt.Sprint("memory.history=", rapid.SampledFrom([]int{0, 1000}).Draw(t, "history")),
@@ -88,7 +88,7 @@ func TestOnlineLaws(t *testing.T) {
 			fmt.Sprint("node.gpus=", rapid.SampledFrom([]int{1, 2}).Draw(t, "gpus")), "batching.max_num_batched_tokens=2048",
 			fmt.Sprint("gpu.memory_reserve=", rapid.SampledFrom([]string{"1GiB", "64GiB", "65GiB"}).Draw(t, "reserve")),
 			fmt.Sprint("node.memory_capacity=", rapid.SampledFrom([]string{"4GiB", "8GiB", "2TiB"}).Draw(t, "capacity")))
-		cfg, err := Load(configs.Options{Sets: sets})
+		cfg, err := everything().Load(configs.Options{Sets: sets})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +135,7 @@ func checkOnline(t interface {
 func TestOnlineWithoutMemory(t *testing.T) {
 	deep.Only(t)
 	for _, system := range []string{"l3", "gpu-only", "hbm-pim", "rank-pim", "cpu-offload", "gpu+cpu"} {
-		cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-2-7b", "node.gpus=2", "batching.max_num_batched_tokens=2048",
+		cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-2-7b", "node.gpus=2", "batching.max_num_batched_tokens=2048",
 			"memory.admission=current", "memory.history=0", "gpu.memory_reserve=66GiB", "node.memory_capacity=3GiB", "serving.router=least-kv",
 			"serving.deadline=60s", "arrivals.kind=gamma", "arrivals.rate_per_s=10", "arrivals.cv=2"}})
 		if err != nil {
@@ -157,8 +157,8 @@ func TestOnlineWithoutMemory(t *testing.T) {
 // give the same bytes.
 func TestTogetherIsApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		sets := append(drawOnline(t), "run.system="+rapid.SampledFrom(Names()).Draw(t, "system"), "run.model=llama-2-7b", "serving.router=round-robin", "serving.api_request=0s", "serving.api_token=0s")
-		cfg, err := Load(configs.Options{Sets: sets})
+		sets := append(drawOnline(t), "run.system="+rapid.SampledFrom(everyName()).Draw(t, "system"), "run.model=llama-2-7b", "serving.router=round-robin", "serving.api_request=0s", "serving.api_token=0s")
+		cfg, err := everything().Load(configs.Options{Sets: sets})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,8 +206,8 @@ func written(t *rapid.T, cfg *configs.Config, r *Result) string {
 // TestAloneAtLowRates: where requests come so rarely that none meets another, each takes what it
 // takes alone.
 func TestAloneAtLowRates(t *testing.T) {
-	for _, system := range Names() {
-		cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-3-8b", "arrivals.kind=poisson", "arrivals.rate_per_s=0.001"}})
+	for _, system := range everyName() {
+		cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-3-8b", "arrivals.kind=poisson", "arrivals.rate_per_s=0.001"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +230,7 @@ func TestAloneAtLowRates(t *testing.T) {
 // replicas, and the time that it takes for one of the given lengths.
 func serverOf(t testing.TB, replicas, in, out int, sets ...string) (*configs.Config, *Node, units.Duration) {
 	t.Helper()
-	cfg, err := Load(configs.Options{Sets: append(sets, "run.system=gpu-only", "run.model=llama-3-8b", fmt.Sprint("node.gpus=", replicas), "batching.max_num_seqs=1",
+	cfg, err := everything().Load(configs.Options{Sets: append(sets, "run.system=gpu-only", "run.model=llama-3-8b", fmt.Sprint("node.gpus=", replicas), "batching.max_num_seqs=1",
 		"serving.router=least-outstanding")})
 	if err != nil {
 		t.Fatal(err)

@@ -18,8 +18,8 @@ import (
 // parts of a run's time tokens and work sum to the summary's, and no gap is left out.
 func TestOverTimeSumsToRun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		sets := append(drawOnline(t), "run.system="+rapid.SampledFrom(Names()).Draw(t, "system"), "run.model=llama-2-7b")
-		cfg, err := Load(configs.Options{Sets: sets})
+		sets := append(drawOnline(t), "run.system="+rapid.SampledFrom(everyName()).Draw(t, "system"), "run.model=llama-2-7b")
+		cfg, err := everything().Load(configs.Options{Sets: sets})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -120,9 +120,9 @@ var plants = []plant{
 // TestPlantedViolations breaks every law of schedules in an iteration of every system, with
 // every policy, and sees it found, and two at once both found; of L3 also where PCIe has one bus for both directions.
 func TestPlantedViolations(t *testing.T) {
-	for _, s := range Systems() {
+	for _, s := range Systems(everything()) {
 		for _, policy := range s.Policies() {
-			t.Run(s.Name+"/"+policy, func(t *testing.T) { plantAll(t, s.Name, setsOn(&s, policy)...) })
+			t.Run(s.Name+"/"+policy, func(t *testing.T) { plantAll(t, s.Name, setsOn(s, policy)...) })
 		}
 	}
 	for _, buffer := range []string{"0B", "256KiB"} {
@@ -178,7 +178,7 @@ func busyIteration(t *testing.T, system string, sets ...string) (*flow.Flow, *re
 	if system == "cpu-offload" {
 		sets = append(sets, "cpu_offload.policy=fastdecode")
 	}
-	cfg, err := Load(configs.Options{Sets: sets})
+	cfg, err := everything().Load(configs.Options{Sets: sets})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,19 +12,20 @@ import (
 	"github.com/l3sim/l3sim/system/kinds"
 )
 
-// Extension is what a program adds to this module: see docs/extend.md.
+// Extension is what a program adds to this module: see docs/lab/extend.md.
 type Extension struct {
 	Policies []policy.Policy // more values of policy.name, each with a section of its own where it has keys
+	Systems  []kinds.System  // more values of run.system, each with a section of its own where it has keys
 }
 
-// Extend returns the loader of configurations of all systems that may name what the program adds, too. Configurations of this
-// loader run like any other: Load, NewNode, Run. A policy that cannot be added is an error: see policy.List.With.
+// Extend returns a loader of configurations that may name what the program adds, too. They run like any other: Load,
+// NewNode, Run. Nothing global changes. What cannot be added is an error that names it: see policy.List.With and kinds.Extend.
 func Extend(x Extension) (*configs.Loader, error) {
 	list, err := policies.Builtin().With(x.Policies...)
 	if err != nil {
 		return nil, err
 	}
-	return kinds.NewLoader(list), nil
+	return kinds.Extend(list, x.Systems...)
 }
 
 // PolicyHelp is what 'l3sim config policies' says of a policy.
@@ -38,12 +39,12 @@ type PolicyHelp struct {
 func Policies(ld *configs.Loader) (help []PolicyHelp) {
 	for _, d := range ld.Policies().Descriptions() {
 		p := PolicyHelp{Description: d}
-		for i := range kinds.All {
+		for _, s := range kinds.In(ld) {
 			to := &p.Refused
-			if slices.Contains(ld.Policies().At(kinds.All[i].Home), d.Name) {
+			if slices.Contains(ld.Policies().At(s.Home), d.Name) {
 				to = &p.Systems
 			}
-			*to = append(*to, kinds.All[i].Name)
+			*to = append(*to, s.Name)
 		}
 		help = append(help, p)
 	}

@@ -41,8 +41,7 @@ func setsOn(s *kinds.System, name string) []string {
 // TestPoliciesRun runs every policy on every system that takes it, on random nodes and
 // requests, under all checks, and step by step as well as with shortcuts.
 func TestPoliciesRun(t *testing.T) {
-	for i := range Systems() {
-		s := &Systems()[i]
+	for _, s := range Systems(everything()) {
 		for _, name := range s.Policies() {
 			if name == "dense" {
 				continue // all other tests
@@ -63,8 +62,7 @@ func TestPoliciesRun(t *testing.T) {
 // TestAttendedTokens: what a run says that heads attended to is what the policy counts, step
 // by step, for its requests.
 func TestAttendedTokens(t *testing.T) {
-	for i := range Systems() {
-		s := &Systems()[i]
+	for _, s := range Systems(everything()) {
 		for _, name := range s.Policies() {
 			if name == "dense" {
 				continue
@@ -72,7 +70,7 @@ func TestAttendedTokens(t *testing.T) {
 			cfg := mustLoad(t, append(setsOn(s, name), "run.system="+s.Name, "run.model=llama-3-8b")...)
 			requests := []traces.Request{{ID: 0, Input: 700, Output: 90}, {ID: 1, Input: 30, Output: 200}, {ID: 2, Input: 300, Output: 2}}
 			r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: requests}, false)
-			p, layer := flow.PolicyOf(kinds.Of(cfg.Run.System).Derive(cfg)), 0
+			p, layer := flow.PolicyOf(kinds.Of(cfg).Derive(cfg)), 0
 			for run, layers := range p.Runs() {
 				sum, contexts, steps := 0, 0, 0
 				for _, q := range requests {
@@ -101,9 +99,9 @@ func TestAttendedTokens(t *testing.T) {
 
 // TestPolicyAllocatesNothing checks the hot path of policies on every system.
 func TestPolicyAllocatesNothing(t *testing.T) {
-	for i := range Systems() {
-		for _, name := range Systems()[i].Policies() {
-			t.Run(Systems()[i].Name+"/"+name, func(t *testing.T) { checkAllocations(t, Systems()[i].Name, setsOn(&Systems()[i], name)...) })
+	for _, s := range Systems(everything()) {
+		for _, name := range s.Policies() {
+			t.Run(s.Name+"/"+name, func(t *testing.T) { checkAllocations(t, s.Name, setsOn(s, name)...) })
 		}
 	}
 }
@@ -140,7 +138,7 @@ func TestBudgetDecides(t *testing.T) {
 }
 
 func mustLoad(t *testing.T, sets ...string) *configs.Config {
-	cfg, err := Load(configs.Options{Sets: sets})
+	cfg, err := everything().Load(configs.Options{Sets: sets})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func TestEnergyCloses(t *testing.T) {
 
 // TestEnergyOfLongRuns: the same load once more, as the first one ends, takes the same once more, in each component.
 func TestEnergyOfLongRuns(t *testing.T) {
-	for _, system := range Names() {
+	for _, system := range everyName() {
 		once := equalLengths(8, 700, 30)
 		sets := []string{"run.system=" + system, "model.layers=4", "node.ranksets=1", "rank_pim.placement=balanced"}
 		_, first := energyOf(t, once, sets...)
@@ -104,7 +104,7 @@ func TestEnergyOfLongRuns(t *testing.T) {
 // TestIdleIsIdle: time in which nothing comes takes the same each second, in all systems, by hand: eight chips a rank.
 func TestIdleIsIdle(t *testing.T) {
 	const later = 7 * units.Second
-	for _, system := range Names() {
+	for _, system := range everyName() {
 		requests := unevenLengths(6)
 		_, soon := energyOf(t, requests, "run.system="+system)
 		for i := range requests {
@@ -300,7 +300,7 @@ func TestConstantsCount(t *testing.T) {
 
 // energySpec returns the constants of [energy] by key.
 func energySpec(t *testing.T) map[string]float64 {
-	cfg, err := Load(configs.Options{})
+	cfg, err := everything().Load(configs.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 // once, of fewer batches each is one of those, they reach from the first to the
 // last of the run, and the order is the run's.
 func TestProfile(t *testing.T) {
-	cfg, err := Load(configs.Options{Sets: []string{"run.model=gpt-89b"}})
+	cfg, err := everything().Load(configs.Options{Sets: []string{"run.model=gpt-89b"}})
 	if err != nil {
 		t.Fatal(err)
 	}

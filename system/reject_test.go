@@ -27,7 +27,7 @@ func TestRejectedRun(t *testing.T) {
 		{"cpu-offload", []string{"gpu.memory_capacity=42GiB", "batching.max_num_batched_tokens=64", "node.memory_capacity=2GiB"}, " on its GPUs and the host, holds a request of "},
 		{"l3", []string{"gpu.memory_capacity=41GiB", "gpu.memory_reserve=300MiB", "memory.admission=max", "memory.max_tokens=300000"}, "a replica's GPUs have "},
 	} {
-		cfg, err := Load(configs.Options{Sets: append(c.sets, "run.system="+c.system)})
+		cfg, err := everything().Load(configs.Options{Sets: append(c.sets, "run.system="+c.system)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +44,7 @@ func TestRejectedRun(t *testing.T) {
 
 // TestLongPromptsAreCut: a prompt whose activations do not fit is served in chunks.
 func TestLongPromptsAreCut(t *testing.T) {
-	cfg, err := Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=gpt-175b", "batching.max_num_batched_tokens=64"}})
+	cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=gpt-175b", "batching.max_num_batched_tokens=64"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestLongPromptsAreCut(t *testing.T) {
 func TestRejectionSaysWhatAddDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawBaseline(t)
-		system := rapid.SampledFrom(Names()).Draw(t, "system")
+		system := rapid.SampledFrom(everyName()).Draw(t, "system")
 		b := d.node(t, system).replica(0, d.trace.Requests, Options{}).Batcher
 		for i := range d.trace.Requests {
 			ok, why := b.Add(int32(i)), b.Rejection(int32(i))

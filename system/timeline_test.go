@@ -27,7 +27,7 @@ type timelineEvent struct {
 func timelineOf(t *testing.T, system string, trace *traces.Trace, sets ...string) (*Result, []timelineEvent) {
 	t.Helper()
 	sets = append(sets, "run.system="+system, "run.model=gpt-89b", "model.layers=6", "memory.admission=current")
-	cfg, err := Load(configs.Options{Sets: sets})
+	cfg, err := everything().Load(configs.Options{Sets: sets})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func fewRequests(n int) *traces.Trace {
 // it; layer and sub-batch are arguments, and the category is the resource's.
 func TestTimelineNames(t *testing.T) {
 	trace := fewRequests(7)
-	for _, system := range Names() {
+	for _, system := range everyName() {
 		r, events := timelineOf(t, system, trace)
 		names, busy := map[string]bool{}, map[string]float64{}
 		for _, e := range events {
@@ -129,7 +129,7 @@ func TestTimelineOfWindows(t *testing.T) {
 // tokens of the prompt and all but the first of the output in its phases.
 func TestTimelineRequests(t *testing.T) {
 	trace := fewRequests(7)
-	for _, system := range Names() {
+	for _, system := range everyName() {
 		r, events := timelineOf(t, system, trace)
 		type seen struct {
 			open   []string

@@ -81,7 +81,7 @@ func TestWindowErrors(t *testing.T) {
 		"policy.hgca.window = 90000: expected 69654 at most":    {"policy.name=hgca", "policy.hgca.window=90000"},
 		`policy.name = "h2o": expected one of`:                  {"policy.name=h2o"},
 	} {
-		_, err := Load(configs.Options{Sets: sets})
+		_, err := everything().Load(configs.Options{Sets: sets})
 		if bad := (*input.Error)(nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %s", sets, err, want)
 		}

@@ -57,6 +57,13 @@ type extra struct {
 // Check has a rule.
 func (e extra) Check(c *input.Check) { input.Within(c, "kept", e.Kept, 1, 9) }
 
+// unset is a section whose key cannot be set.
+type unset struct {
+	kept int `toml:"kept"`
+}
+
+func (u unset) Check(*input.Check) { _ = u.kept }
+
 // newExtra returns a policy that a test adds: dense, with a key.
 func newExtra(change func(k *policy.Policy)) policy.Policy {
 	k := dense
@@ -68,22 +75,23 @@ func newExtra(change func(k *policy.Policy)) policy.Policy {
 // TestWith: a policy that cannot be on a list is refused with what is wrong, and the list stays as it was.
 func TestWith(t *testing.T) {
 	for want, change := range map[string]func(k *policy.Policy){
-		"":                                               func(*policy.Policy) {},
-		`policy "quest": there is a policy`:              func(k *policy.Policy) { k.Name = "quest" },
-		`policy "": expected a name`:                     func(k *policy.Policy) { k.Name = "" },
-		`policy "Extra": expected a name`:                func(k *policy.Policy) { k.Name = "Extra" },
-		`policy "e.x": expected a name`:                  func(k *policy.Policy) { k.Name = "e.x" },
-		`policy "gates": expected a name`:                func(k *policy.Policy) { k.Name = "gates" },
-		`expected Homes`:                                 func(k *policy.Policy) { k.Homes = 0 },
-		`expected Homes, Costs`:                          func(k *policy.Policy) { k.Costs = nil },
-		`Costs and Values`:                               func(k *policy.Policy) { k.Values = nil },
-		`expected Keys to be a struct`:                   func(k *policy.Policy) { k.Keys = &extra{} },
-		`not policy.StreamSpec`:                          func(k *policy.Policy) { k.Keys = policy.StreamSpec{} },
-		`no value in Defaults for the key extra.kept`:    func(k *policy.Policy) { k.Defaults = "" },
-		`extra.kept of Keys: "3": expected a whole`:      func(k *policy.Policy) { k.Defaults = `kept = "3" # ours` },
-		`Defaults have keep, which no field`:             func(k *policy.Policy) { k.Defaults += "keep = 4\n" },
-		`its defaults: extra.kept = 10: expected 1 to 9`: func(k *policy.Policy) { k.Defaults = "kept = 10 # ours" },
-		`defaults of policies:`:                          func(k *policy.Policy) { k.Defaults = "kept 10" },
+		"":                                                  func(*policy.Policy) {},
+		`policy "quest": there is a policy`:                 func(k *policy.Policy) { k.Name = "quest" },
+		`policy "": expected a name`:                        func(k *policy.Policy) { k.Name = "" },
+		`policy "Extra": expected a name`:                   func(k *policy.Policy) { k.Name = "Extra" },
+		`policy "e.x": expected a name`:                     func(k *policy.Policy) { k.Name = "e.x" },
+		`policy "gates": expected a name`:                   func(k *policy.Policy) { k.Name = "gates" },
+		`expected Homes`:                                    func(k *policy.Policy) { k.Homes = 0 },
+		`expected Homes, Costs`:                             func(k *policy.Policy) { k.Costs = nil },
+		`Costs and Values`:                                  func(k *policy.Policy) { k.Values = nil },
+		`Keys: expected a struct, not *`:                    func(k *policy.Policy) { k.Keys = &extra{} },
+		`Keys: field kept of policies.unset has a toml tag`: func(k *policy.Policy) { k.Keys = unset{} },
+		`not policy.StreamSpec`:                             func(k *policy.Policy) { k.Keys = policy.StreamSpec{} },
+		`no value in Defaults for the key extra.kept`:       func(k *policy.Policy) { k.Defaults = "" },
+		`extra.kept of Keys: "3": expected a whole`:         func(k *policy.Policy) { k.Defaults = `kept = "3" # ours` },
+		`Defaults have keep, which no field`:                func(k *policy.Policy) { k.Defaults += "keep = 4\n" },
+		`its defaults: extra.kept = 10: expected 1 to 9`:    func(k *policy.Policy) { k.Defaults = "kept = 10 # ours" },
+		`defaults of policies:`:                             func(k *policy.Policy) { k.Defaults = "kept 10" },
 	} {
 		l, err := Builtin().With(newExtra(change))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -53,8 +53,11 @@ func (l *List) With(more ...Policy) (*List, error) {
 			return nil, fmt.Errorf("policy %q: expected Homes, Costs and Values", p.Name)
 		case p.Keys == nil:
 			continue
-		case reflect.TypeOf(p.Keys).Kind() != reflect.Struct || slices.ContainsFunc(all.defaults.Sections, sameKeys):
+		case slices.ContainsFunc(all.defaults.Sections, sameKeys):
 			return nil, fmt.Errorf("policy %q: expected Keys to be a struct of a type of its own, not %T", p.Name, p.Keys)
+		}
+		if err := schema.Fault(reflect.TypeOf(p.Keys)); err != nil {
+			return nil, fmt.Errorf("policy %q: Keys: %w", p.Name, err)
 		}
 		all.sections = append(all.sections, p.Name)
 		all.defaults.Sections = append(all.defaults.Sections, p.Keys)

@@ -24,7 +24,7 @@ func TestSystemsTable(t *testing.T) {
 	const path, head = "../../docs/lab/systems.md", "| system | hardware | schedule | source | sections |\n"
 	var b strings.Builder
 	b.WriteString(head + "| --- | --- | --- | --- | --- |\n")
-	for _, s := range system.Systems() {
+	for _, s := range system.Systems(system.Configs()) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | `%s` |\n", s.Name, s.Hardware, s.Schedule, s.Source, strings.ReplaceAll(s.Sections, ", ", "`, `"))
 	}
 	text, err := os.ReadFile(path)

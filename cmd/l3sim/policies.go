@@ -44,8 +44,8 @@ func (a *app) newSystemsCommand() *cobra.Command {
 		Example: `  l3sim config systems
   l3sim run --system l3,gpu-only,hbm-pim --requests 200`,
 		RunE: func(*cobra.Command, []string) error {
-			return a.Print(system.Systems(), func(w io.Writer) error {
-				for i, s := range system.Systems() {
+			return a.Print(system.Systems(system.Configs()), func(w io.Writer) error {
+				for i, s := range system.Systems(system.Configs()) {
 					if i > 0 {
 						fmt.Fprintln(w)
 					}

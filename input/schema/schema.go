@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding"
 	"errors"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -88,7 +89,7 @@ func walk(t reflect.Type, tag, prefix string, at Key, sections []Section, visit 
 					n++
 				}
 			}
-		case name == "-" || name == "" && !f.Anonymous:
+		case name == "-" || name == "" && !(f.Anonymous && section):
 		case name == "":
 			walk(f.Type, tag, prefix, key, sections, visit)
 		case section:
@@ -98,6 +99,24 @@ func walk(t reflect.Type, tag, prefix string, at Key, sections []Section, visit 
 			visit(key, false)
 		}
 	}
+}
+
+// Fault returns what keeps a type from being a section, nil for a struct all of whose keys can be set.
+func Fault(t reflect.Type) error {
+	if t == nil || t.Kind() != reflect.Struct {
+		return fmt.Errorf("expected a struct, not %v", t)
+	}
+	value, seen := reflect.New(t).Elem(), map[string]bool{}
+	for _, k := range Walk(t, "toml") {
+		if !value.FieldByIndex(k.index).CanSet() {
+			return fmt.Errorf("field %s of %v has a toml tag, but it or what it is in begins with a small letter", k.Field, t)
+		}
+		if seen[k.Name] {
+			return fmt.Errorf("two fields of %v have the toml tag %s", t, k.Name)
+		}
+		seen[k.Name] = true
+	}
+	return nil
 }
 
 // Section is a section that the struct itself does not know.

@@ -135,6 +135,43 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestFault: a section is a struct whose keys can all be set, each under a name of its own.
+func TestFault(t *testing.T) {
+	type inner struct {
+		Depth int `toml:"depth"`
+	}
+	type Shared struct {
+		Width int `toml:"width"`
+	}
+	for _, c := range []struct {
+		of   any
+		want string
+	}{
+		{nil, "expected a struct, not <nil>"}, {3, "expected a struct, not int"}, {&inner{}, "expected a struct, not *schema.inner"},
+		{inner{}, ""}, {struct{ inner }{}, ""}, {struct {
+			Shared
+			*strings.Builder
+			Deep inner `toml:"deep"`
+			note string
+		}{note: "no key"}, ""},
+		{struct {
+			deep inner `toml:"deep"`
+		}{inner{}}, "field Depth of"},
+		{struct {
+			A int `toml:"width"`
+			Shared
+		}{}, "have the toml tag width"},
+	} {
+		var text string
+		if err := Fault(reflect.TypeOf(c.of)); err != nil {
+			text = err.Error()
+		}
+		if (text == "") != (c.want == "") || !strings.Contains(text, c.want) {
+			t.Errorf("%T: got %q, want %q", c.of, text, c.want)
+		}
+	}
+}
+
 // TestSet sets keys of a struct and of the sections that it does not know, which copies
 // share until one of them changes.
 func TestSet(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 // cpuOffloadSystem has part of attention on the host's CPUs.
 var cpuOffloadSystem = System{
 	Name:     "cpu-offload",
+	Others:   []string{"neo", "fastdecode", "offload", "cpu"},
 	Hardware: "KV on the GPUs or in the host's memory, a request whole; the host's CPUs attend for what is there",
 	Schedule: "two sub-batches, the CPUs' attention under the GPUs' work, where that is faster than the GPUs alone, which batch as gpu-only does",
 	Source:   "L3, section 6.1; NEO (Jiang et al., MLSys 2025); FastDecode (He and Zhai, 2024)",

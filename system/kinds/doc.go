@@ -2,5 +2,5 @@
 // values are and puts scheduler, devices and flow of a replica together.
 //
 // Read gpu_only.go first, the shortest, then l3.go with l3_flow.go for the dataflow of Fig 7 of the L3 paper. engine.go
-// is what a replica needs of a system, systems.go the list, rules.go what must fit together.
+// is what a replica needs of a system, list.go the list, rules.go what must fit together.
 package kinds

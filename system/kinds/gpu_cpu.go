@@ -16,6 +16,7 @@ import (
 // gpuCPUSystem has keys and values with the host, but for a window.
 var gpuCPUSystem = System{
 	Name:     "gpu+cpu",
+	Others:   []string{"hgca", "csattention", "h2o"},
 	Hardware: "KV in the host's memory, the newest tokens of each request on the GPUs; the host's CPUs attend, or choose what the GPUs attend over",
 	Schedule: "continuous batching, prefill first or chunked; a single batch",
 	Source:   "HGCA (Deng et al., 2025), which compares H2O (Zhang et al., NeurIPS 2023); CSAttention",

@@ -14,6 +14,7 @@ import (
 // gpuOnlySystem is the GPUs alone.
 var gpuOnlySystem = System{
 	Name:     "gpu-only",
+	Others:   []string{"vllm", "sglang", "tgi", "tensorrt-llm", "orca", "sarathi", "sarathi-serve", "gpu", "gpus", "baseline"},
 	Hardware: "KV in what the weights leave of the GPUs' memory, in pages; all on the GPUs",
 	Schedule: "continuous batching, prefill first or chunked",
 	Source:   "L3, section 6.1; vLLM (Kwon et al., SOSP 2023); Sarathi-Serve (Agrawal et al., OSDI 2024)",

@@ -15,7 +15,7 @@ type HostAttention struct{ gpuCPU }
 
 // NewHostAttention returns that of a validated configuration.
 func NewHostAttention(cfg *configs.Config) *HostAttention {
-	hw := hardwareOf(cfg)
+	hw := Of(cfg).Derive(cfg)
 	h := &HostAttention{gpuCPU{GPUs: gpus.New(hw)}}
 	h.CPUs = hosts.New(hw, h.GPUs.Attends)
 	return h
@@ -49,5 +49,5 @@ func (h *HostAttention) Bandwidth() units.Bandwidth { return h.PeakRate }
 
 // NewGPUIterations returns the iterations of a validated configuration, taken apart.
 func NewGPUIterations(cfg *configs.Config) *gpus.GPUIterations {
-	return gpus.IterationsOf(hardwareOf(cfg))
+	return gpus.IterationsOf(Of(cfg).Derive(cfg))
 }

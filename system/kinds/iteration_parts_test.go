@@ -44,8 +44,8 @@ func TestIterationPartsOfAnyBatch(t *testing.T) {
 		if sub.Tokens() == 0 {
 			return
 		}
-		e := &gpuOnly{GPUs: gpus.New(hardwareOf(cfg))}
-		e.Flow = flow.New(hardwareOf(cfg), gpus.BesideGPU("")[:gpus.OnDevice], flow.Running{})
+		e := &gpuOnly{GPUs: gpus.New(Of(cfg).Derive(cfg))}
+		e.Flow = flow.New(Of(cfg).Derive(cfg), gpus.BesideGPU("")[:gpus.OnDevice], flow.Running{})
 		end, err := e.Run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 // rankPIMSystem has a processing unit a rank.
 var rankPIMSystem = System{
 	Name:     "rank-pim",
+	Others:   []string{"hermes", "r-pim", "dimm-pim"},
 	Hardware: "KV in DIMMs, decode attention on a processing unit a rank, which reads at the channel's rate; transfers hidden",
 	Schedule: "prefill first, or chunked; a single batch",
 	Source:   "L3, section 6.1; Hermes (Liu et al., ASPLOS 2025)",

@@ -24,7 +24,7 @@ func rigOf(t interface{ Fatal(...any) }, sets ...string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Of(cfg.Run.System)
+	s := Of(cfg)
 	h := s.Derive(cfg)
 	tables, err := s.Measure(h)
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// check has the rules of what must fit together.
-func (s *System) check(cfg *configs.Config, c *input.Check) {
-	s.checkPolicy(cfg, c)
+// check has the rules of what must fit together; all are the systems that the configuration could name.
+func (s *System) check(all []System, cfg *configs.Config, c *input.Check) {
+	s.checkPolicy(all, cfg, c)
 	if c.OK() {
 		s.checkStripe(cfg, c)
 	}
@@ -43,12 +43,12 @@ func (s *System) check(cfg *configs.Config, c *input.Check) {
 }
 
 // checkPolicy refuses a policy that the system cannot run, and says which systems can.
-func (s *System) checkPolicy(cfg *configs.Config, c *input.Check) {
+func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) {
 	name, known := cfg.Policy.Name, cfg.Policy.List()
 	var with []string
-	for i := range All {
-		if slices.Contains(known.At(All[i].Home), name) {
-			with = append(with, All[i].Name)
+	for i := range all {
+		if slices.Contains(known.At(all[i].Home), name) {
+			with = append(with, all[i].Name)
 		}
 	}
 	if !slices.Contains(with, s.Name) {

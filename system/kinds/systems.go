@@ -1,9 +1,6 @@
 package kinds
 
 import (
-	"slices"
-	"sync"
-
 	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
@@ -16,12 +13,13 @@ import (
 // compares it with (section 6.1). All share the models of GPUs, memory and links,
 // and the queues.
 type System struct {
-	Name     string `json:"name"`     // value of run.system
-	Hardware string `json:"hardware"` // where keys and values are and what attends over them
-	Schedule string `json:"schedule"`
-	Source   string `json:"source"`
-	Sections string `json:"sections"`  // of the configuration, that are its own
-	Host     bool   `json:"host_dram"` // it uses the host's memory
+	Name     string   `json:"name"`     // value of run.system: small letters, digits, "-", "_" and "+"
+	Others   []string `json:"-"`        // what else people call it, in small letters: run.system refuses these and says the name
+	Hardware string   `json:"hardware"` // where keys and values are and what attends over them
+	Schedule string   `json:"schedule"`
+	Source   string   `json:"source"`
+	Sections string   `json:"sections"`  // of the configuration, that are its own
+	Host     bool     `json:"host_dram"` // it uses the host's memory
 
 	// Section is the name of the system's own section of the configuration, "" for none. Zero is a value of the
 	// section's type. Defaults is the section in TOML, where each number has a comment with its source.
@@ -48,42 +46,6 @@ var (
 // Derive returns what a node of the system consists of.
 func (s *System) Derive(cfg *configs.Config) *flow.Hardware {
 	return &flow.Hardware{Config: cfg, KV: s.KV, GPUShare: s.gpuShare(cfg)}
-}
-
-// All is the list of all systems. Their functions look systems up in it.
-var All []System
-
-func init() {
-	All = append([]System{l3System, gpuOnlySystem, hbmPIMSystem, rankPIMSystem, cpuOffloadSystem, gpuCPUSystem}, All...)
-}
-
-// otherNames are what a system is called by those who know what it stands for.
-var otherNames = map[string][]string{
-	"gpu-only": {"vllm", "sglang", "tgi", "tensorrt-llm", "orca", "sarathi", "sarathi-serve", "gpu", "gpus", "baseline"},
-	"hbm-pim":  {"attacc", "neupims", "pim", "hbm"}, "rank-pim": {"hermes", "r-pim", "dimm-pim"},
-	"cpu-offload": {"neo", "fastdecode", "offload", "cpu"}, "gpu+cpu": {"hgca", "csattention", "h2o"},
-}
-
-// Of returns the system of a name that has been validated.
-func Of(name string) *System {
-	i := slices.IndexFunc(All, func(s System) bool { return s.Name == name })
-	return &All[i]
-}
-
-// hardwareOf returns what a node of a validated configuration consists of.
-func hardwareOf(cfg *configs.Config) *flow.Hardware { return Of(cfg.Run.System).Derive(cfg) }
-
-// Loader loads configurations of all systems, with the policies of package policy.
-var Loader = sync.OnceValue(func() *configs.Loader { return NewLoader(policies.Builtin()) })
-
-// NewLoader returns the loader of configurations of all systems with some policies.
-func NewLoader(list *policy.List) *configs.Loader {
-	known := make([]configs.System, len(All))
-	for i := range All {
-		s := &All[i]
-		known[i] = configs.System{Name: s.Name, Others: otherNames[s.Name], Section: s.Section, Zero: s.Zero, Defaults: s.Defaults, Check: s.check}
-	}
-	return configs.New(list, known...)
 }
 
 // Policies returns the policies of package policy that the system takes, values of policy.name.
@@ -116,6 +78,3 @@ func (s *System) Measure(h *flow.Hardware) (t CommandTables, err error) {
 	}
 	return t, err
 }
-
-// Register adds a system of a caller's own to the list, before the first configuration is loaded.
-func Register(s System) { All = append(All, s) }

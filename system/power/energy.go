@@ -26,7 +26,7 @@ func (n *Meter) GPUs(w *flow.Busy, end units.Duration, tokens int64) results.Ene
 
 // equipment returns what the node of a configuration consists of.
 func equipment(cfg *configs.Config) energy.Equipment {
-	s, ranks := kinds.Of(cfg.Run.System), cfg.Energy.RanksPerDIMM
+	s, ranks := kinds.Of(cfg), cfg.Energy.RanksPerDIMM
 	unit := s.KV.Unit
 	if unit == "" {
 		unit = cfg.PIM.ProcessingUnit

@@ -57,7 +57,7 @@ func TestCostOfRun(t *testing.T) {
 // meterOf returns what tells the energy of the default node with some keys set.
 func meterOf(t interface{ Fatal(...any) }, sets ...string) *Meter {
 	cfg := metered(t, sets...)
-	s := kinds.Of(cfg.Run.System)
+	s := kinds.Of(cfg)
 	h := s.Derive(cfg)
 	tables, err := s.Measure(h)
 	if err != nil {

@@ -9,12 +9,26 @@ import (
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/system/kinds"
 )
 
-// TestSixthSystemSweeps: a sweep knows the section of a system that was added to the
-// list, and so does 'config explain'.
-func TestSixthSystemSweeps(t *testing.T) {
-	f, err := design.ParseFile(system.Configs(), "cxl.toml", `where = 'cxl.bandwidth < "1TB/s"'
+// The laws of all systems hold for cxl, too.
+func init() { system.CallersSystems = []kinds.System{cxlSystem} }
+
+// extended returns a loader that knows cxl.
+func extended(t *testing.T) *configs.Loader {
+	ld, err := system.Extend(system.Extension{Systems: []kinds.System{cxlSystem}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ld
+}
+
+// TestAddedSystemSweeps: a sweep knows the section of a system that a caller added, and so does Explain. The loader of the
+// systems that ship does not.
+func TestAddedSystemSweeps(t *testing.T) {
+	loader := extended(t)
+	f, err := design.ParseFile(loader, "cxl.toml", `where = 'cxl.bandwidth < "1TB/s"'
 [set]
 run.system = "cxl"
 run.requests = 4
@@ -40,11 +54,11 @@ cxl.bandwidth = ["64GB/s", "256GB/s", "2TB/s"]
 	if table.Columns[1] != "cxl.bandwidth_GB_per_s" || len(table.Rows) != 2 || table.Rows[1][1] != "256" || strings.Join(table.Rows[1][1:], ",") == strings.Join(table.Rows[0][1:], ",") {
 		t.Errorf("%v\n%v", table.Columns[:6], table.Rows)
 	}
-	e, err := system.Configs().Explain(configs.Options{Sets: []string{"run.system=cxl"}}, "cxl.latency")
+	e, err := loader.Explain(configs.Options{Sets: []string{"run.system=cxl"}}, "cxl.latency")
 	if err != nil || e.Value != "300ns" || e.Range != "0ps to 1s" || !strings.Contains(e.Source, "CXL switch") {
 		t.Errorf("%+v, %v", e, err)
 	}
-	if _, err := system.Load(configs.Options{Sets: []string{"cxl.latencyy=1ns"}}); err == nil || !strings.Contains(err.Error(), `did you mean "cxl.latency"?`) {
+	if _, err := loader.Load(configs.Options{Sets: []string{"cxl.latencyy=1ns"}}); err == nil || !strings.Contains(err.Error(), `did you mean "cxl.latency"?`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,0 +1,34 @@
+package system
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/system/kinds"
+)
+
+// CallersSystems are the systems of package system_test, which stands outside as the program of a caller does.
+var CallersSystems []kinds.System
+
+// everything loads configurations of the systems that ship and of CallersSystems. What tests say of every system holds for
+// all of them: laws, timelines, extreme values, rejected requests, planted violations.
+var everything = sync.OnceValue(func() *configs.Loader {
+	ld, err := Extend(Extension{Systems: CallersSystems})
+	if err != nil {
+		panic(err)
+	}
+	return ld
+})
+
+// everyName returns the names of all systems.
+func everyName() []string {
+	return list.Map(Systems(everything()), func(s *kinds.System) string { return s.Name })
+}
+
+// systemOf returns the system of a name.
+func systemOf(name string) *kinds.System {
+	all := Systems(everything())
+	return all[slices.IndexFunc(all, func(s *kinds.System) bool { return s.Name == name })]
+}
