@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -210,26 +209,5 @@ func TestAddedValues(t *testing.T) {
 	policy.Edit(&whole, func(k *snapKeys) { k.Budget = prompt })
 	if a, b := decode(nil, &whole), decode(nil, &dense); !slices.Equal(a.NLL, b.NLL) || slices.Equal(a.NLL, here.NLL) {
 		t.Errorf("%v with room for everything, %v dense", a.NLL, b.NLL)
-	}
-}
-
-// TestPageHasTheProgram: the programs of docs/lab/extend.md under "Write a policy" are snapkv_test.go, in its order.
-func TestPageHasTheProgram(t *testing.T) {
-	page, err := os.ReadFile("../../docs/lab/extend.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := os.ReadFile("snapkv_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(page), "\n## Write a policy\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	var shown []string
-	for _, block := range regexp.MustCompile("(?s)```go\n(.*?)```\n").FindAllStringSubmatch(section, -1) {
-		shown = append(shown, block[1])
-	}
-	if got := strings.Join(shown, "\n"); got != string(program) {
-		t.Errorf("the page has\n%s\nthe program is\n%s", got, program)
 	}
 }

@@ -1,0 +1,73 @@
+package system_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The programs of docs/lab/extend.md, by their headings.
+var programs = []struct{ heading, file, example string }{
+	{"Write a policy", "../attention/policies/snapkv_test.go", "Example"},
+	{"Write a system", "cxl_test.go", "ExampleExtend"},
+}
+
+// TestPageHasThePrograms: the pieces of Go under a heading of docs/lab/extend.md are its program, in its order.
+func TestPageHasThePrograms(t *testing.T) {
+	page := read(t, "../docs/lab/extend.md")
+	for _, p := range programs {
+		_, section, _ := strings.Cut(page, "\n## "+p.heading+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		var shown []string
+		for _, block := range regexp.MustCompile("(?s)```go\n(.*?)```\n").FindAllStringSubmatch(section, -1) {
+			shown = append(shown, block[1])
+		}
+		if got, want := strings.Join(shown, "\n"), read(t, p.file); got != want {
+			t.Errorf("%s: the page has\n%s\nthe program is\n%s", p.heading, got, want)
+		}
+	}
+}
+
+// TestProgramsOutside: the programs compile in a module of their own, where nothing internal can be imported, and print
+// what their examples say.
+func TestProgramsOutside(t *testing.T) {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	module := strings.Replace(read(t, "../go.mod"), "module github.com/l3sim/l3sim\n", "module example.com/outside\n", 1)
+	module += "\nrequire github.com/l3sim/l3sim v0.0.0\nreplace github.com/l3sim/l3sim => " + root + "\n"
+	for _, p := range programs {
+		t.Run(p.example, func(t *testing.T) {
+			program := regexp.MustCompile(`^package \w+\n`).ReplaceAllString(read(t, p.file), "package main\n")
+			program = strings.Replace(program, "\nfunc "+p.example+"() {", "\nfunc main() {", 1)
+			dir := t.TempDir()
+			for name, text := range map[string]string{"go.mod": module, "go.sum": read(t, "../go.sum"), "main.go": program} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd := exec.CommandContext(t.Context(), "go", "run", ".")
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
+			got, err := cmd.CombinedOutput()
+			_, want, _ := strings.Cut(program, "\t// Output:\n")
+			want = regexp.MustCompile(`(?m)^\t// ?`).ReplaceAllString(strings.TrimSuffix(want, "}\n"), "")
+			if err != nil || string(got) != want {
+				t.Errorf("%v\ngot\n%s\nwant\n%s", err, got, want)
+			}
+		})
+	}
+}
+
+// read returns the text of a file.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
