@@ -26,6 +26,8 @@ const (
 // mark is where the latest block of a kind began.
 type mark struct {
 	valid    bool
+	seen     int     // blocks since they began anew
+	patience int     // of these, so many pass without a look: nearly as many as the latest repeat took to show
 	state    []int64 // of the machine, see appendState
 	clock    int64   // with skipped clocks
 	counters counters
@@ -40,8 +42,16 @@ func (r *repeats) reset() {
 // unmark has blocks of these kinds begin anew at their next marks.
 func (r *repeats) unmark(kinds ...int) {
 	for _, k := range kinds {
-		r.marks[k].valid = false
+		r.marks[k].begin()
 	}
+}
+
+// begin forgets the blocks so far. Where patience outlasted them, it is halved.
+func (b *mark) begin() {
+	if b.seen > 0 && b.seen <= b.patience {
+		b.patience /= 2
+	}
+	b.valid, b.seen = false, 0
 }
 
 // skip moves the program over repetitions, if it stands at a mark and the run repeats.
@@ -90,7 +100,10 @@ func (m *Machine) skipBlocks(kind, most int) int {
 	r := &m.Repeats
 	b := &r.marks[kind]
 	if most < 2 { // not worth a look
-		b.valid = false
+		b.begin()
+		return 0
+	}
+	if b.seen++; b.seen <= b.patience {
 		return 0
 	}
 	m.open.add(&m.Counters, m.now+r.skipped)
@@ -100,6 +113,7 @@ func (m *Machine) skipBlocks(kind, most int) int {
 		b.valid, b.clock, b.counters = true, m.now+r.skipped, m.Counters
 		return 0
 	}
+	b.patience = max(b.seen-3, 0) // two looks before the one that finds a repeat: it may show earlier
 	// Chunks that keep their sums in the score buffer look like those that do not:
 	// the skip may pass that border, since it leaves no trace in time.
 	m.Counters.add(int64(most), &m.Counters, &b.counters)
