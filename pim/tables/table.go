@@ -183,6 +183,15 @@ func (t *KernelTable) InSequence(context int) int64 {
 	return t.Attention(context) + t.ending(token, token%row, token < row)
 }
 
+// Drain returns the clocks of a head alone that hide behind the next head's in a sequence: Alone less InSequence.
+func (t *KernelTable) Drain(context int) int64 {
+	if context < 1 {
+		return 0
+	}
+	token, row := context-1, t.geometry.RowTokens
+	return int64(t.appended[t.newest(context)].Clocks) - t.ending(token, token%row, token < row)
+}
+
 // Attention returns Alone without the append.
 func (t *KernelTable) Attention(context int) int64 {
 	if context < 1 {

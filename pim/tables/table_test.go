@@ -161,6 +161,9 @@ func TestPeriodicSwitch(t *testing.T) {
 			t.Fatalf("%d tokens: %d and %d with repetitions skipped, %d and %d without", context,
 				small.Alone(context), small.InSequence(context), slow.Alone(context), slow.InSequence(context))
 		}
+		if got, want := small.Drain(context), small.Alone(context)-small.InSequence(context); got != want {
+			t.Fatalf("%d tokens: a drain of %d, want %d", context, got, want)
+		}
 		if context <= 2048 && fast.Attention(context) != slow.Attention(context) {
 			t.Fatalf("%d tokens within both score buffers: %d and %d", context, fast.Attention(context), slow.Attention(context))
 		}

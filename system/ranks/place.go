@@ -69,7 +69,7 @@ func (d *Devices) attendWhole(groups []GroupCost, requests []scheduler.Decoding,
 		}
 		g, head := &groups[requests[i].Offset], d.Sequence.At(tokens)
 		if g.Requests == 0 {
-			g.Drain = d.Table.Alone(tokens) - head
+			g.Drain = d.Table.Drain(tokens)
 		}
 		g.Requests++
 		g.Clocks += int64(n) * head
@@ -289,7 +289,7 @@ func (d *Devices) headsOn(g *GroupCost, requests []scheduler.Decoding, c *policy
 			}
 			head := d.Sequence.At(tokens)
 			if len(g.Heads) == 0 {
-				g.Drain = d.Table.Alone(tokens) - head
+				g.Drain = d.Table.Drain(tokens)
 			}
 			g.Heads = append(g.Heads, head)
 			g.Clocks += head

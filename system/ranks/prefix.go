@@ -34,7 +34,7 @@ func (d *Devices) Reuse(groups []GroupCost, c *scheduler.Chunk) {
 	}
 	head := d.Stored.At(c.Prefix)
 	if len(g.Heads) == 0 { // no other's drain to hide behind
-		g.Drain = d.Stored.Table.Alone(c.Prefix) - head
+		g.Drain = d.Stored.Table.Drain(c.Prefix)
 	}
 	g.Clocks += d.scoreClocks(c)
 	for range c.Tokens {

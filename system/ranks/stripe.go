@@ -97,7 +97,7 @@ func (d *Devices) placePart(g *GroupCost, x *policy.Step, request, part int) (v 
 		}
 		head := s.At(tokens)
 		if len(g.Heads) == 0 && n > 0 {
-			g.Drain += s.Table.Alone(tokens) - head
+			g.Drain += s.Table.Drain(tokens)
 		}
 		g.Clocks += int64(n) * head
 		for range n {
