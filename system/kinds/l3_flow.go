@@ -138,6 +138,9 @@ func (c *iterationCosts) layer(it *dataflow.Iteration, sub *subCost, s int, choo
 func (c *iterationCosts) later(it *dataflow.Iteration, sub *subCost, s int, block int32) {
 	for g := range sub.groups {
 		group := &sub.groups[g]
+		if group.Prompt.Tokens|group.Leaving.Tokens == 0 { // as in most iterations
+			continue
+		}
 		c.ship(it, &group.Prompt, flow.OpPromptDown, s, g, block)
 		c.ship(it, &group.Leaving, flow.OpLeaving, s, g, block)
 	}
