@@ -70,6 +70,7 @@ type GPUs struct {
 	Appends bool
 	Dense   Memo[dense]     // by tokens
 	head    Memo[kernelSum] // by tokens that emit
+	plain   []stage         // by requests: decoding ones that attend elsewhere; without layers
 	// Scratch, by run of layers.
 	Decoding []Decoding
 	attended []attended
@@ -134,6 +135,16 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 		*g = stage{Layers: g.Layers}
 		return g
 	}
+	plain := len(sub.Prefill) == 0 && d.idle()
+	if plain && tokens < len(d.plain) && d.plain[tokens].active {
+		layers := g.Layers
+		*g = d.plain[tokens]
+		g.Layers = layers
+		for run, n := range d.Runs {
+			layers[run] = layerCost{Count: int32(n)}
+		}
+		return g
+	}
 	w, head := d.Dense.At(tokens), d.head.At(sub.Emitting())
 	var phases [2]gpu.Work // prefill and decode attention of all layers
 	var attention gpu.Work
@@ -162,7 +173,25 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 		*l = layerCost{Count: int32(layers)}
 		l.Attention, l.Prompts, l.Merge, l.Chooses = a.all.Took(slow), a.prompts.Took(slow), a.merge.Took(slow), a.chooses.Took(slow)
 	}
+	if plain {
+		for len(d.plain) <= tokens {
+			d.plain = append(d.plain, stage{})
+		}
+		d.plain[tokens] = *g
+		d.plain[tokens].Layers = nil
+	}
 	return g
+}
+
+// idle says that the GPUs take no part in decode attention.
+func (d *GPUs) idle() bool {
+	for run := range d.Decoding {
+		o := &d.Decoding[run]
+		if len(o.Batches) > 0 || o.Shared != nil || o.Beside.Seconds > 0 || o.Merge.Seconds > 0 || o.Chooses.Seconds > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // DecodeRuns sets what decoding requests take where the GPUs do all of it.

@@ -3,6 +3,7 @@ package gpus
 import (
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"github.com/l3sim/l3sim/attention/policies"
@@ -173,4 +174,29 @@ func gpusOf(t interface{ Fatal(...any) }, sets ...string) *flow.Hardware {
 		t.Fatal(err)
 	}
 	return &flow.Hardware{Config: cfg, KV: flow.Place{Name: "on its GPUs", InGPUs: true, Keeps: true}, GPUShare: 1}
+}
+
+// TestStageIsRemembered: GPUs that have staged other batches before say the same of a batch as new ones.
+func TestStageIsRemembered(t *testing.T) {
+	h := gpusOf(t, "gpu.preset=h200-sxm", "run.model=llama-3-70b")
+	used, rng := New(h), rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		sub := &scheduler.SubBatch{Decode: make([]scheduler.Decoding, rng.IntN(12))}
+		for i := range sub.Decode {
+			sub.Decode[i].Base = int64(rng.IntN(5000))
+		}
+		if rng.IntN(3) == 0 {
+			sub.Prefill = []scheduler.Chunk{{Tokens: 1 + rng.IntN(8), Last: rng.IntN(2) == 0}}
+		}
+		var here []gpu.DecodeBatch
+		if rng.IntN(3) == 0 {
+			here = used.DecodeHere(nil, sub.Decode, 1)
+		}
+		fresh := New(h)
+		want, got := fresh.Stage(sub, here), used.Stage(sub, here)
+		if !reflect.DeepEqual(want, got) {
+			t.Fatalf("%d decode, %d prompts, %d here: %+v, want %+v", len(sub.Decode), len(sub.Prefill), len(here), got, want)
+		}
+		got.Beside(1, 1) // what a system does with a stage stays with that stage
+	}
 }
