@@ -155,7 +155,6 @@ func (r *root) whole(b *base, l *layer, own *entry, i int, below []*layer) (*roo
 	return r, nil
 }
 
-// identityBelow returns what layers take the section from.
 func (b *base) identityBelow(layers []*layer) string {
 	for _, l := range slices.Backward(layers) {
 		if id := b.identity(l); id != "" {
@@ -176,7 +175,6 @@ func (b *base) described(layers []*layer, name string) int {
 	return -1
 }
 
-// preset completes a root with a preset's entries.
 func (b *base) preset(r *root, owner int, named *entry, name string) (*root, error) {
 	l, err := presetLayer(b.kind, name, b.key)
 	if err != nil {

@@ -123,7 +123,6 @@ func (c *Config) base(named Flag) *Config {
 	return base.(*Config)
 }
 
-// titled returns a name and keys that differ from what has that name.
 func titled(name string, changed []string) string {
 	if len(changed) == 0 {
 		return name

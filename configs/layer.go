@@ -49,7 +49,6 @@ func (l *layer) set(e entry) {
 	l.entries = append(l.entries, e)
 }
 
-// read reads an overlay file.
 func (ld *Loader) read(path string) (*layer, error) {
 	text, err := input.ReadFile(path)
 	if err != nil {
@@ -94,7 +93,6 @@ func (ld *Loader) parse(file, text string) (*layer, error) {
 	return l, nil
 }
 
-// unknown is the error for what is no key.
 func (ld *Loader) unknown(name string) error {
 	return input.Edit(ld.keys.Unknown(name), func(bad *input.Error) {
 		for _, b := range bases {

@@ -226,7 +226,6 @@ func systemPreset(layers []*layer) (*entry, error) {
 	return named, nil
 }
 
-// at gives an input error the place of an entry.
 func at(e *entry, err error) error {
 	return input.Edit(err, func(bad *input.Error) {
 		if bad.File == "" {

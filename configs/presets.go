@@ -111,7 +111,6 @@ func presetLayer(kind Kind, name, key string) (*layer, error) {
 	return plain.presetLayer(&presetLayers, kind, name, key)
 }
 
-// systemPreset returns the layer of a system preset.
 func (ld *Loader) systemPreset(named *entry) (*layer, error) {
 	return ld.presetLayer(&ld.presets, SystemPresets, named.value.String(), named.key)
 }

@@ -53,7 +53,6 @@ func tableLayer(name string) (*layer, error) {
 	return l, nil
 }
 
-// readTable reads a table once.
 func readTable(file, text string) (*dram.Standard, error) {
 	id := [2]string{file, text}
 	if known, ok := tables.Load(id); ok {

@@ -96,7 +96,6 @@ func (c *Config) GPUMemory(share float64) units.Bytes {
 	return max(capacity-c.GPU.MemoryReserve, 0)
 }
 
-// gib returns b in GiB.
 func gib(b units.Bytes) float64 { return float64(b) / float64(units.GiB) }
 
 // CheckRanks has the rules of attention on the ranks of DIMMs: the KV heads of a layer

@@ -94,7 +94,6 @@ func (s *Standard) lift(level Scope, from, next Command) Scope {
 	return level
 }
 
-// checkRules returns an error for a rule that s gives no value.
 func (s *Spec) checkRules() error {
 	table, scope := s.table(), s.scope()
 	own, err := s.Timings.values()

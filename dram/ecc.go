@@ -17,7 +17,6 @@ const (
 	InlineECC16 = "inline-16"
 )
 
-// checkECC has the rules of the key ecc.
 func (s *Spec) checkECC(c *input.Check) {
 	input.OneOf(c, "ecc", s.ECC, NoECC, SideBandECC, InlineECC, InlineECC16)
 	c.That(s.ECC != SideBandECC || s.Chips() > 1, "ecc", s.ECC, "%s or %s: a rank of %s is one chip, with no room for chips beside it", NoECC, InlineECC, s.Name)

@@ -99,7 +99,6 @@ func (m *EnergyMeter) Record(cmd Command, a Address, clock int64) {
 	}
 }
 
-// banks returns the banks of a command in its rank.
 func (m *EnergyMeter) banks(span Span, a Address) uint64 {
 	switch span {
 	case OneBank:

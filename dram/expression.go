@@ -71,7 +71,6 @@ type parser struct {
 	err  error
 }
 
-// parseExpression reads the whole text.
 func parseExpression(text string) (expression, error) {
 	p := &parser{text: text}
 	e := p.sum(0)
@@ -115,7 +114,6 @@ var operators = [...]map[byte]func(s *scope, a, b float64) float64{
 	{'*': func(_ *scope, a, b float64) float64 { return a * b }, '/': (*scope).quotient},
 }
 
-// quotient divides numbers.
 func (s *scope) quotient(a, b float64) float64 {
 	if b == 0 {
 		s.fail("division by 0")

@@ -173,7 +173,6 @@ func (t Timings) values() (map[string]int, error) {
 	return values, nil
 }
 
-// with returns t with another value of name.
 func (t Timings) with(name string, clocks int) Timings {
 	values, err := t.values()
 	if err != nil {

@@ -259,7 +259,6 @@ func (s *Spec) LongestAccess() int {
 var clockKeys = [...]string{"CL", "CWL", "tRCD", "tRP", "tRAS", "tRC", "tRRD_S", "tRRD_L", "tFAW", "tCCD_S", "tCCD_L", "tRTP", "tWR", "tWTR_S", "tWTR_L",
 	"tRFC", "tREFI", "tRTRS"}
 
-// clockFields are the fields of clockKeys.
 func (s *Spec) clockFields() [len(clockKeys)]*int {
 	return [...]*int{&s.CL, &s.CWL, &s.TRCD, &s.TRP, &s.TRAS, &s.TRC, &s.TRRDS, &s.TRRDL, &s.TFAW, &s.TCCDS, &s.TCCDL, &s.TRTP, &s.TWR, &s.TWTRS, &s.TWTRL,
 		&s.TRFC, &s.TREFI, &s.TRTRS}

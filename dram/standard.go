@@ -156,7 +156,6 @@ func Standards() []*Standard {
 	return list
 }
 
-// standardNames returns the names of standards.
 func standardNames(list []*Standard) (names []string) {
 	for _, s := range list {
 		names = append(names, s.Name)

@@ -135,7 +135,6 @@ func (t *tableReader) fail(text string, err error) {
 	}
 }
 
-// bad is fail of a value with what was expected.
 func (t *tableReader) bad(text, key, value, expected string, of ...any) {
 	t.fail(text, &input.Error{Key: key, Value: value, Expected: fmt.Sprintf(expected, of...)})
 }
@@ -238,7 +237,6 @@ func (t *tableReader) number(key, row, cell string, most int, expected string) i
 	return n
 }
 
-// expression reads the cell of a row that is an expression.
 func (t *tableReader) expression(key, row, cell string) expression {
 	if len(cell) > maxExpression {
 		t.bad(row, key, "", "an expression of at most %d bytes", maxExpression)

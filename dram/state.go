@@ -117,7 +117,6 @@ var compilations struct {
 // maxCompilations bounds what is kept.
 const maxCompilations = 64
 
-// compiledFor returns the rules of spec, compiled.
 func compiledFor(spec *Spec, asked []Command) *compiled {
 	key := compiledKey{spec: *spec}
 	for _, c := range asked {

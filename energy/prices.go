@@ -128,7 +128,6 @@ func (g *GPUPrices) Of(name, base string) (price Constant, whose string) {
 	return g.Other, ""
 }
 
-// listed returns the price of a GPU of a name, if there is one.
 func (g *GPUPrices) listed(name string) (price Constant, ok bool) {
 	price, ok = map[string]Constant{"a100-sxm-40gb": g.A100Small, "a100-sxm-80gb": g.A100, "a100-paper": g.A100, "h100-sxm": g.H100, "h200-sxm": g.H200, "rtx-a6000": g.A6000}[name]
 	return price, ok

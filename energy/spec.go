@@ -67,7 +67,6 @@ board = "1000 [600, 2000] assumption" # DGX A100: its data sheet's 6.5 kW, less 
 pue = "1.25 [1.1, 1.58] press" # hyperscalers report 1.1, Uptime Institute's mean of 2023 is 1.58; all that the site draws
 `
 
-// constants calls each with the key of each constant of a section and of those in it.
 func constants[T any](section *T, each func(key string, c Constant)) {
 	for _, k := range schema.Of[T]().Keys {
 		if c, ok := k.Get(section).Interface().(Constant); ok {

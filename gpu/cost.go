@@ -92,5 +92,4 @@ func root(p, top, sum float64) float64 { return float64(top * max(1, portable.Po
 // ceilDiv returns a/b rounded up, for a ≥ 0 and b > 0.
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// elementBytes returns the bytes of n elements.
 func elementBytes(n float64, bits int) float64 { return n * float64(bits) / 8 }

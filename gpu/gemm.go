@@ -126,7 +126,6 @@ func (s measured) product(base Cost, m, n, k, elementBits int) Cost {
 // limits are the parts of a candidate's cost, in seconds.
 type limits struct{ compute, memory, latency, overhead float64 }
 
-// cost completes base by the limits.
 func (l *limits) cost(base Cost, ridge float64) Cost {
 	base.Compute, base.Memory, base.Latency, base.Overhead = l.compute, l.memory, l.latency, l.overhead
 	return base.combine(ridge)

@@ -56,7 +56,6 @@ type kernels interface {
 // measured is the model that is fitted to measured kernels. Each kind of kernel has its file.
 type measured struct{ *Spec }
 
-// by returns the model that a section names.
 func (s *Spec) by(m KernelModel) kernels {
 	if m == AttAcc {
 		return attAcc{s}

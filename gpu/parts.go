@@ -38,7 +38,6 @@ func (p Parts) Total() (w Work) {
 	return w
 }
 
-// plus returns both.
 func (p Parts) plus(q Parts) Parts {
 	for i := range p {
 		p[i] = p[i].Plus(q[i])
@@ -46,7 +45,6 @@ func (p Parts) plus(q Parts) Parts {
 	return p
 }
 
-// times returns n of them.
 func (p Parts) times(n int) Parts {
 	for i := range p {
 		p[i] = p[i].Times(n)

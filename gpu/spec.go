@@ -64,7 +64,6 @@ type AttentionSpec struct {
 	Decode  DecodeSpec  `toml:"decode_attention"`
 }
 
-// attention returns the attention kernels of the suite.
 func (s *Spec) attention() *AttentionSpec {
 	if s.Suite == SuitePyTorch {
 		return &s.PyTorch

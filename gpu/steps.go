@@ -69,7 +69,6 @@ func (s measured) decodeSteps(costs *[stepsAhead]Cost, b *DecodeBatch, h Heads) 
 	return stepsAhead
 }
 
-// combineAll is combine of several costs.
 func combineAll(p float64, costs *[stepsAhead]Cost) {
 	var tops, sums [stepsAhead]float64
 	for i := range costs {

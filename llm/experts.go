@@ -8,7 +8,6 @@ import (
 // mostExperts bounds the experts of a layer: published models have up to some hundreds.
 const mostExperts = 4096
 
-// checkExperts has the rules of a mixture of experts.
 func (m *Model) checkExperts(c *input.Check) {
 	input.Within(c, "experts", m.Experts, 0, mostExperts)
 	if m.Experts > 0 {

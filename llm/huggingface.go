@@ -105,7 +105,6 @@ type reader struct {
 	bad  *input.Error
 }
 
-// model reads the keys of a family.
 func (r *reader) model(f *family) *Model {
 	m := &Model{
 		Layers: r.whole(f.layers), Hidden: r.whole(f.hidden), Heads: r.whole(f.heads),
@@ -161,7 +160,6 @@ func (r *reader) fail(key, expected string) {
 	}
 }
 
-// whole reads a whole number from 1.
 func (r *reader) whole(key string) int {
 	v, given := r.keys[key]
 	if !given || v == nil {

@@ -95,7 +95,6 @@ func (m *Model) largest() (key string, value int) {
 	return key, value
 }
 
-// elementBytes returns the bytes of n elements.
 func (m *Model) elementBytes(n int64) units.Bytes { return units.Bytes(n * int64(m.ElementBits) / 8) }
 
 // QueryGroup returns g, the query heads that share one KV head.

@@ -179,7 +179,6 @@ func touched(parts []policy.Part, size int, seen []bool) int {
 	return n
 }
 
-// finish sets Layers.
 func (a *Attended) finish() {
 	for layer, output := range a.output {
 		l := LayerAttended{Pages: math.NaN(), DroppedMassBound: math.NaN(), DroppedMassBoundP99: math.NaN()}

@@ -75,7 +75,6 @@ func narrow[T real](to []float32, x []T) []float32 {
 	return to
 }
 
-// widen sets to to x.
 func widen[T real](to []T, x []float64) {
 	for i, v := range x {
 		to[i] = T(v)
@@ -158,7 +157,6 @@ func (c *chosen[T]) attend(layer int, lanes []*lane[T]) error {
 	return nil
 }
 
-// head computes one head of a step.
 func (c *chosen[T]) head(worker, layer int, l *lane[T], head int) (err error) {
 	m, w, at := c.model, &c.work[worker], layer*c.model.Heads+head
 	h := &c.heads[at]

@@ -171,7 +171,6 @@ func (d *dimms) attend(layer int, lanes []*lane[float32]) error {
 	return d.err()
 }
 
-// head computes one head of a lane.
 func (d *dimms) head(worker, layer int, l *lane[float32], head int) error {
 	m, s := d.model, &d.scratch[worker]
 	at := layer*m.Heads + head
@@ -203,7 +202,6 @@ func (d *dimms) fail(worker int, err error) {
 	}
 }
 
-// err returns the first error of a worker.
 func (d *dimms) err() error {
 	i := slices.IndexFunc(d.scratch, func(s scratch) bool { return s.err != nil })
 	if i < 0 {
@@ -212,7 +210,6 @@ func (d *dimms) err() error {
 	return d.scratch[i].err
 }
 
-// maxError returns the largest error that a worker has seen.
 func (d *dimms) maxError() (largest float64) {
 	for i := range d.scratch {
 		largest = max(largest, d.scratch[i].largest)

@@ -292,7 +292,6 @@ func (o *homes) compare(worker int, got, exact []float64) {
 	w.relative = max(w.relative, math.Sqrt(off/all))
 }
 
-// errors returns the largest of both.
 func (o *homes) errors() (largest, relative float64) {
 	for i := range o.work {
 		largest, relative = max(largest, o.work[i].largest), max(relative, o.work[i].relative)

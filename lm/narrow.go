@@ -41,7 +41,6 @@ func newNarrowing(m *Model, w *llm.Widths, s *policy.Spec) (*narrowing, error) {
 	return n, nil
 }
 
-// headShape returns the shape of a head on a rank.
 func (m *Model) headShape(n *narrowing) pim.HeadShape {
 	s := pim.HeadShape{HeadDim: m.HeadDim, Queries: 1, ElementBits: 16}
 	if n != nil {

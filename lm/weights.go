@@ -123,7 +123,6 @@ func ReadWeights(file *attention.Safetensors) (*Weights, error) {
 	return w, r.err
 }
 
-// readShape reads the metadata.
 func (w *Weights) readShape(file *attention.Safetensors) error {
 	for _, fixed := range []struct{ key, value string }{
 		{"vocab", strconv.Itoa(vocabulary)}, {"rope", "rotate-half, base 10000"}, {"rms_eps", "1e-5"},

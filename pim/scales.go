@@ -9,7 +9,6 @@ import (
 // Scales turn an element of 8 or 4 bits, in two's complement, back into a number: Scale·(element − Zero). Both are FP16.
 type Scales struct{ Scale, Zero float32 }
 
-// narrowRange returns the least and the largest element of that many bits.
 func narrowRange(bits int) (least, largest float32) {
 	half := float32(int(1) << (bits - 1))
 	return -half, half - 1

@@ -236,7 +236,6 @@ type histogram struct {
 
 const bucketBits = 10
 
-// bucketOf returns the bucket of a value.
 func bucketOf(v uint64) int {
 	shift := max(bits.Len64(v)-bucketBits-1, 0)
 	return shift<<bucketBits + int(v>>shift)
@@ -257,7 +256,6 @@ func magnitude(v int64) (side int, m uint64) {
 	return 0, uint64(v)
 }
 
-// add counts a value as often as count says.
 func (h *histogram) add(value, count int64) {
 	side, m := magnitude(value)
 	h.at(side, bucketOf(m), count)
@@ -265,7 +263,6 @@ func (h *histogram) add(value, count int64) {
 	h.sum.AddTimes(units.Duration(value), count)
 }
 
-// at counts samples in a bucket.
 func (h *histogram) at(side, bucket int, count int64) {
 	c := h.counts[side]
 	if bucket >= len(c) {

@@ -75,7 +75,6 @@ func (c *EnergyComponents) Parts() []float64 {
 	return parts
 }
 
-// writeText writes what the node draws.
 func (e *EnergyReport) writeText(row func(name, format string, args ...any)) {
 	if e.Total == 0 {
 		return
@@ -109,7 +108,6 @@ type CostReport struct {
 	CO2PerMToken  float64 `json:"kg_co2_per_mtoken"`          // of electricity
 }
 
-// writeText writes the cost.
 func (c *CostReport) writeText(row func(name, format string, args ...any)) {
 	if c.PerMToken == 0 {
 		return

@@ -64,7 +64,6 @@ type folderFile interface {
 	Sync() error  // makes the content durable
 }
 
-// writeFiles writes files into a folder that is there.
 func writeFiles(dir folder, files []File) (err error) {
 	temporary := make([]string, 0, len(files))
 	defer func() {
@@ -91,7 +90,6 @@ func writeFiles(dir folder, files []File) (err error) {
 	return dir.sync()
 }
 
-// fill writes, syncs and closes f.
 func fill(f io.WriteCloser, write func(io.Writer) error, sync func() error) error {
 	b := bufio.NewWriterSize(f, 1<<16)
 	err := write(b)
@@ -137,7 +135,6 @@ func (dir osFolder) rename(from, to string) error {
 func (dir osFolder) remove(name string) error { return os.Remove(name) }
 func (dir osFolder) sync() error              { return SyncFolder(string(dir)) }
 
-// writeDirect writes to what is already at path.
 func writeDirect(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

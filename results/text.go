@@ -175,7 +175,6 @@ func GroupDigits(text string) string {
 	return whole
 }
 
-// text says how requests came.
 func (a *Arrivals) text() string {
 	text := strings.ReplaceAll(a.Kind, "-", " ")
 	if a.Kind == traces.ArrivalsClosed {

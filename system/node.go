@@ -80,7 +80,6 @@ func (n *Node) assemble(i int, requests []traces.Request, exact bool, check *flo
 	})
 }
 
-// replica returns replica i of the node with its requests.
 func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 	m := &n.cfg.Model
 	r := &replica{
@@ -188,7 +187,6 @@ func (n *Node) divide(trace *traces.Trace, o Options, together bool) []*replica 
 	return replicas
 }
 
-// serve has the replicas serve the trace.
 func (n *Node) serve(ctx context.Context, trace *traces.Trace, replicas []*replica, together bool) error {
 	if !together {
 		return runAll(ctx, replicas)
@@ -199,7 +197,6 @@ func (n *Node) serve(ctx context.Context, trace *traces.Trace, replicas []*repli
 	return nil
 }
 
-// runAll runs replicas in parallel.
 func runAll(ctx context.Context, replicas []*replica) error {
 	errs := make([]error, len(replicas))
 	var wg sync.WaitGroup

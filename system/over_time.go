@@ -11,7 +11,6 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// overTimeColumns are the columns of OverTime.
 var overTimeColumns = []string{"time_s", "output_tokens_per_s", "requests_decoding", "requests_prefilling", "requests_waiting", "kv_bytes",
 	"utilization_gpu", "utilization_pim", "utilization_pcie_down", "utilization_pcie_up", "utilization_channel", "power_w", "tbt_p50_ms", "tbt_p99_ms", "tbt_max_ms"}
 
@@ -53,7 +52,6 @@ type bin struct {
 	gaps                              results.Distribution
 }
 
-// add adds seconds of an iteration, which are that share of it.
 func (b *bin) add(x *results.IterationRecord, seconds, share float64) {
 	b.iterating += seconds
 	b.joules += float64(x.Joules * share)
@@ -139,7 +137,6 @@ func (r *Result) Measured(from, to int, over Window) Measured {
 	return m
 }
 
-// within says whether a time is in a window.
 func (w *Window) within(t units.Duration) bool { return t >= w.From && t <= w.To }
 
 // diary is what is kept of each iteration of a replica, with Options.Iterations.

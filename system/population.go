@@ -19,7 +19,6 @@ type population struct {
 	quarters [4]units.Total
 }
 
-// set changes the number at a time.
 func (p *population) set(now units.Duration, n int) {
 	p.area.AddTimes(now-p.since, int64(p.n))
 	for p.since < min(now, p.span) && p.n > 0 {
@@ -89,7 +88,6 @@ func saturated(replicas []*replica) bool {
 	return grows || waited.Picoseconds()/span >= max(share, leastWaiting) || away > 0 && float64(away) >= share
 }
 
-// meanImbalance returns the ratio over all replicas.
 func (n *Node) meanImbalance(replicas []*replica) float64 {
 	var sum flow.Imbalance
 	for _, r := range replicas {

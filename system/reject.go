@@ -64,7 +64,6 @@ func (n *Node) rejected(replicas []*replica) error {
 	return e
 }
 
-// add notes why a request was rejected.
 func (e *RejectedError) add(why scheduler.Rejection) {
 	of := &e.prompts
 	if why.KVTokens > 0 {

@@ -60,7 +60,6 @@ type used struct {
 	report                   results.EnergyReport
 }
 
-// result joins what the replicas left.
 func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 	r := &Result{trace: trace, Requests: make([]results.Request, len(trace.Requests))}
 	var total flow.Busy

@@ -33,7 +33,6 @@ func (n *Node) together(trace *traces.Trace) bool {
 	return n.Replicas() > 1 && n.cfg.Serving.Router != scheduler.RouteRoundRobin || n.cfg.Serving.HasAPIServer() || trace.Arrivals.Closed != nil || trace.Waits()
 }
 
-// newFront returns the front of replicas that have no requests yet.
 func newFront(trace *traces.Trace, router string, replicas []*replica) *front {
 	f := &front{replicas: replicas, router: router, requests: trace.Requests, order: inOrder(trace.Requests), api: replicas[0].api}
 	for _, r := range replicas {
@@ -58,7 +57,6 @@ func newFront(trace *traces.Trace, router string, replicas []*replica) *front {
 // nobody is the place of no request.
 const nobody = -1
 
-// inOrder returns the places of requests by arrival.
 func inOrder(requests []traces.Request) []int32 {
 	order := make([]int32, len(requests))
 	for i := range order {
@@ -238,7 +236,6 @@ func (l *load) emit(tokens, prompts int) {
 	l.outstanding -= int64(tokens + prompts)
 }
 
-// end removes a request that has emitted all.
 func (l *load) end(q *traces.Request) { l.kv -= int64(q.Input + q.Output) }
 
 // apiServer is the process that stands between users and the replicas of a node. One thread parses and tokenises requests,

@@ -7,7 +7,6 @@ import (
 	"github.com/l3sim/l3sim/system/flow"
 )
 
-// attention returns what the steps of all replicas attended to.
 func (n *Node) attention(replicas []*replica) results.Attention {
 	r := results.Attention{Policy: n.cfg.Policy.Name}
 	if n.cfg.Policy.Dense() {

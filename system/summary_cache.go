@@ -2,7 +2,6 @@ package system
 
 import "github.com/l3sim/l3sim/results"
 
-// cacheOf returns what the caches of all replicas have done.
 func (n *Node) cacheOf(replicas []*replica) (c results.Cache) {
 	if !n.cfg.Cache.Prefix {
 		return c

@@ -21,7 +21,6 @@ import (
 // part.
 type Window struct{ From, To units.Duration }
 
-// overlaps says whether the span from start to end has a part in the window.
 func (w *Window) overlaps(start, end units.Duration) bool { return start < w.To && end > w.From }
 
 // Recording is what one replica did within a window.
@@ -87,7 +86,6 @@ func (r *replica) record(start, end units.Duration, did *flow.Work) {
 	}
 }
 
-// recordRequests notes what each request of the iteration does in it.
 func (r *replica) recordRequests(start, end units.Duration) {
 	note := func(request int32, name string, tokens int) {
 		r.recording.phase(phase{r.requests[request].ID, name, start, end, tokens})
@@ -178,7 +176,6 @@ func (t *traceWriter) event(e traceEvent) {
 	t.separator = ",\n"
 }
 
-// counters writes values from a time on.
 func (t *traceWriter) counters(name string, at units.Duration, values map[string]any) {
 	t.event(traceEvent{Name: name, Phase: "C", Start: microseconds(nanoseconds(at)), Args: values})
 }
@@ -221,7 +218,6 @@ func tracksOf(resources []flow.Resource) []track {
 	return all
 }
 
-// thread returns the track of a resource.
 func thread(resource int32) int {
 	if resource >= flow.TrackRank {
 		return int(resource-flow.TrackRank) + 5

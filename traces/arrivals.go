@@ -310,7 +310,6 @@ func (t *Trace) stretched(at func(i int) float64, a Arrivals) (*Trace, error) {
 	return t.with(requests, a), nil
 }
 
-// with returns a copy of the trace with other requests and arrivals.
 func (t *Trace) with(requests []Request, a Arrivals) *Trace {
 	at := *t
 	at.Requests, at.Arrivals = requests, a

@@ -59,7 +59,6 @@ func (c *collector) tables(known []table) []table {
 	return []table{c.options.Columns.table()}
 }
 
-// findColumns returns the format of the file whose first line is header.
 func findColumns(file string, line int, header []string, formats []table) (*csvColumns, error) {
 	names := make([]string, len(header))
 	for i, name := range header {
@@ -95,7 +94,6 @@ func findColumns(file string, line int, header []string, formats []table) (*csvC
 	return &csvColumns{*f, place(f.input), place(f.output), place(f.arrival), place(f.session)}, f.unreadArrivals(file, line, names)
 }
 
-// row reads one record.
 func (c *csvColumns) row(file string, line int, record []string) (row, error) {
 	cell := func(at int) string {
 		if at < 0 {

@@ -33,7 +33,6 @@ var jsonTables = slices.Concat([]table{
 	{format: "jsonl", input: vidur.input, output: vidur.output, arrival: vidur.arrival, clock: vidur.clock},
 }, own)
 
-// cells returns the cells of a table's columns.
 func (o object) cells(t *table) cells {
 	var c cells
 	c.input, _ = o.text(t.input)
@@ -99,7 +98,6 @@ func (t *table) fields() string {
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
-// jsonRow reads the fields of a table.
 func (c *collector) jsonRow(line int, o object, t *table) (row, error) {
 	cells := o.cells(t)
 	if cells.input == "" || cells.output == "" || t.required && !cells.hasArrival {

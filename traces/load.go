@@ -114,7 +114,6 @@ type collector struct {
 // grows leaves several times its size behind.
 const chunkRequests = 1 << 14
 
-// keep adds a request to the chunks.
 func (c *collector) keep(r Request) {
 	if c.found%chunkRequests == 0 {
 		c.chunks = append(c.chunks, make([]Request, 0, chunkRequests))
@@ -191,7 +190,6 @@ func (c *collector) turn(r *row) *Turn {
 	return &Turn{Session: n, Waits: r.waits, Think: r.think}
 }
 
-// trace returns what has been collected.
 func (c *collector) trace() (*Trace, error) {
 	switch found := c.found; {
 	case found == 0 && c.options.To > 0 && c.begun:

@@ -101,7 +101,6 @@ type parquetColumns struct {
 	at []int // of the input, the output and, where there are any, arrivals
 }
 
-// parquetColumns finds the columns.
 func (c *collector) parquetColumns(schema *parquet.Schema) (*parquetColumns, error) {
 	var names []string
 	for _, path := range schema.Columns() {
@@ -137,7 +136,6 @@ type cursor struct {
 	left   []parquet.Value
 }
 
-// next returns the next value.
 func (c *cursor) next() (parquet.Value, error) {
 	for len(c.left) == 0 {
 		if c.values == nil {
@@ -256,7 +254,6 @@ type walker struct {
 	err      error
 }
 
-// take returns the next n bytes.
 func (w *walker) take(n uint64) []byte {
 	if n > uint64(len(w.text)) {
 		if w.err == nil {

@@ -84,7 +84,6 @@ func (t *Trace) gapCV() float64 {
 	return math.Sqrt(sum/float64(n)) / mean
 }
 
-// lengths describes a number of each request.
 func lengths(requests []Request, of func(*Request) int) Lengths {
 	if len(requests) == 0 {
 		return Lengths{}

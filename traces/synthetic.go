@@ -206,7 +206,6 @@ func SyntheticMoments(name string, n int, seed uint64, spec SyntheticSpec) (Mome
 	return m, nil
 }
 
-// columnMoments returns the moments of whole numbers.
 func columnMoments(lengths []float64) (sum int64, most int, mean, std float64) {
 	for _, x := range lengths {
 		sum, most = sum+int64(x), max(most, int(x))
@@ -266,7 +265,6 @@ func (t *Trace) Redraw(n int, seed uint64) (*Trace, error) {
 // each, and what they share.
 const MaxRequests = 10_000_000
 
-// badRequests is the error for a number of requests that no trace can have.
 func badRequests(n int) error {
 	return &input.Error{Key: "run.requests", Value: fmt.Sprint(n), Expected: fmt.Sprintf("1 to %d", MaxRequests)}
 }
@@ -307,7 +305,6 @@ func (l meanAndDeviation) distribution(kind string, source rand.Source) distuv.R
 // fixed is the distribution of a number that is always the same.
 type fixed float64
 
-// Rand returns the number.
 func (f fixed) Rand() float64 { return float64(f) }
 
 // length makes x a whole number of tokens from 1 to limit.

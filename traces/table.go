@@ -120,7 +120,6 @@ func (t *table) arrivals() string {
 	return "arrival_" + strings.Join(unitNames, ", arrival_")
 }
 
-// columns returns the names of the columns that hold something.
 func (t *table) columns() []string {
 	var names []string
 	for _, name := range []string{t.input, t.output, t.arrival, t.session} {
@@ -138,7 +137,6 @@ type cells struct {
 	quoted                          bool // in errors
 }
 
-// row reads the cells of one request on a line of file.
 func (t *table) row(file string, line int, c *cells) (row, error) {
 	r := row{line: line, session: c.session}
 	wrong := func(key, text, expected string) error {
@@ -171,7 +169,6 @@ const maxTokens = 1 << 24
 // expectedTokens is what an error says of a wrong number of tokens.
 var expectedTokens = fmt.Sprintf("a whole number of tokens from 1 to %d", maxTokens)
 
-// parseTokens reads a number of tokens.
 func parseTokens(text string) (int, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return int(n), err == nil && n >= 1 && n <= maxTokens
@@ -217,7 +214,6 @@ var unitNames = []string{"s", "ms", "us", "ns"}
 // clocks are those of the units.
 var clocks = map[string]clock{"": seconds, "s": seconds, "ms": milliseconds, "us": microseconds, "ns": nanoseconds}
 
-// table returns the columns as a format.
 func (c Columns) table() table {
 	return table{input: c.Input, output: c.Output, arrival: c.Arrival, required: c.Arrival != "", clock: clocks[c.Unit]}
 }

@@ -79,7 +79,6 @@ func (t *Trace) Lost(name string) (lost []string, err error) {
 	return lost, nil
 }
 
-// writeLines writes a header and a line for each request, which line appends to b.
 func writeLines(w *bufio.Writer, t *Trace, header string, line func(b []byte, r *Request) []byte) error {
 	b := append([]byte(nil), header...)
 	for i := range t.Requests {

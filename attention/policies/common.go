@@ -48,7 +48,6 @@ func (c *common) send(heads, have, more int) {
 	c.prompt.Leave = append(c.prompt.Leave, policy.Leaving{Heads: heads, From: c.chunks[n : n+1], Tokens: c.chunks[n+1 : n+2]})
 }
 
-// Memory returns what a layer holds.
 func (c *common) Memory(int) (decoding, filling []policy.Held) {
 	if c.filling == nil {
 		return c.held, c.held
@@ -82,7 +81,6 @@ func (c *common) take(requests int) []int {
 	return c.numbers[from : from+requests : from+requests]
 }
 
-// contexts returns the contexts of requests.
 func (c *common) contexts(requests []policy.Request) []int {
 	tokens := c.take(len(requests))
 	for i := range requests {
@@ -91,7 +89,6 @@ func (c *common) contexts(requests []policy.Request) []int {
 	return tokens
 }
 
-// attend adds a class.
 func (c *common) attend(x policy.Class) { c.step.Attend = append(c.step.Attend, x) }
 
 // pass adds kernels on the GPUs.
@@ -99,7 +96,6 @@ func (c *common) pass(kernels int, bytes, flops int64) {
 	c.step.Passes = append(c.step.Passes, policy.Pass{Device: policy.GPU, Kernels: kernels, Bytes: bytes, FLOPs: flops})
 }
 
-// promptPass adds kernels for a prompt.
 func (c *common) promptPass(kernels int, bytes, flops int64) {
 	c.prompt.Passes = append(c.prompt.Passes, policy.Pass{Device: policy.GPU, Kernels: kernels, Bytes: bytes, FLOPs: flops})
 }
@@ -116,13 +112,10 @@ type masked struct {
 	tokens, dim int
 }
 
-// Prompt counts tokens.
 func (m *masked) Prompt(_ [][]float32, k, _ []float32) { m.tokens += len(k) / m.dim }
 
-// Append counts a token.
 func (m *masked) Append(_, _ []float32) { m.tokens++ }
 
-// Observe does nothing.
 func (m *masked) Observe([][]float32) {}
 
 // nothing is what moves where it is nothing.

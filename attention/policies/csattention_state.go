@@ -43,7 +43,6 @@ type csaHead struct {
 	ranges   [][2]int
 }
 
-// newCSAState returns the state of one KV head.
 func newCSAState(s *CSAttentionSpec, shape policy.Shape, layer, kvHead, limit int) *csaState {
 	group := shape.QueryHeads / shape.KVHeads
 	c := &csaState{
@@ -91,7 +90,6 @@ func (s *csaState) Prompt(q [][]float32, k, _ []float32) {
 	}
 }
 
-// inSubspace returns a vector's elements in a subspace.
 func (s *csaState) inSubspace(x []float32, b int) []float32 { return x[b*s.part : (b+1)*s.part] }
 
 // subspace returns the centroids of a subspace, and space for more.
@@ -188,7 +186,6 @@ func (s *csaState) nearest(b int, query []float32) int {
 	return best
 }
 
-// Observe does nothing.
 func (s *csaState) Observe(_ [][]float32) {}
 
 // csaTable is the lists of CSAttention of one KV head: for each centroid the tokens whose keys

@@ -100,7 +100,6 @@ func (s *h2oState) Append(_, _ []float32) {
 	s.tokens++
 }
 
-// Select returns what is kept.
 func (s *h2oState) Select(_ [][]float32) policy.Selection {
 	s.part[0].Ranges = policy.AppendRanges(s.part[0].Ranges[:0], s.kept)
 	return policy.Selection{Parts: s.part[:]}

@@ -105,7 +105,6 @@ type hgcaState struct {
 	windowRange          [1][2]int
 }
 
-// newHGCAState returns the state of one KV head.
 func newHGCAState(s *HGCASpec, shape policy.Shape, limit int) *hgcaState {
 	h := &hgcaState{
 		window: hgcaWindow{Size: s.Window, Block: s.Block}, beta: float32(s.Beta), alpha: float32(s.Alpha),

@@ -59,7 +59,6 @@ type pageList struct {
 	head   [1]uint16
 }
 
-// newPageState returns the state of a head that chooses pages.
 func newPageState(s *policy.PagesSpec, of Pages, shape policy.Shape, limit int) *pageState {
 	p := &pageState{
 		pages: of, dim: shape.Dim, group: shape.QueryHeads / shape.KVHeads, groupBy: s.SelectGroup, half: s.SelectPrecision == "fp16",
@@ -119,7 +118,6 @@ func (p *pageState) Select(q [][]float32) policy.Selection {
 	return policy.Selection{Parts: p.parts}
 }
 
-// list makes the lists.
 func (p *pageState) list(q [][]float32) {
 	newest := p.pages.Pages(p.tokens) - 1
 	n := p.pages.selected(p.tokens) - 1
@@ -266,7 +264,6 @@ func (p *pageState) DroppedBound(q []float32, part *policy.Part, lse float64) fl
 	return sum
 }
 
-// Observe does nothing.
 func (p *pageState) Observe([][]float32) {}
 
 // LogicalTokens returns the tokens of a logical page.

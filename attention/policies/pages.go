@@ -25,7 +25,6 @@ type Pages struct {
 // Pages returns the pages that a context has.
 func (p *Pages) Pages(context int) int { return (context + p.Page - 1) / p.Page }
 
-// summaries returns the logical pages that a context has.
 func (p *Pages) summaries(context int) int { return (context + p.Logical - 1) / p.Logical }
 
 // selected returns the pages of a list that is made at a context. A context within the

@@ -86,10 +86,8 @@ func newStreamingState(s *policy.StreamSpec, dim int) *streamingState {
 	return &streamingState{masked: masked{dim: dim}, streaming: Streaming{s.Sink, s.Window}, prefill: prefillWindow(s)}
 }
 
-// PromptMask returns those of the section.
 func (s *streamingState) PromptMask() (sink, window int) { return s.prefill.Sink, s.prefill.Window }
 
-// Select returns sink and window.
 func (s *streamingState) Select([][]float32) policy.Selection {
 	s.part[0].Ranges = s.streaming.Ranges(s.ranges[:0], s.tokens)
 	return policy.Selection{Parts: s.part[:]}

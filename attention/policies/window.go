@@ -48,7 +48,6 @@ func checkBlock(c *input.Check, block, window int, whole bool) {
 // GPUTokens returns the window.
 func (s WindowSpec) GPUTokens() int { return s.Window }
 
-// newWindowCost returns the costs of a window that loses nothing.
 func newWindowCost(u *policy.Use) policy.Costs {
 	s := u.Keys.(WindowSpec)
 	c := &hybridCost{common: newCommon(u.Shape), hgcaWindow: hgcaWindow{s.Window, s.Block}, sink: s.Sink, share: 1, all: true}

@@ -84,7 +84,6 @@ func (s *Spec) Fits(shape Shape) error {
 	return nil
 }
 
-// gatesFit is Fits of the gates alone.
 func (s *Spec) gatesFit(shape Shape) error {
 	if s.Heads() == nil || s.Gates == "" {
 		return nil

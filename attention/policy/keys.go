@@ -19,7 +19,6 @@ type (
 	hasBlocks interface{ Blocks() (width, from int) }
 )
 
-// splits says that some heads stream.
 func (p *Policy) splits() bool {
 	_, ok := p.Keys.(splitsHeads)
 	return ok

@@ -132,7 +132,6 @@ func (l *List) At(place Homes) []string {
 // InOrder returns the policies that keep tokens in their order: see Policy.InOrder.
 func (l *List) InOrder() []string { return l.names(func(p *Policy) bool { return p.InOrder }) }
 
-// names returns the policies that are so.
 func (l *List) names(so func(p *Policy) bool) (names []string) {
 	for i := range l.policies {
 		if so(&l.policies[i]) {

@@ -75,7 +75,6 @@ func (p *Profile) Tokens(layer, kvHead, context, home int) int {
 	return int(math.Round(p.Share(layer, kvHead, context) * float64(home)))
 }
 
-// check says whether a profile is of a model and a policy.
 func (p *Profile) check(model string, shape Shape, s *Spec) error {
 	bad := func(key, got, want string) error {
 		return &input.Error{Key: "policy.profile", Value: strconv.Quote(s.Profile), Expected: fmt.Sprintf(
@@ -151,7 +150,6 @@ func number(v float64) string {
 	return text
 }
 
-// list writes an array.
 func list[T any](values []T, text func(T) string) string {
 	texts := make([]string, len(values))
 	for i, v := range values {

@@ -105,7 +105,6 @@ func (l *List) policyOf(c *input.Check, table map[string]any) Spec {
 	return p
 }
 
-// buckets has the rules of an array with a number for each bucket.
 func buckets(c *input.Check, key string, values []float64, n int, high float64) {
 	c.That(len(values) == n, key, fmt.Sprintf("%d elements", len(values)), "an array of %d numbers, one for each of measured.contexts", n)
 	for i, v := range values {

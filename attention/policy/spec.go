@@ -149,7 +149,6 @@ func (s *Spec) CheckAt(at Place, c *input.Check) {
 // rules is input.Checked by its one method.
 type rules func(c *input.Check)
 
-// Check has the rules.
 func (r rules) Check(c *input.Check) { r(c) }
 
 // use returns the policy that runs for a model that its files fit.

@@ -103,7 +103,6 @@ func highest[T float32 | float64](x []T, k int) T {
 	}
 }
 
-// middle returns the middle one of three.
 func middle[T float32 | float64](a, b, c T) T {
 	return max(min(a, b), min(max(a, b), c))
 }

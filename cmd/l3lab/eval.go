@@ -15,7 +15,6 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// evalFlags are the flags of `eval`.
 type evalFlags struct {
 	languageFlags
 	text, nll     string
@@ -70,7 +69,6 @@ type evalResult struct {
 	*lm.AttendedReport
 }
 
-// eval measures and prints.
 func (a *app) eval(cmd *cobra.Command, f *evalFlags) error {
 	m, node, err := f.load(cmd)
 	if err != nil {

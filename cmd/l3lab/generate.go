@@ -20,7 +20,6 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// generateFlags are the flags of `generate`.
 type generateFlags struct {
 	languageFlags
 	prompts, files []string
@@ -60,7 +59,6 @@ are printed at the end.`,
 	return cmd
 }
 
-// generate decodes and prints.
 func (a *app) generate(cmd *cobra.Command, f *generateFlags) error {
 	m, node, err := f.load(cmd)
 	if err != nil {
@@ -96,7 +94,6 @@ func (a *app) generate(cmd *cobra.Command, f *generateFlags) error {
 	return a.printStats(cmd.Context(), m, node, prompts, f.tokens, s, [2]time.Duration{decoded.Sub(start), time.Since(decoded)})
 }
 
-// read returns the prompts.
 func (f *generateFlags) read(cmd *cobra.Command, m *lm.Model) ([][]byte, error) {
 	if err := cli.Between("--tokens", f.tokens, 1, m.Context); err != nil {
 		return nil, err

@@ -17,7 +17,6 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// fitFlags are the flags of `gpu fit`.
 type fitFlags struct {
 	measuredFlags
 	name, out, base, suite string

@@ -10,7 +10,6 @@ import (
 	"github.com/l3sim/l3sim/internal/lab/measure"
 )
 
-// validateFlags are the flags of `gpu validate`.
 type validateFlags struct {
 	cli.GPUFlags
 	measuredFlags

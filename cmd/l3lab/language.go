@@ -36,7 +36,6 @@ func (f *languageFlags) register(cmd *cobra.Command, more ...cli.KeyFlag) {
 	flags.BoolVar(&f.exact, "exact", false, "decode stored bytes at every read, instead of once when they are written: the same results, slower")
 }
 
-// load returns the model and the node.
 func (f *languageFlags) load(cmd *cobra.Command) (*lm.Model, *lm.Node, error) {
 	if err := cli.NotEmpty(cmd, "weights", "plant"); err != nil {
 		return nil, nil, err

@@ -68,7 +68,6 @@ type judgement struct {
 	Errors predict.PredictionErrors `json:"relative_error"`
 }
 
-// judgePredictors profiles a run and judges the predictors on it.
 func judgePredictors(ctx context.Context, cfg *configs.Config, batches int) (*judgement, error) {
 	if cfg.Run.Requests == 0 && slices.Contains(traces.BuiltinNames(), cfg.Run.Trace) {
 		// Several short prompts can be prefilled in one batch, so more requests than
@@ -101,7 +100,6 @@ func judgePredictors(ctx context.Context, cfg *configs.Config, batches int) (*ju
 	}, nil
 }
 
-// writeText writes the judgement for a person to read.
 func (j *judgement) writeText(out io.Writer) error {
 	fmt.Fprintf(out, "%s on %s, seed %d: %d of %d batches that prefill, %d sub-batches, noise %v\n\n",
 		j.Model, j.Trace, j.Seed, j.Batches, j.Candidates, j.SubBatches, j.Noise)

@@ -11,7 +11,6 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// serviceFlags are the flags of `validate`.
 type serviceFlags struct {
 	config  cli.ConfigFlags
 	service string

@@ -73,7 +73,6 @@ func (a *app) compare(ctx context.Context, file *design.File, f *runFlags) error
 	return late
 }
 
-// simulate runs one point and keeps it.
 func (c *comparison) simulate(ctx context.Context, p *sweep.Point, cfg *configs.Config, t *traces.Trace, o system.Options) (*results.Summary, error) {
 	node, err := system.NewNode(cfg)
 	if err != nil {
@@ -150,7 +149,6 @@ type comparedJSON struct {
 	Failed []sweep.FailedPoint `json:"failed_points"`
 }
 
-// summaries returns the runs in order.
 func (c *comparison) summaries(o *sweep.Outcome) *comparedJSON {
 	out := &comparedJSON{"l3sim/runs/1", []*results.Summary{}, sweep.Failures(c.plan.Points, o)}
 	for _, e := range o.Entries {
@@ -163,7 +161,6 @@ func (c *comparison) summaries(o *sweep.Outcome) *comparedJSON {
 	return out
 }
 
-// printComparison prints a row for each run.
 func printComparison(w io.Writer, plan *sweep.Plan, outcome *sweep.Outcome) error {
 	all, err := plan.Table(outcome)
 	if err != nil {

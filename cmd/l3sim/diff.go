@@ -12,7 +12,6 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// diffFlags are the flags of the diff command.
 type diffFlags struct {
 	rules, metrics []string
 	markdown       bool

@@ -23,7 +23,6 @@ func (a *app) newDRAMCommand() *cobra.Command {
 	return group
 }
 
-// applySets calls set for each KEY=VALUE of --set.
 func applySets(sets []string, set func(key, value string) error) error {
 	for _, text := range sets {
 		key, value, ok := strings.Cut(text, "=")

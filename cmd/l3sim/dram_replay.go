@@ -18,7 +18,6 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// replayFlags are the flags of dram replay.
 type replayFlags struct {
 	dram, policy, commands string
 	ranks, channels        int

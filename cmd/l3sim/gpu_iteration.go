@@ -16,7 +16,6 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// iterationFlags are the flags of `gpu iteration`.
 type iterationFlags struct {
 	modelFlags
 	allReduce                           string
@@ -48,7 +47,6 @@ which iterations are measured; --all-reduce direct has those of a run.`,
 	return cmd
 }
 
-// gpuIteration predicts one iteration.
 func (a *app) gpuIteration(cmd *cobra.Command, f *iterationFlags) error {
 	g, m, err := f.load(cmd)
 	if err != nil {

@@ -58,7 +58,6 @@ type staticBatch struct {
 	Fits       bool    `json:"fits"`
 }
 
-// gpuModel costs the batch and prints it.
 func (a *app) gpuModel(cmd *cobra.Command, f *batchFlags) error {
 	g, m, err := f.load(cmd)
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// predictFlags are the flags of `gpu predict`.
 type predictFlags struct {
 	cli.GPUFlags
 	op, bytes                          string
@@ -38,7 +37,6 @@ type predictOp struct {
 	cost  func(f *predictFlags, s *gpu.Spec, heads gpu.Heads) gpu.Cost
 }
 
-// predictOps are all of them.
 var predictOps = []predictOp{
 	{"gemm", []string{"m", "n", "k"}, func(f *predictFlags, s *gpu.Spec, _ gpu.Heads) gpu.Cost { return s.GEMMCost(f.m, f.n, f.k, f.width) }},
 	{"norm", []string{"m", "n"}, func(f *predictFlags, s *gpu.Spec, _ gpu.Heads) gpu.Cost { return s.Norm(f.m, f.n, f.width) }},
@@ -63,7 +61,6 @@ var predictOps = []predictOp{
 	}},
 }
 
-// selecting returns the heads that select pages.
 func (f *predictFlags) selecting(heads gpu.Heads) gpu.Heads {
 	if f.perQueryHead {
 		heads.KV = heads.Query
@@ -71,7 +68,6 @@ func (f *predictFlags) selecting(heads gpu.Heads) gpu.Heads {
 	return heads
 }
 
-// predictNames returns the values of --op.
 func predictNames() []string {
 	return list.Map(predictOps, func(op predictOp) string { return op.name })
 }
@@ -184,7 +180,6 @@ func (f *predictFlags) check(cmd *cobra.Command) error {
 	return f.parseBytes(cmd)
 }
 
-// wrongSize is the error of a flag that has a number.
 func wrongSize(flag string, value int, expected string, args ...any) error {
 	return &input.Error{Key: "--" + flag, Value: strconv.Itoa(value), Expected: fmt.Sprintf(expected, args...)}
 }

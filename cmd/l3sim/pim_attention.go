@@ -23,7 +23,6 @@ import (
 // noScales is --kv-scales of keys and values with a scale of each tensor.
 const noScales = "none"
 
-// pimAttentionFlags are the flags of `pim attention`.
 type pimAttentionFlags struct {
 	context, heads, kvHeads, headDim, kvBits int
 	scales                                   string
@@ -63,7 +62,6 @@ whose keys and queries are drawn (--seed, --local).`,
 	return cmd
 }
 
-// pimAttention measures and prints.
 func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
 	if err := cli.RequireFlag(cmd, "context", "tokens attended to, such as --context 8192"); err != nil {
 		return err
@@ -95,7 +93,6 @@ func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
 	return a.PrintAligned(out, 0, out.WriteLines)
 }
 
-// load returns what the flags describe.
 func (f *pimAttentionFlags) load() (machine.Load, error) {
 	kv := cmp.Or(f.kvHeads, f.heads)
 	if err := cmp.Or(cli.Between("--context", f.context, 1, 1<<30), cli.Between("--heads", f.heads, 1, 1<<12), cli.Between("--head-dim", f.headDim, 8, 512)); err != nil {

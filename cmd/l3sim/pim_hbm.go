@@ -13,7 +13,6 @@ import (
 	"github.com/l3sim/l3sim/pim/hbm"
 )
 
-// pimHBMFlags are the flags of `pim hbm`.
 type pimHBMFlags struct {
 	contexts           []int
 	heads, dim, rate   int
@@ -50,7 +49,6 @@ open at once; by JEDEC's they keep tRRD and tFAW. W is the power of a stack, by 
 	return cmd
 }
 
-// pimHBM measures and prints.
 func (a *app) pimHBM(cmd *cobra.Command, f *pimHBMFlags) error {
 	if err := cli.Between("--heads", f.heads, 1, 4096); err != nil {
 		return err

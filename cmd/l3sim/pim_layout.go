@@ -12,7 +12,6 @@ import (
 	"github.com/l3sim/l3sim/pim"
 )
 
-// pimLayoutFlags are the flags of `pim layout`.
 type pimLayoutFlags struct {
 	token, dim int
 	kv         string

@@ -59,7 +59,6 @@ Each row bounds the error of linear interpolation from the row before it, over c
 	return cmd
 }
 
-// attentionTable returns the rows as a table.
 func attentionTable(rows []power.AttentionRow) *tables.Table {
 	t := &tables.Table{Columns: []string{"dram", "context_tokens", "batch", "query_heads", "kv_heads", "ranks", "latency_us", "energy_uj", "energy_low_uj", "energy_high_uj",
 		"context_error", "batch_error", "not_estimated"}}

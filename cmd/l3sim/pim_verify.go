@@ -13,7 +13,6 @@ import (
 	"github.com/l3sim/l3sim/pim/values"
 )
 
-// pimVerifyFlags are the flags of `pim verify`.
 type pimVerifyFlags struct {
 	vectors string
 	config  cli.ConfigFlags
@@ -103,7 +102,6 @@ func verifyCases(path string) ([]values.VerifyCase, error) {
 	return cases, nil
 }
 
-// writeVerified writes a table of the results.
 func writeVerified(w io.Writer, results []values.VerifyResult) error {
 	return cli.Aligned(w, 0, func(table io.Writer) {
 		fmt.Fprintln(table, "case\theads\tqueries\tkeys\td\tstored\trelative L2\tmax abs\ttolerance\t")

@@ -72,7 +72,6 @@ reads all of this from a file, as those of configs/paper; flags that are given a
 	return cmd
 }
 
-// plot draws one figure into a file.
 func (a *app) plot(path string, s *figure.Selection, out, title string) error {
 	table, err := tables.ReadTable(path)
 	if err != nil {

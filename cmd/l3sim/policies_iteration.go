@@ -84,7 +84,6 @@ count in part. Times are what the iterations of 'l3sim run --system gpu-only' ta
 // meanSteps is over how many decode steps the mean goes.
 const meanSteps = 64
 
-// iterations returns a row for each policy and context.
 func (f *policyIterationFlags) iterations(cmd *cobra.Command) ([]policyIteration, error) {
 	if err := cmp.Or(cli.Between("--batch", f.batch, 1, 1<<16), cli.NotEmpty(cmd, "csv")); err != nil {
 		return nil, err
@@ -123,7 +122,6 @@ func (f *policyIterationFlags) iterations(cmd *cobra.Command) ([]policyIteration
 	return all, nil
 }
 
-// splitContexts reads --context.
 func splitContexts(list string) (contexts []int, err error) {
 	for text := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(text))

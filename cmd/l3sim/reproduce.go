@@ -24,7 +24,6 @@ const (
 	mostSeeds       = 100
 )
 
-// reproduceFlags are the flags of the reproduce command.
 type reproduceFlags struct {
 	out             string
 	requests, seeds int

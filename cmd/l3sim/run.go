@@ -205,7 +205,6 @@ func (f *runFlags) writable() error {
 	return cli.WritableFile("--timeline", f.timeline)
 }
 
-// writeRun writes the files of one run to dir.
 func writeRun(f *runFlags, dir string, cfg *configs.Config, r *system.Result, s *results.Summary) error {
 	files := []results.File{
 		{Name: "summary.json", Write: s.WriteJSON},

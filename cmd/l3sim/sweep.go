@@ -19,7 +19,6 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// sweepFlags are the flags of the sweep command.
 type sweepFlags struct {
 	folderFlags
 	force, failFast bool
@@ -276,7 +275,6 @@ func (a *app) runPlan(ctx context.Context, plan *sweep.Plan, o sweep.RunOptions)
 	return plan.Run(ctx, o)
 }
 
-// failedPoints is the error of an outcome with failed points.
 func failedPoints(points []sweep.Point, o *sweep.Outcome) error {
 	if all := sweep.Failures(points, o); len(all) > 0 {
 		return fmt.Errorf("%s of %d failed, the first is %s: %s", input.Plural(o.Failed, "point", "points"), len(points), all[0].Point, all[0].Error)

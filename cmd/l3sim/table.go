@@ -15,7 +15,6 @@ import (
 // tableFormats are the values of --format.
 var tableFormats = []string{"text", "markdown", "csv"}
 
-// formatJSON is the format of --json.
 const formatJSON = "json"
 
 func (a *app) newTableCommand() *cobra.Command {
@@ -53,7 +52,6 @@ results, or --columns. With --y it prints the numbers of the figure that 'l3sim 
 	return cmd
 }
 
-// table prints a table or the numbers of a figure.
 func (a *app) table(path string, s *figure.Selection, columns []string, format string, wide bool) error {
 	t, err := tables.ReadTable(path)
 	if err != nil {

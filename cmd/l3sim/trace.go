@@ -121,7 +121,6 @@ func (o *traceOutput) check(cmd *cobra.Command, in string) error {
 	return cmp.Or(cli.WritableFile("--out", o.out), cli.CheckOutputs("--out", []string{o.out}, in))
 }
 
-// write writes a trace and says what the format does not hold.
 func (a *app) writeTrace(t *traces.Trace, o *traceOutput) error {
 	lost, err := t.Lost(o.to)
 	if err != nil {

@@ -59,7 +59,6 @@ const (
 	rateColumn   = "arrivals_per_s"
 )
 
-// tracePage draws the figures of a trace.
 func tracePage(t *traces.Trace) (*figure.Page, error) {
 	var page figure.Page
 	of := " of " + input.Plural(len(t.Requests), "request", "requests")

@@ -53,7 +53,6 @@ func (c *Checker) overtakes(first, r Record, steps int64) bool {
 	return end+gap <= first.Clock+c.spec.DataEnd(first.Command)-burst
 }
 
-// latest returns the latest record of cmd that r meets at a level.
 func (c *Checker) latest(r Record, cmd dram.Command, scope dram.Scope) Record {
 	best := Record{Clock: never}
 	newer := func(o *Record) {

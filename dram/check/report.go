@@ -71,7 +71,6 @@ func (r *Report) writeCounts(w io.Writer) {
 	}
 }
 
-// writeFirst lists the first violations.
 func (r *Report) writeFirst(w io.Writer) {
 	shown := slices.Clone(r.Found)
 	slices.SortStableFunc(shown, func(a, b Violation) int {

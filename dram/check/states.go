@@ -24,7 +24,6 @@ type rankHistory struct {
 	clockUntil int64        // step until which the data clock runs
 }
 
-// newRankHistory returns the history of a rank with all banks closed.
 func newRankHistory(spec *dram.Spec) rankHistory {
 	r := rankHistory{rank: newHistory(), refreshes: make([]int64, spec.Banks()), activated: make([]int, spec.Banks()), clockUntil: never}
 	for range spec.BankGroups {
@@ -67,7 +66,6 @@ func (c *Checker) checkPower(rank *rankHistory, r Record) {
 	}
 }
 
-// spannedRanks returns the ranks that r concerns.
 func (c *Checker) spannedRanks(r Record) []rankHistory {
 	rank := int(r.Address.Rank)
 	if span := c.standard.Action(r.Command).Span; span == dram.WholeChannel || span == dram.SameBanksAll {
@@ -88,7 +86,6 @@ func (c *Checker) checkState(r Record) {
 	}
 }
 
-// checkRankState is checkState for one rank. It says whether it reported a bank.
 func (c *Checker) checkRankState(rank *rankHistory, r Record) bool {
 	needs := c.standard.Action(r.Command).Needs
 	for bank := range c.banks(r) {

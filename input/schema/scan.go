@@ -54,7 +54,6 @@ type scanner struct {
 	elements map[string]int
 }
 
-// ended says that there is no token left.
 func (s *scanner) ended() bool { return s.pos >= len(s.tokens) }
 
 // at returns the text of the next token, "" at the end.
@@ -91,7 +90,6 @@ func (s *scanner) skipSpace() {
 // isSpace says that a token is white space. A byte-order mark is.
 func isSpace(token string) bool { return token != "" && strings.Trim(token, " \t\r\ufeff") == "" }
 
-// comment returns what a comment says.
 func comment(token string) string { return strings.TrimSpace(strings.TrimLeft(token, "# ")) }
 
 // skipTo moves to the first token that begins with one of some bytes, or to the end.

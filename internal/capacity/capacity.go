@@ -255,7 +255,6 @@ func (j *judge) arrive(rate float64) (*traces.Trace, error) {
 	return j.trace.Arrive(spec, j.cfg.Run.Seed)
 }
 
-// at judges one rate.
 func (j *judge) at(ctx context.Context, rate float64) (Load, error) {
 	trace, err := j.arrive(rate)
 	if err != nil {

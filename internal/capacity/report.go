@@ -80,7 +80,6 @@ func roundUp(n int) int {
 	return (n + unit - 1) / unit * unit
 }
 
-// name is one of names.
 type name struct {
 	key, column string
 	of          func(*Load) *string

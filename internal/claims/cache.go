@@ -48,7 +48,6 @@ func OpenCache(note func(format string, args ...any)) (*Cache, error) {
 // Close leaves the cache as the next run shall find it.
 func (c *Cache) Close() error { return errors.Join(c.Journal.Close(), c.clear()) }
 
-// clear removes a temporary cache.
 func (c *Cache) clear() error {
 	if !c.Temporary {
 		return nil

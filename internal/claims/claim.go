@@ -202,7 +202,6 @@ func verdict(all []judgement, i int, of func(*judgement) *Outcome) string {
 	return notReproduced
 }
 
-// holds says that our number is as the paper says.
 func (c *claim) holds(ours float64) bool {
 	switch c.Kind {
 	case atLeast:

@@ -32,7 +32,6 @@ type evaluation struct {
 	Claim      []*claim
 }
 
-// experimentSpec says what an experiment is for.
 type experimentSpec struct {
 	Name    string // of its sweep file
 	Target  Target

@@ -10,7 +10,6 @@ import (
 	"github.com/l3sim/l3sim/system/kinds"
 )
 
-// compared returns the points of a system that are compared with those of others.
 func (e *experiment) compared(seed uint64, system string) []point {
 	return e.find(seed, func(p *point) bool { return p.system == system && (e.whole || p.config.Run.CommonTo == "all") })
 }

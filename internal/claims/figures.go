@@ -20,7 +20,6 @@ type Figure struct {
 	Data  *figure.Data
 }
 
-// addFigures adds the tables and figures of the target.
 func (r *Report) addFigures(ctx context.Context, e *evidence, experiments []*experiment) error {
 	var err error
 	if r.Target == Fig2 || r.Target == AllTargets {
@@ -74,7 +73,6 @@ func (r *Report) draw(t *tables.Table, names ...string) error {
 	return nil
 }
 
-// figureFiles returns the pictures of all figures for the folder of figures.
 func (r *Report) figureFiles() []results.File {
 	var all []results.File
 	for i := range r.Figures {
@@ -142,7 +140,6 @@ func (x *experiment) assumptions() []string {
 	return names
 }
 
-// under returns the experiment as it is under an assumption.
 func (x *experiment) under(name string) *experiment {
 	type place struct {
 		work
@@ -179,7 +176,6 @@ func (x *experiment) matched() error {
 	return nil
 }
 
-// effects is the page's section.
 func (r *Report) effects(claims []*claim) section {
 	t := &tables.Table{Columns: []string{"one change", "over hbm-pim", "over gpu-only", "over rank-pim", "batch over hbm-pim", "OPT-66B, Dolphin: hbm-pim over gpu-only"}}
 	base := &r.Sensitivity[0]

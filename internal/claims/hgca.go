@@ -13,7 +13,6 @@ import (
 	"github.com/l3sim/l3sim/system/kinds"
 )
 
-// host returns what attention takes with the host.
 func (x *machine) host() *kinds.HostAttention { return kinds.NewHostAttention(x.cfg) }
 
 // loading is the time of attention on a GPU that loads keys and values from the host over that on the

@@ -155,7 +155,6 @@ func (s *subject) centroids() (finding, error) {
 	return f, nil
 }
 
-// value returns the value of a key that is set.
 func value(set string) string {
 	_, v, _ := strings.Cut(set, "=")
 	return v

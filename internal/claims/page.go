@@ -222,7 +222,6 @@ func (r *Report) page(path string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// oldPart returns a part of a page, "" where the page lacks it.
 func oldPart(page, name string) string {
 	_, rest, _ := strings.Cut(page, "<!-- begin "+name+" -->\n")
 	text, _, whole := strings.Cut(rest, "<!-- end "+name+" -->")
@@ -232,7 +231,6 @@ func oldPart(page, name string) string {
 	return text
 }
 
-// writePart writes the report's part of the page.
 func (r *Report) writePart(w io.Writer) error {
 	title := map[string]string{evaluationPart: "Claims", string(Sensitivity): "Sensitivity", string(Fair): "The fair comparison", string(Sparse): "Papers on sparse attention"}[r.Target.part()]
 	switch fmt.Fprintf(w, "\n## %s\n\n`l3sim reproduce %s`", title, r.Target); r.Target {
@@ -285,7 +283,6 @@ func (r *Report) writePart(w io.Writer) error {
 	return err
 }
 
-// seedText says which seeds the numbers are of.
 func (r *Report) seedText() string {
 	if len(r.Seeds) == 1 {
 		return fmt.Sprintf("seed %d", r.Seeds[0])

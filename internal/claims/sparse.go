@@ -58,7 +58,6 @@ type subject struct {
 	own, over *machine
 }
 
-// subject loads what a reading is about.
 func (m *machines) subject(r *reading) (s *subject, err error) {
 	s = &subject{reading: r}
 	if s.own, err = m.get(r.Set...); err == nil && len(r.Over) > 0 {
@@ -79,7 +78,6 @@ type machine struct {
 	salient    []float64 // of HGCA's heads, once it is known
 }
 
-// with returns the machine with more keys.
 func (x *machine) with(sets ...string) (*machine, error) {
 	return x.among.get(slices.Concat(x.sets, sets)...)
 }
@@ -163,7 +161,6 @@ func (s *subject) ours(context int) iteration {
 	return x
 }
 
-// base is the iteration that a claim compares with.
 func (s *subject) base(context int) iteration {
 	return s.over.iterate(s.Phase == prefillPhase, s.Batch, context)
 }
@@ -200,7 +197,6 @@ func (s *subject) ratio() (finding, error) {
 	return f, nil
 }
 
-// attentionRatio is the same of attention alone.
 func (s *subject) attentionRatio() (finding, error) {
 	f := finding{}
 	for _, context := range s.Contexts {
@@ -211,7 +207,6 @@ func (s *subject) attentionRatio() (finding, error) {
 	return f, nil
 }
 
-// contexts returns a reading's contexts.
 func (s *subject) contexts() []int {
 	if s.Longest {
 		return []int{s.over.longest()}
@@ -273,7 +268,6 @@ func (x *machine) serve(batch, in, out int) (*system.Result, error) {
 	return n.Run(context.Background(), traces.Equal("equal requests", batch, in, out), system.Options{})
 }
 
-// tokens writes a number of tokens.
 func tokens(n int) string {
 	if n%1024 == 0 {
 		return fmt.Sprintf("%dK", n/1024)

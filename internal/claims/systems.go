@@ -50,7 +50,6 @@ func batchCell(_ *configs.Config, s *results.Summary) string {
 	return fmt.Sprintf("%.1f", s.DecodeBatch.StepMean)
 }
 
-// systems returns the systems of the experiment in their order.
 func (e *experiment) systems() []string {
 	var systems []string
 	for i := range e.configs {
@@ -193,7 +192,6 @@ func (e *experiment) workOf(i int) work {
 	return work{e.configs[i].Run.Model, e.configs[i].Run.Trace}
 }
 
-// pick returns the experiment with some of its points.
 func (e *experiment) pick(where func(i int) bool) *experiment {
 	plan := *e.plan
 	plan.Points = nil

@@ -73,7 +73,6 @@ type keyValue struct{ text, kind string }
 func (v *keyValue) String() string        { return v.text }
 func (v *keyValue) Set(text string) error { v.text = text; return nil }
 
-// Type is what help shows.
 func (v *keyValue) Type() string { return v.kind }
 
 // kindOf returns what help calls the type of a key.

@@ -58,7 +58,6 @@ func describeBuild(info *debug.BuildInfo) build {
 	return b
 }
 
-// String describes a build on one line.
 func (b build) String() string {
 	commit := "unknown commit"
 	if b.Commit != "" {

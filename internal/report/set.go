@@ -93,7 +93,6 @@ func readSet(dir, flag, goals string) (*Set, error) {
 	return s, nil
 }
 
-// chooseGoals sets Goals.
 func (s *Set) chooseGoals(t *tables.Table, flag, text string) ([]tables.Goal, error) {
 	if text == "" {
 		text = "max output_tokens_per_s, min tbt_p99_ms"

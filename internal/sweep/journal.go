@@ -78,7 +78,6 @@ type Damage struct {
 // maxDamageLines is the number of lines that a Damage names.
 const maxDamageLines = 5
 
-// add counts a line.
 func (d *Damage) add(line int) {
 	if d.Count++; len(d.Lines) < maxDamageLines {
 		d.Lines = append(d.Lines, line)
@@ -255,13 +254,11 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum returns the checksum of the beginning of a line.
 func checksum(begins []byte) string {
 	seed := crc32.Checksum([]byte(journalSchema), castagnoli)
 	return fmt.Sprintf("%0*x", sumDigits, crc32.Update(seed, castagnoli, begins))
 }
 
-// encodeEntry adds an entry as a line.
 func encodeEntry(to *bytes.Buffer, e *Entry) error {
 	start := to.Len()
 	encoder := json.NewEncoder(to)
@@ -298,7 +295,6 @@ func (j *Journal) entry(hash string) *Entry {
 	return j.entries[hash]
 }
 
-// empty says that there is no finished point.
 func (j *Journal) empty() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -119,7 +119,6 @@ func describe(head *shardHead) string {
 	return fmt.Sprintf("%s of %s, %d points over %s", head.Plan[:min(len(head.Plan), 12)], head.File, head.Points, strings.Join(head.Keys, ", "))
 }
 
-// point takes in a point of a shard.
 func (m *merge) point(shard int, line *pointLine, dir string) error {
 	p := Point{Name: line.Name, Seed: line.Seed, Hash: line.Point, config: line.Config, cells: line.Cells}
 	old := &m.points[line.Index]

@@ -157,7 +157,6 @@ func (r *runner) run(ctx context.Context, point *Point) {
 	r.report(finished)
 }
 
-// simulate runs a point.
 func (p *Plan) simulate(ctx context.Context, point *Point, config *configs.Config) (*results.Summary, error) {
 	trace, err := p.cache.trace(config)
 	if err != nil {
@@ -166,7 +165,6 @@ func (p *Plan) simulate(ctx context.Context, point *Point, config *configs.Confi
 	return p.Simulate(ctx, point, config, trace)
 }
 
-// runNode runs a trace on the node of a configuration.
 func runNode(ctx context.Context, _ *Point, config *configs.Config, trace *traces.Trace) (*results.Summary, error) {
 	node, err := system.NewNode(config)
 	if err != nil {
@@ -314,5 +312,4 @@ func (p *Plan) measure(ctx context.Context, point *Point, limit time.Duration) (
 // unwrap, as its cause may be an *input.Error.
 type unreadableError struct{ cause error }
 
-// Error returns the cause alone.
 func (e *unreadableError) Error() string { return e.cause.Error() }

@@ -102,7 +102,6 @@ func slurmShard(environment func(string) string) (Shard, error) {
 	return Shard{id - first, count}, err
 }
 
-// variable reads a number from the environment.
 func variable(environment func(string) string, name string, least, most int) (int, error) {
 	text := environment(name)
 	n, err := strconv.Atoi(text)
@@ -149,7 +148,6 @@ func (p *Plan) Part(s Shard) *Part {
 	return dealt
 }
 
-// deal returns the shard of each point.
 func (p *Plan) deal(count int) []int {
 	first := make(map[string]int, len(p.Points)) // point with each address
 	var order []int
@@ -311,7 +309,6 @@ func readShard(dir string, point func(*pointLine) error) (*shardHead, error) {
 	}
 }
 
-// decodeLine decodes a line of JSON.
 func decodeLine(line []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	if err := d.Decode(v); err != nil {

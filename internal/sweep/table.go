@@ -59,7 +59,6 @@ func (p *Plan) header() []string {
 		[]string{tables.StatusColumn, tables.ErrorColumn, tables.ConfigColumn}, results.MetricNames())
 }
 
-// row returns the row of a point with its result.
 func row(point *Point, e *Entry) []string {
 	cells := append([]string{point.Name}, point.cells...)
 	cells = append(cells, e.Status, strings.ReplaceAll(e.Error, "\n", " "), point.config)
@@ -69,7 +68,6 @@ func row(point *Point, e *Entry) []string {
 	return append(cells, make([]string, len(results.MetricNames()))...)
 }
 
-// columnTypes returns the types of Table's columns.
 func (p *Plan) columnTypes() []reflect.Type {
 	text := reflect.TypeFor[string]()
 	return slices.Concat([]reflect.Type{text}, list.Map(p.columns, func(key string) reflect.Type { return columnType(p.keys().Key(key)) }), []reflect.Type{text, text, text}, results.MetricTypes())

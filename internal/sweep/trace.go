@@ -55,7 +55,6 @@ type traceInfo struct {
 
 func newTraceCache() *traceCache { return &traceCache{infos: map[traceKey]*traceInfo{}} }
 
-// info returns the identity of the trace of a configuration.
 func (c *traceCache) info(cfg *configs.Config) (*traceInfo, error) {
 	t := c.entry(cfg)
 	t.load.Lock()
@@ -66,7 +65,6 @@ func (c *traceCache) info(cfg *configs.Config) (*traceInfo, error) {
 	return t, t.err
 }
 
-// trace returns the requests of a configuration.
 func (c *traceCache) trace(cfg *configs.Config) (*traces.Trace, error) {
 	t := c.entry(cfg)
 	t.load.Lock()
@@ -81,7 +79,6 @@ func (c *traceCache) trace(cfg *configs.Config) (*traces.Trace, error) {
 	return c.fill(t, cfg)
 }
 
-// entry returns the entry of a configuration's trace.
 func (c *traceCache) entry(cfg *configs.Config) *traceInfo {
 	key := traceKey{name: cfg.Run.Trace, columns: cfg.Run.Columns, requests: cfg.Run.Requests, arrivals: cfg.Arrivals}
 	if slices.Contains(traces.BuiltinNames(), key.name) || cfg.Traces.Distribution == traces.Empirical {

@@ -96,7 +96,6 @@ func (m *machine) hit(l *lane, in *instruction) bool {
 	return s.opened == m.each && !s.closing && s.row == in.row
 }
 
-// set returns the banks that a read is of.
 func (m *machine) set(l *lane, in *instruction) *set {
 	switch m.sets {
 	case 1:

@@ -70,7 +70,6 @@ func Measure(spec Spec, load Load, observe func(step int64, cmd dram.Command, a 
 	return newMachine(spec, part, observe).measure(load.program(spec)), nil
 }
 
-// check has the rules of a load.
 func (l Load) check(level Level) error {
 	y, err := level.layout()
 	if err != nil {
@@ -197,7 +196,6 @@ func (m *machine) still(l *lane) bool {
 // isColumn reports whether a command goes over the bus of column commands.
 func (m *machine) isColumn(c dram.Command) bool { return m.part.Rules().Action(c).Bus == 1 }
 
-// issue issues a choice at the current step.
 func (m *machine) issue(l *lane, c choice) {
 	in := &l.queue[c.index]
 	own := c.command == in.command
@@ -232,13 +230,11 @@ func (m *machine) turn(l *lane, s *set, cmd dram.Command, row int32) {
 	}
 }
 
-// closeAll notes that all banks of the lane are closed.
 func (l *lane) closeAll() {
 	clear(l.sets)
 	l.open = 0
 }
 
-// send puts a command on its bus.
 func (m *machine) send(l *lane, cmd dram.Command, a dram.Address) {
 	if cmd != dram.REF || len(m.lanes) > 1 || l.refresh%pseudoChannels != 0 { // REF of the second pseudo-channel delays the first one nothing
 		m.state.Issue(cmd, a, m.now)

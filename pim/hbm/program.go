@@ -75,7 +75,6 @@ func (l Load) program(spec Spec) []instruction {
 	return g.out
 }
 
-// channels returns how many channels of the stack have the head.
 func (g *generator) channels(head int32) int { return min(Channels, g.OfStack-Channels*int(head)) }
 
 // barrier appends a barrier (see instruction).

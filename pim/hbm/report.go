@@ -31,7 +31,6 @@ type RowEnergy struct {
 	Moves    float64 `json:"moves_uj"`    // of queries, scores, probabilities and sums
 }
 
-// newRowEnergy divides what a tally takes.
 func newRowEnergy(t Tally, level Level, costs Costs) RowEnergy {
 	each := costs.Each(level)
 	costs.Multiply = 0

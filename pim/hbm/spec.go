@@ -174,7 +174,6 @@ var layouts = map[Level]layout{
 	Buffer:    {ways: pseudoChannels, split: 1, stacks: 1, sets: ranks * groups * banks, mac: dram.MAC, open: dram.ACT, close: dram.PRE},
 }
 
-// layout returns that of the level, or an input.Error.
 func (l Level) layout() (layout, error) {
 	y, ok := layouts[l]
 	if !ok {

@@ -22,7 +22,6 @@ type amounts [1 + tallied]float64
 
 const tallied = 4
 
-// Plus returns a and b, n times.
 func (a amounts) Plus(b amounts, n float64) amounts {
 	for i := range a {
 		a[i] += float64(n * b[i])
@@ -30,7 +29,6 @@ func (a amounts) Plus(b amounts, n float64) amounts {
 	return a
 }
 
-// amounts returns those of a run.
 func (r *Run) amounts(s Spec) amounts {
 	t := r.Tally(s)
 	return amounts{float64(r.Clocks), t.Rows, t.Reads, t.Queries, t.Moves}
@@ -162,7 +160,6 @@ func (t *Table) Tally(heads, context int) Tally {
 	return Tally{t.of(1, heads, context), t.of(2, heads, context), t.of(3, heads, context), t.of(4, heads, context)}
 }
 
-// of returns one of the amounts for that many heads on a channel.
 func (t *Table) of(amount, heads, context int) float64 {
 	if heads < 1 || context < 1 {
 		return 0

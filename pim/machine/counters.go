@@ -58,7 +58,6 @@ type openBanks struct {
 	since int64 // clock up to which the time is counted
 }
 
-// bankMask returns the banks that an instruction opens or closes.
 func (m *Machine) bankMask(in *Instruction) uint64 {
 	if in.Bank < 0 {
 		return 1<<m.Device.Banks() - 1
@@ -110,7 +109,6 @@ func (h *headClock) reset(p *Program, d *dram.Spec) {
 	}
 }
 
-// count enters an issued instruction.
 func (m *Machine) count(in *Instruction, clock int64) {
 	m.Counters.Commands[in.Command]++
 	m.Counters.ops[in.Op]++
@@ -163,7 +161,6 @@ func (h *headClock) read(p *Phases, op Operation, clock int64) {
 	h.lastRead, h.lastOp, h.switched = clock, op, false
 }
 
-// phase returns the phase of a MACA.
 func (h *headClock) phase(p *Phases, op Operation) *int64 {
 	if op == OpScore {
 		return &p.Score

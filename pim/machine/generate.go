@@ -20,7 +20,6 @@ func (p *Program) add(s Sequencer) *Instruction {
 	return &p.pending[n]
 }
 
-// addOf is add of a copy of in for one bank.
 func (p *Program) addOf(in *Instruction, ordinal int) *Instruction {
 	out := p.add(in.sequencer)
 	*out = *in
@@ -29,7 +28,6 @@ func (p *Program) addOf(in *Instruction, ordinal int) *Instruction {
 	return out
 }
 
-// bankCommand returns an instruction of the bank sequencer for one bank.
 func bankCommand(g *pim.Geometry, cmd dram.Command, op Operation, ordinal int, row, column int32) Instruction {
 	group, bank := g.Bank(ordinal)
 	return Instruction{Command: cmd, Op: op, BankGroup: int8(group), Bank: int8(bank), Row: row, Column: column}

@@ -139,7 +139,6 @@ func (p *Program) readColumn(op Operation, row, column int32) {
 	}
 }
 
-// openGroup activates row in a group of banks.
 func (p *Program) openGroup(group int, row int32) {
 	for b := range p.Geometry.BankGroups {
 		in := bankCommand(&p.Geometry, dram.ACT, OpActivate, group*p.Geometry.BankGroups+b, row, -1)

@@ -255,7 +255,6 @@ func (m *Machine) checkWaits(q *queue) bool {
 	return true
 }
 
-// issue issues the sequencer's next instruction.
 func (m *Machine) issue(s Sequencer, clock int64) {
 	if s == BankSequencer && m.Refresh.pending > 0 {
 		m.issueRefresh(clock)
@@ -281,7 +280,6 @@ func (m *Machine) issue(s Sequencer, clock int64) {
 	q.pop()
 }
 
-// take gives the command bus to a command.
 func (m *Machine) take(cmd dram.Command, clock int64) {
 	m.now, m.free = clock, clock+m.lengths[cmd]
 }
@@ -327,7 +325,6 @@ func (q *queue) pop() {
 	q.checked = false
 }
 
-// grow doubles the ring.
 func (q *queue) grow() {
 	ring := make([]Instruction, 2*len(q.ring))
 	for i := q.head; i < q.tail; i++ {

@@ -55,7 +55,6 @@ type Load struct {
 	Shape   pim.HeadShape // of each KV head
 }
 
-// heads returns the heads of the load, each in rows of its own.
 func (l *Load) heads(g *pim.Geometry, d *dram.Spec) ([]Head, error) {
 	rows := g.Rows(l.Context)
 	if l.KVHeads < 1 || l.Context < 1 {
@@ -128,7 +127,6 @@ type watch struct {
 	done, of int64                // clocks of the runs before, and of all: 0 where nothing is told yet
 }
 
-// over watches the next runs of a machine.
 func (w *watch) over(m *Machine) {
 	m.interrupt = func() error {
 		if w.progress != nil && w.of > 0 {
@@ -188,7 +186,6 @@ func peakShare(g *pim.Geometry, d *dram.Spec, rankLevel bool, context int, clock
 	return bytes / (peak * float64(clocks))
 }
 
-// occupancy returns the occupancies of a run of clocks.
 func (p *Program) occupancy(c *counters, d *dram.Spec, clocks int64) Occupancy {
 	g := &p.Geometry
 	var commands int64 // clocks of the command bus

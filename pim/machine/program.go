@@ -369,7 +369,6 @@ func (p *Program) nextSegment() {
 	p.begin(stage, p.segment*p.SegmentTokens)
 }
 
-// begin begins a stage of the current segment at a token.
 func (p *Program) begin(s stage, token int) {
 	p.stage, p.token, p.rowEnd = s, token, token
 	p.limit = min(p.Heads[p.head].Context, token+p.SegmentTokens)

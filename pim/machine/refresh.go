@@ -78,7 +78,6 @@ func (m *Machine) refreshReady() int64 {
 	return max(m.free, m.state.Earliest(dram.REF, allBankAddress))
 }
 
-// issueRefresh issues one REF.
 func (m *Machine) issueRefresh(clock int64) {
 	m.Refresh.pay(clock)
 	m.state.Issue(dram.REF, allBankAddress, clock)

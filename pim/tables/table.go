@@ -57,7 +57,6 @@ func newTable(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, appends bool) (
 	return measureTable(b, appends), nil
 }
 
-// measureTable runs the heads of a table.
 func measureTable(b *machine.Runner, appends bool) *KernelTable {
 	g, d := &b.Program.Geometry, b.Machine.Device
 	t := &KernelTable{

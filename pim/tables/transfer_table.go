@@ -24,7 +24,6 @@ type TransferTable struct {
 // clocks is an amount of a series.
 type clocks int64
 
-// Plus returns a and b, n times.
 func (a clocks) Plus(b clocks, n float64) clocks { return a + clocks(n)*b }
 
 // NewTransferTable runs the transfers that the table needs: some thousand, of a

@@ -26,7 +26,6 @@ const (
 // rounding says which results of a bank PU are rounded to FP16.
 type rounding struct{ products, sums bool }
 
-// round rounds x to FP16 if half.
 func round(x float32, half bool) float32 {
 	if half {
 		return attention.RoundHalf(x)
@@ -88,7 +87,6 @@ func (r rounder) round(x float32) float32 {
 	return float32(float32(float32(x+m-m)*r.up) * r.down)
 }
 
-// scoreRounded is scoreFP32 with each product and each sum rounded to its format.
 func scoreRounded(values []float32, stride int, q *[4]float32, partial []float32, product, sum rounder) {
 	q0, q1, q2, q3 := q[0], q[1], q[2], q[3]
 	for b := range partial {
@@ -273,7 +271,6 @@ func share(dst []byte, beats []uint64, chip, width int) {
 	}
 }
 
-// fillNaN fills what the chip holds with NaN.
 func (c *chipState) fillNaN(s Storage) {
 	for i := 0; i+1 < len(c.cells); i += 2 {
 		binary.LittleEndian.PutUint16(c.cells[i:], s.nan())
@@ -282,7 +279,6 @@ func (c *chipState) fillNaN(s Storage) {
 	fillNaN(c.partials)
 }
 
-// fillNaN fills x with NaN.
 func fillNaN(x []float32) {
 	for i := range x {
 		x[i] = float32(math.NaN())

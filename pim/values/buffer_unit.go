@@ -123,7 +123,6 @@ func (r *bufferUnit) count(s *softmax, chunk []float32, scale float32) {
 	s.total = round(s.total+round(float32(c.total*exp(c.maximum-s.maximum)), r.sum), r.sum)
 }
 
-// keep writes a chunk into the score buffer.
 func (r *bufferUnit) keep(query, at int, chunk []float32) error {
 	buffer, end := r.scores[query], at+len(chunk)
 	if end > r.segment {
@@ -239,7 +238,6 @@ func (m *valueMachine) mergeSegment(query int, first bool) {
 	}
 }
 
-// accumulator returns that of an element of a burst in a bank.
 func (m *valueMachine) accumulator(query, bank, element int) float32 {
 	if m.rankLevel != nil {
 		return part(m.accumulators, query*m.mapping.Banks+bank, len(m.rankLevel.burst))[element]

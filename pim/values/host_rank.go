@@ -88,7 +88,6 @@ func newHostRank(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, storage Stor
 	return r, nil
 }
 
-// share gives m the cells of another machine.
 func (m *valueMachine) share(other *valueMachine) {
 	m.rows, m.narrow, m.decoded = other.rows, other.narrow, other.decoded
 	for c := range m.chips {
@@ -151,7 +150,6 @@ func (r *HostRank) Score(worker int, h *DecodeHead) ([][]float32, error) {
 	return w.scores, nil
 }
 
-// run executes the program of a head.
 func (w *rankWorker) run(h *DecodeHead, scores bool) ([]headResult, error) {
 	run := machine.Head{Context: h.Context, FirstRow: h.FirstRow, Appends: h.Key != nil, Scores: scores}
 	if h.Ranges != nil {

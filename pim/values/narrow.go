@@ -128,7 +128,6 @@ func (m *valueMachine) foldScores(in *machine.Instruction, query, token int, val
 	}
 }
 
-// powerAbove returns the least power of two above x.
 func powerAbove(x float32) float32 {
 	_, e := math.Frexp(float64(x))
 	return float32(math.Ldexp(1, e))

@@ -32,7 +32,6 @@ type PageLoad struct {
 	Local float64 `json:"-"`
 }
 
-// Check has the rules of the load on ranks of a geometry.
 func (l *PageLoad) check(g *pim.Geometry) error {
 	bad := func(key string, value any, expected string, args ...any) error {
 		return &input.Error{Key: key, Value: fmt.Sprint(value), Expected: fmt.Sprintf(expected, args...)}

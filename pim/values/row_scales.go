@@ -35,7 +35,6 @@ func newRowScales(g *pim.Geometry, shape pim.HeadShape) (rowScales, error) {
 	return s, nil
 }
 
-// bank returns the part of the memory for a bank.
 func (s rowScales) bank(g *pim.Geometry, ordinal int) []uint32 {
 	n := len(s) / g.Banks
 	return s[ordinal*n : (ordinal+1)*n]

@@ -165,7 +165,6 @@ func (m *valueMachine) beats(vector []uint16, burst int) [pim.MaxBeats]uint64 {
 	return beats
 }
 
-// writeBurst puts one burst of a vector into the cells.
 func (m *valueMachine) writeBurst(ordinal int, row, column int32, vector []uint16, burst int) error {
 	if row < 0 || int(row) >= m.rows {
 		return fmt.Errorf("row %d of a machine with %d rows", row, m.rows)
@@ -243,7 +242,6 @@ func (m *valueMachine) begin(p *machine.Program, data []headData) error {
 	return nil
 }
 
-// execute does what one instruction says.
 func (m *valueMachine) execute(in *machine.Instruction) error {
 	switch in.Op {
 	case machine.OpActivate:
@@ -349,7 +347,6 @@ func (m *valueMachine) decodeBurst(burst []float32, chip int, stored []byte) {
 	}
 }
 
-// context is the MACA of a column of values.
 func (m *valueMachine) context(in *machine.Instruction) error {
 	if err := m.checkRow(in); err != nil {
 		return err

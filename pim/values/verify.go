@@ -117,7 +117,6 @@ func (c *VerifyCase) readValues(file *attention.Safetensors) error {
 	return err
 }
 
-// readReference reads n finite numbers of a reference.
 func (c *VerifyCase) readReference(file *attention.Safetensors, suffix string, n int) ([]float64, error) {
 	x, err := file.Tensor(c.Name + suffix).Float64s()
 	if err != nil {
@@ -221,7 +220,6 @@ func (c *VerifyCase) eachHead(work func(kv int) error) error {
 	return nil
 }
 
-// shape returns the shape of one KV head and its query heads.
 func (c *VerifyCase) shape() pim.HeadShape {
 	return pim.HeadShape{HeadDim: c.HeadDim, Queries: c.QueryHeads / c.KVHeads, ElementBits: 16}
 }

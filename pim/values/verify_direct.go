@@ -180,7 +180,6 @@ func (x *direct) partials(q, k []float32) float32 {
 	return x.sum(roundPartial, x.chips[:len(x.elements)])
 }
 
-// narrowScore is score of a narrow key.
 func (x *direct) narrowScore(q, k []float32, token int) float32 {
 	n := 1
 	for n < x.dim {

@@ -115,7 +115,6 @@ func widen(low, high float64, logarithmic bool) (float64, float64) {
 	return low - pad, high + pad
 }
 
-// style gives a plot its axes.
 func (a *axes) style(p *plot.Plot) {
 	d := a.data
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
@@ -182,7 +181,6 @@ func (a *axes) apart(sorted []float64, t *ticker, style text.Style) []float64 {
 	return kept
 }
 
-// width returns the width of a plot.
 func (a *axes) width() vg.Length {
 	if len(a.data.Facets) > 1 {
 		return facetWidth
@@ -223,7 +221,6 @@ func (a *axes) turn(p *plot.Plot) {
 	}
 }
 
-// names are ticks at the positions of names.
 func names(column string, values []string) plot.ConstantTicks {
 	ticks := make(plot.ConstantTicks, len(values))
 	for i, v := range values {

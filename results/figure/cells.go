@@ -9,7 +9,6 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// cells forms the cells of the rows.
 func (s *selector) cells() error {
 	d := s.data
 	d.Facets, d.GroupNames, d.XNames = s.names(s.facet), s.names(s.group), s.names(s.x)
@@ -61,7 +60,6 @@ func (s *selector) cells() error {
 	return nil
 }
 
-// cellKey returns what rows of one cell have in common.
 func (s *selector) cellKey(row int) string {
 	key := fmt.Sprintf("%q %q", s.text(row, s.facet), s.text(row, s.group))
 	if s.data.Kind == "cdf" { // all rows of a curve

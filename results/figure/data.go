@@ -131,7 +131,6 @@ func Select(t *tables.Table, sel Selection) (*Data, error) {
 	return s.data, nil
 }
 
-// columns finds the columns.
 func (s *selector) columns() error {
 	for _, c := range []struct {
 		flag, name string

@@ -15,7 +15,6 @@ type Definition struct {
 	Selection
 }
 
-// definitionKeys are the keys of a definition.
 var definitionKeys = schema.Of[Definition]().Names()
 
 // ReadDefinition reads a definition file. What is wrong with it is an

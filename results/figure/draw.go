@@ -139,7 +139,6 @@ func (p *Page) Write(w io.Writer, format string) error {
 	})
 }
 
-// writeCanvas writes what paint draws on a canvas of a size, in a format of formats.
 func writeCanvas(w io.Writer, format string, width, height vg.Length, paint func(draw.Canvas)) error {
 	var c canvas
 	switch format {
@@ -209,7 +208,6 @@ func (f *frame) head(width vg.Length) vg.Length {
 	return h
 }
 
-// draw draws the whole figure.
 func (f *frame) draw(c draw.Canvas) {
 	c.SetColor(paper)
 	c.Fill(c.Path())
@@ -249,7 +247,6 @@ func (f *frame) draw(c draw.Canvas) {
 	}
 }
 
-// plot returns the plot of a facet.
 func (f *frame) plot(facet int, a *axes) *plot.Plot {
 	d := f.data
 	p := plot.New()

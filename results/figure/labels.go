@@ -27,7 +27,6 @@ func cellLabel(column, value string) string {
 	return value
 }
 
-// tickLabel writes a number of a column.
 func tickLabel(column string, v float64) string {
 	if strings.HasSuffix(column, "_bytes") && v == math.Trunc(v) && math.Abs(v) < 1<<62 {
 		return bytesLabel(v)
@@ -94,7 +93,6 @@ type ticker struct {
 	logarithmic bool
 }
 
-// Ticks implements plot.Ticker.
 func (t ticker) Ticks(low, high float64) []plot.Tick {
 	at := t.at
 	var minor []float64

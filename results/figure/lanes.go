@@ -102,7 +102,6 @@ func (l *Lanes) room(lane int, of Bar, end float64) float64 {
 	return next - of.To
 }
 
-// fill fills a rectangle.
 func fill(c draw.Canvas, r vg.Rectangle, with color.Color) {
 	c.FillPolygon(with, outline(r)[:4])
 }

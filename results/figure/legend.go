@@ -65,13 +65,11 @@ func (l *legend) title() string {
 	return axisLabel(l.data.Group) + ":"
 }
 
-// height returns the height of the strip for a width.
 func (l *legend) height(width vg.Length) vg.Length {
 	_, _, n := l.rows(width)
 	return vg.Length(vg.Length(n)*legendLine) + legendMargin
 }
 
-// draw draws the legend into its strip.
 func (l *legend) draw(c draw.Canvas) {
 	style := textStyle(legendText)
 	xs, rows, _ := l.rows(c.Max.X - c.Min.X)

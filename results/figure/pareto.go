@@ -99,7 +99,6 @@ func (d *Data) LeftOut() string {
 	return "points left out: " + strings.Join(parts, ", ")
 }
 
-// hasThirdGoal says that the groups are levels of a third goal.
 func (d *Data) hasThirdGoal() bool { return d.Kind == "pareto" && d.Z != "" }
 
 // cutLevels makes the levels of the third goal the groups, the best level

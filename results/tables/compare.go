@@ -54,7 +54,6 @@ type side struct {
 	rows                         map[string][]int
 }
 
-// newSide finds the points of a table.
 func newSide(t *Table) (*side, error) {
 	s := &side{table: t}
 	for _, c := range []struct {
@@ -153,12 +152,10 @@ func (s *side) renamed(b *side) map[string]string {
 	return names
 }
 
-// fails says that a seed of a point failed.
 func (s *side) fails(name string) bool {
 	return slices.ContainsFunc(s.rows[name], func(r int) bool { return s.table.Rows[r][s.status] == StatusFailed })
 }
 
-// point compares one point.
 func (c *Comparison) point(a, b *side, oldName, name string) PointChange {
 	p := PointChange{Name: name, Fate: OtherSeeds, Old: map[string][]float64{}, New: map[string][]float64{}}
 	p.Lost = len(a.rows[oldName])
@@ -223,7 +220,6 @@ func (p *PointChange) Delta(metric string) (relative, spread float64, ok bool) {
 	return relativeChange(a, b), spread, true
 }
 
-// relativeChange returns b/a - 1.
 func relativeChange(a, b float64) float64 {
 	if a == b {
 		return 0
@@ -260,7 +256,6 @@ func (c *Comparison) Lost() int {
 	return n
 }
 
-// count returns the number of points with a fate.
 func (c *Comparison) count(f Fate) int {
 	n := 0
 	for i := range c.Points {

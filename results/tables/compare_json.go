@@ -9,7 +9,6 @@ import (
 // compareSchema names the form of a comparison's JSON.
 const compareSchema = "l3sim/diff/1"
 
-// comparisonJSON is the JSON of a comparison.
 type comparisonJSON struct {
 	Schema        string      `json:"schema"`
 	Points        []pointJSON `json:"points"`

@@ -130,7 +130,6 @@ func (c *Comparison) list(b *strings.Builder, heading string, markdown bool, ite
 	}
 }
 
-// fated describes the points of a fate.
 func fated(fate Fate) func(*PointChange) string {
 	return func(p *PointChange) string {
 		switch {

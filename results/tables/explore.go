@@ -137,7 +137,6 @@ func (e *explorer) varying() {
 	}
 }
 
-// cell returns a point's cell in a column of the configuration.
 func (e *explorer) cell(point, column int) string {
 	return e.table.Rows[e.points[point].rows[0]][column]
 }

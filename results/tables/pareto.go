@@ -55,7 +55,6 @@ func (t *Table) ParseGoals(flag, text string) ([]Goal, error) {
 	return goals, nil
 }
 
-// parseGoal reads one of them.
 func (t *Table) parseGoal(flag, text string) (Goal, error) {
 	words := strings.Fields(text)
 	if len(words) != 2 || words[0] != "max" && words[0] != "min" {

@@ -51,7 +51,6 @@ func Groups(n int, key func(i int) string) (keys []string, of map[string][]int) 
 	return keys, of
 }
 
-// numbers returns the cells of some rows in a column that are numbers.
 func (t *Table) numbers(rows []int, column int) (values []float64) {
 	for _, r := range rows {
 		if v, ok := t.Number(r, column); ok {
@@ -142,7 +141,6 @@ func BestKeys(text string) []string {
 	return strings.FieldsFunc(keys, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// parseBest reads the text of Best.
 func (t *Table) parseBest(flag, text string) (goal Goal, over []int, err error) {
 	part, _, _ := strings.Cut(text, " over ")
 	keys := BestKeys(text)

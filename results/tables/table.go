@@ -266,7 +266,6 @@ func guarded(cell string) string {
 	return cell
 }
 
-// unguarded returns the cell that a file has as text.
 func unguarded(text string) string {
 	if bare, quoted := strings.CutPrefix(text, "'"); quoted && beginsFormula(text) {
 		return bare
@@ -390,7 +389,6 @@ func (t *Table) WriteJSON(w io.Writer) error {
 	return e.Encode(out)
 }
 
-// isJSONNumber says that a text is a number as JSON writes it.
 func isJSONNumber(text string) bool {
 	first := text[0]
 	return (first == '-' || first >= '0' && first <= '9') && json.Valid([]byte(text))

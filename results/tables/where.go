@@ -43,7 +43,6 @@ func (t *Table) Where(flag string, conditions []string) (*Table, error) {
 // ordered is a condition that compares sizes.
 var ordered = regexp.MustCompile(`^([^<>=]*)(<=|>=|<|>)(.*)$`)
 
-// condition reads one condition.
 func (t *Table) condition(flag, text string) (func(row []string) bool, error) {
 	if !ordered.MatchString(text) {
 		column, value, err := t.Condition(flag, text)

@@ -6,7 +6,6 @@ import (
 	"github.com/l3sim/l3sim/scheduler"
 )
 
-// addBatches adds classes as kernels see them.
 func addBatches(to []gpu.DecodeBatch, classes []policy.Class) []gpu.DecodeBatch {
 	for i := range classes {
 		to = addBatch(to, &classes[i])
@@ -14,7 +13,6 @@ func addBatches(to []gpu.DecodeBatch, classes []policy.Class) []gpu.DecodeBatch 
 	return to
 }
 
-// addBatch adds a class that has requests.
 func addBatch(to []gpu.DecodeBatch, c *policy.Class) []gpu.DecodeBatch {
 	if len(c.Tokens) > 0 {
 		to = append(to, gpu.DecodeBatch{})
@@ -35,7 +33,6 @@ func SetBatch(b *gpu.DecodeBatch, c *policy.Class) {
 	b.Page, b.PerQueryHead, b.Weights = c.Page, c.PerQueryHead, c.Weights
 }
 
-// batchOf returns a batch of requests that attend to tokens each.
 func batchOf(tokens []int, heads int) (b gpu.DecodeBatch) {
 	setRequests(&b, tokens, heads)
 	return b

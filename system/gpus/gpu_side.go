@@ -228,7 +228,6 @@ func (d *GPUs) Passes(x *policy.Step, on policy.Device) (w gpu.Work) {
 	return w
 }
 
-// selection returns a choice as kernels see it.
 func selection(c *policy.Choice) gpu.Selection {
 	scores := gpu.PageScores{Pages: batchOf(c.Scored, c.Heads), PerQueryHead: c.PerQueryHead}
 	return gpu.Selection{PageScores: scores, Ranked: batchOf(c.Ranked, c.Heads), Keep: c.Keep}

@@ -66,7 +66,6 @@ func (g *Grouping) choose(d *GPUs, sub *scheduler.SubBatch, step int64, took fun
 	}
 }
 
-// setRest sets what groups leave of the contexts in a step.
 func (g *Grouping) setRest(d *GPUs, requests []scheduler.Decoding, step int64) {
 	c := &d.Decode(requests, 0, step).Attend[0] // groups need a policy with one class of heads
 	tokens, longest := 0, 0

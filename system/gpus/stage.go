@@ -83,7 +83,6 @@ func (g *stage) Lay(f *flow.Flow, s int, kind uint8) {
 	sub.Exit = g.Exit
 }
 
-// layer adds the operations of a layer.
 func (g *stage) layer(f *flow.Flow, s int, l *layerCost, kind uint8) {
 	f.Waits = f.Waits[:0]
 	var chosen dataflow.Range

@@ -59,7 +59,6 @@ const (
 	streamPredictor
 )
 
-// stream returns the random numbers of a subsystem of the replica.
 func (n *Setup) stream(subsystem uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(n.Run.Seed, subsystem<<32|uint64(n.Replica)))
 }

@@ -249,7 +249,6 @@ func (e *hbmPIM) readings(c *policy.Class) (int64, hbm.Tally) {
 	return c.All() * int64(reads), e.tally(b, reads)
 }
 
-// one returns all heads of one request.
 func (e *hbmPIM) one(context int) gpu.DecodeBatch {
 	return gpu.DecodeBatch{Requests: 1, Tokens: int64(context), Longest: context, KVHeads: e.Model.KVHeads}
 }

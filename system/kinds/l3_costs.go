@@ -63,10 +63,8 @@ func (c *iterationCosts) run(i int) (layers int, sub []subCost) {
 	return c.more[i-1].layers, c.more[i-1].sub
 }
 
-// runs returns how many there are.
 func (c *iterationCosts) runs() int { return 1 + len(c.more) }
 
-// newIterationCosts returns costs with room for the groups of all sub-batches.
 func newIterationCosts(subBatches, ranksets int) iterationCosts {
 	c := iterationCosts{sub: make([]subCost, subBatches), groups: make([]ranks.GroupCost, subBatches*ranksets)}
 	for s := range c.sub {
@@ -75,7 +73,6 @@ func newIterationCosts(subBatches, ranksets int) iterationCosts {
 	return c
 }
 
-// fill sets c to the costs of batch b.
 func (e *l3) fill(c *iterationCosts, b *scheduler.Batch) {
 	if e.ranks.Rest > 0 && !e.ranks.Fixed {
 		e.ranks.Rotate(b)

@@ -16,7 +16,6 @@ const (
 	onGPUs
 )
 
-// resources returns the resources of a replica with ranksets.
 func (c *iterationCosts) resources(ranksets int) []flow.Resource {
 	r := []flow.Resource{
 		onRanksets: {Resource: dataflow.Resource{
@@ -146,7 +145,6 @@ func (c *iterationCosts) later(it *dataflow.Iteration, sub *subCost, s int, bloc
 	}
 }
 
-// ship adds one of them.
 func (c *iterationCosts) ship(it *dataflow.Iteration, x *ranks.Cargo, kind uint8, s, g int, block int32) {
 	if x.Tokens == 0 {
 		return

@@ -7,7 +7,6 @@ type Profile struct {
 	Batches [][]scheduler.Sample // one or two sub-batches each
 }
 
-// add adds a batch that has been executed.
 func (p *Profile) add(e *l3, b *scheduler.Batch) {
 	prefill := 0
 	for i := range b.Sub {

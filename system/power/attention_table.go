@@ -123,7 +123,6 @@ func (r *rankAttention) seconds(heads, context int) float64 {
 	return float64(r.table.WithRefresh(clocks)) * r.cfg.DRAM.TCK.Seconds()
 }
 
-// busiest returns the heads of the busiest rank.
 func busiest(batch, kvHeads, rankCount int) int { return (batch*kvHeads + rankCount - 1) / rankCount }
 
 // rows fills the grid. The errors of a row are those of interpolating to it from its neighbours.

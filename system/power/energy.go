@@ -24,7 +24,6 @@ func (n *Meter) GPUs(w *flow.Busy, end units.Duration, tokens int64) results.Ene
 	return e
 }
 
-// equipment returns what the node of a configuration consists of.
 func equipment(cfg *configs.Config) energy.Equipment {
 	s, ranks := kinds.Of(cfg), cfg.Energy.RanksPerDIMM
 	unit := s.KV.Unit

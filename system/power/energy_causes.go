@@ -53,14 +53,12 @@ const (
 // draw is joules, or watts, by component.
 type draw [draws]float64
 
-// add adds n times another one.
 func (d *draw) add(o *draw, n float64) {
 	for i := range d {
 		d[i] += float64(n * o[i])
 	}
 }
 
-// total returns all components together.
 func (d *draw) total() (sum float64) {
 	for _, v := range d {
 		sum += v

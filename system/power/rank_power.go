@@ -42,7 +42,6 @@ func newRankDraw(s *dram.Spec, e *energy.Point) rankDraw {
 	return d
 }
 
-// idle returns the watts of a rank that waits.
 func (d *rankDraw) idle() float64 { return d.closed + d.refresh + d.vpp }
 
 // stream returns the joules of bytes that the host reads reads times and writes writes times, row after row.

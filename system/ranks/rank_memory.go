@@ -11,7 +11,6 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// rankUnitBytes returns the bytes of an allocation unit of a rank.
 func rankUnitBytes(h *flow.Hardware) units.Bytes { return h.PIM.UnitBytes(&h.DRAM.Spec) }
 
 // Ledger returns the empty KV memory of one replica in the DIMMs.
@@ -51,7 +50,6 @@ func rankUnit(h *flow.Hardware) units.Bytes {
 	return rankUnitBytes(h) * units.Bytes(h.ReplicaChannels())
 }
 
-// rowTokens returns the tokens of an allocation unit.
 func rowTokens(h *flow.Hardware) int {
 	g, _ := pim.NewGeometry(&h.DRAM.Spec, h.HeadShape()) // validated with the configuration
 	return g.RowTokens

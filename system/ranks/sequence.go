@@ -46,7 +46,6 @@ type headCounts struct {
 // mostCounted is the context length from which heads are not counted but looked up: 1 MiB of counts.
 const mostCounted = 1 << 17
 
-// add adds heads of a context.
 func (h *headCounts) add(t *tables.KernelTable, context int, heads int64) {
 	switch {
 	case context == 0:
@@ -109,7 +108,6 @@ func (d *Devices) TallyStep(x *policy.Step, layers int) {
 	}
 }
 
-// tallyHeads counts a class of heads in each of some layers.
 func (d *Devices) tallyHeads(c *policy.Class, layers int) {
 	tokens, heads := c.Tokens, int64(c.Heads*layers)
 	if c.PerHead != nil {

@@ -132,7 +132,6 @@ func (d *Devices) pack(c *Cargo) {
 	c.Open, c.Close = d.openRow, d.closeRow
 }
 
-// bursts returns the bursts of n bytes.
 func (d *Devices) bursts(n units.Bytes) int64 { return (int64(n) + d.burstBytes - 1) / d.burstBytes }
 
 // vectors is what decoding requests move in a layer, beside their number.

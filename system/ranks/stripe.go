@@ -14,7 +14,6 @@ type stripe struct {
 	tokens int  // of a unit
 }
 
-// stripeOf returns that of a configuration.
 func stripeOf(cfg *configs.Config, unit int) stripe {
 	switch {
 	case cfg.Comm.Stripe == scheduler.StripeRanksets && cfg.Node.Ranksets > 1:
@@ -25,7 +24,6 @@ func stripeOf(cfg *configs.Config, unit int) stripe {
 	return stripe{}
 }
 
-// part returns how many of the first tokens are in a part.
 func (s *stripe) part(tokens, part int) int {
 	units := tokens / s.tokens
 	n := units / s.Parts * s.tokens

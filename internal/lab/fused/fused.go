@@ -90,7 +90,6 @@ func newFunction(pass *analysis.Pass, d ast.Decl) *function {
 	return f
 }
 
-// returns says whether a function returns a product.
 func (f *function) returns(d *ast.FuncDecl) (found bool) {
 	ast.Inspect(d.Body, func(n ast.Node) bool {
 		switch n := n.(type) {

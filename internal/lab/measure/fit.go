@@ -163,7 +163,6 @@ func (t *Target) takeForm(kind Kind) {
 	}
 }
 
-// thin returns n samples spread evenly.
 func thin(samples []Sample, n int) []Sample {
 	kept := make([]Sample, n)
 	for i := range kept {

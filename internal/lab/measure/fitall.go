@@ -94,7 +94,6 @@ func (f *fitStep) samples(all []Sample) (held, always []Sample) {
 	return only(all, f.held), only(all, f.always)
 }
 
-// only returns the samples for which keep holds.
 func only(samples []Sample, keep func(*Sample) bool) []Sample {
 	var kept []Sample
 	for i := range samples {

@@ -75,7 +75,6 @@ func (r *row) suite(column, without string) gpu.Suite {
 	return suite
 }
 
-// shapeOf returns the iteration of a sample.
 func (s *Sample) shapeOf() gpu.Shape {
 	x := gpu.Shape{Decode: gpu.UniformBatch(s.batch, s.context), Chunk: s.chunk, Finished: s.finished}
 	if s.chunk > 0 {

@@ -95,7 +95,6 @@ func attention(t *Target) *gpu.AttentionSpec {
 	return &t.GPU.AttentionSpec
 }
 
-// decodeParameters are those of decode attention.
 func decodeParameters() []parameter {
 	spec := func(t *Target) *gpu.DecodeSpec { return &attention(t).Decode }
 	return []parameter{
@@ -112,7 +111,6 @@ func decodeParameters() []parameter {
 	}
 }
 
-// prefillParameters are those of prefill attention.
 func prefillParameters() []parameter {
 	spec := func(t *Target) *gpu.PrefillSpec { return &attention(t).Prefill }
 	return []parameter{

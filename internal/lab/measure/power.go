@@ -63,7 +63,6 @@ func (r *row) duty() Sample {
 	}
 }
 
-// power returns the joules of a power sample.
 func (t *Target) power(s *Sample) float64 {
 	p := &t.GPU.Power
 	watts := func(c gpu.Cost) float64 {

@@ -89,7 +89,6 @@ func ReadTelling(path string, models Models, skipped func(*input.Error)) ([]Samp
 	return all, nil
 }
 
-// readFile reads one file.
 func readFile(path string, models Models) ([]Sample, error) {
 	f, err := input.Open(path)
 	if err != nil {
@@ -99,7 +98,6 @@ func readFile(path string, models Models) ([]Sample, error) {
 	return parse(input.Name(path), f, models)
 }
 
-// parse reads one CSV text.
 func parse(name string, text io.Reader, models Models) ([]Sample, error) {
 	var kind Kind
 	var samples []Sample
@@ -128,7 +126,6 @@ func parse(name string, text io.Reader, models Models) ([]Sample, error) {
 // columnsKey is the key of the error for a file whose columns are of no kind.
 const columnsKey = "columns"
 
-// kindOf returns the kind whose columns a file has.
 func kindOf(name string, columns map[string]int) (Kind, error) {
 	var expected []string
 	for _, l := range layouts {
@@ -165,7 +162,6 @@ func (r *row) has(column string) bool { _, ok := r.columns[column]; return ok }
 
 func (r *row) text(column string) string { return strings.TrimSpace(r.fields[r.columns[column]]) }
 
-// integer reads a column between low and high.
 func (r *row) integer(column string, low, high int) int {
 	n, err := strconv.Atoi(r.text(column))
 	if err != nil || n < low || n > high {
@@ -177,7 +173,6 @@ func (r *row) integer(column string, low, high int) int {
 // maxSize bounds every size in a file: products of three stay within a float64.
 const maxSize = 1 << 40
 
-// samples reads the row.
 func (r *row) samples(kind Kind, models Models) []Sample {
 	var s Sample
 	switch {
@@ -260,7 +255,6 @@ func (r *row) kernel(kind Kind) []Sample {
 // overflow.
 func (r *row) positive(column string) float64 { return r.number(column, 1e-3, 1e15) }
 
-// number reads a column between low and high.
 func (r *row) number(column string, low, high float64) float64 {
 	v, err := strconv.ParseFloat(r.text(column), 64)
 	if err != nil || !(v >= low && v <= high) {

@@ -197,7 +197,6 @@ func (t *Target) Predict(s *Sample) float64 {
 	return c.Seconds
 }
 
-// kernel returns the cost in a graph of a sample's kernel.
 func (t *Target) kernel(s *Sample) gpu.Cost {
 	g := &t.GPU
 	switch s.kind {
@@ -254,7 +253,6 @@ const (
 // pageSparseOps are the kernels that a page-sparse file has rows of.
 var pageSparseOps = []string{scoreOp, topKOp, attentionOp}
 
-// pageSparse reads the row of a page-sparse file.
 func (r *row) pageSparse(s *Sample) {
 	s.op, s.batch, s.context, s.heads = r.text("op"), r.integer("batch", 1, 1<<20), r.integer("context", 1, maxSize), r.heads()
 	if s.op == denseOp {
@@ -271,7 +269,6 @@ func (r *row) pageSparse(s *Sample) {
 	}
 }
 
-// pageSparse returns the cost of a page-sparse sample.
 func (t *Target) pageSparse(s *Sample) gpu.Cost {
 	g := &t.GPU
 	var c gpu.Cost

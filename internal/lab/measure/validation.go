@@ -61,7 +61,6 @@ func (v *Validation) writeErrors(w io.Writer) error {
 	})
 }
 
-// writeWorst writes the worst predictions of each kind.
 func (v *Validation) writeWorst(w io.Writer) error {
 	for _, kind := range v.kinds {
 		e := v.Errors[kind]

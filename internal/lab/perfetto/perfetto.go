@@ -92,7 +92,6 @@ func Faults(r io.Reader) (slicesRead int, faults []string, err error) {
 	return slicesRead, faults, nil
 }
 
-// read returns the events of a timeline.
 func read(r io.Reader) ([]event, error) {
 	b := bufio.NewReader(r)
 	if magic, _ := b.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {

@@ -19,7 +19,6 @@ type Overhead struct {
 	Fitted    int     `json:"fitted_rows"`
 }
 
-// seconds returns the overhead of a run.
 func (o *Overhead) seconds(r *run) float64 {
 	return (float64(o.PerStep*float64(r.steps)) + float64(o.PerToken*float64(r.tokens))) / 1e6
 }

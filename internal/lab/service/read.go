@@ -44,7 +44,6 @@ func Builtin() (*Measured, error) {
 	return read(paths, known, data.ReadFile)
 }
 
-// builtinTable returns the table that is part of the program.
 func builtinTable() (*Table, error) {
 	text, err := data.ReadFile("data/" + TableName)
 	if err != nil {

@@ -100,7 +100,6 @@ type fields struct {
 	err    error
 }
 
-// newFields finds the columns in a header.
 func newFields(file string, header []string, about *FileTable) (*fields, error) {
 	f := &fields{file: file, at: map[string]int{}, fixed: about.fixed(), names: map[string]string{}}
 	for _, column := range append(loopColumns, columnLatency) {
@@ -156,7 +155,6 @@ func (f *fields) integer(column string, most int) int {
 	return n
 }
 
-// row returns what the record says.
 func (f *fields) row() Row {
 	row := Row{
 		Series: Series{GPU: f.text(columnGPU), GPUs: f.integer(columnGPUs, maxGPUs), Framework: f.text(columnFramework), Model: f.text(columnModel)},

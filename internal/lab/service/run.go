@@ -136,7 +136,6 @@ func nearest(err error, key, name string, valid []string) error {
 	})
 }
 
-// keysOf returns the keys in order.
 func keysOf[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // at gives an error the place of a row: as its own place, or in front of it.
@@ -148,7 +147,6 @@ func at(row *Row, err error) error {
 	return input.Edit(err, func(bad *input.Error) { bad.File, bad.Line = row.File, row.Line })
 }
 
-// settings returns what makes a configuration that of a row.
 func (r *runner) settings(row *Row) configs.Options {
 	f, o := r.table.Framework[row.Framework], r.options.Configs
 	sets := append([]string{"batching.max_num_seqs=0"}, f.Set...)
@@ -171,7 +169,6 @@ func (r *runner) settings(row *Row) configs.Options {
 // iteration, leave no room for keys and values.
 var memoryKeys = []string{"gpu.memory_capacity", "gpu_only.capacity_share", "batching.max_num_batched_tokens"}
 
-// run runs one row.
 func (r *runner) run(ctx context.Context, row *Row) (run, error) {
 	g, m := r.gpus[r.gpuName(row)], r.models[row.Model]
 	out := run{row: row, usable: 1}

@@ -61,7 +61,6 @@ func (t *FileTable) fixed() map[string]string {
 	return all
 }
 
-// parseTable reads the TOML text of a table.
 func parseTable(file, text string) (*Table, error) {
 	var document map[string]any
 	meta, err := input.DecodeTOML(file, text, &document)

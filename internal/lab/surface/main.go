@@ -64,7 +64,6 @@ func (s *source) print(w io.Writer) {
 	}
 }
 
-// print writes one row of lines.
 func (l lines) print(w io.Writer, name string) {
 	fmt.Fprintf(w, "%-18s %8d %8d %8d %8d\n", name, l.code, l.comment, l.blank, l.all())
 }

@@ -167,7 +167,6 @@ func printWords(w io.Writer, root string) error {
 	return nil
 }
 
-// output returns what a program writes to standard output.
 func output(program string, args ...string) (string, error) {
 	command := exec.Command(program, args...)
 	var stderr bytes.Buffer

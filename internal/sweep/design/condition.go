@@ -161,7 +161,6 @@ func isNumber(v constant.Value) bool {
 	return v.Kind() == constant.Int || v.Kind() == constant.Float
 }
 
-// applyOperator applies an operator to two values.
 func applyOperator(x constant.Value, op token.Token, y constant.Value) (constant.Value, error) {
 	bad := fmt.Errorf("%v %s %v has no meaning", x, op, y)
 	switch op {
@@ -209,7 +208,6 @@ func quantities(a, b string) (x, y constant.Value, ok bool) {
 	return fieldValue(v), fieldValue(w), true
 }
 
-// fieldValue returns a number as a constant.
 func fieldValue(v reflect.Value) constant.Value {
 	switch {
 	case v.CanInt():

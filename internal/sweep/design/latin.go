@@ -163,7 +163,6 @@ func (p *fileParser) spread(l leaf) (*spread, error) {
 	return s, nil
 }
 
-// isNumeric says that values of a type are numbers.
 func isNumeric(t reflect.Type) bool {
 	v := reflect.Zero(t)
 	return v.CanInt() || v.CanUint() || v.CanFloat()
