@@ -22,7 +22,7 @@ func TestDeriveTensorParallel(t *testing.T) {
 		{65, 6, 8, 2}, // nor do four
 		{65, 12, 6, 3}, {65, 12, 12, 3}, {33, 1, 8, 1}, {200, 32, 4, 4},
 	} {
-		cfg := Config{Model: model(c.layers, c.kvHeads), Node: Node{GPUs: c.gpus}}
+		cfg := Config{Model: model(c.layers, c.kvHeads), Devices: Devices{Node: Node{GPUs: c.gpus}}}
 		cfg.GPU.MemoryCapacity = 80 * units.GiB
 		cfg.DeriveTensorParallel()
 		if got := cfg.Model.TensorParallel; got != c.want {

@@ -22,35 +22,50 @@ import (
 // which policies. It is read-only once loaded. The toml tags are the keys of
 // configuration files, byte for byte.
 type Config struct {
-	Preset    string                  `toml:"preset"` // the system preset that all layers are on top of
-	Run       Run                     `toml:"run"`
-	Model     llm.Model               `toml:"model"` // starts from the preset that Run.Model names
-	Node      Node                    `toml:"node"`
-	DRAM      DRAM                    `toml:"dram"`
-	PIM       pim.Spec                `toml:"pim"`
-	GPU       GPU                     `toml:"gpu"`
-	PCIe      pcie.Spec               `toml:"pcie"`
-	Scheduler scheduler.Spec          `toml:"scheduler"`
-	Memory    scheduler.MemorySpec    `toml:"memory"`
-	Comm      scheduler.CommSpec      `toml:"comm"`
-	Predictor scheduler.PredictorSpec `toml:"predictor"`
-	Policy    policy.Spec             `toml:"policy"` // what attention attends to
+	Preset string    `toml:"preset"` // the system preset that all layers are on top of
+	Run    Run       `toml:"run"`
+	Model  llm.Model `toml:"model"` // starts from the preset that Run.Model names
+	Devices
+	Scheduling
+	Policy policy.Spec `toml:"policy"` // what attention attends to
 
 	Batching scheduler.BatchingSpec `toml:"batching"` // of the systems that L3 is compared with
 	// Sections are those of the systems themselves, what each has that the others have
 	// not; Section returns one of them. Nobody changes them in place.
 	Sections []any
+	Workload
+	Energy  energy.Spec         `toml:"energy"` // what a node draws beside its GPUs and DRAM chips
+	Prices  Prices              `toml:"prices"`
+	Cache   scheduler.CacheSpec `toml:"cache"`
+	Content Content             `toml:"content"`
+
+	loader       *Loader
+	sectionsOnly bool // see Options
+}
+
+// Devices are the hardware of a node.
+type Devices struct {
+	Node Node      `toml:"node"`
+	DRAM DRAM      `toml:"dram"`
+	PIM  pim.Spec  `toml:"pim"`
+	GPU  GPU       `toml:"gpu"`
+	PCIe pcie.Spec `toml:"pcie"`
+}
+
+// Scheduling is the sections of L3's scheduler.
+type Scheduling struct {
+	Scheduler scheduler.Spec          `toml:"scheduler"`
+	Memory    scheduler.MemorySpec    `toml:"memory"`
+	Comm      scheduler.CommSpec      `toml:"comm"`
+	Predictor scheduler.PredictorSpec `toml:"predictor"`
+}
+
+// Workload is the requests and what users ask of their latency.
+type Workload struct {
 	Traces   traces.SyntheticSpec  `toml:"traces"` // how the lengths of built-in traces are drawn
 	Arrivals traces.ArrivalSpec    `toml:"arrivals"`
 	Serving  scheduler.ServingSpec `toml:"serving"`
 	SLO      scheduler.SLO         `toml:"slo"`
-	Energy   energy.Spec           `toml:"energy"` // what a node draws beside its GPUs and DRAM chips
-	Prices   Prices                `toml:"prices"`
-	Cache    scheduler.CacheSpec   `toml:"cache"`
-	Content  Content               `toml:"content"`
-
-	loader       *Loader
-	sectionsOnly bool // see Options
 }
 
 // Run says what is simulated.

@@ -25,13 +25,12 @@ func (c *Config) Check(k *input.Check) {
 		input.OneOf(k, "run.common_to", name, append(systems, "all")...)
 	}
 	v := reflect.ValueOf(c).Elem()
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
+	for _, f := range reflect.VisibleFields(v.Type()) {
 		name, _, _ := strings.Cut(f.Tag.Get("toml"), ",")
 		if name == "" {
 			continue
 		}
-		if section, ok := v.Field(i).Addr().Interface().(input.Checked); ok {
+		if section, ok := v.FieldByIndex(f.Index).Addr().Interface().(input.Checked); ok {
 			k.In(name, section)
 		}
 	}

@@ -16,7 +16,23 @@ type Spec struct {
 	Name     string `toml:"name"`     // of the part
 	Standard string `toml:"standard"` // whose rules it obeys: ddr4, ddr5, ...
 
-	// Organisation.
+	Organisation
+
+	CoreTimings
+
+	// Timings are those of the standard's own that differ from its table.
+	Timings Timings `toml:"timings"`
+
+	ECC string `toml:"ecc"` // where check bits are: none, side-band, inline or inline-16
+
+	Power PowerSpec `toml:"power"`
+
+	standard *Standard // of that name, found when it is first needed
+	depth    int       // of timings that are being found
+}
+
+// Organisation is what the parts of a rank are, and how many.
+type Organisation struct {
 	BankGroups    int `toml:"bank_groups"`     // bank groups of a device
 	BanksPerGroup int `toml:"banks_per_group"` // banks of a bank group
 	Rows          int `toml:"rows"`            // rows of a bank
@@ -27,8 +43,10 @@ type Spec struct {
 	// Dies is how many dies are stacked at each position of a rank, behind the pins of one: all of them draw standby and are
 	// refreshed at once, one has rows open. 0 is one; in a node, as many as its capacity takes.
 	Dies int `toml:"dies"`
+}
 
-	// Timing.
+// CoreTimings are those that every standard has, in clocks but for TCK.
+type CoreTimings struct {
 	TCK   units.Duration `toml:"tCK"`    // clock period of CK
 	CL    int            `toml:"CL"`     // read to first data (RL, without additive latency)
 	CWL   int            `toml:"CWL"`    // write to first data (WL, without additive latency)
@@ -50,16 +68,6 @@ type Spec struct {
 	// TRTRS is the gap on the data bus between bursts of two ranks. It is the
 	// channel's, not the device's: JESD79-4 leaves it to the system.
 	TRTRS int `toml:"tRTRS"`
-
-	// Timings are those of the standard's own that differ from its table.
-	Timings Timings `toml:"timings"`
-
-	ECC string `toml:"ecc"` // where check bits are: none, side-band, inline or inline-16
-
-	Power PowerSpec `toml:"power"`
-
-	standard *Standard // of that name, found when it is first needed
-	depth    int       // of timings that are being found
 }
 
 // DefaultStandard is whose rules a Spec without a standard obeys, such as one of a log that

@@ -18,18 +18,7 @@ type Standard struct {
 	// Family is the standard that ships whose rows begin those of a table with a base, else the name. DIMMs cost by it.
 	Family string
 	Title  string // one line for people
-	// TransfersPerClock is the data transfers on a pin in one CK: 2, or more where data
-	// move at a clock of their own (WCK).
-	TransfersPerClock int
-	// StepsPerClock is the steps of a CK at which commands may begin: 2 where some may on a
-	// falling edge. State, checker and logs count steps.
-	StepsPerClock int
-	// PseudoChannels share the command buses of a channel and nothing else. The ranks of a
-	// channel are dealt out to them in runs: ranks 0, 1 to the first of two, 2, 3 to the second.
-	PseudoChannels int
-	// SubChannels is how many channels a DIMM has, each with commands and data of its own: two in
-	// DDR5. Everything here is of one of them.
-	SubChannels int
+	Channel
 	// Postpone and PullIn are how many refreshes of all banks a rank may owe or be ahead.
 	Postpone, PullIn int
 	DeviceWidths     []int // data pins that chips have
@@ -46,6 +35,22 @@ type Standard struct {
 	fromLast bool
 	values   []valueRow
 	axes     [][]string
+}
+
+// Channel is how commands and data share clocks and buses.
+type Channel struct {
+	// TransfersPerClock is the data transfers on a pin in one CK: 2, or more where data
+	// move at a clock of their own (WCK).
+	TransfersPerClock int
+	// StepsPerClock is the steps of a CK at which commands may begin: 2 where some may on a
+	// falling edge. State, checker and logs count steps.
+	StepsPerClock int
+	// PseudoChannels share the command buses of a channel and nothing else. The ranks of a
+	// channel are dealt out to them in runs: ranks 0, 1 to the first of two, 2, 3 to the second.
+	PseudoChannels int
+	// SubChannels is how many channels a DIMM has, each with commands and data of its own: two in
+	// DDR5. Everything here is of one of them.
+	SubChannels int
 }
 
 // Action is what a command is and does in one standard.

@@ -82,7 +82,7 @@ func TestCheck(t *testing.T) {
 		{"dimm_limit", func(s *Spec) { s.DIMMLimit = "0" }}, {"board", func(s *Spec) { s.Board = "" }},
 		{"ranks_per_dimm", func(s *Spec) { s.RanksPerDIMM = 0 }}, {"host_cpus", func(s *Spec) { s.HostCPUs = -1 }},
 	} {
-		s := Spec{RanksPerDIMM: 2, PUE: "1", DIMMLimit: "1"}
+		s := Spec{DIMMUnits: DIMMUnits{RanksPerDIMM: 2, DIMMLimit: "1"}, Host: Host{PUE: "1"}}
 		for _, c := range []*Constant{&s.GPU, &s.DRAMCurrents, &s.DRAMIO, &s.DRAMVPP, &s.PIMRead, &s.BankUnit, &s.RelayoutUnit, &s.AdderUnit, &s.SoftmaxUnit, &s.DIMMBuffer,
 			&s.HBMPIMRead, &s.HBMRow, &s.HBMArray, &s.HBMGroup, &s.HBMDie, &s.HBMPins, &s.HBMMultiply, &s.Link, &s.CPUIdle, &s.CPUBusy, &s.Board} {
 			*c = "0.5"

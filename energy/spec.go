@@ -13,6 +13,13 @@ type Spec struct {
 	DRAMIO       Constant `toml:"dram_io"`             // pJ for each bit that crosses the pins of DRAM chips: driver and termination
 	// PIMRead is what a bank's read for its processing unit takes, of the same read up to the pins (without these).
 	PIMRead Constant `toml:"pim_read_share"`
+	DIMMUnits
+	HBMUnits
+	Host
+}
+
+// DIMMUnits are the units of the DIMM-PIM while they work, and its DIMMs.
+type DIMMUnits struct {
 	// The units of the DIMM-PIM while they work.
 	BankUnit     Constant `toml:"bank_unit"`      // mW of a bank's unit on a chip
 	RelayoutUnit Constant `toml:"relayout_unit"`  // mW of a rank's re-layout unit
@@ -21,7 +28,11 @@ type Spec struct {
 	DIMMBuffer   Constant `toml:"dimm_buffer"`    // W of a DIMM's register and data buffers
 	RanksPerDIMM int      `toml:"ranks_per_dimm"` // ranks of a DIMM, which share its buffers
 	DIMMLimit    Constant `toml:"dimm_limit"`     // W that a DIMM's slot supplies
-	HBMPIMRead   Constant `toml:"hbm_pim_read"`   // pJ a bit that units in HBM read and multiply
+}
+
+// HBMUnits are units in HBM and what their reads pass.
+type HBMUnits struct {
+	HBMPIMRead Constant `toml:"hbm_pim_read"` // pJ a bit that units in HBM read and multiply
 	// Parts of HBM, which units whose commands are run (hbm_pim.model) are counted by.
 	HBMRow      Constant `toml:"hbm_row"`      // nJ of opening and closing a row of 1 KB of a bank
 	HBMArray    Constant `toml:"hbm_array"`    // pJ a bit from the cells to the column decoder
@@ -29,12 +40,16 @@ type Spec struct {
 	HBMDie      Constant `toml:"hbm_die"`      // pJ a bit between there and the buffer die
 	HBMPins     Constant `toml:"hbm_pins"`     // pJ a bit between the buffer die and the host
 	HBMMultiply Constant `toml:"hbm_multiply"` // pJ of a multiply-add of 16 bits in a unit
-	Link        Constant `toml:"link"`         // pJ for each bit on PCIe, both ends, beyond what they take idle
-	HostCPUs    int      `toml:"host_cpus"`    // sockets
-	CPUIdle     Constant `toml:"cpu_idle"`     // W of a socket without work
-	CPUBusy     Constant `toml:"cpu_busy"`     // W of a socket whose cores attend
-	Board       Constant `toml:"board"`        // W of the rest of the node: switches, network, disks, fans, losses of its power supplies
-	PUE         Constant `toml:"pue"`          // what the site draws over what the node draws: cooling, distribution
+}
+
+// Host is the rest of a node and of its site.
+type Host struct {
+	Link     Constant `toml:"link"`      // pJ for each bit on PCIe, both ends, beyond what they take idle
+	HostCPUs int      `toml:"host_cpus"` // sockets
+	CPUIdle  Constant `toml:"cpu_idle"`  // W of a socket without work
+	CPUBusy  Constant `toml:"cpu_busy"`  // W of a socket whose cores attend
+	Board    Constant `toml:"board"`     // W of the rest of the node: switches, network, disks, fans, losses of its power supplies
+	PUE      Constant `toml:"pue"`       // what the site draws over what the node draws: cooling, distribution
 }
 
 // Defaults is the sections [energy] and [prices] below all presets.

@@ -19,7 +19,7 @@ var widths = []struct{ element, chip, bus, group, delay int }{
 
 // exchangeOf returns the exchange on chips and a bus of these widths.
 func exchangeOf(element, chip, bus int) (Exchange, error) {
-	return NewExchange(element, &dram.Spec{DeviceWidth: chip, BusWidth: bus, BurstLength: 512 / max(bus, 1)})
+	return NewExchange(element, &dram.Spec{Organisation: dram.Organisation{DeviceWidth: chip, BusWidth: bus, BurstLength: 512 / max(bus, 1)}})
 }
 
 // FP16 on x8, byte by byte: beat 0 lane 2j+1 changes places with beat 1 lane

@@ -15,58 +15,15 @@ const Schema = "l3sim/run/1"
 // Summary is the result of one run. Its JSON has the keys in this order. The
 // same configuration and seed give the same bytes, but for wall_s.
 type Summary struct {
-	Schema string `json:"schema"` // Schema
-	System string `json:"system"`
-	Model  string `json:"model"`
-	GPU    string `json:"gpu"`
-	Trace  Trace  `json:"trace"`
-	// Arrivals is how the requests came.
-	Arrivals     Arrivals `json:"arrivals"`
-	Seed         uint64   `json:"seed"`
-	ConfigSHA256 string   `json:"config_sha256"` // of the effective configuration, in hexadecimal
-	// SimulatedS is the time from 0 to the last finish, in simulated seconds.
-	SimulatedS float64 `json:"simulated_s"`
-	// OutputTokensPerS is the number of tokens emitted over SimulatedS.
-	OutputTokensPerS float64 `json:"output_tokens_per_s"`
-	TotalTokensPerS  float64 `json:"total_tokens_per_s"` // prompts of the requests served, and output
-	RequestsPerS     float64 `json:"requests_per_s"`     // served
-	// Goodput is of the requests that attain the targets of [slo], all that are served
-	// where there are none.
-	Goodput Goodput `json:"goodput"`
-	SLO     SLO     `json:"slo_ms"`
-	// TBT is over all gaps of all requests from the first token to the last: those of
-	// TBTDecode and of Stall together.
-	TBT Latency `json:"tbt_ms"`
-	// TBTDecode is over the gaps that are no stalls.
-	TBTDecode Latency `json:"tbt_decode_ms"`
-	// Stall is over the gaps in which the request lost its memory and was computed
-	// again, swapped between GPUs and host, or sat out steps that others took.
-	Stall Stalls  `json:"stall_ms"`
-	TTFT  Latency `json:"ttft_ms"` // arrival to first token, over requests
-	E2E   Latency `json:"e2e_ms"`  // arrival to last token, over requests
-	// Queue is the time from arrival to the start of the iteration that has a prompt's first
-	// tokens, over requests.
-	Queue Latency `json:"queue_ms"`
-	// TPOT is a request's time from the first token to the last over the tokens between, over
-	// requests of two tokens and more.
-	TPOT Latency `json:"tpot_ms"`
-	// RequestsInSystem is the mean over time of the requests that wait or are served.
-	RequestsInSystem float64 `json:"requests_in_system_mean"`
-	// Saturated says that the node could not keep up with the arrivals: percentiles of TTFT
-	// depend on how long the run is.
-	Saturated bool `json:"saturated"`
-	// DecodeBatch is the number of requests that decode in an iteration.
-	DecodeBatch      Batch        `json:"decode_batch"`
-	Iteration        Iteration    `json:"iteration_ms"`
-	Iterations       int64        `json:"iterations"`        // summed over replicas
-	RejectedRequests int64        `json:"rejected_requests"` // they fit no empty memory
-	RefusedRequests  int64        `json:"refused_requests"`  // too many waited when they came (serving.max_waiting)
-	ExpiredRequests  int64        `json:"expired_requests"`  // they waited longer than serving.deadline
-	Preemptions      int64        `json:"preemptions"`
-	Utilization      Utilization  `json:"utilization"`
-	Energy           Energy       `json:"energy_j"`
-	EnergyReport     EnergyReport `json:"energy"` // of the whole node
-	Cost             CostReport   `json:"cost"`
+	About
+	Throughput
+	SLO SLO `json:"slo_ms"`
+	Latencies
+	Service
+	Utilization  Utilization  `json:"utilization"`
+	Energy       Energy       `json:"energy_j"`
+	EnergyReport EnergyReport `json:"energy"` // of the whole node
+	Cost         CostReport   `json:"cost"`
 	// RanksetImbalance is the busiest rankset's attention time within a layer of a
 	// sub-batch over the mean of all ranksets, weighted by time: at least 1, and 0
 	// where nothing decodes.
@@ -83,6 +40,69 @@ type Summary struct {
 	WallS     float64   `json:"wall_s"` // time that the simulation itself took, in seconds
 	// Notes are sentences on what the numbers rest on that none of them says; left out where there are none.
 	Notes []string `json:"notes,omitempty"`
+}
+
+// About is what was simulated.
+type About struct {
+	Schema string `json:"schema"` // Schema
+	System string `json:"system"`
+	Model  string `json:"model"`
+	GPU    string `json:"gpu"`
+	Trace  Trace  `json:"trace"`
+	// Arrivals is how the requests came.
+	Arrivals     Arrivals `json:"arrivals"`
+	Seed         uint64   `json:"seed"`
+	ConfigSHA256 string   `json:"config_sha256"` // of the effective configuration, in hexadecimal
+}
+
+// Throughput is what was served over time.
+type Throughput struct {
+	// SimulatedS is the time from 0 to the last finish, in simulated seconds.
+	SimulatedS float64 `json:"simulated_s"`
+	// OutputTokensPerS is the number of tokens emitted over SimulatedS.
+	OutputTokensPerS float64 `json:"output_tokens_per_s"`
+	TotalTokensPerS  float64 `json:"total_tokens_per_s"` // prompts of the requests served, and output
+	RequestsPerS     float64 `json:"requests_per_s"`     // served
+	// Goodput is of the requests that attain the targets of [slo], all that are served
+	// where there are none.
+	Goodput Goodput `json:"goodput"`
+}
+
+// Latencies are those of requests and of the gaps between tokens.
+type Latencies struct {
+	// TBT is over all gaps of all requests from the first token to the last: those of
+	// TBTDecode and of Stall together.
+	TBT Latency `json:"tbt_ms"`
+	// TBTDecode is over the gaps that are no stalls.
+	TBTDecode Latency `json:"tbt_decode_ms"`
+	// Stall is over the gaps in which the request lost its memory and was computed
+	// again, swapped between GPUs and host, or sat out steps that others took.
+	Stall Stalls  `json:"stall_ms"`
+	TTFT  Latency `json:"ttft_ms"` // arrival to first token, over requests
+	E2E   Latency `json:"e2e_ms"`  // arrival to last token, over requests
+	// Queue is the time from arrival to the start of the iteration that has a prompt's first
+	// tokens, over requests.
+	Queue Latency `json:"queue_ms"`
+	// TPOT is a request's time from the first token to the last over the tokens between, over
+	// requests of two tokens and more.
+	TPOT Latency `json:"tpot_ms"`
+}
+
+// Service is how requests went through iterations, and which did not.
+type Service struct {
+	// RequestsInSystem is the mean over time of the requests that wait or are served.
+	RequestsInSystem float64 `json:"requests_in_system_mean"`
+	// Saturated says that the node could not keep up with the arrivals: percentiles of TTFT
+	// depend on how long the run is.
+	Saturated bool `json:"saturated"`
+	// DecodeBatch is the number of requests that decode in an iteration.
+	DecodeBatch      Batch     `json:"decode_batch"`
+	Iteration        Iteration `json:"iteration_ms"`
+	Iterations       int64     `json:"iterations"`        // summed over replicas
+	RejectedRequests int64     `json:"rejected_requests"` // they fit no empty memory
+	RefusedRequests  int64     `json:"refused_requests"`  // too many waited when they came (serving.max_waiting)
+	ExpiredRequests  int64     `json:"expired_requests"`  // they waited longer than serving.deadline
+	Preemptions      int64     `json:"preemptions"`
 }
 
 // Attention is what decode steps attended to, each step of a request counting once.

@@ -38,22 +38,28 @@ func golden(t *testing.T, name string, got []byte) {
 // sample is a summary in which no two numbers are alike.
 func sample() *Summary {
 	return &Summary{
-		Schema: Schema, System: "l3", Model: "gpt-175b", GPU: "a100-sxm-80gb",
-		Trace: Trace{
-			Name: "openr1", Requests: 1000, InputTokens: 96_000, OutputTokens: 12_684_100,
-			InputMean: 96, InputStd: 74.626, OutputMean: 12684.1, OutputStd: 7883.626,
+		About: About{
+			Schema: Schema, System: "l3", Model: "gpt-175b", GPU: "a100-sxm-80gb",
+			Trace: Trace{
+				Name: "openr1", Requests: 1000, InputTokens: 96_000, OutputTokens: 12_684_100,
+				InputMean: 96, InputStd: 74.626, OutputMean: 12684.1, OutputStd: 7883.626,
+			},
+			Arrivals: Arrivals{"poisson", 3.25}, Seed: 1, ConfigSHA256: strings.Repeat("0f", 32),
 		},
-		Arrivals: Arrivals{"poisson", 3.25}, Seed: 1, ConfigSHA256: strings.Repeat("0f", 32),
-		SimulatedS: 2345.6789, OutputTokensPerS: 5407.433, TotalTokensPerS: 5448.4375, RequestsPerS: 0.425, Goodput: Goodput{0.975, 0.4125, 5300.75}, SLO: SLO{2000.5, 100.125},
-		TBT:       Latency{101.25, 99.5, 130.125, 140.5, 160.0625, 2200.5},
-		TBTDecode: Latency{101.125, 99.25, 130.0625, 140.25, 160.03125, 400.25},
-		Stall:     Stalls{4, 1725.5, 2190.5, 2200.5},
-		TTFT:      Latency{5000.5, 10.25, 11_000, 50_000, 120_000, 1_500_000.75},
-		E2E:       Latency{1_200_000, 1_100_000, 2_000_000, 2_100_000, 2_300_000, 2_345_678.9},
-		Queue:     Latency{4000.5, 9.25, 10_000, 40_000, 110_000, 1_400_000.75}, TPOT: Latency{100.25, 98.5, 120.125, 135.5, 150.0625, 900.5},
-		RequestsInSystem: 730.25, Saturated: true,
-		DecodeBatch: Batch{540.75, 541.5, 612}, Iterations: 32_767, RejectedRequests: 2, RefusedRequests: 5, ExpiredRequests: 6, Preemptions: 3,
-		Iteration:   Iteration{70.25, 40.125, 10.0625, 20.0625},
+		Throughput: Throughput{2345.6789, 5407.433, 5448.4375, 0.425, Goodput{0.975, 0.4125, 5300.75}}, SLO: SLO{2000.5, 100.125},
+		Latencies: Latencies{
+			TBT:       Latency{101.25, 99.5, 130.125, 140.5, 160.0625, 2200.5},
+			TBTDecode: Latency{101.125, 99.25, 130.0625, 140.25, 160.03125, 400.25},
+			Stall:     Stalls{4, 1725.5, 2190.5, 2200.5},
+			TTFT:      Latency{5000.5, 10.25, 11_000, 50_000, 120_000, 1_500_000.75},
+			E2E:       Latency{1_200_000, 1_100_000, 2_000_000, 2_100_000, 2_300_000, 2_345_678.9},
+			Queue:     Latency{4000.5, 9.25, 10_000, 40_000, 110_000, 1_400_000.75}, TPOT: Latency{100.25, 98.5, 120.125, 135.5, 150.0625, 900.5},
+		},
+		Service: Service{
+			RequestsInSystem: 730.25, Saturated: true,
+			DecodeBatch: Batch{540.75, 541.5, 612}, Iterations: 32_767, RejectedRequests: 2, RefusedRequests: 5, ExpiredRequests: 6, Preemptions: 3,
+			Iteration: Iteration{70.25, 40.125, 10.0625, 20.0625},
+		},
 		Utilization: Utilization{0.25, 0.875, 0.0625, 0.03125, 0.125},
 		Energy:      Energy{1_500_000, 300_000, 900_000, 300_000, 0.11825},
 		EnergyReport: EnergyReport{3_000_000.5, 2_000_000.25, 5_000_000.75,

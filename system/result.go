@@ -227,13 +227,14 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 	}
 	o := r.outcomes()
 	s := &results.Summary{
-		System: cfg.Run.System, Model: cfg.ModelTitle(), GPU: cfg.GPUTitle(), Trace: results.DescribeTrace(r.trace), Arrivals: r.arrivals(), Seed: cfg.Run.Seed,
-		ConfigSHA256: hash, SimulatedS: r.end.Seconds(),
-		TBT: r.tbt.Milliseconds(), TBTDecode: r.tbtDecode, Stall: r.stall, TTFT: o.ttft.Milliseconds(), E2E: o.e2e.Milliseconds(),
-		Queue: o.queue.Milliseconds(), TPOT: o.tpot.Milliseconds(), Saturated: r.saturated,
-		SLO:         results.SLO{TTFT: 1e3 * cfg.SLO.TTFT.Seconds(), TBT: 1e3 * cfg.SLO.TBT.Seconds()},
-		DecodeBatch: r.batch, Iteration: r.iteration, Iterations: r.iterations, Preemptions: r.preemptions,
-		RejectedRequests: o.count[results.TooLarge], RefusedRequests: o.count[results.Refused], ExpiredRequests: o.count[results.Expired],
+		About: results.About{System: cfg.Run.System, Model: cfg.ModelTitle(), GPU: cfg.GPUTitle(), Trace: results.DescribeTrace(r.trace),
+			Arrivals: r.arrivals(), Seed: cfg.Run.Seed, ConfigSHA256: hash},
+		Throughput: results.Throughput{SimulatedS: r.end.Seconds()},
+		Latencies: results.Latencies{TBT: r.tbt.Milliseconds(), TBTDecode: r.tbtDecode, Stall: r.stall, TTFT: o.ttft.Milliseconds(), E2E: o.e2e.Milliseconds(),
+			Queue: o.queue.Milliseconds(), TPOT: o.tpot.Milliseconds()},
+		SLO: results.SLO{TTFT: 1e3 * cfg.SLO.TTFT.Seconds(), TBT: 1e3 * cfg.SLO.TBT.Seconds()},
+		Service: results.Service{Saturated: r.saturated, DecodeBatch: r.batch, Iteration: r.iteration, Iterations: r.iterations, Preemptions: r.preemptions,
+			RejectedRequests: o.count[results.TooLarge], RefusedRequests: o.count[results.Refused], ExpiredRequests: o.count[results.Expired]},
 		Utilization: r.busy, Energy: r.energy, EnergyReport: r.report, RanksetImbalance: r.imbalance, KVBytes: r.kv, KVFragmentation: r.fragmentation, Attention: r.attention, Cache: r.cache, APIServer: r.apiServer, WallS: r.Wall.Seconds(),
 	}
 	if seconds := r.end.Seconds(); seconds > 0 {

@@ -62,7 +62,7 @@ func (f *fake) run(plan *sweep.Plan, ctx context.Context, o sweep.RunOptions) (*
 
 // served returns a summary of a point that served all its requests.
 func served(c *configs.Config, p *sweep.Point, tokensPerS, batch float64) *results.Summary {
-	s := &results.Summary{System: c.Run.System, OutputTokensPerS: tokensPerS}
+	s := &results.Summary{About: results.About{System: c.Run.System}, Throughput: results.Throughput{OutputTokensPerS: tokensPerS}}
 	s.Trace = results.Trace{Name: c.Run.Trace, Requests: p.Requests}
 	s.DecodeBatch.Mean, s.DecodeBatch.StepMean, s.DecodeBatch.Max = batch, batch, int(2*batch)
 	s.Utilization.GPU, s.Utilization.PIM = 0.5, 0.4

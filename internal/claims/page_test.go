@@ -195,7 +195,7 @@ func TestMatched(t *testing.T) {
 		c := &configs.Config{}
 		c.Run.System, c.Run.Model, c.Run.Trace = system, "m", "t"
 		x.configs = append(x.configs, c)
-		x.outcome.Entries = append(x.outcome.Entries, &sweep.Entry{Summary: &results.Summary{Trace: results.Trace{Name: "t", Requests: 9}}})
+		x.outcome.Entries = append(x.outcome.Entries, &sweep.Entry{Summary: &results.Summary{About: results.About{Trace: results.Trace{Name: "t", Requests: 9}}}})
 	}
 	if err := x.matched(); err != nil {
 		t.Error(err)

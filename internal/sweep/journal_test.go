@@ -16,7 +16,7 @@ import (
 )
 
 func done(point string) *Entry {
-	return &Entry{Point: point, Name: "p<" + point, Status: tables.StatusDone, Summary: &results.Summary{SimulatedS: 1.5}}
+	return &Entry{Point: point, Name: "p<" + point, Status: tables.StatusDone, Summary: &results.Summary{Throughput: results.Throughput{SimulatedS: 1.5}}}
 }
 
 // write makes a journal with the given points and returns its text.

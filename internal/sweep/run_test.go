@@ -56,7 +56,7 @@ func table(t interface{ Fatal(...any) }, p *Plan, o *Outcome) string {
 func fake(p *Plan) *Plan {
 	p.Simulate = func(ctx context.Context, point *Point, config *configs.Config, _ *traces.Trace) (*results.Summary, error) {
 		x := float64(point.Hash[0]) / float64(config.Node.GPUs)
-		return &results.Summary{Seed: point.Seed, SimulatedS: x, OutputTokensPerS: 1 / x}, ctx.Err()
+		return &results.Summary{About: results.About{Seed: point.Seed}, Throughput: results.Throughput{SimulatedS: x, OutputTokensPerS: 1 / x}}, ctx.Err()
 	}
 	return p
 }

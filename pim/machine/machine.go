@@ -21,19 +21,11 @@ type Machine struct {
 	state   *dram.State
 	program *Program
 
-	queues  [sequencers]queue
-	Latency [ops][sequencers]int64     // from an instruction of the sequencer to one that waits for it
-	longest int64                      // largest entry of Latency
-	issued  [sequencers]uint32         // instructions
-	clocks  [sequencers][history]int64 // issue clocks of the latest ones
-	now     int64                      // clock of the latest command; -1 before the first
-	free    int64                      // first clock at which the command bus is free
-	scratch []Instruction              // the program's latest instructions
+	issuing
 
 	lengths [dram.Commands]int64 // clocks that each command takes on its bus
 
-	steps   int   // of the program's multipliers over one read
-	reading int64 // clock from which they take the next one
+	multipliers
 
 	Refresh  refreshManager
 	Repeats  repeats
@@ -46,6 +38,24 @@ type Machine struct {
 
 	interrupt func() error // ends a run early once it returns an error; asked now and then, may be nil
 	polls     uint
+}
+
+// issuing is the instructions that wait, and the clocks of those that have issued.
+type issuing struct {
+	queues  [sequencers]queue
+	Latency [ops][sequencers]int64     // from an instruction of the sequencer to one that waits for it
+	longest int64                      // largest entry of Latency
+	issued  [sequencers]uint32         // instructions
+	clocks  [sequencers][history]int64 // issue clocks of the latest ones
+	now     int64                      // clock of the latest command; -1 before the first
+	free    int64                      // first clock at which the command bus is free
+	scratch []Instruction              // the program's latest instructions
+}
+
+// multipliers are those of the program.
+type multipliers struct {
+	steps   int   // of the program's multipliers over one read
+	reading int64 // clock from which they take the next one
 }
 
 // observe sees every command of a run in the order of its clocks. A nil instruction is a REF. Those of a transfer have head
@@ -64,7 +74,7 @@ var programCommands = []dram.Command{dram.ACT, dram.ACTA, dram.PRE, dram.PREA, d
 
 // NewMachine returns a machine for programs of spec on d. Latencies beyond 4,096 clocks are an input.Error.
 func NewMachine(spec *pim.Spec, d *dram.Spec) (*Machine, error) {
-	m := &Machine{Spec: spec, Device: d, state: dram.NewState(d, 1, programCommands...), lengths: commandLengths(d), steps: 1}
+	m := &Machine{Spec: spec, Device: d, state: dram.NewState(d, 1, programCommands...), lengths: commandLengths(d), multipliers: multipliers{steps: 1}}
 	m.setLatencies()
 	if m.longest > history {
 		return nil, &input.Error{Key: "softmax_latency", Value: fmt.Sprint(spec.SoftmaxLatency),

@@ -97,6 +97,25 @@ type waited struct {
 
 // Plan is what Spec, device and shape fix for all chunks.
 type Plan struct {
+	buffering
+
+	MACs         int // multiplier sets
+	steps        int // of a set's multipliers over what one read brings
+	Multipliers  int // of a set
+	setColumns   int // columns of one weight slot
+	stepSize     int // bound of the instructions of one step
+	simultaneous bool
+	RankLevel    bool // no multipliers beside the banks
+	Rescore      bool // Refetch: one maximum and sum, keys beyond the buffer scored twice
+	rowYields    bool // read-out and softmax are slower than the switch from K to V
+	drainYields  bool // read-out of the context is slower than the precharge
+	loadYields   bool // load of q is slower than the first activation
+	VisitTokens  int  // of a row that are read before the banks close: all, unless that takes longer than REFs can wait
+	spans
+}
+
+// buffering is how a head passes through the buffers.
+type buffering struct {
 	passes          int // MACAs of one column: query heads by multiplier sets, rounded up
 	PartialBursts   int // RDRES of one chunk and query head
 	WeightsPerBurst int // tokens whose weights one WRBUF carries
@@ -106,19 +125,10 @@ type Plan struct {
 	SegmentTokens   int // tokens that pass through the score buffer at once
 	partialBytes    int // width of a partial sum
 	contextBytes    int // width of an accumulator
+}
 
-	MACs         int // multiplier sets
-	steps        int // of a set's multipliers over what one read brings
-	Multipliers  int // of a set
-	setColumns   int // columns of one weight slot
-	stepSize     int // bound of the instructions of one step
-	simultaneous bool
-	RankLevel    bool  // no multipliers beside the banks
-	Rescore      bool  // Refetch: one maximum and sum, keys beyond the buffer scored twice
-	rowYields    bool  // read-out and softmax are slower than the switch from K to V
-	drainYields  bool  // read-out of the context is slower than the precharge
-	loadYields   bool  // load of q is slower than the first activation
-	VisitTokens  int   // of a row that are read before the banks close: all, unless that takes longer than REFs can wait
+// spans bound clocks.
+type spans struct {
 	activateSpan int64 // first to last ACT of an all-bank activation
 	rowSpan      int64 // bound of the clocks between two row boundaries
 	headSpan     int64 // bound of what a head takes besides its rows
@@ -183,15 +193,17 @@ func (p *Program) makePlan(spec *pim.Spec, d *dram.Spec) error {
 		RankLevel:    spec.ProcessingUnit == pim.RankLevelUnit,
 		Rescore:      spec.BeyondBuffer == pim.Refetch,
 
-		passes:          (p.Shape.Queries + spec.MACsPerRead - 1) / spec.MACsPerRead,
-		PartialBursts:   bursts(g.Banks * precision.Accumulate.Bytes()),
-		WeightsPerBurst: weights,
-		SetTokens:       set,
-		setBursts:       bursts(set * precision.Weights.Bytes()),
-		ContextBursts:   bursts(g.Banks * chipElements * precision.Context.Bytes()),
-		SegmentTokens:   segment,
-		partialBytes:    precision.Accumulate.Bytes(),
-		contextBytes:    precision.Context.Bytes(),
+		buffering: buffering{
+			passes:          (p.Shape.Queries + spec.MACsPerRead - 1) / spec.MACsPerRead,
+			PartialBursts:   bursts(g.Banks * precision.Accumulate.Bytes()),
+			WeightsPerBurst: weights,
+			SetTokens:       set,
+			setBursts:       bursts(set * precision.Weights.Bytes()),
+			ContextBursts:   bursts(g.Banks * chipElements * precision.Context.Bytes()),
+			SegmentTokens:   segment,
+			partialBytes:    precision.Accumulate.Bytes(),
+			contextBytes:    precision.Context.Bytes(),
+		},
 	}
 	p.activateSpan = pim.ActivationSpan(d, p.simultaneous)
 	p.setColumns = set / g.ColumnTokens

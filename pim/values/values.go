@@ -51,13 +51,23 @@ type valueMachine struct {
 	narrow    *narrowCells   // nil: keys and values of 16 bits
 	// rowScales has the scales of the open rows that the unit has read, nil where rows have none.
 	rowScales rowScales
-	width     int       // elements of a chip that a set multiplies at once
-	wide      []float32 // a column, unpacked: by bank, chip and element
+	columns
+
+	running
+}
+
+// columns are what the units read and multiply.
+type columns struct {
+	width int       // elements of a chip that a set multiplies at once
+	wide  []float32 // a column, unpacked: by bank, chip and element
 	// decoded has all columns so, by row and column: an exact shortcut, in which each write decodes what it has stored,
 	// once, so that reads need not. nil: they do.
 	decoded      []float32
 	accumulators []float32 // of the context: by query head, bank, chip and element
+}
 
+// running is the program and what its heads have so far.
+type running struct {
 	program *machine.Program
 	data    []headData
 	results []headResult

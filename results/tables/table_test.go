@@ -13,7 +13,7 @@ func ftoa(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 // TestMetrics: every number of a summary is a column, with its unit last, and
 // the cell reads back to it.
 func TestMetrics(t *testing.T) {
-	s := &results.Summary{OutputTokensPerS: 1.0 / 3, TBT: results.Latency{P99: 1e-7}, Energy: results.Energy{Token: 0.25}, KVBytes: results.KVBytes{Peak: 1 << 40}, Seed: 9, WallS: 7}
+	s := &results.Summary{Throughput: results.Throughput{OutputTokensPerS: 1.0 / 3}, Latencies: results.Latencies{TBT: results.Latency{P99: 1e-7}}, Energy: results.Energy{Token: 0.25}, KVBytes: results.KVBytes{Peak: 1 << 40}, About: results.About{Seed: 9}, WallS: 7}
 	names, values := results.MetricNames(), s.MetricValues()
 	if len(names) != len(values) {
 		t.Fatalf("%d names, %d values", len(names), len(values))

@@ -16,7 +16,7 @@ const gapsOp = "gaps"
 
 // energy reads the row of a file of energies: one kernel for seconds.
 func (r *row) energy() Sample {
-	s := Sample{kind: Power, op: r.text("op"), took: r.positive("seconds"), Seconds: r.positive("joules")}
+	s := Sample{kind: Power, op: r.text("op"), powered: powered{took: r.positive("seconds")}, Seconds: r.positive("joules")}
 	detail := r.text("detail")
 	sizes := func(n int) []int {
 		var out []int
@@ -58,8 +58,8 @@ const dutyM, dutyN, dutyK = 64, 8192, 8192
 // duty reads the row of a file of work with gaps.
 func (r *row) duty() Sample {
 	return Sample{
-		kind: Power, op: gapsOp, m: dutyM, n: dutyN, k: dutyK, took: r.positive("seconds"), Seconds: r.positive("joules"),
-		busy: r.positive("busy_us") * 1e-6, count: r.number("iterations", 1, 1e12),
+		kind: Power, op: gapsOp, m: dutyM, n: dutyN, k: dutyK, Seconds: r.positive("joules"),
+		powered: powered{r.positive("busy_us") * 1e-6, r.number("iterations", 1, 1e12), r.positive("seconds")},
 	}
 }
 

@@ -24,7 +24,7 @@ func TestKindsByColumns(t *testing.T) {
 		"gpus,bytes,us\r\n2,64,5\r\n":                                     {kind: AllReduce, gpus: 2, bytes: 64},
 		"direction,bytes,us\nd2h,64,5\n":                                  {kind: PCIe, op: "d2h", bytes: 64},
 		"op,m,d,us\ngelu,4,8,5\n":                                         {kind: Elementwise, op: "gelu", m: 4, n: 8},
-		sparseHeader + "topk,2,100,8,4,128,16,7,5\n":                      {kind: PageSparse, op: "topk", batch: 2, context: 100, page: 16, pages: 7},
+		sparseHeader + "topk,2,100,8,4,128,16,7,5\n":                      {kind: PageSparse, op: "topk", batch: 2, context: 100, paged: paged{16, 7}},
 		sparseHeader + "dense,2,100,8,4,128,1,100,5\n":                    {kind: Decode, batch: 2, context: 100},
 		"batch,context,q_heads,kv_heads,head_dim,us\n2,100,8,4,128,5\n":   {kind: Decode, batch: 2, context: 100},
 		"batch,length,q_heads,kv_heads,head_dim,us\n2,100,8,4,128,5\n":    {kind: Prefill, batch: 2, chunk: 100},
@@ -66,16 +66,16 @@ func TestMoreKinds(t *testing.T) {
 			{kind: Extend, op: "unsplit", chunk: 16, finished: 100, heads: heads, where: InGraph, Seconds: 5e-6}},
 		"method,gpus,bytes,us\ntwo_shot,2,64,5\n": {{kind: AllReduce, op: "two_shot", gpus: 2, bytes: 64, where: InGraph, Seconds: 5e-6}},
 		iteration + "llama-3-8b,2,mixed,8,100,64,32,5,2.5,server,pytorch\n": {
-			{kind: MixedIteration, model: llama, batch: 8, context: 100, chunk: 64, finished: 32, suite: gpu.SuiteServer, prefill: gpu.SuitePyTorch, Seconds: 5e-3},
-			{kind: IterationEnergy, model: llama, batch: 8, context: 100, chunk: 64, finished: 32, suite: gpu.SuiteServer, prefill: gpu.SuitePyTorch, Seconds: 2.5}},
-		iteration + "llama-3-8b,2,prefill,0,0,64,0,5,,,\n":                               {{kind: PrefillIteration, model: llama, chunk: 64, Seconds: 5e-3}},
-		"op,detail,seconds,joules,flops,bytes\nidle,,6,480,0,0\n":                        {{kind: Power, op: "idle", took: 6, Seconds: 480}},
-		"op,detail,seconds,joules,flops,bytes\ncopy,2 GiB,4,2600,0,1e12\n":               {{kind: Power, op: "copy", took: 4, bytes: 1e12, Seconds: 2600}},
-		"op,detail,seconds,joules,flops,bytes\ngemm,8x16x32,4,2600,1,1\n":                {{kind: Power, op: "gemm", m: 8, n: 16, k: 32, took: 4, Seconds: 2600}},
-		"op,detail,seconds,joules,flops,bytes\ndecode_attention,64x12x8192,4,2600,1,1\n": {{kind: Power, op: "decode_attention", batch: 64, context: 8192, heads: heads, took: 4, Seconds: 2600}},
-		"op,detail,seconds,joules,flops,bytes\nprefill_attention,12x8192,4,2600,1,1\n":   {{kind: Power, op: "prefill_attention", chunk: 8192, heads: heads, took: 4, Seconds: 2600}},
+			{kind: MixedIteration, batch: 8, context: 100, chunk: 64, finished: 32, whole: whole{llama, gpu.SuiteServer, gpu.SuitePyTorch}, Seconds: 5e-3},
+			{kind: IterationEnergy, batch: 8, context: 100, chunk: 64, finished: 32, whole: whole{llama, gpu.SuiteServer, gpu.SuitePyTorch}, Seconds: 2.5}},
+		iteration + "llama-3-8b,2,prefill,0,0,64,0,5,,,\n":                               {{kind: PrefillIteration, whole: whole{model: llama}, chunk: 64, Seconds: 5e-3}},
+		"op,detail,seconds,joules,flops,bytes\nidle,,6,480,0,0\n":                        {{kind: Power, op: "idle", powered: powered{took: 6}, Seconds: 480}},
+		"op,detail,seconds,joules,flops,bytes\ncopy,2 GiB,4,2600,0,1e12\n":               {{kind: Power, op: "copy", powered: powered{took: 4}, bytes: 1e12, Seconds: 2600}},
+		"op,detail,seconds,joules,flops,bytes\ngemm,8x16x32,4,2600,1,1\n":                {{kind: Power, op: "gemm", m: 8, n: 16, k: 32, powered: powered{took: 4}, Seconds: 2600}},
+		"op,detail,seconds,joules,flops,bytes\ndecode_attention,64x12x8192,4,2600,1,1\n": {{kind: Power, op: "decode_attention", batch: 64, context: 8192, heads: heads, powered: powered{took: 4}, Seconds: 2600}},
+		"op,detail,seconds,joules,flops,bytes\nprefill_attention,12x8192,4,2600,1,1\n":   {{kind: Power, op: "prefill_attention", chunk: 8192, heads: heads, powered: powered{took: 4}, Seconds: 2600}},
 		"busy_us,gap_us,seconds,joules,iterations\n250,500,4,1600,5000\n": {
-			{kind: Power, op: "gaps", m: dutyM, n: dutyN, k: dutyK, took: 4, busy: 250e-6, count: 5000, Seconds: 1600}},
+			{kind: Power, op: "gaps", m: dutyM, n: dutyN, k: dutyK, powered: powered{250e-6, 5000, 4}, Seconds: 1600}},
 	} {
 		got, err := parse("x.csv", strings.NewReader(text), models)
 		if err != nil || len(got) != len(want) {

@@ -70,23 +70,38 @@ type Sample struct {
 	op      string // elementwise: layernorm, add, gelu, copy; pcie: h2d, d2h; page-sparse: page_score, topk, attention; extend attention: split, unsplit
 	batch   int    // attention: equal requests
 	context int    // decode and page-sparse attention
-	page    int    // page-sparse: tokens of a page
-	pages   int    // page-sparse: scored by page_score, else selected
-	chunk   int    // prefill and extend attention
+	paged
+	chunk int // prefill and extend attention
 	// finished is the number of tokens before the chunk.
 	finished int
 	heads    gpu.Heads
 	gpus     int         // all-reduce
 	bytes    units.Bytes // all-reduce and pcie
 	where    Condition   // kernels
-	model    *llm.Model  // iterations: with the GPUs that share it
-	suite    gpu.Suite   // iterations: whose kernels ran, "" for the target's
-	prefill  gpu.Suite   // iterations of the server suite: whose prefill attention ran, "" for the suite's
-	busy     float64     // power: seconds of work between gaps; 0 without gaps
-	count    float64     // power: of these works
-	took     float64     // power: seconds of the measurement
+	whole
+	powered
 	// Seconds is what was measured: joules of all GPUs for IterationEnergy and Power.
 	Seconds float64
+}
+
+// paged are pages of attention.
+type paged struct {
+	page  int // page-sparse: tokens of a page
+	pages int // page-sparse: scored by page_score, else selected
+}
+
+// whole is an iteration.
+type whole struct {
+	model   *llm.Model // iterations: with the GPUs that share it
+	suite   gpu.Suite  // iterations: whose kernels ran, "" for the target's
+	prefill gpu.Suite  // iterations of the server suite: whose prefill attention ran, "" for the suite's
+}
+
+// powered is a measurement of power.
+type powered struct {
+	busy  float64 // power: seconds of work between gaps; 0 without gaps
+	count float64 // power: of these works
+	took  float64 // power: seconds of the measurement
 }
 
 // Unit returns the unit in which reports write a kind's measurements, and how many of it
