@@ -17,9 +17,8 @@ const (
 // infinity is what numbers beyond binary16 become.
 var infinity = float32(math.Inf(1))
 
-// widen is binary16 to float32 by table: the conversion is the innermost
-// operation of the functional model, and the table serves subnormals,
-// infinities and NaN without a branch.
+// widen is binary16 to float32 by table: the conversion is the innermost operation of the
+// functional model, and the table serves subnormals, infinities and NaN without a branch.
 var widen = func() *[1 << 16]float32 {
 	table := new([1 << 16]float32)
 	for h := range table {
@@ -90,8 +89,7 @@ func Float32ToHalf(x float32) uint16 {
 	return sign | uint16((e-(112<<23))>>13)
 }
 
-// BFloat16ToFloat32 returns the value of the bfloat16 number with bits b,
-// exactly.
+// BFloat16ToFloat32 returns the value of the bfloat16 number with bits b, exactly.
 func BFloat16ToFloat32(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }
 
 // Float32ToBFloat16 rounds x to bfloat16, ties to even, and returns its bits.

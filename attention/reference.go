@@ -48,9 +48,8 @@ func Reference(out []float64, q, k, v []float32, scale float64) (lse float64) {
 // the last query sees them all: n − m + i + 1, never negative.
 func CausalLength(i, m, n int) int { return max(0, n-m+i+1) }
 
-// CausalReference computes Reference for m queries over n keys of one head,
-// the mask aligned to the last key (CausalLength). q has m·d values, k and v
-// n·d; out receives m·d and lse m values.
+// CausalReference computes Reference for m queries over n keys of one head, the mask aligned to the
+// last key (CausalLength). q has m·d values, k and v n·d; out receives m·d and lse m values.
 func CausalReference(out, lse []float64, q, k, v []float32, d int, scale float64) {
 	m, n := len(q)/d, len(k)/d
 	for i := range m {

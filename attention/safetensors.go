@@ -15,8 +15,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Bounds of a safetensors file. That of the header is the format's own
-// implementation's.
+// Bounds of a safetensors file. That of the header is the format's own implementation's.
 const (
 	maxHeader = 100_000_000 // bytes
 	maxFile   = 4 << 30     // bytes: the file is held in memory
@@ -130,8 +129,7 @@ func (s *Safetensors) Metadata(key string) string { return s.metadata[key] }
 // Tensor returns the named array. It is nil if the file has no array of that name.
 func (s *Safetensors) Tensor(name string) *Tensor { return s.byName[name] }
 
-// OpenSafetensors reads a file of at most 4 GiB. What is wrong with it is an
-// input.Error.
+// OpenSafetensors reads a file of at most 4 GiB. What is wrong with it is an input.Error.
 func OpenSafetensors(path string) (*Safetensors, error) {
 	f, err := input.Open(path)
 	if err != nil {
@@ -197,9 +195,8 @@ func bodyBytes(header []byte) (int64, error) {
 	return end, nil
 }
 
-// ParseSafetensors reads a file's bytes; the tensors' Data alias them. The
-// file must be exactly as the format says: the arrays fill it without holes or
-// overlap, and names are unique.
+// ParseSafetensors reads a file's bytes; the tensors' Data alias them. The file must be exactly as
+// the format says: the arrays fill it without holes or overlap, and names are unique.
 func ParseSafetensors(data []byte) (*Safetensors, error) {
 	if len(data) < 8 {
 		return nil, input.Errorf("not a safetensors file: %d bytes, the length of its header takes 8", len(data))

@@ -59,8 +59,7 @@ func WriteSafetensors(w io.Writer, tensors []*Tensor, metadata map[string]string
 	return err
 }
 
-// NewSafetensors returns the content of a file of these tensors, whose names
-// must differ.
+// NewSafetensors returns the content of a file of these tensors, whose names must differ.
 func NewSafetensors(tensors []*Tensor) (*Safetensors, error) {
 	var file bytes.Buffer
 	if err := WriteSafetensors(&file, tensors, nil); err != nil {

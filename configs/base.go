@@ -164,8 +164,7 @@ func (b *base) identityBelow(layers []*layer) string {
 	return ""
 }
 
-// described returns the highest layer that describes a whole section of a name, -1
-// where none does.
+// described returns the highest layer that describes a whole section of a name, -1 where none does.
 func (b *base) described(layers []*layer, name string) int {
 	for i, l := range slices.Backward(layers) {
 		if e := l.find(b.name()); e != nil && e.value.String() == name && len(b.missing(l)) == 0 {

@@ -18,9 +18,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Config is one complete configuration: what to run, on which hardware, under
-// which policies. It is read-only once loaded. The toml tags are the keys of
-// configuration files, byte for byte.
+// Config is one complete configuration: what to run, on which hardware, under which policies. It is
+// read-only once loaded. The toml tags are the keys of configuration files, byte for byte.
 type Config struct {
 	Preset string    `toml:"preset"` // the system preset that all layers are on top of
 	Run    Run       `toml:"run"`

@@ -124,8 +124,7 @@ type Flag struct {
 	Value string // as --set takes it
 }
 
-// setLayer returns the layer of "section.key=value" assignments; a later one
-// wins.
+// setLayer returns the layer of "section.key=value" assignments; a later one wins.
 func (ld *Loader) setLayer(sets []string) (*layer, error) {
 	flags := make([]Flag, len(sets))
 	for i, set := range sets {

@@ -55,8 +55,7 @@ func (o *Origins) Locate(err error) error {
 	return o.r.locate(bad)
 }
 
-// resolveAll adds the layers of the options to others below, and validates what they
-// amount to.
+// resolveAll adds the layers of the options to others below, and validates what they amount to.
 func (ld *Loader) resolveAll(layers []*layer, o Options) (*resolution, error) {
 	r, err := ld.resolveOptions(layers, o)
 	if err != nil {
@@ -202,9 +201,8 @@ func (r *resolution) finish(roots []*root) {
 	}
 }
 
-// systemPreset returns the entry that names the system preset. Two layers must
-// not name different ones: neither reading, to keep or to drop what the lower
-// layer sets, would be safe.
+// systemPreset returns the entry that names the system preset. Two layers must not name different
+// ones: neither reading, to keep or to drop what the lower layer sets, would be safe.
 func systemPreset(layers []*layer) (*entry, error) {
 	var named *entry
 	for _, l := range layers {

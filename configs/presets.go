@@ -34,8 +34,7 @@ const (
 	PriceLists    Kind = "prices" // [prices]: the key prices.preset
 )
 
-// folders of the embedded presets; those of kind DRAMs are tables of package
-// dram.
+// folders of the embedded presets; those of kind DRAMs are tables of package dram.
 var folders = map[Kind]string{SystemPresets: "systems", Model: "models", GPUs: "gpus", PriceLists: "prices"}
 
 // Preset is the name of a preset and what it is.

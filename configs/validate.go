@@ -97,10 +97,9 @@ func (c *Config) GPUMemory(share float64) units.Bytes {
 
 func gib(b units.Bytes) float64 { return float64(b) / float64(units.GiB) }
 
-// CheckRanks has the rules of attention on the ranks of DIMMs: the KV heads of a layer
-// spread evenly over a replica's channels, a rank's banks and its score buffer can take
-// a head, and a rank holds at least one allocation unit, a K row and a V row over all
-// its banks.
+// CheckRanks has the rules of attention on the ranks of DIMMs: the KV heads of a layer spread
+// evenly over a replica's channels, a rank's banks and its score buffer can take a head, and a rank
+// holds at least one allocation unit, a K row and a V row over all its banks.
 func (c *Config) CheckRanks(k *input.Check) {
 	n := c.ReplicaChannels()
 	k.That(c.Model.KVHeads%n == 0, "model.kv_heads", c.Model.KVHeads,

@@ -88,8 +88,7 @@ func (c Command) IsWrite() bool { return c == WR || c == WRA || c == WRBUF }
 // IsColumn reports whether c reads or writes one burst of an open row.
 func (c Command) IsColumn() bool { return c >= RD && c <= WRA }
 
-// AllBank reports whether c concerns a whole rank: its address has bank group
-// and bank -1.
+// AllBank reports whether c concerns a whole rank: its address has bank group and bank -1.
 func (c Command) AllBank() bool {
 	return slices.Contains([]Command{ACTA, PREA, REF, MACA, RDRES, WRBUF, RFM, CAS, PDE, PDX, SRE, SRX}, c)
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Scope says which later commands a constraint concerns, relative to the
-// command that sets it.
+// Scope says which later commands a constraint concerns, relative to the command that sets it.
 type Scope uint8
 
 // The scopes, innermost first. In tables they are levels: two commands meet at the level of

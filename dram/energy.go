@@ -76,8 +76,7 @@ func NewEnergyMeter(spec *Spec, ranks int) *EnergyMeter {
 // Add counts n commands that leave the open banks as they are.
 func (m *EnergyMeter) Add(cmd Command, n int64) { m.counts[cmd] += n }
 
-// Record counts one command. Commands of a rank come in the order of their
-// clocks.
+// Record counts one command. Commands of a rank come in the order of their clocks.
 func (m *EnergyMeter) Record(cmd Command, a Address, clock int64) {
 	m.counts[cmd&(Slots-1)]++
 	action := &m.table.commands[cmd]
@@ -136,8 +135,7 @@ func (m *EnergyMeter) autoPrecharge(cmd Command, a Address, clock int64) {
 	m.close(int(a.Rank), bank, max(clock, opened+m.spec.Steps(m.spec.TRAS)))
 }
 
-// close takes banks out at the given clock, which for an auto-precharge lies
-// ahead of the commands.
+// close takes banks out at the given clock, which for an auto-precharge lies ahead of the commands.
 func (m *EnergyMeter) close(rank int, banks uint64, clock int64) {
 	r := &m.ranks[rank]
 	if banks &= r.open; banks == 0 {
@@ -156,8 +154,7 @@ func (m *EnergyMeter) close(rank int, banks uint64, clock int64) {
 	}
 }
 
-// Energy returns the energy of all commands until now and of standby until
-// clock end.
+// Energy returns the energy of all commands until now and of standby until clock end.
 func (m *EnergyMeter) Energy(end int64) Energy {
 	s, p := m.spec, &m.spec.Power
 	unit := s.joules()

@@ -283,8 +283,7 @@ func (s *Standard) checkParts(file string) error {
 	return nil
 }
 
-// Parameter describes one timing of a spec, as the tables of the command line
-// print it.
+// Parameter describes one timing of a spec, as the tables of the command line print it.
 type Parameter struct {
 	Timing
 	Clocks int

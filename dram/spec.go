@@ -85,8 +85,7 @@ const MaxRanks = 64
 // in (JESD79-4, "Refresh Command").
 const MaxRefreshDebt = 8
 
-// maxBanks bounds the banks of a rank: schedulers hold a rank's banks as the
-// bits of a word.
+// maxBanks bounds the banks of a rank: schedulers hold a rank's banks as the bits of a word.
 const maxBanks = 64
 
 // BurstClocks returns the clocks that a burst holds the data bus, BL/2 in DDR4.

@@ -201,8 +201,7 @@ func (s *Standard) Commands() []Command {
 	return list
 }
 
-// DataClockCommand returns the command that starts the data clock, false where data move
-// with CK.
+// DataClockCommand returns the command that starts the data clock, false where data move with CK.
 func (s *Standard) DataClockCommand() (Command, bool) {
 	if s.sync == nil {
 		return 0, false

@@ -37,8 +37,7 @@ func Worse(a, b Grade) Grade {
 // number alone, which is given. It is a text so that one key of a configuration has all of it.
 type Constant string
 
-// Estimate is what a Constant says. Low and High are the ends of its band, in the order of
-// numbers.
+// Estimate is what a Constant says. Low and High are the ends of its band, in the order of numbers.
 type Estimate struct {
 	Value, Low, High float64
 	Grade            Grade

@@ -17,9 +17,8 @@ const (
 	AllReduceNCCL AllReduceMethod = "nccl"
 )
 
-// AllReduceSpec holds the parameters of an all-reduce over NVLink, inside a graph.
-// Bandwidths count one direction of one GPU's links; a "per GPU" time is multiplied by
-// the number of GPUs.
+// AllReduceSpec holds the parameters of an all-reduce over NVLink, inside a graph. Bandwidths count
+// one direction of one GPU's links; a "per GPU" time is multiplied by the number of GPUs.
 type AllReduceSpec struct {
 	Model  KernelModel     `toml:"model"`  // how these kernels are costed
 	Method AllReduceMethod `toml:"method"` // direct kernels or NCCL for small sizes
@@ -44,8 +43,7 @@ type AllReduceSpec struct {
 	// Skew is by how much the slowest GPU is behind a mean one, as a share of the work
 	// since the last all-reduce that follows the clock: chips differ in it, and all wait.
 	Skew float64 `toml:"skew"`
-	// LatencySlope is how Latency grows in AttAcc's model, in nanoseconds per byte of
-	// a step.
+	// LatencySlope is how Latency grows in AttAcc's model, in nanoseconds per byte of a step.
 	LatencySlope float64 `toml:"latency_slope_ns_per_byte"`
 }
 

@@ -9,9 +9,8 @@ import (
 type AloneSpec struct {
 	// Overhead is the time of the events around it and of its launch on an idle GPU.
 	Overhead units.Duration `toml:"overhead"`
-	// L2 is the size of the cache (data sheet). A write clears it before each
-	// measurement; what a kernel reads displaces the lines of that write, and
-	// FlushShare of these go to memory first.
+	// L2 is the size of the cache (data sheet). A write clears it before each measurement; what a
+	// kernel reads displaces the lines of that write, and FlushShare of these go to memory first.
 	L2         units.Bytes `toml:"l2"`
 	FlushShare float64     `toml:"flush_share"`
 	// SmallOverhead and SmallFlushShare are those of kernels of a few lines, as page-sparse

@@ -21,13 +21,12 @@ const (
 	attAccDepth        = 32        // elements of k
 )
 
-// product has tiles of tm × tn. Of those that fit shared memory, (tm+tn)·64 + 2·tm·tn ≤ 192 KiB
-// for 16 bits, the simulator takes the one with the least traffic/u²:
-// u = tiles/(SMs·⌈tiles/SMs⌉) is the share of SMs in use over whole waves,
-// traffic = ⌈n/tn⌉·m·k + ⌈m/tm⌉·n·k + m·n elements. Then u derates both rates.
-// Rows beyond 512 are padded to 32, which the published code does not do: it is up
-// to 6% faster there where m is no multiple of 32. The tile minimises a score and
-// not the time, so time is not monotone in the sizes.
+// product has tiles of tm × tn. Of those that fit shared memory, (tm+tn)·64 + 2·tm·tn ≤ 192 KiB for
+// 16 bits, the simulator takes the one with the least traffic/u²: u = tiles/(SMs·⌈tiles/SMs⌉) is
+// the share of SMs in use over whole waves, traffic = ⌈n/tn⌉·m·k + ⌈m/tm⌉·n·k + m·n elements. Then
+// u derates both rates. Rows beyond 512 are padded to 32, which the published code does not do: it
+// is up to 6% faster there where m is no multiple of 32. The tile minimises a score and not the
+// time, so time is not monotone in the sizes.
 func (s attAcc) product(c Cost, m, n, k, elementBits int) Cost {
 	rows := m
 	if m > 512 {
@@ -55,12 +54,11 @@ func (s attAcc) product(c Cost, m, n, k, elementBits int) Cost {
 	return c.combine(0)
 }
 
-// block costs attention of one head and request, rows queries over keys
-// keys: scores, softmax and context are three kernels of a thread block on one
-// SM, which has its share of both rates. All scores are computed, the causal
-// mask's half too, and go through memory. It returns the seconds of the kernels that each
-// limit binds. A group of query heads reads its keys and values once, which the simulator
-// does not have.
+// block costs attention of one head and request, rows queries over keys keys: scores, softmax and
+// context are three kernels of a thread block on one SM, which has its share of both rates. All
+// scores are computed, the causal mask's half too, and go through memory. It returns the seconds of
+// the kernels that each limit binds. A group of query heads reads its keys and values once, which
+// the simulator does not have.
 func (s attAcc) block(e *Efficiency, rows, keys float64, h Heads) (compute, memory float64) {
 	sms, dim, scores := float64(s.SMs), float64(h.Dim), float64(rows*keys)
 	rate, bandwidth := e.Compute*s.peak(h.ElementBits)/sms, e.Memory*float64(s.MemoryBandwidth)/sms
@@ -71,8 +69,7 @@ func (s attAcc) block(e *Efficiency, rows, keys float64, h Heads) (compute, memo
 			memory += float64(times * moves)
 		}
 	}
-	// Scores read q and K and write scores; context reads scores and V and writes
-	// as much as q.
+	// Scores read q and K and write scores; context reads scores and V and writes as much as q.
 	ends, scored := float64(elementBytes(rows*dim, h.ElementBits)), float64(elementBytes(scores, h.ElementBits)) // 2·x is x + x to compilers
 	kernel(2, 2*dim*scores, ends+float64(keys*h.kvBytes()/2)/float64(h.group())+scored)
 	kernel(1, 5*scores, 2*scored)

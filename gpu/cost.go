@@ -20,8 +20,7 @@ type Cost struct {
 	ridge float64
 }
 
-// Limit names what binds: "compute", "memory", "latency" or "overhead", the
-// largest of the four.
+// Limit names what binds: "compute", "memory", "latency" or "overhead", the largest of the four.
 func (c Cost) Limit() string {
 	switch largest := max(c.Compute, c.Memory, c.Latency, c.Overhead); largest {
 	case c.Compute:
@@ -65,8 +64,7 @@ func (c Cost) then(d Cost) Cost {
 	return c
 }
 
-// pnorm returns the p-norm of three times, at least the largest; p = 0 stands
-// for infinity.
+// pnorm returns the p-norm of three times, at least the largest; p = 0 stands for infinity.
 func pnorm(p, a, b, c float64) float64 {
 	top := max(a, b, c)
 	if p == 0 || top == 0 {

@@ -20,10 +20,9 @@ type DecodeSpec struct {
 	UnsplitRows int `toml:"unsplit_query_rows"`
 	// BlocksPerSM is the number of thread blocks that an SM holds at once.
 	BlocksPerSM int `toml:"blocks_per_sm"`
-	// SplitTarget is the number of thread blocks that the kernel aims at by splitting
-	// contexts. From SplitLimit blocks on it does not split. Both are for
-	// each SM. A part has at least SplitKeys tokens, which are a block's step, a context at
-	// most MaxSplits parts.
+	// SplitTarget is the number of thread blocks that the kernel aims at by splitting contexts.
+	// From SplitLimit blocks on it does not split. Both are for each SM. A part has at least
+	// SplitKeys tokens, which are a block's step, a context at most MaxSplits parts.
 	SplitTarget float64 `toml:"split_target"`
 	SplitLimit  float64 `toml:"split_limit"`
 	SplitKeys   int     `toml:"split_keys"`

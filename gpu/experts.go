@@ -24,9 +24,8 @@ func newExpertLoad(shares []llm.ExpertShare, active, tokens int) expertLoad {
 	return l
 }
 
-// rows returns the rows of a mean touched expert, rounded up. What is left of an
-// untouched expert in expectation (1e-8 of one with 64 tokens and 8 experts) begins no
-// row.
+// rows returns the rows of a mean touched expert, rounded up. What is left of an untouched expert
+// in expectation (1e-8 of one with 64 tokens and 8 experts) begins no row.
 func (l expertLoad) rows() int { return int(math.Ceil(float64(l.Pairs)/l.Touched - 1e-5)) }
 
 // groupedCost returns the cost of the products of one kernel that multiplies each

@@ -21,9 +21,8 @@ type GEMMSpec struct {
 	// StepLatency is the time of one k step of a thread block that has its SM
 	// for itself; k/splits of them follow one another.
 	StepLatency float64 `toml:"step_latency_ns"`
-	// SplitOverhead is the time of the reduction that a split k needs, and
-	// SplitTraffic the share of its partial sums (32 bits, written and read)
-	// that leaves the L2.
+	// SplitOverhead is the time of the reduction that a split k needs, and SplitTraffic the share
+	// of its partial sums (32 bits, written and read) that leaves the L2.
 	SplitOverhead float64 `toml:"split_overhead_us"`
 	SplitTraffic  float64 `toml:"split_traffic"`
 	// TileStep is the step of a tile's rows: a tile is cut so that tiles cover the rows
@@ -87,14 +86,12 @@ func (s *Spec) productCost(m, n, k int, w widths) Cost {
 	return s.by(s.MatMul.Model).product(base, m, n, k, w.rate())
 }
 
-// product costs every tile shape and split of k, and the fastest wins, as a
-// library's heuristic tries to: waves · tile FLOPs / rate of an SM against
-// bytes / bandwidth. The result is monotone in m, n and k, since each candidate
-// is and the candidates do not depend on the sizes.
+// product costs every tile shape and split of k, and the fastest wins, as a library's heuristic
+// tries to: waves · tile FLOPs / rate of an SM against bytes / bandwidth. The result is monotone in
+// m, n and k, since each candidate is and the candidates do not depend on the sizes.
 func (s measured) product(base Cost, m, n, k, elementBits int) Cost {
-	// A candidate's p-norm is at least its largest part. Beginning with the one
-	// whose bound is least, few others need theirs computed, which costs more
-	// than all the rest.
+	// A candidate's p-norm is at least its largest part. Beginning with the one whose bound is
+	// least, few others need theirs computed, which costs more than all the rest.
 	var candidates [len(gemmTiles) * len(splitsK)]limits
 	var bounds [len(candidates)]float64
 	first := 0

@@ -38,8 +38,7 @@ func (p *PowerSpec) Check(c *input.Check) {
 type Work struct {
 	// Seconds is what they take for moments, before the power limit is felt.
 	Seconds float64
-	// Clocked is the part of Seconds that follows the clock; launches and memory traffic do
-	// not.
+	// Clocked is the part of Seconds that follows the clock; launches and memory traffic do not.
 	Clocked float64
 	Dynamic float64 // joules of a GPU's traffic and arithmetic, at full clock
 }

@@ -30,10 +30,9 @@ func (c *ModelCost) selects(x Selection) Work {
 	return c.waits(w.Plus(c.spec.work(c.spec.TopKCost(x.Ranked, rows, x.Keep))))
 }
 
-// Pass returns kernels, one after another, that move bytes and compute flops
-// operations in all, over all GPUs of the replica. Memory traffic is as efficient as that
-// of element-wise kernels, arithmetic as that of page-sparse attention. No kernels:
-// others take these bytes along.
+// Pass returns kernels, one after another, that move bytes and compute flops operations in all,
+// over all GPUs of the replica. Memory traffic is as efficient as that of element-wise kernels,
+// arithmetic as that of page-sparse attention. No kernels: others take these bytes along.
 func (c *ModelCost) Pass(kernels int, bytes, flops float64) Work {
 	if kernels <= 0 && bytes <= 0 {
 		return Work{}

@@ -37,8 +37,7 @@ func (e *ElementwiseSpec) Check(c *input.Check) {
 // cache. AttAcc's model has laws of its own, without the copies.
 type FusedSpec struct {
 	Overhead units.Duration `toml:"overhead"` // of each kernel: launch in a graph, drain
-	// Norm, Activation and Copy are the shares of the memory bandwidth that these
-	// kernels reach.
+	// Norm, Activation and Copy are the shares of the memory bandwidth that these kernels reach.
 	Norm       float64 `toml:"norm_memory_efficiency"`
 	Activation float64 `toml:"activation_memory_efficiency"`
 	Copy       float64 `toml:"copy_memory_efficiency"`

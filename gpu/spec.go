@@ -7,8 +7,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Spec describes one GPU and how well its kernels use it. It is read-only
-// while a simulation runs.
+// Spec describes one GPU and how well its kernels use it. It is read-only while a simulation runs.
 type Spec struct {
 	Name string `toml:"name"` // of the GPU, as results show it
 	// MemoryCapacity is the GPU's memory; MemoryReserve is the part that no
@@ -52,9 +51,8 @@ const (
 	// contexts whatever the batch, grouped queries packed in one tile, prefill on
 	// warp-specialised kernels where the GPU has them.
 	SuiteServer Suite = "server"
-	// SuitePyTorch has those of PyTorch's scaled_dot_product_attention
-	// (FlashAttention-2): from a number of requests and heads on contexts are not
-	// split, and tiles have 128 query rows.
+	// SuitePyTorch has those of PyTorch's scaled_dot_product_attention (FlashAttention-2): from a
+	// number of requests and heads on contexts are not split, and tiles have 128 query rows.
 	SuitePyTorch Suite = "pytorch"
 )
 

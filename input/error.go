@@ -114,9 +114,8 @@ func UnknownName(key, name string, valid []string) error {
 	}
 }
 
-// Nearest returns the valid name closest to name in edit distance without
-// regard to case, or "" where none is closer than half of the name's length.
-// Ties go to the name that sorts first.
+// Nearest returns the valid name closest to name in edit distance without regard to case, or ""
+// where none is closer than half of the name's length. Ties go to the name that sorts first.
 func Nearest(name string, valid []string) string {
 	best, bestDistance := "", 0
 	runes := utf8.RuneCountInString(name)

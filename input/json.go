@@ -7,9 +7,8 @@ import (
 	"io"
 )
 
-// JSON reads one large JSON text part by part: token by token, or value by value where
-// Decode is called between tokens. A part has at most MaxLine bytes. Numbers are kept as
-// they are written.
+// JSON reads one large JSON text part by part: token by token, or value by value where Decode is
+// called between tokens. A part has at most MaxLine bytes. Numbers are kept as they are written.
 type JSON struct {
 	dec     *json.Decoder
 	file    string

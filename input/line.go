@@ -15,10 +15,9 @@ const MaxLine = 16 << 20
 // ErrLongLine is the error for a line of more than MaxLine bytes.
 var ErrLongLine = fmt.Errorf("longer than the %d MiB that a line may have", MaxLine>>20)
 
-// ReadLine returns the next line of r with its line end. At the end it returns what
-// follows the last line end, if anything, and io.EOF. Of a line longer than MaxLine it
-// returns a part a little longer than that and ErrLongLine; the next call goes on with
-// the rest of the line.
+// ReadLine returns the next line of r with its line end. At the end it returns what follows the
+// last line end, if anything, and io.EOF. Of a line longer than MaxLine it returns a part a little
+// longer than that and ErrLongLine; the next call goes on with the rest of the line.
 func ReadLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {

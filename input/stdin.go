@@ -71,8 +71,7 @@ func FileError(path string, err error) error {
 	return &Error{File: Name(path), Err: err}
 }
 
-// maxKept bounds what is kept of standard input, in bytes: a file can be read again
-// without.
+// maxKept bounds what is kept of standard input, in bytes: a file can be read again without.
 const maxKept = 1 << 28
 
 // kept is a stream with what has been read of it.

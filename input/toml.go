@@ -10,9 +10,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// maxNesting is how deep arrays, tables and dotted keys may nest in a TOML text.
-// The decoder takes time and memory that grow with the square of the depth; no key
-// of ours is deeper than four.
+// maxNesting is how deep arrays, tables and dotted keys may nest in a TOML text. The decoder takes
+// time and memory that grow with the square of the depth; no key of ours is deeper than four.
 const maxNesting = 32
 
 // DecodeTOML decodes the text of file into v. Any error is an *Error with the

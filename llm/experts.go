@@ -37,11 +37,10 @@ type ExpertShare struct {
 	Share   float64
 }
 
-// ExpertShares returns how the router of a layer deals tokens to experts, the popular
-// ones first; nil for a dense model. Each token takes ActiveExperts different experts,
-// independently of the others: the expert of rank i (from 1) with the probability
-// min(1, c · i^−ExpertSkew), c such that they add up to ActiveExperts. All are equal for
-// a skew of 0.
+// ExpertShares returns how the router of a layer deals tokens to experts, the popular ones first;
+// nil for a dense model. Each token takes ActiveExperts different experts, independently of the
+// others: the expert of rank i (from 1) with the probability min(1, c · i^−ExpertSkew), c such that
+// they add up to ActiveExperts. All are equal for a skew of 0.
 func (m *Model) ExpertShares() []ExpertShare {
 	if m.Experts == 0 {
 		return nil

@@ -64,12 +64,11 @@ func modelTypes() []string {
 	return slices.Sorted(slices.Values(types))
 }
 
-// FromHuggingFace returns the shape that a model's config.json describes, of the types
-// of modelTypes. It is read as servers run it: weights, activations and KV cache in 16
-// bits whatever the checkpoint's type, and attention over the whole context, whatever
-// the sliding window. TensorParallel is left 0, as the file says nothing about it, and
-// Name is empty where the file has no _name_or_path. An *input.Error names the key
-// at fault.
+// FromHuggingFace returns the shape that a model's config.json describes, of the types of
+// modelTypes. It is read as servers run it: weights, activations and KV cache in 16 bits whatever
+// the checkpoint's type, and attention over the whole context, whatever the sliding window.
+// TensorParallel is left 0, as the file says nothing about it, and Name is empty where the file has
+// no _name_or_path. An *input.Error names the key at fault.
 func FromHuggingFace(text []byte) (*Model, error) {
 	var keys map[string]any
 	if err := json.Unmarshal(text, &keys); err != nil {

@@ -19,8 +19,7 @@ type Model struct {
 	// FFNHidden is the inner width of the feed-forward network, of each expert where there
 	// are experts.
 	FFNHidden int `toml:"ffn_hidden"`
-	// GatedFFN says that the network has three matrices (gate, up, down; SwiGLU)
-	// instead of two.
+	// GatedFFN says that the network has three matrices (gate, up, down; SwiGLU) instead of two.
 	GatedFFN bool `toml:"gated_ffn"`
 	// Experts is the number of feed-forward networks of a layer, of which a router picks
 	// some for each token; 0 for one network that every token takes, without a router.
@@ -111,9 +110,8 @@ func (m *Model) FFNMatrices() int {
 	return 2
 }
 
-// LayerParameters returns the parameters of one layer's matrices: QKV
-// generation, projection, router and all feed-forward networks. Biases and norms
-// (below 0.1%) are left out.
+// LayerParameters returns the parameters of one layer's matrices: QKV generation, projection,
+// router and all feed-forward networks. Biases and norms (below 0.1%) are left out.
 func (m *Model) LayerParameters() int64 {
 	all, _ := m.networks()
 	return m.layerParameters(all)
@@ -126,8 +124,7 @@ func (m *Model) layerParameters(networks int) int64 {
 	return attention + m.RouterParameters() + int64(networks)*int64(m.FFNMatrices())*h*int64(m.FFNHidden)
 }
 
-// embeddingParameters returns the parameters of token and position embeddings
-// and of the LM head.
+// embeddingParameters returns the parameters of token and position embeddings and of the LM head.
 func (m *Model) embeddingParameters() int64 {
 	tables := int64(2)
 	if m.TiedEmbedding {
@@ -157,9 +154,8 @@ func (m *Model) KVBytesPerTokenLayer() units.Bytes {
 	return units.Bytes(2 * m.KVHeads * ((m.HeadDim*m.KVElementBits()+7)/8 + m.KVScaleBytes()))
 }
 
-// KVBytesPerToken returns the KV cache of one token over all layers: 2 · layers
-// · D_e · 2 bytes for FP16 multi-head attention (L3, Table 3: 4,718,592 for
-// GPT-175B).
+// KVBytesPerToken returns the KV cache of one token over all layers: 2 · layers · D_e · 2 bytes for
+// FP16 multi-head attention (L3, Table 3: 4,718,592 for GPT-175B).
 func (m *Model) KVBytesPerToken() units.Bytes {
 	return units.Bytes(m.Layers) * m.KVBytesPerTokenLayer()
 }

@@ -16,9 +16,8 @@ type Spec struct {
 	// Latency is the time of a transfer beyond its bytes: launch of the copy and
 	// the round trip that ends it.
 	Latency units.Duration `toml:"latency"`
-	// GPUsPerUplink is the number of GPUs on a switch: 1 gives each GPU its own
-	// way to the host, 2 is a DGX A100. UplinkLanes are the lanes of the
-	// switch's uplink, 0 for as many as a GPU's.
+	// GPUsPerUplink is the number of GPUs on a switch: 1 gives each GPU its own way to the host, 2
+	// is a DGX A100. UplinkLanes are the lanes of the switch's uplink, 0 for as many as a GPU's.
 	GPUsPerUplink int `toml:"gpus_per_uplink"`
 	UplinkLanes   int `toml:"uplink_lanes"`
 }
@@ -42,8 +41,7 @@ func (s *Spec) Check(c *input.Check) {
 	input.Within(c, "gpus_per_uplink", s.GPUsPerUplink, 1, 1024)
 }
 
-// rawBandwidth returns the bandwidth of a GPU's link in one direction after
-// line coding.
+// rawBandwidth returns the bandwidth of a GPU's link in one direction after line coding.
 func (s *Spec) rawBandwidth() units.Bandwidth {
 	return laneRates[s.Generation] * units.Bandwidth(s.Lanes)
 }
@@ -51,8 +49,7 @@ func (s *Spec) rawBandwidth() units.Bandwidth {
 // Bandwidth returns the payload bandwidth of a GPU's link in one direction.
 func (s *Spec) Bandwidth() units.Bandwidth { return s.rawBandwidth() * units.Bandwidth(s.Efficiency) }
 
-// UplinkBandwidth returns the payload bandwidth of a switch's uplink in one
-// direction.
+// UplinkBandwidth returns the payload bandwidth of a switch's uplink in one direction.
 func (s *Spec) UplinkBandwidth() units.Bandwidth {
 	if s.UplinkLanes == 0 {
 		return s.Bandwidth()

@@ -18,10 +18,9 @@ type File struct {
 	Write func(io.Writer) error
 }
 
-// WriteFileAtomic writes the file at path so that it holds either all that
-// write gives or, after an error or a crash, what it held before: it writes a
-// temporary file in the same folder, syncs it, renames it and syncs the folder.
-// A device or a pipe is written to directly.
+// WriteFileAtomic writes the file at path so that it holds either all that write gives or, after an
+// error or a crash, what it held before: it writes a temporary file in the same folder, syncs it,
+// renames it and syncs the folder. A device or a pipe is written to directly.
 func WriteFileAtomic(path string, write func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil {
 		switch {

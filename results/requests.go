@@ -10,8 +10,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Request is the outcome of one request. Times count from the start of the
-// run.
+// Request is the outcome of one request. Times count from the start of the run.
 type Request struct {
 	Request    traces.Request
 	Start      units.Duration // of the iteration that has the first tokens of its prompt
@@ -40,9 +39,8 @@ func (o Outcome) String() string {
 // Rejected says that a request was never served: no token came out.
 func (r *Request) Rejected() bool { return r.Outcome != Served }
 
-// MeanTBT returns the mean time between tokens, rounded to a picosecond: the
-// gaps fill the time from the first token to the last. It returns false where
-// there are fewer than two tokens.
+// MeanTBT returns the mean time between tokens, rounded to a picosecond: the gaps fill the time
+// from the first token to the last. It returns false where there are fewer than two tokens.
 func (r *Request) MeanTBT() (units.Duration, bool) {
 	if r.Rejected() || r.Request.Output < 2 {
 		return 0, false
@@ -54,11 +52,10 @@ func (r *Request) MeanTBT() (units.Duration, bool) {
 // requestColumns is the header of requests.csv.
 const requestColumns = "id,input_tokens,output_tokens,arrival_s,first_token_s,finish_s,mean_tbt_ms,start_s,outcome,attained"
 
-// WriteRequests writes a CSV file with a row for each request: its lengths,
-// times in seconds, exact to the picosecond, and the mean time between tokens
-// in milliseconds, rounded to a picosecond; when its prompt began, its outcome, and
-// whether it met the targets of latency. A cell is empty where a request has no such
-// number: times of a rejected one, gaps of a single token.
+// WriteRequests writes a CSV file with a row for each request: its lengths, times in seconds, exact
+// to the picosecond, and the mean time between tokens in milliseconds, rounded to a picosecond;
+// when its prompt began, its outcome, and whether it met the targets of latency. A cell is empty
+// where a request has no such number: times of a rejected one, gaps of a single token.
 func WriteRequests(w io.Writer, requests []Request) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, requestColumns)

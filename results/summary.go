@@ -24,9 +24,8 @@ type Summary struct {
 	Energy       Energy       `json:"energy_j"`
 	EnergyReport EnergyReport `json:"energy"` // of the whole node
 	Cost         CostReport   `json:"cost"`
-	// RanksetImbalance is the busiest rankset's attention time within a layer of a
-	// sub-batch over the mean of all ranksets, weighted by time: at least 1, and 0
-	// where nothing decodes.
+	// RanksetImbalance is the busiest rankset's attention time within a layer of a sub-batch over
+	// the mean of all ranksets, weighted by time: at least 1, and 0 where nothing decodes.
 	RanksetImbalance float64 `json:"rankset_imbalance"`
 	KVBytes          KVBytes `json:"kv_bytes"`
 	// KVFragmentation is the share of the rows in use that reserved tokens do not
@@ -148,8 +147,7 @@ type Trace struct {
 	OutputStd    float64 `json:"output_std"`
 }
 
-// DescribeTrace returns the description of t, with the moments of its own
-// requests.
+// DescribeTrace returns the description of t, with the moments of its own requests.
 func DescribeTrace(t *traces.Trace) Trace {
 	m := t.Moments()
 	return Trace{
@@ -183,8 +181,7 @@ type Stalls struct {
 // Batch is a number of requests that decode, over the replicas together.
 type Batch struct {
 	Mean float64 `json:"mean"` // over time: 0 in iterations that only prefill
-	// StepMean is over the iterations that decode, each counting once, whatever time
-	// it takes.
+	// StepMean is over the iterations that decode, each counting once, whatever time it takes.
 	StepMean float64 `json:"step_mean"`
 	Max      int     `json:"max"`
 }
@@ -248,8 +245,7 @@ type Cache struct {
 	Spared int64 `json:"spared_tokens"`
 }
 
-// MarshalJSON writes plain numbers of bytes, where units.Bytes alone would
-// write text with a unit.
+// MarshalJSON writes plain numbers of bytes, where units.Bytes alone would write text with a unit.
 func (k KVBytes) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]int64{"capacity": int64(k.Capacity), "peak": int64(k.Peak)})
 }
@@ -262,8 +258,7 @@ func (k *KVBytes) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// WriteJSON writes the summary as one indented JSON object and a line end.
-// Schema is filled in.
+// WriteJSON writes the summary as one indented JSON object and a line end. Schema is filled in.
 func (s *Summary) WriteJSON(w io.Writer) error {
 	named := *s
 	named.Schema = Schema

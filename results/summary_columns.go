@@ -108,9 +108,8 @@ const (
 	Lower
 )
 
-// MetricBetter returns the direction in which a column improves, by its name:
-// rates and utilisation upwards; times, energy, and what went wrong, downwards; batch
-// sizes and shapes in neither.
+// MetricBetter returns the direction in which a column improves, by its name: rates and utilisation
+// upwards; times, energy, and what went wrong, downwards; batch sizes and shapes in neither.
 func MetricBetter(column string) Better {
 	switch {
 	case column == "arrivals_rate_per_s":

@@ -153,8 +153,7 @@ func BinaryPrefix(bytes float64) (v float64, unit string) {
 	return bytes, "B"
 }
 
-// grouped writes v with the given number of decimals and a comma between
-// groups of three digits.
+// grouped writes v with the given number of decimals and a comma between groups of three digits.
 func grouped(v float64, decimals int) string {
 	return GroupDigits(strconv.FormatFloat(v, 'f', decimals, 64))
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Hardware is what a configuration amounts to, for people to check before a
-// long run. Bandwidths are peaks of the whole node, 0 for what the system does not
-// have.
+// Hardware is what a configuration amounts to, for people to check before a long run. Bandwidths
+// are peaks of the whole node, 0 for what the system does not have.
 type Hardware struct {
 	Schema   string `json:"schema"` // HardwareSchema
 	System   string `json:"system"`

@@ -89,8 +89,7 @@ func (g *gaps) leave(request int32) {
 // rejoin has a request that sat steps out take part again.
 func (g *gaps) rejoin(request int32) { g.own = append(g.own, request) }
 
-// left says whether a request that is not decoding has emitted tokens before it
-// lost its memory.
+// left says whether a request that is not decoding has emitted tokens before it lost its memory.
 func (g *gaps) left(request int32) bool { return g.latest[request] != never }
 
 // resume adds the gap of a request with a time of its own, which has a token now: at

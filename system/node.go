@@ -18,8 +18,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Options are the switches of a run that change nothing but how it is carried
-// out.
+// Options are the switches of a run that change nothing but how it is carried out.
 type Options struct {
 	// Exact runs every layer of every iteration instead of skipping repeats.
 	Exact bool
@@ -47,9 +46,8 @@ type Node struct {
 	kinds.CommandTables
 }
 
-// NewNode wires the devices of a validated configuration. It runs the PIM
-// program and transfers on the DRAM model to fill the tables of their clocks, once for
-// all nodes with equal ranks.
+// NewNode wires the devices of a validated configuration. It runs the PIM program and transfers on
+// the DRAM model to fill the tables of their clocks, once for all nodes with equal ranks.
 func NewNode(cfg *configs.Config) (*Node, error) {
 	s := kinds.Of(cfg)
 	if s == nil {
@@ -122,8 +120,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 	return r
 }
 
-// FreeGPUMemory returns what weights and reserve leave on the GPUs of one
-// replica.
+// FreeGPUMemory returns what weights and reserve leave on the GPUs of one replica.
 func (n *Node) FreeGPUMemory() units.Bytes { return gpus.FreeMemory(n.hw) }
 
 // meter returns what tells the node's energy.

@@ -99,8 +99,7 @@ func (s *steps) set(t units.Duration, v int64) {
 // kvBytes returns the bytes of allocation units that are counted on one channel.
 func (r *replica) kvBytes(used int64) int64 { return used * r.unitBytes }
 
-// checkEvery is how many iterations pass between looks at the context and
-// reports of progress.
+// checkEvery is how many iterations pass between looks at the context and reports of progress.
 const checkEvery = 256
 
 // run simulates the replica until all its requests are done or ctx is.
@@ -316,9 +315,8 @@ func (r *replica) noteStarts(now units.Duration) {
 	}
 }
 
-// countEvery is how much time may pass until the resources' work goes into sums of 128
-// bits. Until then the work of 1,024 ranksets, with one more iteration of any length,
-// does not overflow.
+// countEvery is how much time may pass until the resources' work goes into sums of 128 bits. Until
+// then the work of 1,024 ranksets, with one more iteration of any length, does not overflow.
 const countEvery = units.Duration(1 << 50)
 
 // count adds what the resources did since the last count.

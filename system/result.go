@@ -141,15 +141,13 @@ func busySeconds(replicas []*replica) float64 {
 	return sum
 }
 
-// kvBytes returns the KV memory of the node; peak is in allocation units, over the
-// replicas.
+// kvBytes returns the KV memory of the node; peak is in allocation units, over the replicas.
 func (n *Node) kvBytes(peak int64) results.KVBytes {
 	m := n.memory
 	return results.KVBytes{Capacity: m.Unit * units.Bytes(m.Capacity*int64(n.Replicas())), Peak: m.Unit * units.Bytes(peak)}
 }
 
-// utilization returns the busy shares of end, averaged over replicas and, for
-// PIM, ranksets.
+// utilization returns the busy shares of end, averaged over replicas and, for PIM, ranksets.
 func (n *Node) utilization(w *flow.Busy, end units.Duration) results.Utilization {
 	var u [flow.Booked]float64
 	for i := range u {

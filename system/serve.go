@@ -11,9 +11,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// front stands before the replicas of a node that depend on one another: through a router
-// that looks at them, or through users who wait for answers. Everything happens in one loop
-// over time.
+// front stands before the replicas of a node that depend on one another: through a router that
+// looks at them, or through users who wait for answers. Everything happens in one loop over time.
 type front struct {
 	replicas []*replica
 	router   string
@@ -229,8 +228,7 @@ func (l *load) drop(q *traces.Request) {
 	l.outstanding -= int64(q.Input + q.Output)
 }
 
-// emit counts tokens that came back, and the prompts of requests whose first tokens are
-// among them.
+// emit counts tokens that came back, and the prompts of requests whose first tokens are among them.
 func (l *load) emit(tokens, prompts int) {
 	l.kv += int64(tokens)
 	l.outstanding -= int64(tokens + prompts)

@@ -17,8 +17,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Window is a part of a run to record: iterations that lie in it, wholly or in
-// part.
+// Window is a part of a run to record: iterations that lie in it, wholly or in part.
 type Window struct{ From, To units.Duration }
 
 func (w *Window) overlaps(start, end units.Duration) bool { return start < w.To && end > w.From }

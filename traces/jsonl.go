@@ -41,8 +41,7 @@ func (o object) cells(t *table) cells {
 	return c
 }
 
-// readJSONLines adds the requests of JSON lines until there are enough. Empty lines are
-// skipped.
+// readJSONLines adds the requests of JSON lines until there are enough. Empty lines are skipped.
 func (c *collector) readJSONLines(r *bufio.Reader, t *table) error {
 	if c.format = t.format; c.format == "" {
 		c.format = "jsonl"

@@ -54,8 +54,7 @@ func openError(path string, err error) error {
 	}
 }
 
-// Read is Load from a reader; name stands for the file in errors and names the
-// trace.
+// Read is Load from a reader; name stands for the file in errors and names the trace.
 func (o Options) Read(name string, r io.Reader) (*Trace, error) {
 	if o.Most == 0 {
 		o.Most = maxWhole

@@ -73,8 +73,7 @@ func (c *collector) readParquet(text, file io.Reader) (err error) {
 	return nil
 }
 
-// randomAccess returns a file of which any part can be read: file, or all that is left of
-// text.
+// randomAccess returns a file of which any part can be read: file, or all that is left of text.
 func (c *collector) randomAccess(text, file io.Reader) (io.ReaderAt, int64, error) {
 	if f, ok := file.(*os.File); ok {
 		magic := make([]byte, len(parquetMagic))
@@ -243,8 +242,7 @@ const (
 	thriftDouble, thriftBinary, thriftList, thriftSet, thriftMap, thriftStruct = 7, 8, 9, 10, 11, 12
 )
 
-// maxThriftDepth is how deep the structs of a footer may nest; those of Parquet are far
-// less deep.
+// maxThriftDepth is how deep the structs of a footer may nest; those of Parquet are far less deep.
 const maxThriftDepth = 32
 
 // walker walks over a text of the compact protocol.

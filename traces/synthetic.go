@@ -269,8 +269,7 @@ func badRequests(n int) error {
 	return &input.Error{Key: "run.requests", Value: fmt.Sprint(n), Expected: fmt.Sprintf("1 to %d", MaxRequests)}
 }
 
-// stream returns a separate source of randomness for each column of each data set and
-// seed.
+// stream returns a separate source of randomness for each column of each data set and seed.
 func stream(seed uint64, name, column string) rand.Source {
 	return rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "l3sim/traces/%s/%s/%d", name, column, seed)))
 }
@@ -287,9 +286,8 @@ func fill(lengths []float64, l meanAndDeviation, source rand.Source, spec *Synth
 	}
 }
 
-// distribution returns the distribution of the given kind that has the moments
-// l (Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions,
-// chapters 14 and 17).
+// distribution returns the distribution of the given kind that has the moments l (Johnson, Kotz and
+// Balakrishnan, Continuous Univariate Distributions, chapters 14 and 17).
 func (l meanAndDeviation) distribution(kind string, source rand.Source) distuv.Rander {
 	if kind == Fixed || l.std < 0.01 { // tokens: lengths are whole ones
 		return fixed(l.mean)
@@ -312,11 +310,10 @@ func length(x float64, limit int) int {
 	return int(min(max(math.Round(x), 1), float64(limit)))
 }
 
-// rescale returns the factor by which the drawn lengths must be multiplied so
-// that, rounded and clipped, their mean is as close to mean as rounding
-// permits. The mean grows with the factor, from 1 to limit: bisection finds
-// the factor to its last bit. Where every length would have to be clipped
-// before the mean is met (mean close to limit), bisection ends just there.
+// rescale returns the factor by which the drawn lengths must be multiplied so that, rounded and
+// clipped, their mean is as close to mean as rounding permits. The mean grows with the factor, from
+// 1 to limit: bisection finds the factor to its last bit. Where every length would have to be
+// clipped before the mean is met (mean close to limit), bisection ends just there.
 func rescale(raw []float64, mean float64, limit int) float64 {
 	want := int64(math.Round(mean * float64(len(raw))))
 	total := func(scale float64) int64 {

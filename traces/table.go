@@ -162,8 +162,7 @@ func (t *table) row(file string, line int, c *cells) (row, error) {
 	return r, nil
 }
 
-// maxTokens is the largest number of input or output tokens of a request that
-// a trace may hold.
+// maxTokens is the largest number of input or output tokens of a request that a trace may hold.
 const maxTokens = 1 << 24
 
 // expectedTokens is what an error says of a wrong number of tokens.
@@ -182,9 +181,8 @@ type Columns struct {
 	Unit          string // of arrivals: "s", "ms", "us" or "ns"; "" is "s"
 }
 
-// ParseColumns reads columns as a user gives them:
-// arrival=NAME,input=NAME,output=NAME,unit=UNIT, without arrival and unit if need be. An
-// error is an *input.Error without a key.
+// ParseColumns reads columns as a user gives them: arrival=NAME,input=NAME,output=NAME,unit=UNIT,
+// without arrival and unit if need be. An error is an *input.Error without a key.
 func ParseColumns(text string) (Columns, error) {
 	var c Columns
 	for _, part := range strings.Split(text, ",") {

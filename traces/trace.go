@@ -87,9 +87,8 @@ type Trace struct {
 	Unordered       int // requests that arrive before the one that precedes them in the file
 }
 
-// normalize sorts the requests by arrival, those of one time in their order, numbers
-// them, and numbers conversations and their turns in that order. A conversation of one
-// request is none.
+// normalize sorts the requests by arrival, those of one time in their order, numbers them, and
+// numbers conversations and their turns in that order. A conversation of one request is none.
 func (t *Trace) normalize() {
 	slices.SortStableFunc(t.Requests, func(a, b Request) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	turns := map[int]int{} // of each conversation

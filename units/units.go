@@ -11,9 +11,8 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 )
 
-// Duration is a span of time, or an instant counted from the start of a run,
-// in integer picoseconds: 625 ps, the clock of DDR4-3200, is exact, and an
-// int64 holds 106 days.
+// Duration is a span of time, or an instant counted from the start of a run, in integer
+// picoseconds: 625 ps, the clock of DDR4-3200, is exact, and an int64 holds 106 days.
 type Duration int64
 
 // Durations in picoseconds.
@@ -43,9 +42,8 @@ type Bandwidth float64
 // multiply-add counts as two.
 type FLOPRate float64
 
-// FromPicoseconds converts a whole number of picoseconds. Values beyond the range
-// of Duration saturate, and what is not a number counts as the longest: it comes
-// from infinite times.
+// FromPicoseconds converts a whole number of picoseconds. Values beyond the range of Duration
+// saturate, and what is not a number counts as the longest: it comes from infinite times.
 func FromPicoseconds(ps float64) Duration {
 	switch {
 	case ps <= math.MinInt64:
@@ -56,8 +54,7 @@ func FromPicoseconds(ps float64) Duration {
 	return math.MaxInt64
 }
 
-// FromSeconds rounds s seconds to the nearest picosecond. It saturates as
-// FromPicoseconds does.
+// FromSeconds rounds s seconds to the nearest picosecond. It saturates as FromPicoseconds does.
 func FromSeconds(s float64) Duration { return FromPicoseconds(math.Round(s * 1e12)) }
 
 // Seconds returns d in seconds.
@@ -138,9 +135,8 @@ func parse(text, quantity, example string, units []suffix) (float64, error) {
 	return float64(value * unit.size), err
 }
 
-// parseInteger is parse for quantities that are whole numbers of their base
-// unit: "0.5ps" and "1.5B" are errors. It computes exactly, beyond the 53 bits
-// of a float64.
+// parseInteger is parse for quantities that are whole numbers of their base unit: "0.5ps" and
+// "1.5B" are errors. It computes exactly, beyond the 53 bits of a float64.
 func parseInteger(text, quantity, example string, units []suffix) (int64, error) {
 	number, _, unit, err := split(text, quantity, example, units)
 	if err != nil {
@@ -218,8 +214,7 @@ func (b Bytes) String() string { return formatInteger(int64(b), byteUnits) }
 // MarshalText implements encoding.TextMarshaler.
 func (b Bytes) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
-// UnmarshalText reads a byte count with its unit: B, kB, MB, GB, TB or KiB,
-// MiB, GiB, TiB.
+// UnmarshalText reads a byte count with its unit: B, kB, MB, GB, TB or KiB, MiB, GiB, TiB.
 func (b *Bytes) UnmarshalText(text []byte) error {
 	v, err := parseInteger(string(text), "byte count", "2TiB", byteUnits)
 	*b = Bytes(v)
@@ -245,8 +240,7 @@ func (f FLOPRate) String() string { return format(float64(f), flopUnits) }
 // MarshalText implements encoding.TextMarshaler.
 func (f FLOPRate) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
-// UnmarshalText reads an arithmetic rate with its unit: FLOP/s, GFLOP/s,
-// TFLOP/s or PFLOP/s.
+// UnmarshalText reads an arithmetic rate with its unit: FLOP/s, GFLOP/s, TFLOP/s or PFLOP/s.
 func (f *FLOPRate) UnmarshalText(text []byte) error {
 	v, err := parse(string(text), "FLOP rate", "312TFLOP/s", flopUnits)
 	*f = FLOPRate(v)

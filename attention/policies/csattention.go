@@ -108,9 +108,8 @@ func (s *CSAttentionSpec) Tables(prompt, group int) CSATables {
 	}
 }
 
-// attended returns the most tokens that a query head attends to in a step of that context.
-// It is exact where a list has Selected + Recent entries: a search then never
-// runs out of tokens.
+// attended returns the most tokens that a query head attends to in a step of that context. It is
+// exact where a list has Selected + Recent entries: a search then never runs out of tokens.
 func (t CSATables) attended(context int) int { return min(context, t.Selected+t.Recent) }
 
 // bytes returns what the tables and the centroids of a KV head take, for heads of dim elements.

@@ -6,12 +6,11 @@ import (
 	"math/rand/v2"
 )
 
-// sphericalKMeans clusters vectors of dim elements by their directions and writes the unit
-// vectors that it finds to centroids, at most as many as fit: it finds nothing where
-// all vectors are 0, and no more than there are directions. x has the vectors scaled to
-// length 1, or the vector 0. Seeds are those of k-means++ (Arthur and Vassilvitskii,
-// 2007); after them come rounds of Lloyd's algorithm, in which a centroid without vectors
-// stays. It returns how many it found.
+// sphericalKMeans clusters vectors of dim elements by their directions and writes the unit vectors
+// that it finds to centroids, at most as many as fit: it finds nothing where all vectors are 0, and
+// no more than there are directions. x has the vectors scaled to length 1, or the vector 0. Seeds
+// are those of k-means++ (Arthur and Vassilvitskii, 2007); after them come rounds of Lloyd's
+// algorithm, in which a centroid without vectors stays. It returns how many it found.
 func sphericalKMeans(centroids, x []float32, dim, rounds int, random *rand.Rand) int {
 	n := seeds(centroids, x, dim, random)
 	if n == 0 {

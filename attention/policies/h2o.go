@@ -50,8 +50,7 @@ func (s H2OSpec) budget(prompt int) h2oBudget {
 	return h2oBudget{Heavy: int(s.Heavy * float64(prompt)), Recent: int(s.Recent * float64(prompt))}
 }
 
-// Kept returns how many tokens a KV head keeps after a context, which is the prompt or
-// longer.
+// Kept returns how many tokens a KV head keeps after a context, which is the prompt or longer.
 func (h h2oBudget) Kept(context int) int { return min(context, h.Heavy+h.Recent) }
 
 // Attended returns how many tokens a KV head attends to in a step of that context, its own

@@ -134,8 +134,7 @@ func (s *hgcaState) Prompt(q [][]float32, k, _ []float32) {
 	}
 }
 
-// evict moves the oldest tokens out of the window, as many as leave it after the latest
-// token.
+// evict moves the oldest tokens out of the window, as many as leave it after the latest token.
 func (s *hgcaState) evict(average func(token int) float32) {
 	end := s.window.Evicted(s.tokens)
 	if s.first == end {

@@ -184,8 +184,7 @@ func (p *pageState) pageScores(scores []float64, q [][]float32) {
 	}
 }
 
-// halfScale keeps scores within FP16, whose largest number is 65504. It changes no
-// ranking.
+// halfScale keeps scores within FP16, whose largest number is 65504. It changes no ranking.
 const halfScale = 1.0 / 16
 
 // scaled says that scores are halfScale times what they stand for.
@@ -207,8 +206,7 @@ func (p *pageState) splitQueries(q [][]float32, half bool) {
 	}
 }
 
-// logicalScores sets scores of the first logical pages to the sum over queries, in FP16 or in
-// FP32.
+// logicalScores sets scores of the first logical pages to the sum over queries, in FP16 or in FP32.
 func (p *pageState) logicalScores(scores []float64, q [][]float32, half bool) {
 	p.splitQueries(q, half)
 	n := len(p.split)

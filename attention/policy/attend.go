@@ -78,10 +78,9 @@ func addFour(to, w []float64, rows []float32) {
 	}
 }
 
-// Merge joins attention over two disjoint sets of tokens. out and other are the results over
-// each; out becomes that over both. It returns the logarithm of both sums of exponentials
-// (natural base; FlashInfer's merge_state is of base 2). An empty set has −∞ and any finite
-// result.
+// Merge joins attention over two disjoint sets of tokens. out and other are the results over each;
+// out becomes that over both. It returns the logarithm of both sums of exponentials (natural base;
+// FlashInfer's merge_state is of base 2). An empty set has −∞ and any finite result.
 func Merge(out []float64, lse float64, other []float64, otherLSE float64) float64 {
 	top := max(lse, otherLSE)
 	if math.IsInf(top, -1) {

@@ -44,8 +44,7 @@ error is on shapes that the fit did not see. 'l3lab gpu validate --help' has the
 	return cmd
 }
 
-// gpuFit fits each measured kind, reports the held-out errors and writes the
-// specification.
+// gpuFit fits each measured kind, reports the held-out errors and writes the specification.
 func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
 	if err := f.check(cmd); err != nil {
 		return err

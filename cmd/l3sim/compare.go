@@ -34,8 +34,7 @@ type comparedRun struct {
 	summary *results.Summary
 }
 
-// compare runs a comparison and prints one table, a row a system or model, or one
-// JSON object.
+// compare runs a comparison and prints one table, a row a system or model, or one JSON object.
 func (a *app) compare(ctx context.Context, file *design.File, f *runFlags) error {
 	options, err := f.options()
 	if err != nil {

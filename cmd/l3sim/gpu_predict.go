@@ -197,8 +197,7 @@ func (f *predictFlags) parseBytes(cmd *cobra.Command) error {
 	return nil
 }
 
-// decoding returns the batch of --context or --batch, its contexts in pages of page
-// tokens.
+// decoding returns the batch of --context or --batch, its contexts in pages of page tokens.
 func (f *predictFlags) decoding(page int) gpu.DecodeBatch {
 	if len(f.context) == 1 {
 		return gpu.UniformBatch(f.batch, (f.context[0]-1)/page+1)

@@ -231,8 +231,7 @@ func (f *runFlags) timelineWindow() (*system.Window, error) {
 	return parseWindow("--timeline-window", f.window, "0ms:50ms")
 }
 
-// inWindow reports a window that a run of end seconds does not reach: its timeline
-// holds nothing.
+// inWindow reports a window that a run of end seconds does not reach: its timeline holds nothing.
 func (f *runFlags) inWindow(w *system.Window, end float64) error {
 	if w == nil || w.From.Seconds() < end {
 		return nil

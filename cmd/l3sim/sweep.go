@@ -200,10 +200,9 @@ func (a *app) noteDamage(d sweep.Damage) {
 	}
 }
 
-// reportShard says what a shard's run left. Points that failed are results, which
-// no repetition changes: a shard that has recorded all its points succeeds, so
-// that a batch system's retries and dependencies do what they should, and the
-// merge reports them.
+// reportShard says what a shard's run left. Points that failed are results, which no repetition
+// changes: a shard that has recorded all its points succeeds, so that a batch system's retries and
+// dependencies do what they should, and the merge reports them.
 func (a *app) reportShard(part *sweep.Part, o *sweep.Outcome, out string) error {
 	if o.Missing > 0 { // --fail-fast
 		return failedPoints(part.Points, o)

@@ -6,8 +6,7 @@ type burst struct {
 	record     Record
 }
 
-// bus is the command buses of a channel, or of a rank with its own, and the data buses beside
-// them.
+// bus is the command buses of a channel, or of a rank with its own, and the data buses beside them.
 type bus struct {
 	last   []Record   // the latest on each command bus
 	halves [][]Record // whose second halves have had no step yet, oldest first

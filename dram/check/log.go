@@ -70,8 +70,7 @@ type LogWriter struct {
 	line []byte
 }
 
-// NewLogWriter writes header and column names to w and returns the writer of
-// the records.
+// NewLogWriter writes header and column names to w and returns the writer of the records.
 func NewLogWriter(w io.Writer, h LogHeader) *LogWriter {
 	b := bufio.NewWriterSize(w, 1<<16)
 	if h.Spec != nil {

@@ -98,8 +98,7 @@ func (r *Report) writeFirst(w io.Writer) {
 	}
 }
 
-// record writes a command as "clock NAME rank.bankgroup.bank row column"
-// without the absent parts.
+// record writes a command as "clock NAME rank.bankgroup.bank row column" without the absent parts.
 func record(r Record) string {
 	s := fmt.Sprintf("%d %v %d", r.Clock, r.Command, r.Address.Rank)
 	if r.Address.Bank >= 0 {

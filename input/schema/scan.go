@@ -200,8 +200,7 @@ func (s *scanner) value(key name) {
 	}
 }
 
-// list moves over a bracketed, comma-separated list, calling element at the
-// start of each.
+// list moves over a bracketed, comma-separated list, calling element at the start of each.
 func (s *scanner) list(end string, element func()) {
 	s.pos++
 	for s.skipBlank(); !s.ended(); s.skipBlank() {

@@ -59,10 +59,9 @@ func IsText(t reflect.Type) bool { return t.Kind() == reflect.String || IsQuanti
 // IsQuantity says that values of type t read themselves from text.
 func IsQuantity(t reflect.Type) bool { return reflect.PointerTo(t).Implements(textUnmarshaler) }
 
-// Walk returns the values that a struct type has under its tags ("toml", "json"), in
-// the order of the fields. Fields of a nested struct follow its tag and a dot. An
-// embedded struct without a tag belongs to the struct around it; other fields without a
-// tag, and those of "-", are left out.
+// Walk returns the values that a struct type has under its tags ("toml", "json"), in the order of
+// the fields. Fields of a nested struct follow its tag and a dot. An embedded struct without a tag
+// belongs to the struct around it; other fields without a tag, and those of "-", are left out.
 func Walk(t reflect.Type, tag string) []Key {
 	var keys []Key
 	walk(t, tag, "", Key{}, nil, func(key Key, section bool) {
@@ -195,8 +194,7 @@ func (s *Schema) Set(to any, key, text string) error {
 	return nil
 }
 
-// Changed returns the keys whose values differ between the structs that two pointers
-// point to.
+// Changed returns the keys whose values differ between the structs that two pointers point to.
 func (s *Schema) Changed(a, b any) []Key {
 	return slices.DeleteFunc(slices.Clone(s.Keys), func(k Key) bool { return k.Get(a).Equal(k.Get(b)) })
 }

@@ -34,8 +34,7 @@ func Plain(text string) string {
 	return text
 }
 
-// scalar decodes a TOML value. Plain ones, of which sweeps have many, are read without
-// the decoder.
+// scalar decodes a TOML value. Plain ones, of which sweeps have many, are read without the decoder.
 func scalar(text string) (any, bool) {
 	switch {
 	case text == "true" || text == "false":

@@ -22,8 +22,7 @@ const (
 	statement kind = "statement"
 )
 
-// tolerance is how far, relative to the paper's number, a value that is
-// reproduced may be off.
+// tolerance is how far, relative to the paper's number, a value that is reproduced may be off.
 const tolerance = 0.15
 
 // The verdicts on a claim.
@@ -156,8 +155,7 @@ func judge(claims []*claim, e *evidence) ([]judgement, error) {
 	return judgements, nil
 }
 
-// outcome is a claim's number under a reading over the seeds, with the reason of the
-// first.
+// outcome is a claim's number under a reading over the seeds, with the reason of the first.
 func (e *evidence) outcome(c *claim, r *reading) (o Outcome, reason string, err error) {
 	o = Outcome{Reading: r.Name, Number: &Number{Low: math.Inf(1), High: math.Inf(-1)}}
 	for n, seed := range e.seeds {

@@ -106,8 +106,7 @@ func readClaims(names ...string) (*evaluation, error) {
 	return all, nil
 }
 
-// claimsOf returns the claims that belong to a target, in the order of the paper's
-// figures.
+// claimsOf returns the claims that belong to a target, in the order of the paper's figures.
 func claimsOf(t Target) ([]*claim, error) {
 	read := readEvaluation
 	if t == Sparse {

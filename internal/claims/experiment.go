@@ -52,8 +52,7 @@ type loader struct {
 	traces   string // folder for the traces that sweeps name
 }
 
-// load plans a sweep of configs/paper, for the claims alone those of its points that
-// they need.
+// load plans a sweep of configs/paper, for the claims alone those of its points that they need.
 func (l *loader) load(spec *experimentSpec, forClaims bool) (*experiment, error) {
 	name := spec.Name + ".toml"
 	text, err := files.Files.ReadFile(name)
@@ -239,9 +238,8 @@ func (e *experiment) find(seed uint64, where func(*point) bool) []point {
 	return found
 }
 
-// systemOf names the system of a point: as a list of the sweep file does that sets
-// run.system, and may have one system several times with other hardware, else by
-// run.system.
+// systemOf names the system of a point: as a list of the sweep file does that sets run.system, and
+// may have one system several times with other hardware, else by run.system.
 func (e *experiment) systemOf(i int) string {
 	names := strings.Split(e.plan.Points[i].Name, ",")
 	for _, axis := range e.plan.File.Axes {

@@ -74,8 +74,7 @@ var ablationParts = []part{
 	{"asynchronous prefill transfers", "+ overlap"}, {"even ranksets", "+ even ranksets"},
 }
 
-// findStep compares two steps of the ablation, and says what each mechanism in
-// between adds.
+// findStep compares two steps of the ablation, and says what each mechanism in between adds.
 func findStep(e *evidence, seed uint64, r *reading) (finding, error) {
 	before, err := e.step(seed, r.From)
 	if err != nil {

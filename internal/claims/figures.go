@@ -85,8 +85,7 @@ func (r *Report) figureFiles() []results.File {
 // file names the figure's picture, without its ending.
 func (f *Figure) file() string { return "reproduction_" + f.Name }
 
-// effect is one assumption of the evaluation changed, and the best cases of Fig 8
-// that remain.
+// effect is one assumption of the evaluation changed, and the best cases of Fig 8 that remain.
 type effect struct {
 	Assumption string `json:"assumption"` // as the sweep names it
 	// The claims of Fig 8 in their order: means over the seeds.

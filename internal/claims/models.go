@@ -21,8 +21,7 @@ import (
 // assumptions that it leaves open.
 const preset = "paper"
 
-// models are the configurations that the claims of the text compute on, with no
-// run.
+// models are the configurations that the claims of the text compute on, with no run.
 type models struct {
 	llama    *configs.Config   // Llama-2-7B on one GPU (sections 1 and 2)
 	measured *gpu.Spec         // of the A100 fitted to measurements, as dgx-a100-l3 has it, beside the preset's

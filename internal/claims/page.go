@@ -158,9 +158,8 @@ func (r *Report) writeReasons(w io.Writer) {
 	}
 }
 
-// Write puts tables (CSV), figures, claims.json and the page into dir. The page
-// keeps the parts that other targets have written into it. Files are whole or not
-// there.
+// Write puts tables (CSV), figures, claims.json and the page into dir. The page keeps the parts
+// that other targets have written into it. Files are whole or not there.
 func (r *Report) Write(dir string) error {
 	page, err := r.page(filepath.Join(dir, pageFile))
 	if err != nil {

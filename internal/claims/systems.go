@@ -215,9 +215,8 @@ func (e *experiment) table3Layouts(m *models) *experiment {
 	})
 }
 
-// bestLayouts returns the points with the best layout of each model, trace and
-// system: over all seeds the one that rejects the fewest requests, of equals the one
-// with the highest throughput.
+// bestLayouts returns the points with the best layout of each model, trace and system: over all
+// seeds the one that rejects the fewest requests, of equals the one with the highest throughput.
 func (e *experiment) bestLayouts() *experiment {
 	type use struct {
 		work

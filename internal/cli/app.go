@@ -177,8 +177,7 @@ func (a *App) OnTerminal() bool {
 	return ok && IsTerminal(o.w)
 }
 
-// Aligned writes lines whose cells tabs divide in columns; flags are those of package
-// tabwriter.
+// Aligned writes lines whose cells tabs divide in columns; flags are those of package tabwriter.
 func Aligned(w io.Writer, flags uint, lines func(io.Writer)) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', flags)
 	lines(t)

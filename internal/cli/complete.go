@@ -40,8 +40,7 @@ var values = map[string]struct {
 	"kv":         {func() []string { return []string{"k", "v"} }, false},
 }
 
-// completeFlags has shells complete the values of the flags of cmd and of the commands
-// in it.
+// completeFlags has shells complete the values of the flags of cmd and of the commands in it.
 func completeFlags(cmd *cobra.Command) {
 	for name, v := range values {
 		if flag := cmd.Flags().Lookup(name); flag != nil && flag.Value.Type() == "string" {

@@ -106,8 +106,7 @@ func WritableFile(flag, path string) error {
 	return WritableFolder(flag, dir)
 }
 
-// Creatable makes the folder of --out, and reports one that cannot be made or
-// written to.
+// Creatable makes the folder of --out, and reports one that cannot be made or written to.
 func Creatable(dir string) error { return WritableFolder("--out", dir) }
 
 // WritableFolder makes dir where it is missing, and a file in it. "" is no folder.

@@ -62,8 +62,7 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Start begins the display of a task of total units, 0 where their number is not
-// known.
+// Start begins the display of a task of total units, 0 where their number is not known.
 func (p *Progress) Start(total int64) {
 	if p.out == nil {
 		return
@@ -137,8 +136,7 @@ func (p *Progress) draw() {
 	}
 }
 
-// line describes the state after elapsed: counts, share, and at the rate so
-// far the time left.
+// line describes the state after elapsed: counts, share, and at the rate so far the time left.
 func (p *Progress) line(elapsed time.Duration) string {
 	n := p.current.Load()
 	if p.total == 0 {

@@ -66,8 +66,7 @@ func AddGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 	root.AddCommand(commands...)
 }
 
-// newHelpCommand is cobra's help command, except that an unknown command is an
-// error.
+// newHelpCommand is cobra's help command, except that an unknown command is an error.
 func newHelpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",

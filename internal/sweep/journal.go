@@ -184,10 +184,9 @@ func eachEntry(dir string, do func(*Entry) error) (Damage, error) {
 	return j.damage, err
 }
 
-// read calls do for each entry and returns the number of bytes. j.size becomes the end of
-// the last whole line. Damaged lines are counted and skipped: their points run again. A
-// wrong first line is also damage where an entry follows, because only this program writes
-// entries.
+// read calls do for each entry and returns the number of bytes. j.size becomes the end of the last
+// whole line. Damaged lines are counted and skipped: their points run again. A wrong first line is
+// also damage where an entry follows, because only this program writes entries.
 func (j *Journal) read(name string, r io.Reader, do func(*Entry) error) (total int64, err error) {
 	j.damage.File = name
 	b := bufio.NewReaderSize(r, 1<<16)
@@ -243,9 +242,8 @@ func notJournal(name, head string) error {
 	return &input.Error{File: name, Line: 1, Expected: strings.TrimSpace(headLine) + ", the first line of a sweep's journal; this file is none"}
 }
 
-// A line ends with the CRC-32C (RFC 3720, appendix B.4) of the line before it and of the
-// schema: "...,"crc32c":"0123abcd"}". It detects every change of up to four bytes in a
-// row.
+// A line ends with the CRC-32C (RFC 3720, appendix B.4) of the line before it and of the schema:
+// "...,"crc32c":"0123abcd"}". It detects every change of up to four bytes in a row.
 const (
 	sumBegins = `,"crc32c":"`
 	sumEnds   = "\"}\n"

@@ -192,8 +192,7 @@ func (e *Entry) outcome() string {
 	return fmt.Sprintf("%g output tokens/s in %g s", e.Summary.OutputTokensPerS, e.Summary.SimulatedS)
 }
 
-// incomplete returns an error that names the shards and the points that are not
-// there.
+// incomplete returns an error that names the shards and the points that are not there.
 func (m *merge) incomplete() error {
 	var missing []string
 	for i, dirs := range m.shards {
@@ -254,9 +253,8 @@ func (m *merge) merged(dirs []string) (*Merged, error) {
 	return &Merged{m.points, o, m.head.Of, m.damage, p}, nil
 }
 
-// Write writes the results into dir as Plan.Write does. Before that, it adds the entries
-// that dir's journal lacks, in the order of points: a sweep in that folder continues from
-// this journal.
+// Write writes the results into dir as Plan.Write does. Before that, it adds the entries that dir's
+// journal lacks, in the order of points: a sweep in that folder continues from this journal.
 func (m *Merged) Write(dir string) (err error) {
 	j, err := OpenJournal(dir)
 	if err != nil {

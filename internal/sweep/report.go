@@ -7,8 +7,7 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// Report is a sweep as JSON: what became of its points. Their results are in
-// the folder.
+// Report is a sweep as JSON: what became of its points. Their results are in the folder.
 type Report struct {
 	Schema  string        `json:"schema"`
 	Shard   string        `json:"shard,omitempty"` // "i/N" of a shard
@@ -51,8 +50,7 @@ func Failures(points []Point, o *Outcome) []FailedPoint {
 	return all
 }
 
-// failureOf says why a point failed, with the place in the sweep file where that is
-// known.
+// failureOf says why a point failed, with the place in the sweep file where that is known.
 func failureOf(p *Point, e *Entry) string {
 	if p.Err != nil {
 		return p.Err.Error()

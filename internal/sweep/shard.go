@@ -23,8 +23,7 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// Shard is one of the parts that a plan is dealt into, so that several machines
-// can run it.
+// Shard is one of the parts that a plan is dealt into, so that several machines can run it.
 type Shard struct {
 	Index int // from 0
 	Count int
@@ -47,10 +46,9 @@ const (
 	k8sIndex   = "JOB_COMPLETION_INDEX"
 )
 
-// ParseShard reads a shard. "i/N" is part i of N. "auto" is the element of the Slurm array
-// that this process runs in. "auto/N" is the completion index of its Kubernetes Job, among
-// N. Only the last two read the environment. Errors are of type *input.Error and name the
-// flag or the variable.
+// ParseShard reads a shard. "i/N" is part i of N. "auto" is the element of the Slurm array that
+// this process runs in. "auto/N" is the completion index of its Kubernetes Job, among N. Only the
+// last two read the environment. Errors are of type *input.Error and name the flag or the variable.
 func ParseShard(flag, text string, environment func(string) string) (Shard, error) {
 	const forms = `"i/N" with i from 0 to N-1, "auto" or "auto/N"`
 	bad := func(expected string) (Shard, error) {
@@ -129,11 +127,10 @@ type Part struct {
 	whole    *Plan
 }
 
-// Part returns the points of one shard. They depend only on the plan and the shard. Points
-// are sorted by the tokens that they generate, points with equal tokens by their address,
-// which is a hash. They are dealt to the shards to and fro. So shards differ by one run at
-// most, and each gets long and short runs. Points with the same address go to the same
-// shard, as they run once.
+// Part returns the points of one shard. They depend only on the plan and the shard. Points are
+// sorted by the tokens that they generate, points with equal tokens by their address, which is a
+// hash. They are dealt to the shards to and fro. So shards differ by one run at most, and each gets
+// long and short runs. Points with the same address go to the same shard, as they run once.
 func (p *Plan) Part(s Shard) *Part {
 	of := p.deal(s.Count)
 	part := *p
@@ -185,9 +182,8 @@ func (p *Plan) Identity() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// shardName is the file in a shard's folder that names the plan and the shard's points.
-// Merge needs only this file and the journal beside it, neither the sweep file nor its
-// traces.
+// shardName is the file in a shard's folder that names the plan and the shard's points. Merge needs
+// only this file and the journal beside it, neither the sweep file nor its traces.
 const shardName = "shard.jsonl"
 
 // shardSchema names the form of that file: a line of JSON for the shard, then

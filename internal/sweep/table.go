@@ -38,9 +38,8 @@ func (p *Plan) columnKeys() []string {
 	return append(keys, tables.SeedColumn)
 }
 
-// Table returns the results as one tidy table: one row per point, in point order, with
-// columns as package results describes them. Two runs of the same points give the same
-// table.
+// Table returns the results as one tidy table: one row per point, in point order, with columns as
+// package results describes them. Two runs of the same points give the same table.
 func (p *Plan) Table(o *Outcome) (*tables.Table, error) {
 	t := &tables.Table{Columns: p.header()}
 	for i := range p.Points {
@@ -120,9 +119,8 @@ func (p *Plan) Write(dir string, o *Outcome) error {
 	})
 }
 
-// fileNames returns the file of each point's summary. It is the point's name and seed,
-// where all file systems keep these names apart. Else it is the beginning of the name and
-// a hash.
+// fileNames returns the file of each point's summary. It is the point's name and seed, where all
+// file systems keep these names apart. Else it is the beginning of the name and a hash.
 func (p *Plan) fileNames() []string {
 	const longest = 100
 	names, taken := make([]string, len(p.Points)), map[string]bool{}

@@ -188,8 +188,7 @@ func (a *axes) width() vg.Length {
 	return plotWidth
 }
 
-// evenly says that ticks at all values have room: no gap is below a tenth of the
-// whole.
+// evenly says that ticks at all values have room: no gap is below a tenth of the whole.
 func evenly(sorted []float64) bool {
 	for i := range sorted[1:] {
 		if sorted[i+1]-sorted[i] < 0.09*(sorted[len(sorted)-1]-sorted[0]) {

@@ -231,8 +231,7 @@ func (s *selector) text(row, column int) string {
 	return s.table.Rows[row][column]
 }
 
-// names returns the values of a column in the order of the rows, or by size
-// where all are numbers.
+// names returns the values of a column in the order of the rows, or by size where all are numbers.
 func (s *selector) names(column int) []string {
 	names, _ := tables.Groups(len(s.rows), func(i int) string { return s.text(s.rows[i], column) })
 	numbers := column != none

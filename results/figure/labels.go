@@ -15,8 +15,7 @@ import (
 // axisLabel writes a column's name for people, with its unit.
 func axisLabel(column string) string { return tables.Label(column) }
 
-// cellLabel writes a value of a column: bytes with a prefix, the empty value as
-// a dash.
+// cellLabel writes a value of a column: bytes with a prefix, the empty value as a dash.
 func cellLabel(column, value string) string {
 	if value == "" {
 		return "-"
@@ -122,9 +121,8 @@ func (t ticker) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// powers returns the powers of ten in a positive range, every second or third
-// and so on where they are more than maxTicks, and the multiples between them
-// where all are there.
+// powers returns the powers of ten in a positive range, every second or third and so on where they
+// are more than maxTicks, and the multiples between them where all are there.
 func powers(low, high float64) (at, between []float64) {
 	first, last := int(math.Ceil(float64(math.Log10(low))-1e-9)), int(math.Floor(float64(math.Log10(high))+1e-9))
 	step := (last-first)/maxTicks + 1
@@ -141,8 +139,7 @@ func powers(low, high float64) (at, between []float64) {
 	return at, between
 }
 
-// round returns the multiples of 1, 2 or 5 times a power of ten in a range, four
-// to nine of them.
+// round returns the multiples of 1, 2 or 5 times a power of ten in a range, four to nine of them.
 func round(low, high float64) []float64 {
 	rough := (high - low) / 5
 	if !(rough > 0) || math.IsInf(rough, 0) {

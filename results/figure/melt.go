@@ -79,10 +79,9 @@ func sharedName(t *tables.Table, columns []int) string {
 	return name
 }
 
-// shortenPoints returns a table whose names of points have lost the parts that
-// the figure says anyway, where it shows names: of "model=gpt-175b,naive" with a
-// plot for each model, "naive" remains. Without it no two models would share a
-// bar's name.
+// shortenPoints returns a table whose names of points have lost the parts that the figure says
+// anyway, where it shows names: of "model=gpt-175b,naive" with a plot for each model, "naive"
+// remains. Without it no two models would share a bar's name.
 func shortenPoints(t *tables.Table, sel *Selection) *tables.Table {
 	point := slices.Index(t.Columns, tables.PointColumn)
 	shown := map[string]bool{}

@@ -144,10 +144,9 @@ func betterLabel(more bool) string {
 	return "less is better"
 }
 
-// pareto draws the front of each group as a staircase, between what is reached
-// and what is not, and every point: those on the front in full, the others
-// paler and smaller. With a third goal the staircase of each of its levels is
-// that of all points which are at least as good in it.
+// pareto draws the front of each group as a staircase, between what is reached and what is not, and
+// every point: those on the front in full, the others paler and smaller. With a third goal the
+// staircase of each of its levels is that of all points which are at least as good in it.
 type pareto struct {
 	data  *Data
 	cells []Cell
@@ -211,9 +210,8 @@ func (b *pareto) markers(c *draw.Canvas, p *plot.Plot, on []bool, front bool) {
 	}
 }
 
-// front returns those of some cells, by index, that no other of them dominates
-// in x and y, and in the third goal too where that is asked for. They are in
-// order of x, then y.
+// front returns those of some cells, by index, that no other of them dominates in x and y, and in
+// the third goal too where that is asked for. They are in order of x, then y.
 func (d *Data) front(cells []Cell, members []int, third bool) []int {
 	goals := []tables.Goal{{Maximize: !d.MinimizeX}, {Maximize: d.MaximumY}, {Maximize: d.MaximizeZ}}
 	if !third {
@@ -238,9 +236,8 @@ func (d *Data) front(cells []Cell, members []int, third bool) []int {
 	return front
 }
 
-// staircase returns the corners of the line through a front, in order of x:
-// between two of its points nothing better is reached than the worse of both in
-// x and in y.
+// staircase returns the corners of the line through a front, in order of x: between two of its
+// points nothing better is reached than the worse of both in x and in y.
 func (d *Data) staircase(front []Cell) [][2]float64 {
 	var line [][2]float64
 	for i := range front {

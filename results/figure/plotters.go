@@ -156,8 +156,7 @@ func (a *axes) errorBars(c *draw.Canvas, p *plot.Plot, cell *Cell, line color.Co
 	}
 }
 
-// heatmap draws a coloured field for each (x, y), with its value where there is
-// room.
+// heatmap draws a coloured field for each (x, y), with its value where there is room.
 type heatmap struct {
 	data      *Data
 	cells     []Cell
@@ -220,8 +219,7 @@ func shortLabel(d *Data, v float64) string {
 // scaleHeight is the height of a heat map's scale, in points.
 const scaleHeight = 22
 
-// drawScale draws the colours from the smallest to the largest value, above the
-// plots.
+// drawScale draws the colours from the smallest to the largest value, above the plots.
 func drawScale(c draw.Canvas, d *Data) {
 	style := textStyle(legendText)
 	low, high := valueRange(d)

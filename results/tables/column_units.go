@@ -55,8 +55,7 @@ var labels = map[string]string{
 	"output_mean":                "mean output length (tokens)",
 }
 
-// Label writes a column's name for an axis: the quantity in words, then the
-// unit in parentheses.
+// Label writes a column's name for an axis: the quantity in words, then the unit in parentheses.
 func Label(column string) string {
 	if label := labels[column]; label != "" {
 		return label

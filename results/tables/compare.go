@@ -30,8 +30,7 @@ const (
 	OtherSeeds Fate = "other seeds" // both tables have it, and no seed of it is in both
 )
 
-// PointChange is one point in both tables; its repeats over seeds are taken
-// together.
+// PointChange is one point in both tables; its repeats over seeds are taken together.
 type PointChange struct {
 	Name         string `json:"name"`               // in the new table, where it is there
 	OldName      string `json:"old_name,omitempty"` // where another name has the same configuration
@@ -132,8 +131,7 @@ func parted(names, others []string) (have, lack []string) {
 	return have, lack
 }
 
-// renamed returns for names that only b has the name that only a has of the
-// same configuration.
+// renamed returns for names that only b has the name that only a has of the same configuration.
 func (s *side) renamed(b *side) map[string]string {
 	byConfig := map[string]string{}
 	for _, name := range s.names {
@@ -201,10 +199,9 @@ func (c *Comparison) point(a, b *side, oldName, name string) PointChange {
 	return p
 }
 
-// Delta returns the relative change of a metric's mean, and the sample standard
-// deviation of the seeds' own changes; false where the point has no value in
-// both tables. From 0 to 0 is no change, from 0 to anything else an infinite
-// one.
+// Delta returns the relative change of a metric's mean, and the sample standard deviation of the
+// seeds' own changes; false where the point has no value in both tables. From 0 to 0 is no change,
+// from 0 to anything else an infinite one.
 func (p *PointChange) Delta(metric string) (relative, spread float64, ok bool) {
 	old, updated := p.Old[metric], p.New[metric]
 	if len(old) == 0 {

@@ -16,9 +16,8 @@ type CompareOptions struct {
 	Rules   []*Rule  // whose trips are listed
 }
 
-// WriteText writes the comparison for a terminal, a table a metric in the style
-// of benchstat: values with the spread over seeds, the change, and the geometric
-// mean of all points.
+// WriteText writes the comparison for a terminal, a table a metric in the style of benchstat:
+// values with the spread over seeds, the change, and the geometric mean of all points.
 func (c *Comparison) WriteText(w io.Writer, o CompareOptions) error { return c.write(w, o, false) }
 
 // WriteMarkdown writes the comparison as GitHub's Markdown.

@@ -18,9 +18,8 @@ const exploreSchema = "l3sim/explore/2"
 type Exploration struct {
 	Schema string `json:"schema"` // exploreSchema
 	Goals  []Goal `json:"goals"`
-	// Points are those that take part, each the mean of its seeds. Failed points have a
-	// seed that failed, Incomplete ones a seed without a number for some goal. Both are
-	// left out.
+	// Points are those that take part, each the mean of its seeds. Failed points have a seed that
+	// failed, Incomplete ones a seed without a number for some goal. Both are left out.
 	Points     int `json:"points"`
 	Failed     int `json:"failed"`
 	Incomplete int `json:"incomplete"`
@@ -39,8 +38,7 @@ type Exploration struct {
 type FrontPoint struct {
 	Point string      `json:"point"`
 	Knobs []KnobValue `json:"knobs"` // those that vary over the front
-	// Values and Std are the mean and the sample standard deviation over the seeds,
-	// goal by goal.
+	// Values and Std are the mean and the sample standard deviation over the seeds, goal by goal.
 	Values []float64 `json:"values"`
 	Std    []float64 `json:"std"`
 	Seeds  int       `json:"seeds"`
@@ -82,8 +80,7 @@ func Explore(t *Table, goals []Goal) (*Exploration, error) {
 	return &e.Exploration, nil
 }
 
-// collect takes the rows of each point together and leaves out what has no
-// values.
+// collect takes the rows of each point together and leaves out what has no values.
 func (e *explorer) collect() error {
 	s, err := newSide(e.table)
 	if err != nil {

@@ -25,8 +25,7 @@ func (g Goal) String() string {
 	return "min " + g.Column
 }
 
-// The number of goals that a front may have. Of four and more nearly every
-// point is on it.
+// The number of goals that a front may have. Of four and more nearly every point is on it.
 const (
 	minGoals = 2
 	maxGoals = 3

@@ -10,9 +10,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// ParquetFile is the name of the typed table in a sweep's folder: the rows and
-// columns of ResultsFile in the same order, for other tools. l3sim itself reads
-// ResultsFile alone.
+// ParquetFile is the name of the typed table in a sweep's folder: the rows and columns of
+// ResultsFile in the same order, for other tools. l3sim itself reads ResultsFile alone.
 const ParquetFile = "results.parquet"
 
 // ParquetSchema names the form of ParquetFile in its metadata. It changes when a column
@@ -57,9 +56,8 @@ func (t *Table) parquetSchema(types []reflect.Type) *parquet.Schema {
 	return parquet.NewSchema("results", parquet.SchemaOf(reflect.Zero(reflect.StructOf(fields)).Interface()))
 }
 
-// parquetValue returns a cell in Parquet's terms: null where it is empty, or where it
-// does not read as the column's type, as the key of a combination that is not valid may
-// not.
+// parquetValue returns a cell in Parquet's terms: null where it is empty, or where it does not read
+// as the column's type, as the key of a combination that is not valid may not.
 func parquetValue(kind reflect.Kind, cell string) parquet.Value {
 	var v any
 	var err error

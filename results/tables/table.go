@@ -117,10 +117,9 @@ const (
 	cellOverhead = 16
 )
 
-// Column returns the index of the column that name stands for: its full name,
-// or what is left of a full name without the section of its key and without its
-// unit, where only one column fits (ranksets for node.ranksets). Flag says who
-// asks, for the error.
+// Column returns the index of the column that name stands for: its full name, or what is left of a
+// full name without the section of its key and without its unit, where only one column fits
+// (ranksets for node.ranksets). Flag says who asks, for the error.
 func (t *Table) Column(flag, name string) (int, error) {
 	if i := slices.Index(t.Columns, name); i >= 0 {
 		return i, nil

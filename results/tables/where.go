@@ -100,8 +100,7 @@ func (l Limit) Holds(v float64) bool {
 	return v > l.Value
 }
 
-// numberIn reads a number in the unit of a column, or a quantity with a unit of that
-// kind.
+// numberIn reads a number in the unit of a column, or a quantity with a unit of that kind.
 func numberIn(column, text string) (float64, bool) {
 	if v, err := strconv.ParseFloat(text, 64); err == nil {
 		return v, isFinite(v)

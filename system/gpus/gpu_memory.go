@@ -11,8 +11,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// FreeMemory returns what weights and reserve leave on the GPUs of one
-// replica.
+// FreeMemory returns what weights and reserve leave on the GPUs of one replica.
 func FreeMemory(h *flow.Hardware) units.Bytes {
 	m := &h.Model
 	return units.Bytes(m.TensorParallel)*h.GPUMemory(h.GPUShare) - m.WeightBytes()
@@ -29,8 +28,7 @@ func Memories(h *flow.Hardware) forming.Memories {
 	return forming.Memories{Ledger: gpuLedger(h), GPU: memory.GPU{Model: &h.Model, Free: workspace(h), HoldsKV: true}}
 }
 
-// Memory is the KV memory of one replica on its GPUs, in pages of one layer and
-// head.
+// Memory is the KV memory of one replica on its GPUs, in pages of one layer and head.
 func Memory(h *flow.Hardware) flow.KVMemory {
 	page := PageBytes(h)
 	return flow.KVMemory{Unit: page, Capacity: int64((FreeMemory(h) - workspace(h)) / page)}

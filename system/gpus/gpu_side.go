@@ -125,9 +125,8 @@ func (d *GPUs) Stage(sub *scheduler.SubBatch, decode []gpu.DecodeBatch) *stage {
 	return d.StageRuns(sub)
 }
 
-// StageRuns is stage with the GPUs' part of decoding as d.decoding has it for each run of
-// layers. The power limit slows all of it down alike. What it returns is valid until the next
-// call.
+// StageRuns is stage with the GPUs' part of decoding as d.decoding has it for each run of layers.
+// The power limit slows all of it down alike. What it returns is valid until the next call.
 func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 	tokens, g := sub.Tokens(), &d.Staged
 	if tokens == 0 {

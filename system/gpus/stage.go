@@ -6,8 +6,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// stage is what a sub-batch costs where the GPUs have one device for decode attention
-// beside them.
+// stage is what a sub-batch costs where the GPUs have one device for decode attention beside them.
 type stage struct {
 	active bool
 	Entry  units.Duration // embedding, QKV generation of layer 0

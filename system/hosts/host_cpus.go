@@ -17,8 +17,7 @@ import (
 type CPUOffload struct {
 	Policy string `toml:"policy"` // NEO or FastDecode
 	Cores  int    `toml:"cores"`  // of the node
-	// CoreFLOPS is the peak of one core in single precision, in which attention is
-	// computed.
+	// CoreFLOPS is the peak of one core in single precision, in which attention is computed.
 	CoreFLOPS units.FLOPRate `toml:"core_flops"`
 	// Efficiencies are the shares of the peaks that attention reaches.
 	ComputeEfficiency float64 `toml:"compute_efficiency"`
@@ -28,8 +27,7 @@ type CPUOffload struct {
 	ElementTime units.Duration `toml:"element_time"`
 	// Overhead is the fixed time of attention of a sub-batch in one layer.
 	Overhead units.Duration `toml:"overhead"`
-	// HostMemory is the part of node.memory_capacity that holds keys and values; 0 for
-	// none.
+	// HostMemory is the part of node.memory_capacity that holds keys and values; 0 for none.
 	HostMemory float64 `toml:"host_memory_share"`
 	// MaxDelay is how much longer the GPUs' iterations may take for the host's requests, as a
 	// share of their time: once where their attention nearly hides, once for turns of those

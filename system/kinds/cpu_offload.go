@@ -39,9 +39,8 @@ max_delay = 0.03          # our assumption: an operator hardly sees this delay; 
 `,
 }
 
-// cpuOffload is a system whose host attends for the requests that it holds, beside
-// the GPUs, which do all else (NEO: Jiang et al., MLSys 2025; FastDecode: He and
-// Zhai, 2024).
+// cpuOffload is a system whose host attends for the requests that it holds, beside the GPUs, which
+// do all else (NEO: Jiang et al., MLSys 2025; FastDecode: He and Zhai, 2024).
 type cpuOffload struct {
 	gpus.GPUs
 	hosts.CPUs
@@ -83,8 +82,7 @@ func (n *Setup) offloading(costs offload.Costs) *forming.Scheduler {
 	return n.Continuous(Continuous{Policy: configs.Section[GPUOnly](n.Config).Policy, Memories: memories, former: offload.New(costs, spec.MaxDelay)})
 }
 
-// bothMemories is the KV memory of one replica on its GPUs and the host, in the same
-// pages.
+// bothMemories is the KV memory of one replica on its GPUs and the host, in the same pages.
 func bothMemories(h *flow.Hardware) flow.KVMemory {
 	near := gpus.Memory(h)
 	return flow.KVMemory{Unit: near.Unit, Capacity: near.Capacity + hosts.Pages(h)}

@@ -26,8 +26,7 @@ type Engine interface {
 	Side() *gpus.GPUs
 	// Ranksets returns how evenly decode attention lies on them.
 	Ranksets() flow.Imbalance
-	// Peak returns the bandwidth at which decode attention can read keys and values
-	// at most.
+	// Peak returns the bandwidth at which decode attention can read keys and values at most.
 	Peak() units.Bandwidth
 }
 

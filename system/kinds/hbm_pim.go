@@ -65,8 +65,7 @@ type HBMPIM struct {
 	// CapacityShare is the share of the GPUs' memory that is left for data: the units
 	// take the place of the rest.
 	CapacityShare float64 `toml:"capacity_share"`
-	// QueriesPerRead is the query heads of a group that one reading of keys and
-	// values serves.
+	// QueriesPerRead is the query heads of a group that one reading of keys and values serves.
 	QueriesPerRead int `toml:"queries_per_read"`
 	// ElementsPerRead is how many elements of keys and values the units multiply in the time
 	// in which they read one of model.element_bits: with 1 narrower ones (model.kv_bits) take as long,

@@ -93,8 +93,7 @@ func (e *l3) Run(b *scheduler.Batch, start units.Duration) (units.Duration, erro
 
 func (e *l3) Settle() { e.ranks.SettleHeads(&e.Flow.Work.Ranks) }
 
-// observe enters the executed sub-batches into the profile that the predictors
-// learn from.
+// observe enters the executed sub-batches into the profile that the predictors learn from.
 func (e *l3) observe(b *scheduler.Batch) error {
 	for i := range b.Sub {
 		sub := &b.Sub[i]

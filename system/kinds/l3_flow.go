@@ -159,9 +159,8 @@ func (c *iterationCosts) ship(it *dataflow.Iteration, x *ranks.Cargo, kind uint8
 	}
 }
 
-// send completes operation i, a transfer to a rankset, by what it costs, and adds its way
-// from the memory controllers on where these collect what they write. It returns the
-// operation that ends it.
+// send completes operation i, a transfer to a rankset, by what it costs, and adds its way from the
+// memory controllers on where these collect what they write. It returns the operation that ends it.
 func (c *iterationCosts) send(it *dataflow.Iteration, i int32, h *ranks.Shipment) int32 {
 	o := &it.Ops[i]
 	o.Pieces, o.Time, o.Last = int32(h.Pieces), h.Link, h.Last

@@ -36,8 +36,7 @@ placement = "random" # the paper says nothing; "balanced" takes the rankset with
 // RankPIM is the section [rank_pim].
 type RankPIM struct {
 	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
-	// Placement is how requests are spread over the ranksets: PlacementRandom or
-	// PlacementBalanced.
+	// Placement is how requests are spread over the ranksets: PlacementRandom or PlacementBalanced.
 	Placement string `toml:"placement"`
 }
 
@@ -65,8 +64,7 @@ type rankPIM struct {
 	peakRate  units.Bandwidth
 }
 
-// assembleRankPIM puts together a replica with continuous batching of a single
-// batch.
+// assembleRankPIM puts together a replica with continuous batching of a single batch.
 func assembleRankPIM(n *Setup) Assembly {
 	cfg := n.Config
 	e := &rankPIM{

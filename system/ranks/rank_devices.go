@@ -99,9 +99,8 @@ func New(h *flow.Hardware, a *flow.Attends, k *Kernels) *Devices {
 		d.scales = 1
 	}
 	d.resultBursts = d.bursts(units.Bytes(cfg.Model.HeadDim*cfg.Model.ElementBits+7) / 8)
-	// Of the host's round trips to memory, descriptors take a half on their way;
-	// attention ends half a round trip after a poll began, on average, and the next poll
-	// finds it.
+	// Of the host's round trips to memory, descriptors take a half on their way; attention ends
+	// half a round trip after a poll began, on average, and the next poll finds it.
 	d.UpLatency = cfg.PCIe.Latency + units.Duration(s.CL)*tCK + 2*d.HostAccess
 	if x, err := pim.NewExchange(cfg.Model.KVElementBits(), &cfg.DRAM.Spec); err == nil && x.Group > 1 && cfg.PIM.Relayout == pim.CPUTransposition {
 		d.transposed = &cfg.DRAM.Spec

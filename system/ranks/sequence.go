@@ -6,9 +6,8 @@ import (
 	"github.com/l3sim/l3sim/pim/tables"
 )
 
-// sequence is a table's clocks of a head in sequence by context length, the
-// shorter contexts read out: they are asked for every decoding request in every
-// iteration.
+// sequence is a table's clocks of a head in sequence by context length, the shorter contexts read
+// out: they are asked for every decoding request in every iteration.
 type sequence struct {
 	Table  *tables.KernelTable
 	clocks []int64

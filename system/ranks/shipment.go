@@ -9,10 +9,9 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Shipment is what a transfer down costs: pieces of one size and a last one.
-// Without a buffer in the memory controller there is one piece, as long as the
-// PCIe links take for it, or the channels by their commands where that is longer;
-// with one, the pieces are what the buffer holds.
+// Shipment is what a transfer down costs: pieces of one size and a last one. Without a buffer in
+// the memory controller there is one piece, as long as the PCIe links take for it, or the channels
+// by their commands where that is longer; with one, the pieces are what the buffer holds.
 type Shipment struct {
 	Pieces      int
 	Link, Last  units.Duration // of the PCIe links, a piece and the last one

@@ -5,9 +5,8 @@ import (
 	"strconv"
 )
 
-// ln2 in two parts: the first has 33 bits, so that its product with an exponent is
-// exact (W. J. Cody and W. Waite, Software Manual for the Elementary Functions,
-// 1980, chapter 6).
+// ln2 in two parts: the first has 33 bits, so that its product with an exponent is exact (W. J.
+// Cody and W. Waite, Software Manual for the Elementary Functions, 1980, chapter 6).
 const (
 	ln2High = 6.93147180369123816490e-01
 	ln2Low  = 1.90821492927058770002e-10
@@ -46,8 +45,7 @@ var expSeries = [...]float64{
 	1. / 5040, 1. / 720, 1. / 120, 1. / 24, 1. / 6, 1. / 2,
 }
 
-// Log returns the natural logarithm of x, with an error below two units in the last
-// place.
+// Log returns the natural logarithm of x, with an error below two units in the last place.
 func Log(x float64) float64 {
 	switch {
 	case math.IsNaN(x) || math.IsInf(x, 1):

@@ -20,9 +20,8 @@ type Options struct {
 	MaxSamples int
 }
 
-// determined puts all parameters at their start and returns those that change
-// the time of any sample. The others get back their values: no measurement
-// says more about them.
+// determined puts all parameters at their start and returns those that change the time of any
+// sample. The others get back their values: no measurement says more about them.
 func (t *Target) determined(all []parameter, samples []Sample) []parameter {
 	before := make([]float64, len(all))
 	for i, p := range all {
@@ -76,18 +75,16 @@ func (s *Sample) weight() float64 {
 	return 1
 }
 
-// simplexes are the sizes (in logarithms) of the simplexes from which the
-// search begins, and begins anew where it ended: one of Nelder and Mead's
-// collapses before it has converged in ten dimensions, and a large one leaves
-// a local minimum.
+// simplexes are the sizes (in logarithms) of the simplexes from which the search begins, and begins
+// anew where it ended: one of Nelder and Mead's collapses before it has converged in ten
+// dimensions, and a large one leaves a local minimum.
 var simplexes = [...]float64{0.5, 0.2, 0.8, 0.2}
 
-// fit moves the parameters of one kind of t to lower the mean absolute
-// logarithm of predicted over measured: a relative error that weighs too slow
-// like too fast, and in the first power, so that kernels outside the model's
-// form do not bend the rest. The search is Nelder and Mead's (gonum/optimize),
-// over logarithms of the parameters within their ranges; it is deterministic,
-// and parameters that the samples do not determine stay as they are.
+// fit moves the parameters of one kind of t to lower the mean absolute logarithm of predicted over
+// measured: a relative error that weighs too slow like too fast, and in the first power, so that
+// kernels outside the model's form do not bend the rest. The search is Nelder and Mead's
+// (gonum/optimize), over logarithms of the parameters within their ranges; it is deterministic, and
+// parameters that the samples do not determine stay as they are.
 func (t *Target) fit(kind Kind, samples []Sample, o Options) error {
 	if len(samples) > cmp.Or(o.MaxSamples, 2000) {
 		samples = thin(samples, cmp.Or(o.MaxSamples, 2000))

@@ -107,10 +107,9 @@ func only(samples []Sample, keep func(*Sample) bool) []Sample {
 // folds is the number of parts in which shapes are held out in turn.
 const folds = 4
 
-// FitHeldOut fits one kind on all samples, and returns the error on shapes
-// held out: the shapes are dealt into folds, each is judged by a fit to the
-// others, and the errors are pooled. A single shape cannot be held out, and ok
-// is false.
+// FitHeldOut fits one kind on all samples, and returns the error on shapes held out: the shapes are
+// dealt into folds, each is judged by a fit to the others, and the errors are pooled. A single
+// shape cannot be held out, and ok is false.
 func (t *Target) FitHeldOut(kind Kind, samples []Sample, o Options) (held Errors, ok bool, err error) {
 	if kind == AllReduce {
 		samples = onePath(samples, t.GPU.Collective.SmallLimit)

@@ -7,8 +7,7 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 )
 
-// Errors summarises relative errors of predictions over measurements, as
-// fractions: 0.1 is 10%.
+// Errors summarises relative errors of predictions over measurements, as fractions: 0.1 is 10%.
 type Errors struct {
 	Points   int     `json:"points"`
 	MAPE     float64 `json:"mape"`       // mean absolute
@@ -39,8 +38,7 @@ func (t *Target) Judge(samples []Sample) Errors {
 	return e
 }
 
-// summarise sets the statistics from e.Relative and its absolute values, which
-// it sorts.
+// summarise sets the statistics from e.Relative and its absolute values, which it sorts.
 func (e *Errors) summarise(absolute []float64) {
 	n := float64(len(absolute))
 	if n == 0 {

@@ -14,8 +14,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// layouts are the columns by which a file's kind is known. Further columns are
-// ignored.
+// layouts are the columns by which a file's kind is known. Further columns are ignored.
 var layouts = []struct {
 	kind    Kind
 	columns string
@@ -251,8 +250,7 @@ func (r *row) kernel(kind Kind) []Sample {
 	return []Sample{burst, sustained}
 }
 
-// positive reads a measured number. Under a thousandth nothing was measured, and errors
-// overflow.
+// positive reads a measured number. Under a thousandth nothing was measured, and errors overflow.
 func (r *row) positive(column string) float64 { return r.number(column, 1e-3, 1e15) }
 
 func (r *row) number(column string, low, high float64) float64 {

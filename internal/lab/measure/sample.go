@@ -55,13 +55,11 @@ const (
 type Target struct {
 	GPU  gpu.Spec  `toml:"gpu"`
 	Link pcie.Spec `toml:"pcie"`
-	// Method is the all-reduce of whole iterations; empty for NCCL, with which they were
-	// measured.
+	// Method is the all-reduce of whole iterations; empty for NCCL, with which they were measured.
 	Method gpu.AllReduceMethod `toml:"-"`
 }
 
-// Sample is one measured kernel or transfer. Only the fields of its kind are
-// set.
+// Sample is one measured kernel or transfer. Only the fields of its kind are set.
 type Sample struct {
 	kind    Kind
 	File    string

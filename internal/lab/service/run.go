@@ -217,9 +217,8 @@ func (r *runner) run(ctx context.Context, row *Row) (run, error) {
 	return out, nil
 }
 
-// A closed loop runs for several rounds of a request a user. What is measured is without
-// the first ones, in which all prompts come at once, and without the last, in which users
-// leave.
+// A closed loop runs for several rounds of a request a user. What is measured is without the first
+// ones, in which all prompts come at once, and without the last, in which users leave.
 const (
 	rounds  = 6
 	warm    = 2

@@ -103,8 +103,7 @@ var kindNames = map[string]string{
 	"String": "a text in quotes", "Integer": "a whole number", "Bool": "true or false", "Array": "an array of texts", "Hash": "a table",
 }
 
-// tableKeys returns the types of what may stand in the place of a key's last name; "*" is
-// any name.
+// tableKeys returns the types of what may stand in the place of a key's last name; "*" is any name.
 func tableKeys(key toml.Key) map[string]string {
 	switch {
 	case len(key) == 1:

@@ -128,8 +128,7 @@ func (p *fileParser) add(to *Choice, l leaf) error {
 	return nil
 }
 
-// conflicts checks that no two places set the same key and that the
-// combinations are not too many.
+// conflicts checks that no two places set the same key and that the combinations are not too many.
 func (p *fileParser) conflicts(f *File) error {
 	type place struct {
 		what string

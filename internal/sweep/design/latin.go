@@ -20,12 +20,11 @@ import (
 // LatinHypercube is the name of the section of a Latin hypercube and the kind of its axis.
 const LatinHypercube = "latin_hypercube"
 
-// latin reads [latin_hypercube]: one axis whose choices are samples of all its
-// keys at once. Each key's range is cut into as many strata of equal
-// probability as there are samples, and each stratum holds one sample (M. D.
-// McKay, R. J. Beckman and W. J. Conover, "A Comparison of Three Methods for
-// Selecting Values of Input Variables in the Analysis of Output from a Computer
-// Code", Technometrics 21, 1979).
+// latin reads [latin_hypercube]: one axis whose choices are samples of all its keys at once. Each
+// key's range is cut into as many strata of equal probability as there are samples, and each
+// stratum holds one sample (M. D. McKay, R. J. Beckman and W. J. Conover, "A Comparison of Three
+// Methods for Selecting Values of Input Variables in the Analysis of Output from a Computer Code",
+// Technometrics 21, 1979).
 func (p *fileParser) latin(f *File, line int, value any) error {
 	table, ok := value.(map[string]any)
 	if !ok {
@@ -105,8 +104,7 @@ type bounds struct {
 	log      bool    // equal ratios are equally likely, else equal differences
 }
 
-// spread reads the values of a key: an array, or a range {min, max, scale,
-// step}.
+// spread reads the values of a key: an array, or a range {min, max, scale, step}.
 func (p *fileParser) spread(l leaf) (*spread, error) {
 	section := LatinHypercube + "." + l.key
 	s := &spread{key: l.key, line: l.line, typ: p.keys.Key(l.key).Type}
@@ -171,8 +169,7 @@ func isNumeric(t reflect.Type) bool {
 // isReal says that the key's type counts in fractions of its base unit.
 func (s *spread) isReal() bool { return reflect.Zero(s.typ).CanFloat() }
 
-// largest is the largest whole number in a range. A float64 does not hold all larger
-// ones.
+// largest is the largest whole number in a range. A float64 does not hold all larger ones.
 const largest = 1 << 53
 
 // quantity reads a decoded value as a number of a type, in its base unit.

@@ -108,8 +108,7 @@ func jobName(j *Job) string {
 	return "l3sim-" + name + "-" + hex.EncodeToString(sum[:3])
 }
 
-// plain are the characters, beside letters and digits, that have no special meaning in a
-// shell.
+// plain are the characters, beside letters and digits, that have no special meaning in a shell.
 const plain = "_-./=,:@%+"
 
 // ShellQuote writes a text as one word of a POSIX shell.
