@@ -14,8 +14,7 @@ const (
 	halfOverflow  = 0x477ff000 // 65520: from here on rounding to nearest gives infinity
 )
 
-// infinity is what numbers beyond binary16 become.
-var infinity = float32(math.Inf(1))
+var infinity = float32(math.Inf(1)) // what numbers beyond binary16 become
 
 // widen is binary16 to float32 by table: the conversion is the innermost operation of the
 // functional model, and the table serves subnormals, infinities and NaN without a branch.

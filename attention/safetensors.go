@@ -234,8 +234,7 @@ func ParseSafetensors(data []byte) (*Safetensors, error) {
 	return s, nil
 }
 
-// span is the bytes of one array within the body.
-type span struct{ begin, end int }
+type span struct{ begin, end int } // the bytes of one array within the body
 
 // fill checks that the spans tile size bytes.
 func fill(spans []span, size int) error {

@@ -39,8 +39,7 @@ var bases = []base{
 	{"prices.preset", "prices", PriceLists, "", nil},
 }
 
-// keys are those of the sections that are in every configuration.
-var keys = schema.Of[Config]()
+var keys = schema.Of[Config]() // those of the sections that are in every configuration
 
 // name returns the key of the section's own name.
 func (b *base) name() string { return b.section + ".name" }

@@ -97,8 +97,7 @@ func (c *Config) changedIn(section string, from *Config) (changed []string) {
 	return changed
 }
 
-// shownChanges is how many keys a title names.
-const shownChanges = 4
+const shownChanges = 4 // how many keys a title names
 
 // title returns a name, and the keys in which the section differs from the preset of that name.
 func (c *Config) title(section string, kind Kind, named Flag, name string) string {

@@ -22,8 +22,7 @@ policy_gates = ""   # whatever policy.gates names; which heads stream
 policy_profile = "" # whatever policy.profile names; how much heads attend to
 `
 
-// contentPrefix begins the keys of Content.
-const contentPrefix = "content."
+const contentPrefix = "content." // begins the keys of Content
 
 // contents are the keys of Content with the keys that name the files.
 var contents = []struct{ key, of string }{

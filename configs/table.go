@@ -21,8 +21,7 @@ type table struct {
 // of its ranks holds for all.
 var tables sync.Map
 
-// dramKeys are the keys of a part.
-var dramKeys = schema.Of[dram.Spec]()
+var dramKeys = schema.Of[dram.Spec]() // the keys of a part
 
 // tableLayer returns the layer of a part in a table of a DRAM standard: FILE.toml or FILE.toml:PART. It is nil for a file
 // that is no table, which has a section [dram].

@@ -1,10 +1,8 @@
 package dram
 
-// maxBuses bounds the command buses of a channel.
-const maxBuses = 4
+const maxBuses = 4 // bounds the command buses of a channel
 
-// maxHalves bounds the second halves of commands that wait for a step of a bus.
-const maxHalves = 16
+const maxHalves = 16 // bounds the second halves of commands that wait for a step of a bus
 
 // CommandBuses is when the command buses of one channel are free. Commands of one bus are
 // taken in the order of their steps. The zero value with a standard is idle.

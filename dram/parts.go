@@ -249,8 +249,7 @@ func (s *Spec) timing(name string) (float64, bool) {
 	return float64(n), err == nil
 }
 
-// maxDepth bounds timings that are given by others.
-const maxDepth = 8
+const maxDepth = 8 // bounds timings that are given by others
 
 // checkParts validates every part of a table, and every rule of it.
 func (s *Standard) checkParts(file string) error {

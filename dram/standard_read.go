@@ -40,8 +40,7 @@ type standardFile struct {
 	Values    []string `toml:"values"`    // words | key | value | source
 }
 
-// maxTable is the size in bytes of the longest table that is read.
-const maxTable = 1 << 20
+const maxTable = 1 << 20 // the size in bytes of the longest table that is read
 
 // ReadStandard reads a table of a standard, or of parts on the base of one that ships; file
 // names r in errors, which are of type *input.Error. docs/lab/dram.md describes the form.

@@ -67,8 +67,7 @@ type State struct {
 	groupsPerRank, banksPerGroup, banksPerRank, ranksPerPseudo int
 }
 
-// never is a clock so early that no constraint reaches from it.
-const never = math.MinInt64 / 2
+const never = math.MinInt64 / 2 // a clock so early that no constraint reaches from it
 
 // NewState returns the state of ranks idle ranks at clock 0, all banks closed.
 // Earliest may be asked of the listed commands only, or of all if the list is empty;
@@ -114,8 +113,7 @@ var compilations struct {
 	kept map[compiledKey]*compiled
 }
 
-// maxCompilations bounds what is kept.
-const maxCompilations = 64
+const maxCompilations = 64 // bounds what is kept
 
 func compiledFor(spec *Spec, asked []Command) *compiled {
 	key := compiledKey{spec: *spec}

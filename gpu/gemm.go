@@ -44,8 +44,7 @@ func (g *GEMMSpec) Check(c *input.Check) {
 	atLeast(c, "split_traffic", g.SplitTraffic, 0)
 }
 
-// tile is the part of a product's output that one thread block computes.
-type tile struct{ m, n int }
+type tile struct{ m, n int } // the part of a product's output that one thread block computes
 
 // cut returns the tile with no more rows than tiles need to cover m rows evenly, in
 // steps; the tile itself without steps.

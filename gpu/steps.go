@@ -1,7 +1,6 @@
 package gpu
 
-// stepsAhead is for how many decode steps of a batch costs are computed at once.
-const stepsAhead = 4
+const stepsAhead = 4 // for how many decode steps of a batch costs are computed at once
 
 // decodeSteps has the costs of successive decode steps of the same requests. Each step
 // adds a token to every context. A processor computes the powers of a p-norm one after the

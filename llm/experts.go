@@ -5,8 +5,7 @@ import (
 	"github.com/l3sim/l3sim/units/portable"
 )
 
-// mostExperts bounds the experts of a layer: published models have up to some hundreds.
-const mostExperts = 4096
+const mostExperts = 4096 // bounds the experts of a layer: published models have up to some hundreds
 
 func (m *Model) checkExperts(c *input.Check) {
 	input.Within(c, "experts", m.Experts, 0, mostExperts)

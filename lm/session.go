@@ -26,11 +26,9 @@ type decoder[T real] struct {
 	reads         []sequence
 }
 
-// sequence is where a sequence stands.
-type sequence struct{ length, limit int }
+type sequence struct{ length, limit int } // where a sequence stands
 
-// prefillTokens is the tokens of a prompt that are computed side by side.
-const prefillTokens = 256
+const prefillTokens = 256 // the tokens of a prompt that are computed side by side
 
 // NewSession returns a session of sequences that grow up to limits tokens each. Without
 // DIMMs (nil) decode steps attend in float32 on the host. A limit beyond the model's context

@@ -45,8 +45,7 @@ type Shape struct {
 	Context                               int // longest sequence, in tokens
 }
 
-// vocabulary is the tokens of a byte-level model.
-const vocabulary = 256
+const vocabulary = 256 // the tokens of a byte-level model
 
 // Weights are a model's parameters, widened to float32. Matrices are [outputs, inputs].
 type Weights struct {

@@ -27,8 +27,7 @@ type Distribution struct {
 	coarse *histogram // in place of pairs, once there were too many values
 }
 
-// pair is a value and how often it occurred.
-type pair struct{ value, count int64 }
+type pair struct{ value, count int64 } // a value and how often it occurred
 
 // Add records value count times; a count of 0 or less records nothing.
 func (d *Distribution) Add(value, count int64) {

@@ -101,8 +101,7 @@ func fill(f io.WriteCloser, write func(io.Writer) error, sync func() error) erro
 	return errors.Join(err, f.Close())
 }
 
-// osFolder is a folder of the operating system, by its path.
-type osFolder string
+type osFolder string // a folder of the operating system, by its path
 
 // Names of temporary files.
 const (

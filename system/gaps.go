@@ -8,8 +8,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// never is the time of a token that has not come.
-const never = units.Duration(math.MaxInt64)
+const never = units.Duration(math.MaxInt64) // the time of a token that has not come
 
 // gaps measures the times between tokens of a replica.
 //

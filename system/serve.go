@@ -53,8 +53,7 @@ func newFront(trace *traces.Trace, router string, replicas []*replica) *front {
 	return f
 }
 
-// nobody is the place of no request.
-const nobody = -1
+const nobody = -1 // the place of no request
 
 func inOrder(requests []traces.Request) []int32 {
 	order := make([]int32, len(requests))
@@ -193,8 +192,7 @@ type sent struct {
 	place int32
 }
 
-// due is a heap of what users send, by time and place.
-type due []sent
+type due []sent // a heap of what users send, by time and place
 
 // Len, Less, Swap, Push and Pop are those of container/heap.
 func (d due) Len() int { return len(d) }

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// object holds the fields of a JSON object, whose values are parts of its text.
-type object []field
+type object []field // holds the fields of a JSON object, whose values are parts of its text
 
 // field is a field of an object.
 type field struct {

@@ -25,8 +25,7 @@ const parquetMagic = "PAR1"
 // its end says where its columns are.
 const maxParquet = 1 << 28
 
-// parquetBatch is the number of values of a column that are read at a time.
-const parquetBatch = 1024
+const parquetBatch = 1024 // the number of values of a column that are read at a time
 
 // readParquet adds the rows of a Parquet file until there are enough. In errors a row
 // stands for a line. text is what is read of file.

@@ -300,8 +300,7 @@ func (l meanAndDeviation) distribution(kind string, source rand.Source) distuv.R
 	return distuv.LogNormal{Mu: portable.Log(l.mean) - float64(variance/2), Sigma: math.Sqrt(variance), Src: source}
 }
 
-// fixed is the distribution of a number that is always the same.
-type fixed float64
+type fixed float64 // the distribution of a number that is always the same
 
 func (f fixed) Rand() float64 { return float64(f) }
 

@@ -100,8 +100,7 @@ func (c *common) promptPass(kernels int, bytes, flops int64) {
 	c.prompt.Passes = append(c.prompt.Passes, policy.Pass{Device: policy.GPU, Kernels: kernels, Bytes: bytes, FLOPs: flops})
 }
 
-// wholePrompt is what states share whose prompts attend to everything.
-type wholePrompt struct{}
+type wholePrompt struct{} // what states share whose prompts attend to everything
 
 // PromptMask returns 0, 0: no mask.
 func (wholePrompt) PromptMask() (sink, window int) { return 0, 0 }
@@ -118,5 +117,4 @@ func (m *masked) Append(_, _ []float32) { m.tokens++ }
 
 func (m *masked) Observe([][]float32) {}
 
-// nothing is what moves where it is nothing.
-const nothing = "nothing"
+const nothing = "nothing" // what moves where it is nothing

@@ -84,8 +84,7 @@ func (s CSAttentionSpec) Overhead() units.Duration { return s.HostOverhead }
 // score (FP16).
 const csaEntryBytes = 6
 
-// csaElementBytes is what an element of a centroid takes: FP16.
-const csaElementBytes = 2
+const csaElementBytes = 2 // what an element of a centroid takes: FP16
 
 // CSATables is the sizes of CSAttention's tables of one KV head and of what a search in
 // them does. The lists keep their length after the prompt: later tokens displace others.

@@ -13,8 +13,7 @@ var dense = policy.Policy{
 	},
 }
 
-// denseCost is the cost of dense attention.
-type denseCost struct{ common }
+type denseCost struct{ common } // the cost of dense attention
 
 // DenseCosts returns the costs of dense attention for a model. Costs of other policies may embed them, and change what
 // Decode, Prompt and Memory return.

@@ -125,8 +125,7 @@ func (s *h2oState) Observe(weights [][]float32) {
 	s.collected = append(s.collected[:least], s.collected[least+1:]...)
 }
 
-// scoreBytes is of a score or a weight that is kept or returned: single precision.
-const scoreBytes = 4
+const scoreBytes = 4 // of a score or a weight that is kept or returned: single precision
 
 // h2oCost is the cost of H2O: the kernel returns its weights, which are added up by token, and
 // the token with the least is dropped in each step. The prompt's sums take a second pass over

@@ -89,8 +89,7 @@ func newPaged(u *policy.Use, s *policy.PagesSpec, of Pages, pages func(layer, he
 	return p
 }
 
-// numbersEach is how many numbers of each request decode takes.
-const numbersEach = 6
+const numbersEach = 6 // how many numbers of each request decode takes
 
 // decode adds the work of that many heads in a step: scores of the bounds of all pages and the best
 // pages, where a list is made, and attention over the lists. The bounds of the open page change

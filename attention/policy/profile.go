@@ -14,8 +14,7 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// profileSchema names the form of a profile's file.
-const profileSchema = "l3sim/profile/1"
+const profileSchema = "l3sim/profile/1" // names the form of a profile's file
 
 // Profile is the counts of a policy that depend on data, as a Recorder measured them on a
 // model and a text. It is a file in TOML: Write and Spec.ReadFiles.
@@ -162,8 +161,7 @@ func list[T any](values []T, text func(T) string) string {
 // FP16).
 const rowTokens = 512
 
-// bucketTokens is the contexts of a bucket of a profile.
-const bucketTokens = 128
+const bucketTokens = 128 // the contexts of a bucket of a profile
 
 // Recorder makes a profile of the selections of one sequence. Buckets have 128 contexts. Those
 // of HGCA have a block, between two evictions, so that tokens at home are the same throughout one.
@@ -174,8 +172,7 @@ type Recorder struct {
 	ranges      [][2]int
 }
 
-// bucketCounts is the sums of a head in a bucket.
-type bucketCounts struct{ attended, home, rows, steps int64 }
+type bucketCounts struct{ attended, home, rows, steps int64 } // the sums of a head in a bucket
 
 // NewRecorder returns a recorder for a sequence with a prompt of that many tokens.
 func NewRecorder(model string, shape Shape, s *Spec, prompt int) *Recorder {

@@ -10,8 +10,7 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// maxProfileHeads bounds the layers, and the heads of a layer, of a profile.
-const maxProfileHeads = 1 << 16
+const maxProfileHeads = 1 << 16 // bounds the layers, and the heads of a layer, of a profile
 
 // profileFile is the text of a profile.
 type profileFile struct {

@@ -29,8 +29,7 @@ type generateFlags struct {
 	stats          bool
 }
 
-// builtinPrompt is the bytes of the sample text that `generate` continues by default.
-const builtinPrompt = 2049
+const builtinPrompt = 2049 // the bytes of the sample text that `generate` continues by default
 
 func (a *app) newGenerateCommand() *cobra.Command {
 	var f generateFlags

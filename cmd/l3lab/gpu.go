@@ -28,8 +28,7 @@ func loadTarget(flag, name string) (*measure.Target, error) {
 	return &measure.Target{GPU: *g, Link: *link}, nil
 }
 
-// measuredFlags are the flags of commands that read measurements.
-type measuredFlags struct{ measured, launch string }
+type measuredFlags struct{ measured, launch string } // the flags of commands that read measurements
 
 // register adds the flags; of says whose small_limit bounds --launch.
 func (f *measuredFlags) register(flags *pflag.FlagSet, of string) {

@@ -24,8 +24,7 @@ type languageFlags struct {
 	byPolicy       bool            // attention is a policy's choice, or keys and values are narrow
 }
 
-// deskPreset is the system preset of the commands that run a language model.
-const deskPreset = "desk"
+const deskPreset = "desk" // the system preset of the commands that run a language model
 
 func (f *languageFlags) register(cmd *cobra.Command, more ...cli.KeyFlag) {
 	flags := cmd.Flags()

@@ -16,8 +16,7 @@ var program = &cli.Program{
 	Commands: func(a *cli.App, root *cobra.Command) { (&app{a}).register(root) },
 }
 
-// app has the commands as methods.
-type app struct{ *cli.App }
+type app struct{ *cli.App } // has the commands as methods
 
 // register adds the commands to the root, grouped by use.
 func (a *app) register(root *cobra.Command) {

@@ -51,8 +51,7 @@ of |measured - predicted| / measured over the other 20%; predictor.noise adds me
 	return cmd
 }
 
-// leastBatches is the smallest profile of which a fifth can be held out.
-const leastBatches = 5
+const leastBatches = 5 // the smallest profile of which a fifth can be held out
 
 // judgement is the errors of the predictors on one profile.
 type judgement struct {

@@ -20,8 +20,7 @@ import (
 	"github.com/l3sim/l3sim/system/flow"
 )
 
-// noScales is --kv-scales of keys and values with a scale of each tensor.
-const noScales = "none"
+const noScales = "none" // --kv-scales of keys and values with a scale of each tensor
 
 type pimAttentionFlags struct {
 	context, heads, kvHeads, headDim, kvBits int

@@ -81,8 +81,7 @@ count in part. Times are what the iterations of 'l3sim run --system gpu-only' ta
 	return cmd
 }
 
-// meanSteps is over how many decode steps the mean goes.
-const meanSteps = 64
+const meanSteps = 64 // over how many decode steps the mean goes
 
 func (f *policyIterationFlags) iterations(cmd *cobra.Command) ([]policyIteration, error) {
 	if err := cmp.Or(cli.Between("--batch", f.batch, 1, 1<<16), cli.NotEmpty(cmd, "csv")); err != nil {

@@ -250,8 +250,7 @@ func writeTimeline(path string, recordings []*system.Recording) error {
 	})
 }
 
-// plotParts is how many points a figure over time has.
-const plotParts = 100
+const plotParts = 100 // how many points a figure over time has
 
 // plotRun draws the figures of one run into a folder, and writes the tables that they are of.
 func plotRun(dir string, node *system.Node, r *system.Result) error {

@@ -97,8 +97,7 @@ func (a *app) noteTrace(t *traces.Trace) {
 	}
 }
 
-// traceOutput is where a trace is written.
-type traceOutput struct{ to, out string }
+type traceOutput struct{ to, out string } // where a trace is written
 
 func (o *traceOutput) register(flags *pflag.FlagSet, to string) {
 	flags.StringVar(&o.to, "to", "", to+": "+strings.Join(traces.FormatNames(), ", "))
@@ -152,8 +151,7 @@ func packer(path string, w io.Writer) (io.WriteCloser, error) {
 	return plainWriter{w}, nil
 }
 
-// plainWriter is a writer whose Close does nothing.
-type plainWriter struct{ io.Writer }
+type plainWriter struct{ io.Writer } // a writer whose Close does nothing
 
 func (plainWriter) Close() error { return nil }
 

@@ -78,8 +78,7 @@ type Checker struct {
 	nextDebt     int64 // first step at which some rank may owe too many refreshes
 }
 
-// never is a clock so early that no rule reaches from it.
-const never = math.MinInt64 / 2
+const never = math.MinInt64 / 2 // a clock so early that no rule reaches from it
 
 // history is the latest record of each command. The clock of a command that has not
 // issued is never.
@@ -119,8 +118,7 @@ func NewChecker(spec *dram.Spec, ranks int, privateBuses bool) *Checker {
 	return c
 }
 
-// maxViolations bounds what Log holds in memory.
-const maxViolations = 1_000_000
+const maxViolations = 1_000_000 // bounds what Log holds in memory
 
 // ErrManyViolations says that a log was not read to its end.
 var ErrManyViolations = fmt.Errorf("more than %d violations, the rest of the log is not checked", maxViolations)

@@ -57,8 +57,7 @@ type LogHeader struct {
 // customSpec stands for a spec that is not a known part. The log then sets every field.
 const customSpec = "custom"
 
-// maxDeclaration is the longest declaration of a log in bytes, key and value.
-const maxDeclaration = 200
+const maxDeclaration = 200 // the longest declaration of a log in bytes, key and value
 
 // logColumns is the header of a log: a clock, a command, and its address with -1 for what it does not name.
 const logColumns = "clock,command,rank,bankgroup,bank,row,column"

@@ -7,8 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// shownViolations is how many violations the table lists.
-const shownViolations = 50
+const shownViolations = 50 // how many violations the table lists
 
 // Report is the JSON of dram
 type Report struct {

@@ -10,8 +10,7 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 )
 
-// maxSequence bounds the commands of a sequence: a figure has room for no more.
-const maxSequence = 200
+const maxSequence = 200 // bounds the commands of a sequence: a figure has room for no more
 
 // ParseSequence reads "COMMAND RANK[.BANKGROUP.BANK] [xN], ...", which a flag has.
 func ParseSequence(flag string, s *dram.Spec, ranks int, text string) ([]Record, error) {

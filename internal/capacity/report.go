@@ -18,8 +18,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// schema names the form of `capacity --json`.
-const schema = "l3sim/capacity/1"
+const schema = "l3sim/capacity/1" // names the form of `capacity --json`
 
 // Report is the answers of several searches, as the command capacity prints them.
 type Report struct {

@@ -7,8 +7,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// kind is how a claim compares with what we find.
-type kind string
+type kind string // how a claim compares with what we find
 
 // The kinds of claims.
 const (

@@ -59,8 +59,7 @@ func weightShare(p *point) float64 {
 	return times * read / s.SimulatedS
 }
 
-// firstStep is the step of Fig 10a that has no mechanism, as its sweep names it.
-const firstStep = "naive"
+const firstStep = "naive" // the step of Fig 10a that has no mechanism, as its sweep names it
 
 // part is one mechanism of a step: with it, the step's node is that of a point of
 // fig10a or fig10a_parts.

@@ -101,8 +101,7 @@ func (e *effect) values() []float64 {
 	return []float64{e.OverHBMPIM, e.OverGPUOnly, e.OverRankPIM, e.BatchRatio, e.Ordering}
 }
 
-// unchanged names the sweep's points with every assumption as it is.
-const unchanged = "paper"
+const unchanged = "paper" // names the sweep's points with every assumption as it is
 
 // addSensitivity evaluates each assumption of the sweep. A system that an assumption
 // does not concern has no points of its own there and keeps those without change.

@@ -60,8 +60,7 @@ var (
 	fig2Contexts = []int{1024, 2048, 4096, 8192, 16384}
 )
 
-// fig2Context is the context length at which the paper gives attention's share.
-const fig2Context = 16384
+const fig2Context = 16384 // the context length at which the paper gives attention's share
 
 // gpuMemory is the memory of the A100 as the paper counts it (section 2.3).
 const gpuMemory units.Bytes = 80_000_000_000

@@ -27,11 +27,9 @@ type section struct {
 	table       *tables.Table
 }
 
-// pageFile is the page's name in the folder of Write.
-const pageFile = "reproduction.md"
+const pageFile = "reproduction.md" // the page's name in the folder of Write
 
-// figureFolder is where Write puts pictures, from the page.
-const figureFolder = "figures"
+const figureFolder = "figures" // where Write puts pictures, from the page
 
 // WriteJSON writes the judgements, and effects where there are any, as one object.
 func (r *Report) WriteJSON(w io.Writer) error {

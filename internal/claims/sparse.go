@@ -38,8 +38,7 @@ type sparseReading struct {
 	OneBlock bool    `toml:"one_block"` // a thread block scores all pages of a query head
 }
 
-// prefillPhase is a prompt as one chunk; else a reading is of decode steps.
-const prefillPhase = "prefill"
+const prefillPhase = "prefill" // a prompt as one chunk; else a reading is of decode steps
 
 // onSparse makes a finder of what needs configurations alone.
 func onSparse(find func(*subject) (finding, error)) finder {
@@ -66,8 +65,7 @@ func (m *machines) subject(r *reading) (s *subject, err error) {
 	return s, err
 }
 
-// machines are configurations by their keys.
-type machines struct{ all map[string]*machine }
+type machines struct{ all map[string]*machine } // configurations by their keys
 
 // machine is a configuration whose iterations are taken apart.
 type machine struct {
@@ -99,8 +97,7 @@ func (m *machines) get(sets ...string) (*machine, error) {
 	return m.all[key], nil
 }
 
-// iteration is the seconds of groups, by gpus.IterationPart.
-type iteration []float64
+type iteration []float64 // the seconds of groups, by gpus.IterationPart
 
 // attentionParts are all that a policy of attention changes.
 var attentionParts = []gpus.IterationPart{

@@ -29,8 +29,7 @@ const journalSchema = "l3sim/sweep/3"
 // headLine is the journal's first line.
 const headLine = `{"schema":"` + journalSchema + "\"}\n"
 
-// journalName is the journal's file in a sweep's folder.
-const journalName = "journal.jsonl"
+const journalName = "journal.jsonl" // the journal's file in a sweep's folder
 
 // Entry is one finished point in the journal.
 type Entry struct {
@@ -75,8 +74,7 @@ type Damage struct {
 	Count int
 }
 
-// maxDamageLines is the number of lines that a Damage names.
-const maxDamageLines = 5
+const maxDamageLines = 5 // the number of lines that a Damage names
 
 func (d *Damage) add(line int) {
 	if d.Count++; len(d.Lines) < maxDamageLines {

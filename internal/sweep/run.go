@@ -223,8 +223,7 @@ type Estimate struct {
 	Probe   time.Duration // time spent on one point to measure the rate
 }
 
-// probeLimit bounds the time of the point that Estimate runs.
-const probeLimit = 2 * time.Second
+const probeLimit = 2 * time.Second // bounds the time of the point that Estimate runs
 
 // Estimate forecasts the time of the points whose hashes done does not hold. It runs the
 // point that generates the fewest tokens, for two seconds at most. It assumes that the

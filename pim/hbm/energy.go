@@ -40,8 +40,7 @@ func CostsOf(e *energy.Point) Costs {
 	return Costs{Row: e.HBMRow, Array: e.HBMArray, Group: e.HBMGroup, Die: e.HBMDie, Pins: e.HBMPins, Multiply: e.HBMMultiply}
 }
 
-// columnBits is the bits of a column, or of what one command moves.
-const columnBits = 8 * columnBytes
+const columnBits = 8 * columnBytes // the bits of a column, or of what one command moves
 
 // Each returns the joules of one of everything that a Tally counts, with units at the level. Data that one command sends to
 // several units counts once. A product of 8 bits takes half of one of 16, so that a column takes the same.

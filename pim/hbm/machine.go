@@ -14,8 +14,7 @@ type Run struct {
 	Commands [dram.Commands]int64
 }
 
-// window is the entries of a lane's queue (AttAcc's 32 and one).
-const window = 33
+const window = 33 // the entries of a lane's queue (AttAcc's 32 and one)
 
 // lane is one stream of commands: a pseudo-channel, or both where each command acts on both.
 type lane struct {
@@ -54,8 +53,7 @@ type machine struct {
 	observe func(step int64, cmd dram.Command, a dram.Address)
 }
 
-// never is later than any step.
-const never = math.MaxInt64
+const never = math.MaxInt64 // later than any step
 
 // Measure issues the load command by command. Observe, which may be nil, sees the commands in the order of their steps (clocks by AttAcc's rules,
 // halves of one by JEDEC's).

@@ -17,8 +17,7 @@ type instruction struct {
 	block   int32 // of a read, which of the stage; MVSB: which results of the stage
 }
 
-// stage is what a command is part of.
-type stage uint8
+type stage uint8 // what a command is part of
 
 // The stages of a head.
 const (
@@ -26,8 +25,7 @@ const (
 	contextStage              // of values with the probabilities
 )
 
-// valueRow is the first row of values: keys have the rows below.
-const valueRow = 8192
+const valueRow = 8192 // the first row of values: keys have the rows below
 
 // Load is the attention of heads of one shape on one channel.
 type Load struct {
@@ -55,8 +53,7 @@ type generator struct {
 	out     []instruction
 }
 
-// blockTokens is the tokens of a way whose scores are moved at once.
-const blockTokens = 16
+const blockTokens = 16 // the tokens of a way whose scores are moved at once
 
 // program returns the instructions of a load. By AttAcc's rules they are its simulator's, oddities included.
 func (l Load) program(spec Spec) []instruction {

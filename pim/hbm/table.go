@@ -40,8 +40,7 @@ type tableKey struct {
 	shape Shape
 }
 
-// maxTables bounds the tables that are kept.
-const maxTables = 64
+const maxTables = 64 // bounds the tables that are kept
 
 var kept struct {
 	sync.Mutex

@@ -2,8 +2,7 @@ package machine
 
 import "github.com/l3sim/l3sim/dram"
 
-// ops is the number of operations.
-const ops = int(OpReadScale) + 1
+const ops = int(OpReadScale) + 1 // the number of operations
 
 // counters is what a run did. All fields are sums, so that skipped repetitions can be added.
 type counters struct {

@@ -213,8 +213,7 @@ func (m *Machine) bankYields() bool {
 	return q.len() > 0 && m.Refresh.pending == 0 && q.front().yield
 }
 
-// blocked is the clock of what cannot be said to issue yet.
-const blocked = int64(1) << 62
+const blocked = int64(1) << 62 // the clock of what cannot be said to issue yet
 
 // ready returns the first clock at which the sequencer's next instruction can issue, given all that has issued, or blocked
 // while it waits for an instruction that has not.

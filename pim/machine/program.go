@@ -134,8 +134,7 @@ type spans struct {
 	headSpan     int64 // bound of what a head takes besides its rows
 }
 
-// stage is what a program generates next.
-type stage uint8
+type stage uint8 // what a program generates next
 
 const (
 	stageAppend stage = iota

@@ -18,8 +18,7 @@ type BoundTable struct {
 	Update int64 // one bound read, compared with a key beside the re-layout unit and written again
 }
 
-// boundRows is the rows of bounds up to which a table is checked: further ones add the same.
-const boundRows = 16
+const boundRows = 16 // the rows of bounds up to which a table is checked: further ones add the same
 
 // NewBoundTable measures the scores of bounds of heads of a shape: in one pass for the added queries of the
 // group, or with perQuery in one for each set of query heads. by is SelectBank or SelectRank,

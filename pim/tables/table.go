@@ -145,8 +145,7 @@ func (t *KernelTable) period() int {
 // blockRows is the rows that a block has at least: enough for a run to become periodic within it.
 const blockRows = 6
 
-// checkedBlocks is the blocks over which a table is checked: further ones add the same.
-const checkedBlocks = 5
+const checkedBlocks = 5 // the blocks over which a table is checked: further ones add the same
 
 // measureAttention measures heads of which nothing is appended.
 func (t *KernelTable) measureAttention(b *machine.Runner) {

@@ -21,8 +21,7 @@ type TransferTable struct {
 	stage, take int64                      // between bursts into the buffer unit's staging, and out of it
 }
 
-// clocks is an amount of a series.
-type clocks int64
+type clocks int64 // an amount of a series
 
 func (a clocks) Plus(b clocks, n float64) clocks { return a + clocks(n)*b }
 

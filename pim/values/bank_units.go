@@ -23,8 +23,7 @@ const (
 	maxBurstElements = pim.BurstBits / 4
 )
 
-// rounding says which results of a bank PU are rounded to FP16.
-type rounding struct{ products, sums bool }
+type rounding struct{ products, sums bool } // says which results of a bank PU are rounded to FP16
 
 func round(x float32, half bool) float32 {
 	if half {

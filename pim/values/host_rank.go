@@ -22,8 +22,7 @@ const (
 	MistakeQuad Mistake = "quad" // the sum of the context leaves out the last quad
 )
 
-// wrongBanks is the first of the two ordinals of MistakeBank.
-const wrongBanks = 4
+const wrongBanks = 4 // the first of the two ordinals of MistakeBank
 
 // HostRank is one rank as the host sees it, with the bytes in its banks. The heads that it holds have rows of their
 // own, and so may be computed side by side: a worker stands for the rank's processing units

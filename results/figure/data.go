@@ -81,11 +81,9 @@ func (c *Cell) Std() float64 {
 	return std
 }
 
-// shareColumn is the y axis of a CDF: of the rows, those up to x.
-const shareColumn = "cumulative_share"
+const shareColumn = "cumulative_share" // the y axis of a CDF: of the rows, those up to x
 
-// none is the column of a dimension that a selection does not use.
-const none = -1
+const none = -1 // the column of a dimension that a selection does not use
 
 // selector holds the columns of a selection while its rows are read.
 type selector struct {

@@ -159,8 +159,7 @@ func round(low, high float64) []float64 {
 	return at
 }
 
-// maxTicks is how many values of a key get a tick each.
-const maxTicks = 10
+const maxTicks = 10 // how many values of a key get a tick each
 
 // distinct returns the different values in rising order.
 func distinct(values []float64) []float64 {

@@ -8,8 +8,7 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// resultColumn is the column that tells the results of a melted table apart.
-const resultColumn = "result"
+const resultColumn = "result" // the column that tells the results of a melted table apart
 
 // melt makes one column of several, "tbt_mean_ms,tbt_p99_ms", that share a unit:
 // each row becomes one for each of them, and their names become the groups.

@@ -25,8 +25,7 @@ func newGrid(d *Data) plot.Plotter {
 	return g
 }
 
-// barSlot is the share of a name's room that its bars fill.
-const barSlot = 0.8
+const barSlot = 0.8 // the share of a name's room that its bars fill
 
 // slot returns the left and right end of a cell's bar on the x axis.
 func slot(d *Data, c *Cell) (left, right float64) {
@@ -216,8 +215,7 @@ func shortLabel(d *Data, v float64) string {
 	return tickLabel(d.Z, v)
 }
 
-// scaleHeight is the height of a heat map's scale, in points.
-const scaleHeight = 22
+const scaleHeight = 22 // the height of a heat map's scale, in points
 
 // drawScale draws the colours from the smallest to the largest value, above the plots.
 func drawScale(c draw.Canvas, d *Data) {

@@ -14,8 +14,7 @@ import (
 // BaseFile is the name of a sweep's description in its folder, beside ResultsFile.
 const BaseFile = "base.json"
 
-// baseSchema names the form of Base's JSON.
-const baseSchema = "l3sim/base/1"
+const baseSchema = "l3sim/base/1" // names the form of Base's JSON
 
 // Base is the configuration that the points of a sweep share: with the keys of a point's row it makes the
 // command that runs the point again.

@@ -6,8 +6,7 @@ import (
 	"math"
 )
 
-// compareSchema names the form of a comparison's JSON.
-const compareSchema = "l3sim/diff/1"
+const compareSchema = "l3sim/diff/1" // names the form of a comparison's JSON
 
 type comparisonJSON struct {
 	Schema        string      `json:"schema"`

@@ -99,8 +99,7 @@ func (c *Comparison) headline() string {
 	return text
 }
 
-// maxListed is how many points a list names.
-const maxListed = 20
+const maxListed = 20 // how many points a list names
 
 // list writes a heading and the points for which item is not "".
 func (c *Comparison) list(b *strings.Builder, heading string, markdown bool, item func(*PointChange) string) {

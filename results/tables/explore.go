@@ -11,8 +11,7 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 )
 
-// exploreSchema names the form of Exploration's JSON.
-const exploreSchema = "l3sim/explore/2"
+const exploreSchema = "l3sim/explore/2" // names the form of Exploration's JSON
 
 // Exploration is what a sweep shows of the trade-off between goals.
 type Exploration struct {

@@ -79,8 +79,7 @@ func parquetValue(kind reflect.Kind, cell string) parquet.Value {
 	return parquet.ValueOf(v)
 }
 
-// parquetBatch is the number of rows that are converted at a time.
-const parquetBatch = 256
+const parquetBatch = 256 // the number of rows that are converted at a time
 
 // WriteParquet writes the table as Parquet, the i-th column with values of the i-th
 // type (text, whole numbers, reals, truth values), with metadata under the keys of provenance. The same arguments give the same

@@ -351,8 +351,7 @@ func (t *Table) numeric(column int) bool {
 	return any
 }
 
-// tableSchema names the form of a table's JSON.
-const tableSchema = "l3sim/table/1"
+const tableSchema = "l3sim/table/1" // names the form of a table's JSON
 
 // WriteJSON writes the table as one JSON object: the names of the columns, and the
 // rows as arrays. A cell is a number where all cells of its column are numbers or

@@ -12,8 +12,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// l3Name is the value of run.system.
-const l3Name = "l3"
+const l3Name = "l3" // the value of run.system
 
 // l3System is GPUs and bank-level DIMM-PIM.
 var l3System = System{

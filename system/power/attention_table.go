@@ -23,8 +23,7 @@ type AttentionGrid struct {
 	HeadDim  int
 }
 
-// mostRows is how many rows a grid may have.
-const mostRows = 1 << 20
+const mostRows = 1 << 20 // how many rows a grid may have
 
 // Check has the rules of a grid.
 func (g *AttentionGrid) Check(c *input.Check) {

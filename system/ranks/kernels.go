@@ -68,8 +68,7 @@ type measuredKernels struct {
 	by map[ranks]*measuredRanks
 }
 
-// mostMeasured bounds the memory of measuredKernels: each has about a megabyte.
-const mostMeasured = 32
+const mostMeasured = 32 // bounds the memory of measuredKernels: each has about a megabyte
 
 // measuredRanks is the kernels of one kind of ranks, nil until somebody has measured them.
 type measuredRanks struct {

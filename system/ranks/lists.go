@@ -6,8 +6,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// listEntry is the bytes of a page's number in a list that goes to a rank.
-const listEntry = 2
+const listEntry = 2 // the bytes of a page's number in a list that goes to a rank
 
 // differs says that the heads of a layer do not all attend alike at home.
 func (d *Devices) differs() bool {
@@ -28,11 +27,9 @@ func (d *Devices) differs() bool {
 // onChannel returns how many heads the fullest channel has where heads are dealt evenly.
 func (d *Devices) onChannel(heads int) int { return (heads + d.channels - 1) / d.channels }
 
-// listOf is what the rows and tokens of a list depend on.
-type listOf struct{ page, pages, chosen, group int }
+type listOf struct{ page, pages, chosen, group int } // what the rows and tokens of a list depend on
 
-// pageList is the pages of a list and the rows that they lie in.
-type pageList struct{ pages, rows int }
+type pageList struct{ pages, rows int } // the pages of a list and the rows that they lie in
 
 // list returns the tokens that a head of a class reads for a request with a context, the rows that they lie
 // in, and how many of them lie in the last one.

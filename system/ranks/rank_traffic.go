@@ -32,8 +32,7 @@ func TrafficOf(groups []GroupCost) (t traffic) {
 	return t
 }
 
-// homeOf is the layers of a run of one request.
-type homeOf struct{ request, run int32 }
+type homeOf struct{ request, run int32 } // the layers of a run of one request
 
 // Homes follows what is at the home of each request: tokens of heads in one layer.
 type Homes struct {

@@ -9,8 +9,7 @@ import (
 	_ "pgregory.net/rapid" // registers the flag rapid.checks, which init changes
 )
 
-// quickChecks is how many random cases a property is tried on in a quick run.
-const quickChecks = 5
+const quickChecks = 5 // how many random cases a property is tried on in a quick run
 
 // init lowers rapid's number of cases in a quick run. RAPID_CHECKS and the flag
 // -rapid.checks still decide where they are given.

@@ -21,8 +21,7 @@ var Analyzer = &analysis.Analyzer{
 	FactTypes: []analysis.Fact{new(returnsProduct)},
 }
 
-// returnsProduct marks a function that returns a product that is not rounded.
-type returnsProduct struct{}
+type returnsProduct struct{} // marks a function that returns a product that is not rounded
 
 // AFact and String make it a fact of package analysis, under a name for its tests.
 func (*returnsProduct) AFact()         {}

@@ -104,8 +104,7 @@ func only(samples []Sample, keep func(*Sample) bool) []Sample {
 	return kept
 }
 
-// folds is the number of parts in which shapes are held out in turn.
-const folds = 4
+const folds = 4 // the number of parts in which shapes are held out in turn
 
 // FitHeldOut fits one kind on all samples, and returns the error on shapes held out: the shapes are
 // dealt into folds, each is judged by a fit to the others, and the errors are pooled. A single

@@ -47,8 +47,7 @@ const unmasked = "unmasked"
 // the keys, and with one.
 const split, unsplit = "split", "unsplit"
 
-// maxSamples bounds the measurements of a file; a fit takes time for each.
-const maxSamples = 1_000_000
+const maxSamples = 1_000_000 // bounds the measurements of a file; a fit takes time for each
 
 // elementwiseOps are the kernels that an elementwise file may name.
 var elementwiseOps = []string{"layernorm", "add", "gelu", "copy"}
@@ -122,8 +121,7 @@ func parse(name string, text io.Reader, models Models) ([]Sample, error) {
 	return samples, err
 }
 
-// columnsKey is the key of the error for a file whose columns are of no kind.
-const columnsKey = "columns"
+const columnsKey = "columns" // the key of the error for a file whose columns are of no kind
 
 func kindOf(name string, columns map[string]int) (Kind, error) {
 	var expected []string
@@ -169,8 +167,7 @@ func (r *row) integer(column string, low, high int) int {
 	return n
 }
 
-// maxSize bounds every size in a file: products of three stay within a float64.
-const maxSize = 1 << 40
+const maxSize = 1 << 40 // bounds every size in a file: products of three stay within a float64
 
 func (r *row) samples(kind Kind, models Models) []Sample {
 	var s Sample

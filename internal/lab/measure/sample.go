@@ -179,8 +179,7 @@ func spaced(method string) string {
 	return method + " "
 }
 
-// elementBits is the width of the measured kernels' elements: bf16 and fp16.
-const elementBits = 16
+const elementBits = 16 // the width of the measured kernels' elements: bf16 and fp16
 
 // Predict returns what the model says of a sample: seconds, or joules of all GPUs.
 func (t *Target) Predict(s *Sample) float64 {

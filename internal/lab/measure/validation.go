@@ -29,8 +29,7 @@ func Validate(t *Target, samples []Sample) *Validation {
 	return v
 }
 
-// worstShown is the number of worst predictions in a report.
-const worstShown = 10
+const worstShown = 10 // the number of worst predictions in a report
 
 // WriteText writes a table of kinds and regions, then the worst predictions.
 func (v *Validation) WriteText(w io.Writer) error {

@@ -16,11 +16,9 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// page has the rows of packages, the highest first.
-const page = "docs/lab/architecture.md"
+const page = "docs/lab/architecture.md" // has the rows of packages, the highest first
 
-// pair is a package and one that it uses, by their paths in the module.
-type pair struct{ from, to string }
+type pair struct{ from, to string } // a package and one that it uses, by their paths in the module
 
 // seam is an interface with what implements it outside of tests.
 type seam struct {

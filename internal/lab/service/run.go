@@ -31,8 +31,7 @@ type Options struct {
 	Progress func(done int64) // may be nil; calls come from several goroutines
 }
 
-// preset is the system preset of all runs: how operators would run a node.
-const preset = "fair"
+const preset = "fair" // the system preset of all runs: how operators would run a node
 
 // run is what the simulator says of a row.
 type run struct {

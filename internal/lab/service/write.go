@@ -11,8 +11,7 @@ import (
 	"text/tabwriter"
 )
 
-// worstShown is the number of worst predictions in a report.
-const worstShown = 10
+const worstShown = 10 // the number of worst predictions in a report
 
 // WriteText writes tables of series and overheads, and the worst predictions.
 func (r *Report) WriteText(w io.Writer) error {
