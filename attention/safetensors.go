@@ -236,7 +236,6 @@ func ParseSafetensors(data []byte) (*Safetensors, error) {
 
 type span struct{ begin, end int } // the bytes of one array within the body
 
-// fill checks that the spans tile size bytes.
 func fill(spans []span, size int) error {
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(a.begin-b.begin, a.end-b.end) })
 	at := 0

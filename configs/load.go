@@ -245,7 +245,6 @@ func superseded(layers []*layer, roots []*root, i int, key string) bool {
 	return false
 }
 
-// set gives a key of the configuration its value.
 func (r *resolution) set(e entry, o origin) {
 	r.config.loader.keys.Key(e.key).Set(r.config, e.value)
 	r.origin[e.key] = o

@@ -181,7 +181,6 @@ func (p *parser) word() string {
 	return p.text[from:p.at]
 }
 
-// number reads a number, or a time with its unit.
 func (p *parser) number() expression {
 	word := p.word()
 	if n, err := strconv.ParseFloat(word, 64); err == nil && n <= 1e15 {
@@ -196,7 +195,6 @@ func (p *parser) number() expression {
 	return func(*scope) quantity { return quantity{math.Round(n * unit), true} }
 }
 
-// call reads the arguments of a function.
 func (p *parser) call(name string) expression {
 	var args []expression
 	for {

@@ -344,7 +344,6 @@ func (t *tableReader) refreshes(f *standardFile) {
 	}
 }
 
-// timings reads meaning and source of timings.
 func (t *tableReader) timings(f *standardFile) {
 	for _, row := range f.Timings {
 		if c, ok := t.cells("timings", row, 3, 3); ok {

@@ -48,7 +48,6 @@ func (c *Cost) combined(p float64) {
 	c.Seconds = pnorm(p, c.Compute, c.Memory, c.Latency) + c.Overhead
 }
 
-// times returns n kernels after one another.
 func (c Cost) times(n float64) Cost {
 	for _, v := range []*float64{&c.FLOPs, &c.Executed, &c.Bytes, &c.Compute, &c.Memory, &c.Latency, &c.Overhead, &c.Seconds} {
 		*v *= n

@@ -17,7 +17,6 @@ func (c *ModelCost) IterationParts(x Shape) Parts {
 	return c.embedding(tokens).plus(layer.times(c.model.Layers)).plus(c.head(x.Decode.Requests + x.Prefills))
 }
 
-// attend returns attention of an iteration in one layer.
 func (c *ModelCost) attend(x Shape) (p Parts) {
 	a, tokens := c.Attention(), x.Decode.Requests+x.Prefills*x.Chunk
 	prefill, decode := a.Prompts(x.Prefills, x.Chunk, x.Finished, 0), a.Decoding(x.Decode)

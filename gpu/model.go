@@ -133,7 +133,6 @@ func (c *ModelCost) norm(tokens int) Work {
 	return c.spec.work(c.spec.small().norm(false, tokens, c.model.Hidden, c.bits))
 }
 
-// activation costs the activation function of a network on that many rows.
 func (c *ModelCost) activation(rows int) Cost {
 	return c.spec.small().activation(false, activationOperands(c.model.GatedFFN), rows, c.ffn, c.bits)
 }

@@ -54,7 +54,6 @@ func (w Work) Times(n int) Work {
 	return Work{float64(f * w.Seconds), float64(f * w.Clocked), float64(f * w.Dynamic)}
 }
 
-// work returns a kernel as part of an iteration.
 func (s *Spec) work(c Cost) Work { return s.workOf(&c) }
 
 // workOf is work of a cost that is not copied.

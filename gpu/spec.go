@@ -163,7 +163,6 @@ func (h Heads) decodeBytes(requests, tokens float64) (q, kv float64) {
 	return q, float64(h.kvBytes() * tokens * float64(h.KV))
 }
 
-// group returns the query heads that share one KV head.
 func (h Heads) group() int { return max(1, h.Query/max(1, h.KV)) }
 
 // UsableMemory returns the memory of one GPU that tensors may use.

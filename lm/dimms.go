@@ -195,7 +195,6 @@ func (d *dimms) head(worker, layer int, l *lane[float32], head int) error {
 	return nil
 }
 
-// fail keeps a worker's first error.
 func (d *dimms) fail(worker int, err error) {
 	if s := &d.scratch[worker]; s.err == nil {
 		s.err = err

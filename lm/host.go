@@ -50,7 +50,6 @@ func headOf[T real](m *Model, x []T, head int) []T {
 	return x[head*m.HeadDim : (head+1)*m.HeadDim]
 }
 
-// keep stores the lanes' keys and values.
 func (h *host) keep(layer int, lanes []*lane[float32]) {
 	m := h.model
 	m.each(len(lanes), func(_, n int) {

@@ -158,7 +158,6 @@ type tensorReader struct {
 	err   error
 }
 
-// vector returns the elements of a tensor of that shape, which must be finite.
 func (r *tensorReader) vector(name string, shape ...int) []float32 {
 	if r.err != nil {
 		return nil

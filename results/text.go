@@ -48,7 +48,6 @@ func (s *Summary) WriteText(w io.Writer) error {
 	return err
 }
 
-// writeLatencies writes a table of the distributions of latencies, each in its unit.
 func (s *Summary) writeLatencies(row func(name, format string, args ...any)) {
 	row("", "%12s%12s%12s%12s%12s", "mean", "p50", "p90", "p99", "max")
 	latency := func(name string, l Latency) {
@@ -129,7 +128,6 @@ func timeUnit(most float64) (unit string, ms float64) {
 	return "ms", 1
 }
 
-// percent writes a share of 1 as a percentage.
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + "%" }
 
 // binary writes a number of bytes with a binary prefix and one decimal.

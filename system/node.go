@@ -123,7 +123,6 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 // FreeGPUMemory returns what weights and reserve leave on the GPUs of one replica.
 func (n *Node) FreeGPUMemory() units.Bytes { return gpus.FreeMemory(n.hw) }
 
-// meter returns what tells the node's energy.
 func (n *Node) meter() *power.Meter { return power.NewMeter(n.hw, n.CommandTables, n.system.Host) }
 
 // Replicas returns the number of data-parallel replicas.

@@ -35,7 +35,6 @@ func (p *population) bound(q int) units.Duration {
 	return p.span/4*units.Duration(q) + p.span%4*units.Duration(q)/4
 }
 
-// quarter returns the quarter of a time before span.
 func (p *population) quarter(t units.Duration) int {
 	q := 0
 	for p.bound(q+1) <= t {

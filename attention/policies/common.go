@@ -91,7 +91,6 @@ func (c *common) contexts(requests []policy.Request) []int {
 
 func (c *common) attend(x policy.Class) { c.step.Attend = append(c.step.Attend, x) }
 
-// pass adds kernels on the GPUs.
 func (c *common) pass(kernels int, bytes, flops int64) {
 	c.step.Passes = append(c.step.Passes, policy.Pass{Device: policy.GPU, Kernels: kernels, Bytes: bytes, FLOPs: flops})
 }

@@ -101,7 +101,6 @@ func unit[T float32 | float64](out []float32, v []T) {
 	}
 }
 
-// norm returns a vector's length.
 func norm[T float32 | float64](v []T) float64 {
 	var square float64
 	for _, x := range v {

@@ -92,7 +92,6 @@ func (s *csaState) Prompt(q [][]float32, k, _ []float32) {
 
 func (s *csaState) inSubspace(x []float32, b int) []float32 { return x[b*s.part : (b+1)*s.part] }
 
-// subspace returns the centroids of a subspace, and space for more.
 func (s *csaState) subspace(b int) []float32 {
 	n := s.sizes.Centroids * s.part
 	return s.centroids[b*n : (b+1)*n]
@@ -197,7 +196,6 @@ type csaTable struct {
 	values  []float32
 }
 
-// newCSATable returns empty lists with room for entries tokens each.
 func newCSATable(lists, entries int) csaTable {
 	return csaTable{entries, make([]int32, lists*entries), make([]float32, lists*entries)}
 }

@@ -51,7 +51,6 @@ func newSplitCost(u *policy.Use, own *policy.HeadsSpec, paged bool) *headsCost {
 	return c
 }
 
-// Decode returns a class of streaming heads and one of the others.
 func (c *headsCost) Decode(requests []policy.Request, run int) *policy.Step {
 	c.reset(len(requests), 1+numbersEach)
 	k := c.kinds[run]

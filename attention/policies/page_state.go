@@ -83,7 +83,6 @@ func newPageState(s *policy.PagesSpec, of Pages, shape policy.Shape, limit int) 
 	return p
 }
 
-// Prompt takes the bounds of the prompt's pages.
 func (p *pageState) Prompt(_ [][]float32, k, _ []float32) {
 	for ; len(k) > 0; k = k[p.dim:] {
 		p.Append(k[:p.dim], nil)
@@ -137,7 +136,6 @@ func (p *pageState) list(q [][]float32) {
 	}
 }
 
-// groupScores sets scores of the first pages to those of the group.
 func (p *pageState) groupScores(scores []float64, q [][]float32) {
 	if p.groupBy == "sum" || len(q) == 1 {
 		p.pageScores(scores, q)

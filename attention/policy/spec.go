@@ -79,7 +79,6 @@ func (s *Spec) keys() input.Checked {
 	return nil
 }
 
-// section returns the keys of a policy by its place.
 func (s *Spec) section(i int) input.Checked { return s.of(s.List()).Sections[i].(input.Checked) }
 
 // of returns the section with keys of all policies of a list: a Spec that the list has not made has its defaults.

@@ -57,7 +57,6 @@ All attention is judged as of one suite: give it with --suite, and keep the othe
 	return cmd
 }
 
-// gpuValidate judges each kind of measurements and reports.
 func (a *app) gpuValidate(cmd *cobra.Command, f *validateFlags) error {
 	g, link, err := f.Load(cmd)
 	if err != nil {

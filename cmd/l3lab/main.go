@@ -18,7 +18,6 @@ var program = &cli.Program{
 
 type app struct{ *cli.App } // has the commands as methods
 
-// register adds the commands to the root, grouped by use.
 func (a *app) register(root *cobra.Command) {
 	cli.AddGroup(root, "Compare with measurements", a.newValidateCommand(), a.newPredictCommand(), a.newGPUCommand())
 	cli.AddGroup(root, "Decode a language model", a.newGenerateCommand(), a.newEvalCommand())

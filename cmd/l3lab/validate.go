@@ -45,7 +45,6 @@ measurements that are part of the program are compared.`,
 	return cmd
 }
 
-// validate judges measurements of servers and reports.
 func (a *app) validate(cmd *cobra.Command, f *serviceFlags) error {
 	if err := cmp.Or(cli.Between("--workers", f.workers, 0, 1<<16), cli.NotEmpty(cmd, "service", "rows"), cli.WritableFile("--rows", f.rows)); err != nil {
 		return err

@@ -181,7 +181,6 @@ func printComparison(w io.Writer, plan *sweep.Plan, outcome *sweep.Outcome) erro
 	return t.WriteText(w)
 }
 
-// compareHardware prints the hardware in effect for each run.
 func (a *app) compareHardware(c *comparison) error {
 	all := []system.Hardware{}
 	for i := range c.plan.Points {
@@ -212,7 +211,6 @@ func (a *app) compareHardware(c *comparison) error {
 	})
 }
 
-// hardwareOf returns the hardware of a configuration, and the trace's share of it.
 func hardwareOf(cfg *configs.Config) (h system.Hardware, err error) {
 	moments, err := system.TraceMoments(cfg)
 	if err != nil {

@@ -43,7 +43,6 @@ the old value. The exit code is 1 where a rule trips, where a rule finds no poin
 	return cmd
 }
 
-// diff compares two tables.
 func (a *app) diff(base, updated string, f *diffFlags) error {
 	old, err := tables.ReadTable(base)
 	if err != nil {

@@ -128,7 +128,6 @@ func newIteration(g *gpu.Spec, m *llm.Model, f *iterationFlags) *iteration {
 	return r
 }
 
-// writeText writes the iteration, then the groups of kernels that it has.
 func (r *iteration) writeText(w io.Writer) error {
 	err := cli.Aligned(w, 0, func(w io.Writer) {
 		fmt.Fprintf(w, "iteration\t%.4f ms\t%s on %d x %s, kernels of the suite %s\n", r.MS, r.Model, r.GPUs, r.GPU, r.Suite)

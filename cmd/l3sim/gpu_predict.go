@@ -137,7 +137,6 @@ func (a *app) gpuPredict(cmd *cobra.Command, f *predictFlags) error {
 	return a.printCost(g, f, predictOps[i].cost(f, g, heads))
 }
 
-// check reports sizes out of range.
 func (f *predictFlags) check(cmd *cobra.Command) error {
 	if !cmd.Flags().Changed("kv-heads") {
 		f.kvHeads = f.heads
@@ -184,7 +183,6 @@ func wrongSize(flag string, value int, expected string, args ...any) error {
 	return &input.Error{Key: "--" + flag, Value: strconv.Itoa(value), Expected: fmt.Sprintf(expected, args...)}
 }
 
-// parseBytes reads --bytes, with a unit or without.
 func (f *predictFlags) parseBytes(cmd *cobra.Command) error {
 	if n, err := strconv.ParseInt(f.bytes, 10, 64); err == nil {
 		f.size = units.Bytes(n)

@@ -26,7 +26,6 @@ var program = &cli.Program{
 
 type app struct{ *cli.App } // has the commands as methods
 
-// register adds the commands to the root, grouped by use.
 func (a *app) register(root *cobra.Command) {
 	cli.AddGroup(root, "Simulate", a.newRunCommand(), a.newCapacityCommand(), a.newSweepCommand())
 	cli.AddGroup(root, "Look", a.newTableCommand(), a.newPlotCommand(), a.newDiffCommand(), a.newExploreCommand(), a.newReportCommand())

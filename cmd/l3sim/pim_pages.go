@@ -16,7 +16,6 @@ import (
 	"github.com/l3sim/l3sim/pim/values"
 )
 
-// registerPages adds the flags that say how pages are chosen.
 func (f *pimAttentionFlags) registerPages(flags *pflag.FlagSet) {
 	l := &f.pages
 	flags.IntVar(&l.Budget, "budget", 0, "attend to selected pages, of this many tokens in all")

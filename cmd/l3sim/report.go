@@ -40,7 +40,6 @@ JSON. The page is at most 2 MiB: of larger results it shows the front and a part
 	return cmd
 }
 
-// report writes the page of some folders.
 func (a *app) report(dirs []string, out string, o report.Options) error {
 	if err := cli.Present(dirs...); err != nil {
 		return err

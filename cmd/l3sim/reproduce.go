@@ -91,7 +91,6 @@ func (a *app) reproduce(cmd *cobra.Command, target claims.Target, f *reproduceFl
 	return r.WriteText(a.Stdout)
 }
 
-// check reports arguments out of range.
 func (f *reproduceFlags) check(cmd *cobra.Command, target claims.Target) error {
 	if !slices.Contains(claims.Targets(), string(target)) {
 		return input.UnknownName("reproduce", string(target), claims.Targets())

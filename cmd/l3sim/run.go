@@ -87,13 +87,11 @@ func (a *app) newRunCommand() *cobra.Command {
 	return cmd
 }
 
-// options returns how the runs of a command are carried out.
 func (f *runFlags) options() (system.Options, error) {
 	window, err := f.timelineWindow()
 	return system.Options{Exact: f.exact, Check: f.check, Timeline: window, Iterations: f.iterations || f.plots != ""}, err
 }
 
-// run simulates the trace that the configuration names.
 func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 	options, err := f.options()
 	if err != nil {

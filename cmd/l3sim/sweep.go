@@ -252,7 +252,6 @@ func (a *app) noteDropped(plan *sweep.Plan) {
 	}
 }
 
-// planSweep reads a sweep file and expands it.
 func planSweep(path string) (*sweep.Plan, error) {
 	file, err := design.ReadFile(system.Configs(), path)
 	if err != nil {
@@ -299,7 +298,6 @@ func (a *app) dryRun(ctx context.Context, plan *sweep.Plan, f *sweepFlags) error
 	return a.Print(r, func(w io.Writer) error { return writePlan(w, r) })
 }
 
-// writePlan writes a line for each point, and the estimate.
 func writePlan(w io.Writer, r *sweep.PlanReport) error {
 	recorded := 0
 	err := cli.Aligned(w, 0, func(w io.Writer) {

@@ -78,7 +78,6 @@ func (a *app) readTrace(cmd *cobra.Command, path string, f *traceFlags) (*traces
 	return t, nil
 }
 
-// parseWindow reads two times.
 func parseWindow(flag, text, example string) (*system.Window, error) {
 	from, to, err := traces.ParseWindow(text)
 	if err != nil {

@@ -167,7 +167,6 @@ func NewLogReader(file string, r io.Reader, own ...*dram.Standard) (*LogReader, 
 	}
 }
 
-// validate checks the declarations as a whole.
 func (l *LogReader) validate() error {
 	if l.Header.Spec == nil {
 		return nil

@@ -110,7 +110,6 @@ func Requests(cfg *configs.Config) (*traces.Trace, error) {
 	return trace.Repeated(n), nil
 }
 
-// check refuses what has no rate to look for.
 func check(cfg *configs.Config) error {
 	switch kind := cfg.Arrivals.Kind; {
 	case !cfg.SLO.Given():

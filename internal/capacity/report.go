@@ -182,7 +182,6 @@ func (c *Report) WriteText(out io.Writer) error {
 	return err
 }
 
-// remark says what is special about an answer.
 func (r *ReportedRate) remark() string {
 	switch {
 	case r.RatePerS == 0 && r.Alone:

@@ -135,7 +135,6 @@ func busy(s *results.Summary) string {
 	return text
 }
 
-// terabytes is a run's memory for KV.
 func terabytes(s *results.Summary) float64 { return float64(s.KVBytes.Capacity) / 1e12 }
 
 // bottleneck names the resource that a run keeps busiest.
@@ -149,7 +148,6 @@ func bottleneck(s *results.Summary) string {
 // throughput is what Fig 8 to 10 compare.
 func throughput(s *results.Summary) float64 { return s.OutputTokensPerS }
 
-// metric returns a summary's number by the name of its column.
 func metric(name string) (func(*results.Summary) float64, error) {
 	at := slices.Index(results.MetricNames(), name)
 	if at < 0 {
@@ -279,7 +277,6 @@ func (o *Options) progress() func(done, of int64) {
 	}
 }
 
-// plan loads the experiments that the target needs.
 func (o *Options) plan(l *loader) (*evidence, []*experiment, error) {
 	models, err := loadModels()
 	if err != nil {

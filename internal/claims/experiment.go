@@ -211,7 +211,6 @@ func (e *experiment) failed() error {
 	return nil
 }
 
-// seeds returns the seeds of the experiment's points, in order.
 func (e *experiment) seeds() []uint64 {
 	var all []uint64
 	for i := range e.plan.Points {

@@ -37,7 +37,6 @@ type pair struct {
 	ratio    float64
 }
 
-// String names the model and the trace.
 func (p *pair) String() string { return p.model + " on " + p.trace + p.layouts }
 
 // pairs returns L3 against a baseline for each model and trace on the same

@@ -26,7 +26,6 @@ func (s *subject) scores(context int) (cost gpu.Cost, heads int, bytes float64) 
 	return cost, heads, float64(summaries) * 4 * float64(llm.HeadDim)
 }
 
-// selector is the milliseconds of the scores in one layer.
 func (s *subject) selector() (finding, error) {
 	cost, heads, bytes := s.scores(s.Contexts[0])
 	g := &s.own.cfg.GPU

@@ -111,7 +111,6 @@ func (r *Report) claimTable(says bool) *tables.Table {
 	return t.Select(shown)
 }
 
-// counts says how many claims have each verdict.
 func (r *Report) counts() string {
 	n := map[string]int{}
 	for i := range r.Judgements {

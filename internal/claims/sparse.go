@@ -162,7 +162,6 @@ func (s *subject) base(context int) iteration {
 	return s.over.iterate(s.Phase == prefillPhase, s.Batch, context)
 }
 
-// share is attention's part of an iteration.
 func (s *subject) share() (finding, error) {
 	x := s.ours(s.Contexts[0])
 	return finding{value: x.attention() / x.total(), reason: fmt.Sprintf("%v at %s tokens", x, tokens(s.Contexts[0]))}, nil

@@ -45,7 +45,6 @@ func throughputCell(s *results.Summary) string {
 	return fmt.Sprintf("%.1f (%d never fit)", s.OutputTokensPerS, s.RejectedRequests)
 }
 
-// batchCell is a system's mean decode batch.
 func batchCell(_ *configs.Config, s *results.Summary) string {
 	return fmt.Sprintf("%.1f", s.DecodeBatch.StepMean)
 }
@@ -187,7 +186,6 @@ type work struct {
 	model, trace string
 }
 
-// workOf returns the model and the trace of a point.
 func (e *experiment) workOf(i int) work {
 	return work{e.configs[i].Run.Model, e.configs[i].Run.Trace}
 }

@@ -167,7 +167,6 @@ func ReadJournal(dir string) (map[string]*Entry, Damage, error) {
 	return entries, damage, err
 }
 
-// eachEntry calls do for each entry of the journal in dir, in its order.
 func eachEntry(dir string, do func(*Entry) error) (Damage, error) {
 	f, err := os.Open(filepath.Join(dir, journalName))
 	if errors.Is(err, os.ErrNotExist) {

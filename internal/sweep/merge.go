@@ -77,7 +77,6 @@ type result struct {
 	dir string
 }
 
-// add takes in the points of one folder.
 func (m *merge) add(dir string) error {
 	head, err := readShard(dir, nil)
 	if err != nil {
@@ -114,7 +113,6 @@ func (m *merge) match(head *shardHead, dir string) error {
 	return nil
 }
 
-// describe says in a few words which plan a shard is of.
 func describe(head *shardHead) string {
 	return fmt.Sprintf("%s of %s, %d points over %s", head.Plan[:min(len(head.Plan), 12)], head.File, head.Points, strings.Join(head.Keys, ", "))
 }
@@ -184,7 +182,6 @@ func (e *Entry) agrees(other *Entry) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// outcome describes an entry in a few words.
 func (e *Entry) outcome() string {
 	if e.Summary == nil {
 		return fmt.Sprintf("%s (%s)", e.Status, e.Error)

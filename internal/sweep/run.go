@@ -111,7 +111,6 @@ func (r *runner) pending() []*Point {
 	return pending
 }
 
-// run carries out one point and records it.
 func (r *runner) run(ctx context.Context, point *Point) {
 	if ctx.Err() != nil {
 		return // it runs another time

@@ -214,7 +214,6 @@ type pointLine struct {
 	Cells  []string `json:"cells"`
 }
 
-// line returns a point as a shard's file has it.
 func (p *Point) line(index int) pointLine {
 	return pointLine{index, p.Hash, p.Name, p.Seed, p.config, p.cells}
 }

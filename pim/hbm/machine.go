@@ -191,7 +191,6 @@ func (m *machine) still(l *lane) bool {
 	return true
 }
 
-// isColumn reports whether a command goes over the bus of column commands.
 func (m *machine) isColumn(c dram.Command) bool { return m.part.Rules().Action(c).Bus == 1 }
 
 func (m *machine) issue(l *lane, c choice) {

@@ -74,7 +74,6 @@ func (l Load) program(spec Spec) []instruction {
 
 func (g *generator) channels(head int32) int { return min(Channels, g.OfStack-Channels*int(head)) }
 
-// barrier appends a barrier (see instruction).
 func (g *generator) barrier() { g.out = append(g.out, instruction{barrier: true}) }
 
 // single is a head on its own: query, scores, softmax, context.

@@ -68,7 +68,6 @@ var (
 	jedecTable  = sync.OnceValues(func() (*dram.Standard, error) { return readTable("tables/hbm3-pim.toml") })
 )
 
-// readTable reads an embedded table of commands and rules.
 func readTable(name string) (*dram.Standard, error) {
 	f, err := tables.Open(name)
 	if err != nil {

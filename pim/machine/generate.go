@@ -125,7 +125,6 @@ func (p *Program) readScales(within int, opened uint32) {
 	p.scaled = p.count[ResultSequencer]
 }
 
-// later returns the later one of two counts of a sequencer.
 func later(a, b uint32) uint32 {
 	if int32(a-b) < 0 {
 		return b

@@ -50,7 +50,6 @@ func (r *refreshManager) due(m *Machine) bool {
 // owed returns the REFs owed at clock.
 func (r *refreshManager) owed(clock int64) int64 { return clock/r.interval - r.done }
 
-// pay counts a REF that issues at clock.
 func (r *refreshManager) pay(clock int64) {
 	r.maxDebt = max(r.maxDebt, r.owed(clock))
 	r.done++

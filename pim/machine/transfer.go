@@ -158,7 +158,6 @@ func (h *hostStream) nextClosed(o *burstOrder) bool {
 	return false
 }
 
-// earliest returns the first legal clock of an instruction.
 func (h *hostStream) earliest(in *Instruction) int64 {
 	return max(h.free, h.state.Earliest(in.Command, in.Address()))
 }

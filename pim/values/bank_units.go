@@ -212,7 +212,6 @@ const (
 // String returns "fp16" or "bf16".
 func (s Storage) String() string { return [...]string{"fp16", "bf16"}[s] }
 
-// encode returns the bits of x rounded to the format.
 func (s Storage) encode(x float32) uint16 {
 	if s == StoreBF16 {
 		return attention.Float32ToBFloat16(x)
@@ -223,7 +222,6 @@ func (s Storage) encode(x float32) uint16 {
 // nan returns the bits that fill memory before anything is stored.
 func (s Storage) nan() uint16 { return s.encode(float32(math.NaN())) }
 
-// table returns the values of all bit patterns.
 func (s Storage) table() *[1 << 16]float32 {
 	if s == StoreBF16 {
 		return bfloat16Table()
@@ -284,7 +282,6 @@ func fillNaN(x []float32) {
 	}
 }
 
-// ordinal returns the bank ordinal that an instruction for one bank names.
 func (m *valueMachine) ordinal(in *machine.Instruction) int {
 	return int(in.Bank)*m.mapping.BankGroups + int(in.BankGroup)
 }

@@ -59,7 +59,6 @@ func (r *bufferUnit) init(p *machine.Plan, m *pim.Mapping, queries int, precisio
 	fillNaN(r.reads)
 }
 
-// exp is the exponential unit, in FP32.
 func exp(x float32) float32 { return float32(portable.Exp(float64(x))) }
 
 // readPartials is one burst of partial sums: the adders sum each bank's over

@@ -101,7 +101,6 @@ func MeasurePages(spec *pim.Spec, d *dram.Spec, l PageLoad) (*PageMeasurement, e
 	return r, nil
 }
 
-// everything says that the budget holds the whole context.
 func (l *PageLoad) everything() bool { return l.Context <= l.Budget }
 
 // selectCycles returns the clocks of the rank for a list.
@@ -116,7 +115,6 @@ func (l *PageLoad) selectCycles(spec *pim.Spec, d *dram.Spec, bounds int) (int64
 	return b.Run(machine.Head{Context: bounds, Scores: true}) + int64(l.TopK), nil
 }
 
-// choose returns the list's pages, ascending.
 func (l *PageLoad) choose(spec *pim.Spec, d *dram.Spec) ([]int, error) {
 	pages := (l.Context + l.Page - 1) / l.Page
 	n := min(max(3, l.Budget/l.Page), pages)

@@ -224,7 +224,6 @@ func (m *valueMachine) run(p *machine.Program, data []headData) ([]headResult, e
 	}
 }
 
-// begin makes room for the results of a program.
 func (m *valueMachine) begin(p *machine.Program, data []headData) error {
 	if p.Shape != m.shape || p.MACs != m.macs || p.RankLevel != (m.rankLevel != nil) {
 		return fmt.Errorf("a program for %+v on a machine for %+v", p.Shape, m.shape)

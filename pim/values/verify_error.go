@@ -84,7 +84,6 @@ func (e *caseError) add(o caseError) {
 	e.square, e.norm, e.score = e.square+o.square, e.norm+o.norm, max(e.score, o.score)
 }
 
-// relative returns the expected relative L2 error.
 func (e *caseError) relative() float64 { return math.Sqrt(e.square / e.norm) }
 
 // expectedError returns the error to expect of one query head at query position i, if every rounding were independent of the

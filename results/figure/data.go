@@ -193,7 +193,6 @@ func (s *selector) value() int {
 	return s.y
 }
 
-// read collects the rows that have a value.
 func (s *selector) read() error {
 	leftOut := s.leftOut()
 	for r := range s.table.Rows {

@@ -193,7 +193,6 @@ func newFrame(d *Data, title string) *frame {
 	return f
 }
 
-// head returns the height of what is above the plots.
 func (f *frame) head(width vg.Length) vg.Length {
 	h := vg.Length(0)
 	if f.title != "" {

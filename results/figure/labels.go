@@ -81,7 +81,6 @@ func newScale(column string, high float64) scale {
 	return s
 }
 
-// tick writes the label of a value.
 func (s scale) tick(v float64) string { return numberLabel(v / s.size) }
 
 // ticker places the ticks of a numeric axis, at the values' logarithms (base 10)
@@ -161,7 +160,6 @@ func round(low, high float64) []float64 {
 
 const maxTicks = 10 // how many values of a key get a tick each
 
-// distinct returns the different values in rising order.
 func distinct(values []float64) []float64 {
 	sorted := slices.Clone(values)
 	slices.Sort(sorted)

@@ -42,7 +42,6 @@ func (l *Lanes) Write(w io.Writer, format string) error {
 	return writeCanvas(w, format, lanesWidth, vg.Length(titleHeight+axisHeight+laneHeight*len(l.Lanes)+2*margin), l.draw)
 }
 
-// draw puts the figure on a canvas of its size.
 func (l *Lanes) draw(c draw.Canvas) {
 	fill(c, c.Rectangle, paper)
 	style := textStyle(laneText)

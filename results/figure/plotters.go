@@ -103,7 +103,6 @@ type points struct {
 	axes  *axes
 }
 
-// position returns where a cell lies on the x axis.
 func (d *Data) position(cell *Cell) float64 {
 	if d.XNumeric {
 		return cell.XValue

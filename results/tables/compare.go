@@ -263,7 +263,6 @@ func (c *Comparison) count(f Fate) int {
 	return n
 }
 
-// changedMetrics returns the metrics that some point has another value of.
 func (c *Comparison) changedMetrics() []string {
 	var changed []string
 	for _, m := range c.Metrics {

@@ -67,7 +67,6 @@ func (c *Comparison) write(w io.Writer, o CompareOptions, markdown bool) error {
 	return err
 }
 
-// headline counts the points by fate.
 func (c *Comparison) headline() string {
 	text := fmt.Sprintf("%d points", len(c.Points))
 	if len(c.Points) == 1 {
@@ -211,7 +210,6 @@ func fourDigits(v float64) string {
 	return results.GroupDigits(strconv.FormatFloat(v, 'f', min(decimals, 12), 64))
 }
 
-// percentChange writes a relative change with its sign.
 func percentChange(v float64) string {
 	switch {
 	case math.IsInf(v, 0):

@@ -145,7 +145,6 @@ func (e *cpuOffload) transfers(b *scheduler.Batch) (down, up units.Duration) {
 	return layers*down + e.Moved(prompts), layers * up
 }
 
-// moves returns the time of requests on the links.
 func (e *cpuOffload) moves(m *scheduler.Move) units.Duration {
 	return e.Moved(m.Tokens)
 }

@@ -104,7 +104,6 @@ func (f *function) returns(d *ast.FuncDecl) (found bool) {
 	return found
 }
 
-// report reports the sums of products in a declaration.
 func (f *function) report(d ast.Decl) {
 	ast.Inspect(d, func(n ast.Node) bool {
 		switch n := n.(type) {

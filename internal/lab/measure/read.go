@@ -258,7 +258,6 @@ func (r *row) number(column string, low, high float64) float64 {
 	return v
 }
 
-// heads reads an attention shape.
 func (r *row) heads() gpu.Heads {
 	h := gpu.Heads{
 		Query: r.integer("q_heads", 1, 1<<16), KV: r.integer("kv_heads", 1, 1<<16),

@@ -39,7 +39,6 @@ func (v *Validation) WriteText(w io.Writer) error {
 	return v.writeWorst(w)
 }
 
-// writeErrors writes the table of kinds and regions.
 func (v *Validation) writeErrors(w io.Writer) error {
 	return aligned(w, tabwriter.AlignRight, func(table io.Writer) {
 		fmt.Fprintf(table, "%s\tpoints\tmean\tmedian\tp90\tbias\t\n", v.target.GPU.Name)

@@ -84,7 +84,6 @@ func short(p *types.Package, module string) string {
 	return name
 }
 
-// use adds the names of other packages that p uses.
 func (h *house) use(p *packages.Package) {
 	from := short(p.Types, p.Module.Path)
 	for id, o := range p.TypesInfo.Uses {

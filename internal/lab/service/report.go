@@ -130,7 +130,6 @@ func (r *Report) overhead(runs []run, rows, fitted []int) Overhead {
 	return o
 }
 
-// errors sums up the rows of one series.
 func (r *Report) errors(rows []int) Errors {
 	e := Errors{Series: r.Rows[rows[0]].Series, Rows: len(rows)}
 	var absolute, ttft []float64

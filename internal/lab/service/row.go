@@ -145,7 +145,6 @@ func (f *fields) text(column string) string {
 	return value
 }
 
-// integer reads a whole number from 1 to most.
 func (f *fields) integer(column string, most int) int {
 	text := f.text(column)
 	n, err := strconv.Atoi(text)

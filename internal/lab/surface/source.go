@@ -147,7 +147,6 @@ func countLines(text []byte) lines {
 	return l
 }
 
-// exportedNames counts the exported names that a declaration makes.
 func exportedNames(d ast.Decl) (n int) {
 	count := func(name *ast.Ident) {
 		if name.IsExported() {

@@ -33,7 +33,6 @@ func (p *fileParser) grid(f *File, _ int, value any) error {
 	return nil
 }
 
-// values reads the array of an axis.
 func (p *fileParser) values(l leaf) ([]string, error) {
 	list, ok := l.value.([]any)
 	if !ok || len(list) == 0 {
