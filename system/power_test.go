@@ -306,9 +306,9 @@ func energySpec(t *testing.T) map[string]float64 {
 	}
 	all := map[string]float64{}
 	v := reflect.ValueOf(cfg.Energy)
-	for i := range v.NumField() {
-		if c, ok := v.Field(i).Interface().(energy.Constant); ok {
-			all[v.Type().Field(i).Tag.Get("toml")] = c.Estimate().Value
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if c, ok := v.FieldByIndex(f.Index).Interface().(energy.Constant); ok {
+			all[f.Tag.Get("toml")] = c.Estimate().Value
 		}
 	}
 	return all
