@@ -2,6 +2,7 @@ package dataflow
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/l3sim/l3sim/units"
 )
@@ -13,6 +14,8 @@ type Clock struct {
 	interval, computing int64   // tREFI, and tREFI - tRFC: the clocks of it that compute
 	rate                float64 // clocks computed a picosecond
 	most                int64   // clocks that take no longer than Longest
+	inverse             uint64  // of computing, rounded up, in units of 2^-64
+	exact               int64   // largest number of which inverse gives the quotient by computing
 }
 
 // Longest is what an operation can take: 75 minutes. Sums of a few do not overflow.
@@ -22,6 +25,8 @@ const Longest = Time(1 << 52)
 // interval; both are positive.
 func NewClock(tCK Time, interval, computing int64) Clock {
 	c := Clock{tCK: tCK, interval: interval, computing: computing, rate: float64(computing) / (float64(interval) * float64(tCK))}
+	c.inverse = math.MaxUint64/uint64(computing) + 1 // 0 for 1, and then never used
+	c.exact = int64(c.inverse>>1) - 1
 	c.most = min(c.Clocks(Longest)-1, math.MaxInt64/interval-1)
 	return c
 }
@@ -31,7 +36,12 @@ func (c *Clock) Time(clocks int64) Time {
 	if clocks > c.most {
 		return Longest
 	}
-	return units.Duration((clocks*c.interval+c.computing-1)/c.computing) * c.tCK
+	n := clocks*c.interval + c.computing - 1
+	if n <= c.exact {
+		n, _ := bits.Mul64(uint64(n), c.inverse)
+		return units.Duration(n) * c.tCK
+	}
+	return units.Duration(n/c.computing) * c.tCK
 }
 
 // Clocks returns the clocks that a rank has computed within t, give or take the

@@ -1,6 +1,7 @@
 package dataflow
 
 import (
+	"math/big"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -42,6 +43,25 @@ func TestBoundaryWait(t *testing.T) {
 			}
 			if most := c.longest(); got > most {
 				t.Fatalf("at %v: the boundary is in %v, at most %v was promised", elapsed, got, most)
+			}
+		}
+	})
+}
+
+// TestClockTime compares the time of clocks with the quotient in numbers of any size, where the clock multiplies by the
+// inverse and where it divides.
+func TestClockTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		computing := rapid.OneOf(rapid.Int64Range(1, 20), rapid.Int64Range(1, 1<<40)).Draw(t, "computing")
+		interval := computing + rapid.Int64Range(0, computing).Draw(t, "tRFC")
+		c := NewClock(Time(rapid.Int64Range(1, 2000).Draw(t, "tCK")), interval, computing)
+		border := min(max(c.exact-computing, 0)/interval, c.most) // clocks near where it goes from one to the other
+		for _, most := range []int64{1000, border + 2, c.most} {
+			clocks := min(rapid.OneOf(rapid.Int64Range(0, most), rapid.Int64Range(max(0, most-4), most)).Draw(t, "clocks"), c.most)
+			n := new(big.Int).Mul(big.NewInt(clocks), big.NewInt(interval))
+			n.Add(n, big.NewInt(computing-1)).Quo(n, big.NewInt(computing)).Mul(n, big.NewInt(int64(c.tCK)))
+			if got := c.Time(clocks); int64(got) != n.Int64() {
+				t.Fatalf("%d clocks at %+v: %d, want %v", clocks, c, got, n)
 			}
 		}
 	})
