@@ -1,5 +1,7 @@
 package dataflow
 
+import "math/bits"
+
 // lockstep runs iterations of one shape by a recurrence instead of events: every
 // operation of a layer goes down a link to a lane, computes there, and comes up a FIFO,
 // and when all have, one operation on another FIFO ends the layer. It takes two steps a
@@ -162,16 +164,19 @@ func (l *lockstep) sendLast(at Time) bool {
 	if l.upFree+l.upAll > at+l.resultsAt {
 		return false
 	}
-	n, sender, last := 0, 0, 0
+	var n, last uint64 // lanes that have ended in that time, and the offset of the only one
+	sender := 0
 	for s := range l.sub {
 		if !l.sub[s].attention {
 			continue
 		}
-		for offset, due := range l.sub[s].due {
-			if uint64(at-due) < uint64(l.upAll) { // what ends later is a large number here
-				n++
-				sender, last = s, offset
-			}
+		if n == 0 {
+			sender = s
+		}
+		for offset, due := range l.sub[s].due { // without a branch: none would be foreseen
+			_, in := bits.Sub64(uint64(at-due), uint64(l.upAll), 0) // what ends later is a large number here
+			n += in
+			last += uint64(offset) & -in
 		}
 	}
 	if n > 1 {
