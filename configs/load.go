@@ -132,7 +132,7 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 	for _, e := range ld.defaults.entries {
 		r.origin[e.key] = origin{entry: e, preset: true}
 	}
-	system, err := ld.systemPreset(top)
+	system, err := ld.presetLayer(&ld.presets, SystemPresets, top.value.String(), top.key)
 	if err != nil {
 		return nil, at(top, err)
 	}

@@ -110,10 +110,6 @@ func presetLayer(kind Kind, name, key string) (*layer, error) {
 	return plain.presetLayer(&presetLayers, kind, name, key)
 }
 
-func (ld *Loader) systemPreset(named *entry) (*layer, error) {
-	return ld.presetLayer(&ld.presets, SystemPresets, named.value.String(), named.key)
-}
-
 // presetLayer reads an embedded preset once. known keeps it for all later loads.
 func (ld *Loader) presetLayer(known *sync.Map, kind Kind, name, key string) (*layer, error) {
 	id := [2]string{string(kind), name}

@@ -224,9 +224,6 @@ var precisionPresets = map[string]Precision{
 		Weights: FP32, Context: FP32, Output: FP32},
 }
 
-// precisionNames returns the names of the presets, sorted.
-func precisionNames() []string { return []string{"fp32", "paper"} }
-
 // precisionStage is the format of one stage under its key.
 type precisionStage struct {
 	Key    string
@@ -255,7 +252,7 @@ func (p Precision) Resolve() Precision {
 
 // Check has the rules of the section [pim.precision].
 func (p *Precision) Check(c *input.Check) {
-	input.OneOf(c, "preset", p.Preset, precisionNames()...)
+	input.OneOf(c, "preset", p.Preset, "fp32", "paper")
 	for _, s := range p.Stages() {
 		f := *s.Format
 		c.That(f == "" || f == FP16 || f == FP32, s.Key, f, `"fp16", "fp32" or "" (the preset's)`)

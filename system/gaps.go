@@ -136,7 +136,7 @@ func (g *gaps) count(now, gap units.Duration, n int) {
 	if g.diary != nil && n > 0 {
 		g.diary.gaps = append(g.diary.gaps, keptGap{now, gap, n})
 	}
-	if g.measure != nil && g.measure.within(now) {
+	if g.measure != nil && now >= g.measure.From && now <= g.measure.To {
 		g.measured.Add(int64(gap), int64(n))
 	}
 }

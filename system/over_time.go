@@ -137,8 +137,6 @@ func (r *Result) Measured(from, to int, over Window) Measured {
 	return m
 }
 
-func (w *Window) within(t units.Duration) bool { return t >= w.From && t <= w.To }
-
 // diary is what is kept of each iteration of a replica, with Options.Iterations.
 type diary struct {
 	replica    int

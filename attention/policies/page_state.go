@@ -147,7 +147,7 @@ func (p *pageState) groupScores(scores []float64, q [][]float32) {
 		p.pageScores(own, q[h:h+1])
 		if p.groupBy == "softmax-sum" {
 			scale := 1 / math.Sqrt(float64(p.dim))
-			if p.scaled() {
+			if p.half || p.scorer != nil { // scores are halfScale times what they stand for
 				scale /= halfScale
 			}
 			policy.Softmax(own, scale)
@@ -184,9 +184,6 @@ func (p *pageState) pageScores(scores []float64, q [][]float32) {
 
 // halfScale keeps scores within FP16, whose largest number is 65504. It changes no ranking.
 const halfScale = 1.0 / 16
-
-// scaled says that scores are halfScale times what they stand for.
-func (p *pageState) scaled() bool { return p.half || p.scorer != nil }
 
 // splitQueries sets split to the sum over queries.
 func (p *pageState) splitQueries(q [][]float32, half bool) {

@@ -146,11 +146,6 @@ func (l *List) policy(name string) *Policy {
 	return l.find(func(p Policy) bool { return p.Name == name })
 }
 
-// called returns the policy that others call so, nil for none.
-func (l *List) called(name string) *Policy {
-	return l.find(func(p Policy) bool { return slices.Contains(p.Others, strings.ToLower(name)) })
-}
-
 // find returns the first policy that is so, nil for none.
 func (l *List) find(so func(p Policy) bool) *Policy {
 	if i := slices.IndexFunc(l.policies, so); i >= 0 {

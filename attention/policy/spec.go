@@ -126,7 +126,8 @@ func (s *Spec) Overhead() (units.Duration, bool) {
 // Check has the rules of the section [policy].
 func (s *Spec) Check(c *input.Check) {
 	l := s.List()
-	if meant := l.called(s.Name); meant != nil && s.policy() == nil {
+	meant := l.find(func(p Policy) bool { return slices.Contains(p.Others, strings.ToLower(s.Name)) })
+	if meant != nil && s.policy() == nil {
 		c.Fails("name", &input.Error{Value: schema.Written(s.Name), Expected: "one of " + strings.Join(slices.Sorted(slices.Values(l.Names())), ", "), Nearest: meant.Name})
 	} else {
 		input.OneOf(c, "name", s.Name, l.Names()...)

@@ -88,8 +88,12 @@ func (a *app) newRunCommand() *cobra.Command {
 }
 
 func (f *runFlags) options() (system.Options, error) {
-	window, err := f.timelineWindow()
-	return system.Options{Exact: f.exact, Check: f.check, Timeline: window, Iterations: f.iterations || f.plots != ""}, err
+	o := system.Options{Exact: f.exact, Check: f.check, Iterations: f.iterations || f.plots != ""}
+	var err error
+	if f.timeline != "" {
+		o.Timeline, err = parseWindow("--timeline-window", f.window, "0ms:50ms")
+	}
+	return o, err
 }
 
 func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
@@ -218,15 +222,6 @@ func writeRun(f *runFlags, dir string, cfg *configs.Config, r *system.Result, s 
 		files = append(files, results.File{Name: "iterations.csv", Write: func(w io.Writer) error { return results.WriteIterations(w, r.Iterations) }})
 	}
 	return cli.WriteFiles("--out", dir, files)
-}
-
-// timelineWindow returns the window of --timeline-window, nil without
-// --timeline.
-func (f *runFlags) timelineWindow() (*system.Window, error) {
-	if f.timeline == "" {
-		return nil, nil
-	}
-	return parseWindow("--timeline-window", f.window, "0ms:50ms")
 }
 
 // inWindow reports a window that a run of end seconds does not reach: its timeline holds nothing.

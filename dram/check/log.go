@@ -163,15 +163,11 @@ func NewLogReader(file string, r io.Reader, own ...*dram.Standard) (*LogReader, 
 		if s = strings.ReplaceAll(s, " ", ""); s != logColumns && s != "cycle,cmd,rank,bankgroup,bank,row,col" {
 			return nil, reader.At(&input.Error{Value: strconv.Quote(lines.Clip(s)), Expected: "the header " + logColumns})
 		}
-		return l, l.validate()
+		if l.Header.Spec == nil {
+			return l, nil
+		}
+		return l, input.Edit(input.Validate(l.Header.Spec), func(e *input.Error) { e.File = l.file })
 	}
-}
-
-func (l *LogReader) validate() error {
-	if l.Header.Spec == nil {
-		return nil
-	}
-	return input.Edit(input.Validate(l.Header.Spec), func(e *input.Error) { e.File = l.file })
 }
 
 // declare takes one declaration. Other text is a comment.

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/pim"
 	pimmachine "github.com/l3sim/l3sim/pim/machine"
@@ -218,15 +217,10 @@ func (m *models) unitRatio(r *reading) (finding, error) {
 func (m *models) transposition(*reading) (finding, error) {
 	d := &m.largest.DRAM.Spec
 	bursts := int64(2048) * int64(m.largest.Model.KVBytesPerTokenLayer()) / int64(d.BurstBytes()*m.largest.ReplicaChannels())
-	ratio := transpositionRatio(d, bursts)
+	ratio := float64(pim.CPUTranspositionClocks(d, bursts)) / float64(bursts*int64(d.BurstClocks()))
 	return finding{value: ratio, reason: fmt.Sprintf(
 		"every burst is read and written once more, and the bus turns around each row: %d bursts a channel, a layer's KV of 2,048 tokens of %s",
 		bursts, m.largest.Run.Model)}, nil
-}
-
-// transpositionRatio returns the clocks of the CPU's transposition of bursts over those of the bursts on the bus.
-func transpositionRatio(d *dram.Spec, bursts int64) float64 {
-	return float64(pim.CPUTranspositionClocks(d, bursts)) / float64(bursts*int64(d.BurstClocks()))
 }
 
 // largeRequests counts GPT-175B's requests of 8,000 tokens in 80 GiB.

@@ -44,18 +44,14 @@ func Failures(points []Point, o *Outcome) []FailedPoint {
 	all := []FailedPoint{}
 	for i, e := range o.Entries {
 		if e != nil && e.Status == tables.StatusFailed {
-			all = append(all, FailedPoint{points[i].Name, points[i].Seed, failureOf(&points[i], e)})
+			why := e.Error
+			if err := points[i].Err; err != nil {
+				why = err.Error() // with the place in the sweep file
+			}
+			all = append(all, FailedPoint{points[i].Name, points[i].Seed, why})
 		}
 	}
 	return all
-}
-
-// failureOf says why a point failed, with the place in the sweep file where that is known.
-func failureOf(p *Point, e *Entry) string {
-	if p.Err != nil {
-		return p.Err.Error()
-	}
-	return e.Error
 }
 
 // PlannedPoint is a point in the JSON of a dry run.

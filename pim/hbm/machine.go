@@ -117,7 +117,7 @@ func (m *machine) measure(program []instruction) Run {
 			l := &m.lanes[(first+i)%len(m.lanes)]
 			at := m.step(l)
 			soonest = min(soonest, at)
-			left = left || l.left()
+			left = left || len(l.queue) > 0 || l.next < len(l.program) || l.refresh > 0
 		}
 		if !left || soonest == never {
 			return m.run
@@ -136,9 +136,6 @@ func (m *machine) leader() int {
 	}
 	return first
 }
-
-// left reports whether the lane has anything to issue.
-func (l *lane) left() bool { return len(l.queue) > 0 || l.next < len(l.program) || l.refresh > 0 }
 
 // step lets a lane issue at the current step. It returns the next step at which it might, if nothing else happens before.
 func (m *machine) step(l *lane) int64 {

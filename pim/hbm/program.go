@@ -72,8 +72,6 @@ func (l Load) program(spec Spec) []instruction {
 	return g.out
 }
 
-func (g *generator) channels(head int32) int { return min(Channels, g.OfStack-Channels*int(head)) }
-
 func (g *generator) barrier() { g.out = append(g.out, instruction{barrier: true}) }
 
 // single is a head on its own: query, scores, softmax, context.
@@ -126,7 +124,7 @@ func (g *generator) share(j, parts, moves int, head int32, write func(head int32
 		write(head, j*moves/parts, (j+1)*moves/parts)
 		return
 	}
-	n := g.channels(head)
+	n := min(Channels, g.OfStack-Channels*int(head)) // channels that have the head
 	each := moves * n / parts
 	write(head, min(moves, ceil(j*each, n)), min(moves, ceil((j+1)*each, n)))
 }

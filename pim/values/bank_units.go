@@ -219,9 +219,6 @@ func (s Storage) encode(x float32) uint16 {
 	return attention.Float32ToHalf(x)
 }
 
-// nan returns the bits that fill memory before anything is stored.
-func (s Storage) nan() uint16 { return s.encode(float32(math.NaN())) }
-
 func (s Storage) table() *[1 << 16]float32 {
 	if s == StoreBF16 {
 		return bfloat16Table()
@@ -270,7 +267,7 @@ func share(dst []byte, beats []uint64, chip, width int) {
 
 func (c *chipState) fillNaN(s Storage) {
 	for i := 0; i+1 < len(c.cells); i += 2 {
-		binary.LittleEndian.PutUint16(c.cells[i:], s.nan())
+		binary.LittleEndian.PutUint16(c.cells[i:], s.encode(float32(math.NaN())))
 	}
 	fillNaN(c.query)
 	fillNaN(c.partials)

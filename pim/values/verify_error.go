@@ -84,8 +84,6 @@ func (e *caseError) add(o caseError) {
 	e.square, e.norm, e.score = e.square+o.square, e.norm+o.norm, max(e.score, o.score)
 }
 
-func (e *caseError) relative() float64 { return math.Sqrt(e.square / e.norm) }
-
 // expectedError returns the error to expect of one query head at query position i, if every rounding were independent of the
 // others: the squares of the errors, each times how far the output follows it, are added up (Higham, Accuracy and Stability
 // of Numerical Algorithms, section 2.8). All of it is float64.

@@ -59,7 +59,7 @@ func (j *judgement) judge(ctx context.Context) (VerifyResult, error) {
 	storage := min(r.StorageError, toleranceStorage)
 	r.Tolerance = bound + storage
 	if expected.norm > 0 {
-		r.ExpectedError = expected.relative()
+		r.ExpectedError = math.Sqrt(expected.square / expected.norm)
 		r.Tolerance = min(bound, toleranceExpected*r.ExpectedError) + storage
 	}
 	lseRight := true

@@ -25,7 +25,8 @@ func workspace(h *flow.Hardware) units.Bytes {
 
 // Memories is the memories of a replica with KV on the GPUs.
 func Memories(h *flow.Hardware) forming.Memories {
-	return forming.Memories{Ledger: gpuLedger(h), GPU: memory.GPU{Model: &h.Model, Free: workspace(h), HoldsKV: true}}
+	ledger := h.Keeping(memory.NewLedger(Pages(h, Memory(h).Capacity)), PageBytes(h))
+	return forming.Memories{Ledger: ledger, GPU: memory.GPU{Model: &h.Model, Free: workspace(h), HoldsKV: true}}
 }
 
 // Memory is the KV memory of one replica on its GPUs, in pages of one layer and head.
@@ -38,11 +39,6 @@ func Memory(h *flow.Hardware) flow.KVMemory {
 func PageBytes(h *flow.Hardware) units.Bytes {
 	m := &h.Model
 	return units.Bytes(h.Batching.PageTokens) * m.KVBytesPerTokenLayer() / units.Bytes(m.KVHeads)
-}
-
-// gpuLedger returns the empty KV memory of one replica on its GPUs.
-func gpuLedger(h *flow.Hardware) *memory.Ledger {
-	return h.Keeping(memory.NewLedger(Pages(h, Memory(h).Capacity)), PageBytes(h))
 }
 
 // Pages describes a memory of capacity pages.

@@ -35,7 +35,7 @@ type ranks struct {
 
 func ranksOf(h *flow.Hardware) ranks {
 	cfg := h.Config
-	atHome, pages := newAtHome(h), policy.PagesSpec{}
+	atHome, pages := flow.PolicyOf(h).Vectors().New > 0, policy.PagesSpec{}
 	if p := cfg.Policy.Pages(); p != nil {
 		pages = policy.PagesSpec{SelectDevice: p.SelectDevice, SelectGroup: p.SelectGroup, TopKLatency: p.TopKLatency}
 	}
@@ -45,9 +45,6 @@ func ranksOf(h *flow.Hardware) ranks {
 		pages: pages,
 	}
 }
-
-// newAtHome says whether a step's own key and value go to the ranks before its attention.
-func newAtHome(h *flow.Hardware) bool { return flow.PolicyOf(h).Vectors().New > 0 }
 
 // Spec returns the processing units of the system's ranks.
 func Spec(h *flow.Hardware) *pim.Spec {
