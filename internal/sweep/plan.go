@@ -334,8 +334,11 @@ func CodeVersion() (string, error) {
 }
 
 // cleanRevision returns the commit of a build from an unmodified checkout, "" for other
-// builds.
+// builds, and for those of a program with modules that a folder replaces.
 func cleanRevision(info *debug.BuildInfo) string {
+	if slices.ContainsFunc(info.Deps, func(m *debug.Module) bool { return m.Replace != nil }) {
+		return ""
+	}
 	revision, modified := "", "true"
 	for _, s := range info.Settings {
 		switch s.Key {

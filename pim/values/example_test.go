@@ -6,7 +6,6 @@ import (
 	"log"
 	"math"
 
-	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/machine"
@@ -59,29 +58,7 @@ func ExampleVerify() {
 		k[i], v[i] = float32(math.Sin(float64(i))), float32(math.Cos(float64(3*i)))
 	}
 	copy(q, k[7*d:8*d]) // the query of token 7's key
-	out := make([]float64, d)
-	lse := attention.Reference(out, q, k, v, 1/math.Sqrt(d))
-
-	var tensors []*attention.Tensor
-	for _, t := range []struct {
-		name, format string
-		shape        []int
-		values       []float64
-	}{
-		{"head.q", "F32", []int{1, 1, d}, widen(q)}, {"head.k", "F32", []int{1, keys, d}, widen(k)}, {"head.v", "F32", []int{1, keys, d}, widen(v)},
-		{"head.out", "F64", []int{1, 1, d}, out}, {"head.lse", "F64", []int{1, 1}, []float64{lse}},
-	} {
-		tensor, err := attention.NewTensor(t.name, t.format, t.shape, t.values)
-		if err != nil {
-			log.Fatal(err)
-		}
-		tensors = append(tensors, tensor)
-	}
-	file, err := attention.NewSafetensors(tensors)
-	if err != nil {
-		log.Fatal(err)
-	}
-	cases, err := values.ReadVerifyCases(file)
+	head, err := values.NewVerifyCase("head", d, q, k, v)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -89,19 +66,11 @@ func ExampleVerify() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	result, err := values.Verify(context.Background(), pim.Default(), part, &cases[0])
+	result, err := values.Verify(context.Background(), pim.Default(), part, head)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Printf("%s: pass %v, relative error below 0.2%%: %v, %d outputs differ from the same roundings in direct order\n",
 		result.Name, result.Pass, result.RelativeL2 < 0.002, result.Differing)
 	// Output: head: pass true, relative error below 0.2%: true, 0 outputs differ from the same roundings in direct order
-}
-
-func widen(x []float32) []float64 {
-	y := make([]float64, len(x))
-	for i := range x {
-		y[i] = float64(x[i])
-	}
-	return y
 }

@@ -53,6 +53,30 @@ func ReadVerifyCases(file *attention.Safetensors) ([]VerifyCase, error) {
 	return cases, nil
 }
 
+// NewVerifyCase returns the decode step of one KV head with d elements: q has a row for each query head of its group, k and
+// v have one for each token. The reference is attention.Reference. What does not fit together is an input.Error.
+func NewVerifyCase(name string, d int, q, k, v []float32) (*VerifyCase, error) {
+	c := &VerifyCase{Name: name, KVHeads: 1, Queries: 1, HeadDim: d, Q: q, K: k, V: v}
+	for _, part := range []struct {
+		suffix string
+		values []float32
+		least  int
+	}{{".q", q, d}, {".k", k, d}, {".v", v, len(k)}} {
+		if n := len(part.values); d < 1 || n < part.least || n%d != 0 || part.suffix == ".v" && n != len(k) {
+			return nil, &input.Error{Key: name + part.suffix, Value: fmt.Sprintf("%d elements", n), Expected: fmt.Sprintf("rows of %d elements, as many in v as in k", d)}
+		}
+	}
+	c.QueryHeads, c.Keys = len(q)/d, len(k)/d
+	if err := c.store(); err != nil {
+		return nil, err
+	}
+	c.Out, c.LSE = make([]float64, len(q)), make([]float64, c.QueryHeads)
+	for i := range c.LSE {
+		c.LSE[i] = attention.Reference(c.Out[i*d:][:d], q[i*d:][:d], k, v, 1/math.Sqrt(float64(d)))
+	}
+	return c, nil
+}
+
 // readVerifyCase reads the tensors of a case, and checks that their shapes fit together.
 func readVerifyCase(file *attention.Safetensors, name string) (VerifyCase, error) {
 	c := VerifyCase{Name: name, Storage: StoreBF16}
@@ -89,24 +113,34 @@ func readVerifyCase(file *attention.Safetensors, name string) (VerifyCase, error
 	return c, c.readValues(file)
 }
 
-// readValues reads the tensors, which must be finite, and rounds them to the storage format.
-func (c *VerifyCase) readValues(file *attention.Safetensors) error {
-	var err error
+// store rounds queries, keys and values, which must be finite, to the storage format.
+func (c *VerifyCase) store() error {
 	for _, part := range []struct {
 		suffix string
-		values *[]float32
+		values []float32
 		stored *[]uint16
-	}{{".q", &c.Q, &c.storedQ}, {".k", &c.K, &c.storedK}, {".v", &c.V, &c.storedV}} {
-		if *part.values, err = file.Tensor(c.Name + part.suffix).Float32s(); err != nil {
-			return err
-		}
-		*part.stored = make([]uint16, len(*part.values))
-		for i, x := range *part.values {
+	}{{".q", c.Q, &c.storedQ}, {".k", c.K, &c.storedK}, {".v", c.V, &c.storedV}} {
+		*part.stored = make([]uint16, len(part.values))
+		for i, x := range part.values {
 			if !finite(float64(x)) {
 				return &input.Error{Key: c.Name + part.suffix, Value: fmt.Sprint(x), Expected: "finite elements"}
 			}
 			(*part.stored)[i] = c.Storage.encode(x)
 		}
+	}
+	return nil
+}
+
+// readValues reads the tensors.
+func (c *VerifyCase) readValues(file *attention.Safetensors) error {
+	var err error
+	for i, values := range []*[]float32{&c.Q, &c.K, &c.V} {
+		if *values, err = file.Tensor(c.Name + []string{".q", ".k", ".v"}[i]).Float32s(); err != nil {
+			return err
+		}
+	}
+	if err = c.store(); err != nil {
+		return err
 	}
 	if c.Out, err = c.readReference(file, ".out", c.QueryHeads*c.Queries*c.HeadDim); err != nil {
 		return err

@@ -77,6 +77,9 @@ func short(p *types.Package, module string) string {
 	if p == nil {
 		return ""
 	}
+	if p.Path() == module {
+		return "."
+	}
 	name, ours := strings.CutPrefix(p.Path(), module+"/")
 	if !ours {
 		return ""

@@ -1,4 +1,4 @@
-package pim_test
+package l3sim_test
 
 import (
 	"go/ast"
@@ -13,7 +13,7 @@ import (
 // TestLibraryPage compares the programs of docs/library.md with the examples that
 // they say they are.
 func TestLibraryPage(t *testing.T) {
-	page, err := os.ReadFile("../docs/library.md")
+	page, err := os.ReadFile("docs/library.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestLibraryPage(t *testing.T) {
 		t.Errorf("%d programs, of which %d name an example", n, len(shown))
 	}
 	for _, s := range shown {
-		source, err := os.ReadFile("../" + s[1])
+		source, err := os.ReadFile(s[1])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,13 @@
+// Package l3sim simulates LLM serving on systems with processing in memory. It is the small door to this module: what a
+// program needs to load a configuration, run and compare systems, sweep, replay DRAM requests, and time and verify a head
+// of attention. Nothing in it prints, reads flags or ends a process. An error about input is an *Error.
+//
+//   - Load, or Extend with policies and systems of your own, gives a Config.
+//   - Run and Compare serve the requests that it names; NewNode serves others, and records more.
+//   - Sweep runs the points of a sweep file.
+//   - NewDRAM and Replay are a memory controller, without a system.
+//   - TimeHead and VerifyHead are attention of one head on the units in DRAM: its clocks, and its values.
+//
+// The types are those of the packages below, which have more: system, configs, dram, pim and others.
+// docs/library.md has a program for each use, docs/lab/extend.md the policy and the system.
+package l3sim

@@ -1,0 +1,72 @@
+package l3sim
+
+import (
+	"context"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/controller"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim/tables"
+	"github.com/l3sim/l3sim/pim/values"
+)
+
+// DRAM is a memory system: channels of ranks of a part under a controller's policy. Set changes a key of the policy.
+type DRAM = controller.Setup
+
+// Access is a request to DRAM: its clock, its address, and whether it writes.
+type Access = controller.Request
+
+// DRAMStats is what accesses took: counts of commands, latencies, energy.
+type DRAMStats = controller.Stats
+
+// NewDRAM returns a memory system of a part ("ddr4-3200-8gb-x8") under the default policy.
+func NewDRAM(part string, channels, ranks int) (*DRAM, error) {
+	spec, err := dram.LookupSpec(part)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := controller.LookupPolicy("default")
+	if err != nil {
+		return nil, err
+	}
+	d := &DRAM{Spec: spec, Policy: policy, Channels: channels, Ranks: ranks}
+	return d, d.Validate()
+}
+
+// ReadAccesses reads a file of accesses, in any format that 'l3sim dram replay' reads.
+func ReadAccesses(path string) ([]Access, error) {
+	file, err := input.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return controller.ReadTrace(input.Name(path), file)
+}
+
+// Replay has a memory system serve accesses, which ascend by clock.
+func Replay(ctx context.Context, d *DRAM, accesses []Access) (*DRAMStats, error) {
+	return d.Replay(ctx, accesses, nil)
+}
+
+// HeadTable is the clocks of a KV head's decode step by the length of its context: Alone on an idle rank, InSequence with
+// other heads before and behind it.
+type HeadTable = tables.KernelTable
+
+// TimeHead times a KV head of the model of a configuration on the units of [pim] in the part of [dram].
+func TimeHead(cfg *Config) (*HeadTable, error) {
+	return tables.NewKernelTable(&cfg.PIM, &cfg.DRAM.Spec, cfg.HeadShape())
+}
+
+// HeadResult says how far computed values are from a reference; Pass is the judgement.
+type HeadResult = values.VerifyResult
+
+// VerifyHead computes the decode step of a KV head by commands on bytes in the banks of [dram], with the precision of
+// [pim], and compares it with attention in float64. Rows have model.head_dim elements: query one for each query head of
+// the group, keys and vals one for each token.
+func VerifyHead(ctx context.Context, cfg *Config, query, keys, vals []float32) (HeadResult, error) {
+	c, err := values.NewVerifyCase("head", cfg.Model.HeadDim, query, keys, vals)
+	if err != nil {
+		return HeadResult{}, err
+	}
+	return values.Verify(ctx, &cfg.PIM, &cfg.DRAM.Spec, c)
+}

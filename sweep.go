@@ -1,0 +1,54 @@
+package l3sim
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/l3sim/l3sim/internal/sweep"
+	"github.com/l3sim/l3sim/internal/sweep/design"
+	"github.com/l3sim/l3sim/results/tables"
+)
+
+// Table is the results of a sweep: a row for each point, with columns of text. Number reads a cell.
+type Table = tables.Table
+
+// SweepOptions says how a sweep is carried out. None of it changes a result.
+type SweepOptions struct {
+	// Folder gets a journal of finished points, and at the end results.csv, results.parquet and a summary of each point. A
+	// sweep into the same folder does not run again what the journal has. "" keeps results in memory.
+	Folder   string
+	Workers  int                  // points that run at a time; 0: one for each core
+	Progress func(done, of int64) // nil, or told how many points are done; calls come from several goroutines
+}
+
+// Sweep runs the points of a sweep file, whose configurations a loader loads. A point that fails is a row with its error.
+// When ctx ends, Sweep returns its error, and the journal keeps what is done.
+func Sweep(ctx context.Context, ld *Loader, path string, o SweepOptions) (t *Table, err error) {
+	file, err := design.ReadFile(ld, path)
+	if err != nil {
+		return nil, err
+	}
+	version, err := sweep.CodeVersion()
+	if err != nil {
+		return nil, err
+	}
+	plan, err := sweep.NewPlan(file, version)
+	if err != nil {
+		return nil, err
+	}
+	run := sweep.RunOptions{Workers: o.Workers, Progress: o.Progress}
+	if o.Folder != "" {
+		if run.Journal, err = sweep.OpenJournal(o.Folder); err != nil {
+			return nil, err
+		}
+		defer func() { err = cmp.Or(err, run.Journal.Close()) }()
+	}
+	outcome, err := plan.Run(ctx, run)
+	if err == nil && o.Folder != "" {
+		err = plan.Write(o.Folder, outcome)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return plan.Table(outcome)
+}
