@@ -16,12 +16,12 @@ type Report struct {
 	Failed        int                 `json:"failed_requests"`
 	Skipped       int                 `json:"skipped_lines"`
 	Unordered     int                 `json:"out_of_order_requests"`
-	DurationS     float64             `json:"duration_s"`
-	RatePerS      float64             `json:"rate_per_s"`
-	Burstiness    float64             `json:"burstiness_cv"`
+	DurationS     float64             `json:"duration_s"`    // from the first arrival to the last
+	RatePerS      float64             `json:"rate_per_s"`    // (requests − 1) / duration; 0 where all arrive at once
+	Burstiness    float64             `json:"burstiness_cv"` // see gapCV
 	Input         Lengths             `json:"input_tokens"`
 	Output        Lengths             `json:"output_tokens"`
-	Conversations *conversationsStats `json:"conversations,omitempty"`
+	Conversations *conversationsStats `json:"conversations,omitempty"` // of two requests at least; nil where there is none
 	Prefixes      *prefixStats        `json:"prefixes,omitempty"`
 }
 
@@ -32,31 +32,39 @@ type conversationsStats struct {
 	TurnsMax  int     `json:"turns_max"`
 }
 
-// prefixStats describe the prefixes that prompts share.
+// prefixStats say what prompts share with those before them: what a cache finds that keeps
+// all prompts for ever, from the moment in which they arrive.
 type prefixStats struct {
-	Requests        int     `json:"requests"`
+	Requests        int     `json:"requests"` // with hashes
 	BlockTokens     int     `json:"block_tokens"`
-	Blocks          int64   `json:"blocks"`
-	DistinctBlocks  int64   `json:"distinct_blocks"`
-	SharingRequests int     `json:"sharing_requests"`
-	SharedTokens    int64   `json:"shared_tokens"`
-	SharedShare     float64 `json:"shared_share"` // of the tokens of prompts with hashes
+	Blocks          int64   `json:"blocks"`           // of their prompts
+	DistinctBlocks  int64   `json:"distinct_blocks"`  // that are not the same, or stand behind others
+	SharingRequests int     `json:"sharing_requests"` // that have a block of SharedTokens
+	SharedTokens    int64   `json:"shared_tokens"`    // of blocks at the beginning of a prompt that one before it begins with, too
+	SharedShare     float64 `json:"shared_share"`     // of the tokens of prompts with hashes
 }
 
-// NewReport returns the report of a trace.
+// NewReport returns the report of a trace in order of arrival.
 func NewReport(t *Trace) *Report {
-	s := t.Stats()
-	stats := &Report{
-		File: t.Name, Format: t.Format, Requests: s.Requests, Failed: t.Failed, Skipped: t.Skipped, Unordered: t.Unordered,
-		DurationS: s.Duration.Seconds(), RatePerS: s.RatePerS, Burstiness: s.GapCV, Input: s.Input, Output: s.Output,
+	s := &Report{
+		File: t.Name, Format: t.Format, Requests: len(t.Requests), Failed: t.Failed, Skipped: t.Skipped, Unordered: t.Unordered,
+		DurationS: t.span().Seconds(), RatePerS: t.Described().RatePerS, Burstiness: t.gapCV(),
+		Input:    lengths(t.Requests, func(r *Request) int { return r.Input }),
+		Output:   lengths(t.Requests, func(r *Request) int { return r.Output }),
+		Prefixes: t.prefixes(),
 	}
-	if s.Conversations > 0 {
-		stats.Conversations = &conversationsStats{s.Conversations, s.TurnsMean, s.TurnsMax}
+	turns, all, most := map[int]int{}, 0, 0
+	for i := range t.Requests {
+		if turn := t.Requests[i].Turn; turn != nil {
+			all++
+			turns[turn.Session]++
+			most = max(most, turns[turn.Session])
+		}
 	}
-	if p := &s.Prefixes; p.Requests > 0 {
-		stats.Prefixes = &prefixStats{p.Requests, BlockTokens, p.Blocks, p.Distinct, p.Sharing, p.SharedTokens, float64(p.SharedTokens) / float64(p.Tokens)}
+	if len(turns) > 0 {
+		s.Conversations = &conversationsStats{len(turns), float64(all) / float64(len(turns)), most}
 	}
-	return stats
+	return s
 }
 
 // WriteText writes the statistics for people.

@@ -3,24 +3,7 @@ package traces
 import (
 	"math"
 	"slices"
-
-	"github.com/l3sim/l3sim/units"
 )
-
-// Stats describe a trace.
-type Stats struct {
-	Requests int
-	Duration units.Duration // from the first arrival to the last
-	RatePerS float64        // (requests − 1) / duration; 0 where all arrive at once
-	// GapCV is the coefficient of variation of the times between arrivals: 0 for equal ones,
-	// 1 for a Poisson process, more for bursts. 0 where all arrive at once.
-	GapCV         float64
-	Input, Output Lengths
-	Conversations int     // of two requests at least
-	TurnsMean     float64 // requests of a conversation; 0 where there is none
-	TurnsMax      int
-	Prefixes      Prefixes
-}
 
 // Lengths describe numbers of tokens. A percentile p is the smallest number such that p
 // percent of all are not above it.
@@ -38,39 +21,8 @@ type Lengths struct {
 	Max    int     `json:"max"`
 }
 
-// Prefixes say what prompts share with those before them: what a cache finds that keeps
-// all prompts for ever, from the moment in which they arrive.
-type Prefixes struct {
-	Requests     int   // with hashes
-	Tokens       int64 // of their prompts
-	Blocks       int64 // of their prompts
-	Distinct     int64 // blocks that are not the same, or stand behind others
-	SharedTokens int64 // of blocks at the beginning of a prompt that one before it begins with, too
-	Sharing      int   // requests that have such a block
-}
-
-// Stats returns the statistics of a trace in order of arrival.
-func (t *Trace) Stats() Stats {
-	s := Stats{Requests: len(t.Requests), Duration: t.span(), RatePerS: t.Described().RatePerS, GapCV: t.gapCV(),
-		Input:    lengths(t.Requests, func(r *Request) int { return r.Input }),
-		Output:   lengths(t.Requests, func(r *Request) int { return r.Output }),
-		Prefixes: t.prefixes(),
-	}
-	turns := map[int]int{}
-	for i := range t.Requests {
-		if turn := t.Requests[i].Turn; turn != nil {
-			turns[turn.Session]++
-			s.TurnsMean++
-			s.TurnsMax = max(s.TurnsMax, turns[turn.Session])
-		}
-	}
-	if s.Conversations = len(turns); len(turns) > 0 {
-		s.TurnsMean /= float64(len(turns))
-	}
-	return s
-}
-
-// gapCV returns the coefficient of variation of the gaps between arrivals.
+// gapCV returns the coefficient of variation of the times between arrivals: 0 for equal ones, 1 for a
+// Poisson process, more for bursts; 0 where all arrive at once.
 func (t *Trace) gapCV() float64 {
 	n, span := len(t.Requests)-1, t.span()
 	if span == 0 {
@@ -109,9 +61,9 @@ func lengths(requests []Request, of func(*Request) int) Lengths {
 }
 
 // prefixes counts blocks in a tree: a block is the same as another if it has the same hash
-// and all before it are the same.
-func (t *Trace) prefixes() Prefixes {
-	var p Prefixes
+// and all before it are the same. It returns nil where no request has hashes.
+func (t *Trace) prefixes() *prefixStats {
+	p, tokens := &prefixStats{BlockTokens: BlockTokens}, int64(0)
 	type block struct {
 		before int // the block in front of it, 0 for none
 		hash   uint64
@@ -123,7 +75,7 @@ func (t *Trace) prefixes() Prefixes {
 			continue
 		}
 		p.Requests++
-		p.Tokens += int64(r.Input)
+		tokens += int64(r.Input)
 		p.Blocks += int64(len(r.Hashes))
 		at, shared := 0, 0
 		for k, hash := range r.Hashes {
@@ -137,10 +89,13 @@ func (t *Trace) prefixes() Prefixes {
 			at = next
 		}
 		if shared > 0 {
-			p.Sharing++
+			p.SharingRequests++
 			p.SharedTokens += int64(min(shared*BlockTokens, r.Input))
 		}
 	}
-	p.Distinct = int64(len(tree))
+	if p.Requests == 0 {
+		return nil
+	}
+	p.DistinctBlocks, p.SharedShare = int64(len(tree)), float64(p.SharedTokens)/float64(tokens)
 	return p
 }

@@ -18,28 +18,28 @@ func TestStats(t *testing.T) {
 		trace.Requests = append(trace.Requests, Request{ID: i, Arrival: units.Duration(at) * units.Second, Input: []int{2, 8, 4, 6}[i], Output: 10})
 	}
 	trace.Requests[0].Turn, trace.Requests[2].Turn, trace.Requests[3].Turn = &Turn{}, &Turn{Number: 1}, &Turn{Number: 2}
-	got := trace.Stats()
-	want := Stats{
-		Requests: 4, Duration: 9 * units.Second, RatePerS: 1.0 / 3, GapCV: math.Sqrt(8.0/3) / 3, // gaps of 1, 3 and 5
+	got := NewReport(trace)
+	want := &Report{
+		File: "x", Requests: 4, DurationS: 9, RatePerS: 1.0 / 3, Burstiness: math.Sqrt(8.0/3) / 3, // gaps of 1, 3 and 5
 		Input:         Lengths{20, 5, math.Sqrt(5), 2, 2, 4, 6, 8, 8, 8, 8},
 		Output:        Lengths{40, 10, 0, 10, 10, 10, 10, 10, 10, 10, 10},
-		Conversations: 1, TurnsMean: 3, TurnsMax: 3,
+		Conversations: &conversationsStats{1, 3, 3},
 	}
-	if math.Abs(got.GapCV-want.GapCV) > 1e-15 {
-		t.Errorf("coefficient of variation %v, want %v", got.GapCV, want.GapCV)
+	if math.Abs(got.Burstiness-want.Burstiness) > 1e-15 {
+		t.Errorf("coefficient of variation %v, want %v", got.Burstiness, want.Burstiness)
 	}
-	got.GapCV = want.GapCV
+	got.Burstiness = want.Burstiness
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	for _, one := range []*Trace{{}, {Requests: []Request{{Input: 1, Output: 2}}}, {Requests: []Request{{Input: 1, Output: 2}, {Input: 1, Output: 2}}}} {
-		if s := one.Stats(); s.RatePerS != 0 || s.GapCV != 0 || s.Duration != 0 || s.Requests != len(one.Requests) {
+		if s := NewReport(one); s.RatePerS != 0 || s.Burstiness != 0 || s.DurationS != 0 || s.Requests != len(one.Requests) {
 			t.Errorf("all at once: %+v", s)
 		}
 	}
 	equal := &Trace{Requests: []Request{{}, {Arrival: 5}, {Arrival: 10}}}
-	if s := equal.Stats(); s.GapCV != 0 {
-		t.Errorf("equal gaps vary by %v", s.GapCV)
+	if s := NewReport(equal); s.Burstiness != 0 {
+		t.Errorf("equal gaps vary by %v", s.Burstiness)
 	}
 }
 
@@ -85,14 +85,14 @@ func TestPrefixes(t *testing.T) {
 			}
 			trace.Requests = append(trace.Requests, r)
 		}
-		var want Prefixes
+		want, tokens := &prefixStats{BlockTokens: BlockTokens}, 0
 		distinct := map[string]bool{}
 		for i, r := range trace.Requests {
 			if r.Hashes == nil {
 				continue
 			}
 			want.Requests++
-			want.Tokens += int64(r.Input)
+			tokens += r.Input
 			longest := 0
 			for k := range r.Hashes {
 				want.Blocks++
@@ -108,12 +108,15 @@ func TestPrefixes(t *testing.T) {
 				}
 			}
 			if longest > 0 {
-				want.Sharing++
+				want.SharingRequests++
 				want.SharedTokens += int64(min(longest*BlockTokens, r.Input))
 			}
 		}
-		want.Distinct = int64(len(distinct))
-		if got := trace.prefixes(); got != want {
+		want.DistinctBlocks, want.SharedShare = int64(len(distinct)), float64(want.SharedTokens)/float64(tokens)
+		if want.Requests == 0 {
+			want = nil
+		}
+		if got := trace.prefixes(); !reflect.DeepEqual(got, want) {
 			t.Fatalf("got %+v, want %+v of %+v", got, want, trace.Requests)
 		}
 	})

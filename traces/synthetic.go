@@ -200,23 +200,11 @@ func SyntheticMoments(name string, n int, seed uint64, spec SyntheticSpec) (Mome
 	for i := range lengths {
 		lengths[i] += float64(spec.PrefixTokens)
 	}
-	m.InputTokens, m.InputMax, m.InputMean, m.InputStd = columnMoments(lengths)
+	length := func(i int) int { return int(lengths[i]) }
+	m.InputTokens, m.InputMax, m.InputMean, m.InputStd = columnMoments(n, length)
 	fill(lengths, b.output, stream(seed, name, "output"), &spec)
-	m.OutputTokens, m.OutputMax, m.OutputMean, m.OutputStd = columnMoments(lengths)
+	m.OutputTokens, m.OutputMax, m.OutputMean, m.OutputStd = columnMoments(n, length)
 	return m, nil
-}
-
-func columnMoments(lengths []float64) (sum int64, most int, mean, std float64) {
-	for _, x := range lengths {
-		sum, most = sum+int64(x), max(most, int(x))
-	}
-	n := float64(len(lengths))
-	mean = float64(sum) / n
-	for _, x := range lengths {
-		d := x - mean
-		std += float64(d * d)
-	}
-	return sum, most, mean, math.Sqrt(std / n)
 }
 
 // addPrefixes puts one of a few prefixes of that many tokens in front of each prompt, as vLLM's benchmark does with

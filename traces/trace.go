@@ -163,22 +163,20 @@ func (t *Trace) Moments() Moments {
 	if m.Requests == 0 {
 		return m
 	}
-	m.OutputTokens = t.OutputTokens()
-	for _, r := range t.Requests {
-		m.InputTokens += int64(r.Input)
-		m.InputMax = max(m.InputMax, r.Input)
-		m.OutputMax = max(m.OutputMax, r.Output)
-	}
-	n := float64(m.Requests)
-	m.InputMean = float64(m.InputTokens) / n
-	m.OutputMean = float64(m.OutputTokens) / n
-	var in, out float64
-	for _, r := range t.Requests {
-		di, do := float64(r.Input)-m.InputMean, float64(r.Output)-m.OutputMean
-		in += float64(di * di)
-		out += float64(do * do)
-	}
-	m.InputStd = math.Sqrt(in / n)
-	m.OutputStd = math.Sqrt(out / n)
+	m.InputTokens, m.InputMax, m.InputMean, m.InputStd = columnMoments(m.Requests, func(i int) int { return t.Requests[i].Input })
+	m.OutputTokens, m.OutputMax, m.OutputMean, m.OutputStd = columnMoments(m.Requests, func(i int) int { return t.Requests[i].Output })
 	return m
+}
+
+// columnMoments returns the moments of the lengths of n requests.
+func columnMoments(n int, length func(i int) int) (sum int64, most int, mean, std float64) {
+	for i := range n {
+		sum, most = sum+int64(length(i)), max(most, length(i))
+	}
+	mean = float64(sum) / float64(n)
+	for i := range n {
+		d := float64(length(i)) - mean
+		std += float64(d * d)
+	}
+	return sum, most, mean, math.Sqrt(std / float64(n))
 }

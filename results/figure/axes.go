@@ -130,7 +130,7 @@ func (a *axes) style(p *plot.Plot) {
 		sy = scale{label: quantity + " / that of " + normLabel(d.NormalizedTo), size: 1}
 	}
 	if !d.XNumeric {
-		sx = scale{label: axisLabel(d.X), size: 1}
+		sx = scale{label: tables.Label(d.X), size: 1}
 	}
 	p.X.Label.Text, p.Y.Label.Text = sx.label, sy.label
 	if d.Kind == "pareto" {
@@ -139,7 +139,7 @@ func (a *axes) style(p *plot.Plot) {
 	}
 	p.Y.Tick.Marker = ticker{scale: sy, logarithmic: a.logY}
 	if d.Kind == "heatmap" {
-		p.Y.Label.Text = axisLabel(d.Y)
+		p.Y.Label.Text = tables.Label(d.Y)
 		p.Y.Tick.Marker = names(d.Y, d.YNames)
 	}
 	if !d.XNumeric {
@@ -204,7 +204,7 @@ func normLabel(condition string) string {
 	if column == tables.PointColumn {
 		return value
 	}
-	quantity, _, _ := strings.Cut(axisLabel(column), " (")
+	quantity, _, _ := strings.Cut(tables.Label(column), " (")
 	return quantity + " = " + cellLabel(column, value)
 }
 

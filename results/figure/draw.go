@@ -250,7 +250,7 @@ func (f *frame) plot(facet int, a *axes) *plot.Plot {
 	d := f.data
 	p := plot.New()
 	if d.Facet != "" {
-		p.Title.Text = axisLabel(d.Facet) + " = " + cellLabel(d.Facet, d.Facets[facet])
+		p.Title.Text = tables.Label(d.Facet) + " = " + cellLabel(d.Facet, d.Facets[facet])
 		p.Title.Padding = 4
 		restyle(&p.Title.TextStyle, 9)
 	}

@@ -12,9 +12,6 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// axisLabel writes a column's name for people, with its unit.
-func axisLabel(column string) string { return tables.Label(column) }
-
 // cellLabel writes a value of a column: bytes with a prefix, the empty value as a dash.
 func cellLabel(column, value string) string {
 	if value == "" {
@@ -69,7 +66,7 @@ type scale struct {
 // newScale returns the scale of a column with values up to high: milliseconds
 // become seconds where they are many, bytes get a prefix.
 func newScale(column string, high float64) scale {
-	s := scale{label: axisLabel(column), size: 1}
+	s := scale{label: tables.Label(column), size: 1}
 	if quantity, ok := strings.CutSuffix(s.label, " (ms)"); ok && high >= 10_000 {
 		s.label, s.size = quantity+" (s)", 1000
 	}

@@ -60,7 +60,7 @@ func (l *legend) title() string {
 	if l.data.Group == resultColumn || l.data.Group == tables.PointColumn {
 		return ""
 	}
-	return axisLabel(l.data.Group) + ":"
+	return tables.Label(l.data.Group) + ":"
 }
 
 func (l *legend) height(width vg.Length) vg.Length {
