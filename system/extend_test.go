@@ -65,8 +65,12 @@ func TestSystemsThatCannotBeAdded(t *testing.T) {
 		`defaults of cxl:5: cxl.latencies = "300ns": expected a key of [cxl]`:                                                            defaults("latency =", "latencies ="),
 		`defaults of cxl:5: cxl.latency: "300" is not a duration`:                                                                        defaults("300ns", "300"),
 		`defaults of cxl:5: cxl.latency = "2s": expected 0ps to 1s`:                                                                      defaults("300ns", "2s"),
-		`defaults of cxl: pcie.latency is no key of a section of its own`:                                                                defaults("[cxl]", "pcie.latency = \"1us\"\n[cxl]"),
-		`defaults of cxl:2: not TOML: `:                                                                                                  defaults("[cxl]", "[cxl"),
+		`defaults of cxl: gpu_only.capacity_share is no key of a section of its own`: func(s *kinds.System) {
+			s.Section = "gpu_on"
+			s.Defaults = strings.Replace(s.Defaults, "[cxl]", "[gpu_on]", 1) + "[gpu_only]\ncapacity_share = 0.5\n"
+		},
+		`defaults of cxl: pcie.latency is no key of a section of its own`: defaults("[cxl]", "pcie.latency = \"1us\"\n[cxl]"),
+		`defaults of cxl:2: not TOML: `:                                   defaults("[cxl]", "[cxl"),
 	} {
 		s := cxlSystem
 		change(&s)
