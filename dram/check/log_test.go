@@ -123,7 +123,7 @@ func TestLogErrors(t *testing.T) {
 		{"# buses = none\n" + header, "rank or channel"},
 		{"# spec = ddr4-3200-8gb-x8\n# set tRFCC = 3\n" + header, "tRFC"},
 		{"# spec = ddr4-3200-8gb-x8\n# set tRFC = 3s\n" + header, "whole number"},
-		{"# spec = ddr4-3200-8gb-x8\n# set tRFC = 0\n" + header, "clocks"},
+		{"# spec = ddr4-3200-8gb-x8\n# set tRFC = 0\n" + header, "test: tRFC = 0: expected "},
 		{header + "-5,REF,1,-1,-1,-1,-1\n", "test:2: clock"},
 		{header + "5,REF,1,-1,-1,-1,-1\n4,REF,1,-1,-1,-1,-1\n", "test:3: clock = 4"},
 		{header + "5,REFF,1,-1,-1,-1,-1\n", `did you mean "REF"`},
