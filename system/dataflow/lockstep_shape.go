@@ -2,6 +2,9 @@ package dataflow
 
 // shape is what a lockstep needs to know of an iteration and its resources.
 type shape struct {
+	of     *Iteration // the latest that was of such a shape; nil for none
+	number int64      // of its shape
+
 	onLanes, link, up, gpu int8 // resources, -1 where not known yet
 
 	spec               *Resource // of the lanes
@@ -15,7 +18,7 @@ type shape struct {
 
 // waveCost is what the layers of a sub-batch cost.
 type waveCost struct {
-	active             bool
+	active, besides    bool
 	entry, block, exit Time
 	beside             Time       // of an operation where the block runs, from the layer's start on; 0 for none
 	lanes              []laneCost // by lane, counted from the layer's first
@@ -29,17 +32,34 @@ type laneCost struct {
 	parts       []int64
 }
 
-// fits reads the shape of an iteration; it reports false for one of another shape.
-// Times of zero would have operations end at one instant in an order that a lockstep
-// does not keep.
+// fits reads the shape of an iteration, unless it is that of the one before, and its costs; it reports false for one of
+// another shape. Times of zero would have operations end at one instant in an order that a lockstep does not keep.
 func (l *lockstep) fits(e *Engine, it *Iteration) bool {
-	l.onLanes, l.link, l.up, l.gpu, l.total, l.besides, l.upAll = -1, -1, -1, -1, 0, false, 0
+	if l.of != it || l.number != it.shape {
+		l.of = nil
+		if !l.reads(e, it) {
+			return false
+		}
+		l.of, l.number = it, it.shape
+	}
+	l.upAll = 0
+	for s := range it.Sub {
+		if l.costs[s].active && !l.price(it, s) {
+			return false
+		}
+	}
+	return true
+}
+
+// reads takes over the shape of an iteration.
+func (l *lockstep) reads(e *Engine, it *Iteration) bool {
+	l.onLanes, l.link, l.up, l.gpu, l.total, l.besides = -1, -1, -1, -1, 0, false
 	if len(it.Ops) == 0 {
 		return false
 	}
 	for s := range it.Sub {
 		l.costs[s].active = len(it.Sub[s].Layers) > 0
-		if l.costs[s].active && !l.reads(e, it, s) {
+		if l.costs[s].active && !l.readSub(e, it, s) {
 			return false
 		}
 	}
@@ -49,8 +69,8 @@ func (l *lockstep) fits(e *Engine, it *Iteration) bool {
 	return l.spec.Latency == 0 && l.spec.Count == len(l.freeAt)
 }
 
-// reads takes over the costs of a sub-batch.
-func (l *lockstep) reads(e *Engine, it *Iteration, s int) bool {
+// readSub takes over the shape of a sub-batch.
+func (l *lockstep) readSub(e *Engine, it *Iteration, s int) bool {
 	c := &l.costs[s]
 	sub := &it.Sub[s]
 	if len(sub.Layers) != 2 || sub.Layers[0].Count != 1 || sub.Layers[0].To != sub.Layers[0].From+1 {
@@ -58,14 +78,15 @@ func (l *lockstep) reads(e *Engine, it *Iteration, s int) bool {
 	}
 	entry, r := &it.Ops[sub.Layers[0].From], sub.Layers[1]
 	n := r.To - r.From - 1 // three for each lane, and the layer's last
-	if c.beside = 0; n%3 == 1 {
+	if c.besides = n%3 == 1; c.besides {
 		n--
-		if c.beside = l.readBeside(it, r.From+n); c.beside == 0 {
+		if !l.isBeside(it, r.From+n) {
 			return false
 		}
+		l.besides = true
 	}
 	waits := n / 3
-	if c.beside > 0 {
+	if c.besides {
 		waits++
 	}
 	if n < 3 || n%3 != 0 || l.total > 0 && int32(l.total) != r.Count {
@@ -77,10 +98,6 @@ func (l *lockstep) reads(e *Engine, it *Iteration, s int) bool {
 		return false
 	}
 	l.total = int(r.Count)
-	c.entry, c.block, c.exit = entry.Last, block.Last, sub.Exit
-	if min(c.entry, c.block, c.exit) == 0 {
-		return false
-	}
 	for i := range c.lanes {
 		c.lanes[i].active = false
 	}
@@ -89,29 +106,50 @@ func (l *lockstep) reads(e *Engine, it *Iteration, s int) bool {
 		first := r.From + 3*i
 		down, work, up := &it.Ops[first], &it.Ops[first+1], &it.Ops[first+2]
 		if !l.is(e, &l.link, Link, down.Resource) || !l.is(e, &l.onLanes, Lanes, work.Resource) || !l.is(e, &l.up, FIFO, up.Resource) ||
-			l.up == l.gpu || down.Claims != l.onLanes+1 || down.Pieces != 1 || down.Flags|work.Flags|up.Flags != 0 || down.After.From != down.After.To ||
+			l.up == l.gpu || down.Claims != l.onLanes+1 || down.Flags|work.Flags|up.Flags != 0 || down.After.From != down.After.To ||
 			!follows(it, work, first) || !follows(it, up, first+1) || it.After[block.After.From+i] != first+2 ||
-			down.Lane != work.Lane || work.Lane <= before || min(work.Last, up.Last) == 0 {
+			down.Lane != work.Lane || work.Lane <= before {
 			return false
 		}
 		before = work.Lane
-		x := &c.lanes[work.Lane]
-		x.active, x.sent, x.close, x.compute, x.up = true, down.Open+down.Last, down.Close, work.Last, up.Last
-		l.upAll += up.Last
-		x.parts = it.Parts[work.Parts.From:work.Parts.To]
+		c.lanes[work.Lane].active = true
+		c.lanes[work.Lane].parts = it.Parts[work.Parts.From:work.Parts.To]
 	}
 	return true
 }
 
-// readBeside returns the time of an operation beside the lanes, which starts with the layer, runs where
-// the layer's last does and is the last for which that one waits; 0 for another one.
-func (l *lockstep) readBeside(it *Iteration, i int32) Time {
-	o, block := &it.Ops[i], &it.Ops[i+1]
-	if o.Resource != block.Resource || o.Flags != 0 || o.After.From != o.After.To || block.After.From == block.After.To || it.After[block.After.To-1] != i {
-		return 0
+// price takes over the costs of a sub-batch whose shape is known.
+func (l *lockstep) price(it *Iteration, s int) bool {
+	c, sub := &l.costs[s], &it.Sub[s]
+	r := sub.Layers[1]
+	c.entry, c.block, c.exit, c.beside = it.Ops[sub.Layers[0].From].Last, it.Ops[r.To-1].Last, sub.Exit, 0
+	end := r.To - 1
+	if c.besides {
+		end--
+		if c.beside = it.Ops[end].Last; c.beside == 0 {
+			return false
+		}
 	}
-	l.besides = true
-	return o.Last
+	if min(c.entry, c.block, c.exit) == 0 {
+		return false
+	}
+	for i := r.From; i < end; i += 3 {
+		down, work, up := &it.Ops[i], &it.Ops[i+1], &it.Ops[i+2]
+		if down.Pieces != 1 || min(work.Last, up.Last) == 0 {
+			return false
+		}
+		x := &c.lanes[work.Lane]
+		x.sent, x.close, x.compute, x.up = down.Open+down.Last, down.Close, work.Last, up.Last
+		l.upAll += up.Last
+	}
+	return true
+}
+
+// isBeside says whether an operation is beside the lanes: it starts with the layer, runs where
+// the layer's last does and is the last for which that one waits.
+func (l *lockstep) isBeside(it *Iteration, i int32) bool {
+	o, block := &it.Ops[i], &it.Ops[i+1]
+	return o.Resource == block.Resource && o.Flags == 0 && o.After.From == o.After.To && block.After.From < block.After.To && it.After[block.After.To-1] == i
 }
 
 // is says whether a resource is the one known for a part, which the first one met

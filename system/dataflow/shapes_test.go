@@ -95,9 +95,38 @@ func TestLockstep(t *testing.T) {
 		if exact := e.Run(it, start); got != exact || events != exact {
 			t.Fatalf("in lockstep the iteration ends at %v, by events at %v, layer by layer at %v", got, events, exact)
 		}
+		// Other times of the same operations, some of them none; it may be in lockstep no more.
+		retime(t, it)
+		e.noShortcut, e.Exact = false, false
+		got = e.Run(it, start)
+		e.noShortcut, e.Exact = true, true
+		if exact := e.Run(it, start); got != exact {
+			t.Fatalf("with other times the iteration ends at %v, layer by layer at %v", got, exact)
+		}
 	})
 	if skipped <= 0 {
 		t.Error("no layer was left out")
+	}
+}
+
+// retime draws other times for the operations of an iteration.
+func retime(t *rapid.T, it *Iteration) {
+	least := rapid.SampledFrom([]int{0, 1, 1, 1}).Draw(t, "least")
+	time := func() Time { return Time(rapid.IntRange(least, 200).Draw(t, "other time")) }
+	for i := range it.Parts {
+		it.Parts[i] = rapid.Int64Range(1, 60).Draw(t, "other head")
+	}
+	for i := range it.Ops {
+		o := &it.Ops[i]
+		o.Last = time()
+		if o.Resource == testDown {
+			o.Open, o.Close = time(), time()
+			o.Pieces = rapid.SampledFrom([]int32{1, 1, 1, 1, 1, 1, 1, 1, 1, 3}).Draw(t, "pieces")
+			o.Time = time()
+		}
+	}
+	for s := range it.Sub {
+		it.Sub[s].Exit = time()
 	}
 }
 

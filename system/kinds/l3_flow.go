@@ -47,6 +47,9 @@ func (c *iterationCosts) resources(ranksets int) []flow.Resource {
 // and v go down together, their attention runs on rankset (layer + offset) mod R, and
 // their results come up together.
 func (c *iterationCosts) lay(f *flow.Flow) {
+	if c.retime(f) {
+		return
+	}
 	it := &f.Iteration
 	f.Reset()
 	for s := range c.sub {
@@ -81,6 +84,59 @@ func (c *iterationCosts) lay(f *flow.Flow) {
 			add(1, next)
 		}
 	}
+}
+
+// retime sets the times of the operations that the iteration before has, where this one has the same: both sub-batches decode on
+// the same ranksets, as many heads on each, and do nothing else. Else it reports false, and all is to be laid anew.
+func (c *iterationCosts) retime(f *flow.Flow) bool {
+	it := &f.Iteration
+	if len(c.more) > 0 {
+		return false
+	}
+	for s := range c.sub {
+		sub, layers := &c.sub[s], it.Sub[s].Layers
+		switch {
+		case sub.active != (len(layers) > 0) || sub.prefillAttention > 0 || sub.window > 0:
+			return false
+		case !sub.active:
+			continue
+		case layers[0].To != layers[0].From+1 || len(layers) != 2:
+			return false
+		}
+		i, end := layers[1].From, layers[1].To-1
+		for g := range sub.groups {
+			group := &sub.groups[g]
+			if group.Prompt.Tokens|group.Leaving.Tokens|group.Prefix.Tokens > 0 {
+				return false
+			}
+			if group.Requests == 0 {
+				continue
+			}
+			if i+3 > end {
+				return false
+			}
+			work, up := &it.Ops[i+1], &it.Ops[i+2]
+			if work.Kind != flow.OpAttention || int(work.Lane) != g || int(work.Parts.To-work.Parts.From) != len(group.Heads) {
+				return false
+			}
+			price(&it.Ops[i], &group.Decode)
+			work.Last, up.Last, up.Bus = group.Compute, group.Up, group.UpBus
+			copy(it.Parts[work.Parts.From:work.Parts.To], group.Heads)
+			i += 3
+		}
+		if i != end { // more went on
+			return false
+		}
+		it.Ops[layers[0].From].Last, it.Ops[end].Last, it.Sub[s].Exit = sub.entry+sub.chooses, sub.block+sub.chooses, sub.exit
+		f.Uses[s].Set(&sub.use)
+	}
+	return true
+}
+
+// price sets what a transfer to a rankset costs.
+func price(o *dataflow.Op, h *ranks.Shipment) {
+	o.Pieces, o.Time, o.Last = int32(h.Pieces), h.Link, h.Last
+	o.Open, o.Close, o.Bus = h.Open, h.Close, h.Data
 }
 
 // layer adds the operations of one layer of sub-batch s, whose block ends with the choice of pages of the
@@ -163,8 +219,7 @@ func (c *iterationCosts) ship(it *dataflow.Iteration, x *ranks.Cargo, kind uint8
 // memory controllers on where these collect what they write. It returns the operation that ends it.
 func (c *iterationCosts) send(it *dataflow.Iteration, i int32, h *ranks.Shipment) int32 {
 	o := &it.Ops[i]
-	o.Pieces, o.Time, o.Last = int32(h.Pieces), h.Link, h.Last
-	o.Open, o.Close, o.Bus = h.Open, h.Close, h.Data
+	price(o, h)
 	if c.buffered {
 		way, link := *o, i
 		o, i = it.Add(onWriter, h.End)
