@@ -112,8 +112,13 @@ func (d *Devices) tallyHeads(c *policy.Class, layers int) {
 	if c.PerHead != nil {
 		tokens, heads = c.PerHead, int64(layers)
 	}
+	h := &d.attended.newest
 	for _, n := range tokens {
-		d.attended.newest.add(d.Table, n, heads)
+		if n < len(h.heads) && h.heads[n] > 0 { // as most are after a while
+			h.heads[n] += heads
+			continue
+		}
+		h.add(d.Table, n, heads)
 	}
 }
 
