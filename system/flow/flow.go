@@ -71,7 +71,7 @@ type Flow struct {
 
 // Running is how a flow runs iterations.
 type Running struct {
-	Exact bool     // every layer of every iteration, instead of skipping repeats
+	Exact bool     // every layer of every iteration, laid anew, instead of skipping repeats
 	Check *Checker // nil without checks
 }
 

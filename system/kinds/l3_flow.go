@@ -47,7 +47,7 @@ func (c *iterationCosts) resources(ranksets int) []flow.Resource {
 // and v go down together, their attention runs on rankset (layer + offset) mod R, and
 // their results come up together.
 func (c *iterationCosts) lay(f *flow.Flow) {
-	if c.retime(f) {
+	if !f.Engine.Exact && c.retime(f) {
 		return
 	}
 	it := &f.Iteration
