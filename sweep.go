@@ -3,6 +3,7 @@ package l3sim
 import (
 	"cmp"
 	"context"
+	"sync"
 
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/internal/sweep/design"
@@ -18,7 +19,7 @@ type SweepOptions struct {
 	// sweep into the same folder does not run again what the journal has. "" keeps results in memory.
 	Folder   string
 	Workers  int                  // points that run at a time; 0: one for each core
-	Progress func(done, of int64) // nil, or told how many points are done; calls come from several goroutines
+	Progress func(done, of int64) // nil, or told how many points are done, one call at a time
 }
 
 // Sweep runs the points of a sweep file, whose configurations a loader loads. A point that fails is a row with its error.
@@ -36,7 +37,15 @@ func Sweep(ctx context.Context, ld *Loader, path string, o SweepOptions) (t *Tab
 	if err != nil {
 		return nil, err
 	}
-	run := sweep.RunOptions{Workers: o.Workers, Progress: o.Progress}
+	run := sweep.RunOptions{Workers: o.Workers}
+	if o.Progress != nil {
+		var one sync.Mutex
+		run.Progress = func(done, of int64) {
+			one.Lock()
+			defer one.Unlock()
+			o.Progress(done, of)
+		}
+	}
 	if o.Folder != "" {
 		if run.Journal, err = sweep.OpenJournal(o.Folder); err != nil {
 			return nil, err
