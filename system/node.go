@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/input"
@@ -55,6 +56,9 @@ func NewNode(cfg *configs.Config) (*Node, error) {
 	}
 	h := s.Derive(cfg)
 	if err := cfg.Policy.Fits(flow.PolicyShape(h)); err != nil { // a caller may have named another file
+		return nil, err
+	}
+	if err := policy.Verify(cfg.Policy.Name, flow.PolicyOf(h), flow.PolicyShape(h)); err != nil {
 		return nil, err
 	}
 	t, err := s.Measure(h)

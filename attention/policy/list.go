@@ -91,7 +91,7 @@ func (l *List) readDefaults() error {
 	for i := range l.policies {
 		s := l.New(l.policies[i].Name)
 		if err := input.Validate(&s); err != nil {
-			return fmt.Errorf("policy %q: its defaults: %w", s.Name, err)
+			return fmt.Errorf("defaults of policies: %w", err)
 		}
 	}
 	return nil
