@@ -27,7 +27,7 @@ type Spec struct {
 
 	Power PowerSpec `toml:"power"`
 
-	standard *Standard // of that name, found when it is first needed
+	standard *Standard // the table of rules that Standard names, read at its first use; nil before
 	depth    int       // of timings that are being found
 }
 

@@ -27,7 +27,7 @@ const (
 type mark struct {
 	valid    bool
 	seen     int     // blocks since they began anew
-	patience int     // of these, so many pass without a look: nearly as many as the latest repeat took to show
+	patience int     // blocks that pass before states are compared again: a few less than the latest repeat took to show
 	state    []int64 // of the machine, see appendState
 	clock    int64   // with skipped clocks
 	counters counters

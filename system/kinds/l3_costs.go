@@ -43,8 +43,8 @@ type iterationCosts struct {
 	halfDuplex         bool  // PCIe can carry more than the channels: they serve one direction at a time
 
 	sub    []subCost         // in the first run of layers
-	groups []ranks.GroupCost // of these, R for each sub-batch
-	more   []layerRun        // of further runs
+	groups []ranks.GroupCost // memory of the groups of all sub-batches: one for each rankset of each sub-batch
+	more   []layerRun        // costs in further runs of layers
 	waits  []int32           // scratch: what a block waits for
 	ups    []int32           // scratch: transfers of prefixes
 }

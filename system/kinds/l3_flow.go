@@ -86,8 +86,9 @@ func (c *iterationCosts) lay(f *flow.Flow) {
 	}
 }
 
-// retime sets the times of the operations that the iteration before has, where this one has the same: both sub-batches decode on
-// the same ranksets, as many heads on each, and do nothing else. Else it reports false, and all is to be laid anew.
+// retime sets new times in the operations of the iteration before, and reports true, where the present iteration has the same
+// operations: every sub-batch only decodes, with as many heads on each rankset as before. Where it has others, retime reports
+// false, and lay lays all of them anew.
 func (c *iterationCosts) retime(f *flow.Flow) bool {
 	it := &f.Iteration
 	if len(c.more) > 0 {

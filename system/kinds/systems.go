@@ -28,7 +28,7 @@ type System struct {
 	Defaults string        `json:"-"`
 
 	KV   flow.Place   `json:"-"` // where keys and values are
-	Home policy.Homes `json:"-"` // the same for policies; 0: a place that takes dense attention alone
+	Home policy.Homes `json:"-"` // where keys and values are, as policies name it in Policy.Homes; 0: a place that takes dense attention alone
 	// share is the share of the GPUs' memory that may be used, nil for all of it.
 	share func(cfg *configs.Config) float64
 	// Memory returns the memory of a replica for keys and values.
