@@ -103,6 +103,11 @@ func (p *Program) appendScale(token, ordinal int, row int32) {
 func (p *Program) readScales(within int, opened uint32) {
 	g := &p.Geometry
 	to := within + min(p.rowEnd, p.limit) - p.token
+	if n := p.Shape.KeyGroup; n > 0 && p.stage != stageContext && to > within {
+		// A group's scales, one an element, may lie in more columns than its tokens of this head do.
+		within -= within % n
+		to = (to-1)/n*n + p.Shape.HeadDim
+	}
 	columns := g.ScaleColumns(within, to)
 	if columns == 0 {
 		return

@@ -167,3 +167,34 @@ func TestScalesAreWhereTheyAreStored(t *testing.T) {
 		}
 	}
 }
+
+// TestGroupOfSeveralColumns: the scales of a group's elements lie in more columns than the scales of the head's own tokens would, at the
+// head's end and where a page begins in the middle of a group.
+func TestGroupOfSeveralColumns(t *testing.T) {
+	for _, c := range []struct {
+		part            string
+		dim, bits, size int
+	}{{"ddr4-2400-16gb-x16", 200, 4, 256}} {
+		shape := pim.HeadShape{HeadDim: c.dim, Queries: 2, ElementBits: 16, KVBits: c.bits, KeyGroup: c.size, ScaleBytes: 4}
+		d := parts.Of(t, c.part)
+		g, err := pim.NewGeometry(d, shape)
+		parts.Must(t, err)
+		block := g.ScaleChunks * g.ChunkTokens // tokens whose scales share a column
+		if c.size <= block || g.RowTokens < c.size {
+			t.Fatalf("%s: a group of %d tokens, a column of scales has %d tokens and a row %d", c.part, c.size, block, g.RowTokens)
+		}
+		late := pim.TokenList{{Start: 0, Unit: 0, Chunk: block / g.ChunkTokens}} // the only page begins in the group's second column
+		for _, list := range []pim.TokenList{nil, late} {
+			for _, context := range []int{1, g.ChunkTokens + 1, c.size - block} {
+				for _, appends := range []bool{false, true} {
+					p := &valueProblem{spec: pim.Default(), device: d, shape: shape}
+					h := machine.Head{Context: context, Appends: appends, List: list}
+					v := (&dataKinds[1]).vectors(rand.New(rand.NewPCG(9, uint64(context))), StoreFP16, p.shape, context)
+					v.quantise(p, &g, &h)
+					p.heads, p.vectors, p.rows = []machine.Head{h}, []headVectors{v}, g.Rows(g.RowTokens)
+					p.compare(t)
+				}
+			}
+		}
+	}
+}

@@ -39,6 +39,9 @@ func drawWidth(t *rapid.T, widths ...int) *dram.Spec {
 func drawPages(t *rapid.T, g *pim.Geometry, n int) (list pim.TokenList) {
 	row := g.RowTokens / g.ChunkTokens
 	page := min(1<<rapid.IntRange(0, 5).Draw(t, "log page"), row)
+	for row%page != 0 { // no page lies over the end of a row
+		page /= 2
+	}
 	order := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 1)).Perm((g.Rows(n) + 2) * row / page)
 	slices.Sort(order[:len(order)/2])
 	for i := 0; i*page*g.ChunkTokens < n; i++ {
