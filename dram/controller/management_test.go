@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -46,7 +47,11 @@ func managedPart(tb helper, name string, most, less int) *dram.Spec {
 // TestManagement: whatever a device asks for, the log of random traffic passes the checker, which counts activations by itself;
 // refreshes of all banks and of some, postponed, pulled in, and ranks that sleep.
 func TestManagement(t *testing.T) {
-	managed := int64(0)
+	often := setup(t, "default")
+	often.Spec = managedPart(t, "ddr5-4800-16gb-x8", 1, 1)
+	if managedTraffic(t, often, 1, 1<<24, 20) == 0 {
+		t.Error("nothing is managed where each activation asks for it")
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		s := setup(t, rapid.SampledFrom(PolicyNames()).Draw(t, "policy"))
 		less := rapid.IntRange(1, 12).Draw(t, "RAAIMT")
@@ -58,33 +63,35 @@ func TestManagement(t *testing.T) {
 		s.Policy.Page = rapid.SampledFrom([]string{"open", "closed"}).Draw(t, "page")
 		s.Policy.PowerDown = rapid.SampledFrom([]string{"off", "off", "timeout"}).Draw(t, "power-down")
 		s.Policy.SelfRefreshAfter = 1000
-		if err := input.Validate(s); err != nil {
-			t.Fatal(err)
-		}
-		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		seed := rapid.Uint64().Draw(t, "seed")
 		span := rapid.SampledFrom([]uint64{1 << 20, 1 << 24, uint64(s.Spec.RankBytes())}).Draw(t, "span")
-		gap, clock := rapid.IntRange(1, 100).Draw(t, "gap"), int64(0)
-		requests := make([]Request, 600)
-		for i := range requests {
-			clock += rng.Int64N(int64(gap))
-			if i%200 == 199 {
-				clock += 10 * int64(s.Spec.TREFI)
-			}
-			requests[i] = Request{Clock: clock, Address: rng.Uint64N(span) &^ 63, Write: rng.IntN(3) == 0}
-		}
-		stats, records := replayLog(t, s, requests)
-		if v := checkRecords(s.Spec, s.Ranks, records); len(v) > 0 {
-			t.Fatalf("%d violations, the first: %+v", len(v), v[0])
-		}
-		quiet, err := s.Replay(t.Context(), requests, nil) // without a log idle periods are passed at once
-		if err != nil || quiet.EndClock != stats.EndClock || quiet.commands != stats.commands {
-			t.Fatalf("without a log: end %d, %v; with one %d, %v: %v", quiet.EndClock, quiet.commands, stats.EndClock, stats.commands, err)
-		}
-		managed += stats.Count(dram.RFM, dram.RFMsb, dram.RFMpb)
+		managedTraffic(t, s, seed, span, rapid.IntRange(1, 100).Draw(t, "gap"))
 	})
-	if managed == 0 {
-		t.Error("nothing was managed")
+}
+
+// managedTraffic checks 600 requests to span bytes, gap clocks apart at most and with pauses, and returns how often the controller managed refreshes.
+func managedTraffic(t helper, s *Setup, seed, span uint64, gap int) int64 {
+	if err := input.Validate(s); err != nil {
+		t.Fatal(err)
 	}
+	rng, clock := rand.New(rand.NewPCG(seed, 1)), int64(0)
+	requests := make([]Request, 600)
+	for i := range requests {
+		clock += rng.Int64N(int64(gap))
+		if i%200 == 199 {
+			clock += 10 * int64(s.Spec.TREFI)
+		}
+		requests[i] = Request{Clock: clock, Address: rng.Uint64N(span) &^ 63, Write: rng.IntN(3) == 0}
+	}
+	stats, records := replayLog(t, s, requests)
+	if v := checkRecords(s.Spec, s.Ranks, records); len(v) > 0 {
+		t.Fatal(len(v), "violations, the first:", v[0])
+	}
+	quiet, err := s.Replay(context.Background(), requests, nil) // without a log idle periods are passed at once
+	if err != nil || quiet.EndClock != stats.EndClock || quiet.commands != stats.commands {
+		t.Fatal("without a log:", quiet.EndClock, quiet.commands, "with one:", stats.EndClock, stats.commands, err)
+	}
+	return stats.Count(dram.RFM, dram.RFMsb, dram.RFMpb)
 }
 
 // TestManagementByHand: rows of one bank by turns, an activation each. The bank takes most before the first RFM, then as many as each
