@@ -163,9 +163,20 @@ func (r *refreshState) force(i int) {
 	} else {
 		r.forced = slices.Delete(r.forced, at, at+1)
 	}
+	r.block(k)
+}
+
+// block finds the banks that must refresh first in the ranks of a unit. A forced unit that waits for others of its round serves requests
+// meanwhile: where each refresh falls due while the round before is under way, it would never serve any.
+func (r *refreshState) block(k *refreshUnit) {
 	for rank := k.first; rank < k.end; rank++ {
 		of := &r.ranks[rank]
-		of.forced ^= k.banks
+		of.forced = 0
+		for _, i := range r.forced {
+			if f := &r.units[i]; f.first <= rank && rank < f.end && !r.aheadOfRound(f) {
+				of.forced |= f.banks
+			}
+		}
 		of.block()
 	}
 }
@@ -193,6 +204,7 @@ func (r *refreshState) refreshed(k *refreshUnit) {
 	} else {
 		n.gone, n.over = 0, n.over+1
 	}
+	r.block(k)
 }
 
 // forcedRefresh brings the forced units towards their refresh; if nothing can issue at t it returns the step at which something can.
@@ -200,7 +212,7 @@ func (c *controller) forcedRefresh(t int64) (issued bool, next int64) {
 	return firstOf(len(c.refresh.forced), t, func(i int) int64 {
 		i = c.refresh.forced[i]
 		if c.refresh.aheadOfRound(&c.refresh.units[i]) {
-			return forever // those before it are forced, too
+			return forever // it follows others of its round
 		}
 		return c.tryRefresh(i, t)
 	})

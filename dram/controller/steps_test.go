@@ -1,10 +1,13 @@
 package controller
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -15,35 +18,40 @@ import (
 // drawSteps returns a part of a standard that ships, each of whose commands takes 1 to 3 steps of its bus, drawn. Where clocked
 // is set and it has no data clock, CAS starts one on the last of its buses, from which on accesses keep it.
 func drawSteps(t *rapid.T, base *dram.Standard, clocked bool) *dram.Spec {
+	extra := ""
+	if _, has := base.DataClockCommand(); clocked && !has {
+		a := dram.Action{Span: dram.WholeRank, AnyStep: rapid.Bool().Draw(t, "any step")}
+		steps := rapid.IntRange(1, 16).Draw(t, "CAS") // in which a refresh may fall due
+		extra = commandRow(dram.CAS, base.Buses[len(base.Buses)-1], steps, a)
+		extra += fmt.Sprintf("]\ndata_clock = \"CAS | CL + burst + %d\"\n", rapid.IntRange(0, 20).Draw(t, "clock runs on"))
+	}
+	return withSteps(t, base, extra, func(c dram.Command) int { return rapid.IntRange(1, 3).Draw(t, c.String()) })
+}
+
+// commandRow returns the row of a command in a standard's table.
+func commandRow(c dram.Command, bus string, steps int, a dram.Action) string {
+	extra := ""
+	if a.Second > 0 {
+		extra = fmt.Sprintf("| and 1 within %d", a.Second)
+	} else if a.AnyStep {
+		extra = "| any step"
+	}
+	return fmt.Sprintf("  \"%v | %s | %d | %v | %v | %v %s\",\n", c, bus, steps, a.Span, a.Needs, a.Leaves, extra)
+}
+
+// withSteps returns a part of a standard whose commands take other steps. More is the end of the table of commands where it has more rows.
+func withSteps(t helper, base *dram.Standard, more string, steps func(dram.Command) int) *dram.Spec {
 	var table strings.Builder
 	fmt.Fprintf(&table, "standard = \"drawn\"\nbase = %q\n", base.Name)
-	rows := ""
-	row := func(c dram.Command, bus string, span dram.Span, a dram.Action) {
-		extra := ""
-		if a.Second > 0 {
-			extra = fmt.Sprintf("| and 1 within %d", a.Second)
-		} else if a.AnyStep {
-			extra = "| any step"
-		}
-		most := 3
-		if c == dram.CAS { // in which a refresh may fall due
-			most = 16
-		}
-		steps := rapid.IntRange(1, most).Draw(t, c.String())
-		rows += fmt.Sprintf("  \"%v | %s | %d | %v | %v | %v %s\",\n", c, bus, steps, span, a.Needs, a.Leaves, extra)
-	}
+	fmt.Fprint(&table, "commands = [\n")
 	for _, c := range base.Commands() {
 		a := base.Action(c)
-		row(c, base.Buses[a.Bus], a.Span, a)
+		table.WriteString(commandRow(c, base.Buses[a.Bus], steps(c), a))
 	}
-	if _, has := base.DataClockCommand(); clocked && !has {
-		row(dram.CAS, base.Buses[len(base.Buses)-1], dram.WholeRank, dram.Action{AnyStep: rapid.Bool().Draw(t, "any step")})
-		fmt.Fprintf(&table, "data_clock = \"CAS | CL + burst + %d\"\n", rapid.IntRange(0, 20).Draw(t, "clock runs on"))
-	}
-	fmt.Fprintf(&table, "commands = [\n%s]\n", rows)
+	table.WriteString(cmp.Or(more, "]\n"))
 	s, err := dram.ReadStandard("drawn.toml", strings.NewReader(table.String()))
 	if err != nil {
-		t.Fatalf("%v\n%s", err, table.String())
+		t.Fatal(err, table.String())
 	}
 	spec, err := s.Part(s.PartNames()[len(s.PartNames())-1])
 	if err != nil {
@@ -87,4 +95,37 @@ func TestLogsOfAnySteps(t *testing.T) {
 			t.Fatalf("%d violations, the first: %+v", len(v), v[0])
 		}
 	})
+}
+
+// TestRefreshRoundsLeaveTime: requests to banks whose refresh is due come to their turn while other banks of the round are yet to refresh. Refreshes
+// of this device fall due so often, and PRE takes so long, that each falls due in the round before its own.
+func TestRefreshRoundsLeaveTime(t *testing.T) {
+	s := setup(t, "dramsim3")
+	base := dram.Standards()[2]
+	s.Spec = withSteps(t, base, "", func(c dram.Command) int {
+		switch c {
+		case dram.PRE, dram.PDE, dram.SRX:
+			return 3
+		case dram.RD, dram.RDA, dram.WR, dram.WRA:
+			return 2
+		}
+		return 1
+	})
+	s.Ranks = s.Spec.Rules().PseudoChannels
+	s.Policy.Refresh, s.Policy.RefreshPostpone, s.Policy.Page, s.Policy.PowerDown = "bank", 0, "closed", "timeout"
+	s.Spec.TREFI = s.Spec.TRFC + 20*s.Spec.LongestAccess()
+	rng, clock := rand.New(rand.NewPCG(0x9c4dfd, 1)), int64(0)
+	requests := make([]Request, 300)
+	for i := range requests {
+		clock += rng.Int64N(16)
+		if i%100 == 99 {
+			clock += int64(s.Spec.TREFI)
+		}
+		requests[i] = Request{Clock: clock, Address: rng.Uint64N(1<<13) &^ 63, Write: rng.IntN(3) == 0}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if stats, err := s.Replay(ctx, requests, nil); err != nil || stats.Requests != 300 {
+		t.Errorf("%s: %v, %+v", base.Name, err, stats)
+	}
 }
