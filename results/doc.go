@@ -1,5 +1,5 @@
 // Package results holds the results of a run: exact distributions of its latencies,
-// the summary in the JSON schema "l3sim/run/1" and as text, and a row for each request.
+// the summary in the JSON schema "l3sim/run/2" and as text, and a row for each request.
 // It writes files so that they are whole or not there. Its metrics are the numbers of a
 // summary as columns of a table, each with the direction in which it improves.
 //

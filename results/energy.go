@@ -14,9 +14,9 @@ type EnergyReport struct {
 	Grade      string           `json:"grade"` // of the least known constant that the total rests on
 	// AssumedShare is the share of the total that rests on assumptions.
 	AssumedShare         float64 `json:"assumed_share"`
-	OutputTokensPerJoule float64 `json:"output_tokens_per_joule"`
-	TotalTokensPerJoule  float64 `json:"total_tokens_per_joule"` // prompts of the requests served, and output
-	Watts                float64 `json:"watts_mean"`             // Total over the time
+	OutputTokensPerJoule float64 `json:"output_tokens_per_site_joule"`
+	TotalTokensPerJoule  float64 `json:"total_tokens_per_site_joule"` // prompts of the requests served, and output
+	Watts                float64 `json:"site_power_mean_w"`           // Total over the time
 	// Rank is a rank's power while it attends at long contexts, or else while the host reads all that its channel carries;
 	// DIMM is a DIMM's with all its ranks attending, or one read so, and DIMMHigh the same with constants at their high ends.
 	Rank      float64 `json:"rank_w"`
@@ -101,11 +101,11 @@ type CostReport struct {
 	Capital       float64 `json:"capital_usd"`
 	PerHour       float64 `json:"usd_per_hour"`
 	EnergyPerHour float64 `json:"energy_usd_per_hour"`
-	PerMToken     float64 `json:"usd_per_mtoken"` // of a million output tokens
-	PerMTokenLow  float64 `json:"usd_per_mtoken_low"`
-	PerMTokenHigh float64 `json:"usd_per_mtoken_high"`
-	TokensPerMW   float64 `json:"output_tokens_per_s_per_mw"` // of the site
-	CO2PerMToken  float64 `json:"kg_co2_per_mtoken"`          // of electricity
+	PerMToken     float64 `json:"usd_per_million_output_tokens"` // of a million output tokens
+	PerMTokenLow  float64 `json:"usd_per_million_output_tokens_low"`
+	PerMTokenHigh float64 `json:"usd_per_million_output_tokens_high"`
+	TokensPerMW   float64 `json:"output_tokens_per_s_per_mw"`       // of the site
+	CO2PerMToken  float64 `json:"kg_co2_per_million_output_tokens"` // of electricity
 }
 
 func (c *CostReport) writeText(row func(name, format string, args ...any)) {

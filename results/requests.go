@@ -96,7 +96,7 @@ type IterationRecord struct {
 	Joules            float64     // of the replica with its share of the node, cooling included
 }
 
-const iterationColumns = "replica,start_s,end_s,decode_requests,prompt_tokens,first_tokens,waiting_requests,requests_in_system,kv_bytes,gpu_s,pim_s,pcie_down_s,pcie_up_s,channel_s,energy_j,prefix_tokens,cached_bytes"
+const iterationColumns = "replica,start_s,end_s,decode_requests,prompt_tokens,first_tokens,waiting_requests,requests_in_system,kv_bytes,gpu_s,pim_s,pcie_down_s,pcie_up_s,channel_s,site_energy_j,prefix_tokens,cached_bytes"
 
 // WriteIterations writes a CSV file with a row for each iteration, replica by replica in order
 // of time; times in seconds, exact to the picosecond.

@@ -10,7 +10,7 @@ import (
 
 // Schema names the form of Summary's JSON. It changes when a key is removed or changes its
 // meaning. A new key does not change it.
-const Schema = "l3sim/run/1"
+const Schema = "l3sim/run/2"
 
 // Summary is the result of one run. Its JSON has the keys in this order. The
 // same configuration and seed give the same bytes, but for wall_s.
@@ -21,8 +21,8 @@ type Summary struct {
 	Latencies
 	Service
 	Utilization  Utilization  `json:"utilization"`
-	Energy       Energy       `json:"energy_j"`
-	EnergyReport EnergyReport `json:"energy"` // of the whole node
+	Energy       Energy       `json:"gpu_energy"`
+	EnergyReport EnergyReport `json:"site_energy"` // of the whole node and what the site adds
 	Cost         CostReport   `json:"cost"`
 	// RanksetImbalance is the busiest rankset's attention time within a layer of a sub-batch over
 	// the mean of all ranksets, weighted by time: at least 1, and 0 where nothing decodes.
@@ -129,11 +129,25 @@ type Goodput struct {
 	TokensPerS   float64 `json:"tokens_per_s"` // of output
 }
 
-// SLO is the targets of latency that Goodput is of, in milliseconds; 0: none.
+// SLO is the targets of latency that Goodput is of.
 type SLO struct {
-	TTFT float64 `json:"ttft"`
-	TBT  float64 `json:"tbt"` // of the 99th percentile of a request's own gaps
+	TTFT Target `json:"ttft"`
+	TBT  Target `json:"tbt"` // of the 99th percentile of a request's own gaps
 }
+
+// Target is a target of latency in milliseconds; 0: none, which JSON has as null.
+type Target float64
+
+// MarshalJSON writes null where there is no target.
+func (t Target) MarshalJSON() ([]byte, error) {
+	if t == 0 {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(t))
+}
+
+// NewTarget returns a target of latency; none where d is 0.
+func NewTarget(d units.Duration) Target { return Target(1e3 * d.Seconds()) }
 
 // Trace describes the requests of a run; lengths in tokens.
 type Trace struct {
@@ -198,11 +212,11 @@ type Iteration struct {
 // Energy is what all GPUs of the node take from 0 to the last finish, in joules. That of
 // memory and processing units beside them is not part of it.
 type Energy struct {
-	GPU     float64 `json:"gpu"`     // Prefill, Decode and Idle together
-	Prefill float64 `json:"prefill"` // prompts: their attention, and their share of all else by tokens
-	Decode  float64 `json:"decode"`  // requests that decode: their attention, and their share of all else by tokens
-	Idle    float64 `json:"idle"`    // active idle between kernels
-	Token   float64 `json:"token"`   // GPU over output tokens
+	GPU     float64 `json:"total_j"`            // Prefill, Decode and Idle together
+	Prefill float64 `json:"prefill_j"`          // prompts: their attention, and their share of all else by tokens
+	Decode  float64 `json:"decode_j"`           // requests that decode: their attention, and their share of all else by tokens
+	Idle    float64 `json:"idle_j"`             // active idle between kernels
+	Token   float64 `json:"per_output_token_j"` // GPU over output tokens
 }
 
 // Utilization is the share of the simulated time in which the resources of a

@@ -19,7 +19,7 @@ type metric struct {
 // notMetrics are the fields of a Summary that are no result of the simulation:
 // what was simulated, and how long that took on the machine at hand; or have a column already.
 var notMetrics = map[string]bool{"seed": true, "wall_s": true, "slo_ms.ttft": true, "slo_ms.tbt": true,
-	"energy.components.gpu_j": true} // energy_gpu_j is that of energy_j
+	"site_energy.components.gpu_j": true} // gpu_energy_total_j is the same number
 
 // summaryMetrics returns the numbers of a Summary in the order of its fields.
 var summaryMetrics = sync.OnceValue(func() []metric {
@@ -43,9 +43,9 @@ func metricName(path []string) string {
 		path = path[1:]
 	}
 	switch {
-	case path[0] == "energy" && path[1] == "components":
-		path = []string{"energy", path[2]}
-	case path[0] == "energy" && !strings.HasSuffix(path[1], "_j") && path[1] != "assumed_share":
+	case path[0] == "site_energy" && path[1] == "components":
+		path = []string{"site_energy", path[2]}
+	case path[0] == "site_energy" && !strings.HasSuffix(path[1], "_j") && path[1] != "assumed_share":
 		path = path[1:] // what is of the whole node anyway
 	case path[0] == "cost":
 		path = path[1:]
@@ -114,9 +114,9 @@ func MetricBetter(column string) Better {
 	switch {
 	case column == "arrivals_rate_per_s":
 		return Neither
-	case strings.HasSuffix(column, "_per_s"), strings.HasSuffix(column, "_per_joule"), column == "output_tokens_per_s_per_mw", strings.HasPrefix(column, "utilization_"), column == "goodput_attainment":
+	case strings.HasSuffix(column, "_per_s"), strings.HasSuffix(column, "_per_site_joule"), column == "output_tokens_per_s_per_mw", strings.HasPrefix(column, "utilization_"), column == "goodput_attainment":
 		return Higher
-	case strings.HasSuffix(column, "_ms"), strings.HasSuffix(column, "_s"), strings.HasSuffix(column, "_j"), strings.HasSuffix(column, "_w") && column != "dimm_limit_w", column == "watts_mean", strings.Contains(column, "usd"), column == "kg_co2_per_mtoken",
+	case strings.HasSuffix(column, "_ms"), strings.HasSuffix(column, "_s"), strings.HasSuffix(column, "_j"), strings.HasSuffix(column, "_w") && column != "dimm_limit_w", strings.Contains(column, "usd"), column == "kg_co2_per_million_output_tokens",
 		column == "rejected_requests", column == "refused_requests", column == "expired_requests", column == "preemptions", column == "stall_count", column == "rankset_imbalance":
 		return Lower
 	}

@@ -103,13 +103,22 @@ func TestSummaryJSON(t *testing.T) {
 	}
 	want := strings.Fields(`schema system model gpu trace arrivals seed config_sha256 simulated_s output_tokens_per_s total_tokens_per_s requests_per_s goodput slo_ms
 		tbt_ms tbt_decode_ms stall_ms ttft_ms e2e_ms queue_ms tpot_ms requests_in_system_mean saturated decode_batch iteration_ms iterations
-		rejected_requests refused_requests expired_requests preemptions utilization energy_j energy cost rankset_imbalance kv_bytes kv_fragmentation attention wall_s`)
+		rejected_requests refused_requests expired_requests preemptions utilization gpu_energy site_energy cost rankset_imbalance kv_bytes kv_fragmentation attention wall_s`)
 	if !slices.Equal(keys, want) {
 		t.Errorf("keys %v, want %v", keys, want)
 	}
 	var back Summary
 	if err := json.Unmarshal(b.Bytes(), &back); err != nil || !reflect.DeepEqual(back, *sample()) {
 		t.Errorf("read back %+v, %v", back, err)
+	}
+}
+
+// TestNoTarget: JSON has null where there is no target of latency, and reads it back.
+func TestNoTarget(t *testing.T) {
+	text, err := json.Marshal(SLO{TBT: NewTarget(50 * units.Millisecond)})
+	back := SLO{TTFT: 3}
+	if err != nil || string(text) != `{"ttft":null,"tbt":50}` || json.Unmarshal(text, &back) != nil || back.TBT != 50 {
+		t.Errorf("%s, %v, %+v", text, err, back)
 	}
 }
 

@@ -149,7 +149,7 @@ type comparedJSON struct {
 }
 
 func (c *comparison) summaries(o *sweep.Outcome) *comparedJSON {
-	out := &comparedJSON{"l3sim/runs/1", []*results.Summary{}, sweep.Failures(c.plan.Points, o)}
+	out := &comparedJSON{"l3sim/runs/2", []*results.Summary{}, sweep.Failures(c.plan.Points, o)}
 	for _, e := range o.Entries {
 		if e.Summary != nil {
 			named := *e.Summary

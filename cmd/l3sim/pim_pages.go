@@ -72,13 +72,13 @@ func (a *app) pimPages(f *pimAttentionFlags, spec *pim.Spec, d *dram.Spec, load 
 		})
 	}
 	r := &pimPagesResult{Context: l.Context, Queries: l.Shape.Queries, HeadDim: l.Shape.HeadDim, KVBits: l.Shape.KVBits, PageLoad: l, PageMeasurement: m,
-		Speedup: float64(m.DenseCycles) / float64(m.TotalCycles), List: m.List, TCKps: int64(d.TCK), Activation: spec.Activation}
+		Speedup: float64(m.DenseClocks) / float64(m.TotalClocks), List: m.List, TCKps: int64(d.TCK), Activation: spec.Activation}
 	return a.PrintAligned(r, 0, func(t io.Writer) {
 		fmt.Fprintf(t, "one KV head of %d query heads, %d of %d tokens in %d pages, %s activation\n\n", r.Queries, m.Tokens, r.Context, m.Pages, r.Activation)
 		fmt.Fprintf(t, "rows\t%d\tof keys, and as many of values\n", m.Rows)
-		fmt.Fprintf(t, "attention\t%d\tclocks\n", m.AttentionCycles)
-		fmt.Fprintf(t, "selection\t%d\tclocks for %d bounds, once in %d steps\n", m.SelectCycles, m.Bounds, l.Reuse)
-		fmt.Fprintf(t, "step\t%d\tclocks, %.3f ms\n", m.TotalCycles, float64(m.TotalCycles)*float64(r.TCKps)/1e9)
-		fmt.Fprintf(t, "dense\t%d\tclocks, %.1f times as many\n", m.DenseCycles, r.Speedup)
+		fmt.Fprintf(t, "attention\t%d\tclocks\n", m.AttentionClocks)
+		fmt.Fprintf(t, "selection\t%d\tclocks for %d bounds, once in %d steps\n", m.SelectClocks, m.Bounds, l.Reuse)
+		fmt.Fprintf(t, "step\t%d\tclocks, %.3f ms\n", m.TotalClocks, float64(m.TotalClocks)*float64(r.TCKps)/1e9)
+		fmt.Fprintf(t, "dense\t%d\tclocks, %.1f times as many\n", m.DenseClocks, r.Speedup)
 	})
 }

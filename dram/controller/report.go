@@ -26,7 +26,7 @@ type Report struct {
 	Histogram []Bin            `json:"read_latency_histogram"`
 	ByRank    []rankReport     `json:"by_rank"`
 	ECC       *eccReport       `json:"ecc,omitempty"` // unless it is none
-	EnergyMJ  dram.Millijoules `json:"energy_mj"`
+	EnergyMJ  dram.Millijoules `json:"energy_millijoules"`
 	WallS     float64          `json:"wall_s"`
 }
 
@@ -174,7 +174,7 @@ type powerReport struct {
 // standbyReport is one of the states.
 type standbyReport struct {
 	Clocks   int64   `json:"clocks"`
-	EnergyMJ float64 `json:"energy_mj"`
+	EnergyMJ float64 `json:"energy_millijoules"`
 }
 
 func newPowerReport(spec *dram.Spec, r *RankStats) *powerReport {

@@ -18,7 +18,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-const schema = "l3sim/capacity/1" // names the form of `capacity --json`
+const schema = "l3sim/capacity/2" // names the form of `capacity --json`
 
 // Report is the answers of several searches, as the command capacity prints them.
 type Report struct {
@@ -52,7 +52,7 @@ type ReportedRate struct {
 // Add adds the answer of a search on a configuration's trace.
 func (c *Report) Add(cfg *configs.Config, trace *traces.Trace, found *Answer) {
 	c.Schema, c.Trace, c.Arrivals, c.Target = schema, results.DescribeTrace(trace), cfg.Arrivals.Kind, cfg.SLO.Attainment
-	c.SLO = results.SLO{TTFT: 1e3 * cfg.SLO.TTFT.Seconds(), TBT: 1e3 * cfg.SLO.TBT.Seconds()}
+	c.SLO = results.SLO{TTFT: results.NewTarget(cfg.SLO.TTFT), TBT: results.NewTarget(cfg.SLO.TBT)}
 	c.Measured = found.Measured
 	c.origins = append(c.origins, slices.Repeat([]int{len(c.Rates)}, len(found.Tried))...)
 	c.Rates = append(c.Rates, ReportedRate{found.Best, found.Dips, found.Alone, found.TooLarge, append(system.Notes(cfg), found.notes()...)})
@@ -131,7 +131,7 @@ func (c *Report) WriteText(out io.Writer) error {
 	fmt.Fprintf(out, "%s, %d requests measured at each rate; %g%% of them within", c.Trace.Name, c.Measured, 100*c.Target)
 	for _, t := range []struct {
 		name string
-		ms   float64
+		ms   results.Target
 	}{{"TTFT", c.SLO.TTFT}, {"TBT", c.SLO.TBT}} {
 		if t.ms > 0 {
 			fmt.Fprintf(out, " %s %g ms", t.name, t.ms)

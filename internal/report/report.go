@@ -53,8 +53,8 @@ func Read(dirs []string, o Options) (*Report, error) {
 		r.Sets = append(r.Sets, s)
 	}
 	for _, name := range results.MetricNames() {
-		if part, ok := strings.CutPrefix(name, "energy_"); ok && strings.HasSuffix(name, "_j") &&
-			!slices.Contains([]string{"prefill_j", "decode_j", "idle_j", "token_j", "total_j", "low_j", "high_j"}, part) {
+		part, ok := strings.CutPrefix(name, "site_energy_")
+		if name == "gpu_energy_total_j" || ok && strings.HasSuffix(name, "_j") && !slices.Contains([]string{"total_j", "low_j", "high_j"}, part) {
 			r.Parts = append(r.Parts, name)
 		}
 	}

@@ -8,14 +8,14 @@
   // Okabe and Ito's colours, which readers with any colour vision tell apart; one for each part of the machine.
   const palette = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00', '#8a7a00', '#7f7f7f'];
   const parts = [ // a pattern of a column or a kind of error, the part's name, its colour
-    [/^iteration_dense|^energy_gpu|^kernels, (gemm|elementwise|page)|^iterations/, 'GPUs', palette[0]],
+    [/^iteration_dense|^gpu_energy_total|^kernels, (gemm|elementwise|page)|^iterations/, 'GPUs', palette[0]],
     [/^iteration_attention|attention$/, 'attention on the GPUs', palette[4]],
     [/^iteration_waiting|services/, 'waiting', palette[7]],
-    [/^energy_dram|^DRAM/, 'DRAM', palette[2]],
-    [/^energy_(pim|bank|rank|hbm)/, 'processing in memory', palette[3]],
-    [/^energy_(links|dimm)|pcie|all reduce/, 'links and buffers', palette[1]],
-    [/^energy_(host|board)/, 'host and board', palette[6]],
-    [/^energy_cooling/, 'cooling', palette[5]],
+    [/^site_energy_dram|^DRAM/, 'DRAM', palette[2]],
+    [/^site_energy_(pim|bank|rank|hbm)/, 'processing in memory', palette[3]],
+    [/^site_energy_(links|dimm)|pcie|all reduce/, 'links and buffers', palette[1]],
+    [/^site_energy_(host|board)/, 'host and board', palette[6]],
+    [/^site_energy_cooling/, 'cooling', palette[5]],
     [/energy$|^sustained|^energy,/, 'energy', palette[5]],
   ];
   const partOf = (name) => parts.find(([pattern]) => pattern.test(name)) || [null, name, palette[7]];
@@ -184,7 +184,7 @@
   }
 
   function drawTable() {
-    const main = new Set(['point', ...set.columns.filter((c) => c.key).map((c) => c.name), ...set.goals.map((g) => g.column), 'output_tokens_per_s', 'tbt_p99_ms', 'ttft_p99_ms', 'usd_per_mtoken', 'output_tokens_per_joule']);
+    const main = new Set(['point', ...set.columns.filter((c) => c.key).map((c) => c.name), ...set.goals.map((g) => g.column), 'output_tokens_per_s', 'tbt_p99_ms', 'ttft_p99_ms', 'usd_per_million_output_tokens', 'output_tokens_per_site_joule']);
     const columns = set.columns.filter((c) => $('all').checked || main.has(c.name)), onFront = new Set(set.front), text = $('filter').value.toLowerCase();
     const head = make('tr');
     for (const c of columns) {

@@ -178,7 +178,7 @@ func TestSet(t *testing.T) {
 			t.Errorf("no badge %s", badge)
 		}
 	}
-	if g, err := Read([]string{dir}, Options{Goals: "min usd_per_mtoken, max output_tokens_per_s"}); err != nil || !regexp.MustCompile(`^[0-9.]+ \([0-9.]+ to [0-9.]+\)$`).MatchString(g.Sets[0].Headline[0].Value) || strings.Contains(g.Sets[0].Headline[1].Value, "(") {
+	if g, err := Read([]string{dir}, Options{Goals: "min usd_per_million_output_tokens, max output_tokens_per_s"}); err != nil || !regexp.MustCompile(`^[0-9.]+ \([0-9.]+ to [0-9.]+\)$`).MatchString(g.Sets[0].Headline[0].Value) || strings.Contains(g.Sets[0].Headline[1].Value, "(") {
 		t.Errorf("%v: %+v has no band of prices", err, g.Sets[0].Headline)
 	}
 	if _, again := written(t, Options{Goals: "max output_tokens_per_s, min tbt_p99_ms"}, dir, dir); again != page {
@@ -273,7 +273,7 @@ func TestParts(t *testing.T) {
 		for _, p := range r.Parts {
 			sum += number(p)
 		}
-		if total := number("energy_total_j"); math.Abs(sum-total) > 1e-9*total || total == 0 {
+		if total := number("site_energy_total_j"); math.Abs(sum-total) > 1e-9*total || total == 0 {
 			t.Errorf("parts add up to %g of %g J", sum, total)
 		}
 	}

@@ -96,8 +96,8 @@ func readSet(dir, flag, goals string) (*Set, error) {
 func (s *Set) chooseGoals(t *tables.Table, flag, text string) ([]tables.Goal, error) {
 	if text == "" {
 		text = "max output_tokens_per_s, min tbt_p99_ms"
-		if c := slices.Index(t.Columns, "usd_per_mtoken"); c >= 0 && slices.ContainsFunc(t.Rows, func(row []string) bool { return row[c] != t.Rows[0][c] }) {
-			text = "max output_tokens_per_s, min usd_per_mtoken, min tbt_p99_ms"
+		if c := slices.Index(t.Columns, "usd_per_million_output_tokens"); c >= 0 && slices.ContainsFunc(t.Rows, func(row []string) bool { return row[c] != t.Rows[0][c] }) {
+			text = "max output_tokens_per_s, min usd_per_million_output_tokens, min tbt_p99_ms"
 		}
 	}
 	goals, err := t.ParseGoals(flag, text)
@@ -158,7 +158,7 @@ func (s *Set) describe(t *tables.Table, base *tables.Base) {
 			s.Badges = append(s.Badges, Pair{b.Name, text})
 		}
 	}
-	if slices.Contains(t.Columns, "usd_per_mtoken") {
+	if slices.Contains(t.Columns, "usd_per_million_output_tokens") {
 		s.Badges = append(s.Badges, Pair{"prices", value("prices.name") + " of " + value("prices.date")})
 	}
 	if base != nil {

@@ -24,7 +24,7 @@ import (
 // journalSchema names the form of the journal. It is in the journal's first line, in the checksum of each
 // other line and in every point's address. Whoever changes what a configuration or a summary means raises
 // it: a folder of another version is refused then, and its results are never taken for those of this one.
-const journalSchema = "l3sim/sweep/3"
+const journalSchema = "l3sim/sweep/4"
 
 // headLine is the journal's first line.
 const headLine = `{"schema":"` + journalSchema + "\"}\n"

@@ -201,9 +201,10 @@ func TestJournalLeavesOthersAlone(t *testing.T) {
 	for text, want := range map[string]string{
 		"my notes\n": "this file is none", "my notes": "this file is none", "my notes\nand more\n": "this file is none",
 		`{"schema":"l3sim/run/3"}` + "\n":                "this file is none",
-		`{"schema":"l3sim/sweep/9"}` + "\n":              "schema = l3sim/sweep/9: expected l3sim/sweep/3" + another,
-		`{"schema":"l3sim/sweep/2"}` + "\n" + two + "\n": "schema = l3sim/sweep/2: expected l3sim/sweep/3" + another,
-		`{"schema":"l3sim/sweep/1"}` + "\n" + one + "\n": "schema = l3sim/sweep/1: expected l3sim/sweep/3" + another,
+		`{"schema":"l3sim/sweep/9"}` + "\n":              "schema = l3sim/sweep/9: expected l3sim/sweep/4" + another,
+		`{"schema":"l3sim/sweep/3"}` + "\n":              "schema = l3sim/sweep/3: expected l3sim/sweep/4" + another,
+		`{"schema":"l3sim/sweep/2"}` + "\n" + two + "\n": "schema = l3sim/sweep/2: expected l3sim/sweep/4" + another,
+		`{"schema":"l3sim/sweep/1"}` + "\n" + one + "\n": "schema = l3sim/sweep/1: expected l3sim/sweep/4" + another,
 	} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, journalName)

@@ -23,23 +23,23 @@ type Report struct {
 	QueryHead HeadReport `json:"query_head"`
 
 	// All heads in sequence: their attention, and what appends and refresh add up to the total.
-	Cycles         int64            `json:"cycles"`
-	AppendCycles   int64            `json:"append_cycles"`
-	RefreshCycles  int64            `json:"refresh_cycles"`
-	TotalCycles    int64            `json:"total_cycles"`
+	Clocks         int64            `json:"clocks"`
+	AppendClocks   int64            `json:"append_clocks"`
+	RefreshClocks  int64            `json:"refresh_clocks"`
+	TotalClocks    int64            `json:"total_clocks"`
 	Refreshes      int64            `json:"refreshes"`
 	TotalMS        float64          `json:"total_ms"`
 	TotalOccupancy Occupancy        `json:"total_occupancy"`
 	Commands       map[string]int64 `json:"commands"`
-	EnergyMJ       dram.Millijoules `json:"energy_mj"`
+	EnergyMJ       dram.Millijoules `json:"energy_millijoules"`
 }
 
 // HeadReport is one query head alone, without append and refresh, however many there are.
 type HeadReport struct {
-	Cycles       int64     `json:"cycles"`
+	Clocks       int64     `json:"clocks"`
 	Phases       Phases    `json:"phases"`
-	StallCycles  int64     `json:"stall_cycles"`
-	AppendCycles int64     `json:"append_cycles"` // what its append would add
+	StallClocks  int64     `json:"stall_clocks"`
+	AppendClocks int64     `json:"append_clocks"` // what its append would add
 	PeakShare    float64   `json:"peak_share"`
 	Occupancy    Occupancy `json:"occupancy"`
 }
@@ -53,7 +53,7 @@ func NewReport(l Load, spec *pim.Spec, d *dram.Spec, m *Measurement, unitRead fl
 		HeadDim: l.Shape.HeadDim, KVBits: l.Shape.KVBits, PaddedDim: m.Geometry.PaddedDim,
 		Precision: spec.Precision.Preset, Activation: spec.Activation, TCKps: int64(d.TCK),
 		QueryHead: HeadReport{m.Cycles, m.Phases, m.Phases.Stall, m.AppendCycles, m.PeakShare, m.Occupancy},
-		Cycles:    m.AllCycles, AppendCycles: m.AllAppends, RefreshCycles: m.RefreshCycles, TotalCycles: m.TotalCycles, Refreshes: m.Refreshes,
+		Clocks:    m.AllCycles, AppendClocks: m.AllAppends, RefreshClocks: m.RefreshCycles, TotalClocks: m.TotalCycles, Refreshes: m.Refreshes,
 		TotalMS: d.Nanoseconds(m.TotalCycles) / 1e6, TotalOccupancy: m.TotalOccupancy, Commands: dram.CommandCounts(m.Commands[:]),
 		EnergyMJ: dram.NewMillijoules(d, &joules),
 	}
@@ -64,7 +64,7 @@ func NewReport(l Load, spec *pim.Spec, d *dram.Spec, m *Measurement, unitRead fl
 func (r *Report) WriteLines(t io.Writer) {
 	fmt.Fprintf(t, "one query head alone, %d tokens, d = %d, precision %s, keys and values of %d bits, %s activation\n\n", r.Context, r.HeadDim, r.Precision, r.KVBits, r.Activation)
 	one := &r.QueryHead
-	share := func(clocks int64) string { return fmt.Sprintf("%.1f%%", 100*float64(clocks)/float64(one.Cycles)) }
+	share := func(clocks int64) string { return fmt.Sprintf("%.1f%%", 100*float64(clocks)/float64(one.Clocks)) }
 	for _, p := range []struct {
 		name   string
 		clocks int64
@@ -72,18 +72,18 @@ func (r *Report) WriteLines(t io.Writer) {
 		{"read-out, softmax", one.Phases.ReadOut}, {"drain", one.Phases.Drain}} {
 		fmt.Fprintf(t, "%s\t%d\t%s\n", p.name, p.clocks, share(p.clocks))
 	}
-	fmt.Fprintf(t, "clocks\t%d\t%.3f ms, %.1f%% of the peak\n", one.Cycles, float64(one.Cycles)*float64(r.TCKps)/1e9, 100*one.PeakShare)
-	fmt.Fprintf(t, "bubbles\t%d\tof score and context: the bank PUs wait for the rank's bus\n", one.StallCycles)
-	fmt.Fprintf(t, "append\t%d\ton top\n", one.AppendCycles)
+	fmt.Fprintf(t, "clocks\t%d\t%.3f ms, %.1f%% of the peak\n", one.Clocks, float64(one.Clocks)*float64(r.TCKps)/1e9, 100*one.PeakShare)
+	fmt.Fprintf(t, "bubbles\t%d\tof score and context: the bank PUs wait for the rank's bus\n", one.StallClocks)
+	fmt.Fprintf(t, "append\t%d\ton top\n", one.AppendClocks)
 	if r.PaddedDim != r.HeadDim {
 		fmt.Fprintf(t, "padding\t%d of %d elements\tzeros\n", r.PaddedDim-r.HeadDim, r.PaddedDim)
 	}
 	printOccupancy(t, &one.Occupancy)
 
 	fmt.Fprintf(t, "\n%d query heads on %d KV heads, with append and refresh\n\n", r.Heads, r.KVHeads)
-	fmt.Fprintf(t, "clocks\t%d\t%.3f ms\n", r.TotalCycles, r.TotalMS)
-	fmt.Fprintf(t, "appends\t%d\tof it\n", r.AppendCycles)
-	fmt.Fprintf(t, "refresh\t%d\t%d REFs\n", r.RefreshCycles, r.Refreshes)
+	fmt.Fprintf(t, "clocks\t%d\t%.3f ms\n", r.TotalClocks, r.TotalMS)
+	fmt.Fprintf(t, "appends\t%d\tof it\n", r.AppendClocks)
+	fmt.Fprintf(t, "refresh\t%d\t%d REFs\n", r.RefreshClocks, r.Refreshes)
 	r.EnergyMJ.WriteLine(t)
 	printOccupancy(t, &r.TotalOccupancy)
 }

@@ -66,10 +66,10 @@ type PageMeasurement struct {
 	Tokens          int   `json:"tokens"`
 	Rows            int   `json:"rows"`             // of keys, and as many of values
 	Bounds          int   `json:"bounds"`           // logical pages that are scored
-	AttentionCycles int64 `json:"attention_cycles"` // over the list
-	SelectCycles    int64 `json:"select_cycles"`    // to make a list
-	TotalCycles     int64 `json:"total_cycles"`     // of a step in the mean: the list is made once in Reuse steps, rounded up
-	DenseCycles     int64 `json:"dense_cycles"`     // over the whole context
+	AttentionClocks int64 `json:"attention_clocks"` // over the list
+	SelectClocks    int64 `json:"select_clocks"`    // to make a list
+	TotalClocks     int64 `json:"total_clocks"`     // of a step in the mean: the list is made once in Reuse steps, rounded up
+	DenseClocks     int64 `json:"dense_clocks"`     // over the whole context
 	List            []int `json:"-"`                // pages, ascending
 }
 
@@ -90,21 +90,21 @@ func MeasurePages(spec *pim.Spec, d *dram.Spec, l PageLoad) (*PageMeasurement, e
 	}
 	list, tokens, rows := pim.PageList(g, l.Context, l.Page, r.List)
 	r.Pages, r.Tokens, r.Rows = len(r.List), tokens, rows
-	r.AttentionCycles, r.DenseCycles = b.Run(machine.Head{Context: tokens, List: list}), b.Attention(l.Context)
+	r.AttentionClocks, r.DenseClocks = b.Run(machine.Head{Context: tokens, List: list}), b.Attention(l.Context)
 	if l.everything() {
 		l.Select = tables.SelectNone
 	}
-	if r.SelectCycles, err = l.selectCycles(spec, d, r.Bounds); err != nil {
+	if r.SelectClocks, err = l.selectClocks(spec, d, r.Bounds); err != nil {
 		return nil, err
 	}
-	r.TotalCycles = r.AttentionCycles + (r.SelectCycles+int64(l.Reuse)-1)/int64(l.Reuse)
+	r.TotalClocks = r.AttentionClocks + (r.SelectClocks+int64(l.Reuse)-1)/int64(l.Reuse)
 	return r, nil
 }
 
 func (l *PageLoad) everything() bool { return l.Context <= l.Budget }
 
-// selectCycles returns the clocks of the rank for a list.
-func (l *PageLoad) selectCycles(spec *pim.Spec, d *dram.Spec, bounds int) (int64, error) {
+// selectClocks returns the clocks of the rank for a list.
+func (l *PageLoad) selectClocks(spec *pim.Spec, d *dram.Spec, bounds int) (int64, error) {
 	if l.Select == tables.SelectNone || l.Select == tables.SelectGPU {
 		return 0, nil
 	}

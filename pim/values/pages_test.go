@@ -23,7 +23,7 @@ func TestSelectionByHand(t *testing.T) {
 		reopen := 48 + spec.ActivationClocks(d)
 		l := PageLoad{Shape: halfHead, Select: tables.SelectBank, TopK: 9}
 		for _, bounds := range []int{1, 16, 17, 256, 257, 1024, 2048, 8192} {
-			got, err := l.selectCycles(spec, d, bounds)
+			got, err := l.selectClocks(spec, d, bounds)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +52,7 @@ func TestPageSpeedups(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				return float64(m.DenseCycles) / float64(m.TotalCycles)
+				return float64(m.DenseClocks) / float64(m.TotalClocks)
 			}
 			if i > 0 && !deep.On() {
 				continue
@@ -98,7 +98,7 @@ func TestPagesAreTheBest(t *testing.T) {
 			l.checkBest(t, m.List)
 		}
 		selects := l.Context > l.Budget && (l.Select == tables.SelectBank || l.Select == tables.SelectRank)
-		if m.SelectCycles > 0 != selects || m.TotalCycles < m.AttentionCycles || m.Pages == pages && m.AttentionCycles != m.DenseCycles {
+		if m.SelectClocks > 0 != selects || m.TotalClocks < m.AttentionClocks || m.Pages == pages && m.AttentionClocks != m.DenseClocks {
 			t.Fatalf("%+v", m)
 		}
 	})
@@ -146,7 +146,7 @@ func TestSelectionIsTheTable(t *testing.T) {
 		parts.Must(t, err)
 		l := PageLoad{Shape: halfHead, Select: by, TopK: 9}
 		for _, bounds := range []int{1, 16, 17, 300, 5000} {
-			if got, err := l.selectCycles(pim.Default(), d, bounds); err != nil || got != table.Select(bounds) {
+			if got, err := l.selectClocks(pim.Default(), d, bounds); err != nil || got != table.Select(bounds) {
 				t.Errorf("%s: %d bounds take %d clocks, table %d (%v)", by, bounds, got, table.Select(bounds), err)
 			}
 		}

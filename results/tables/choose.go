@@ -10,7 +10,7 @@ import (
 // those of stalling only where a run has stalls or preemptions.
 var (
 	Headlines = []string{"output_tokens_per_s", "tbt_mean_ms", "tbt_p99_ms", "tbt_decode_p99_ms", "stall_count", "stall_max_ms", "preemptions",
-		"ttft_mean_ms", "decode_batch_mean", "utilization_gpu", "utilization_pim", "energy_token_j", "output_tokens_per_joule", "usd_per_mtoken"}
+		"ttft_mean_ms", "decode_batch_mean", "utilization_gpu", "utilization_pim", "gpu_energy_per_output_token_j", "output_tokens_per_site_joule", "usd_per_million_output_tokens"}
 	stalling = []string{"tbt_decode_p99_ms", "stall_count", "stall_max_ms", "preemptions"}
 )
 

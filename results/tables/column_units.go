@@ -5,8 +5,9 @@ import "strings"
 // columnUnits are the units that columns may end with, and how a figure's axis
 // writes them. Longer ones come first.
 var columnUnits = []struct{ suffix, unit string }{
+	{"_per_million_output_tokens", ""}, // not a count of tokens
 	{"_tokens_per_s", "tokens/s"},
-	{"_tokens_per_joule", "tokens/J"},
+	{"_tokens_per_site_joule", "tokens/J"},
 	{"_w", "W"},
 	{"_TFLOP_per_s", "TFLOP/s"},
 	{"_GB_per_s", "GB/s"},
@@ -26,6 +27,9 @@ var columnUnits = []struct{ suffix, unit string }{
 func SplitUnit(column string) (quantity, unit string) {
 	for _, u := range columnUnits {
 		if rest, ok := strings.CutSuffix(column, u.suffix); ok && rest != "" {
+			if u.unit == "" {
+				break
+			}
 			return rest, u.unit
 		}
 	}
@@ -41,18 +45,18 @@ var spelled = map[string]string{
 
 // labels are those of columns whose names do not say it.
 var labels = map[string]string{
-	"output_tokens_per_s":        "throughput (output tokens/s)",
-	"decode_batch_step_mean":     "requests in a decode step, mean",
-	"decode_batch_mean":          "requests in decode, mean over time",
-	"decode_batch_max":           "requests in a decode step, maximum",
-	"energy_token_j":             "energy per output token (J)",
-	"usd_per_mtoken":             "cost (USD per million output tokens)",
-	"kg_co2_per_mtoken":          "carbon (kg CO2 per million output tokens)",
-	"output_tokens_per_s_per_mw": "throughput of a megawatt (output tokens/s)",
-	"watts_mean":                 "power, mean (W)",
-	"rate_per_s":                 "request rate (requests/s)",
-	"input_mean":                 "mean input length (tokens)",
-	"output_mean":                "mean output length (tokens)",
+	"output_tokens_per_s":              "throughput (output tokens/s)",
+	"decode_batch_step_mean":           "requests in a decode step, mean",
+	"decode_batch_mean":                "requests in decode, mean over time",
+	"decode_batch_max":                 "requests in a decode step, maximum",
+	"gpu_energy_per_output_token_j":    "energy per output token (J)",
+	"usd_per_million_output_tokens":    "cost (USD per million output tokens)",
+	"kg_co2_per_million_output_tokens": "carbon (kg CO2 per million output tokens)",
+	"output_tokens_per_s_per_mw":       "throughput of a megawatt (output tokens/s)",
+	"site_power_mean_w":                "power, mean (W)",
+	"rate_per_s":                       "request rate (requests/s)",
+	"input_mean":                       "mean input length (tokens)",
+	"output_mean":                      "mean output length (tokens)",
 }
 
 // Label writes a column's name for an axis: the quantity in words, then the unit in parentheses.
@@ -71,11 +75,10 @@ func Label(column string) string {
 			quantity = section + "_" + key
 		}
 	}
-	for _, what := range []string{"utilization", "energy"} {
-		if rest, ok := strings.CutPrefix(quantity, what+"_"); ok {
-			quantity = rest + "_" + what
-		}
+	if rest, ok := strings.CutPrefix(quantity, "utilization_"); ok {
+		quantity = rest + "_utilization"
 	}
+	quantity = strings.Replace(quantity, "_energy_", "_energy,_", 1) // site energy, DRAM read
 	words := strings.Split(quantity, "_")
 	for i, w := range words {
 		if s := spelled[w]; s != "" {

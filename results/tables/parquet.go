@@ -16,7 +16,7 @@ const ParquetFile = "results.parquet"
 
 // ParquetSchema names the form of ParquetFile in its metadata. It changes when a column
 // changes its meaning or type. A new column does not change it.
-const ParquetSchema = "l3sim/results/1"
+const ParquetSchema = "l3sim/results/2"
 
 // The keys of a Parquet file's metadata that say where its rows come from. There
 // is no date, machine or path among them: the same points give the same bytes.

@@ -233,7 +233,7 @@ func TestParquetElsewhere(t *testing.T) {
 	if err := json.Unmarshal(out, &got); err != nil {
 		t.Fatal(err)
 	}
-	if m := fmt.Sprint(got.Metadata); m != "[{l3sim.schema l3sim/results/1} {l3sim.version v1}]" || !strings.HasPrefix(got.CreatedBy, "l3sim version v1") {
+	if m := fmt.Sprint(got.Metadata); m != "[{l3sim.schema l3sim/results/2} {l3sim.version v1}]" || !strings.HasPrefix(got.CreatedBy, "l3sim version v1") {
 		t.Errorf("metadata %s, created by %q", m, got.CreatedBy)
 	}
 	if got.Rows != len(table.Rows) || len(got.Columns) != len(table.Columns) {

@@ -105,6 +105,10 @@ func readTable(name string, r io.Reader) (*Table, error) {
 		}
 		seen[c] = true
 	}
+	if i := slices.Index(t.Columns, "energy_token_j"); i >= 0 {
+		return nil, &input.Error{File: name, Line: 1, Key: fmt.Sprintf("column %d", i+1), Value: "energy_token_j", Expected: "gpu_energy_per_output_token_j: this table is of " +
+			"l3sim/results/1, which another version of l3sim wrote, and " + ParquetSchema + " is read; run its sweep again"}
+	}
 	return t, nil
 }
 

@@ -12,6 +12,14 @@ func ftoa(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // TestMetrics: every number of a summary is a column, with its unit last, and
 // the cell reads back to it.
+// TestOlderTable: a table whose columns had other names is refused by its version.
+func TestOlderTable(t *testing.T) {
+	_, err := readTable("r.csv", strings.NewReader("point,energy_token_j\na,1\n"))
+	if want := "r.csv:1: column 2 = energy_token_j: expected gpu_energy_per_output_token_j: this table is of l3sim/results/1"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	s := &results.Summary{Throughput: results.Throughput{OutputTokensPerS: 1.0 / 3}, Latencies: results.Latencies{TBT: results.Latency{P99: 1e-7}}, Energy: results.Energy{Token: 0.25}, KVBytes: results.KVBytes{Peak: 1 << 40}, About: results.About{Seed: 9}, WallS: 7}
 	names, values := results.MetricNames(), s.MetricValues()
@@ -26,14 +34,14 @@ func TestMetrics(t *testing.T) {
 		t.Error("two metrics share a name")
 	}
 	for name, want := range map[string]float64{
-		"output_tokens_per_s": 1.0 / 3, "tbt_p99_ms": 1e-7, "kv_peak_bytes": 1 << 40, "requests": 0, "utilization_gpu": 0, "energy_token_j": 0.25, "decode_batch_max": 0,
+		"output_tokens_per_s": 1.0 / 3, "tbt_p99_ms": 1e-7, "kv_peak_bytes": 1 << 40, "requests": 0, "utilization_gpu": 0, "gpu_energy_per_output_token_j": 0.25, "decode_batch_max": 0,
 	} {
 		if v, err := strconv.ParseFloat(got[name], 64); err != nil || v != want {
 			t.Errorf("%s is %q, want %g", name, got[name], want)
 		}
 	}
 	for name, want := range map[string]results.Better{
-		"energy_token_j": results.Lower, "tbt_p99_ms": results.Lower, "output_tokens_per_s": results.Higher, "utilization_gpu": results.Higher, "decode_batch_max": results.Neither,
+		"gpu_energy_per_output_token_j": results.Lower, "tbt_p99_ms": results.Lower, "output_tokens_per_s": results.Higher, "utilization_gpu": results.Higher, "decode_batch_max": results.Neither,
 	} {
 		if got := results.MetricBetter(name); got != want {
 			t.Errorf("%s: better is %d, want %d", name, got, want)
@@ -88,7 +96,7 @@ func TestLabels(t *testing.T) {
 		"output_tokens_per_s": "throughput (output tokens/s)", "decode_batch_step_mean": "requests in a decode step, mean",
 		"decode_batch_mean": "requests in decode, mean over time", "decode_batch_max": "requests in a decode step, maximum", "tbt_p99_ms": "TBT p99 (ms)", "kv_peak_bytes": "KV peak",
 		"node.ranksets": "ranksets", "pcie.latency_ns": "PCIe latency (ns)", "utilization_pcie_down": "PCIe down utilization",
-		"energy_gpu_j": "GPU energy (J)", "policy.name": "policy", "energy_token_j": "energy per output token (J)",
+		"gpu_energy_total_j": "GPU energy, total (J)", "site_energy_dram_read_j": "site energy, DRAM read (J)", "policy.name": "policy", "gpu_energy_per_output_token_j": "energy per output token (J)",
 	} {
 		if got := Label(column); got != want {
 			t.Errorf("%s: %q, want %q", column, got, want)

@@ -306,7 +306,7 @@ func downloads(t *testing.T, do func(...chromedp.Action), text func(string) stri
 				t.Errorf("%d rows of %s:\n%.300s", n, points, s)
 			}
 		case json.Unmarshal([]byte(s), &rows) == nil:
-			if fmt.Sprint(len(rows)) != points || rows[0]["usd_per_mtoken"] == nil || rows[0]["command"] == nil {
+			if fmt.Sprint(len(rows)) != points || rows[0]["usd_per_million_output_tokens"] == nil || rows[0]["command"] == nil {
 				t.Errorf("%d objects of %s: %v", len(rows), points, rows[0])
 			}
 		default:
