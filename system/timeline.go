@@ -1,14 +1,12 @@
 package system
 
 import (
-	"bufio"
-	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 
+	"github.com/l3sim/l3sim/results/timeline"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/system/flow"
@@ -115,74 +113,30 @@ func (r *Recording) phase(p phase) {
 	r.phases = append(r.phases, p)
 }
 
-// traceEvent is one event of the Chrome trace-event format, which Perfetto opens
-// (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU).
-// Times are in microseconds.
-type traceEvent struct {
-	Name     string         `json:"name"`
-	Category string         `json:"cat,omitempty"` // of the resource; "request" for what requests do
-	Phase    string         `json:"ph"`
-	ID       *localID       `json:"id2,omitempty"` // of a request's track
-	Start    json.Number    `json:"ts,omitempty"`
-	Duration json.Number    `json:"dur,omitempty"`
-	Process  int            `json:"pid"`
-	Thread   int            `json:"tid"`
-	Args     map[string]any `json:"args,omitempty"`
-}
-
-// localID is an identifier within its process.
-type localID struct {
-	Local string `json:"local"`
-}
-
-// nanoseconds rounds t, picoseconds, to the nanoseconds that Perfetto keeps. Ends are rounded
-// as starts are, and never durations: Perfetto drops a slice that ends behind the one around it.
-func nanoseconds(t units.Duration) units.Duration { return t/1e3 + (t%1e3+500)/1e3 }
-
-// microseconds writes a number of nanoseconds.
-func microseconds(ns units.Duration) json.Number {
-	return json.Number(fmt.Sprintf("%d.%03d", ns/1e3, ns%1e3))
-}
-
-// WriteTimeline writes recordings, one a replica of a run, in the Chrome trace-event
-// format: a process for each replica, a track for each resource and for each request
-// that runs, counters for the batch and the KV memory.
+// WriteTimeline writes recordings, one a replica of a run, for Perfetto: a process for each replica, a track
+// for each resource and for each request that runs, counters for the batch and the KV memory.
 func WriteTimeline(w io.Writer, recordings []*Recording) error {
-	t := traceWriter{w: bufio.NewWriter(w), separator: "\n"}
-	fmt.Fprint(t.w, `{"displayTimeUnit":"ns","traceEvents":[`)
+	t := traceWriter{Writer: timeline.NewWriter(w)}
 	for t.process = range recordings {
 		t.recording(recordings[t.process])
 	}
-	fmt.Fprint(t.w, "\n]}\n")
-	return cmp.Or(t.err, t.w.Flush())
+	return t.Close()
 }
 
-// traceWriter writes the events of one process after another.
+// traceWriter writes one process after another.
 type traceWriter struct {
-	w         *bufio.Writer // keeps its first error
-	separator string
-	process   int
-	err       error // the first of an event
+	*timeline.Writer
+	process int // at hand
 }
 
-// event writes an event of the process at hand.
-func (t *traceWriter) event(e traceEvent) {
-	e.Process = t.process
-	text, err := json.Marshal(e)
-	t.err = cmp.Or(t.err, err)
-	fmt.Fprint(t.w, t.separator)
-	t.w.Write(text)
-	t.separator = ",\n"
-}
-
-func (t *traceWriter) counters(name string, at units.Duration, values map[string]any) {
-	t.event(traceEvent{Name: name, Phase: "C", Start: microseconds(nanoseconds(at)), Args: values})
+func (t *traceWriter) on(thread int) timeline.Track {
+	return timeline.Track{Process: t.process, Thread: thread}
 }
 
 // power writes the watts of the GPUs, and of all.
 func (t *traceWriter) power(at units.Duration, watts float64, all power.DeviceWatts) {
-	t.counters("GPU power (W)", at, map[string]any{"watts": watts})
-	t.counters("power (W)", at, all.Args())
+	t.Counters(t.process, "GPU power (W)", at, timeline.Args{"watts": watts})
+	t.Counters(t.process, "power (W)", at, all.Args())
 }
 
 // track is a track of a timeline.
@@ -226,17 +180,13 @@ func thread(resource int32) int {
 
 // recording writes a replica as one process of a Chrome trace: its tracks, counters and spans.
 func (t *traceWriter) recording(r *Recording) {
-	meta := func(what string, tid int, args map[string]any) {
-		t.event(traceEvent{Name: what, Phase: "M", Thread: tid, Args: args})
-	}
 	name := fmt.Sprintf("replica %d", r.Replica)
 	if r.Run != "" {
 		name = r.Run + ", " + name
 	}
-	meta("process_name", 0, map[string]any{"name": name})
+	t.Process(t.process, name)
 	for _, x := range r.tracks {
-		meta("thread_name", x.thread, map[string]any{"name": x.name})
-		meta("thread_sort_index", x.thread, map[string]any{"sort_index": x.thread})
+		t.Track(t.on(x.thread), x.name)
 	}
 	for i, s := range r.Samples {
 		if i == 0 && s.At > r.From { // until then the GPUs wait
@@ -246,8 +196,8 @@ func (t *traceWriter) recording(r *Recording) {
 		if i+1 == len(r.Samples) || r.Samples[i+1].At > s.End {
 			t.power(s.End, s.IdleWatts, s.IdleDraws)
 		}
-		t.counters("batch", s.At, map[string]any{"decoding requests": s.Decoding, "prompt tokens": s.Prefill})
-		t.counters("KV memory (bytes)", s.At, map[string]any{"allocated": s.KVBytes})
+		t.Counters(t.process, "batch", s.At, timeline.Args{"decoding requests": s.Decoding, "prompt tokens": s.Prefill})
+		t.Counters(t.process, "KV memory (bytes)", s.At, timeline.Args{"allocated": s.KVBytes})
 	}
 	for _, s := range r.Spans {
 		if r.overlaps(s.Start, s.End) {
@@ -269,31 +219,25 @@ func (t *traceWriter) requests(phases []phase) {
 		byRequest[p.request] = append(byRequest[p.request], p)
 	}
 	for _, id := range ids {
-		event := func(name, phase string, at units.Duration, args map[string]any) {
-			t.event(traceEvent{Name: name, Category: "request", Phase: phase, ID: &localID{fmt.Sprint(id)}, Start: microseconds(nanoseconds(at)), Args: args})
-		}
+		a := &timeline.Async{Process: t.process, Category: "request", ID: fmt.Sprint(id)}
 		phases := byRequest[id]
-		event("request", "b", phases[0].start, map[string]any{"request": id})
+		t.Begin(a, "request", phases[0].start, timeline.Args{"request": id})
 		for _, p := range phases {
-			event(p.name, "b", p.start, map[string]any{"tokens": p.tokens})
-			event(p.name, "e", p.end, nil)
+			t.Begin(a, p.name, p.start, timeline.Args{"tokens": p.tokens})
+			t.End(a, p.name, p.end)
 		}
-		event("request", "e", phases[len(phases)-1].end, nil)
+		t.End(a, "request", phases[len(phases)-1].end)
 	}
 }
 
 // span writes one span, the steps within it, and what it is on the channels.
 func (t *traceWriter) span(r *Recording, s flow.Span) {
-	args := map[string]any{"sub-batch": string('A' + rune(int(s.A)/r.ranksets)), "layer": s.B}
+	args := timeline.Args{"sub-batch": string('A' + rune(int(s.A)/r.ranksets)), "layer": s.B}
 	if s.Resource != flow.TrackGPU {
 		args["offset"] = int(s.A) % r.ranksets
 	}
-	event := func(name string, tid int, start, end units.Duration) {
-		from, to := nanoseconds(start), nanoseconds(end)
-		t.event(traceEvent{
-			Name: name, Category: categories[min(tid, len(categories)-1)], Phase: "X", Start: microseconds(from), Duration: microseconds(to - from),
-			Thread: tid, Args: args,
-		})
+	event := func(name string, thread int, start, end units.Duration) {
+		t.Slice(t.on(thread), &timeline.Slice{Name: name, Category: categories[min(thread, len(categories)-1)], Start: start, End: end, Args: args})
 	}
 	name := flow.OperationNames[s.Kind]
 	event(name, thread(s.Resource), s.Start, s.End)

@@ -1,0 +1,126 @@
+package timeline
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// Writer writes a timeline event by event. It keeps the first error, which Close returns.
+type Writer struct {
+	w         *bufio.Writer
+	separator string
+	err       error
+}
+
+// Track is a row of the page: a thread of a process. Rows of a process come in the order of their threads.
+type Track struct{ Process, Thread int }
+
+// Args is what the page shows of an event that is selected.
+type Args map[string]any
+
+// Slice is a span of time on a track. Slices of a track lie apart or within each other.
+type Slice struct {
+	Name, Category string
+	Start, End     units.Duration
+	Args           Args
+}
+
+// Async is a span of something that has a track of its own within its process, such as a request.
+type Async struct {
+	Process      int
+	Category, ID string
+}
+
+// event is one event of the Chrome trace-event format
+// (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU).
+// Times are in microseconds.
+type event struct {
+	Name     string      `json:"name"`
+	Category string      `json:"cat,omitempty"`
+	Phase    string      `json:"ph"`
+	ID       int         `json:"id,omitempty"`  // of a chain of arrows, from 1
+	Local    *localID    `json:"id2,omitempty"` // of an asynchronous event
+	Binds    string      `json:"bp,omitempty"`  // "e": an arrow ends at the slice around its time
+	Start    json.Number `json:"ts,omitempty"`
+	Duration json.Number `json:"dur,omitempty"`
+	Process  int         `json:"pid"`
+	Thread   int         `json:"tid"`
+	Args     Args        `json:"args,omitempty"`
+}
+
+// localID is an identifier within its process.
+type localID struct {
+	Local string `json:"local"`
+}
+
+// NewWriter begins a timeline. The caller ends it with Close.
+func NewWriter(w io.Writer) *Writer {
+	t := &Writer{w: bufio.NewWriter(w), separator: "\n"}
+	fmt.Fprint(t.w, `{"displayTimeUnit":"ns","traceEvents":[`)
+	return t
+}
+
+// Close ends the timeline and returns the first error of all that was written.
+func (t *Writer) Close() error {
+	fmt.Fprint(t.w, "\n]}\n")
+	return cmp.Or(t.err, t.w.Flush())
+}
+
+func (t *Writer) write(e *event) {
+	text, err := json.Marshal(e)
+	t.err = cmp.Or(t.err, err)
+	fmt.Fprint(t.w, t.separator)
+	t.w.Write(text) // bufio keeps the error for Close
+	t.separator = ",\n"
+}
+
+// nanoseconds rounds t, picoseconds, to the nanoseconds that Perfetto keeps. Ends are rounded
+// as starts are, and never durations: Perfetto drops a slice that ends behind the one around it.
+func nanoseconds(t units.Duration) units.Duration { return t/1e3 + (t%1e3+500)/1e3 }
+
+// microseconds writes a number of nanoseconds.
+func microseconds(ns units.Duration) json.Number {
+	return json.Number(fmt.Sprintf("%d.%03d", ns/1e3, ns%1e3))
+}
+
+// Process names a process.
+func (t *Writer) Process(process int, name string) {
+	t.write(&event{Name: "process_name", Phase: "M", Process: process, Args: Args{"name": name}})
+}
+
+// Track names a track.
+func (t *Writer) Track(on Track, name string) {
+	t.write(&event{Name: "thread_name", Phase: "M", Process: on.Process, Thread: on.Thread, Args: Args{"name": name}})
+	t.write(&event{Name: "thread_sort_index", Phase: "M", Process: on.Process, Thread: on.Thread, Args: Args{"sort_index": on.Thread}})
+}
+
+// Slice writes a slice.
+func (t *Writer) Slice(on Track, s *Slice) {
+	from, to := nanoseconds(s.Start), nanoseconds(s.End)
+	t.write(&event{
+		Name: s.Name, Category: s.Category, Phase: "X", Start: microseconds(from), Duration: microseconds(to - from),
+		Process: on.Process, Thread: on.Thread, Args: s.Args,
+	})
+}
+
+// Counters writes values that hold from a time on.
+func (t *Writer) Counters(process int, name string, at units.Duration, values Args) {
+	t.write(&event{Name: name, Phase: "C", Start: microseconds(nanoseconds(at)), Process: process, Args: values})
+}
+
+// Begin begins a span of a. Spans of one Async nest, and come in the order of their times.
+func (t *Writer) Begin(a *Async, name string, at units.Duration, args Args) {
+	t.async(a, "b", name, at, args)
+}
+
+// End ends the span of a that began last.
+func (t *Writer) End(a *Async, name string, at units.Duration) { t.async(a, "e", name, at, nil) }
+
+func (t *Writer) async(a *Async, phase, name string, at units.Duration, args Args) {
+	t.write(&event{Name: name, Category: a.Category, Phase: phase, Local: &localID{a.ID}, Start: microseconds(nanoseconds(at)), Process: a.Process, Args: args})
+}
