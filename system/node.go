@@ -26,7 +26,7 @@ type Options struct {
 	// Check verifies the laws of docs/lab/laws.md while the run goes; Run returns the
 	// first Violation.
 	Check bool
-	// Timeline, if not nil, is the part of the run that the Result records.
+	// Timeline, if not nil, is the part of the run that the Result records; the run chooses one for an empty window.
 	Timeline *Window
 	// Iterations has Result.Iterations keep each iteration.
 	Iterations bool
@@ -101,7 +101,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 	if o.Timeline != nil {
 		ranksets := n.hw.AttentionDevices()
 		r.recording = &Recording{
-			Replica: i, Window: *o.Timeline, ranksets: ranksets,
+			Replica: i, Window: *o.Timeline, chooses: *o.Timeline == Window{}, ranksets: ranksets,
 			parts: map[units.Duration][]gpus.Part{}, latest: map[int]int{},
 		}
 	}

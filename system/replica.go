@@ -297,7 +297,7 @@ func (r *replica) decide(now units.Duration) {
 		did := r.Engine.Core().Work.Since(&before)
 		r.diary.add(r, now, end, &did)
 	}
-	if r.recording != nil && r.recording.overlaps(now, end) {
+	if r.recording != nil && r.recording.admits(now, end, r.batch) {
 		did := r.Engine.Core().Work.Since(&before)
 		r.record(now, end, &did)
 	}

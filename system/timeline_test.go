@@ -17,6 +17,7 @@ import (
 // timelineEvent is an event of a timeline, as Perfetto reads it.
 type timelineEvent struct {
 	Name, Cat, Ph string
+	ID            int
 	ID2           struct{ Local string }
 	Ts, Dur       float64 // microseconds
 	Pid, Tid      int
@@ -65,7 +66,7 @@ func TestTimelineNames(t *testing.T) {
 		r, events := timelineOf(t, system, trace)
 		names, busy := map[string]bool{}, map[string]float64{}
 		for _, e := range events {
-			if e.Ph != "X" {
+			if e.Ph != "X" || e.Cat == "sub-batch" {
 				continue
 			}
 			names[e.Name] = true
@@ -169,6 +170,110 @@ func TestTimelineRequests(t *testing.T) {
 			if q.tokens["prefill"] != float64(want.Request.Input) || q.tokens["decode"] != float64(want.Request.Output-1) {
 				t.Errorf("%s: request %d has %v of %+v", system, i, q.tokens, want.Request)
 			}
+		}
+	}
+}
+
+// TestTimelineSubBatches: an iteration of a sub-batch is divided into what it does, and says how many requests decode and
+// how many prompt tokens there are; each attention away from the GPUs has a chain of arrows.
+func TestTimelineSubBatches(t *testing.T) {
+	for _, system := range everyName() {
+		r, events := timelineOf(t, system, fewRequests(7))
+		busy, tokens, requests := map[string]float64{}, 0.0, 0.0
+		chains, attention := 0, map[[4]any]bool{}
+		for _, e := range events {
+			switch {
+			case e.Ph == "s":
+				chains++
+			case e.Cat == "sub-batch":
+				busy[e.Name] += e.Dur
+				if e.Name == "iteration" {
+					tokens += e.Args["prompt tokens"].(float64)
+					requests += e.Args["decoding requests"].(float64)
+				}
+			case e.Ph == "X":
+				busy[e.Name] += e.Dur
+				if e.Name == "decode attention" {
+					attention[[4]any{e.Args["sub-batch"], e.Args["layer"], e.Args["offset"], e.Pid}] = true
+					if e.Args["decoding requests"].(float64) < 1 || e.Args["context tokens"].(float64) < 100 {
+						t.Fatalf("%s: %+v attends for nobody", system, e)
+					}
+				}
+			}
+		}
+		if on, dense := busy["on the GPUs"], busy["entry"]+busy["block"]; math.Abs(on-dense) > 1e-6*dense {
+			t.Errorf("%s: sub-batches are on the GPUs for %v us, dense operators for %v us", system, on, dense)
+		}
+		if parts := busy["on the GPUs"] + busy["attends"] + busy["waits for the GPUs"]; parts > busy["iteration"]*(1+1e-9) || parts < 0.4*busy["iteration"] {
+			t.Errorf("%s: parts of iterations last %v us, iterations %v us", system, parts, busy["iteration"])
+		}
+		input, decoded := 0, 0
+		for i := range r.Requests {
+			input += r.Requests[i].Request.Input
+			decoded += r.Requests[i].Request.Output - 1
+		}
+		if tokens != float64(input) || requests != float64(decoded) {
+			t.Errorf("%s: %v prompt tokens and %v decoded, want %d and %d", system, tokens, requests, input, decoded)
+		}
+		if len(attention) > chains || (len(attention) == 0) != (chains == 0) {
+			t.Errorf("%s: %d chains of arrows, %d layers attend on devices", system, chains, len(attention))
+		}
+	}
+}
+
+// TestTimelineArrows: an attention of L3 leads from the GPUs down to its rankset and up to the GPUs.
+func TestTimelineArrows(t *testing.T) {
+	_, events := timelineOf(t, "l3", fewRequests(7))
+	names := map[[2]int]string{}
+	chains := map[int][]string{}
+	for _, e := range events {
+		switch {
+		case e.Name == "thread_name":
+			names[[2]int{e.Pid, e.Tid}] = strings.Trim(e.Args["name"].(string), " 0123456789")
+		case strings.Contains("stf", e.Ph):
+			chains[e.ID] = append(chains[e.ID], e.Ph+" "+names[[2]int{e.Pid, e.Tid}])
+		}
+	}
+	for id, chain := range chains {
+		if got := strings.Join(chain, ", "); got != "s GPU, t PCIe down, t rankset, t PCIe up, f GPU" {
+			t.Fatalf("chain %d is %s", id, got)
+		}
+	}
+}
+
+// TestTimelineChoosesWindow: where the run chooses the window, it shows iterations in which nearly as many requests decode as
+// ever do, and where it can no prompts.
+func TestTimelineChoosesWindow(t *testing.T) {
+	for _, system := range []string{"l3", "gpu-only"} {
+		cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=gpt-89b", "model.layers=6", "memory.admission=current"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := mustNode(t, cfg)
+		r, err := n.Run(t.Context(), fewRequests(40), Options{Timeline: &Window{}, Iterations: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rec := range r.Recordings {
+			most := 0
+			for _, i := range r.Iterations {
+				if i.Replica == rec.Replica && i.PromptTokens == 0 {
+					most = max(most, i.Decoding)
+				}
+			}
+			if len(rec.Samples) != steadyIterations || rec.Samples[0].Prefill > 0 || 5*rec.Samples[0].Decoding <= 4*most || rec.From != rec.Samples[0].At || rec.To != rec.Samples[1].End {
+				t.Errorf("%s: %d decode in %+v, at most %d", system, rec.Samples[0].Decoding, rec.Window, most)
+			}
+			for _, s := range rec.Spans {
+				if s.Start < rec.From || s.End > rec.To {
+					t.Fatalf("%s: %+v lies outside %+v", system, s, rec.Window)
+				}
+			}
+		}
+		// Prompts alone: nothing decodes, and the first iterations are shown.
+		none := &traces.Trace{Requests: []traces.Request{{Input: 100, Output: 1}}}
+		if r, err = n.Run(t.Context(), none, Options{Timeline: &Window{}}); err != nil || len(r.Recordings[0].Samples) != 1 || r.Recordings[0].From != 0 {
+			t.Errorf("%s: %+v, %v", system, r, err)
 		}
 	}
 }

@@ -60,8 +60,15 @@ func (a *app) compare(ctx context.Context, file *design.File, f *runFlags) error
 	}
 	a.noteRejected(c)
 	late := f.inWindow(options.Timeline, c.end())
-	if err := c.write(f, late != nil); err != nil {
+	recordings, err := c.write(f)
+	if err != nil {
 		return err
+	}
+	if f.timeline != "" && late == nil {
+		if err := writeTimeline(f.timeline, recordings); err != nil {
+			return err
+		}
+		a.noteWindow(f, recordings)
 	}
 	if err := a.Print(c.summaries(outcome), func(w io.Writer) error { return printComparison(w, plan, outcome) }); err != nil {
 		return err
@@ -103,10 +110,8 @@ func (c *comparison) end() float64 {
 	return end
 }
 
-// write writes the files that were asked for: a folder for each run, and one timeline
-// unless its window is too late for all of them.
-func (c *comparison) write(f *runFlags, late bool) error {
-	var recordings []*system.Recording
+// write writes the folders that were asked for, one for each run, and returns the recordings of all runs.
+func (c *comparison) write(f *runFlags) (recordings []*system.Recording, err error) {
 	for i := range c.plan.Points {
 		p := &c.plan.Points[i]
 		r := c.runs[p.Hash]
@@ -117,19 +122,16 @@ func (c *comparison) write(f *runFlags, late bool) error {
 		folder := strings.NewReplacer("/", "_", `\`, "_").Replace(p.Name)
 		if f.plots != "" {
 			if err := plotRun(filepath.Join(f.plots, folder), r.node, r.result); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		if f.out != "" {
 			if err := writeRun(f, filepath.Join(f.out, folder), r.config, r.result, r.summary); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	if f.timeline == "" || late {
-		return nil
-	}
-	return writeTimeline(f.timeline, recordings)
+	return recordings, nil
 }
 
 // noteRejected says which runs left requests out: they did less work than the others.

@@ -57,7 +57,7 @@ func (a *app) newRunCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&f.exact, "exact", false, "run every layer of every iteration: the same result, slower")
 	cmd.Flags().BoolVar(&f.check, "check", false, "verify the laws of docs/lab/laws.md during the run")
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write a timeline for Perfetto to `file` (.json or .json.gz)")
-	cmd.Flags().StringVar(&f.window, "timeline-window", "0ms:50ms", "part of the run on the timeline, `from:to`")
+	cmd.Flags().StringVar(&f.window, "timeline-window", "", "part of the run on the timeline, `from:to`, such as 0ms:50ms (default: the first iterations of steady decoding)")
 	cmd.Flags().BoolVar(&f.iterations, "iterations", false, "also write iterations.csv to the folder of --out: a row for each iteration")
 	cmd.Flags().StringVar(&f.plots, "plots", "", "draw the run over time, and distributions of TTFT and TBT, into `folder`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -90,7 +90,10 @@ func (a *app) newRunCommand() *cobra.Command {
 func (f *runFlags) options() (system.Options, error) {
 	o := system.Options{Exact: f.exact, Check: f.check, Iterations: f.iterations || f.plots != ""}
 	var err error
-	if f.timeline != "" {
+	switch {
+	case f.timeline != "" && f.window == "":
+		o.Timeline = &system.Window{}
+	case f.timeline != "":
 		o.Timeline, err = parseWindow("--timeline-window", f.window, "0ms:50ms")
 	}
 	return o, err
@@ -147,6 +150,7 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 		if err := writeTimeline(f.timeline, result.Recordings); err != nil {
 			return err
 		}
+		a.noteWindow(f, result.Recordings)
 	}
 	write := summary.WriteText
 	if a.JSON {
@@ -226,10 +230,31 @@ func writeRun(f *runFlags, dir string, cfg *configs.Config, r *system.Result, s 
 
 // inWindow reports a window that a run of end seconds does not reach: its timeline holds nothing.
 func (f *runFlags) inWindow(w *system.Window, end float64) error {
-	if w == nil || w.From.Seconds() < end {
+	if w == nil || f.window == "" || w.From.Seconds() < end {
 		return nil
 	}
 	return &input.Error{Key: "--timeline-window", Value: f.window, Expected: fmt.Sprintf("a part of the run, which ends at %gms", 1e3*end)}
+}
+
+// noteWindow says which part of each run is on a timeline for which nobody has named one.
+func (a *app) noteWindow(f *runFlags, recordings []*system.Recording) {
+	for len(recordings) > 0 && f.window == "" {
+		first := recordings[0]
+		from, to, decoding := first.From, first.To, 0
+		for len(recordings) > 0 && recordings[0].Run == first.Run { // replicas
+			r := recordings[0]
+			from, to, recordings = min(from, r.From), max(to, r.To), recordings[1:]
+			for i := range r.Samples {
+				decoding = max(decoding, r.Samples[i].Decoding)
+			}
+		}
+		name := ""
+		if first.Run != "" {
+			name = first.Run + ": "
+		}
+		a.Note("%sthe timeline shows %.6gs:%.6gs, where up to %s; --timeline-window shows another part", name,
+			from.Seconds(), to.Seconds(), input.Plural(decoding, "request decodes", "requests decode"))
+	}
 }
 
 // writeTimeline writes recordings to path, compressed where its name ends in .gz.

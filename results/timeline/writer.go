@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/l3sim/l3sim/units"
 )
@@ -14,6 +15,7 @@ import (
 type Writer struct {
 	w         *bufio.Writer
 	separator string
+	chains    int // of arrows, written so far
 	err       error
 }
 
@@ -123,4 +125,34 @@ func (t *Writer) End(a *Async, name string, at units.Duration) { t.async(a, "e",
 
 func (t *Writer) async(a *Async, phase, name string, at units.Duration, args Args) {
 	t.write(&event{Name: name, Category: a.Category, Phase: phase, Local: &localID{a.ID}, Start: microseconds(nanoseconds(at)), Process: a.Process, Args: args})
+}
+
+// Place is a slice that has been written, which an arrow leads to or from. Of slices within each other it is the
+// outermost that begins at Start.
+type Place struct {
+	On         Track
+	Start, End units.Duration
+}
+
+// Arrows draws arrows from each place to the next, in the order of their starts. Perfetto binds an arrow to the slice
+// that is open at its time, so that a slice that rounds to nothing has none.
+func (t *Writer) Arrows(name string, chain []Place) {
+	chain = slices.DeleteFunc(slices.Clone(chain), func(p Place) bool { return nanoseconds(p.Start) == nanoseconds(p.End) })
+	if len(chain) < 2 {
+		return
+	}
+	t.chains++
+	for i, p := range chain {
+		phase := "t"
+		switch i {
+		case 0:
+			phase = "s"
+		case len(chain) - 1:
+			phase = "f"
+		}
+		t.write(&event{
+			Name: name, Category: "arrow", Phase: phase, ID: t.chains, Binds: "e",
+			Start: microseconds(nanoseconds(p.Start)), Process: p.On.Process, Thread: p.On.Thread,
+		})
+	}
 }

@@ -18,6 +18,8 @@ type event struct {
 	Name string
 	Ph   string
 	Cat  string
+	ID   json.Number // of a chain of arrows
+	Bp   string
 	ID2  struct{ Local string }
 	Ts   json.Number // microseconds
 	Dur  json.Number
@@ -38,7 +40,8 @@ type track struct {
 // Perfetto would not show as it is written: a time that is no whole number of nanoseconds, which
 // it cuts; a slice that ends behind one of its track that it begins in, which it drops
 // (slice_drop_overlapping_complete_event); an asynchronous event that ends what is not open, or
-// goes back in time. The error is of a file that is no timeline.
+// goes back in time; an arrow that begins, leads on or ends where no slice is, goes back in time, or has no other end.
+// The error is of a file that is no timeline.
 func Faults(r io.Reader) (slicesRead int, faults []string, err error) {
 	events, err := read(r)
 	if err != nil {
@@ -50,6 +53,7 @@ func Faults(r io.Reader) (slicesRead int, faults []string, err error) {
 	tracks := map[track][]*event{}
 	open := map[track][]*event{} // asynchronous, in the order of the file
 	last := map[track]int64{}
+	var arrows []*event
 	for i := range events {
 		e := &events[i]
 		e.at = i
@@ -62,6 +66,8 @@ func Faults(r io.Reader) (slicesRead int, faults []string, err error) {
 			slicesRead++
 			on = track{pid: e.Pid, tid: e.Tid}
 			tracks[on] = append(tracks[on], e)
+		case "s", "t", "f":
+			arrows = append(arrows, e)
 		case "b", "e":
 			if e.start < last[on] {
 				complain(e, "begins before the event in front of it")
@@ -88,8 +94,39 @@ func Faults(r io.Reader) (slicesRead int, faults []string, err error) {
 			complain(e, fmt.Sprintf("%d to %d ns crosses the end of a slice around it", e.start, e.end))
 		}
 	}
+	chained(arrows, tracks, complain)
 	slices.Sort(faults)
 	return slicesRead, faults, nil
+}
+
+// chained complains of arrows in the order of the file: those of a chain have one id, and none but one of them begins it and ends it.
+func chained(arrows []*event, tracks map[track][]*event, complain func(e *event, what string)) {
+	open, used := map[json.Number]*event{}, map[json.Number]bool{}
+	for _, e := range arrows {
+		on := tracks[track{pid: e.Pid, tid: e.Tid}] // in the order of their starts
+		next, _ := slices.BinarySearchFunc(on, e.start+1, func(s *event, t int64) int { return cmp.Compare(s.start, t) })
+		if !slices.ContainsFunc(on[max(0, next-64):next], func(s *event) bool { return e.start < s.end }) {
+			complain(e, fmt.Sprintf("an arrow at %d ns is on no slice", e.start))
+		}
+		before := open[e.ID]
+		switch {
+		case e.Ph == "s" && used[e.ID]:
+			complain(e, fmt.Sprintf("a second chain of arrows has id %s", e.ID))
+		case e.Ph != "s" && before == nil:
+			complain(e, fmt.Sprintf("an arrow goes on where none with id %s is open", e.ID))
+		case e.Ph != "s" && e.start < before.start:
+			complain(e, "an arrow goes back in time")
+		case e.Ph == "f" && e.Bp != "e":
+			complain(e, "an arrow ends at the next slice, not at the one around it")
+		}
+		open[e.ID], used[e.ID] = e, true
+		if e.Ph == "f" {
+			delete(open, e.ID)
+		}
+	}
+	for _, e := range open {
+		complain(e, fmt.Sprintf("the chain of arrows with id %s never ends", e.ID))
+	}
 }
 
 func read(r io.Reader) ([]event, error) {

@@ -15,6 +15,10 @@ func TestFaults(t *testing.T) {
 	async := func(name, ph, ts string) string {
 		return `{"name":"` + name + `","cat":"request","ph":"` + ph + `","ts":` + ts + `,"id2":{"local":"7"}}`
 	}
+	arrow := func(ph, id, ts string) string {
+		return `{"name":"arrow","ph":"` + ph + `","id":` + id + `,"bp":"e","ts":` + ts + `,"pid":0,"tid":1}`
+	}
+	two := slice("a", "0", "1") + "," + slice("b", "1", "1") + "," + slice("nothing", "3", "0")
 	for _, c := range []struct {
 		events []string
 		want   string // in the fault, "" for none
@@ -31,6 +35,14 @@ func TestFaults(t *testing.T) {
 		{[]string{async("request", "b", "1"), async("decode", "b", "1"), async("request", "e", "2"), async("decode", "e", "2")}, "ends what is not open"},
 		{[]string{async("request", "b", "2"), async("request", "e", "1")}, "begins before"},
 		{[]string{async("request", "b", "2")}, "never ends"},
+		{[]string{two, arrow("s", "1", "0"), arrow("t", "1", "0.5"), arrow("f", "1", "1"), arrow("s", "2", "0"), arrow("f", "2", "0")}, ""},
+		{[]string{two, arrow("s", "1", "0"), arrow("f", "1", "2")}, "on no slice"},
+		{[]string{two, arrow("s", "1", "0"), arrow("f", "1", "3")}, "on no slice"},
+		{[]string{two, arrow("s", "1", "0"), arrow("t", "1", "1")}, "never ends"},
+		{[]string{two, arrow("t", "1", "0"), arrow("f", "1", "1")}, "where none with id 1 is open"},
+		{[]string{two, arrow("s", "1", "1"), arrow("f", "1", "0")}, "back in time"},
+		{[]string{two, arrow("s", "1", "0"), arrow("f", "1", "1"), arrow("s", "1", "0"), arrow("f", "1", "1")}, "a second chain"},
+		{[]string{two, arrow("s", "1", "0"), strings.Replace(arrow("f", "1", "1"), `"bp":"e",`, "", 1)}, "the next slice"},
 	} {
 		text := `{"traceEvents":[` + strings.Join(c.events, ",") + `]}`
 		var packed bytes.Buffer
