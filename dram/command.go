@@ -97,3 +97,6 @@ func (c Command) AllBank() bool {
 // has bank group and bank -1. Bank counts within its bank group; column counts
 // bursts (64 B of a 64-bit rank), not the device's column addresses.
 type Address struct{ Rank, BankGroup, Bank, Row, Column int32 }
+
+// Observe sees a command and the step at which it issues.
+type Observe func(step int64, c Command, a Address)

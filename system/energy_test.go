@@ -15,6 +15,7 @@ import (
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/pim/hbm"
+	"github.com/l3sim/l3sim/results/timeline"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -174,7 +175,9 @@ func TestWattsOnTheTimeline(t *testing.T) {
 			t.Fatal(err)
 		}
 		var text bytes.Buffer
-		if err := WriteTimeline(&text, r.Recordings); err != nil {
+		w := timeline.NewWriter(&text)
+		WriteTimeline(w, r.Recordings)
+		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
 		var file struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/lab/perfetto"
+	"github.com/l3sim/l3sim/results/timeline"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -37,7 +38,9 @@ func timelineOf(t *testing.T, system string, trace *traces.Trace, sets ...string
 		t.Fatal(err)
 	}
 	var text bytes.Buffer
-	if err := WriteTimeline(&text, r.Recordings); err != nil {
+	w := timeline.NewWriter(&text)
+	WriteTimeline(w, r.Recordings)
+	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, faults, err := perfetto.Faults(bytes.NewReader(text.Bytes())); err != nil || len(faults) > 0 {

@@ -2,7 +2,6 @@ package system
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -15,12 +14,11 @@ import (
 
 // WriteTimeline writes recordings, one a replica of a run, for Perfetto: a process for each replica, a track
 // for each resource and for each request that runs, counters for the batch and the KV memory.
-func WriteTimeline(w io.Writer, recordings []*Recording) error {
-	t := traceWriter{Writer: timeline.NewWriter(w)}
+func WriteTimeline(w *timeline.Writer, recordings []*Recording) {
+	t := traceWriter{Writer: w}
 	for t.process = range recordings {
 		t.recording(recordings[t.process])
 	}
-	return t.Close()
 }
 
 // traceWriter writes one process after another.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -16,10 +17,12 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/timeline"
 )
 
 type replayFlags struct {
 	dram, policy, commands string
+	timeline               string
 	ranks, channels        int
 	sets                   []string
 	strict                 bool
@@ -39,7 +42,12 @@ a clock. Latency runs from acceptance, or from arrival, to the last data beat.
 --set changes any field of the part (tRFC=880, power.IDD0=60) or of the controller's
 policy (page=closed, refresh_postpone=8, mapping=rorabgbachco); docs/lab/dram.md lists them.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.replay(cmd.Context(), args[0], &f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cmp.Or(cli.NotEmpty(cmd, "timeline", "commands"), timelineFile(f.timeline, f.commands)); err != nil {
+				return err
+			}
+			return a.replay(cmd.Context(), args[0], &f)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.dram, "dram", defaultDRAM, cli.DRAMUsage)
@@ -48,6 +56,7 @@ policy (page=closed, refresh_postpone=8, mapping=rorabgbachco); docs/lab/dram.md
 	flags.StringVar(&f.policy, "policy", "default", "the controller's policy: "+strings.Join(controller.PolicyNames(), " or "))
 	flags.StringArrayVar(&f.sets, "set", nil, "change a field of the part or of the policy, KEY=VALUE (repeatable)")
 	flags.StringVar(&f.commands, "commands", "", "write every DRAM command to this file; with several channels one each, FILE.csv becoming FILE.chN.csv")
+	flags.StringVar(&f.timeline, "timeline", "", timelineUsage+", named for several channels as that of --commands")
 	flags.BoolVar(&f.strict, "strict-addresses", false, "refuse addresses beyond the capacity instead of wrapping them")
 	flags.BoolVar(&a.JSON, "json", false, "print JSON")
 	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(controller.PolicyNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
@@ -83,12 +92,9 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 		return err
 	}
 	defer file.Close()
-	var names []string
-	if f.commands != "" {
-		names = logNames(f.commands, s.Channels)
-		if err := cli.CheckOutputs("--commands", names, path); err != nil {
-			return err
-		}
+	logs, timelines := logNames(f.commands, s.Channels), logNames(f.timeline, s.Channels)
+	if err := cmp.Or(cli.CheckOutputs("--commands", logs, path), cli.CheckOutputs("--timeline", timelines, path)); err != nil {
+		return err
 	}
 	requests, err := controller.ReadTrace(input.Name(path), file)
 	if err != nil {
@@ -108,9 +114,9 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 	}
 	var stats *controller.Stats
 	var wall time.Duration
-	err = withLogs(names, replayHeader(s), nil, func(logs []*check.LogWriter) error {
+	err = withLogs(logs, timelines, s, nil, func(observers []dram.Observe) error {
 		start := time.Now()
-		stats, err = s.Replay(ctx, requests, logs)
+		stats, err = s.Replay(ctx, requests, observers)
 		wall = time.Since(start)
 		return err
 	})
@@ -140,30 +146,53 @@ func replayHeader(s *controller.Setup) check.LogHeader {
 	return h
 }
 
-// logNames returns the command log's file for each channel.
+// logNames returns the file of each channel's commands, none where path is "".
 func logNames(path string, channels int) []string {
+	if path == "" {
+		return nil
+	}
 	if channels == 1 {
 		return []string{path}
 	}
 	names := make([]string, channels)
 	ext := filepath.Ext(path)
+	if ext == ".gz" {
+		ext = filepath.Ext(strings.TrimSuffix(path, ext)) + ext
+	}
 	for i := range names {
 		names[i] = fmt.Sprintf("%s.ch%d%s", strings.TrimSuffix(path, ext), i, ext)
 	}
 	return names
 }
 
-// withLogs calls run with a log writer for each of names; the files appear only
-// if all goes well. Without names run gets nil.
-func withLogs(names []string, h check.LogHeader, logs []*check.LogWriter, run func([]*check.LogWriter) error) error {
-	if len(names) == 0 {
-		return run(logs)
+// withLogs calls run with who sees the commands of each channel: writers of its log and of its timeline. The files appear
+// only if all goes well. Without names run gets nil.
+func withLogs(logs, timelines []string, s *controller.Setup, seen []dram.Observe, run func([]dram.Observe) error) error {
+	channel := len(seen)
+	if channel == max(len(logs), len(timelines)) {
+		return run(seen)
 	}
-	return results.WriteFileAtomic(names[0], func(w io.Writer) error {
-		log := check.NewLogWriter(w, h)
-		if err := withLogs(names[1:], h, append(logs, log), run); err != nil {
-			return err
+	next := func(see dram.Observe) error { return withLogs(logs, timelines, s, append(seen, see), run) }
+	if len(timelines) > 0 {
+		logged := next
+		next = func(log dram.Observe) error {
+			return withTimeline(timelines[channel], func(w *timeline.Writer) error {
+				c := timeline.NewCommands(w, 0, fmt.Sprintf("channel %d of %s", channel, s.Spec.Name), s.Spec, s.Ranks)
+				defer c.Close()
+				return logged(func(step int64, cmd dram.Command, a dram.Address) {
+					if log != nil {
+						log(step, cmd, a)
+					}
+					c.Command(step, cmd, a, nil)
+				})
+			})
 		}
-		return log.Flush()
+	}
+	if len(logs) == 0 {
+		return next(nil)
+	}
+	return results.WriteFileAtomic(logs[channel], func(w io.Writer) error {
+		log := check.NewLogWriter(w, replayHeader(s))
+		return cmp.Or(next(log.Write), log.Flush())
 	})
 }

@@ -141,6 +141,6 @@ func (a *app) printSequence(s *dram.Spec, ranks int, text, out string) error {
 	if err != nil || out == "" {
 		return err
 	}
-	lanes := sequenceLanes(s, records)
+	lanes := sequenceLanes(s, ranks, records)
 	return results.WriteFileAtomic(out, func(w io.Writer) error { return lanes.Write(w, format) })
 }

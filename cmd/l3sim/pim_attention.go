@@ -17,6 +17,7 @@ import (
 	"github.com/l3sim/l3sim/pim/machine"
 	"github.com/l3sim/l3sim/pim/values"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/timeline"
 	"github.com/l3sim/l3sim/system/flow"
 )
 
@@ -28,6 +29,7 @@ type pimAttentionFlags struct {
 
 	config   cli.ConfigFlags
 	commands string
+	timeline string
 	pages    values.PageLoad
 }
 
@@ -44,6 +46,7 @@ whose keys and queries are drawn (--seed, --local).`,
 		Example: `  l3sim pim attention --context 8192
   l3sim pim attention --context 32768 --kv-bits 8 --multipliers 8
   l3sim pim attention --context 512 --commands log.csv && l3sim dram check log.csv
+  l3sim pim attention --context 8192 --timeline head.json.gz
   l3sim pim attention --context 131072 --budget 4096 --page 512 --select bank --reuse 4`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.pimAttention(cmd, &f) },
 	}
@@ -56,6 +59,7 @@ whose keys and queries are drawn (--seed, --local).`,
 	flags.StringVar(&f.scales, "kv-scales", noScales, "scale and zero of each token's key and value: none, or in the rows")
 	f.config.Register(cmd, cli.DRAMFlag, cli.PrecisionFlag, activationFlag, multipliersFlag)
 	flags.StringVar(&f.commands, "commands", "", "write every DRAM command of all heads to this `file`")
+	flags.StringVar(&f.timeline, "timeline", "", timelineUsage+": banks, buses, units and refresh over the run of all heads")
 	flags.BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	f.registerPages(flags)
 	return cmd
@@ -63,6 +67,9 @@ whose keys and queries are drawn (--seed, --local).`,
 
 func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
 	if err := cli.RequireFlag(cmd, "context", "tokens attended to, such as --context 8192"); err != nil {
+		return err
+	}
+	if err := cmp.Or(cli.NotEmpty(cmd, "timeline", "commands"), timelineFile(f.timeline, f.commands)); err != nil {
 		return err
 	}
 	load, err := f.load()
@@ -115,20 +122,32 @@ func (f *pimAttentionFlags) load() (machine.Load, error) {
 	return machine.Load{Context: f.context, KVHeads: kv, Shape: shape}, bad
 }
 
-// measure runs the load, and writes the command log where one is asked for.
-func (f *pimAttentionFlags) measure(ctx context.Context, spec *pim.Spec, d *dram.Spec, load machine.Load, show *cli.Progress) (*machine.Measurement, error) {
-	if f.commands == "" {
-		return machine.Measure(ctx, spec, d, load, nil, show.Of)
-	}
-	var m *machine.Measurement
-	header := check.LogHeader{Spec: d, Ranks: 1, PrivateBuses: true, Allow: machine.WaivedRules(spec)}
-	err := results.WriteFileAtomic(f.commands, func(w io.Writer) error {
-		log := check.NewLogWriter(w, header)
-		var err error
-		if m, err = machine.Measure(ctx, spec, d, load, log.Write, show.Of); err != nil {
+// measure runs the load, and writes the command log and the timeline where they are asked for.
+func (f *pimAttentionFlags) measure(ctx context.Context, spec *pim.Spec, d *dram.Spec, load machine.Load, show *cli.Progress) (m *machine.Measurement, err error) {
+	err = withTimeline(f.timeline, func(w *timeline.Writer) error {
+		var rank *timeline.Rank
+		if w != nil {
+			rank = timeline.NewRank(w, spec, d, load.Shape)
+			defer rank.Close()
+		}
+		run := func(log *check.LogWriter) (err error) {
+			m, err = machine.Measure(ctx, spec, d, load, func(clock int64, cmd dram.Command, a dram.Address, in *machine.Instruction) {
+				if log != nil {
+					log.Write(clock, cmd, a)
+				}
+				if rank != nil {
+					rank.Instruction(clock, cmd, a, in)
+				}
+			}, show.Of)
 			return err
 		}
-		return log.Flush()
+		if f.commands == "" {
+			return run(nil)
+		}
+		return results.WriteFileAtomic(f.commands, func(w io.Writer) error {
+			log := check.NewLogWriter(w, check.LogHeader{Spec: d, Ranks: 1, PrivateBuses: true, Allow: machine.WaivedRules(spec)})
+			return cmp.Or(run(log), log.Flush())
+		})
 	})
 	return m, err
 }

@@ -28,11 +28,11 @@ func (f *pimAttentionFlags) registerPages(flags *pflag.FlagSet) {
 	flags.Float64Var(&l.Local, "local", 0.98, "correlation of successive keys")
 }
 
-// checkPages refuses flags of pages without --budget, and --commands with it.
+// checkPages refuses flags of pages without --budget, and --commands and --timeline with it.
 func (f *pimAttentionFlags) checkPages(cmd *cobra.Command) error {
 	names, expected := []string{"page", "logical-page", "select", "reuse", "top-k-latency", "seed", "local"}, "--budget beside it"
 	if cmd.Flags().Changed("budget") {
-		names, expected = []string{"commands"}, "to be left out with --budget"
+		names, expected = []string{"commands", "timeline"}, "to be left out with --budget"
 	}
 	for _, name := range names {
 		if flag := cmd.Flags().Lookup(name); flag.Changed {

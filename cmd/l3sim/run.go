@@ -3,10 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -20,6 +18,7 @@ import (
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/results/tables"
+	"github.com/l3sim/l3sim/results/timeline"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
@@ -56,7 +55,7 @@ func (a *app) newRunCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "validate, print the hardware in effect and stop")
 	cmd.Flags().BoolVar(&f.exact, "exact", false, "run every layer of every iteration: the same result, slower")
 	cmd.Flags().BoolVar(&f.check, "check", false, "verify the laws of docs/lab/laws.md during the run")
-	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write a timeline for Perfetto to `file` (.json or .json.gz)")
+	cmd.Flags().StringVar(&f.timeline, "timeline", "", timelineUsage)
 	cmd.Flags().StringVar(&f.window, "timeline-window", "", "part of the run on the timeline, `from:to`, such as 0ms:50ms (default: the first iterations of steady decoding)")
 	cmd.Flags().BoolVar(&f.iterations, "iterations", false, "also write iterations.csv to the folder of --out: a row for each iteration")
 	cmd.Flags().StringVar(&f.plots, "plots", "", "draw the run over time, and distributions of TTFT and TBT, into `folder`")
@@ -200,15 +199,7 @@ func (a *app) simulate(ctx context.Context, node *system.Node, trace *traces.Tra
 
 // writable reports before a long run what cannot be written after it.
 func (f *runFlags) writable() error {
-	if err := cmp.Or(cli.Creatable(f.out), cli.WritableFolder("--plots", f.plots)); err != nil || f.timeline == "" {
-		return err
-	}
-	if !strings.HasSuffix(f.timeline, ".json") && !strings.HasSuffix(f.timeline, ".json.gz") {
-		if info, err := os.Stat(f.timeline); err != nil || info.Mode().IsRegular() { // else a folder, a device or a pipe
-			return &input.Error{Key: "--timeline", Value: f.timeline, Expected: "a file that ends with .json or .json.gz"}
-		}
-	}
-	return cli.WritableFile("--timeline", f.timeline)
+	return cmp.Or(cli.Creatable(f.out), cli.WritableFolder("--plots", f.plots), timelineFile(f.timeline, ""))
 }
 
 func writeRun(f *runFlags, dir string, cfg *configs.Config, r *system.Result, s *results.Summary) error {
@@ -257,14 +248,11 @@ func (a *app) noteWindow(f *runFlags, recordings []*system.Recording) {
 	}
 }
 
-// writeTimeline writes recordings to path, compressed where its name ends in .gz.
+// writeTimeline writes recordings to path.
 func writeTimeline(path string, recordings []*system.Recording) error {
-	return results.WriteFileAtomic(path, func(w io.Writer) error {
-		z, err := packer(path, w)
-		if err != nil {
-			return err
-		}
-		return errors.Join(system.WriteTimeline(z, recordings), z.Close())
+	return withTimeline(path, func(w *timeline.Writer) error {
+		system.WriteTimeline(w, recordings)
+		return nil
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"math/bits"
 
 	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/dram/check"
 )
 
 // channel is what the controller gives its commands to: the ranks with their timing state, the command buses, and those who record
@@ -27,7 +26,7 @@ type channel struct {
 
 	issued [dram.Commands]int64 // commands until now
 	energy *dram.EnergyMeter
-	log    *check.LogWriter // may be nil
+	log    dram.Observe // may be nil
 }
 
 // commandBuses is when the command buses of the channel are free.
@@ -38,7 +37,7 @@ type commandBuses struct {
 }
 
 // newChannel returns an idle channel of ranks ranks.
-func newChannel(spec *dram.Spec, policy *Policy, ranks int, log *check.LogWriter) channel {
+func newChannel(spec *dram.Spec, policy *Policy, ranks int, log dram.Observe) channel {
 	ch := channel{
 		spec: spec, state: dram.NewState(spec, ranks, asked(spec, policy)...), energy: dram.NewEnergyMeter(spec, ranks), log: log,
 		openBanks: make([]uint64, ranks), places: places(spec, ranks), banksPerRank: spec.Banks(), groupShift: bits.TrailingZeros(uint(spec.BanksPerGroup)),
@@ -79,7 +78,7 @@ func (ch *channel) issue(cmd dram.Command, a dram.Address, t int64) {
 	ch.energy.Record(cmd, a, t)
 	ch.issued[cmd]++
 	if ch.log != nil {
-		ch.log.Write(t, cmd, a)
+		ch.log(t, cmd, a)
 	}
 }
 

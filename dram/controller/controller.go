@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/dram/controller/mapping"
 	"github.com/l3sim/l3sim/input"
 )
@@ -48,7 +47,7 @@ type controller struct {
 
 // newController returns the idle controller of one channel of ranks ranks. The mapping may cover several channels; the requests of run must be this
 // one's. The command log may be nil.
-func newController(spec *dram.Spec, policy *Policy, to *mapping.Mapping, ranks int, log *check.LogWriter) *controller {
+func newController(spec *dram.Spec, policy *Policy, to *mapping.Mapping, ranks int, log dram.Observe) *controller {
 	c := &controller{
 		policy: policy, closedPage: policy.Page == "closed", skipIdle: log == nil,
 		channel: newChannel(spec, policy, ranks, log), queues: newQueues(spec, policy, ranks),

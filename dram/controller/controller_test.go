@@ -24,7 +24,7 @@ func replayLog(tb helper, s *Setup, requests []Request) (*Stats, []check.Record)
 	tb.Helper()
 	var b bytes.Buffer
 	log := check.NewLogWriter(&b, check.LogHeader{})
-	stats, err := s.Replay(context.Background(), requests, []*check.LogWriter{log})
+	stats, err := s.Replay(context.Background(), requests, []dram.Observe{log.Write})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -337,7 +337,7 @@ func TestEventsAreEveryClock(t *testing.T) {
 				t.Fatal(err)
 			}
 			log := check.NewLogWriter(&logs[i], check.LogHeader{})
-			c := newController(spec, policy, to, ranks, log)
+			c := newController(spec, policy, to, ranks, log.Write)
 			if i == 0 {
 				if _, err := c.run(context.Background(), requests); err != nil {
 					t.Fatal(err)

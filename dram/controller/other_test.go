@@ -46,7 +46,7 @@ func replayOther(tb testing.TB, s *Setup, trace string) *Stats {
 	}
 	var b bytes.Buffer
 	log := check.NewLogWriter(&b, check.LogHeader{Ranks: s.Ranks}) // a log names no standard but those that ship
-	if _, err := s.Replay(tb.Context(), requests[:min(2000, len(requests))], []*check.LogWriter{log}); err != nil {
+	if _, err := s.Replay(tb.Context(), requests[:min(2000, len(requests))], []dram.Observe{log.Write}); err != nil {
 		tb.Fatal(err)
 	}
 	if err := log.Flush(); err != nil {

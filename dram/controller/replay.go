@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/dram/controller/mapping"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/schema"
@@ -98,9 +97,9 @@ func (s *Setup) Mapping() (*mapping.Mapping, error) {
 }
 
 // Replay runs a trace. Each channel takes its requests in order, at most one a clock. Channels share nothing, so they run in
-// parallel and give the same statistics with any number of processors. Logs has a writer of the commands of each channel; it
-// may be nil.
-func (s *Setup) Replay(ctx context.Context, requests []Request, logs []*check.LogWriter) (*Stats, error) {
+// parallel and give the same statistics with any number of processors. Logs sees the commands of each channel; it may
+// be nil, as may any of it.
+func (s *Setup) Replay(ctx context.Context, requests []Request, logs []dram.Observe) (*Stats, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
@@ -116,7 +115,7 @@ func (s *Setup) Replay(ctx context.Context, requests []Request, logs []*check.Lo
 	errs := make([]error, s.Channels)
 	var wg sync.WaitGroup
 	for i := range parts {
-		var log *check.LogWriter
+		var log dram.Observe
 		if logs != nil {
 			log = logs[i]
 		}

@@ -36,7 +36,7 @@ func TestReplayCounts(t *testing.T) {
 			}
 			var text [2]bytes.Buffer
 			logs := []*check.LogWriter{check.NewLogWriter(&text[0], check.LogHeader{}), check.NewLogWriter(&text[1], check.LogHeader{})}
-			stats, err := s.Replay(t.Context(), requests, logs)
+			stats, err := s.Replay(t.Context(), requests, []dram.Observe{logs[0].Write, logs[1].Write})
 			if err != nil {
 				t.Fatal(err)
 			}

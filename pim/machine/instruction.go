@@ -64,6 +64,16 @@ const (
 	OpReadScale
 )
 
+// operationNames are what the operations do, in words.
+var operationNames = [ops]string{
+	OpActivate: "open", OpPrecharge: "close", OpAppendKey: "append key", OpAppendValue: "append value", OpLoadQuery: "query", OpScore: "score",
+	OpReadPartials: "partial sums", OpLoadWeights: "weights", OpContext: "context", OpReadContext: "read context", OpReadKey: "score",
+	OpReadValue: "context", OpAppendScale: "append scale", OpReadScale: "scale",
+}
+
+// String returns what the operation does, in words.
+func (o Operation) String() string { return operationNames[o] }
+
 // multiplies says whether multipliers work on what the operation reads.
 func (o Operation) multiplies() bool {
 	return o == OpScore || o == OpContext || o == OpReadKey || o == OpReadValue

@@ -73,7 +73,7 @@ func (l *Load) heads(g *pim.Geometry, d *dram.Spec) ([]Head, error) {
 
 // Measure runs the load command by command, until ctx is done. Observe sees the commands of all heads with refresh, in the
 // order of their clocks. Progress is told now and then how many of about how many clocks are simulated. Both may be nil.
-func Measure(ctx context.Context, spec *pim.Spec, d *dram.Spec, load Load, observe func(clock int64, cmd dram.Command, a dram.Address), progress func(done, of int64)) (*Measurement, error) {
+func Measure(ctx context.Context, spec *pim.Spec, d *dram.Spec, load Load, observe observe, progress func(done, of int64)) (*Measurement, error) {
 	out := &Measurement{}
 	b, err := NewRunner(spec, d, load.Shape)
 	if err != nil {
@@ -106,10 +106,10 @@ func Measure(ctx context.Context, spec *pim.Spec, d *dram.Spec, load Load, obser
 	meter := dram.NewEnergyMeter(d, 1)
 	b.Machine.Repeats.On = false
 	b.Machine.Refresh.On = true
-	b.Machine.Observe = func(clock int64, cmd dram.Command, a dram.Address, _ *Instruction) {
+	b.Machine.Observe = func(clock int64, cmd dram.Command, a dram.Address, in *Instruction) {
 		meter.Record(cmd, a, clock)
 		if observe != nil {
-			observe(clock, cmd, a)
+			observe(clock, cmd, a, in)
 		}
 	}
 	out.TotalCycles = run(heads)

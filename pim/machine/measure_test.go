@@ -102,7 +102,7 @@ func TestWaivedRules(t *testing.T) {
 	}
 	spec.Activation = pim.Simultaneous
 	checker := check.NewChecker(d, 1, true)
-	if _, err := Measure(context.Background(), spec, d, Load{Context: 100, KVHeads: 1, Shape: fp16Head}, func(clock int64, cmd dram.Command, a dram.Address) {
+	if _, err := Measure(context.Background(), spec, d, Load{Context: 100, KVHeads: 1, Shape: fp16Head}, func(clock int64, cmd dram.Command, a dram.Address, _ *Instruction) {
 		checkedRun{checker}.Command(clock, cmd, a, nil)
 	}, nil); err != nil {
 		t.Fatal(err)

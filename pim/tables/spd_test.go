@@ -25,7 +25,7 @@ func hostLog(t *testing.T, d *dram.Spec, requests []controller.Request) ([]check
 	setup := controller.Setup{Spec: d, Policy: policy, Channels: 1, Ranks: 1}
 	var text bytes.Buffer
 	log := check.NewLogWriter(&text, check.LogHeader{})
-	stats, err := setup.Replay(context.Background(), requests, []*check.LogWriter{log})
+	stats, err := setup.Replay(context.Background(), requests, []dram.Observe{log.Write})
 	if err != nil {
 		t.Fatal(err)
 	}
