@@ -10,11 +10,14 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/figure"
 )
 
 type pimLayoutFlags struct {
 	token, dim int
-	kv         string
+	kv, out    string
+	full       bool
 	config     cli.ConfigFlags
 }
 
@@ -22,12 +25,13 @@ func (a *app) newPIMLayoutCommand() *cobra.Command {
 	var f pimLayoutFlags
 	cmd := &cobra.Command{
 		Use:   "layout",
-		Short: "Show where each element of a token's key or value lies in the banks",
-		Long: `Show where each FP16 element of a token's key or value lies in the banks.
+		Short: "Show where a token's key or value lies in the banks, as text and as a picture",
+		Long: `Show where the bursts of a token's FP16 key or value lie in the banks, and with --full each element.
 
 The row counts from the first row of the head, the column is that of a 64-byte burst over all chips, and the byte is
-that within the chip's share of the burst. Elements beyond the head dimension are zeros.`,
-		Example: `  l3sim pim layout --token 5 --head-dim 128
+that within the chip's share of the burst. Elements beyond the head dimension are zeros. --out draws the token's row of
+keys and that of values, bank by bank and column by column, and its elements over the chips.`,
+		Example: `  l3sim pim layout --token 5 --head-dim 128 --out layout.svg
   l3sim pim layout --token 1000 --head-dim 80 --kv v --set dram.preset=ddr4-3200-8gb-x8`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.pimLayout(cmd, &f) },
 	}
@@ -35,6 +39,8 @@ that within the chip's share of the burst. Elements beyond the head dimension ar
 	flags.IntVar(&f.token, "token", 0, "token of the head, from 0")
 	flags.IntVar(&f.dim, "head-dim", 128, "elements of a head, 8 to 512")
 	flags.StringVar(&f.kv, "kv", "k", "k or v")
+	flags.BoolVar(&f.full, "full", false, "list each element, with its chip and byte")
+	flags.StringVar(&f.out, "out", "", "draw the layout into this `file`: .png, .svg or .pdf")
 	f.config.Register(cmd, cli.DRAMFlag)
 	return cmd
 }
@@ -51,6 +57,19 @@ func (a *app) pimLayout(cmd *cobra.Command, f *pimLayoutFlags) error {
 	if err := cli.Between("--token", f.token, 0, 1<<24); err != nil {
 		return err
 	}
+	format := ""
+	if err := cli.NotEmpty(cmd, "out"); err != nil {
+		return err
+	}
+	if f.out != "" {
+		var err error
+		if format, err = figure.Format("--out", f.out); err != nil {
+			return err
+		}
+		if err := cli.WritableFile("--out", f.out); err != nil {
+			return err
+		}
+	}
 	c, err := f.config.Load(cmd)
 	if err != nil {
 		return err
@@ -65,15 +84,30 @@ re-layout: groups of %d beats, data delayed by n = %d clocks
 
 `, f.token, kv, m.HeadDim, m.PaddedDim, m.Chips, c.DRAM.DeviceWidth, m.TokenBursts, m.ChunkTokens, m.ColumnTokens,
 		m.RowTokens, m.Banks, m.Exchange.Group, m.Exchange.Delay())
-	return cli.Aligned(a.Stdout, tabwriter.AlignRight, func(table io.Writer) {
-		fmt.Fprintln(table, "element\tchip\tbank group\tbank\trow\tcolumn\tbyte\t")
-		for e := range m.PaddedDim {
+	if err := cli.Aligned(a.Stdout, tabwriter.AlignRight, func(table io.Writer) { f.list(table, &m, kv) }); err != nil || f.out == "" {
+		return err
+	}
+	picture := layoutPicture(&m, f.token, kv)
+	return results.WriteFileAtomic(f.out, func(w io.Writer) error { return picture.Write(w, format) })
+}
+
+// list writes a line for each burst, or for each element.
+func (f *pimLayoutFlags) list(table io.Writer, m *pim.Mapping, kv pim.KV) {
+	if !f.full {
+		fmt.Fprintln(table, "elements\tbank group\tbank\trow\tcolumn\t")
+		for e := 0; e < m.PaddedDim; e += m.BurstElements() {
 			p := m.Place(kv, f.token, e)
-			note := ""
-			if e >= m.HeadDim {
-				note = "  padding"
-			}
-			fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", e, p.Chip, p.BankGroup, p.Bank, p.Row, p.Column, p.Bit/8, note)
+			fmt.Fprintf(table, "%d to %d\t%d\t%d\t%d\t%d\t\n", e, e+m.BurstElements()-1, p.BankGroup, p.Bank, p.Row, p.Column)
 		}
-	})
+		return
+	}
+	fmt.Fprintln(table, "element\tchip\tbank group\tbank\trow\tcolumn\tbyte\t")
+	for e := range m.PaddedDim {
+		p := m.Place(kv, f.token, e)
+		note := ""
+		if e >= m.HeadDim {
+			note = "  padding"
+		}
+		fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", e, p.Chip, p.BankGroup, p.Bank, p.Row, p.Column, p.Bit/8, note)
+	}
 }
