@@ -27,7 +27,7 @@ type Grid struct {
 
 const gridRow = 11 // points, as the names of rows need
 
-func (g *Grid) height() vg.Length { return titleHeight + gridRow*vg.Length(len(g.Rows)) + axisHeight }
+func (g *Grid) height() vg.Length { return titleHeight + axisHeight + vg.Length(gridRow*len(g.Rows)) }
 
 // Write draws the figure in a format of formats. The same grids give the same bytes.
 func (g *Grids) Write(w io.Writer, format string) error {
@@ -57,7 +57,7 @@ func (g *Grid) draw(c draw.Canvas, top vg.Length) {
 	c.FillText(style, vg.Point{X: left, Y: top - titleHeight/2}, g.Title)
 	top -= titleHeight
 	width := (c.Max.X - left - margin) / vg.Length(g.Columns)
-	x, y := func(column int) vg.Length { return left + vg.Length(column)*width }, func(row int) vg.Length { return top - vg.Length(row)*gridRow }
+	x, y := func(column int) vg.Length { return left + vg.Length(vg.Length(column)*width) }, func(row int) vg.Length { return top - vg.Length(row*gridRow) }
 	small, right, centred := textStyle(6), style, style
 	small.XAlign, right.XAlign, centred.XAlign = draw.XCenter, draw.XRight, draw.XCenter
 	var marks []vg.Rectangle
@@ -86,7 +86,7 @@ func (g *Grid) draw(c draw.Canvas, top vg.Length) {
 	}
 	every := max(1, g.Columns/16)
 	for column := 0; column < g.Columns; column += every {
-		c.FillText(centred, vg.Point{X: x(column) + width/2, Y: y(len(g.Rows)) - 7}, strconv.Itoa(column))
+		c.FillText(centred, vg.Point{X: (x(column) + x(column+1)) / 2, Y: y(len(g.Rows)) - 7}, strconv.Itoa(column))
 	}
 	c.FillText(centred, vg.Point{X: (left + c.Max.X - margin) / 2, Y: y(len(g.Rows)) - 18}, g.X)
 }
