@@ -28,7 +28,7 @@ func selectionFlags(flags *pflag.FlagSet, s *figure.Selection) {
 
 func (a *app) newPlotCommand() *cobra.Command {
 	var s figure.Selection
-	var out, title, definition string
+	var out, title, definition, width string
 	cmd := &cobra.Command{
 		Use:   "plot RESULTS",
 		Short: "Draw a figure of a sweep's results",
@@ -60,7 +60,11 @@ reads all of this from a file, as those of configs/paper; flags that are given a
 					title = d.Title
 				}
 			}
-			return a.plot(args[0], &s, out, title)
+			mm, err := figure.Width("--width", width)
+			if err != nil {
+				return err
+			}
+			return a.plot(args[0], &s, out, title, mm)
 		},
 	}
 	cmd.Flags().StringVar(&s.Kind, "kind", "", "kind of figure: "+strings.Join(figure.Kinds(), ", "))
@@ -69,10 +73,11 @@ reads all of this from a file, as those of configs/paper; flags that are given a
 	cmd.Flags().StringVar(&definition, "figure", "", "`file` that defines the figure")
 	cmd.Flags().StringVar(&title, "title", "", "title above the figure")
 	cmd.Flags().StringVar(&out, "out", "", "`file` to write: .png, .svg or .pdf")
+	cmd.Flags().StringVar(&width, "width", "", "of a journal's column: single (84 mm) or double (174 mm); else for a a screen")
 	return cmd
 }
 
-func (a *app) plot(path string, s *figure.Selection, out, title string) error {
+func (a *app) plot(path string, s *figure.Selection, out, title string, width float64) error {
 	table, err := tables.ReadTable(path)
 	if err != nil {
 		return err
@@ -91,6 +96,7 @@ func (a *app) plot(path string, s *figure.Selection, out, title string) error {
 	if err != nil {
 		return err
 	}
+	data.Width = width
 	if err := data.Check(); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package figure
 import (
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -86,6 +87,9 @@ func newAxes(d *Data) *axes {
 	if low == 0 {
 		a.yMin = 0
 	}
+	if isUtilization(d.Y) && d.NormalizedTo == "" && high > 0.5 { // how far it is from all is what one reads
+		a.yMax = max(high, 1.02)
+	}
 	if d.Kind == "heatmap" {
 		a.yMin, a.yMax = -0.5, float64(len(d.YNames))-0.5
 	}
@@ -120,26 +124,29 @@ func (a *axes) style(p *plot.Plot) {
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.Color, axis.Padding, axis.Width = ink, 0, 0.75
 		axis.Tick.Color, axis.Tick.Width, axis.Tick.Length = ink, 0.75, 4
-		restyle(&axis.Label.TextStyle, 9)
-		restyle(&axis.Tick.Label, 8)
+		restyle(&axis.Label.TextStyle, d.text(9))
+		restyle(&axis.Tick.Label, d.text(8))
 		axis.Label.Padding = 3
 	}
 	sx, sy := newScale(d.X, a.xMax), newScale(d.Y, a.yMax)
 	if d.NormalizedTo != "" && d.Kind != "heatmap" {
 		quantity, _, _ := strings.Cut(sy.label, " (")
-		sy = scale{label: quantity + " / that of " + normLabel(d.NormalizedTo), size: 1}
+		sy = scale{label: quantity + " relative to " + baseline(d.NormalizedTo), size: 1}
 	}
 	if !d.XNumeric {
-		sx = scale{label: tables.Label(d.X), size: 1}
+		sx = scale{label: axisTitle(d.X), size: 1}
 	}
 	p.X.Label.Text, p.Y.Label.Text = sx.label, sy.label
 	if d.Kind == "pareto" {
 		p.X.Label.Text += ", " + betterLabel(!d.MinimizeX)
 		p.Y.Label.Text += ", " + betterLabel(d.MaximumY)
 	}
+	if _, _, height := d.layout(); p.Y.Label.TextStyle.Width(p.Y.Label.Text) > 0.75*height {
+		p.Y.Label.Text = inTwoLines(p.Y.Label.Text)
+	}
 	p.Y.Tick.Marker = ticker{scale: sy, logarithmic: a.logY}
 	if d.Kind == "heatmap" {
-		p.Y.Label.Text = tables.Label(d.Y)
+		p.Y.Label.Text = axisTitle(d.Y)
 		p.Y.Tick.Marker = names(d.Y, d.YNames)
 	}
 	if !d.XNumeric {
@@ -152,6 +159,20 @@ func (a *axes) style(p *plot.Plot) {
 		marker.at = a.apart(thin(xs), &marker, p.X.Tick.Label)
 	}
 	p.X.Tick.Marker = marker
+}
+
+// inTwoLines breaks a text at the space next to its middle.
+func inTwoLines(s string) string {
+	at := -1
+	for i, r := range s {
+		if r == ' ' && (at < 0 || math.Abs(float64(2*i-len(s))) < math.Abs(float64(2*at-len(s)))) {
+			at = i
+		}
+	}
+	if at < 0 {
+		return s
+	}
+	return s[:at] + "\n" + s[at+1:]
 }
 
 // thin leaves out values, as many at a time as it takes until maxTicks are not
@@ -182,10 +203,8 @@ func (a *axes) apart(sorted []float64, t *ticker, style text.Style) []float64 {
 }
 
 func (a *axes) width() vg.Length {
-	if len(a.data.Facets) > 1 {
-		return facetWidth
-	}
-	return plotWidth
+	_, width, _ := a.data.layout()
+	return width
 }
 
 // evenly says that ticks at all values have room: no gap is below a tenth of the whole.
@@ -198,10 +217,10 @@ func evenly(sorted []float64) bool {
 	return true
 }
 
-// normLabel writes "column=value" of a baseline.
-func normLabel(condition string) string {
+// baseline writes "column=value" of a baseline: a name alone, a number with what it is.
+func baseline(condition string) string {
 	column, value, _ := strings.Cut(condition, "=")
-	if column == tables.PointColumn {
+	if _, err := strconv.ParseFloat(value, 64); err != nil {
 		return value
 	}
 	quantity, _, _ := strings.Cut(tables.Label(column), " (")

@@ -55,6 +55,11 @@ type Data struct {
 	// Failed and Incomplete are the numbers of points that a Pareto front leaves out,
 	// because a seed failed or has no number for a goal.
 	Failed, Incomplete int
+	// Width is the width on paper in millimetres, 0 for a screen. Texts keep the size in which
+	// journals print them.
+	Width float64
+
+	styles []int // of GroupNames
 }
 
 // Cell is one position of a figure with its samples.

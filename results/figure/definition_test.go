@@ -92,7 +92,7 @@ func TestPointNames(t *testing.T) {
 		t.Errorf("names %q", got)
 	}
 	var svg strings.Builder
-	if err := d.Write(&svg, "svg", ""); err != nil || !strings.Contains(svg.String(), "/ that of naive<") {
+	if err := d.Write(&svg, "svg", ""); err != nil || !strings.Contains(svg.String(), "TBT, mean relative to naive<") {
 		t.Errorf("axis: %v", err)
 	}
 	if d.Cells[1].Mean() != 0.5 || d.Cells[3].Mean() != 0.75 {

@@ -112,7 +112,7 @@ func TestStack(t *testing.T) {
 	for y := 100; y < bounds.Max.Y; y++ { // under the legend
 		for x := range bounds.Max.X {
 			for group := range count {
-				if color.RGBAModel.Convert(picture.At(x, y)) == tint(groupColor(group), 0.65) {
+				if color.RGBAModel.Convert(picture.At(x, y)) == tint(styleColor(group), 0.65) {
 					count[group]++
 					lowest[group], highest[group] = max(lowest[group], y), min(highest[group], y)
 				}

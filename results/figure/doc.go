@@ -9,7 +9,7 @@
 // House style: the colours of Okabe and Ito, which colour-blind readers tell
 // apart; a marker and a dash pattern, or a hatch, of its own for each group, so
 // that nothing is lost in black and white; the legend above the data; units on
-// the axes; error bars of one sample standard deviation over seeds.
+// the axes; a system alike in every figure (stylesOf); error bars of one sample standard deviation over seeds.
 //
 // Start at Select (data.go), then draw.go.
 package figure

@@ -30,7 +30,8 @@ const (
 	plotHeight  = 270
 	facetWidth  = 280
 	facetHeight = 210
-	maxAcross   = 3 // facets beside each other
+	maxAcross   = 3   // facets beside each other
+	leastFacet  = 110 // the width of one on paper
 	margin      = 8
 	titleHeight = 20
 	rowHeight   = 13 // of a heat map, at least
@@ -43,6 +44,18 @@ func Format(flag, path string) (string, error) {
 		return ext, nil
 	}
 	return "", &input.Error{Key: flag, Value: path, Expected: "a file that ends with .png, .svg or .pdf"}
+}
+
+// widths are those of a journal's columns, in millimetres.
+var widths = map[string]float64{"": 0, "single": 84, "double": 174}
+
+// Width returns the width that a flag names, 0 for a screen's.
+func Width(flag, name string) (float64, error) {
+	mm, ok := widths[name]
+	if !ok {
+		return 0, input.UnknownName(flag, name, []string{"single", "double"})
+	}
+	return mm, nil
 }
 
 // Check returns an error for data that would not fit a figure.
@@ -175,22 +188,55 @@ type frame struct {
 // newFrame lays out the facets, at most maxAcross side by side, and the size of the whole in points.
 func newFrame(d *Data, title string) *frame {
 	f := &frame{data: d, title: title, legend: newLegend(d)}
-	n := len(d.Facets)
-	f.across = min(n, maxAcross)
-	if n == 4 {
-		f.across = 2
-	}
-	f.down = (n + f.across - 1) / f.across
-	w, h := vg.Length(plotWidth), vg.Length(plotHeight)
-	if n > 1 {
-		w, h = facetWidth, facetHeight
-	}
+	across, w, h := d.layout()
+	f.across, f.down = across, (len(d.Facets)+across-1)/across
 	if d.Kind == "heatmap" { // so that names of rows do not touch, and cells have room for numbers
 		h = max(h, vg.Length(rowHeight*len(d.YNames)+60))
 	}
 	f.width = vg.Length(vg.Length(f.across)*w) + 2*margin
 	f.height = vg.Length(vg.Length(f.down)*h) + 2*margin + f.head(f.width-2*margin)
 	return f
+}
+
+// layout returns how many facets stand beside one another, and the size of each.
+func (d *Data) layout() (across int, width, height vg.Length) {
+	n := len(d.Facets)
+	across = min(n, maxAcross)
+	if n == 4 {
+		across = 2
+	}
+	if d.Width == 0 {
+		if n > 1 {
+			return across, facetWidth, facetHeight
+		}
+		return across, plotWidth, plotHeight
+	}
+	room := vg.Length(d.Width)*vg.Millimeter - 2*margin
+	across = min(across, int(room/leastFacet))
+	width = room / vg.Length(across)
+	return across, width, min(max(0.75*width, 140), 200)
+}
+
+// text returns the size of a text. On paper it is a point less than on a screen, and 7 at least.
+func (d *Data) text(size vg.Length) vg.Length {
+	if d.Width == 0 {
+		return size
+	}
+	return max(7, size-1)
+}
+
+// unlabelled are ticks without their labels, which another facet beside or below has.
+type unlabelled struct{ plot.Ticker }
+
+// Ticks implements plot.Ticker.
+func (u unlabelled) Ticks(low, high float64) []plot.Tick {
+	ticks := u.Ticker.Ticks(low, high)
+	for i := range ticks {
+		if !ticks[i].IsMinor() { // those have no label and no line of the grid
+			ticks[i].Label = " "
+		}
+	}
+	return ticks
 }
 
 func (f *frame) head(width vg.Length) vg.Length {
@@ -212,7 +258,7 @@ func (f *frame) draw(c draw.Canvas) {
 	c.Fill(c.Path())
 	inner := draw.Crop(c, margin, -margin, margin, -margin)
 	if f.title != "" {
-		style := textStyle(11)
+		style := textStyle(f.data.text(11))
 		style.XAlign = -0.5
 		inner.FillText(style, vg.Point{X: inner.Center().X, Y: inner.Max.Y - titleHeight/2}, f.title)
 		inner.Max.Y -= titleHeight
@@ -250,11 +296,17 @@ func (f *frame) plot(facet int, a *axes) *plot.Plot {
 	d := f.data
 	p := plot.New()
 	if d.Facet != "" {
-		p.Title.Text = tables.Label(d.Facet) + " = " + cellLabel(d.Facet, d.Facets[facet])
+		p.Title.Text = baseline(d.Facet + "=" + d.Facets[facet])
 		p.Title.Padding = 4
-		restyle(&p.Title.TextStyle, 9)
+		restyle(&p.Title.TextStyle, d.text(9))
 	}
 	a.style(p)
+	if facet%f.across > 0 {
+		p.Y.Label.Text, p.Y.Tick.Marker = "", unlabelled{p.Y.Tick.Marker}
+	}
+	if (facet/f.across+2)*f.across <= len(d.Facets) { // the row below is full
+		p.X.Label.Text, p.X.Tick.Marker = "", unlabelled{p.X.Tick.Marker}
+	}
 	var cells []Cell
 	for _, c := range d.Cells {
 		if c.Facet == facet {

@@ -180,11 +180,11 @@ func checkPNG(t *testing.T, kind string, r io.Reader) {
 	var want []color.RGBA
 	switch kind {
 	case "bar", "stack":
-		want = []color.RGBA{tint(groupColor(0), 0.65), tint(groupColor(1), 0.65)}
+		want = []color.RGBA{tint(styleColor(0), 0.65), tint(styleColor(1), 0.65)}
 	case "heatmap":
 		want = []color.RGBA{ramp(0), ramp(1)}
 	default:
-		want = []color.RGBA{groupColor(0), groupColor(1)}
+		want = []color.RGBA{styleColor(0), styleColor(1)}
 	}
 	for _, c := range want {
 		if counts[c] < 40 {
@@ -197,8 +197,8 @@ func checkPNG(t *testing.T, kind string, r io.Reader) {
 func TestStylesDiffer(t *testing.T) {
 	lines, bars := map[string]int{}, map[string]int{}
 	for g := range MaxGroups {
-		line := fmt.Sprintf("%v %T %v", groupColor(g), groupMarker(g).Shape, dashes[g%len(dashes)])
-		bar := fmt.Sprintf("%v %v", groupColor(g), hatches[g%len(hatches)])
+		line := fmt.Sprintf("%v %T %v", styleColor(g), styleMarker(g).Shape, dashes[g%len(dashes)])
+		bar := fmt.Sprintf("%v %v", styleColor(g), hatches[g%len(hatches)])
 		if other, ok := lines[line]; ok {
 			t.Errorf("lines of groups %d and %d", other, g)
 		}
@@ -272,8 +272,8 @@ func TestTicks(t *testing.T) {
 	}{
 		{"kv_peak_bytes", 2.2e12, 1.5 * (1 << 40), "KV peak (TiB)", "1.5"},
 		{"kv_peak_bytes", 900, 512, "KV peak (bytes)", "512"},
-		{"ttft_mean_ms", 20_000, 5000, "TTFT mean (s)", "5"},
-		{"ttft_mean_ms", 9000, 5000, "TTFT mean (ms)", "5,000"},
+		{"ttft_mean_ms", 20_000, 5000, "TTFT, mean (s)", "5"},
+		{"ttft_mean_ms", 9000, 5000, "TTFT, mean (ms)", "5,000"},
 	} {
 		if s := newScale(c.column, c.high); s.label != c.label || s.tick(c.v) != c.tick {
 			t.Errorf("%s up to %g: %q, %q; want %q, %q", c.column, c.high, s.label, s.tick(c.v), c.label, c.tick)

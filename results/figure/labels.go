@@ -63,10 +63,38 @@ type scale struct {
 	size  float64 // of the unit, in the column's
 }
 
+// statistics end the names of columns. A title has them in words, behind a comma.
+var statistics = []struct{ end, words string }{
+	{" mean", "mean"}, {" max", "maximum"}, {" p50", "median"},
+	{" p90", "90th percentile"}, {" p95", "95th percentile"}, {" p99", "99th percentile"},
+}
+
+// axisTitle writes a column as the title of an axis: "TBT, 99th percentile (ms)".
+func axisTitle(column string) string {
+	if column == tables.PointColumn {
+		return "design"
+	}
+	label := tables.Label(column)
+	quantity, unit, _ := strings.Cut(label, " (")
+	for _, s := range statistics {
+		if rest, ok := strings.CutSuffix(quantity, s.end); ok {
+			quantity = strings.TrimSuffix(rest, ",") + ", " + s.words
+			break
+		}
+	}
+	if unit != "" {
+		quantity += " (" + unit
+	}
+	return quantity
+}
+
 // newScale returns the scale of a column with values up to high: milliseconds
-// become seconds where they are many, bytes get a prefix.
+// become seconds where they are many, bytes get a prefix, utilization is in percent.
 func newScale(column string, high float64) scale {
-	s := scale{label: tables.Label(column), size: 1}
+	s := scale{label: axisTitle(column), size: 1}
+	if isUtilization(column) {
+		s.label, s.size = s.label+" (%)", 0.01
+	}
 	if quantity, ok := strings.CutSuffix(s.label, " (ms)"); ok && high >= 10_000 {
 		s.label, s.size = quantity+" (s)", 1000
 	}
@@ -77,6 +105,8 @@ func newScale(column string, high float64) scale {
 	}
 	return s
 }
+
+func isUtilization(column string) bool { return strings.HasPrefix(column, "utilization") }
 
 func (s scale) tick(v float64) string { return numberLabel(v / s.size) }
 

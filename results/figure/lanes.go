@@ -79,8 +79,8 @@ func (l *Lanes) draw(c draw.Canvas) {
 		c.StrokeLine2(draw.LineStyle{Color: faint, Width: 0.5}, left, y, c.Max.X-margin, y)
 		for _, b := range lane.Bars {
 			box := vg.Rectangle{Min: vg.Point{X: at(b.From), Y: y + 4}, Max: vg.Point{X: max(at(b.To), at(b.From)+0.8), Y: y + laneHeight - 4}}
-			fill(c, box, tint(groupColor(b.Colour), 0.45))
-			c.StrokeLines(draw.LineStyle{Color: groupColor(b.Colour), Width: 0.7}, outline(box))
+			fill(c, box, tint(styleColor(b.Colour), 0.45))
+			c.StrokeLines(draw.LineStyle{Color: styleColor(b.Colour), Width: 0.7}, outline(box))
 			if style.Width(b.Label) < box.Max.X-box.Min.X {
 				c.FillText(axis, vg.Point{X: (box.Min.X + box.Max.X) / 2, Y: y + laneHeight/2}, b.Label)
 			} else if room := l.room(i, b, end); style.Width(b.Label) < vg.Length(room/end)*(c.Max.X-left-margin) {

@@ -36,7 +36,7 @@ func newLegend(d *Data) *legend {
 
 // rows places the entries: the x of each, and its row.
 func (l *legend) rows(width vg.Length) (x []vg.Length, row []int, count int) {
-	style := textStyle(legendText)
+	style := textStyle(l.data.text(legendText))
 	at, r := vg.Length(0), 0
 	for i, label := range append([]string{l.title()}, l.labels...) {
 		w := style.Width(label)
@@ -69,7 +69,7 @@ func (l *legend) height(width vg.Length) vg.Length {
 }
 
 func (l *legend) draw(c draw.Canvas) {
-	style := textStyle(legendText)
+	style := textStyle(l.data.text(legendText))
 	xs, rows, _ := l.rows(c.Max.X - c.Min.X)
 	for i, x := range xs {
 		at := vg.Point{X: c.Min.X + x, Y: c.Max.Y - vg.Length(vg.Length(rows[i])*legendLine) - legendLine/2}
@@ -84,14 +84,15 @@ func (l *legend) draw(c draw.Canvas) {
 
 // thumb draws a group's style at the left of its name.
 func (l *legend) thumb(c *draw.Canvas, at vg.Point, group int) {
+	style := l.data.style(group)
 	switch l.data.Kind {
 	case "bar", "stack":
-		fillBar(c, vg.Rectangle{Min: vg.Point{X: at.X, Y: at.Y - 4.5}, Max: vg.Point{X: at.X + legendThumb, Y: at.Y + 4.5}}, group)
+		fillBar(c, vg.Rectangle{Min: vg.Point{X: at.X, Y: at.Y - 4.5}, Max: vg.Point{X: at.X + legendThumb, Y: at.Y + 4.5}}, style)
 		return
 	case "line", "cdf", "pareto":
-		if c.StrokeLine2(groupLine(group), at.X, at.Y, at.X+legendThumb, at.Y); l.data.Kind == "cdf" {
+		if c.StrokeLine2(styleLine(style), at.X, at.Y, at.X+legendThumb, at.Y); l.data.Kind == "cdf" {
 			return
 		}
 	}
-	c.DrawGlyphNoClip(groupMarker(group), vg.Point{X: at.X + legendThumb/2, Y: at.Y})
+	c.DrawGlyphNoClip(styleMarker(style), vg.Point{X: at.X + legendThumb/2, Y: at.Y})
 }

@@ -188,7 +188,7 @@ func (b *pareto) Plot(c draw.Canvas, p *plot.Plot) {
 		for i, at := range line {
 			points[i] = vg.Point{X: x(at[0]), Y: y(at[1])}
 		}
-		c.StrokeLines(groupLine(group), points)
+		c.StrokeLines(styleLine(d.style(group)), points)
 	}
 	b.markers(&c, p, on, true)
 }
@@ -201,12 +201,13 @@ func (b *pareto) markers(c *draw.Canvas, p *plot.Plot, on []bool, front bool) {
 			continue
 		}
 		cell := &b.cells[i]
-		marker := groupMarker(cell.Group)
+		marker := styleMarker(b.data.style(cell.Group))
 		if !front {
-			marker.Color, marker.Radius = tint(groupColor(cell.Group), 0.45), 2
+			marker.Color, marker.Radius = tint(styleColor(b.data.style(cell.Group)), 0.45), 2
 		}
-		b.axes.errorBars(c, p, cell, marker.Color)
-		c.DrawGlyphNoClip(marker, vg.Point{X: x(cell.XValue), Y: y(cell.Mean())})
+		at := vg.Point{X: x(cell.XValue), Y: y(cell.Mean())}
+		b.axes.errorBars(c, p, cell, at.X, marker.Color)
+		c.DrawGlyphNoClip(marker, at)
 	}
 }
 

@@ -280,7 +280,7 @@ func TestThreeGoalsDrawn(t *testing.T) {
 	if !bytes.Equal(a.Bytes(), b.Bytes()) {
 		t.Error("other bytes the second time")
 	}
-	for _, want := range []string{"memory capacity:", "up to 2 TiB", "up to 8 TiB", "TBT p99 (ms), less is better", "throughput (output tokens/s), more is better"} {
+	for _, want := range []string{"memory capacity:", "up to 2 TiB", "up to 8 TiB", "TBT, 99th percentile (ms), less is better", "throughput (output tokens/s), more is better"} {
 		if !strings.Contains(a.String(), want) {
 			t.Errorf("no %q", want)
 		}

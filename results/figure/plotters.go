@@ -3,13 +3,13 @@ package figure
 import (
 	"image/color"
 	"math"
+	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-
-	"github.com/l3sim/l3sim/results/tables"
 )
 
 // newGrid returns horizontal lines under the data.
@@ -62,11 +62,11 @@ func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
 		if b.data.Kind == "stack" {
 			from := height[cell.X]
 			height[cell.X] += cell.Mean()
-			fillBar(&c, vg.Rectangle{Min: vg.Point{X: x(left), Y: y(from)}, Max: vg.Point{X: x(right), Y: y(height[cell.X])}}, cell.Group)
+			fillBar(&c, vg.Rectangle{Min: vg.Point{X: x(left), Y: y(from)}, Max: vg.Point{X: x(right), Y: y(height[cell.X])}}, b.data.style(cell.Group))
 			continue
 		}
 		zero, top := y(0), y(cell.Mean())
-		fillBar(&c, vg.Rectangle{Min: vg.Point{X: x(left), Y: min(zero, top)}, Max: vg.Point{X: x(right), Y: max(zero, top)}}, cell.Group)
+		fillBar(&c, vg.Rectangle{Min: vg.Point{X: x(left), Y: min(zero, top)}, Max: vg.Point{X: x(right), Y: max(zero, top)}}, b.data.style(cell.Group))
 		if s := cell.Std(); s > 0 {
 			errorBar(&c, ink, x((left+right)/2), y(cell.Mean()-s), y(cell.Mean()+s), min(3, (x(right)-x(left))/4))
 		}
@@ -88,13 +88,16 @@ func (b *steps) Plot(c draw.Canvas, p *plot.Plot) {
 			at := vg.Point{X: x(v), Y: y(float64(i+1) / float64(len(cell.Samples)))}
 			line = append(line, vg.Point{X: at.X, Y: line[len(line)-1].Y}, at)
 		}
-		c.StrokeLines(groupLine(cell.Group), line)
+		c.StrokeLines(styleLine(b.axes.data.style(cell.Group)), line)
 	}
 }
 
 // crowded is the number of cells from which a cloud's markers are small and
 // translucent, so that one sees where they are dense.
 const crowded = 100
+
+// manyMarkers is the number of cells of a line from which only some have a marker.
+const manyMarkers = 30
 
 // points draws markers at the cells, joined in order of x for a line.
 type points struct {
@@ -113,26 +116,37 @@ func (d *Data) position(cell *Cell) float64 {
 // Plot implements plot.Plotter.
 func (b *points) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := b.axes.transforms(&c, p)
-	for group := range b.data.GroupNames {
+	groups := len(b.data.GroupNames)
+	apart := b.dodge(x)
+	for group := range groups {
 		var cells []Cell
 		var line []vg.Point
+		aside := apart * (vg.Length(group) - vg.Length(groups-1)/2)
 		for _, cell := range b.cells {
 			if cell.Group == group {
 				cells = append(cells, cell)
-				line = append(line, vg.Point{X: x(b.data.position(&cell)), Y: y(cell.Mean())})
+				line = append(line, vg.Point{X: x(b.data.position(&cell)) + aside, Y: y(cell.Mean())})
 			}
 		}
+		style := b.data.style(group)
+		every := 1
 		if b.data.Kind == "line" {
-			c.StrokeLines(groupLine(group), line)
+			c.StrokeLines(styleLine(style), line)
+			if len(line) >= manyMarkers {
+				every = max(1, len(line)/6)
+			}
 		}
-		marker := groupMarker(group)
+		marker := styleMarker(style)
 		if b.data.Kind == "scatter" && len(b.cells) >= crowded {
-			fill := groupColor(group)
+			fill := styleColor(style)
 			marker.Color, marker.Radius = color.NRGBA{fill.R, fill.G, fill.B, 0x60}, 1.5
 		}
 		for i := range cells {
-			b.axes.errorBars(&c, p, &cells[i], groupColor(group))
-			c.DrawGlyphNoClip(marker, line[i])
+			b.axes.errorBars(&c, p, &cells[i], line[i].X, styleColor(style))
+			// Markers tell groups apart; those of several groups do not lie at one x.
+			if every == 1 || groups > 1 && (i+every*group/groups)%every == every/2 {
+				c.DrawGlyphNoClip(marker, line[i])
+			}
 		}
 	}
 	if b.data.Equal {
@@ -141,13 +155,31 @@ func (b *points) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
+// dodge returns how far the groups of a line stand beside one another, so that their error bars do
+// not overlap: 0 without error bars, at most what half of the least gap between two x allows.
+func (b *points) dodge(x func(float64) vg.Length) vg.Length {
+	groups := len(b.data.GroupNames)
+	if b.data.Kind != "line" || groups == 1 || !slices.ContainsFunc(b.cells, func(c Cell) bool { return c.Std() > 0 && c.XStd == 0 }) {
+		return 0
+	}
+	step := vg.Length(5)
+	var at []float64
+	for i := range b.cells {
+		at = append(at, float64(x(b.data.position(&b.cells[i]))))
+	}
+	at = distinct(at)
+	for i := range at[1:] {
+		step = min(step, vg.Length(at[i+1]-at[i])/2/vg.Length(groups))
+	}
+	return step
+}
+
 // errorBars draws one sample standard deviation of y, and of x where that is a
 // result too, down to the end of a logarithmic axis at most.
-func (a *axes) errorBars(c *draw.Canvas, p *plot.Plot, cell *Cell, line color.Color) {
+func (a *axes) errorBars(c *draw.Canvas, p *plot.Plot, cell *Cell, at vg.Length, line color.Color) {
 	x, y := a.transforms(c, p)
-	at := x(a.data.position(cell))
 	if s := cell.Std(); s > 0 {
-		errorBar(c, line, at, y(cell.Mean()-s), y(cell.Mean()+s), 3)
+		errorBar(c, line, at, y(cell.Mean()-s), y(cell.Mean()+s), 2.5)
 	}
 	if s := cell.XStd; s > 0 && a.data.XNumeric {
 		c.StrokeLine2(draw.LineStyle{Color: line, Width: 0.75}, x(cell.XValue-s), y(cell.Mean()), x(cell.XValue+s), y(cell.Mean()))
@@ -193,7 +225,7 @@ func (h *heatmap) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		c.FillPolygon(ramp(share), outline(r))
 		c.StrokeLines(draw.LineStyle{Color: paper, Width: 1}, outline(r))
-		style := textStyle(8)
+		style := textStyle(h.data.text(8))
 		style.XAlign = draw.XCenter
 		if share > 0.3 {
 			style.Color = paper
@@ -218,11 +250,12 @@ const scaleHeight = 22 // the height of a heat map's scale, in points
 
 // drawScale draws the colours from the smallest to the largest value, above the plots.
 func drawScale(c draw.Canvas, d *Data) {
-	style := textStyle(legendText)
+	style := textStyle(d.text(legendText))
 	low, high := valueRange(d)
-	label := tables.Label(d.Z)
+	label := axisTitle(d.Z)
 	if d.NormalizedTo != "" {
-		label += " / that of " + normLabel(d.NormalizedTo)
+		label, _, _ = strings.Cut(label, " (")
+		label += " relative to " + baseline(d.NormalizedTo)
 	}
 	label += ":  " + shortLabel(d, low)
 	y := c.Max.Y - legendLine/2

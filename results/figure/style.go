@@ -3,6 +3,8 @@ package figure
 import (
 	"image/color"
 	"math"
+	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -43,14 +45,57 @@ var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 3, 2, 3}, {10, 4}, {4, 2, 1,
 // MaxGroups is how many groups a figure has room and styles for.
 const MaxGroups = 24
 
-func groupColor(group int) color.RGBA { return palette[group%len(palette)] }
+// systems have the style of their place in every figure.
+var systems = []string{"gpu-only", "cpu-offload", "hbm-pim", "rank-pim", "l3", "gpu+cpu"}
 
-func groupLine(group int) draw.LineStyle {
-	return draw.LineStyle{Color: groupColor(group), Width: 1.5, Dashes: dashes[group%len(dashes)]}
+// stylesOf returns a style for each name, all different. A system has its own; "l3, h100-sxm" and other
+// parts of one system share its colour. Other names take, in order, the first styles that are
+// free, in colours that no system of the figure has while there are such.
+func stylesOf(names []string) []int {
+	styles := make([]int, len(names))
+	taken, colours := map[int]bool{}, map[int]bool{}
+	take := func(i, style int) {
+		styles[i], taken[style], colours[style%len(palette)] = style, true, true
+	}
+	for i, name := range names {
+		system, _, _ := strings.Cut(strings.ToLower(name), ", ")
+		style := slices.Index(systems, system)
+		for style >= 0 && taken[style] {
+			style += len(palette)
+		}
+		if styles[i] = style; style >= 0 {
+			take(i, style)
+		}
+	}
+	for i := range names {
+		if styles[i] >= 0 {
+			continue
+		}
+		style := 0
+		for taken[style] || len(colours) < len(palette) && colours[style%len(palette)] {
+			style++
+		}
+		take(i, style)
+	}
+	return styles
 }
 
-func groupMarker(group int) draw.GlyphStyle {
-	return draw.GlyphStyle{Color: groupColor(group), Radius: 3, Shape: markers[group%len(markers)]}
+// style returns the style of a group.
+func (d *Data) style(group int) int {
+	if len(d.styles) != len(d.GroupNames) {
+		d.styles = stylesOf(d.GroupNames)
+	}
+	return d.styles[group]
+}
+
+func styleColor(style int) color.RGBA { return palette[style%len(palette)] }
+
+func styleLine(style int) draw.LineStyle {
+	return draw.LineStyle{Color: styleColor(style), Width: 1.5, Dashes: dashes[style%len(dashes)]}
+}
+
+func styleMarker(style int) draw.GlyphStyle {
+	return draw.GlyphStyle{Color: styleColor(style), Radius: 3, Shape: markers[style%len(markers)]}
 }
 
 // textStyle returns the house's text of a size in points.
@@ -93,12 +138,11 @@ var hatches = []hatch{
 	{[][2]float64{{1, -1}}, 2.5},
 }
 
-// fillBar fills a rectangle in the style of a group: its colour, paler, under
-// its hatch, inside its outline.
-func fillBar(c *draw.Canvas, r vg.Rectangle, group int) {
-	fill := groupColor(group)
+// fillBar fills a rectangle in a style: its colour, paler, under its hatch, inside its outline.
+func fillBar(c *draw.Canvas, r vg.Rectangle, in int) {
+	fill := styleColor(in)
 	c.FillPolygon(tint(fill, 0.65), outline(r))
-	h := hatches[group%len(hatches)]
+	h := hatches[in%len(hatches)]
 	style := draw.LineStyle{Color: ink, Width: 0.5}
 	for _, d := range h.directions {
 		for _, line := range hatchLines(r, d, h.distance) {

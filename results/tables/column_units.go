@@ -55,6 +55,7 @@ var labels = map[string]string{
 	"output_tokens_per_s_per_mw":       "throughput of a megawatt (output tokens/s)",
 	"site_power_mean_w":                "power, mean (W)",
 	"rate_per_s":                       "request rate (requests/s)",
+	"attention_attended_tokens_mean":   "attended tokens, mean",
 	"input_mean":                       "mean input length (tokens)",
 	"output_mean":                      "mean output length (tokens)",
 }
