@@ -6,6 +6,8 @@
   const $ = (id) => document.getElementById(id);
   const charts = {};
   // Okabe and Ito's colours, which readers with any colour vision tell apart; one for each part of the machine.
+  // Systems have the colours that they have in figures.
+  const systems = { 'gpu-only': '#0072b2', 'cpu-offload': '#e69f00', 'hbm-pim': '#009e73', 'rank-pim': '#d55e00', l3: '#cc79a7', 'gpu+cpu': '#56b4e9' };
   const palette = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00', '#8a7a00', '#7f7f7f'];
   const parts = [ // a pattern of a column or a kind of error, the part's name, its colour
     [/^iteration_dense|^gpu_energy_total|^kernels, (gemm|elementwise|page)|^iterations/, 'GPUs', palette[0]],
@@ -28,10 +30,11 @@
     return e;
   };
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const short = (v) => typeof v !== 'number' ? String(v ?? '') : Math.abs(v) >= 1e7 ? v.toExponential(3) : String(Number(v.toPrecision(5)));
-  // shown writes a value of a column: bytes with their unit, other numbers with five digits.
+  const short = (v) => typeof v !== 'number' ? String(v ?? '') : Math.abs(v) >= 1e7 ? v.toExponential(3) : String(Math.abs(v) >= 100 ? Math.round(v) : Number(v.toPrecision(3)));
+  const isKey = (name) => (set.columns.find((c) => c.name === name) || {}).key;
+  // shown writes a value of a column: bytes with their unit, keys in full, results with three digits or all before the point.
   const shown = (v, name) => {
-    if (typeof v !== 'number' || !/_bytes$/.test(name)) return short(v);
+    if (typeof v !== 'number' || !/_bytes$/.test(name)) return isKey(name) ? String(v ?? '') : short(v);
     const i = Math.max(0, Math.min(4, Math.floor(Math.log2(Math.abs(v) || 1) / 10)));
     return Number((v / 2 ** (10 * i)).toPrecision(4)) + ' ' + ['B', 'KiB', 'MiB', 'GiB', 'TiB'][i];
   };
@@ -68,15 +71,26 @@
   const tooltip = (formatter) => ({ renderMode: 'richText', confine: true, formatter,
     backgroundColor: css('--soft'), borderColor: css('--line'), textStyle: { color: css('--ink'), fontSize: 12 } });
   const legend = () => ({ top: 0, type: 'scroll', textStyle: { color: css('--ink') } });
-  const categories = (data, more = {}) => axis('', { type: 'category', data, ...more, axisLabel: { color: css('--dim'), width: 190, overflow: 'truncate' } });
+  const categories = (data, more = {}) => axis('', { type: 'category', data, ...more, axisLabel: { color: css('--dim'), width: Math.min(190, document.body.clientWidth * 0.36), overflow: 'truncate' } });
 
   // inRanges says whether a point lies within what was chosen in the parallel coordinates.
   const inRanges = (row) => Object.entries(ranges).every(([name, spans]) => {
     const v = parallelValue(row, name);
     return spans.some(([low, high]) => v >= low && v <= high);
   });
-  const textsOf = (name) => [...new Set(set.rows.map((_, r) => cell(r, name)))].sort((a, b) => String(a).localeCompare(String(b)));
-  const isNumber = (name) => (set.columns.find((c) => c.name === name) || {}).numeric;
+  const textsOf = (name) => [...new Set(set.rows.map((_, r) => cell(r, name)))].sort((a, b) => typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b)));
+  // isDiscrete says that a column is a key of few numbers: axes show what was tried, and nothing between.
+  const isDiscrete = (name) => isKey(name) && textsOf(name).length <= 24 && textsOf(name).every((v) => typeof v === 'number');
+  const isNumber = (name) => (set.columns.find((c) => c.name === name) || {}).numeric && !isDiscrete(name);
+  // scaleOf returns the kind of axis: logarithmic where four fifths of the points lie in a tenth of it, or a decade is empty.
+  const scaleOf = (name) => {
+    const all = set.rows.map((_, r) => cell(r, name)).filter((v) => typeof v === 'number').sort((a, b) => a - b), low = all[0], high = all[all.length - 1];
+    if (!(low > 0) || high < 10 * low) return 'value';
+    const empty = all.some((v, i) => i > 0 && v >= 10 * all[i - 1]), span = (high - low) / 10, most = Math.ceil(0.8 * all.length);
+    return empty || all.some((v, i) => i + most <= all.length && all[i + most - 1] - v <= span) ? 'log' : 'value';
+  };
+  const ticks = (name) => isDiscrete(name) ? { customValues: textsOf(name) } : {};
+  const spreadOf = (row, name) => { const g = set.goals.findIndex((goal) => goal.column === name); return g < 0 ? 0 : set.spread[row][g]; };
   const parallelValue = (row, name) => isNumber(name) ? cell(row, name) : textsOf(name).indexOf(cell(row, name));
 
   // frontOf returns the points that no other equals or beats in x and y, in the order of x.
@@ -94,7 +108,7 @@
     const onFront = new Set(set.front);
     const groups = by ? textsOf(by) : ['points'];
     const series = groups.map((group, i) => ({
-      name: String(group), type: 'scatter', color: palette[i % palette.length], symbol: ['circle', 'triangle', 'rect', 'diamond', 'pin', 'arrow'][i % 6],
+      name: by ? shown(group, by) : group, type: 'scatter', color: systems[group] || palette[i % palette.length], symbol: ['circle', 'triangle', 'rect', 'diamond', 'pin', 'arrow'][i % 6],
       data: set.rows.map((_, r) => r).filter((r) => (!by || cell(r, by) === group)).map((r) => ({
         value: [cell(r, x), cell(r, y)], row: r, symbolSize: r === chosen ? 18 : onFront.has(r) ? 11 : 7,
         itemStyle: { opacity: !inRanges(r) ? 0.05 : onFront.has(r) || r === chosen ? 1 : 0.35, borderColor: r === chosen ? css('--ink') : undefined, borderWidth: r === chosen ? 2 : 0 },
@@ -103,10 +117,18 @@
     const front = frontOf(x, y);
     // The staircase stays on the side that was simulated.
     series.push({ name: 'front', type: 'line', step: better(x) > 0 ? 'start' : 'end', showSymbol: false, silent: true, color: css('--dim'), lineStyle: { width: 1.5 }, data: front.map((r) => [cell(r, x), cell(r, y)]) });
+    // One standard deviation over the seeds of a point, where it has several.
+    series.push({ type: 'custom', silent: true, z: 1, encode: { x: 0, y: 1 },
+      data: set.rows.map((_, r) => r).filter((r) => inRanges(r) && (onFront.has(r) || r === chosen) && (spreadOf(r, x) > 0 || spreadOf(r, y) > 0)).map((r) => [cell(r, x), cell(r, y), spreadOf(r, x), spreadOf(r, y)]),
+      renderItem: (_, api) => {
+        const [vx, vy, sx, sy] = [0, 1, 2, 3].map((k) => api.value(k)), stop = (v, s, name) => scaleOf(name) === 'log' ? Math.max(v - s, v / 10) : v - s;
+        const line = (a, b) => ({ type: 'line', shape: { x1: a[0], y1: a[1], x2: b[0], y2: b[1] }, style: { stroke: css('--dim'), lineWidth: 1 } });
+        return { type: 'group', children: [line(api.coord([stop(vx, sx, x), vy]), api.coord([vx + sx, vy])), line(api.coord([vx, stop(vy, sy, y)]), api.coord([vx, vy + sy]))] };
+      } });
+    const along = (name, gap) => axis(label(name), { type: scaleOf(name), nameGap: gap, axisTick: ticks(name),
+      axisLabel: { color: css('--dim'), hideOverlap: true, formatter: (v) => shown(v, name), ...ticks(name) } });
     const chart = draw('scatter', {
-      legend: legend(), grid: { left: 70, right: 20, top: 40, bottom: 50 },
-      xAxis: axis(label(x), { axisLabel: { color: css('--dim'), hideOverlap: true, formatter: (v) => shown(v, x) } }),
-      yAxis: axis(label(y), { nameGap: 56, axisLabel: { color: css('--dim'), formatter: (v) => shown(v, y) } }),
+      legend: legend(), grid: { left: 70, right: 20, top: 40, bottom: 50 }, xAxis: along(x, 32), yAxis: along(y, 56),
       tooltip: tooltip((p) => p.data.row === undefined ? '' : pointName(p.data.row) + '\n' + set.goals.map((g) => g.label + ': ' + withBand(p.data.row, g.column)).join('\n')),
       series,
     });
@@ -116,15 +138,16 @@
   function drawParallel() {
     const names = set.columns.filter((c) => c.key).map((c) => c.name).concat(set.goals.map((g) => g.column).filter((n) => at[n] !== undefined && !set.columns[at[n]].key));
     const rows = set.rows.map((_, r) => r).sort((a, b) => set.front.includes(a) - set.front.includes(b));
+    const room = Math.max(30, ($('parallel').clientWidth - 110) / Math.max(1, names.length - 1) - 8); // for a name
     const chart = draw('parallel', {
-      parallel: { left: 60, right: 90, top: 50, bottom: 30, axisExpandable: false },
+      parallel: { left: 50, right: 60, top: 70, bottom: 30, axisExpandable: false },
       parallelAxis: names.map((n, dim) => ({
-        dim, name: label(n).replace(/ \(.*\)$/, ''), nameTextStyle: { color: css('--ink') }, nameRotate: names.length > 7 ? 12 : 0, inverse: false, scale: true,
+        dim, name: label(n).replace(/ \(.*\)$/, ''), nameTextStyle: { color: css('--ink'), fontSize: 11, width: room, overflow: 'break' }, inverse: false, scale: true,
         axisLabel: { color: css('--dim'), formatter: isNumber(n) ? (v) => shown(v, n) : undefined }, axisLine: { lineStyle: { color: css('--dim') } },
-        ...(isNumber(n) ? { type: 'value' } : { type: 'category', data: textsOf(n).map(String) }),
+        ...(isNumber(n) ? { type: 'value' } : { type: 'category', data: textsOf(n).map((v) => shown(v, n)) }),
       })),
       series: [{ type: 'parallel', inactiveOpacity: 0.04, activeOpacity: 1, progressive: 0,
-        data: rows.map((r) => ({ value: names.map((n) => isNumber(n) ? cell(r, n) : String(cell(r, n))), lineStyle: { color: set.front.includes(r) ? palette[5] : palette[0], opacity: set.front.includes(r) ? 0.9 : 0.18, width: set.front.includes(r) ? 1.8 : 1 } })) }],
+        data: rows.map((r) => ({ value: names.map((n) => isNumber(n) ? cell(r, n) : shown(cell(r, n), n)), lineStyle: { color: set.front.includes(r) ? palette[5] : palette[0], opacity: set.front.includes(r) ? 0.9 : 0.18, width: set.front.includes(r) ? 1.8 : 1 } })) }],
     });
     chart.on('axisareaselected', () => {
       ranges = {};
@@ -176,7 +199,7 @@
   function drawValidation() {
     const all = report.validation.slice().reverse();
     draw('validation', {
-      grid: { left: 210, right: 30, top: 10, bottom: 45 }, xAxis: axis('absolute error (%)', { min: 0, scale: false }), yAxis: categories(all.map((e) => e.kind)),
+      grid: { left: Math.min(210, $('validation').clientWidth * 0.45), right: 30, top: 10, bottom: 45 }, xAxis: axis('absolute error (%)', { min: 0, scale: false }), yAxis: categories(all.map((e) => e.kind)),
       tooltip: tooltip((p) => { const e = all[p.dataIndex]; return `${e.kind}: ${short(100 * e.mean)}% over ${e.rows} rows\nworst: ${e.anchor}, ${short(100 * e.worst)}%`; }),
       series: [{ type: 'bar', data: all.map((e) => ({ value: 100 * e.mean, itemStyle: { color: partOf(e.kind)[2] } })) },
         { type: 'scatter', symbol: 'diamond', symbolSize: 9, color: css('--ink'), data: all.map((e, i) => [100 * e.worst, i]) }],

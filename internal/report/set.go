@@ -31,7 +31,9 @@ type Set struct {
 
 	Goals []Goal `json:"goals"`
 
-	Headline []Headline `json:"-"` // the best point of each goal
+	Headline []Headline  `json:"-"`      // the best point of each goal
+	Answers  []string    `json:"-"`      // a sentence for each goal
+	Spread   [][]float64 `json:"spread"` // of each point, the standard deviation of each goal over its seeds
 }
 
 // Pair is a name and a value.
@@ -90,6 +92,8 @@ func readSet(dir, flag, goals string) (*Set, error) {
 	s.describe(means, base)
 	s.columns(means)
 	s.commands(means, base)
+	s.answers()
+	s.spread(t)
 	return s, nil
 }
 
@@ -125,7 +129,7 @@ func (s *Set) judge(means *tables.Table, goals []tables.Goal) error {
 		best := slices.MinFunc(e.Front, func(a, b tables.FrontPoint) int {
 			return cmp.Compare(goals[i].Cost(a.Values[i]), goals[i].Cost(b.Values[i]))
 		})
-		s.Headline = append(s.Headline, Headline{g.Label, tables.ForPeople(g.Column, strconv.FormatFloat(best.Values[i], 'g', -1, 64)) + band(means, place[best.Point], g.Column), best.Point})
+		s.Headline = append(s.Headline, Headline{g.Label, readable(g.Column, best.Values[i]) + band(means, place[best.Point], g.Column), best.Point})
 	}
 	return nil
 }
@@ -136,7 +140,9 @@ func band(t *tables.Table, row int, metric string) string {
 	if low < 0 || high < 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%s to %s)", tables.ForPeople(metric, t.Rows[row][low]), tables.ForPeople(metric, t.Rows[row][high]))
+	from, _ := t.Number(row, low)
+	to, _ := t.Number(row, high)
+	return fmt.Sprintf(" (%s to %s)", readable(metric, from), readable(metric, to))
 }
 
 // describe fills in the badges: from the columns where values differ, else from the base.

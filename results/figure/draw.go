@@ -211,7 +211,7 @@ func (d *Data) layout() (across int, width, height vg.Length) {
 		}
 		return across, plotWidth, plotHeight
 	}
-	room := vg.Length(d.Width)*vg.Millimeter - 2*margin
+	room := vg.Length(vg.Length(d.Width)*vg.Millimeter) - 2*margin
 	across = min(across, int(room/leastFacet))
 	width = room / vg.Length(across)
 	return across, width, min(max(0.75*width, 140), 200)

@@ -121,7 +121,7 @@ func (b *points) Plot(c draw.Canvas, p *plot.Plot) {
 	for group := range groups {
 		var cells []Cell
 		var line []vg.Point
-		aside := apart * (vg.Length(group) - vg.Length(groups-1)/2)
+		aside := vg.Length(apart * vg.Length(2*group-groups+1) / 2)
 		for _, cell := range b.cells {
 			if cell.Group == group {
 				cells = append(cells, cell)

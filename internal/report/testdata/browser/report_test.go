@@ -199,6 +199,8 @@ func TestReport(t *testing.T) {
 		t.Error("no title, or no attainment over rates")
 	}
 
+	widths(t, do, text, shoot)
+
 	var pdf []byte
 	do(emulation.SetEmulatedMedia().WithMedia("print"), chromedp.ActionFunc(func(ctx context.Context) (err error) {
 		pdf, _, err = page.PrintToPDF().Do(ctx)
@@ -215,6 +217,31 @@ func TestReport(t *testing.T) {
 	if len(complaints) > 0 {
 		t.Errorf("the page complains: %q", complaints)
 	}
+}
+
+// widths checks, at the widths of a phone, a tablet and a desk, with each of the folders, before and after points
+// are chosen, that no element is wider than the page. Inside a box that scrolls an element may be.
+func widths(t *testing.T, do func(...chromedp.Action), text func(string) string, shoot func(string)) {
+	t.Helper()
+	const wide = `(() => {
+		const page = document.documentElement.clientWidth, scrolls = (e) => e && (/auto|scroll|hidden/.test(getComputedStyle(e).overflowX) || scrolls(e.parentElement));
+		const all = [...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > page + 1 && e.getClientRects().length && !e.closest('svg') && !scrolls(e.parentElement));
+		return (document.documentElement.scrollWidth > page ? 'the page scrolls: ' + document.documentElement.scrollWidth + ' of ' + page + '; ' : '') + all.slice(0, 5).map((e) => e.tagName + '.' + e.className + '#' + e.id + ' to ' + Math.round(e.getBoundingClientRect().right)).join(', ');
+	})()`
+	for _, width := range []int64{390, 768, 1440} {
+		do(emulation.SetDeviceMetricsOverride(width, 900, 1, false), chromedp.Sleep(300*time.Millisecond))
+		for set := range 2 {
+			do(chromedp.Evaluate(fmt.Sprintf(`(() => { const s = document.getElementById('set'); s.value = '%d'; s.dispatchEvent(new Event('change')); })()`, set), nil))
+			for _, click := range []string{``, `document.querySelectorAll('#points tbody tr')[2].click()`, `document.querySelectorAll('#points tbody tr')[5].click()`, `document.getElementById('all').click()`, `document.getElementById('all').click()`} {
+				do(chromedp.Evaluate(`void (() => { `+click+` })()`, nil))
+				if found := text(wide); found != "" {
+					t.Errorf("%d px, folder %d, after %q: %s", width, set, click, found)
+				}
+			}
+			shoot(fmt.Sprintf("%d-%d", width, set))
+		}
+	}
+	do(emulation.ClearDeviceMetricsOverride(), chromedp.Sleep(300*time.Millisecond))
 }
 
 // reproduces runs the chosen point's command, and compares a result with the page's.

@@ -1,0 +1,90 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/l3sim/l3sim/results/tables"
+)
+
+// answers fills in a sentence for each goal: its best point, and by how much it is ahead of the best
+// of another system, or of the first point where all have one system.
+func (s *Set) answers() {
+	at := func(name string) int {
+		return slices.IndexFunc(s.Columns, func(c Column) bool { return c.Name == name })
+	}
+	point, system := at(tables.PointColumn), at("run.system")
+	for i, g := range s.Goals {
+		c := at(g.Column)
+		if c < 0 || i >= len(s.Headline) {
+			continue
+		}
+		best := slices.IndexFunc(s.Rows, func(row []any) bool { return row[point] == s.Headline[i].Point })
+		value, _ := s.Rows[best][c].(float64)
+		other, than := 0, fmt.Sprint(s.Rows[0][point])
+		if system >= 0 {
+			other = -1
+			for r, row := range s.Rows {
+				v, ok := row[c].(float64)
+				if ok && row[system] != s.Rows[best][system] && (other < 0 || (v > s.Rows[other][c].(float64)) == g.Maximize) {
+					other, than = r, fmt.Sprint("the best of ", row[system])
+				}
+			}
+		}
+		text := fmt.Sprintf("%s is best for %s: %s", s.Headline[i].Point, g.Label, readable(g.Column, value))
+		if other >= 0 && other != best {
+			if base, ok := s.Rows[other][c].(float64); ok {
+				text += ahead(value, base) + fmt.Sprintf(" %s (%s)", than, readable(g.Column, base))
+			}
+		}
+		s.Answers = append(s.Answers, text+".")
+	}
+}
+
+// ahead says how a value compares with another: as a factor from two on, else in percent.
+func ahead(value, base float64) string {
+	switch ratio := value / base; {
+	case value == base:
+		return ", as"
+	case base <= 0:
+		return ", beside"
+	case ratio >= 2:
+		return fmt.Sprintf(", %.3g times that of", ratio)
+	case ratio > 1:
+		return fmt.Sprintf(", %.3g%% more than", 100*(ratio-1))
+	default:
+		return fmt.Sprintf(", %.3g%% less than", 100*(1-ratio))
+	}
+}
+
+// readable writes a value of a column with three significant digits, but never a digit less than
+// it has before the point.
+func readable(column string, v float64) string {
+	text := strconv.FormatFloat(v, 'f', 0, 64)
+	if v < 100 && v > -100 {
+		text = strconv.FormatFloat(v, 'g', 3, 64)
+	}
+	return tables.ForPeople(column, text)
+}
+
+// spread fills in the sample standard deviation of each goal over the seeds of each point.
+func (s *Set) spread(t *tables.Table) {
+	name, column := slices.Index(t.Columns, tables.PointColumn), slices.IndexFunc(s.Columns, func(c Column) bool { return c.Name == tables.PointColumn })
+	_, rows := tables.Groups(len(t.Rows), func(i int) string { return t.Rows[i][name] })
+	for _, row := range s.Rows {
+		var stds []float64
+		for _, g := range s.Goals {
+			var values []float64
+			for _, r := range rows[fmt.Sprint(row[column])] {
+				if v, ok := t.Number(r, slices.Index(t.Columns, g.Column)); ok {
+					values = append(values, v)
+				}
+			}
+			_, std := tables.MeanStd(values)
+			std, _ = strconv.ParseFloat(strconv.FormatFloat(std, 'g', 3, 64), 64)
+			stds = append(stds, std)
+		}
+		s.Spread = append(s.Spread, stds)
+	}
+}
