@@ -1,6 +1,7 @@
 package system
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/l3sim/l3sim/energy"
@@ -82,11 +83,20 @@ func (b *bin) row(at, seconds, replicas, devices, idle float64) []string {
 	return cells
 }
 
-// Gaps returns a table of the times between tokens: each percentile of all gaps.
+// Gaps returns a table of the times between tokens: each percentile of the gaps that end in each
+// quarter of the run. It needs Options.Iterations.
 func (r *Result) Gaps() *tables.Table {
-	t := &tables.Table{Name: "run", Columns: []string{"tbt_ms"}}
-	for percent := 1; percent <= 100 && r.tbt.Count() > 0; percent++ {
-		t.Rows = append(t.Rows, []string{strconv.FormatFloat(float64(r.tbt.Percentile(percent))/1e9, 'f', -1, 64)})
+	var parts [4]results.Distribution
+	width := r.end/units.Duration(len(parts)) + 1
+	for _, g := range r.gaps {
+		parts[(g.at-1)/width].Add(int64(g.gap), int64(g.requests))
+	}
+	t := &tables.Table{Name: "run", Columns: []string{"of", "tbt_ms"}}
+	for k := range parts {
+		name := fmt.Sprintf("%.4g to %.4g s", (units.Duration(k) * width).Seconds(), min(units.Duration(k+1)*width, r.end).Seconds())
+		for percent := 1; percent <= 100 && parts[k].Count() > 0; percent++ {
+			t.Rows = append(t.Rows, []string{name, strconv.FormatFloat(float64(parts[k].Percentile(percent))/1e9, 'f', -1, 64)})
+		}
 	}
 	return t
 }

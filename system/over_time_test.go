@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"math"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -172,5 +173,26 @@ func TestResultJoinsReplicas(t *testing.T) {
 	}
 	if r := n.result(&traces.Trace{}, replicas); r.fragmentation != 0 || r.batch.StepMean != 0 {
 		t.Errorf("nothing ran: fragmentation %v, %v requests a decode step", r.fragmentation, r.batch.StepMean)
+	}
+}
+
+// TestGaps: each gap counts in the quarter of the run in which it ends.
+func TestGaps(t *testing.T) {
+	r := &Result{end: 400 * units.Second}
+	for i := range 4 {
+		at := units.Duration(100*i+50) * units.Second
+		r.gaps = append(r.gaps, keptGap{at: at, gap: units.Duration(i+1) * units.Millisecond, requests: 3}, keptGap{at: at, gap: 9 * units.Millisecond, requests: 1})
+	}
+	g := r.Gaps()
+	if len(g.Rows) != 400 {
+		t.Fatalf("%d rows", len(g.Rows))
+	}
+	for i, name := range []string{"0 to 100 s", "100 to 200 s", "200 to 300 s", "300 to 400 s"} {
+		for percent, want := range map[int]float64{1: float64(i + 1), 75: float64(i + 1), 100: 9} {
+			row := g.Rows[100*i+percent-1]
+			if v, err := strconv.ParseFloat(row[1], 64); err != nil || row[0] != name || math.Abs(v-want) > 0.01*want {
+				t.Errorf("%d%% of quarter %d is %v, not %s, %g", percent, i, row, name, want)
+			}
+		}
 	}
 }

@@ -121,7 +121,8 @@ func (c *comparison) write(f *runFlags) (recordings []*system.Recording, err err
 		recordings = append(recordings, r.result.Recordings...)
 		folder := strings.NewReplacer("/", "_", `\`, "_").Replace(p.Name)
 		if f.plots != "" {
-			if err := plotRun(filepath.Join(f.plots, folder), r.node, r.result); err != nil {
+			ext := filepath.Ext(f.page())
+			if err := plotRun(strings.TrimSuffix(f.page(), ext)+"-"+folder+ext, r.node, r.result); err != nil {
 				return nil, err
 			}
 		}

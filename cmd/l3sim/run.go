@@ -16,8 +16,6 @@ import (
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/results/figure"
-	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/results/timeline"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
@@ -35,7 +33,7 @@ type runFlags struct {
 	window   string
 
 	iterations bool
-	plots      string // folder
+	plots      string // file
 }
 
 func (a *app) newRunCommand() *cobra.Command {
@@ -58,7 +56,7 @@ func (a *app) newRunCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", timelineUsage)
 	cmd.Flags().StringVar(&f.window, "timeline-window", "", "part of the run on the timeline, `from:to`, such as 0ms:50ms (default: the first iterations of steady decoding)")
 	cmd.Flags().BoolVar(&f.iterations, "iterations", false, "also write iterations.csv to the folder of --out: a row for each iteration")
-	cmd.Flags().StringVar(&f.plots, "plots", "", "draw the run over time, and distributions of TTFT and TBT, into `folder`")
+	cmd.Flags().StringVar(&f.plots, "plots", "", "draw the run over time, and distributions of TTFT and TBT, as one page into `file` (.svg, .png or .pdf)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		given, err := f.config.Given(cmd)
 		if err != nil {
@@ -140,7 +138,7 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 		}
 	}
 	if f.plots != "" {
-		if err := plotRun(f.plots, node, result); err != nil {
+		if err := plotRun(f.page(), node, result); err != nil {
 			return err
 		}
 	}
@@ -199,7 +197,7 @@ func (a *app) simulate(ctx context.Context, node *system.Node, trace *traces.Tra
 
 // writable reports before a long run what cannot be written after it.
 func (f *runFlags) writable() error {
-	return cmp.Or(cli.Creatable(f.out), cli.WritableFolder("--plots", f.plots), timelineFile(f.timeline, ""))
+	return cmp.Or(cli.Creatable(f.out), f.checkPage(), timelineFile(f.timeline, ""))
 }
 
 func writeRun(f *runFlags, dir string, cfg *configs.Config, r *system.Result, s *results.Summary) error {
@@ -254,36 +252,4 @@ func writeTimeline(path string, recordings []*system.Recording) error {
 		system.WriteTimeline(w, recordings)
 		return nil
 	})
-}
-
-const plotParts = 100 // how many points a figure over time has
-
-// plotRun draws the figures of one run into a folder, and writes the tables that they are of.
-func plotRun(dir string, node *system.Node, r *system.Result) error {
-	time, gaps, first := r.OverTime(node, plotParts), r.Gaps(), r.FirstTokens()
-	files := []results.File{{Name: "over_time.csv", Write: time.WriteCSV}}
-	for _, f := range []struct {
-		name string
-		of   *tables.Table
-		what figure.Selection
-	}{
-		{"throughput", time, figure.Selection{Kind: "line", X: "time_s", Y: "output_tokens_per_s"}},
-		{"tbt", time, figure.Selection{Kind: "line", X: "time_s", Y: "tbt_p50_ms,tbt_p99_ms,tbt_max_ms"}},
-		{"requests", time, figure.Selection{Kind: "line", X: "time_s", Y: "requests_decoding,requests_prefilling,requests_waiting"}},
-		{"memory", time, figure.Selection{Kind: "line", X: "time_s", Y: "kv_bytes"}},
-		{"utilization", time, figure.Selection{Kind: "line", X: "time_s", Y: "utilization_gpu,utilization_pim,utilization_pcie_down,utilization_pcie_up,utilization_channel"}},
-		{"power", time, figure.Selection{Kind: "line", X: "time_s", Y: "power_w"}},
-		{"tbt_cdf", gaps, figure.Selection{Kind: "cdf", X: "tbt_ms"}},
-		{"ttft_cdf", first, figure.Selection{Kind: "cdf", X: "ttft_ms"}},
-	} {
-		if len(f.of.Rows) == 0 {
-			continue // no gap: every request has one token
-		}
-		file, err := figure.File(f.of, f.what, f.name, "svg", "")
-		if err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
-		}
-		files = append(files, file)
-	}
-	return cli.WriteFiles("--plots", dir, files)
 }

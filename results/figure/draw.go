@@ -123,8 +123,11 @@ func (d *Data) Write(w io.Writer, format, title string) error {
 	return writeCanvas(w, format, f.width, f.height, f.draw)
 }
 
-// Page is figures below one another.
-type Page struct{ frames []*frame }
+// Page is figures below one another, in one column or several.
+type Page struct {
+	Across int // figures beside one another; 0 is one
+	frames []*frame
+}
 
 // Add adds the figure of a selection of a table. Its error is of Select or Check.
 func (p *Page) Add(t *tables.Table, s Selection, title string) error {
@@ -139,15 +142,27 @@ func (p *Page) Add(t *tables.Table, s Selection, title string) error {
 // Write draws the page in a format of formats.
 func (p *Page) Write(w io.Writer, format string) error {
 	width, height := vg.Length(0), vg.Length(0)
-	for _, f := range p.frames {
-		width, height = max(width, f.width), height+f.height
+	var rows []vg.Length // heights
+	for row := range slices.Chunk(p.frames, max(p.Across, 1)) {
+		high := vg.Length(0)
+		for _, f := range row {
+			width, high = max(width, f.width), max(high, f.height)
+		}
+		rows, height = append(rows, high), height+high
 	}
-	return writeCanvas(w, format, width, height, func(c draw.Canvas) {
-		for _, f := range p.frames {
+	across := vg.Length(min(max(p.Across, 1), len(p.frames)))
+	return writeCanvas(w, format, across*width, height, func(c draw.Canvas) {
+		fill(c, c.Rectangle, paper)
+		top := c.Max.Y
+		for i, f := range p.frames {
+			column, row := i%int(across), i/int(across)
 			part := c
-			part.Min.Y = c.Max.Y - f.height
+			part.Min.X, part.Max.X = c.Min.X+vg.Length(width*vg.Length(column)), c.Min.X+vg.Length(width*vg.Length(column+1))
+			part.Min.Y, part.Max.Y = top-f.height, top
 			f.draw(part)
-			c.Max.Y = part.Min.Y
+			if column == int(across)-1 {
+				top -= rows[row]
+			}
 		}
 	})
 }

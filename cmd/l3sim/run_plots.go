@@ -1,0 +1,74 @@
+package main
+
+import (
+	"cmp"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/figure"
+	"github.com/l3sim/l3sim/results/tables"
+	"github.com/l3sim/l3sim/system"
+)
+
+const plotParts = 100 // how many points a figure over time has
+
+// page returns the file of --plots, an SVG unless its ending says otherwise.
+func (f *runFlags) page() string {
+	if f.plots != "" && filepath.Ext(f.plots) == "" {
+		return f.plots + ".svg"
+	}
+	return f.plots
+}
+
+// checkPage reports before a long run that --plots cannot be written after it.
+func (f *runFlags) checkPage() error {
+	if f.plots == "" {
+		return nil
+	}
+	_, err := figure.Format("--plots", f.page())
+	return cmp.Or(err, cli.WritableFile("--plots", f.page()))
+}
+
+// plotRun draws one page of figures of a run: over time, and distributions. Beside it stands a CSV file with the numbers
+// over time.
+func plotRun(path string, node *system.Node, r *system.Result) error {
+	time, gaps, first := r.OverTime(node, plotParts), r.Gaps(), r.FirstTokens()
+	page := figure.Page{Across: 2}
+	over := func(y string) figure.Selection { return figure.Selection{Kind: "line", X: "time_s", Y: y} }
+	for _, f := range []struct {
+		title string
+		of    *tables.Table
+		what  figure.Selection
+	}{
+		{"Throughput", time, over("output_tokens_per_s")},
+		{"Requests", time, over("requests_decoding,requests_prefilling,requests_waiting")},
+		{"Times between tokens in each quarter of the run", gaps, figure.Selection{Kind: "cdf", X: "tbt_ms", Group: "of"}},
+		{"Times to the first token", first, figure.Selection{Kind: "cdf", X: "ttft_ms"}},
+		{"How busy GPUs and processing in memory are", time, over("utilization_gpu,utilization_pim")},
+		{"How busy links and memory channels are", time, over("utilization_pcie_down,utilization_pcie_up,utilization_channel")},
+		{"Memory for KV", time, over("kv_bytes")},
+		{"Power", time, over("power_w")},
+	} {
+		if len(f.of.Rows) == 0 {
+			continue // no gap: every request has one token
+		}
+		if err := page.Add(f.of, f.what, f.title); err != nil {
+			return err
+		}
+	}
+	format, err := figure.Format("--plots", path)
+	if err == nil {
+		err = results.WriteFileAtomic(path, func(w io.Writer) error { return page.Write(w, format) })
+	}
+	if err == nil {
+		err = results.WriteFileAtomic(strings.TrimSuffix(path, format)+"csv", time.WriteCSV)
+	}
+	if err != nil {
+		return &input.Error{Key: "--plots", Value: path, Expected: "a file that can be written: " + err.Error()}
+	}
+	return nil
+}
