@@ -43,8 +43,8 @@ part, its ranks and waived rules, and win over the flags. A log that breaks a ru
 	}
 	cmd.Flags().StringVar(&name, "dram", defaultDRAM, cli.DRAMUsage)
 	cmd.Flags().IntVar(&ranks, "ranks", defaultRanks, "ranks of the channel")
-	cmd.Flags().StringArrayVar(&allow, "allow", nil, "list breaks of this rule without failing (repeatable)")
-	cmd.Flags().StringArrayVar(&sets, "set", nil, "change a field of the part, KEY=VALUE (repeatable)")
+	cmd.Flags().StringArrayVar(&allow, "allow", nil, "list breaks of this `rule` without failing (repeatable)")
+	cmd.Flags().StringArrayVar(&sets, "set", nil, "change a field of the part, `KEY=VALUE` (repeatable)")
 	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage+", with every violation")
 	return cmd
 }

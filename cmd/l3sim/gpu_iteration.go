@@ -43,7 +43,7 @@ which iterations are measured; --all-reduce direct has those of a run.`,
 	flags.IntVar(&f.context, "context", 0, "tokens over which each of them attends, its new one included")
 	flags.IntVar(&f.chunk, "chunk", 0, "tokens of a prompt that are prefilled")
 	flags.IntVar(&f.finished, "finished", 0, "tokens of that prompt before the chunk")
-	flags.StringVar(&f.allReduce, "all-reduce", string(gpu.AllReduceNCCL), "nccl as iterations are measured, or direct kernels for small sizes as servers run them")
+	flags.StringVar(&f.allReduce, "all-reduce", string(gpu.AllReduceNCCL), "`method`: nccl as iterations are measured, or direct kernels for small sizes as servers run them")
 	return cmd
 }
 

@@ -90,7 +90,7 @@ draw more than the power limit. The time and its parts are those of a kernel mea
 	}
 	flags := cmd.Flags()
 	f.Register(a.App, flags)
-	flags.StringVar(&f.op, "op", "", "kernel: "+strings.Join(predictNames(), ", "))
+	flags.StringVar(&f.op, "op", "", "`kernel`: "+strings.Join(predictNames(), ", "))
 	flags.IntVar(&f.m, "m", 0, "gemm, norm, activation: rows (tokens)")
 	flags.IntVar(&f.n, "n", 0, "gemm, norm, activation: columns")
 	flags.IntVar(&f.k, "k", 0, "gemm: inner size")
@@ -107,7 +107,7 @@ draw more than the power limit. The time and its parts are those of a kernel mea
 	flags.IntVar(&f.pages, "pages", 0, "top-k, page-attention: pages selected of each request")
 	flags.BoolVar(&f.perQueryHead, "per-query-head", false, "page-score, top-k, page-attention: each query head has scores, a selection and pages of its own")
 	flags.IntVar(&f.gpus, "gpus", 0, "allreduce: GPUs")
-	flags.StringVar(&f.bytes, "bytes", "", "allreduce: size, in bytes or with a unit (64MiB)")
+	flags.StringVar(&f.bytes, "bytes", "", "allreduce: size, in `bytes` or with a unit (64MiB)")
 	_ = cmd.RegisterFlagCompletionFunc("op", cobra.FixedCompletions(predictNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }

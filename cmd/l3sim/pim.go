@@ -16,5 +16,5 @@ func (a *app) newPIMCommand() *cobra.Command {
 // The flags of pim commands that set a key.
 var (
 	multipliersFlag = cli.Key("multipliers", "pim.multipliers", "0", "multipliers of a set, for what a read brings from a chip: 0 has four on x8 chips, as L3")
-	activationFlag  = cli.Key("activation", "pim.activation", pim.Staggered, "all-bank activation: staggered or simultaneous")
+	activationFlag  = cli.Key("activation", "pim.activation", pim.Staggered, "`kind` of all-bank activation: staggered or simultaneous")
 )

@@ -56,7 +56,7 @@ whose keys and queries are drawn (--seed, --local).`,
 	flags.IntVar(&f.kvHeads, "kv-heads", 0, "KV heads that the query heads share (default: one each)")
 	flags.IntVar(&f.headDim, "head-dim", 128, "elements of a head, 8 to 512")
 	flags.IntVar(&f.kvBits, "kv-bits", 16, "bits of an element of keys and values: 4, 8 or 16, beside queries of 16")
-	flags.StringVar(&f.scales, "kv-scales", noScales, "scale and zero of each token's key and value: none, or in the rows")
+	flags.StringVar(&f.scales, "kv-scales", noScales, "`scales`: scale and zero of each token's key and value: none, or in the rows")
 	f.config.Register(cmd, cli.DRAMFlag, cli.PrecisionFlag, activationFlag, multipliersFlag)
 	flags.StringVar(&f.commands, "commands", "", "write every DRAM command of all heads to this `file`")
 	flags.StringVar(&f.timeline, "timeline", "", timelineUsage+": banks, buses, units and refresh over the run of all heads")

@@ -38,7 +38,7 @@ keys and that of values, bank by bank and column by column, and its elements ove
 	flags := cmd.Flags()
 	flags.IntVar(&f.token, "token", 0, "token of the head, from 0")
 	flags.IntVar(&f.dim, "head-dim", 128, "elements of a head, 8 to 512")
-	flags.StringVar(&f.kv, "kv", "k", "k or v")
+	flags.StringVar(&f.kv, "kv", "k", "`tensor`: k or v")
 	flags.BoolVar(&f.full, "full", false, "list each element, with its chip and byte")
 	flags.StringVar(&f.out, "out", "", "draw the layout into this `file`: .png, .svg or .pdf")
 	f.config.Register(cmd, cli.DRAMFlag)

@@ -21,7 +21,7 @@ func (f *pimAttentionFlags) registerPages(flags *pflag.FlagSet) {
 	flags.IntVar(&l.Budget, "budget", 0, "attend to selected pages, of this many tokens in all")
 	flags.IntVar(&l.Page, "page", 512, "tokens of a page")
 	flags.IntVar(&l.Logical, "logical-page", 16, "tokens with bounds of their own")
-	flags.StringVar(&l.Select, "select", tables.SelectBank, "what scores pages: the units at the banks, the rank's, the gpu (no clocks here) or none")
+	flags.StringVar(&l.Select, "select", tables.SelectBank, "`units` that score pages: those at the banks, the rank's, the gpu (no clocks here) or none")
 	flags.IntVar(&l.Reuse, "reuse", 1, "steps that a list of pages serves")
 	flags.IntVar(&l.TopK, "top-k-latency", 64, "clocks from the last score to the list: a register an entry, at most 64 of them")
 	flags.Uint64Var(&l.Seed, "seed", 1, "seed of keys and queries")

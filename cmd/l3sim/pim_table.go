@@ -49,6 +49,7 @@ Each row bounds the error of linear interpolation from the row before it, over c
 	}
 	flags := cmd.Flags()
 	flags.IntSliceVar(&g.Contexts, "context", []int{256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072}, "tokens of each request, rising")
+	flags.Lookup("context").DefValue = "[256,512,...,131072]"
 	flags.IntSliceVar(&g.Batches, "batch", []int{1, 2, 4, 8, 16, 32, 64, 128}, "requests, rising")
 	flags.IntSliceVar(&g.Heads, "heads", []int{32}, "query heads of a layer, rising")
 	flags.IntSliceVar(&g.Groups, "grouping", []int{1}, "query heads of a KV head, rising")

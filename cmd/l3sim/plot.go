@@ -67,11 +67,11 @@ reads all of this from a file, as those of configs/paper; flags that are given a
 			return a.plot(args[0], &s, out, title, mm)
 		},
 	}
-	cmd.Flags().StringVar(&s.Kind, "kind", "", "kind of figure: "+strings.Join(figure.Kinds(), ", "))
+	cmd.Flags().StringVar(&s.Kind, "kind", "", "`kind` of figure: "+strings.Join(figure.Kinds(), ", "))
 	selectionFlags(cmd.Flags(), &s)
 	cmd.Flags().StringVar(&s.Goals, "goals", "", "`goals` of a Pareto front: two or three of 'max COLUMN' and 'min COLUMN'")
 	cmd.Flags().StringVar(&definition, "figure", "", "`file` that defines the figure")
-	cmd.Flags().StringVar(&title, "title", "", "title above the figure")
+	cmd.Flags().StringVar(&title, "title", "", "`text` above the figure")
 	cmd.Flags().StringVar(&out, "out", "", "`file` to write: .png, .svg or .pdf")
 	cmd.Flags().StringVar(&width, "width", "", "of a journal's column: single (84 mm) or double (174 mm); else for a a screen")
 	return cmd

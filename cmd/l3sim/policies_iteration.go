@@ -25,10 +25,10 @@ import (
 
 // policyIterationKeys are the flags that say what runs.
 var policyIterationKeys = []cli.KeyFlag{
-	cli.Key("preset", "preset", "", "system preset (see 'l3sim config list')"),
-	cli.Key("model", "run.model", "", "model: a preset (see 'l3sim config list') or a file"),
-	cli.Key("gpu", "gpu.preset", "", "GPU: a preset or a file"),
-	cli.Key("policy", "policy.name", "dense", "attention policy (see 'l3sim config policies'), or several (a,b)"),
+	cli.Key("preset", "preset", "", "system `preset` (see 'l3sim config list')"),
+	cli.Key("model", "run.model", "", "`model`: a preset (see 'l3sim config list') or a file"),
+	cli.Key("gpu", "gpu.preset", "", "`GPU`: a preset or a file"),
+	cli.Key("policy", "policy.name", "dense", "attention `policy` (see 'l3sim config policies'), or several (a,b)"),
 }
 
 // policyIterationFlags are those of the command.
@@ -74,9 +74,9 @@ count in part. Times are what the iterations of 'l3sim run --system gpu-only' ta
 		},
 	}
 	f.Register(cmd, policyIterationKeys...)
-	cmd.Flags().StringVar(&f.contexts, "context", "65536", "tokens of each request's context, or several (a,b)")
+	cmd.Flags().StringVar(&f.contexts, "context", "65536", "`tokens` of each request's context, or several (a,b)")
 	cmd.Flags().IntVar(&f.batch, "batch", 1, "requests that decode")
-	cmd.Flags().StringVar(&f.csv, "csv", "", "also write a row for each policy and context to this CSV file, for 'l3sim plot --kind stack'")
+	cmd.Flags().StringVar(&f.csv, "csv", "", "also write a row for each policy and context to this CSV `file`, for 'l3sim plot --kind stack'")
 	cmd.Flags().BoolVar(&a.JSON, "json", false, "print a JSON array")
 	return cmd
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,11 +31,11 @@ type reproduceFlags struct {
 func (a *app) newReproduceCommand() *cobra.Command {
 	var f reproduceFlags
 	cmd := &cobra.Command{
-		Use:   "reproduce [" + strings.Join(claims.Targets(), "|") + "]",
+		Use:   "reproduce [WHAT]",
 		Short: "Repeat the L3 paper's evaluation and judge its claims",
 		Long: `Repeat the L3 paper's evaluation and judge its claims.
 
-all runs every figure and claim; fig2 to fig11 one figure; claims what the claims need. sensitivity changes one
+all, which is the default, runs every figure and claim; fig2, fig8, fig9, fig10 and fig11 one figure; claims what the claims need. sensitivity changes one
 assumption at a time; fair runs whole traces with every system's best policies and layouts; sparse judges papers on
 sparse attention. A value is "reproduced" within 15% of the paper's number, a bound or an ordering where it holds;
 "direction" is the same side of 1. docs/lab/reproduction.md explains the verdicts.

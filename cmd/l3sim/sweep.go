@@ -72,8 +72,8 @@ func (a *app) newSweepCommand() *cobra.Command {
 
 FILE.toml lists points of the design space:
 
-  config = "node.toml"            # overlay under all points, relative to FILE, optional
-  repeats = 3                     # seeds of each point from run.seed upwards, 1 without
+  config = "node.toml"            # overlay under all points, beside FILE
+  repeats = 3                     # seeds of each point from run.seed on
   where = ["node.ranksets * node.channels <= 64", 'run.model != "opt-66b"']
   [set]                           # keys that all points share
   run.requests = 200

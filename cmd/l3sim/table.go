@@ -44,7 +44,7 @@ results, or --columns. With --y it prints the numbers of the figure that 'l3sim 
 	}
 	selectionFlags(cmd.Flags(), &s)
 	cmd.Flags().StringSliceVar(&columns, "columns", nil, "`columns` to print, in this order")
-	cmd.Flags().StringVar(&format, "format", "text", strings.Join(tableFormats, ", "))
+	cmd.Flags().StringVar(&format, "format", "text", "`form` of the table: "+strings.Join(tableFormats, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(tableFormats, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	cmd.Flags().BoolVar(&wide, "wide", false, "with --x and --y: a column for each value of --x, means over seeds")
 	cmd.Flags().BoolVar(&a.JSON, "json", false, "print one JSON object: the columns' names, and the rows as arrays")

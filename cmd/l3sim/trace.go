@@ -39,7 +39,7 @@ type traceFlags struct {
 
 func (f *traceFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.skipBad, "skip-bad", false, "leave out malformed lines and say how many they are")
-	flags.StringVar(&f.columns, "columns", "", "`columns` of a file of no known format: arrival=NAME,input=NAME,output=NAME,unit=s|ms|us|ns")
+	flags.StringVar(&f.columns, "columns", "", "`columns` of a file of no known format: input=NAME,output=NAME and arrival=NAME,unit=s|ms|us|ns")
 	flags.StringVar(&f.window, "window", "", "read arrivals `from:to` alone, such as 600s:1200s behind the file's first")
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/system"
 )
 
@@ -36,32 +36,35 @@ const DRAMUsage = "the DRAM `part`, or FILE.toml with your own; 'l3sim dram spec
 // Flags of several commands that set a key.
 var (
 	DRAMFlag      = Key("dram", "dram.preset", "", DRAMUsage)
-	PrecisionFlag = Key("precision", "pim.precision.preset", "paper", "preset of the stages' formats: paper or fp32")
+	PrecisionFlag = Key("precision", "pim.precision.preset", "paper", "`preset` of the stages' formats: paper or fp32")
 )
 
 // RunKeys are the flags of what runs a trace.
 var RunKeys = []KeyFlag{
-	{"preset", "preset", "", "system preset (see 'l3sim config list')"},
-	{"system", "run.system", "", "system to simulate (see 'l3sim config systems'), or several (a,b) to compare"},
-	{"model", "run.model", "", "model: a preset (see 'l3sim config list') or a file, or several (a,b) to compare"},
-	{"gpu", "gpu.preset", "", "GPU: a preset or a file, or several (a,b) to compare"},
+	{"preset", "preset", "", "system `preset` (see 'l3sim config list')"},
+	{"system", "run.system", "", "`system` to simulate (see 'l3sim config systems'), or several (a,b) to compare"},
+	{"model", "run.model", "", "`model`: a preset (see 'l3sim config list') or a file, or several (a,b) to compare"},
+	{"tp", "model.tensor_parallel", "", "GPUs of a replica, over which its model is split (tensor parallelism)"},
+	{"kv-bits", "model.kv_bits", "", "bits of an element of keys and values in memory: 16, 8 or 4"},
+	{"gpu", "gpu.preset", "", "`GPU`: a preset or a file, or several (a,b) to compare"},
+	{"gpus", "node.gpus", "", "GPUs of the node"},
 	DRAMFlag,
-	{"prices", "prices.preset", "", "price list: a preset or a file, dated"},
-	{"policy", "policy.name", "", "attention policy (see 'l3sim config policies'), or several (a,b) to compare"},
-	{"trace", "run.trace", "", "built-in trace or a file"},
-	{"columns", "run.columns", "", "`names` of a trace file's columns: arrival=NAME,input=NAME,output=NAME,unit=s|ms|us|ns"},
+	{"prices", "prices.preset", "", "price `list`: a preset or a file, dated"},
+	{"policy", "policy.name", "", "attention `policy` (see 'l3sim config policies'), or several (a,b) to compare"},
+	{"trace", "run.trace", "", "built-in `trace` or a file"},
+	{"columns", "run.columns", "", "`names` of a trace file's columns: input=NAME,output=NAME and arrival=NAME,unit=s|ms|us|ns"},
 	{"requests", "run.requests", "", "number of requests, the first of a file"},
 	{"seed", "run.seed", "", "seed of everything that is drawn"},
-	{"arrivals", "arrivals.kind", "", "when requests come: auto, all-at-once, trace, poisson, gamma or closed-loop"},
+	{"arrivals", "arrivals.kind", "", "`kind` of arrivals: auto, all-at-once, trace, poisson, gamma or closed-loop"},
 	{"rate", "arrivals.rate_per_s", "", "mean rate of the arrivals, requests a second"},
-	{"slo", "slo", "", "targets of latency that goodput and attainment are of: ttft=2s,tbt=100ms"},
+	{"slo", "slo", "", "`targets` of latency that goodput and attainment are of: ttft=2s,tbt=100ms"},
 }
 
 // Register adds --config, --set and a flag for each of the keys to a command.
 func (f *ConfigFlags) Register(cmd *cobra.Command, keys ...KeyFlag) {
 	f.keys = keys
 	for _, k := range keys {
-		cmd.Flags().Var(&keyValue{text: k.standard, kind: kindOf(k.key)}, k.flag, k.usage)
+		cmd.Flags().Var(&keyValue{text: k.standard, kind: KindOf(k.key)}, k.flag, k.usage)
 	}
 	cmd.Flags().StringArrayVar(&f.Options.ConfigFiles, "config", nil, configUsage)
 	cmd.Flags().StringArrayVar(&f.Options.Sets, "set", nil, "set one key: `section.key=value` (repeatable)")
@@ -75,19 +78,16 @@ func (v *keyValue) Set(text string) error { v.text = text; return nil }
 
 func (v *keyValue) Type() string { return v.kind }
 
-// kindOf returns what help calls the type of a key.
-func kindOf(key string) string {
+// KindOf returns what help calls the type of a key: "int", "bytes".
+func KindOf(key string) string {
 	k := system.Keys().Key(key)
-	if k == nil {
+	switch {
+	case k == nil:
 		return "string" // of several keys
+	case schema.IsQuantity(k.Type):
+		return strings.ToLower(k.Type.Name())
 	}
-	switch kind := k.Type.Kind(); kind {
-	case reflect.Int, reflect.Uint64:
-		return "int"
-	case reflect.Float64:
-		return "float"
-	}
-	return "string"
+	return strings.TrimSuffix(k.Type.Kind().String(), "64")
 }
 
 // Load returns the configuration that the flags given to cmd amount to.

@@ -55,7 +55,7 @@ var Suites = []gpu.Suite{gpu.SuiteServer, gpu.SuitePyTorch}
 
 // SuiteFlag adds --suite.
 func SuiteFlag(flags *pflag.FlagSet, suite *string) {
-	flags.StringVar(suite, "suite", "", "attention kernels: server or pytorch (default: the GPU's own)")
+	flags.StringVar(suite, "suite", "", "attention `kernels`: server or pytorch (default: the GPU's own)")
 }
 
 // KnownSuite refuses a value of --suite that is of no GPU.

@@ -24,6 +24,7 @@ func (p *Program) Root(a *App) *cobra.Command {
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
 	root.SetFlagErrorFunc(flagError)
+	root.SetHelpFunc(printHelp)
 	root.PersistentFlags().BoolVarP(&a.Quiet, "quiet", "q", false, "no progress on standard error; errors always show")
 	p.Commands(a, root)
 	root.Annotations = map[string]string{}
@@ -79,7 +80,6 @@ func newHelpCommand(root *cobra.Command) *cobra.Command {
 			if err != nil {
 				return input.Errorf("%w", err)
 			}
-			cmd.InitDefaultHelpFlag()
 			return cmd.Help()
 		},
 	}
