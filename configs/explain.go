@@ -1,14 +1,17 @@
 package configs
 
 import (
+	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/input/schema"
 )
 
@@ -41,12 +44,46 @@ func (ld *Loader) Explain(o Options, key string) (*Explanation, error) {
 	if k == nil {
 		return nil, ld.unknown(key)
 	}
+	all, err := ld.explain(o, *k)
+	if err != nil {
+		return nil, err
+	}
+	return &all[0], nil
+}
+
+// Find explains the keys of a section, or those that a word is in the name of or that others call so, or
+// else those with the word in their meaning; all keys where it is "". A word of no key is an *input.Error.
+func (ld *Loader) Find(o Options, word string) ([]Explanation, error) {
+	found := ld.keys.Section(word)
+	if !ld.keys.IsSection(word) {
+		called := ld.keys.Called(strings.ReplaceAll(word, "-", "_"))
+		in := func(text func(k schema.Key) string) []schema.Key {
+			return slices.DeleteFunc(slices.Clone(ld.keys.Keys), func(k schema.Key) bool {
+				return !slices.Contains(called, k.Name) && !(len(word) != 2 && strings.Contains(strings.ToLower(text(k)), strings.ToLower(word)))
+			})
+		}
+		if found = in(func(k schema.Key) string { return k.Name }); len(found) == 0 {
+			found = in(func(k schema.Key) string { return lineOf(meanings, k.Name) })
+		}
+	}
+	if len(found) == 0 {
+		return nil, input.Edit(ld.unknown(word), func(e *input.Error) {
+			e.Expected = "a section, or a word of a key's name or meaning"
+			words := strings.FieldsFunc(strings.Join(ld.keys.Names(), "."), func(c rune) bool { return c == '.' || c == '_' })
+			e.Nearest = cmp.Or(input.Nearest(word, words), e.Nearest)
+		})
+	}
+	return ld.explain(o, found...)
+}
+
+// explain explains keys in the configuration that o amounts to.
+func (ld *Loader) explain(o Options, keys ...schema.Key) ([]Explanation, error) {
 	r, err := ld.resolveOptions(nil, o)
 	if err != nil {
 		return nil, err
 	}
 	var preset Options
-	if key != "preset" { // the other defaults are those of the system preset
+	if keys[0].Name != "preset" { // the other defaults are those of the system preset
 		preset.Flags = []Flag{{"preset", "preset", r.config.Preset}}
 	}
 	d, err := ld.resolveOptions(nil, preset)
@@ -54,10 +91,12 @@ func (ld *Loader) Explain(o Options, key string) (*Explanation, error) {
 		return nil, err
 	}
 	ld.once.ranges.Do(func() { ld.ranges = ld.readRanges() })
-	e := &Explanation{Key: key, Meaning: lineOf(meanings, key), Takes: schema.Takes(k.Type), Range: ld.ranges[key]}
-	e.Value, e.SetIn, e.Source = r.explain(k)
-	e.Default, e.DefaultIn, e.DefaultSource = d.explain(k)
-	return e, nil
+	return list.Map(keys, func(k schema.Key) Explanation {
+		e := Explanation{Key: k.Name, Meaning: lineOf(meanings, k.Name), Takes: schema.Takes(k.Type), Range: ld.ranges[k.Name]}
+		e.Value, e.SetIn, e.Source = r.explain(&k)
+		e.Default, e.DefaultIn, e.DefaultSource = d.explain(&k)
+		return e
+	}), nil
 }
 
 // explain returns a key's value, where it is set and what is said of it there.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/list"
 )
 
 // DefaultPreset is the system preset of a configuration that names none.
@@ -33,6 +34,11 @@ const (
 	DRAMs         Kind = "dram"   // [dram]: the key dram.preset
 	PriceLists    Kind = "prices" // [prices]: the key prices.preset
 )
+
+// Kinds returns the names of all kinds.
+func Kinds() []string {
+	return list.Map([]Kind{SystemPresets, Model, GPUs, PriceLists, DRAMs}, func(k Kind) string { return string(k) })
+}
 
 // folders of the embedded presets; those of kind DRAMs are tables of package dram.
 var folders = map[Kind]string{SystemPresets: "systems", Model: "models", GPUs: "gpus", PriceLists: "prices"}

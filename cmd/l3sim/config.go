@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/system"
 )
@@ -21,26 +24,39 @@ flags go on top, in this order; the later wins. [model], [gpu] and [dram] start 
 named by run.model, gpu.preset and dram.preset: a TOML file with that section, a DRAM table (FILE.toml:PART),
 or a model's config.json as Hugging Face has it. A section with a new name and no preset must be whole.
 Quantities have units: "625ps", "25.6GB/s", "2TiB". Keys are case-sensitive.`
-	group.AddCommand(a.newConfigListCommand(), a.newConfigShowCommand(), a.newConfigExplainCommand(),
+	group.AddCommand(a.newConfigListCommand(), a.newConfigShowCommand(), a.newConfigKeysCommand(), a.newConfigExplainCommand(),
 		a.newSystemsCommand(), a.newPoliciesCommand())
 	return group
 }
 
 func (a *app) newConfigListCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the presets of systems, models, GPUs and DRAM",
-		RunE: func(*cobra.Command, []string) error {
+		Use:   "list [KIND]",
+		Short: "List the presets of systems, models, GPUs, prices and DRAM",
+		Example: `  l3sim config list
+  l3sim config list dram`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: cli.OneArgument(configs.Kinds),
+		RunE: func(_ *cobra.Command, args []string) error {
 			out := struct {
 				Schema  string           `json:"schema"`
 				Presets []configs.Preset `json:"presets"`
 			}{"l3sim/presets/1", configs.Presets()}
-			return a.Print(out, func(w io.Writer) error {
-				return cli.Aligned(w, 0, func(w io.Writer) {
-					for _, p := range out.Presets {
+			if len(args) > 0 {
+				if !slices.Contains(configs.Kinds(), args[0]) {
+					return input.UnknownName("kind of presets", args[0], configs.Kinds())
+				}
+				out.Presets = slices.DeleteFunc(out.Presets, func(p configs.Preset) bool { return string(p.Kind) != args[0] })
+			}
+			return a.PrintAligned(out, 0, func(w io.Writer) {
+				for _, p := range out.Presets {
+					if len(args) > 0 || p.Kind != configs.DRAMs {
 						fmt.Fprintf(w, "%s\t%s\t%s\n", p.Kind, p.Name, p.Summary)
 					}
-				})
+				}
+				if len(args) == 0 {
+					fmt.Fprintf(w, "dram\t%d parts\tof DDR, GDDR, LPDDR and HBM: 'l3sim config list dram' lists them\n", len(configs.Names(configs.DRAMs)))
+				}
 			})
 		},
 	}
@@ -72,17 +88,16 @@ func (a *app) newConfigShowCommand() *cobra.Command {
 func (a *app) newConfigExplainCommand() *cobra.Command {
 	var f cli.ConfigFlags
 	cmd := &cobra.Command{
-		Use:   "explain KEY",
+		Use:   "explain KEY|SECTION",
 		Short: "Say what a key means, what it takes, where its value is from and where it is set",
 		Long: `Say what a key means, what it takes, where its value is from and where it is set.
 
-With --config, --set and the flags of 'l3sim run' it explains the key in that
-configuration, which need not be a valid one.`,
+Of a section it lists the keys with their values, as 'l3sim config keys' does. With --config, --set and the flags of 'l3sim run' both are of that configuration, which need not be a valid one.`,
 		Example: `  l3sim config explain node.ranksets
   l3sim config explain model.layers --model opt-66b
   l3sim config explain dram.tRFC --config mine.toml --set dram.tRFC=880`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: cli.OneArgument(system.Keys().Names),
+		ValidArgsFunction: cli.OneArgument(keysAndSections),
 	}
 	f.Register(cmd, cli.RunKeys...)
 	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage)
@@ -90,6 +105,9 @@ configuration, which need not be a valid one.`,
 		o, err := f.Given(cmd)
 		if err != nil {
 			return err
+		}
+		if system.Keys().IsSection(args[0]) {
+			return a.printKeys(o, args[0], "value")
 		}
 		e, err := system.Configs().Explain(o, args[0])
 		if err != nil {
@@ -100,6 +118,49 @@ configuration, which need not be a valid one.`,
 	return cmd
 }
 
+func keysAndSections() []string { return append(system.Keys().Sections(), system.Keys().Names()...) }
+
+func (a *app) newConfigKeysCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "keys [SECTION|WORD]",
+		Short: "List keys with what they take, their default and what they mean",
+		Long: `List keys with what they take, their default and what they mean.
+
+WORD is a part of a key's name, what others call the key, or else a word of its meaning.`,
+		Example: `  l3sim config keys node
+  l3sim config keys bandwidth
+  l3sim config keys tensor_parallel_size`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: cli.OneArgument(system.Keys().Sections),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.printKeys(configs.Options{}, strings.Join(args, ""), "default")
+		},
+	}
+	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage)
+	return cmd
+}
+
+// printKeys prints a line for each key of a section, or that a word finds; value heads the column of its values.
+func (a *app) printKeys(o configs.Options, word, value string) error {
+	found, err := system.Configs().Find(o, word)
+	if err != nil {
+		return err
+	}
+	out := struct {
+		Schema string                `json:"schema"`
+		Keys   []configs.Explanation `json:"keys"`
+	}{"l3sim/keys/1", found}
+	return a.PrintAligned(out, 0, func(w io.Writer) {
+		fmt.Fprintln(w, "key\ttakes\t"+value+"\tmeaning")
+		for _, e := range found {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Key, cli.KindOf(e.Key), quoted(e.Value), e.Meaning)
+		}
+	})
+}
+
+// quoted writes a value that is empty so that it can be seen.
+func quoted(value string) string { return cmp.Or(value, `""`) }
+
 // printExplanation prints a key's meaning, range, value and source.
 func printExplanation(w io.Writer, e *configs.Explanation) error {
 	var b strings.Builder
@@ -108,12 +169,6 @@ func printExplanation(w io.Writer, e *configs.Explanation) error {
 		if text != "" {
 			fmt.Fprintf(&b, "  %-9s %s\n", name, text)
 		}
-	}
-	quoted := func(value string) string {
-		if value == "" {
-			return `""`
-		}
-		return value
 	}
 	row("meaning", e.Meaning)
 	row("takes", e.Takes)

@@ -47,14 +47,7 @@ func flagError(cmd *cobra.Command, err error) error {
 // unknownFlag is the error for a flag that a command does not have. Where the command takes keys, it may be
 // one of these, in the words of l3sim or of others.
 func unknownFlag(cmd *cobra.Command, flag string) error {
-	var flags []string
-	add := func(f *pflag.Flag) {
-		if !f.Hidden {
-			flags = append(flags, f.Name)
-		}
-	}
-	cmd.Flags().VisitAll(add)
-	cmd.InheritedFlags().VisitAll(add)
+	flags := flagNames(cmd)
 	bare := strings.TrimPrefix(flag, "--")
 	bad := &input.Error{Key: flag, Expected: "a flag of '" + cmd.CommandPath() + "'"}
 	takesKeys := slices.Contains(flags, "set") && slices.Contains(flags, "config")
@@ -84,6 +77,18 @@ func unknownFlag(cmd *cobra.Command, flag string) error {
 		}
 	}
 	return bad
+}
+
+// flagNames returns the flags that a command takes.
+func flagNames(cmd *cobra.Command) (flags []string) {
+	add := func(f *pflag.Flag) {
+		if !f.Hidden {
+			flags = append(flags, f.Name)
+		}
+	}
+	cmd.Flags().VisitAll(add)
+	cmd.InheritedFlags().VisitAll(add)
+	return flags
 }
 
 // meantKey returns the key whose last part is most similar to a flag's name, "" where none is.
@@ -122,7 +127,17 @@ func argumentError(cmd *cobra.Command, args []string) error {
 	if wanted == "" {
 		wanted = "none, flags alone"
 	}
-	given := cmp.Or(strings.Join(list.Map(args, strconv.Quote), " "), "none")
-	return &input.Error{Key: "arguments of '" + cmd.CommandPath() + "'", Value: given,
-		Expected: fmt.Sprintf("%s; see '%s --help'", wanted, cmd.CommandPath())}
+	flagsAlone := !strings.Contains(cmd.Use, " ")
+	examples := strings.TrimPrefix(strings.TrimSpace(cmd.Example), cmd.CommandPath()+"\n") // with nothing behind it it shows nothing
+	if example, _, _ := strings.Cut(strings.TrimSpace(examples), "\n"); example != "" {
+		wanted += ", such as '" + example + "'"
+	}
+	bad := &input.Error{Key: "arguments of '" + cmd.CommandPath() + "'", Expected: fmt.Sprintf("%s; see '%s --help'", wanted, cmd.CommandPath())}
+	if flagsAlone && !strings.ContainsAny(args[0], "./") {
+		if flag := input.Nearest(args[0], flagNames(cmd)); flag != "" {
+			bad.Nearest = "--" + flag
+		}
+	}
+	bad.Value = cmp.Or(strings.Join(list.Map(args, strconv.Quote), " "), "none")
+	return bad
 }
