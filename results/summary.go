@@ -101,7 +101,7 @@ type Service struct {
 	RejectedRequests int64     `json:"rejected_requests"` // they fit no empty memory
 	RefusedRequests  int64     `json:"refused_requests"`  // too many waited when they came (serving.max_waiting)
 	ExpiredRequests  int64     `json:"expired_requests"`  // they waited longer than serving.deadline
-	Preemptions      int64     `json:"preemptions"`
+	Preemptions      int64     `json:"preemptions"`       // times that a request lost its memory
 }
 
 // Attention is what decode steps attended to, each step of a request counting once.

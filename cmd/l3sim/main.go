@@ -29,6 +29,9 @@ type app struct{ *cli.App } // has the commands as methods
 func (a *app) register(root *cobra.Command) {
 	cli.AddGroup(root, "Simulate", a.newRunCommand(), a.newCapacityCommand(), a.newSweepCommand())
 	cli.AddGroup(root, "Look", a.newTableCommand(), a.newPlotCommand(), a.newDiffCommand(), a.newExploreCommand(), a.newReportCommand())
+	for _, c := range root.Commands() {
+		completeColumns(c)
+	}
 	cli.AddGroup(root, "Inputs", a.newTraceCommand(), a.newConfigCommand())
 	cli.AddGroup(root, "Devices", a.newPIMCommand(), a.newDRAMCommand(), a.newGPUCommand())
 	cli.AddGroup(root, "Evidence", a.newReproduceCommand(), a.NewVersionCommand())

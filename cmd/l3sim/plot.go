@@ -15,10 +15,11 @@ import (
 )
 
 // selectionFlags adds the flags that choose what a figure or table shows.
+// Shells complete a flag of one letter only where it is its own short form.
 func selectionFlags(flags *pflag.FlagSet, s *figure.Selection) {
-	flags.StringVar(&s.X, "x", "", "`column` of the x axis")
-	flags.StringVar(&s.Y, "y", "", "`column` of the y axis, or several of one unit: a,b")
-	flags.StringVar(&s.Z, "z", "", "`column` of the values of a heat map, or the third goal of a Pareto front")
+	flags.StringVarP(&s.X, "x", "x", "", "`column` of the x axis")
+	flags.StringVarP(&s.Y, "y", "y", "", "`column` of the y axis, or several of one unit: a,b")
+	flags.StringVarP(&s.Z, "z", "z", "", "`column` of the values of a heat map, or the third goal of a Pareto front")
 	flags.StringVar(&s.Group, "group", "", "`column` with a colour and marker for each value")
 	flags.StringVar(&s.Facet, "facet", "", "`column` with a plot for each value")
 	flags.StringVar(&s.NormalizeTo, "normalize-to", "", "divide by the row with `column=value` and the same x, group, facet and seed")

@@ -21,7 +21,7 @@ func (a *app) newTableCommand() *cobra.Command {
 	var s figure.Selection
 	var columns []string
 	var format string
-	var wide bool
+	var wide, listing bool
 	cmd := &cobra.Command{
 		Use:   "table RESULTS",
 		Short: "Print a sweep's results as text, Markdown or CSV",
@@ -30,10 +30,18 @@ func (a *app) newTableCommand() *cobra.Command {
 Without --y the command prints the table itself: all columns in CSV and JSON, else the keys that vary and the main
 results, or --columns. With --y it prints the numbers of the figure that 'l3sim plot' draws.`,
 		Example: `  l3sim table out/ranks
+  l3sim table out/ranks --list-columns
   l3sim table out/ranks --columns point,tbt_p99_ms --format markdown
   l3sim table out/ranks --x ranksets --y output_tokens_per_s --group channels`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if listing {
+				t, err := tables.ReadTable(args[0])
+				if err != nil {
+					return err
+				}
+				return a.listColumns(t)
+			}
 			if a.JSON {
 				format = formatJSON
 			} else if !slices.Contains(tableFormats, format) {
@@ -44,6 +52,7 @@ results, or --columns. With --y it prints the numbers of the figure that 'l3sim 
 	}
 	selectionFlags(cmd.Flags(), &s)
 	cmd.Flags().StringSliceVar(&columns, "columns", nil, "`columns` to print, in this order")
+	cmd.Flags().BoolVar(&listing, "list-columns", false, "list the columns with their units, which direction is better, and what they mean")
 	cmd.Flags().StringVar(&format, "format", "text", "`form` of the table: "+strings.Join(tableFormats, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(tableFormats, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	cmd.Flags().BoolVar(&wide, "wide", false, "with --x and --y: a column for each value of --x, means over seeds")

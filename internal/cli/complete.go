@@ -47,9 +47,9 @@ func completeFlags(cmd *cobra.Command) {
 			// It fails where a flag is not there or has a function already: neither is so here.
 			_ = cmd.RegisterFlagCompletionFunc(name, func(_ *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
 				if v.files {
-					return listed(v.of(), text), cobra.ShellCompDirectiveDefault
+					return Listed(v.of(), text), cobra.ShellCompDirectiveDefault
 				}
-				return listed(v.of(), text), cobra.ShellCompDirectiveNoFileComp
+				return Listed(v.of(), text), cobra.ShellCompDirectiveNoFileComp
 			})
 		}
 	}
@@ -64,8 +64,8 @@ func completeFlags(cmd *cobra.Command) {
 	}
 }
 
-// listed returns the values that a text, which may be a list with commas, can end with.
-func listed(values []string, text string) []string {
+// Listed returns the values that a text, which may be a list with commas, can end with.
+func Listed(values []string, text string) []string {
 	before := text[:strings.LastIndexByte(text, ',')+1]
 	var all []string
 	for _, v := range values {

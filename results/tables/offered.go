@@ -35,5 +35,5 @@ func (t *Table) offered(name string) []string {
 	if len(alike) > 0 {
 		lines = append(lines, "alike: "+strings.Join(alike[:min(len(alike), mostAlike)], ", "))
 	}
-	return append(lines, fmt.Sprintf("all %d columns: l3sim table %s --format csv | head -n 1", len(t.Columns), t.Name))
+	return append(lines, fmt.Sprintf("all %d columns: l3sim table %s --list-columns", len(t.Columns), t.Name))
 }
