@@ -70,6 +70,7 @@ func (ld *Loader) Find(o Options, word string) ([]Explanation, error) {
 		return nil, input.Edit(ld.unknown(word), func(e *input.Error) {
 			e.Expected = "a section, or a word of a key's name or meaning"
 			words := strings.FieldsFunc(strings.Join(ld.keys.Names(), "."), func(c rune) bool { return c == '.' || c == '_' })
+			words = slices.DeleteFunc(words, func(w string) bool { return len(w) < 4 })
 			e.Nearest = cmp.Or(input.Nearest(word, words), e.Nearest)
 		})
 	}

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -30,6 +33,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Condition:           deepOnly,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"refuses": refuses},
 		Setup: func(env *testscript.Env) error {
 			env.Defer(func() { checkTimelines(env) })
 			return nil
@@ -67,6 +71,21 @@ func deepOnly(name string) (bool, error) {
 		return false, fmt.Errorf("no condition %q", name)
 	}
 	return deep.On(), nil
+}
+
+// refuses runs a command line and wants exit code 2, nothing on standard output, and a message that the
+// first argument, a regular expression, fits.
+func refuses(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec("l3sim", args[1:]...)
+	var exit *exec.ExitError
+	switch message := ts.ReadFile("stderr"); {
+	case !errors.As(err, &exit) || exit.ExitCode() != cli.WrongInput:
+		ts.Fatalf("%v: %v, want exit code 2", args[1:], err)
+	case ts.ReadFile("stdout") != "":
+		ts.Fatalf("%v: standard output: %s", args[1:], ts.ReadFile("stdout"))
+	case !regexp.MustCompile("(?s)^l3sim: " + args[0]).MatchString(message):
+		ts.Fatalf("%v: no %q in %s", args[1:], args[0], message)
+	}
 }
 
 // run runs a command line in this process.

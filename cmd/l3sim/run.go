@@ -39,7 +39,7 @@ type runFlags struct {
 func (a *app) newRunCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run",
+		Use: "run", SuggestFor: []string{"simulate", "serve", "bench", "benchmark"},
 		Short: "Simulate a trace of requests on a system and print a summary",
 		Example: `  l3sim run
   l3sim run --model opt-66b --trace longbench --requests 200

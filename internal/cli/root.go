@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"runtime/debug"
@@ -101,13 +102,17 @@ func asGroup(group *cobra.Command) {
 			return nil
 		}
 		var names []string
+		meant := ""
 		for _, c := range cmd.Commands() {
 			if c.IsAvailableCommand() {
 				names = append(names, c.Name())
 			}
+			if slices.Contains(c.SuggestFor, args[0]) {
+				meant = c.Name()
+			}
 		}
 		key := strings.TrimSpace(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()) + " command")
-		return input.UnknownName(key, args[0], names)
+		return input.Edit(input.UnknownName(key, args[0], names), func(e *input.Error) { e.Nearest = cmp.Or(meant, e.Nearest) })
 	}
 	group.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }

@@ -26,7 +26,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &unknown):
 		name := "--" + unknown.GetSpecifiedName()
 		if unknown.GetSpecifiedShortnames() != "" {
-			return &input.Error{Key: "-" + unknown.GetSpecifiedName(), Expected: "a flag of '" + cmd.CommandPath() + "'"}
+			return &input.Error{Key: "-" + unknown.GetSpecifiedName(), Expected: "a flag of '" + cmd.CommandPath() + "', which '" + cmd.CommandPath() + " --help' lists"}
 		}
 		if instead := cmd.Root().Annotations[cmd.CommandPath()+" "+name]; instead != "" {
 			return input.Errorf("%s of '%s' is gone: use %s", name, cmd.CommandPath(), instead)
@@ -50,10 +50,22 @@ func unknownFlag(cmd *cobra.Command, flag string) error {
 	flags := flagNames(cmd)
 	bare := strings.TrimPrefix(flag, "--")
 	bad := &input.Error{Key: flag, Expected: "a flag of '" + cmd.CommandPath() + "'"}
+	keys := system.Keys().Called(strings.ReplaceAll(bare[strings.LastIndexByte(bare, '.')+1:], "-", "_"))
+	flagOfRun := slices.IndexFunc(RunKeys, func(k KeyFlag) bool { return k.flag == bare })
+	if flagOfRun >= 0 && RunKeys[flagOfRun].key != "slo" {
+		keys = []string{RunKeys[flagOfRun].key}
+	}
+	switch {
+	case !cmd.HasParent() && flagOfRun >= 0:
+		bad.Expected, bad.Nearest = "a command before it", cmd.Name()+" run "+flag
+		return bad
+	case strings.Contains(cmd.Use, "FILE.toml") && len(keys) == 1:
+		bad.Expected += ", or a key in FILE.toml under [set] or [grid]"
+		bad.Nearest = keys[0]
+		return bad
+	}
 	takesKeys := slices.Contains(flags, "set") && slices.Contains(flags, "config")
 	if takesKeys {
-		word := strings.ReplaceAll(bare, "-", "_")
-		keys := system.Keys().Called(word[strings.LastIndexByte(word, '.')+1:])
 		if len(keys) > 1 {
 			bad.Expected += ", or --set KEY=VALUE with one of " + strings.Join(keys, ", ")
 			return bad
@@ -129,7 +141,7 @@ func argumentError(cmd *cobra.Command, args []string) error {
 	}
 	flagsAlone := !strings.Contains(cmd.Use, " ")
 	examples := strings.TrimPrefix(strings.TrimSpace(cmd.Example), cmd.CommandPath()+"\n") // with nothing behind it it shows nothing
-	if example, _, _ := strings.Cut(strings.TrimSpace(examples), "\n"); example != "" {
+	if example, _, _ := strings.Cut(strings.TrimSpace(examples), "\n"); strings.HasPrefix(example, cmd.CommandPath()) {
 		wanted += ", such as '" + example + "'"
 	}
 	bad := &input.Error{Key: "arguments of '" + cmd.CommandPath() + "'", Expected: fmt.Sprintf("%s; see '%s --help'", wanted, cmd.CommandPath())}
