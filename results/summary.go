@@ -129,12 +129,6 @@ type Goodput struct {
 	TokensPerS   float64 `json:"tokens_per_s"` // of output
 }
 
-// SLO is the targets of latency that Goodput is of.
-type SLO struct {
-	TTFT Target `json:"ttft"`
-	TBT  Target `json:"tbt"` // of the 99th percentile of a request's own gaps
-}
-
 // Target is a target of latency in milliseconds; 0: none, which JSON has as null.
 type Target float64
 
@@ -145,9 +139,6 @@ func (t Target) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(float64(t))
 }
-
-// NewTarget returns a target of latency; none where d is 0.
-func NewTarget(d units.Duration) Target { return Target(1e3 * d.Seconds()) }
 
 // Trace describes the requests of a run; lengths in tokens.
 type Trace struct {

@@ -18,7 +18,7 @@ type metric struct {
 
 // notMetrics are the fields of a Summary that are no result of the simulation:
 // what was simulated, and how long that took on the machine at hand; or have a column already.
-var notMetrics = map[string]bool{"seed": true, "wall_s": true, "slo_ms.ttft": true, "slo_ms.tbt": true,
+var notMetrics = map[string]bool{"seed": true, "wall_s": true,
 	"site_energy.components.gpu_j": true} // gpu_energy_total_j is the same number
 
 // summaryMetrics returns the numbers of a Summary in the order of its fields.
@@ -27,7 +27,7 @@ var summaryMetrics = sync.OnceValue(func() []metric {
 	for _, k := range schema.Walk(reflect.TypeFor[Summary](), "json") {
 		switch k.Type.Kind() {
 		case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64, reflect.Bool:
-			if !notMetrics[k.Name] {
+			if !notMetrics[k.Name] && !strings.HasPrefix(k.Name, "slo_ms.") {
 				all = append(all, metric{metricName(strings.Split(k.Name, ".")), k})
 			}
 		}

@@ -363,7 +363,7 @@ func (r *replica) emit(request int32, tokens int) {
 	if tokens == q.Request.Output {
 		q.Finish = now
 		slow := r.gaps.slowOf(request, prompt)
-		q.Attained = (r.slo.TTFT == 0 || q.FirstToken-q.Request.Arrival <= r.slo.TTFT) && slow <= int64(tokens-1)/100
+		q.Attained = r.slo.Attains(q.Request.Arrival, q.FirstToken, now, tokens, slow)
 		r.load.end(&q.Request)
 		r.leave(request, true)
 	} else if prompt {

@@ -230,7 +230,7 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 		Throughput: results.Throughput{SimulatedS: r.end.Seconds()},
 		Latencies: results.Latencies{TBT: r.tbt.Milliseconds(), TBTDecode: r.tbtDecode, Stall: r.stall, TTFT: o.ttft.Milliseconds(), E2E: o.e2e.Milliseconds(),
 			Queue: o.queue.Milliseconds(), TPOT: o.tpot.Milliseconds()},
-		SLO: results.SLO{TTFT: results.NewTarget(cfg.SLO.TTFT), TBT: results.NewTarget(cfg.SLO.TBT)},
+		SLO: results.NewSLO(&cfg.SLO),
 		Service: results.Service{Saturated: r.saturated, DecodeBatch: r.batch, Iteration: r.iteration, Iterations: r.iterations, Preemptions: r.preemptions,
 			RejectedRequests: o.count[results.TooLarge], RefusedRequests: o.count[results.Refused], ExpiredRequests: o.count[results.Expired]},
 		Utilization: r.busy, Energy: r.energy, EnergyReport: r.report, RanksetImbalance: r.imbalance, KVBytes: r.kv, KVFragmentation: r.fragmentation, Attention: r.attention, Cache: r.cache, APIServer: r.apiServer, WallS: r.Wall.Seconds(),

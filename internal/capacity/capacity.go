@@ -265,8 +265,10 @@ func (j *judge) at(ctx context.Context, rate float64) (Load, error) {
 		return Load{}, err
 	}
 	m := r.Measured(j.from, j.to, middle)
+	targets := results.NewSLO(&j.cfg.SLO)
+	met := m.Attainment >= j.cfg.SLO.Attainment && !m.Saturated && len(targets.Missed(&m.TTFT, &m.TBT, &m.TPOT, &m.E2E)) == 0
 	return Load{
 		System: j.cfg.Run.System, Model: j.cfg.ModelTitle(), GPU: j.cfg.GPUTitle(), Policy: j.cfg.Policy.Name, Trace: j.trace.Name, RatePerS: rate, Attainment: m.Attainment, GoodputTokens: m.GoodputTokens,
-		TTFT: m.TTFT, TBT: m.TBT, TPOT: m.TPOT, E2E: m.E2E, Saturated: m.Saturated, Met: m.Attainment >= j.cfg.SLO.Attainment && !m.Saturated,
+		TTFT: m.TTFT, TBT: m.TBT, TPOT: m.TPOT, E2E: m.E2E, Saturated: m.Saturated, Met: met,
 	}, nil
 }

@@ -52,7 +52,7 @@ type ReportedRate struct {
 // Add adds the answer of a search on a configuration's trace.
 func (c *Report) Add(cfg *configs.Config, trace *traces.Trace, found *Answer) {
 	c.Schema, c.Trace, c.Arrivals, c.Target = schema, results.DescribeTrace(trace), cfg.Arrivals.Kind, cfg.SLO.Attainment
-	c.SLO = results.SLO{TTFT: results.NewTarget(cfg.SLO.TTFT), TBT: results.NewTarget(cfg.SLO.TBT)}
+	c.SLO = results.NewSLO(&cfg.SLO)
 	c.Measured = found.Measured
 	c.origins = append(c.origins, slices.Repeat([]int{len(c.Rates)}, len(found.Tried))...)
 	c.Rates = append(c.Rates, ReportedRate{found.Best, found.Dips, found.Alone, found.TooLarge, append(system.Notes(cfg), found.notes()...)})
@@ -128,15 +128,7 @@ func (c *Report) varies(of func(*Load) *string) bool {
 
 // WriteText writes a table, a row a combination. What all rows have in common stands above it.
 func (c *Report) WriteText(out io.Writer) error {
-	fmt.Fprintf(out, "%s, %d requests measured at each rate; %g%% of them within", c.Trace.Name, c.Measured, 100*c.Target)
-	for _, t := range []struct {
-		name string
-		ms   results.Target
-	}{{"TTFT", c.SLO.TTFT}, {"TBT", c.SLO.TBT}} {
-		if t.ms > 0 {
-			fmt.Fprintf(out, " %s %g ms", t.name, t.ms)
-		}
-	}
+	fmt.Fprintf(out, "%s, %d requests measured at each rate; %s", c.Trace.Name, c.Measured, c.targets())
 	var common, columns, notes []string
 	var cells []int // places in names
 	note := func(text string) {
@@ -180,6 +172,15 @@ func (c *Report) WriteText(out io.Writer) error {
 		fmt.Fprintf(out, "%snote: %s\n", strings.Repeat("\n", 1-min(i, 1)), text)
 	}
 	return err
+}
+
+// targets returns the targets as people read them.
+func (c *Report) targets() string {
+	var all []string
+	if each := c.SLO.Each(); len(each) > 0 {
+		all = append(all, fmt.Sprintf("%g%% of them within %s", 100*c.Target, strings.Join(each, " ")))
+	}
+	return strings.Join(append(all, c.SLO.Tails()...), ", ")
 }
 
 func (r *ReportedRate) remark() string {

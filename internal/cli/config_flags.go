@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -57,7 +56,7 @@ var RunKeys = []KeyFlag{
 	{"seed", "run.seed", "", "seed of everything that is drawn"},
 	{"arrivals", "arrivals.kind", "", "`kind` of arrivals: auto, all-at-once, trace, poisson, gamma or closed-loop"},
 	{"rate", "arrivals.rate_per_s", "", "mean rate of the arrivals, requests a second"},
-	{"slo", "slo", "", "`targets` of latency that goodput and attainment are of: ttft=2s,tbt=100ms"},
+	{"slo", "slo", "", "`targets` of latency: ttft=2s,tbt=100ms,tpot=50ms,e2e=60s of each request; ttft.p90=1s of all; tbt.p90=80ms of a request's own gaps, tbt.p90.tokens=80ms of all"},
 }
 
 // Register adds --config, --set and a flag for each of the keys to a command.
@@ -130,20 +129,6 @@ func (f *ConfigFlags) Given(cmd *cobra.Command) (configs.Options, error) {
 		o.Flags = append(o.Flags, configs.Flag{Name: "--" + k.flag, Key: k.key, Value: flag.Value.String()})
 	}
 	return o, nil
-}
-
-// targetFlags returns the keys that the value of --slo sets.
-func targetFlags(value string) (flags []configs.Flag, err error) {
-	for _, part := range strings.Split(value, ",") {
-		name, target, found := strings.Cut(part, "=")
-		name = strings.TrimSpace(name)
-		key := "slo." + name
-		if !found || name != "ttft" && name != "tbt" || slices.ContainsFunc(flags, func(f configs.Flag) bool { return f.Key == key }) {
-			return nil, &input.Error{Key: "--slo", Value: strconv.Quote(value), Expected: "ttft=TIME, tbt=TIME or both, such as ttft=2s,tbt=100ms"}
-		}
-		flags = append(flags, configs.Flag{Name: "--slo", Key: key, Value: strings.TrimSpace(target)})
-	}
-	return flags, nil
 }
 
 // Locate gives an error about a key of the loaded configuration its place. Of several

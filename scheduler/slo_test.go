@@ -1,0 +1,87 @@
+package scheduler
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestAttains: a request attains its targets where none of its latencies, and the percentile of nearest rank from above of its own
+// gaps, is above its target.
+func TestAttains(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	attained := 0
+	for range 20_000 {
+		tokens := 1 + r.IntN(400)
+		arrival := units.Duration(r.IntN(100))
+		first := arrival + units.Duration(r.IntN(1000))
+		var gaps []units.Duration
+		finish := first
+		for range tokens - 1 {
+			g := units.Duration(1 + r.IntN(4))
+			if r.IntN(60) == 0 {
+				g = 50
+			}
+			gaps, finish = append(gaps, g), finish+g
+		}
+		some := func(n int) units.Duration { return units.Duration(r.IntN(2) * (1 + r.IntN(n))) }
+		s := SLO{TTFT: some(1500), TBT: some(6), TPOT: some(8), E2E: some(3000), TBTPercentile: Percentiles[r.IntN(4)]}
+		slow := 0
+		for _, g := range gaps {
+			if s.TBT > 0 && g > s.TBT {
+				slow++
+			}
+		}
+		slices.Sort(gaps)
+		want := (s.TTFT == 0 || first-arrival <= s.TTFT) && (s.E2E == 0 || finish-arrival <= s.E2E)
+		if n := len(gaps); n > 0 {
+			if s.TPOT > 0 && finish-first > s.TPOT*units.Duration(n) {
+				want = false
+			}
+			allowed := n * (100 - s.TBTPercentile) / 100
+			if s.TBT > 0 && gaps[n-1-allowed] > s.TBT {
+				want = false
+			}
+		}
+		if got := s.Attains(arrival, first, finish, tokens, int64(slow)); got != want {
+			t.Fatalf("%+v: arrival %v, first %v, finish %v, %d tokens, %d slow: got %v", s, arrival, first, finish, tokens, slow, got)
+		}
+		if want {
+			attained++
+		}
+	}
+	if attained < 2000 || attained > 18_000 {
+		t.Errorf("%d of 20000 attain: nothing is tested", attained)
+	}
+}
+
+// TestTargetsChecked: targets are times of at most a day, and percentiles those that results have.
+func TestTargetsChecked(t *testing.T) {
+	ok := SLO{TBTPercentile: 99, Attainment: 0.99}
+	if err := input.Validate(&ok); err != nil || ok.Given() {
+		t.Errorf("%v, given %v", err, ok.Given())
+	}
+	for want, change := range map[string]func(*SLO){
+		"tbt_percentile": func(s *SLO) { s.TBTPercentile = 98 },
+		"attainment":     func(s *SLO) { s.Attainment = 1.1 },
+		"tpot":           func(s *SLO) { s.TPOT = -1 },
+		"p95.e2e":        func(s *SLO) { s.P95.E2E = 86401 * units.Second },
+		"p50.ttft":       func(s *SLO) { s.P50.TTFT = -1 },
+	} {
+		s := ok
+		change(&s)
+		faults := input.Faults(&s)
+		if len(faults) != 1 || faults[0].Key != want {
+			t.Errorf("%s: %v", want, faults)
+		}
+	}
+	for _, p := range []func(*SLO){func(s *SLO) { s.E2E = 1 }, func(s *SLO) { s.P99.TBT = 1 }, func(s *SLO) { s.P50.TPOT = 1 }} {
+		s := ok
+		if p(&s); !s.Given() {
+			t.Errorf("%+v: a target is given", s)
+		}
+	}
+}
