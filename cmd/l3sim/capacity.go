@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/capacity"
 	"github.com/l3sim/l3sim/internal/cli"
+	"github.com/l3sim/l3sim/internal/plan"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results/figure"
@@ -23,6 +25,7 @@ type capacityFlags struct {
 	config    cli.ConfigFlags
 	plots     string
 	precision float64
+	tune      bool
 }
 
 func (a *app) newCapacityCommand() *cobra.Command {
@@ -33,14 +36,16 @@ func (a *app) newCapacityCommand() *cobra.Command {
 		Long: `Find the highest rate of requests that a system serves within targets of latency.
 
 The answer is the highest rate tried at which slo.attainment (0.99) of the requests meet the targets of --slo
-and the node keeps up, or 0. Each rate is judged by the middle 80% of a run, at least 2,000 requests. Requests
+and the node keeps up, or 0; with --rate, that rate alone is judged. "binds" says what more of raises the rate: twice
+a resource, or a target of twice the time. Each rate is judged by the middle 80% of a run, at least 2,000 requests. Requests
 arrive in the pattern of the trace, or as --arrivals says. docs/serve.md says more.`,
 		Example: `  l3sim capacity --slo ttft=2s,tbt=100ms --system l3,gpu-only --model llama-3-70b --trace requests.csv
   l3sim capacity --slo tbt=150ms --trace openthoughts --arrivals gamma --set arrivals.cv=2 --plots out/capacity`,
 	}
-	f.config.Register(cmd, cli.RunKeys...)
+	f.config.Register(cmd, slices.Concat(cli.RunKeys, nodeKeys)...)
 	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	cmd.Flags().StringVar(&f.plots, "plots", "", "also draw latency over load, a line for each system, GPU and policy, into `folder`")
+	cmd.Flags().BoolVar(&f.tune, "tune", false, "also search the server's knobs: tensor parallelism, batch limit, prefill policy and chunk")
 	cmd.Flags().Float64Var(&f.precision, "precision", 0.02, "largest relative distance from the answer to a rate that fails")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !(f.precision >= 1e-4 && f.precision <= 1) {
@@ -49,7 +54,7 @@ arrive in the pattern of the trace, or as --arrivals says. docs/serve.md says mo
 		if err := cli.NotEmpty(cmd, "plots"); err != nil {
 			return err
 		}
-		all, err := f.configurations(cmd)
+		all, err := configurations(cmd, &f.config)
 		if err != nil {
 			return err
 		}
@@ -58,20 +63,28 @@ arrive in the pattern of the trace, or as --arrivals says. docs/serve.md says mo
 	return cmd
 }
 
+// nodeKeys are flags of the hardware that a service is planned on.
+var nodeKeys = []cli.KeyFlag{
+	cli.Key("gpus", "node.gpus", "", "number of GPUs of the node"),
+	cli.Key("tp", "model.tensor_parallel", "", "GPUs that a replica of the model lies on"),
+	cli.Key("ranksets", "node.ranksets", "", "ranks of DIMMs on a memory channel"),
+	cli.Key("memory", "node.memory_capacity", "", "memory of all DIMMs, such as 1TiB"),
+}
+
 // configurations returns what the flags amount to: one configuration, or all combinations of
-// several systems, models, GPUs and policies.
-func (f *capacityFlags) configurations(cmd *cobra.Command) ([]sweep.Combination, error) {
-	given, err := f.config.Given(cmd)
+// several systems, models, GPUs, policies and further keys. Where they are several, one may be an error.
+func configurations(cmd *cobra.Command, f *cli.ConfigFlags, further ...string) ([]sweep.Combination, error) {
+	given, err := f.Given(cmd)
 	if err != nil {
 		return nil, err
 	}
-	several, err := design.OfLists(system.Configs(), given)
+	several, err := design.OfLists(system.Configs(), given, further...)
 	if err != nil {
 		return nil, err
 	}
 	if several == nil {
-		cfg, err := f.config.Load(cmd)
-		return []sweep.Combination{{Config: cfg}}, err
+		cfg, err := f.Load(cmd)
+		return []sweep.Combination{{Config: cfg, Options: given, Err: err}}, nil
 	}
 	// No plan: it would load each trace as a run does, and a search takes more requests.
 	return sweep.Combinations(several)
@@ -79,6 +92,11 @@ func (f *capacityFlags) configurations(cmd *cobra.Command) ([]sweep.Combination,
 
 // capacity searches the highest rate of each configuration.
 func (a *app) capacity(ctx context.Context, all []sweep.Combination, f *capacityFlags) error {
+	for i := range all {
+		if all[i].Err != nil {
+			return all[i].Err
+		}
+	}
 	if err := cli.WritableFolder("--plots", f.plots); err != nil {
 		return err
 	}
@@ -91,7 +109,7 @@ func (a *app) capacity(ctx context.Context, all []sweep.Combination, f *capacity
 	show.Start(0)
 	defer show.Done()
 	var runs atomic.Int64
-	search := capacity.Search{Precision: f.precision, Done: func() { show.Set(runs.Add(1)) }}
+	search := plan.Search{Precision: f.precision, Tune: f.tune, Done: func() { show.Set(runs.Add(1)) }}
 	out := &capacity.Report{}
 	var names []map[string]string
 	for i := range all {
@@ -99,11 +117,11 @@ func (a *app) capacity(ctx context.Context, all []sweep.Combination, f *capacity
 		if err != nil {
 			return err
 		}
-		found, err := search.Find(ctx, all[i].Config, trace)
+		found, err := search.Row(ctx, all[i].Options, all[i].Config, trace)
 		if err != nil {
 			return err
 		}
-		out.Add(all[i].Config, trace, found)
+		out.Add(found.Config, trace, found.Answer, plan.Text(found.Binds), found.Sets)
 		names = append(names, all[i].Names)
 	}
 	out.Distinguish(names)

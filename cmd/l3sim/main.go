@@ -27,7 +27,7 @@ var program = &cli.Program{
 type app struct{ *cli.App } // has the commands as methods
 
 func (a *app) register(root *cobra.Command) {
-	cli.AddGroup(root, "Simulate", a.newRunCommand(), a.newCapacityCommand(), a.newSweepCommand())
+	cli.AddGroup(root, "Simulate", a.newRunCommand(), a.newCapacityCommand(), a.newPlanCommand(), a.newSweepCommand())
 	cli.AddGroup(root, "Look", a.newTableCommand(), a.newPlotCommand(), a.newDiffCommand(), a.newExploreCommand(), a.newReportCommand())
 	for _, c := range root.Commands() {
 		completeColumns(c)

@@ -52,8 +52,18 @@ type Load struct {
 	TBT           results.Latency `json:"tbt_ms"`
 	TPOT          results.Latency `json:"tpot_ms"`
 	E2E           results.Latency `json:"e2e_ms"`
-	Saturated     bool            `json:"saturated"`
-	Met           bool            `json:"met"` // enough requests attain the targets, and the node keeps up
+	Spent
+	Saturated bool `json:"saturated"`
+	Met       bool `json:"met"` // enough requests attain the targets, and the node keeps up
+}
+
+// Spent is what a node takes while it serves, over the whole run: GPUs, watts of the site, and USD by its price list.
+type Spent struct {
+	GPUs    int     `json:"gpus"`
+	Watts   float64 `json:"watts_mean"`
+	USD     float64 `json:"usd_per_million_output_tokens"`
+	USDLow  float64 `json:"usd_per_million_output_tokens_low"`
+	USDHigh float64 `json:"usd_per_million_output_tokens_high"`
 }
 
 // Answer is what a search found.
@@ -83,8 +93,8 @@ type Search struct {
 // firstRates are tried first, in shares of the throughput of a full queue.
 var firstRates = []float64{1. / 8, 1. / 4, 1. / 2, 3. / 4, 1, 5. / 4}
 
-// judge runs a node at rates.
-type judge struct {
+// Judge runs a node at rates.
+type Judge struct {
 	cfg      *configs.Config
 	node     *system.Node
 	trace    *traces.Trace
@@ -116,17 +126,14 @@ func check(cfg *configs.Config) error {
 		return &input.Error{Key: "--slo", Expected: "targets of latency, such as ttft=2s,tbt=100ms"}
 	case kind == traces.ArrivalsAtOnce || kind == traces.ArrivalsClosed:
 		return &input.Error{Key: "arrivals.kind", Value: strconv.Quote(kind), Expected: "auto, trace, poisson or gamma: arrivals with a rate"}
-	case cfg.Arrivals.RatePerS > 0 || cfg.Arrivals.Scale != 1:
-		return &input.Error{Key: "arrivals.rate_per_s", Value: fmt.Sprint(cfg.Arrivals.RatePerS), Expected: "no rate, and arrivals.scale = 1: the search sets the rate"}
+	case cfg.Arrivals.Scale != 1:
+		return &input.Error{Key: "arrivals.scale", Value: fmt.Sprint(cfg.Arrivals.Scale), Expected: "1: the search sets the rate"}
 	}
 	return nil
 }
 
-// Find returns the highest rate at which a configuration's node serves the requests within its
-// targets. It first tries firstRates, and doubles or halves the rate until the highest fails
-// and one does not; then it bisects between the highest rate that meets the targets and the next
-// higher one that was tried. Where attainment dips at a lower rate the answer is above the dip.
-func (s *Search) Find(ctx context.Context, cfg *configs.Config, trace *traces.Trace) (*Answer, error) {
+// NewJudge returns the judge of a configuration's node and a trace.
+func NewJudge(cfg *configs.Config, trace *traces.Trace) (*Judge, error) {
 	if err := check(cfg); err != nil {
 		return nil, err
 	}
@@ -136,7 +143,53 @@ func (s *Search) Find(ctx context.Context, cfg *configs.Config, trace *traces.Tr
 	}
 	n := len(trace.Requests)
 	ends := int(edge * float64(n))
-	j := &judge{cfg: cfg, node: node, trace: trace, from: ends, to: n - ends, done: s.Done}
+	return &Judge{cfg: cfg, node: node, trace: trace, from: ends, to: n - ends}, nil
+}
+
+// Climb returns the highest rate that the node holds within its targets, found upwards from one that it may hold, and the runs that
+// this took. It is 0 where the node does not hold that one. A rate above the answer by more than the precision fails.
+func (j *Judge) Climb(ctx context.Context, from, precision float64) (best float64, runs int, err error) {
+	top := math.Inf(1) // the lowest rate that failed
+	for rate := from; ; {
+		l, err := j.At(ctx, rate)
+		if runs++; err != nil {
+			return 0, runs, err
+		}
+		if l.Met {
+			best = rate
+		} else {
+			top = rate
+		}
+		switch {
+		case best == 0 || top <= (1+precision)*best || runs > 40:
+			return best, runs, nil
+		case math.IsInf(top, 1):
+			rate *= 1.5
+		default:
+			rate = math.Sqrt(best * top)
+		}
+	}
+}
+
+// Find returns the highest rate at which a configuration's node serves the requests within its
+// targets. It first tries firstRates, and doubles or halves the rate until the highest fails
+// and one does not; then it bisects between the highest rate that meets the targets and the next
+// higher one that was tried. Where attainment dips at a lower rate the answer is above the dip.
+func (s *Search) Find(ctx context.Context, cfg *configs.Config, trace *traces.Trace) (*Answer, error) {
+	j, err := NewJudge(cfg, trace)
+	if err != nil {
+		return nil, err
+	}
+	j.done = s.Done
+	n := len(trace.Requests)
+	if rate := cfg.Arrivals.RatePerS; rate > 0 {
+		a := &Answer{Measured: j.to - j.from}
+		if err := a.try(ctx, j, rate); err != nil {
+			return nil, err
+		}
+		a.Best = a.Tried[0]
+		return a, nil
+	}
 	full, tooLarge, err := j.full(ctx)
 	if err != nil {
 		return nil, err
@@ -200,13 +253,13 @@ func (a *Answer) settle(best, n int, target float64) *Answer {
 }
 
 // try runs the node at rates, side by side.
-func (a *Answer) try(ctx context.Context, j *judge, rates ...float64) error {
+func (a *Answer) try(ctx context.Context, j *Judge, rates ...float64) error {
 	loads := make([]Load, len(rates))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, rate := range rates {
 		group.Go(func() (err error) {
-			loads[i], err = j.at(ctx, rate)
+			loads[i], err = j.At(ctx, rate)
 			return err
 		})
 	}
@@ -219,7 +272,7 @@ func (a *Answer) try(ctx context.Context, j *judge, rates ...float64) error {
 }
 
 // run runs the node and says when it is done.
-func (j *judge) run(ctx context.Context, trace *traces.Trace, o system.Options) (*system.Result, error) {
+func (j *Judge) run(ctx context.Context, trace *traces.Trace, o system.Options) (*system.Result, error) {
 	r, err := j.node.Run(ctx, trace, o)
 	if j.done != nil && err == nil {
 		j.done()
@@ -229,7 +282,7 @@ func (j *judge) run(ctx context.Context, trace *traces.Trace, o system.Options) 
 
 // full returns the requests a second that the node serves of a full queue, and how many fit no
 // memory.
-func (j *judge) full(ctx context.Context) (rate float64, tooLarge int, err error) {
+func (j *Judge) full(ctx context.Context) (rate float64, tooLarge int, err error) {
 	r, err := j.run(ctx, j.trace.AtOnce(), system.Options{})
 	if err != nil {
 		return 0, 0, err
@@ -248,13 +301,14 @@ func (j *judge) full(ctx context.Context) (rate float64, tooLarge int, err error
 }
 
 // arrive returns the requests at a rate, in the pattern of all rates.
-func (j *judge) arrive(rate float64) (*traces.Trace, error) {
+func (j *Judge) arrive(rate float64) (*traces.Trace, error) {
 	spec := j.cfg.Arrivals
 	spec.RatePerS = rate
 	return j.trace.Arrive(spec, j.cfg.Run.Seed)
 }
 
-func (j *judge) at(ctx context.Context, rate float64) (Load, error) {
+// At runs the node at a rate.
+func (j *Judge) At(ctx context.Context, rate float64) (Load, error) {
 	trace, err := j.arrive(rate)
 	if err != nil {
 		return Load{}, err
@@ -265,10 +319,15 @@ func (j *judge) at(ctx context.Context, rate float64) (Load, error) {
 		return Load{}, err
 	}
 	m := r.Measured(j.from, j.to, middle)
+	sum, err := r.Summary(j.cfg)
+	if err != nil {
+		return Load{}, err
+	}
 	targets := results.NewSLO(&j.cfg.SLO)
 	met := m.Attainment >= j.cfg.SLO.Attainment && !m.Saturated && len(targets.Missed(&m.TTFT, &m.TBT, &m.TPOT, &m.E2E)) == 0
 	return Load{
 		System: j.cfg.Run.System, Model: j.cfg.ModelTitle(), GPU: j.cfg.GPUTitle(), Policy: j.cfg.Policy.Name, Trace: j.trace.Name, RatePerS: rate, Attainment: m.Attainment, GoodputTokens: m.GoodputTokens,
 		TTFT: m.TTFT, TBT: m.TBT, TPOT: m.TPOT, E2E: m.E2E, Saturated: m.Saturated, Met: met,
+		Spent: Spent{j.cfg.Node.GPUs, sum.EnergyReport.Watts, sum.Cost.PerMToken, sum.Cost.PerMTokenLow, sum.Cost.PerMTokenHigh},
 	}, nil
 }

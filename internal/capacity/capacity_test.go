@@ -127,7 +127,7 @@ func TestKeepsUp(t *testing.T) {
 func TestOnePattern(t *testing.T) {
 	for _, kind := range []string{"poisson", "gamma"} {
 		cfg, trace, _, _ := single(t, 1000, "arrivals.kind="+kind, "arrivals.cv=3")
-		j := &judge{cfg: cfg, trace: trace}
+		j := &Judge{cfg: cfg, trace: trace}
 		slow, err := j.arrive(1)
 		if err != nil {
 			t.Fatal(err)
@@ -195,7 +195,7 @@ func TestErrors(t *testing.T) {
 	for want, sets := range map[string][]string{
 		"--slo: expected targets of latency":           {},
 		`arrivals.kind = "all-at-once": expected auto`: {"slo.tbt=1s", "arrivals.kind=all-at-once"},
-		"arrivals.rate_per_s = 3: expected no rate":    {"slo.tbt=1s", "arrivals.rate_per_s=3"},
+		"arrivals.scale = 3: expected 1":               {"slo.tbt=1s", "arrivals.scale=3"},
 		"run.requests = 2499: expected at least 2500":  {"slo.tbt=1s", "run.requests=2499"},
 		`run.trace = "gone.csv": no such file`:         {"slo.tbt=1s", "run.trace=gone.csv"},
 	} {
@@ -225,7 +225,7 @@ func TestTooLarge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rate, tooLarge, err := (&judge{cfg: cfg, node: node, trace: trace}).full(t.Context())
+		rate, tooLarge, err := (&Judge{cfg: cfg, node: node, trace: trace}).full(t.Context())
 		if err != nil || tooLarge != want || math.Abs(rate*service.Seconds()-1) > 1e-6 {
 			t.Errorf("%d of 40 are too large: %d counted, %v services a service time, %v", want, tooLarge, rate*service.Seconds(), err)
 		}

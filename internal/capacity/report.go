@@ -45,17 +45,21 @@ type ReportedRate struct {
 	// Alone says that where RatePerS is 0, requests miss the targets without waiting for one another.
 	Alone    bool `json:"alone_fails"`
 	TooLarge int  `json:"rejected_requests"`
+	// Binds says which resources and targets bind, and by how much the rate rises with twice of each.
+	Binds string `json:"binds"`
+	// Set is the settings of knobs that --tune found.
+	Set []string `json:"set,omitempty"`
 	// Notes are those of its configuration, as a run's summary has them.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Add adds the answer of a search on a configuration's trace.
-func (c *Report) Add(cfg *configs.Config, trace *traces.Trace, found *Answer) {
+// Add adds the answer of a search on a configuration's trace, what binds there, and the settings of knobs that were found.
+func (c *Report) Add(cfg *configs.Config, trace *traces.Trace, found *Answer, binds string, set []string) {
 	c.Schema, c.Trace, c.Arrivals, c.Target = schema, results.DescribeTrace(trace), cfg.Arrivals.Kind, cfg.SLO.Attainment
 	c.SLO = results.NewSLO(&cfg.SLO)
 	c.Measured = found.Measured
 	c.origins = append(c.origins, slices.Repeat([]int{len(c.Rates)}, len(found.Tried))...)
-	c.Rates = append(c.Rates, ReportedRate{found.Best, found.Dips, found.Alone, found.TooLarge, append(system.Notes(cfg), found.notes()...)})
+	c.Rates = append(c.Rates, ReportedRate{found.Best, found.Dips, found.Alone, found.TooLarge, binds, set, append(system.Notes(cfg), found.notes()...)})
 	c.Tried = append(c.Tried, found.Tried...)
 }
 
@@ -128,7 +132,7 @@ func (c *Report) varies(of func(*Load) *string) bool {
 
 // WriteText writes a table, a row a combination. What all rows have in common stands above it.
 func (c *Report) WriteText(out io.Writer) error {
-	fmt.Fprintf(out, "%s, %d requests measured at each rate; %s", c.Trace.Name, c.Measured, c.targets())
+	fmt.Fprintf(out, "%s, %d requests measured at each rate; %s", c.Trace.Name, c.Measured, Targets(&c.SLO, c.Target))
 	var common, columns, notes []string
 	var cells []int // places in names
 	note := func(text string) {
@@ -153,19 +157,23 @@ func (c *Report) WriteText(out io.Writer) error {
 	}
 	fmt.Fprint(out, "\n\n")
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, strings.Join(columns, "\t")+"\trequests/s\tattainment\tgoodput tokens/s\tTTFT p50\tp99 ms\tTBT p50\tp99 ms\t")
+	fmt.Fprintln(w, strings.Join(columns, "\t")+"\trequests/s\tattainment\tTTFT p99\tTBT p99 ms\tGPUs\tkW\tUSD/Mtoken\tbinds\t")
 	for i := range c.Rates {
 		r := &c.Rates[i]
 		for _, k := range cells {
 			fmt.Fprintf(w, "%s\t", c.called[i][k])
 		}
-		fmt.Fprintf(w, "%.4g\t%.2f%%\t%.1f\t%.1f\t%.1f\t%.2f\t%.2f\t%s\n", r.RatePerS, 100*r.Attainment, r.GoodputTokens,
-			r.TTFT.P50, r.TTFT.P99, r.TBT.P50, r.TBT.P99, r.remark())
+		fmt.Fprintf(w, "%.4g\t%.2f%%\t%.1f\t%.2f\t%d\t%.1f\t%.2f\t%s\t%s\n", r.RatePerS, 100*r.Attainment, r.TTFT.P99, r.TBT.P99, r.GPUs, r.Watts/1e3, r.USD, r.Binds, r.remark())
 	}
 	err := w.Flush()
 	for i := range c.Rates {
 		for _, text := range c.Rates[i].Notes {
 			note(text)
+		}
+	}
+	for i := range c.Rates {
+		if set := c.Rates[i].Set; len(set) > 0 {
+			note(fmt.Sprintf("%s: --set %s", c.Rates[i].System, strings.Join(set, " --set ")))
 		}
 	}
 	for i, text := range notes {
@@ -174,13 +182,13 @@ func (c *Report) WriteText(out io.Writer) error {
 	return err
 }
 
-// targets returns the targets as people read them.
-func (c *Report) targets() string {
+// Targets returns targets, which a share of the requests must attain, as people read them.
+func Targets(slo *results.SLO, share float64) string {
 	var all []string
-	if each := c.SLO.Each(); len(each) > 0 {
-		all = append(all, fmt.Sprintf("%g%% of them within %s", 100*c.Target, strings.Join(each, " ")))
+	if each := slo.Each(); len(each) > 0 {
+		all = append(all, fmt.Sprintf("%g%% of them within %s", 100*share, strings.Join(each, " ")))
 	}
-	return strings.Join(append(all, c.SLO.Tails()...), ", ")
+	return strings.Join(append(all, slo.Tails()...), ", ")
 }
 
 func (r *ReportedRate) remark() string {
@@ -202,7 +210,8 @@ const lineColumn = "server"
 // of one combination; models have plots of their own.
 func (c *Report) Figures() ([]results.File, error) {
 	t := &tables.Table{Name: "capacity", Columns: append(list.Map(names, func(n name) string { return n.column }), "trace", "rate_per_s", "attainment", "goodput_tokens_per_s",
-		"ttft_mean_ms", "ttft_p50_ms", "ttft_p99_ms", "tbt_mean_ms", "tbt_p50_ms", "tbt_p99_ms", "tpot_mean_ms", "e2e_mean_ms", lineColumn)}
+		"ttft_mean_ms", "ttft_p50_ms", "ttft_p99_ms", "tbt_mean_ms", "tbt_p50_ms", "tbt_p99_ms", "tpot_mean_ms", "e2e_mean_ms",
+		"gpus", "watts_mean", "usd_per_million_output_tokens", lineColumn)}
 	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	for i := range c.Tried {
 		l := &c.Tried[i]
@@ -217,7 +226,7 @@ func (c *Report) Figures() ([]results.File, error) {
 			line = []string{l.System}
 		}
 		row = append(row, l.Trace)
-		for _, v := range []float64{l.RatePerS, l.Attainment, l.GoodputTokens, l.TTFT.Mean, l.TTFT.P50, l.TTFT.P99, l.TBT.Mean, l.TBT.P50, l.TBT.P99, l.TPOT.Mean, l.E2E.Mean} {
+		for _, v := range []float64{l.RatePerS, l.Attainment, l.GoodputTokens, l.TTFT.Mean, l.TTFT.P50, l.TTFT.P99, l.TBT.Mean, l.TBT.P50, l.TBT.P99, l.TPOT.Mean, l.E2E.Mean, float64(l.GPUs), l.Watts, l.USD} {
 			row = append(row, number(v))
 		}
 		t.Rows = append(t.Rows, append(row, strings.Join(line, ", ")))

@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -63,6 +66,9 @@ var RunKeys = []KeyFlag{
 func (f *ConfigFlags) Register(cmd *cobra.Command, keys ...KeyFlag) {
 	f.keys = keys
 	for _, k := range keys {
+		if cmd.Flags().Lookup(k.flag) != nil {
+			continue // given twice
+		}
 		cmd.Flags().Var(&keyValue{text: k.standard, kind: KindOf(k.key)}, k.flag, k.usage)
 	}
 	cmd.Flags().StringArrayVar(&f.Options.ConfigFiles, "config", nil, configUsage)
@@ -87,6 +93,35 @@ func KindOf(key string) string {
 		return strings.ToLower(k.Type.Name())
 	}
 	return strings.TrimSuffix(k.Type.Kind().String(), "64")
+}
+
+// Command returns the command line of another command with the flags given to cmd, but for some of a key for which there is another
+// value.
+func (f *ConfigFlags) Command(cmd *cobra.Command, other string, values map[string]string, sets []string) string {
+	words := []string{cmd.Root().Name(), other}
+	add := func(flag, value string) { words = append(words, "--"+flag, quoted(value)) }
+	for _, k := range f.keys {
+		if flag := cmd.Flags().Lookup(k.flag); flag.Changed && !slices.Contains(words, "--"+k.flag) {
+			add(k.flag, cmp.Or(values[k.key], flag.Value.String()))
+		}
+	}
+	for _, file := range f.Options.ConfigFiles {
+		add("config", file)
+	}
+	for _, set := range slices.Concat(f.Options.Sets, sets) {
+		add("set", set)
+	}
+	return strings.Join(words, " ")
+}
+
+// quoted returns a word as a shell takes it.
+func quoted(word string) string {
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./=,:+@%", r)
+	}) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // Load returns the configuration that the flags given to cmd amount to.

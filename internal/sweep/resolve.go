@@ -169,12 +169,14 @@ func (p *Plan) combinations() ([]int, error) {
 
 // Combination is a configuration of a sweep's axes.
 type Combination struct {
-	Config *configs.Config
-	Names  map[string]string // of the choices, by the keys that they set
+	Config  *configs.Config
+	Options configs.Options   // that Config is loaded from
+	Names   map[string]string // of the choices, by the keys that they set
+	Err     error             // an *input.Error where the choices are not valid together; Config is nil then
 }
 
 // Combinations returns the configuration of each combination of the axes, without a plan's
-// traces and seeds. The first that is not valid is an *input.Error.
+// traces and seeds.
 func Combinations(f *design.File) ([]Combination, error) {
 	p := emptyPlan(f, "", nil)
 	combinations, err := p.combinations()
@@ -183,11 +185,9 @@ func Combinations(f *design.File) ([]Combination, error) {
 	}
 	all := make([]Combination, len(combinations))
 	for i, c := range combinations {
-		cfg, err := p.File.Loader.Load(p.options(p.settings(c)))
-		if err != nil {
-			return nil, err
-		}
-		all[i] = Combination{cfg, map[string]string{}}
+		o := p.options(p.settings(c))
+		cfg, err := p.File.Loader.Load(o)
+		all[i] = Combination{cfg, o, map[string]string{}, err}
 		for axis, choice := range p.choices(c) {
 			chosen := &f.Axes[axis].Choices[choice]
 			for _, s := range chosen.Settings {

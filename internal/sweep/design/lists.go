@@ -10,12 +10,13 @@ import (
 )
 
 // OfLists returns the sweep that --system a,b or --model a,b describes: all
-// combinations of the names, nil where each flag has one.
-func OfLists(ld *configs.Loader, o configs.Options) (*File, error) {
+// combinations of the names, nil where each flag has one. Further keys may have lists, too.
+func OfLists(ld *configs.Loader, o configs.Options, further ...string) (*File, error) {
+	lists := append([]string{"run.system", "run.model", "gpu.preset", "policy.name"}, further...)
 	file := &File{Configs: o.ConfigFiles, Sets: o.Sets, Repeats: 1, Loader: ld}
 	for _, f := range o.Flags {
 		names := strings.Split(f.Value, ",")
-		if len(names) == 1 || !slices.Contains([]string{"run.system", "run.model", "gpu.preset", "policy.name"}, f.Key) {
+		if len(names) == 1 || !slices.Contains(lists, f.Key) {
 			file.Set = append(file.Set, Setting{Key: f.Key, Value: f.Value})
 			continue
 		}
@@ -25,7 +26,10 @@ func OfLists(ld *configs.Loader, o configs.Options) (*File, error) {
 			if names[i] == "" || slices.Contains(names[:i], names[i]) {
 				return nil, &input.Error{Key: f.Name, Value: strconv.Quote(f.Value), Expected: "names, each once, joined by commas"}
 			}
-			setting := Setting{Key: f.Key, Value: strconv.Quote(names[i])}
+			setting := Setting{Key: f.Key, Value: names[i]}
+			if !slices.Contains(further, f.Key) {
+				setting.Value = strconv.Quote(names[i])
+			}
 			axis.Choices = append(axis.Choices, Choice{Name: names[i], Settings: []Setting{setting}})
 		}
 		file.Axes = append(file.Axes, axis)

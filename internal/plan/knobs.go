@@ -1,0 +1,77 @@
+package plan
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/system"
+)
+
+// Knob is a key of the server with the values to try; "" is the value of the configuration as given.
+type Knob struct {
+	Key    string
+	Values []string
+}
+
+// Knobs returns the knobs of a server: how the model lies on the GPUs, what decodes at once, and how prompts are cut. Admission is none
+// of them, as what a server knows of its requests is no choice. Nor are keys that the user has set.
+func Knobs(o configs.Options, name string, gpus int) (all []Knob) {
+	add := func(key string, values ...string) {
+		given := func(s string) bool { return strings.HasPrefix(s, key+"=") }
+		for _, s := range o.Sets {
+			if given(s) {
+				return
+			}
+		}
+		for _, f := range o.Flags {
+			if f.Key == key {
+				return
+			}
+		}
+		if system.Keys().Key(key) != nil {
+			all = append(all, Knob{key, append([]string{""}, values...)})
+		}
+	}
+	var parallel []string
+	for n := 1; n <= min(gpus, 16); n *= 2 {
+		if gpus%n == 0 {
+			parallel = append(parallel, strconv.Itoa(n))
+		}
+	}
+	add("model.tensor_parallel", parallel...)
+	add(strings.NewReplacer("-", "_", "+", "_").Replace(name)+".policy", "prefill-first", "chunked-prefill")
+	if name == "l3" {
+		add("scheduler.min_prefill_tokens", "128", "256", "512", "1024", "2048", "4096")
+		add("scheduler.sub_batches", "1", "2")
+	} else {
+		add("batching.max_num_batched_tokens", "256", "512", "1024", "2048", "4096", "8192", "16384")
+	}
+	add("batching.max_num_seqs", "0", "16", "32", "64", "128", "256", "512")
+	return all
+}
+
+// AsGiven returns a configuration for what it says of hardware, model and trace, whether or not the model fits as it lies on the GPUs:
+// that is a knob. The error is of the configuration as given where no tensor parallelism makes its sections valid.
+func AsGiven(o configs.Options) (cfg *configs.Config, err error) {
+	o.SectionsOnly = true
+	cfg, err = system.Load(o)
+	for n := 1; err != nil && n <= 16; n *= 2 {
+		with := o
+		with.Sets = append(slices.Clone(o.Sets), "model.tensor_parallel="+strconv.Itoa(n))
+		if other, bad := system.Load(with); bad == nil {
+			return other, nil
+		}
+	}
+	return cfg, err
+}
+
+// Infeasible says that what is wrong with a configuration is how its model, GPUs and memory fit together, and no name or value.
+func Infeasible(o configs.Options) bool {
+	_, err := AsGiven(o)
+	bad := (*input.Error)(nil)
+	return err == nil || errors.As(err, &bad) && (strings.HasPrefix(bad.Key, "node.") || strings.HasPrefix(bad.Key, "model."))
+}
