@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/l3sim/l3sim/input"
@@ -68,6 +69,24 @@ func TestProgressLine(t *testing.T) {
 	if got, want := p.line(9*time.Second), "l3sim: 7 runs, 9s"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
+}
+
+// TestProgressBecomesRarer: half an hour without a terminal is 10 lines, after 5, 15, 35, 75, 155, 315, 615, 915, 1215 and 1515 seconds.
+func TestProgressBecomesRarer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out lockedBuffer
+		p := (&App{Stderr: &out}).NewProgress("steps")
+		p.Start(2000)
+		for i := range int64(1800) {
+			time.Sleep(time.Second)
+			p.Set(i + 1)
+		}
+		p.Done()
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(lines) != 10 || !strings.Contains(lines[2], "), 35s, ") || !strings.Contains(lines[9], "), 25m15s, ") {
+			t.Errorf("%d lines:\n%s", len(lines), out.String())
+		}
+	})
 }
 
 // TestProgressConcurrent counts from several goroutines while lines are

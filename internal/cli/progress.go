@@ -15,11 +15,12 @@ import (
 
 const (
 	barInterval  = 100 * time.Millisecond // between redraws of the bar on a terminal
-	lineInterval = 5 * time.Second        // between lines where standard error is no terminal
+	lineInterval = 5 * time.Second        // before the first line where standard error is no terminal; doubles with each line
+	lineLongest  = 5 * time.Minute        // between two lines
 )
 
-// progress shows how far a long command is: a bar on a terminal, a line every
-// few seconds otherwise, nothing with --quiet. Set may be called from several
+// progress shows how far a long command is: a bar on a terminal, otherwise
+// lines that become rarer as time passes, nothing with --quiet. Set may be called from several
 // goroutines and costs one atomic operation; a goroutine of its own draws.
 type Progress struct {
 	name     string // of the program
@@ -133,6 +134,8 @@ func (p *Progress) draw() {
 			continue
 		}
 		fmt.Fprintln(p.out, p.line(time.Since(p.start)))
+		p.interval = min(2*p.interval, lineLongest)
+		tick.Reset(p.interval)
 	}
 }
 
