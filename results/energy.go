@@ -80,16 +80,12 @@ func (e *EnergyReport) writeText(row func(name, format string, args ...any)) {
 		return
 	}
 	row("site energy", "%s kJ (%s to %s; %s assumed), %s W on average", grouped(e.Total/1e3, 0), grouped(e.Low/1e3, 0), grouped(e.High/1e3, 0), percent(e.AssumedShare), grouped(e.Watts, 0))
-	row("tokens a kJ", "%s of output, %s in all", grouped(1e3*e.OutputTokensPerJoule, 1), grouped(1e3*e.TotalTokensPerJoule, 1))
+	row("tokens per kJ", "%s of output, %s in all", grouped(1e3*e.OutputTokensPerJoule, 1), grouped(1e3*e.TotalTokensPerJoule, 1))
 	for _, what := range e.NotEstimated {
 		row("not estimated", "%s", what)
 	}
-	note := ""
-	if e.DIMM > e.DIMMLimit {
-		note = ": MORE"
-	}
-	row("a DIMM", "%s W at its busiest, %s at most; a slot supplies %s W%s", grouped(e.DIMM, 1), grouped(e.DIMMHigh, 1), grouped(e.DIMMLimit, 0), note)
-	row("each rank", "%d DRAM dies of %s, which all draw standby and refresh", e.RankDies, e.Die)
+	row("power of a DIMM", "%s W at its busiest, %s at most; a slot supplies %s W", grouped(e.DIMM, 1), grouped(e.DIMMHigh, 1), grouped(e.DIMMLimit, 0))
+	row("dies of a rank", "%d DRAM dies of %s, which all draw standby and refresh", e.RankDies, e.Die)
 }
 
 // CostReport is what the run's tokens cost by a price list: docs/lab/cost.md. It is 0 where nothing is emitted.
@@ -112,6 +108,10 @@ func (c *CostReport) writeText(row func(name, format string, args ...any)) {
 	if c.PerMToken == 0 {
 		return
 	}
-	row("cost", "%s USD a million output tokens (%s to %s)", grouped(c.PerMToken, 2), grouped(c.PerMTokenLow, 2), grouped(c.PerMTokenHigh, 2))
-	row("an hour", "%s USD, electricity %s; prices of %s, grade %s", grouped(c.PerHour, 2), percent(c.EnergyPerHour/c.PerHour), c.Date, c.Grade)
+	row("cost", "%s", c.text())
+	row("cost per hour", "%s USD, electricity %s; prices of %s, grade %s", grouped(c.PerHour, 2), percent(c.EnergyPerHour/c.PerHour), c.Date, c.Grade)
+}
+
+func (c *CostReport) text() string {
+	return grouped(c.PerMToken, 2) + " USD a million output tokens (" + grouped(c.PerMTokenLow, 2) + " to " + grouped(c.PerMTokenHigh, 2) + ")"
 }

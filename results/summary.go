@@ -21,6 +21,7 @@ type Summary struct {
 	Latencies
 	Service
 	Utilization  Utilization  `json:"utilization"`
+	Waits        Waits        `json:"waits"`
 	Energy       Energy       `json:"gpu_energy"`
 	EnergyReport EnergyReport `json:"site_energy"` // of the whole node and what the site adds
 	Cost         CostReport   `json:"cost"`
@@ -218,6 +219,35 @@ type Utilization struct {
 	PCIeDown float64 `json:"pcie_down"` // GPU to DIMM
 	PCIeUp   float64 `json:"pcie_up"`   // DIMM to GPU
 	Channel  float64 `json:"channel"`
+}
+
+// Waits is what GPUs and ranks of PIM wait for while they do not work, in shares of the simulated time, from 0 to 1, averaged
+// over them: with Utilization of the GPUs, or of PIM, the shares add up to 1.
+type Waits struct {
+	GPU GPUWaits `json:"gpu"`
+	PIM PIMWaits `json:"pim,omitzero"` // left out where there is none
+}
+
+// GPUWaits is what GPUs wait for.
+type GPUWaits struct {
+	PIM        float64 `json:"pim_share"`       // attention in DIMMs or HBM, as long as ranksets take on average
+	Imbalance  float64 `json:"imbalance_share"` // what the slowest rankset takes beyond the mean of all
+	LinkDown   float64 `json:"link_down_share"`
+	LinkUp     float64 `json:"link_up_share"`
+	Channel    float64 `json:"channel_share"` // memory channels and their controllers
+	Host       float64 `json:"host_share"`    // the host's CPUs: their attention, or that they notice a device's end
+	NoRequests float64 `json:"no_requests_share"`
+}
+
+// PIMWaits is what ranks of PIM wait for.
+type PIMWaits struct {
+	GPU        float64 `json:"gpu_share"`
+	LinkDown   float64 `json:"link_down_share"`
+	LinkUp     float64 `json:"link_up_share"`
+	Channel    float64 `json:"channel_share"`
+	Host       float64 `json:"host_share"`
+	Others     float64 `json:"other_ranksets_share"` // ranksets that still work, and transfers that interrupt
+	NoRequests float64 `json:"no_requests_share"`
 }
 
 // KVBytes is the memory for the KV cache, over the whole node.

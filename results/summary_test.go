@@ -61,6 +61,7 @@ func sample() *Summary {
 			Iteration: Iteration{70.25, 40.125, 10.0625, 20.0625},
 		},
 		Utilization: Utilization{0.25, 0.875, 0.0625, 0.03125, 0.125},
+		Waits:       Waits{GPUWaits{0.5, 0.125, 0.015625, 0.03125, 0.00390625, 0.0078125, 0.0625}, PIMWaits{0.0625, 0.001, 0.002, 0.003, 0.004, 0.05, 0.0025}},
 		Energy:      Energy{1_500_000, 300_000, 900_000, 300_000, 0.11825},
 		EnergyReport: EnergyReport{3_000_000.5, 2_000_000.25, 5_000_000.75,
 			EnergyComponents{1_500_000, 11, 12, 13, 14, 15, 16, 17, 17.5, 18, 19, 20, 21, 22, 23, 24, 25, 26}, "assumption", 0.625, 4.25, 4.5, 1279.5, 5.5, 12.5, 15.25, 10, 32, "8Gb", nil, true},
@@ -103,7 +104,7 @@ func TestSummaryJSON(t *testing.T) {
 	}
 	want := strings.Fields(`schema system model gpu trace arrivals seed config_sha256 simulated_s output_tokens_per_s total_tokens_per_s requests_per_s goodput slo_ms
 		tbt_ms tbt_decode_ms stall_ms ttft_ms e2e_ms queue_ms tpot_ms requests_in_system_mean saturated decode_batch iteration_ms iterations
-		rejected_requests refused_requests expired_requests preemptions utilization gpu_energy site_energy cost rankset_imbalance kv_bytes kv_fragmentation attention wall_s`)
+		rejected_requests refused_requests expired_requests preemptions utilization waits gpu_energy site_energy cost rankset_imbalance kv_bytes kv_fragmentation attention wall_s`)
 	if !slices.Equal(keys, want) {
 		t.Errorf("keys %v, want %v", keys, want)
 	}
@@ -115,9 +116,9 @@ func TestSummaryJSON(t *testing.T) {
 
 // TestNoTarget: JSON has null where there is no target of latency, and reads it back.
 func TestNoTarget(t *testing.T) {
-	text, err := json.Marshal(SLO{TBT: NewTarget(50 * units.Millisecond)})
+	text, err := json.Marshal(SLO{TBT: 50})
 	back := SLO{TTFT: 3}
-	if err != nil || string(text) != `{"ttft":null,"tbt":50}` || json.Unmarshal(text, &back) != nil || back.TBT != 50 {
+	if err != nil || string(text) != `{"ttft":null,"tbt":50,"tpot":null,"e2e":null,"tbt_percentile":0}` || json.Unmarshal(text, &back) != nil || back.TBT != 50 {
 		t.Errorf("%s, %v, %+v", text, err, back)
 	}
 }
@@ -132,7 +133,7 @@ func TestSummaryHoldsNoNaN(t *testing.T) {
 
 func TestSummaryText(t *testing.T) {
 	var b bytes.Buffer
-	if err := sample().WriteText(&b); err != nil {
+	if err := sample().WriteFull(&b); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "summary.txt", b.Bytes())
@@ -150,7 +151,7 @@ func TestSummaryText(t *testing.T) {
 		}
 	}
 	for _, line := range strings.Split(b.String(), "\n") {
-		if len([]rune(line)) > 80 {
+		if len([]rune(line)) > 80 && !strings.HasPrefix(line, "warning: ") {
 			t.Errorf("%d columns: %s", len([]rune(line)), line)
 		}
 	}
@@ -158,14 +159,14 @@ func TestSummaryText(t *testing.T) {
 	long := sample()
 	long.TTFT = Latency{Mean: 8e9, P50: 8e9, P90: 9e9, P99: 9.1e9, Max: 9.2e9}
 	b.Reset()
-	if err := long.WriteText(&b); err != nil || !regexp.MustCompile(`(?m)^TTFT +2,222.22 +2,222.22 +2,500.00 +2,527.78 +2,555.56  h$`).Match(b.Bytes()) {
+	if err := long.WriteFull(&b); err != nil || !regexp.MustCompile(`(?m)^TTFT +2,222.22 +2,222.22 +2,500.00 +2,527.78 +2,555.56  h$`).Match(b.Bytes()) {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 	var empty Summary
-	if err := empty.WriteText(&b); err != nil || strings.Contains(b.String(), "NaN") {
+	if err := empty.WriteFull(&b); err != nil || strings.Contains(b.String(), "NaN") {
 		t.Errorf("an empty summary: %v\n%s", err, b.String())
 	}
-	if err := empty.WriteText(failing{}); !errors.Is(err, errFull) {
+	if err := empty.WriteFull(failing{}); !errors.Is(err, errFull) {
 		t.Errorf("a full disk: got %v", err)
 	}
 }
@@ -199,5 +200,57 @@ func TestBinary(t *testing.T) {
 		if got := binary(n); got != want {
 			t.Errorf("%d: got %s, want %s", n, got, want)
 		}
+	}
+}
+
+// TestBrief: the short text has the lines that answer first, ten at most, in times that people read; warnings come after them.
+func TestBrief(t *testing.T) {
+	var b bytes.Buffer
+	if err := sample().WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "brief.txt", b.Bytes())
+	plain := sample()
+	plain.SLO, plain.Saturated, plain.Notes = SLO{}, false, []string{"a name is new"}
+	b.Reset()
+	if err := plain.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	if len(lines) != 12 || !strings.HasPrefix(lines[9], "KV memory") || lines[11] != "warning: a name is new" || strings.Contains(b.String(), "goodput") || !strings.Contains(b.String(), "39 min simulated") {
+		t.Errorf("without targets:\n%s", b.String())
+	}
+	if got := (&GPUWaits{}).text(); got != "GPUs 0%" {
+		t.Errorf("GPUs that never wait: %s", got)
+	}
+	if err := plain.WriteText(failing{}); !errors.Is(err, errFull) {
+		t.Error(err)
+	}
+}
+
+func TestTimeText(t *testing.T) {
+	for ms, want := range map[float64]string{0: "0.00 ms", 0.5: "0.50 ms", 12.34: "12.3 ms", 103.2: "103 ms", 999.4: "999 ms", 999.6: "1.00 s", 12_300: "12.3 s", 119_900: "120 s", 120_000: "2.0 min",
+		590_000: "9.8 min", 44 * 60e3: "44 min", 119 * 60e3: "119 min", 7.5 * 3600e3: "7.5 h", 5000 * 3600e3: "5,000 h"} {
+		if got := TimeText(ms); got != want {
+			t.Errorf("%v ms are %q, want %q", ms, got, want)
+		}
+	}
+}
+
+// TestAcross: runs stand beside each other in 80 columns, the rest below.
+func TestAcross(t *testing.T) {
+	var b bytes.Buffer
+	names, runs := strings.Fields("l3 gpu-only hbm-pim rank-pim cpu-offload"), slices.Repeat([]*Summary{sample()}, 5)
+	if err := WriteAcross(&b, names, runs); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	for _, line := range lines {
+		if len(line) > 80 {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+	if len(lines) != 2*(len(across)+1)+1 || !strings.HasSuffix(lines[0], "rank-pim") || !strings.HasSuffix(lines[15], "cpu-offload") || strings.Count(b.String(), "2.0 min") != 5 {
+		t.Errorf("%d lines:\n%s", len(lines), b.String())
 	}
 }

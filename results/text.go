@@ -12,14 +12,20 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// WriteText writes the summary for a person to read.
-func (s *Summary) WriteText(w io.Writer) error {
+// writeTitle writes what was run.
+func (s *Summary) writeTitle(b *bytes.Buffer) {
+	fmt.Fprintf(b, "%s serving %s on %s, %s requests of %s, seed %d\n",
+		s.System, s.Model, s.GPU, grouped(float64(s.Trace.Requests), 0), s.Trace.Name, s.Seed)
+}
+
+// WriteFull writes all of the summary for a person to read.
+func (s *Summary) WriteFull(w io.Writer) error {
 	var b bytes.Buffer
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-16s%s\n", name, fmt.Sprintf(format, args...))
 	}
-	fmt.Fprintf(&b, "%s serving %s on %s, %s requests of %s, seed %d\n\n",
-		s.System, s.Model, s.GPU, grouped(float64(s.Trace.Requests), 0), s.Trace.Name, s.Seed)
+	s.writeTitle(&b)
+	b.WriteByte('\n')
 	row("input", "%s tokens (%s ± %s a request)",
 		grouped(float64(s.Trace.InputTokens), 0), grouped(s.Trace.InputMean, 1), grouped(s.Trace.InputStd, 1))
 	row("output", "%s tokens (%s ± %s a request)",
@@ -41,9 +47,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 		row("imbalance", "busiest rankset over mean %s", grouped(s.RanksetImbalance, 3))
 	}
 	s.writeMemory(row)
-	for _, note := range s.Notes {
-		row("note", "%s", note)
-	}
+	s.writeWarnings(&b)
 	_, err := w.Write(b.Bytes())
 	return err
 }
@@ -75,7 +79,7 @@ func (s *Summary) writeWork(row func(name, format string, args ...any)) {
 	row("decode batch", "%s requests on average, %s at most",
 		grouped(s.DecodeBatch.Mean, 1), grouped(float64(s.DecodeBatch.Max), 0))
 	if i := s.Iteration; i.Mean > 0 {
-		row("an iteration", "%s ms: GPUs %s dense, %s attention, %s waiting", grouped(i.Mean, 1), percent(i.Dense/i.Mean), percent(i.Attention/i.Mean), percent(i.Waiting/i.Mean))
+		row("mean iteration", "%s ms: GPUs %s dense, %s attention, %s waiting", grouped(i.Mean, 1), percent(i.Dense/i.Mean), percent(i.Attention/i.Mean), percent(i.Waiting/i.Mean))
 	}
 	row("iterations", "%s, %s preemptions, %s requests rejected", grouped(float64(s.Iterations), 0),
 		grouped(float64(s.Preemptions), 0), grouped(float64(s.RejectedRequests), 0))
@@ -84,22 +88,33 @@ func (s *Summary) writeWork(row func(name, format string, args ...any)) {
 		row("stalls", "%s gaps: mean %s, p99 %s, max %s %s", grouped(float64(l.Count), 0),
 			grouped(l.Mean/scale, 2), grouped(l.P99/scale, 2), grouped(l.Max/scale, 2), unit)
 	}
-	row("utilization", "GPU %s, PIM %s, PCIe %s down %s up, channel %s",
-		percent(s.Utilization.GPU), percent(s.Utilization.PIM), percent(s.Utilization.PCIeDown),
-		percent(s.Utilization.PCIeUp), percent(s.Utilization.Channel))
+	row("waits", "%s", s.Waits.GPU.text())
+	if s.Waits.PIM != (PIMWaits{}) {
+		row("waits of PIM", "%s", s.Waits.PIM.text())
+	}
+	row("utilization", "%s", s.utilizationText())
 	if e := s.Energy; e.GPU > 0 {
 		row("GPU energy", "%s kJ, %s J a token, %s W on average", grouped(e.GPU/1e3, 1), grouped(e.Token, 2), grouped(e.GPU/s.SimulatedS, 0))
-		row("of it", "prefill %s, decode %s, idle %s", percent(e.Prefill/e.GPU), percent(e.Decode/e.GPU), percent(e.Idle/e.GPU))
+		row("energy by phase", "prefill %s, decode %s, idle %s", percent(e.Prefill/e.GPU), percent(e.Decode/e.GPU), percent(e.Idle/e.GPU))
 	}
 }
 
-// writeMemory writes the memory of keys and values: how full it was, what was found in it, and what attention read.
-func (s *Summary) writeMemory(row func(name, format string, args ...any)) {
+func (s *Summary) utilizationText() string {
+	u := &s.Utilization
+	return fmt.Sprintf("GPU %s, PIM %s, PCIe %s down %s up, channel %s", percent(u.GPU), percent(u.PIM), percent(u.PCIeDown), percent(u.PCIeUp), percent(u.Channel))
+}
+
+func (s *Summary) memoryText() string {
 	used := 0.0
 	if s.KVBytes.Capacity > 0 {
 		used = float64(s.KVBytes.Peak) / float64(s.KVBytes.Capacity)
 	}
-	row("KV memory", "%s of %s at the peak (%s)", binary(s.KVBytes.Peak), binary(s.KVBytes.Capacity), percent(used))
+	return fmt.Sprintf("%s of %s at the peak (%s)", binary(s.KVBytes.Peak), binary(s.KVBytes.Capacity), percent(used))
+}
+
+// writeMemory writes the memory of keys and values: how full it was, what was found in it, and what attention read.
+func (s *Summary) writeMemory(row func(name, format string, args ...any)) {
+	row("KV memory", "%s", s.memoryText())
 	if c := &s.Cache; c.HitTokens+c.MissTokens > 0 {
 		row("prefix cache", "%s of %s prompt tokens found (%s), %s at the peak, %s blocks evicted, %s brought to the GPUs", grouped(float64(c.HitTokens), 0),
 			grouped(float64(c.HitTokens+c.MissTokens), 0), percent(c.HitRate), binary(units.Bytes(c.Peak)), grouped(float64(c.EvictedBlocks), 0), binary(units.Bytes(c.Transferred)))
@@ -187,16 +202,16 @@ func (a *Arrivals) text() string {
 func (s *Summary) writeLoad(row func(name, format string, args ...any)) {
 	online := s.Arrivals.Kind != traces.ArrivalsAtOnce
 	if online {
-		note := ""
-		if s.Saturated {
-			note = "; SATURATED: more come than are served"
-		}
-		row("in the system", "%s requests on average%s", grouped(s.RequestsInSystem, 1), note)
+		row("in the system", "%s requests on average", grouped(s.RequestsInSystem, 1))
 	}
 	if n := s.RefusedRequests + s.ExpiredRequests; n > 0 {
 		row("turned away", "%s requests refused, %s expired", grouped(float64(s.RefusedRequests), 0), grouped(float64(s.ExpiredRequests), 0))
 	}
-	if online {
-		row("goodput", "%s output tokens/s, %s requests/s, attainment %s", grouped(s.Goodput.TokensPerS, 1), grouped(s.Goodput.RequestsPerS, 2), percent(s.Goodput.Attainment))
+	if s.SLO != (SLO{}) {
+		row("goodput", "%s", s.Goodput.text())
 	}
+}
+
+func (g *Goodput) text() string {
+	return fmt.Sprintf("%s output tokens/s, %s requests/s, attainment %s", grouped(g.TokensPerS, 1), grouped(g.RequestsPerS, 2), percent(g.Attainment))
 }

@@ -154,6 +154,9 @@ func (n *Node) run(ctx context.Context, trace *traces.Trace, o Options, together
 		if err := r.busy.Within(r.out.end, n.hw.AttentionDevices()); err != nil {
 			return nil, err
 		}
+		if err := r.busy.Waited(r.out.iterating, n.hw.AttentionDevices()); err != nil {
+			return nil, err
+		}
 	}
 	r := n.result(trace, replicas)
 	if err := power.EnergyLaw(&r.report, r.end); err != nil {

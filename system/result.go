@@ -52,6 +52,7 @@ type scheduling struct {
 // used is what a run takes of the hardware of its node.
 type used struct {
 	busy                     results.Utilization
+	waits                    results.Waits
 	fragmentation, imbalance float64
 	kv                       results.KVBytes
 	cache                    results.Cache
@@ -106,6 +107,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		r.fragmentation /= seconds
 	}
 	r.busy = n.utilization(&total, r.end)
+	r.waits = n.waits(replicas, &total, r.end)
 	r.energy = n.meter().GPUs(&total, r.end, r.tokens)
 	r.report = n.meter().Report(&total, r.end)
 	r.iteration = meanIteration(r.iterations, iterating, &total)
@@ -158,6 +160,30 @@ func (n *Node) utilization(w *flow.Busy, end units.Duration) results.Utilization
 		u[i] = w.Time[i].Picoseconds() / (float64(max(end, 1)) * float64(of))
 	}
 	return results.Utilization{GPU: u[flow.OfGPU], PIM: u[flow.OfPIM], PCIeDown: u[flow.OfDown], PCIeUp: u[flow.OfUp], Channel: u[flow.OfChannel]}
+}
+
+// waits returns what GPUs and ranksets wait for, in shares of end.
+func (n *Node) waits(replicas []*replica, w *flow.Busy, end units.Duration) (s results.Waits) {
+	ranksets := n.hw.AttentionDevices()
+	all := float64(max(end, 1)) * float64(len(replicas))
+	share := func(of int, reason uint8) float64 { return w.Time[of+int(reason)].Picoseconds() / all }
+	var idle, others units.Total
+	for _, r := range replicas {
+		idle.Add(end - r.out.iterating)
+		others.AddTotal(r.busy.Others(r.out.iterating, ranksets))
+	}
+	none, uneven := idle.Picoseconds()/all, share(flow.OfUneven, 0)
+	s.GPU = results.GPUWaits{
+		PIM: share(flow.OfGPUWaits, flow.ForPIM) - uneven, Imbalance: uneven, LinkDown: share(flow.OfGPUWaits, flow.ForDown), LinkUp: share(flow.OfGPUWaits, flow.ForUp),
+		Channel: share(flow.OfGPUWaits, flow.ForChannel), Host: share(flow.OfGPUWaits, flow.ForHost), NoRequests: none,
+	}
+	if n.Kernels != nil || n.Stack != nil || w.Time[flow.OfPIM] != (units.Total{}) {
+		s.PIM = results.PIMWaits{
+			GPU: share(flow.OfPIMWaits, flow.ForGPU), LinkDown: share(flow.OfPIMWaits, flow.ForDown), LinkUp: share(flow.OfPIMWaits, flow.ForUp),
+			Channel: share(flow.OfPIMWaits, flow.ForChannel), Host: share(flow.OfPIMWaits, flow.ForHost), Others: others.Picoseconds() / (all * float64(ranksets)), NoRequests: none,
+		}
+	}
+	return s
 }
 
 // meanIteration divides the time of all iterations by what their GPUs do in it.
@@ -233,7 +259,7 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 		SLO: results.NewSLO(&cfg.SLO),
 		Service: results.Service{Saturated: r.saturated, DecodeBatch: r.batch, Iteration: r.iteration, Iterations: r.iterations, Preemptions: r.preemptions,
 			RejectedRequests: o.count[results.TooLarge], RefusedRequests: o.count[results.Refused], ExpiredRequests: o.count[results.Expired]},
-		Utilization: r.busy, Energy: r.energy, EnergyReport: r.report, RanksetImbalance: r.imbalance, KVBytes: r.kv, KVFragmentation: r.fragmentation, Attention: r.attention, Cache: r.cache, APIServer: r.apiServer, WallS: r.Wall.Seconds(),
+		Utilization: r.busy, Waits: r.waits, Energy: r.energy, EnergyReport: r.report, RanksetImbalance: r.imbalance, KVBytes: r.kv, KVFragmentation: r.fragmentation, Attention: r.attention, Cache: r.cache, APIServer: r.apiServer, WallS: r.Wall.Seconds(),
 	}
 	if seconds := r.end.Seconds(); seconds > 0 {
 		s.OutputTokensPerS = float64(r.tokens) / seconds

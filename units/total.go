@@ -35,6 +35,15 @@ func (t *Total) AddTimes(d Duration, n int64) {
 	t.AddTotal(o)
 }
 
+// Times returns the sum n times.
+func (t Total) Times(n int64) Total {
+	high, low := bits.Mul64(t.low, uint64(n))
+	if n < 0 {
+		high -= t.low
+	}
+	return Total{t.high*n + int64(high), low}
+}
+
 // Picoseconds returns the sum, rounded to a float64.
 func (t Total) Picoseconds() float64 {
 	high, low, sign := uint64(t.high), t.low, 1.0

@@ -70,7 +70,11 @@ func (a *app) compare(ctx context.Context, file *design.File, f *runFlags) error
 		}
 		a.noteWindow(f, recordings)
 	}
-	if err := a.Print(c.summaries(outcome), func(w io.Writer) error { return printComparison(w, plan, outcome) }); err != nil {
+	print := printAcross
+	if f.full {
+		print = printComparison
+	}
+	if err := a.Print(c.summaries(outcome), func(w io.Writer) error { return print(w, plan, outcome) }); err != nil {
 		return err
 	}
 	if err := failedPoints(plan.Points, outcome); err != nil {
@@ -163,6 +167,28 @@ func (c *comparison) summaries(o *sweep.Outcome) *comparedJSON {
 	return out
 }
 
+// printAcross prints the main numbers of runs, a column each, and which runs failed.
+func printAcross(w io.Writer, plan *sweep.Plan, outcome *sweep.Outcome) error {
+	var names, failed []string
+	var runs []*results.Summary
+	for i, e := range outcome.Entries {
+		name := plan.Points[i].Name
+		if e.Summary == nil {
+			failed = append(failed, name+" failed: "+e.Error)
+			continue
+		}
+		names, runs = append(names, name), append(runs, e.Summary)
+	}
+	if err := results.WriteAcross(w, names, runs); err != nil {
+		return err
+	}
+	for _, line := range failed {
+		fmt.Fprintln(w, line)
+	}
+	return nil
+}
+
+// printComparison prints the main columns of all runs, a row each.
 func printComparison(w io.Writer, plan *sweep.Plan, outcome *sweep.Outcome) error {
 	all, err := plan.Table(outcome)
 	if err != nil {

@@ -28,6 +28,7 @@ type runFlags struct {
 	dryRun bool
 	exact  bool
 	check  bool
+	full   bool
 
 	timeline string // file
 	window   string
@@ -49,6 +50,7 @@ func (a *app) newRunCommand() *cobra.Command {
 	}
 	f.config.Register(cmd, cli.RunKeys...)
 	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage)
+	cmd.Flags().BoolVar(&f.full, "full", false, "print all of the summary; of several runs the table of all their main columns")
 	cmd.Flags().StringVar(&f.out, "out", "", "also write summary.json, requests.csv and config.toml to `folder`")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "validate, print the hardware in effect and stop")
 	cmd.Flags().BoolVar(&f.exact, "exact", false, "run every layer of every iteration: the same result, slower")
@@ -150,8 +152,11 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 		a.noteWindow(f, result.Recordings)
 	}
 	write := summary.WriteText
-	if a.JSON {
+	switch {
+	case a.JSON:
 		write = summary.WriteJSON
+	case f.full:
+		write = summary.WriteFull
 	}
 	return cmp.Or(write(a.Stdout), late)
 }

@@ -4,9 +4,16 @@ package dataflow
 // over the operations of each kind of layer: where nothing of a layer outlives it, all
 // layers with the same operations take the same time.
 type alone struct {
-	ends  []Time // by operation
 	slots []slot // by resource, then by lane
+	gaps  []gap  // of the main resource, in the layer at hand
 	pass  int32
+	busy  Time // of the device
+}
+
+// gap is the time that the main resource waits before an operation.
+type gap struct {
+	op          int32
+	free, until Time
 }
 
 // slot is a resource, or a lane, that serves one operation after another.
@@ -18,9 +25,12 @@ type slot struct {
 
 // layerTimes is what a pass over a layer finds.
 type layerTimes struct {
-	end    Time // of the operation that ends the layer
-	before Time // its start
-	others Time // the end of all others
+	end    Time  // of the operation that ends the layer
+	before Time  // its start
+	others Time  // the end of all others
+	last   int32 // of those, the one that ends last
+	first  Time  // the first operation is at the device; never for none
+	until  Time  // all that is there has ended
 }
 
 // run executes an iteration that starts at start and returns its end. It reports false
@@ -32,32 +42,59 @@ func (a *alone) run(e *Engine, it *Iteration, start Time) (end Time, ok bool) {
 	} else if len(it.Sub[1].Layers) > 0 {
 		return 0, false
 	}
-	for len(a.ends) < len(it.Ops) {
-		a.ends = append(a.ends, 0)
-	}
 	for i := range a.slots {
 		a.slots[i].free = start
 	}
 	now := start
+	e.end, a.busy = start, 0
 	for i := range sub.Layers {
 		r := &sub.Layers[i]
 		t, ok := a.layer(e, it, r.Range, now)
 		if !ok || r.Count > 1 && t.others > t.end {
 			return 0, false
 		}
+		a.waits(e, it, r, &t, now)
 		skipped := Time(r.Count-1) * (t.end - now)
 		if i == len(sub.Layers)-1 {
 			t.end = t.before + sub.Exit
 		}
 		now = t.end + skipped
-		end = max(end, t.others+skipped)
+		e.ends(t.last, t.others+skipped)
+		e.idle.until = max(e.idle.until, t.until+skipped)
 	}
-	return max(end, now), true
+	e.waitedToEnd(it, now)
+	e.end = max(e.end, now)
+	if e.device >= 0 {
+		alike := &e.waits.Device[e.resources[e.main].Reason]
+		*alike = e.end - start - a.busy
+		for r := range e.waits.Device {
+			if to := &e.waits.Device[r]; to != alike {
+				*alike -= *to
+			}
+		}
+	}
+	return e.end, true
+}
+
+// waits adds up what the layers that are like the one just passed, which starts at now, wait for.
+func (a *alone) waits(e *Engine, it *Iteration, r *Layers, t *layerTimes, now Time) {
+	for _, g := range a.gaps {
+		since := never
+		if e.device >= 0 && g.until >= t.until {
+			since = t.until
+		}
+		e.trace(it, r.Range, g.op, g.free, g.until, since, Time(r.Count))
+	}
+	if t.first < never {
+		e.waits.Device[e.resources[it.Ops[r.From].Resource].Reason] += Time(r.Count) * (t.first - now)
+		a.busy += Time(r.Count) * (t.until - t.first)
+	}
 }
 
 // layer passes over the operations of a layer that starts at now.
 func (a *alone) layer(e *Engine, it *Iteration, r Range, now Time) (t layerTimes, ok bool) {
 	a.pass++
+	a.gaps, t.first, t.last = a.gaps[:0], never, none
 	for i := r.From; i < r.To; i++ {
 		o := &it.Ops[i]
 		server := &e.servers[o.Resource]
@@ -68,22 +105,32 @@ func (a *alone) layer(e *Engine, it *Iteration, r Range, now Time) (t layerTimes
 		if server.discipline == Lanes {
 			x = &a.slots[len(e.servers)+server.lanes+int(o.Lane)]
 		}
-		ready := now
+		ready, last := now, none
 		for _, before := range it.After[o.After.From:o.After.To] {
-			ready = max(ready, a.ends[before])
+			if end := e.story[before].end; end > ready || end == ready && before > last {
+				ready, last = end, before
+			}
 		}
 		if x.pass != a.pass && x.free > now || x.pass == a.pass && ready <= x.ready {
 			return t, false // something outlives its layer, or the order is not clear
 		}
 		begin := max(ready+server.latency, x.free)
 		end := begin + o.Last
-		a.ends[i] = end
+		e.story[i] = story{end, last, server.discipline == Lanes && x.free > ready}
+		if free := max(x.free, now); o.Resource == e.main && begin > free {
+			a.gaps = append(a.gaps, gap{i, free, begin})
+		}
+		if o.Resource == e.device {
+			t.first, t.until = min(t.first, ready), max(t.until, end)
+		}
 		x.free, x.ready, x.pass = end, ready, a.pass
 		if o.Flags&NextLayer != 0 {
 			t.end, t.before = end, begin
 		} else {
-			t.others = max(t.others, end)
+			if end >= t.others {
+				t.others, t.last = end, i
+			}
 		}
 	}
-	return t, true
+	return t, t.first == never || t.until <= t.end
 }

@@ -31,6 +31,12 @@ type Engine struct {
 	lockstep   lockstep
 	alone      alone
 
+	main, device int8  // resources whose waits are added up; device: -1 for none
+	last         int32 // the operation that ends at end
+	waits        Waits
+	story        []story // by operation
+	idle         idleness
+
 	recorded *spans
 	checked  *check
 }
@@ -75,10 +81,10 @@ type opState struct {
 	edges      int32 // to what waits for it, the first; none for none
 	only       int32 // what waits for its end; none where that is several, or nothing, or its layer
 	root, join int32 // the first operation from this one on that waits for nothing, for several
+	devices    int32 // how many from this one on are of the device
 
 	// Of one that waits for several; what waits for one other is ready with it.
 	waits int32 // how much is still to come
-	lane  int32 // what has ended last on a lane, at ready; none for none
 	ready Time  // when what has ended last has
 }
 
@@ -92,10 +98,13 @@ const none = int32(-1)
 // links, are served event by event; the end of what a FIFO takes on is known when it
 // becomes ready.
 func New(resources []Resource) *Engine {
-	e := &Engine{resources: resources, servers: make([]server, len(resources))}
+	e := &Engine{resources: resources, servers: make([]server, len(resources)), device: -1}
 	for i := range resources {
 		r, s := &resources[i], &e.servers[i]
 		s.discipline, s.twin, s.latency = r.Discipline, int8(r.Twin), r.Latency
+		if r.Device {
+			e.device = int8(i)
+		}
 		switch r.Discipline {
 		case Link:
 			s.link = len(e.links)
@@ -117,19 +126,23 @@ func New(resources []Resource) *Engine {
 // Run executes an iteration that starts at start and returns its end: that of its
 // last operation.
 func (e *Engine) Run(it *Iteration, start Time) Time {
+	e.readyWaits(it, start)
 	events := e.Exact || e.noShortcut || e.spans != nil
 	if !events {
 		if end, ok := e.alone.run(e, it, start); ok {
 			return end
 		}
 		if e.lockstep.fits(e, it) {
-			return e.lockstep.run(start)
+			return e.lockstep.run(e, start)
 		}
+		e.readyWaits(it, start)
 	}
 	e.begin(it, start)
 	e.enter()
 	for e.step() {
 	}
+	e.settle(e.end)
+	e.waitedToEnd(it, e.servers[e.main].free)
 	return e.end
 }
 
@@ -202,7 +215,7 @@ func (e *Engine) connect() {
 	for i := range e.state {
 		e.state[i].edges, e.state[i].only = none, none
 	}
-	e.state[n].root, e.state[n].join = n, n
+	e.state[n].root, e.state[n].join, e.state[n].devices = n, n, 0
 	// From the last on, so that the edges of an operation are in the operations' order.
 	e.onStart, e.streams = false, false
 	for i := n - 1; i >= 0; i-- {
@@ -213,10 +226,18 @@ func (e *Engine) connect() {
 		e.onStart = e.onStart || o.Flags&OnStart != 0
 		e.streams = e.streams || o.Flags&Stream != 0
 		x.root, x.join = e.state[i+1].root, e.state[i+1].join
+		x.devices = e.state[i+1].devices
+		if o.Resource == e.device {
+			x.devices++
+		}
+		e.story[i].last = none
 		switch o.After.To - o.After.From {
 		case 0:
 			x.root = i
 		case 1:
+			if o.Flags&OnStart == 0 {
+				e.story[i].last = it.After[o.After.From]
+			}
 		default:
 			x.join = i
 			e.joins = append(e.joins, i)
@@ -273,6 +294,11 @@ func (e *Engine) startLayer(s int8) {
 	sub := &e.sub[s]
 	r := e.it.Sub[s].Layers[sub.at].Range
 	e.expect(r)
+	if n := e.state[r.From].devices - e.state[r.To].devices; n > 0 {
+		e.settle(e.now)
+		e.idle.left[s] += n
+		e.idle.sending[s] = true
+	}
 	for i := e.state[r.From].root; i < r.To; i = e.state[i+1].root {
 		e.start(task{i, sub.layer, s})
 	}
@@ -282,7 +308,8 @@ func (e *Engine) startLayer(s int8) {
 func (e *Engine) expect(r Range) {
 	for i := e.state[r.From].join; i < r.To; i = e.state[i+1].join {
 		x := &e.state[i]
-		x.waits, x.from, x.lane, x.ready = x.After.To-x.After.From, 0, none, 0
+		x.waits, x.from, x.ready = x.After.To-x.After.From, 0, 0
+		e.story[i].last = none
 	}
 }
 
@@ -303,7 +330,7 @@ func (e *Engine) begun(t task, at Time) {
 	x := &e.state[t.op]
 	for i := x.edges; i != none; i = e.edges[i].next {
 		if to := &e.state[e.edges[i].to]; to.Flags&OnStart != 0 {
-			e.arrived(task{e.edges[i].to, t.layer, t.sub}, to, at, x)
+			e.arrived(task{e.edges[i].to, t.layer, t.sub}, to, at, t.op)
 		}
 	}
 }
@@ -312,21 +339,23 @@ func (e *Engine) begun(t task, at Time) {
 // once, that one's end is known, too.
 func (e *Engine) ended(t task, x *opState, at Time) {
 	for x.only != none {
-		from, served := x, false
+		from, served := t.op, false
+		e.story[from].end = at
 		t.op = x.only
 		x = &e.state[t.op]
 		if at, served = e.arrived(t, x, at, from); !served {
 			return
 		}
 	}
-	e.end = max(e.end, at)
+	e.story[t.op].end = at
+	e.ends(t.op, at)
 	if x.Flags&NextLayer != 0 {
 		e.sleep(at, wakeOwn|wakeLayer, t)
 	}
 	for i := x.edges; i != none; i = e.edges[i].next {
 		to := task{e.edges[i].to, t.layer, t.sub}
 		if y := &e.state[to.op]; y.Flags&OnStart == 0 {
-			if end, served := e.arrived(to, y, at, x); served {
+			if end, served := e.arrived(to, y, at, t.op); served {
 				e.ended(to, y, end)
 			}
 		}
@@ -336,12 +365,14 @@ func (e *Engine) ended(t task, x *opState, at Time) {
 // arrived notes that one of the things that a task waits for is there at a time, which
 // may lie ahead, and hands the task to its resource when all are. It returns the task's
 // end where a FIFO has served it.
-func (e *Engine) arrived(t task, x *opState, at Time, before *opState) (end Time, served bool) {
-	from := before.Resource
+func (e *Engine) arrived(t task, x *opState, at Time, before int32) (end Time, served bool) {
+	from := e.state[before].Resource
 	if x.waits > 0 {
 		x.waits--
-		if at > x.ready || at == x.ready && from > x.from {
-			x.ready, x.from = at, from
+		if last := &e.story[t.op].last; at > x.ready {
+			x.ready, x.from, *last = at, from, before
+		} else if at == x.ready {
+			x.from, *last = max(x.from, from), max(*last, before)
 		}
 		if x.waits > 0 {
 			return 0, false

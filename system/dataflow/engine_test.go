@@ -21,11 +21,11 @@ const testDevice = testUp // where there are no lanes
 // handResources are two ranksets, links with 1 ns of latency and a GPU; times in ns.
 func handResources() []Resource {
 	return []Resource{
-		testLanes: {Name: "ranksets", Discipline: Lanes, Count: 2, Rotates: true, Vacate: 1, Reactivate: 4,
+		testLanes: {Name: "ranksets", Reason: testLanes, Device: true, Discipline: Lanes, Count: 2, Rotates: true, Vacate: 1, Reactivate: 4,
 			Boundaries: Boundaries{Clock: NewClock(1, 1, 1), Each: 3}},
-		testDown: {Name: "down", Discipline: Link, Latency: 1},
-		testUp:   {Name: "up", Latency: 1},
-		testGPU:  {Name: "GPU"},
+		testDown: {Name: "down", Reason: testDown, Discipline: Link, Latency: 1},
+		testUp:   {Name: "up", Reason: testUp, Latency: 1},
+		testGPU:  {Name: "GPU", Reason: testGPU},
 	}
 }
 
@@ -223,7 +223,7 @@ func drawIteration(t *rapid.T) ([]Resource, *Iteration) {
 	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
 	flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
 	r := handResources()
-	r = append(r, Resource{Name: "writer", Discipline: Link}, Resource{Name: "CPU", Latency: Time(number("CPU latency", 0, 9))})
+	r = append(r, Resource{Name: "writer", Reason: 4, Discipline: Link}, Resource{Name: "CPU", Reason: 5, Latency: Time(number("CPU latency", 0, 9))})
 	const writer, cpu = testGPU + 1, testGPU + 2
 	lanes := &r[testLanes]
 	lanes.Count, lanes.Rotates = number("lanes", 1, 5), flag("rotates")
@@ -343,13 +343,19 @@ func TestSchedulesAreLegal(t *testing.T) {
 				t.Fatalf("running every layer: %v", found)
 			}
 			checkTotals(t, it, exact.Record(it, start))
-			layers := exact.layers
+			layers, waits := exact.layers, *exact.Waits()
 			got, found := fast.Check(it, start)
+			if leavingOut := *fast.Waits(); leavingOut != waits {
+				t.Fatalf("leaving out layers waits %+v, running all layers %+v", leavingOut, waits)
+			}
 			if shortcut := fast.Run(it, start); got != want || shortcut != want {
 				t.Fatalf("leaving out layers ends at %v, in a shortcut at %v, running all layers at %v", got, shortcut, want)
 			}
 			if len(found) > 0 {
 				t.Fatalf("leaving out layers: %v", found)
+			}
+			if shortcut := *fast.Waits(); shortcut != waits {
+				t.Fatalf("in a shortcut waits are %+v, running all layers %+v", shortcut, waits)
 			}
 			skipped += layers - fast.layers
 		}

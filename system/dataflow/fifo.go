@@ -13,6 +13,13 @@ func (e *Engine) serve(t task, x *opState) Time {
 		}
 		s.ahead = append(s.ahead, stretch{begin, begin + length})
 	}
+	switch {
+	case x.Resource == e.main && begin > s.free:
+		e.waited(t.sub, t.op, s.free, begin)
+	case x.Resource == e.device:
+		e.reached(t.sub)
+		e.left(t.sub, begin+length)
+	}
 	s.free = begin + length
 	if e.spans != nil {
 		e.spans.add(Span{Start: begin, End: s.free, Ready: e.now, Op: t.op, Layer: t.layer, Sub: t.sub, Resource: x.Resource})

@@ -34,6 +34,9 @@ type Resource struct {
 	Discipline Discipline
 	Latency    Time // between the end of what an operation waits for and its start
 
+	Reason uint8 // means something to the system: why others wait for this one, less than Reasons
+	Device bool  // its waits are added up, too; of one resource at most
+
 	Count   int  // of lanes
 	Rotates bool // an operation of the model's layer l runs on lane (Op.Lane + l) mod Count
 	// A claim stops a lane that computes at a boundary. Vacate is the time to leave the

@@ -146,6 +146,9 @@ func (r *Resource) turn(layer int32) int {
 func (e *Engine) queueOnLane(t task, x *opState) {
 	q := x.on.lane(x.Lane, t.layer)
 	l := &e.lanes[q]
+	if x.Resource == e.device {
+		e.reached(t.sub)
+	}
 	if l.running.op != idle || len(l.waiting) > 0 {
 		l.waiting = append(l.waiting, t)
 		return
@@ -157,6 +160,8 @@ func (e *Engine) queueOnLane(t task, x *opState) {
 func (e *Engine) startOnLane(q int, t task, x *opState) {
 	l := &e.lanes[q]
 	at := max(e.now, l.freeAt)
+	before := e.story[t.op].last
+	e.story[t.op].queued = before != none && e.now > e.story[before].end
 	l.running.op, l.running.layer, l.running.sub, e.due[q] = t.op, t.layer, t.sub, at+x.Last
 	if e.spans != nil {
 		e.spans.open(q, Span{Start: at, Ready: e.now, Op: t.op, Layer: t.layer, Sub: t.sub, Resource: x.Resource, Lane: int16(q - x.on.lanes)})
@@ -171,6 +176,9 @@ func (e *Engine) endOnLane(q int) {
 		e.spans.close(q, e.now)
 	}
 	l.running.op, e.due[q] = idle, never
+	if e.state[t.op].Resource == e.device {
+		e.left(t.sub, e.now)
+	}
 	e.ended(t, &e.state[t.op], e.now)
 	if l.running.op == idle && len(l.waiting) > 0 {
 		next := l.waiting[0]

@@ -125,6 +125,7 @@ func (e *Engine) stepLink(i int) {
 func (e *Engine) pieceEnded(t *queued) {
 	for edge := e.state[t.op].edges; edge != none; edge = e.edges[edge].next {
 		if to := e.edges[edge].to; e.state[to].Flags&Stream != 0 {
+			e.story[t.op].end = e.now
 			e.queueOnLink(task{to, t.layer, t.sub}, &e.state[to], t.pieces)
 			return
 		}

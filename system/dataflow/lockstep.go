@@ -31,6 +31,8 @@ type lockstep struct {
 	linkFree, upFree Time // when the links have done all that was sent so far
 	gpuFree          Time
 	sent             Time // the results of lanes that ended up to then have been sent up
+	idle             Time // the lanes have ended all they had, and what they waited for since is added up to then
+	waits            waveWaits
 	ended            []laneEnd
 	past             waveHistory
 	steps, layers    int64 // of the iteration, without those skipped
@@ -47,6 +49,26 @@ type subWave struct {
 	beside    Time   // what is beside the lanes of its wave ends
 	due       []Time // end of each operation, by lane counted from the layer's first; the past for none
 	results   Time   // the latest have come up
+	slowest   int    // offset of the lane that has sent the latest
+	down      []Time // end of the transfer to each lane; 0 where the operation there is behind another one then
+	reached   Time   // the first of them
+	gap       gap    // of the GPU, before the latest operation that ends a layer
+}
+
+// waveWaits is Waits in the making.
+type waveWaits struct {
+	up, lanes, uneven, down    Time // the GPU waits for
+	idle, idleDown, idleWithUp Time // lanes wait: for anything; for transfers; for results, as the GPU does
+}
+
+func (w *waveWaits) add(o *waveWaits, times Time) {
+	w.up += times * o.up
+	w.lanes += times * o.lanes
+	w.uneven += times * o.uneven
+	w.down += times * o.down
+	w.idle += times * o.idle
+	w.idleDown += times * o.idleDown
+	w.idleWithUp += times * o.idleWithUp
 }
 
 // laneEnd is an operation on a lane that has ended.
@@ -59,23 +81,25 @@ type laneEnd struct {
 func newLockstep(lanes int) lockstep {
 	l := lockstep{freeAt: make([]Time, lanes), ended: make([]laneEnd, 0, 2*lanes), past: newWaveHistory(lanes)}
 	for s := range l.sub {
-		l.sub[s].due, l.costs[s].lanes = make([]Time, lanes), make([]laneCost, lanes)
+		l.sub[s].due, l.sub[s].down, l.costs[s].lanes = make([]Time, lanes), make([]Time, lanes), make([]laneCost, lanes)
 	}
 	return l
 }
 
 // run executes an iteration that fits and starts at start, and returns its end.
-func (l *lockstep) run(start Time) Time {
+func (l *lockstep) run(e *Engine, start Time) Time {
 	l.begin(start)
 	for l.step() {
 	}
+	l.idleTo(l.gpuFree)
+	l.report(e)
 	return l.gpuFree
 }
 
 // begin starts what comes before the first layers.
 func (l *lockstep) begin(start Time) {
 	l.steps, l.layers = 0, 0
-	l.linkFree, l.upFree, l.gpuFree, l.sent = start, start, start, start
+	l.linkFree, l.upFree, l.gpuFree, l.sent, l.idle, l.waits = start, start, start, start, start, waveWaits{}
 	for q := range l.freeAt {
 		l.freeAt[q] = start
 	}
@@ -83,7 +107,7 @@ func (l *lockstep) begin(start Time) {
 	for s := range l.sub {
 		sub := &l.sub[s]
 		sub.first = l.first(-1)
-		sub.layer, sub.attention, sub.waits, sub.at, sub.beside = -1, false, false, never, start
+		sub.layer, sub.attention, sub.waits, sub.at, sub.beside, sub.gap = -1, false, false, never, start, gap{}
 		for i := range sub.due {
 			sub.due[i] = start
 		}
@@ -155,6 +179,7 @@ func (l *lockstep) finish(at Time) {
 		}
 		sub.waits, sub.own, sub.at = true, sub.beside >= sub.results, max(sub.results, sub.beside)
 	}
+	l.lanesEnded(at)
 }
 
 // sendLast sends up the results of the lane that ends at at, where all results before it are surely up
@@ -183,7 +208,7 @@ func (l *lockstep) sendLast(at Time) bool {
 		return false
 	}
 	l.upFree = at + l.resultsAt + l.costs[sender].lanes[last].up
-	l.sub[sender].results = l.upFree
+	l.sub[sender].results, l.sub[sender].slowest = l.upFree, int(last)
 	return true
 }
 
@@ -210,7 +235,7 @@ func (l *lockstep) sendUp(at Time) {
 	for i := range ended {
 		e := &ended[i]
 		l.upFree = max(l.upFree, e.at+l.resultsAt) + e.up
-		l.sub[e.s].results = l.upFree
+		l.sub[e.s].results, l.sub[e.s].slowest = l.upFree, e.offset
 	}
 }
 
@@ -219,6 +244,9 @@ func (l *lockstep) last(s int, ready Time) {
 	block := l.costs[s].block
 	if l.sub[s].layer == l.total-1 {
 		block = l.costs[s].exit
+	}
+	if ready > l.gpuFree {
+		l.waited(s, ready)
 	}
 	l.gpuFree = max(l.gpuFree, ready) + block
 	l.sub[s].at = l.gpuFree
@@ -237,8 +265,12 @@ func (l *lockstep) start(s int) {
 			sub.first = 0
 		}
 	}
+	if !l.sub[1-s].attention {
+		l.idleTo(sub.at)
+	}
 	l.skipRepeats(s)
 	l.layers++
+	began := sub.at
 	eligible := sub.at + l.latency
 	if beside := l.costs[s].beside; beside > 0 {
 		l.gpuFree = max(l.gpuFree, sub.at) + beside
@@ -246,6 +278,10 @@ func (l *lockstep) start(s int) {
 	}
 	sub.attention = true
 	l.send(s, eligible)
+	sub.reached = sub.down[l.costs[s].first]
+	if !l.sub[1-s].attention {
+		l.sending(began, sub.reached)
+	}
 }
 
 // send sends the wave of sub-batch s down the link.
@@ -259,7 +295,7 @@ func (l *lockstep) send(s int, eligible Time) {
 	sub, other := &l.sub[s], &l.sub[1-s]
 	lanes := l.costs[s].lanes
 	n := len(lanes)
-	freeAt, due, met, theirs := l.freeAt[:n], sub.due[:n], other.due[:n], l.costs[1-s].lanes[:n]
+	freeAt, due, down, met, theirs := l.freeAt[:n], sub.due[:n], sub.down[:n], other.due[:n], l.costs[1-s].lanes[:n]
 	// The lane of offset 0, and the offset of the other sub-batch's operation there.
 	q, m := sub.first, sub.first-other.first
 	if m < 0 {
@@ -271,7 +307,7 @@ func (l *lockstep) send(s int, eligible Time) {
 	end, theirEnd := Time(0), other.at
 	for offset := range lanes {
 		if g := &lanes[offset]; g.active {
-			left, until := max(latest, freeAt[q]), met[m]
+			left, until, sent := max(latest, freeAt[q]), met[m], Time(0)
 			if h := &theirs[m]; until-left > l.longestWait && until-h.compute < link {
 				if unsettled < 0 {
 					unsettled = offset
@@ -287,15 +323,18 @@ func (l *lockstep) send(s int, eligible Time) {
 				}
 				if until <= left {
 					link = left + g.sent
-					until = link + g.close
+					until, sent = link+g.close, link
 					freeAt[q] = until
 				} else {
 					link, until = l.interrupt(other, h, q, m, left, g)
 					theirEnd = max(theirEnd, met[m])
+					if until == link+g.close { // else it is behind the other sub-batch's
+						sent = link
+					}
 				}
 				latest = link
 			}
-			due[offset] = until + g.compute
+			due[offset], down[offset] = until+g.compute, sent
 			end = max(end, until+g.compute)
 		}
 		if q++; q == n {

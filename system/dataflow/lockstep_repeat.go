@@ -11,6 +11,7 @@ type waveHistory struct {
 // waveState is all that the future depends on when a sub-batch starts a layer.
 type waveState struct {
 	at, linkFree, upFree, gpuFree, sent Time
+	waits                               waveWaits
 	layer, first                        int // layer, and lane of offset 0 in it
 	freeAt                              []Time
 	other                               subWave // the other sub-batch
@@ -59,6 +60,10 @@ func (l *lockstep) jump(s, from int, took Time) {
 		ahead := layer - l.sub[s].layer
 		then := &l.past.state[(from+ahead%period)%pastStates]
 		if l.beforeLast(then, layer) {
+			more := l.waits
+			more.add(&l.past.state[from%pastStates].waits, -1)
+			l.waits = then.waits
+			l.waits.add(&more, Time(ahead/period+1))
 			l.load(then, s, layer, Time(ahead/period+1)*took)
 			return
 		}
@@ -80,7 +85,7 @@ func (l *lockstep) save(w *waveState, s int) (key Time) {
 	w.layer, w.first = sub.layer, sub.first
 	w.other.layer = other.layer
 	w.other.attention, w.other.waits, w.other.own = other.attention, other.waits, other.own
-	w.other.at, w.other.beside = other.at, other.beside
+	w.other.at, w.other.beside, w.other.gap, w.waits = other.at, other.beside, other.gap, l.waits
 	if other.at != never {
 		key = other.at - sub.at
 	}
@@ -133,7 +138,7 @@ func (l *lockstep) load(w *waveState, s, layer int, by Time) {
 	sub, other := &l.sub[s], &l.sub[1-s]
 	n := len(l.freeAt)
 	sub.layer, sub.at, sub.first = layer, w.at+by, l.first(layer)
-	l.linkFree, l.upFree, l.gpuFree, l.sent = w.linkFree+by, w.upFree+by, w.gpuFree+by, w.sent+by
+	l.linkFree, l.upFree, l.gpuFree, l.sent, l.idle = w.linkFree+by, w.upFree+by, w.gpuFree+by, w.sent+by, sub.at
 	for i := range n {
 		l.freeAt[(sub.first+i)%n] = w.freeAt[(w.first+i)%n] + by
 		other.due[i] = w.other.due[i] + by
@@ -145,6 +150,13 @@ func (l *lockstep) load(w *waveState, s, layer int, by Time) {
 	other.first = l.first(other.layer)
 	other.attention, other.waits, other.own = w.other.attention, w.other.waits, w.other.own
 	other.at, other.beside = w.other.at+by, w.other.beside+by
+	other.gap = gap{free: w.other.gap.free + by, until: w.other.gap.until + by}
+	// Of transfers that have ended before, when does not matter. Operations behind the others have not been interrupted.
+	for i := range other.down {
+		g := &l.costs[1-s].lanes[i]
+		other.down[i] = other.due[i] - g.close - g.compute
+	}
+	other.reached = other.down[l.costs[1-s].first]
 }
 
 // first returns the lane of offset 0 in a layer, of which -1 comes before the first.

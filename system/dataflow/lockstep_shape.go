@@ -22,6 +22,8 @@ type waveCost struct {
 	entry, block, exit Time
 	beside             Time       // of an operation where the block runs, from the layer's start on; 0 for none
 	lanes              []laneCost // by lane, counted from the layer's first
+	first              int        // the first active one
+	mean               Time       // what a lane computes, on average over all
 }
 
 // laneCost is a transfer to a lane, its operation there, and its results.
@@ -111,6 +113,9 @@ func (l *lockstep) readSub(e *Engine, it *Iteration, s int) bool {
 			down.Lane != work.Lane || work.Lane <= before {
 			return false
 		}
+		if before < 0 {
+			c.first = int(work.Lane)
+		}
 		before = work.Lane
 		c.lanes[work.Lane].active = true
 		c.lanes[work.Lane].parts = it.Parts[work.Parts.From:work.Parts.To]
@@ -133,6 +138,7 @@ func (l *lockstep) price(it *Iteration, s int) bool {
 	if min(c.entry, c.block, c.exit) == 0 {
 		return false
 	}
+	c.mean = 0
 	for i := r.From; i < end; i += 3 {
 		down, work, up := &it.Ops[i], &it.Ops[i+1], &it.Ops[i+2]
 		if down.Pieces != 1 || min(work.Last, up.Last) == 0 {
@@ -141,7 +147,9 @@ func (l *lockstep) price(it *Iteration, s int) bool {
 		x := &c.lanes[work.Lane]
 		x.sent, x.close, x.compute, x.up = down.Open+down.Last, down.Close, work.Last, up.Last
 		l.upAll += up.Last
+		c.mean += work.Last
 	}
+	c.mean /= Time(len(c.lanes))
 	return true
 }
 

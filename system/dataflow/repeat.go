@@ -14,6 +14,7 @@ const pastStates = 16
 type snapshot struct {
 	state []int64
 	at    Time
+	waits Waits // up to then
 }
 
 // history is the latest snapshots of an iteration.
@@ -39,11 +40,16 @@ func (e *Engine) skipRepeats(s int8) {
 	now := &h.ring[h.count%pastStates]
 	now.state = e.appendState(now.state[:0])
 	now.at = e.now
+	e.settle(e.now)
+	now.waits = e.waits
 	h.count++
 	for back := 1; back <= min(h.count, pastStates)-1; back++ {
 		then := &h.ring[(h.count-1-back)%pastStates]
 		if slices.Equal(then.state, now.state) {
 			if times := e.repeats(int32(back)); times > 0 {
+				more := now.waits
+				more.add(&then.waits, -1)
+				e.waits.add(&more, Time(times))
 				e.shift(Time(times)*(e.now-then.at), times*int32(back))
 				h.over = true
 			}
@@ -107,6 +113,11 @@ func (e *Engine) shift(by Time, layers int32) {
 	}
 	e.now += by
 	e.end += by
+	e.idle.until += by
+	e.idle.mark += by
+	for i := range e.story {
+		e.story[i].end += by
+	}
 	for i := range e.servers {
 		s := &e.servers[i]
 		s.free += by

@@ -23,6 +23,7 @@ func TestAlone(t *testing.T) {
 		b.op(Op{Last: block, Flags: NextLayer}, a, d)
 		b.layers(s, int(layers), before, b.since(first), exit)
 		want := max(start+hidden, start+entry+layers*max(attention, latency+device)+(layers-1)*block+exit)
+		e.readyWaits(it, start)
 		if got, ok := e.alone.run(e, it, start); !ok || got != want {
 			t.Fatalf("ends at %v (%v), want %v", got, ok, want)
 		}
@@ -87,21 +88,24 @@ func TestLockstep(t *testing.T) {
 		if !e.lockstep.fits(e, it) {
 			t.Fatal("the iteration has the shape of none that runs in lockstep")
 		}
-		got := e.Run(it, start)
+		got, waits := e.Run(it, start), *e.Waits()
 		skipped += int64(it.Sub[0].Layers[1].Count) - e.lockstep.layers
 		e.noShortcut = true
-		events := e.Run(it, start)
+		events, byEvents := e.Run(it, start), *e.Waits()
 		e.Exact = true
 		if exact := e.Run(it, start); got != exact || events != exact {
 			t.Fatalf("in lockstep the iteration ends at %v, by events at %v, layer by layer at %v", got, events, exact)
 		}
+		if exact := *e.Waits(); waits != exact || byEvents != exact {
+			t.Fatalf("in lockstep waits are\n%+v, by events\n%+v, layer by layer\n%+v", waits, byEvents, exact)
+		}
 		// Other times of the same operations, some of them none; it may be in lockstep no more.
 		retime(t, it)
 		e.noShortcut, e.Exact = false, false
-		got = e.Run(it, start)
+		got, waits = e.Run(it, start), *e.Waits()
 		e.noShortcut, e.Exact = true, true
-		if exact := e.Run(it, start); got != exact {
-			t.Fatalf("with other times the iteration ends at %v, layer by layer at %v", got, exact)
+		if exact := e.Run(it, start); got != exact || waits != *e.Waits() {
+			t.Fatalf("with other times the iteration ends at %v, layer by layer at %v; waits %+v and %+v", got, exact, waits, *e.Waits())
 		}
 	})
 	if skipped <= 0 {

@@ -1,139 +1,160 @@
 package dataflow
 
-import "slices"
+// Reasons is how many reasons to wait are told apart (Resource.Reason).
+const Reasons = 6
 
-// Waits says where the time of resources goes in an iteration: how long each works, and while it idles, whose work
-// it waits for. Times of lanes are sums over all lanes of a resource. For each resource the three add up to the
-// time of the iteration, for each of its lanes.
+// Waits says how long two resources do nothing in an iteration, and for what. One is the main resource, which ends
+// layers: the GPUs. The other is the device beside it (Resource.Device). It works from when the first operation of a layer is there until the
+// last one of the layer has ended.
+//
+// The main resource waits for the operation that its next one waits for last, from when that one could start until its
+// end; before that for what that one waited for last, and so on. An operation that is behind another one on its lane
+// waits for the lanes alone. At the end the main resource waits for the operation that ends last.
+//
+// The device waits, from the start of a layer until the layer's first operation is there, for the resource with which the
+// layer begins; else for the main resource while that works, and with it while it waits.
 type Waits struct {
-	Busy []Time   // by resource; lanes that receive are busy
-	For  [][]Time // For[r][b]: r idles while b does, or delays, what the next operation of r waits for; b == r: its latency
-	Done []Time   // by resource: after its last operation
+	Main   [Reasons]Time // by the Reason of the resource that is waited for
+	Uneven Time          // part of Main: by what the lane that is waited for works longer than the mean of all lanes
+	Device [Reasons]Time
 }
 
-// Waits runs all layers of an iteration and says where the time of resources goes. It is for analysis: it is slow,
-// and the result is new memory.
-func (e *Engine) Waits(it *Iteration, start Time) Waits {
-	exact := e.Exact
-	e.Exact = true
-	spans := e.Record(it, start)
-	e.Exact = exact
-	n := len(e.resources)
-	w := waits{it: it, ran: map[done]extent{}, Waits: Waits{Busy: make([]Time, n), For: make([][]Time, n), Done: make([]Time, n)}}
-	free := make([][]Time, n) // when each lane has ended what it did so far
-	for r := range free {
-		lanes := 1
-		if e.resources[r].Discipline == Lanes {
-			lanes = e.resources[r].Count
-		}
-		free[r], w.For[r] = slices.Repeat([]Time{start}, lanes), make([]Time, n)
+// add adds what another one has, a number of times.
+func (w *Waits) add(o *Waits, times Time) {
+	for i := range w.Main {
+		w.Main[i] += times * o.Main[i]
+		w.Device[i] += times * o.Device[i]
 	}
-	for i := range spans {
-		w.note(&spans[i])
-	}
-	for i := range spans {
-		x := &spans[i]
-		r, lane := x.Resource, 0
-		if e.resources[r].Discipline == Lanes {
-			lane = int(x.Lane)
-		}
-		from := &free[r][lane]
-		if x.Start > *from {
-			w.idle(r, *from, x.Start, done{x.Sub, x.Layer, x.Op})
-		}
-		if x.End > *from {
-			w.Busy[r] += x.End - max(*from, x.Start)
-			*from = x.End
-		}
-	}
-	for r := range free {
-		for _, end := range free[r] {
-			w.Done[r] += e.end - end
-		}
-	}
-	return w.Waits
+	w.Uneven += times * o.Uneven
 }
 
-// done is an operation in a layer that has been run, extent the time from its first span to its last.
-type done struct {
-	sub       int8
-	layer, op int32
+// Waits returns those of the latest iteration. They are valid until the next one.
+func (e *Engine) Waits() *Waits { return &e.waits }
+
+// story is what waits ask of an operation in its latest layer.
+type story struct {
+	end    Time
+	last   int32 // what the operation waited for last; none where it waits for its layer's start, or for another one's
+	queued bool  // behind another one on its lane
 }
 
-type extent struct{ start, end Time }
-
-// waits is Waits in the making.
-type waits struct {
-	Waits
-	it  *Iteration
-	ran map[done]extent
+// idleness is what the engine knows of the device.
+type idleness struct {
+	left    [2]int32 // by sub-batch: operations of layers that have begun, and that have not ended
+	sending [2]bool  // by sub-batch: none of the layer is there yet
+	until   Time     // end of the latest operation
+	mark    Time     // up to when its waits are added up
 }
 
-// note adds a span to the extent of its operation.
-func (w *waits) note(x *Span) {
-	if x.Claim {
-		return
-	}
-	k := done{x.Sub, x.Layer, x.Op}
-	t, begun := w.ran[k]
-	if !begun {
-		t.start = x.Start // spans are in the order of their starts
-	}
-	w.ran[k] = extent{t.start, max(t.end, x.End)}
+// busy says that the device has a layer.
+func (d *idleness) busy() bool {
+	return d.left[0] > 0 && !d.sending[0] || d.left[1] > 0 && !d.sending[1]
 }
 
-// idle shares out the time in which resource r does nothing before it begins with x. It goes back from operation to
-// operation along what each waited for last: while that ran, its resource had r wait; between its end and the start of
-// what waited, the latter's resource did, by its latency or since it was taken.
-func (w *waits) idle(r int8, from, to Time, x done) {
-	for to > from {
-		before, ready := w.cause(x)
-		at := w.it.Ops[x.op].Resource
-		if ready < to {
-			w.For[r][at] += to - max(from, ready)
-			to = max(from, ready)
-			continue
+// readyWaits readies the account of an iteration, whose operations have no story yet.
+func (e *Engine) readyWaits(it *Iteration, start Time) {
+	e.waits, e.last = Waits{}, none
+	e.idle = idleness{until: start, mark: start}
+	for s := range it.Sub {
+		if layers := it.Sub[s].Layers; len(layers) > 0 {
+			e.main = it.Ops[layers[0].From].Resource
+			break
 		}
-		t := w.ran[before]
-		if t.start < to {
-			w.For[r][w.it.Ops[before.op].Resource] += to - max(from, t.start)
-			to = max(from, t.start)
-		}
-		x = before
+	}
+	for len(e.story) < len(it.Ops) {
+		e.story = append(e.story, story{})
 	}
 }
 
-// cause returns what an operation waited for last, and when that was over: of several the one that ended last. What
-// waits for nothing in its layer waits for the end of the layer before; nothing waits at the start of the iteration.
-func (w *waits) cause(x done) (before done, ready Time) {
-	o := &w.it.Ops[x.op]
-	for _, op := range w.it.After[o.After.From:o.After.To] {
-		k := done{x.sub, x.layer, op}
-		end := w.ran[k].end
-		if o.Flags&OnStart != 0 {
-			end = w.ran[k].start
-		}
-		if end >= ready {
-			before, ready = k, end
-		}
+// ends notes the end of an operation behind which nothing may come.
+func (e *Engine) ends(op int32, at Time) {
+	if at > e.end || at == e.end && op > e.last {
+		e.end, e.last = at, op
 	}
-	if o.After.From < o.After.To || x.layer == 0 {
-		return before, ready
-	}
-	before = done{x.sub, x.layer - 1, w.ending(x.sub, x.layer-1)}
-	return before, w.ran[before].end
 }
 
-// ending returns the operation that ends a layer.
-func (w *waits) ending(sub int8, layer int32) int32 {
-	for _, l := range w.it.Sub[sub].Layers {
-		if layer -= l.Count; layer < 0 {
-			for op := l.From; op < l.To; op++ {
-				if w.it.Ops[op].Flags&NextLayer != 0 {
-					return op
-				}
+// settle adds up the device's waits up to now: as if the main resource worked where no layer is on its way.
+func (e *Engine) settle(now Time) {
+	d := &e.idle
+	if from := max(d.mark, d.until); e.device >= 0 && now > from && !d.busy() {
+		reason := e.resources[e.main].Reason
+		for s := 1; s >= 0; s-- {
+			if d.sending[s] {
+				first := e.it.Sub[s].Layers[e.sub[s].at].From
+				reason = e.resources[e.it.Ops[first].Resource].Reason
 			}
 		}
+		e.waits.Device[reason] += now - from
 	}
-	return none
+	d.mark = now
+}
+
+// reached notes that an operation of a sub-batch is at the device.
+func (e *Engine) reached(s int8) {
+	if e.idle.sending[s] {
+		e.settle(e.now)
+		e.idle.sending[s] = false
+	}
+}
+
+// left notes that an operation of a sub-batch leaves the device.
+func (e *Engine) left(s int8, at Time) {
+	e.idle.left[s]--
+	e.idle.until = max(e.idle.until, at)
+}
+
+// waited adds up what the main resource waits for from free on until an operation begins.
+func (e *Engine) waited(s int8, op int32, free, until Time) {
+	since := never
+	if d := &e.idle; e.device >= 0 && !d.busy() && !d.sending[0] && !d.sending[1] {
+		since = d.until
+	}
+	e.trace(e.it, e.it.Sub[s].Layers[e.sub[s].at].Range, op, free, until, since, 1)
+}
+
+// trace goes back from an operation of a layer to what it waited for last, and so on, until free. The device waits,
+// too, from since on. All counts a number of times.
+func (e *Engine) trace(it *Iteration, layer Range, op int32, free, until, since, times Time) {
+	main := e.resources[e.main].Reason
+	for until > free {
+		o, x := &it.Ops[op], &e.story[op]
+		r, from := &e.resources[o.Resource], free
+		if x.last != none && !x.queued {
+			from = min(until, max(free, e.story[x.last].end))
+		}
+		if took := until - from; took > 0 {
+			e.waits.Main[r.Reason] += times * took
+			if r.Discipline == Lanes {
+				e.waits.Uneven += times * min(took, max(0, o.Last-e.mean(it, layer, o.Resource)))
+			}
+			if both := until - max(from, since); both > 0 {
+				e.waits.Device[r.Reason] += times * both
+				e.waits.Device[main] -= times * both
+			}
+		}
+		until, op = from, x.last
+	}
+}
+
+// mean returns how long a lane of a resource works in a layer, on average over all of its lanes.
+func (e *Engine) mean(it *Iteration, layer Range, resource int8) (mean Time) {
+	for i := layer.From; i < layer.To; i++ {
+		if o := &it.Ops[i]; o.Resource == resource {
+			mean += o.Last
+		}
+	}
+	return mean / Time(e.resources[resource].Count)
+}
+
+// waitedToEnd adds up what is waited for when the main resource, free from then on, has done all.
+func (e *Engine) waitedToEnd(it *Iteration, free Time) {
+	if e.end <= free || e.last == none {
+		return
+	}
+	reason := e.resources[it.Ops[e.last].Resource].Reason
+	e.waits.Main[reason] += e.end - free
+	if since := max(free, e.idle.until); e.device >= 0 && e.end > since {
+		e.waits.Device[reason] += e.end - since
+		e.waits.Device[e.resources[e.main].Reason] -= e.end - since
+	}
 }

@@ -9,64 +9,276 @@ import (
 
 // TestHandWorkedWaits: in the schedule of TestHandWorkedSchedule the GPU works for 102 of 253 ns and waits four times,
 // from 26 to 91, 111 to 119, 145 to 198 and 213 to 238. Each time the results that it needs next come up for 2 ns,
-// after 1 ns of latency: 12 ns. For the rest, 62, 5, 50 and 22 ns, they are computed on a rankset.
+// after 1 ns of latency: 12 ns. For the rest, 62, 5, 50 and 22 ns, it waits for a rankset. That works for 60, 40, 40 and 40
+// ns, where all work for (40 + 60) / 2 and 40 / 2: 10 more than the mean, then 20 (of which 5 are after the GPU was free),
+// none, and 20.
 //
-// Results come up six times, for 2 ns each, and each time the link has idled for longer than its latency of 1 ns.
-//
-// The link down has eight transfers. It waits for the GPU until 10 and from 91 to 111; for ranksets from 49 to 88 and,
-// before the last prompt, from 168 to 235; for results, with their latency, from 88 to 91 and 235 to 238. In the rest
-// of its idle time a transfer could start but for the latency, rows that open, or a lane's boundary.
-//
-// Rankset 0 waits for the link while a transfer is due but has not begun: 3, 3, 5 and 3 ns. Behind transfers it closes
-// rows and activates: 3, 7 and 3 ns of its own. Before the last prompt, from 189 to 235, it waits for rankset 1: 46 ns.
-// Rankset 1 waits for the link for 10, 3, 3 and 10 ns and for itself for 3, 3 and 7.
+// Ranksets have the layers of sub-batch 0 from 18 to 88 and 119 to 195, those of sub-batch 1 from 49 to 116 and 168 to 235.
+// Before, from 10 to 18 and 111 to 119 but for the time up to 116, transfers are on their way; up to 10 and from 238 on the GPU works.
+// In between results come up.
 func TestHandWorkedWaits(t *testing.T) {
-	w := New(handResources()).Waits(handIteration(), 0)
-	if want := []Time{testLanes: 2 * 163, testDown: 46, testUp: 12, testGPU: 102}; !slices.Equal(w.Busy, want) {
-		t.Errorf("resources work for %d, want %d", w.Busy, want)
-	}
-	for r, want := range map[int][]Time{
-		testLanes: {testLanes: 59 + 13, testDown: 14 + 26, testUp: 3 + 3, testGPU: 10 + 30},
-		testDown:  {testLanes: 106, testDown: 61, testUp: 6, testGPU: 30},
-		testGPU:   {testLanes: 139, testDown: 0, testUp: 12, testGPU: 0},
-	} {
-		if got := w.For[r]; !slices.Equal(got, want) {
-			t.Errorf("resource %d waits %d, want %d", r, got, want)
-		}
-	}
-	if got, want := w.For[testUp][testUp], Time(6); got != want {
-		t.Errorf("the link up waits for its own latency for %d, want %d", got, want)
-	}
-	if got, want := w.Done, []Time{testLanes: 4 + 18, testDown: 4, testUp: 15, testGPU: 0}; !slices.Equal(got, want) {
-		t.Errorf("after their last operations resources idle for %d, want %d", got, want)
+	e := New(handResources())
+	e.Run(handIteration(), 0)
+	want := Waits{Uneven: 10 + 5 + 20}
+	want.Main[testLanes], want.Main[testUp] = 139, 12
+	want.Device[testGPU], want.Device[testDown], want.Device[testUp] = 10+15, 8+3, 3
+	if got := *e.Waits(); got != want {
+		t.Errorf("waits\n%+v, want\n%+v", got, want)
 	}
 }
 
-// TestWaitsAddUp: for any iteration, what resources do, wait for and idle at the end is its time, on each lane.
+// TestWaitsAddUp: for any iteration, what both resources wait for and do is its time, and they wait for what the spans of all
+// of its layers say.
 func TestWaitsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		resources, it := drawIteration(t)
+		if rapid.Bool().Draw(t, "in lockstep") {
+			resources, it = drawLockstep(t)
+		}
 		e := New(resources)
 		start := Time(rapid.IntRange(0, 1000).Draw(t, "start"))
 		took := e.Run(it, start) - start
-		w := e.Waits(it, start)
+		got := *e.Waits()
 		if e.Exact {
 			t.Fatal("the engine runs every layer from now on")
 		}
-		for r := range resources {
-			sum, lanes := w.Busy[r]+w.Done[r], Time(1)
-			for _, waits := range w.For[r] {
-				if waits < 0 {
-					t.Fatalf("resource %d waits %d", r, w.For[r])
-				}
-				sum += waits
-			}
-			if resources[r].Discipline == Lanes {
-				lanes = Time(resources[r].Count)
-			}
-			if sum != lanes*took {
-				t.Fatalf("resource %d: %d busy, waits %d, %d at the end are not %d x %d", r, w.Busy[r], w.For[r], w.Done[r], lanes, took)
+		e.Exact = true
+		o := newObserver(it, resources, e.Record(it, start), start, start+took)
+		if want := o.gpu(); got.Main != want {
+			t.Fatalf("the GPU waits %v, by its spans %v", got.Main, want)
+		}
+		if want := o.device(); got.Device != want {
+			t.Fatalf("ranksets wait %v, by their spans %v", got.Device, want)
+		}
+		work := took
+		for r := range got.Main {
+			if work -= got.Main[r]; got.Main[r] < 0 || got.Device[r] < 0 {
+				t.Fatalf("waits of less than nothing: %+v", got)
 			}
 		}
+		if work != o.work() || got.Uneven < 0 || got.Uneven > got.Main[testLanes] {
+			t.Fatalf("of %d the GPU works %d, and waits %+v", took, o.work(), got)
+		}
 	})
+}
+
+// observer looks at each picosecond of a recorded iteration.
+type observer struct {
+	it         *Iteration
+	resources  []Resource
+	spans      []Span
+	start, end Time
+	ran        map[task]stretch // from the first span of an operation in a layer to its last
+	begun      map[task]stretch // of a sub-batch's layer, op 0
+}
+
+func newObserver(it *Iteration, r []Resource, spans []Span, start, end Time) *observer {
+	o := &observer{it, r, spans, start, end, map[task]stretch{}, map[task]stretch{}}
+	for _, x := range spans {
+		if x.Claim {
+			continue
+		}
+		k := task{x.Op, x.Layer, x.Sub}
+		t, begun := o.ran[k]
+		if !begun {
+			t.begin = x.Start
+		}
+		o.ran[k] = stretch{t.begin, max(t.end, x.End)}
+	}
+	return o
+}
+
+// before returns what an operation waits for last, and when that has ended.
+func (o *observer) before(k task) (last task, end Time) {
+	last.op = none
+	x := &o.it.Ops[k.op]
+	if x.Flags&OnStart != 0 {
+		return last, o.start
+	}
+	for _, op := range o.it.After[x.After.From:x.After.To] {
+		b := task{op, k.layer, k.sub}
+		if at := o.ran[b].end; last.op == none || at > end || at == end && op > last.op {
+			last, end = b, at
+		}
+	}
+	return last, end
+}
+
+// gpu walks back from each span of the GPU.
+func (o *observer) gpu() (w [Reasons]Time) {
+	free := o.start
+	for _, x := range o.spans {
+		if x.Resource != testGPU {
+			continue
+		}
+		k, until := task{x.Op, x.Layer, x.Sub}, x.Start
+		for until > free {
+			op, from := &o.it.Ops[k.op], free
+			last, end := o.before(k)
+			if last.op != none && !(o.resources[op.Resource].Discipline == Lanes && o.behind(k, end)) {
+				from = min(until, max(free, end))
+			}
+			w[o.resources[op.Resource].Reason] += until - from
+			k, until = last, from
+		}
+		free = max(free, x.End)
+	}
+	if free < o.end {
+		last := task{op: none}
+		for k, t := range o.ran {
+			if t.end == o.end && k.op > last.op {
+				last = k
+			}
+		}
+		w[o.resources[o.it.Ops[last.op].Resource].Reason] += o.end - free
+	}
+	return w
+}
+
+// behind says that an operation has waited for another one on its lane since it was ready: it begins when that one ends.
+func (o *observer) behind(k task, ready Time) bool {
+	lane, begin := int16(-1), o.ran[k].begin
+	for _, x := range o.spans {
+		if !x.Claim && x.Op == k.op && x.Layer == k.layer && x.Sub == k.sub {
+			lane = x.Lane
+			break
+		}
+	}
+	for _, x := range o.spans {
+		other := task{x.Op, x.Layer, x.Sub}
+		if !x.Claim && x.Lane == lane && x.Resource == testLanes && other != k && o.ran[other].end > ready && o.ran[other].begin < begin {
+			return true
+		}
+	}
+	return false
+}
+
+func (o *observer) work() (t Time) {
+	for _, x := range o.spans {
+		if x.Resource == testGPU {
+			t += x.End - x.Start
+		}
+	}
+	return t
+}
+
+// device sweeps over the instants at which anything changes.
+func (o *observer) device() (w [Reasons]Time) {
+	type layer struct{ start, first, end Time }
+	layers := map[task]*layer{}
+	cuts := []Time{o.start, o.end}
+	for k, t := range o.ran {
+		if o.it.Ops[k.op].Resource != testLanes {
+			continue
+		}
+		l := layers[task{0, k.layer, k.sub}]
+		if l == nil {
+			l = &layer{start: o.layerStart(k), first: never}
+			layers[task{0, k.layer, k.sub}] = l
+		}
+		ready := l.start
+		if last, end := o.before(k); last.op != none {
+			ready = end
+		}
+		l.first, l.end = min(l.first, ready), max(l.end, t.end)
+	}
+	for _, l := range layers {
+		cuts = append(cuts, l.start, l.first, l.end)
+	}
+	for _, x := range o.spans {
+		cuts = append(cuts, x.Start, x.End)
+	}
+	slices.Sort(cuts)
+	for i := 1; i < len(cuts); i++ {
+		from, to := cuts[i-1], cuts[i]
+		if from == to || from < o.start || to > o.end {
+			continue
+		}
+		busy, sending := false, map[int8]uint8{}
+		for k, l := range layers {
+			busy = busy || l.first <= from && from < l.end
+			if l.start <= from && from < l.first {
+				sending[k.sub] = o.resources[o.it.Ops[o.layerOps(k).From].Resource].Reason
+			}
+		}
+		switch zero, on := sending[0]; {
+		case busy:
+		case on:
+			w[zero] += to - from
+		case len(sending) > 0:
+			w[sending[1]] += to - from
+		default:
+			w[o.gpuAt(from, to)] += to - from
+		}
+	}
+	return w
+}
+
+// gpuAt returns what the GPU waits for in a part of its time in which nothing changes, its own reason where it works.
+func (o *observer) gpuAt(from, to Time) uint8 {
+	clipped := *o
+	clipped.spans = slices.Clone(o.spans)
+	for i := range clipped.spans {
+		if x := &clipped.spans[i]; x.Resource == testGPU && x.Start <= from && x.End >= to {
+			return testGPU
+		}
+	}
+	// A GPU that is free up to from, and from to on, waits in between for this.
+	busyBefore := Span{Resource: testGPU, Start: o.start, End: from}
+	kept := []Span{busyBefore}
+	for _, x := range clipped.spans {
+		if x.Resource != testGPU || x.Start >= to {
+			kept = append(kept, x)
+		}
+	}
+	clipped.spans = kept
+	for r, t := range clipped.between(from, to) {
+		if t > 0 {
+			return uint8(r)
+		}
+	}
+	return testGPU
+}
+
+// between returns what the GPU, which is free at from, waits for up to a time.
+func (o *observer) between(from, to Time) (w [Reasons]Time) {
+	late := *o
+	late.start = from
+	all := late.gpu()
+	late.start = to
+	kept := []Span{{Resource: testGPU, Start: to, End: to}}
+	for _, x := range o.spans[1:] {
+		kept = append(kept, x)
+	}
+	late.spans = kept
+	rest := late.gpu()
+	for r := range w {
+		w[r] = all[r] - rest[r]
+	}
+	return w
+}
+
+func (o *observer) layerOps(k task) Range {
+	n := k.layer
+	for _, l := range o.it.Sub[k.sub].Layers {
+		if n -= l.Count; n < 0 {
+			return l.Range
+		}
+	}
+	return Range{}
+}
+
+// layerStart returns when a layer begins: when the one before has ended.
+func (o *observer) layerStart(k task) Time {
+	if k.layer == 0 {
+		return o.start
+	}
+	before := task{0, k.layer - 1, k.sub}
+	r := o.layerOps(before)
+	for op := r.From; op < r.To; op++ {
+		if o.it.Ops[op].Flags&NextLayer != 0 {
+			return o.ran[task{op, k.layer - 1, k.sub}].end
+		}
+	}
+	return never
 }

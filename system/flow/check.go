@@ -104,11 +104,15 @@ func (c *Checker) Progress(b *scheduler.Batch, now units.Duration) {
 // that its events leave, and that these end when the run did, which may have been a
 // shortcut.
 func (c *Checker) schedule(f *Flow, start, end units.Duration) {
+	waits := *f.Engine.Waits()
 	again, found := f.Engine.Check(&f.Iteration, start)
 	for _, v := range found {
 		c.Fail(v.Law, v.Time, "%s", v.Detail)
 	}
 	if again != end {
 		c.Fail(LawIteration, end, "the iteration takes %v, and %v event by event", end-start, again-start)
+	}
+	if more := *f.Engine.Waits(); more != waits {
+		c.Fail(LawIteration, end, "the iteration waits %v, and %v event by event", waits, more)
 	}
 }

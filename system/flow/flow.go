@@ -97,7 +97,7 @@ func (f *Flow) Run(start units.Duration) (units.Duration, error) {
 		return start, err
 	}
 	end := f.Engine.Run(&f.Iteration, start)
-	f.book(t)
+	f.book(t, f.Engine.Waits())
 	if f.Check != nil {
 		f.Check.schedule(f, start, end)
 	}
@@ -114,7 +114,7 @@ func (f *Flow) Try(start units.Duration) (units.Duration, error) {
 }
 
 // book adds what the iteration does.
-func (f *Flow) book(t *dataflow.Totals) {
+func (f *Flow) book(t *dataflow.Totals, waits *dataflow.Waits) {
 	w, k := &f.Work, &t.ByKind
 	attention := k[OpPrefillAttention] + k[OpWindow] + k[OpGPUAttention]
 	w.Time[OfGPU] += k[OpEntry] + k[OpBlock] + attention
@@ -124,6 +124,11 @@ func (f *Flow) book(t *dataflow.Totals) {
 	w.Time[OfPIM] += k[OpAttention]
 	w.Time[OfChannel] += t.Bus
 	w.Tasks += t.Pieces
+	for i := range waits.Main {
+		w.Time[OfGPUWaits+i] += waits.Main[i]
+		w.Time[OfPIMWaits+i] += waits.Device[i]
+	}
+	w.Time[OfUneven] += waits.Uneven
 	for i := range f.Uses {
 		w.Time[OfAttention] += f.Uses[i].Merge + f.Uses[i].Chooses
 		w.Joules.add(f.Uses[i].Joules)

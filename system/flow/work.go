@@ -20,7 +20,22 @@ const (
 	OfUp        // PCIe
 	OfChannel   // memory channels
 	OfAttention // of ofGPU
-	Booked
+
+	// What is waited for, by the reasons below: by the GPUs, and by all ranksets together.
+	OfGPUWaits
+	OfPIMWaits = OfGPUWaits + dataflow.Reasons
+	OfUneven   = OfPIMWaits + dataflow.Reasons // part of what the GPUs wait for ranksets
+	Booked     = OfUneven + 1
+)
+
+// Reasons to wait: for the work of a resource (Resource.Reason).
+const (
+	ForGPU uint8 = iota
+	ForPIM
+	ForDown
+	ForUp
+	ForChannel
+	ForHost
 )
 
 // bookedNames are the names of resources in errors; ofAttention is no resource.
@@ -94,6 +109,29 @@ func (b *Busy) Within(end units.Duration, ranksets int) error {
 		}
 	}
 	return nil
+}
+
+// Waited verifies LawBusy for the waits of a replica with that many ranksets: with the work they are the time of all
+// iterations, to the picosecond. Ranksets beside others that work wait for the rest.
+func (b *Busy) Waited(iterating units.Duration, ranksets int) error {
+	gpu, all, rest := b.Time[OfGPU], units.Total{}, b.Others(iterating, ranksets)
+	for i := range dataflow.Reasons {
+		gpu.AddTotal(b.Time[OfGPUWaits+i])
+	}
+	if all.Add(iterating); gpu != all || rest.Picoseconds() < 0 {
+		return &Violation{LawBusy, iterating, fmt.Sprintf("GPUs work and wait for %.0f ps of %d, ranksets for others for %.0f ps", gpu.Picoseconds(), iterating, rest.Picoseconds())}
+	}
+	return nil
+}
+
+// Others returns for how long ranksets wait for other ranksets, and for transfers that interrupt, all ranksets together.
+func (b *Busy) Others(iterating units.Duration, ranksets int) (rest units.Total) {
+	rest.AddTimes(iterating, int64(ranksets))
+	rest.AddTotal(b.Time[OfPIM].Times(-1))
+	for i := range dataflow.Reasons {
+		rest.AddTotal(b.Time[OfPIMWaits+i].Times(-int64(ranksets)))
+	}
+	return rest
 }
 
 // LongestTask is what a kernel or a transfer of one layer can take: 75 minutes.

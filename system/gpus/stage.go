@@ -58,10 +58,10 @@ const (
 func BesideGPU(device string) []flow.Resource {
 	return []flow.Resource{
 		OnGPU:      {Resource: dataflow.Resource{Name: "GPU"}, Track: flow.TrackGPU},
-		OnDevice:   {Resource: dataflow.Resource{Name: device}, Track: flow.TrackRank},
-		OnDown:     {Resource: dataflow.Resource{Name: "PCIe down"}, Track: flow.NoTrack},
-		OnUp:       {Resource: dataflow.Resource{Name: "PCIe up"}, Track: flow.NoTrack},
-		onChannels: {Resource: dataflow.Resource{Name: "channels"}, Track: flow.NoTrack},
+		OnDevice:   {Resource: dataflow.Resource{Name: device, Reason: flow.ForHost}, Track: flow.TrackRank},
+		OnDown:     {Resource: dataflow.Resource{Name: "PCIe down", Reason: flow.ForDown}, Track: flow.NoTrack},
+		OnUp:       {Resource: dataflow.Resource{Name: "PCIe up", Reason: flow.ForUp}, Track: flow.NoTrack},
+		onChannels: {Resource: dataflow.Resource{Name: "channels", Reason: flow.ForChannel}, Track: flow.NoTrack},
 	}
 }
 

@@ -180,7 +180,9 @@ func assembleHBMPIM(n *Setup) Assembly {
 	}
 	e.device, e.did, e.read, e.chooses = make([]units.Duration, len(e.Runs)), make([]hbm.Tally, len(e.Runs)), make([]int64, len(e.Runs)), !cfg.Policy.Dense()
 	e.alone.Cost = func(context int) units.Duration { return e.took(e.one(context), e.reads) }
-	e.Flow = flow.New(n.Hardware, e.tier.Beside("HBM-PIM", gpus.OnDown), n.Running)
+	resources := e.tier.Beside("HBM-PIM", gpus.OnDown)
+	resources[gpus.OnDevice].Reason, resources[gpus.OnDevice].Device = flow.ForPIM, true
+	e.Flow = flow.New(n.Hardware, resources, n.Running)
 	c := Continuous{Policy: h.Policy, Memories: gpus.Memories(n.Hardware), adaptive: h.SubBatches == SubBatchesAdaptive}
 	if h.SubBatches != SubBatchesNever {
 		c.former = forming.FormerOf(batchingPolicy(h.Policy), e)

@@ -19,13 +19,13 @@ const (
 func (c *iterationCosts) resources(ranksets int) []flow.Resource {
 	r := []flow.Resource{
 		onRanksets: {Resource: dataflow.Resource{
-			Name: "ranksets", Discipline: dataflow.Lanes, Count: ranksets, Rotates: c.rotate,
+			Name: "ranksets", Reason: flow.ForPIM, Device: true, Discipline: dataflow.Lanes, Count: ranksets, Rotates: c.rotate,
 			Vacate: c.vacate, Reactivate: c.reactivate,
 			Boundaries: dataflow.Boundaries{Clock: c.clock, Each: int64(c.headsEach), Step: c.step},
 		}, Track: flow.TrackRank},
-		onWriter:   {Resource: dataflow.Resource{Name: "memory controllers", Discipline: dataflow.Link}, Track: flow.NoTrack},
-		onLinkDown: {Resource: dataflow.Resource{Name: "PCIe down", Discipline: dataflow.Link, Latency: c.latency}, Track: flow.TrackDown},
-		onLinkUp:   {Resource: dataflow.Resource{Name: "PCIe up", Latency: c.upLatency}, Track: flow.TrackUp},
+		onWriter:   {Resource: dataflow.Resource{Name: "memory controllers", Reason: flow.ForChannel, Discipline: dataflow.Link}, Track: flow.NoTrack},
+		onLinkDown: {Resource: dataflow.Resource{Name: "PCIe down", Reason: flow.ForDown, Discipline: dataflow.Link, Latency: c.latency}, Track: flow.TrackDown},
+		onLinkUp:   {Resource: dataflow.Resource{Name: "PCIe up", Reason: flow.ForUp, Latency: c.upLatency}, Track: flow.TrackUp},
 		onGPUs:     {Resource: dataflow.Resource{Name: "GPU"}, Track: flow.TrackGPU},
 	}
 	if c.halfDuplex {

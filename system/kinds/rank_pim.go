@@ -92,11 +92,11 @@ const (
 // (l + offset) mod R where they rotate.
 func (e *rankPIM) resources(rotate bool) []flow.Resource {
 	return []flow.Resource{
-		onRanks:          {Resource: dataflow.Resource{Name: "ranksets", Discipline: dataflow.Lanes, Count: len(e.groups), Rotates: rotate}, Track: flow.TrackRank},
-		onHost:           {Resource: dataflow.Resource{Name: "host"}, Track: flow.NoTrack},
-		onDownHidden:     {Resource: dataflow.Resource{Name: "PCIe down"}, Track: flow.NoTrack},
-		onUpHidden:       {Resource: dataflow.Resource{Name: "PCIe up"}, Track: flow.NoTrack},
-		onChannelsHidden: {Resource: dataflow.Resource{Name: "channels"}, Track: flow.NoTrack},
+		onRanks:          {Resource: dataflow.Resource{Name: "ranksets", Reason: flow.ForPIM, Device: true, Discipline: dataflow.Lanes, Count: len(e.groups), Rotates: rotate}, Track: flow.TrackRank},
+		onHost:           {Resource: dataflow.Resource{Name: "host", Reason: flow.ForHost}, Track: flow.NoTrack},
+		onDownHidden:     {Resource: dataflow.Resource{Name: "PCIe down", Reason: flow.ForDown}, Track: flow.NoTrack},
+		onUpHidden:       {Resource: dataflow.Resource{Name: "PCIe up", Reason: flow.ForUp}, Track: flow.NoTrack},
+		onChannelsHidden: {Resource: dataflow.Resource{Name: "channels", Reason: flow.ForChannel}, Track: flow.NoTrack},
 		onAllGPUs:        {Resource: dataflow.Resource{Name: "GPU"}, Track: flow.TrackGPU},
 	}
 }

@@ -1,0 +1,194 @@
+package results
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// WriteText writes what a person asks first, in ten lines at most, and the warnings; WriteFull writes the rest, too.
+func (s *Summary) WriteText(w io.Writer) error {
+	var b bytes.Buffer
+	s.writeTitle(&b)
+	for _, f := range facts {
+		if text := f.text(s); text != "" {
+			fmt.Fprintf(&b, "%-16s%s\n", f.name, text)
+		}
+	}
+	s.writeWarnings(&b)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// facts are the lines of a summary, below its title.
+var facts = []struct {
+	name string
+	text func(s *Summary) string
+}{
+	{"throughput", func(s *Summary) string { return grouped(s.OutputTokensPerS, 1) + " output tokens/s" }},
+	{"goodput", func(s *Summary) string {
+		if s.SLO == (SLO{}) {
+			return ""
+		}
+		return s.Goodput.text()
+	}},
+	{"decode batch", func(s *Summary) string {
+		if s.SLO != (SLO{}) { // one line fewer, for that of goodput
+			return ""
+		}
+		return fmt.Sprintf("%s requests on average, %s at most; %s simulated", grouped(s.DecodeBatch.Mean, 1), grouped(float64(s.DecodeBatch.Max), 0), TimeText(1e3*s.SimulatedS))
+	}},
+	{"TBT", func(s *Summary) string { return s.TBT.text() }},
+	{"TTFT", func(s *Summary) string { return s.TTFT.text() }},
+	{"waits", func(s *Summary) string { return s.Waits.GPU.text() }},
+	{"utilization", (*Summary).utilizationText},
+	{"energy", func(s *Summary) string {
+		e := &s.EnergyReport
+		if e.Total == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%s kJ (%s to %s), %s W on average", grouped(e.Total/1e3, 0), grouped(e.Low/1e3, 0), grouped(e.High/1e3, 0), grouped(e.Watts, 0))
+	}},
+	{"cost", func(s *Summary) string {
+		if s.Cost.PerMToken == 0 {
+			return ""
+		}
+		return s.Cost.text()
+	}},
+	{"KV memory", (*Summary).memoryText},
+}
+
+func (l *Latency) text() string {
+	return fmt.Sprintf("mean %s, p50 %s, p99 %s, max %s", TimeText(l.Mean), TimeText(l.P50), TimeText(l.P99), TimeText(l.Max))
+}
+
+// all returns the share of the time in which GPUs wait.
+func (g *GPUWaits) all() float64 {
+	return g.PIM + g.Imbalance + g.LinkDown + g.LinkUp + g.Channel + g.Host + g.NoRequests
+}
+
+// text says what the GPUs wait for; links are both directions together.
+func (g *GPUWaits) text() string {
+	return reasons("GPUs", []reason{
+		{"PIM", g.PIM}, {"imbalance", g.Imbalance}, {"links", g.LinkDown + g.LinkUp}, {"channels", g.Channel}, {"host", g.Host}, {"no requests", g.NoRequests}})
+}
+
+// text says what ranks of PIM wait for.
+func (p *PIMWaits) text() string {
+	return reasons("PIM", []reason{
+		{"GPUs", p.GPU}, {"other ranksets", p.Others}, {"links", p.LinkDown + p.LinkUp}, {"channels", p.Channel}, {"host", p.Host}, {"no requests", p.NoRequests}})
+}
+
+// reason is what is waited for, and for which share of the time.
+type reason struct {
+	name  string
+	share float64
+}
+
+// reasons writes shares, the largest first, in whole percents: four at most, none below half a percent.
+func reasons(who string, parts []reason) string {
+	slices.SortStableFunc(parts, func(a, b reason) int { return cmp.Compare(b.share, a.share) })
+	all, text := 0.0, []string(nil)
+	for _, p := range parts {
+		all += p.share
+		if p.share >= 0.005 && len(text) < 4 {
+			text = append(text, fmt.Sprintf("%s %.0f%%", p.name, 100*p.share))
+		}
+	}
+	if len(text) == 0 {
+		return fmt.Sprintf("%s %.0f%%", who, 100*all)
+	}
+	return fmt.Sprintf("%s %.0f%%: %s", who, 100*all, strings.Join(text, ", "))
+}
+
+// warnings are sentences on what a reader of the numbers must know.
+func (s *Summary) warnings() []string {
+	var all []string
+	if s.Saturated {
+		all = append(all, "more requests come than are served: latencies depend on how long the run is")
+	}
+	if e := &s.EnergyReport; e.DIMM > e.DIMMLimit {
+		all = append(all, fmt.Sprintf("a DIMM draws %s W at its busiest, %s W at most: more than the %s W that its slot supplies", grouped(e.DIMM, 1), grouped(e.DIMMHigh, 1), grouped(e.DIMMLimit, 0)))
+	}
+	return append(all, s.Notes...)
+}
+
+func (s *Summary) writeWarnings(b *bytes.Buffer) {
+	for _, text := range s.warnings() {
+		fmt.Fprintf(b, "warning: %s\n", text)
+	}
+}
+
+// TimeText writes a time, in milliseconds, in the unit that people read it in, with three digits: 103 ms, 12.3 s, 44 min.
+func TimeText(ms float64) string {
+	for _, u := range []struct {
+		name      string
+		ms, below float64
+	}{{"ms", 1, 999.5}, {"s", 1e3, 119_950}, {"min", 60e3, 7_170_000}, {"h", 3600e3, 1e300}} {
+		if ms >= u.below {
+			continue
+		}
+		v, decimals := ms/u.ms, 2
+		switch {
+		case v >= 99.95 || u.ms >= 60e3 && v >= 9.95:
+			decimals = 0
+		case v >= 9.995 || u.ms >= 60e3:
+			decimals = 1
+		}
+		return grouped(v, decimals) + " " + u.name
+	}
+	return strconv.FormatFloat(ms, 'g', 3, 64) + " ms"
+}
+
+// WriteAcross writes runs beside each other, a column each: as many as fit 80 characters, then the next ones below.
+func WriteAcross(w io.Writer, names []string, runs []*Summary) error {
+	width := 10
+	for _, name := range names {
+		width = max(width, len(name))
+	}
+	const label = 23
+	var b bytes.Buffer
+	for fit := max(1, (80-label)/(width+2)); len(runs) > 0; {
+		n := min(fit, len(runs))
+		row := func(name string, cell func(i int) string) {
+			line := fmt.Sprintf("%-*s", label, name)
+			for i := range n {
+				line += fmt.Sprintf("  %*s", width, cell(i))
+			}
+			fmt.Fprintln(&b, strings.TrimRight(line, " "))
+		}
+		row("", func(i int) string { return names[i] })
+		for _, c := range across {
+			row(c.name, func(i int) string { return c.cell(runs[i]) })
+		}
+		if names, runs = names[n:], runs[n:]; len(runs) > 0 {
+			b.WriteByte('\n')
+		}
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// across are the rows of runs beside each other.
+var across = []struct {
+	name string
+	cell func(s *Summary) string
+}{
+	{"output tokens/s", func(s *Summary) string { return grouped(s.OutputTokensPerS, 1) }},
+	{"requests decoding", func(s *Summary) string { return grouped(s.DecodeBatch.Mean, 1) }},
+	{"TBT mean", func(s *Summary) string { return TimeText(s.TBT.Mean) }},
+	{"TBT p99", func(s *Summary) string { return TimeText(s.TBT.P99) }},
+	{"TTFT mean", func(s *Summary) string { return TimeText(s.TTFT.Mean) }},
+	{"TTFT p99", func(s *Summary) string { return TimeText(s.TTFT.P99) }},
+	{"GPUs work", func(s *Summary) string { return percent(s.Utilization.GPU) }},
+	{"GPUs wait", func(s *Summary) string { return percent(s.Waits.GPU.all()) }},
+	{"PIM works", func(s *Summary) string { return percent(s.Utilization.PIM) }},
+	{"mean power, W", func(s *Summary) string { return grouped(s.EnergyReport.Watts, 0) }},
+	{"output tokens per kJ", func(s *Summary) string { return grouped(1e3*s.EnergyReport.OutputTokensPerJoule, 1) }},
+	{"USD per million tokens", func(s *Summary) string { return grouped(s.Cost.PerMToken, 2) }},
+	{"KV memory, peak", func(s *Summary) string { return binary(s.KVBytes.Peak) }},
+}

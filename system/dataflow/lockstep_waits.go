@@ -1,0 +1,62 @@
+package dataflow
+
+// waited adds up what the GPU waits for until the last operation of a layer of sub-batch s is ready: results on their
+// way up since its slowest lane has ended, that lane, and before its own transfer has ended that transfer.
+func (l *lockstep) waited(s int, ready Time) {
+	sub, w := &l.sub[s], &l.waits
+	free := l.gpuFree
+	sub.gap = gap{free: free, until: ready}
+	ended := max(free, sub.due[sub.slowest])
+	w.up += ready - ended
+	if ended == free {
+		return
+	}
+	sent, c := max(free, sub.down[sub.slowest]), &l.costs[s]
+	w.lanes += ended - sent
+	w.uneven += min(ended-sent, max(0, c.lanes[sub.slowest].compute-c.mean))
+	w.down += sent - free
+}
+
+// idleTo adds up for how long no operation has been on any lane, nor a layer on its way there: up to a time.
+func (l *lockstep) idleTo(now Time) {
+	l.waits.idle += now - l.idle
+	for s := range l.sub {
+		g := &l.sub[s].gap
+		l.waits.idleWithUp += max(0, min(now, g.until)-max(l.idle, g.free))
+	}
+	l.idle = now
+}
+
+// sending adds up the time in which the lanes wait for the first transfer of a wave.
+func (l *lockstep) sending(from, to Time) {
+	if to > from {
+		l.waits.idle += to - from
+		l.waits.idleDown += to - from
+	}
+}
+
+// lanesEnded notes that lanes have ended at a time. Those of a wave that is still to come wait for it.
+func (l *lockstep) lanesEnded(at Time) {
+	switch {
+	case l.sub[0].attention:
+		l.sending(at, l.sub[0].reached)
+	case l.sub[1].attention:
+		l.sending(at, l.sub[1].reached)
+	default:
+		l.idle = at
+	}
+}
+
+// report writes the waits of the iteration.
+func (l *lockstep) report(e *Engine) {
+	w, to, reason := &l.waits, &e.waits, func(r int8) uint8 { return e.resources[r].Reason }
+	*to = Waits{Uneven: w.uneven}
+	to.Main[reason(l.up)] += w.up
+	to.Main[reason(l.onLanes)] += w.lanes
+	to.Main[reason(l.link)] += w.down
+	if l.onLanes == e.device {
+		to.Device[reason(l.gpu)] += w.idle - w.idleDown - w.idleWithUp
+		to.Device[reason(l.link)] += w.idleDown
+		to.Device[reason(l.up)] += w.idleWithUp
+	}
+}
