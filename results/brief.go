@@ -111,6 +111,12 @@ func (s *Summary) warnings() []string {
 	if s.Saturated {
 		all = append(all, "more requests come than are served: latencies depend on how long the run is")
 	}
+	if n := s.RefusedRequests + s.ExpiredRequests; n > 0 {
+		all = append(all, fmt.Sprintf("%d requests were refused, %d expired", s.RefusedRequests, s.ExpiredRequests))
+	}
+	for _, what := range s.EnergyReport.NotEstimated {
+		all = append(all, "the energy lacks "+what)
+	}
 	if e := &s.EnergyReport; e.DIMM > e.DIMMLimit {
 		all = append(all, fmt.Sprintf("a DIMM draws %s W at its busiest, %s W at most: more than the %s W that its slot supplies", grouped(e.DIMM, 1), grouped(e.DIMMHigh, 1), grouped(e.DIMMLimit, 0)))
 	}

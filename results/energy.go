@@ -81,9 +81,6 @@ func (e *EnergyReport) writeText(row func(name, format string, args ...any)) {
 	}
 	row("site energy", "%s kJ (%s to %s; %s assumed), %s W on average", grouped(e.Total/1e3, 0), grouped(e.Low/1e3, 0), grouped(e.High/1e3, 0), percent(e.AssumedShare), grouped(e.Watts, 0))
 	row("tokens per kJ", "%s of output, %s in all", grouped(1e3*e.OutputTokensPerJoule, 1), grouped(1e3*e.TotalTokensPerJoule, 1))
-	for _, what := range e.NotEstimated {
-		row("not estimated", "%s", what)
-	}
 	row("power of a DIMM", "%s W at its busiest, %s at most; a slot supplies %s W", grouped(e.DIMM, 1), grouped(e.DIMMHigh, 1), grouped(e.DIMMLimit, 0))
 	row("dies of a rank", "%d DRAM dies of %s, which all draw standby and refresh", e.RankDies, e.Die)
 }

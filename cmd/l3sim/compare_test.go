@@ -13,7 +13,7 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// TestCompare: --model a,b with keys of all layers gives one table, a row each,
+// TestCompare: --full --model a,b with keys of all layers gives one table, a row each,
 // and one name a column of its own is no comparison.
 func TestCompare(t *testing.T) {
 	options := configs.Options{
@@ -31,7 +31,7 @@ func TestCompare(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return a.compare(t.Context(), file, &runFlags{})
+		return a.compare(t.Context(), file, &runFlags{full: true})
 	}
 	if err := compare(); err != nil {
 		t.Fatal(err)
