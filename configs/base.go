@@ -34,7 +34,7 @@ type base struct {
 var bases = []base{
 	{"run.model", "model", Model, "", []string{
 		"model.experts", "model.active_experts", "model.expert_skew", "model.kv_bits", "model.kv_scales", "model.weight_bits", "model.activation_bits"}},
-	{"gpu.preset", "gpu", GPUs, "pcie", []string{"gpu.pytorch.", "gpu.narrow_kv.", "gpu.extend_attention."}},
+	{"gpu.preset", "gpu", GPUs, "pcie", []string{"gpu.pytorch.", "gpu.narrow_kv.", "gpu.extend_attention.", "gpu.price"}},
 	{"dram.preset", "dram", DRAMs, "", nil},
 	{"prices.preset", "prices", PriceLists, "", nil},
 }

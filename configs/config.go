@@ -170,6 +170,13 @@ type Prices struct {
 type GPU struct {
 	Preset string `toml:"preset"` // preset or file that the section starts from
 	gpu.Spec
+	Price float64 `toml:"price"` // USD for each GPU; 0: what the price list says
+}
+
+// Check has the rules of the section [gpu].
+func (g *GPU) Check(c *input.Check) {
+	g.Spec.Check(c)
+	c.That(g.Price >= 0 && g.Price <= 1e9, "price", g.Price, "0 to 1e9 USD")
 }
 
 // Replicas returns the data-parallel replicas of the model on the node's GPUs.

@@ -67,12 +67,14 @@ type Equipment struct {
 	GPU     string // its name
 	GPUBase string // name of the GPU that it is made from, by whose price it goes without one of its own; "" for none
 	GPUs    int
-	HBMPIM  bool
-	Memory  string // the DRAM standard that ships, "ddr5", or a part's name that begins with it
-	DIMMs   int
-	DIMMGiB float64 // of each
-	BankPIM bool    // units beside banks
-	RankPIM bool    // units on the buffer chip
+	// GPUPrice is USD for each GPU by the user's word; 0: what the list says.
+	GPUPrice float64
+	HBMPIM   bool
+	Memory   string // the DRAM standard that ships, "ddr5", or a part's name that begins with it
+	DIMMs    int
+	DIMMGiB  float64 // of each
+	BankPIM  bool    // units beside banks
+	RankPIM  bool    // units on the buffer chip
 }
 
 // Cost is the cost of a node at a place of all bands, and the grade of the figures behind it.
@@ -94,7 +96,9 @@ func (p *Prices) Cost(e *Equipment, watts float64, at Place) (c Cost) {
 	}
 	opposite := High - at
 	price, whose := p.GPU.Of(e.GPU, e.GPUBase)
-	if whose != e.GPU {
+	if e.GPUPrice > 0 {
+		price = Constant(Estimate{e.GPUPrice, e.GPUPrice, e.GPUPrice, Given}.String())
+	} else if whose != e.GPU {
 		c.Grade = Assumption // that it costs as much
 	}
 	gpu, dimm := of(price, at), of(p.DIMM.of(e.Memory, e.DIMMGiB), at)*e.DIMMGiB

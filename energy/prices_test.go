@@ -36,6 +36,7 @@ func TestCost(t *testing.T) {
 		{Equipment{GPU: "mine", GPUBase: "h200-sxm", GPUs: 1}, Mid, 1000 + 13},
 		{Equipment{GPU: "h100-sxm", GPUBase: "h200-sxm", GPUs: 1}, Mid, 1000 + 12},
 		{Equipment{GPU: "mine", GPUBase: "theirs", GPUs: 1}, High, 1200 + 25},
+		{Equipment{GPU: "mine", GPUBase: "h200-sxm", GPUs: 2, GPUPrice: 40}, High, 1200 + 80},
 		{Equipment{GPU: "mine", GPUs: 4, HBMPIM: true, Memory: "ddr4-2400", DIMMs: 2, DIMMGiB: 16, BankPIM: true}, High, 1200 + 4*25*2 + 2*16*3*3},
 	} {
 		p := list()

@@ -18,13 +18,16 @@ import (
 func loadPreset(t testing.TB, name string) *Spec {
 	t.Helper()
 	var file struct {
-		GPU Spec `toml:"gpu"`
+		GPU struct {
+			Spec
+			Price float64 `toml:"price"` // of the configuration, not of the GPU's kernels
+		} `toml:"gpu"`
 	}
 	decodePreset(t, "gpus", name, &file)
-	if errs := input.Faults(&file.GPU); len(errs) > 0 {
+	if errs := input.Faults(&file.GPU.Spec); len(errs) > 0 {
 		t.Fatalf("%s: %v", name, errs[0])
 	}
-	return &file.GPU
+	return &file.GPU.Spec
 }
 
 func loadModel(t testing.TB, name string) *llm.Model {

@@ -109,9 +109,9 @@ func Notes(cfg *configs.Config) (notes []string) {
 		note("GPU %s is %s with changed: %s; what is not changed (efficiencies of kernels, power and links among it) is that of %s", gpu, preset, keys, preset)
 	}
 	prices := &cfg.Prices.Prices
-	switch price, whose := prices.GPU.Of(gpu, base); whose {
-	case gpu:
-	case "":
+	switch price, whose := prices.GPU.Of(gpu, base); {
+	case whose == gpu || cfg.GPU.Price > 0:
+	case whose == "":
 		note("price list %s has no GPU %s: it costs prices.gpu.other, %s, in USD", prices.Name, gpu, price)
 	default:
 		note("price list %s has no GPU %s: it costs what %s does, %s, in USD", prices.Name, gpu, whose, price)

@@ -13,7 +13,7 @@ import (
 
 func (a *app) newGPUCommand() *cobra.Command {
 	group := cli.NewGroup("gpu", "Predict times and energy on GPUs: of kernels, iterations and batches",
-		a.newGPUPredictCommand(), a.newGPUIterationCommand(), a.newGPUModelCommand())
+		a.newGPUPredictCommand(), a.newGPUIterationCommand(), a.newGPUModelCommand(), a.newGPUNewCommand())
 	group.Long = `Predict times and energy on GPUs: of kernels, iterations and batches.
 
 A GPU is a preset (see 'l3sim config list') or a TOML file with a section [gpu], as
