@@ -179,6 +179,9 @@ func (g *GPU) Check(c *input.Check) {
 	c.That(g.Price >= 0 && g.Price <= 1e9, "price", g.Price, "0 to 1e9 USD")
 }
 
+// AttendsToAll says that decode attention is over whole contexts in every layer and head.
+func (c *Config) AttendsToAll() bool { return c.Policy.Dense() && c.Model.Window == 0 }
+
 // Replicas returns the data-parallel replicas of the model on the node's GPUs.
 func (c *Config) Replicas() int { return c.Node.GPUs / c.Model.TensorParallel }
 

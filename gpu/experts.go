@@ -64,8 +64,8 @@ func (c *ModelCost) mixture(tokens int) Work {
 	w := s.gemm(tokens, c.model.Experts, hidden, c.products)
 	for _, k := range [...]Cost{
 		s.Elementwise(2, tokens, c.model.Experts, c.bits), s.Elementwise(2, tokens, active, index),
-		s.groupedCost(l, tokens, c.up(), hidden, c.products), c.activation(l.Pairs),
-		s.groupedCost(l, l.Pairs, hidden, c.ffn, c.products), s.Elementwise(active+1, tokens, hidden, c.bits),
+		s.groupedCost(l, tokens, c.up(), hidden, c.grouped), c.activation(l.Pairs),
+		s.groupedCost(l, l.Pairs, hidden, c.ffn, c.grouped), s.Elementwise(active+1, tokens, hidden, c.bits),
 	} {
 		w = w.Plus(s.work(k))
 	}

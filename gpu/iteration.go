@@ -1,5 +1,7 @@
 package gpu
 
+import "github.com/l3sim/l3sim/llm"
+
 // Shape is one iteration of a GPU-only system: a batch of decoding requests, and equal
 // prefills with finished tokens before each. Every request emits one token.
 type Shape struct {
@@ -13,13 +15,31 @@ func (c *ModelCost) Iteration(x Shape) Work { return c.IterationParts(x).Total()
 // IterationParts is Iteration by groups of kernels.
 func (c *ModelCost) IterationParts(x Shape) Parts {
 	tokens := x.Decode.Requests + x.Prefills*x.Chunk
-	layer := c.qkvParts(tokens).plus(c.projection(tokens)).plus(c.feedForward(tokens)).plus(c.attend(x))
-	return c.embedding(tokens).plus(layer.times(c.model.Layers)).plus(c.head(x.Decode.Requests + x.Prefills))
+	layer := c.qkvParts(tokens).plus(c.projection(tokens)).plus(c.feedForward(tokens))
+	layers, windowed := layer.times(c.model.Layers), c.model.WindowedLayers()
+	layers = layers.plus(c.attend(x, 0).times(c.model.Layers - windowed))
+	if windowed > 0 {
+		layers = layers.plus(c.attend(x, c.model.Window).times(windowed))
+	}
+	return c.embedding(tokens).plus(layers).plus(c.head(x.Decode.Requests + x.Prefills))
 }
 
-func (c *ModelCost) attend(x Shape) (p Parts) {
+// attend returns attention of a layer with a window of tokens, 0 for none. With one, contexts of the batch count as equal.
+func (c *ModelCost) attend(x Shape, window int) (p Parts) {
 	a, tokens := c.Attention(), x.Decode.Requests+x.Prefills*x.Chunk
-	prefill, decode := a.Prompts(x.Prefills, x.Chunk, x.Finished, 0), a.Decoding(x.Decode)
+	pieces := [3]llm.Piece{{Count: 1, Tokens: x.Chunk, Behind: x.Finished}}
+	if window > 0 {
+		pieces = llm.WindowPieces(window, x.Chunk, x.Finished)
+		x.Decode.Longest = min(x.Decode.Longest, window)
+		x.Decode.Tokens = min(x.Decode.Tokens, int64(x.Decode.Requests)*int64(window))
+	}
+	var prefill Work
+	for _, piece := range pieces {
+		if piece.Tokens > 0 {
+			prefill = prefill.Plus(a.Prompts(x.Prefills*piece.Count, piece.Tokens, piece.Behind, 0))
+		}
+	}
+	decode := a.Decoding(x.Decode)
 	if prefill.Seconds > 0 && decode.Seconds > 0 {
 		p[SmallKernels] = c.joined(tokens)
 	}

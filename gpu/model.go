@@ -17,8 +17,8 @@ type ModelCost struct {
 	gpus  int   // of the replica
 	heads Heads // on each GPU
 	bits  int
-	// products are of the layers', uniform of the LM head's.
-	products, uniform widths
+	// products are of the layers', grouped of the experts', uniform of the LM head's.
+	products, grouped, uniform widths
 	// Widths on each GPU.
 	qkv, attention, ffn, vocab int
 	experts                    []llm.ExpertShare // nil for a dense model
@@ -34,9 +34,11 @@ type ModelCost struct {
 func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 	t := m.TensorParallel
 	in, weights := m.ProductBits()
+	expert, block := m.ExpertBitsOf()
 	return &ModelCost{
 		spec: s, model: m, gpus: t, bits: m.ElementBits,
-		products: widths{in, weights, m.ElementBits}, uniform: uniform(m.ElementBits),
+		products: widths{In: in, Weights: weights, Out: m.ElementBits}, uniform: uniform(m.ElementBits),
+		grouped: widths{In: in, Weights: expert, Out: m.ElementBits, Block: block},
 		heads: Heads{
 			Query: m.Heads / t, KV: m.KVHeads / t, Dim: m.HeadDim, ElementBits: m.ElementBits,
 			KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(),

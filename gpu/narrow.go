@@ -38,15 +38,22 @@ func (s *Spec) converts(tokens float64, h Heads) float64 {
 
 // widths are the bits of a product's elements: of what goes in, of weights, and of what comes
 // out. Weights that are narrower than what they are multiplied by are widened on the way.
-type widths struct{ In, Weights, Out int }
+type widths struct {
+	In, Weights, Out int
+	Block            int // weights that share a scale of a byte; 0: none do
+}
 
 // uniform is the same number of bits everywhere.
-func uniform(bits int) widths { return widths{bits, bits, bits} }
+func uniform(bits int) widths { return widths{In: bits, Weights: bits, Out: bits} }
 
 // rate returns the width at whose rate tensor cores multiply.
 func (w widths) rate() int { return max(w.In, w.Weights) }
 
 // bytes returns those of the elements of both factors and the product.
 func (w widths) bytes(in, weights, out float64) float64 {
-	return float64(elementBytes(in, w.In)) + float64(elementBytes(weights, w.Weights)) + float64(elementBytes(out, w.Out))
+	bytes := float64(elementBytes(in, w.In)) + float64(elementBytes(weights, w.Weights)) + float64(elementBytes(out, w.Out))
+	if w.Block > 0 {
+		bytes += weights / float64(w.Block)
+	}
+	return bytes
 }

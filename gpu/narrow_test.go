@@ -60,8 +60,8 @@ func TestNarrowProducts(t *testing.T) {
 	for _, name := range []string{"a100-sxm-80gb", "a100-paper"} {
 		s := loadPreset(t, name)
 		const m, n, k = 4096, 8192, 4096
-		wide, eight := s.productCost(m, n, k, uniform(16)), s.productCost(m, n, k, widths{8, 8, 16})
-		four, only := s.productCost(m, n, k, widths{8, 4, 16}), s.productCost(m, n, k, widths{16, 4, 16})
+		wide, eight := s.productCost(m, n, k, uniform(16)), s.productCost(m, n, k, widths{In: 8, Weights: 8, Out: 16})
+		four, only := s.productCost(m, n, k, widths{In: 8, Weights: 4, Out: 16}), s.productCost(m, n, k, widths{In: 16, Weights: 4, Out: 16})
 		for _, c := range []struct {
 			what      string
 			got, want float64
@@ -77,7 +77,7 @@ func TestNarrowProducts(t *testing.T) {
 		}
 		// Few rows take the time of the weights' bytes.
 		few := func(w widths) float64 { return s.productCost(1, n, k, w).Memory }
-		if a, b := few(uniform(16))/few(widths{8, 8, 16}), few(widths{8, 8, 16})/few(widths{8, 4, 16}); math.Abs(a-2) > 0.01 || math.Abs(b-2) > 0.01 {
+		if a, b := few(uniform(16))/few(widths{In: 8, Weights: 8, Out: 16}), few(widths{In: 8, Weights: 8, Out: 16})/few(widths{In: 8, Weights: 4, Out: 16}); math.Abs(a-2) > 0.01 || math.Abs(b-2) > 0.01 {
 			t.Errorf("%s: one row takes %v and %v times as long", name, a, b)
 		}
 	}

@@ -21,18 +21,32 @@ type family struct {
 	kvHeads, headDim, positions string // keys that may be absent; "" where the family lacks the key
 	experts, active             string // keys of the experts and of those that a token takes; "" for a dense model
 	gated, tied                 bool   // tied where tie_word_embeddings is absent
+	windows                     bool   // layers have the window sliding_window
+	// fullEvery is the layers of a group whose last has no window, where no key says so; 0: every layer has one.
+	fullEvery int
+	absent    map[string]any // values of keys that files leave out
 }
 
 // families are the kinds of models that are read, by model_type, with the keys of their config.json.
 var families = []family{
-	{types: []string{"llama", "mistral", "qwen2", "qwen3"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
+	{types: []string{"mistral", "qwen2", "qwen3", "phi3"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
+		ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true, windows: true},
+	{types: []string{"gemma2"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
+		ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true, tied: true, windows: true, fullEvery: 2},
+	{types: []string{"gemma3", "gemma3_text"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
+		ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true, tied: true, windows: true, fullEvery: 6,
+		absent: map[string]any{"num_attention_heads": 8.0, "num_key_value_heads": 4.0, "head_dim": 256.0, "vocab_size": 262208.0}},
+	{types: []string{"gpt_oss"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
+		ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true,
+		experts: "num_local_experts", active: "num_experts_per_tok", windows: true, fullEvery: 2},
+	{types: []string{"llama"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true},
 	{types: []string{"mixtral"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true,
-		experts: "num_local_experts", active: "num_experts_per_tok"},
+		experts: "num_local_experts", active: "num_experts_per_tok", windows: true},
 	{types: []string{"qwen3_moe"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "moe_intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true,
-		experts: "num_experts", active: "num_experts_per_tok"},
+		experts: "num_experts", active: "num_experts_per_tok", windows: true},
 	{types: []string{"qwen"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "intermediate_size", headDim: "kv_channels", gated: true},
 	{types: []string{"gpt2", "gpt_bigcode"}, layers: "n_layer", hidden: "n_embd", heads: "n_head", ffn: "n_inner", wide: true,
@@ -49,11 +63,11 @@ var notModelled = map[string]string{
 	"num_experts": otherExperts, "num_local_experts": otherExperts, "n_routed_experts": otherExperts, "moe_num_experts": otherExperts,
 	"shared_expert_intermediate_size": "shared experts are", "n_shared_experts": "shared experts are",
 	"kv_lora_rank": "multi-head latent attention is", "q_lora_rank": "multi-head latent attention is",
-	"quantization_config": "quantised weights are", "is_encoder_decoder": "encoders are", "text_config": "models of more than text are",
+	quantized: "quantised weights are", "is_encoder_decoder": "encoders are", "text_config": "models of more than text are",
 }
 
 // otherExperts are mixtures of families that have no keys for them.
-const otherExperts = "mixtures of experts other than mixtral and qwen3_moe are"
+const otherExperts = "mixtures of experts other than gpt_oss, mixtral and qwen3_moe are"
 
 // modelTypes returns the values of model_type that FromHuggingFace reads.
 func modelTypes() []string {
@@ -66,8 +80,8 @@ func modelTypes() []string {
 
 // FromHuggingFace returns the shape that a model's config.json describes, of the types of
 // modelTypes. It is read as servers run it: weights, activations and KV cache in 16 bits whatever
-// the checkpoint's type, and attention over the whole context, whatever the sliding window.
-// TensorParallel is left 0, as the file says nothing about it, and Name is empty where the file has
+// the checkpoint's type, but for experts in MXFP4. Of gemma3 it is the decoder of text alone. What is not read has no
+// cost here: softcaps of logits, attention sinks, rotary scaling. TensorParallel is left 0, as the file says nothing about it, and Name is empty where the file has
 // no _name_or_path. An *input.Error names the key at fault.
 func FromHuggingFace(text []byte) (*Model, error) {
 	var keys map[string]any
@@ -75,9 +89,12 @@ func FromHuggingFace(text []byte) (*Model, error) {
 		return nil, &input.Error{Err: fmt.Errorf("not JSON: %w", err), Expected: "a Hugging Face config.json"}
 	}
 	kind, _ := keys["model_type"].(string)
+	if text, ok := keys["text_config"].(map[string]any); ok && kind == "gemma3" {
+		keys = text
+	}
 	i := slices.IndexFunc(families, func(f family) bool { return slices.Contains(f.types, kind) })
 	for _, key := range slices.Sorted(maps.Keys(notModelled)) {
-		if i >= 0 && key == families[i].experts {
+		if i >= 0 && key == families[i].experts || key == quantized && inMXFP4(kind, keys) {
 			continue
 		}
 		switch keys[key] {
@@ -89,12 +106,28 @@ func FromHuggingFace(text []byte) (*Model, error) {
 	if i < 0 {
 		return nil, input.UnknownName("model_type", kind, modelTypes())
 	}
+	for key, value := range families[i].absent {
+		if keys[key] == nil {
+			keys[key] = value
+		}
+	}
 	r := reader{keys: keys, kind: kind}
 	m := r.model(&families[i])
+	if families[i].windows {
+		r.windows(m, families[i].fullEvery)
+	}
 	if r.bad != nil {
 		return nil, r.bad
 	}
 	return m, nil
+}
+
+const quantized = "quantization_config"
+
+// inMXFP4 says that a model's experts are in MXFP4, and its other weights are not.
+func inMXFP4(kind string, keys map[string]any) bool {
+	q, _ := keys[quantized].(map[string]any)
+	return kind == "gpt_oss" && q["quant_method"] == "mxfp4"
 }
 
 // reader reads keys of one config.json and keeps the first error.
@@ -126,6 +159,9 @@ func (r *reader) model(f *family) *Model {
 	}
 	if f.experts != "" {
 		m.Experts, m.ActiveExperts = r.whole(f.experts), r.whole(f.active)
+		if inMXFP4(r.kind, r.keys) {
+			m.ExpertBits = 4
+		}
 	}
 	switch r.kind {
 	case "qwen3_moe":

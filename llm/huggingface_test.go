@@ -32,7 +32,7 @@ func TestFromHuggingFace(t *testing.T) {
 		{"", `{"architectures": ["MistralForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336, "max_position_embeddings": 32768,
 			"model_type": "mistral", "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8, "sliding_window": 4096,
 			"tie_word_embeddings": false, "torch_dtype": "bfloat16", "vocab_size": 32000}`,
-			Model{Layers: 32, Hidden: 4096, Heads: 32, KVHeads: 8, HeadDim: 128, FFNHidden: 14336, GatedFFN: true, Vocab: 32000}, 7241732096},
+			Model{Layers: 32, Hidden: 4096, Heads: 32, KVHeads: 8, HeadDim: 128, FFNHidden: 14336, GatedFFN: true, Vocab: 32000, Windows: Windows{Window: 4096}}, 7241732096},
 		{"", `{"architectures": ["Qwen2ForCausalLM"], "hidden_size": 3584, "intermediate_size": 18944, "max_window_layers": 28, "model_type": "qwen2",
 			"num_attention_heads": 28, "num_hidden_layers": 28, "num_key_value_heads": 4, "tie_word_embeddings": false, "use_sliding_window": false,
 			"vocab_size": 152064}`,
@@ -121,7 +121,7 @@ func moe(kind, experts string) string {
 func TestFromHuggingFaceRefuses(t *testing.T) {
 	const llama = `"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000, "intermediate_size": 11008`
 	for text, want := range map[string]string{
-		`{"model_type": "granitemoe", "num_local_experts": 8}`:                                          `num_local_experts = 8: expected a dense decoder: mixtures of experts other than mixtral and qwen3_moe are not modelled`,
+		`{"model_type": "granitemoe", "num_local_experts": 8}`:                                          `num_local_experts = 8: expected a dense decoder: mixtures of experts other than gpt_oss, mixtral and qwen3_moe are not modelled`,
 		`{"model_type": "mixtral", "num_experts": 8}`:                                                   `num_experts = 8: expected a dense decoder: mixtures of experts other`,
 		`{"model_type": "qwen2_moe", "num_experts": 60}`:                                                `num_experts = 60: expected a dense decoder: mixtures of experts other`,
 		`{"model_type": "mixtral", "num_local_experts": 8, "n_shared_experts": 2}`:                      `n_shared_experts = 2: expected a dense decoder: shared experts are not modelled`,
@@ -131,7 +131,7 @@ func TestFromHuggingFaceRefuses(t *testing.T) {
 		`{"model_type": "deepseek_v2", "kv_lora_rank": 512}`:                                            `kv_lora_rank = 512: expected a dense decoder: multi-head latent attention`,
 		`{"model_type": "deepseek_v3", "n_routed_experts": 256}`:                                        `n_routed_experts = 256: expected a dense decoder`,
 		`{` + llama + `, "quantization_config": {"bits": 4}}`:                                           `quantization_config = {"bits":4}: expected a dense decoder: quantised weights`,
-		`{"model_type": "gemma2"}`:                                                                      `model_type = "gemma2": expected one of gpt2, gpt_bigcode, gpt_neox, gptj, llama, mistral, mixtral, opt, qwen, qwen2, qwen3, qwen3_moe`,
+		`{"model_type": "gemma"}`:                                                                       `model_type = "gemma": expected one of gemma2, gemma3, gemma3_text, gpt2, gpt_bigcode, gpt_neox, gpt_oss, gptj, llama, mistral, mixtral, opt, phi3, qwen, qwen2, qwen3, qwen3_moe`,
 		`{"hidden_size": 5}`:                                                                            `model_type = "": expected one of`,
 		`{"model_type": "llama", "hidden_size": 4096}`:                                                  `num_hidden_layers: expected this key of model_type "llama", which is missing`,
 		`{"model_type": "llama", "hiden_size": 4, "num_hidden_layers": 1}`:                              `hidden_size: unknown key "hiden_size"; expected this key of model_type "llama"`,

@@ -36,6 +36,7 @@ type Model struct {
 	MaxPositions int `toml:"max_positions"`
 	ElementBits  int `toml:"element_bits"` // of weights, activations and KV cache, but for the next keys
 	Widths
+	Windows
 	// TensorParallel is the number of GPUs that share one replica of the model
 	// (Table 3); the node's other GPUs hold further replicas.
 	TensorParallel int `toml:"tensor_parallel"`
@@ -56,6 +57,8 @@ func (m *Model) Check(c *input.Check) {
 	c.That(m.ElementBits == 8 || m.ElementBits == 16, "element_bits", m.ElementBits, "8 or 16")
 	m.checkExperts(c)
 	m.Widths.check(c, m.ElementBits)
+	m.Windows.check(c)
+	c.That(m.Window == 0 || m.KVScales != ChannelScales, "kv_scales", m.KVScales, "\"token\" or \"tensor\" with model.window = %d: what keeps a window has no groups of tokens", m.Window)
 	if !c.OK() {
 		return
 	}
@@ -135,17 +138,26 @@ func (m *Model) embeddingParameters() int64 {
 
 // WeightBytes returns the bytes of all weights.
 func (m *Model) WeightBytes() units.Bytes {
-	return m.weightBytes(int64(m.Layers)*m.LayerParameters()) + m.elementBytes(m.embeddingParameters())
+	return units.Bytes(m.Layers)*m.LayerWeightBytes() + m.elementBytes(m.embeddingParameters())
 }
 
 // LayerWeightBytes returns the bytes of one layer's weights.
-func (m *Model) LayerWeightBytes() units.Bytes { return m.weightBytes(m.LayerParameters()) }
+func (m *Model) LayerWeightBytes() units.Bytes {
+	all, _ := m.networks()
+	return m.layerBytes(all)
+}
+
+// layerBytes returns the bytes of the weights of one layer with a number of feed-forward networks.
+func (m *Model) layerBytes(networks int) units.Bytes {
+	rest := m.layerParameters(0)
+	return m.weightBytes(rest) + m.networkBytes(m.layerParameters(networks)-rest)
+}
 
 // ActiveLayerWeightBytes returns the bytes of the weights of one layer that a token
 // needs, without the experts that it does not take.
 func (m *Model) ActiveLayerWeightBytes() units.Bytes {
 	_, active := m.networks()
-	return m.weightBytes(m.layerParameters(active))
+	return m.layerBytes(active)
 }
 
 // KVBytesPerTokenLayer returns the KV cache of one token in one layer:

@@ -22,6 +22,9 @@ type Widths struct {
 	// have element_bits, as released checkpoints have them; scales of weights (3% at 4 bits in groups of 128)
 	// are left out.
 	WeightBits int `toml:"weight_bits"`
+	// ExpertBits is of the experts' matrices: 16, 8 or 4, or 0 for weight_bits. 4 is MXFP4, in which each 32 weights of an
+	// expert share a scale of 8 bits (OCP Microscaling Formats, 2023), as gpt-oss has it; others have no scales.
+	ExpertBits int `toml:"expert_bits"`
 	// ActivationBits is of what goes into the layers' products: 16 or 8, or 0 for element_bits.
 	// They run at the rate of the wider of this and weight_bits.
 	ActivationBits int `toml:"activation_bits"`
@@ -46,9 +49,10 @@ func (w *Widths) check(c *input.Check, elementBits int) {
 	input.OneOf(c, "kv_scales", cmp.Or(w.KVScales, TokenScales), TokenScales, TensorScales, ChannelScales)
 	c.That(w.KVBits == 0 || w.KVBits == 4 || w.KVBits == 8 || w.KVBits == 16, "kv_bits", w.KVBits, "16, 8 or 4, or 0 for element_bits")
 	c.That(w.WeightBits == 0 || w.WeightBits == 4 || w.WeightBits == 8 || w.WeightBits == 16, "weight_bits", w.WeightBits, "16, 8 or 4, or 0 for element_bits")
+	c.That(w.ExpertBits == 0 || w.ExpertBits == 4 || w.ExpertBits == 8 || w.ExpertBits == 16, "expert_bits", w.ExpertBits, "16, 8 or 4, or 0 for weight_bits")
 	c.That(w.ActivationBits == 0 || w.ActivationBits == 8 || w.ActivationBits == 16, "activation_bits", w.ActivationBits, "16 or 8, or 0 for element_bits")
 	if c.OK() {
-		of, to := cmp.Or(w.WeightBits, elementBits), cmp.Or(w.ActivationBits, elementBits)
+		of, to := max(cmp.Or(w.WeightBits, elementBits), w.ExpertBits), cmp.Or(w.ActivationBits, elementBits)
 		c.That(to >= of, "activation_bits", w.ActivationBits, "at least the %d of weights", of)
 	}
 }
@@ -83,4 +87,28 @@ func (m *Model) ProductBits() (activations, weights int) {
 func (m *Model) weightBytes(n int64) units.Bytes {
 	_, bits := m.ProductBits()
 	return units.Bytes((n*int64(bits) + 7) / 8)
+}
+
+// ExpertBitsOf returns the bits of an expert's weight, and how many weights share a scale of 8 bits: 0 where none do.
+func (m *Model) ExpertBitsOf() (bits, block int) {
+	_, bits = m.ProductBits()
+	if m.Experts > 0 {
+		bits = cmp.Or(m.ExpertBits, bits)
+	}
+	if m.Experts > 0 && m.ExpertBits == 4 {
+		block = mxBlock
+	}
+	return bits, block
+}
+
+const mxBlock = 32 // weights of a block of MXFP4
+
+// networkBytes returns the bytes of n weights of feed-forward networks, with their scales.
+func (m *Model) networkBytes(n int64) units.Bytes {
+	bits, block := m.ExpertBitsOf()
+	bytes := units.Bytes((n*int64(bits) + 7) / 8)
+	if block > 0 {
+		bytes += units.Bytes(n / int64(block))
+	}
+	return bytes
 }

@@ -56,6 +56,9 @@ func (n *Node) Hardware(m traces.Moments) Hardware {
 		h.PCIe = units.Bandwidth(cfg.Node.GPUs) * n.hw.LinkShare()
 	}
 	if mean := m.InputMean + m.OutputMean - 1; mean > 0 {
+		if tokens := int(mean); cfg.Model.Window > 0 && tokens > 0 { // each request keeps less than all its tokens
+			h.KVTokens = int64(float64(kv) / float64(cfg.Model.KVBytes(tokens)) * float64(tokens))
+		}
 		h.MeanRequests = float64(h.KVTokens) / mean
 	}
 	return h

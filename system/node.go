@@ -95,7 +95,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 			weights: units.Bytes(m.Layers) * m.ActiveLayerWeightBytes(),
 		},
 	}
-	if !n.cfg.Policy.Dense() {
+	if !n.cfg.AttendsToAll() {
 		r.bounds.attends = flow.NewAttends(n.hw)
 	}
 	if o.Timeline != nil {

@@ -9,7 +9,7 @@ import (
 
 func (n *Node) attention(replicas []*replica) results.Attention {
 	r := results.Attention{Policy: n.cfg.Policy.Name}
-	if n.cfg.Policy.Dense() {
+	if n.cfg.AttendsToAll() {
 		r.Context = denseContext(replicas)
 		r.Attended = r.Context
 		return r

@@ -2,14 +2,20 @@ package policies
 
 import "github.com/l3sim/l3sim/attention/policy"
 
-// dense is attention of every head to everything.
+// dense is attention of every head to everything that the model's layer attends to: to the window in layers that have one.
 var dense = policy.Policy{
 	Name: "dense", Others: []string{"full", "none", "vanilla"}, Source: "Vaswani et al., 2017",
 	About: policy.About{Attends: "everything", Stores: "keys and values of all tokens", Moves: "queries, new keys and values, results, where these are not on the GPUs"},
 	Homes: policy.AnyHome, Dense: true, InOrder: true,
 	Costs: func(u *policy.Use) policy.Costs { return DenseCosts(u.Shape) },
 	Values: func(u *policy.Use) (policy.Values, error) {
-		return policy.ValuesFunc(func(_, _, limit int) policy.State { return everything(u.Shape.Dim, limit) }), nil
+		s := &u.Shape
+		return policy.ValuesFunc(func(layer, _, limit int) policy.State {
+			if s.Windowed(layer) {
+				return newStreamingState(&policy.StreamSpec{Window: s.Window}, s.Dim)
+			}
+			return everything(s.Dim, limit)
+		}), nil
 	},
 }
 
@@ -18,9 +24,24 @@ type denseCost struct{ common } // the cost of dense attention
 // DenseCosts returns the costs of dense attention for a model. Costs of other policies may embed them, and change what
 // Decode, Prompt and Memory return.
 func DenseCosts(s policy.Shape) policy.Costs {
+	if s.Window > 0 {
+		return windowedCosts(s)
+	}
 	d := &denseCost{newCommon(s)}
 	d.step.Attend = []policy.Class{{Device: policy.Home}}
 	return d
+}
+
+// windowedCosts returns the costs of a model some of whose layers have a window, of which they keep no more tokens.
+func windowedCosts(s policy.Shape) policy.Costs {
+	c := newHeadsCost(s, policy.StreamSpec{Window: s.Window}, func(layer int) (k layerHeads) {
+		if s.Windowed(layer) {
+			k.streams = s.KVHeads
+		}
+		return k
+	})
+	c.stays = !s.Apart
+	return c
 }
 
 // Decode returns one class, of all heads at home over all contexts.

@@ -1,6 +1,9 @@
 package policies
 
-import "github.com/l3sim/l3sim/attention/policy"
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/llm"
+)
 
 // streaming is attention of every head to the first tokens and the newest.
 var streaming = policy.Policy{
@@ -53,21 +56,12 @@ func prefillWindow(s *policy.StreamSpec) Streaming {
 	return Streaming{s.Sink, s.PrefillWindow}
 }
 
-// pieces appends the attention of some heads for a chunk under the mask, whose rows have up
-// to n = Sink + Window tokens: causal attention until a row has n, and then pieces of up to n
-// tokens as long as attention with n a row, to half a token: t tokens that attend causally and to
-// n − (t+1)/2 before have t·n pairs.
+// pieces appends the attention of some heads for a chunk under the mask, whose rows have up to Sink + Window tokens.
 func (s Streaming) pieces(to []policy.Piece, heads, chunk, finished int) []policy.Piece {
-	n := s.Sink + s.Window
-	if first := min(chunk, max(n-finished, 0)); first > 0 {
-		to = append(to, policy.Piece{Heads: heads, Count: 1, Tokens: first, Behind: finished})
-		chunk -= first
-	}
-	if whole := chunk / n; whole > 0 {
-		to = append(to, policy.Piece{Heads: heads, Count: whole, Tokens: n, Behind: n - (n+1)/2})
-	}
-	if rest := chunk % n; rest > 0 {
-		to = append(to, policy.Piece{Heads: heads, Count: 1, Tokens: rest, Behind: n - (rest+1)/2})
+	for _, p := range llm.WindowPieces(s.Sink+s.Window, chunk, finished) {
+		if p.Tokens > 0 {
+			to = append(to, policy.Piece{Heads: heads, Count: p.Count, Tokens: p.Tokens, Behind: p.Behind})
+		}
 	}
 	return to
 }

@@ -3,6 +3,8 @@ package policy
 import (
 	"cmp"
 	"math"
+
+	"github.com/l3sim/l3sim/llm"
 )
 
 // Shape is the attention of a model.
@@ -13,6 +15,7 @@ type Shape struct {
 	KVScaleBytes                     int    // of one token's key in a KV head, as many as of its value
 	Model                            string // its name, which a profile must be of
 	Apart                            bool   // the requests' home is not the GPUs
+	llm.Windows                             // of the model's layers
 }
 
 // Elements returns the bytes of n elements.

@@ -70,7 +70,7 @@ func (f *languageFlags) modelName() string {
 func (f *languageFlags) loadConfig(cmd *cobra.Command) (err error) {
 	if flag := cmd.Flags().Lookup("policy"); flag != nil {
 		f.config.Options.SectionsOnly = true
-		if f.cfg, err = f.config.Load(cmd); err != nil {
+		if err = f.loadKeys(cmd); err != nil {
 			return err
 		}
 		if f.byPolicy = flag.Changed || !f.cfg.Policy.Dense() || f.narrow(); f.byPolicy {
@@ -78,8 +78,16 @@ func (f *languageFlags) loadConfig(cmd *cobra.Command) (err error) {
 		}
 		f.config.Options.SectionsOnly = false
 	}
-	if f.cfg, err = f.config.Load(cmd); err == nil && f.narrow() {
+	if err = f.loadKeys(cmd); err == nil && f.narrow() {
 		err = f.config.Locate(&input.Error{Key: "model.kv_bits", Value: fmt.Sprint(f.cfg.Model.KVBits), Expected: "16, or 0: 'l3lab eval' has narrow keys and values"})
+	}
+	return err
+}
+
+// loadKeys loads the configuration, whose model is another: what it says of layers with a window is refused.
+func (f *languageFlags) loadKeys(cmd *cobra.Command) (err error) {
+	if f.cfg, err = f.config.Load(cmd); err == nil && f.cfg.Model.Window > 0 {
+		err = f.config.Locate(&input.Error{Key: "model.window", Value: fmt.Sprint(f.cfg.Model.Window), Expected: "0: language models with windows by layer are not read"})
 	}
 	return err
 }

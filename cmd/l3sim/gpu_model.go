@@ -77,7 +77,7 @@ func (a *app) gpuModel(cmd *cobra.Command, f *batchFlags) error {
 	if f.out > 1 {
 		r.Step = 1e3 * r.Decode / float64(f.out-1)
 	}
-	memory := m.WeightBytes() + units.Bytes(f.batch)*units.Bytes(f.in+f.out-1)*m.KVBytesPerToken()
+	memory := m.WeightBytes() + units.Bytes(f.batch)*m.KVBytes(f.in+f.out-1)
 	r.Memory, r.Fits = int64(memory), memory <= units.Bytes(m.TensorParallel)*g.UsableMemory()
 	if a.JSON {
 		return json.NewEncoder(a.Stdout).Encode(r)

@@ -47,7 +47,7 @@ func Pages(h *flow.Hardware, capacity int64) memory.LedgerSpec {
 	s := memory.LedgerSpec{
 		Ranksets: 1, Layers: m.Layers, HeadsPerChannel: m.KVHeads, UnitTokens: h.Batching.PageTokens, Capacity: capacity,
 	}
-	if !h.Policy.Dense() { // all layers are one, since these may differ
+	if !h.AttendsToAll() { // all layers are one, since these may differ
 		s.Layers, s.UnitBytes = 1, int64(PageBytes(h))
 		s.Classes, s.Filling = flow.HeadClasses(flow.PolicyOf(h), policy.Home)
 	}

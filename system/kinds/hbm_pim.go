@@ -178,7 +178,7 @@ func assembleHBMPIM(n *Setup) Assembly {
 		e.clock = float64(h.Stacks*hbm.StackClockBytes) / float64(cfg.GPU.MemoryBandwidth)
 		e.factor, _ = h.spec().Nominal() // NewNode has filled the table
 	}
-	e.device, e.did, e.read, e.chooses = make([]units.Duration, len(e.Runs)), make([]hbm.Tally, len(e.Runs)), make([]int64, len(e.Runs)), !cfg.Policy.Dense()
+	e.device, e.did, e.read, e.chooses = make([]units.Duration, len(e.Runs)), make([]hbm.Tally, len(e.Runs)), make([]int64, len(e.Runs)), !cfg.AttendsToAll()
 	e.alone.Cost = func(context int) units.Duration { return e.took(e.one(context), e.reads) }
 	resources := e.tier.Beside("HBM-PIM", gpus.OnDown)
 	resources[gpus.OnDevice].Reason, resources[gpus.OnDevice].Device = flow.ForPIM, true

@@ -44,7 +44,7 @@ type l3 struct {
 // assembleL3 puts together a replica with the sub-batch scheduler.
 func assembleL3(n *Setup) Assembly {
 	cfg := n.Config
-	e := &l3{GPUs: gpus.New(n.Hardware), counts: !cfg.Policy.Dense()}
+	e := &l3{GPUs: gpus.New(n.Hardware), counts: !cfg.AttendsToAll()}
 	e.ranks = ranks.New(n.Hardware, e.Attends, n.Kernels)
 	e.costs = n.costs(e.ranks)
 	if n.Check != nil {

@@ -59,6 +59,12 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 		c.That(false, "policy.name", name, "one of %s with run.system = %s; %s", strings.Join(known.At(s.Home), ", "), s.Name, runs)
 		return
 	}
+	if w := cfg.Model.Window; w > 0 {
+		c.That(cfg.Policy.Dense(), "policy.name", name, "\"dense\" with model.window = %d: what else a policy leaves out of layers with a window is not modelled", w)
+		c.That(s.Home&(policy.OnGPUs|policy.InHBM|policy.InDIMMs) != 0, "model.window", w,
+			"0 with run.system = %s, which has no windows by layer; l3, gpu-only and hbm-pim have", s.Name)
+		c.That(!s.KV.InDIMM || cfg.Comm.Stripe == scheduler.StripeNone, "comm.stripe", cfg.Comm.Stripe, "%q with model.window = %d", scheduler.StripeNone, w)
+	}
 	cfg.Policy.CheckAt(policy.Place{System: s.Name, Where: s.KV.Name, Apart: !s.KV.InGPUs}, c)
 	if p := cfg.Policy.Pages(); p != nil {
 		s.checkPages(p, cfg, c)
@@ -92,6 +98,7 @@ func (s *System) checkStripe(cfg *configs.Config, c *input.Check) {
 // checkCache has the rules of what a cache of prefixes fits together with.
 func (s *System) checkCache(cfg *configs.Config, c *input.Check) {
 	c.That(s.KV.Keeps, "cache.prefix", true, "false with run.system = %s, which has no such cache", s.Name)
+	c.That(cfg.Model.Window == 0, "cache.prefix", true, "false with model.window = %d: another prompt may need what has left the window", cfg.Model.Window)
 	c.That(cfg.Policy.Dense(), "cache.prefix", true, "false with policy.name = %s: another prompt may need what it has dropped", cfg.Policy.Name)
 	c.That(!s.KV.InDIMM || cfg.Comm.Stripe == scheduler.StripeNone, "cache.prefix", true, "false with comm.stripe = %q", cfg.Comm.Stripe)
 	if !c.OK() {

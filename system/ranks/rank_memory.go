@@ -26,7 +26,7 @@ func Ledger(h *flow.Hardware, rotation bool) *memory.Ledger {
 	if channelsPool(h) {
 		spec.Capacity, spec.HeadsPerChannel = spec.Capacity*int64(h.ReplicaChannels()), h.Model.KVHeads
 	}
-	if p := flow.PolicyOf(h); !h.Policy.Dense() {
+	if p := flow.PolicyOf(h); !h.AttendsToAll() {
 		rankClasses(h, &spec, p)
 		spec.UnitBytes = int64(row) * p.KV(1) / int64(h.Model.KVHeads)
 	}
@@ -97,6 +97,32 @@ func rankClasses(h *flow.Hardware, spec *memory.LedgerSpec, p policy.Costs) {
 			}
 		}
 	}
+	boundWindows(spec, on)
+}
+
+// boundWindows takes away heads with a window that no rank has beside the most heads of all tokens: a head with a
+// window holds no more than one of all tokens, so the rank with most heads of both bounds their sum.
+func boundWindows(spec *memory.LedgerSpec, on [][]memory.HeadClass) {
+	for i := range spec.Classes {
+		ring, whole := &spec.Classes[i], spec.Classes[i]
+		whole.Most = 0
+		j := flow.ClassAlike(spec.Classes, whole)
+		if ring.Most == 0 || j < 0 {
+			continue
+		}
+		most := 0
+		for _, classes := range on {
+			heads := 0
+			for _, class := range []memory.HeadClass{*ring, whole} {
+				if k := flow.ClassAlike(classes, class); k >= 0 {
+					heads += classes[k].Heads
+				}
+			}
+			most = max(most, heads)
+		}
+		ring.Heads = min(ring.Heads, most-spec.Classes[j].Heads)
+	}
+	spec.Classes = slices.DeleteFunc(spec.Classes, func(c memory.HeadClass) bool { return c.Heads == 0 })
 }
 
 // channelClasses returns what the fullest channel holds of a layer of a run.

@@ -1,0 +1,51 @@
+package policies
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/llm"
+)
+
+// TestDenseByLayer: where a model's layers have windows, the tokens that dense attention counts in a layer are those that its
+// values select there, and what it holds is no more than the window.
+func TestDenseByLayer(t *testing.T) {
+	shape := policy.Shape{Layers: 7, QueryHeads: 4, KVHeads: 2, Dim: 8, ElementBits: 16, Windows: llm.Windows{Window: 5, FullEvery: 3}}
+	spec := New("dense")
+	costs := spec.Costs(shape)
+	if err := policy.Verify("dense", costs, shape); err != nil {
+		t.Error(err)
+	}
+	values, err := policy.NewValues(&spec, shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer := 0
+	for run, layers := range costs.Runs() {
+		for range layers {
+			want := 5
+			if layer == 2 || layer == 5 {
+				want = 12
+			}
+			state := values.NewState(layer, 1, 20)
+			state.Prompt(nil, make([]float32, 11*8), nil)
+			state.Append(nil, nil)
+			selected := 0
+			for _, p := range state.Select(nil).Parts {
+				selected += p.Tokens()
+			}
+			counted := costs.Decode([]policy.Request{{Prompt: 11, Context: 12}}, run).Attend
+			if selected != want || len(counted) != 1 || counted[0].Heads != 2 || counted[0].Tokens[0] != want {
+				t.Errorf("layer %d selects %d tokens and counts %+v, want %d", layer, selected, counted, want)
+			}
+			held, filling := costs.Memory(run)
+			if len(held) != 1 || held[0].Tokens(11, 12) != want || filling[0].Tokens(12, 12) != want {
+				t.Errorf("layer %d holds %+v, while its prompt is filled %+v, want %d tokens", layer, held, filling, want)
+			}
+			layer++
+		}
+	}
+	if layer != 7 {
+		t.Errorf("%d layers", layer)
+	}
+}

@@ -1,0 +1,57 @@
+package gpu
+
+import (
+	"math"
+	"testing"
+
+	"github.com/l3sim/l3sim/llm"
+)
+
+// TestIterationWithWindows: layers with a window take attention of a context as long as the window, others that of the whole
+// context, and a window beyond the context changes nothing.
+func TestIterationWithWindows(t *testing.T) {
+	spec, dense := loadPreset(t, "h200-sxm"), loadModel(t, "llama-3-8b")
+	parts := func(w llm.Windows, x Shape) Parts {
+		m := *dense
+		m.Windows = w
+		return NewModelCost(spec, &m).IterationParts(x)
+	}
+	long, short := Shape{Decode: UniformBatch(16, 9000)}, Shape{Decode: UniformBatch(16, 512)}
+	all, few := parts(llm.Windows{}, long), parts(llm.Windows{}, short)
+	for every, windowed := range map[int]float64{0: 1, 2: 0.5, 4: 0.75} {
+		got := parts(llm.Windows{Window: 512, FullEvery: every}, long)
+		for g := range all {
+			want := windowed*few[g].Seconds + (1-windowed)*all[g].Seconds
+			if math.Abs(got[g].Seconds-want) > 1e-12 {
+				t.Errorf("full_every = %d: %v takes %v s, want %v", every, Group(g), got[g].Seconds, want)
+			}
+		}
+		if parts(llm.Windows{Window: 9000, FullEvery: every}, long).Total().Seconds != all.Total().Seconds {
+			t.Errorf("full_every = %d: a window of the whole context changes the time", every)
+		}
+	}
+	prompt := Shape{Prefills: 1, Chunk: 2048, Finished: 6000}
+	if a, b := parts(llm.Windows{Window: 512}, prompt), parts(llm.Windows{}, prompt); a[PrefillAttention].Seconds > b[PrefillAttention].Seconds/4 {
+		t.Errorf("a prompt's attention takes %v s with a window of 512, %v s without", a[PrefillAttention].Seconds, b[PrefillAttention].Seconds)
+	}
+}
+
+// TestExpertsInMXFP4: a grouped product of experts of 4 bits reads 17/32 bytes a weight, blocks of 32 with a byte of scale,
+// and multiplies in 16 bits.
+func TestExpertsInMXFP4(t *testing.T) {
+	spec, m := loadPreset(t, "h200-sxm"), *loadModel(t, "mixtral-8x7b")
+	bytes := func(bits int) float64 {
+		m.ExpertBits = bits
+		c := NewModelCost(spec, &m)
+		return spec.groupedCost(expertLoad{Pairs: 8, Touched: 8}, 4, 64, 320, c.grouped).Bytes - 4*320*2 - 8*64*2
+	}
+	for bits, each := range map[int]float64{0: 2, 16: 2, 8: 1, 4: 17.0 / 32} {
+		if got := bytes(bits); got != 8*64*320*each {
+			t.Errorf("%d bits: %v bytes of weights, want %v", bits, got, 8*64*320*each)
+		}
+	}
+	m.ExpertBits = 4
+	if c := NewModelCost(spec, &m); c.grouped.rate() != 16 || c.products.Weights != 16 {
+		t.Errorf("experts multiply in %d bits, other weights have %d", c.grouped.rate(), c.products.Weights)
+	}
+}

@@ -1,0 +1,65 @@
+package llm
+
+import (
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Windows says which layers attend to the newest tokens alone. The zero value has none that do.
+type Windows struct {
+	// Window is the newest tokens to which a layer with a window attends, the token's own among them; 0: every layer
+	// attends to the whole context.
+	Window int `toml:"window"`
+	// FullEvery is the layers of a group whose last one attends to the whole context and whose others have the window: 2 in
+	// Gemma 2 and gpt-oss, 6 in Gemma 3; 0: every layer has the window.
+	FullEvery int `toml:"full_every"`
+}
+
+func (w *Windows) check(c *input.Check) {
+	input.Within(c, "window", w.Window, 0, 1<<24)
+	input.Within(c, "full_every", w.FullEvery, 0, 1<<24)
+	c.That(w.FullEvery != 1 || w.Window == 0, "full_every", w.FullEvery, "0, or at least 2 with model.window = %d: with 1 no layer has the window", w.Window)
+}
+
+// Windowed says that a layer, from 0 on, attends to the window alone.
+func (w *Windows) Windowed(layer int) bool {
+	return w.Window > 0 && (w.FullEvery == 0 || (layer+1)%w.FullEvery != 0)
+}
+
+// WindowedLayers returns how many of the layers attend to the window alone.
+func (m *Model) WindowedLayers() (n int) {
+	for layer := range m.Layers {
+		if m.Windowed(layer) {
+			n++
+		}
+	}
+	return n
+}
+
+// KVBytes returns the KV cache of a request of that many tokens, of which layers with a window keep the window.
+func (m *Model) KVBytes(tokens int) units.Bytes {
+	windowed := m.WindowedLayers()
+	kept := int64(windowed)*int64(min(tokens, m.Window)) + int64(m.Layers-windowed)*int64(tokens)
+	return units.Bytes(kept) * m.KVBytesPerTokenLayer()
+}
+
+// Piece is Count equal parts of a chunk of a prompt: Tokens tokens each, which attend causally over themselves and to
+// Behind tokens before them.
+type Piece struct{ Count, Tokens, Behind int }
+
+// WindowPieces returns a chunk after finished tokens as pieces, where no token attends to more than n, its own among them:
+// causal attention until a token attends to n, and then pieces of up to n tokens as long as attention with n for each, to
+// half a token: t tokens that attend causally and to n − (t+1)/2 before have t·n pairs. Pieces may be of no tokens.
+func WindowPieces(n, chunk, finished int) (p [3]Piece) {
+	if first := min(chunk, max(n-finished, 0)); first > 0 {
+		p[0] = Piece{1, first, finished}
+		chunk -= first
+	}
+	if whole := chunk / n; whole > 0 {
+		p[1] = Piece{whole, n, n - (n+1)/2}
+	}
+	if rest := chunk % n; rest > 0 {
+		p[2] = Piece{1, rest, n - (rest+1)/2}
+	}
+	return p
+}

@@ -1,0 +1,117 @@
+package system
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/llm"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+	"pgregory.net/rapid"
+)
+
+var windowRequests = []traces.Request{{Input: 3000, Output: 40}, {Input: 700, Output: 90}, {Input: 90, Output: 200}, {Input: 5000, Output: 9}}
+
+// windowedRun runs windowRequests on a system with a model of twelve layers and more keys, under all checks.
+func windowedRun(t *testing.T, system string, sets ...string) (*Node, *Result) {
+	t.Helper()
+	n := nodeOf(t, append([]string{fmt.Sprintf("run.system=%q", system), "run.model=llama-3-8b", "model.layers=12", "model.tensor_parallel=2",
+		"node.gpus=2", "node.channels=4", "node.ranksets=4"}, sets...)...)
+	return n, mustRun(t, n, &traces.Trace{Requests: windowRequests}, false)
+}
+
+// TestWideWindows: on every system that has windows by layer, windows that hold every context change no time of any
+// request. Prompts are whole: what keeps a window goes to the DIMMs when its prompt ends.
+func TestWideWindows(t *testing.T) {
+	for _, system := range []string{"gpu-only", "hbm-pim", "l3"} {
+		_, dense := windowedRun(t, system, "scheduler.chunking=false")
+		for _, every := range []string{"model.full_every=0", "model.full_every=3"} {
+			_, wide := windowedRun(t, system, "scheduler.chunking=false", "model.window=5100", every)
+			for i := range dense.Requests {
+				if a, b := &dense.Requests[i], &wide.Requests[i]; !reflect.DeepEqual(a, b) {
+					t.Errorf("%s, %s:\ngot  %+v\nwant %+v", system, every, *b, *a)
+				}
+			}
+		}
+	}
+}
+
+// TestWindowsByLayer: a run attends to the contexts in every third layer and to the window in the others; it takes less
+// time and memory the more layers have the window.
+func TestWindowsByLayer(t *testing.T) {
+	const window = 256
+	full, cut, steps := 0.0, 0.0, 0.0
+	for _, r := range windowRequests {
+		for context := r.Input + 1; context < r.Input+r.Output; context++ {
+			full, cut, steps = full+float64(context), cut+float64(min(context, window)), steps+1
+		}
+	}
+	near := func(a, b float64) bool { return math.Abs(a/b-1) < 1e-12 }
+	last := func(r *Result) (end units.Duration) {
+		for i := range r.Requests {
+			end = max(end, r.Requests[i].Finish)
+		}
+		return end
+	}
+	for _, system := range []string{"gpu-only", "hbm-pim", "l3"} {
+		_, all := windowedRun(t, system)
+		n, third := windowedRun(t, system, fmt.Sprint("model.window=", window), "model.full_every=3")
+		_, none := windowedRun(t, system, fmt.Sprint("model.window=", window))
+		s, err := third.Summary(n.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := s.Attention
+		if !near(a.Attended, (full+2*cut)/3/steps) || !near(a.Context, full/steps) || len(a.ByLayer) != 12 {
+			t.Errorf("%s: attends to %v of %v tokens, want %v of %v", system, a.Attended, a.Context, (full+2*cut)/3/steps, full/steps)
+		}
+		for layer, tokens := range a.ByLayer {
+			if want := map[bool]float64{true: full, false: cut}[layer%3 == 2] / steps; !near(tokens, want) {
+				t.Errorf("%s: layer %d attends to %v tokens, want %v", system, layer, tokens, want)
+			}
+		}
+		if !(last(none) < last(third) && last(third) < last(all)) {
+			t.Errorf("%s: the last token is out after %v with windows in all layers, %v in two of three, %v in none", system, last(none), last(third), last(all))
+		}
+		if !(none.kv.Peak < third.kv.Peak && third.kv.Peak < all.kv.Peak) {
+			t.Errorf("%s: keys and values take %d bytes with windows in all layers, %d in two of three, %d in none", system, none.kv.Peak, third.kv.Peak, all.kv.Peak)
+		}
+	}
+}
+
+// TestLayerWindowNodes runs random small nodes with windows in some layers under all checks and layer by layer.
+func TestLayerWindowNodes(t *testing.T) {
+	fewCases(t)
+	rapid.Check(t, func(t *rapid.T) {
+		cfg, trace := drawNode(t)
+		cfg.Model.Windows = llm.Windows{Window: rapid.IntRange(1, 400).Draw(t, "window"), FullEvery: rapid.SampledFrom([]int{0, 2, 3, 6}).Draw(t, "full every")}
+		n := mustNode(t, cfg)
+		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
+		checkTokens(t, r)
+		checkIterations(t, r, n.Replicas())
+		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
+			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
+		}
+	})
+}
+
+// TestLayerWindowErrors: what has no windows by layer is refused by name.
+func TestLayerWindowErrors(t *testing.T) {
+	for want, sets := range map[string][]string{
+		`model.window = 9: expected 0 with run.system = cpu-offload, which has no windows by layer; l3, gpu-only and hbm-pim have`:          {"run.system=cpu-offload"},
+		`policy.name = "streaming": expected "dense" with model.window = 9: what else a policy leaves out of layers with a window is not m`: {"run.system=gpu-only", "policy.name=streaming"},
+		`cache.prefix = true: expected false with model.window = 9: another prompt may need what has left the window`:                       {"cache.prefix=true"},
+		`comm.stripe = "ranksets": expected "none" with model.window = 9`:                                                                   {"comm.stripe=ranksets"},
+		`model.full_every = 1: expected 0, or at least 2 with model.window = 9: with 1 no layer has the window`:                             {"model.full_every=1"},
+		`model.kv_scales = "channel": expected "token" or "tensor" with model.window = 9`:                                                   {"model.kv_scales=channel", "model.kv_bits=4"},
+		`model.expert_bits = 5: expected 16, 8 or 4, or 0 for weight_bits`:                                                                  {"model.expert_bits=5"},
+	} {
+		if _, err := everything().Load(configs.Options{Sets: append(sets, "model.window=9")}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v:\ngot  %v\nwant %s", sets, err, want)
+		}
+	}
+}
