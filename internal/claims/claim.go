@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -55,7 +56,16 @@ type claim struct {
 	// best, and judges.
 	Readings []reading
 
+	Points []figurePoint // where the paper's number stands in figures
+
 	find finder
+}
+
+// figurePoint is the place of a claim's number in a figure, at each of several x.
+type figurePoint struct {
+	Figure string
+	figure.Reference
+	Xs []string
 }
 
 // finder returns our number for a seed under a reading. The text says where it comes

@@ -63,12 +63,37 @@ func (r *Report) draw(t *tables.Table, names ...string) error {
 		}
 		data, err := figure.Select(t, d.Selection)
 		if err == nil {
-			err = data.Check()
+			err = cmp.Or(referToPaper(name, data), data.Check())
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		r.Figures = append(r.Figures, Figure{Name: name, Title: d.Title, Data: data})
+	}
+	return nil
+}
+
+// referToPaper adds the paper's own numbers to a figure, each times our number that it is relative to.
+func referToPaper(name string, data *figure.Data) error {
+	all, err := readEvaluation()
+	if err != nil {
+		return err
+	}
+	for _, c := range all.Claim {
+		for _, p := range c.Points {
+			if p.Figure != name {
+				continue
+			}
+			p.Factor = c.Paper
+			if len(p.Xs) == 0 {
+				p.Xs = []string{p.X}
+			}
+			for _, p.X = range p.Xs {
+				if err := data.Refer("paper", p.Reference); err != nil {
+					return fmt.Errorf("%s: %w", c.ID, err)
+				}
+			}
+		}
 	}
 	return nil
 }

@@ -76,6 +76,9 @@ func newAxes(d *Data) *axes {
 		left, right = min(left, c.XValue-c.XStd), max(right, c.XValue+c.XStd)
 		a.xs, ys = append(a.xs, c.XValue), append(ys, c.Mean())
 	}
+	for _, r := range d.references {
+		low, high = min(low, r.y), max(high, r.y)
+	}
 	if d.Kind == "bar" || d.Kind == "stack" || d.Kind == "line" {
 		low, high = min(low, 0), max(high, 0)
 	}

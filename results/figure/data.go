@@ -59,7 +59,9 @@ type Data struct {
 	// journals print them.
 	Width float64
 
-	styles []int // of GroupNames
+	styles     []int    // of GroupNames
+	references []placed // which the legend calls by the name reference
+	reference  string
 }
 
 // Cell is one position of a figure with its samples.

@@ -341,6 +341,9 @@ func (f *frame) plot(facet int, a *axes) *plot.Plot {
 	default:
 		p.Add(&points{d, cells, a})
 	}
+	if len(d.references) > 0 {
+		p.Add(&references{d, facet, a})
+	}
 	p.X.Min, p.X.Max = onAxis(a.xMin, a.logX), onAxis(a.xMax, a.logX)
 	p.Y.Min, p.Y.Max = onAxis(a.yMin, a.logY), onAxis(a.yMax, a.logY)
 	return p

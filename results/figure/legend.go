@@ -31,6 +31,9 @@ func newLegend(d *Data) *legend {
 	for _, g := range d.GroupNames {
 		l.labels = append(l.labels, cellLabel(d.Group, g))
 	}
+	if len(d.references) > 0 {
+		l.labels = append(l.labels, d.reference)
+	}
 	return l
 }
 
@@ -84,6 +87,10 @@ func (l *legend) draw(c draw.Canvas) {
 
 // thumb draws a group's style at the left of its name.
 func (l *legend) thumb(c *draw.Canvas, at vg.Point, group int) {
+	if group == len(l.data.GroupNames) {
+		hollow(c, vg.Point{X: at.X + legendThumb/2, Y: at.Y}, ink)
+		return
+	}
 	style := l.data.style(group)
 	switch l.data.Kind {
 	case "bar", "stack":

@@ -1,0 +1,37 @@
+package figure
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// TestRefer: a reference is its factor times the figure's own number, widens the axis, and has an entry
+// in the legend; what is not in the figure is an error.
+func TestRefer(t *testing.T) {
+	d, err := Select(sample(t), Selection{Kind: "line", X: "ranksets", Y: "output_tokens_per_s", Group: "channels"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	top := newAxes(d).yMax
+	if err := d.Refer("theirs", Reference{Group: "16", X: "64", Base: "8", Factor: 3}, Reference{Group: "8", X: "4", Base: "8", BaseX: "2", Factor: 2}, Reference{Group: "8", Factor: 50}); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float64{3 * 5121.5, 2 * 161.5, 50} {
+		if got := d.references[i].y; math.Abs(got-want) > 1e-9 {
+			t.Errorf("reference %d is at %g, not %g", i, got, want)
+		}
+	}
+	if got := newAxes(d).yMax; got <= top || got < 3*5121.5 {
+		t.Errorf("the axis ends at %g", got)
+	}
+	var svg strings.Builder
+	if err := d.Write(&svg, "svg", ""); err != nil || strings.Count(svg.String(), ">theirs<") != 1 {
+		t.Errorf("no entry in the legend: %v", err)
+	}
+	for _, r := range []Reference{{Group: "32", X: "64", Base: "8"}, {Group: "8", X: "3", Base: "8"}, {Group: "8", X: "4", Base: "9"}, {Group: "32"}, {Facet: "x", Group: "8", X: "4", Base: "8"}} {
+		if d.Refer("theirs", r) == nil {
+			t.Errorf("%+v is in the figure", r)
+		}
+	}
+}
