@@ -81,13 +81,9 @@ func ExampleSweep() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	rate, err := table.Column("", "output_tokens_per_s")
-	if err != nil {
-		log.Fatal(err)
-	}
 	for row := range 3 {
-		tokens, _ := table.Number(row, rate)
-		fmt.Printf("%s: %.0f tokens/s\n", table.Rows[row][0], tokens)
+		tokens, _ := table.Float(row, "output_tokens_per_s")
+		fmt.Printf("%s: %.0f tokens/s\n", table.Value(row, "point"), tokens)
 	}
 	// Output:
 	// 1K,ranksets=1: 249 tokens/s

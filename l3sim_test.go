@@ -136,7 +136,7 @@ func TestSweepFolder(t *testing.T) {
 	status, _ := tables[0].Column("", "status")
 	wall, _ := tables[0].Column("", "wall_s")
 	for row, want := range []string{"done", "done", "done", "done", "done", "failed"} {
-		if got := tables[0].Rows[row]; got[status] != want || (got[rate] == "") != (want == "failed") || row < 4 && got[rate] != tables[0].Rows[row%2][rate] {
+		if got := tables[0].Rows[row]; got[status].String() != want || got[rate].Empty() != (want == "failed") || row < 4 && got[rate] != tables[0].Rows[row%2][rate] {
 			t.Errorf("row %d: %v", row, got)
 		}
 		if !slices.Equal(tables[1].Rows[row], tables[2].Rows[row]) { // with the wall time of the journal

@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// Table is the results of a sweep: a row for each point, with columns of text. Number reads a cell.
+// Table is the results of a sweep: a row for each point, with typed cells: Float(row, "tbt_p99_ms") is one of numbers, Value(row, "point") any.
 type Table = tables.Table
 
 // SweepOptions says how a sweep is carried out. None of it changes a result.

@@ -2,7 +2,6 @@ package results
 
 import (
 	"reflect"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -79,23 +78,20 @@ func MetricTypes() []reflect.Type {
 	return list.Map(summaryMetrics(), func(m metric) reflect.Type { return m.key.Type })
 }
 
-// MetricValues returns the cells for MetricNames, each the shortest decimal
-// number that reads back to the same value.
-func (s *Summary) MetricValues() []string {
-	cells := make([]string, 0, len(summaryMetrics()))
-	for _, m := range summaryMetrics() {
-		switch f := m.key.Get(s); f.Kind() {
-		case reflect.Float64:
-			cells = append(cells, strconv.FormatFloat(f.Float(), 'f', -1, 64))
-		case reflect.Uint64:
-			cells = append(cells, strconv.FormatUint(f.Uint(), 10))
-		case reflect.Bool:
-			cells = append(cells, strconv.FormatBool(f.Bool()))
+// MetricValues returns the values of MetricNames: int64, uint64, float64 or bool.
+func (s *Summary) MetricValues() []any {
+	return list.Map(summaryMetrics(), func(m metric) any {
+		switch f := m.key.Get(s); {
+		case f.CanInt():
+			return f.Int()
+		case f.CanUint():
+			return f.Uint()
+		case f.CanFloat():
+			return f.Float()
 		default:
-			cells = append(cells, strconv.FormatInt(f.Int(), 10))
+			return f.Bool()
 		}
-	}
-	return cells
+	})
 }
 
 // Better says which direction of a metric is an improvement.

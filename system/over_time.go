@@ -2,7 +2,6 @@ package system
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/results"
@@ -37,7 +36,7 @@ func (r *Result) OverTime(n *Node, parts int) *tables.Table {
 	idle := n.meter().Power(energy.Mid).Joules(&flow.Work{}, units.Second)
 	devices := float64(n.Replicas() * n.hw.AttentionDevices())
 	for k := range bins {
-		t.Rows = append(t.Rows, bins[k].row((units.Duration(k)*width+width/2).Seconds(), width.Seconds(), float64(n.Replicas()), devices, idle))
+		t.Add(bins[k].row((units.Duration(k)*width + width/2).Seconds(), width.Seconds(), float64(n.Replicas()), devices, idle)...)
 	}
 	return t
 }
@@ -66,21 +65,15 @@ func (b *bin) add(x *results.IterationRecord, seconds, share float64) {
 }
 
 // row returns the cells of a part of the time. A replica that waits draws idle watts.
-func (b *bin) row(at, seconds, replicas, devices, idle float64) []string {
-	var cells []string
-	for _, v := range []float64{at, float64(b.tokens) / seconds, b.decoding / seconds, b.prefilling / seconds, b.waiting / seconds, b.kv / seconds,
+func (b *bin) row(at, seconds, replicas, devices, idle float64) []any {
+	cells := []any{at, float64(b.tokens) / seconds, b.decoding / seconds, b.prefilling / seconds, b.waiting / seconds, b.kv / seconds,
 		b.busy[flow.OfGPU] / seconds / replicas, b.busy[flow.OfPIM] / seconds / devices, b.busy[flow.OfDown] / seconds / replicas, b.busy[flow.OfUp] / seconds / replicas, b.busy[flow.OfChannel] / seconds / replicas,
-		(b.joules + float64(idle*(float64(replicas*seconds)-b.iterating))) / seconds} {
-		cells = append(cells, strconv.FormatFloat(v, 'f', -1, 64))
-	}
+		(b.joules + float64(idle*(float64(replicas*seconds)-b.iterating))) / seconds}
 	if b.gaps.Count() == 0 {
-		return append(cells, "", "", "")
+		return append(cells, nil, nil, nil)
 	}
 	l := b.gaps.Milliseconds()
-	for _, v := range []float64{l.P50, l.P99, l.Max} {
-		cells = append(cells, strconv.FormatFloat(v, 'f', -1, 64))
-	}
-	return cells
+	return append(cells, l.P50, l.P99, l.Max)
 }
 
 // Gaps returns a table of the times between tokens: each percentile of the gaps that end in each
@@ -91,11 +84,11 @@ func (r *Result) Gaps() *tables.Table {
 	for _, g := range r.gaps {
 		parts[(g.at-1)/width].Add(int64(g.gap), int64(g.requests))
 	}
-	t := &tables.Table{Name: "run", Columns: []string{"of", "tbt_ms"}}
+	t := &tables.Table{Name: "run", Columns: []string{"time", "tbt_ms"}}
 	for k := range parts {
 		name := fmt.Sprintf("%.4g to %.4g s", (units.Duration(k) * width).Seconds(), min(units.Duration(k+1)*width, r.end).Seconds())
 		for percent := 1; percent <= 100 && parts[k].Count() > 0; percent++ {
-			t.Rows = append(t.Rows, []string{name, strconv.FormatFloat(float64(parts[k].Percentile(percent))/1e9, 'f', -1, 64)})
+			t.Add(name, float64(parts[k].Percentile(percent))/1e9)
 		}
 	}
 	return t
@@ -105,10 +98,9 @@ func (r *Result) Gaps() *tables.Table {
 // request that was served.
 func (r *Result) FirstTokens() *tables.Table {
 	t := &tables.Table{Name: "run", Columns: []string{"ttft_ms", "queue_ms"}}
-	ms := func(d units.Duration) string { return strconv.FormatFloat(1e3*d.Seconds(), 'f', -1, 64) }
 	for i := range r.Requests {
 		if q := &r.Requests[i]; !q.Rejected() {
-			t.Rows = append(t.Rows, []string{ms(q.FirstToken - q.Request.Arrival), ms(q.Start - q.Request.Arrival)})
+			t.Add(1e3*(q.FirstToken-q.Request.Arrival).Seconds(), 1e3*(q.Start-q.Request.Arrival).Seconds())
 		}
 	}
 	return t

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -65,14 +64,11 @@ func attentionTable(rows []power.AttentionRow) *tables.Table {
 		"context_error", "batch_error", "not_estimated"}}
 	for i := range rows {
 		r := &rows[i]
-		row := []string{r.DRAM}
-		for _, n := range []int{r.Context, r.Batch, r.Heads, r.KVHeads, r.Ranks} {
-			row = append(row, strconv.Itoa(n))
-		}
+		row := []any{r.DRAM, r.Context, r.Batch, r.Heads, r.KVHeads, r.Ranks}
 		for _, v := range []float64{r.LatencyUS, r.EnergyUJ, r.EnergyLow, r.EnergyTop, r.ContextError, r.BatchError} {
-			row = append(row, strconv.FormatFloat(v, 'g', 9, 64))
+			row = append(row, tables.Digits(v, 9))
 		}
-		t.Rows = append(t.Rows, append(row, r.NotEstimated))
+		t.Add(append(row, r.NotEstimated)...)
 	}
 	return t
 }

@@ -160,10 +160,10 @@ func policyTable(all []policyIteration, columns []string, name func(string) stri
 		}
 	}
 	t.Columns = append(t.Columns, columns[3])
-	number := func(x float64) string { return strconv.FormatFloat(x, 'f', decimals, 64) }
+	number := func(x float64) any { return tables.Decimals(x, decimals) }
 	for _, r := range all {
-		times := list.Map(parts, func(p string) string { return number(r.Parts[p]) })
-		t.Rows = append(t.Rows, slices.Concat([]string{r.Policy, strconv.Itoa(r.Context), strconv.Itoa(r.Batch)}, times, []string{number(r.Total)}))
+		times := list.Map(parts, func(p string) any { return number(r.Parts[p]) })
+		t.Add(slices.Concat([]any{r.Policy, r.Context, r.Batch}, times, []any{number(r.Total)})...)
 	}
 	return t
 }
@@ -171,8 +171,9 @@ func policyTable(all []policyIteration, columns []string, name func(string) stri
 func printPolicyIterations(w io.Writer, all []policyIteration) error {
 	t := policyTable(all, []string{"policy", "context", "batch", "total us"}, func(p string) string { return p }, 1)
 	return cli.Aligned(w, tabwriter.AlignRight, func(w io.Writer) {
-		for _, row := range append([][]string{t.Columns}, t.Rows...) {
-			fmt.Fprintln(w, strings.Join(row, "\t")+"\t")
+		fmt.Fprintln(w, strings.Join(t.Columns, "\t")+"\t")
+		for _, row := range t.Rows {
+			fmt.Fprintln(w, strings.Join(list.Map(row, tables.Value.String), "\t")+"\t")
 		}
 	})
 }

@@ -46,7 +46,7 @@ func plotRun(path string, node *system.Node, r *system.Result) error {
 	}{
 		{"Throughput", time, over("output_tokens_per_s")},
 		{"Requests", time, over("requests_decoding,requests_prefilling,requests_waiting")},
-		{"Times between tokens in each quarter of the run", gaps, figure.Selection{Kind: "cdf", X: "tbt_ms", Group: "of"}},
+		{"Times between tokens in each quarter of the run", gaps, figure.Selection{Kind: "cdf", X: "tbt_ms", Group: "time"}},
 		{"Times to the first token", first, figure.Selection{Kind: "cdf", X: "ttft_ms"}},
 		{"How busy GPUs and processing in memory are", time, over("utilization_gpu,utilization_pim")},
 		{"How busy links and memory channels are", time, over("utilization_pcie_down,utilization_pcie_up,utilization_channel")},

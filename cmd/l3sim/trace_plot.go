@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"io"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -89,7 +88,7 @@ func lengthTable(t *traces.Trace) *tables.Table {
 	rows := min(n, quantiles)
 	for k := 1; k <= rows; k++ {
 		at := int((int64(k)*int64(n)+int64(rows)-1)/int64(rows)) - 1 // nearest rank
-		table.Rows = append(table.Rows, []string{strconv.Itoa(in[at]), strconv.Itoa(out[at])})
+		table.Add(in[at], out[at])
 	}
 	return table
 }
@@ -110,14 +109,14 @@ func timeTable(t *traces.Trace) *tables.Table {
 		out[part] += int64(r.Output)
 	}
 	width := last.Seconds() / parts
-	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 8, 64) }
+	number := func(x float64) tables.Value { return tables.Digits(x, 8) }
 	table := &tables.Table{Name: t.Name, Columns: []string{timeColumn, rateColumn, inputColumn, outputColumn}}
 	for k := range parts {
-		row := []string{number((float64(k) + 0.5) * width), number(float64(count[k]) / width), "", ""}
+		row := []any{number((float64(k) + 0.5) * width), number(float64(count[k]) / width), nil, nil}
 		if count[k] > 0 { // else there is no mean
 			row[2], row[3] = number(float64(in[k])/float64(count[k])), number(float64(out[k])/float64(count[k]))
 		}
-		table.Rows = append(table.Rows, row)
+		table.Add(row...)
 	}
 	return table
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -211,11 +210,11 @@ const lineColumn = "server"
 func (c *Report) Figures() ([]results.File, error) {
 	t := &tables.Table{Name: "capacity", Columns: append(list.Map(names, func(n name) string { return n.column }), "trace", "rate_per_s", "attainment", "goodput_tokens_per_s",
 		"ttft_mean_ms", "ttft_p50_ms", "ttft_p99_ms", "tbt_mean_ms", "tbt_p50_ms", "tbt_p99_ms", "tpot_mean_ms", "e2e_mean_ms",
-		"gpus", "watts_mean", "usd_per_million_output_tokens", lineColumn)}
-	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+		"gpus", "site_power_mean_w", "usd_per_million_output_tokens", lineColumn)}
 	for i := range c.Tried {
 		l := &c.Tried[i]
-		var row, line []string
+		var row []any
+		var line []string
 		for k, n := range names {
 			row = append(row, *n.of(l))
 			if n.column != "model" && c.varies(n.of) {
@@ -225,11 +224,8 @@ func (c *Report) Figures() ([]results.File, error) {
 		if len(line) == 0 {
 			line = []string{l.System}
 		}
-		row = append(row, l.Trace)
-		for _, v := range []float64{l.RatePerS, l.Attainment, l.GoodputTokens, l.TTFT.Mean, l.TTFT.P50, l.TTFT.P99, l.TBT.Mean, l.TBT.P50, l.TBT.P99, l.TPOT.Mean, l.E2E.Mean, float64(l.GPUs), l.Watts, l.USD} {
-			row = append(row, number(v))
-		}
-		t.Rows = append(t.Rows, append(row, strings.Join(line, ", ")))
+		t.Add(append(row, l.Trace, l.RatePerS, l.Attainment, l.GoodputTokens, l.TTFT.Mean, l.TTFT.P50, l.TTFT.P99, l.TBT.Mean, l.TBT.P50, l.TBT.P99, l.TPOT.Mean, l.E2E.Mean,
+			l.GPUs, l.Watts, l.USD, strings.Join(line, ", "))...)
 	}
 	files := []results.File{{Name: "rates.csv", Write: t.WriteCSV}}
 	facet := ""

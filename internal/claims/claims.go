@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -154,7 +153,7 @@ func metric(name string) (func(*results.Summary) float64, error) {
 		return nil, fmt.Errorf("no metric %q", name)
 	}
 	return func(s *results.Summary) float64 {
-		v, _ := strconv.ParseFloat(s.MetricValues()[at], 64) // it reads what a number was written as
+		v, _ := tables.Of(s.MetricValues()[at]).Float()
 		return v
 	}, nil
 }

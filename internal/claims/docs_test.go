@@ -1,12 +1,13 @@
 package claims
 
 import (
-	"github.com/l3sim/l3sim/internal/lab/deep"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // docs is the folder of the committed page.

@@ -278,9 +278,9 @@ func (e *experiment) table() (*tables.Table, error) {
 	t.Name = e.Name
 	trace := slices.Index(t.Columns, "run.trace")
 	for _, row := range t.Rows {
-		if filepath.IsAbs(row[trace]) {
-			name, _, _ := strings.Cut(filepath.Base(row[trace]), "-")
-			row[trace] = files.Folder + "/" + name + ".csv"
+		if path := row[trace].String(); filepath.IsAbs(path) {
+			name, _, _ := strings.Cut(filepath.Base(path), "-")
+			row[trace] = tables.Of(files.Folder + "/" + name + ".csv")
 		}
 	}
 	return t, nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	files "github.com/l3sim/l3sim/configs/paper"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
@@ -315,7 +316,7 @@ func TestFiles(t *testing.T) {
 		for _, table := range r.Tables {
 			drawn[table.Name+".toml"] = true
 			for _, row := range table.Rows {
-				if text := strings.Join(row, ","); strings.Contains(text, o.Traces) {
+				if text := strings.Join(list.Map(row, tables.Value.String), ","); strings.Contains(text, o.Traces) {
 					t.Errorf("%s names a file of this machine: %s", table.Name, text)
 				}
 			}

@@ -105,7 +105,7 @@ func inShort(s section, column string) string {
 	var rows []string
 	at := slices.Index(s.table.Columns, column)
 	for _, row := range s.table.Rows {
-		rows = append(rows, row[0]+": "+row[at])
+		rows = append(rows, row[0].String()+": "+row[at].String())
 	}
 	return strings.Join(rows, "; ")
 }
@@ -115,8 +115,8 @@ func cellOf(t *testing.T, r *Report, title, model, trace, column string) string 
 	for _, s := range r.sections {
 		at := slices.Index(s.table.Columns, column)
 		for _, row := range s.table.Rows {
-			if s.title == title && row[0] == model && row[1] == trace {
-				return row[at]
+			if s.title == title && row[0].String() == model && row[1].String() == trace {
+				return row[at].String()
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func TestLayoutOverSeeds(t *testing.T) {
 	// Of equals, here GPT-89B's TP4 and TP8 but for the 10 and 20, the sum decides.
 	at := slices.Index(r.Tables[1].Columns, "model.tensor_parallel")
 	for _, row := range r.Tables[1].Rows {
-		if model := row[slices.Index(r.Tables[1].Columns, "run.model")]; model == "gpt-89b" && row[at] != "8" {
+		if model := row[slices.Index(r.Tables[1].Columns, "run.model")]; model.String() == "gpt-89b" && row[at].String() != "8" {
 			t.Errorf("%s at TP%s", model, row[at])
 		}
 	}

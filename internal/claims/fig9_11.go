@@ -119,16 +119,16 @@ func (e *evidence) step(seed uint64, name string) (*point, error) {
 // are the batches, of twice as many requests, since several prompts can share one.
 func (m *models) predictorTable(ctx context.Context, requests int) (*tables.Table, error) {
 	judged := m.served[1:] // GPT-89B and GPT-175B, as Fig 10a
-	rows := make([][][]string, len(judged))
+	rows := make([][][]tables.Value, len(judged))
 	var group errgroup.Group
 	for i, config := range judged {
 		group.Go(func() error {
 			e, err := predictorErrors(ctx, config, max(requests, 10))
 			name := config.Run.Model
-			rows[i] = [][]string{
-				{name, "prefill attention", number(e.PrefillAttention.Mean)},
-				{name, "decode attention", number(e.DecodeAttention.Mean)},
-				{name, "FC", number(e.FC.Mean)},
+			rows[i] = [][]tables.Value{
+				{tables.Of(name), tables.Of("prefill attention"), number(e.PrefillAttention.Mean)},
+				{tables.Of(name), tables.Of("decode attention"), number(e.DecodeAttention.Mean)},
+				{tables.Of(name), tables.Of("FC"), number(e.FC.Mean)},
 			}
 			return err
 		})

@@ -204,7 +204,7 @@ func (r *Report) effects(claims []*claim) section {
 	base := &r.Sensitivity[0]
 	for i := range r.Sensitivity {
 		e := &r.Sensitivity[i]
-		row := []string{e.Assumption}
+		row := []any{e.Assumption}
 		for k, now := range e.values() {
 			cell, was := fmt.Sprintf("%.2f", now), base.values()[k]
 			if i > 0 && fmt.Sprintf("%.2f", was) != cell {
@@ -212,7 +212,7 @@ func (r *Report) effects(claims []*claim) section {
 			}
 			row = append(row, cell)
 		}
-		t.Rows = append(t.Rows, row)
+		t.Add(row...)
 	}
 	return section{"Sensitivity", "Best cases of Fig 8 over all models and traces with one assumption of the preset `paper` changed at a time; " +
 		"configs/paper/sensitivity.toml holds the keys of each row. Systems that a change does not concern keep their results." + r.turned(claims), t}

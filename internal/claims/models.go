@@ -89,7 +89,7 @@ func (m *models) utilizationTable() *tables.Table {
 		for _, tokens := range fig2Tokens {
 			seconds := cost.FFN(tokens).Seconds
 			flops := 2 * float64(tokens) * float64(llm.FFNMatrices()) * float64(llm.Hidden) * float64(llm.FFNHidden)
-			t.Rows = append(t.Rows, []string{g.Name, strconv.Itoa(tokens), number(1e6 * seconds), number(flops / (seconds * float64(g.Peak16)))})
+			t.Add(g.Name, tokens, number(1e6*seconds), number(flops/(seconds*float64(g.Peak16))))
 		}
 	}
 	return t
@@ -111,7 +111,7 @@ func (m *models) latencyTable() *tables.Table {
 				name    string
 				seconds float64
 			}{{"decode attention", attention}, {"other operations", other}, {"iteration", attention + other}} {
-				t.Rows = append(t.Rows, []string{g.Name, strconv.Itoa(context), part.name, number(1e3 * part.seconds), number(part.seconds / whole)})
+				t.Add(g.Name, context, part.name, number(1e3*part.seconds), number(part.seconds/whole))
 			}
 		}
 	}
@@ -142,7 +142,7 @@ func (m *models) shareOf(g *gpu.Spec, batch int) float64 {
 }
 
 // number writes a result with six digits.
-func number(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+func number(v float64) tables.Value { return tables.Digits(v, 6) }
 
 // transferShare is the time that a prompt's keys and values need on the replica's
 // links over that of the feed-forward network, a layer of each: the largest over

@@ -106,7 +106,7 @@ func (r *Report) claimTable(says bool) *tables.Table {
 		if says {
 			id = "`" + id + "`"
 		}
-		t.Rows = append(t.Rows, []string{id, j.claim.Says, paper, j.number(), j.Verdict})
+		t.Add(id, j.claim.Says, paper, j.number(), j.Verdict)
 	}
 	return t.Select(shown)
 }

@@ -166,7 +166,7 @@ func TestSensitivity(t *testing.T) {
 func columnText(t *tables.Table, name string) string {
 	var b strings.Builder
 	for _, row := range t.Rows {
-		b.WriteString(row[slices.Index(t.Columns, name)] + "\n")
+		b.WriteString(row[slices.Index(t.Columns, name)].String() + "\n")
 	}
 	return b.String()
 }

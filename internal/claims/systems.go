@@ -76,11 +76,9 @@ func (r *Report) addSystemTable(x *experiment, systems []string, title, text str
 		if !ok {
 			at = len(t.Rows)
 			rows[x.workOf(i)] = at
-			row := slices.Repeat([]string{"-"}, len(t.Columns))
-			row[0], row[1], row[2] = c.Run.Model, c.Run.Trace, fmt.Sprint(s.Trace.Requests)
-			t.Rows = append(t.Rows, row)
+			t.Add(append([]any{c.Run.Model, c.Run.Trace, s.Trace.Requests}, slices.Repeat([]any{"-"}, len(systems))...)...)
 		}
-		t.Rows[at][3+slices.Index(systems, x.systemOf(i))] = show(c, s)
+		t.Rows[at][3+slices.Index(systems, x.systemOf(i))] = tables.Of(show(c, s))
 	}
 	if len(t.Rows) > 0 {
 		r.sections = append(r.sections, section{title, text, t})
@@ -94,7 +92,7 @@ func (x *experiment) ratios(seed uint64, l3System string, systems []string) (*se
 	rows := map[work]int{}
 	for _, l3 := range x.compared(seed, l3System) {
 		rows[l3.work] = len(t.Rows)
-		t.Rows = append(t.Rows, append([]string{l3.model, l3.trace}, slices.Repeat([]string{"-"}, len(baselines))...))
+		t.Add(append([]any{l3.model, l3.trace}, slices.Repeat([]any{"-"}, len(baselines))...)...)
 	}
 	text := "Below 1 the baseline is faster:"
 	for i, base := range baselines {
@@ -105,7 +103,7 @@ func (x *experiment) ratios(seed uint64, l3System string, systems []string) (*se
 		}
 		slower := 0
 		for _, p := range all {
-			t.Rows[rows[p.work]][2+i] = fmt.Sprintf("%.2f", p.ratio)
+			t.Rows[rows[p.work]][2+i] = tables.Decimals(p.ratio, 2)
 			if p.ratio < 1 {
 				slower++
 			}
@@ -176,7 +174,7 @@ func (r *Report) drawFair(best *experiment) error {
 	}
 	system := slices.Index(t.Columns, "run.system")
 	for i := range t.Rows {
-		t.Rows[i][system] = drawn.systemOf(i)
+		t.Rows[i][system] = tables.Of(drawn.systemOf(i))
 	}
 	return r.draw(t, string(Fair))
 }
@@ -265,7 +263,7 @@ func (e *experiment) answer(seed uint64, systems []string) (*section, error) {
 		if !strings.HasPrefix(l3, "l3") {
 			continue
 		}
-		row := []string{l3}
+		row := []any{l3}
 		for _, base := range baselines {
 			all, err := e.pairs(seed, l3, base, throughput)
 			if err != nil {
@@ -279,7 +277,7 @@ func (e *experiment) answer(seed uint64, systems []string) (*section, error) {
 			}
 			row = append(row, fmt.Sprintf("%.2f (%.2f to %.2f), %d of %d", median(all), all[len(all)-1].ratio, all[0].ratio, faster, len(all)))
 		}
-		t.Rows = append(t.Rows, row)
+		t.Add(row...)
 	}
 	return &section{answerTitle, "Output tokens/s of l3 over those of each baseline, every system at its best policy and layout, over the models and traces: the median (least to most), and in how many cases l3 is faster.", t}, nil
 }

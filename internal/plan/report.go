@@ -118,14 +118,13 @@ func (r *Report) Fewest() {
 // Table returns the rows.
 func (r *Report) Table() *tables.Table {
 	t := &tables.Table{Name: "plan", Columns: append([]string{"system", "model", "gpu", "policy", "tensor_parallel", "replicas", "ranksets", "memory_gib", "prices"}, append(ColumnNames(), "binds", "command")...)}
-	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	for i := range r.Rows {
 		x := &r.Rows[i]
-		row := []string{x.System, x.Model, x.GPU, x.Policy, strconv.Itoa(x.TensorParallel), strconv.Itoa(x.Replicas), strconv.Itoa(x.Ranksets), number(x.MemoryGiB), x.Prices}
+		row := []any{x.System, x.Model, x.GPU, x.Policy, x.TensorParallel, x.Replicas, x.Ranksets, x.MemoryGiB, x.Prices}
 		for _, c := range columns {
-			row = append(row, number(c.of(x)))
+			row = append(row, c.of(x))
 		}
-		t.Rows = append(t.Rows, append(row, Text(x.Binds), x.Command))
+		t.Add(append(row, Text(x.Binds), x.Command)...)
 	}
 	return t
 }

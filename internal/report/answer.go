@@ -3,7 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
-	"strconv"
+	"strings"
 
 	"github.com/l3sim/l3sim/results/tables"
 )
@@ -61,29 +61,33 @@ func ahead(value, base float64) string {
 // readable writes a value of a column with three significant digits, but never a digit less than
 // it has before the point.
 func readable(column string, v float64) string {
-	text := strconv.FormatFloat(v, 'f', 0, 64)
-	if v < 100 && v > -100 {
-		text = strconv.FormatFloat(v, 'g', 3, 64)
+	switch {
+	case strings.HasSuffix(column, "_bytes"):
+		return tables.ForPeople(column, tables.Of(v))
+	case v < 100 && v > -100:
+		return tables.Digits(v, 3).String()
 	}
-	return tables.ForPeople(column, text)
+	return tables.Decimals(v, 0).String()
 }
 
 // spread fills in the sample standard deviation of each goal over the seeds of each point.
 func (s *Set) spread(t *tables.Table) {
 	name, column := slices.Index(t.Columns, tables.PointColumn), slices.IndexFunc(s.Columns, func(c Column) bool { return c.Name == tables.PointColumn })
-	_, rows := tables.Groups(len(t.Rows), func(i int) string { return t.Rows[i][name] })
+	seeds := map[string][]int{}
+	for _, rows := range t.Group(t.All(), name) {
+		seeds[t.Rows[rows[0]][name].String()] = rows
+	}
 	for _, row := range s.Rows {
 		var stds []float64
 		for _, g := range s.Goals {
 			var values []float64
-			for _, r := range rows[fmt.Sprint(row[column])] {
-				if v, ok := t.Number(r, slices.Index(t.Columns, g.Column)); ok {
+			for _, r := range seeds[fmt.Sprint(row[column])] {
+				if v, ok := t.Float(r, g.Column); ok {
 					values = append(values, v)
 				}
 			}
 			_, std := tables.MeanStd(values)
-			std, _ = strconv.ParseFloat(strconv.FormatFloat(std, 'g', 3, 64), 64)
-			stds = append(stds, std)
+			stds = append(stds, sixDigits(std))
 		}
 		s.Spread = append(s.Spread, stds)
 	}

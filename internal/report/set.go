@@ -3,12 +3,13 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/internal/sweep/job"
 	"github.com/l3sim/l3sim/results"
@@ -100,7 +101,7 @@ func readSet(dir, flag, goals string) (*Set, error) {
 func (s *Set) chooseGoals(t *tables.Table, flag, text string) ([]tables.Goal, error) {
 	if text == "" {
 		text = "max output_tokens_per_s, min tbt_p99_ms"
-		if c := slices.Index(t.Columns, "usd_per_million_output_tokens"); c >= 0 && slices.ContainsFunc(t.Rows, func(row []string) bool { return row[c] != t.Rows[0][c] }) {
+		if c := slices.Index(t.Columns, "usd_per_million_output_tokens"); c >= 0 && t.Varies(c) {
 			text = "max output_tokens_per_s, min usd_per_million_output_tokens, min tbt_p99_ms"
 		}
 	}
@@ -120,7 +121,7 @@ func (s *Set) judge(means *tables.Table, goals []tables.Goal) error {
 	place := map[string]int{}
 	point := slices.Index(means.Columns, tables.PointColumn)
 	for i, row := range means.Rows {
-		place[row[point]] = i
+		place[row[point].String()] = i
 	}
 	for _, p := range e.Front {
 		s.Front = append(s.Front, place[p.Point])
@@ -174,25 +175,8 @@ func (s *Set) describe(t *tables.Table, base *tables.Base) {
 
 // valuesOf describes the values of a column: up to five of them, or the least and the largest.
 func valuesOf(t *tables.Table, c int) string {
-	var values []string
-	numeric := true
-	for r, row := range t.Rows {
-		if !slices.Contains(values, row[c]) {
-			values = append(values, row[c])
-		}
-		_, ok := t.Number(r, c)
-		numeric = numeric && ok
-	}
-	if numeric {
-		slices.SortFunc(values, func(a, b string) int {
-			x, _ := strconv.ParseFloat(a, 64)
-			y, _ := strconv.ParseFloat(b, 64)
-			return cmp.Compare(x, y)
-		})
-	}
-	for i, v := range values {
-		values[i] = tables.ForPeople(t.Columns[c], v)
-	}
+	distinct, numeric := t.Distinct(t.All(), c)
+	values := list.Map(distinct, func(v tables.Value) string { return tables.ForPeople(t.Columns[c], v) })
 	switch {
 	case len(values) <= 5:
 		return strings.Join(values, ", ")
@@ -210,14 +194,14 @@ func (s *Set) columns(t *tables.Table) {
 		if name == tables.SeedColumn || name == tables.StatusColumn || name == tables.ErrorColumn || name == tables.ConfigColumn {
 			continue
 		}
-		if !slices.ContainsFunc(t.Rows, func(row []string) bool { return row[c] != t.Rows[0][c] }) && name != tables.PointColumn {
-			s.Constants = append(s.Constants, Pair{name, t.Rows[0][c]})
+		if !t.Varies(c) && name != tables.PointColumn {
+			s.Constants = append(s.Constants, Pair{name, t.Rows[0][c].String()})
 			continue
 		}
 		column := Column{Name: name, Label: tables.Label(name), IsKey: isKey[c], Numeric: name != tables.PointColumn}
 		for r := range t.Rows {
 			_, ok := t.Number(r, c)
-			column.Numeric = column.Numeric && (ok || t.Rows[r][c] == "")
+			column.Numeric = column.Numeric && (ok || t.Rows[r][c].Empty())
 		}
 		switch results.MetricBetter(name) {
 		case results.Higher:
@@ -227,17 +211,30 @@ func (s *Set) columns(t *tables.Table) {
 		}
 		s.Columns = append(s.Columns, column)
 		for r, row := range t.Rows {
-			var cell any = row[c]
+			var cell any = row[c].String()
 			if v, ok := t.Number(r, c); ok && column.Numeric && isKey[c] {
 				cell = v
 			} else if ok && column.Numeric { // of a result six digits
-				cell, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64)
+				cell = sixDigits(v)
 			} else if column.Numeric {
 				cell = nil
 			}
 			s.Rows[r] = append(s.Rows[r], cell)
 		}
 	}
+}
+
+// sixDigits rounds a number to six digits. Powers of ten up to 22 are exact, so that the quotient is the nearest number.
+func sixDigits(v float64) float64 {
+	if v == 0 {
+		return 0
+	}
+	digits := 5 - int(math.Floor(math.Log10(math.Abs(v))))
+	if digits < 0 {
+		unit := math.Pow10(-digits)
+		return math.Round(v/unit) * unit
+	}
+	return math.Round(v*math.Pow10(digits)) / math.Pow10(digits)
 }
 
 // commands fills in the commands that run the points again. Without a base, as of results
@@ -260,7 +257,7 @@ func (s *Set) commands(t *tables.Table, base *tables.Base) {
 			if !isKey[c] {
 				continue
 			}
-			set, ok := sweep.SettingOf(name, row[c])
+			set, ok := sweep.SettingOf(name, row[c].String())
 			if ok && !slices.Contains(base.Sets, set) {
 				command += " --set " + job.ShellQuote(set)
 			}

@@ -47,7 +47,7 @@ scheduler.chunking = [true, false]
 	for i := range p.Points {
 		options := configs.Options{ConfigFiles: base.Configs, Sets: base.Sets}
 		for c, cell := range p.Points[i].cells {
-			set, ok := SettingOf(header[c+1], cell)
+			set, ok := SettingOf(header[c+1], cell.String())
 			if !ok {
 				t.Fatalf("%s = %s is no setting", header[c+1], cell)
 			}

@@ -3,13 +3,14 @@ package sweep
 import (
 	"context"
 	"fmt"
-	"github.com/l3sim/l3sim/internal/sweep/design"
-	"github.com/l3sim/l3sim/system"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/l3sim/l3sim/internal/sweep/design"
+	"github.com/l3sim/l3sim/system"
 )
 
 // hundredThousand is a sweep file of as many points as there may be, of two

@@ -2,9 +2,10 @@ package sweep
 
 import (
 	"context"
+	"testing"
+
 	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/system"
-	"testing"
 )
 
 // BenchmarkOverhead is a sweep of 1,000 points of 200 requests without the runs

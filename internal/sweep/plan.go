@@ -54,9 +54,9 @@ type Point struct {
 	Hash        string
 	Tokens      int64 // output tokens of the trace
 	Requests    int
-	config      string   // SHA-256 of the configuration; "" for a point with an error
-	cells       []string // cells of its row in the results, by Plan.columns
-	combination int      // number of the combination of choices; the last axis changes fastest
+	config      string         // SHA-256 of the configuration; "" for a point with an error
+	cells       []tables.Value // cells of its row in the results, by Plan.columns
+	combination int            // number of the combination of choices; the last axis changes fastest
 }
 
 // NewPlan expands a sweep file: it loads every point's configuration and trace. An invalid

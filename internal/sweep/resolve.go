@@ -5,7 +5,6 @@ import (
 	"go/constant"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -83,16 +82,16 @@ func withNumbers(keys *configs.Schema, like *configs.Config, settings []design.S
 // cells returns the configuration's cells in the point's row of the results: the values
 // of the plan's columns. Where the combination is not valid, it returns those that are
 // known.
-func (p *Plan) cells(point *Point, settings []design.Setting, config *configs.Config) []string {
-	cells := make([]string, len(p.columns))
+func (p *Plan) cells(point *Point, settings []design.Setting, config *configs.Config) []tables.Value {
+	cells := make([]tables.Value, len(p.columns))
 	for i, key := range p.columns {
 		switch {
 		case config != nil && key == "gpu.preset" && config.GPU.Name != "":
-			cells[i] = config.GPU.Name // two files on one preset differ by their names; a preset's own name is the preset's
+			cells[i] = tables.Of(config.GPU.Name) // two files on one preset differ by their names; a preset's own name is the preset's
 		case config != nil:
 			cells[i] = cell(p.keys().Key(key).Get(config))
 		case key == tables.SeedColumn:
-			cells[i] = fmt.Sprint(point.Seed)
+			cells[i] = tables.Of(point.Seed)
 		default:
 			cells[i] = plannedCell(p.keys(), settings, key)
 		}
@@ -102,15 +101,15 @@ func (p *Plan) cells(point *Point, settings []design.Setting, config *configs.Co
 
 // plannedCell returns the cell of a key that settings set, in the same form as the cell
 // of a valid configuration.
-func plannedCell(keys *configs.Schema, settings []design.Setting, key string) string {
+func plannedCell(keys *configs.Schema, settings []design.Setting, key string) tables.Value {
 	s := design.FindSetting(settings, key)
 	if s == nil {
-		return ""
+		return tables.Value{}
 	}
 	if v, err := schema.Parse(keys.Key(key).Type, s.Value); err == nil {
 		return cell(v)
 	}
-	return schema.Plain(s.Value)
+	return tables.Of(schema.Plain(s.Value))
 }
 
 // columnName returns the column of a key in a sweep's results: the key, with
@@ -129,16 +128,23 @@ func columnType(k *schema.Key) reflect.Type {
 	return k.Type
 }
 
-// cell writes a value as a column does.
-func cell(v reflect.Value) string {
+// cell returns a value of the configuration as its column has it.
+func cell(v reflect.Value) tables.Value {
 	u, ok := schema.UnitOf(v.Type())
+	_, named := v.Interface().(fmt.Stringer)
 	switch {
-	case !ok:
-		return schema.Text(v)
-	case v.CanInt() && u.Size == 1:
-		return strconv.FormatInt(v.Int(), 10)
+	case ok && (u.Size != 1 || v.CanFloat()):
+		return tables.Of(schema.Number(v) / u.Size)
+	case !ok && (named || schema.IsQuantity(v.Type())):
+		return tables.Of(schema.Text(v))
+	case v.CanInt():
+		return tables.Of(v.Int())
+	case v.CanUint():
+		return tables.Of(v.Uint())
+	case v.CanFloat():
+		return tables.Of(v.Float())
 	}
-	return strconv.FormatFloat(schema.Number(v)/u.Size, 'f', -1, 64)
+	return tables.Of(v.Interface())
 }
 
 // combinations returns the combinations of the axes' choices that no condition

@@ -18,6 +18,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/traces"
@@ -102,7 +103,7 @@ func TestFailedPoint(t *testing.T) {
 	if err != nil || len(failed.Rows) != 2 {
 		t.Fatal(err, failed)
 	}
-	row := strings.Join(failed.Rows[0], ",")
+	row := strings.Join(list.Map(failed.Rows[0], tables.Value.String), ",")
 	if !strings.HasPrefix(row, "gpus=4,tensor_parallel=8,4,8,") || !strings.Contains(row, "expected a multiple of model.tensor_parallel = 8") {
 		t.Errorf("row %s", row)
 	}

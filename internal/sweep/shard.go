@@ -206,12 +206,12 @@ type shardHead struct {
 
 // pointLine is the identity of a point and the first cells of its row.
 type pointLine struct {
-	Index  int      `json:"index"` // in the whole plan
-	Point  string   `json:"point"` // Point.Hash
-	Name   string   `json:"name"`
-	Seed   uint64   `json:"seed"`
-	Config string   `json:"config,omitempty"` // SHA-256, "" for a point with an error
-	Cells  []string `json:"cells"`
+	Index  int            `json:"index"` // in the whole plan
+	Point  string         `json:"point"` // Point.Hash
+	Name   string         `json:"name"`
+	Seed   uint64         `json:"seed"`
+	Config string         `json:"config,omitempty"` // SHA-256, "" for a point with an error
+	Cells  []tables.Value `json:"cells"`
 }
 
 func (p *Point) line(index int) pointLine {

@@ -47,7 +47,7 @@ func (p *Plan) Table(o *Outcome) (*tables.Table, error) {
 		if e == nil {
 			return nil, fmt.Errorf("point %s, seed %d, has no result", point.Name, point.Seed)
 		}
-		t.Rows = append(t.Rows, row(point, e))
+		t.Add(row(point, e)...)
 	}
 	return t, nil
 }
@@ -58,13 +58,13 @@ func (p *Plan) header() []string {
 		[]string{tables.StatusColumn, tables.ErrorColumn, tables.ConfigColumn}, results.MetricNames())
 }
 
-func row(point *Point, e *Entry) []string {
-	cells := append([]string{point.Name}, point.cells...)
-	cells = append(cells, e.Status, strings.ReplaceAll(e.Error, "\n", " "), point.config)
+func row(point *Point, e *Entry) []any {
+	metrics := make([]any, len(results.MetricNames()))
 	if e.Summary != nil {
-		return append(cells, e.Summary.MetricValues()...)
+		metrics = e.Summary.MetricValues()
 	}
-	return append(cells, make([]string, len(results.MetricNames()))...)
+	keys := list.Map(point.cells, func(v tables.Value) any { return v })
+	return slices.Concat([]any{point.Name}, keys, []any{e.Status, strings.ReplaceAll(e.Error, "\n", " "), point.config}, metrics)
 }
 
 func (p *Plan) columnTypes() []reflect.Type {

@@ -100,7 +100,7 @@ func checkParquet(t *testing.T, data []byte, table *tables.Table, p *Plan) {
 	for r, row := range rows {
 		for c, v := range row {
 			x, isNumber := table.Number(r, c)
-			switch cell := table.Rows[r][c]; {
+			switch cell := table.Rows[r][c].String(); {
 			case v.IsNull() && cell == "":
 			case v.Kind() == parquet.Double && isNumber && v.Double() == x:
 			case v.Kind() != parquet.Double && strings.TrimSpace(v.String()) == cell:

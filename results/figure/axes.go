@@ -3,7 +3,6 @@ package figure
 import (
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -134,7 +133,7 @@ func (a *axes) style(p *plot.Plot) {
 	sx, sy := newScale(d.X, a.xMax), newScale(d.Y, a.yMax)
 	if d.NormalizedTo != "" && d.Kind != "heatmap" {
 		quantity, _, _ := strings.Cut(sy.label, " (")
-		sy = scale{label: quantity + " relative to " + baseline(d.NormalizedTo), size: 1}
+		sy = scale{label: quantity + " relative to " + d.normLabel(), size: 1}
 	}
 	if !d.XNumeric {
 		sx = scale{label: axisTitle(d.X), size: 1}
@@ -220,14 +219,19 @@ func evenly(sorted []float64) bool {
 	return true
 }
 
-// baseline writes "column=value" of a baseline: a name alone, a number with what it is.
-func baseline(condition string) string {
-	column, value, _ := strings.Cut(condition, "=")
-	if _, err := strconv.ParseFloat(value, 64); err != nil {
-		return value
+// named writes a column's value: a name alone, a number with what it is.
+func named(column string, value tables.Value) string {
+	if _, number := value.Float(); !number {
+		return value.String()
 	}
 	quantity, _, _ := strings.Cut(tables.Label(column), " (")
 	return quantity + " = " + cellLabel(column, value)
+}
+
+// normLabel writes the baseline of "column=value".
+func (d *Data) normLabel() string {
+	column, _, _ := strings.Cut(d.NormalizedTo, "=")
+	return named(column, d.baseline)
 }
 
 // turn turns the names under an axis where they would run into each other.
@@ -242,7 +246,7 @@ func (a *axes) turn(p *plot.Plot) {
 	}
 }
 
-func names(column string, values []string) plot.ConstantTicks {
+func names(column string, values []tables.Value) plot.ConstantTicks {
 	ticks := make(plot.ConstantTicks, len(values))
 	for i, v := range values {
 		ticks[i] = plot.Tick{Value: float64(i), Label: cellLabel(column, v)}

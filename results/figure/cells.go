@@ -2,10 +2,10 @@ package figure
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results/tables"
 )
 
@@ -18,24 +18,26 @@ func (s *selector) cells() error {
 	if d.Kind == "pareto" {
 		s.directions()
 	}
-	positions := map[string]int{}
+	positions := map[tables.Value]int{}
 	for i, name := range d.XNames {
 		positions[name] = i
 	}
-	keys, of := tables.Groups(len(s.rows), func(i int) string { return s.cellKey(s.rows[i]) })
-	for _, key := range keys {
+	value := make(map[int]float64, len(s.rows))
+	for i, r := range s.rows {
+		value[r] = s.values[i]
+	}
+	for _, rows := range s.cellRows(s.rows) {
 		var xs, zs []float64
-		var rows []int
-		first := s.rows[of[key][0]]
+		first := rows[0]
 		c := Cell{
-			Facet: slices.Index(d.Facets, s.text(first, s.facet)), Group: slices.Index(d.GroupNames, s.text(first, s.group)),
-			X: positions[s.text(first, s.x)], Y: slices.Index(d.YNames, s.text(first, s.y)),
+			Facet: slices.Index(d.Facets, s.cell(first, s.facet)), Group: slices.Index(d.GroupNames, s.cell(first, s.group)),
+			X: positions[s.cell(first, s.x)], Y: slices.Index(d.YNames, s.cell(first, s.y)),
 		}
-		for _, i := range of[key] {
-			x, _ := s.table.Number(s.rows[i], s.x)
-			c.Samples, xs, rows = append(c.Samples, s.values[i]), append(xs, x), append(rows, s.rows[i])
+		for _, r := range rows {
+			x, _ := s.table.Number(r, s.x)
+			c.Samples, xs = append(c.Samples, value[r]), append(xs, x)
 			if d.hasThirdGoal() {
-				z, _ := s.table.Number(s.rows[i], s.z)
+				z, _ := s.table.Number(r, s.z)
 				zs = append(zs, z)
 			}
 		}
@@ -60,23 +62,24 @@ func (s *selector) cells() error {
 	return nil
 }
 
-func (s *selector) cellKey(row int) string {
-	key := fmt.Sprintf("%q %q", s.text(row, s.facet), s.text(row, s.group))
+// cellRows groups rows by the cells of the figure.
+func (s *selector) cellRows(rows []int) [][]int {
+	by := []int{s.facet, s.group}
 	if s.data.Kind == "cdf" { // all rows of a curve
-		return key
+		return s.table.Group(rows, by...)
 	}
 	switch point := slices.Index(s.table.Columns, tables.PointColumn); {
 	case s.isDimension(s.x) && s.data.Kind != "pareto":
-		key += fmt.Sprintf(" %q", s.text(row, s.x))
+		by = append(by, s.x)
 	case point >= 0: // a cloud of points: the repeats of each are one cell
-		key += fmt.Sprintf(" %q", s.text(row, point))
+		by = append(by, point)
 	default:
-		key += fmt.Sprint(" ", row)
+		return list.Map(rows, func(r int) []int { return []int{r} })
 	}
 	if s.data.Kind == "heatmap" {
-		key += fmt.Sprintf(" %q", s.text(row, s.y))
+		by = append(by, s.y)
 	}
-	return key
+	return s.table.Group(rows, by...)
 }
 
 // sameCell checks that rows differ in no key but the seed.
@@ -89,7 +92,7 @@ func (s *selector) sameCell(rows []int) error {
 		for c := range is {
 			if is[c] && c != s.seed && s.table.Rows[r][c] != s.table.Rows[rows[0]][c] {
 				return &input.Error{
-					Key: s.table.Columns[c], Value: s.table.Rows[rows[0]][c] + " and " + s.table.Rows[r][c],
+					Key: s.table.Columns[c], Value: s.text(rows[0], c) + " and " + s.text(r, c),
 					Expected: "one value for each x, group and facet; --group, --facet or --where tells them apart"}
 			}
 		}

@@ -1,11 +1,8 @@
 package figure
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results/tables"
@@ -44,14 +41,15 @@ type Data struct {
 	Kind                string
 	X, Y, Z             string
 	Group, Facet        string
-	NormalizedTo        string // "column=value", "" for absolute values
-	XNumeric            bool   // every x is a number; else the order of XNames is their position
-	XNames, YNames      []string
-	GroupNames, Facets  []string // in the order of the table; numbers in rising order
-	Cells               []Cell   // in the order of facet, group, x
-	Equal               bool     // of a scatter: a line shows where y equals x
-	MinimizeX, MaximumY bool     // which way a Pareto front looks
-	MaximizeZ           bool     // and its third goal, which GroupNames cut into levels
+	NormalizedTo        string       // "column=value", "" for absolute values
+	baseline            tables.Value // that value
+	XNumeric            bool         // every x is a number; else the order of XNames is their position
+	XNames, YNames      []tables.Value
+	GroupNames, Facets  []tables.Value // in the order of the table; numbers in rising order
+	Cells               []Cell         // in the order of facet, group, x
+	Equal               bool           // of a scatter: a line shows where y equals x
+	MinimizeX, MaximumY bool           // which way a Pareto front looks
+	MaximizeZ           bool           // and its third goal, which GroupNames cut into levels
 	// Failed and Incomplete are the numbers of points that a Pareto front leaves out,
 	// because a seed failed or has no number for a goal.
 	Failed, Incomplete int
@@ -102,7 +100,6 @@ type selector struct {
 	rows                        []int // those used, into table.Rows
 	data                        *Data
 	normColumn                  int
-	normValue                   string
 }
 
 // Select reads the cells of a figure from a table. Rows without a value are left out,
@@ -181,10 +178,10 @@ func (s *selector) columns() error {
 	s.seed = slices.Index(s.table.Columns, tables.SeedColumn)
 	if s.selection.NormalizeTo != "" {
 		var err error
-		if s.normColumn, s.normValue, err = s.table.Condition("--normalize-to", s.selection.NormalizeTo); err != nil {
+		if s.normColumn, s.data.baseline, err = s.table.Condition("--normalize-to", s.selection.NormalizeTo); err != nil {
 			return err
 		}
-		s.data.NormalizedTo = s.table.Columns[s.normColumn] + "=" + s.normValue
+		s.data.NormalizedTo = s.table.Columns[s.normColumn] + "=" + s.data.baseline.String()
 	}
 	return nil
 }
@@ -204,7 +201,7 @@ func (s *selector) read() error {
 	leftOut := s.leftOut()
 	for r := range s.table.Rows {
 		v, ok := s.table.Number(r, s.value())
-		if !ok || leftOut != nil && leftOut[s.cellKey(r)] {
+		if !ok || leftOut[r] {
 			continue
 		}
 		if v < 0 && s.selection.Kind == "stack" {
@@ -227,29 +224,23 @@ func (s *selector) isNumber(row, column int) bool {
 	return ok
 }
 
-// text returns a row's value in a column, "" for the column none.
-func (s *selector) text(row, column int) string {
+// cell returns a row's value in a column, an empty one for the column none.
+func (s *selector) cell(row, column int) tables.Value {
 	if column == none {
-		return ""
+		return tables.Value{}
 	}
 	return s.table.Rows[row][column]
 }
 
+func (s *selector) text(row, column int) string { return s.cell(row, column).String() }
+
 // names returns the values of a column in the order of the rows, or by size where all are numbers.
-func (s *selector) names(column int) []string {
-	names, _ := tables.Groups(len(s.rows), func(i int) string { return s.text(s.rows[i], column) })
-	numbers := column != none
-	for _, r := range s.rows {
-		numbers = numbers && s.isNumber(r, column)
+func (s *selector) names(column int) []tables.Value {
+	if column == none {
+		return []tables.Value{{}}
 	}
-	if numbers {
-		slices.SortStableFunc(names, func(a, b string) int {
-			x, _ := strconv.ParseFloat(a, 64)
-			y, _ := strconv.ParseFloat(b, 64)
-			return cmp.Compare(x, y)
-		})
-	}
-	return names
+	values, _ := s.table.Distinct(s.rows, column)
+	return values
 }
 
 // normalize divides each value by its baseline's.
@@ -264,28 +255,26 @@ func (s *selector) normalize() error {
 	if s.selection.Kind == "heatmap" {
 		shown = append(shown, s.y)
 	}
-	key := func(row int) string {
-		var parts []string
-		for _, c := range shown {
-			if c != s.normColumn {
-				parts = append(parts, strconv.Quote(s.text(row, c)))
-			}
-		}
-		return strings.Join(parts, " ")
-	}
-	base := map[string]float64{}
+	shown = slices.DeleteFunc(shown, func(c int) bool { return c == s.normColumn })
+	value := make(map[int]float64, len(s.rows))
 	for i, r := range s.rows {
-		if s.text(r, s.normColumn) != s.normValue {
-			continue
-		}
-		if _, twice := base[key(r)]; twice {
+		value[r] = s.values[i]
+	}
+	base := map[int]float64{} // of each row
+	for _, rows := range s.table.Group(s.rows, shown...) {
+		of := slices.DeleteFunc(slices.Clone(rows), func(r int) bool { return s.table.Rows[r][s.normColumn] != s.data.baseline })
+		if len(of) > 1 {
 			return &input.Error{Key: "--normalize-to", Value: s.data.NormalizedTo,
 				Expected: "one row of these for each x, group, facet and seed; --where, --group or --facet tells them apart"}
 		}
-		base[key(r)] = s.values[i]
+		for _, r := range rows {
+			if len(of) == 1 {
+				base[r] = value[of[0]]
+			}
+		}
 	}
 	for i, r := range s.rows {
-		b, ok := base[key(r)]
+		b, ok := base[r]
 		if !ok || b == 0 {
 			return &input.Error{Key: "--normalize-to", Value: s.data.NormalizedTo,
 				Expected: fmt.Sprintf("a row to divide by, with %s above 0, for %s = %s and the same group, facet and seed",

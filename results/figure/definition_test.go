@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results/tables"
 )
 
@@ -76,19 +77,16 @@ func FuzzDefinition(f *testing.F) {
 func TestPointNames(t *testing.T) {
 	table := &tables.Table{
 		Columns: []string{"point", "run.model", "node.memory_capacity_bytes", "run.seed", "status", "tbt_mean_ms"},
-		Rows: [][]string{
-			{"model=a,memory_capacity=1TiB,naive", "a", "1099511627776", "1", "done", "2"},
-			{"model=a,memory_capacity=1TiB,overlap, all", "a", "1099511627776", "1", "done", "1"},
-			{"model=b,memory_capacity=1TiB,naive", "b", "1099511627776", "1", "done", "4"},
-			{"model=b,memory_capacity=1TiB,overlap, all", "b", "1099511627776", "1", "done", "3"},
-		},
+	}
+	for i, name := range []string{"model=a,memory_capacity=1TiB,naive", "model=a,memory_capacity=1TiB,overlap, all", "model=b,memory_capacity=1TiB,naive", "model=b,memory_capacity=1TiB,overlap, all"} {
+		table.Add(name, name[6:7], 1<<40, 1, "done", []int{2, 1, 4, 3}[i])
 	}
 	d, err := Select(table, Selection{Kind: "bar", X: "point", Y: "tbt_mean_ms", Facet: "model",
 		Where: []string{"memory_capacity=1099511627776"}, NormalizeTo: "point=naive"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(d.XNames, "; "); got != "naive; overlap, all" {
+	if got := strings.Join(list.Map(d.XNames, tables.Value.String), "; "); got != "naive; overlap, all" {
 		t.Errorf("names %q", got)
 	}
 	var svg strings.Builder
@@ -98,14 +96,14 @@ func TestPointNames(t *testing.T) {
 	if d.Cells[1].Mean() != 0.5 || d.Cells[3].Mean() != 0.75 {
 		t.Errorf("cells %+v", d.Cells)
 	}
-	if table.Rows[0][0] != "model=a,memory_capacity=1TiB,naive" {
+	if table.Rows[0][0].String() != "model=a,memory_capacity=1TiB,naive" {
 		t.Error("the table itself has changed")
 	}
 	d, err = Select(table, Selection{Kind: "bar", X: "model", Y: "tbt_mean_ms", Group: "point"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(d.GroupNames, "; "); got != "memory_capacity=1TiB,naive; memory_capacity=1TiB,overlap, all" {
+	if got := strings.Join(list.Map(d.GroupNames, tables.Value.String), "; "); got != "memory_capacity=1TiB,naive; memory_capacity=1TiB,overlap, all" {
 		t.Errorf("groups %q", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results/tables"
 )
 
@@ -68,7 +69,8 @@ func TestCDF(t *testing.T) {
 		for r, row := range numbers.Rows {
 			x, _ := numbers.Number(r, 1)
 			share, _ := numbers.Number(r, 2)
-			last[row[0]][x] = max(share, last[row[0]][x])
+			group := row[0].String()
+			last[group][x] = max(share, last[group][x])
 		}
 		for group, all := range values {
 			for _, v := range all {
@@ -85,7 +87,7 @@ func TestCDF(t *testing.T) {
 		}
 	})
 	d, err := Select(sample(t), Selection{Kind: "cdf", X: "tbt_mean_ms,tbt_p99_ms"})
-	if err != nil || strings.Join(d.GroupNames, "; ") != "TBT mean (ms); TBT p99 (ms)" || len(d.Cells[0].Samples) != 16 {
+	if err != nil || strings.Join(list.Map(d.GroupNames, tables.Value.String), "; ") != "TBT mean (ms); TBT p99 (ms)" || len(d.Cells[0].Samples) != 16 {
 		t.Errorf("%v: %+v", err, d)
 	}
 }

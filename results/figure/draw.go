@@ -311,7 +311,7 @@ func (f *frame) plot(facet int, a *axes) *plot.Plot {
 	d := f.data
 	p := plot.New()
 	if d.Facet != "" {
-		p.Title.Text = baseline(d.Facet + "=" + d.Facets[facet])
+		p.Title.Text = named(d.Facet, d.Facets[facet])
 		p.Title.Padding = 4
 		restyle(&p.Title.TextStyle, d.text(9))
 	}

@@ -16,6 +16,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"pgregory.net/rapid"
 
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/units/portable"
 )
@@ -51,7 +52,7 @@ func TestSelect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(d.Cells) != 8 || strings.Join(d.GroupNames, " ") != "8 16" || strings.Join(d.XNames, " ") != "2 4 16 64" || !d.XNumeric {
+	if len(d.Cells) != 8 || strings.Join(list.Map(d.GroupNames, tables.Value.String), " ") != "8 16" || strings.Join(list.Map(d.XNames, tables.Value.String), " ") != "2 4 16 64" || !d.XNumeric {
 		t.Fatalf("%+v", d)
 	}
 	c := d.Cells[1] // 8 channels, 4 ranks
@@ -85,7 +86,7 @@ func TestSeveralColumns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Y != "tbt_ms" || strings.Join(d.GroupNames, "; ") != "TBT mean (ms); TBT p99 (ms)" || len(d.Cells) != 16 {
+	if d.Y != "tbt_ms" || strings.Join(list.Map(d.GroupNames, tables.Value.String), "; ") != "TBT mean (ms); TBT p99 (ms)" || len(d.Cells) != 16 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -304,7 +305,7 @@ func TestThin(t *testing.T) {
 	if got := fmt.Sprint(thin(values[:10])); got != "[1 2 4 8 16 32 64 128 256 512]" {
 		t.Errorf("10 values: %s", got)
 	}
-	a := &axes{data: &Data{Facets: []string{""}}, xMin: 1000, xMax: 2000}
+	a := &axes{data: &Data{Facets: []tables.Value{{}}}, xMin: 1000, xMax: 2000}
 	for at, want := range map[float64]string{1010: "[1000 2000]", 1500: "[1000 1500 2000]"} {
 		if got := fmt.Sprint(a.apart([]float64{1000, at, 2000}, &ticker{scale: newScale("x", 2000)}, textStyle(8))); got != want {
 			t.Errorf("labels of 1,000, %g and 2,000: %s, want %s", at, got, want)
@@ -313,10 +314,10 @@ func TestThin(t *testing.T) {
 	if got := (ticker{scale: newScale("x", 1), at: []float64{1115.8344}}).Ticks(0, 1)[0].Label; got != "1,116" {
 		t.Errorf("the tick of a mean: %s", got)
 	}
-	d := &Data{Kind: "line", X: "node.ranksets", Y: "tbt_mean_ms", XNumeric: true, GroupNames: []string{""}, Facets: []string{""}}
+	d := &Data{Kind: "line", X: "node.ranksets", Y: "tbt_mean_ms", XNumeric: true, GroupNames: []tables.Value{{}}, Facets: []tables.Value{{}}}
 	for i, v := range values {
 		d.Cells = append(d.Cells, Cell{X: i, XValue: v, Samples: []float64{v}})
-		d.XNames = append(d.XNames, fmt.Sprint(v))
+		d.XNames = append(d.XNames, tables.Of(v))
 	}
 	var svg strings.Builder
 	if err := d.Write(&svg, "svg", ""); err != nil {

@@ -13,14 +13,14 @@ import (
 )
 
 // cellLabel writes a value of a column: bytes with a prefix, the empty value as a dash.
-func cellLabel(column, value string) string {
-	if value == "" {
+func cellLabel(column string, value tables.Value) string {
+	if value.Empty() {
 		return "-"
 	}
-	if v, err := strconv.ParseFloat(value, 64); err == nil {
+	if v, ok := value.Float(); ok {
 		return tickLabel(column, v)
 	}
-	return value
+	return value.String()
 }
 
 func tickLabel(column string, v float64) string {

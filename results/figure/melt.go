@@ -45,7 +45,7 @@ func melt(t *tables.Table, sel *Selection) (*tables.Table, error) {
 	out.Columns = append(out.Columns, value)
 	for _, c := range columns {
 		for _, row := range t.Rows {
-			melted := slices.Insert(slices.Clone(row), at, tables.Label(t.Columns[c]))
+			melted := slices.Insert(slices.Clone(row), at, tables.Of(tables.Label(t.Columns[c])))
 			out.Rows = append(out.Rows, append(melted, row[c]))
 		}
 	}
@@ -100,14 +100,14 @@ func shortenPoints(t *tables.Table, sel *Selection) *tables.Table {
 	out := &tables.Table{Name: t.Name, Columns: t.Columns}
 	for _, row := range t.Rows {
 		var kept []string
-		for part := range strings.SplitSeq(row[point], ",") {
+		for part := range strings.SplitSeq(row[point].String(), ",") {
 			if key, _, is := strings.Cut(part, "="); !is || !shown[key] {
 				kept = append(kept, part)
 			}
 		}
 		row = slices.Clone(row)
 		if len(kept) > 0 {
-			row[point] = strings.Join(kept, ",")
+			row[point] = tables.Of(strings.Join(kept, ","))
 		}
 		out.Rows = append(out.Rows, row)
 	}

@@ -57,31 +57,31 @@ func (s *selector) directions() {
 	d.MaximizeZ = s.z != none && !s.isDimension(s.z) && results.MetricBetter(d.Z) == results.Higher
 }
 
-// leftOut returns and counts the keys of a Pareto front's cells with a seed that failed
-// or has no number for some goal. It is nil for other kinds. The other seeds
-// of this cell do not represent the point: it may fail where it is slow.
-func (s *selector) leftOut() map[string]bool {
+// leftOut returns the rows, and counts the cells, of a Pareto front with a seed that failed or has no number for
+// some goal. It is nil for other kinds. The other seeds of such a cell do not represent the point: it may fail where it is slow.
+func (s *selector) leftOut() map[int]bool {
 	if s.data.Kind != "pareto" {
 		return nil
 	}
-	failed, incomplete := map[string]bool{}, map[string]bool{}
-	status := slices.Index(s.table.Columns, tables.StatusColumn)
-	for r, row := range s.table.Rows {
+	out := map[int]bool{}
+	failed := func(r int) bool { return s.table.Value(r, tables.StatusColumn).String() == tables.StatusFailed }
+	incomplete := func(r int) bool {
+		return !s.isNumber(r, s.x) || !s.isNumber(r, s.y) || s.z != none && !s.isNumber(r, s.z)
+	}
+	for _, rows := range s.cellRows(s.table.All()) {
 		switch {
-		case status >= 0 && row[status] == tables.StatusFailed:
-			failed[s.cellKey(r)] = true
-		case !s.isNumber(r, s.x) || !s.isNumber(r, s.y) || s.z != none && !s.isNumber(r, s.z):
-			incomplete[s.cellKey(r)] = true
-		}
-	}
-	s.data.Failed = len(failed)
-	for key := range incomplete {
-		if !failed[key] {
+		case slices.ContainsFunc(rows, failed):
+			s.data.Failed++
+		case slices.ContainsFunc(rows, incomplete):
 			s.data.Incomplete++
+		default:
+			continue
 		}
-		failed[key] = true
+		for _, r := range rows {
+			out[r] = true
+		}
 	}
-	return failed
+	return out
 }
 
 // LeftOut says which points are left out, "" if all are shown.
@@ -129,7 +129,7 @@ func (d *Data) cutLevels() {
 	}
 	d.Group, d.GroupNames = d.Z, nil
 	for _, v := range limits {
-		d.GroupNames = append(d.GroupNames, word+tickLabel(d.Z, v))
+		d.GroupNames = append(d.GroupNames, tables.Of(word+tickLabel(d.Z, v)))
 	}
 	for i := range d.Cells {
 		d.Cells[i].Group = slices.IndexFunc(limits, func(limit float64) bool { return worse(d.Cells[i].ZValue, limit) <= 0 })

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results/tables"
 )
 
@@ -124,7 +125,7 @@ func TestGoals(t *testing.T) {
 	if d.Y != "output_tokens_per_s" || d.X != "tbt_p99_ms" || d.Z != "node.memory_capacity_bytes" || !d.MinimizeX || !d.MaximumY || d.MaximizeZ {
 		t.Errorf("%+v", d)
 	}
-	if got := strings.Join(d.GroupNames, "; "); got != "up to 2 TiB; up to 3 TiB; up to 6 TiB; up to 8 TiB" {
+	if got := strings.Join(list.Map(d.GroupNames, tables.Value.String), "; "); got != "up to 2 TiB; up to 3 TiB; up to 6 TiB; up to 8 TiB" {
 		t.Errorf("levels %s", got)
 	}
 	if len(d.Cells) != 48 { // 6 memories of 8 batches, the seeds of each as one
@@ -140,7 +141,7 @@ func TestGoals(t *testing.T) {
 	if d, err = Select(table, Selection{Kind: "pareto", Goals: "min output_tokens_per_s, max tbt_p99_ms, max batch", Where: []string{"memory_capacity=1099511627776"}}); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(d.GroupNames, "; "); d.MinimizeX || d.MaximumY || got != "from 7; from 5; from 3; from 1" {
+	if got := strings.Join(list.Map(d.GroupNames, tables.Value.String), "; "); d.MinimizeX || d.MaximumY || got != "from 7; from 5; from 3; from 1" {
 		t.Errorf("%s, %+v", got, d)
 	}
 	// A key may be an axis, with many points at one of its values.
@@ -173,8 +174,8 @@ func TestLeftOut(t *testing.T) {
 		table := space(t)
 		column := func(name string) int { return slices.Index(table.Columns, name) }
 		fail := table.Rows[4]
-		fail[column("status")], fail[column("output_tokens_per_s")], fail[column("tbt_p99_ms")] = "failed", "", ""
-		table.Rows[9][column("output_tokens_per_s")] = ""
+		fail[column("status")], fail[column("output_tokens_per_s")], fail[column("tbt_p99_ms")] = tables.Of("failed"), tables.Value{}, tables.Value{}
+		table.Rows[9][column("output_tokens_per_s")] = tables.Value{}
 		d, err := Select(table, Selection{Kind: "pareto", Goals: goals})
 		if err != nil {
 			t.Fatal(err)
@@ -232,7 +233,7 @@ func TestLogarithmicAxes(t *testing.T) {
 		{cells(0.5, 1e3, 500, 1e9), "scatter", true, true},
 		{cells(0.5, 1e3, 500, 1e9), "line", false, false},
 	} {
-		d := &Data{Kind: c.kind, X: "tbt_p99_ms", Y: "kv_peak_bytes", XNumeric: true, GroupNames: []string{""}, Facets: []string{""}, Cells: c.cells}
+		d := &Data{Kind: c.kind, X: "tbt_p99_ms", Y: "kv_peak_bytes", XNumeric: true, GroupNames: []tables.Value{{}}, Facets: []tables.Value{{}}, Cells: c.cells}
 		a := newAxes(d)
 		if a.logX != c.logX || a.logY != c.logY {
 			t.Errorf("%+v: logarithmic x %t, y %t", c.cells, a.logX, a.logY)

@@ -255,7 +255,7 @@ func drawScale(c draw.Canvas, d *Data) {
 	label := axisTitle(d.Z)
 	if d.NormalizedTo != "" {
 		label, _, _ = strings.Cut(label, " (")
-		label += " relative to " + baseline(d.NormalizedTo)
+		label += " relative to " + d.normLabel()
 	}
 	label += ":  " + shortLabel(d, low)
 	y := c.Max.Y - legendLine/2

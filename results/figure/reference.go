@@ -8,6 +8,8 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // Reference is a number from elsewhere that a figure shows as a hollow marker beside its own. It is
@@ -49,7 +51,7 @@ func (d *Data) Refer(name string, references ...Reference) error {
 }
 
 func (d *Data) groupOf(label string) int {
-	return slices.IndexFunc(d.GroupNames, func(name string) bool { return cellLabel(d.Group, name) == label })
+	return slices.IndexFunc(d.GroupNames, func(name tables.Value) bool { return cellLabel(d.Group, name) == label })
 }
 
 func (d *Data) cellOf(facet, group, x string) *Cell {

@@ -11,6 +11,9 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // palette holds the colours of M. Okabe and K. Ito, "Color Universal Design"
@@ -83,7 +86,7 @@ func stylesOf(names []string) []int {
 // style returns the style of a group.
 func (d *Data) style(group int) int {
 	if len(d.styles) != len(d.GroupNames) {
-		d.styles = stylesOf(d.GroupNames)
+		d.styles = stylesOf(list.Map(d.GroupNames, tables.Value.String))
 	}
 	return d.styles[group]
 }

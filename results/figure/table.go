@@ -2,7 +2,6 @@ package figure
 
 import (
 	"slices"
-	"strconv"
 
 	"github.com/l3sim/l3sim/results/tables"
 )
@@ -36,10 +35,10 @@ func (d *Data) Table() *tables.Table {
 	if repeated {
 		t.Columns = append(t.Columns, "std", "n")
 	}
-	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+	number := func(v float64) tables.Value { return tables.Digits(v, 6) }
 	for i := range d.Cells {
 		c := &d.Cells[i]
-		var row []string
+		var row []any
 		if d.Facet != "" {
 			row = append(row, d.Facets[c.Facet])
 		}
@@ -48,7 +47,7 @@ func (d *Data) Table() *tables.Table {
 		}
 		if d.Kind == "cdf" {
 			for n, v := range c.Samples {
-				t.Rows = append(t.Rows, append(slices.Clone(row), number(v), number(float64(n+1)/float64(len(c.Samples)))))
+				t.Add(append(slices.Clone(row), number(v), number(float64(n+1)/float64(len(c.Samples))))...)
 			}
 			continue
 		}
@@ -62,9 +61,9 @@ func (d *Data) Table() *tables.Table {
 		}
 		row = append(row, number(c.Mean()))
 		if repeated {
-			row = append(row, number(c.Std()), strconv.Itoa(len(c.Samples)))
+			row = append(row, number(c.Std()), len(c.Samples))
 		}
-		t.Rows = append(t.Rows, row)
+		t.Add(row...)
 	}
 	return t
 }

@@ -26,7 +26,7 @@ func TestBest(t *testing.T) {
 		}
 		points := ""
 		for _, row := range got.Rows {
-			points += row[0]
+			points += row[0].String()
 		}
 		if points != want {
 			t.Errorf("%s: got %s, want %s", text, points, want)

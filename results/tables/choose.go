@@ -2,7 +2,6 @@ package tables
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -19,7 +18,7 @@ func (t *Table) Headline() []string {
 	stalls := false
 	for _, name := range []string{"stall_count", "preemptions"} {
 		if i := slices.Index(t.Columns, name); i >= 0 {
-			stalls = stalls || slices.ContainsFunc(t.Rows, func(row []string) bool { return row[i] != "" && row[i] != "0" })
+			stalls = stalls || slices.ContainsFunc(t.Rows, func(row []Value) bool { v, _ := row[i].Float(); return v != 0 })
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(Headlines), func(m string) bool {
@@ -43,7 +42,7 @@ func (t *Table) Choose(flag string, names []string) ([]int, error) {
 	}
 	isConfig, metrics := t.IsConfig(), t.Headline()
 	for i, c := range t.Columns {
-		varies := slices.ContainsFunc(t.Rows, func(row []string) bool { return row[i] != t.Rows[0][i] })
+		varies := t.Varies(i)
 		if isConfig[i] && varies || c == PointColumn || c == ErrorColumn && varies || slices.Contains(metrics, c) {
 			chosen = append(chosen, i)
 		}
@@ -60,8 +59,9 @@ func (t *Table) Choose(flag string, names []string) ([]int, error) {
 func (t *Table) Shorten() {
 	for r, row := range t.Rows {
 		for i := range row {
-			if v, ok := t.Number(r, i); ok && len(row[i]) > 8 && strings.Contains(row[i], ".") {
-				row[i] = strconv.FormatFloat(v, 'f', max(0, 6-len(row[i][:strings.IndexByte(row[i], '.')])), 64)
+			text := row[i].String()
+			if v, ok := t.Number(r, i); ok && len(text) > 8 && strings.Contains(text, ".") {
+				row[i] = Decimals(v, max(0, 6-strings.IndexByte(text, '.')))
 			}
 		}
 	}

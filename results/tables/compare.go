@@ -50,11 +50,11 @@ type side struct {
 	point, seed, status, failure int
 	config                       int
 	names                        []string
-	rows                         map[string][]int
+	rows                         map[string][]int // by name
 }
 
 func newSide(t *Table) (*side, error) {
-	s := &side{table: t}
+	s := &side{table: t, rows: map[string][]int{}}
 	for _, c := range []struct {
 		name string
 		to   *int
@@ -63,17 +63,19 @@ func newSide(t *Table) (*side, error) {
 			return nil, &input.Error{File: t.Name, Line: 1, Expected: "the results of a sweep, with a column " + c.name}
 		}
 	}
-	seen := map[[2]string]bool{}
-	for r, row := range t.Rows {
-		key := [2]string{row[s.point], row[s.seed]}
-		if seen[key] {
-			return nil, &input.Error{File: t.Name, Line: r + 2, Key: key[0], Value: "seed " + key[1], Expected: "each point and seed once"}
+	for _, rows := range t.Group(t.All(), s.point, s.seed) {
+		if len(rows) > 1 {
+			return nil, &input.Error{File: t.Name, Line: rows[1] + 2, Key: s.text(rows[1], s.point), Value: "seed " + s.text(rows[1], s.seed), Expected: "each point and seed once"}
 		}
-		seen[key] = true
 	}
-	s.names, s.rows = Groups(len(t.Rows), func(r int) string { return t.Rows[r][s.point] })
+	for _, rows := range t.Group(t.All(), s.point) {
+		name := s.text(rows[0], s.point)
+		s.names, s.rows[name] = append(s.names, name), rows
+	}
 	return s, nil
 }
+
+func (s *side) text(row, column int) string { return s.table.Rows[row][column].String() }
 
 // metrics returns the columns after the configuration's hash.
 func (s *side) metrics() []string { return s.table.Columns[s.config+1:] }
@@ -135,13 +137,13 @@ func parted(names, others []string) (have, lack []string) {
 func (s *side) renamed(b *side) map[string]string {
 	byConfig := map[string]string{}
 	for _, name := range s.names {
-		if config := s.table.Rows[s.rows[name][0]][s.config]; b.rows[name] == nil && config != "" {
+		if config := s.text(s.rows[name][0], s.config); b.rows[name] == nil && config != "" {
 			byConfig[config] = name
 		}
 	}
 	names := map[string]string{}
 	for _, name := range b.names {
-		config := b.table.Rows[b.rows[name][0]][b.config]
+		config := b.text(b.rows[name][0], b.config)
 		if old, ok := byConfig[config]; ok && s.rows[name] == nil {
 			names[name] = old
 			delete(byConfig, config)
@@ -151,7 +153,7 @@ func (s *side) renamed(b *side) map[string]string {
 }
 
 func (s *side) fails(name string) bool {
-	return slices.ContainsFunc(s.rows[name], func(r int) bool { return s.table.Rows[r][s.status] == StatusFailed })
+	return slices.ContainsFunc(s.rows[name], func(r int) bool { return s.text(r, s.status) == StatusFailed })
 }
 
 func (c *Comparison) point(a, b *side, oldName, name string) PointChange {
@@ -164,8 +166,8 @@ func (c *Comparison) point(a, b *side, oldName, name string) PointChange {
 		if ra >= 0 {
 			p.Lost--
 		}
-		if row[b.status] == StatusFailed {
-			p.Error = row[b.failure]
+		if b.text(rb, b.status) == StatusFailed {
+			p.Error = b.text(rb, b.failure)
 			continue
 		}
 		if ra < 0 {

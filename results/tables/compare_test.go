@@ -203,7 +203,7 @@ func TestHeadlineNamesChanges(t *testing.T) {
 	if got := c.headline(); got != "2 points, 1 changed, 1 equal" {
 		t.Errorf("got %s", got)
 	}
-	if table := c.metricTable("output_tokens_per_s"); table.Rows[1][0] != "(1 equal)" {
+	if table := c.metricTable("output_tokens_per_s"); table.Rows[1][0] != Of("(1 equal)") {
 		t.Errorf("got %q", table.Rows)
 	}
 }

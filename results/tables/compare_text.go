@@ -180,14 +180,14 @@ func (c *Comparison) metricTable(metric string) *Table {
 		if len(p.Old[metric]) > 1 {
 			delta += fmt.Sprintf(" ± %.1f%%", 100*spread)
 		}
-		t.Rows = append(t.Rows, []string{name, withSpread(old, oldStd, len(p.Old[metric])), withSpread(updated, newStd, len(p.New[metric])), delta})
+		t.Add(name, withSpread(old, oldStd, len(p.Old[metric])), withSpread(updated, newStd, len(p.New[metric])), delta)
 	}
 	if equal > 0 {
-		t.Rows = append(t.Rows, []string{fmt.Sprintf("(%d equal)", equal), "", "", ""})
+		t.Add(fmt.Sprintf("(%d equal)", equal), nil, nil, nil)
 	}
 	if n > 1 {
 		a, b := math.Exp(logOld/float64(n)), math.Exp(logNew/float64(n))
-		t.Rows = append(t.Rows, []string{"geomean", fourDigits(a), fourDigits(b), percentChange(relativeChange(a, b))})
+		t.Add("geomean", fourDigits(a), fourDigits(b), percentChange(relativeChange(a, b)))
 	}
 	return t
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
@@ -46,7 +45,7 @@ type FrontPoint struct {
 // KnobValue is a key of the configuration with its cell.
 type KnobValue struct {
 	Column string `json:"column"`
-	Value  string `json:"value"`
+	Value  Value  `json:"value"`
 }
 
 // explorer is an exploration with what it is made from.
@@ -87,7 +86,7 @@ func (e *explorer) collect() error {
 	}
 	for _, name := range s.names {
 		rows := s.rows[name]
-		if slices.ContainsFunc(rows, func(r int) bool { return e.table.Rows[r][s.status] == StatusFailed }) {
+		if slices.ContainsFunc(rows, func(r int) bool { return s.text(r, s.status) == StatusFailed }) {
 			e.Failed++
 			continue
 		}
@@ -133,7 +132,7 @@ func (e *explorer) varying() {
 	}
 }
 
-func (e *explorer) cell(point, column int) string {
+func (e *explorer) cell(point, column int) Value {
 	return e.table.Rows[e.points[point].rows[0]][column]
 }
 
@@ -171,7 +170,7 @@ func (e *explorer) findFront() {
 	name := slices.Index(e.table.Columns, PointColumn)
 	for _, i := range front {
 		p := &e.points[i]
-		f := FrontPoint{Point: e.cell(i, name), Values: p.values, Std: p.std, Seeds: len(p.rows)}
+		f := FrontPoint{Point: e.cell(i, name).String(), Values: p.values, Std: p.std, Seeds: len(p.rows)}
 		for _, c := range differ {
 			f.Knobs = append(f.Knobs, KnobValue{e.table.Columns[c], e.cell(i, c)})
 		}
@@ -195,10 +194,10 @@ type Knob struct {
 
 // Level is a value of a knob, or a range of values.
 type Level struct {
-	Value string `json:"value"` // the smallest where it is a range
-	To    string `json:"to"`    // the largest, "" where it is one value
-	Front int    `json:"front"` // points on the front with it
-	All   int    `json:"all"`   // points with it
+	Value Value `json:"value"` // the smallest where it is a range
+	To    Value `json:"to"`    // the largest, empty where it is one value
+	Front int   `json:"front"` // points on the front with it
+	All   int   `json:"all"`   // points with it
 }
 
 // count fills Knobs. The knob with the level that is most overrepresented on the
@@ -227,24 +226,14 @@ func (e *explorer) count() {
 // point: the values, numbers by size and others in the order of the table, or
 // parts of equally many points where the numbers are more than maxLevels.
 func (e *explorer) levels(column int) ([]Level, []int) {
-	number := map[string]float64{}
-	count := map[string]int{}
-	var values []string
-	numeric := true
-	for p := range e.points {
-		cell := e.cell(p, column)
-		if count[cell]++; count[cell] > 1 {
-			continue
-		}
-		values = append(values, cell)
-		v, err := strconv.ParseFloat(cell, 64)
-		number[cell], numeric = v, numeric && err == nil && isFinite(v)
-	}
-	if numeric {
-		slices.SortStableFunc(values, func(a, b string) int { return cmp.Compare(number[a], number[b]) })
+	first := list.Map(e.points, func(p explored) int { return p.rows[0] })
+	values, numeric := e.table.Distinct(first, column)
+	count := map[Value]int{}
+	for _, rows := range e.table.Group(first, column) {
+		count[e.table.Rows[rows[0]][column]] = len(rows)
 	}
 	var levels []Level
-	at := map[string]int{}
+	at := map[Value]int{}
 	before, last := 0, -1
 	for _, v := range values {
 		part := len(levels) // a level of its own

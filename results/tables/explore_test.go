@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results"
 	"pgregory.net/rapid"
 )
@@ -30,7 +31,7 @@ func designSpace() *Table {
 				}
 				row = append(row, v)
 			}
-			t.Rows = append(t.Rows, row)
+			t.Rows = append(t.Rows, list.Map(row, parse))
 		}
 	}
 	for ranks := 1; ranks <= 8; ranks++ {
@@ -133,7 +134,7 @@ func TestNumbersForPeople(t *testing.T) {
 		{"x_bytes", "1099511627776", "1TiB"},
 		{"x_bytes", "1e30", "1e+30"},
 	} {
-		if got := ForPeople(c.column, c.cell); got != c.want {
+		if got := ForPeople(c.column, parse(c.cell)); got != c.want {
 			t.Errorf("%s = %q: got %q, want %q", c.column, c.cell, got, c.want)
 		}
 	}
@@ -156,7 +157,7 @@ func TestExploreRefuses(t *testing.T) {
 	if _, err := Explore(table, goals); err == nil || !strings.Contains(err.Error(), "at least one point with a number for each; 1 failed, 1 lack one") {
 		t.Errorf("got %v", err)
 	}
-	foreign := &Table{Name: "f.csv", Columns: []string{"a", "b"}, Rows: [][]string{{"1", "2"}}}
+	foreign := &Table{Name: "f.csv", Columns: []string{"a", "b"}, Rows: [][]Value{{Of(1), Of(2)}}}
 	if goals, err = foreign.ParseGoals("--goals", "max a, min b"); err != nil {
 		t.Fatal(err)
 	}
@@ -171,8 +172,7 @@ func randomSpace(n int, random *rand.Rand) *Table {
 	t := &Table{Name: "results.csv", Columns: []string{"point", "a.decides", "b.idle", "run.seed", "status", "error", "config_sha256", "x_per_s", "y_ms"}}
 	for i := range n {
 		decides, idle := random.Float64(), random.Float64()
-		t.Rows = append(t.Rows, []string{strconv.Itoa(i), ftoa(decides), ftoa(idle), "1", StatusDone, "", "x",
-			ftoa(decides + 0.1*random.Float64()), ftoa(random.Float64() + decides)})
+		t.Add(i, decides, idle, 1, StatusDone, "", "x", decides+0.1*random.Float64(), random.Float64()+decides)
 	}
 	return t
 }

@@ -54,7 +54,7 @@ func (e *Exploration) frontTable() *Table {
 	}
 	for i := range e.Front {
 		f := &e.Front[i]
-		row := list.Map(f.Knobs, func(k KnobValue) string { return ForPeople(k.Column, k.Value) })
+		row := list.Map(f.Knobs, func(k KnobValue) any { return ForPeople(k.Column, k.Value) })
 		for g, goal := range e.Goals {
 			row = append(row, numberForPeople(goal.Column, f.Values[g]))
 			if repeated {
@@ -62,9 +62,9 @@ func (e *Exploration) frontTable() *Table {
 			}
 		}
 		if repeated {
-			row = append(row, strconv.Itoa(f.Seeds))
+			row = append(row, f.Seeds)
 		}
-		t.Rows = append(t.Rows, row)
+		t.Add(row...)
 	}
 	return t
 }
@@ -83,15 +83,15 @@ then the points on the front and all points for each value
 		if len(levels) > most {
 			levels = append(levels[:most], fmt.Sprintf("%d more", len(levels)-most))
 		}
-		t.Rows = append(t.Rows, []string{k.Column, k.Most.label(k.Column), fmt.Sprintf("%d of %d", k.Most.Front, len(e.Front)),
-			fmt.Sprintf("%.0f%%", 100*float64(k.Most.All)/float64(e.Points)), strings.Join(levels, ", ")})
+		t.Add(k.Column, k.Most.label(k.Column), fmt.Sprintf("%d of %d", k.Most.Front, len(e.Front)),
+			fmt.Sprintf("%.0f%%", 100*float64(k.Most.All)/float64(e.Points)), strings.Join(levels, ", "))
 	}
 	return t.WriteText(b)
 }
 
 // label writes a level's value or range.
 func (l *Level) label(column string) string {
-	if l.To == "" {
+	if l.To.Empty() {
 		return ForPeople(column, l.Value)
 	}
 	return ForPeople(column, l.Value) + ".." + ForPeople(column, l.To)
@@ -99,16 +99,13 @@ func (l *Level) label(column string) string {
 
 // ForPeople writes a cell with no more digits than a person reads. Whole numbers
 // keep all of theirs, as they tell one value of a key from another.
-func ForPeople(column, cell string) string {
-	if cell == "" {
+func ForPeople(column string, cell Value) string {
+	v, ok := cell.Float()
+	switch {
+	case cell.Empty():
 		return "-"
-	}
-	if _, err := strconv.ParseInt(cell, 10, 64); err == nil && !strings.HasSuffix(column, "_bytes") {
-		return cell
-	}
-	v, err := strconv.ParseFloat(cell, 64)
-	if err != nil || !isFinite(v) {
-		return cell
+	case !ok || cell.whole() && !strings.HasSuffix(column, "_bytes"):
+		return cell.String()
 	}
 	return numberForPeople(column, v)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/input/list"
 	"pgregory.net/rapid"
 )
 
@@ -15,7 +16,7 @@ func TestNoFormulas(t *testing.T) {
 		"=1+1": "'=1+1", "+x": "'+x", "-x": "'-x", "@x": "'@x", "\tx": "'\tx", "'=x": "''=x", "''-3": "'''-3", "-inf": "'-inf", "+0x1p4": "'+0x1p4", "-1_0": "'-1_0",
 		"-3": "-3", "+4.5e-7": "+4.5e-7", "a=b": "a=b", "-": "-", "": "", "'x": "'x", "'": "'", "x'=": "x'=",
 	} {
-		if got := guarded(cell); got != want || unguarded(got) != cell {
+		if got := guarded(parse(cell)); got != want || unguarded(got) != cell {
 			t.Errorf("%q is written %q and read %q, want %q", cell, got, unguarded(got), want)
 		}
 	}
@@ -29,7 +30,7 @@ func TestNoFormulas(t *testing.T) {
 		for range rapid.IntRange(0, 3).Draw(t, "rows") {
 			row := rapid.SliceOfN(cell, width, width).Draw(t, "row")
 			if width > 1 || row[0] != "" { // an empty line is no record
-				table.Rows = append(table.Rows, row)
+				table.Rows = append(table.Rows, list.Map(row, parse))
 			}
 		}
 		var b bytes.Buffer
@@ -37,7 +38,7 @@ func TestNoFormulas(t *testing.T) {
 			t.Fatal(err)
 		}
 		back, err := readTable("t", &b)
-		if err != nil || !slices.Equal(back.Columns, table.Columns) || !slices.EqualFunc(back.Rows, table.Rows, slices.Equal[[]string]) {
+		if err != nil || !slices.Equal(back.Columns, table.Columns) || !slices.EqualFunc(back.Rows, table.Rows, slices.Equal[[]Value]) {
 			t.Fatalf("%q, %v; want %q", back, err, table)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"strconv"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
@@ -56,27 +55,36 @@ func (t *Table) parquetSchema(types []reflect.Type) *parquet.Schema {
 	return parquet.NewSchema("results", parquet.SchemaOf(reflect.Zero(reflect.StructOf(fields)).Interface()))
 }
 
-// parquetValue returns a cell in Parquet's terms: null where it is empty, or where it does not read
-// as the column's type, as the key of a combination that is not valid may not.
-func parquetValue(kind reflect.Kind, cell string) parquet.Value {
-	var v any
-	var err error
-	switch kind {
-	case reflect.Int64:
-		v, err = strconv.ParseInt(cell, 10, 64)
-	case reflect.Uint64:
-		v, err = strconv.ParseUint(cell, 10, 64)
-	case reflect.Float64:
-		v, err = strconv.ParseFloat(cell, 64)
-	case reflect.Bool:
-		v, err = strconv.ParseBool(cell)
-	default:
-		v = strings.ToValidUTF8(cell, "\uFFFD")
-	}
-	if cell == "" || err != nil {
+// parquetValue returns a cell in Parquet's terms: null where it is empty, or is not of the column's type, as the
+// key of a combination that is not valid may not be.
+func parquetValue(kind reflect.Kind, cell Value) parquet.Value {
+	number, isNumber := cell.Float()
+	switch x := cell.v.(type) {
+	case nil:
 		return parquet.NullValue()
+	case int64:
+		switch {
+		case kind == reflect.Int64:
+			return parquet.Int64Value(x)
+		case kind == reflect.Uint64 && x >= 0:
+			return parquet.ValueOf(uint64(x))
+		}
+	case uint64:
+		if kind == reflect.Uint64 {
+			return parquet.ValueOf(x)
+		}
+	case bool:
+		if kind == reflect.Bool {
+			return parquet.BooleanValue(x)
+		}
 	}
-	return parquet.ValueOf(v)
+	switch {
+	case kind == reflect.String:
+		return parquet.ValueOf(strings.ToValidUTF8(cell.String(), "\uFFFD"))
+	case kind == reflect.Float64 && isNumber:
+		return parquet.DoubleValue(number)
+	}
+	return parquet.NullValue()
 }
 
 const parquetBatch = 256 // the number of rows that are converted at a time

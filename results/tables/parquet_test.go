@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 )
@@ -24,15 +25,20 @@ func typed() (*Table, []reflect.Type) {
 	return &Table{
 			Name:    "results.parquet",
 			Columns: []string{"point", "node.ranksets", "node.capacity_bytes", "run.seed", "comm.rotation", "status", "error", "tbt_p99_ms"},
-			Rows: [][]string{
+			Rows: texted([][]string{
 				{"a", "4", "2199023255552", "18446744073709551615", "true", "done", "", "107.25"},
 				{"b, \"quoted\" ü", "-9223372036854775808", "9223372036854775807", "0", "false", "done", "", "0.0000001"},
 				{"c", "", "", "1", "", "failed", "no\troom", ""},
 				{"d", "8", "1", "2", "true", "done", "", "-123456789.5"},
-			},
+			}),
 		}, []reflect.Type{
 			texts, integer, integer, unsigned, boolean, texts, texts, float,
 		}
+}
+
+// texted reads cells as a CSV file's.
+func texted(rows [][]string) [][]Value {
+	return list.Map(rows, func(row []string) []Value { return list.Map(row, parse) })
 }
 
 // The types of columns.
@@ -86,7 +92,7 @@ func readParquet(data []byte) (*Table, error) {
 						row[c] = v.String()
 					}
 				}
-				table.Rows = append(table.Rows, row)
+				table.Rows = append(table.Rows, list.Map(row, parse))
 			}
 		}
 	}
@@ -148,7 +154,7 @@ func TestParquetReadsBack(t *testing.T) {
 					row[c] = cell[types[c]]()
 				}
 			}
-			table.Rows = append(table.Rows, row)
+			table.Rows = append(table.Rows, list.Map(row, parse))
 		}
 		if distinct > 0 {
 			for i := range rapid.SampledFrom([]int{0, 0, 3, 255, 600}).Draw(t, "copies") {
@@ -179,10 +185,10 @@ func TestParquetReadsBack(t *testing.T) {
 // TestParquetCells: what does not read as its column's type is null, and text
 // that is not UTF-8 becomes so.
 func TestParquetCells(t *testing.T) {
-	table := &Table{Columns: []string{"n", "t"}, Rows: [][]string{{"many", "a\xff"}}}
+	table := &Table{Columns: []string{"n", "t"}, Rows: [][]Value{{Of("many"), Of("a\xff")}}}
 	data := writeParquet(t, table, []reflect.Type{integer, texts}, nil)
 	back, err := readParquet(data)
-	if err != nil || back.Rows[0][0] != "" || back.Rows[0][1] != "a\uFFFD" {
+	if err != nil || !back.Rows[0][0].Empty() || back.Rows[0][1] != Of("a\uFFFD") {
 		t.Errorf("%v, %q", err, back.Rows)
 	}
 	if err := table.WriteParquet(&bytes.Buffer{}, nil, nil); err == nil {
@@ -245,7 +251,7 @@ func TestParquetElsewhere(t *testing.T) {
 			t.Errorf("column %d is %s, %s %s", c, column.Name, column.Type, column.Logical)
 		}
 		for r, v := range column.Values {
-			cell, want := "", table.Rows[r][c]
+			cell, want := "", table.Rows[r][c].String()
 			switch v := v.(type) {
 			case nil:
 			case float64:
@@ -265,7 +271,7 @@ func BenchmarkWriteParquet(b *testing.B) {
 	table := &Table{Columns: base.Columns}
 	for i := range 100_000 {
 		row := slices.Clone(base.Rows[i%len(base.Rows)])
-		row[0] = fmt.Sprintf("ranksets=%d,latency=%dns", i%64, i)
+		row[0] = Of(fmt.Sprintf("ranksets=%d,latency=%dns", i%64, i))
 		table.Rows = append(table.Rows, row)
 	}
 	b.ReportAllocs()

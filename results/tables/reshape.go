@@ -3,11 +3,9 @@ package tables
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/input/list"
 )
 
 // Means returns a table with one row for each point of a sweep, in the order of their first
@@ -22,7 +20,7 @@ func (t *Table) Means() (means *Table, seeds []int, failed int, err error) {
 	means = &Table{Name: t.Name, Columns: t.Columns}
 	for _, name := range s.names {
 		rows := s.rows[name]
-		if slices.ContainsFunc(rows, func(r int) bool { return t.Rows[r][s.status] != StatusDone }) {
+		if slices.ContainsFunc(rows, func(r int) bool { return s.text(r, s.status) != StatusDone }) {
 			failed++
 			continue
 		}
@@ -30,25 +28,12 @@ func (t *Table) Means() (means *Table, seeds []int, failed int, err error) {
 		for c := s.config + 1; c < len(cells) && len(rows) > 1; c++ {
 			if values := t.numbers(rows, c); len(values) == len(rows) {
 				mean, _ := MeanStd(values)
-				cells[c] = strconv.FormatFloat(mean, 'g', -1, 64)
+				cells[c] = Of(mean)
 			}
 		}
 		means.Rows, seeds = append(means.Rows, cells), append(seeds, len(rows))
 	}
 	return means, seeds, failed, nil
-}
-
-// Groups returns the indices 0 to n-1 by their keys: those of one key in order, and the keys in the order of their first.
-func Groups(n int, key func(i int) string) (keys []string, of map[string][]int) {
-	of = map[string][]int{}
-	for i := range n {
-		k := key(i)
-		if of[k] == nil {
-			keys = append(keys, k)
-		}
-		of[k] = append(of[k], i)
-	}
-	return keys, of
 }
 
 func (t *Table) numbers(rows []int, column int) (values []float64) {
@@ -65,14 +50,17 @@ func (t *Table) numbers(rows []int, column int) (values []float64) {
 // empty; if several rows have the same cell, the last counts.
 func (t *Table) Wide(x, y int) *Table {
 	left := min(x, y)
-	values, _ := Groups(len(t.Rows), func(r int) string { return t.Rows[r][x] })
-	out := &Table{Name: t.Name, Columns: slices.Concat(t.Columns[:left], values)}
-	keys, of := Groups(len(t.Rows), func(r int) string { return fmt.Sprintf("%q", t.Rows[r][:left]) })
-	for _, key := range keys {
-		cells := make([]string, len(out.Columns))
-		copy(cells, t.Rows[of[key][0]][:left])
-		for _, r := range of[key] {
-			cells[left+slices.Index(values, t.Rows[r][x])] = t.Rows[r][y]
+	out := &Table{Name: t.Name, Columns: slices.Clone(t.Columns[:left])}
+	place := map[Value]int{} // columns
+	for _, rows := range t.Group(t.All(), x) {
+		v := t.Rows[rows[0]][x]
+		place[v], out.Columns = len(out.Columns), append(out.Columns, v.String())
+	}
+	for _, rows := range t.Group(t.All(), indices(left)...) {
+		cells := make([]Value, len(out.Columns))
+		copy(cells, t.Rows[rows[0]][:left])
+		for _, r := range rows {
+			cells[place[t.Rows[r][x]]] = t.Rows[r][y]
 		}
 		out.Rows = append(out.Rows, cells)
 	}
@@ -98,21 +86,11 @@ func (t *Table) Best(flag, text string) (*Table, error) {
 			kept = append(kept, i)
 		}
 	}
-	cells := func(r int, columns []int) string {
-		var b strings.Builder
-		for _, c := range columns {
-			fmt.Fprintf(&b, "%q,", t.Rows[r][c])
-		}
-		return b.String()
-	}
 	stays := make([]bool, len(t.Rows))
-	_, alike := Groups(len(t.Rows), func(r int) string { return cells(r, kept) })
-	for _, rows := range alike { // in any order: each decides on its own rows
-		points, repeats := Groups(len(rows), func(i int) string { return cells(rows[i], over) })
+	for _, rows := range t.Group(t.All(), kept...) {
 		var best []int
 		least := 0.0
-		for _, point := range points { // in order: of equals the first
-			of := list.Map(repeats[point], func(i int) int { return rows[i] })
+		for _, of := range t.Group(rows, over...) { // in order: of equals the first
 			values := t.numbers(of, goal.index)
 			if len(values) == 0 {
 				continue
@@ -126,13 +104,7 @@ func (t *Table) Best(flag, text string) (*Table, error) {
 			stays[r] = true
 		}
 	}
-	out := &Table{Name: t.Name, Columns: t.Columns}
-	for r, row := range t.Rows {
-		if stays[r] {
-			out.Rows = append(out.Rows, row)
-		}
-	}
-	return out, nil
+	return t.only(func(r int) bool { return stays[r] }), nil
 }
 
 // BestKeys returns the columns over which a text chooses, as it names them.

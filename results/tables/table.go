@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -39,11 +38,41 @@ const (
 // ResultsFile is the name of the table in a sweep's folder.
 const ResultsFile = "results.csv"
 
-// Table is a table of text cells.
+// Table is a table of typed cells. What a column is, its name says: Describe.
 type Table struct {
 	Name    string // the file it was read from, for errors
 	Columns []string
-	Rows    [][]string // each as long as Columns
+	Rows    [][]Value // each as long as Columns
+}
+
+// Add adds a row; Of says what its cells hold.
+func (t *Table) Add(cells ...any) { t.Rows = append(t.Rows, list.Map(cells, Of)) }
+
+// Value returns a cell by its column's full name, an empty one where there is no such column.
+func (t *Table) Value(row int, column string) Value {
+	if c := slices.Index(t.Columns, column); c >= 0 {
+		return t.Rows[row][c]
+	}
+	return Value{}
+}
+
+// Float returns a cell by its column's full name as a number, false where it is none.
+func (t *Table) Float(row int, column string) (float64, bool) { return t.Value(row, column).Float() }
+
+// Varies says that a column has several values.
+func (t *Table) Varies(column int) bool {
+	return slices.ContainsFunc(t.Rows, func(row []Value) bool { return row[column] != t.Rows[0][column] })
+}
+
+// only returns the table with some of its rows.
+func (t *Table) only(keep func(row int) bool) *Table {
+	out := &Table{Name: t.Name, Columns: t.Columns}
+	for r := range t.Rows {
+		if keep(r) {
+			out.Rows = append(out.Rows, t.Rows[r])
+		}
+	}
+	return out
 }
 
 // ReadTable reads a CSV file with a header, or the results of a sweep's folder.
@@ -70,7 +99,7 @@ func ReadTable(path string) (*Table, error) {
 // readTable reads a CSV file with a header. A table that would take more memory than maxTable is an error.
 func readTable(name string, r io.Reader) (*Table, error) {
 	c := input.NewCSV(name, r)
-	var records [][]string
+	t := &Table{Name: name}
 	for size := 0; ; {
 		record, err := c.Read()
 		if err == io.EOF {
@@ -80,23 +109,26 @@ func readTable(name string, r io.Reader) (*Table, error) {
 			return nil, err
 		}
 		size += rowOverhead
-		for _, cell := range record {
+		row := make([]Value, len(record))
+		for i, cell := range record {
 			size += cellOverhead + len(cell)
+			record[i] = unguarded(cell)
+			if t.Columns != nil {
+				row[i] = parse(record[i])
+			}
 		}
 		if size > maxTable {
 			return nil, &input.Error{File: name, Line: c.Line(), Expected: fmt.Sprintf("a table that takes at most %d MiB of memory", maxTable>>20)}
 		}
-		records = append(records, record)
-	}
-	if len(records) == 0 {
-		return nil, &input.Error{File: name, Expected: "a header line"}
-	}
-	for _, record := range records {
-		for i, cell := range record {
-			record[i] = unguarded(cell)
+		if t.Columns == nil {
+			t.Columns = record
+		} else {
+			t.Rows = append(t.Rows, row)
 		}
 	}
-	t := &Table{Name: name, Columns: records[0], Rows: records[1:]}
+	if t.Columns == nil {
+		return nil, &input.Error{File: name, Expected: "a header line"}
+	}
 	seen := make(map[string]bool, len(t.Columns))
 	for i, c := range t.Columns {
 		if c == "" || seen[c] {
@@ -181,12 +213,8 @@ func (t *Table) IsConfig() []bool {
 
 // Number returns a cell as a number, false where it is not a number.
 func (t *Table) Number(row, column int) (float64, bool) {
-	v, err := strconv.ParseFloat(t.Rows[row][column], 64)
-	return v, err == nil && isFinite(v)
+	return t.Rows[row][column].Float()
 }
-
-// isFinite says that v is a number, and not an infinite one.
-func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // Select returns a table of the given columns.
 func (t *Table) Select(columns []int) *Table {
@@ -195,51 +223,49 @@ func (t *Table) Select(columns []int) *Table {
 		out.Columns = append(out.Columns, t.Columns[c])
 	}
 	for _, row := range t.Rows {
-		cells := make([]string, len(columns))
-		for i, c := range columns {
-			cells[i] = row[c]
-		}
-		out.Rows = append(out.Rows, cells)
+		out.Rows = append(out.Rows, list.Map(columns, func(c int) Value { return row[c] }))
 	}
 	return out
 }
 
 // Condition reads "column=value" and checks that the value occurs.
-func (t *Table) Condition(flag, text string) (column int, value string, err error) {
-	name, value, ok := strings.Cut(text, "=")
-	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+func (t *Table) Condition(flag, text string) (column int, value Value, err error) {
+	name, wanted, ok := strings.Cut(text, "=")
+	name, wanted = strings.TrimSpace(name), strings.TrimSpace(wanted)
 	if !ok || name == "" {
-		return 0, "", &input.Error{Key: flag, Value: fmt.Sprintf("%q", text), Expected: "COLUMN=VALUE"}
+		return 0, Value{}, &input.Error{Key: flag, Value: fmt.Sprintf("%q", text), Expected: "COLUMN=VALUE"}
 	}
 	if column, err = t.Column(flag, name); err != nil {
-		return 0, "", err
+		return 0, Value{}, err
 	}
 	var values []string
-	for _, row := range t.Rows {
-		if row[column] == value {
+	for _, rows := range t.Group(t.All(), column) {
+		if value = t.Rows[rows[0]][column]; value.String() == wanted {
 			return column, value, nil
 		}
-		if !slices.Contains(values, row[column]) {
-			values = append(values, row[column])
-		}
+		values = append(values, value.String())
 	}
-	bad := &input.Error{Key: flag + " " + t.Columns[column], Value: fmt.Sprintf("%q", value),
-		Expected: "a value of that column", Nearest: input.Nearest(value, values)}
+	bad := &input.Error{Key: flag + " " + t.Columns[column], Value: fmt.Sprintf("%q", wanted),
+		Expected: "a value of that column", Nearest: input.Nearest(wanted, values)}
 	if len(values) <= 12 {
 		bad.Expected = "one of " + strings.Join(values, ", ")
 	}
-	return 0, "", bad
+	return 0, Value{}, bad
 }
 
 // WriteCSV writes the table with its header. A cell that a spreadsheet would take for a formula gets an apostrophe in front,
 // which ReadTable takes off again.
 func (t *Table) WriteCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
-	for _, row := range append([][]string{t.Columns}, t.Rows...) {
-		if slices.ContainsFunc(row, isFormula) {
-			row = list.Map(row, guarded)
+	if err := c.Write(list.Map(t.Columns, func(name string) string { return guarded(Value{name}) })); err != nil {
+		return err
+	}
+	cells := make([]string, len(t.Columns))
+	for _, row := range t.Rows {
+		for i, v := range row {
+			cells[i] = guarded(v)
 		}
-		if err := c.Write(row); err != nil {
+		if err := c.Write(cells); err != nil {
 			return err
 		}
 	}
@@ -253,20 +279,13 @@ func beginsFormula(text string) bool {
 	return len(text) > 1 && strings.ContainsRune("=+-@\t\r", rune(text[0]))
 }
 
-// isFormula says that a cell needs an apostrophe: it begins as a formula and is no number. One that has apostrophes needs
-// another, so that none of its own are taken off.
-func isFormula(cell string) bool {
-	_, err := strconv.ParseFloat(cell, 64)
-	number := err == nil && strings.Trim(cell, "0123456789.eE+-") == "" // -inf and 0x1p4 are none to a spreadsheet
-	return !number && beginsFormula(cell)
-}
-
-// guarded returns a cell as a file has it.
-func guarded(cell string) string {
-	if isFormula(cell) {
-		return "'" + cell
+// guarded returns a cell as a file has it: a text that begins as a formula has an apostrophe in front. One that has
+// apostrophes gets another, so that none of its own are taken off.
+func guarded(v Value) string {
+	if text, is := v.v.(string); is && beginsFormula(text) {
+		return "'" + text
 	}
-	return cell
+	return v.String()
 }
 
 func unguarded(text string) string {
@@ -290,14 +309,15 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 // gets Markdown's rule under its header.
 func (t *Table) writeAligned(w io.Writer, left, between, right string) error {
 	markdown := left != ""
-	rows := append([][]string{t.Columns}, t.Rows...)
 	width, number := make([]int, len(t.Columns)), make([]bool, len(t.Columns))
-	cells := make([][]string, len(rows))
-	for i := range t.Columns {
-		number[i] = t.numeric(i)
+	cells := [][]string{slices.Clone(t.Columns)}
+	for _, row := range t.Rows {
+		cells = append(cells, list.Map(row, Value.String))
 	}
-	for r, row := range rows {
-		cells[r] = make([]string, len(row))
+	for i := range t.Columns {
+		number[i] = numeric(cells[1:], i)
+	}
+	for r, row := range cells {
 		for i, cell := range row {
 			if markdown {
 				cell = strings.ReplaceAll(cell, "|", `\|`)
@@ -339,21 +359,23 @@ func (t *Table) writeAligned(w io.Writer, left, between, right string) error {
 	return err
 }
 
-// numeric says that a column holds numbers, with what may stand around them.
-func (t *Table) numeric(column int) bool {
+// numeric says that a column's texts look like numbers, with what may stand around them.
+func numeric(rows [][]string, column int) bool {
 	any := false
-	for _, row := range t.Rows {
+	for _, row := range rows {
 		first, _, _ := strings.Cut(strings.TrimSpace(row[column]), " ")
 		if first == "" || first == "-" || first == "~" {
 			continue
 		}
-		if _, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimPrefix(strings.ReplaceAll(first, ",", ""), "+"), "%"), 64); err != nil {
+		if !looksNumeric.MatchString(first) {
 			return false
 		}
 		any = true
 	}
 	return any
 }
+
+var looksNumeric = regexp.MustCompile(`^[-+]*(\d[\d,]*\.?|[\d,]*\.\d)\d*([eE][-+]?\d+)?%?$`)
 
 const tableSchema = "l3sim/table/1" // names the form of a table's JSON
 
@@ -363,11 +385,7 @@ const tableSchema = "l3sim/table/1" // names the form of a table's JSON
 func (t *Table) WriteJSON(w io.Writer) error {
 	number := make([]bool, len(t.Columns))
 	for i := range t.Columns {
-		for _, row := range t.Rows {
-			if number[i] = row[i] == "" || isJSONNumber(row[i]); !number[i] {
-				break
-			}
-		}
+		number[i] = !slices.ContainsFunc(t.Rows, func(row []Value) bool { return !row[i].Empty() && !isJSONNumber(row[i]) })
 	}
 	out := struct {
 		Schema  string   `json:"schema"`
@@ -379,9 +397,9 @@ func (t *Table) WriteJSON(w io.Writer) error {
 		for i, cell := range row {
 			switch {
 			case !number[i]:
-				cells[i] = cell
-			case cell != "":
-				cells[i] = json.Number(cell)
+				cells[i] = cell.String()
+			case !cell.Empty():
+				cells[i] = json.Number(cell.String())
 			}
 		}
 		out.Rows[r] = cells
@@ -391,7 +409,7 @@ func (t *Table) WriteJSON(w io.Writer) error {
 	return e.Encode(out)
 }
 
-func isJSONNumber(text string) bool {
-	first := text[0]
-	return (first == '-' || first >= '0' && first <= '9') && json.Valid([]byte(text))
+func isJSONNumber(v Value) bool {
+	_, number := v.Float()
+	return number && json.Valid([]byte(v.String()))
 }

@@ -2,16 +2,15 @@ package tables
 
 import (
 	"bytes"
-	"github.com/l3sim/l3sim/results"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/l3sim/l3sim/results"
 )
 
 func ftoa(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// TestMetrics: every number of a summary is a column, with its unit last, and
-// the cell reads back to it.
 // TestOlderTable: a table whose columns had other names is refused by its version.
 func TestOlderTable(t *testing.T) {
 	_, err := readTable("r.csv", strings.NewReader("point,energy_token_j\na,1\n"))
@@ -20,13 +19,15 @@ func TestOlderTable(t *testing.T) {
 	}
 }
 
+// TestMetrics: every number of a summary is a column, with its unit last, and
+// the value is that number.
 func TestMetrics(t *testing.T) {
 	s := &results.Summary{Throughput: results.Throughput{OutputTokensPerS: 1.0 / 3}, Latencies: results.Latencies{TBT: results.Latency{P99: 1e-7}}, Energy: results.Energy{Token: 0.25}, KVBytes: results.KVBytes{Peak: 1 << 40}, About: results.About{Seed: 9}, WallS: 7}
 	names, values := results.MetricNames(), s.MetricValues()
 	if len(names) != len(values) {
 		t.Fatalf("%d names, %d values", len(names), len(values))
 	}
-	got := map[string]string{}
+	got := map[string]any{}
 	for i, n := range names {
 		got[n] = values[i]
 	}
@@ -36,8 +37,8 @@ func TestMetrics(t *testing.T) {
 	for name, want := range map[string]float64{
 		"output_tokens_per_s": 1.0 / 3, "tbt_p99_ms": 1e-7, "kv_peak_bytes": 1 << 40, "requests": 0, "utilization_gpu": 0, "gpu_energy_per_output_token_j": 0.25, "decode_batch_max": 0,
 	} {
-		if v, err := strconv.ParseFloat(got[name], 64); err != nil || v != want {
-			t.Errorf("%s is %q, want %g", name, got[name], want)
+		if v, ok := Of(got[name]).Float(); !ok || v != want {
+			t.Errorf("%s is %v, want %g", name, got[name], want)
 		}
 	}
 	for name, want := range map[string]results.Better{
@@ -75,7 +76,7 @@ func TestColumn(t *testing.T) {
 }
 
 func TestTableText(t *testing.T) {
-	table := &Table{Columns: []string{"point", "n"}, Rows: [][]string{{"a|b", "1"}, {"ü", "1,000.5"}}}
+	table := &Table{Columns: []string{"point", "n"}, Rows: texted([][]string{{"a|b", "1"}, {"ü", "1,000.5"}})}
 	for _, c := range []struct {
 		write func(*bytes.Buffer) error
 		want  string

@@ -20,19 +20,14 @@ func (t *Table) Where(flag string, conditions []string) (*Table, error) {
 	if len(conditions) == 0 {
 		return t, nil
 	}
-	out := &Table{Name: t.Name, Columns: t.Columns, Rows: t.Rows}
+	out := t
 	for _, text := range conditions {
 		holds, err := t.condition(flag, text)
 		if err != nil {
 			return nil, err
 		}
-		var kept [][]string
-		for _, row := range out.Rows {
-			if holds(row) {
-				kept = append(kept, row)
-			}
-		}
-		out.Rows = kept
+		all := out.Rows
+		out = out.only(func(r int) bool { return holds(all[r]) })
 	}
 	if len(out.Rows) == 0 {
 		return nil, &input.Error{File: t.Name, Key: flag, Expected: "at least one row that fulfils " + strings.Join(conditions, " and ")}
@@ -43,15 +38,15 @@ func (t *Table) Where(flag string, conditions []string) (*Table, error) {
 // ordered is a condition that compares sizes.
 var ordered = regexp.MustCompile(`^([^<>=]*)(<=|>=|<|>)(.*)$`)
 
-func (t *Table) condition(flag, text string) (func(row []string) bool, error) {
+func (t *Table) condition(flag, text string) (func(row []Value) bool, error) {
 	if !ordered.MatchString(text) {
 		column, value, err := t.Condition(flag, text)
-		return func(row []string) bool { return row[column] == value }, err
+		return func(row []Value) bool { return row[column] == value }, err
 	}
 	limit, err := t.parseLimit(flag, text)
-	return func(row []string) bool {
-		v, err := strconv.ParseFloat(row[limit.index], 64)
-		return err == nil && limit.Holds(v)
+	return func(row []Value) bool {
+		v, ok := row[limit.index].Float()
+		return ok && limit.Holds(v)
 	}, err
 }
 

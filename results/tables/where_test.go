@@ -24,7 +24,7 @@ func TestWhere(t *testing.T) {
 		}
 		points := ""
 		for _, row := range got.Rows {
-			points += row[0]
+			points += row[0].String()
 		}
 		if points != want {
 			t.Errorf("%s: got %s, want %s", condition, points, want)
