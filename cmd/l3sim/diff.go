@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ type diffFlags struct {
 	rules, metrics []string
 	markdown       bool
 	allowMissing   bool
+	full           bool
 }
 
 func (a *app) newDiffCommand() *cobra.Command {
@@ -35,11 +37,14 @@ the old value. The exit code is 1 where a rule trips, where a rule finds no poin
 		RunE: func(_ *cobra.Command, args []string) error { return a.diff(args[0], args[1], &f) },
 	}
 	cmd.Flags().StringArrayVar(&f.rules, "fail-if", nil, "exit with 1 where a metric's change is beyond this `rule` (repeatable)")
-	cmd.Flags().StringSliceVar(&f.metrics, "metrics", nil, "`metrics` with a table each; all for every one (default: the main ones and those of rules)")
+	cmd.Flags().StringSliceVar(&f.metrics, "metrics", nil, "`metrics` to show; all for every one (default: a few and those of rules)")
+	cmd.Flags().BoolVar(&f.full, "full", false, "show every metric that changed")
 	cmd.Flags().BoolVar(&f.allowMissing, "allow-missing", false, "rules pass though points of BASE are missing in NEW, or none is in both")
 	cmd.Flags().BoolVar(&a.JSON, "json", false, "print one JSON object, with every metric unless --metrics chooses")
 	cmd.Flags().BoolVar(&f.markdown, "markdown", false, "print GitHub's Markdown")
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return cli.Exclusive(cmd, "json", "markdown") }
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		return cmp.Or(cli.Exclusive(cmd, "json", "markdown"), cli.Exclusive(cmd, "full", "metrics"))
+	}
 	return cmd
 }
 
@@ -76,6 +81,9 @@ func (a *app) diff(base, updated string, f *diffFlags) error {
 	return c.Judge(o.Rules, f.allowMissing)
 }
 
+// diffMetrics are shown unless --metrics or --full says otherwise.
+var diffMetrics = []string{"output_tokens_per_s", "tbt_p99_ms", "ttft_mean_ms", "gpu_energy_per_output_token_j", "usd_per_million_output_tokens"}
+
 // options reads the rules and chooses the metrics to show.
 func (f *diffFlags) options(c *tables.Comparison) (tables.CompareOptions, error) {
 	var o tables.CompareOptions
@@ -83,6 +91,9 @@ func (f *diffFlags) options(c *tables.Comparison) (tables.CompareOptions, error)
 		if !slices.Contains(o.Metrics, metric) {
 			o.Metrics = append(o.Metrics, metric)
 		}
+	}
+	if f.full {
+		f.metrics = []string{"all"}
 	}
 	for _, m := range f.metrics {
 		if m == "all" {
@@ -98,7 +109,7 @@ func (f *diffFlags) options(c *tables.Comparison) (tables.CompareOptions, error)
 		add(m)
 	}
 	if len(f.metrics) == 0 {
-		for _, m := range tables.Headlines {
+		for _, m := range diffMetrics {
 			if slices.Contains(c.Metrics, m) {
 				add(m)
 			}

@@ -12,19 +12,18 @@ import (
 
 // CompareOptions says what WriteText and WriteMarkdown of a comparison show.
 type CompareOptions struct {
-	Metrics []string // with a table each, where they have changed
+	Metrics []string // in the table, where they have changed
 	Rules   []*Rule  // whose trips are listed
 }
 
-// WriteText writes the comparison for a terminal, a table a metric in the style of benchstat:
+// WriteText writes the comparison for a terminal, one table in the style of benchstat, a row a metric and point:
 // values with the spread over seeds, the change, and the geometric mean of all points.
 func (c *Comparison) WriteText(w io.Writer, o CompareOptions) error { return c.write(w, o, false) }
 
 // WriteMarkdown writes the comparison as GitHub's Markdown.
 func (c *Comparison) WriteMarkdown(w io.Writer, o CompareOptions) error { return c.write(w, o, true) }
 
-// write writes a comparison: points whose fate changed, limits that broke, then a table for each metric that
-// changed.
+// write writes a comparison: points whose fate changed, limits that broke, then a table of the metrics that changed.
 func (c *Comparison) write(w io.Writer, o CompareOptions, markdown bool) error {
 	var b strings.Builder
 	b.WriteString(c.headline() + "\n")
@@ -38,15 +37,17 @@ func (c *Comparison) write(w io.Writer, o CompareOptions, markdown bool) error {
 		}
 		c.list(&b, "beyond the limit "+limit, markdown, tripping(r))
 	}
-	more := c.changedMetrics()
+	more, t := c.changedMetrics(), &Table{Columns: []string{"metric", "point", "old", "new", "delta"}}
 	for _, m := range o.Metrics {
 		at := slices.Index(more, m)
 		if at < 0 {
 			continue
 		}
 		more = slices.Delete(more, at, at+1)
+		c.addMetric(t, m)
+	}
+	if len(t.Rows) > 0 {
 		b.WriteString("\n")
-		t := c.metricTable(m)
 		write := t.WriteText
 		if markdown {
 			write = t.WriteMarkdown
@@ -59,7 +60,9 @@ func (c *Comparison) write(w io.Writer, o CompareOptions, markdown bool) error {
 		text    string
 		metrics []string
 	}{{"also changed", more}, {"only in the new results", c.GainedMetrics}, {"only in the old results", c.LostMetrics}} {
-		if len(note.metrics) > 0 {
+		if n := len(note.metrics); n > mostNamed {
+			fmt.Fprintf(&b, "\n%s: %d metrics; --full shows them\n", note.text, n)
+		} else if n > 0 {
 			fmt.Fprintf(&b, "\n%s: %s\n", note.text, strings.Join(note.metrics, ", "))
 		}
 	}
@@ -97,6 +100,8 @@ func (c *Comparison) headline() string {
 	}
 	return text
 }
+
+const mostNamed = 6 // how many metrics a note names
 
 const maxListed = 20 // how many points a list names
 
@@ -152,10 +157,9 @@ func tripping(r *Rule) func(*PointChange) string {
 	}
 }
 
-// metricTable returns the points that have another value of a metric, and the
+// addMetric adds the points that have another value of a metric, and the
 // geometric mean over all that have a positive one in both tables.
-func (c *Comparison) metricTable(metric string) *Table {
-	t := &Table{Columns: []string{metric, "old", "new", "delta"}}
+func (c *Comparison) addMetric(t *Table, metric string) {
 	logOld, logNew, n, equal := 0.0, 0.0, 0, 0
 	for i := range c.Points {
 		p := &c.Points[i]
@@ -180,16 +184,15 @@ func (c *Comparison) metricTable(metric string) *Table {
 		if len(p.Old[metric]) > 1 {
 			delta += fmt.Sprintf(" ± %.1f%%", 100*spread)
 		}
-		t.Add(name, withSpread(old, oldStd, len(p.Old[metric])), withSpread(updated, newStd, len(p.New[metric])), delta)
+		t.Add(metric, name, withSpread(old, oldStd, len(p.Old[metric])), withSpread(updated, newStd, len(p.New[metric])), delta)
 	}
 	if equal > 0 {
-		t.Add(fmt.Sprintf("(%d equal)", equal), nil, nil, nil)
+		t.Add(metric, fmt.Sprintf("(%d equal)", equal), nil, nil, nil)
 	}
 	if n > 1 {
 		a, b := math.Exp(logOld/float64(n)), math.Exp(logNew/float64(n))
-		t.Add("geomean", fourDigits(a), fourDigits(b), percentChange(relativeChange(a, b)))
+		t.Add(metric, "geomean", fourDigits(a), fourDigits(b), percentChange(relativeChange(a, b)))
 	}
-	return t
 }
 
 // withSpread writes a mean and, of several seeds, their spread.
