@@ -1,0 +1,54 @@
+package tables
+
+import (
+	"go/ast"
+	"go/types"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// readers are the functions that may make a number of a text: parse reads cells of files, the others what a
+// user writes in a flag or in the environment.
+var readers = []string{"tables.parse", "tables.ParseRule", "tables.numberIn", "sweep.ParseShard", "sweep.variable"}
+
+// TestNoNumberFromText: between a run and a figure nothing but readers makes a number of a text.
+func TestNoNumberFromText(t *testing.T) {
+	all, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports},
+		"github.com/l3sim/l3sim/results/...", "github.com/l3sim/l3sim/internal/report", "github.com/l3sim/l3sim/internal/sweep", "github.com/l3sim/l3sim/internal/capacity")
+	if err != nil || len(all) < 6 {
+		t.Fatal(len(all), err)
+	}
+	found := map[string]bool{}
+	for _, p := range all {
+		for _, file := range p.Syntax {
+			for _, d := range file.Decls {
+				name := "a variable"
+				if f, ok := d.(*ast.FuncDecl); ok {
+					name = f.Name.Name
+				}
+				ast.Inspect(d, func(n ast.Node) bool {
+					id, ok := n.(*ast.Ident)
+					if !ok {
+						return true
+					}
+					f, ok := p.TypesInfo.Uses[id].(*types.Func)
+					if ok && f.Pkg() != nil && (f.Pkg().Path() == "strconv" && (strings.HasPrefix(f.Name(), "Parse") || f.Name() == "Atoi") || f.Pkg().Path() == "fmt" && strings.Contains(f.Name(), "scan")) {
+						found[p.Name+"."+name] = true
+					}
+					return true
+				})
+			}
+		}
+	}
+	for _, r := range readers {
+		if !found[r] {
+			t.Errorf("%s parses no number", r)
+		}
+		delete(found, r)
+	}
+	for f := range found {
+		t.Errorf("%s makes a number of a text", f)
+	}
+}
