@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,12 +29,18 @@ type Options struct {
 	From, To units.Duration
 }
 
-// Load reads the trace file at path. What it begins with gives the format, and whether
+// RequestsFile is the name of the requests in a folder that l3sim run writes.
+const RequestsFile = "requests.csv"
+
+// Load reads the trace file at path, or that of a run's folder. What it begins with gives the format, and whether
 // it is packed, not the file's name. Requests are sorted by arrival, and arrivals count
 // from the first.
 //
 // An error in the file is an *input.Error that names file, line and column.
 func (o Options) Load(path string) (*Trace, error) {
+	if inside := filepath.Join(path, RequestsFile); exists(inside) {
+		path = inside
+	}
 	f, err := input.Open(path)
 	if err != nil {
 		return nil, openError(path, err)
@@ -40,6 +48,8 @@ func (o Options) Load(path string) (*Trace, error) {
 	defer f.Close()
 	return o.Read(input.Name(path), f)
 }
+
+func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
 // openError returns an error for a path that cannot be opened. A path that does not exist
 // may be a misspelt name of a built-in trace.

@@ -4,25 +4,32 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/capacity"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/plan"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/internal/sweep/design"
+	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
 )
 
 // capacityFlags are the flags of the capacity command that no configuration key has.
 type capacityFlags struct {
 	config    cli.ConfigFlags
+	asked     *design.File // the configurations, as the flags describe them
+	out       string
 	plots     string
 	precision float64
 	tune      bool
@@ -40,10 +47,11 @@ and the node keeps up, or 0; with --rate, that rate alone is judged. "binds" say
 a resource, or a target of twice the time. Each rate is judged by the middle 80% of a run, at least 2,000 requests. Requests
 arrive in the pattern of the trace, or as --arrivals says. docs/serve.md says more.`,
 		Example: `  l3sim capacity --slo ttft=2s,tbt=100ms --system l3,gpu-only --model llama-3-70b --trace requests.csv
-  l3sim capacity --slo tbt=150ms --trace openthoughts --arrivals gamma --set arrivals.cv=2 --plots out/capacity`,
+  l3sim capacity --slo tbt=150ms --trace openthoughts --arrivals gamma --set arrivals.cv=2 --out out/capacity`,
 	}
 	f.config.Register(cmd, slices.Concat(cli.RunKeys, nodeKeys)...)
 	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage)
+	cmd.Flags().StringVar(&f.out, "out", "", "also write results.csv, a row for each rate that was tried, and the answers to `folder`")
 	cmd.Flags().StringVar(&f.plots, "plots", "", "also draw latency over load, a line for each system, GPU and policy, into `folder`")
 	cmd.Flags().BoolVar(&f.tune, "tune", false, "also search the server's knobs: tensor parallelism, batch limit, prefill policy and chunk")
 	cmd.Flags().Float64Var(&f.precision, "precision", 0.02, "largest relative distance from the answer to a rate that fails")
@@ -51,13 +59,14 @@ arrive in the pattern of the trace, or as --arrivals says. docs/serve.md says mo
 		if !(f.precision >= 1e-4 && f.precision <= 1) {
 			return &input.Error{Key: "--precision", Value: fmt.Sprint(f.precision), Expected: "0.0001 to 1"}
 		}
-		if err := cli.NotEmpty(cmd, "plots"); err != nil {
+		if err := cli.NotEmpty(cmd, "out", "plots"); err != nil {
 			return err
 		}
-		all, err := configurations(cmd, &f.config)
+		asked, all, err := configurations(cmd, &f.config)
 		if err != nil {
 			return err
 		}
+		f.asked = asked
 		return f.config.Locate(a.capacity(cmd.Context(), all, &f))
 	}
 	return cmd
@@ -73,21 +82,22 @@ var nodeKeys = []cli.KeyFlag{
 
 // configurations returns what the flags amount to: one configuration, or all combinations of
 // several systems, models, GPUs, policies and further keys. Where they are several, one may be an error.
-func configurations(cmd *cobra.Command, f *cli.ConfigFlags, further ...string) ([]sweep.Combination, error) {
+func configurations(cmd *cobra.Command, f *cli.ConfigFlags, further ...string) (*design.File, []sweep.Combination, error) {
 	given, err := f.Given(cmd)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	several, err := design.OfLists(system.Configs(), given, further...)
+	asked, err := design.OfLists(system.Configs(), given, further...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if several == nil {
+	if len(asked.Axes) == 0 {
 		cfg, err := f.Load(cmd)
-		return []sweep.Combination{{Config: cfg, Options: given, Err: err}}, nil
+		return asked, []sweep.Combination{{Config: cfg, Options: given, Err: err}}, nil
 	}
 	// No plan: it would load each trace as a run does, and a search takes more requests.
-	return sweep.Combinations(several)
+	all, err := sweep.Combinations(asked)
+	return asked, all, err
 }
 
 // capacity searches the highest rate of each configuration.
@@ -97,7 +107,7 @@ func (a *app) capacity(ctx context.Context, all []sweep.Combination, f *capacity
 			return all[i].Err
 		}
 	}
-	if err := cli.WritableFolder("--plots", f.plots); err != nil {
+	if err := cmp.Or(cli.Creatable(f.out), cli.WritableFolder("--plots", f.plots)); err != nil {
 		return err
 	}
 	if f.plots != "" {
@@ -112,6 +122,7 @@ func (a *app) capacity(ctx context.Context, all []sweep.Combination, f *capacity
 	search := plan.Search{Precision: f.precision, Tune: f.tune, Done: func() { show.Set(runs.Add(1)) }}
 	out := &capacity.Report{}
 	var names []map[string]string
+	var tried []sweep.Run
 	for i := range all {
 		trace, err := capacity.Requests(all[i].Config)
 		if err != nil {
@@ -122,17 +133,53 @@ func (a *app) capacity(ctx context.Context, all []sweep.Combination, f *capacity
 			return err
 		}
 		out.Add(found.Config, trace, found.Answer, plan.Text(found.Binds), found.Sets)
-		names = append(names, all[i].Names)
+		names, tried = append(names, all[i].Names), append(tried, runsOf(&all[i], found.Config, trace, found.Answer)...)
 	}
 	out.Distinguish(names)
 	show.Done()
-	if f.plots != "" {
-		files, err := out.Figures()
-		if err = cmp.Or(err, cli.WriteFiles("--plots", filepath.Clean(f.plots), files)); err != nil {
-			return err
-		}
+	if err := f.write(out, tried); err != nil {
+		return err
 	}
 	return a.Print(out, out.WriteText)
+}
+
+// runsOf returns the runs of a search, a point each. That of the answer has the combination's name alone, so that answers of
+// several searches can be compared.
+func runsOf(c *sweep.Combination, tuned *configs.Config, trace *traces.Trace, found *capacity.Answer) (runs []sweep.Run) {
+	for i := range found.Tried {
+		load, cfg := &found.Tried[i], *tuned
+		cfg.Arrivals.RatePerS, cfg.Run.Requests = load.RatePerS, len(trace.Requests)
+		name := cmp.Or(c.Point, "default")
+		if load.RatePerS != found.Best.RatePerS {
+			name = strings.TrimPrefix(fmt.Sprintf("%s,rate=%.6g", c.Point, load.RatePerS), ",")
+		}
+		runs = append(runs, sweep.Run{Name: name, Config: &cfg, Trace: trace, Summary: load.Summary})
+	}
+	return runs
+}
+
+// write writes the folder of all rates that were tried, and figures of them.
+func (f *capacityFlags) write(r *capacity.Report, tried []sweep.Run) error {
+	if f.out == "" && f.plots == "" {
+		return nil
+	}
+	version, err := sweep.CodeVersion()
+	if err != nil {
+		return err
+	}
+	plan, outcome, err := sweep.Made(f.asked, version, tried, "arrivals.rate_per_s")
+	if err != nil {
+		return err
+	}
+	folder, err := plan.Folder("capacity", outcome, func(w io.Writer) error { return results.WriteJSON(w, r) })
+	if err == nil && f.out != "" {
+		err = cli.WriteFiles("--out", f.out, folder.Files())
+	}
+	if err != nil || f.plots == "" {
+		return err
+	}
+	figures, err := r.Figures(folder.Table)
+	return cmp.Or(err, cli.WriteFiles("--plots", filepath.Clean(f.plots), figures))
 }
 
 // lines returns how many lines a figure of combinations has, in each model's plot.

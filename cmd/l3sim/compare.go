@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
@@ -28,10 +29,9 @@ type comparison struct {
 
 // comparedRun is the part of one run that a comparison keeps.
 type comparedRun struct {
-	node    *system.Node
-	config  *configs.Config
-	result  *system.Result
-	summary *results.Summary
+	node   *system.Node
+	result *system.Result
+	sweep.Run
 }
 
 // compare runs a comparison and prints one table, a row a system or model, or one JSON object.
@@ -40,7 +40,14 @@ func (a *app) compare(ctx context.Context, file *design.File, f *runFlags) error
 	if err != nil {
 		return err
 	}
-	plan, err := sweep.NewPlan(file, "")
+	version, err := "", error(nil)
+	if f.out != "" {
+		version, err = sweep.CodeVersion()
+	}
+	if err != nil {
+		return err
+	}
+	plan, err := sweep.NewPlan(file, version)
 	if err != nil {
 		return err
 	}
@@ -60,7 +67,7 @@ func (a *app) compare(ctx context.Context, file *design.File, f *runFlags) error
 	}
 	a.noteRejected(c)
 	late := f.inWindow(options.Timeline, c.end())
-	recordings, err := c.write(f)
+	recordings, err := c.write(f, outcome)
 	if err != nil {
 		return err
 	}
@@ -101,7 +108,7 @@ func (c *comparison) simulate(ctx context.Context, p *sweep.Point, cfg *configs.
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.runs[p.Hash] = &comparedRun{node, cfg, result, summary}
+	c.runs[p.Hash] = &comparedRun{node, result, sweep.Run{Name: "default", Config: cfg, Trace: t, Summary: summary}}
 	return summary, nil
 }
 
@@ -109,13 +116,13 @@ func (c *comparison) simulate(ctx context.Context, p *sweep.Point, cfg *configs.
 func (c *comparison) end() float64 {
 	end := 0.0
 	for _, r := range c.runs {
-		end = max(end, r.summary.SimulatedS)
+		end = max(end, r.Summary.SimulatedS)
 	}
 	return end
 }
 
-// write writes the folders that were asked for, one for each run, and returns the recordings of all runs.
-func (c *comparison) write(f *runFlags) (recordings []*system.Recording, err error) {
+// write writes the folders that were asked for, one of all runs and in it one for each, and returns the recordings of all runs.
+func (c *comparison) write(f *runFlags, o *sweep.Outcome) (recordings []*system.Recording, err error) {
 	for i := range c.plan.Points {
 		p := &c.plan.Points[i]
 		r := c.runs[p.Hash]
@@ -131,19 +138,26 @@ func (c *comparison) write(f *runFlags) (recordings []*system.Recording, err err
 			}
 		}
 		if f.out != "" {
-			if err := writeRun(f, filepath.Join(f.out, folder), r.config, r.result, r.summary); err != nil {
+			if err := f.writeRun(filepath.Join(f.out, folder), c.plan.FileOf(p), &r.Run, r.result); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return recordings, nil
+	if f.out == "" {
+		return recordings, nil
+	}
+	all, err := c.plan.Folder("run", o, func(w io.Writer) error { return results.WriteJSON(w, c.summaries(o)) })
+	if err != nil {
+		return nil, err
+	}
+	return recordings, cli.WriteFiles("--out", f.out, all.Files())
 }
 
 // noteRejected says which runs left requests out: they did less work than the others.
 func (a *app) noteRejected(c *comparison) {
 	for i := range c.plan.Points {
 		if r := c.runs[c.plan.Points[i].Hash]; r != nil {
-			a.noteRejections(c.plan.Points[i].Name+": ", r.summary)
+			a.noteRejections(c.plan.Points[i].Name+": ", r.Summary)
 		}
 	}
 }

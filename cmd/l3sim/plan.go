@@ -56,7 +56,7 @@ Below the rows stand the commands that give each. docs/serve.md says more.`,
 				return err
 			}
 		}
-		all, err := configurations(cmd, &f.config, "prices.preset", "node.gpus", "model.tensor_parallel", "node.ranksets", "node.memory_capacity")
+		_, all, err := configurations(cmd, &f.config, "prices.preset", "node.gpus", "model.tensor_parallel", "node.ranksets", "node.memory_capacity")
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
+	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/timeline"
@@ -24,6 +25,7 @@ import (
 // runFlags are the flags of the run command that no configuration key has.
 type runFlags struct {
 	config cli.ConfigFlags
+	asked  *design.File // the configuration, as the flags describe it
 	out    string
 	dryRun bool
 	exact  bool
@@ -51,7 +53,7 @@ func (a *app) newRunCommand() *cobra.Command {
 	f.config.Register(cmd, cli.RunKeys...)
 	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	cmd.Flags().BoolVar(&f.full, "full", false, "print all of the summary; of several runs the table of all their main columns")
-	cmd.Flags().StringVar(&f.out, "out", "", "also write summary.json, requests.csv and config.toml to `folder`")
+	cmd.Flags().StringVar(&f.out, "out", "", "also write results.csv, summary.json, requests.csv and config.toml to `folder`")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "validate, print the hardware in effect and stop")
 	cmd.Flags().BoolVar(&f.exact, "exact", false, "run every layer of every iteration: the same result, slower")
 	cmd.Flags().BoolVar(&f.check, "check", false, "verify the laws of docs/lab/laws.md during the run")
@@ -70,13 +72,14 @@ func (a *app) newRunCommand() *cobra.Command {
 		if f.iterations && f.out == "" {
 			return &input.Error{Key: "--iterations", Expected: "--out with the folder of iterations.csv"}
 		}
-		several, err := design.OfLists(system.Configs(), given)
+		asked, err := design.OfLists(system.Configs(), given)
 		if err != nil {
 			return err
 		}
-		if several != nil {
-			return a.compare(cmd.Context(), several, &f)
+		if len(asked.Axes) > 0 {
+			return a.compare(cmd.Context(), asked, &f)
 		}
+		f.asked = asked
 		cfg, err := f.config.Load(cmd)
 		if err != nil {
 			return err
@@ -135,7 +138,7 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 	}
 	a.noteRejections("", summary)
 	if f.out != "" {
-		if err := writeRun(f, f.out, cfg, result, summary); err != nil {
+		if err := f.writeRun(f.out, f.asked, &sweep.Run{Name: "default", Config: cfg, Trace: trace, Summary: summary}, result); err != nil {
 			return err
 		}
 	}
@@ -205,21 +208,31 @@ func (f *runFlags) writable() error {
 	return cmp.Or(cli.Creatable(f.out), f.checkPage(), timelineFile(f.timeline, ""))
 }
 
-func writeRun(f *runFlags, dir string, cfg *configs.Config, r *system.Result, s *results.Summary) error {
-	files := []results.File{
-		{Name: "summary.json", Write: s.WriteJSON},
-		{Name: "requests.csv", Write: func(w io.Writer) error { return results.WriteRequests(w, r.Requests) }},
-		{Name: "config.toml", Write: func(w io.Writer) error {
-			for _, note := range s.Notes {
-				fmt.Fprintln(w, "# "+strings.ReplaceAll(note, "\n", " ")) // a name may have any character
-			}
-			return cfg.WriteTOML(w)
-		}},
+// writeRun writes the folder of one run.
+func (f *runFlags) writeRun(dir string, asked *design.File, run *sweep.Run, r *system.Result) error {
+	version, err := sweep.CodeVersion()
+	if err != nil {
+		return err
 	}
+	plan, outcome, err := sweep.Made(asked, version, []sweep.Run{*run})
+	if err != nil {
+		return err
+	}
+	folder, err := plan.Folder("run", outcome, run.Summary.WriteJSON)
+	if err != nil {
+		return err
+	}
+	folder.Config = func(w io.Writer) error {
+		for _, note := range run.Summary.Notes {
+			fmt.Fprintln(w, "# "+strings.ReplaceAll(note, "\n", " ")) // a name may have any character
+		}
+		return run.Config.WriteTOML(w)
+	}
+	folder.More = []results.File{{Name: traces.RequestsFile, Write: func(w io.Writer) error { return results.WriteRequests(w, r.Requests) }}}
 	if f.iterations {
-		files = append(files, results.File{Name: "iterations.csv", Write: func(w io.Writer) error { return results.WriteIterations(w, r.Iterations) }})
+		folder.More = append(folder.More, results.File{Name: "iterations.csv", Write: func(w io.Writer) error { return results.WriteIterations(w, r.Iterations) }})
 	}
-	return cli.WriteFiles("--out", dir, files)
+	return cli.WriteFiles("--out", dir, folder.Files())
 }
 
 // inWindow reports a window that a run of end seconds does not reach: its timeline holds nothing.

@@ -55,12 +55,14 @@ type Load struct {
 	Spent
 	Saturated bool `json:"saturated"`
 	Met       bool `json:"met"` // enough requests attain the targets, and the node keeps up
+	// Summary is of the whole run, but for latencies and goodput, which are of the measured requests.
+	Summary *results.Summary `json:"-"`
 }
 
 // Spent is what a node takes while it serves, over the whole run: GPUs, watts of the site, and USD by its price list.
 type Spent struct {
 	GPUs    int     `json:"gpus"`
-	Watts   float64 `json:"watts_mean"`
+	Watts   float64 `json:"site_power_mean_w"`
 	USD     float64 `json:"usd_per_million_output_tokens"`
 	USDLow  float64 `json:"usd_per_million_output_tokens_low"`
 	USDHigh float64 `json:"usd_per_million_output_tokens_high"`
@@ -319,15 +321,19 @@ func (j *Judge) At(ctx context.Context, rate float64) (Load, error) {
 		return Load{}, err
 	}
 	m := r.Measured(j.from, j.to, middle)
-	sum, err := r.Summary(j.cfg)
+	cfg := *j.cfg
+	cfg.Arrivals.RatePerS = rate
+	s, err := r.Summary(&cfg)
 	if err != nil {
 		return Load{}, err
 	}
+	s.TTFT, s.TBT, s.TPOT, s.E2E, s.Goodput.Attainment, s.Goodput.TokensPerS = m.TTFT, m.TBT, m.TPOT, m.E2E, m.Attainment, m.GoodputTokens
 	targets := results.NewSLO(&j.cfg.SLO)
 	met := m.Attainment >= j.cfg.SLO.Attainment && !m.Saturated && len(targets.Missed(&m.TTFT, &m.TBT, &m.TPOT, &m.E2E)) == 0
 	return Load{
-		System: j.cfg.Run.System, Model: j.cfg.ModelTitle(), GPU: j.cfg.GPUTitle(), Policy: j.cfg.Policy.Name, Trace: j.trace.Name, RatePerS: rate, Attainment: m.Attainment, GoodputTokens: m.GoodputTokens,
+		Summary: s,
+		System:  j.cfg.Run.System, Model: j.cfg.ModelTitle(), GPU: j.cfg.GPUTitle(), Policy: j.cfg.Policy.Name, Trace: j.trace.Name, RatePerS: rate, Attainment: m.Attainment, GoodputTokens: m.GoodputTokens,
 		TTFT: m.TTFT, TBT: m.TBT, TPOT: m.TPOT, E2E: m.E2E, Saturated: m.Saturated, Met: met,
-		Spent: Spent{j.cfg.Node.GPUs, sum.EnergyReport.Watts, sum.Cost.PerMToken, sum.Cost.PerMTokenLow, sum.Cost.PerMTokenHigh},
+		Spent: Spent{j.cfg.Node.GPUs, s.EnergyReport.Watts, s.Cost.PerMToken, s.Cost.PerMTokenLow, s.Cost.PerMTokenHigh},
 	}, nil
 }

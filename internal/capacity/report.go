@@ -9,7 +9,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/results/tables"
@@ -205,35 +204,26 @@ func (r *ReportedRate) remark() string {
 // lineColumn says in the figures' table what one line is of: what varies of system, GPU and policy.
 const lineColumn = "server"
 
-// Figures returns the table of all rates that were tried, and figures of latency, attainment and goodput over them. A line is
+// Figures returns figures of latency, attainment and goodput over the rates of a table, which has a row for each of Tried. A line is
 // of one combination; models have plots of their own.
-func (c *Report) Figures() ([]results.File, error) {
-	t := &tables.Table{Name: "capacity", Columns: append(list.Map(names, func(n name) string { return n.column }), "trace", "rate_per_s", "attainment", "goodput_tokens_per_s",
-		"ttft_mean_ms", "ttft_p50_ms", "ttft_p99_ms", "tbt_mean_ms", "tbt_p50_ms", "tbt_p99_ms", "tpot_mean_ms", "e2e_mean_ms",
-		"gpus", "site_power_mean_w", "usd_per_million_output_tokens", lineColumn)}
+func (c *Report) Figures(rates *tables.Table) ([]results.File, error) {
+	t := &tables.Table{Name: rates.Name, Columns: append(slices.Clone(rates.Columns), lineColumn)}
 	for i := range c.Tried {
-		l := &c.Tried[i]
-		var row []any
 		var line []string
 		for k, n := range names {
-			row = append(row, *n.of(l))
 			if n.column != "model" && c.varies(n.of) {
 				line = append(line, c.called[c.origins[i]][k])
 			}
 		}
-		if len(line) == 0 {
-			line = []string{l.System}
-		}
-		t.Add(append(row, l.Trace, l.RatePerS, l.Attainment, l.GoodputTokens, l.TTFT.Mean, l.TTFT.P50, l.TTFT.P99, l.TBT.Mean, l.TBT.P50, l.TBT.P99, l.TPOT.Mean, l.E2E.Mean,
-			l.GPUs, l.Watts, l.USD, strings.Join(line, ", "))...)
+		t.Rows = append(t.Rows, append(slices.Clone(rates.Rows[i]), tables.Of(cmp.Or(strings.Join(line, ", "), c.Tried[i].System))))
 	}
-	files := []results.File{{Name: "rates.csv", Write: t.WriteCSV}}
 	facet := ""
 	if c.varies(func(l *Load) *string { return &l.Model }) {
 		facet = "model"
 	}
-	for _, y := range []string{"ttft_p99_ms", "ttft_mean_ms", "tbt_p99_ms", "tpot_mean_ms", "attainment", "goodput_tokens_per_s"} {
-		file, err := figure.File(t, figure.Selection{Kind: "line", X: "rate_per_s", Y: y, Group: lineColumn, Facet: facet}, y, "svg", "")
+	var files []results.File
+	for _, y := range []string{"ttft_p99_ms", "ttft_mean_ms", "tbt_p99_ms", "tpot_mean_ms", "goodput_attainment", "goodput_tokens_per_s"} {
+		file, err := figure.File(t, figure.Selection{Kind: "line", X: "arrivals.rate_per_s", Y: y, Group: lineColumn, Facet: facet}, y, "svg", "")
 		if err != nil {
 			return nil, err
 		}

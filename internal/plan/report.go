@@ -56,7 +56,7 @@ var columns = []column{
 	{"usd_per_million_output_tokens_high", false, func(r *Row) float64 { return r.USDHigh }},
 	{"rate_per_s", true, func(r *Row) float64 { return r.RatePerS }},
 	{"gpus", false, func(r *Row) float64 { return float64(r.GPUs) }},
-	{"watts_mean", false, func(r *Row) float64 { return r.Watts }},
+	{"site_power_mean_w", false, func(r *Row) float64 { return r.Watts }},
 	{"attainment", true, func(r *Row) float64 { return r.Attainment }},
 	{"goodput_tokens_per_s", true, func(r *Row) float64 { return r.GoodputTokens }},
 	{"ttft_p50_ms", false, func(r *Row) float64 { return r.TTFT.P50 }},

@@ -293,7 +293,7 @@ func TestParts(t *testing.T) {
 func TestErrors(t *testing.T) {
 	good := func() string { return folder(t, 3, func(i int) string { return fmt.Sprint("p", i) }) }
 	for _, c := range []struct{ file, text, want string }{
-		{"", "", "results.csv: no such file or directory; expected a sweep's folder or its results.csv; an unfinished sweep has none"},
+		{"", "", "results.csv: no such file or directory; expected a folder of --out or its results.csv; an unfinished sweep has none"},
 		{tables.ResultsFile, "", "results.csv: expected a header line"},
 		{tables.ResultsFile, "a,b\n1,2\n", "results.csv:1: expected the results of a sweep, with a column point"},
 		{tables.ResultsFile, "point,run.seed,status,error,config_sha256,output_tokens_per_s,tbt_p99_ms\n", "results.csv: expected at least one point"},

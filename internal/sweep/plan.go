@@ -68,11 +68,7 @@ func NewPlan(f *design.File, version string) (*Plan, error) { return newPlan(f, 
 
 // newPlan is NewPlan. With loadAll it loads every configuration from presets (resolver).
 func newPlan(f *design.File, version string, loadAll bool) (*Plan, error) {
-	var keys []string
-	for _, a := range f.Axes {
-		keys = append(keys, list.Map(a.Keys(), func(s design.Setting) string { return s.Key })...)
-	}
-	p := emptyPlan(f, version, keys)
+	p := emptyPlan(f, version, axisKeys(f))
 	p.resolver.loadAll = loadAll
 	p.nameParts()
 	combinations, err := p.combinations()
@@ -98,6 +94,14 @@ func newPlan(f *design.File, version string, loadAll bool) (*Plan, error) {
 		p.Points = append(p.Points, resolved[i]...)
 	}
 	return p, p.check()
+}
+
+// axisKeys returns the keys that the axes set, in order.
+func axisKeys(f *design.File) (keys []string) {
+	for _, a := range f.Axes {
+		keys = append(keys, list.Map(a.Keys(), func(s design.Setting) string { return s.Key })...)
+	}
+	return keys
 }
 
 // emptyPlan returns a plan without points, whose axes set keys.
@@ -210,8 +214,6 @@ func (p *Plan) placed(err error, settings []design.Setting, key string) error {
 // address sets the point's hash and cells, or its error where its trace cannot be read.
 // Config is nil for a point with an error. A fault of the system is returned.
 func (p *Plan) address(point *Point, settings []design.Setting, config *configs.Config) error {
-	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%s\n", journalSchema, p.Version)
 	if config != nil {
 		info, err := p.cache.info(config)
 		if input.IsSystemFault(err) {
@@ -219,20 +221,21 @@ func (p *Plan) address(point *Point, settings []design.Setting, config *configs.
 		}
 		if err == nil {
 			point.Tokens, point.Requests = info.tokens, info.requests
-			point.config, err = config.SHA256()
-			fmt.Fprintf(h, "trace %s\nconfiguration %s\n", info.hash, point.config)
+			err = point.identify(p.Version, config, info.hash)
 		}
 		if err != nil {
 			point.Err, point.config, config = p.placed(err, settings, "run.trace"), "", nil
 		}
 	}
 	if config == nil {
+		h := sha256.New()
+		fmt.Fprintf(h, "%s\n%s\n", journalSchema, p.Version)
 		for _, s := range settings {
 			fmt.Fprintf(h, "%s = %s\n", s.Key, s.Value)
 		}
 		fmt.Fprintf(h, "seed %d\n%v\n", point.Seed, placeless(point.Err))
+		point.Hash = hex.EncodeToString(h.Sum(nil))
 	}
-	point.Hash = hex.EncodeToString(h.Sum(nil))
 	point.cells = p.cells(point, settings, config)
 	return nil
 }

@@ -9,16 +9,23 @@ import (
 
 // Report is a sweep as JSON: what became of its points. Their results are in the folder.
 type Report struct {
-	Schema  string        `json:"schema"`
-	Shard   string        `json:"shard,omitempty"` // "i/N" of a shard
-	Points  int           `json:"points"`
-	Ran     int           `json:"ran"`
-	Reused  int           `json:"from_journal"`
-	Failed  int           `json:"failed"`
-	Missing int           `json:"missing"` // with --fail-fast: not run
-	Out     string        `json:"out"`
-	Faults  []FailedPoint `json:"failed_points"`
+	Schema string `json:"schema"`
+	Shard  string `json:"shard,omitempty"` // "i/N" of a shard
+	Points int    `json:"points"`
+	*Progress
+	Failed int           `json:"failed"`
+	Faults []FailedPoint `json:"failed_points"`
 }
+
+// Progress is what one run of the program did of a sweep; the results do not depend on it.
+type Progress struct {
+	Ran     int    `json:"ran"`
+	Reused  int    `json:"from_journal"`
+	Missing int    `json:"missing"` // with --fail-fast: not run
+	Out     string `json:"out"`
+}
+
+const reportSchema = "l3sim/sweep/1" // names the form of Report's JSON
 
 // FailedPoint is a point whose run failed, and why.
 type FailedPoint struct {
@@ -30,8 +37,7 @@ type FailedPoint struct {
 // NewReport returns the JSON of a sweep, or of one shard of it.
 func NewReport(plan *Plan, part *Part, o *Outcome, out string) *Report {
 	r := &Report{
-		Schema: "l3sim/sweep/1", Points: len(plan.Points), Ran: o.Ran, Reused: o.Reused, Failed: o.Failed, Missing: o.Missing,
-		Out: out, Faults: Failures(plan.Points, o),
+		Schema: reportSchema, Points: len(plan.Points), Progress: &Progress{o.Ran, o.Reused, o.Missing, out}, Failed: o.Failed, Faults: Failures(plan.Points, o),
 	}
 	if part != nil {
 		r.Shard = part.Shard.String()

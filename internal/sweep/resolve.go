@@ -178,6 +178,7 @@ type Combination struct {
 	Config  *configs.Config
 	Options configs.Options   // that Config is loaded from
 	Names   map[string]string // of the choices, by the keys that they set
+	Point   string            // name of its point in a sweep
 	Err     error             // an *input.Error where the choices are not valid together; Config is nil then
 }
 
@@ -185,6 +186,7 @@ type Combination struct {
 // traces and seeds.
 func Combinations(f *design.File) ([]Combination, error) {
 	p := emptyPlan(f, "", nil)
+	p.nameParts()
 	combinations, err := p.combinations()
 	if err != nil {
 		return nil, err
@@ -193,7 +195,7 @@ func Combinations(f *design.File) ([]Combination, error) {
 	for i, c := range combinations {
 		o := p.options(p.settings(c))
 		cfg, err := p.File.Loader.Load(o)
-		all[i] = Combination{cfg, o, map[string]string{}, err}
+		all[i] = Combination{cfg, o, map[string]string{}, p.name(c), err}
 		for axis, choice := range p.choices(c) {
 			chosen := &f.Axes[axis].Choices[choice]
 			for _, s := range chosen.Settings {

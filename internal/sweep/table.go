@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/results"
@@ -82,13 +84,17 @@ func (p *Plan) provenance() map[string]string {
 	}
 }
 
-// Write writes the results into dir: results.csv, the same table with types in
-// results.parquet, what all points share in base.json, and in the folder points the summary of each point that is done, in the
+// Write writes the results into dir: a tables.Folder, and in the folder points the summary of each point that is done, in the
 // form of 'l3sim run --json'. Files are whole or not there. Write removes the points of an
 // earlier plan and temporary files. The caller must hold the journal in dir open: its lock
 // keeps others from writing there, so a temporary file is from a killed process.
 func (p *Plan) Write(dir string, o *Outcome) error {
-	t, err := p.Table(o)
+	placed := slices.Clone(p.Points)
+	for i := range placed {
+		placed[i].Err = nil // errors are those of the journal: they do not name the sweep file's lines
+	}
+	report := &Report{Schema: reportSchema, Points: len(p.Points), Failed: o.Failed, Faults: Failures(placed, o)}
+	f, err := p.Folder("sweep", o, func(w io.Writer) error { return results.WriteJSON(w, report) })
 	if err != nil {
 		return err
 	}
@@ -112,11 +118,33 @@ func (p *Plan) Write(dir string, o *Outcome) error {
 	if err := removeStale(points, func(name string) bool { return pointFile.MatchString(name) && !written[name] }); err != nil {
 		return err
 	}
-	return results.WriteFiles(dir, []results.File{
-		p.describe().InFile(),
-		{Name: tables.ResultsFile, Write: t.WriteCSV},
-		{Name: tables.ParquetFile, Write: func(w io.Writer) error { return t.WriteParquet(w, p.columnTypes(), p.provenance()) }},
-	})
+	return results.WriteFiles(dir, f.Files())
+}
+
+// Folder returns what a folder of a plan's results holds. Summary is what summary.json holds.
+func (p *Plan) Folder(command string, o *Outcome, summary func(io.Writer) error) (*tables.Folder, error) {
+	t, err := p.Table(o)
+	if err != nil {
+		return nil, err
+	}
+	base := *p.describe()
+	base.Command = command
+	return &tables.Folder{Table: t, Types: p.columnTypes(), Meta: p.provenance(), Base: &base, Summary: summary,
+		Config: func(w io.Writer) error { return p.writeConfig(w, base.Keys) }}, nil
+}
+
+// writeConfig writes the configuration with the texts of keys, as Base.Keys has them.
+func (p *Plan) writeConfig(w io.Writer, texts map[string]string) error {
+	config, err := p.File.Loader.Load(configs.Options{})
+	for _, key := range slices.Sorted(maps.Keys(texts)) {
+		if err == nil {
+			err = config.Set(key, texts[key])
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return config.WriteTOML(w)
 }
 
 // fileNames returns the file of each point's summary. It is the point's name and seed, where all
@@ -171,7 +199,7 @@ func removeStale(dir string, stale func(name string) bool) error {
 // results of the removed table.
 func removeResults(dir string) error {
 	return removeStale(dir, func(name string) bool {
-		return name == tables.ResultsFile || name == tables.ParquetFile || name == tables.BaseFile
+		return slices.Contains([]string{tables.ResultsFile, tables.ParquetFile, tables.BaseFile, tables.SummaryFile}, name)
 	})
 }
 
@@ -181,21 +209,25 @@ func (p *Plan) describe() *tables.Base {
 	if p.base != nil {
 		return p.base
 	}
+	for i := range p.Points {
+		if config, err := p.Config(&p.Points[i]); err == nil {
+			return p.describeWith(config)
+		}
+	}
+	return p.describeWith(nil)
+}
+
+// describeWith returns what all points share where config is that of the first one, nil for none.
+func (p *Plan) describeWith(config *configs.Config) *tables.Base {
 	b := &tables.Base{Version: p.Version, File: p.File.Path, Configs: p.File.Configs, Keys: map[string]string{}}
 	b.Sets = append(b.Sets, p.File.Sets...)
 	for _, s := range p.File.Set {
 		b.Sets = append(b.Sets, s.Key+"="+s.Value)
 	}
-	for i := range p.Points {
-		config, err := p.Config(&p.Points[i])
-		if err != nil {
-			continue
-		}
-		for i := range p.keys().Keys {
-			k := &p.keys().Keys[i]
+	for i := range p.keys().Keys {
+		if k := &p.keys().Keys[i]; config != nil {
 			b.Keys[k.Name] = schema.Text(k.Get(config))
 		}
-		break
 	}
 	return b
 }

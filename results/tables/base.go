@@ -11,15 +11,16 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// BaseFile is the name of a sweep's description in its folder, beside ResultsFile.
+// BaseFile is the name of a Base in a Folder.
 const BaseFile = "base.json"
 
 const baseSchema = "l3sim/base/1" // names the form of Base's JSON
 
-// Base is the configuration that the points of a sweep share: with the keys of a point's row it makes the
-// command that runs the point again.
+// Base is where the rows of a folder come from: the configuration that its points share. With the keys of a point's
+// row it makes the command that runs the point again.
 type Base struct {
-	Schema  string   `json:"schema"` // baseSchema
+	Schema  string   `json:"schema"`  // baseSchema
+	Command string   `json:"command"` // of l3sim that wrote the folder: run, sweep, capacity or reproduce; "" of older versions is sweep
 	Version string   `json:"version"`
 	File    string   `json:"file"`   // of the sweep, "" where there is none
 	Configs []string `json:"config"` // overlay files, as --config takes them
@@ -28,7 +29,7 @@ type Base struct {
 	Keys map[string]string `json:"keys"`
 }
 
-// InFile returns the description as a file of a sweep's folder.
+// InFile returns the base as a file of its folder.
 func (b *Base) InFile() results.File {
 	named := *b
 	named.Schema = baseSchema

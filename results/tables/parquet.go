@@ -9,7 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// ParquetFile is the name of the typed table in a sweep's folder: the rows and columns of
+// ParquetFile is the name of the typed table in a Folder: the rows and columns of
 // ResultsFile in the same order, for other tools. l3sim itself reads ResultsFile alone.
 const ParquetFile = "results.parquet"
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -35,7 +34,7 @@ const (
 	StatusFailed = "failed"
 )
 
-// ResultsFile is the name of the table in a sweep's folder.
+// ResultsFile is the name of the table in a Folder.
 const ResultsFile = "results.csv"
 
 // Table is a table of typed cells. What a column is, its name says: Describe.
@@ -75,17 +74,18 @@ func (t *Table) only(keep func(row int) bool) *Table {
 	return out
 }
 
-// ReadTable reads a CSV file with a header, or the results of a sweep's folder.
-// What is wrong with it is an *input.Error.
+// ReadTable is ReadFolder for those who need the table alone.
 func ReadTable(path string) (*Table, error) {
-	info, err := os.Stat(path)
-	if err == nil && info.IsDir() {
-		path = filepath.Join(path, ResultsFile)
-	}
+	t, _, err := ReadFolder(path)
+	return t, err
+}
+
+// readFile reads a CSV file with a header.
+func readFile(path string) (*Table, error) {
 	f, err := input.Open(path)
 	if err != nil {
 		if bad := new(input.Error); errors.As(err, &bad) && errors.Is(err, fs.ErrNotExist) {
-			bad.Expected = "a sweep's folder or its " + ResultsFile + "; an unfinished sweep has none"
+			bad.Expected = "a folder of --out or its " + ResultsFile + "; an unfinished sweep has none"
 		}
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // OfLists returns the sweep that --system a,b or --model a,b describes: all
-// combinations of the names, nil where each flag has one. Further keys may have lists, too.
+// combinations of the names, one without axes where each flag has one. Further keys may have lists, too.
 func OfLists(ld *configs.Loader, o configs.Options, further ...string) (*File, error) {
 	lists := append([]string{"run.system", "run.model", "gpu.preset", "policy.name"}, further...)
 	file := &File{Configs: o.ConfigFiles, Sets: o.Sets, Repeats: 1, Loader: ld}
@@ -33,9 +33,6 @@ func OfLists(ld *configs.Loader, o configs.Options, further ...string) (*File, e
 			axis.Choices = append(axis.Choices, Choice{Name: names[i], Settings: []Setting{setting}})
 		}
 		file.Axes = append(file.Axes, axis)
-	}
-	if len(file.Axes) == 0 {
-		return nil, nil
 	}
 	return file, nil
 }
