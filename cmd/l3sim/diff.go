@@ -24,10 +24,10 @@ func (a *app) newDiffCommand() *cobra.Command {
 	var f diffFlags
 	cmd := &cobra.Command{
 		Use:   "diff BASE NEW",
-		Short: "Show what changed between two sweeps' results",
-		Long: `Show what changed between two sweeps' results.
+		Short: "Show what changed between two results",
+		Long: `Show what changed between two results.
 
-BASE and NEW are sweeps' folders or their results.csv. Points are matched by name, else by configuration; the seeds
+BASE and NEW are folders of --out or their results.csv. Points are matched by name, else by configuration; the seeds
 of a point are paired. A rule METRIC<LIMIT (or <=, >, >=) limits the change of a metric, in its unit or in percent of
 the old value. The exit code is 1 where a rule trips, where a rule finds no point to judge, and, unless
 --allow-missing is given, where points or seeds of BASE are missing in NEW.`,

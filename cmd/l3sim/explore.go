@@ -12,11 +12,11 @@ func (a *app) newExploreCommand() *cobra.Command {
 	var goals string
 	var where []string
 	cmd := &cobra.Command{
-		Use:   "explore RESULTS",
+		Use:   "explore RESULTS...",
 		Short: "Find a sweep's best trade-offs and what they have in common",
 		Long: `Find a sweep's best trade-offs and what they have in common.
 
-RESULTS is a sweep's folder or its results.csv. The command prints the Pareto front of two or three goals: the points
+RESULTS is a folder of --out or its results.csv, or several. The command prints the Pareto front of two or three goals: the points
 that no other point equals or beats in every goal and beats in one. Seeds of a point are averaged; points that
 failed, or that lack a number for some goal, are left out and counted. Column names may omit section and unit.
 
@@ -24,8 +24,8 @@ For each key that varies, the command then names the value whose share of the fr
 points, with counts for every value. More than eight numbers are grouped by quartiles.`,
 		Example: `  l3sim explore out/explore --goals 'max output_tokens_per_s, min tbt_p99_ms'
   l3sim explore out/explore --goals 'max output_tokens_per_s, min tbt_p99_ms, min memory_capacity' --json`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return a.explore(args[0], goals, where) },
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return a.explore(args, goals, where) },
 	}
 	cmd.Flags().StringVar(&goals, "goals", "", "`goals`, two or three of 'max COLUMN' and 'min COLUMN', joined by commas")
 	cmd.Flags().StringArrayVar(&where, "where", nil, "only rows with `column=value`, or with <=, >=, < or > between numbers (repeatable)")
@@ -34,11 +34,11 @@ points, with counts for every value. More than eight numbers are grouped by quar
 }
 
 // explore prints the front of a table and what it has in common.
-func (a *app) explore(path, goals string, where []string) error {
+func (a *app) explore(paths []string, goals string, where []string) error {
 	if goals == "" {
 		return &input.Error{Key: "--goals", Expected: `two or three goals, such as "max output_tokens_per_s, min tbt_p99_ms"`}
 	}
-	t, err := tables.ReadTable(path)
+	t, err := tables.ReadTables(paths)
 	if err != nil {
 		return err
 	}

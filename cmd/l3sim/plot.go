@@ -31,11 +31,11 @@ func (a *app) newPlotCommand() *cobra.Command {
 	var s figure.Selection
 	var out, title, definition, width string
 	cmd := &cobra.Command{
-		Use:   "plot RESULTS",
-		Short: "Draw a figure of a sweep's results",
-		Long: `Draw a figure of a sweep's results.
+		Use:   "plot RESULTS...",
+		Short: "Draw a figure of results",
+		Long: `Draw a figure of results.
 
-RESULTS is a sweep's folder or a CSV file. Column names may omit section and unit (ranksets for node.ranksets). Rows
+RESULTS is a folder of --out or a CSV file; of several, the column source says where a row is from. Column names may omit section and unit (ranksets for node.ranksets). Rows
 that differ only in their seed are one point with an error bar of one standard deviation. Axes over more than two
 powers of ten are logarithmic.
 
@@ -46,7 +46,7 @@ reads all of this from a file, as those of configs/paper; flags that are given a
   l3sim plot out/ranks --kind heatmap --x ranksets --y channels --z tbt_mean_ms --out tbt.pdf
   l3sim plot out/explore --kind pareto --goals 'max output_tokens_per_s, min tbt_p99_ms' --out front.png
   l3sim plot out/fig8 --figure configs/paper/fig8.figure.toml --out fig8.svg`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cli.NotEmpty(cmd, "figure"); err != nil {
 				return err
@@ -65,7 +65,7 @@ reads all of this from a file, as those of configs/paper; flags that are given a
 			if err != nil {
 				return err
 			}
-			return a.plot(args[0], &s, out, title, mm)
+			return a.plot(args, &s, out, title, mm)
 		},
 	}
 	cmd.Flags().StringVar(&s.Kind, "kind", "", "`kind` of figure: "+strings.Join(figure.Kinds(), ", "))
@@ -78,8 +78,8 @@ reads all of this from a file, as those of configs/paper; flags that are given a
 	return cmd
 }
 
-func (a *app) plot(path string, s *figure.Selection, out, title string, width float64) error {
-	table, err := tables.ReadTable(path)
+func (a *app) plot(paths []string, s *figure.Selection, out, title string, width float64) error {
+	table, err := tables.ReadTables(paths)
 	if err != nil {
 		return err
 	}

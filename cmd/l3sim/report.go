@@ -20,7 +20,7 @@ func (a *app) newReportCommand() *cobra.Command {
 		Short: "Write results as one page of HTML to show to others",
 		Long: `Write results as one page of HTML to show to others.
 
-DIR is the folder of a sweep. The page needs no network: it has the best point of each goal, the Pareto front with the
+DIR is a folder of --out. The page needs no network: it has the best point of each goal, the Pareto front with the
 command that runs each point again, the keys that matter, time and energy by component, and the table as CSV and
 JSON. The page is at most 2 MiB: of larger results it shows the front and a part of the rest.`,
 		Example: `  l3sim report out/worth --out out/worth.html

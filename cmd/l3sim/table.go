@@ -23,9 +23,11 @@ func (a *app) newTableCommand() *cobra.Command {
 	var format string
 	var wide, listing bool
 	cmd := &cobra.Command{
-		Use:   "table RESULTS",
-		Short: "Print a sweep's results as text, Markdown or CSV",
-		Long: `Print a sweep's results as text, Markdown or CSV.
+		Use:   "table RESULTS...",
+		Short: "Print results as text, Markdown or CSV",
+		Long: `Print results as text, Markdown or CSV.
+
+RESULTS is a folder of --out or a CSV file. Of several, the column source says where a row is from.
 
 Without --y the command prints the table itself: all columns in CSV and JSON, else the keys that vary and the main
 results, or --columns. With --y it prints the numbers of the figure that 'l3sim plot' draws.`,
@@ -33,7 +35,7 @@ results, or --columns. With --y it prints the numbers of the figure that 'l3sim 
   l3sim table out/ranks --list-columns
   l3sim table out/ranks --columns point,tbt_p99_ms --format markdown
   l3sim table out/ranks --x ranksets --y output_tokens_per_s --group channels`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if listing {
 				t, err := tables.ReadTable(args[0])
@@ -47,7 +49,7 @@ results, or --columns. With --y it prints the numbers of the figure that 'l3sim 
 			} else if !slices.Contains(tableFormats, format) {
 				return input.UnknownName("--format", format, tableFormats)
 			}
-			return a.table(args[0], &s, columns, format, wide)
+			return a.table(args, &s, columns, format, wide)
 		},
 	}
 	selectionFlags(cmd.Flags(), &s)
@@ -61,8 +63,8 @@ results, or --columns. With --y it prints the numbers of the figure that 'l3sim 
 	return cmd
 }
 
-func (a *app) table(path string, s *figure.Selection, columns []string, format string, wide bool) error {
-	t, err := tables.ReadTable(path)
+func (a *app) table(paths []string, s *figure.Selection, columns []string, format string, wide bool) error {
+	t, err := tables.ReadTables(paths)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
@@ -58,4 +60,104 @@ func ReadFolder(path string) (*Table, *Base, error) {
 	}
 	t, err := readFile(file)
 	return t, base, err
+}
+
+// SourceColumn says which folder or file a row of ReadTables is from.
+const SourceColumn = "source"
+
+// ReadTables reads the tables of folders or CSV files as one. Of several, SourceColumn says where a row is from, and so does
+// the name of its point; keys that some base sets and in which the folders differ are columns.
+func ReadTables(paths []string) (*Table, error) {
+	all, bases, names := make([]*Table, len(paths)), make([]*Base, len(paths)), make([]string, len(paths))
+	for i, path := range paths {
+		var err error
+		if all[i], bases[i], err = ReadFolder(path); err != nil {
+			return nil, err
+		}
+		if names[i] = filepath.Base(filepath.Clean(path)); slices.Contains(names[:i], names[i]) || filepath.Ext(path) != "" {
+			names[i] = filepath.Clean(path)
+		}
+	}
+	if len(paths) == 1 {
+		return all[0], nil
+	}
+	addKeys(all, bases)
+	return Join(names, all), nil
+}
+
+// addKeys adds a column to all tables for each key that some base sets, that no table has a column of and in which bases differ.
+func addKeys(all []*Table, bases []*Base) {
+	var keys []string
+	for _, b := range bases {
+		if b == nil {
+			return
+		}
+		for _, set := range b.Sets {
+			key, _, _ := strings.Cut(set, "=")
+			keys = append(keys, strings.TrimSpace(key))
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range slices.Compact(keys) {
+		differs := slices.ContainsFunc(bases, func(b *Base) bool { return b.Keys[key] != bases[0].Keys[key] })
+		has := slices.ContainsFunc(all, func(t *Table) bool {
+			return slices.ContainsFunc(t.Columns, func(c string) bool { name, _ := SplitUnit(c); return c == key || name == key })
+		})
+		for i, t := range all {
+			if point := slices.Index(t.Columns, PointColumn); differs && !has && point >= 0 {
+				t.insert(point+1, key, parse(bases[i].Keys[key]))
+			}
+		}
+	}
+}
+
+// insert adds a column with one value.
+func (t *Table) insert(at int, column string, value Value) {
+	t.Columns = slices.Insert(slices.Clone(t.Columns), at, column)
+	for r, row := range t.Rows {
+		t.Rows[r] = slices.Insert(slices.Clone(row), at, value)
+	}
+}
+
+// Join returns the rows of all tables, with the columns of all and SourceColumn, which has the tables' names. A point's name
+// begins with that of its table, and is that of its table where the table has no other. What a table does not have is "".
+func Join(names []string, all []*Table) *Table {
+	var head, tail []string // columns up to the keys, and behind them
+	for i, t := range all {
+		point := slices.Index(t.Columns, PointColumn)
+		if point >= 0 {
+			points := t.Group(t.All(), point)
+			for _, rows := range points {
+				called := names[i] + ": " + t.Rows[rows[0]][point].String()
+				if len(points) == 1 {
+					called = names[i]
+				}
+				for _, r := range rows {
+					t.Rows[r][point] = Of(called)
+				}
+			}
+		}
+		t.insert(point+1, SourceColumn, Of(names[i]))
+		isKey := t.IsConfig()
+		for c, name := range t.Columns {
+			to := &tail
+			if isKey[c] || name == PointColumn || name == SourceColumn {
+				to = &head
+			}
+			if !slices.Contains(head, name) && !slices.Contains(tail, name) {
+				*to = append(*to, name)
+			}
+		}
+	}
+	joined := &Table{Name: strings.Join(names, " "), Columns: append(head, tail...)}
+	for _, t := range all {
+		for _, row := range t.Rows {
+			cells := make([]Value, len(joined.Columns))
+			for c, name := range t.Columns {
+				cells[slices.Index(joined.Columns, name)] = row[c]
+			}
+			joined.Rows = append(joined.Rows, cells)
+		}
+	}
+	return joined
 }
