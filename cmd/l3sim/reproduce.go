@@ -56,7 +56,7 @@ interruption. Other code runs all points again.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.out, "out", "", "also write tables, figures, claims.json and a page to `folder`")
+	flags.StringVar(&f.out, "out", "", "also write results.csv, tables, figures, claims.json and a page to `folder`")
 	flags.BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	flags.IntVar(&f.requests, "requests", claims.AllTargets.DefaultRequests(),
 		fmt.Sprintf("requests of each trace; %d for sensitivity and fair unless given", claims.Fair.DefaultRequests()))

@@ -214,9 +214,10 @@ type Report struct {
 	Tables      []*tables.Table
 	Sensitivity []effect // of Sensitivity, the unchanged assumptions first
 
-	intro    string // of its part of the page
-	sections []section
-	models   *models
+	experiments []*experiment
+	intro       string // of its part of the page
+	sections    []section
+	models      *models
 }
 
 // Run carries out a target.
@@ -242,7 +243,7 @@ func (o *Options) run(ctx context.Context, run runner) (*Report, error) {
 	if len(experiments) > 0 {
 		e.seeds = experiments[0].seeds()
 	}
-	r := &Report{Target: o.Target, Requests: o.Requests, Seeds: e.seeds, models: e.text}
+	r := &Report{Target: o.Target, Requests: o.Requests, Seeds: e.seeds, models: e.text, experiments: experiments}
 	switch o.Target {
 	case Sensitivity:
 		return r, r.addSensitivity(experiments[0])

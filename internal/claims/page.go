@@ -8,7 +8,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"text/template"
@@ -176,7 +178,57 @@ func (r *Report) Write(dir string) error {
 	all = append(all,
 		results.File{Name: name, Write: r.WriteJSON},
 		results.File{Name: pageFile, Write: func(w io.Writer) error { _, err := w.Write(page); return err }})
-	return results.WriteFiles(dir, all)
+	if len(r.Judgements) > 0 {
+		all = append(all, results.File{Name: "claims.csv", Write: r.claimNumbers().WriteCSV})
+	}
+	if len(r.experiments) == 0 {
+		return results.WriteFiles(dir, all)
+	}
+	f, err := r.folder()
+	if err != nil {
+		return err
+	}
+	f.More = all
+	return results.WriteFiles(dir, f.Files())
+}
+
+// folder returns what the points of all experiments fill; of several, a column says which one a row is of.
+func (r *Report) folder() (*tables.Folder, error) {
+	var f *tables.Folder
+	var names []string
+	var all []*tables.Table
+	types := map[string]reflect.Type{tables.SourceColumn: reflect.TypeFor[string]()}
+	for _, x := range r.experiments {
+		one, err := x.plan.Folder("reproduce", &x.outcome, r.WriteJSON)
+		if err != nil {
+			return nil, err
+		}
+		for i, column := range one.Table.Columns {
+			types[column] = one.Types[i]
+		}
+		f, names, all = cmp.Or(f, one), append(names, x.Name), append(all, one.Table)
+	}
+	if len(all) > 1 {
+		f.Table = tables.Join(names, all)
+		f.Types = list.Map(f.Table.Columns, func(column string) reflect.Type { return types[column] })
+		f.Base.File, f.Base.Configs, f.Base.Sets = "", nil, nil // each experiment has its own
+	}
+	return f, nil
+}
+
+// claimNumbers returns the judgements as a table of numbers, a row a claim.
+func (r *Report) claimNumbers() *tables.Table {
+	t := &tables.Table{Columns: []string{"claim", "paper", "ours", "ours_low", "ours_high", "verdict"}}
+	text := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	for i := range r.Judgements {
+		j := &r.Judgements[i]
+		row := []string{j.ID, text(j.Paper), "", "", "", j.Verdict}
+		if j.Number != nil {
+			row[2], row[3], row[4] = text(j.Ours), text(j.Low), text(j.High)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
 }
 
 // part is the part of the page that a target writes: some have one each, everything else

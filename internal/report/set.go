@@ -240,7 +240,7 @@ func sixDigits(v float64) float64 {
 // commands fills in the commands that run the points again. Without a base, as of results
 // of an older version, there are none.
 func (s *Set) commands(t *tables.Table, base *tables.Base) {
-	if base == nil {
+	if base == nil || !slices.Contains([]string{"", "sweep", "run"}, base.Command) { // a run does not give the row
 		return
 	}
 	s.Command = "l3sim run"
