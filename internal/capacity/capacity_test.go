@@ -107,6 +107,13 @@ func TestSearchRepeats(t *testing.T) {
 		}
 		got := ""
 		for i := range a.Tried {
+			l, s := &a.Tried[i], a.Tried[i].Summary
+			if s.TTFT != l.TTFT || s.TBT != l.TBT || s.E2E != l.E2E || s.Goodput.Attainment != l.Attainment || s.Goodput.TokensPerS != l.GoodputTokens {
+				t.Errorf("at %g requests/s the summary has other latencies than the load", l.RatePerS)
+			}
+			if i > 0 && s.ConfigSHA256 == a.Best.Summary.ConfigSHA256 && l.RatePerS != a.Best.RatePerS {
+				t.Errorf("the summary of %g requests/s is of another rate's configuration", l.RatePerS)
+			}
 			got += fmt.Sprintf("%+v\n", *a.Tried[i].Summary)
 			a.Tried[i].Summary = nil // a pointer
 		}
