@@ -3,7 +3,6 @@ package system
 import (
 	"context"
 	"math"
-	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -190,7 +189,7 @@ func TestGaps(t *testing.T) {
 	for i, name := range []string{"0 to 100 s", "100 to 200 s", "200 to 300 s", "300 to 400 s"} {
 		for percent, want := range map[int]float64{1: float64(i + 1), 75: float64(i + 1), 100: 9} {
 			row := g.Rows[100*i+percent-1]
-			if v, err := strconv.ParseFloat(row[1], 64); err != nil || row[0] != name || math.Abs(v-want) > 0.01*want {
+			if v, ok := row[1].Float(); !ok || row[0] != tables.Of(name) || math.Abs(v-want) > 0.01*want {
 				t.Errorf("%d%% of quarter %d is %v, not %s, %g", percent, i, row, name, want)
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"text/template"
@@ -219,14 +218,13 @@ func (r *Report) folder() (*tables.Folder, error) {
 // claimNumbers returns the judgements as a table of numbers, a row a claim.
 func (r *Report) claimNumbers() *tables.Table {
 	t := &tables.Table{Columns: []string{"claim", "paper", "ours", "ours_low", "ours_high", "verdict"}}
-	text := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 	for i := range r.Judgements {
 		j := &r.Judgements[i]
-		row := []string{j.ID, text(j.Paper), "", "", "", j.Verdict}
+		var ours, low, high any
 		if j.Number != nil {
-			row[2], row[3], row[4] = text(j.Ours), text(j.Low), text(j.High)
+			ours, low, high = j.Ours, j.Low, j.High
 		}
-		t.Rows = append(t.Rows, row)
+		t.Add(j.ID, j.Paper, ours, low, high, j.Verdict)
 	}
 	return t
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/plot/vg"
+
+	"github.com/l3sim/l3sim/results/tables"
 	"pgregory.net/rapid"
 )
 
@@ -126,7 +128,7 @@ func TestAxisTitles(t *testing.T) {
 // TestErrorBarsDodge: groups of a line with error bars stand beside one another at an x.
 func TestErrorBarsDodge(t *testing.T) {
 	cells := []Cell{{Group: 0, XValue: 1, Samples: []float64{1, 2}}, {Group: 1, XValue: 1, Samples: []float64{1, 2}}, {Group: 0, XValue: 3, Samples: []float64{4, 4}}}
-	d := &Data{Kind: "line", XNumeric: true, GroupNames: []string{"a", "b"}, Cells: cells}
+	d := &Data{Kind: "line", XNumeric: true, GroupNames: []tables.Value{tables.Of("a"), tables.Of("b")}, Cells: cells}
 	b := &points{data: d, cells: cells, axes: newAxes(d)}
 	if got := b.dodge(func(v float64) vg.Length { return vg.Length(100 * v) }); got != 5 {
 		t.Errorf("%g points apart", got)
@@ -145,11 +147,11 @@ func TestErrorBarsDodge(t *testing.T) {
 // TestFewMarkers: a line through many points has markers at some of them, and none alone.
 func TestFewMarkers(t *testing.T) {
 	for groups, want := range map[int][2]int{1: {0, 0}, 2: {10, 16}} {
-		d := &Data{Kind: "line", X: "time_s", Y: "y", XNumeric: true, GroupNames: strings.Fields("a b")[:groups], Facets: []string{""}}
+		d := &Data{Kind: "line", X: "time_s", Y: "y", XNumeric: true, GroupNames: []tables.Value{tables.Of("a"), tables.Of("b")}[:groups], Facets: []tables.Value{{}}}
 		for g := range groups {
 			for i := range 100 {
 				d.Cells = append(d.Cells, Cell{Group: g, X: i, XValue: float64(i), Samples: []float64{float64(i)}})
-				d.XNames = append(d.XNames, fmt.Sprint(i))
+				d.XNames = append(d.XNames, tables.Of(i))
 			}
 		}
 		var svg strings.Builder

@@ -49,7 +49,7 @@ func TestPagesOfOneRequest(t *testing.T) {
 			var select_ int64
 			if chooses {
 				chose++
-				select_ = m.SelectCycles
+				select_ = m.SelectClocks
 				if by == "gpu" {
 					b := gpu.DecodeBatch{Requests: 1, Tokens: int64(m.Bounds), Longest: m.Bounds, KVHeads: heads}
 					pages := (load.Context + 511) / 512
@@ -67,7 +67,7 @@ func TestPagesOfOneRequest(t *testing.T) {
 			up := max(links.TransferTime(heads*256), refreshed(3*4*4))
 			table := node.Kernels.Table
 			append_, sequence := table.Alone(m.Tokens)-table.Attention(m.Tokens), table.InSequence(m.Tokens)-table.Attention(m.Tokens)
-			compute := refreshed(3*(m.AttentionCycles+select_+written) + append_ + 2*sequence)
+			compute := refreshed(3*(m.AttentionClocks+select_+written) + append_ + 2*sequence)
 			home := cfg.PCIe.Latency + 16*625 + down + compute + 2*122*units.Nanosecond + cfg.PCIe.Latency + 22*625 + up
 			near := g.Attention()
 			window := ps(near.Decoding(gpu.DecodeBatch{Requests: 1, Tokens: 384, Longest: 384, KVHeads: heads}))

@@ -24,8 +24,8 @@ func TestListsAreTimedAsOneHead(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := n.kernels.Table.Attention(m.Tokens) + n.kernels.Table.Scattered(m.Tokens, m.Rows); got != m.AttentionCycles || n.kernels.bounds.Select(m.Bounds) != m.SelectCycles {
-					t.Errorf("%s, pages of %d: %d clocks and %d to choose, of one head %d and %d", model, page, got, n.kernels.bounds.Select(m.Bounds), m.AttentionCycles, m.SelectCycles)
+				if got := n.kernels.Table.Attention(m.Tokens) + n.kernels.Table.Scattered(m.Tokens, m.Rows); got != m.AttentionClocks || n.kernels.bounds.Select(m.Bounds) != m.SelectClocks {
+					t.Errorf("%s, pages of %d: %d clocks and %d to choose, of one head %d and %d", model, page, got, n.kernels.bounds.Select(m.Bounds), m.AttentionClocks, m.SelectClocks)
 				}
 			}
 		}
