@@ -94,7 +94,7 @@ type CostReport struct {
 	Capital       float64 `json:"capital_usd"`
 	PerHour       float64 `json:"usd_per_hour"`
 	EnergyPerHour float64 `json:"energy_usd_per_hour"`
-	PerMToken     float64 `json:"usd_per_million_output_tokens"`
+	PerMToken     float64 `json:"usd_per_million_output_tokens"`      // cost of a million output tokens
 	PerMTokenLow  float64 `json:"usd_per_million_output_tokens_low"`  // low end of the band of usd_per_million_output_tokens
 	PerMTokenHigh float64 `json:"usd_per_million_output_tokens_high"` // high end of the band of usd_per_million_output_tokens
 	TokensPerMW   float64 `json:"output_tokens_per_s_per_mw"`         // of the site

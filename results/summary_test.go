@@ -217,7 +217,7 @@ func TestBrief(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
-	if len(lines) != 12 || !strings.HasPrefix(lines[9], "KV memory") || lines[11] != "warning: a name is new" || strings.Contains(b.String(), "goodput") || !strings.Contains(b.String(), "39 min simulated") {
+	if len(lines) != 13 || !strings.HasPrefix(lines[9], "KV memory") || lines[12] != "warning: a name is new" || strings.Contains(b.String(), "goodput") || !strings.Contains(b.String(), "39 min simulated") {
 		t.Errorf("without targets:\n%s", b.String())
 	}
 	if got := (&GPUWaits{}).text(); got != "GPUs 0%" {

@@ -225,7 +225,7 @@ func TestThin(t *testing.T) {
 	}
 	whole, s := sets[0], sets[1]
 	dropped := s.thin()
-	if off := 40 - len(whole.Front); dropped != (off+1)/2 || len(s.Rows) != 40-dropped || len(s.Seeds) != len(s.Rows) || len(s.Sets) != len(s.Rows) || s.Points != 40 {
+	if off := 40 - len(whole.Front); dropped != off/2 || len(s.Rows) != 40-dropped || len(s.Seeds) != len(s.Rows) || len(s.Sets) != len(s.Rows) || s.Points != 40 {
 		t.Fatalf("%d of %d dropped: %d rows, %d seeds, %d settings", dropped, off, len(s.Rows), len(s.Seeds), len(s.Sets))
 	}
 	for i, at := range whole.Front {
