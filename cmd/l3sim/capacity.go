@@ -74,8 +74,6 @@ arrive in the pattern of the trace, or as --arrivals says. docs/serve.md says mo
 
 // nodeKeys are flags of the hardware that a service is planned on.
 var nodeKeys = []cli.KeyFlag{
-	cli.Key("gpus", "node.gpus", "", "number of GPUs of the node"),
-	cli.Key("tp", "model.tensor_parallel", "", "GPUs that a replica of the model lies on"),
 	cli.Key("ranksets", "node.ranksets", "", "ranks of DIMMs on a memory channel"),
 	cli.Key("memory", "node.memory_capacity", "", "memory of all DIMMs, such as 1TiB"),
 }

@@ -64,11 +64,11 @@ thread block, power) is written behind them, and comments say what stays the bas
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.base, "base", "", "preset that has what is not given: "+strings.Join(configs.Names(configs.GPUs), ", "))
+	flags.StringVar(&f.base, "base", "", "`preset` that has what is not given: "+strings.Join(configs.Names(configs.GPUs), ", "))
 	for i, s := range sheet {
-		flags.StringVar(&f.given[i], s.flag, "", s.usage)
+		flags.StringVar(&f.given[i], s.flag, "", "`"+cli.KindOf("gpu."+s.key)+"` of "+s.usage)
 	}
-	flags.StringVar(&f.link, "link", "", "bandwidth of its links to other GPUs, both directions together, such as 1.8TB/s")
+	flags.StringVar(&f.link, "link", "", "`bandwidth` of its links to other GPUs, both directions together, such as 1.8TB/s")
 	flags.Float64Var(&f.price, "price", 0, "price in USD (default: the base's)")
 	flags.StringVar(&f.out, "out", "", "`file` to write, which ends with .toml (default: standard output)")
 	_ = cmd.RegisterFlagCompletionFunc("base", cobra.FixedCompletions(configs.Names(configs.GPUs), cobra.ShellCompDirectiveNoFileComp)) // the flag is there

@@ -74,7 +74,7 @@ reads all of this from a file, as those of configs/paper; flags that are given a
 	cmd.Flags().StringVar(&definition, "figure", "", "`file` that defines the figure")
 	cmd.Flags().StringVar(&title, "title", "", "`text` above the figure")
 	cmd.Flags().StringVar(&out, "out", "", "`file` to write: .png, .svg or .pdf")
-	cmd.Flags().StringVar(&width, "width", "", "of a journal's column: single (84 mm) or double (174 mm); else for a a screen")
+	cmd.Flags().StringVar(&width, "width", "", "`column` of a journal: single (84 mm) or double (174 mm); without it for a screen")
 	return cmd
 }
 
