@@ -31,13 +31,13 @@ var facts = []struct {
 }{
 	{"throughput", func(s *Summary) string { return grouped(s.OutputTokensPerS, 1) + " output tokens/s" }},
 	{"goodput", func(s *Summary) string {
-		if s.SLO == (SLO{}) {
+		if !s.SLO.Any() {
 			return ""
 		}
 		return s.Goodput.text()
 	}},
 	{"decode batch", func(s *Summary) string {
-		if s.SLO != (SLO{}) { // one line fewer, for that of goodput
+		if s.SLO.Any() { // one line fewer, for that of goodput
 			return ""
 		}
 		return fmt.Sprintf("%s requests on average, %s at most; %s simulated", grouped(s.DecodeBatch.Mean, 1), grouped(float64(s.DecodeBatch.Max), 0), TimeText(1e3*s.SimulatedS))

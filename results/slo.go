@@ -97,3 +97,6 @@ func (s *SLO) Tails() (all []string) {
 	}
 	return all
 }
+
+// Any says that there is a target.
+func (s *SLO) Any() bool { return len(s.Each())+len(s.Tails()) > 0 }

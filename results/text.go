@@ -207,7 +207,7 @@ func (s *Summary) writeLoad(row func(name, format string, args ...any)) {
 	if n := s.RefusedRequests + s.ExpiredRequests; n > 0 {
 		row("turned away", "%s requests refused, %s expired", grouped(float64(s.RefusedRequests), 0), grouped(float64(s.ExpiredRequests), 0))
 	}
-	if s.SLO != (SLO{}) {
+	if s.SLO.Any() {
 		row("goodput", "%s", s.Goodput.text())
 	}
 }
