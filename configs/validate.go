@@ -106,12 +106,15 @@ func (c *Config) CheckRanks(k *input.Check) {
 		"a multiple of the %d channels of a replica (node.channels * model.tensor_parallel / node.gpus)", n)
 	most, _ := c.DRAM.Managed()
 	k.That(most == 0, "dram.timings", c.DRAM.Timings, "no RAAMMT: programs of units send no RFM")
+	shape := c.HeadShape()
+	k.That(shape.ScaleBytes == 0 || shape.KeyGroup == 0 || shape.KeyGroup >= shape.HeadDim, "model.kv_scales", c.Model.KVScales,
+		"token or tensor with pim.scales = %s and model.head_dim = %d: a group of %d keys has as many places for scales", c.PIM.Scales, shape.HeadDim, shape.KeyGroup)
 	if err := pim.CheckCommands(&c.DRAM.Spec); err != nil {
 		k.Fails("", err)
-	} else if _, err := pim.NewGeometry(&c.DRAM.Spec, c.HeadShape()); err != nil {
+	} else if _, err := pim.NewGeometry(&c.DRAM.Spec, shape); err != nil {
 		k.Fails("model", err)
 	} else {
-		_, err = c.PIM.SegmentTokens(&c.DRAM.Spec, c.HeadShape())
+		_, err = c.PIM.SegmentTokens(&c.DRAM.Spec, shape)
 		k.Fails("pim", err)
 	}
 	unit, ranks := c.PIM.UnitBytes(&c.DRAM.Spec), c.Node.Channels*c.Node.Ranksets

@@ -29,6 +29,8 @@ func (h HeadShape) Check(c *input.Check) {
 	c.That(h.KVBits == 0 || h.KVBits == 4 || h.KVBits == 8 || h.KVBits == 16, "kv_bits", h.KVBits, "4, 8 or 16, or 0 for element_bits")
 	c.That(h.KeyGroup == 0 || h.KeyGroup > 0 && h.StoredBits() < 16, "key_group", h.KeyGroup, "0 with keys of 16 bits")
 	c.That(h.ScaleBytes == 0 || h.ScaleBytes == 4, "scale_bytes", h.ScaleBytes, "0 or 4")
+	c.That(h.ScaleBytes == 0 || h.KeyGroup == 0 || h.KeyGroup >= h.HeadDim, "key_group", h.KeyGroup,
+		"at least head_dim = %d with scales in the rows, which have as many places for scales of elements as for tokens", h.HeadDim)
 }
 
 // StoredBits returns the bits of an element of k and v.

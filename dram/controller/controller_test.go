@@ -314,6 +314,9 @@ func TestEventsAreEveryClock(t *testing.T) {
 		policy.BankQueue = rapid.IntRange(1, 8).Draw(t, "bank queue")
 		policy.AgeBound = rapid.IntRange(100, 3000).Draw(t, "age bound")
 		policy.RefreshPostpone = rapid.IntRange(0, 8).Draw(t, "postpone")
+		if len(spec.Rules().Refreshes) > 1 && rapid.Bool().Draw(t, "refresh of banks") {
+			policy.Refresh, policy.RefreshPostpone = "bank", min(policy.RefreshPostpone, spec.Rules().Postpone-1)
+		}
 		drawPower(t, &Setup{Policy: policy})
 		if spec.Standard == "ddr5" && rapid.Bool().Draw(t, "managed") {
 			for key, value := range map[string]string{"RAAIMT": "8", "RAAMMT": "16"} {
@@ -324,6 +327,12 @@ func TestEventsAreEveryClock(t *testing.T) {
 		}
 		drawECC(t, spec)
 		ranks := rapid.IntRange(1, 4).Draw(t, "ranks")
+		if usual := spec.TREFI; rapid.Bool().Draw(t, "frequent refreshes") {
+			spec.TREFI = spec.TRFC + 20*spec.LongestAccess()
+			if (&Setup{Spec: spec, Policy: policy, Ranks: ranks, Channels: 1}).Validate() != nil { // no time between refreshes of banks
+				spec.TREFI = usual
+			}
+		}
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		bursts, gap, writes := uint64(1)<<rapid.IntRange(10, 28).Draw(t, "bits"), rapid.IntRange(1, 40).Draw(t, "gap"), rng.Float64()
 		var requests []Request

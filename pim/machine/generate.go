@@ -106,7 +106,7 @@ func (p *Program) readScales(within int, opened uint32) {
 	if n := p.Shape.KeyGroup; n > 0 && p.stage != stageContext && to > within {
 		// A group's scales, one an element, may lie in more columns than its tokens of this head do.
 		within -= within % n
-		to = (to-1)/n*n + min(n, p.Shape.HeadDim)
+		to = (to-1)/n*n + p.Shape.HeadDim
 	}
 	columns := g.ScaleColumns(within, to)
 	if columns == 0 {

@@ -183,6 +183,9 @@ func drawSpec(t *rapid.T) (*pim.Spec, pim.HeadShape) {
 	}
 	if shape.StoredBits() < 16 {
 		shape.KeyGroup = rapid.SampledFrom([]int{0, 0, 128}).Draw(t, "group")
+		if shape.KeyGroup > 0 && shape.ScaleBytes > 0 { // as many places as elements
+			shape.KeyGroup = max(shape.KeyGroup, shape.HeadDim)
+		}
 	}
 	spec.Multipliers = rapid.SampledFrom([]int{0, 0, 4, 8, 16}).Draw(t, "multipliers")
 	spec.MACsPerRead = rapid.IntRange(1, shape.Queries).Draw(t, "macs")

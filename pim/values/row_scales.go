@@ -3,7 +3,6 @@ package values
 import (
 	"fmt"
 
-	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/machine"
 )
@@ -19,20 +18,16 @@ type rowScales []uint32
 // noScale is scale and zero that are not numbers: what the memory holds before anything is read.
 const noScale = 0x7e007e00
 
-// newRowScales returns the memory, nil where rows have no scales. Scales of elements must fit the place of their group's tokens.
-func newRowScales(g *pim.Geometry, shape pim.HeadShape) (rowScales, error) {
+// newRowScales returns the memory, nil where rows have no scales.
+func newRowScales(g *pim.Geometry, shape pim.HeadShape) rowScales {
 	if g.ScaleChunks == 0 || shape.StoredBits() == 16 {
-		return nil, nil
-	}
-	if n := shape.KeyGroup; n > 0 && n < shape.HeadDim {
-		return nil, &input.Error{Key: "key_group", Value: fmt.Sprint(n), Expected: fmt.Sprintf(
-			"at least head_dim = %d with scales in the rows, which have as many places for scales of elements as for tokens", shape.HeadDim)}
+		return nil
 	}
 	s := make(rowScales, g.Banks*g.ScaleColumns(0, g.RowTokens)*g.ScaleChunks)
 	for i := range s {
 		s[i] = noScale
 	}
-	return s, nil
+	return s
 }
 
 func (s rowScales) bank(g *pim.Geometry, ordinal int) []uint32 {

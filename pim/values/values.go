@@ -122,8 +122,8 @@ func newValueMachine(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, storage 
 	if shape.StoredBits() != 16 {
 		m.narrow = newNarrowCells(&g.Geometry, shape, rows)
 	}
-	m.rowScales, err = newRowScales(&g.Geometry, shape)
-	return m, err
+	m.rowScales = newRowScales(&g.Geometry, shape)
+	return m, nil
 }
 
 // store writes the key and value of a token of the head that begins at firstRow, as a transfer from the host does: through

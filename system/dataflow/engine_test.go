@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"pgregory.net/rapid"
 )
 
@@ -332,7 +333,7 @@ func checkTotals(t *rapid.T, it *Iteration, spans []Span) {
 // out layers that repeat changes nothing.
 func TestSchedulesAreLegal(t *testing.T) {
 	skipped := 0
-	rapid.Check(t, func(t *rapid.T) {
+	check := func(t *rapid.T) {
 		resources, it := drawIteration(t)
 		start := Time(rapid.IntRange(0, 1000).Draw(t, "start"))
 		exact, fast := New(resources), New(resources)
@@ -359,10 +360,8 @@ func TestSchedulesAreLegal(t *testing.T) {
 			}
 			skipped += layers - fast.layers
 		}
-	})
-	if skipped == 0 {
-		t.Error("no layer was left out")
 	}
+	deep.Until(t, func() bool { return skipped > 0 }, func() { rapid.Check(t, check) })
 }
 
 // TestRunsAllocateNothing checks that an engine reuses its memory.

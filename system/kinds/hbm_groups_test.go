@@ -1,14 +1,14 @@
 package kinds
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"fmt"
-
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/gpus"
 	"github.com/l3sim/l3sim/traces"
@@ -60,16 +60,13 @@ func TestGroupsBesideUnits(t *testing.T) {
 			used++
 		}
 	}
-	for tries := 0; tries == 0 || used == 0 && tries < 20; tries++ { // a few draws may miss what is tested
+	deep.Until(t, func() bool { return used > 0 }, func() {
 		rapid.Check(t, func(t *rapid.T) {
 			for range 5 { // so that few cases use groups, too
 				iteration(t)
 			}
 		})
-	}
-	if used == 0 {
-		t.Error("groups were never used")
-	}
+	})
 }
 
 // drawSharing draws decoding requests of a sub-batch, the tree of what they share, and prompts.
@@ -187,12 +184,7 @@ func TestGroupsTakeNoLonger(t *testing.T) {
 			used++
 		}
 	}
-	for tries := 0; tries == 0 || used == 0 && tries < 20; tries++ { // a few draws may miss what is tested
-		rapid.Check(t, check)
-	}
-	if used == 0 {
-		t.Error("groups were never used")
-	}
+	deep.Until(t, func() bool { return used > 0 }, func() { rapid.Check(t, check) })
 	// Eight requests that share little by little more: at some length the stretch begins to pay for its kernel and the merge.
 	d := gpus.New(rigOf(t, sharing("gpu-only")...).Hardware)
 	sub := &scheduler.SubBatch{Decode: make([]scheduler.Decoding, 8), Shared: []scheduler.Shared{{Requests: []int32{0, 1, 2, 3, 4, 5, 6, 7}}}}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/ranks"
 	"github.com/l3sim/l3sim/units"
@@ -14,46 +15,42 @@ import (
 // done at all. Each has the operations of a flow that has laid no other, and ends as that one does layer by layer.
 func TestRetimedIterations(t *testing.T) {
 	retimed, laid := 0, 0
-	for tries := 0; tries == 0 || (retimed == 0 || laid == 0) && tries < 20; tries++ { // a few draws may miss what is tested
-		rapid.Check(t, func(t *rapid.T) {
-			ranksets := rapid.IntRange(1, 4).Draw(t, "ranksets")
-			c := drawCosts(t, ranksets)
-			if rapid.IntRange(0, 3).Draw(t, "only decodes") > 0 {
-				withoutPrompts(c)
-				for s := range c.sub {
-					c.sub[s].window = 0
+	check := func(t *rapid.T) {
+		ranksets := rapid.IntRange(1, 4).Draw(t, "ranksets")
+		c := drawCosts(t, ranksets)
+		if rapid.IntRange(0, 3).Draw(t, "only decodes") > 0 {
+			withoutPrompts(c)
+			for s := range c.sub {
+				c.sub[s].window = 0
+			}
+		}
+		f := flow.New(withLayers(c.layers), c.resources(ranksets), flow.Running{})
+		for range 6 {
+			if c.retime(&f) {
+				retimed++
+			} else {
+				laid++
+			}
+			c.lay(&f)
+			fresh, want := runCosts(t, c, ranksets, true, 7)
+			a, b := &f.Iteration, &fresh.Iteration
+			if !slices.Equal(a.Ops, b.Ops) || !slices.Equal(a.After, b.After) || !slices.Equal(a.Parts, b.Parts) || f.Uses != fresh.Uses {
+				t.Fatalf("operations %+v, %v, %v, want %+v, %v, %v", a.Ops, a.After, a.Parts, b.Ops, b.After, b.Parts)
+			}
+			for s := range a.Sub {
+				if len(b.Sub[s].Layers) > 0 && a.Sub[s].Exit != b.Sub[s].Exit || !slices.Equal(a.Sub[s].Layers, b.Sub[s].Layers) {
+					t.Fatalf("sub-batch %d: %+v, want %+v", s, a.Sub[s], b.Sub[s])
 				}
 			}
-			f := flow.New(withLayers(c.layers), c.resources(ranksets), flow.Running{})
-			for range 6 {
-				if c.retime(&f) {
-					retimed++
-				} else {
-					laid++
-				}
-				c.lay(&f)
-				fresh, want := runCosts(t, c, ranksets, true, 7)
-				a, b := &f.Iteration, &fresh.Iteration
-				if !slices.Equal(a.Ops, b.Ops) || !slices.Equal(a.After, b.After) || !slices.Equal(a.Parts, b.Parts) || f.Uses != fresh.Uses {
-					t.Fatalf("operations %+v, %v, %v, want %+v, %v, %v", a.Ops, a.After, a.Parts, b.Ops, b.After, b.Parts)
-				}
-				for s := range a.Sub {
-					if len(b.Sub[s].Layers) > 0 && a.Sub[s].Exit != b.Sub[s].Exit || !slices.Equal(a.Sub[s].Layers, b.Sub[s].Layers) {
-						t.Fatalf("sub-batch %d: %+v, want %+v", s, a.Sub[s], b.Sub[s])
-					}
-				}
-				if got, err := f.Run(7); got != want || err != nil {
-					t.Fatalf("the iteration ends at %d (%v), layer by layer at %d", got, err, want)
-				}
-				for range rapid.IntRange(1, 3).Draw(t, "changes") {
-					changeCosts(t, c)
-				}
+			if got, err := f.Run(7); got != want || err != nil {
+				t.Fatalf("the iteration ends at %d (%v), layer by layer at %d", got, err, want)
 			}
-		})
+			for range rapid.IntRange(1, 3).Draw(t, "changes") {
+				changeCosts(t, c)
+			}
+		}
 	}
-	if retimed == 0 || laid == 0 {
-		t.Errorf("%d iterations with new times, %d laid anew", retimed, laid)
-	}
+	deep.Until(t, func() bool { return retimed > 0 && laid > 0 }, func() { rapid.Check(t, check) })
 }
 
 // changeCosts draws the costs of the next iteration: other times, now and then another shape.

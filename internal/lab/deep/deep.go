@@ -67,3 +67,17 @@ func Cases(t testing.TB, part int) {
 		}
 	})
 }
+
+// Until repeats a check of random cases until these have had what the check is about, 20 times at most, and fails the test
+// where they never had: a quick run draws so few cases that all may miss it.
+func Until(t testing.TB, had func() bool, check func()) {
+	t.Helper()
+	for range 20 {
+		if check(); had() || t.Failed() {
+			break
+		}
+	}
+	if !had() {
+		t.Error("no random case had what is tested")
+	}
+}

@@ -59,7 +59,7 @@ func Emit(w io.Writer, form string, j *Job) error {
 			return &input.Error{Key: p.key, Value: p.path, Expected: "a path without backslash, which keeps Slurm from naming logs by shard"}
 		}
 		if form == "k8s" && !filepath.IsLocal(p.path) {
-			return &input.Error{Key: p.key, Value: p.path, Expected: "a path inside this folder, which stands for the volume /work of the job"}
+			return &input.Error{Key: p.key, Value: p.path, Expected: "a path inside this folder, which stands for the volume /data of the job"}
 		}
 	}
 	t, err := template.New(file).Funcs(template.FuncMap{

@@ -230,8 +230,8 @@ func TestCopyToVolume(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// In place of the pod's container: this machine, with the volume elsewhere.
-		script := "kubectl() { while [ \"$1\" != -- ]; do shift; done; shift; local a=(); for x; do a+=(\"${x/#\\/work/$VOLUME}\"); done; \"${a[@]}\"; }\n"
+		// In place of a pod, a folder is the volume.
+		script := "kubectl() { while [ \"$1\" != -- ]; do shift; done; shift; local a=(); for x; do a+=(\"${x/#\\/data/$VOLUME}\"); done; \"${a[@]}\"; }\n"
 		n := 0
 		for line := range strings.Lines(emit(t, "k8s", &Job{File: file, Out: out, Shards: 1})) {
 			if command, ok := strings.CutPrefix(line, "#   "); ok && strings.Contains(command, "tar ") {
