@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -50,28 +51,24 @@ func (r *Request) MeanTBT() (units.Duration, bool) {
 }
 
 // requestColumns is the header of requests.csv.
-const requestColumns = "id,input_tokens,output_tokens,arrival_s,first_token_s,finish_s,mean_tbt_ms,start_s,outcome,attained"
+const requestColumns = "id,input_tokens,output_tokens,arrival_s,start_s,first_token_s,finish_s,ttft_ms,tpot_ms,e2e_ms,outcome,attained"
 
-// WriteRequests writes a CSV file with a row for each request: its lengths, times in seconds, exact
-// to the picosecond, and the mean time between tokens in milliseconds, rounded to a picosecond;
-// when its prompt began, its outcome, and whether it met the targets of latency. A cell is empty
-// where a request has no such number: times of a rejected one, gaps of a single token.
+// WriteRequests writes a CSV file with a row for each request: its lengths; its times, exact to the picosecond, and
+// latencies, of which the time between tokens is rounded to a picosecond; its outcome, and whether it met the
+// targets of latency. A cell is empty where a request has no such number: times of a rejected one, gaps of a single token.
 func WriteRequests(w io.Writer, requests []Request) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, requestColumns)
 	for i := range requests {
 		r := &requests[i]
-		first, finish, tbt, start := "", "", "", ""
-		if !r.Rejected() {
-			first = decimal(r.FirstToken, 12)
-			finish = decimal(r.Finish, 12)
-			start = decimal(r.Start, 12)
-		}
+		times, tpot := ",,,,,", ""
 		if mean, ok := r.MeanTBT(); ok {
-			tbt = decimal(mean, 9)
+			tpot = decimal(mean, 9)
 		}
-		fmt.Fprintf(b, "%d,%d,%d,%s,%s,%s,%s,%s,%v,%t\n", r.Request.ID, r.Request.Input, r.Request.Output,
-			decimal(r.Request.Arrival, 12), first, finish, tbt, start, r.Outcome, r.Attained)
+		if arrival := r.Request.Arrival; !r.Rejected() {
+			times = strings.Join([]string{decimal(r.Start, 12), decimal(r.FirstToken, 12), decimal(r.Finish, 12), decimal(r.FirstToken-arrival, 9), tpot, decimal(r.Finish-arrival, 9)}, ",")
+		}
+		fmt.Fprintf(b, "%d,%d,%d,%s,%s,%v,%t\n", r.Request.ID, r.Request.Input, r.Request.Output, decimal(r.Request.Arrival, 12), times, r.Outcome, r.Attained)
 	}
 	return b.Flush()
 }

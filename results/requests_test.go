@@ -35,7 +35,7 @@ func TestWriteRequests(t *testing.T) {
 	if err != nil || len(rows) != len(requests)+1 {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}
-	if strings.Join(rows[3][4:8], "") != "" || rows[2][6] != "" {
+	if strings.Join(rows[3][4:10], "") != "" || rows[2][8] != "" {
 		t.Errorf("a time that no token has: %v, %v", rows[3], rows[2])
 	}
 	if err := WriteRequests(failing{}, requests); !errors.Is(err, errFull) {

@@ -1,6 +1,7 @@
 package results
 
 import (
+	_ "embed"
 	"reflect"
 	"strings"
 	"sync"
@@ -9,25 +10,36 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// metric is one number of a Summary as a column of a table.
-type metric struct {
-	name string
-	key  schema.Key
+// Metric is one number of a Summary as a column of a table.
+type Metric struct {
+	Name    string // of the column: the keys of the number, the unit last, as in kv_peak_bytes
+	Type    reflect.Type
+	Meaning string // what the comments of its fields say
+	key     schema.Key
 }
+
+// meanings has a line "column, tab, meaning" for each metric.
+//
+//go:embed meanings.tsv
+var meanings string
 
 // notMetrics are the fields of a Summary that are no result of the simulation:
 // what was simulated, and how long that took on the machine at hand; or have a column already.
 var notMetrics = map[string]bool{"seed": true, "wall_s": true,
 	"site_energy.components.gpu_j": true} // gpu_energy_total_j is the same number
 
-// summaryMetrics returns the numbers of a Summary in the order of its fields.
-var summaryMetrics = sync.OnceValue(func() []metric {
-	var all []metric
+// Metrics returns the columns that a run's summary fills, in the order of its fields. What depends on the machine
+// that ran it (wall_s) is no metric.
+var Metrics = sync.OnceValue(func() []Metric {
+	var all []Metric
 	for _, k := range schema.Walk(reflect.TypeFor[Summary](), "json") {
 		switch k.Type.Kind() {
 		case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64, reflect.Bool:
 			if !notMetrics[k.Name] && !strings.HasPrefix(k.Name, "slo_ms.") {
-				all = append(all, metric{metricName(strings.Split(k.Name, ".")), k})
+				name := metricName(strings.Split(k.Name, "."))
+				_, line, _ := strings.Cut("\n"+meanings, "\n"+name+"\t")
+				meaning, _, _ := strings.Cut(line, "\n")
+				all = append(all, Metric{name, k.Type, meaning, k})
 			}
 		}
 	}
@@ -66,21 +78,12 @@ func metricName(path []string) string {
 	return name
 }
 
-// MetricNames returns the columns that a run's summary fills, in the order of
-// its keys and named by them, the unit last: output_tokens_per_s, tbt_p99_ms,
-// kv_peak_bytes. What depends on the machine that ran it (wall_s) is no metric.
-func MetricNames() []string {
-	return list.Map(summaryMetrics(), func(m metric) string { return m.name })
-}
+// MetricNames returns the names of Metrics.
+func MetricNames() []string { return list.Map(Metrics(), func(m Metric) string { return m.Name }) }
 
-// MetricTypes returns the types of the columns of MetricNames.
-func MetricTypes() []reflect.Type {
-	return list.Map(summaryMetrics(), func(m metric) reflect.Type { return m.key.Type })
-}
-
-// MetricValues returns the values of MetricNames: int64, uint64, float64 or bool.
+// MetricValues returns the values of Metrics: numbers and truth values.
 func (s *Summary) MetricValues() []any {
-	return list.Map(summaryMetrics(), func(m metric) any {
+	return list.Map(Metrics(), func(m Metric) any {
 		switch f := m.key.Get(s); {
 		case f.CanInt():
 			return f.Int()
@@ -92,29 +95,4 @@ func (s *Summary) MetricValues() []any {
 			return f.Bool()
 		}
 	})
-}
-
-// Better says which direction of a metric is an improvement.
-type Better int
-
-// The directions of a metric.
-const (
-	Neither Better = iota
-	Higher
-	Lower
-)
-
-// MetricBetter returns the direction in which a column improves, by its name: rates and utilisation
-// upwards; times, energy, and what went wrong, downwards; batch sizes and shapes in neither.
-func MetricBetter(column string) Better {
-	switch {
-	case column == "arrivals_rate_per_s":
-		return Neither
-	case strings.HasSuffix(column, "_per_s"), strings.HasSuffix(column, "_per_site_joule"), column == "output_tokens_per_s_per_mw", strings.HasPrefix(column, "utilization_"), column == "goodput_attainment":
-		return Higher
-	case strings.HasSuffix(column, "_ms"), strings.HasSuffix(column, "_s"), strings.HasSuffix(column, "_j"), strings.HasSuffix(column, "_w") && column != "dimm_limit_w", strings.Contains(column, "usd"), column == "kg_co2_per_million_output_tokens",
-		column == "rejected_requests", column == "refused_requests", column == "expired_requests", column == "preemptions", column == "stall_count", column == "rankset_imbalance":
-		return Lower
-	}
-	return Neither
 }

@@ -217,7 +217,6 @@ func printComparison(w io.Writer, plan *sweep.Plan, outcome *sweep.Outcome) erro
 		return err
 	}
 	t := all.Select(chosen)
-	t.Shorten()
 	for i := range plan.Keys {
 		t.Columns[i] = strings.TrimPrefix(strings.TrimSuffix(t.Columns[i], ".preset"), "run.")
 	}

@@ -121,7 +121,7 @@ func (f *diffFlags) options(c *tables.Comparison) (tables.CompareOptions, error)
 			return o, err
 		}
 		o.Rules = append(o.Rules, r)
-		add(r.Metric)
+		add(r.Column)
 	}
 	return o, nil
 }

@@ -66,7 +66,7 @@ func attentionTable(rows []power.AttentionRow) *tables.Table {
 		r := &rows[i]
 		row := []any{r.DRAM, r.Context, r.Batch, r.Heads, r.KVHeads, r.Ranks}
 		for _, v := range []float64{r.LatencyUS, r.EnergyUJ, r.EnergyLow, r.EnergyTop, r.ContextError, r.BatchError} {
-			row = append(row, tables.Digits(v, 9))
+			row = append(row, tables.Round(v, 9))
 		}
 		t.Add(append(row, r.NotEstimated)...)
 	}

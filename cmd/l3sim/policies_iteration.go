@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -160,7 +161,8 @@ func policyTable(all []policyIteration, columns []string, name func(string) stri
 		}
 	}
 	t.Columns = append(t.Columns, columns[3])
-	number := func(x float64) any { return tables.Decimals(x, decimals) }
+	unit := math.Pow10(decimals)
+	number := func(x float64) any { return math.Round(x*unit) / unit }
 	for _, r := range all {
 		times := list.Map(parts, func(p string) any { return number(r.Parts[p]) })
 		t.Add(slices.Concat([]any{r.Policy, r.Context, r.Batch}, times, []any{number(r.Total)})...)
@@ -173,7 +175,14 @@ func printPolicyIterations(w io.Writer, all []policyIteration) error {
 	return cli.Aligned(w, tabwriter.AlignRight, func(w io.Writer) {
 		fmt.Fprintln(w, strings.Join(t.Columns, "\t")+"\t")
 		for _, row := range t.Rows {
-			fmt.Fprintln(w, strings.Join(list.Map(row, tables.Value.String), "\t")+"\t")
+			for i, cell := range row {
+				if v, ok := cell.Float(); ok && i > 2 {
+					fmt.Fprintf(w, "%.1f\t", v)
+				} else {
+					fmt.Fprintf(w, "%v\t", cell)
+				}
+			}
+			fmt.Fprintln(w)
 		}
 	})
 }

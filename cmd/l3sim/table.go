@@ -108,11 +108,7 @@ func (a *app) table(paths []string, s *figure.Selection, columns []string, forma
 	if err != nil {
 		return err
 	}
-	t = t.Select(chosen)
-	if format != "csv" && format != formatJSON {
-		t.Shorten()
-	}
-	return a.printTable(t, format)
+	return a.printTable(t.Select(chosen), format)
 }
 
 // printTable prints a table in a format of tableFormats, or as JSON.

@@ -9,43 +9,29 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/cli"
-	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
 )
 
-// column is what --list-columns says of a column.
-type column struct {
-	Name    string `json:"name"`
-	Unit    string `json:"unit"`   // "" of a text, a count or a share
-	Better  string `json:"better"` // "higher", "lower" or ""
-	Meaning string `json:"meaning"`
-}
-
+// listColumns prints what a table's columns are: those of keys as the configuration explains them.
 func (a *app) listColumns(t *tables.Table) error {
-	all := list.Map(t.Columns, describeColumn)
+	all := list.Map(t.Columns, tables.Describe)
+	for i := range all {
+		c := &all[i]
+		c.Kind = t.Kind(i)
+		bare, _ := tables.SplitUnit(c.Name)
+		for _, key := range []string{c.Name, bare} {
+			if e, err := system.Configs().Explain(configs.Options{}, key); err == nil && system.Keys().Key(key) != nil {
+				c.Meaning = e.Meaning
+			}
+		}
+	}
 	return a.PrintAligned(map[string]any{"schema": "l3sim/columns/1", "columns": all}, 0, func(w io.Writer) {
 		fmt.Fprintln(w, "column\tunit\tbetter\tmeaning")
 		for _, c := range all {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Name, c.Unit, c.Better, c.Meaning)
 		}
 	})
-}
-
-// describeColumn says what is known of a column by its name: a key, with its unit or not, or a metric.
-func describeColumn(name string) column {
-	bare, unit := tables.SplitUnit(name)
-	c := column{Name: name, Unit: unit, Meaning: results.MetricMeaning(name)}
-	c.Better = []string{results.Higher: "higher", results.Lower: "lower", results.Neither: ""}[results.MetricBetter(name)]
-	for _, key := range []string{name, bare} {
-		if system.Keys().Key(key) == nil {
-			continue
-		}
-		if e, err := system.Configs().Explain(configs.Options{}, key); err == nil {
-			c.Meaning, c.Better = e.Meaning, ""
-		}
-	}
-	return c
 }
 
 // completeColumns has shells complete the flags of a command whose values are columns of its first argument.

@@ -109,7 +109,7 @@ func timeTable(t *traces.Trace) *tables.Table {
 		out[part] += int64(r.Output)
 	}
 	width := last.Seconds() / parts
-	number := func(x float64) tables.Value { return tables.Digits(x, 8) }
+	number := func(x float64) tables.Value { return tables.Of(tables.Round(x, 8)) }
 	table := &tables.Table{Name: t.Name, Columns: []string{timeColumn, rateColumn, inputColumn, outputColumn}}
 	for k := range parts {
 		row := []any{number((float64(k) + 0.5) * width), number(float64(count[k]) / width), nil, nil}

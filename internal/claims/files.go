@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"io"
 	"path/filepath"
-	"reflect"
 
-	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
 )
@@ -63,20 +61,15 @@ func (r *Report) folder() (*tables.Folder, error) {
 	var f *tables.Folder
 	var names []string
 	var all []*tables.Table
-	types := map[string]reflect.Type{tables.SourceColumn: reflect.TypeFor[string]()}
 	for _, x := range r.experiments {
 		one, err := x.plan.Folder("reproduce", &x.outcome, r.WriteJSON)
 		if err != nil {
 			return nil, err
 		}
-		for i, column := range one.Table.Columns {
-			types[column] = one.Types[i]
-		}
 		f, names, all = cmp.Or(f, one), append(names, x.Name), append(all, one.Table)
 	}
 	if len(all) > 1 {
 		f.Table = tables.Join(names, all)
-		f.Types = list.Map(f.Table.Columns, func(column string) reflect.Type { return types[column] })
 		f.Base.File, f.Base.Configs, f.Base.Sets = "", nil, nil // each experiment has its own
 	}
 	return f, nil

@@ -142,7 +142,7 @@ func (m *models) shareOf(g *gpu.Spec, batch int) float64 {
 }
 
 // number writes a result with six digits.
-func number(v float64) tables.Value { return tables.Digits(v, 6) }
+func number(v float64) tables.Value { return tables.Of(tables.Round(v, 6)) }
 
 // transferShare is the time that a prompt's keys and values need on the replica's
 // links over that of the feed-forward network, a layer of each: the largest over

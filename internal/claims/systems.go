@@ -3,6 +3,7 @@ package claims
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -103,7 +104,7 @@ func (x *experiment) ratios(seed uint64, l3System string, systems []string) (*se
 		}
 		slower := 0
 		for _, p := range all {
-			t.Rows[rows[p.work]][2+i] = tables.Decimals(p.ratio, 2)
+			t.Rows[rows[p.work]][2+i] = tables.Of(math.Round(100*p.ratio) / 100)
 			if p.ratio < 1 {
 				slower++
 			}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -65,9 +66,9 @@ func readable(column string, v float64) string {
 	case strings.HasSuffix(column, "_bytes"):
 		return tables.ForPeople(column, tables.Of(v))
 	case v < 100 && v > -100:
-		return tables.Digits(v, 3).String()
+		return tables.Of(tables.Round(v, 3)).String()
 	}
-	return tables.Decimals(v, 0).String()
+	return tables.Of(math.Round(v)).String()
 }
 
 // spread fills in the sample standard deviation of each goal over the seeds of each point.
@@ -87,7 +88,7 @@ func (s *Set) spread(t *tables.Table) {
 				}
 			}
 			_, std := tables.MeanStd(values)
-			stds = append(stds, sixDigits(std))
+			stds = append(stds, tables.Round(std, 6))
 		}
 		s.Spread = append(s.Spread, stds)
 	}

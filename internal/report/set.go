@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/internal/sweep/job"
-	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
 )
 
@@ -64,16 +62,15 @@ type Headline struct{ Goal, Value, Point string }
 
 // readSet reads a folder. Goals are those of the flag, else what most readers ask for.
 func readSet(dir, flag, goals string) (*Set, error) {
-	t, err := tables.ReadTable(dir)
+	t, base, err := tables.ReadFolder(dir)
 	if err != nil {
 		return nil, err
 	}
 	if len(t.Rows) == 0 {
 		return nil, &input.Error{File: t.Name, Expected: "at least one point"}
 	}
-	base, err := tables.ReadBase(dir)
-	if err != nil {
-		return nil, err
+	if base == nil { // of a file
+		base = &tables.Base{}
 	}
 	means, seeds, failed, err := t.Means()
 	if err != nil {
@@ -107,7 +104,7 @@ func (s *Set) chooseGoals(t *tables.Table, flag, text string) ([]tables.Goal, er
 	}
 	goals, err := t.ParseGoals(flag, text)
 	for _, g := range goals {
-		s.Goals = append(s.Goals, Goal{g.Column, tables.Label(g.Column), g.Maximize})
+		s.Goals = append(s.Goals, Goal{g.Column, tables.Describe(g.Column).Label, g.Maximize})
 	}
 	return goals, err
 }
@@ -154,10 +151,7 @@ func (s *Set) describe(t *tables.Table, base *tables.Base) {
 				return valuesOf(t, c)
 			}
 		}
-		if base != nil {
-			return base.Keys[key]
-		}
-		return ""
+		return base.Keys[key]
 	}
 	for _, b := range []Pair{{"model", "run.model"}, {"system", "run.system"}, {"GPU", "gpu.preset"}, {"GPUs", "node.gpus"}, {"DRAM", "dram.preset"},
 		{"DIMM memory", "node.memory_capacity"}, {"ranksets", "node.ranksets"}, {"trace", "run.trace"}, {"requests", "run.requests"}} {
@@ -168,7 +162,7 @@ func (s *Set) describe(t *tables.Table, base *tables.Base) {
 	if slices.Contains(t.Columns, "usd_per_million_output_tokens") {
 		s.Badges = append(s.Badges, Pair{"prices", value("prices.name") + " of " + value("prices.date")})
 	}
-	if base != nil {
+	if base.Version != "" {
 		s.Badges = append(s.Badges, Pair{"code", base.Version[:min(len(base.Version), len("executable-")+12)]})
 	}
 }
@@ -198,49 +192,27 @@ func (s *Set) columns(t *tables.Table) {
 			s.Constants = append(s.Constants, Pair{name, t.Rows[0][c].String()})
 			continue
 		}
-		column := Column{Name: name, Label: tables.Label(name), IsKey: isKey[c], Numeric: name != tables.PointColumn}
-		for r := range t.Rows {
-			_, ok := t.Number(r, c)
-			column.Numeric = column.Numeric && (ok || t.Rows[r][c].Empty())
-		}
-		switch results.MetricBetter(name) {
-		case results.Higher:
-			column.Better = 1
-		case results.Lower:
-			column.Better = -1
-		}
-		s.Columns = append(s.Columns, column)
+		is := tables.Describe(name)
+		numeric := !slices.Contains([]tables.Kind{tables.Text, tables.Truth}, t.Kind(c))
+		s.Columns = append(s.Columns, Column{name, is.Label, isKey[c], map[tables.Better]int{tables.Higher: 1, tables.Lower: -1}[is.Better], numeric})
 		for r, row := range t.Rows {
 			var cell any = row[c].String()
-			if v, ok := t.Number(r, c); ok && column.Numeric && isKey[c] {
-				cell = v
-			} else if ok && column.Numeric { // of a result six digits
-				cell = sixDigits(v)
-			} else if column.Numeric {
+			switch v, ok := row[c].Float(); {
+			case numeric && !ok:
 				cell = nil
+			case numeric && isKey[c]:
+				cell = v
+			case numeric: // of a result six digits
+				cell = tables.Round(v, 6)
 			}
 			s.Rows[r] = append(s.Rows[r], cell)
 		}
 	}
 }
 
-// sixDigits rounds a number to six digits. Powers of ten up to 22 are exact, so that the quotient is the nearest number.
-func sixDigits(v float64) float64 {
-	if v == 0 {
-		return 0
-	}
-	digits := 5 - int(math.Floor(math.Log10(math.Abs(v))))
-	if digits < 0 {
-		unit := math.Pow10(-digits)
-		return math.Round(v/unit) * unit
-	}
-	return math.Round(v*math.Pow10(digits)) / math.Pow10(digits)
-}
-
-// commands fills in the commands that run the points again. Without a base, as of results
-// of an older version, there are none.
+// commands fills in the commands that run the points again.
 func (s *Set) commands(t *tables.Table, base *tables.Base) {
-	if base == nil || !slices.Contains([]string{"", "sweep", "run"}, base.Command) { // a run does not give the row
+	if base.Command != "sweep" && base.Command != "run" { // a run does not give the row
 		return
 	}
 	s.Command = "l3sim run"

@@ -357,7 +357,7 @@ func TestShardFolderIsItsOwn(t *testing.T) {
 }
 
 func FuzzReadShard(f *testing.F) {
-	head := `{"schema":"l3sim/shard/1","plan":"a","version":"b","shard":0,"of":2,"points":3,"columns":["run.seed"]}` + "\n"
+	head := `{"schema":"l3sim/shard/2","plan":"a","version":"b","shard":0,"of":2,"points":3,"columns":["run.seed"]}` + "\n"
 	f.Add([]byte(head + `{"index":2,"point":"c","name":"d","seed":1,"cells":["1"]}` + "\n"))
 	f.Add([]byte(head + `{"index":3,"point":"c"}`))
 	f.Add([]byte("{}\n\n"))

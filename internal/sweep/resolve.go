@@ -119,13 +119,13 @@ func columnName(k *schema.Key) string {
 	return k.Name + unit.Suffix
 }
 
-// columnType returns the type of the column of a key. Bytes are whole numbers. Other
+// columnKind returns what the column of a key holds. Bytes are whole numbers. Other
 // quantities are reals: a column's unit is larger than the unit they are counted in.
-func columnType(k *schema.Key) reflect.Type {
+func columnKind(k *schema.Key) tables.Kind {
 	if u, ok := schema.UnitOf(k.Type); ok && u.Size != 1 {
-		return reflect.TypeFor[float64]()
+		return tables.Real
 	}
-	return k.Type
+	return tables.KindOf(k.Type)
 }
 
 // cell returns a value of the configuration as its column has it.

@@ -188,7 +188,7 @@ const shardName = "shard.jsonl"
 
 // shardSchema names the form of that file: a line of JSON for the shard, then
 // one for each of its points.
-const shardSchema = "l3sim/shard/1"
+const shardSchema = "l3sim/shard/2"
 
 // shardHead is the first line.
 type shardHead struct {

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -43,7 +42,11 @@ func (p *Plan) columnKeys() []string {
 // Table returns the results as one tidy table: one row per point, in point order, with columns as
 // package results describes them. Two runs of the same points give the same table.
 func (p *Plan) Table(o *Outcome) (*tables.Table, error) {
-	t := &tables.Table{Columns: p.header()}
+	t := &tables.Table{Columns: p.header(), Kinds: map[string]tables.Kind{}}
+	for _, key := range p.columns {
+		k := p.keys().Key(key)
+		t.Kinds[columnName(k)] = columnKind(k)
+	}
 	for i := range p.Points {
 		point, e := &p.Points[i], o.Entries[i]
 		if e == nil {
@@ -67,11 +70,6 @@ func row(point *Point, e *Entry) []any {
 	}
 	keys := list.Map(point.cells, func(v tables.Value) any { return v })
 	return slices.Concat([]any{point.Name}, keys, []any{e.Status, strings.ReplaceAll(e.Error, "\n", " "), point.config}, metrics)
-}
-
-func (p *Plan) columnTypes() []reflect.Type {
-	text := reflect.TypeFor[string]()
-	return slices.Concat([]reflect.Type{text}, list.Map(p.columns, func(key string) reflect.Type { return columnType(p.keys().Key(key)) }), []reflect.Type{text, text, text}, results.MetricTypes())
 }
 
 // provenance returns the metadata of the Parquet file. They depend on the same input as the
@@ -129,7 +127,7 @@ func (p *Plan) Folder(command string, o *Outcome, summary func(io.Writer) error)
 	}
 	base := *p.describe()
 	base.Command = command
-	return &tables.Folder{Table: t, Types: p.columnTypes(), Meta: p.provenance(), Base: &base, Summary: summary,
+	return &tables.Folder{Table: t, Meta: p.provenance(), Base: &base, Summary: summary,
 		Config: func(w io.Writer) error { return p.writeConfig(w, base.Keys) }}, nil
 }
 

@@ -147,7 +147,7 @@ func draw(t *testing.T, anchors []anchor) []byte {
 	for i := range anchors {
 		a := &anchors[i]
 		for _, p := range a.pairs {
-			table.Add(tables.Digits(p.measured, 6), tables.Digits(p.predicted/p.measured, 6), a.group)
+			table.Add(tables.Round(p.measured, 6), tables.Round(p.predicted/p.measured, 6), a.group)
 		}
 	}
 	d, err := figure.Select(table, figure.Selection{Kind: "scatter", X: "measured_s_or_J", Y: "predicted_over_measured", Group: "anchor"})

@@ -224,7 +224,7 @@ func named(column string, value tables.Value) string {
 	if _, number := value.Float(); !number {
 		return value.String()
 	}
-	quantity, _, _ := strings.Cut(tables.Label(column), " (")
+	quantity, _, _ := strings.Cut(tables.Describe(column).Label, " (")
 	return quantity + " = " + cellLabel(column, value)
 }
 

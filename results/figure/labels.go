@@ -74,7 +74,7 @@ func axisTitle(column string) string {
 	if column == tables.PointColumn {
 		return "design"
 	}
-	label := tables.Label(column)
+	label := tables.Describe(column).Label
 	quantity, unit, _ := strings.Cut(label, " (")
 	for _, s := range statistics {
 		if rest, ok := strings.CutSuffix(quantity, s.end); ok {

@@ -63,7 +63,7 @@ func (l *legend) title() string {
 	if l.data.Group == resultColumn || l.data.Group == tables.PointColumn {
 		return ""
 	}
-	return tables.Label(l.data.Group) + ":"
+	return tables.Describe(l.data.Group).Label + ":"
 }
 
 func (l *legend) height(width vg.Length) vg.Length {

@@ -45,7 +45,7 @@ func melt(t *tables.Table, sel *Selection) (*tables.Table, error) {
 	out.Columns = append(out.Columns, value)
 	for _, c := range columns {
 		for _, row := range t.Rows {
-			melted := slices.Insert(slices.Clone(row), at, tables.Of(tables.Label(t.Columns[c])))
+			melted := slices.Insert(slices.Clone(row), at, tables.Of(tables.Describe(t.Columns[c]).Label))
 			out.Rows = append(out.Rows, append(melted, row[c]))
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
 )
 
@@ -52,9 +51,9 @@ func (s *selector) directions() {
 		d.MaximizeZ = len(s.goals) == 3 && s.goals[2].Maximize
 		return
 	}
-	d.MinimizeX = s.isDimension(s.x) || results.MetricBetter(d.X) != results.Higher
-	d.MaximumY = !s.isDimension(s.y) && results.MetricBetter(d.Y) != results.Lower
-	d.MaximizeZ = s.z != none && !s.isDimension(s.z) && results.MetricBetter(d.Z) == results.Higher
+	d.MinimizeX = s.isDimension(s.x) || tables.Describe(d.X).Better != tables.Higher
+	d.MaximumY = !s.isDimension(s.y) && tables.Describe(d.Y).Better != tables.Lower
+	d.MaximizeZ = s.z != none && !s.isDimension(s.z) && tables.Describe(d.Z).Better == tables.Higher
 }
 
 // leftOut returns the rows, and counts the cells, of a Pareto front with a seed that failed or has no number for

@@ -35,7 +35,7 @@ func (d *Data) Table() *tables.Table {
 	if repeated {
 		t.Columns = append(t.Columns, "std", "n")
 	}
-	number := func(v float64) tables.Value { return tables.Digits(v, 6) }
+	number := func(v float64) tables.Value { return tables.Of(tables.Round(v, 6)) }
 	for i := range d.Cells {
 		c := &d.Cells[i]
 		var row []any

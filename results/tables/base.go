@@ -20,7 +20,7 @@ const baseSchema = "l3sim/base/1" // names the form of Base's JSON
 // row it makes the command that runs the point again.
 type Base struct {
 	Schema  string   `json:"schema"`  // baseSchema
-	Command string   `json:"command"` // of l3sim that wrote the folder: run, sweep, capacity or reproduce; "" of older versions is sweep
+	Command string   `json:"command"` // of l3sim that wrote the folder: run, sweep, capacity, plan or reproduce
 	Version string   `json:"version"`
 	File    string   `json:"file"`   // of the sweep, "" where there is none
 	Configs []string `json:"config"` // overlay files, as --config takes them
@@ -41,31 +41,22 @@ func (b *Base) InFile() results.File {
 	return results.File{Name: BaseFile, Write: func(w io.Writer) error { return results.WriteJSON(w, &named) }}
 }
 
-// ReadBase reads the description in a folder. Where there is none, as of what an older version
-// wrote, it returns nil.
-func ReadBase(dir string) (*Base, error) {
-	b := &Base{}
-	if found, err := readJSON(filepath.Join(dir, BaseFile), b, &b.Schema, baseSchema); !found {
-		return nil, err
-	}
-	return b, nil
-}
-
-// readJSON reads a file into v. schema points into v and must be expected then. found is false
-// without a file, which is no error, and with every error.
-func readJSON(path string, v any, schema *string, expected string) (found bool, err error) {
+// readBase reads the description in a folder. A folder without one, or with one of another version, is refused.
+func readBase(dir string) (*Base, error) {
+	b, path := &Base{}, filepath.Join(dir, BaseFile)
 	text, err := input.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return nil, &input.Error{File: dir, Expected: "a folder that --out named, with " + BaseFile + " and " + ParquetFile +
+			"; an unfinished sweep lacks them, and so does what older versions of l3sim wrote: run its command again"}
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	if err := json.Unmarshal(text, v); err != nil {
-		return false, &input.Error{File: path, Err: err}
+	if err := json.Unmarshal(text, b); err != nil {
+		return nil, &input.Error{File: path, Err: err}
 	}
-	if *schema != expected {
-		return false, &input.Error{File: path, Key: "schema", Value: *schema, Expected: expected}
+	if b.Schema != baseSchema {
+		return nil, &input.Error{File: path, Key: "schema", Value: b.Schema, Expected: baseSchema + "; another version of l3sim wrote the folder: run its command again"}
 	}
-	return true, nil
+	return b, nil
 }

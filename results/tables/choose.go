@@ -1,9 +1,6 @@
 package tables
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Headlines are the metrics that a table for people shows unless told otherwise,
 // those of stalling only where a run has stalls or preemptions.
@@ -18,7 +15,7 @@ func (t *Table) Headline() []string {
 	stalls := false
 	for _, name := range []string{"stall_count", "preemptions"} {
 		if i := slices.Index(t.Columns, name); i >= 0 {
-			stalls = stalls || slices.ContainsFunc(t.Rows, func(row []Value) bool { v, _ := row[i].Float(); return v != 0 })
+			stalls = stalls || slices.ContainsFunc(t.Rows, func(row []Value) bool { return !row[i].Empty() && row[i] != Of(0) })
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(Headlines), func(m string) bool {
@@ -26,8 +23,8 @@ func (t *Table) Headline() []string {
 	})
 }
 
-// Choose returns the columns that a flag names; without names, those that say what
-// a row is and the main
+// Choose returns the columns that a flag names; without names, those that say what a row is and the main results, or all
+// where a table has none of them.
 func (t *Table) Choose(flag string, names []string) ([]int, error) {
 	var chosen []int
 	for _, name := range names {
@@ -47,22 +44,8 @@ func (t *Table) Choose(flag string, names []string) ([]int, error) {
 			chosen = append(chosen, i)
 		}
 	}
-	if len(chosen) == 0 { // no sweep's table
-		for i := range t.Columns {
-			chosen = append(chosen, i)
-		}
+	if len(chosen) == 0 {
+		chosen = indices(len(t.Columns))
 	}
 	return chosen, nil
-}
-
-// Shorten cuts numbers to six digits, for people.
-func (t *Table) Shorten() {
-	for r, row := range t.Rows {
-		for i := range row {
-			text := row[i].String()
-			if v, ok := t.Number(r, i); ok && len(text) > 8 && strings.Contains(text, ".") {
-				row[i] = Decimals(v, max(0, 6-strings.IndexByte(text, '.')))
-			}
-		}
-	}
 }

@@ -1,13 +1,14 @@
 package tables
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 
 	"github.com/l3sim/l3sim/input"
 )
 
-// Comparison is the changes between two sweeps' results.
+// Comparison is the changes between two results.
 type Comparison struct {
 	Points  []PointChange // in the order of the new table, then those that vanished
 	Metrics []string      // that both tables have
@@ -38,187 +39,47 @@ type PointChange struct {
 	Reconfigured bool   `json:"reconfigured"`    // the effective configuration differs
 	Lost         int    `json:"lost_seeds"`      // seeds that only the old table has
 	Error        string `json:"error,omitempty"` // why it fails now
-	// Old and New are the values by metric of the seeds that both tables have, in
-	// the order of the new table; nil where both have no seed in common.
-	Old map[string][]float64 `json:"-"`
-	New map[string][]float64 `json:"-"`
+	// Metrics are those with a number in both tables, of the seeds that both have.
+	Metrics map[string]*Change `json:"metrics"`
 }
 
-// side is one table's points: their rows by name.
-type side struct {
-	table                        *Table
-	point, seed, status, failure int
-	config                       int
-	names                        []string
-	rows                         map[string][]int // by name
+// Change is a metric in both tables: means and sample standard deviations over the seeds.
+type Change struct {
+	Old            float64 `json:"old"`
+	New            float64 `json:"new"`
+	Relative       share   `json:"change"` // of the mean, as a share of the old one; infinite from 0
+	oldStd, newStd float64
+	spread         float64 // of the changes of each seed
+	seeds          int
+	differs        bool // a seed has another value
 }
 
-func newSide(t *Table) (*side, error) {
-	s := &side{table: t, rows: map[string][]int{}}
-	for _, c := range []struct {
-		name string
-		to   *int
-	}{{PointColumn, &s.point}, {SeedColumn, &s.seed}, {StatusColumn, &s.status}, {ErrorColumn, &s.failure}, {ConfigColumn, &s.config}} {
-		if *c.to = slices.Index(t.Columns, c.name); *c.to < 0 {
-			return nil, &input.Error{File: t.Name, Line: 1, Expected: "the results of a sweep, with a column " + c.name}
-		}
+// share is a share that JSON has as null where it is infinite.
+type share float64
+
+// MarshalJSON writes a finite share.
+func (s share) MarshalJSON() ([]byte, error) {
+	if math.IsInf(float64(s), 0) {
+		return []byte("null"), nil
 	}
-	for _, rows := range t.Group(t.All(), s.point, s.seed) {
-		if len(rows) > 1 {
-			return nil, &input.Error{File: t.Name, Line: rows[1] + 2, Key: s.text(rows[1], s.point), Value: "seed " + s.text(rows[1], s.seed), Expected: "each point and seed once"}
-		}
-	}
-	for _, rows := range t.Group(t.All(), s.point) {
-		name := s.text(rows[0], s.point)
-		s.names, s.rows[name] = append(s.names, name), rows
-	}
-	return s, nil
+	return json.Marshal(float64(s))
 }
 
-func (s *side) text(row, column int) string { return s.table.Rows[row][column].String() }
-
-// metrics returns the columns after the configuration's hash.
-func (s *side) metrics() []string { return s.table.Columns[s.config+1:] }
-
-// Compare matches the points of two sweeps by name; those whose name only one
-// of them has, by configuration. Tables that no sweep wrote are an
-// *input.Error.
-func Compare(old, updated *Table) (*Comparison, error) {
-	a, err := newSide(old)
-	if err != nil {
-		return nil, err
-	}
-	b, err := newSide(updated)
-	if err != nil {
-		return nil, err
-	}
-	c := &Comparison{}
-	c.Metrics, c.GainedMetrics = parted(b.metrics(), a.metrics())
-	_, c.LostMetrics = parted(a.metrics(), b.metrics())
-	renamed := a.renamed(b)
-	matched := map[string]bool{}
-	for _, name := range b.names {
-		oldName := name
-		if a.rows[name] == nil {
-			oldName = renamed[name]
-		}
-		if a.rows[oldName] == nil {
-			c.Points = append(c.Points, PointChange{Name: name, Fate: Added})
-			continue
-		}
-		matched[oldName] = true
-		p := c.point(a, b, oldName, name)
-		if oldName != name {
-			p.OldName = oldName
-		}
-		c.Points = append(c.Points, p)
-	}
-	for _, name := range a.names {
-		if !matched[name] {
-			c.Points = append(c.Points, PointChange{Name: name, Fate: Vanished, Lost: len(a.rows[name])})
-		}
-	}
-	return c, nil
-}
-
-// parted returns those of names that others has, and those that it has not.
-func parted(names, others []string) (have, lack []string) {
-	for _, n := range names {
-		if slices.Contains(others, n) {
-			have = append(have, n)
-		} else {
-			lack = append(lack, n)
-		}
-	}
-	return have, lack
-}
-
-// renamed returns for names that only b has the name that only a has of the same configuration.
-func (s *side) renamed(b *side) map[string]string {
-	byConfig := map[string]string{}
-	for _, name := range s.names {
-		if config := s.text(s.rows[name][0], s.config); b.rows[name] == nil && config != "" {
-			byConfig[config] = name
-		}
-	}
-	names := map[string]string{}
-	for _, name := range b.names {
-		config := b.text(b.rows[name][0], b.config)
-		if old, ok := byConfig[config]; ok && s.rows[name] == nil {
-			names[name] = old
-			delete(byConfig, config)
-		}
-	}
-	return names
-}
-
-func (s *side) fails(name string) bool {
-	return slices.ContainsFunc(s.rows[name], func(r int) bool { return s.text(r, s.status) == StatusFailed })
-}
-
-func (c *Comparison) point(a, b *side, oldName, name string) PointChange {
-	p := PointChange{Name: name, Fate: OtherSeeds, Old: map[string][]float64{}, New: map[string][]float64{}}
-	p.Lost = len(a.rows[oldName])
-	oldFails, newFails := a.fails(oldName), b.fails(name)
-	for _, rb := range b.rows[name] {
-		row := b.table.Rows[rb]
-		ra := slices.IndexFunc(a.rows[oldName], func(r int) bool { return a.table.Rows[r][a.seed] == row[b.seed] })
-		if ra >= 0 {
-			p.Lost--
-		}
-		if b.text(rb, b.status) == StatusFailed {
-			p.Error = b.text(rb, b.failure)
-			continue
-		}
-		if ra < 0 {
-			continue
-		}
-		ra = a.rows[oldName][ra]
-		if p.Fate == OtherSeeds {
-			p.Fate = Equal
-		}
-		p.Reconfigured = p.Reconfigured || a.table.Rows[ra][a.config] != row[b.config]
-		for _, m := range c.Metrics {
-			x, hasOld := a.table.Number(ra, slices.Index(a.table.Columns, m))
-			y, hasNew := b.table.Number(rb, slices.Index(b.table.Columns, m))
-			if !hasOld || !hasNew {
-				continue
-			}
-			p.Old[m], p.New[m] = append(p.Old[m], x), append(p.New[m], y)
-			if x != y {
-				p.Fate = Changed
-			}
-		}
-	}
-	switch {
-	case newFails && oldFails:
-		p.Fate = StillFails
-	case newFails:
-		p.Fate = FailsNow
-	case oldFails:
-		p.Fate = WorksNow
-	}
-	return p
-}
-
-// Delta returns the relative change of a metric's mean, and the sample standard deviation of the
-// seeds' own changes; false where the point has no value in both tables. From 0 to 0 is no change,
-// from 0 to anything else an infinite one.
-func (p *PointChange) Delta(metric string) (relative, spread float64, ok bool) {
-	old, updated := p.Old[metric], p.New[metric]
-	if len(old) == 0 {
-		return 0, 0, false
-	}
+// newChange compares the values of seeds, pair by pair.
+func newChange(old, updated []float64) *Change {
 	each := make([]float64, len(old))
 	for i := range old {
 		each[i] = relativeChange(old[i], updated[i])
 	}
-	_, spread = MeanStd(each)
-	a, _ := MeanStd(old)
-	b, _ := MeanStd(updated)
-	return relativeChange(a, b), spread, true
+	c := &Change{seeds: len(old), differs: !slices.Equal(old, updated)}
+	c.Old, c.oldStd = MeanStd(old)
+	c.New, c.newStd = MeanStd(updated)
+	_, c.spread = MeanStd(each)
+	c.Relative = share(relativeChange(c.Old, c.New))
+	return c
 }
 
+// relativeChange is infinite from 0 to anything else.
 func relativeChange(a, b float64) float64 {
 	if a == b {
 		return 0
@@ -246,31 +107,171 @@ func MeanStd(samples []float64) (mean, std float64) {
 	return mean, std
 }
 
-// Lost returns the points and seeds that only the old table has.
-func (c *Comparison) Lost() int {
-	n := 0
-	for i := range c.Points {
-		n += c.Points[i].Lost
-	}
-	return n
+// side is one table's points: their rows by name.
+type side struct {
+	*Table
+	point, seed, status, failure, config int // columns
+	names                                []string
+	rows                                 map[string][]int // by name
 }
 
-func (c *Comparison) count(f Fate) int {
-	n := 0
+func newSide(t *Table) (*side, error) {
+	s := &side{Table: t, rows: map[string][]int{}}
+	for _, c := range []struct {
+		name string
+		to   *int
+	}{{PointColumn, &s.point}, {SeedColumn, &s.seed}, {StatusColumn, &s.status}, {ErrorColumn, &s.failure}, {ConfigColumn, &s.config}} {
+		if *c.to = slices.Index(t.Columns, c.name); *c.to < 0 {
+			return nil, &input.Error{File: t.Name, Line: 1, Expected: "the results of a sweep, with a column " + c.name}
+		}
+	}
+	for _, rows := range t.Group(t.All(), s.point, s.seed) {
+		if len(rows) > 1 {
+			return nil, &input.Error{File: t.Name, Line: rows[1] + 2, Key: s.text(rows[1], s.point), Value: "seed " + s.text(rows[1], s.seed), Expected: "each point and seed once"}
+		}
+	}
+	for _, rows := range t.Group(t.All(), s.point) {
+		name := s.text(rows[0], s.point)
+		s.names, s.rows[name] = append(s.names, name), rows
+	}
+	return s, nil
+}
+
+func (s *side) text(row, column int) string { return s.Rows[row][column].String() }
+
+// metrics returns the columns after the configuration's hash.
+func (s *side) metrics() []string { return s.Columns[s.config+1:] }
+
+func (s *side) fails(name string) bool {
+	return slices.ContainsFunc(s.rows[name], func(r int) bool { return s.text(r, s.status) == StatusFailed })
+}
+
+// Compare matches the points of two results by name; those whose name only one
+// of them has, by configuration. Tables of other commands are an *input.Error.
+func Compare(old, updated *Table) (*Comparison, error) {
+	a, err := newSide(old)
+	if err != nil {
+		return nil, err
+	}
+	b, err := newSide(updated)
+	if err != nil {
+		return nil, err
+	}
+	lacks := func(names []string) func(string) bool {
+		return func(name string) bool { return !slices.Contains(names, name) }
+	}
+	c := &Comparison{}
+	c.Metrics = slices.DeleteFunc(slices.Clone(b.metrics()), lacks(a.metrics()))
+	c.GainedMetrics = slices.DeleteFunc(slices.Clone(b.metrics()), func(m string) bool { return !lacks(a.metrics())(m) })
+	c.LostMetrics = slices.DeleteFunc(slices.Clone(a.metrics()), func(m string) bool { return !lacks(b.metrics())(m) })
+	renamed := a.renamed(b)
+	matched := map[string]bool{}
+	for _, name := range b.names {
+		oldName := name
+		if a.rows[name] == nil {
+			oldName = renamed[name]
+		}
+		if a.rows[oldName] == nil {
+			c.Points = append(c.Points, PointChange{Name: name, Fate: Added})
+			continue
+		}
+		matched[oldName] = true
+		p := c.point(a, b, oldName, name)
+		if oldName != name {
+			p.OldName = oldName
+		}
+		c.Points = append(c.Points, p)
+	}
+	for _, name := range a.names {
+		if !matched[name] {
+			c.Points = append(c.Points, PointChange{Name: name, Fate: Vanished, Lost: len(a.rows[name])})
+		}
+	}
+	return c, nil
+}
+
+// renamed returns for names that only b has the name that only a has of the same configuration.
+func (s *side) renamed(b *side) map[string]string {
+	byConfig := map[Value]string{}
+	for _, name := range s.names {
+		if config := s.Rows[s.rows[name][0]][s.config]; b.rows[name] == nil && !config.Empty() {
+			byConfig[config] = name
+		}
+	}
+	names := map[string]string{}
+	for _, name := range b.names {
+		config := b.Rows[b.rows[name][0]][b.config]
+		if old, ok := byConfig[config]; ok && s.rows[name] == nil {
+			names[name] = old
+			delete(byConfig, config)
+		}
+	}
+	return names
+}
+
+func (c *Comparison) point(a, b *side, oldName, name string) PointChange {
+	p := PointChange{Name: name, Fate: OtherSeeds, Lost: len(a.rows[oldName]), Metrics: map[string]*Change{}}
+	var oldRows, newRows []int // of seeds that are done in the new table and are in both
+	for _, rb := range b.rows[name] {
+		ra := slices.IndexFunc(a.rows[oldName], func(r int) bool { return a.Rows[r][a.seed] == b.Rows[rb][b.seed] })
+		if ra >= 0 {
+			p.Lost--
+		}
+		if b.text(rb, b.status) == StatusFailed {
+			p.Error = b.text(rb, b.failure)
+		} else if ra >= 0 {
+			ra = a.rows[oldName][ra]
+			oldRows, newRows, p.Fate = append(oldRows, ra), append(newRows, rb), Equal
+			p.Reconfigured = p.Reconfigured || a.Rows[ra][a.config] != b.Rows[rb][b.config]
+		}
+	}
+	for _, m := range c.Metrics {
+		var old, updated []float64
+		for i := range oldRows {
+			x, hasOld := a.Float(oldRows[i], m)
+			y, hasNew := b.Float(newRows[i], m)
+			if hasOld && hasNew {
+				old, updated = append(old, x), append(updated, y)
+			}
+		}
+		if len(old) > 0 {
+			p.Metrics[m] = newChange(old, updated)
+			if p.Metrics[m].differs {
+				p.Fate = Changed
+			}
+		}
+	}
+	switch oldFails, newFails := a.fails(oldName), b.fails(name); {
+	case newFails && oldFails:
+		p.Fate = StillFails
+	case newFails:
+		p.Fate = FailsNow
+	case oldFails:
+		p.Fate = WorksNow
+	}
+	return p
+}
+
+// count returns how many points meet a condition.
+func (c *Comparison) count(is func(*PointChange) bool) (n int) {
 	for i := range c.Points {
-		if c.Points[i].Fate == f {
+		if is(&c.Points[i]) {
 			n++
 		}
 	}
 	return n
 }
 
-func (c *Comparison) changedMetrics() []string {
-	var changed []string
-	for _, m := range c.Metrics {
-		if slices.ContainsFunc(c.Points, func(p PointChange) bool { return !slices.Equal(p.Old[m], p.New[m]) }) {
-			changed = append(changed, m)
-		}
+// Lost returns the points and seeds that only the old table has.
+func (c *Comparison) Lost() (n int) {
+	for i := range c.Points {
+		n += c.Points[i].Lost
 	}
-	return changed
+	return n
+}
+
+func (c *Comparison) changedMetrics() []string {
+	return slices.DeleteFunc(slices.Clone(c.Metrics), func(m string) bool {
+		return c.count(func(p *PointChange) bool { return p.Metrics[m] != nil && p.Metrics[m].differs }) == 0
+	})
 }

@@ -56,11 +56,11 @@ fresh,7,1,done,,h,1,1
 		t.Errorf("%+v", c.Points[:3])
 	}
 	// Seeds are paired, not taken in order: both lost 5%.
-	if relative, spread, ok := c.Points[2].Delta("output_tokens_per_s"); !ok || math.Abs(relative+0.05) > 1e-12 || spread > 1e-12 {
-		t.Errorf("delta %g ± %g, %t", relative, spread, ok)
+	if x := c.Points[2].Metrics["output_tokens_per_s"]; x == nil || math.Abs(float64(x.Relative)+0.05) > 1e-12 || x.spread > 1e-12 {
+		t.Errorf("%+v", x)
 	}
 	var b bytes.Buffer
-	rule := &Rule{Text: "output_tokens_per_s<-2%", Metric: "output_tokens_per_s", Operator: "<", Limit: -0.02, Relative: true}
+	rule := &Rule{"output_tokens_per_s<-2%", Limit{Column: "output_tokens_per_s", Operator: "<", Value: -0.02}, true}
 	if err := c.WriteText(&b, CompareOptions{Metrics: []string{"output_tokens_per_s"}, Rules: []*Rule{rule}}); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ also changed: tbt_p99_ms
 func TestRules(t *testing.T) {
 	metrics := []string{"output_tokens_per_s", "tbt_p99_ms"}
 	point := func(old, updated float64) *PointChange {
-		return &PointChange{Fate: Changed, Old: map[string][]float64{"tbt_p99_ms": {old}}, New: map[string][]float64{"tbt_p99_ms": {updated}}}
+		return &PointChange{Fate: Changed, Metrics: map[string]*Change{"tbt_p99_ms": newChange([]float64{old}, []float64{updated})}}
 	}
 	for _, c := range []struct {
 		rule         string
@@ -146,7 +146,7 @@ func TestCompareWithItself(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.count(Equal) != len(c.Points) || len(c.changedMetrics()) != 0 {
+		if c.count(func(p *PointChange) bool { return p.Fate == Equal }) != len(c.Points) || len(c.changedMetrics()) != 0 {
 			t.Fatalf("%+v", c.Points)
 		}
 	})
@@ -179,12 +179,12 @@ func TestLost(t *testing.T) {
 	if c.Lost() != 1+1+2 || c.Points[0].Fate != Equal || c.Points[1].Fate != OtherSeeds || c.Points[2].Fate != Vanished {
 		t.Errorf("lost %d, %+v", c.Lost(), c.Points)
 	}
-	rule := &Rule{Metric: "output_tokens_per_s", Operator: "<", Limit: -0.02}
-	if n := rule.Judged(c); n != 1 {
+	rule := &Rule{Limit: Limit{Column: "output_tokens_per_s", Operator: "<", Value: -0.02}}
+	if n := c.count(rule.Judges); n != 1 {
 		t.Errorf("%d points judged, want a alone", n)
 	}
 	failing := sweepTable(t, "a,1,1,failed,boom,a,,\n")
-	if c, err := Compare(old, failing); err != nil || rule.Judged(c) != 1 {
+	if c, err := Compare(old, failing); err != nil || c.count(rule.Judges) != 1 {
 		t.Errorf("a point that fails now is judged: %v", err)
 	}
 	if want := "3 points, 1 equal, 1 vanished, 1 other seeds; 2 old seeds of these are missing"; c.headline() != want {

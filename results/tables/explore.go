@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 )
 
-const exploreSchema = "l3sim/explore/2" // names the form of Exploration's JSON
+const exploreSchema = "l3sim/explore/3" // names the form of Exploration's JSON
 
 // Exploration is what a sweep shows of the trade-off between goals.
 type Exploration struct {

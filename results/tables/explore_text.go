@@ -56,9 +56,9 @@ func (e *Exploration) frontTable() *Table {
 		f := &e.Front[i]
 		row := list.Map(f.Knobs, func(k KnobValue) any { return ForPeople(k.Column, k.Value) })
 		for g, goal := range e.Goals {
-			row = append(row, numberForPeople(goal.Column, f.Values[g]))
+			row = append(row, ForPeople(goal.Column, Of(f.Values[g])))
 			if repeated {
-				row = append(row, numberForPeople(goal.Column, f.Std[g]))
+				row = append(row, ForPeople(goal.Column, Of(f.Std[g])))
 			}
 		}
 		if repeated {
@@ -97,28 +97,21 @@ func (l *Level) label(column string) string {
 	return ForPeople(column, l.Value) + ".." + ForPeople(column, l.To)
 }
 
-// ForPeople writes a cell with no more digits than a person reads. Whole numbers
-// keep all of theirs, as they tell one value of a key from another.
+// ForPeople writes a cell with no more than six digits: bytes with a unit. Whole numbers keep all of theirs, as they
+// tell one value of a key from another.
 func ForPeople(column string, cell Value) string {
-	v, ok := cell.Float()
+	v, number := cell.Float()
 	switch {
 	case cell.Empty():
 		return "-"
-	case !ok || cell.whole() && !strings.HasSuffix(column, "_bytes"):
-		return cell.String()
-	}
-	return numberForPeople(column, v)
-}
-
-// numberForPeople writes a number of a column to six significant digits, with a
-// power of ten where it is very small or large, and bytes with a unit.
-func numberForPeople(column string, v float64) string {
-	if strings.HasSuffix(column, "_bytes") && math.Abs(v) < 1<<62 {
+	case number && strings.HasSuffix(column, "_bytes") && math.Abs(v) < 1<<62:
 		if exact := units.Bytes(v).String(); len(exact) <= len("123.4567TiB") {
 			return exact
 		}
 		short, unit := results.BinaryPrefix(math.Trunc(v)) // an exact text as long has a prefix, so this has one, too
 		return strconv.FormatFloat(short, 'f', 1, 64) + " " + unit
+	case number && (v != math.Trunc(v) || math.Abs(v) >= 1<<63):
+		return strconv.FormatFloat(v, 'g', 6, 64)
 	}
-	return strconv.FormatFloat(v, 'g', 6, 64)
+	return cell.String()
 }

@@ -1,14 +1,15 @@
 package tables
 
 import (
+	"errors"
 	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -20,8 +21,7 @@ const (
 
 // Folder is what every command that computes writes with --out.
 type Folder struct {
-	Table   *Table // a row a point
-	Types   []reflect.Type
+	Table   *Table                  // a row a point
 	Meta    map[string]string       // of the Parquet file
 	Base    *Base                   // where the rows come from
 	Summary func(w io.Writer) error // as JSON; as --json prints it, but for what depends on the machine
@@ -36,36 +36,39 @@ func (f *Folder) Files() []results.File {
 		results.File{Name: SummaryFile, Write: f.Summary},
 		results.File{Name: ConfigFile, Write: f.Config},
 		results.File{Name: ResultsFile, Write: f.Table.WriteCSV},
-		results.File{Name: ParquetFile, Write: func(w io.Writer) error { return f.Table.WriteParquet(w, f.Types, f.Meta) }})
+		results.File{Name: ParquetFile, Write: func(w io.Writer) error { return f.Table.WriteParquet(w, f.Meta) }})
 }
 
-// ReadFolder reads the table of a folder and where its rows come from. The path may also be that of a CSV file, which comes from
-// nowhere: its base is nil, as is that of a folder from a version of l3sim without BaseFile. What is wrong is an *input.Error.
+// ReadFolder reads the table of a folder and where its rows come from. The path may also be that of a CSV or Parquet file, which
+// comes from nowhere: its base is nil. What is wrong is an *input.Error.
 func ReadFolder(path string) (*Table, *Base, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() {
 		t, err := readFile(path)
 		return t, nil, err
 	}
-	base, err := ReadBase(path)
+	base, err := readBase(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	file := filepath.Join(path, ResultsFile)
-	if _, missing := os.Stat(file); missing != nil {
-		if _, err := os.Stat(filepath.Join(path, SummaryFile)); err == nil {
-			return nil, nil, &input.Error{File: path, Expected: ResultsFile + " beside " + SummaryFile + ", which older versions of l3sim did not write; to repeat the run: l3sim run --config " +
-				filepath.Join(path, ConfigFile) + " --out " + path}
-		}
+	file := filepath.Join(path, ParquetFile)
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) { // somebody kept the text alone
+		file = filepath.Join(path, ResultsFile)
 	}
 	t, err := readFile(file)
 	return t, base, err
 }
 
+// ReadTable is ReadFolder for those who need the table alone.
+func ReadTable(path string) (*Table, error) {
+	t, _, err := ReadFolder(path)
+	return t, err
+}
+
 // SourceColumn says which folder or file a row of ReadTables is from.
 const SourceColumn = "source"
 
-// ReadTables reads the tables of folders or CSV files as one. Of several, SourceColumn says where a row is from, and so does
+// ReadTables reads the tables of folders or files as one. Of several, SourceColumn says where a row is from, and so does
 // the name of its point; keys that some base sets and in which the folders differ are columns.
 func ReadTables(paths []string) (*Table, error) {
 	all, bases, names := make([]*Table, len(paths)), make([]*Base, len(paths)), make([]string, len(paths))
@@ -81,24 +84,22 @@ func ReadTables(paths []string) (*Table, error) {
 	if len(paths) == 1 {
 		return all[0], nil
 	}
-	addKeys(all, bases)
+	if !slices.Contains(bases, nil) {
+		addKeys(all, bases)
+	}
 	return Join(names, all), nil
 }
 
 // addKeys adds a column to all tables for each key that some base sets, that no table has a column of and in which bases differ.
 func addKeys(all []*Table, bases []*Base) {
-	var keys []string
+	keys := map[string]bool{}
 	for _, b := range bases {
-		if b == nil {
-			return
-		}
 		for _, set := range b.Sets {
 			key, _, _ := strings.Cut(set, "=")
-			keys = append(keys, strings.TrimSpace(key))
+			keys[strings.TrimSpace(key)] = true
 		}
 	}
-	slices.Sort(keys)
-	for _, key := range slices.Compact(keys) {
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		differs := slices.ContainsFunc(bases, func(b *Base) bool { return b.Keys[key] != bases[0].Keys[key] })
 		has := slices.ContainsFunc(all, func(t *Table) bool {
 			return slices.ContainsFunc(t.Columns, func(c string) bool { name, _ := SplitUnit(c); return c == key || name == key })
@@ -120,8 +121,9 @@ func (t *Table) insert(at int, column string, value Value) {
 }
 
 // Join returns the rows of all tables, with the columns of all and SourceColumn, which has the tables' names. A point's name
-// begins with that of its table, and is that of its table where the table has no other. What a table does not have is "".
+// begins with that of its table, and is that of its table where the table has no other. What a table does not have is empty.
 func Join(names []string, all []*Table) *Table {
+	joined := &Table{Name: strings.Join(names, " "), Kinds: map[string]Kind{}}
 	var head, tail []string // columns up to the keys, and behind them
 	for i, t := range all {
 		point := slices.Index(t.Columns, PointColumn)
@@ -137,6 +139,7 @@ func Join(names []string, all []*Table) *Table {
 				}
 			}
 		}
+		maps.Copy(joined.Kinds, t.Kinds)
 		t.insert(point+1, SourceColumn, Of(names[i]))
 		isKey := t.IsConfig()
 		for c, name := range t.Columns {
@@ -149,7 +152,7 @@ func Join(names []string, all []*Table) *Table {
 			}
 		}
 	}
-	joined := &Table{Name: strings.Join(names, " "), Columns: append(head, tail...)}
+	joined.Columns = append(head, tail...)
 	for _, t := range all {
 		for _, row := range t.Rows {
 			cells := make([]Value, len(joined.Columns))

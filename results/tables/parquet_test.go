@@ -3,37 +3,38 @@ package tables
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 )
 
-// typed is a table with columns of every type, in no alphabetical order, with
+// typed is a table with columns of every kind, in no alphabetical order, with
 // the edges of each.
-func typed() (*Table, []reflect.Type) {
-	return &Table{
-			Name:    "results.parquet",
-			Columns: []string{"point", "node.ranksets", "node.capacity_bytes", "run.seed", "comm.rotation", "status", "error", "tbt_p99_ms"},
-			Rows: texted([][]string{
-				{"a", "4", "2199023255552", "18446744073709551615", "true", "done", "", "107.25"},
-				{"b, \"quoted\" ü", "-9223372036854775808", "9223372036854775807", "0", "false", "done", "", "0.0000001"},
-				{"c", "", "", "1", "", "failed", "no\troom", ""},
-				{"d", "8", "1", "2", "true", "done", "", "-123456789.5"},
-			}),
-		}, []reflect.Type{
-			texts, integer, integer, unsigned, boolean, texts, texts, float,
-		}
+func typed() *Table {
+	t := &Table{
+		Name:    "results.parquet",
+		Columns: []string{"point", "node.ranksets", "node.capacity_bytes", "run.seed", "comm.rotation", "status", "error", "tbt_p99_ms"},
+		Kinds:   map[string]Kind{"node.ranksets": Integer, "node.capacity_bytes": Integer, "run.seed": Unsigned, "comm.rotation": Truth},
+	}
+	t.Add("a", 4, 2199023255552, uint64(math.MaxUint64), true, "done", nil, 107.25)
+	t.Add("b, \"quoted\" ü", math.MinInt64, math.MaxInt64, 0, false, "done", nil, 1e-7)
+	t.Add("c", nil, nil, 1, nil, "failed", "no\troom", nil)
+	t.Add("d", 8, 1, 2, true, "done", nil, -123456789.5)
+	return t
 }
 
 // texted reads cells as a CSV file's.
@@ -41,71 +42,42 @@ func texted(rows [][]string) [][]Value {
 	return list.Map(rows, func(row []string) []Value { return list.Map(row, parse) })
 }
 
-// The types of columns.
-var (
-	texts, integer, unsigned = reflect.TypeFor[string](), reflect.TypeFor[int](), reflect.TypeFor[uint64]()
-	float, boolean           = reflect.TypeFor[float64](), reflect.TypeFor[bool]()
-)
-
-func writeParquet(t testing.TB, table *Table, types []reflect.Type, provenance map[string]string) []byte {
+func writeParquet(t testing.TB, table *Table, provenance map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := table.WriteParquet(&b, types, provenance); err != nil {
+	if err := table.WriteParquet(&b, provenance); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
 }
 
-// readParquet reads a file that WriteParquet wrote, as the CSV file would hold
-// it.
-func readParquet(data []byte) (*Table, error) {
-	file, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
+var ours = map[string]string{MetaSchema: ParquetSchema}
+
+// reread writes a table into a file and reads it.
+func reread(t rapid.TB, dir, name string, write func(io.Writer) error) *Table {
+	var b bytes.Buffer
+	path := filepath.Join(dir, name)
+	err := write(&b)
+	if err == nil {
+		err = os.WriteFile(path, b.Bytes(), 0o666)
+	}
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
-	table := &Table{}
-	types := file.Schema().Fields()
-	for _, f := range types {
-		table.Columns = append(table.Columns, f.Name())
+	back, err := ReadTables([]string{path})
+	if err != nil {
+		t.Fatal(err)
 	}
-	rows := make([]parquet.Row, file.NumRows())
-	for _, group := range file.RowGroups() {
-		reader := group.Rows()
-		defer reader.Close()
-		for len(table.Rows) < len(rows) {
-			n, err := reader.ReadRows(rows[len(table.Rows):])
-			if n == 0 && err != nil {
-				return nil, err
-			}
-			for _, values := range rows[len(table.Rows):][:n] {
-				row := make([]string, len(types))
-				for c, v := range values {
-					switch {
-					case v.Column() != c:
-						return nil, fmt.Errorf("column %d in the place of column %d", v.Column(), c)
-					case v.IsNull():
-					case v.Kind() == parquet.Double:
-						row[c] = strconv.FormatFloat(v.Double(), 'f', -1, 64)
-					case types[c].Type().String() == "INT(64,false)":
-						row[c] = strconv.FormatUint(v.Uint64(), 10)
-					default:
-						row[c] = v.String()
-					}
-				}
-				table.Rows = append(table.Rows, list.Map(row, parse))
-			}
-		}
-	}
-	return table, nil
+	return back
 }
 
 // TestParquet: names, order and types of columns, the metadata, and nothing of
 // the machine: twice the same bytes.
 func TestParquet(t *testing.T) {
-	table, types := typed()
+	table := typed()
 	provenance := map[string]string{MetaSchema: ParquetSchema, MetaVersion: "v1", MetaPlan: "00ff"}
-	data := writeParquet(t, table, types, provenance)
-	if !bytes.Equal(data, writeParquet(t, table, types, provenance)) {
+	data := writeParquet(t, table, provenance)
+	if !bytes.Equal(data, writeParquet(t, table, provenance)) {
 		t.Error("other bytes the second time")
 	}
 	file, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
@@ -130,81 +102,84 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// TestParquetReadsBack: from a table through Parquet to CSV is the same as
-// straight to CSV, over several batches of rows too.
-func TestParquetReadsBack(t *testing.T) {
+// TestBothWriters: a table is read from CSV and from Parquet as it was, in every cell and over several batches of rows. Parquet
+// keeps the kinds of columns, too.
+func TestBothWriters(t *testing.T) {
+	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
-		cell := map[reflect.Type]func() string{
-			texts:    func() string { return rapid.String().Draw(t, "text") },
-			integer:  func() string { return strconv.FormatInt(rapid.Int64().Draw(t, "integer"), 10) },
-			unsigned: func() string { return strconv.FormatUint(rapid.Uint64().Draw(t, "unsigned"), 10) },
-			float:    func() string { return strconv.FormatFloat(rapid.Float64().Draw(t, "real"), 'f', -1, 64) },
-			boolean:  func() string { return strconv.FormatBool(rapid.Bool().Draw(t, "boolean")) },
+		cells := map[Kind]*rapid.Generator[any]{
+			Text:    rapid.OneOf(rapid.StringMatching(`[a-zé'0-9 .,"\n=+-]*`), rapid.SampledFrom([]string{"", "true", "1", "0.5", "'7", "-1e3", "NaN", "null"})).AsAny(),
+			Integer: rapid.Int().AsAny(), Unsigned: rapid.Uint64().AsAny(), Truth: rapid.Bool().AsAny(),
+			Real: rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{0, 1, -3, 1e15, 1 << 62, math.NaN(), math.Inf(1), math.Copysign(0, -1)})).AsAny(),
 		}
-		table, types := &Table{Name: "t"}, []reflect.Type{}
-		for i := range rapid.IntRange(1, 6).Draw(t, "columns") {
-			table.Columns = append(table.Columns, string(rune('z'-i))+".key_ms")
-			types = append(types, rapid.SampledFrom([]reflect.Type{texts, integer, unsigned, float, boolean}).Draw(t, "type"))
+		table := &Table{Kinds: map[string]Kind{}}
+		for i := range rapid.IntRange(2, 6).Draw(t, "columns") {
+			name := string(rune('z'-i)) + ".key_ms"
+			table.Columns = append(table.Columns, name)
+			table.Kinds[name] = rapid.SampledFrom([]Kind{Text, Integer, Unsigned, Real, Truth}).Draw(t, "kind")
 		}
 		distinct := rapid.IntRange(0, 4).Draw(t, "rows")
 		for range distinct {
-			row := make([]string, len(types))
-			for c := range row {
-				if rapid.Bool().Draw(t, "filled") {
-					row[c] = cell[types[c]]()
+			table.Add(list.Map(table.Columns, func(c string) any {
+				if rapid.IntRange(0, 3).Draw(t, "empty") == 0 {
+					return nil
 				}
-			}
-			table.Rows = append(table.Rows, list.Map(row, parse))
+				return cells[table.Kinds[c]].Draw(t, "cell")
+			})...)
 		}
 		if distinct > 0 {
 			for i := range rapid.SampledFrom([]int{0, 0, 3, 255, 600}).Draw(t, "copies") {
 				table.Rows = append(table.Rows, table.Rows[i%distinct])
 			}
 		}
-		var b bytes.Buffer
-		if err := table.WriteParquet(&b, types, nil); err != nil {
-			t.Fatal(err)
+		csv := reread(t, dir, ResultsFile, table.WriteCSV)
+		typed := reread(t, dir, ParquetFile, func(w io.Writer) error { return table.WriteParquet(w, ours) })
+		for _, back := range []*Table{csv, typed} {
+			if !slices.Equal(back.Columns, table.Columns) || !slices.EqualFunc(back.Rows, table.Rows, slices.Equal[[]Value]) {
+				t.Fatalf("%s: got\n%#v\nwant\n%#v", back.Name, back.Rows, table.Rows)
+			}
 		}
-		back, err := readParquet(b.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
-		var direct, through bytes.Buffer
-		if err := table.WriteCSV(&direct); err != nil {
-			t.Fatal(err)
-		}
-		if err := back.WriteCSV(&through); err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(direct.Bytes(), through.Bytes()) {
-			t.Fatalf("got\n%s\nwant\n%s", &through, &direct)
+		if !maps.Equal(typed.Kinds, table.Kinds) {
+			t.Fatalf("%v, want %v", typed.Kinds, table.Kinds)
 		}
 	})
 }
 
-// TestParquetCells: what does not read as its column's type is null, and text
-// that is not UTF-8 becomes so.
+// TestParquetCells: what is not of its column's kind is null, and text that is not UTF-8 becomes so.
 func TestParquetCells(t *testing.T) {
-	table := &Table{Columns: []string{"n", "t"}, Rows: [][]Value{{Of("many"), Of("a\xff")}}}
-	data := writeParquet(t, table, []reflect.Type{integer, texts}, nil)
-	back, err := readParquet(data)
-	if err != nil || !back.Rows[0][0].Empty() || back.Rows[0][1] != Of("a\uFFFD") {
-		t.Errorf("%v, %q", err, back.Rows)
-	}
-	if err := table.WriteParquet(&bytes.Buffer{}, nil, nil); err == nil {
-		t.Error("types for no column")
+	table := &Table{Columns: []string{"n", "t"}, Kinds: map[string]Kind{"n": Integer}}
+	table.Add("many", "a\xff")
+	back := reread(t, t.TempDir(), ParquetFile, func(w io.Writer) error { return table.WriteParquet(w, ours) })
+	if !back.Rows[0][0].Empty() || back.Rows[0][1] != Of("a\uFFFD") {
+		t.Errorf("%q", back.Rows)
 	}
 }
 
-// TestParquetIsNotRead: the commands read the CSV, and say so.
-func TestParquetIsNotRead(t *testing.T) {
-	table, types := typed()
+// TestParquetRefused: files of other versions, damaged ones and others are errors of the input.
+func TestParquetRefused(t *testing.T) {
+	good := writeParquet(t, typed(), ours)
 	path := filepath.Join(t.TempDir(), ParquetFile)
-	if err := os.WriteFile(path, writeParquet(t, table, types, nil), 0o666); err != nil {
-		t.Fatal(err)
+	for want, data := range map[string][]byte{
+		`l3sim.schema = "l3sim/results/1": expected l3sim/results/2; another version of l3sim wrote the file: run its command again`: writeParquet(t, typed(), map[string]string{MetaSchema: "l3sim/results/1"}),
+		`l3sim.schema = "": expected l3sim/results/2`: writeParquet(t, typed(), nil),
+		"not Parquet": []byte("point,a\nx,1\n"),
+	} {
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadTable(path); !errors.As(err, new(*input.Error)) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
-	if _, err := ReadTable(path); err == nil || !strings.Contains(err.Error(), "expected the results.csv beside it") {
-		t.Errorf("got %v", err)
+	for at := range good { // no byte makes the reader fall over
+		data := slices.Clone(good)
+		data[at] ^= 0x55
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadTable(path); err != nil && !errors.As(err, new(*input.Error)) {
+			t.Fatalf("byte %d: %v", at, err)
+		}
 	}
 }
 
@@ -218,9 +193,9 @@ func TestParquetElsewhere(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(reader, "node_modules/hyparquet")); err != nil {
 		t.Skip("no hyparquet: npm ci --prefix results/" + reader)
 	}
-	table, types := typed()
+	table := typed()
 	path := filepath.Join(t.TempDir(), ParquetFile)
-	if err := os.WriteFile(path, writeParquet(t, table, types, map[string]string{MetaSchema: ParquetSchema, MetaVersion: "v1"}), 0o666); err != nil {
+	if err := os.WriteFile(path, writeParquet(t, table, map[string]string{MetaSchema: ParquetSchema, MetaVersion: "v1"}), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.Command("node", filepath.Join(reader, "read.mjs"), path).Output()
@@ -245,9 +220,9 @@ func TestParquetElsewhere(t *testing.T) {
 	if got.Rows != len(table.Rows) || len(got.Columns) != len(table.Columns) {
 		t.Fatalf("%d rows, %d columns", got.Rows, len(got.Columns))
 	}
-	stored := map[reflect.Type]string{texts: "BYTE_ARRAY STRING", integer: "INT64 INTEGER", unsigned: "INT64 INTEGER", float: "DOUBLE ", boolean: "BOOLEAN "}
+	stored := map[Kind]string{Text: "BYTE_ARRAY STRING", Integer: "INT64 INTEGER", Unsigned: "INT64 INTEGER", Real: "DOUBLE ", Truth: "BOOLEAN "}
 	for c, column := range got.Columns {
-		if column.Name != table.Columns[c] || column.Type+" "+column.Logical != stored[types[c]] {
+		if column.Name != table.Columns[c] || column.Type+" "+column.Logical != stored[table.Kind(c)] {
 			t.Errorf("column %d is %s, %s %s", c, column.Name, column.Type, column.Logical)
 		}
 		for r, v := range column.Values {
@@ -267,8 +242,8 @@ func TestParquetElsewhere(t *testing.T) {
 }
 
 func BenchmarkWriteParquet(b *testing.B) {
-	base, types := typed()
-	table := &Table{Columns: base.Columns}
+	base := typed()
+	table := base.with(nil)
 	for i := range 100_000 {
 		row := slices.Clone(base.Rows[i%len(base.Rows)])
 		row[0] = Of(fmt.Sprintf("ranksets=%d,latency=%dns", i%64, i))
@@ -276,7 +251,7 @@ func BenchmarkWriteParquet(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := table.WriteParquet(io.Discard, types, nil); err != nil {
+		if err := table.WriteParquet(io.Discard, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -17,7 +17,7 @@ func (t *Table) Means() (means *Table, seeds []int, failed int, err error) {
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	means = &Table{Name: t.Name, Columns: t.Columns}
+	means = t.with(nil)
 	for _, name := range s.names {
 		rows := s.rows[name]
 		if slices.ContainsFunc(rows, func(r int) bool { return s.text(r, s.status) != StatusDone }) {
@@ -50,7 +50,7 @@ func (t *Table) numbers(rows []int, column int) (values []float64) {
 // empty; if several rows have the same cell, the last counts.
 func (t *Table) Wide(x, y int) *Table {
 	left := min(x, y)
-	out := &Table{Name: t.Name, Columns: slices.Clone(t.Columns[:left])}
+	out := &Table{Name: t.Name, Columns: slices.Clone(t.Columns[:left]), Kinds: t.Kinds}
 	place := map[Value]int{} // columns
 	for _, rows := range t.Group(t.All(), x) {
 		v := t.Rows[rows[0]][x]

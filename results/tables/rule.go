@@ -1,11 +1,9 @@
 package tables
 
 import (
+	"errors"
 	"fmt"
-	"math"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
@@ -15,63 +13,76 @@ import (
 // it trips at each point whose change is beyond it.
 type Rule struct {
 	Text     string
-	Metric   string
-	Operator string  // <, <=, > or >=
-	Limit    float64 // of the change: a share of the old value, or absolute
-	Relative bool
+	Limit         // of the change: a share of the old value, or absolute
+	Relative bool // it is a share
 }
-
-// rulePattern is METRIC, an operator, a number, and % for a relative limit.
-var rulePattern = regexp.MustCompile(`^\s*([^<>=\s]+)\s*(<=|>=|<|>)\s*([-+0-9.eE]+)\s*(%?)\s*$`)
 
 // ParseRule reads a rule: METRIC, an operator, and a number, in percent of the
 // old value or, without %, absolute in the metric's unit.
 func ParseRule(flag, text string, metrics []string) (*Rule, error) {
-	m := rulePattern.FindStringSubmatch(text)
 	bad := &input.Error{Key: flag, Value: fmt.Sprintf("%q", text), Expected: "METRIC<NUMBER% or METRIC<NUMBER, also with >, such as 'output_tokens_per_s<-2%'"}
+	m := ordered.FindStringSubmatch(text)
 	if m == nil {
 		return nil, bad
 	}
-	limit, err := strconv.ParseFloat(m[3], 64)
-	if err != nil || math.IsInf(limit, 0) {
+	number, relative := strings.CutSuffix(strings.TrimSpace(m[3]), "%")
+	limit, ok := parse(strings.TrimSpace(number)).Float()
+	if !ok {
 		return nil, bad
 	}
-	r := &Rule{Text: text, Metric: m[1], Operator: m[2], Limit: limit, Relative: m[4] != ""}
-	if r.Relative {
-		r.Limit /= 100
+	if relative {
+		limit /= 100
 	}
-	if slices.Contains(metrics, r.Metric) {
+	r := &Rule{text, Limit{Column: strings.TrimSpace(m[1]), Operator: m[2], Value: limit}, relative}
+	if slices.Contains(metrics, r.Column) {
 		return r, nil
 	}
-	return nil, &input.Error{Key: flag, Value: fmt.Sprintf("%q", r.Metric), Expected: "a metric that both tables have", Nearest: input.Alike(r.Metric, metrics), Details: []string{"metrics: " + strings.Join(metrics, ", ")}}
+	return nil, &input.Error{Key: flag, Value: fmt.Sprintf("%q", r.Column), Expected: "a metric that both tables have", Nearest: input.Alike(r.Column, metrics), Details: []string{"metrics: " + strings.Join(metrics, ", ")}}
 }
 
-// Judged returns the number of points at which a rule can trip: those with a value of
-// its metric in both tables, and those that fail now.
-func (r *Rule) Judged(c *Comparison) int {
-	n := 0
-	for i := range c.Points {
-		if _, _, ok := c.Points[i].Delta(r.Metric); ok || c.Points[i].Fate == FailsNow {
-			n++
-		}
-	}
-	return n
-}
+// Judges says that the rule can trip at a point: its metric has a value in both tables, or the point fails now.
+func (r *Rule) Judges(p *PointChange) bool { return p.Metrics[r.Column] != nil || p.Fate == FailsNow }
 
 // Trips says whether the rule trips at a point: its change is beyond the limit,
 // or it had results and fails now, so that the rule cannot be shown to hold.
 func (r *Rule) Trips(p *PointChange) bool {
-	if p.Fate == FailsNow {
+	change := p.Metrics[r.Column]
+	switch {
+	case p.Fate == FailsNow:
 		return true
-	}
-	change, _, ok := p.Delta(r.Metric)
-	if !ok {
+	case change == nil:
 		return false
+	case r.Relative:
+		return r.Holds(float64(change.Relative))
 	}
-	if !r.Relative {
-		a, _ := MeanStd(p.Old[r.Metric])
-		b, _ := MeanStd(p.New[r.Metric])
-		change = b - a
+	return r.Holds(change.New - change.Old)
+}
+
+// Judge returns the error of rules that trip or cannot be judged.
+func (c *Comparison) Judge(rules []*Rule, allowMissing bool) error {
+	tripped, unjudged := 0, ""
+	for _, r := range rules {
+		if c.count(r.Trips) > 0 {
+			tripped++
+		}
+		if c.count(r.Judges) == 0 {
+			unjudged = r.Column
+		}
 	}
-	return Limit{Operator: r.Operator, Value: r.Limit}.Holds(change)
+	var faults []string
+	if tripped > 0 {
+		faults = append(faults, fmt.Sprintf("%s of %d tripped", input.Plural(tripped, "rule", "rules"), len(rules)))
+	}
+	if len(rules) > 0 && !allowMissing {
+		switch lost := c.Lost(); {
+		case unjudged != "":
+			faults = append(faults, "no point has "+unjudged+" in both results (--allow-missing lets that pass)")
+		case lost > 0:
+			faults = append(faults, input.Plural(lost, "old result has no new one", "old results have no new one")+" (--allow-missing lets that pass)")
+		}
+	}
+	if len(faults) > 0 {
+		return errors.New(strings.Join(faults, "; "))
+	}
+	return nil
 }

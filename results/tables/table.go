@@ -1,17 +1,10 @@
 package tables
 
 import (
-	"encoding/csv"
-	"encoding/json"
-	"errors"
+	"cmp"
 	"fmt"
-	"io"
-	"io/fs"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
@@ -37,11 +30,45 @@ const (
 // ResultsFile is the name of the table in a Folder.
 const ResultsFile = "results.csv"
 
-// Table is a table of typed cells. What a column is, its name says: Describe.
+// Table is a table of typed cells. Describe says what a column is.
 type Table struct {
 	Name    string // the file it was read from, for errors
 	Columns []string
-	Rows    [][]Value // each as long as Columns
+	Rows    [][]Value       // each as long as Columns
+	Kinds   map[string]Kind // of columns whose names do not say it, as keys; nil or without one: as Kind finds it
+}
+
+// Kind returns what a column holds: as Kinds or its name says, else what all its cells are.
+func (t *Table) Kind(column int) Kind {
+	name := t.Columns[column]
+	if kind := cmp.Or(t.Kinds[name], Describe(name).Kind); kind != "" {
+		return kind
+	}
+	kind := Kind("")
+	for _, row := range t.Rows {
+		is := Text
+		switch row[column].v.(type) {
+		case nil:
+			continue
+		case bool:
+			is = Truth
+		case int64:
+			is = Integer
+		case uint64:
+			is = Unsigned
+		case float64:
+			is = Real
+		}
+		switch {
+		case kind == "":
+			kind = is
+		case kind != is && (is == Text || is == Truth || kind == Text || kind == Truth):
+			return Text
+		case kind != is: // numbers of two kinds
+			kind = Real
+		}
+	}
+	return cmp.Or(kind, Text)
 }
 
 // Add adds a row; Of says what its cells hold.
@@ -63,9 +90,14 @@ func (t *Table) Varies(column int) bool {
 	return slices.ContainsFunc(t.Rows, func(row []Value) bool { return row[column] != t.Rows[0][column] })
 }
 
+// with returns a table of other rows.
+func (t *Table) with(rows [][]Value) *Table {
+	return &Table{Name: t.Name, Columns: t.Columns, Rows: rows, Kinds: t.Kinds}
+}
+
 // only returns the table with some of its rows.
 func (t *Table) only(keep func(row int) bool) *Table {
-	out := &Table{Name: t.Name, Columns: t.Columns}
+	out := t.with(nil)
 	for r := range t.Rows {
 		if keep(r) {
 			out.Rows = append(out.Rows, t.Rows[r])
@@ -73,85 +105,6 @@ func (t *Table) only(keep func(row int) bool) *Table {
 	}
 	return out
 }
-
-// ReadTable is ReadFolder for those who need the table alone.
-func ReadTable(path string) (*Table, error) {
-	t, _, err := ReadFolder(path)
-	return t, err
-}
-
-// readFile reads a CSV file with a header.
-func readFile(path string) (*Table, error) {
-	f, err := input.Open(path)
-	if err != nil {
-		if bad := new(input.Error); errors.As(err, &bad) && errors.Is(err, fs.ErrNotExist) {
-			bad.Expected = "a folder of --out or its " + ResultsFile + "; an unfinished sweep has none"
-		}
-		return nil, err
-	}
-	defer f.Close()
-	if filepath.Ext(path) == filepath.Ext(ParquetFile) {
-		return nil, &input.Error{File: path, Expected: "the " + ResultsFile + " beside it, which has the same rows"}
-	}
-	return readTable(input.Name(path), f)
-}
-
-// readTable reads a CSV file with a header. A table that would take more memory than maxTable is an error.
-func readTable(name string, r io.Reader) (*Table, error) {
-	c := input.NewCSV(name, r)
-	t := &Table{Name: name}
-	for size := 0; ; {
-		record, err := c.Read()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		size += rowOverhead
-		row := make([]Value, len(record))
-		for i, cell := range record {
-			size += cellOverhead + len(cell)
-			record[i] = unguarded(cell)
-			if t.Columns != nil {
-				row[i] = parse(record[i])
-			}
-		}
-		if size > maxTable {
-			return nil, &input.Error{File: name, Line: c.Line(), Expected: fmt.Sprintf("a table that takes at most %d MiB of memory", maxTable>>20)}
-		}
-		if t.Columns == nil {
-			t.Columns = record
-		} else {
-			t.Rows = append(t.Rows, row)
-		}
-	}
-	if t.Columns == nil {
-		return nil, &input.Error{File: name, Expected: "a header line"}
-	}
-	seen := make(map[string]bool, len(t.Columns))
-	for i, c := range t.Columns {
-		if c == "" || seen[c] {
-			return nil, &input.Error{File: name, Line: 1, Key: fmt.Sprintf("column %d", i+1), Value: fmt.Sprintf("%q", c),
-				Expected: "a name that no other column has"}
-		}
-		seen[c] = true
-	}
-	if i := slices.Index(t.Columns, "energy_token_j"); i >= 0 {
-		return nil, &input.Error{File: name, Line: 1, Key: fmt.Sprintf("column %d", i+1), Value: "energy_token_j", Expected: "gpu_energy_per_output_token_j: this table is of " +
-			"l3sim/results/1, which another version of l3sim wrote, and " + ParquetSchema + " is read; run its sweep again"}
-	}
-	return t, nil
-}
-
-// maxTable bounds the memory of a table in bytes; the results of the largest sweep,
-// 100,000 points, take about half of it. The overheads are those of a slice's and a
-// string's header and of small allocations.
-const (
-	maxTable     = 1 << 28
-	rowOverhead  = 48
-	cellOverhead = 16
-)
 
 // Column returns the index of the column that name stands for: its full name, or what is left of a
 // full name without the section of its key and without its unit, where only one column fits
@@ -218,198 +171,9 @@ func (t *Table) Number(row, column int) (float64, bool) {
 
 // Select returns a table of the given columns.
 func (t *Table) Select(columns []int) *Table {
-	out := &Table{Name: t.Name}
-	for _, c := range columns {
-		out.Columns = append(out.Columns, t.Columns[c])
-	}
+	out := &Table{Name: t.Name, Columns: list.Map(columns, func(c int) string { return t.Columns[c] }), Kinds: t.Kinds}
 	for _, row := range t.Rows {
 		out.Rows = append(out.Rows, list.Map(columns, func(c int) Value { return row[c] }))
 	}
 	return out
-}
-
-// Condition reads "column=value" and checks that the value occurs.
-func (t *Table) Condition(flag, text string) (column int, value Value, err error) {
-	name, wanted, ok := strings.Cut(text, "=")
-	name, wanted = strings.TrimSpace(name), strings.TrimSpace(wanted)
-	if !ok || name == "" {
-		return 0, Value{}, &input.Error{Key: flag, Value: fmt.Sprintf("%q", text), Expected: "COLUMN=VALUE"}
-	}
-	if column, err = t.Column(flag, name); err != nil {
-		return 0, Value{}, err
-	}
-	var values []string
-	for _, rows := range t.Group(t.All(), column) {
-		if value = t.Rows[rows[0]][column]; value.String() == wanted {
-			return column, value, nil
-		}
-		values = append(values, value.String())
-	}
-	bad := &input.Error{Key: flag + " " + t.Columns[column], Value: fmt.Sprintf("%q", wanted),
-		Expected: "a value of that column", Nearest: input.Nearest(wanted, values)}
-	if len(values) <= 12 {
-		bad.Expected = "one of " + strings.Join(values, ", ")
-	}
-	return 0, Value{}, bad
-}
-
-// WriteCSV writes the table with its header. A cell that a spreadsheet would take for a formula gets an apostrophe in front,
-// which ReadTable takes off again.
-func (t *Table) WriteCSV(w io.Writer) error {
-	c := csv.NewWriter(w)
-	if err := c.Write(list.Map(t.Columns, func(name string) string { return guarded(Value{name}) })); err != nil {
-		return err
-	}
-	cells := make([]string, len(t.Columns))
-	for _, row := range t.Rows {
-		for i, v := range row {
-			cells[i] = guarded(v)
-		}
-		if err := c.Write(cells); err != nil {
-			return err
-		}
-	}
-	c.Flush()
-	return c.Error()
-}
-
-// beginsFormula says that a text begins as what spreadsheets compute (OWASP, "CSV Injection"), behind any apostrophes.
-func beginsFormula(text string) bool {
-	text = strings.TrimLeft(text, "'")
-	return len(text) > 1 && strings.ContainsRune("=+-@\t\r", rune(text[0]))
-}
-
-// guarded returns a cell as a file has it: a text that begins as a formula has an apostrophe in front. One that has
-// apostrophes gets another, so that none of its own are taken off.
-func guarded(v Value) string {
-	if text, is := v.v.(string); is && beginsFormula(text) {
-		return "'" + text
-	}
-	return v.String()
-}
-
-func unguarded(text string) string {
-	if bare, quoted := strings.CutPrefix(text, "'"); quoted && beginsFormula(text) {
-		return bare
-	}
-	return text
-}
-
-// WriteText writes the table in aligned columns, numbers to the right.
-func (t *Table) WriteText(w io.Writer) error {
-	return t.writeAligned(w, "", "  ", "")
-}
-
-// WriteMarkdown writes the table as GitHub's Markdown.
-func (t *Table) WriteMarkdown(w io.Writer) error {
-	return t.writeAligned(w, "| ", " | ", " |")
-}
-
-// writeAligned writes rows between the given marks; a table with a left mark
-// gets Markdown's rule under its header.
-func (t *Table) writeAligned(w io.Writer, left, between, right string) error {
-	markdown := left != ""
-	width, number := make([]int, len(t.Columns)), make([]bool, len(t.Columns))
-	cells := [][]string{slices.Clone(t.Columns)}
-	for _, row := range t.Rows {
-		cells = append(cells, list.Map(row, Value.String))
-	}
-	for i := range t.Columns {
-		number[i] = numeric(cells[1:], i)
-	}
-	for r, row := range cells {
-		for i, cell := range row {
-			if markdown {
-				cell = strings.ReplaceAll(cell, "|", `\|`)
-			}
-			cells[r][i] = cell
-			width[i] = max(width[i], utf8.RuneCountInString(cell), 3)
-		}
-	}
-	var b strings.Builder
-	line := func(cells []string) {
-		text := left
-		for i, cell := range cells {
-			if i > 0 {
-				text += between
-			}
-			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
-			if number[i] {
-				text += pad + cell
-			} else {
-				text += cell + pad
-			}
-		}
-		b.WriteString(strings.TrimRight(text+right, " ") + "\n")
-	}
-	for r := range cells {
-		line(cells[r])
-		if r == 0 && markdown {
-			rule := make([]string, len(width))
-			for i, n := range width {
-				rule[i] = strings.Repeat("-", n)
-				if number[i] {
-					rule[i] = rule[i][1:] + ":"
-				}
-			}
-			line(rule)
-		}
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// numeric says that a column's texts look like numbers, with what may stand around them.
-func numeric(rows [][]string, column int) bool {
-	any := false
-	for _, row := range rows {
-		first, _, _ := strings.Cut(strings.TrimSpace(row[column]), " ")
-		if first == "" || first == "-" || first == "~" {
-			continue
-		}
-		if !looksNumeric.MatchString(first) {
-			return false
-		}
-		any = true
-	}
-	return any
-}
-
-var looksNumeric = regexp.MustCompile(`^[-+]*(\d[\d,]*\.?|[\d,]*\.\d)\d*([eE][-+]?\d+)?%?$`)
-
-const tableSchema = "l3sim/table/1" // names the form of a table's JSON
-
-// WriteJSON writes the table as one JSON object: the names of the columns, and the
-// rows as arrays. A cell is a number where all cells of its column are numbers or
-// empty, else a string; an empty cell of a column of numbers is null.
-func (t *Table) WriteJSON(w io.Writer) error {
-	number := make([]bool, len(t.Columns))
-	for i := range t.Columns {
-		number[i] = !slices.ContainsFunc(t.Rows, func(row []Value) bool { return !row[i].Empty() && !isJSONNumber(row[i]) })
-	}
-	out := struct {
-		Schema  string   `json:"schema"`
-		Columns []string `json:"columns"`
-		Rows    [][]any  `json:"rows"`
-	}{tableSchema, t.Columns, make([][]any, len(t.Rows))}
-	for r, row := range t.Rows {
-		cells := make([]any, len(row))
-		for i, cell := range row {
-			switch {
-			case !number[i]:
-				cells[i] = cell.String()
-			case !cell.Empty():
-				cells[i] = json.Number(cell.String())
-			}
-		}
-		out.Rows[r] = cells
-	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(out)
-}
-
-func isJSONNumber(v Value) bool {
-	_, number := v.Float()
-	return number && json.Valid([]byte(v.String()))
 }

@@ -41,13 +41,6 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is %v, want %g", name, got[name], want)
 		}
 	}
-	for name, want := range map[string]results.Better{
-		"gpu_energy_per_output_token_j": results.Lower, "tbt_p99_ms": results.Lower, "output_tokens_per_s": results.Higher, "utilization_gpu": results.Higher, "decode_batch_max": results.Neither,
-	} {
-		if got := results.MetricBetter(name); got != want {
-			t.Errorf("%s: better is %d, want %d", name, got, want)
-		}
-	}
 	for _, absent := range []string{"wall_s", "seed", "run.seed"} {
 		if _, ok := got[absent]; ok {
 			t.Errorf("%s is no metric", absent)
@@ -92,6 +85,47 @@ func TestTableText(t *testing.T) {
 	}
 }
 
+// TestDescribe: unit, direction, kind and meaning of columns, by their names.
+func TestDescribe(t *testing.T) {
+	for name, want := range map[string]Column{
+		"tbt_p99_ms": {Unit: "ms", Better: Lower, Kind: Real}, "output_tokens_per_s": {Unit: "tokens/s", Better: Higher, Kind: Real}, "utilization_gpu": {Better: Higher, Kind: Real},
+		"gpu_energy_per_output_token_j": {Unit: "J", Better: Lower, Kind: Real}, "decode_batch_max": {Kind: Integer}, "saturated": {Kind: Truth}, "kv_peak_bytes": {Unit: "bytes", Kind: Integer},
+		"arrivals_rate_per_s": {Unit: "1/s", Kind: Real}, "dimm_limit_w": {Unit: "W", Kind: Real}, "dimm_peak_w": {Unit: "W", Better: Lower, Kind: Real}, "capital_usd": {Better: Lower, Kind: Real},
+		"usd_per_million_output_tokens": {Better: Lower, Kind: Real}, "preemptions": {Better: Lower, Kind: Integer}, "goodput_attainment": {Better: Higher, Kind: Real}, "attainment": {Better: Higher},
+		"point": {Kind: Text}, "pcie.latency_us": {Unit: "us"}, "arrivals.rate_per_s": {Unit: "1/s"}, "node.ranksets": {},
+	} {
+		got := Describe(name)
+		if got.Unit != want.Unit || got.Better != want.Better || got.Kind != want.Kind || got.Name != name || (got.Meaning != "") != (want.Kind != "") {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+// TestKind: what a name does not say, the cells do.
+func TestKind(t *testing.T) {
+	of := func(cells []any) *Table {
+		table := &Table{Columns: []string{"x"}}
+		for _, cell := range cells {
+			table.Add(cell)
+		}
+		return table
+	}
+	for kind, cells := range map[Kind][]any{Integer: {1, nil, -2}, Unsigned: {nil, uint64(1 << 63)}, Real: {1, 0.5}, Truth: {true, nil}, Text: {1, "a"}} {
+		table := of(cells)
+		if got := table.Kind(0); got != kind {
+			t.Errorf("%v: %s, want %s", cells, got, kind)
+		}
+		if table.Kinds = map[string]Kind{"x": Real}; table.Kind(0) != Real {
+			t.Error("what is set counts first")
+		}
+	}
+	for _, cells := range [][]any{{}, {nil}, {true, 1}, {0.5, "a"}, {"a", true}} {
+		if got := of(cells).Kind(0); got != Text {
+			t.Errorf("%v: %s", cells, got)
+		}
+	}
+}
+
 func TestLabels(t *testing.T) {
 	for column, want := range map[string]string{
 		"output_tokens_per_s": "throughput (output tokens/s)", "decode_batch_step_mean": "requests in a decode step, mean",
@@ -99,7 +133,7 @@ func TestLabels(t *testing.T) {
 		"node.ranksets": "ranksets", "pcie.latency_ns": "PCIe latency (ns)", "utilization_pcie_down": "PCIe down utilization",
 		"gpu_energy_total_j": "GPU energy, total (J)", "site_energy_dram_read_j": "site energy, DRAM read (J)", "policy.name": "policy", "gpu_energy_per_output_token_j": "energy per output token (J)",
 	} {
-		if got := Label(column); got != want {
+		if got := Describe(column).Label; got != want {
 			t.Errorf("%s: %q, want %q", column, got, want)
 		}
 	}

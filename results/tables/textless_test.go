@@ -11,7 +11,7 @@ import (
 
 // readers are the functions that may make a number of a text: parse reads cells of files, the others what a
 // user writes in a flag or in the environment.
-var readers = []string{"tables.parse", "tables.ParseRule", "tables.numberIn", "sweep.ParseShard", "sweep.variable"}
+var readers = []string{"tables.parse", "sweep.ParseShard", "sweep.variable"}
 
 // TestNoNumberFromText: between a run and a figure nothing but readers makes a number of a text.
 func TestNoNumberFromText(t *testing.T) {

@@ -1,50 +1,68 @@
 package tables
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 )
 
-// Value is one cell: nothing, a text, a whole number, a real, or a truth value. Values are comparable, so
-// that they are keys of groups. The zero Value is an empty cell.
+// Value is one cell: nothing, a text, a whole number, a real, or a truth value. Values are keys of groups: equal numbers are
+// equal Values, whatever type or file they come from. The zero Value is an empty cell.
 type Value struct {
-	v any // nil, string, int64, uint64, float64, bool or written
+	v any // nil, string, bool, int64; uint64 above its range; float64 that is neither
 }
 
-// written is a number that a table writes otherwise than String does: as a file has it, or with fewer digits.
-type written struct {
-	number float64
-	text   string
-}
-
-// Of returns what a cell holds of a Go value: a text, a number, a truth value, or nil for an empty cell.
+// Of returns what a cell holds of a Go value: a text, a number, a truth value, or nil for an empty cell. A number
+// that is not finite is no value.
 func Of(x any) Value {
 	switch x := x.(type) {
 	case Value:
 		return x
-	case nil, int64, uint64, float64, bool:
+	case nil, bool, int64:
 		return Value{x}
 	case int:
 		return Value{int64(x)}
+	case uint64:
+		if x > math.MaxInt64 {
+			return Value{x}
+		}
+		return Value{int64(x)}
+	case float64:
+		switch {
+		case !isFinite(x):
+			return Value{}
+		case x == math.Trunc(x) && math.Abs(x) < 1<<63:
+			return Value{int64(x)}
+		case x == math.Trunc(x) && x > 0 && x < 1<<64:
+			return Of(uint64(x))
+		}
+		return Value{x}
 	case string:
 		if x == "" {
 			return Value{}
 		}
-		return Value{x}
+		return Value{strings.ToValidUTF8(x, "\uFFFD")}
 	}
 	return Of(fmt.Sprint(x))
 }
 
-// Digits returns a number that is written with so many significant digits.
-func Digits(v float64, digits int) Value {
-	return Value{written{v, strconv.FormatFloat(v, 'g', digits, 64)}}
-}
-
-// Decimals returns a number that is written with so many decimals.
-func Decimals(v float64, decimals int) Value {
-	return Value{written{v, strconv.FormatFloat(v, 'f', decimals, 64)}}
+// Round rounds a number to so many significant digits. Powers of ten up to 22 are exact, so that the quotient is the
+// nearest number.
+func Round(v float64, digits int) float64 {
+	if v == 0 || !isFinite(v) {
+		return v
+	}
+	switch decimals := digits - 1 - int(math.Floor(math.Log10(math.Abs(v)))); {
+	case decimals > 300:
+		return v
+	case decimals < 0:
+		unit := math.Pow10(-decimals)
+		return math.Round(v/unit) * unit
+	default:
+		return math.Round(v*math.Pow10(decimals)) / math.Pow10(decimals)
+	}
 }
 
 // Empty says that a cell holds nothing.
@@ -53,23 +71,20 @@ func (v Value) Empty() bool { return v.v == nil }
 // String returns a cell as CSV has it. A real is the shortest decimal number that reads back to it.
 func (v Value) String() string {
 	switch x := v.v.(type) {
+	case nil:
+		return ""
 	case string:
 		return x
 	case int64:
 		return strconv.FormatInt(x, 10)
-	case uint64:
-		return strconv.FormatUint(x, 10)
 	case float64:
 		return strconv.FormatFloat(x, 'f', -1, 64)
-	case bool:
-		return strconv.FormatBool(x)
-	case written:
-		return x.text
+	default:
+		return fmt.Sprint(x)
 	}
-	return ""
 }
 
-// Float returns a cell as a number, false where it is none or not finite.
+// Float returns a cell as a number, false where it is none.
 func (v Value) Float() (float64, bool) {
 	switch x := v.v.(type) {
 	case int64:
@@ -77,57 +92,50 @@ func (v Value) Float() (float64, bool) {
 	case uint64:
 		return float64(x), true
 	case float64:
-		return x, isFinite(x)
-	case written:
-		return x.number, isFinite(x.number)
+		return x, true
 	}
 	return 0, false
 }
 
-// whole says that a cell is a whole number, as CSV writes one.
-func (v Value) whole() bool {
-	switch x := v.v.(type) {
-	case int64, uint64:
-		return true
-	case float64:
-		return x == math.Trunc(x) && math.Abs(x) < 1<<63
+// MarshalJSON writes a cell as what it is: null, a text, a number or a truth value.
+func (v Value) MarshalJSON() ([]byte, error) {
+	if _, number := v.Float(); number {
+		return []byte(v.String()), nil
 	}
-	return false
+	return json.Marshal(v.v)
 }
 
-// MarshalText writes a cell as CSV has it.
-func (v Value) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
-
-// UnmarshalText reads a cell of CSV.
-func (v *Value) UnmarshalText(text []byte) error {
-	*v = parse(string(text))
+// UnmarshalJSON reads what MarshalJSON writes.
+func (v *Value) UnmarshalJSON(text []byte) error {
+	var x any
+	if err := json.Unmarshal(text, &x); err != nil {
+		return err
+	}
+	if *v = Of(x); len(text) > 0 && text[0] != '"' && x != nil {
+		*v = parse(string(text)) // float64 does not hold all whole numbers
+	}
 	return nil
 }
 
 // parse reads a cell of a text file: the one place where a text becomes a number. Only decimal numbers are numbers.
 func parse(text string) Value {
 	switch {
-	case text == "":
-		return Value{}
 	case text == "true" || text == "false":
 		return Value{text == "true"}
-	case !strings.ContainsRune("+-.0123456789", rune(text[0])) || strings.Trim(text, "0123456789.eE+-") != "":
-		return Value{text}
+	case text == "" || !strings.ContainsRune("+-.0123456789", rune(text[0])) || strings.Trim(text, "0123456789.eE+-") != "":
+		return Of(text)
 	}
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(n, 10) == text {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return Value{n}
 	}
-	if n, err := strconv.ParseUint(text, 10, 64); err == nil && n > math.MaxInt64 && text[0] != '0' {
-		return Value{n}
+	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return Of(n)
 	}
 	v, err := strconv.ParseFloat(text, 64)
-	if err != nil || !isFinite(v) {
-		return Value{text}
+	if err != nil {
+		return Of(text)
 	}
-	if real := (Value{v}); real.String() == text {
-		return real
-	}
-	return Value{written{v, text}}
+	return Of(v)
 }
 
 // isFinite says that v is a number, and not an infinite one.

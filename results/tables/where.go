@@ -17,9 +17,6 @@ import (
 // a unit of the column's kind ("tbt_p99_ms<=2s"). A cell that is no number fulfils no
 // comparison. Without conditions it is the table itself.
 func (t *Table) Where(flag string, conditions []string) (*Table, error) {
-	if len(conditions) == 0 {
-		return t, nil
-	}
 	out := t
 	for _, text := range conditions {
 		holds, err := t.condition(flag, text)
@@ -29,7 +26,7 @@ func (t *Table) Where(flag string, conditions []string) (*Table, error) {
 		all := out.Rows
 		out = out.only(func(r int) bool { return holds(all[r]) })
 	}
-	if len(out.Rows) == 0 {
+	if len(out.Rows) == 0 && len(conditions) > 0 {
 		return nil, &input.Error{File: t.Name, Key: flag, Expected: "at least one row that fulfils " + strings.Join(conditions, " and ")}
 	}
 	return out, nil
@@ -48,6 +45,31 @@ func (t *Table) condition(flag, text string) (func(row []Value) bool, error) {
 		v, ok := row[limit.index].Float()
 		return ok && limit.Holds(v)
 	}, err
+}
+
+// Condition reads "column=value" and checks that the value occurs.
+func (t *Table) Condition(flag, text string) (column int, value Value, err error) {
+	name, wanted, ok := strings.Cut(text, "=")
+	name, wanted = strings.TrimSpace(name), strings.TrimSpace(wanted)
+	if !ok || name == "" {
+		return 0, Value{}, &input.Error{Key: flag, Value: fmt.Sprintf("%q", text), Expected: "COLUMN=VALUE"}
+	}
+	if column, err = t.Column(flag, name); err != nil {
+		return 0, Value{}, err
+	}
+	var values []string
+	for _, rows := range t.Group(t.All(), column) {
+		if value = t.Rows[rows[0]][column]; value == parse(wanted) || value.String() == wanted {
+			return column, value, nil
+		}
+		values = append(values, value.String())
+	}
+	bad := &input.Error{Key: flag + " " + t.Columns[column], Value: fmt.Sprintf("%q", wanted),
+		Expected: "a value of that column", Nearest: input.Nearest(wanted, values)}
+	if len(values) <= 12 {
+		bad.Expected = "one of " + strings.Join(values, ", ")
+	}
+	return 0, Value{}, bad
 }
 
 // Limit is a bound on a numeric column.
@@ -97,8 +119,8 @@ func (l Limit) Holds(v float64) bool {
 
 // numberIn reads a number in the unit of a column, or a quantity with a unit of that kind.
 func numberIn(column, text string) (float64, bool) {
-	if v, err := strconv.ParseFloat(text, 64); err == nil {
-		return v, isFinite(v)
+	if v, ok := parse(text).Float(); ok {
+		return v, true
 	}
 	_, unit := SplitUnit(column)
 	of, known := quantities[unit]

@@ -57,7 +57,7 @@ func TestTableJSON(t *testing.T) {
 	if err := table.WriteJSON(&b); err != nil {
 		t.Fatal(err)
 	}
-	want := `{"schema":"l3sim/table/1","columns":["point","a","b","c"],"rows":[["x",1,"007",null],["y",null,"8",-2.5e3]]}` + "\n"
+	want := `{"schema":"l3sim/table/1","columns":["point","a","b","c"],"rows":[["x",1,7,null],["y",null,8,-2500]]}` + "\n"
 	if b.String() != want {
 		t.Errorf("got %s, want %s", b.String(), want)
 	}

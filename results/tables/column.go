@@ -1,0 +1,198 @@
+package tables
+
+import (
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/l3sim/l3sim/results"
+)
+
+// Column says what a column is.
+type Column struct {
+	Name    string `json:"name"`
+	Unit    string `json:"unit"` // "" of a text, a count or a share
+	Better  Better `json:"better"`
+	Meaning string `json:"meaning"` // "" where nothing is known
+	Kind    Kind   `json:"kind"`
+	Label   string `json:"-"` // the title of an axis: the quantity in words, then the unit in parentheses
+}
+
+// Better is the direction in which a column improves.
+type Better string
+
+// The directions of a column.
+const (
+	Neither Better = ""
+	Higher  Better = "higher"
+	Lower   Better = "lower"
+)
+
+// Kind is what the cells of a column hold, beside nothing.
+type Kind string
+
+// The kinds of columns.
+const (
+	Text     Kind = "text"
+	Integer  Kind = "integer"
+	Unsigned Kind = "unsigned integer"
+	Real     Kind = "real"
+	Truth    Kind = "true or false"
+)
+
+// KindOf returns the kind of a column that holds values of a Go type.
+func KindOf(t reflect.Type) Kind {
+	switch v := reflect.Zero(t); {
+	case v.CanInt():
+		return Integer
+	case v.CanUint():
+		return Unsigned
+	case v.CanFloat():
+		return Real
+	case t.Kind() == reflect.Bool:
+		return Truth
+	}
+	return Text
+}
+
+// Describe says what a column is, by its name. Its kind is "" where the name does not say it.
+func Describe(name string) Column {
+	c := Column{Name: name, Label: labels[name]}
+	if u := unitOf(name); u != nil {
+		c.Unit, c.Better = u.unit, u.better
+	}
+	if d, ok := directions[name]; ok {
+		c.Better = d
+	}
+	switch {
+	case strings.Contains(name, "."): // a key of the configuration
+		c.Better = Neither
+	case strings.HasPrefix(name, "utilization_"):
+		c.Better = Higher
+	case strings.Contains(name, "usd"):
+		c.Better = Lower
+	}
+	if m, ok := metrics()[name]; ok {
+		c.Meaning, c.Kind = m.Meaning, KindOf(m.Type)
+	}
+	if meaning, ok := ownColumns[name]; ok {
+		c.Meaning, c.Kind = meaning, Text
+	}
+	if c.Label == "" {
+		c.Label = inWords(name)
+	}
+	return c
+}
+
+var metrics = sync.OnceValue(func() map[string]results.Metric {
+	all := map[string]results.Metric{}
+	for _, m := range results.Metrics() {
+		all[m.Name] = m
+	}
+	return all
+})
+
+// columnUnit is a unit that columns may end with, as people write it, and the direction in which such columns improve.
+type columnUnit struct {
+	suffix, unit string
+	better       Better
+}
+
+var columnUnits = []columnUnit{ // longer ones first
+	{"_per_million_output_tokens", "", Lower}, // not a count of tokens
+	{"_tokens_per_s", "tokens/s", Higher},
+	{"_tokens_per_site_joule", "tokens/J", Higher},
+	{"_w", "W", Lower},
+	{"_TFLOP_per_s", "TFLOP/s", Higher},
+	{"_GB_per_s", "GB/s", Higher},
+	{"_MFLOP", "MFLOP", Neither},
+	{"_per_s", "1/s", Higher},
+	{"_bytes", "bytes", Neither},
+	{"_tokens", "tokens", Neither},
+	{"_ns", "ns", Lower},
+	{"_us", "us", Lower},
+	{"_ms", "ms", Lower},
+	{"_s", "s", Lower},
+	{"_j", "J", Lower},
+}
+
+// directions are those of columns whose units do not say it.
+var directions = map[string]Better{
+	"arrivals_rate_per_s": Neither, "dimm_limit_w": Neither, "attainment": Higher, "goodput_attainment": Higher, "output_tokens_per_s_per_mw": Higher,
+	"rejected_requests": Lower, "refused_requests": Lower, "expired_requests": Lower, "preemptions": Lower, "stall_count": Lower, "rankset_imbalance": Lower, "gpus": Lower,
+}
+
+// ownColumns are the columns of a sweep's results that are neither keys nor metrics, all of them texts.
+var ownColumns = map[string]string{
+	PointColumn: "name of the point; the repeats of one share it", StatusColumn: StatusDone + " or " + StatusFailed, ErrorColumn: "why the point failed",
+	ConfigColumn: "SHA-256 of the effective configuration", SourceColumn: "folder or file that the row is from",
+}
+
+// SplitUnit splits a column's name into the quantity and the unit that ends it, "" where it has no unit.
+func SplitUnit(column string) (quantity, unit string) {
+	if u := unitOf(column); u != nil && u.unit != "" {
+		return strings.TrimSuffix(column, u.suffix), u.unit
+	}
+	return column, ""
+}
+
+func unitOf(column string) *columnUnit {
+	for i := range columnUnits {
+		if suffix := columnUnits[i].suffix; len(column) > len(suffix) && strings.HasSuffix(column, suffix) {
+			return &columnUnits[i]
+		}
+	}
+	return nil
+}
+
+// spelled are the words of column names that are not written in lower case or not the way they are spelt.
+var spelled = map[string]string{
+	"tbt": "TBT", "ttft": "TTFT", "tpot": "TPOT", "e2e": "end-to-end", "kv": "KV", "gpu": "GPU", "gpus": "GPUs", "pim": "PIM",
+	"pcie": "PCIe", "dram": "DRAM", "std": "std.",
+}
+
+// labels are those of columns whose names do not say it.
+var labels = map[string]string{
+	"output_tokens_per_s":              "throughput (output tokens/s)",
+	"decode_batch_step_mean":           "requests in a decode step, mean",
+	"decode_batch_mean":                "requests in decode, mean over time",
+	"decode_batch_max":                 "requests in a decode step, maximum",
+	"gpu_energy_per_output_token_j":    "energy per output token (J)",
+	"usd_per_million_output_tokens":    "cost (USD per million output tokens)",
+	"kg_co2_per_million_output_tokens": "carbon (kg CO2 per million output tokens)",
+	"output_tokens_per_s_per_mw":       "throughput of a megawatt (output tokens/s)",
+	"site_power_mean_w":                "power, mean (W)",
+	"rate_per_s":                       "request rate (requests/s)",
+	"attention_attended_tokens_mean":   "attended tokens, mean",
+	"input_mean":                       "mean input length (tokens)",
+	"output_mean":                      "mean output length (tokens)",
+}
+
+// inWords makes a label of a column's name.
+func inWords(column string) string {
+	quantity, unit := SplitUnit(column)
+	if i := strings.LastIndexByte(quantity, '.'); i >= 0 {
+		section, key := quantity[:i], quantity[i+1:]
+		quantity = key
+		switch {
+		case key == "name": // policy.name is the policy
+			quantity = section
+		case section == "pcie" || section == "gpu" || section == "pim":
+			quantity = section + "_" + key
+		}
+	}
+	if rest, ok := strings.CutPrefix(quantity, "utilization_"); ok {
+		quantity = rest + "_utilization"
+	}
+	words := strings.Split(strings.Replace(quantity, "_energy_", "_energy,_", 1), "_") // site energy, DRAM read
+	for i, w := range words {
+		if s := spelled[w]; s != "" {
+			words[i] = s
+		}
+	}
+	label := strings.Join(words, " ")
+	if unit != "" && unit != "bytes" { // bytes are written with a prefix at each tick
+		label += " (" + unit + ")"
+	}
+	return label
+}

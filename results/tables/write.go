@@ -1,0 +1,140 @@
+package tables
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/l3sim/l3sim/input/list"
+)
+
+// WriteCSV writes the table with its header. A text that a spreadsheet would take for a formula, or a reader for a number or a
+// truth value, gets an apostrophe in front, which readers take off again.
+func (t *Table) WriteCSV(w io.Writer) error {
+	c := csv.NewWriter(w)
+	if err := c.Write(list.Map(t.Columns, func(name string) string { return guarded(name, true) })); err != nil {
+		return err
+	}
+	cells := make([]string, len(t.Columns))
+	for _, row := range t.Rows {
+		for i, v := range row {
+			cells[i] = v.String()
+			if text, is := v.v.(string); is {
+				cells[i] = guarded(text, false)
+			}
+		}
+		if err := c.Write(cells); err != nil {
+			return err
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// needsGuard says that a text, behind any apostrophes, begins as what spreadsheets compute (OWASP, "CSV Injection"), or, but for a
+// header, reads as something that is no text. A text that has apostrophes itself gets another, so that none of its own
+// are taken off.
+func needsGuard(text string, header bool) bool {
+	text = strings.TrimLeft(text, "'")
+	_, isText := parse(text).v.(string)
+	return text != "" && !isText && !header || len(text) > 1 && strings.ContainsRune("=+-@\t\r", rune(text[0]))
+}
+
+func guarded(text string, header bool) string {
+	if needsGuard(text, header) {
+		return "'" + text
+	}
+	return text
+}
+
+func unguarded(text string, header bool) (bare string, was bool) {
+	if bare, quoted := strings.CutPrefix(text, "'"); quoted && needsGuard(bare, header) {
+		return bare, true
+	}
+	return text, false
+}
+
+// WriteText writes the table in aligned columns for people: reals with six digits, numbers to the right.
+func (t *Table) WriteText(w io.Writer) error { return t.writeAligned(w, "", "  ", "") }
+
+// WriteMarkdown writes the table as GitHub's Markdown, with numbers as WriteText has them.
+func (t *Table) WriteMarkdown(w io.Writer) error { return t.writeAligned(w, "| ", " | ", " |") }
+
+// writeAligned writes rows between the given marks; a table with a left mark gets Markdown's rule under its header.
+func (t *Table) writeAligned(w io.Writer, left, between, right string) error {
+	markdown := left != ""
+	width, number := make([]int, len(t.Columns)), make([]bool, len(t.Columns))
+	cells := [][]string{slices.Clone(t.Columns)}
+	for _, row := range t.Rows {
+		cells = append(cells, list.Map(row, func(v Value) string {
+			text := v.String()
+			if real, is := v.v.(float64); is && len(text) > len("12.34567") {
+				return strconv.FormatFloat(real, 'f', max(0, 5-int(math.Floor(math.Log10(math.Abs(real))))), 64)
+			}
+			return text
+		}))
+	}
+	for i := range t.Columns {
+		number[i] = !slices.ContainsFunc(cells[1:], func(row []string) bool { return !numeric.MatchString(row[i]) }) &&
+			slices.ContainsFunc(t.Rows, func(row []Value) bool { return !row[i].Empty() })
+		for _, row := range cells {
+			if markdown {
+				row[i] = strings.ReplaceAll(row[i], "|", `\|`)
+			}
+			width[i] = max(width[i], utf8.RuneCountInString(row[i]), 3)
+		}
+	}
+	var b strings.Builder
+	line := func(cells []string) {
+		text := left
+		for i, cell := range cells {
+			if i > 0 {
+				text += between
+			}
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+			if number[i] {
+				text += pad + cell
+			} else {
+				text += cell + pad
+			}
+		}
+		b.WriteString(strings.TrimRight(text+right, " ") + "\n")
+	}
+	for r := range cells {
+		line(cells[r])
+		if r > 0 || !markdown {
+			continue
+		}
+		rule := list.Map(width, func(n int) string { return strings.Repeat("-", n) })
+		for i := range rule {
+			if number[i] {
+				rule[i] = rule[i][1:] + ":"
+			}
+		}
+		line(rule)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// numeric is a cell that stands to the right: nothing, a dash, or a number with what may stand behind it.
+var numeric = regexp.MustCompile(`^(-?|[-+]*(\d[\d,]*\.?|[\d,]*\.\d)\d*([eE][-+]?\d+)?%?( .*)?)$`)
+
+const tableSchema = "l3sim/table/1" // names the form of a table's JSON
+
+// WriteJSON writes the table as one JSON object: the names of the columns, and the rows as arrays.
+func (t *Table) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(struct {
+		Schema  string    `json:"schema"`
+		Columns []string  `json:"columns"`
+		Rows    [][]Value `json:"rows"`
+	}{tableSchema, t.Columns, append([][]Value{}, t.Rows...)})
+}
