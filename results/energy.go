@@ -75,16 +75,6 @@ func (c *EnergyComponents) Parts() []float64 {
 	return parts
 }
 
-func (e *EnergyReport) writeText(row func(name, format string, args ...any)) {
-	if e.Total == 0 {
-		return
-	}
-	row("site energy", "%s kJ (%s to %s; %s assumed), %s W on average", grouped(e.Total/1e3, 0), grouped(e.Low/1e3, 0), grouped(e.High/1e3, 0), percent(e.AssumedShare), grouped(e.Watts, 0))
-	row("tokens per kJ", "%s of output, %s in all", grouped(1e3*e.OutputTokensPerJoule, 1), grouped(1e3*e.TotalTokensPerJoule, 1))
-	row("power of a DIMM", "%s W at its busiest, %s at most; a slot supplies %s W", grouped(e.DIMM, 1), grouped(e.DIMMHigh, 1), grouped(e.DIMMLimit, 0))
-	row("dies of a rank", "%d DRAM dies of %s, which all draw standby and refresh", e.RankDies, e.Die)
-}
-
 // CostReport is what the run's tokens cost by a price list: docs/lab/cost.md. It is 0 where nothing is emitted.
 type CostReport struct {
 	Prices string `json:"prices"` // the list's name
@@ -99,16 +89,4 @@ type CostReport struct {
 	PerMTokenHigh float64 `json:"usd_per_million_output_tokens_high"` // high end of the band of usd_per_million_output_tokens
 	TokensPerMW   float64 `json:"output_tokens_per_s_per_mw"`         // of the site
 	CO2PerMToken  float64 `json:"kg_co2_per_million_output_tokens"`   // of electricity
-}
-
-func (c *CostReport) writeText(row func(name, format string, args ...any)) {
-	if c.PerMToken == 0 {
-		return
-	}
-	row("cost", "%s", c.text())
-	row("cost per hour", "%s USD, electricity %s; prices of %s, grade %s", grouped(c.PerHour, 2), percent(c.EnergyPerHour/c.PerHour), c.Date, c.Grade)
-}
-
-func (c *CostReport) text() string {
-	return grouped(c.PerMToken, 2) + " USD a million output tokens (" + grouped(c.PerMTokenLow, 2) + " to " + grouped(c.PerMTokenHigh, 2) + ")"
 }

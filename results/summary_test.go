@@ -144,7 +144,7 @@ func TestSummaryText(t *testing.T) {
 		"l3", "gpt-175b", "openr1", "1,000 requests", "seed 1", "12,684,100", "5,407.4 output tokens/s", "2,345.679 s",
 		"101.25", "160.06", "2,200.50  ms", "1,500.00  s", "540.8", "612", "32,767", "25.0%", "87.5%", "6.2%", "3.1%", "12.5%",
 		"1.5 TiB of 2.0 TiB at the peak (75.0%)", "3 preemptions", "2 requests rejected",
-		"101.12", "400.25  ms", "4 gaps: mean 1,725.50, p99 2,190.50, max 2,200.50 ms",
+		"101.12", "400.25  ms", "4 gaps: mean 1.73 s, p99 2.19 s, max 2.20 s",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in the text", want)

@@ -2,13 +2,10 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results/tables"
 )
@@ -61,67 +58,43 @@ func (a *app) diff(base, updated string, f *diffFlags) error {
 	if err != nil {
 		return err
 	}
-	o, err := f.options(c)
+	o, err := f.options(c, a.JSON)
 	if err != nil {
 		return err
 	}
 	write := c.WriteText
-	if f.markdown {
+	switch {
+	case a.JSON:
+		write = c.WriteJSON
+	case f.markdown:
 		write = c.WriteMarkdown
 	}
-	if a.JSON {
-		write = c.WriteJSON
-		if len(f.metrics) == 0 {
-			o.Metrics = c.Metrics
-		}
-	}
-	if err := write(a.Stdout, o); err != nil {
-		return err
-	}
-	return c.Judge(o.Rules, f.allowMissing)
+	return cmp.Or(write(a.Stdout, o), c.Judge(o.Rules, f.allowMissing))
 }
 
 // diffMetrics are shown unless --metrics or --full says otherwise.
 var diffMetrics = []string{"output_tokens_per_s", "tbt_p99_ms", "ttft_mean_ms", "gpu_energy_per_output_token_j", "usd_per_million_output_tokens"}
 
 // options reads the rules and chooses the metrics to show.
-func (f *diffFlags) options(c *tables.Comparison) (tables.CompareOptions, error) {
-	var o tables.CompareOptions
-	add := func(metric string) {
-		if !slices.Contains(o.Metrics, metric) {
-			o.Metrics = append(o.Metrics, metric)
-		}
-	}
-	if f.full {
-		f.metrics = []string{"all"}
+func (f *diffFlags) options(c *tables.Comparison, json bool) (o tables.CompareOptions, err error) {
+	switch {
+	case slices.Contains(f.metrics, "all") || len(f.metrics) == 0 && (f.full || json):
+		o.Metrics = slices.Clone(c.Metrics)
+	case len(f.metrics) == 0:
+		o.Metrics = slices.DeleteFunc(slices.Clone(diffMetrics), func(m string) bool { return !slices.Contains(c.Metrics, m) })
 	}
 	for _, m := range f.metrics {
-		if m == "all" {
-			for _, m := range c.Metrics {
-				add(m)
-			}
-			continue
+		if m != "all" && !slices.Contains(c.Metrics, m) {
+			return o, tables.NoMetric("--metrics", m, c.Metrics)
 		}
-		if !slices.Contains(c.Metrics, m) {
-			return o, &input.Error{Key: "--metrics", Value: fmt.Sprintf("%q", m), Expected: "a metric that both tables have",
-				Nearest: input.Alike(m, c.Metrics), Details: []string{"metrics: " + strings.Join(c.Metrics, ", ")}}
-		}
-		add(m)
-	}
-	if len(f.metrics) == 0 {
-		for _, m := range diffMetrics {
-			if slices.Contains(c.Metrics, m) {
-				add(m)
-			}
-		}
+		o.Metrics = append(o.Metrics, m)
 	}
 	for _, text := range f.rules {
 		r, err := tables.ParseRule("--fail-if", text, c.Metrics)
 		if err != nil {
 			return o, err
 		}
-		o.Rules = append(o.Rules, r)
-		add(r.Column)
+		o.Rules, o.Metrics = append(o.Rules, r), append(o.Metrics, r.Column)
 	}
 	return o, nil
 }

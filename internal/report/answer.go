@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results/tables"
 )
 
@@ -71,25 +72,18 @@ func readable(column string, v float64) string {
 	return tables.Of(math.Round(v)).String()
 }
 
-// spread fills in the sample standard deviation of each goal over the seeds of each point.
-func (s *Set) spread(t *tables.Table) {
-	name, column := slices.Index(t.Columns, tables.PointColumn), slices.IndexFunc(s.Columns, func(c Column) bool { return c.Name == tables.PointColumn })
-	seeds := map[string][]int{}
-	for _, rows := range t.Group(t.All(), name) {
-		seeds[t.Rows[rows[0]][name].String()] = rows
-	}
-	for _, row := range s.Rows {
-		var stds []float64
-		for _, g := range s.Goals {
+// spread fills in the sample standard deviation of each goal over the seeds of each point, whose rows are given.
+func (s *Set) spread(t *tables.Table, seeds [][]int) {
+	for _, rows := range seeds {
+		s.Spread = append(s.Spread, list.Map(s.Goals, func(g Goal) float64 {
 			var values []float64
-			for _, r := range seeds[fmt.Sprint(row[column])] {
+			for _, r := range rows {
 				if v, ok := t.Float(r, g.Column); ok {
 					values = append(values, v)
 				}
 			}
 			_, std := tables.MeanStd(values)
-			stds = append(stds, tables.Round(std, 6))
-		}
-		s.Spread = append(s.Spread, stds)
+			return tables.Round(std, 6)
+		}))
 	}
 }

@@ -79,7 +79,7 @@ func readSet(dir, flag, goals string) (*Set, error) {
 	if len(means.Rows) == 0 {
 		return nil, &input.Error{File: t.Name, Expected: fmt.Sprintf("a point that is done; all %d failed", failed)}
 	}
-	s := &Set{Name: filepath.Base(filepath.Clean(dir)), Points: len(means.Rows), Failed: failed, Seeds: seeds}
+	s := &Set{Name: filepath.Base(filepath.Clean(dir)), Points: len(means.Rows), Failed: failed, Seeds: list.Map(seeds, func(rows []int) int { return len(rows) })}
 	parsed, err := s.chooseGoals(means, flag, goals)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func readSet(dir, flag, goals string) (*Set, error) {
 	s.columns(means)
 	s.commands(means, base)
 	s.answers()
-	s.spread(t)
+	s.spread(t, seeds)
 	return s, nil
 }
 

@@ -52,16 +52,10 @@ type KnobValue struct {
 type explorer struct {
 	Exploration
 	table  *Table
-	points []explored
-	knobs  []int // columns of the configuration that vary, without seed and goals
+	points *Table  // a row a point that takes part
+	seeds  [][]int // its rows in table
+	knobs  []int   // columns of the configuration that vary, without seed and goals
 	on     []bool
-}
-
-// explored is a point with its rows, one a seed.
-type explored struct {
-	rows   []int
-	values []float64 // mean over the seeds by goal
-	std    []float64
 }
 
 // Explore finds the Pareto front of a sweep's points and counts what the points
@@ -72,7 +66,12 @@ func Explore(t *Table, goals []Goal) (*Exploration, error) {
 	if err := e.collect(); err != nil {
 		return nil, err
 	}
-	e.varying()
+	for c, isConfig := range t.IsConfig() {
+		isGoal := slices.ContainsFunc(goals, func(g Goal) bool { return g.index == c })
+		if isConfig && !isGoal && t.Columns[c] != SeedColumn && e.points.Varies(c) {
+			e.knobs = append(e.knobs, c)
+		}
+	}
 	e.findFront()
 	e.count()
 	return &e.Exploration, nil
@@ -80,33 +79,19 @@ func Explore(t *Table, goals []Goal) (*Exploration, error) {
 
 // collect takes the rows of each point together and leaves out what has no values.
 func (e *explorer) collect() error {
-	s, err := newSide(e.table)
+	means, seeds, failed, err := e.table.Means()
 	if err != nil {
 		return err
 	}
-	for _, name := range s.names {
-		rows := s.rows[name]
-		if slices.ContainsFunc(rows, func(r int) bool { return s.text(r, s.status) == StatusFailed }) {
-			e.Failed++
-			continue
-		}
-		p := explored{rows: rows, values: make([]float64, len(e.Goals)), std: make([]float64, len(e.Goals))}
-		complete := true
-		samples := make([]float64, len(rows))
-		for g, goal := range e.Goals {
-			for i, r := range rows {
-				v, ok := e.table.Number(r, goal.index)
-				samples[i], complete = v, complete && ok
-			}
-			p.values[g], p.std[g] = MeanStd(samples)
-		}
-		if !complete {
+	e.points, e.Failed = means.with(nil), failed
+	for p, rows := range seeds {
+		if slices.ContainsFunc(e.Goals, func(g Goal) bool { return len(e.table.numbers(rows, g.index)) < len(rows) }) {
 			e.Incomplete++
 			continue
 		}
-		e.points = append(e.points, p)
+		e.points.Rows, e.seeds = append(e.points.Rows, means.Rows[p]), append(e.seeds, rows)
 	}
-	if e.Points = len(e.points); e.Points > 0 {
+	if e.Points = len(e.seeds); e.Points > 0 {
 		return nil
 	}
 	columns := list.Map(e.Goals, func(g Goal) string { return g.Column })
@@ -114,65 +99,38 @@ func (e *explorer) collect() error {
 		Expected: fmt.Sprintf("at least one point with a number for each; %d failed, %d lack one", e.Failed, e.Incomplete)}
 }
 
-// varying finds the knobs: keys that differ between points. The seed is no knob,
-// and neither is a key that is a goal.
-func (e *explorer) varying() {
-	for c, isConfig := range e.table.IsConfig() {
-		isGoal := slices.ContainsFunc(e.Goals, func(g Goal) bool { return g.index == c })
-		first := e.cell(0, c)
-		if !isConfig || isGoal || e.table.Columns[c] == SeedColumn {
-			continue
-		}
-		for p := range e.points {
-			if e.cell(p, c) != first {
-				e.knobs = append(e.knobs, c)
-				break
-			}
-		}
-	}
-}
-
-func (e *explorer) cell(point, column int) Value {
-	return e.table.Rows[e.points[point].rows[0]][column]
+// costs returns the goals of a point, to be minimised.
+func (e *explorer) costs(point int) []float64 {
+	return list.Map(e.Goals, func(g Goal) float64 {
+		v, _ := e.points.Number(point, g.index)
+		return g.Cost(v)
+	})
 }
 
 // findFront finds the points on the front and the knobs that they share.
 func (e *explorer) findFront() {
-	costs := make([]float64, 0, len(e.points)*len(e.Goals))
-	for i := range e.points {
-		for g, goal := range e.Goals {
-			costs = append(costs, goal.Cost(e.points[i].values[g]))
-		}
+	var costs []float64
+	for p := range e.seeds {
+		costs = append(costs, e.costs(p)...)
 	}
 	e.on = NonDominated(costs, len(e.Goals))
-	var front []int
-	for i, on := range e.on {
-		if on {
-			front = append(front, i)
-		}
-	}
-	slices.SortStableFunc(front, func(a, b int) int {
-		for g, goal := range e.Goals {
-			if d := cmp.Compare(goal.Cost(e.points[a].values[g]), goal.Cost(e.points[b].values[g])); d != 0 {
-				return d
-			}
-		}
-		return 0
-	})
+	front := slices.DeleteFunc(e.points.All(), func(p int) bool { return !e.on[p] })
+	slices.SortStableFunc(front, func(a, b int) int { return slices.Compare(e.costs(a), e.costs(b)) })
+	knob := func(p, c int) KnobValue { return KnobValue{e.points.Columns[c], e.points.Rows[p][c]} }
 	var differ []int
 	for _, c := range e.knobs {
-		if slices.ContainsFunc(front, func(p int) bool { return e.cell(p, c) != e.cell(front[0], c) }) {
+		if len(e.points.Group(front, c)) > 1 {
 			differ = append(differ, c)
 		} else {
-			e.Shared = append(e.Shared, KnobValue{e.table.Columns[c], e.cell(front[0], c)})
+			e.Shared = append(e.Shared, knob(front[0], c))
 		}
 	}
-	name := slices.Index(e.table.Columns, PointColumn)
-	for _, i := range front {
-		p := &e.points[i]
-		f := FrontPoint{Point: e.cell(i, name).String(), Values: p.values, Std: p.std, Seeds: len(p.rows)}
-		for _, c := range differ {
-			f.Knobs = append(f.Knobs, KnobValue{e.table.Columns[c], e.cell(i, c)})
+	for _, p := range front {
+		f := FrontPoint{Point: e.points.Value(p, PointColumn).String(), Seeds: len(e.seeds[p]), Knobs: list.Map(differ, func(c int) KnobValue { return knob(p, c) })}
+		for _, goal := range e.Goals {
+			v, _ := e.points.Number(p, goal.index)
+			_, std := MeanStd(e.table.numbers(e.seeds[p], goal.index))
+			f.Values, f.Std = append(f.Values, v), append(f.Std, std)
 		}
 		e.Front = append(e.Front, f)
 	}
@@ -226,11 +184,10 @@ func (e *explorer) count() {
 // point: the values, numbers by size and others in the order of the table, or
 // parts of equally many points where the numbers are more than maxLevels.
 func (e *explorer) levels(column int) ([]Level, []int) {
-	first := list.Map(e.points, func(p explored) int { return p.rows[0] })
-	values, numeric := e.table.Distinct(first, column)
+	values, numeric := e.points.Distinct(e.points.All(), column)
 	count := map[Value]int{}
-	for _, rows := range e.table.Group(first, column) {
-		count[e.table.Rows[rows[0]][column]] = len(rows)
+	for _, rows := range e.points.Group(e.points.All(), column) {
+		count[e.points.Rows[rows[0]][column]] = len(rows)
 	}
 	var levels []Level
 	at := map[Value]int{}
@@ -239,7 +196,7 @@ func (e *explorer) levels(column int) ([]Level, []int) {
 		part := len(levels) // a level of its own
 		if numeric && len(values) > maxLevels {
 			// The part in which the middle of the value's points lies.
-			part = quantiles * (2*before + count[v]) / (2 * len(e.points))
+			part = quantiles * (2*before + count[v]) / (2 * e.Points)
 		}
 		before += count[v]
 		if part != last {
@@ -249,9 +206,5 @@ func (e *explorer) levels(column int) ([]Level, []int) {
 		}
 		at[v] = len(levels) - 1
 	}
-	of := make([]int, len(e.points))
-	for p := range e.points {
-		of[p] = at[e.cell(p, column)]
-	}
-	return levels, of
+	return levels, list.Map(e.points.Rows, func(row []Value) int { return at[row[column]] })
 }

@@ -10,9 +10,9 @@ import (
 
 // Means returns a table with one row for each point of a sweep, in the order of their first
 // rows: cells of the first seed, and means over the seeds of the columns that are results. seeds
-// is the number of each point's seeds; failed is that of the points that are left out, as a seed
+// has the rows of each point; failed is the number of the points that are left out, as a seed
 // of theirs failed. A table that no sweep wrote is an *input.Error.
-func (t *Table) Means() (means *Table, seeds []int, failed int, err error) {
+func (t *Table) Means() (means *Table, seeds [][]int, failed int, err error) {
 	s, err := newSide(t)
 	if err != nil {
 		return nil, nil, 0, err
@@ -24,14 +24,17 @@ func (t *Table) Means() (means *Table, seeds []int, failed int, err error) {
 			failed++
 			continue
 		}
-		cells := slices.Clone(t.Rows[rows[0]])
-		for c := s.config + 1; c < len(cells) && len(rows) > 1; c++ {
-			if values := t.numbers(rows, c); len(values) == len(rows) {
-				mean, _ := MeanStd(values)
-				cells[c] = Of(mean)
+		cells := t.Rows[rows[0]]
+		if len(rows) > 1 {
+			cells = slices.Clone(cells)
+			for c := s.config + 1; c < len(cells); c++ {
+				if values := t.numbers(rows, c); len(values) == len(rows) {
+					mean, _ := MeanStd(values)
+					cells[c] = Of(mean)
+				}
 			}
 		}
-		means.Rows, seeds = append(means.Rows, cells), append(seeds, len(rows))
+		means.Rows, seeds = append(means.Rows, cells), append(seeds, rows)
 	}
 	return means, seeds, failed, nil
 }

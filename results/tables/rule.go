@@ -37,7 +37,12 @@ func ParseRule(flag, text string, metrics []string) (*Rule, error) {
 	if slices.Contains(metrics, r.Column) {
 		return r, nil
 	}
-	return nil, &input.Error{Key: flag, Value: fmt.Sprintf("%q", r.Column), Expected: "a metric that both tables have", Nearest: input.Alike(r.Column, metrics), Details: []string{"metrics: " + strings.Join(metrics, ", ")}}
+	return nil, NoMetric(flag, r.Column, metrics)
+}
+
+// NoMetric is the error for a metric that is not among those that two tables have.
+func NoMetric(flag, name string, metrics []string) error {
+	return &input.Error{Key: flag, Value: fmt.Sprintf("%q", name), Expected: "a metric that both tables have", Nearest: input.Alike(name, metrics), Details: []string{"metrics: " + strings.Join(metrics, ", ")}}
 }
 
 // Judges says that the rule can trip at a point: its metric has a value in both tables, or the point fails now.

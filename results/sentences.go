@@ -10,62 +10,6 @@ import (
 	"strings"
 )
 
-// WriteText writes what a person asks first, in ten lines at most, and the warnings; WriteFull writes the rest, too.
-func (s *Summary) WriteText(w io.Writer) error {
-	var b bytes.Buffer
-	s.writeTitle(&b)
-	for _, f := range facts {
-		if text := f.text(s); text != "" {
-			fmt.Fprintf(&b, "%-16s%s\n", f.name, text)
-		}
-	}
-	s.writeWarnings(&b)
-	_, err := w.Write(b.Bytes())
-	return err
-}
-
-// facts are the lines of a summary, below its title.
-var facts = []struct {
-	name string
-	text func(s *Summary) string
-}{
-	{"throughput", func(s *Summary) string { return grouped(s.OutputTokensPerS, 1) + " output tokens/s" }},
-	{"goodput", func(s *Summary) string {
-		if !s.SLO.Any() {
-			return ""
-		}
-		return s.Goodput.text()
-	}},
-	{"decode batch", func(s *Summary) string {
-		if s.SLO.Any() { // one line fewer, for that of goodput
-			return ""
-		}
-		return fmt.Sprintf("%s requests on average, %s at most; %s simulated", grouped(s.DecodeBatch.Mean, 1), grouped(float64(s.DecodeBatch.Max), 0), TimeText(1e3*s.SimulatedS))
-	}},
-	{"TBT", func(s *Summary) string { return s.TBT.text() }},
-	{"TTFT", func(s *Summary) string { return s.TTFT.text() }},
-	{"waits", func(s *Summary) string { return s.Waits.GPU.text() }},
-	{"utilization", (*Summary).utilizationText},
-	{"energy", func(s *Summary) string {
-		e := &s.EnergyReport
-		if e.Total == 0 {
-			return ""
-		}
-		return fmt.Sprintf("%s kJ (%s to %s), %s W on average", grouped(e.Total/1e3, 0), grouped(e.Low/1e3, 0), grouped(e.High/1e3, 0), grouped(e.Watts, 0))
-	}},
-	{"cost", func(s *Summary) string {
-		if s.Cost.PerMToken == 0 {
-			return ""
-		}
-		return s.Cost.text()
-	}},
-	{"KV memory", (*Summary).memoryText},
-}
-
-func (l *Latency) text() string {
-	return fmt.Sprintf("mean %s, p50 %s, p99 %s, max %s", TimeText(l.Mean), TimeText(l.P50), TimeText(l.P99), TimeText(l.Max))
-}
-
 // all returns the share of the time in which GPUs wait.
 func (g *GPUWaits) all() float64 {
 	return g.PIM + g.Imbalance + g.LinkDown + g.LinkUp + g.Channel + g.Host + g.NoRequests
@@ -121,12 +65,6 @@ func (s *Summary) warnings() []string {
 		all = append(all, fmt.Sprintf("a DIMM draws %s W at its busiest, %s W at most: more than the %s W that its slot supplies", grouped(e.DIMM, 1), grouped(e.DIMMHigh, 1), grouped(e.DIMMLimit, 0)))
 	}
 	return append(all, s.Notes...)
-}
-
-func (s *Summary) writeWarnings(b *bytes.Buffer) {
-	for _, text := range s.warnings() {
-		fmt.Fprintf(b, "warning: %s\n", text)
-	}
 }
 
 // TimeText writes a time, in milliseconds, in the unit that people read it in, with three digits: 103 ms, 12.3 s, 44 min.
