@@ -95,7 +95,11 @@ var facts = []struct {
 	}},
 	{"GPU energy", inFull, func(s *Summary) string {
 		e := &s.Energy
-		return when(e.GPU > 0, "%s kJ, %s J a token; prefill %s, decode %s, idle %s", grouped(e.GPU/1e3, 0), grouped(e.Token, 2), percent(e.Prefill/e.GPU), percent(e.Decode/e.GPU), percent(e.Idle/e.GPU))
+		return when(e.GPU > 0, "%s kJ, %s J a token, %s W on average", grouped(e.GPU/1e3, 1), grouped(e.Token, 2), grouped(e.GPU/s.SimulatedS, 0))
+	}},
+	{"energy by phase", inFull, func(s *Summary) string {
+		e := &s.Energy
+		return when(e.GPU > 0, "prefill %s, decode %s, idle %s", percent(e.Prefill/e.GPU), percent(e.Decode/e.GPU), percent(e.Idle/e.GPU))
 	}},
 	{"energy", inBoth, func(s *Summary) string {
 		e := &s.EnergyReport
