@@ -5,7 +5,6 @@ import (
 	"io"
 
 	"github.com/l3sim/l3sim/traces"
-	"github.com/l3sim/l3sim/units"
 )
 
 // Schema names the form of Summary's JSON. It changes when a key is removed or changes its
@@ -250,10 +249,10 @@ type PIMWaits struct {
 	NoRequests float64 `json:"no_requests_share"`
 }
 
-// KVBytes is the memory for the KV cache, over the whole node.
+// KVBytes is the memory for the KV cache, over the whole node. JSON has plain numbers, where units.Bytes would write text.
 type KVBytes struct {
-	Capacity units.Bytes `json:"capacity"`
-	Peak     units.Bytes `json:"peak"`
+	Capacity int64 `json:"capacity"`
+	Peak     int64 `json:"peak"`
 }
 
 // APIServer is what the process between users and engine did.
@@ -278,19 +277,6 @@ type Cache struct {
 	Offloaded int64 `json:"offloaded_bytes"`
 	// Spared is tokens of the contexts of decode steps that were not read again, since one reading served several requests.
 	Spared int64 `json:"spared_tokens"`
-}
-
-// MarshalJSON writes plain numbers of bytes, where units.Bytes alone would write text with a unit.
-func (k KVBytes) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]int64{"capacity": int64(k.Capacity), "peak": int64(k.Peak)})
-}
-
-// UnmarshalJSON reads what MarshalJSON writes.
-func (k *KVBytes) UnmarshalJSON(text []byte) error {
-	var plain struct{ Capacity, Peak int64 }
-	err := json.Unmarshal(text, &plain)
-	*k = KVBytes{units.Bytes(plain.Capacity), units.Bytes(plain.Peak)}
-	return err
 }
 
 // WriteJSON writes the summary as one indented JSON object and a line end. Schema is filled in.

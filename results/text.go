@@ -135,7 +135,7 @@ var facts = []struct {
 	{"prefix cache", inFull, func(s *Summary) string {
 		c := &s.Cache
 		return when(c.HitTokens+c.MissTokens > 0, "%s of %s prompt tokens found (%s), %s at the peak, %s blocks evicted, %s brought to the GPUs", count(c.HitTokens), count(c.HitTokens+c.MissTokens),
-			percent(c.HitRate), binary(units.Bytes(c.Peak)), count(c.EvictedBlocks), binary(units.Bytes(c.Transferred)))
+			percent(c.HitRate), binary(c.Peak), count(c.EvictedBlocks), binary(c.Transferred))
 	}},
 	{"group reads", inFull, func(s *Summary) string {
 		return when(s.Cache.Spared > 0, "%s tokens of contexts read for several requests at once and not again", count(s.Cache.Spared))
@@ -201,11 +201,11 @@ func timeUnit(most float64) (unit string, ms float64) {
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + "%" }
 
 // binary writes a number of bytes with a binary prefix and one decimal.
-func binary(n units.Bytes) string {
+func binary(n int64) string {
 	if v, unit := BinaryPrefix(float64(n)); unit != "B" {
 		return strconv.FormatFloat(v, 'f', 1, 64) + " " + unit
 	}
-	return strconv.FormatInt(int64(n), 10) + " B"
+	return strconv.FormatInt(n, 10) + " B"
 }
 
 // BinaryPrefix returns a number of bytes in the largest unit of which it has one.

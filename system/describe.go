@@ -41,7 +41,7 @@ const HardwareSchema = "l3sim/hardware/1"
 // Hardware returns the hardware in effect for a trace with these moments.
 func (n *Node) Hardware(m traces.Moments) Hardware {
 	cfg := n.cfg
-	kv := n.kvBytes(0).Capacity
+	kv := units.Bytes(n.kvBytes(0).Capacity)
 	h := Hardware{
 		Schema: HardwareSchema, System: cfg.Run.System, Model: cfg.ModelTitle(), GPU: cfg.GPUTitle(),
 		Replicas: n.Replicas(), GPUs: cfg.Model.TensorParallel,

@@ -201,13 +201,13 @@ func checkSeats(t *rapid.T, cfg *configs.Config, r *Result) {
 // checkMemory: the peak holds at least the largest request served and at most
 // the capacity. That the memory is empty at the end is the scheduler's law.
 func checkMemory(t *rapid.T, cfg *configs.Config, trace *traces.Trace, r *Result) {
-	if r.kv.Peak > r.kv.Capacity || r.kv.Capacity > cfg.Node.MemoryCapacity {
+	if r.kv.Peak > r.kv.Capacity || units.Bytes(r.kv.Capacity) > cfg.Node.MemoryCapacity {
 		t.Fatalf("KV %+v of %v", r.kv, cfg.Node.MemoryCapacity)
 	}
 	for i := range r.Requests {
 		q := &r.Requests[i]
 		n := units.Bytes(q.Request.Input+q.Request.Output-1) * cfg.Model.KVBytesPerToken()
-		if !q.Rejected() && n > r.kv.Peak {
+		if !q.Rejected() && n > units.Bytes(r.kv.Peak) {
 			t.Fatalf("request %d holds %v, the peak is %v", i, n, r.kv.Peak)
 		}
 	}

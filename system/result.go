@@ -146,7 +146,7 @@ func busySeconds(replicas []*replica) float64 {
 // kvBytes returns the KV memory of the node; peak is in allocation units, over the replicas.
 func (n *Node) kvBytes(peak int64) results.KVBytes {
 	m := n.memory
-	return results.KVBytes{Capacity: m.Unit * units.Bytes(m.Capacity*int64(n.Replicas())), Peak: m.Unit * units.Bytes(peak)}
+	return results.KVBytes{Capacity: int64(m.Unit) * m.Capacity * int64(n.Replicas()), Peak: int64(m.Unit) * peak}
 }
 
 // utilization returns the busy shares of end, averaged over replicas and, for PIM, ranksets.

@@ -21,6 +21,7 @@ import (
 	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
@@ -161,15 +162,7 @@ func (f *capacityFlags) write(r *capacity.Report, tried []sweep.Run) error {
 	if f.out == "" && f.plots == "" {
 		return nil
 	}
-	version, err := sweep.CodeVersion()
-	if err != nil {
-		return err
-	}
-	plan, outcome, err := sweep.Made(f.asked, version, tried, "arrivals.rate_per_s")
-	if err != nil {
-		return err
-	}
-	folder, err := plan.Folder("capacity", outcome, func(w io.Writer) error { return results.WriteJSON(w, r) })
+	folder, err := made("capacity", f.asked, tried, r, "arrivals.rate_per_s")
 	if err == nil && f.out != "" {
 		err = cli.WriteFiles("--out", f.out, folder.Files())
 	}
@@ -178,6 +171,19 @@ func (f *capacityFlags) write(r *capacity.Report, tried []sweep.Run) error {
 	}
 	figures, err := r.Figures(folder.Table)
 	return cmp.Or(err, cli.WriteFiles("--plots", filepath.Clean(f.plots), figures))
+}
+
+// made returns the folder of runs that a command made, with its report.
+func made(command string, asked *design.File, runs []sweep.Run, report any, keys ...string) (*tables.Folder, error) {
+	version, err := sweep.CodeVersion()
+	if err != nil {
+		return nil, err
+	}
+	plan, outcome, err := sweep.Made(asked, version, runs, keys...)
+	if err != nil {
+		return nil, err
+	}
+	return plan.Folder(command, outcome, func(w io.Writer) error { return results.WriteJSON(w, report) })
 }
 
 // lines returns how many lines a figure of combinations has, in each model's plot.

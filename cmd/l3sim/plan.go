@@ -18,12 +18,15 @@ import (
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/plan"
 	"github.com/l3sim/l3sim/internal/sweep"
+	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/traces"
 )
 
 // planFlags are the flags of the plan command that no configuration key has.
 type planFlags struct {
 	config  cli.ConfigFlags
+	asked   *design.File // the configurations, as the flags describe them
 	out, by string
 	fewest  bool
 }
@@ -56,10 +59,11 @@ Below the rows stand the commands that give each. docs/serve.md says more.`,
 				return err
 			}
 		}
-		_, all, err := configurations(cmd, &f.config, "prices.preset", "node.gpus", "model.tensor_parallel", "node.ranksets", "node.memory_capacity")
+		asked, all, err := configurations(cmd, &f.config, "prices.preset", "node.gpus", "model.tensor_parallel", "node.ranksets", "node.memory_capacity")
 		if err != nil {
 			return err
 		}
+		f.asked = asked
 		return f.config.Locate(a.plan(cmd, all, &f))
 	}
 	return cmd
@@ -76,10 +80,12 @@ func (a *app) plan(cmd *cobra.Command, all []sweep.Combination, f *planFlags) er
 	var runs atomic.Int64
 	search := plan.Search{Precision: planPrecision, Tune: true, Done: func() { show.Set(runs.Add(1)) }}
 	out := &plan.Report{Rows: []plan.Row{}}
-	var wrong error // of the first combination that is not valid
+	var rows []sweep.Run
+	differ := []string{"arrivals.rate_per_s"} // keys in which rows may differ beside those of the flags
+	var wrong error                           // of the first combination that is not valid
 	for i := range all {
 		called := name(&all[i])
-		tuned, err := a.planned(cmd.Context(), &search, &all[i], out)
+		tuned, trace, err := a.planned(cmd.Context(), &search, &all[i], out)
 		if bad := (*input.Error)(nil); errors.As(err, &bad) && len(all) > 1 && plan.Infeasible(all[i].Options) {
 			wrong = cmp.Or(wrong, err)
 			out.Unable = append(out.Unable, fmt.Sprintf("%s: %v", called, err))
@@ -88,6 +94,15 @@ func (a *app) plan(cmd *cobra.Command, all []sweep.Combination, f *planFlags) er
 			return err
 		}
 		out.Add(tuned, called, f.config.Command(cmd, "capacity", all[i].Names, tuned.Sets))
+		if best := tuned.Answer.Best; best.Met {
+			cfg := *tuned.Config
+			cfg.Arrivals.RatePerS, cfg.Run.Requests = best.RatePerS, len(trace.Requests)
+			rows = append(rows, sweep.Run{Name: cmp.Or(all[i].Point, "default"), Config: &cfg, Trace: trace, Summary: best.Summary})
+		}
+		for _, set := range tuned.Sets {
+			key, _, _ := strings.Cut(set, "=")
+			differ = append(differ, key)
+		}
 	}
 	if wrong != nil && len(out.Unable) == len(all) && out.Schema == "" {
 		return wrong
@@ -99,8 +114,13 @@ func (a *app) plan(cmd *cobra.Command, all []sweep.Combination, f *planFlags) er
 		return err
 	}
 	show.Done()
-	if f.out != "" {
-		if err := cli.WriteFiles("--out", filepath.Clean(f.out), out.Files()); err != nil {
+	if f.out != "" && len(rows) > 0 {
+		slices.Sort(differ)
+		folder, err := made("plan", f.asked, rows, out, slices.Compact(differ)...)
+		if err == nil {
+			err = cli.WriteFiles("--out", filepath.Clean(f.out), folder.Files())
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -110,17 +130,18 @@ func (a *app) plan(cmd *cobra.Command, all []sweep.Combination, f *planFlags) er
 // planPrecision is that of the command capacity, whose rows are those of plan.
 const planPrecision = 0.02
 
-func (a *app) planned(ctx context.Context, search *plan.Search, c *sweep.Combination, out *plan.Report) (*plan.Tuned, error) {
+func (a *app) planned(ctx context.Context, search *plan.Search, c *sweep.Combination, out *plan.Report) (*plan.Tuned, *traces.Trace, error) {
 	cfg, err := plan.AsGiven(c.Options)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	trace, err := capacity.Requests(cfg)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	out.Trace = results.DescribeTrace(trace)
-	return search.Row(ctx, c.Options, cfg, trace)
+	tuned, err := search.Row(ctx, c.Options, cfg, trace)
+	return tuned, trace, err
 }
 
 // name returns what the user calls a combination.

@@ -210,18 +210,11 @@ func (f *runFlags) writable() error {
 
 // writeRun writes the folder of one run.
 func (f *runFlags) writeRun(dir string, asked *design.File, run *sweep.Run, r *system.Result) error {
-	version, err := sweep.CodeVersion()
+	folder, err := made("run", asked, []sweep.Run{*run}, nil)
 	if err != nil {
 		return err
 	}
-	plan, outcome, err := sweep.Made(asked, version, []sweep.Run{*run})
-	if err != nil {
-		return err
-	}
-	folder, err := plan.Folder("run", outcome, run.Summary.WriteJSON)
-	if err != nil {
-		return err
-	}
+	folder.Summary = run.Summary.WriteJSON
 	folder.Config = func(w io.Writer) error {
 		for _, note := range run.Summary.Notes {
 			fmt.Fprintln(w, "# "+strings.ReplaceAll(note, "\n", " ")) // a name may have any character

@@ -20,47 +20,12 @@ import (
 )
 
 type sweepFlags struct {
-	folderFlags
-	force, failFast bool
-	emit            string
-	shards          int
-}
-
-// folderFlags are those of commands that run points with a journal in a folder.
-type folderFlags struct {
-	out     string
-	workers int
-	dryRun  bool
-	shard   string
-}
-
-// check returns the shard, nil without one.
-func (f *folderFlags) check() (*sweep.Shard, error) {
-	if err := cli.Between("--workers", f.workers, 0, 4096); err != nil {
-		return nil, err
-	}
-	if f.out == "" && !f.dryRun {
-		return nil, &input.Error{Key: "--out", Expected: "a folder for the results (or --dry-run)"}
-	}
-	if f.shard == "" {
-		return nil, nil
-	}
-	shard, err := sweep.ParseShard("--shard", f.shard, os.Getenv)
-	return &shard, err
-}
-
-// withJournal calls do with the journal in the folder, which it makes.
-func (a *app) withJournal(folder string, do func(*sweep.Journal) error) error {
-	if err := cli.Creatable(folder); err != nil {
-		return err
-	}
-	journal, err := sweep.OpenJournal(folder)
-	if err != nil {
-		return err
-	}
-	a.noteDamage(journal.Damage())
-	err = do(journal)
-	return cmp.Or(err, journal.Close())
+	out                     string
+	workers                 int
+	dryRun, force, failFast bool
+	shard                   string
+	emit                    string
+	shards                  int
 }
 
 func (a *app) newSweepCommand() *cobra.Command {
@@ -131,10 +96,17 @@ point's summary, and a journal, from which the same command goes on after any in
 
 // sweep plans and runs a sweep file, or one shard of it.
 func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
-	if err := cli.Present(path); err != nil {
+	if err := cmp.Or(cli.Present(path), cli.Between("--workers", f.workers, 0, 4096)); err != nil {
 		return err
 	}
-	shard, err := f.check()
+	if f.out == "" && !f.dryRun {
+		return &input.Error{Key: "--out", Expected: "a folder for the results (or --dry-run)"}
+	}
+	var part *sweep.Part
+	shard, err := sweep.Shard{}, error(nil)
+	if f.shard != "" {
+		shard, err = sweep.ParseShard("--shard", f.shard, os.Getenv)
+	}
 	if err != nil {
 		return err
 	}
@@ -143,9 +115,8 @@ func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
 		return err
 	}
 	a.noteDropped(plan)
-	var part *sweep.Part
-	if shard != nil {
-		part = plan.Part(*shard)
+	if f.shard != "" {
+		part = plan.Part(shard)
 		plan = part.Plan
 	}
 	if f.dryRun {
@@ -155,42 +126,55 @@ func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
 	if err != nil {
 		return err
 	}
+	failed := failedPoints(plan.Points, outcome)
+	if part != nil && outcome.Missing == 0 {
+		// Points that failed are results, which no repetition changes: a shard that has recorded all its points succeeds, so that a
+		// batch system's retries and dependencies do what they should, and the merge reports them.
+		if failed != nil && !a.JSON {
+			a.Warn("%v", failed)
+		}
+		failed = nil
+	}
+	counts := fmt.Sprintf("%d run, %d taken from the journal, %d failed", outcome.Ran, outcome.Reused, outcome.Failed)
+	points := input.Plural(len(plan.Points), "point", "points")
 	switch {
 	case a.JSON:
-		if err := results.WriteJSON(a.Stdout, sweep.NewReport(plan, part, outcome, f.out)); err != nil {
-			return err
-		}
-		if part != nil && outcome.Missing == 0 {
-			return nil // as reportShard
-		}
+		err = results.WriteJSON(a.Stdout, sweep.NewReport(plan, part, outcome, f.out))
+	case outcome.Missing > 0: // --fail-fast
 	case part != nil:
-		return a.reportShard(part, outcome, f.out)
-	case outcome.Missing == 0:
-		fmt.Fprintf(a.Stdout, "%s: %s; results in %s\n", input.Plural(len(plan.Points), "point", "points"), counts(outcome), f.out)
+		fmt.Fprintf(a.Stdout, "shard %s, %s of %d: %s; journal in %s\n", part.Shard, points, part.Whole, counts, f.out)
+	default:
+		fmt.Fprintf(a.Stdout, "%s: %s; results in %s\n", points, counts, f.out)
 	}
-	return failedPoints(plan.Points, outcome)
+	return cmp.Or(err, failed)
 }
 
-// runInFolder carries out a plan with the journal in --out. part tells which shard
+// runInFolder carries out a plan with the journal in --out, which it makes. part tells which shard
 // of a larger plan it is; it is nil for a whole plan, whose results are written.
 func (a *app) runInFolder(ctx context.Context, plan *sweep.Plan, part *sweep.Part, f *sweepFlags) (outcome *sweep.Outcome, err error) {
-	err = a.withJournal(f.out, func(journal *sweep.Journal) error {
-		if part != nil {
-			if err := part.Describe(f.out); err != nil {
-				return err
-			}
+	if err := cli.Creatable(f.out); err != nil {
+		return nil, err
+	}
+	journal, err := sweep.OpenJournal(f.out)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = cmp.Or(err, journal.Close()) }()
+	a.noteDamage(journal.Damage())
+	if part != nil {
+		if err := part.Describe(f.out); err != nil {
+			return nil, err
 		}
-		outcome, err = a.runPlan(ctx, plan, sweep.RunOptions{Journal: journal, Workers: f.workers, Force: f.force, FailFast: f.failFast})
-		there := journal.Check()
-		if err != nil && there == nil {
-			a.Note("%d of %d points are recorded; the same command goes on from there", len(plan.Points)-outcome.Missing, len(plan.Points))
-		}
-		if err = cmp.Or(err, there); err != nil || part != nil || outcome.Missing > 0 { // before the folder is made again for the results
-			return err
-		}
-		return cli.OutError(f.out, plan.Write(f.out, outcome))
-	})
-	return outcome, err
+	}
+	outcome, err = a.runPlan(ctx, plan, sweep.RunOptions{Journal: journal, Workers: f.workers, Force: f.force, FailFast: f.failFast})
+	there := journal.Check()
+	if err != nil && there == nil {
+		a.Note("%d of %d points are recorded; the same command goes on from there", len(plan.Points)-outcome.Missing, len(plan.Points))
+	}
+	if err = cmp.Or(err, there); err != nil || part != nil || outcome.Missing > 0 { // before the folder is made again for the results
+		return outcome, err
+	}
+	return outcome, cli.OutError(f.out, plan.Write(f.out, outcome))
 }
 
 // noteDamage says which lines of a journal are not as they were written.
@@ -198,26 +182,6 @@ func (a *app) noteDamage(d sweep.Damage) {
 	if d.Count > 0 {
 		a.Note("%v; what no other line records runs again", &d)
 	}
-}
-
-// reportShard says what a shard's run left. Points that failed are results, which no repetition
-// changes: a shard that has recorded all its points succeeds, so that a batch system's retries and
-// dependencies do what they should, and the merge reports them.
-func (a *app) reportShard(part *sweep.Part, o *sweep.Outcome, out string) error {
-	if o.Missing > 0 { // --fail-fast
-		return failedPoints(part.Points, o)
-	}
-	fmt.Fprintf(a.Stdout, "shard %s, %s of %d: %s; journal in %s\n",
-		part.Shard, input.Plural(len(part.Points), "point", "points"), part.Whole, counts(o), out)
-	if err := failedPoints(part.Points, o); err != nil {
-		a.Warn("%v", err)
-	}
-	return nil
-}
-
-// counts says in words what became of a plan's points.
-func counts(o *sweep.Outcome) string {
-	return fmt.Sprintf("%d run, %d taken from the journal, %d failed", o.Ran, o.Reused, o.Failed)
 }
 
 // emit writes the job that runs a sweep's shards and merges them.

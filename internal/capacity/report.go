@@ -100,25 +100,27 @@ var names = []name{
 func (c *Report) Distinguish(all []map[string]string) {
 	c.called = make([][]string, len(all))
 	for _, n := range names {
-		choices := map[string][]string{} // by the name that came of them
+		t := &tables.Table{Columns: []string{"name", "called"}}
 		for i := range all {
 			name := *n.of(&c.Rates[i].Load)
-			given := cmp.Or(all[i][n.key], name)
-			c.called[i] = append(c.called[i], given)
-			if !slices.Contains(choices[name], given) {
-				choices[name] = append(choices[name], given)
+			t.Add(name, cmp.Or(all[i][n.key], name))
+			c.called[i] = append(c.called[i], t.Rows[i][1].String())
+		}
+		for _, rows := range t.Group(t.All(), 0) {
+			if len(t.Group(rows, 1)) == 1 {
+				continue
 			}
-		}
-		add := func(l *Load, i int) {
-			if name := n.of(l); len(choices[*name]) > 1 {
-				*name = all[i][n.key] + ": " + *name
+			add := func(l *Load, i int) {
+				if slices.Contains(rows, i) {
+					*n.of(l) = all[i][n.key] + ": " + *n.of(l)
+				}
 			}
-		}
-		for i := range c.Rates {
-			add(&c.Rates[i].Load, i)
-		}
-		for i := range c.Tried {
-			add(&c.Tried[i], c.origins[i])
+			for i := range c.Rates {
+				add(&c.Rates[i].Load, i)
+			}
+			for i := range c.Tried {
+				add(&c.Tried[i], c.origins[i])
+			}
 		}
 	}
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/results/tables"
-	"github.com/l3sim/l3sim/units"
 )
 
 // fake is a simulator whose results a test chooses.
@@ -67,7 +66,7 @@ func served(c *configs.Config, p *sweep.Point, tokensPerS, batch float64) *resul
 	s.Trace = results.Trace{Name: c.Run.Trace, Requests: p.Requests}
 	s.DecodeBatch.Mean, s.DecodeBatch.StepMean, s.DecodeBatch.Max = batch, batch, int(2*batch)
 	s.Utilization.GPU, s.Utilization.PIM = 0.5, 0.4
-	s.KVBytes.Capacity = units.Bytes(1e9 * batch)
+	s.KVBytes.Capacity = int64(1e9 * batch)
 	if c.Run.System == "l3" || c.Run.System == "rank-pim" {
 		s.RanksetImbalance = 1.5
 	}

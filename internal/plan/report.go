@@ -45,26 +45,25 @@ type Row struct {
 
 // column is a column of the rows: a number by which they may be ranked.
 type column struct {
-	name   string
-	higher bool // is better
-	of     func(*Row) float64
+	name string
+	of   func(*Row) float64
 }
 
 var columns = []column{
-	{"usd_per_million_output_tokens", false, func(r *Row) float64 { return r.USD }},
-	{"usd_per_million_output_tokens_low", false, func(r *Row) float64 { return r.USDLow }},
-	{"usd_per_million_output_tokens_high", false, func(r *Row) float64 { return r.USDHigh }},
-	{"rate_per_s", true, func(r *Row) float64 { return r.RatePerS }},
-	{"gpus", false, func(r *Row) float64 { return float64(r.GPUs) }},
-	{"site_power_mean_w", false, func(r *Row) float64 { return r.Watts }},
-	{"attainment", true, func(r *Row) float64 { return r.Attainment }},
-	{"goodput_tokens_per_s", true, func(r *Row) float64 { return r.GoodputTokens }},
-	{"ttft_p50_ms", false, func(r *Row) float64 { return r.TTFT.P50 }},
-	{"ttft_p99_ms", false, func(r *Row) float64 { return r.TTFT.P99 }},
-	{"tbt_p50_ms", false, func(r *Row) float64 { return r.TBT.P50 }},
-	{"tbt_p99_ms", false, func(r *Row) float64 { return r.TBT.P99 }},
-	{"tpot_p99_ms", false, func(r *Row) float64 { return r.TPOT.P99 }},
-	{"e2e_p99_ms", false, func(r *Row) float64 { return r.E2E.P99 }},
+	{"usd_per_million_output_tokens", func(r *Row) float64 { return r.USD }},
+	{"usd_per_million_output_tokens_low", func(r *Row) float64 { return r.USDLow }},
+	{"usd_per_million_output_tokens_high", func(r *Row) float64 { return r.USDHigh }},
+	{"rate_per_s", func(r *Row) float64 { return r.RatePerS }},
+	{"gpus", func(r *Row) float64 { return float64(r.GPUs) }},
+	{"site_power_mean_w", func(r *Row) float64 { return r.Watts }},
+	{"attainment", func(r *Row) float64 { return r.Attainment }},
+	{"goodput_tokens_per_s", func(r *Row) float64 { return r.GoodputTokens }},
+	{"ttft_p50_ms", func(r *Row) float64 { return r.TTFT.P50 }},
+	{"ttft_p99_ms", func(r *Row) float64 { return r.TTFT.P99 }},
+	{"tbt_p50_ms", func(r *Row) float64 { return r.TBT.P50 }},
+	{"tbt_p99_ms", func(r *Row) float64 { return r.TBT.P99 }},
+	{"tpot_p99_ms", func(r *Row) float64 { return r.TPOT.P99 }},
+	{"e2e_p99_ms", func(r *Row) float64 { return r.E2E.P99 }},
 }
 
 // ColumnNames returns the columns that rows may be ranked by.
@@ -96,7 +95,7 @@ func (r *Report) Rank(by string) error {
 	}
 	r.By = by
 	slices.SortStableFunc(r.Rows, func(a, b Row) int {
-		if columns[i].higher {
+		if tables.Describe(by).Better == tables.Higher {
 			a, b = b, a
 		}
 		return cmp.Compare(columns[i].of(&a), columns[i].of(&b))
@@ -113,25 +112,6 @@ func (r *Report) Fewest() {
 	r.Rows = slices.DeleteFunc(r.Rows, func(x Row) bool {
 		return slices.ContainsFunc(all, func(y Row) bool { return alike(&x, &y) && y.GPUs < x.GPUs })
 	})
-}
-
-// Table returns the rows.
-func (r *Report) Table() *tables.Table {
-	t := &tables.Table{Name: "plan", Columns: append([]string{"system", "model", "gpu", "policy", "tensor_parallel", "replicas", "ranksets", "memory_gib", "prices"}, append(ColumnNames(), "binds", "command")...)}
-	for i := range r.Rows {
-		x := &r.Rows[i]
-		row := []any{x.System, x.Model, x.GPU, x.Policy, x.TensorParallel, x.Replicas, x.Ranksets, x.MemoryGiB, x.Prices}
-		for _, c := range columns {
-			row = append(row, c.of(x))
-		}
-		t.Add(append(row, Text(x.Binds), x.Command)...)
-	}
-	return t
-}
-
-// Files returns the files that the rows are kept in.
-func (r *Report) Files() []results.File {
-	return []results.File{{Name: "results.csv", Write: r.Table().WriteCSV}, {Name: "summary.json", Write: func(w io.Writer) error { return results.WriteJSON(w, r) }}}
 }
 
 // Text returns what binds as people read it: the two with the largest gains.

@@ -32,12 +32,7 @@ type Base struct {
 // InFile returns the base as a file of its folder.
 func (b *Base) InFile() results.File {
 	named := *b
-	named.Schema = baseSchema
-	for _, list := range []*[]string{&named.Configs, &named.Sets} {
-		if *list == nil {
-			*list = []string{}
-		}
-	}
+	named.Schema, named.Configs, named.Sets = baseSchema, append([]string{}, b.Configs...), append([]string{}, b.Sets...)
 	return results.File{Name: BaseFile, Write: func(w io.Writer) error { return results.WriteJSON(w, &named) }}
 }
 

@@ -5,35 +5,22 @@ import (
 	"slices"
 )
 
-// groupStep is a step of Group from the values so far, which have a number, by the next value.
-type groupStep struct {
-	before int
-	value  Value
-}
-
 // Group parts rows by their values in some columns: the rows of a group in order, the groups in the order
 // of their first rows. A column below 0 is left out. Without columns all rows are one group.
 func (t *Table) Group(rows []int, columns ...int) [][]int {
 	var groups [][]int
-	steps, place := map[groupStep]int{}, map[int]int{}
+	place := map[any]int{} // of groups, by their values: [[[nil, first], second], ...]
 	for _, r := range rows {
-		at := 0
+		var key any
 		for _, c := range columns {
-			if c < 0 {
-				continue
+			if c >= 0 {
+				key = [2]any{key, t.Rows[r][c]}
 			}
-			step := groupStep{at, t.Rows[r][c]}
-			next, known := steps[step]
-			if !known {
-				next = len(steps) + 1
-				steps[step] = next
-			}
-			at = next
 		}
-		g, known := place[at]
+		g, known := place[key]
 		if !known {
 			g = len(groups)
-			place[at] = g
+			place[key] = g
 			groups = append(groups, nil)
 		}
 		groups[g] = append(groups[g], r)
