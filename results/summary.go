@@ -249,7 +249,7 @@ type PIMWaits struct {
 	NoRequests float64 `json:"no_requests_share"`
 }
 
-// KVBytes is the memory for the KV cache, over the whole node. JSON has plain numbers, where units.Bytes would write text.
+// KVBytes is the memory for the KV cache, over the whole node.
 type KVBytes struct {
 	Capacity int64 `json:"capacity"`
 	Peak     int64 `json:"peak"`
