@@ -45,7 +45,8 @@ func (a *alone) run(e *Engine, it *Iteration, start Time) (end Time, ok bool) {
 	for i := range a.slots {
 		a.slots[i].free = start
 	}
-	now := start
+	e.readyWaits(it, start)
+	now, last := start, none
 	e.end, a.busy = start, 0
 	for i := range sub.Layers {
 		r := &sub.Layers[i]
@@ -59,10 +60,12 @@ func (a *alone) run(e *Engine, it *Iteration, start Time) (end Time, ok bool) {
 			t.end = t.before + sub.Exit
 		}
 		now = t.end + skipped
-		e.ends(t.last, t.others+skipped)
+		if others := t.others + skipped; t.last != none && others >= e.end {
+			e.end, last = others, t.last
+		}
 		e.idle.until = max(e.idle.until, t.until+skipped)
 	}
-	e.waitedToEnd(it, now)
+	e.waitedToEnd(it, last, now)
 	e.end = max(e.end, now)
 	if e.device >= 0 {
 		alike := &e.waits.Device[e.resources[e.main].Reason]
@@ -105,18 +108,16 @@ func (a *alone) layer(e *Engine, it *Iteration, r Range, now Time) (t layerTimes
 		if server.discipline == Lanes {
 			x = &a.slots[len(e.servers)+server.lanes+int(o.Lane)]
 		}
-		ready, last := now, none
+		ready := now
 		for _, before := range it.After[o.After.From:o.After.To] {
-			if end := e.story[before].end; end > ready || end == ready && before > last {
-				ready, last = end, before
-			}
+			ready = max(ready, e.story[before].end)
 		}
 		if x.pass != a.pass && x.free > now || x.pass == a.pass && ready <= x.ready {
 			return t, false // something outlives its layer, or the order is not clear
 		}
 		begin := max(ready+server.latency, x.free)
 		end := begin + o.Last
-		e.story[i] = story{end, last, server.discipline == Lanes && x.free > ready}
+		e.story[i] = story{end, max(ready, x.free)}
 		if free := max(x.free, now); o.Resource == e.main && begin > free {
 			a.gaps = append(a.gaps, gap{i, free, begin})
 		}
@@ -126,10 +127,8 @@ func (a *alone) layer(e *Engine, it *Iteration, r Range, now Time) (t layerTimes
 		x.free, x.ready, x.pass = end, ready, a.pass
 		if o.Flags&NextLayer != 0 {
 			t.end, t.before = end, begin
-		} else {
-			if end >= t.others {
-				t.others, t.last = end, i
-			}
+		} else if end >= t.others {
+			t.others, t.last = end, i
 		}
 	}
 	return t, t.first == never || t.until <= t.end

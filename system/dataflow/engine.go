@@ -31,10 +31,10 @@ type Engine struct {
 	lockstep   lockstep
 	alone      alone
 
-	main, device int8  // resources whose waits are added up; device: -1 for none
-	last         int32 // the operation that ends at end
+	main, device int8 // resources whose waits are added up; device: -1 for none
 	waits        Waits
 	story        []story // by operation
+	mean         laneMean
 	idle         idleness
 
 	recorded *spans
@@ -126,7 +126,6 @@ func New(resources []Resource) *Engine {
 // Run executes an iteration that starts at start and returns its end: that of its
 // last operation.
 func (e *Engine) Run(it *Iteration, start Time) Time {
-	e.readyWaits(it, start)
 	events := e.Exact || e.noShortcut || e.spans != nil
 	if !events {
 		if end, ok := e.alone.run(e, it, start); ok {
@@ -135,14 +134,20 @@ func (e *Engine) Run(it *Iteration, start Time) Time {
 		if e.lockstep.fits(e, it) {
 			return e.lockstep.run(e, start)
 		}
-		e.readyWaits(it, start)
 	}
+	e.readyWaits(it, start)
 	e.begin(it, start)
 	e.enter()
 	for e.step() {
 	}
 	e.settle(e.end)
-	e.waitedToEnd(it, e.servers[e.main].free)
+	if free := e.servers[e.main].free; e.end > free {
+		last := len(it.Ops) - 1
+		for e.story[last].end < e.end {
+			last--
+		}
+		e.waitedToEnd(it, int32(last), free)
+	}
 	return e.end
 }
 
@@ -230,14 +235,10 @@ func (e *Engine) connect() {
 		if o.Resource == e.device {
 			x.devices++
 		}
-		e.story[i].last = none
 		switch o.After.To - o.After.From {
 		case 0:
 			x.root = i
 		case 1:
-			if o.Flags&OnStart == 0 {
-				e.story[i].last = it.After[o.After.From]
-			}
 		default:
 			x.join = i
 			e.joins = append(e.joins, i)
@@ -309,7 +310,6 @@ func (e *Engine) expect(r Range) {
 	for i := e.state[r.From].join; i < r.To; i = e.state[i+1].join {
 		x := &e.state[i]
 		x.waits, x.from, x.ready = x.After.To-x.After.From, 0, 0
-		e.story[i].last = none
 	}
 }
 
@@ -330,7 +330,7 @@ func (e *Engine) begun(t task, at Time) {
 	x := &e.state[t.op]
 	for i := x.edges; i != none; i = e.edges[i].next {
 		if to := &e.state[e.edges[i].to]; to.Flags&OnStart != 0 {
-			e.arrived(task{e.edges[i].to, t.layer, t.sub}, to, at, t.op)
+			e.arrived(task{e.edges[i].to, t.layer, t.sub}, to, at, x.Resource)
 		}
 	}
 }
@@ -339,8 +339,8 @@ func (e *Engine) begun(t task, at Time) {
 // once, that one's end is known, too.
 func (e *Engine) ended(t task, x *opState, at Time) {
 	for x.only != none {
-		from, served := t.op, false
-		e.story[from].end = at
+		from, served := x.Resource, false
+		e.story[t.op].end = at
 		t.op = x.only
 		x = &e.state[t.op]
 		if at, served = e.arrived(t, x, at, from); !served {
@@ -348,31 +348,28 @@ func (e *Engine) ended(t task, x *opState, at Time) {
 		}
 	}
 	e.story[t.op].end = at
-	e.ends(t.op, at)
+	e.end = max(e.end, at)
 	if x.Flags&NextLayer != 0 {
 		e.sleep(at, wakeOwn|wakeLayer, t)
 	}
 	for i := x.edges; i != none; i = e.edges[i].next {
 		to := task{e.edges[i].to, t.layer, t.sub}
 		if y := &e.state[to.op]; y.Flags&OnStart == 0 {
-			if end, served := e.arrived(to, y, at, t.op); served {
+			if end, served := e.arrived(to, y, at, x.Resource); served {
 				e.ended(to, y, end)
 			}
 		}
 	}
 }
 
-// arrived notes that one of the things that a task waits for is there at a time, which
+// arrived notes that one of the things that a task waits for is there, from a resource, at a time which
 // may lie ahead, and hands the task to its resource when all are. It returns the task's
 // end where a FIFO has served it.
-func (e *Engine) arrived(t task, x *opState, at Time, before int32) (end Time, served bool) {
-	from := e.state[before].Resource
+func (e *Engine) arrived(t task, x *opState, at Time, from int8) (end Time, served bool) {
 	if x.waits > 0 {
 		x.waits--
-		if last := &e.story[t.op].last; at > x.ready {
-			x.ready, x.from, *last = at, from, before
-		} else if at == x.ready {
-			x.from, *last = max(x.from, from), max(*last, before)
+		if at > x.ready || at == x.ready && from > x.from {
+			x.ready, x.from = at, from
 		}
 		if x.waits > 0 {
 			return 0, false

@@ -160,8 +160,7 @@ func (e *Engine) queueOnLane(t task, x *opState) {
 func (e *Engine) startOnLane(q int, t task, x *opState) {
 	l := &e.lanes[q]
 	at := max(e.now, l.freeAt)
-	before := e.story[t.op].last
-	e.story[t.op].queued = before != none && e.now > e.story[before].end
+	e.story[t.op].begun = e.now
 	l.running.op, l.running.layer, l.running.sub, e.due[q] = t.op, t.layer, t.sub, at+x.Last
 	if e.spans != nil {
 		e.spans.open(q, Span{Start: at, Ready: e.now, Op: t.op, Layer: t.layer, Sub: t.sub, Resource: x.Resource, Lane: int16(q - x.on.lanes)})

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // TestAlone checks the pass over a sub-batch alone against a closed form: layers one after
@@ -82,14 +84,14 @@ func drawLockstep(t *rapid.T) ([]Resource, *Iteration) {
 // TestLockstep checks the recurrence against the events, to the picosecond.
 func TestLockstep(t *testing.T) {
 	skipped := int64(0)
-	rapid.Check(t, func(t *rapid.T) {
+	check := func(t *rapid.T) {
 		resources, it := drawLockstep(t)
 		e, start := New(resources), Time(rapid.IntRange(0, 1000).Draw(t, "start"))
 		if !e.lockstep.fits(e, it) {
 			t.Fatal("the iteration has the shape of none that runs in lockstep")
 		}
 		got, waits := e.Run(it, start), *e.Waits()
-		skipped += int64(it.Sub[0].Layers[1].Count) - e.lockstep.layers
+		skipped += max(0, int64(it.Sub[0].Layers[1].Count)-e.lockstep.layers)
 		e.noShortcut = true
 		events, byEvents := e.Run(it, start), *e.Waits()
 		e.Exact = true
@@ -107,10 +109,8 @@ func TestLockstep(t *testing.T) {
 		if exact := e.Run(it, start); got != exact || waits != *e.Waits() {
 			t.Fatalf("with other times the iteration ends at %v, layer by layer at %v; waits %+v and %+v", got, exact, waits, *e.Waits())
 		}
-	})
-	if skipped <= 0 {
-		t.Error("no layer was left out")
 	}
+	deep.Until(t, func() bool { return skipped > 0 }, func() { rapid.Check(t, check) })
 }
 
 // retime draws other times for the operations of an iteration.

@@ -33,9 +33,15 @@ func (e *Engine) Waits() *Waits { return &e.waits }
 
 // story is what waits ask of an operation in its latest layer.
 type story struct {
-	end    Time
-	last   int32 // what the operation waited for last; none where it waits for its layer's start, or for another one's
-	queued bool  // behind another one on its lane
+	end   Time
+	begun Time // of one on a lane: the lane has taken it on
+}
+
+// laneMean is how long the lanes of a resource work in a layer, on average over all of them.
+type laneMean struct {
+	layer    Range
+	resource int8
+	time     Time
 }
 
 // idleness is what the engine knows of the device.
@@ -51,9 +57,9 @@ func (d *idleness) busy() bool {
 	return d.left[0] > 0 && !d.sending[0] || d.left[1] > 0 && !d.sending[1]
 }
 
-// readyWaits readies the account of an iteration, whose operations have no story yet.
+// readyWaits readies the account of an iteration.
 func (e *Engine) readyWaits(it *Iteration, start Time) {
-	e.waits, e.last = Waits{}, none
+	e.waits, e.mean.layer = Waits{}, Range{}
 	e.idle = idleness{until: start, mark: start}
 	for s := range it.Sub {
 		if layers := it.Sub[s].Layers; len(layers) > 0 {
@@ -63,13 +69,6 @@ func (e *Engine) readyWaits(it *Iteration, start Time) {
 	}
 	for len(e.story) < len(it.Ops) {
 		e.story = append(e.story, story{})
-	}
-}
-
-// ends notes the end of an operation behind which nothing may come.
-func (e *Engine) ends(op int32, at Time) {
-	if at > e.end || at == e.end && op > e.last {
-		e.end, e.last = at, op
 	}
 }
 
@@ -117,41 +116,61 @@ func (e *Engine) waited(s int8, op int32, free, until Time) {
 func (e *Engine) trace(it *Iteration, layer Range, op int32, free, until, since, times Time) {
 	main := e.resources[e.main].Reason
 	for until > free {
-		o, x := &it.Ops[op], &e.story[op]
+		o := &it.Ops[op]
 		r, from := &e.resources[o.Resource], free
-		if x.last != none && !x.queued {
-			from = min(until, max(free, e.story[x.last].end))
+		before, ended := e.before(it, o)
+		if before != none && (r.Discipline != Lanes || e.story[op].begun <= ended) {
+			from = min(until, max(free, ended))
 		}
 		if took := until - from; took > 0 {
 			e.waits.Main[r.Reason] += times * took
 			if r.Discipline == Lanes {
-				e.waits.Uneven += times * min(took, max(0, o.Last-e.mean(it, layer, o.Resource)))
+				e.waits.Uneven += times * min(took, max(0, o.Last-e.laneMean(it, layer, o.Resource)))
 			}
 			if both := until - max(from, since); both > 0 {
 				e.waits.Device[r.Reason] += times * both
 				e.waits.Device[main] -= times * both
 			}
 		}
-		until, op = from, x.last
+		until, op = from, before
 	}
 }
 
-// mean returns how long a lane of a resource works in a layer, on average over all of its lanes.
-func (e *Engine) mean(it *Iteration, layer Range, resource int8) (mean Time) {
-	for i := layer.From; i < layer.To; i++ {
-		if o := &it.Ops[i]; o.Resource == resource {
-			mean += o.Last
+// before returns what an operation waited for last, and when that had ended; none where the operation waits for its
+// layer's start, or for another one's.
+func (e *Engine) before(it *Iteration, o *Op) (last int32, ended Time) {
+	last = none
+	if o.Flags&OnStart == 0 {
+		for _, i := range it.After[o.After.From:o.After.To] {
+			if end := e.story[i].end; last == none || end > ended || end == ended && i > last {
+				last, ended = i, end
+			}
 		}
 	}
-	return mean / Time(e.resources[resource].Count)
+	return last, ended
 }
 
-// waitedToEnd adds up what is waited for when the main resource, free from then on, has done all.
-func (e *Engine) waitedToEnd(it *Iteration, free Time) {
-	if e.end <= free || e.last == none {
+// laneMean returns the mean for a layer, from the latest call where that was for it, too.
+func (e *Engine) laneMean(it *Iteration, layer Range, resource int8) Time {
+	m := &e.mean
+	if m.layer != layer || m.resource != resource {
+		*m = laneMean{layer: layer, resource: resource}
+		for i := layer.From; i < layer.To; i++ {
+			if o := &it.Ops[i]; o.Resource == resource {
+				m.time += o.Last
+			}
+		}
+		m.time /= Time(e.resources[resource].Count)
+	}
+	return m.time
+}
+
+// waitedToEnd adds up what is waited for when the main resource, free from then on, has done all: an operation that ends last.
+func (e *Engine) waitedToEnd(it *Iteration, last int32, free Time) {
+	if e.end <= free {
 		return
 	}
-	reason := e.resources[it.Ops[e.last].Resource].Reason
+	reason := e.resources[it.Ops[last].Resource].Reason
 	e.waits.Main[reason] += e.end - free
 	if since := max(free, e.idle.until); e.device >= 0 && e.end > since {
 		e.waits.Device[reason] += e.end - since

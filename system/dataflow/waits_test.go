@@ -246,11 +246,7 @@ func (o *observer) between(from, to Time) (w [Reasons]Time) {
 	late.start = from
 	all := late.gpu()
 	late.start = to
-	kept := []Span{{Resource: testGPU, Start: to, End: to}}
-	for _, x := range o.spans[1:] {
-		kept = append(kept, x)
-	}
-	late.spans = kept
+	late.spans = append([]Span{{Resource: testGPU, Start: to, End: to}}, o.spans[1:]...)
 	rest := late.gpu()
 	for r := range w {
 		w[r] = all[r] - rest[r]
