@@ -2,7 +2,6 @@ package system
 
 import (
 	"bytes"
-	"encoding/json"
 	"math"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/lab/perfetto"
 	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/results/timeline"
 	"github.com/l3sim/l3sim/traces"
@@ -180,18 +180,16 @@ func TestWattsOnTheTimeline(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		var file struct {
-			Events []timelineEvent `json:"traceEvents"`
-		}
-		if err := json.Unmarshal(text.Bytes(), &file); err != nil {
-			t.Fatal(err)
+		events, faults, err := perfetto.Read(&text)
+		if err != nil || len(faults) > 0 {
+			t.Fatal(faults, err)
 		}
 		type value struct{ at, watts float64 } // in seconds
 		site, lastSite := 0.0, map[int]value{}
 		joules, limit := 0.0, float64(cfg.Model.TensorParallel)*cfg.GPU.Power.Limit
 		last := map[int]value{} // of each replica
 		until := func(p int, at float64) { joules += (at - last[p].at) * last[p].watts }
-		for _, e := range file.Events {
+		for _, e := range events {
 			if e.Name == "power (W)" {
 				watts := 0.0
 				for _, w := range e.Args {

@@ -2,7 +2,6 @@ package system
 
 import (
 	"bytes"
-	"encoding/json"
 	"math"
 	"slices"
 	"strings"
@@ -15,18 +14,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// timelineEvent is an event of a timeline, as Perfetto reads it.
-type timelineEvent struct {
-	Name, Cat, Ph string
-	ID            int
-	ID2           struct{ Local string }
-	Ts, Dur       float64 // microseconds
-	Pid, Tid      int
-	Args          map[string]any
-}
-
 // timelineOf runs a trace with a timeline of all of it.
-func timelineOf(t *testing.T, system string, trace *traces.Trace, sets ...string) (*Result, []timelineEvent) {
+func timelineOf(t *testing.T, system string, trace *traces.Trace, sets ...string) (*Result, []perfetto.Event) {
 	t.Helper()
 	sets = append(sets, "run.system="+system, "run.model=gpt-89b", "model.layers=6", "memory.admission=current")
 	cfg, err := everything().Load(configs.Options{Sets: sets})
@@ -43,14 +32,11 @@ func timelineOf(t *testing.T, system string, trace *traces.Trace, sets ...string
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, faults, err := perfetto.Faults(bytes.NewReader(text.Bytes())); err != nil || len(faults) > 0 {
-		t.Errorf("%s: %d faults, %v, %v", system, len(faults), faults[:min(3, len(faults))], err)
+	events, faults, err := perfetto.Read(&text)
+	if err != nil || len(faults) > 0 {
+		t.Fatalf("%s: %d faults, %v, %v", system, len(faults), faults[:min(3, len(faults))], err)
 	}
-	var document struct{ TraceEvents []timelineEvent }
-	if err := json.Unmarshal(text.Bytes(), &document); err != nil {
-		t.Fatal(err)
-	}
-	return r, document.TraceEvents
+	return r, events
 }
 
 func fewRequests(n int) *traces.Trace {

@@ -3,7 +3,6 @@ package timeline
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"math"
 	"strings"
 	"testing"
@@ -23,22 +22,12 @@ type shown struct {
 
 func read(t *testing.T, text []byte) shown {
 	t.Helper()
-	if n, faults, err := perfetto.Faults(bytes.NewReader(text)); err != nil || n == 0 || len(faults) > 0 {
-		t.Fatalf("%d slices, %d faults, %v, %v", n, len(faults), faults[:min(3, len(faults))], err)
-	}
-	var document struct {
-		TraceEvents []struct {
-			Name, Ph string
-			Tid      int
-			Dur      float64
-			Args     map[string]any
-		}
-	}
-	if err := json.Unmarshal(text, &document); err != nil {
-		t.Fatal(err)
+	events, faults, err := perfetto.Read(bytes.NewReader(text))
+	if err != nil || len(faults) > 0 {
+		t.Fatalf("%d faults, %v, %v", len(faults), faults[:min(3, len(faults))], err)
 	}
 	names, s := map[int]string{}, shown{map[[2]string]int{}, map[[2]string]float64{}}
-	for _, e := range document.TraceEvents {
+	for _, e := range events {
 		if e.Name == "thread_name" {
 			names[e.Tid] = e.Args["name"].(string)
 		}
@@ -77,7 +66,7 @@ func TestRank(t *testing.T) {
 	} {
 		spec, d := pim.Default(), part(t, c.part)
 		spec.ProcessingUnit, spec.Activation, spec.PostponedRefreshes = c.unit, c.activation, 1
-		load := machine.Load{Context: 5000, KVHeads: c.kvHeads, Shape: pim.HeadShape{HeadDim: 128, Queries: c.queries, ElementBits: 16}}
+		load := machine.Load{Context: 1500, KVHeads: c.kvHeads, Shape: pim.HeadShape{HeadDim: 128, Queries: c.queries, ElementBits: 16}}
 		var text bytes.Buffer
 		w := NewWriter(&text)
 		r := NewRank(w, spec, d, load.Shape)
@@ -141,8 +130,8 @@ func TestCommands(t *testing.T) {
 				continue // the standard refreshes no banks alone
 			}
 			var requests []controller.Request
-			for i := range 3000 {
-				requests = append(requests, controller.Request{Address: uint64(i*i*7919) * 64 % (1 << 30), Write: i%3 == 0, Clock: int64(10 * i)})
+			for i := range 500 {
+				requests = append(requests, controller.Request{Address: uint64(i*i*7919) * 64 % (1 << 30), Write: i%3 == 0, Clock: int64(60 * i)})
 			}
 			var text bytes.Buffer
 			w := NewWriter(&text)

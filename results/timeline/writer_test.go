@@ -33,7 +33,7 @@ func TestArrows(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, faults, err := perfetto.Faults(bytes.NewReader(text.Bytes())); err != nil || len(faults) > 0 {
+	if _, faults, err := perfetto.Read(bytes.NewReader(text.Bytes())); err != nil || len(faults) > 0 {
 		t.Error(faults, err)
 	}
 	if n := bytes.Count(text.Bytes(), []byte(`"cat":"arrow"`)); n != 2 {

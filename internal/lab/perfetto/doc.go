@@ -2,5 +2,5 @@
 // them: a slice that ends after the slice around it, or a time that is no whole number of nanoseconds,
 // is not shown as it was written. Only tests import it.
 //
-// Start at Faults in perfetto.go. The timelines that it is for are written by package results/timeline.
+// Start at Read in perfetto.go. The timelines that it is for are written by package results/timeline.
 package perfetto

@@ -1,30 +1,23 @@
 package perfetto
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"math/big"
+	"math"
 	"slices"
 )
 
-// event is what the rules need of an event of the Chrome trace-event format.
-type event struct {
-	Name string
-	Ph   string
-	Cat  string
-	ID   json.Number // of a chain of arrows
-	Bp   string
-	ID2  struct{ Local string }
-	Ts   json.Number // microseconds
-	Dur  json.Number
-	Pid  int
-	Tid  int
+// Event is an event of the Chrome trace-event format.
+type Event struct {
+	Name, Cat, Ph string
+	ID            int    // of a chain of arrows
+	Bp            string // "e": an arrow ends at the slice around its time
+	ID2           struct{ Local string }
+	Ts, Dur       float64 // microseconds
+	Pid, Tid      int
+	Args          map[string]any
 
 	start, end int64 // nanoseconds
 	at         int   // place in the file
@@ -36,150 +29,121 @@ type track struct {
 	cat, id  string
 }
 
-// Faults reads a timeline, packed by gzip or not, and returns how many slices it has and what
-// Perfetto would not show as it is written: a time that is no whole number of nanoseconds, which
-// it cuts; a slice that ends behind one of its track that it begins in, which it drops
-// (slice_drop_overlapping_complete_event); an asynchronous event that ends what is not open, or
-// goes back in time; an arrow that begins, leads on or ends where no slice is, goes back in time, or has no other end.
-// The error is of a file that is no timeline.
-func Faults(r io.Reader) (slicesRead int, faults []string, err error) {
-	events, err := read(r)
-	if err != nil {
-		return 0, nil, err
+// reader is what has been read so far.
+type reader struct {
+	faults []string
+	slices map[track][]*Event
+	open   map[track][]*Event // asynchronous events, in the order of the file
+	last   map[track]int64    // start of the latest of those
+	arrows map[int]*Event     // the latest of each chain
+}
+
+// Read reads a timeline, and says what Perfetto would not show as it is written: a time that is no whole number of
+// nanoseconds, which it cuts; a slice that ends behind one of its track that it begins in, which it drops
+// (slice_drop_overlapping_complete_event); an asynchronous event that ends what is not open, or goes back in time; an arrow
+// that begins, leads on or ends where no slice is, goes back in time, or has no other end. A timeline without slices is an error.
+func Read(from io.Reader) (events []Event, faults []string, err error) {
+	var document struct{ TraceEvents []Event }
+	if err := json.NewDecoder(from).Decode(&document); err != nil {
+		return nil, nil, err
 	}
-	complain := func(e *event, what string) {
-		faults = append(faults, fmt.Sprintf("event %d, %q of process %d, track %d%s: %s", e.at, e.Name, e.Pid, e.Tid, e.ID2.Local, what))
-	}
-	tracks := map[track][]*event{}
-	open := map[track][]*event{} // asynchronous, in the order of the file
-	last := map[track]int64{}
-	var arrows []*event
+	events = document.TraceEvents
+	r := reader{nil, map[track][]*Event{}, map[track][]*Event{}, map[track]int64{}, map[int]*Event{}}
 	for i := range events {
 		e := &events[i]
 		e.at = i
-		if !e.times() {
-			complain(e, fmt.Sprintf("times %s and %s are no whole nanoseconds", e.Ts, e.Dur))
+		at, took := float64(1e3*e.Ts), float64(1e3*e.Dur)
+		start, length := math.Round(at), math.Round(took)
+		e.start, e.end = int64(start), int64(start+length)
+		if rounding := 1e-9 + float64(4e-16*start); math.Abs(start-at) > rounding || math.Abs(length-took) > rounding {
+			r.complain(e, "its times %v and %v us are no whole nanoseconds", e.Ts, e.Dur)
 		}
-		on := track{pid: e.Pid, cat: e.Cat, id: e.ID2.Local}
-		switch e.Ph {
-		case "X":
-			slicesRead++
-			on = track{pid: e.Pid, tid: e.Tid}
-			tracks[on] = append(tracks[on], e)
+		if on := (track{pid: e.Pid, tid: e.Tid}); e.Ph == "X" {
+			r.slices[on] = append(r.slices[on], e)
+		}
+	}
+	if len(r.slices) == 0 {
+		return nil, nil, fmt.Errorf("none of %d events is a slice", len(events))
+	}
+	for _, on := range r.slices {
+		r.crossing(on)
+	}
+	for i := range events {
+		switch e := &events[i]; e.Ph {
 		case "s", "t", "f":
-			arrows = append(arrows, e)
+			r.arrow(e)
 		case "b", "e":
-			if e.start < last[on] {
-				complain(e, "begins before the event in front of it")
-			}
-			last[on] = e.start
-			stack := open[on]
-			switch {
-			case e.Ph == "b":
-				open[on] = append(stack, e)
-			case len(stack) == 0 || stack[len(stack)-1].Name != e.Name:
-				complain(e, "ends what is not open")
-			default:
-				open[on] = stack[:len(stack)-1]
-			}
+			r.async(e)
 		}
 	}
-	for _, of := range open {
+	for _, of := range r.open {
 		for _, e := range of {
-			complain(e, "never ends")
+			r.complain(e, "never ends")
 		}
 	}
-	for _, of := range tracks {
-		for _, e := range crossing(of) {
-			complain(e, fmt.Sprintf("%d to %d ns crosses the end of a slice around it", e.start, e.end))
+	for _, e := range r.arrows {
+		if e.Ph != "f" {
+			r.complain(e, "the chain of arrows with id %d never ends", e.ID)
 		}
 	}
-	chained(arrows, tracks, complain)
-	slices.Sort(faults)
-	return slicesRead, faults, nil
+	slices.Sort(r.faults)
+	return events, r.faults, nil
 }
 
-// chained complains of arrows in the order of the file: those of a chain have one id, and none but one of them begins it and ends it.
-func chained(arrows []*event, tracks map[track][]*event, complain func(e *event, what string)) {
-	open, used := map[json.Number]*event{}, map[json.Number]bool{}
-	for _, e := range arrows {
-		on := tracks[track{pid: e.Pid, tid: e.Tid}] // in the order of their starts
-		next, _ := slices.BinarySearchFunc(on, e.start+1, func(s *event, t int64) int { return cmp.Compare(s.start, t) })
-		if !slices.ContainsFunc(on[max(0, next-64):next], func(s *event) bool { return e.start < s.end }) {
-			complain(e, fmt.Sprintf("an arrow at %d ns is on no slice", e.start))
-		}
-		before := open[e.ID]
-		switch {
-		case e.Ph == "s" && used[e.ID]:
-			complain(e, fmt.Sprintf("a second chain of arrows has id %s", e.ID))
-		case e.Ph != "s" && before == nil:
-			complain(e, fmt.Sprintf("an arrow goes on where none with id %s is open", e.ID))
-		case e.Ph != "s" && e.start < before.start:
-			complain(e, "an arrow goes back in time")
-		case e.Ph == "f" && e.Bp != "e":
-			complain(e, "an arrow ends at the next slice, not at the one around it")
-		}
-		open[e.ID], used[e.ID] = e, true
-		if e.Ph == "f" {
-			delete(open, e.ID)
-		}
+func (r *reader) complain(e *Event, format string, args ...any) {
+	r.faults = append(r.faults, fmt.Sprintf("event %d, %q of process %d, track %d%s: ", e.at, e.Name, e.Pid, e.Tid, e.ID2.Local)+fmt.Sprintf(format, args...))
+}
+
+// async takes an asynchronous event.
+func (r *reader) async(e *Event) {
+	on := track{pid: e.Pid, cat: e.Cat, id: e.ID2.Local}
+	if e.start < r.last[on] {
+		r.complain(e, "begins before the event in front of it")
 	}
-	for _, e := range open {
-		complain(e, fmt.Sprintf("the chain of arrows with id %s never ends", e.ID))
+	r.last[on] = e.start
+	switch open := r.open[on]; {
+	case e.Ph == "b":
+		r.open[on] = append(open, e)
+	case len(open) == 0 || open[len(open)-1].Name != e.Name:
+		r.complain(e, "ends what is not open")
+	default:
+		r.open[on] = open[:len(open)-1]
 	}
 }
 
-func read(r io.Reader) ([]event, error) {
-	b := bufio.NewReader(r)
-	if magic, _ := b.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(b)
-		if err != nil {
-			return nil, err
-		}
-		b = bufio.NewReader(z)
+// arrow takes an end of an arrow, or a place that it leads over. Those of a chain have one id.
+func (r *reader) arrow(e *Event) {
+	on := r.slices[track{pid: e.Pid, tid: e.Tid}] // in the order of their starts
+	next, _ := slices.BinarySearchFunc(on, e.start+1, func(s *Event, t int64) int { return cmp.Compare(s.start, t) })
+	if !slices.ContainsFunc(on[max(0, next-64):next], func(s *Event) bool { return e.start < s.end }) {
+		r.complain(e, "an arrow at %d ns is on no slice", e.start)
 	}
-	var document struct{ TraceEvents []event }
-	if err := json.NewDecoder(b).Decode(&document); err != nil {
-		return nil, err
+	before := r.arrows[e.ID]
+	switch {
+	case e.Ph == "s" && before != nil:
+		r.complain(e, "a second chain of arrows has id %d", e.ID)
+	case e.Ph != "s" && (before == nil || before.Ph == "f"):
+		r.complain(e, "an arrow goes on where none with id %d is open", e.ID)
+	case e.Ph != "s" && e.start < before.start:
+		r.complain(e, "an arrow goes back in time")
+	case e.Ph == "f" && e.Bp != "e":
+		r.complain(e, "an arrow ends at the next slice, not at the one around it")
 	}
-	if document.TraceEvents == nil {
-		return nil, errors.New("no traceEvents")
-	}
-	return document.TraceEvents, nil
+	r.arrows[e.ID] = e
 }
 
-// times sets the nanoseconds of an event, cut as Perfetto cuts them, and says whether they are
-// what is written.
-func (e *event) times() bool {
-	exact := true
-	ns := func(microseconds json.Number) int64 {
-		t, ok := new(big.Rat).SetString(cmp.Or(microseconds.String(), "0"))
-		if !ok {
-			exact = false
-			return 0
-		}
-		t.Mul(t, big.NewRat(1000, 1))
-		exact = exact && t.IsInt()
-		return new(big.Int).Div(t.Num(), t.Denom()).Int64()
-	}
-	e.start = ns(e.Ts)
-	e.end = e.start + ns(e.Dur)
-	return exact
-}
-
-// crossing returns the slices of a track that begin in another one and end behind it.
-func crossing(track []*event) (dropped []*event) {
-	slices.SortStableFunc(track, func(a, b *event) int { return cmp.Compare(a.start, b.start) })
-	var around []*event // those that have begun, each in the one before it
+// crossing finds slices of a track that begin in another one and end behind it.
+func (r *reader) crossing(track []*Event) {
+	slices.SortStableFunc(track, func(a, b *Event) int { return cmp.Compare(a.start, b.start) })
+	var around []*Event // those that have begun, each in the one before it
 	for _, e := range track {
 		for len(around) > 0 && around[len(around)-1].end <= e.start {
 			around = around[:len(around)-1]
 		}
 		if len(around) > 0 && e.end > around[len(around)-1].end {
-			dropped = append(dropped, e)
+			r.complain(e, "%d to %d ns crosses the end of a slice around it", e.start, e.end)
 			continue
 		}
 		around = append(around, e)
 	}
-	return dropped
 }
