@@ -36,8 +36,8 @@ func (a *app) newPlotCommand() *cobra.Command {
 		Long: `Draw a figure of results.
 
 RESULTS is a folder of --out or a CSV file; of several, the column source says where a row is from. Column names may omit section and unit (ranksets for node.ranksets). Rows
-that differ only in their seed are one point with an error bar of one standard deviation. Axes over more than two
-powers of ten are logarithmic.
+that differ only in their seed are one point with an error bar of one standard deviation. Axes over more than
+a factor of 16, of whose values most lie at the low end, are logarithmic.
 
 A Pareto front looks for what --goals says, y first, then x; a third goal is shown as up to four levels. --figure
 reads all of this from a file, as those of configs/paper; flags that are given as well win.`,

@@ -96,13 +96,13 @@ func newAxes(d *Data) *axes {
 		a.yMin, a.yMax = -0.5, float64(len(d.YNames))-0.5
 	}
 	if d.XNumeric {
-		a.logX = d.Kind == "line" && geometric(a.xs) || d.Kind != "line" && decadesApart(a.xs)
+		a.logX = crowdedLow(a.xs)
 		if a.logX { // an error bar may reach zero, where the axis does not
 			left = max(left, slices.Min(a.xs))
 		}
 		a.xMin, a.xMax = widen(left, right, a.logX)
 	}
-	if a.logY = (d.Kind == "pareto" || d.Kind == "scatter") && decadesApart(ys); a.logY {
+	if a.logY = (d.Kind == "pareto" || d.Kind == "scatter") && crowdedLow(ys); a.logY {
 		a.yMin, a.yMax = widen(slices.Min(ys), high, true)
 	}
 	return a
@@ -157,8 +157,8 @@ func (a *axes) style(p *plot.Plot) {
 		return
 	}
 	marker := ticker{scale: sx, logarithmic: a.logX}
-	if xs := distinct(a.xs); d.Kind == "line" && (a.logX || len(xs) <= maxTicks && evenly(xs)) {
-		marker.at = a.apart(thin(xs), &marker, p.X.Tick.Label)
+	if xs := distinct(a.xs); d.Kind == "line" && (a.logX || len(xs) <= maxTicks) { // what was tried
+		marker.at = a.apart(xs, &marker, p.X.Tick.Label)
 	}
 	p.X.Tick.Marker = marker
 }
@@ -177,17 +177,6 @@ func inTwoLines(s string) string {
 	return s[:at] + "\n" + s[at+1:]
 }
 
-// thin leaves out values, as many at a time as it takes until maxTicks are not
-// exceeded: on a logarithmic axis round numbers would all lie at its end.
-func thin(sorted []float64) []float64 {
-	step := (len(sorted) + maxTicks - 1) / maxTicks
-	var kept []float64
-	for i := 0; i < len(sorted); i += step {
-		kept = append(kept, sorted[i])
-	}
-	return kept
-}
-
 // apart leaves out the values whose labels would run into that of the last one that stays.
 func (a *axes) apart(sorted []float64, t *ticker, style text.Style) []float64 {
 	low, high := float64(onAxis(a.xMin, a.logX)), float64(onAxis(a.xMax, a.logX))
@@ -195,7 +184,7 @@ func (a *axes) apart(sorted []float64, t *ticker, style text.Style) []float64 {
 	free := math.Inf(-1) // where the last label ends
 	for _, v := range sorted {
 		middle := vg.Length(0.85 * a.width() * vg.Length((float64(onAxis(v, a.logX))-low)/(high-low))) // the axis of y takes the rest
-		half := vg.Length(style.Width(t.tick(significant(v, 4))) / 2)
+		half := vg.Length(style.Width(t.tick(significant(v, 3))) / 2)
 		if float64(middle-half) < free {
 			continue
 		}
@@ -209,23 +198,12 @@ func (a *axes) width() vg.Length {
 	return width
 }
 
-// evenly says that ticks at all values have room: no gap is below a tenth of the whole.
-func evenly(sorted []float64) bool {
-	for i := range sorted[1:] {
-		if sorted[i+1]-sorted[i] < 0.09*(sorted[len(sorted)-1]-sorted[0]) {
-			return false
-		}
-	}
-	return true
-}
-
 // named writes a column's value: a name alone, a number with what it is.
 func named(column string, value tables.Value) string {
 	if _, number := value.Float(); !number {
 		return value.String()
 	}
-	quantity, _, _ := strings.Cut(tables.Describe(column).Label, " (")
-	return quantity + " = " + cellLabel(column, value)
+	return wordsOf(column) + " = " + cellLabel(column, value)
 }
 
 // normLabel writes the baseline of "column=value".
@@ -240,7 +218,7 @@ func (a *axes) turn(p *plot.Plot) {
 	for _, name := range a.data.XNames {
 		if p.X.Tick.Label.Width(cellLabel(a.data.X, name)) > room-4 {
 			p.X.Tick.Label.Rotation = math.Pi / 5
-			p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = draw.XRight, draw.YCenter
+			p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = draw.XRight, draw.YTop
 			return
 		}
 	}

@@ -57,8 +57,9 @@ type Data struct {
 	// journals print them.
 	Width float64
 
-	styles     []int    // of GroupNames
-	references []placed // which the legend calls by the name reference
+	long       map[tables.Value]tables.Value // the whole names of points that have a number
+	styles     []int                         // of GroupNames
+	references []placed                      // which the legend calls by the name reference
 	reference  string
 }
 
@@ -121,10 +122,11 @@ func Select(t *tables.Table, sel Selection) (*Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t, err = melt(shortenPoints(t, &sel), &sel); err != nil {
+	t, long := shortenPoints(t, &sel)
+	if t, err = melt(t, &sel); err != nil {
 		return nil, err
 	}
-	s := &selector{table: t, selection: sel, goals: goals, data: &Data{Kind: sel.Kind}, normColumn: none}
+	s := &selector{table: t, selection: sel, goals: goals, data: &Data{Kind: sel.Kind, long: long}, normColumn: none}
 	for _, step := range []func() error{s.columns, s.read, s.normalize, s.cells} {
 		if err := step(); err != nil {
 			return nil, err

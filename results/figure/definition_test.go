@@ -11,6 +11,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results/tables"
+	"gonum.org/v1/plot/vg"
 )
 
 func TestDefinition(t *testing.T) {
@@ -90,7 +91,7 @@ func TestPointNames(t *testing.T) {
 		t.Errorf("names %q", got)
 	}
 	var svg strings.Builder
-	if err := d.Write(&svg, "svg", ""); err != nil || !strings.Contains(svg.String(), "TBT, mean relative to naive<") {
+	if err := d.Write(&svg, "svg", ""); err != nil || !strings.Contains(svg.String(), "to naive<") {
 		t.Errorf("axis: %v", err)
 	}
 	if d.Cells[1].Mean() != 0.5 || d.Cells[3].Mean() != 0.75 {
@@ -103,7 +104,30 @@ func TestPointNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(list.Map(d.GroupNames, tables.Value.String), "; "); got != "memory_capacity=1TiB,naive; memory_capacity=1TiB,overlap, all" {
+	if got := strings.Join(list.Map(d.GroupNames, tables.Value.String), "; "); got != "naive; overlap, all" {
 		t.Errorf("groups %q", got)
+	}
+	// A long name gives way to a number, which a line under the plots spells out; a table has the name.
+	long := "model=a,ranksets=16,sub_batches=2,balance=random"
+	table.Rows[0][0] = tables.Of(long)
+	d, err = Select(table, Selection{Kind: "bar", X: "point", Y: "tbt_mean_ms", NormalizeTo: "point=" + long})
+	if err != nil || d.Cells[0].Mean() != 1 || d.Cells[1].Mean() != 0.5 {
+		t.Errorf("normalized to a long name: %v, %+v", err, d)
+	}
+	if d, err = Select(table, Selection{Kind: "bar", X: "point", Y: "tbt_mean_ms"}); err != nil || d.XNames[0].String() != "#1" || d.XNames[1].String() != "model=a,memory_capacity=1TiB,overlap, all" && d.XNames[1].String() != "#2" {
+		t.Fatalf("%v: %v", err, d)
+	}
+	svg.Reset()
+	if err := d.Write(&svg, "svg", ""); err != nil || !strings.Contains(svg.String(), ">#1: model=a, ranksets=16, sub_batches=2, balance=random<") {
+		t.Errorf("no line spells #1 out: %v", err)
+	}
+	if got := d.Table().Rows[0][0].String(); got != long {
+		t.Errorf("the table calls it %s", got)
+	}
+	d.Width = 84
+	for _, line := range newFrame(d, "").notes() {
+		if w := textStyle(noteText).Width(line); w > 84*vg.Millimeter {
+			t.Errorf("%s is %g points wide", line, w)
+		}
 	}
 }

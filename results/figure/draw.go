@@ -35,6 +35,8 @@ const (
 	margin      = 8
 	titleHeight = 20
 	rowHeight   = 13 // of a heat map, at least
+	noteText    = 7
+	noteHeight  = 10
 	pngDPI      = 144
 )
 
@@ -209,8 +211,30 @@ func newFrame(d *Data, title string) *frame {
 		h = max(h, vg.Length(rowHeight*len(d.YNames)+60))
 	}
 	f.width = vg.Length(vg.Length(f.across)*w) + 2*margin
-	f.height = vg.Length(vg.Length(f.down)*h) + 2*margin + f.head(f.width-2*margin)
+	f.height = vg.Length(vg.Length(f.down)*h) + 2*margin + f.head(f.width-2*margin) + vg.Length(noteHeight*len(f.notes()))
 	return f
+}
+
+// notes are the lines under the plots that spell out the designs with a number.
+func (f *frame) notes() []string {
+	var lines []string
+	for _, names := range [][]tables.Value{f.data.Facets, f.data.GroupNames, f.data.XNames, f.data.YNames} {
+		for _, name := range names {
+			long, is := f.data.long[name]
+			if !is {
+				continue
+			}
+			line := name.String() + ":"
+			for _, word := range strings.Fields(strings.ReplaceAll(long.String(), ",", ", ")) {
+				if textStyle(noteText).Width(line+" "+word) > f.width-2*margin {
+					lines, line = append(lines, line), "   "
+				}
+				line += " " + word
+			}
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // layout returns how many facets stand beside one another, and the size of each.
@@ -261,6 +285,8 @@ func (f *frame) head(width vg.Length) vg.Length {
 	}
 	if f.legend != nil {
 		h += f.legend.height(width)
+	} else if f.title != "" && f.data.Facet != "" {
+		h += legendMargin
 	}
 	if f.data.Kind == "heatmap" {
 		h += scaleHeight
@@ -281,6 +307,12 @@ func (f *frame) draw(c draw.Canvas) {
 	if f.legend != nil {
 		f.legend.draw(inner)
 		inner.Max.Y -= f.legend.height(inner.Max.X - inner.Min.X)
+	} else if f.title != "" && f.data.Facet != "" {
+		inner.Max.Y -= legendMargin
+	}
+	for _, note := range slices.Backward(f.notes()) {
+		c.FillText(textStyle(noteText), vg.Point{X: inner.Min.X, Y: inner.Min.Y + noteHeight/2}, note)
+		inner.Min.Y += noteHeight
 	}
 	if f.data.Kind == "heatmap" {
 		drawScale(inner, f.data)

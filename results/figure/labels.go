@@ -24,19 +24,10 @@ func cellLabel(column string, value tables.Value) string {
 }
 
 func tickLabel(column string, v float64) string {
-	if strings.HasSuffix(column, "_bytes") && v == math.Trunc(v) && math.Abs(v) < 1<<62 {
-		return bytesLabel(v)
+	if x, unit := results.BinaryPrefix(v); unit != "B" && strings.HasSuffix(column, "_bytes") {
+		return numberLabel(math.Round(100*x)/100) + " " + unit
 	}
 	return numberLabel(v)
-}
-
-// bytesLabel writes bytes with a binary prefix and at most two decimals.
-func bytesLabel(v float64) string {
-	x, unit := results.BinaryPrefix(v)
-	if unit == "B" {
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	}
-	return strconv.FormatFloat(math.Round(100*x)/100, 'f', -1, 64) + " " + unit
 }
 
 // numberLabel writes a number with no more digits than it has, four at most
@@ -74,16 +65,23 @@ func axisTitle(column string) string {
 	if column == tables.PointColumn {
 		return "design"
 	}
-	label := tables.Describe(column).Label
-	quantity, unit, _ := strings.Cut(label, " (")
+	_, unit, has := strings.Cut(tables.Describe(column).Label, " (")
+	if has {
+		unit = " (" + unit
+	}
+	return abbreviations.Replace(wordsOf(column)) + unit
+}
+
+// abbreviations of names of columns, in words.
+var abbreviations = strings.NewReplacer("TBT", "time between tokens", "TTFT", "time to first token", "TPOT", "time per output token")
+
+// wordsOf writes a column without its unit: "TBT, 99th percentile".
+func wordsOf(column string) string {
+	quantity, _, _ := strings.Cut(tables.Describe(column).Label, " (")
 	for _, s := range statistics {
 		if rest, ok := strings.CutSuffix(quantity, s.end); ok {
-			quantity = strings.TrimSuffix(rest, ",") + ", " + s.words
-			break
+			return strings.TrimSuffix(rest, ",") + ", " + s.words
 		}
-	}
-	if unit != "" {
-		quantity += " (" + unit
 	}
 	return quantity
 }
@@ -95,13 +93,14 @@ func newScale(column string, high float64) scale {
 	if isUtilization(column) {
 		s.label, s.size = s.label+" (%)", 0.01
 	}
-	if quantity, ok := strings.CutSuffix(s.label, " (ms)"); ok && high >= 10_000 {
-		s.label, s.size = quantity+" (s)", 1000
+	for _, to := range [][2]string{{" (ms)", " (s)"}, {" (us)", " (ms)"}} {
+		if quantity, ok := strings.CutSuffix(s.label, to[0]); ok && high >= 10_000 {
+			s.label, s.size = quantity+to[1], 1000
+		}
 	}
 	if strings.HasSuffix(column, "_bytes") {
-		power := max(0, min(4, int(math.Log2(max(math.Abs(high), 1))/10)))
-		s.size = math.Exp2(float64(10 * power))
-		s.label += " (" + []string{"bytes", "KiB", "MiB", "GiB", "TiB"}[power] + ")"
+		x, unit := results.BinaryPrefix(max(high, 1))
+		s.label, s.size = s.label+" ("+unit+")", max(high, 1)/x
 	}
 	return s
 }
@@ -119,50 +118,30 @@ type ticker struct {
 }
 
 func (t ticker) Ticks(low, high float64) []plot.Tick {
-	at := t.at
-	var minor []float64
-	if t.logarithmic {
-		low, high = math.Pow(10, low), math.Pow(10, high)
-	}
-	if len(at) == 0 {
-		if t.logarithmic {
-			at, minor = powers(low/t.size, high/t.size)
-		} else {
-			at = round(low/t.size, high/t.size)
+	var ticks []plot.Tick
+	switch {
+	case len(t.at) > 0:
+		for _, v := range t.at { // values of data have any number of digits
+			ticks = append(ticks, plot.Tick{Value: onAxis(v, t.logarithmic), Label: t.tick(significant(v, 3))})
 		}
-		for i := range at {
-			at[i] *= t.size
-		}
-	}
-	ticks := make([]plot.Tick, len(at), len(at)+len(minor))
-	for i, v := range at {
-		ticks[i] = plot.Tick{Value: onAxis(v, t.logarithmic), Label: t.tick(v)}
-		if len(t.at) > 0 { // values of data have any number of digits
-			ticks[i].Label = t.tick(significant(v, 4))
-		}
-	}
-	for _, v := range minor {
-		ticks = append(ticks, plot.Tick{Value: onAxis(v*t.size, t.logarithmic)})
-	}
-	return ticks
-}
-
-// powers returns the powers of ten in a positive range, every second or third and so on where they
-// are more than maxTicks, and the multiples between them where all are there.
-func powers(low, high float64) (at, between []float64) {
-	first, last := int(math.Ceil(float64(math.Log10(low))-1e-9)), int(math.Floor(float64(math.Log10(high))+1e-9))
-	step := (last-first)/maxTicks + 1
-	for k := first; k <= last; k += step {
-		at = append(at, math.Pow10(k))
-	}
-	for k := first - 1; k <= last && step == 1; k++ {
-		for m := 2.0; m < 10; m++ {
-			if v := m * math.Pow10(k); v >= low && v <= high {
-				between = append(between, v)
+	case t.logarithmic:
+		step := int(high-low)/maxTicks + 1 // every so many powers of ten have a label
+		for _, at := range (plot.LogTicks{}).Ticks(math.Pow(10, low)/t.size, math.Pow(10, high)/t.size) {
+			if at.Label != "" && int(math.Round(math.Log10(at.Value)))%step == 0 {
+				at.Label = numberLabel(at.Value)
+			} else if at.Label = ""; step > 1 {
+				continue
+			}
+			if at.Value = onAxis(at.Value*t.size, true); at.Value > low-1e-9 && at.Value < high+1e-9 {
+				ticks = append(ticks, at)
 			}
 		}
+	default:
+		for _, v := range round(low/t.size, high/t.size) {
+			ticks = append(ticks, plot.Tick{Value: v * t.size, Label: numberLabel(v)})
+		}
 	}
-	return at, between
+	return ticks
 }
 
 // round returns the multiples of 1, 2 or 5 times a power of ten in a range, four to nine of them.
@@ -193,24 +172,10 @@ func distinct(values []float64) []float64 {
 	return slices.Compact(sorted)
 }
 
-// decadesApart says that values are positive and span more than two powers of
-// ten: on a linear axis all but the largest would lie at its end.
-func decadesApart(values []float64) bool {
-	low := slices.Min(values)
-	return low > 0 && slices.Max(values)/low > 100
-}
-
-// geometric says that values are spread so that only a logarithmic axis shows
-// all: positive, over a factor of 16 and more, no two closer than half again.
-func geometric(values []float64) bool {
+// crowdedLow says that values are positive, span a factor of 16 and more, and that half of them lie in the lowest
+// quarter of their range, as powers of two do: on a linear axis most would lie on one another.
+func crowdedLow(values []float64) bool {
 	sorted := distinct(values)
-	if len(sorted) < 3 || sorted[0] <= 0 || sorted[len(sorted)-1] < 16*sorted[0] {
-		return false
-	}
-	for i := range sorted[1:] {
-		if sorted[i+1] < 1.5*sorted[i] {
-			return false
-		}
-	}
-	return true
+	low, high := sorted[0], sorted[len(sorted)-1]
+	return low > 0 && high >= 16*low && sorted[(len(sorted)-1)/2]-low <= (high-low)/4
 }

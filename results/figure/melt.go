@@ -45,7 +45,7 @@ func melt(t *tables.Table, sel *Selection) (*tables.Table, error) {
 	out.Columns = append(out.Columns, value)
 	for _, c := range columns {
 		for _, row := range t.Rows {
-			melted := slices.Insert(slices.Clone(row), at, tables.Of(tables.Describe(t.Columns[c]).Label))
+			melted := slices.Insert(slices.Clone(row), at, tables.Of(wordsOf(t.Columns[c])))
 			out.Rows = append(out.Rows, append(melted, row[c]))
 		}
 	}
@@ -69,7 +69,9 @@ func sharedName(t *tables.Table, columns []int) string {
 		words = words[:n]
 	}
 	name := strings.Join(words, "_") + suffix
-	if len(words) == 0 {
+	if _, unit := tables.SplitUnit(name + suffix); len(words) == 0 && slices.Contains([]string{"s", "ms", "us", "ns"}, unit) {
+		name = "time" + suffix
+	} else if len(words) == 0 {
 		name = "value" + suffix
 	}
 	for slices.Contains(t.Columns, name) {
@@ -78,48 +80,31 @@ func sharedName(t *tables.Table, columns []int) string {
 	return name
 }
 
-// shortenPoints returns a table whose names of points have lost the parts that the figure says
-// anyway, where it shows names: of "model=gpt-175b,naive" with a plot for each model, "naive"
-// remains. Without it no two models would share a bar's name.
-func shortenPoints(t *tables.Table, sel *Selection) *tables.Table {
-	point := slices.Index(t.Columns, tables.PointColumn)
-	shown := map[string]bool{}
-	for _, name := range append([]string{sel.X, sel.Y, sel.Group, sel.Facet}, slices.Concat(conditionColumns(sel.Where), tables.BestKeys(sel.Best))...) {
-		if name == "" || strings.Contains(name, ",") {
-			continue
-		}
+// shortenPoints returns a table whose points have short names, and the whole names behind the numbers among these. What the
+// figure says anyway is no part of them: of "model=gpt-175b,naive" with a plot for each model, "naive" remains.
+func shortenPoints(t *tables.Table, sel *Selection) (*tables.Table, map[tables.Value]tables.Value) {
+	var said []string
+	for _, name := range append(tables.BestKeys(sel.Best), sel.X, sel.Y, sel.Group, sel.Facet) {
 		if i, err := t.Column("", name); err == nil { // an unknown one is reported when it is used
-			for _, form := range tables.NameForms(t.Columns[i]) {
-				shown[form] = true
-			}
+			said = append(said, tables.NameForms(t.Columns[i])...)
 		}
 	}
-	if point < 0 || !shown[tables.PointColumn] {
-		return t
+	short, long := t.ShortPoints(said...), map[tables.Value]tables.Value{}
+	if !slices.Contains(said, tables.PointColumn) || short == nil {
+		return t, nil
 	}
+	if name, is := strings.CutPrefix(sel.NormalizeTo, tables.PointColumn+"="); is && !short[tables.Of(name)].Empty() {
+		sel.NormalizeTo = tables.PointColumn + "=" + short[tables.Of(name)].String()
+	}
+	point := slices.Index(t.Columns, tables.PointColumn)
 	out := &tables.Table{Name: t.Name, Columns: t.Columns}
 	for _, row := range t.Rows {
-		var kept []string
-		for part := range strings.SplitSeq(row[point].String(), ",") {
-			if key, _, is := strings.Cut(part, "="); !is || !shown[key] {
-				kept = append(kept, part)
-			}
-		}
 		row = slices.Clone(row)
-		if len(kept) > 0 {
-			row[point] = tables.Of(strings.Join(kept, ","))
+		if to := short[row[point]]; strings.HasPrefix(to.String(), "#") {
+			long[to] = row[point]
 		}
+		row[point] = short[row[point]]
 		out.Rows = append(out.Rows, row)
 	}
-	return out
-}
-
-// conditionColumns returns the columns of conditions "column=value".
-func conditionColumns(where []string) []string {
-	var columns []string
-	for _, text := range where {
-		name, _, _ := strings.Cut(text, "=")
-		columns = append(columns, strings.TrimSpace(name))
-	}
-	return columns
+	return out, long
 }

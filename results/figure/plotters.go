@@ -10,6 +10,8 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/l3sim/l3sim/input/list"
 )
 
 // newGrid returns horizontal lines under the data.
@@ -117,15 +119,14 @@ func (d *Data) position(cell *Cell) float64 {
 func (b *points) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := b.axes.transforms(&c, p)
 	groups := len(b.data.GroupNames)
-	apart := b.dodge(x)
 	for group := range groups {
 		var cells []Cell
 		var line []vg.Point
-		aside := vg.Length(apart * vg.Length(2*group-groups+1) / 2)
+		aside := b.data.aside(group, x)
 		for _, cell := range b.cells {
 			if cell.Group == group {
 				cells = append(cells, cell)
-				line = append(line, vg.Point{X: x(b.data.position(&cell)) + aside, Y: y(cell.Mean())})
+				line = append(line, vg.Point{X: x(b.data.position(&cell)) + vg.Length(aside), Y: y(cell.Mean())})
 			}
 		}
 		style := b.data.style(group)
@@ -155,23 +156,19 @@ func (b *points) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// dodge returns how far the groups of a line stand beside one another, so that their error bars do
-// not overlap: 0 without error bars, at most what half of the least gap between two x allows.
-func (b *points) dodge(x func(float64) vg.Length) vg.Length {
-	groups := len(b.data.GroupNames)
-	if b.data.Kind != "line" || groups == 1 || !slices.ContainsFunc(b.cells, func(c Cell) bool { return c.Std() > 0 && c.XStd == 0 }) {
+// aside returns how far a group of a line stands from its x, so that error bars of groups do not overlap: 0 without error bars,
+// at most what half of the least gap between two x allows.
+func (d *Data) aside(group int, x func(float64) vg.Length) vg.Length {
+	groups := len(d.GroupNames)
+	if d.Kind != "line" || !slices.ContainsFunc(d.Cells, func(c Cell) bool { return c.Std() > 0 && c.XStd == 0 }) {
 		return 0
 	}
+	at := distinct(list.Map(d.Cells, func(c Cell) float64 { return float64(x(d.position(&c))) }))
 	step := vg.Length(5)
-	var at []float64
-	for i := range b.cells {
-		at = append(at, float64(x(b.data.position(&b.cells[i]))))
-	}
-	at = distinct(at)
 	for i := range at[1:] {
 		step = min(step, vg.Length(at[i+1]-at[i])/2/vg.Length(groups))
 	}
-	return step
+	return vg.Length(step * vg.Length(2*group-groups+1) / 2)
 }
 
 // errorBars draws one sample standard deviation of y, and of x where that is a

@@ -86,7 +86,7 @@ func (b *references) Plot(c draw.Canvas, p *plot.Plot) {
 				left, right := slot(b.data, r.cell)
 				at, line = (left+right)/2, ink
 			}
-			hollow(&c, vg.Point{X: x(at), Y: y(r.y)}, line)
+			hollow(&c, vg.Point{X: x(at) + vg.Length(b.data.aside(r.group, x)), Y: y(r.y)}, line)
 		}
 	}
 }

@@ -51,8 +51,8 @@ const MaxGroups = 24
 // systems have the style of their place in every figure.
 var systems = []string{"gpu-only", "cpu-offload", "hbm-pim", "rank-pim", "l3", "gpu+cpu"}
 
-// stylesOf returns a style for each name, all different. A system has its own; "l3, h100-sxm" and other
-// parts of one system share its colour. Other names take, in order, the first styles that are
+// stylesOf returns a style for each name, all different. A system has its own; "l3, h100-sxm", "L3 KV8" and other
+// kinds of one system share its colour. Other names take, in order, the first styles that are
 // free, in colours that no system of the figure has while there are such.
 func stylesOf(names []string) []int {
 	styles := make([]int, len(names))
@@ -61,7 +61,7 @@ func stylesOf(names []string) []int {
 		styles[i], taken[style], colours[style%len(palette)] = style, true, true
 	}
 	for i, name := range names {
-		system, _, _ := strings.Cut(strings.ToLower(name), ", ")
+		system, _, _ := strings.Cut(strings.ReplaceAll(strings.ToLower(name), ",", " "), " ")
 		style := slices.Index(systems, system)
 		for style >= 0 && taken[style] {
 			style += len(palette)
@@ -125,7 +125,7 @@ func tint(c color.RGBA, share float64) color.RGBA {
 // of (x, y) along a line, and the distance between them in points.
 type hatch struct {
 	directions [][2]float64
-	distance   float64
+	distance   vg.Length
 }
 
 // hatches are the styles of groups, which tell bars apart in black and white.
@@ -148,49 +148,24 @@ func fillBar(c *draw.Canvas, r vg.Rectangle, in int) {
 	h := hatches[in%len(hatches)]
 	style := draw.LineStyle{Color: ink, Width: 0.5}
 	for _, d := range h.directions {
-		for _, line := range hatchLines(r, d, h.distance) {
-			c.StrokeLines(style, line[:])
-		}
+		c.StrokeLines(style, hatchLines(r, d, h.distance)...)
 	}
 	c.StrokeLines(draw.LineStyle{Color: ink, Width: 0.75}, outline(r))
 }
 
-// hatchLines returns the parts of a family of lines that lie in a rectangle.
-// The lines are fixed to its lower left corner.
-func hatchLines(r vg.Rectangle, direction [2]float64, distance float64) [][2]vg.Point {
-	dx, dy := direction[0], direction[1]
-	w, h := float64(r.Max.X-r.Min.X), float64(r.Max.Y-r.Min.Y)
-	// The lines' offsets are their crossings with the normal (-dy, dx), which has
-	// the length of the direction.
-	length := math.Hypot(dx, dy)
-	low, high := math.Inf(1), math.Inf(-1)
-	for _, corner := range [][2]float64{{0, 0}, {w, 0}, {0, h}, {w, h}} {
-		n := (float64(corner[1]*dx) - float64(corner[0]*dy)) / length
-		low, high = min(low, n), max(high, n)
+// hatchLines returns the parts of a family of lines that lie in a rectangle. The lines are fixed to its lower left corner.
+func hatchLines(r vg.Rectangle, direction [2]float64, distance vg.Length) [][]vg.Point {
+	length := math.Hypot(direction[0], direction[1])
+	dx, dy := vg.Length(direction[0]/length), vg.Length(direction[1]/length)
+	reach := r.Size().X + r.Size().Y // no line in the rectangle is longer
+	var lines [][]vg.Point
+	for k := -math.Floor(float64(reach / distance)); k < float64(reach/distance); k++ {
+		off := vg.Length(vg.Length(k) * distance)
+		x, y := r.Min.X-vg.Length(off*dy), r.Min.Y+vg.Length(off*dx)
+		lines = append(lines, []vg.Point{{X: x - vg.Length(reach*dx), Y: y - vg.Length(reach*dy)}, {X: x + vg.Length(reach*dx), Y: y + vg.Length(reach*dy)}})
 	}
-	var lines [][2]vg.Point
-	for k := math.Floor(low/distance) + 1; k*distance < high; k++ {
-		// The point of the line nearest to the corner, and how far the line stays
-		// inside along its direction.
-		x, y := float64(-dy/length*k*distance), float64(dx/length*k*distance)
-		from, to := math.Inf(-1), math.Inf(1)
-		clip := func(at, slope, size float64) {
-			if slope == 0 {
-				return
-			}
-			a, b := -at/slope, (size-at)/slope
-			from, to = max(from, min(a, b)), min(to, max(a, b))
-		}
-		clip(x, dx, w)
-		clip(y, dy, h)
-		if from < to {
-			at := func(t float64) vg.Point {
-				return vg.Point{X: r.Min.X + vg.Length(x+float64(t*dx)), Y: r.Min.Y + vg.Length(y+float64(t*dy))}
-			}
-			lines = append(lines, [2]vg.Point{at(from), at(to)})
-		}
-	}
-	return lines
+	inside := draw.Canvas{Rectangle: r}
+	return inside.ClipLinesXY(lines...)
 }
 
 // ramp returns the colour of a share from 0 to 1: one hue from nearly white to

@@ -27,7 +27,7 @@ func TestSystemsKeepTheirStyle(t *testing.T) {
 			}
 		}
 	}
-	if got := fmt.Sprint(stylesOf([]string{"a", "l3, h100-sxm", "b", "gpu-only", "l3, a100"})); got != "[1 4 2 0 12]" {
+	if got := fmt.Sprint(stylesOf([]string{"a", "l3, h100-sxm", "b", "gpu-only", "L3 KV8", "gpu-onlyx"})); got != "[1 4 2 0 12 3]" {
 		t.Errorf("parts of a system: %s", got)
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -97,7 +97,7 @@ func TestFacetsShareTitles(t *testing.T) {
 	if err := d.Write(&svg, "svg", ""); err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]int{">TBT, 99th percentile (ms)<": 1, ">ranksets<": 2, ">channels = 16<": 1, ">64<": 2} {
+	for text, want := range map[string]int{">99th percentile (ms)<": 1, ">ranksets<": 2, ">channels = 16<": 1, ">64<": 2} {
 		if got := strings.Count(svg.String(), text); got != want {
 			t.Errorf("%s stands %d times, not %d", text, got, want)
 		}
@@ -106,7 +106,7 @@ func TestFacetsShareTitles(t *testing.T) {
 
 func TestAxisTitles(t *testing.T) {
 	for column, want := range map[string]string{
-		"tbt_p99_ms": "TBT, 99th percentile (ms)", "tbt_p50_ms": "TBT, median (ms)", "point": "design", "node.ranksets": "ranksets",
+		"tbt_p99_ms": "time between tokens, 99th percentile (ms)", "tbt_p50_ms": "time between tokens, median (ms)", "point": "design", "node.ranksets": "ranksets",
 		"attention_attended_tokens_mean": "attended tokens, mean", "decode_batch_step_mean": "requests in a decode step, mean",
 	} {
 		if got := axisTitle(column); got != want {
@@ -129,17 +129,20 @@ func TestAxisTitles(t *testing.T) {
 func TestErrorBarsDodge(t *testing.T) {
 	cells := []Cell{{Group: 0, XValue: 1, Samples: []float64{1, 2}}, {Group: 1, XValue: 1, Samples: []float64{1, 2}}, {Group: 0, XValue: 3, Samples: []float64{4, 4}}}
 	d := &Data{Kind: "line", XNumeric: true, GroupNames: []tables.Value{tables.Of("a"), tables.Of("b")}, Cells: cells}
-	b := &points{data: d, cells: cells, axes: newAxes(d)}
-	if got := b.dodge(func(v float64) vg.Length { return vg.Length(100 * v) }); got != 5 {
+	apart := func(scale vg.Length) vg.Length {
+		x := func(v float64) vg.Length { return scale * vg.Length(v) }
+		return d.aside(1, x) - d.aside(0, x)
+	}
+	if got := apart(100); got != 5 {
 		t.Errorf("%g points apart", got)
 	}
-	if got := b.dodge(func(v float64) vg.Length { return vg.Length(4 * v) }); got != 2 {
+	if got := apart(4); got != 2 {
 		t.Errorf("%g points apart where the next x is 8 points away", got)
 	}
-	for i := range b.cells {
-		b.cells[i].Samples = b.cells[i].Samples[:1]
+	for i := range cells {
+		cells[i].Samples = cells[i].Samples[:1]
 	}
-	if got := b.dodge(func(v float64) vg.Length { return vg.Length(v) }); got != 0 {
+	if got := apart(1); got != 0 {
 		t.Errorf("%g points apart without error bars", got)
 	}
 }

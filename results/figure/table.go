@@ -36,14 +36,20 @@ func (d *Data) Table() *tables.Table {
 		t.Columns = append(t.Columns, "std", "n")
 	}
 	number := func(v float64) tables.Value { return tables.Of(tables.Round(v, 6)) }
+	whole := func(v tables.Value) tables.Value {
+		if long, is := d.long[v]; is {
+			return long
+		}
+		return v
+	}
 	for i := range d.Cells {
 		c := &d.Cells[i]
 		var row []any
 		if d.Facet != "" {
-			row = append(row, d.Facets[c.Facet])
+			row = append(row, whole(d.Facets[c.Facet]))
 		}
 		if d.Group != "" {
-			row = append(row, d.GroupNames[c.Group])
+			row = append(row, whole(d.GroupNames[c.Group]))
 		}
 		if d.Kind == "cdf" {
 			for n, v := range c.Samples {
@@ -54,10 +60,10 @@ func (d *Data) Table() *tables.Table {
 		if x := d.XNames[c.X]; d.XNumeric && c.XStd > 0 {
 			row = append(row, number(c.XValue))
 		} else {
-			row = append(row, x)
+			row = append(row, whole(x))
 		}
 		if d.Kind == "heatmap" {
-			row = append(row, d.YNames[c.Y])
+			row = append(row, whole(d.YNames[c.Y]))
 		}
 		row = append(row, number(c.Mean()))
 		if repeated {

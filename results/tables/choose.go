@@ -1,6 +1,9 @@
 package tables
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Headlines are the metrics that a table for people shows unless told otherwise,
 // those of stalling only where a run has stalls or preemptions.
@@ -23,8 +26,8 @@ func (t *Table) Headline() []string {
 	})
 }
 
-// Choose returns the columns that a flag names; without names, those that say what a row is and the main results, or all
-// where a table has none of them.
+// Choose returns the columns that a flag names; without names, those that say what
+// a row is and the main results, or all where a table has none of them. Points whose names are long are known by their keys.
 func (t *Table) Choose(flag string, names []string) ([]int, error) {
 	var chosen []int
 	for _, name := range names {
@@ -37,10 +40,13 @@ func (t *Table) Choose(flag string, names []string) ([]int, error) {
 	if len(names) > 0 {
 		return chosen, nil
 	}
-	isConfig, metrics := t.IsConfig(), t.Headline()
+	isConfig, metrics, long := t.IsConfig(), t.Headline(), false
+	for _, name := range t.ShortPoints() {
+		long = long || strings.HasPrefix(name.String(), "#")
+	}
 	for i, c := range t.Columns {
 		varies := t.Varies(i)
-		if isConfig[i] && varies || c == PointColumn || c == ErrorColumn && varies || slices.Contains(metrics, c) {
+		if isConfig[i] && varies || c == PointColumn && !long || c == ErrorColumn && varies || slices.Contains(metrics, c) {
 			chosen = append(chosen, i)
 		}
 	}

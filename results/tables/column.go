@@ -57,7 +57,7 @@ func KindOf(t reflect.Type) Kind {
 
 // Describe says what a column is, by its name. Its kind is "" where the name does not say it.
 func Describe(name string) Column {
-	c := Column{Name: name, Label: labels[name]}
+	c := Column{Name: name, Label: labels[name[strings.LastIndexByte(name, '.')+1:]]}
 	if u := unitOf(name); u != nil {
 		c.Unit, c.Better = u.unit, u.better
 	}
@@ -177,8 +177,8 @@ func inWords(column string) string {
 		switch {
 		case key == "name": // policy.name is the policy
 			quantity = section
-		case section == "pcie" || section == "gpu" || section == "pim":
-			quantity = section + "_" + key
+		case section == "pcie" || section == "gpu" || section == "pim" || strings.HasPrefix(section, "policy."):
+			quantity = strings.TrimPrefix(section, "policy.") + "_" + key
 		}
 	}
 	if rest, ok := strings.CutPrefix(quantity, "utilization_"); ok {
