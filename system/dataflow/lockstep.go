@@ -51,7 +51,6 @@ type subWave struct {
 	results   Time   // the latest have come up
 	slowest   int    // offset of the lane that has sent the latest
 	down      []Time // end of the transfer to each lane; 0 where the operation there is behind another one then
-	reached   Time   // the first of them
 	gap       gap    // of the GPU, before the latest operation that ends a layer
 }
 
@@ -278,9 +277,8 @@ func (l *lockstep) start(s int) {
 	}
 	sub.attention = true
 	l.send(s, eligible)
-	sub.reached = sub.down[l.costs[s].first]
 	if !l.sub[1-s].attention {
-		l.sending(began, sub.reached)
+		l.sending(s, began)
 	}
 }
 

@@ -156,7 +156,6 @@ func (l *lockstep) load(w *waveState, s, layer int, by Time) {
 		g := &l.costs[1-s].lanes[i]
 		other.down[i] = other.due[i] - g.close - g.compute
 	}
-	other.reached = other.down[l.costs[1-s].first]
 }
 
 // first returns the lane of offset 0 in a layer, of which -1 comes before the first.

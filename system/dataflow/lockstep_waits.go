@@ -27,9 +27,9 @@ func (l *lockstep) idleTo(now Time) {
 	l.idle = now
 }
 
-// sending adds up the time in which the lanes wait for the first transfer of a wave.
-func (l *lockstep) sending(from, to Time) {
-	if to > from {
+// sending adds up the time from which on the lanes wait for the first transfer of sub-batch s's wave.
+func (l *lockstep) sending(s int, from Time) {
+	if to := l.sub[s].down[l.costs[s].first]; to > from {
 		l.waits.idle += to - from
 		l.waits.idleDown += to - from
 	}
@@ -39,9 +39,9 @@ func (l *lockstep) sending(from, to Time) {
 func (l *lockstep) lanesEnded(at Time) {
 	switch {
 	case l.sub[0].attention:
-		l.sending(at, l.sub[0].reached)
+		l.sending(0, at)
 	case l.sub[1].attention:
-		l.sending(at, l.sub[1].reached)
+		l.sending(1, at)
 	default:
 		l.idle = at
 	}
