@@ -102,7 +102,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 		ranksets := n.hw.AttentionDevices()
 		r.recording = &Recording{
 			Replica: i, Window: *o.Timeline, chooses: *o.Timeline == Window{}, ranksets: ranksets,
-			parts: map[units.Duration][]gpus.Part{}, latest: map[int]int{},
+			parts: map[units.Duration][]gpus.Part{}, phases: map[int][]phase{},
 		}
 	}
 	if o.Iterations {

@@ -32,13 +32,12 @@ type Recording struct {
 	ranksets int
 	parts    map[units.Duration][]gpus.Part // of the block that starts then
 	tracks   []track                        // of the resources, in the order in which Perfetto shows them
-	phases   []phase                        // of the requests, each in the order of time
-	latest   map[int]int                    // of each request: its latest phase
+	phases   map[int][]phase                // of each request, by its ID in the trace, in the order of time
+	order    []int                          // of the requests' first phases
 }
 
 // phase is iterations without a gap in which a request does one thing.
 type phase struct {
-	request    int // its ID in the trace
 	name       string
 	start, end units.Duration
 	tokens     int // of the prompt, or emitted
@@ -81,9 +80,9 @@ func (r *Recording) admits(start, end units.Duration, b *scheduler.Batch) bool {
 	}
 	switch {
 	case len(r.Samples) == 0 || weight > 0 && 4*weight >= 5*r.weight:
-		r.Spans, r.Samples, r.phases = r.Spans[:0], r.Samples[:0], r.phases[:0]
+		r.Spans, r.Samples, r.order = r.Spans[:0], r.Samples[:0], r.order[:0]
 		clear(r.parts)
-		clear(r.latest)
+		clear(r.phases)
 		r.From, r.weight = start, weight
 	case len(r.Samples) == steadyIterations:
 		return false
@@ -136,7 +135,7 @@ func (r *replica) decodeLoads() (loads []decodeLoad, prompts [2]int) {
 
 func (r *replica) recordRequests(start, end units.Duration) {
 	note := func(request int32, name string, tokens int) {
-		r.recording.phase(phase{r.requests[request].ID, name, start, end, tokens})
+		r.recording.phase(r.requests[request].ID, phase{name, start, end, tokens})
 	}
 	for s := range r.batch.Sub {
 		sub := &r.batch.Sub[s]
@@ -152,14 +151,13 @@ func (r *replica) recordRequests(start, end units.Duration) {
 }
 
 // phase adds an iteration to its request's latest phase, or begins another one.
-func (r *Recording) phase(p phase) {
-	if i, ok := r.latest[p.request]; ok {
-		if last := &r.phases[i]; last.name == p.name && last.end == p.start {
-			last.end = p.end
-			last.tokens += p.tokens
-			return
-		}
+func (r *Recording) phase(request int, p phase) {
+	all := r.phases[request]
+	if n := len(all); n == 0 {
+		r.order = append(r.order, request)
+	} else if last := &all[n-1]; last.name == p.name && last.end == p.start {
+		last.end, last.tokens = p.end, last.tokens+p.tokens
+		return
 	}
-	r.latest[p.request] = len(r.phases)
-	r.phases = append(r.phases, p)
+	r.phases[request] = append(all, p)
 }

@@ -101,23 +101,14 @@ func (t *traceWriter) recording(r *Recording) {
 		t.Counters(t.process, "KV memory (bytes)", s.At, timeline.Args{"allocated": s.KVBytes})
 	}
 	t.iterations(r)
-	t.requests(r.phases)
+	t.requests(r)
 }
 
 // requests writes what requests do as nested asynchronous events, which Perfetto
 // shows as a track a request under one heading: a request around its phases.
-func (t *traceWriter) requests(phases []phase) {
-	byRequest := map[int][]phase{}
-	var ids []int
-	for _, p := range phases {
-		if byRequest[p.request] == nil {
-			ids = append(ids, p.request)
-		}
-		byRequest[p.request] = append(byRequest[p.request], p)
-	}
-	for _, id := range ids {
-		a := &timeline.Async{Process: t.process, Category: "request", ID: fmt.Sprint(id)}
-		phases := byRequest[id]
+func (t *traceWriter) requests(r *Recording) {
+	for _, id := range r.order {
+		a, phases := &timeline.Async{Process: t.process, Category: "request", ID: fmt.Sprint(id)}, r.phases[id]
 		t.Begin(a, "request", phases[0].start, timeline.Args{"request": id})
 		for _, p := range phases {
 			t.Begin(a, p.name, p.start, timeline.Args{"tokens": p.tokens})

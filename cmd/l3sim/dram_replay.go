@@ -165,34 +165,44 @@ func logNames(path string, channels int) []string {
 	return names
 }
 
-// withLogs calls run with who sees the commands of each channel: writers of its log and of its timeline. The files appear
-// only if all goes well. Without names run gets nil.
+// withLogs calls run with who sees the commands of each channel: writers of its log and of its timeline, nil for neither.
+// The files appear only if all goes well.
 func withLogs(logs, timelines []string, s *controller.Setup, seen []dram.Observe, run func([]dram.Observe) error) error {
 	channel := len(seen)
-	if channel == max(len(logs), len(timelines)) {
+	if channel == s.Channels {
 		return run(seen)
 	}
-	next := func(see dram.Observe) error { return withLogs(logs, timelines, s, append(seen, see), run) }
-	if len(timelines) > 0 {
-		logged := next
-		next = func(log dram.Observe) error {
-			return withTimeline(timelines[channel], func(w *timeline.Writer) error {
+	file := func(names []string) string {
+		if names == nil {
+			return ""
+		}
+		return names[channel]
+	}
+	return withTimeline(file(timelines), func(w *timeline.Writer) error {
+		return withLog(file(logs), replayHeader(s), func(log dram.Observe) error {
+			see := log
+			if w != nil {
 				c := timeline.NewCommands(w, 0, fmt.Sprintf("channel %d of %s", channel, s.Spec.Name), s.Spec, s.Ranks)
 				defer c.Close()
-				return logged(func(step int64, cmd dram.Command, a dram.Address) {
+				see = func(step int64, cmd dram.Command, a dram.Address) {
 					if log != nil {
 						log(step, cmd, a)
 					}
 					c.Command(step, cmd, a, nil)
-				})
-			})
-		}
+				}
+			}
+			return withLogs(logs, timelines, s, append(seen, see), run)
+		})
+	})
+}
+
+// withLog calls run with the writer of a command log, or with nil where path is "". The file appears only if all goes well.
+func withLog(path string, h check.LogHeader, run func(dram.Observe) error) error {
+	if path == "" {
+		return run(nil)
 	}
-	if len(logs) == 0 {
-		return next(nil)
-	}
-	return results.WriteFileAtomic(logs[channel], func(w io.Writer) error {
-		log := check.NewLogWriter(w, replayHeader(s))
-		return cmp.Or(next(log.Write), log.Flush())
+	return results.WriteFileAtomic(path, func(w io.Writer) error {
+		log := check.NewLogWriter(w, h)
+		return cmp.Or(run(log.Write), log.Flush())
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/machine"
 	"github.com/l3sim/l3sim/pim/values"
-	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/timeline"
 	"github.com/l3sim/l3sim/system/flow"
 )
@@ -124,29 +122,24 @@ func (f *pimAttentionFlags) load() (machine.Load, error) {
 
 // measure runs the load, and writes the command log and the timeline where they are asked for.
 func (f *pimAttentionFlags) measure(ctx context.Context, spec *pim.Spec, d *dram.Spec, load machine.Load, show *cli.Progress) (m *machine.Measurement, err error) {
+	header := check.LogHeader{Spec: d, Ranks: 1, PrivateBuses: true, Allow: machine.WaivedRules(spec)}
 	err = withTimeline(f.timeline, func(w *timeline.Writer) error {
-		var rank *timeline.Rank
-		if w != nil {
-			rank = timeline.NewRank(w, spec, d, load.Shape)
-			defer rank.Close()
-		}
-		run := func(log *check.LogWriter) (err error) {
-			m, err = machine.Measure(ctx, spec, d, load, func(clock int64, cmd dram.Command, a dram.Address, in *machine.Instruction) {
+		return withLog(f.commands, header, func(log dram.Observe) (err error) {
+			see := func(clock int64, cmd dram.Command, a dram.Address, _ *machine.Instruction) {
 				if log != nil {
-					log.Write(clock, cmd, a)
+					log(clock, cmd, a)
 				}
-				if rank != nil {
+			}
+			if w != nil {
+				rank, logged := timeline.NewRank(w, spec, d, load.Shape), see
+				defer rank.Close()
+				see = func(clock int64, cmd dram.Command, a dram.Address, in *machine.Instruction) {
+					logged(clock, cmd, a, in)
 					rank.Instruction(clock, cmd, a, in)
 				}
-			}, show.Of)
+			}
+			m, err = machine.Measure(ctx, spec, d, load, see, show.Of)
 			return err
-		}
-		if f.commands == "" {
-			return run(nil)
-		}
-		return results.WriteFileAtomic(f.commands, func(w io.Writer) error {
-			log := check.NewLogWriter(w, check.LogHeader{Spec: d, Ranks: 1, PrivateBuses: true, Allow: machine.WaivedRules(spec)})
-			return cmp.Or(run(log), log.Flush())
 		})
 	})
 	return m, err
