@@ -119,7 +119,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 	}
 	r.Assembly = n.assemble(i, requests, o.Exact, r.check)
 	if r.recording != nil {
-		r.recording.tracks = tracksOf(r.Engine.Core().Resources)
+		r.recording.resources = r.Engine.Core().Resources
 	}
 	return r
 }

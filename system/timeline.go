@@ -30,10 +30,11 @@ type Recording struct {
 	// Batch and KVBytes are sampled at every iteration.
 	Samples  []Sample
 	ranksets int
-	parts    map[units.Duration][]gpus.Part // of the block that starts then
-	tracks   []track                        // of the resources, in the order in which Perfetto shows them
-	phases   map[int][]phase                // of each request, by its ID in the trace, in the order of time
-	order    []int                          // of the requests' first phases
+
+	resources []flow.Resource
+	parts     map[units.Duration][]gpus.Part // of the block that starts then
+	phases    map[int][]phase                // of each request, by its ID in the trace, in the order of time
+	order     []int                          // of the requests' first phases
 }
 
 // phase is iterations without a gap in which a request does one thing.

@@ -2,7 +2,6 @@ package system
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/l3sim/l3sim/results/timeline"
@@ -37,36 +36,28 @@ func (t *traceWriter) power(at units.Duration, watts float64, all power.DeviceWa
 	t.Counters(t.process, "power (W)", at, all.Args())
 }
 
-// track is a track of a timeline.
-type track struct {
-	thread int
-	name   string
-}
-
-// tracksOf returns the tracks of the resources that a timeline shows: one for each lane,
-// and one more for what a transfer on a link is on the memory channels.
-func tracksOf(resources []flow.Resource) []track {
-	var all []track
+// tracks names the tracks of the resources that a timeline shows: one for each lane, and one more for what a transfer on
+// a link is on the memory channels.
+func (t *traceWriter) tracks(resources []flow.Resource) {
 	for i := range resources {
 		r := &resources[i]
+		first := thread(r.Track)
 		switch r.Track {
 		case flow.NoTrack:
 			continue
 		case flow.TrackDown:
-			all = append(all, track{thread(flow.TrackDown) + 2, "channels, writes"})
+			t.Track(t.on(first+2), "channels, writes")
 		case flow.TrackUp:
-			all = append(all, track{thread(flow.TrackUp) + 2, "channels, reads"})
+			t.Track(t.on(first+2), "channels, reads")
 		}
 		if r.Discipline != dataflow.Lanes {
-			all = append(all, track{thread(r.Track), r.Name})
+			t.Track(t.on(first), r.Name)
 			continue
 		}
 		for lane := range r.Count {
-			all = append(all, track{thread(r.Track + int32(lane)), fmt.Sprintf("%s %d", strings.TrimSuffix(r.Name, "s"), lane)})
+			t.Track(t.on(first+lane), fmt.Sprintf("%s %d", strings.TrimSuffix(r.Name, "s"), lane))
 		}
 	}
-	slices.SortFunc(all, func(a, b track) int { return a.thread - b.thread })
-	return all
 }
 
 // thread returns the thread of a resource, behind those of the sub-batches.
@@ -86,9 +77,7 @@ func (t *traceWriter) recording(r *Recording) {
 		name = r.Run + ", " + name
 	}
 	t.Process(t.process, name)
-	for _, x := range r.tracks {
-		t.Track(t.on(x.thread), x.name)
-	}
+	t.tracks(r.resources)
 	for i, s := range r.Samples {
 		if i == 0 && s.At > r.From { // until then the GPUs wait
 			t.power(r.From, s.IdleWatts, s.IdleDraws)
