@@ -253,6 +253,13 @@ func TestTimelineChoosesWindow(t *testing.T) {
 			if len(rec.Samples) != steadyIterations || rec.Samples[0].Prefill > 0 || 5*rec.Samples[0].Decoding <= 4*most || rec.From != rec.Samples[0].At || rec.To != rec.Samples[1].End {
 				t.Errorf("%s: %d decode in %+v, at most %d", system, rec.Samples[0].Decoding, rec.Window, most)
 			}
+			for id, all := range rec.phases {
+				for _, p := range all {
+					if p.start < rec.From || p.end > rec.To {
+						t.Fatalf("%s: request %d: %+v lies outside %+v", system, id, p, rec.Window)
+					}
+				}
+			}
 			for _, s := range rec.Spans {
 				if s.Start < rec.From || s.End > rec.To {
 					t.Fatalf("%s: %+v lies outside %+v", system, s, rec.Window)

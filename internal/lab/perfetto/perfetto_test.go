@@ -37,6 +37,7 @@ func TestRead(t *testing.T) {
 		{[]string{two, arrow("s", "1", "0"), arrow("f", "1", "2")}, "on no slice"},
 		{[]string{two, arrow("s", "1", "0"), arrow("f", "1", "3")}, "on no slice"},
 		{[]string{two, arrow("s", "1", "0"), arrow("t", "1", "1")}, "never ends"},
+		{[]string{two, arrow("s", "1", "0"), arrow("f", "1", "1"), arrow("f", "1", "1")}, "where none with id 1 is open"},
 		{[]string{two, arrow("t", "1", "0"), arrow("f", "1", "1")}, "where none with id 1 is open"},
 		{[]string{two, arrow("s", "1", "1"), arrow("f", "1", "0")}, "back in time"},
 		{[]string{two, arrow("s", "1", "0"), arrow("f", "1", "1"), arrow("s", "1", "0"), arrow("f", "1", "1")}, "a second chain"},
