@@ -3,60 +3,63 @@ package report
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
-	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// answers fills in a sentence for each goal: its best point, and by how much it is ahead of the best
-// of another system, or of the first point where all have one system.
-func (s *Set) answers() {
-	at := func(name string) int {
-		return slices.IndexFunc(s.Columns, func(c Column) bool { return c.Name == name })
+// answer says in a sentence which design is best for a goal, and by how much it is ahead: of the best of another system, or of
+// the first design where all have one system.
+func (s *Set) answer(t *tables.Table, g tables.Goal, best int) string {
+	value, _ := t.Float(best, g.Column)
+	words, unit := tables.Words(g.Column)
+	amount := strings.TrimSpace(readable(g.Column, value)+" "+unit) + band(t, best, g.Column)
+	if len(t.Rows) == 1 {
+		return words + ": " + amount + "."
 	}
-	point, system := at(tables.PointColumn), at("run.system")
-	for i, g := range s.Goals {
-		c := at(g.Column)
-		if c < 0 || i >= len(s.Headline) {
-			continue
-		}
-		best := slices.IndexFunc(s.Rows, func(row []any) bool { return row[point] == s.Headline[i].Point })
-		value, _ := s.Rows[best][c].(float64)
-		other, than := 0, fmt.Sprint(s.Rows[0][point])
-		if system >= 0 {
-			other = -1
-			for r, row := range s.Rows {
-				v, ok := row[c].(float64)
-				if ok && row[system] != s.Rows[best][system] && (other < 0 || (v > s.Rows[other][c].(float64)) == g.Maximize) {
-					other, than = r, fmt.Sprint("the best of ", row[system])
-				}
-			}
-		}
-		text := fmt.Sprintf("%s is best for %s: %s", s.Headline[i].Point, g.Label, readable(g.Column, value))
-		if other >= 0 && other != best {
-			if base, ok := s.Rows[other][c].(float64); ok {
-				text += ahead(value, base) + fmt.Sprintf(" %s (%s)", than, readable(g.Column, base))
-			}
-		}
-		s.Answers = append(s.Answers, text+".")
+	most, own, other := "lowest", t.Value(best, "run.system"), 0
+	if g.Maximize {
+		most = "highest"
 	}
+	for r := range t.Rows {
+		if system := t.Value(r, "run.system"); system != own && (t.Value(other, "run.system") == own || s.isBetter(t, g, r, other)) {
+			other = r
+		}
+	}
+	name := "design " + s.Names[best]
+	if strings.HasPrefix(s.Names[best], "#") {
+		name += ": " + strings.ReplaceAll(t.Value(best, tables.PointColumn).String(), ",", ", ")
+	}
+	whose, text := "the first design", fmt.Sprintf("D%s has the %s %s: %s", name[1:], most, words, amount)
+	if system := t.Value(other, "run.system"); system != own {
+		whose, text = system.String()+" at its best", fmt.Sprintf("%s has the %s %s: %s (%s)", own, most, words, amount, name)
+	}
+	if base, ok := t.Float(other, g.Column); ok && other != best {
+		text += fmt.Sprintf(", %s %s (%s, design %s)", ahead(value, base), whose, readable(g.Column, base), s.Names[other])
+	}
+	return text + "."
+}
+
+// isBetter says that a row is better than another, which may have no number.
+func (s *Set) isBetter(t *tables.Table, g tables.Goal, row, than int) bool {
+	a, ok := t.Float(row, g.Column)
+	b, has := t.Float(than, g.Column)
+	return ok && (!has || g.Cost(a) < g.Cost(b))
 }
 
 // ahead says how a value compares with another: as a factor from two on, else in percent.
 func ahead(value, base float64) string {
 	switch ratio := value / base; {
 	case value == base:
-		return ", as"
+		return "as much as"
 	case base <= 0:
-		return ", beside"
+		return "beside"
 	case ratio >= 2:
-		return fmt.Sprintf(", %.3g times that of", ratio)
+		return fmt.Sprintf("%.3g times that of", ratio)
 	case ratio > 1:
-		return fmt.Sprintf(", %.3g%% more than", 100*(ratio-1))
+		return fmt.Sprintf("%.3g%% more than", 100*(ratio-1))
 	default:
-		return fmt.Sprintf(", %.3g%% less than", 100*(1-ratio))
+		return fmt.Sprintf("%.3g%% less than", 100*(1-ratio))
 	}
 }
 
@@ -72,18 +75,12 @@ func readable(column string, v float64) string {
 	return tables.Of(math.Round(v)).String()
 }
 
-// spread fills in the sample standard deviation of each goal over the seeds of each point, whose rows are given.
-func (s *Set) spread(t *tables.Table, seeds [][]int) {
-	for _, rows := range seeds {
-		s.Spread = append(s.Spread, list.Map(s.Goals, func(g Goal) float64 {
-			var values []float64
-			for _, r := range rows {
-				if v, ok := t.Float(r, g.Column); ok {
-					values = append(values, v)
-				}
-			}
-			_, std := tables.MeanStd(values)
-			return tables.Round(std, 6)
-		}))
+// band returns the range of a metric over the bands of prices, "" for a metric without prices.
+func band(t *tables.Table, row int, metric string) string {
+	low, is := t.Float(row, metric+"_low")
+	high, also := t.Float(row, metric+"_high")
+	if !is || !also {
+		return ""
 	}
+	return fmt.Sprintf(", %s to %s by the bands of prices", readable(metric, low), readable(metric, high))
 }

@@ -1,39 +1,43 @@
 package report
 
 import (
-	"math"
 	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// TestAnswers: a sentence names the best point of a goal, and the best of another system or, of one
-// system, the first point.
-func TestAnswers(t *testing.T) {
-	columns := []Column{{Name: tables.PointColumn}, {Name: "run.system"}, {Name: "output_tokens_per_s"}, {Name: "tbt_p99_ms"}}
-	s := &Set{Columns: columns, Goals: []Goal{{"output_tokens_per_s", "throughput", true}, {"tbt_p99_ms", "TBT p99 (ms)", false}},
-		Headline: []Headline{{Point: "b"}, {Point: "c"}},
-		Rows:     [][]any{{"a", "gpu-only", 99.5, 40.0}, {"b", "l3", 210.44, 50.0}, {"c", "gpu-only", 90.0, 20.0}, {"d", "l3", 30.0, 32.0}}}
-	s.answers()
-	want := "b is best for throughput: 210, 2.11 times that of the best of gpu-only (99.5)./c is best for TBT p99 (ms): 20, 37.5% less than the best of l3 (32)."
-	if got := strings.Join(s.Answers, "/"); got != want {
-		t.Errorf("%s\nnot %s", got, want)
+// TestAnswer: a sentence names the best point of a goal with its unit and band of prices, and the best of another system or, of
+// one system, the first point. What a number stands for is spelled out.
+func TestAnswer(t *testing.T) {
+	table := &tables.Table{Columns: []string{tables.PointColumn, "run.system", "output_tokens_per_s", "tbt_p99_ms", "usd_per_million_output_tokens", "usd_per_million_output_tokens_low", "usd_per_million_output_tokens_high"}}
+	table.Add("a", "gpu-only", 99.5, 40.0, 4.0, 3.0, 5.0)
+	table.Add("b", "l3", 210.44, 50.0, 2.0, 1.5, 2.5)
+	table.Add("c", "gpu-only", 90.0, 20.0, 5.0, 4.0, 6.0)
+	table.Add("d", "l3", nil, 32.0, 6.0, 5.0, 7.0)
+	s := &Set{Names: []string{"a", "b", "c", "d"}}
+	goals, err := table.ParseGoals("", "max output_tokens_per_s, min tbt_p99_ms, min usd_per_million_output_tokens")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for i := range s.Rows {
-		s.Rows[i][1] = "l3"
+	check := func(goal, best int, want string) {
+		t.Helper()
+		if got := s.answer(table, goals[goal], best); got != want {
+			t.Errorf("%s\nnot %s", got, want)
+		}
 	}
-	s.Columns = []Column{columns[0], {Name: "run.trace"}, columns[2], columns[3]}
-	s.Answers = nil
-	s.answers()
-	want = "b is best for throughput: 210, 2.11 times that of a (99.5)./c is best for TBT p99 (ms): 20, 50% less than a (40)."
-	if got := strings.Join(s.Answers, "/"); got != want {
-		t.Errorf("%s\nnot %s", got, want)
+	check(0, 1, "l3 has the highest throughput: 210 output tokens/s (design b), 2.11 times that of gpu-only at its best (99.5, design a).")
+	check(1, 2, "gpu-only has the lowest time between tokens, 99th percentile: 20 ms (design c), 37.5% less than l3 at its best (32, design d).")
+	check(2, 1, "l3 has the lowest cost: 2 USD per million output tokens, 1.5 to 2.5 by the bands of prices (design b), 50% less than gpu-only at its best (4, design a).")
+	s.Names[2], table.Rows[2][0] = "#3", tables.Of("x=1,y=2")
+	check(0, 2, "gpu-only has the highest throughput: 90 output tokens/s (design #3: x=1, y=2), 57.2% less than l3 at its best (210, design b).")
+	for _, row := range table.Rows {
+		row[1] = tables.Value{}
 	}
-	s.Headline[0].Point, s.Answers = "a", nil
-	if s.answers(); s.Answers[0] != "a is best for throughput: 99.5." {
-		t.Error(s.Answers[0])
-	}
+	check(0, 1, "Design b has the highest throughput: 210 output tokens/s, 2.11 times that of the first design (99.5, design a).")
+	check(0, 0, "Design a has the highest throughput: 99.5 output tokens/s.")
+	s.Names, table.Rows = s.Names[1:2], table.Rows[1:2]
+	check(1, 0, "time between tokens, 99th percentile: 50 ms.")
 }
 
 func TestReadable(t *testing.T) {
@@ -45,7 +49,7 @@ func TestReadable(t *testing.T) {
 	for _, c := range []struct {
 		value, base float64
 		want        string
-	}{{3, 3, ", as"}, {3, 0, ", beside"}, {6, 3, ", 2 times that of"}, {4.5, 3, ", 50% more than"}, {1.5, 3, ", 50% less than"}} {
+	}{{3, 3, "as much as"}, {3, 0, "beside"}, {6, 3, "2 times that of"}, {4.5, 3, "50% more than"}, {1.5, 3, "50% less than"}} {
 		if got := ahead(c.value, c.base); got != c.want {
 			t.Errorf("%g and %g: %q", c.value, c.base, got)
 		}
@@ -61,12 +65,12 @@ func TestSpread(t *testing.T) {
 	}
 	s := r.Sets[0]
 	s.thin()
-	if len(s.Spread) != len(s.Rows) {
-		t.Fatalf("%d of %d points", len(s.Spread), len(s.Rows))
+	if len(s.Spread) != len(s.Rows) || len(s.Names) != len(s.Rows) || s.Names[1] != s.Rows[1][0] || s.Names[len(s.Names)-1] != "#40" {
+		t.Fatalf("%d spreads and %q of %d points", len(s.Spread), s.Names, len(s.Rows))
 	}
 	for _, stds := range s.Spread {
 		for i := range s.Goals {
-			if math.Abs(stds[i]-math.Sqrt(0.5)) > 1e-3 { // the second seed's values are 1 more
+			if stds[i] != 0.707 { // the second seed's values are 1 more
 				t.Fatalf("%v", stds)
 			}
 		}

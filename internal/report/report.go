@@ -160,14 +160,14 @@ func (s *Set) thin() int {
 			}
 		}
 		place[i] = kept
-		s.Rows[kept], s.Seeds[kept], s.Spread[kept] = s.Rows[i], s.Seeds[i], s.Spread[i]
+		s.Rows[kept], s.Names[kept], s.Seeds[kept], s.Spread[kept] = s.Rows[i], s.Names[i], s.Seeds[i], s.Spread[i]
 		if s.Sets != nil {
 			s.Sets[kept] = s.Sets[i]
 		}
 		kept++
 	}
 	dropped := len(s.Rows) - kept
-	s.Rows, s.Seeds, s.Spread, s.Sets = s.Rows[:kept], s.Seeds[:kept], s.Spread[:kept], s.Sets[:min(kept, len(s.Sets))]
+	s.Rows, s.Names, s.Seeds, s.Spread, s.Sets = s.Rows[:kept], s.Names[:kept], s.Seeds[:kept], s.Spread[:kept], s.Sets[:min(kept, len(s.Sets))]
 	for i, p := range s.Front {
 		s.Front[i] = place[p]
 	}

@@ -49,7 +49,7 @@
     const low = cell(row, name + '_low'), high = cell(row, name + '_high');
     return shown(cell(row, name), name) + (typeof low === 'number' && typeof high === 'number' ? ` (${short(low)} to ${short(high)})` : '');
   };
-  const pointName = (row) => at.point === undefined ? String(row) : String(set.rows[row][at.point]);
+  const pointName = (row) => set.names[row];
   const command = (row) => set.sets ? set.command + set.sets[row] : '';
   const better = (name) => {
     const goal = set.goals.find((g) => g.column === name);
@@ -229,7 +229,7 @@
       const tr = make('tr', undefined, { tabindex: '0', 'data-row': r });
       if (onFront.has(r)) tr.classList.add('on');
       if (r === chosen) tr.classList.add('chosen');
-      for (const c of columns) { const td = make('td', shown(cell(r, c.name), c.name)); if (c.numeric) td.className = 'number'; tr.append(td); }
+      for (const c of columns) { const td = make('td', c.name === 'point' ? pointName(r) : shown(cell(r, c.name), c.name)); if (c.numeric) td.className = 'number'; tr.append(td); }
       tr.addEventListener('click', () => choose(r));
       tr.addEventListener('keydown', (e) => { if (e.key === 'Enter' || e.key === ' ') { e.preventDefault(); choose(r); } });
       return tr;
@@ -253,7 +253,8 @@
         make('td', typeof a === 'number' && typeof b === 'number' && b !== 0 ? `${a >= b ? '+' : ''}${short(100 * (a - b) / Math.abs(b))}%` : '', { class: 'number' }));
       table.append(tr);
     }
-    box.replaceChildren(make('h3', pointName(row)), table);
+    const whole = String(cell(row, 'point') ?? '').replaceAll(',', ', ');
+    box.replaceChildren(make('h3', pointName(row)), make('p', /^#/.test(pointName(row)) ? whole : ''), table);
     if (command(row)) {
       const copy = make('button', 'copy', { type: 'button' });
       copy.addEventListener('click', () => navigator.clipboard && navigator.clipboard.writeText(command(row)));

@@ -30,9 +30,9 @@ type Set struct {
 
 	Goals []Goal `json:"goals"`
 
-	Headline []Headline  `json:"-"`      // the best point of each goal
-	Answers  []string    `json:"-"`      // a sentence for each goal
-	Spread   [][]float64 `json:"spread"` // of each point, the standard deviation of each goal over its seeds
+	Answers []string    `json:"-"`      // a sentence for each goal
+	Names   []string    `json:"names"`  // short names of the points
+	Spread  [][]float64 `json:"spread"` // of each point, the standard deviation of each goal over its seeds
 }
 
 // Pair is a name and a value.
@@ -57,9 +57,6 @@ type Goal struct {
 	Maximize bool   `json:"maximize"`
 }
 
-// Headline is the best point of a goal, for the page's first table.
-type Headline struct{ Goal, Value, Point string }
-
 // readSet reads a folder. Goals are those of the flag, else what most readers ask for.
 func readSet(dir, flag, goals string) (*Set, error) {
 	t, base, err := tables.ReadFolder(dir)
@@ -80,6 +77,10 @@ func readSet(dir, flag, goals string) (*Set, error) {
 		return nil, &input.Error{File: t.Name, Expected: fmt.Sprintf("a point that is done; all %d failed", failed)}
 	}
 	s := &Set{Name: filepath.Base(filepath.Clean(dir)), Points: len(means.Rows), Failed: failed, Seeds: list.Map(seeds, func(rows []int) int { return len(rows) })}
+	short := means.ShortPoints()
+	s.Names = list.Map(means.Rows, func(row []tables.Value) string {
+		return short[row[slices.Index(means.Columns, tables.PointColumn)]].String()
+	})
 	parsed, err := s.chooseGoals(means, flag, goals)
 	if err != nil {
 		return nil, err
@@ -90,8 +91,12 @@ func readSet(dir, flag, goals string) (*Set, error) {
 	s.describe(means, base)
 	s.columns(means)
 	s.commands(means, base)
-	s.answers()
-	s.spread(t, seeds)
+	for _, rows := range seeds {
+		s.Spread = append(s.Spread, list.Map(parsed, func(g tables.Goal) float64 {
+			_, std := tables.MeanStd(list.Map(rows, func(r int) float64 { v, _ := t.Float(r, g.Column); return v }))
+			return tables.Round(std, 3)
+		}))
+	}
 	return s, nil
 }
 
@@ -109,7 +114,7 @@ func (s *Set) chooseGoals(t *tables.Table, flag, text string) ([]tables.Goal, er
 	return goals, err
 }
 
-// judge finds the front, and the best point of each goal.
+// judge finds the front, and says which point is best for each goal.
 func (s *Set) judge(means *tables.Table, goals []tables.Goal) error {
 	e, err := tables.Explore(means, goals)
 	if err != nil {
@@ -123,24 +128,11 @@ func (s *Set) judge(means *tables.Table, goals []tables.Goal) error {
 	for _, p := range e.Front {
 		s.Front = append(s.Front, place[p.Point])
 	}
-	for i, g := range s.Goals {
-		best := slices.MinFunc(e.Front, func(a, b tables.FrontPoint) int {
-			return cmp.Compare(goals[i].Cost(a.Values[i]), goals[i].Cost(b.Values[i]))
-		})
-		s.Headline = append(s.Headline, Headline{g.Label, readable(g.Column, best.Values[i]) + band(means, place[best.Point], g.Column), best.Point})
+	for i, g := range goals {
+		best := slices.MinFunc(e.Front, func(a, b tables.FrontPoint) int { return cmp.Compare(g.Cost(a.Values[i]), g.Cost(b.Values[i])) })
+		s.Answers = append(s.Answers, s.answer(means, g, place[best.Point]))
 	}
 	return nil
-}
-
-// band returns the range of a metric over the bands of prices, "" for a metric without prices.
-func band(t *tables.Table, row int, metric string) string {
-	low, high := slices.Index(t.Columns, metric+"_low"), slices.Index(t.Columns, metric+"_high")
-	if low < 0 || high < 0 {
-		return ""
-	}
-	from, _ := t.Number(row, low)
-	to, _ := t.Number(row, high)
-	return fmt.Sprintf(" (%s to %s)", readable(metric, from), readable(metric, to))
 }
 
 // describe fills in the badges: from the columns where values differ, else from the base.

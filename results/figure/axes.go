@@ -203,7 +203,8 @@ func named(column string, value tables.Value) string {
 	if _, number := value.Float(); !number {
 		return value.String()
 	}
-	return wordsOf(column) + " = " + cellLabel(column, value)
+	words, _ := tables.Words(column)
+	return words + " = " + cellLabel(column, value)
 }
 
 // normLabel writes the baseline of "column=value".

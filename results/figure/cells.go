@@ -18,13 +18,9 @@ func (s *selector) cells() error {
 	if d.Kind == "pareto" {
 		s.directions()
 	}
-	positions := map[tables.Value]int{}
+	positions := map[tables.Value]int{} // of many
 	for i, name := range d.XNames {
 		positions[name] = i
-	}
-	value := make(map[int]float64, len(s.rows))
-	for i, r := range s.rows {
-		value[r] = s.values[i]
 	}
 	for _, rows := range s.cellRows(s.rows) {
 		var xs, zs []float64
@@ -34,11 +30,9 @@ func (s *selector) cells() error {
 			X: positions[s.cell(first, s.x)], Y: slices.Index(d.YNames, s.cell(first, s.y)),
 		}
 		for _, r := range rows {
-			x, _ := s.table.Number(r, s.x)
-			c.Samples, xs = append(c.Samples, value[r]), append(xs, x)
+			c.Samples, xs = append(c.Samples, s.values[r]), append(xs, s.number(r, s.x))
 			if d.hasThirdGoal() {
-				z, _ := s.table.Number(r, s.z)
-				zs = append(zs, z)
+				zs = append(zs, s.number(r, s.z))
 			}
 		}
 		if err := s.sameCell(rows); err != nil {
@@ -60,6 +54,11 @@ func (s *selector) cells() error {
 		return cmp.Or(cmp.Compare(a.Facet, b.Facet), cmp.Compare(a.Group, b.Group), cmp.Compare(a.X, b.X), cmp.Compare(a.Y, b.Y))
 	})
 	return nil
+}
+
+func (s *selector) number(row, column int) float64 {
+	v, _ := s.table.Number(row, column)
+	return v
 }
 
 // cellRows groups rows by the cells of the figure.

@@ -95,10 +95,10 @@ const none = -1 // the column of a dimension that a selection does not use
 type selector struct {
 	table                       *tables.Table
 	selection                   Selection
-	goals                       []tables.Goal // those of Selection.Goals
-	x, y, z, group, facet, seed int           // columns; the constant none where the selection has no column
-	values                      []float64
-	rows                        []int // those used, into table.Rows
+	goals                       []tables.Goal   // those of Selection.Goals
+	x, y, z, group, facet, seed int             // columns; the constant none where the selection has no column
+	values                      map[int]float64 // of the rows used
+	rows                        []int           // those used, into table.Rows
 	data                        *Data
 	normColumn                  int
 }
@@ -126,7 +126,7 @@ func Select(t *tables.Table, sel Selection) (*Data, error) {
 	if t, err = melt(t, &sel); err != nil {
 		return nil, err
 	}
-	s := &selector{table: t, selection: sel, goals: goals, data: &Data{Kind: sel.Kind, long: long}, normColumn: none}
+	s := &selector{table: t, selection: sel, goals: goals, data: &Data{Kind: sel.Kind, long: long}, normColumn: none, values: map[int]float64{}}
 	for _, step := range []func() error{s.columns, s.read, s.normalize, s.cells} {
 		if err := step(); err != nil {
 			return nil, err
@@ -199,6 +199,11 @@ func (s *selector) value() int {
 	return s.y
 }
 
+// isCloud says that a figure shows where points lie in the plane.
+func (s *selector) isCloud() bool {
+	return slices.Contains([]string{"scatter", "cdf", "pareto"}, s.selection.Kind)
+}
+
 func (s *selector) read() error {
 	leftOut := s.leftOut()
 	for r := range s.table.Rows {
@@ -209,21 +214,17 @@ func (s *selector) read() error {
 		if v < 0 && s.selection.Kind == "stack" {
 			return &input.Error{File: s.table.Name, Key: s.table.Columns[s.y], Value: s.text(r, s.y), Expected: "at least 0, to be stacked"}
 		}
-		s.rows, s.values = append(s.rows, r), append(s.values, v)
+		s.rows, s.values[r] = append(s.rows, r), v
 	}
 	if len(s.rows) == 0 {
 		return &input.Error{File: s.table.Name, Key: s.table.Columns[s.value()], Expected: "at least one row with a number"}
 	}
-	s.data.XNumeric = !slices.Contains([]string{"bar", "stack", "heatmap"}, s.selection.Kind)
+	s.data.XNumeric = s.isCloud() || s.selection.Kind == "line"
 	for _, r := range s.rows {
-		s.data.XNumeric = s.data.XNumeric && s.isNumber(r, s.x)
+		_, number := s.table.Number(r, s.x)
+		s.data.XNumeric = s.data.XNumeric && number
 	}
 	return nil
-}
-
-func (s *selector) isNumber(row, column int) bool {
-	_, ok := s.table.Number(row, column)
-	return ok
 }
 
 // cell returns a row's value in a column, an empty one for the column none.
@@ -258,31 +259,22 @@ func (s *selector) normalize() error {
 		shown = append(shown, s.y)
 	}
 	shown = slices.DeleteFunc(shown, func(c int) bool { return c == s.normColumn })
-	value := make(map[int]float64, len(s.rows))
-	for i, r := range s.rows {
-		value[r] = s.values[i]
-	}
-	base := map[int]float64{} // of each row
 	for _, rows := range s.table.Group(s.rows, shown...) {
 		of := slices.DeleteFunc(slices.Clone(rows), func(r int) bool { return s.table.Rows[r][s.normColumn] != s.data.baseline })
+		bad := &input.Error{Key: "--normalize-to", Value: s.data.NormalizedTo}
 		if len(of) > 1 {
-			return &input.Error{Key: "--normalize-to", Value: s.data.NormalizedTo,
-				Expected: "one row of these for each x, group, facet and seed; --where, --group or --facet tells them apart"}
+			bad.Expected = "one row of these for each x, group, facet and seed; --where, --group or --facet tells them apart"
+			return bad
 		}
+		if len(of) == 0 || s.values[of[0]] == 0 {
+			bad.Expected = fmt.Sprintf("a row to divide by, with %s above 0, for %s = %s and the same group, facet and seed",
+				s.table.Columns[s.value()], s.table.Columns[s.x], s.text(rows[0], s.x))
+			return bad
+		}
+		base := s.values[of[0]]
 		for _, r := range rows {
-			if len(of) == 1 {
-				base[r] = value[of[0]]
-			}
+			s.values[r] /= base
 		}
-	}
-	for i, r := range s.rows {
-		b, ok := base[r]
-		if !ok || b == 0 {
-			return &input.Error{Key: "--normalize-to", Value: s.data.NormalizedTo,
-				Expected: fmt.Sprintf("a row to divide by, with %s above 0, for %s = %s and the same group, facet and seed",
-					s.table.Columns[s.value()], s.table.Columns[s.x], s.text(r, s.x))}
-		}
-		s.values[i] /= b
 	}
 	return nil
 }
@@ -291,9 +283,8 @@ func (s *selector) normalize() error {
 // a result: a key, or anything where the table does not say which columns are
 // keys and the figure is no cloud of points.
 func (s *selector) isDimension(column int) bool {
-	is := s.table.IsConfig()
-	if slices.Contains(is, true) {
+	if is := s.table.IsConfig(); slices.Contains(is, true) {
 		return is[column] || s.table.Columns[column] == tables.PointColumn
 	}
-	return s.selection.Kind != "scatter" && s.selection.Kind != "cdf" && s.selection.Kind != "pareto"
+	return !s.isCloud()
 }

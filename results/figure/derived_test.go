@@ -87,7 +87,7 @@ func TestCDF(t *testing.T) {
 		}
 	})
 	d, err := Select(sample(t), Selection{Kind: "cdf", X: "tbt_mean_ms,tbt_p99_ms"})
-	if err != nil || strings.Join(list.Map(d.GroupNames, tables.Value.String), "; ") != "TBT, mean; TBT, 99th percentile" || len(d.Cells[0].Samples) != 16 {
+	if err != nil || strings.Join(list.Map(d.GroupNames, tables.Value.String), "; ") != "mean; 99th percentile" || len(d.Cells[0].Samples) != 16 {
 		t.Errorf("%v: %+v", err, d)
 	}
 }

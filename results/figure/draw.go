@@ -68,7 +68,7 @@ func (d *Data) Check() error {
 	}{
 		{"--group", d.Group, len(d.GroupNames), MaxGroups},
 		{"--facet", d.Facet, len(d.Facets), 24},
-		{"--x", d.X, len(d.XNames), maxPositions(d.Kind)},
+		{"--x", d.X, len(d.XNames), 1_000_000},
 		{"--y", d.Y, len(d.YNames), 200},
 	} {
 		if c.n > c.most {
@@ -80,18 +80,6 @@ func (d *Data) Check() error {
 		return &input.Error{Key: "--x", Value: d.X, Expected: "a column of at most 60 values, or --kind line: there are " + numberLabel(float64(n))}
 	}
 	return nil
-}
-
-// maxPositions returns how many values an x axis may have: of a distribution as many as
-// a run has requests, of a cloud of points as many as a sweep has points.
-func maxPositions(kind string) int {
-	switch kind {
-	case "cdf": // its curves have a step each, no mark
-		return 10_000_000
-	case "pareto", "scatter":
-		return 100_000
-	}
-	return 10_000
 }
 
 // canvas is what figures are drawn on.

@@ -86,7 +86,7 @@ func TestSeveralColumns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Y != "tbt_ms" || strings.Join(list.Map(d.GroupNames, tables.Value.String), "; ") != "TBT, mean; TBT, 99th percentile" || len(d.Cells) != 16 {
+	if d.Y != "tbt_ms" || strings.Join(list.Map(d.GroupNames, tables.Value.String), "; ") != "mean; 99th percentile" || len(d.Cells) != 16 {
 		t.Errorf("%+v", d)
 	}
 }

@@ -54,36 +54,16 @@ type scale struct {
 	size  float64 // of the unit, in the column's
 }
 
-// statistics end the names of columns. A title has them in words, behind a comma.
-var statistics = []struct{ end, words string }{
-	{" mean", "mean"}, {" max", "maximum"}, {" p50", "median"},
-	{" p90", "90th percentile"}, {" p95", "95th percentile"}, {" p99", "99th percentile"},
-}
-
 // axisTitle writes a column as the title of an axis: "TBT, 99th percentile (ms)".
 func axisTitle(column string) string {
 	if column == tables.PointColumn {
 		return "design"
 	}
-	_, unit, has := strings.Cut(tables.Describe(column).Label, " (")
-	if has {
-		unit = " (" + unit
+	words, unit := tables.Words(column)
+	if unit != "" {
+		words += " (" + unit + ")"
 	}
-	return abbreviations.Replace(wordsOf(column)) + unit
-}
-
-// abbreviations of names of columns, in words.
-var abbreviations = strings.NewReplacer("TBT", "time between tokens", "TTFT", "time to first token", "TPOT", "time per output token")
-
-// wordsOf writes a column without its unit: "TBT, 99th percentile".
-func wordsOf(column string) string {
-	quantity, _, _ := strings.Cut(tables.Describe(column).Label, " (")
-	for _, s := range statistics {
-		if rest, ok := strings.CutSuffix(quantity, s.end); ok {
-			return strings.TrimSuffix(rest, ",") + ", " + s.words
-		}
-	}
-	return quantity
+	return words
 }
 
 // newScale returns the scale of a column with values up to high: milliseconds

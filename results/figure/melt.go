@@ -38,14 +38,19 @@ func melt(t *tables.Table, sel *Selection) (*tables.Table, error) {
 		columns, unit = append(columns, c), u
 	}
 	value := sharedName(t, columns)
+	shared, _ := tables.Words(value)
 	point := slices.Index(t.Columns, tables.PointColumn)
 	// The groups stand with the keys, so that rows of one cell may not differ in them.
 	at := point + 1
 	out := &tables.Table{Name: t.Name, Columns: slices.Insert(slices.Clone(t.Columns), at, resultColumn)}
 	out.Columns = append(out.Columns, value)
 	for _, c := range columns {
+		words, _ := tables.Words(t.Columns[c])
+		if own, is := strings.CutPrefix(words, shared); is && own != "" { // the axis says the rest
+			words = strings.TrimLeft(own, ", ")
+		}
 		for _, row := range t.Rows {
-			melted := slices.Insert(slices.Clone(row), at, tables.Of(wordsOf(t.Columns[c])))
+			melted := slices.Insert(slices.Clone(row), at, tables.Of(words))
 			out.Rows = append(out.Rows, append(melted, row[c]))
 		}
 	}
@@ -56,24 +61,20 @@ func melt(t *tables.Table, sel *Selection) (*tables.Table, error) {
 // sharedName returns the words that all columns begin with, and their unit; a
 // column of the table does not have this name.
 func sharedName(t *tables.Table, columns []int) string {
-	quantity, _ := tables.SplitUnit(t.Columns[columns[0]])
-	suffix := strings.TrimPrefix(t.Columns[columns[0]], quantity)
-	words := strings.Split(quantity, "_")
+	name, _ := tables.SplitUnit(t.Columns[columns[0]])
+	suffix := strings.TrimPrefix(t.Columns[columns[0]], name)
 	for _, c := range columns[1:] {
-		q, _ := tables.SplitUnit(t.Columns[c])
-		other := strings.Split(q, "_")
-		n := 0
-		for n < min(len(words), len(other)) && words[n] == other[n] {
-			n++
+		for other, _ := tables.SplitUnit(t.Columns[c]); name != "" && !strings.HasPrefix(other+"_", name+"_"); {
+			name = name[:max(0, strings.LastIndexByte(name, '_'))]
 		}
-		words = words[:n]
 	}
-	name := strings.Join(words, "_") + suffix
-	if _, unit := tables.SplitUnit(name + suffix); len(words) == 0 && slices.Contains([]string{"s", "ms", "us", "ns"}, unit) {
-		name = "time" + suffix
-	} else if len(words) == 0 {
-		name = "value" + suffix
+	switch {
+	case name == "" && slices.Contains([]string{"_s", "_ms", "_us", "_ns"}, suffix):
+		name = "time"
+	case name == "":
+		name = "value"
 	}
+	name += suffix
 	for slices.Contains(t.Columns, name) {
 		name = "all_" + name
 	}

@@ -65,7 +65,7 @@ func (s *selector) leftOut() map[int]bool {
 	out := map[int]bool{}
 	failed := func(r int) bool { return s.table.Value(r, tables.StatusColumn).String() == tables.StatusFailed }
 	incomplete := func(r int) bool {
-		return !s.isNumber(r, s.x) || !s.isNumber(r, s.y) || s.z != none && !s.isNumber(r, s.z)
+		return slices.ContainsFunc([]int{s.x, s.y, s.z}, func(c int) bool { _, number := s.cell(r, c).Float(); return c != none && !number })
 	}
 	for _, rows := range s.cellRows(s.table.All()) {
 		switch {

@@ -10,66 +10,55 @@ import (
 // the mean of its samples; where cells have several, their sample standard
 // deviation and number too. Of a CDF it has a row for each step.
 func (d *Data) Table() *tables.Table {
-	t := &tables.Table{}
-	column := func(name string) {
-		if name != "" {
-			t.Columns = append(t.Columns, name)
-		}
-	}
-	column(d.Facet)
-	column(d.Group)
-	column(d.X)
-	repeated := false
-	for i := range d.Cells {
-		repeated = repeated || len(d.Cells[i].Samples) > 1 && d.Kind != "cdf"
-	}
-	value := d.Y
+	columns, value := []string{d.Facet, d.Group, d.X, ""}, d.Y
 	if d.Kind == "heatmap" {
-		column(d.Y)
-		value = d.Z
+		columns[3], value = d.Y, d.Z
 	}
 	if d.NormalizedTo != "" {
 		value += " / " + d.NormalizedTo
 	}
-	column(value)
+	t := &tables.Table{Columns: append(slices.DeleteFunc(slices.Clone(columns), func(name string) bool { return name == "" }), value)}
+	add := func(c *Cell, x tables.Value, results ...any) {
+		var row []any
+		for i, v := range []tables.Value{d.Facets[c.Facet], d.GroupNames[c.Group], x, d.yName(c)} {
+			if long, is := d.long[v]; is {
+				v = long
+			}
+			if columns[i] != "" {
+				row = append(row, v)
+			}
+		}
+		t.Add(append(row, results...)...)
+	}
+	number := func(v float64) tables.Value { return tables.Of(tables.Round(v, 6)) }
+	repeated := d.Kind != "cdf" && slices.ContainsFunc(d.Cells, func(c Cell) bool { return len(c.Samples) > 1 })
 	if repeated {
 		t.Columns = append(t.Columns, "std", "n")
 	}
-	number := func(v float64) tables.Value { return tables.Of(tables.Round(v, 6)) }
-	whole := func(v tables.Value) tables.Value {
-		if long, is := d.long[v]; is {
-			return long
-		}
-		return v
-	}
 	for i := range d.Cells {
 		c := &d.Cells[i]
-		var row []any
-		if d.Facet != "" {
-			row = append(row, whole(d.Facets[c.Facet]))
+		x := d.XNames[c.X]
+		if d.XNumeric && c.XStd > 0 {
+			x = number(c.XValue)
 		}
-		if d.Group != "" {
-			row = append(row, whole(d.GroupNames[c.Group]))
-		}
-		if d.Kind == "cdf" {
+		switch {
+		case d.Kind == "cdf":
 			for n, v := range c.Samples {
-				t.Add(append(slices.Clone(row), number(v), number(float64(n+1)/float64(len(c.Samples))))...)
+				add(c, number(v), number(float64(n+1)/float64(len(c.Samples))))
 			}
-			continue
+		case repeated:
+			add(c, x, number(c.Mean()), number(c.Std()), len(c.Samples))
+		default:
+			add(c, x, number(c.Mean()))
 		}
-		if x := d.XNames[c.X]; d.XNumeric && c.XStd > 0 {
-			row = append(row, number(c.XValue))
-		} else {
-			row = append(row, whole(x))
-		}
-		if d.Kind == "heatmap" {
-			row = append(row, whole(d.YNames[c.Y]))
-		}
-		row = append(row, number(c.Mean()))
-		if repeated {
-			row = append(row, number(c.Std()), len(c.Samples))
-		}
-		t.Add(row...)
 	}
 	return t
+}
+
+// yName returns a cell's name on the y axis of a heat map.
+func (d *Data) yName(c *Cell) tables.Value {
+	if c.Y < 0 {
+		return tables.Value{}
+	}
+	return d.YNames[c.Y]
 }

@@ -196,3 +196,23 @@ func inWords(column string) string {
 	}
 	return label
 }
+
+// statistics end the names of columns, abbreviations begin them. Words has both in words.
+var (
+	statistics = []struct{ end, words string }{
+		{" mean", "mean"}, {" max", "maximum"}, {" p50", "median"},
+		{" p90", "90th percentile"}, {" p95", "95th percentile"}, {" p99", "99th percentile"},
+	}
+	abbreviations = strings.NewReplacer("TBT", "time between tokens", "TTFT", "time to first token", "TPOT", "time per output token")
+)
+
+// Words writes a column's name out: "time between tokens, 99th percentile", and its unit, "ms".
+func Words(column string) (words, unit string) {
+	words, unit, _ = strings.Cut(Describe(column).Label, " (")
+	for _, s := range statistics {
+		if rest, ok := strings.CutSuffix(words, s.end); ok {
+			words = strings.TrimSuffix(rest, ",") + ", " + s.words
+		}
+	}
+	return abbreviations.Replace(words), strings.TrimSuffix(unit, ")")
+}

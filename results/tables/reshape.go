@@ -10,7 +10,7 @@ import (
 
 // Means returns a table with one row for each point of a sweep, in the order of their first
 // rows: cells of the first seed, and means over the seeds of the columns that are results. seeds
-// has the rows of each point; failed is the number of the points that are left out, as a seed
+// are the rows of each point; failed is the number of points that are left out, as a seed
 // of theirs failed. A table that no sweep wrote is an *input.Error.
 func (t *Table) Means() (means *Table, seeds [][]int, failed int, err error) {
 	s, err := newSide(t)
