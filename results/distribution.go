@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"slices"
@@ -88,7 +89,7 @@ func (d *Distribution) merge() {
 	if len(tail) == 0 {
 		return
 	}
-	sortPairs(tail, d.pairs[d.sorted:])
+	slices.SortFunc(tail, func(a, b pair) int { return cmp.Compare(a.value, b.value) })
 	tail = join(tail)
 	// From the largest on, into the place behind the sorted ones.
 	i, j := d.sorted-1, len(tail)-1
@@ -113,33 +114,6 @@ func (d *Distribution) merge() {
 	if d.sorted > exactValues {
 		d.coarsen()
 	}
-}
-
-// sortPairs sorts by value, by radix, the least digit first: several times as fast for a run's half million
-// pairs as comparing them. scratch is as long.
-func sortPairs(pairs, scratch []pair) {
-	const digitBits = 8
-	result := pairs
-	for shift := 0; shift < 64; shift += digitBits {
-		digit := func(p *pair) uint64 { return (uint64(p.value) ^ 1<<63) >> shift % (1 << digitBits) } // negative values first
-		var next [1<<digitBits + 1]int                                                                 // where the next value with each digit goes
-		for i := range pairs {
-			next[digit(&pairs[i])+1]++
-		}
-		if next[digit(&pairs[0])+1] == len(pairs) {
-			continue // all alike
-		}
-		for i := range 1 << digitBits {
-			next[i+1] += next[i]
-		}
-		for i := range pairs {
-			to := &next[digit(&pairs[i])]
-			scratch[*to] = pairs[i]
-			*to++
-		}
-		pairs, scratch = scratch, pairs
-	}
-	copy(result, pairs)
 }
 
 // join adds up the counts of equal values that follow one another.

@@ -86,7 +86,7 @@ func (r *Result) Gaps() *tables.Table {
 	}
 	t := &tables.Table{Name: "run", Columns: []string{"time", "tbt_ms"}}
 	for k := range parts {
-		name := fmt.Sprintf("%.4g to %.4g s", (units.Duration(k) * width).Seconds(), min(units.Duration(k+1)*width, r.end).Seconds())
+		name := fmt.Sprintf("%d to %d%% of the run", 25*k, 25*k+25)
 		for percent := 1; percent <= 100 && parts[k].Count() > 0; percent++ {
 			t.Add(name, float64(parts[k].Percentile(percent))/1e9)
 		}

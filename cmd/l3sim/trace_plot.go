@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -69,26 +68,13 @@ func tracePage(t *traces.Trace) (*figure.Page, error) {
 	return &page, err
 }
 
-// The points of a figure's lines: quantiles of lengths, parts of the time.
-const (
-	quantiles = 500
-	parts     = 100
-)
+const parts = 100 // of the time, a point of the lines each
 
-// lengthTable has both lengths at equal steps of their shares, or all of a few.
+// lengthTable has both lengths of each request.
 func lengthTable(t *traces.Trace) *tables.Table {
-	n := len(t.Requests)
-	in, out := make([]int, n), make([]int, n)
-	for i := range t.Requests {
-		in[i], out[i] = t.Requests[i].Input, t.Requests[i].Output
-	}
-	slices.Sort(in)
-	slices.Sort(out)
 	table := &tables.Table{Name: t.Name, Columns: []string{inputColumn, outputColumn}}
-	rows := min(n, quantiles)
-	for k := 1; k <= rows; k++ {
-		at := int((int64(k)*int64(n)+int64(rows)-1)/int64(rows)) - 1 // nearest rank
-		table.Add(in[at], out[at])
+	for i := range t.Requests {
+		table.Add(t.Requests[i].Input, t.Requests[i].Output)
 	}
 	return table
 }

@@ -121,15 +121,20 @@ func widen(low, high float64, logarithmic bool) (float64, float64) {
 	return low - pad, high + pad
 }
 
-func (a *axes) style(p *plot.Plot) {
-	d := a.data
+// house gives a plot's axes the house's lines and texts.
+func house(p *plot.Plot, title, tick vg.Length) {
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.Color, axis.Padding, axis.Width = ink, 0, 0.75
 		axis.Tick.Color, axis.Tick.Width, axis.Tick.Length = ink, 0.75, 4
-		restyle(&axis.Label.TextStyle, d.text(9))
-		restyle(&axis.Tick.Label, d.text(8))
+		restyle(&axis.Label.TextStyle, title)
+		restyle(&axis.Tick.Label, tick)
 		axis.Label.Padding = 3
 	}
+}
+
+func (a *axes) style(p *plot.Plot) {
+	d := a.data
+	house(p, d.text(9), d.text(8))
 	sx, sy := newScale(d.X, a.xMax), newScale(d.Y, a.yMax)
 	if d.NormalizedTo != "" && d.Kind != "heatmap" {
 		quantity, _, _ := strings.Cut(sy.label, " (")

@@ -47,7 +47,6 @@ type Data struct {
 	XNames, YNames      []tables.Value
 	GroupNames, Facets  []tables.Value // in the order of the table; numbers in rising order
 	Cells               []Cell         // in the order of facet, group, x
-	Equal               bool           // of a scatter: a line shows where y equals x
 	MinimizeX, MaximumY bool           // which way a Pareto front looks
 	MaximizeZ           bool           // and its third goal, which GroupNames cut into levels
 	// Failed and Incomplete are the numbers of points that a Pareto front leaves out,

@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"bytes"
 	"io"
 	"path/filepath"
 	"slices"
@@ -82,12 +83,6 @@ func (d *Data) Check() error {
 	return nil
 }
 
-// canvas is what figures are drawn on.
-type canvas interface {
-	vg.CanvasSizer
-	io.WriterTo
-}
-
 // File returns the figure of a selection of a table as the file NAME.FORMAT. Its error is of
 // Select or Check.
 func File(t *tables.Table, s Selection, name, format, title string) (results.File, error) {
@@ -109,8 +104,7 @@ func (d *Data) Write(w io.Writer, format, title string) error {
 	if err := d.Check(); err != nil {
 		return err
 	}
-	f := newFrame(d, title)
-	return writeCanvas(w, format, f.width, f.height, f.draw)
+	return (&Page{frames: []*frame{newFrame(d, title)}}).Write(w, format)
 }
 
 // Page is figures below one another, in one column or several.
@@ -158,7 +152,7 @@ func (p *Page) Write(w io.Writer, format string) error {
 }
 
 func writeCanvas(w io.Writer, format string, width, height vg.Length, paint func(draw.Canvas)) error {
-	var c canvas
+	var c vg.CanvasWriterTo
 	switch format {
 	case "svg":
 		c = vgsvg.New(width, height)
@@ -169,7 +163,15 @@ func writeCanvas(w io.Writer, format string, width, height vg.Length, paint func
 		c = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(pngDPI))}
 	}
 	paint(draw.New(c))
-	_, err := c.WriteTo(w)
+	if format != "svg" {
+		_, err := c.WriteTo(w)
+		return err
+	}
+	var svg bytes.Buffer
+	_, err := c.WriteTo(&svg)
+	if err == nil { // Arial and Helvetica have its widths, and more machines have them
+		_, err = w.Write(bytes.ReplaceAll(svg.Bytes(), []byte("font-family:Liberation Sans"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif")))
+	}
 	return err
 }
 
@@ -283,8 +285,6 @@ func (f *frame) head(width vg.Length) vg.Length {
 }
 
 func (f *frame) draw(c draw.Canvas) {
-	c.SetColor(paper)
-	c.Fill(c.Path())
 	inner := draw.Crop(c, margin, -margin, margin, -margin)
 	if f.title != "" {
 		style := textStyle(f.data.text(11))
@@ -355,7 +355,7 @@ func (f *frame) plot(facet int, a *axes) *plot.Plot {
 	case "cdf":
 		p.Add(&steps{cells, a})
 	case "heatmap":
-		p.Add(newHeatmap(d, cells))
+		p.Add(&heatmap{d, cells})
 	case "pareto":
 		p.Add(&pareto{d, cells, a})
 	default:

@@ -3,8 +3,8 @@ package figure
 import (
 	"image/color"
 	"io"
-	"strconv"
 
+	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -27,7 +27,9 @@ type Grid struct {
 
 const gridRow = 11 // points, as the names of rows need
 
-func (g *Grid) height() vg.Length { return titleHeight + axisHeight + vg.Length(gridRow*len(g.Rows)) }
+func (g *Grid) height() vg.Length {
+	return titleHeight + axisHeight + margin + vg.Length(gridRow*len(g.Rows))
+}
 
 // Write draws the figure in a format of formats. The same grids give the same bytes.
 func (g *Grids) Write(w io.Writer, format string) error {
@@ -37,56 +39,45 @@ func (g *Grids) Write(w io.Writer, format string) error {
 	}
 	return writeCanvas(w, format, lanesWidth, height, func(c draw.Canvas) {
 		fill(c, c.Rectangle, paper)
-		top := c.Max.Y - margin
-		c.FillText(textStyle(10), vg.Point{X: margin, Y: top - titleHeight/2}, g.Title)
-		top -= titleHeight
+		c = draw.Crop(c, margin, -margin, margin, -margin)
+		c.FillText(textStyle(10), vg.Point{X: c.Min.X, Y: c.Max.Y - titleHeight/2}, g.Title)
+		c.Max.Y -= titleHeight
 		for i := range g.Panels {
-			g.Panels[i].draw(c, top)
-			top -= g.Panels[i].height()
+			panel := &g.Panels[i]
+			p := laneAxes(panel.Title, panel.X, -0.5, float64(panel.Columns)-0.5, panel.Rows)
+			p.Add(panel)
+			p.Draw(draw.Crop(c, 0, 0, c.Max.Y-c.Min.Y-panel.height()+margin, 0))
+			c.Max.Y -= panel.height()
 		}
 	})
 }
 
-// draw draws a panel below top.
-func (g *Grid) draw(c draw.Canvas, top vg.Length) {
-	style, left := textStyle(laneText), vg.Length(0)
-	for _, name := range g.Rows {
-		left = max(left, style.Width(name))
-	}
-	left += 2 * margin
-	c.FillText(style, vg.Point{X: left, Y: top - titleHeight/2}, g.Title)
-	top -= titleHeight
-	width := (c.Max.X - left - margin) / vg.Length(g.Columns)
-	x, y := func(column int) vg.Length { return left + vg.Length(vg.Length(column)*width) }, func(row int) vg.Length { return top - vg.Length(row*gridRow) }
-	small, right, centred := textStyle(6), style, style
-	small.XAlign, right.XAlign, centred.XAlign = draw.XCenter, draw.XRight, draw.XCenter
-	var marks []vg.Rectangle
-	for row, name := range g.Rows {
-		c.FillText(right, vg.Point{X: left - margin/2, Y: y(row) - gridRow/2}, name)
+// Plot implements plot.Plotter.
+func (g *Grid) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	small := textStyle(6)
+	small.XAlign = draw.XCenter
+	var marks [][]vg.Point
+	for row := range g.Rows {
+		middle := float64(len(g.Rows) - 1 - row)
 		for column := range g.Columns {
 			share, label, marked := g.Cell(column, row)
 			if share < 0 {
 				continue
 			}
-			box := vg.Rectangle{Min: vg.Point{X: x(column), Y: y(row + 1)}, Max: vg.Point{X: x(column + 1), Y: y(row)}}
+			at := float64(column)
+			box := vg.Rectangle{Min: vg.Point{X: x(at - 0.5), Y: y(middle - 0.5)}, Max: vg.Point{X: x(at + 0.5), Y: y(middle + 0.5)}}
 			fill(c, box, ramp(share))
 			if small.Color = color.Color(ink); share > 0.4 {
 				small.Color = paper
 			}
-			if label != "" && small.Width(label) < width {
-				c.FillText(small, vg.Point{X: (box.Min.X + box.Max.X) / 2, Y: (box.Min.Y + box.Max.Y) / 2}, label)
+			if small.Width(label) < box.Size().X {
+				c.FillText(small, vg.Point{X: x(at), Y: y(middle)}, label)
 			}
 			if marked {
-				marks = append(marks, box)
+				marks = append(marks, outline(box))
 			}
 		}
 	}
-	for _, box := range marks { // over their neighbours
-		c.StrokeLines(draw.LineStyle{Color: palette[3], Width: 1.5}, outline(box))
-	}
-	every := max(1, g.Columns/16)
-	for column := 0; column < g.Columns; column += every {
-		c.FillText(centred, vg.Point{X: (x(column) + x(column+1)) / 2, Y: y(len(g.Rows)) - 7}, strconv.Itoa(column))
-	}
-	c.FillText(centred, vg.Point{X: (left + c.Max.X - margin) / 2, Y: y(len(g.Rows)) - 18}, g.X)
+	c.StrokeLines(draw.LineStyle{Color: palette[3], Width: 1.5}, marks...) // over their neighbours
 }

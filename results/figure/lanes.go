@@ -29,76 +29,76 @@ type Bar struct {
 	Colour   int
 }
 
-// The layout of lanes, in points.
+// The layout of lanes and grids, in points.
 const (
 	lanesWidth = 760
 	laneHeight = 24
-	axisHeight = 34
+	axisHeight = 40
 	laneText   = 8
 )
 
-// Write draws the figure in a format of formats. The same lanes give the same bytes.
-func (l *Lanes) Write(w io.Writer, format string) error {
-	return writeCanvas(w, format, lanesWidth, vg.Length(titleHeight+axisHeight+laneHeight*len(l.Lanes)+2*margin), l.draw)
+// laneAxes returns a plot of rows, the first on top, over an axis from low to high.
+func laneAxes(title, x string, low, high float64, rows []string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text = title, x
+	house(p, laneText, laneText)
+	restyle(&p.Title.TextStyle, laneText)
+	ticks := make(plot.ConstantTicks, len(rows))
+	for i, name := range rows {
+		ticks[i] = plot.Tick{Value: float64(len(rows) - 1 - i), Label: name}
+	}
+	p.Title.Padding, p.X.Tick.Marker = 4, ticker{scale: scale{size: 1}}
+	p.Y.Tick.Marker, p.Y.Tick.Length, p.Y.Width = ticks, 0, 0
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, high, -0.5, float64(len(rows))-0.5
+	return p
 }
 
-func (l *Lanes) draw(c draw.Canvas) {
-	fill(c, c.Rectangle, paper)
-	style := textStyle(laneText)
-	left := vg.Length(0)
+// Write draws the figure in a format of formats. The same lanes give the same bytes.
+func (l *Lanes) Write(w io.Writer, format string) error {
 	end := 1.0
+	var names []string
 	for _, lane := range l.Lanes {
-		left = max(left, style.Width(lane.Name))
+		names = append(names, lane.Name)
 		for _, b := range lane.Bars {
 			end = max(end, b.To)
 		}
 	}
-	left += 2 * margin
-	title := textStyle(10)
-	c.FillText(title, vg.Point{X: left, Y: c.Max.Y - titleHeight/2 - margin/2}, l.Title)
-	bottom := vg.Length(margin + axisHeight)
-	top := bottom + vg.Length(laneHeight*len(l.Lanes))
-	at := func(x float64) vg.Length { return left + vg.Length(vg.Length(x/end)*(c.Max.X-left-margin)) }
-	for _, tick := range (plot.DefaultTicks{}).Ticks(0, end) {
-		if tick.Label == "" {
-			continue
-		}
-		c.StrokeLine2(draw.LineStyle{Color: faint, Width: 0.5}, at(tick.Value), bottom, at(tick.Value), top)
-		centred := style
-		centred.XAlign = draw.XCenter
-		c.FillText(centred, vg.Point{X: at(tick.Value), Y: bottom - 9}, tick.Label)
-	}
-	axis := style
-	axis.XAlign = draw.XCenter
-	c.FillText(axis, vg.Point{X: (left + c.Max.X - margin) / 2, Y: margin + 6}, l.X)
+	p := laneAxes(l.Title, l.X, 0, end, names)
+	p.Add(newGrid(&Data{}), l)
+	return writeCanvas(w, format, lanesWidth, vg.Length(titleHeight+axisHeight+laneHeight*len(l.Lanes)+2*margin), func(c draw.Canvas) {
+		fill(c, c.Rectangle, paper)
+		p.Draw(draw.Crop(c, margin, -margin, margin, -margin))
+	})
+}
+
+// Plot implements plot.Plotter.
+func (l *Lanes) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	style, centred := textStyle(laneText), textStyle(laneText)
+	centred.XAlign = draw.XCenter
 	for i, lane := range l.Lanes {
-		y := top - vg.Length(laneHeight*(i+1))
-		name := style
-		name.XAlign = draw.XRight
-		c.FillText(name, vg.Point{X: left - margin/2, Y: y + laneHeight/2}, lane.Name)
-		c.StrokeLine2(draw.LineStyle{Color: faint, Width: 0.5}, left, y, c.Max.X-margin, y)
+		middle := y(float64(len(l.Lanes) - 1 - i))
 		for _, b := range lane.Bars {
-			box := vg.Rectangle{Min: vg.Point{X: at(b.From), Y: y + 4}, Max: vg.Point{X: max(at(b.To), at(b.From)+0.8), Y: y + laneHeight - 4}}
+			box := vg.Rectangle{Min: vg.Point{X: x(b.From), Y: middle - laneHeight/3}, Max: vg.Point{X: max(x(b.To), x(b.From)+0.8), Y: middle + laneHeight/3}}
 			fill(c, box, tint(styleColor(b.Colour), 0.45))
 			c.StrokeLines(draw.LineStyle{Color: styleColor(b.Colour), Width: 0.7}, outline(box))
 			if style.Width(b.Label) < box.Max.X-box.Min.X {
-				c.FillText(axis, vg.Point{X: (box.Min.X + box.Max.X) / 2, Y: y + laneHeight/2}, b.Label)
-			} else if room := l.room(i, b, end); style.Width(b.Label) < vg.Length(room/end)*(c.Max.X-left-margin) {
-				c.FillText(style, vg.Point{X: box.Max.X + 1.5, Y: y + laneHeight/2}, b.Label)
+				c.FillText(centred, vg.Point{X: (box.Min.X + box.Max.X) / 2, Y: middle}, b.Label)
+			} else if style.Width(b.Label) < x(lane.next(b, p.X.Max))-x(b.To) {
+				c.FillText(style, vg.Point{X: box.Max.X + 1.5, Y: middle}, b.Label)
 			}
 		}
 	}
 }
 
-// room returns how much of the axis is free behind a bar of a lane.
-func (l *Lanes) room(lane int, of Bar, end float64) float64 {
-	next := end
-	for _, b := range l.Lanes[lane].Bars {
+// next returns where the bar after another begins, or the end.
+func (l *Lane) next(of Bar, end float64) float64 {
+	for _, b := range l.Bars {
 		if b.From > of.From {
-			next = math.Min(next, b.From)
+			end = math.Min(end, b.From)
 		}
 	}
-	return next - of.To
+	return end
 }
 
 func fill(c draw.Canvas, r vg.Rectangle, with color.Color) {

@@ -2,7 +2,6 @@ package figure
 
 import (
 	"image/color"
-	"math"
 	"slices"
 	"strings"
 
@@ -41,10 +40,8 @@ func slot(d *Data, c *Cell) (left, right float64) {
 
 // errorBar draws a vertical bar with caps, half a cap wide to either side.
 func errorBar(c *draw.Canvas, line color.Color, x, low, high, half vg.Length) {
-	style := draw.LineStyle{Color: line, Width: 0.75}
-	c.StrokeLine2(style, x, low, x, high)
-	c.StrokeLine2(style, x-half, low, x+half, low)
-	c.StrokeLine2(style, x-half, high, x+half, high)
+	c.StrokeLines(draw.LineStyle{Color: line, Width: 0.75}, []vg.Point{{X: x, Y: low}, {X: x, Y: high}},
+		[]vg.Point{{X: x - half, Y: low}, {X: x + half, Y: low}}, []vg.Point{{X: x - half, Y: high}, {X: x + half, Y: high}})
 }
 
 // bars draws the bars of groups, from zero beside each other, with error bars, or on
@@ -75,6 +72,8 @@ func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
+const mostSteps = 1000 // of a distribution's curve
+
 // steps draws, for each group, the share of its samples up to x.
 type steps struct {
 	cells []Cell
@@ -86,8 +85,10 @@ func (b *steps) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := b.axes.transforms(&c, p)
 	for _, cell := range b.cells {
 		line := []vg.Point{{X: x(cell.Samples[0]), Y: y(0)}}
-		for i, v := range cell.Samples {
-			at := vg.Point{X: x(v), Y: y(float64(i+1) / float64(len(cell.Samples)))}
+		last := len(cell.Samples) - 1
+		for step := range min(last+1, mostSteps) {
+			i := int(int64(last) * int64(step) / int64(max(min(last, mostSteps-1), 1)))
+			at := vg.Point{X: x(cell.Samples[i]), Y: y(float64(i+1) / float64(last+1))}
 			line = append(line, vg.Point{X: at.X, Y: line[len(line)-1].Y}, at)
 		}
 		c.StrokeLines(styleLine(b.axes.data.style(cell.Group)), line)
@@ -150,10 +151,6 @@ func (b *points) Plot(c draw.Canvas, p *plot.Plot) {
 			}
 		}
 	}
-	if b.data.Equal {
-		low, high := max(b.axes.xMin, b.axes.yMin), min(b.axes.xMax, b.axes.yMax)
-		c.StrokeLine2(draw.LineStyle{Color: ink, Width: 0.75}, x(low), y(low), x(high), y(high))
-	}
 }
 
 // aside returns how far a group of a line stands from its x, so that error bars of groups do not overlap: 0 without error bars,
@@ -185,36 +182,26 @@ func (a *axes) errorBars(c *draw.Canvas, p *plot.Plot, cell *Cell, at vg.Length,
 
 // heatmap draws a coloured field for each (x, y), with its value where there is room.
 type heatmap struct {
-	data      *Data
-	cells     []Cell
-	low, high float64
-}
-
-func newHeatmap(d *Data, cells []Cell) *heatmap {
-	h := &heatmap{data: d, cells: cells}
-	h.low, h.high = valueRange(d)
-	return h
+	data  *Data
+	cells []Cell
 }
 
 // valueRange returns the smallest and the largest value of a heat map.
 func valueRange(d *Data) (low, high float64) {
-	low, high = math.Inf(1), math.Inf(-1)
-	for i := range d.Cells {
-		m := d.Cells[i].Mean()
-		low, high = min(low, m), max(high, m)
-	}
-	return low, high
+	means := list.Map(d.Cells, func(c Cell) float64 { return c.Mean() })
+	return slices.Min(means), slices.Max(means)
 }
 
 // Plot implements plot.Plotter.
 func (h *heatmap) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
+	low, high := valueRange(h.data)
 	for i := range h.cells {
 		cell := &h.cells[i]
 		v := cell.Mean()
 		share := 0.5
-		if h.high > h.low {
-			share = (v - h.low) / (h.high - h.low)
+		if high > low {
+			share = (v - low) / (high - low)
 		}
 		r := vg.Rectangle{
 			Min: vg.Point{X: x(float64(cell.X) - 0.5), Y: y(float64(cell.Y) - 0.5)},

@@ -116,9 +116,12 @@ func restyle(s *text.Style, size vg.Length) {
 }
 
 // tint mixes a colour with white; share is what remains of the colour.
-func tint(c color.RGBA, share float64) color.RGBA {
-	mix := func(v uint8) uint8 { return uint8(math.Round(255 - float64(share*(255-float64(v))))) }
-	return color.RGBA{mix(c.R), mix(c.G), mix(c.B), 0xFF}
+func tint(c color.RGBA, share float64) color.RGBA { return blend(paper, c, share) }
+
+// blend mixes two colours; share is that of the second.
+func blend(a, b color.RGBA, share float64) color.RGBA {
+	mix := func(a, b uint8) uint8 { return uint8(math.Round(float64(a) + float64(share*(float64(b)-float64(a))))) }
+	return color.RGBA{mix(a.R, b.R), mix(a.G, b.G), mix(a.B, b.B), 0xFF}
 }
 
 // hatch is a set of families of parallel lines: their directions, as the change
@@ -171,13 +174,8 @@ func hatchLines(r vg.Rectangle, direction [2]float64, distance vg.Length) [][]vg
 // ramp returns the colour of a share from 0 to 1: one hue from nearly white to
 // dark blue, so that the order of values is that of brightness.
 func ramp(share float64) color.RGBA {
-	dark := color.RGBA{0x00, 0x3A, 0x5C, 0xFF}
 	if share < 0.5 {
 		return tint(palette[0], 0.08+float64(2*share*0.92))
 	}
-	mix := func(a, b uint8) uint8 {
-		return uint8(math.Round(float64(a) + float64((float64(2*share)-1)*(float64(b)-float64(a)))))
-	}
-	p := palette[0]
-	return color.RGBA{mix(p.R, dark.R), mix(p.G, dark.G), mix(p.B, dark.B), 0xFF}
+	return blend(palette[0], color.RGBA{0x00, 0x3A, 0x5C, 0xFF}, float64(2*share)-1)
 }
