@@ -186,7 +186,7 @@ func TestGaps(t *testing.T) {
 	if len(g.Rows) != 400 {
 		t.Fatalf("%d rows", len(g.Rows))
 	}
-	for i, name := range []string{"0 to 100 s", "100 to 200 s", "200 to 300 s", "300 to 400 s"} {
+	for i, name := range []string{"0 to 25% of the run", "25 to 50% of the run", "50 to 75% of the run", "75 to 100% of the run"} {
 		for percent, want := range map[int]float64{1: float64(i + 1), 75: float64(i + 1), 100: 9} {
 			row := g.Rows[100*i+percent-1]
 			if v, ok := row[1].Float(); !ok || row[0] != tables.Of(name) || math.Abs(v-want) > 0.01*want {
