@@ -13,11 +13,11 @@ echo policy,attended_tokens,nll_nats > "$out/nll.csv"
 number() { sed -n "s/^ *\"$1\": \([0-9.e+-]*\),*$/\1/p" "$2"; }
 mean() { awk -v key="\"$1\":" '$1 == key { on = 1; next } on && /\]/ { print sum / n; exit } on { sum += $1; n++ }' "$2"; }
 
-row() { # POLICY [KEY=VALUE]...
+row() { # POLICY [KEY=VALUE]..., keys of the policy
   policy=$1
   shift
   sets=
-  for set in "$@"; do sets="$sets --set policy.$set"; done
+  for set in "$@"; do sets="$sets --set policy.$policy.$set"; done
   # shellcheck disable=SC2086 # settings are words
   l3lab eval --quiet --json --reference --prompt 1024 --steps 512 --policy "$policy" $sets > "$out/eval.json"
   echo "$policy,$(mean attended_tokens "$out/eval.json"),$(number nll_nats_mean "$out/eval.json")" >> "$out/nll.csv"

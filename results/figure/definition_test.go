@@ -108,7 +108,7 @@ func TestPointNames(t *testing.T) {
 		t.Errorf("groups %q", got)
 	}
 	// A long name gives way to a number, which a line under the plots spells out; a table has the name.
-	long := "model=a,ranksets=16,sub_batches=2,balance=random"
+	long := "model=a,ranksets=16,sub_batches=2,min_prefill_tokens=1408,balance=random"
 	table.Rows[0][0] = tables.Of(long)
 	d, err = Select(table, Selection{Kind: "bar", X: "point", Y: "tbt_mean_ms", NormalizeTo: "point=" + long})
 	if err != nil || d.Cells[0].Mean() != 1 || d.Cells[1].Mean() != 0.5 {
@@ -118,14 +118,18 @@ func TestPointNames(t *testing.T) {
 		t.Fatalf("%v: %v", err, d)
 	}
 	svg.Reset()
-	if err := d.Write(&svg, "svg", ""); err != nil || !strings.Contains(svg.String(), ">#1: model=a, ranksets=16, sub_batches=2, balance=random<") {
+	if err := d.Write(&svg, "svg", ""); err != nil || !strings.Contains(svg.String(), ">#1: model=a, ranksets=16, sub_batches=2, min_prefill_tokens=1408, balance=random<") {
 		t.Errorf("no line spells #1 out: %v", err)
 	}
 	if got := d.Table().Rows[0][0].String(); got != long {
 		t.Errorf("the table calls it %s", got)
 	}
 	d.Width = 84
-	for _, line := range newFrame(d, "").notes() {
+	lines := newFrame(d, "").notes()
+	if len(lines) < 2 {
+		t.Errorf("one line of 84 mm: %q", lines)
+	}
+	for _, line := range lines {
 		if w := textStyle(noteText).Width(line); w > 84*vg.Millimeter {
 			t.Errorf("%s is %g points wide", line, w)
 		}

@@ -164,6 +164,7 @@ var labels = map[string]string{
 	"site_power_mean_w":                "power, mean (W)",
 	"rate_per_s":                       "request rate (requests/s)",
 	"attention_attended_tokens_mean":   "attended tokens, mean",
+	"nll_nats":                         "negative log-likelihood (nats)",
 	"input_mean":                       "mean input length (tokens)",
 	"output_mean":                      "mean output length (tokens)",
 }
@@ -177,7 +178,7 @@ func inWords(column string) string {
 		switch {
 		case key == "name": // policy.name is the policy
 			quantity = section
-		case section == "pcie" || section == "gpu" || section == "pim" || strings.HasPrefix(section, "policy."):
+		case section == "pcie" || section == "gpu" || section == "pim" || section == "cache" || strings.HasPrefix(section, "policy."):
 			quantity = strings.TrimPrefix(section, "policy.") + "_" + key
 		}
 	}
