@@ -32,6 +32,8 @@ type Options struct {
 	Iterations bool
 	// Measure, if not nil, is the part of the run whose gaps Result.Measured has.
 	Measure *Window
+	// Misses, if not nil, ends the run with ErrMissed once more requests than it allows have missed their targets of latency.
+	Misses *Misses
 	// Progress, if not nil, is told the tokens emitted so far by a replica. Calls
 	// come from several goroutines.
 	Progress func(replica int, tokens int64)
@@ -88,7 +90,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 		requests:  requests,
 		serving:   &n.cfg.Serving,
 		slo:       &n.cfg.SLO,
-		observers: observers{measure: o.Measure, progress: func(int64) {}},
+		observers: observers{measure: o.Measure, misses: o.Misses, progress: func(int64) {}},
 		unitBytes: int64(n.memory.Unit),
 		bounds: bounds{
 			hbm: units.Bandwidth(m.TensorParallel) * n.cfg.GPU.MemoryBandwidth, kvToken: units.Bytes(m.Layers) * flow.NewAttends(n.hw).KV(1),

@@ -49,6 +49,7 @@ type observers struct {
 	recording *Recording   // nil without a timeline
 	diary     *diary       // nil where iterations are not kept
 	measure   *Window      // the part of the run whose gaps are measured; nil for none
+	misses    *Misses      // nil for a run to its end
 	power     *power.Watts // with a timeline or iterations, else nil
 	progress  func(tokens int64)
 }
@@ -249,6 +250,9 @@ func (r *replica) leave(request int32, queued bool) {
 	}
 	if r.left != nil {
 		r.left(r.out.places[request])
+	}
+	if r.misses != nil && r.misses.more(int(r.out.places[request]), &r.out.requests[request]) {
+		r.fault = ErrMissed
 	}
 }
 

@@ -3,6 +3,7 @@ package capacity
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -89,11 +90,15 @@ type Answer struct {
 // Search is how a node is searched for its highest rate.
 type Search struct {
 	Precision float64 // largest ratio between the answer and a rate above it that fails, less 1
+	Near      float64 // a rate that the answer may be near, whose surroundings are tried first; 0: unknown
 	Done      func()  // told of every run, from several goroutines; nil: nobody
 }
 
 // firstRates are tried first, in shares of the throughput of a full queue.
 var firstRates = []float64{1. / 8, 1. / 4, 1. / 2, 3. / 4, 1, 5. / 4}
+
+// nearRates are tried first where the answer may be near a rate, in shares of it.
+var nearRates = []float64{0.92, 1.08}
 
 // Judge runs a node at rates.
 type Judge struct {
@@ -148,29 +153,19 @@ func NewJudge(cfg *configs.Config, trace *traces.Trace) (*Judge, error) {
 	return &Judge{cfg: cfg, node: node, trace: trace, from: ends, to: n - ends}, nil
 }
 
-// Climb returns the highest rate that the node holds within its targets, found upwards from one that it may hold, and the runs that
-// this took. It is 0 where the node does not hold that one. A rate above the answer by more than the precision fails.
-func (j *Judge) Climb(ctx context.Context, from, precision float64) (best float64, runs int, err error) {
-	top := math.Inf(1) // the lowest rate that failed
-	for rate := from; ; {
-		l, err := j.At(ctx, rate)
-		if runs++; err != nil {
-			return 0, runs, err
-		}
-		if l.Met {
-			best = rate
-		} else {
-			top = rate
-		}
-		switch {
-		case best == 0 || top <= (1+precision)*best || runs > 40:
-			return best, runs, nil
-		case math.IsInf(top, 1):
-			rate *= 1.5
-		default:
-			rate = math.Sqrt(best * top)
-		}
+// Holds says whether the node holds a rate within its targets. The run ends with the first request too many that misses them.
+// Requests is how many have left until then.
+func (j *Judge) Holds(ctx context.Context, rate float64) (met bool, requests int64, err error) {
+	n := int64(j.to - j.from)
+	misses := &system.Misses{From: j.from, To: j.to}
+	for float64(n-misses.Most-1)/float64(n) >= j.cfg.SLO.Attainment {
+		misses.Most++
 	}
+	l, err := j.at(ctx, rate, misses)
+	if errors.Is(err, system.ErrMissed) {
+		err = nil
+	}
+	return l.Met, misses.Left.Load(), err
 }
 
 // Find returns the highest rate at which a configuration's node serves the requests within its
@@ -192,12 +187,14 @@ func (s *Search) Find(ctx context.Context, cfg *configs.Config, trace *traces.Tr
 		a.Best = a.Tried[0]
 		return a, nil
 	}
-	full, tooLarge, err := j.full(ctx)
-	if err != nil {
-		return nil, err
+	a, full, first := &Answer{Measured: j.to - j.from}, s.Near, nearRates
+	if full == 0 {
+		first = firstRates
+		if full, a.TooLarge, err = j.full(ctx); err != nil {
+			return nil, err
+		}
 	}
-	a := &Answer{TooLarge: tooLarge, Measured: j.to - j.from}
-	if err := a.try(ctx, j, list.Map(firstRates, func(share float64) float64 { return share * full })...); err != nil {
+	if err := a.try(ctx, j, list.Map(first, func(share float64) float64 { return share * full })...); err != nil {
 		return nil, err
 	}
 	for i := 0; i < tries && a.Tried[len(a.Tried)-1].Met; i++ {
@@ -261,7 +258,7 @@ func (a *Answer) try(ctx context.Context, j *Judge, rates ...float64) error {
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, rate := range rates {
 		group.Go(func() (err error) {
-			loads[i], err = j.At(ctx, rate)
+			loads[i], err = j.at(ctx, rate, nil)
 			return err
 		})
 	}
@@ -309,14 +306,14 @@ func (j *Judge) arrive(rate float64) (*traces.Trace, error) {
 	return j.trace.Arrive(spec, j.cfg.Run.Seed)
 }
 
-// At runs the node at a rate.
-func (j *Judge) At(ctx context.Context, rate float64) (Load, error) {
+// at runs the node at a rate, to its end but for misses.
+func (j *Judge) at(ctx context.Context, rate float64, misses *system.Misses) (Load, error) {
 	trace, err := j.arrive(rate)
 	if err != nil {
 		return Load{}, err
 	}
 	middle := system.Middle(trace, j.from, j.to)
-	r, err := j.run(ctx, trace, system.Options{Measure: &middle})
+	r, err := j.run(ctx, trace, system.Options{Measure: &middle, Misses: misses})
 	if err != nil {
 		return Load{}, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/system"
 )
 
@@ -19,7 +20,7 @@ type Knob struct {
 
 // Knobs returns the knobs of a server: how the model lies on the GPUs, what decodes at once, and how prompts are cut. Admission is none
 // of them, as what a server knows of its requests is no choice. Nor are keys that the user has set.
-func Knobs(o configs.Options, name string, gpus int) (all []Knob) {
+func Knobs(o configs.Options, cfg *configs.Config) (all []Knob) {
 	add := func(key string, values ...string) {
 		given := func(s string) bool { return strings.HasPrefix(s, key+"=") }
 		for _, s := range o.Sets {
@@ -32,19 +33,20 @@ func Knobs(o configs.Options, name string, gpus int) (all []Knob) {
 				return
 			}
 		}
-		if system.Keys().Key(key) != nil {
-			all = append(all, Knob{key, append([]string{""}, values...)})
+		if k := system.Keys().Key(key); k != nil {
+			as := schema.Text(k.Get(cfg))
+			all = append(all, Knob{key, append([]string{""}, slices.DeleteFunc(values, func(v string) bool { return v == as })...)})
 		}
 	}
 	var parallel []string
-	for n := 1; n <= min(gpus, 16); n *= 2 {
-		if gpus%n == 0 {
+	for n := 1; n <= min(cfg.Node.GPUs, 16); n *= 2 {
+		if cfg.Node.GPUs%n == 0 {
 			parallel = append(parallel, strconv.Itoa(n))
 		}
 	}
 	add("model.tensor_parallel", parallel...)
-	add(strings.NewReplacer("-", "_", "+", "_").Replace(name)+".policy", "prefill-first", "chunked-prefill")
-	if name == "l3" {
+	add(strings.NewReplacer("-", "_", "+", "_").Replace(cfg.Run.System)+".policy", "prefill-first", "chunked-prefill")
+	if cfg.Run.System == "l3" {
 		add("scheduler.min_prefill_tokens", "128", "256", "512", "1024", "2048", "4096")
 		add("scheduler.sub_batches", "1", "2")
 	} else {

@@ -16,7 +16,7 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-const schema = "l3sim/plan/1" // names the form of `plan --json`
+const reportSchema = "l3sim/plan/1" // names the form of `plan --json`
 
 // Report is the rows of a plan, the best first.
 type Report struct {
@@ -72,7 +72,7 @@ func ColumnNames() []string { return list.Map(columns, func(c column) string { r
 // Add adds what a search found for a combination that is called by a name. One that holds no rate is no row.
 func (r *Report) Add(t *Tuned, called, command string) {
 	a, c := t.Answer, t.Config
-	r.Schema, r.SLO, r.Target, r.Measured = schema, results.NewSLO(&c.SLO), c.SLO.Attainment, a.Measured
+	r.Schema, r.SLO, r.Target, r.Measured = reportSchema, results.NewSLO(&c.SLO), c.SLO.Attainment, a.Measured
 	switch {
 	case !a.Best.Met && c.Arrivals.RatePerS > 0:
 		r.Unable = append(r.Unable, fmt.Sprintf("%s: does not hold %.4g requests/s within the targets: attainment %.1f%%", called, c.Arrivals.RatePerS, 100*a.Best.Attainment))

@@ -1,14 +1,17 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
-	"sync"
+	"sync/atomic"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/capacity"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system"
@@ -20,12 +23,10 @@ import (
 type server struct {
 	options   configs.Options
 	knobs     []Knob
-	rate      float64 // requests a second that it must hold; 0: the highest
 	trace     *traces.Trace
 	precision float64
 	done      func()
-	mutex     sync.Mutex
-	requests  int64 // simulated so far
+	requests  atomic.Int64 // simulated so far
 }
 
 // load returns the configuration of a point, with further settings. Its rate is left to judges.
@@ -49,28 +50,9 @@ func (s *server) sets(point []int) (all []string) {
 	return all
 }
 
-func (s *server) judge(cfg *configs.Config) (*capacity.Judge, error) {
-	return capacity.NewJudge(cfg, s.trace)
-}
-
-// ran counts runs.
-func (s *server) ran(runs int) {
-	s.mutex.Lock()
-	s.requests += int64(runs * len(s.trace.Requests))
-	s.mutex.Unlock()
-	for range runs {
-		s.done()
-	}
-}
-
-// Holds is of the interface Trial.
-func (s *server) Holds(ctx context.Context, point []int, rate float64) (bool, error) {
-	cfg, err := s.load(point)
-	if err != nil {
-		return false, invalid(err)
-	}
-	best, err := s.climb(ctx, cfg, rate, 1e9)
-	return best > 0, invalid(err)
+// sizes returns the values of each knob.
+func (s *server) sizes() []int {
+	return list.Map(s.knobs, func(k Knob) int { return len(k.Values) })
 }
 
 // Climb is of the interface Trial.
@@ -79,18 +61,38 @@ func (s *server) Climb(ctx context.Context, point []int, from float64) (float64,
 	if err != nil {
 		return 0, invalid(err)
 	}
-	best, err := s.climb(ctx, cfg, from, s.precision)
-	return best, invalid(err)
+	rate, err := s.climb(ctx, cfg, from, s.precision)
+	return rate, invalid(err)
 }
 
-func (s *server) climb(ctx context.Context, cfg *configs.Config, from, precision float64) (float64, error) {
-	j, err := s.judge(cfg)
+// climb returns the highest rate that a configuration holds, upwards from one that it may hold. A rate above the answer by more than the
+// precision fails.
+func (s *server) climb(ctx context.Context, cfg *configs.Config, from, precision float64) (best float64, err error) {
+	j, err := capacity.NewJudge(cfg, s.trace)
 	if err != nil {
 		return 0, err
 	}
-	best, runs, err := j.Climb(ctx, from, precision)
-	s.ran(runs)
-	return best, err
+	for rate, top := from, math.Inf(1); ; {
+		met, requests, err := j.Holds(ctx, rate)
+		if err != nil {
+			return 0, err
+		}
+		s.requests.Add(requests)
+		s.done()
+		if met {
+			best = rate
+		} else {
+			top = rate
+		}
+		switch {
+		case best == 0 || top <= (1+precision)*best || best > 1e6*from:
+			return best, nil
+		case math.IsInf(top, 1):
+			rate *= 1.5
+		default:
+			rate = math.Sqrt(best * top)
+		}
+	}
 }
 
 // invalid returns nil for a point that is not valid, or serves no request: it holds no rate.
@@ -101,34 +103,69 @@ func invalid(err error) error {
 	return err
 }
 
-// start returns the first valid point and the highest rate that it holds, or a rate below all that are tried where it holds none.
-// The error is of the configuration as given where no point that changes one knob is valid.
-func (s *server) start(ctx context.Context) (point []int, rate float64, err error) {
-	point = make([]int, len(s.knobs))
-	cfg, err := s.load(point)
-	for i := 0; err != nil && i < len(s.knobs); i++ {
-		for v := len(s.knobs[i].Values) - 1; err != nil && v > 0; v-- {
-			point = make([]int, len(s.knobs))
-			point[i] = v
-			var other error
-			if cfg, other = s.load(point); other == nil {
-				err = nil
+// find searches the highest rate of a configuration as the command capacity does, near one where that is known.
+func (s *server) find(ctx context.Context, cfg *configs.Config, near float64) (*capacity.Answer, error) {
+	search := capacity.Search{Precision: s.precision, Near: near, Done: func() {
+		s.requests.Add(int64(len(s.trace.Requests)))
+		s.done()
+	}}
+	return search.Find(ctx, cfg, s.trace)
+}
+
+// tune returns the best points. The error is of the configuration as given where no point is valid.
+func (s *server) tune(ctx context.Context) ([]candidate, error) {
+	var given error
+	for i := range volume(s.sizes()) {
+		point := place(s.sizes(), i)
+		cfg, err := s.load(point)
+		if given = cmp.Or(given, err); err != nil {
+			continue
+		}
+		found, err := s.find(ctx, cfg, 0)
+		if err != nil {
+			return nil, err
+		}
+		rate := found.Best.RatePerS
+		if rate == 0 { // one below all that were tried
+			rate = found.Tried[0].RatePerS / (1 + s.precision)
+		}
+		return Tune(ctx, s.sizes(), candidate{point, rate}, s.precision, s)
+	}
+	return nil, given
+}
+
+// decide judges the best points by all requests, and returns the one with the highest rate. At a given rate it is the first that holds it.
+func (s *server) decide(ctx context.Context, best []candidate, given float64) (out *Tuned, at candidate, err error) {
+	for _, c := range best {
+		cfg, err := s.load(c.point)
+		if err != nil {
+			return nil, at, err
+		}
+		if out != nil && given == 0 {
+			if held, err := s.climb(ctx, cfg, out.Answer.Best.RatePerS*(1+s.precision), math.Inf(1)); err != nil || held == 0 {
+				if err != nil {
+					return nil, at, err
+				}
+				continue
 			}
 		}
+		cfg.Arrivals.RatePerS = given
+		near := c.rate
+		if len(s.knobs) == 0 { // nothing was compared by fewer requests: the answer is that of a search alone
+			near = 0
+		}
+		answer, err := s.find(ctx, cfg, near)
+		if err != nil {
+			return nil, at, err
+		}
+		if out == nil || answer.Best.Met && (!out.Answer.Best.Met || answer.Best.RatePerS > out.Answer.Best.RatePerS) {
+			out, at = &Tuned{Config: cfg, Sets: s.sets(c.point), Answer: answer}, c
+		}
+		if given > 0 && answer.Best.Met {
+			break
+		}
 	}
-	if err != nil {
-		return nil, 0, err
-	}
-	search := capacity.Search{Precision: s.precision, Done: func() { s.ran(1) }}
-	found, err := search.Find(ctx, cfg, s.trace)
-	if err != nil {
-		return nil, 0, err
-	}
-	rate = found.Best.RatePerS
-	if rate == 0 {
-		rate = found.Tried[0].RatePerS / (1 + s.precision)
-	}
-	return point, rate, nil
+	return out, at, nil
 }
 
 // Bind is a resource or a target that binds: with more of it the rate rises.
@@ -164,15 +201,7 @@ func (s *server) binds(ctx context.Context, point []int, rate float64) ([]Bind, 
 			all = append(all, Bind{more.name, best/rate - 1})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Bind) int {
-		switch {
-		case a.Gain > b.Gain:
-			return -1
-		case a.Gain < b.Gain:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(a, b Bind) int { return cmp.Compare(b.Gain, a.Gain) })
 	return all, nil
 }
 

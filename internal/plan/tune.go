@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"slices"
@@ -10,10 +11,14 @@ import (
 
 // Trial is what a search asks of the points of a grid. It is called from several goroutines.
 type Trial interface {
-	// Holds says whether the point holds a rate; false where it is not valid.
-	Holds(ctx context.Context, point []int, rate float64) (bool, error)
-	// Climb returns the highest rate that the point holds, upwards from one that it holds.
+	// Climb returns the highest rate that the point holds, upwards from one; 0 where it does not hold that, or is not valid.
 	Climb(ctx context.Context, point []int, from float64) (float64, error)
+}
+
+// candidate is a point of a grid and the highest rate that it holds.
+type candidate struct {
+	point []int
+	rate  float64
 }
 
 // tuner searches a grid, of which sizes are the numbers of values of each axis.
@@ -21,104 +26,95 @@ type tuner struct {
 	sizes     []int
 	trial     Trial
 	precision float64
-	best      []int
-	rate      float64
-	seen      map[string]bool // that were tried at a rate: a later one is higher
+	best      candidate
+	climbed   []candidate // all that held a higher rate than the best of their time, and the start
+	seen      map[string]bool
 }
 
-// Tune returns the point of a grid that holds the highest rate, from a point that holds a rate. It changes one axis of the best point after the
-// other until none is better, and then two at a time. Values of an axis race: each runs once, all at one
-// rate just above the best so far, and only those that hold it are searched for their own. Points of equal rates within the precision are
-// ties, the first of which stays. The result is that of any number of processors.
-func Tune(ctx context.Context, sizes, start []int, rate, precision float64, trial Trial) ([]int, float64, error) {
-	t := &tuner{sizes: sizes, trial: trial, precision: precision, best: start, rate: rate, seen: map[string]bool{key(start): true}}
-	for {
-		better, err := t.round(ctx, t.single(), false)
-		if err == nil && !better {
-			better, err = t.round(ctx, t.pairs(), true)
-		}
-		if err != nil || !better {
-			return t.best, t.rate, err
-		}
-	}
-}
+const (
+	// heat is the points that race at one rate, after which the rate is raised. More than the processors of a machine are kept busy.
+	heat = 64
+	// finalists is the most candidates that a search returns.
+	finalists = 4
+)
 
-// round races the points that differ from the best in a group of axes, one group after the other, and says whether one of them is better.
-// It may end with the first that is.
-func (t *tuner) round(ctx context.Context, groups [][]int, first bool) (better bool, err error) {
-	for _, axes := range groups {
-		won, err := t.race(ctx, t.points(axes))
-		if err != nil {
-			return false, err
-		}
-		if better = better || won; won && first {
-			break
-		}
-	}
-	return better, nil
-}
-
-// single returns the groups of axes of which one changes.
-func (t *tuner) single() (all [][]int) {
-	for i := range t.sizes {
-		all = append(all, []int{i})
-	}
-	return all
-}
-
-// pairs returns the groups of axes of which two change.
-func (t *tuner) pairs() (all [][]int) {
-	for i := range t.sizes {
-		for j := range i {
-			all = append(all, []int{j, i})
-		}
-	}
-	return all
-}
-
-// points returns the points that differ from the best in some axes.
-func (t *tuner) points(axes []int) [][]int {
-	all := [][]int{t.best}
-	for _, axis := range axes {
-		var more [][]int
-		for _, p := range all {
-			for v := range t.sizes[axis] {
-				q := slices.Clone(p)
-				q[axis] = v
-				more = append(more, q)
+// Tune returns the points of a grid that hold the highest rates, the best first, from a candidate that holds its rate. It changes one axis
+// of the best point after the other until none is better: that finds a high rate soon. Then every other point of the grid races. To race is to
+// run once, at a rate just above the best so far; only points that hold it are searched for their own. As most do not, a point
+// costs one run, and that run ends with the first request too many that misses its targets. Valleys between two hills of the grid
+// hide nothing so. The result is that of any number of processors.
+func Tune(ctx context.Context, sizes []int, start candidate, precision float64, trial Trial) ([]candidate, error) {
+	t := &tuner{sizes: sizes, trial: trial, precision: precision, best: start, climbed: []candidate{start}, seen: map[string]bool{key(start.point): true}}
+	for before := 0.0; before < t.best.rate; {
+		before = t.best.rate
+		for axis, n := range sizes {
+			var points [][]int
+			for v := range n {
+				points = append(points, slices.Clone(t.best.point))
+				points[v][axis] = v
+			}
+			if err := t.race(ctx, points); err != nil {
+				return nil, err
 			}
 		}
-		all = more
 	}
-	return slices.DeleteFunc(all, func(p []int) bool { return t.seen[key(p)] })
+	var rest [][]int
+	for i := range volume(sizes) {
+		rest = append(rest, place(sizes, i))
+	}
+	for points := range slices.Chunk(rest, heat) {
+		if err := t.race(ctx, points); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(t.climbed, func(a, b candidate) int { return cmp.Compare(b.rate, a.rate) })
+	return t.climbed[:min(len(t.climbed), finalists)], nil
 }
 
-// race runs points at a rate just above the best, and searches those that hold it. It says whether one is the new best.
-func (t *tuner) race(ctx context.Context, points [][]int) (bool, error) {
+// race runs the points that have not run at a rate just above the best, and searches those that hold it.
+func (t *tuner) race(ctx context.Context, points [][]int) error {
+	points = slices.DeleteFunc(points, func(p []int) bool { return t.seen[key(p)] })
 	rates := make([]float64, len(points))
-	bar := t.rate * (1 + t.precision)
+	bar := t.best.rate * (1 + t.precision)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, p := range points {
 		t.seen[key(p)] = true
-		group.Go(func() error {
-			ok, err := t.trial.Holds(ctx, p, bar)
-			if ok && err == nil {
-				rates[i], err = t.trial.Climb(ctx, p, bar)
-			}
+		group.Go(func() (err error) {
+			rates[i], err = t.trial.Climb(ctx, p, bar)
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return false, err
+		return err
 	}
-	won := false
 	for i, rate := range rates {
-		if rate > t.rate {
-			t.best, t.rate, won = points[i], rate, true
+		if rate > 0 {
+			t.climbed = append(t.climbed, candidate{points[i], rate})
+		}
+		if rate > t.best.rate {
+			t.best = candidate{points[i], rate}
 		}
 	}
-	return won, nil
+	return nil
+}
+
+// volume returns the points of a grid.
+func volume(sizes []int) int {
+	n := 1
+	for _, size := range sizes {
+		n *= size
+	}
+	return n
+}
+
+// place returns a point of a grid by its place; the first axis changes fastest.
+func place(sizes []int, at int) []int {
+	point := make([]int, len(sizes))
+	for axis, n := range sizes {
+		point[axis], at = at%n, at/n
+	}
+	return point
 }
 
 // key returns a point as a key of a map.
