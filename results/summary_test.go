@@ -67,7 +67,7 @@ func sample() *Summary {
 			EnergyComponents{1_500_000, 11, 12, 13, 14, 15, 16, 17, 17.5, 18, 19, 20, 21, 22, 23, 24, 25, 26}, "assumption", 0.625, 4.25, 4.5, 1279.5, 5.5, 12.5, 15.25, 10, 32, "8Gb", nil, true},
 		Cost:             CostReport{"prices-2025-12", "2025-12-01", "press", 250_000.5, 12.5, 0.375, 3.75, 1.5, 9.25, 1_250_000.5, 0.875},
 		RanksetImbalance: 1.375,
-		KVBytes:          KVBytes{int64(2 * units.TiB), int64(3 * units.TiB / 2)}, KVFragmentation: 0.015625, Attention: Attention{Policy: "quest", Context: 4096.5, Attended: 1020.5, ByLayer: []float64{4096.5, 508.5}}, WallS: 1.5,
+		KVBytes:          KVBytes{2 * units.TiB, 3 * units.TiB / 2}, KVFragmentation: 0.015625, Attention: Attention{Policy: "quest", Context: 4096.5, Attended: 1020.5, ByLayer: []float64{4096.5, 508.5}}, WallS: 1.5,
 	}
 }
 
@@ -141,17 +141,17 @@ func TestSummaryText(t *testing.T) {
 	// Laws: every figure of the summary is there, no line is wider than a
 	// terminal, and the columns of the table end together.
 	for _, want := range []string{
-		"l3", "gpt-175b", "openr1", "1,000 requests", "seed 1", "12,684,100", "5,407.4 output tokens/s", "2,345.679 s",
-		"101.25", "160.06", "2,200.50  ms", "1,500.00  s", "540.8", "612", "32,767", "25.0%", "87.5%", "6.2%", "3.1%", "12.5%",
+		"l3", "gpt-175b", "openr1", "1,000 requests", "seed 1", "12,684,100", "5,407.4 output tokens/s", "39 min simulated",
+		"101 ms", "160 ms", "2.20 s", "25 min", "540.8", "612", "32,767", "25.0%", "87.5%", "6.2%", "3.1%", "12.5%",
 		"1.5 TiB of 2.0 TiB at the peak (75.0%)", "3 preemptions", "2 requests rejected",
-		"101.12", "400.25  ms", "4 gaps: mean 1.73 s, p99 2.19 s, max 2.20 s",
+		"400 ms", "4 gaps: mean 1.73 s, p99 2.19 s, max 2.20 s",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in the text", want)
 		}
 	}
 	for _, line := range strings.Split(b.String(), "\n") {
-		if len([]rune(line)) > 80 && !strings.HasPrefix(line, "warning: ") {
+		if len([]rune(line)) > 80 {
 			t.Errorf("%d columns: %s", len([]rune(line)), line)
 		}
 	}
@@ -159,7 +159,7 @@ func TestSummaryText(t *testing.T) {
 	long := sample()
 	long.TTFT = Latency{Mean: 8e9, P50: 8e9, P90: 9e9, P99: 9.1e9, Max: 9.2e9}
 	b.Reset()
-	if err := long.WriteFull(&b); err != nil || !regexp.MustCompile(`(?m)^TTFT +2,222.22 +2,222.22 +2,500.00 +2,527.78 +2,555.56  h$`).Match(b.Bytes()) {
+	if err := long.WriteFull(&b); err != nil || !regexp.MustCompile(`(?m)^TTFT +2,222 h +2,222 h +2,500 h +2,528 h +2,556 h$`).Match(b.Bytes()) {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 	var empty Summary
@@ -197,13 +197,13 @@ func TestBinary(t *testing.T) {
 	for n, want := range map[units.Bytes]string{
 		0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", units.MiB: "1.0 MiB", 315 * units.GiB: "315.0 GiB", 2 * units.TiB: "2.0 TiB",
 	} {
-		if got := binary(int64(n)); got != want {
+		if got := binary(n); got != want {
 			t.Errorf("%d: got %s, want %s", n, got, want)
 		}
 	}
 }
 
-// TestBrief: the short text has the lines that answer first, ten at most, in times that people read; warnings come after them.
+// TestBrief: the short text has the lines that answer first, ten at most, in times that people read. Warnings are apart.
 func TestBrief(t *testing.T) {
 	var b bytes.Buffer
 	if err := sample().WriteText(&b); err != nil {
@@ -211,14 +211,24 @@ func TestBrief(t *testing.T) {
 	}
 	golden(t, "brief.txt", b.Bytes())
 	plain := sample()
-	plain.SLO, plain.Saturated, plain.Notes = SLO{}, false, []string{"a name is new"}
+	plain.SLO, plain.Notes = SLO{}, []string{"a name is new"}
 	b.Reset()
 	if err := plain.WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
-	if len(lines) != 13 || !strings.HasPrefix(lines[9], "KV memory") || lines[12] != "warning: a name is new" || strings.Contains(b.String(), "goodput") || !strings.Contains(b.String(), "39 min simulated") {
+	if lines := strings.Split(strings.TrimSpace(b.String()), "\n"); len(lines) != 10 || strings.Contains(b.String(), "goodput") || !strings.Contains(b.String(), "39 min simulated") {
 		t.Errorf("without targets:\n%s", b.String())
+	}
+	plain.EnergyReport.NotEstimated = []string{"DRAM"}
+	if got, want := plain.Warnings(), []string{
+		"2 of 1,000 requests fit no empty memory and were rejected", "more requests come than are served: latencies depend on how long the run is",
+		"5 requests were refused, 6 expired", "the energy lacks DRAM",
+		"a DIMM draws 12.5 W at its busiest, 15.2 W at most: more than the 10 W that its slot supplies", "a name is new",
+	}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := (&Summary{}).Warnings(); len(got) > 0 {
+		t.Errorf("of an empty run: %q", got)
 	}
 	if got := (&GPUWaits{}).text(); got != "GPUs 0%" {
 		t.Errorf("GPUs that never wait: %s", got)
@@ -237,20 +247,30 @@ func TestTimeText(t *testing.T) {
 	}
 }
 
-// TestAcross: runs stand beside each other in 80 columns, the rest below.
-func TestAcross(t *testing.T) {
-	var b bytes.Buffer
-	names, runs := strings.Fields("l3 gpu-only hbm-pim rank-pim cpu-offload"), slices.Repeat([]*Summary{sample()}, 5)
-	if err := WriteAcross(&b, names, runs); err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
-	for _, line := range lines {
-		if len(line) > 80 {
-			t.Errorf("%d columns: %s", len(line), line)
+// TestRuns: a line a run, in 80 columns; what no run has is no column.
+func TestRuns(t *testing.T) {
+	slow, plain := sample(), sample()
+	slow.TTFT.P99, slow.SLO, slow.Cost = 44*60e3, SLO{}, CostReport{}
+	plain.SLO, plain.Cost, plain.Utilization.PIM = SLO{}, CostReport{}, 0
+	for _, c := range []struct {
+		names []string
+		runs  []*Summary
+		want  string
+	}{
+		{strings.Fields("l3 gpu-only"), []*Summary{slow, plain}, "" +
+			"          tokens/s  TBT mean  TBT p99  TTFT p99  tokens/kJ   GPUs    PIM  batch\n" +
+			"l3         5,407.4    101 ms   160 ms    44 min    4,250.0  25.0%  87.5%  540.8\n" +
+			"gpu-only   5,407.4    101 ms   160 ms   2.0 min    4,250.0  25.0%         540.8\n"},
+		{[]string{"gpu-only,meta-llama-3-70b-instruct,h200-sxm"}, []*Summary{sample()}, "" +
+			"                                             tokens/s  attained  TBT mean   GPUs\n"},
+		{[]string{strings.Repeat("x", 90)}, []*Summary{plain}, strings.Repeat(" ", 90) + "  tokens/s\n"},
+	} {
+		var b bytes.Buffer
+		if err := WriteRuns(&b, c.names, c.runs); err != nil || !strings.HasPrefix(b.String(), c.want) {
+			t.Errorf("%v, got\n%swant\n%s", err, b.String(), c.want)
 		}
 	}
-	if len(lines) != 2*(len(across)+1)+1 || !strings.HasSuffix(lines[0], "rank-pim") || !strings.HasSuffix(lines[15], "cpu-offload") || strings.Count(b.String(), "2.0 min") != 5 {
-		t.Errorf("%d lines:\n%s", len(lines), b.String())
+	if err := WriteRuns(failing{}, nil, nil); !errors.Is(err, errFull) {
+		t.Error(err)
 	}
 }

@@ -1,10 +1,11 @@
 package results
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,200 +13,279 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// WriteText writes what a person asks first, in ten lines at most, and the warnings.
+// WriteText writes what a person asks first, in ten lines at most; WriteFull writes the rest, too.
 func (s *Summary) WriteText(w io.Writer) error { return s.write(w, false) }
 
 // WriteFull writes all of the summary for a person to read.
 func (s *Summary) WriteFull(w io.Writer) error { return s.write(w, true) }
 
 func (s *Summary) write(w io.Writer, full bool) error {
-	var b bytes.Buffer
+	var b strings.Builder
 	fmt.Fprintf(&b, "%s serving %s on %s, %s requests of %s, seed %d\n",
-		s.System, s.Model, s.GPU, grouped(float64(s.Trace.Requests), 0), s.Trace.Name, s.Seed)
+		s.System, s.Model, s.GPU, count(s.Trace.Requests), s.Trace.Name, s.Seed)
 	for _, f := range facts {
-		text := f.text(s)
-		if hidden := f.in == inFull && !full || f.in == inBrief && full || f.in == withoutSLO && !full && s.SLO.Any(); text != "" && !hidden {
+		shown := f.shown == inBoth || full && f.shown != inBrief || !full && (f.shown == inBrief || f.shown == spare && !s.SLO.Any())
+		if text := f.text(s); text != "" && shown {
 			fmt.Fprintf(&b, "%-16s%s\n", f.name, text)
 		}
 	}
-	if full {
-		s.writeLatencies(&b)
-	}
-	for _, text := range s.warnings() {
-		fmt.Fprintf(&b, "warning: %s\n", text)
-	}
-	_, err := w.Write(b.Bytes())
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// where says which of the two texts has a fact.
-type where int
-
+// Where a fact stands.
 const (
-	inBoth where = iota
-	inFull
+	inFull = iota
+	inBoth
 	inBrief
-	withoutSLO // in the brief one where there is no line of goodput
+	spare // in both, but for the brief text with goodput, which has ten lines without it
 )
 
-// facts are the lines of a summary, below its title; one without a text is left out.
+// facts are the lines of a summary, below its title. A text that is empty has no line.
 var facts = []struct {
-	name string
-	in   where
-	text func(s *Summary) string
+	shown int
+	name  string
+	text  func(s *Summary) string
 }{
-	{"input", inFull, func(s *Summary) string { return lengths(s.Trace.InputTokens, s.Trace.InputMean, s.Trace.InputStd) }},
-	{"output", inFull, func(s *Summary) string { return lengths(s.Trace.OutputTokens, s.Trace.OutputMean, s.Trace.OutputStd) }},
-	{"arrivals", inFull, func(s *Summary) string { return s.Arrivals.text() }},
-	{"simulated time", inFull, func(s *Summary) string {
-		return fmt.Sprintf("%s s, in %s s on this machine", grouped(s.SimulatedS, 3), grouped(s.WallS, 2))
+	{inFull, "input", func(s *Summary) string {
+		return fmt.Sprintf("%s tokens (%s ± %s a request)", count(s.Trace.InputTokens), grouped(s.Trace.InputMean, 1), grouped(s.Trace.InputStd, 1))
 	}},
-	{"throughput", inBoth, func(s *Summary) string { return grouped(s.OutputTokensPerS, 1) + " output tokens/s" }},
-	{"goodput", inBoth, func(s *Summary) string {
+	{inFull, "output", func(s *Summary) string {
+		return fmt.Sprintf("%s tokens (%s ± %s a request)", count(s.Trace.OutputTokens), grouped(s.Trace.OutputMean, 1), grouped(s.Trace.OutputStd, 1))
+	}},
+	{inFull, "arrivals", func(s *Summary) string { return s.Arrivals.text() }},
+	{inBoth, "throughput", func(s *Summary) string {
+		return fmt.Sprintf("%s output tokens/s, %s simulated", grouped(s.OutputTokensPerS, 1), TimeText(1e3*s.SimulatedS))
+	}},
+	{inFull, "wall time", func(s *Summary) string { return grouped(s.WallS, 2) + " s" }},
+	{inBoth, "goodput", func(s *Summary) string {
+		if !s.SLO.Any() {
+			return ""
+		}
 		g := &s.Goodput
-		return when(s.SLO.Any(), "%s output tokens/s, %s requests/s, attainment %s", grouped(g.TokensPerS, 1), grouped(g.RequestsPerS, 2), percent(g.Attainment))
+		return fmt.Sprintf("%s output tokens/s, %.4g requests/s, attainment %s", grouped(g.TokensPerS, 1), g.RequestsPerS, percent(g.Attainment))
 	}},
-	{"in the system", inFull, func(s *Summary) string {
-		return when(s.online(), "%s requests on average", grouped(s.RequestsInSystem, 1))
+	{spare, "decode batch", func(s *Summary) string {
+		return fmt.Sprintf("%s requests on average, %s at most", grouped(s.DecodeBatch.Mean, 1), count(s.DecodeBatch.Max))
 	}},
-	{"turned away", inFull, func(s *Summary) string {
-		return when(s.RefusedRequests+s.ExpiredRequests > 0, "%s requests refused, %s expired", count(s.RefusedRequests), count(s.ExpiredRequests))
+	{inBrief, "TBT", func(s *Summary) string { return s.TBT.text() }},
+	{inBrief, "TTFT", func(s *Summary) string { return s.TTFT.text() }},
+	{inFull, "", func(*Summary) string { return fmt.Sprintf("%12s%12s%12s%12s%12s", "mean", "p50", "p90", "p99", "max") }},
+	{inFull, "TBT", func(s *Summary) string { return s.TBT.row() }},
+	{inFull, "without stalls", func(s *Summary) string { return where(s.Stall.Count > 0, s.TBTDecode.row) }},
+	{inFull, "TTFT", func(s *Summary) string { return s.TTFT.row() }},
+	{inFull, "end to end", func(s *Summary) string { return s.E2E.row() }},
+	{inFull, "queueing", func(s *Summary) string { return where(s.online(), s.Queue.row) }},
+	{inFull, "TPOT", func(s *Summary) string { return where(s.online(), s.TPOT.row) }},
+	{inFull, "in the system", func(s *Summary) string {
+		return where(s.online(), func() string { return grouped(s.RequestsInSystem, 1) + " requests on average" })
 	}},
-	{"decode batch", withoutSLO, func(s *Summary) string {
-		return fmt.Sprintf("%s requests on average, %s at most; %s simulated", grouped(s.DecodeBatch.Mean, 1), count(int64(s.DecodeBatch.Max)), TimeText(1e3*s.SimulatedS))
+	{inFull, "turned away", func(s *Summary) string {
+		return where(s.RefusedRequests+s.ExpiredRequests > 0, func() string {
+			return fmt.Sprintf("%s requests refused, %s expired", count(s.RefusedRequests), count(s.ExpiredRequests))
+		})
 	}},
-	{"mean iteration", inFull, func(s *Summary) string {
+	{inFull, "mean iteration", func(s *Summary) string {
 		i := &s.Iteration
-		return when(i.Mean > 0, "%s ms: GPUs %s dense, %s attention, %s waiting", grouped(i.Mean, 1), percent(i.Dense/i.Mean), percent(i.Attention/i.Mean), percent(i.Waiting/i.Mean))
+		if i.Mean == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%s: GPUs %s dense, %s attention, %s waiting", TimeText(i.Mean), percent(i.Dense/i.Mean), percent(i.Attention/i.Mean), percent(i.Waiting/i.Mean))
 	}},
-	{"iterations", inFull, func(s *Summary) string {
+	{inFull, "iterations", func(s *Summary) string {
 		return fmt.Sprintf("%s, %s preemptions, %s requests rejected", count(s.Iterations), count(s.Preemptions), count(s.RejectedRequests))
 	}},
-	{"TBT", inBrief, func(s *Summary) string { return s.TBT.text() }},
-	{"TTFT", inBrief, func(s *Summary) string { return s.TTFT.text() }},
-	{"stalls", inFull, func(s *Summary) string {
+	{inFull, "stalls", func(s *Summary) string {
 		l := &s.Stall
-		return when(l.Count > 0, "%s gaps: mean %s, p99 %s, max %s", count(l.Count), TimeText(l.Mean), TimeText(l.P99), TimeText(l.Max))
+		if l.Count == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%s gaps: mean %s, p99 %s, max %s", count(l.Count), TimeText(l.Mean), TimeText(l.P99), TimeText(l.Max))
 	}},
-	{"waits", inBoth, func(s *Summary) string { return s.Waits.GPU.text() }},
-	{"waits of PIM", inFull, func(s *Summary) string { return when(s.Waits.PIM != PIMWaits{}, "%s", s.Waits.PIM.text()) }},
-	{"utilization", inBoth, func(s *Summary) string {
+	{inBoth, "waits", func(s *Summary) string { return s.Waits.GPU.text() }},
+	{inFull, "waits of PIM", func(s *Summary) string { return where(s.Waits.PIM != PIMWaits{}, s.Waits.PIM.text) }},
+	{inBoth, "utilization", func(s *Summary) string {
 		u := &s.Utilization
 		return fmt.Sprintf("GPU %s, PIM %s, PCIe %s down %s up, channel %s", percent(u.GPU), percent(u.PIM), percent(u.PCIeDown), percent(u.PCIeUp), percent(u.Channel))
 	}},
-	{"GPU energy", inFull, func(s *Summary) string {
+	{inFull, "GPU energy", func(s *Summary) string {
 		e := &s.Energy
-		return when(e.GPU > 0, "%s kJ, %s J a token, %s W on average", grouped(e.GPU/1e3, 1), grouped(e.Token, 2), grouped(e.GPU/s.SimulatedS, 0))
+		if e.GPU == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%s kJ, %s J a token: prefill %.0f%%, decode %.0f%%, idle %.0f%%", grouped(e.GPU/1e3, 0), grouped(e.Token, 2), 100*e.Prefill/e.GPU, 100*e.Decode/e.GPU, 100*e.Idle/e.GPU)
 	}},
-	{"energy by phase", inFull, func(s *Summary) string {
-		e := &s.Energy
-		return when(e.GPU > 0, "prefill %s, decode %s, idle %s", percent(e.Prefill/e.GPU), percent(e.Decode/e.GPU), percent(e.Idle/e.GPU))
-	}},
-	{"energy", inBoth, func(s *Summary) string {
+	{inBoth, "site energy", func(s *Summary) string {
 		e := &s.EnergyReport
-		return when(e.Total != 0, "%s kJ (%s to %s), %s W on average", grouped(e.Total/1e3, 0), grouped(e.Low/1e3, 0), grouped(e.High/1e3, 0), grouped(e.Watts, 0))
+		return where(e.Total > 0, func() string {
+			return fmt.Sprintf("%s kJ (%s to %s), %s W on average", grouped(e.Total/1e3, 0), grouped(e.Low/1e3, 0), grouped(e.High/1e3, 0), grouped(e.Watts, 0))
+		})
 	}},
-	{"tokens per kJ", inFull, func(s *Summary) string {
+	{inFull, "tokens per kJ", func(s *Summary) string {
 		e := &s.EnergyReport
-		return when(e.Total != 0, "%s of output, %s in all; %s of joules assumed", grouped(1e3*e.OutputTokensPerJoule, 1), grouped(1e3*e.TotalTokensPerJoule, 1), percent(e.AssumedShare))
+		return where(e.Total > 0, func() string {
+			return fmt.Sprintf("%s of output, %s in all; %.0f%% of the energy is assumed", grouped(1e3*e.OutputTokensPerJoule, 1), grouped(1e3*e.TotalTokensPerJoule, 1), 100*e.AssumedShare)
+		})
 	}},
-	{"power of a DIMM", inFull, func(s *Summary) string {
+	{inFull, "power of a DIMM", func(s *Summary) string {
 		e := &s.EnergyReport
-		return when(e.Total != 0, "%s W at its busiest, %s at most; a slot supplies %s W", grouped(e.DIMM, 1), grouped(e.DIMMHigh, 1), grouped(e.DIMMLimit, 0))
+		return where(e.Total > 0, func() string {
+			return fmt.Sprintf("%s W at its busiest, %s at most; %d dies of %s a rank", grouped(e.DIMM, 1), grouped(e.DIMMHigh, 1), e.RankDies, e.Die)
+		})
 	}},
-	{"dies of a rank", inFull, func(s *Summary) string {
-		return when(s.EnergyReport.Total != 0, "%d DRAM dies of %s, which all draw standby and refresh", s.EnergyReport.RankDies, s.EnergyReport.Die)
-	}},
-	{"cost", inBoth, func(s *Summary) string {
+	{inBoth, "cost", func(s *Summary) string {
 		c := &s.Cost
-		return when(c.PerMToken != 0, "%s USD a million output tokens (%s to %s)", grouped(c.PerMToken, 2), grouped(c.PerMTokenLow, 2), grouped(c.PerMTokenHigh, 2))
+		return where(c.PerMToken > 0, func() string {
+			return fmt.Sprintf("%s USD a million output tokens (%s to %s)", grouped(c.PerMToken, 2), grouped(c.PerMTokenLow, 2), grouped(c.PerMTokenHigh, 2))
+		})
 	}},
-	{"cost per hour", inFull, func(s *Summary) string {
+	{inFull, "cost per hour", func(s *Summary) string {
 		c := &s.Cost
-		return when(c.PerMToken != 0, "%s USD, electricity %s; prices of %s, grade %s", grouped(c.PerHour, 2), percent(c.EnergyPerHour/c.PerHour), c.Date, c.Grade)
+		return where(c.PerMToken > 0, func() string {
+			return fmt.Sprintf("%s USD, electricity %s; prices of %s, grade %s", grouped(c.PerHour, 2), percent(c.EnergyPerHour/c.PerHour), c.Date, c.Grade)
+		})
 	}},
-	{"imbalance", inFull, func(s *Summary) string {
-		return when(s.RanksetImbalance > 0, "busiest rankset over mean %s", grouped(s.RanksetImbalance, 3))
+	{inFull, "imbalance", func(s *Summary) string {
+		return where(s.RanksetImbalance > 0, func() string { return "busiest rankset over mean " + grouped(s.RanksetImbalance, 3) })
 	}},
-	{"KV memory", inBoth, func(s *Summary) string {
+	{inBoth, "KV memory", func(s *Summary) string {
 		k := &s.KVBytes
-		return fmt.Sprintf("%s of %s at the peak (%s)", binary(k.Peak), binary(k.Capacity), percent(float64(k.Peak)/max(1, float64(k.Capacity))))
+		return fmt.Sprintf("%s of %s at the peak (%s)", binary(units.Bytes(k.Peak)), binary(units.Bytes(k.Capacity)), percent(float64(k.Peak)/max(float64(k.Capacity), 1)))
 	}},
-	{"fragmentation", inFull, func(s *Summary) string { return percent(s.KVFragmentation) + " of the rows in use" }},
-	{"prefix cache", inFull, func(s *Summary) string {
+	{inFull, "prefix cache", func(s *Summary) string {
 		c := &s.Cache
-		return when(c.HitTokens+c.MissTokens > 0, "%s of %s prompt tokens found (%s), %s at the peak, %s blocks evicted, %s brought to the GPUs", count(c.HitTokens), count(c.HitTokens+c.MissTokens),
-			percent(c.HitRate), binary(c.Peak), count(c.EvictedBlocks), binary(c.Transferred))
+		return where(c.HitTokens+c.MissTokens > 0, func() string {
+			return fmt.Sprintf("%s of %s prompt tokens found (%s), %s at the peak, %s blocks evicted, %s brought to the GPUs", count(c.HitTokens),
+				count(c.HitTokens+c.MissTokens), percent(c.HitRate), binary(units.Bytes(c.Peak)), count(c.EvictedBlocks), binary(units.Bytes(c.Transferred)))
+		})
 	}},
-	{"group reads", inFull, func(s *Summary) string {
-		return when(s.Cache.Spared > 0, "%s tokens of contexts read for several requests at once and not again", count(s.Cache.Spared))
+	{inFull, "group reads", func(s *Summary) string {
+		return where(s.Cache.Spared > 0, func() string {
+			return count(s.Cache.Spared) + " tokens of contexts read for several requests at once and not again"
+		})
 	}},
-	{"API server", inFull, func(s *Summary) string {
-		return when(s.APIServer.Utilization > 0, "%s busy", percent(s.APIServer.Utilization))
+	{inFull, "API server", func(s *Summary) string {
+		return where(s.APIServer.Utilization > 0, func() string { return percent(s.APIServer.Utilization) + " busy" })
 	}},
-	{"attention", inFull, func(s *Summary) string {
+	{inFull, "fragmentation", func(s *Summary) string { return percent(s.KVFragmentation) + " of the rows in use" }},
+	{inFull, "attention", func(s *Summary) string {
 		a := &s.Attention
-		return when(len(a.ByLayer) > 0, "%s: a KV head attends to %s of %s tokens on average", a.Policy, grouped(a.Attended, 1), grouped(a.Context, 1))
+		return where(len(a.ByLayer) > 0, func() string {
+			return fmt.Sprintf("%s: a KV head attends to %s of %s tokens on average", a.Policy, grouped(a.Attended, 1), grouped(a.Context, 1))
+		})
 	}},
 }
 
-// when writes what is said where a condition holds, else nothing.
-func when(holds bool, format string, args ...any) string {
-	if !holds {
-		return ""
+// where returns a text where there is one to write.
+func where(there bool, text func() string) string {
+	if there {
+		return text()
 	}
-	return fmt.Sprintf(format, args...)
+	return ""
 }
 
-func lengths(tokens int64, mean, std float64) string {
-	return fmt.Sprintf("%s tokens (%s ± %s a request)", count(tokens), grouped(mean, 1), grouped(std, 1))
-}
-
+// online says that requests come over time.
 func (s *Summary) online() bool { return s.Arrivals.Kind != traces.ArrivalsAtOnce }
 
 func (l *Latency) text() string {
 	return fmt.Sprintf("mean %s, p50 %s, p99 %s, max %s", TimeText(l.Mean), TimeText(l.P50), TimeText(l.P99), TimeText(l.Max))
 }
 
-func (s *Summary) writeLatencies(b *bytes.Buffer) {
-	fmt.Fprintf(b, "\n%-16s%12s%12s%12s%12s%12s\n", "", "mean", "p50", "p90", "p99", "max")
-	for _, l := range []struct {
-		name string
-		of   *Latency
-		is   bool
-	}{{"TBT", &s.TBT, true}, {"without stalls", &s.TBTDecode, s.Stall.Count > 0}, {"TTFT", &s.TTFT, true}, {"end to end", &s.E2E, true}, {"queueing", &s.Queue, s.online()}, {"TPOT", &s.TPOT, s.online()}} {
-		if !l.is {
-			continue
-		}
-		unit, scale := timeUnit(l.of.Max)
-		fmt.Fprintf(b, "%-16s", l.name)
-		for _, v := range []float64{l.of.Mean, l.of.P50, l.of.P90, l.of.P99, l.of.Max} {
-			fmt.Fprintf(b, "%12s", grouped(v/scale, 2))
-		}
-		fmt.Fprintf(b, "  %s\n", unit)
+// row writes the numbers of a latency below mean, p50, p90, p99 and max.
+func (l *Latency) row() (text string) {
+	for _, v := range []float64{l.Mean, l.P50, l.P90, l.P99, l.Max} {
+		text += fmt.Sprintf("%12s", TimeText(v))
 	}
+	return text
 }
 
-// timeUnit returns the unit for times of up to most milliseconds, so that columns keep
-// apart, and its milliseconds.
-func timeUnit(most float64) (unit string, ms float64) {
-	switch {
-	case most >= 1e9:
-		return "h", 3_600_000
-	case most >= 10_000:
-		return "s", 1000
+// text says what the GPUs wait for; links are both directions together.
+func (g *GPUWaits) text() string {
+	return reasons("GPUs", []reason{
+		{"PIM", g.PIM}, {"imbalance", g.Imbalance}, {"links", g.LinkDown + g.LinkUp}, {"channels", g.Channel}, {"host", g.Host}, {"no requests", g.NoRequests}})
+}
+
+// text says what ranks of PIM wait for.
+func (p *PIMWaits) text() string {
+	return reasons("PIM", []reason{
+		{"GPUs", p.GPU}, {"other ranksets", p.Others}, {"links", p.LinkDown + p.LinkUp}, {"channels", p.Channel}, {"host", p.Host}, {"no requests", p.NoRequests}})
+}
+
+// reason is what is waited for, and for which share of the time.
+type reason struct {
+	name  string
+	share float64
+}
+
+// reasons writes shares, the largest first, in whole percents: four at most, none below half a percent.
+func reasons(who string, parts []reason) string {
+	slices.SortStableFunc(parts, func(a, b reason) int { return cmp.Compare(b.share, a.share) })
+	all, text := 0.0, []string(nil)
+	for _, p := range parts {
+		all += p.share
+		if p.share >= 0.005 && len(text) < 4 {
+			text = append(text, fmt.Sprintf("%s %.0f%%", p.name, 100*p.share))
+		}
 	}
-	return "ms", 1
+	if len(text) == 0 {
+		return fmt.Sprintf("%s %.0f%%", who, 100*all)
+	}
+	return fmt.Sprintf("%s %.0f%%: %s", who, 100*all, strings.Join(text, ", "))
+}
+
+// TimeText writes a time, in milliseconds, in the unit that people read it in, with three digits: 103 ms, 12.3 s, 44 min.
+func TimeText(ms float64) string {
+	for _, u := range []struct {
+		name      string
+		ms, below float64
+	}{{"ms", 1, 999.5}, {"s", 1e3, 119_950}, {"min", 60e3, 7_170_000}, {"h", 3600e3, 1e300}} {
+		if ms >= u.below {
+			continue
+		}
+		v, decimals := ms/u.ms, 2
+		switch {
+		case v >= 99.95 || u.ms >= 60e3 && v >= 9.95:
+			decimals = 0
+		case v >= 9.995 || u.ms >= 60e3:
+			decimals = 1
+		}
+		return grouped(v, decimals) + " " + u.name
+	}
+	return strconv.FormatFloat(ms, 'g', 3, 64) + " ms"
+}
+
+// Warnings are sentences on what a reader of the numbers must know.
+func (s *Summary) Warnings() []string {
+	var all []string
+	if n := s.RejectedRequests; n > 0 {
+		all = append(all, fmt.Sprintf("%s of %s requests fit no empty memory and were rejected", count(n), count(s.Trace.Requests)))
+	}
+	if s.Saturated {
+		all = append(all, "more requests come than are served: latencies depend on how long the run is")
+	}
+	if n := s.RefusedRequests + s.ExpiredRequests; n > 0 {
+		all = append(all, fmt.Sprintf("%d requests were refused, %d expired", s.RefusedRequests, s.ExpiredRequests))
+	}
+	for _, what := range s.EnergyReport.NotEstimated {
+		all = append(all, "the energy lacks "+what)
+	}
+	if e := &s.EnergyReport; e.DIMM > e.DIMMLimit {
+		all = append(all, fmt.Sprintf("a DIMM draws %s W at its busiest, %s W at most: more than the %s W that its slot supplies", grouped(e.DIMM, 1), grouped(e.DIMMHigh, 1), grouped(e.DIMMLimit, 0)))
+	}
+	return append(all, s.Notes...)
 }
 
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + "%" }
 
+// count writes a whole number.
+func count[T int | int64 | float64](n T) string { return grouped(float64(n), 0) }
+
 // binary writes a number of bytes with a binary prefix and one decimal.
-func binary(n int64) string {
+func binary(n units.Bytes) string {
 	if v, unit := BinaryPrefix(float64(n)); unit != "B" {
 		return strconv.FormatFloat(v, 'f', 1, 64) + " " + unit
 	}
-	return strconv.FormatInt(n, 10) + " B"
+	return strconv.FormatInt(int64(n), 10) + " B"
 }
 
 // BinaryPrefix returns a number of bytes in the largest unit of which it has one.
@@ -225,8 +305,6 @@ func BinaryPrefix(bytes float64) (v float64, unit string) {
 func grouped(v float64, decimals int) string {
 	return GroupDigits(strconv.FormatFloat(v, 'f', decimals, 64))
 }
-
-func count(n int64) string { return grouped(float64(n), 0) }
 
 // GroupDigits returns a decimal number with a comma between groups of three digits.
 func GroupDigits(text string) string {

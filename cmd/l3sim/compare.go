@@ -65,7 +65,8 @@ func (a *app) compare(ctx context.Context, file *design.File, f *runFlags) error
 	if err != nil {
 		return err
 	}
-	a.noteRejected(c)
+	names, done := c.done(outcome)
+	a.noteWarnings(names, done)
 	late := f.inWindow(options.Timeline, c.end())
 	recordings, err := c.write(f, outcome)
 	if err != nil {
@@ -77,12 +78,15 @@ func (a *app) compare(ctx context.Context, file *design.File, f *runFlags) error
 		}
 		a.noteWindow(f, recordings)
 	}
-	print := printAcross
+	print := func(w io.Writer) error { return results.WriteRuns(w, names, done) }
 	if f.full {
-		print = printComparison
+		print = func(w io.Writer) error { return printComparison(w, plan, outcome) }
 	}
-	if err := a.Print(c.summaries(outcome), func(w io.Writer) error { return print(w, plan, outcome) }); err != nil {
+	if err := a.Print(c.summaries(outcome), print); err != nil {
 		return err
+	}
+	for _, p := range sweep.Failures(plan.Points, outcome) {
+		a.Warn("%s failed: %s", p.Point, p.Error)
 	}
 	if err := failedPoints(plan.Points, outcome); err != nil {
 		return err
@@ -153,15 +157,6 @@ func (c *comparison) write(f *runFlags, o *sweep.Outcome) (recordings []*system.
 	return recordings, cli.WriteFiles("--out", f.out, all.Files())
 }
 
-// noteRejected says which runs left requests out: they did less work than the others.
-func (a *app) noteRejected(c *comparison) {
-	for i := range c.plan.Points {
-		if r := c.runs[c.plan.Points[i].Hash]; r != nil {
-			a.noteRejections(c.plan.Points[i].Name+": ", r.Summary)
-		}
-	}
-}
-
 // comparedJSON is the JSON of several runs.
 type comparedJSON struct {
 	Schema string              `json:"schema"`
@@ -181,25 +176,14 @@ func (c *comparison) summaries(o *sweep.Outcome) *comparedJSON {
 	return out
 }
 
-// printAcross prints the main numbers of runs, a column each, and which runs failed.
-func printAcross(w io.Writer, plan *sweep.Plan, outcome *sweep.Outcome) error {
-	var names, failed []string
-	var runs []*results.Summary
-	for i, e := range outcome.Entries {
-		name := plan.Points[i].Name
-		if e.Summary == nil {
-			failed = append(failed, name+" failed: "+e.Error)
-			continue
+// done returns the runs that did not fail, and their names.
+func (c *comparison) done(o *sweep.Outcome) (names []string, runs []*results.Summary) {
+	for i, e := range o.Entries {
+		if e.Summary != nil {
+			names, runs = append(names, c.plan.Points[i].Name), append(runs, e.Summary)
 		}
-		names, runs = append(names, name), append(runs, e.Summary)
 	}
-	if err := results.WriteAcross(w, names, runs); err != nil {
-		return err
-	}
-	for _, line := range failed {
-		fmt.Fprintln(w, line)
-	}
-	return nil
+	return names, runs
 }
 
 // printComparison prints the main columns of all runs, a row each.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -136,7 +137,7 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	a.noteRejections("", summary)
+	a.noteWarnings([]string{""}, []*results.Summary{summary})
 	if f.out != "" {
 		if err := f.writeRun(f.out, f.asked, &sweep.Run{Name: "default", Config: cfg, Trace: trace, Summary: summary}, result); err != nil {
 			return err
@@ -164,19 +165,23 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 	return cmp.Or(write(a.Stdout), late)
 }
 
-// noteRejections says how many requests a run could never hold, and, where a table does not, that
-// it could not keep up and its notes.
-func (a *app) noteRejections(run string, s *results.Summary) {
-	if s.Saturated && run != "" {
-		a.Note("%smore requests come than are served: latencies are a matter of how long the run is", run)
-	}
-	if run != "" { // else the summary has them
-		for _, note := range s.Notes {
-			a.Note("%s%s", run, note)
+// noteWarnings writes the warnings of runs, each once, with the names of its runs where there are several.
+func (a *app) noteWarnings(names []string, runs []*results.Summary) {
+	said := map[string]bool{}
+	for _, s := range runs {
+		for _, text := range s.Warnings() {
+			if said[text] {
+				continue
+			}
+			said[text] = true
+			var of []string
+			for i, other := range runs {
+				if slices.Contains(other.Warnings(), text) {
+					of = append(of, names[i])
+				}
+			}
+			a.Note("warning: %s", strings.TrimPrefix(strings.Join(of, ", ")+": "+text, ": "))
 		}
-	}
-	if n := s.RejectedRequests; n > 0 {
-		a.Note("%s%d of %d requests fit no empty memory and were rejected", run, n, s.Trace.Requests)
 	}
 }
 

@@ -26,7 +26,7 @@ func (p *Program) Root(a *App) *cobra.Command {
 	root.SetErr(a.Stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(printHelp)
-	root.PersistentFlags().BoolVarP(&a.Quiet, "quiet", "q", false, "no progress on standard error; errors always show")
+	root.PersistentFlags().BoolVarP(&a.Quiet, "quiet", "q", false, "no progress and no warnings on standard error; errors always show")
 	p.Commands(a, root)
 	root.Annotations = map[string]string{}
 	for _, old := range slices.Sorted(maps.Keys(p.Moved)) {

@@ -1,0 +1,68 @@
+package results
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// WriteRuns writes a line for each run, with as many columns as fit 80 characters.
+func WriteRuns(w io.Writer, names []string, runs []*Summary) error {
+	lines := make([]strings.Builder, len(runs)+1)
+	width := 0
+	for i := range lines {
+		if i > 0 {
+			lines[i].WriteString(names[i-1])
+		}
+		width = max(width, utf8.RuneCountInString(lines[i].String()))
+	}
+	for i := range lines {
+		lines[i].WriteString(strings.Repeat(" ", width-utf8.RuneCountInString(lines[i].String())))
+	}
+	for n, c := range columns {
+		wide, some := len(c.name), false
+		for _, s := range runs {
+			wide, some = max(wide, len(c.cell(s))), some || c.cell(s) != ""
+		}
+		if width += 2 + wide; !some || width > 80 && n > 0 {
+			width -= 2 + wide
+			continue
+		}
+		fmt.Fprintf(&lines[0], "  %*s", wide, c.name)
+		for i, s := range runs {
+			fmt.Fprintf(&lines[i+1], "  %*s", wide, c.cell(s))
+		}
+	}
+	for i := range lines {
+		if _, err := fmt.Fprintln(w, lines[i].String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// columns are what a line of a run says, the most asked first. One in which every cell is empty is left out.
+var columns = []struct {
+	name string
+	cell func(s *Summary) string
+}{
+	{"tokens/s", func(s *Summary) string { return grouped(s.OutputTokensPerS, 1) }},
+	{"attained", func(s *Summary) string {
+		return where(s.SLO.Any(), func() string { return percent(s.Goodput.Attainment) })
+	}},
+	{"TBT mean", func(s *Summary) string { return TimeText(s.TBT.Mean) }},
+	{"TBT p99", func(s *Summary) string { return TimeText(s.TBT.P99) }},
+	{"TTFT p99", func(s *Summary) string { return TimeText(s.TTFT.P99) }},
+	{"USD/Mtoken", func(s *Summary) string {
+		return where(s.Cost.PerMToken > 0, func() string { return grouped(s.Cost.PerMToken, 2) })
+	}},
+	{"tokens/kJ", func(s *Summary) string {
+		return where(s.EnergyReport.Total > 0, func() string { return grouped(1e3*s.EnergyReport.OutputTokensPerJoule, 1) })
+	}},
+	{"GPUs", func(s *Summary) string { return percent(s.Utilization.GPU) }},
+	{"PIM", func(s *Summary) string {
+		return where(s.Utilization.PIM > 0, func() string { return percent(s.Utilization.PIM) })
+	}},
+	{"batch", func(s *Summary) string { return grouped(s.DecodeBatch.Mean, 1) }},
+}
