@@ -25,9 +25,11 @@ func WriteRuns(w io.Writer, names []string, runs []*Summary) error {
 		for _, s := range runs {
 			wide, some = max(wide, len(c.cell(s))), some || c.cell(s) != ""
 		}
-		if width += 2 + wide; !some || width > 80 && n > 0 {
-			width -= 2 + wide
+		if !some {
 			continue
+		}
+		if width += 2 + wide; width > 80 && n > 0 {
+			break
 		}
 		fmt.Fprintf(&lines[0], "  %*s", wide, c.name)
 		for i, s := range runs {
@@ -35,7 +37,7 @@ func WriteRuns(w io.Writer, names []string, runs []*Summary) error {
 		}
 	}
 	for i := range lines {
-		if _, err := fmt.Fprintln(w, lines[i].String()); err != nil {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(lines[i].String(), " ")); err != nil {
 			return err
 		}
 	}

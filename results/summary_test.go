@@ -262,7 +262,7 @@ func TestRuns(t *testing.T) {
 			"l3         5,407.4    101 ms   160 ms    44 min    4,250.0  25.0%  87.5%  540.8\n" +
 			"gpu-only   5,407.4    101 ms   160 ms   2.0 min    4,250.0  25.0%         540.8\n"},
 		{[]string{"gpu-only,meta-llama-3-70b-instruct,h200-sxm"}, []*Summary{sample()}, "" +
-			"                                             tokens/s  attained  TBT mean   GPUs\n"},
+			"                                             tokens/s  attained  TBT mean\n"},
 		{[]string{strings.Repeat("x", 90)}, []*Summary{plain}, strings.Repeat(" ", 90) + "  tokens/s\n"},
 	} {
 		var b bytes.Buffer

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,9 +28,8 @@ type newGPU struct {
 	link            string
 	price           float64
 
-	sources map[string]schema.Place // of the base's keys
-	text    strings.Builder
-	taken   map[string]bool // keys of [gpu] in the file
+	text  strings.Builder
+	taken map[string]bool // keys of [gpu] in the file
 }
 
 // sheet is the flags for numbers of a data sheet, with their keys of [gpu].
@@ -71,7 +71,6 @@ thread block, power) is written behind them, and comments say what stays the bas
 	flags.StringVar(&f.link, "link", "", "`bandwidth` of its links to other GPUs, both directions together, such as 1.8TB/s")
 	flags.Float64Var(&f.price, "price", 0, "price in USD (default: the base's)")
 	flags.StringVar(&f.out, "out", "", "`file` to write, which ends with .toml (default: standard output)")
-	_ = cmd.RegisterFlagCompletionFunc("base", cobra.FixedCompletions(configs.Names(configs.GPUs), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }
 
@@ -82,41 +81,29 @@ func (f *newGPU) run(a *app, cmd *cobra.Command) error {
 		return &input.Error{Key: "NAME", Value: strconv.Quote(f.name), Expected: "a name on one line that no preset has"}
 	case f.out != "" && filepath.Ext(f.out) != ".toml":
 		return &input.Error{Key: "--out", Value: strconv.Quote(f.out), Expected: "a .toml file"}
-	case cmd.Flags().Changed("price") && !(f.price > 0 && f.price <= 1e9):
-		return &input.Error{Key: "--price", Value: fmt.Sprint(f.price), Expected: "more than 0, up to 1e9 USD"}
-	}
-	if err := cli.RequireFlag(cmd, "base", "one of "+strings.Join(presets, ", ")); err != nil {
-		return err
-	}
-	if !slices.Contains(presets, f.base) {
+	case f.base != "" && !slices.Contains(presets, f.base):
 		return input.UnknownName("--base", f.base, presets)
 	}
-	base, _, err := configs.LoadGPU("--base", f.base)
-	if err == nil {
-		err = f.write(cmd, base)
+	if err := cmp.Or(cli.RequireFlag(cmd, "base", "one of "+strings.Join(presets, ", ")), f.write(cmd), cli.WritableFile("--out", f.out)); err != nil {
+		return err
 	}
-	if err != nil || f.out == "" {
-		return cmp.Or(err, a.write(f.text.String()))
-	}
-	return cmp.Or(cli.WritableFile("--out", f.out), results.WriteFileAtomic(f.out, func(w io.Writer) error {
+	write := func(w io.Writer) error {
 		_, err := io.WriteString(w, f.text.String())
 		return err
-	}))
-}
-
-func (a *app) write(text string) error {
-	_, err := io.WriteString(a.Stdout, text)
-	return err
+	}
+	if f.out == "" {
+		return write(a.Stdout)
+	}
+	return results.WriteFileAtomic(f.out, write)
 }
 
 // write writes the file: what is given, what follows in proportion, and in comments what is inherited.
-func (f *newGPU) write(cmd *cobra.Command, base *gpu.Spec) error {
-	own, keys := *base, schema.Of[gpu.Spec]()
-	source, err := configs.Source(f.base)
+func (f *newGPU) write(cmd *cobra.Command) error {
+	base, _, err := configs.LoadGPU("--base", f.base)
 	if err != nil {
 		return err
 	}
-	f.sources = schema.Scan(source)
+	own, keys := *base, schema.Of[gpu.Spec]()
 	fmt.Fprintf(&f.text, "# %s: a data sheet's numbers on %s, written by 'l3sim gpu new'.\n\n[gpu]\nname = %q\n", f.name, f.base, f.name)
 	for i, s := range sheet {
 		if !cmd.Flags().Changed(s.flag) {
@@ -132,8 +119,10 @@ func (f *newGPU) write(cmd *cobra.Command, base *gpu.Spec) error {
 		}
 		f.line(keys.Key(s.key), &own, base, "given")
 	}
-	if f.price > 0 {
+	if f.price > 0 && f.price <= 1e9 {
 		fmt.Fprintf(&f.text, "price = %v # given; USD\n", f.price)
+	} else if cmd.Flags().Changed("price") {
+		return &input.Error{Key: "--price", Value: fmt.Sprint(f.price), Expected: "more than 0, up to 1e9 USD"}
 	}
 	fmt.Fprintf(&f.text, "preset = %q # has all keys that this file does not name\n", f.base)
 	ratios, err := f.ratios(&own, base)
@@ -152,8 +141,7 @@ func (f *newGPU) write(cmd *cobra.Command, base *gpu.Spec) error {
 		k.Get(&own).SetFloat(scaled)
 		f.line(k, &own, base, r.like)
 	}
-	f.inherited(keys)
-	return input.Validate(&own)
+	return cmp.Or(f.inherited(keys), input.Validate(&own))
 }
 
 // line writes a key with the base's value beside it.
@@ -197,37 +185,32 @@ func (f *newGPU) ratios(own, base *gpu.Spec) (all []ratio, err error) {
 	return all, nil
 }
 
-// inherited writes in comments what stays the base's, section by section, and what it rests on there.
-func (f *newGPU) inherited(keys *schema.Schema) {
+// inherited writes in comments what stays the base's, section by section, and how much of it was measured there.
+func (f *newGPU) inherited(keys *schema.Schema) error {
+	source, err := configs.Source(f.base)
+	places := schema.Scan(source)
 	fmt.Fprintf(&f.text, "\n# Inherited: the base's numbers. Measured there or borrowed there, for this GPU all are of the grade assumption\n# (gpu.memory_reserve, pcie_generation and suite among them).\n")
 	for _, section := range keys.Sections() {
-		if strings.Contains(section, ".") {
-			continue // in the keys of the section around it
-		}
-		var all, fitted int
+		all, measured := 0, 0
 		for _, k := range keys.Section(section) {
-			place, there := f.sources["gpu."+k.Name]
-			if !there || f.taken[k.Name] || section == "" {
+			place, there := places["gpu."+k.Name]
+			if !there || f.taken[k.Name] || section == "" || strings.Contains(section, ".") { // a part's keys are the section's around it
 				continue
 			}
 			all++
-			if how, _, _ := strings.Cut(place.Comment, ";"); strings.HasPrefix(how, "fit") || strings.HasPrefix(how, "profile") || strings.HasPrefix(how, "median") {
-				fitted++
+			if fitted.MatchString(place.Comment) {
+				measured++
 			}
 		}
 		if all > 0 {
-			fmt.Fprintf(&f.text, "#   %-26s %2d keys, %2d of them measured on %s: %s\n", "[gpu."+section+"]", all, fitted, f.base, families[section])
+			fmt.Fprintf(&f.text, "#   %-26s %2d keys, %2d of them measured on %s\n", "[gpu."+section+"]", all, measured, f.base)
 		}
 	}
 	if f.price == 0 {
 		fmt.Fprintf(&f.text, "#   %-26s what the price list says of %s\n", "price", f.base)
 	}
+	return err
 }
 
-// families says what the sections of [gpu] hold.
-var families = map[string]string{
-	"gemm": "efficiency and overheads of products", "prefill_attention": "the same of prompts' attention", "decode_attention": "the same of decode attention",
-	"extend_attention": "the same of short chunks", "pytorch": "PyTorch's attention kernels",
-	"elementwise": "efficiency and overheads of small kernels", "fused": "the same within iterations", "all_reduce": "links between GPUs",
-	"power": "power", "alone": "kernels measured alone", "page_sparse": "page-sparse attention", "narrow_kv": "keys and values of 8 and 4 bits",
-}
+// fitted finds the comments of a preset's numbers that come from measurements.
+var fitted = regexp.MustCompile("^(fit|profile|median)")
