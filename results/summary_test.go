@@ -67,7 +67,7 @@ func sample() *Summary {
 			EnergyComponents{1_500_000, 11, 12, 13, 14, 15, 16, 17, 17.5, 18, 19, 20, 21, 22, 23, 24, 25, 26}, "assumption", 0.625, 4.25, 4.5, 1279.5, 5.5, 12.5, 15.25, 10, 32, "8Gb", nil, true},
 		Cost:             CostReport{"prices-2025-12", "2025-12-01", "press", 250_000.5, 12.5, 0.375, 3.75, 1.5, 9.25, 1_250_000.5, 0.875},
 		RanksetImbalance: 1.375,
-		KVBytes:          KVBytes{2 * units.TiB, 3 * units.TiB / 2}, KVFragmentation: 0.015625, Attention: Attention{Policy: "quest", Context: 4096.5, Attended: 1020.5, ByLayer: []float64{4096.5, 508.5}}, WallS: 1.5,
+		KVBytes:          KVBytes{int64(2 * units.TiB), int64(3 * units.TiB / 2)}, KVFragmentation: 0.015625, Attention: Attention{Policy: "quest", Context: 4096.5, Attended: 1020.5, ByLayer: []float64{4096.5, 508.5}}, WallS: 1.5,
 	}
 }
 
