@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -13,33 +12,29 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/internal/cli"
-	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/units"
 )
 
-// newGPU is the flags of `gpu new`, and the file that they make.
+// newGPU is the file that `gpu new` writes.
 type newGPU struct {
-	name, base, out string
-	given           [len(sheet)]string // what the flags of sheet say
-	link            string
-	price           float64
-
-	text  strings.Builder
-	taken map[string]bool // keys of [gpu] in the file
+	baseName  string
+	base, own configs.GPU
+	text      strings.Builder
+	taken     map[string]bool // keys of [gpu] in the file
 }
 
 // sheet is the flags for numbers of a data sheet, with their keys of [gpu].
-var sheet = [...]struct{ flag, key, usage string }{
+var sheet = []struct{ flag, key, usage string }{
 	{"bandwidth", "memory_bandwidth", "bandwidth of its memory, such as 8TB/s"},
 	{"peak", "peak_16bit", "dense 16-bit rate of its tensor cores, such as 2.25PFLOP/s"},
 	{"peak-8bit", "peak_8bit", "dense 8-bit rate (default: as many times the 16-bit rate as the base's)"},
 	{"memory", "memory_capacity", "its memory, such as 192GB"},
 	{"sms", "sms", "streaming multiprocessors"},
 	{"power", "power.limit_w", "power limit in watts"},
+	{"price", "price", "price in USD (default: the base's)"},
 }
 
 // nvlink is the data sheets' bandwidth of a GPU's links to its peers, both directions together.
@@ -47,8 +42,12 @@ var nvlink = map[string]units.Bandwidth{
 	"a100-paper": 600e9, "a100-sxm-40gb": 600e9, "a100-sxm-80gb": 600e9, "h100-sxm": 900e9, "h200-sxm": 900e9, "rtx-a6000": 112.5e9,
 }
 
+var gpuKeys = schema.Of[configs.GPU]()
+
 func (a *app) newGPUNewCommand() *cobra.Command {
 	f := newGPU{taken: map[string]bool{}}
+	var link, out string
+	presets := configs.Names(configs.GPUs)
 	cmd := &cobra.Command{
 		Use:   "new NAME",
 		Short: "Write a GPU of your own from a data sheet, on a preset that is like it",
@@ -59,158 +58,148 @@ thread block, power) is written behind them, and comments say what stays the bas
 		Example: `  l3sim gpu new b200 --base h200-sxm --bandwidth 8TB/s --peak 2.25PFLOP/s --memory 192GB --out b200.toml`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.name = args[0]
-			return f.run(a, cmd)
+			name := args[0]
+			switch {
+			case name == "" || strings.ContainsAny(name, "\n\r\"\\") || slices.Contains(presets, name):
+				return &input.Error{Key: "NAME", Value: strconv.Quote(name), Expected: "a name on one line that no preset has"}
+			case f.baseName == "":
+				return &input.Error{Key: "--base", Expected: "one of " + strings.Join(presets, ", ")}
+			case !slices.Contains(presets, f.baseName):
+				return input.UnknownName("--base", f.baseName, presets)
+			case out != "" && filepath.Ext(out) != ".toml":
+				return &input.Error{Key: "--out", Value: strconv.Quote(out), Expected: "a .toml file"}
+			}
+			if err := f.write(cmd, name, link); err != nil {
+				return err
+			}
+			return a.Output(out, func(w io.Writer) error {
+				_, err := io.WriteString(w, f.text.String())
+				return err
+			})
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.base, "base", "", "`preset` that has what is not given: "+strings.Join(configs.Names(configs.GPUs), ", "))
-	for i, s := range sheet {
-		flags.StringVar(&f.given[i], s.flag, "", "`"+cli.KindOf("gpu."+s.key)+"` of "+s.usage)
+	flags.StringVar(&f.baseName, "base", "", "`preset` that has what is not given: "+strings.Join(presets, ", "))
+	for _, s := range sheet {
+		flags.String(s.flag, "", "`"+cli.KindOf("gpu."+s.key)+"` of "+s.usage)
 	}
-	flags.StringVar(&f.link, "link", "", "`bandwidth` of its links to other GPUs, both directions together, such as 1.8TB/s")
-	flags.Float64Var(&f.price, "price", 0, "price in USD (default: the base's)")
-	flags.StringVar(&f.out, "out", "", "`file` to write, which ends with .toml (default: standard output)")
+	flags.StringVar(&link, "link", "", "`bandwidth` of its links to other GPUs, both directions together, such as 1.8TB/s")
+	flags.StringVar(&out, "out", "", "`file` to write, which ends with .toml (default: standard output)")
 	return cmd
 }
 
-func (f *newGPU) run(a *app, cmd *cobra.Command) error {
-	presets := configs.Names(configs.GPUs)
-	switch {
-	case f.name == "" || strings.ContainsAny(f.name, "\n\r\"\\") || slices.Contains(presets, f.name):
-		return &input.Error{Key: "NAME", Value: strconv.Quote(f.name), Expected: "a name on one line that no preset has"}
-	case f.out != "" && filepath.Ext(f.out) != ".toml":
-		return &input.Error{Key: "--out", Value: strconv.Quote(f.out), Expected: "a .toml file"}
-	case f.base != "" && !slices.Contains(presets, f.base):
-		return input.UnknownName("--base", f.base, presets)
-	}
-	if err := cmp.Or(cli.RequireFlag(cmd, "base", "one of "+strings.Join(presets, ", ")), f.write(cmd), cli.WritableFile("--out", f.out)); err != nil {
-		return err
-	}
-	write := func(w io.Writer) error {
-		_, err := io.WriteString(w, f.text.String())
-		return err
-	}
-	if f.out == "" {
-		return write(a.Stdout)
-	}
-	return results.WriteFileAtomic(f.out, write)
-}
-
 // write writes the file: what is given, what follows in proportion, and in comments what is inherited.
-func (f *newGPU) write(cmd *cobra.Command) error {
-	base, _, err := configs.LoadGPU("--base", f.base)
+func (f *newGPU) write(cmd *cobra.Command, name, link string) error {
+	base, _, err := configs.LoadGPU("--base", f.baseName)
 	if err != nil {
 		return err
 	}
-	own, keys := *base, schema.Of[gpu.Spec]()
-	fmt.Fprintf(&f.text, "# %s: a data sheet's numbers on %s, written by 'l3sim gpu new'.\n\n[gpu]\nname = %q\n", f.name, f.base, f.name)
-	for i, s := range sheet {
-		if !cmd.Flags().Changed(s.flag) {
+	f.base.Spec, f.own.Spec = *base, *base
+	fmt.Fprintf(&f.text, "# %s: a data sheet's numbers on %s, written by 'l3sim gpu new'.\n\n[gpu]\nname = %q\n", name, f.baseName, name)
+	for _, s := range sheet {
+		flag := cmd.Flags().Lookup(s.flag)
+		if !flag.Changed {
 			continue
 		}
-		value, err := schema.Parse(keys.Key(s.key).Type, f.given[i])
-		if err != nil {
-			return &input.Error{Key: "--" + s.flag, Value: strconv.Quote(f.given[i]), Err: err}
+		if err := gpuKeys.Set(&f.own, s.key, flag.Value.String()); err != nil {
+			return input.Edit(err, func(e *input.Error) { e.Key, e.Value = "--"+s.flag, strconv.Quote(flag.Value.String()) })
 		}
-		keys.Key(s.key).Set(&own, value)
-		if err := input.Validate(&own); err != nil {
+		if err := input.Validate(&f.own); err != nil {
 			return cli.FlagName(err, "--"+s.flag)
 		}
-		f.line(keys.Key(s.key), &own, base, "given")
+		f.line(s.key, "given")
 	}
-	if f.price > 0 && f.price <= 1e9 {
-		fmt.Fprintf(&f.text, "price = %v # given; USD\n", f.price)
-	} else if cmd.Flags().Changed("price") {
-		return &input.Error{Key: "--price", Value: fmt.Sprint(f.price), Expected: "more than 0, up to 1e9 USD"}
-	}
-	fmt.Fprintf(&f.text, "preset = %q # has all keys that this file does not name\n", f.base)
-	ratios, err := f.ratios(&own, base)
-	if err != nil {
+	fmt.Fprintf(&f.text, "preset = %q # has all keys that this file does not name\n", f.baseName)
+	if err := f.scale(link); err != nil {
 		return err
 	}
-	heading := "\n# Of the base, in proportion to what is given. Grade: assumption.\n"
-	for _, r := range ratios {
-		k := keys.Key(r.key)
-		if f.taken[r.key] || r.by == 1 || k.Get(base).Float() == 0 {
-			continue
-		}
-		f.text.WriteString(heading)
-		heading = ""
-		scaled, _ := strconv.ParseFloat(strconv.FormatFloat(k.Get(base).Float()*r.by, 'g', 4, 64), 64)
-		k.Get(&own).SetFloat(scaled)
-		f.line(k, &own, base, r.like)
+	if err := f.inherited(); err != nil {
+		return err
 	}
-	return cmp.Or(f.inherited(keys), input.Validate(&own))
+	return input.Validate(&f.own)
 }
 
-// line writes a key with the base's value beside it.
-func (f *newGPU) line(k *schema.Key, own, base *gpu.Spec, note string) {
-	f.taken[k.Name] = true
-	value, _ := schema.Literal(k.Get(own).Interface())
-	fmt.Fprintf(&f.text, "%s = %s # %s; %s has %s\n", k.Name, value, note, f.base, schema.Text(k.Get(base)))
+// line writes a key, with the base's value beside it where the base has one.
+func (f *newGPU) line(key, note string) {
+	f.taken[key] = true
+	k := gpuKeys.Key(key)
+	if !k.Get(&f.base).IsZero() {
+		note += "; " + f.baseName + " has " + schema.Text(k.Get(&f.base))
+	}
+	value, _ := schema.Literal(k.Get(&f.own).Interface())
+	fmt.Fprintf(&f.text, "%s = %s # %s\n", key, value, note)
 }
 
-// ratio is a key that changes with what a data sheet says.
-type ratio struct {
-	key  string
-	by   float64
-	like string
-}
-
-// ratios returns the keys that follow from those that are given. A GPU that is fully busy draws the share of its power
+// scale writes the keys that follow from those that are given. A GPU that is fully busy draws the share of its power
 // limit that the base does, and its SMs read their share of its bandwidth.
-func (f *newGPU) ratios(own, base *gpu.Spec) (all []ratio, err error) {
-	add := func(by float64, like string, keys ...string) {
-		for _, key := range keys {
-			all = append(all, ratio{key, by, like})
+func (f *newGPU) scale(link string) error {
+	own, base, links := &f.own, &f.base, nvlink[f.baseName]
+	if link != "" {
+		if err := links.UnmarshalText([]byte(link)); err != nil || links <= 0 || links > 1e18 {
+			return &input.Error{Key: "--link", Value: strconv.Quote(link), Err: err, Expected: "a rate above 0, such as 900GB/s"}
 		}
 	}
 	peak, bandwidth := float64(own.Peak16/base.Peak16), float64(own.MemoryBandwidth/base.MemoryBandwidth)
 	power := own.Power.Limit / base.Power.Limit
-	add(peak, "as peak_16bit", "peak_8bit")
-	add(power, "as power.limit_w", "power.idle_w", "power.active_idle_w", "power.base_w")
-	add(power/bandwidth, "limit over memory_bandwidth", "power.pj_per_byte")
-	add(power/peak, "limit over peak_16bit", "power.pj_per_flop")
-	add(bandwidth*float64(base.SMs)/float64(own.SMs), "memory_bandwidth of an SM", "decode_attention.block_bandwidth",
-		"extend_attention.block_bandwidth", "page_sparse.block_bandwidth", "pytorch.decode_attention.block_bandwidth")
-	if f.link != "" {
-		var link units.Bandwidth
-		if err := link.UnmarshalText([]byte(f.link)); err != nil || link <= 0 || link > 1e18 {
-			return nil, &input.Error{Key: "--link", Value: strconv.Quote(f.link), Err: err, Expected: "a rate above 0, such as 900GB/s"}
-		}
-		add(float64(link/nvlink[f.base]), fmt.Sprintf("as --link %v over the %v of its data sheet", link, nvlink[f.base]), "all_reduce.small_bandwidth",
-			"all_reduce.second_shot_bandwidth", "all_reduce.flagged_bandwidth", "all_reduce.bandwidth")
-	}
-	return all, nil
-}
-
-// inherited writes in comments what stays the base's, section by section, and how much of it was measured there.
-func (f *newGPU) inherited(keys *schema.Schema) error {
-	source, err := configs.Source(f.base)
-	places := schema.Scan(source)
-	fmt.Fprintf(&f.text, "\n# Inherited: the base's numbers. Measured there or borrowed there, for this GPU all are of the grade assumption\n# (gpu.memory_reserve, pcie_generation and suite among them).\n")
-	for _, section := range keys.Sections() {
-		all, measured := 0, 0
-		for _, k := range keys.Section(section) {
-			place, there := places["gpu."+k.Name]
-			if !there || f.taken[k.Name] || section == "" || strings.Contains(section, ".") { // a part's keys are the section's around it
+	heading := "\n# Of the base, in proportion to what is given. Grade: assumption.\n"
+	for _, ratio := range []struct {
+		by         float64
+		like, keys string
+	}{
+		{peak, "as peak_16bit", "peak_8bit"},
+		{power, "as power.limit_w", "power.idle_w power.active_idle_w power.base_w"},
+		{power / bandwidth, "limit over memory_bandwidth", "power.pj_per_byte"},
+		{power / peak, "limit over peak_16bit", "power.pj_per_flop"},
+		{bandwidth * float64(base.SMs) / float64(own.SMs), "memory_bandwidth of an SM", "decode_attention.block_bandwidth " +
+			"extend_attention.block_bandwidth page_sparse.block_bandwidth pytorch.decode_attention.block_bandwidth"},
+		{float64(links / nvlink[f.baseName]), fmt.Sprintf("as --link %v over the %v of its data sheet", links, nvlink[f.baseName]),
+			"all_reduce.small_bandwidth all_reduce.second_shot_bandwidth all_reduce.flagged_bandwidth all_reduce.bandwidth"},
+	} {
+		for key := range strings.FieldsSeq(ratio.keys) {
+			k := gpuKeys.Key(key)
+			if f.taken[key] || ratio.by == 1 || k.Get(base).IsZero() {
 				continue
 			}
-			all++
-			if fitted.MatchString(place.Comment) {
-				measured++
-			}
-		}
-		if all > 0 {
-			fmt.Fprintf(&f.text, "#   %-26s %2d keys, %2d of them measured on %s\n", "[gpu."+section+"]", all, measured, f.base)
+			f.text.WriteString(heading)
+			heading = ""
+			scaled, _ := strconv.ParseFloat(strconv.FormatFloat(k.Get(base).Float()*ratio.by, 'g', 4, 64), 64)
+			k.Get(own).SetFloat(scaled)
+			f.line(key, ratio.like)
 		}
 	}
-	if f.price == 0 {
-		fmt.Fprintf(&f.text, "#   %-26s what the price list says of %s\n", "price", f.base)
-	}
-	return err
+	return nil
 }
 
-// fitted finds the comments of a preset's numbers that come from measurements.
-var fitted = regexp.MustCompile("^(fit|profile|median)")
+// measured is the beginning of comments on a preset's keys whose values were measured on that GPU.
+var measured = regexp.MustCompile(`^(fit|profile|median)`)
+
+// inherited writes in comments what stays the base's, section by section, and what it rests on there.
+func (f *newGPU) inherited() error {
+	source, err := configs.Source(f.baseName)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(&f.text, `
+# Inherited: the base's numbers. Measured there or borrowed there, for this GPU all are of the grade assumption
+# (gpu.memory_reserve, pcie_generation and suite among them). 'l3sim config keys gpu.gemm' says what they mean.
+`)
+	places := schema.Scan(source)
+	for _, section := range gpuKeys.Sections() {
+		all, fitted := 0, 0
+		for _, k := range gpuKeys.Section(section) { // with the sections in it
+			if place, there := places["gpu."+k.Name]; there && !f.taken[k.Name] {
+				all++
+				if measured.MatchString(place.Comment) {
+					fitted++
+				}
+			}
+		}
+		if all > 0 && !strings.Contains(section, ".") {
+			fmt.Fprintf(&f.text, "#   %-26s %2d keys, %2d of them measured on %s\n", "[gpu."+section+"]", all, fitted, f.baseName)
+		}
+	}
+	if !f.taken["price"] {
+		fmt.Fprintf(&f.text, "#   %-26s what the price list says of %s\n", "price", f.baseName)
+	}
+	return nil
+}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
-	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system/power"
 )
@@ -39,11 +38,7 @@ Each row bounds the error of linear interpolation from the row before it, over c
 					}
 				})
 			}
-			t := attentionTable(rows)
-			if out != "" {
-				return results.WriteFileAtomic(out, t.WriteCSV)
-			}
-			return t.WriteCSV(a.Stdout)
+			return a.Output(out, attentionTable(rows).WriteCSV)
 		},
 	}
 	flags := cmd.Flags()

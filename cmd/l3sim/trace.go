@@ -16,7 +16,6 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
-	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
@@ -127,10 +126,7 @@ func (a *app) writeTrace(t *traces.Trace, o *traceOutput) error {
 	if len(lost) > 0 {
 		a.Note("%s does not hold %s: left out", o.to, strings.Join(lost, ", "))
 	}
-	if o.out == "" {
-		return t.Write(a.Stdout, o.to)
-	}
-	return results.WriteFileAtomic(o.out, func(w io.Writer) error {
+	return a.Output(o.out, func(w io.Writer) error {
 		z, err := packer(o.out, w)
 		if err != nil {
 			return err

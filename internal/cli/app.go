@@ -159,6 +159,17 @@ func (a *App) PrintAligned(v any, flags uint, lines func(io.Writer)) error {
 	return a.Print(v, func(w io.Writer) error { return Aligned(w, flags, lines) })
 }
 
+// Output writes to the file of --out, which appears only if all goes well, or to standard output where path is "".
+func (a *App) Output(path string, write func(io.Writer) error) error {
+	if path == "" {
+		return write(a.Stdout)
+	}
+	if err := WritableFile("--out", path); err != nil {
+		return err
+	}
+	return results.WriteFileAtomic(path, write)
+}
+
 // Note writes a line to standard error, unless --quiet forbids it.
 func (a *App) Note(format string, args ...any) {
 	if !a.Quiet {
