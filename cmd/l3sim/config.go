@@ -38,18 +38,15 @@ func (a *app) newConfigListCommand() *cobra.Command {
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: cli.OneArgument(configs.Kinds),
 		RunE: func(_ *cobra.Command, args []string) error {
-			out := struct {
-				Schema  string           `json:"schema"`
-				Presets []configs.Preset `json:"presets"`
-			}{"l3sim/presets/1", configs.Presets()}
+			all := configs.Presets()
 			if len(args) > 0 {
 				if !slices.Contains(configs.Kinds(), args[0]) {
 					return input.UnknownName("kind of presets", args[0], configs.Kinds())
 				}
-				out.Presets = slices.DeleteFunc(out.Presets, func(p configs.Preset) bool { return string(p.Kind) != args[0] })
+				all = slices.DeleteFunc(all, func(p configs.Preset) bool { return string(p.Kind) != args[0] })
 			}
-			return a.PrintAligned(out, 0, func(w io.Writer) {
-				for _, p := range out.Presets {
+			return a.PrintAligned(map[string]any{"schema": "l3sim/presets/1", "presets": all}, 0, func(w io.Writer) {
+				for _, p := range all {
 					if len(args) > 0 || p.Kind != configs.DRAMs {
 						fmt.Fprintf(w, "%s\t%s\t%s\n", p.Kind, p.Name, p.Summary)
 					}
@@ -146,11 +143,7 @@ func (a *app) printKeys(o configs.Options, word, value string) error {
 	if err != nil {
 		return err
 	}
-	out := struct {
-		Schema string                `json:"schema"`
-		Keys   []configs.Explanation `json:"keys"`
-	}{"l3sim/keys/1", found}
-	return a.PrintAligned(out, 0, func(w io.Writer) {
+	return a.PrintAligned(map[string]any{"schema": "l3sim/keys/1", "keys": found}, 0, func(w io.Writer) {
 		fmt.Fprintln(w, "key\ttakes\t"+value+"\tmeaning")
 		for _, e := range found {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Key, cli.KindOf(e.Key), quoted(e.Value), e.Meaning)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -76,18 +75,15 @@ func (f *iterationFlags) checkShape() error {
 		cli.Between("--chunk", f.chunk, 0, 1<<30), cli.Between("--finished", f.finished, 0, 1<<30)); err != nil {
 		return err
 	}
-	bad := func(flag string, value int, expected string) error {
-		return &input.Error{Key: "--" + flag, Value: strconv.Itoa(value), Expected: expected}
-	}
 	switch {
 	case f.batch > 0 && f.context == 0:
-		return bad("context", 0, "at least 1, over which the requests of --batch attend")
+		return wrongSize("context", 0, "at least 1, over which the requests of --batch attend")
 	case f.batch == 0 && f.context > 0:
-		return bad("batch", 0, "at least 1 request with --context")
+		return wrongSize("batch", 0, "at least 1 request with --context")
 	case f.chunk == 0 && f.finished > 0:
-		return bad("chunk", 0, "at least 1 token after --finished")
+		return wrongSize("chunk", 0, "at least 1 token after --finished")
 	case f.batch == 0 && f.chunk == 0:
-		return &input.Error{Key: "--batch", Value: "0", Expected: "requests that decode, or a --chunk to prefill"}
+		return wrongSize("batch", 0, "requests that decode, or a --chunk to prefill")
 	}
 	return nil
 }

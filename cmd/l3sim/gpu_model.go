@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -79,10 +78,7 @@ func (a *app) gpuModel(cmd *cobra.Command, f *batchFlags) error {
 	}
 	memory := m.WeightBytes() + units.Bytes(f.batch)*m.KVBytes(f.in+f.out-1)
 	r.Memory, r.Fits = int64(memory), memory <= units.Bytes(m.TensorParallel)*g.UsableMemory()
-	if a.JSON {
-		return json.NewEncoder(a.Stdout).Encode(r)
-	}
-	return cli.Aligned(a.Stdout, 0, func(w io.Writer) {
+	return a.PrintAligned(r, 0, func(w io.Writer) {
 		fmt.Fprintf(w, "throughput\t%.0f output tokens/s\n", r.Throughput)
 		fmt.Fprintf(w, "prefill\t%.3f s\t%d tokens\n", r.Prefill, f.batch*f.in)
 		fmt.Fprintf(w, "decode\t%.3f s\t%d steps of %.2f ms\n", r.Decode, f.out-1, r.Step)

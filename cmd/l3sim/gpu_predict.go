@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -142,16 +141,13 @@ func (f *predictFlags) check(cmd *cobra.Command) error {
 		f.kvHeads = f.heads
 	}
 	const most = 1 << 40
-	for _, s := range []struct {
-		name       string
-		value, low int
-	}{
-		{"m", f.m, 1}, {"n", f.n, 1}, {"k", f.k, 1}, {"chunk", f.chunk, 1}, {"finished", f.finished, 0},
-		{"batch", f.batch, 1}, {"heads", f.heads, 1}, {"kv-heads", f.kvHeads, 1}, {"head-dim", f.dim, 1}, {"gpus", f.gpus, 1},
-		{"page", f.page, 1}, {"pages", f.pages, 1},
-	} {
-		if cmd.Flags().Changed(s.name) && (s.value < s.low || s.value > most) {
-			return wrongSize(s.name, s.value, "%d to 2^40", s.low)
+	for _, name := range strings.Fields("m n k chunk finished batch heads kv-heads head-dim gpus page pages") {
+		low := 1
+		if name == "finished" {
+			low = 0
+		}
+		if n, _ := cmd.Flags().GetInt(name); cmd.Flags().Changed(name) && (n < low || n > most) {
+			return wrongSize(name, n, "%d to 2^40", low)
 		}
 	}
 	for _, c := range f.context {
@@ -258,10 +254,7 @@ func (a *app) printCost(s *gpu.Spec, f *predictFlags, c gpu.Cost) error {
 	if c.Seconds > 0 {
 		p.PeakFLOPShare, p.PeakMemoryShare = c.FLOPs/c.Seconds/peak, c.Bytes/c.Seconds/bandwidth
 	}
-	if a.JSON {
-		return json.NewEncoder(a.Stdout).Encode(p)
-	}
-	return cli.Aligned(a.Stdout, 0, func(w io.Writer) {
+	return a.PrintAligned(p, 0, func(w io.Writer) {
 		where := "measured alone"
 		if f.op == "allreduce" {
 			where = "in a stream that is never empty"

@@ -3,19 +3,16 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
@@ -66,12 +63,13 @@ count in part. Times are what the iterations of 'l3sim run --system gpu-only' ta
 			if err != nil {
 				return err
 			}
+			t := policyTable(all)
 			if f.csv != "" {
-				if err := results.WriteFileAtomic(f.csv, func(w io.Writer) error { return writePolicyIterations(w, all) }); err != nil {
+				if err := results.WriteFileAtomic(f.csv, t.WriteCSV); err != nil {
 					return err
 				}
 			}
-			return a.Print(all, func(w io.Writer) error { return printPolicyIterations(w, all) })
+			return a.Print(all, t.WriteText)
 		},
 	}
 	f.Register(cmd, policyIterationKeys...)
@@ -150,44 +148,23 @@ func newPolicyIteration(name string, parts *gpus.GPUIterations, context, batch i
 	return row
 }
 
-// policyTable returns a tidy table with times of so many decimals, of the groups that any row has.
-func policyTable(all []policyIteration, columns []string, name func(string) string, decimals int) *tables.Table {
-	t := &tables.Table{Columns: columns[:3:3]}
+// policyTable returns a tidy table with the times of the groups that any row has.
+func policyTable(all []policyIteration) *tables.Table {
+	t := &tables.Table{Columns: []string{"policy", "context_tokens", "batch"}}
 	var parts []string
 	for _, p := range gpus.IterationParts() {
 		if slices.ContainsFunc(all, func(r policyIteration) bool { return r.Parts[p.String()] > 0 }) {
 			parts = append(parts, p.String())
-			t.Columns = append(t.Columns, name(p.String()))
+			t.Columns = append(t.Columns, strings.NewReplacer(" ", "_", "-", "_").Replace(p.String())+"_us")
 		}
 	}
-	t.Columns = append(t.Columns, columns[3])
-	unit := math.Pow10(decimals)
-	number := func(x float64) any { return math.Round(x*unit) / unit }
+	t.Columns = append(t.Columns, "total_us")
 	for _, r := range all {
-		times := list.Map(parts, func(p string) any { return number(r.Parts[p]) })
-		t.Add(slices.Concat([]any{r.Policy, r.Context, r.Batch}, times, []any{number(r.Total)})...)
+		row := []any{r.Policy, r.Context, r.Batch}
+		for _, p := range parts {
+			row = append(row, math.Round(1e3*r.Parts[p])/1e3)
+		}
+		t.Add(append(row, math.Round(1e3*r.Total)/1e3)...)
 	}
 	return t
-}
-
-func printPolicyIterations(w io.Writer, all []policyIteration) error {
-	t := policyTable(all, []string{"policy", "context", "batch", "total us"}, func(p string) string { return p }, 1)
-	return cli.Aligned(w, tabwriter.AlignRight, func(w io.Writer) {
-		fmt.Fprintln(w, strings.Join(t.Columns, "\t")+"\t")
-		for _, row := range t.Rows {
-			for i, cell := range row {
-				if v, ok := cell.Float(); ok && i > 2 {
-					fmt.Fprintf(w, "%.1f\t", v)
-				} else {
-					fmt.Fprintf(w, "%v\t", cell)
-				}
-			}
-			fmt.Fprintln(w)
-		}
-	})
-}
-
-func writePolicyIterations(w io.Writer, all []policyIteration) error {
-	column := func(p string) string { return strings.NewReplacer(" ", "_", "-", "_").Replace(p) + "_us" }
-	return policyTable(all, []string{"policy", "context_tokens", "batch", "total_us"}, column, 3).WriteCSV(w)
 }

@@ -110,14 +110,10 @@ func (a *app) runTarget(ctx context.Context, target claims.Target, f *reproduceF
 	defer func() { err = errors.Join(err, c.Close()) }()
 	a.noteDamage(c.Journal.Damage())
 	show := a.NewProgress("points")
-	started := false
-	o := claims.Options{Target: target, Requests: f.requests, Seeds: f.seeds, Version: version, Journal: c.Journal, Traces: c.Dir}
-	o.Planned = func(points int64) { started = true; show.Start(points) }
-	o.Progress = show.Set
-	report, err = claims.Run(ctx, o)
-	if started {
-		show.Done()
-	}
+	report, err = claims.Run(ctx, claims.Options{
+		Target: target, Requests: f.requests, Seeds: f.seeds, Version: version, Journal: c.Journal, Traces: c.Dir, Planned: show.Start, Progress: show.Set,
+	})
+	show.Done()
 	if errors.Is(err, context.Canceled) && !c.Temporary {
 		a.Note("finished points are kept; the same command goes on from there")
 	}

@@ -35,26 +35,13 @@ func (a *app) newSweepCommand() *cobra.Command {
 		Short: "Run many configurations, resumable at any moment",
 		Long: `Run many configurations, resumable at any moment.
 
-FILE.toml lists points of the design space:
+FILE.toml lists points of the design space; docs/sweep.md has its other axes:
 
-  config = "node.toml"            # overlay under all points, beside FILE
   repeats = 3                     # seeds of each point from run.seed on
-  where = ["node.ranksets * node.channels <= 64", 'run.model != "opt-66b"']
   [set]                           # keys that all points share
   run.requests = 200
   [grid]                          # each key an axis of its own
   node.ranksets = [2, 4, 8]
-  [[zip]]                         # arrays that advance together, one axis
-  name = ["small", "large"]
-  node.channels = [8, 16]
-  [[list]]                        # all [[list]] entries: one axis, written out
-  name = "two sub-batches"
-  scheduler.sub_batches = 2
-  [latin_hypercube]               # samples of all its keys at once, one axis
-  samples = 100
-  pcie.generation = [3, 4, 5]
-  pcie.latency = {min = "1us", max = "20us", scale = "log"}
-  gpu.memory_capacity = {min = "80GiB", max = "144GiB", step = "8GiB"}
 
 Points are all combinations of the axes. --out gets results.csv and results.parquet with a row for each point, each
 point's summary, and a journal, from which the same command goes on after any interruption.
