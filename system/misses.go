@@ -15,12 +15,11 @@ var ErrMissed = errors.New("more requests miss their targets of latency than the
 type Misses struct {
 	From, To int
 	Most     int64        // that the run allows
-	Left     atomic.Int64 // requests of the whole trace that have left
+	Came     atomic.Int64 // requests of the whole trace that have come
 	seen     atomic.Int64
 }
 
-// more counts a request that leaves, and says whether more have missed than the run allows.
+// more counts a request that leaves, at its place in the trace, and says whether more have missed than the run allows.
 func (m *Misses) more(place int, q *results.Request) bool {
-	m.Left.Add(1)
 	return !q.Attained && place >= m.From && place < m.To && m.seen.Add(1) > m.Most
 }

@@ -214,6 +214,9 @@ func (r *replica) receive(q traces.Request, place int32, now units.Duration) {
 // take queues a request that comes now, or turns it away.
 func (r *replica) take(i int32, now units.Duration) {
 	q := &r.out.requests[i]
+	if r.misses != nil {
+		r.misses.Came.Add(1)
+	}
 	switch most := r.serving.MaxWaiting; {
 	case most > 0 && r.Batcher.Waiting() >= most:
 		q.Outcome = results.Refused

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -93,7 +94,11 @@ func (a *app) plan(cmd *cobra.Command, all []sweep.Combination, f *planFlags) er
 		} else if err != nil {
 			return err
 		}
-		out.Add(tuned, called, f.config.Command(cmd, "capacity", all[i].Names, tuned.Sets))
+		command := f.config.Command(cmd, "capacity", all[i].Names, tuned.Sets)
+		if !cmd.Flags().Changed("rate") {
+			command += " --rate " + strconv.FormatFloat(tuned.Answer.Best.RatePerS, 'g', -1, 64)
+		}
+		out.Add(tuned, called, command)
 		if best := tuned.Answer.Best; best.Met {
 			cfg := *tuned.Config
 			cfg.Arrivals.RatePerS, cfg.Run.Requests = best.RatePerS, len(trace.Requests)

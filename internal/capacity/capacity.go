@@ -16,6 +16,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -154,7 +155,7 @@ func NewJudge(cfg *configs.Config, trace *traces.Trace) (*Judge, error) {
 }
 
 // Holds says whether the node holds a rate within its targets. The run ends with the first request too many that misses them.
-// Requests is how many have left until then.
+// Requests is how many have come until then.
 func (j *Judge) Holds(ctx context.Context, rate float64) (met bool, requests int64, err error) {
 	n := int64(j.to - j.from)
 	misses := &system.Misses{From: j.from, To: j.to}
@@ -165,7 +166,7 @@ func (j *Judge) Holds(ctx context.Context, rate float64) (met bool, requests int
 	if errors.Is(err, system.ErrMissed) {
 		err = nil
 	}
-	return l.Met, misses.Left.Load(), err
+	return l.Met, misses.Came.Load(), err
 }
 
 // Find returns the highest rate at which a configuration's node serves the requests within its
@@ -181,16 +182,16 @@ func (s *Search) Find(ctx context.Context, cfg *configs.Config, trace *traces.Tr
 	n := len(trace.Requests)
 	if rate := cfg.Arrivals.RatePerS; rate > 0 {
 		a := &Answer{Measured: j.to - j.from}
-		if err := a.try(ctx, j, rate); err != nil {
+		if a.Best, err = j.at(ctx, rate, nil); err != nil {
 			return nil, err
 		}
-		a.Best = a.Tried[0]
+		a.Tried, a.TooLarge = []Load{a.Best}, int(a.Best.Summary.RejectedRequests)
 		return a, nil
 	}
 	a, full, first := &Answer{Measured: j.to - j.from}, s.Near, nearRates
 	if full == 0 {
 		first = firstRates
-		if full, a.TooLarge, err = j.full(ctx); err != nil {
+		if full, err = j.full(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -251,21 +252,21 @@ func (a *Answer) settle(best, n int, target float64) *Answer {
 	return a
 }
 
-// try runs the node at rates, side by side.
+// try runs the node at rates, side by side. Rates have six digits, so that --rate repeats one as it is printed.
 func (a *Answer) try(ctx context.Context, j *Judge, rates ...float64) error {
 	loads := make([]Load, len(rates))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, rate := range rates {
 		group.Go(func() (err error) {
-			loads[i], err = j.at(ctx, rate, nil)
+			loads[i], err = j.at(ctx, tables.Round(rate, 6), nil)
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	a.Tried = append(a.Tried, loads...)
+	a.Tried, a.TooLarge = append(a.Tried, loads...), int(loads[0].Summary.RejectedRequests)
 	slices.SortFunc(a.Tried, func(x, y Load) int { return cmp.Compare(x.RatePerS, y.RatePerS) })
 	return nil
 }
@@ -279,24 +280,20 @@ func (j *Judge) run(ctx context.Context, trace *traces.Trace, o system.Options) 
 	return r, err
 }
 
-// full returns the requests a second that the node serves of a full queue, and how many fit no
-// memory.
-func (j *Judge) full(ctx context.Context) (rate float64, tooLarge int, err error) {
+// full returns the requests a second that the node serves of a full queue.
+func (j *Judge) full(ctx context.Context) (rate float64, err error) {
 	r, err := j.run(ctx, j.trace.AtOnce(), system.Options{})
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	served, end := 0, units.Duration(0)
 	for i := range r.Requests {
-		switch q := &r.Requests[i]; q.Outcome {
-		case results.Served:
+		if q := &r.Requests[i]; q.Outcome == results.Served {
 			served++
 			end = max(end, q.Finish)
-		case results.TooLarge:
-			tooLarge++
 		}
 	}
-	return float64(served) / end.Seconds(), tooLarge, nil
+	return float64(served) / end.Seconds(), nil
 }
 
 // arrive returns the requests at a rate, in the pattern of all rates.

@@ -238,9 +238,15 @@ func TestTooLarge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rate, tooLarge, err := (&Judge{cfg: cfg, node: node, trace: trace}).full(t.Context())
-		if err != nil || tooLarge != want || math.Abs(rate*service.Seconds()-1) > 1e-6 {
-			t.Errorf("%d of 40 are too large: %d counted, %v services a service time, %v", want, tooLarge, rate*service.Seconds(), err)
+		rate, err := (&Judge{cfg: cfg, node: node, trace: trace}).full(t.Context())
+		if err != nil || math.Abs(rate*service.Seconds()-1) > 1e-6 {
+			t.Errorf("%d of 40 are too large: %v services a service time, %v", want, rate*service.Seconds(), err)
+		}
+		for _, near := range []float64{0, rate} {
+			found, err := (&Search{Precision: 0.5, Near: near}).Find(t.Context(), cfg, trace)
+			if err != nil || found.TooLarge != want {
+				t.Errorf("%d of 40 are too large: %+v counted near %v, %v", want, found, near, err)
+			}
 		}
 	}
 }

@@ -27,6 +27,7 @@ type Tuned struct {
 	Sets   []string // settings of knobs beyond the configuration as given
 	Answer *capacity.Answer
 	Binds  []Bind
+	point  []int // of the grid of knobs
 }
 
 // Row finds the knobs of a configuration with which it holds the highest rate of requests within its targets, and measures what binds.
@@ -43,11 +44,11 @@ func (s *Search) Row(ctx context.Context, o configs.Options, cfg *configs.Config
 		return nil, err
 	}
 	t.trace = trace
-	out, at, err := t.decide(ctx, best, cfg.Arrivals.RatePerS)
+	out, err := t.decide(ctx, best, cfg.Arrivals.RatePerS)
 	if err != nil {
 		return nil, err
 	}
 	t.trace = fewer
-	out.Binds, err = t.binds(ctx, at.point, at.rate)
+	out.Binds, err = t.binds(ctx, out.point)
 	return out, err
 }

@@ -78,13 +78,13 @@ func (r *Report) Add(t *Tuned, called, command string) {
 		r.Unable = append(r.Unable, fmt.Sprintf("%s: does not hold %.4g requests/s within the targets: attainment %.1f%%", called, c.Arrivals.RatePerS, 100*a.Best.Attainment))
 		return
 	case !a.Best.Met:
-		r.Unable = append(r.Unable, called+": no rate meets the targets")
+		r.Unable = append(r.Unable, fmt.Sprintf("%s: no rate meets the targets: at %.3g requests/s, TTFT p99 is %s, TBT p99 %s", called, a.Tried[0].RatePerS, results.TimeText(a.Best.TTFT.P99), results.TimeText(a.Best.TBT.P99)))
 		return
 	}
 	best := a.Best
 	best.Model = c.Model.Name // however it lies on the GPUs
 	r.Rows = append(r.Rows, Row{Load: best, TensorParallel: c.Model.TensorParallel, Replicas: c.Replicas(), Ranksets: c.Node.Ranksets,
-		MemoryGiB: float64(c.Node.MemoryCapacity) / (1 << 30), Prices: c.Prices.Name, Sets: t.Sets, Binds: t.Binds, Command: command})
+		MemoryGiB: float64(c.Node.MemoryCapacity) / (1 << 30), Prices: c.Prices.Name, Sets: append([]string{}, t.Sets...), Binds: t.Binds, Command: command})
 }
 
 // Rank puts the best row by a column first.

@@ -112,6 +112,18 @@ func (s *server) find(ctx context.Context, cfg *configs.Config, near float64) (*
 	return search.Find(ctx, cfg, s.trace)
 }
 
+// highest returns the highest rate of a configuration; where it holds none, one below all that were tried.
+func (s *server) highest(ctx context.Context, cfg *configs.Config) (float64, error) {
+	found, err := s.find(ctx, cfg, 0)
+	switch {
+	case err != nil:
+		return 0, err
+	case found.Best.RatePerS > 0:
+		return found.Best.RatePerS, nil
+	}
+	return found.Tried[0].RatePerS / (1 + s.precision), nil
+}
+
 // tune returns the best points. The error is of the configuration as given where no point is valid.
 func (s *server) tune(ctx context.Context) ([]candidate, error) {
 	var given error
@@ -121,13 +133,9 @@ func (s *server) tune(ctx context.Context) ([]candidate, error) {
 		if given = cmp.Or(given, err); err != nil {
 			continue
 		}
-		found, err := s.find(ctx, cfg, 0)
+		rate, err := s.highest(ctx, cfg)
 		if err != nil {
 			return nil, err
-		}
-		rate := found.Best.RatePerS
-		if rate == 0 { // one below all that were tried
-			rate = found.Tried[0].RatePerS / (1 + s.precision)
 		}
 		return Tune(ctx, s.sizes(), candidate{point, rate}, s.precision, s)
 	}
@@ -135,37 +143,38 @@ func (s *server) tune(ctx context.Context) ([]candidate, error) {
 }
 
 // decide judges the best points by all requests, and returns the one with the highest rate. At a given rate it is the first that holds it.
-func (s *server) decide(ctx context.Context, best []candidate, given float64) (out *Tuned, at candidate, err error) {
+func (s *server) decide(ctx context.Context, best []candidate, given float64) (out *Tuned, err error) {
 	for _, c := range best {
 		cfg, err := s.load(c.point)
 		if err != nil {
-			return nil, at, err
+			return nil, err
 		}
 		if out != nil && given == 0 {
-			if held, err := s.climb(ctx, cfg, out.Answer.Best.RatePerS*(1+s.precision), math.Inf(1)); err != nil || held == 0 {
-				if err != nil {
-					return nil, at, err
-				}
+			held, err := s.climb(ctx, cfg, out.Answer.Best.RatePerS*(1+s.precision), math.Inf(1))
+			if err != nil {
+				return nil, err
+			}
+			if held == 0 {
 				continue
 			}
 		}
-		cfg.Arrivals.RatePerS = given
 		near := c.rate
 		if len(s.knobs) == 0 { // nothing was compared by fewer requests: the answer is that of a search alone
 			near = 0
 		}
+		cfg.Arrivals.RatePerS = given
 		answer, err := s.find(ctx, cfg, near)
 		if err != nil {
-			return nil, at, err
+			return nil, err
 		}
 		if out == nil || answer.Best.Met && (!out.Answer.Best.Met || answer.Best.RatePerS > out.Answer.Best.RatePerS) {
-			out, at = &Tuned{Config: cfg, Sets: s.sets(c.point), Answer: answer}, c
+			out = &Tuned{Config: cfg, Sets: s.sets(c.point), Answer: answer, point: c.point}
 		}
 		if given > 0 && answer.Best.Met {
 			break
 		}
 	}
-	return out, at, nil
+	return out, nil
 }
 
 // Bind is a resource or a target that binds: with more of it the rate rises.
@@ -180,10 +189,14 @@ func (b Bind) String() string { return fmt.Sprintf("%s +%.0f%%", b.Name, 100*b.G
 // least is the least gain that a bind has.
 const least = 0.05
 
-// binds measures what binds at a point that holds a rate: each resource is doubled, and each target relaxed to its double, alone. Those
+// binds measures what binds at a point, at the highest rate that it holds: each resource is doubled, and each target relaxed to its double, alone. Those
 // with which the rate rises by a twentieth and more are returned, the largest gain first.
-func (s *server) binds(ctx context.Context, point []int, rate float64) ([]Bind, error) {
+func (s *server) binds(ctx context.Context, point []int) ([]Bind, error) {
 	cfg, err := s.load(point)
+	if err != nil {
+		return nil, err
+	}
+	rate, err := s.highest(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
