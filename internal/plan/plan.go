@@ -17,7 +17,7 @@ type Search struct {
 
 const (
 	// coarse is the share of the requests that runs have which only compare knobs, and leastCoarse the fewest of them.
-	coarse      = 1. / 8
+	coarse      = 1. / 12
 	leastCoarse = 200
 )
 

@@ -35,7 +35,7 @@ const (
 	// heat is the points that race at one rate, after which the rate is raised. More than the processors of a machine are kept busy.
 	heat = 64
 	// finalists is the most candidates that a search returns.
-	finalists = 4
+	finalists = 2
 )
 
 // Tune returns the points of a grid that hold the highest rates, the best first, from a candidate that holds its rate. It changes one axis
