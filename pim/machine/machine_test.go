@@ -183,7 +183,11 @@ func drawSpec(t *rapid.T) (*pim.Spec, pim.HeadShape) {
 	}
 	if shape.StoredBits() < 16 {
 		shape.KeyGroup = rapid.SampledFrom([]int{0, 0, 128}).Draw(t, "group")
-		if shape.KeyGroup > 0 && shape.ScaleBytes > 0 { // as many places as elements
+		switch {
+		case shape.KeyGroup == 0 || shape.ScaleBytes == 0:
+		case shape.HeadDim > 256: // no row of 8 KiB holds 512 keys and their scales
+			shape.ScaleBytes = 0
+		default: // as many places as elements
 			shape.KeyGroup = max(shape.KeyGroup, shape.HeadDim)
 		}
 	}
