@@ -146,8 +146,8 @@ func (s *side) fails(name string) bool {
 	return slices.ContainsFunc(s.rows[name], func(r int) bool { return s.text(r, s.status) == StatusFailed })
 }
 
-// Compare matches the points of two results by name; those whose name only one
-// of them has, by configuration. Tables of other commands are an *input.Error.
+// Compare matches the points of two results by name. A point whose name only one of the results has is
+// matched with the point of the other that has the same configuration. A table that is not a sweep's is an *input.Error.
 func Compare(old, updated *Table) (*Comparison, error) {
 	a, err := newSide(old)
 	if err != nil {
