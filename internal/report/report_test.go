@@ -298,7 +298,7 @@ func TestErrors(t *testing.T) {
 	for _, c := range []struct{ file, text, want string }{
 		{"", "", "expected a folder that --out named, with base.json and results.parquet; an unfinished sweep lacks them"},
 		{tables.ResultsFile, "", "results.csv: expected a header line"},
-		{tables.ResultsFile, "a,b\n1,2\n", "results.csv:1: expected the results of a sweep, with a column point"},
+		{tables.ResultsFile, "a,b\n1,2\n", "results.csv:1: expected results that l3sim wrote, with a column point"},
 		{tables.ResultsFile, "point,run.seed,status,error,config_sha256,output_tokens_per_s,tbt_p99_ms\n", "results.csv: expected at least one point"},
 		{tables.ResultsFile, "point,run.seed,status,error,config_sha256,output_tokens_per_s,tbt_p99_ms\na,1,failed,e,c,,\n", "results.csv: expected a point that is done; all 1 failed"},
 		{tables.ResultsFile, "point,run.seed,status,error,config_sha256,output_tokens_per_s,tbt_p99_ms\na,1,done,,c\n", "results.csv:2: "},

@@ -122,7 +122,7 @@ func newSide(t *Table) (*side, error) {
 		to   *int
 	}{{PointColumn, &s.point}, {SeedColumn, &s.seed}, {StatusColumn, &s.status}, {ErrorColumn, &s.failure}, {ConfigColumn, &s.config}} {
 		if *c.to = slices.Index(t.Columns, c.name); *c.to < 0 {
-			return nil, &input.Error{File: t.Name, Line: 1, Expected: "the results of a sweep, with a column " + c.name}
+			return nil, &input.Error{File: t.Name, Line: 1, Expected: "results that l3sim wrote, with a column " + c.name}
 		}
 	}
 	for _, rows := range t.Group(t.All(), s.point, s.seed) {
@@ -147,7 +147,8 @@ func (s *side) fails(name string) bool {
 }
 
 // Compare matches the points of two results by name. A point whose name only one of the results has is
-// matched with the point of the other that has the same configuration. A table that is not a sweep's is an *input.Error.
+// matched with the point of the other that has the same configuration. A table that lacks a column that every result has
+// (point, run.seed, status, error, config_sha256) is an *input.Error.
 func Compare(old, updated *Table) (*Comparison, error) {
 	a, err := newSide(old)
 	if err != nil {

@@ -155,8 +155,8 @@ func TestCompareWithItself(t *testing.T) {
 func TestCompareRefuses(t *testing.T) {
 	good := sweepTable(t, "a,1,1,done,,x,1,1\n")
 	for want, bad := range map[string]*Table{
-		"each point and seed once":              sweepTable(t, "a,1,1,done,,x,1,1\na,1,1,done,,x,1,1\n"),
-		"the results of a sweep, with a column": {Name: "x.csv", Columns: []string{"a"}},
+		"each point and seed once":                sweepTable(t, "a,1,1,done,,x,1,1\na,1,1,done,,x,1,1\n"),
+		"results that l3sim wrote, with a column": {Name: "x.csv", Columns: []string{"a"}},
 	} {
 		if _, err := Compare(bad, good); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("old: %v, want %s", err, want)

@@ -165,7 +165,7 @@ func TestExploreRefuses(t *testing.T) {
 	if goals, err = foreign.ParseGoals("--goals", "max a, min b"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Explore(foreign, goals); err == nil || !strings.Contains(err.Error(), "the results of a sweep, with a column point") {
+	if _, err := Explore(foreign, goals); err == nil || !strings.Contains(err.Error(), "results that l3sim wrote, with a column point") {
 		t.Errorf("got %v", err)
 	}
 }
