@@ -16,6 +16,16 @@ type Spec struct {
 	// Latency is the time of a transfer beyond its bytes: launch of the copy and
 	// the round trip that ends it.
 	Latency units.Duration `toml:"latency"`
+	// Wake is the time from the end of work beyond the link until the copy of its results
+	// begins: a flag in host memory that the GPU's front end awaits.
+	Wake units.Duration `toml:"wake"`
+	// Join is what a stream of kernels loses where it waits for a copy of another stream, once
+	// for each layer and sub-batch. JoinAllReduce takes its place on several GPUs, where all-reduces
+	// wait for the last GPU.
+	Join          units.Duration `toml:"join"`
+	JoinAllReduce units.Duration `toml:"join_all_reduce"`
+	// KernelShare is the share of a link's rate that copies lose while kernels run beside them.
+	KernelShare float64 `toml:"kernel_share"`
 	// GPUsPerUplink is the number of GPUs on a switch: 1 gives each GPU its own way to the host, 2
 	// is a DGX A100. UplinkLanes are the lanes of the switch's uplink, 0 for as many as a GPU's.
 	GPUsPerUplink int `toml:"gpus_per_uplink"`
@@ -38,6 +48,10 @@ func (s *Spec) Check(c *input.Check) {
 	c.That(s.UplinkLanes == 0 || lanes(s.UplinkLanes), "uplink_lanes", s.UplinkLanes, "0 (as lanes), 1, 2, 4, 8, 16 or 32")
 	c.Share("efficiency", s.Efficiency)
 	input.Within(c, "latency", s.Latency, 0, units.Second)
+	input.Within(c, "wake", s.Wake, 0, units.Second)
+	input.Within(c, "join", s.Join, 0, units.Second)
+	input.Within(c, "join_all_reduce", s.JoinAllReduce, 0, units.Second)
+	c.That(s.KernelShare >= 0 && s.KernelShare < 1, "kernel_share", s.KernelShare, "at least 0, less than 1")
 	input.Within(c, "gpus_per_uplink", s.GPUsPerUplink, 1, 1024)
 }
 

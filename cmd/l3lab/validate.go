@@ -15,6 +15,9 @@ type serviceFlags struct {
 	config  cli.ConfigFlags
 	service string
 	rows    string
+	loop    string
+	fit     bool
+	figure  string
 	workers int
 }
 
@@ -30,28 +33,41 @@ Measurements are CSV files with a static batch in each row, in the columns
 or with a closed loop of batch users, which has ttft_ms,tpot_ms in place of latency_s. A file service.toml beside the
 measurements can explain names and give columns that a file lacks. Two constants of each framework and GPU are fitted
 to every fifth row; the errors are those of the other rows. docs/lab/services.md says more. Without --service the
-measurements that are part of the program are compared.`,
+measurements that are part of the program are compared.
+
+With --loop, compare measured iterations whose attention is a stand-in beyond PCIe with the dataflow of l3. The file
+has the columns
+  model,tp,sub_batches,batch,chunk,finished,standin,pim_us,ms,joules,alone_us
+and the node is dgx-h200-l3 where its name has "h200", else dgx-h100-l3; --config and --set change it.
+docs/lab/loop.md says more.`,
 		Example: `  l3lab validate
   l3lab validate --service measured/servers.csv --json
-  l3lab validate --rows rows.csv --set gpu.memory_reserve=2GiB`,
+  l3lab validate --rows rows.csv --set gpu.memory_reserve=2GiB
+  l3lab validate --loop h100_tp1.csv --figure loop.png`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.validate(cmd, &f) },
 	}
 	f.config.Register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.service, "service", "", "CSV `file`, or folder of them")
 	flags.StringVar(&f.rows, "rows", "", "also write every row with its prediction to a CSV `file`")
+	flags.StringVar(&f.loop, "loop", "", "CSV `file` of iterations with a stand-in beyond PCIe")
+	flags.BoolVar(&f.fit, "fit", false, "with --loop: fit the links of the node to every fifth row first, and print them on standard error")
+	flags.StringVar(&f.figure, "figure", "", "with --loop: also draw iterations over the stand-in's latency into a `file` (.png, .svg or .pdf)")
 	flags.IntVar(&f.workers, "workers", 0, "rows that run at a time, which changes no result; 0: one per core")
 	flags.BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	return cmd
 }
 
 func (a *app) validate(cmd *cobra.Command, f *serviceFlags) error {
-	if err := cmp.Or(cli.Between("--workers", f.workers, 0, 1<<16), cli.NotEmpty(cmd, "service", "rows"), cli.WritableFile("--rows", f.rows)); err != nil {
+	if err := cmp.Or(cli.Between("--workers", f.workers, 0, 1<<16), cli.NotEmpty(cmd, "service", "rows", "loop", "figure"), cli.WritableFile("--rows", f.rows)); err != nil {
 		return err
 	}
 	given, err := f.config.Given(cmd)
 	if err != nil {
 		return err
+	}
+	if cmd.Flags().Changed("loop") {
+		return a.validateLoop(cmd, f, given)
 	}
 	report, err := a.judgeServices(cmd, f, given)
 	if err != nil {

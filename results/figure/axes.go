@@ -209,7 +209,7 @@ func named(column string, value tables.Value) string {
 		return value.String()
 	}
 	words, _ := tables.Words(column)
-	return words + " = " + cellLabel(column, value)
+	return words + " = " + Label(column, value)
 }
 
 // normLabel writes the baseline of "column=value".
@@ -222,7 +222,7 @@ func (d *Data) normLabel() string {
 func (a *axes) turn(p *plot.Plot) {
 	room := 0.8 * a.width() / vg.Length(len(a.data.XNames))
 	for _, name := range a.data.XNames {
-		if p.X.Tick.Label.Width(cellLabel(a.data.X, name)) > room-4 {
+		if p.X.Tick.Label.Width(Label(a.data.X, name)) > room-4 {
 			p.X.Tick.Label.Rotation = math.Pi / 5
 			p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = draw.XRight, draw.YTop
 			return
@@ -233,7 +233,7 @@ func (a *axes) turn(p *plot.Plot) {
 func names(column string, values []tables.Value) plot.ConstantTicks {
 	ticks := make(plot.ConstantTicks, len(values))
 	for i, v := range values {
-		ticks[i] = plot.Tick{Value: float64(i), Label: cellLabel(column, v)}
+		ticks[i] = plot.Tick{Value: float64(i), Label: Label(column, v)}
 	}
 	return ticks
 }

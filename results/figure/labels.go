@@ -12,8 +12,8 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// cellLabel writes a value of a column: bytes with a prefix, the empty value as a dash.
-func cellLabel(column string, value tables.Value) string {
+// Label writes a value of a column: bytes with a prefix, the empty value as a dash.
+func Label(column string, value tables.Value) string {
 	if value.Empty() {
 		return "-"
 	}

@@ -29,7 +29,7 @@ func newLegend(d *Data) *legend {
 	}
 	l := &legend{data: d}
 	for _, g := range d.GroupNames {
-		l.labels = append(l.labels, cellLabel(d.Group, g))
+		l.labels = append(l.labels, Label(d.Group, g))
 	}
 	if len(d.references) > 0 {
 		l.labels = append(l.labels, d.reference)

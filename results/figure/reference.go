@@ -51,13 +51,13 @@ func (d *Data) Refer(name string, references ...Reference) error {
 }
 
 func (d *Data) groupOf(label string) int {
-	return slices.IndexFunc(d.GroupNames, func(name tables.Value) bool { return cellLabel(d.Group, name) == label })
+	return slices.IndexFunc(d.GroupNames, func(name tables.Value) bool { return Label(d.Group, name) == label })
 }
 
 func (d *Data) cellOf(facet, group, x string) *Cell {
 	for i := range d.Cells {
 		c := &d.Cells[i]
-		if (facet == "" || cellLabel(d.Facet, d.Facets[c.Facet]) == facet) && cellLabel(d.Group, d.GroupNames[c.Group]) == group && cellLabel(d.X, d.XNames[c.X]) == x {
+		if (facet == "" || Label(d.Facet, d.Facets[c.Facet]) == facet) && Label(d.Group, d.GroupNames[c.Group]) == group && Label(d.X, d.XNames[c.X]) == x {
 			return c
 		}
 	}

@@ -39,6 +39,14 @@ func (h *Hardware) Links() units.Bandwidth {
 	return units.Bandwidth(h.Model.TensorParallel) * h.LinkShare()
 }
 
+// Join returns what the GPUs of a replica lose in a layer whose block waits for transfers.
+func (h *Hardware) Join() units.Duration {
+	if h.Model.TensorParallel > 1 {
+		return h.PCIe.JoinAllReduce
+	}
+	return h.PCIe.Join
+}
+
 // Channels returns the bandwidth of all memory channels of a replica.
 func (h *Hardware) Channels() units.Bandwidth {
 	return units.Bandwidth(h.ReplicaChannels()) * h.DRAM.Spec.Bandwidth()

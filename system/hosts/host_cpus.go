@@ -67,6 +67,7 @@ type CPUs struct {
 	Overhead units.Duration
 	Link     units.Bandwidth // of all the replica's GPUs, each direction
 	Latency  units.Duration
+	Around   units.Duration // what a layer's way to the host and back takes beside bytes and work
 
 	attends    *flow.Attends
 	layers     int
@@ -86,6 +87,7 @@ func New(h *flow.Hardware, a *flow.Attends) CPUs {
 		compute:  units.FLOPRate(float64(spec.CoreFLOPS) * spec.ComputeEfficiency * float64(spec.Cores) / float64(h.Replicas())),
 		channels: channels * units.Bandwidth(spec.MemoryEfficiency), PeakRate: channels,
 		Overhead: spec.Overhead, Link: h.Links(), Latency: h.PCIe.Latency,
+		Around:  2*h.PCIe.Latency + h.PCIe.Wake + h.Join(),
 		attends: a, layers: m.Layers, kvHeads: m.KVHeads, headDim: m.HeadDim,
 		// A multiplication and an addition for each element of a query and for each of
 		// the output, of all query heads.
@@ -156,7 +158,7 @@ func (h *CPUs) HostAttention(requests int, tokens int64) units.Duration {
 	if requests == 0 {
 		return 0
 	}
-	return 2*h.Latency + h.Down(requests) + h.Overhead + h.Attend(tokens) + h.Up(requests)
+	return h.Around + h.Down(requests) + h.Overhead + h.Attend(tokens) + h.Up(requests)
 }
 
 // Move implements offload.Costs.

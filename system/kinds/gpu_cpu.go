@@ -211,7 +211,7 @@ func (e *gpuCPU) around(h *hostWork) units.Duration {
 	if h.took == 0 {
 		return 0
 	}
-	return 2*e.Latency + flow.TransferTime(e.Link, h.down) + e.Overhead + h.took + flow.TransferTime(e.Link, h.up)
+	return e.Around + flow.TransferTime(e.Link, h.down) + e.Overhead + h.took + flow.TransferTime(e.Link, h.up)
 }
 
 // Peak counts the GPUs' memory where a policy attends over some of the tokens there.

@@ -33,8 +33,10 @@ type l3 struct {
 	ranks *ranks.Devices
 	flow.Flow
 	costs     iterationCosts
-	counts    bool         // the policy is not dense: GPUs attend, too, choose and keep statistics
-	homes     *ranks.Homes // of the requests; nil without checks
+	counts    bool           // the policy is not dense: GPUs attend, too, choose and keep statistics
+	homes     *ranks.Homes   // of the requests; nil without checks
+	join      units.Duration // of a block that waits for transfers
+	joinWatts float64        // that the replica's GPUs draw meanwhile
 	imbalance flow.Imbalance
 	learned   *predict.Learned // nil where the predictors are exact
 	sample    scheduler.Sample
@@ -45,8 +47,7 @@ type l3 struct {
 func assembleL3(n *Setup) Assembly {
 	cfg := n.Config
 	e := &l3{GPUs: gpus.New(n.Hardware), counts: !cfg.AttendsToAll()}
-	e.ranks = ranks.New(n.Hardware, e.Attends, n.Kernels)
-	e.costs = n.costs(e.ranks)
+	e.wire(n)
 	if n.Check != nil {
 		e.homes = ranks.NewHomes(flow.NewAttends(n.Hardware), e.ranks)
 	}
@@ -62,6 +63,16 @@ func assembleL3(n *Setup) Assembly {
 	free.PrefixStays = n.PrefixStays()
 	memories := forming.Memories{Ledger: ranks.Ledger(n.Hardware, cfg.Comm.Rotation), GPU: free}
 	return Assembly{forming.New(policies, memories, n.Requests, forming.FormerOf(policies.Policy, predictor)), e}
+}
+
+// wire sets the ranks and the costs of a replica. Two sub-batches have transfers run beside kernels.
+func (e *l3) wire(n *Setup) {
+	e.ranks = ranks.New(n.Hardware, e.Attends, n.Kernels)
+	if n.Config.Scheduler.SubBatches == 2 {
+		e.ranks.BesideKernels(n.Config.PCIe.KernelShare)
+	}
+	e.costs, e.join = n.costs(e.ranks), n.Join()
+	e.joinWatts = float64(n.Config.Model.TensorParallel) * n.Config.GPU.Power.ActiveIdle
 }
 
 // Run runs a batch, checks what it moved, and shows its times to learned predictors.

@@ -93,8 +93,10 @@ func (e *l3) fill(c *iterationCosts, b *scheduler.Batch) {
 			}
 			e.ranks.FillGroups(out.groups, sub, x, run)
 			e.ranks.TallyStep(x, int(l.Count))
-			out.active, out.entry, out.block, out.exit = true, g.Entry, g.Block+l.Merge, g.Exit+l.Merge
+			joins := e.joins(sub)
+			out.active, out.entry, out.block, out.exit = true, g.Entry, g.Block+l.Merge+joins, g.Exit+l.Merge+joins
 			out.use.Set(&g.Use)
+			out.use.Joules.Decode += float64(e.joinWatts * (joins * units.Duration(e.Model.Layers)).Seconds())
 			out.prefillAttention, out.window, out.chooses = l.Prompts, l.Attention-l.Prompts, l.Chooses
 			c.sub[s].use.Merge += units.Duration(l.Count) * l.Merge
 			c.sub[s].use.Chooses += units.Duration(l.Count) * l.Chooses
@@ -139,7 +141,7 @@ func (e *l3) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefill in
 		k := e.PromptAttention(&chunks, &sub.Prefill[j], 0)
 		m.Chunks[j].Time = layers * (k.Took(g.Slow) + e.ranks.ScoringOf(&sub.Prefill[j]))
 	}
-	m.FC = g.Entry + (layers-1)*g.Block + g.Exit
+	m.FC = g.Entry + (layers-1)*g.Block + g.Exit + layers*e.joins(sub)
 	for run := range g.Layers {
 		l := &g.Layers[run]
 		m.FC += units.Duration(l.Count) * (l.Attention - l.Prompts + l.Merge + l.Chooses)
@@ -147,14 +149,23 @@ func (e *l3) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefill in
 	m.PIM = e.ranks.PIM(sub, b.Step, otherPrefill)
 }
 
+// joins returns what the GPUs lose in a layer of a sub-batch whose block waits for transfers.
+func (e *l3) joins(s *scheduler.SubBatch) units.Duration {
+	if len(s.Decode) == 0 {
+		return 0
+	}
+	return e.join
+}
+
 // GPU implements forming.Predictor with the costs themselves (L3, equation 6), and what
 // requests decode on the GPUs.
 func (e *l3) GPU(s *scheduler.SubBatch, iteration int64) units.Duration {
+	joins := units.Duration(e.Model.Layers) * e.joins(s)
 	if !e.counts && e.ranks.Stripe.Parts == 0 {
-		return e.GPUs.GPU(s, iteration) + e.ranks.Scoring(s)
+		return e.GPUs.GPU(s, iteration) + e.ranks.Scoring(s) + joins
 	}
 	e.decodeBeside(s.Decode, iteration, false)
-	return e.GPUTime(s) + e.ranks.Scoring(s)
+	return e.GPUTime(s) + e.ranks.Scoring(s) + joins
 }
 
 // PIM implements forming.Predictor with the costs themselves (L3, equation 5).

@@ -62,6 +62,7 @@ type rankPIM struct {
 	groups    []ranks.GroupCost // one a rankset, of the iteration at hand
 	imbalance flow.Imbalance
 	peakRate  units.Bandwidth
+	join      units.Duration // of a block that waits for the ranks
 }
 
 // assembleRankPIM puts together a replica with continuous batching of a single batch.
@@ -71,6 +72,7 @@ func assembleRankPIM(n *Setup) Assembly {
 		GPUs: gpus.New(n.Hardware), groups: make([]ranks.GroupCost, cfg.Node.Ranksets),
 		peakRate: units.Bandwidth(cfg.Node.Ranksets*cfg.ReplicaChannels()) * cfg.DRAM.Spec.Bandwidth(),
 	}
+	e.join = n.Join()
 	e.ranks = ranks.New(n.Hardware, e.Attends, n.Kernels)
 	e.Flow = flow.New(n.Hardware, e.resources(cfg.Comm.Rotation), n.Running)
 	spec, free := configs.Section[RankPIM](cfg), memory.GPU{Model: &cfg.Model, Free: gpus.FreeMemory(n.Hardware), PrefixStays: n.PrefixStays()}
@@ -129,9 +131,13 @@ func (e *rankPIM) Run(b *scheduler.Batch, start units.Duration) (units.Duration,
 		o.Kind = flow.OpGPUAttention
 		it.After = append(it.After, i)
 	}
-	o, _ := it.Add(onAllGPUs, g.Block)
+	join := units.Duration(0)
+	if len(sub.Decode) > 0 {
+		join = e.join
+	}
+	o, _ := it.Add(onAllGPUs, g.Block+join)
 	o.Kind, o.Flags, o.After = flow.OpBlock, dataflow.NextLayer, dataflow.Range{From: from, To: int32(len(it.After))}
-	e.Flow.Layers(0, entry, first, g.Exit)
+	e.Flow.Layers(0, entry, first, g.Exit+join)
 	return e.Flow.Run(start)
 }
 

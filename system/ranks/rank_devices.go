@@ -101,12 +101,15 @@ func New(h *flow.Hardware, a *flow.Attends, k *Kernels) *Devices {
 	d.resultBursts = d.bursts(units.Bytes(cfg.Model.HeadDim*cfg.Model.ElementBits+7) / 8)
 	// Of the host's round trips to memory, descriptors take a half on their way; attention ends
 	// half a round trip after a poll began, on average, and the next poll finds it.
-	d.UpLatency = cfg.PCIe.Latency + units.Duration(s.CL)*tCK + 2*d.HostAccess
+	d.UpLatency = cfg.PCIe.Latency + cfg.PCIe.Wake + units.Duration(s.CL)*tCK + 2*d.HostAccess
 	if x, err := pim.NewExchange(cfg.Model.KVElementBits(), &cfg.DRAM.Spec); err == nil && x.Group > 1 && cfg.PIM.Relayout == pim.CPUTransposition {
 		d.transposed = &cfg.DRAM.Spec
 	}
 	return d
 }
+
+// BesideKernels has the links lose the share of their rate that kernels take which run at the same time.
+func (d *Devices) BesideKernels(share float64) { d.link *= units.Bandwidth(1 - share) }
 
 // rankClock returns the clock of a rank that refreshes as the table says.
 func rankClock(h *flow.Hardware) dataflow.Clock {

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/lab/loop"
+	"github.com/l3sim/l3sim/results"
+)
+
+// validateLoop judges the dataflow of l3 by measured iterations.
+func (a *app) validateLoop(cmd *cobra.Command, f *serviceFlags, o configs.Options) error {
+	for _, other := range []string{"service", "rows", "workers"} {
+		if cmd.Flags().Changed(other) {
+			return &input.Error{Key: "--" + other, Expected: "no --loop beside it: one set of measurements at a time"}
+		}
+	}
+	format := strings.TrimPrefix(filepath.Ext(f.figure), ".")
+	if f.figure != "" && format != "png" && format != "svg" && format != "pdf" {
+		return &input.Error{Key: "--figure", Value: f.figure, Expected: "a file that ends with .png, .svg or .pdf"}
+	}
+	measured, err := loop.Read(f.loop)
+	if err != nil {
+		return err
+	}
+	o.Preset = "dgx-h100-l3"
+	if strings.Contains(filepath.Base(f.loop), "h200") {
+		o.Preset = "dgx-h200-l3"
+	}
+	if f.fit {
+		found, err := loop.Fit(measured, o)
+		if err != nil {
+			return err
+		}
+		for _, set := range found {
+			fmt.Fprintln(a.Stderr, "fitted:", set)
+		}
+		o.Sets = append(o.Sets, found...)
+	}
+	report, err := loop.Judge(measured, o)
+	if err != nil {
+		return err
+	}
+	if f.figure != "" {
+		if err := results.WriteFileAtomic(f.figure, func(w io.Writer) error { return report.WriteFigure(w, format) }); err != nil {
+			return err
+		}
+	}
+	return a.Print(report, report.WriteText)
+}

@@ -1,0 +1,90 @@
+package kinds
+
+import (
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/pcie"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/units"
+)
+
+// StandIn is a replica of l3 whose ranksets take a told time for attention in each layer, as a
+// stand-in for processing in memory does on a machine that has none. Its operations, their order
+// and the engine are those of l3. It is not safe for concurrent use.
+type StandIn struct {
+	*l3
+	setup Setup
+}
+
+// StandInOf returns the stand-in of a validated configuration of the system l3.
+func StandInOf(cfg *configs.Config) (*StandIn, error) {
+	s := Of(cfg)
+	h := s.Derive(cfg)
+	tables, err := s.Measure(h)
+	if err != nil {
+		return nil, err
+	}
+	x := &StandIn{setup: Setup{Hardware: h, CommandTables: tables}}
+	x.l3 = &l3{GPUs: gpus.New(h), counts: !cfg.AttendsToAll()}
+	x.rewire()
+	return x, nil
+}
+
+// SetLink gives the replica other links.
+func (x *StandIn) SetLink(link pcie.Spec) {
+	cfg := *x.setup.Config
+	cfg.PCIe = link
+	h := *x.setup.Hardware
+	h.Config = &cfg
+	x.setup.Hardware = &h
+	x.rewire()
+}
+
+// rewire puts ranks and flow together. Host memory takes both directions at once: nothing of the
+// DIMMs' is measured.
+func (x *StandIn) rewire() {
+	x.wire(&x.setup)
+	x.costs.halfDuplex = false
+	x.Flow = flow.New(x.setup.Hardware, x.costs.resources(x.setup.Node.Ranksets), x.setup.Running)
+}
+
+// GPUTime returns what the GPUs take for all sub-batches of a batch without transfers.
+func (x *StandIn) GPUTime(b *scheduler.Batch) (t units.Duration) {
+	for s := range b.Sub {
+		x.decodeBeside(b.Sub[s].Decode, b.Step, false)
+		t += x.GPUs.GPUTime(&b.Sub[s])
+	}
+	return t
+}
+
+// Iteration returns how long an iteration takes whose ranksets attend for the time attention, and
+// the joules of its GPUs while they work. Kernels take scale of what the GPU's model says.
+func (x *StandIn) Iteration(b *scheduler.Batch, attention units.Duration, scale float64) (took units.Duration, busyJoules float64, err error) {
+	x.fill(&x.costs, b)
+	for run := range x.costs.runs() {
+		_, subs := x.costs.run(run)
+		for s := range subs {
+			sub, joins := &subs[s], x.joins(&b.Sub[s])
+			scaled := func(t units.Duration) units.Duration { return units.FromSeconds(scale * t.Seconds()) }
+			sub.entry, sub.prefillAttention = scaled(sub.entry), scaled(sub.prefillAttention)
+			sub.block, sub.exit = joins+scaled(sub.block-joins), joins+scaled(sub.exit-joins)
+			for g := range sub.groups {
+				if group := &sub.groups[g]; group.Requests > 0 {
+					group.Compute, group.Heads = attention, append(group.Heads[:0], 1)
+				}
+			}
+		}
+	}
+	x.costs.lay(&x.Flow)
+	before := x.Flow.Work
+	took, err = x.Flow.Run(0)
+	done := x.Flow.Work.Since(&before)
+	return took, done.Joules.Prefill + done.Joules.Decode, err
+}
+
+// IdleWatts returns what the replica's GPUs draw while they wait.
+func (x *StandIn) IdleWatts() float64 { return x.joinWatts }
+
+// Link returns the replica's links.
+func (x *StandIn) Link() pcie.Spec { return x.setup.PCIe }
