@@ -11,6 +11,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/dram/controller"
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/internal/lab/loop"
 	"github.com/l3sim/l3sim/internal/lab/measure"
 	"github.com/l3sim/l3sim/internal/lab/service"
 	"github.com/l3sim/l3sim/llm"
@@ -22,6 +23,7 @@ import (
 func all(t testing.TB) []anchor {
 	anchors := kernels(t)
 	anchors = append(anchors, iterations(t)...)
+	anchors = append(anchors, loops(t)...)
 	anchors = append(anchors, services(t)...)
 	return append(anchors, memory(t)...)
 }
@@ -183,6 +185,43 @@ func inOrder(byKind map[measure.Kind][]measure.Sample) func(func(measure.Kind, [
 			}
 		}
 	}
+}
+
+// loops are iterations whose attention is a stand-in beyond PCIe, rows to which no link is fitted apart.
+func loops(t testing.TB) (anchors []anchor) {
+	t.Helper()
+	for _, of := range []struct{ file, node string }{{"h100_tp1.csv", "dgx-h100-l3"}, {"h200_tp2.csv", "dgx-h200-l3"}} {
+		m, err := loop.Read("../lab/loop/testdata/" + of.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := loop.Judge(m, configs.Options{Preset: of.node})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kernels := range []string{"measured GPU part", "own kernels"} {
+			for _, chunks := range []string{"decode", "decode and chunks"} {
+				for _, seen := range []fit{fitted, heldOut} {
+					a := anchor{group: "iterations of l3 on " + of.node, name: fmt.Sprintf("%s, %s", chunks, kernels), seen: seen, unit: "ms"}
+					if seen == fitted {
+						a.name += ", every fifth row"
+					}
+					for i := range r.Rows {
+						p := &r.Rows[i]
+						said := p.WithGPU
+						if kernels == "own kernels" {
+							said = p.Own
+						}
+						if p.Fitted == (seen == fitted) && (p.Chunk > 0) == (chunks != "decode") {
+							a.pairs = append(a.pairs, pair{fmt.Sprintf("%s %g us", &p.Case, p.PIM), p.MS, said})
+						}
+					}
+					anchors = append(anchors, a)
+				}
+			}
+		}
+	}
+	return anchors
 }
 
 // services are latencies of static batches on real servers, of rows that fit in memory and

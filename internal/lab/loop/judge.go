@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pcie"
@@ -19,7 +21,10 @@ type Errors struct {
 	MAPE       float64 `json:"mape"`        // mean of the absolute
 	P90        float64 `json:"p90_ape"`     // 90th percentile of the absolute (nearest rank)
 	Bias       float64 `json:"bias"`        // mean, signed
-	JoulesBias float64 `json:"joules_bias"` // of all joules of the rows: predicted over measured, less one
+	JoulesBias float64 `json:"joules_bias"` // mean, signed, of joules
+	// JoulesError is the standard error of JoulesBias by the rows' scatter: the counter is read over a
+	// third of a second and is coarse. 0 for a single row.
+	JoulesError float64 `json:"joules_standard_error"`
 }
 
 // SeriesErrors is the errors of one series.
@@ -134,8 +139,8 @@ type judge struct {
 	nodes   map[Case]*kinds.StandIn
 }
 
-// node returns the node of a case: one replica whose memory channels carry more than the links, as
-// the host's did.
+// node returns the node of a case: one replica whose memory channels carry more than the links, as the host's did, and
+// whose sub-batches keep their ranksets, as each had a stand-in of its own.
 func (j *judge) node(s *Series) (*kinds.StandIn, error) {
 	key := Case{Model: s.Model, GPUs: s.GPUs, SubBatches: s.SubBatches}
 	if n := j.nodes[key]; n != nil {
@@ -146,12 +151,12 @@ func (j *judge) node(s *Series) (*kinds.StandIn, error) {
 	line := s.Rows[0].Line
 	number := func(key string, n int) configs.Flag { return configs.Flag{Name: key, Key: key, Value: strconv.Itoa(n)} }
 	o.Flags = append(slices.Clone(o.Flags), configs.Flag{Name: "model", Key: "run.model", Value: s.Model}, number("model.tensor_parallel", s.GPUs), number("node.gpus", s.GPUs),
-		number("node.channels", 8), number("scheduler.sub_batches", s.SubBatches))
+		number("node.channels", 8), number("scheduler.sub_batches", s.SubBatches), configs.Flag{Name: "rotation", Key: "comm.rotation", Value: "false"})
 	cfg, err := kinds.Loader().Load(o)
 	if err != nil {
 		return nil, input.Edit(err, func(bad *input.Error) {
-			if bad.Key == "model" {
-				bad.File, bad.Line = j.file, line
+			if bad.Key == "run.model" {
+				bad.File, bad.Line, bad.Key = j.file, line, "model"
 			}
 		})
 	}
@@ -242,20 +247,24 @@ func summarise(rows []Predicted, of, joules func(*Predicted) float64) (e Errors)
 	if e.Rows == 0 {
 		return e
 	}
-	var absolute []float64
-	var said, measured float64
+	var absolute, energy []float64
 	for i := range rows {
 		p := &rows[i]
 		x := of(p)/p.MS - 1
 		absolute = append(absolute, math.Abs(x))
 		e.MAPE += math.Abs(x) / float64(e.Rows)
 		e.Bias += x / float64(e.Rows)
-		said, measured = said+joules(p), measured+p.Joules
+		if p.Joules > 0 {
+			energy = append(energy, joules(p)/p.Joules-1)
+		}
 	}
 	slices.Sort(absolute)
 	e.P90 = absolute[int(math.Ceil(0.9*float64(e.Rows)))-1]
-	if measured > 0 {
-		e.JoulesBias = said/measured - 1
+	if len(energy) > 0 {
+		e.JoulesBias = stat.Mean(energy, nil)
+	}
+	if len(energy) > 1 {
+		e.JoulesError = stat.StdErr(stat.StdDev(energy, nil), float64(len(energy)))
 	}
 	return e
 }

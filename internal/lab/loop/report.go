@@ -42,18 +42,18 @@ func (r *Report) WriteText(w io.Writer) error {
 // WriteFigure draws iterations over the stand-in's latency, for the stand-in that runs on the GPU and without
 // chunks: points as measured, lines as predicted with the measured GPU part. Format is png, svg or pdf.
 func (r *Report) WriteFigure(w io.Writer, format string) error {
-	t := &tables.Table{Name: "loop", Columns: []string{"pim_us", "iteration_ms", "case"}}
+	t := &tables.Table{Name: "loop", Columns: []string{"pim_us", "iteration_ms", "model", "sub_batches_x_batch"}}
 	var points []figure.Reference
 	for i := range r.Rows {
 		p := &r.Rows[i]
 		if p.StandIn != Device || p.Chunk > 0 {
 			continue
 		}
-		name := fmt.Sprintf("%s, %d x %d", p.Model, p.SubBatches, p.Batch)
-		t.Add(tables.Round(p.PIM, 6), tables.Round(p.WithGPU, 6), name)
-		points = append(points, figure.Reference{Group: name, X: figure.Label("pim_us", tables.Of(p.PIM)), Base: name, Factor: p.MS / p.WithGPU})
+		name := fmt.Sprintf("%d x %d", p.SubBatches, p.Batch)
+		t.Add(tables.Round(p.PIM, 6), tables.Round(p.WithGPU, 6), p.Model, name)
+		points = append(points, figure.Reference{Facet: p.Model, Group: name, X: figure.Label("pim_us", tables.Of(p.PIM)), Base: name, Factor: p.MS / p.WithGPU})
 	}
-	d, err := figure.Select(t, figure.Selection{Kind: "line", X: "pim_us", Y: "iteration_ms", Group: "case"})
+	d, err := figure.Select(t, figure.Selection{Kind: "line", X: "pim_us", Y: "iteration_ms", Group: "sub_batches_x_batch", Facet: "model"})
 	if err != nil {
 		return err
 	}
