@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/lab/service"
 	"github.com/l3sim/l3sim/results"
@@ -68,6 +69,11 @@ func (a *app) validate(cmd *cobra.Command, f *serviceFlags) error {
 	}
 	if cmd.Flags().Changed("loop") {
 		return a.validateLoop(cmd, f, given)
+	}
+	for _, of := range []string{"fit", "figure"} {
+		if cmd.Flags().Changed(of) {
+			return &input.Error{Key: "--" + of, Expected: "--loop beside it"}
+		}
 	}
 	report, err := a.judgeServices(cmd, f, given)
 	if err != nil {
