@@ -20,6 +20,8 @@ var formerKeys = slices.SortedFunc(slices.Values(append(policyKeys(), []schema.F
 	{Name: "gpu.gemm.wave_quantisation", Now: "gpu.gemm.wave_quantization"},
 	{Name: "gpu.pytorch.decode_attention.wave_quantisation", Now: "gpu.pytorch.decode_attention.wave_quantization"},
 	{Name: "gpu.mixed_attention", Use: "batches that decode and prefill have a kernel for either"},
+	{Name: "gpu.narrow_kv.element_time_4bit", Now: "gpu.narrow_kv.element_time_int4"},
+	{Name: "gpu.narrow_kv.element_time_8bit", Now: "gpu.narrow_kv.element_time_int8"},
 	{Name: "pim.normalised_weights", Now: "pim.normalized_weights"},
 	{Name: "policy.topk_latency", Now: "policy.quest.top_k_latency or policy.lserve.top_k_latency"},
 	{Name: "prices.dimm.bank_pim", Now: "prices.dimm.bank_pim_factor"},

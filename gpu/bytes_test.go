@@ -26,6 +26,7 @@ func meter(t *testing.T) *Spec {
 	s.Collective = AllReduceSpec{Model: AllReduceMeasured, Method: AllReduceNCCL, FlaggedBandwidth: 2, Bandwidth: 2}
 	s.PageSparse = PageSparseSpec{VectorPeak: 1e30, Vector: 1, BlockShare: 1, Efficiency: all, BlockBandwidth: 1e30}
 	s.NarrowKV = NarrowKVSpec{}
+	s.MatMul.Narrow = 1
 	s.Power = PowerSpec{PerByte: 1e12}
 	return &s
 }

@@ -7,7 +7,7 @@ import "github.com/l3sim/l3sim/units/portable"
 type Cost struct {
 	FLOPs float64 // useful floating-point operations, a multiply-add as two
 	// Executed is FLOPs with what tiles are padded by, which draws power too; 0 where
-	// a kernel computes next to nothing.
+	// a kernel computes next to nothing. An operation of 8-bit factors counts as half of one of 16.
 	Executed float64
 	Bytes    float64 // bytes that have to move at least once
 	// Compute, Memory and Latency are the seconds that each limit alone would

@@ -126,14 +126,14 @@ func (s measured) decodeParts(c *Cost, b *DecodeBatch, steps int, h Heads) {
 	if h.group() > 1 && h.KV > 1 && b.Requests > 1 {
 		c.Overhead += d.GroupOverhead.Seconds()
 	}
-	s.blocks(c, items, parts, longest, tokens, kvBytes, h)
+	s.blocks(c, items, parts, longest, tokens, tokens, kvBytes, h)
 }
 
-// blocks adds the time of thread blocks that read the contexts of items KV heads, kvBytes in all, each context in
+// blocks adds the time of thread blocks that read the contexts of items KV heads, tokens and kvBytes in all, each context in
 // that many parts. c has the work. attended are the pairs of a query and a token to which it attends.
-func (s measured) blocks(c *Cost, items, parts, longest, attended, kvBytes float64, h Heads) {
+func (s measured) blocks(c *Cost, items, parts, longest, tokens, attended, kvBytes float64, h Heads) {
 	d := &s.attention().Decode
-	c.Compute = max(c.Executed/(d.Compute*s.peak(h.ElementBits)), s.converts(attended, h))
+	c.Compute = max(c.Executed/(d.Compute*s.peak(h.ElementBits)), s.converts(tokens, attended, h))
 	c.Memory = c.Bytes / (d.Memory * float64(s.MemoryBandwidth))
 	slots := float64(s.SMs * d.BlocksPerSM)
 	waves := items * parts / slots

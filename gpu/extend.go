@@ -58,7 +58,7 @@ func (s *Spec) extend(seconds float64, batch, chunk, finished int, h Heads) (bes
 	work.Memory = work.Bytes / (e.Memory * float64(s.MemoryBandwidth))
 	rows, items, keys := chunk*h.group(), float64(batch*h.KV), float64(finished+chunk)
 	row := 4 * float64(h.Dim) / (e.Compute * s.peak(h.ElementBits)) // of all SMs, for one key
-	widens := s.converts(float64(batch)*keys, h)
+	widens := s.converts(float64(batch)*keys, float64(batch)*keys, h)
 	if work.Overhead+max(work.Memory, widens, float64(rows)*items*keys*row) >= seconds {
 		return Cost{}, false
 	}

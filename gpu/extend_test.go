@@ -60,7 +60,7 @@ func TestExtendForm(t *testing.T) {
 		}
 	}
 	// Keys and values of 4 bits are widened for each query head, at least once.
-	s.NarrowKV.Time4 = 1000
+	s.NarrowKV = NarrowKVSpec{Int4: 1000}
 	h := Heads{Query: 8, KV: 1, Dim: 128, ElementBits: 16, KVBits: 4, KVScaleBytes: 4}
 	if got, want := s.ExtendAttentionCost(3, 2, 9998, h).Compute, 3*10000*8*2*128*1e-9/100; !near(got, want) {
 		t.Errorf("4 bits: %g s of compute, want %g", got, want)

@@ -28,6 +28,8 @@ type GEMMSpec struct {
 	// TileStep is the step of a tile's rows: a tile is cut so that tiles cover the rows
 	// evenly, to multiples of it (8 for Hopper's wgmma). 0: the sizes of the list alone.
 	TileStep int `toml:"tile_step"`
+	// Narrow is the share of compute_efficiency that products of 8-bit factors reach.
+	Narrow float64 `toml:"compute_share_8bit"`
 	// WaveQuantization rounds the thread blocks up to whole waves over the SMs.
 	WaveQuantization bool `toml:"wave_quantization"`
 }
@@ -36,6 +38,7 @@ type GEMMSpec struct {
 func (g *GEMMSpec) Check(c *input.Check) {
 	g.Model.check(c, GEMMTiles)
 	g.Efficiency.Check(c)
+	c.Share("compute_share_8bit", g.Narrow)
 	input.Within(c, "tile_step", g.TileStep, 0, 256)
 	atLeast(c, "tile_knee", g.TileKnee, 0)
 	atLeast(c, "k_ramp", g.KRamp, 0)
@@ -116,6 +119,9 @@ func (s measured) product(base Cost, m, n, k, elementBits int) Cost {
 	t := gemmTiles[at/len(splitsK)].cut(m, s.MatMul.TileStep)
 	padded := float64(ceilDiv(m, t.m)*t.m) * float64(ceilDiv(n, t.n)*t.n)
 	best.Executed = best.FLOPs * (padded / (float64(m) * float64(n)))
+	if elementBits <= 8 {
+		best.Executed /= 2
+	}
 	return best
 }
 
@@ -132,6 +138,9 @@ func (s *Spec) tileCosts(costs []limits, base Cost, t tile, m, n, k, elementBits
 	g := &s.MatMul
 	edge := 2 / (1/float64(t.m) + 1/float64(t.n))
 	smRate := s.peak(elementBits) / float64(s.SMs) * g.Compute * edge / (edge + g.TileKnee)
+	if elementBits <= 8 {
+		smRate *= g.Narrow
+	}
 	stepTime := 2 * float64(t.m*t.n) / smRate
 	blocks := float64(ceilDiv(m, t.m)) * float64(ceilDiv(n, t.n))
 	bandwidth := g.Memory * float64(s.MemoryBandwidth)

@@ -10,30 +10,38 @@ import (
 // NarrowKVSpec holds what decode attention takes to make numbers of keys and values narrower than
 // 16 bits, where the cache is narrower than queries. Memory bounds a kernel whose times here are 0.
 type NarrowKVSpec struct {
-	// Time8 and Time4 are what an SM takes for an element of a key or value of 8 or 4 bits,
-	// for each query head: kernels on CUDA cores read a KV head's keys and values anew for each
-	// head of a group.
-	Time8 units.Duration `toml:"element_time_8bit"`
-	Time4 units.Duration `toml:"element_time_4bit"` // see element_time_8bit
+	// FP8, Int8 and Int4 are what an SM takes for an element of a key or value of that format.
+	FP8  units.Duration `toml:"element_time_fp8"`
+	Int8 units.Duration `toml:"element_time_int8"` // see element_time_fp8
+	Int4 units.Duration `toml:"element_time_int4"` // see element_time_fp8
+	// Once has tiles of tensor cores, in which the query heads of a group share an element that was converted.
+	// Without it kernels on CUDA cores convert an element anew for each query head.
+	Once bool `toml:"converted_once"`
 }
 
 // Check has the rules of the section [gpu.narrow_kv].
 func (n *NarrowKVSpec) Check(c *input.Check) {
-	duration(c, "element_time_8bit", n.Time8)
-	duration(c, "element_time_4bit", n.Time4)
+	duration(c, "element_time_fp8", n.FP8)
+	duration(c, "element_time_int8", n.Int8)
+	duration(c, "element_time_int4", n.Int4)
 }
 
-// converts returns the seconds in which the GPU makes numbers of the narrow keys and values of
-// that many tokens, for all query heads.
-func (s *Spec) converts(tokens float64, h Heads) float64 {
-	each := s.NarrowKV.Time8
+// converts returns the seconds in which the GPU makes numbers of narrow keys and values: read tokens, to which queries
+// attend as often as attended.
+func (s *Spec) converts(read, attended float64, h Heads) float64 {
+	each, times := s.NarrowKV.Int8, attended*float64(h.Query)
 	switch bits := cmp.Or(h.KVBits, h.ElementBits); {
 	case bits >= h.ElementBits:
 		return 0
 	case bits <= 4:
-		each = s.NarrowKV.Time4
+		each = s.NarrowKV.Int4
+	case h.KVFloat:
+		each = s.NarrowKV.FP8
 	}
-	return 2 * float64(h.Dim) * float64(h.Query) * tokens * each.Seconds() / float64(s.SMs)
+	if s.NarrowKV.Once {
+		times = read * float64(h.KV)
+	}
+	return 2 * float64(h.Dim) * times * each.Seconds() / float64(s.SMs)
 }
 
 // widths are the bits of a product's elements: of what goes in, of weights, and of what comes
@@ -41,6 +49,11 @@ func (s *Spec) converts(tokens float64, h Heads) float64 {
 type widths struct {
 	In, Weights, Out int
 	Block            int // weights that share a scale of a byte; 0: none do
+}
+
+// NarrowGEMMCost is the cost of a product of factors of that many bits whose result has 16.
+func (s *Spec) NarrowGEMMCost(m, n, k, bits int) Cost {
+	return s.productCost(m, n, k, widths{In: bits, Weights: bits, Out: 16})
 }
 
 // uniform is the same number of bits everywhere.

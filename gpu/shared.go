@@ -34,7 +34,7 @@ func (s measured) shared(groups []Shared, h Heads) (c Cost) {
 	if most*h.group() > 1 && h.KV > 1 && requests > 1 {
 		c.Overhead += d.GroupOverhead.Seconds()
 	}
-	s.blocks(&c, items, parts, float64(longest), float64(attended), kvBytes, h)
+	s.blocks(&c, items, parts, float64(longest), float64(tokens), float64(attended), kvBytes, h)
 	return c.combine(d.Ridge)
 }
 

@@ -32,7 +32,7 @@ func TestSharedByHand(t *testing.T) {
 	}
 	// Every request's own query converts narrow keys and values, in 1 ps an element on 100 SMs; the largest group says whether rows are laid out
 	// and contexts split.
-	s.NarrowKV.Time8, s.SMs = 100*units.Picosecond, 100
+	s.NarrowKV.Int8, s.SMs = 100*units.Picosecond, 100
 	c = s.SharedAttentionCost([]Shared{{20, 8192}, {1, 512}}, Heads{Query: 8, KV: 8, Dim: 128, ElementBits: 16, KVBits: 8})
 	if want := 1e-12 * 2 * 128 * 8 * (20*8192 + 512); !near(c.Compute, want) || c.Overhead < (9.547+5.795+4.014)*1e-6 {
 		t.Errorf("%+v, want %g s of arithmetic", c, want)

@@ -159,7 +159,7 @@ func (s *Spec) PageAttentionCost(selected DecodeBatch, page int, h Heads) Cost {
 		Overhead: p.Overhead.Seconds() + p.MergeOverhead.Seconds(),
 	}
 	rows := float64(ceilDiv(h.group(), tileRows) * tileRows)
-	c.Compute = max(4*dim*rows*float64(h.KV)*tokens/(p.Compute*s.peak(h.ElementBits)), s.converts(tokens, h))
+	c.Compute = max(4*dim*rows*float64(h.KV)*tokens/(p.Compute*s.peak(h.ElementBits)), s.converts(tokens, tokens, h))
 	c.Memory = c.Bytes / s.pageBandwidth()
 	// Blocks share a context until there are two on every SM.
 	splits := min(mostSplits, max(1, 2*float64(s.SMs)/(requests*float64(h.KV))))

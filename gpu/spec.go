@@ -150,6 +150,7 @@ type Heads struct {
 	// KVBits is of an element of k and v as the cache holds them, 0 for ElementBits, and KVScaleBytes
 	// are those of one token's k, as many as of its v.
 	KVBits, KVScaleBytes int
+	KVFloat              bool // k and v of 8 bits are FP8
 }
 
 // kvBytes returns the bytes of k and v of one token and KV head in the cache.

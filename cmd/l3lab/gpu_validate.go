@@ -26,6 +26,8 @@ func (a *app) newGPUValidateCommand() *cobra.Command {
 Measurements are CSV files; the columns say what a file measures:
   m,n,k,us                                      gemm
   batch,context,q_heads,kv_heads,head_dim,us    decode_attention
+  kind,batch,context,q_heads,kv_heads,head_dim,graph_us
+                                                narrow_decode_attention (fp8, int8, int4); decode_attention (fp16)
   batch,length,q_heads,kv_heads,head_dim,us     prefill_attention
   chunk,finished,q_heads,kv_heads,head_dim,us   prefill_attention
   chunk,finished,q_heads,kv_heads,head_dim,graph_us,unsplit_us
@@ -39,7 +41,8 @@ Measurements are CSV files; the columns say what a file measures:
                                                 decode_iteration, prefill_iteration, mixed_iteration; iteration_energy
   op,detail,seconds,joules,bytes                power, of a kernel for seconds
   busy_us,seconds,joules,iterations             power, of work with gaps
-Elements are 16 bits wide. Kernels with graph_us,sustained_us in place of us were measured
+Elements are 16 bits wide, but for what a column kind says of the cache or, in gemm, of both factors
+(fp8: narrow_gemm). Kernels with graph_us,sustained_us in place of us were measured
 in graphs, for milliseconds and for seconds, others alone. Joules are of all GPUs. A model
 is a preset or a file; iterations use NCCL. A column prefill_kernels names the suite (server,
 pytorch) of an iteration's prefill attention where it is another. Of a folder, files with

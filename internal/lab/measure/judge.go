@@ -113,7 +113,7 @@ func Regions(kind Kind) []Region {
 			{"1 MiB and more", func(s *Sample) bool { return s.bytes >= 1<<20 }},
 		}
 	}
-	ops := map[Kind][]string{Elementwise: elementwiseOps, PageSparse: pageSparseOps, Extend: {split, unsplit}, Power: powerOps}[kind]
+	ops := map[Kind][]string{Elementwise: elementwiseOps, PageSparse: pageSparseOps, Extend: {split, unsplit}, NarrowGEMM: narrowFormats[:1], NarrowDecode: narrowFormats, Power: powerOps}[kind]
 	return list.Map(ops, func(op string) Region { return Region{op, func(s *Sample) bool { return s.op == op }} })
 }
 

@@ -52,6 +52,10 @@ func parameters(kind Kind) []parameter {
 		return gemmParameters()
 	case Decode:
 		return decodeParameters()
+	case NarrowGEMM:
+		return []parameter{number("compute_share_8bit", lowEfficiency, 0.9, 1, func(t *Target) *float64 { return &t.GPU.MatMul.Narrow })}
+	case NarrowDecode:
+		return narrowParameters()
 	case Prefill:
 		return prefillParameters()
 	case Extend:

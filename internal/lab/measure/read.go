@@ -24,6 +24,7 @@ var layouts = []struct {
 	{PageSparse, "op,batch,context,q_heads,kv_heads,head_dim,page,pages,us"},
 	{Decode, "batch,context,q_heads,kv_heads,head_dim,us"},
 	{Decode, "batch,context,q_heads,kv_heads,head_dim,graph_us,sustained_us"},
+	{Decode, "kind,batch,context,q_heads,kv_heads,head_dim,graph_us"},
 	{Prefill, "batch,length,q_heads,kv_heads,head_dim,us"},
 	{Prefill, "chunk,finished,q_heads,kv_heads,head_dim,us"},
 	{Prefill, "chunk,finished,q_heads,kv_heads,head_dim,graph_us,sustained_us"},
@@ -191,9 +192,11 @@ func (r *row) kernel(kind Kind) []Sample {
 	switch kind {
 	case GEMM:
 		s.m, s.n, s.k = r.integer("m", 1, maxSize), r.integer("n", 1, maxSize), r.integer("k", 1, maxSize)
+		r.format(&s)
 	case Decode:
 		s.batch, s.context = r.integer("batch", 1, 1<<20), r.integer("context", 1, maxSize)
 		s.heads = r.heads()
+		r.format(&s)
 	case Prefill:
 		s.batch = 1
 		if r.has("batch") {
@@ -243,6 +246,9 @@ func (r *row) kernel(kind Kind) []Sample {
 	}
 	burst, sustained := s, s
 	burst.where, burst.Seconds = InGraph, r.positive("graph_us")*1e-6
+	if !r.has("sustained_us") {
+		return []Sample{burst}
+	}
 	sustained.where, sustained.Seconds = Sustained, r.positive("sustained_us")*1e-6
 	return []Sample{burst, sustained}
 }

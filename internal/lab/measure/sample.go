@@ -16,14 +16,16 @@ type Kind string
 
 // The kinds, in the order of reports.
 const (
-	GEMM        Kind = "gemm"
-	Decode      Kind = "decode_attention"
-	Prefill     Kind = "prefill_attention"
-	Extend      Kind = "extend_attention" // of a short chunk over a long cache
-	AllReduce   Kind = "all_reduce"
-	PCIe        Kind = "pcie"
-	Elementwise Kind = "elementwise"
-	PageSparse  Kind = "page_sparse" // of page-sparse decode attention
+	GEMM         Kind = "gemm"
+	Decode       Kind = "decode_attention"
+	NarrowGEMM   Kind = "narrow_gemm"             // of factors of 8 bits
+	NarrowDecode Kind = "narrow_decode_attention" // over keys and values of 8 or 4 bits
+	Prefill      Kind = "prefill_attention"
+	Extend       Kind = "extend_attention" // of a short chunk over a long cache
+	AllReduce    Kind = "all_reduce"
+	PCIe         Kind = "pcie"
+	Elementwise  Kind = "elementwise"
+	PageSparse   Kind = "page_sparse" // of page-sparse decode attention
 	// Whole iterations, and the energy of each.
 	DecodeIteration  Kind = "decode_iteration"
 	PrefillIteration Kind = "prefill_iteration"
@@ -36,7 +38,7 @@ const (
 // Kinds returns all kinds in the order of reports.
 func Kinds() []Kind {
 	return []Kind{
-		GEMM, Decode, Prefill, Extend, AllReduce, PCIe, Elementwise, PageSparse,
+		GEMM, NarrowGEMM, Decode, NarrowDecode, Prefill, Extend, AllReduce, PCIe, Elementwise, PageSparse,
 		DecodeIteration, PrefillIteration, MixedIteration, IterationEnergy, Power,
 	}
 }
@@ -65,7 +67,7 @@ type Sample struct {
 	File    string
 	Line    int
 	m, n, k int    // gemm; elementwise: M rows of N elements
-	op      string // elementwise: layernorm, add, gelu, copy; pcie: h2d, d2h; page-sparse: page_score, topk, attention; extend attention: split, unsplit
+	op      string // elementwise: layernorm, add, gelu, copy; pcie: h2d, d2h; page-sparse: page_score, topk, attention; extend attention: split, unsplit; narrow kernels: fp8, int8, int4
 	batch   int    // attention: equal requests
 	context int    // decode and page-sparse attention
 	paged
@@ -119,7 +121,7 @@ func (k Kind) Joules() bool { return k == IterationEnergy || k == Power }
 
 // Attends says that attention is part of the kind, so that it depends on the suite.
 func (k Kind) Attends() bool {
-	return slices.Contains([]Kind{Decode, Prefill, DecodeIteration, PrefillIteration, MixedIteration}, k)
+	return slices.Contains([]Kind{Decode, NarrowDecode, Prefill, DecodeIteration, PrefillIteration, MixedIteration}, k)
 }
 
 // Iteration says that the kind is of whole iterations: their time or their energy.
@@ -132,9 +134,9 @@ func (s *Sample) Kind() Kind { return s.kind }
 // samples are held out of a fit.
 func (s *Sample) shape() string {
 	switch s.kind {
-	case GEMM:
+	case GEMM, NarrowGEMM:
 		return fmt.Sprintf("n=%d k=%d", s.n, s.k)
-	case Decode, Prefill, Extend, PageSparse:
+	case Decode, NarrowDecode, Prefill, Extend, PageSparse:
 		return fmt.Sprintf("heads=%d kv=%d d=%d", s.heads.Query, s.heads.KV, s.heads.Dim)
 	case AllReduce:
 		return fmt.Sprintf("gpus=%d", s.gpus)
@@ -152,6 +154,10 @@ func (s *Sample) String() string {
 	switch s.kind {
 	case GEMM:
 		return fmt.Sprintf("m=%d %s", s.m, s.shape())
+	case NarrowGEMM:
+		return fmt.Sprintf("%s m=%d %s", s.op, s.m, s.shape())
+	case NarrowDecode:
+		return fmt.Sprintf("%s batch=%d context=%d %s", s.op, s.batch, s.context, s.shape())
 	case Decode:
 		return fmt.Sprintf("batch=%d context=%d %s", s.batch, s.context, s.shape())
 	case Extend:
@@ -214,7 +220,9 @@ func (t *Target) kernel(s *Sample) gpu.Cost {
 	switch s.kind {
 	case GEMM:
 		return g.GEMMCost(s.m, s.n, s.k, elementBits)
-	case Decode:
+	case NarrowGEMM:
+		return g.NarrowGEMMCost(s.m, s.n, s.k, 8)
+	case Decode, NarrowDecode:
 		return g.DecodeAttentionCost(gpu.UniformBatch(s.batch, s.context), s.heads)
 	case Prefill:
 		if g.Suite == gpu.SuiteServer && s.op == unmasked {
