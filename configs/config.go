@@ -197,7 +197,7 @@ func (c *Config) DIMMs() int {
 
 // HeadShape returns the shape of one KV head on the DIMMs.
 func (c *Config) HeadShape() pim.HeadShape {
-	h := pim.HeadShape{HeadDim: c.Model.HeadDim, Queries: c.Model.QueryGroup(), ElementBits: c.Model.ElementBits, KVBits: c.Model.KVBits}
+	h := pim.HeadShape{HeadDim: c.Model.HeadDim, Queries: c.Model.QueryGroup(), ElementBits: c.Model.ElementBits, KVBits: c.Model.StoredBits(), KVFloat: c.Model.KVFloat()}
 	h.KeyGroup = c.Model.KeyGroup()
 	if c.PIM.Scales == pim.ScalesInRows {
 		h.ScaleBytes = c.Model.KVScaleBytes()

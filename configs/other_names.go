@@ -8,7 +8,7 @@ var otherNames = map[string]string{
 	"gpu.count": "node.gpus", "gpu.number": "node.gpus", "gpu_count": "node.gpus", "num_gpus": "node.gpus", "n_gpus": "node.gpus", "ngpus": "node.gpus",
 	"batch": "batching.max_num_seqs", "batch_size": "batching.max_num_seqs", "max_batch_size": "batching.max_num_seqs", "max_batch": "batching.max_num_seqs",
 	"chunk_size": "batching.max_num_batched_tokens", "chunked_prefill_size": "batching.max_num_batched_tokens",
-	"dtype": "model.element_bits", "kv_cache_dtype": "model.kv_bits", "kv_dtype": "model.kv_bits", "quantization": "model.weight_bits", "quantisation": "model.weight_bits",
+	"dtype": "model.element_bits", "kv_cache_dtype": "model.kv_format", "kv_dtype": "model.kv_format", "quantization": "model.weight_bits", "quantisation": "model.weight_bits",
 	"num_requests": "run.requests", "num_prompts": "run.requests", "prompts": "run.requests", "request_rate": "arrivals.rate_per_s", "qps": "arrivals.rate_per_s",
 	"rate": "arrivals.rate_per_s", "concurrency": "arrivals.users", "max_concurrency": "arrivals.users",
 	"input_len": "traces.input_mean", "input_length": "traces.input_mean", "prompt_len": "traces.input_mean", "random_input_len": "traces.input_mean",

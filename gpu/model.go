@@ -41,7 +41,7 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 		grouped: widths{In: in, Weights: expert, Out: m.ElementBits, Block: block},
 		heads: Heads{
 			Query: m.Heads / t, KV: m.KVHeads / t, Dim: m.HeadDim, ElementBits: m.ElementBits,
-			KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(),
+			KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(), KVFloat: m.KVFloat(),
 		},
 		qkv:       m.QKVWidth() / t,
 		attention: m.Heads / t * m.HeadDim,

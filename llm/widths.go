@@ -9,8 +9,10 @@ import (
 
 // Widths are those that differ from Model.ElementBits. The zero value has none.
 type Widths struct {
-	// KVBits is of keys and values as they are stored and moved: 16, 8 or 4, or 0 for
-	// element_bits. Queries and outputs have element_bits.
+	// KVFormat is that of keys and values as they are stored and moved: "fp16", "bf16", "int8", "int4", or "fp8", which is E4M3
+	// with one scale a tensor, whatever kv_scales says. "" is kv_bits, with integers for 8 and 4. Queries and outputs have element_bits.
+	KVFormat KVFormat `toml:"kv_format"`
+	// KVBits is of keys and values where kv_format does not name their format: 16, 8 or 4, or 0 for element_bits.
 	KVBits int `toml:"kv_bits"`
 	// KVScales is what turns 8 or 4 bits of kv_bits back into numbers: a scale and a zero of
 	// each token's key and value in a KV head ("token", as "" is), or one of each tensor ("tensor"), which takes no room.
@@ -30,6 +32,28 @@ type Widths struct {
 	ActivationBits int `toml:"activation_bits"`
 }
 
+// KVFormat names the format of keys and values.
+type KVFormat string
+
+// The formats of keys and values.
+const (
+	FP16 KVFormat = "fp16"
+	BF16 KVFormat = "bf16"
+	FP8  KVFormat = "fp8" // E4M3
+	INT8 KVFormat = "int8"
+	INT4 KVFormat = "int4"
+)
+
+// KVFormats returns the names of the formats of keys and values.
+func KVFormats() []string {
+	return []string{string(FP16), string(BF16), string(FP8), string(INT8), string(INT4)}
+}
+
+// bits returns those of an element, 0 for none.
+func (f KVFormat) bits() int {
+	return map[KVFormat]int{FP16: 16, BF16: 16, FP8: 8, INT8: 8, INT4: 4}[f]
+}
+
 // KVScales says what scales keys and values have.
 type KVScales string
 
@@ -47,6 +71,11 @@ const KeyGroup = 128
 // check has the rules of widths, for a model whose other elements have elementBits.
 func (w *Widths) check(c *input.Check, elementBits int) {
 	input.OneOf(c, "kv_scales", cmp.Or(w.KVScales, TokenScales), TokenScales, TensorScales, ChannelScales)
+	if w.KVFormat != "" {
+		input.OneOf(c, "kv_format", w.KVFormat, FP16, BF16, FP8, INT8, INT4)
+		c.That(w.KVBits == 0 || w.KVBits == w.KVFormat.bits(), "kv_bits", w.KVBits, "%d, or 0, with kv_format = %q", w.KVFormat.bits(), w.KVFormat)
+		c.That(w.KVFormat != FP8 || w.KVScales != ChannelScales, "kv_scales", w.KVScales, "token or tensor with kv_format = %q, which has one scale a tensor", FP8)
+	}
 	c.That(w.KVBits == 0 || w.KVBits == 4 || w.KVBits == 8 || w.KVBits == 16, "kv_bits", w.KVBits, "16, 8 or 4, or 0 for element_bits")
 	c.That(w.WeightBits == 0 || w.WeightBits == 4 || w.WeightBits == 8 || w.WeightBits == 16, "weight_bits", w.WeightBits, "16, 8 or 4, or 0 for element_bits")
 	c.That(w.ExpertBits == 0 || w.ExpertBits == 4 || w.ExpertBits == 8 || w.ExpertBits == 16, "expert_bits", w.ExpertBits, "16, 8 or 4, or 0 for weight_bits")
@@ -58,12 +87,18 @@ func (w *Widths) check(c *input.Check, elementBits int) {
 }
 
 // KVElementBits returns the bits of an element of a stored key or value.
-func (m *Model) KVElementBits() int { return cmp.Or(m.KVBits, m.ElementBits) }
+func (m *Model) KVElementBits() int { return cmp.Or(m.StoredBits(), m.ElementBits) }
+
+// StoredBits returns the bits of an element of a stored key or value, 0 where they are a model's other ones.
+func (w *Widths) StoredBits() int { return cmp.Or(w.KVFormat.bits(), w.KVBits) }
+
+// KVFloat says that 8 bits of keys and values are FP8.
+func (w *Widths) KVFloat() bool { return w.KVFormat == FP8 }
 
 // KVScaleBytes returns the bytes of scale and zero of one token's key in a KV head, as many as of
 // its value.
 func (m *Model) KVScaleBytes() int {
-	if m.KVBits == 0 || m.KVBits == 16 || m.KVScales == TensorScales {
+	if bits := m.StoredBits(); bits == 0 || bits == 16 || m.KVScales == TensorScales || m.KVFloat() {
 		return 0
 	}
 	return 4

@@ -57,6 +57,8 @@ func homePolicies() map[string]*Attends {
 	*add("dense, 8 bits", "dense", as) = llm.Widths{KVBits: 8}
 	*add("dense, 4 bits by channel", "dense", as) = llm.Widths{KVBits: 4, KVScales: llm.ChannelScales}
 	*add("duo, 8 bits by channel", "duo", duo) = llm.Widths{KVBits: 8, KVScales: llm.ChannelScales}
+	*add("dense, FP8", "dense", as) = llm.Widths{KVFormat: llm.FP8}
+	*add("quest, FP8", "quest", quest) = llm.Widths{KVFormat: llm.FP8}
 	*add("hgca, 4 bits", "hgca", hgca) = llm.Widths{KVBits: 4}
 	*add("window, 4 bits by tensor", "window", window) = llm.Widths{KVBits: 4, KVScales: llm.TensorScales}
 	*add("quest, 8 bits by tensor", "quest", quest) = llm.Widths{KVBits: 8, KVScales: llm.TensorScales}

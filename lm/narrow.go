@@ -20,13 +20,17 @@ const keyGroup = 128
 // stay in 16 bits on the GPUs until then. A prompt attends in 16 bits.
 type narrowing struct {
 	bits   int
+	fp8    bool
 	scales llm.KVScales
 	tensor [][2]pim.Scales // by layer, where a tensor has one: fitted to the prompt
 }
 
 // newNarrowing returns that of widths, nil for 16 bits. Groups of keys go with policies that keep all tokens in their order.
 func newNarrowing(m *Model, w *llm.Widths, s *policy.Spec) (*narrowing, error) {
-	n := &narrowing{bits: w.KVBits, scales: cmp.Or(w.KVScales, llm.TokenScales)}
+	n := &narrowing{bits: w.StoredBits(), fp8: w.KVFloat(), scales: cmp.Or(w.KVScales, llm.TokenScales)}
+	if n.fp8 {
+		n.scales = llm.TensorScales
+	}
 	if n.bits == 0 || n.bits == 16 {
 		return nil, nil
 	}
@@ -44,7 +48,7 @@ func newNarrowing(m *Model, w *llm.Widths, s *policy.Spec) (*narrowing, error) {
 func (m *Model) headShape(n *narrowing) pim.HeadShape {
 	s := pim.HeadShape{HeadDim: m.HeadDim, Queries: 1, ElementBits: 16}
 	if n != nil {
-		s.KVBits = n.bits
+		s.KVBits, s.KVFloat = n.bits, n.fp8
 		if n.scales == llm.ChannelScales {
 			s.KeyGroup = keyGroup
 		}
@@ -71,7 +75,9 @@ func (n *narrowing) fit(layer int, heads []chosenHead) {
 		}
 	}
 	for kv, x := range most {
-		n.tensor[layer][kv] = pim.FitTensor(x, n.bits)
+		if n.tensor[layer][kv] = pim.FitTensor(x, n.bits); n.fp8 {
+			n.tensor[layer][kv] = pim.FitFP8(x)
+		}
 	}
 }
 
@@ -104,8 +110,12 @@ func (n *narrowing) vector(layer int, kv pim.KV, x *narrowHead, v []float32) {
 	}
 	x.scales[kv] = append(x.scales[kv], s)
 	for e, y := range v {
-		x.elements[kv] = append(x.elements[kv], s.Encode(y, n.bits))
-		v[e] = s.Decode(x.elements[kv][len(x.elements[kv])-1])
+		element := s.Encode(y, n.bits)
+		if v[e] = s.Decode(element); n.fp8 {
+			element = s.EncodeFP8(y)
+			v[e] = s.DecodeFP8(element)
+		}
+		x.elements[kv] = append(x.elements[kv], element)
 	}
 }
 

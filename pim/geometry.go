@@ -15,6 +15,9 @@ type HeadShape struct {
 	Queries     int // g, query heads on the KV head: 1 without grouped-query attention
 	ElementBits int // of q, and of k and v without KVBits: 8 or 16
 	KVBits      int // of k and v as stored: 4, 8 or 16; 0 as q
+	// KVFloat makes the 8 bits of k and v FP8 (E4M3) with one scale a tensor, which moves and takes the time of INT8 with one.
+	// Every number of E4M3 is one of FP16: multipliers take it with a larger exponent and zeros behind the fraction.
+	KVFloat bool
 	// KeyGroup is how many tokens share scales of each element of narrow keys, which the query takes on, so that it is
 	// loaded anew for each group. 0: each token has a scale of its own.
 	KeyGroup   int
@@ -27,6 +30,7 @@ func (h HeadShape) Check(c *input.Check) {
 	c.That(h.Queries >= 1 && h.Queries <= 128, "queries", h.Queries, "1 to 128 query heads on a KV head")
 	c.That(h.ElementBits == 8 || h.ElementBits == 16, "element_bits", h.ElementBits, "8 or 16")
 	c.That(h.KVBits == 0 || h.KVBits == 4 || h.KVBits == 8 || h.KVBits == 16, "kv_bits", h.KVBits, "4, 8 or 16, or 0 for element_bits")
+	c.That(!h.KVFloat || h.KVBits == 8 && h.ScaleBytes == 0 && h.KeyGroup == 0, "kv_float", h.KVFloat, "false, or 8 bits with one scale a tensor")
 	c.That(h.KeyGroup == 0 || h.KeyGroup > 0 && h.StoredBits() < 16, "key_group", h.KeyGroup, "0 with keys of 16 bits")
 	c.That(h.ScaleBytes == 0 || h.ScaleBytes == 4, "scale_bytes", h.ScaleBytes, "0 or 4")
 	c.That(h.ScaleBytes == 0 || h.KeyGroup == 0 || h.KeyGroup >= h.HeadDim, "key_group", h.KeyGroup,

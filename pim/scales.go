@@ -6,7 +6,8 @@ import (
 	"github.com/l3sim/l3sim/attention"
 )
 
-// Scales turn an element of 8 or 4 bits, in two's complement, back into a number: Scale·(element − Zero). Both are FP16.
+// Scales turn an element of 8 or 4 bits, in two's complement, back into a number: Scale·(element − Zero). Both are FP16. An
+// element in FP8 (E4M3) stands for Scale times its number.
 type Scales struct{ Scale, Zero float32 }
 
 func narrowRange(bits int) (least, largest float32) {
@@ -43,6 +44,22 @@ func (s Scales) Encode(x float32, bits int) uint16 {
 
 // Decode returns the number that an element stands for.
 func (s Scales) Decode(element uint16) float32 { return s.Scale * (float32(int16(element)) - s.Zero) }
+
+// FitFP8 returns the scale of a tensor in FP8 of numbers of at most an absolute value.
+func FitFP8(most float32) Scales {
+	if s := attention.RoundHalf(most / attention.E4M3Max); s > 0 {
+		return Scales{Scale: s}
+	}
+	return Scales{Scale: 1}
+}
+
+// EncodeFP8 returns the element in FP8 whose number is nearest to x.
+func (s Scales) EncodeFP8(x float32) uint16 { return uint16(attention.Float32ToE4M3(x / s.Scale)) }
+
+// DecodeFP8 returns the number that an element in FP8 stands for.
+func (s Scales) DecodeFP8(element uint16) float32 {
+	return s.Scale * attention.E4M3Table()[uint8(element)]
+}
 
 // Word returns scale and zero as they are stored.
 func (s Scales) Word() uint32 {

@@ -50,6 +50,7 @@ choice is compared with attention to everything, and --profile writes what a run
 	flags.StringVar(&f.profile, "profile", "", "write how much the policy attends to, by layer, head and context, to this TOML `file`, for policy.profile")
 	flags.BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	f.register(cmd, cli.Key("policy", "policy.name", "", "attention to what a policy chooses (see 'l3sim config policies')"),
+		cli.Key("kv-format", "model.kv_format", "", "`format` of keys and values in the DIMMs: fp16, fp8, int8 or int4"),
 		cli.Key("kv-bits", "model.kv_bits", "16", "bits of keys and values in the DIMMs: 16, 8 or 4"))
 	return cmd
 }
@@ -102,7 +103,7 @@ func (a *app) eval(cmd *cobra.Command, f *evalFlags) error {
 	}
 	r := evalResult{
 		Bytes: e.Prompt + e.Steps, Prompt: e.Prompt, Steps: e.Steps, NLLNatsMean: e.Mean(), BitsPerByte: e.BitsPerByte(),
-		DIMMs: node != nil, KVBits: cmp.Or(f.cfg.Model.KVBits, 16), MaxAttentionError: e.MaxError, WallS: time.Since(start).Seconds(),
+		DIMMs: node != nil, KVBits: cmp.Or(f.cfg.Model.StoredBits(), 16), MaxAttentionError: e.MaxError, WallS: time.Since(start).Seconds(),
 	}
 	if f.byPolicy {
 		r.Policy, r.AttendedReport = f.cfg.Policy.Name, lm.NewAttendedReport(e.Attended)

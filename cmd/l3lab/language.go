@@ -79,7 +79,11 @@ func (f *languageFlags) loadConfig(cmd *cobra.Command) (err error) {
 		f.config.Options.SectionsOnly = false
 	}
 	if err = f.loadKeys(cmd); err == nil && f.narrow() {
-		err = f.config.Locate(&input.Error{Key: "model.kv_bits", Value: fmt.Sprint(f.cfg.Model.KVBits), Expected: "16, or 0: 'l3lab eval' has narrow keys and values"})
+		bad := &input.Error{Key: "model.kv_bits", Value: fmt.Sprint(f.cfg.Model.KVBits), Expected: "16, or 0: 'l3lab eval' has narrow keys and values"}
+		if name := f.cfg.Model.KVFormat; name != "" {
+			bad = &input.Error{Key: "model.kv_format", Value: fmt.Sprintf("%q", name), Expected: "fp16: 'l3lab eval' has narrow keys and values"}
+		}
+		err = f.config.Locate(bad)
 	}
 	return err
 }
@@ -93,7 +97,7 @@ func (f *languageFlags) loadKeys(cmd *cobra.Command) (err error) {
 }
 
 // narrow says that keys and values have fewer than 16 bits.
-func (f *languageFlags) narrow() bool { return f.cfg.Model.KVBits == 8 || f.cfg.Model.KVBits == 4 }
+func (f *languageFlags) narrow() bool { b := f.cfg.Model.StoredBits(); return b == 8 || b == 4 }
 
 // readText reads a file that is no longer than the model's context and one byte more are.
 func readText(flag, path string) ([]byte, error) {

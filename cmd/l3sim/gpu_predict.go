@@ -13,6 +13,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/cli"
+	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -25,6 +26,7 @@ type predictFlags struct {
 	batch                              int
 	context                            []int
 	heads, kvHeads, dim, width, kvBits int
+	kvFormat                           string
 	gpus, page, pages                  int
 	perQueryHead                       bool
 }
@@ -101,6 +103,7 @@ draw more than the power limit. The time and its parts are those of a kernel mea
 	flags.IntVar(&f.kvHeads, "kv-heads", 0, "attention: KV heads (default: as many as --heads)")
 	flags.IntVar(&f.dim, "head-dim", 128, "attention: elements of a head")
 	flags.IntVar(&f.width, "bits", 16, "element width, 16 or 8")
+	flags.StringVar(&f.kvFormat, "kv-format", "", "`format` of keys and values in the cache: fp16, bf16, fp8, int8 or int4 (default: as --kv-bits)")
 	flags.IntVar(&f.kvBits, "kv-bits", 0, "width of keys and values in the cache, 16, 8 or 4, these with scale and zero of each token (default: as --bits)")
 	flags.IntVar(&f.page, "page", 0, "page-score, top-k, page-attention: tokens of a page")
 	flags.IntVar(&f.pages, "pages", 0, "top-k, page-attention: pages selected of each request")
@@ -129,10 +132,8 @@ func (a *app) gpuPredict(cmd *cobra.Command, f *predictFlags) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	heads := gpu.Heads{Query: f.heads, KV: f.kvHeads, Dim: f.dim, ElementBits: f.width, KVBits: f.kvBits}
-	if f.kvBits == 8 || f.kvBits == 4 {
-		heads.KVScaleBytes = 4
-	}
+	kv := llm.Model{ElementBits: f.width, Widths: llm.Widths{KVFormat: llm.KVFormat(f.kvFormat), KVBits: f.kvBits}}
+	heads := gpu.Heads{Query: f.heads, KV: f.kvHeads, Dim: f.dim, ElementBits: f.width, KVBits: kv.KVElementBits(), KVScaleBytes: kv.KVScaleBytes(), KVFloat: kv.KVFloat()}
 	return a.printCost(g, f, predictOps[i].cost(f, g, heads))
 }
 
@@ -164,6 +165,10 @@ func (f *predictFlags) check(cmd *cobra.Command) error {
 		return wrongSize("bits", f.width, "16 or 8")
 	case !slices.Contains([]int{0, 4, 8, 16}, f.kvBits):
 		return wrongSize("kv-bits", f.kvBits, "16, 8 or 4")
+	case f.kvFormat != "" && f.kvBits != 0:
+		return wrongSize("kv-bits", f.kvBits, "no value with --kv-format")
+	case f.kvFormat != "" && !slices.Contains(llm.KVFormats(), f.kvFormat):
+		return input.UnknownName("--kv-format", f.kvFormat, llm.KVFormats())
 	case len(f.context) > 1 && cmd.Flags().Changed("batch") && f.batch != len(f.context):
 		return wrongSize("batch", f.batch, "%d, the number of contexts", len(f.context))
 	}

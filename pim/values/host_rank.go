@@ -43,7 +43,7 @@ type rankWorker struct {
 }
 
 // DecodeHead is one KV head of a decode step. Vectors have HeadDim elements, FP16 bits, keys and values of 8 or 4 bits as
-// elements in two's complement (Scales.Encode).
+// elements in two's complement (Scales.Encode), or in FP8 (Scales.EncodeFP8).
 type DecodeHead struct {
 	FirstRow int32 // of the head's rows, which nothing else uses
 	Context  int   // tokens attended to, the newest included

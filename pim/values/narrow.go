@@ -157,6 +157,10 @@ func (m *valueMachine) unpack(to []float32, n, stride int, cells []byte) {
 			for i, x := range share {
 				v[2*i], v[2*i+1] = float32(int8(x<<4)>>4), float32(int8(x)>>4)
 			}
+		case m.shape.KVFloat:
+			for i, x := range share {
+				v[i] = attention.E4M3Table()[x]
+			}
 		case bits == 8:
 			for i, x := range share {
 				v[i] = float32(int8(x))

@@ -17,10 +17,19 @@ import (
 // quantise makes keys and values narrow ones, with scales for each token or for keys of each group of its rows.
 func (v *headVectors) quantise(p *valueProblem, g *pim.Geometry, h *machine.Head) {
 	bits, n := p.shape.StoredBits(), len(v.k)
+	all := append(decode(p.storage, v.k), decode(p.storage, v.v)...)
+	fp8Scale := pim.FitFP8(max(slices.Max(all), -slices.Min(all)))
+	v.fp8 = p.shape.KVFloat
 	x := &narrowTokens{key: make([]pim.Scales, n), value: make([]pim.Scales, n)}
 	k := decode(p.storage, v.k)
 	narrow := func(vector []uint16) pim.Scales {
 		wide := decode(p.storage, [][]uint16{vector})
+		if p.shape.KVFloat {
+			for e := range vector {
+				vector[e] = fp8Scale.EncodeFP8(wide[e])
+			}
+			return fp8Scale
+		}
 		s := pim.FitScales(slices.Min(wide), slices.Max(wide), bits)
 		for e := range vector {
 			vector[e] = s.Encode(wide[e], bits)
@@ -75,7 +84,11 @@ func (v *headVectors) widen(storage Storage, x [][]uint16) (out []float32) {
 	}
 	for i := range x {
 		for _, element := range x[i] {
-			out = append(out, float32(int16(element)))
+			if v.fp8 {
+				out = append(out, attention.E4M3Table()[element])
+			} else {
+				out = append(out, float32(int16(element)))
+			}
 		}
 	}
 	return out
@@ -90,7 +103,9 @@ func TestFoldedScales(tb *testing.T) {
 		p.spec.ProcessingUnit = rapid.SampledFrom([]string{pim.BankUnits, pim.RankLevelUnit}).Draw(t, "unit")
 		p.spec.NormalizedWeights = rapid.Bool().Draw(t, "normalised")
 		p.shape = pim.HeadShape{HeadDim: 128, Queries: rapid.IntRange(1, 3).Draw(t, "queries"), ElementBits: 16, KVBits: rapid.SampledFrom([]int{8, 4}).Draw(t, "bits")}
-		p.shape.KeyGroup = rapid.SampledFrom([]int{0, 0, 128}).Draw(t, "group")
+		if p.shape.KVFloat = p.shape.KVBits == 8 && rapid.Bool().Draw(t, "fp8"); !p.shape.KVFloat {
+			p.shape.KeyGroup = rapid.SampledFrom([]int{0, 0, 128}).Draw(t, "group")
+		}
 		g, err := pim.NewGeometry(p.device, p.shape)
 		parts.Must(tb, err)
 		h := machine.Head{Context: rapid.IntRange(1, 700).Draw(t, "context"), Appends: rapid.Bool().Draw(t, "append")}
@@ -108,6 +123,10 @@ func TestFoldedScales(tb *testing.T) {
 				s := v.narrow.key[i]
 				if v.narrow.elements != nil {
 					s = v.narrow.elements[i][e]
+				}
+				if p.shape.KVFloat {
+					k, values = append(k, s.DecodeFP8(v.k[i][e])), append(values, s.DecodeFP8(v.v[i][e]))
+					continue
 				}
 				k, values = append(k, s.Decode(v.k[i][e])), append(values, v.narrow.value[i].Decode(v.v[i][e]))
 			}
@@ -174,7 +193,9 @@ func TestNarrowRank(tb *testing.T) {
 		spec.ProcessingUnit = rapid.SampledFrom([]string{pim.BankUnits, pim.RankLevelUnit}).Draw(t, "unit")
 		spec.Multipliers = rapid.SampledFrom([]int{0, 8}).Draw(t, "multipliers")
 		p := &valueProblem{spec: spec, device: parts.DDR4(tb), shape: pim.HeadShape{HeadDim: 128, Queries: 2, ElementBits: 16, KVBits: rapid.SampledFrom([]int{8, 4}).Draw(t, "bits")}}
-		p.shape.KeyGroup = rapid.SampledFrom([]int{0, 64}).Draw(t, "group")
+		if p.shape.KVFloat = p.shape.KVBits == 8 && rapid.Bool().Draw(t, "fp8"); !p.shape.KVFloat {
+			p.shape.KeyGroup = rapid.SampledFrom([]int{0, 64}).Draw(t, "group")
+		}
 		g, err := pim.NewGeometry(p.device, p.shape)
 		parts.Must(tb, err)
 		h := machine.Head{Context: rapid.IntRange(2, 400).Draw(t, "context")}

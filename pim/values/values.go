@@ -13,7 +13,7 @@ import (
 )
 
 // headData is what a head computes on: bits in the machine's storage format, keys and values of 8 or 4 bits as
-// elements in two's complement.
+// elements in two's complement, or in FP8.
 type headData struct {
 	query [][]uint16 // by query head of the group, HeadDim elements
 	// key and value of the newest token, HeadDim elements each; only where the head appends it.

@@ -54,6 +54,7 @@ func drawPages(t *rapid.T, g *pim.Geometry, n int) (list pim.TokenList) {
 type headVectors struct {
 	q, k, v [][]uint16
 	narrow  *narrowTokens // what k and v stand for; nil: 16 bits
+	fp8     bool          // elements are FP8
 }
 
 // valueProblem is a random problem: heads of one shape, on one machine.
@@ -146,10 +147,11 @@ func drawProblem(tb testing.TB, t *rapid.T) *valueProblem {
 	p.shape = pim.HeadShape{HeadDim: rapid.SampledFrom(dims).Draw(t, "d"), Queries: rapid.IntRange(1, 8).Draw(t, "queries"), ElementBits: 16}
 	p.spec.Multipliers = rapid.SampledFrom([]int{0, 0, 4, 8, 3}).Draw(t, "multipliers")
 	p.shape.KVBits = rapid.SampledFrom([]int{0, 16, 8, 4}).Draw(t, "kv bits")
-	if p.shape.StoredBits() < 16 && rapid.Bool().Draw(t, "scales by element") {
+	p.shape.KVFloat = p.shape.KVBits == 8 && rapid.Bool().Draw(t, "fp8")
+	if p.shape.StoredBits() < 16 && !p.shape.KVFloat && rapid.Bool().Draw(t, "scales by element") {
 		p.shape.KeyGroup = p.device.Banks() * rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "group")
 	}
-	if p.shape.StoredBits() < 16 && rapid.Bool().Draw(t, "scales in rows") {
+	if p.shape.StoredBits() < 16 && !p.shape.KVFloat && rapid.Bool().Draw(t, "scales in rows") {
 		p.shape.ScaleBytes = 4
 		for p.shape.KeyGroup > 0 && p.shape.KeyGroup < p.shape.HeadDim { // as many places as tokens
 			p.shape.KeyGroup *= 2

@@ -163,7 +163,7 @@ func assembleHBMPIM(n *Setup) Assembly {
 	spec.NarrowKV = gpu.NarrowKVSpec{} // CUDA cores'
 	model := cfg.Model
 	if wide := model.ElementBits / h.ElementsPerRead; model.KVElementBits() < wide {
-		model.KVBits, model.KVScales = wide, llm.TensorScales // as long as these take
+		model.KVFormat, model.KVBits, model.KVScales = "", wide, llm.TensorScales // as long as these take
 	}
 	spec.Peak16 *= units.FLOPRate(max(1, model.ElementBits/model.KVElementBits())) // more multipliers
 	e := &hbmPIM{
