@@ -82,3 +82,47 @@ func TestNarrowProducts(t *testing.T) {
 		}
 	}
 }
+
+// Against 16 bits attention over narrow keys and values takes what was measured on an H100, format by format, whether their
+// conversion is shared by 4 query heads or by none. Without that, each of 4 converts anew.
+func TestNarrowFormats(t *testing.T) {
+	s := loadPreset(t, "h100-sxm")
+	batch := UniformBatch(32, 32768)
+	for _, c := range []struct {
+		h         Heads
+		low, high float64
+	}{
+		{Heads{KVBits: 8, KVFloat: true}, 1.83, 1.93}, {Heads{KVBits: 8, KVScaleBytes: 4}, 1.44, 1.58}, {Heads{KVBits: 4, KVScaleBytes: 8}, 1.05, 1.35},
+	} {
+		c.h.Query, c.h.KV, c.h.Dim, c.h.ElementBits = 32, 8, 128, 16
+		narrow := s.DecodeAttentionCost(batch, c.h)
+		if r := s.DecodeAttentionCost(batch, narrowHeads(0, 0)).Seconds / narrow.Seconds; r < c.low || r > c.high {
+			t.Errorf("%+v: %.3f times as fast as 16 bits, want %v to %v", c.h, r, c.low, c.high)
+		}
+		alone := c.h
+		alone.Query = 8
+		if got := s.DecodeAttentionCost(batch, alone); !near(got.Compute, narrow.Compute) {
+			t.Errorf("%+v: converting takes %v, without groups %v", c.h, narrow.Compute, got.Compute)
+		}
+		s.NarrowKV.Once = false
+		if got := s.DecodeAttentionCost(batch, c.h); !near(got.Compute, 4*narrow.Compute) {
+			t.Errorf("%+v: converting for each query head takes %v, shared %v", c.h, got.Compute, narrow.Compute)
+		}
+		s.NarrowKV.Once = true
+	}
+}
+
+// Products of 8-bit factors reach a share of the rate, and draw half of the energy an operation.
+func TestNarrowShare(t *testing.T) {
+	s := loadPreset(t, "h100-sxm")
+	cost := func() Cost { return s.NarrowGEMMCost(4096, 8192, 8192, 8) }
+	s.MatMul.Narrow = 1
+	full, wide := cost(), s.NarrowGEMMCost(4096, 8192, 8192, 16)
+	s.MatMul.Narrow = 0.5
+	if got := cost(); !near(got.Compute, 2*full.Compute) || !near(full.Compute, wide.Compute*float64(s.Peak16)/float64(s.Peak8)) {
+		t.Errorf("%v s at half, %v at full rate, %v of 16 bits", got.Compute, full.Compute, wide.Compute)
+	}
+	if !near(full.Executed, wide.Executed/2) || full.FLOPs != wide.FLOPs || s.NarrowGEMMCost(4096, 8192, 8192, 16).Seconds != wide.Seconds {
+		t.Errorf("%+v, 16 bits %+v", full, wide)
+	}
+}

@@ -18,6 +18,8 @@ func TestWidths(t *testing.T) {
 	}{
 		{Widths{}, 512, 16}, {Widths{KVBits: 16}, 512, 16}, {Widths{KVBits: 8}, 264, 16}, {Widths{KVBits: 4}, 136, 16},
 		{Widths{KVBits: 8, KVScales: TensorScales}, 256, 16}, {Widths{KVBits: 4, KVScales: TensorScales}, 128, 16},
+		{Widths{KVFormat: FP16}, 512, 16}, {Widths{KVFormat: BF16, KVBits: 16}, 512, 16}, {Widths{KVFormat: FP8}, 256, 16}, {Widths{KVFormat: FP8, KVScales: TokenScales}, 256, 16},
+		{Widths{KVFormat: INT8}, 264, 16}, {Widths{KVFormat: INT4, KVBits: 4}, 136, 16}, {Widths{KVFormat: INT8, KVScales: TensorScales}, 256, 16},
 		{Widths{KVBits: 4, KVScales: ChannelScales}, 136, 16}, {Widths{WeightBits: 8}, 512, 8}, {Widths{WeightBits: 4, ActivationBits: 8}, 512, 4},
 	} {
 		m := base
@@ -42,6 +44,17 @@ func TestWidths(t *testing.T) {
 		m.Widths = w
 		if errs := input.Faults(&m); len(errs) != 1 || errs[0].Key != key {
 			t.Errorf("%+v: %v, want one fault of %s", w, errs, key)
+		}
+	}
+	for want, w := range map[string]Widths{
+		`kv_format = "fp9": expected one of bf16, fp16, fp8, int4, int8; did you mean "fp8"?`:                  {KVFormat: "fp9"},
+		`kv_bits = 4: expected 8, or 0, with kv_format = "fp8"`:                                                {KVFormat: FP8, KVBits: 4},
+		`kv_scales = "channel": expected token or tensor with kv_format = "fp8", which has one scale a tensor`: {KVFormat: FP8, KVScales: ChannelScales},
+	} {
+		m := base
+		m.Widths = w
+		if errs := input.Faults(&m); len(errs) != 1 || errs[0].Error() != want {
+			t.Errorf("%+v: %v, want %s", w, errs, want)
 		}
 	}
 	m := base

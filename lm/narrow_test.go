@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/pim"
 )
@@ -19,10 +20,16 @@ func TestNarrowing(t *testing.T) {
 	}
 	m := NewModel(w, 1)
 	const prompt, all = 200, 300
-	for _, bits := range []int{4, 8} {
+	for _, bits := range []int{4, 8, 0} { // 0: FP8
 		for _, scales := range []llm.KVScales{"", llm.TensorScales, llm.ChannelScales} {
 			t.Run(fmt.Sprint(bits, scales), func(t *testing.T) {
-				n, err := newNarrowing(m, &llm.Widths{KVBits: bits, KVScales: scales}, named("dense"))
+				widths := &llm.Widths{KVBits: bits, KVScales: scales}
+				if bits == 0 {
+					if widths.KVFormat = llm.FP8; scales == llm.ChannelScales {
+						t.Skip("FP8 has one scale a tensor")
+					}
+				}
+				n, err := newNarrowing(m, widths, named("dense"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -59,6 +66,15 @@ func TestNarrowing(t *testing.T) {
 							continue
 						}
 						s := x.scales[kv][token]
+						if bits == 0 { // within a sixteenth, or half of the smallest step
+							in, stored := float64(came[kv][i]), s.DecodeFP8(x.elements[kv][i])
+							most := float64(s.Scale) * attention.E4M3Max
+							in = min(max(in, -most), most)
+							if s != n.tensor[0][kv] || v != stored || math.Abs(float64(v)-in) > max(math.Abs(in)/16, float64(s.Scale)*0x1p-10)*1.0001 {
+								t.Fatalf("token %d, element %d: %v is %v, stored %v", token, e, came[kv][i], v, stored)
+							}
+							continue
+						}
 						switch {
 						case scales == llm.ChannelScales && kv == int(pim.Key):
 							s = x.groups[token/keyGroup][e]

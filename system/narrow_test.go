@@ -40,7 +40,7 @@ var (
 	narrowSets = [][]string{
 		{"model.kv_bits=8"}, {"model.kv_bits=4", "pim.multipliers=8", "hbm_pim.elements_per_read=2"},
 		{"model.kv_bits=8", "pim.scales=buffer", "pim.multipliers=8", "hbm_pim.elements_per_read=2"}, {"model.kv_bits=4", "model.kv_scales=tensor", "hbm_pim.elements_per_read=4", "hbm_pim.model=factor"},
-		{"model.kv_bits=4", "model.kv_scales=channel", "pim.multipliers=8"},
+		{"model.kv_bits=4", "model.kv_scales=channel", "pim.multipliers=8"}, {"model.kv_format=fp8", "pim.multipliers=8"},
 	}
 	narrowProducts = [][]string{nil, {"model.weight_bits=8", "model.activation_bits=8"}, {"model.weight_bits=4", "model.activation_bits=8"}, {"model.weight_bits=4"}}
 )
@@ -77,6 +77,7 @@ func TestNarrowMemory(t *testing.T) {
 	}{
 		{nil, 512, 512}, {[]string{"model.kv_bits=8"}, 264, 960}, {[]string{"model.kv_bits=4"}, 136, 1920},
 		{[]string{"model.kv_bits=8", "pim.scales=buffer"}, 264, 1024}, {[]string{"model.kv_bits=4", "pim.scales=buffer"}, 136, 2048},
+		{[]string{"model.kv_format=fp8"}, 256, 1024}, {[]string{"model.kv_format=int8"}, 264, 960}, {[]string{"model.kv_format=bf16"}, 512, 512},
 		{[]string{"model.kv_bits=8", "model.kv_scales=tensor"}, 256, 1024}, {[]string{"model.kv_bits=4", "model.kv_scales=tensor"}, 128, 2048},
 	} {
 		for _, name := range []string{"gpu-only", "gpu+cpu", "cpu-offload", "hbm-pim"} {

@@ -262,3 +262,36 @@ func TestKeyGroupsTakeLoads(t *testing.T) {
 		}
 	}
 }
+
+// TestFP8Attention: attention over keys and values in FP8, one scale a tensor, is within 8% (relative L2) of attention in float64
+// over the numbers before they were rounded, for normal ones; FP8 is what moves it, not the units.
+func TestFP8Attention(tb *testing.T) {
+	worst := 0.0
+	rapid.Check(tb, func(t *rapid.T) {
+		p := &valueProblem{spec: precision(rapid.SampledFrom([]string{"fp32", "paper"}).Draw(t, "precision")), device: parts.DDR4(tb)}
+		p.shape = pim.HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8, KVFloat: true}
+		g, err := pim.NewGeometry(p.device, p.shape)
+		parts.Must(tb, err)
+		h := machine.Head{Context: rapid.IntRange(1, 700).Draw(t, "context"), Appends: rapid.Bool().Draw(t, "append")}
+		size := rapid.SampledFrom([]float64{0.01, 1, 30}).Draw(t, "size") // of keys and values; queries are as small
+		kind := dataKind{element: func(r *rand.Rand, part, _, _ int) float64 {
+			return r.NormFloat64() * []float64{1 / size, size, size}[part]
+		}}
+		v := kind.vectors(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 4)), StoreFP16, p.shape, h.Context)
+		want, got := make([]float64, p.shape.HeadDim), make([]float64, p.shape.HeadDim)
+		attention.Reference(want, decode(StoreFP16, v.q), decode(StoreFP16, v.k), decode(StoreFP16, v.v), 1/math.Sqrt(128))
+		v.quantise(p, &g, &h)
+		p.heads, p.vectors, p.rows = []machine.Head{h}, []headVectors{v}, g.Rows(h.Context)
+		m, program, data := p.machine(t)
+		results, err := m.run(program, data)
+		parts.Must(tb, err)
+		for e, x := range results[0].out[0] {
+			got[e] = float64(x)
+		}
+		off := attention.Compare(got, want).RelativeL2
+		if worst = max(worst, off); !(off <= 0.08) {
+			t.Fatalf("off by %.2g", off)
+		}
+	})
+	tb.Logf("worst: %.3f", worst)
+}
