@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/units"
 
 	. "github.com/l3sim/l3sim/configs"
@@ -49,5 +51,30 @@ func TestNoNegativeRoom(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "capacity_share = 0.00") || !strings.Contains(err.Error(), "GPUs, which hold 0.0 GiB without gpu.memory_reserve") {
 			t.Errorf("%v: %v", sets, err)
 		}
+	}
+}
+
+// TestKVFormat: the DIMMs have keys and values in the format of the model, FP8 without scales in their rows.
+func TestKVFormat(t *testing.T) {
+	for _, c := range []struct {
+		format            string
+		bits, scale, room int
+		float             bool
+	}{{"fp16", 16, 0, 512, false}, {"fp8", 8, 0, 1024, true}, {"int8", 8, 4, 960, false}, {"int4", 4, 4, 1920, false}} {
+		cfg := mustLoad(t, "", Options{Sets: []string{"model.kv_format=" + c.format}})
+		h := cfg.HeadShape()
+		g, err := pim.NewGeometry(&cfg.DRAM.Spec, h)
+		if err != nil || h.KVBits != c.bits || h.ScaleBytes != c.scale || h.KVFloat != c.float || g.RowTokens != c.room {
+			t.Errorf("%s: %+v, %d tokens a row, %v", c.format, h, g.RowTokens, err)
+		}
+	}
+	for _, h := range []pim.HeadShape{{KVBits: 16}, {}, {KVBits: 4}, {KVBits: 8, ScaleBytes: 4}, {KVBits: 8, KeyGroup: 128}} {
+		h.HeadDim, h.Queries, h.ElementBits, h.KVFloat = 128, 1, 16, true
+		if errs := input.Faults(&h); len(errs) != 1 || errs[0].Key != "kv_float" {
+			t.Errorf("%+v: %v", h, errs)
+		}
+	}
+	if _, err := load("", Options{Sets: []string{"gpu.narrow_kv.element_time_4bit=1ps"}}); err == nil || !strings.Contains(err.Error(), "gpu.narrow_kv.element_time_int4") {
+		t.Errorf("the former name of a time: %v", err)
 	}
 }

@@ -3,6 +3,8 @@ package gpu
 import (
 	"math"
 	"testing"
+
+	"github.com/l3sim/l3sim/llm"
 )
 
 // narrowHeads are Llama-3-8B's with keys and values of so many bits and their scales.
@@ -124,5 +126,17 @@ func TestNarrowShare(t *testing.T) {
 	}
 	if !near(full.Executed, wide.Executed/2) || full.FLOPs != wide.FLOPs || s.NarrowGEMMCost(4096, 8192, 8192, 16).Seconds != wide.Seconds {
 		t.Errorf("%+v, 16 bits %+v", full, wide)
+	}
+}
+
+// A model's format is that of its decode attention.
+func TestModelFormat(t *testing.T) {
+	s, m := loadPreset(t, "h100-sxm"), loadModel(t, "llama-3-8b")
+	batch := UniformBatch(32, 32768)
+	for format, h := range map[llm.KVFormat]Heads{llm.FP16: narrowHeads(16, 0), llm.FP8: narrowHeads(8, 0), llm.INT8: narrowHeads(8, 4), llm.INT4: narrowHeads(4, 4)} {
+		m.KVFormat, h.KVFloat = format, format == llm.FP8
+		if got, want := NewModelCost(s, m).DecodeBatchCost(batch).Seconds, s.DecodeAttentionCost(batch, h).Seconds; got != want {
+			t.Errorf("%s: %v s, want %v", format, got, want)
+		}
 	}
 }

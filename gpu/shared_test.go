@@ -37,6 +37,11 @@ func TestSharedByHand(t *testing.T) {
 	if want := 1e-12 * 2 * 128 * 8 * (20*8192 + 512); !near(c.Compute, want) || c.Overhead < (9.547+5.795+4.014)*1e-6 {
 		t.Errorf("%+v, want %g s of arithmetic", c, want)
 	}
+	s.NarrowKV.Once, s.NarrowKV.Int8 = true, units.Nanosecond // a token's elements are converted once, whatever attends to them
+	c = s.SharedAttentionCost([]Shared{{20, 8192}, {1, 512}}, Heads{Query: 8, KV: 2, Dim: 128, ElementBits: 16, KVBits: 8})
+	if want := 1e-11 * 2 * 128 * 2 * (8192 + 512); !near(c.Compute, want) {
+		t.Errorf("%+v, want %g s of arithmetic", c, want)
+	}
 	// AttAcc's model: of 7 requests' 112 blocks 108 are the first wave.
 	s = loadPreset(t, "a100-paper")
 	compute, memory = attAcc{s}.block(&s.Decode.Efficiency, 1, 4096, Heads{Query: 7 * 16, KV: 2, Dim: 128, ElementBits: 16})

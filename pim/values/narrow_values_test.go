@@ -181,6 +181,14 @@ func TestScalesFit(t *testing.T) {
 	if s := pim.FitScales(3, 3, 8); s.Decode(s.Encode(3, 8)) != 3 {
 		t.Errorf("equal numbers: %+v", s)
 	}
+	for _, most := range []float32{1e-3, 0.7, 448, 5000} { // the largest number has the largest element
+		if s := pim.FitFP8(most); s.EncodeFP8(most) != 0x7e || s.EncodeFP8(-most) != 0xfe || s.EncodeFP8(most/448*120) != 0x6f || s.DecodeFP8(0x7e) != s.Scale*448 {
+			t.Errorf("FP8 to %v: %+v", most, s)
+		}
+	}
+	if s := pim.FitFP8(0); s.DecodeFP8(s.EncodeFP8(0)) != 0 {
+		t.Errorf("zeros: %+v", s)
+	}
 	if s := pim.FitTensor(0, 4); s.Decode(s.Encode(0, 4)) != 0 {
 		t.Errorf("zeros: %+v", s)
 	}

@@ -80,7 +80,7 @@ func TestNarrowTimes(t *testing.T) {
 	for _, c := range []struct {
 		sets []string
 		want float64
-	}{{[]string{"model.kv_bits=8"}, 1}, {[]string{"model.kv_bits=8", "hbm_pim.elements_per_read=2"}, 2}, {[]string{"model.kv_bits=4", "hbm_pim.elements_per_read=2"}, 2},
+	}{{[]string{"model.kv_bits=8"}, 1}, {[]string{"model.kv_bits=8", "hbm_pim.elements_per_read=2"}, 2}, {[]string{"model.kv_bits=4", "hbm_pim.elements_per_read=2"}, 2}, {[]string{"model.kv_format=int4", "hbm_pim.elements_per_read=2"}, 2},
 		{[]string{"model.kv_bits=4", "hbm_pim.elements_per_read=4", "hbm_pim.model=factor"}, 4}} {
 		if r := wide / units(c.sets...); r < 0.97*c.want || r > 1.001*c.want {
 			t.Errorf("hbm-pim, %v: %.3f times as fast, want %v", c.sets, r, c.want)

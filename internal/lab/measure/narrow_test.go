@@ -73,6 +73,12 @@ func TestNarrowColumn(t *testing.T) {
 			t.Errorf("%q: %v, %v", text, samples, err)
 		}
 	}
+	for format, want := range map[string][2]int{"fp8": {8, 0}, "int8": {8, 4}, "int4": {4, 8}} { // bits, bytes of scale and zero
+		samples, err := parse("x.csv", strings.NewReader(decode+format+",1,512,32,8,128,5"), models)
+		if h := samples[0].heads; err != nil || [2]int{h.KVBits, h.KVScaleBytes} != want || h.KVFloat != (format == "fp8") {
+			t.Errorf("%s: %+v, %v", format, h, err)
+		}
+	}
 	for text, want := range map[string]string{
 		decode + "fp9,1,512,32,8,128,5": `x.csv:2: kind = "fp9": expected one of fp16, fp8, int8, int4; did you mean "fp8"?`,
 		gemm + "int8,16,64,64,5,5":      `x.csv:2: kind = "int8": expected one of fp16, fp8`,
