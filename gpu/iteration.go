@@ -40,7 +40,7 @@ func (c *ModelCost) attend(x Shape, window int) (p Parts) {
 		}
 	}
 	decode := a.Decoding(x.Decode)
-	if prefill.Seconds > 0 && decode.Seconds > 0 {
+	if prefill.Seconds > 0 && decode.Seconds > 0 && !c.spec.joinsDecode() {
 		p[SmallKernels] = c.joined(tokens)
 	}
 	p[PrefillAttention], p[DecodeAttention] = prefill, decode

@@ -3,8 +3,9 @@ package gpu
 // Attention is attention of a batch in one layer on one of the GPUs, in a kernel for the prompts and one for the decoding
 // requests. The zero value is not ready: see ModelCost.Attention.
 type Attention struct {
-	cost *ModelCost
-	wave wave // of the prompts' kernel
+	cost    *ModelCost
+	wave    wave // of the prompts' kernel
+	prompts bool // the batch has prompts
 }
 
 // Attention returns that of an empty batch.
@@ -14,6 +15,7 @@ func (c *ModelCost) Attention() Attention { return Attention{cost: c} }
 // KV heads of the model, 0 for all.
 func (a *Attention) Prompts(requests, chunk, finished, kvHeads int) Work {
 	c := a.cost
+	a.prompts = a.prompts || requests > 0 && chunk > 0
 	h := c.some(kvHeads)
 	if requests != 1 {
 		return c.Kernel(c.spec.PrefillAttentionCost(requests, chunk, finished, h))
@@ -23,19 +25,33 @@ func (a *Attention) Prompts(requests, chunk, finished, kvHeads int) Work {
 	return c.Kernel(cost)
 }
 
-// Decoding returns what a kernel adds that decodes a batch.
+// Decoding returns what a kernel adds that decodes a batch, beside the prompts that came before.
 func (a *Attention) Decoding(b DecodeBatch) Work {
 	c := a.cost
+	if a.prompts && a.cost.spec.joinsDecode() {
+		return c.Kernel(c.spec.joinedDecodeCost(b, c.some(b.KVHeads)))
+	}
 	return c.waits(c.spec.workOf(c.decodeCost(&b)))
 }
 
 // Total returns the work of the prompts and the decoding requests of a batch of tokens
 // together. prefill and decode are the work of each without the other.
 func (a *Attention) Total(prefill, decode Work, tokens int) Work {
-	if prefill.Seconds == 0 || decode.Seconds == 0 {
+	if prefill.Seconds == 0 || decode.Seconds == 0 || a.cost.spec.joinsDecode() {
 		return prefill.Plus(decode)
 	}
 	return prefill.Plus(decode).Plus(a.cost.joined(tokens))
+}
+
+// joinsDecode says that one kernel attends for prompts and for what decodes beside them.
+func (s *Spec) joinsDecode() bool {
+	p := &s.attention().Prefill
+	return p.JoinsDecode && p.Model == AttentionFlash
+}
+
+// MixedAttentionCost returns attention of a chunk of one prompt and of a batch that decodes beside it, in one kernel.
+func (s *Spec) MixedAttentionCost(chunk, finished int, b DecodeBatch, h Heads) Cost {
+	return s.PrefillAttentionCost(1, chunk, finished, h).then(s.joinedDecodeCost(b, h))
 }
 
 // joined returns the copies that a batch needs because it decodes and prefills in two

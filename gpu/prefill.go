@@ -43,6 +43,9 @@ type PrefillSpec struct {
 	// and heads read them again, and short chunks in pieces too small to reach
 	// the bandwidth. Finished tokens stream once.
 	KVTraffic float64 `toml:"kv_traffic"`
+	// JoinsDecode says that the kernel of prompts also attends for the requests that decode beside them, each
+	// query head of which then takes a tile of its own.
+	JoinsDecode bool `toml:"joins_decode"`
 }
 
 // Check has the rules of the section [gpu.prefill_attention].
@@ -115,6 +118,17 @@ func (s measured) fastestPrefill(p *PrefillSpec, batch, chunk, finished int, h H
 // attends over the whole chunk.
 func (s *Spec) UnmaskedAttentionCost(batch, chunk, finished int, h Heads) Cost {
 	return s.prefillTiles(&s.attention().Prefill, batch, chunk, finished, h, false)
+}
+
+// joinedDecodeCost costs what a batch of decoding requests adds to the kernel of prompts: each of their query heads
+// takes a tile, which is padded to its rows and shares no keys with the other heads of its group.
+func (s *Spec) joinedDecodeCost(b DecodeBatch, h Heads) Cost {
+	if b.Requests <= 0 || b.Tokens <= 0 {
+		return Cost{}
+	}
+	p := s.attention().Prefill
+	p.Overhead, p.LoneBlock = 0, 1 // the prompts' kernel has begun, and its blocks fill the SMs
+	return s.prefillTiles(&p, b.Requests, 1, int((b.Tokens-1)/int64(b.Requests)), h, true)
 }
 
 // prefillWork returns the FLOPs, bytes and fixed time of a causal kernel.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/lab/measure"
@@ -20,6 +21,7 @@ import (
 type fitFlags struct {
 	measuredFlags
 	name, out, base, suite string
+	tables                 []string // folders of LLMServingSim's
 }
 
 func (a *app) newGPUFitCommand() *cobra.Command {
@@ -31,12 +33,18 @@ func (a *app) newGPUFitCommand() *cobra.Command {
 
 Efficiencies, overheads and latencies are fitted; peaks, bandwidth, SMs and memory come from --base, which is without
 the flag the preset nearest to the measurements. Kinds that are not measured keep the base's parameters. The reported
-error is on shapes that the fit did not see. 'l3lab gpu validate --help' has the format of the measurements.`,
-		Example: `  l3lab gpu fit --measured measured/a100 --name my-a100 --out my-a100.toml`,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.gpuFit(cmd, &f) },
+error is on shapes that the fit did not see. 'l3lab gpu validate --help' has the format of the measurements.
+
+In place of --measured, --llmservingsim takes LLMServingSim's tables of vLLM's kernels: a folder of a model with
+meta.yaml and tp1, or several of one card. Attention of prompts is fitted with that of requests that decode in the
+same kernel, and runs have both in one.`,
+		Example: `  l3lab gpu fit --measured measured/a100 --name my-a100 --out my-a100.toml
+  l3lab gpu fit --llmservingsim tables/Llama-3.1-8B/bf16 --base my-sheet.toml --name my-gpu --out my-gpu.toml`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.gpuFit(cmd, &f) },
 	}
 	flags := cmd.Flags()
 	f.register(flags, "the base's")
+	flags.StringArrayVar(&f.tables, "llmservingsim", nil, "`folder` of a model's kernel tables, as LLMServingSim profiles vLLM; may be repeated")
 	flags.StringVar(&f.name, "name", "", "name of the GPU")
 	flags.StringVar(&f.out, "out", "", "`file` to write, with a section [gpu]")
 	cli.SuiteFlag(flags, &f.suite)
@@ -56,7 +64,7 @@ func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
 	if f.base == "" {
 		a.Note("data sheet and starting point from %s, the preset nearest to the measurements (--base takes another)", base)
 	}
-	samples, err := f.read(a, target)
+	samples, from, err := f.samples(a, target)
 	if err != nil {
 		return err
 	}
@@ -66,7 +74,7 @@ func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
 		return err
 	}
 	comment := []string{
-		f.name + ": fitted by 'l3lab gpu fit' to " + f.measured + ".",
+		f.name + ": fitted by 'l3lab gpu fit' to " + from + ".",
 		"Peaks, bandwidth, SMs and memory are those of " + base + ", as are kinds not listed here.",
 		"Attention kernels fitted are those of the suite " + string(target.GPU.Suite) + ".",
 		"Errors are mean, median and 90th percentile of |predicted/measured - 1| on shapes held out of the fit.",
@@ -88,10 +96,38 @@ func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
 	return results.WriteFileAtomic(f.out, func(w io.Writer) error { return measure.WriteFit(w, &target.GPU, link, comment) })
 }
 
+// samples reads the measurements and says whose they are.
+func (f *fitFlags) samples(a *app, t *measure.Target) (all []measure.Sample, from string, err error) {
+	if len(f.tables) == 0 {
+		all, err = f.read(a, t)
+		return all, f.measured, err
+	}
+	for i, folder := range f.tables {
+		samples, card, err := measure.ReadTables(folder, measuredModel)
+		if err != nil {
+			return nil, "", err
+		}
+		if i > 0 && card.String() != from {
+			return nil, "", &input.Error{File: folder, Key: "gpu, vllm_version", Value: card.String(), Expected: "one card and version; the first folder has " + from}
+		}
+		all, from = append(all, samples...), card.String()
+	}
+	// vLLM runs prompts and what decodes beside them in one kernel, which splits no keys.
+	t.GPU.Prefill.JoinsDecode, t.GPU.Extend = true, gpu.ExtendSpec{}
+	return all, from + ", as LLMServingSim profiled it", nil
+}
+
 // check reports flags that are missing or wrong, before the minutes of a fit.
 func (f *fitFlags) check(cmd *cobra.Command) error {
+	if err := cli.Exclusive(cmd, "measured", "llmservingsim"); err != nil {
+		return err
+	}
+	source := struct{ name, expected string }{"measured", "a CSV file or a folder of them"}
+	if len(f.tables) > 0 {
+		source = struct{ name, expected string }{"base", "a GPU with the card's data sheet: a preset or a file"}
+	}
 	for _, flag := range []struct{ name, expected string }{
-		{"measured", "a CSV file or a folder of them"}, {"name", "a name"}, {"out", "a file to write"},
+		source, {"name", "a name"}, {"out", "a file to write"},
 	} {
 		if err := cli.RequireFlag(cmd, flag.name, flag.expected); err != nil {
 			return err

@@ -2,19 +2,23 @@ package main
 
 import (
 	"cmp"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
+	"github.com/l3sim/l3sim/internal/lab/requests"
 	"github.com/l3sim/l3sim/internal/lab/service"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/figure"
 )
 
 type serviceFlags struct {
 	config  cli.ConfigFlags
 	service string
+	log     string // of requests
 	rows    string
 	loop    string
 	fit     bool
@@ -40,9 +44,15 @@ With --loop, compare measured iterations whose attention is a stand-in beyond PC
 has the columns
   model,tp,sub_batches,batch,chunk,finished,standin,pim_us,ms,joules,alone_us
 and the node is dgx-h200-l3 where its name has "h200", else dgx-h100-l3; --config and --set change it.
-docs/lab/loop.md says more.`,
+docs/lab/loop.md says more.
+
+--requests compares the requests of one server's log instead, each at its own time: LLMServingSim's requests.jsonl (with
+the settings in meta.json beside it), the file of vLLM's 'bench serve --save-detailed', or AIPerf's
+profile_export.jsonl. Other settings are keys: gpu.preset, run.model, batching.max_num_seqs,
+batching.max_num_batched_tokens, gpu_only.kv_tokens or kv_memory, gpu_only.step_host_time. docs/lab/requests.md says more.`,
 		Example: `  l3lab validate
   l3lab validate --service measured/servers.csv --json
+  l3lab validate --requests requests.jsonl --set 'gpu.preset="rtx-4090-vllm-0.19"' --figure log.svg
   l3lab validate --rows rows.csv --set gpu.memory_reserve=2GiB
   l3lab validate --loop h100_tp1.csv --figure loop.png`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.validate(cmd, &f) },
@@ -50,17 +60,19 @@ docs/lab/loop.md says more.`,
 	f.config.Register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.service, "service", "", "CSV `file`, or folder of them")
+	flags.StringVar(&f.log, "requests", "", "`log` of one server's requests, in place of --service")
 	flags.StringVar(&f.rows, "rows", "", "also write every row with its prediction to a CSV `file`")
 	flags.StringVar(&f.loop, "loop", "", "CSV `file` of iterations with a stand-in beyond PCIe")
 	flags.BoolVar(&f.fit, "fit", false, "with --loop: fit the links of the node to every fifth row first, and print them on standard error")
-	flags.StringVar(&f.figure, "figure", "", "with --loop: also draw iterations over the stand-in's latency into a `file` (.png, .svg or .pdf)")
+	flags.StringVar(&f.figure, "figure", "", "draw into a `file` (.png, .svg or .pdf) with --loop, iterations over the stand-in's latency; with --requests, measured and simulated distributions")
 	flags.IntVar(&f.workers, "workers", 0, "rows that run at a time, which changes no result; 0: one per core")
 	flags.BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	return cmd
 }
 
 func (a *app) validate(cmd *cobra.Command, f *serviceFlags) error {
-	if err := cmp.Or(cli.Between("--workers", f.workers, 0, 1<<16), cli.NotEmpty(cmd, "service", "rows", "loop", "figure"), cli.WritableFile("--rows", f.rows)); err != nil {
+	if err := cmp.Or(cli.Between("--workers", f.workers, 0, 1<<16), cli.NotEmpty(cmd, "service", "rows", "requests", "loop", "figure"), cli.WritableFile("--rows", f.rows),
+		cli.WritableFile("--figure", f.figure), cli.Exclusive(cmd, "requests", "service"), cli.Exclusive(cmd, "loop", "requests")); err != nil {
 		return err
 	}
 	given, err := f.config.Given(cmd)
@@ -70,10 +82,14 @@ func (a *app) validate(cmd *cobra.Command, f *serviceFlags) error {
 	if cmd.Flags().Changed("loop") {
 		return a.validateLoop(cmd, f, given)
 	}
-	for _, of := range []string{"fit", "figure"} {
-		if cmd.Flags().Changed(of) {
-			return &input.Error{Key: "--" + of, Expected: "--loop beside it"}
-		}
+	if cmd.Flags().Changed("fit") {
+		return &input.Error{Key: "--fit", Expected: "--loop beside it"}
+	}
+	if f.log != "" {
+		return a.validateRequests(cmd, f, given)
+	}
+	if f.figure != "" {
+		return &input.Error{Key: "--figure", Value: f.figure, Expected: "--loop or --requests beside it"}
 	}
 	report, err := a.judgeServices(cmd, f, given)
 	if err != nil {
@@ -81,6 +97,40 @@ func (a *app) validate(cmd *cobra.Command, f *serviceFlags) error {
 	}
 	if f.rows != "" {
 		if err := results.WriteFileAtomic(f.rows, report.WriteRows); err != nil {
+			return err
+		}
+	}
+	return a.Print(report, report.WriteText)
+}
+
+// validateRequests compares a run with the log of a server.
+func (a *app) validateRequests(cmd *cobra.Command, f *serviceFlags, given configs.Options) error {
+	var format string
+	if f.figure != "" {
+		var err error
+		if format, err = figure.Format("--figure", f.figure); err != nil {
+			return err
+		}
+	}
+	log, err := requests.Read(f.log)
+	if err != nil {
+		return err
+	}
+	report, err := requests.Judge(cmd.Context(), log, given)
+	if err != nil {
+		return err
+	}
+	if f.rows != "" {
+		if err := results.WriteFileAtomic(f.rows, report.WriteRows); err != nil {
+			return err
+		}
+	}
+	if f.figure != "" {
+		page, err := report.Page()
+		if err != nil {
+			return err
+		}
+		if err := results.WriteFileAtomic(f.figure, func(w io.Writer) error { return page.Write(w, format) }); err != nil {
 			return err
 		}
 	}

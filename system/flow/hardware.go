@@ -23,7 +23,8 @@ type Place struct {
 type Hardware struct {
 	*configs.Config
 	KV       Place
-	GPUShare float64 // of the GPUs' memory that may be used
+	GPUShare float64     // of the GPUs' memory that may be used
+	KVBudget units.Bytes // of a replica's keys and values on the GPUs; 0: all that is free
 }
 
 // LinkShare returns the bandwidth of one GPU's way to the memory. All links of a

@@ -31,8 +31,11 @@ func Memories(h *flow.Hardware) forming.Memories {
 
 // Memory is the KV memory of one replica on its GPUs, in pages of one layer and head.
 func Memory(h *flow.Hardware) flow.KVMemory {
-	page := PageBytes(h)
-	return flow.KVMemory{Unit: page, Capacity: int64((FreeMemory(h) - workspace(h)) / page)}
+	page, room := PageBytes(h), FreeMemory(h)-workspace(h)
+	if h.KVBudget > 0 {
+		room = min(room, h.KVBudget)
+	}
+	return flow.KVMemory{Unit: page, Capacity: int64(room / page)}
 }
 
 // PageBytes returns the bytes of a page of one layer and head.

@@ -22,11 +22,15 @@ var gpuOnlySystem = System{
 	Home:     policy.OnGPUs,
 	Section:  "gpu_only", Zero: GPUOnly{}, KV: kvOnGPUs,
 	share:  func(cfg *configs.Config) float64 { return configs.Section[GPUOnly](cfg).CapacityShare },
+	budget: func(cfg *configs.Config) units.Bytes { return configs.Section[GPUOnly](cfg).kvBudget(cfg) },
 	Memory: gpus.Memory, Assemble: assembleGPUOnly,
 	Defaults: `
 [gpu_only]
 policy = "prefill-first" # L3, section 6.1; "chunked-prefill" is what servers do now: TBT, throughput of long prompts
 capacity_share = 1.0     # the paper's systems use all; vLLM's default is 0.9 (gpu_memory_utilization); requests in memory
+kv_memory = "0B"         # all that the share leaves; a server that was measured logs its own; requests in memory
+kv_tokens = 0            # the same in tokens
+step_host_time = "0ps"   # hidden behind the GPUs, as asynchronous schedulers do; small batches
 `,
 }
 
@@ -35,12 +39,27 @@ type GPUOnly struct {
 	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
 	// CapacityShare is the share of the GPUs' memory that the server may use.
 	CapacityShare float64 `toml:"capacity_share"`
+	// KVMemory and KVTokens bound the keys and values of a replica within that share, in bytes or in tokens; 0: all that
+	// weights and activations leave.
+	KVMemory units.Bytes `toml:"kv_memory"`
+	KVTokens int         `toml:"kv_tokens"`
+	// StepHostTime is what the host adds to each iteration while the GPUs wait: scheduling, inputs, sampling.
+	StepHostTime units.Duration `toml:"step_host_time"`
 }
 
 // Check has the rules of the section [gpu_only].
 func (s GPUOnly) Check(c *input.Check) {
 	input.OneOf(c, "policy", s.Policy, BatchingPolicies()...)
 	c.Share("capacity_share", s.CapacityShare)
+	c.That(s.KVMemory >= 0, "kv_memory", s.KVMemory, "at least 0B")
+	c.That(s.KVTokens >= 0 && s.KVTokens <= 1<<40, "kv_tokens", s.KVTokens, "0 to %d", 1<<40)
+	c.That(s.KVMemory == 0 || s.KVTokens == 0, "kv_tokens", s.KVTokens, "0 with a kv_memory")
+	c.That(s.StepHostTime >= 0 && s.StepHostTime <= units.Second, "step_host_time", s.StepHostTime, "0ps to 1s")
+}
+
+// kvBudget returns the memory for keys and values that the configuration gives a replica, 0 for all that is free.
+func (s GPUOnly) kvBudget(cfg *configs.Config) units.Bytes {
+	return max(s.KVMemory, units.Bytes(s.KVTokens)*cfg.Model.KVBytesPerToken())
 }
 
 // gpuOnly is a system that does everything on the GPUs of a replica.
@@ -48,11 +67,12 @@ type gpuOnly struct {
 	gpus.GPUs
 	flow.Flow
 	tier gpus.Tier
+	host units.Duration // of each iteration
 }
 
 // assembleGPUOnly puts together a replica with continuous batching.
 func assembleGPUOnly(n *Setup) Assembly {
-	e := &gpuOnly{GPUs: gpus.New(n.Hardware)}
+	e := &gpuOnly{GPUs: gpus.New(n.Hardware), host: configs.Section[GPUOnly](n.Config).StepHostTime}
 	e.tier = gpus.NewTier(n.Hardware, e.Attends)
 	e.Flow = flow.New(n.Hardware, e.tier.Beside("", gpus.OnDevice), n.Running)
 	s := n.Continuous(Continuous{Policy: configs.Section[GPUOnly](n.Config).Policy, Memories: gpus.Memories(n.Hardware)})
@@ -112,7 +132,7 @@ func (e *gpuOnly) Run(b *scheduler.Batch, start units.Duration) (units.Duration,
 	}
 	end, err := e.Flow.Run(start)
 	e.tier.Idle = end
-	return end, err
+	return end + e.host, err
 }
 
 func (e *gpuOnly) Peak() units.Bandwidth { return e.HBMPeak }

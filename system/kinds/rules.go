@@ -38,7 +38,9 @@ func (s *System) check(all []System, cfg *configs.Config, c *input.Check) {
 	case s.KV.InDIMM:
 		cfg.CheckRanks(c)
 	case s.KV.InGPUs:
-		cfg.CheckActivations(c, share)
+		if cfg.CheckActivations(c, share); c.OK() {
+			checkBudget(s.Derive(cfg), s.Section, c)
+		}
 	}
 }
 
@@ -70,6 +72,13 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 		s.checkPages(p, cfg, c)
 	}
 	c.Fails("", cfg.Policy.Fits(flow.PolicyShape(s.Derive(cfg))))
+}
+
+// checkBudget refuses a budget of keys and values that the GPUs have no room for.
+func checkBudget(h *flow.Hardware, section string, c *input.Check) {
+	room := gpus.FreeMemory(h) - h.Model.ActivationBytes(h.Batching.MaxBatchTokens)
+	c.That(h.KVBudget <= room, section+".kv_memory", h.KVBudget, "at most %v, %d tokens: what weights and activations leave of the GPUs' memory; or 0B for all of it",
+		room, room/h.Model.KVBytesPerToken())
 }
 
 // checkWindow refuses a window that the GPUs cannot hold for a single request beside the

@@ -7,6 +7,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/ranks"
+	"github.com/l3sim/l3sim/units"
 )
 
 // System is one of the systems that a node can be: L3 or one that its paper
@@ -31,6 +32,8 @@ type System struct {
 	Home policy.Homes `json:"-"` // where keys and values are, as policies name it in Policy.Homes; 0: a place that takes dense attention alone
 	// share is the share of the GPUs' memory that may be used, nil for all of it.
 	share func(cfg *configs.Config) float64
+	// budget is the memory of a replica for keys and values within that share; nil, or 0 of it, for all that is free.
+	budget func(cfg *configs.Config) units.Bytes
 	// Memory returns the memory of a replica for keys and values.
 	Memory func(h *flow.Hardware) flow.KVMemory `json:"-"`
 	// Assemble puts a replica together.
@@ -45,7 +48,11 @@ var (
 
 // Derive returns what a node of the system consists of.
 func (s *System) Derive(cfg *configs.Config) *flow.Hardware {
-	return &flow.Hardware{Config: cfg, KV: s.KV, GPUShare: s.gpuShare(cfg)}
+	h := &flow.Hardware{Config: cfg, KV: s.KV, GPUShare: s.gpuShare(cfg)}
+	if s.budget != nil {
+		h.KVBudget = s.budget(cfg)
+	}
+	return h
 }
 
 // Policies returns the policies of package policy that the system takes, values of policy.name.

@@ -24,7 +24,7 @@ type Fitted struct {
 func (t *Target) FitAll(samples []Sample, o Options) ([]Fitted, error) {
 	held := map[Kind]Fitted{}
 	report := func(kind Kind, e Errors, ok bool, n int) { held[kind] = Fitted{kind, n, e, ok} }
-	for _, kind := range []Kind{GEMM, NarrowGEMM, Elementwise, Decode, NarrowDecode, Prefill, Extend, AllReduce, PageSparse, PCIe} {
+	for _, kind := range []Kind{GEMM, NarrowGEMM, Elementwise, Decode, NarrowDecode, Prefill, Extend, AllReduce, PageSparse, PCIe, Small} {
 		if s := kernelSamples(kind, samples); len(s) > 0 {
 			e, ok, err := t.FitHeldOut(kind, s, o)
 			if err != nil {

@@ -66,6 +66,8 @@ func parameters(kind Kind) []parameter {
 		return pcieParameters()
 	case PageSparse:
 		return pageSparseParameters()
+	case Small:
+		return smallParameters()
 	case DecodeIteration, PrefillIteration, MixedIteration:
 		return iterationParameters()
 	case IterationEnergy, Power:

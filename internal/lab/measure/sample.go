@@ -26,6 +26,8 @@ const (
 	PCIe         Kind = "pcie"
 	Elementwise  Kind = "elementwise"
 	PageSparse   Kind = "page_sparse" // of page-sparse decode attention
+	// Small is what a server measured in an iteration: the small kernels of a layer together, or the choice of tokens.
+	Small Kind = "small_kernels"
 	// Whole iterations, and the energy of each.
 	DecodeIteration  Kind = "decode_iteration"
 	PrefillIteration Kind = "prefill_iteration"
@@ -38,7 +40,7 @@ const (
 // Kinds returns all kinds in the order of reports.
 func Kinds() []Kind {
 	return []Kind{
-		GEMM, NarrowGEMM, Decode, NarrowDecode, Prefill, Extend, AllReduce, PCIe, Elementwise, PageSparse,
+		GEMM, NarrowGEMM, Decode, NarrowDecode, Prefill, Extend, AllReduce, PCIe, Elementwise, PageSparse, Small,
 		DecodeIteration, PrefillIteration, MixedIteration, IterationEnergy, Power,
 	}
 }
@@ -142,6 +144,8 @@ func (s *Sample) shape() string {
 		return fmt.Sprintf("gpus=%d", s.gpus)
 	case PCIe, Power:
 		return s.op
+	case Small:
+		return fmt.Sprintf("%s%s on %d", spaced(s.op), s.model.Name, s.model.TensorParallel)
 	case DecodeIteration, PrefillIteration, MixedIteration, IterationEnergy:
 		return s.model.Name
 	default:
@@ -185,6 +189,10 @@ func spaced(method string) string {
 	return method + " "
 }
 
+// Samples of tables: mixedOp is attention of a prompt and of requests that decode in one kernel, choiceOp the
+// choice of a token for each request.
+const mixedOp, choiceOp = "mixed", "choice"
+
 const elementBits = 16 // the width of the measured kernels' elements: bf16 and fp16
 
 // Predict returns what the model says of a sample: seconds, or joules of all GPUs.
@@ -198,6 +206,8 @@ func (t *Target) Predict(s *Sample) float64 {
 		return joules
 	case Power:
 		return t.power(s)
+	case Small:
+		return t.small(s)
 	}
 	c := t.kernel(s)
 	switch s.where {
@@ -225,6 +235,9 @@ func (t *Target) kernel(s *Sample) gpu.Cost {
 	case Decode, NarrowDecode:
 		return g.DecodeAttentionCost(gpu.UniformBatch(s.batch, s.context), s.heads)
 	case Prefill:
+		if s.op == mixedOp {
+			return g.MixedAttentionCost(s.chunk, s.finished, gpu.UniformBatch(s.batch, s.context), s.heads)
+		}
 		if g.Suite == gpu.SuiteServer && s.op == unmasked {
 			return g.UnmaskedAttentionCost(s.batch, s.chunk, s.finished, s.heads)
 		}

@@ -1,0 +1,92 @@
+package requests
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+)
+
+// MetaName is the file beside LLMServingSim's log that has the server's settings.
+const MetaName = "meta.json"
+
+// Server is what a server's settings say.
+type Server struct {
+	Model     string `json:"model"`
+	Version   string `json:"vllm_version"`
+	Arguments struct {
+		TensorParallel int  `json:"tensor_parallel_size"`
+		DataParallel   int  `json:"data_parallel_size"`
+		ExpertParallel bool `json:"enable_expert_parallel"`
+		Sequences      int  `json:"max_num_seqs"`
+		Tokens         int  `json:"max_num_batched_tokens"`
+	} `json:"engine_kwargs"`
+	KV struct {
+		Tokens int `json:"num_kv_tokens"`
+		Block  int `json:"block_size"`
+	} `json:"kv_cache"`
+}
+
+func parseServer(file string, text []byte) (*Server, error) {
+	s := &Server{}
+	if err := json.Unmarshal(text, s); err != nil {
+		bad := &input.Error{File: file, Err: err}
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			bad = &input.Error{File: file, Key: wrong.Field, Value: wrong.Value, Expected: wrong.Type.String()}
+		}
+		return nil, bad
+	}
+	a := &s.Arguments
+	if a.DataParallel > 1 || a.ExpertParallel {
+		return nil, &input.Error{File: file, Key: "engine_kwargs.data_parallel_size", Value: fmt.Sprint(a.DataParallel),
+			Expected: fmt.Sprintf("1 without expert parallelism: replicas of %s that run in lock-step and send tokens to each other's experts are not modelled", s.Model)}
+	}
+	for _, n := range []struct {
+		key         string
+		value, most int
+	}{
+		{"engine_kwargs.tensor_parallel_size", a.TensorParallel, 4096}, {"engine_kwargs.max_num_seqs", a.Sequences, 1 << 20},
+		{"engine_kwargs.max_num_batched_tokens", a.Tokens, 1 << 20}, {"kv_cache.num_kv_tokens", s.KV.Tokens, 1 << 40}, {"kv_cache.block_size", s.KV.Block, 1 << 20},
+	} {
+		if n.value < 0 || n.value > n.most {
+			return nil, &input.Error{File: file, Key: n.key, Value: fmt.Sprint(n.value), Expected: fmt.Sprintf("0 to %d", n.most)}
+		}
+	}
+	return s, nil
+}
+
+// servers are the settings of all logs: vLLM's defaults, on the preset fair.
+var servers = []string{
+	`run.system="gpu-only"`, `gpu_only.policy="chunked-prefill"`, "gpu_only.capacity_share=0.9", `memory.admission="current"`, "memory.history=0",
+	"memory.watermark=0", "batching.page_tokens=16", "batching.max_num_batched_tokens=2048", "batching.max_num_seqs=256", `arrivals.kind="trace"`,
+}
+
+// settings returns the configuration of a run: what all servers have, what the log says, and then what was given.
+func (l *Log) settings(given configs.Options) configs.Options {
+	given.Preset = "fair"
+	sets := append([]string(nil), servers...)
+	if s := l.Server; s != nil {
+		a := &s.Arguments
+		if s.Model != "" {
+			sets = append(sets, fmt.Sprintf("run.model=%q", strings.ToLower(path.Base(s.Model))))
+		}
+		for _, n := range []struct {
+			key   string
+			value int
+		}{
+			{"node.gpus", a.TensorParallel}, {"model.tensor_parallel", a.TensorParallel}, {"batching.max_num_seqs", a.Sequences},
+			{"batching.max_num_batched_tokens", a.Tokens}, {"gpu_only.kv_tokens", s.KV.Tokens}, {"batching.page_tokens", s.KV.Block},
+		} {
+			if n.value > 0 {
+				sets = append(sets, fmt.Sprintf("%s=%d", n.key, n.value))
+			}
+		}
+	}
+	given.Sets = append(sets, given.Sets...)
+	return given
+}
