@@ -37,7 +37,8 @@ func (e *ElementwiseSpec) Check(c *input.Check) {
 // cache. AttAcc's model has laws of its own, without the copies.
 type FusedSpec struct {
 	Overhead units.Duration `toml:"overhead"` // of each kernel: launch in a graph, drain
-	// Norm, Activation and Copy are the shares of the memory bandwidth that these kernels reach.
+	// Norm, Activation and Copy are the shares of the memory bandwidth that these kernels reach, above 1 where a
+	// large L2 holds the activations.
 	Norm       float64 `toml:"norm_memory_efficiency"`
 	Activation float64 `toml:"activation_memory_efficiency"`
 	Copy       float64 `toml:"copy_memory_efficiency"`
@@ -49,9 +50,13 @@ type FusedSpec struct {
 // Check has the rules of the section [gpu.fused].
 func (f *FusedSpec) Check(c *input.Check) {
 	duration(c, "overhead", f.Overhead)
-	c.Share("norm_memory_efficiency", f.Norm)
-	c.Share("activation_memory_efficiency", f.Activation)
-	c.Share("copy_memory_efficiency", f.Copy)
+	const inCache = 10 // times the memory's bandwidth, of an L2 that holds the activations
+	for _, e := range []struct {
+		key   string
+		share float64
+	}{{"norm_memory_efficiency", f.Norm}, {"activation_memory_efficiency", f.Activation}, {"copy_memory_efficiency", f.Copy}} {
+		c.That(e.share > 0 && e.share <= inCache, e.key, e.share, "more than 0, at most %d", inCache)
+	}
 	duration(c, "row_element_latency", f.RowElement)
 }
 

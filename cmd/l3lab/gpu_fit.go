@@ -69,7 +69,11 @@ func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
 		return err
 	}
 	target.GPU.Name = f.name
-	fitted, err := target.FitAll(samples, measure.Options{})
+	var o measure.Options
+	if len(f.tables) > 0 {
+		o.MaxSamples = 500 // tables are dense grids of a few shapes
+	}
+	fitted, err := target.FitAll(samples, o)
 	if err != nil {
 		return err
 	}

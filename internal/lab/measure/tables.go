@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path"
@@ -117,12 +118,17 @@ func readTable(file, table string, m *llm.Model) ([]Sample, error) {
 		return nil, input.FileError(file, err)
 	}
 	defer f.Close()
+	return parseTable(file, table, f, m)
+}
+
+// parseTable reads the text of a table of a replica of m.
+func parseTable(file, table string, text io.Reader, m *llm.Model) ([]Sample, error) {
 	want := map[string]string{
 		denseTable: "layer,tokens,time_us", sequenceTable: "layer,sequences,time_us",
 		attendTable: "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us",
 	}[table]
 	t := tableReader{model: m, table: table, lines: map[string]int{}, small: map[int]*Sample{}}
-	err = csvfile.EachRow(file, f, func(header []string) error {
+	err := csvfile.EachRow(file, text, func(header []string) error {
 		if got := strings.Join(header, ","); got != want {
 			return &input.Error{File: file, Line: 1, Key: columnsKey, Value: got, Expected: want}
 		}
@@ -152,7 +158,6 @@ type tableReader struct {
 	columns map[string]int
 	lines   map[string]int  // of each kernel and size
 	small   map[int]*Sample // small kernels of a layer, by tokens
-	seen    map[int]float64
 	samples []Sample
 }
 
@@ -268,9 +273,10 @@ func (t *Target) small(s *Sample) float64 {
 
 // smallParameters are those of small kernels in a graph.
 func smallParameters() []parameter {
+	const inCache = 10 // of the memory's bandwidth, by an L2 that holds the activations
 	spec := func(t *Target) *gpu.FusedSpec { return &t.GPU.Fused }
 	return append(iterationParameters()[:2],
-		number("fused.norm_memory_efficiency", lowEfficiency, 0.7, highEfficiency, func(t *Target) *float64 { return &spec(t).Norm }),
-		number("fused.activation_memory_efficiency", lowEfficiency, 0.5, highEfficiency, func(t *Target) *float64 { return &spec(t).Activation }),
-		number("fused.copy_memory_efficiency", lowEfficiency, 0.5, highEfficiency, func(t *Target) *float64 { return &spec(t).Copy }))
+		number("fused.norm_memory_efficiency", lowEfficiency, 0.7, inCache, func(t *Target) *float64 { return &spec(t).Norm }),
+		number("fused.activation_memory_efficiency", lowEfficiency, 0.5, inCache, func(t *Target) *float64 { return &spec(t).Activation }),
+		number("fused.copy_memory_efficiency", lowEfficiency, 0.5, inCache, func(t *Target) *float64 { return &spec(t).Copy }))
 }

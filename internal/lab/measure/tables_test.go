@@ -1,0 +1,145 @@
+package measure
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/llm"
+)
+
+const tables4090 = "testdata/llmservingsim/RTX4090_Llama-3.1-8B"
+
+func tableModel(name string) (*llm.Model, error) {
+	g, _, err := configs.LoadGPU("gpu", "rtx-4090-vllm-0.19")
+	if err != nil {
+		return nil, err
+	}
+	return configs.LoadModel("model", name, g, 1)
+}
+
+// TestTablesFitThePreset: the preset of the card predicts the tables that it was fitted to.
+func TestTablesFitThePreset(t *testing.T) {
+	samples, card, err := ReadTables(tables4090, tableModel)
+	if err != nil || card != (Card{"NVIDIA GeForce RTX 4090", "0.19.0"}) {
+		t.Fatal(card, err)
+	}
+	g, _, err := configs.LoadGPU("gpu", "rtx-4090-vllm-0.19")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := &Target{GPU: *g}
+	for kind, most := range map[Kind]float64{GEMM: 0.05, Decode: 0.05, Prefill: 0.12, Small: 0.25} {
+		s := only(samples, func(s *Sample) bool { return s.kind == kind })
+		e := target.Judge(s)
+		if len(s) < 90 || !(e.Median <= most) {
+			t.Errorf("%s: %d samples, %.3f off in the median, at most %.3f before", kind, len(s), e.Median, most)
+		}
+	}
+	joined := only(samples, func(s *Sample) bool { return s.op == mixedOp })
+	apart := *target
+	apart.GPU.Prefill.JoinsDecode = false
+	if e := target.Judge(joined); len(joined) != 8448 || e.Median > 0.12 {
+		t.Errorf("%d rows of prompts and decoding requests in a kernel: %.3f off in the median", len(joined), e.Median)
+	}
+}
+
+const (
+	smallDense  = "layer,tokens,time_us\nqkv_proj,8,50\nlayernorm,8,2\nrotary_emb,8,3\nact_fn,8,4\n"
+	smallAttend = "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n0,0,2,64,9\n16,0,0,0,8\n16,32,2,64,20\n"
+)
+
+// TestTableRows: a layer's small kernels are one sample, with two norms, and attention is told apart by what it has.
+func TestTableRows(t *testing.T) {
+	m, err := tableModel("llama-3.1-8b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dense, err := parseTable("dense.csv", denseTable, strings.NewReader(smallDense), m)
+	if err != nil || len(dense) != 2 || dense[0].n != 6144 || dense[0].k != 4096 || dense[1].kind != Small || dense[1].Seconds != (2*2+3+4)*1e-6 {
+		t.Errorf("%+v, %v", dense, err)
+	}
+	attend, err := parseTable("attention.csv", attendTable, strings.NewReader(smallAttend), m)
+	if err != nil || len(attend) != 3 || attend[0].kind != Decode || attend[1].op != "" || attend[1].batch != 1 || attend[2].op != mixedOp {
+		t.Errorf("%+v, %v", attend, err)
+	}
+}
+
+var wrongTables = []struct{ table, text, says string }{
+	{denseTable, "", "t.csv: expected a header line"},
+	{denseTable, "layer,tokens,us\n", "t.csv:1: columns = layer,tokens,us: expected layer,tokens,time_us"},
+	{denseTable, "layer,tokens,time_us\n", "t.csv: expected at least one measurement"},
+	{denseTable, "layer,tokens,time_us\nqkv_prj,8,50\n", `t.csv:2: layer = qkv_prj: expected one of act_fn, `},
+	{denseTable, "layer,tokens,time_us\nqkv_proj,8,NaN\n", `t.csv:2: time_us = "NaN": expected a number`},
+	{denseTable, "layer,tokens,time_us\nqkv_proj,0,5\n", `t.csv:2: tokens = "0": expected a whole number`},
+	{denseTable, "layer,tokens,time_us\nqkv_proj,8,50\nqkv_proj,8,51\n", `t.csv:3: qkv_proj = "qkv_proj,8": expected a row of its own; line 2 has it`},
+	{denseTable, "layer,tokens,time_us\nqkv_proj,8\n", "t.csv:2: "},
+	{denseTable, "layer,tokens,time_us\nact_fn,8,5\n", "t.csv:2: layer: expected act_fn, layernorm, rotary_emb of 8 tokens: 1 of them"},
+	{attendTable, "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n0,0,0,0,9\n", `t.csv:2: prefill_chunk = "0": expected a chunk`},
+	{attendTable, "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n0,0,3,0,9\n", `t.csv:2: prefill_chunk = "0": expected a chunk`},
+}
+
+// TestWrongTables: what is wrong in a table is an error with its line; so it is in the file that says what was measured.
+func TestWrongTables(t *testing.T) {
+	m, err := tableModel("llama-3.1-8b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range wrongTables {
+		if _, err := parseTable("t.csv", c.table, strings.NewReader(c.text), m); !errors.As(err, new(*input.Error)) || !strings.HasPrefix(err.Error(), c.says) {
+			t.Errorf("%q: %v", c.text, err)
+		}
+	}
+	meta := "gpu: X\nvllm_version: 1\nmodel: a/Llama-3.1-8B\n"
+	for text, says := range map[string]string{
+		"gpu: X\n": "meta.yaml: model: expected a line with it", meta + "gpu: Y\n": `meta.yaml:4: gpu = "Y": expected one value`,
+		"gpu:\n": `meta.yaml:1: gpu = ""`,
+	} {
+		if _, _, err := parseMeta(MetaName, []byte(text)); err == nil || !strings.HasPrefix(err.Error(), says) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	dir := t.TempDir()
+	for text, says := range map[string]string{
+		meta: "expected a folder tp1", "gpu: X\nvllm_version: 1\nmodel: a/Mixtral-8x7B\n": "expected a dense model", "gpu: X\nvllm_version: 1\nmodel: a/Lama-3.1-8B\n": "expected one of",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, MetaName), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := ReadTables(dir, tableModel); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, _, err := ReadTables(filepath.Join(dir, "none"), tableModel); !errors.As(err, new(*input.Error)) {
+		t.Error(err)
+	}
+}
+
+func FuzzTables(f *testing.F) {
+	f.Add(true, smallDense)
+	f.Add(false, smallAttend)
+	for _, c := range wrongTables {
+		f.Add(c.table == denseTable, c.text)
+	}
+	m, err := tableModel("llama-3.1-8b")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, dense bool, text string) {
+		table := attendTable
+		if dense {
+			table = denseTable
+		}
+		samples, err := parseTable("t.csv", table, strings.NewReader(text), m)
+		if err != nil && !errors.As(err, new(*input.Error)) || err == nil && len(samples) == 0 && !strings.Contains(text, "embedding") && !strings.Contains(text, "norm") {
+			t.Fatal(len(samples), err)
+		}
+		if _, _, err := parseMeta(MetaName, []byte(text)); err != nil && !errors.As(err, new(*input.Error)) {
+			t.Fatal(err)
+		}
+	})
+}
