@@ -12,6 +12,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/lab/loop"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/figure"
 )
 
 // validateLoop judges the dataflow of l3 by measured iterations.
@@ -21,9 +22,12 @@ func (a *app) validateLoop(cmd *cobra.Command, f *serviceFlags, o configs.Option
 			return &input.Error{Key: "--" + other, Expected: "no --loop beside it: one set of measurements at a time"}
 		}
 	}
-	format := strings.TrimPrefix(filepath.Ext(f.figure), ".")
-	if f.figure != "" && format != "png" && format != "svg" && format != "pdf" {
-		return &input.Error{Key: "--figure", Value: f.figure, Expected: "a file that ends with .png, .svg or .pdf"}
+	var format string
+	if f.figure != "" {
+		var err error
+		if format, err = figure.Format("--figure", f.figure); err != nil {
+			return err
+		}
 	}
 	measured, err := loop.Read(f.loop)
 	if err != nil {
