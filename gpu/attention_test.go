@@ -21,10 +21,18 @@ func TestAttentionRoofline(t *testing.T) {
 	}
 }
 
-// TestUnsplitContexts pins multi-head decoding of few requests on the fitted
+// measuredA100 is the A100 with the decode kernel to which its preset was fitted: vLLM's FlashAttention-2,
+// which splits grouped queries only, into as many parts of each context.
+func measuredA100(t *testing.T) *Spec {
+	s := *loadPreset(t, "a100-sxm-80gb")
+	s.Decode.SplitMinGroup, s.Decode.SplitLimit, s.Decode.WaveQuantization, s.Decode.Split = 2, 1.6, true, SplitFixed
+	return &s
+}
+
+// TestUnsplitContexts pins multi-head decoding of few requests on the measured
 // A100: the kernel does not split its contexts, so that one block reads each.
 func TestUnsplitContexts(t *testing.T) {
-	s := loadPreset(t, "a100-sxm-80gb")
+	s := measuredA100(t)
 	multi := Heads{Query: 2, KV: 2, Dim: 128, ElementBits: 16}
 	c := s.DecodeAttentionCost(UniformBatch(1, 131072), multi)
 	if want := 131072 * 2 * 128 * 2 / float64(s.Decode.BlockBandwidth); !near(c.Latency, want) || c.Limit() != "latency" {
@@ -39,7 +47,7 @@ func TestUnsplitContexts(t *testing.T) {
 // TestStraggler: one long context among short ones takes at least what its
 // block needs to read it.
 func TestStraggler(t *testing.T) {
-	s := loadPreset(t, "a100-sxm-80gb")
+	s := measuredA100(t)
 	h := Heads{Query: 12, KV: 12, Dim: 128, ElementBits: 16}
 	var b DecodeBatch
 	for range 63 {
@@ -54,7 +62,7 @@ func TestStraggler(t *testing.T) {
 // TestDecodeWaves: with 256 items on 216 slots the second wave runs mostly
 // empty, which 216 items do not have.
 func TestDecodeWaves(t *testing.T) {
-	s := loadPreset(t, "a100-sxm-80gb")
+	s := measuredA100(t)
 	h := Heads{Query: 8, KV: 8, Dim: 128, ElementBits: 16}
 	full, over := s.DecodeAttentionCost(UniformBatch(27, 8192), h), s.DecodeAttentionCost(UniformBatch(32, 8192), h)
 	perItem := func(c Cost, items float64) float64 { return c.Memory / items }

@@ -30,6 +30,16 @@ type DecodeSpec struct {
 	// SplitMinGroup is the smallest query group whose contexts the kernel
 	// splits: 1 for all, 2 for kernels that do not split multi-head attention.
 	SplitMinGroup int `toml:"split_min_group"`
+	// Split says how unequal contexts share the thread blocks.
+	Split Split `toml:"split"`
+	// UnequalTime and UnequalShare of what memory or arithmetic takes are what balanced splits add in a batch
+	// whose longest context is far beyond the mean.
+	UnequalTime  units.Duration `toml:"unequal_time"`
+	UnequalShare float64        `toml:"unequal_share"`
+	// UnequalTarget is the number of thread blocks for each SM that fixed splits aim at for unequal contexts, and
+	// UnequalBandwidth the rate of a block that reads what the longest one has beyond a mean one, after all others.
+	UnequalTarget    float64         `toml:"unequal_target"`
+	UnequalBandwidth units.Bandwidth `toml:"unequal_bandwidth"`
 	// BlockStartup is the time of a thread block before its first keys arrive and after
 	// its last; the blocks that an SM holds at once share it.
 	BlockStartup units.Duration `toml:"block_startup"`
@@ -51,6 +61,18 @@ type DecodeSpec struct {
 	BlockBandwidth units.Bandwidth `toml:"block_bandwidth"`
 }
 
+// Split is how the thread blocks of decode attention share unequal contexts.
+type Split string
+
+// The splits.
+const (
+	// SplitBalanced has parts of equal length, so that a long context has more of them: FlashInfer,
+	// FlashAttention-3, PagedAttention V2.
+	SplitBalanced Split = "balanced"
+	// SplitFixed has as many parts of each context: FlashAttention-2.
+	SplitFixed Split = "fixed"
+)
+
 // Check has the rules of the section [gpu.decode_attention].
 func (d *DecodeSpec) Check(c *input.Check) {
 	d.Model.check(c, AttentionFlash)
@@ -63,6 +85,11 @@ func (d *DecodeSpec) Check(c *input.Check) {
 	input.Within(c, "split_keys", d.SplitKeys, 1, 1<<30)
 	input.Within(c, "max_splits", d.MaxSplits, 1, 1<<20)
 	input.Within(c, "split_min_group", d.SplitMinGroup, 1, 1<<20)
+	input.OneOf(c, "split", d.Split, SplitBalanced, SplitFixed)
+	duration(c, "unequal_time", d.UnequalTime)
+	atLeast(c, "unequal_share", d.UnequalShare, 0)
+	atLeast(c, "unequal_target", d.UnequalTarget, 0)
+	bandwidth(c, "unequal_bandwidth", d.UnequalBandwidth)
 	duration(c, "block_startup", d.BlockStartup)
 	duration(c, "fill_time", d.FillTime)
 	duration(c, "group_overhead", d.GroupOverhead)
@@ -98,8 +125,8 @@ func UniformBatch(requests, context int) DecodeBatch {
 }
 
 // DecodeAttentionCost returns one decode step's attention of a batch in one layer on one
-// GPU. Unequal contexts cost the sum of their work, and at least what the longest one alone
-// needs on the thread blocks that it gets.
+// GPU. Unequal contexts cost the sum of their work, what sharing it unequally adds, and at least what the
+// longest one alone needs on the thread blocks that it gets.
 func (s *Spec) DecodeAttentionCost(b DecodeBatch, h Heads) Cost {
 	if b.Requests <= 0 || b.Tokens <= 0 {
 		return Cost{}
@@ -121,26 +148,34 @@ func (s measured) decodeParts(c *Cost, b *DecodeBatch, steps int, h Heads) {
 	qBytes, kvBytes := h.decodeBytes(requests, tokens)
 	*c = Cost{FLOPs: 4 * dim * float64(h.Query) * tokens, Bytes: kvBytes + qBytes, Overhead: d.Overhead.Seconds()}
 	items := requests * float64(h.KV)
-	parts, rows := d.parts(s.SMs, items, tokens/requests, h.group())
+	parts, rows := d.parts(s.SMs, items, tokens/requests, s.blockToken(h), h.group())
 	c.Executed = 4 * dim * float64(ceilDiv(h.group(), rows)*rows) * float64(h.KV) * tokens
 	if h.group() > 1 && h.KV > 1 && b.Requests > 1 {
 		c.Overhead += d.GroupOverhead.Seconds()
 	}
-	s.blocks(c, items, parts, longest, tokens, tokens, kvBytes, h)
+	s.blocks(c, items, parts, tokens/requests, longest, tokens, tokens, kvBytes, h.group(), h)
 }
 
-// blocks adds the time of thread blocks that read the contexts of items KV heads, tokens and kvBytes in all, each context in
-// that many parts. c has the work. attended are the pairs of a query and a token to which it attends.
-func (s measured) blocks(c *Cost, items, parts, longest, tokens, attended, kvBytes float64, h Heads) {
+// blockToken returns the time of a lone thread block for a token of a context.
+func (s measured) blockToken(h Heads) float64 {
+	return h.kvBytes() / float64(s.attention().Decode.BlockBandwidth)
+}
+
+// blocks adds the time of thread blocks that read the contexts of items KV heads, tokens and kvBytes in all, a mean context in
+// that many parts. c has the work. attended are the pairs of a query and a token to which it attends, group the query heads of a KV head.
+func (s measured) blocks(c *Cost, items, parts, mean, longest, tokens, attended, kvBytes float64, group int, h Heads) {
 	d := &s.attention().Decode
 	c.Compute = max(c.Executed/(d.Compute*s.peak(h.ElementBits)), s.converts(tokens, attended, h))
 	c.Memory = c.Bytes / (d.Memory * float64(s.MemoryBandwidth))
 	slots := float64(s.SMs * d.BlocksPerSM)
 	waves := items * parts / slots
 	c.Overhead += float64(waves*d.BlockStartup.Seconds()) + float64(min(1, waves)*d.FillTime.Seconds())
-	if parts > 1 {
-		c.Overhead += d.MergeOverhead.Seconds() + float64(parts*d.MergePart.Seconds())
-	} else if d.WaveQuantization && items > slots {
+	token := s.blockToken(h)
+	most := max(parts, d.longestParts(s.SMs, items, longest, token, group))
+	if merged := min(most, float64(parts*longest)/mean); merged > 1 { // up to two parts, of a share of the contexts
+		c.Overhead += float64(min(1, merged-1)*d.MergeOverhead.Seconds()) + float64(merged*d.MergePart.Seconds())
+	}
+	if parts == 1 && d.WaveQuantization && items > slots {
 		// Full waves move bytes at the shared bandwidth; the last one also takes
 		// what a block of mean context needs.
 		full := math.Floor(items/slots) * slots / items
@@ -149,14 +184,42 @@ func (s measured) blocks(c *Cost, items, parts, longest, tokens, attended, kvByt
 			c.Memory, c.Compute = float64(full*c.Memory)+tail, float64(full*c.Compute)+tail
 		}
 	}
-	c.Latency = max(longest/parts, float64(d.SplitKeys)) * h.kvBytes() / float64(d.BlockBandwidth)
+	c.Latency = max(mean/parts, longest/most, float64(d.SplitKeys)) * token
+	if beyond := longest - mean; beyond > 0 {
+		c.Overhead += beyond / longest * (float64(min(1, waves)*d.UnequalTime.Seconds()) + float64(d.UnequalShare*max(c.Compute, c.Memory)))
+		if d.Split == SplitFixed {
+			c.Overhead += beyond / most * h.kvBytes() / float64(d.UnequalBandwidth)
+		}
+	}
+}
+
+// longestParts returns into how many parts the longest context of a batch can be split.
+func (d *DecodeSpec) longestParts(sms int, items, longest, token float64, group int) float64 {
+	most := d.mostParts(longest, token)
+	switch {
+	case group < d.SplitMinGroup:
+		return 1
+	case d.Split == SplitFixed:
+		return min(most, d.UnequalTarget*float64(sms)/items)
+	default:
+		return most
+	}
+}
+
+// mostParts returns into how many parts a context of keys can be split, of which a block takes a token of time for each.
+// Balanced splits have no more than pay: with the next, merging would take longer than a part gets shorter.
+func (d *DecodeSpec) mostParts(keys, token float64) float64 {
+	most := min(float64(d.MaxSplits), keys/float64(d.SplitKeys))
+	if merge := d.MergePart.Seconds(); d.Split != SplitFixed && float64(most*most*merge) > float64(keys*token) {
+		most = math.Sqrt(keys * token / merge)
+	}
+	return most
 }
 
 // parts returns the number of thread blocks that share a context of mean length, and the query rows of their tiles.
-func (d *DecodeSpec) parts(sms int, items, keys float64, group int) (parts float64, rows int) {
+func (d *DecodeSpec) parts(sms int, items, keys, token float64, group int) (parts float64, rows int) {
 	if group >= d.SplitMinGroup && items < float64(d.SplitLimit*float64(sms)) {
-		most := min(float64(d.MaxSplits), keys/float64(d.SplitKeys))
-		if parts = min(most, d.SplitTarget*float64(sms)/items); parts > 1 {
+		if parts = min(d.mostParts(keys, token), d.SplitTarget*float64(sms)/items); parts > 1 {
 			return parts, d.QueryRows
 		}
 	}

@@ -12,7 +12,7 @@ func plainDecode(t *testing.T) *Spec {
 	s.SMs, s.MemoryBandwidth, s.Peak16 = 100, 1e12, 100e12
 	s.Decode = DecodeSpec{
 		Model: AttentionFlash, Efficiency: Efficiency{Compute: 0.5, Memory: 0.8, Overhead: 2 * units.Microsecond},
-		QueryRows: 16, UnsplitRows: 64, BlocksPerSM: 2, SplitTarget: 3, SplitLimit: 4, SplitKeys: 100, MaxSplits: 64, SplitMinGroup: 1,
+		QueryRows: 16, UnsplitRows: 64, BlocksPerSM: 2, SplitTarget: 3, SplitLimit: 4, SplitKeys: 100, MaxSplits: 64, SplitMinGroup: 1, Split: SplitFixed, UnequalTarget: 3, UnequalBandwidth: 20e9,
 		BlockStartup: 10 * units.Microsecond, FillTime: 4 * units.Microsecond, GroupOverhead: 30 * units.Microsecond,
 		MergeOverhead: 7 * units.Microsecond, MergePart: units.Microsecond, BlockBandwidth: 10e9,
 	}
@@ -31,17 +31,17 @@ func TestDecodeParts(t *testing.T) {
 		{10, 10_000, 30, 1}, {10, 500, 5, 1}, {10, 50, 1, 1}, {1, 1e6, 64, 1}, {200, 10_000, 1.5, 1}, {300, 10_000, 1, 1},
 		{399, 10_000, 1, 1}, {400, 10_000, 1, 1}, {10, 10_000, 30, 4},
 	} {
-		if got, _ := d.parts(100, c.items, c.keys, c.group); !near(got, c.want) {
+		if got, _ := d.parts(100, c.items, c.keys, 1e-9, c.group); !near(got, c.want) {
 			t.Errorf("%+v: %g parts", c, got)
 		}
 	}
 	d.SplitMinGroup, d.SplitTarget = 2, 8
 	for group, want := range map[int]float64{1: 1, 2: 4} {
-		if got, _ := d.parts(100, 200, 1e4, group); got != want {
+		if got, _ := d.parts(100, 200, 1e4, 1e-9, group); got != want {
 			t.Errorf("groups of %d: %g parts, want %g", group, got, want)
 		}
 	}
-	if got, _ := d.parts(100, 400, 1e4, 2); got != 1 { // the target would be two
+	if got, _ := d.parts(100, 400, 1e4, 1e-9, 2); got != 1 { // the target would be two
 		t.Errorf("at the limit: %g parts", got)
 	}
 }

@@ -92,7 +92,7 @@ func TestUnmeasuredTakeFromMeasured(t *testing.T) {
 	want.Extend.BlockBandwidth = a6000.Extend.BlockBandwidth
 	want.MatMul, want.Prefill, want.Decode, want.Pointwise = a100.MatMul, a100.Prefill, a100.Decode, a100.Pointwise
 	part := float64(a6000.MemoryBandwidth) / float64(a100.MemoryBandwidth) * float64(a100.SMs) / float64(a6000.SMs)
-	want.Decode.BlockBandwidth = a6000.Decode.BlockBandwidth
+	want.Decode.BlockBandwidth, want.Decode.UnequalBandwidth = a6000.Decode.BlockBandwidth, a6000.Decode.UnequalBandwidth
 	if got := float64(a6000.Decode.BlockBandwidth) / float64(a100.Decode.BlockBandwidth); math.Abs(got/part-1) > 1e-3 {
 		t.Errorf("rtx-a6000: a lone block reads at %.4f of the A100's rate, an SM's part is %.4f", got, part)
 	}
@@ -131,6 +131,18 @@ func TestUnmeasuredTakeFromMeasured(t *testing.T) {
 		}
 		if got, want := float64(s.Fused.RowElement)*ghz, float64(h200.Fused.RowElement)*1.98; math.Abs(got/want-1) > 5e-3 || s.Fused.Overhead != h200.Fused.Overhead {
 			t.Errorf("%s: %+v, h200-sxm %+v", name, s.Fused, h200.Fused)
+		}
+	}
+	// Unequal contexts were measured on the H200's server kernels alone; a block's rate follows that of others.
+	for _, name := range []string{"h200-sxm", "h100-sxm", "a100-sxm-80gb", "a100-sxm-40gb", "rtx-a6000"} {
+		for _, d := range []DecodeSpec{loadPreset(t, name).Decode, loadPreset(t, name).PyTorch.Decode} {
+			if d.Model == "" {
+				continue
+			}
+			if h := &h200.Decode; d.UnequalTime != h.UnequalTime || d.UnequalShare != h.UnequalShare || d.Split != SplitFixed && d.UnequalTarget != h.UnequalTarget ||
+				math.Abs(float64(d.UnequalBandwidth)/float64(h.UnequalBandwidth)/(float64(d.BlockBandwidth)/float64(h.BlockBandwidth))-1) > 1e-3 {
+				t.Errorf("%s: unequal contexts cost %+v, h200-sxm %+v", name, d, *h)
+			}
 		}
 	}
 	if h100 := loadPreset(t, "h100-sxm"); h100.Collective != h200.Collective {

@@ -38,7 +38,7 @@ var loadModels = sync.OnceValues(func() (*models, error) {
 	if m.llama, err = load("run.model=llama-2-7b"); err != nil {
 		return nil, err
 	}
-	fitted, err := load("run.model=llama-2-7b", `gpu.preset="a100-sxm-80gb"`, "gpu.decode_attention.split_min_group=1")
+	fitted, err := load("run.model=llama-2-7b", `gpu.preset="a100-sxm-80gb"`)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 
 // sparseBase is what claims about sparse attention are computed on unless they say otherwise:
 // one A100 of 80 GB with kernels as servers run them.
-var sparseBase = []string{`run.system="gpu-only"`, `gpu.preset="a100-sxm-80gb"`, "node.gpus=1", "gpu.decode_attention.split_min_group=1", "model.tensor_parallel=1"}
+var sparseBase = []string{`run.system="gpu-only"`, `gpu.preset="a100-sxm-80gb"`, "node.gpus=1", "model.tensor_parallel=1"}
 
 // sparseReading is what finders of claims about sparse attention need to know.
 type sparseReading struct {

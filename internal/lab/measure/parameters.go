@@ -114,6 +114,10 @@ func decodeParameters() []parameter {
 		duration("merge_overhead", 0.01, 2, 100, func(t *Target) *units.Duration { return &spec(t).MergeOverhead }),
 		duration("merge_part", 0.001, 0.2, 10, func(t *Target) *units.Duration { return &spec(t).MergePart }),
 		rate("block_bandwidth", 1, 30, 1000, func(t *Target) *units.Bandwidth { return &spec(t).BlockBandwidth }),
+		duration("unequal_time", 0.01, 2, 100, func(t *Target) *units.Duration { return &spec(t).UnequalTime }),
+		number("unequal_share", 0.001, 0.05, 1, func(t *Target) *float64 { return &spec(t).UnequalShare }),
+		number("unequal_target", 0.5, 10, 100, func(t *Target) *float64 { return &spec(t).UnequalTarget }),
+		rate("unequal_bandwidth", 1, 50, 1000, func(t *Target) *units.Bandwidth { return &spec(t).UnequalBandwidth }),
 	}
 }
 

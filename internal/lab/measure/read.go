@@ -22,6 +22,7 @@ var layouts = []struct {
 	{GEMM, "m,n,k,us"},
 	{GEMM, "m,n,k,graph_us,sustained_us"},
 	{PageSparse, "op,batch,context,q_heads,kv_heads,head_dim,page,pages,us"},
+	{Decode, "batch,longest,sum_context,q_heads,kv_heads,head_dim,fixed_us,balanced_us"},
 	{Decode, "batch,context,q_heads,kv_heads,head_dim,us"},
 	{Decode, "batch,context,q_heads,kv_heads,head_dim,graph_us,sustained_us"},
 	{Decode, "kind,batch,context,q_heads,kv_heads,head_dim,graph_us"},
@@ -194,6 +195,9 @@ func (r *row) kernel(kind Kind) []Sample {
 		s.m, s.n, s.k = r.integer("m", 1, maxSize), r.integer("n", 1, maxSize), r.integer("k", 1, maxSize)
 		r.format(&s)
 	case Decode:
+		if r.has("sum_context") {
+			return r.unequal(s)
+		}
 		s.batch, s.context = r.integer("batch", 1, 1<<20), r.integer("context", 1, maxSize)
 		s.heads = r.heads()
 		r.format(&s)
@@ -251,6 +255,19 @@ func (r *row) kernel(kind Kind) []Sample {
 	}
 	sustained.where, sustained.Seconds = Sustained, r.positive("sustained_us")*1e-6
 	return []Sample{burst, sustained}
+}
+
+// unequal reads decode attention of unequal contexts: one sample for each way to split them.
+func (r *row) unequal(s Sample) []Sample {
+	s.batch, s.context, s.heads, s.where = r.integer("batch", 1, 1<<20), r.integer("longest", 1, maxSize), r.heads(), InGraph
+	s.tokens = int64(r.integer("sum_context", s.batch, maxSize))
+	if longest := int64(s.context); r.err == nil && (s.tokens > int64(s.batch)*longest || s.tokens < longest) {
+		r.fail("sum_context", r.text("sum_context"), "at least longest, and at most batch times that")
+	}
+	fixed, balanced := s, s
+	fixed.op, fixed.Seconds = string(gpu.SplitFixed), r.positive("fixed_us")*1e-6
+	balanced.op, balanced.Seconds = string(gpu.SplitBalanced), r.positive("balanced_us")*1e-6
+	return []Sample{fixed, balanced}
 }
 
 // positive reads a measured number. Under a thousandth nothing was measured, and errors overflow.

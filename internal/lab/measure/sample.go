@@ -69,9 +69,10 @@ type Sample struct {
 	File    string
 	Line    int
 	m, n, k int    // gemm; elementwise: M rows of N elements
-	op      string // elementwise: layernorm, add, gelu, copy; pcie: h2d, d2h; page-sparse: page_score, topk, attention; extend attention: split, unsplit; narrow kernels: fp8, int8, int4
+	op      string // elementwise: layernorm, add, gelu, copy; pcie: h2d, d2h; page-sparse: page_score, topk, attention; extend attention: split, unsplit; decode attention of unequal contexts: fixed, balanced; narrow kernels: fp8, int8, int4
 	batch   int    // attention: equal requests
-	context int    // decode and page-sparse attention
+	context int    // decode and page-sparse attention; of unequal ones the longest
+	tokens  int64  // decode attention of unequal contexts: their sum, else 0
 	paged
 	chunk int // prefill and extend attention
 	// finished is the number of tokens before the chunk.
@@ -163,6 +164,9 @@ func (s *Sample) String() string {
 	case NarrowDecode:
 		return fmt.Sprintf("%s batch=%d context=%d %s", s.op, s.batch, s.context, s.shape())
 	case Decode:
+		if s.tokens > 0 {
+			return fmt.Sprintf("%s batch=%d tokens=%d longest=%d %s", s.op, s.batch, s.tokens, s.context, s.shape())
+		}
 		return fmt.Sprintf("batch=%d context=%d %s", s.batch, s.context, s.shape())
 	case Extend:
 		return fmt.Sprintf("%s chunk=%d finished=%d %s", s.op, s.chunk, s.finished, s.shape())
@@ -232,8 +236,15 @@ func (t *Target) kernel(s *Sample) gpu.Cost {
 		return g.GEMMCost(s.m, s.n, s.k, elementBits)
 	case NarrowGEMM:
 		return g.NarrowGEMMCost(s.m, s.n, s.k, 8)
-	case Decode, NarrowDecode:
+	case NarrowDecode:
 		return g.DecodeAttentionCost(gpu.UniformBatch(s.batch, s.context), s.heads)
+	case Decode:
+		if s.tokens == 0 {
+			return g.DecodeAttentionCost(gpu.UniformBatch(s.batch, s.context), s.heads)
+		}
+		own := *g
+		own.Decode.Split = gpu.Split(s.op)
+		return own.DecodeAttentionCost(gpu.DecodeBatch{Requests: s.batch, Tokens: s.tokens, Longest: s.context}, s.heads)
 	case Prefill:
 		if s.op == mixedOp {
 			return g.MixedAttentionCost(s.chunk, s.finished, gpu.UniformBatch(s.batch, s.context), s.heads)

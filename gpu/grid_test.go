@@ -1,0 +1,118 @@
+package gpu
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/internal/lab/deep"
+)
+
+// sizes returns the sizes from low to high, each so many times the one before it, and at least one more.
+func sizes(low, high int, factor float64) (all []int) {
+	for n := low; n <= high; n = max(n+1, int(float64(n)*factor)) {
+		all = append(all, n)
+	}
+	return all
+}
+
+// onGrid calls check with every preset, whose own suite runs, and each shape of heads. Kernels of SuitePyTorch are as
+// measured: they step where they stop splitting contexts.
+func onGrid(t *testing.T, check func(t *testing.T, s *Spec, h Heads)) {
+	for _, name := range presetNames(t, "gpus") {
+		s := loadPreset(t, name)
+		t.Run(name, func(t *testing.T) {
+			for _, kv := range sizes(1, 128, gridStep(5, 1.5)) {
+				for _, group := range []int{1, 2, 5, 8, 16} {
+					for _, dim := range []int{64, 128, 256} {
+						if kv*group <= 128 {
+							check(t, s, Heads{Query: kv * group, KV: kv, Dim: dim, ElementBits: 16})
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// gridStep is the factor from one size to the next, in a quick and in a deep run.
+func gridStep(quick, dense float64) float64 {
+	if deep.On() {
+		return dense
+	}
+	return quick
+}
+
+// TestDecodeGrid: decode attention is never below the roofline, and one more request, token, or KV or query head of
+// each never more than doubles its time.
+func TestDecodeGrid(t *testing.T) {
+	onGrid(t, func(t *testing.T, s *Spec, h Heads) {
+		for _, batch := range sizes(1, 4096, gridStep(4, 1.1)) {
+			for _, context := range sizes(1, 1<<20, gridStep(6, 1.4)) {
+				c := s.DecodeAttentionCost(UniformBatch(batch, context), h)
+				if least := max(c.FLOPs/float64(s.Peak16), c.Bytes/float64(s.MemoryBandwidth)); c.Seconds < least*(1-1e-9) {
+					t.Fatalf("%d of %d, %+v: %g s, roofline %g s", batch, context, h, c.Seconds, least)
+				}
+				head, query := h, h
+				head.KV, head.Query = h.KV+1, h.Query+h.group()
+				query.Query += h.KV
+				for what, more := range map[string]float64{
+					"request": s.decodeAttention(UniformBatch(batch+1, context), h), "token": s.decodeAttention(UniformBatch(batch, context+1), h),
+					"KV head": s.decodeAttention(UniformBatch(batch, context), head), "query head of each": s.decodeAttention(UniformBatch(batch, context), query),
+				} {
+					if more > 2*c.Seconds*(1+1e-9) {
+						t.Fatalf("%d of %d, %+v: %g s, with one more %s %g s", batch, context, h, c.Seconds, what, more)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestMixedGrid: one more request, as short or as long as any, never makes a batch of mixed lengths more than 5% faster.
+// AttAcc's model is exempt: a batch takes what as many mean contexts take.
+func TestMixedGrid(t *testing.T) {
+	onGrid(t, func(t *testing.T, s *Spec, h Heads) {
+		if s.Decode.Model == AttAcc {
+			t.Skip("costs the mean of its contexts")
+		}
+		lengths := sizes(1, 1<<20, gridStep(30, 4))
+		for _, batch := range sizes(0, 4095, gridStep(5, 1.3)) {
+			for _, short := range lengths {
+				for _, long := range lengths {
+					for _, longs := range []int{1, 1 + batch/10, 1 + batch} {
+						b := DecodeBatch{Requests: batch + longs, Tokens: int64(batch*short) + int64(longs*long), Longest: long}
+						if short > long || s.decodeAttention(b, h) == 0 {
+							continue
+						}
+						for _, more := range []int{1, short, (short + long) / 2, long} {
+							with := b
+							with.Add(more)
+							if before, after := s.decodeAttention(b, h), s.decodeAttention(with, h); after < 0.95*before {
+								t.Fatalf("%d of %d and %d of %d, %+v: %g s, with one of %d more %g s", batch, short, longs, long, h, before, more, after)
+							}
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestIterationGrid: one request more never more than doubles a decode iteration of a model on 1 to 8 GPUs.
+func TestIterationGrid(t *testing.T) {
+	for _, name := range presetNames(t, "gpus") {
+		s := loadPreset(t, name)
+		for tp := 1; tp <= 8; tp *= 2 {
+			m := *loadModel(t, "llama-3-8b")
+			m.TensorParallel = tp
+			c := NewModelCost(s, &m)
+			for _, batch := range sizes(1, 4096, gridStep(4, 1.1)) {
+				for _, context := range sizes(1, 1<<20, gridStep(30, 4)) {
+					took := func(n int) float64 { return c.IterationParts(Shape{Decode: UniformBatch(n, context)}).Total().Seconds }
+					if one, two := took(batch), took(batch+1); two > 2*one {
+						t.Fatalf("%s, %d GPUs, %d of %d: %g s, with one more %g s", name, tp, batch, context, one, two)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package measure
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/gpu"
+)
+
+// TestUnequalUnseen: decode attention of unequal contexts with fixed and with balanced splits, each number of heads by a
+// fit to the other.
+func TestUnequalUnseen(t *testing.T) {
+	target := suite(t, "h200-sxm", gpu.SuiteServer)
+	held, _, err := target.FitHeldOut(Decode, files(t, "testdata/h200_unequal/unequal_decode.csv"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	points := map[string][]Point{}
+	for _, p := range held.Relative {
+		points[p.Sample.op] = append(points[p.Sample.op], p)
+	}
+	judgeUnequal(t, points, 100)
+	// The preset has what the fit to all of them gives; its other parameters are those of the kernels that iterations run.
+	want, got := target.GPU.Decode, suite(t, "h200-sxm", gpu.SuiteServer).GPU.Decode
+	if got.UnequalTime != want.UnequalTime || got.UnequalShare != want.UnequalShare || got.UnequalTarget != want.UnequalTarget || got.UnequalBandwidth != want.UnequalBandwidth {
+		t.Errorf("the preset has %+v, the fit %+v", got, want)
+	}
+}
+
+// judgeUnequal wants so many points of each way to split, a median error of 5% and a 90th percentile of 12% at most.
+func judgeUnequal(t *testing.T, points map[string][]Point, n int) {
+	t.Helper()
+	for _, split := range []gpu.Split{gpu.SplitFixed, gpu.SplitBalanced} {
+		e := pooled(points[string(split)])
+		t.Logf("%s: %d, mean %.3f, median %.3f, p90 %.3f, bias %+.3f", split, e.Points, e.MAPE, e.Median, e.P90, e.Bias)
+		if e.Points != n || e.Median > 0.05 || e.P90 > 0.12 {
+			t.Errorf("%s: %d, median %.3f, p90 %.3f, want %d, at most 0.05, 0.12", split, e.Points, e.Median, e.P90, n)
+		}
+	}
+}
+
+// TestUnequalInPreset: what a preset says that unequal contexts take beyond equal ones of the same sum is what was measured. Equal
+// ones are those of the row before: the kernel was another than the preset's, and faster in small batches.
+func TestUnequalInPreset(t *testing.T) {
+	target := suite(t, "h200-sxm", gpu.SuiteServer)
+	equal := map[string]Point{}
+	points := map[string][]Point{}
+	for _, p := range target.Judge(files(t, "testdata/h200_unequal/unequal_decode.csv")).Relative {
+		s := &p.Sample
+		if s.tokens == int64(s.batch*s.context) {
+			equal[s.op] = p
+			continue
+		}
+		e := equal[s.op]
+		p.Error = p.Predicted/e.Predicted/(s.Seconds/e.Sample.Seconds) - 1
+		points[s.op] = append(points[s.op], p)
+	}
+	judgeUnequal(t, points, 74)
+}
