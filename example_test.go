@@ -46,7 +46,7 @@ func ExampleNewNode() {
 		fmt.Printf("request %d: first token after %.0f ms, all after %.2f s\n", r.Request.ID, r.FirstToken.Seconds()*1e3, r.Finish.Seconds())
 	}
 	// Output:
-	// request 0: first token after 276 ms, all after 1.45 s
+	// request 0: first token after 276 ms, all after 1.44 s
 	// request 1: first token after 37 ms, all after 2.29 s
 }
 

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"math"
 	"testing"
 
 	"github.com/l3sim/l3sim/units"
@@ -108,6 +109,42 @@ func TestDecodeTail(t *testing.T) {
 	} {
 		if got := s.DecodeAttentionCost(UniformBatch(requests, 1000), h); !near(got.Memory, want) {
 			t.Errorf("%d requests: %g s, want %g", requests, got.Memory, want)
+		}
+	}
+}
+
+// TestUnequalForm: what unequal contexts add to the overhead, by hand: four of 400 tokens in the mean, 1,000 the longest.
+func TestUnequalForm(t *testing.T) {
+	s := plainDecode(t)
+	d := &s.Decode
+	d.UnequalTime, d.UnequalShare, d.UnequalBandwidth = 8*units.Microsecond, 0.1, 20e9
+	h := Heads{Query: 10, KV: 10, Dim: 128, ElementBits: 16}
+	equal, b := s.DecodeAttentionCost(UniformBatch(4, 400), h), DecodeBatch{Requests: 4, Tokens: 1600, Longest: 1000}
+	// Four parts of a mean context on 160 of 200 places. Fixed splits aim at 300 blocks for 40 items: 7.5 parts of the longest;
+	// balanced ones at as many as pay, √(1,000 tokens of 51.2 ns / 1 µs a part).
+	added, pay := 0.6*(0.8*8e-6+0.1*max(equal.Memory, equal.Compute)), math.Sqrt(1000*512/10e9/1e-6)
+	for split, want := range map[Split][2]float64{SplitFixed: {added + 600/7.5*512/20e9, 7.5}, SplitBalanced: {added, pay}} {
+		d.Split = split
+		got := s.DecodeAttentionCost(b, h)
+		if merged := (want[1] - 4) * 1e-6; !near(got.Overhead-equal.Overhead, want[0]+merged) || !near(got.Latency, 1000/want[1]*512/10e9) {
+			t.Errorf("%s: %g s more than equal ones, latency %g, want %g, %g", split, got.Overhead-equal.Overhead, got.Latency, want[0]+merged, 1000/want[1]*512/10e9)
+		}
+	}
+	// What splits no such groups reads the longest in one part, whatever it aims at.
+	d.SplitMinGroup = 2
+	if got := s.DecodeAttentionCost(b, h); !near(got.Latency, 1000*512/10e9) {
+		t.Errorf("not split: latency %g s", got.Latency)
+	}
+}
+
+// TestMergeFades: of contexts in up to two parts a share is merged, so that the end of splitting makes nothing faster at once.
+func TestMergeFades(t *testing.T) {
+	s := plainDecode(t)
+	s.Decode.BlockStartup, s.Decode.FillTime, s.Decode.MergePart = 0, 0, 0
+	h := Heads{Query: 1, KV: 1, Dim: 128, ElementBits: 16}
+	for requests, want := range map[int]float64{100: 2 + 7, 200: 2 + 3.5, 240: 2 + 7*0.25, 300: 2, 350: 2} {
+		if got := s.DecodeAttentionCost(UniformBatch(requests, 10_000), h).Overhead * 1e6; !near(got, want) {
+			t.Errorf("%d requests: %g us, want %g", requests, got, want)
 		}
 	}
 }

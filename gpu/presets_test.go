@@ -92,6 +92,7 @@ func TestUnmeasuredTakeFromMeasured(t *testing.T) {
 	want.Extend.BlockBandwidth = a6000.Extend.BlockBandwidth
 	want.MatMul, want.Prefill, want.Decode, want.Pointwise = a100.MatMul, a100.Prefill, a100.Decode, a100.Pointwise
 	part := float64(a6000.MemoryBandwidth) / float64(a100.MemoryBandwidth) * float64(a100.SMs) / float64(a6000.SMs)
+	want.Measured = MeasuredSpec{} // nothing of it was
 	want.Decode.BlockBandwidth, want.Decode.UnequalBandwidth = a6000.Decode.BlockBandwidth, a6000.Decode.UnequalBandwidth
 	if got := float64(a6000.Decode.BlockBandwidth) / float64(a100.Decode.BlockBandwidth); math.Abs(got/part-1) > 1e-3 {
 		t.Errorf("rtx-a6000: a lone block reads at %.4f of the A100's rate, an SM's part is %.4f", got, part)

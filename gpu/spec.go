@@ -39,7 +39,8 @@ type Spec struct {
 	PageSparse PageSparseSpec  `toml:"page_sparse"`
 	NarrowKV   NarrowKVSpec    `toml:"narrow_kv"`
 	// Extend is the server suite's attention of short chunks over long caches.
-	Extend ExtendSpec `toml:"extend_attention,omitempty"`
+	Extend   ExtendSpec   `toml:"extend_attention,omitempty"`
+	Measured MeasuredSpec `toml:"measured,omitempty"` // the range of the samples
 }
 
 // Suite selects attention kernels.
@@ -126,6 +127,7 @@ func (s *Spec) Check(c *input.Check) {
 	if s.Extend != (ExtendSpec{}) {
 		c.In("extend_attention", &s.Extend)
 	}
+	c.In("measured", &s.Measured)
 }
 
 // Check has the rules of the attention kernels of a suite.

@@ -145,7 +145,7 @@ func ExampleExtend() {
 		fmt.Printf("%s: %.0f tokens/s, TBT p99 %.1f ms\n", set, summary.OutputTokensPerS, summary.TBT.P99)
 	}
 	// Output:
-	// run.system=gpu-only: 290 tokens/s, TBT p99 15.7 ms
+	// run.system=gpu-only: 290 tokens/s, TBT p99 15.2 ms
 	// run.system=cxl: 60 tokens/s, TBT p99 189.6 ms
 	// cxl.bandwidth=1TB/s: 153 tokens/s, TBT p99 56.6 ms
 }

@@ -28,6 +28,8 @@ Measurements are CSV files; the columns say what a file measures:
   batch,context,q_heads,kv_heads,head_dim,us    decode_attention
   kind,batch,context,q_heads,kv_heads,head_dim,graph_us
                                                 narrow_decode_attention (fp8, int8, int4); decode_attention (fp16)
+  batch,longest,sum_context,q_heads,kv_heads,head_dim,fixed_us,balanced_us
+                                                decode_attention (unequal contexts, by split)
   batch,length,q_heads,kv_heads,head_dim,us     prefill_attention
   chunk,finished,q_heads,kv_heads,head_dim,us   prefill_attention
   chunk,finished,q_heads,kv_heads,head_dim,graph_us,unsplit_us

@@ -100,9 +100,10 @@ type iteration struct {
 	Chunk     int                `json:"chunk"`
 	Finished  int                `json:"finished"`
 	MS        float64            `json:"ms"`
-	Joules    float64            `json:"joules"` // all GPUs
-	Watts     float64            `json:"watts"`  // mean of each GPU
-	Parts     map[string]float64 `json:"parts"`  // ms by group of kernels; their sum is MS
+	Joules    float64            `json:"joules"`           // all GPUs
+	Watts     float64            `json:"watts"`            // mean of each GPU
+	Parts     map[string]float64 `json:"parts"`            // ms by group of kernels; their sum is MS
+	Beyond    map[string]string  `json:"beyond,omitempty"` // groups that lie beyond what was measured, and how: extrapolated
 }
 
 // newIteration predicts the iteration of the flags, which are checked.
@@ -111,15 +112,19 @@ func newIteration(g *gpu.Spec, m *llm.Model, f *iterationFlags) *iteration {
 	if f.chunk > 0 {
 		x.Prefills = 1
 	}
-	parts := gpu.NewModelCost(g, m).IterationParts(x)
+	cost := gpu.NewModelCost(g, m)
+	parts, beyond := cost.IterationParts(x), cost.Beyond(x)
 	seconds, joules := g.Sustained(parts.Total())
 	r := &iteration{
 		GPU: g.Name, Suite: g.Suite, Model: m.Name, GPUs: m.TensorParallel, AllReduce: string(g.Collective.Method),
 		Batch: f.batch, Context: f.context, Chunk: f.chunk, Finished: f.finished,
-		MS: 1e3 * seconds, Joules: joules * float64(m.TensorParallel), Watts: joules / seconds, Parts: map[string]float64{},
+		MS: 1e3 * seconds, Joules: joules * float64(m.TensorParallel), Watts: joules / seconds, Parts: map[string]float64{}, Beyond: map[string]string{},
 	}
 	for i, s := range g.SustainedParts(parts) {
-		r.Parts[gpu.Group(i).String()] = 1e3 * s
+		name := gpu.Group(i).String()
+		if r.Parts[name] = 1e3 * s; beyond[i] != "" {
+			r.Beyond[name] = beyond[i]
+		}
 	}
 	return r
 }
@@ -132,11 +137,22 @@ func (r *iteration) writeText(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return cli.Aligned(w, tabwriter.AlignRight, func(w io.Writer) {
+	err = cli.Aligned(w, tabwriter.AlignRight, func(w io.Writer) {
 		for g := range gpu.Groups {
 			if ms := r.Parts[g.String()]; ms > 0 {
 				fmt.Fprintf(w, "%s\t%.4f ms\t%.1f%%\t\n", g, ms, 100*ms/r.MS)
 			}
 		}
 	})
+	extrapolated, lines := 0.0, ""
+	for g := range gpu.Groups {
+		if why := r.Beyond[g.String()]; why != "" {
+			extrapolated += r.Parts[g.String()]
+			lines += fmt.Sprintf("  %s: %s\n", g, why)
+		}
+	}
+	if err == nil && lines != "" {
+		_, err = fmt.Fprintf(w, "\nextrapolated: %.1f%% of the time\n%s", 100*extrapolated/r.MS, lines)
+	}
+	return err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"strings"
 	"testing"
 )
 
@@ -41,5 +42,26 @@ func TestModelEnergy(t *testing.T) {
 	object(t, &step, "gpu", "iteration", "--gpu", "h200-sxm", "--model", "opt-66b", "--batch", "16", "--context", "160", "--all-reduce", "direct", "--json")
 	if math.Abs(more.Joules-r.Joules-step.Joules) > 1e-9*r.Joules || math.Abs(more.Decode-r.Decode-step.MS/1e3) > 1e-9*r.Decode {
 		t.Errorf("33 tokens %+v, 32 tokens %+v, a step %+v", more, r, step)
+	}
+}
+
+// TestExtrapolated: a kernel, and the groups of an iteration, that lie beyond what was measured are named, with their share of the time.
+func TestExtrapolated(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"predict --op decode --batch 257 --context 4096 --heads 32", "257 requests that decode: measured up to 256"},
+		{"predict --op decode --batch 256 --context 4096 --heads 32", ""},
+		{"predict --op gemm --m 8193 --n 4096 --k 4096", "8193 rows of a product: measured up to 8192"},
+		{"predict --op prefill --chunk 512 --finished 70000 --heads 32", "70512 tokens of a prompt: measured up to 69632"},
+		{"iteration --model llama-2-7b --batch 300 --context 512", "decode_attention: 300 requests that decode: measured up to 256"},
+	} {
+		out := stdout(t, append(append([]string{"gpu"}, strings.Fields(c.args)...), "--gpu", "h200-sxm")...)
+		if !strings.Contains(out, c.want) || strings.Contains(out, "extrapolated") != (c.want != "") {
+			t.Errorf("%s: %s, want %q", c.args, out, c.want)
+		}
+	}
+	var r iteration
+	object(t, &r, "gpu", "iteration", "--gpu", "h200-sxm", "--model", "llama-2-7b", "--batch", "8", "--context", "200000", "--json")
+	if want := "200000 tokens of a context: measured up to 131072"; r.Beyond["decode_attention"] != want || r.Beyond["qkv"] != "" {
+		t.Errorf("%v, want decode attention's contexts", r.Beyond)
 	}
 }

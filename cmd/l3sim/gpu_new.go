@@ -152,8 +152,8 @@ func (f *newGPU) scale(link string) error {
 		{power, "as power.limit_w", "power.idle_w power.active_idle_w power.base_w"},
 		{power / bandwidth, "limit over memory_bandwidth", "power.pj_per_byte"},
 		{power / peak, "limit over peak_16bit", "power.pj_per_flop"},
-		{bandwidth * float64(base.SMs) / float64(own.SMs), "memory_bandwidth of an SM", "decode_attention.block_bandwidth " +
-			"extend_attention.block_bandwidth page_sparse.block_bandwidth pytorch.decode_attention.block_bandwidth"},
+		{bandwidth * float64(base.SMs) / float64(own.SMs), "memory_bandwidth of an SM", "decode_attention.block_bandwidth decode_attention.unequal_bandwidth " +
+			"extend_attention.block_bandwidth page_sparse.block_bandwidth pytorch.decode_attention.block_bandwidth pytorch.decode_attention.unequal_bandwidth"},
 		{float64(links / nvlink[f.baseName]), fmt.Sprintf("as --link %v over the %v of its data sheet", links, nvlink[f.baseName]),
 			"all_reduce.small_bandwidth all_reduce.second_shot_bandwidth all_reduce.flagged_bandwidth all_reduce.bandwidth"},
 	} {

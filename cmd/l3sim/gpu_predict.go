@@ -137,6 +137,19 @@ func (a *app) gpuPredict(cmd *cobra.Command, f *predictFlags) error {
 	return a.printCost(g, f, predictOps[i].cost(f, g, heads))
 }
 
+// beyond says how a kernel lies beyond what its GPU's parameters were fitted to, "" where it does not or no range is known.
+func (f *predictFlags) beyond(s *gpu.Spec) string {
+	switch f.op {
+	case "gemm":
+		return s.GEMMBeyond(f.m, f.n, f.k)
+	case "prefill":
+		return s.PrefillBeyond(f.chunk, f.finished)
+	case "decode":
+		return s.DecodeBeyond(f.decoding(1))
+	}
+	return ""
+}
+
 func (f *predictFlags) check(cmd *cobra.Command) error {
 	if !cmd.Flags().Changed("kv-heads") {
 		f.kvHeads = f.heads
@@ -226,6 +239,7 @@ type prediction struct {
 	Bytes           float64 `json:"bytes"`
 	PeakFLOPShare   float64 `json:"peak_flop_share"`
 	PeakMemoryShare float64 `json:"peak_bandwidth_share"` // of memory; of NVLink's parameter for an all-reduce
+	Beyond          string  `json:"beyond,omitempty"`     // how the kernel lies beyond what was measured: its time is extrapolated
 }
 
 // printCost prints a cost in a graph and as measured alone, which limit binds, and the
@@ -248,7 +262,7 @@ func (a *app) printCost(s *gpu.Spec, f *predictFlags, c gpu.Cost) error {
 	}
 	p := prediction{
 		GPU: s.Name, Op: f.op, Suite: string(s.Suite), Time: c.Seconds * 1e6, Graph: graph.Seconds * 1e6, Limit: limit, Compute: c.Compute * 1e6, Memory: c.Memory * 1e6,
-		Latency: c.Latency * 1e6, Overhead: c.Overhead * 1e6, FLOPs: c.FLOPs, Bytes: c.Bytes,
+		Latency: c.Latency * 1e6, Overhead: c.Overhead * 1e6, FLOPs: c.FLOPs, Bytes: c.Bytes, Beyond: f.beyond(s),
 	}
 	sustained, joules := s.KernelSustained(graph)
 	p.Sustained, p.Joules = sustained*1e6, joules
@@ -272,5 +286,8 @@ func (a *app) printCost(s *gpu.Spec, f *predictFlags, c gpu.Cost) error {
 		fmt.Fprintf(w, "memory\t%.3f us\t%.1f%% of %v %s\n", p.Memory, 100*p.PeakMemoryShare, units.Bandwidth(bandwidth), name)
 		fmt.Fprintf(w, "latency\t%.3f us\t\n", p.Latency)
 		fmt.Fprintf(w, "overhead\t%.3f us\t\n", p.Overhead)
+		if p.Beyond != "" {
+			fmt.Fprintf(w, "extrapolated\tall of it\t%s\n", p.Beyond)
+		}
 	})
 }

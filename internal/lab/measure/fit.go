@@ -119,10 +119,35 @@ func (t *Target) fit(kind Kind, samples []Sample, o Options) error {
 	}
 	place(x)
 	*t = trial
+	t.measured(kind, samples)
 	for _, p := range ps {
 		p.set(t, portable.Significant(p.get(t), 4)) // more digits would claim a precision that no measurement has
 	}
 	return nil
+}
+
+// measured keeps how far the samples of a kind go.
+func (t *Target) measured(kind Kind, samples []Sample) {
+	m := &t.GPU.Measured
+	for i := range samples {
+		first, s := i == 0, &samples[i]
+		grow := func(most *int, size int) {
+			if first {
+				*most = 0
+			}
+			*most = max(*most, size)
+		}
+		switch kind {
+		case GEMM:
+			grow(&m.ProductRows, s.m)
+			grow(&m.ProductWidth, max(s.n, s.k))
+		case Decode:
+			grow(&m.DecodeRequests, s.batch)
+			grow(&m.DecodeContext, s.context)
+		case Prefill:
+			grow(&m.PrefillTokens, s.chunk+s.finished)
+		}
+	}
 }
 
 // evaluations returns the evaluations of a start that a kind's parameters need.

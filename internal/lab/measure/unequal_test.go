@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/l3sim/l3sim/gpu"
@@ -55,4 +56,27 @@ func TestUnequalInPreset(t *testing.T) {
 		points[s.op] = append(points[s.op], p)
 	}
 	judgeUnequal(t, points, 74)
+}
+
+// TestMeasuredRanges: presets say how far the samples go to which they were fitted.
+func TestMeasuredRanges(t *testing.T) {
+	for name, folders := range map[string][]string{
+		"h200-sxm": {"h200", "h200_server", "h200_graph"}, "h100-sxm": {"h100", "h100_server", "h100_graph"}, "a100-sxm-80gb": {"a100_sxm"},
+	} {
+		got := suite(t, name, gpu.SuiteServer)
+		want := got.GPU.Measured
+		got.GPU.Measured = gpu.MeasuredSpec{}
+		for kind, file := range map[Kind]string{GEMM: "gemm", Decode: "decode_attention", Prefill: "prefill_attention"} {
+			var samples []Sample
+			for _, p := range folders {
+				if found, _ := filepath.Glob(filepath.Join("testdata", p, file+"*.csv")); len(found) > 0 {
+					samples = append(samples, files(t, found...)...)
+				}
+			}
+			got.measured(kind, samples)
+		}
+		if got.GPU.Measured != want {
+			t.Errorf("%s: says %+v, its samples go to %+v", name, want, got.GPU.Measured)
+		}
+	}
 }
