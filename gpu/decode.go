@@ -186,7 +186,8 @@ func (s measured) blocks(c *Cost, items, parts, mean, longest, tokens, attended,
 	}
 	c.Latency = max(mean/parts, longest/most, float64(d.SplitKeys)) * token
 	if beyond := longest - mean; beyond > 0 {
-		c.Overhead += beyond / longest * (float64(min(1, waves)*d.UnequalTime.Seconds()) + float64(d.UnequalShare*max(c.Compute, c.Memory)))
+		more := float64(min(1, waves)*d.UnequalTime.Seconds()) + float64(d.UnequalShare*max(c.Compute, c.Memory))
+		c.Overhead += float64(beyond / longest * more)
 		if d.Split == SplitFixed {
 			c.Overhead += beyond / most * h.kvBytes() / float64(d.UnequalBandwidth)
 		}
