@@ -40,7 +40,7 @@ type Spec struct {
 	NarrowKV   NarrowKVSpec    `toml:"narrow_kv"`
 	// Extend is the server suite's attention of short chunks over long caches.
 	Extend   ExtendSpec   `toml:"extend_attention,omitempty"`
-	Measured MeasuredSpec `toml:"measured,omitempty"` // the range of the samples
+	Measured MeasuredSpec `toml:"measured"` // the range of the samples
 }
 
 // Suite selects attention kernels.
