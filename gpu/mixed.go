@@ -29,7 +29,10 @@ func (a *Attention) Prompts(requests, chunk, finished, kvHeads int) Work {
 func (a *Attention) Decoding(b DecodeBatch) Work {
 	c := a.cost
 	if a.prompts && a.cost.spec.joinsDecode() {
-		return c.Kernel(c.spec.joinedDecodeCost(b, c.some(b.KVHeads)))
+		joined := c.spec.joinedDecodeCost(b, c.some(b.KVHeads))
+		if alone := c.decodeCost(&b); joined.Seconds >= alone.Seconds {
+			return c.Kernel(joined)
+		} // a batch takes no less beside prompts than alone
 	}
 	return c.waits(c.spec.workOf(c.decodeCost(&b)))
 }
@@ -51,7 +54,11 @@ func (s *Spec) joinsDecode() bool {
 
 // MixedAttentionCost returns attention of a chunk of one prompt and of a batch that decodes beside it, in one kernel.
 func (s *Spec) MixedAttentionCost(chunk, finished int, b DecodeBatch, h Heads) Cost {
-	return s.PrefillAttentionCost(1, chunk, finished, h).then(s.joinedDecodeCost(b, h))
+	decode := s.joinedDecodeCost(b, h)
+	if alone := s.DecodeAttentionCost(b, h); alone.Seconds > decode.Seconds {
+		decode = alone
+	}
+	return s.PrefillAttentionCost(1, chunk, finished, h).then(decode)
 }
 
 // joined returns the copies that a batch needs because it decodes and prefills in two

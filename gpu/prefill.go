@@ -99,7 +99,7 @@ func (s measured) prompt(w wave, chunk, finished int, h Heads) (Cost, wave) {
 // keys, tiles among which keys are split, or as many decode steps as it has tokens.
 func (s measured) fastestPrefill(p *PrefillSpec, batch, chunk, finished int, h Heads) Cost {
 	c := s.prefillTiles(p, batch, chunk, finished, h, true)
-	if s.Suite == SuiteServer && s.Extend.MaxSplits > 0 && finished > 0 {
+	if s.Suite == SuiteServer && s.Extend.MaxSplits > 1 && finished > 0 {
 		if split, faster := s.extend(c.Seconds, batch, chunk, finished, h); faster {
 			// No chunk takes less over a cache than without one.
 			split.Seconds = max(split.Seconds, s.prefillTiles(p, batch, chunk, 0, h, true).Seconds)

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/lab/measure"
@@ -117,7 +116,7 @@ func (f *fitFlags) samples(a *app, t *measure.Target) (all []measure.Sample, fro
 		all, from = append(all, samples...), card.String()
 	}
 	// vLLM runs prompts and what decodes beside them in one kernel, which splits no keys.
-	t.GPU.Prefill.JoinsDecode, t.GPU.Extend = true, gpu.ExtendSpec{}
+	t.GPU.Prefill.JoinsDecode, t.GPU.Extend.MaxSplits = true, 1
 	return all, from + ", as LLMServingSim profiled it", nil
 }
 
