@@ -40,6 +40,7 @@ func TestPublishedParameters(t *testing.T) {
 		"llama-3-70b":  {70_553_706_496, 0, llamaSmall},
 		"llama-3.1-8b": {8_030_261_248, 0, llamaSmall},
 		"qwen2.5-32b":  {32_763_876_352, 0, qwenSmall},
+		"qwen3-32b":    {32_762_123_264, 0, func(m *llm.Model) int { return llamaSmall(m) + 2*m.HeadDim*m.Layers }}, // norms of queries and keys
 		"mistral-7b":   {7_241_732_096, 0, llamaSmall},
 		"qwen2-7b":     {7_615_616_512, 0, qwenSmall},
 		"qwen2-72b":    {72_706_203_648, 0, qwenSmall},

@@ -142,9 +142,9 @@ func TestRanges(t *testing.T) {
 	count("measured.decode_context", func(s *Spec, v int) { s.Measured.DecodeContext = v }, 0, 1<<40)
 	count("measured.prefill_tokens", func(s *Spec, v int) { s.Measured.PrefillTokens = v }, 0, 1<<40)
 	duration("fused.overhead", func(s *Spec) *units.Duration { return &s.Fused.Overhead })
-	share("fused.norm_memory_efficiency", func(s *Spec) *float64 { return &s.Fused.Norm })
-	share("fused.activation_memory_efficiency", func(s *Spec) *float64 { return &s.Fused.Activation })
-	share("fused.copy_memory_efficiency", func(s *Spec) *float64 { return &s.Fused.Copy })
+	add("fused.norm_memory_efficiency", func(s *Spec, v float64) { s.Fused.Norm = v }, []float64{0.001, 1, 10}, []float64{0, -0.1, 10.1, nan})
+	add("fused.activation_memory_efficiency", func(s *Spec, v float64) { s.Fused.Activation = v }, []float64{0.001, 1, 10}, []float64{0, -0.1, 10.1, nan})
+	add("fused.copy_memory_efficiency", func(s *Spec, v float64) { s.Fused.Copy = v }, []float64{0.001, 1, 10}, []float64{0, -0.1, 10.1, nan})
 	duration("fused.row_element_latency", func(s *Spec) *units.Duration { return &s.Fused.RowElement })
 	for key, field := range map[string]func(*PowerSpec) *float64{
 		"idle_w": func(p *PowerSpec) *float64 { return &p.Idle }, "active_idle_w": func(p *PowerSpec) *float64 { return &p.ActiveIdle },
