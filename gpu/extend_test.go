@@ -81,11 +81,11 @@ func TestExtendTakesTheFastest(t *testing.T) {
 		bytes := float64(batch*h.ElementBits/8*h.Dim) * float64(2*chunk*h.Query+2*(chunk+finished)*h.KV)
 		best := math.Inf(1)
 		for _, tile := range []float64{16, 64, 128} {
-			for parts := 1.0; parts <= 64; parts *= 2 {
+			for parts := 1.0; parts <= float64(e.MaxSplits); parts *= 2 {
 				blocks := float64(batch*h.KV) * math.Ceil(float64(chunk*h.Query/h.KV)/tile) * parts
-				part := max(keys/parts, min(keys, 256))
+				part := max(keys/parts, min(keys, float64(e.SplitKeys)))
 				compute := math.Ceil(blocks/sms) * part * 4 * float64(h.Dim) * tile / (e.Compute * s.peak(h.ElementBits) / sms)
-				latency := math.Ceil(blocks/sms/2) * part * float64(h.Dim*h.ElementBits/4) / float64(e.BlockBandwidth)
+				latency := math.Ceil(blocks/sms/float64(e.BlocksPerSM)) * part * float64(h.Dim*h.ElementBits/4) / float64(e.BlockBandwidth)
 				c := pnorm(e.Ridge, compute, bytes/(e.Memory*float64(s.MemoryBandwidth)), latency) + blocks*tile*e.MergeRow.Seconds()
 				best = min(best, c+e.Overhead.Seconds()+s.attention().Prefill.Overhead.Seconds())
 			}
