@@ -126,7 +126,7 @@ func (s *Series) fault(layers int) string {
 		return ""
 	}
 	grows := hundred.MS-zero.MS > float64(layers)*100/1e3/2
-	if hides := zero.MS/2+float64(layers)*hundred.Alone/1e3 < zero.MS; grows && hides {
+	if hides := float64(zero.MS/2)+float64(float64(layers)*hundred.Alone/1e3) < zero.MS; grows && hides {
 		return "both sub-batches shared a hardware channel and ran one after the other"
 	}
 	return ""
@@ -221,7 +221,7 @@ func (j *judge) row(p *Predicted) error {
 	gpu := n.GPUTime(b).Seconds() * 1e3
 	run := func(scale float64) (ms, joules float64, err error) {
 		took, busy, err := n.Iteration(b, attention, scale)
-		ms = took.Seconds() * 1e3
+		ms = float64(took.Seconds() * 1e3)
 		return ms, float64(busy*scale) + float64(max(0, ms-float64(gpu*scale))/1e3*n.IdleWatts()), err
 	}
 	if p.Own, p.OwnJ, err = run(1); err == nil {

@@ -211,7 +211,7 @@ func (t *tableReader) layer(layer string, s Sample) {
 		s.kind, s.op, s.whole.model = Small, choiceOp, m
 	default:
 		s.kind, s.whole.model = Small, m
-		s.Seconds *= smallLayers[layer]
+		s.Seconds = float64(s.Seconds * smallLayers[layer])
 		if t.small[s.m] == nil {
 			t.small[s.m] = &s
 			s.n = 1
