@@ -132,6 +132,8 @@ func (e *gpuOnly) Run(b *scheduler.Batch, start units.Duration) (units.Duration,
 	}
 	end, err := e.Flow.Run(start)
 	e.tier.Idle = end
+	e.Flow.Work.Time[flow.OfGPUWaits+int(flow.ForHost)] += e.host
+	e.Flow.Work.Time[flow.OfPIMWaits+int(flow.ForHost)] += e.host
 	return end + e.host, err
 }
 
