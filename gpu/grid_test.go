@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/internal/lab/deep"
@@ -21,9 +20,6 @@ func onGrid(t *testing.T, check func(t *testing.T, s *Spec, h Heads)) {
 	for _, name := range presetNames(t, "gpus") {
 		s := loadPreset(t, name)
 		t.Run(name, func(t *testing.T) {
-			if strings.Contains(name, "-vllm-") {
-				t.Skip("the measured kernel of one server, with its steps: a card's preset for planning splits all contexts")
-			}
 			for _, kv := range sizes(1, 128, gridStep(5, 1.5)) {
 				for _, group := range []int{1, 2, 5, 8, 16} {
 					for _, dim := range []int{64, 128, 256} {
@@ -72,12 +68,10 @@ func TestDecodeGrid(t *testing.T) {
 }
 
 // TestMixedGrid: one more request, as short or as long as any, never makes a batch of mixed lengths more than 5% faster.
-// AttAcc's model is exempt: a batch takes what as many mean contexts take.
+// AttAcc's model, which the preset paper keeps, has a law of its own: a batch takes what as many mean contexts take, and at
+// least what the longest one's block takes.
 func TestMixedGrid(t *testing.T) {
 	onGrid(t, func(t *testing.T, s *Spec, h Heads) {
-		if s.Decode.Model == AttAcc {
-			t.Skip("costs the mean of its contexts")
-		}
 		lengths := sizes(1, 1<<20, gridStep(30, 4))
 		for _, batch := range sizes(0, 4095, gridStep(5, 1.3)) {
 			for _, short := range lengths {
@@ -85,6 +79,14 @@ func TestMixedGrid(t *testing.T) {
 					for _, longs := range []int{1, 1 + batch/10, 1 + batch} {
 						b := DecodeBatch{Requests: batch + longs, Tokens: int64(batch*short) + int64(longs*long), Longest: long}
 						if short > long || s.decodeAttention(b, h) == 0 {
+							continue
+						}
+						if s.Decode.Model == AttAcc {
+							mean, block := int(b.Tokens/int64(b.Requests)), s.DecodeAttentionCost(UniformBatch(1, long), h).Latency
+							least, most := s.decodeAttention(UniformBatch(b.Requests, mean), h), s.decodeAttention(UniformBatch(b.Requests, mean+1), h)
+							if got := s.decodeAttention(b, h); got < max(least, block)*(1-1e-9) || got > max(most, block)*(1+1e-9) {
+								t.Fatalf("%d of %d and %d of %d, %+v: %g s, of mean contexts %g to %g s, the longest alone %g s", batch, short, longs, long, h, got, least, most, block)
+							}
 							continue
 						}
 						for _, more := range []int{1, short, (short + long) / 2, long} {

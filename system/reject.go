@@ -35,6 +35,9 @@ func (e *RejectedError) Error() string {
 		text += fmt.Sprintf(" a replica's memory for keys and values, %.3f GiB %s, holds a request of %d tokens at most; with memory.admission = %q the largest %s",
 			gib(m.Unit*units.Bytes(m.Capacity)), e.node.system.KV.Name, most.MostKVTokens, e.node.cfg.Memory.Admission,
 			needs(fmt.Sprint(least.KVTokens), fmt.Sprint(most.KVTokens)))
+		if e.node.hw.KVBudget > 0 {
+			text += fmt.Sprintf("; %s.kv_tokens or kv_memory bounds it", e.node.system.Section)
+		}
 	}
 	if least, most := &e.prompts[0], &e.prompts[1]; most.Bytes > 0 {
 		if e.kv[1].KVTokens > 0 {

@@ -9,7 +9,6 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
-	"github.com/l3sim/l3sim/internal/lab/requests"
 	"github.com/l3sim/l3sim/internal/lab/service"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
@@ -75,20 +74,23 @@ func (a *app) validate(cmd *cobra.Command, f *serviceFlags) error {
 		cli.WritableFile("--figure", f.figure), cli.Exclusive(cmd, "requests", "service"), cli.Exclusive(cmd, "loop", "requests")); err != nil {
 		return err
 	}
+	if f.figure != "" {
+		if _, err := figure.Format("--figure", f.figure); err != nil {
+			return err
+		}
+	}
 	given, err := f.config.Given(cmd)
 	if err != nil {
 		return err
 	}
-	if cmd.Flags().Changed("loop") {
+	switch {
+	case f.loop != "":
 		return a.validateLoop(cmd, f, given)
-	}
-	if cmd.Flags().Changed("fit") {
+	case f.fit:
 		return &input.Error{Key: "--fit", Expected: "--loop beside it"}
-	}
-	if f.log != "" {
+	case f.log != "":
 		return a.validateRequests(cmd, f, given)
-	}
-	if f.figure != "" {
+	case f.figure != "":
 		return &input.Error{Key: "--figure", Value: f.figure, Expected: "--loop or --requests beside it"}
 	}
 	report, err := a.judgeServices(cmd, f, given)
@@ -103,38 +105,16 @@ func (a *app) validate(cmd *cobra.Command, f *serviceFlags) error {
 	return a.Print(report, report.WriteText)
 }
 
-// validateRequests compares a run with the log of a server.
-func (a *app) validateRequests(cmd *cobra.Command, f *serviceFlags, given configs.Options) error {
-	var format string
-	if f.figure != "" {
-		var err error
-		if format, err = figure.Format("--figure", f.figure); err != nil {
-			return err
-		}
+// draw writes the file of --figure, if it is given.
+func (f *serviceFlags) draw(page func(w io.Writer, format string) error) error {
+	if f.figure == "" {
+		return nil
 	}
-	log, err := requests.Read(f.log)
+	format, err := figure.Format("--figure", f.figure)
 	if err != nil {
 		return err
 	}
-	report, err := requests.Judge(cmd.Context(), log, given)
-	if err != nil {
-		return err
-	}
-	if f.rows != "" {
-		if err := results.WriteFileAtomic(f.rows, report.WriteRows); err != nil {
-			return err
-		}
-	}
-	if f.figure != "" {
-		page, err := report.Page()
-		if err != nil {
-			return err
-		}
-		if err := results.WriteFileAtomic(f.figure, func(w io.Writer) error { return page.Write(w, format) }); err != nil {
-			return err
-		}
-	}
-	return a.Print(report, report.WriteText)
+	return results.WriteFileAtomic(f.figure, func(w io.Writer) error { return page(w, format) })
 }
 
 // judgeServices reads and runs under a progress display.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 
@@ -11,8 +10,6 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/lab/loop"
-	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/results/figure"
 )
 
 // validateLoop judges the dataflow of l3 by measured iterations.
@@ -20,13 +17,6 @@ func (a *app) validateLoop(cmd *cobra.Command, f *serviceFlags, o configs.Option
 	for _, other := range []string{"service", "rows", "workers"} {
 		if cmd.Flags().Changed(other) {
 			return &input.Error{Key: "--" + other, Expected: "no --loop beside it: one set of measurements at a time"}
-		}
-	}
-	var format string
-	if f.figure != "" {
-		var err error
-		if format, err = figure.Format("--figure", f.figure); err != nil {
-			return err
 		}
 	}
 	measured, err := loop.Read(f.loop)
@@ -51,10 +41,8 @@ func (a *app) validateLoop(cmd *cobra.Command, f *serviceFlags, o configs.Option
 	if err != nil {
 		return err
 	}
-	if f.figure != "" {
-		if err := results.WriteFileAtomic(f.figure, func(w io.Writer) error { return report.WriteFigure(w, format) }); err != nil {
-			return err
-		}
+	if err := f.draw(report.WriteFigure); err != nil {
+		return err
 	}
 	return a.Print(report, report.WriteText)
 }

@@ -183,6 +183,13 @@ func (f *Flow) Enter(s int, gpu int8, entry units.Duration, use *Use) int32 {
 	return first
 }
 
+// Pause books time of the host after an iteration, for which GPUs and devices wait, and returns it.
+func (f *Flow) Pause(host units.Duration) units.Duration {
+	f.Work.Time[OfGPUWaits+int(ForHost)] += host
+	f.Work.Time[OfPIMWaits+int(ForHost)] += host
+	return host
+}
+
 // Hide has transfers take a resource beside the next iteration that is filled.
 func (f *Flow) Hide(resource int8, took units.Duration) {
 	f.hidden = append(f.hidden, hidden{resource, took})

@@ -52,7 +52,7 @@ func (s GPUOnly) Check(c *input.Check) {
 	input.OneOf(c, "policy", s.Policy, BatchingPolicies()...)
 	c.Share("capacity_share", s.CapacityShare)
 	c.That(s.KVMemory >= 0, "kv_memory", s.KVMemory, "at least 0B")
-	c.That(s.KVTokens >= 0 && s.KVTokens <= 1<<40, "kv_tokens", s.KVTokens, "0 to %d", 1<<40)
+	c.That(s.KVTokens >= 0 && s.KVTokens <= 1<<32, "kv_tokens", s.KVTokens, "0 to %d", 1<<32)
 	c.That(s.KVMemory == 0 || s.KVTokens == 0, "kv_tokens", s.KVTokens, "0 with a kv_memory")
 	c.That(s.StepHostTime >= 0 && s.StepHostTime <= units.Second, "step_host_time", s.StepHostTime, "0ps to 1s")
 }
@@ -132,9 +132,7 @@ func (e *gpuOnly) Run(b *scheduler.Batch, start units.Duration) (units.Duration,
 	}
 	end, err := e.Flow.Run(start)
 	e.tier.Idle = end
-	e.Flow.Work.Time[flow.OfGPUWaits+int(flow.ForHost)] += e.host
-	e.Flow.Work.Time[flow.OfPIMWaits+int(flow.ForHost)] += e.host
-	return end + e.host, err
+	return end + e.Pause(e.host), err
 }
 
 func (e *gpuOnly) Peak() units.Bandwidth { return e.HBMPeak }

@@ -20,7 +20,7 @@ const evaluations = 300
 // measured GPU part, is least. The simplex search starts at the node's own values.
 func Fit(m *Measured, o configs.Options) (sets []string, err error) {
 	r, j := &Report{}, judge{options: o, file: m.File, nodes: map[Case]*kinds.StandIn{}}
-	if err := j.chooses(m, r); err != nil {
+	if err := j.choose(m, r); err != nil {
 		return nil, err
 	}
 	var rows []Predicted

@@ -79,7 +79,7 @@ type Report struct {
 func Judge(m *Measured, o configs.Options) (*Report, error) {
 	r := &Report{Schema: "l3sim/validate-loop/1", File: m.File, Node: o.Preset, Left: []LeftOut{}, Series: []SeriesErrors{}, Own: []SeriesErrors{}, Rows: []Predicted{}}
 	j := judge{options: o, file: m.File, nodes: map[Case]*kinds.StandIn{}}
-	if err := j.chooses(m, r); err != nil {
+	if err := j.choose(m, r); err != nil {
 		return nil, err
 	}
 	if err := j.predict(r); err != nil {
@@ -182,8 +182,8 @@ func (s *Series) batch() *scheduler.Batch {
 	return b
 }
 
-// chooses fills a report with the rows that are judged, and what is left out.
-func (j *judge) chooses(m *Measured, r *Report) error {
+// choose fills a report with the rows that are judged, and what is left out.
+func (j *judge) choose(m *Measured, r *Report) error {
 	for i := range m.Series {
 		s := &m.Series[i]
 		n, err := j.node(s)
@@ -259,7 +259,7 @@ func summarise(rows []Predicted, of, joules func(*Predicted) float64) (e Errors)
 		}
 	}
 	slices.Sort(absolute)
-	e.P90 = absolute[int(math.Ceil(0.9*float64(e.Rows)))-1]
+	e.P90 = stat.Quantile(0.9, stat.Empirical, absolute, nil)
 	if len(energy) > 0 {
 		e.JoulesBias = stat.Mean(energy, nil)
 	}

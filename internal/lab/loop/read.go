@@ -21,7 +21,7 @@ const (
 	None   = "none"   // no transfers: the GPU's part alone
 	Device = "device" // a kernel of one thread that waits
 	Host   = "host"   // flags in pinned memory that the GPU's front end awaits, answered by a thread of the host
-	Kernel = "kernel" // the same flags, awaited by kernels
+	Kernel = "kernel" // flags in pinned memory that kernels set and await, answered by a thread of the host
 )
 
 var standIns = []string{None, Device, Host, Kernel}
@@ -33,7 +33,7 @@ type Case struct {
 	SubBatches int    `json:"sub_batches"`
 	Batch      int    `json:"batch"`    // decoding requests of a sub-batch
 	Chunk      int    `json:"chunk"`    // tokens of a prompt in each sub-batch; 0: none
-	Finished   int    `json:"finished"` // of that prompt before the chunk
+	Finished   int    `json:"finished"` // tokens of the chunk's prompt that were prefilled earlier
 	StandIn    string `json:"standin"`
 }
 

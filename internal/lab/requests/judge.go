@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/system"
@@ -131,8 +133,8 @@ func (m *Metric) sum() {
 	m.Measured, m.Simulated = rank(measured, 0.5), rank(simulated, 0.5)
 }
 
-// rank returns the quantile q > 0 of values, of which there are some, by nearest rank. It sorts them.
+// rank returns the quantile q of values, of which there are some, by nearest rank. It sorts them.
 func rank(values []float64, q float64) float64 {
 	slices.Sort(values)
-	return values[int(math.Ceil(q*float64(len(values))))-1]
+	return stat.Quantile(q, stat.Empirical, values, nil)
 }

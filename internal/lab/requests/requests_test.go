@@ -21,9 +21,9 @@ func TestDenseLogs(t *testing.T) {
 		log, gpu string
 		most     map[string]float64
 	}{
-		{"RTX4090_Llama-3.1-8B", "rtx-4090-vllm-0.19", map[string]float64{ttft: 0.032, tpot: 0.037, latency: 0.033}},
-		{"RTXPRO6000_Llama-3.1-8B", "rtx-pro-6000-server-vllm-0.19", map[string]float64{ttft: 0.07, tpot: 0.038, latency: 0.042}},
-		{"RTXPRO6000_Qwen3-32B", "rtx-pro-6000-server-vllm-0.19", map[string]float64{ttft: 0.083, tpot: 0.052, latency: 0.065}},
+		{"RTX4090_Llama-3.1-8B", "rtx-4090-vllm-0.19", map[string]float64{ttft: 0.012, tpot: 0.022, latency: 0.011}},
+		{"RTXPRO6000_Llama-3.1-8B", "rtx-pro-6000-server-vllm-0.19", map[string]float64{ttft: 0.112, tpot: 0.02, latency: 0.036}},
+		{"RTXPRO6000_Qwen3-32B", "rtx-pro-6000-server-vllm-0.19", map[string]float64{ttft: 0.151, tpot: 0.109, latency: 0.128}},
 	} {
 		log, err := Read(filepath.Join(logs, c.log, "requests.jsonl"))
 		if err != nil {

@@ -51,7 +51,7 @@ func parseServer(file string, text []byte) (*Server, error) {
 		value, most int
 	}{
 		{"engine_kwargs.tensor_parallel_size", a.TensorParallel, 4096}, {"engine_kwargs.max_num_seqs", a.Sequences, 1 << 20},
-		{"engine_kwargs.max_num_batched_tokens", a.Tokens, 1 << 20}, {"kv_cache.num_kv_tokens", s.KV.Tokens, 1 << 40}, {"kv_cache.block_size", s.KV.Block, 1 << 20},
+		{"engine_kwargs.max_num_batched_tokens", a.Tokens, 1 << 20}, {"kv_cache.num_kv_tokens", s.KV.Tokens, 1 << 32}, {"kv_cache.block_size", s.KV.Block, 1 << 20},
 	} {
 		if n.value < 0 || n.value > n.most {
 			return nil, &input.Error{File: file, Key: n.key, Value: fmt.Sprint(n.value), Expected: fmt.Sprintf("0 to %d", n.most)}
