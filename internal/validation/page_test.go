@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,11 +25,7 @@ const (
 	recorded = "testdata/errors.json"
 )
 
-// mayGrow is by how much an anchor's error may exceed the recorded one: a tenth, and a
-// tenth of a percent for the smallest.
-func mayGrow(before float64) float64 { return before*1.1 + 0.001 }
-
-// TestAnchors: no anchor's error has grown by a tenth, none has lost rows, and the page
+// TestAnchors: no anchor's error is above the best recorded, none has lost rows, and the page
 // says what is true now. A quick run has the anchors of memory alone.
 func TestAnchors(t *testing.T) {
 	anchors, quick := []anchor(nil), !deep.On() && !*update
@@ -46,10 +44,6 @@ func TestAnchors(t *testing.T) {
 		now[name] = a.errors()
 	}
 	text := write(anchors)
-	if *update {
-		record(t, now, text, anchors)
-		return
-	}
 	var before map[string]errors
 	b, err := os.ReadFile(recorded)
 	if err != nil {
@@ -58,16 +52,33 @@ func TestAnchors(t *testing.T) {
 	if err := json.Unmarshal(b, &before); err != nil {
 		t.Fatal(err)
 	}
-	for name, b := range before {
+	raised, wrong := raises(t), []string(nil)
+	for _, r := range raised {
+		if _, there := before[r.anchor]; !there {
+			t.Errorf("%s names %s, which is no anchor", raisedFile, r.anchor)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		b := before[name]
 		n, there := now[name]
 		switch {
-		case !there && !quick:
+		case !there && !quick && !*update:
 			t.Errorf("%s: is gone; -update if that is meant", name)
-		case there && n.Rows < b.Rows:
+		case there && n.Rows < b.Rows && !*update:
 			t.Errorf("%s: %d rows, %d before", name, n.Rows, b.Rows)
-		case there && (n.Mean > mayGrow(b.Mean) || n.P90 > mayGrow(b.P90) || n.Median > mayGrow(b.Median)):
-			t.Errorf("%s: mean %.4f, median %.4f, 90th percentile %.4f; recorded %.4f, %.4f, %.4f", name, n.Mean, n.Median, n.P90, b.Mean, b.Median, b.P90)
+		case there:
+			next, faults := ratchet(name, b, n, raised)
+			now[name], wrong = next, append(wrong, faults...)
 		}
+	}
+	for _, w := range wrong {
+		t.Error(w)
+	}
+	if *update {
+		if len(wrong) == 0 {
+			record(t, now, text, anchors)
+		}
+		return
 	}
 	if quick {
 		return
@@ -107,7 +118,8 @@ func record(t *testing.T, now map[string]errors, text string, anchors []anchor) 
 const head = `# Validation
 
 Every set of measurements that the simulator is compared with, and how far it is off. This page is written by
-` + "`go test ./internal/validation -update`" + `; without the flag the same test fails where an anchor's error has grown by a tenth.
+` + "`go test ./internal/validation -update`" + `; without the flag the same test fails where an anchor's error
+is above the best recorded: a bar falls by itself, and rises with a reason in internal/validation/testdata/raised.tsv alone.
 
 Errors are predicted over measured, less one. **Seen** says what the parameters have seen: *fitted* anchors determine parameters of the GPU
 presets (in configs/gpus each such parameter says "fit"), *held out* ones determine none, ones *in part* the power and its limit alone. In services two constants for each
