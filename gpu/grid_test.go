@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"math"
 	"testing"
 
 	"github.com/l3sim/l3sim/internal/lab/deep"
@@ -33,10 +34,13 @@ func onGrid(t *testing.T, check func(t *testing.T, s *Spec, h Heads)) {
 	}
 }
 
-// gridStep is the factor from one size to the next, in a quick and in a deep run.
+// gridStep is the factor from one size to the next: quick, between both in a deep run, and dense in a long one.
 func gridStep(quick, dense float64) float64 {
-	if deep.On() {
+	switch {
+	case deep.Long():
 		return dense
+	case deep.On():
+		return math.Sqrt(quick * dense)
 	}
 	return quick
 }
