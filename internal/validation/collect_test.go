@@ -101,6 +101,9 @@ func kernels(t testing.TB) (anchors []anchor) {
 		{"h200-sxm", gpu.SuiteServer, "in graphs", []string{"h200_extend/*.csv"}, nil, fitted},
 		{"h200-sxm", gpu.SuiteServer, "in graphs, other heads", []string{"h200_extend_unseen/*.csv"}, nil, heldOut},
 		{"h200-sxm", gpu.SuiteServer, "in graphs, unequal contexts", []string{"h200_unequal/*.csv"}, nil, fitted},
+		{"h100-sxm", gpu.SuiteServer, "in graphs, unequal contexts, other heads", []string{"h100_unequal_unseen/*.csv"}, nil, heldOut},
+		{"h100-sxm", gpu.SuiteServer, "in graphs", []string{"h100_narrow/*.csv"}, []measure.Kind{measure.Decode, measure.GEMM}, fitted},
+		{"h100-sxm", gpu.SuiteServer, "in graphs, other heads", []string{"h100_narrow_unseen/*.csv"}, []measure.Kind{measure.Decode}, heldOut},
 		{"h100-sxm", gpu.SuitePyTorch, "alone", []string{"h100/*.csv"}, nil, fitted},
 		{"h100-sxm", gpu.SuiteServer, "alone", []string{"h100_server/decode_attention.csv", "h100_server/prefill_attention.csv"}, nil, fitted},
 		{"h100-sxm", gpu.SuiteServer, "in graphs", []string{"h100_graph/gemm.csv", "h100_graph/decode_attention.csv"}, nil, fitted},
@@ -194,7 +197,13 @@ func inOrder(byKind map[measure.Kind][]measure.Sample) func(func(measure.Kind, [
 // loops are iterations whose attention is a stand-in beyond PCIe, rows to which no link is fitted apart.
 func loops(t testing.TB) (anchors []anchor) {
 	t.Helper()
-	for _, of := range []struct{ file, node string }{{"h100_tp1.csv", "dgx-h100-l3"}, {"h200_tp2.csv", "dgx-h200-l3"}} {
+	for _, of := range []struct {
+		file, node, models string
+		unseen             bool // no parameter was fitted to the file
+	}{
+		{"h100_tp1.csv", "dgx-h100-l3", "", false}, {"h100_tp1_unseen.csv", "dgx-h100-l3", "OPT-13B, ", true},
+		{"h100_tp2_unseen.csv", "dgx-h100-l3", "OPT-66B on two GPUs, ", true}, {"h200_tp2.csv", "dgx-h200-l3", "", false},
+	} {
 		m, err := loop.Read("../lab/loop/testdata/" + of.file)
 		if err != nil {
 			t.Fatal(err)
@@ -206,7 +215,10 @@ func loops(t testing.TB) (anchors []anchor) {
 		for _, kernels := range []string{"measured GPU part", "own kernels"} {
 			for _, chunks := range []string{"decode", "decode and chunks"} {
 				for _, seen := range []fit{fitted, heldOut} {
-					a := anchor{group: "iterations of l3 on " + of.node, name: fmt.Sprintf("%s, %s", chunks, kernels), seen: seen, unit: "ms"}
+					if of.unseen && seen == fitted {
+						continue
+					}
+					a := anchor{group: "iterations of l3 on " + of.node, name: fmt.Sprintf("%s%s, %s", of.models, chunks, kernels), seen: seen, unit: "ms"}
 					if seen == fitted {
 						a.name += ", every fifth row"
 					}
@@ -216,7 +228,7 @@ func loops(t testing.TB) (anchors []anchor) {
 						if kernels == "own kernels" {
 							said = p.Own
 						}
-						if p.Fitted == (seen == fitted) && (p.Chunk > 0) == (chunks != "decode") {
+						if (p.Fitted && !of.unseen) == (seen == fitted) && (p.Chunk > 0) == (chunks != "decode") {
 							a.pairs = append(a.pairs, pair{fmt.Sprintf("%s %g us", &p.Case, p.PIM), p.MS, said})
 						}
 					}

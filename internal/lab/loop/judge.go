@@ -115,18 +115,21 @@ func (s *Series) fault(layers int) string {
 	if s.SubBatches < 2 {
 		return ""
 	}
-	at := func(us float64) *Row {
-		if i := slices.IndexFunc(s.Rows, func(r Row) bool { return r.PIM == us }); i >= 0 {
+	at := func(is func(Row) bool) *Row {
+		if i := slices.IndexFunc(s.Rows, is); i >= 0 {
 			return &s.Rows[i]
 		}
 		return nil
 	}
-	zero, hundred := at(0), at(100)
-	if zero == nil || hundred == nil {
+	zero, waits := at(func(r Row) bool { return r.PIM == 0 }), at(func(r Row) bool { return r.PIM == 100 })
+	if waits == nil { // a file without 100 us: the first wait that it has
+		waits = at(func(r Row) bool { return r.PIM > 0 })
+	}
+	if zero == nil || waits == nil {
 		return ""
 	}
-	grows := hundred.MS-zero.MS > float64(layers)*100/1e3/2
-	if hides := float64(zero.MS/2)+float64(float64(layers)*hundred.Alone/1e3) < zero.MS; grows && hides {
+	grows := waits.MS-zero.MS > float64(layers)*waits.PIM/1e3/2
+	if hides := float64(zero.MS/2)+float64(float64(layers)*waits.Alone/1e3) < zero.MS; grows && hides {
 		return "both sub-batches shared a hardware channel and ran one after the other"
 	}
 	return ""

@@ -16,7 +16,11 @@ import (
 	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
-var nodes = map[string]string{"testdata/h100_tp1.csv": "dgx-h100-l3", "testdata/h200_tp2.csv": "dgx-h200-l3"}
+// nodes has each file and the node that it is judged on. Unseen files are of other models, measured after all parameters were fitted.
+var nodes = map[string]string{
+	"testdata/h100_tp1.csv": "dgx-h100-l3", "testdata/h200_tp2.csv": "dgx-h200-l3",
+	"testdata/h100_tp1_unseen.csv": "dgx-h100-l3", "testdata/h100_tp2_unseen.csv": "dgx-h100-l3",
+}
 
 func judged(t *testing.T, file string, sets ...string) *Report {
 	t.Helper()
@@ -53,6 +57,30 @@ func TestJudge(t *testing.T) {
 		if rows != len(r.Rows) || rows != r.All[0].Rows+r.All[1].Rows {
 			t.Errorf("%s: %d rows in series, %d rows", file, rows, len(r.Rows))
 		}
+	}
+}
+
+// TestJoules: where each row runs for seconds, so that the counter is fine enough, joules of every series are within 8%, and of all within 3%.
+func TestJoules(t *testing.T) {
+	m, err := Read("testdata/h100_tp1_long.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Judge(m, configs.Options{Preset: "dgx-h100-l3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := r.All[0]; e.Rows != 33 || math.Abs(e.JoulesBias) > 0.03 {
+		t.Errorf("%+v", e)
+	}
+	for _, s := range r.Series {
+		t.Logf("%v: joules %+.3f", &s.Case, s.JoulesBias)
+		if math.Abs(s.JoulesBias) > 0.08 {
+			t.Errorf("%v: joules %+.3f", &s.Case, s.JoulesBias)
+		}
+	}
+	if len(r.Left) != 1 || !strings.Contains(r.Left[0].Why, "one after the other") { // the rule needs no row of 100 us
+		t.Errorf("left out: %v", r.Left)
 	}
 }
 
