@@ -38,7 +38,7 @@ func (s *State) Reserve(w *Waiting, onHost bool) bool {
 	if !s.hasWindow(w, window, s.Batch.Tokens()) {
 		return false // the next iteration may have fewer tokens
 	}
-	l, length, h, keep, f := s.memoryOf(onHost), s.Reserved(w), s.history(w), s.KeepFree(r, onHost), s.Foresee(w, onHost)
+	l, length, h, keep, f := s.memoryOf(onHost), s.Reserved(w), s.history(w), s.KeepFree(w, onHost), s.Foresee(w, onHost)
 	if w.Hold, w.held = l.Reserve(length, &h, keep, f); w.held {
 		s.Queue.Blocked = false
 		w.prefix, w.finished = w.Hold.Shared, w.Hold.Shared
@@ -129,14 +129,14 @@ func (s *State) EachPrefilling(onHost bool, do func(*Waiting)) {
 // KeepFree returns the units of every rank of a memory that the admission of a request leaves free, so that the
 // requests there can grow. A request in an empty memory may take all of it. On the host, a request that could
 // wait for the GPUs instead leaves enough for all requests on the GPUs to swap out.
-func (s *State) KeepFree(r *traces.Request, onHost bool) (keep int64) {
+func (s *State) KeepFree(w *Waiting, onHost bool) (keep int64) {
 	if !s.Grows() {
 		return 0
 	}
 	if l := s.memoryOf(onHost); l.Used() > 0 {
 		keep = l.ShareOfRank(s.Memory.Watermark)
 	}
-	if onHost && s.GPUsHold(r) {
+	if onHost && s.GPUsHold(w.Request, w.Prompt) {
 		keep = max(keep, s.Ledger.Used())
 	}
 	return keep

@@ -157,13 +157,12 @@ func (s *State) CheckAdmission() error {
 	if s.Seated() {
 		return nil
 	}
-	r := &s.Requests[w.Request]
-	if !s.Overtakes(w) && s.GPUsHold(r) {
+	if !s.Overtakes(w) && s.GPUsHold(w.Request, w.Prompt) {
 		if err := s.checkRefusal(w, false, s.Queue.Refusal); err != nil {
 			return err
 		}
 	}
-	if s.Host.Busy || !s.CanRunOnHost(r) {
+	if s.Host.Busy || !s.HostHolds(w.Request, w.Prompt) {
 		return nil
 	}
 	if err := s.checkRefusal(w, true, s.Host.Refusal); err != nil {
@@ -194,7 +193,7 @@ func (s *State) checkRefusal(w *Waiting, onHost bool, why Refusal) error {
 		f = s.Foresee(w, onHost)
 	}
 	length, h := s.Reserved(w), s.history(w)
-	for _, offset := range s.memoryOf(onHost).Room(length, &h, s.KeepFree(r, onHost), f) {
+	for _, offset := range s.memoryOf(onHost).Room(length, &h, s.KeepFree(w, onHost), f) {
 		return fmt.Errorf("request %d waits, and offset %d has room for its %d tokens", w.Request, offset, length.Tokens)
 	}
 	return nil

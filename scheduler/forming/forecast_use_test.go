@@ -40,7 +40,7 @@ func (f *foreseer) checkForecast(t *rapid.T, s *State) {
 		return
 	}
 	w := s.Queue.First()
-	if len(s.Ledger.Room(s.Reserved(w), nil, s.KeepFree(&f.Requests[w.Request], false), nil)) == 0 {
+	if len(s.Ledger.Room(s.Reserved(w), nil, s.KeepFree(w, false), nil)) == 0 {
 		t.Fatalf("request %d is refused for growth and has no room", w.Request)
 	}
 	f.forecast.Clear()

@@ -5,7 +5,6 @@ import (
 
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/memory"
-	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -38,7 +37,7 @@ type Hosted struct {
 	Paused
 	Runs    bool // takes part in the present steps
 	Chosen  bool // takes part in the iteration that is being formed
-	Movable bool // the GPUs could hold it
+	Movable bool // the empty GPUs could hold it
 	Comes   bool // swaps out from the GPUs now: not all of it is on the host
 }
 
@@ -66,7 +65,7 @@ func (h *host) Find(request int32) int {
 
 // enterHost has a request decode on the host from the next step on.
 func (s *State) enterHost(d scheduler.Decoding) {
-	h := Hosted{Paused: Paused{Decoding: d}, Runs: true, Movable: s.GPUsHold(&s.Requests[d.Request])}
+	h := Hosted{Paused: Paused{Decoding: d}, Runs: true, Movable: s.GPUsHold(d.Request, d.Context(s.Batch.Step))}
 	s.Host.Decoding = slices.Insert(s.Host.Decoding, s.Host.Find(d.Request), h)
 	s.Dealt = -1
 }
@@ -79,21 +78,34 @@ func (s *State) LeaveHost(at int) Hosted {
 	return h
 }
 
-// CanRunOnHost says whether r fits the empty memory of the host, and its prompt fits the
+// hosts says whether a request of a length fits the empty memory of the host, and its prompt fits the
 // GPUs. A prompt in one piece sends its keys and values to the host layer by layer. A
 // prompt in chunks keeps them on the GPUs until the last chunk.
-func (s *State) CanRunOnHost(r *traces.Request) bool {
-	if s.HostLedger == nil || !s.HostLedger.FitsEmpty(s.final(r)) {
+func (s *State) hosts(l memory.Length) bool {
+	if s.HostLedger == nil || !s.HostLedger.FitsEmpty(l) {
 		return false
 	}
-	prompt := s.longestPrompt(r)
-	whole := prompt <= s.Batching.MaxBatchTokens && s.GPU.Fits(prompt, 0)
-	return whole || s.Ledger.FitsEmpty(memory.Prompted(prompt)) && s.GPU.Fits(min(prompt, s.Scheduler.ChunkMultiple), prompt)
+	whole := l.Prompt <= s.Batching.MaxBatchTokens && s.GPU.Fits(l.Prompt, 0)
+	return whole || s.Ledger.FitsEmpty(memory.Prompted(l.Prompt)) && s.GPU.Fits(min(l.Prompt, s.Scheduler.ChunkMultiple), l.Prompt)
 }
 
-// GPUsHold says whether the empty GPUs could hold a request to its end.
-func (s *State) GPUsHold(r *traces.Request) bool {
-	return !s.AllOnHost && s.Ledger.FitsEmpty(s.final(r))
+// HostHolds says whether a request with a context could decode on the empty host.
+func (s *State) HostHolds(request int32, context int) bool {
+	return s.hosts(s.known(request, context))
+}
+
+// GPUsHold says whether the empty GPUs could hold a request with a context.
+func (s *State) GPUsHold(request int32, context int) bool {
+	return !s.AllOnHost && s.Ledger.FitsEmpty(s.known(request, context))
+}
+
+// known returns what a scheduler knows of a request's length. Where memory is reserved as requests grow,
+// nothing is known of outputs.
+func (s *State) known(request int32, context int) memory.Length {
+	if s.Grows() {
+		return memory.Prompted(context)
+	}
+	return s.final(&s.Requests[request])
 }
 
 // Overtakes says whether an older request than w waits for room on the GPUs: one on the host,
@@ -101,6 +113,6 @@ func (s *State) GPUsHold(r *traces.Request) bool {
 func (s *State) Overtakes(w *Waiting) bool {
 	return slices.ContainsFunc(s.Host.Decoding, func(h Hosted) bool { return h.Movable && h.Request < w.Request }) ||
 		slices.ContainsFunc(s.chunked, func(c Waiting) bool {
-			return c.Hold.Host && c.Request < w.Request && s.GPUsHold(&s.Requests[c.Request])
+			return c.Hold.Host && c.Request < w.Request && s.GPUsHold(c.Request, c.Prompt)
 		})
 }

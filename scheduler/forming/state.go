@@ -141,7 +141,7 @@ func (s *State) Extend(requests []traces.Request) {
 // never run, because it does not fit an empty memory.
 func (s *State) Add(request int32) bool {
 	r := &s.Requests[request]
-	if !s.CanRunOnHost(r) && (s.AllOnHost || !s.canRunOnGPUs(r)) {
+	if !s.hosts(s.final(r)) && (s.AllOnHost || !s.canRunOnGPUs(r)) {
 		return false
 	}
 	s.Queue.add(Waiting{Request: request, Prompt: r.Input})

@@ -23,9 +23,9 @@ type Costs interface {
 	Move(tokens int) units.Duration
 	// Iteration returns the exact time of a whole iteration.
 	Iteration(b *scheduler.Batch) units.Duration
-	// Idle returns how long, in a whole iteration, the links to the GPUs (up) and from
-	// them (down) carry neither vectors nor prompts of the iteration.
-	Idle(b *scheduler.Batch) (up, down units.Duration)
+	// Latest returns how long the iteration took that ran last, and for how long in it the links to
+	// the GPUs (up) and from them (down) carried neither vectors nor prompts of the iteration.
+	Latest() (took, up, down units.Duration)
 }
 
 // Former forms the iterations of a replica with two memories. The keys and values of a
@@ -51,6 +51,7 @@ type Former struct {
 
 	s      *forming.State // of the replica whose iteration is being formed
 	streak forming.Streak
+	counts bool // the time of the iteration formed last counts: for swaps, or for turns
 	swaps  swapState
 	turns  turns
 	shut   refusedBy       // the request that the GPUs refused memory, until it may ask again
@@ -96,13 +97,11 @@ func New(costs Costs, maxDelay float64) *Former {
 func (o *Former) Form(s *forming.State) {
 	o.s = s
 	b := &s.Batch
+	o.account()
 	if s.RefusalIsOld() {
 		o.shut = open
 	}
 	b.Pauses, b.Moves = b.Pauses[:0], scheduler.Moves{}
-	if o.swaps.leaving <= 0 {
-		o.arriveOnHost()
-	}
 	o.askAgain()
 	o.swapIn()
 	if s.Policy == scheduler.PolicyChunkedPrefill {
@@ -121,7 +120,7 @@ func (o *Former) Form(s *forming.State) {
 		o.step()
 		o.help()
 	}
-	o.account()
+	o.counts = !b.Empty() && (len(s.Host.Decoding)+len(s.Host.SwapIns) > 0 || o.swaps.leaving > 0)
 }
 
 // askAgain clears old refusals of the GPUs and the host, except those for lack of memory.
@@ -136,23 +135,24 @@ func (o *Former) askAgain() {
 	}
 }
 
-// account notes how long the iteration takes, where that counts: swaps progress while
-// the links are idle in it, and turns get their share of it.
+// account notes how long the latest iteration took, where that counts: swaps progressed while
+// the links were idle in it, and turns get their share of it.
 func (o *Former) account() {
-	b, swapIns := &o.s.Batch, o.s.Host.SwapIns
-	if len(o.s.Host.Decoding)+len(swapIns) == 0 && o.swaps.leaving <= 0 || b.Empty() {
+	if !o.counts {
 		return
 	}
-	o.swaps.took = o.costs.Iteration(b)
-	if len(swapIns) > 0 || o.swaps.leaving > 0 {
-		up, down := o.costs.Idle(b)
-		for i := range swapIns {
-			swapIns[i].Left -= up
-		}
-		o.swaps.leaving -= down
+	took, up, down := o.costs.Latest()
+	o.swaps.took = took
+	for i := range o.s.Host.SwapIns {
+		o.s.Host.SwapIns[i].Left -= up
 	}
-	if b.Decoding() > 0 {
-		o.turns.credit += o.slack(o.swaps.took)
+	if o.swaps.leaving > 0 {
+		if o.swaps.leaving -= down; o.swaps.leaving <= 0 {
+			o.arriveOnHost()
+		}
+	}
+	if o.s.Batch.Decoding() > 0 {
+		o.turns.credit += o.slack(took)
 	}
 }
 

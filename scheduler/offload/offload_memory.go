@@ -13,7 +13,7 @@ import (
 // then.
 func (o *Former) admit(w *forming.Waiting) bool {
 	s, q := o.s, &o.s.Queue
-	r := &s.Requests[w.Request]
+	onGPUs := s.GPUsHold(w.Request, w.Prompt)
 	q.Blocked, s.Host.Busy = true, false
 	if s.Seated() {
 		o.shut = open
@@ -21,10 +21,10 @@ func (o *Former) admit(w *forming.Waiting) bool {
 	}
 	if s.Overtakes(w) {
 		q.Refusal, o.shut = forming.Refusal{}, open // it asks again once that one has its memory
-	} else if s.GPUsHold(r) && o.askGPUs(w) {
+	} else if onGPUs && o.askGPUs(w) {
 		return true
 	}
-	if q.Blocked = true; !s.CanRunOnHost(r) {
+	if q.Blocked = true; !s.HostHolds(w.Request, w.Prompt) {
 		return false
 	}
 	tokens := s.Takes(w)
@@ -32,7 +32,7 @@ func (o *Former) admit(w *forming.Waiting) bool {
 		q.Blocked = false
 		return false
 	}
-	if s.Host.Busy = s.GPUsHold(r) && !o.hides(w.Prompt); s.Host.Busy {
+	if s.Host.Busy = onGPUs && !o.hides(w.Prompt); s.Host.Busy {
 		return false
 	}
 	if s.Reserve(w, true) {
@@ -76,12 +76,11 @@ func (o *Former) stayOnGPUs() {
 		return
 	}
 	w := s.Queue.First()
-	request := &s.Requests[w.Request]
-	if !w.Cut || !w.Hold.Host || !s.GPUsHold(request) || s.Overtakes(w) {
+	if !w.Cut || !w.Hold.Host || !s.GPUsHold(w.Request, w.Prompt) || s.Overtakes(w) {
 		return
 	}
 	s.Ledger.Release(w.Staged)
-	if r, ok := s.Ledger.Reserve(s.Reserved(w), nil, s.KeepFree(request, false), s.Foresee(w, false)); ok {
+	if r, ok := s.Ledger.Reserve(s.Reserved(w), nil, s.KeepFree(w, false), s.Foresee(w, false)); ok {
 		s.Release(w.Hold)
 		w.Hold, w.Staged = r, memory.Reservation{}
 	} else {
@@ -102,7 +101,7 @@ func (o *Former) makeRoom() int32 {
 	}
 	at := s.Latest()
 	request := s.Decoding[at].Request
-	if s.CanRunOnHost(&s.Requests[request]) && o.swapOut(at) {
+	if s.HostHolds(request, s.Decoding[at].Context(s.Batch.Step)) && o.swapOut(at) {
 		return request
 	}
 	return s.DropDecoding(at)
@@ -129,6 +128,9 @@ func (o *Former) growHosted() {
 	for i := 0; i < len(s.Host.Decoding); i++ {
 		h := &s.Host.Decoding[i]
 		request, context := h.Request, h.NextContext(s.Batch.Step)
+		if h.Movable && !s.GPUsHold(request, context) {
+			h.Movable, s.Queue.Blocked = false, false // it goes before others to the GPUs no more
+		}
 		for !s.HostLedger.Grow(&s.Holds[request], context) {
 			if o.dropHosted() == request {
 				break

@@ -15,7 +15,7 @@ import (
 // when that layer's keys and values are there.
 func (o *Former) swapIn() {
 	s := o.s
-	if o.swaps.leaving <= 0 {
+	if o.swaps.leaving == 0 {
 		o.startSwaps()
 	}
 	s.Batch.Step++ // requests are entered for the step to come
@@ -44,7 +44,7 @@ func (o *Former) startSwaps() {
 		d := &s.Host.Decoding[at]
 		r := &s.Requests[d.Request]
 		if s.Queue.Len() > 0 {
-			if first := s.Queue.First().Request; first < d.Request && s.GPUsHold(&s.Requests[first]) {
+			if first := s.Queue.First(); first.Request < d.Request && s.GPUsHold(first.Request, first.Prompt) {
 				return
 			}
 		}
@@ -54,7 +54,7 @@ func (o *Former) startSwaps() {
 			tokens = s.FinalTokens(r)
 		}
 		w := forming.Waiting{Request: d.Request, Prompt: context, Emitted: context - r.Input}
-		hold, ok := s.Ledger.Reserve(memory.Prompted(tokens), nil, s.KeepFree(r, false), s.Foresee(&w, false))
+		hold, ok := s.Ledger.Reserve(memory.Prompted(tokens), nil, s.KeepFree(&w, false), s.Foresee(&w, false))
 		if !ok {
 			o.swaps.full = s.Usage.Freed
 			return
@@ -119,8 +119,8 @@ func (o *Former) swapOut(at int) bool {
 	s.Decoding = slices.Delete(s.Decoding, at, at+1)
 	tokens := d.Context(s.Batch.Step) - 1
 	s.Batch.Moves.Down.Tokens += tokens
-	o.swaps.leaving = max(o.swaps.leaving, 0) + o.costs.Move(tokens)
-	s.Host.Decoding[s.Host.Find(d.Request)].Comes = true
+	o.swaps.leaving += o.costs.Move(tokens)
+	s.Host.Decoding[s.Host.Find(d.Request)].Comes = o.swaps.leaving > 0
 	return true
 }
 
@@ -143,9 +143,6 @@ func (o *Former) toHost(d scheduler.Decoding) bool {
 
 // arriveOnHost ends all swaps out: their requests may decode on the host.
 func (o *Former) arriveOnHost() {
-	if o.swaps.leaving == 0 {
-		return
-	}
 	o.swaps.leaving = 0
 	for i := range o.s.Host.Decoding {
 		if h := &o.s.Host.Decoding[i]; h.Comes {

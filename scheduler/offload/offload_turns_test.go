@@ -143,7 +143,7 @@ func TestNoTurnsSaved(t *testing.T) {
 	turns := 0
 	for step := range 60 {
 		if step == 40 { // from now on its attention does not hide
-			o.o.costs, o.Dealt = lines{weights: 100, host: 50}, -1
+			o.m.lines, o.Dealt = lines{weights: 100, host: 50}, -1
 		}
 		if o.Next(); o.o.turns.request != nobody {
 			turns++

@@ -45,7 +45,8 @@ type cpuOffload struct {
 	gpus.GPUs
 	hosts.CPUs
 	flow.Flow
-	trial flow.Flow // of iterations that may not be run
+	trial          flow.Flow      // of iterations that may not be run
+	took, up, down units.Duration // what Latest returns
 }
 
 // attended returns the tokens that all heads of the requests on the host attend over
@@ -100,6 +101,7 @@ func (e *cpuOffload) Run(b *scheduler.Batch, start units.Duration) (units.Durati
 			c.Fail(flow.LawIteration, end, "the iteration takes %v, the scheduler was told %v", end-start, told)
 		}
 	}
+	e.took, e.up, e.down = end-start, end-start-up, end-start-down
 	return end, err
 }
 
@@ -155,12 +157,8 @@ func (e *cpuOffload) Iteration(b *scheduler.Batch) units.Duration {
 	return e.trial.Engine.Run(&e.trial.Iteration, 0)
 }
 
-// Idle implements offload.Costs.
-func (e *cpuOffload) Idle(b *scheduler.Batch) (up, down units.Duration) {
-	took := e.Iteration(b)
-	busyDown, busyUp := e.transfers(b)
-	return took - busyUp, took - busyDown
-}
+// Latest implements offload.Costs.
+func (e *cpuOffload) Latest() (took, up, down units.Duration) { return e.took, e.up, e.down }
 
 // Linear implements offload.Costs.
 func (e *cpuOffload) Linear(tokens int) units.Duration {

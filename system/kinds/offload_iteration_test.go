@@ -52,7 +52,8 @@ func TestOffloadIterationByHand(t *testing.T) {
 	compare("PIM", w.Time[flow.OfPIM], 0)
 	compare("down", w.Time[flow.OfDown], down+kv(100))
 	compare("up", w.Time[flow.OfUp], up+kv(300))
-	idleUp, idleDown := e.Idle(b)
+	latest, idleUp, idleDown := e.Latest()
+	compare("latest", latest, took)
 	compare("idle up", idleUp, took-up)
 	compare("idle down", idleDown, took-down)
 	if _, got := e.Record(start); got != end {
