@@ -55,6 +55,9 @@ func (r *replica) checkIteration(now units.Duration) {
 	if err := r.Batcher.CheckAdmission(); err != nil {
 		c.Fail(flow.LawAdmission, now, "%v", err)
 	}
+	if err := r.Batcher.CheckWaits(); err != nil {
+		c.Fail(flow.LawWaits, now, "%v", err)
+	}
 	if err := c.Err(); err != nil {
 		r.fault = err
 	}

@@ -144,6 +144,15 @@ func (s *State) countCutPrompts() (tokens int) {
 	return tokens
 }
 
+// CheckWaits returns an error where a request that decodes waits for longer than its Former allows. It is called once for each
+// iteration that has been formed.
+func (s *Scheduler) CheckWaits() error {
+	if f, ok := s.former.(interface{ Check() error }); ok {
+		return f.Check()
+	}
+	return nil
+}
+
 // CheckAdmission returns an error where the head of the queue is refused although a
 // memory that it may use has room for it.
 func (s *State) CheckAdmission() error {

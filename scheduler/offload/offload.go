@@ -56,6 +56,7 @@ type Former struct {
 	turns  turns
 	shut   refusedBy       // the request that the GPUs refused memory, until it may ask again
 	gpus   scheduler.Batch // scratch: a batch whose time is computed
+	watch  watch
 }
 
 // swapState is the requests that change memory.

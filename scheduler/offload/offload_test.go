@@ -258,7 +258,7 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 		if s.AllOnHost && most > 0 && n > most {
 			t.Fatalf("%d requests have memory on the host, where all decode, at most %d may", n, most)
 		}
-		if err := errors.Join(s.CheckMemory(), s.CheckAdmission()); err != nil {
+		if err := errors.Join(s.CheckMemory(), s.CheckAdmission(), s.CheckWaits()); err != nil {
 			t.Fatal(err)
 		}
 		if held := s.Queue.Held(); len(held) > 0 && held[0].Hold.Host && !held[0].Cut {

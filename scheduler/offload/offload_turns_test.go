@@ -69,7 +69,7 @@ func (p *patience) wait(t *rapid.T, s offloading, l lines, b *scheduler.Batch) {
 }
 
 // hidden checks an iteration for which requests of the host were chosen: it takes no
-// longer, but for MaxDelay, than if the CPUs' attention took no time.
+// longer, but for MaxDelay, than if the CPUs' attention took no time, and makes more tokens per time than without them.
 func hidden(t *rapid.T, o *Former, l lines, b *scheduler.Batch) bool {
 	if b.Moves.Up.Wait+b.Moves.Down.Wait > 0 || o.turns.request != nobody || len(b.Sub[0].Decode)+len(b.Sub[0].Prefill) == 0 || len(b.Sub[0].Host)+len(b.Sub[1].Host) == 0 {
 		return false
@@ -80,6 +80,10 @@ func hidden(t *rapid.T, o *Former, l lines, b *scheduler.Batch) bool {
 	least := free.Iteration(&scheduler.Batch{Step: b.Step, Sub: []scheduler.SubBatch{one, {}}, Moves: b.Moves})
 	if took := l.Iteration(b); took > least+o.slack(least)+1 {
 		t.Fatalf("iteration %d takes %v with the host's requests, %v if their attention took no time", b.Step, took, least)
+	}
+	alone := scheduler.Batch{Step: b.Step, Sub: []scheduler.SubBatch{{Decode: one.Decode, Prefill: one.Prefill}, {}}, Moves: b.Moves}
+	if with, without := float64(b.Tokens())/float64(l.Iteration(b)), float64(alone.Tokens())/float64(l.Iteration(&alone)); with <= without {
+		t.Fatalf("iteration %d has %g tokens a picosecond with the host's requests, %g without", b.Step, with, without)
 	}
 	return true
 }

@@ -21,6 +21,7 @@ const (
 	LawExclusive      = dataflow.Exclusive // no resource does two things at once
 	LawIdle           = dataflow.Idle      // no resource idles while an operation that is ready waits for it
 	LawAdmission  Law = "admission"        // no request that fits is held back
+	LawWaits      Law = "waits"            // a request on the host waits no longer than the turns of others allow
 	LawTraffic        = dataflow.Traffic   // links, channels and ranks move and compute what the requests need
 	LawIteration      = dataflow.Length    // an iteration takes its busiest resource's time at least, all operations in turn at most
 	LawRequests   Law = "requests"         // the scheduler has the requests that came and have not left, a router sees their tokens

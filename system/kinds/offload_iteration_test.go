@@ -106,7 +106,7 @@ func TestOffloadAsksLittle(t *testing.T) {
 	if _, err := r.run(func(*scheduler.Batch, units.Duration, units.Duration) { iterations++ }); err != nil {
 		t.Fatal(err)
 	}
-	if n := a.iterations + a.attention; n == 0 || n > 2*iterations {
+	if n := a.iterations + a.attention; n == 0 || 2*n > iterations {
 		t.Errorf("%d iterations ask %d times what one takes", iterations, n)
 	}
 }

@@ -1,0 +1,73 @@
+package offload
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// watch is what Check knows of the iterations before: of those that decode.
+type watch struct {
+	ran, turns units.Duration // time of all iterations; what turns added to them
+	waits      map[int32]*wait
+}
+
+// wait is the wait of one request that sits out on the host.
+type wait struct {
+	since      int64          // step of its beginning
+	ran, turns units.Duration // those of watch then; turns less what they may cost later
+	iterations units.Duration // since then; each rounds a picosecond
+	passed     int            // turns of others since then
+	before     int            // others that may have waited for longer
+}
+
+// Check returns an error where a request that sits out on the host waits for longer than it may. It is called once for each
+// iteration that has been formed. A request waits for one turn of each that was on the host before it, and while nobody
+// has a turn, maxDelay of the time since it sits out is less than what turns took of it.
+func (o *Former) Check() error {
+	b, w := &o.s.Batch, &o.watch
+	if b.Decoding() == 0 {
+		return nil
+	}
+	took := o.costs.Iteration(b)
+	hasTurn := o.turns.request != nobody
+	if hasTurn {
+		host := b.Sub[0].Host
+		b.Sub[0].Host = host[:len(host)-1]
+		w.turns += took - o.costs.Iteration(b)
+		b.Sub[0].Host = host
+	}
+	if w.waits == nil {
+		w.waits = map[int32]*wait{}
+	}
+	for i := range o.s.Host.SwapIns {
+		delete(w.waits, o.s.Host.SwapIns[i].Request)
+	}
+	var err error
+	hosts := o.s.Host.Decoding
+	for i := range hosts {
+		h := &hosts[i]
+		if h.Runs || h.Comes {
+			delete(w.waits, h.Request)
+			continue
+		}
+		x := w.waits[h.Request]
+		if x == nil || x.since != h.Since {
+			w.waits[h.Request] = &wait{since: h.Since, ran: w.ran, turns: w.turns + min(o.turns.credit, 0), before: len(hosts) + len(o.s.Host.SwapIns) - 1}
+			continue
+		}
+		x.iterations++
+		if hasTurn {
+			x.passed++
+		}
+		earned, spent := o.slack(w.ran-x.ran), w.turns-x.turns
+		switch {
+		case x.passed > x.before:
+			err = fmt.Errorf("request %d sits out on the host, and others had %d turns, of %d that were there", h.Request, x.passed, x.before)
+		case !hasTurn && earned > spent+x.iterations && o.roomBeside() > 0:
+			err = fmt.Errorf("request %d sits out on the host for %v, and turns took %v of it; it has none", h.Request, w.ran-x.ran, spent)
+		}
+	}
+	w.ran += took
+	return err
+}
