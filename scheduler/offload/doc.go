@@ -3,5 +3,5 @@
 // Zhai, 2024).
 //
 // Read offload.go: Former.Form is one iteration. offload_help.go chooses the host's requests that take part, offload_memory.go who
-// goes to which memory, offload_moves.go swaps requests between them. What is asked of the hardware is in Costs.
+// goes to which memory, offload_moves.go swaps requests between them, offload_check.go bounds waits. What is asked of the hardware is in Costs.
 package offload

@@ -66,6 +66,13 @@ func (x system) gpusAlone() *forming.Scheduler {
 	return s
 }
 
+// sameBatch checks that an iteration is that of the GPUs alone.
+func sameBatch(t *rapid.T, b, alone *scheduler.Batch) {
+	if !slices.Equal(b.Sub[0].Prefill, alone.Sub[0].Prefill) || !slices.Equal(b.Sub[0].Decode, alone.Sub[0].Decode) || b.Sub[1].Tokens() > 0 || b.Step != alone.Step {
+		t.Fatalf("the host is not used, and iteration %d is\n%+v, on the GPUs alone %d is\n%+v", b.Step, b.Sub[0], alone.Step, alone.Sub[0])
+	}
+}
+
 // TestOutputsAreNotKnown: where memory is reserved as requests grow, nothing is decided by the lengths of outputs. Requests
 // whose outputs are longer run the same iterations, until the first of the shorter ones ends.
 func TestOutputsAreNotKnown(t *testing.T) {

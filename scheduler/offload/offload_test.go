@@ -319,13 +319,6 @@ func (f *record) checkForecast(t *rapid.T, s *forming.State) {
 	}
 }
 
-// sameBatch checks that an iteration is that of the GPUs alone.
-func sameBatch(t *rapid.T, b, alone *scheduler.Batch) {
-	if !slices.Equal(b.Sub[0].Prefill, alone.Sub[0].Prefill) || !slices.Equal(b.Sub[0].Decode, alone.Sub[0].Decode) || b.Sub[1].Tokens() > 0 || b.Step != alone.Step {
-		t.Fatalf("the host is not used, and iteration %d is\n%+v, on the GPUs alone %d is\n%+v", b.Step, b.Sub[0], alone.Step, alone.Sub[0])
-	}
-}
-
 // TestCutPromptStays: a prompt that is cut and bound for the host, but lies on the GPUs,
 // stays there where they have room for its request, and no older one waits for that.
 func TestCutPromptStays(t *testing.T) {
