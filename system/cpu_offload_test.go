@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
@@ -142,6 +143,36 @@ func TestOffloadIterationsAllocateNothing(t *testing.T) {
 	}
 	if helped == 0 {
 		t.Error("the CPUs never help")
+	}
+}
+
+// TestWaitsAreChecked plants a request on the host that seems to sit out and has no turn: a checked run breaks the law of waits.
+func TestWaitsAreChecked(t *testing.T) {
+	cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=gpt-89b", "cpu_offload.max_delay=1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := slices.Repeat([]traces.Request{{Input: 90, Output: 10_000}}, 40)
+	for _, planted := range []bool{false, true} {
+		r := mustNode(t, cfg).replica(0, requests, Options{Check: true})
+		for i := range requests {
+			r.Batcher.Add(int32(i))
+		}
+		now := units.Duration(0)
+		for range 60 {
+			r.batch = r.Batcher.Next()
+			now, _ = r.Engine.Run(r.batch, now)
+			hosts := slices.Clone(r.Batcher.Host.Decoding)
+			for i := range hosts {
+				r.Batcher.Host.Decoding[i].Runs = hosts[i].Runs && !planted
+			}
+			r.checkIteration(now)
+			copy(r.Batcher.Host.Decoding, hosts)
+			r.Batcher.Complete(func(int32, int) {})
+		}
+		if broken := r.fault != nil && strings.Contains(r.fault.Error(), `law "waits"`); broken != planted || len(r.Batcher.Host.Decoding) == 0 {
+			t.Errorf("planted %v: %v, %d requests on the host", planted, r.fault, len(r.Batcher.Host.Decoding))
+		}
 	}
 }
 
