@@ -15,23 +15,31 @@ func sizes(low, high int, factor float64) (all []int) {
 	return all
 }
 
-// onGrid calls check with every preset, whose own suite runs, and each shape of heads. Kernels of SuitePyTorch are as
-// measured: they step where they stop splitting contexts.
-func onGrid(t *testing.T, check func(t *testing.T, s *Spec, h Heads)) {
+// onPresets calls check with every preset, whose own suite runs, and with the kernels of SuitePyTorch if both is set.
+func onPresets(t *testing.T, both bool, check func(t *testing.T, s *Spec)) {
 	for _, name := range presetNames(t, "gpus") {
 		s := loadPreset(t, name)
-		t.Run(name, func(t *testing.T) {
-			for _, kv := range sizes(1, 128, gridStep(5, 1.5)) {
-				for _, group := range []int{1, 2, 5, 8, 16} {
-					for _, dim := range []int{64, 128, 256} {
-						if kv*group <= 128 {
-							check(t, s, Heads{Query: kv * group, KV: kv, Dim: dim, ElementBits: 16})
-						}
+		t.Run(name, func(t *testing.T) { check(t, s) })
+		if pytorch := *s; both && s.PyTorch.Decode.Model != "" {
+			pytorch.Suite = SuitePyTorch
+			t.Run(name+" pytorch", func(t *testing.T) { check(t, &pytorch) })
+		}
+	}
+}
+
+// onGrid is onPresets with each shape of heads.
+func onGrid(t *testing.T, both bool, check func(t *testing.T, s *Spec, h Heads)) {
+	onPresets(t, both, func(t *testing.T, s *Spec) {
+		for _, kv := range sizes(1, 128, gridStep(5, 1.5)) {
+			for _, group := range []int{1, 2, 5, 8, 16} {
+				for _, dim := range []int{64, 128, 256} {
+					if kv*group <= 128 {
+						check(t, s, Heads{Query: kv * group, KV: kv, Dim: dim, ElementBits: 16})
 					}
 				}
 			}
-		})
-	}
+		}
+	})
 }
 
 // gridStep is the factor from one size to the next: quick, between both in a deep run, and dense in a long one.
@@ -48,12 +56,15 @@ func gridStep(quick, dense float64) float64 {
 // TestDecodeGrid: decode attention is never below the roofline, and one more request, token, or KV or query head of
 // each never more than doubles its time.
 func TestDecodeGrid(t *testing.T) {
-	onGrid(t, func(t *testing.T, s *Spec, h Heads) {
+	onGrid(t, true, func(t *testing.T, s *Spec, h Heads) {
 		for _, batch := range sizes(1, 4096, gridStep(4, 1.1)) {
 			for _, context := range sizes(1, 1<<20, gridStep(6, 1.4)) {
 				c := s.DecodeAttentionCost(UniformBatch(batch, context), h)
 				if least := max(c.FLOPs/float64(s.Peak16), c.Bytes/float64(s.MemoryBandwidth)); c.Seconds < least*(1-1e-9) {
 					t.Fatalf("%d of %d, %+v: %g s, roofline %g s", batch, context, h, c.Seconds, least)
+				}
+				if s.Suite == SuitePyTorch { // steps where it stops splitting contexts
+					continue
 				}
 				head, query := h, h
 				head.KV, head.Query = h.KV+1, h.Query+h.group()
@@ -75,7 +86,7 @@ func TestDecodeGrid(t *testing.T) {
 // AttAcc's model, which the preset paper keeps, has a law of its own: a batch takes what as many mean contexts take, and at
 // least what the longest one's block takes.
 func TestMixedGrid(t *testing.T) {
-	onGrid(t, func(t *testing.T, s *Spec, h Heads) {
+	onGrid(t, false, func(t *testing.T, s *Spec, h Heads) {
 		lengths := sizes(1, 1<<20, gridStep(30, 4))
 		for _, batch := range sizes(0, 4095, gridStep(5, 1.3)) {
 			for _, short := range lengths {

@@ -1,12 +1,15 @@
 package gpu
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // TestBeyond: kernels within the measured range say nothing, those one beyond it what is beyond, and those of AttAcc's
 // model, which is not fitted, nothing.
 func TestBeyond(t *testing.T) {
 	s := *loadPreset(t, "h200-sxm")
-	s.Measured = MeasuredSpec{ProductRows: 10, ProductWidth: 20, DecodeRequests: 30, DecodeContext: 40, PrefillTokens: 50}
+	s.Measured = MeasuredSpec{ProductRows: 10, ProductWidth: 20, DecodeRequests: 30, DecodeContext: 40, PrefillTokens: 50, AllReduceGPUs: 2, AllReduceBytes: 100, SmallRows: 60}
 	plain, a6000 := *loadPreset(t, "a100-paper"), *loadPreset(t, "rtx-a6000")
 	for _, c := range []struct{ got, want string }{
 		{s.GEMMBeyond(10, 20, 20), ""},
@@ -17,6 +20,9 @@ func TestBeyond(t *testing.T) {
 		{s.DecodeBeyond(UniformBatch(31, 40)), "31 requests that decode: measured up to 30"},
 		{s.DecodeBeyond(DecodeBatch{Requests: 2, Tokens: 42, Longest: 41}), "41 tokens of a context: measured up to 40"},
 		{s.PrefillBeyond(20, 30), ""}, {s.PrefillBeyond(20, 31), "51 tokens of a prompt: measured up to 50"},
+		{s.AllReduceBeyond(1, 1000), ""}, {s.AllReduceBeyond(2, 100), ""}, {s.AllReduceBeyond(2, 101), "101 bytes of an all-reduce: measured up to 100"},
+		{s.AllReduceBeyond(3, 1), "3 GPUs of an all-reduce: measured up to 2"}, {plain.AllReduceBeyond(8, 1e6) + plain.smallBeyond(1e6), ""},
+		{s.smallBeyond(60), ""}, {s.smallBeyond(61), "61 rows of a small kernel: measured up to 60"},
 		{plain.GEMMBeyond(1e6, 1e6, 1e6) + plain.DecodeBeyond(UniformBatch(1e6, 1e6)) + plain.PrefillBeyond(1e6, 1e6), ""},
 		{a6000.DecodeBeyond(UniformBatch(1, 1)), "requests that decode: not measured on this GPU"},
 	} {
@@ -36,6 +42,62 @@ func TestBeyond(t *testing.T) {
 	} {
 		if why[g] != want {
 			t.Errorf("%s: %q, want %q", g, why[g], want)
+		}
+	}
+}
+
+// TestExtrapolatedSeconds: what Layers and Head return as beyond are the seconds of the groups that Beyond names, over all
+// layers, by kind; nothing where it names none.
+func TestExtrapolatedSeconds(t *testing.T) {
+	m := *loadModel(t, "llama-3-8b")
+	m.TensorParallel = 2
+	const tokens, layers = 12, 32
+	for _, c := range []struct {
+		limit  func(*MeasuredSpec)
+		layers []Kind
+		head   []Kind
+	}{
+		{func(*MeasuredSpec) {}, nil, nil},
+		{func(r *MeasuredSpec) { r.ProductRows = 11 }, []Kind{Products}, []Kind{Products}},
+		{func(r *MeasuredSpec) { r.ProductWidth = 64000 }, nil, []Kind{Products}}, // half the vocabulary is 64128
+		{func(r *MeasuredSpec) { r.AllReduceGPUs = 1 }, []Kind{AllReduces}, []Kind{AllReduces}},
+		{func(r *MeasuredSpec) { r.AllReduceBytes = 12*4096*2 - 1 }, []Kind{AllReduces}, nil},
+		{func(r *MeasuredSpec) { r.SmallRows = 11 }, []Kind{SmallOnes}, []Kind{SmallOnes}},
+	} {
+		s := *loadPreset(t, "h200-sxm")
+		s.Measured = MeasuredSpec{ProductRows: 100, ProductWidth: 1e6, AllReduceGPUs: 4, AllReduceBytes: 1e9, SmallRows: 100}
+		c.limit(&s.Measured)
+		cost := NewModelCost(&s, &m)
+		entry, block, exit := cost.TaskParts(tokens, tokens)
+		var want, head Extrapolated
+		for g := range Groups { // the groups of layers: QKV in each, the rest in each; exit has the rest once, and the head
+			kind, p := kindOf[g], cost.head(tokens)[g].Seconds
+			head[kind] += p
+			want[kind] += entry[g].Seconds + (layers-1)*block[g].Seconds + exit[g].Seconds - p
+		}
+		keep := func(x *Extrapolated, kinds []Kind) {
+			for k := range x {
+				if !slices.Contains(kinds, Kind(k)) {
+					x[k] = 0
+				}
+			}
+		}
+		keep(&want, c.layers)
+		keep(&head, c.head)
+		_, _, _, far := cost.Layers(tokens)
+		_, farHead := cost.Head(tokens)
+		for _, x := range []struct {
+			got  *Extrapolated
+			want Extrapolated
+		}{{far, want}, {farHead, head}} {
+			if (x.got == nil) != (x.want == Extrapolated{}) {
+				t.Fatalf("got %v, want %v", x.got, x.want)
+			}
+			for k := range x.want {
+				if x.got != nil && !near(x.got[k], x.want[k]) {
+					t.Errorf("%s: %g s, want %g", Kind(k), x.got[k], x.want[k])
+				}
+			}
 		}
 	}
 }

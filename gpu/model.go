@@ -172,6 +172,30 @@ func (c *ModelCost) embedding(tokens int) (p Parts) {
 	return p
 }
 
+// Layers returns what a batch of tokens takes beside attention and the LM head: the embedding, QKV in each layer, and
+// ProjectionFFN in each. far is what all layers together take beyond what was measured, nil for nothing.
+func (c *ModelCost) Layers(tokens int) (embedding, qkv, rest Work, far *Extrapolated) {
+	e, q, p, f := c.embedding(tokens), c.qkvParts(tokens), c.projection(tokens), c.feedForward(tokens)
+	if why := c.layersBeyond(tokens); why != [Groups]string{} {
+		far = &Extrapolated{}
+		far.add(&e, &why, 1)
+		for _, parts := range []*Parts{&q, &p, &f} {
+			far.add(parts, &why, c.model.Layers)
+		}
+	}
+	return e.Total(), q.Total(), p.Total().Plus(f.Total()), far
+}
+
+// Head is LMHead, with what of it is beyond what was measured, nil for nothing.
+func (c *ModelCost) Head(emitting int) (w Work, far *Extrapolated) {
+	p := c.head(emitting)
+	if why := c.headBeyond(emitting); why != [Groups]string{} {
+		far = &Extrapolated{}
+		far.add(&p, &why, 1)
+	}
+	return p.Total(), far
+}
+
 // LMHead returns the final norm, the logits of the tokens that emit one and the choice of
 // the largest. Each GPU picks the best of its part of the vocabulary, and an
 // all-reduce of index and value (8 bytes a token) decides.
@@ -192,6 +216,10 @@ func (c *ModelCost) head(emitting int) (p Parts) {
 
 // allReduce returns the sum of the hidden states of tokens over the replica's GPUs.
 func (c *ModelCost) allReduce(tokens int) Work {
-	bytes := elementBytes(float64(tokens)*float64(c.model.Hidden), c.bits)
-	return c.spec.work(c.spec.AllReduceCost(c.gpus, units.Bytes(bytes)))
+	return c.spec.work(c.spec.AllReduceCost(c.gpus, c.summed(tokens)))
+}
+
+// summed returns the bytes of the hidden states of tokens.
+func (c *ModelCost) summed(tokens int) units.Bytes {
+	return units.Bytes(elementBytes(float64(tokens)*float64(c.model.Hidden), c.bits))
 }

@@ -16,6 +16,9 @@ type PowerSpec struct {
 	// of 16 bits take, at full clock.
 	PerByte float64 `toml:"pj_per_byte"`
 	PerFLOP float64 `toml:"pj_per_flop"`
+	// PromptBand is by what share the joules of prompts, which arithmetic dominates, may be more or less than PerFLOP
+	// makes them: the band of a run's energy has it. 0 where PerFLOP was measured.
+	PromptBand float64 `toml:"prompt_band"`
 	// Throttle is how the clock falls for work that would draw more than the limit at full
 	// clock: by (power/limit)^throttle. Power falls faster than the clock, as the voltage
 	// falls with it. 0: the limit is not felt.
@@ -31,6 +34,7 @@ func (p *PowerSpec) Check(c *input.Check) {
 	watts("base_w", p.Base)
 	watts("pj_per_byte", p.PerByte)
 	watts("pj_per_flop", p.PerFLOP)
+	c.That(p.PromptBand >= 0 && p.PromptBand <= 1, "prompt_band", p.PromptBand, "0 to 1")
 	c.That(p.Throttle >= 0 && p.Throttle <= 1, "throttle", p.Throttle, "0 to 1")
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -134,5 +135,24 @@ func (r *Result) notes(cfg *configs.Config, s *results.Summary) []string {
 		notes = append(notes, fmt.Sprintf("%d prompts of up to %d tokens ran whole, as the GPUs have no room for keys and values of a cut one: all that decodes waits for them, TBT p99 %.4g s, at most %.4g s",
 			r.wholePrompts, r.longestWhole, s.TBT.P99/1e3, s.TBT.Max/1e3))
 	}
+	if note := r.extrapolationNote(cfg.GPU.Name); note != "" {
+		notes = append(notes, note)
+	}
 	return append(notes, s.SLO.Missed(&s.TTFT, &s.TBT, &s.TPOT, &s.E2E)...)
+}
+
+// extrapolationNote says which kernels lie beyond what the parameters of a GPU were fitted to, if they take 1% of the
+// GPUs' time or more.
+func (r *Result) extrapolationNote(gpuName string) string {
+	all, kinds := 0.0, []string(nil)
+	for k, share := range r.extrapolated {
+		all += share
+		if text := fmt.Sprintf("%.1f%%", 100*share); text != "0.0%" {
+			kinds = append(kinds, fmt.Sprintf("%s %s", gpu.Kind(k), text))
+		}
+	}
+	if all < 0.01 {
+		return ""
+	}
+	return fmt.Sprintf("kernels beyond what %s was measured at take %.1f%% of the GPUs' time: %s ('l3sim gpu iteration' says how)", gpuName, 100*all, strings.Join(kinds, ", "))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/internal/lab/perfetto"
 	"github.com/l3sim/l3sim/pim/hbm"
+	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/timeline"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -243,5 +244,32 @@ func TestEnergyOfCommands(t *testing.T) {
 		if got := r.report.Components.HBMPIM; math.Abs(got/want-1) > 0.02 {
 			t.Errorf("%s: %v J, by commands %v J", level, got, want)
 		}
+	}
+}
+
+// TestPromptBandOfRun: by hand. prompt_band widens the band of the site's energy by its share of the prompts' joules, at the
+// ends of gpu_factor (0.8, 1.2) and pue (1.1, 1.58), and moves nothing else.
+func TestPromptBandOfRun(t *testing.T) {
+	summary := func(band string) *results.Summary {
+		cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=gpu-only", "gpu.power.prompt_band=" + band}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := mustNode(t, cfg).Run(t.Context(), fewRequests(5), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := r.Summary(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	none, some := summary("0"), summary("0.25")
+	prompts := some.Energy.Prefill
+	less, more := none.EnergyReport.Low-some.EnergyReport.Low, some.EnergyReport.High-none.EnergyReport.High
+	wantLess, wantMore := 0.25*0.8*1.1*prompts, 0.25*1.2*1.58*prompts
+	if math.Abs(less/wantLess-1) > 1e-6 || math.Abs(more/wantMore-1) > 1e-6 || some.EnergyReport.Total != none.EnergyReport.Total {
+		t.Errorf("%g J less and %g more, want %g and %g", less, more, wantLess, wantMore)
 	}
 }

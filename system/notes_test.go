@@ -1,10 +1,13 @@
 package system
 
 import (
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -30,6 +33,10 @@ func notesOf(t *testing.T, trace *traces.Trace, sets ...string) string {
 func TestNotes(t *testing.T) {
 	long := &traces.Trace{Name: "long", Requests: []traces.Request{{Input: 100, Output: 9}, {ID: 1, Input: 17_500, Output: 4}, {ID: 2, Input: 18_000, Output: 4}}}
 	small := []string{"run.model=opt-66b", "model.tensor_parallel=2"} // 36 GiB of the GPUs for a cut prompt
+	var measured []string                                             // everything
+	for _, key := range []string{"product_rows", "prefill_tokens", "all_reduce_gpus", "small_rows"} {
+		measured = append(measured, "gpu.measured."+key+"=1000000")
+	}
 	for _, c := range []struct {
 		trace *traces.Trace
 		sets  []string
@@ -42,10 +49,12 @@ func TestNotes(t *testing.T) {
 		{fewRequests(3), []string{"gpu.preset=h200-sxm", "gpu.name=b200", "gpu.memory_capacity=192GB"}, []string{
 			"GPU b200 is h200-sxm with changed: memory_capacity; what is not changed (efficiencies of kernels, power and links among it) is that of h200-sxm",
 			"has no GPU b200: it costs what h200-sxm does, "}},
-		{fewRequests(3), []string{"gpu.preset=h200-sxm", "gpu.memory_capacity=192GB"}, nil}, // the title says it
-		{long, append(small, "gpu.memory_capacity=120GiB"), nil},
+		{fewRequests(3), append(measured, "gpu.preset=h200-sxm", "gpu.memory_capacity=192GB"), nil}, // the title says it
+		{fewRequests(3), []string{"gpu.preset=h200-sxm"}, []string{"kernels beyond what h200-sxm was measured at take 20.2% of the GPUs' time: all-reduce 20.2% ("}},
+		{long, slices.Concat(measured, small, []string{"gpu.memory_capacity=120GiB"}), nil},
+		{long, append(small, "scheduler.chunking=false"), []string{"kernels beyond what a100-sxm-80gb was measured at take 91.1% of the GPUs' time: products 69.5%, prefill attention 17.1%, small kernels 4.6% ("}},
 		{long, small, []string{"2 prompts of up to 18000 tokens ran whole, as the GPUs have no room for keys and values of a cut one: all that decodes waits for them, TBT p99 "}},
-		{long, append(small, "scheduler.chunking=false"), nil}, // nothing would have been cut
+		{long, slices.Concat(measured, small, []string{"scheduler.chunking=false"}), nil}, // nothing would have been cut
 	} {
 		got := notesOf(t, c.trace, c.sets...)
 		if len(c.want) == 0 && got != "" {
@@ -56,5 +65,68 @@ func TestNotes(t *testing.T) {
 				t.Errorf("%q: got %q, want %q", c.sets, got, want)
 			}
 		}
+	}
+}
+
+// TestExtrapolationNote: shares of the GPUs' time by hand, in every system. Where nothing was measured, some of the time
+// is but what other devices take; where a kind's range ends below its kernels, that kind alone is, and takes as much. The same
+// with every layer laid anew.
+func TestExtrapolationNote(t *testing.T) {
+	trace := &traces.Trace{Name: "one", Requests: []traces.Request{{Input: 700, Output: 40}}}
+	nothing := []string{"product_rows", "product_width", "decode_requests", "decode_context", "prefill_tokens", "all_reduce_gpus", "all_reduce_bytes", "small_rows"}
+	for _, system := range Systems(everything()) {
+		shares := func(o Options, keys ...string) (share [gpu.Kinds]float64, all float64, note string) {
+			sets := []string{"run.system=" + system.Name, "pcie.join=0ps"}
+			for _, k := range keys {
+				sets = append(sets, "gpu.measured."+k+"=1") // a step of one request is one row: measured
+			}
+			cfg, err := everything().Load(configs.Options{Sets: sets})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := mustNode(t, cfg).Run(t.Context(), trace, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range r.extrapolated {
+				all += s
+			}
+			return r.extrapolated, all, r.extrapolationNote("it")
+		}
+		if _, all, note := shares(Options{}); all != 0 || note != "" {
+			t.Errorf("%s: within what was measured %g, %q", system.Name, all, note)
+		}
+		every, all, note := shares(Options{}, nothing...)
+		if all <= 0.01 || all > 1 || !strings.HasPrefix(note, "kernels beyond what it was measured at take ") {
+			t.Errorf("%s: nothing was measured, %g, %q", system.Name, all, note)
+		}
+		if exact, _, same := shares(Options{Exact: true}, nothing...); exact != every || same != note {
+			t.Errorf("%s: %v, layer by layer %v", system.Name, every, exact)
+		}
+		for k, key := range map[gpu.Kind]string{gpu.PrefillKernels: "prefill_tokens", gpu.AllReduces: "all_reduce_gpus", gpu.Products: "product_width", gpu.SmallOnes: "small_rows"} {
+			alone, sum, _ := shares(Options{}, key)
+			if alone[k] != sum || alone[k] != every[k] || sum == 0 {
+				t.Errorf("%s: %s alone %v, with all others %v", system.Name, key, alone, every)
+			}
+		}
+	}
+}
+
+// TestAllExtrapolated: on a GPU of which nothing was measured all kernels are beyond, and the shares are the whole.
+func TestAllExtrapolated(t *testing.T) {
+	cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "gpu.preset=rtx-a6000", "model.tensor_parallel=2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := mustNode(t, cfg).Run(t.Context(), &traces.Trace{Name: "one", Requests: []traces.Request{{Input: 700, Output: 40}}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, share := range r.extrapolated {
+		sum += share
+	}
+	if math.Abs(sum-1) > 1e-6 {
+		t.Errorf("%v add up to %g", r.extrapolated, sum)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/power"
@@ -57,6 +58,7 @@ type used struct {
 	kv                       results.KVBytes
 	cache                    results.Cache
 	apiServer                results.APIServer
+	extrapolated             [gpu.Kinds]float64 // shares of the GPUs' time
 	energy                   results.Energy
 	report                   results.EnergyReport
 }
@@ -110,6 +112,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 	r.waits = n.waits(replicas, &total, r.end)
 	r.energy = n.meter().GPUs(&total, r.end, r.tokens)
 	r.report = n.meter().Report(&total, r.end)
+	r.extrapolated = extrapolated(replicas, total.Time[flow.OfGPU])
 	r.iteration = meanIteration(r.iterations, iterating, &total)
 	r.imbalance = n.meanImbalance(replicas)
 	r.batch = results.Batch{Mean: meanBatch(replicas, r.end), StepMean: stepMean(replicas), Max: int(maxOfSum(replicas, func(r *replica) *steps { return &r.out.batch }))}
@@ -184,6 +187,20 @@ func (n *Node) waits(replicas []*replica, w *flow.Busy, end units.Duration) (s r
 		}
 	}
 	return s
+}
+
+// extrapolated returns the shares of the GPUs' time that kernels take beyond what their parameters were fitted to.
+func extrapolated(replicas []*replica, gpuTime units.Total) (share [gpu.Kinds]float64) {
+	for k := range share {
+		var sum units.Total
+		for _, r := range replicas {
+			sum.AddTotal(r.Engine.Core().Extrapolated[k])
+		}
+		if sum != (units.Total{}) {
+			share[k] = sum.Picoseconds() / gpuTime.Picoseconds()
+		}
+	}
+	return share
 }
 
 // meanIteration divides the time of all iterations by what their GPUs do in it.

@@ -2,6 +2,7 @@ package flow
 
 import (
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
 )
@@ -62,11 +63,13 @@ type Flow struct {
 	Resources []Resource
 	hidden    []hidden // of the iteration to be filled
 	Work      Work
-	Check     *Checker // nil without checks
-	cfg       *configs.Config
-	fixed     units.Duration // latencies and switches of the resources
-	Uses      [2]Use         // of the GPUs by the sub-batches of the iteration to be filled
-	Waits     []int32        // scratch: what an operation waits for
+	// Extrapolated is parts of the GPUs' time in all iterations: kernels beyond what their parameters were fitted to.
+	Extrapolated [gpu.Kinds]units.Total
+	Check        *Checker // nil without checks
+	cfg          *configs.Config
+	fixed        units.Duration // latencies and switches of the resources
+	Uses         [2]Use         // of the GPUs by the sub-batches of the iteration to be filled
+	Waits        []int32        // scratch: what an operation waits for
 }
 
 // Running is how a flow runs iterations.
@@ -132,6 +135,11 @@ func (f *Flow) book(t *dataflow.Totals, waits *dataflow.Waits) {
 	for i := range f.Uses {
 		w.Time[OfAttention] += f.Uses[i].Merge + f.Uses[i].Chooses
 		w.Joules.add(f.Uses[i].Joules)
+		if x := f.Uses[i].Extrapolated; x != nil {
+			for k := range x {
+				f.Extrapolated[k].Add(x[k])
+			}
+		}
 	}
 }
 

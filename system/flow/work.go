@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/pim/machine"
@@ -196,9 +197,23 @@ type Use struct {
 	// Chooses is what kernels that choose pages take in all layers, where they end what comes before a layer.
 	Chooses units.Duration
 	Joules  Joules
+	// Extrapolated is what kernels beyond what their parameters were fitted to take in all layers; nil: nothing.
+	Extrapolated *Extrapolated
 }
 
 // Set assigns part by part. A copy of the whole struct would read what has just been written in parts, and wait for it.
 func (u *Use) Set(to *Use) {
-	u.Slow, u.Merge, u.Chooses, u.Joules.Prefill, u.Joules.Decode = to.Slow, to.Merge, to.Chooses, to.Joules.Prefill, to.Joules.Decode
+	u.Slow, u.Merge, u.Chooses, u.Joules.Prefill, u.Joules.Decode, u.Extrapolated = to.Slow, to.Merge, to.Chooses, to.Joules.Prefill, to.Joules.Decode, to.Extrapolated
+}
+
+// Extrapolated is the time of kernels of each kind.
+type Extrapolated [gpu.Kinds]units.Duration
+
+// Kept returns a copy of its own; nil of nil.
+func (x *Extrapolated) Kept() *Extrapolated {
+	if x == nil {
+		return nil
+	}
+	kept := *x
+	return &kept
 }

@@ -33,10 +33,17 @@ func (k *kernelSum) Took(slow float64) units.Duration {
 
 // dense is what a number of tokens takes on the GPUs beside attention and the LM head.
 type dense struct {
-	entry kernelSum // embedding, QKV generation of layer 0
-	Block kernelSum // projection to the next layer's QKV generation
-	end   kernelSum // projection of the last layer to its feed-forward
-	all   gpu.Work  // over all layers
+	entry kernelSum         // embedding, QKV generation of layer 0
+	Block kernelSum         // projection to the next layer's QKV generation
+	end   kernelSum         // projection of the last layer to its feed-forward
+	all   gpu.Work          // over all layers
+	far   *gpu.Extrapolated // of all; nil: nothing
+}
+
+// headCost is what the LM head takes.
+type headCost struct {
+	kernelSum
+	far *gpu.Extrapolated
 }
 
 // Memo keeps what a cost is by a count: an iteration's batch differs from the one before
@@ -68,9 +75,9 @@ type GPUs struct {
 	ModelCost *gpu.ModelCost
 	// Appends says that a chunk's tokens attend at home over what has left the GPUs.
 	Appends bool
-	Dense   Memo[dense]     // by tokens
-	head    Memo[kernelSum] // by tokens that emit
-	plain   []stage         // by requests: decoding ones that attend elsewhere; without layers
+	Dense   Memo[dense]    // by tokens
+	head    Memo[headCost] // by tokens that emit
+	plain   []stage        // by requests: decoding ones that attend elsewhere; without layers
 	// Scratch, by run of layers.
 	Decoding []Decoding
 	attended []attended
@@ -81,6 +88,7 @@ type GPUs struct {
 	// What requests share, where the GPUs read it once, and scratch for the rest.
 	Grouping Grouping
 	rest     [1]gpu.DecodeBatch
+	extrapolating
 }
 
 // New returns the costs of a model's dense layers, each computed once for each number of tokens.
@@ -90,10 +98,15 @@ func New(h *flow.Hardware) GPUs {
 	runs := len(attends.Runs)
 	return GPUs{
 		Attends: attends, Decoding: make([]Decoding, runs), attended: make([]attended, runs), Staged: stage{Layers: make([]layerCost, runs)}, hw: h, Model: m, ModelCost: cost, HBMPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
-		head: Memo[kernelSum]{Cost: func(n int) kernelSum { return sumOf(cost.LMHead(n)) }},
+		extrapolating: extrapolating{measured: s.Range()},
+		head: Memo[headCost]{Cost: func(n int) headCost {
+			w, far := cost.Head(n)
+			return headCost{sumOf(w), far}
+		}},
 		Dense: Memo[dense]{Cost: func(tokens int) dense {
-			qkv, ffn := sumOf(cost.QKV(tokens)), sumOf(cost.ProjectionFFN(tokens))
-			d := dense{entry: sumOf(cost.Embedding(tokens)).plus(qkv), Block: ffn.plus(qkv), end: ffn}
+			embedding, q, rest, far := cost.Layers(tokens)
+			qkv, ffn := sumOf(q), sumOf(rest)
+			d := dense{entry: sumOf(embedding).plus(qkv), Block: ffn.plus(qkv), end: ffn, far: far}
 			d.all = d.entry.Plus(d.Block.Times(m.Layers - 1)).Plus(d.end.Work)
 			return d
 		}},
@@ -147,6 +160,7 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 	w, head := d.Dense.At(tokens), d.head.At(sub.Emitting())
 	var phases [2]gpu.Work // prefill and decode attention of all layers
 	var attention gpu.Work
+	d.attention = nil
 	for run, layers := range d.Runs {
 		prefill, decoding, all := d.LayerAttention(sub, run, &d.Decoding[run])
 		a := &d.attended[run]
@@ -164,9 +178,10 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 	if seconds > total.Seconds {
 		slow = seconds / total.Seconds
 	}
-	last := w.end.plus(*head)
+	last := w.end.plus(head.kernelSum)
 	g.active, g.Entry, g.Block, g.Exit = true, w.entry.Took(slow), w.Block.Took(slow), last.Took(slow)
 	g.Slow, g.Joules = slow, d.joules(sub, joules, total.Seconds, attention.Seconds, phases[0].Seconds, phases[1].Seconds)
+	g.Extrapolated = d.extrapolated(w.far, head.far, slow)
 	for run, layers := range d.Runs {
 		a, l := &d.attended[run], &g.Layers[run]
 		*l = layerCost{Count: int32(layers)}
@@ -177,7 +192,7 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 			d.plain = append(d.plain, stage{})
 		}
 		d.plain[tokens] = *g
-		d.plain[tokens].Layers = nil
+		d.plain[tokens].Layers, d.plain[tokens].Extrapolated = nil, g.Extrapolated.Kept()
 	}
 	return g
 }
@@ -243,7 +258,12 @@ func (d *GPUs) LayerAttention(sub *scheduler.SubBatch, run int, decode *Decoding
 		prefill = prefill.plus(d.PromptAttention(&a, &sub.Prefill[i], run))
 	}
 	for i := range decode.Batches {
-		decoded = decoded.plus(sumOf(a.Decoding(decode.Batches[i])))
+		b := &decode.Batches[i]
+		w := a.Decoding(*b)
+		if b.Requests > d.measured.DecodeRequests || b.Longest > d.measured.DecodeContext {
+			d.beyond(gpu.DecodeKernels, w.Seconds, run)
+		}
+		decoded = decoded.plus(sumOf(w))
 	}
 	if decode.Shared != nil {
 		decoded = decoded.plus(sumOf(d.ModelCost.Kernel(*decode.Shared)))
@@ -271,7 +291,11 @@ func (d *GPUs) PromptAttention(a *gpu.Attention, c *scheduler.Chunk, run int) (k
 		if d.PrefixStays {
 			behind -= c.Prefix
 		}
-		k = k.plus(sumOf(a.Prompts(part.Count, part.Tokens, behind, part.Heads)))
+		w := a.Prompts(part.Count, part.Tokens, behind, part.Heads)
+		if part.Tokens+behind > d.measured.PrefillTokens {
+			d.beyond(gpu.PrefillKernels, w.Seconds, run)
+		}
+		k = k.plus(sumOf(w))
 	}
 	if d.Scores(c) {
 		k = k.plus(sumOf(d.ModelCost.Merge(c.Tokens)))

@@ -32,6 +32,7 @@ const (
 const (
 	byTime      = iota // seconds
 	byGPUWork          // joules that its GPUs take while they work
+	byPrompts          // joules of that for prompts
 	byGPUTime          // seconds for which they work
 	byTokens           // that KV heads attend over at home in all layers, where that is not DIMM-PIM
 	byActivates        // what ranks of DIMM-PIM do, as machine.Activity has it
@@ -133,7 +134,7 @@ func causesOfRun(b *flow.Busy, took units.Duration, replicas int) [causes]float6
 // causesOf returns what draws power in a time, in which resources were busy for these seconds.
 func causesOf(e *flow.Effort, took float64, busy *[flow.Booked]float64) [causes]float64 {
 	return [causes]float64{
-		byTime: took, byGPUWork: e.Joules.Prefill + e.Joules.Decode, byGPUTime: busy[flow.OfGPU], byTokens: float64(e.Tokens),
+		byTime: took, byGPUWork: e.Joules.Prefill + e.Joules.Decode, byPrompts: e.Joules.Prefill, byGPUTime: busy[flow.OfGPU], byTokens: float64(e.Tokens),
 		byDown: busy[flow.OfDown], byUp: busy[flow.OfUp], byChannels: busy[flow.OfChannel],
 		byActivates: e.Ranks.Activates, byUnitReads: e.Ranks.UnitReads, byRankReads: e.Ranks.Reads, byRankWrites: e.Ranks.Writes, byOpen: e.Ranks.Open, byClocks: e.Ranks.Clocks,
 		byRows: e.HBM.Rows, byReads: e.HBM.Reads, byQueries: e.HBM.Queries, byMoves: e.HBM.Moves,

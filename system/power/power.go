@@ -51,6 +51,7 @@ func (n *Meter) Power(at energy.Place) *Watts {
 	t[drawRefresh], t[drawClosed], t[drawVPP], t[drawBuffers] = rankCount*d.refresh, rankCount*d.closed, rankCount*d.vpp, float64(cfg.DIMMs())/replicas*e.DIMMBuffer
 	t[drawCPUs], t[drawBoard] = sockets*e.CPUIdle, e.Board/replicas
 	p.each[byGPUWork][drawGPU] = e.GPU
+	p.each[byPrompts][drawGPU] = float64([energy.Places]float64{energy.Low: -1, energy.High: 1}[at] * cfg.GPU.Power.PromptBand * e.GPU)
 	p.each[byGPUTime][drawGPU] = -t[drawGPU]
 
 	link := gpus * float64(n.LinkShare()) // bytes a second

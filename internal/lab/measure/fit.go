@@ -146,6 +146,11 @@ func (t *Target) measured(kind Kind, samples []Sample) {
 			grow(&m.DecodeContext, s.context)
 		case Prefill:
 			grow(&m.PrefillTokens, s.chunk+s.finished)
+		case AllReduce:
+			grow(&m.AllReduceGPUs, s.gpus)
+			grow(&m.AllReduceBytes, int(s.bytes))
+		case Elementwise, Small:
+			grow(&m.SmallRows, s.m)
 		}
 	}
 }

@@ -1,0 +1,44 @@
+package gpus
+
+import (
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/system/flow"
+)
+
+// extrapolating keeps what kernels take that lie beyond what their parameters were fitted to.
+type extrapolating struct {
+	measured  gpu.MeasuredSpec
+	attention *gpu.Extrapolated // of the sub-batch at hand, in all layers; nil: nothing
+	sum       gpu.Extrapolated  // that attention points to
+	// What stages point to. Those of the two sub-batches of an iteration are in use at once.
+	times [2]flow.Extrapolated
+	next  int
+}
+
+// beyond adds an attention kernel of each layer of a run.
+func (d *GPUs) beyond(k gpu.Kind, seconds float64, run int) {
+	if d.attention == nil {
+		d.sum, d.attention = gpu.Extrapolated{}, &d.sum
+	}
+	d.sum[k] += float64(float64(d.Runs[run]) * seconds)
+}
+
+// extrapolated returns the times of the sub-batch at hand, of which layers and head are those beside attention, nil for
+// nothing. They are valid until the call after the next one.
+func (x *extrapolating) extrapolated(layers, head *gpu.Extrapolated, slow float64) *flow.Extrapolated {
+	if x.attention == nil && layers == nil && head == nil {
+		return nil
+	}
+	x.next = 1 - x.next
+	to := &x.times[x.next]
+	for k := range to {
+		seconds := 0.0
+		for _, part := range [...]*gpu.Extrapolated{layers, head, x.attention} {
+			if part != nil {
+				seconds += part[k]
+			}
+		}
+		to[k] = flow.TaskTime(float64(seconds * slow))
+	}
+	return to
+}
