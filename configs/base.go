@@ -280,13 +280,13 @@ func modelLayer(path string, text []byte) (*layer, error) {
 // models get the GPUs that they name on 80 GiB.
 const weightShare = 0.8
 
-// deriveTensorParallel gives a replica the fewest GPUs that divide the KV heads and the
-// node and whose memory holds the weights.
+// deriveTensorParallel gives a replica the fewest GPUs that can share the heads, divide the
+// node's, and whose memory holds the weights.
 func (c *Config) deriveTensorParallel() {
 	c.Model.TensorParallel = 1
 	room := units.Bytes(weightShare * float64(c.GPU.MemoryCapacity))
-	for tp := 1; tp <= c.Node.GPUs && tp <= c.Model.KVHeads; tp++ {
-		if c.Model.KVHeads%tp == 0 && c.Node.GPUs%tp == 0 {
+	for tp := 1; tp <= c.Node.GPUs; tp++ {
+		if c.Model.SplitsOver(tp) && c.Node.GPUs%tp == 0 {
 			c.Model.TensorParallel = tp
 			if c.Model.WeightBytes() <= units.Bytes(tp)*room {
 				return

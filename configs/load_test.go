@@ -198,9 +198,8 @@ func TestErrors(t *testing.T) {
 			"--set: node.gpus = 4: expected a multiple of model.tensor_parallel = 8"},
 		{"channels over replicas", "[node]\nchannels = 6", Options{Flags: []Flag{{"--model", "run.model", "opt-66b"}}},
 			"x.toml:2: node.channels = 6: expected a multiple of the 4 replicas (node.gpus / model.tensor_parallel)"},
-		{"heads over channels", "[node]\nchannels = 20", Options{},
-			"x.toml:2: model.kv_heads = 96: expected a multiple of the 20 channels of a replica " +
-				"(node.channels * model.tensor_parallel / node.gpus)"},
+		{"heads over GPUs", "[model]\nkv_heads = 6\ntensor_parallel = 4", Options{},
+			"x.toml:3: model.tensor_parallel = 4: expected a divisor of kv_heads = 6, or a multiple of it up to heads = 96"},
 		{"weights over GPUs", "[model]\nmax_positions = 0\ntensor_parallel = 4", Options{},
 			`x.toml:3: gpu.memory_capacity = "80GiB": expected room for the weights of gpt-175b: 325.2 GiB on ` +
 				"model.tensor_parallel = 4 GPUs, which hold 317.2 GiB without gpu.memory_reserve"},

@@ -78,7 +78,7 @@ func (c *Config) CheckWeights(k *input.Check, share float64, key string) {
 func (c *Config) CheckActivations(k *input.Check, share float64) {
 	gpus := units.Bytes(c.Model.TensorParallel)
 	free := gpus*c.GPUMemory(share) - c.Model.WeightBytes()
-	page := units.Bytes(c.Batching.PageTokens) * c.Model.KVBytesPerToken()
+	page := units.Bytes(c.Batching.PageTokens) * c.Model.KVBytesOnGPUs()
 	activations := c.Model.ActivationBytes(c.Batching.MaxBatchTokens)
 	k.That(activations+page <= free, "batching.max_num_batched_tokens", c.Batching.MaxBatchTokens,
 		"activations that leave room for a page of KV beside the weights of %s: they take %.1f GiB of %.1f GiB, a page of batching.page_tokens %.3f GiB",
@@ -97,13 +97,9 @@ func (c *Config) GPUMemory(share float64) units.Bytes {
 
 func gib(b units.Bytes) float64 { return float64(b) / float64(units.GiB) }
 
-// CheckRanks has the rules of attention on the ranks of DIMMs: the KV heads of a layer spread
-// evenly over a replica's channels, a rank's banks and its score buffer can take a head, and a rank
-// holds at least one allocation unit, a K row and a V row over all its banks.
+// CheckRanks has the rules of attention on the ranks of DIMMs: a rank's banks and its score buffer can take
+// a head, and a rank holds at least one allocation unit, a K row and a V row over all its banks.
 func (c *Config) CheckRanks(k *input.Check) {
-	n := c.ReplicaChannels()
-	k.That(c.Model.KVHeads%n == 0, "model.kv_heads", c.Model.KVHeads,
-		"a multiple of the %d channels of a replica (node.channels * model.tensor_parallel / node.gpus)", n)
 	most, _ := c.DRAM.Managed()
 	k.That(most == 0, "dram.timings", c.DRAM.Timings, "no RAAMMT: programs of units send no RFM")
 	shape := c.HeadShape()

@@ -7,8 +7,8 @@ import (
 
 // ModelCost costs the operations of one layer of a model on one of the GPUs of
 // a tensor-parallel replica (Megatron-LM's split: heads and feed-forward
-// columns over the GPUs, an all-reduce after the projection and one after the
-// feed-forward; Shoeybi et al. 2019, https://arxiv.org/abs/1909.08053). All
+// columns over the GPUs, KV heads that are fewer than these on several, an all-reduce after the
+// projection and one after the feed-forward; Shoeybi et al. 2019, https://arxiv.org/abs/1909.08053). All
 // methods return what sustained work takes and do not allocate. They keep the latest
 // decode batches, so that a ModelCost is not safe for concurrent use.
 type ModelCost struct {
@@ -33,6 +33,7 @@ type ModelCost struct {
 // of the given kind. Both specifications must be valid and stay unchanged.
 func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 	t := m.TensorParallel
+	query, kv := m.ShardHeads()
 	in, weights := m.ProductBits()
 	expert, block := m.ExpertBitsOf()
 	return &ModelCost{
@@ -40,11 +41,11 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 		products: widths{In: in, Weights: weights, Out: m.ElementBits}, uniform: uniform(m.ElementBits),
 		grouped: widths{In: in, Weights: expert, Out: m.ElementBits, Block: block},
 		heads: Heads{
-			Query: m.Heads / t, KV: m.KVHeads / t, Dim: m.HeadDim, ElementBits: m.ElementBits,
+			Query: query, KV: kv, Dim: m.HeadDim, ElementBits: m.ElementBits,
 			KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(), KVFloat: m.KVFloat(),
 		},
-		qkv:       m.QKVWidth() / t,
-		attention: m.Heads / t * m.HeadDim,
+		qkv:       (query + 2*kv) * m.HeadDim,
+		attention: query * m.HeadDim,
 		ffn:       ceilDiv(m.FFNHidden, t),
 		vocab:     ceilDiv(m.Vocab, t),
 		experts:   m.ExpertShares(),

@@ -38,7 +38,8 @@ type Model struct {
 	Widths
 	Windows
 	// TensorParallel is the number of GPUs that share one replica of the model
-	// (Table 3); the node's other GPUs hold further replicas.
+	// (Table 3); the node's other GPUs hold further replicas. It divides the KV heads, or is a multiple of
+	// them: then several GPUs hold each KV head.
 	TensorParallel int `toml:"tensor_parallel"`
 }
 
@@ -65,7 +66,7 @@ func (m *Model) Check(c *input.Check) {
 	if m.Heads%m.KVHeads != 0 {
 		c.That(false, "kv_heads", m.KVHeads, "a divisor of heads = %d", m.Heads)
 	} else {
-		c.That(m.KVHeads%m.TensorParallel == 0, "tensor_parallel", m.TensorParallel, "a divisor of kv_heads = %d", m.KVHeads)
+		c.That(m.SplitsOver(m.TensorParallel), "tensor_parallel", m.TensorParallel, "%s", m.Splits())
 	}
 	key, largest := m.largest()
 	n := m.parameters()
@@ -122,9 +123,17 @@ func (m *Model) LayerParameters() int64 {
 
 // layerParameters is LayerParameters with a number of feed-forward networks.
 func (m *Model) layerParameters(networks int) int64 {
-	h := int64(m.Hidden)
-	attention := h*int64(m.QKVWidth()) + int64(m.Heads)*int64(m.HeadDim)*h
-	return attention + m.RouterParameters() + int64(networks)*int64(m.FFNMatrices())*h*int64(m.FFNHidden)
+	return m.attentionParameters(m.Heads, m.KVHeads) + m.RouterParameters() + m.networkParameters(networks)
+}
+
+// attentionParameters returns those of QKV generation and projection of that many query and KV heads.
+func (m *Model) attentionParameters(query, kv int) int64 {
+	return int64(m.Hidden) * int64(2*query+2*kv) * int64(m.HeadDim)
+}
+
+// networkParameters returns those of a number of feed-forward networks.
+func (m *Model) networkParameters(networks int) int64 {
+	return int64(networks) * int64(m.FFNMatrices()) * int64(m.Hidden) * int64(m.FFNHidden)
 }
 
 // embeddingParameters returns the parameters of token and position embeddings and of the LM head.
@@ -136,7 +145,7 @@ func (m *Model) embeddingParameters() int64 {
 	return (tables*int64(m.Vocab) + int64(m.MaxPositions)) * int64(m.Hidden)
 }
 
-// WeightBytes returns the bytes of all weights.
+// WeightBytes returns the bytes of all weights on the GPUs of a replica of the model.
 func (m *Model) WeightBytes() units.Bytes {
 	return units.Bytes(m.Layers)*m.LayerWeightBytes() + m.elementBytes(m.embeddingParameters())
 }
@@ -149,8 +158,8 @@ func (m *Model) LayerWeightBytes() units.Bytes {
 
 // layerBytes returns the bytes of the weights of one layer with a number of feed-forward networks.
 func (m *Model) layerBytes(networks int) units.Bytes {
-	rest := m.layerParameters(0)
-	return m.weightBytes(rest) + m.networkBytes(m.layerParameters(networks)-rest)
+	rest := m.attentionParameters(m.headsOnGPUs()) + m.RouterParameters()
+	return m.weightBytes(rest) + m.networkBytes(m.networkParameters(networks))
 }
 
 // ActiveLayerWeightBytes returns the bytes of the weights of one layer that a token
@@ -192,7 +201,8 @@ const mostActivations = 1 << 60 // bytes
 // that a token takes and its output on each GPU. It saturates at 1 EiB.
 func (m *Model) ActivationBytes(tokens int) units.Bytes {
 	stream := int64(m.Hidden) * int64(m.TensorParallel)
-	attention := int64(m.QKVWidth()) + int64(m.Heads)*int64(m.HeadDim)
+	query, kv := m.headsOnGPUs()
+	attention := int64(2*query+2*kv) * int64(m.HeadDim)
 	feedForward := int64(m.FFNMatrices()-1) * int64(m.FFNHidden)
 	if m.Experts > 0 {
 		feedForward = int64(m.ActiveExperts) * (feedForward + stream)

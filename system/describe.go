@@ -47,7 +47,7 @@ func (n *Node) Hardware(m traces.Moments) Hardware {
 		Schema: HardwareSchema, System: cfg.Run.System, Model: cfg.ModelTitle(), GPU: cfg.GPUTitle(),
 		Replicas: n.Replicas(), GPUs: cfg.Model.TensorParallel,
 		Weights: cfg.Model.WeightBytes(), FreeGPU: n.FreeGPUMemory(),
-		KV: kv, KVTokens: int64(kv / cfg.Model.KVBytesPerToken()),
+		KV: kv, KVTokens: n.memory.Tokens(kv, cfg.Model.KVBytesPerToken()),
 		HBM: units.Bandwidth(cfg.Node.GPUs) * cfg.GPU.MemoryBandwidth, Notes: Notes(cfg),
 	}
 	h.Attention = units.Bandwidth(h.Replicas) * n.assemble(0, nil, false, nil).Engine.Peak()
@@ -58,7 +58,7 @@ func (n *Node) Hardware(m traces.Moments) Hardware {
 	}
 	if mean := m.InputMean + m.OutputMean - 1; mean > 0 {
 		if tokens := int(mean); cfg.Model.Window > 0 && tokens > 0 { // each request keeps less than all its tokens
-			h.KVTokens = int64(float64(kv) / float64(cfg.Model.KVBytes(tokens)) * float64(tokens))
+			h.KVTokens = int64(float64(kv) / float64(max(n.memory.Copies, 1)) / float64(cfg.Model.KVBytes(tokens)) * float64(tokens))
 		}
 		h.MeanRequests = float64(h.KVTokens) / mean
 	}

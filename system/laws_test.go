@@ -26,13 +26,13 @@ func drawNode(t *rapid.T) (*configs.Config, *traces.Trace) {
 	replicas := 1 << number("log2 replicas", 0, 2)
 	ranksets := number("ranksets", 1, 6)
 	layers := number("layers", 1, 24)
-	channels := 4 * replicas
+	channels := number("channels of a replica", 3, 4) * replicas
 	// Room for 1 to 40 units a rank, of 256 KiB; a layer of a request takes 2.
 	capacity := units.Bytes(channels*ranksets*max(2*layers, number("units a rank", 2, 200))) * 256 * units.KiB
 	cfg, err := everything().Load(configs.Options{Sets: []string{
 		fmt.Sprint("node.gpus=", 2*replicas), fmt.Sprint("node.channels=", channels), fmt.Sprint("node.ranksets=", ranksets),
 		fmt.Sprintf("node.memory_capacity=%q", capacity),
-		fmt.Sprint("model.layers=", layers), "model.hidden=1024", "model.heads=8", "model.kv_heads=8", "model.ffn_hidden=4096",
+		fmt.Sprint("model.layers=", layers), "model.hidden=1024", "model.heads=8", "model.kv_heads=" + pick("KV heads", "8", "8", "2", "1"), "model.ffn_hidden=4096",
 		"model.tensor_parallel=2", "model.experts=" + pick("experts", "0", "0", "3", "40"),
 		fmt.Sprint("model.active_experts=", number("active experts", 1, 3)), "model.expert_skew=" + pick("skew", "0.0", "1.5"),
 		"scheduler.sub_batches=" + pick("sub-batches", "1", "2"),

@@ -76,7 +76,7 @@ func (a *app) gpuModel(cmd *cobra.Command, f *batchFlags) error {
 	if f.out > 1 {
 		r.Step = 1e3 * r.Decode / float64(f.out-1)
 	}
-	memory := m.WeightBytes() + units.Bytes(f.batch)*m.KVBytes(f.in+f.out-1)
+	memory := m.WeightBytes() + units.Bytes(f.batch*m.KVReplicas())*m.KVBytes(f.in+f.out-1)
 	r.Memory, r.Fits = int64(memory), memory <= units.Bytes(m.TensorParallel)*g.UsableMemory()
 	return a.PrintAligned(r, 0, func(w io.Writer) {
 		fmt.Fprintf(w, "throughput\t%.0f output tokens/s\n", r.Throughput)

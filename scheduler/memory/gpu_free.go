@@ -28,9 +28,9 @@ func (g *GPU) Fetches() bool { return !g.HoldsKV && !g.PrefixStays }
 // Windowed says that requests in memory keep some of their keys and values on the GPUs.
 func (g *GPU) Windowed() bool { return g.Window > 0 || g.PromptShare > 0 || g.Share > 0 }
 
-// KVBytes returns the bytes of the keys and values of that many tokens.
+// KVBytes returns the bytes that the keys and values of that many tokens take on the GPUs.
 func (g *GPU) KVBytes(tokens int) units.Bytes {
-	return units.Bytes(tokens) * g.Model.KVBytesPerToken()
+	return units.Bytes(tokens) * g.Model.KVBytesOnGPUs()
 }
 
 // Fits says whether activations of tokens tokens and KV of kvTokens tokens of

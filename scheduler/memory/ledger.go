@@ -10,8 +10,8 @@ import (
 
 // Ledger accounts for the KV memory of one replica in allocation units. A unit is one K
 // row and one V row over all banks of a rank (512 tokens of one KV head at head
-// dimension 128). The heads of a layer spread evenly over the channels, so that every
-// channel holds the same. So the ledger accounts for one rank of each rankset.
+// dimension 128). The ledger accounts for one rank of each rankset, that of the channel with most: where the heads
+// of a layer divide over the channels, all hold the same; else they hold the same to a head of each request.
 //
 // A request's layer l lives on rankset (l + offset) mod R (L3, section 5.1), or
 // without rotation on rankset offset.
@@ -37,6 +37,11 @@ type LedgerSpec struct {
 	Capacity        int64 // units of one rank
 	Rotation        bool  // layers go round the ranksets
 
+	// Heads is the KV heads of a layer where they do not divide over Channels. Those of all layers of a rankset are
+	// dealt to the channels in turn, each layer's behind those of the one before. HeadsPerChannel, and the heads of
+	// a class, are then 1.
+	Heads, Channels int
+
 	// Classes are the heads of a layer on a channel where these do not all hold all tokens,
 	// Filling what they hold while a prompt is prefilled, if that is more. They replace
 	// HeadsPerChannel. UnitBytes are those of a unit.
@@ -55,10 +60,15 @@ func NewLedger(s LedgerSpec) *Ledger {
 	}
 	if !s.Rotation {
 		l.layersOn[0] = s.Layers
-		return l
+	} else {
+		for layer := range s.Layers {
+			l.layersOn[layer%s.Ranksets]++
+		}
 	}
-	for layer := range s.Layers {
-		l.layersOn[layer%s.Ranksets]++
+	if s.Channels > 0 {
+		for k, layers := range l.layersOn {
+			l.layersOn[k] = (layers*s.Heads + s.Channels - 1) / s.Channels
+		}
 	}
 	return l
 }

@@ -15,6 +15,12 @@ func tally(spec *LedgerSpec, live []Reservation) (units []int64, tokens []int) {
 	units, tokens = make([]int64, spec.Ranksets), make([]int, spec.Ranksets)
 	for _, r := range live {
 		tokens[r.Offset] += r.Tokens
+		if spec.Channels > 0 {
+			for rank, n := range tallyDealt(spec, r) {
+				units[rank] += n
+			}
+			continue
+		}
 		for layer := range spec.Layers {
 			rank := r.Offset
 			if spec.Rotation {
@@ -31,6 +37,40 @@ func tally(spec *LedgerSpec, live []Reservation) (units []int64, tokens []int) {
 		}
 	}
 	return units, tokens
+}
+
+// tallyDealt counts the units of a request on the channel of each rankset that has most, whose heads are dealt one by one.
+func tallyDealt(spec *LedgerSpec, r Reservation) (units []int64) {
+	on, next := make([][]int64, spec.Ranksets), make([]int, spec.Ranksets)
+	each := int64(0)
+	for left := r.Tokens; left > 0 && spec.Classes == nil; left -= spec.UnitTokens {
+		each++
+	}
+	held := tallyClasses(spec.Classes, spec.UnitBytes, r.Prompt, r.Tokens)
+	if r.Filling {
+		held = max(held, tallyClasses(spec.Filling, spec.UnitBytes, r.Prompt, r.Prompt))
+	}
+	for layer := range spec.Layers {
+		rank := r.Offset
+		if spec.Rotation {
+			rank = (r.Offset + layer) % spec.Ranksets
+		}
+		if on[rank] == nil {
+			on[rank] = make([]int64, spec.Channels)
+		}
+		for range spec.Heads {
+			on[rank][next[rank]%spec.Channels] += each + held
+			next[rank]++
+		}
+	}
+	for _, channels := range on {
+		most := int64(0)
+		if channels != nil {
+			most = slices.Max(channels)
+		}
+		units = append(units, most)
+	}
+	return units
 }
 
 // tallyClasses counts the units of classes of heads token by token.
@@ -94,6 +134,15 @@ func TestLedgerLaws(t *testing.T) {
 			}
 			if rng.IntN(2) == 1 {
 				spec.Filling = []HeadClass{{Heads: spec.HeadsPerChannel, TokenBytes: int64(1 + rng.IntN(20))}}
+			}
+		}
+		if rng.IntN(3) == 0 {
+			spec.Heads, spec.Channels, spec.HeadsPerChannel = 1+rng.IntN(20), 1+rng.IntN(20), 1
+			for i := range spec.Classes {
+				spec.Classes[i].Heads = 1
+			}
+			for i := range spec.Filling {
+				spec.Filling[i].Heads = 1
 			}
 		}
 		l := NewLedger(spec)

@@ -62,7 +62,9 @@ type shape struct {
 	unitBytes  int64       // bytes of a unit; only where there are classes
 	classes    []HeadClass // nil: all heads hold all tokens
 	filling    []HeadClass // nil: a prompt takes no more while it is prefilled than after
-	layersOn   []int       // layersOn[k]: layers of a request on rankset (offset + k) mod R
+	// layersOn[k] is the layers of a request on rankset (offset + k) mod R, times heads the KV heads on the channel with
+	// most. Where heads do not divide over the channels it is these KV heads, and heads is 1.
+	layersOn []int
 }
 
 // perLayer returns the units that one layer takes on a channel.

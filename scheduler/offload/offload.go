@@ -18,9 +18,10 @@ type Costs interface {
 	// HostAttention returns the time of attention on the CPUs for a number of requests
 	// with tokens tokens of context in all. It includes the transfers of their vectors.
 	HostAttention(requests int, tokens int64) units.Duration
-	// Move returns the transfer time of the keys and values of tokens tokens between host
-	// and GPUs, for all layers.
+	// Move returns the transfer time of the keys and values of tokens tokens from the GPUs to
+	// the host, for all layers, Fetch that of their way back.
 	Move(tokens int) units.Duration
+	Fetch(tokens int) units.Duration
 	// Iteration returns the exact time of a whole iteration.
 	Iteration(b *scheduler.Batch) units.Duration
 	// Latest returns how long the iteration took that ran last, and for how long in it the links to

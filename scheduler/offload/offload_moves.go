@@ -64,7 +64,7 @@ func (o *Former) startSwaps() {
 			h.Settled, h.Since = s.Batch.Step+1, s.Batch.Step+1
 			s.Batch.Pauses = append(s.Batch.Pauses, scheduler.Pause{Request: h.Request})
 		}
-		busy += o.costs.Move(context - 1)
+		busy += o.costs.Fetch(context - 1)
 		s.Host.SwapIns = append(s.Host.SwapIns, forming.SwapIn{Paused: h.Paused, Left: busy})
 		s.Release(s.Holds[h.Request])
 		s.Holds[h.Request] = hold

@@ -45,6 +45,8 @@ func (l lines) HostAttention(requests int, tokens int64) units.Duration {
 
 func (l lines) Move(tokens int) units.Duration { return l.move * units.Duration(tokens) }
 
+func (l lines) Fetch(tokens int) units.Duration { return l.Move(tokens) }
+
 func (l lines) Iteration(b *scheduler.Batch) units.Duration {
 	var linear, gpu, host [2]units.Duration
 	for i := range b.Sub {

@@ -2,6 +2,7 @@ package flow
 
 import (
 	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/units"
 )
@@ -13,18 +14,20 @@ type Attends struct {
 	Runs   []int // layers of each run of layers that attend alike
 	Heads  int   // KV heads
 	Layers int
+	// Copies is how many GPUs hold each KV head, and have what comes up of it, each by its own link.
+	Copies units.Bytes
 	// PrefixStays says that a prompt's tokens attend over what a cache has of it where it is.
 	PrefixStays bool
 	Counted     Tally
 	Fetched     units.Bytes // keys and values of prefixes that a cache had and the GPUs got
 	Spared      int64       // tokens of the contexts of steps that were not read again, since they were read for a group
-	// Scratch.
-	Requests []policy.Request
+	model       *llm.Model
+	Requests    []policy.Request // scratch
 }
 
 func NewAttends(h *Hardware) *Attends {
 	p := PolicyOf(h)
-	return &Attends{Policy: p, Runs: p.Runs(), Heads: h.Model.KVHeads, Layers: h.Model.Layers, PrefixStays: h.PrefixStays()}
+	return &Attends{Policy: p, Runs: p.Runs(), Heads: h.Model.KVHeads, Layers: h.Model.Layers, Copies: units.Bytes(h.Model.KVReplicas()), PrefixStays: h.PrefixStays(), model: &h.Model}
 }
 
 // Tally is what decode steps that ran attended to, each request's counting as one.
@@ -88,10 +91,13 @@ func (a *Attends) Vectors(requests int) (down, up units.Bytes) {
 }
 
 // VectorsOf is vectors for KV heads of decoding requests, of which fresh
-// get the step's own key and value.
+// get the step's own key and value. GPUs that hold the same KV head share the way of its key and value, so that
+// it fills the links of those with fewer query heads; a key and a value go down once.
 func (a *Attends) VectorsOf(heads, fresh int64) (down, up units.Bytes) {
 	v, all := a.Policy.Vectors(), int64(a.Heads)
-	return units.Bytes((heads*v.Queries + fresh*v.New) / all), units.Bytes(heads * (v.Results + v.Sums) / all)
+	queries := heads * v.Queries
+	down = units.Bytes(max(queries+fresh*v.New, a.model.SkewedBytes(queries)) / all)
+	return down, units.Bytes(a.model.SkewedBytes(heads*(v.Results+v.Sums)) / all)
 }
 
 // Scores says whether the tokens of a chunk of a prompt attend over a prefix at home.

@@ -13,6 +13,12 @@ import (
 type KVMemory struct {
 	Unit     units.Bytes // on all GPUs, or all channels, of the replica
 	Capacity int64       // units
+	Copies   int         // of each key and value in a unit; 0 as 1
+}
+
+// Tokens returns how many tokens that many bytes of the memory hold, of which each has so many in one copy.
+func (m *KVMemory) Tokens(bytes, token units.Bytes) int64 {
+	return int64(bytes / (units.Bytes(max(m.Copies, 1)) * token))
 }
 
 // HeadClasses returns what all layers hold on a device while requests decode and while a

@@ -25,17 +25,19 @@ func workspace(h *flow.Hardware) units.Bytes {
 
 // Memories is the memories of a replica with KV on the GPUs.
 func Memories(h *flow.Hardware) forming.Memories {
-	ledger := h.Keeping(memory.NewLedger(Pages(h, Memory(h).Capacity)), PageBytes(h))
+	of := Memory(h)
+	ledger := h.Keeping(memory.NewLedger(Pages(h, of.Capacity)), of.Unit)
 	return forming.Memories{Ledger: ledger, GPU: memory.GPU{Model: &h.Model, Free: workspace(h), HoldsKV: true}}
 }
 
-// Memory is the KV memory of one replica on its GPUs, in pages of one layer and head.
+// Memory is the KV memory of one replica on its GPUs, in pages of one layer and head on all GPUs that hold it.
 func Memory(h *flow.Hardware) flow.KVMemory {
-	page, room := PageBytes(h), FreeMemory(h)-workspace(h)
+	copies := h.Model.KVReplicas()
+	page, room := units.Bytes(copies)*PageBytes(h), FreeMemory(h)-workspace(h)
 	if h.KVBudget > 0 {
 		room = min(room, h.KVBudget)
 	}
-	return flow.KVMemory{Unit: page, Capacity: int64(room / page)}
+	return flow.KVMemory{Unit: page, Capacity: int64(room / page), Copies: copies}
 }
 
 // PageBytes returns the bytes of a page of one layer and head.

@@ -46,7 +46,7 @@ func (t *Tier) Swap(f *flow.Flow, m *scheduler.Moves, start units.Duration) {
 // take times the moves of an iteration. What made way when the iteration before ended has used the links since
 // then.
 func (t *Tier) take(f *flow.Flow, m *scheduler.Moves, start units.Duration) {
-	down, up := units.Bytes(m.Down.Tokens)*t.token, units.Bytes(m.Up.Tokens)*t.token
+	down, up := units.Bytes(m.Down.Tokens)*t.token, units.Bytes(m.Up.Tokens)*t.token*t.attends.Copies
 	w, rate := &f.Work, min(t.link, t.channels)
 	gone := min(units.Bytes(m.Earlier)*t.token, units.Bytes(float64(rate)*(start-t.Idle).Seconds()))
 	t.down, t.up, t.channel = flow.TransferTime(rate, down-gone), flow.TransferTime(rate, up), flow.TransferTime(t.channels, down-gone+up)

@@ -24,7 +24,7 @@ func TestTierSwap(t *testing.T) {
 		{1e6, 4e6, 500 * ms, 60 * ms, 30 * ms, (60 + 30) * ms / 4},
 		{4e6, 1e6, 0, 60 * ms, 30 * ms, (60 + 30) * ms},
 	} {
-		x := Tier{link: c.link, channels: c.channels, token: 1000, Idle: c.idle, attends: &flow.Attends{}}
+		x := Tier{link: c.link, channels: c.channels, token: 1000, Idle: c.idle, attends: &flow.Attends{Copies: 1}}
 		f := flow.New(&flow.Hardware{Config: &configs.Config{}}, BesideGPU("HBM"), flow.Running{})
 		x.Swap(&f, &scheduler.Moves{Down: scheduler.Move{Tokens: 100}, Up: scheduler.Move{Tokens: 30}, Earlier: 40}, 1000*ms)
 		if x.down != c.down || x.up != c.up || x.channel != c.channel {

@@ -161,13 +161,19 @@ func (h *CPUs) HostAttention(requests int, tokens int64) units.Duration {
 	return h.Around + h.Down(requests) + h.Overhead + h.Attend(tokens) + h.Up(requests)
 }
 
-// Move implements offload.Costs.
-func (h *CPUs) Move(tokens int) units.Duration {
-	return h.Latency + h.Moved(tokens)
+// Move and Fetch implement offload.Costs.
+func (h *CPUs) Move(tokens int) units.Duration { return h.Latency + h.Moved(tokens) }
+
+// Fetch is Move the other way.
+func (h *CPUs) Fetch(tokens int) units.Duration { return h.Latency + h.Fetched(tokens) }
+
+// Fetched is Moved to the GPUs, each of which gets its own copy.
+func (h *CPUs) Fetched(tokens int) units.Duration {
+	return flow.TransferTime(h.Link, h.attends.Copies*units.Bytes(h.layers)*h.attends.KV(tokens))
 }
 
 // Moved returns the time that the keys and values of that many tokens, of all layers, take
-// on the links.
+// on the links to the host.
 func (h *CPUs) Moved(tokens int) units.Duration {
 	return flow.TransferTime(h.Link, units.Bytes(h.layers)*h.attends.KV(tokens))
 }

@@ -83,18 +83,19 @@ func (n *Setup) offloading(costs offload.Costs) *forming.Scheduler {
 	return n.Continuous(Continuous{Policy: configs.Section[GPUOnly](n.Config).Policy, Memories: memories, former: offload.New(costs, spec.MaxDelay)})
 }
 
-// bothMemories is the KV memory of one replica on its GPUs and the host, in the same pages.
+// bothMemories is the KV memory of one replica on its GPUs and the host, in the same pages. What several GPUs hold counts once.
 func bothMemories(h *flow.Hardware) flow.KVMemory {
-	near := gpus.Memory(h)
-	return flow.KVMemory{Unit: near.Unit, Capacity: near.Capacity + hosts.Pages(h)}
+	both := hosts.Memory(h)
+	both.Capacity += gpus.Memory(h).Capacity
+	return both
 }
 
 // Run runs a batch. Under --check the time must be what the scheduler was told when it chose the batch.
 func (e *cpuOffload) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	down, up := e.fill(&e.Flow, b)
 	// A move is counted where it starts.
-	e.Flow.Work.Time[flow.OfDown] += down + e.moves(&b.Moves.Down)
-	e.Flow.Work.Time[flow.OfUp] += up + e.moves(&b.Moves.Up)
+	e.Flow.Work.Time[flow.OfDown] += down + e.Moved(b.Moves.Down.Tokens)
+	e.Flow.Work.Time[flow.OfUp] += up + e.Fetched(b.Moves.Up.Tokens)
 	end, err := e.Flow.Run(start)
 	if c := e.Check; c != nil && err == nil {
 		if told := e.Iteration(b); told != end-start {
@@ -145,10 +146,6 @@ func (e *cpuOffload) transfers(b *scheduler.Batch) (down, up units.Duration) {
 	}
 	layers := units.Duration(e.Model.Layers)
 	return layers*down + e.Moved(prompts), layers * up
-}
-
-func (e *cpuOffload) moves(m *scheduler.Move) units.Duration {
-	return e.Moved(m.Tokens)
 }
 
 // Iteration implements offload.Costs.

@@ -148,7 +148,7 @@ func (e *gpuCPU) decodes(h *hostWork, requests []scheduler.Decoding, run int, st
 		} else if len(c.Tokens) > 0 {
 			e.Batches = append(e.Batches, gpus.DecodeBatch(c))
 			if home {
-				h.load += e.KV(1) * units.Bytes(c.All()) / units.Bytes(e.Model.KVHeads)
+				h.load += e.Copies * e.KV(1) * units.Bytes(c.All()) / units.Bytes(e.Model.KVHeads)
 				h.leaves += units.Bytes(len(c.Tokens)) * units.Bytes(e.Policy.Vectors().New)
 			}
 		}
@@ -164,7 +164,7 @@ func (e *gpuCPU) decodes(h *hostWork, requests []scheduler.Decoding, run int, st
 		}
 	}
 	for _, n := range x.Fetched {
-		h.up += e.KV(n)
+		h.up += e.Copies * e.KV(n)
 		there = len(requests)
 	}
 	down, up := e.Vectors(there)

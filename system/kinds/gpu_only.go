@@ -59,7 +59,7 @@ func (s GPUOnly) Check(c *input.Check) {
 
 // kvBudget returns the memory for keys and values that the configuration gives a replica, 0 for all that is free.
 func (s GPUOnly) kvBudget(cfg *configs.Config) units.Bytes {
-	return max(s.KVMemory, units.Bytes(s.KVTokens)*cfg.Model.KVBytesPerToken())
+	return max(s.KVMemory, units.Bytes(s.KVTokens)*cfg.Model.KVBytesOnGPUs())
 }
 
 // gpuOnly is a system that does everything on the GPUs of a replica.

@@ -142,6 +142,7 @@ type hbmPIM struct {
 	stack  *hbm.Table // of a channel, with CommandsModel; else nil
 	clock  float64    // its seconds
 	slots  int        // channels of a GPU
+	group  int        // query heads of a KV head on a GPU
 	reads  float64    // of keys and values by the query heads of a group
 	// alone is what the units take for all heads of one request, by its context: in small
 	// batches most requests are alone in their sub-batch, and contexts recur.
@@ -170,8 +171,10 @@ func assembleHBMPIM(n *Setup) Assembly {
 		units:  gpu.NewModelCost(&spec, &model),
 		GPUs:   gpus.New(n.Hardware),
 		factor: h.BandwidthFactor,
-		reads:  float64((cfg.Model.QueryGroup() + h.QueriesPerRead - 1) / h.QueriesPerRead),
 	}
+	query, kv := cfg.Model.ShardHeads()
+	e.group = query / kv
+	e.reads = float64((e.group + h.QueriesPerRead - 1) / h.QueriesPerRead)
 	e.tier = gpus.NewTier(n.Hardware, e.Attends)
 	if e.stack = n.Stack; e.stack != nil {
 		e.slots = h.Stacks * hbm.Channels
@@ -230,7 +233,7 @@ func (e *hbmPIM) class(c *policy.Class) units.Duration {
 	b.Page, b.PerQueryHead = 0, false
 	switch {
 	case c.PerQueryHead: // nothing is read for two of them
-		return e.took(b, float64(e.Model.QueryGroup()))
+		return e.took(b, float64(e.group))
 	case b.Requests == 1 && b == e.one(b.Longest):
 		return *e.alone.At(b.Longest)
 	case b.Requests > 0:
@@ -245,9 +248,9 @@ func (e *hbmPIM) readings(c *policy.Class) (int64, hbm.Tally) {
 	gpus.SetBatch(&b, c)
 	reads := e.reads
 	if c.PerQueryHead {
-		reads = float64(e.Model.QueryGroup())
+		reads = float64(e.group)
 	}
-	return c.All() * int64(reads), e.tally(b, reads)
+	return c.All() * int64(reads) * int64(e.Copies), e.tally(b, reads)
 }
 
 func (e *hbmPIM) one(context int) gpu.DecodeBatch {

@@ -35,7 +35,7 @@ func (h *HostAttention) OnCPUs(requests, queries, tokens int) units.Duration {
 // Loaded returns the same where the GPUs load keys and values, one after the other, and what the
 // transfer takes of it.
 func (h *HostAttention) Loaded(requests, queries, tokens int) (all, transfer units.Duration) {
-	transfer = h.Latency + flow.TransferTime(h.Link, h.KV(requests*tokens))
+	transfer = h.Latency + flow.TransferTime(h.Link, h.Copies*h.KV(requests*tokens))
 	a := h.ModelCost.Attention()
 	w := a.Decoding(gpu.UniformBatch(requests, tokens))
 	if queries > 1 {

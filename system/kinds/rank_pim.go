@@ -106,6 +106,9 @@ func (e *rankPIM) resources(rotate bool) []flow.Resource {
 // Run runs a batch: the ranks attend, the host learns of it, and the GPUs go on.
 func (e *rankPIM) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	sub, it := &b.Sub[0], &e.Iteration
+	if e.ranks.Rest > 0 && !e.ranks.Fixed {
+		e.ranks.Rotate(b)
+	}
 	e.Reset()
 	x := e.Decode(sub.Decode, 0, b.Step) // all layers attend alike
 	e.attend(sub, x)

@@ -78,7 +78,7 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 func checkBudget(h *flow.Hardware, section string, c *input.Check) {
 	room := gpus.FreeMemory(h) - h.Model.ActivationBytes(h.Batching.MaxBatchTokens)
 	c.That(h.KVBudget <= room, section+".kv_memory", h.KVBudget, "at most %v, %d tokens: what weights and activations leave of the GPUs' memory; or 0B for all of it",
-		room, room/h.Model.KVBytesPerToken())
+		room, room/h.Model.KVBytesOnGPUs())
 }
 
 // checkWindow refuses a window that the GPUs cannot hold for a single request beside the
@@ -88,7 +88,7 @@ func checkWindow(h *flow.Hardware, c *input.Check) {
 	tokens, _, _ := gpus.Windows(h, flow.PolicyOf(h))
 	m := &cfg.Model
 	free := units.Bytes(m.TensorParallel)*cfg.GPUMemory(h.GPUShare) - m.WeightBytes() - m.ActivationBytes(cfg.Scheduler.ChunkMultiple)
-	most := int(max(free, 0) / m.KVBytesPerToken())
+	most := int(max(free, 0) / m.KVBytesOnGPUs())
 	key, window := cfg.Policy.GPUWindow()
 	c.That(tokens <= most, key, window, "%d at most, with the sink: what the weights of %s leave of the GPUs holds the keys and values of %d tokens of a request; "+
 		"or a larger model.tensor_parallel", max(0, most-(tokens-window)), m.Name, most)

@@ -176,9 +176,9 @@ func (d *Devices) busiest() (channel int) {
 	return channel
 }
 
-// uneven returns how many heads at home do not divide over the channels in the run of most layers that have any: of the
+// beyond returns how many heads at home do not divide over the channels in the run of most layers that have any: of the
 // first class, which attends over most.
-func (d *Devices) uneven() (rest int) {
+func (d *Devices) beyond() (rest int) {
 	most := 0
 	for run, layers := range d.Runs {
 		for _, c := range d.Policy.Decode([]policy.Request{{Prompt: 1, Context: 2}}, run).Attend {
@@ -297,8 +297,12 @@ func (d *Devices) headsOn(g *GroupCost, requests []scheduler.Decoding, c *policy
 	}
 }
 
-// ChannelOf returns the channel of a head of a request, where a channel has a block of heads.
+// ChannelOf returns the channel of a head of a request, where a channel has a block of heads, or heads that do not divide
+// are dealt in turn.
 func (d *Devices) ChannelOf(request int32, head int) int {
+	if d.uneven {
+		return (head + d.begins(request)) % d.channels
+	}
 	return (head/d.perChannel + d.begins(request)) % d.channels
 }
 

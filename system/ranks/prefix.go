@@ -28,7 +28,7 @@ func (d *Devices) Reuse(groups []GroupCost, c *scheduler.Chunk) {
 	if !d.PrefixStays {
 		if c.Finished == c.Prefix {
 			d.fetch(&g.Prefix, c.Prefix)
-			d.Fetched += units.Bytes(d.Layers) * d.KV(c.Prefix)
+			d.Fetched += units.Bytes(d.Layers) * d.KV(c.Prefix) * d.Copies
 		}
 		return
 	}
@@ -37,7 +37,7 @@ func (d *Devices) Reuse(groups []GroupCost, c *scheduler.Chunk) {
 		g.Drain = d.Stored.Table.Drain(c.Prefix)
 	}
 	g.Clocks += d.scoreClocks(c)
-	for range c.Tokens {
+	for range c.Tokens * d.perChannel / d.HeadsEach() {
 		g.Heads = append(g.Heads, head)
 	}
 	g.Requests += c.Tokens
@@ -47,7 +47,7 @@ func (d *Devices) Reuse(groups []GroupCost, c *scheduler.Chunk) {
 
 // asked returns the vectors of a chunk whose tokens attend over a prefix at home: queries, and outputs to be merged.
 func (d *Devices) asked(c *scheduler.Chunk) vectors {
-	heads, all := int64(c.Tokens*d.perChannel), int64(c.Tokens*d.perChannel*d.channels)
+	heads, all := int64(c.Tokens*d.perChannel), int64(c.Tokens*d.Attends.Heads)
 	return vectors{heads: heads, All: all, parts: heads, partsAll: all}
 }
 
@@ -92,7 +92,8 @@ func (d *Devices) fetch(f *fetch, tokens int) {
 	f.clocks += heads*d.transfers.ReadBack(tokens) + d.transfers.Scales(scales)
 }
 
-// packPrefix sets what fetching takes. Where the CPU transposes elements it does so again.
+// packPrefix sets what fetching takes. Where the CPU transposes elements it does so again. The host reads once, and sends
+// a head to each GPU that holds it.
 func (d *Devices) packPrefix(f *fetch) {
 	if f.Tokens == 0 {
 		return
@@ -100,7 +101,7 @@ func (d *Devices) packPrefix(f *fetch) {
 	again := d.transposition(f.bursts)
 	f.Read = d.Clock.Time(f.clocks) + again
 	f.Data = units.Duration(f.bursts)*d.burst + again
-	f.Up = flow.TransferTime(d.link, f.bytes)
+	f.Up = flow.TransferTime(d.link, d.Copies*f.bytes)
 }
 
 // add adds the prefixes of another group, and not what they cost.

@@ -33,15 +33,17 @@ type Devices struct {
 // headMap is which heads of a request attend on which channel and rankset.
 type headMap struct {
 	channels            int
-	perChannel, queries int     // KV heads on one channel, query heads of each
+	perChannel, queries int     // KV heads on the channel with most, query heads of each
+	uneven              bool    // not all channels have as many KV heads of a layer
 	stores              bool    // a step's own key and value go to the ranks at once
-	single              bool    // heads differ: each is a part of a group's attention by itself
+	single              bool    // heads differ, or their number by channel: each is a part of a group's attention by itself
 	merged              bool    // the GPUs attend over other tokens of the same heads
 	Stripe              stripe  // of the tokens of a head
 	Fixed               bool    // the heads of all requests begin on one channel
 	Rest                int     // heads that each request has beyond as many on every channel, in most layers
 	first               []int32 // channel on which a request's heads begin, from 1; by request, 0 for none given
 	byChannel           []int64 // scratch, one a channel
+	busiestOf           []int   // scratch: the busiest channel of each lane
 }
 
 // wires are the links and channels between GPUs and ranks, and what commands take on them.
@@ -73,7 +75,10 @@ func New(h *flow.Hardware, a *flow.Attends, k *Kernels) *Devices {
 	channels := cfg.ReplicaChannels()
 	d := &Devices{
 		Attends: a, Clock: rankClock(h), predicted: make([]GroupCost, cfg.Node.Ranksets),
-		headMap: headMap{channels: channels, perChannel: cfg.Model.KVHeads / channels, queries: cfg.Model.QueryGroup(), byChannel: make([]int64, channels)},
+		headMap: headMap{
+			channels: channels, perChannel: (cfg.Model.KVHeads + channels - 1) / channels, uneven: cfg.Model.KVHeads%channels != 0,
+			queries: cfg.Model.QueryGroup(), byChannel: make([]int64, channels),
+		},
 		wires:   wires{link: h.Links(), channel: h.Channels(), Buffer: units.Bytes(channels) * cfg.PIM.MCBuffer, Latency: cfg.PCIe.Latency, padding: padding(h)},
 		PIMPeak: pimPeak(h) / units.Bandwidth(h.Replicas()),
 	}
@@ -92,8 +97,8 @@ func New(h *flow.Hardware, a *flow.Attends, k *Kernels) *Devices {
 		d.sums = int64(softmaxBytes * d.queries)
 	}
 	d.Fixed = cfg.Comm.HeadRotation == scheduler.RotateNone
-	d.Rest = d.uneven()
-	d.single, d.lists = d.differs(), map[listOf]pageList{}
+	d.Rest = d.beyond()
+	d.single, d.lists = d.uneven || d.differs(), map[listOf]pageList{}
 	d.tokenBytes, d.boundBytes = d.KV(1)/units.Bytes(cfg.Model.KVHeads), units.Bytes(2*cfg.Model.HeadDim*cfg.Model.ElementBits+7)/8
 	if cfg.HeadShape().ScaleBytes > 0 {
 		d.scales = 1

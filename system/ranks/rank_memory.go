@@ -15,16 +15,18 @@ func rankUnitBytes(h *flow.Hardware) units.Bytes { return h.PIM.UnitBytes(&h.DRA
 
 // Ledger returns the empty KV memory of one replica in the DIMMs.
 func Ledger(h *flow.Hardware, rotation bool) *memory.Ledger {
-	row := rowTokens(h)
+	row, channels := rowTokens(h), h.ReplicaChannels()
 	spec := memory.LedgerSpec{
-		Ranksets: h.Node.Ranksets, Layers: h.Model.Layers, HeadsPerChannel: h.Model.KVHeads / h.ReplicaChannels(),
+		Ranksets: h.Node.Ranksets, Layers: h.Model.Layers, HeadsPerChannel: h.Model.KVHeads / channels,
 		UnitTokens: row, Capacity: int64(h.RankRoom() / rankUnitBytes(h)), Rotation: rotation,
 	}
 	if h.Comm.Stripe == scheduler.StripeRanksets { // all ranks of a channel are one
 		spec.Capacity, spec.Ranksets, spec.Rotation = spec.Capacity*int64(spec.Ranksets), 1, false
 	}
 	if channelsPool(h) {
-		spec.Capacity, spec.HeadsPerChannel = spec.Capacity*int64(h.ReplicaChannels()), h.Model.KVHeads
+		spec.Capacity, spec.HeadsPerChannel = spec.Capacity*int64(channels), h.Model.KVHeads
+	} else if h.Model.KVHeads%channels != 0 {
+		spec.HeadsPerChannel, spec.Heads, spec.Channels = 1, h.Model.KVHeads, channels
 	}
 	if p := flow.PolicyOf(h); !h.AttendsToAll() {
 		rankClasses(h, &spec, p)
@@ -65,8 +67,11 @@ func rankClasses(h *flow.Hardware, spec *memory.LedgerSpec, p policy.Costs) {
 		ranks = spec.Ranksets
 	}
 	on, same := make([][]memory.HeadClass, ranks), true
+	if spec.Channels > 0 && !alikeHeads(h, p) { // classes lie on other channels in each layer: any may have the most of all
+		spec.HeadsPerChannel, spec.Heads, spec.Channels = (spec.Heads+spec.Channels-1)/spec.Channels, 0, 0
+	}
 	for run, layers := range runs {
-		of := channelClasses(h, p, run)
+		of := channelClasses(h, p, run, spec.Channels > 0)
 		if run == 0 {
 			spec.Classes = of
 		}
@@ -100,6 +105,17 @@ func rankClasses(h *flow.Hardware, spec *memory.LedgerSpec, p policy.Costs) {
 	boundWindows(spec, on)
 }
 
+// alikeHeads says that all heads of all layers hold the same.
+func alikeHeads(h *flow.Hardware, p policy.Costs) bool {
+	decoding, _ := p.Memory(0)
+	for _, held := range decoding {
+		if held.Device == policy.Home && held.Heads != h.Model.KVHeads {
+			return false
+		}
+	}
+	return len(p.Runs()) == 1
+}
+
 // boundWindows takes away heads with a window that no rank has beside the most heads of all tokens: a head with a
 // window holds no more than one of all tokens, so the rank with most heads of both bounds their sum.
 func boundWindows(spec *memory.LedgerSpec, on [][]memory.HeadClass) {
@@ -125,12 +141,14 @@ func boundWindows(spec *memory.LedgerSpec, on [][]memory.HeadClass) {
 	spec.Classes = slices.DeleteFunc(spec.Classes, func(c memory.HeadClass) bool { return c.Heads == 0 })
 }
 
-// channelClasses returns what the fullest channel holds of a layer of a run.
-func channelClasses(h *flow.Hardware, p policy.Costs, run int) []memory.HeadClass {
+// channelClasses returns what the fullest channel holds of a layer of a run, or each head where the heads of all layers are dealt.
+func channelClasses(h *flow.Hardware, p policy.Costs, run int, dealt bool) []memory.HeadClass {
 	decoding, _ := p.Memory(run)
 	held, channels := slices.Clone(decoding), h.ReplicaChannels()
 	if channelsPool(h) {
 		channels = 1
+	} else if dealt {
+		channels = h.Model.KVHeads
 	}
 	for i := range held {
 		held[i].Heads = (held[i].Heads + channels - 1) / channels

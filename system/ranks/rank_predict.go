@@ -1,6 +1,8 @@
 package ranks
 
 import (
+	"slices"
+
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/units"
@@ -41,6 +43,9 @@ func (d *Devices) layerPIM(s *scheduler.SubBatch, x *policy.Step, run, otherPref
 		if d.Stripe.Parts > 0 {
 			g.Clocks += g.Drain
 		}
+		if d.uneven && (d.Stripe.Parts == 0 || d.Stripe.lanes) {
+			d.level(g)
+		}
 		busiest = max(busiest, g.Clocks)
 	}
 	if otherPrefill > 0 {
@@ -50,8 +55,24 @@ func (d *Devices) layerPIM(s *scheduler.SubBatch, x *policy.Step, run, otherPref
 		t += prompt.Took()
 	}
 	if attend > 0 {
+		if d.uneven {
+			all.heads, all.fresh = ceilShare(all.All, d.channels), ceilShare(all.freshAll, d.channels)
+		}
 		traffic := d.Moves(attend, &all)
 		t += d.Latency + traffic.Down.Took() + d.Clock.Time(busiest) + d.UpLatency + traffic.Up
 	}
 	return t
 }
+
+// level has a group take the mean channel's time, where its heads were all counted as on the channel with most of their
+// request; but the heads of each request take their own.
+func (d *Devices) level(g *GroupCost) {
+	longest := int64(0)
+	if len(g.Heads) > 0 {
+		longest = int64(d.perChannel) * slices.Max(g.Heads)
+	}
+	g.Clocks = max(longest, ceilShare(g.Clocks*int64(d.Attends.Heads), d.channels*d.perChannel))
+}
+
+// ceilShare returns n divided by parts, rounded up.
+func ceilShare(n int64, parts int) int64 { return (n + int64(parts) - 1) / int64(parts) }

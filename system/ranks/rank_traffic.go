@@ -1,6 +1,8 @@
 package ranks
 
 import (
+	"slices"
+
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/flow"
@@ -66,11 +68,17 @@ func (h *Homes) onChannel(heads, from, tokens int) (n int64) {
 	if h.stripe.Parts == 0 || h.stripe.lanes {
 		return int64((heads + h.channels - 1) / h.channels * tokens)
 	}
+	by := make([]int64, h.channels)
 	for token := from; token < from+tokens; token++ { // head k has a unit on the channel of its number and k
 		unit := token / h.stripe.tokens % h.channels
-		n += int64((heads + h.channels - 1 - (h.channels-unit)%h.channels) / h.channels)
+		for k := range heads {
+			by[(unit+k)%h.channels]++
+		}
 	}
-	return n
+	if h.Heads%h.channels == 0 {
+		return by[0]
+	}
+	return slices.Max(by)
 }
 
 // lists returns the bytes that a step of one request sends from the GPUs beside vectors: lists of pages, two bytes a page, and bounds.

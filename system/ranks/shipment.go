@@ -156,7 +156,8 @@ func (v *vectors) add(o *vectors) {
 
 // Moves returns the transfers of a group of requests. It is valid until the next call.
 func (d *Devices) Moves(requests int, v *vectors) *decodeTraffic {
-	if v.heads == int64(requests*d.perChannel) && v.Down == 0 && v.parts == 0 && d.Stripe.Parts == 0 {
+	all := v.heads == int64(requests*d.perChannel) && (!d.uneven || v.All == int64(requests*d.Attends.Heads))
+	if all && v.Down == 0 && v.parts == 0 && d.Stripe.Parts == 0 {
 		return d.Traffic(requests)
 	}
 	d.moved = d.transfersOf(requests, v)
@@ -168,7 +169,7 @@ func (d *Devices) Traffic(n int) *decodeTraffic {
 	for len(d.decodes) <= n {
 		requests := len(d.decodes)
 		v := vectors{}
-		v.take(requests*d.perChannel, requests*d.perChannel*d.channels)
+		v.take(requests*d.perChannel, requests*d.Attends.Heads)
 		d.decodes = append(d.decodes, d.transfersOf(requests, &v))
 	}
 	return &d.decodes[n]

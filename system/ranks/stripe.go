@@ -47,22 +47,37 @@ func (d *Devices) lane(request, offset int32, part, lanes int) int {
 	return int((Scattered(request)%uint64(lanes) + uint64(part)) % uint64(lanes))
 }
 
-// headsOf returns how many heads of a part a channel has. Where parts are channels, head h has
-// part p on channel (h + p) mod channels.
-func (d *Devices) headsOf(heads, part int) int {
-	if d.Stripe.lanes {
+// headsOf returns how many heads of a part a channel has of a request whose heads begin on channel first; with a channel of -1
+// any channel has, or the fullest, where heads begin on channel 0. Where parts are channels, head h has part p on channel
+// (first + h + p) mod channels.
+func (d *Devices) headsOf(heads, part, first, channel int) int {
+	switch {
+	case d.Stripe.lanes && channel < 0:
 		return d.onChannel(heads)
+	case d.Stripe.lanes:
+		return d.dealt(heads, first, channel)
+	case channel < 0:
+		return d.dealt(heads, part, 0)
 	}
-	return d.dealt(heads, part, 0)
+	return d.dealt(heads, first+part, channel)
 }
 
 // attendStriped adds attention at home to the groups of the lanes that have parts of their requests. Where each part is
-// alone, as predictions have it, it hides behind no other.
+// alone, as predictions have it, it hides behind no other. Where heads do not divide, a lane takes as long as its busiest channel.
 func (d *Devices) attendStriped(groups []GroupCost, requests []scheduler.Decoding, x *policy.Step, alone bool) {
+	apart := d.uneven && !alone
+	if apart {
+		d.loadLanes(groups, requests, x)
+	}
 	for i := range requests {
+		first := d.begins(requests[i].Request)
 		for part := range d.Stripe.Parts {
-			g := &groups[d.lane(requests[i].Request, requests[i].Offset, part, len(groups))]
-			v, attends := d.placePart(g, x, i, part)
+			lane, channel := d.lane(requests[i].Request, requests[i].Offset, part, len(groups)), -1
+			if apart {
+				channel = d.busiestOf[lane]
+			}
+			g := &groups[lane]
+			v, attends := d.placePart(g, x, i, part, first, channel)
 			if attends {
 				g.Requests++
 				g.Vectors.add(&v)
@@ -74,23 +89,65 @@ func (d *Devices) attendStriped(groups []GroupCost, requests []scheduler.Decodin
 	}
 }
 
+// loadLanes sets the busiest channel of each lane, and for how long the mean channel waits for it.
+func (d *Devices) loadLanes(groups []GroupCost, requests []scheduler.Decoding, x *policy.Step) {
+	d.busiestOf = d.busiestOf[:0]
+	for lane := range groups {
+		clear(d.byChannel)
+		sum := int64(0)
+		for i := range requests {
+			first := d.begins(requests[i].Request)
+			for part := range d.Stripe.Parts {
+				if d.lane(requests[i].Request, requests[i].Offset, part, len(groups)) != lane {
+					continue
+				}
+				for j := range x.Attend {
+					c := &x.Attend[j]
+					tokens := d.Stripe.part(c.Tokens[i], part)
+					if c.Device != policy.Home || tokens == 0 {
+						continue
+					}
+					s, _ := d.sequenceOf(c, i, part)
+					head := s.At(tokens)
+					for channel := range d.byChannel {
+						d.byChannel[channel] += int64(d.headsOf(c.Heads, part, first, channel)) * head
+					}
+					sum += int64(c.Heads) * head
+				}
+			}
+		}
+		busiest := d.busiest()
+		d.busiestOf = append(d.busiestOf, busiest)
+		if sum > 0 {
+			groups[lane].Idle = max(0, d.Clock.Time(d.byChannel[busiest])-d.Clock.Time(sum/int64(d.channels)))
+		}
+	}
+}
+
+// sequenceOf returns the clocks of a part of a request's head by its tokens, and whether the step's own is among them.
+func (d *Devices) sequenceOf(c *policy.Class, request, part int) (s *sequence, fresh bool) {
+	if d.stores && (c.Tokens[request]-1)/d.Stripe.tokens%d.Stripe.Parts == part {
+		return &d.Sequence, true
+	}
+	return &d.Stored, false
+}
+
 // placePart adds a part of a request's attention to a group. The part with the newest token stores it.
-func (d *Devices) placePart(g *GroupCost, x *policy.Step, request, part int) (v vectors, attends bool) {
+func (d *Devices) placePart(g *GroupCost, x *policy.Step, request, part, first, channel int) (v vectors, attends bool) {
 	for i := range x.Attend {
 		c := &x.Attend[i]
 		if c.Device != policy.Home {
 			continue
 		}
 		tokens := d.Stripe.part(c.Tokens[request], part)
-		n := d.headsOf(c.Heads, part)
+		n := d.headsOf(c.Heads, part, first, channel)
 		if tokens == 0 {
 			continue
 		}
 		attends = true
 		v.heads, v.All = v.heads+int64(n), v.All+int64(c.Heads)
-		s := &d.Stored
-		if d.stores && (c.Tokens[request]-1)/d.Stripe.tokens%d.Stripe.Parts == part {
-			s = &d.Sequence
+		s, fresh := d.sequenceOf(c, request, part)
+		if fresh {
 			v.fresh, v.freshAll = v.fresh+int64(n), v.freshAll+int64(c.Heads)
 		}
 		head := s.At(tokens)
@@ -107,12 +164,31 @@ func (d *Devices) placePart(g *GroupCost, x *policy.Step, request, part int) (v 
 
 // loadStriped adds what one request's heads send home to the cargoes of the lanes.
 func (d *Devices) loadStriped(groups []GroupCost, cargoOf func(*GroupCost) *Cargo, request, offset int32, l *policy.Leaving, from, tokens int) {
+	channel := d.fullest(l.Heads, from, tokens)
 	for part := range d.Stripe.Parts {
 		before := d.Stripe.part(from, part)
 		if n := d.Stripe.part(from+tokens, part) - before; n > 0 {
-			d.loadHeads(cargoOf(&groups[d.lane(request, offset, part, len(groups))]), l, d.headsOf(l.Heads, part), before, n)
+			d.loadHeads(cargoOf(&groups[d.lane(request, offset, part, len(groups))]), l, d.headsOf(l.Heads, part, 0, channel), before, n)
 		}
 	}
+}
+
+// fullest returns the channel that gets most of the tokens of heads that begin on channel 0, -1 where any does.
+func (d *Devices) fullest(heads, from, tokens int) (fullest int) {
+	if !d.uneven || d.Stripe.lanes {
+		return -1
+	}
+	most := 0
+	for channel := range d.channels {
+		sum := 0
+		for part := range d.Stripe.Parts {
+			sum += d.dealt(heads, part, channel) * (d.Stripe.part(from+tokens, part) - d.Stripe.part(from, part))
+		}
+		if sum > most {
+			fullest, most = channel, sum
+		}
+	}
+	return fullest
 }
 
 // Merges returns how many requests of a step have partial outputs to merge, and how many of these there are.

@@ -31,10 +31,20 @@ func TestPartsHaveEverything(t *testing.T) {
 		d := Devices{headMap: headMap{channels: s.Parts, Stripe: s}}
 		heads, sum := rapid.IntRange(1, 40).Draw(t, "heads"), 0
 		for part := range s.Parts {
-			sum += d.headsOf(heads, part)
+			sum += d.headsOf(heads, part, 0, -1)
 		}
 		if sum != heads {
 			t.Fatalf("%d parts of %d heads on a channel", sum, heads)
+		}
+		first, channel, on := rapid.IntRange(0, s.Parts-1).Draw(t, "first"), rapid.IntRange(0, s.Parts-1).Draw(t, "channel"), 0
+		part := rapid.IntRange(0, s.Parts-1).Draw(t, "part")
+		for head := range heads {
+			if (first+head+part)%s.Parts == channel {
+				on++
+			}
+		}
+		if got := d.headsOf(heads, part, first, channel); got != on {
+			t.Fatalf("part %d of %d of %d heads is on channel %d, want %d", part, got, heads, channel, on)
 		}
 	})
 }

@@ -50,8 +50,8 @@ func (r *row) iteration(models Models) []Sample {
 		return nil
 	}
 	m.TensorParallel = tp
-	if m.KVHeads%tp != 0 {
-		r.fail("tp", r.text("tp"), fmt.Sprintf("a divisor of the %d KV heads of %s", m.KVHeads, m.Name))
+	if !m.SplitsOver(tp) {
+		r.fail("tp", r.text("tp"), fmt.Sprintf("%s, for %s", m.Splits(), m.Name))
 		return nil
 	}
 	s.model = m

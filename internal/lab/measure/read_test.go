@@ -119,7 +119,7 @@ func TestBadMeasurements(t *testing.T) {
 		iterations + "llama-3-8b,1,train,1,1,0,0,5,,\n":                 `x.csv:2: kind = "train": expected decode, prefill or mixed`,
 		iterations + "llama-3-8b,1,decode,0,1,0,0,5,,\n":                `x.csv:2: kind = "decode": expected decode with batch and context`,
 		iterations + "llama-3-8b,1,decode,1,1,8,0,5,,\n":                `x.csv:2: kind = "decode"`,
-		iterations + "llama-3-8b,3,decode,1,1,0,0,5,,\n":                `x.csv:2: tp = "3": expected a divisor of the 8 KV heads of llama-3-8b`,
+		iterations + "llama-3-8b,3,decode,1,1,0,0,5,,\n":                `x.csv:2: tp = "3": expected a divisor of kv_heads = 8, or a multiple of it up to heads = 32, for llama-3-8b`,
 		iterations + "llama-3-8b,1,decode,1,1,0,0,5,vllm,\n":            `x.csv:2: suite = "vllm": expected server, pytorch`,
 		iterations + "llama-3-8b,1,decode,1,1,0,0,5,,cudnn\n":           `x.csv:2: prefill_kernels = "cudnn": expected server, pytorch`,
 		"batch,context,q_heads,kv_heads,head_dim,us\n2,100,8,3,128,5\n": `kv_heads = "3": expected a divisor`,

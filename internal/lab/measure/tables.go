@@ -70,8 +70,8 @@ func ReadTables(folder string, models Models) ([]Sample, Card, error) {
 	var all []Sample
 	for _, p := range paths {
 		var gpus int
-		if _, err := fmt.Sscanf(filepath.Base(p), "tp%d", &gpus); err != nil || gpus < 1 || m.KVHeads%gpus != 0 {
-			return nil, card, &input.Error{File: p, Expected: fmt.Sprintf("tp and a divisor of the %d KV heads", m.KVHeads)}
+		if _, err := fmt.Sscanf(filepath.Base(p), "tp%d", &gpus); err != nil || !m.SplitsOver(gpus) {
+			return nil, card, &input.Error{File: p, Expected: "tp and " + m.Splits()}
 		}
 		shard := *m
 		shard.TensorParallel = gpus
@@ -195,12 +195,13 @@ func (t *tableReader) read(r *row) {
 // layer adds the sample of a layer, or adds to that of small kernels of as many tokens.
 func (t *tableReader) layer(layer string, s Sample) {
 	m, tp := t.model, t.model.TensorParallel
+	query, kv := m.ShardHeads()
 	s.kind = GEMM
 	switch layer {
 	case "qkv_proj":
-		s.n, s.k = m.QKVWidth()/tp, m.Hidden
+		s.n, s.k = (query+2*kv)*m.HeadDim, m.Hidden
 	case "o_proj":
-		s.n, s.k = m.Hidden, m.Heads/tp*m.HeadDim
+		s.n, s.k = m.Hidden, query*m.HeadDim
 	case "gate_up_proj":
 		s.n, s.k = (m.FFNMatrices()-1)*m.FFNHidden/tp, m.Hidden
 	case "down_proj":
@@ -232,8 +233,8 @@ func (t *tableReader) attention(r *row, s Sample) {
 	if r.err == nil && ((s.batch > 0) != (s.context > 0) || s.chunk == 0 && (s.finished > 0 || s.batch == 0)) {
 		r.fail("prefill_chunk", r.text("prefill_chunk"), "a chunk, decoding requests with keys, or both")
 	}
-	m, tp := t.model, t.model.TensorParallel
-	s.heads = gpu.Heads{Query: m.Heads / tp, KV: m.KVHeads / tp, Dim: m.HeadDim, ElementBits: elementBits}
+	query, kv := t.model.ShardHeads()
+	s.heads = gpu.Heads{Query: query, KV: kv, Dim: t.model.HeadDim, ElementBits: elementBits}
 	switch s.kind = Prefill; {
 	case s.chunk == 0:
 		s.kind = Decode

@@ -172,7 +172,7 @@ func (r *runner) run(ctx context.Context, row *Row) (run, error) {
 	g, m := r.gpus[r.gpuName(row)], r.models[row.Model]
 	out := run{row: row, usable: 1}
 	tokens := float64(row.Batch) * float64(row.Input+row.Output)
-	need := float64(m.WeightBytes()) + float64(tokens*float64(m.KVBytesPerToken()))
+	need := float64(m.WeightBytes()) + float64(tokens*float64(m.KVBytesOnGPUs()))
 	out.share = need / (float64(row.GPUs) * float64(g.MemoryCapacity))
 	cfg, err := system.Load(r.settings(row))
 	var bad *input.Error

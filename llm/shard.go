@@ -1,0 +1,59 @@
+package llm
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// Tensor parallelism deals the heads of attention to GPUs. KV heads that are fewer than the GPUs are replicated: as
+// many GPUs hold each, as vLLM has it, and share its query heads. Where these do not divide, a GPU has one more than
+// another, or zeros in their place (NxD Inference pads: gqa.py, REPLICATE_TO_TP_DEGREE; vLLM refuses). Either way
+// the GPU with most heads sets the time, and the memory of all counts as much as its own.
+
+// SplitsOver says whether a number of GPUs can share the heads: it divides the KV heads, or is a multiple of them
+// that leaves a query head for each GPU.
+func (m *Model) SplitsOver(gpus int) bool {
+	return gpus > 0 && (m.KVHeads%gpus == 0 || gpus%m.KVHeads == 0 && gpus <= m.Heads)
+}
+
+// Splits says in an error which numbers of GPUs can share the heads.
+func (m *Model) Splits() string {
+	if m.Heads < 2*m.KVHeads {
+		return fmt.Sprintf("a divisor of kv_heads = %d", m.KVHeads)
+	}
+	return fmt.Sprintf("a divisor of kv_heads = %d, or a multiple of it up to heads = %d", m.KVHeads, m.Heads)
+}
+
+// KVReplicas returns how many GPUs of a replica of the model hold each KV head.
+func (m *Model) KVReplicas() int { return max(1, m.TensorParallel/m.KVHeads) }
+
+// ShardHeads returns the query and KV heads of the GPU that has most of them.
+func (m *Model) ShardHeads() (query, kv int) {
+	if n := m.KVReplicas(); n > 1 {
+		return (m.QueryGroup() + n - 1) / n, 1
+	}
+	return m.Heads / m.TensorParallel, m.KVHeads / m.TensorParallel
+}
+
+// headsOnGPUs returns the query and KV heads of all GPUs of a replica of the model, as if each had most.
+func (m *Model) headsOnGPUs() (query, kv int) {
+	if m.KVReplicas() == 1 {
+		return m.Heads, m.KVHeads
+	}
+	query, kv = m.ShardHeads()
+	return query * m.TensorParallel, kv * m.TensorParallel
+}
+
+// SkewedBytes returns what a link to each of a replica's GPUs carries of n bytes of all query heads where all wait for
+// the GPU with most heads, times these links.
+func (m *Model) SkewedBytes(n int64) int64 {
+	query, _ := m.headsOnGPUs()
+	return n * int64(query) / int64(m.Heads)
+}
+
+// KVBytesOnGPUs returns the KV cache of one token over all layers where it is on the GPUs: that of each KV head on as
+// many GPUs as hold it.
+func (m *Model) KVBytesOnGPUs() units.Bytes {
+	return units.Bytes(m.KVReplicas()) * m.KVBytesPerToken()
+}
