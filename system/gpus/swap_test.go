@@ -11,27 +11,30 @@ import (
 )
 
 // TestTierSwap: of 100 tokens that go down, 40 since the iteration before ended, these are gone after so long that the slower of links and
-// channels carries them, and no more. The links and the channels are busy for all of them in any case.
+// channels carries them, and no more. The links and the channels are busy for all of them in any case. What comes up goes to each GPU
+// that holds the head.
 func TestTierSwap(t *testing.T) {
 	const ms = units.Millisecond
 	for _, c := range []struct {
 		link, channels    units.Bandwidth
 		idle              units.Duration // since
 		down, up, channel units.Duration
+		copies            units.Bytes
 	}{
-		{1e6, 4e6, 1000 * ms, 100 * ms, 30 * ms, (100 + 30) * ms / 4},
-		{1e6, 4e6, 990 * ms, 90 * ms, 30 * ms, (90 + 30) * ms / 4},
-		{1e6, 4e6, 500 * ms, 60 * ms, 30 * ms, (60 + 30) * ms / 4},
-		{4e6, 1e6, 0, 60 * ms, 30 * ms, (60 + 30) * ms},
+		{1e6, 4e6, 1000 * ms, 100 * ms, 30 * ms, (100 + 30) * ms / 4, 1},
+		{1e6, 4e6, 990 * ms, 90 * ms, 30 * ms, (90 + 30) * ms / 4, 1},
+		{1e6, 4e6, 500 * ms, 60 * ms, 30 * ms, (60 + 30) * ms / 4, 1},
+		{4e6, 1e6, 0, 60 * ms, 30 * ms, (60 + 30) * ms, 1},
+		{1e6, 4e6, 1000 * ms, 100 * ms, 60 * ms, (100 + 60) * ms / 4, 2},
 	} {
-		x := Tier{link: c.link, channels: c.channels, token: 1000, Idle: c.idle, attends: &flow.Attends{Copies: 1}}
+		x := Tier{link: c.link, channels: c.channels, token: 1000, Idle: c.idle, attends: &flow.Attends{Copies: c.copies}}
 		f := flow.New(&flow.Hardware{Config: &configs.Config{}}, BesideGPU("HBM"), flow.Running{})
 		x.Swap(&f, &scheduler.Moves{Down: scheduler.Move{Tokens: 100}, Up: scheduler.Move{Tokens: 30}, Earlier: 40}, 1000*ms)
 		if x.down != c.down || x.up != c.up || x.channel != c.channel {
 			t.Errorf("%+v: %v down, %v up, %v of the channels", c, x.down, x.up, x.channel)
 		}
-		all := units.Duration(float64(130*ms) / (float64(c.channels) / 1e6))
-		if w := &f.Work; w.Time[flow.OfDown] != 100*ms || w.Time[flow.OfUp] != 30*ms || w.Time[flow.OfChannel] != all || x.attends.Fetched != 30000 {
+		all := units.Duration(float64((100+30*units.Duration(c.copies))*ms) / (float64(c.channels) / 1e6))
+		if w := &f.Work; w.Time[flow.OfDown] != 100*ms || w.Time[flow.OfUp] != c.up || w.Time[flow.OfChannel] != all || x.attends.Fetched != 30000*c.copies {
 			t.Errorf("%+v: busy for %v, %v and %v", c, w.Time[flow.OfDown], w.Time[flow.OfUp], w.Time[flow.OfChannel])
 		}
 		x.Hide(&f)

@@ -166,6 +166,17 @@ func TestDealtPrediction(t *testing.T) {
 	}
 }
 
+// TestDealtVectors: a group whose policy has half of 8 heads at home, on 16 channels, moves the vectors of these alone.
+func TestDealtVectors(t *testing.T) {
+	d := devicesOf(benchOf(t, "run.model=llama-3-70b", "model.tensor_parallel=8", "policy.name=duo", "pcie.gpus_per_uplink=2")) // so that links bind
+	half, all := vectors{}, vectors{}
+	half.take(1, 4)
+	all.take(1, 8)
+	if got, want := d.Moves(1, &half), d.transfersOf(1, &half); *got != want || *d.Moves(1, &all) == want {
+		t.Errorf("half of the heads move in %+v, want %+v", *got, want)
+	}
+}
+
 // TestReplicasShareLinks: two GPUs hold each of 4 KV heads of 28 query heads. A step's key and value go down once, and fill
 // the links of the GPUs that have 3 query heads and not 4; outputs wait for those with 4; a prefix comes up to both.
 func TestReplicasShareLinks(t *testing.T) {

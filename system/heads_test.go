@@ -1,0 +1,82 @@
+package system
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/traces"
+)
+
+// shared is a short run of a small model of 28 query heads on 4 KV heads, on 8 GPUs, and its peak memory of keys and values.
+func shared(t *testing.T, sets ...string) (*Result, results.KVBytes) {
+	trace := &traces.Trace{Name: "shared"}
+	for i := range 12 {
+		trace.Requests = append(trace.Requests, traces.Request{ID: i, Input: 300 + 170*i, Output: 20 + i})
+	}
+	n := nodeOf(t, append([]string{
+		"run.model=qwen2-7b", "model.layers=4", "model.head_dim=128", "model.tensor_parallel=8", "node.gpus=8",
+	}, sets...)...)
+	r := mustRun(t, n, trace, false)
+	s, err := r.Summary(n.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, s.KVBytes
+}
+
+// TestReplicatedHeadsArePadded: GPUs that hold KV heads of others, too, do what they do for a model that has a KV head for
+// each of them and as many query heads as the GPU with most: to the picosecond and the byte of memory.
+func TestReplicatedHeadsArePadded(t *testing.T) {
+	for _, system := range []string{"gpu-only", "hbm-pim"} {
+		replicated, memory := shared(t, "run.system="+system)
+		padded, as := shared(t, "run.system="+system, "model.heads=32", "model.kv_heads=8")
+		fewer, _ := shared(t, "run.system="+system, "model.heads=24")
+		if replicated.end != padded.end || !reflect.DeepEqual(replicated.Requests, padded.Requests) || memory != as {
+			t.Errorf("%s: %v and %+v, padded %v and %+v", system, replicated.end, memory, padded.end, as)
+		}
+		if fewer.end >= replicated.end {
+			t.Errorf("%s: 3 query heads a GPU take %v, 4 %v", system, fewer.end, replicated.end)
+		}
+	}
+}
+
+// TestReplicasComeUpTwice: keys and values that the GPUs load from the host come up to each GPU that holds the head, and
+// take what twice as many heads take of the links. They are with the host once.
+func TestReplicasComeUpTwice(t *testing.T) {
+	sets := []string{"run.system=gpu+cpu", "gpu_cpu.attend=gpus"}
+	replicated, memory := shared(t, sets...)
+	padded, as := shared(t, append(sets, "model.heads=32", "model.kv_heads=8")...)
+	if replicated.end != padded.end || 2*memory.Peak != as.Peak || memory.Peak == 0 {
+		t.Errorf("%v with %d bytes at most, padded %v with %d", replicated.end, memory.Peak, padded.end, as.Peak)
+	}
+}
+
+// TestUnevenUnderChecks: what iterations move, compute and hold follows from each request's heads where these do not divide
+// over the channels, whole and striped, and where a policy has some of them on the GPUs.
+func TestUnevenUnderChecks(t *testing.T) {
+	for _, sets := range [][]string{
+		{"comm.stripe=channels"}, {"comm.stripe=ranksets"}, {"comm.stripe=channels", "policy.name=duo"}, {"policy.name=duo"},
+		{"policy.name=quest", "comm.head_rotation=none"}, {"policy.name=hgca"}, {"run.system=rank-pim"},
+	} {
+		for _, channels := range []string{"node.channels=3", "node.channels=16"} {
+			shared(t, append(sets, channels)...)
+		}
+	}
+}
+
+// TestUnevenHeadsLieBetween: on 8 channels 12 KV heads of 4 query heads take longer than 8 and less than 16, and 4 less than 8.
+func TestUnevenHeadsLieBetween(t *testing.T) {
+	for _, system := range []string{"l3", "rank-pim"} {
+		var ends []int64
+		for _, kv := range []int{4, 8, 12, 16} {
+			r, _ := shared(t, "run.system="+system, "node.channels=8", fmt.Sprint("model.heads=", 4*kv), fmt.Sprint("model.kv_heads=", kv), "model.tensor_parallel=4", "node.gpus=4")
+			ends = append(ends, int64(r.end))
+		}
+		if !slices.IsSorted(ends) || ends[0] == ends[1] || ends[1] == ends[2] || ends[2] == ends[3] {
+			t.Errorf("%s: 4, 8, 12 and 16 heads take %d ps", system, ends)
+		}
+	}
+}
