@@ -49,8 +49,8 @@ func TestReplicasComeUpTwice(t *testing.T) {
 	sets := []string{"run.system=gpu+cpu", "gpu_cpu.attend=gpus"}
 	replicated, memory := shared(t, sets...)
 	padded, as := shared(t, append(sets, "model.heads=32", "model.kv_heads=8")...)
-	if replicated.end != padded.end || 2*memory.Peak != as.Peak || memory.Peak == 0 {
-		t.Errorf("%v with %d bytes at most, padded %v with %d", replicated.end, memory.Peak, padded.end, as.Peak)
+	if replicated.end != padded.end || 2*memory.Peak != as.Peak || memory.Peak == 0 || memory.Capacity != as.Capacity {
+		t.Errorf("%v with %+v, padded %v with %+v", replicated.end, memory, padded.end, as)
 	}
 }
 
