@@ -67,6 +67,26 @@ func TestUnevenUnderChecks(t *testing.T) {
 	}
 }
 
+// TestUnevenHeadsRotate: of four requests alike with 8 heads on 16 channels, two and two have half of the channels, and
+// ranks attend for half as long as where all have the same half.
+func TestUnevenHeadsRotate(t *testing.T) {
+	trace := &traces.Trace{Name: "alike"}
+	for i := range 4 {
+		trace.Requests = append(trace.Requests, traces.Request{ID: i, Input: 900, Output: 400})
+	}
+	for _, system := range []string{"l3", "rank-pim"} {
+		pim := func(rotation string) float64 {
+			n := nodeOf(t, "run.system="+system, "run.model=llama-3-70b", "model.layers=4", "model.tensor_parallel=8", "node.ranksets=1", "scheduler.sub_batches=1",
+				"comm.head_rotation="+rotation)
+			r := mustRun(t, n, trace, false)
+			return r.busy.PIM * r.end.Seconds()
+		}
+		if ratio := pim("none") / pim("request"); ratio < 1.95 || ratio > 2.01 {
+			t.Errorf("%s: heads on the same channels take %.3f times as long", system, ratio)
+		}
+	}
+}
+
 // TestUnevenHeadsLieBetween: on 8 channels 12 KV heads of 4 query heads take longer than 8 and less than 16, and 4 less than 8.
 func TestUnevenHeadsLieBetween(t *testing.T) {
 	for _, system := range []string{"l3", "rank-pim"} {

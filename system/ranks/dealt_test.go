@@ -1,6 +1,7 @@
 package ranks
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -38,84 +39,84 @@ func drawSub(t *rapid.T) (sub scheduler.SubBatch) {
 // heads of each request. Each vector of each head goes down once.
 func TestDealtHeads(t *testing.T) {
 	nodes := dealtNodes(t)
-	names := make([]string, 0, len(nodes))
-	for name := range nodes {
-		names = append(names, name)
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) { checkDealt(t, nodes[name]) })
+		})
 	}
-	slices.Sort(names)
-	rapid.Check(t, func(t *rapid.T) {
-		n := nodes[rapid.SampledFrom(names).Draw(t, "node")]
-		d, sub := devicesOf(n), drawSub(t)
-		d.Fixed = rapid.Bool().Draw(t, "fixed")
-		if d.Rest != n.cfg.Model.KVHeads%d.channels {
-			t.Fatalf("%d heads on %d channels leave %d", n.cfg.Model.KVHeads, d.channels, d.Rest)
+}
+
+func checkDealt(t *rapid.T, n *bench) {
+	d, sub := devicesOf(n), drawSub(t)
+	d.Fixed = rapid.Bool().Draw(t, "fixed")
+	if d.Rest != n.cfg.Model.KVHeads%d.channels {
+		t.Fatalf("%d heads on %d channels leave %d", n.cfg.Model.KVHeads, d.channels, d.Rest)
+	}
+	if !d.Fixed {
+		d.Rotate(&scheduler.Batch{Sub: []scheduler.SubBatch{sub, {}}})
+	}
+	groups := make([]GroupCost, n.cfg.Node.Ranksets)
+	d.FillGroups(groups, &sub, d.Decode(sub.Decode, 0, 0), 0)
+	clocks, most := make([][]int64, len(groups)), make([]int64, len(groups))
+	for i := range clocks {
+		clocks[i] = make([]int64, d.channels)
+	}
+	all := int64(0)
+	for _, r := range sub.Decode {
+		context := r.Context(0)
+		for part := range max(d.Stripe.Parts, 1) {
+			tokens, lane, fresh := context, int(r.Offset), true
+			if d.Stripe.Parts > 0 {
+				tokens, fresh = d.Stripe.part(context, part), (context-1)/512%d.Stripe.Parts == part
+				lane = d.lane(r.Request, r.Offset, part, len(groups))
+			}
+			if tokens == 0 {
+				continue
+			}
+			s := &d.Sequence
+			if !fresh {
+				s = &d.Stored
+			}
+			on := make([]int64, d.channels)
+			for head := range n.cfg.Model.KVHeads {
+				channel := d.begins(r.Request) + head
+				if d.Stripe.Parts > 0 && !d.Stripe.lanes {
+					channel += part
+				}
+				on[channel%d.channels] += s.At(tokens)
+				all++
+			}
+			for channel := range on {
+				clocks[lane][channel] += on[channel]
+			}
+			most[lane] += slices.Max(on)
 		}
-		if !d.Fixed {
-			d.Rotate(&scheduler.Batch{Sub: []scheduler.SubBatch{sub, {}}})
+	}
+	for lane := range groups {
+		g, busiest, sum := &groups[lane], slices.Max(clocks[lane]), int64(0)
+		for _, c := range clocks[lane] {
+			sum += c
 		}
-		groups := make([]GroupCost, n.cfg.Node.Ranksets)
-		d.FillGroups(groups, &sub, d.Decode(sub.Decode, 0, 0), 0)
-		clocks, most := make([][]int64, len(groups)), make([]int64, len(groups))
-		for i := range clocks {
-			clocks[i] = make([]int64, d.channels)
+		if g.Clocks != busiest || busiest > most[lane] || busiest*int64(d.channels) < sum {
+			t.Fatalf("rankset %d: %d clocks, of channels %v, at most %d", lane, g.Clocks, clocks[lane], most[lane])
 		}
-		all := int64(0)
-		for _, r := range sub.Decode {
-			context := r.Context(0)
-			for part := range max(d.Stripe.Parts, 1) {
-				tokens, lane, fresh := context, int(r.Offset), true
-				if d.Stripe.Parts > 0 {
-					tokens, fresh = d.Stripe.part(context, part), (context-1)/512%d.Stripe.Parts == part
-					lane = d.lane(r.Request, r.Offset, part, len(groups))
-				}
-				if tokens == 0 {
-					continue
-				}
-				s := &d.Sequence
-				if !fresh {
-					s = &d.Stored
-				}
-				on := make([]int64, d.channels)
-				for head := range n.cfg.Model.KVHeads {
-					channel := d.begins(r.Request) + head
-					if d.Stripe.Parts > 0 && !d.Stripe.lanes {
-						channel += part
-					}
-					on[channel%d.channels] += s.At(tokens)
-					all++
-				}
-				for channel := range on {
-					clocks[lane][channel] += on[channel]
-				}
-				most[lane] += slices.Max(on)
+		if heads := int64(0); busiest > 0 {
+			for _, h := range g.Heads {
+				heads += h
+			}
+			if heads*int64(d.HeadsEach()) != g.Clocks {
+				t.Fatalf("rankset %d: heads of %d clocks, %d in all", lane, heads, g.Clocks)
 			}
 		}
-		for lane := range groups {
-			g, busiest, sum := &groups[lane], slices.Max(clocks[lane]), int64(0)
-			for _, c := range clocks[lane] {
-				sum += c
-			}
-			if g.Clocks != busiest || busiest > most[lane] || busiest*int64(d.channels) < sum {
-				t.Fatalf("rankset %d: %d clocks, of channels %v, at most %d", lane, g.Clocks, clocks[lane], most[lane])
-			}
-			if heads := int64(0); busiest > 0 {
-				for _, h := range g.Heads {
-					heads += h
-				}
-				if heads*int64(d.HeadsEach()) != g.Clocks {
-					t.Fatalf("rankset %d: heads of %d clocks, %d in all", lane, heads, g.Clocks)
-				}
-			}
-			all -= g.Vectors.All
-			idle := d.Clock.Time(busiest) - d.Clock.Time(sum/int64(d.channels))
-			if g.Idle != max(idle, 0) {
-				t.Fatalf("rankset %d: the mean channel waits %v, want %v", lane, g.Idle, idle)
-			}
+		all -= g.Vectors.All
+		idle := d.Clock.Time(busiest) - d.Clock.Time(sum/int64(d.channels))
+		if g.Idle != max(idle, 0) {
+			t.Fatalf("rankset %d: the mean channel waits %v, want %v", lane, g.Idle, idle)
 		}
-		if all != 0 {
-			t.Fatalf("%d heads move nothing", all)
-		}
-	})
+	}
+	if all != 0 {
+		t.Fatalf("%d heads move nothing", all)
+	}
 }
 
 // TestDealtAsOne: as many requests alike as fill the channels evenly take what one request of as many heads takes that
@@ -174,6 +175,20 @@ func TestDealtVectors(t *testing.T) {
 	all.take(1, 8)
 	if got, want := d.Moves(1, &half), d.transfersOf(1, &half); *got != want || *d.Moves(1, &all) == want {
 		t.Errorf("half of the heads move in %+v, want %+v", *got, want)
+	}
+}
+
+// TestDealtPrefix: a prompt's tokens attend over a prefix with the 2 of 12 heads that the fullest of 8 channels has, each with all 12.
+func TestDealtPrefix(t *testing.T) {
+	d := devicesOf(benchOf(t, "run.model=gpt-89b", "model.heads=24", "model.kv_heads=12", "model.tensor_parallel=4", "cache.prefix=true", "cache.capacity=1GiB"))
+	d.PrefixStays = true
+	groups, sum := make([]GroupCost, 4), int64(0)
+	d.Reuse(groups, &scheduler.Chunk{Prefix: 1024, Finished: 1024, Tokens: 5})
+	for _, head := range groups[0].Heads {
+		sum += head
+	}
+	if g := &groups[0]; sum != g.Clocks || g.Clocks != 2*5*d.Stored.At(1024) || g.Vectors.All != 12*5 {
+		t.Errorf("heads of %d clocks, %d in all, %d moved", sum, g.Clocks, g.Vectors.All)
 	}
 }
 

@@ -78,11 +78,19 @@ func TestHeadsBeginWhereLeastIs(t *testing.T) {
 }
 
 // TestHeadsEach: transfers come between the heads of a request on a channel, but for parts of striped requests and for heads that
-// differ, which are one each.
+// differ by themselves or in their number by channel, which are one each.
 func TestHeadsEach(t *testing.T) {
-	for want, sets := range map[int][]string{6: nil, 1: {"comm.stripe=ranksets", "node.ranksets=8"}, 18: {"run.model=opt-66b"}} {
-		if got := devicesOf(benchOf(t, sets...)).HeadsEach(); got != want {
-			t.Errorf("%v: %d heads, want %d", sets, got, want)
+	for _, c := range []struct {
+		sets []string
+		want int
+	}{
+		{nil, 6},
+		{[]string{"comm.stripe=ranksets", "node.ranksets=8"}, 1},
+		{[]string{"run.model=opt-66b"}, 18},
+		{[]string{"run.model=opt-66b", "node.channels=20"}, 1}, // 14 and 15 heads
+	} {
+		if got := devicesOf(benchOf(t, c.sets...)).HeadsEach(); got != c.want {
+			t.Errorf("%v: %d heads, want %d", c.sets, got, c.want)
 		}
 	}
 }
