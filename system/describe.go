@@ -58,7 +58,7 @@ func (n *Node) Hardware(m traces.Moments) Hardware {
 	}
 	if mean := m.InputMean + m.OutputMean - 1; mean > 0 {
 		if tokens := int(mean); cfg.Model.Window > 0 && tokens > 0 { // each request keeps less than all its tokens
-			h.KVTokens = int64(float64(kv) / float64(max(n.memory.Copies, 1)) / float64(cfg.Model.KVBytes(tokens)) * float64(tokens))
+			h.KVTokens = int64(float64(kv) / float64(1+n.memory.More) / float64(cfg.Model.KVBytes(tokens)) * float64(tokens))
 		}
 		h.MeanRequests = float64(h.KVTokens) / mean
 	}

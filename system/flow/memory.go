@@ -13,12 +13,12 @@ import (
 type KVMemory struct {
 	Unit     units.Bytes // on all GPUs, or all channels, of the replica
 	Capacity int64       // units
-	Copies   int         // of each key and value in a unit; 0 as 1
+	More     int         // copies of each key and value in a unit beside one, on other GPUs
 }
 
 // Tokens returns how many tokens that many bytes of the memory hold, of which each has so many in one copy.
 func (m *KVMemory) Tokens(bytes, token units.Bytes) int64 {
-	return int64(bytes / (units.Bytes(max(m.Copies, 1)) * token))
+	return int64(bytes / (units.Bytes(1+m.More) * token))
 }
 
 // HeadClasses returns what all layers hold on a device while requests decode and while a

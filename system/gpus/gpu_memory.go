@@ -37,7 +37,7 @@ func Memory(h *flow.Hardware) flow.KVMemory {
 	if h.KVBudget > 0 {
 		room = min(room, h.KVBudget)
 	}
-	return flow.KVMemory{Unit: page, Capacity: int64(room / page), Copies: copies}
+	return flow.KVMemory{Unit: page, Capacity: int64(room / page), More: copies - 1}
 }
 
 // PageBytes returns the bytes of a page of one layer and head.
