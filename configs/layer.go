@@ -14,10 +14,11 @@ import (
 // layer is a subset of the keys with their values and where each was written.
 type layer struct {
 	entries []entry
-	preset  bool   // embedded, not the user's
-	file    string // as in the entries, "" where they differ
-	derives string // the key that is derived where no layer sets it, "" for none
-	table   *table // that the layer's part of DRAM is in, nil for none
+	bands   []keyBand // of [bands]
+	preset  bool      // embedded, not the user's
+	file    string    // as in the entries, "" where they differ
+	derives string    // the key that is derived where no layer sets it, "" for none
+	table   *table    // that the layer's part of DRAM is in, nil for none
 }
 
 // entry is one key of a layer.
@@ -72,6 +73,15 @@ func (ld *Loader) parse(file, text string) (*layer, error) {
 		e := entry{key: name, file: file, line: places[name].Line, comment: places[name].Comment}
 		fail := func(err error) error {
 			return input.Edit(err, func(bad *input.Error) { bad.File, bad.Line, bad.Key = e.file, e.line, e.key })
+		}
+		if band, of, err := ld.parseBand(name, value); of {
+			if err != nil {
+				return nil, fail(err)
+			}
+			if band != nil {
+				l.bands = append(l.bands, *band)
+			}
+			continue
 		}
 		leaf := ld.keys.Key(name)
 		switch _, isTable := value.(map[string]any); {

@@ -101,10 +101,11 @@ type resolution struct {
 	config *Config
 	origin map[string]origin // by full key
 	table  *table            // of the part of DRAM, nil for those that ship
+	bands  map[string]keyBand
 }
 
 func (ld *Loader) newResolution() *resolution {
-	return &resolution{config: ld.newConfig(), origin: map[string]origin{}}
+	return &resolution{config: ld.newConfig(), origin: map[string]origin{}, bands: map[string]keyBand{}}
 }
 
 // origin is where a key got its value.
@@ -128,7 +129,7 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 	}
 	r.config.Sections = ld.whole.Sections
 	r.config.Arrivals, r.config.Serving, r.config.SLO = ld.whole.Arrivals, ld.whole.Serving, ld.whole.SLO
-	r.config.Energy, r.config.Cache = ld.whole.Energy, ld.whole.Cache
+	r.config.Energy, r.config.Cache, r.config.GPU.Scale = ld.whole.Energy, ld.whole.Cache, ld.whole.GPU.Scale
 	for _, e := range ld.defaults.entries {
 		r.origin[e.key] = origin{entry: e, preset: true}
 	}
@@ -177,6 +178,7 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 		}
 	}
 	r.finish(roots)
+	r.setBands(append([]*layer{ld.defaults}, layers...))
 	return r, nil
 }
 

@@ -73,12 +73,12 @@ func New(known *policy.List, systems ...System) *Loader {
 // readDefaults returns the defaults of sections that no preset need have as one layer.
 func (ld *Loader) readDefaults() (*layer, error) {
 	all := &layer{preset: true}
-	for _, d := range [][2]string{{"policies", ld.policies.Defaults()}, {"traces", traces.SyntheticDefaults}, {"arrivals", traces.ArrivalDefaults}, {"serving", scheduler.ServingDefaults}, {"energy", energy.Defaults}, {"cache", scheduler.CacheDefaults}, {"content", contentDefaults}} {
+	for _, d := range [][2]string{{"policies", ld.policies.Defaults()}, {"traces", traces.SyntheticDefaults}, {"arrivals", traces.ArrivalDefaults}, {"serving", scheduler.ServingDefaults}, {"energy", energy.Defaults}, {"kernels", gpu.ScaleDefaults}, {"bands", bandDefaults}, {"cache", scheduler.CacheDefaults}, {"content", contentDefaults}} {
 		l, err := ld.parse("defaults of "+d[0], d[1])
 		if err != nil {
 			return nil, err
 		}
-		all.entries = append(all.entries, l.entries...)
+		all.entries, all.bands = append(all.entries, l.entries...), append(all.bands, l.bands...)
 	}
 	for _, s := range ld.systems {
 		l, err := ld.parse("defaults of "+s.Name, s.Defaults)
@@ -95,7 +95,7 @@ func (ld *Loader) readDefaults() (*layer, error) {
 				return nil, fmt.Errorf("%s: no value for %s", l.file, k.Name)
 			}
 		}
-		all.entries = append(all.entries, l.entries...)
+		all.entries, all.bands = append(all.entries, l.entries...), append(all.bands, l.bands...)
 	}
 	c := ld.newConfig()
 	for _, e := range all.entries {

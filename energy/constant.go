@@ -49,6 +49,9 @@ func (c Constant) Estimate() Estimate {
 	return e
 }
 
+// Number returns the value of a valid constant.
+func (c Constant) Number() float64 { return c.Estimate().Value }
+
 // Takes says what a configuration takes, for people.
 func (Constant) Takes() string { return `number in quotes, or "VALUE [LOW, HIGH] GRADE"` }
 

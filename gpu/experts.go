@@ -61,13 +61,14 @@ func (c *ModelCost) mixture(tokens int) Work {
 	s, hidden, active := c.spec, c.model.Hidden, c.model.ActiveExperts
 	l := newExpertLoad(c.experts, active, tokens)
 	const index = 32 // bits of an index of a token
-	w := s.gemm(tokens, c.model.Experts, hidden, c.products)
-	for _, k := range [...]Cost{
-		s.Elementwise(2, tokens, c.model.Experts, c.bits), s.Elementwise(2, tokens, active, index),
-		s.groupedCost(l, tokens, c.up(), hidden, c.grouped), c.activation(l.Pairs),
-		s.groupedCost(l, l.Pairs, hidden, c.ffn, c.grouped), s.Elementwise(active+1, tokens, hidden, c.bits),
+	product := func(k Cost) Work { return s.work(k).scaled(c.scale.products) }
+	w := c.product(tokens, c.model.Experts, hidden, c.products)
+	for _, k := range [...]Work{
+		c.small(s.Elementwise(2, tokens, c.model.Experts, c.bits)), c.small(s.Elementwise(2, tokens, active, index)),
+		product(s.groupedCost(l, tokens, c.up(), hidden, c.grouped)), c.small(c.activation(l.Pairs)),
+		product(s.groupedCost(l, l.Pairs, hidden, c.ffn, c.grouped)), c.small(s.Elementwise(active+1, tokens, hidden, c.bits)),
 	} {
-		w = w.Plus(s.work(k))
+		w = w.Plus(k)
 	}
 	return w
 }

@@ -70,9 +70,6 @@ var gemmTiles = [...]tile{
 // splitsK are the numbers of thread blocks that may share the k of a tile.
 var splitsK = [...]float64{1, 2, 4, 8, 16, 32}
 
-// gemm returns what a product takes in an iteration on one GPU; nothing if a size is zero.
-func (s *Spec) gemm(m, n, k int, w widths) Work { return s.work(s.productCost(m, n, k, w)) }
-
 // GEMMCost is productCost of elements that are all elementBits wide.
 func (s *Spec) GEMMCost(m, n, k, elementBits int) Cost {
 	return s.productCost(m, n, k, uniform(elementBits))

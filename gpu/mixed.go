@@ -18,11 +18,11 @@ func (a *Attention) Prompts(requests, chunk, finished, kvHeads int) Work {
 	a.prompts = a.prompts || requests > 0 && chunk > 0
 	h := c.some(kvHeads)
 	if requests != 1 {
-		return c.Kernel(c.spec.PrefillAttentionCost(requests, chunk, finished, h))
+		return c.prefills(c.spec.PrefillAttentionCost(requests, chunk, finished, h))
 	}
 	var cost Cost
 	cost, a.wave = c.spec.by(c.spec.attention().Prefill.Model).prompt(a.wave, chunk, finished, h)
-	return c.Kernel(cost)
+	return c.prefills(cost)
 }
 
 // Decoding returns what a kernel adds that decodes a batch, beside the prompts that came before.
@@ -34,7 +34,7 @@ func (a *Attention) Decoding(b DecodeBatch) Work {
 			return c.Kernel(joined)
 		} // a batch takes no less beside prompts than alone
 	}
-	return c.waits(c.spec.workOf(c.decodeCost(&b)))
+	return c.waits(c.spec.workOf(c.decodeCost(&b)).scaled(c.scale.decode))
 }
 
 // Total returns the work of the prompts and the decoding requests of a batch of tokens
@@ -71,5 +71,5 @@ func (c *ModelCost) joined(tokens int) Work {
 		return Work{}
 	}
 	copies := 2 * s.Fused.Overhead.Seconds()
-	return s.work(copied).Plus(s.work(Cost{Seconds: copies, Overhead: copies}))
+	return c.small(copied).Plus(c.small(Cost{Seconds: copies, Overhead: copies}))
 }

@@ -17,6 +17,7 @@ type ModelCost struct {
 	gpus  int   // of the replica
 	heads Heads // on each GPU
 	bits  int
+	scale factors
 	// products are of the layers', grouped of the experts', uniform of the LM head's.
 	products, grouped, uniform widths
 	// Widths on each GPU.
@@ -37,7 +38,7 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 	in, weights := m.ProductBits()
 	expert, block := m.ExpertBitsOf()
 	return &ModelCost{
-		spec: s, model: m, gpus: t, bits: m.ElementBits,
+		spec: s, model: m, gpus: t, bits: m.ElementBits, scale: s.Scale.factors(),
 		products: widths{In: in, Weights: weights, Out: m.ElementBits}, uniform: uniform(m.ElementBits),
 		grouped: widths{In: in, Weights: expert, Out: m.ElementBits, Block: block},
 		heads: Heads{
@@ -58,16 +59,15 @@ func (c *ModelCost) QKV(tokens int) Work { return c.qkvParts(tokens).Total() }
 
 // qkvParts returns norm and residual, the product that makes Q, K and V, and the copies of K and V into the cache.
 func (c *ModelCost) qkvParts(tokens int) (p Parts) {
-	s := c.spec
-	p[QKVProduct] = c.waits(s.gemm(tokens, c.qkv, c.model.Hidden, c.products))
-	p[SmallKernels] = c.waits(c.norm(tokens).Plus(s.work(c.appended(tokens))))
+	p[QKVProduct] = c.waits(c.product(tokens, c.qkv, c.model.Hidden, c.products))
+	p[SmallKernels] = c.waits(c.norm(tokens).Plus(c.small(c.appended(tokens))))
 	return p
 }
 
 // PrefillAttention returns attention of a chunk of one request's prompt over itself and
 // the finished tokens before it.
 func (c *ModelCost) PrefillAttention(chunk, finished int) Work {
-	return c.Kernel(c.spec.PrefillAttentionCost(1, chunk, finished, c.heads))
+	return c.prefills(c.spec.PrefillAttentionCost(1, chunk, finished, c.heads))
 }
 
 // DecodeBatch returns attention of a batch of decoding requests, each over its own
@@ -108,7 +108,7 @@ func (c *ModelCost) Projection(tokens int) Work { return c.projection(tokens).To
 
 // projection returns the product behind attention and the all-reduce of its result.
 func (c *ModelCost) projection(tokens int) (p Parts) {
-	p[ProjectionProduct] = c.waits(c.spec.gemm(tokens, c.model.Hidden, c.attention, c.products))
+	p[ProjectionProduct] = c.waits(c.product(tokens, c.model.Hidden, c.attention, c.products))
 	p[AllReduce] = c.allReduce(tokens)
 	return p
 }
@@ -119,13 +119,13 @@ func (c *ModelCost) FFN(tokens int) Work { return c.feedForward(tokens).Total() 
 
 // feedForward returns the feed-forward network or the experts, with norm, activation and all-reduce.
 func (c *ModelCost) feedForward(tokens int) (p Parts) {
-	s, hidden := c.spec, c.model.Hidden
+	hidden := c.model.Hidden
 	small := c.norm(tokens)
 	if c.experts != nil {
 		p[FeedForward] = c.waits(c.mixture(tokens))
 	} else { // the up and gate matrices of a gated network are one product, as serving systems run them
-		p[FeedForward] = c.waits(s.gemm(tokens, c.up(), hidden, c.products).Plus(s.gemm(tokens, hidden, c.ffn, c.products)))
-		small = small.Plus(s.work(c.activation(tokens)))
+		p[FeedForward] = c.waits(c.product(tokens, c.up(), hidden, c.products).Plus(c.product(tokens, hidden, c.ffn, c.products)))
+		small = small.Plus(c.small(c.activation(tokens)))
 	}
 	p[SmallKernels], p[AllReduce] = c.waits(small), c.allReduce(tokens)
 	return p
@@ -133,7 +133,7 @@ func (c *ModelCost) feedForward(tokens int) (p Parts) {
 
 // norm returns a norm of tokens, which adds the residual.
 func (c *ModelCost) norm(tokens int) Work {
-	return c.spec.work(c.spec.small().norm(false, tokens, c.model.Hidden, c.bits))
+	return c.small(c.spec.small().norm(false, tokens, c.model.Hidden, c.bits))
 }
 
 func (c *ModelCost) activation(rows int) Cost {
@@ -168,7 +168,7 @@ func (c *ModelCost) Embedding(tokens int) Work { return c.embedding(tokens).Tota
 
 // embedding returns the look-up of the tokens' rows, which are spread over the GPUs.
 func (c *ModelCost) embedding(tokens int) (p Parts) {
-	p[Embedding] = c.spec.work(c.spec.small().lookUp(tokens, c.model.Hidden, c.bits))
+	p[Embedding] = c.small(c.spec.small().lookUp(tokens, c.model.Hidden, c.bits))
 	p[AllReduce] = c.allReduce(tokens)
 	return p
 }
@@ -210,14 +210,14 @@ func (c *ModelCost) head(emitting int) (p Parts) {
 	}
 	s := c.spec
 	p[SmallKernels] = c.norm(emitting)
-	p[LMHead] = s.gemm(emitting, c.vocab, c.model.Hidden, c.uniform).Plus(s.work(s.small().choice(emitting, c.vocab, c.bits)))
-	p[AllReduce] = s.work(s.AllReduceCost(c.gpus, units.Bytes(8*emitting)))
+	p[LMHead] = c.product(emitting, c.vocab, c.model.Hidden, c.uniform).Plus(c.small(s.small().choice(emitting, c.vocab, c.bits)))
+	p[AllReduce] = s.work(s.AllReduceCost(c.gpus, units.Bytes(8*emitting))).scaled(c.scale.allReduce)
 	return p
 }
 
 // allReduce returns the sum of the hidden states of tokens over the replica's GPUs.
 func (c *ModelCost) allReduce(tokens int) Work {
-	return c.spec.work(c.spec.AllReduceCost(c.gpus, c.summed(tokens)))
+	return c.spec.work(c.spec.AllReduceCost(c.gpus, c.summed(tokens))).scaled(c.scale.allReduce)
 }
 
 // summed returns the bytes of the hidden states of tokens.

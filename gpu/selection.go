@@ -22,12 +22,12 @@ func (c *ModelCost) Select(x Selection) Work {
 // selects returns the scores of the bounds of pages and the selection of the best.
 func (c *ModelCost) selects(x Selection) Work {
 	h := c.some(x.Ranked.KVHeads)
-	w := c.spec.work(c.spec.PageScoreCost(x.PageScores, h))
+	w := c.spec.work(c.spec.PageScoreCost(x.PageScores, h)).scaled(c.scale.decode)
 	rows := h.KV
 	if x.PerQueryHead {
 		rows = h.Query
 	}
-	return c.waits(w.Plus(c.spec.work(c.spec.TopKCost(x.Ranked, rows, x.Keep))))
+	return c.waits(w.Plus(c.spec.work(c.spec.TopKCost(x.Ranked, rows, x.Keep)).scaled(c.scale.decode)))
 }
 
 // Pass returns kernels, one after another, that move bytes and compute flops operations in all,
@@ -47,7 +47,7 @@ func (c *ModelCost) Pass(kernels int, bytes, flops float64) Work {
 	if flops > 0 {
 		cost.Compute = cost.FLOPs / (s.PageSparse.Compute * s.peak(c.bits))
 	}
-	return c.waits(s.work(cost.combine(e.Ridge)))
+	return c.waits(c.small(cost.combine(e.Ridge)))
 }
 
 // Merge returns the kernel that joins two partial outputs of that many requests, all query

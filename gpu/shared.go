@@ -43,5 +43,7 @@ func (c *ModelCost) SharedCost(groups []Shared) Cost {
 	return c.spec.SharedAttentionCost(groups, c.heads)
 }
 
-// Kernel returns what a kernel of attention takes by itself.
-func (c *ModelCost) Kernel(cost Cost) Work { return c.waits(c.spec.work(cost)) }
+// Kernel returns what a kernel of decode attention takes by itself.
+func (c *ModelCost) Kernel(cost Cost) Work {
+	return c.waits(c.spec.work(cost).scaled(c.scale.decode))
+}

@@ -40,7 +40,8 @@ type Spec struct {
 	NarrowKV   NarrowKVSpec    `toml:"narrow_kv"`
 	// Extend is the server suite's attention of short chunks over long caches.
 	Extend   ExtendSpec   `toml:"extend_attention,omitempty"`
-	Measured MeasuredSpec `toml:"measured"` // the range of the samples
+	Measured MeasuredSpec `toml:"measured"`        // the range of the samples
+	Scale    ScaleSpec    `toml:"scale,omitempty"` // factors on times
 }
 
 // Suite selects attention kernels.
@@ -128,6 +129,9 @@ func (s *Spec) Check(c *input.Check) {
 		c.In("extend_attention", &s.Extend)
 	}
 	c.In("measured", &s.Measured)
+	if s.Scale != (ScaleSpec{}) {
+		c.In("scale", &s.Scale)
+	}
 }
 
 // Check has the rules of the attention kernels of a suite.

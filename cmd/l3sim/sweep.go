@@ -26,6 +26,8 @@ type sweepFlags struct {
 	shard                   string
 	emit                    string
 	shards                  int
+	bands                   sweep.Bands
+	drawn                   bool // --bands is given
 }
 
 func (a *app) newSweepCommand() *cobra.Command {
@@ -47,9 +49,14 @@ Points are all combinations of the axes. --out gets results.csv and results.parq
 point's summary, and a journal, from which the same command goes on after any interruption.
 
 --shard i/N runs the i-th part of N, from 0, into a folder of its own; 'l3sim sweep merge' makes one folder of them.
---emit writes a job for Slurm or Kubernetes that runs N shards and merges them.`,
+--emit writes a job for Slurm or Kubernetes that runs N shards and merges them.
+
+--bands N runs each point N times more, each with draws of what is uncertain: times of kernels, constants of energy, prices,
+assumptions, the trace's seed. results.csv gets 10th and 90th percentiles, draws.csv has all draws; 'l3sim table --rank'
+says how sure a ranking is.`,
 		Example: `  l3sim sweep examples/ranks.toml --dry-run
   l3sim sweep examples/ranks.toml --out out/ranks
+  l3sim sweep examples/ranks.toml --bands 50 --out out/bands
   l3sim sweep examples/ranks.toml --shard 0/2 --out out/ranks/shards/0
   l3sim sweep examples/ranks.toml --emit slurm --shards 8 --out out/ranks > ranks.sh`,
 		Args: cobra.ExactArgs(1),
@@ -73,10 +80,25 @@ point's summary, and a journal, from which the same command goes on after any in
 	flags.BoolVar(&f.force, "force", false, "run the points that the journal holds, too")
 	flags.BoolVar(&f.failFast, "fail-fast", false, "stop at the first point that fails")
 	flags.StringVar(&f.shard, "shard", "", "run one part of the points: `i/N`, auto (Slurm array) or auto/N (Kubernetes)")
+	flags.IntVar(&f.bands.Draws, "bands", 0, "draws of each point, of what is uncertain: `number`")
+	flags.Uint64Var(&f.bands.Seed, "bands-seed", 1, "`seed` of the draws")
+	flags.BoolVar(&f.bands.Independent, "independent", false, "each point draws by itself, and shares nothing with others")
 	flags.StringVar(&f.emit, "emit", "", "write a job to standard output and stop: `slurm or k8s`")
 	flags.IntVar(&f.shards, "shards", 0, "parts that the job of --emit has")
 	flags.BoolVar(&a.JSON, "json", false, cli.JSONUsage+": what became of the points, or with --dry-run the points")
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return cli.Exclusive(cmd, "json", "emit") }
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		f.drawn = cmd.Flags().Changed("bands")
+		err := cli.Exclusive(cmd, "json", "emit")
+		for _, flag := range []string{"shard", "emit", "shards"} { // a shard's file says nothing of draws
+			err = cmp.Or(err, cli.Exclusive(cmd, "bands", flag))
+		}
+		for _, flag := range []string{"bands-seed", "independent"} {
+			if cmd.Flags().Changed(flag) && !f.drawn {
+				err = cmp.Or(err, error(&input.Error{Key: "--" + flag, Expected: "--bands with it"}))
+			}
+		}
+		return err
+	}
 	cmd.AddCommand(a.newMergeCommand())
 	return cmd
 }
@@ -98,6 +120,9 @@ func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
 		return err
 	}
 	plan, err := planSweep(path)
+	if err == nil && f.drawn {
+		err = plan.Draw(f.bands)
+	}
 	if err != nil {
 		return err
 	}
@@ -123,7 +148,7 @@ func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
 		failed = nil
 	}
 	counts := fmt.Sprintf("%d run, %d taken from the journal, %d failed", outcome.Ran, outcome.Reused, outcome.Failed)
-	points := input.Plural(len(plan.Points), "point", "points")
+	points := plan.Size()
 	switch {
 	case a.JSON:
 		err = results.WriteJSON(a.Stdout, sweep.NewReport(plan, part, outcome, f.out))
@@ -268,7 +293,7 @@ func writePlan(w io.Writer, r *sweep.PlanReport) error {
 		return err
 	}
 	e := r.Estimate
-	fmt.Fprintf(w, "\n%s", input.Plural(len(r.Points), "point", "points"))
+	fmt.Fprintf(w, "\n%s", r.Size)
 	if recorded > 0 {
 		fmt.Fprintf(w, ", %d recorded", recorded)
 	}

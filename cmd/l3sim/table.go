@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,6 +24,7 @@ func (a *app) newTableCommand() *cobra.Command {
 	var columns []string
 	var format string
 	var wide, listing bool
+	var rank string
 	cmd := &cobra.Command{
 		Use:   "table RESULTS...",
 		Short: "Print results as text, Markdown or CSV",
@@ -30,11 +33,15 @@ func (a *app) newTableCommand() *cobra.Command {
 RESULTS is a folder of --out or a CSV file. Of several, the column source says where a row is from.
 
 Without --y the command prints the table itself: all columns in CSV and JSON, else the keys that vary and the main
-results, or --columns. With --y it prints the numbers of the figure that 'l3sim plot' draws.`,
+results, or --columns. With --y it prints the numbers of the figure that 'l3sim plot' draws.
+
+With --rank, RESULTS is a folder of 'l3sim sweep --bands': a row for each pair of points of one model and trace, and of
+one value of --group, with the draws that the first wins. A tie is what wins fewer than 90% of them.`,
 		Example: `  l3sim table out/ranks
   l3sim table out/ranks --list-columns
   l3sim table out/ranks --columns point,tbt_p99_ms --format markdown
-  l3sim table out/ranks --x ranksets --y output_tokens_per_s --group channels`,
+  l3sim table out/ranks --x ranksets --y output_tokens_per_s --group channels
+  l3sim table out/bands --rank output_tokens_per_s`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if listing {
@@ -49,17 +56,27 @@ results, or --columns. With --y it prints the numbers of the figure that 'l3sim 
 			} else if !slices.Contains(tableFormats, format) {
 				return input.UnknownName("--format", format, tableFormats)
 			}
+			if rank != "" {
+				return a.rank(args, &s, rank, format)
+			}
 			return a.table(args, &s, columns, format, wide)
 		},
 	}
 	selectionFlags(cmd.Flags(), &s)
 	cmd.Flags().StringSliceVar(&columns, "columns", nil, "`columns` to print, in this order")
 	cmd.Flags().BoolVar(&listing, "list-columns", false, "list the columns with their units, which direction is better, and what they mean")
+	cmd.Flags().StringVar(&rank, "rank", "", "`column` by which to compare all pairs of points, draw by draw")
 	cmd.Flags().StringVar(&format, "format", "text", "`form` of the table: "+strings.Join(tableFormats, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(tableFormats, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	cmd.Flags().BoolVar(&wide, "wide", false, "with --x and --y: a column for each value of --x, means over seeds")
 	cmd.Flags().BoolVar(&a.JSON, "json", false, "print one JSON object: the columns' names, and the rows as arrays")
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return cli.Exclusive(cmd, "json", "format") }
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		err := cmp.Or(cli.NotEmpty(cmd, "rank"), cli.Exclusive(cmd, "json", "format"))
+		for _, other := range []string{"columns", "list-columns", "wide", "best", "normalize-to", "facet", "x", "y", "z"} {
+			err = cmp.Or(err, cli.Exclusive(cmd, "rank", other))
+		}
+		return err
+	}
 	return cmd
 }
 
@@ -109,6 +126,28 @@ func (a *app) table(paths []string, s *figure.Selection, columns []string, forma
 		return err
 	}
 	return a.printTable(t.Select(chosen), format)
+}
+
+// rank prints in how many draws of a sweep with bands points win.
+func (a *app) rank(paths []string, s *figure.Selection, column, format string) error {
+	if len(paths) > 1 {
+		return &input.Error{Key: "--rank", Value: strconv.Quote(column), Expected: "one folder: draws of several are of different seeds"}
+	}
+	t, err := tables.ReadDraws(paths[0])
+	if err == nil {
+		t, err = t.Where("--where", s.Where)
+	}
+	if err != nil {
+		return err
+	}
+	var groups []string
+	if s.Group != "" {
+		groups = []string{s.Group}
+	}
+	if t, err = t.Rank("--rank", column, "--group", groups...); err != nil {
+		return err
+	}
+	return a.printTable(t, format)
 }
 
 // printTable prints a table in a format of tableFormats, or as JSON.

@@ -36,7 +36,8 @@ type Entry struct {
 	Point   string           `json:"point"` // Point.Hash
 	Name    string           `json:"name"`
 	Seed    uint64           `json:"seed"`
-	Status  string           `json:"status"` // tables.StatusDone or tables.StatusFailed
+	Draw    int              `json:"draw,omitempty"` // its number, from 1; 0 of a point itself
+	Status  string           `json:"status"`         // tables.StatusDone or tables.StatusFailed
 	Error   string           `json:"error,omitempty"`
 	Summary *results.Summary `json:"summary,omitempty"` // of a point that is done
 	Version string           `json:"version"`           // of the code

@@ -25,7 +25,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// Plan is a sweep's points, in order.
+// Plan is a sweep's points, in order, and their draws behind them.
 type Plan struct {
 	File    *design.File
 	Version string   // version of the code
@@ -38,6 +38,8 @@ type Plan struct {
 	columns  []string     // keys of Point.cells
 	baseSeed uint64       // seed of points without configuration that do not set a seed
 	base     *tables.Base // nil: describe makes it
+	bands    *Bands       // nil: points have no draws
+	count    int          // number of points before their draws; 0 where bands is nil
 	// Simulate runs a point's trace: on its node, unless a caller keeps more of the run than its
 	// summary, or knows the summary.
 	Simulate func(context.Context, *Point, *configs.Config, *traces.Trace) (*results.Summary, error)
@@ -57,6 +59,7 @@ type Point struct {
 	config      string         // SHA-256 of the configuration; "" for a point with an error
 	cells       []tables.Value // cells of its row in the results, by Plan.columns
 	combination int            // number of the combination of choices; the last axis changes fastest
+	draw        *draw          // nil for a point itself
 }
 
 // NewPlan expands a sweep file: it loads every point's configuration and trace. An invalid
@@ -120,7 +123,7 @@ func emptyPlan(f *design.File, version string, keys []string) *Plan {
 func (p *Plan) resolve(combination int) ([]Point, error) {
 	settings := p.settings(combination)
 	point := Point{Name: p.name(combination), combination: combination}
-	base, err := p.resolver.resolve(p, settings)
+	base, _, err := p.resolver.resolve(p, settings)
 	if input.IsSystemFault(err) {
 		return nil, &unreadableError{err}
 	}
@@ -157,12 +160,15 @@ func (p *Plan) Config(point *Point) (*configs.Config, error) {
 	if point.Err != nil {
 		return nil, point.Err
 	}
-	config, err := p.resolver.resolve(p, p.settings(point.combination))
+	config, _, err := p.resolver.resolve(p, p.settings(point.combination))
 	if err != nil {
 		return nil, err
 	}
+	if point.draw != nil {
+		err = point.draw.apply(config)
+	}
 	config.Run.Seed = point.Seed
-	return config, nil
+	return config, err
 }
 
 // options returns the options that load a configuration with the given settings.

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/l3sim/l3sim/results/tables"
@@ -54,7 +55,11 @@ func Failures(points []Point, o *Outcome) []FailedPoint {
 			if err := points[i].Err; err != nil {
 				why = err.Error() // with the place in the sweep file
 			}
-			all = append(all, FailedPoint{points[i].Name, points[i].Seed, why})
+			name := points[i].Name
+			if d := points[i].draw; d != nil {
+				name += fmt.Sprintf(", draw %d", d.index)
+			}
+			all = append(all, FailedPoint{name, points[i].Seed, why})
 		}
 	}
 	return all
@@ -78,6 +83,7 @@ type PlanReport struct {
 	Workers   int            `json:"workers"`
 	EstimateS float64        `json:"estimate_s"` // seconds that the points to run will take
 	Estimate  *Estimate      `json:"-"`
+	Size      string         `json:"-"` // as Plan.Size has it
 }
 
 // Report describes a plan's points, of which done are recorded, and estimates the time of the others.
@@ -86,8 +92,8 @@ func (p *Plan) Report(ctx context.Context, done map[string]*Entry, workers int) 
 	if err != nil {
 		return nil, err
 	}
-	r := &PlanReport{Schema: "l3sim/sweep_plan/1", Points: []PlannedPoint{}, ToRun: e.Points, Workers: e.Workers, EstimateS: e.Wall.Seconds(), Estimate: e}
-	for i := range p.Points {
+	r := &PlanReport{Schema: "l3sim/sweep_plan/1", Points: []PlannedPoint{}, ToRun: e.Points, Workers: e.Workers, EstimateS: e.Wall.Seconds(), Estimate: e, Size: p.Size()}
+	for i := range p.own() {
 		x := &p.Points[i]
 		j := PlannedPoint{x.Name, x.Seed, x.Requests, x.Tokens, "to run", ""}
 		switch e := done[x.Hash]; {

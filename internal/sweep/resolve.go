@@ -24,33 +24,37 @@ type resolver struct {
 	loadAll bool // load every configuration: tests compare the copies with it
 
 	mu     sync.RWMutex
-	loaded map[string]*configs.Config // by presetsOf
+	loaded map[string]*loaded // by presetsOf
 }
 
-// resolve returns the configuration of the plan's file with settings. The caller owns
-// it.
-func (r *resolver) resolve(p *Plan, settings []design.Setting) (*configs.Config, error) {
+// loaded is a configuration, and where its keys are from.
+type loaded struct {
+	config  configs.Config
+	origins *configs.Origins
+}
+
+// resolve returns the configuration of the plan's file with settings, which the caller owns, and where its keys are from.
+func (r *resolver) resolve(p *Plan, settings []design.Setting) (*configs.Config, *configs.Origins, error) {
 	name := presetsOf(p.keys(), settings)
 	r.mu.RLock()
 	like := r.loaded[name]
 	r.mu.RUnlock()
 	if like != nil && !r.loadAll {
-		if config := withNumbers(p.keys(), like, settings); config != nil && input.Validate(config) == nil {
-			return config, nil
+		if config := withNumbers(p.keys(), &like.config, settings); config != nil && input.Validate(config) == nil {
+			return config, like.origins, nil
 		}
 	}
-	config, err := p.File.Loader.Load(p.options(settings))
+	config, origins, err := p.File.Loader.LoadWithOrigins(p.options(settings))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	kept := *config
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.loaded == nil {
-		r.loaded = map[string]*configs.Config{}
+		r.loaded = map[string]*loaded{}
 	}
-	r.loaded[name] = &kept
-	return config, nil
+	r.loaded[name] = &loaded{*config, origins}
+	return config, origins, nil
 }
 
 // presetsOf returns the part of the settings that decides the presets: the keys, and the

@@ -116,6 +116,9 @@ func (r *runner) run(ctx context.Context, point *Point) {
 		return // it runs another time
 	}
 	e := &Entry{Point: point.Hash, Name: point.Name, Seed: point.Seed, Version: r.plan.Version, Host: r.host, Started: time.Now()}
+	if point.draw != nil {
+		e.Draw = point.draw.index
+	}
 	var summary *results.Summary
 	config, err := r.plan.Config(point)
 	if err != nil && point.Err == nil { // the plan had the configuration

@@ -42,19 +42,29 @@ func (p *Plan) columnKeys() []string {
 // Table returns the results as one tidy table: one row per point, in point order, with columns as
 // package results describes them. Two runs of the same points give the same table.
 func (p *Plan) Table(o *Outcome) (*tables.Table, error) {
-	t := &tables.Table{Columns: p.header(), Kinds: map[string]tables.Kind{}}
-	for _, key := range p.columns {
-		k := p.keys().Key(key)
-		t.Kinds[columnName(k)] = columnKind(k)
-	}
 	for i := range p.Points {
-		point, e := &p.Points[i], o.Entries[i]
-		if e == nil {
+		if point := &p.Points[i]; o.Entries[i] == nil {
 			return nil, fmt.Errorf("point %s, seed %d, has no result", point.Name, point.Seed)
 		}
-		t.Add(row(point, e)...)
+	}
+	t := &tables.Table{Columns: p.header(), Kinds: p.kinds()}
+	for i := range p.own() {
+		t.Add(row(&p.Points[i], o.Entries[i])...)
+	}
+	if p.bands != nil {
+		p.addBands(t, o)
 	}
 	return t, nil
+}
+
+// kinds returns what the columns of keys hold.
+func (p *Plan) kinds() map[string]tables.Kind {
+	kinds := map[string]tables.Kind{}
+	for _, key := range p.columns {
+		k := p.keys().Key(key)
+		kinds[columnName(k)] = columnKind(k)
+	}
+	return kinds
 }
 
 // header returns the names of the table's columns.
@@ -104,7 +114,7 @@ func (p *Plan) Write(dir string, o *Outcome) error {
 	}
 	var files []results.File
 	names, written := p.fileNames(), map[string]bool{}
-	for i := range p.Points {
+	for i := range p.own() {
 		if s := o.Entries[i].Summary; s != nil {
 			files = append(files, results.File{Name: names[i], Write: s.WriteJSON})
 			written[names[i]] = true
@@ -115,6 +125,11 @@ func (p *Plan) Write(dir string, o *Outcome) error {
 	}
 	if err := removeStale(points, func(name string) bool { return pointFile.MatchString(name) && !written[name] }); err != nil {
 		return err
+	}
+	if f.Draws == nil { // those of an earlier plan are of other points
+		if err := removeStale(dir, func(name string) bool { return name == tables.DrawsFile || name == tables.DrawsParquet }); err != nil {
+			return err
+		}
 	}
 	return results.WriteFiles(dir, f.Files())
 }
@@ -127,8 +142,12 @@ func (p *Plan) Folder(command string, o *Outcome, summary func(io.Writer) error)
 	}
 	base := *p.describe()
 	base.Command = command
-	return &tables.Folder{Table: t, Meta: p.provenance(), Base: &base, Summary: summary,
-		Config: func(w io.Writer) error { return p.writeConfig(w, base.Keys) }}, nil
+	f := &tables.Folder{Table: t, Meta: p.provenance(), Base: &base, Summary: summary,
+		Config: func(w io.Writer) error { return p.writeConfig(w, base.Keys) }}
+	if p.bands != nil {
+		f.Draws = p.drawn(o)
+	}
+	return f, nil
 }
 
 // writeConfig writes the configuration with the texts of keys, as Base.Keys has them.
@@ -150,7 +169,7 @@ func (p *Plan) writeConfig(w io.Writer, texts map[string]string) error {
 func (p *Plan) fileNames() []string {
 	const longest = 100
 	names, taken := make([]string, len(p.Points)), map[string]bool{}
-	for i := range p.Points {
+	for i := range p.own() {
 		name := fmt.Sprintf("%s,seed=%d", p.Points[i].Name, p.Points[i].Seed)
 		plain := strings.Map(func(r rune) rune {
 			if strings.ContainsRune("=,.+-_", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
@@ -197,7 +216,7 @@ func removeStale(dir string, stale func(name string) bool) error {
 // results of the removed table.
 func removeResults(dir string) error {
 	return removeStale(dir, func(name string) bool {
-		return slices.Contains([]string{tables.ResultsFile, tables.ParquetFile, tables.BaseFile, tables.SummaryFile}, name)
+		return slices.Contains([]string{tables.ResultsFile, tables.ParquetFile, tables.BaseFile, tables.SummaryFile, tables.DrawsFile, tables.DrawsParquet}, name)
 	})
 }
 

@@ -75,6 +75,16 @@ func Describe(name string) Column {
 	if m, ok := metrics()[name]; ok {
 		c.Meaning, c.Kind = m.Meaning, KindOf(m.Type)
 	}
+	if end := drawEnd(name); end != "" {
+		c = Describe(strings.TrimSuffix(name, end))
+		c.Name, c.Meaning, c.Label = name, drawEnds[end]+" over draws of: "+c.Meaning, c.Label+", "+drawEnds[end]+" of draws"
+	}
+	switch name {
+	case DrawColumn:
+		c.Meaning, c.Kind = "number of the draw, from 1; draws of one number share what their points have in common", Integer
+	case DrawsColumn:
+		c.Meaning, c.Kind = "draws that are done", Integer
+	}
 	if meaning, ok := ownColumns[name]; ok {
 		c.Meaning, c.Kind = meaning, Text
 	}
@@ -82,6 +92,29 @@ func Describe(name string) Column {
 		c.Label = inWords(name)
 	}
 	return c
+}
+
+// The columns of draws: of one in a table of draws, and of their number and percentiles in a table of points. LowEnd and
+// HighEnd end the name of the metric.
+const (
+	DrawColumn  = "draw"
+	DrawsColumn = "draws"
+	LowEnd      = "_p10"
+	HighEnd     = "_p90"
+)
+
+var drawEnds = map[string]string{LowEnd: "10th percentile", HighEnd: "90th percentile"}
+
+// drawEnd returns the end of a column's name that makes it a percentile over draws, "" where it is none.
+func drawEnd(name string) string {
+	for end := range drawEnds {
+		if _, whole := metrics()[name]; !whole && strings.HasSuffix(name, end) {
+			if _, is := metrics()[strings.TrimSuffix(name, end)]; is {
+				return end
+			}
+		}
+	}
+	return ""
 }
 
 var metrics = sync.OnceValue(func() map[string]results.Metric {

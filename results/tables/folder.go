@@ -17,6 +17,9 @@ import (
 const (
 	SummaryFile = "summary.json"
 	ConfigFile  = "config.toml"
+	// DrawsFile and DrawsParquet hold the draws of a sweep with --bands, as ResultsFile and ParquetFile its points.
+	DrawsFile    = "draws.csv"
+	DrawsParquet = "draws.parquet"
 )
 
 // Folder is what every command that computes writes with --out.
@@ -26,11 +29,16 @@ type Folder struct {
 	Base    *Base                   // where the rows come from
 	Summary func(w io.Writer) error // as JSON; as --json prints it, but for what depends on the machine
 	Config  func(w io.Writer) error // of the first point, as TOML
+	Draws   *Table                  // a row a draw of a point; nil without draws
 	More    []results.File          // what only some commands write
 }
 
 // Files returns the files of the folder.
 func (f *Folder) Files() []results.File {
+	if f.Draws != nil {
+		f.More = append(f.More, results.File{Name: DrawsFile, Write: f.Draws.WriteCSV},
+			results.File{Name: DrawsParquet, Write: func(w io.Writer) error { return f.Draws.WriteParquet(w, f.Meta) }})
+	}
 	return append(f.More,
 		f.Base.InFile(),
 		results.File{Name: SummaryFile, Write: f.Summary},

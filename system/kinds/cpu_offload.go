@@ -36,6 +36,10 @@ memory_efficiency = 0.8   # STREAM's 339 of 410 GB/s on two EPYC 7742 (VMware, S
 overhead = "20us"         # our assumption: waking and joining the threads of a parallel region, at most 324us by host_cpu.csv; small CPU batches
 host_memory_share = 1.0   # of node.memory_capacity, for KV; requests that the CPUs can hold; 0 leaves the GPUs alone
 max_delay = 0.03          # our assumption: an operator hardly sees this delay; how often requests of the host that do not hide get a token
+
+[bands]
+cpu_offload.memory_efficiency = [0.7, 0.86] # our choice: up to a fused kernel that reads as fast as STREAM (0.83) on memory that loses less; the CPUs' time
+cpu_offload.compute_efficiency = [0.3, 0.8] # our choice, about the assumption; the same
 `,
 }
 

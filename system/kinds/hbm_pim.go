@@ -42,6 +42,9 @@ capacity_share = 1.0    # generous: the units take no place; of Samsung's HBM-PI
 queries_per_read = 1    # NeuPIMs and AttAcc multiply what they read by one query; grouped-query models only
 elements_per_read = 1   # multipliers for elements of model.element_bits, as built; 2 or 4 read narrower keys and values faster; decode attention with model.kv_bits
 sub_batches = "always"  # L3, section 6.1; "adaptive" and "never" run small batches whole: weights read once
+
+[bands]
+hbm_pim.bandwidth_factor = [9.0, 16.0] # from AttAcc's power limit to L3's Table 2; decode attention's time with model = "factor"
 `,
 }
 
@@ -162,6 +165,7 @@ func assembleHBMPIM(n *Setup) Assembly {
 	spec := cfg.GPU.Spec
 	spec.Decode.Model = gpu.AttentionFlash
 	spec.NarrowKV = gpu.NarrowKVSpec{} // CUDA cores'
+	spec.Scale = gpu.ScaleSpec{}       // of the GPUs' own kernels
 	model := cfg.Model
 	if wide := model.ElementBits / h.ElementsPerRead; model.KVElementBits() < wide {
 		model.KVFormat, model.KVBits, model.KVScales = "", wide, llm.TensorScales // as long as these take

@@ -1,0 +1,67 @@
+package gpu
+
+import (
+	"cmp"
+
+	"github.com/l3sim/l3sim/energy"
+	"github.com/l3sim/l3sim/input"
+)
+
+// ScaleSpec is factors on what kernels take in iterations, by kind. 1 is the time that the model gives. The ends of
+// a band are the 10th and 90th percentile of what a kernel of that kind really takes, in that unit; 'l3sim sweep
+// --bands' draws from it. Traffic and arithmetic stay what they are, and so does the energy that they take.
+type ScaleSpec struct {
+	Products     energy.Constant `toml:"products"`          // factor on the time of products, those of experts included
+	Prefill      energy.Constant `toml:"prefill_attention"` // factor on the time of attention of prompts
+	Decode       energy.Constant `toml:"decode_attention"`  // factor on the time of attention of requests that decode, and of choosing what they attend to
+	AllReduce    energy.Constant `toml:"all_reduce"`        // factor on the time of all-reduces
+	SmallKernels energy.Constant `toml:"small_kernels"`     // factor on the time of norms, activations, copies and other passes over activations
+}
+
+// ScaleDefaults is the section [gpu.scale] of a GPU that has none.
+const ScaleDefaults = `
+[gpu.scale]
+products = "1 [0.774, 1.292] assumption"          # not measured: a spread of 20%, twice the widest that docs/lab/validation.md records; throughput, what l3sim sweep --bands draws
+prefill_attention = "1 [0.774, 1.292] assumption" # the same; TTFT
+decode_attention = "1 [0.774, 1.292] assumption"  # the same; TBT
+all_reduce = "1 [0.774, 1.292] assumption"        # the same; TBT of several GPUs
+small_kernels = "1 [0.774, 1.292] assumption"     # the same; TBT of small batches
+`
+
+// Check has the rules of the section [gpu.scale].
+func (s *ScaleSpec) Check(c *input.Check) {
+	for _, k := range []struct {
+		key string
+		v   energy.Constant
+	}{{"products", s.Products}, {"prefill_attention", s.Prefill}, {"decode_attention", s.Decode}, {"all_reduce", s.AllReduce}, {"small_kernels", s.SmallKernels}} {
+		e := k.v.Estimate()
+		c.That(e.Low >= 0.01 && e.High <= 100, k.key, k.v, "a factor whose band lies in 0.01 to 100")
+	}
+}
+
+// factors are the numbers of a ScaleSpec.
+type factors struct{ products, prefill, decode, allReduce, small float64 }
+
+// factors returns 1 for what the specification of a GPU by itself leaves out.
+func (s *ScaleSpec) factors() factors {
+	of := func(c energy.Constant) float64 { return cmp.Or(c.Estimate().Value, 1) }
+	return factors{of(s.Products), of(s.Prefill), of(s.Decode), of(s.AllReduce), of(s.SmallKernels)}
+}
+
+// scaled returns the work with another time.
+func (w Work) scaled(factor float64) Work {
+	return Work{float64(w.Seconds * factor), float64(w.Clocked * factor), w.Dynamic}
+}
+
+// product returns a product in an iteration, nothing if a size is zero.
+func (c *ModelCost) product(m, n, k int, w widths) Work {
+	return c.spec.work(c.spec.productCost(m, n, k, w)).scaled(c.scale.products)
+}
+
+// small returns a kernel that passes over activations.
+func (c *ModelCost) small(cost Cost) Work { return c.spec.work(cost).scaled(c.scale.small) }
+
+// prefills returns attention of prompts.
+func (c *ModelCost) prefills(cost Cost) Work {
+	return c.waits(c.spec.work(cost).scaled(c.scale.prefill))
+}
