@@ -1,0 +1,121 @@
+package tables
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// drawsCSV has two models. Of a and b, a wins twice, ties once and loses once; c is b but for a draw that failed.
+const drawsCSV = `point,draw,run.system,run.model,node.gpus,run.seed,status,error,config_sha256,output_tokens_per_s,ttft_mean_ms,iterations
+a,1,l3,m,4,1,done,,x,10,1,3
+b,1,gpu-only,m,8,1,done,,x,9,2,3
+c,1,rank-pim,m,8,1,done,,x,9,2,3
+z,1,l3,other,8,1,done,,x,1000,2,3
+a,2,l3,m,4,2,done,,x,10,1,3
+b,2,gpu-only,m,8,2,done,,x,10,2,3
+c,2,rank-pim,m,8,2,failed,why,x,,,
+a,3,l3,m,4,3,done,,x,10,1,3
+b,3,gpu-only,m,8,3,done,,x,11,2,3
+c,3,rank-pim,m,8,3,done,,x,11,2,3
+b,4,gpu-only,m,8,4,done,,x,5,2,3
+a,4,l3,m,4,4,done,,x,10,1,3
+c,4,rank-pim,m,8,4,done,,x,5,2,3
+`
+
+func draws(t *testing.T) *Table {
+	t.Helper()
+	table, err := readTable("draws.csv", strings.NewReader(drawsCSV))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// TestRank: pairs by hand. Draws are paired by their number, whatever the order of rows; points of other models meet none.
+func TestRank(t *testing.T) {
+	for _, c := range []struct {
+		column string
+		groups []string
+		want   string
+	}{
+		{"output_tokens_per_s", nil, "[m a b 4 2.5 0.625 tie] [m a c 3 2 0.6666666666666666 tie] [m b c 3 1.5 0.5 tie]"},
+		{"ttft_mean_ms", nil, "[m a b 4 4 1 wins] [m a c 3 3 1 wins] [m b c 3 1.5 0.5 tie]"},
+		{"output_tokens_per_s", []string{"gpus"}, "[m 8 b c 3 1.5 0.5 tie]"},
+	} {
+		r, err := draws(t).Rank("--rank", c.column, "--group", c.groups...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Trim(fmt.Sprint(r.Rows), "[]"); got != strings.Trim(c.want, "[]") {
+			t.Errorf("%s by %v:\n%s\nwant\n%s", c.column, c.groups, got, c.want)
+		}
+	}
+}
+
+// TestSureRank: what wins exactly 90% of draws wins; less is a tie.
+func TestSureRank(t *testing.T) {
+	for losses, want := range map[int]string{0: "wins", 2: "wins", 3: "tie", 10: "tie"} {
+		table := &Table{Columns: []string{PointColumn, DrawColumn, "output_tokens_per_s"}}
+		for i := range 20 {
+			mine := 2
+			if i < losses {
+				mine = 0
+			}
+			table.Add("a", i+1, mine)
+			table.Add("b", i+1, 1)
+		}
+		r, err := table.Rank("--rank", "output_tokens_per_s", "--group")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Value(0, "verdict").String(); got != want {
+			t.Errorf("%d of 20 draws lost: %s, want %s", losses, got, want)
+		}
+	}
+}
+
+func TestBadRank(t *testing.T) {
+	for _, c := range []struct{ column, group, want string }{
+		{"output_tokens", "", `did you mean "output_tokens_per_s"?`},
+		{"iterations", "", "a column that is better higher or lower"},
+		{"ttft_mean_ms", "gpu", `--group = "gpu"`},
+		{"ttft_mean_ms", "system", "two points of one model and trace"},
+	} {
+		var groups []string
+		if c.group != "" {
+			groups = append(groups, c.group)
+		}
+		if _, err := draws(t).Rank("--rank", c.column, "--group", groups...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s by %s: got %v, want %s", c.column, c.group, err, c.want)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "results.csv")
+	if err := os.WriteFile(file, []byte("point,status\na,done\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadDraws(file); err == nil || !strings.Contains(err.Error(), "l3sim sweep --bands N") {
+		t.Errorf("a file without draws: %v", err)
+	}
+}
+
+// TestColumnsOfDraws: a percentile over draws is as good as its metric, and a metric's own percentile is none.
+func TestColumnsOfDraws(t *testing.T) {
+	for name, want := range map[string]Column{
+		"output_tokens_per_s_p10": {Better: Higher, Unit: "tokens/s", Kind: Real},
+		"ttft_p99_ms_p90":         {Better: Lower, Unit: "ms", Kind: Real},
+		"draws":                   {Kind: Integer}, "draw": {Kind: Integer},
+	} {
+		c := Describe(name)
+		if c.Name != name || c.Better != want.Better || c.Unit != want.Unit || c.Kind != want.Kind || c.Meaning == "" || c.Label == "" {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+	for _, name := range []string{"tbt_p90_ms", "decode_batch_mean", "other_p10"} {
+		if strings.Contains(Describe(name).Meaning, "over draws") {
+			t.Errorf("%s is described as a percentile over draws", name)
+		}
+	}
+}
