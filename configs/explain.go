@@ -26,6 +26,8 @@ type Explanation struct {
 	Meaning string `json:"meaning"`
 	Takes   string `json:"takes"` // kind of value, with the units that it may have
 	Range   string `json:"range"` // "" where any such value is legal
+	// Band is the range in which the value is uncertain, "" for a constant, whose value has it, and for what is certain.
+	Band string `json:"band,omitempty"`
 	// Value is the value in effect, which is set in SetIn; Source is what the preset or
 	// file there says of it.
 	Value  string `json:"value"`
@@ -95,6 +97,10 @@ func (ld *Loader) explain(o Options, keys ...schema.Key) ([]Explanation, error) 
 	return list.Map(keys, func(k schema.Key) Explanation {
 		e := Explanation{Key: k.Name, Meaning: lineOf(meanings, k.Name), Takes: schema.Takes(k.Type), Range: ld.ranges[k.Name]}
 		e.Value, e.SetIn, e.Source = r.explain(&k)
+		if band, has := r.bands[k.Name]; has {
+			b := Band{key: &k}
+			e.Band = fmt.Sprintf("[%s, %s]", b.Text(band.low), b.Text(band.high))
+		}
 		e.Default, e.DefaultIn, e.DefaultSource = d.explain(&k)
 		return e
 	}), nil

@@ -166,6 +166,7 @@ func printExplanation(w io.Writer, e *configs.Explanation) error {
 	row("meaning", e.Meaning)
 	row("takes", e.Takes)
 	row("range", e.Range)
+	row("band", e.Band)
 	if e.SetIn != e.DefaultIn {
 		row("value", quoted(e.Value)+", set in "+e.SetIn)
 		if e.Source != e.DefaultSource {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/internal/cli"
@@ -167,6 +169,15 @@ func (f *newGPU) scale(link string) error {
 			scaled, _ := strconv.ParseFloat(strconv.FormatFloat(k.Get(base).Float()*ratio.by, 'g', 4, 64), 64)
 			k.Get(own).SetFloat(scaled)
 			f.line(key, ratio.like)
+		}
+	}
+	heading = "\n# Errors of kernels of a GPU that was not measured.\n"
+	for _, k := range gpuKeys.Section("scale") {
+		if k.Get(base).String() != string(gpu.AssumedScale) {
+			f.text.WriteString(heading)
+			heading = ""
+			k.Set(own, reflect.ValueOf(gpu.AssumedScale))
+			f.line(k.Name, "not measured")
 		}
 	}
 	return nil

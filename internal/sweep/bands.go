@@ -134,10 +134,18 @@ func (p *Plan) own() []Point {
 // Size says how many points a plan has, and draws of each.
 func (p *Plan) Size() string {
 	size := input.Plural(len(p.own()), "point", "points")
-	if p.bands != nil {
-		size += " and " + input.Plural(p.bands.Draws, "draw", "draws") + " of each"
+	if n := p.draws(); n > 0 {
+		size += " and " + input.Plural(n, "draw", "draws") + " of each"
 	}
 	return size
+}
+
+// draws returns how many draws a point has, 0 without bands.
+func (p *Plan) draws() int {
+	if p.bands == nil {
+		return 0
+	}
+	return p.bands.Draws
 }
 
 // bandColumns are the columns that get percentiles over draws.

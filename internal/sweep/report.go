@@ -13,6 +13,7 @@ type Report struct {
 	Schema string `json:"schema"`
 	Shard  string `json:"shard,omitempty"` // "i/N" of a shard
 	Points int    `json:"points"`
+	Draws  int    `json:"draws,omitempty"` // of each point; runs, below, count them
 	*Progress
 	Failed int           `json:"failed"`
 	Faults []FailedPoint `json:"failed_points"`
@@ -38,7 +39,7 @@ type FailedPoint struct {
 // NewReport returns the JSON of a sweep, or of one shard of it.
 func NewReport(plan *Plan, part *Part, o *Outcome, out string) *Report {
 	r := &Report{
-		Schema: reportSchema, Points: len(plan.Points), Progress: &Progress{o.Ran, o.Reused, o.Missing, out}, Failed: o.Failed, Faults: Failures(plan.Points, o),
+		Schema: reportSchema, Points: len(plan.own()), Draws: plan.draws(), Progress: &Progress{o.Ran, o.Reused, o.Missing, out}, Failed: o.Failed, Faults: Failures(plan.Points, o),
 	}
 	if part != nil {
 		r.Shard = part.Shard.String()

@@ -101,7 +101,7 @@ func (p *Plan) Write(dir string, o *Outcome) error {
 	for i := range placed {
 		placed[i].Err = nil // errors are those of the journal: they do not name the sweep file's lines
 	}
-	report := &Report{Schema: reportSchema, Points: len(p.Points), Failed: o.Failed, Faults: Failures(placed, o)}
+	report := &Report{Schema: reportSchema, Points: len(p.own()), Draws: p.draws(), Failed: o.Failed, Faults: Failures(placed, o)}
 	f, err := p.Folder("sweep", o, func(w io.Writer) error { return results.WriteJSON(w, report) })
 	if err != nil {
 		return err

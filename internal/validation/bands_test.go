@@ -66,7 +66,7 @@ func TestBandsOfKernels(t *testing.T) {
 	if len(assumed) == 0 || widest == 0 {
 		t.Error("nothing was compared")
 	}
-	if !strings.Contains(gpu.ScaleDefaults, strconv.Quote(band(math.Round(20*widest)/10, energy.Assumption))) {
+	if want := band(math.Round(20*widest)/10, energy.Assumption); string(gpu.AssumedScale) != want || strings.Count(gpu.ScaleDefaults, strconv.Quote(want)) != len(kinds) {
 		t.Error("the defaults of [gpu.scale] are not those of a GPU without measurements")
 	}
 }
