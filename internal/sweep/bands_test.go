@@ -209,6 +209,9 @@ func TestPercentilesOfDraws(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := p.drawn(o)
+	if len(with.Rows) != len(without.Rows) || len(all.Rows) != 11*len(without.Rows) {
+		t.Fatalf("%d points, %d draws", len(with.Rows), len(all.Rows))
+	}
 	for i, row := range without.Rows {
 		if fmt.Sprint(with.Rows[i][:len(row)]) != fmt.Sprint(row) {
 			t.Errorf("the row without draws is\n%v\nand with draws\n%v", row, with.Rows[i])
@@ -260,6 +263,11 @@ func TestDrawIsAConfiguration(t *testing.T) {
 		}
 		if hash, _ := c.SHA256(); hash != point.config {
 			t.Errorf("draw %d of %s is not what its settings say", point.draw.index, point.Name)
+		}
+		if runs, err := p.Config(point); err != nil {
+			t.Error(err)
+		} else if hash, _ := runs.SHA256(); hash != point.config {
+			t.Errorf("draw %d of %s runs another configuration", point.draw.index, point.Name)
 		}
 		for key, want := range map[string]bool{"energy.board": false, "pcie.latency": false, "energy.link": true, "pcie.efficiency": true, "gpu.scale.products": true,
 			"prices.server": true, "hbm_pim.bandwidth_factor": true} {
@@ -321,6 +329,18 @@ func TestWhatPointsShare(t *testing.T) {
 	}
 	if a, b := settingOf(shared, first, "gpu.scale.all_reduce"), settingOf(shared, first, "gpu.scale.decode_attention"); a == b {
 		t.Error("kinds of kernels draw as one")
+	}
+}
+
+// TestUnitsAreNotKernels: times of the GPUs' decode attention are not those of units in memory.
+func TestUnitsAreNotKernels(t *testing.T) {
+	p := plan(t, short+"[grid]\nrun.system = [\"hbm-pim\", \"l3\", \"gpu-only\"]\ngpu.scale.decode_attention = [\"1\", \"3\"]\n")
+	o := ran(t, p, RunOptions{})
+	for i, system := range []string{"hbm-pim", "l3", "gpu-only"} {
+		one, three := o.Entries[2*i].Summary.OutputTokensPerS, o.Entries[2*i+1].Summary.OutputTokensPerS
+		if (one == three) != (system != "gpu-only") || three > one {
+			t.Errorf("%s: %v tokens/s, with three times the time of decode attention %v", system, one, three)
+		}
 	}
 }
 

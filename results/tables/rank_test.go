@@ -77,6 +77,27 @@ func TestSureRank(t *testing.T) {
 	}
 }
 
+// TestRankIsOfPairs: the winner of a pair is first although the other wins more against all others.
+func TestRankIsOfPairs(t *testing.T) {
+	table := &Table{Columns: []string{PointColumn, DrawColumn, "output_tokens_per_s"}}
+	for i, values := range [][3]int{{3, 2, 1}, {3, 2, 1}, {1, 3, 2}} { // a, b, c; b beats c always, a only twice
+		for p, v := range values {
+			table.Add(string(rune('a'+p)), i+1, v)
+		}
+	}
+	for i := range 4 { // a has fewer draws, so that it wins fewer in all
+		table.Add("b", 4+i, 2)
+		table.Add("c", 4+i, 1)
+	}
+	r, err := table.Rank("--rank", "output_tokens_per_s", "--group")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(r.Rows); got != "[[a b 3 2 0.6666666666666666 tie] [b c 7 7 1 wins] [a c 3 2 0.6666666666666666 tie]]" {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestBadRank(t *testing.T) {
 	for _, c := range []struct{ column, group, want string }{
 		{"output_tokens", "", `did you mean "output_tokens_per_s"?`},
