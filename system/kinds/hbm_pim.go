@@ -165,7 +165,6 @@ func assembleHBMPIM(n *Setup) Assembly {
 	spec := cfg.GPU.Spec
 	spec.Decode.Model = gpu.AttentionFlash
 	spec.NarrowKV = gpu.NarrowKVSpec{} // CUDA cores'
-	spec.Scale = gpu.ScaleSpec{}       // of the GPUs' own kernels
 	model := cfg.Model
 	if wide := model.ElementBits / h.ElementsPerRead; model.KVElementBits() < wide {
 		model.KVFormat, model.KVBits, model.KVScales = "", wide, llm.TensorScales // as long as these take
