@@ -65,7 +65,7 @@ func (c *ModelCost) mixture(tokens int) Work {
 	w := c.product(tokens, c.model.Experts, hidden, c.products)
 	for _, k := range [...]Work{
 		c.small(s.Elementwise(2, tokens, c.model.Experts, c.bits)), c.small(s.Elementwise(2, tokens, active, index)),
-		product(s.groupedCost(l, tokens, c.up(), hidden, c.grouped)), c.small(c.activation(l.Pairs)),
+		product(s.groupedCost(l, tokens, c.up(), hidden, c.grouped)), c.small(c.activation(l.Pairs, c.ffn)),
 		product(s.groupedCost(l, l.Pairs, hidden, c.ffn, c.grouped)), c.small(s.Elementwise(active+1, tokens, hidden, c.bits)),
 	} {
 		w = w.Plus(k)

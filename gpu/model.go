@@ -119,16 +119,41 @@ func (c *ModelCost) FFN(tokens int) Work { return c.feedForward(tokens).Total() 
 
 // feedForward returns the feed-forward network or the experts, with norm, activation and all-reduce.
 func (c *ModelCost) feedForward(tokens int) (p Parts) {
-	hidden := c.model.Hidden
 	small := c.norm(tokens)
 	if c.experts != nil {
 		p[FeedForward] = c.waits(c.mixture(tokens))
-	} else { // the up and gate matrices of a gated network are one product, as serving systems run them
-		p[FeedForward] = c.waits(c.product(tokens, c.up(), hidden, c.products).Plus(c.product(tokens, hidden, c.ffn, c.products)))
-		small = small.Plus(c.small(c.activation(tokens)))
+	} else {
+		products, activation := c.network(tokens, c.ffn)
+		p[FeedForward], small = c.waits(products), small.Plus(activation)
 	}
 	p[SmallKernels], p[AllReduce] = c.waits(small), c.allReduce(tokens)
 	return p
+}
+
+// network returns the products of a feed-forward network of that inner width on each GPU, and its activation. The up and gate
+// matrices of a gated network are one product, as serving systems run them.
+func (c *ModelCost) network(tokens, width int) (products, activation Work) {
+	hidden, up := c.model.Hidden, (c.model.FFNMatrices()-1)*width
+	products = c.product(tokens, up, hidden, c.products).Plus(c.product(tokens, hidden, width, c.products))
+	return products, c.small(c.activation(tokens, width))
+}
+
+// FFNWidth returns the inner columns of the feed-forward network that a GPU computes; 0 for a model of experts.
+func (c *ModelCost) FFNWidth() int {
+	if c.experts != nil {
+		return 0
+	}
+	return c.ffn
+}
+
+// NarrowFFN is FFN where a GPU computes so many of its inner columns and another device the others: the products that the device
+// can run beside, and the rest, which the GPU has whole: activation, norm and all-reduce.
+func (c *ModelCost) NarrowFFN(tokens, width int) (products, rest Work) {
+	_, activation := c.network(tokens, c.ffn)
+	if width > 0 {
+		products, _ = c.network(tokens, width)
+	}
+	return c.waits(products), c.waits(c.norm(tokens).Plus(activation)).Plus(c.allReduce(tokens))
 }
 
 // norm returns a norm of tokens, which adds the residual.
@@ -136,8 +161,8 @@ func (c *ModelCost) norm(tokens int) Work {
 	return c.small(c.spec.small().norm(false, tokens, c.model.Hidden, c.bits))
 }
 
-func (c *ModelCost) activation(rows int) Cost {
-	return c.spec.small().activation(false, activationOperands(c.model.GatedFFN), rows, c.ffn, c.bits)
+func (c *ModelCost) activation(rows, width int) Cost {
+	return c.spec.small().activation(false, activationOperands(c.model.GatedFFN), rows, width, c.bits)
 }
 
 // appended costs the two kernels that write the keys and values of tokens into the cache, with their scales where it has narrow ones.

@@ -58,6 +58,19 @@ func drawBaseline(t *rapid.T) drawn {
 	return d
 }
 
+// drawUnits draws where units in HBM are and what they help with. Each of the 16 channels of a GPU has room for the largest request.
+func (d *drawn) drawUnits(t *rapid.T) {
+	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
+	placement := pick("unit placement", "heads", "channel")
+	d.sets = append(d.sets, "hbm_pim.stacks=1", "hbm_pim.placement="+placement, "hbm_pim.feed_forward="+pick("columns of units", "0", "0.3", "1"),
+		"hbm_pim.kernel_overhead="+pick("unit kernels", "true", "false"), "hbm_pim.link="+pick("unit link", "1GB/s", "300GB/s"))
+	if placement == "channel" || rapid.Bool().Draw(t, "beside") {
+		m := &d.load(t, "gpu-only").Model
+		beside := m.WeightBytes() + 16*1900*m.KVBytesPerToken() // a page of 256 tokens more than the largest
+		d.sets = append(d.sets, fmt.Sprintf("hbm_pim.memory_beside=%q", beside/2+1))
+	}
+}
+
 // load returns the configuration of a system with further settings.
 func (d *drawn) load(t interface{ Fatal(...any) }, system string, sets ...string) *configs.Config {
 	all := append(append([]string{"run.system=" + system}, d.sets...), sets...)
@@ -98,6 +111,9 @@ func TestBaselineLaws(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
 				d := drawBaseline(t)
+				if s.Name == "hbm-pim" {
+					d.drawUnits(t)
+				}
 				node := d.node(t, s.Name)
 				cfg := node.cfg
 				r := mustRun(t, node, d.trace, false)

@@ -55,13 +55,13 @@ func (t *traceWriter) subBatch(r *Recording, i *Sample, sub int, own []flow.Span
 	for _, s := range own {
 		layer := timeline.Args{"layer": s.B}
 		switch uint8(s.Kind) {
-		case flow.OpEntry, flow.OpBlock:
+		case flow.OpEntry, flow.OpProjection, flow.OpFeedForward, flow.OpBlock:
 			attended = min(max(attended, at), s.Start)
 			slice("attends", at, attended, layer)
 			slice("waits for the GPUs", attended, s.Start, layer)
 			slice("on the GPUs", s.Start, s.End, layer)
 			at = s.End
-		case flow.OpPromptDown, flow.OpLeaving: // beside what the sub-batch does
+		case flow.OpPromptDown, flow.OpLeaving, flow.OpUnitFeedForward: // beside what the sub-batch does
 		default:
 			attended = max(attended, s.End)
 		}

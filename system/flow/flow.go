@@ -27,7 +27,12 @@ const (
 	OpNotice        // the host starts work and notices its end
 	OpPrefixRead    // keys and values of a prompt that a cache has, from the banks to the host
 	OpPrefixUp      // keys and values of a prompt that a cache has, from the host to the GPUs
-	opHidden        // transfers behind the work of an iteration: not shown, booked by their system
+	// Where units take a share of the feed-forward network, what the block is without: the projection with its all-reduce,
+	// and both shares, which run side by side. OpBlock is the rest.
+	OpProjection
+	OpFeedForward
+	OpUnitFeedForward
+	opHidden // transfers behind the work of an iteration: not shown, booked by their system
 	opKinds
 )
 
@@ -37,6 +42,7 @@ var OperationNames = [opKinds]string{
 	OpEntry: "entry", OpPrefillAttention: "prefill attention", OpWindow: "window attention", OpBlock: "block", OpGPUAttention: "attention",
 	OpDecodeDown: "decode q k v", OpPromptDown: "prompt k v", OpLeaving: "leaving k v", OpResults: "results",
 	OpAttention: "decode attention", OpHostAttention: "decode attention", OpPrefixRead: "prefix k v read", OpPrefixUp: "prefix k v",
+	OpProjection: "projection", OpFeedForward: "feed-forward", OpUnitFeedForward: "feed-forward",
 }
 
 // Resource is a resource of a system and its place on a timeline: a track, or the first
@@ -120,11 +126,11 @@ func (f *Flow) Try(start units.Duration) (units.Duration, error) {
 func (f *Flow) book(t *dataflow.Totals, waits *dataflow.Waits) {
 	w, k := &f.Work, &t.ByKind
 	attention := k[OpPrefillAttention] + k[OpWindow] + k[OpGPUAttention]
-	w.Time[OfGPU] += k[OpEntry] + k[OpBlock] + attention
+	w.Time[OfGPU] += k[OpEntry] + k[OpBlock] + k[OpProjection] + k[OpFeedForward] + attention
 	w.Time[OfAttention] += attention
 	w.Time[OfDown] += k[OpDecodeDown] + k[OpPromptDown] + k[OpLeaving]
 	w.Time[OfUp] += k[OpResults] + k[OpPrefixUp]
-	w.Time[OfPIM] += k[OpAttention]
+	w.Time[OfPIM] += k[OpAttention] + k[OpUnitFeedForward]
 	w.Time[OfChannel] += t.Bus
 	w.Tasks += t.Pieces
 	for i := range waits.Main {

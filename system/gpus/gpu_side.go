@@ -38,6 +38,7 @@ type dense struct {
 	end   kernelSum         // projection of the last layer to its feed-forward
 	all   gpu.Work          // over all layers
 	far   *gpu.Extrapolated // of all; nil: nothing
+	helped
 }
 
 // headCost is what the LM head takes.
@@ -83,6 +84,7 @@ type GPUs struct {
 	attended []attended
 	Staged   stage
 	Batches  []gpu.DecodeBatch
+	NotRead  float64 // bytes of weights that a device beside the GPUs has multiplied, in all iterations
 	// HBMPeak is the bandwidth of all GPUs of the replica.
 	HBMPeak units.Bandwidth
 	// What requests share, where the GPUs read it once, and scratch for the rest.
@@ -180,6 +182,7 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 	}
 	last := w.end.plus(head.kernelSum)
 	g.active, g.Entry, g.Block, g.Exit = true, w.entry.Took(slow), w.Block.Took(slow), last.Took(slow)
+	g.Shared = w.helped.took(slow)
 	g.Slow, g.Joules = slow, d.joules(sub, joules, total.Seconds, attention.Seconds, phases[0].Seconds, phases[1].Seconds)
 	g.Extrapolated = d.extrapolated(w.far, head.far, slow)
 	for run, layers := range d.Runs {
@@ -331,6 +334,9 @@ func (d *GPUs) Parts(kind uint8, tokens, emitting, layer int, use flow.Use) []Pa
 	case flow.OpEntry:
 		return append([]Part{step("embedding", d.ModelCost.Embedding(tokens)), step("QKV generation", d.ModelCost.QKV(tokens))}, choice...)
 	case flow.OpBlock:
+		if columns, _ := d.Helps(tokens); columns > 0 {
+			return nil // the projection and the network have operations of their own
+		}
 		var steps []Part
 		if use.Merge > 0 {
 			steps = append(steps, Part{"merge", use.Merge / units.Duration(d.Model.Layers)})

@@ -12,6 +12,7 @@ type stage struct {
 	Entry  units.Duration // embedding, QKV generation of layer 0
 	Block  units.Duration // projection to the next layer's QKV generation
 	Exit   units.Duration // projection of the last layer to the LM head
+	Shared sharedFFN      // part of Block and Exit, and what a device does beside it
 	Layers []layerCost    // of successive runs of layers
 	flow.Use
 }
@@ -79,7 +80,7 @@ func (g *stage) Lay(f *flow.Flow, s int, kind uint8) {
 		g.layer(f, s, &g.Layers[i], kind)
 		sub.Layers = append(sub.Layers, dataflow.Layers{Range: dataflow.Range{From: first, To: int32(len(it.Ops))}, Count: g.Layers[i].Count})
 	}
-	sub.Exit = g.Exit
+	sub.Exit = g.Exit - g.Shared.before()
 }
 
 func (g *stage) layer(f *flow.Flow, s int, l *layerCost, kind uint8) {
@@ -105,6 +106,26 @@ func (g *stage) layer(f *flow.Flow, s int, l *layerCost, kind uint8) {
 		f.Waits = f.Waits[:0]
 		f.Wait(s, OnGPU, flow.OpGPUAttention, last).After = before
 	}
-	o, _ := f.Iteration.Add(OnGPU, g.Block)
-	o.Kind, o.Group, o.Flags, o.After = flow.OpBlock, int16(s), dataflow.NextLayer, f.Iteration.Wait(f.Waits...)
+	after := f.Iteration.Wait(f.Waits...)
+	if g.Shared.Device > 0 {
+		after = g.share(f, int16(s), after)
+	}
+	o, _ := f.Iteration.Add(OnGPU, g.Block-g.Shared.before())
+	o.Kind, o.Group, o.Flags, o.After = flow.OpBlock, int16(s), dataflow.NextLayer, after
+}
+
+// share adds the projection and both parts of the feed-forward network, and returns what the rest of the block waits for.
+func (g *stage) share(f *flow.Flow, group int16, after dataflow.Range) dataflow.Range {
+	it := &f.Iteration
+	o, projection := it.Add(OnGPU, g.Shared.Projection)
+	o.Kind, o.Group, o.After = flow.OpProjection, group, after
+	projected := it.Wait(projection)
+	o, device := it.Add(OnDevice, g.Shared.Device)
+	o.Kind, o.Group, o.After = flow.OpUnitFeedForward, group, projected
+	if g.Shared.GPUs == 0 { // all columns are the device's
+		return it.Wait(device)
+	}
+	o, own := it.Add(OnGPU, g.Shared.GPUs)
+	o.Kind, o.Group, o.After = flow.OpFeedForward, group, projected
+	return it.Wait(own, device)
 }

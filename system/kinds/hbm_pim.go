@@ -27,8 +27,9 @@ var hbmPIMSystem = System{
 	Sections: "hbm_pim, batching",
 	Home:     policy.InHBM,
 	Section:  "hbm_pim", Zero: HBMPIM{}, KV: flow.Place{Name: "on its GPUs", InGPUs: true, Keeps: true, InHBM: true},
-	share:  func(cfg *configs.Config) float64 { return configs.Section[HBMPIM](cfg).CapacityShare },
-	Memory: gpus.Memory, Assemble: assembleHBMPIM,
+	share:  func(cfg *configs.Config) float64 { return configs.Section[HBMPIM](cfg).gpuShare() },
+	more:   checkHBM,
+	Memory: hbmMemory, Assemble: assembleHBMPIM,
 	Defaults: `
 [hbm_pim]
 policy = "prefill-first" # L3, section 6.1; "chunked-prefill" lets the units attend while the GPUs prefill; long prompts
@@ -42,6 +43,11 @@ capacity_share = 1.0    # generous: the units take no place; of Samsung's HBM-PI
 queries_per_read = 1    # NeuPIMs and AttAcc multiply what they read by one query; grouped-query models only
 elements_per_read = 1   # multipliers for elements of model.element_bits, as built; 2 or 4 read narrower keys and values faster; decode attention with model.kv_bits
 sub_batches = "always"  # L3, section 6.1; "adaptive" and "never" run small batches whole: weights read once
+memory_beside = "0B"    # L3, Table 2: the units are in the GPUs' own memory; AttAcc's are in stacks beside each GPU, 80 GiB of them; requests in memory
+link = "300GB/s"        # AttAcc's simulator: NVLink 3, one direction (src/config.py); with memory_beside; time before and after attention
+feed_forward = 0.0      # L3 has none; AttAcc's second optimisation (--ffopt) has the units compute a share of the network's columns, at most this; decode of small batches
+kernel_overhead = true  # L3 gives a factor alone; false: units need no kernel's launch, fill and merge, as in AttAcc's simulator; about 20 us a layer
+placement = "heads"     # AttAcc: heads over all channels; "channel" has each request in one, as NeuPIMs' simulator (Scheduler.cc); decode attention, longest request
 
 [bands]
 hbm_pim.bandwidth_factor = [9.0, 16.0] # from AttAcc's power limit to L3's Table 2; decode attention's time with model = "factor"
@@ -77,6 +83,17 @@ type HBMPIM struct {
 	// SubBatches says when decoding requests are divided in two: one sub-batch is on the
 	// GPU while the other is in the memory.
 	SubBatches string `toml:"sub_batches"`
+	// MemoryBeside is the memory of the units of each GPU where these are in stacks of their own beside it, which then have all keys and
+	// values; 0: the units are in the GPU's own memory. Link is the bandwidth to them in one direction.
+	MemoryBeside units.Bytes     `toml:"memory_beside"`
+	Link         units.Bandwidth `toml:"link"`
+	// FeedForward is the share of the columns of the feed-forward network that the units may compute for decoding
+	// tokens, beside the GPUs. Units beside the GPUs keep copies of these weights. Networks of experts stay on the GPUs.
+	FeedForward float64 `toml:"feed_forward"`
+	// KernelOverhead has the units take the fixed time of the GPUs' kernel, too.
+	KernelOverhead bool `toml:"kernel_overhead"`
+	// Placement is where the heads of a request lie: PlacementHeads or PlacementChannel.
+	Placement string `toml:"placement"`
 }
 
 // Values of HBMPIM.SubBatches.
@@ -102,6 +119,10 @@ func (h HBMPIM) Check(c *input.Check) {
 	input.OneOf(c, "sub_batches", h.SubBatches, SubBatchesAlways, SubBatchesAdaptive, SubBatchesNever)
 	c.That(h.BandwidthFactor > 0 && h.BandwidthFactor <= 1024, "bandwidth_factor", h.BandwidthFactor, "more than 0, at most 1024")
 	c.Share("capacity_share", h.CapacityShare)
+	c.That(h.MemoryBeside >= 0, "memory_beside", h.MemoryBeside, "at least 0B")
+	c.That(h.Link > 0, "link", h.Link, "more than 0GB/s")
+	c.That(h.FeedForward >= 0 && h.FeedForward <= 1, "feed_forward", h.FeedForward, "0 to 1")
+	input.OneOf(c, "placement", h.Placement, PlacementHeads, PlacementChannel)
 	input.Within(c, "queries_per_read", h.QueriesPerRead, 1, 1024)
 	c.That(h.ElementsPerRead == 1 || h.ElementsPerRead == 2 || h.ElementsPerRead == 4, "elements_per_read", h.ElementsPerRead, "1, 2 or 4")
 }
@@ -155,6 +176,12 @@ type hbmPIM struct {
 	read    []int64          // scratch: tokens of single heads that the units read in one
 	chooses bool             // the policy is not dense: GPUs choose and keep statistics
 	groups  [2]gpus.Grouping // of the sub-batches: what the GPUs read once for all who share it, beside the units
+
+	launches bool    // units take the fixed time of the GPUs' kernel
+	reading  reading // of what lies in order
+	// Scratch where a request lies in one channel; empty where heads are dealt out over all.
+	loads   []channelLoad
+	seconds []float64
 }
 
 // assembleHBMPIM puts together a replica with continuous batching.
@@ -171,9 +198,10 @@ func assembleHBMPIM(n *Setup) Assembly {
 	}
 	spec.Peak16 *= units.FLOPRate(max(1, model.ElementBits/model.KVElementBits())) // more multipliers
 	e := &hbmPIM{
-		units:  gpu.NewModelCost(&spec, &model),
-		GPUs:   gpus.New(n.Hardware),
-		factor: h.BandwidthFactor,
+		units:    gpu.NewModelCost(&spec, &model),
+		GPUs:     gpus.New(n.Hardware),
+		factor:   h.BandwidthFactor,
+		launches: h.KernelOverhead,
 	}
 	query, kv := cfg.Model.ShardHeads()
 	e.group = query / kv
@@ -184,12 +212,19 @@ func assembleHBMPIM(n *Setup) Assembly {
 		e.clock = float64(h.Stacks*hbm.StackClockBytes) / float64(cfg.GPU.MemoryBandwidth)
 		e.factor, _ = h.spec().Nominal() // NewNode has filled the table
 	}
+	e.reading = e.measureReading(&h, &cfg.GPU.Spec)
+	if columns, _ := h.copied(cfg); columns > 0 {
+		e.help(columns)
+	}
+	if h.Placement == PlacementChannel {
+		e.loads, e.seconds = make([]channelLoad, h.channels()), make([]float64, h.channels())
+	}
 	e.device, e.did, e.read, e.chooses = make([]units.Duration, len(e.Runs)), make([]hbm.Tally, len(e.Runs)), make([]int64, len(e.Runs)), !cfg.AttendsToAll()
 	e.alone.Cost = func(context int) units.Duration { return e.took(e.one(context), e.reads) }
 	resources := e.tier.Beside("HBM-PIM", gpus.OnDown)
 	resources[gpus.OnDevice].Reason, resources[gpus.OnDevice].Device = flow.ForPIM, true
 	e.Flow = flow.New(n.Hardware, resources, n.Running)
-	c := Continuous{Policy: h.Policy, Memories: gpus.Memories(n.Hardware), adaptive: h.SubBatches == SubBatchesAdaptive}
+	c := Continuous{Policy: h.Policy, Memories: hbmMemories(n.Hardware), adaptive: h.SubBatches == SubBatchesAdaptive}
 	if h.SubBatches != SubBatchesNever {
 		c.former = forming.FormerOf(batchingPolicy(h.Policy), e)
 	}
@@ -220,6 +255,12 @@ func (e *hbmPIM) attend(requests []scheduler.Decoding, step int64, counts bool) 
 				e.Batches = append(e.Batches, gpus.DecodeBatch(c))
 			}
 		}
+		if len(e.loads) > 0 {
+			e.device[run] = e.busiest(x, requests)
+		}
+		if e.device[run] > 0 {
+			e.device[run] += e.crossing(len(requests))
+		}
 		to := &e.Decoding[run]
 		to.Batches, to.Shared, to.Beside, to.Merge, to.Chooses = e.Batches[from:], nil, gpu.Work{}, gpu.Work{}, gpu.Work{}
 		if e.chooses {
@@ -235,8 +276,8 @@ func (e *hbmPIM) class(c *policy.Class) units.Duration {
 	gpus.SetBatch(&b, c)
 	b.Page, b.PerQueryHead = 0, false
 	switch {
-	case c.PerQueryHead: // nothing is read for two of them
-		return e.took(b, float64(e.group))
+	case c.PerQueryHead:
+		return e.took(b, float64(e.readsOf(c)))
 	case b.Requests == 1 && b == e.one(b.Longest):
 		return *e.alone.At(b.Longest)
 	case b.Requests > 0:
@@ -249,10 +290,7 @@ func (e *hbmPIM) class(c *policy.Class) units.Duration {
 func (e *hbmPIM) readings(c *policy.Class) (int64, hbm.Tally) {
 	var b gpu.DecodeBatch
 	gpus.SetBatch(&b, c)
-	reads := e.reads
-	if c.PerQueryHead {
-		reads = float64(e.group)
-	}
+	reads := float64(e.readsOf(c))
 	return c.All() * int64(reads) * int64(e.Copies), e.tally(b, reads)
 }
 
@@ -264,10 +302,14 @@ func (e *hbmPIM) one(context int) gpu.DecodeBatch {
 // times. The units run the GPUs' kernel at their own bandwidth: all but its fixed overhead is faster by that factor.
 func (e *hbmPIM) took(b gpu.DecodeBatch, reads float64) units.Duration {
 	cost := e.units.DecodeBatchCost(b)
-	if e.stack != nil {
-		return flow.TaskTime(cost.Overhead + float64(e.commands(b, reads)))
+	fixed := cost.Overhead
+	if !e.launches {
+		fixed = 0
 	}
-	return flow.TaskTime(cost.Overhead + float64((cost.Seconds-cost.Overhead)*reads/e.factor))
+	if e.stack != nil {
+		return flow.TaskTime(fixed + float64(e.commands(b, reads)))
+	}
+	return flow.TaskTime(fixed + float64((cost.Seconds-cost.Overhead)*reads/e.factor))
 }
 
 // dealt returns the heads of a batch on a GPU, and their mean length. Each query head, or each group of them that one reading serves, is a head
@@ -311,6 +353,10 @@ func (e *hbmPIM) Run(b *scheduler.Batch, start units.Duration) (end units.Durati
 		}
 	}
 	read, did := e.layOut(b, grouped)
+	for s := range b.Sub {
+		more, commands := e.helped(b.Sub[s].Tokens())
+		read, did = read+more, did.Plus(commands, 1)
+	}
 	e.Flow.Work.Tokens, e.Flow.Work.HBM = e.Flow.Work.Tokens+read, e.Flow.Work.HBM.Plus(did, 1)
 	end, err = e.Flow.Run(start)
 	e.tier.Idle = end
@@ -351,6 +397,10 @@ func (e *hbmPIM) PIM(s *scheduler.SubBatch, step int64, _ int) (t units.Duration
 	e.attend(s.Decode, step, false)
 	for run, layers := range e.Runs {
 		t += units.Duration(layers) * e.device[run]
+	}
+	if tokens := s.Tokens(); tokens > 0 {
+		_, seconds := e.Helps(tokens)
+		t += units.Duration(e.Model.Layers) * flow.TaskTime(seconds)
 	}
 	return t
 }

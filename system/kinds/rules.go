@@ -42,6 +42,9 @@ func (s *System) check(all []System, cfg *configs.Config, c *input.Check) {
 			checkBudget(s.Derive(cfg), s.Section, c)
 		}
 	}
+	if c.OK() && s.more != nil {
+		s.more(cfg, c)
+	}
 }
 
 // checkPolicy refuses a policy that the system cannot run, and says which systems can.

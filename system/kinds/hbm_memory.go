@@ -1,0 +1,95 @@
+package kinds
+
+import (
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/llm"
+	"github.com/l3sim/l3sim/pim/hbm"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Values of HBMPIM.Placement.
+const (
+	PlacementHeads   = "heads"   // the heads of all requests are dealt out evenly over all channels
+	PlacementChannel = "channel" // all heads of a request on a GPU lie in one channel
+)
+
+// gpuShare returns the share of the GPUs' own memory that is left for data: all of it where the units are beside.
+func (h HBMPIM) gpuShare() float64 {
+	if h.MemoryBeside > 0 {
+		return 1
+	}
+	return h.CapacityShare
+}
+
+// copied returns the columns of the feed-forward network on a GPU that the units can read, and the bytes of the copies of all GPUs of
+// a replica: in the GPUs' own memory the weights are there anyway.
+func (h HBMPIM) copied(cfg *configs.Config) (columns int, bytes units.Bytes) {
+	m := &cfg.Model
+	if h.FeedForward == 0 || m.Experts > 0 {
+		return 0, 0
+	}
+	columns = int(h.FeedForward * float64((m.FFNHidden+m.TensorParallel-1)/m.TensorParallel))
+	if h.MemoryBeside > 0 {
+		_, bits := m.ProductBits()
+		weights := m.Layers * m.TensorParallel * columns * m.FFNMatrices() * m.Hidden
+		bytes = units.Bytes((weights*bits + 7) / 8)
+	}
+	return columns, bytes
+}
+
+// hbmMemory is the memory of a replica for keys and values: what weights and activations leave of the GPUs' own, or what copies
+// of weights leave of the units' stacks beside the GPUs.
+func hbmMemory(h *flow.Hardware) flow.KVMemory {
+	s := configs.Section[HBMPIM](h.Config)
+	own := gpus.Memory(h)
+	if s.MemoryBeside > 0 {
+		_, copies := s.copied(h.Config)
+		own.Capacity = int64(max(0, s.beside(&h.Model)-copies) / own.Unit)
+	}
+	if s.Placement == PlacementChannel {
+		own.Capacity -= own.Capacity % int64(s.channels())
+	}
+	return own
+}
+
+// beside returns the bytes of the stacks beside a replica's GPUs that are left for data.
+func (h HBMPIM) beside(m *llm.Model) units.Bytes {
+	return units.Bytes(m.TensorParallel) * units.Bytes(h.CapacityShare*float64(h.MemoryBeside))
+}
+
+// channels returns the channels of the units of a GPU.
+func (h HBMPIM) channels() int { return h.Stacks * hbm.Channels }
+
+// hbmMemories is the memories of a replica. Keys and values of prompts that are cut stay on the GPUs until the prompt ends, where
+// others are beside them.
+func hbmMemories(h *flow.Hardware) forming.Memories {
+	s := configs.Section[HBMPIM](h.Config)
+	all := gpus.Memories(h)
+	spec := gpus.Pages(h, hbmMemory(h).Capacity)
+	if s.Placement == PlacementChannel { // a channel is a rankset: a request stays on the one that it was admitted to
+		spec.Ranksets, spec.Capacity = s.channels(), spec.Capacity/int64(s.channels())
+	}
+	all.Ledger = h.Keeping(memory.NewLedger(spec), gpus.PageBytes(h))
+	if s.MemoryBeside > 0 {
+		all.GPU.Free, all.GPU.HoldsKV = gpus.FreeMemory(h), false
+	}
+	return all
+}
+
+// checkHBM has the rules of what fits together with units in HBM.
+func checkHBM(cfg *configs.Config, c *input.Check) {
+	h := configs.Section[HBMPIM](cfg)
+	apart := h.MemoryBeside > 0 || h.Placement == PlacementChannel
+	c.That(!cfg.Cache.Prefix || !apart, "cache.prefix", true, "false with hbm_pim.memory_beside or with hbm_pim.placement = %q: what prompts share is kept in the GPUs' own memory, over all channels", PlacementChannel)
+	if !c.OK() || h.MemoryBeside == 0 {
+		return
+	}
+	_, copies := h.copied(cfg)
+	page := units.Bytes(cfg.Batching.PageTokens) * cfg.Model.KVBytesPerToken()
+	c.That(h.beside(&cfg.Model) >= copies+page, "hbm_pim.memory_beside", h.MemoryBeside, "room for a page of batching.page_tokens, and for the copies of weights that hbm_pim.feed_forward = %v has there, %v a replica", h.FeedForward, copies)
+}
