@@ -178,7 +178,7 @@ func TestBaselineBounds(t *testing.T) {
 		"hbm_pim.model=commands": true, "hbm_pim.model=command": false, "hbm_pim.rules=jedec": true, "hbm_pim.level=bg": true, "hbm_pim.level=group": false, "hbm_pim.rules=hbm3": false, "hbm_pim.stacks=64": true, "hbm_pim.stacks=0": false,
 		"hbm_pim.bandwidth_factor=1024": true, "hbm_pim.bandwidth_factor=0": false, "hbm_pim.capacity_share=1": true, "hbm_pim.capacity_share=1.1": false,
 		"hbm_pim.memory_beside=1TiB": true, "hbm_pim.memory_beside=-1B": false, "hbm_pim.link=1B/s": true, "hbm_pim.link=0B/s": false, "hbm_pim.feed_forward=0": true, "hbm_pim.feed_forward=1": true,
-		"hbm_pim.feed_forward=1.1": false, "hbm_pim.feed_forward=-0.1": false, "hbm_pim.placement=channel": true, "hbm_pim.placement=head": false,
+		"hbm_pim.feed_forward=1.1": false, "hbm_pim.feed_forward=-0.1": false, "hbm_pim.placement=channel": true, "hbm_pim.placement=head": false, "rank_pim.sub_batches=adaptive": true, "rank_pim.sub_batches=two": false,
 		"cpu_offload.overhead=0s": true, "cpu_offload.overhead=1ps": true, "cpu_offload.overhead=-1ps": false, "cpu_offload.cores=1": true, "cpu_offload.cores=65536": true,
 		"cpu_offload.cores=0": false, "cpu_offload.host_memory_share=0": true, "cpu_offload.host_memory_share=1": true, "cpu_offload.host_memory_share=-0.1": false,
 		"cpu_offload.max_delay=0": false, "cpu_offload.max_delay=1e-6": true, "cpu_offload.max_delay=1": true, "cpu_offload.max_delay=1.1": false, "cpu_offload.memory_efficiency=0": false,

@@ -58,6 +58,10 @@ func drawBaseline(t *rapid.T) drawn {
 	return d
 }
 
+func drawStripe(t *rapid.T) string {
+	return "comm.stripe=" + rapid.SampledFrom([]string{"none", "ranksets", "channels"}).Draw(t, "stripe")
+}
+
 // drawUnits draws where units in HBM are and what they help with. Each of the 16 channels of a GPU has room for the largest request.
 func (d *drawn) drawUnits(t *rapid.T) {
 	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
@@ -111,8 +115,11 @@ func TestBaselineLaws(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
 				d := drawBaseline(t)
-				if s.Name == "hbm-pim" {
+				switch s.Name {
+				case "hbm-pim":
 					d.drawUnits(t)
+				case "rank-pim":
+					d.sets = append(d.sets, drawStripe(t), "rank_pim.sub_batches="+rapid.SampledFrom([]string{"never", "always", "adaptive"}).Draw(t, "sub-batches"))
 				}
 				node := d.node(t, s.Name)
 				cfg := node.cfg
@@ -187,7 +194,7 @@ func TestRankPIMIsL3WithoutItsTechniques(t *testing.T) {
 			r := &d.trace.Requests[i]
 			r.Input, r.Output = 1+r.Input%32, 200+r.Output
 		}
-		d.sets = append(d.sets, "batching.max_num_batched_tokens=2048", "memory.admission=final")
+		d.sets = append(d.sets, "batching.max_num_batched_tokens=2048", "memory.admission=final", drawStripe(t))
 		rank := mustRun(t, d.node(t, "rank-pim", "rank_pim.placement=balanced", "rank_pim.policy=prefill-first"), d.trace, false)
 		l3 := mustRun(t, d.node(t, "l3", `pim.processing_unit="rank"`, "scheduler.sub_batches=1", "comm.balance=least-loaded",
 			`pcie.latency="0s"`, "pcie.generation=6", "pcie.lanes=16", "scheduler.min_prefill_tokens=2048"), d.trace, false)

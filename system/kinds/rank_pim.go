@@ -20,7 +20,7 @@ var rankPIMSystem = System{
 	Name:     "rank-pim",
 	Others:   []string{"hermes", "r-pim", "dimm-pim"},
 	Hardware: "KV in DIMMs, decode attention on a processing unit a rank, which reads at the channel's rate; transfers hidden",
-	Schedule: "prefill first, or chunked; a single batch",
+	Schedule: "prefill first, or chunked; a single batch, or two sub-batches",
 	Source:   "L3, section 6.1; Hermes (Liu et al., ASPLOS 2025)",
 	Sections: "rank_pim, batching, dram, pim",
 	Host:     true,
@@ -30,6 +30,7 @@ var rankPIMSystem = System{
 [rank_pim]
 policy = "prefill-first" # L3, section 6.1; "chunked-prefill" lets the ranks attend while the GPUs prefill; long prompts
 placement = "random" # the paper says nothing; "balanced" takes the rankset with the fewest tokens; the busiest rankset's time
+sub_batches = "never" # L3, section 6.1: GPUs and ranks take turns; "always" and "adaptive" (where it is predicted to be faster) have one sub-batch on each
 `,
 }
 
@@ -38,6 +39,8 @@ type RankPIM struct {
 	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
 	// Placement is how requests are spread over the ranksets: PlacementRandom or PlacementBalanced.
 	Placement string `toml:"placement"`
+	// SubBatches says when decoding requests are divided in two: one sub-batch is on the GPUs while the other is in the DIMMs.
+	SubBatches string `toml:"sub_batches"`
 }
 
 // Values of RankPIM.Placement.
@@ -50,6 +53,7 @@ const (
 func (r RankPIM) Check(c *input.Check) {
 	input.OneOf(c, "policy", r.Policy, BatchingPolicies()...)
 	input.OneOf(c, "placement", r.Placement, PlacementRandom, PlacementBalanced)
+	input.OneOf(c, "sub_batches", r.SubBatches, SubBatchesAlways, SubBatchesAdaptive, SubBatchesNever)
 }
 
 // rankPIM is a system with one processing unit a rank, timed by the same program on
@@ -59,25 +63,32 @@ type rankPIM struct {
 	gpus.GPUs
 	ranks *ranks.Devices
 	flow.Flow
-	groups    []ranks.GroupCost // one a rankset, of the iteration at hand
+	groups    [2][]ranks.GroupCost // of the sub-batches of the iteration at hand, one a rankset
 	imbalance flow.Imbalance
 	peakRate  units.Bandwidth
 	join      units.Duration // of a block that waits for the ranks
 }
 
-// assembleRankPIM puts together a replica with continuous batching of a single batch.
+// assembleRankPIM puts together a replica with continuous batching.
 func assembleRankPIM(n *Setup) Assembly {
 	cfg := n.Config
 	e := &rankPIM{
-		GPUs: gpus.New(n.Hardware), groups: make([]ranks.GroupCost, cfg.Node.Ranksets),
+		GPUs:     gpus.New(n.Hardware),
 		peakRate: units.Bandwidth(cfg.Node.Ranksets*cfg.ReplicaChannels()) * cfg.DRAM.Spec.Bandwidth(),
+	}
+	for s := range e.groups {
+		e.groups[s] = make([]ranks.GroupCost, cfg.Node.Ranksets)
 	}
 	e.join = n.Join()
 	e.ranks = ranks.New(n.Hardware, e.Attends, n.Kernels)
 	e.Flow = flow.New(n.Hardware, e.resources(cfg.Comm.Rotation), n.Running)
 	spec, free := configs.Section[RankPIM](cfg), memory.GPU{Model: &cfg.Model, Free: gpus.FreeMemory(n.Hardware), PrefixStays: n.PrefixStays()}
 	memories := forming.Memories{Ledger: ranks.Ledger(n.Hardware, cfg.Comm.Rotation), GPU: free}
-	return Assembly{n.Continuous(Continuous{Policy: spec.Policy, Memories: memories, random: spec.Placement != PlacementBalanced}), e}
+	c := Continuous{Policy: spec.Policy, Memories: memories, random: spec.Placement != PlacementBalanced, adaptive: spec.SubBatches == SubBatchesAdaptive}
+	if spec.SubBatches != SubBatchesNever {
+		c.former = forming.FormerOf(batchingPolicy(spec.Policy), e)
+	}
+	return Assembly{n.Continuous(c), e}
 }
 
 // Resources of a system with processing units a rank.
@@ -94,7 +105,7 @@ const (
 // (l + offset) mod R where they rotate.
 func (e *rankPIM) resources(rotate bool) []flow.Resource {
 	return []flow.Resource{
-		onRanks:          {Resource: dataflow.Resource{Name: "ranksets", Reason: flow.ForPIM, Device: true, Discipline: dataflow.Lanes, Count: len(e.groups), Rotates: rotate}, Track: flow.TrackRank},
+		onRanks:          {Resource: dataflow.Resource{Name: "ranksets", Reason: flow.ForPIM, Device: true, Discipline: dataflow.Lanes, Count: len(e.groups[0]), Rotates: rotate}, Track: flow.TrackRank},
 		onHost:           {Resource: dataflow.Resource{Name: "host", Reason: flow.ForHost}, Track: flow.NoTrack},
 		onDownHidden:     {Resource: dataflow.Resource{Name: "PCIe down", Reason: flow.ForDown}, Track: flow.NoTrack},
 		onUpHidden:       {Resource: dataflow.Resource{Name: "PCIe up", Reason: flow.ForUp}, Track: flow.NoTrack},
@@ -105,58 +116,35 @@ func (e *rankPIM) resources(rotate bool) []flow.Resource {
 
 // Run runs a batch: the ranks attend, the host learns of it, and the GPUs go on.
 func (e *rankPIM) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
-	sub, it := &b.Sub[0], &e.Iteration
 	if e.ranks.Rest > 0 && !e.ranks.Fixed {
 		e.ranks.Rotate(b)
 	}
 	e.Reset()
-	x := e.Decode(sub.Decode, 0, b.Step) // all layers attend alike
-	e.attend(sub, x)
-	e.transfers()
-	g := e.Stage(sub, e.Beside(x))
-	entry := e.Enter(0, onAllGPUs, g.Entry, &g.Use)
-	first, from := int32(len(it.Ops)), int32(len(it.After))
-	for q := range e.groups {
-		if took := e.groups[q].Compute; e.groups[q].Requests > 0 {
-			o, i := it.Add(onRanks, took)
-			o.Kind, o.Lane, o.Group = flow.OpAttention, int16(q), int16(q)
-			it.After = append(it.After, i)
+	for s := range b.Sub {
+		if sub := &b.Sub[s]; sub.Tokens() > 0 {
+			x := e.Decode(sub.Decode, 0, b.Step) // all layers attend alike
+			e.attend(sub, x, e.groups[s])
+			e.transfers(e.groups[s])
+			e.decodeBeside(x)
+			e.lay(sub, s)
 		}
 	}
-	if attend := (dataflow.Range{From: from, To: int32(len(it.After))}); attend.To > from && e.ranks.HostAccess > 0 {
-		o, i := it.Add(onHost, 2*e.ranks.HostAccess)
-		o.Kind, o.After = flow.OpNotice, attend
-		from = attend.To
-		it.After = append(it.After, i)
-	}
-	if attention := g.Layers[0].Attention; attention > 0 {
-		o, i := it.Add(onAllGPUs, attention)
-		o.Kind = flow.OpGPUAttention
-		it.After = append(it.After, i)
-	}
-	join := units.Duration(0)
-	if len(sub.Decode) > 0 {
-		join = e.join
-	}
-	o, _ := it.Add(onAllGPUs, g.Block+join)
-	o.Kind, o.Flags, o.After = flow.OpBlock, dataflow.NextLayer, dataflow.Range{From: from, To: int32(len(it.After))}
-	e.Flow.Layers(0, entry, first, g.Exit+join)
 	return e.Flow.Run(start)
 }
 
 // attend sets what one layer of a sub-batch, whose decoding takes x, takes on each rankset.
-func (e *rankPIM) attend(sub *scheduler.SubBatch, x *policy.Step) {
-	e.ranks.Gather(e.groups, sub, x, 0)
+func (e *rankPIM) attend(sub *scheduler.SubBatch, x *policy.Step, groups []ranks.GroupCost) {
+	e.ranks.Gather(groups, sub, x, 0)
 	e.ranks.TallyStep(x, e.Model.Layers)
 	e.ranks.TallyPrefixes(sub)
-	e.imbalance.Add(ranks.Attending(e.groups))
+	e.imbalance.Add(ranks.Attending(groups))
 }
 
-// transfers books the transfers of an iteration, which hide behind its work: it takes at
+// transfers books the transfers of a sub-batch, which hide behind the iteration's work: it takes at
 // least as long as the busier direction of the links does for them, or the channels.
-func (e *rankPIM) transfers() {
+func (e *rankPIM) transfers(groups []ranks.GroupCost) {
 	w, layers := &e.Flow.Work, units.Duration(e.Model.Layers)
-	all := e.ranks.Together(e.groups)
+	all := e.ranks.Together(groups)
 	traffic := e.ranks.Moves(all.Requests, &all.Vectors)
 	down, up, channel := traffic.Down.Held(), traffic.Up+all.Prefix.Up, traffic.Down.Data+traffic.UpBus+all.Prefix.Data
 	if all.Prompt.Tokens > 0 {
@@ -169,6 +157,67 @@ func (e *rankPIM) transfers() {
 	e.Hide(onDownHidden, layers*down)
 	e.Hide(onUpHidden, layers*up)
 	e.Hide(onChannelsHidden, layers*channel)
+}
+
+// decodeBeside sets the GPUs' part of decoding, whose step is x: heads that attend there, and the merge of heads that are striped.
+func (e *rankPIM) decodeBeside(x *policy.Step) {
+	e.Decoding[0] = gpus.Decoding{Batches: e.Beside(x)}
+	if e.ranks.Stripe.Parts > 0 {
+		e.Decoding[0].Merge = e.ModelCost.MergeParts(e.ranks.Merges(x))
+	}
+}
+
+// lay adds the operations of a sub-batch.
+func (e *rankPIM) lay(sub *scheduler.SubBatch, s int) {
+	it, g := &e.Iteration, e.StageRuns(sub)
+	g.Use.Merge = units.Duration(e.Model.Layers) * g.Layers[0].Merge
+	entry := e.Enter(s, onAllGPUs, g.Entry, &g.Use)
+	first, from := int32(len(it.Ops)), int32(len(it.After))
+	groups := e.groups[s]
+	for q := range groups {
+		if took := groups[q].Compute; groups[q].Requests > 0 {
+			o, i := it.Add(onRanks, took)
+			o.Kind, o.Lane, o.Group = flow.OpAttention, int16(q), int16(s*len(groups)+q)
+			it.After = append(it.After, i)
+		}
+	}
+	if attend := (dataflow.Range{From: from, To: int32(len(it.After))}); attend.To > from && e.ranks.HostAccess > 0 {
+		o, i := it.Add(onHost, 2*e.ranks.HostAccess)
+		o.Kind, o.After = flow.OpNotice, attend
+		from = attend.To
+		it.After = append(it.After, i)
+	}
+	if attention := g.Layers[0].Attention; attention > 0 {
+		o, i := it.Add(onAllGPUs, attention)
+		o.Kind, o.Group = flow.OpGPUAttention, int16(s*len(groups))
+		it.After = append(it.After, i)
+	}
+	more := g.Layers[0].Merge
+	if len(sub.Decode) > 0 {
+		more += e.join
+	}
+	o, _ := it.Add(onAllGPUs, g.Block+more)
+	o.Kind, o.Group, o.Flags, o.After = flow.OpBlock, int16(s*len(groups)), dataflow.NextLayer, dataflow.Range{From: from, To: int32(len(it.After))}
+	e.Flow.Layers(s, entry, first, g.Exit+more)
+}
+
+// GPU implements forming.Predictor.
+func (e *rankPIM) GPU(s *scheduler.SubBatch, step int64) units.Duration {
+	e.decodeBeside(e.Decode(s.Decode, 0, step))
+	t := e.GPUTime(s)
+	if len(s.Decode) > 0 {
+		t += units.Duration(e.Model.Layers) * e.join
+	}
+	return t
+}
+
+// PIM implements forming.Predictor: transfers hide behind it.
+func (e *rankPIM) PIM(s *scheduler.SubBatch, step int64, _ int) units.Duration {
+	t := e.ranks.Attention(s, step)
+	if len(s.Decode) > 0 {
+		t += units.Duration(e.Model.Layers) * 2 * e.ranks.HostAccess
+	}
+	return t
 }
 
 func (e *rankPIM) Settle() { e.ranks.SettleHeads(&e.Flow.Work.Ranks) }

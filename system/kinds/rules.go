@@ -102,7 +102,6 @@ func (s *System) checkStripe(cfg *configs.Config, c *input.Check) {
 	if cfg.Comm.Stripe == scheduler.StripeNone || !s.KV.InDIMM {
 		return
 	}
-	c.That(s.Name == l3Name, "comm.stripe", cfg.Comm.Stripe, "%q with run.system = %s", scheduler.StripeNone, s.Name)
 	c.That(cfg.Policy.Pages() == nil && cfg.Policy.Profile == "", "comm.stripe", cfg.Comm.Stripe, "%q with policy.name = %s or a profile: selected pages lie anywhere, and not evenly over parts",
 		scheduler.StripeNone, cfg.Policy.Name)
 }

@@ -19,35 +19,18 @@ func (d *Devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) 
 	return t
 }
 
-// layerPIM is PIM of a layer of a run, whose decoding takes x. It reads the groups that the layer would have, but for
-// three things, so that it grows evenly with each request: heads lie on the channels as if dealt evenly, the drain of a
-// group's first head is left out, and the vectors of all groups go as one transfer.
+// Attention is PIM of the ranks alone, without what moves to them and back, for a system that hides it.
+func (d *Devices) Attention(s *scheduler.SubBatch, iteration int64) (t units.Duration) {
+	for run, layers := range d.Runs {
+		busiest, _, _ := d.predict(s, d.Decode(s.Decode, run, iteration))
+		t += units.Duration(layers) * d.Clock.Time(busiest)
+	}
+	return t
+}
+
+// layerPIM is PIM of a layer of a run, whose decoding takes x.
 func (d *Devices) layerPIM(s *scheduler.SubBatch, x *policy.Step, run, otherPrefill int) (t units.Duration) {
-	for offset := range d.predicted {
-		d.predicted[offset].reset()
-	}
-	if d.Stripe.Parts > 0 {
-		d.attendStriped(d.predicted, s.Decode, x, true)
-	} else {
-		d.attendEvenly(d.predicted, s.Decode, x)
-	}
-	var busiest int64
-	attend, all := 0, vectors{} // requests
-	for offset := range d.predicted {
-		g := &d.predicted[offset]
-		if g.Requests == 0 {
-			continue
-		}
-		attend += g.Requests
-		all.add(&g.Vectors)
-		if d.Stripe.Parts > 0 {
-			g.Clocks += g.Drain
-		}
-		if d.uneven && (d.Stripe.Parts == 0 || d.Stripe.lanes) {
-			d.level(g)
-		}
-		busiest = max(busiest, g.Clocks)
-	}
+	busiest, attend, all := d.predict(s, x)
 	if otherPrefill > 0 {
 		var prompt Cargo
 		d.loadPrompt(&prompt, run, otherPrefill, 0, true)
@@ -76,3 +59,33 @@ func (d *Devices) level(g *GroupCost) {
 
 // ceilShare returns n divided by parts, rounded up.
 func ceilShare(n int64, parts int) int64 { return (n + int64(parts) - 1) / int64(parts) }
+
+// predict returns the clocks of the busiest rankset in a layer whose decoding takes x, how many requests attend on ranks and their
+// vectors. It reads the groups that the layer would have, but for three things, so that it grows evenly with each request: heads lie
+// on the channels as if dealt evenly, the drain of a group's first head is left out, and the vectors of all groups go as one transfer.
+func (d *Devices) predict(s *scheduler.SubBatch, x *policy.Step) (busiest int64, attend int, all vectors) {
+	for offset := range d.predicted {
+		d.predicted[offset].reset()
+	}
+	if d.Stripe.Parts > 0 {
+		d.attendStriped(d.predicted, s.Decode, x, true)
+	} else {
+		d.attendEvenly(d.predicted, s.Decode, x)
+	}
+	for offset := range d.predicted {
+		g := &d.predicted[offset]
+		if g.Requests == 0 {
+			continue
+		}
+		attend += g.Requests
+		all.add(&g.Vectors)
+		if d.Stripe.Parts > 0 {
+			g.Clocks += g.Drain
+		}
+		if d.uneven && (d.Stripe.Parts == 0 || d.Stripe.lanes) {
+			d.level(g)
+		}
+		busiest = max(busiest, g.Clocks)
+	}
+	return busiest, attend, all
+}
