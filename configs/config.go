@@ -83,6 +83,9 @@ type Run struct {
 	// number of a built-in trace.
 	Requests int    `toml:"requests"`
 	Seed     uint64 `toml:"seed"` // of everything that is drawn
+	// Variant is one of the preset's sets of keys for the system; "": none of them. Where nobody sets it, runs and sweeps try all that
+	// the preset has, and report the one with the highest throughput.
+	Variant string `toml:"variant"`
 }
 
 // Check has the rules of the section [run].

@@ -19,6 +19,8 @@ type layer struct {
 	file    string    // as in the entries, "" where they differ
 	derives string    // the key that is derived where no layer sets it, "" for none
 	table   *table    // that the layer's part of DRAM is in, nil for none
+
+	variants []variant // of a system preset
 }
 
 // entry is one key of a layer.
@@ -85,6 +87,7 @@ func (ld *Loader) parse(file, text string) (*layer, error) {
 		}
 		leaf := ld.keys.Key(name)
 		switch _, isTable := value.(map[string]any); {
+		case ofVariants(name) && strings.HasPrefix(file, presetFile): // parseVariants reads these
 		case leaf != nil:
 			if e.value, err = schema.Convert(leaf.Type, value); err != nil {
 				return nil, fail(err)

@@ -73,6 +73,15 @@ func (ld *Loader) resolveAll(layers []*layer, o Options) (*resolution, error) {
 
 // resolveOptions is resolveAll without validation.
 func (ld *Loader) resolveOptions(layers []*layer, o Options) (*resolution, error) {
+	layers, err := ld.userLayers(layers, o)
+	if err != nil {
+		return nil, err
+	}
+	return ld.resolve(layers)
+}
+
+// userLayers returns the layers of options on top of others.
+func (ld *Loader) userLayers(layers []*layer, o Options) ([]*layer, error) {
 	for _, file := range o.ConfigFiles {
 		l, err := ld.read(file)
 		if err != nil {
@@ -93,7 +102,7 @@ func (ld *Loader) resolveOptions(layers []*layer, o Options) (*resolution, error
 		own := entry{key: "preset", value: reflect.ValueOf(o.Preset)}
 		layers = append([]*layer{{preset: true, entries: []entry{own}}}, layers...)
 	}
-	return ld.resolve(layers)
+	return layers, nil
 }
 
 // resolution is a configuration with the origin of its keys.
@@ -138,6 +147,13 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 		return nil, at(top, err)
 	}
 	layers := append([]*layer{system}, user...)
+	chosen, err := variantLayer(layers)
+	if err != nil {
+		return nil, err
+	}
+	if chosen != nil {
+		layers = slices.Insert(layers, 1, chosen)
+	}
 	roots := make([]*root, len(bases))
 	for i := range bases {
 		if roots[i], err = bases[i].find(ld, layers); err != nil {

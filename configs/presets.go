@@ -23,6 +23,8 @@ const DefaultPreset = "dgx-a100-l3"
 //go:embed systems/*.toml gpus/*.toml models/*.toml prices/*.toml
 var files embed.FS
 
+const presetFile = "preset " // before a preset's name, as the file of its entries
+
 // Kind is what a preset describes.
 type Kind string
 
@@ -126,11 +128,15 @@ func (ld *Loader) presetLayer(known *sync.Map, kind Kind, name, key string) (*la
 	if err != nil {
 		return nil, err
 	}
-	l, err := ld.parse("preset "+name, text)
+	l, err := ld.parse(presetFile+name, text)
 	if err != nil {
 		return nil, err
 	}
-	l.preset = kind == SystemPresets
+	if l.preset = kind == SystemPresets; l.preset {
+		if l.variants, err = ld.parseVariants(l.file, text); err != nil {
+			return nil, err
+		}
+	}
 	known.Store(id, l)
 	return l, nil
 }

@@ -45,9 +45,11 @@ type Summary struct {
 type About struct {
 	Schema string `json:"schema"` // Schema
 	System string `json:"system"`
-	Model  string `json:"model"`
-	GPU    string `json:"gpu"`
-	Trace  Trace  `json:"trace"`
+	// Variant is the preset's set of keys for the system that the run has (run.variant); left out where there is none.
+	Variant string `json:"variant,omitempty"`
+	Model   string `json:"model"`
+	GPU     string `json:"gpu"`
+	Trace   Trace  `json:"trace"`
 	// Arrivals is how the requests came.
 	Arrivals     Arrivals `json:"arrivals"`
 	Seed         uint64   `json:"seed"`

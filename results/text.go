@@ -21,8 +21,12 @@ func (s *Summary) WriteFull(w io.Writer) error { return s.write(w, true) }
 
 func (s *Summary) write(w io.Writer, full bool) error {
 	var b strings.Builder
+	system := s.System
+	if s.Variant != "" {
+		system += " (" + s.Variant + ")"
+	}
 	fmt.Fprintf(&b, "%s serving %s on %s, %s requests of %s, seed %d\n",
-		s.System, s.Model, s.GPU, count(s.Trace.Requests), s.Trace.Name, s.Seed)
+		system, s.Model, s.GPU, count(s.Trace.Requests), s.Trace.Name, s.Seed)
 	for _, f := range facts {
 		shown := f.shown == inBoth || full && f.shown != inBrief || !full && (f.shown == inBrief || f.shown == spare && !s.SLO.Any())
 		if text := f.text(s); text != "" && shown {

@@ -268,7 +268,7 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 	}
 	o := r.outcomes()
 	s := &results.Summary{
-		About: results.About{System: cfg.Run.System, Model: cfg.ModelTitle(), GPU: cfg.GPUTitle(), Trace: results.DescribeTrace(r.trace),
+		About: results.About{System: cfg.Run.System, Variant: cfg.Run.Variant, Model: cfg.ModelTitle(), GPU: cfg.GPUTitle(), Trace: results.DescribeTrace(r.trace),
 			Arrivals: r.arrivals(), Seed: cfg.Run.Seed, ConfigSHA256: hash},
 		Throughput: results.Throughput{SimulatedS: r.end.Seconds()},
 		Latencies: results.Latencies{TBT: r.tbt.Milliseconds(), TBTDecode: r.tbtDecode, Stall: r.stall, TTFT: o.ttft.Milliseconds(), E2E: o.e2e.Milliseconds(),

@@ -47,24 +47,22 @@ func (a *app) compare(ctx context.Context, file *design.File, f *runFlags) error
 	if err != nil {
 		return err
 	}
-	plan, err := sweep.NewPlan(file, version)
-	if err != nil {
-		return err
-	}
-	c := &comparison{plan: plan, runs: map[string]*comparedRun{}}
 	if f.dryRun {
-		return a.compareHardware(c)
+		plan, err := sweep.NewPlan(file, version)
+		if err != nil {
+			return err
+		}
+		return a.compareHardware(&comparison{plan: plan})
 	}
 	if err := f.writable(); err != nil {
 		return err
 	}
-	plan.Simulate = func(ctx context.Context, p *sweep.Point, cfg *configs.Config, t *traces.Trace) (*results.Summary, error) {
-		return c.simulate(ctx, p, cfg, t, options)
-	}
-	outcome, err := a.runPlan(ctx, plan, sweep.RunOptions{})
+	c, outcome, err := a.runAll(ctx, file, version, options)
 	if err != nil {
 		return err
 	}
+	plan := c.plan
+	plan.KeepBest(outcome)
 	names, done := c.done(outcome)
 	a.noteWarnings(names, done)
 	late := f.inWindow(options.Timeline, c.end())
@@ -94,6 +92,20 @@ func (a *app) compare(ctx context.Context, file *design.File, f *runFlags) error
 	return late
 }
 
+// runAll runs the points of a file, and keeps all of each.
+func (a *app) runAll(ctx context.Context, file *design.File, version string, o system.Options) (*comparison, *sweep.Outcome, error) {
+	plan, err := sweep.NewPlan(file, version)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &comparison{plan: plan, runs: map[string]*comparedRun{}}
+	plan.Simulate = func(ctx context.Context, p *sweep.Point, cfg *configs.Config, t *traces.Trace) (*results.Summary, error) {
+		return c.simulate(ctx, p, cfg, t, o)
+	}
+	outcome, err := a.runPlan(ctx, plan, sweep.RunOptions{})
+	return c, outcome, err
+}
+
 func (c *comparison) simulate(ctx context.Context, p *sweep.Point, cfg *configs.Config, t *traces.Trace, o system.Options) (*results.Summary, error) {
 	node, err := system.NewNode(cfg)
 	if err != nil {
@@ -119,8 +131,10 @@ func (c *comparison) simulate(ctx context.Context, p *sweep.Point, cfg *configs.
 // end returns the simulated seconds of the longest run.
 func (c *comparison) end() float64 {
 	end := 0.0
-	for _, r := range c.runs {
-		end = max(end, r.Summary.SimulatedS)
+	for i := range c.plan.Points {
+		if r := c.runs[c.plan.Points[i].Hash]; r != nil {
+			end = max(end, r.Summary.SimulatedS)
+		}
 	}
 	return end
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -81,6 +82,9 @@ func (a *app) newRunCommand() *cobra.Command {
 			return a.compare(cmd.Context(), asked, &f)
 		}
 		f.asked = asked
+		if variants, _ := asked.Loader.Variants(given); len(variants) > 0 && !f.dryRun {
+			return a.runBest(cmd.Context(), asked, &f)
+		} // an error is Load's, too
 		cfg, err := f.config.Load(cmd)
 		if err != nil {
 			return err
@@ -137,14 +141,49 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 	if err != nil {
 		return err
 	}
+	return a.finish(&comparedRun{node, result, sweep.Run{Name: "default", Config: cfg, Trace: trace, Summary: summary}}, options, f)
+}
+
+// runBest runs each variant that the preset has for the system, and finishes with the one that counts.
+func (a *app) runBest(ctx context.Context, asked *design.File, f *runFlags) error {
+	options, err := f.options()
+	if err != nil {
+		return err
+	}
+	if err := f.writable(); err != nil {
+		return err
+	}
+	c, outcome, err := a.runAll(ctx, asked, "", options)
+	if err != nil {
+		return err
+	}
+	var tried []string
+	for i := range c.plan.Points {
+		tried = append(tried, c.plan.Points[i].Name)
+	}
+	c.plan.KeepBest(outcome)
+	point := &c.plan.Points[0]
+	best := c.runs[point.Hash]
+	if best == nil {
+		return errors.New(outcome.Entries[0].Error)
+	}
+	a.noteTrace(best.Trace)
+	a.Note("variant %s, the best by throughput of %s; --set run.variant=NAME chooses one", point.Name, strings.Join(tried, ", "))
+	f.asked = c.plan.FileOf(point)
+	return a.finish(best, options, f)
+}
+
+// finish writes and prints one run.
+func (a *app) finish(r *comparedRun, options system.Options, f *runFlags) error {
+	summary, result := r.Summary, r.result
 	a.noteWarnings([]string{""}, []*results.Summary{summary})
 	if f.out != "" {
-		if err := f.writeRun(f.out, f.asked, &sweep.Run{Name: "default", Config: cfg, Trace: trace, Summary: summary}, result); err != nil {
+		if err := f.writeRun(f.out, f.asked, &r.Run, result); err != nil {
 			return err
 		}
 	}
 	if f.plots != "" {
-		if err := plotRun(f.page(), node, result); err != nil {
+		if err := plotRun(f.page(), r.node, result); err != nil {
 			return err
 		}
 	}

@@ -236,6 +236,7 @@ func (o *Options) run(ctx context.Context, run runner) (*Report, error) {
 		return nil, err
 	}
 	for _, x := range experiments {
+		x.keepBest()
 		if err := x.failed(); err != nil {
 			return nil, err
 		}

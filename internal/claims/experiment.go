@@ -17,6 +17,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	files "github.com/l3sim/l3sim/configs/paper"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
@@ -199,6 +200,12 @@ func (e *experiment) work(i int) (string, error) {
 	plain := *config
 	plain.Run.CommonTo = ""
 	return plain.SHA256()
+}
+
+// keepBest leaves each system with the best of its variants.
+func (e *experiment) keepBest() {
+	e.configs = list.Map(e.plan.Best(&e.outcome), func(i int) *configs.Config { return e.configs[i] })
+	e.plan.KeepBest(&e.outcome)
 }
 
 // failed returns an error that names the first failed point, nil without one.

@@ -310,9 +310,11 @@ func (r *Report) addLayouts(systems []string, best, table3 *experiment) error {
 		}
 		r.sections = append(r.sections, *ratios)
 	}
-	tokens := func(c *configs.Config, s *results.Summary) string { return throughputCell(s) + " " + layout(c) }
+	tokens := func(c *configs.Config, s *results.Summary) string {
+		return strings.TrimSpace(throughputCell(s) + " " + layout(c) + " " + s.Variant)
+	}
 	r.addSystemTable(best, systems, bestTitle,
-		"TP is the number of GPUs of a replica: the layout that rejects the fewest requests of the trace, of equals the fastest. "+rejectedText, tokens)
+		"TP is the number of GPUs of a replica: the layout that rejects the fewest requests of the trace, of equals the fastest. Behind it is the variant of the preset (run.variant), the fastest of the system's. "+rejectedText, tokens)
 	r.addSystemTable(best, systems, "Mean decode batch at these layouts", "", batchCell)
 	r.addSystemTable(best, systems, "Preemptions a request at these layouts", "With the longest stall, where there is one.", preemptionsCell)
 	ratios, err := table3.ratios(r.Seeds[0], "l3", systems)

@@ -48,7 +48,7 @@ func (p *Plan) Draw(b Bands) error {
 	for index := 1; index <= b.Draws; index++ { // draws of one number are neighbours, as they share a trace
 		for i := range count {
 			if point := &p.Points[i]; point.Err == nil {
-				p.Points = append(p.Points, Point{Name: point.Name, combination: point.combination, draw: &draw{index: index, of: i}})
+				p.Points = append(p.Points, Point{Name: point.Name, trial: point.trial, draw: &draw{index: index, of: i}})
 			}
 		}
 	}
@@ -72,7 +72,7 @@ func (p *Plan) Draw(b Bands) error {
 
 // resolveDraw draws the uncertain keys of a point and sets its address.
 func (p *Plan) resolveDraw(point *Point) error {
-	settings := p.settings(point.combination)
+	settings := p.settingsOf(point.trial)
 	config, origins, err := p.resolver.resolve(p, settings)
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func nearestRank(sorted []float64, q float64) tables.Value {
 	return tables.Of(sorted[max(0, int(math.Ceil(float64(q*float64(len(sorted)))))-1)])
 }
 
-// drawn returns the table of all draws: a row for each, with the keys of its point, what was drawn, and all metrics.
+// drawn returns the table of all draws of points that count: a row for each, with the keys of its point, what was drawn, and all metrics.
 func (p *Plan) drawn(o *Outcome) *tables.Table {
 	var keys []string // that some point draws
 	for i := p.count; i < len(p.Points); i++ {
@@ -215,8 +215,12 @@ func (p *Plan) drawn(o *Outcome) *tables.Table {
 		t.Kinds[names[i]] = tables.Real
 	}
 	t.Columns = slices.Concat(header[:1], []string{tables.DrawColumn}, header[1:status], names, header[status:])
+	best := p.Best(o)
 	for i := p.count; i < len(p.Points); i++ {
 		point := &p.Points[i]
+		if _, is := slices.BinarySearch(best, point.draw.of); !is {
+			continue // of a variant that does not count
+		}
 		cells := make([]any, len(keys))
 		for j, key := range keys {
 			if s := design.FindSetting(point.draw.settings, key); s != nil {

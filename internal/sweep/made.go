@@ -49,6 +49,6 @@ func (point *Point) identify(version string, config *configs.Config, trace strin
 // FileOf returns what describes one point of the plan: a file without axes.
 func (p *Plan) FileOf(point *Point) *design.File {
 	f := *p.File
-	f.Set, f.Axes = p.settings(point.combination), nil
+	f.Set, f.Axes = p.settingsOf(point.trial), nil
 	return &f
 }

@@ -53,13 +53,13 @@ type Point struct {
 	Err  error // error of an invalid combination; nil where it is valid
 	// Hash is the point's address: SHA-256, in hexadecimal, of the effective
 	// configuration, the code's version and the trace's content.
-	Hash        string
-	Tokens      int64 // output tokens of the trace
-	Requests    int
-	config      string         // SHA-256 of the configuration; "" for a point with an error
-	cells       []tables.Value // cells of its row in the results, by Plan.columns
-	combination int            // number of the combination of choices; the last axis changes fastest
-	draw        *draw          // nil for a point itself
+	Hash     string
+	Tokens   int64 // output tokens of the trace
+	Requests int
+	config   string         // SHA-256 of the configuration; "" for a point with an error
+	cells    []tables.Value // cells of its row in the results, by Plan.columns
+	trial                   // what it is made of
+	draw     *draw          // nil for a point itself
 }
 
 // NewPlan expands a sweep file: it loads every point's configuration and trace. An invalid
@@ -78,13 +78,17 @@ func newPlan(f *design.File, version string, loadAll bool) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	resolved := make([][]Point, len(combinations))
-	errs := make([]error, len(combinations))
+	trials, err := p.trials(combinations)
+	if err != nil {
+		return nil, err
+	}
+	resolved := make([][]Point, len(trials))
+	errs := make([]error, len(trials))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range combinations {
+	for i := range trials {
 		group.Go(func() error {
-			resolved[i], errs[i] = p.resolve(combinations[i])
+			resolved[i], errs[i] = p.resolve(trials[i])
 			return nil
 		})
 	}
@@ -96,6 +100,7 @@ func newPlan(f *design.File, version string, loadAll bool) (*Plan, error) {
 		}
 		p.Points = append(p.Points, resolved[i]...)
 	}
+	p.dropInvalid()
 	return p, p.check()
 }
 
@@ -120,9 +125,9 @@ func emptyPlan(f *design.File, version string, keys []string) *Plan {
 
 // resolve returns the repeats of a combination, or no repeats where a condition on its
 // configuration excludes it.
-func (p *Plan) resolve(combination int) ([]Point, error) {
-	settings := p.settings(combination)
-	point := Point{Name: p.name(combination), combination: combination}
+func (p *Plan) resolve(t trial) ([]Point, error) {
+	settings := p.settingsOf(t)
+	point := Point{Name: p.nameOf(t), trial: t}
 	base, _, err := p.resolver.resolve(p, settings)
 	if input.IsSystemFault(err) {
 		return nil, &unreadableError{err}
@@ -160,7 +165,7 @@ func (p *Plan) Config(point *Point) (*configs.Config, error) {
 	if point.Err != nil {
 		return nil, point.Err
 	}
-	config, _, err := p.resolver.resolve(p, p.settings(point.combination))
+	config, _, err := p.resolver.resolve(p, p.settingsOf(point.trial))
 	if err != nil {
 		return nil, err
 	}

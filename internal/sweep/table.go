@@ -40,7 +40,7 @@ func (p *Plan) columnKeys() []string {
 }
 
 // Table returns the results as one tidy table: one row per point, in point order, with columns as
-// package results describes them. Two runs of the same points give the same table.
+// package results describes them. Of the variants of a combination it has the best (Best). Two runs of the same points give the same table.
 func (p *Plan) Table(o *Outcome) (*tables.Table, error) {
 	for i := range p.Points {
 		if point := &p.Points[i]; o.Entries[i] == nil {
@@ -48,7 +48,7 @@ func (p *Plan) Table(o *Outcome) (*tables.Table, error) {
 		}
 	}
 	t := &tables.Table{Columns: p.header(), Kinds: p.kinds()}
-	for i := range p.own() {
+	for _, i := range p.Best(o) {
 		t.Add(row(&p.Points[i], o.Entries[i])...)
 	}
 	if p.bands != nil {

@@ -1,0 +1,91 @@
+package configs_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/system"
+
+	. "github.com/l3sim/l3sim/configs"
+)
+
+// TestVariants: a variant lies over its preset and below the user.
+func TestVariants(t *testing.T) {
+	load := func(sets ...string) *Config {
+		c, err := Load(Options{Preset: "fair", Sets: sets})
+		if err != nil {
+			t.Fatal(sets, err)
+		}
+		return c
+	}
+	if c := load(); c.Comm.Stripe != "none" || c.Run.Variant != "" {
+		t.Errorf("without a variant: %q, %q", c.Comm.Stripe, c.Run.Variant)
+	}
+	if c := load("run.variant=striped"); c.Comm.Stripe != "ranksets" || c.Scheduler.MinPrefillTokens != 2048 {
+		t.Errorf("striped: %q, %d", c.Comm.Stripe, c.Scheduler.MinPrefillTokens)
+	}
+	if c := load("run.variant=striped-long-prompts", "comm.stripe=channels"); c.Comm.Stripe != "channels" || c.Scheduler.MinPrefillTokens != 8192 {
+		t.Errorf("the user's stripe: %q, %d", c.Comm.Stripe, c.Scheduler.MinPrefillTokens)
+	}
+	_, err := Load(Options{Preset: "fair", Sets: []string{"run.variant=stripd"}})
+	if want := `--set: run.variant = "stripd": expected one of long-prompts, plain, striped, striped-long-prompts; did you mean "striped"?`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	_, err = Load(Options{Sets: []string{"run.variant=striped"}})
+	if err == nil || !strings.Contains(err.Error(), "preset dgx-a100-l3 has no variants of it") {
+		t.Errorf("got %v", err)
+	}
+	file := written(t, "a.toml", "[variants.l3]\nown = {}\n")
+	if _, err := Load(Options{ConfigFiles: []string{file}}); err == nil || !strings.Contains(err.Error(), "a.toml:1: variants") {
+		t.Errorf("variants of a file: %v", err)
+	}
+}
+
+// TestVariantsToTry: those of the system, in the preset's order, without those that set what the user sets; none where the user chooses.
+func TestVariantsToTry(t *testing.T) {
+	for _, c := range []struct {
+		options Options
+		want    string
+	}{
+		{Options{Preset: "fair"}, "plain striped long-prompts striped-long-prompts"},
+		{Options{Preset: "fair", Sets: []string{"run.system=rank-pim"}}, "plain striped striped-two"},
+		{Options{Preset: "fair", Sets: []string{"run.system=gpu-only"}}, ""},
+		{Options{Preset: "fair", Sets: []string{"comm.stripe=none"}}, "plain long-prompts"},
+		{Options{Preset: "fair", Flags: []Flag{{"--x", "scheduler.min_prefill_tokens", "512"}}}, "plain striped"},
+		{Options{Preset: "fair", ConfigFiles: []string{written(t, "a.toml", "[comm]\nstripe = \"channels\"\n")}}, "plain long-prompts"},
+		{Options{Preset: "fair", Sets: []string{"run.variant=striped"}}, ""},
+		{Options{Preset: "fair", Sets: []string{"run.variant="}}, ""},
+		{Options{}, ""},
+	} {
+		got, err := system.Configs().Variants(c.options)
+		if err != nil || strings.Join(got, " ") != c.want {
+			t.Errorf("%+v: %q, %v; want %q", c.options, got, err, c.want)
+		}
+	}
+}
+
+// TestPresetVariants: each variant of a preset is a configuration that differs from the others, and there are few.
+func TestPresetVariants(t *testing.T) {
+	for _, preset := range Names(SystemPresets) {
+		for _, s := range system.Configs().Systems() {
+			names, err := system.Configs().Variants(Options{Preset: preset, Sets: []string{"run.system=" + s.Name}})
+			if err != nil || len(names) > 4 || len(names) == 1 {
+				t.Errorf("%s, %s: %q, %v", preset, s.Name, names, err)
+			}
+			var seen []string
+			for _, name := range names {
+				c, err := Load(Options{Preset: preset, Sets: []string{"run.system=" + s.Name, "run.variant=" + name}})
+				if err != nil {
+					t.Fatal(preset, s.Name, name, err)
+				}
+				c.Run.Variant = ""
+				sum, err := c.SHA256()
+				if err != nil || slices.Contains(seen, sum) {
+					t.Errorf("%s, %s: %s is another one, too; %v", preset, s.Name, name, err)
+				}
+				seen = append(seen, sum)
+			}
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package sweep
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/traces"
+)
+
+const variants = `repeats = 2
+[set]
+preset = "fair"
+run.requests = 2
+traces.max_tokens = 20000
+run.model = "gpt-175b"
+[grid]
+node.channels = [16, 8]
+[[list]]
+name = "gpus"
+run.system = "gpu-only"
+[[list]]
+name = "dimms"
+run.system = "l3"
+[[list]]
+name = "dimms again"
+run.system = "l3"
+[[list]]
+name = "pages"
+run.system = "l3"
+policy.name = "lserve"
+`
+
+// byVariant makes throughputs of variants, seed 2 other than seed 1: long-prompts are best over both on 16 channels, and striped ones on 8,
+// but for a request that they reject.
+func byVariant(p *Plan) *Plan {
+	p.Simulate = func(_ context.Context, point *Point, c *configs.Config, _ *traces.Trace) (*results.Summary, error) {
+		s := &results.Summary{About: results.About{Seed: point.Seed}}
+		each := map[string][2]float64{"": {1, 1}, "plain": {5, 5}, "striped": {9, 3}, "long-prompts": {6, 7}, "striped-long-prompts": {7, 6}}[c.Run.Variant]
+		s.OutputTokensPerS = each[point.Seed-1]
+		if c.Node.Channels == 8 && c.Run.Variant == "striped" {
+			s.OutputTokensPerS *= 10
+		}
+		if c.Node.Channels == 8 && c.Scheduler.MinPrefillTokens == 8192 {
+			s.RejectedRequests = 1
+		}
+		return s, nil
+	}
+	return p
+}
+
+// TestBestVariant: of each combination the table has the best variant over all seeds, and names it. Policies that variants do not go with
+// drop these. A file that names a variant, or sets what one sets, tries fewer.
+func TestBestVariant(t *testing.T) {
+	p := byVariant(plan(t, variants))
+	if got := len(p.Points); got != 2*2*(1+4+4+2) {
+		t.Errorf("%d points", got)
+	}
+	outcome, err := p.Run(context.Background(), RunOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab, err := p.Table(outcome)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, row := range tab.Rows {
+		got = append(got, row[0].String())
+	}
+	want := ""
+	for _, of := range []string{"node.channels=16", "node.channels=8"} {
+		of = strings.TrimPrefix(of, "node.")
+		for _, name := range []string{"gpus", "dimms", "dimms again", "pages"} {
+			best := map[string]string{"gpuschannels=16": "", "dimmschannels=16": ",long-prompts", "dimms againchannels=16": ",long-prompts", "pageschannels=16": ",long-prompts",
+				"gpuschannels=8": "", "dimmschannels=8": ",striped", "dimms againchannels=8": ",striped", "pageschannels=8": ",plain"}[name+of]
+			want += strings.Repeat(of+","+name+best+"\n", 2)
+		}
+	}
+	if text := strings.Join(got, "\n") + "\n"; text != want {
+		t.Errorf("got\n%swant\n%s", text, want)
+	}
+	for _, c := range []struct {
+		set    string
+		points int
+	}{{`run.variant = "striped"`, 2}, {`run.variant = ""`, 2}, {`comm.stripe = "channels"`, 4}} {
+		text := "repeats = 2\n[set]\npreset = \"fair\"\nrun.requests = 2\n" + c.set + "\n"
+		if p := plan(t, text); len(p.Points) != c.points {
+			t.Errorf("%s: %d points, want %d", c.set, len(p.Points), c.points)
+		}
+	}
+	axis := byVariant(plan(t, "[set]\npreset = \"fair\"\nrun.requests = 2\n[grid]\nrun.variant = [\"plain\", \"striped\"]\n"))
+	if rows := strings.Count(csv(t, axis, RunOptions{}), "\n"); rows != 3 {
+		t.Errorf("an axis of variants has %d lines, want all", rows)
+	}
+}
+
+// TestVariantsInPieces: any number of workers, a journal and shards give the same results.
+func TestVariantsInPieces(t *testing.T) {
+	p := byVariant(plan(t, variants))
+	want := whole(t, p, t.TempDir())
+	if one := csv(t, p, RunOptions{Workers: 1}); one != want["results.csv"] || !strings.Contains(one, "run.variant") {
+		t.Errorf("one worker:\n%s\nwant\n%s", one, want["results.csv"])
+	}
+	var dirs []string
+	for i := range 3 {
+		dir := t.TempDir()
+		if runShard(t, p, Shard{i, 3}, dir, 3).Missing > 0 {
+			runShard(t, p, Shard{i, 3}, dir, -1)
+		}
+		dirs = append(dirs, dir)
+	}
+	merged, err := Merge(dirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := t.TempDir()
+	if err := merged.Write(to); err != nil {
+		t.Fatal(err)
+	}
+	sameFolder(t, folder(t, to), want)
+	resumed, err := OpenJournal(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resumed.Close()
+	outcome, err := p.Run(context.Background(), RunOptions{Journal: resumed})
+	if err != nil || outcome.Ran > 0 || table(t, p, outcome) != want["results.csv"] {
+		t.Errorf("resumed: %d ran, %v", outcome.Ran, err)
+	}
+}
