@@ -29,7 +29,8 @@ type GPUPrices struct {
 	H200      Constant `toml:"h200_sxm"`       // USD for a GPU of this name
 	A6000     Constant `toml:"rtx_a6000"`      // USD for a GPU of this name
 	Other     Constant `toml:"other"`          // USD for any other GPU
-	HBMPIM    Constant `toml:"hbm_pim_factor"` // factor on the price of a GPU with units in its memory
+	HBMPIM    Constant `toml:"hbm_pim_factor"` // factor on the price of a GPU with units in its memory, or of stacks with units beside it
+	HBM       Constant `toml:"hbm_gib"`        // USD a GiB of stacks beside a GPU
 }
 
 // DIMMPrice is USD for each GiB of DIMMs.
@@ -70,7 +71,8 @@ type Equipment struct {
 	// GPUPrice is USD for each GPU by the user's word; 0: what the list says.
 	GPUPrice float64
 	HBMPIM   bool
-	Memory   string // the DRAM standard that ships, "ddr5", or a part's name that begins with it
+	HBMGiB   float64 // with the units, beside each GPU; 0: the units are in the GPUs' own memory
+	Memory   string  // the DRAM standard that ships, "ddr5", or a part's name that begins with it
 	DIMMs    int
 	DIMMGiB  float64 // of each
 	BankPIM  bool    // units beside banks
@@ -102,7 +104,10 @@ func (p *Prices) Cost(e *Equipment, watts float64, at Place) (c Cost) {
 		c.Grade = Assumption // that it costs as much
 	}
 	gpu, dimm := of(price, at), of(p.DIMM.of(e.Memory, e.DIMMGiB), at)*e.DIMMGiB
-	if e.HBMPIM {
+	switch {
+	case e.HBMGiB > 0:
+		gpu += float64(e.HBMGiB * of(p.GPU.HBM, at) * of(p.GPU.HBMPIM, at))
+	case e.HBMPIM:
 		gpu *= of(p.GPU.HBMPIM, at)
 	}
 	if e.BankPIM {

@@ -15,7 +15,7 @@ func list() *Prices {
 	return &Prices{
 		Name: "list", Date: "2026-01-02", Server: "1000 [900, 1200] press", Years: "4 [2, 5] assumption", Utilization: "0.5 [0.25, 0.8] assumption",
 		Electricity: "0.1 [0.05, 0.2] press", Carbon: "0.4 [0.1, 0.7] press",
-		GPU:  GPUPrices{"10 [5, 20] press", "11 [6, 21] press", "12 [7, 22] press", "13 [8, 23] press", "14 [9, 24] press", "15 [10, 25] assumption", "1.5 [1.1, 2] assumption"},
+		GPU:  GPUPrices{"10 [5, 20] press", "11 [6, 21] press", "12 [7, 22] press", "13 [8, 23] press", "14 [9, 24] press", "15 [10, 25] assumption", "1.5 [1.1, 2] assumption", "0.5 [0.25, 1] assumption"},
 		DIMM: DIMMPrice{"2 [1, 3] press", "3 [2, 4] press", "4 [3, 5] press", "5 [4, 6] press", "6 [5, 7] press", "1.6 [1.2, 3] assumption", "1.3 [1.1, 2] assumption"},
 	}
 }
@@ -32,6 +32,7 @@ func TestCost(t *testing.T) {
 		{Equipment{GPU: "a100-paper", GPUs: 1, Memory: "ddr5-4800", DIMMs: 3, DIMMGiB: 32, BankPIM: true}, Mid, 1000 + 11 + 3*32*4*1.6},
 		{Equipment{GPU: "h100-sxm", GPUs: 1, Memory: "ddr5-4800", DIMMs: 3, DIMMGiB: 65, RankPIM: true}, Mid, 1000 + 12 + 3*65*5*1.3},
 		{Equipment{GPU: "h200-sxm", GPUs: 4, HBMPIM: true, Memory: "lpddr5-6400", DIMMs: 1, DIMMGiB: 10}, Mid, 1000 + 4*13*1.5 + 60},
+		{Equipment{GPU: "h200-sxm", GPUs: 4, HBMPIM: true, HBMGiB: 80}, Mid, 1000 + 4*(13+80*0.5*1.5)},
 		{Equipment{GPU: "rtx-a6000", GPUs: 4}, Low, 900 + 4*9},
 		{Equipment{GPU: "mine", GPUBase: "h200-sxm", GPUs: 1}, Mid, 1000 + 13},
 		{Equipment{GPU: "h100-sxm", GPUBase: "h200-sxm", GPUs: 1}, Mid, 1000 + 12},

@@ -3,6 +3,7 @@ package energy
 import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/schema"
+	"github.com/l3sim/l3sim/units"
 )
 
 // Spec is the section [energy]: what a node draws, beside what [gpu.power] and [dram.power] say.
@@ -46,10 +47,13 @@ type HBMUnits struct {
 type Host struct {
 	Link     Constant `toml:"link"`      // pJ for each bit on PCIe, both ends, beyond what they take idle
 	HostCPUs int      `toml:"host_cpus"` // sockets
-	CPUIdle  Constant `toml:"cpu_idle"`  // W of a socket without work
-	CPUBusy  Constant `toml:"cpu_busy"`  // W of a socket whose cores attend
-	Board    Constant `toml:"board"`     // W of the rest of the node: switches, network, disks, fans, losses of its power supplies
-	PUE      Constant `toml:"pue"`       // what the site draws over what the node draws: cooling, distribution
+	// UnusedMemory is the host's memory, a DIMM a channel, where the system has no use for it: it draws and costs less than
+	// node.memory_capacity. 0: that is there in any case.
+	UnusedMemory units.Bytes `toml:"unused_memory"`
+	CPUIdle      Constant    `toml:"cpu_idle"` // W of a socket without work
+	CPUBusy      Constant    `toml:"cpu_busy"` // W of a socket whose cores attend
+	Board        Constant    `toml:"board"`    // W of the rest of the node: switches, network, disks, fans, losses of its power supplies
+	PUE          Constant    `toml:"pue"`      // what the site draws over what the node draws: cooling, distribution
 }
 
 // Defaults is the sections [energy] and [prices] below all presets.
@@ -76,6 +80,7 @@ hbm_pins = "0.3 [0.25, 0.8] paper" # the same, the interposer; high: O'Connor et
 hbm_multiply = "0.32 [0.2, 0.6] paper" # the same, which names no source; band: our choice; hbm-pim's attention by commands
 link = "10 [5, 20] assumption" # 5 pJ/bit of PCIe 4.0 transceivers at each end is the order of published ones; transfers
 host_cpus = 2 # DGX A100: two EPYC 7742; what the host draws
+unused_memory = "0B" # all that the node has; another amount where the system does not use the host's memory; the DIMMs' watts and dollars
 cpu_idle = "75 [50, 110] press" # EPYC 7742, package idle: reviews of 2019 and 2020, from memory; what the host draws
 cpu_busy = "225 [180, 240] datasheet" # EPYC 7742, thermal design power; attention on the host
 board = "1000 [600, 2000] assumption" # DGX A100: its data sheet's 6.5 kW, less GPUs, CPUs and DIMMs at their limits, is 2 to 2.5 kW with fans at full speed; all systems alike
@@ -104,6 +109,7 @@ func (s *Spec) Check(c *input.Check) {
 		}
 		within(c, key, v, low, high)
 	})
+	c.That(s.UnusedMemory >= 0, "unused_memory", s.UnusedMemory, "at least 0B")
 	input.Within(c, "ranks_per_dimm", s.RanksPerDIMM, 1, 8)
 	input.Within(c, "host_cpus", s.HostCPUs, 0, 64)
 }

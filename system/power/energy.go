@@ -24,15 +24,32 @@ func (n *Meter) GPUs(w *flow.Busy, end units.Duration, tokens int64) results.Ene
 	return e
 }
 
+// priced returns the configuration whose DIMMs the node has: those of energy.unused_memory, one a channel, where its system has no use
+// for the host's memory.
+func priced(cfg *configs.Config, uses bool) *configs.Config {
+	memory := cfg.Energy.UnusedMemory
+	if memory == 0 || uses || cfg.Cache.Prefix && cfg.Cache.HostCapacity > 0 {
+		return cfg
+	}
+	plain := *cfg
+	plain.Node.MemoryCapacity, plain.Node.Ranksets, plain.DRAM.Dies = memory, min(cfg.Node.Ranksets, cfg.Energy.RanksPerDIMM), 0
+	return &plain
+}
+
 func equipment(cfg *configs.Config) energy.Equipment {
 	s, ranks := kinds.Of(cfg), cfg.Energy.RanksPerDIMM
+	cfg = priced(cfg, s.Host)
+	beside := units.Bytes(0)
+	if s.KV.InHBM {
+		beside = configs.Section[kinds.HBMPIM](cfg).MemoryBeside
+	}
 	unit := s.KV.Unit
 	if unit == "" {
 		unit = cfg.PIM.ProcessingUnit
 	}
 	base, _ := cfg.GPUBase()
 	return energy.Equipment{
-		GPU: cfg.GPU.Name, GPUBase: base, GPUPrice: cfg.GPU.Price, GPUs: cfg.Node.GPUs, HBMPIM: s.KV.InHBM, Memory: cfg.DRAM.Rules().Family, DIMMs: cfg.DIMMs(),
+		GPU: cfg.GPU.Name, GPUBase: base, GPUPrice: cfg.GPU.Price, GPUs: cfg.Node.GPUs, HBMPIM: s.KV.InHBM, HBMGiB: float64(beside) / float64(units.GiB), Memory: cfg.DRAM.Rules().Family, DIMMs: cfg.DIMMs(),
 		DIMMGiB: float64(cfg.Node.RankCapacity()) / float64(units.GiB) * float64(ranks*cfg.DRAM.Rules().SubChannels),
 		BankPIM: s.KV.InDIMM && unit == pim.BankUnits, RankPIM: s.KV.InDIMM && unit == pim.RankLevelUnit,
 	}

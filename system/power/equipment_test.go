@@ -23,6 +23,35 @@ func TestEquipment(t *testing.T) {
 	}
 }
 
+// TestUnusedMemory: systems that do not use the host's memory have 16 DIMMs of 32 GiB in place of 32 of 64; the others, and one with a
+// tier of prefixes there, have all. Four times fewer dies refresh. Stacks beside the GPUs are priced.
+func TestUnusedMemory(t *testing.T) {
+	for system, used := range map[string]bool{"l3": true, "rank-pim": true, "cpu-offload": true, "gpu+cpu": true, "gpu-only": false, "hbm-pim": false} {
+		dimms, gib, dies := 32, 64.0, 1.0
+		if !used {
+			dimms, gib, dies = 16, 32, 4
+		}
+		sets := []string{"run.system=" + system, "energy.unused_memory=512GiB"}
+		if got := equipment(metered(t, sets...)); got.DIMMs != dimms || got.DIMMGiB != gib {
+			t.Errorf("%s: %+v, want %d DIMMs of %v GiB", system, got, dimms, gib)
+		}
+		own, all := meterOf(t, sets...).Power(energy.Mid).each[byTime], meterOf(t, sets[0]).Power(energy.Mid).each[byTime]
+		if a, b := own[drawRefresh]*dies, all[drawRefresh]; math.Abs(a/b-1) > 1e-12 {
+			t.Errorf("%s: refresh draws %v W of %v", system, own[drawRefresh], b)
+		}
+		if a, b := own[drawBuffers]*float64(32/dimms), all[drawBuffers]; a != b {
+			t.Errorf("%s: buffers draw %v W of %v", system, own[drawBuffers], b)
+		}
+	}
+	tier := metered(t, "run.system=gpu-only", "energy.unused_memory=512GiB", "cache.prefix=true", "cache.host_capacity=1GiB")
+	if got := equipment(tier); got.DIMMs != 32 {
+		t.Errorf("with a tier of prefixes: %+v", got)
+	}
+	if got := equipment(metered(t, "run.system=hbm-pim", "hbm_pim.memory_beside=80GiB")); got.HBMGiB != 80 || !got.HBMPIM {
+		t.Errorf("stacks beside: %+v", got)
+	}
+}
+
 // TestDIMMsOfDDR5: 32 channels of four ranks are 32 DIMMs of two ranks on each of two sub-channels, and their buffers draw as much
 // as those of 16 channels of DDR4.
 func TestDIMMsOfDDR5(t *testing.T) {

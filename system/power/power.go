@@ -21,7 +21,11 @@ type Meter struct {
 }
 
 // NewMeter returns what tells the energy of a node; host says that its system uses the host's memory.
-func NewMeter(h *flow.Hardware, t kinds.CommandTables, host bool) *Meter { return &Meter{h, t, host} }
+func NewMeter(h *flow.Hardware, t kinds.CommandTables, host bool) *Meter {
+	own := *h
+	own.Config = priced(h.Config, host)
+	return &Meter{&own, t, host}
+}
 
 // restsOn returns the constants that a component is made of, beside those of [gpu.power] and [dram.power].
 func (n *Meter) restsOn(component int) []energy.Constant {
