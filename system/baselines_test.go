@@ -58,6 +58,18 @@ func drawBaseline(t *rapid.T) drawn {
 	return d
 }
 
+// TestUnitsReadWeightsWithinLaws: a run whose units multiply most weights is faster than the GPUs could read all of them, and no law is broken.
+func TestUnitsReadWeightsWithinLaws(t *testing.T) {
+	trace := &traces.Trace{Requests: equalLengths(1, 10, 200)}
+	n := nodeOf(t, "run.system=hbm-pim", "run.model=gpt-175b", "hbm_pim.feed_forward=1", "hbm_pim.sub_batches=never")
+	r := mustRun(t, n, trace, false)
+	m := &n.cfg.Model
+	peak := float64(m.TensorParallel) * float64(n.cfg.GPU.MemoryBandwidth)
+	if all := float64(m.WeightBytes()) * float64(r.iterations) / peak; r.end.Seconds() >= all {
+		t.Errorf("%v s, the GPUs read all weights in %v", r.end.Seconds(), all)
+	}
+}
+
 func drawStripe(t *rapid.T) string {
 	return "comm.stripe=" + rapid.SampledFrom([]string{"none", "ranksets", "channels"}).Draw(t, "stripe")
 }

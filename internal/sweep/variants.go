@@ -112,11 +112,7 @@ func (p *Plan) Best(o *Outcome) (best []int) {
 		for _, c := range columns {
 			b.WriteString(p.Points[i].cells[c].String() + "\x00")
 		}
-		name = p.Points[i].cells[variant].String()
-		if point := strings.TrimSuffix(p.Points[i].Name, ","+name); point != name { // lists have names for what the cells have not
-			b.WriteString(point)
-		}
-		return b.String(), name
+		return b.String(), p.Points[i].cells[variant].String()
 	}
 	sums := map[string]map[string]*sum{}
 	for i := range p.own() {

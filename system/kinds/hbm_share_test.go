@@ -109,6 +109,29 @@ func TestMemoryBeside(t *testing.T) {
 	}
 }
 
+// TestLongestInChannel: a request in one channel has an eightieth of the memory: 8 GiB of 640, and 2 * 96 * 12,288 elements of two bytes a token.
+func TestLongestInChannel(t *testing.T) {
+	for placement, channels := range map[string]int{"channel": 80, "heads": 1} {
+		n := rigOf(t, "run.system=hbm-pim", "run.model=gpt-175b", "hbm_pim.memory_beside=80GiB", "hbm_pim.placement="+placement)
+		want := (640 << 30) / channels / (2 * 96 * 12288 * 2)
+		if got := n.replica(nil).Batcher.Ledger.Most(); got > want || got < want-16 {
+			t.Errorf("%s: %d tokens, want %d in pages of 16", placement, got, want)
+		}
+	}
+}
+
+// TestCrossing: to units beside the GPUs go a request's queries, keys and values of a GPU's 12 heads, and as many results come back: 4 · 12 · 128
+// elements of two bytes at 300 GB/s.
+func TestCrossing(t *testing.T) {
+	took := func(sets ...string) units.Duration {
+		return unitsTake(rigOf(t, append(sets, "run.system=hbm-pim", "run.model=gpt-175b")...).hbm(), decoding(10, 1000))
+	}
+	want := 10 * 4 * 12 * 128 * 2 / 300e9
+	if got := (took("hbm_pim.memory_beside=80GiB") - took()).Seconds(); math.Abs(got-want) > 1e-12 {
+		t.Errorf("%v s, want %v", got, want)
+	}
+}
+
 // TestUnitsWithoutKernels: without the fixed part of the GPUs' kernel the units take bytes over bandwidth alone.
 func TestUnitsWithoutKernels(t *testing.T) {
 	for _, model := range []string{"factor", "commands"} {
