@@ -104,10 +104,10 @@ func (p *Prices) Cost(e *Equipment, watts float64, at Place) (c Cost) {
 		c.Grade = Assumption // that it costs as much
 	}
 	gpu, dimm := of(price, at), of(p.DIMM.of(e.Memory, e.DIMMGiB), at)*e.DIMMGiB
-	switch {
-	case e.HBMGiB > 0:
-		gpu += float64(e.HBMGiB * of(p.GPU.HBM, at) * of(p.GPU.HBMPIM, at))
-	case e.HBMPIM:
+	beside := 0.0
+	if e.HBMGiB > 0 {
+		beside = float64(e.HBMGiB * of(p.GPU.HBM, at) * of(p.GPU.HBMPIM, at))
+	} else if e.HBMPIM {
 		gpu *= of(p.GPU.HBMPIM, at)
 	}
 	if e.BankPIM {
@@ -116,7 +116,7 @@ func (p *Prices) Cost(e *Equipment, watts float64, at Place) (c Cost) {
 	if e.RankPIM {
 		dimm *= of(p.DIMM.RankPIM, at)
 	}
-	c.Capital = of(p.Server, at) + float64(gpu*float64(e.GPUs)) + float64(dimm*float64(e.DIMMs))
+	c.Capital = of(p.Server, at) + float64(gpu*float64(e.GPUs)) + float64(beside*float64(e.GPUs)) + float64(dimm*float64(e.DIMMs))
 	kW := watts / 1000
 	c.Energy = float64(kW * of(p.Electricity, at))
 	c.PerHour = c.Energy + c.Capital/(of(p.Years, opposite)*hoursPerYear*of(p.Utilization, opposite))

@@ -132,7 +132,7 @@ func (r *replica) checkThroughput() {
 	if least := read / float64(r.Engine.Peak()); took < least {
 		r.check.Fail(flow.LawThroughput, r.out.end, "reading all keys and values takes %.6f s at the peak of decode attention, the run %.6f s", least, took)
 	}
-	if least := (float64(r.bounds.weights)*float64(r.out.iterations) - r.Engine.Side().NotRead) / float64(r.bounds.hbm); took < least {
+	if least := (float64(float64(r.bounds.weights)*float64(r.out.iterations)) - r.Engine.Side().NotRead) / float64(r.bounds.hbm); took < least {
 		r.check.Fail(flow.LawThroughput, r.out.end, "reading the weights %d times takes %.6f s at the peak of HBM, the run %.6f s", r.out.iterations, least, took)
 	}
 }

@@ -75,7 +75,7 @@ func (e *hbmPIM) helped(tokens int) (read int64, did hbm.Tally) {
 	}
 	all := e.Model.Layers * e.Model.TensorParallel
 	_, bits := e.Model.ProductBits()
-	e.NotRead += float64(all*columns*e.Model.FFNMatrices()*e.Model.Hidden) * float64(bits) / 8
+	e.NotRead += float64(float64(all*columns*e.Model.FFNMatrices()*e.Model.Hidden) * float64(bits) / 8)
 	bytes := e.weightBytes(tokens, columns) * float64(all)
 	return int64(bytes * float64(e.Heads) / float64(e.KV(1))), hbm.Tally{}.Plus(e.reading.tally, bytes)
 }
@@ -110,7 +110,7 @@ func (e *hbmPIM) busiest(x *policy.Step, requests []scheduler.Decoding) units.Du
 		heads := (c.Heads + e.Model.TensorParallel - 1) / e.Model.TensorParallel * e.readsOf(c)
 		for channel := range e.loads {
 			if l := &e.loads[channel]; l.requests > 0 {
-				e.seconds[channel] += e.channelSeconds(l, heads)
+				e.seconds[channel] += float64(e.channelSeconds(l, heads))
 			}
 		}
 	}
