@@ -61,8 +61,11 @@ func variants() (all []variant) {
 			both(name, func(s *keys) { s.StreamDevice = "gpu" })
 			both(name, func(s *keys) { s.StreamDevice = "home" })
 		case "csattention":
-			for _, how := range []string{"gpu causal", "host causal", "host lagged"} {
-				both(name, func(s *keys) { s.Mode, s.Search, _ = strings.Cut(how, " ") })
+			for _, how := range []string{"gpu causal per-head", "gpu causal mean", "host causal per-head", "host lagged per-head", "host lagged mean"} {
+				both(name, func(s *keys) {
+					words := strings.Fields(how)
+					s.Mode, s.Search, s.SelectGroup = words[0], words[1], words[2]
+				})
 			}
 		case "hgca":
 			both(name, func(s *keys) { s.KeepAll = false })
@@ -165,7 +168,15 @@ func (l *byteLaw) vector() int { return l.dim * l.element }
 // centroids is how many a KV head has after a prompt: no more than the queries that they are clusters of.
 func (l *byteLaw) centroids(prompt int) int { return min(l.Centroids, prompt*l.group) }
 
-// entries is the length of a list of CSAttention, found the tokens that a query head's search finds.
+// searches is how many searches of CSAttention a KV head has: one for each query head, or one with their mean.
+func (l *byteLaw) searches() int {
+	if l.SelectGroup == "mean" {
+		return 1
+	}
+	return l.group
+}
+
+// entries is the length of a list of CSAttention, found the tokens that a search finds.
 func (l *byteLaw) entries(prompt int) int { return max(1, int(l.TableShare*float64(prompt))) }
 func (l *byteLaw) found(prompt int) int   { return max(1, int(l.SelectShare*float64(prompt))) }
 
@@ -199,11 +210,12 @@ func (l *byteLaw) step(requests []policy.Request) (want map[policy.Device]sum, f
 			update := l.heads * (2*centroids + lists*csaEntry) // the new key meets each centroid, of FP16, and the least entry of each list
 			flops := 2 * centroids * l.heads
 			search, chosen := 0, 0
-			if (r.Context-r.Prompt-1)%l.Period == 0 { // each query head: a list of each subspace, and sums by token
-				flops += 2 * centroids * l.queries
-				search, chosen = l.Subspaces*l.entries(r.Prompt)*l.queries, r.Context*l.queries
+			if (r.Context-r.Prompt-1)%l.Period == 0 { // each search: a list of each subspace, and sums by token
+				n := l.heads * l.searches()
+				flops += 2 * centroids * n
+				search, chosen = l.Subspaces*l.entries(r.Prompt)*n, r.Context*n
 			}
-			found := min(r.Context, l.group*l.found(r.Prompt)+max(1, l.RecentTokens))
+			found := min(r.Context, l.searches()*l.found(r.Prompt)+max(1, l.RecentTokens))
 			if l.Mode == "host" { // sums stay in caches; what is found is read, and written where links read it
 				fetched = append(fetched, found)
 				passes = append(passes, policy.Pass{Device: policy.Home, Kernels: first, FLOPs: int64(flops), Elements: int64(search + 3*chosen),

@@ -71,13 +71,13 @@ func (l *byteLaw) classes(requests []policy.Request) (attend []policy.Class, cho
 			return min(r.Context-1, int(l.Heavy*float64(r.Prompt))+int(l.Recent*float64(r.Prompt))) + 1
 		})}}, nil
 	case l.Name == "csattention":
-		c := policy.Class{Heads: l.heads, Paged: policy.Paged{Page: 1, PerQueryHead: true}, Tokens: each(func(r policy.Request) int { return min(r.Context, l.found(r.Prompt)+max(1, l.RecentTokens)) })}
+		c := policy.Class{Heads: l.heads, Paged: policy.Paged{Page: 1, PerQueryHead: l.SelectGroup == "per-head"}, Tokens: each(func(r policy.Request) int { return min(r.Context, l.found(r.Prompt)+max(1, l.RecentTokens)) })}
 		if l.Mode == "host" {
 			c.Device = policy.GPU
 			return []policy.Class{c}, nil
 		}
 		searches := func(r policy.Request) bool { return (r.Context-r.Prompt-1)%l.Period == 0 }
-		ch := policy.Choice{Heads: l.heads, PerQueryHead: true}
+		ch := policy.Choice{Heads: l.heads, PerQueryHead: l.SelectGroup == "per-head"}
 		for _, r := range requests {
 			ch.Ranked = append(ch.Ranked, 0)
 			if searches(r) {

@@ -26,6 +26,7 @@ func drawSpecOf(t *rapid.T, name string) *keys {
 	case "csattention":
 		s.Subspaces, s.Centroids = 1<<number("log subspaces", 0, 3), number("centroids", 1, 200)
 		s.TableShare, s.SelectShare, s.RecentTokens, s.Period = share("table"), share("select"), number("recent", 1, 300), number("period", 1, 8)
+		s.SelectGroup = rapid.SampledFrom([]string{"mean", "per-head"}).Draw(t, "what searches")
 	case "streaming":
 		s.Sink, s.Window, s.PrefillWindow = number("sink", 0, 200), number("window", 1, 900), number("prefill window", 0, 900)
 	case "window", "hgca":

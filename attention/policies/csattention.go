@@ -22,6 +22,7 @@ iterations = 10        # CSAttention: 10 to 20
 table_share = 0.25     # CSAttention, appendix D
 select_share = 0.05    # CSAttention, appendix D
 recent_tokens = 32     # CSAttention, appendix D
+select_group = "mean"  # CSAttention, appendix D: parameters are of a KV head; how its query heads share a search is our reading
 weight = "one"         # as published
 search = "causal"      # our choice: a step's query depends on the step before
 period = 1             # CSAttention: a search a step
@@ -56,6 +57,7 @@ type CSAttentionSpec struct {
 	TableShare   float64 `toml:"table_share"`   // share of the prompt's tokens in a centroid's table
 	SelectShare  float64 `toml:"select_share"`  // share of the prompt's tokens that a step attends to
 	RecentTokens int     `toml:"recent_tokens"` // newest tokens that a step attends to in addition
+	SelectGroup  string  `toml:"select_group"`  // what searches: the "mean" of a KV head's queries, or each query head for itself ("per-head")
 	Weight       string  `toml:"weight"`        // of a subspace's scores: "one" or the query's "norm" in it
 	Search       string  `toml:"search"`        // with the step's query ("causal") or with that of the step before ("lagged")
 	Period       int     `toml:"period"`        // steps that share a search
@@ -71,6 +73,7 @@ func (s CSAttentionSpec) Check(c *input.Check) {
 	input.Within(c, "table_share", s.TableShare, 0, 1)
 	input.Within(c, "select_share", s.SelectShare, 0, 1)
 	input.Within(c, "recent_tokens", s.RecentTokens, 1, policy.MaxTokens)
+	input.OneOf(c, "select_group", s.SelectGroup, "mean", "per-head")
 	input.OneOf(c, "weight", s.Weight, "one", "norm")
 	input.OneOf(c, "search", s.Search, "causal", "lagged")
 	input.Within(c, "period", s.Period, 1, 1<<16)
@@ -122,7 +125,7 @@ func (t CSATables) centroidBytes(dim int) int64 {
 	return csaElementBytes * int64(t.Centroids) * int64(dim)
 }
 
-// Gathered returns the entries that a query head's search reads and adds up by token.
+// Gathered returns the entries that a search reads and adds up by token.
 func (t CSATables) Gathered() int64 { return int64(t.Subspaces) * int64(t.Entries) }
 
 // centroidFLOPs returns the operations of finding a query's nearest centroids; trying a new
@@ -165,7 +168,7 @@ func newCSACost(u *policy.Use) policy.Costs {
 		policy.Held{Device: policy.Home, Heads: shape.KVHeads, Bytes: csaElementBytes * int64(s.Centroids) * int64(shape.Dim), Index: true, OfPrompt: true, Most: 1})
 	if c.host && s.Search == "lagged" { // what the next step attends over
 		c.held = append(c.held,
-			ofPrompt(policy.Held{Device: policy.GPU, Heads: shape.KVHeads, Bytes: shape.Token()}, s.SelectShare*float64(shape.Group()), shape.Group()),
+			ofPrompt(policy.Held{Device: policy.GPU, Heads: shape.KVHeads, Bytes: shape.Token()}, s.SelectShare*float64(c.lists()), c.lists()),
 			policy.Held{Device: policy.GPU, Heads: shape.KVHeads, Bytes: shape.Token(), Most: s.RecentTokens})
 	}
 	return c
@@ -174,23 +177,31 @@ func newCSACost(u *policy.Use) policy.Costs {
 // tables returns the sizes of the tables of a KV head after a prompt of that many tokens.
 func (c *csaCost) tables(prompt int) CSATables { return c.Tables(prompt, c.shape.Group()) }
 
+// lists returns how many searches, each with a list of its own, a KV head has.
+func (c *csaCost) lists() int {
+	if c.SelectGroup == "mean" {
+		return 1
+	}
+	return c.shape.Group()
+}
+
 // searches says that a step searches: the first after the prompt, and each Period-th from there.
 func (s *CSAttentionSpec) searches(r policy.Request) bool {
 	return (r.Context-r.Prompt-1)%s.Period == 0
 }
 
-// Decode returns one class, in which each query head has tokens of its own, the searches and the
+// Decode returns one class, in which each KV head or query head has tokens of its own, the searches and the
 // updates of the lists.
 func (c *csaCost) Decode(requests []policy.Request, _ int) *policy.Step {
 	c.reset(len(requests), 3)
 	tokens, ranked, found := c.take(len(requests)), c.take(len(requests)), c.take(len(requests))
-	keep, searches := 0, int64(0)
+	keep, searches, heads, perHead := 0, int64(0), int64(c.shape.KVHeads*c.lists()), c.SelectGroup == "per-head"
 	var gathered, scores, flops, updates, up int64
 	for i, r := range requests {
 		t := c.tables(r.Prompt)
 		tokens[i], ranked[i] = t.attended(r.Context), 0
-		// The query heads of a group may find tokens that differ, but for the last ones.
-		found[i] = min(r.Context, c.shape.Group()*t.Selected+t.Recent)
+		// Searches of one KV head may find tokens that differ, but for the last ones.
+		found[i] = min(r.Context, c.lists()*t.Selected+t.Recent)
 		up += c.KV(found[i])
 		flops += t.centroidFLOPs(c.shape.Dim) * int64(c.shape.KVHeads)
 		updates += t.centroidBytes(c.shape.Dim) + csaEntryBytes*int64(t.Subspaces)*int64(t.Centroids) // a list's least entry
@@ -199,11 +210,11 @@ func (c *csaCost) Decode(requests []policy.Request, _ int) *policy.Step {
 			ranked[i], keep = r.Context, max(keep, t.Selected)
 			gathered += t.Gathered()
 			scores += int64(r.Context)
-			flops += t.centroidFLOPs(c.shape.Dim) * int64(c.shape.QueryHeads)
+			flops += t.centroidFLOPs(c.shape.Dim) * heads
 		}
 	}
 	updates *= int64(c.shape.KVHeads)
-	class := policy.Class{Device: policy.Home, Heads: c.shape.KVHeads, Tokens: tokens, Paged: policy.Paged{Page: 1, PerQueryHead: true}}
+	class := policy.Class{Device: policy.Home, Heads: c.shape.KVHeads, Tokens: tokens, Paged: policy.Paged{Page: 1, PerQueryHead: perHead}}
 	if c.host {
 		class.Device = policy.GPU
 		c.attend(class)
@@ -211,8 +222,8 @@ func (c *csaCost) Decode(requests []policy.Request, _ int) *policy.Step {
 		// sum, clears the sums and goes through them twice for the best. What it finds is copied
 		// to where links read it.
 		c.step.Passes = append(c.step.Passes, policy.Pass{Device: policy.Home, Kernels: 1, FLOPs: flops,
-			Bytes:    updates + csaEntryBytes*gathered*int64(c.shape.QueryHeads) + 2*up,
-			Elements: (gathered + 3*scores) * int64(c.shape.QueryHeads)})
+			Bytes:    updates + csaEntryBytes*gathered*heads + 2*up,
+			Elements: (gathered + 3*scores) * heads})
 		c.step.Fetched, c.step.Ahead = found, c.Search == "lagged"
 		return &c.step
 	}
@@ -220,8 +231,8 @@ func (c *csaCost) Decode(requests []policy.Request, _ int) *policy.Step {
 	c.pass(1, updates, flops)
 	if searches > 0 {
 		// Sums by token are cleared; each entry is read and added to one.
-		c.pass(2, (scoreBytes*scores+(csaEntryBytes+2*scoreBytes)*gathered)*int64(c.shape.QueryHeads), 0)
-		c.step.Choose = append(c.step.Choose, policy.Choice{Heads: c.shape.KVHeads, Ranked: ranked, Keep: keep, PerQueryHead: true})
+		c.pass(2, (scoreBytes*scores+(csaEntryBytes+2*scoreBytes)*gathered)*heads, 0)
+		c.step.Choose = append(c.step.Choose, policy.Choice{Heads: c.shape.KVHeads, Ranked: ranked, Keep: keep, PerQueryHead: perHead})
 	}
 	return &c.step
 }

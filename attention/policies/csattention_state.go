@@ -8,7 +8,7 @@ import (
 )
 
 // csaState is the values of CSAttention in one KV head. The prompt's queries of all query heads
-// of the group are clustered together; each query head searches for itself. A key is tried
+// of the group are clustered together; the mean of the group's queries searches, or each query head for itself. A key is tried
 // against the lists after the step that it belongs to, as published.
 type csaState struct {
 	wholePrompt
@@ -18,12 +18,13 @@ type csaState struct {
 	sizes     CSATables
 	tokens    int // so far
 	steps     int
-	centroids []float32 // [subspaces, sizes.Centroids, part]
-	found     []int     // centroids of each subspace: fewer where queries are alike
-	table     csaTable  // list of centroid c of subspace b: b·sizes.Centroids + c
-	newest    []float32 // key that the lists have not seen; empty where they have seen all
-	heads     []csaHead
-	parts     []policy.Part // selected tokens by query head, and recent ones
+	centroids []float32     // [subspaces, sizes.Centroids, part]
+	found     []int         // centroids of each subspace: fewer where queries are alike
+	table     csaTable      // list of centroid c of subspace b: b·sizes.Centroids + c
+	newest    []float32     // key that the lists have not seen; empty where they have seen all
+	heads     []csaHead     // one for all query heads of the group, or one for each
+	mean      []float32     // of the step's queries, where one search is for all
+	parts     []policy.Part // selected tokens by search, and recent ones
 	recent    [1][2]int     // the last part's range
 	products  []float32     // with the centroids of a subspace
 
@@ -35,16 +36,19 @@ type csaState struct {
 	other      []float32
 }
 
-// csaHead is what is known of a query head.
+// csaHead is what is known of a search: of a query head, or of all of the group.
 type csaHead struct {
-	index    [1]uint16
+	index    []uint16  // of the query head; nil for all
 	query    []float32 // of the step before
 	selected []int32   // found by the last search, ascending
 	ranges   [][2]int
 }
 
 func newCSAState(s *CSAttentionSpec, shape policy.Shape, layer, kvHead, limit int) *csaState {
-	group := shape.QueryHeads / shape.KVHeads
+	group, own := shape.QueryHeads/shape.KVHeads, s.SelectGroup == "per-head"
+	if !own {
+		group = 1
+	}
 	c := &csaState{
 		spec: s, dim: shape.Dim, part: shape.Dim / s.Subspaces, random: rand.New(rand.NewPCG(uint64(layer), uint64(kvHead))),
 		heads: make([]csaHead, group), parts: make([]policy.Part, group+1), newest: make([]float32, 0, shape.Dim),
@@ -52,7 +56,13 @@ func newCSAState(s *CSAttentionSpec, shape policy.Shape, layer, kvHead, limit in
 		other: make([]float32, limit),
 	}
 	for i := range c.heads {
-		c.heads[i] = csaHead{index: [1]uint16{uint16(i)}, query: make([]float32, shape.Dim)}
+		c.heads[i].query = make([]float32, shape.Dim)
+		if own {
+			c.heads[i].index = []uint16{uint16(i)}
+		}
+	}
+	if !own {
+		c.mean = make([]float32, shape.Dim)
 	}
 	return c
 }
@@ -84,10 +94,25 @@ func (s *csaState) Prompt(q [][]float32, k, _ []float32) {
 		}
 	}
 	for h := range s.heads {
-		copy(s.heads[h].query, q[h][(s.tokens-1)*s.dim:])
+		copy(s.heads[h].query, s.asks(h, q, s.tokens-1))
 		s.heads[h].selected = make([]int32, 0, s.sizes.Selected)
 		s.heads[h].ranges = make([][2]int, 0, s.sizes.Selected)
 	}
+}
+
+// asks returns the query of a search at a token: that of a query head, or the mean of all.
+func (s *csaState) asks(h int, q [][]float32, token int) []float32 {
+	if s.mean == nil {
+		return q[h][token*s.dim : (token+1)*s.dim]
+	}
+	for j := range s.mean {
+		sum := float32(0)
+		for _, head := range q {
+			sum += head[token*s.dim+j]
+		}
+		s.mean[j] = sum / float32(len(q))
+	}
+	return s.mean
 }
 
 func (s *csaState) inSubspace(x []float32, b int) []float32 { return x[b*s.part : (b+1)*s.part] }
@@ -113,7 +138,7 @@ func (s *csaState) Append(k, _ []float32) {
 }
 
 // Select searches where a search is due, with the step's queries or those of the step
-// before. It returns what each query head found last, and the recent tokens.
+// before. It returns what each search found last, and the recent tokens.
 func (s *csaState) Select(q [][]float32) policy.Selection {
 	from := max(0, s.tokens-s.sizes.Recent)
 	s.recent[0] = [2]int{from, s.tokens}
@@ -121,17 +146,17 @@ func (s *csaState) Select(q [][]float32) policy.Selection {
 	s.steps++
 	n := 0
 	for i := range s.heads {
-		h := &s.heads[i]
+		h, asks := &s.heads[i], s.asks(i, q, 0)
 		if s.spec.Search == "causal" {
-			copy(h.query, q[i])
+			copy(h.query, asks)
 		}
 		if due {
 			s.search(h, from)
 			h.ranges = policy.AppendRanges(h.ranges[:0], h.selected)
 		}
-		copy(h.query, q[i])
+		copy(h.query, asks)
 		if len(h.ranges) > 0 {
-			s.parts[n] = policy.Part{Heads: h.index[:], Ranges: h.ranges}
+			s.parts[n] = policy.Part{Heads: h.index, Ranges: h.ranges}
 			n++
 		}
 	}

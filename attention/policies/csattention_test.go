@@ -95,7 +95,17 @@ func TestCSASearch(t *testing.T) {
 					asked--
 				}
 				if step%d.spec.Period == 0 {
-					found[head] = searchByHand(st, d.at(d.q[head], asked), from)
+					query := d.at(d.q[head], asked)
+					if d.spec.SelectGroup == "mean" { // of all query heads, in the order that they have
+						query = make([]float32, d.dim)
+						for j := range query {
+							for _, q := range d.q {
+								query[j] += d.at(q, asked)[j]
+							}
+							query[j] /= float32(len(d.q))
+						}
+					}
+					found[head] = searchByHand(st, query, from)
 				}
 				want := append(slices.Clone(found[head]), upTo(p.context)[from:]...)
 				if !slices.Equal(p.attended[head], want) {
@@ -359,8 +369,11 @@ func TestCSANothingShared(t *testing.T) {
 	k := newKeys("csattention")
 	k.TableShare, k.SelectShare, k.Mode, k.Search = 0, 0, "host", "lagged"
 	shape := policy.Shape{Layers: 1, KVHeads: 2, QueryHeads: 8, Dim: 16, ElementBits: 16, Apart: true}
-	held, _ := k.spec().Costs(shape).Memory(0)
-	if lists, found := held[1].Tokens(9000, 9100), held[3].Tokens(9000, 9100); lists != 1 || found != 4 {
-		t.Errorf("%d entries and %d found tokens are held, want 1 and one of each of 4 query heads", lists, found)
+	for group, want := range map[string]int{"per-head": 4, "mean": 1} { // a token of each search
+		k.SelectGroup = group
+		held, _ := k.spec().Costs(shape).Memory(0)
+		if lists, found := held[1].Tokens(9000, 9100), held[3].Tokens(9000, 9100); lists != 1 || int(found) != want {
+			t.Errorf("%s: %d entries and %d found tokens are held, want 1 and %d", group, lists, found, want)
+		}
 	}
 }

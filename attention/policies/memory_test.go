@@ -59,7 +59,7 @@ func (l *byteLaw) memory(prompt, tokens int, filling bool) (want [2]int) {
 	case "csattention":
 		want[policy.Home] += l.heads * (l.token*tokens + l.Subspaces*l.Centroids*csaEntry*share(l.TableShare, prompt) + 2*l.Centroids*l.dim)
 		if l.Mode == "host" && l.Search == "lagged" { // what the next step attends to
-			want[policy.GPU] += l.heads * l.token * (share(min(1, l.SelectShare*float64(l.group)), prompt) + min(tokens, l.RecentTokens))
+			want[policy.GPU] += l.heads * l.token * (share(min(1, l.SelectShare*float64(l.searches())), prompt) + min(tokens, l.RecentTokens))
 		}
 	default:
 		want[policy.Home] += l.heads * l.token * tokens

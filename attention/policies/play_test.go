@@ -201,9 +201,10 @@ func drawPlay(t *rapid.T, name string) *drawn {
 		s.TableShare, s.SelectShare, s.RecentTokens = share("table"), share("select"), number("recent", 1, 40)
 		s.Weight = rapid.SampledFrom([]string{"one", "norm"}).Draw(t, "weight")
 		s.Search = rapid.SampledFrom([]string{"causal", "lagged"}).Draw(t, "search")
+		s.SelectGroup = rapid.SampledFrom([]string{"mean", "per-head"}).Draw(t, "what searches")
 		s.Mode, s.Period = rapid.SampledFrom([]string{"gpu", "host"}).Draw(t, "mode"), number("period", 1, 5)
 	}
-	if s.has("select_group") {
+	if s.has("select_precision") {
 		s.SelectGroup = rapid.SampledFrom([]string{"sum", "softmax-sum", "max", "per-head"}).Draw(t, "selection of the group")
 		s.SelectPrecision = rapid.SampledFrom([]string{"fp32", "fp16"}).Draw(t, "precision")
 	}
