@@ -8,10 +8,10 @@ import (
 )
 
 // ids are the claims that the evaluation promises, in order.
-const ids = `fig8.max_over_hbm_pim fig8.max_over_gpu_only fig8.max_over_rank_pim fig8.max_batch_ratio fig8.opt66b_dolphin_hbm_below_gpu
-fig9.capacity_only fig9.ranksets_only fig9.both fig10.scheduling fig10.overlap fig10.all fig11.low fig11.high fig11.fewest
-text.prefill_transfer_share text.compute_kept text.rank_pu_ratio text.bank_pu_ratio text.cpu_transposition
-text.gpt175b_requests_80gib text.llama7b_requests_80gb text.mha_share_16k`
+const ids = `fig8.max_over_hbm_pim fig8.max_over_gpu_only fig8.max_over_rank_pim fig8.max_batch_ratio fig8.opt66b_dolphin_hbm_below_gpu fig8.highest
+fig9.capacity_only fig9.ranksets_only fig9.both fig10.scheduling fig10.overlap fig11.low fig11.high fig11.fewest
+text.prefill_transfer_share text.compute_kept text.rank_pu_ratio text.bank_pu_ratio text.rank_pu_of_gpus text.cpu_transposition
+text.gpt175b_requests_80gib text.llama7b_requests_80gb text.prompt_cuts text.mha_share_16k`
 
 // claims returns those of a target.
 func claims(t *testing.T, target Target) []*claim {
@@ -185,5 +185,38 @@ func TestReadings(t *testing.T) {
 	// Where the evidence is not for readings, no reading is named.
 	if got, err = judge(claims, &evidence{seeds: []uint64{1}}); err != nil || got[0].Reading != "" || got[0].Others != nil {
 		t.Errorf("%v, %+v", err, got[0])
+	}
+}
+
+// TestEdge: a verdict is on the edge where the seeds' range has another one, of one seed what seeds differ by with
+// so many requests. Numbers that no seed draws have no spread.
+func TestEdge(t *testing.T) {
+	for _, c := range []struct {
+		values   []float64 // by seed
+		requests int
+		drawn    bool
+		want     string
+	}{
+		{[]float64{5.7, 5.8, 5.6}, 1000, true, "reproduced, on the edge"}, // of 5: up to 5.75
+		{[]float64{5.6, 5.7, 5.6}, 1000, true, "reproduced"},
+		{[]float64{5.9, 5.7, 5.9}, 1000, true, "direction, on the edge"},
+		{[]float64{5.65}, 1000, true, "reproduced, on the edge"}, // 2%: 5.76
+		{[]float64{5.6}, 1000, true, "reproduced"},
+		{[]float64{5.6}, 250, true, "reproduced, on the edge"}, // 4%: 5.82
+		{[]float64{5.74}, 250, false, "reproduced"},
+		{[]float64{6.1}, 10, true, "direction, on the edge"},
+		{[]float64{1.01}, 1000, true, "direction, on the edge"}, // of 1, below which another system wins
+	} {
+		var seeds []uint64
+		for n := range c.values {
+			seeds = append(seeds, uint64(n))
+		}
+		one := &claim{ID: "x", Paper: 5, Kind: exactly, Ratio: true, Readings: []reading{{}}, find: func(_ *evidence, seed uint64, _ *reading) (finding, error) {
+			return finding{value: c.values[seed], drawn: c.drawn}, nil
+		}}
+		got, err := judge([]*claim{one}, &evidence{seeds: seeds, requests: c.requests})
+		if err != nil || got[0].judged() != c.want {
+			t.Errorf("%v with %d requests: %s, want %s, %v", c.values, c.requests, got[0].judged(), c.want, err)
+		}
 	}
 }

@@ -19,14 +19,19 @@ import (
 // evidence is what the claims are found in.
 type evidence struct {
 	seeds    []uint64
+	requests int  // of each trace
 	readings bool // it is for all readings of the claims
 	of       map[string]*experiment
 	text     *models
 	sparse   machines
 }
 
-// evaluation is the content of evaluation.toml.
+// evaluation is the content of a file of claims.
 type evaluation struct {
+	// Keys are lists of keys by name: "@name" in a list of keys stands for them.
+	Keys map[string][]string
+	// HostMs is what the host adds to a decode step of readings with Host, in milliseconds.
+	HostMs     float64 `toml:"host_ms"`
 	Experiment []experimentSpec
 	Claim      []*claim
 }
@@ -40,17 +45,16 @@ type experimentSpec struct {
 
 // finders are the functions that claims name.
 var finders = map[string]finder{
-	"best case": findBest, "ordering": findOrdering, "scaling": findScaling, "step": findStep,
+	"best case": findBest, "highest": findHighest, "ordering": findOrdering, "scaling": findScaling, "step": findStep,
 	"least latency": latency(math.Min), "largest latency": latency(math.Max),
 	"transfer share": onModels((*models).transferShare), "compute kept": onModels((*models).computeKept),
 	"unit ratio": onModels((*models).unitRatio), "transposition": onModels((*models).transposition),
 	"large requests": onModels((*models).largeRequests), "small requests": onModels((*models).smallRequests),
-	"attention share": onModels((*models).attentionShare),
-	"sparse share":    onSparse((*subject).share), "sparse time": onSparse((*subject).time), "sparse ratio": onSparse((*subject).ratio), "sparse growth": onSparse((*subject).growth),
+	"attention share": onModels((*models).attentionShare), "rank share": onModels((*models).rankShare), "prompt cuts": onModels((*models).promptCuts),
+	"sparse share": onSparse((*subject).share), "sparse time": onSparse((*subject).time), "sparse ratio": onSparse((*subject).ratio), "sparse growth": onSparse((*subject).growth),
 	"sparse attention ratio": onSparse((*subject).attentionRatio), "sparse memory": onSparse((*subject).memory),
 	"lserve selector": onSparse((*subject).selector), "lserve pages": onSparse((*subject).pages), "lserve reuse": onSparse((*subject).reuse),
-	"lserve slope":      onSparse((*subject).slope),
-	"csattention ratio": onSparse((*subject).centroids), "csattention composition": onSparse((*subject).composition),
+	"csattention ratio": onSparse((*subject).centroids), "csattention composition": onSparse((*subject).composition), "csattention schedule": onSparse((*subject).schedule),
 	"csattention entries": onSparse((*subject).entries), "csattention hosted": onSparse((*subject).hosted),
 	"hgca loading": onSparse((*subject).loading), "hgca growing": onSparse((*subject).growing), "hgca offloaded": onSparse((*subject).offloaded),
 	"hgca rate": onSparse((*subject).rate), "hgca salience": onSparse((*subject).salience), "hgca memory rate": onSparse((*subject).memoryRate),
@@ -88,21 +92,67 @@ func readClaims(names ...string) (*evaluation, error) {
 		if unknown := meta.Undecoded(); len(unknown) > 0 {
 			return nil, fmt.Errorf("%s: unknown keys %v", name, unknown)
 		}
+		e.complete()
+		all.HostMs = max(all.HostMs, e.HostMs)
 		all.Experiment, all.Claim = append(all.Experiment, e.Experiment...), append(all.Claim, e.Claim...)
 	}
 	for _, c := range all.Claim {
 		if c.find = finders[c.Find]; c.find == nil && c.Kind != statement {
 			return nil, fmt.Errorf("%s: no function %q", c.ID, c.Find)
 		}
+	}
+	return all, nil
+}
+
+// complete gives every reading of a file what its claim and the file have for all, and makes the claims of several
+// contexts one each.
+func (e *evaluation) complete() {
+	var each []*claim
+	for _, c := range e.Claim {
 		if len(c.Readings) == 0 {
 			c.Readings = []reading{{}}
 		}
 		for i := range c.Readings {
 			r := &c.Readings[i]
-			r.Set, r.Over = slices.Concat(c.Set, r.Set), slices.Concat(c.Over, r.Over)
+			r.Set, r.Over = e.keys(c.Set, r.Set), e.keys(c.Over, r.Over)
+			if r.Host {
+				r.hostTime = e.HostMs / 1000
+			}
+		}
+		if len(c.Papers) == 0 {
+			each = append(each, c)
+		}
+		for i, paper := range c.Papers {
+			each = append(each, c.at(c.Contexts[i], paper))
 		}
 	}
-	return all, nil
+	e.Claim = each
+}
+
+// keys joins lists of keys and puts named ones in their place.
+func (e *evaluation) keys(lists ...[]string) (all []string) {
+	for _, k := range slices.Concat(lists...) {
+		if name, named := strings.CutPrefix(k, "@"); named {
+			all = append(all, e.Keys[name]...)
+		} else {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// at is the claim of one of its contexts.
+func (c *claim) at(context int, paper float64) *claim {
+	one := *c
+	one.family = c
+	in := strings.NewReplacer("{context}", tokens(context), "{paper}", fmt.Sprint(paper))
+	one.Says, one.Paper = in.Replace(c.Says), paper
+	one.ID = strings.ReplaceAll(c.ID, "{context}", strings.ToLower(tokens(context)))
+	one.Readings = slices.Clone(c.Readings)
+	for i := range one.Readings {
+		one.Readings[i].Contexts = []int{context}
+	}
+	return &one
 }
 
 // claimsOf returns the claims that belong to a target, in the order of the paper's figures.
@@ -287,7 +337,7 @@ func (o *Options) plan(l *loader) (*evidence, []*experiment, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	e := &evidence{seeds: []uint64{1}, text: models, of: map[string]*experiment{}}
+	e := &evidence{seeds: []uint64{1}, requests: o.Requests, text: models, of: map[string]*experiment{}}
 	var all []*experiment
 	for i := range evaluation.Experiment {
 		spec := &evaluation.Experiment[i]

@@ -82,7 +82,7 @@ var resultPatterns = []struct {
 	{regexp.MustCompile(`largest of three models and prompts of 512 to 8,192 tokens: \S+,`), "largest, MODEL,"},
 	{regexp.MustCompile(`(GPUs|ranksets) (\d+% busy (before|after))`), "RESOURCE $2"},
 	{regexp.MustCompile(` ?(\(\d+ never fit\)|\(-?[\d.]+ to -?[\d.]+\)|\([-+]\d+%\))`), ""},
-	{regexp.MustCompile(`\b(` + notReproduced + `|` + reproduced + `|` + direction + `|` + contradicted + `|` + shapeOnly + `|` + notJudged + `)( +\|)?\n`), "VERDICT$2\n"},
+	{regexp.MustCompile(`\b(` + notReproduced + `|` + reproduced + `|` + direction + `|` + contradicted + `|` + shapeOnly + `|` + notJudged + `)(, on the edge)?( +\|)?\n`), "VERDICT$3\n"},
 	{regexp.MustCompile(`, \d+ s( +\|)`), "$1"}, // a stall
 	{regexp.MustCompile(`TP\d`), "TP"},
 	{regexp.MustCompile(`[-+]?\b\d([\d,.]*\d)?(e[-+]\d+)?`), "#"},
@@ -102,4 +102,4 @@ func shape(page string) []string {
 
 // conditional matches what stands on the page under some results only: what placementNote
 // and turned write.
-var conditional = regexp.MustCompile("\n(No one placement of requests|`\\S+` (comes out|does not come out) here) .*\n")
+var conditional = regexp.MustCompile("\n(Under one placement of requests|No number moves by more than|`\\S+` (comes out|does not come out) here) .*\n")

@@ -159,7 +159,7 @@ func TestFairUnjudged(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got struct{ Claims []judgement }
-	if err := json.Unmarshal(text.Bytes(), &got); err != nil || len(got.Claims) != 5 {
+	if err := json.Unmarshal(text.Bytes(), &got); err != nil || len(got.Claims) != 6 {
 		t.Fatalf("%v: %d claims", err, len(got.Claims))
 	}
 	for i := range got.Claims {

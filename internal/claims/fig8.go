@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
@@ -79,11 +80,15 @@ func (p *pair) comparable() error {
 	return nil
 }
 
-// best is the largest ratio of L3 to a baseline over models and traces.
-func (e *experiment) best(seed uint64, base string, measure func(*results.Summary) float64) (finding, error) {
+// best is the largest ratio of L3 to a baseline over models and traces but those that are left out.
+func (e *experiment) best(seed uint64, base string, without []string, measure func(*results.Summary) float64) (finding, error) {
 	all, err := e.pairs(seed, "l3", base, measure)
 	if err != nil {
 		return finding{}, err
+	}
+	all = slices.DeleteFunc(all, func(p pair) bool { return slices.Contains(without, p.model+" on "+p.trace) })
+	if len(all) == 0 {
+		return finding{}, fmt.Errorf("nothing but %s", strings.Join(without, ", "))
 	}
 	p, least := all[0], all[len(all)-1]
 	reason := fmt.Sprintf("%s: mean batch %.1f against %.1f, %.2f and %.2f TB for KV; l3 %s, %s %s; median of %d pairs %.2f, least %.2f (%s on %s)",
@@ -92,7 +97,7 @@ func (e *experiment) best(seed uint64, base string, measure func(*results.Summar
 	if i := slices.IndexFunc(all, func(q pair) bool { return q.model != p.model }); i >= 0 {
 		reason += fmt.Sprintf("; best on another model %.2f (%s on %s)", all[i].ratio, all[i].model, all[i].trace)
 	}
-	return finding{value: p.ratio, reason: reason}, nil
+	return finding{value: p.ratio, reason: reason, drawn: true}, nil
 }
 
 // findBest is the best case of Fig 8 with one placement of requests.
@@ -101,11 +106,34 @@ func findBest(e *evidence, seed uint64, r *reading) (finding, error) {
 	if err != nil {
 		return finding{}, err
 	}
-	fig8 := e.of["fig8"]
+	fig8, without := e.of["fig8"], r.Without
 	if e.readings {
 		fig8 = fig8.placed(r.Placement)
 	}
-	return fig8.best(seed, r.Base, measure)
+	if fig8.whole { // layouts that hold every request: no cell is out of memory
+		without = nil
+	}
+	return fig8.best(seed, r.Base, without, measure)
+}
+
+// findHighest is the least ratio of L3 to any other system over models and traces.
+func findHighest(e *evidence, seed uint64, r *reading) (finding, error) {
+	fig8, least, cells := e.of["fig8"], pair{}, 0
+	if e.readings {
+		fig8 = fig8.placed(r.Placement)
+	}
+	base := ""
+	for _, system := range baselinesOf(fig8.systems()) {
+		all, err := fig8.pairs(seed, "l3", system, throughput)
+		if err != nil {
+			return finding{}, err
+		}
+		cells += len(all)
+		if last := all[len(all)-1]; base == "" || last.ratio < least.ratio {
+			least, base = last, system
+		}
+	}
+	return finding{value: least.ratio, drawn: true, reason: fmt.Sprintf("least of %d pairs: over %s, %s", cells, base, &least)}, nil
 }
 
 // findOrdering compares hbm-pim with gpu-only where the paper sees the GPUs ahead.
@@ -132,5 +160,5 @@ func findOrdering(e *evidence, seed uint64, _ *reading) (finding, error) {
 	if configs.Section[kinds.HBMPIM](hbm.config).SubBatches == kinds.SubBatchesAlways {
 		reason += "; hbm-pim's two sub-batches each read all weights"
 	}
-	return finding{value: a.OutputTokensPerS / b.OutputTokensPerS, reason: fmt.Sprintf("%s; hbm-pim is below gpu-only in %d of %d pairs of model and trace", reason, below, total)}, nil
+	return finding{value: a.OutputTokensPerS / b.OutputTokensPerS, drawn: true, reason: fmt.Sprintf("%s; hbm-pim is below gpu-only in %d of %d pairs of model and trace", reason, below, total)}, nil
 }

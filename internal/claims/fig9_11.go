@@ -41,7 +41,7 @@ func findScaling(e *evidence, seed uint64, r *reading) (finding, error) {
 		return finding{}, err
 	}
 	a, b := from.summary, to.summary
-	return finding{value: b.OutputTokensPerS / a.OutputTokensPerS, reason: fmt.Sprintf("%.1f to %.1f tokens/s: mean batch %.1f to %.1f, %s before, %s after; "+
+	return finding{value: b.OutputTokensPerS / a.OutputTokensPerS, drawn: true, reason: fmt.Sprintf("%.1f to %.1f tokens/s: mean batch %.1f to %.1f, %s before, %s after; "+
 		"reading the weights takes %.0f%% of the time before, %.0f%% after",
 		a.OutputTokensPerS, b.OutputTokensPerS, a.DecodeBatch.StepMean, b.DecodeBatch.StepMean, bottleneck(a), bottleneck(b),
 		100*weightShare(from), 100*weightShare(to))}, nil
@@ -102,7 +102,7 @@ func findStep(e *evidence, seed uint64, r *reading) (finding, error) {
 	if a.Utilization.PIM > 0 {
 		reason += fmt.Sprintf("; ranksets that never wait would give %.2f", 1/a.Utilization.PIM)
 	}
-	return finding{value: throughput(b) / throughput(a), reason: reason}, nil
+	return finding{value: throughput(b) / throughput(a), reason: reason, drawn: true}, nil
 }
 
 // step returns a point of Fig 10a, or of what lies between its steps.

@@ -35,6 +35,11 @@ func (r *Report) Write(dir string) error {
 	for _, t := range r.Tables {
 		all = append(all, results.File{Name: t.Name + ".csv", Write: t.WriteCSV})
 	}
+	for i := range r.sections {
+		if s := &r.sections[i]; !r.onPage(s) {
+			all = append(all, results.File{Name: s.file() + ".csv", Write: s.table.WriteCSV})
+		}
+	}
 	name := "claims.json"
 	if part := r.Target.part(); part != evaluationPart {
 		name = part + ".json"
@@ -77,14 +82,14 @@ func (r *Report) folder() (*tables.Folder, error) {
 
 // claimNumbers returns the judgements as a table of numbers, a row a claim.
 func (r *Report) claimNumbers() *tables.Table {
-	t := &tables.Table{Columns: []string{"claim", "paper", "ours", "ours_low", "ours_high", "verdict"}}
+	t := &tables.Table{Columns: []string{"claim", "paper", "ours", "ours_low", "ours_high", "verdict", "on_the_edge", "reading", "reason"}}
 	for i := range r.Judgements {
 		j := &r.Judgements[i]
 		var ours, low, high any
 		if j.Number != nil {
 			ours, low, high = j.Ours, j.Low, j.High
 		}
-		t.Add(j.ID, j.Paper, ours, low, high, j.Verdict)
+		t.Add(j.ID, j.Paper, ours, low, high, j.Verdict, j.Edge, j.Reading, j.Reason)
 	}
 	return t
 }

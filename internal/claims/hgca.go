@@ -130,9 +130,13 @@ func (s *subject) hosted() (finding, error) {
 	return f, err
 }
 
-// rate is the tokens a second of one request around a context.
+// rate is the tokens a second of one request around a context, over those of the other system where there is one.
 func (s *subject) rate() (finding, error) {
 	took, err := s.own.step(s.Contexts[0])
+	if s.over != nil && err == nil {
+		other, err := s.over.step(s.Contexts[0])
+		return finding{value: other / took, reason: fmt.Sprintf("%.4g ms a token against %.4g ms", 1e3*took, 1e3*other)}, err
+	}
 	return finding{value: 1 / took, reason: fmt.Sprintf("%.4g ms a token, %.3g ms a layer", 1e3*took, 1e3*took/float64(s.own.cfg.Model.Layers))}, err
 }
 

@@ -2,7 +2,9 @@ package claims
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"sync"
 
@@ -26,6 +28,9 @@ type models struct {
 	measured *gpu.Spec         // of the A100 fitted to measurements, as dgx-a100-l3 has it, beside the preset's
 	served   []*configs.Config // the models of Table 3
 	largest  *configs.Config   // the model of Table 3 with the most parameters
+
+	mu   sync.Mutex
+	cuts map[int]finding // of prompts by scheduler.min_prefill_tokens: small runs
 }
 
 // loadModels loads the preset with each model, once.
@@ -181,36 +186,83 @@ func (m *models) computeKept(*reading) (finding, error) {
 		cfg.Node.Ranksets, tokens, context, t.LostClocks, t.WriteClocks)}, nil
 }
 
-// unitRatio is the rate at which the ranks of a channel read keys and values in
-// decode attention over what the channel could deliver to the host.
+// unitRatio is the rate at which the ranks of a channel read keys and values over what the channel could deliver to
+// the host: the peak, or what decode attention achieves.
 func (m *models) unitRatio(r *reading) (finding, error) {
 	const context = 8192
 	cfg := m.largest
 	spec, d, shape := cfg.PIM, &cfg.DRAM.Spec, cfg.HeadShape()
 	spec.ProcessingUnit = r.Unit
 	host := float64(d.Bandwidth()) * d.TCK.Seconds() // bytes a clock
+	// The peak of a bank PU is a column of every bank each tCCD_L.
+	peak := float64(cfg.Node.Ranksets)
+	if r.Unit == pim.BankUnits {
+		peak *= float64(d.Banks()) * float64(d.BurstBytes()) / float64(d.TCCDL) / host
+	}
+	if r.Peak {
+		return finding{value: peak, reason: fmt.Sprintf("%d ranks of %d banks, a column of %d bytes each %d clocks, against %.4g GB/s of the channel",
+			cfg.Node.Ranksets, d.Banks(), d.BurstBytes(), d.TCCDL, float64(d.Bandwidth())/1e9)}, nil
+	}
 	bytes := float64(cfg.Node.Ranksets * 2 * context * shape.HeadDim * shape.ElementBits / 8)
 	table, err := pimtables.NewKernelTable(&spec, d, shape)
 	if err != nil {
 		return finding{}, err
 	}
 	ratio := bytes / float64(table.WithRefresh(table.InSequence(context))) / host
-	// The peak of a bank PU is a column of every bank each tCCD_L.
-	peak := float64(cfg.Node.Ranksets)
-	if r.Unit == pim.BankUnits {
-		peak *= float64(d.Banks()) * float64(d.BurstBytes()) / float64(d.TCCDL) / host
-	}
-	reason := fmt.Sprintf("heads of %d tokens one after another, commands at legal clocks: %.0f%% of the peak of %.1f; without refresh %.1f",
-		context, 100*ratio/peak, peak, bytes/float64(table.InSequence(context))/host)
-	if r.Unit == pim.BankUnits && spec.Activation != pim.Simultaneous {
-		spec.Activation = pim.Simultaneous
-		if table, err = pimtables.NewKernelTable(&spec, d, shape); err != nil {
-			return finding{}, err
-		}
-		reason += fmt.Sprintf(", and %.1f if all banks were activated at once", bytes/float64(table.InSequence(context))/host)
-	}
-	return finding{value: ratio, reason: reason}, nil
+	return finding{value: ratio, reason: fmt.Sprintf("heads of %d tokens one after another, commands at legal clocks: %.0f%% of the peak of %.1f; without refresh %.1f",
+		context, 100*ratio/peak, peak, bytes/float64(table.InSequence(context))/host)}, nil
 }
+
+// rankShare is the peak bandwidth of units at all ranks over that of all GPUs, which the paper's Table 2 decides.
+func (m *models) rankShare(*reading) (finding, error) {
+	c := m.largest
+	ranks := c.Node.Channels * c.Node.Ranksets
+	units, all := float64(ranks)*float64(c.DRAM.Bandwidth()), float64(c.Node.GPUs)*float64(c.GPU.MemoryBandwidth)
+	share := units / all
+	return finding{value: share, least: share, most: share, reason: fmt.Sprintf("%d ranks of %.3g GB/s, %d GPUs of %.4g GB/s", ranks, float64(c.DRAM.Bandwidth())/1e9, c.Node.GPUs, float64(c.GPU.MemoryBandwidth)/1e9)}, nil
+}
+
+// promptCuts is how often a prompt of the trace with the longest prompts is cut on average.
+func (m *models) promptCuts(r *reading) (finding, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f, done := m.cuts[r.Floor]; done {
+		return f, nil
+	}
+	cfg := *m.largest
+	cfg.Run.System, cfg.Run.Trace, cfg.Run.CommonTo, cfg.Run.Requests = "l3", "longbench", "", cutRequests
+	cfg.Scheduler.MinPrefillTokens = r.Floor
+	trace, err := system.LoadTrace(&cfg)
+	if err != nil {
+		return finding{}, err
+	}
+	node, err := system.NewNode(&cfg)
+	if err != nil {
+		return finding{}, err
+	}
+	p, err := node.Profile(context.Background(), trace, math.MaxInt)
+	if err != nil {
+		return finding{}, err
+	}
+	prompts, pieces := 0, 0
+	for i := range p.Samples {
+		for _, c := range p.Samples[i].Chunks {
+			pieces++
+			if c.Finished == 0 {
+				prompts++
+			}
+		}
+	}
+	cuts := float64(pieces-prompts) / float64(prompts)
+	if m.cuts == nil {
+		m.cuts = map[int]finding{}
+	}
+	m.cuts[r.Floor] = finding{value: cuts, reason: fmt.Sprintf("%s on %s: %d prompts in %d pieces, %d iterations with prompts", cfg.Run.Model, cfg.Run.Trace, prompts, pieces, p.Batches)}
+	return m.cuts[r.Floor], nil
+}
+
+// cutRequests are enough for a mean of cuts: prompts are cut alike at the beginning and later.
+const cutRequests = 100
 
 // transposition is the bus time of the CPU's read and write of the data again over
 // that of storing it.

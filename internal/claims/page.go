@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"text/template"
+	"unicode"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input/list"
@@ -23,6 +24,16 @@ import (
 type section struct {
 	title, text string
 	table       *tables.Table
+}
+
+// onPage says that a section is part of the page; the others are files alone.
+func (r *Report) onPage(s *section) bool {
+	return slices.Contains([]string{answerTitle, bestTitle, sensitivityTitle}, s.title) || s.title == ratiosTitle && r.Target != Fair
+}
+
+// file names the section's table, without its ending.
+func (s *section) file() string {
+	return strings.Join(strings.FieldsFunc(strings.ToLower(s.title), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), "_")
 }
 
 const pageFile = "reproduction.md" // the page's name in the folder of Write
@@ -92,9 +103,66 @@ func (r *Report) claimTable(says bool) *tables.Table {
 		if says {
 			id = "`" + id + "`"
 		}
-		t.Add(id, j.claim.Says, paper, j.number(), j.Verdict)
+		t.Add(id, j.claim.Says, paper, j.number(), j.judged())
 	}
 	return t.Select(shown)
+}
+
+// pageTable is claimTable with what the paper says, claims of several contexts in one row.
+func (r *Report) pageTable() *tables.Table {
+	t := r.claimTable(true)
+	rows := t.Rows
+	t.Rows = nil
+	for i := 0; i < len(rows); {
+		end := r.familyEnd(i)
+		if end == i+1 {
+			t.Rows = append(t.Rows, rows[i])
+		} else {
+			first, last, comesOut := &r.Judgements[i], &r.Judgements[end-1], 0
+			for k := i; k < end; k++ {
+				if r.Judgements[k].Verdict == reproduced {
+					comesOut++
+				}
+			}
+			says := strings.NewReplacer("{paper}", "so many", "{context}", "each length").Replace(first.claim.family.Says)
+			t.Add(first.name(last), says, fmt.Sprintf("%.3g to %.3g", first.Paper, last.Paper), first.number()+" to "+last.number(), fmt.Sprintf("%d of %d %s", comesOut, end-i, reproduced))
+		}
+		i = end
+	}
+	return t
+}
+
+// familyEnd returns the index behind the claims that differ from claim i in the context alone.
+func (r *Report) familyEnd(i int) int {
+	end, family := i+1, r.Judgements[i].claim.family
+	for family != nil && end < len(r.Judgements) && r.Judgements[end].claim.family == family {
+		end++
+	}
+	return end
+}
+
+// name is the claim's on the page, up to the last of its family.
+func (j *judgement) name(last *judgement) string {
+	if j == last {
+		return "`" + j.ID + "`"
+	}
+	at := strings.Index(j.claim.family.ID, "{")
+	return fmt.Sprintf("`%s` to `%s`", j.ID, last.ID[at:])
+}
+
+// writeWhys says in a line of every claim that does not come out why, claims of several contexts together.
+func (r *Report) writeWhys(w io.Writer) {
+	for i := 0; i < len(r.Judgements); {
+		end := r.familyEnd(i)
+		j, last, missed := &r.Judgements[i], &r.Judgements[end-1], false
+		for k := i; k < end; k++ {
+			missed = missed || slices.Contains([]string{direction, notReproduced, contradicted}, r.Judgements[k].Verdict)
+		}
+		if missed && j.Why != "" {
+			fmt.Fprintf(w, "- %s: %s\n", j.name(last), j.Why)
+		}
+		i = end
+	}
 }
 
 func (r *Report) counts() string {
@@ -136,7 +204,7 @@ func (r *Report) writeReasons(w io.Writer) {
 		}
 		for n := range j.Others {
 			o := &j.Others[n]
-			fmt.Fprintf(w, "  - %s: %s, %s\n", o.Reading, o.number(), o.Verdict)
+			fmt.Fprintf(w, "  - %s: %s, %s\n", o.Reading, o.number(), o.judged())
 		}
 	}
 }
@@ -190,7 +258,7 @@ func oldPart(page, name string) string {
 }
 
 func (r *Report) writePart(w io.Writer) error {
-	title := map[string]string{evaluationPart: "Claims", string(Sensitivity): "Sensitivity", string(Fair): "The fair comparison", string(Sparse): "Papers on sparse attention"}[r.Target.part()]
+	title := map[string]string{evaluationPart: "Claims", string(Sensitivity): sensitivityTitle, string(Fair): "The fair comparison", string(Sparse): "Papers on sparse attention"}[r.Target.part()]
 	switch fmt.Fprintf(w, "\n## %s\n\n`l3sim reproduce %s`", title, r.Target); r.Target {
 	case Sparse:
 		text, err := r.models.text("sparse")
@@ -201,12 +269,12 @@ func (r *Report) writePart(w io.Writer) error {
 	default:
 		fmt.Fprintf(w, ", %d requests of each trace, %s.\n\n%s", r.Requests, r.seedText(), r.intro)
 	}
-	if len(r.Judgements) > 0 {
-		if err := r.claimTable(true).WriteMarkdown(w); err != nil {
+	if len(r.Judgements) > 0 && r.Target != Fair {
+		if err := r.pageTable().WriteMarkdown(w); err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "\n### Where these numbers come from\n\n")
-		r.writeReasons(w)
+		fmt.Fprintln(w)
+		r.writeWhys(w)
 	}
 	if text := r.placementNote(); text != "" {
 		fmt.Fprintf(w, "\n%s\n", text)
@@ -220,9 +288,13 @@ func (r *Report) writePart(w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "\n![%s](%s/%s)\n\n%s\n", f.Title, figureFolder, f.file()+".png", caption)
+		fmt.Fprintf(w, "\n![%s](%s/%s)\n%s\n", f.Title, figureFolder, f.file()+".png", caption)
 	}
-	for _, s := range r.sections {
+	for i := range r.sections {
+		s := &r.sections[i]
+		if !r.onPage(s) {
+			continue
+		}
 		if s.title != title {
 			fmt.Fprintf(w, "\n### %s\n\n", s.title)
 		}
@@ -277,12 +349,17 @@ func (m *models) text(name string, systems ...namedSystem) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	sparse, err := readSparse()
+	if err != nil {
+		return "", err
+	}
 	small := m.served[0]
 	var b strings.Builder
 	err = all.ExecuteTemplate(&b, name, map[string]any{
 		"Llama": m.llama, "Measured": m.measured, "Small": small, "Largest": m.largest, "Systems": systems,
 		"Batch": m.fig2Batch(), "Context": fig2Context, "Gigabytes": float64(gpuMemory) / 1e9,
 		"Peak": float64(m.llama.GPU.Peak16) / float64(m.measured.Peak16), "SmallWeights": 100 * m.weightsOf(small),
+		"HostMs":  sparse.HostMs,
 		"Divides": small.Model.KVHeads%small.Node.Channels == 0,
 	})
 	return b.String(), err
@@ -294,30 +371,52 @@ const (
 	evenly = "split"
 )
 
-// placementNote names the claims that one placement of requests reproduces and the other
-// does not, "" where one placement reproduces all that either does.
+// placementNote counts the claims that come out with one placement of requests for all of them, and names those on
+// which the placements differ. Claims without a placement have their own verdict with any.
 func (r *Report) placementNote() string {
-	missing := map[string][]string{} // by the reading's name, of the claims that the other one gives
-	names := map[string]string{}     // of the readings, by placement
-	for i := range r.Judgements {
-		j := &r.Judgements[i]
-		if len(j.Others) != 1 || j.claim.Readings[0].Placement == "" {
-			continue
-		}
-		for _, read := range j.claim.Readings {
-			names[read.Placement] = read.Name
-		}
-		for _, pair := range [][2]*Outcome{{&j.Outcome, &j.Others[0]}, {&j.Others[0], &j.Outcome}} {
-			if out, in := pair[0], pair[1]; out.Verdict != reproduced && in.Verdict == reproduced {
-				missing[out.Reading] = append(missing[out.Reading], fmt.Sprintf("`%s` is %.3g in place of %.3g (else %.3g)", j.ID, out.Ours, j.Paper, in.Ours))
-			}
-		}
-	}
-	if len(missing) < 2 {
+	if !slices.ContainsFunc(r.Judgements, func(j judgement) bool { return j.claim.Readings[0].Placement != "" && j.Others != nil }) {
 		return ""
 	}
-	return fmt.Sprintf("No one placement of requests gives all of these figures. Where %s, %s. With %s, %s.",
-		names[inTurn], strings.Join(missing[names[inTurn]], ", "), names[evenly], strings.Join(missing[names[evenly]], ", "))
+	var counts, differ []string
+	byPlacement := map[string][]*Outcome{}
+	for _, p := range []string{inTurn, evenly} {
+		n := 0
+		for i := range r.Judgements {
+			o := r.Judgements[i].under(p)
+			if byPlacement[p] = append(byPlacement[p], o); o != nil && o.Verdict == reproduced {
+				n++
+			}
+		}
+		counts = append(counts, fmt.Sprintf("%d of %d with `comm.balance = %q`", n, len(r.Judgements), p))
+	}
+	for i := range r.Judgements {
+		a, b := byPlacement[inTurn][i], byPlacement[evenly][i]
+		if a == nil || b == nil {
+			continue
+		}
+		if a.Verdict != b.Verdict {
+			differ = append(differ, fmt.Sprintf("`%s` (%.3g and %.3g)", r.Judgements[i].ID, a.Ours, b.Ours))
+		}
+	}
+	text := fmt.Sprintf("Under one placement of requests for all claims, come out: %s.", strings.Join(counts, ", "))
+	if len(differ) > 0 {
+		text += " They differ in " + strings.Join(differ, ", ") + "."
+	}
+	return text
+}
+
+// under is a claim's outcome with a placement: of the readings with it the first, the one that judges where it has none.
+func (j *judgement) under(placement string) *Outcome {
+	readings := j.claim.Readings
+	if readings[0].Placement == "" || readings[0].Placement == placement {
+		return &j.Outcome
+	}
+	for n := range j.Others {
+		if readings[n+1].Placement == placement {
+			return &j.Others[n]
+		}
+	}
+	return nil
 }
 
 // weightsOf returns the share of the memory of a replica's GPUs that weights take.

@@ -39,7 +39,7 @@ func TestWrite(t *testing.T) {
 	}
 	page := readFile(t, filepath.Join(dir, pageFile))
 	at := -1
-	for _, title := range []string{"\n## Claims\n", "\n### Output tokens/s on the requests that every system can hold\n", "\n### Output tokens/s of each system on all that it can hold\n", "\n## What cannot be reproduced, and why\n", "\n## Sensitivity\n", "\n## The fair comparison\n"} {
+	for _, title := range []string{"\n## Claims\n", "\n### Throughput of l3 over that of each baseline\n", "\n### What cannot be reproduced, and what is said aloud\n", "\n## Sensitivity\n", "\n## The fair comparison\n"} {
 		i := strings.Index(page, title)
 		if i <= at || strings.Count(page, title) != 1 {
 			t.Errorf("%q is missing, there twice or out of order", title)
@@ -54,7 +54,7 @@ func TestWrite(t *testing.T) {
 			}
 		}
 		caption, err := reports[1].models.text(f.Name)
-		if !strings.Contains(page, "]("+figureFolder+"/"+f.file()+".png"+")\n\n"+caption+"\n") || caption == "" || err != nil {
+		if !strings.Contains(page, "]("+figureFolder+"/"+f.file()+".png"+")\n"+caption+"\n") || caption == "" || err != nil {
 			t.Errorf("%s is not on the page with its caption: %v", f.Name, err)
 		}
 	}
@@ -104,6 +104,11 @@ func TestJSON(t *testing.T) {
 		if claims(t, AllTargets)[i].Readings[0].Name != "" {
 			want = 9 // with the reading and the others
 		}
+		for _, key := range []string{"why", "on_the_edge", "least", "most"} {
+			if c[key] != nil {
+				want++
+			}
+		}
 		if c["id"] != strings.Fields(ids)[i] || len(c) != want {
 			t.Errorf("%v", c)
 		}
@@ -112,7 +117,7 @@ func TestJSON(t *testing.T) {
 				t.Errorf("%s of %s is no number: %v", key, c["id"], c[key])
 			}
 		}
-		if v := c["verdict"]; v != reproduced && v != direction && v != notReproduced {
+		if v := c["verdict"]; v != reproduced && v != direction && v != notReproduced && v != contradicted {
 			t.Errorf("verdict %v", v)
 		}
 	}

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -29,13 +30,19 @@ type sparseReading struct {
 	// Queries and Batches are of attention with the host, Share and InTurn of what the other loads.
 	Queries  int     // of each request; 0: one
 	Batches  []int   // requests, one after the other
-	Share    float64 // of the tokens, that the other loads
+	Share    float64 // of the tokens, that the other loads; of keys and values, that the GPUs hold
 	InTurn   bool    `toml:"in_turn"` // it loads before it does the rest
 	Longest  bool    // Contexts are what the other holds in its memory at most
 	Fit      bool    // as many requests as the paper's system has memory for
 	Repeat   bool    // the other reads keys and values once a query head
 	Least    bool    // of heads
-	OneBlock bool    `toml:"one_block"` // a thread block scores all pages of a query head
+	OneBlock bool    `toml:"one_block"` // a thread block scores all pages of a query head, and one attends for it
+	Host     bool    // a decode step has the host's time of the file
+	Beyond   int     // the context whose time is subtracted
+	Worst    bool    // the largest ratio of the contexts, else their mean
+	Copies   int     // of the keys and values, at once; 0: one
+
+	hostTime float64 // seconds
 }
 
 const prefillPhase = "prefill" // a prompt as one chunk; else a reading is of decode steps
@@ -97,7 +104,7 @@ func (m *machines) get(sets ...string) (*machine, error) {
 	return m.all[key], nil
 }
 
-type iteration []float64 // the seconds of groups, by gpus.IterationPart
+type iteration []float64 // the seconds of groups, by gpus.IterationPart, and then what the host adds
 
 // attentionParts are all that a policy of attention changes.
 var attentionParts = []gpus.IterationPart{
@@ -112,15 +119,25 @@ func (x iteration) sum(parts ...gpus.IterationPart) (s float64) {
 	return s
 }
 
-func (x iteration) total() float64     { return x.sum(gpus.IterationParts()...) }
 func (x iteration) attention() float64 { return x.sum(attentionParts...) }
+
+func (x iteration) total() (s float64) {
+	for _, part := range x {
+		s += part
+	}
+	return s
+}
 
 // String returns the milliseconds of the groups that take at least 1% of the time.
 func (x iteration) String() string {
 	var parts []string
 	for i, s := range x {
+		name := "host"
+		if i < len(gpus.IterationParts()) {
+			name = gpus.IterationPart(i).String()
+		}
 		if s >= 0.01*x.total() {
-			parts = append(parts, fmt.Sprintf("%s %.4g", gpus.IterationPart(i), 1e3*s))
+			parts = append(parts, fmt.Sprintf("%s %.4g", name, 1e3*s))
 		}
 	}
 	return fmt.Sprintf("%.4g ms (%s)", 1e3*x.total(), strings.Join(parts, ", "))
@@ -150,16 +167,19 @@ func (x *machine) iterate(prefill bool, batch, context int) iteration {
 }
 
 // ours and base are the iterations that a reading compares.
-func (s *subject) ours(context int) iteration {
-	x := s.own.iterate(s.Phase == prefillPhase, s.Batch, context)
-	if s.OneBlock && x[gpus.PartScores] > 0 {
-		x[gpus.PartScores] = s.released(context)
-	}
-	return x
-}
+func (s *subject) ours(context int) iteration { return s.iterate(s.own, context) }
+func (s *subject) base(context int) iteration { return s.iterate(s.over, context) }
 
-func (s *subject) base(context int) iteration {
-	return s.over.iterate(s.Phase == prefillPhase, s.Batch, context)
+func (s *subject) iterate(x *machine, context int) iteration {
+	prefill := s.Phase == prefillPhase
+	i := x.iterate(prefill, s.Batch, context)
+	if s.OneBlock && !prefill && x.cfg.Policy.Name == "lserve" && i[gpus.PartScores] > 0 {
+		i[gpus.PartScores], i[gpus.PartDecodeAttention] = x.blockScores(context), x.blockAttention(context)
+	}
+	if s.Host && !prefill {
+		i = append(i, s.hostTime)
+	}
+	return i
 }
 
 func (s *subject) share() (finding, error) {
@@ -167,9 +187,13 @@ func (s *subject) share() (finding, error) {
 	return finding{value: x.attention() / x.total(), reason: fmt.Sprintf("%v at %s tokens", x, tokens(s.Contexts[0]))}, nil
 }
 
-// time is the seconds of an iteration, or of all Steps.
+// time is the seconds of an iteration, or of all Steps, beyond those of a shorter context where there is one.
 func (s *subject) time() (finding, error) {
 	x := s.ours(s.Contexts[0])
+	if s.Beyond > 0 {
+		short := s.ours(s.Beyond)
+		return finding{value: (x.total() - short.total()) * float64(max(s.Steps, 1)), reason: fmt.Sprintf("%v at %s tokens, %v at %s", x, tokens(s.Contexts[0]), short, tokens(s.Beyond))}, nil
+	}
 	return finding{value: x.total() * float64(max(s.Steps, 1)), reason: fmt.Sprintf("%v at %s tokens", x, tokens(s.Contexts[0]))}, nil
 }
 
@@ -179,14 +203,18 @@ func (s *subject) growth() (finding, error) {
 	return finding{value: long.total() / short.total(), reason: fmt.Sprintf("%v at %s against %v at %s tokens", long, tokens(s.Contexts[1]), short, tokens(s.Contexts[0]))}, nil
 }
 
-// ratio is the mean over the contexts of base's time over that of the paper's system, which
-// cannot do better than take no time for attention.
+// ratio is base's time over that of the paper's system, which cannot do better than take no time for attention: the
+// mean over the contexts, or the largest.
 func (s *subject) ratio() (finding, error) {
 	f, contexts := finding{}, s.contexts()
 	for _, context := range contexts {
 		x, b := s.ours(context), s.base(context)
-		f.value += b.total() / x.total() / float64(len(contexts))
-		f.most += b.total() / (x.total() - x.attention()) / float64(len(contexts))
+		r, most := b.total()/x.total(), b.total()/(x.total()-x.attention())
+		if s.Worst {
+			f.value, f.most = max(f.value, r), max(f.most, most)
+		} else {
+			f.value, f.most = f.value+float64(r/float64(len(contexts))), f.most+float64(most/float64(len(contexts)))
+		}
 		f.reason = fmt.Sprintf("%v against %v at %s tokens", x, b, tokens(context))
 	}
 	f.reason += fmt.Sprintf("; with attention free %.3g", f.most)
@@ -217,20 +245,20 @@ func (x *machine) longest() int {
 }
 
 // memory is base's memory with one request over that of the paper's system, weights among it. Without a
-// base it is the system's own over that of its GPU.
+// base it is the system's own over that of its GPU, with all requests of a batch, copies and the GPUs' share.
 func (s *subject) memory() (finding, error) {
 	context := s.contexts()[0]
-	own, reason, err := s.own.held(context)
+	own, reason, err := s.own.held(context, max(s.Batch, 1)*max(s.Copies, 1), cmp.Or(s.Share, 1))
 	if err != nil || s.over == nil {
 		return finding{value: own, reason: reason}, err
 	}
-	base, other, err := s.over.held(context)
+	base, other, err := s.over.held(context, 1, 1)
 	return finding{value: base / own, reason: reason + " against " + other}, err
 }
 
-// held returns the share of a replica's memory, without what activations take, that weights and a
-// request of a context take.
-func (x *machine) held(context int) (float64, string, error) {
+// held returns the share of a replica's memory, without what activations take, that weights and a share of the keys
+// and values of requests of a context take.
+func (x *machine) held(context, requests int, share float64) (float64, string, error) {
 	roomy, err := x.with(`gpu.memory_capacity="1TiB"`)
 	if err != nil {
 		return 0, "", err
@@ -244,9 +272,12 @@ func (x *machine) held(context int) (float64, string, error) {
 		return 0, "", err
 	}
 	llm := &x.cfg.Model
-	weights, kv := float64(llm.WeightBytes()), float64(s.KVBytes.Peak)
-	all := x.room()
-	return (weights + kv) / all, fmt.Sprintf("weights of %.1f GB and %.1f GB of a request of %s tokens in %.1f GB", weights/1e9, kv/1e9, tokens(context), all/1e9), nil
+	weights, kv := float64(llm.WeightBytes()), share*float64(requests)*float64(s.KVBytes.Peak)
+	all, what := x.room(), "a request"
+	if requests > 1 {
+		what = fmt.Sprintf("%d requests", requests)
+	}
+	return (weights + kv) / all, fmt.Sprintf("weights of %.1f GB and %.1f GB of %s of %s tokens in %.1f GB", weights/1e9, kv/1e9, what, tokens(context), all/1e9), nil
 }
 
 // room is the memory of a replica's GPUs for weights, keys and values.

@@ -86,6 +86,8 @@ func (r *Report) addSystemTable(x *experiment, systems []string, title, text str
 	}
 }
 
+const ratiosTitle = "Throughput of l3 over that of each baseline"
+
 // ratios is the throughput of l3, on some hardware, over that of each baseline.
 func (x *experiment) ratios(seed uint64, l3System string, systems []string) (*section, error) {
 	t := &tables.Table{Columns: []string{"model", "trace"}}
@@ -111,7 +113,7 @@ func (x *experiment) ratios(seed uint64, l3System string, systems []string) (*se
 		}
 		text += fmt.Sprintf(" %s in %d of %d,", base, slower, len(all))
 	}
-	return &section{"Throughput of " + l3System + " over that of each baseline", strings.TrimSuffix(text, ",") + " cases.", t}, nil
+	return &section{strings.Replace(ratiosTitle, "l3", l3System, 1), strings.TrimSuffix(text, ",") + " cases.", t}, nil
 }
 
 // layout names the GPUs of a replica.

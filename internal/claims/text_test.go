@@ -14,7 +14,7 @@ func TestTextClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := map[string]float64{}
+	found, achieved := map[string]float64{}, map[string]float64{}
 	for _, c := range claims(t, AllTargets) {
 		if !strings.HasPrefix(c.ID, "text.") {
 			continue
@@ -27,6 +27,12 @@ func TestTextClaims(t *testing.T) {
 			t.Errorf("%s has no reason", c.ID)
 		}
 		found[c.ID] = f.value
+		if c.Find == "unit ratio" {
+			if f, err = c.find(&evidence{text: m}, 1, &c.Readings[1]); err != nil {
+				t.Fatal(err)
+			}
+			achieved[c.ID] = f.value
+		}
 	}
 	near := func(id string, want, tolerance float64) {
 		if got := found[id]; math.Abs(got/want-1) > tolerance {
@@ -38,13 +44,22 @@ func TestTextClaims(t *testing.T) {
 	near("text.llama7b_requests_80gb", (80e9-2*6.738e9)/(2048*524_288), 1e-3)
 	// One of R ranks stops for the whole transfer; it may resume a little later or earlier.
 	near("text.compute_kept", 1-1/float64(m.largest.Node.Ranksets), 0.01)
-	// No PU is faster than its peak, and long heads come near it.
+	// 16 banks give a column each 8 clocks where the channel gives one each 4. No PU is faster than its peak, and long heads
+	// come near it.
 	peak := float64(m.largest.Node.Ranksets)
-	if r := found["text.rank_pu_ratio"]; r >= peak || r < 0.85*peak {
+	near("text.rank_pu_ratio", peak, 1e-12)
+	near("text.bank_pu_ratio", 8*peak, 1e-12)
+	if r := achieved["text.rank_pu_ratio"]; r >= peak || r < 0.85*peak {
 		t.Errorf("rank PUs: %v of a peak of %v", r, peak)
 	}
-	if b := found["text.bank_pu_ratio"]; b >= 8*peak || b < 0.7*8*peak {
+	if b := achieved["text.bank_pu_ratio"]; b >= 8*peak || b < 0.7*8*peak {
 		t.Errorf("bank PUs: %v of a peak of %v", b, 8*peak)
+	}
+	// Table 2: a channel of 25.4 GB/s, of which each of 64 ranks has as much, and 16.3 TB/s.
+	near("text.rank_pu_of_gpus", 64*25.4/16300, 5e-3)
+	// 100 prompts of 7,700 tokens in pieces of half of 2,048 or less, or of half of 8,192; never more pieces than 16 tokens make.
+	if c := found["text.prompt_cuts"]; c < 7700.0/1024-2 || c > 7700.0/1024 {
+		t.Errorf("a prompt is cut %v times", c)
 	}
 	// A read and a write of each burst, and less than a tenth for turning the bus around.
 	if x := found["text.cpu_transposition"]; x < 2 || x > 2.2 {

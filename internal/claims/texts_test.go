@@ -7,61 +7,39 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 )
 
-// TestPlacementNote: the page says that no placement fits Figs 8 and 10 together where
-// the numbers show it, with these numbers, and else says nothing.
+// TestPlacementNote counts the claims that come out with either placement for all of them, and names those that differ.
 func TestPlacementNote(t *testing.T) {
-	for i, c := range []struct {
-		name               string
-		overHBM, evenGain  float64 // of l3 over hbm-pim in turn; what even ranksets gain
-		inTurn10, evenly10 float64 // the whole of Fig 10, over the naive node
-		want               []string
-	}{
-		{"neither", 6.1, 1.3, 1.2, 1.6, []string{"`fig10.all` is 1.2 in place of 1.7 (else 1.6)", "`fig8.max_over_hbm_pim` is 7.93 in place of 6.1 (else 6.1)"}},
-		{"evenly gives all", 5.5, 1.1, 1.2, 1.6, nil},
-		{"in turn gives all", 6.1, 1.3, 1.6, 2.5, nil},
-	} {
-		if i > 0 && !deep.On() {
-			break
-		}
-		r, err := fakeOptions(t, ClaimsOnly).run(t.Context(), newFake(func(cfg *configs.Config, p *sweep.Point) (*results.Summary, error) {
-			s, err := plausible(cfg, p)
-			if s.TBT.P50 > 0 {
-				return s, err
-			}
-			// Fig 8 and the whole steps of Fig 10 share runs of GPT-175B.
-			even, opt := cfg.Comm.Balance == evenly, cfg.Run.Model == "opt-66b"
-			s.OutputTokensPerS = map[string]float64{"hbm-pim": 100, "l3": 100}[cfg.Run.System]
-			switch {
-			case cfg.Run.System == "gpu-only" || cfg.Run.System == "rank-pim" || cfg.Run.System == "cpu-offload":
-				s.OutputTokensPerS = 1e4
-			case cfg.Run.System == "l3" && opt && even:
-				s.OutputTokensPerS *= c.overHBM * c.evenGain
-			case cfg.Run.System == "l3" && opt:
-				s.OutputTokensPerS *= c.overHBM
-			case cfg.Run.System == "l3" && even:
-				s.OutputTokensPerS *= c.evenly10
-			case cfg.Run.System == "l3" && cfg.Comm.AsyncPrefill:
-				s.OutputTokensPerS *= c.inTurn10
-			}
-			return s, err
-		}).run)
-		if err != nil {
-			t.Fatal(err)
-		}
-		note := r.placementNote()
-		if (note != "") != (c.want != nil) {
-			t.Errorf("%s: %q", c.name, note)
-		}
-		for _, want := range c.want {
-			if !strings.Contains(note, want) {
-				t.Errorf("%s: no %q in %q", c.name, want, note)
+	r := &Report{Judgements: []judgement{}}
+	add := func(id string, placements []string, verdicts ...string) {
+		j := judgement{ID: id, claim: &claim{}}
+		for i, v := range verdicts {
+			o := Outcome{Verdict: v, Number: &Number{Ours: float64(i + 1)}}
+			j.claim.Readings = append(j.claim.Readings, reading{Placement: placements[i]})
+			if i == 0 {
+				j.Outcome = o
+			} else {
+				j.Others = append(j.Others, o)
 			}
 		}
+		r.Judgements = append(r.Judgements, j)
+	}
+	add("text", []string{""}, reproduced)
+	if note := r.placementNote(); note != "" {
+		t.Errorf("no claim has a placement: %s", note)
+	}
+	add("both", []string{inTurn, evenly}, reproduced, reproduced)
+	add("turn", []string{inTurn, inTurn, evenly, evenly}, reproduced, direction, notReproduced, reproduced)
+	add("even", []string{inTurn, evenly}, notReproduced, reproduced)
+	add("none", []string{""}, direction)
+	add("alone", []string{inTurn, evenly}, direction, notReproduced)
+	want := "Under one placement of requests for all claims, come out: 3 of 6 with `comm.balance = \"round-robin\"`, 3 of 6 with `comm.balance = \"split\"`. " +
+		"They differ in `turn` (1 and 3), `even` (1 and 2), `alone` (1 and 2)."
+	if note := r.placementNote(); note != want {
+		t.Errorf("got  %s\nwant %s", note, want)
 	}
 }
 
@@ -137,7 +115,7 @@ func TestReasonsFollow(t *testing.T) {
 		return all
 	}
 	first, second := lines(0), lines(0.1)
-	if len(first) != 14 {
+	if len(first) != 14 { // Figs 8 to 11
 		t.Errorf("%d reasons: %s", len(first), fmt.Sprint(first))
 	}
 	for line := range first {
