@@ -51,7 +51,12 @@ func TestDocs(t *testing.T) {
 	if !deep.On() {
 		text = oldPart(text, evaluationPart)
 	}
-	got, want := shape(page), shape(text)
+	for _, name := range assumptions(t) {
+		if deep.On() && !strings.Contains(oldPart(page, string(Sensitivity)), name) {
+			t.Errorf("the sensitivity does not name %q", name)
+		}
+	}
+	got, want := shape(withoutEffects(page)), shape(withoutEffects(text))
 	for i := range min(len(got), len(want)) {
 		if got[i] != want[i] {
 			t.Fatalf("the page is not the generator's, write it again:\npage      %s\ngenerator %s", got[i], want[i])
@@ -72,6 +77,28 @@ func TestDocs(t *testing.T) {
 	}
 }
 
+// assumptions are the names of the sensitivity's sweep.
+func assumptions(t *testing.T) []string {
+	t.Helper()
+	x, err := (&loader{version: "test", seeds: 1, traces: t.TempDir()}).load(&experimentSpec{Name: string(Sensitivity)}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x.assumptions()
+}
+
+// withoutEffects leaves out the rows of the sensitivity: which ones move a number, runs decide.
+func withoutEffects(page string) string {
+	part := oldPart(page, string(Sensitivity))
+	var kept []string
+	for _, line := range strings.Split(part, "\n") {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| one change") {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Replace(page, part, strings.Join(kept, "\n"), 1)
+}
+
 // resultPatterns are what runs decide in a line of the page, in order: each match
 // becomes its replacement.
 var resultPatterns = []struct {
@@ -88,7 +115,8 @@ var resultPatterns = []struct {
 	{regexp.MustCompile(`[-+]?\b\d([\d,.]*\d)?(e[-+]\d+)?`), "#"},
 	{regexp.MustCompile(`-{2,}:?`), "-"}, // the width of a column
 	{regexp.MustCompile(` +`), " "},
-	{regexp.MustCompile(`\| - `), "| # "}, // no ratio
+	{regexp.MustCompile(`\n{3,}`), "\n\n"}, // around what conditional leaves out
+	{regexp.MustCompile(`\| - `), "| # "},  // no ratio
 }
 
 // shape returns the lines of a page without what runs decide.
@@ -102,4 +130,4 @@ func shape(page string) []string {
 
 // conditional matches what stands on the page under some results only: what placementNote
 // and turned write.
-var conditional = regexp.MustCompile("\n(Under one placement of requests|No number moves by more than|`\\S+` (comes out|does not come out) here) .*\n")
+var conditional = regexp.MustCompile("(?m)^(Under one placement of requests|No number moves by more than|- `\\S+` (comes out|does not come out) here) .*\n")

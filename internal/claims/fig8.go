@@ -106,12 +106,9 @@ func findBest(e *evidence, seed uint64, r *reading) (finding, error) {
 	if err != nil {
 		return finding{}, err
 	}
-	fig8, without := e.of["fig8"], r.Without
+	fig8, without := e.of["fig8"], []string(nil) // sensitivity and fair comparison are about all cells
 	if e.readings {
-		fig8 = fig8.placed(r.Placement)
-	}
-	if fig8.whole { // layouts that hold every request: no cell is out of memory
-		without = nil
+		fig8, without = fig8.placed(r.Placement), r.Without
 	}
 	return fig8.best(seed, r.Base, without, measure)
 }

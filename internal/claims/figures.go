@@ -221,7 +221,7 @@ func (r *Report) effects(claims []*claim) section {
 			still = append(still, e.Assumption)
 		}
 	}
-	text := "Best cases of Fig 8 as the claims judge them, with one assumption of the preset `paper` changed at a time; " +
+	text := "Best cases of Fig 8 over all models and traces, those out of memory among them, with one assumption of the preset `paper` changed at a time; " +
 		"configs/paper/sensitivity.toml holds the keys of each row. Systems that a change does not concern keep their results."
 	if len(still) > 0 {
 		text += "\n\nNo number moves by more than 1% with: " + strings.Join(still, "; ") + "."
@@ -245,7 +245,7 @@ func (r *Report) turned(claims []*claim) string {
 			continue
 		}
 		verdict := map[bool]string{true: "comes out", false: "does not come out"}
-		fmt.Fprintf(&text, "\n\n`%s` %s here (%.3g), and %s with: %s.", c.ID, verdict[c.holds(was)], was, verdict[!c.holds(was)], strings.Join(names, "; "))
+		fmt.Fprintf(&text, "%s- `%s` %s here (%.3g), and %s with: %s.", map[bool]string{true: "\n\n", false: "\n"}[text.Len() == 0], c.ID, verdict[c.holds(was)], was, verdict[!c.holds(was)], strings.Join(names, "; "))
 	}
 	return text.String()
 }

@@ -115,7 +115,9 @@ func (r *Report) pageTable() *tables.Table {
 	t.Rows = nil
 	for i := 0; i < len(rows); {
 		end := r.familyEnd(i)
-		if end == i+1 {
+		if r.Judgements[i].Number == nil {
+			// a statement, whose reason is all that there is
+		} else if end == i+1 {
 			t.Rows = append(t.Rows, rows[i])
 		} else {
 			first, last, comesOut := &r.Judgements[i], &r.Judgements[end-1], 0
@@ -130,6 +132,16 @@ func (r *Report) pageTable() *tables.Table {
 		i = end
 	}
 	return t
+}
+
+// statements are the claims without a number here.
+func (r *Report) statements() (ids []string) {
+	for i := range r.Judgements {
+		if j := &r.Judgements[i]; j.Number == nil {
+			ids = append(ids, "`"+j.ID+"`")
+		}
+	}
+	return ids
 }
 
 // familyEnd returns the index behind the claims that differ from claim i in the context alone.
@@ -273,13 +285,16 @@ func (r *Report) writePart(w io.Writer) error {
 		if err := r.pageTable().WriteMarkdown(w); err != nil {
 			return err
 		}
+		if ids := r.statements(); len(ids) > 0 {
+			fmt.Fprintf(w, "\nWithout a number here, for reasons in `%s.json`: %s.\n", r.Target.part(), strings.Join(ids, ", "))
+		}
 		fmt.Fprintln(w)
 		r.writeWhys(w)
 	}
 	if text := r.placementNote(); text != "" {
 		fmt.Fprintf(w, "\n%s\n", text)
 	}
-	if len(r.Figures) > 0 {
+	if len(r.Figures) > 1 {
 		fmt.Fprintf(w, "\n### Figures\n")
 	}
 	for i := range r.Figures {

@@ -154,7 +154,7 @@ func TestSensitivity(t *testing.T) {
 			t.Errorf("%q has a comma", e.Assumption)
 		}
 	}
-	if text, want := r.turned(claims(t, Fig8)), "`fig8.max_over_hbm_pim` comes out here (6), and does not come out with: hbm-pim: 9 times the bandwidth of HBM (power limit) (12)."; strings.TrimSpace(text) != want {
+	if text, want := r.turned(claims(t, Fig8)), "- `fig8.max_over_hbm_pim` comes out here (6), and does not come out with: hbm-pim: 9 times the bandwidth of HBM (power limit) (12)."; strings.TrimSpace(text) != want {
 		t.Errorf("got %s, want %s", text, want)
 	}
 	if len(r.Sensitivity) < 15 {

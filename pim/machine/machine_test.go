@@ -122,6 +122,19 @@ func TestClosedForm(t *testing.T) {
 	}
 }
 
+// TestWithoutActivationWindow: with tRRD alone 16 activations lie 60 clocks apart, not 114: at the load, at the turn from keys to
+// values and at the end of each row.
+func TestWithoutActivationWindow(t *testing.T) {
+	d := parts.DDR4(t)
+	const ends = 2 * (8192/512 - 1)
+	for _, c := range []struct{ window, want int }{{d.TFAW, 38008}, {16, 38008 - (114-60)*(ends+2)}} {
+		d.TFAW = c.window
+		if got, _ := runHeadOn(t, d, pim.Default(), fp16Head, 8192, false); got != int64(c.want) {
+			t.Errorf("a window of %d clocks: %d clocks, want %d", c.window, got, c.want)
+		}
+	}
+}
+
 // A path from command to use of 4,096 clocks is the longest that the machine
 // remembers.
 func TestLongestLatency(t *testing.T) {
