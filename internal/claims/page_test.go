@@ -87,6 +87,14 @@ func TestJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for i := range r.Judgements {
+		// Traces of Figs 8 to 10 are drawn; Fig 11 has one of its own, the text none.
+		j := &r.Judgements[i]
+		figure, _, _ := strings.Cut(j.ID, ".")
+		if drawn := figure != "fig11" && figure != "text"; (j.spread[0] < j.spread[1]) != drawn {
+			t.Errorf("%s lies within %v over seeds", j.ID, j.spread)
+		}
+	}
 	var text bytes.Buffer
 	if err := r.WriteJSON(&text); err != nil {
 		t.Fatal(err)
