@@ -226,8 +226,8 @@ func (e *evidence) outcome(c *claim, r *reading) (o Outcome, reason string, err 
 	o.Ours = min(max(o.Ours, o.Low), o.High)
 	o.spread = [2]float64{o.Low, o.High}
 	if drawn && len(e.seeds) == 1 {
-		part := seedSpread * math.Sqrt(1000/float64(cmp.Or(e.requests, 1000)))
-		o.spread = [2]float64{o.Ours * (1 - part), o.Ours * (1 + part)}
+		part := float64(o.Ours * seedSpread * math.Sqrt(1000/float64(cmp.Or(e.requests, 1000))))
+		o.spread = [2]float64{o.Ours - part, o.Ours + part}
 	}
 	return o, reason, nil
 }

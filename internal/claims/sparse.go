@@ -272,7 +272,7 @@ func (x *machine) held(context, requests int, share float64) (float64, string, e
 		return 0, "", err
 	}
 	llm := &x.cfg.Model
-	weights, kv := float64(llm.WeightBytes()), share*float64(requests)*float64(s.KVBytes.Peak)
+	weights, kv := float64(llm.WeightBytes()), float64(share*float64(requests)*float64(s.KVBytes.Peak))
 	all, what := x.room(), "a request"
 	if requests > 1 {
 		what = fmt.Sprintf("%d requests", requests)
