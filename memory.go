@@ -8,6 +8,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim/tables"
 	"github.com/l3sim/l3sim/pim/values"
+	"github.com/l3sim/l3sim/system/ranks"
 )
 
 // DRAM is a memory system: channels of ranks of a part under a controller's policy. Set changes a key of the policy.
@@ -54,7 +55,7 @@ type HeadTable = tables.KernelTable
 
 // TimeHead times a KV head of the model of a configuration on the units of [pim] in the part of [dram].
 func TimeHead(cfg *Config) (*HeadTable, error) {
-	return tables.NewKernelTable(&cfg.PIM, &cfg.DRAM.Spec, cfg.HeadShape())
+	return ranks.HeadTable(cfg, &cfg.PIM, cfg.HeadShape())
 }
 
 // HeadResult says how far computed values are from a reference; Pass is the judgement.

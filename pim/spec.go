@@ -85,6 +85,11 @@ type Spec struct {
 	Descriptor units.Bytes    `toml:"descriptor"`
 	HostAccess units.Duration `toml:"host_access"`
 
+	// PowerLimit is the watts that a DIMM may draw while all its ranks attend, energy.ranks_per_dimm on each of its channels,
+	// each with an equal share. Where commands at the pace of their timing draw more, by the constants of [energy] at the middle of
+	// their bands, the ranks wait in front of activations such that a head draws the limit in the mean. 0 is no limit.
+	PowerLimit float64 `toml:"power_limit"`
+
 	// Periodic lets KernelTable skip the repetitions of a run. The clocks are the same; turn it off to see that.
 	Periodic bool `toml:"periodic"`
 }
@@ -119,6 +124,7 @@ func (s *Spec) Check(c *input.Check) {
 	c.That(s.MCBuffer == 0 || s.MCBuffer >= 4*units.KiB && s.MCBuffer <= units.TiB, "mc_buffer", s.MCBuffer,
 		"0B, or 4KiB (a write queue of 64 bursts) to 1TiB")
 	c.That(s.Descriptor >= 0 && s.Descriptor <= units.MiB, "descriptor", s.Descriptor, "0B (none) to 1MiB")
+	input.Within(c, "power_limit", s.PowerLimit, 0, 1e4)
 	input.Within(c, "host_access", s.HostAccess, 0, units.Second)
 }
 

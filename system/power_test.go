@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -242,6 +243,67 @@ func TestUnknownCurrents(t *testing.T) {
 	}
 	if _, r := energyOf(t, equalLengths(4, 900, 6), sets[:2]...); len(r.report.NotEstimated) != 0 {
 		t.Errorf("%+v", r.report)
+	}
+}
+
+// TestPowerLimit: a limit above what a DIMM draws changes nothing; one below it makes the busiest draw the limit, without a
+// warning, and takes longer for the same joules of commands and units. Standby lasts for longer. All laws hold.
+func TestPowerLimit(t *testing.T) {
+	for _, c := range []struct {
+		sets          []string
+		above, limits []float64
+	}{
+		{nil, []float64{15.6, 1e4}, []float64{14, 10, 7}}, {[]string{"node.memory_capacity=512GiB"}, []float64{12.5}, []float64{10}},
+		{[]string{"run.system=rank-pim"}, []float64{1e4}, []float64{7}}, {[]string{"policy.name=quest", "policy.quest.select_device=bank"}, []float64{15.6}, []float64{9}},
+	} {
+		run := func(limit float64) (*Result, *results.Summary) {
+			cfg, err := everything().Load(configs.Options{Sets: append([]string{"model.layers=2", fmt.Sprintf("pim.power_limit=%v", limit)}, c.sets...)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := mustNode(t, cfg).Run(t.Context(), coming(t, cfg, equalLengths(24, 3000, 12)), Options{Check: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := r.Summary(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r, s
+		}
+		free, s := run(0)
+		for _, limit := range c.above {
+			r, _ := run(limit)
+			r.report.DIMMHigh = free.report.DIMMHigh // never above the limit
+			if r.end != free.end || !reflect.DeepEqual(r.report, free.report) {
+				t.Errorf("%v: %v W change %v to %v", c.sets, limit, free.report, r.report)
+			}
+		}
+		before := free
+		for _, limit := range c.limits {
+			r, slow := run(limit)
+			x, y := &free.report.Components, &r.report.Components
+			if r.end <= before.end || slow.OutputTokensPerS >= s.OutputTokensPerS {
+				t.Errorf("%v: at %v W %v, before %v", c.sets, limit, r.end, before.end)
+			}
+			before = r
+			if d, e := r.report.DIMM, 2*r.report.Rank+1.5; d > limit || r.report.DIMMHigh > limit || e > limit*(1+1e-6) || e < limit*(1-5e-4) {
+				t.Errorf("%v: at %v W a DIMM draws %v, %v, by its ranks and buffers %v", c.sets, limit, d, r.report.DIMMHigh, e)
+			}
+			for _, pair := range [][2]float64{{x.DRAMActivate, y.DRAMActivate}, {x.PIMRead, y.PIMRead}, {x.DRAMRead, y.DRAMRead}, {x.DRAMWrite, y.DRAMWrite}, {x.DRAMIO, y.DRAMIO}, {x.DRAMOpen, y.DRAMOpen}, {x.BankUnits, y.BankUnits}, {x.RankUnits, y.RankUnits}, {x.Links, y.Links}} {
+				if !close9(pair[0], pair[1]) {
+					t.Errorf("%v: at %v W %v J, without a limit %v J", c.sets, limit, pair[1], pair[0])
+				}
+			}
+			if want := x.DRAMClosed * float64(r.end) / float64(free.end); !close9(y.DRAMClosed, want) {
+				t.Errorf("%v: at %v W standby takes %v J, by time %v J", c.sets, limit, y.DRAMClosed, want)
+			}
+			for _, warning := range slow.Warnings() {
+				if strings.Contains(warning, "a DIMM draws") && limit <= r.report.DIMMLimit {
+					t.Error(warning)
+				}
+			}
+		}
 	}
 }
 

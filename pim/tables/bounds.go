@@ -10,6 +10,7 @@ import (
 // BoundTable holds the clocks that a rank takes for the bounds of one KV head's pages, which lie in rows of their own, each
 // as a key of its smallest and its largest elements: to score them, by their number, and to store one.
 type BoundTable struct {
+	Pace   Pace                            // that scoring is at, and neither Store nor Update: they open one bank
 	step   int                             // bounds that are scored at once
 	scores series.Series[machine.Activity] // by step
 	topK   int64
@@ -71,7 +72,8 @@ func (t *BoundTable) Select(bounds int) int64 {
 	if bounds < 1 {
 		return 0
 	}
-	return clocksAt(&t.scores, (bounds-1)/t.step) + t.topK
+	a := t.Activity(bounds)
+	return t.Pace.Clocks(clocksAt(&t.scores, (bounds-1)/t.step)+t.topK, &a)
 }
 
 // Activity returns what scoring that many bounds has the rank do.

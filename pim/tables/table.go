@@ -13,6 +13,7 @@ import (
 // every length. Lengths are measured column by column, until each further row and each further score buffer of tokens adds
 // as many clocks as the one before it.
 type KernelTable struct {
+	Pace     Pace // that heads keep; set before the first look-up
 	geometry pim.Geometry
 	step     int // tokens within which the clocks are the same: a column's, or a chunk's where whole chunks are read
 	// What heads without their append have the rank do, by block of tokens and by step within it. Further blocks repeat the last one and
@@ -113,11 +114,11 @@ func (t *KernelTable) inSequence(b *machine.Runner, context int) int64 {
 		unit, within := (context-1)/t.geometry.RowTokens, (context-1)%t.geometry.RowTokens
 		begun := machine.Head{Context: within%t.geometry.ChunkTokens + 1, Appends: true, List: []pim.Extent{{Start: 0, Unit: unit, Chunk: within / t.geometry.ChunkTokens}}}
 		ends := b.Ends(h, h, begun)
-		return ends[1] - ends[0] - t.Attention(context)
+		return ends[1] - ends[0] - t.attention(context)
 	}
 	ends := b.Ends(h, h, h, h, h, h, h, h)
 	turn := int64(turnOf(ends[1:7])) // nothing is behind the last one
-	return (ends[6]-ends[6-turn]+turn-1)/turn - t.Attention(context)
+	return (ends[6]-ends[6-turn]+turn-1)/turn - t.attention(context)
 }
 
 // turnOf returns after how many heads the distances of their ends repeat, four at most.
@@ -165,10 +166,7 @@ func (t *KernelTable) measureAttention(b *machine.Runner) {
 // result: append of the newest token, load of q, scores, context and read-out for all query heads of the shape. Context
 // counts the newest token; without refresh.
 func (t *KernelTable) Alone(context int) int64 {
-	if context < 1 {
-		return 0
-	}
-	return t.Attention(context) + int64(t.appended[t.newest(context)].Clocks)
+	return t.ListAlone(context, 0)
 }
 
 // InSequence returns the clocks that one more head adds to a long sequence of equal
@@ -177,8 +175,24 @@ func (t *KernelTable) InSequence(context int) int64 {
 	if context < 1 {
 		return 0
 	}
+	return t.paced(t.nextHead(context), context, 0)
+}
+
+// nextHead is InSequence without a limit of power.
+func (t *KernelTable) nextHead(context int) int64 {
 	token, row := context-1, t.geometry.RowTokens
-	return t.Attention(context) + t.ending(token, token%row, token < row)
+	return t.attention(context) + t.ending(token, token%row, token < row)
+}
+
+// paced returns the clocks of a head that takes so many by its commands, and opens further rows of keys beyond those that its
+// tokens fill: each row of keys has one of values, in all banks.
+func (t *KernelTable) paced(clocks int64, context int, further int64) int64 {
+	if t.Pace.Clock == 0 { // as in most runs, which need no activity then
+		return clocks
+	}
+	a := t.Activity(context)
+	a.Activates += float64(2 * further * int64(t.geometry.Banks))
+	return t.Pace.Clocks(clocks, &a)
 }
 
 // Drain returns the clocks of a head alone that hide behind the next head's in a sequence: Alone less InSequence.
@@ -186,8 +200,7 @@ func (t *KernelTable) Drain(context int) int64 {
 	if context < 1 {
 		return 0
 	}
-	token, row := context-1, t.geometry.RowTokens
-	return int64(t.appended[t.newest(context)].Clocks) - t.ending(token, token%row, token < row)
+	return t.Alone(context) - t.InSequence(context)
 }
 
 // Attention returns Alone without the append.
@@ -195,6 +208,12 @@ func (t *KernelTable) Attention(context int) int64 {
 	if context < 1 {
 		return 0
 	}
+	a := t.attends(context)
+	return t.Pace.Clocks(t.attention(context), &a)
+}
+
+// attention is Attention without a limit of power.
+func (t *KernelTable) attention(context int) int64 {
 	block, step, further := t.place(context)
 	return clocksAt(block, step) + further*int64(t.begins.Growth.Clocks)
 }
@@ -258,7 +277,7 @@ func (t *KernelTable) fillScattered(b *machine.Runner) {
 				list = append(list, pim.Extent{Start: i * fill, Unit: 2 * i, Chunk: 0})
 			}
 			more := int64(rows - t.unitsOf(tokens))
-			added = (b.Run(machine.Head{Context: tokens, List: list}) - t.Attention(tokens) + more - 1) / more
+			added = (b.Run(machine.Head{Context: tokens, List: list}) - t.attention(tokens) + more - 1) / more
 		}
 		if n := len(t.scattered); added == 0 && n > 0 {
 			added = t.scattered[n-1]
@@ -272,13 +291,16 @@ func (t *KernelTable) unitsOf(tokens int) int {
 	return (tokens + t.geometry.RowTokens - 1) / t.geometry.RowTokens
 }
 
-// Scattered returns the clocks that a head over a list of tokens takes beyond those of as
+// further returns how many rows of keys beyond those that tokens fill a list of them lies in.
+func (t *KernelTable) further(tokens, rows int) int64 { return max(0, int64(rows-t.unitsOf(tokens))) }
+
+// Scattered returns the clocks that a head over a list of tokens takes, without a limit of power, beyond those of as
 // many contiguous ones, where they lie in rows rows of keys. It is exact where the banks are the
 // bottleneck and the scores fit the score buffer. Beyond the buffer the further rows are taken to be
 // spread evenly over the list; where the rank's bus binds (many multiplier sets) rows are taken to be equally full.
 func (t *KernelTable) Scattered(tokens, rows int) int64 {
-	more := int64(rows - t.unitsOf(tokens))
-	if more <= 0 || tokens < 1 {
+	more := t.further(tokens, rows)
+	if more == 0 || tokens < 1 {
 		return 0
 	}
 	full := bits.Len(uint(tokens/rows/t.geometry.ChunkTokens)) - 1
@@ -290,15 +312,27 @@ func (t *KernelTable) Scattered(tokens, rows int) int64 {
 	return added
 }
 
+// ListAlone is Alone of a head over a list of tokens in rows rows.
+func (t *KernelTable) ListAlone(tokens, rows int) int64 {
+	if tokens < 1 {
+		return 0
+	}
+	clocks := t.attention(tokens) + int64(t.appended[t.newest(tokens)].Clocks) + t.Scattered(tokens, rows)
+	return t.paced(clocks, tokens, t.further(tokens, rows))
+}
+
 // ListInSequence is InSequence of a head over a list of tokens in rows rows. The last row holds last of them.
 func (t *KernelTable) ListInSequence(tokens, rows, last int) int64 {
+	var clocks int64
 	switch {
 	case tokens < 1:
 		return 0
 	case !t.appends || rows <= t.unitsOf(tokens) && last == (tokens-1)%t.geometry.RowTokens+1:
-		return t.InSequence(tokens) + t.Scattered(tokens, rows)
+		clocks = t.nextHead(tokens)
+	default:
+		clocks = t.attention(tokens) + t.ending(tokens-1, last-1, false) // a list of one row is one of contiguous tokens
 	}
-	return t.Attention(tokens) + t.Scattered(tokens, rows) + t.ending(tokens-1, last-1, false) // a list of one row is one of contiguous tokens
+	return t.paced(clocks+t.Scattered(tokens, rows), tokens, t.further(tokens, rows))
 }
 
 // ending returns what a head adds to its attention in a sequence, by its last token and that one's place in its row, which

@@ -99,21 +99,16 @@ type rankAttention struct {
 	cfg   *configs.Config
 	shape pim.HeadShape
 	table *tables.KernelTable
-	draws [energy.Places]rankDraw
+	draws [energy.Places]ranks.Draw
 }
 
 // measure runs heads for their clocks and what they have a rank do.
 func (r *rankAttention) measure() (err error) {
-	d := &r.cfg.DRAM.Spec
-	if r.table, err = tables.NewKernelTable(&r.cfg.PIM, d, r.shape); err != nil {
-		return ranks.InSection(r.cfg, "pim", err)
-	}
 	for place := range energy.Places {
-		e := r.cfg.Energy.At(energy.Place(place))
-		r.draws[place] = newRankDraw(r.cfg.RankSpec(), &e)
-		r.draws[place].rankLevel = r.cfg.PIM.ProcessingUnit == pim.RankLevelUnit
+		r.draws[place] = ranks.AttentionDraw(r.cfg, &r.cfg.PIM, energy.Place(place))
 	}
-	return nil
+	r.table, err = ranks.HeadTable(r.cfg, &r.cfg.PIM, r.shape)
+	return err
 }
 
 // seconds returns the time of that many heads, one after another, on one rank.
@@ -157,10 +152,10 @@ func (r *rankAttention) joules(heads, rankCount, context int, seconds float64) (
 	var parts []float64
 	for place := range at {
 		d := &r.draws[place]
-		head, sum := d.attention(&a), draw{}
+		head, sum := ofRank(d.Attention(&a)), draw{}
 		sum.add(&head, float64(heads))
 		all := float64(rankCount) * seconds
-		sum[drawRefresh], sum[drawClosed], sum[drawVPP] = all*d.refresh, all*d.closed, all*d.vpp
+		sum[drawRefresh], sum[drawClosed], sum[drawVPP] = all*d.Refresh, all*d.Closed, all*d.VPP
 		if at[place] = sum.total(); place == int(energy.Mid) {
 			parts = sum[:]
 		}

@@ -63,7 +63,7 @@ func TestAttentionTable(t *testing.T) {
 			e := &m.Energy
 			d := &shapes[shape].draws[energy.Mid]
 			// The table's time and refreshes are means; what was measured ends without the REFs that may wait.
-			uj := float64(r.Ranks) * (1e6*(e.TotalJoules()-e.RefreshJoules) + d.idle()*r.LatencyUS - d.closed*us)
+			uj := float64(r.Ranks) * (1e6*(e.TotalJoules()-e.RefreshJoules) + d.Idle()*r.LatencyUS - d.Closed*us)
 			if math.Abs(r.EnergyUJ-uj) > 0.01*uj {
 				t.Errorf("%d heads of %d tokens take %v uJ, command by command %v", most, r.Context, r.EnergyUJ, uj)
 			}
@@ -154,7 +154,7 @@ func TestEnergyLawOfTables(t *testing.T) {
 		plant func()
 		bad   string
 	}{
-		{func() {}, ""}, {func() { r.draws[energy.Low].closed = 1e3 }, "its band"}, {func() { r.draws[energy.Mid].vpp = -1e-9 }, "part 9 of"}, {func() { r.draws[energy.Mid].read = -1 }, "part 3 of"},
+		{func() {}, ""}, {func() { r.draws[energy.Low].Closed = 1e3 }, "its band"}, {func() { r.draws[energy.Mid].VPP = -1e-9 }, "part 9 of"}, {func() { r.draws[energy.Mid].Refresh = -1 }, "part 6 of"},
 	} {
 		c.plant()
 		_, err := r.rows(g, 8, 4)
@@ -162,5 +162,24 @@ func TestEnergyLawOfTables(t *testing.T) {
 		if (err != nil) != (c.bad != "") || err != nil && (!errors.As(err, &v) || v.Law != flow.LawEnergy || !strings.Contains(v.Detail, c.bad)) {
 			t.Errorf("%v, want %q", err, c.bad)
 		}
+	}
+}
+
+// TestRowsKeepTheLimit: at a limit of a DIMM's power a row takes as long as its joules do at each rank's share of it.
+func TestRowsKeepTheLimit(t *testing.T) {
+	g := &AttentionGrid{Contexts: []int{8192}, Batches: []int{8}, Heads: []int{8}, Groups: []int{1}, Ranks: []int{4}, HeadDim: 128}
+	rowOf := func(sets ...string) AttentionRow {
+		rows, err := AttentionRows(metered(t, sets...), g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows[0]
+	}
+	free, slow := rowOf(), rowOf("pim.power_limit=10")
+	if watts := slow.EnergyUJ / slow.LatencyUS; math.Abs(watts-4*(10-1.5)/2) > 1e-3*watts || slow.LatencyUS < 2*free.LatencyUS {
+		t.Errorf("four ranks draw %v W in %v us, without a limit %v W in %v us", watts, slow.LatencyUS, free.EnergyUJ/free.LatencyUS, free.LatencyUS)
+	}
+	if _, err := AttentionRows(metered(t, "pim.power_limit=5"), g); err == nil || !strings.Contains(err.Error(), "pim.power_limit = 5: expected at least 5.6") {
+		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/system/kinds"
+	"github.com/l3sim/l3sim/system/ranks"
 )
 
 // TestDiesOfRanks: a rank is made of as many dies as its capacity takes, and all of them draw standby, refresh and word lines'
@@ -27,23 +28,24 @@ func TestDiesOfRanks(t *testing.T) {
 		if got := cfg.RankDies(); got != c.dies {
 			t.Errorf("%s on %d ranksets of %s: %d dies, want %d", c.capacity, c.ranksets, c.part, got, c.dies)
 		}
-		s, ranks := &cfg.DRAM.Spec, float64(16*c.ranksets)
+		s, rankCount := &cfg.DRAM.Spec, float64(16*c.ranksets)
 		mA := s.Power.VDD * 1e-3 * float64(s.Chips()*c.dies) // in all dies of a rank
 		draw := n.Power(energy.Mid).each[byTime]
 		all := draw[drawClosed] * float64(cfg.Replicas())
-		if want := ranks * mA * s.Power.IDD2N; !alike9(all, want) {
+		if want := rankCount * mA * s.Power.IDD2N; !alike9(all, want) {
 			t.Errorf("%s on %d ranksets of %s: standby draws %v W, by hand %v W", c.capacity, c.ranksets, c.part, all, want)
 		}
 		if got, want := draw[drawRefresh]/draw[drawClosed], (s.Power.IDD5B-s.Power.IDD2N)*float64(s.TRFC)/float64(s.TREFI)/s.Power.IDD2N; !alike9(got, want) {
 			t.Errorf("%s: refresh draws %v of standby, by hand %v", c.part, got, want)
 		}
-		if got, want := draw[drawVPP]*float64(cfg.Replicas()), ranks*float64(s.Chips()*c.dies)*7.5e-3; !alike9(got, want) {
+		if got, want := draw[drawVPP]*float64(cfg.Replicas()), rankCount*float64(s.Chips()*c.dies)*7.5e-3; !alike9(got, want) {
 			t.Errorf("%s: word lines draw %v W, by hand %v W", c.part, got, want)
 		}
 		point := cfg.Energy.At(energy.Mid)
-		one, stack := newRankDraw(s, &point), newRankDraw(cfg.RankSpec(), &point)
-		if one.activate != stack.activate || one.read != stack.read || one.write != stack.write || one.io != stack.io || !alike9(one.opens, stack.opens) || !alike9(one.opensAll, stack.opensAll) {
-			t.Errorf("%s: one die %+v, a stack %+v", c.part, one, stack)
+		one, stack := ranks.NewDraw(s, &point), ranks.NewDraw(cfg.RankSpec(), &point)
+		x, y := one.OfEach(), stack.OfEach()
+		if x.Activates != y.Activates || x.UnitReads != y.UnitReads || x.Reads != y.Reads || x.Writes != y.Writes || !alike9(x.Open, y.Open) || x.Clocks != y.Clocks {
+			t.Errorf("%s: one die %+v, a stack %+v", c.part, x, y)
 		}
 		part, err := dram.LookupSpec(c.part)
 		if err != nil || part.TRFC != s.TRFC {

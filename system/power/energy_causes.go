@@ -2,6 +2,7 @@ package power
 
 import (
 	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/ranks"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -53,6 +54,14 @@ const (
 
 // draw is joules, or watts, by component.
 type draw [draws]float64
+
+// ofRank returns what a rank takes as a part of what a node draws.
+func ofRank(j ranks.Joules) (d draw) {
+	copy(d[drawActivate:], j[:])
+	return d
+}
+
+var _ [ranks.DrawParts]struct{} = [drawRankUnits - drawActivate + 1]struct{}{} // the parts of a rank lie together
 
 func (d *draw) add(o *draw, n float64) {
 	for i := range d {

@@ -47,12 +47,12 @@ func (n *Meter) Power(at energy.Place) *Watts {
 	m, replicas := &cfg.Model, float64(n.Replicas())
 	gpus, sockets := float64(m.TensorParallel), float64(cfg.Energy.HostCPUs)/replicas
 	rankCount := float64(cfg.ReplicaChannels() * cfg.Node.Ranksets)
-	d := newRankDraw(cfg.RankSpec(), &e)
+	d := ranks.NewDraw(cfg.RankSpec(), &e)
 
 	p := &Watts{pue: e.PUE}
 	t := &p.each[byTime]
 	t[drawGPU] = gpus * cfg.GPU.Power.ActiveIdle * e.GPU
-	t[drawRefresh], t[drawClosed], t[drawVPP], t[drawBuffers] = rankCount*d.refresh, rankCount*d.closed, rankCount*d.vpp, float64(cfg.DIMMs())/replicas*e.DIMMBuffer
+	t[drawRefresh], t[drawClosed], t[drawVPP], t[drawBuffers] = rankCount*d.Refresh, rankCount*d.Closed, rankCount*d.VPP, float64(cfg.DIMMs())/replicas*e.DIMMBuffer
 	t[drawCPUs], t[drawBoard] = sockets*e.CPUIdle, e.Board/replicas
 	p.each[byGPUWork][drawGPU] = e.GPU
 	p.each[byPrompts][drawGPU] = float64([energy.Places]float64{energy.Low: -1, energy.High: 1}[at] * cfg.GPU.Power.PromptBand * e.GPU)
@@ -60,32 +60,36 @@ func (n *Meter) Power(at energy.Place) *Watts {
 
 	link := gpus * float64(n.LinkShare()) // bytes a second
 	if n.host || n.HostTier() {
-		p.each[byDown], p.each[byUp] = d.stream(link, 0, 1), d.stream(link, 1, 0)
-		p.each[byDown][drawRankUnits] = link / d.rate * e.RelayoutUnit
+		p.each[byDown], p.each[byUp] = ofRank(d.Stream(link, 0, 1)), ofRank(d.Stream(link, 1, 0))
+		p.each[byDown][drawRankUnits] = link / d.Rate * e.RelayoutUnit
 		if n.KV.InDIMM && cfg.PIM.Relayout == pim.CPUTransposition {
-			p.each[byDown] = d.stream(link, 1, 2)
+			p.each[byDown] = ofRank(d.Stream(link, 1, 2))
 		}
 		p.each[byDown][drawLinks], p.each[byUp][drawLinks] = 8*link*e.Link, 8*link*e.Link
 	}
 	token := float64(flow.NewAttends(n.Hardware).KV(1)) / float64(m.KVHeads)
-	reading := d.stream(d.rate, 1, 0)
-	p.rank = reading.total() + d.idle()
+	reading := d.Stream(d.Rate, 1, 0)
+	p.rank = reading.Total() + d.Idle()
 	sides := cfg.DRAM.Rules().SubChannels // of a DIMM, each with as many ranks
-	p.dimm = float64(float64(sides)*p.rank) + float64(float64((cfg.Energy.RanksPerDIMM-1)*sides)*d.idle()) + e.DIMMBuffer
+	p.dimm = float64(float64(sides)*p.rank) + float64(float64((cfg.Energy.RanksPerDIMM-1)*sides)*d.Idle()) + e.DIMMBuffer
 	switch {
 	case n.Kernels != nil:
-		d.rankLevel = ranks.Spec(n.Hardware).ProcessingUnit == pim.RankLevelUnit
+		d.RankLevel = ranks.Spec(n.Hardware).ProcessingUnit == pim.RankLevelUnit
 		for i, one := range []machine.Activity{{Activates: 1}, {UnitReads: 1}, {Reads: 1}, {Writes: 1}, {Open: 1}, {Clocks: 1}} {
-			p.each[byActivates+i] = d.attention(&one)
+			p.each[byActivates+i] = ofRank(d.Attention(&one))
 		}
 		rows := n.Kernels.Table.RowTokens()
 		long := n.Kernels.Table.Activity(4*rows).Plus(n.Kernels.Table.Activity(2*rows), -1)
-		attending := d.attention(&long)
+		attending := d.Attention(&long)
 		computes := 1 - float64(cfg.DRAM.TRFC)/float64(cfg.DRAM.TREFI)
-		p.rank = float64(attending.total()/(long.Clocks*cfg.DRAM.TCK.Seconds())*computes) + d.idle()
-		p.dimm = float64(p.rank*float64(cfg.Energy.RanksPerDIMM*sides)) + e.DIMMBuffer
+		clocks := n.Kernels.Table.Pace.Clocks(int64(long.Clocks), &long)
+		p.rank = float64(attending.Total()/(float64(clocks)*cfg.DRAM.TCK.Seconds())*computes) + d.Idle()
+		p.dimm = float64(p.rank*float64(ranks.DIMMRanks(cfg))) + e.DIMMBuffer
+		if limit := cfg.PIM.PowerLimit; limit > 0 { // at the high ends of constants ranks would wait for longer
+			p.dimm = min(p.dimm, limit)
+		}
 	case n.host: // CPUs attend
-		p.each[byTokens] = d.stream(token, 1, 0)
+		p.each[byTokens] = ofRank(d.Stream(token, 1, 0))
 		p.each[byChannels][drawCPUs] = sockets * max(0, e.CPUBusy-e.CPUIdle)
 	case n.Stack != nil:
 		costs := hbm.CostsOf(&e)
@@ -142,4 +146,12 @@ func (n *Meter) Report(b *flow.Busy, end units.Duration) results.EnergyReport {
 		r.Watts = r.Total / seconds
 	}
 	return r
+}
+
+// notKnown says what energy of DIMMs lacks, "" where nothing.
+func notKnown(cfg *configs.Config) string {
+	if why := cfg.DRAM.NotKnown(); why != "" {
+		return "DRAM chips: " + why
+	}
+	return ""
 }

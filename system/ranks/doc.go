@@ -3,6 +3,7 @@
 //
 // Read rank_devices.go for what the ranks are and how the groups of a sub-batch are filled, place.go for which heads attend
 // on which channel, shipment.go for what transfers take. rank_predict.go is what the scheduler is told, sequence.go counts
-// what ranks do for energy, stripe.go, prefix.go and lists.go have one option each. kernels.go measures clocks with
+// what ranks do for energy, stripe.go, prefix.go and lists.go have one option each. draw.go has the joules of a rank's commands,
+// and pace.go the limit of a DIMM's power. kernels.go measures clocks with
 // package pim, once for all nodes with equal ranks.
 package ranks

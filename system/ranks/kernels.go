@@ -28,22 +28,25 @@ type ranks struct {
 	pim    pim.Spec
 	dram   dram.Spec
 	shape  pim.HeadShape
+	pace   tables.Pace      // of the limit of a DIMM's power
 	atHome bool             // a step's own key and value go to the ranks before its attention
 	parts  bool             // some heads attend without the newest token: parts, or prefixes
 	pages  policy.PagesSpec // what of it bounds of pages depend on
 }
 
-func ranksOf(h *flow.Hardware) ranks {
+func ranksOf(h *flow.Hardware) (ranks, error) {
 	cfg := h.Config
 	atHome, pages := flow.PolicyOf(h).Vectors().New > 0, policy.PagesSpec{}
 	if p := cfg.Policy.Pages(); p != nil {
 		pages = policy.PagesSpec{SelectDevice: p.SelectDevice, SelectGroup: p.SelectGroup, TopKLatency: p.TopKLatency}
 	}
+	unit := Spec(h)
+	pace, err := paceOf(cfg, unit)
 	return ranks{
-		pim: *Spec(h), dram: cfg.DRAM.Spec, shape: cfg.HeadShape(), atHome: atHome,
+		pim: *unit, dram: cfg.DRAM.Spec, shape: cfg.HeadShape(), pace: pace, atHome: atHome,
 		parts: atHome && (cfg.Comm.Stripe != scheduler.StripeNone || h.PrefixStays()),
 		pages: pages,
-	}
+	}, err
 }
 
 // Spec returns the processing units of the system's ranks.
@@ -90,7 +93,10 @@ func (m *measuredKernels) of(r *ranks) *measuredRanks {
 
 // KernelsOf measures what the ranks of a configuration take, unless a node with equal ranks has.
 func KernelsOf(h *flow.Hardware) (_ *Kernels, err error) {
-	r := ranksOf(h)
+	r, err := ranksOf(h)
+	if err != nil {
+		return nil, err
+	}
 	m := measured.of(&r)
 	m.Lock()
 	defer m.Unlock()
@@ -106,9 +112,9 @@ func newKernels(cfg *configs.Config, of *ranks) (*Kernels, error) {
 	if !of.atHome {
 		measure = tables.NewStoredTable
 	}
-	table, err := measure(&of.pim, &of.dram, of.shape)
+	table, err := headTable(cfg, &of.pim, of.shape, of.pace, measure)
 	if err != nil {
-		return nil, InSection(cfg, "pim", err)
+		return nil, err
 	}
 	transfers, err := tables.NewTransferTable(&of.dram, of.shape)
 	if err != nil {
@@ -116,9 +122,9 @@ func newKernels(cfg *configs.Config, of *ranks) (*Kernels, error) {
 	}
 	k := &Kernels{Table: table, Sequence: newSequence(table), transfers: transfers}
 	if k.Stored = k.Sequence; of.parts {
-		stored, err := tables.NewStoredTable(&of.pim, &of.dram, of.shape)
+		stored, err := headTable(cfg, &of.pim, of.shape, of.pace, tables.NewStoredTable)
 		if err != nil {
-			return nil, InSection(cfg, "pim", err)
+			return nil, err
 		}
 		k.Stored = newSequence(stored)
 	}
@@ -126,6 +132,17 @@ func newKernels(cfg *configs.Config, of *ranks) (*Kernels, error) {
 		return nil, err
 	}
 	return k, nil
+}
+
+// headTable measures heads with one of the constructors of tables, and has them keep a pace.
+func headTable(cfg *configs.Config, unit *pim.Spec, shape pim.HeadShape, pace tables.Pace,
+	measure func(*pim.Spec, *dram.Spec, pim.HeadShape) (*tables.KernelTable, error)) (*tables.KernelTable, error) {
+	t, err := measure(unit, &cfg.DRAM.Spec, shape)
+	if err != nil {
+		return nil, InSection(cfg, "pim", err)
+	}
+	t.Pace = pace
+	return t, nil
 }
 
 // addBounds measures what ranks take for bounds of pages, where the policy has them there.
@@ -139,6 +156,7 @@ func (k *Kernels) addBounds(cfg *configs.Config, of *ranks) (err error) {
 	if err != nil {
 		return InSection(cfg, "pim", err)
 	}
+	k.bounds.Pace = of.pace
 	shape.ElementBits, shape.KVBits = 16, 0
 	k.written, err = tables.NewTransferTable(&of.dram, shape)
 	return err

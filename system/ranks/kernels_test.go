@@ -11,24 +11,32 @@ func TestEqualRanksShareKernels(t *testing.T) {
 	quest := func(more ...string) []string {
 		return append([]string{"policy.name=quest", "policy.quest.select_device=rank"}, more...)
 	}
-	same := [][]string{{"run.requests=3"}, {"run.model=gpt-89b"}, {"node.gpus=16"}, {"serving.router=least-kv"}, {"comm.balance=split"}}
+	same := [][]string{{"run.requests=3"}, {"run.model=gpt-89b"}, {"node.gpus=16"}, {"serving.router=least-kv"}, {"comm.balance=split"}, {"energy.bank_unit=2"}}
 	other := [][]string{
 		{"dram.tRFC=500"}, {"pim.mac_latency=9"}, {"pim.processing_unit=rank"}, {"model.kv_bits=8"},
-		{"comm.stripe=channels"}, {"policy.name=window"}, quest(), quest("policy.quest.top_k_latency=77"), quest("policy.quest.select_device=bank"), quest("policy.quest.select_group=max"),
+		{"comm.stripe=channels"}, {"policy.name=window"}, {"pim.power_limit=10"}, {"pim.power_limit=11"}, {"pim.power_limit=10", "energy.ranks_per_dimm=1"},
+		{"pim.power_limit=10", "energy.bank_unit=2"}, {"pim.power_limit=10", "node.memory_capacity=512GiB"}, quest(), quest("policy.quest.top_k_latency=77"), quest("policy.quest.select_device=bank"), quest("policy.quest.select_group=max"),
 	}
-	base := ranksOf(load().hw)
+	of := func(sets ...string) ranks {
+		r, err := ranksOf(load(sets...).hw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	base := of()
 	for _, sets := range same {
-		if ranksOf(load(sets...).hw) != base {
+		if of(sets...) != base {
 			t.Errorf("%v: measured again", sets)
 		}
 	}
 	seen := map[ranks][]string{base: nil}
 	for _, sets := range other {
-		of := ranksOf(load(sets...).hw)
-		if as, known := seen[of]; known {
+		r := of(sets...)
+		if as, known := seen[r]; known {
 			t.Errorf("%v: taken for %v", sets, as)
 		}
-		seen[of] = sets
+		seen[r] = sets
 	}
 	var nodes [4]*bench
 	var all sync.WaitGroup

@@ -117,7 +117,7 @@ func (d *Devices) headClocks(c *policy.Class, request int) (clocks, first int64)
 		return d.Sequence.At(tokens), d.Table.Alone(tokens)
 	}
 	tokens, rows, last := d.list(c, request, d.Requests[request].Context)
-	return d.Table.ListInSequence(tokens, rows, last), d.Table.Alone(tokens) + d.Table.Scattered(tokens, rows)
+	return d.Table.ListInSequence(tokens, rows, last), d.Table.ListAlone(tokens, rows)
 }
 
 // chooses adds the work of choosing pages for a request, beside attention: the clocks of each head that chooses on its
