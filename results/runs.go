@@ -10,10 +10,14 @@ import (
 // WriteRuns writes a line for each run, with as many columns as fit 80 characters.
 func WriteRuns(w io.Writer, names []string, runs []*Summary) error {
 	lines := make([]strings.Builder, len(runs)+1)
-	width := 0
+	width, beyond := 0, false
 	for i := range lines {
 		if i > 0 {
 			lines[i].WriteString(names[i-1])
+			if runs[i-1].BeyondBoards {
+				lines[i].WriteString(BeyondBoardsSign)
+				beyond = true
+			}
 		}
 		width = max(width, utf8.RuneCountInString(lines[i].String()))
 	}
@@ -35,6 +39,10 @@ func WriteRuns(w io.Writer, names []string, runs []*Summary) error {
 		for i, s := range runs {
 			fmt.Fprintf(&lines[i+1], "  %*s", wide, c.cell(s))
 		}
+	}
+	if beyond {
+		lines = append(lines, strings.Builder{})
+		lines[len(lines)-1].WriteString(BeyondBoardsLegend)
 	}
 	for i := range lines {
 		if _, err := fmt.Fprintln(w, strings.TrimRight(lines[i].String(), " ")); err != nil {

@@ -24,6 +24,10 @@ type Summary struct {
 	Energy       Energy       `json:"gpu_energy"`
 	EnergyReport EnergyReport `json:"site_energy"` // of the whole node and what the site adds
 	Cost         CostReport   `json:"cost"`
+	// DIMMsPerChannel is how many DIMMs a memory channel has; BeyondBoards says that no board of a server has as many slots at
+	// their rate: hardware that nobody can buy.
+	DIMMsPerChannel int  `json:"dimms_per_channel"`
+	BeyondBoards    bool `json:"beyond_boards"`
 	// RanksetImbalance is the busiest rankset's attention time within a layer of a sub-batch over
 	// the mean of all ranksets, weighted by time: at least 1, and 0 where nothing decodes.
 	RanksetImbalance float64 `json:"rankset_imbalance"`

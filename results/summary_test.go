@@ -66,6 +66,7 @@ func sample() *Summary {
 		EnergyReport: EnergyReport{3_000_000.5, 2_000_000.25, 5_000_000.75,
 			EnergyComponents{1_500_000, 11, 12, 13, 14, 15, 16, 17, 17.5, 18, 19, 20, 21, 22, 23, 24, 25, 26}, "assumption", 0.625, 4.25, 4.5, 1279.5, 5.5, 12.5, 15.25, 10, 32, "8Gb", nil, true},
 		Cost:             CostReport{"prices-2025-12", "2025-12-01", "press", 250_000.5, 12.5, 0.375, 3.75, 1.5, 9.25, 1_250_000.5, 0.875},
+		DIMMsPerChannel:  2,
 		RanksetImbalance: 1.375,
 		KVBytes:          KVBytes{int64(2 * units.TiB), int64(3 * units.TiB / 2)}, KVFragmentation: 0.015625, Attention: Attention{Policy: "quest", Context: 4096.5, Attended: 1020.5, ByLayer: []float64{4096.5, 508.5}}, WallS: 1.5,
 	}
@@ -104,7 +105,7 @@ func TestSummaryJSON(t *testing.T) {
 	}
 	want := strings.Fields(`schema system model gpu trace arrivals seed config_sha256 simulated_s output_tokens_per_s total_tokens_per_s requests_per_s goodput slo_ms
 		tbt_ms tbt_decode_ms stall_ms ttft_ms e2e_ms queue_ms tpot_ms requests_in_system_mean saturated decode_batch iteration_ms iterations
-		rejected_requests refused_requests expired_requests preemptions utilization waits gpu_energy site_energy cost rankset_imbalance kv_bytes kv_fragmentation attention wall_s`)
+		rejected_requests refused_requests expired_requests preemptions utilization waits gpu_energy site_energy cost dimms_per_channel beyond_boards rankset_imbalance kv_bytes kv_fragmentation attention wall_s`)
 	if !slices.Equal(keys, want) {
 		t.Errorf("keys %v, want %v", keys, want)
 	}
@@ -252,6 +253,8 @@ func TestRuns(t *testing.T) {
 	slow, plain := sample(), sample()
 	slow.TTFT.P99, slow.SLO, slow.Cost = 44*60e3, SLO{}, CostReport{}
 	plain.SLO, plain.Cost, plain.Utilization.PIM = SLO{}, CostReport{}, 0
+	beyond := *slow
+	beyond.DIMMsPerChannel, beyond.BeyondBoards = 4, true
 	for _, c := range []struct {
 		names []string
 		runs  []*Summary
@@ -261,6 +264,10 @@ func TestRuns(t *testing.T) {
 			"          tokens/s  TBT mean  TBT p99  TTFT p99  tokens/kJ   GPUs    PIM  batch\n" +
 			"l3         5,407.4    101 ms   160 ms    44 min    4,250.0  25.0%  87.5%  540.8\n" +
 			"gpu-only   5,407.4    101 ms   160 ms   2.0 min    4,250.0  25.0%         540.8\n"},
+		{strings.Fields("l3 gpu-only"), []*Summary{&beyond, plain}, "" +
+			"          tokens/s  TBT mean  TBT p99  TTFT p99  tokens/kJ   GPUs    PIM  batch\n" +
+			"l3 †       5,407.4    101 ms   160 ms    44 min    4,250.0  25.0%  87.5%  540.8\n" +
+			"gpu-only   5,407.4    101 ms   160 ms   2.0 min    4,250.0  25.0%         540.8\n" + BeyondBoardsLegend + "\n"},
 		{[]string{"gpu-only,meta-llama-3-70b-instruct,h200-sxm"}, []*Summary{sample()}, "" +
 			"                                             tokens/s  attained  TBT mean\n"},
 		{[]string{strings.Repeat("x", 90)}, []*Summary{plain}, strings.Repeat(" ", 90) + "  tokens/s\n"},

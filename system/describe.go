@@ -95,10 +95,28 @@ decode attention  %.1f GB/s
 }
 
 // mostDIMMs is how many DIMMs the boards of servers have on a channel at most: three with DDR4 at
-// lower rates (Dell DL4000, owner's manual, slots A4, A8 and A12 of a channel), two with DDR4-3200 and
+// lower rates (Dell DL4000, owner's manual, slots A4, A8 and A12 of a channel), fastDIMMs with DDR4-3200 and
 // with DDR5 (Dell XC750xa, installation manual, table 19). Ranks beyond that are a what-if, which
 // L3's own 8 and 16 ranksets are, too.
-const mostDIMMs = 3
+const (
+	mostDIMMs = 3
+	fastDIMMs = 2
+	fastTCK   = 640 * units.Picosecond // above that of DDR4-3200, and below that of DDR4-2933
+)
+
+// DIMMsPerChannel returns how many DIMMs a memory channel of a configuration has.
+func DIMMsPerChannel(cfg *configs.Config) int {
+	return (cfg.Node.Ranksets + cfg.Energy.RanksPerDIMM - 1) / cfg.Energy.RanksPerDIMM
+}
+
+// BeyondBoards says that a configuration has more DIMMs on a channel than the boards of servers at the DIMMs' rate.
+func BeyondBoards(cfg *configs.Config) bool {
+	most := mostDIMMs
+	if cfg.DRAM.TCK < fastTCK {
+		most = fastDIMMs
+	}
+	return strings.HasPrefix(cfg.DRAM.Rules().Family, "ddr") && DIMMsPerChannel(cfg) > most
+}
 
 // Notes says what the numbers of a configuration's runs rest on that none of them says.
 func Notes(cfg *configs.Config) (notes []string) {
@@ -120,10 +138,9 @@ func Notes(cfg *configs.Config) (notes []string) {
 	default:
 		note("price list %s has no GPU %s: it costs what %s does, %s, in USD", prices.Name, gpu, whose, price)
 	}
-	dimms := (cfg.Node.Ranksets + cfg.Energy.RanksPerDIMM - 1) / cfg.Energy.RanksPerDIMM
-	if ddr := strings.HasPrefix(cfg.DRAM.Rules().Family, "ddr"); ddr && dimms > mostDIMMs {
-		note("node.ranksets = %d are %d DIMMs on a channel (energy.ranks_per_dimm = %d): boards of servers have 2 at DDR4-3200 and DDR5, at most %d",
-			cfg.Node.Ranksets, dimms, cfg.Energy.RanksPerDIMM, mostDIMMs)
+	if BeyondBoards(cfg) {
+		note("node.ranksets = %d are %d DIMMs on a channel (energy.ranks_per_dimm = %d): boards of servers have %d at DDR4-3200 and DDR5, at most %d",
+			cfg.Node.Ranksets, DIMMsPerChannel(cfg), cfg.Energy.RanksPerDIMM, fastDIMMs, mostDIMMs)
 	}
 	return notes
 }

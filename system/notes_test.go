@@ -1,6 +1,7 @@
 package system
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -26,7 +27,11 @@ func notesOf(t *testing.T, trace *traces.Trace, sets ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Join(s.Notes, "; ")
+	notes := strings.Join(s.Notes, "; ")
+	if s.BeyondBoards != strings.Contains(notes, "DIMMs on a channel") || s.BeyondBoards && !strings.Contains(notes, fmt.Sprintf(" are %d DIMMs", s.DIMMsPerChannel)) || s.DIMMsPerChannel == 0 {
+		t.Errorf("%d DIMMs on a channel, beyond boards %v: %s", s.DIMMsPerChannel, s.BeyondBoards, notes)
+	}
+	return notes
 }
 
 // TestNotes: a run says what its numbers rest on that none of them says, and nothing else.
@@ -43,7 +48,8 @@ func TestNotes(t *testing.T) {
 		want  []string // in the notes; none: no notes
 	}{
 		{fewRequests(3), nil, nil},
-		{fewRequests(3), []string{"node.ranksets=6"}, nil},
+		{fewRequests(3), []string{"node.ranksets=6", "dram.preset=ddr4-2933-8gb-x8"}, nil},
+		{fewRequests(3), []string{"node.ranksets=6"}, []string{"node.ranksets = 6 are 3 DIMMs on a channel"}},
 		{fewRequests(3), []string{"node.ranksets=6", "energy.ranks_per_dimm=1"}, []string{"node.ranksets = 6 are 6 DIMMs on a channel (energy.ranks_per_dimm = 1)"}},
 		{fewRequests(3), []string{"node.ranksets=64"}, []string{"node.ranksets = 64 are 32 DIMMs on a channel (energy.ranks_per_dimm = 2): boards of servers have 2 at DDR4-3200 and DDR5, at most 3"}},
 		{fewRequests(3), []string{"gpu.preset=h200-sxm", "gpu.name=b200", "gpu.memory_capacity=192GB"}, []string{

@@ -290,6 +290,7 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 		s.EnergyReport.TotalTokensPerJoule = float64(r.tokens+o.prompts) / joules
 	}
 	s.Cost = power.Cost(cfg, &s.EnergyReport, s.OutputTokensPerS)
+	s.DIMMsPerChannel, s.BeyondBoards = DIMMsPerChannel(cfg), BeyondBoards(cfg)
 	s.Notes = r.notes(cfg, s)
 	if n := len(r.Requests); n > 0 {
 		s.Goodput.Attainment = float64(o.attained) / float64(n)

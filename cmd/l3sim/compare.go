@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -214,11 +215,11 @@ func printComparison(w io.Writer, plan *sweep.Plan, outcome *sweep.Outcome) erro
 	if err != nil {
 		return err
 	}
-	t := all.Select(chosen)
+	t, legend := all.Marked(chosen)
 	for i := range plan.Keys {
 		t.Columns[i] = strings.TrimPrefix(strings.TrimSuffix(t.Columns[i], ".preset"), "run.")
 	}
-	return t.WriteText(w)
+	return cmp.Or(t.WriteText(w), writeLegend(w, legend))
 }
 
 func (a *app) compareHardware(c *comparison) error {

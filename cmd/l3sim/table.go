@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -125,7 +127,19 @@ func (a *app) table(paths []string, s *figure.Selection, columns []string, forma
 	if err != nil {
 		return err
 	}
-	return a.printTable(t.Select(chosen), format)
+	if format == "csv" || format == formatJSON {
+		return a.printTable(t.Select(chosen), format)
+	}
+	marked, legend := t.Marked(chosen)
+	return cmp.Or(a.printTable(marked, format), writeLegend(a.Stdout, legend))
+}
+
+// writeLegend writes what a sign in the table above means, where there is one.
+func writeLegend(w io.Writer, legend string) (err error) {
+	if legend != "" {
+		_, err = fmt.Fprintf(w, "\n%s\n", legend)
+	}
+	return err
 }
 
 // rank prints in how many draws of a sweep with bands points win.

@@ -14,6 +14,7 @@ import (
 	"github.com/l3sim/l3sim/internal/capacity"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
+	"github.com/l3sim/l3sim/system"
 )
 
 const reportSchema = "l3sim/plan/1" // names the form of `plan --json`
@@ -36,7 +37,8 @@ type Row struct {
 	TensorParallel int      `json:"tensor_parallel"`
 	Replicas       int      `json:"replicas"`
 	Ranksets       int      `json:"ranksets"`
-	MemoryGiB      float64  `json:"memory_gib"` // of DIMMs
+	BeyondBoards   bool     `json:"beyond_boards"` // as in results.Summary
+	MemoryGiB      float64  `json:"memory_gib"`    // of DIMMs
 	Prices         string   `json:"prices"`
 	Sets           []string `json:"set"` // of knobs, beyond what was given
 	Binds          []Bind   `json:"binds"`
@@ -83,7 +85,7 @@ func (r *Report) Add(t *Tuned, called, command string) {
 	}
 	best := a.Best
 	best.Model = c.Model.Name // however it lies on the GPUs
-	r.Rows = append(r.Rows, Row{Load: best, TensorParallel: c.Model.TensorParallel, Replicas: c.Replicas(), Ranksets: c.Node.Ranksets,
+	r.Rows = append(r.Rows, Row{Load: best, TensorParallel: c.Model.TensorParallel, Replicas: c.Replicas(), Ranksets: c.Node.Ranksets, BeyondBoards: system.BeyondBoards(c),
 		MemoryGiB: float64(c.Node.MemoryCapacity) / (1 << 30), Prices: c.Prices.Name, Sets: append([]string{}, t.Sets...), Binds: t.Binds, Command: command})
 }
 
@@ -150,15 +152,23 @@ func (r *Report) WriteText(out io.Writer) error {
 		}
 		fmt.Fprintln(w, "requests/s\tkW\tUSD/Mtoken\tlow-high\tTTFT p99\tTBT p99 ms\tbinds\t")
 	}
+	beyond := false
 	for i := range r.Rows {
 		x := &r.Rows[i]
-		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t", i+1, x.System, x.GPU, x.GPUs, x.TensorParallel)
+		name := x.System
+		if x.BeyondBoards {
+			name, beyond = name+results.BeyondBoardsSign, true
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t", i+1, name, x.GPU, x.GPUs, x.TensorParallel)
 		for _, n := range names {
 			fmt.Fprint(w, n.of(x)+"\t")
 		}
 		fmt.Fprintf(w, "%.4g\t%.1f\t%.2f\t%.2f-%.2f\t%.0f\t%.1f\t%s\t\n", x.RatePerS, x.Watts/1e3, x.USD, x.USDLow, x.USDHigh, x.TTFT.P99, x.TBT.P99, Text(x.Binds))
 	}
 	err := w.Flush()
+	if beyond {
+		fmt.Fprintln(out, results.BeyondBoardsLegend)
+	}
 	for i := range r.Rows {
 		fmt.Fprintf(out, "%s%d: %s\n", strings.Repeat("\n", 1-min(i, 1)), i+1, r.Rows[i].Command)
 	}

@@ -40,6 +40,8 @@ type FrontPoint struct {
 	Values []float64 `json:"values"`
 	Std    []float64 `json:"std"`
 	Seeds  int       `json:"seeds"`
+	// BeyondBoards is that of results.Summary.
+	BeyondBoards bool `json:"beyond_boards,omitempty"`
 }
 
 // KnobValue is a key of the configuration with its cell.
@@ -126,7 +128,7 @@ func (e *explorer) findFront() {
 		}
 	}
 	for _, p := range front {
-		f := FrontPoint{Point: e.points.Value(p, PointColumn).String(), Seeds: len(e.seeds[p]), Knobs: list.Map(differ, func(c int) KnobValue { return knob(p, c) })}
+		f := FrontPoint{Point: e.points.Value(p, PointColumn).String(), Seeds: len(e.seeds[p]), BeyondBoards: e.points.beyondBoards(p), Knobs: list.Map(differ, func(c int) KnobValue { return knob(p, c) })}
 		for _, goal := range e.Goals {
 			v, _ := e.points.Number(p, goal.index)
 			_, std := MeanStd(e.table.numbers(e.seeds[p], goal.index))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -102,6 +103,20 @@ func TestExploreText(t *testing.T) {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
+	}
+	if strings.Contains(b.String(), "†") {
+		t.Error("a sign without a reason")
+	}
+	beyond := designSpace() // with more DIMMs than slots at eight ranksets
+	ranksets := slices.Index(beyond.Columns, "node.ranksets")
+	beyond.Columns = append(beyond.Columns, "beyond_boards")
+	for i, row := range beyond.Rows {
+		beyond.Rows[i] = append(row, Of(row[ranksets] == Of(8)))
+	}
+	var marked bytes.Buffer
+	if err := explore(t, beyond, "max output_tokens_per_s, min tbt_p99_ms").WriteText(&marked); err != nil || strings.Count(marked.String(), "          8 †  ") != 2 ||
+		strings.Count(marked.String(), " †") != 2 || !strings.Contains(marked.String(), "\n"+results.BeyondBoardsLegend+"\n") {
+		t.Errorf("%v\n%s", err, marked.String())
 	}
 	if err := explore(t, designSpace(), "max output_tokens_per_s, min tbt_p99_ms").WriteText(&again); err != nil || again.String() != b.String() {
 		t.Errorf("%v, another text the second time", err)

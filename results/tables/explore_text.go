@@ -27,6 +27,9 @@ func (e *Exploration) WriteText(w io.Writer) error {
 	if err := e.frontTable().WriteText(&b); err != nil {
 		return err
 	}
+	if slices.ContainsFunc(e.Front, func(f FrontPoint) bool { return f.BeyondBoards }) {
+		b.WriteString(results.BeyondBoardsLegend + "\n")
+	}
 	for _, k := range e.Shared {
 		fmt.Fprintf(&b, "all of them: %s = %s\n", k.Column, ForPeople(k.Column, k.Value))
 	}
@@ -65,6 +68,9 @@ func (e *Exploration) frontTable() *Table {
 			row = append(row, f.Seeds)
 		}
 		t.Add(row...)
+		if f.BeyondBoards {
+			t.mark(i)
+		}
 	}
 	return t
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/results"
 )
 
 // The columns of a sweep's results that are neither keys nor metrics. In the
@@ -176,4 +177,24 @@ func (t *Table) Select(columns []int) *Table {
 		out.Rows = append(out.Rows, list.Map(columns, func(c int) Value { return row[c] }))
 	}
 	return out
+}
+
+// Marked is Select for people: the first cell of a run beyond what boards of servers take has a sign, which legend explains; it is
+// "" where there is no such run.
+func (t *Table) Marked(columns []int) (out *Table, legend string) {
+	out = t.Select(columns)
+	for r := range t.Rows {
+		if t.beyondBoards(r) {
+			out.mark(r)
+			legend = results.BeyondBoardsLegend
+		}
+	}
+	return out, legend
+}
+
+func (t *Table) beyondBoards(row int) bool { return t.Value(row, "beyond_boards") == Of(true) }
+
+func (t *Table) mark(row int) {
+	cell := &t.Rows[row][0]
+	*cell = Of(cell.text() + results.BeyondBoardsSign)
 }

@@ -85,6 +85,29 @@ func TestTableText(t *testing.T) {
 	}
 }
 
+// TestMarked: for people, a run beyond what boards take has a sign at its first cell, and the table a legend; results of before
+// that column have neither.
+func TestMarked(t *testing.T) {
+	table := &Table{Columns: []string{"point", "n", "beyond_boards"}, Rows: texted([][]string{{"a", "1.23456789", "false"}, {"b", "2.23456789", "true"}})}
+	for _, c := range []struct {
+		columns []int
+		want    string
+	}{{[]int{0, 1}, "point        n\na      1.23457\nb †    2.23457\n"}, {[]int{1}, "        n\n  1.23457\n2.23457 †\n"}} {
+		var b bytes.Buffer
+		marked, legend := table.Marked(c.columns)
+		if err := marked.WriteText(&b); err != nil || b.String() != c.want || legend != results.BeyondBoardsLegend {
+			t.Errorf("got\n%s%v, %s, want\n%s", b.String(), err, legend, c.want)
+		}
+	}
+	if table.Value(1, "point") != Of("b") {
+		t.Error("the table itself is marked")
+	}
+	older := table.Select([]int{0, 1})
+	if marked, legend := older.Marked([]int{0}); legend != "" || marked.Value(1, "point") != Of("b") {
+		t.Errorf("%v, %q", marked.Rows, legend)
+	}
+}
+
 // TestDescribe: unit, direction, kind and meaning of columns, by their names.
 func TestDescribe(t *testing.T) {
 	for name, want := range map[string]Column{

@@ -72,13 +72,7 @@ func (t *Table) writeAligned(w io.Writer, left, between, right string) error {
 	width, number := make([]int, len(t.Columns)), make([]bool, len(t.Columns))
 	cells := [][]string{slices.Clone(t.Columns)}
 	for _, row := range t.Rows {
-		cells = append(cells, list.Map(row, func(v Value) string {
-			text := v.String()
-			if real, is := v.v.(float64); is && len(text) > len("12.34567") {
-				return strconv.FormatFloat(real, 'f', max(0, 5-int(math.Floor(math.Log10(math.Abs(real))))), 64)
-			}
-			return text
-		}))
+		cells = append(cells, list.Map(row, Value.text))
 	}
 	for i := range t.Columns {
 		number[i] = !slices.ContainsFunc(cells[1:], func(row []string) bool { return !numeric.MatchString(row[i]) }) &&
@@ -121,6 +115,15 @@ func (t *Table) writeAligned(w io.Writer, left, between, right string) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// text returns a cell as people read it: reals with six digits.
+func (v Value) text() string {
+	text := v.String()
+	if real, is := v.v.(float64); is && len(text) > len("12.34567") {
+		return strconv.FormatFloat(real, 'f', max(0, 5-int(math.Floor(math.Log10(math.Abs(real))))), 64)
+	}
+	return text
 }
 
 // numeric is a cell that stands to the right: nothing, a dash, or a number with what may stand behind it.
