@@ -30,6 +30,7 @@ type Chunk struct {
 	Prefix   int  // of these, found in the cache
 	Last     bool // the prompt ends here: the iteration emits token 1
 	Host     bool // its keys and values go to the host's memory
+	Near     bool // its keys and values stay in the GPUs' spare memory
 }
 
 // SubBatch is one of the (one or two) sub-batches of an iteration.
@@ -41,6 +42,9 @@ type SubBatch struct {
 	// Host is the decoding requests whose attention the host's CPUs compute. Those of
 	// Decode are on the GPUs. Only Offload fills Host.
 	Host []Decoding
+	// Near is the decoding requests whose keys and values are in the GPUs' spare memory, where the GPUs attend.
+	// Those of Decode are on ranks then.
+	Near []Decoding
 }
 
 // Shared is blocks of a cache of prefixes that the same requests of a sub-batch use, several of them that decode: a stretch of the
@@ -62,6 +66,17 @@ func (s *SubBatch) PrefillTokens() int {
 	return n
 }
 
+// MovedTokens returns the prompt tokens of the sub-batch whose keys and values leave the GPUs.
+func (s *SubBatch) MovedTokens() int {
+	n := 0
+	for i := range s.Prefill {
+		if c := &s.Prefill[i]; !c.Near {
+			n += c.Tokens
+		}
+	}
+	return n
+}
+
 // Contexts returns the sum of the tokens that decoding requests attend over in a step.
 func (s *SubBatch) Contexts(step int64) int64 {
 	sum := int64(len(s.Decode)) * step
@@ -72,12 +87,15 @@ func (s *SubBatch) Contexts(step int64) int64 {
 }
 
 // Tokens returns the number of rows of the sub-batch's fully-connected operations.
-func (s *SubBatch) Tokens() int { return len(s.Decode) + len(s.Host) + s.PrefillTokens() }
+func (s *SubBatch) Tokens() int { return s.decoding() + s.PrefillTokens() }
+
+// decoding returns the number of requests that decode.
+func (s *SubBatch) decoding() int { return len(s.Decode) + len(s.Host) + len(s.Near) }
 
 // Emitting returns the number of requests that get a token: all that decode, and
 // those whose prompt ends.
 func (s *SubBatch) Emitting() int {
-	n := len(s.Decode) + len(s.Host)
+	n := s.decoding()
 	for i := range s.Prefill {
 		if s.Prefill[i].Last {
 			n++
@@ -125,7 +143,7 @@ type Move struct {
 func (b *Batch) Decoding() int {
 	n := 0
 	for i := range b.Sub {
-		n += len(b.Sub[i].Decode) + len(b.Sub[i].Host)
+		n += b.Sub[i].decoding()
 	}
 	return n
 }
@@ -142,7 +160,7 @@ func (b *Batch) Tokens() int {
 // Empty says that the batch has no work.
 func (b *Batch) Empty() bool {
 	for i := range b.Sub {
-		if s := &b.Sub[i]; len(s.Decode) > 0 || len(s.Prefill) > 0 || len(s.Host) > 0 {
+		if s := &b.Sub[i]; s.decoding() > 0 || len(s.Prefill) > 0 {
 			return false
 		}
 	}

@@ -163,7 +163,18 @@ type MemorySpec struct {
 	// Margin is the safety margin of the forecast, in standard deviations: the mean of
 	// the forecast memory plus this margin must fit.
 	Margin float64 `toml:"margin"`
+	// Spare is what the memory of the GPUs is for that weights, activations and prompts leave, where keys and
+	// values are in the DIMMs: SpareOff or SpareDecode.
+	Spare string `toml:"spare"`
 }
+
+// Values of MemorySpec.Spare.
+const (
+	SpareOff = "off" // nothing
+	// SpareDecode has keys and values of some requests there, each request whole, and the GPUs decode these while
+	// the DIMMs decode the others (L3, section 8).
+	SpareDecode = "decode"
+)
 
 // Check has the rules of the section [memory].
 func (m *MemorySpec) Check(c *input.Check) {
@@ -172,6 +183,7 @@ func (m *MemorySpec) Check(c *input.Check) {
 	c.That(m.Watermark >= 0 && m.Watermark < 1, "watermark", m.Watermark, "at least 0, less than 1")
 	c.That(m.History >= 0 && m.History <= 1<<20, "history", m.History, "0 (no forecast) to 1048576")
 	input.Within(c, "margin", m.Margin, 0, 100)
+	input.OneOf(c, "spare", m.Spare, SpareOff, SpareDecode)
 }
 
 // CacheSpec is the section [cache]: keys and values that outlive their request, by blocks of tokens.

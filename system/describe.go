@@ -8,6 +8,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -154,6 +155,9 @@ func (r *Result) notes(cfg *configs.Config, s *results.Summary) []string {
 	}
 	if note := r.extrapolationNote(cfg.GPU.Name); note != "" {
 		notes = append(notes, note)
+	}
+	if cfg.Memory.Spare == scheduler.SpareDecode {
+		notes = append(notes, fmt.Sprintf("the GPUs' spare memory decodes %.1f%% of the tokens (memory.spare = %q)", 100*float64(r.spareTokens)/float64(max(1, r.tokens)), cfg.Memory.Spare))
 	}
 	return append(notes, s.SLO.Missed(&s.TTFT, &s.TBT, &s.TPOT, &s.E2E)...)
 }

@@ -43,6 +43,7 @@ type scheduling struct {
 	preemptions                  int64
 	wholePrompts                 int64 // of all replicas, see forming.State.WholePrompts
 	longestWhole                 int
+	spareTokens                  int64 // of all replicas, see forming.State.SpareTokens
 	inSystem                     units.Total // requests times picoseconds
 	saturated                    bool
 	batch                        results.Batch
@@ -89,6 +90,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		r.preemptions += rep.Batcher.Preemptions
 		r.wholePrompts += rep.Batcher.WholePrompts
 		r.longestWhole = max(r.longestWhole, rep.Batcher.LongestWhole)
+		r.spareTokens += rep.Batcher.SpareTokens
 		r.fragmentation += rep.out.fragmentation
 		total.Join(&rep.busy)
 		r.Tasks += rep.Engine.Core().Work.Tasks

@@ -18,11 +18,17 @@ func (n *Node) attention(replicas []*replica) results.Attention {
 	runs := flow.PolicyOf(n.hw).Runs()
 	sum.Tokens = make([]int64, len(runs))
 	for _, rep := range replicas {
-		c := &rep.Engine.Side().Counted
-		sum.Steps += c.Steps
-		sum.Contexts += c.Contexts
-		for run, tokens := range c.Tokens {
-			sum.Tokens[run] += tokens
+		side := rep.Engine.Side()
+		counted := []*flow.Tally{&side.Counted}
+		if side.Spare != nil {
+			counted = append(counted, &side.Spare.Counted)
+		}
+		for _, c := range counted {
+			sum.Steps += c.Steps
+			sum.Contexts += c.Contexts
+			for run, tokens := range c.Tokens {
+				sum.Tokens[run] += tokens
+			}
 		}
 	}
 	steps := float64(max(1, sum.Steps))

@@ -127,8 +127,10 @@ func (r *replica) decodeLoads() (loads []decodeLoad, prompts [2]int) {
 			d := &sub.Decode[i]
 			loads[s*n+int(d.Offset)%n].add(decodeLoad{1, int64(d.Context(r.batch.Step))})
 		}
-		for i := range sub.Host {
-			loads[2*n+s].add(decodeLoad{1, int64(sub.Host[i].Context(r.batch.Step))})
+		for _, apart := range [][]scheduler.Decoding{sub.Host, sub.Near} {
+			for i := range apart {
+				loads[2*n+s].add(decodeLoad{1, int64(apart[i].Context(r.batch.Step))})
+			}
 		}
 	}
 	return loads, prompts
@@ -143,7 +145,7 @@ func (r *replica) recordRequests(start, end units.Duration) {
 		for i := range sub.Prefill {
 			note(sub.Prefill[i].Request, "prefill", sub.Prefill[i].Tokens)
 		}
-		for _, decoding := range [][]scheduler.Decoding{sub.Decode, sub.Host} {
+		for _, decoding := range [][]scheduler.Decoding{sub.Decode, sub.Host, sub.Near} {
 			for i := range decoding {
 				note(decoding[i].Request, "decode", 1)
 			}

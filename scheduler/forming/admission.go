@@ -160,14 +160,20 @@ func (s *State) Foresee(w *Waiting, onHost bool) *memory.Forecast {
 			step++
 		}
 		for i := range s.Decoding {
-			s.foreseeDecoding(&s.Decoding[i], s.Decoding[i].Context(step))
+			if d := &s.Decoding[i]; !s.Holds[d.Request].Near {
+				s.foreseeDecoding(d, d.Context(step))
+			}
 		}
 		for i := range s.Host.SwapIns {
 			m := &s.Host.SwapIns[i]
 			s.foreseeDecoding(&m.Decoding, m.Context(m.Settled))
 		}
 	}
-	s.EachPrefilling(onHost, func(w *Waiting) { s.forecast.AddHolder(&w.Hold, w.Prompt-w.Emitted, w.Emitted) })
+	s.EachPrefilling(onHost, func(w *Waiting) {
+		if !w.Hold.Near {
+			s.forecast.AddHolder(&w.Hold, w.Prompt-w.Emitted, w.Emitted)
+		}
+	})
 	s.forecast.Add(0, w.Prompt-w.Emitted, w.Emitted)
 	s.forecast.Foresee(s.memoryOf(onHost))
 	return s.forecast

@@ -6,10 +6,11 @@ import (
 	"github.com/l3sim/l3sim/scheduler/memory"
 )
 
-// UsedUnits returns the allocation units in use on one channel, in both memories where there are two.
+// UsedUnits returns the allocation units in use on one channel, in both memories where there are two. What is in the GPUs'
+// spare memory counts in units of the Ledger.
 func (s *State) UsedUnits() int64 {
 	if s.HostLedger == nil {
-		return s.Ledger.Used()
+		return s.Ledger.Used() + s.GPU.SpareUsed()
 	}
 	return s.Ledger.Used() + s.HostLedger.Used()
 }
@@ -22,7 +23,9 @@ func (s *State) Fragmentation() float64 {
 	if s.Grows() {
 		for i := range s.Decoding {
 			d := &s.Decoding[i]
-			unused += s.Ledger.Unfilled(s.Holds[d.Request].Length, d.Context(s.Batch.Step))
+			if h := &s.Holds[d.Request]; !h.Near {
+				unused += s.Ledger.Unfilled(h.Length, d.Context(s.Batch.Step))
+			}
 		}
 	}
 	share := s.Ledger.Fragmentation(unused)
@@ -58,6 +61,9 @@ func (s *State) CheckMemory() error {
 	}
 	if s.HostLedger != nil {
 		return s.checkBothMemories()
+	}
+	if s.GPU.Spare != nil {
+		return s.checkNear()
 	}
 	return s.checkCache()
 }

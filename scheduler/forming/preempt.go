@@ -6,7 +6,8 @@ import (
 )
 
 // GrowAll extends the memory of every decoding request to its next context, oldest request
-// first. Where a rank is full, makeRoom takes the memory of a request and returns that request.
+// first. Where a rank is full, makeRoom takes the memory of a request and returns that request. Where the GPUs' spare
+// memory is full, a request there loses its own.
 func (s *State) GrowAll(makeRoom func() int32) {
 	var short []int32
 	for i := range s.Decoding {
@@ -17,8 +18,12 @@ func (s *State) GrowAll(makeRoom func() int32) {
 	}
 	slices.Sort(short)
 	for _, request := range short {
+		room := makeRoom
+		if s.Holds[request].Near {
+			room = s.makeRoomNear
+		}
 		for !s.grow(request) {
-			if makeRoom() == request {
+			if room() == request {
 				break
 			}
 		}
@@ -32,17 +37,38 @@ func (s *State) grow(request int32) bool {
 	if i < 0 {
 		return true
 	}
-	return s.Ledger.Grow(&s.Holds[request], s.Decoding[i].Context(s.Batch.Step))
+	hold, context := &s.Holds[request], s.Decoding[i].Context(s.Batch.Step)
+	if hold.Near {
+		return s.GPU.Spare.GrowBeside(hold, context, s.GPU.BesideSpare(len(s.Decoding), s.Usage.kv()))
+	}
+	return s.Ledger.Grow(hold, context)
 }
 
 // makeRoom takes the memory of the request that arrived last, which is computed again
 // later (as in vLLM: Kwon et al., SOSP 2023, section 4.5), and returns that request.
 // Requests that have memory and still prefill arrived after those that decode.
-func (s *State) makeRoom() int32 {
-	if held := s.Queue.Held(); len(held) > 0 {
-		return s.DropQueued(&held[len(held)-1])
+func (s *State) makeRoom() int32 { return s.makeRoomIn(false) }
+
+// makeRoomNear is makeRoom for the GPUs' spare memory.
+func (s *State) makeRoomNear() int32 { return s.makeRoomIn(true) }
+
+// makeRoomIn is makeRoom for one of two memories. Requests that keep memory stay at the head of the queue: all prompts that
+// came after the one that loses its memory lose theirs, too.
+func (s *State) makeRoomIn(near bool) int32 {
+	held := s.Queue.Held()
+	for i := len(held) - 1; i >= 0; i-- {
+		found := held[i].Hold.Near == near
+		if request := s.DropQueued(&held[i]); found {
+			return request
+		}
 	}
-	return s.DropDecoding(s.Latest())
+	at := -1
+	for i := range s.Decoding {
+		if r := s.Decoding[i].Request; s.Holds[r].Near == near && (at < 0 || r > s.Decoding[at].Request) {
+			at = i
+		}
+	}
+	return s.DropDecoding(at)
 }
 
 // Latest returns the index of the decoding request that arrived last.
@@ -81,6 +107,7 @@ func (s *State) Drop(d *scheduler.Decoding) {
 	s.Release(s.Holds[d.Request])
 	r := &s.Requests[d.Request]
 	tokens := r.Output - int(d.Last-s.Batch.Step+1)
+	s.near.longest = max(s.near.longest, r.Input+tokens)
 	s.Queue.pushFront(Waiting{Request: d.Request, Prompt: r.Input + tokens, Emitted: tokens})
 	s.Preemptions++
 	s.gone = append(s.gone, scheduler.Preemption{Request: d.Request, Tokens: tokens})

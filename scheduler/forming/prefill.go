@@ -12,7 +12,7 @@ import (
 func (f *dealer) addPrefill(s *State, i int) bool {
 	for s.Queue.Len() > 0 {
 		w := s.Queue.First()
-		if !w.held && !s.Admit(w) {
+		if !w.held && !f.admit(s, w) {
 			return false
 		}
 		left := w.Prompt - w.finished
@@ -89,7 +89,10 @@ func (f *dealer) excess(s *State, i int, w *Waiting, tokens int) units.Duration 
 	sub := &s.Batch.Sub[i]
 	moved := 0
 	if len(s.Batch.Sub) == 2 {
-		moved = sub.PrefillTokens() + tokens
+		moved = sub.MovedTokens()
+		if !w.Hold.Near {
+			moved += tokens
+		}
 	}
 	return f.gpuTime(sub, s.Batch.Step, w, tokens) - f.predictor.PIM(&s.Batch.Sub[len(s.Batch.Sub)-1-i], s.Batch.Step, moved)
 }
@@ -108,7 +111,7 @@ func (f *dealer) gpuTime(sub *scheduler.SubBatch, step int64, w *Waiting, tokens
 // chunk returns the next tokens of the prompt.
 func (w *Waiting) chunk(tokens int, last bool) scheduler.Chunk {
 	return scheduler.Chunk{
-		Request: w.Request, Offset: int32(w.Hold.Offset), Tokens: tokens, Finished: w.finished, Prefix: w.prefix, Last: last, Host: w.Hold.Host,
+		Request: w.Request, Offset: int32(w.Hold.Offset), Tokens: tokens, Finished: w.finished, Prefix: w.prefix, Last: last, Host: w.Hold.Host, Near: w.Hold.Near,
 	}
 }
 
@@ -132,8 +135,11 @@ func (s *State) keepsKV(w *Waiting, last bool) bool {
 	return !last || w.prefix > 0 && s.GPU.Fetches()
 }
 
-// keepsOnGPU returns the tokens whose keys and values these are.
+// keepsOnGPU returns the tokens whose keys and values these are, beside those that have memory there.
 func (s *State) keepsOnGPU(w *Waiting) int {
+	if w.Hold.Near {
+		return 0
+	}
 	if s.GPU.PrefixStays {
 		return w.Prompt - w.prefix
 	}

@@ -64,6 +64,7 @@ type State struct {
 	Host     host
 	gone     []scheduler.Preemption // requests that lost their memory when the batch was formed
 	forecast *memory.Forecast       // nil: no forecast
+	near     nearMemory
 	Usage    usage
 	Batch    scheduler.Batch // the iteration that is being formed, or was formed last
 	Dealt    int64           // step in which a Former chose what decodes in which sub-batch; -1: requests have come or gone since
@@ -92,6 +93,7 @@ type Counts struct {
 	// and values of a cut one. LongestWhole is the tokens of the longest. All that decodes waits for such a prompt.
 	WholePrompts int64
 	LongestWhole int
+	SpareTokens  int64 // tokens of requests that decode in the GPUs' spare memory
 	Recomputed   int64 // contexts of the output tokens that came from a recomputed prompt and not from a decode step
 }
 
@@ -104,6 +106,9 @@ func New(c Config, m Memories, requests []traces.Request, f Former) *Scheduler {
 	m.Ledger.PlaceBy(c.Comm.Balance, c.Random)
 	if m.HostLedger != nil {
 		m.HostLedger.PlaceBy(c.Comm.Balance, c.Random)
+	}
+	if m.GPU.Spare != nil {
+		s.near.forecast = memory.NewForecast(c.Memory, m.GPU.Spare.Ranksets())
 	}
 	return s
 }
@@ -145,6 +150,7 @@ func (s *State) Add(request int32) bool {
 		return false
 	}
 	s.Queue.add(Waiting{Request: request, Prompt: r.Input})
+	s.near.longest = max(s.near.longest, r.Input)
 	return true
 }
 
@@ -180,6 +186,7 @@ func (s *State) Complete(emitted func(request int32, tokens int)) {
 				s.end(d.Request, emitted)
 			}
 		}
+		s.SpareTokens += int64(len(s.Batch.Sub[i].Near))
 	}
 	kept := 0
 	for i := range s.Decoding {
@@ -216,7 +223,7 @@ func (s *State) Complete(emitted func(request int32, tokens int)) {
 func (s *State) end(request int32, emitted func(request int32, tokens int)) {
 	output := s.Requests[request].Output
 	s.Release(s.Holds[request])
-	s.forecast.Ended(output)
+	s.learn(output)
 	s.Dealt = -1
 	emitted(request, output)
 }
@@ -236,10 +243,10 @@ func (s *State) startDecoding(w *Waiting, emitted func(request int32, tokens int
 	emitted(w.Request, tokens)
 	if r.Output == tokens {
 		s.Release(w.Hold)
-		s.forecast.Ended(tokens)
+		s.learn(tokens)
 		return
 	}
-	if s.memoryOf(w.Hold.Host).Settle(&w.Hold) {
+	if s.ledgerOf(&w.Hold).Settle(&w.Hold) {
 		s.Queue.Blocked = false
 	}
 	s.Holds[w.Request] = w.Hold
@@ -271,16 +278,29 @@ func (s *State) Enter(d scheduler.Decoding) {
 // Release frees memory.
 func (s *State) Release(r memory.Reservation) {
 	s.Queue.Blocked = false
-	if r.Host {
-		s.HostLedger.Release(r)
+	s.ledgerOf(&r).Release(r)
+	if r.Host || r.Near {
 		return
 	}
 	s.Usage.windows -= r.Window
-	s.Ledger.Release(r)
 	s.Usage.Freed++
 }
 
-// memoryOf returns the host's memory or the other one.
+// learn notes the output length of a request that has ended.
+func (s *State) learn(output int) {
+	s.forecast.Ended(output)
+	s.near.forecast.Ended(output)
+}
+
+// ledgerOf returns the memory that a reservation is of.
+func (s *State) ledgerOf(r *memory.Reservation) *memory.Ledger {
+	if r.Near {
+		return s.GPU.Spare
+	}
+	return s.memoryOf(r.Host)
+}
+
+// memoryOf returns the host's memory or the Ledger.
 func (s *State) memoryOf(host bool) *memory.Ledger {
 	if host {
 		return s.HostLedger

@@ -50,6 +50,7 @@ type dealer struct {
 	predictor Predictor
 	share     sharer
 	single    bool // the iterations since requests were dealt run as a single batch
+	placer
 }
 
 // nextStep has all decoding requests take a step. It finds memory for their tokens.
@@ -79,13 +80,17 @@ func (f *dealer) deal(s *State) {
 	b := &s.Batch
 	f.clear(s)
 	s.Dealt = b.Step
+	decoding := s.Decoding
+	if s.GPU.Spare != nil {
+		decoding = f.dealNear(s)
+	}
 	switch {
 	case len(b.Sub) == 1:
-		b.Sub[0].Decode = append(b.Sub[0].Decode, s.Decoding...)
+		b.Sub[0].Decode = append(b.Sub[0].Decode, decoding...)
 	case s.Comm.Balance == scheduler.BalanceSplit:
-		f.share.byOffset(b, s.Decoding, s.Ledger.Ranksets())
+		f.share.byOffset(b, decoding, s.Ledger.Ranksets())
 	default:
-		f.share.byTokens(b, s.Decoding)
+		f.share.byTokens(b, decoding)
 	}
 }
 
@@ -93,34 +98,34 @@ func (f *dealer) deal(s *State) {
 func (f *dealer) clear(s *State) {
 	f.single, s.Dealt, s.grouped = false, -1, false
 	for i := range s.Batch.Sub {
-		s.Batch.Sub[i].Decode = s.Batch.Sub[i].Decode[:0]
+		sub := &s.Batch.Sub[i]
+		sub.Decode, sub.Near = sub.Decode[:0], sub.Near[:0]
 	}
 }
 
 // adapt runs an iteration of two sub-batches as a single batch where the configuration allows it and that
 // is predicted to be faster.
 // Two sub-batches take at least the GPU's time for both, as each reads all weights.
-// They also take at least the GPU and PIM time of either one. A single batch takes
-// its own GPU and PIM time.
+// They also take at least the turn of either one. A single batch takes its own turn.
 func (f *dealer) adapt(s *State) {
 	b := &s.Batch
 	if !s.Scheduler.Adaptive || len(b.Sub) != 2 || b.Sub[0].Tokens() == 0 || b.Sub[1].Tokens() == 0 {
 		return
 	}
 	first, second := &b.Sub[0], &b.Sub[1]
-	gpu0, gpu1 := f.predictor.GPU(first, b.Step), f.predictor.GPU(second, b.Step)
-	pim0 := f.predictor.PIM(first, b.Step, second.PrefillTokens())
-	pim1 := f.predictor.PIM(second, b.Step, first.PrefillTokens())
-	decode, prompts := len(first.Decode), len(first.Prefill)
+	gpu0, alone0 := f.turn(first, b.Step, second.MovedTokens())
+	gpu1, alone1 := f.turn(second, b.Step, first.MovedTokens())
+	decode, near, prompts := len(first.Decode), len(first.Near), len(first.Prefill)
 	first.Decode, second.Decode = append(first.Decode, second.Decode...), second.Decode[:0]
+	first.Near, second.Near = append(first.Near, second.Near...), second.Near[:0]
 	first.Prefill, second.Prefill = append(first.Prefill, second.Prefill...), second.Prefill[:0]
 	s.grouped = false
-	gpu, pim := f.predictor.GPU(first, b.Step), f.predictor.PIM(first, b.Step, 0)
-	if gpu+pim < max(gpu0+gpu1, gpu0+pim0, gpu1+pim1) {
+	if _, alone := f.turn(first, b.Step, 0); alone < max(gpu0+gpu1, alone0, alone1) {
 		f.single = true
 		return
 	}
 	second.Decode = append(second.Decode, first.Decode[decode:]...)
+	second.Near = append(second.Near, first.Near[near:]...)
 	second.Prefill = append(second.Prefill, first.Prefill[prompts:]...)
-	first.Decode, first.Prefill = first.Decode[:decode], first.Prefill[:prompts]
+	first.Decode, first.Near, first.Prefill = first.Decode[:decode], first.Near[:near], first.Prefill[:prompts]
 }

@@ -126,6 +126,15 @@ func (f *Forecast) survive() {
 	}
 }
 
+// Mean returns the mean output length of requests, as Foresee has last estimated it.
+func (f *Forecast) Mean() float64 {
+	sum := 0.0
+	for _, chance := range f.chance {
+		sum += chance
+	}
+	return sum * float64(f.width)
+}
+
 // longer returns the chance that a request emits more than a number of tokens.
 func (f *Forecast) longer(tokens int) float64 {
 	if tokens >= f.most {

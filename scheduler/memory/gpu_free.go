@@ -20,6 +20,31 @@ type GPU struct {
 	PromptShare, Share float64
 	// PrefixStays says that prompts attend over what a cache has of them where it is. It takes no memory of the GPUs.
 	PrefixStays bool
+	// Spare has keys and values of requests that decode on the GPUs, in memory that is else free; nil: none. Its units
+	// have SpareUnit bytes, those of the Ledger beside it HomeUnit on all channels.
+	Spare               *Ledger
+	SpareUnit, HomeUnit units.Bytes
+}
+
+// inSpare returns the bytes that requests have in the spare memory.
+func (g *GPU) inSpare() units.Bytes {
+	if g.Spare == nil {
+		return 0
+	}
+	return units.Bytes(g.Spare.Used()) * g.SpareUnit
+}
+
+// SpareUsed returns what requests have in the spare memory, in units of the other Ledger, rounded up.
+func (g *GPU) SpareUsed() int64 {
+	if g.Spare == nil {
+		return 0
+	}
+	return int64((g.inSpare() + g.HomeUnit - 1) / g.HomeUnit)
+}
+
+// BesideSpare returns the units of the spare memory that activations of tokens tokens and KV of kvTokens tokens take.
+func (g *GPU) BesideSpare(tokens, kvTokens int) int64 {
+	return int64((g.Model.ActivationBytes(tokens) + g.KVBytes(kvTokens) + g.SpareUnit - 1) / g.SpareUnit)
 }
 
 // Fetches says that what a cache has of a prompt comes to the GPUs, which keep it until the prompt ends.
@@ -34,12 +59,12 @@ func (g *GPU) KVBytes(tokens int) units.Bytes {
 }
 
 // Fits says whether activations of tokens tokens and KV of kvTokens tokens of
-// unfinished prompts fit.
+// unfinished prompts fit beside what is in the spare memory.
 func (g *GPU) Fits(tokens, kvTokens int) bool {
 	if g.HoldsKV {
 		kvTokens = 0
 	}
-	return g.Model.ActivationBytes(tokens)+g.KVBytes(kvTokens) <= g.Free
+	return g.Model.ActivationBytes(tokens)+g.KVBytes(kvTokens)+g.inSpare() <= g.Free
 }
 
 // Least returns the memory of the GPUs that a prompt takes in the smallest possible steps.

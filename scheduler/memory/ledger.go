@@ -210,18 +210,21 @@ func (l *Ledger) choose() int {
 
 // Grow extends a smaller reservation to tokens tokens, in whole units. Where a rank has
 // no room, it changes nothing and returns false.
-func (l *Ledger) Grow(r *Reservation, tokens int) bool {
+func (l *Ledger) Grow(r *Reservation, tokens int) bool { return l.GrowBeside(r, tokens, 0) }
+
+// GrowBeside is Grow that leaves keep units of every rank free.
+func (l *Ledger) GrowBeside(r *Reservation, tokens int, keep int64) bool {
 	if tokens <= r.Tokens {
 		return true
 	}
 	grown := *r
 	grown.Tokens = l.Whole(tokens)
 	more := l.holds(&grown) - l.holds(r)
-	if l.classes != nil && more > 0 && !l.fits(r.Offset, more, 0) { // units of heads that skip tokens end elsewhere
+	if l.classes != nil && more > 0 && !l.fits(r.Offset, more, keep) { // units of heads that skip tokens end elsewhere
 		grown.Tokens = tokens
 		more = l.holds(&grown) - l.holds(r)
 	}
-	if more > 0 && !l.fits(r.Offset, more, 0) {
+	if more > 0 && !l.fits(r.Offset, more, keep) {
 		return false
 	}
 	l.apply(r.Offset, more)
@@ -260,6 +263,14 @@ func (l *Ledger) Used() int64 {
 		sum += u
 	}
 	return sum
+}
+
+// HeldBy returns the units that a reservation has in use, summed over the ranks of one channel.
+func (l *Ledger) HeldBy(r *Reservation) (units int64) {
+	for _, layers := range l.layersOn {
+		units += l.holds(r) * int64(layers)
+	}
+	return units
 }
 
 // Capacity returns the units of all ranks of one channel.

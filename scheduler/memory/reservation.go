@@ -8,6 +8,7 @@ type Reservation struct {
 	Length
 	Filling bool // the prompt has not ended
 	Host    bool // in the host's memory, where a replica has two
+	Near    bool // in the GPUs' spare memory, where the home of keys and values is elsewhere
 	Window  int  // tokens on the GPUs beside this memory
 	// Shared is how many of the first tokens are in blocks of the cache, which other requests may use, too.
 	Shared int

@@ -30,6 +30,20 @@ func Memories(h *flow.Hardware) forming.Memories {
 	return forming.Memories{Ledger: ledger, GPU: memory.GPU{Model: &h.Model, Free: workspace(h), HoldsKV: true}}
 }
 
+// OfSpare returns the hardware as requests in the GPUs' spare memory see it: their home is the GPUs.
+func OfSpare(h *flow.Hardware) *flow.Hardware {
+	spare := *h
+	spare.KV = flow.Place{Name: "in the GPUs' spare memory", InGPUs: true}
+	return &spare
+}
+
+// SpareLedger returns the empty spare memory of one replica's GPUs, in pages: all that weights leave. Activations and prompts
+// take what they need of it.
+func SpareLedger(h *flow.Hardware) *memory.Ledger {
+	page := units.Bytes(h.Model.KVReplicas()) * PageBytes(h)
+	return memory.NewLedger(Pages(OfSpare(h), int64(FreeMemory(h)/page)))
+}
+
 // Memory is the KV memory of one replica on its GPUs, in pages of one layer and head on all GPUs that hold it.
 func Memory(h *flow.Hardware) flow.KVMemory {
 	copies := h.Model.KVReplicas()

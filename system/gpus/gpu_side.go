@@ -74,6 +74,9 @@ type GPUs struct {
 	hw        *flow.Hardware
 	Model     *llm.Model
 	ModelCost *gpu.ModelCost
+	// Spare is what the GPUs do for requests whose keys and values are in their spare memory, where those of all others
+	// are elsewhere; nil: there are none.
+	Spare *GPUs
 	// Appends says that a chunk's tokens attend at home over what has left the GPUs.
 	Appends bool
 	Dense   Memo[dense]    // by tokens
@@ -221,8 +224,25 @@ func (d *GPUs) DecodeRuns(requests []scheduler.Decoding, step int64) {
 		d.Batches = addBatches(d.Batches, x.Attend)
 		to := &d.Decoding[run]
 		to.Chooses, to.Shared = gpu.Work{}, nil
-		to.Batches, to.Beside, to.Merge = d.Batches[from:], d.Choices(x).Plus(d.Passes(x, policy.GPU)).Plus(d.Passes(x, policy.Home)), d.ModelCost.Merge(x.Merged)
+		to.Batches, to.Beside, to.Merge = d.Batches[from:], d.besides(x), d.ModelCost.Merge(x.Merged)
 	}
+}
+
+// besides returns the GPUs' kernels beside attention of a step of which they do all.
+func (d *GPUs) besides(x *policy.Step) gpu.Work {
+	return d.Choices(x).Plus(d.Passes(x, policy.GPU)).Plus(d.Passes(x, policy.Home))
+}
+
+// DecodeSpare adds to the GPUs' part of decoding in a layer of a run, whose batches are those from a place on, what requests of
+// the spare memory take. With count it counts what they attend to.
+func (d *GPUs) DecodeSpare(requests []scheduler.Decoding, from, run int, step int64, count bool) {
+	x, to := d.Spare.Decode(requests, run, step), &d.Decoding[run]
+	if count {
+		d.Spare.Count(x, run)
+	}
+	d.Batches = addBatches(d.Batches, x.Attend)
+	to.Batches = d.Batches[from:]
+	to.Beside, to.Merge = to.Beside.Plus(d.besides(x)), to.Merge.Plus(d.ModelCost.Merge(x.Merged))
 }
 
 // Choices returns the GPUs' kernels of a step that choose.
@@ -258,7 +278,11 @@ func (d *GPUs) Sustained(k *kernelSum) units.Duration { return k.Took(d.hw.GPU.S
 func (d *GPUs) LayerAttention(sub *scheduler.SubBatch, run int, decode *Decoding) (prefill, decoded, all kernelSum) {
 	a := d.ModelCost.Attention()
 	for i := range sub.Prefill {
-		prefill = prefill.plus(d.PromptAttention(&a, &sub.Prefill[i], run))
+		of := d
+		if sub.Prefill[i].Near {
+			of = d.Spare
+		}
+		prefill = prefill.plus(of.PromptAttention(&a, &sub.Prefill[i], run))
 	}
 	for i := range decode.Batches {
 		b := &decode.Batches[i]

@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/forming"
 	"github.com/l3sim/l3sim/scheduler/memory"
@@ -23,7 +24,7 @@ var l3System = System{
 	Sections: "dram, pim, pcie, comm, scheduler, predictor",
 	Host:     true,
 	Home:     policy.InDIMMs,
-	KV:       kvInDIMMs, Memory: ranks.Memory, Assemble: assembleL3,
+	KV:       kvInDIMMs, Memory: l3Memory, Assemble: assembleL3,
 }
 
 // l3 is the system of the L3 paper on one replica: GPUs and ranksets of DIMM-PIM,
@@ -47,6 +48,10 @@ type l3 struct {
 func assembleL3(n *Setup) Assembly {
 	cfg := n.Config
 	e := &l3{GPUs: gpus.New(n.Hardware), counts: !cfg.AttendsToAll()}
+	if usesSpare(cfg) {
+		spare := gpus.New(gpus.OfSpare(n.Hardware))
+		e.Spare = &spare
+	}
 	e.wire(n)
 	if n.Check != nil {
 		e.homes = ranks.NewHomes(flow.NewAttends(n.Hardware), e.ranks)
@@ -61,8 +66,23 @@ func assembleL3(n *Setup) Assembly {
 	free := memory.GPU{Model: &cfg.Model, Free: gpus.FreeMemory(n.Hardware)}
 	free.Window, free.PromptShare, free.Share = gpus.Windows(n.Hardware, e.Policy)
 	free.PrefixStays = n.PrefixStays()
+	if usesSpare(cfg) {
+		free.Spare, free.SpareUnit, free.HomeUnit = gpus.SpareLedger(n.Hardware), gpus.PageBytes(n.Hardware), n.Memory.Unit
+	}
 	memories := forming.Memories{Ledger: ranks.Ledger(n.Hardware, cfg.Comm.Rotation), GPU: free}
 	return Assembly{forming.New(policies, memories, n.Requests, forming.FormerOf(policies.Policy, predictor)), e}
+}
+
+// usesSpare says that the GPUs' spare memory has requests that decode.
+func usesSpare(cfg *configs.Config) bool { return cfg.Memory.Spare == scheduler.SpareDecode }
+
+// l3Memory is the KV memory of one replica in the DIMMs and in the GPUs' spare memory, in the units of the DIMMs.
+func l3Memory(h *flow.Hardware) flow.KVMemory {
+	m := ranks.Memory(h)
+	if usesSpare(h.Config) {
+		m.Capacity += int64(gpus.FreeMemory(h) / m.Unit)
+	}
+	return m
 }
 
 // wire sets the ranks and the costs of a replica. Two sub-batches have transfers run beside kernels.
@@ -112,7 +132,7 @@ func (e *l3) observe(b *scheduler.Batch) error {
 		}
 		other := 0
 		if len(b.Sub) == 2 {
-			other = b.Sub[1-i].PrefillTokens()
+			other = b.Sub[1-i].MovedTokens()
 		}
 		e.sample.Set(sub, b.Step, other)
 		e.measure(&e.sample, b, i, other)
@@ -125,7 +145,13 @@ func (e *l3) observe(b *scheduler.Batch) error {
 
 func (e *l3) Ranksets() flow.Imbalance { return e.imbalance }
 
-func (e *l3) Peak() units.Bandwidth { return e.ranks.PIMPeak }
+// Peak counts the GPUs' memory where they decode requests in it.
+func (e *l3) Peak() units.Bandwidth {
+	if e.Spare != nil {
+		return e.ranks.PIMPeak + e.HBMPeak
+	}
+	return e.ranks.PIMPeak
+}
 
 // costs returns the iteration costs of a replica with all that never changes.
 func (n *Setup) costs(d *ranks.Devices) iterationCosts {

@@ -15,7 +15,7 @@ type subCost struct {
 	active           bool
 	entry            units.Duration // embedding, QKV generation of layer 0
 	prefillAttention units.Duration // of all prompts, one layer
-	window           units.Duration // what decoding requests do on the GPUs beside the ranksets, one layer
+	window           units.Duration // attention of decoding requests on the GPUs beside the ranksets, one layer
 	block            units.Duration // merge of both, projection to the next layer's QKV generation
 	chooses          units.Duration // pages, before anything goes to the ranksets
 	exit             units.Duration // merge, projection of the last layer to the LM head
@@ -82,7 +82,7 @@ func (e *l3) fill(c *iterationCosts, b *scheduler.Batch) {
 		if c.sub[s].active = sub.Tokens() > 0; !c.sub[s].active {
 			continue
 		}
-		x := e.decodeBeside(sub.Decode, b.Step, e.counts)
+		x := e.decodeBeside(sub, b.Step, e.counts)
 		g := e.StageRuns(sub)
 		e.ranks.TallyPrefixes(sub)
 		for run := range e.Runs {
@@ -104,12 +104,12 @@ func (e *l3) fill(c *iterationCosts, b *scheduler.Batch) {
 	}
 }
 
-// decodeBeside sets the GPUs' part of decoding, beside the ranks. It returns the policy's step of
-// the last run of layers. With count it adds the tokens attended to, for the summary.
-func (e *l3) decodeBeside(requests []scheduler.Decoding, step int64, count bool) (x *policy.Step) {
+// decodeBeside sets the GPUs' part of decoding a sub-batch, beside the ranks. It returns the policy's step of the requests
+// on ranks in the last run of layers. With count it adds the tokens attended to, for the summary.
+func (e *l3) decodeBeside(sub *scheduler.SubBatch, step int64, count bool) (x *policy.Step) {
 	e.Batches = e.Batches[:0]
 	for run := range e.Runs {
-		x = e.Decode(requests, run, step)
+		x = e.Decode(sub.Decode, run, step)
 		if count {
 			e.Count(x, run)
 		}
@@ -127,6 +127,9 @@ func (e *l3) decodeBeside(requests []scheduler.Decoding, step int64, count bool)
 		if e.ranks.Stripe.Parts > 0 {
 			e.Decoding[run].Merge = e.ModelCost.MergeParts(e.ranks.Merges(x))
 		}
+		if len(sub.Near) > 0 {
+			e.DecodeSpare(sub.Near, from, run, step, count)
+		}
 	}
 	return x
 }
@@ -135,7 +138,7 @@ func (e *l3) decodeBeside(requests []scheduler.Decoding, step int64, count bool)
 // is with the batched operations, as it grows with the number of requests.
 func (e *l3) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefill int) {
 	sub, layers := &b.Sub[i], units.Duration(e.Model.Layers)
-	e.decodeBeside(sub.Decode, b.Step, false)
+	e.decodeBeside(sub, b.Step, false)
 	g, chunks := e.StageRuns(sub), e.ModelCost.Attention()
 	for j := range m.Chunks { // all layers take as long
 		k := e.PromptAttention(&chunks, &sub.Prefill[j], 0)
@@ -161,10 +164,10 @@ func (e *l3) joins(s *scheduler.SubBatch) units.Duration {
 // requests decode on the GPUs.
 func (e *l3) GPU(s *scheduler.SubBatch, iteration int64) units.Duration {
 	joins := units.Duration(e.Model.Layers) * e.joins(s)
-	if !e.counts && e.ranks.Stripe.Parts == 0 {
+	if !e.counts && e.ranks.Stripe.Parts == 0 && len(s.Near) == 0 {
 		return e.GPUs.GPU(s, iteration) + e.ranks.Scoring(s) + joins
 	}
-	e.decodeBeside(s.Decode, iteration, false)
+	e.decodeBeside(s, iteration, false)
 	return e.GPUTime(s) + e.ranks.Scoring(s) + joins
 }
 

@@ -97,7 +97,7 @@ func (c *iterationCosts) retime(f *flow.Flow) bool {
 	for s := range c.sub {
 		sub, layers := &c.sub[s], it.Sub[s].Layers
 		switch {
-		case sub.active != (len(layers) > 0) || sub.prefillAttention > 0 || sub.window > 0:
+		case sub.active != (len(layers) > 0) || sub.prefillAttention > 0:
 			return false
 		case !sub.active:
 			continue
@@ -124,6 +124,13 @@ func (c *iterationCosts) retime(f *flow.Flow) bool {
 			work.Last, up.Last, up.Bus = group.Compute, group.Up, group.UpBus
 			copy(it.Parts[work.Parts.From:work.Parts.To], group.Heads)
 			i += 3
+		}
+		if sub.window > 0 {
+			if i >= end || it.Ops[i].Kind != flow.OpWindow {
+				return false
+			}
+			it.Ops[i].Last = sub.window
+			i++
 		}
 		if i != end { // more went on
 			return false

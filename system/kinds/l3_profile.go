@@ -8,9 +8,10 @@ type Profile struct {
 }
 
 func (p *Profile) add(e *l3, b *scheduler.Batch) {
-	prefill := 0
+	prefill, moved := 0, 0
 	for i := range b.Sub {
 		prefill += b.Sub[i].PrefillTokens()
+		moved += b.Sub[i].MovedTokens()
 	}
 	if prefill == 0 {
 		return
@@ -22,7 +23,7 @@ func (p *Profile) add(e *l3, b *scheduler.Batch) {
 			continue
 		}
 		var m scheduler.Sample
-		others := prefill - sub.PrefillTokens()
+		others := moved - sub.MovedTokens()
 		m.Set(sub, b.Step, others)
 		e.measure(&m, b, i, others)
 		samples = append(samples, m)

@@ -26,6 +26,9 @@ func (s *System) check(all []System, cfg *configs.Config, c *input.Check) {
 	if c.OK() && cfg.Cache.Prefix {
 		s.checkCache(cfg, c)
 	}
+	if c.OK() && usesSpare(cfg) {
+		s.checkSpare(cfg, c)
+	}
 	share := s.gpuShare(cfg)
 	cfg.CheckWeights(c, share, s.Section+".capacity_share")
 	if c.OK() && !s.KV.InGPUs {
@@ -104,6 +107,28 @@ func (s *System) checkStripe(cfg *configs.Config, c *input.Check) {
 	}
 	c.That(cfg.Policy.Pages() == nil && cfg.Policy.Profile == "", "comm.stripe", cfg.Comm.Stripe, "%q with policy.name = %s or a profile: selected pages lie anywhere, and not evenly over parts",
 		scheduler.StripeNone, cfg.Policy.Name)
+}
+
+// checkSpare refuses what the GPUs cannot do for requests in their spare memory.
+func (s *System) checkSpare(cfg *configs.Config, c *input.Check) {
+	off := func(fits bool, why string, args ...any) {
+		c.That(fits, "memory.spare", cfg.Memory.Spare, "%q with "+why, append([]any{scheduler.SpareOff}, args...)...)
+	}
+	if off(s.Name == l3Name, "run.system = %s: of %s alone the GPUs hold no keys and values and decode all the same", s.Name, l3Name); s.Name != l3Name {
+		return
+	}
+	off(!cfg.Cache.Prefix, "cache.prefix = true, whose blocks are in the DIMMs")
+	off(cfg.Predictor.Kind != scheduler.PredictLearned, "predictor.kind = %q, which is not told what the GPUs decode", cfg.Predictor.Kind)
+	here := cfg.Policy.List().At(policy.OnGPUs)
+	off(slices.Contains(here, cfg.Policy.Name), "policy.name = %s, which GPUs alone cannot run; they run %s", cfg.Policy.Name, strings.Join(here, ", "))
+	if p := cfg.Policy.Pages(); p != nil {
+		off(p.SelectDevice == tables.SelectGPU, "policy.%s.select_device = %q: only GPUs choose pages of what is on GPUs", cfg.Policy.Name, p.SelectDevice)
+		off(p.Layout == "row", "policy.%s.layout = %q, which is of the DIMMs", cfg.Policy.Name, p.Layout)
+	}
+	if c.OK() {
+		h := s.Derive(cfg)
+		off(slices.Equal(flow.PolicyOf(h).Runs(), flow.PolicyOf(gpus.OfSpare(h)).Runs()), "policy.name = %s, whose layers group otherwise on GPUs", cfg.Policy.Name)
+	}
 }
 
 // checkCache has the rules of what a cache of prefixes fits together with.

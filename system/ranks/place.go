@@ -199,7 +199,9 @@ func (d *Devices) beyond() (rest int) {
 func (d *Devices) Rotate(b *scheduler.Batch) {
 	for s := range b.Sub {
 		for i := range b.Sub[s].Prefill {
-			d.give(b, b.Sub[s].Prefill[i].Request, b.Sub[s].Prefill[i].Offset)
+			if c := &b.Sub[s].Prefill[i]; !c.Near {
+				d.give(b, c.Request, c.Offset)
+			}
 		}
 		for i := range b.Sub[s].Decode {
 			d.give(b, b.Sub[s].Decode[i].Request, b.Sub[s].Decode[i].Offset)
@@ -231,7 +233,7 @@ func (d *Devices) give(b *scheduler.Batch, request int32, offset int32) {
 			}
 		}
 		for i := range b.Sub[s].Prefill {
-			if c := &b.Sub[s].Prefill[i]; c.Offset == offset {
+			if c := &b.Sub[s].Prefill[i]; c.Offset == offset && !c.Near {
 				add(c.Request, int64(c.Finished+c.Tokens))
 			}
 		}

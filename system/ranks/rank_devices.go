@@ -192,6 +192,9 @@ func (d *Devices) Gather(groups []GroupCost, sub *scheduler.SubBatch, x *policy.
 	}
 	for i := range sub.Prefill {
 		c := &sub.Prefill[i]
+		if c.Near {
+			continue
+		}
 		if c.Prefix > 0 {
 			d.Reuse(groups, c)
 		}

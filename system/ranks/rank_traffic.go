@@ -156,6 +156,9 @@ func (h *Homes) Follow(c *flow.Checker, sub *scheduler.SubBatch, step int64, end
 	}
 	for i := range sub.Prefill {
 		p := &sub.Prefill[i]
+		if p.Near {
+			continue
+		}
 		request := homeOf{p.Request, int32(run)}
 		if p.Finished == p.Prefix { // the first chunk
 			h.have[request] = int64(h.Heads * p.Prefix)

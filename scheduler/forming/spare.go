@@ -1,0 +1,274 @@
+package forming
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/units"
+)
+
+// nearMemory is what a State knows of the GPUs' spare memory, beside GPU.Spare. Requests there are among State.Decoding, and
+// their reservations say Near.
+type nearMemory struct {
+	forecast *memory.Forecast // of the requests there; nil: no forecast
+	longest  int              // tokens of the longest prompt that has come
+	output   float64          // expected output of every request; 0: what admission has memory for
+}
+
+// placer predicts how long iterations take with a new request on ranks, in the GPUs' spare memory, or waiting.
+type placer struct {
+	home  []scheduler.Decoding  // scratch: decoding requests that are on ranks
+	subs  [2]scheduler.SubBatch // scratch: the requests that run, all at half of their expected output
+	whole [1]scheduler.SubBatch // scratch: both sub-batches as a single one
+	dealt []int                 // scratch: requests in subs, by rankset offset, behind those in the spare memory
+}
+
+// admit reserves memory for the queue's head. That is the GPUs' spare memory where an iteration is predicted to take less
+// time then: than with the request on ranks or, if these have no room, for each request that decodes, than without it.
+func (f *dealer) admit(s *State, w *Waiting) bool {
+	admitted := s.Admit(w)
+	if s.GPU.Spare == nil || !admitted && s.Seated() {
+		return admitted
+	}
+	hold, ok := s.GPU.Spare.Reserve(s.Reserved(w), nil, s.keepForPrompts(), s.foreseeNear(w))
+	if !ok {
+		return admitted
+	}
+	if !f.nearer(s, w, admitted) {
+		s.GPU.Spare.Release(hold)
+		return admitted
+	}
+	if admitted {
+		s.Release(w.Hold)
+	}
+	hold.Near = true
+	w.Hold, w.held, w.prefix, w.finished = hold, true, 0, 0
+	s.Queue.Blocked = false
+	return true
+}
+
+// keepForPrompts returns the units of the spare memory that stay free when a request is admitted there: activations of
+// MaxBatchTokens tokens, keys and values of the longest prompt so far in each sub-batch, and room for growth.
+func (s *State) keepForPrompts() int64 {
+	prompts := max(s.Usage.cutPrompts, len(s.Batch.Sub)*s.near.longest)
+	keep := s.GPU.BesideSpare(s.Batching.MaxBatchTokens, s.Usage.windows+prompts)
+	if s.Grows() && s.GPU.Spare.Used() > 0 {
+		keep += s.GPU.Spare.ShareOfRank(s.Memory.Watermark)
+	}
+	return keep
+}
+
+// foreseeNear is Foresee for the GPUs' spare memory.
+func (s *State) foreseeNear(w *Waiting) *memory.Forecast {
+	f := s.near.forecast
+	if f == nil {
+		return nil
+	}
+	f.Clear()
+	for i := range s.Decoding {
+		d := &s.Decoding[i]
+		if h := &s.Holds[d.Request]; h.Near {
+			input := s.Requests[d.Request].Input
+			f.AddHolder(h, input, d.Context(s.Batch.Step)-input)
+		}
+	}
+	s.EachPrefilling(false, func(w *Waiting) {
+		if w.Hold.Near {
+			f.AddHolder(&w.Hold, w.Prompt-w.Emitted, w.Emitted)
+		}
+	})
+	f.Add(0, w.Prompt-w.Emitted, w.Emitted)
+	f.Foresee(s.GPU.Spare)
+	return f
+}
+
+// nearer says whether a new request is better in the spare memory: than on ranks, where it holds memory of these, else than
+// in the queue.
+func (f *dealer) nearer(s *State, w *Waiting, home bool) bool {
+	s.expect()
+	prompts, running := f.gather(s, w)
+	step := s.Batch.Step
+	own := scheduler.Decoding{Request: w.Request, Offset: int32(w.Hold.Offset), Prompt: int32(w.Prompt)}
+	own.Base = int64(s.halfway(w.Request, w.Prompt)) - step
+	predict := func(near bool) float64 {
+		sub := f.put(&own, near)
+		t := f.iteration(s, prompts)
+		f.take(sub, near)
+		return float64(t)
+	}
+	near := predict(true)
+	if home {
+		return near < predict(false)
+	}
+	without := float64(f.iteration(s, prompts))
+	return float64(near*float64(running)) < float64(without*float64(running+1))
+}
+
+// gather has subs hold all requests that run, but for w, and returns how many they are, and how long the GPUs prefill in an
+// iteration so that as many go on running: nothing where no other request waits.
+func (f *dealer) gather(s *State, w *Waiting) (prompts units.Duration, running int) {
+	for i := range f.subs {
+		f.subs[i].Decode, f.subs[i].Near = f.subs[i].Decode[:0], f.subs[i].Near[:0]
+	}
+	f.dealt = append(f.dealt[:0], make([]int, 1+s.Ledger.Ranksets())...)
+	tokens := 0.0 // of prompts, in an iteration
+	add := func(request int32, context int, hold *memory.Reservation) {
+		d := scheduler.Decoding{Request: request, Offset: int32(hold.Offset), Prompt: int32(s.Requests[request].Input)}
+		d.Base = int64(s.halfway(request, context)) - s.Batch.Step
+		f.put(&d, hold.Near)
+		tokens += float64(s.Requests[request].Input) / s.expected(request)
+		running++
+	}
+	for i := range s.Decoding {
+		d := &s.Decoding[i]
+		add(d.Request, d.Context(s.Batch.Step), &s.Holds[d.Request])
+	}
+	s.EachPrefilling(false, func(p *Waiting) {
+		if p.Request != w.Request {
+			add(p.Request, p.Prompt, &p.Hold)
+		}
+	})
+	if s.Queue.Len() <= 1 {
+		return 0, running
+	}
+	chunk := scheduler.Chunk{Request: w.Request, Offset: int32(w.Hold.Offset), Tokens: min(w.Prompt, s.Scheduler.MinPrefillTokens)}
+	chunk.Finished = (w.Prompt - chunk.Tokens) / 2
+	sub := &f.subs[0]
+	took := -f.predictor.GPU(sub, s.Batch.Step)
+	sub.Prefill = append(sub.Prefill[:0], chunk)
+	took += f.predictor.GPU(sub, s.Batch.Step)
+	sub.Prefill = sub.Prefill[:0]
+	return units.Duration(float64(took) * tokens / float64(chunk.Tokens)), running
+}
+
+// put adds a request to the sub-batch that has fewer of its place, and returns which one that is.
+func (f *dealer) put(d *scheduler.Decoding, near bool) (sub int) {
+	at := &f.dealt[0]
+	if !near {
+		at = &f.dealt[1+d.Offset]
+	}
+	sub = *at % 2
+	*at++
+	if to := &f.subs[sub]; near {
+		to.Near = append(to.Near, *d)
+	} else {
+		to.Decode = append(to.Decode, *d)
+	}
+	return sub
+}
+
+// take takes the request away that put added last.
+func (f *dealer) take(sub int, near bool) {
+	if from := &f.subs[sub]; near {
+		from.Near = from.Near[:len(from.Near)-1]
+	} else {
+		from.Decode = from.Decode[:len(from.Decode)-1]
+	}
+}
+
+// halfway returns what a request attends over at half of its expected output, or now if that is more.
+func (s *State) halfway(request int32, context int) int {
+	return max(context, s.Requests[request].Input+int(s.expected(request)/2))
+}
+
+// expect notes what admission expects now, where it does not reserve final lengths.
+func (s *State) expect() {
+	s.near.output = 0
+	if s.Grows() {
+		s.near.output = float64(s.Memory.MaxTokens)
+	}
+	if s.forecast != nil {
+		s.near.output = max(1, s.forecast.Mean())
+	}
+}
+
+// expected returns the output length that admission expects of a request.
+func (s *State) expected(request int32) float64 {
+	if s.near.output > 0 {
+		return s.near.output
+	}
+	r := &s.Requests[request]
+	return float64(max(1, s.FinalTokens(r)-r.Input))
+}
+
+// iteration predicts the time of an iteration of subs, in which the GPUs also prefill for so long: in two sub-batches, in one,
+// or in what is faster. Prompts of one sub-batch are prefilled under the other's attention.
+func (f *dealer) iteration(s *State, prompts units.Duration) units.Duration {
+	step, one := s.Batch.Step, &f.whole[0]
+	one.Decode = append(append(one.Decode[:0], f.subs[0].Decode...), f.subs[1].Decode...)
+	one.Near = append(append(one.Near[:0], f.subs[0].Near...), f.subs[1].Near...)
+	_, single := f.turn(one, step, 0)
+	single += prompts
+	if len(s.Batch.Sub) == 1 {
+		return single
+	}
+	gpu0, alone0 := f.turn(&f.subs[0], step, 0)
+	gpu1, alone1 := f.turn(&f.subs[1], step, 0)
+	two := max(gpu0+gpu1+prompts, alone0, alone1)
+	if s.Scheduler.Adaptive {
+		return min(single, two)
+	}
+	return two
+}
+
+// turn predicts the GPUs' time of a sub-batch, and how long the sub-batch takes if it never waits: ranks and GPUs attend at
+// once, all else is in turn. moved is the prompt tokens of the other sub-batch that go to the ranks.
+func (f *dealer) turn(sub *scheduler.SubBatch, step int64, moved int) (gpu, alone units.Duration) {
+	gpu = f.predictor.GPU(sub, step)
+	pim := f.predictor.PIM(sub, step, moved)
+	return gpu, gpu + pim - min(pim, f.beside(sub, step, gpu))
+}
+
+// beside predicts how much of a sub-batch's time on the GPUs is attention for requests in the spare memory.
+func (f *dealer) beside(sub *scheduler.SubBatch, step int64, gpu units.Duration) units.Duration {
+	if len(sub.Near) == 0 {
+		return 0
+	}
+	decode, near := len(sub.Decode), sub.Near
+	sub.Decode, sub.Near = append(sub.Decode, near...), nil
+	dense := f.predictor.GPU(sub, step)
+	sub.Decode, sub.Near = sub.Decode[:decode], near
+	return max(0, gpu-dense)
+}
+
+// dealNear divides the decoding requests of the spare memory over the sub-batches, longest context first to the smaller sum,
+// and returns the others.
+func (f *dealer) dealNear(s *State) []scheduler.Decoding {
+	f.home = f.home[:0]
+	var sums [2]int64
+	for i := range s.Decoding {
+		d := &s.Decoding[i]
+		if !s.Holds[d.Request].Near {
+			f.home = append(f.home, *d)
+			continue
+		}
+		to := 0
+		if len(s.Batch.Sub) == 2 && sums[1] < sums[0] {
+			to = 1
+		}
+		sums[to] += int64(d.Context(s.Batch.Step))
+		s.Batch.Sub[to].Near = append(s.Batch.Sub[to].Near, *d)
+	}
+	return f.home
+}
+
+// checkNear returns an error where the spare memory has more units in use than its capacity, another number than its
+// requests hold, or more than activations and prompts leave of the GPUs.
+func (s *State) checkNear() error {
+	l, held := s.GPU.Spare, int64(0)
+	count := func(r *memory.Reservation) {
+		if r.Near {
+			held += l.HeldBy(r)
+		}
+	}
+	for i := range s.Decoding {
+		count(&s.Holds[s.Decoding[i].Request])
+	}
+	s.EachPrefilling(false, func(w *Waiting) { count(&w.Hold) })
+	if used := l.Used(); used != held || used > l.Capacity() || used > 0 && !s.GPU.Fits(s.Batch.Tokens(), s.countCutPrompts()+s.countWindows()) {
+		return fmt.Errorf("the GPUs' spare memory accounts for %d units of %d, its requests for %d, beside %d tokens of activations and %d of cut prompts",
+			used, l.Capacity(), held, s.Batch.Tokens(), s.countCutPrompts())
+	}
+	return nil
+}
