@@ -94,7 +94,7 @@ func (f *dealer) nearer(s *State, w *Waiting, home bool) bool {
 	predict := func(near bool) float64 {
 		sub := f.put(&own, near)
 		t := f.iteration(s, prompts)
-		f.take(sub, near)
+		f.remove(&own, near, sub)
 		return float64(t)
 	}
 	near := predict(true)
@@ -112,12 +112,14 @@ func (f *dealer) gather(s *State, w *Waiting) (prompts units.Duration, running i
 		f.subs[i].Decode, f.subs[i].Near = f.subs[i].Decode[:0], f.subs[i].Near[:0]
 	}
 	f.dealt = append(f.dealt[:0], make([]int, 1+s.Ledger.Ranksets())...)
-	tokens := 0.0 // of prompts, in an iteration
+	tokens, all := 0.0, w.Prompt // of prompts: in an iteration, and of all requests
 	add := func(request int32, context int, hold *memory.Reservation) {
 		d := scheduler.Decoding{Request: request, Offset: int32(hold.Offset), Prompt: int32(s.Requests[request].Input)}
 		d.Base = int64(s.halfway(request, context)) - s.Batch.Step
 		f.put(&d, hold.Near)
-		tokens += float64(s.Requests[request].Input) / s.expected(request)
+		input := s.Requests[request].Input
+		tokens += float64(input) / s.expected(request)
+		all += input
 		running++
 	}
 	for i := range s.Decoding {
@@ -132,8 +134,8 @@ func (f *dealer) gather(s *State, w *Waiting) (prompts units.Duration, running i
 	if s.Queue.Len() <= 1 {
 		return 0, running
 	}
-	chunk := scheduler.Chunk{Request: w.Request, Offset: int32(w.Hold.Offset), Tokens: min(w.Prompt, s.Scheduler.MinPrefillTokens)}
-	chunk.Finished = (w.Prompt - chunk.Tokens) / 2
+	chunk := scheduler.Chunk{Request: w.Request, Offset: int32(w.Hold.Offset), Tokens: s.Scheduler.MinPrefillTokens}
+	chunk.Finished = max(0, all/(running+1)-chunk.Tokens) / 2
 	sub := &f.subs[0]
 	took := -f.predictor.GPU(sub, s.Batch.Step)
 	sub.Prefill = append(sub.Prefill[:0], chunk)
@@ -144,10 +146,7 @@ func (f *dealer) gather(s *State, w *Waiting) (prompts units.Duration, running i
 
 // put adds a request to the sub-batch that has fewer of its place, and returns which one that is.
 func (f *dealer) put(d *scheduler.Decoding, near bool) (sub int) {
-	at := &f.dealt[0]
-	if !near {
-		at = &f.dealt[1+d.Offset]
-	}
+	at := f.dealtBeside(d, near)
 	sub = *at % 2
 	*at++
 	if to := &f.subs[sub]; near {
@@ -158,8 +157,17 @@ func (f *dealer) put(d *scheduler.Decoding, near bool) (sub int) {
 	return sub
 }
 
-// take takes the request away that put added last.
-func (f *dealer) take(sub int, near bool) {
+// dealtBeside returns how many requests of the same place as d have been put.
+func (f *dealer) dealtBeside(d *scheduler.Decoding, near bool) *int {
+	if near {
+		return &f.dealt[0]
+	}
+	return &f.dealt[1+d.Offset]
+}
+
+// remove takes the request away that put added last.
+func (f *dealer) remove(d *scheduler.Decoding, near bool, sub int) {
+	*f.dealtBeside(d, near)--
 	if from := &f.subs[sub]; near {
 		from.Near = from.Near[:len(from.Near)-1]
 	} else {

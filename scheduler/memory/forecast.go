@@ -126,13 +126,18 @@ func (f *Forecast) survive() {
 	}
 }
 
-// Mean returns the mean output length of requests, as Foresee has last estimated it.
-func (f *Forecast) Mean() float64 {
-	sum := 0.0
-	for _, chance := range f.chance {
-		sum += chance
+// Mean returns the mean output length, from the requests that Foresee was last told of and those that have ended. It is
+// the estimate of survive without the request that outlasts all others: that one would make short outputs seem long.
+// What the lengths do not tell is as long as can be.
+func (f *Forecast) Mean() (mean float64) {
+	chance, from, shorter := 1.0, 0, 0
+	for ended, length := range f.sorted {
+		mean += float64(chance * float64(length-from))
+		for from = length; shorter < len(f.emitted) && f.emitted[shorter]+1 < length; shorter++ {
+		}
+		chance *= 1 - 1/float64(len(f.sorted)-ended+len(f.emitted)-shorter)
 	}
-	return sum * float64(f.width)
+	return mean + float64(chance*float64(max(0, f.most-from)))
 }
 
 // longer returns the chance that a request emits more than a number of tokens.
