@@ -48,9 +48,15 @@ func (f *foreseer) checkForecast(t *rapid.T, s *State) {
 		f.forecast.AddHolder(&hold, f.Requests[request].Input, f.Emitted[request])
 	}
 	for i := range s.Decoding {
-		add(s.Decoding[i].Request, s.Holds[s.Decoding[i].Request])
+		if hold := s.Holds[s.Decoding[i].Request]; !hold.Near {
+			add(s.Decoding[i].Request, hold)
+		}
 	}
-	s.EachPrefilling(false, func(w *Waiting) { add(w.Request, w.Hold) })
+	s.EachPrefilling(false, func(w *Waiting) {
+		if !w.Hold.Near {
+			add(w.Request, w.Hold)
+		}
+	})
 	add(w.Request, memory.Reservation{})
 	f.forecast.Foresee(f.ledger)
 	if got := s.Foresee(w, false); !reflect.DeepEqual(got, f.forecast) {

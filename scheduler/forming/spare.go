@@ -49,10 +49,10 @@ func (f *dealer) admit(s *State, w *Waiting) bool {
 }
 
 // keepForPrompts returns the units of the spare memory that stay free when a request is admitted there: activations of
-// MaxBatchTokens tokens, keys and values of the longest prompt so far in each sub-batch, and room for growth.
+// MaxBatchTokens tokens or of the iteration that is being formed, keys and values of the longest prompt so far in each sub-batch, and room for growth.
 func (s *State) keepForPrompts() int64 {
 	prompts := max(s.Usage.cutPrompts, len(s.Batch.Sub)*s.near.longest)
-	keep := s.GPU.BesideSpare(s.Batching.MaxBatchTokens, s.Usage.windows+prompts)
+	keep := s.GPU.BesideSpare(max(s.Batching.MaxBatchTokens, s.Batch.Tokens()), s.Usage.windows+prompts)
 	if s.Grows() && s.GPU.Spare.Used() > 0 {
 		keep += s.GPU.Spare.ShareOfRank(s.Memory.Watermark)
 	}

@@ -62,10 +62,14 @@ func runRandom(t *rapid.T, rng *rand.Rand) {
 	p := schedtest.Linear{
 		GPUToken: units.Duration(between(1, 20)), GPUFixed: units.Duration(between(0, 500)), PIMToken: units.Duration(between(0, 5)),
 	}
+	p.NearToken = units.Duration(between(0, 3))
 	policy := schedtest.OneFrom(rng, scheduler.PolicySubBatches, scheduler.PolicySubBatches, scheduler.PolicyPrefillFirst, scheduler.PolicyChunkedPrefill)
 	batching := &scheduler.BatchingSpec{MaxBatchTokens: between(1, 400), PageTokens: 16, MaxNumSeqs: schedtest.OneFrom(rng, 0, 0, 1, 2, 5)}
 	if policy != scheduler.PolicySubBatches {
 		spec.Chunking, gpu.HoldsKV = true, flip()
+	} else if flip() { // 4 tokens of a head and layer have 32 B
+		gpu.Spare = memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: schedtest.SmallModel.Layers, HeadsPerChannel: 2, UnitTokens: 4, Capacity: int64(gpu.Free / 32)})
+		gpu.SpareUnit, gpu.HomeUnit = 32, 512
 	}
 	config := Config{Policy: policy, Scheduler: spec, Memory: admission, Comm: comm, Batching: batching, Random: rand.New(rand.NewPCG(1, 2))}
 	s := New(config, Memories{Ledger: ledger, GPU: gpu}, requests, FormerOf(policy, p))
@@ -88,6 +92,9 @@ func runRandom(t *rapid.T, rng *rand.Rand) {
 		f.checkForecast(t, &s.State)
 		schedtest.MustHold(t, f.Check(b))
 		checkPolicy(t, s)
+		if gpu.Spare != nil && (s.UsedUnits() < ledger.Used() || (s.UsedUnits() == ledger.Used()) != (gpu.Spare.Used() == 0)) {
+			t.Fatalf("%d units in use, %d of the ledger and %d of the spare memory", s.UsedUnits(), ledger.Used(), gpu.Spare.Used())
+		}
 		if most := batching.MaxNumSeqs; most > 0 && (b.Decoding() > most || s.running() > most) {
 			t.Fatalf("%d requests decode of %d that run, at most %d may", b.Decoding(), s.running(), most)
 		}
@@ -115,6 +122,9 @@ func runRandom(t *rapid.T, rng *rand.Rand) {
 		} else if f.Emitted[i] != 0 {
 			t.Fatalf("request %d emitted %d of %d tokens", i, f.Emitted[i], requests[i].Output)
 		}
+	}
+	if s.SpareTokens != f.NearTokens || s.UsedUnits() != 0 {
+		t.Fatalf("%d tokens decoded in the spare memory, counted as %d; %d units left", f.NearTokens, s.SpareTokens, s.UsedUnits())
 	}
 	if done+rejected != len(requests) || ledger.Used() != 0 || s.Usage.cutPrompts != 0 {
 		t.Fatalf("%d done and %d rejected of %d; %d units and %d tokens on the GPU left",

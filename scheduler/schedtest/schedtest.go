@@ -25,12 +25,13 @@ func MustHold(t interface{ Fatal(...any) }, err error) {
 	}
 }
 
-// Linear is a predictor with a cost a token on either side.
-type Linear struct{ GPUToken, GPUFixed, PIMToken units.Duration }
+// Linear is a predictor with a cost a token on either side, and one of each token that the GPUs attend over.
+type Linear struct{ GPUToken, GPUFixed, PIMToken, NearToken units.Duration }
 
 // GPU implements Predictor.
-func (l Linear) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
-	return l.GPUFixed + l.GPUToken*units.Duration(s.Tokens())
+func (l Linear) GPU(s *scheduler.SubBatch, step int64) units.Duration {
+	near := scheduler.SubBatch{Decode: s.Near}
+	return l.GPUFixed + l.GPUToken*units.Duration(s.Tokens()) + l.NearToken*units.Duration(near.Contexts(step))
 }
 
 // PIM implements Predictor.
@@ -49,12 +50,15 @@ type Follower struct {
 	// which held tokens emitted before.
 	Recomputed int64
 	cut        int // prompts that the batch being checked cuts
+	near       []bool
+	// NearTokens is the tokens that were decoded in the GPUs' spare memory.
+	NearTokens int64
 }
 
 // NewFollower returns a Follower of requests none of which has run.
 func NewFollower(requests []traces.Request) *Follower {
 	n := len(requests)
-	return &Follower{Requests: requests, prefilled: make([]int, n), Emitted: make([]int, n), last: make([]int64, n)}
+	return &Follower{Requests: requests, prefilled: make([]int, n), Emitted: make([]int, n), last: make([]int64, n), near: make([]bool, n)}
 }
 
 // Check applies one batch.
@@ -62,13 +66,19 @@ func (f *Follower) Check(b *scheduler.Batch) error {
 	seen := map[int32]bool{}
 	f.cut = 0
 	for s := range b.Sub {
-		for _, d := range b.Sub[s].Decode {
-			if seen[d.Request] {
-				return fmt.Errorf("step %d runs request %d twice", b.Step, d.Request)
-			}
-			seen[d.Request] = true
-			if err := f.decode(b, &d); err != nil {
-				return err
+		for place, decoding := range [][]scheduler.Decoding{b.Sub[s].Decode, b.Sub[s].Near} {
+			for _, d := range decoding {
+				if seen[d.Request] {
+					return fmt.Errorf("step %d runs request %d twice", b.Step, d.Request)
+				}
+				seen[d.Request] = true
+				if f.near[d.Request] != (place == 1) {
+					return fmt.Errorf("step %d decodes request %d where its prompt did not go", b.Step, d.Request)
+				}
+				f.NearTokens += int64(place)
+				if err := f.decode(b, &d); err != nil {
+					return err
+				}
 			}
 		}
 		for i, c := range b.Sub[s].Prefill {
@@ -91,7 +101,10 @@ func (f *Follower) Check(b *scheduler.Batch) error {
 func (f *Follower) prefill(b *scheduler.Batch, c *scheduler.Chunk, last bool) error {
 	prompt := f.Requests[c.Request].Input + f.Emitted[c.Request]
 	if c.Finished == 0 { // again where it was dropped before its prompt ended
-		f.prefilled[c.Request] = 0
+		f.prefilled[c.Request], f.near[c.Request] = 0, c.Near
+	}
+	if c.Near != f.near[c.Request] {
+		return fmt.Errorf("chunk %+v goes elsewhere than the chunk before", *c)
 	}
 	if c.Tokens < 1 || c.Finished != f.prefilled[c.Request] || c.Finished+c.Tokens > prompt {
 		return fmt.Errorf("chunk %+v of a prompt of %d with %d prefilled", *c, prompt, f.prefilled[c.Request])

@@ -36,6 +36,7 @@ type l3 struct {
 	costs     iterationCosts
 	counts    bool           // the policy is not dense: GPUs attend, too, choose and keep statistics
 	homes     *ranks.Homes   // of the requests; nil without checks
+	near      *flow.Attends  // what requests in the GPUs' spare memory attend over; nil without checks or without such
 	join      units.Duration // of a block that waits for transfers
 	joinWatts float64        // that the replica's GPUs draw meanwhile
 	imbalance flow.Imbalance
@@ -55,6 +56,9 @@ func assembleL3(n *Setup) Assembly {
 	e.wire(n)
 	if n.Check != nil {
 		e.homes = ranks.NewHomes(flow.NewAttends(n.Hardware), e.ranks)
+		if usesSpare(cfg) {
+			e.near = flow.NewAttends(gpus.OfSpare(n.Hardware))
+		}
 	}
 	e.Flow = flow.New(n.Hardware, e.costs.resources(cfg.Node.Ranksets), n.Running)
 	var predictor forming.Predictor = e

@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/ranks"
@@ -23,6 +24,24 @@ func (e *l3) checkTraffic(b *scheduler.Batch, end units.Duration, done *flow.Wor
 	}
 	if done.Time[flow.OfPIM] != pim || done.Time[flow.OfChannel] != channel {
 		e.Check.Fail(flow.LawTraffic, end, "attention takes %v and the channels carry data for %v, want %v and %v", done.Time[flow.OfPIM], done.Time[flow.OfChannel], pim, channel)
+	}
+	if e.near != nil {
+		e.checkNear(b, end, done.Time[flow.OfAttention])
+	}
+}
+
+// checkNear verifies that the GPUs attend for no less time than they need to read what requests in their spare memory
+// attend over.
+func (e *l3) checkNear(b *scheduler.Batch, end, attention units.Duration) {
+	read := 0.0
+	for s := range b.Sub {
+		for i := range b.Sub[s].Near {
+			d := &b.Sub[s].Near[i]
+			read += e.near.Read(policy.Request{Prompt: int(d.Prompt), Context: d.Context(b.Step)})
+		}
+	}
+	if least := units.FromSeconds(read / float64(e.HBMPeak)); attention < least {
+		e.Check.Fail(flow.LawTraffic, end, "the GPUs attend for %v, what they decode takes %v to read", attention, least)
 	}
 }
 

@@ -1,0 +1,168 @@
+package forming
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/scheduler/schedtest"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// spared returns a scheduler with room on ranks for home tokens and, in the spare memory, for near tokens beside the longest prompt and
+// activations of as many tokens.
+func spared(subBatches, home, near int, p schedtest.Linear, requests ...traces.Request) *Scheduler {
+	m, longest := schedtest.SmallModel, 0
+	for _, r := range requests {
+		longest = max(longest, r.Input)
+	}
+	l := func(tokens int) *memory.Ledger {
+		return memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: m.Layers, HeadsPerChannel: m.KVHeads, UnitTokens: 1, Capacity: int64(tokens * m.Layers * m.KVHeads)})
+	}
+	free := m.ActivationBytes(1000) + units.Bytes(subBatches*longest+near)*m.KVBytesPerToken()
+	unit := m.KVBytesPerToken() / units.Bytes(m.Layers*m.KVHeads)
+	gpu := memory.GPU{Model: m, Free: free, Spare: l(int(free / m.KVBytesPerToken())), SpareUnit: unit, HomeUnit: unit}
+	c := Config{
+		Policy: scheduler.PolicySubBatches, Scheduler: &scheduler.Spec{SubBatches: subBatches, Chunking: true, ChunkMultiple: 1, MinPrefillTokens: 1000},
+		Memory: &scheduler.MemorySpec{Admission: scheduler.AdmitFinal}, Comm: &scheduler.CommSpec{Balance: scheduler.BalanceSplit}, Batching: &scheduler.BatchingSpec{MaxBatchTokens: 1000},
+	}
+	return New(c, Memories{Ledger: l(home), GPU: gpu}, requests, FormerOf(c.Policy, p))
+}
+
+// TestChoiceOfMemory: where a request of 10 prompt tokens goes that comes to others, of 10 tokens each and 19 in the end: at half of their
+// output all attend over 14 (9 tokens of output with keys and values: 10 + 4). A single sub-batch takes its GPUs' fixed time, a token's for each row, and the longer of ranks and GPUs, which attend at once.
+func TestChoiceOfMemory(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		subBatches int
+		room       [2]int // tokens on ranks and in the spare memory
+		p          schedtest.Linear
+		want       []bool // of four requests, whether each is in the spare memory
+	}{
+		// Ranks alone take 14·5 for one. The GPUs take 14 for one: all go there, then ranks and GPUs even out at 5:1.
+		{"slow ranks", 1, [2]int{1000, 1000}, schedtest.Linear{GPUFixed: 100, PIMToken: 5, NearToken: 1}, []bool{true, true, true, true}},
+		{"slow GPUs", 1, [2]int{1000, 1000}, schedtest.Linear{GPUFixed: 100, PIMToken: 1, NearToken: 5}, []bool{false, false, false, false}},
+		// As fast: the first has no reason to leave the ranks, the second hides under it.
+		{"both alike", 1, [2]int{1000, 1000}, schedtest.Linear{GPUFixed: 100, PIMToken: 2, NearToken: 2}, []bool{false, true, false, true}},
+		{"no room to spare", 1, [2]int{1000, 18}, schedtest.Linear{GPUFixed: 100, PIMToken: 5, NearToken: 1}, []bool{false, false, false, false}},
+		{"room for one", 1, [2]int{1000, 20}, schedtest.Linear{GPUFixed: 100, PIMToken: 5, NearToken: 1}, []bool{true, false, false, false}},
+		// Two sub-batches keep the GPUs busy: 2·1000 is more than 1000 + 14·5, and what the GPUs attend comes on top.
+		{"busy GPUs", 2, [2]int{1000, 1000}, schedtest.Linear{GPUFixed: 1000, PIMToken: 5, NearToken: 1}, []bool{false, false, false, false}},
+		// Ranks are full with two. The third makes three tokens in 100 + 14 + 28, two take 100 + 28: 47.3 a token, for 64.
+		{"full ranks", 1, [2]int{38, 1000}, schedtest.Linear{GPUFixed: 100, PIMToken: 1, NearToken: 2}, []bool{false, false, true, true}},
+		// Ranks are full with two, and 14·20 on the GPUs for a third: (100 + 280)/3 is more than (100 + 28)/2.
+		{"better to wait", 1, [2]int{38, 1000}, schedtest.Linear{GPUFixed: 100, PIMToken: 1, NearToken: 20}, []bool{false, false}},
+	} {
+		s := spared(c.subBatches, c.room[0], c.room[1], c.p, request(0, 10, 10), request(1, 10, 10), request(2, 10, 10), request(3, 10, 10))
+		addAll(s, 4)
+		b := s.Next()
+		var got []bool
+		for i := range 4 {
+			for k := range b.Sub {
+				for _, p := range b.Sub[k].Prefill {
+					if int(p.Request) == i {
+						got = append(got, p.Near)
+					}
+				}
+			}
+		}
+		if len(got) != len(c.want) {
+			t.Errorf("%s: %d requests have memory, want %d", c.name, len(got), len(c.want))
+			continue
+		}
+		for i := range got {
+			if got[i] != c.want[i] {
+				t.Errorf("%s: in the spare memory %v, want %v", c.name, got, c.want)
+				break
+			}
+		}
+		schedtest.MustHold(t, s.CheckMemory())
+	}
+}
+
+// TestPromptsKeepTheGPUsBusy: GPUs that must prefill as much as requests end leave decoding to ranks, if other requests wait.
+func TestPromptsKeepTheGPUsBusy(t *testing.T) {
+	serve := func(waiting int) (near bool) {
+		requests := []traces.Request{request(0, 100, 11)}
+		for i := range waiting {
+			requests = append(requests, request(1+i, 100, 11))
+		}
+		// Two requests decode on ranks, and all attend over 105 tokens at half of their output. In a sub-batch with one of them the third takes
+		// 2·60 + max(5·105, 105) = 645 in the spare memory, 2·60 + 2·5·105 = 1170 on the rankset. But where others wait, an iteration prefills
+		// 100/10 tokens for each of two: the GPUs take 3·60 + 20·60 = 1380, and 105 more with the third in the spare memory.
+		s := spared(2, 100_000, 1000, schedtest.Linear{GPUToken: 60, PIMToken: 5, NearToken: 1}, requests...)
+		for i := range 2 {
+			s.Requests, s.Holds = append(s.Requests, request(9, 100, 11)), append(s.Holds, memory.Reservation{Length: memory.Length{Prompt: 100, Tokens: 110}})
+			s.Decoding = append(s.Decoding, scheduler.Decoding{Request: int32(len(requests) + i), Base: 100, Last: 10, Prompt: 100})
+		}
+		addAll(s, len(requests))
+		return s.Next().Sub[1].Prefill[0].Near
+	}
+	if !serve(0) || serve(3) {
+		t.Errorf("alone in the spare memory: %v, with others that wait: %v", serve(0), serve(3))
+	}
+}
+
+// TestMakeRoomInSpareMemory: a request that grows in the full spare memory takes that of the request there that came last, prompts
+// first; requests on ranks keep theirs, but for prompts behind it in the queue.
+func TestMakeRoomInSpareMemory(t *testing.T) {
+	var requests []traces.Request
+	for i := range 6 {
+		requests = append(requests, request(i, 10, 5))
+	}
+	s := spared(1, 1000, 1000, schedtest.Linear{}, requests...)
+	hold := func(near bool) memory.Reservation {
+		l := s.Ledger
+		if near {
+			l = s.GPU.Spare
+		}
+		r, _ := l.Reserve(memory.Prompted(10), nil, 0, nil)
+		r.Near = near
+		return r
+	}
+	// Requests 0 to 2 decode, 0 and 1 in the spare memory. Of 3 and 4, which prefill, 3 is there; 5 waits.
+	s.Batch.Step = 3
+	s.Decoding = []scheduler.Decoding{{Request: 2, Base: 8, Last: 6}, {Request: 1, Base: 8, Last: 6}, {Request: 0, Base: 8, Last: 6}}
+	s.Holds[0], s.Holds[1], s.Holds[2] = hold(true), hold(true), hold(false)
+	s.Queue.list = []Waiting{
+		{}, {}, {}, {Request: 3, Prompt: 10, finished: 4, held: true, Hold: hold(true)}, {Request: 4, Prompt: 10, held: true, Hold: hold(false)}, {Request: 5, Prompt: 10},
+	}
+	s.Queue.head = 3
+	all := s.GPU.Spare.Used() / 3
+	for i, want := range []struct {
+		request int32
+		near    int64 // requests in the spare memory
+		home    int64
+	}{{3, 2, 1}, {1, 1, 1}, {0, 0, 1}} {
+		if got := s.makeRoomNear(); got != want.request || s.GPU.Spare.Used() != want.near*all || s.Ledger.Used() != want.home*all {
+			t.Errorf("%d: request %d gave up its memory, %d and %d units are left; want %+v", i, got, s.GPU.Spare.Used(), s.Ledger.Used(), want)
+		}
+	}
+	for i, w := range s.Queue.list[s.Queue.head:] {
+		if want := []int32{0, 1, 3, 4, 5}[i]; w.Request != want || w.held {
+			t.Errorf("place %d of the queue: %+v, want request %d", i, w, want)
+		}
+	}
+}
+
+// TestGrowthLeavesRoom: a request in the spare memory grows as long as activations and keys and values of cut prompts have room beside it.
+func TestGrowthLeavesRoom(t *testing.T) {
+	s := spared(1, 1000, 0, schedtest.Linear{}, request(0, 10, 50))
+	m := schedtest.SmallModel
+	s.Memory.Admission = scheduler.AdmitCurrent
+	r, _ := s.GPU.Spare.Reserve(memory.Prompted(10), nil, 0, nil)
+	r.Near = true
+	s.Holds[0] = r
+	s.Decoding = []scheduler.Decoding{{Request: 0, Base: 11, Last: 50, Prompt: 10}}
+	s.Usage.cutPrompts = int((s.GPU.Free-m.ActivationBytes(1))/m.KVBytesPerToken()) - 13
+	for step, want := range []bool{true, true, true, false} { // 11, 12 and 13 tokens
+		if s.Batch.Step = int64(step); s.grow(0) != want {
+			t.Errorf("step %d: grows %v, want %v", step, !want, want)
+		}
+	}
+	s.Usage.cutPrompts--
+	if !s.grow(0) {
+		t.Error("no growth into the room that a prompt left")
+	}
+}

@@ -1,0 +1,104 @@
+package kinds
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// spareFor returns the capacity of a GPU that leaves room for the reservation of so many tokens in the spare memory, beside
+// activations and the longest prompt.
+func spareFor(t *testing.T, longest, tokens int, sets ...string) string {
+	cfg := rigOf(t, sets...).cfg
+	m := &cfg.Model
+	free := m.ActivationBytes(max(cfg.Batching.MaxBatchTokens, longest+1)) + units.Bytes(longest+tokens+cfg.Batching.PageTokens)*m.KVBytesPerToken()
+	return fmt.Sprintf("gpu.memory_capacity=%q", cfg.GPU.MemoryReserve+(m.WeightBytes()+free)/units.Bytes(m.TensorParallel)+1)
+}
+
+// TestRequestOnEachSide: of two requests one is in the DIMMs, the other in the GPUs' spare memory, which has room for one. With
+// one sub-batch a layer is by hand: vectors of the first go down, the ranks attend, its results come up; meanwhile the GPUs
+// attend for the second; then a block of two rows. 'l3sim gpu iteration' and 'l3sim pim attention' print the parts.
+func TestRequestOnEachSide(t *testing.T) {
+	const layers, output = 96, 30
+	for _, c := range []struct {
+		near, home int // prompts
+		gpus       bool
+	}{
+		{1500, 1200, false}, {4000, 900, true},
+	} {
+		requests := []traces.Request{{ID: 0, Input: c.near, Output: output}, {ID: 1, Input: c.home, Output: output}}
+		sets := []string{oneBatch, allAtOnce, "memory.spare=decode"}
+		sets = append(sets, spareFor(t, c.near, c.near+output, sets...))
+		node := rigOf(t, sets...)
+		cfg := node.cfg
+		g, s := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model), &cfg.DRAM.Spec
+		ps := func(w gpu.Work) units.Duration { return units.FromSeconds(w.Seconds) }
+		links := units.Bandwidth(cfg.Model.TensorParallel) * cfg.PCIe.Bandwidth()
+		steps := 0
+		r, _ := drive(t, sets, requests, keep, func(r *loop, x driven) {
+			sub := &x.batch.Sub[0]
+			if steps == 0 && len(sub.Near)+len(sub.Decode) == 0 { // prompts: only the first one's keys and values stay
+				for _, p := range sub.Prefill {
+					if p.Near != (p.Request == 0) {
+						t.Fatalf("chunk %+v", p)
+					}
+				}
+				return
+			}
+			if len(sub.Near) != 1 || len(sub.Decode) != 1 || sub.Near[0].Request != 0 {
+				t.Fatalf("%d near and %d in the DIMMs", len(sub.Near), len(sub.Decode))
+			}
+			steps++
+			near, home := c.near+steps, c.home+steps
+			down := max(links.TransferTime(3*96*256), refreshed(3*6*4*4))
+			up := max(links.TransferTime(96*256), refreshed(6*4*4))
+			ranks := cfg.PCIe.Latency + units.Duration(s.CWL)*s.TCK + down + refreshed(6*4) +
+				refreshed(node.Kernels.Table.Alone(home)+5*node.Kernels.Table.InSequence(home)) +
+				2*122*units.Nanosecond + cfg.PCIe.Latency + units.Duration(s.CL)*s.TCK + up
+			a := g.Attention()
+			gpus := ps(a.Decoding(gpu.DecodeBatch{Requests: 1, Tokens: int64(near), Longest: near, KVHeads: 96}))
+			if (gpus > ranks) != c.gpus {
+				t.Fatalf("GPUs attend for %v, ranks take %v", gpus, ranks)
+			}
+			want := ps(g.Embedding(2)) + layers*ps(g.QKV(2)) + ps(g.LMHead(2)) + layers*(max(gpus, ranks)+ps(g.ProjectionFFN(2)))
+			if x.took != want {
+				t.Fatalf("contexts %d and %d: %v, by hand %v", near, home, x.took, want)
+			}
+			if kind := r.Engine.(*l3).Flow.Iteration.Totals().ByKind[flow.OpWindow]; kind != layers*gpus {
+				t.Fatalf("the GPUs attend for %v, by hand %v", kind, layers*gpus)
+			}
+		})
+		if steps != output-1 || r.Batcher.UsedUnits() != 0 || r.Batcher.SpareTokens != output-1 {
+			t.Errorf("%d steps, %d tokens in the spare memory, %d units left", steps, r.Batcher.SpareTokens, r.Batcher.UsedUnits())
+		}
+	}
+}
+
+// TestSpareIsRefused: what the GPUs cannot do for requests in their spare memory is an error that names both keys.
+func TestSpareIsRefused(t *testing.T) {
+	for _, c := range []struct{ sets, want string }{
+		{"run.system=gpu-only", `"off" with run.system = gpu-only`},
+		{"cache.prefix=true", "cache.prefix = true"},
+		{"predictor.kind=learned", `predictor.kind = "learned"`},
+		{"policy.name=window", "policy.name = window"},
+		{"policy.name=quest policy.quest.select_device=bank", `policy.quest.select_device = "bank"`},
+		{"policy.name=lserve policy.lserve.page=128 policy.lserve.budget=1024 policy.lserve.layout=quad", `policy.lserve.layout = "quad"`},
+	} {
+		_, err := Loader().Load(configs.Options{Sets: append(strings.Fields(c.sets), "memory.spare=decode")})
+		var e *input.Error
+		if !errors.As(err, &e) || e.Key != "memory.spare" || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.sets, err)
+		}
+	}
+	if _, err := Loader().Load(configs.Options{Sets: []string{"memory.spare=decoded"}}); err == nil || !strings.Contains(err.Error(), `did you mean "decode"`) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,127 @@
+package system
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/attention/policies"
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// spareOf has the GPUs of a configuration decode in so many bytes that weights leave.
+func spareOf(cfg *configs.Config, free units.Bytes) {
+	m := &cfg.Model
+	cfg.Memory.Spare, cfg.Predictor.Kind = scheduler.SpareDecode, scheduler.PredictExact
+	cfg.GPU.MemoryCapacity = cfg.GPU.MemoryReserve + (m.WeightBytes()+free)/units.Bytes(m.TensorParallel) + 1
+}
+
+// TestSpareNodes runs random small nodes whose GPUs decode some requests in little spare memory, under all checks and layer by
+// layer, with policies that both sides run.
+func TestSpareNodes(t *testing.T) {
+	fewCases(t)
+	both := 0
+	rapid.Check(t, func(t *rapid.T) {
+		number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
+		cfg, trace := drawNode(t)
+		m := &cfg.Model
+		spareOf(cfg, m.ActivationBytes(number("activations", 200, 3000))+units.Bytes(number("tokens", 0, 6000))*m.KVBytesPerToken())
+		cfg.Batching.MaxBatchTokens = number("most tokens", 1, 500)
+		if rapid.Bool().Draw(t, "selects") {
+			cfg.Policy = drawPages(t, 40, false)
+			pages := func(s *policy.PagesSpec) { s.SelectDevice, s.SummaryDevice = "gpu", "gpu" }
+			switch cfg.Policy.Name {
+			case "quest":
+				policy.Edit(&cfg.Policy, func(s *policies.QuestSpec) { pages(&s.PagesSpec) })
+			case "lserve":
+				policy.Edit(&cfg.Policy, func(s *policies.LServeSpec) { pages(&s.PagesSpec) })
+			}
+		}
+		n := mustNode(t, cfg)
+		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
+		checkTokens(t, r)
+		checkIterations(t, r, n.Replicas())
+		checkStalls(t, cfg.Run.System, r)
+		checkSeats(t, cfg, r)
+		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
+			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
+		}
+		if decoded := r.tokens - int64(len(trace.Requests)) + r.rejected; r.spareTokens > decoded {
+			t.Fatalf("%d tokens of %d are decoded in the spare memory", r.spareTokens, decoded)
+		} else if r.spareTokens > 0 && r.spareTokens < decoded {
+			both++
+		}
+	})
+	if deep.On() && both == 0 {
+		t.Error("no node decodes on both sides")
+	}
+}
+
+// TestNoSpareMemory: GPUs that have no room beside activations and prompts change no request of a run.
+func TestNoSpareMemory(t *testing.T) {
+	run := func(sets ...string) (string, *Result) {
+		sets = append(sets, "model.layers=6", "batching.max_num_batched_tokens=1000000", "memory.admission=current")
+		n := nodeOf(t, sets...)
+		trace, err := traces.Synthetic("openr1", 12, 3, n.cfg.Traces)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := mustRun(t, n, trace, false)
+		var b bytes.Buffer
+		if err := results.WriteRequests(&b, r.Requests); err != nil {
+			t.Fatal(err)
+		}
+		return b.String(), r
+	}
+	off, _ := run()
+	on, r := run("memory.spare=decode", `gpu.memory_capacity="8GiB"`)
+	if on != off || r.spareTokens != 0 {
+		t.Errorf("%d tokens in the spare memory;\n%s\nwithout it\n%s", r.spareTokens, on, off)
+	}
+	if some, _ := run("memory.spare=decode"); some == off {
+		t.Error("memory to spare changes nothing")
+	}
+}
+
+// TestSpareOnAllPolicies runs L3 with spare memory under each policy that both sides have, each width of keys and values, and
+// stripes, under all checks. Both sides decode, and what the GPUs hold there has the width of the model's keys and values.
+func TestSpareOnAllPolicies(t *testing.T) {
+	for _, sets := range [][]string{
+		{}, {"model.kv_bits=8"}, {"model.kv_bits=4"}, {"model.kv_format=fp8"}, {"comm.stripe=ranksets"}, {"scheduler.sub_batches=1"},
+		{"policy.name=quest"}, {"policy.name=lserve"}, {"policy.name=duo"}, {"policy.name=duo", "policy.duo.stream_device=home"},
+		{"policy.name=quest", "model.kv_bits=8"}, {"memory.admission=current"}, {"memory.admission=max"}, {"run.model=llama-3-70b"},
+	} {
+		t.Run(fmt.Sprint(sets), func(t *testing.T) {
+			t.Parallel()
+			sets = append(sets, "memory.spare=decode", "model.layers=4", "scheduler.adaptive=true")
+			n := nodeOf(t, sets...)
+			token := n.cfg.Model.KVBytesPerToken()
+			var trace traces.Trace
+			for i := range 24 { // long contexts: the ranks are slow
+				trace.Requests = append(trace.Requests, traces.Request{ID: i, Input: 5000 + 500*(i%5), Output: 300 + i})
+			}
+			spareOf(n.cfg, n.cfg.Model.ActivationBytes(20_000)+units.Bytes(26_000)*token)
+			n = mustNode(t, n.cfg)
+			if page := gpus.PageBytes(n.hw) * units.Bytes(n.cfg.Model.Layers*n.cfg.Model.KVHeads); math.Abs(float64(page)/float64(token)-float64(n.cfg.Batching.PageTokens)) > 0.01 {
+				t.Errorf("a page of all heads has %v, a token %v", page, token)
+			}
+			r, exact := mustRun(t, n, &trace, false), mustRun(t, n, &trace, true)
+			if got, want := text(t, n.cfg, r), text(t, n.cfg, exact); got != want {
+				t.Errorf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
+			}
+			if decoded := r.tokens - 24*int64(n.Replicas()); r.spareTokens == 0 || r.spareTokens >= decoded {
+				t.Errorf("%d tokens of %d are decoded in the spare memory", r.spareTokens, decoded)
+			}
+		})
+	}
+}
