@@ -43,7 +43,7 @@ type scheduling struct {
 	preemptions                  int64
 	wholePrompts                 int64 // of all replicas, see forming.State.WholePrompts
 	longestWhole                 int
-	spareTokens                  int64 // of all replicas, see forming.State.SpareTokens
+	spareTokens                  int64       // of all replicas, see forming.State.SpareTokens
 	inSystem                     units.Total // requests times picoseconds
 	saturated                    bool
 	batch                        results.Batch

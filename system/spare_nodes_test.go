@@ -99,7 +99,7 @@ func TestSpareOnAllPolicies(t *testing.T) {
 	for _, sets := range [][]string{
 		{}, {"model.kv_bits=8"}, {"model.kv_bits=4"}, {"model.kv_format=fp8"}, {"comm.stripe=ranksets"}, {"scheduler.sub_batches=1"},
 		{"policy.name=quest"}, {"policy.name=lserve"}, {"policy.name=duo"}, {"policy.name=duo", "policy.duo.stream_device=home"},
-		{"policy.name=quest", "model.kv_bits=8"}, {"memory.admission=current"}, {"memory.admission=max"}, {"run.model=llama-3-70b"},
+		{"policy.name=quest", "model.kv_bits=8"}, {"memory.admission=current"}, {"memory.admission=max", "memory.max_tokens=8000"}, {"run.model=llama-3-70b"},
 	} {
 		t.Run(fmt.Sprint(sets), func(t *testing.T) {
 			t.Parallel()
@@ -107,10 +107,10 @@ func TestSpareOnAllPolicies(t *testing.T) {
 			n := nodeOf(t, sets...)
 			token := n.cfg.Model.KVBytesPerToken()
 			var trace traces.Trace
-			for i := range 24 { // long contexts: the ranks are slow
-				trace.Requests = append(trace.Requests, traces.Request{ID: i, Input: 5000 + 500*(i%5), Output: 300 + i})
+			for i := range 24 * n.Replicas() { // long contexts: the ranks are slow
+				trace.Requests = append(trace.Requests, traces.Request{ID: i, Input: 5000 + 500*(i%5), Output: 300 + i%24})
 			}
-			spareOf(n.cfg, n.cfg.Model.ActivationBytes(20_000)+units.Bytes(26_000)*token)
+			spareOf(n.cfg, n.cfg.Model.ActivationBytes(8_300)+units.Bytes(26_000)*token)
 			n = mustNode(t, n.cfg)
 			if page := gpus.PageBytes(n.hw) * units.Bytes(n.cfg.Model.Layers*n.cfg.Model.KVHeads); math.Abs(float64(page)/float64(token)-float64(n.cfg.Batching.PageTokens)) > 0.01 {
 				t.Errorf("a page of all heads has %v, a token %v", page, token)
@@ -119,7 +119,7 @@ func TestSpareOnAllPolicies(t *testing.T) {
 			if got, want := text(t, n.cfg, r), text(t, n.cfg, exact); got != want {
 				t.Errorf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
 			}
-			if decoded := r.tokens - 24*int64(n.Replicas()); r.spareTokens == 0 || r.spareTokens >= decoded {
+			if decoded := r.tokens - int64(len(trace.Requests)); r.spareTokens == 0 || r.spareTokens >= decoded {
 				t.Errorf("%d tokens of %d are decoded in the spare memory", r.spareTokens, decoded)
 			}
 		})
