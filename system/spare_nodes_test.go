@@ -122,6 +122,14 @@ func TestSpareOnAllPolicies(t *testing.T) {
 			if decoded := r.tokens - int64(len(trace.Requests)); r.spareTokens == 0 || r.spareTokens >= decoded {
 				t.Errorf("%d tokens of %d are decoded in the spare memory", r.spareTokens, decoded)
 			}
+			sum, steps := 0.0, 0.0
+			for i := range r.Requests {
+				q := &r.Requests[i].Request
+				sum, steps = sum+contexts(q.Input, q.Output), steps+float64(q.Output-1)
+			}
+			if got := r.attention.Context; r.preemptions == 0 && math.Abs(got-sum/steps) > 1e-6 {
+				t.Errorf("steps have contexts of %v, want %v", got, sum/steps)
+			}
 		})
 	}
 }

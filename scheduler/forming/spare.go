@@ -94,7 +94,7 @@ func (f *dealer) nearer(s *State, w *Waiting, home bool) bool {
 	predict := func(near bool) float64 {
 		sub := f.put(&own, near)
 		t := f.iteration(s, prompts)
-		f.remove(&own, near, sub)
+		f.take(sub, near)
 		return float64(t)
 	}
 	near := predict(true)
@@ -146,7 +146,10 @@ func (f *dealer) gather(s *State, w *Waiting) (prompts units.Duration, running i
 
 // put adds a request to the sub-batch that has fewer of its place, and returns which one that is.
 func (f *dealer) put(d *scheduler.Decoding, near bool) (sub int) {
-	at := f.dealtBeside(d, near)
+	at := &f.dealt[0]
+	if !near {
+		at = &f.dealt[1+d.Offset]
+	}
 	sub = *at % 2
 	*at++
 	if to := &f.subs[sub]; near {
@@ -157,17 +160,8 @@ func (f *dealer) put(d *scheduler.Decoding, near bool) (sub int) {
 	return sub
 }
 
-// dealtBeside returns how many requests of the same place as d have been put.
-func (f *dealer) dealtBeside(d *scheduler.Decoding, near bool) *int {
-	if near {
-		return &f.dealt[0]
-	}
-	return &f.dealt[1+d.Offset]
-}
-
-// remove takes the request away that put added last.
-func (f *dealer) remove(d *scheduler.Decoding, near bool, sub int) {
-	*f.dealtBeside(d, near)--
+// take takes the request away that put added last. It still counts as dealt: each place is tried once.
+func (f *dealer) take(sub int, near bool) {
 	if from := &f.subs[sub]; near {
 		from.Near = from.Near[:len(from.Near)-1]
 	} else {

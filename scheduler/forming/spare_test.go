@@ -1,6 +1,7 @@
 package forming
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/l3sim/l3sim/scheduler"
@@ -51,6 +52,8 @@ func TestChoiceOfMemory(t *testing.T) {
 		{"busy GPUs", 2, [2]int{1000, 1000}, schedtest.Linear{GPUFixed: 1000, PIMToken: 5, NearToken: 1}, []bool{false, false, false, false}},
 		// Ranks are full with two. The third makes three tokens in 100 + 14 + 28, two take 100 + 28: 47.3 a token, for 64.
 		{"full ranks", 1, [2]int{38, 1000}, schedtest.Linear{GPUFixed: 100, PIMToken: 1, NearToken: 2}, []bool{false, false, true, true}},
+		// The third makes three tokens in 100 + 14·6: 61.3 a token. At their full 19 it would be 100 + 114 for 3, 69 a token of two.
+		{"at half of the output", 1, [2]int{38, 1000}, schedtest.Linear{GPUFixed: 100, PIMToken: 1, NearToken: 6}, []bool{false, false, true}},
 		// Ranks are full with two, and 14·20 on the GPUs for a third: (100 + 280)/3 is more than (100 + 28)/2.
 		{"better to wait", 1, [2]int{38, 1000}, schedtest.Linear{GPUFixed: 100, PIMToken: 1, NearToken: 20}, []bool{false, false}},
 	} {
@@ -164,5 +167,100 @@ func TestGrowthLeavesRoom(t *testing.T) {
 	s.Usage.cutPrompts--
 	if !s.grow(0) {
 		t.Error("no growth into the room that a prompt left")
+	}
+}
+
+// TestGrowthTakesItsOwnMemory: where the spare memory is full, growth there takes nothing of the ranks.
+func TestGrowthTakesItsOwnMemory(t *testing.T) {
+	s := spared(1, 1000, 1000, schedtest.Linear{}, request(0, 10, 50), request(1, 10, 50), request(2, 10, 50))
+	for i, near := range []bool{true, true, false} {
+		l := s.Ledger
+		if near {
+			l = s.GPU.Spare
+		}
+		s.Holds[i], _ = l.Reserve(memory.Prompted(10), nil, 0, nil)
+		s.Holds[i].Near = near
+		s.Decoding = append(s.Decoding, scheduler.Decoding{Request: int32(i), Base: 11, Last: 50, Prompt: 10})
+	}
+	m := schedtest.SmallModel
+	s.Usage.cutPrompts = int((s.GPU.Free-m.ActivationBytes(3))/m.KVBytesPerToken()) - 20
+	s.Batch.Step = 0
+	s.GrowAll(func() int32 { t.Error("the ranks are asked"); return 0 })
+	if len(s.Decoding) != 2 || s.Decoding[0].Request != 0 || s.Holds[0].Tokens != 11 || s.Decoding[1].Request != 2 || s.Holds[2].Tokens != 11 {
+		t.Errorf("%+v decode", s.Decoding)
+	}
+}
+
+// TestSingleBatchOfBothMemories: requests of the spare memory go with the others where two sub-batches run as one.
+func TestSingleBatchOfBothMemories(t *testing.T) {
+	for fixed, want := range map[units.Duration][2]int{1000: {2, 0}, 1: {1, 1}} { // each sub-batch reads all weights
+		s := spared(2, 1000, 1000, schedtest.Linear{GPUFixed: fixed, GPUToken: 10, PIMToken: 10, NearToken: 1}, request(0, 10, 9), request(1, 10, 9), request(2, 10, 9), request(3, 10, 9))
+		s.Scheduler.Adaptive = true
+		for i := range 4 {
+			s.Holds[i].Near = i%2 == 0
+			s.Decoding = append(s.Decoding, scheduler.Decoding{Request: int32(i), Base: 11, Last: 50, Prompt: 10})
+		}
+		f := s.former.(*subBatches)
+		f.deal(&s.State)
+		f.adapt(&s.State)
+		for i := range s.Batch.Sub {
+			if sub := &s.Batch.Sub[i]; len(sub.Near) != want[i] || len(sub.Decode) != want[i] {
+				t.Errorf("fixed time %d: sub-batch %d has %d and %d requests, want %d of each", fixed, i, len(sub.Decode), len(sub.Near), want[i])
+			}
+		}
+	}
+}
+
+// TestPromptOfSpareMemory: the first chunk of a prompt for the spare memory reserves nothing beside it, and moves nowhere.
+func TestPromptOfSpareMemory(t *testing.T) {
+	for _, near := range []bool{true, false} {
+		p := schedtest.Linear{GPUToken: 1, PIMToken: 5, NearToken: 1}
+		if !near {
+			p.NearToken = 50
+		}
+		s := spared(1, 5000, 5000, p, request(0, 1500, 10))
+		addAll(s, 1)
+		sub, cut, moved := &s.Next().Sub[0], 1500, 1000
+		if near {
+			cut, moved = 0, 0
+		}
+		if sub.PrefillTokens() != 1000 || s.Usage.cutPrompts != cut || sub.MovedTokens() != moved {
+			t.Errorf("near %v: of %d tokens %d move, %d of cut prompts stay", near, sub.PrefillTokens(), sub.MovedTokens(), s.Usage.cutPrompts)
+		}
+	}
+}
+
+// TestForecastOfSpareMemory: it is of the requests there, those that prefill among them, and of the outputs that have ended.
+func TestForecastOfSpareMemory(t *testing.T) {
+	s := spared(1, 1000, 1000, schedtest.Linear{}, request(0, 10, 50), request(1, 10, 50), request(2, 12, 50), request(3, 13, 50))
+	spec := &scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 60, History: 9, Margin: 1}
+	s.Memory, s.near.forecast, s.forecast = spec, memory.NewForecast(spec, 1), memory.NewForecast(spec, 1)
+	s.learn(7)
+	s.Holds[0], s.Holds[1] = memory.Reservation{Near: true, Length: memory.Prompted(20)}, memory.Reservation{Length: memory.Prompted(20)}
+	s.Decoding = []scheduler.Decoding{{Request: 0, Base: 14}, {Request: 1, Base: 15}}
+	s.chunked = []Waiting{{Request: 2, Prompt: 12, Hold: memory.Reservation{Near: true}}}
+	s.Batch.Step = 0
+	want := memory.NewForecast(spec, 1)
+	want.Ended(7)
+	for _, r := range [][2]int{{10, 4}, {12, 0}, {13, 0}} {
+		want.Add(0, r[0], r[1])
+	}
+	want.Foresee(s.GPU.Spare)
+	if got := s.foreseeNear(&Waiting{Request: 3, Prompt: 13}); !reflect.DeepEqual(got, want) {
+		t.Error("the forecast is of other requests")
+	}
+}
+
+// TestFitsBesideSpare: what requests have in the spare memory is not free for activations and prompts.
+func TestFitsBesideSpare(t *testing.T) {
+	s := spared(1, 1000, 100, schedtest.Linear{}, request(0, 10, 50))
+	m, g := schedtest.SmallModel, &s.GPU
+	most := int((g.Free - m.ActivationBytes(5)) / m.KVBytesPerToken())
+	if !g.Fits(5, most) || g.Fits(5, most+1) {
+		t.Fatalf("%d tokens are not the most", most)
+	}
+	g.Spare.Reserve(memory.Prompted(30), nil, 0, nil)
+	if !g.Fits(5, most-30) || g.Fits(5, most-29) || g.BesideSpare(0, 30) != g.Spare.Used() || s.UsedUnits() != g.Spare.Used() {
+		t.Errorf("beside 30 tokens: %v, %v; %d units, %d and %d in use", g.Fits(5, most-30), g.Fits(5, most-29), g.BesideSpare(0, 30), g.Spare.Used(), s.UsedUnits())
 	}
 }

@@ -9,7 +9,10 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/gpus"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -100,5 +103,29 @@ func TestSpareIsRefused(t *testing.T) {
 	}
 	if _, err := Loader().Load(configs.Options{Sets: []string{"memory.spare=decoded"}}); err == nil || !strings.Contains(err.Error(), `did you mean "decode"`) {
 		t.Error(err)
+	}
+}
+
+// TestSpareCostsAsGPUOnly: requests in the spare memory take of the GPUs what gpu-only takes for them, kernels that choose among it, and
+// as much of its memory.
+func TestSpareCostsAsGPUOnly(t *testing.T) {
+	requests := []scheduler.Decoding{{Request: 0, Base: 9000, Prompt: 8000}, {Request: 1, Base: 5000, Prompt: 200}, {Request: 2, Base: 30, Prompt: 20}}
+	for _, sets := range [][]string{{}, {"model.kv_bits=8"}, {"model.kv_bits=4"}, {"policy.name=quest"}, {"policy.name=lserve"}, {"policy.name=duo"}} {
+		both := rigOf(t, append(sets, "memory.spare=decode")...)
+		alone := rigOf(t, append(sets, "run.system=gpu-only")...)
+		e, g := both.l3(), alone.replica(nil).Engine.(*gpuOnly)
+		g.DecodeRuns(requests, 0)
+		want := g.GPUTime(&scheduler.SubBatch{Decode: requests})
+		if got := e.GPU(&scheduler.SubBatch{Near: requests}, 0); got != want {
+			t.Errorf("%v: %v, gpu-only takes %v", sets, got, want)
+		}
+		there, here := gpus.Memories(alone.Hardware).Ledger, gpus.SpareLedger(both.Hardware)
+		for _, n := range []memory.Length{{Prompt: 8000, Tokens: 9000}, {Prompt: 20, Tokens: 30}} {
+			a, _ := there.Reserve(n, nil, 0, nil)
+			b, ok := here.Reserve(n, nil, 0, nil)
+			if !ok || there.HeldBy(&a) != here.HeldBy(&b) || there.Used() != here.Used() {
+				t.Errorf("%v: %+v has %d pages, with gpu-only %d", sets, n, here.HeldBy(&b), there.HeldBy(&a))
+			}
+		}
 	}
 }
