@@ -46,6 +46,9 @@ type DecodeSpec struct {
 	// FillTime is the time until all SMs stream at once and until the last ones end; fewer
 	// blocks than the GPU holds take their share of it.
 	FillTime units.Duration `toml:"fill_time"`
+	// StreamTime is what fixed splits take beyond that until all contexts that are read at once stream, at most as long as memory takes.
+	// Parts of a context share it: fewer KV heads of requests than the GPU holds blocks take their share of it.
+	StreamTime units.Duration `toml:"stream_time"`
 	// GroupOverhead is the time of the kernel that lays out the query heads of a
 	// group as rows of one tile; a single request or KV head needs no grouping.
 	GroupOverhead units.Duration `toml:"group_overhead"`
@@ -92,6 +95,7 @@ func (d *DecodeSpec) Check(c *input.Check) {
 	bandwidth(c, "unequal_bandwidth", d.UnequalBandwidth)
 	duration(c, "block_startup", d.BlockStartup)
 	duration(c, "fill_time", d.FillTime)
+	duration(c, "stream_time", d.StreamTime)
 	duration(c, "group_overhead", d.GroupOverhead)
 	duration(c, "merge_overhead", d.MergeOverhead)
 	duration(c, "merge_part", d.MergePart)
@@ -170,6 +174,9 @@ func (s measured) blocks(c *Cost, items, parts, mean, longest, tokens, attended,
 	slots := float64(s.SMs * d.BlocksPerSM)
 	waves := items * parts / slots
 	c.Overhead += float64(waves*d.BlockStartup.Seconds()) + float64(min(1, waves)*d.FillTime.Seconds())
+	if d.Split == SplitFixed {
+		c.Overhead += min(min(1, items/slots)*d.StreamTime.Seconds(), c.Memory)
+	}
 	token := s.blockToken(h)
 	most := max(parts, d.longestParts(s.SMs, items, longest, token, group))
 	if merged := min(most, float64(parts*longest)/mean); merged > 1 { // up to two parts, of a share of the contexts

@@ -148,3 +148,27 @@ func TestMergeFades(t *testing.T) {
 		}
 	}
 }
+
+// TestStreamTime: contexts take the time until they stream, by the share of blocks that their KV heads are, and no longer than memory takes
+// for them; balanced splits do not have it.
+func TestStreamTime(t *testing.T) {
+	s := plainDecode(t)
+	s.Decode.SplitLimit = 0 // one block each, of which the GPU holds 200
+	for _, c := range []struct {
+		requests, context int
+		split             Split
+		want              float64
+	}{
+		{300, 5000, SplitFixed, 40e-6}, {100, 5000, SplitFixed, 20e-6}, {300, 5000, SplitBalanced, 0},
+		{300, 10, SplitFixed, 300 * (10*512 + 512) / 0.8e12}, // keys, values, queries and outputs
+	} {
+		s.Decode.Split = c.split
+		b, h := UniformBatch(c.requests, c.context), Heads{Query: 1, KV: 1, Dim: 128, ElementBits: 16}
+		s.Decode.StreamTime = 0
+		without := s.DecodeAttentionCost(b, h).Seconds
+		s.Decode.StreamTime = 40 * units.Microsecond
+		if more := s.DecodeAttentionCost(b, h).Seconds - without; !near(more, c.want) && math.Abs(more-c.want) > 1e-15 {
+			t.Errorf("%+v: %g s", c, more)
+		}
+	}
+}

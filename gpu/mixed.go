@@ -6,6 +6,7 @@ type Attention struct {
 	cost    *ModelCost
 	wave    wave // of the prompts' kernel
 	prompts bool // the batch has prompts
+	longest int  // keys of the longest prompt
 }
 
 // Attention returns that of an empty batch.
@@ -15,7 +16,9 @@ func (c *ModelCost) Attention() Attention { return Attention{cost: c} }
 // KV heads of the model, 0 for all.
 func (a *Attention) Prompts(requests, chunk, finished, kvHeads int) Work {
 	c := a.cost
-	a.prompts = a.prompts || requests > 0 && chunk > 0
+	if requests > 0 && chunk > 0 {
+		a.prompts, a.longest = true, max(a.longest, chunk+finished)
+	}
 	h := c.some(kvHeads)
 	if requests != 1 {
 		return c.prefills(c.spec.PrefillAttentionCost(requests, chunk, finished, h))
@@ -29,7 +32,7 @@ func (a *Attention) Prompts(requests, chunk, finished, kvHeads int) Work {
 func (a *Attention) Decoding(b DecodeBatch) Work {
 	c := a.cost
 	if a.prompts && a.cost.spec.joinsDecode() {
-		joined := c.spec.joinedDecodeCost(b, c.some(b.KVHeads))
+		joined := c.spec.joinedDecodeCost(a.longest, b, c.some(b.KVHeads))
 		if alone := c.decodeCost(&b); joined.Seconds >= alone.Seconds {
 			return c.Kernel(joined)
 		} // a batch takes no less beside prompts than alone
@@ -54,7 +57,7 @@ func (s *Spec) joinsDecode() bool {
 
 // MixedAttentionCost returns attention of a chunk of one prompt and of a batch that decodes beside it, in one kernel.
 func (s *Spec) MixedAttentionCost(chunk, finished int, b DecodeBatch, h Heads) Cost {
-	decode := s.joinedDecodeCost(b, h)
+	decode := s.joinedDecodeCost(chunk+finished, b, h)
 	if alone := s.DecodeAttentionCost(b, h); alone.Seconds > decode.Seconds {
 		decode = alone
 	}

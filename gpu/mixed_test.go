@@ -44,3 +44,32 @@ func TestMixedIteration(t *testing.T) {
 		t.Errorf("a batch that prefills: %+v", alone)
 	}
 }
+
+// TestJoinedTail: beside prompts the SMs wait for what the longest context has beyond a mean one and beyond the longest prompt, which a
+// block goes through at its part of an SM.
+func TestJoinedTail(t *testing.T) {
+	s := *loadPreset(t, "rtx-4090-vllm-0.19")
+	h := Heads{Query: 32, KV: 8, Dim: 128, ElementBits: 16}
+	p := s.Prefill
+	key := 4 * 128 * 64 / (p.Compute * float64(s.Peak16) / float64(s.SMs)) // of a tile of 64 rows at the rate of an SM
+	even := UniformBatch(64, 1000)
+	for _, c := range []struct{ longest, prompt, waits int }{{1000, 0, 0}, {4000, 0, 3000}, {4000, 2500, 1500}, {4000, 5000, 0}} {
+		b := even
+		b.Longest = c.longest
+		more := s.joinedDecodeCost(c.prompt, b, h).Seconds - s.joinedDecodeCost(c.prompt, even, h).Seconds
+		if want := float64(c.waits*p.BlocksPerSM) * key; math.Abs(more-want) > 1e-12 {
+			t.Errorf("%+v: %g s more, want %g", c, more, want)
+		}
+	}
+	m := NewModelCost(&s, loadModel(t, "llama-3-8b"))
+	after := func(finished int) float64 { // one long context beside a chunk, less the same without it
+		b, a, c := even, m.Attention(), m.Attention()
+		b.Longest = 4000
+		a.Prompts(1, 256, finished, 0)
+		c.Prompts(1, 256, finished, 0)
+		return a.Decoding(b).Seconds - c.Decoding(even).Seconds
+	}
+	if first, last := after(0), after(8000); first <= 0 || last != 0 {
+		t.Errorf("a long context takes %g s more beside a first chunk, %g s beside one that reads more", first, last)
+	}
+}

@@ -120,15 +120,28 @@ func (s *Spec) UnmaskedAttentionCost(batch, chunk, finished int, h Heads) Cost {
 	return s.prefillTiles(&s.attention().Prefill, batch, chunk, finished, h, false)
 }
 
-// joinedDecodeCost costs what a batch of decoding requests adds to the kernel of prompts: each of their query heads
-// takes a tile, which is padded to its rows and shares no keys with the other heads of its group.
-func (s *Spec) joinedDecodeCost(b DecodeBatch, h Heads) Cost {
+// joinedDecodeCost costs what a batch of decoding requests adds to the kernel of prompts of up to that many keys: each of their query
+// heads takes a tile, which is padded to its rows and shares no keys with the other heads of its group.
+func (s *Spec) joinedDecodeCost(prompt int, b DecodeBatch, h Heads) Cost {
 	if b.Requests <= 0 || b.Tokens <= 0 {
 		return Cost{}
 	}
 	p := s.attention().Prefill
 	p.Overhead, p.LoneBlock = 0, 1 // the prompts' kernel has begun, and its blocks fill the SMs
-	return s.prefillTiles(&p, b.Requests, 1, int((b.Tokens-1)/int64(b.Requests)), h, true)
+	mean := int((b.Tokens - 1) / int64(b.Requests))
+	c := s.prefillTiles(&p, b.Requests, 1, mean, h, true)
+	// Blocks of the last head run last. Nobody shares the keys of the longest context, at a block's part of an SM, and the SMs wait
+	// for what it has beyond the others.
+	if beyond := b.Longest - max(mean+1, prompt); beyond > 0 {
+		tail := float64(float64(beyond*p.BlocksPerSM) * s.tileKey(&p, p.QueryRows, h))
+		c.Seconds, c.Overhead = c.Seconds+tail, c.Overhead+tail
+	}
+	return c
+}
+
+// tileKey returns the seconds of a tile of query rows for a key, at the whole rate of an SM.
+func (s *Spec) tileKey(p *PrefillSpec, rows int, h Heads) float64 {
+	return 4 * float64(h.Dim) * float64(rows) / (p.Compute * s.peak(h.ElementBits) / float64(s.SMs))
 }
 
 // prefillWork returns the FLOPs, bytes and fixed time of a causal kernel.
@@ -168,8 +181,7 @@ func (s *Spec) prefillTiles(p *PrefillSpec, batch, chunk, finished int, h Heads,
 		longer = padded - own
 	}
 	c.Executed = heads * 4 * float64(h.Dim) * padded * (f + own)
-	rate := p.Compute * s.peak(h.ElementBits) / sms // of an SM
-	key := 4 * float64(h.Dim) * float64(rows) / rate
+	key := s.tileKey(p, rows, h)
 	whole, even := s.waves(p, blocks)
 	if !causal {
 		even = whole // all tiles are alike

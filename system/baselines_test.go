@@ -133,7 +133,7 @@ func TestBaselineLaws(t *testing.T) {
 				case "rank-pim":
 					d.sets = append(d.sets, drawStripe(t), "rank_pim.sub_batches="+rapid.SampledFrom([]string{"never", "always", "adaptive"}).Draw(t, "sub-batches"))
 				}
-				node := d.node(t, s.Name)
+				node := d.node(t, s.Name, fmt.Sprint("gpu_only.async_scheduling=", rapid.Bool().Draw(t, "ahead")))
 				cfg := node.cfg
 				r := mustRun(t, node, d.trace, false)
 				checkTokens(t, r)

@@ -36,7 +36,7 @@ error is on shapes that the fit did not see. 'l3lab gpu validate --help' has the
 
 In place of --measured, --llmservingsim takes LLMServingSim's tables of vLLM's kernels: a folder of a model with
 meta.yaml and tp1, or several of one card. Attention of prompts is fitted with that of requests that decode in the
-same kernel, and runs have both in one.`,
+same kernel, and runs have both in one. Decode attention whose keys and values the base's L2 may have kept is left out.`,
 		Example: `  l3lab gpu fit --measured measured/a100 --name my-a100 --out my-a100.toml
   l3lab gpu fit --llmservingsim tables/Llama-3.1-8B/bf16 --base my-sheet.toml --name my-gpu --out my-gpu.toml`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.gpuFit(cmd, &f) },
@@ -117,7 +117,7 @@ func (f *fitFlags) samples(a *app, t *measure.Target) (all []measure.Sample, fro
 	}
 	// vLLM runs prompts and what decodes beside them in one kernel, which splits no keys.
 	t.GPU.Prefill.JoinsDecode, t.GPU.Extend.MaxSplits = true, 1
-	return all, from + ", as LLMServingSim profiled it", nil
+	return t.Cold(all), from + ", as LLMServingSim profiled it", nil
 }
 
 // check reports flags that are missing or wrong, before the minutes of a fit.

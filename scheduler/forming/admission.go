@@ -97,9 +97,9 @@ func (s *State) hasWindow(w *Waiting, window, batched int) bool {
 	return window == 0 || s.GPU.Fits(batched+min(w.Prompt, s.Scheduler.ChunkMultiple), s.Usage.kv()+window)
 }
 
-// Seated says whether all seats are taken: MaxNumSeqs requests run.
+// Seated says whether all seats are taken: MaxNumSeqs requests run, or are not known to have ended.
 func (s *State) Seated() bool {
-	return s.Batching.MaxNumSeqs > 0 && s.running() >= s.Batching.MaxNumSeqs
+	return s.Batching.MaxNumSeqs > 0 && s.running()+len(s.during.ended) >= s.Batching.MaxNumSeqs
 }
 
 // running returns the number of requests that decode, swap in or prefill.

@@ -34,6 +34,7 @@ type Config struct {
 	// PrefillStreak bounds the iterations in a row of PolicyPrefillFirst that only prefill
 	// while requests decode; 0: no limit.
 	PrefillStreak int
+	Ahead         bool       // an iteration is formed while the one before it runs
 	Random        *rand.Rand // for BalanceRandom
 }
 
@@ -66,6 +67,7 @@ type State struct {
 	forecast *memory.Forecast       // nil: no forecast
 	near     nearMemory
 	Usage    usage
+	during   ahead
 	Batch    scheduler.Batch // the iteration that is being formed, or was formed last
 	Dealt    int64           // step in which a Former chose what decodes in which sub-batch; -1: requests have come or gone since
 
@@ -118,11 +120,21 @@ func (s *State) GroupPrefixes() { s.groups = &memory.Groups{} }
 
 // Next forms the next iteration. It returns an empty batch when nothing can run. The result is valid until the next call.
 func (s *Scheduler) Next() *scheduler.Batch {
+	s.gone = s.gone[:0]
+	s.form()
+	if s.settle() && s.Batch.Empty() { // nothing runs meanwhile: the scheduler waits for what happened
+		s.form()
+	}
+	return &s.Batch
+}
+
+// form fills the batch.
+func (s *Scheduler) form() {
 	s.Ledger.BeginBatch()
 	if s.RefusalIsOld() {
 		s.Queue.Blocked = false
 	}
-	s.chunked, s.gone = s.chunked[:0], s.gone[:0]
+	s.chunked = s.chunked[:0]
 	for i := range s.Batch.Sub {
 		s.Batch.Sub[i].Prefill = s.Batch.Sub[i].Prefill[:0]
 	}
@@ -133,7 +145,6 @@ func (s *Scheduler) Next() *scheduler.Batch {
 		s.Batch.Grouped++
 		s.groups.Group(s.Ledger, s.Batch.Sub, s.Holds)
 	}
-	return &s.Batch
 }
 
 // Extend tells the requests that Add may name: those from before, and more.
@@ -149,19 +160,19 @@ func (s *State) Add(request int32) bool {
 	if !s.hosts(s.final(r)) && (s.AllOnHost || !s.canRunOnGPUs(r)) {
 		return false
 	}
-	s.Queue.add(Waiting{Request: request, Prompt: r.Input})
+	s.arrive(Waiting{Request: request, Prompt: r.Input})
 	s.near.longest = max(s.near.longest, r.Input)
 	return true
 }
 
 // Waiting returns the requests that still have prompt tokens to prefill.
-func (s *State) Waiting() int { return s.Queue.Len() }
+func (s *State) Waiting() int { return s.Queue.Len() + len(s.during.came) }
 
 // InSystem returns the requests that were added and have not left: those that wait, that
 // prefill in the present iteration, that decode and that swap in. It is right once Next has
 // formed an iteration, until Complete.
 func (s *State) InSystem() int {
-	return s.Queue.Len() + len(s.chunked) + len(s.Decoding) + len(s.Host.Decoding) + len(s.Host.SwapIns)
+	return s.Waiting() + len(s.chunked) + len(s.Decoding) + len(s.Host.Decoding) + len(s.Host.SwapIns)
 }
 
 // Preempted returns the decoding requests that lost their memory when Next formed the
@@ -222,7 +233,7 @@ func (s *State) Complete(emitted func(request int32, tokens int)) {
 // end ends a decoding request.
 func (s *State) end(request int32, emitted func(request int32, tokens int)) {
 	output := s.Requests[request].Output
-	s.Release(s.Holds[request])
+	s.free(request)
 	s.learn(output)
 	s.Dealt = -1
 	emitted(request, output)
@@ -242,7 +253,8 @@ func (s *State) startDecoding(w *Waiting, emitted func(request int32, tokens int
 	s.keepPrefix(w.Request, &w.Hold, w.Prompt)
 	emitted(w.Request, tokens)
 	if r.Output == tokens {
-		s.Release(w.Hold)
+		s.Holds[w.Request] = w.Hold
+		s.free(w.Request)
 		s.learn(tokens)
 		return
 	}

@@ -31,6 +31,7 @@ capacity_share = 1.0     # the paper's systems use all; vLLM's default is 0.9 (g
 kv_memory = "0B"         # all that the share leaves; a server that was measured logs its own; requests in memory
 kv_tokens = 0            # the same in tokens
 step_host_time = "0ps"   # hidden behind the GPUs, as asynchronous schedulers do; small batches
+async_scheduling = false # the paper's systems know what an iteration did when they form the next; TTFT
 `,
 }
 
@@ -45,6 +46,9 @@ type GPUOnly struct {
 	KVTokens int         `toml:"kv_tokens"`
 	// StepHostTime is what the host adds to each iteration while the GPUs wait: scheduling, inputs, sampling.
 	StepHostTime units.Duration `toml:"step_host_time"`
+	// AsyncScheduling has each iteration formed while the one before it runs: requests that come meanwhile, and
+	// seats and memory of those that end, count from the next but one.
+	AsyncScheduling bool `toml:"async_scheduling"`
 }
 
 // Check has the rules of the section [gpu_only].
@@ -75,7 +79,8 @@ func assembleGPUOnly(n *Setup) Assembly {
 	e := &gpuOnly{GPUs: gpus.New(n.Hardware), host: configs.Section[GPUOnly](n.Config).StepHostTime}
 	e.tier = gpus.NewTier(n.Hardware, e.Attends)
 	e.Flow = flow.New(n.Hardware, e.tier.Beside("", gpus.OnDevice), n.Running)
-	s := n.Continuous(Continuous{Policy: configs.Section[GPUOnly](n.Config).Policy, Memories: gpus.Memories(n.Hardware)})
+	spec := configs.Section[GPUOnly](n.Config)
+	s := n.Continuous(Continuous{Policy: spec.Policy, Memories: gpus.Memories(n.Hardware), ahead: spec.AsyncScheduling})
 	if n.GroupReads() {
 		s.GroupPrefixes()
 	}
@@ -89,6 +94,7 @@ type Continuous struct {
 	random   bool           // requests go to random rankset offsets; else to the least loaded one
 	former   forming.Former // of two sub-batches, or nil: the policy's, of one
 	adaptive bool           // two sub-batches may run as one
+	ahead    bool           // an iteration is formed while the one before it runs
 }
 
 // batchingPolicy returns a policy of continuous batching by its name.
@@ -113,7 +119,7 @@ func (n *Setup) Continuous(c Continuous) *forming.Scheduler {
 	}
 	return forming.New(forming.Config{
 		Policy: batching, Scheduler: &spec, Memory: &cfg.Memory, Comm: &comm, Batching: &cfg.Batching,
-		PrefillStreak: cfg.Serving.PrefillStreak, Random: n.stream(streamBalance),
+		PrefillStreak: cfg.Serving.PrefillStreak, Ahead: c.ahead, Random: n.stream(streamBalance),
 	}, c.Memories, n.Requests, former)
 }
 

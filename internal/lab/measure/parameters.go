@@ -110,6 +110,7 @@ func decodeParameters() []parameter {
 		duration("overhead", 0.1, 3, 100, func(t *Target) *units.Duration { return &spec(t).Overhead }),
 		duration("block_startup", 0.01, 3, 1000, func(t *Target) *units.Duration { return &spec(t).BlockStartup }),
 		duration("fill_time", 0.01, 2, 100, func(t *Target) *units.Duration { return &spec(t).FillTime }),
+		duration("stream_time", 0.01, 20, 1000, func(t *Target) *units.Duration { return &spec(t).StreamTime }),
 		duration("group_overhead", 0.01, 2, 100, func(t *Target) *units.Duration { return &spec(t).GroupOverhead }),
 		duration("merge_overhead", 0.01, 2, 100, func(t *Target) *units.Duration { return &spec(t).MergeOverhead }),
 		duration("merge_part", 0.001, 0.2, 10, func(t *Target) *units.Duration { return &spec(t).MergePart }),

@@ -243,7 +243,9 @@ func (t *Target) kernel(s *Sample) gpu.Cost {
 			return g.DecodeAttentionCost(gpu.UniformBatch(s.batch, s.context), s.heads)
 		}
 		own := *g
-		own.Decode.Split = gpu.Split(s.op)
+		if own.Decode.Split = gpu.Split(s.op); own.Decode.Split != g.Decode.Split {
+			own.Decode.StreamTime = 0 // of the GPU's own split
+		}
 		return own.DecodeAttentionCost(gpu.DecodeBatch{Requests: s.batch, Tokens: s.tokens, Longest: s.context}, s.heads)
 	case Prefill:
 		if s.op == mixedOp {

@@ -86,6 +86,20 @@ func ReadTables(folder string, models Models) ([]Sample, Card, error) {
 	return all, card, nil
 }
 
+// Cold leaves out decode attention that the tables may have too fast. They repeat a kernel on the same keys and values, of which a cache
+// keeps some up to twice what it holds; rows are faster than the memory then. In a server those of other layers lie between. Rows stay whose keys
+// and values are a sixteenth of the cache: latencies are most of their time.
+func (t *Target) Cold(samples []Sample) []Sample {
+	cache := float64(t.GPU.Alone.L2)
+	return only(samples, func(s *Sample) bool {
+		if s.kind != Decode {
+			return true
+		}
+		bytes := t.GPU.DecodeAttentionCost(gpu.UniformBatch(s.batch, s.context), s.heads).Bytes
+		return bytes >= 2*cache || bytes <= cache/16
+	})
+}
+
 // parseMeta returns the card and the model of the top level of a YAML file.
 func parseMeta(file string, text []byte) (c Card, model string, err error) {
 	found := map[string]*string{"gpu": &c.GPU, "vllm_version": &c.VLLM, "model": &model}

@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"encoding/json"
 	"math"
 	"strconv"
 )
@@ -89,6 +90,9 @@ func (p *parser) vllmBench() (all []Request, err error) {
 		return nil, err
 	}
 	n := len(r.TTFT)
+	if r.Start == nil && n > 0 {
+		return nil, p.at(p.line, "start_times", "", "a time of each request: this version of vLLM does not write when requests were sent")
+	}
 	for _, a := range []struct {
 		key string
 		n   int
@@ -149,8 +153,8 @@ func (p *parser) aiPerf() (all []Request, err error) {
 				Cancelled bool   `json:"was_cancelled"`
 				Start     *int64 `json:"request_start_ns"`
 			} `json:"metadata"`
-			Metrics map[string]quantity `json:"metrics"`
-			Error   any                 `json:"error"`
+			Metrics map[string]json.RawMessage `json:"metrics"` // some are lists: only those below are read
+			Error   any                        `json:"error"`
 		}
 		if more, err := p.object(&r, false); err != nil || !more {
 			return all, err
@@ -178,9 +182,10 @@ func (p *parser) aiPerf() (all []Request, err error) {
 			{"input_sequence_length", &input, map[string]float64{"tokens": 1}}, {"output_sequence_length", &output, map[string]float64{"tokens": 1}},
 			{"time_to_first_token", &one.TTFT, timeUnits}, {"request_latency", &one.Latency, timeUnits},
 		} {
-			q := r.Metrics[m.key]
+			var q quantity
+			err := json.Unmarshal(r.Metrics[m.key], &q)
 			scale, known := m.unit[q.Unit]
-			if q.Value == nil || !known {
+			if err != nil || q.Value == nil || !known {
 				return nil, p.at(p.line, "metrics."+m.key, q.Unit, "a value and a unit: tokens, or ns, us, ms or sec")
 			}
 			*m.to = *q.Value * scale

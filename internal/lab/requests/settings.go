@@ -25,6 +25,11 @@ type Server struct {
 		Sequences      int  `json:"max_num_seqs"`
 		Tokens         int  `json:"max_num_batched_tokens"`
 	} `json:"engine_kwargs"`
+	Resolved struct {
+		Scheduler struct {
+			Async *bool `json:"async_scheduling"`
+		} `json:"scheduler_config"`
+	} `json:"resolved_config"`
 	KV struct {
 		Tokens int `json:"num_kv_tokens"`
 		Block  int `json:"block_size"`
@@ -60,10 +65,21 @@ func parseServer(file string, text []byte) (*Server, error) {
 	return s, nil
 }
 
+// asynchronous says whether the server forms an iteration while the one before it runs: vLLM's default since 0.14.
+func (s *Server) asynchronous() bool {
+	if a := s.Resolved.Scheduler.Async; a != nil {
+		return *a
+	}
+	var major, minor int
+	_, err := fmt.Sscanf(s.Version, "%d.%d", &major, &minor)
+	return err != nil || major > 0 || minor >= 14
+}
+
 // servers are the settings of all logs: vLLM's defaults, on the preset fair.
 var servers = []string{
 	`run.system="gpu-only"`, `gpu_only.policy="chunked-prefill"`, "gpu_only.capacity_share=0.9", `memory.admission="current"`, "memory.history=0",
 	"memory.watermark=0", "batching.page_tokens=16", "batching.max_num_batched_tokens=2048", "batching.max_num_seqs=256", `arrivals.kind="trace"`,
+	"gpu_only.async_scheduling=true",
 }
 
 // settings returns the configuration of a run: what all servers have, what the log says, and then what was given.
@@ -72,6 +88,7 @@ func (l *Log) settings(given configs.Options) configs.Options {
 	sets := append([]string(nil), servers...)
 	if s := l.Server; s != nil {
 		a := &s.Arguments
+		sets = append(sets, fmt.Sprintf("gpu_only.async_scheduling=%t", s.asynchronous()))
 		if s.Model != "" {
 			sets = append(sets, fmt.Sprintf("run.model=%q", strings.ToLower(path.Base(s.Model))))
 		}
