@@ -11,6 +11,7 @@ type AloneSpec struct {
 	Overhead units.Duration `toml:"overhead"`
 	// L2 is the size of the cache (data sheet). A write clears it before each measurement; what a
 	// kernel reads displaces the lines of that write, and FlushShare of these go to memory first.
+	// Prompts' kernels that decode, too (joins_decode), read again in runs what it does not keep.
 	L2         units.Bytes `toml:"l2"`
 	FlushShare float64     `toml:"flush_share"`
 	// SmallOverhead and SmallFlushShare are those of kernels of a few lines, as page-sparse

@@ -205,7 +205,7 @@ func (s measured) blocks(c *Cost, items, parts, mean, longest, tokens, attended,
 func (d *DecodeSpec) longestParts(sms int, items, longest, token float64, group int) float64 {
 	most := d.mostParts(longest, token)
 	switch {
-	case group < d.SplitMinGroup:
+	case group < d.SplitMinGroup, d.Split == SplitFixed && items >= float64(d.SplitLimit*float64(sms)):
 		return 1
 	case d.Split == SplitFixed:
 		return min(most, d.UnequalTarget*float64(sms)/items)

@@ -130,6 +130,15 @@ func TestUnequalForm(t *testing.T) {
 			t.Errorf("%s: %g s more than equal ones, latency %g, want %g, %g", split, got.Overhead-equal.Overhead, got.Latency, want[0]+merged, 1000/want[1]*512/10e9)
 		}
 	}
+	// From split_limit on a fixed split has one part of the longest, too.
+	d.Split, d.SplitLimit = SplitFixed, 40/float64(s.SMs)
+	if got := s.DecodeAttentionCost(b, h); !near(got.Latency, 1000*512/10e9) {
+		t.Errorf("at the limit: latency %g s", got.Latency)
+	}
+	d.SplitLimit *= 1.01
+	if got := s.DecodeAttentionCost(b, h); !near(got.Latency, 1000/7.5*512/10e9) {
+		t.Errorf("below the limit: latency %g s", got.Latency)
+	}
 	// What splits no such groups reads the longest in one part, whatever it aims at.
 	d.SplitMinGroup = 2
 	if got := s.DecodeAttentionCost(b, h); !near(got.Latency, 1000*512/10e9) {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/units"
 )
 
 // TestDecodingOverAndOver: what decoding takes depends on the batch alone, not on what a
@@ -46,10 +48,11 @@ func TestMixedIteration(t *testing.T) {
 }
 
 // TestJoinedTail: beside prompts the SMs wait for what the longest context has beyond a mean one and beyond the longest prompt, which a
-// block goes through at its part of an SM.
+// block goes through alone on its SM.
 func TestJoinedTail(t *testing.T) {
 	s := *loadPreset(t, "rtx-4090-vllm-0.19")
 	h := Heads{Query: 32, KV: 8, Dim: 128, ElementBits: 16}
+	s.Prefill.BlocksPerSM, s.Prefill.LoneBlock = 2, 0.8
 	p := s.Prefill
 	key := 4 * 128 * 64 / (p.Compute * float64(s.Peak16) / float64(s.SMs)) // of a tile of 64 rows at the rate of an SM
 	even := UniformBatch(64, 1000)
@@ -57,7 +60,7 @@ func TestJoinedTail(t *testing.T) {
 		b := even
 		b.Longest = c.longest
 		more := s.joinedDecodeCost(c.prompt, b, h).Seconds - s.joinedDecodeCost(c.prompt, even, h).Seconds
-		if want := float64(c.waits*p.BlocksPerSM) * key; math.Abs(more-want) > 1e-12 {
+		if want := float64(c.waits) * key / 0.8; math.Abs(more-want) > 1e-12 {
 			t.Errorf("%+v: %g s more, want %g", c, more, want)
 		}
 	}
@@ -71,5 +74,34 @@ func TestJoinedTail(t *testing.T) {
 	}
 	if first, last := after(0), after(8000); first <= 0 || last != 0 {
 		t.Errorf("a long context takes %g s more beside a first chunk, %g s beside one that reads more", first, last)
+	}
+}
+
+// TestReadAgain: beside prompts a group's heads read keys and values from memory in turn once a KV head's of the batch are beyond the L2.
+func TestReadAgain(t *testing.T) {
+	s := *loadPreset(t, "rtx-4090-vllm-0.19") // 128 SMs with a block each, an L2 of 72 MB; a KV head has 512 bytes of a token
+	h := Heads{Query: 32, KV: 8, Dim: 128, ElementBits: 16}
+	for _, c := range []struct {
+		requests, context int
+		want              float64 // readings beyond the first
+	}{
+		{128, 1000, 0}, {128, 4096, 3}, {128, 1 << 20, 3}, {64, 8192, 1}, {32, 1 << 20, 0}, {256, 8192, 3}, {8, 1 << 20, 0},
+		{128, 1500, 3 * (128.*1500*512/72e6 - 1)},
+	} {
+		b := UniformBatch(c.requests, c.context)
+		if got, want := s.readAgain(&s.Prefill, &b, h), c.want*8*512*float64(b.Tokens); math.Abs(got-want) > 1e-9*max(1, want) {
+			t.Errorf("%+v: %g bytes, want %g", c, got, want)
+		}
+	}
+	more := func(l2 units.Bytes) float64 {
+		s.Alone.L2 = l2
+		return s.joinedDecodeCost(0, UniformBatch(128, 2048), h).Memory
+	}
+	if small, large := more(1e6), more(1e9); !(small > 3.9*large && small < 4*large) {
+		t.Errorf("%g s of memory with a small cache, %g s with a large one", small, large)
+	}
+	h.KV = 32 // no group
+	if b := UniformBatch(128, 8192); s.readAgain(&s.Prefill, &b, h) != 0 {
+		t.Error("a head alone reads again")
 	}
 }

@@ -127,16 +127,33 @@ func (s *Spec) joinedDecodeCost(prompt int, b DecodeBatch, h Heads) Cost {
 		return Cost{}
 	}
 	p := s.attention().Prefill
+	lone := p.LoneBlock
 	p.Overhead, p.LoneBlock = 0, 1 // the prompts' kernel has begun, and its blocks fill the SMs
 	mean := int((b.Tokens - 1) / int64(b.Requests))
 	c := s.prefillTiles(&p, b.Requests, 1, mean, h, true)
-	// Blocks of the last head run last. Nobody shares the keys of the longest context, at a block's part of an SM, and the SMs wait
-	// for what it has beyond the others.
+	if again := s.readAgain(&p, &b, h); again > 0 {
+		c.Memory += again / (p.Memory * float64(s.MemoryBandwidth))
+		c = c.combine(p.Ridge)
+	}
+	// Blocks of the last head run last. Nobody shares the keys of the longest context, and the SMs wait for the block that has what is
+	// beyond the others, alone on its SM.
 	if beyond := b.Longest - max(mean+1, prompt); beyond > 0 {
-		tail := float64(float64(beyond*p.BlocksPerSM) * s.tileKey(&p, p.QueryRows, h))
+		tail := float64(float64(beyond) * s.tileKey(&p, p.QueryRows, h) / lone)
 		c.Seconds, c.Overhead = c.Seconds+tail, c.Overhead+tail
 	}
 	return c
+}
+
+// readAgain returns the bytes that the query heads of a group read from memory in turn. Blocks run head by head. Heads that run at once share
+// what they read, and so do later ones as long as the L2 holds a KV head's keys and values of the batch; of twice that it keeps nothing.
+func (s *Spec) readAgain(p *PrefillSpec, b *DecodeBatch, h Heads) float64 {
+	head := float64(b.Tokens) * h.kvBytes()
+	lost := min(1, head/float64(s.Alone.L2)-1)
+	if lost <= 0 {
+		return 0
+	}
+	atOnce := max(1, float64(s.SMs*p.BlocksPerSM)/float64(b.Requests))
+	return max(0, float64(h.group())/atOnce-1) * lost * head * float64(h.KV)
 }
 
 // tileKey returns the seconds of a tile of query rows for a key, at the whole rate of an SM.

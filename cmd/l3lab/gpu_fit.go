@@ -36,7 +36,7 @@ error is on shapes that the fit did not see. 'l3lab gpu validate --help' has the
 
 In place of --measured, --llmservingsim takes LLMServingSim's tables of vLLM's kernels: a folder of a model with
 meta.yaml and tp1, or several of one card. Attention of prompts is fitted with that of requests that decode in the
-same kernel, and runs have both in one. Decode attention whose keys and values the base's L2 may have kept is left out.`,
+same kernel, and runs have both in one. Unequal contexts are fitted where there is a skew.csv. Decode attention whose keys and values the base's L2 may have kept is left out.`,
 		Example: `  l3lab gpu fit --measured measured/a100 --name my-a100 --out my-a100.toml
   l3lab gpu fit --llmservingsim tables/Llama-3.1-8B/bf16 --base my-sheet.toml --name my-gpu --out my-gpu.toml`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.gpuFit(cmd, &f) },

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -239,17 +240,17 @@ func (t *Target) kernel(s *Sample) gpu.Cost {
 	case NarrowDecode:
 		return g.DecodeAttentionCost(gpu.UniformBatch(s.batch, s.context), s.heads)
 	case Decode:
-		if s.tokens == 0 {
-			return g.DecodeAttentionCost(gpu.UniformBatch(s.batch, s.context), s.heads)
+		if s.op == "" {
+			return g.DecodeAttentionCost(s.decoding(), s.heads)
 		}
 		own := *g
 		if own.Decode.Split = gpu.Split(s.op); own.Decode.Split != g.Decode.Split {
-			own.Decode.StreamTime = 0 // of the GPU's own split
+			own.Decode.StreamTime, own.Decode.SplitLimit = 0, math.Inf(1) // of the GPU's own split
 		}
-		return own.DecodeAttentionCost(gpu.DecodeBatch{Requests: s.batch, Tokens: s.tokens, Longest: s.context}, s.heads)
+		return own.DecodeAttentionCost(s.decoding(), s.heads)
 	case Prefill:
 		if s.op == mixedOp {
-			return g.MixedAttentionCost(s.chunk, s.finished, gpu.UniformBatch(s.batch, s.context), s.heads)
+			return g.MixedAttentionCost(s.chunk, s.finished, s.decoding(), s.heads)
 		}
 		if g.Suite == gpu.SuiteServer && s.op == unmasked {
 			return g.UnmaskedAttentionCost(s.batch, s.chunk, s.finished, s.heads)
@@ -276,6 +277,14 @@ func (t *Target) kernel(s *Sample) gpu.Cost {
 	default: // add, copy: one operand read, one written
 		return g.Elementwise(2, s.m, s.n, elementBits)
 	}
+}
+
+// decoding returns the requests of a sample of decode attention, or of those beside a prompt.
+func (s *Sample) decoding() gpu.DecodeBatch {
+	if s.tokens == 0 {
+		return gpu.UniformBatch(s.batch, s.context)
+	}
+	return gpu.DecodeBatch{Requests: s.batch, Tokens: s.tokens, Longest: s.context}
 }
 
 // Where returns the condition in which a kernel was measured.

@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/l3sim/l3sim/gpu"
@@ -52,7 +53,8 @@ func ReadTables(folder string, models Models) ([]Sample, Card, error) {
 	if err != nil {
 		return nil, Card{}, err
 	}
-	card, name, err := parseMeta(meta, text)
+	profile, err := parseMeta(meta, text)
+	card, name := profile.Card, profile.model
 	if err != nil {
 		return nil, card, err
 	}
@@ -82,6 +84,11 @@ func ReadTables(folder string, models Models) ([]Sample, Card, error) {
 			}
 			all = append(all, samples...)
 		}
+		unequal, err := readSkew(filepath.Join(p, skewTable), &shard, profile.iterations, all)
+		if err != nil {
+			return nil, card, err
+		}
+		all = append(all, unequal...)
 	}
 	return all, card, nil
 }
@@ -95,14 +102,22 @@ func (t *Target) Cold(samples []Sample) []Sample {
 		if s.kind != Decode {
 			return true
 		}
-		bytes := t.GPU.DecodeAttentionCost(gpu.UniformBatch(s.batch, s.context), s.heads).Bytes
+		bytes := t.GPU.DecodeAttentionCost(s.decoding(), s.heads).Bytes
 		return bytes >= 2*cache || bytes <= cache/16
 	})
 }
 
-// parseMeta returns the card and the model of the top level of a YAML file.
-func parseMeta(file string, text []byte) (c Card, model string, err error) {
-	found := map[string]*string{"gpu": &c.GPU, "vllm_version": &c.VLLM, "model": &model}
+// profile is what MetaName says: whose kernels, of which model, and how often each was run.
+type profile struct {
+	Card
+	model      string
+	iterations int // 0 where it is not said
+}
+
+// parseMeta reads the top level of a YAML file.
+func parseMeta(file string, text []byte) (p profile, err error) {
+	var iterations string
+	found := map[string]*string{"gpu": &p.GPU, "vllm_version": &p.VLLM, "model": &p.model, iterationsKey: &iterations}
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for n := 1; lines.Scan(); n++ {
 		key, value, _ := strings.Cut(lines.Text(), ":")
@@ -111,19 +126,24 @@ func parseMeta(file string, text []byte) (c Card, model string, err error) {
 			continue
 		}
 		if value = strings.Trim(strings.TrimSpace(value), `'"`); value == "" || *to != "" {
-			return c, "", &input.Error{File: file, Line: n, Key: key, Value: fmt.Sprintf("%q", value), Expected: "one value"}
+			return p, &input.Error{File: file, Line: n, Key: key, Value: fmt.Sprintf("%q", value), Expected: "one value"}
 		}
-		*to = value
+		if *to = value; key == iterationsKey {
+			if p.iterations, err = strconv.Atoi(value); err != nil || p.iterations < 1 || p.iterations > 1<<20 {
+				return p, &input.Error{File: file, Line: n, Key: key, Value: value, Expected: "a whole number, 1 to 1048576"}
+			}
+		}
 	}
+	delete(found, iterationsKey)
 	for _, key := range slices.Sorted(maps.Keys(found)) {
 		if err := lines.Err(); err != nil {
-			return c, "", &input.Error{File: file, Err: err}
+			return p, &input.Error{File: file, Err: err}
 		}
 		if *found[key] == "" {
-			return c, "", &input.Error{File: file, Key: key, Expected: "a line with it"}
+			return p, &input.Error{File: file, Key: key, Expected: "a line with it"}
 		}
 	}
-	return c, model, nil
+	return p, nil
 }
 
 func readTable(file, table string, m *llm.Model) ([]Sample, error) {
@@ -137,11 +157,19 @@ func readTable(file, table string, m *llm.Model) ([]Sample, error) {
 
 // parseTable reads the text of a table of a replica of m.
 func parseTable(file, table string, text io.Reader, m *llm.Model) ([]Sample, error) {
+	t, err := parseRows(file, table, text, m)
+	if err != nil {
+		return nil, err
+	}
+	return t.all()
+}
+
+func parseRows(file, table string, text io.Reader, m *llm.Model) (*tableReader, error) {
 	want := map[string]string{
 		denseTable: "layer,tokens,time_us", sequenceTable: "layer,sequences,time_us",
-		attendTable: "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us",
+		attendTable: "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us", skewTable: strings.Join(skewColumns, ","),
 	}[table]
-	t := tableReader{model: m, table: table, lines: map[string]int{}, small: map[int]*Sample{}}
+	t := &tableReader{model: m, table: table, lines: map[string]int{}, small: map[int]*Sample{}}
 	err := csvfile.EachRow(file, text, func(header []string) error {
 		if got := strings.Join(header, ","); got != want {
 			return &input.Error{File: file, Line: 1, Key: columnsKey, Value: got, Expected: want}
@@ -162,7 +190,7 @@ func parseTable(file, table string, text io.Reader, m *llm.Model) ([]Sample, err
 	if len(t.lines) == 0 {
 		return nil, &input.Error{File: file, Expected: "at least one measurement after the header"}
 	}
-	return t.all()
+	return t, nil
 }
 
 // tableReader makes samples of the rows of a table.
@@ -173,10 +201,19 @@ type tableReader struct {
 	lines   map[string]int  // of each kernel and size
 	small   map[int]*Sample // small kernels of a layer, by tokens
 	samples []Sample
+	equal   []equalRow // of batches of unequal contexts, as many of the longest
+}
+
+// sizes returns how many of the first columns say what a row measured.
+func (t *tableReader) sizes() int {
+	if t.table == skewTable {
+		return len(skewColumns) - 4
+	}
+	return len(t.columns) - 1
 }
 
 func (t *tableReader) read(r *row) {
-	key := strings.Join(r.fields[:len(r.fields)-1], ",")
+	key := strings.Join(r.fields[:t.sizes()], ",")
 	if before := t.lines[key]; before > 0 {
 		r.fail(strings.Join(r.fields[:1], ""), key, fmt.Sprintf("a row of its own; line %d has it", before))
 		return
@@ -185,8 +222,12 @@ func (t *tableReader) read(r *row) {
 		r.fail("rows", fmt.Sprint(len(t.lines)), fmt.Sprintf("at most %d", maxSamples))
 		return
 	}
-	s := Sample{File: r.name, Line: r.line, where: InGraph, Seconds: r.positive("time_us") * 1e-6}
-	if t.table == attendTable {
+	s := Sample{File: r.name, Line: r.line, where: InGraph}
+	if t.table == skewTable {
+		t.unequal(r, s)
+		return
+	}
+	if s.Seconds = r.positive("time_us") * 1e-6; t.table == attendTable {
 		t.attention(r, s)
 		return
 	}
@@ -247,6 +288,11 @@ func (t *tableReader) attention(r *row, s Sample) {
 	if r.err == nil && ((s.batch > 0) != (s.context > 0) || s.chunk == 0 && (s.finished > 0 || s.batch == 0)) {
 		r.fail("prefill_chunk", r.text("prefill_chunk"), "a chunk, decoding requests with keys, or both")
 	}
+	t.attends(s)
+}
+
+// attends adds a sample of attention: of a prompt, of decoding requests, or of both.
+func (t *tableReader) attends(s Sample) {
 	query, kv := t.model.ShardHeads()
 	s.heads = gpu.Heads{Query: query, KV: kv, Dim: t.model.HeadDim, ElementBits: elementBits}
 	switch s.kind = Prefill; {

@@ -34,15 +34,17 @@ func TestTablesFitThePreset(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := &Target{GPU: *g}
-	for kind, most := range map[Kind]float64{GEMM: 0.05, Decode: 0.007, Prefill: 0.12, Small: 0.25} {
+	// Of decode attention the bound was 0.007 before unequal contexts were among the samples, with which one fit has less error on heads held out
+	// than a fit to equal ones and another to the rest.
+	for kind, most := range map[Kind]float64{GEMM: 0.05, Decode: 0.013, Prefill: 0.07, Small: 0.25} {
 		s := only(target.Cold(samples), func(s *Sample) bool { return s.kind == kind })
 		e := target.Judge(s)
 		if len(s) < 50 || !(e.Median <= most) {
 			t.Errorf("%s: %d samples, %.3f off in the median, at most %.3f before", kind, len(s), e.Median, most)
 		}
 	}
-	joined := only(samples, func(s *Sample) bool { return s.op == mixedOp })
-	if e := target.Judge(joined); len(joined) != 8448 || e.Median > 0.12 || !g.Prefill.JoinsDecode {
+	joined := only(samples, func(s *Sample) bool { return s.op == mixedOp && s.tokens == 0 })
+	if e := target.Judge(joined); len(joined) != 8448 || e.Median > 0.08 || !g.Prefill.JoinsDecode {
 		t.Errorf("%d rows of prompts and decoding requests in a kernel: %.3f off in the median", len(joined), e.Median)
 	}
 }
@@ -104,6 +106,14 @@ var wrongTables = []struct{ table, text, says string }{
 	{denseTable, "layer,tokens,time_us\nact_fn,8,5\n", "t.csv:2: layer: expected act_fn, layernorm, rotary_emb of 8 tokens: 1 of them"},
 	{attendTable, "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n0,0,0,0,9\n", `t.csv:2: prefill_chunk = "0": expected a chunk`},
 	{attendTable, "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n0,0,3,0,9\n", `t.csv:2: prefill_chunk = "0": expected a chunk`},
+	{skewTable, "regime,n\n", "t.csv:1: columns = regime,n: expected regime,n,nb,"},
+	{skewTable, skewHeader + "pure,1,1,0.5,4,0,0,128,512,320,9,9,9,1\n", `t.csv:2: n = "1": expected a whole number`},
+	{skewTable, skewHeader + "pure,2,2,0.5,4,0,0,128,512,320,9,9,9,1\n", `t.csv:2: nb = "2": expected a whole number`},
+	{skewTable, skewHeader + "pure,2,1,0.5,4,0,0,513,512,320,9,9,9,1\n", `t.csv:2: kvs = "513": expected a whole number`},
+	{skewTable, skewHeader + "pure,2,1,0.5,4,0,16,128,512,320,9,9,9,1\n", `t.csv:2: kp = "16": expected 0 where no prompt is`},
+	{skewTable, skewHeader + "pure,2,1,0.5,4,0,0,128,512,320,9,9,nan,1\n", `t.csv:2: t_skew_us = "nan": expected a number`},
+	{skewTable, skewHeader + "pure,2,1,0.5,4,0,0,128,512,320,9,-1,9,1\n", `t.csv:2: t_max_us = "-1": expected a number`},
+	{skewTable, skewHeader + skewRow + skewRow, `t.csv:3: pure = "pure,2,1,`},
 }
 
 // TestWrongTables: what is wrong in a table is an error with its line; so it is in the file that says what was measured.
@@ -120,9 +130,9 @@ func TestWrongTables(t *testing.T) {
 	meta := "gpu: X\nvllm_version: 1\nmodel: a/Llama-3.1-8B\n"
 	for text, says := range map[string]string{
 		"gpu: X\n": "meta.yaml: model: expected a line with it", meta + "gpu: Y\n": `meta.yaml:4: gpu = "Y": expected one value`,
-		"gpu:\n": `meta.yaml:1: gpu = ""`,
+		"gpu:\n": `meta.yaml:1: gpu = ""`, meta + "measurement_iterations: 0\n": `meta.yaml:4: measurement_iterations = 0: expected a whole number`,
 	} {
-		if _, _, err := parseMeta(MetaName, []byte(text)); err == nil || !strings.HasPrefix(err.Error(), says) {
+		if _, err := parseMeta(MetaName, []byte(text)); err == nil || !strings.HasPrefix(err.Error(), says) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -143,25 +153,28 @@ func TestWrongTables(t *testing.T) {
 }
 
 func FuzzTables(f *testing.F) {
-	f.Add(true, smallDense)
-	f.Add(false, smallAttend)
+	tables := []string{denseTable, sequenceTable, attendTable, skewTable}
+	f.Add(0, smallDense)
+	f.Add(2, smallAttend)
+	f.Add(3, smallSkew)
 	for _, c := range wrongTables {
-		f.Add(c.table == denseTable, c.text)
+		f.Add(slices.Index(tables, c.table), c.text)
 	}
 	m, err := tableModel("llama-3.1-8b")
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Fuzz(func(t *testing.T, dense bool, text string) {
-		table := attendTable
-		if dense {
-			table = denseTable
-		}
-		samples, err := parseTable("t.csv", table, strings.NewReader(text), m)
+	f.Fuzz(func(t *testing.T, table int, text string) {
+		samples, err := parseTable("t.csv", tables[uint(table)%uint(len(tables))], strings.NewReader(text), m)
 		if err != nil && !errors.As(err, new(*input.Error)) || err == nil && len(samples) == 0 && !strings.Contains(text, "embedding") && !strings.Contains(text, "norm") {
 			t.Fatal(len(samples), err)
 		}
-		if _, _, err := parseMeta(MetaName, []byte(text)); err != nil && !errors.As(err, new(*input.Error)) {
+		for i := range samples {
+			if s := &samples[i]; s.tokens > int64(s.batch)*int64(s.context) || s.tokens < 0 || s.tokens > 0 && s.tokens < int64(s.context) {
+				t.Fatalf("%+v", s)
+			}
+		}
+		if _, err := parseMeta(MetaName, []byte(text)); err != nil && !errors.As(err, new(*input.Error)) {
 			t.Fatal(err)
 		}
 	})

