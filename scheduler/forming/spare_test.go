@@ -185,7 +185,7 @@ func TestGrowthTakesItsOwnMemory(t *testing.T) {
 	m := schedtest.SmallModel
 	s.Usage.cutPrompts = int((s.GPU.Free-m.ActivationBytes(3))/m.KVBytesPerToken()) - 20
 	s.Batch.Step = 0
-	s.GrowAll(func() int32 { t.Error("the ranks are asked"); return 0 })
+	s.GrowAll(func() int32 { t.Error("the ranks are asked"); return s.makeRoomNear() })
 	if len(s.Decoding) != 2 || s.Decoding[0].Request != 0 || s.Holds[0].Tokens != 11 || s.Decoding[1].Request != 2 || s.Holds[2].Tokens != 11 {
 		t.Errorf("%+v decode", s.Decoding)
 	}
