@@ -2,6 +2,7 @@ package tables
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/pim"
@@ -22,12 +23,13 @@ type KernelTable struct {
 	blocks []series.Series[machine.Activity]
 	begins series.Series[machine.Activity]
 
-	// What the append adds to a head's attention, alone, by the newest token's place in its chunk: the first one, or a later
-	// one. Within a sequence the append waits for the previous head's read-out, and everything else waits for the append.
+	// What the append adds to a head's attention, alone, by tokens. It depends on the newest token's place in its chunk, and of a short head
+	// on the chunks, too: where commands take two clocks of the command bus, a chunk may give back a clock that the append took, and the
+	// next one take it again. Within a sequence the append waits for the previous head's read-out, and everything else waits for the append.
 	// So a head depends on the one before only by how that one ends: a row that has just been opened closes late (tRAS),
 	// and a segment that has just begun is still busy with the segment before.
 	appends  bool
-	appended []machine.Activity
+	appended series.Series[machine.Activity]
 	segment  int        // tokens that pass through the score buffer at once
 	ends     [3][]int64 // within a sequence, by the last token's place in its row: the first row, a later one, the first of a later segment
 
@@ -68,10 +70,9 @@ func measureTable(b *machine.Runner, appends bool) *KernelTable {
 		t.step = g.ChunkTokens
 	}
 	t.measureAttention(b)
-	for context := 1; context <= 2*g.ChunkTokens; context++ {
-		h := machine.Head{Context: context, Appends: appends}
-		t.appended = append(t.appended, b.Measure(h).Plus(t.attends(context), -1))
-	}
+	t.appended = series.New(t.block, func(i int) machine.Activity {
+		return b.Measure(machine.Head{Context: i + 1, Appends: appends}).Plus(t.attends(i+1), -1)
+	}, g.ChunkTokens)
 	t.segment, t.rescore = b.Program.SegmentTokens, b.Program.Rescore
 	t.fillScattered(b)
 	t.measureEnds(b)
@@ -91,7 +92,7 @@ func (t *KernelTable) measureEnds(b *machine.Runner) {
 
 // endsWithin returns what heads whose last row begins behind that many tokens add in a sequence, by their tokens of that row.
 func (t *KernelTable) endsWithin(b *machine.Runner, base int) []int64 {
-	row, step, periods := t.geometry.RowTokens, 1, []int{t.period()}
+	row, step, periods := t.geometry.RowTokens, 1, t.endPeriods()
 	switch { // an append goes where the newest token goes
 	case !t.appends && b.Program.RankLevel:
 		step, periods = t.step, []int{b.Program.VisitTokens / t.step, t.geometry.ChunkTokens / t.step}
@@ -135,12 +136,16 @@ func turnOf(ends []int64) int {
 	return 4
 }
 
-// period returns the tokens after which the ends of heads repeat within a row.
-func (t *KernelTable) period() int {
-	if t.segment < t.geometry.RowTokens {
-		return max(t.segment, t.geometry.ChunkTokens)
+// endPeriods returns the tokens after which the ends of heads that append repeat within a row: a score buffer's where a row has several, a chunk's.
+func (t *KernelTable) endPeriods() []int {
+	segment, chunk := t.segment, t.geometry.ChunkTokens
+	switch {
+	case segment >= t.geometry.RowTokens || segment <= chunk:
+		return []int{chunk}
+	case segment%chunk != 0:
+		return []int{segment}
 	}
-	return t.geometry.ChunkTokens
+	return []int{segment, chunk}
 }
 
 // blockRows is the rows that a block has at least: enough for a run to become periodic within it.
@@ -154,12 +159,25 @@ func (t *KernelTable) measureAttention(b *machine.Runner) {
 	buffer := max(p.SegmentTokens, g.RowTokens)
 	t.block = (blockRows*g.RowTokens + buffer - 1) / buffer * buffer
 	run := func(i int) machine.Activity { return b.Measure(machine.Head{Context: (i + 1) * t.step}) }
-	steps := t.block / t.step
+	steps, periods := t.block/t.step, t.rowPeriods(p)
 	t.begins = series.New(checkedBlocks, func(k int) machine.Activity { return run(k * steps) }, 1)
 	for k := range t.begins.Distinct() {
-		t.blocks = append(t.blocks, series.New(steps, func(i int) machine.Activity { return run(k*steps + i) },
-			g.RowTokens/t.step, p.VisitTokens/t.step, g.ChunkTokens/t.step))
+		t.blocks = append(t.blocks, series.New(steps, func(i int) machine.Activity { return run(k*steps + i) }, periods...))
 	}
+}
+
+// rowPeriods returns the steps after which the clocks of attention may grow evenly: a row's, and those of the parts of it that divide one
+// another, a score buffer's, a visit's and a chunk's.
+func (t *KernelTable) rowPeriods(p *machine.Program) []int {
+	periods := []int{t.geometry.RowTokens / t.step}
+	parts := []int{p.SegmentTokens, p.VisitTokens, t.geometry.ChunkTokens}
+	slices.SortFunc(parts, func(a, b int) int { return b - a })
+	for _, tokens := range parts {
+		if last := periods[len(periods)-1]; tokens%t.step == 0 && tokens/t.step < last && last%(tokens/t.step) == 0 {
+			periods = append(periods, tokens/t.step)
+		}
+	}
+	return periods
 }
 
 // Alone returns the clocks of one KV head's decode step on an idle rank, from the first command to the last beat of the
@@ -242,16 +260,7 @@ func (t *KernelTable) Activity(context int) machine.Activity {
 	if context < 1 {
 		return machine.Activity{}
 	}
-	return t.attends(context).Plus(t.appended[t.newest(context)], 1)
-}
-
-// newest returns the place of a context's newest token among those that an append has been measured for.
-func (t *KernelTable) newest(context int) int {
-	chunk, i := t.geometry.ChunkTokens, context-1
-	if i >= chunk {
-		i = chunk + i%chunk
-	}
-	return i
+	return t.attends(context).Plus(t.appended.At(context-1), 1)
 }
 
 // WithRefresh returns the clocks that computing for clocks takes in the long run with refresh: a REF every tREFI, in which
@@ -317,7 +326,7 @@ func (t *KernelTable) ListAlone(tokens, rows int) int64 {
 	if tokens < 1 {
 		return 0
 	}
-	clocks := t.attention(tokens) + int64(t.appended[t.newest(tokens)].Clocks) + t.Scattered(tokens, rows)
+	clocks := t.attention(tokens) + clocksAt(&t.appended, tokens-1) + t.Scattered(tokens, rows)
 	return t.paced(clocks, tokens, t.further(tokens, rows))
 }
 
