@@ -95,3 +95,23 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// FuzzConstant: a text that is a constant has a value within its band, and is written as it is read.
+func FuzzConstant(f *testing.F) {
+	for _, text := range []string{"1.5", " 2 [1,3] paper", "1e-3 [0, 1] assumption", "0x1p-2 [0,1] measured", "-0", "1 [0, 2", "1_0"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var k, again Constant
+		if k.UnmarshalText([]byte(text)) != nil {
+			return
+		}
+		e := k.Estimate()
+		if !(0 <= e.Low && e.Low <= e.Value && e.Value <= e.High) {
+			t.Fatalf("%q is %+v", text, e)
+		}
+		if err := again.UnmarshalText([]byte(k)); err != nil || again != k || again.Estimate() != e {
+			t.Fatalf("%q is written %q, which is %q, %v", text, k, again, err)
+		}
+	})
+}

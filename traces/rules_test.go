@@ -275,3 +275,20 @@ func TestTexts(t *testing.T) {
 		}
 	})
 }
+
+// FuzzOptions: a window is one of times in order, and columns name the tokens; what is neither is refused.
+func FuzzOptions(f *testing.F) {
+	for _, text := range []string{"600s:1200s", "0s:1ps", ":", "-1s:1s", "1s:1s:1s", "input=a,output=b", "arrival=t,input=a,output=b,unit=ms", "input=,output=b", "input=a=b,output=c"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if from, to, err := ParseWindow(text); err == nil && (from < 0 || to <= from) {
+			t.Fatalf("%q is a window from %v to %v", text, from, to)
+		}
+		c, err := ParseColumns(text)
+		var bad *input.Error
+		if err != nil && !errors.As(err, &bad) || err == nil && (c.Input == "" || c.Output == "") {
+			t.Fatalf("%q: %+v, %v", text, c, err)
+		}
+	})
+}

@@ -222,3 +222,37 @@ func TestParseErrorsSayWhat(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// FuzzQuantities: what is a quantity is written as it is read.
+func FuzzQuantities(f *testing.F) {
+	for _, text := range []string{"625ps", "0.625 ns", "-5ns", "2TiB", "1.5GiB", "25.6GB/s", "312TFLOP/s", "1e3kB", "0x1p4B", "1_0s", ".", "-0B/s", "1e308TB/s", "1e-999999999s"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		sameAgain[Duration](t, text)
+		sameAgain[Bytes](t, text)
+		sameAgain[Bandwidth](t, text)
+		sameAgain[FLOPRate](t, text)
+	})
+}
+
+// sameAgain requires of a text that is a Q that it is written as one that is read as the same.
+func sameAgain[Q interface {
+	comparable
+	encoding.TextMarshaler
+}, P interface {
+	*Q
+	encoding.TextUnmarshaler
+}](t *testing.T, text string) {
+	var q, again Q
+	if P(&q).UnmarshalText([]byte(text)) != nil {
+		return
+	}
+	written, err := q.MarshalText()
+	if err == nil {
+		err = P(&again).UnmarshalText(written)
+	}
+	if err != nil || again != q {
+		t.Fatalf("%q is %v, written %q, which is %v: %v", text, q, written, again, err)
+	}
+}

@@ -1,6 +1,12 @@
 package policy
 
-import "testing"
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/input"
+)
 
 // TestStreamingHeads: the share of all heads, spread evenly, or those of the lowest gates.
 func TestStreamingHeads(t *testing.T) {
@@ -33,4 +39,32 @@ func TestStreamingHeads(t *testing.T) {
 	if got := count(heads); [3]int(got) != [3]int{4, 1, 1} || !heads[1][3] || !heads[2][3] {
 		t.Errorf("by gates: %v", heads)
 	}
+}
+
+// FuzzGates: a file of gates is refused with its name and a line of it, or gives numbers from 0 to 1.
+func FuzzGates(f *testing.F) {
+	f.Add("0.5 1 0\n\n1\t0.25\n")
+	f.Add("[[0.5, 1e-3],\r\n [0x1p-1, NaN]]")
+	f.Add("-0,inf")
+	f.Fuzz(func(t *testing.T, text string) {
+		g, err := parseGates("g.tsv", text)
+		if err != nil {
+			var bad *input.Error
+			if !errors.As(err, &bad) || bad.File != "g.tsv" || bad.Line < 1 || bad.Line > 1+strings.Count(text, "\n") {
+				t.Fatalf("%T: %v", err, err)
+			}
+			return
+		}
+		if len(g.layers) != len(g.lines) {
+			t.Fatalf("%d layers on %d lines", len(g.layers), len(g.lines))
+		}
+		for i, layer := range g.layers {
+			for _, v := range layer {
+				if !(v >= 0 && v <= 1) {
+					t.Fatalf("a gate of %v on line %d", v, g.lines[i])
+				}
+			}
+		}
+		_ = g.fit(Shape{Layers: 2, KVHeads: 3})
+	})
 }

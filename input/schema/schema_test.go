@@ -328,3 +328,23 @@ func TestFormer(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParse: a text of a setting is refused, or is a value of the type: of a number no infinity and no NaN.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"1", "007", "-1", "1e400", "nan", "inf", "0x10", "\"a\"", "'b'", "[1, 2]", "true", "2TiB", "\"2us\"", "1 # x", "1\nb = 2", "{a = 1}", "1979-05-27"} {
+		f.Add(text)
+	}
+	types := []reflect.Type{reflect.TypeFor[int](), reflect.TypeFor[float64](), reflect.TypeFor[bool](), reflect.TypeFor[string](), reflect.TypeFor[units.Duration](), reflect.TypeFor[[]int](), reflect.TypeFor[[]string]()}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, of := range types {
+			v, err := Parse(of, text)
+			if err != nil {
+				continue
+			}
+			if v.Type() != of || v.CanFloat() && (math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0)) {
+				t.Fatalf("%q as %v is %v", text, of, v)
+			}
+		}
+		_ = Plain(text)
+	})
+}

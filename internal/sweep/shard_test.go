@@ -106,3 +106,27 @@ func TestDeal(t *testing.T) {
 		}
 	})
 }
+
+// FuzzParseShard: a shard is one of those that there are; what is none is refused with an input.Error.
+func FuzzParseShard(f *testing.F) {
+	for _, text := range []string{"0/4", "3/4", "4/4", "auto", "auto/3", "-1/2", "1/", "0/99999999999999999999"} {
+		f.Add(text, "1", "4")
+	}
+	f.Fuzz(func(t *testing.T, text, id, count string) {
+		s, err := ParseShard("--shard", text, func(name string) string {
+			switch name {
+			case slurmMin:
+				return "0"
+			case slurmMax:
+				return "3"
+			case slurmCount:
+				return count
+			}
+			return id
+		})
+		var bad *input.Error
+		if err != nil && !errors.As(err, &bad) || err == nil && (s.Index < 0 || s.Index >= s.Count || s.Count > maxShards) {
+			t.Fatalf("%q of %q: %+v, %v", text, id, s, err)
+		}
+	})
+}

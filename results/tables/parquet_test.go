@@ -256,3 +256,30 @@ func BenchmarkWriteParquet(b *testing.B) {
 		}
 	}
 }
+
+// FuzzReadParquet: bytes that are no table of this program are refused with an input.Error, and rows have the length of the header.
+func FuzzReadParquet(f *testing.F) {
+	whole := writeParquet(f, typed(), nil)
+	f.Add(whole)
+	f.Add(whole[:len(whole)-9])
+	f.Add([]byte("PAR1PAR1"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		path := filepath.Join(t.TempDir(), ParquetFile)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		table, err := readFile(path)
+		if err != nil {
+			var bad *input.Error
+			if !errors.As(err, &bad) {
+				t.Fatalf("%T: %v", err, err)
+			}
+			return
+		}
+		for _, row := range table.Rows {
+			if len(row) != len(table.Columns) {
+				t.Fatalf("%d cells, %d columns", len(row), len(table.Columns))
+			}
+		}
+	})
+}

@@ -1,6 +1,9 @@
 package tables
 
 import (
+	"errors"
+	"github.com/l3sim/l3sim/input"
+	"math"
 	"strings"
 	"testing"
 )
@@ -95,4 +98,36 @@ func TestNothingAsked(t *testing.T) {
 	if got, err := table.Best("--best", ""); got != table || err != nil {
 		t.Error(got, err)
 	}
+}
+
+// FuzzConditions: what chooses rows, limits a change or chooses the best is refused with an input.Error, or does no harm.
+func FuzzConditions(f *testing.F) {
+	table, err := readTable("r.csv", strings.NewReader(
+		"point,node.memory_capacity_bytes,run.model,status,tbt_p99_ms,pcie.bandwidth_GB_per_s\n"+
+			"a,1099511627776,opt-66b,done,99.5,25\nb,2199023255552,opt-66b,done,2000,12.5\nc,2199023255552,gpt-89b,failed,,50\n"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, text := range []string{"model=opt-66b", "tbt_p99_ms >= 2s", "memory_capacity<2TiB", "tbt_p99_ms<-2%", "status>=", "=", "<=", "max tbt_p99_ms over model", "min tbt_p99_ms over model, status", " over "} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		refused := func(err error) bool {
+			var bad *input.Error
+			if err != nil && !errors.As(err, &bad) {
+				t.Fatalf("%q: %T: %v", text, err, err)
+			}
+			return err != nil
+		}
+		if some, err := table.Where("--where", []string{text}); !refused(err) && (len(some.Rows) == 0 || len(some.Rows) > len(table.Rows)) {
+			t.Fatalf("%q: %d rows", text, len(some.Rows))
+		}
+		rule, err := ParseRule("--fail-if", text, []string{"tbt_p99_ms"})
+		if !refused(err) && (rule.Column != "tbt_p99_ms" || math.IsNaN(rule.Value)) {
+			t.Fatalf("%q: %+v", text, rule)
+		}
+		if goal, over, err := table.parseBest("--best", text); !refused(err) && (len(over) == 0 || goal.Column == "") {
+			t.Fatalf("%q: %+v over %v", text, goal, over)
+		}
+	})
 }

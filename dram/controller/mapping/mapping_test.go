@@ -167,3 +167,39 @@ func TestBitMappingErrors(t *testing.T) {
 		}
 	}
 }
+
+// FuzzMapping: a text is refused with an input.Error, or maps each burst of the capacity to a place of its own.
+func FuzzMapping(f *testing.F) {
+	spec, err := dram.LookupSpec("ddr4-3200-8gb-x8")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, text := range []string{"rochrababgco", "ROCHRABABGCO", "co=6-12 bg=13^18,14^19 ba=15,16 ra=17 ro=18-33 ch=", "co=6-12 bg=13^18,14^19 ba=15,16 ra=17 ro=18-33", "ch=", "co=0-63", "ro=63^63"} {
+		f.Add(text, uint64(1<<33-64), 1, 2)
+		f.Add(text, uint64(64), 3, 3)
+	}
+	f.Fuzz(func(t *testing.T, text string, address uint64, channels, ranks int) {
+		if channels < 1 || channels > 16 || ranks < 1 || ranks > 16 {
+			return
+		}
+		m, err := New(text, spec, channels, ranks)
+		if err != nil {
+			var bad *input.Error
+			if !errors.As(err, &bad) {
+				t.Fatalf("%T: %v", err, err)
+			}
+			return
+		}
+		channel, a, wrapped := decoded(m, address)
+		if channel < 0 || channel >= channels || a.Rank < 0 || int(a.Rank) >= ranks || int(a.BankGroup) >= spec.BankGroups || int(a.Bank) >= spec.BanksPerGroup ||
+			int(a.Row) >= spec.RankRows() || int(a.Column) >= spec.DataBursts() || min(a.BankGroup, a.Bank, a.Row, a.Column) < 0 || wrapped != (address >= m.Capacity()) {
+			t.Fatalf("%q of %d channels with %d ranks maps %#x to channel %d, %+v, %v", text, channels, ranks, address, channel, a, wrapped)
+		}
+		for bit := m.offset; bit < m.Capacity(); bit *= 2 { // the next burst, and those that differ by one bit
+			other := address%m.Capacity() ^ bit
+			if c, b, _ := decoded(m, other); other < m.Capacity() && c == channel && b == a {
+				t.Fatalf("%q maps %#x and %#x to channel %d, %+v", text, address, other, c, b)
+			}
+		}
+	})
+}
