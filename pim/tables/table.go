@@ -96,8 +96,10 @@ func (t *KernelTable) endsWithin(b *machine.Runner, base int) []int64 {
 	switch { // an append goes where the newest token goes
 	case !t.appends && b.Program.RankLevel:
 		step, periods = t.step, []int{b.Program.VisitTokens / t.step, t.geometry.ChunkTokens / t.step}
-	case !t.appends:
+	case !t.appends && base == 0: // several short heads are in flight at once, as many as their chunks say
 		step, periods = t.step, []int{row / t.step}
+	case !t.appends:
+		step, periods = t.step, []int{row / t.step, t.geometry.ChunkTokens / t.step}
 	}
 	s := series.New(row/step, func(i int) clocks { return clocks(t.inSequence(b, base+(i+1)*step)) }, periods...)
 	list := make([]int64, row)
