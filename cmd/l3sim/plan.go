@@ -75,6 +75,11 @@ func (a *app) plan(cmd *cobra.Command, all []sweep.Combination, f *planFlags) er
 	if err := cli.WritableFolder("--out", f.out); err != nil {
 		return err
 	}
+	for i := range all { // a wrong name in the last combination is refused before the first one is searched
+		if _, err := plan.AsGiven(all[i].Options); err != nil && !(len(all) > 1 && plan.Infeasible(all[i].Options)) {
+			return err
+		}
+	}
 	show := a.NewProgress("runs")
 	show.Start(0)
 	defer show.Done()
