@@ -140,7 +140,9 @@ func TestFit(t *testing.T) {
 // TestBrokenFlow plants mistakes into l3's dataflow, and sees predictions follow: where both sub-batches attend on one
 // rankset, one waits for the other, and long stand-ins take twice as long.
 func TestBrokenFlow(t *testing.T) {
-	deep.Only(t)
+	if !deep.Long() {
+		t.Skip("builds two programs: L3SIM_LONG=1 runs it")
+	}
 	source := "../../../system/kinds/l3_flow.go"
 	text, err := os.ReadFile(source)
 	if err != nil {
