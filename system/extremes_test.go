@@ -91,8 +91,8 @@ func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 	if strings.HasPrefix(key, "gpu.pytorch.") {
 		sets = append([]string{"gpu.preset=h200-sxm"}, sets...) // which has these kernels
 	}
-	if key == "pim.periodic" && !deep.Long() {
-		sets = append(sets, "pim.score_buffer=8KiB") // as much as is run command by command
+	if (key == "pim.periodic" || key == "dram.tCCD_L") && !deep.Long() {
+		sets = append(sets, "pim.score_buffer=8KiB") // as much as is run command by command, or measured as a whole
 	}
 	cfg, err := everything().Load(configs.Options{Sets: sets})
 	if err != nil {

@@ -23,13 +23,13 @@ type KernelTable struct {
 	blocks []series.Series[machine.Activity]
 	begins series.Series[machine.Activity]
 
-	// What the append adds to a head's attention, alone, by tokens. It depends on the newest token's place in its chunk, and of a short head
-	// on the chunks, too: where commands take two clocks of the command bus, a chunk may give back a clock that the append took, and the
-	// next one take it again. Within a sequence the append waits for the previous head's read-out, and everything else waits for the append.
+	// What the append adds to a head's attention, alone, by the newest token's place in its chunk, and by chunks: where commands take two
+	// clocks of the command bus, a chunk may give back a clock that the append took, and the next one take it again. Within a
+	// sequence the append waits for the previous head's read-out, and everything else waits for the append.
 	// So a head depends on the one before only by how that one ends: a row that has just been opened closes late (tRAS),
 	// and a segment that has just begun is still busy with the segment before.
 	appends  bool
-	appended series.Series[machine.Activity]
+	appended []series.Series[machine.Activity]
 	segment  int        // tokens that pass through the score buffer at once
 	ends     [3][]int64 // within a sequence, by the last token's place in its row: the first row, a later one, the first of a later segment
 
@@ -70,13 +70,29 @@ func measureTable(b *machine.Runner, appends bool) *KernelTable {
 		t.step = g.ChunkTokens
 	}
 	t.measureAttention(b)
-	t.appended = series.New(t.block, func(i int) machine.Activity {
-		return b.Measure(machine.Head{Context: i + 1, Appends: appends}).Plus(t.attends(i+1), -1)
-	}, g.ChunkTokens)
+	for place := range g.ChunkTokens {
+		t.appended = append(t.appended, t.measureAppend(b, place))
+	}
 	t.segment, t.rescore = b.Program.SegmentTokens, b.Program.Rescore
 	t.fillScattered(b)
 	t.measureEnds(b)
 	return t
+}
+
+// measureAppend runs heads by chunks whose newest token has a place in its chunk. Of most the append adds the same from the third chunk on, which
+// the last one of two rows confirms; with timings as no part has them (a tRC of rows) it may change with every row.
+func (t *KernelTable) measureAppend(b *machine.Runner, place int) series.Series[machine.Activity] {
+	chunk := t.geometry.ChunkTokens
+	add := func(i int) machine.Activity {
+		context := i*chunk + place + 1
+		return b.Measure(machine.Head{Context: context, Appends: t.appends}).Plus(t.attends(context), -1)
+	}
+	row := t.geometry.RowTokens / chunk
+	begin := []machine.Activity{add(0), add(1), add(2), add(3)}
+	if begin[2] == begin[3] && begin[3] == add(2*row-1) {
+		return series.From(begin, 1, machine.Activity{})
+	}
+	return series.New(blockRows*row, add, row, 1)
 }
 
 // measureEnds runs heads in sequence for every way in which one can end.
@@ -96,7 +112,7 @@ func (t *KernelTable) endsWithin(b *machine.Runner, base int) []int64 {
 	switch { // an append goes where the newest token goes
 	case !t.appends && b.Program.RankLevel:
 		step, periods = t.step, []int{b.Program.VisitTokens / t.step, t.geometry.ChunkTokens / t.step}
-	case !t.appends && base == 0: // several short heads are in flight at once, as many as their chunks say
+	case !t.appends && (base == 0 || t.segment < row): // several short heads are in flight at once, as many as their chunks say
 		step, periods = t.step, []int{row / t.step}
 	case !t.appends:
 		step, periods = t.step, []int{row / t.step, t.geometry.ChunkTokens / t.step}
@@ -144,7 +160,7 @@ func (t *KernelTable) endPeriods() []int {
 	switch {
 	case segment >= t.geometry.RowTokens || segment <= chunk:
 		return []int{chunk}
-	case segment%chunk != 0:
+	case t.geometry.RowTokens%segment != 0 || segment%chunk != 0: // a score buffer begins anywhere in the row
 		return []int{segment}
 	}
 	return []int{segment, chunk}
@@ -238,6 +254,11 @@ func (t *KernelTable) attention(context int) int64 {
 	return clocksAt(block, step) + further*int64(t.begins.Growth.Clocks)
 }
 
+// appendClocks returns what the append adds to a context's attention.
+func (t *KernelTable) appendClocks(context int) int64 {
+	return clocksAt(&t.appended[(context-1)%t.geometry.ChunkTokens], (context-1)/t.geometry.ChunkTokens)
+}
+
 // attends returns what a head without its append has the rank do.
 func (t *KernelTable) attends(context int) machine.Activity {
 	block, step, further := t.place(context)
@@ -262,7 +283,7 @@ func (t *KernelTable) Activity(context int) machine.Activity {
 	if context < 1 {
 		return machine.Activity{}
 	}
-	return t.attends(context).Plus(t.appended.At(context-1), 1)
+	return t.attends(context).Plus(t.appended[(context-1)%t.geometry.ChunkTokens].At((context-1)/t.geometry.ChunkTokens), 1)
 }
 
 // WithRefresh returns the clocks that computing for clocks takes in the long run with refresh: a REF every tREFI, in which
@@ -328,7 +349,7 @@ func (t *KernelTable) ListAlone(tokens, rows int) int64 {
 	if tokens < 1 {
 		return 0
 	}
-	clocks := t.attention(tokens) + clocksAt(&t.appended, tokens-1) + t.Scattered(tokens, rows)
+	clocks := t.attention(tokens) + t.appendClocks(tokens) + t.Scattered(tokens, rows)
 	return t.paced(clocks, tokens, t.further(tokens, rows))
 }
 

@@ -152,6 +152,26 @@ func TestAppendSettlesLate(t *testing.T) {
 	}
 }
 
+// TestAppendFarAhead: with a tRC of half a row the append shifts when a bank's rows open, further with every row, and from chunk to chunk: what
+// rows stay open for grows, by the newest token's place. The table knows it, and is made without running every length.
+func TestAppendFarAhead(t *testing.T) {
+	for _, name := range []string{"tRC", "tRRD_L", "tFAW"} {
+		d := *parts.DDR4(t)
+		parts.Must(t, d.Set(name, "4096"))
+		b, err := machine.NewRunner(pim.Default(), &d, oneHead)
+		parts.Must(t, err)
+		table := measureTable(b, true)
+		if b.Issued > 5_000_000 {
+			t.Errorf("%s: a table of %d commands", name, b.Issued)
+		}
+		for _, context := range []int{6, 22, 511, 512, 518, 1029, 5000} {
+			if got, want := table.Activity(context), b.Measure(machine.Head{Context: context, Appends: true}); got != want {
+				t.Errorf("%s, %d tokens:\ntable %+v\nrun   %+v", name, context, got, want)
+			}
+		}
+	}
+}
+
 // TestThreeTakeTurns: heads without an append whose ends repeat after three of them.
 func TestThreeTakeTurns(t *testing.T) {
 	spec := pim.Default()
