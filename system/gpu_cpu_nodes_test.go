@@ -160,7 +160,7 @@ func TestGPUCPULinks(t *testing.T) {
 		"hgca, loaded": {[]string{"policy.hgca.window=200", "policy.hgca.block=50", "policy.hgca.share=0.25", "gpu_cpu.attend=gpus"},
 			left[in+out-1] * (kv + 4*h), steps(func(c int) int { return (left[c-1] + 3) / 4 * kv })},
 		"h2o": {nil, (in/10+in/10)*(kv+4*h) + steps(func(int) int { return q + kv }), steps(func(int) int { return q })},
-		"csattention": {[]string{"policy.csattention.mode=host", "policy.csattention.centroids=32"},
+		"csattention": {[]string{"policy.csattention.mode=host", "policy.csattention.centroids=32", "policy.csattention.select_group=per-head"},
 			in*kv + g*(lists+32*d*2) + steps(func(int) int { return q + kv }), steps(found)},
 	} {
 		of, _, _ := strings.Cut(name, ",")
@@ -216,8 +216,9 @@ func TestMemoryOfWindows(t *testing.T) {
 		"hgca":        {[]string{"policy.hgca.window=512"}, 512 + 4}, // 4 bytes for each 512 of a token and head
 		"csattention": {[]string{"policy.csattention.mode=host", "policy.csattention.search=lagged", "policy.csattention.select_share=0.25", "policy.csattention.recent_tokens=40"}, 250 + 40},
 		// Query heads of a group of eight find tokens of their own.
-		"csattention, grouped": {[]string{"run.model=llama-3-70b", "policy.csattention.mode=host", "policy.csattention.search=lagged", "policy.csattention.select_share=0.05", "policy.csattention.recent_tokens=40"}, 400 + 40},
-		"h2o":                  {nil, 0},
+		"csattention, grouped":    {[]string{"run.model=llama-3-70b", "policy.csattention.mode=host", "policy.csattention.search=lagged", "policy.csattention.select_share=0.05", "policy.csattention.recent_tokens=40", "policy.csattention.select_group=per-head"}, 400 + 40},
+		"csattention, one search": {[]string{"run.model=llama-3-70b", "policy.csattention.mode=host", "policy.csattention.search=lagged", "policy.csattention.select_share=0.05", "policy.csattention.recent_tokens=40"}, 50 + 40},
+		"h2o":                     {nil, 0},
 	} {
 		of, _, _ := strings.Cut(name, ",")
 		sets := append([]string{"run.system=gpu+cpu", "run.model=gpt-89b", "policy.name=" + of, "node.gpus=4"}, c.sets...)
