@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the sweeps of docs/lab/beyond.md, draws its figures and prints its tables. Usage, from the repository's root:
+# Runs the sweeps of docs/lab/measures.md, draws its figures and prints its tables. Usage, from the repository's root:
 #   sh examples/beyond.sh [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES]]
 # l3sim must be on the PATH (go install ./cmd/l3sim).
 set -eu
