@@ -94,7 +94,7 @@ type Band struct {
 func (b *Band) At(place float64) float64 {
 	if b.LogNormal {
 		const tenth, most = 1.2815515655446004, 3 // standard deviations: of the ends, and of the furthest draw
-		z := min(most, max(-most, math.Sqrt2*math.Erfinv(2*place-1)))
+		z := min(most, max(-most, math.Sqrt2*math.Erfinv(float64(2*place)-1)))
 		if z > 0 {
 			return float64(b.Value * portable.Pow(b.High/b.Value, z/tenth))
 		}
@@ -103,7 +103,7 @@ func (b *Band) At(place float64) float64 {
 	if place < 0.5 {
 		return b.Low + float64((b.Value-b.Low)*2*place)
 	}
-	return b.Value + float64((b.High-b.Value)*(2*place-1))
+	return b.Value + float64((b.High-b.Value)*(float64(2*place)-1))
 }
 
 // Uncertain returns the keys of c with a band, in order of their names: constants with one in their value, and those of
