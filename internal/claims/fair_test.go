@@ -45,9 +45,9 @@ func TestFair(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Best: l3 500 on TP2 of OPT-66B; gpu-only 108 on TP8, rank-pim 104 on TP4.
+	// Best: l3 500 on TP2 of OPT-66B; gpu-only 108 on TP8, rank-pim 108 on TP8.
 	for id, want := range map[string]float64{
-		"fig8.max_over_hbm_pim": 500.0 / 108, "fig8.max_over_gpu_only": 500.0 / 108, "fig8.max_over_rank_pim": 500.0 / 104,
+		"fig8.max_over_hbm_pim": 500.0 / 108, "fig8.max_over_gpu_only": 500.0 / 108, "fig8.max_over_rank_pim": 500.0 / 108,
 		"fig8.opt66b_dolphin_hbm_below_gpu": 1,
 	} {
 		i := slices.IndexFunc(r.Judgements, func(j judgement) bool { return j.ID == id })
@@ -58,7 +58,7 @@ func TestFair(t *testing.T) {
 	if reason := r.Judgements[0].Reason; !strings.HasPrefix(reason, "opt-66b on openr1 (l3 TP2, hbm-pim TP8): ") {
 		t.Errorf("the layouts are not named: %s", reason)
 	}
-	best := map[string]string{"l3": "500.0 TP2", "gpu-only": "108.0 TP8", "rank-pim": "104.0 TP4"}
+	best := map[string]string{"l3": "500.0 TP2", "gpu-only": "108.0 TP8", "rank-pim": "108.0 TP8"}
 	table3 := map[string]string{"l3": "500.0 TP2", "gpu-only": "5000.0 (3 never fit) TP2", "rank-pim": "5000.0 (3 never fit) TP2"}
 	for system := range best {
 		if got := cellOf(t, r, "Output tokens/s, each system at its best layout", "opt-66b", "openr1", system); got != best[system] {
