@@ -25,11 +25,11 @@ func TestVariants(t *testing.T) {
 	if c := load("run.variant=striped"); c.Comm.Stripe != "ranksets" || c.Scheduler.MinPrefillTokens != 2048 {
 		t.Errorf("striped: %q, %d", c.Comm.Stripe, c.Scheduler.MinPrefillTokens)
 	}
-	if c := load("run.variant=striped-long-prompts", "comm.stripe=channels"); c.Comm.Stripe != "channels" || c.Scheduler.MinPrefillTokens != 8192 {
+	if c := load("run.variant=striped-long", "comm.stripe=channels"); c.Comm.Stripe != "channels" || c.Scheduler.MinPrefillTokens != 8192 {
 		t.Errorf("the user's stripe: %q, %d", c.Comm.Stripe, c.Scheduler.MinPrefillTokens)
 	}
 	_, err := Load(Options{Preset: "fair", Sets: []string{"run.variant=stripd"}})
-	if want := `--set: run.variant = "stripd": expected one of long-prompts, plain, spare, striped, striped-long-prompts, striped-spare; did you mean "striped"?`; err == nil || err.Error() != want {
+	if want := `--set: run.variant = "stripd": expected one of long-prompts, plain, spare, striped, striped-long, striped-spare; did you mean "striped"?`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	_, err = Load(Options{Sets: []string{"run.variant=striped"}})
@@ -48,7 +48,7 @@ func TestVariantsToTry(t *testing.T) {
 		options Options
 		want    string
 	}{
-		{Options{Preset: "fair"}, "plain striped long-prompts striped-long-prompts spare striped-spare"},
+		{Options{Preset: "fair"}, "plain striped long-prompts striped-long spare striped-spare"},
 		{Options{Preset: "fair", Sets: []string{"run.system=rank-pim"}}, "plain striped striped-two"},
 		{Options{Preset: "fair", Sets: []string{"run.system=gpu-only"}}, ""},
 		{Options{Preset: "fair", Sets: []string{"comm.stripe=none"}}, "plain long-prompts spare"},

@@ -38,7 +38,7 @@ policy.name = "lserve"
 func byVariant(p *Plan) *Plan {
 	p.Simulate = func(_ context.Context, point *Point, c *configs.Config, _ *traces.Trace) (*results.Summary, error) {
 		s := &results.Summary{About: results.About{Seed: point.Seed}}
-		each := map[string][2]float64{"": {1, 1}, "plain": {5, 5}, "striped": {9, 3}, "long-prompts": {6, 7}, "striped-long-prompts": {7, 6}}[c.Run.Variant]
+		each := map[string][2]float64{"": {1, 1}, "plain": {5, 5}, "striped": {9, 3}, "long-prompts": {6, 7}, "striped-long": {7, 6}}[c.Run.Variant]
 		s.OutputTokensPerS = each[point.Seed-1]
 		if c.Node.Channels == 8 && c.Run.Variant == "striped" {
 			s.OutputTokensPerS *= 10
