@@ -31,7 +31,7 @@ func (f *dealer) admit(s *State, w *Waiting) bool {
 	if s.GPU.Spare == nil || !admitted && s.Seated() {
 		return admitted
 	}
-	hold, ok := s.GPU.Spare.Reserve(s.Reserved(w), nil, s.keepForPrompts(), s.foreseeNear(w))
+	hold, ok := s.GPU.Spare.Reserve(s.Reserved(w), nil, s.keepForPrompts(w), s.foreseeNear(w))
 	if !ok {
 		return admitted
 	}
@@ -48,11 +48,16 @@ func (f *dealer) admit(s *State, w *Waiting) bool {
 	return true
 }
 
-// keepForPrompts returns the units of the spare memory that stay free when a request is admitted there: activations of
-// MaxBatchTokens tokens or of the iteration that is being formed, keys and values of the longest prompt so far in each sub-batch, and room for growth.
-func (s *State) keepForPrompts() int64 {
+// keepForPrompts returns the units of the spare memory that stay free when w is admitted there: activations of MaxBatchTokens
+// tokens, or of the iteration that is being formed with the first step of w's prompt, which must be able to run; keys and values
+// of the longest prompt so far in each sub-batch; and room for growth.
+func (s *State) keepForPrompts(w *Waiting) int64 {
+	step := w.Prompt
+	if s.Scheduler.Chunking {
+		step = min(step, s.Scheduler.ChunkMultiple)
+	}
 	prompts := max(s.Usage.cutPrompts, len(s.Batch.Sub)*s.near.longest)
-	keep := s.GPU.BesideSpare(max(s.Batching.MaxBatchTokens, s.Batch.Tokens()), s.Usage.windows+prompts)
+	keep := s.GPU.BesideSpare(max(s.Batching.MaxBatchTokens, s.Batch.Tokens()+step), s.Usage.windows+prompts)
 	if s.Grows() && s.GPU.Spare.Used() > 0 {
 		keep += s.GPU.Spare.ShareOfRank(s.Memory.Watermark)
 	}
