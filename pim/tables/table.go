@@ -30,8 +30,8 @@ type KernelTable struct {
 	// and a segment that has just begun is still busy with the segment before.
 	appends  bool
 	appended []series.Series[machine.Activity]
-	segment  int        // tokens that pass through the score buffer at once
-	ends     [3][]int64 // within a sequence, by the last token's place in its row: the first row, a later one, the first of a later segment
+	segment  int           // tokens that pass through the score buffer at once
+	ends     [3][2][]int64 // within a sequence, by the last row: the first, a later one, the first of a later segment; rows before it even or odd; the last token's place
 
 	scattered []int64 // what a further row adds to a list, by how full rows are: 1 chunk, 2, 4 and so on
 	rescore   bool    // keys beyond the score buffer are scored twice
@@ -95,14 +95,19 @@ func (t *KernelTable) measureAppend(b *machine.Runner, place int) series.Series[
 	return series.New(blockRows*row, add, row, 1)
 }
 
-// measureEnds runs heads in sequence for every way in which one can end.
+// measureEnds runs heads in sequence for every way in which one can end. Commands of two clocks (DDR5) meet those of the next head
+// differently behind an odd and an even number of rows.
 func (t *KernelTable) measureEnds(b *machine.Runner) {
 	row := t.geometry.RowTokens
-	for kind, base := range [3]int{0, row, t.segment} {
-		if kind == 2 && t.segment < row {
-			continue // a row has several
-		}
-		t.ends[kind] = t.endsWithin(b, base)
+	t.ends[0][0] = t.endsWithin(b, 0)
+	t.ends[1] = [2][]int64{t.endsWithin(b, 2*row), t.endsWithin(b, row)}
+	if t.segment < row {
+		return // a row has several
+	}
+	first := t.endsWithin(b, t.segment)
+	t.ends[2] = [2][]int64{first, first}
+	if rows := t.segment / row; rows%2 == 1 {
+		t.ends[2][0] = t.endsWithin(b, 2*t.segment)
 	}
 }
 
@@ -217,7 +222,7 @@ func (t *KernelTable) InSequence(context int) int64 {
 // nextHead is InSequence without a limit of power.
 func (t *KernelTable) nextHead(context int) int64 {
 	token, row := context-1, t.geometry.RowTokens
-	return t.attention(context) + t.ending(token, token%row, token < row)
+	return t.attention(context) + t.ending(token, token/row, token%row)
 }
 
 // paced returns the clocks of a head that takes so many by its commands, and opens further rows of keys beyond those that its
@@ -362,20 +367,21 @@ func (t *KernelTable) ListInSequence(tokens, rows, last int) int64 {
 	case !t.appends || rows <= t.unitsOf(tokens) && last == (tokens-1)%t.geometry.RowTokens+1:
 		clocks = t.nextHead(tokens)
 	default:
-		clocks = t.attention(tokens) + t.ending(tokens-1, last-1, false) // a list of one row is one of contiguous tokens
+		clocks = t.attention(tokens) + t.ending(tokens-1, max(1, rows-1), last-1) // a list of one row is one of contiguous tokens
 	}
 	return t.paced(clocks+t.Scattered(tokens, rows), tokens, t.further(tokens, rows))
 }
 
-// ending returns what a head adds to its attention in a sequence, by its last token and that one's place in its row, which
-// may be the head's first. A later segment of scores begins in the row where fewer tokens lie before the last one in the
-// segment than in the row, or as many. Rows of a list need not be full, so that counts of whole rows do not tell it.
-func (t *KernelTable) ending(token, entry int, first bool) int64 {
+// ending returns what a head adds to its attention in a sequence, by its last token, the rows before that one's, and its place in its
+// row. A later segment of scores begins in the row where fewer tokens lie before the last one in the segment than in the row, or as
+// many. Rows of a list need not be full, so that counts of whole rows do not tell it.
+func (t *KernelTable) ending(token, rows, entry int) int64 {
+	kind := 1
 	switch {
-	case first:
-		return t.ends[0][entry]
+	case rows == 0:
+		kind = 0
 	case t.segment >= t.geometry.RowTokens && token%t.segment <= entry:
-		return t.ends[2][entry]
+		kind = 2
 	}
-	return t.ends[1][entry]
+	return t.ends[kind][rows%2][entry]
 }

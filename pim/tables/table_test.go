@@ -185,6 +185,19 @@ func TestThreeTakeTurns(t *testing.T) {
 	}
 }
 
+// TestEndsBehindOddRows: behind an odd number of rows the heads of this rank end up to eight clocks later or sooner than behind an even one.
+func TestEndsBehindOddRows(t *testing.T) {
+	spec := pim.Default()
+	spec.Activation, spec.Precision.Preset, spec.BeyondBuffer, spec.MACLatency, spec.SoftmaxLatency, spec.MACsPerRead = pim.Simultaneous, "paper", pim.Segment, 18, 70, 6
+	d := parts.Of(t, "ddr5-5600-16gb-x16")
+	shape := pim.HeadShape{HeadDim: 80, Queries: 6, ElementBits: 8, KeyGroup: 128}
+	table, err := NewStoredTable(spec, d, shape)
+	parts.Must(t, err)
+	for _, context := range []int{1016, 1032, 1080, 1470, 1560, 2064, 2104}[:deep.Of(4, 7, 7)] {
+		tableIsTheRunOf(t, table, spec, d, shape, context)
+	}
+}
+
 // The same at random lengths to 131,072 and beyond the score buffer.
 func TestTableIsTheRunAtLength(t *testing.T) {
 	deep.Only(t)
