@@ -110,8 +110,13 @@ func (a *app) runTarget(ctx context.Context, target claims.Target, f *reproduceF
 	defer func() { err = errors.Join(err, c.Close()) }()
 	a.noteDamage(c.Journal.Damage())
 	show := a.NewProgress("points")
+	start := func(points int64) { // again where policies have been tried
+		show.Done()
+		show = a.NewProgress("points")
+		show.Start(points)
+	}
 	report, err = claims.Run(ctx, claims.Options{
-		Target: target, Requests: f.requests, Seeds: f.seeds, Version: version, Journal: c.Journal, Traces: c.Dir, Planned: show.Start, Progress: show.Set,
+		Target: target, Requests: f.requests, Seeds: f.seeds, Version: version, Journal: c.Journal, Traces: c.Dir, Planned: start, Progress: func(done int64) { show.Set(done) },
 	})
 	show.Done()
 	if errors.Is(err, context.Canceled) && !c.Temporary {

@@ -41,6 +41,7 @@ type experimentSpec struct {
 	Target  Target
 	Claims  string   // a condition on the points that claims need
 	Figures []string // drawn from its results
+	Tried   int      // requests on which policies and layouts are tried, see try; 0: all run in full
 }
 
 // finders are the functions that claims name.
@@ -248,8 +249,8 @@ type Options struct {
 	Version  string             // of the code, part of every cached point's address
 	Journal  *sweep.Journal     // the cache; nil: no cache
 	Traces   string             // folder for the traces that experiments bring along
-	Planned  func(points int64) // told before the first point runs; may be nil
-	Progress func(done int64)   // points so far, those in the cache included; may be nil
+	Planned  func(points int64) // told before the first point runs, and where policies are tried first before these, too; may be nil
+	Progress func(done int64)   // points so far of those planned, those in the cache included; may be nil
 }
 
 // Report is the result of a target.
@@ -281,6 +282,11 @@ func (o *Options) run(ctx context.Context, run runner) (*Report, error) {
 	e, experiments, err := o.plan(l)
 	if err != nil {
 		return nil, err
+	}
+	for _, x := range experiments {
+		if err := o.try(ctx, l, x, run); err != nil {
+			return nil, err
+		}
 	}
 	if err := runAll(ctx, experiments, run, sweep.RunOptions{Journal: o.Journal, Progress: o.progress()}); err != nil {
 		return nil, err

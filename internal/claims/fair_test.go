@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
@@ -230,5 +231,46 @@ func TestFairDoesNotThrash(t *testing.T) {
 	}
 	if busy < len(e.configs)/3 {
 		t.Errorf("%d of %d runs fill three quarters of their memory: nothing is put under pressure", busy, len(e.configs))
+	}
+}
+
+// TestTried: policies and layouts are tried on few requests of one seed; what then runs in full is the best of each system, and the best
+// policy on the layout of Table 3. A layout that rejects requests of the whole trace is not the best, however fast it was on the few.
+func TestTried(t *testing.T) {
+	o := fakeOptions(t, Fair)
+	o.Requests, o.Seeds = 400, 2
+	points := map[string]int{} // by requests, seed, system, model and trace
+	var planned []int64
+	o.Planned = func(n int64) { planned = append(planned, n) }
+	var mu sync.Mutex
+	r, err := o.run(t.Context(), newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
+		mu.Lock()
+		points[fmt.Sprintf("%d %d %s %d %s %s", c.Run.Requests, p.Seed, c.Run.System, c.Node.Ranksets, c.Run.Model, c.Run.Trace)]++
+		mu.Unlock()
+		rate := 100 - float64(c.Model.TensorParallel) // the fewest GPUs are the fastest
+		if c.Run.Variant == "striped" && c.Run.Requests == 200 {
+			rate *= 2 // on the few requests alone
+		}
+		s := served(c, p, rate, 1)
+		s.Variant = c.Run.Variant
+		return s, nil
+	}).run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for where, want := range map[string]int{
+		"200 1 l3 4 opt-66b openr1": 18, "200 2 l3 4 opt-66b openr1": 0, "200 1 gpu-only 4 opt-66b openr1": 3, // six policies on three layouts
+		"400 1 l3 4 opt-66b openr1": 1, "400 2 l3 4 opt-66b openr1": 1, // two GPUs, as in Table 3
+		"400 1 gpu-only 4 opt-66b openr1": 2, "400 1 gpu-only 4 gpt-175b openr1": 1, // the longest requests do not fit OPT-66B's two GPUs
+	} {
+		if got := points[where]; got != want {
+			t.Errorf("%s: %d points, want %d", where, got, want)
+		}
+	}
+	if len(planned) != 2 || planned[0] < 2*planned[1] {
+		t.Errorf("points planned: %v", planned)
+	}
+	if got := cellOf(t, r, bestTitle, "opt-66b", "openr1", "l3"); got != "98.0 TP2 striped" {
+		t.Errorf("l3 at its best: %s", got)
 	}
 }

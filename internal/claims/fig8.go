@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system/kinds"
 )
@@ -93,7 +94,7 @@ func (e *experiment) best(seed uint64, base string, without []string, measure fu
 	p, least := all[0], all[len(all)-1]
 	reason := fmt.Sprintf("%s: mean batch %.1f against %.1f, %.2f and %.2f TB for KV; l3 %s, %s %s; median of %d pairs %.2f, least %.2f (%s on %s)",
 		&p, p.l3.DecodeBatch.StepMean, p.base.DecodeBatch.StepMean, terabytes(p.l3), terabytes(p.base), busy(p.l3), base, busy(p.base),
-		len(all), median(all), least.ratio, least.model, least.trace)
+		len(all), median(list.Map(all, func(p pair) float64 { return p.ratio })), least.ratio, least.model, least.trace)
 	if i := slices.IndexFunc(all, func(q pair) bool { return q.model != p.model }); i >= 0 {
 		reason += fmt.Sprintf("; best on another model %.2f (%s on %s)", all[i].ratio, all[i].model, all[i].trace)
 	}

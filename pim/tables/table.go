@@ -100,14 +100,17 @@ func (t *KernelTable) measureAppend(b *machine.Runner, place int) series.Series[
 func (t *KernelTable) measureEnds(b *machine.Runner) {
 	row := t.geometry.RowTokens
 	t.ends[0][0] = t.endsWithin(b, 0)
-	t.ends[1] = [2][]int64{t.endsWithin(b, 2*row), t.endsWithin(b, row)}
-	if t.segment < row {
-		return // a row has several
-	}
-	first := t.endsWithin(b, t.segment)
-	t.ends[2] = [2][]int64{first, first}
-	if rows := t.segment / row; rows%2 == 1 {
-		t.ends[2][0] = t.endsWithin(b, 2*t.segment)
+	device := b.Machine.Device
+	twoClocks := device.Rules().Action(dram.ACT).Steps > int(device.Steps(1))
+	for kind, base := range []int{1: row, 2: t.segment} {
+		if base == 0 || kind == 2 && t.segment < row {
+			continue // a row has several segments
+		}
+		ends := t.endsWithin(b, base)
+		t.ends[kind] = [2][]int64{ends, ends}
+		if rows := base / row; twoClocks && rows%2 == 1 {
+			t.ends[kind][0] = t.endsWithin(b, 2*base)
+		}
 	}
 }
 

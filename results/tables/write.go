@@ -66,6 +66,9 @@ func (t *Table) WriteText(w io.Writer) error { return t.writeAligned(w, "", "  "
 // WriteMarkdown writes the table as GitHub's Markdown, with numbers as WriteText has them.
 func (t *Table) WriteMarkdown(w io.Writer) error { return t.writeAligned(w, "| ", " | ", " |") }
 
+// longestAligned bounds the characters of a Markdown row whose cells are padded: an editor shows a longer one in several lines anyway.
+const longestAligned = 180
+
 // writeAligned writes rows between the given marks; a table with a left mark gets Markdown's rule under its header.
 func (t *Table) writeAligned(w io.Writer, left, between, right string) error {
 	markdown := left != ""
@@ -84,6 +87,14 @@ func (t *Table) writeAligned(w io.Writer, left, between, right string) error {
 			width[i] = max(width[i], utf8.RuneCountInString(row[i]), 3)
 		}
 	}
+	if total := 0; markdown {
+		for _, n := range width {
+			total += n + len(between)
+		}
+		if total > longestAligned {
+			width = slices.Repeat([]int{3}, len(width))
+		}
+	}
 	var b strings.Builder
 	line := func(cells []string) {
 		text := left
@@ -91,7 +102,7 @@ func (t *Table) writeAligned(w io.Writer, left, between, right string) error {
 			if i > 0 {
 				text += between
 			}
-			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+			pad := strings.Repeat(" ", max(0, width[i]-utf8.RuneCountInString(cell)))
 			if number[i] {
 				text += pad + cell
 			} else {
