@@ -72,12 +72,15 @@ func checkTimelines(env *testscript.Env) {
 	}
 }
 
-// deepOnly is the condition [deep] of scripts.
+// deepOnly is the conditions [deep] and [long] of scripts.
 func deepOnly(name string) (bool, error) {
-	if name != "deep" {
-		return false, fmt.Errorf("no condition %q", name)
+	switch name {
+	case "deep":
+		return deep.On(), nil
+	case "long":
+		return deep.Long(), nil
 	}
-	return deep.On(), nil
+	return false, fmt.Errorf("no condition %q", name)
 }
 
 // refuses runs a command line and wants exit code 2, nothing on standard output, and a message that the

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +42,7 @@ type Outcome struct {
 // is recorded with its error, and other points go on. When ctx ends, Run returns its error;
 // recorded results stay. Run also ends with an error where the journal cannot be written,
 // or where a trace has changed since the plan was made: these are not errors of a point.
+// Draws come after all points: those of variants that are not the best of their points count nowhere, and are not run.
 func (p *Plan) Run(ctx context.Context, o RunOptions) (*Outcome, error) {
 	r := &runner{plan: p, options: o, done: map[string]*Entry{}, share: map[string]int64{}}
 	r.host, _ = os.Hostname() // without a name the entries have no host
@@ -58,19 +60,55 @@ func (p *Plan) Run(ctx context.Context, o RunOptions) (*Outcome, error) {
 	if workers < 1 {
 		workers = runtime.GOMAXPROCS(0)
 	}
+	drawn := slices.IndexFunc(pending, func(x *Point) bool { return x.draw != nil })
+	if drawn < 0 {
+		drawn = len(pending)
+	}
+	r.all(ctx, pending[:drawn], workers)
+	r.all(ctx, r.ofBest(pending[drawn:]), workers)
+	if err := context.Cause(ctx); err != nil && !errors.Is(err, errFailFast) {
+		return r.outcome(), err
+	}
+	return r.outcome(), nil
+}
+
+// all runs points, so many at a time.
+func (r *runner) all(ctx context.Context, points []*Point, workers int) {
 	var group errgroup.Group
 	group.SetLimit(workers)
-	for _, point := range pending {
+	for _, point := range points {
 		group.Go(func() error {
 			r.run(ctx, point)
 			return nil
 		})
 	}
 	_ = group.Wait() // the error that ends the run is the context's cause
-	if err := context.Cause(ctx); err != nil && !errors.Is(err, errFailFast) {
-		return r.outcome(), err
+}
+
+// ofBest returns those of the draws that are of the variants that count, and notes the others.
+func (r *runner) ofBest(draws []*Point) []*Point {
+	if r.plan.bands == nil || !r.plan.tries() {
+		return draws
 	}
-	return r.outcome(), nil
+	best := r.plan.Best(r.outcome())
+	counts := func(x *Point) bool {
+		_, is := slices.BinarySearch(best, x.draw.of)
+		return is
+	}
+	needed := map[string]bool{}
+	r.left = make([]bool, len(r.plan.Points))
+	for i := r.plan.count; i < len(r.plan.Points); i++ {
+		x := &r.plan.Points[i]
+		r.left[i] = !counts(x)
+		needed[x.Hash] = needed[x.Hash] || !r.left[i]
+	}
+	for i := range r.left {
+		if x := &r.plan.Points[i]; r.left[i] && !needed[x.Hash] && r.done[x.Hash] == nil {
+			r.finished++
+		}
+	}
+	r.report(r.finished)
+	return slices.DeleteFunc(draws, func(x *Point) bool { return !needed[x.Hash] })
 }
 
 // errFailFast ends a run with RunOptions.FailFast.
@@ -84,6 +122,7 @@ type runner struct {
 	stop    context.CancelCauseFunc
 
 	share map[string]int64 // number of points with each hash
+	left  []bool           // by point: it is a draw that need not run; nil: none
 
 	mu       sync.Mutex
 	done     map[string]*Entry // by hash
@@ -201,18 +240,20 @@ func (r *runner) report(finished int64) {
 
 // outcome sorts the plan's points by what became of them. Points with the same hash share an entry.
 func (r *runner) outcome() *Outcome {
-	o := &Outcome{Entries: make([]*Entry, len(r.plan.Points)), Ran: r.ran}
+	o, left := &Outcome{Entries: make([]*Entry, len(r.plan.Points)), Ran: r.ran}, 0
 	for i := range r.plan.Points {
 		e := r.done[r.plan.Points[i].Hash]
 		o.Entries[i] = e
 		switch {
+		case e == nil && r.left != nil && r.left[i]:
+			left++
 		case e == nil:
 			o.Missing++
 		case e.Status == tables.StatusFailed:
 			o.Failed++
 		}
 	}
-	o.Reused = len(o.Entries) - o.Missing - o.Ran
+	o.Reused = len(o.Entries) - o.Missing - o.Ran - left
 	return o
 }
 

@@ -3,6 +3,7 @@ package sweep
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
@@ -129,5 +130,51 @@ func TestVariantsInPieces(t *testing.T) {
 	outcome, err := p.Run(context.Background(), RunOptions{Journal: resumed})
 	if err != nil || outcome.Ran > 0 || table(t, p, outcome) != want["results.csv"] {
 		t.Errorf("resumed: %d ran, %v", outcome.Ran, err)
+	}
+}
+
+// TestDrawsOfTheBest: only draws of the best variants run, once each, all of them; a run that goes on from a journal runs no more.
+func TestDrawsOfTheBest(t *testing.T) {
+	const draws = 7
+	text := strings.Replace(variants, "repeats = 2\n", "", 1)
+	ranOnce := map[string]bool{}
+	var mu sync.Mutex
+	of := func() *Plan {
+		p := byVariant(drawn(t, text, Bands{Draws: draws, Seed: 5}))
+		nominal := p.Simulate
+		p.Simulate = func(ctx context.Context, point *Point, c *configs.Config, trace *traces.Trace) (*results.Summary, error) {
+			if point.draw == nil {
+				return nominal(ctx, point, c, trace)
+			}
+			best := "striped" // with seed 1, on 16 channels and on 8
+			if c.Policy.Name == "lserve" {
+				best = c.Run.Variant // what stripes do not go with: the nominal runs say
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if ranOnce[point.Hash] || c.Run.System == "l3" && c.Run.Variant != best {
+				t.Errorf("%s, draw %d: runs again or for nothing", point.Name, point.draw.index)
+			}
+			ranOnce[point.Hash] = true
+			return &results.Summary{About: results.About{Seed: point.Seed}, Throughput: results.Throughput{OutputTokensPerS: 1}}, nil
+		}
+		return p
+	}
+	p := of()
+	last := int64(0)
+	journal, err := OpenJournal(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer journal.Close()
+	o := ran(t, p, RunOptions{Journal: journal, Progress: func(done, of int64) { last = done }, Workers: 1})
+	if rows := len(p.drawn(o).Rows); rows != draws*2*4 || o.Missing != 0 || last != int64(len(p.Points)) {
+		t.Errorf("%d draws, %d missing, %d of %d points done", rows, o.Missing, last, len(p.Points))
+	}
+	if runs := len(ranOnce); runs != draws*2*3 { // two lists are one
+		t.Errorf("%d draws have run", runs)
+	}
+	if o := ran(t, of(), RunOptions{Journal: journal}); o.Ran != 0 || o.Missing != 0 {
+		t.Errorf("%d points run again", o.Ran)
 	}
 }
