@@ -68,6 +68,7 @@ arrive in the pattern of the trace, or as --arrivals says. docs/serve.md says mo
 			return err
 		}
 		f.asked = asked
+		a.noteVariants(asked, all)
 		return f.config.Locate(a.capacity(cmd.Context(), all, &f))
 	}
 	return cmd
@@ -97,6 +98,18 @@ func configurations(cmd *cobra.Command, f *cli.ConfigFlags, further ...string) (
 	// No plan: it would load each trace as a run does, and a search takes more requests.
 	all, err := sweep.Combinations(asked)
 	return asked, all, err
+}
+
+// noteVariants names the variants of a preset, none of which a search of rates tries.
+func (a *app) noteVariants(asked *design.File, all []sweep.Combination) {
+	for i := range all {
+		if all[i].Err != nil {
+			continue
+		}
+		if names, err := asked.Loader.Variants(all[i].Options); err == nil && len(names) > 0 {
+			a.Note("%s runs as the preset has it; its variants %s are not tried, --set run.variant=NAME chooses one", all[i].Config.Run.System, strings.Join(names, ", "))
+		}
+	}
 }
 
 // capacity searches the highest rate of each configuration.

@@ -65,6 +65,7 @@ Below the rows stand the commands that give each. docs/serve.md says more.`,
 			return err
 		}
 		f.asked = asked
+		a.noteVariants(asked, all)
 		return f.config.Locate(a.plan(cmd, all, &f))
 	}
 	return cmd
