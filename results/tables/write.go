@@ -67,7 +67,7 @@ func (t *Table) WriteText(w io.Writer) error { return t.writeAligned(w, "", "  "
 func (t *Table) WriteMarkdown(w io.Writer) error { return t.writeAligned(w, "| ", " | ", " |") }
 
 // longestAligned bounds the characters of a Markdown row whose cells are padded: an editor shows a longer one in several lines anyway.
-const longestAligned = 180
+const longestAligned = 198
 
 // writeAligned writes rows between the given marks; a table with a left mark gets Markdown's rule under its header.
 func (t *Table) writeAligned(w io.Writer, left, between, right string) error {
@@ -92,7 +92,7 @@ func (t *Table) writeAligned(w io.Writer, left, between, right string) error {
 			total += n + len(between)
 		}
 		if total > longestAligned {
-			width = slices.Repeat([]int{3}, len(width))
+			width = make([]int, len(width))
 		}
 	}
 	var b strings.Builder
@@ -116,7 +116,7 @@ func (t *Table) writeAligned(w io.Writer, left, between, right string) error {
 		if r > 0 || !markdown {
 			continue
 		}
-		rule := list.Map(width, func(n int) string { return strings.Repeat("-", n) })
+		rule := list.Map(width, func(n int) string { return strings.Repeat("-", max(n, 3)) })
 		for i := range rule {
 			if number[i] {
 				rule[i] = rule[i][1:] + ":"
