@@ -1,25 +1,109 @@
 #!/bin/sh
-# Runs the ablation and prints the tables of docs/lab/ablation.md. Usage, from the repository's root:
-#   sh examples/ablation.sh [FOLDER_OF_RESULTS]
+# Runs the sweeps of docs/lab/ablation.md and prints the tables of the page. Usage, from the repository's root:
+#   sh examples/ablation.sh [PAGE [FOLDER_OF_RESULTS]]
+# With a page it prints no tables: each goes between the marks "<!-- begin NAME -->" and "<!-- end NAME -->" of the page, in place
+# of what is there, and the rest of the page stays.
 # l3sim must be on the PATH (go install ./cmd/l3sim).
 set -eu
-out=${1:-out/examples}
+page=${1:-}
+out=${2:-out/examples}
 
-l3sim sweep examples/ablation.toml --out "$out/ablation" >&2
-columns=point,output_tokens_per_s,rankset_imbalance,utilization_gpu,utilization_pim,utilization_pcie_down,utilization_pcie_up
-columns=$columns,utilization_channel,decode_batch_mean,tbt_mean_ms
-# A point is "model=MODEL,ROW", quoted for its comma; the first row of a model is what speed-up is relative to.
-l3sim table "$out/ablation" --columns "$columns" --format csv | awk -F'"' '
-  NR == 1 { next }
-  {
-    split($2, point, ","); split(substr($3, 2), v, ",")
-    if (point[1] != model) {
-      model = point[1]; naive = v[1]
-      print "\n" model "\n"
-      print "| | tokens/s | speed-up | imbalance | idle: GPU | ranksets | PCIe down | PCIe up | channel | batch | TBT ms |"
-      print "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+# A table without its end would take the rest of the page with it. This is checked here, before minutes of sweeps.
+if [ -n "$page" ]; then
+  awk '
+    /^<!-- begin .* -->$/ { if (end != "") wrong = wrong " no " end ";"; end = "<!-- end " substr($0, 12) }
+    /^<!-- end .* -->$/ { if ($0 == end) end = ""; else wrong = wrong " no begin of " $0 ";" }
+    END {
+      if (end != "") wrong = wrong " no " end ";"
+      if (wrong != "") { print FILENAME ":" wrong | "cat >&2"; exit 1 }
+    }' "$page"
+fi
+
+# points SWEEP COLUMNS: runs a sweep. SWEEP.csv has a line for each point: the values of its axes, then the columns.
+points() {
+  l3sim sweep "examples/$1.toml" --out "$out/$1" >&2
+  l3sim table "$out/$1" --columns "point,$2" --format csv >"$out/$1/point.csv"
+  sed '1d; s/"//g; s/model=//; s/trace=//' "$out/$1/point.csv" >"$out/$1.csv"
+}
+
+# row is a function of awk: it prints a row of a table, under heads where it is the first. Each line begins with the table's name
+# and a tab.
+row='
+  function row(name, heads, cells) {
+    if (!(name in begun)) {
+      begun[name]
+      print name "\t" heads
+      gsub(/[^|]+/, " --- ", heads)
+      print name "\t" heads
     }
-    printf "| %s | %.1f | %.2f | %.2f |", point[2], v[1], v[1] / naive, v[2]
-    for (i = 3; i <= 7; i++) printf " %.1f%% |", 100 * (1 - v[i])
-    printf " %.1f | %.1f |\n", v[8], v[9]
+    print name "\t" cells
   }'
+
+# wide NAME HEADS FORMAT: the last value of a line of the input is a cell, the one before names its column, the others its row.
+wide() {
+  awk -F, -v name="$1" -v heads="$2" -v format="$3" "$row"'
+    {
+      key = $1
+      for (i = 2; i < NF - 1; i++) key = key " | " $i
+      if (key != last) keys[++n] = last = key
+      if (n == 1) heads = heads " " $(NF - 1) " |"
+      cells[n] = cells[n] sprintf(" " format " |", $NF)
+    }
+    END { for (i = 1; i <= n; i++) row(name, heads, "| " keys[i] " |" cells[i]) }'
+}
+
+columns=output_tokens_per_s,rankset_imbalance,utilization_gpu,utilization_pim,utilization_pcie_down,utilization_pcie_up
+points ablation "$columns,utilization_channel,decode_batch_mean,tbt_mean_ms"
+points ablation_batches output_tokens_per_s
+points ablation_predictors output_tokens_per_s
+points ablation_long output_tokens_per_s,tbt_mean_ms,decode_batch_mean
+
+# The first point of a model is what speed-up is relative to.
+awk -F, "$row"'
+  $1 != model { model = $1; naive = $3 }
+  {
+    name = ($2 == "naive" || $2 ~ /^[+]/ ? "steps" : "changes") " " model
+    cells = sprintf("| %s | %.1f | %.2f | %.2f |", $2, $3, $3 / naive, $4)
+    for (i = 5; i <= 9; i++) cells = cells sprintf(" %.1f%% |", 100 * (1 - $i))
+    row(name, "| | tokens/s | speed-up | imbalance | idle: GPU | ranksets | PCIe down | PCIe up | channel | batch | TBT ms |",
+      cells sprintf(" %.1f | %.1f |", $10, $11))
+  }' "$out/ablation.csv" >"$out/tables.tsv"
+wide batches '| |' %.1f <"$out/ablation_batches.csv" >>"$out/tables.tsv"
+wide predictors '| model | trace |' %.2f <"$out/ablation_predictors.csv" >>"$out/tables.tsv"
+awk -F, "$row"'
+  $2 == "naive" { naive = $3; heads = heads " here, " $1 " |" }
+  $2 == "+ scheduling" { scheduling = $3 }
+  $2 == "+ async prefill" {
+    first = first sprintf(" %.2f |", scheduling / naive)
+    second = second sprintf(" %.2f |", $3 / scheduling)
+    both = both sprintf(" %.2f |", $3 / naive)
+  }
+  END {
+    heads = "| | paper |" heads
+    row("paper", heads, "| scheduling | 1.3 |" first)
+    row("paper", heads, "| communication on top | 1.7, or 1.3 if 1.7 is the total |" second)
+    row("paper", heads, "| in all | 2.2 or 1.7 |" both)
+  }' "$out/ablation.csv" >>"$out/tables.tsv"
+awk -F, "$row"'{ row("long", "| | tokens/s | TBT ms | batch |", sprintf("| %s | %.1f | %.1f | %.1f |", $1, $2, $3, $4)) }' \
+  "$out/ablation_long.csv" >>"$out/tables.tsv"
+
+if [ -z "$page" ]; then
+  awk -F'\t' '$1 != name { name = $1; print "\n" name "\n" } { print $2 }' "$out/tables.tsv"
+  exit
+fi
+awk -F'\t' '
+  NR == FNR { text[$1] = text[$1] $2 "\n"; next }
+  /^<!-- begin .* -->$/ {
+    name = substr($0, 12, length($0) - 15)
+    if (!(name in text)) wrong = wrong " no table is made for the marks of " name ";"
+    print $0
+    printf "%s", text[name]
+    placed[name]
+  }
+  /^<!-- end .* -->$/ { name = "" }
+  name == ""
+  END {
+    for (made in text) if (!(made in placed)) wrong = wrong " the page has no marks of " made ";"
+    if (wrong != "") { print FILENAME ":" wrong | "cat >&2"; exit 1 }
+  }' "$out/tables.tsv" "$page" >"$page.new" || { rm "$page.new"; exit 1; }
+mv "$page.new" "$page"
