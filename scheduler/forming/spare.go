@@ -2,6 +2,7 @@ package forming
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/memory"
@@ -88,10 +89,11 @@ func (s *State) foreseeNear(w *Waiting) *memory.Forecast {
 	return f
 }
 
-// nearer says whether a new request is better in the spare memory: than on ranks, where it holds memory of these, else than
-// in the queue.
+// nearer says whether a new request is better in the spare memory. Where ranks have memory for it, it must be better there than on
+// ranks, and than if all requests were on ranks. Else one more request could always hide behind those of the spare memory, although all of
+// them together take GPU time from prompts. Where ranks are full the request must be better in the spare memory than in the queue.
 func (f *dealer) nearer(s *State, w *Waiting, home bool) bool {
-	s.expect()
+	s.expect(w)
 	prompts, running := f.gather(s, w)
 	step := s.Batch.Step
 	own := scheduler.Decoding{Request: w.Request, Offset: int32(w.Hold.Offset), Prompt: int32(w.Prompt)}
@@ -99,11 +101,15 @@ func (f *dealer) nearer(s *State, w *Waiting, home bool) bool {
 	predict := func(near bool) float64 {
 		sub := f.put(&own, near)
 		t := f.iteration(s, prompts)
-		f.take(sub, near)
+		f.take(&own, sub, near)
 		return float64(t)
 	}
 	near := predict(true)
 	if home {
+		if near >= predict(false) {
+			return false
+		}
+		f.empty(s)
 		return near < predict(false)
 	}
 	without := float64(f.iteration(s, prompts))
@@ -165,12 +171,35 @@ func (f *dealer) put(d *scheduler.Decoding, near bool) (sub int) {
 	return sub
 }
 
-// take takes the request away that put added last. It still counts as dealt: each place is tried once.
-func (f *dealer) take(sub int, near bool) {
+// take takes the request d away again that put added last.
+func (f *dealer) take(d *scheduler.Decoding, sub int, near bool) {
 	if from := &f.subs[sub]; near {
+		f.dealt[0]--
 		from.Near = from.Near[:len(from.Near)-1]
 	} else {
+		f.dealt[1+d.Offset]--
 		from.Decode = from.Decode[:len(from.Decode)-1]
+	}
+}
+
+// empty has the requests of the spare memory in subs decode on ranks, each on the rankset offset that has the fewest tokens.
+func (f *dealer) empty(s *State) {
+	step, tokens := s.Batch.Step, make([]int, s.Ledger.Ranksets())
+	for i := range f.subs {
+		for k := range f.subs[i].Decode {
+			d := &f.subs[i].Decode[k]
+			tokens[d.Offset] += d.Context(step)
+		}
+	}
+	for i := range f.subs {
+		near := f.subs[i].Near
+		f.subs[i].Near = near[:0]
+		for _, d := range near {
+			least := slices.Index(tokens, slices.Min(tokens))
+			d.Offset = int32(least)
+			tokens[least] += d.Context(step)
+			f.put(&d, false)
+		}
 	}
 }
 
@@ -179,15 +208,30 @@ func (s *State) halfway(request int32, context int) int {
 	return max(context, s.Requests[request].Input+int(s.expected(request)/2))
 }
 
-// expect notes what admission expects now, where it does not reserve final lengths.
-func (s *State) expect() {
+// expect notes what admission expects now, where it does not reserve final lengths: of w, too, which is to be admitted.
+func (s *State) expect(w *Waiting) {
 	s.near.output = 0
 	if s.Grows() {
 		s.near.output = float64(s.Memory.MaxTokens)
 	}
 	if s.forecast != nil {
-		s.near.output = max(1, s.forecast.Mean())
+		s.near.output = max(1, s.forecast.Mean(s.emitted(w)))
 	}
+}
+
+// emitted returns the tokens that w and all requests with memory have emitted.
+func (s *State) emitted(w *Waiting) int {
+	tokens := w.Emitted
+	for i := range s.Decoding {
+		d := &s.Decoding[i]
+		tokens += d.Context(s.Batch.Step) - s.Requests[d.Request].Input
+	}
+	s.EachPrefilling(false, func(p *Waiting) {
+		if p.Request != w.Request {
+			tokens += p.Emitted
+		}
+	})
+	return tokens
 }
 
 // expected returns the output length that admission expects of a request.

@@ -107,6 +107,81 @@ func TestPromptsKeepTheGPUsBusy(t *testing.T) {
 	}
 }
 
+// TestSpareMemoryEmpties: a request goes to ranks where it would be better in the spare memory only as long as another one is there.
+func TestSpareMemoryEmpties(t *testing.T) {
+	serve := func(fixed units.Duration) bool {
+		var requests []traces.Request
+		for i := range 7 {
+			requests = append(requests, request(i, 100, 1))
+		}
+		s := spared(2, 10_000, 1000, schedtest.Linear{GPUFixed: fixed, PIMToken: 10, NearToken: 20}, requests...)
+		s.Scheduler.Adaptive = true
+		for i := 1; i < 7; i++ { // five on ranks, the last in the spare memory
+			l := s.Ledger
+			if i == 6 {
+				l = s.GPU.Spare
+			}
+			s.Holds[i], _ = l.Reserve(memory.Prompted(100), nil, 0, nil)
+			s.Holds[i].Near = i == 6
+			s.Decoding = append(s.Decoding, scheduler.Decoding{Request: int32(i), Base: 100, Last: 500, Prompt: 100})
+		}
+		addAll(s, 1)
+		sub := s.Next().Sub
+		return append(sub[0].Prefill, sub[1].Prefill...)[0].Near
+	}
+	// All requests attend over 100 tokens. With a fixed time of 4900 a single batch takes 4900 + 5·1000 with two in the spare memory. With one
+	// it takes 4900 + 6·1000, and two sub-batches 2·4900 + 2000. With none there, two sub-batches take 2·4900, which is the shortest.
+	// With 6000 the two in the spare memory take 11000, and two sub-batches without any 12000.
+	if serve(4900) || !serve(6000) {
+		t.Errorf("in the spare memory: with short fixed times %v, with long ones %v", serve(4900), serve(6000))
+	}
+}
+
+// TestFewLongOutputs: requests that outlast all that have ended do not make the outputs of others seem long. Prompts go on coming at
+// the rate at which requests end, and keep the GPUs busy.
+func TestFewLongOutputs(t *testing.T) {
+	serve := func(ended, output int) bool {
+		requests := []traces.Request{request(0, 100, 11), request(1, 100, 11), request(2, 100, 11), request(3, 100, 5000), request(4, 100, 5000)}
+		s := spared(2, 100_000, 1000, schedtest.Linear{GPUToken: 60, PIMToken: 5, NearToken: 1}, requests...)
+		spec := &scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 10_000, History: 100}
+		s.Memory, s.forecast = spec, memory.NewForecast(spec, 1)
+		for range ended {
+			s.learn(output)
+		}
+		for i := range 2 { // both have emitted 20 tokens
+			s.Holds[3+i], _ = s.Ledger.Reserve(memory.Prompted(120), nil, 0, nil)
+			s.Decoding = append(s.Decoding, scheduler.Decoding{Request: int32(3 + i), Base: 120, Last: 5000, Prompt: 100})
+		}
+		addAll(s, 3)
+		return s.Next().Sub[1].Prefill[0].Near
+	}
+	// Outputs have (20·10 + 2·20)/20 = 12 tokens, so an iteration prefills 100/12 tokens for each of two. On the rankset the third request
+	// attends over 106 tokens in a sub-batch of 2·60 + 5·226 = 1250, longer than the GPUs' 3·60 + 16.7·60 = 1180. In the spare memory
+	// the GPUs take 1286. Longer outputs leave the GPUs time for it, and so do outputs of which nothing is known.
+	for _, c := range []struct {
+		ended, output int
+		want          bool
+	}{{20, 10, false}, {20, 100, true}, {0, 0, true}} {
+		if got := serve(c.ended, c.output); got != c.want {
+			t.Errorf("%d requests ended with %d tokens: in the spare memory %v, want %v", c.ended, c.output, got, c.want)
+		}
+	}
+}
+
+// TestEmittedTokens: they count of requests that decode, that prefill again, and of the one to be admitted.
+func TestEmittedTokens(t *testing.T) {
+	s := spared(1, 1000, 1000, schedtest.Linear{}, request(0, 10, 50), request(1, 12, 50), request(2, 10, 50))
+	s.Batch.Step = 5
+	s.Decoding = []scheduler.Decoding{{Request: 0, Base: 12}}
+	s.chunked = []Waiting{{Request: 1, Prompt: 15, Emitted: 3}}
+	if got := s.emitted(&Waiting{Request: 2, Prompt: 30, Emitted: 20}); got != 7+3+20 {
+		t.Errorf("%d tokens, want 30", got)
+	}
+	if got := s.emitted(&s.chunked[0]); got != 7+3 {
+		t.Errorf("%d tokens, want 10", got)
+	}
+}
+
 // TestMakeRoomInSpareMemory: a request that grows in the full spare memory takes that of the request there that came last, prompts
 // first; requests on ranks keep theirs, but for prompts behind it in the queue.
 func TestMakeRoomInSpareMemory(t *testing.T) {

@@ -126,18 +126,19 @@ func (f *Forecast) survive() {
 	}
 }
 
-// Mean returns the mean output length, from the requests that Foresee was last told of and those that have ended. It is
-// the estimate of survive without the request that outlasts all others: that one would make short outputs seem long.
-// What the lengths do not tell is as long as can be.
-func (f *Forecast) Mean() (mean float64) {
-	chance, from, shorter := 1.0, 0, 0
-	for ended, length := range f.sorted {
-		mean += float64(chance * float64(length-from))
-		for from = length; shorter < len(f.emitted) && f.emitted[shorter]+1 < length; shorter++ {
-		}
-		chance *= 1 - 1/float64(len(f.sorted)-ended+len(f.emitted)-shorter)
+// Mean estimates the mean output length: the tokens that all requests have emitted, those that have ended and those that
+// run, for each request that ended. It is the estimate for requests that end in each step with the same chance, at whatever
+// length. So one request that outlasts all that have ended adds the tokens that it has, and not what it may emit yet.
+// Before any request has ended the mean is the longest output. running is the tokens that running requests have emitted.
+func (f *Forecast) Mean(running int) float64 {
+	if len(f.lengths) == 0 {
+		return float64(f.most)
 	}
-	return mean + float64(chance*float64(max(0, f.most-from)))
+	emitted := running
+	for _, length := range f.lengths {
+		emitted += length
+	}
+	return min(float64(f.most), float64(emitted)/float64(len(f.lengths)))
 }
 
 // longer returns the chance that a request emits more than a number of tokens.
