@@ -84,8 +84,8 @@ func (e *experiment) table3Layouts(m *models) *experiment {
 	return e.pick(func(i int) bool { return m.inTable3(e.configs[i]) })
 }
 
-// bestLayouts returns the points with the best layout of each model, trace and system: over all
-// seeds the one that rejects the fewest requests, of equals the one with the highest throughput.
+// bestLayouts returns the points with the best layout of each model, trace and system: of those with all
+// seeds, over these the one that rejects the fewest requests, of equals the one with the highest throughput.
 func (e *experiment) bestLayouts() *experiment {
 	type use struct {
 		work
@@ -93,6 +93,7 @@ func (e *experiment) bestLayouts() *experiment {
 		parallel int
 	}
 	type sum struct {
+		seeds      int
 		rejected   int64
 		throughput float64
 	}
@@ -101,13 +102,13 @@ func (e *experiment) bestLayouts() *experiment {
 	for i, entry := range e.outcome.Entries {
 		if e.configs[i] != nil && entry.Summary != nil {
 			s := sums[of(i)]
-			sums[of(i)] = sum{s.rejected + entry.Summary.RejectedRequests, s.throughput + entry.Summary.OutputTokensPerS}
+			sums[of(i)] = sum{s.seeds + 1, s.rejected + entry.Summary.RejectedRequests, s.throughput + entry.Summary.OutputTokensPerS}
 		}
 	}
 	return e.pick(func(i int) bool {
 		own := sums[of(i)]
 		for u, s := range sums {
-			less := cmp.Or(cmp.Compare(s.rejected, own.rejected), cmp.Compare(own.throughput, s.throughput), cmp.Compare(u.parallel, of(i).parallel))
+			less := cmp.Or(cmp.Compare(own.seeds, s.seeds), cmp.Compare(s.rejected, own.rejected), cmp.Compare(own.throughput, s.throughput), cmp.Compare(u.parallel, of(i).parallel))
 			if u.work == e.workOf(i) && u.system == e.systemOf(i) && less < 0 {
 				return false
 			}

@@ -264,7 +264,7 @@ func TestTried(t *testing.T) {
 	for where, want := range map[string]int{
 		"200 1 l3 4 opt-66b openr1": 18, "200 2 l3 4 opt-66b openr1": 0, "200 1 gpu-only 4 opt-66b openr1": 3, // six policies on three layouts
 		"400 1 l3 4 opt-66b openr1": 1, "400 2 l3 4 opt-66b openr1": 1, // two GPUs, as in Table 3
-		"400 1 gpu-only 4 opt-66b openr1": 2, "400 1 gpu-only 4 gpt-175b openr1": 1, // the longest requests do not fit OPT-66B's two GPUs
+		"400 1 gpu-only 4 opt-66b openr1": 2, "400 2 gpu-only 4 opt-66b openr1": 1, "400 1 gpu-only 4 gpt-175b openr1": 1, // the longest requests do not fit OPT-66B's two GPUs
 	} {
 		if got := points[where]; got != want {
 			t.Errorf("%s: %d points, want %d", where, got, want)
