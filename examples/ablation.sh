@@ -91,19 +91,5 @@ if [ -z "$page" ]; then
   awk -F'\t' '$1 != name { name = $1; print "\n" name "\n" } { print $2 }' "$out/tables.tsv"
   exit
 fi
-awk -F'\t' '
-  NR == FNR { text[$1] = text[$1] $2 "\n"; next }
-  /^<!-- begin .* -->$/ {
-    name = substr($0, 12, length($0) - 15)
-    if (!(name in text)) wrong = wrong " no table is made for the marks of " name ";"
-    print $0
-    printf "%s", text[name]
-    placed[name]
-  }
-  /^<!-- end .* -->$/ { name = "" }
-  name == ""
-  END {
-    for (made in text) if (!(made in placed)) wrong = wrong " the page has no marks of " made ";"
-    if (wrong != "") { print FILENAME ":" wrong | "cat >&2"; exit 1 }
-  }' "$out/tables.tsv" "$page" >"$page.new" || { rm "$page.new"; exit 1; }
+awk -F'\t' -f examples/renew.awk "$out/tables.tsv" "$page" >"$page.new" || { rm "$page.new"; exit 1; }
 mv "$page.new" "$page"

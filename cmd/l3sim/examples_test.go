@@ -171,6 +171,7 @@ func ablationFolder(t *testing.T, text, requests string) (dir string, script fun
 	if err != nil || len(files) != 5 {
 		t.Fatalf("%v, %v", files, err)
 	}
+	files = append(files, filepath.Join(examples, "renew.awk"))
 	if err := os.Mkdir(filepath.Join(dir, "examples"), 0o777); err != nil {
 		t.Fatal(err)
 	}

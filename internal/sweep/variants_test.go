@@ -8,6 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -176,5 +177,19 @@ func TestDrawsOfTheBest(t *testing.T) {
 	}
 	if o := ran(t, of(), RunOptions{Journal: journal}); o.Ran != 0 || o.Missing != 0 {
 		t.Errorf("%d points run again", o.Ran)
+	}
+	table, err := p.Table(o)
+	if err != nil || len(table.Rows) != 2*4 {
+		t.Fatal(err, table)
+	}
+	for i := range table.Rows {
+		if n, _ := table.Float(i, tables.DrawsColumn); n != draws {
+			t.Errorf("%v has %v draws", table.Rows[i][0], n)
+		}
+	}
+	o.Entries[len(o.Entries)-1] = nil // of the pages' last variant
+	o.Entries[p.Best(o)[0]+len(p.own())] = nil
+	if _, err := p.Table(o); err == nil {
+		t.Error("a table without a draw that counts")
 	}
 }
