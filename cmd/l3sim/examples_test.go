@@ -315,3 +315,54 @@ func TestAblationPage(t *testing.T) {
 		t.Error("docs/lab/ablation.md is not what 'sh examples/ablation.sh docs/lab/ablation.md' writes")
 	}
 }
+
+// designsPage is the page whose tables examples/designs.sh writes.
+const designsPage = "../../docs/lab/beyond.md"
+
+// TestDesignsPage: the tables of docs/lab/beyond.md have each design of examples/designs.toml once, in its order, and compare these. At full
+// length the table of designs is what examples/designs.sh writes.
+func TestDesignsPage(t *testing.T) {
+	page := string(read(t, designsPage))
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^\[\[list\]\]\nname = "([^"]+)"$`).FindAllStringSubmatch(string(read(t, filepath.Join(examples, "designs.toml"))), -1) {
+		names = append(names, m[1])
+	}
+	shown := map[string][]string{} // the first cells of the rows, by table
+	for _, m := range ablationTable.FindAllStringSubmatch(page, -1) {
+		for _, line := range strings.Split(strings.TrimSpace(m[2]), "\n")[2:] {
+			cell, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
+			shown[m[1]] = append(shown[m[1]], strings.TrimSuffix(cell, " †"))
+		}
+	}
+	if len(names) < 15 || !slices.Equal(shown["designs"], names) {
+		t.Errorf("the page has the designs\n%q\nthe sweep has\n%q", shown["designs"], names)
+	}
+	for _, pair := range shown["sure"] {
+		first, second, _ := strings.Cut(pair, ", over ")
+		if !slices.Contains(names, first) || !slices.Contains(names, second) {
+			t.Errorf("%s: no two designs", pair)
+		}
+	}
+	if len(shown["sure"]) == 0 {
+		t.Error("the page says of no pair how sure it is")
+	}
+	if !deep.Long() {
+		return
+	}
+	dir, bin := t.TempDir(), t.TempDir()
+	linked(t, bin)
+	if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(examples)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "examples/designs.sh", "", "out", "", "1") // the table has no draws
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+bin)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range ablationTable.FindAllStringSubmatch(page, -1) {
+		if m[1] == "designs" && !strings.Contains(string(out), m[2]) {
+			t.Errorf("docs/lab/beyond.md has\n%s\nthe script writes\n%s", m[2], out)
+		}
+	}
+}

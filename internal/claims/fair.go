@@ -49,19 +49,23 @@ func (r *Report) addFair(e *evidence) error {
 	return r.addLayouts(all.systems(), best, table3)
 }
 
-// drawFair draws the models and traces of which every system holds all requests.
+// drawFair draws the models and traces of which gpu-only holds all requests, to which the figure is relative, and of the other systems those
+// that hold all, too.
 func (r *Report) drawFair(best *experiment) error {
-	rejects := func(i int) bool {
-		s := best.outcome.Entries[i].Summary
-		return s == nil || s.RejectedRequests > 0
+	type use struct {
+		work
+		system string
 	}
-	var excluded []work
+	excluded := map[use]bool{}
 	for i := range best.plan.Points {
-		if rejects(i) {
-			excluded = append(excluded, best.workOf(i))
+		if s := best.outcome.Entries[i].Summary; s == nil || s.RejectedRequests > 0 {
+			excluded[use{best.workOf(i), best.systemOf(i)}] = true
 		}
 	}
-	drawn := best.pick(func(i int) bool { return !slices.Contains(excluded, best.workOf(i)) })
+	drawn := best.pick(func(i int) bool {
+		w := best.workOf(i)
+		return !excluded[use{w, best.systemOf(i)}] && !excluded[use{w, "gpu-only"}]
+	})
 	drawn.experimentSpec = &experimentSpec{Name: "fair_best"}
 	t, err := drawn.table()
 	if err != nil {
