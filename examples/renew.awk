@@ -9,7 +9,10 @@ NR == FNR { text[$1] = text[$1] $2 "\n"; next }
   printf "%s", text[name]
   placed[name]
 }
-/^<!-- end .* -->$/ { name = "" }
+/^<!-- end .* -->$/ {
+  if ($0 != "<!-- end " name " -->") wrong = wrong " no begin of " $0 ";"
+  name = ""
+}
 name == ""
 END {
   if (name != "") wrong = wrong " no end of " name ";"

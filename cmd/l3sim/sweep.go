@@ -51,7 +51,7 @@ point's summary, and a journal, from which the same command goes on after any in
 --shard i/N runs the i-th part of N, from 0, into a folder of its own; 'l3sim sweep merge' makes one folder of them.
 --emit writes a job for Slurm or Kubernetes that runs N shards and merges them.
 
---bands N runs each point N times more, each with draws of what is uncertain: times of kernels, constants of energy, prices,
+--bands N runs each point that counts N times more, each with draws of what is uncertain: times of kernels, constants of energy, prices,
 assumptions, the trace's seed. results.csv gets 10th and 90th percentiles, draws.csv has all draws; 'l3sim table --rank'
 says how sure a ranking is.`,
 		Example: `  l3sim sweep examples/ranks.toml --dry-run
@@ -181,7 +181,7 @@ func (a *app) runInFolder(ctx context.Context, plan *sweep.Plan, part *sweep.Par
 	outcome, err = a.runPlan(ctx, plan, sweep.RunOptions{Journal: journal, Workers: f.workers, Force: f.force, FailFast: f.failFast})
 	there := journal.Check()
 	if err != nil && there == nil {
-		a.Note("%d of %d points are recorded; the same command goes on from there", len(plan.Points)-outcome.Missing, len(plan.Points))
+		a.Note("%d of %d points are recorded; the same command goes on from there", len(plan.Points)-outcome.Missing-outcome.Left, len(plan.Points)-outcome.Left)
 	}
 	if err = cmp.Or(err, there); err != nil || part != nil || outcome.Missing > 0 { // before the folder is made again for the results
 		return outcome, err

@@ -33,6 +33,9 @@ func TestDocs(t *testing.T) {
 			if target == AllTargets || target == Fair {
 				o.Seeds = 3
 			}
+			if target == Fair {
+				o.Requests = 250 // more than policies are tried on
+			}
 			r = func() (*Report, error) { return o.run(t.Context(), newFake(plausible).run) }
 		}
 		report, err := r()

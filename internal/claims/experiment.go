@@ -34,6 +34,8 @@ type experiment struct {
 	// whole says that systems are compared on whole traces, else on the points with
 	// run.common_to = "all". Then a system that rejects requests does not compare.
 	whole bool
+	// triedOn is the requests of one seed on which layouts and policies were tried (Options.try); 0: all have run in full.
+	triedOn int
 }
 
 // point is one finished point of an experiment.

@@ -165,11 +165,19 @@ func (e *experiment) answer(seeds []uint64, systems []string) (*section, error) 
 		}
 		t.Add(row...)
 	}
-	text := "Output tokens/s of l3 over those of each baseline, every system at its best policy and layout, over the models and traces: the median (least to most), and in how many cases l3 is faster"
+	text := "Output tokens/s of l3 over those of each baseline, every system at its best policy and layout" + e.onTrial() + ", over the models and traces: the median (least to most), and in how many cases l3 is faster"
 	if len(seeds) > 1 {
 		text += fmt.Sprintf(" with each of %d seeds, whose mean a ratio is; cases in which they disagree are tied", len(seeds))
 	}
 	return &section{answerTitle, text + ".", t}, nil
+}
+
+// onTrial says on what layouts and policies were the best, where that is not what is shown.
+func (e *experiment) onTrial() string {
+	if e.triedOn == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" of those tried on %d requests of the first seed", e.triedOn)
 }
 
 // spread is the ratio of a pair over seeds: ratio is the mean.
@@ -198,6 +206,10 @@ func (e *experiment) overSeeds(seeds []uint64, l3System, base string) ([]spread,
 			s.seeds++
 			s.ratio += (p.ratio - s.ratio) / float64(s.seeds)
 		}
+	}
+	all = slices.DeleteFunc(all, func(s spread) bool { return s.seeds < len(seeds) }) // requests are rejected with another seed
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no model and trace that both %s and %s have run with all seeds", l3System, base)
 	}
 	slices.SortStableFunc(all, func(a, b spread) int { return cmp.Compare(b.ratio, a.ratio) })
 	return all, nil
@@ -234,7 +246,7 @@ func (r *Report) addLayouts(systems []string, best, table3 *experiment) error {
 		return strings.TrimSpace(throughputCell(s) + " " + layout(c) + " " + s.Variant)
 	}
 	r.addSystemTable(best, systems, bestTitle,
-		"TP is the number of GPUs of a replica: the layout that rejects the fewest requests of the trace, of equals the fastest. Behind it is the variant of the preset (run.variant), the fastest of the system's. "+rejectedText, tokens)
+		"TP is the number of GPUs of a replica: the layout that rejects the fewest requests of the trace, of equals the fastest"+best.onTrial()+". Behind it is the variant of the preset (run.variant), the fastest of the system's there. "+rejectedText, tokens)
 	r.addSystemTable(best, systems, "Mean decode batch at these layouts", "", batchCell)
 	r.addSystemTable(best, systems, "Preemptions a request at these layouts", "With the longest stall, where there is one.", preemptionsCell)
 	ratios, err := table3.ratios(r.Seeds[0], "l3", systems)

@@ -127,7 +127,7 @@ func (e *experiment) workOf(i int) work {
 func (e *experiment) pick(where func(i int) bool) *experiment {
 	plan := *e.plan
 	plan.Points = nil
-	out := &experiment{experimentSpec: e.experimentSpec, plan: &plan, whole: e.whole}
+	out := &experiment{experimentSpec: e.experimentSpec, plan: &plan, whole: e.whole, triedOn: e.triedOn}
 	for i := range e.plan.Points {
 		if e.configs[i] != nil && where(i) {
 			plan.Points, out.configs = append(plan.Points, e.plan.Points[i]), append(out.configs, e.configs[i])

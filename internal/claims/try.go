@@ -52,6 +52,12 @@ func (o *Options) try(ctx context.Context, l *loader, x *experiment, run runner)
 	if err := runAll(ctx, []*experiment{trial}, run, sweep.RunOptions{Journal: o.Journal, Progress: o.progress()}); err != nil {
 		return err
 	}
+	judged, plan := *trial, *trial.plan
+	judged.plan = &plan
+	judged.keepBest()
+	if err := judged.failed(); err != nil {
+		return err
+	}
 	throughput := map[choice]float64{}
 	for i, entry := range trial.outcome.Entries {
 		if trial.configs[i] != nil && entry.Summary != nil {
@@ -99,9 +105,11 @@ func (o *Options) try(ctx context.Context, l *loader, x *experiment, run runner)
 		once[t.choice] = once[t.choice] || s.table3
 	}
 	first := x.seeds()[0]
-	*x = *x.pick(func(i int) bool {
+	left := x.pick(func(i int) bool {
 		return full[x.choiceOf(i)] || once[x.choiceOf(i)] && x.plan.Points[i].Seed == first
 	})
+	left.triedOn = x.Tried
+	*x = *left
 	return nil
 }
 

@@ -136,6 +136,9 @@ func (p *Plan) Size() string {
 	size := input.Plural(len(p.own()), "point", "points")
 	if n := p.draws(); n > 0 {
 		size += " and " + input.Plural(n, "draw", "draws") + " of each"
+		if p.tries() {
+			size += " that counts"
+		}
 	}
 	return size
 }

@@ -36,6 +36,7 @@ type Outcome struct {
 	Reused  int      // points with a result from the journal or from an equal point
 	Failed  int
 	Missing int // points without a result
+	Left    int // draws without a result that need not run: their variants do not count
 }
 
 // Run carries out the points that the journal does not hold, each once. A point that fails
@@ -65,7 +66,9 @@ func (p *Plan) Run(ctx context.Context, o RunOptions) (*Outcome, error) {
 		drawn = len(pending)
 	}
 	r.all(ctx, pending[:drawn], workers)
-	r.all(ctx, r.ofBest(pending[drawn:]), workers)
+	if ctx.Err() == nil { // else it is not known which variants count
+		r.all(ctx, r.ofBest(pending[drawn:]), workers)
+	}
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, errFailFast) {
 		return r.outcome(), err
 	}
@@ -240,20 +243,20 @@ func (r *runner) report(finished int64) {
 
 // outcome sorts the plan's points by what became of them. Points with the same hash share an entry.
 func (r *runner) outcome() *Outcome {
-	o, left := &Outcome{Entries: make([]*Entry, len(r.plan.Points)), Ran: r.ran}, 0
+	o := &Outcome{Entries: make([]*Entry, len(r.plan.Points)), Ran: r.ran}
 	for i := range r.plan.Points {
 		e := r.done[r.plan.Points[i].Hash]
 		o.Entries[i] = e
 		switch {
 		case e == nil && r.left != nil && r.left[i]:
-			left++
+			o.Left++
 		case e == nil:
 			o.Missing++
 		case e.Status == tables.StatusFailed:
 			o.Failed++
 		}
 	}
-	o.Reused = len(o.Entries) - o.Missing - o.Ran - left
+	o.Reused = len(o.Entries) - o.Missing - o.Ran - o.Left
 	return o
 }
 
@@ -279,8 +282,16 @@ func (p *Plan) Estimate(ctx context.Context, done map[string]*Entry, workers int
 	e := &Estimate{Workers: workers}
 	var probe *Point
 	tokens, seen := int64(0), map[string]bool{}
+	type of struct{ combination, index int }
+	drawn, tries := map[of]bool{}, p.tries()
 	for i := range p.Points {
 		point := &p.Points[i]
+		if point.draw != nil && tries { // those of one variant of each combination run
+			if drawn[of{point.combination, point.draw.index}] {
+				continue
+			}
+			drawn[of{point.combination, point.draw.index}] = true
+		}
 		if done[point.Hash] != nil || seen[point.Hash] {
 			continue
 		}

@@ -41,7 +41,7 @@ func (p *Plan) trials(combinations []int) ([]trial, error) {
 			all = append(all, trial{c, name})
 		}
 	}
-	if slices.ContainsFunc(all, func(t trial) bool { return t.variant != "" }) {
+	if slices.ContainsFunc(all, func(t trial) bool { return t.variant != "" }) && !slices.Contains(p.columns, variantKey) {
 		p.columns = slices.Insert(p.columns, len(p.columns)-1, variantKey) // before the seed
 	}
 	return all, nil

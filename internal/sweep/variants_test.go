@@ -178,6 +178,15 @@ func TestDrawsOfTheBest(t *testing.T) {
 	if o := ran(t, of(), RunOptions{Journal: journal}); o.Ran != 0 || o.Missing != 0 {
 		t.Errorf("%d points run again", o.Ran)
 	}
+	canceled, cancel := context.WithCancel(t.Context())
+	stopped := of()
+	stopped.Simulate = func(context.Context, *Point, *configs.Config, *traces.Trace) (*results.Summary, error) {
+		cancel()
+		return &results.Summary{}, nil
+	}
+	if o, err := stopped.Run(canceled, RunOptions{Workers: 1, Progress: func(done, _ int64) { last = done }}); err == nil || o.Left != 0 || o.Missing+o.Ran != len(stopped.Points) || last > 2 {
+		t.Errorf("stopped after a point: %v, %d draws need not run, %d of %d are missing, %d done", err, o.Left, o.Missing, len(stopped.Points), last)
+	}
 	table, err := p.Table(o)
 	if err != nil || len(table.Rows) != 2*4 {
 		t.Fatal(err, table)
