@@ -237,8 +237,8 @@ func TestFairDoesNotThrash(t *testing.T) {
 	}
 }
 
-// TestTried: policies and layouts are tried on few requests of one seed; what then runs in full is the best of each system, and the best
-// policy on the layout of Table 3. A layout that rejects requests of the whole trace is not the best, however fast it was on the few.
+// TestTried: policies and layouts are tried on few requests of one seed; what then runs in full is the best layouts of each system, and the
+// layout of Table 3 with one seed, each with its best policy. A layout that rejects requests of the whole trace is not the best, however fast it was on the few.
 func TestTried(t *testing.T) {
 	o := fakeOptions(t, Fair)
 	o.Requests, o.Seeds = 400, 2
@@ -263,8 +263,9 @@ func TestTried(t *testing.T) {
 	}
 	for where, want := range map[string]int{
 		"200 1 l3 4 opt-66b openr1": 18, "200 2 l3 4 opt-66b openr1": 0, "200 1 gpu-only 4 opt-66b openr1": 3, // six policies on three layouts
-		"400 1 l3 4 opt-66b openr1": 1, "400 2 l3 4 opt-66b openr1": 1, // two GPUs, as in Table 3
-		"400 1 gpu-only 4 opt-66b openr1": 2, "400 2 gpu-only 4 opt-66b openr1": 1, "400 1 gpu-only 4 gpt-175b openr1": 1, // the longest requests do not fit OPT-66B's two GPUs
+		"400 1 l3 4 opt-66b openr1": 2, "400 2 l3 4 opt-66b openr1": 2, // two GPUs, as in Table 3, and four within 5%
+		"400 1 gpu-only 4 opt-66b openr1": 3, "400 2 gpu-only 4 opt-66b openr1": 2, // four GPUs, eight, which are close, and Table 3's two, on which requests do not fit
+		"400 1 gpu-only 4 gpt-175b openr1": 1, // the longest requests do not fit OPT-66B's two GPUs
 	} {
 		if got := points[where]; got != want {
 			t.Errorf("%s: %d points, want %d", where, got, want)
