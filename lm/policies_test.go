@@ -101,7 +101,7 @@ func TestReferencePolicies(t *testing.T) {
 	for _, name := range names {
 		steps := most
 		if most == pageEnds && !slices.Contains(kinds, name) {
-			steps = 17
+			steps = deep.Of(17, 9, 17)
 		}
 		t.Run(name, func(t *testing.T) {
 			spec := referenceSpec(t, name)
