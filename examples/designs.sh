@@ -11,21 +11,21 @@ figures=${3:-}
 draws=${4:-50}
 
 l3sim sweep examples/designs.toml --bands "$draws" --out "$out" >&2
-l3sim table "$out" --columns point,output_tokens_per_s,usd_per_million_output_tokens,output_tokens_per_site_joule,tbt_p99_ms,beyond_boards --format csv |
+l3sim table "$out" --columns point,run.variant,output_tokens_per_s,usd_per_million_output_tokens,output_tokens_per_site_joule,tbt_p99_ms,beyond_boards --format csv |
   sed '1d; s/"//g; s/model=//; s/weight_bits=//; s/activation_bits=//' >"$out/point.csv"
 l3sim table "$out" --rank output_tokens_per_s --group weight_bits --format csv >"$out/rank.csv"
 
-# A line of point.csv: model, bits of weights and of activations, design (which may have a comma), the variant if there is one, five
-# numbers. That of rank.csv names two points.
+# A line of point.csv: model, bits of weights and of activations, design (which may have a comma), the variant if there is one, the
+# variant again or nothing, five numbers. That of rank.csv names two points.
 awk -F, '
-  function design(first, last,    name, i) {
-    if ($last ~ /^(plain|spare|striped|striped-spare|striped-two|striped-long|long-prompts|half|two)$/) last--
+  function design(first, last, variant,    name, i) {
+    if (variant != "") last--
     name = $first
     for (i = first + 1; i <= last; i++) name = name "," $i
     return name
   }
   {
-    name = design(4, NF - 5)
+    name = design(4, NF - 6, $(NF - 5))
     if (!(name in seen)) { seen[name]; names[++n] = name }
     at = name SUBSEP $1 SUBSEP $2
     tokens[at] = $(NF - 4); usd[at] = $(NF - 3); joule[at] = $(NF - 2); tbt[at] = $(NF - 1)
@@ -47,6 +47,11 @@ awk '
     pairs = "L3/A100;L3 lserve KV8/A100 lserve KV8;A100 lserve KV8/L3;AttAcc/L3;L3/AttAcc 9x 3/4;H200/L3 on H200;H200 lserve KV8/L3 lserve KV8 on H200;H200/L3;H200 lserve KV8/L3 lserve KV8"
     n = split(pairs, pair, ";")
   }
+  FILENAME ~ /point.csv$/ { # names of variants
+    count = split($0, cell, ",")
+    if (cell[count - 5] != "") variants[cell[count - 5]]
+    next
+  }
   { # the points are quoted, and hold commas
     split($0, part, "\"")
     split(part[5], v, ",") # nothing, draws, wins, share
@@ -54,7 +59,8 @@ awk '
     for (i = 2; i <= 4; i += 2) {
       model = part[i]; sub(/^model=/, "", model); sub(/,.*/, "", model)
       sub(/^model=[^,]*,weight_bits=[^,]*,activation_bits=[^,]*,/, "", part[i])
-      sub(/,(plain|spare|striped|striped-spare|striped-two|striped-long|long-prompts|half|two)$/, "", part[i])
+      last = part[i]; sub(/^.*,/, "", last)
+      if (last in variants) part[i] = substr(part[i], 1, length(part[i]) - length(last) - 1)
     }
     share[model, bits, part[2] "/" part[4]] = v[4]
     share[model, bits, part[4] "/" part[2]] = 1 - v[4]
@@ -70,7 +76,7 @@ awk '
       }
       print "sure\t| " substr(text, 1, cut - 1) ", over " substr(text, cut + 1) " |" cells
     }
-  }' "$out/rank.csv" >>"$out/tables.tsv"
+  }' "$out/point.csv" "$out/rank.csv" >>"$out/tables.tsv"
 
 if [ -n "$figures" ]; then
   l3sim plot "$out" --kind scatter --x usd_per_million_output_tokens --y output_tokens_per_s --group run.system --facet run.model \

@@ -101,7 +101,7 @@ func TestReferencePolicies(t *testing.T) {
 	for _, name := range names {
 		steps := most
 		if most == pageEnds && !slices.Contains(kinds, name) {
-			steps = deep.Of(17, 9, 17)
+			steps = 17
 		}
 		t.Run(name, func(t *testing.T) {
 			spec := referenceSpec(t, name)

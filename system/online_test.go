@@ -264,8 +264,8 @@ func TestDeterministicServers(t *testing.T) {
 		rho     float64
 		out     int // a router sees how far servers are by their tokens
 	}{{1, 0.5, 3}, {1, 0.7, 3}, {2, 0.6, 12}, {4, 0.7, 12}} {
-		if c.servers < 4 && !deep.Long() {
-			continue // as four, whose router has more to do
+		if (c.rho == 0.5 || c.servers == 2) && !deep.Long() {
+			continue // as one server at 0.7, with less waiting, and as four
 		}
 		cfg, node, service := serverOf(t, c.servers, in, c.out)
 		cfg.Arrivals.Kind, cfg.Arrivals.RatePerS = traces.ArrivalsPoisson, c.rho*float64(c.servers)/service.Seconds()

@@ -301,12 +301,38 @@ func ablationPoints(name, table string, f func(sweep, point, cell string)) {
 	}
 }
 
-// TestAblationPage: docs/lab/ablation.md has what examples/ablation.sh writes.
+// TestAblationPage: the tables of docs/lab/ablation.md have each point of the sweeps once. At full length they are what
+// examples/ablation.sh writes.
 func TestAblationPage(t *testing.T) {
-	if !deep.Long() {
-		t.Skip("runs 101 points of 1,000 requests: L3SIM_LONG=1 runs it")
-	}
 	want := string(read(t, ablationPage))
+	shown := map[string]int{} // points by sweep and name
+	for _, m := range ablationTable.FindAllStringSubmatch(want, -1) {
+		ablationPoints(m[1], m[2], func(sweep, point, cell string) {
+			if _, err := strconv.ParseFloat(cell, 64); err != nil {
+				t.Errorf("%s of %s: %v", point, sweep, err)
+			}
+			shown[sweep+" "+point]++
+		})
+	}
+	points := 0
+	for _, sweep := range []string{"ablation", "ablation_batches", "ablation_predictors", "ablation_long"} {
+		plan, err := planSweep(filepath.Join(examples, sweep+".toml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		points += len(plan.Points)
+		for i := range plan.Points {
+			if name := plan.Points[i].Name; shown[sweep+" "+name] != 1 {
+				t.Errorf("%s of %s is shown %d times", name, sweep, shown[sweep+" "+name])
+			}
+		}
+	}
+	if len(shown) != points {
+		t.Errorf("the page has %d points, the sweeps %d", len(shown), points)
+	}
+	if !deep.Long() {
+		return
+	}
 	dir, script := ablationFolder(t, want, "1000")
 	if _, err := script("page.md"); err != nil {
 		t.Fatal(err)
