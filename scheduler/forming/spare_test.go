@@ -339,3 +339,27 @@ func TestFitsBesideSpare(t *testing.T) {
 		t.Errorf("beside 30 tokens: %v, %v; %d units, %d and %d in use", g.Fits(5, most-30), g.Fits(5, most-29), g.BesideSpare(0, 30), g.Spare.Used(), s.UsedUnits())
 	}
 }
+
+// TestWholePromptRuns: a prompt that is not cut has activations of all its tokens. It goes to the spare memory only where these fit beside
+// its own keys and values, else it would hold that memory and never begin.
+func TestWholePromptRuns(t *testing.T) {
+	m := schedtest.SmallModel
+	const prompt = 100
+	activations, kv := m.ActivationBytes(prompt), prompt*m.KVBytesPerToken()
+	for _, c := range []struct {
+		free units.Bytes // of the GPUs
+		near bool
+	}{{activations + 2*kv + kv, true}, {activations + kv/2, false}} {
+		s := spared(1, 1000, 0, schedtest.Linear{GPUFixed: 100, PIMToken: 5, NearToken: 1}, request(0, prompt, 1))
+		s.Scheduler.Chunking, s.Batching.MaxBatchTokens = false, 1
+		s.GPU.Free = c.free
+		s.GPU.Spare = memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: m.Layers, HeadsPerChannel: m.KVHeads, UnitTokens: 1, Capacity: int64(c.free / s.GPU.SpareUnit)})
+		s.Add(0)
+		s.near.longest = 0 // room for other prompts is not what this one needs
+		b := s.Next()
+		if len(b.Sub[0].Prefill) != 1 || b.Sub[0].Prefill[0].Tokens != prompt || b.Sub[0].Prefill[0].Near != c.near {
+			t.Errorf("%d bytes free: %+v, want %d tokens, in the spare memory: %v", c.free, b.Sub[0].Prefill, prompt, c.near)
+		}
+		schedtest.MustHold(t, s.CheckMemory())
+	}
+}
