@@ -17,82 +17,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// lines is the costs of a host and GPUs that are linear in everything. An iteration of two
-// sub-batches is NEO's: each side of a layer waits for the other.
-type lines struct{ weights, token, context, host, hostContext, move units.Duration }
-
-func (l lines) Linear(tokens int) units.Duration {
-	if tokens == 0 {
-		return 0
-	}
-	return l.weights + l.token*units.Duration(tokens)
-}
-
-func (l lines) Attention(s *scheduler.SubBatch, step int64) units.Duration {
-	t := l.context * units.Duration(s.PrefillTokens())
-	for i := range s.Decode {
-		t += l.context * units.Duration(s.Decode[i].Context(step))
-	}
-	return t
-}
-
-func (l lines) HostAttention(requests int, tokens int64) units.Duration {
-	if requests == 0 {
-		return 0
-	}
-	return l.host + l.hostContext*units.Duration(tokens)
-}
-
-func (l lines) Move(tokens int) units.Duration { return l.move * units.Duration(tokens) }
-
-func (l lines) Fetch(tokens int) units.Duration { return l.Move(tokens) }
-
-func (l lines) Iteration(b *scheduler.Batch) units.Duration {
-	var linear, gpu, host [2]units.Duration
-	for i := range b.Sub {
-		s := &b.Sub[i]
-		var contexts int64
-		for k := range s.Host {
-			contexts += int64(s.Host[k].Context(b.Step))
-		}
-		linear[i], gpu[i], host[i] = l.Linear(s.Tokens()), l.Attention(s, b.Step), l.HostAttention(len(s.Host), contexts)
-	}
-	layer := max(linear[0]+gpu[0], host[1]) + max(linear[1], host[0])
-	if linear[1] == 0 {
-		layer = linear[0] + max(gpu[0], host[0])
-	}
-	return max(units.Duration(schedtest.SmallModel.Layers)*layer, b.Moves.Up.Wait, b.Moves.Down.Wait)
-}
-
-// machine is what runs iterations at such costs.
-type machine struct {
-	lines
-	took units.Duration
-}
-
-func (m *machine) Latest() (took, up, down units.Duration) { return m.took, m.took, m.took }
-
-// offloading is a replica with its Former, and what runs its iterations.
-type offloading struct {
-	*forming.Scheduler
-	o *Former
-	m *machine
-}
-
-// Next forms an iteration and runs it.
-func (o offloading) Next() *scheduler.Batch {
-	b := o.Scheduler.Next()
-	o.m.took = o.m.Iteration(b)
-	return b
-}
-
-// newOffloading returns a replica of GPUs and a host that batches by a policy of continuous batching.
-func newOffloading(c forming.Config, m forming.Memories, requests []traces.Request, costs lines, maxDelay float64) offloading {
-	run := &machine{lines: costs}
-	o := New(run, maxDelay)
-	return offloading{forming.New(c, m, requests, o), o, run}
-}
-
 // record follows every request of an Offload.
 type record struct {
 	*schedtest.Follower
@@ -108,7 +32,7 @@ type record struct {
 // check applies one batch: all requests in their decode phase take part or sit out,
 // with the contexts that they have. One that moves to the host sits out, but for moves that end at once: they take
 // no time, or their request lost its memory.
-func (f *record) check(t *rapid.T, b *scheduler.Batch, atOnce bool) {
+func (f *record) check(t rapid.TB, b *scheduler.Batch, atOnce bool) {
 	for _, p := range b.Pauses {
 		if f.sits[p.Request] != p.Ends || !f.decodes[p.Request] {
 			t.Fatalf("iteration %d: %+v of a request that sits out: %v, decodes: %v", b.Step, p, f.sits[p.Request], f.decodes[p.Request])
@@ -177,31 +101,44 @@ func (f *record) count(b *scheduler.Batch, took, host int) {
 // Until the host is used, the iterations are those of the GPUs alone.
 func TestOffloadLaws(t *testing.T) {
 	var all record
-	rapid.Check(t, func(t *rapid.T) {
-		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-		for range 100 { // so that few cases meet all that is counted
-			f := runOffload(t, rng)
-			all.alone += f.alone
-			all.helped += f.helped
-			all.up += f.up
-			all.down += f.down
-			all.waits += f.waits
-			all.pauses += f.pauses
-			all.drops += f.drops
-			all.alike += f.alike
-			all.turns += f.turns
-			all.fits += f.fits
-			all.foreseen += f.foreseen
+	run := func(t rapid.TB, rng *rand.Rand) {
+		for range 100 {
+			all.add(runOffload(t, rng))
 		}
-	})
-	if all.alone == 0 || all.helped == 0 || all.up == 0 || all.down == 0 || all.waits == 0 || all.pauses == 0 || all.drops == 0 || all.alike == 0 || all.turns == 0 || all.fits == 0 || all.foreseen == 0 {
+	}
+	rapid.Check(t, func(t *rapid.T) { run(t, rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))) })
+	fixed := rand.New(rand.NewPCG(1, 1))
+	for n := 0; n < 100 && !all.met(); n++ { // a quick run's few draws may not meet the rare ones
+		run(t, fixed)
+	}
+	if !all.met() {
 		t.Errorf("iterations of the GPUs alone %d, with help %d; moves up %d, down %d, waited for %d; pauses %d, preemptions %d; like those of the GPUs alone %d; turns %d, times that requests fitted %d, forecasts %d",
 			all.alone, all.helped, all.up, all.down, all.waits, all.pauses, all.drops, all.alike, all.turns, all.fits, all.foreseen)
 	}
 }
 
+// add sums what two records counted.
+func (f *record) add(g *record) {
+	f.alone += g.alone
+	f.helped += g.helped
+	f.up += g.up
+	f.down += g.down
+	f.waits += g.waits
+	f.pauses += g.pauses
+	f.drops += g.drops
+	f.alike += g.alike
+	f.turns += g.turns
+	f.fits += g.fits
+	f.foreseen += g.foreseen
+}
+
+// met says whether all that a record counts happened at least once.
+func (f *record) met() bool {
+	return min(f.alone, f.helped, f.up, f.down, f.waits, f.pauses, f.drops, f.alike, f.turns, f.fits, f.foreseen) > 0
+}
+
 // runOffload runs one random system.
-func runOffload(t *rapid.T, rng *rand.Rand) *record {
+func runOffload(t rapid.TB, rng *rand.Rand) *record {
 	x := drawSystem(rng)
 	requests, costs, c := x.requests, x.costs, x.config
 	s := x.start(requests)
@@ -294,7 +231,7 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 // checkForecast checks that the forecast that refused the head of the queue for growth in the iteration at hand is of the
 // lengths that have ended and of the requests that have memory of the GPUs, those that swap in among them, with the tokens
 // that they have emitted before the iteration.
-func (f *record) checkForecast(t *rapid.T, s *forming.State) {
+func (f *record) checkForecast(t rapid.TB, s *forming.State) {
 	if !s.Queue.Blocked || s.Queue.Len() == 0 || s.Queue.Refusal.Cause != forming.NoGrowth {
 		return
 	}

@@ -29,7 +29,7 @@ func (l lines) turn(r *traces.Request) units.Duration {
 }
 
 // wait checks the iteration b that has been formed.
-func (p *patience) wait(t *rapid.T, s offloading, l lines, b *scheduler.Batch) {
+func (p *patience) wait(t rapid.TB, s offloading, l lines, b *scheduler.Batch) {
 	took := l.Iteration(b)
 	if b.Decoding() == 0 {
 		return
@@ -70,7 +70,7 @@ func (p *patience) wait(t *rapid.T, s offloading, l lines, b *scheduler.Batch) {
 
 // hidden checks an iteration for which requests of the host were chosen: it takes no
 // longer, but for MaxDelay, than if the CPUs' attention took no time, and makes more tokens per time than without them.
-func hidden(t *rapid.T, o *Former, l lines, b *scheduler.Batch) bool {
+func hidden(t rapid.TB, o *Former, l lines, b *scheduler.Batch) bool {
 	if b.Moves.Up.Wait+b.Moves.Down.Wait > 0 || o.turns.request != nobody || len(b.Sub[0].Decode)+len(b.Sub[0].Prefill) == 0 || len(b.Sub[0].Host)+len(b.Sub[1].Host) == 0 {
 		return false
 	}
