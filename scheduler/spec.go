@@ -191,7 +191,7 @@ type CacheSpec struct {
 	// Prefix keeps the keys and values of prompts, and of the answers in a conversation, where they are until memory is needed. A
 	// prompt that begins with the same blocks is not prefilled there.
 	Prefix bool `toml:"prefix"`
-	// Block is the tokens of a block, a multiple of 512 (the blocks that hashes of traces name) and of the allocation unit.
+	// Block is the tokens of a block, a multiple or a divisor of 512 (hashes of traces name so many) and a multiple of the allocation unit.
 	Block int `toml:"block"`
 	// Capacity bounds the memory of all blocks of the node, in use or not, divided evenly over the replicas.
 	Capacity units.Bytes `toml:"capacity"`
@@ -220,7 +220,7 @@ const (
 const CacheDefaults = `
 [cache]
 prefix = false           # off, as in the paper: nothing outlives a request; TTFT, throughput of long prompts
-block = 512              # a hash of Mooncake's names 512 tokens, a unit of a rank holds 512 at a head dimension of 128; hits
+block = 512              # a hash of Mooncake's names 512 tokens, a unit of a rank holds 512 at a head dimension of 128; vLLM has 16; hits
 capacity = "1024TiB"     # our choice: more than a node has, so that memory is the only bound; hits
 host_capacity = "0B"     # none: what makes way on the GPUs is gone, as vLLM has it by default; hits of gpu-only and hbm-pim
 group_reads = true       # as vLLM's and FlashInfer's cascade attention, where it is faster; TBT of requests that share long prefixes
@@ -230,8 +230,8 @@ placement = "prefix"     # our choice: most hits; "balance" has a prefix once fo
 
 // Check has the rules of the section [cache].
 func (s *CacheSpec) Check(c *input.Check) {
-	c.That(s.Block >= traces.BlockTokens && s.Block <= 1<<20 && s.Block%traces.BlockTokens == 0, "block", s.Block, "%s",
-		fmt.Sprintf("a multiple of %d, at most 1048576", traces.BlockTokens))
+	c.That(s.Block >= 1 && s.Block <= 1<<20 && (s.Block%traces.BlockTokens == 0 || traces.BlockTokens%s.Block == 0), "block", s.Block, "%s",
+		fmt.Sprintf("a multiple of %d, at most 1048576, or a divisor of it", traces.BlockTokens))
 	c.That(s.Capacity >= 0, "capacity", s.Capacity, "at least 0B")
 	c.That(s.HostCapacity >= 0, "host_capacity", s.HostCapacity, "at least 0B")
 	input.OneOf(c, "prefix_attention", s.PrefixAttention, PrefixOnGPU, PrefixOnDIMM)

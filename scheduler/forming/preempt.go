@@ -86,6 +86,7 @@ func (s *State) Latest() int {
 // the first token.
 func (s *State) DropQueued(w *Waiting) int32 {
 	s.freeGPU(w)
+	s.keepPrefix(w.Request, &w.Hold, w.finished)
 	s.Release(w.Hold)
 	w.held, w.finished = false, 0
 	s.Preemptions++
@@ -104,9 +105,10 @@ func (s *State) DropDecoding(at int) int32 {
 // the queue. The tokens that it has emitted become part of its prompt.
 func (s *State) Drop(d *scheduler.Decoding) {
 	s.Dealt = -1
-	s.Release(s.Holds[d.Request])
 	r := &s.Requests[d.Request]
 	tokens := r.Output - int(d.Last-s.Batch.Step+1)
+	s.keepPrefix(d.Request, &s.Holds[d.Request], r.Input+tokens-1) // the last token has no key and value yet
+	s.Release(s.Holds[d.Request])
 	s.near.longest = max(s.near.longest, r.Input+tokens)
 	s.Queue.pushFront(Waiting{Request: d.Request, Prompt: r.Input + tokens, Emitted: tokens})
 	s.Preemptions++

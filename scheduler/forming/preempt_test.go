@@ -57,3 +57,57 @@ func TestMakeRoom(t *testing.T) {
 		}
 	}
 }
+
+// TestPreemptedFindsItsOwn: a request that lost its memory finds the keys and values that it computed, in whole blocks, in a cache
+// of prefixes. What others take meanwhile goes from its end.
+func TestPreemptedFindsItsOwn(t *testing.T) {
+	const block = 4
+	for _, c := range []struct {
+		name   string
+		others int // units that another request takes meanwhile
+		last   int // step of the last of nine tokens, where it decodes
+		prompt int // tokens to prefill again
+		found  int
+	}{
+		{"13 tokens", 0, 13, 13, 12},
+		{"12 tokens, of which the last has no key yet", 0, 14, 12, 8},
+		{"room is taken that was free", 2, 13, 13, 12},
+		{"the last block is taken", 3, 13, 13, 8},
+		{"9 tokens of a prompt's 10", 0, 0, 10, 8},
+	} {
+		ledger := memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: block, Capacity: 5})
+		ledger.KeepPrefixes(block, 100, scheduler.PlaceByPrefix)
+		config := Config{
+			Scheduler: &scheduler.Spec{SubBatches: 1, Chunking: true, ChunkMultiple: 1}, Memory: &scheduler.MemorySpec{Admission: scheduler.AdmitCurrent},
+			Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{},
+		}
+		s := New(config, Memories{Ledger: ledger, GPU: memory.GPU{Model: schedtest.SmallModel, Free: 1 << 30, HoldsKV: true}}, []traces.Request{request(0, 10, 9), request(1, 9, 1)}, nil)
+		hold, _ := ledger.Reserve(memory.Prompted(12), nil, 0, nil)
+		decodes := c.last > 0
+		if decodes {
+			s.Batch.Step, s.Holds[0] = 8, hold
+			s.Decoding = []scheduler.Decoding{{Request: 0, Base: int64(c.prompt - 8), Last: int64(c.last)}}
+			s.DropDecoding(0)
+		} else {
+			s.Queue.list = []Waiting{{Request: 0, Prompt: 10, finished: 9, held: true, Hold: hold}}
+			s.DropQueued(s.Queue.First())
+		}
+		h := memory.HistoryOf(&s.Requests[1], 9)
+		other, _ := ledger.Reserve(memory.Prompted(c.others*block), &h, 0, nil)
+		if ledger.Release(other); other.Shared > 0 {
+			t.Errorf("%s: another request finds %d tokens", c.name, other.Shared)
+		}
+		w := s.Queue.First()
+		if !s.Reserve(w, false) || w.Prompt != c.prompt || w.finished != c.found || w.prefix != c.found {
+			t.Errorf("%s: %d tokens are found of %d, want %d of %d", c.name, w.finished, w.Prompt, c.found, c.prompt)
+		}
+		s.take(0, w, w.Prompt-w.finished)
+		if err := s.CheckMemory(); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		s.Complete(func(int32, int) {})
+		if want := int64(c.prompt - c.found); decodes && s.Recomputed != want {
+			t.Errorf("%s: %d tokens are computed again, want %d", c.name, s.Recomputed, want)
+		}
+	}
+}

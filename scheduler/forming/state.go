@@ -246,7 +246,7 @@ func (s *State) startDecoding(w *Waiting, emitted func(request int32, tokens int
 	r := &s.Requests[w.Request]
 	tokens := w.Emitted + 1
 	if w.Emitted > 0 {
-		s.Recomputed += int64(w.Prompt)
+		s.Recomputed += int64(w.Prompt - w.prefix)
 	} else {
 		s.Ledger.CountPrompt(w.prefix, w.Prompt)
 	}
@@ -271,6 +271,9 @@ func (s *State) startDecoding(w *Waiting, emitted func(request int32, tokens int
 
 // keepPrefix has the cache keep the first tokens of a request.
 func (s *State) keepPrefix(request int32, r *memory.Reservation, tokens int) {
+	if r.Host || r.Near {
+		return
+	}
 	h := memory.HistoryOf(&s.Requests[request], tokens)
 	if s.Ledger.Keep(r, &h) {
 		s.Queue.Blocked = false // the queue's head may begin alike, and need less memory

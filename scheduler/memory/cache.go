@@ -58,9 +58,16 @@ type CacheCounts struct {
 // blockName is a block by what is in front of it and what it holds.
 type blockName struct {
 	before int32 // the block in front; for the first block at an offset a negative number, other for each offset
-	turn   bool  // what is a conversation and the turn with which the block's last token came; else what is a hash
+	kind   uint8
 	what   uint64
 }
+
+// Kinds of blockName.what.
+const (
+	hashOfText uint8 = iota // a hash that the trace has
+	turnOfText              // a conversation and the turn with which the block's last token came
+	onlyOwn                 // the ID of the only request that has such tokens
+)
 
 // block is a block of the cache.
 type block struct {
@@ -86,11 +93,14 @@ type found struct {
 type History struct {
 	hashes []uint64
 	turn   *traces.Turn
+	own    uint64 // ID of a request of which nothing else is known
 	tokens int
 }
 
 // HistoryOf returns what is known of the first tokens of a request. Hashes tell its prompt. In a conversation the turn
-// also tells its answer, since the next turn begins with all that came before.
+// also tells its answer, since the next turn begins with all that came before. Tokens of all other requests are
+// like those of no other. Such a request finds its own after it lost its memory, as in vLLM, where preempted requests
+// look for their blocks in the prefix cache.
 func HistoryOf(r *traces.Request, tokens int) History {
 	switch {
 	case r.Hashes != nil:
@@ -98,24 +108,29 @@ func HistoryOf(r *traces.Request, tokens int) History {
 	case r.Turn != nil:
 		return History{turn: r.Turn, tokens: tokens}
 	}
-	return History{}
+	return History{own: uint64(r.ID), tokens: tokens}
 }
 
 // name returns the name of block i of a history behind another one.
 func (c *cache) name(h *History, i int, before int32) blockName {
-	if h.turn != nil {
-		return blockName{before, true, uint64(h.turn.Session)<<32 | uint64(h.turn.TextOf((i+1)*c.tokens))}
+	switch {
+	case h.turn != nil:
+		return blockName{before, turnOfText, uint64(h.turn.Session)<<32 | uint64(h.turn.TextOf((i+1)*c.tokens))}
+	case h.hashes == nil:
+		return blockName{before, onlyOwn, h.own}
+	case c.tokens < traces.BlockTokens: // a hash names several blocks
+		return blockName{before, hashOfText, h.hashes[i*c.tokens/traces.BlockTokens]}
 	}
 	each := c.tokens / traces.BlockTokens
 	what := uint64(0)
 	for _, hash := range h.hashes[i*each : (i+1)*each] {
 		what = what*0x9e3779b97f4a7c15 + hash // with one hash a block it is that
 	}
-	return blockName{before, false, what}
+	return blockName{before, hashOfText, what}
 }
 
-// KeepPrefixes has the empty ledger keep blocks of tokens, a multiple of traces.BlockTokens and of the tokens of a
-// unit. There are at most most of them. Requests are placed as CacheSpec.Placement says.
+// KeepPrefixes has the empty ledger keep blocks of tokens, a multiple or a divisor of traces.BlockTokens and a multiple of
+// the tokens of a unit. There are at most most of them. Requests are placed as CacheSpec.Placement says.
 func (l *Ledger) KeepPrefixes(tokens int, most int64, placement string) {
 	l.cache = &cache{
 		tokens: tokens, units: int64(tokens/l.unitTokens) * int64(l.heads), most: most, placement: placement, index: map[blockName]int32{},

@@ -83,3 +83,35 @@ func TestFewHashes(t *testing.T) {
 		t.Errorf("%d tokens are known, want one block", h.tokens)
 	}
 }
+
+// TestBlocksWithinHashes: where a hash of the trace names several blocks, a prompt finds what it has in common with one that came
+// before, to the last whole block.
+func TestBlocksWithinHashes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		block := traces.BlockTokens >> rapid.IntRange(0, 9).Draw(t, "halvings")
+		l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: block, Capacity: 1 << 20})
+		l.KeepPrefixes(block, 1<<20, scheduler.PlaceByPrefix)
+		alike := rapid.IntRange(0, 3).Draw(t, "hashes in common")
+		request := func(id uint64) *traces.Request {
+			r := &traces.Request{Input: rapid.IntRange(1, 4*traces.BlockTokens).Draw(t, "tokens")}
+			for i := range (r.Input + traces.BlockTokens - 1) / traces.BlockTokens {
+				if i < alike {
+					r.Hashes = append(r.Hashes, uint64(i))
+				} else {
+					r.Hashes = append(r.Hashes, id)
+				}
+			}
+			return r
+		}
+		first, second := request(100), request(200)
+		h := HistoryOf(first, first.Input)
+		r, _ := l.Reserve(Prompted(first.Input), &h, 0, nil)
+		l.Keep(&r, &h)
+		l.Release(r)
+		h = HistoryOf(second, second.Input-1)
+		got, _ := l.Reserve(Prompted(second.Input), &h, 0, nil)
+		if want := min(alike*traces.BlockTokens, first.Input, second.Input-1) / block * block; got.Shared != want {
+			t.Fatalf("prompts of %d and %d tokens, of which %d hashes are alike: %d tokens are found, want %d", first.Input, second.Input, alike, got.Shared, want)
+		}
+	})
+}

@@ -31,8 +31,9 @@ type Server struct {
 		} `json:"scheduler_config"`
 	} `json:"resolved_config"`
 	KV struct {
-		Tokens int `json:"num_kv_tokens"`
-		Block  int `json:"block_size"`
+		Tokens int   `json:"num_kv_tokens"`
+		Block  int   `json:"block_size"`
+		Prefix *bool `json:"enable_prefix_caching"`
 	} `json:"kv_cache"`
 }
 
@@ -79,7 +80,7 @@ func (s *Server) asynchronous() bool {
 var servers = []string{
 	`run.system="gpu-only"`, `gpu_only.policy="chunked-prefill"`, "gpu_only.capacity_share=0.9", `memory.admission="current"`, "memory.history=0",
 	"memory.watermark=0", "batching.page_tokens=16", "batching.max_num_batched_tokens=2048", "batching.max_num_seqs=256", `arrivals.kind="trace"`,
-	"gpu_only.async_scheduling=true",
+	"gpu_only.async_scheduling=true", "cache.prefix=true", "cache.block=16",
 }
 
 // settings returns the configuration of a run: what all servers have, what the log says, and then what was given.
@@ -88,7 +89,7 @@ func (l *Log) settings(given configs.Options) configs.Options {
 	sets := append([]string(nil), servers...)
 	if s := l.Server; s != nil {
 		a := &s.Arguments
-		sets = append(sets, fmt.Sprintf("gpu_only.async_scheduling=%t", s.asynchronous()))
+		sets = append(sets, fmt.Sprintf("gpu_only.async_scheduling=%t", s.asynchronous()), fmt.Sprintf("cache.prefix=%t", s.KV.Prefix == nil || *s.KV.Prefix))
 		if s.Model != "" {
 			sets = append(sets, fmt.Sprintf("run.model=%q", strings.ToLower(path.Base(s.Model))))
 		}
@@ -97,7 +98,7 @@ func (l *Log) settings(given configs.Options) configs.Options {
 			value int
 		}{
 			{"node.gpus", a.TensorParallel}, {"model.tensor_parallel", a.TensorParallel}, {"batching.max_num_seqs", a.Sequences},
-			{"batching.max_num_batched_tokens", a.Tokens}, {"gpu_only.kv_tokens", s.KV.Tokens}, {"batching.page_tokens", s.KV.Block},
+			{"batching.max_num_batched_tokens", a.Tokens}, {"gpu_only.kv_tokens", s.KV.Tokens}, {"batching.page_tokens", s.KV.Block}, {"cache.block", s.KV.Block},
 		} {
 			if n.value > 0 {
 				sets = append(sets, fmt.Sprintf("%s=%d", n.key, n.value))
