@@ -101,6 +101,7 @@ func kernels(t testing.TB) (anchors []anchor) {
 		{"h200-sxm", gpu.SuiteServer, "in graphs", []string{"h200_extend/*.csv"}, nil, fitted},
 		{"h200-sxm", gpu.SuiteServer, "in graphs, other heads", []string{"h200_extend_unseen/*.csv"}, nil, heldOut},
 		{"h200-sxm", gpu.SuiteServer, "in graphs, unequal contexts", []string{"h200_unequal/*.csv"}, nil, fitted},
+		{"h200-sxm", gpu.SuiteServer, "in graphs, unequal contexts, other heads", []string{"h200_unequal_unseen/*.csv"}, nil, heldOut},
 		{"h100-sxm", gpu.SuiteServer, "in graphs, unequal contexts, other heads", []string{"h100_unequal_unseen/*.csv"}, nil, heldOut},
 		{"h100-sxm", gpu.SuiteServer, "in graphs", []string{"h100_narrow/*.csv"}, []measure.Kind{measure.Decode, measure.GEMM}, fitted},
 		{"h100-sxm", gpu.SuiteServer, "in graphs, other heads", []string{"h100_narrow_unseen/*.csv"}, []measure.Kind{measure.Decode}, heldOut},

@@ -39,23 +39,26 @@ func judgeUnequal(t *testing.T, points map[string][]Point, n int) {
 	}
 }
 
-// TestUnequalInPreset: what a preset says that unequal contexts take beyond equal ones of the same sum is what was measured. Equal
-// ones are those of the row before: the kernel was another than the preset's, and faster in small batches.
+// TestUnequalInPreset: what a preset says that unequal contexts take beyond equal ones of the same sum is what was measured, for
+// numbers of heads that the fit saw and for others. Equal ones are those of the row before: the kernel was another than the
+// preset's, and faster in small batches.
 func TestUnequalInPreset(t *testing.T) {
 	target := suite(t, "h200-sxm", gpu.SuiteServer)
-	equal := map[string]Point{}
-	points := map[string][]Point{}
-	for _, p := range target.Judge(files(t, "testdata/h200_unequal/unequal_decode.csv")).Relative {
-		s := &p.Sample
-		if s.tokens == int64(s.batch*s.context) {
-			equal[s.op] = p
-			continue
+	for file, n := range map[string]int{"h200_unequal": 74, "h200_unequal_unseen": 86} {
+		equal := map[string]Point{}
+		points := map[string][]Point{}
+		for _, p := range target.Judge(files(t, "testdata/"+file+"/unequal_decode.csv")).Relative {
+			s := &p.Sample
+			if s.tokens == int64(s.batch*s.context) {
+				equal[s.op] = p
+				continue
+			}
+			e := equal[s.op]
+			p.Error = p.Predicted/e.Predicted/(s.Seconds/e.Sample.Seconds) - 1
+			points[s.op] = append(points[s.op], p)
 		}
-		e := equal[s.op]
-		p.Error = p.Predicted/e.Predicted/(s.Seconds/e.Sample.Seconds) - 1
-		points[s.op] = append(points[s.op], p)
+		judgeUnequal(t, points, n)
 	}
-	judgeUnequal(t, points, 74)
 }
 
 // TestMeasuredRanges: presets say how far the samples go to which they were fitted.
