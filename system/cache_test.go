@@ -16,14 +16,17 @@ import (
 // cachingSystems are the systems that can keep prefixes.
 var cachingSystems = []string{"l3", "gpu-only", "hbm-pim", "rank-pim"}
 
-// drawTexts has requests begin alike: by hashes of few values, or as turns of few conversations.
+// drawTexts has requests begin alike: by hashes of few values, or as turns of few conversations; or none like another.
 func drawTexts(t *rapid.T, requests []traces.Request) {
-	turns, gap := rapid.Bool().Draw(t, "turns"), rapid.SampledFrom([]units.Duration{0, 5, 100, 1000}).Draw(t, "gap")
+	kind, gap := rapid.SampledFrom([]string{"hashes", "turns", "own"}).Draw(t, "kind"), rapid.SampledFrom([]units.Duration{0, 5, 100, 1000}).Draw(t, "gap")
 	longer := rapid.IntRange(1, 3).Draw(t, "longer")
 	for i := range requests {
 		r := &requests[i]
 		r.Arrival, r.Input = units.Duration(i)*gap*units.Millisecond, r.Input*longer
-		if turns {
+		if kind == "own" {
+			continue
+		}
+		if kind == "turns" {
 			session := rapid.IntRange(0, 2).Draw(t, "session")
 			r.Turn = &traces.Turn{Session: session, Number: i}
 			continue
@@ -55,9 +58,13 @@ func drawCaching(t *rapid.T) (*configs.Config, *traces.Trace) {
 	c.Prefix = true
 	c.PrefixAttention = rapid.SampledFrom([]string{scheduler.PrefixOnGPU, scheduler.PrefixOnDIMM}).Draw(t, "prefix attention")
 	c.Placement = rapid.SampledFrom([]string{scheduler.PlaceByPrefix, scheduler.PlaceForBalance}).Draw(t, "placement")
+	onGPUs := system == "gpu-only" || system == "hbm-pim"
+	if page := cfg.Batching.PageTokens; onGPUs && c.Block%page == 0 {
+		c.Block = rapid.SampledFrom([]int{c.Block, page}).Draw(t, "block")
+	}
 	block := units.Bytes(c.Block*cfg.Replicas()) * cfg.Model.KVBytesPerToken()
 	c.Capacity = block * units.Bytes(rapid.SampledFrom([]int{1, 3, 1000, 1000}).Draw(t, "capacity"))
-	if system == "gpu-only" || system == "hbm-pim" {
+	if onGPUs {
 		c.HostCapacity = block * units.Bytes(rapid.SampledFrom([]int{0, 1, 4, 1000}).Draw(t, "host"))
 	}
 	cfg.Serving.Router = rapid.SampledFrom([]string{scheduler.RouteRoundRobin, scheduler.RoutePrefixAffinity}).Draw(t, "router")
@@ -109,8 +116,11 @@ func apart(requests []traces.Request) []traces.Request {
 // had, up to its last token.
 func TestCacheHits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		cfg := onceIn(t, rapid.SampledFrom(cachingSystems).Draw(t, "system"), fmt.Sprint("cache.block=", rapid.SampledFrom([]int{512, 1024}).Draw(t, "block")),
-			"comm.balance=random")
+		system, blocks := rapid.SampledFrom(cachingSystems).Draw(t, "system"), []int{512, 1024}
+		if system == "gpu-only" || system == "hbm-pim" {
+			blocks = append(blocks, 16, 128)
+		}
+		cfg := onceIn(t, system, fmt.Sprint("cache.block=", rapid.SampledFrom(blocks).Draw(t, "block")), "comm.balance=random")
 		requests := make([]traces.Request, rapid.IntRange(1, 12).Draw(t, "requests"))
 		want := 0
 		for i := range requests {
@@ -207,5 +217,29 @@ func TestCacheErrors(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", sets, err, want)
 		}
+	}
+}
+
+// TestPreemptedComputesLess: where memory is full and no request begins like another, a prefix cache has preempted requests find
+// what they computed. They prefill less, and all end earlier.
+func TestPreemptedComputesLess(t *testing.T) {
+	run := func(sets ...string) *Result {
+		sets = append([]string{"gpu.memory_capacity=18GiB", "memory.admission=current", "memory.history=0", "memory.watermark=0", "cache.block=16"}, sets...)
+		cfg := onceIn(t, "gpu-only", sets...)
+		trace := &traces.Trace{Name: "x"}
+		for i := range 60 {
+			trace.Requests = append(trace.Requests, traces.Request{ID: i, Input: 60, Output: 900})
+		}
+		return mustRun(t, mustNode(t, cfg), trace, true)
+	}
+	without, with := run("cache.prefix=false"), run()
+	if without.preemptions == 0 || with.preemptions == 0 {
+		t.Fatalf("%d and %d requests lost their memory", without.preemptions, with.preemptions)
+	}
+	if with.cache.HitTokens != 0 { // of prompts that were not computed before
+		t.Errorf("%d tokens are found of prompts that share nothing", with.cache.HitTokens)
+	}
+	if ratio := with.end.Seconds() / without.end.Seconds(); ratio > 0.99 {
+		t.Errorf("with a prefix cache the run takes %.3f of its time without", ratio)
 	}
 }

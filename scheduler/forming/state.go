@@ -246,7 +246,7 @@ func (s *State) startDecoding(w *Waiting, emitted func(request int32, tokens int
 	r := &s.Requests[w.Request]
 	tokens := w.Emitted + 1
 	if w.Emitted > 0 {
-		s.Recomputed += int64(w.Prompt - w.prefix)
+		s.Recomputed += int64(w.Prompt)
 	} else {
 		s.Ledger.CountPrompt(w.prefix, w.Prompt)
 	}
