@@ -2,6 +2,7 @@ package system
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,7 +74,8 @@ func drawCaching(t *rapid.T) (*configs.Config, *traces.Trace) {
 
 // TestCacheLaws runs random nodes that keep prefixes under every check, among them that no block of a request in memory is
 // evicted, that all memory is free when the cache is cleared, and that every token of a prompt was found or prefilled.
-// Skipped layers change nothing. A cache of no bytes is none.
+// Skipped layers change nothing. A cache of no bytes is none, and one whose requests share nothing changes nothing until
+// one loses its memory, or blocks go to the host.
 func TestCacheLaws(t *testing.T) {
 	fewCases(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -86,11 +88,17 @@ func TestCacheLaws(t *testing.T) {
 		if c := r.cache; c.HitTokens < 0 || c.Peak > int64(cfg.Cache.Capacity) || c.Peak > int64(r.kv.Capacity) {
 			t.Fatalf("%+v with %v of memory", c, r.kv.Capacity)
 		}
+		offloads := cfg.Cache.HostCapacity > 0
 		cfg.Cache.Capacity, cfg.Cache.HostCapacity = 0, 0
 		none := mustRun(t, mustNode(t, cfg), trace, false)
 		cfg.Cache.Prefix = false
-		if got, want := requestsOf(t, none), requestsOf(t, mustRun(t, mustNode(t, cfg), trace, false)); got != want || none.cache.HitTokens > 0 || none.cache.Peak > 0 {
+		want := requestsOf(t, mustRun(t, mustNode(t, cfg), trace, false))
+		if got := requestsOf(t, none); got != want || none.cache.HitTokens > 0 || none.cache.Peak > 0 {
 			t.Fatalf("with a cache of no bytes\n%s\nwithout\n%s", got, want)
+		}
+		shares := func(r traces.Request) bool { return r.Hashes != nil || r.Turn != nil }
+		if got := requestsOf(t, r); r.preemptions == 0 && !offloads && !slices.ContainsFunc(trace.Requests, shares) && got != want {
+			t.Fatalf("requests that share nothing, and keep their memory, with a cache\n%s\nwithout\n%s", got, want)
 		}
 	})
 }

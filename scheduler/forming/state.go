@@ -275,7 +275,7 @@ func (s *State) keepPrefix(request int32, r *memory.Reservation, tokens int) {
 		return
 	}
 	h := memory.HistoryOf(&s.Requests[request], tokens)
-	if s.Ledger.Keep(r, &h) {
+	if s.Ledger.Keep(r, &h) && !h.Own() {
 		s.Queue.Blocked = false // the queue's head may begin alike, and need less memory
 	}
 }

@@ -27,6 +27,7 @@ type cache struct {
 	clock     int64   // counts how often blocks have become idle
 	unused    []int64 // units of idle blocks, by rank
 	used      []int64 // units of blocks in use, by rank; the Ledger's own sums contain them
+	several   []int64 // of these, of blocks that several requests use
 	count     int64   // blocks in the Ledger's memory
 	pinned    int64   // of these, in use
 	host      hostBlocks
@@ -111,12 +112,15 @@ func HistoryOf(r *traces.Request, tokens int) History {
 	return History{own: uint64(r.ID), tokens: tokens}
 }
 
+// Own says that no other request begins with these tokens.
+func (h *History) Own() bool { return h.hashes == nil && h.turn == nil }
+
 // name returns the name of block i of a history behind another one.
 func (c *cache) name(h *History, i int, before int32) blockName {
 	switch {
 	case h.turn != nil:
 		return blockName{before, turnOfText, uint64(h.turn.Session)<<32 | uint64(h.turn.TextOf((i+1)*c.tokens))}
-	case h.hashes == nil:
+	case h.Own():
 		return blockName{before, onlyOwn, h.own}
 	case c.tokens < traces.BlockTokens: // a hash names several blocks
 		return blockName{before, hashOfText, h.hashes[i*c.tokens/traces.BlockTokens]}
@@ -134,7 +138,7 @@ func (c *cache) name(h *History, i int, before int32) blockName {
 func (l *Ledger) KeepPrefixes(tokens int, most int64, placement string) {
 	l.cache = &cache{
 		tokens: tokens, units: int64(tokens/l.unitTokens) * int64(l.heads), most: most, placement: placement, index: map[blockName]int32{},
-		blocks: make([]block, 1), idle: make([]idle, len(l.used)), unused: make([]int64, len(l.used)), used: make([]int64, len(l.used)), found: make([]found, len(l.used)),
+		blocks: make([]block, 1), idle: make([]idle, len(l.used)), unused: make([]int64, len(l.used)), used: make([]int64, len(l.used)), several: make([]int64, len(l.used)), found: make([]found, len(l.used)),
 	}
 }
 

@@ -7,6 +7,9 @@ func (l *Ledger) pin(at int32) {
 	c := l.cache
 	b := &c.blocks[at]
 	if b.users++; b.users > 1 {
+		if b.users == 2 {
+			l.spread(c.several, int(b.offset), c.units)
+		}
 		return
 	}
 	c.unlink(at)
@@ -34,7 +37,11 @@ func (l *Ledger) leave(last int32) {
 	for at := last; at > 0; {
 		c := l.cache
 		b := &c.blocks[at]
-		if b.users--; b.users == 0 {
+		b.users--
+		switch b.users {
+		case 1:
+			l.spread(c.several, int(b.offset), -c.units)
+		case 0:
 			c.link(at)
 			c.pinned--
 			l.move(b, 1)
@@ -226,10 +233,19 @@ func (l *Ledger) unused(rank int) int64 {
 	return l.cache.unused[rank]
 }
 
-// inBlocks returns the units on a rank of blocks in use.
-func (l *Ledger) inBlocks(rank int) int64 {
+// severalUse returns the units on a rank of blocks that more than one request uses.
+func (l *Ledger) severalUse(rank int) int64 {
 	if l.cache == nil {
 		return 0
 	}
-	return l.cache.used[rank]
+	return l.cache.several[rank]
+}
+
+// ownTokens returns the tokens of the blocks up to the last one of a request that it alone uses: whoever uses one uses all in
+// front of it.
+func (l *Ledger) ownTokens(last int32) (tokens int) {
+	for at := last; at > 0 && l.cache.blocks[at].users == 1; at = l.cache.blocks[at].before {
+		tokens += l.cache.tokens
+	}
+	return tokens
 }

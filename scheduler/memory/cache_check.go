@@ -43,7 +43,7 @@ func (l *cacheCheck) Use(r *Reservation, request int32) error {
 func (l *cacheCheck) CheckBlocks() error {
 	c := l.cache
 	hosted, pinned := int64(0), int64(0)
-	unused, used := make([]int64, len(l.used)), make([]int64, len(l.used))
+	unused, used, several := make([]int64, len(l.used)), make([]int64, len(l.used)), make([]int64, len(l.used))
 	for name, at := range c.index {
 		if err := l.checkBlock(name, at); err != nil {
 			return err
@@ -53,15 +53,18 @@ func (l *cacheCheck) CheckBlocks() error {
 			hosted++
 		case b.users > 0:
 			l.spread(used, int(b.offset), c.units)
+			if b.users > 1 {
+				l.spread(several, int(b.offset), c.units)
+			}
 			pinned++
 		default:
 			l.spread(unused, int(b.offset), c.units)
 		}
 	}
 	for rank := range used {
-		if used[rank] != c.used[rank] || unused[rank] != c.unused[rank] {
-			return fmt.Errorf("rankset %d holds %d units of blocks in use and %d of others, counted are %d and %d",
-				rank, used[rank], unused[rank], c.used[rank], c.unused[rank])
+		if used[rank] != c.used[rank] || several[rank] != c.several[rank] || unused[rank] != c.unused[rank] {
+			return fmt.Errorf("rankset %d holds %d units of blocks in use, %d in use by several and %d of others, counted are %d, %d and %d",
+				rank, used[rank], several[rank], unused[rank], c.used[rank], c.several[rank], c.unused[rank])
 		}
 	}
 	if n := int64(len(c.index)) - hosted; n != c.count || n > c.most || pinned != c.pinned {

@@ -38,7 +38,11 @@ type Forecast struct {
 }
 
 // growing is a request that holds memory.
-type growing struct{ offset, input, emitted, shared int }
+type growing struct {
+	offset, input, emitted int
+	shared                 int   // tokens in blocks of the cache
+	last                   int32 // of these blocks
+}
 
 // course is a quantity over the future: at place k its upper bound from ahead[k] steps
 // from now until ahead[k+1].
@@ -100,7 +104,7 @@ func (f *Forecast) Add(offset, input, emitted int) {
 
 // AddHolder adds a request that holds memory with this reservation.
 func (f *Forecast) AddHolder(r *Reservation, input, emitted int) {
-	f.running = append(f.running, growing{r.Offset, input, emitted, r.Shared})
+	f.running = append(f.running, growing{r.Offset, input, emitted, r.Shared, r.last})
 }
 
 // survive estimates the chance of a request to emit more than any number of tokens
@@ -157,8 +161,9 @@ func (f *Forecast) Foresee(l *Ledger) {
 	f.own.need, f.own.spread, f.reach = course{}, course{}, 0
 	last := len(f.running) - 1
 	for i := range f.running[:last] {
-		r := &f.running[i]
-		f.expect(l, r, &f.need[r.offset], &f.spread[r.offset])
+		r := f.running[i]
+		r.shared -= l.ownTokens(r.last)
+		f.expect(l, &r, &f.need[r.offset], &f.spread[r.offset])
 	}
 	f.expect(l, &f.running[last], &f.own.need, &f.own.spread)
 	for rank := range f.rankNeed {
@@ -198,13 +203,13 @@ func (f *Forecast) expect(l *Ledger, r *growing, need, spread *course) {
 
 // fits says whether all requests will fit every rank at every future step, with the one
 // to be admitted at an offset and keep units free. A request alone always fits. The one to be admitted counts
-// whole, and blocks of the cache that the others use count once.
+// whole, and blocks of the cache that several of the others use count once, for good.
 func (f *Forecast) fits(l *Ledger, offset int, keep int64) bool {
 	if f == nil || len(f.running) == 1 {
 		return true
 	}
 	for rank := range f.rankNeed {
-		room := float64(l.capacity - keep - l.inBlocks(rank))
+		room := float64(l.capacity - keep - l.severalUse(rank))
 		layers := l.layersFrom(offset, rank)
 		for k := range f.reach {
 			need := f.rankNeed[rank][k] + float64(layers*f.own.need[k])

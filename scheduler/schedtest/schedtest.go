@@ -64,6 +64,7 @@ func NewFollower(requests []traces.Request) *Follower {
 // Check applies one batch.
 func (f *Follower) Check(b *scheduler.Batch) error {
 	seen := map[int32]bool{}
+	merged := len(b.Sub) == 2 && b.Sub[1].Tokens() == 0 // each sub-batch may have cut a prompt before they ran as one
 	f.cut = 0
 	for s := range b.Sub {
 		for place, decoding := range [][]scheduler.Decoding{b.Sub[s].Decode, b.Sub[s].Near} {
@@ -86,7 +87,7 @@ func (f *Follower) Check(b *scheduler.Batch) error {
 				return fmt.Errorf("step %d runs request %d twice", b.Step, c.Request)
 			}
 			seen[c.Request] = true
-			if err := f.prefill(b, &c, i == len(b.Sub[s].Prefill)-1); err != nil {
+			if err := f.prefill(b, &c, merged || i == len(b.Sub[s].Prefill)-1); err != nil {
 				return err
 			}
 		}
