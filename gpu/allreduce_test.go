@@ -124,7 +124,7 @@ func TestAllReduceFollowsLinks(t *testing.T) {
 	measured := map[string]*Spec{}
 	for _, name := range presetNames(t, "gpus") {
 		s := loadPreset(t, name)
-		if s.Collective.Model != AllReduceMeasured || s.Collective.Method == AllReduceNCCL { // NCCL's are of other hosts
+		if s.Collective.Model != AllReduceMeasured || s.Collective.Method == AllReduceNCCL { // their links are not measured
 			continue
 		}
 		if measured[name] = s; links[name] == 0 {

@@ -268,8 +268,8 @@ type APIServer struct {
 
 // Cache is what a cache of prefixes did, over the whole node.
 type Cache struct {
-	// HitTokens are those of prompts that were found, MissTokens those that were prefilled. Those of prompts that were computed
-	// again after a preemption count in neither.
+	// HitTokens are those of prompts that other requests had computed and that were found, MissTokens all others. Those of prompts
+	// that were computed again after a preemption count in neither.
 	HitTokens  int64   `json:"hit_tokens"`
 	MissTokens int64   `json:"miss_tokens"`
 	HitRate    float64 `json:"hit_rate"` // HitTokens over both

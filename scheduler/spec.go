@@ -188,7 +188,7 @@ func (m *MemorySpec) Check(c *input.Check) {
 
 // CacheSpec is the section [cache]: keys and values that outlive their request, by blocks of tokens.
 type CacheSpec struct {
-	// Prefix keeps the keys and values of prompts, and of the answers in a conversation, where they are until memory is needed. A
+	// Prefix keeps the keys and values of requests that ended or lost their memory where they are until memory is needed. A
 	// prompt that begins with the same blocks is not prefilled there.
 	Prefix bool `toml:"prefix"`
 	// Block is the tokens of a block, a multiple or a divisor of 512 (hashes of traces name so many) and a multiple of the allocation unit.

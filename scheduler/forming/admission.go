@@ -42,6 +42,9 @@ func (s *State) Reserve(w *Waiting, onHost bool) bool {
 	if w.Hold, w.held = l.Reserve(length, &h, keep, f); w.held {
 		s.Queue.Blocked = false
 		w.prefix, w.finished = w.Hold.Shared, w.Hold.Shared
+		if w.fresh() {
+			w.others = w.prefix
+		}
 		w.Hold.Window, w.Hold.Host = window, onHost
 		s.Usage.windows += window
 		return true
@@ -82,7 +85,7 @@ func (s *State) history(w *Waiting) memory.History {
 			return memory.History{}
 		}
 	}
-	return memory.HistoryOf(&s.Requests[w.Request], w.Prompt-1)
+	return memory.HistoryOf(&s.Requests[w.Request], w.Request, w.Prompt-1)
 }
 
 // window returns the tokens of a request that stay on the GPUs at most.

@@ -82,8 +82,7 @@ func (s *State) Latest() int {
 	return at
 }
 
-// DropQueued takes the memory of a request that prefills. Its prompt starts again from
-// the first token.
+// DropQueued takes the memory of a request that prefills. Its prompt starts again, behind what a cache still has of it.
 func (s *State) DropQueued(w *Waiting) int32 {
 	s.freeGPU(w)
 	s.keepPrefix(w.Request, &w.Hold, w.finished)

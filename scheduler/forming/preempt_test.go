@@ -89,10 +89,10 @@ func TestPreemptedFindsItsOwn(t *testing.T) {
 			s.Decoding = []scheduler.Decoding{{Request: 0, Base: int64(c.prompt - 8), Last: int64(c.last)}}
 			s.DropDecoding(0)
 		} else {
-			s.Queue.list = []Waiting{{Request: 0, Prompt: 10, finished: 9, held: true, Hold: hold}}
+			s.Queue.list = []Waiting{{Request: 0, Prompt: 10, finished: 9, begun: true, held: true, Hold: hold}}
 			s.DropQueued(s.Queue.First())
 		}
-		h := memory.HistoryOf(&s.Requests[1], 9)
+		h := memory.HistoryOf(&s.Requests[1], 1, 9)
 		other, _ := ledger.Reserve(memory.Prompted(c.others*block), &h, 0, nil)
 		if ledger.Release(other); other.Shared > 0 {
 			t.Errorf("%s: another request finds %d tokens", c.name, other.Shared)
@@ -108,6 +108,9 @@ func TestPreemptedFindsItsOwn(t *testing.T) {
 		s.Complete(func(int32, int) {})
 		if decodes && s.Recomputed != int64(c.prompt) { // the context of its next token, found or not
 			t.Errorf("%s: %d tokens are contexts of recomputed prompts, want %d", c.name, s.Recomputed, c.prompt)
+		}
+		if n := ledger.CacheCounts(); n.Hit != 0 || !decodes && n.Miss != 10 {
+			t.Errorf("%s: %d tokens of prompts count as found, %d as computed", c.name, n.Hit, n.Miss)
 		}
 	}
 }

@@ -15,6 +15,7 @@ type Waiting struct {
 	Emitted  int  // output tokens emitted before
 	finished int  // prompt tokens prefilled, or found in the cache
 	prefix   int  // of these, found in the cache
+	others   int  // of prefix, what other requests had computed
 	begun    bool // some were prefilled once
 	Cut      bool // its keys and values are counted in usage.cutPrompts
 	held     bool // hold is reserved

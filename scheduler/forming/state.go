@@ -181,7 +181,7 @@ func (s *State) Preempted() []scheduler.Preemption { return s.gone }
 
 // Cached returns how many of the first tokens of a prompt are in the cache at one offset.
 func (s *State) Cached(r *traces.Request) int {
-	h := memory.HistoryOf(r, r.Input-1)
+	h := memory.HistoryOf(r, memory.NoRequest, r.Input-1)
 	return s.Ledger.Cached(&h)
 }
 
@@ -248,7 +248,7 @@ func (s *State) startDecoding(w *Waiting, emitted func(request int32, tokens int
 	if w.Emitted > 0 {
 		s.Recomputed += int64(w.Prompt)
 	} else {
-		s.Ledger.CountPrompt(w.prefix, w.Prompt)
+		s.Ledger.CountPrompt(w.others, w.Prompt)
 	}
 	s.keepPrefix(w.Request, &w.Hold, w.Prompt)
 	emitted(w.Request, tokens)
@@ -274,7 +274,7 @@ func (s *State) keepPrefix(request int32, r *memory.Reservation, tokens int) {
 	if r.Host || r.Near {
 		return
 	}
-	h := memory.HistoryOf(&s.Requests[request], tokens)
+	h := memory.HistoryOf(&s.Requests[request], request, tokens)
 	if s.Ledger.Keep(r, &h) && !h.Own() {
 		s.Queue.Blocked = false // the queue's head may begin alike, and need less memory
 	}

@@ -51,7 +51,7 @@ type swaps struct {
 
 // CacheCounts is what a cache of prefixes has done.
 type CacheCounts struct {
-	Hit, Miss int64 // tokens of prompts that have ended: found, and prefilled. Prompts after a preemption do not count.
+	Hit, Miss int64 // tokens of prompts that have ended: computed by other requests and found, and all others. Prompts after a preemption do not count.
 	Evicted   int64 // blocks
 	Up, Down  int64 // tokens of blocks that came from the host's memory, and that went there
 }
@@ -67,7 +67,7 @@ type blockName struct {
 const (
 	hashOfText uint8 = iota // a hash that the trace has
 	turnOfText              // a conversation and the turn with which the block's last token came
-	onlyOwn                 // the ID of the only request that has such tokens
+	onlyOwn                 // the only request that has such tokens
 )
 
 // block is a block of the cache.
@@ -94,22 +94,24 @@ type found struct {
 type History struct {
 	hashes []uint64
 	turn   *traces.Turn
-	own    uint64 // ID of a request of which nothing else is known
+	own    int32 // the request, where nothing else is known of it
 	tokens int
 }
 
-// HistoryOf returns what is known of the first tokens of a request. Hashes tell its prompt. In a conversation the turn
-// also tells its answer, since the next turn begins with all that came before. Tokens of all other requests are
-// like those of no other. Such a request finds its own after it lost its memory, as in vLLM, where preempted requests
-// look for their blocks in the prefix cache.
-func HistoryOf(r *traces.Request, tokens int) History {
+// NoRequest is the index of a request that has computed nothing yet.
+const NoRequest int32 = -1
+
+// HistoryOf returns what is known of the first tokens of a request with this index. Hashes tell its prompt. In a
+// conversation the turn also tells its answer, since the next turn begins with all that came before. Of all other
+// requests nothing is known: no two begin alike, and each finds only what it has computed itself before it lost its memory.
+func HistoryOf(r *traces.Request, request int32, tokens int) History {
 	switch {
 	case r.Hashes != nil:
 		return History{hashes: r.Hashes, tokens: min(tokens, r.Input, len(r.Hashes)*traces.BlockTokens)}
 	case r.Turn != nil:
 		return History{turn: r.Turn, tokens: tokens}
 	}
-	return History{own: uint64(r.ID), tokens: tokens}
+	return History{own: request, tokens: tokens}
 }
 
 // Own says that no other request begins with these tokens.
@@ -121,7 +123,7 @@ func (c *cache) name(h *History, i int, before int32) blockName {
 	case h.turn != nil:
 		return blockName{before, turnOfText, uint64(h.turn.Session)<<32 | uint64(h.turn.TextOf((i+1)*c.tokens))}
 	case h.Own():
-		return blockName{before, onlyOwn, h.own}
+		return blockName{before, onlyOwn, uint64(h.own)}
 	case c.tokens < traces.BlockTokens: // a hash names several blocks
 		return blockName{before, hashOfText, h.hashes[i*c.tokens/traces.BlockTokens]}
 	}

@@ -86,7 +86,7 @@ func TestForecastOfShared(t *testing.T) {
 
 // TestFewHashes: of a request with fewer hashes than its prompt has blocks, only these are known.
 func TestFewHashes(t *testing.T) {
-	if h := HistoryOf(&traces.Request{Input: 2000, Output: 1, Hashes: []uint64{1}}, 1999); h.tokens != traces.BlockTokens {
+	if h := HistoryOf(&traces.Request{Input: 2000, Output: 1, Hashes: []uint64{1}}, 0, 1999); h.tokens != traces.BlockTokens {
 		t.Errorf("%d tokens are known, want one block", h.tokens)
 	}
 }
@@ -111,11 +111,11 @@ func TestBlocksWithinHashes(t *testing.T) {
 			return r
 		}
 		first, second := request(100), request(200)
-		h := HistoryOf(first, first.Input)
+		h := HistoryOf(first, 0, first.Input)
 		r, _ := l.Reserve(Prompted(first.Input), &h, 0, nil)
 		l.Keep(&r, &h)
 		l.Release(r)
-		h = HistoryOf(second, second.Input-1)
+		h = HistoryOf(second, 1, second.Input-1)
 		got, _ := l.Reserve(Prompted(second.Input), &h, 0, nil)
 		if want := min(alike*traces.BlockTokens, first.Input, second.Input-1) / block * block; got.Shared != want {
 			t.Fatalf("prompts of %d and %d tokens, of which %d hashes are alike: %d tokens are found, want %d", first.Input, second.Input, alike, got.Shared, want)

@@ -41,7 +41,7 @@ type Forecast struct {
 type growing struct {
 	offset, input, emitted int
 	shared                 int   // tokens in blocks of the cache
-	last                   int32 // of these blocks
+	last                   int32 // the last of these blocks
 }
 
 // course is a quantity over the future: at place k its upper bound from ahead[k] steps

@@ -57,7 +57,7 @@ type Judged struct {
 
 // Judge runs a log's requests at their times on a server with the settings of the log, and those given over them.
 func Judge(ctx context.Context, log *Log, given configs.Options) (*Report, error) {
-	cfg, err := system.Load(log.settings(given))
+	cfg, err := log.load(given)
 	if err != nil {
 		return nil, err
 	}

@@ -155,21 +155,41 @@ func TestAsynchronous(t *testing.T) {
 	}
 }
 
-// TestPrefixCaching: a server keeps blocks of prefixes unless its log says that it did not; they are the blocks of its memory.
+// TestPrefixCaching: a server keeps prefixes unless its log or its version says that it did not, in its pages, where the run can.
 func TestPrefixCaching(t *testing.T) {
-	for text, want := range map[string][]string{
-		`{}`: {"cache.prefix=true"}, `{"kv_cache":{"enable_prefix_caching":true,"block_size":32}}`: {"cache.prefix=true", "cache.block=32", "batching.page_tokens=32"},
-		`{"kv_cache":{"enable_prefix_caching":false}}`: {"cache.prefix=false"},
+	for _, c := range []struct {
+		meta  string
+		given []string
+		block int // 0: no cache
+	}{
+		{`{}`, nil, 16},
+		{`{"vllm_version":"0.7.3"}`, nil, 0},
+		{`{"vllm_version":"0.7.3","engine_kwargs":{"enable_prefix_caching":true}}`, nil, 16},
+		{`{"kv_cache":{"enable_prefix_caching":true,"block_size":32}}`, nil, 32},
+		{`{"kv_cache":{"enable_prefix_caching":false,"block_size":784}}`, nil, 0},
+		{`{"kv_cache":{"block_size":784}}`, nil, 0}, // does not divide the blocks that the cache names
+		{`{"engine_kwargs":{"enable_prefix_caching":false}}`, nil, 0},
+		{`{"resolved_config":{"cache_config":{"enable_prefix_caching":false}},"kv_cache":{"enable_prefix_caching":true}}`, nil, 0},
+		{`{}`, []string{"batching.page_tokens=64"}, 64},
+		{`{}`, []string{"model.window=128"}, 0},
+		{`{}`, []string{"policy.name=quest"}, 0},
+		{`{}`, []string{"cache.prefix=false"}, 0},
 	} {
-		s, err := parseServer("meta.json", []byte(text))
+		s, err := parseServer("meta.json", []byte(c.meta))
 		if err != nil {
 			t.Fatal(err)
 		}
-		sets := (&Log{Server: s}).settings(configs.Options{}).Sets
-		for _, set := range want {
-			if !slices.Contains(sets[len(servers):], set) {
-				t.Errorf("%s: %v, want %s", text, sets, set)
-			}
+		cfg, err := (&Log{Server: s}).load(configs.Options{Sets: append([]string{`run.model="llama-3.1-8b"`, "model.tensor_parallel=1"}, c.given...)})
+		if err != nil {
+			t.Errorf("%s, %v: %v", c.meta, c.given, err)
+			continue
+		}
+		block := 0
+		if cfg.Cache.Prefix {
+			block = cfg.Cache.Block
+		}
+		if block != c.block {
+			t.Errorf("%s, %v: blocks of %d tokens, want %d", c.meta, c.given, block, c.block)
 		}
 	}
 }

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
 )
 
 // MetaName is the file beside LLMServingSim's log that has the server's settings.
@@ -24,17 +27,24 @@ type Server struct {
 		ExpertParallel bool `json:"enable_expert_parallel"`
 		Sequences      int  `json:"max_num_seqs"`
 		Tokens         int  `json:"max_num_batched_tokens"`
+		prefixCaching
 	} `json:"engine_kwargs"`
 	Resolved struct {
 		Scheduler struct {
 			Async *bool `json:"async_scheduling"`
 		} `json:"scheduler_config"`
+		Cache prefixCaching `json:"cache_config"`
 	} `json:"resolved_config"`
 	KV struct {
-		Tokens int   `json:"num_kv_tokens"`
-		Block  int   `json:"block_size"`
-		Prefix *bool `json:"enable_prefix_caching"`
+		Tokens int `json:"num_kv_tokens"`
+		Block  int `json:"block_size"`
+		prefixCaching
 	} `json:"kv_cache"`
+}
+
+// prefixCaching is a setting that three sections of a log may have; nil where one lacks it.
+type prefixCaching struct {
+	Prefix *bool `json:"enable_prefix_caching"`
 }
 
 func parseServer(file string, text []byte) (*Server, error) {
@@ -71,25 +81,54 @@ func (s *Server) asynchronous() bool {
 	if a := s.Resolved.Scheduler.Async; a != nil {
 		return *a
 	}
-	var major, minor int
-	_, err := fmt.Sscanf(s.Version, "%d.%d", &major, &minor)
-	return err != nil || major > 0 || minor >= 14
+	return s.since(14)
+}
+
+// since says whether the server is vLLM 0.minor or newer, as one whose version is not known is taken to be.
+func (s *Server) since(minor int) bool {
+	var major, m int
+	_, err := fmt.Sscanf(s.Version, "%d.%d", &major, &m)
+	return err != nil || major > 0 || m >= minor
+}
+
+// caches says whether the server kept prefixes: vLLM's default since 0.8.
+func (s *Server) caches() bool {
+	for _, p := range []*bool{s.Resolved.Cache.Prefix, s.KV.Prefix, s.Arguments.Prefix} {
+		if p != nil {
+			return *p
+		}
+	}
+	return s.since(8)
 }
 
 // servers are the settings of all logs: vLLM's defaults, on the preset fair.
 var servers = []string{
 	`run.system="gpu-only"`, `gpu_only.policy="chunked-prefill"`, "gpu_only.capacity_share=0.9", `memory.admission="current"`, "memory.history=0",
 	"memory.watermark=0", "batching.page_tokens=16", "batching.max_num_batched_tokens=2048", "batching.max_num_seqs=256", `arrivals.kind="trace"`,
-	"gpu_only.async_scheduling=true", "cache.prefix=true", "cache.block=16",
+	"gpu_only.async_scheduling=true",
 }
 
-// settings returns the configuration of a run: what all servers have, what the log says, and then what was given.
-func (l *Log) settings(given configs.Options) configs.Options {
+// load returns the configuration of a run. A server that keeps prefixes does so in pages, where the run can: other policies than
+// dense attention and windows of layers have no such cache.
+func (l *Log) load(given configs.Options) (*configs.Config, error) {
+	cfg, err := system.Load(l.settings(given))
+	if err != nil || l.Server != nil && !l.Server.caches() {
+		return cfg, err
+	}
+	page := cfg.Batching.PageTokens
+	if cfg.Model.Window > 0 || !cfg.Policy.Dense() || traces.BlockTokens%page != 0 {
+		return cfg, nil
+	}
+	return system.Load(l.settings(given, "cache.prefix=true", fmt.Sprint("cache.block=", page)))
+}
+
+// settings returns the settings of a run: what all servers have, what the log says, more, and then what was given.
+func (l *Log) settings(given configs.Options, more ...string) configs.Options {
 	given.Preset = "fair"
 	sets := append([]string(nil), servers...)
 	if s := l.Server; s != nil {
 		a := &s.Arguments
-		sets = append(sets, fmt.Sprintf("gpu_only.async_scheduling=%t", s.asynchronous()), fmt.Sprintf("cache.prefix=%t", s.KV.Prefix == nil || *s.KV.Prefix))
+		sets = append(sets, fmt.Sprintf("gpu_only.async_scheduling=%t", s.asynchronous()))
 		if s.Model != "" {
 			sets = append(sets, fmt.Sprintf("run.model=%q", strings.ToLower(path.Base(s.Model))))
 		}
@@ -98,13 +137,13 @@ func (l *Log) settings(given configs.Options) configs.Options {
 			value int
 		}{
 			{"node.gpus", a.TensorParallel}, {"model.tensor_parallel", a.TensorParallel}, {"batching.max_num_seqs", a.Sequences},
-			{"batching.max_num_batched_tokens", a.Tokens}, {"gpu_only.kv_tokens", s.KV.Tokens}, {"batching.page_tokens", s.KV.Block}, {"cache.block", s.KV.Block},
+			{"batching.max_num_batched_tokens", a.Tokens}, {"gpu_only.kv_tokens", s.KV.Tokens}, {"batching.page_tokens", s.KV.Block},
 		} {
 			if n.value > 0 {
 				sets = append(sets, fmt.Sprintf("%s=%d", n.key, n.value))
 			}
 		}
 	}
-	given.Sets = append(sets, given.Sets...)
+	given.Sets = slices.Concat(sets, more, given.Sets)
 	return given
 }
