@@ -104,12 +104,39 @@ func TestMixedGrid(t *testing.T) {
 							}
 							continue
 						}
-						for _, more := range []int{1, short, (short + long) / 2, long} {
-							with := b
-							with.Add(more)
-							if before, after := s.decodeAttention(b, h), s.decodeAttention(with, h); after < 0.95*before {
-								t.Fatalf("%d of %d and %d of %d, %+v: %g s, with one of %d more %g s", batch, short, longs, long, h, before, more, after)
-							}
+						neverFaster(t, s, h, b, short, long)
+					}
+				}
+			}
+		}
+	})
+}
+
+// neverFaster checks that one more request never makes a batch more than 5% faster.
+func neverFaster(t *testing.T, s *Spec, h Heads, b DecodeBatch, short, long int) {
+	t.Helper()
+	for _, more := range []int{1, short, (short + long) / 2, long} {
+		with := b
+		with.Add(more)
+		if before, after := s.decodeAttention(b, h), s.decodeAttention(with, h); after < 0.95*before {
+			t.Fatalf("%d requests of %d tokens, the longest of %d, %+v: %g s, with one of %d more %g s", b.Requests, b.Tokens, b.Longest, h, before, more, after)
+		}
+	}
+}
+
+// TestFewMixed is TestMixedGrid, dense where fixed splits of a single KV head change with each request.
+func TestFewMixed(t *testing.T) {
+	onPresets(t, false, func(t *testing.T, s *Spec) {
+		if s.Decode.Model == AttAcc {
+			return
+		}
+		lengths := sizes(1024, 1<<17, 2)
+		for _, h := range []Heads{{Query: 1, KV: 1, Dim: 64, ElementBits: 16}, {Query: 8, KV: 1, Dim: 128, ElementBits: 16}} {
+			for batch := range 16 {
+				for i, long := range lengths {
+					for _, short := range lengths[:i+1] {
+						for longs := 1; longs < 5; longs++ {
+							neverFaster(t, s, h, DecodeBatch{Requests: batch + longs, Tokens: int64(batch*short) + int64(longs*long), Longest: long}, short, long)
 						}
 					}
 				}

@@ -62,7 +62,7 @@ func TestFitAllMakesPresets(t *testing.T) {
 		files []string
 	}{
 		{gpu.SuitePyTorch, []string{"h200/*.csv", "h200_graph/gemm.csv", "h200_graph/*_pytorch.csv", "h200_iterations/*.csv", "h200_server/duty.csv", "h200_server/all_reduce_graph*.csv"}},
-		{gpu.SuiteServer, []string{"h200/gemm.csv", "h200_graph/gemm.csv", "h200_graph/*_attention.csv", "h200_server/*.csv"}},
+		{gpu.SuiteServer, []string{"h200/gemm.csv", "h200_graph/gemm.csv", "h200_graph/*_attention.csv", "h200_server/*.csv", "h200_extend/*.csv"}},
 	} {
 		for i, f := range c.files {
 			c.files[i] = "testdata/" + f
