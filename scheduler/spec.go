@@ -231,7 +231,7 @@ placement = "prefix"     # our choice: most hits; "balance" has a prefix once fo
 // Check has the rules of the section [cache].
 func (s *CacheSpec) Check(c *input.Check) {
 	c.That(s.Block >= 1 && s.Block <= 1<<20 && (s.Block%traces.BlockTokens == 0 || traces.BlockTokens%s.Block == 0), "block", s.Block, "%s",
-		fmt.Sprintf("a multiple of %d, at most 1048576, or a divisor of it", traces.BlockTokens))
+		fmt.Sprintf("a multiple of %[1]d, at most 1048576, or a divisor of %[1]d", traces.BlockTokens))
 	c.That(s.Capacity >= 0, "capacity", s.Capacity, "at least 0B")
 	c.That(s.HostCapacity >= 0, "host_capacity", s.HostCapacity, "at least 0B")
 	input.OneOf(c, "prefix_attention", s.PrefixAttention, PrefixOnGPU, PrefixOnDIMM)

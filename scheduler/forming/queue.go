@@ -14,8 +14,8 @@ type Waiting struct {
 	Prompt   int  // tokens to prefill
 	Emitted  int  // output tokens emitted before
 	finished int  // prompt tokens prefilled, or found in the cache
-	prefix   int  // of these, found in the cache
-	others   int  // of prefix, what other requests had computed
+	prefix   int  // prompt tokens found in the cache; finished contains them
+	others   int  // prompt tokens found there that other requests had computed
 	begun    bool // some were prefilled once
 	Cut      bool // its keys and values are counted in usage.cutPrompts
 	held     bool // hold is reserved

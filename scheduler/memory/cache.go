@@ -26,10 +26,10 @@ type cache struct {
 	idle      []idle  // by offset
 	clock     int64   // counts how often blocks have become idle
 	unused    []int64 // units of idle blocks, by rank
-	used      []int64 // units of blocks in use, by rank; the Ledger's own sums contain them
-	several   []int64 // of these, of blocks that several requests use
-	count     int64   // blocks in the Ledger's memory
-	pinned    int64   // of these, in use
+	used      []int64 // units of blocks that requests use, by rank; the Ledger's own sums contain them
+	several   []int64 // units of blocks that more than one request uses, by rank; used contains them
+	count     int64   // blocks in the Ledger's memory, in use or idle
+	pinned    int64   // blocks that requests use
 	host      hostBlocks
 	swaps     swaps
 	did       CacheCounts
@@ -46,7 +46,7 @@ type hostBlocks struct {
 // swaps is the tokens of blocks that have changed memory since the latest batch was formed.
 type swaps struct {
 	up, down int
-	earlier  int // of down, before the batch that is being formed
+	earlier  int // tokens that went down before the batch that is being formed; down contains them
 }
 
 // CacheCounts is what a cache of prefixes has done.
@@ -59,7 +59,7 @@ type CacheCounts struct {
 // blockName is a block by what is in front of it and what it holds.
 type blockName struct {
 	before int32 // the block in front; for the first block at an offset a negative number, other for each offset
-	kind   uint8
+	kind   uint8 // of what: hashOfText, turnOfText or onlyOwn
 	what   uint64
 }
 
@@ -67,7 +67,7 @@ type blockName struct {
 const (
 	hashOfText uint8 = iota // a hash that the trace has
 	turnOfText              // a conversation and the turn with which the block's last token came
-	onlyOwn                 // the only request that has such tokens
+	onlyOwn                 // the index of the only request that has such tokens
 )
 
 // block is a block of the cache.
@@ -94,8 +94,8 @@ type found struct {
 type History struct {
 	hashes []uint64
 	turn   *traces.Turn
-	own    int32 // the request, where nothing else is known of it
-	tokens int
+	own    int32 // index of the request, where neither hashes nor a turn tell its text
+	tokens int   // how many first tokens are known
 }
 
 // NoRequest is the index of a request that has computed nothing yet.

@@ -40,8 +40,8 @@ type Forecast struct {
 // growing is a request that holds memory.
 type growing struct {
 	offset, input, emitted int
-	shared                 int   // tokens in blocks of the cache
-	last                   int32 // the last of these blocks
+	shared                 int   // the first tokens, which are in blocks of the cache
+	last                   int32 // the last block of the cache that the request uses, 0 for none
 }
 
 // course is a quantity over the future: at place k its upper bound from ahead[k] steps

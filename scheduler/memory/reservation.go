@@ -12,7 +12,7 @@ type Reservation struct {
 	Window  int  // tokens on the GPUs beside this memory
 	// Shared is how many of the first tokens are in blocks of the cache, which other requests may use, too.
 	Shared int
-	last   int32 // the last of these blocks
+	last   int32 // the last block of the cache that the request uses, 0 for none
 }
 
 // HeadClass is heads that hold the same tokens: those of the prompt, those after it or all, beyond Skip, a
