@@ -50,12 +50,12 @@ fields='
       if ($NF > best[at]) best[at] = $NF
     }
     END {
+      split("gpt-175b llama-3-70b llama-3-8b", models, " ")
+      split("openr1 longbench mooncake", traces, " ")
       heads("measures", 1, "| design | GPT-175B: OpenR1 | LongBench | Mooncake | Llama-3-70B: OpenR1 | LongBench | Mooncake | Llama-3-8B: OpenR1 | LongBench | Mooncake |")
       for (i = 1; i <= n; i++) {
         line = "| " names[i] " |"
-        for (m = split("gpt-175b llama-3-70b llama-3-8b", models, " "); m > 0; m--) order[m] = models[m]
-        for (m = 1; m <= 3; m++) for (t = split("openr1 longbench mooncake", traces, " ") - 2; t <= 3; t++)
-          line = line " " thousands(best[names[i] SUBSEP order[m] SUBSEP traces[t]]) " |"
+        for (m = 1; m <= 3; m++) for (t = 1; t <= 3; t++) line = line " " thousands(best[names[i] SUBSEP models[m] SUBSEP traces[t]]) " |"
         print "measures\t" line
       }
     }' "$out/measures.csv"

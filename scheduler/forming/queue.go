@@ -15,7 +15,7 @@ type Waiting struct {
 	Emitted  int  // output tokens emitted before
 	finished int  // prompt tokens prefilled, or found in the cache
 	prefix   int  // prompt tokens found in the cache; finished contains them
-	others   int  // prompt tokens found there that other requests had computed
+	others   int  // prompt tokens that other requests had computed and that were found in the cache; prefix contains them
 	begun    bool // some were prefilled once
 	Cut      bool // its keys and values are counted in usage.cutPrompts
 	held     bool // hold is reserved

@@ -269,7 +269,8 @@ func (s *State) startDecoding(w *Waiting, emitted func(request int32, tokens int
 	})
 }
 
-// keepPrefix has the cache keep the first tokens of a request.
+// keepPrefix has the cache keep the first tokens of a request. Of the memories of a replica only the ledger has a cache, not
+// the host's memory and not the GPUs' spare memory.
 func (s *State) keepPrefix(request int32, r *memory.Reservation, tokens int) {
 	if r.Host || r.Near {
 		return
