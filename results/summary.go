@@ -91,6 +91,9 @@ type Latencies struct {
 	// TPOT is a request's time from the first token to the last over the tokens between, over
 	// requests of two tokens and more.
 	TPOT Latency `json:"tpot_ms"`
+	// TokensPerSPerUser is the rate at which the median user receives tokens after the first, in
+	// tokens/s: 1,000 over the median of TPOT. Benchmarks of serving call it interactivity. 0 without such requests.
+	TokensPerSPerUser float64 `json:"output_tokens_per_s_per_user"`
 }
 
 // Service is how requests went through iterations, and which did not.

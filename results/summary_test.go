@@ -53,7 +53,7 @@ func sample() *Summary {
 			Stall:     Stalls{4, 1725.5, 2190.5, 2200.5},
 			TTFT:      Latency{5000.5, 10.25, 11_000, 50_000, 120_000, 1_500_000.75},
 			E2E:       Latency{1_200_000, 1_100_000, 2_000_000, 2_100_000, 2_300_000, 2_345_678.9},
-			Queue:     Latency{4000.5, 9.25, 10_000, 40_000, 110_000, 1_400_000.75}, TPOT: Latency{100.25, 98.5, 120.125, 135.5, 150.0625, 900.5},
+			Queue:     Latency{4000.5, 9.25, 10_000, 40_000, 110_000, 1_400_000.75}, TPOT: Latency{100.25, 98.5, 120.125, 135.5, 150.0625, 900.5}, TokensPerSPerUser: 10.15,
 		},
 		Service: Service{
 			RequestsInSystem: 730.25, Saturated: true,
@@ -104,7 +104,7 @@ func TestSummaryJSON(t *testing.T) {
 		key = !key
 	}
 	want := strings.Fields(`schema system model gpu trace arrivals seed config_sha256 simulated_s output_tokens_per_s total_tokens_per_s requests_per_s goodput slo_ms
-		tbt_ms tbt_decode_ms stall_ms ttft_ms e2e_ms queue_ms tpot_ms requests_in_system_mean saturated decode_batch iteration_ms iterations
+		tbt_ms tbt_decode_ms stall_ms ttft_ms e2e_ms queue_ms tpot_ms output_tokens_per_s_per_user requests_in_system_mean saturated decode_batch iteration_ms iterations
 		rejected_requests refused_requests expired_requests preemptions utilization waits gpu_energy site_energy cost dimms_per_channel beyond_boards rankset_imbalance kv_bytes kv_fragmentation attention wall_s`)
 	if !slices.Equal(keys, want) {
 		t.Errorf("keys %v, want %v", keys, want)

@@ -27,6 +27,7 @@ func TestOnlineSummaryByHand(t *testing.T) {
 		"longest queue":      {s.Queue.Max, ms(wait)},
 		"TTFT":               {s.TTFT.Mean, ms(prompt) + ms(wait)/2},
 		"TPOT":               {s.TPOT.Max, ms(service-prompt) / 11},
+		"tokens/s per user":  {s.TokensPerSPerUser, 1000 / (ms(service-prompt) / 11)},
 		"end to end":         {s.E2E.Max, ms(service + wait)},
 		"requests a second":  {s.RequestsPerS, 1 / service.Seconds()},
 		"tokens a second":    {s.TotalTokensPerS, 13 / service.Seconds()},

@@ -287,6 +287,9 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 		s.Goodput.RequestsPerS, s.Goodput.TokensPerS = float64(o.attained)/seconds, float64(o.good)/seconds
 		s.RequestsInSystem = r.inSystem.Picoseconds() / float64(r.end)
 	}
+	if median := s.TPOT.P50; median > 0 {
+		s.TokensPerSPerUser = 1000 / median
+	}
 	if joules := r.report.Total; joules > 0 {
 		s.EnergyReport.OutputTokensPerJoule = float64(r.tokens) / joules
 		s.EnergyReport.TotalTokensPerJoule = float64(r.tokens+o.prompts) / joules

@@ -134,6 +134,7 @@ type columnUnit struct {
 var columnUnits = []columnUnit{ // longer ones first
 	{"_per_million_output_tokens", "", Lower}, // not a count of tokens
 	{"_tokens_per_s", "tokens/s", Higher},
+	{"_tokens_per_s_per_user", "tokens/s", Higher},
 	{"_tokens_per_site_joule", "tokens/J", Higher},
 	{"_w", "W", Lower},
 	{"_TFLOP_per_s", "TFLOP/s", Higher},
@@ -187,6 +188,7 @@ var spelled = map[string]string{
 // labels are those of columns whose names do not say it.
 var labels = map[string]string{
 	"output_tokens_per_s":              "throughput (output tokens/s)",
+	"output_tokens_per_s_per_user":     "output tokens/s per user",
 	"decode_batch_step_mean":           "requests in a decode step, mean",
 	"decode_batch_mean":                "requests in decode, mean over time",
 	"decode_batch_max":                 "requests in a decode step, maximum",
