@@ -10,14 +10,13 @@ import (
 // WriteRuns writes a line for each run, with as many columns as fit 80 characters.
 func WriteRuns(w io.Writer, names []string, runs []*Summary) error {
 	lines := make([]strings.Builder, len(runs)+1)
-	width, beyond := 0, false
+	width, beyond := 0, Limits{}
 	for i := range lines {
 		if i > 0 {
 			lines[i].WriteString(names[i-1])
-			if runs[i-1].BeyondBoards {
-				lines[i].WriteString(BeyondBoardsSign)
-				beyond = true
-			}
+			limits := runs[i-1].Limits()
+			lines[i].WriteString(limits.Sign())
+			beyond = beyond.Or(limits)
 		}
 		width = max(width, utf8.RuneCountInString(lines[i].String()))
 	}
@@ -40,9 +39,9 @@ func WriteRuns(w io.Writer, names []string, runs []*Summary) error {
 			fmt.Fprintf(&lines[i+1], "  %*s", wide, c.cell(s))
 		}
 	}
-	if beyond {
+	if legend := beyond.Legend(); legend != "" {
 		lines = append(lines, strings.Builder{})
-		lines[len(lines)-1].WriteString(BeyondBoardsLegend)
+		lines[len(lines)-1].WriteString(legend)
 	}
 	for i := range lines {
 		if _, err := fmt.Fprintln(w, strings.TrimRight(lines[i].String(), " ")); err != nil {

@@ -253,6 +253,11 @@ func TestRuns(t *testing.T) {
 	slow, plain := sample(), sample()
 	slow.TTFT.P99, slow.SLO, slow.Cost = 44*60e3, SLO{}, CostReport{}
 	plain.SLO, plain.Cost, plain.Utilization.PIM = SLO{}, CostReport{}, 0
+	hot := *slow // draws more than a slot supplies, which the others do not
+	targets := sample()
+	for _, s := range []*Summary{slow, plain, targets} {
+		s.EnergyReport.DIMM = s.EnergyReport.DIMMLimit
+	}
 	beyond := *slow
 	beyond.DIMMsPerChannel, beyond.BeyondBoards = 4, true
 	for _, c := range []struct {
@@ -267,8 +272,12 @@ func TestRuns(t *testing.T) {
 		{strings.Fields("l3 gpu-only"), []*Summary{&beyond, plain}, "" +
 			"          tokens/s  TBT mean  TBT p99  TTFT p99  tokens/kJ   GPUs    PIM  batch\n" +
 			"l3 †       5,407.4    101 ms   160 ms    44 min    4,250.0  25.0%  87.5%  540.8\n" +
-			"gpu-only   5,407.4    101 ms   160 ms   2.0 min    4,250.0  25.0%         540.8\n" + BeyondBoardsLegend + "\n"},
-		{[]string{"gpu-only,meta-llama-3-70b-instruct,h200-sxm"}, []*Summary{sample()}, "" +
+			"gpu-only   5,407.4    101 ms   160 ms   2.0 min    4,250.0  25.0%         540.8\n" + boardsLegend + "\n"},
+		{strings.Fields("l3 gpu-only"), []*Summary{&hot, plain}, "" +
+			"          tokens/s  TBT mean  TBT p99  TTFT p99  tokens/kJ   GPUs    PIM  batch\n" +
+			"l3 ‡       5,407.4    101 ms   160 ms    44 min    4,250.0  25.0%  87.5%  540.8\n" +
+			"gpu-only   5,407.4    101 ms   160 ms   2.0 min    4,250.0  25.0%         540.8\n" + slotLegend + "\n"},
+		{[]string{"gpu-only,meta-llama-3-70b-instruct,h200-sxm"}, []*Summary{targets}, "" +
 			"                                             tokens/s  attained  TBT mean\n"},
 		{[]string{strings.Repeat("x", 90)}, []*Summary{plain}, strings.Repeat(" ", 90) + "  tokens/s\n"},
 	} {

@@ -37,12 +37,6 @@ func (s *Summary) write(w io.Writer, full bool) error {
 	return err
 }
 
-// Tables for people have BeyondBoardsSign behind the name of a run whose summary has BeyondBoards, and BeyondBoardsLegend below.
-const (
-	BeyondBoardsSign   = " †"
-	BeyondBoardsLegend = "† more DIMMs on a channel than boards of servers have slots at that rate"
-)
-
 // Where a fact stands.
 const (
 	inFull = iota

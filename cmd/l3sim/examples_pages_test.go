@@ -36,7 +36,7 @@ func rowsOf(page string, cell func(table string) int) map[string][]string {
 	for _, m := range ablationTable.FindAllStringSubmatch(page, -1) {
 		for _, line := range strings.Split(strings.TrimSpace(m[2]), "\n")[2:] {
 			text := strings.TrimSpace(strings.Split(line, "|")[1+cell(m[1])])
-			shown[m[1]] = append(shown[m[1]], strings.TrimSuffix(text, " †"))
+			shown[m[1]] = append(shown[m[1]], strings.TrimRight(text, " †‡"))
 		}
 	}
 	return shown

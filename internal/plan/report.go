@@ -38,6 +38,7 @@ type Row struct {
 	Replicas       int      `json:"replicas"`
 	Ranksets       int      `json:"ranksets"`
 	BeyondBoards   bool     `json:"beyond_boards"` // as in results.Summary
+	BeyondSlot     bool     `json:"beyond_slot"`   // a DIMM draws more than its slot supplies
 	MemoryGiB      float64  `json:"memory_gib"`    // of DIMMs
 	Prices         string   `json:"prices"`
 	Sets           []string `json:"set"` // of knobs, beyond what was given
@@ -86,7 +87,8 @@ func (r *Report) Add(t *Tuned, called, command string) {
 	best := a.Best
 	best.Model = c.Model.Name // however it lies on the GPUs
 	r.Rows = append(r.Rows, Row{Load: best, TensorParallel: c.Model.TensorParallel, Replicas: c.Replicas(), Ranksets: c.Node.Ranksets, BeyondBoards: system.BeyondBoards(c),
-		MemoryGiB: float64(c.Node.MemoryCapacity) / (1 << 30), Prices: c.Prices.Name, Sets: append([]string{}, t.Sets...), Binds: t.Binds, Command: command})
+		BeyondSlot: best.Summary != nil && best.Summary.Limits().Slot,
+		MemoryGiB:  float64(c.Node.MemoryCapacity) / (1 << 30), Prices: c.Prices.Name, Sets: append([]string{}, t.Sets...), Binds: t.Binds, Command: command})
 }
 
 // Rank puts the best row by a column first.
@@ -152,13 +154,12 @@ func (r *Report) WriteText(out io.Writer) error {
 		}
 		fmt.Fprintln(w, "requests/s\tkW\tUSD/Mtoken\tlow-high\tTTFT p99\tTBT p99 ms\tbinds\t")
 	}
-	beyond := false
+	var beyond results.Limits
 	for i := range r.Rows {
 		x := &r.Rows[i]
-		name := x.System
-		if x.BeyondBoards {
-			name, beyond = name+results.BeyondBoardsSign, true
-		}
+		limits := results.Limits{Boards: x.BeyondBoards, Slot: x.BeyondSlot}
+		name := x.System + limits.Sign()
+		beyond = beyond.Or(limits)
 		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t", i+1, name, x.GPU, x.GPUs, x.TensorParallel)
 		for _, n := range names {
 			fmt.Fprint(w, n.of(x)+"\t")
@@ -166,8 +167,8 @@ func (r *Report) WriteText(out io.Writer) error {
 		fmt.Fprintf(w, "%.4g\t%.1f\t%.2f\t%.2f-%.2f\t%.0f\t%.1f\t%s\t\n", x.RatePerS, x.Watts/1e3, x.USD, x.USDLow, x.USDHigh, x.TTFT.P99, x.TBT.P99, Text(x.Binds))
 	}
 	err := w.Flush()
-	if beyond {
-		fmt.Fprintln(out, results.BeyondBoardsLegend)
+	if legend := beyond.Legend(); legend != "" {
+		fmt.Fprintln(out, legend)
 	}
 	for i := range r.Rows {
 		fmt.Fprintf(out, "%s%d: %s\n", strings.Repeat("\n", 1-min(i, 1)), i+1, r.Rows[i].Command)

@@ -27,7 +27,7 @@ func TestRowsBeyondBoards(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := b.String()
-		if signs := strings.Count(text, "  2    l3 †  "); beyond != (signs == 1) || strings.Contains(text, "\n"+results.BeyondBoardsLegend+"\n") != beyond || strings.Contains(text, "1  l3 †") {
+		if signs := strings.Count(text, "  2    l3 †  "); beyond != (signs == 1) || strings.Contains(text, "\n"+(results.Limits{Boards: true}).Legend()+"\n") != beyond || strings.Contains(text, "1  l3 †") {
 			t.Errorf("%v:\n%s", beyond, text)
 		}
 	}

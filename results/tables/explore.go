@@ -8,6 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/results"
 )
 
 const exploreSchema = "l3sim/explore/3" // names the form of Exploration's JSON
@@ -42,6 +43,12 @@ type FrontPoint struct {
 	Seeds  int       `json:"seeds"`
 	// BeyondBoards is that of results.Summary.
 	BeyondBoards bool `json:"beyond_boards,omitempty"`
+	// BeyondSlot says that a DIMM draws more than its slot supplies.
+	BeyondSlot bool `json:"beyond_slot,omitempty"`
+}
+
+func (f *FrontPoint) limits() results.Limits {
+	return results.Limits{Boards: f.BeyondBoards, Slot: f.BeyondSlot}
 }
 
 // KnobValue is a key of the configuration with its cell.
@@ -128,7 +135,8 @@ func (e *explorer) findFront() {
 		}
 	}
 	for _, p := range front {
-		f := FrontPoint{Point: e.points.Value(p, PointColumn).String(), Seeds: len(e.seeds[p]), BeyondBoards: e.points.beyondBoards(p), Knobs: list.Map(differ, func(c int) KnobValue { return knob(p, c) })}
+		limits := e.points.limits(p)
+		f := FrontPoint{Point: e.points.Value(p, PointColumn).String(), Seeds: len(e.seeds[p]), BeyondBoards: limits.Boards, BeyondSlot: limits.Slot, Knobs: list.Map(differ, func(c int) KnobValue { return knob(p, c) })}
 		for _, goal := range e.Goals {
 			v, _ := e.points.Number(p, goal.index)
 			_, std := MeanStd(e.table.numbers(e.seeds[p], goal.index))

@@ -115,7 +115,7 @@ func TestExploreText(t *testing.T) {
 	}
 	var marked bytes.Buffer
 	if err := explore(t, beyond, "max output_tokens_per_s, min tbt_p99_ms").WriteText(&marked); err != nil || strings.Count(marked.String(), "          8 †  ") != 2 ||
-		strings.Count(marked.String(), " †") != 2 || !strings.Contains(marked.String(), "\n"+results.BeyondBoardsLegend+"\n") {
+		strings.Count(marked.String(), " †") != 2 || !strings.Contains(marked.String(), "\n"+(results.Limits{Boards: true}).Legend()+"\n") {
 		t.Errorf("%v\n%s", err, marked.String())
 	}
 	if err := explore(t, designSpace(), "max output_tokens_per_s, min tbt_p99_ms").WriteText(&again); err != nil || again.String() != b.String() {

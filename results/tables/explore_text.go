@@ -27,8 +27,12 @@ func (e *Exploration) WriteText(w io.Writer) error {
 	if err := e.frontTable().WriteText(&b); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(e.Front, func(f FrontPoint) bool { return f.BeyondBoards }) {
-		b.WriteString(results.BeyondBoardsLegend + "\n")
+	var beyond results.Limits
+	for i := range e.Front {
+		beyond = beyond.Or(e.Front[i].limits())
+	}
+	if legend := beyond.Legend(); legend != "" {
+		b.WriteString(legend + "\n")
 	}
 	for _, k := range e.Shared {
 		fmt.Fprintf(&b, "all of them: %s = %s\n", k.Column, ForPeople(k.Column, k.Value))
@@ -68,9 +72,7 @@ func (e *Exploration) frontTable() *Table {
 			row = append(row, f.Seeds)
 		}
 		t.Add(row...)
-		if f.BeyondBoards {
-			t.mark(i)
-		}
+		t.mark(i, f.limits())
 	}
 	return t
 }

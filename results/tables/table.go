@@ -179,22 +179,30 @@ func (t *Table) Select(columns []int) *Table {
 	return out
 }
 
-// Marked is Select for people: the first cell of a run beyond what boards of servers take has a sign, which legend explains; it is
+// Marked is Select for people: the first cell of a run that exceeds limits of real servers has signs, which legend explains; it is
 // "" where there is no such run.
 func (t *Table) Marked(columns []int) (out *Table, legend string) {
 	out = t.Select(columns)
+	var beyond results.Limits
 	for r := range t.Rows {
-		if t.beyondBoards(r) {
-			out.mark(r)
-			legend = results.BeyondBoardsLegend
-		}
+		limits := t.limits(r)
+		out.mark(r, limits)
+		beyond = beyond.Or(limits)
 	}
-	return out, legend
+	return out, beyond.Legend()
 }
 
-func (t *Table) beyondBoards(row int) bool { return t.Value(row, "beyond_boards") == Of(true) }
+// limits returns the limits of real servers that the run of a row exceeds; none where the table lacks the columns.
+func (t *Table) limits(row int) results.Limits {
+	peak, drawn := t.Value(row, "dimm_peak_w").Float()
+	limit, known := t.Value(row, "dimm_limit_w").Float()
+	return results.Limits{Boards: t.Value(row, "beyond_boards") == Of(true), Slot: drawn && known && peak > limit}
+}
 
-func (t *Table) mark(row int) {
-	cell := &t.Rows[row][0]
-	*cell = Of(cell.text() + results.BeyondBoardsSign)
+// mark adds the signs of limits to a row's first cell.
+func (t *Table) mark(row int, l results.Limits) {
+	if sign := l.Sign(); sign != "" {
+		cell := &t.Rows[row][0]
+		*cell = Of(cell.text() + sign)
+	}
 }

@@ -95,12 +95,16 @@ func TestMarked(t *testing.T) {
 	}{{[]int{0, 1}, "point        n\na      1.23457\nb †    2.23457\n"}, {[]int{1}, "        n\n  1.23457\n2.23457 †\n"}} {
 		var b bytes.Buffer
 		marked, legend := table.Marked(c.columns)
-		if err := marked.WriteText(&b); err != nil || b.String() != c.want || legend != results.BeyondBoardsLegend {
+		if err := marked.WriteText(&b); err != nil || b.String() != c.want || legend != (results.Limits{Boards: true}).Legend() {
 			t.Errorf("got\n%s%v, %s, want\n%s", b.String(), err, legend, c.want)
 		}
 	}
 	if table.Value(1, "point") != Of("b") {
 		t.Error("the table itself is marked")
+	}
+	hot := &Table{Columns: []string{"point", "dimm_peak_w", "dimm_limit_w"}, Rows: texted([][]string{{"a", "15.5", "10"}, {"b", "10", "10"}})}
+	if marked, legend := hot.Marked([]int{0}); marked.Value(0, "point") != Of("a ‡") || marked.Value(1, "point") != Of("b") || legend != (results.Limits{Slot: true}).Legend() {
+		t.Errorf("%v, %q", marked.Rows, legend)
 	}
 	older := table.Select([]int{0, 1})
 	if marked, legend := older.Marked([]int{0}); legend != "" || marked.Value(1, "point") != Of("b") {
