@@ -212,10 +212,7 @@ func (s *State) halfway(request int32, context int) int {
 func (s *State) expect(w *Waiting) {
 	s.near.output = 0
 	if s.Grows() {
-		s.near.output = float64(s.Memory.MaxTokens)
-	}
-	if s.forecast != nil {
-		s.near.output = max(1, s.forecast.Mean(s.emitted(w)))
+		s.near.output = max(1, s.outputs.Mean(s.emitted(w)))
 	}
 }
 

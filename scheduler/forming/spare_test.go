@@ -144,9 +144,9 @@ func TestFewLongOutputs(t *testing.T) {
 		requests := []traces.Request{request(0, 100, 11), request(1, 100, 11), request(2, 100, 11), request(3, 100, 5000), request(4, 100, 5000)}
 		s := spared(2, 100_000, 1000, schedtest.Linear{GPUToken: 60, PIMToken: 5, NearToken: 1}, requests...)
 		spec := &scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 10_000, History: 100}
-		s.Memory, s.forecast = spec, memory.NewForecast(spec, 1)
+		s.Memory, s.outputs = spec, memory.NewOutputs(spec)
 		for range ended {
-			s.learn(output)
+			s.Learn(output)
 		}
 		for i := range 2 { // both have emitted 20 tokens
 			s.Holds[3+i], _ = s.Ledger.Reserve(memory.Prompted(120), nil, 0, nil)
@@ -310,7 +310,7 @@ func TestForecastOfSpareMemory(t *testing.T) {
 	s := spared(1, 1000, 1000, schedtest.Linear{}, request(0, 10, 50), request(1, 10, 50), request(2, 12, 50), request(3, 13, 50))
 	spec := &scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 60, History: 9, Margin: 1}
 	s.Memory, s.near.forecast, s.forecast = spec, memory.NewForecast(spec, 1), memory.NewForecast(spec, 1)
-	s.learn(7)
+	s.Learn(7)
 	s.Holds[0], s.Holds[1] = memory.Reservation{Near: true, Length: memory.Prompted(20)}, memory.Reservation{Length: memory.Prompted(20)}
 	s.Decoding = []scheduler.Decoding{{Request: 0, Base: 14}, {Request: 1, Base: 15}}
 	s.chunked = []Waiting{{Request: 2, Prompt: 12, Hold: memory.Reservation{Near: true}}}

@@ -65,6 +65,7 @@ type State struct {
 	Host     host
 	gone     []scheduler.Preemption // requests that lost their memory when the batch was formed
 	forecast *memory.Forecast       // nil: no forecast
+	outputs  memory.Outputs         // of requests that ended
 	near     nearMemory
 	Usage    usage
 	during   ahead
@@ -103,7 +104,7 @@ type Counts struct {
 func New(c Config, m Memories, requests []traces.Request, f Former) *Scheduler {
 	s := &Scheduler{former: f, State: State{
 		Config: c, Memories: m, Requests: requests, Holds: make([]memory.Reservation, len(requests)), Dealt: -1,
-		forecast: memory.NewForecast(c.Memory, m.Ledger.Ranksets()), Batch: scheduler.Batch{Step: -1, Sub: make([]scheduler.SubBatch, c.Scheduler.SubBatches)},
+		forecast: memory.NewForecast(c.Memory, m.Ledger.Ranksets()), outputs: memory.NewOutputs(c.Memory), Batch: scheduler.Batch{Step: -1, Sub: make([]scheduler.SubBatch, c.Scheduler.SubBatches)},
 	}}
 	m.Ledger.PlaceBy(c.Comm.Balance, c.Random)
 	if m.HostLedger != nil {
@@ -234,7 +235,7 @@ func (s *State) Complete(emitted func(request int32, tokens int)) {
 func (s *State) end(request int32, emitted func(request int32, tokens int)) {
 	output := s.Requests[request].Output
 	s.free(request)
-	s.learn(output)
+	s.Learn(output)
 	s.Dealt = -1
 	emitted(request, output)
 }
@@ -255,7 +256,7 @@ func (s *State) startDecoding(w *Waiting, emitted func(request int32, tokens int
 	if r.Output == tokens {
 		s.Holds[w.Request] = w.Hold
 		s.free(w.Request)
-		s.learn(tokens)
+		s.Learn(tokens)
 		return
 	}
 	if s.ledgerOf(&w.Hold).Settle(&w.Hold) {
@@ -302,8 +303,9 @@ func (s *State) Release(r memory.Reservation) {
 	s.Usage.Freed++
 }
 
-// learn notes the output length of a request that has ended.
-func (s *State) learn(output int) {
+// Learn notes the output length of a request that has ended.
+func (s *State) Learn(output int) {
+	s.outputs.Ended(output)
 	s.forecast.Ended(output)
 	s.near.forecast.Ended(output)
 }

@@ -17,12 +17,10 @@ import (
 // last a lucky draw admits it. Here the mean and the standard deviation of the memory at
 // future steps are computed instead.
 type Forecast struct {
-	most    int     // the longest output that is expected
-	margin  float64 // standard deviations that must fit beside the mean
-	keep    int     // number of lengths that are remembered
-	lengths []int   // output lengths in the order in which requests ended; a ring once full
-	oldest  int     // index of the oldest in lengths
-	sorted  []int
+	Outputs
+	margin  float64   // standard deviations that must fit beside the mean
+	enough  int       // number of lengths from which the future is foreseen
+	sorted  []int     // the lengths
 	running []growing // requests that hold memory; the last is the one to be admitted
 	emitted []int     // tokens emitted by each of running, sorted
 	chance  []float64 // [i]: to emit more than i * width tokens
@@ -43,6 +41,11 @@ type growing struct {
 	shared                 int   // the first tokens, which are in blocks of the cache
 	last                   int32 // the last block of the cache that the request uses, 0 for none
 }
+
+// enoughOutputs is the number of output lengths from which a forecast decides; before, what fits now is admitted, as without one.
+// Of n lengths the estimate leaves a chance of 1/(n+1) to outlast all of them, up to the longest output that is configured,
+// which is many times the usual one. Below 50 this guess weighs more than the 2% beyond two standard deviations, the usual margin.
+const enoughOutputs = 50
 
 // course is a quantity over the future: at place k its upper bound from ahead[k] steps
 // from now until ahead[k+1].
@@ -68,7 +71,7 @@ func NewForecast(m *scheduler.MemorySpec, ranksets int) *Forecast {
 		return nil
 	}
 	const cells = 4096
-	f := &Forecast{most: m.MaxTokens, margin: m.Margin, keep: m.History, width: (m.MaxTokens + cells - 1) / cells}
+	f := &Forecast{Outputs: NewOutputs(m), margin: m.Margin, enough: min(m.History, enoughOutputs), width: (m.MaxTokens + cells - 1) / cells}
 	f.chance = make([]float64, (f.most+f.width-1)/f.width)
 	for _, c := range []*[]course{&f.need, &f.spread, &f.rankNeed, &f.rankSpread} {
 		*c = make([]course, ranksets)
@@ -81,13 +84,9 @@ func (f *Forecast) Ended(output int) {
 	if f == nil {
 		return
 	}
-	if len(f.lengths) < f.keep {
-		f.lengths = append(f.lengths, output)
-	} else {
-		at, _ := slices.BinarySearch(f.sorted, f.lengths[f.oldest])
+	if forgotten := f.Outputs.Ended(output); len(f.sorted) == len(f.lengths) {
+		at, _ := slices.BinarySearch(f.sorted, forgotten)
 		f.sorted = slices.Delete(f.sorted, at, at+1)
-		f.lengths[f.oldest] = output
-		f.oldest = (f.oldest + 1) % f.keep
 	}
 	at, _ := slices.BinarySearch(f.sorted, output)
 	f.sorted = slices.Insert(f.sorted, at, output)
@@ -128,21 +127,6 @@ func (f *Forecast) survive() {
 		}
 		f.chance[cell] = chance
 	}
-}
-
-// Mean estimates the mean output length: the tokens that all requests have emitted, those that have ended and those that
-// run, for each request that ended. It is the estimate for requests that end in each step with the same chance, at whatever
-// length. So one request that outlasts all that have ended adds the tokens that it has, and not what it may emit yet.
-// Before any request has ended the mean is the longest output. running is the tokens that running requests have emitted.
-func (f *Forecast) Mean(running int) float64 {
-	if len(f.lengths) == 0 {
-		return float64(f.most)
-	}
-	emitted := running
-	for _, length := range f.lengths {
-		emitted += length
-	}
-	return min(float64(f.most), float64(emitted)/float64(len(f.lengths)))
 }
 
 // longer returns the chance that a request emits more than a number of tokens.
@@ -202,10 +186,11 @@ func (f *Forecast) expect(l *Ledger, r *growing, need, spread *course) {
 }
 
 // fits says whether all requests will fit every rank at every future step, with the one
-// to be admitted at an offset and keep units free. A request alone always fits. The one to be admitted counts
+// to be admitted at an offset and keep units free. A request alone always fits, and so do all before enough
+// lengths are known. The one to be admitted counts
 // whole, and blocks of the cache that several of the others use count once, for good.
 func (f *Forecast) fits(l *Ledger, offset int, keep int64) bool {
-	if f == nil || len(f.running) == 1 {
+	if f == nil || len(f.running) == 1 || len(f.lengths) < f.enough {
 		return true
 	}
 	for rank := range f.rankNeed {

@@ -114,7 +114,7 @@ func TestForecastIsTheProductLimit(t *testing.T) {
 		const keep = 5
 		for _, more := range []int64{-1, 0, 1, 2} {
 			l.capacity = int64(most) + keep + more
-			want := len(w.running) == 1 || float64(l.capacity-keep) >= most
+			want := len(w.running) == 1 || len(w.lengths) < w.memory.History || float64(l.capacity-keep) >= most
 			if got := f.fits(l, offset, keep); got != want && !near(float64(l.capacity-keep), most) {
 				t.Fatalf("a need of %v beside %d others fits %d units: %v", most, len(w.running)-1, l.capacity-keep, got)
 			}
@@ -138,7 +138,7 @@ func TestMeanOutput(t *testing.T) {
 		{"most run", []int{2}, 30, 20},
 		{"the oldest is forgotten", []int{100, 2, 2, 2, 2, 2, 2, 2, 2, 2}, 9, 3},
 	} {
-		f := NewForecast(&scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 20, History: 9}, 1)
+		f := NewOutputs(&scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 20, History: 9})
 		for _, n := range c.ended {
 			f.Ended(n)
 		}

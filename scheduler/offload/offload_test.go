@@ -311,7 +311,7 @@ func TestForecastOfTheHost(t *testing.T) {
 	for i := range 400 {
 		requests = append(requests, traces.Request{ID: i, Input: 1 + r.IntN(40), Output: 1 + int(r.ExpFloat64()*200)})
 	}
-	serve := func(history int) float64 {
+	serve := func(history, known int) float64 {
 		admission := &scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 2048, Watermark: 0.01, History: history, Margin: 2}
 		host := memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: schedtest.SmallModel.Layers, HeadsPerChannel: 2, UnitTokens: 16, Capacity: int64(400 * schedtest.SmallModel.Layers * 2)})
 		pages := memory.LedgerSpec{Ranksets: 1, Layers: schedtest.SmallModel.Layers, HeadsPerChannel: 2, UnitTokens: 16, Capacity: 1 << 20}
@@ -321,6 +321,10 @@ func TestForecastOfTheHost(t *testing.T) {
 		}
 		memories := forming.Memories{Ledger: memory.NewLedger(pages), GPU: memory.GPU{Model: schedtest.SmallModel, Free: 1 << 40, HoldsKV: true}, HostLedger: host, AllOnHost: true}
 		s := newOffloading(config, memories, requests, lines{2000, 20, 3, 200, 5, 200}, 0)
+		earlier := rand.New(rand.NewPCG(6, 0))
+		for range known {
+			s.Learn(1 + int(earlier.ExpFloat64()*200))
+		}
 		for i := range requests {
 			s.Add(int32(i))
 		}
@@ -329,7 +333,8 @@ func TestForecastOfTheHost(t *testing.T) {
 		}
 		return float64(s.Preemptions) / float64(len(requests))
 	}
-	if with, without := serve(1000), serve(0); with > 0.1 || without < 1 {
-		t.Errorf("%.3f preemptions a request, %.2f without a forecast", with, without)
+	with, begun, without := serve(1000, 50), serve(1000, 0), serve(0, 0)
+	if with > 0.1 || begun > without/2 || without < 1 {
+		t.Errorf("%.3f preemptions a request, %.3f from nothing known, %.2f without a forecast", with, begun, without)
 	}
 }
