@@ -77,8 +77,7 @@ func drawCaching(t *rapid.T) (*configs.Config, *traces.Trace) {
 // Skipped layers change nothing. A cache of no bytes is none, and one whose requests share nothing changes nothing until
 // one loses its memory, or blocks go to the host.
 func TestCacheLaws(t *testing.T) {
-	fewCases(t)
-	rapid.Check(t, func(t *rapid.T) {
+	fewCases(t, func(t *rapid.T) {
 		cfg, trace := drawCaching(t)
 		node := mustNode(t, cfg)
 		r := mustRun(t, node, trace, false)

@@ -42,7 +42,6 @@ func TestEnergyLaw(t *testing.T) {
 // large groups nor in a run whose buffer is the least. More tokens take more.
 func TestEnergyOfAnyBuffer(t *testing.T) {
 	deep.Only(t) // a table of heads for each buffer
-	fewCases(t)
 	for _, c := range []struct {
 		group int
 		sets  []string

@@ -97,11 +97,10 @@ func text(t interface{ Fatal(...any) }, cfg *configs.Config, r *Result) string {
 	return b.String()
 }
 
-// fewCases has a property whose cases take long be tried on one in a quick run.
-func fewCases(t testing.TB) {
-	if !deep.On() {
-		deep.Cases(t, 5)
-	}
+// fewCases tries a property whose cases take long on one in a quick run.
+func fewCases(t *testing.T, property func(*rapid.T)) {
+	t.Helper()
+	deep.Cases(t, deep.Of(5, 1, 1), property)
 }
 
 // TestNodeLaws runs random small systems, as many as rapid draws for each part, and

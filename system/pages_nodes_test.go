@@ -58,8 +58,7 @@ func drawPages(t *rapid.T, kvHeads int, staggered bool) policy.Spec {
 // TestPagesNodes runs random small nodes with random policies of pages, under all checks and layer by layer.
 // The streaming heads differ from layer to layer and do not divide over the channels.
 func TestPagesNodes(t *testing.T) {
-	fewCases(t)
-	rapid.Check(t, func(t *rapid.T) {
+	fewCases(t, func(t *rapid.T) {
 		cfg, trace := drawNode(t)
 		if rapid.Bool().Draw(t, "grouped") {
 			cfg.Model.KVHeads = 4

@@ -29,7 +29,6 @@ func spareOf(cfg *configs.Config, free units.Bytes) {
 // TestSpareNodes runs random small nodes whose GPUs decode some requests in little spare memory, under all checks and layer by
 // layer, with policies that both sides run.
 func TestSpareNodes(t *testing.T) {
-	fewCases(t)
 	both := 0
 	property := func(t *rapid.T) {
 		number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
@@ -62,11 +61,10 @@ func TestSpareNodes(t *testing.T) {
 			both++
 		}
 	}
-	for n := 0; n == 0 || deep.On() && both == 0 && n < 20; n++ { // until few draws have met a node that decodes on both sides
-		rapid.Check(t, property)
-	}
-	if deep.On() && both == 0 {
-		t.Error("no node decodes on both sides")
+	if deep.On() {
+		deep.Until(t, func() bool { return both > 0 }, property)
+	} else {
+		fewCases(t, property)
 	}
 }
 

@@ -34,8 +34,7 @@ func TestWindowOfNothing(t *testing.T) {
 // TestWindowNodes runs random small nodes, with every way to communicate, to admit and to predict,
 // and random windows, under all checks and layer by layer.
 func TestWindowNodes(t *testing.T) {
-	fewCases(t)
-	rapid.Check(t, func(t *rapid.T) {
+	fewCases(t, func(t *rapid.T) {
 		cfg, trace := drawNode(t)
 		p := policies.New(rapid.SampledFrom([]string{"window", "hgca"}).Draw(t, "policy"))
 		window := rapid.IntRange(1, 300).Draw(t, "window")
@@ -97,8 +96,7 @@ func TestWindowAllocatesNothing(t *testing.T) {
 
 // TestStripedNodes runs random small nodes with stripes, under all checks and layer by layer.
 func TestStripedNodes(t *testing.T) {
-	fewCases(t)
-	rapid.Check(t, func(t *rapid.T) {
+	fewCases(t, func(t *rapid.T) {
 		cfg, trace := drawNode(t)
 		cfg.Comm.Stripe = rapid.SampledFrom([]string{scheduler.StripeChannels, scheduler.StripeRanksets}).Draw(t, "stripe")
 		cfg.Policy = policies.New(rapid.SampledFrom([]string{"dense", "window", "hgca", "duo"}).Draw(t, "policy"))

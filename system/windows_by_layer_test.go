@@ -85,8 +85,7 @@ func TestWindowsByLayer(t *testing.T) {
 
 // TestLayerWindowNodes runs random small nodes with windows in some layers under all checks and layer by layer.
 func TestLayerWindowNodes(t *testing.T) {
-	fewCases(t)
-	rapid.Check(t, func(t *rapid.T) {
+	fewCases(t, func(t *rapid.T) {
 		cfg, trace := drawNode(t)
 		cfg.Model.Windows = llm.Windows{Window: rapid.IntRange(1, 400).Draw(t, "window"), FullEvery: rapid.SampledFrom([]int{0, 2, 3, 6}).Draw(t, "full every")}
 		n := mustNode(t, cfg)

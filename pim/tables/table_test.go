@@ -90,10 +90,9 @@ func TestTableIsTheRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and one goroutine")
 	}
-	deep.Cases(t, 3)               // the tables take most of the time: several lengths for each
 	outcomes := map[string]error{} // by what was drawn
 	var last time.Time             // when no further shapes are tried, once one has failed
-	rapid.Check(t, func(t *rapid.T) {
+	deep.Cases(t, 3, func(t *rapid.T) { // the tables take most of the time: several lengths for each
 		spec, d, shape := drawRank(t)
 		longest := 8_000 / shape.Queries
 		contexts := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 40), rapid.IntRange(1, 2000), rapid.IntRange(1, longest)), 1, 4).Draw(t, "contexts")

@@ -111,7 +111,7 @@ func TestLockstep(t *testing.T) {
 			t.Fatalf("with other times the iteration ends at %v, layer by layer at %v; waits %+v and %+v", got, exact, waits, *e.Waits())
 		}
 	}
-	deep.Until(t, func() bool { return skipped > 0 }, func() { rapid.Check(t, check) })
+	deep.Until(t, func() bool { return skipped > 0 }, check)
 }
 
 // retime draws other times for the operations of an iteration.

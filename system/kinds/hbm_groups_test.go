@@ -60,12 +60,10 @@ func TestGroupsBesideUnits(t *testing.T) {
 			used++
 		}
 	}
-	deep.Until(t, func() bool { return used > 0 }, func() {
-		rapid.Check(t, func(t *rapid.T) {
-			for range 5 { // so that few cases use groups, too
-				iteration(t)
-			}
-		})
+	deep.Until(t, func() bool { return used > 0 }, func(t *rapid.T) {
+		for range 5 { // so that few cases use groups, too
+			iteration(t)
+		}
 	})
 }
 
@@ -184,7 +182,7 @@ func TestGroupsTakeNoLonger(t *testing.T) {
 			used++
 		}
 	}
-	deep.Until(t, func() bool { return used > 0 }, func() { rapid.Check(t, check) })
+	deep.Until(t, func() bool { return used > 0 }, check)
 	// Eight requests that share little by little more: at some length the stretch begins to pay for its kernel and the merge.
 	d := gpus.New(rigOf(t, sharing("gpu-only")...).Hardware)
 	sub := &scheduler.SubBatch{Decode: make([]scheduler.Decoding, 8), Shared: []scheduler.Shared{{Requests: []int32{0, 1, 2, 3, 4, 5, 6, 7}}}}

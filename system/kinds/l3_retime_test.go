@@ -50,7 +50,7 @@ func TestRetimedIterations(t *testing.T) {
 			}
 		}
 	}
-	deep.Until(t, func() bool { return retimed > 0 && laid > 0 }, func() { rapid.Check(t, check) })
+	deep.Until(t, func() bool { return retimed > 0 && laid > 0 }, check)
 }
 
 // changeCosts draws the costs of the next iteration: other times, now and then another shape.

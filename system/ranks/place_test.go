@@ -14,9 +14,6 @@ import (
 
 // TestWholeIsPlace: one loop over requests whose heads are alike sets the groups that adding them one by one does.
 func TestWholeIsPlace(t *testing.T) {
-	if !deep.On() {
-		deep.Cases(t, 5)
-	}
 	nodes := map[string]*bench{}
 	for _, model := range []string{"gpt-89b", "llama-3-8b"} {
 		for _, p := range []string{"dense", "window"} {
@@ -24,7 +21,7 @@ func TestWholeIsPlace(t *testing.T) {
 		}
 	}
 	names := slices.Sorted(maps.Keys(nodes))
-	rapid.Check(t, func(t *rapid.T) {
+	deep.Cases(t, deep.Of(5, 1, 1), func(t *rapid.T) {
 		node := nodes[rapid.SampledFrom(names).Draw(t, "node")]
 		d := devicesOf(node)
 		var requests []scheduler.Decoding

@@ -6,12 +6,12 @@ import (
 	"strconv"
 	"testing"
 
-	_ "pgregory.net/rapid" // registers the flag rapid.checks, which init changes
+	"pgregory.net/rapid"
 )
 
 const quickChecks = 5 // how many random cases a property is tried on in a quick run
 
-// init lowers rapid's number of cases in a quick run. RAPID_CHECKS and the flag
+// init lowers rapid's number of cases in a quick run, before any test begins. RAPID_CHECKS and the flag
 // -rapid.checks still decide where they are given.
 func init() {
 	if On() || os.Getenv("RAPID_CHECKS") != "" {
@@ -47,37 +47,66 @@ func Of(quick, deep, long int) int {
 	return quick
 }
 
-// Cases has the rest of a test draw one part-th of the random cases that rapid draws
-// elsewhere, and one at least: for tests whose cases take seconds. A long run draws
-// all of them. Tests that run in parallel with it draw fewer, too.
-func Cases(t testing.TB, part int) {
+// Cases tries a property on one part-th of the random cases that rapid.Check draws, and on one at least: for properties whose
+// cases take seconds. A long run draws all of them. It changes nothing that tests beside it see.
+func Cases(t rapid.TB, part int, property func(*rapid.T)) {
 	t.Helper()
-	checks := flag.Lookup("rapid.checks")
-	all := checks.Value.String()
-	n, err := strconv.Atoi(all)
-	if err == nil && !Long() {
-		err = checks.Value.Set(strconv.Itoa(max(1, n/part)))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := checks.Value.Set(all); err != nil {
-			t.Error(err)
+	most := max(1, checks()/part)
+	tried, failed := 0, false
+	rapid.Check(t, func(c *rapid.T) {
+		if tried >= most && !failed && !Long() {
+			return // a case of no work
 		}
+		try(c, property, &failed)
+		tried++
 	})
 }
 
-// Until repeats a check of random cases until these have had what the check is about, 20 times at most, and fails the test
-// where they never had: a quick run draws so few cases that all may miss it.
-func Until(t testing.TB, had func() bool, check func()) {
+const further = 200 // how many cases more Until tries
+
+// Until is rapid.Check for a property that is about what not every case has: a quick run draws so few that all may miss it. Where none
+// of the usual number of cases had it, the last one goes on to draw others from its stream of random numbers, so that a fixed seed draws
+// other cases, too. If all of these miss it, the test fails.
+func Until(t rapid.TB, had func() bool, property func(*rapid.T)) {
 	t.Helper()
-	for range 20 {
-		if check(); had() || t.Failed() {
-			break
+	usual := checks()
+	tried, failed := 0, false
+	rapid.Check(t, func(c *rapid.T) {
+		try(c, property, &failed)
+		tried++
+		// Once a case has failed, rapid repeats it and tries smaller ones: what others had must not end these early.
+		for n := 0; n < further && !c.Failed() && (failed || tried >= usual && !had()); n++ {
+			try(c, property, &failed)
 		}
-	}
-	if !had() {
+	})
+	if usual > 0 && !had() {
 		t.Error("no random case had what is tested")
 	}
+}
+
+// checks returns how many cases rapid.Check draws.
+func checks() int {
+	n, ok := flag.Lookup("rapid.checks").Value.(flag.Getter).Get().(int)
+	if !ok {
+		panic("the flag rapid.checks is no int")
+	}
+	if testing.Short() {
+		n /= 5 // as rapid does
+	}
+	return n
+}
+
+// try tries a property on a case and notes whether it fails. A case that the property skips does not: rapid ends it with a panic of
+// its own, which is no error.
+func try(c *rapid.T, property func(*rapid.T), failed *bool) {
+	defer func() {
+		end := recover()
+		if _, crashed := end.(error); crashed || c.Failed() {
+			*failed = true
+		}
+		if end != nil {
+			panic(end)
+		}
+	}()
+	property(c)
 }

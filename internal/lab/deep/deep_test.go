@@ -1,0 +1,155 @@
+package deep
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// setFlag gives a flag of rapid another value for a test. None of these tests runs beside others.
+func setFlag(t *testing.T, name, value string) {
+	t.Helper()
+	before := flag.Lookup(name).Value.String()
+	if err := flag.Set(name, value); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := flag.Set(name, before); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// recorder is a test of its own, so that what makes it fail can be seen.
+type recorder struct {
+	testing.TB
+	failed bool
+	said   strings.Builder
+}
+
+func (r *recorder) Name() string                   { return "recorded" }
+func (r *recorder) Failed() bool                   { return r.failed }
+func (r *recorder) Fail()                          { r.failed = true }
+func (r *recorder) FailNow()                       { r.failed = true; panic(r) }
+func (r *recorder) Log(args ...any)                { fmt.Fprintln(&r.said, args...) }
+func (r *recorder) Logf(format string, a ...any)   { fmt.Fprintf(&r.said, format+"\n", a...) }
+func (r *recorder) Error(args ...any)              { r.Log(args...); r.Fail() }
+func (r *recorder) Errorf(format string, a ...any) { r.Logf(format, a...); r.Fail() }
+
+// record runs a test on a recorder until it ends or fails.
+func record(t *testing.T, test func(rapid.TB)) (r *recorder) {
+	r = &recorder{TB: t}
+	defer func() {
+		if end := recover(); end != nil && end != any(r) {
+			panic(end)
+		}
+	}()
+	test(r)
+	return r
+}
+
+// numbers draws what two cases never have alike by chance.
+func numbers(c *rapid.T) [4]uint64 {
+	var n [4]uint64
+	for i := range n {
+		n[i] = rapid.Uint64().Draw(c, "number")
+	}
+	return n
+}
+
+// TestUntilDrawsOtherCases: under any fixed seed, Until meets what one case of three has. The usual cases drawn again and again miss it
+// under many a seed.
+func TestUntilDrawsOtherCases(t *testing.T) {
+	setFlag(t, "rapid.checks", "5") // one with -short
+	for seed := range 40 {
+		setFlag(t, "rapid.seed", fmt.Sprint(seed+1))
+		drawn, met := map[[4]uint64]bool{}, false
+		Until(t, func() bool { return met }, func(c *rapid.T) {
+			n := numbers(c)
+			drawn[n] = true
+			met = met || n[0]%3 == 1
+		})
+		if len(drawn) < checks() {
+			t.Fatalf("seed %d: %d cases, want %d", seed+1, len(drawn), checks())
+		}
+	}
+}
+
+// TestUntilGivesUp: many further cases are drawn, all of them others, before a test fails since none had what is tested.
+func TestUntilGivesUp(t *testing.T) {
+	setFlag(t, "rapid.checks", "10")
+	setFlag(t, "rapid.seed", "1")
+	drawn := map[[4]uint64]bool{}
+	r := record(t, func(t rapid.TB) {
+		Until(t, func() bool { return false }, func(c *rapid.T) { drawn[numbers(c)] = true })
+	})
+	if want := checks() + further; !r.failed || !strings.Contains(r.said.String(), "no random case had what is tested") || len(drawn) != want {
+		t.Errorf("%d cases, want %d; failed: %v, %s", len(drawn), want, r.failed, &r.said)
+	}
+}
+
+// TestFailuresAreRepeated: a case that fails fails again when rapid repeats it and looks for a smaller one, whatever has been tried and met
+// by then, be it the first case or one of those that Until adds.
+func TestFailuresAreRepeated(t *testing.T) {
+	setFlag(t, "rapid.checks", "10")
+	setFlag(t, "rapid.nofailfile", "true")
+	var none []int
+	ends := map[string]func(*rapid.T){
+		"Fatal": func(c *rapid.T) { c.Fatal("too large") }, "Error": func(c *rapid.T) { c.Error("too large") },
+		"index out of range": func(*rapid.T) { none[0]++ },
+	}
+	for name, end := range ends {
+		for seed := range 20 {
+			setFlag(t, "rapid.seed", fmt.Sprint(seed+1))
+			met := 0
+			property := func(c *rapid.T) {
+				n := rapid.IntRange(0, 1000).Draw(c, "n")
+				if n%7 == 0 {
+					c.Skip("not of this kind")
+				}
+				if n > 30 {
+					met++
+					end(c)
+				}
+			}
+			tests := map[string]func(rapid.TB){
+				"Until": func(t rapid.TB) { Until(t, func() bool { return met > 0 }, property) },
+				"Cases": func(t rapid.TB) { Cases(t, 1, property) },
+			}
+			for by, test := range tests {
+				met = 0
+				r := record(t, test)
+				if said := r.said.String(); r.failed && (strings.Contains(said, "flaky") || !strings.Contains(said, "n: 31\n")) || !r.failed && met > 0 {
+					t.Errorf("%s, %s, seed %d, met %d: %s", by, name, seed+1, met, said)
+				}
+			}
+		}
+	}
+}
+
+// TestCases: one part-th of the cases is drawn, whatever is skipped, and the flag that tests beside this one read stays.
+func TestCases(t *testing.T) {
+	setFlag(t, "rapid.checks", "60")
+	all := checks() // 12 with -short
+	for part, want := range map[int]int{1: all, 3: all / 3, 6: all / 6, 1000: 1} {
+		if Long() {
+			want = all
+		}
+		tried := 0
+		Cases(t, part, func(c *rapid.T) {
+			if rapid.IntRange(0, 3).Draw(c, "n") == 0 {
+				c.Skip("none of it")
+			}
+			tried++
+			if checks() != all {
+				t.Errorf("a property sees %d cases, want %d", checks(), all)
+			}
+		})
+		if tried != want {
+			t.Errorf("a part of %d: %d cases, want %d of %d", part, tried, want, all)
+		}
+	}
+}
