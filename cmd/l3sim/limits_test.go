@@ -5,14 +5,12 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/lab/deep"
@@ -123,10 +121,8 @@ func TestInputsAreBounded(t *testing.T) {
 		"model":                    {"gpu", "model", "--model", zero, "--gpu", "a100-sxm-80gb"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			// Without the bounds under test the machine itself would be out of memory.
-			cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", `ulimit -v 8000000; exec "$@"`, "sh", l3sim}, args...)...)
+			// Without the bounds under test the machine itself would be out of memory, or a minute of its processor gone.
+			cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-c", `ulimit -v 8000000; ulimit -t 60; exec "$@"`, "sh", l3sim}, args...)...)
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
 			_ = cmd.Run()

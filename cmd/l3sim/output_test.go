@@ -106,13 +106,28 @@ func everyCommand(c *cobra.Command) []*cobra.Command {
 	return all
 }
 
+// removeWhenRecorded removes a sweep's folder once a point is recorded there, or fails once the sweep has ended without one.
+func removeWhenRecorded(out string, ended <-chan struct{}) error {
+	for {
+		text, _ := os.ReadFile(filepath.Join(out, "journal.jsonl"))
+		if bytes.Count(text, []byte("\n")) > 1 {
+			return os.RemoveAll(out)
+		}
+		select {
+		case <-ended:
+			return errors.New("no point was recorded")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
 // TestSweepFolderRemoved removes a sweep's folder while its points run: the sweep
 // fails, and does not make a folder of results without a journal.
 func TestSweepFolderRemoved(t *testing.T) {
 	deep.Only(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sweep.toml")
-	text := "repeats = 40\n[set]\nrun.requests = 20\nrun.model = \"llama-2-7b\"\n"
+	text := "repeats = 400\n[set]\nrun.requests = 20\nrun.model = \"llama-2-7b\"\n"
 	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -122,21 +137,13 @@ func TestSweepFolderRemoved(t *testing.T) {
 		if shard != "" {
 			args = append(args, "--shard", shard)
 		}
-		removed := make(chan error)
-		go func() {
-			journal := filepath.Join(out, "journal.jsonl")
-			for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-				if text, _ := os.ReadFile(journal); bytes.Count(text, []byte("\n")) > 1 {
-					removed <- os.RemoveAll(out)
-					return
-				}
-			}
-			removed <- errors.New("no point was recorded")
-		}()
+		removed, ended := make(chan error), make(chan struct{})
+		go func() { removed <- removeWhenRecorded(out, ended) }()
 		var stdout, stderr bytes.Buffer
 		code := run(t.Context(), args, &stdout, &stderr)
+		close(ended)
 		if err := <-removed; err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v: %s", err, stderr.String())
 		}
 		if code != cli.Failure || !strings.Contains(stderr.String(), "journal.jsonl was removed or moved while it was in use") || strings.Contains(stderr.String(), "goes on from there") {
 			t.Errorf("exit code %d: %s%s", code, stdout.String(), stderr.String())

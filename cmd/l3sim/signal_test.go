@@ -13,6 +13,29 @@ import (
 	"time"
 )
 
+// waiting waits for a command beside the test: the channel is closed when it has ended, however it did.
+func waiting(cmd *exec.Cmd) <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // the test looks at what it left
+	}()
+	return ended
+}
+
+// recorded waits until a journal has so many lines, and says whether it had them before its sweep ended.
+func recorded(t *testing.T, dir string, lines int, ended <-chan struct{}) bool {
+	t.Helper()
+	for journalLines(t, dir) < lines {
+		select {
+		case <-ended:
+			return false
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return true
+}
+
 // TestSignals ends a shard's run as a person and as a batch system do, while points
 // run: the exit code names the signal, and what is recorded stays.
 func TestSignals(t *testing.T) {
@@ -35,15 +58,14 @@ func TestSignals(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(20 * time.Second); journalLines(t, out) < before+2; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("no point was recorded: %s", messages.String())
-			}
+		ended := waiting(cmd)
+		if !recorded(t, out, before+2, ended) {
+			t.Fatalf("no point was recorded: %s", messages.String())
 		}
 		if err := cmd.Process.Signal(c.signal); err != nil {
 			t.Fatal(err)
 		}
-		_ = cmd.Wait() // its exit code is looked at
+		<-ended
 		if got := cmd.ProcessState.ExitCode(); got != c.code {
 			t.Errorf("%v: exit code %d, want %d", c.signal, got, c.code)
 		}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/dram/controller/mapping"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // replayLog replays requests and returns what happened and the command log, whose header names no part: a test may have changed its part so
@@ -276,6 +276,9 @@ func TestPolicyErrors(t *testing.T) {
 	}
 }
 
+// soon returns a context for a replay that ends after the same number of ticks on any machine, over 100 times what these tests take.
+func soon(ctx context.Context) context.Context { return deep.Asked(ctx, 100) }
+
 // TestShortestRefreshInterval: with the least tREFI that is legal all
 // requests come to their turn.
 func TestShortestRefreshInterval(t *testing.T) {
@@ -287,9 +290,7 @@ func TestShortestRefreshInterval(t *testing.T) {
 		s.Spec.TREFI = s.Spec.TRFC + 2*s.Spec.LongestAccess()
 		s.Policy.RefreshPostpone = rapid.SampledFrom([]int{0, 8}).Draw(t, "postpone")
 		requests := drawTrace(t, 100)
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		stats, err := s.Replay(ctx, requests, nil)
+		stats, err := s.Replay(soon(t.Context()), requests, nil)
 		if err != nil || stats.Requests != int64(len(requests)) {
 			t.Fatalf("%v, %+v", err, stats)
 		}

@@ -1,14 +1,12 @@
 package controller
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
@@ -267,10 +265,8 @@ func TestBankRefreshesFit(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.part, err, want)
 		}
 		s.Spec.TREFI = c.least
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		if stats, err := s.Replay(ctx, mixedRandom(2000), nil); err != nil || stats.Requests != 2000 {
+		if stats, err := s.Replay(soon(t.Context()), mixedRandom(2000), nil); err != nil || stats.Requests != 2000 {
 			t.Errorf("%s at tREFI = %d: %v", c.part, c.least, err)
 		}
-		cancel()
 	}
 }

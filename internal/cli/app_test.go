@@ -92,45 +92,51 @@ func TestProgressBecomesRarer(t *testing.T) {
 // TestProgressConcurrent counts from several goroutines while lines are
 // written: the race detector sees a missing lock, and the last line the count.
 func TestProgressConcurrent(t *testing.T) {
-	var out lockedBuffer
-	p := (&App{Stderr: &out}).NewProgress("steps")
-	p.interval = time.Millisecond
-	p.Start(4000)
-	var group sync.WaitGroup
-	for g := range 4 {
-		group.Go(func() {
-			for i := range 1000 {
-				p.Set(int64(1000*g + i + 1))
-			}
-		})
-	}
-	group.Wait()
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(out.String(), "4000/4000 steps (100%)"); {
-		if time.Now().After(deadline) {
-			t.Fatalf("the count never showed: %s", out.String())
+	synctest.Test(t, func(t *testing.T) {
+		var out lockedBuffer
+		p := (&App{Stderr: &out}).NewProgress("steps")
+		p.Start(4000)
+		var group sync.WaitGroup
+		for g := range 4 {
+			group.Go(func() {
+				for i := range 1000 {
+					p.Set(int64(1000*g + i + 1))
+					if i%10 == 0 {
+						time.Sleep(lineInterval) // all go on together, and the next line is due
+					}
+				}
+			})
 		}
-		time.Sleep(time.Millisecond)
-	}
-	p.Done()
-	p.Done()
-	shown := out.String()
-	time.Sleep(5 * time.Millisecond)
-	if out.String() != shown {
-		t.Error("lines after Done")
-	}
+		group.Wait()
+		time.Sleep(lineLongest)
+		synctest.Wait()
+		p.Done()
+		p.Done()
+		shown := out.String()
+		if lines := strings.Split(strings.TrimSpace(shown), "\n"); len(lines) < 5 || !strings.HasPrefix(lines[len(lines)-1], ": 4000/4000 steps (100%)") {
+			t.Errorf("the last of several lines shows another count:\n%s", shown)
+		}
+		time.Sleep(2 * lineLongest)
+		synctest.Wait()
+		if out.String() != shown {
+			t.Error("lines after Done")
+		}
+	})
 }
 
 func TestProgressQuiet(t *testing.T) {
-	var out bytes.Buffer
-	p := (&App{Stderr: &out, Quiet: true}).NewProgress("steps")
-	p.interval = time.Microsecond
-	p.Start(10)
-	p.Set(10)
-	time.Sleep(2 * time.Millisecond)
-	p.Done()
-	if out.Len() > 0 {
-		t.Errorf("quiet, but wrote %q", out.String())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var out lockedBuffer
+		p := (&App{Stderr: &out, Quiet: true}).NewProgress("steps")
+		p.Start(10)
+		p.Set(10)
+		time.Sleep(2 * lineLongest)
+		synctest.Wait()
+		p.Done()
+		if shown := out.String(); shown != "" {
+			t.Errorf("quiet, but wrote %q", shown)
+		}
+	})
 }
 
 // lockedBuffer is a buffer that one goroutine writes and another reads.

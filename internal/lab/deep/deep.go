@@ -1,9 +1,11 @@
 package deep
 
 import (
+	"context"
 	"flag"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -109,4 +111,24 @@ func try(c *rapid.T, property func(*rapid.T), failed *bool) {
 		}
 	}()
 	property(c)
+}
+
+// Asked returns a context that ends when it has been asked most times whether it has. A loop that asks every so many steps and has no end
+// is then stopped after the same work on any machine, however busy.
+func Asked(ctx context.Context, most int64) context.Context {
+	return &asked{Context: ctx, most: most}
+}
+
+type asked struct {
+	context.Context
+
+	most  int64
+	times atomic.Int64
+}
+
+func (a *asked) Err() error {
+	if a.times.Add(1) > a.most {
+		return context.DeadlineExceeded
+	}
+	return a.Context.Err()
 }

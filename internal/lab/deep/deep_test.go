@@ -1,6 +1,8 @@
 package deep
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"strings"
@@ -151,5 +153,20 @@ func TestCases(t *testing.T) {
 		if tried != want {
 			t.Errorf("a part of %d: %d cases, want %d of %d", part, tried, want, all)
 		}
+	}
+}
+
+// TestAsked: a context ends with the first question too many, and with the one that it is made of.
+func TestAsked(t *testing.T) {
+	parent, cancel := context.WithCancel(t.Context())
+	ctx := Asked(parent, 3)
+	for i, want := range []error{nil, nil, nil, context.DeadlineExceeded, context.DeadlineExceeded} {
+		if err := ctx.Err(); !errors.Is(err, want) {
+			t.Errorf("question %d: %v, want %v", i+1, err, want)
+		}
+	}
+	cancel()
+	if err := Asked(parent, 3).Err(); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v of a context that is cancelled", err)
 	}
 }
