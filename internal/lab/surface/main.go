@@ -40,21 +40,22 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 // print writes the tables of the source: by kind, by package, and the largest structs.
 func (s *source) print(w io.Writer) {
-	fmt.Fprintf(w, "%-18s %8s %8s %8s %8s\n", "lines of Go", "code", "comment", "blank", "all")
-	var sum lines
+	fmt.Fprintf(w, "%-18s %8s %8s %8s %8s %9s\n", "lines of Go", "code", "comment", "blank", "all", "tokens")
+	sum, tokens := lines{}, 0
 	for kind := range kinds {
 		l := s.kinds[kind]
 		if kind != tests {
 			sum.add(l)
+			tokens += s.tokens[kind]
 		}
-		l.print(w, kindNames[kind])
+		l.print(w, kindNames[kind], s.tokens[kind])
 	}
-	sum.print(w, "product and lab")
+	sum.print(w, "product and lab", tokens)
 
-	fmt.Fprintf(w, "\n%-28s %8s %8s %9s\n", "package", "lines", "tests", "exported")
+	fmt.Fprintf(w, "\n%-28s %8s %8s %8s %9s\n", "package", "tokens", "lines", "tests", "exported")
 	for _, name := range s.packageNames() {
 		p := s.packages[name]
-		fmt.Fprintf(w, "%-28s %8d %8d %9d\n", name, p.lines.all(), p.tests.all(), p.exported)
+		fmt.Fprintf(w, "%-28s %8d %8d %8d %9d\n", name, p.tokens, p.lines.all(), p.tests.all(), p.exported)
 	}
 
 	slices.SortStableFunc(s.structs, func(a, b structType) int { return cmp.Compare(b.fields, a.fields) })
@@ -64,6 +65,6 @@ func (s *source) print(w io.Writer) {
 	}
 }
 
-func (l lines) print(w io.Writer, name string) {
-	fmt.Fprintf(w, "%-18s %8d %8d %8d %8d\n", name, l.code, l.comment, l.blank, l.all())
+func (l lines) print(w io.Writer, name string, tokens int) {
+	fmt.Fprintf(w, "%-18s %8d %8d %8d %8d %9d\n", name, l.code, l.comment, l.blank, l.all(), tokens)
 }

@@ -24,6 +24,26 @@ func TestCountLines(t *testing.T) {
 	}
 }
 
+// TestCountTokens: counted by hand. What a line break, a comment or a longer name adds is nothing.
+func TestCountTokens(t *testing.T) {
+	for source, want := range map[string]int{
+		"":            0,
+		"package p\n": 2,
+		"// Package p.\npackage p // here\n\n/* and\nthere */\n": 2,
+		"package p; var x int\n":                                 6, // the semicolon is written
+		"package p\n\nvar x int\n":                               5, // and here it is not
+		"package p\n\nvar s = `a\nb;c`\n":                        6, // a literal is one
+		// package p; func f ( a , b int ) int { return a + b * 2 }
+		"package p\n\nfunc f(a, b int) int { return a + b*2 }\n":          2 + 9 + 1 + 6 + 1,
+		"package p\n\nfunc f(a, b int) int {\n\treturn a +\n\t\tb*2\n}\n": 2 + 9 + 1 + 6 + 1,
+		"package p\n\nfunc f() { for i := 0; i < 3; i++ { f() } }\n":      2 + 5 + 4 + 1 + 3 + 1 + 2 + 1 + 3 + 2,
+	} {
+		if got := countTokens([]byte(source)); got != want {
+			t.Errorf("%q: %d tokens, want %d", source, got, want)
+		}
+	}
+}
+
 // TestReadSource counts a small checkout by kind and by package.
 func TestReadSource(t *testing.T) {
 	root := t.TempDir()
@@ -49,6 +69,10 @@ func TestReadSource(t *testing.T) {
 	}
 	if want := [kinds]lines{{8, 2, 3}, {3, 0, 1}, {2, 0, 1}}; s.kinds != want {
 		t.Errorf("product, lab and tests: %+v, want %+v", s.kinds, want)
+	}
+	// Product: 2 of package a, 11 of T, 9 of M, 6 of f and 8 of the constants. Lab: 2 of l, 2 and 6 of main.
+	if want := [kinds]int{2 + 11 + 9 + 6 + 8, 2 + 2 + 6, 5}; s.tokens != want {
+		t.Errorf("tokens of product, lab and tests: %v, want %v", s.tokens, want)
 	}
 	if want := []string{"a", "cmd/l3lab", "internal/lab/l"}; !slices.Equal(s.packageNames(), want) {
 		t.Errorf("packages %v, want %v", s.packageNames(), want)
