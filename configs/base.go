@@ -33,7 +33,7 @@ type base struct {
 // bases are the sections that may start from a preset or a file.
 var bases = []base{
 	{"run.model", "model", Model, "", []string{
-		"model.experts", "model.active_experts", "model.expert_skew", "model.kv_format", "model.kv_bits", "model.kv_scales", "model.weight_bits", "model.expert_bits", "model.activation_bits", "model.window", "model.full_every"}},
+		"model.context", "model.experts", "model.active_experts", "model.expert_skew", "model.kv_format", "model.kv_bits", "model.kv_scales", "model.weight_bits", "model.expert_bits", "model.activation_bits", "model.window", "model.full_every"}},
 	{"gpu.preset", "gpu", GPUs, "pcie", []string{"gpu.pytorch.", "gpu.narrow_kv.", "gpu.extend_attention.", "gpu.price",
 		"gpu.scale.products", "gpu.scale.prefill_attention", "gpu.scale.decode_attention", "gpu.scale.all_reduce", "gpu.scale.small_kernels",
 		"pcie.wake", "pcie.join", "pcie.join_all_reduce", "pcie.kernel_share"}},

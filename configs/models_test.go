@@ -67,3 +67,22 @@ func TestPublishedParameters(t *testing.T) {
 		}
 	}
 }
+
+// TestPublishedContext: each preset has the context of its published config.json: max_position_embeddings, or none where nobody
+// publishes one.
+func TestPublishedContext(t *testing.T) {
+	published := map[string]int{
+		"tiny-lm": 0, "gpt-89b": 0, "gpt-175b": 0, "opt-13b": 2048, "opt-30b": 2048, "opt-66b": 2048,
+		"llama-2-7b": 4096, "llama-2-13b": 4096, "llama-2-70b": 4096, "llama-3-8b": 8192, "llama-3-70b": 8192, "llama-3.1-8b": 131072,
+		"mistral-7b": 32768, "mixtral-8x7b": 32768, "qwen2-7b": 131072, "qwen2-72b": 131072, "qwen2.5-32b": 131072, "qwen3-32b": 40960,
+	}
+	for _, name := range Names(Model) {
+		c, err := Load(Options{Flags: []Flag{{"--model", "run.model", name}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, ok := published[name]; !ok || c.Model.Context != want {
+			t.Errorf("%s: a context of %d, want %d", name, c.Model.Context, want)
+		}
+	}
+}

@@ -12,7 +12,7 @@ var otherNames = map[string]string{
 	"num_requests": "run.requests", "num_prompts": "run.requests", "prompts": "run.requests", "request_rate": "arrivals.rate_per_s", "qps": "arrivals.rate_per_s",
 	"rate": "arrivals.rate_per_s", "concurrency": "arrivals.users", "max_concurrency": "arrivals.users",
 	"input_len": "traces.input_mean", "input_length": "traces.input_mean", "prompt_len": "traces.input_mean", "random_input_len": "traces.input_mean",
-	"output_len": "traces.output_mean", "output_length": "traces.output_mean", "random_output_len": "traces.output_mean", "max_model_len": "traces.max_tokens",
+	"output_len": "traces.output_mean", "output_length": "traces.output_mean", "random_output_len": "traces.output_mean", "max_model_len": "model.context", "context_length": "model.context", "max_position_embeddings": "model.context",
 	"dataset": "run.trace", "workload": "run.trace", "dram": "dram.preset", "memory": "node.memory_capacity", "dimms": "node.ranksets", "ranks": "node.ranksets",
 	"enable_prefix_caching": "cache.prefix", "prefix_cache": "cache.prefix", "gpu_memory_utilization": "gpu_only.capacity_share",
 	"attention": "policy.name", "sparse": "policy.name",

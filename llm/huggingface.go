@@ -35,7 +35,7 @@ var families = []family{
 		ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true, tied: true, windows: true, fullEvery: 2},
 	{types: []string{"gemma3", "gemma3_text"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true, tied: true, windows: true, fullEvery: 6,
-		absent: map[string]any{"num_attention_heads": 8.0, "num_key_value_heads": 4.0, "head_dim": 256.0, "vocab_size": 262208.0}},
+		absent: map[string]any{"num_attention_heads": 8.0, "num_key_value_heads": 4.0, "head_dim": 256.0, "vocab_size": 262208.0, "max_position_embeddings": 131072.0}},
 	{types: []string{"gpt_oss"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true,
 		experts: "num_local_experts", active: "num_experts_per_tok", windows: true, fullEvery: 2},
@@ -157,6 +157,7 @@ func (r *reader) model(f *family) *Model {
 	if f.positions != "" {
 		m.MaxPositions = r.whole(f.positions)
 	}
+	m.Context = r.context()
 	if f.experts != "" {
 		m.Experts, m.ActiveExperts = r.whole(f.experts), r.whole(f.active)
 		if inMXFP4(r.kind, r.keys) {

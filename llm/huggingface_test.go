@@ -21,18 +21,18 @@ func TestFromHuggingFace(t *testing.T) {
 			"hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 11008, "max_position_embeddings": 4096,
 			"model_type": "llama", "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 32, "pretraining_tp": 1,
 			"rms_norm_eps": 1e-05, "rope_scaling": null, "tie_word_embeddings": false, "torch_dtype": "float16", "vocab_size": 32000}`,
-			Model{Layers: 32, Hidden: 4096, Heads: 32, KVHeads: 32, HeadDim: 128, FFNHidden: 11008, GatedFFN: true, Vocab: 32000}, 6738415616},
+			Model{Context: 4096, Layers: 32, Hidden: 4096, Heads: 32, KVHeads: 32, HeadDim: 128, FFNHidden: 11008, GatedFFN: true, Vocab: 32000}, 6738415616},
 		{"", `{"architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336, "max_position_embeddings": 8192,
 			"model_type": "llama", "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8, "rope_theta": 500000.0,
 			"tie_word_embeddings": false, "torch_dtype": "bfloat16", "vocab_size": 128256}`,
-			Model{Layers: 32, Hidden: 4096, Heads: 32, KVHeads: 8, HeadDim: 128, FFNHidden: 14336, GatedFFN: true, Vocab: 128256}, 8030261248},
+			Model{Context: 8192, Layers: 32, Hidden: 4096, Heads: 32, KVHeads: 8, HeadDim: 128, FFNHidden: 14336, GatedFFN: true, Vocab: 128256}, 8030261248},
 		{"", `{"architectures": ["LlamaForCausalLM"], "hidden_size": 8192, "intermediate_size": 28672, "model_type": "llama",
 			"num_attention_heads": 64, "num_hidden_layers": 80, "num_key_value_heads": 8, "tie_word_embeddings": false, "vocab_size": 128256}`,
 			Model{Layers: 80, Hidden: 8192, Heads: 64, KVHeads: 8, HeadDim: 128, FFNHidden: 28672, GatedFFN: true, Vocab: 128256}, 70553706496},
 		{"", `{"architectures": ["MistralForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336, "max_position_embeddings": 32768,
 			"model_type": "mistral", "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8, "sliding_window": 4096,
 			"tie_word_embeddings": false, "torch_dtype": "bfloat16", "vocab_size": 32000}`,
-			Model{Layers: 32, Hidden: 4096, Heads: 32, KVHeads: 8, HeadDim: 128, FFNHidden: 14336, GatedFFN: true, Vocab: 32000, Windows: Windows{Window: 4096}}, 7241732096},
+			Model{Context: 32768, Layers: 32, Hidden: 4096, Heads: 32, KVHeads: 8, HeadDim: 128, FFNHidden: 14336, GatedFFN: true, Vocab: 32000, Windows: Windows{Window: 4096}}, 7241732096},
 		{"", `{"architectures": ["Qwen2ForCausalLM"], "hidden_size": 3584, "intermediate_size": 18944, "max_window_layers": 28, "model_type": "qwen2",
 			"num_attention_heads": 28, "num_hidden_layers": 28, "num_key_value_heads": 4, "tie_word_embeddings": false, "use_sliding_window": false,
 			"vocab_size": 152064}`,
@@ -48,13 +48,13 @@ func TestFromHuggingFace(t *testing.T) {
 			Model{Layers: 32, Hidden: 4096, Heads: 32, KVHeads: 32, HeadDim: 128, FFNHidden: 11008, GatedFFN: true, Vocab: 151936}, 7721324544},
 		{"", `{"activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_ctx": 1024, "n_embd": 768, "n_head": 12,
 			"n_layer": 12, "n_positions": 1024, "vocab_size": 50257}`,
-			Model{Layers: 12, Hidden: 768, Heads: 12, KVHeads: 12, HeadDim: 64, FFNHidden: 3072, Vocab: 50257, TiedEmbedding: true, MaxPositions: 1024}, 124439808},
+			Model{Context: 1024, Layers: 12, Hidden: 768, Heads: 12, KVHeads: 12, HeadDim: 64, FFNHidden: 3072, Vocab: 50257, TiedEmbedding: true, MaxPositions: 1024}, 124439808},
 		{"starcoder", `{"_name_or_path": "bigcode/starcoder", "model_type": "gpt_bigcode", "multi_query": true, "n_embd": 6144, "n_head": 48, "n_inner": 24576,
 			"n_layer": 40, "n_positions": 8192, "vocab_size": 49152}`,
-			Model{Layers: 40, Hidden: 6144, Heads: 48, KVHeads: 1, HeadDim: 128, FFNHidden: 24576, Vocab: 49152, TiedEmbedding: true, MaxPositions: 8192}, 15517456384},
+			Model{Context: 8192, Layers: 40, Hidden: 6144, Heads: 48, KVHeads: 1, HeadDim: 128, FFNHidden: 24576, Vocab: 49152, TiedEmbedding: true, MaxPositions: 8192}, 15517456384},
 		{"", `{"architectures": ["GPTJForCausalLM"], "model_type": "gptj", "n_embd": 4096, "n_head": 16, "n_inner": null, "n_layer": 28, "n_positions": 2048,
 			"rotary_dim": 64, "tie_word_embeddings": false, "vocab_size": 50400}`,
-			Model{Layers: 28, Hidden: 4096, Heads: 16, KVHeads: 16, HeadDim: 256, FFNHidden: 16384, Vocab: 50400}, 6050882784},
+			Model{Context: 2048, Layers: 28, Hidden: 4096, Heads: 16, KVHeads: 16, HeadDim: 256, FFNHidden: 16384, Vocab: 50400}, 6050882784},
 		{"", `{"architectures": ["GPTNeoXForCausalLM"], "hidden_size": 6144, "intermediate_size": 24576, "model_type": "gpt_neox", "num_attention_heads": 64,
 			"num_hidden_layers": 44, "rotary_pct": 0.25, "tie_word_embeddings": false, "vocab_size": 50432}`,
 			Model{Layers: 44, Hidden: 6144, Heads: 64, KVHeads: 64, HeadDim: 96, FFNHidden: 24576, Vocab: 50432}, 20554567680},
@@ -62,7 +62,7 @@ func TestFromHuggingFace(t *testing.T) {
 			"model_type": "mixtral", "num_attention_heads": 32, "num_experts_per_tok": 2, "num_hidden_layers": 32, "num_key_value_heads": 8,
 			"num_local_experts": 8, "output_router_logits": false, "router_aux_loss_coef": 0.02, "sliding_window": null,
 			"tie_word_embeddings": false, "torch_dtype": "bfloat16", "vocab_size": 32000}`,
-			Model{Layers: 32, Hidden: 4096, Heads: 32, KVHeads: 8, HeadDim: 128, FFNHidden: 14336, GatedFFN: true, Vocab: 32000,
+			Model{Context: 32768, Layers: 32, Hidden: 4096, Heads: 32, KVHeads: 8, HeadDim: 128, FFNHidden: 14336, GatedFFN: true, Vocab: 32000,
 				Experts: 8, ActiveExperts: 2}, 46702792704},
 		{"", `{"architectures": ["Qwen3MoeForCausalLM"], "decoder_sparse_step": 1, "head_dim": 128, "hidden_size": 2048, "intermediate_size": 6144,
 			"mlp_only_layers": [], "model_type": "qwen3_moe", "moe_intermediate_size": 768, "norm_topk_prob": true, "num_attention_heads": 32,
@@ -73,7 +73,7 @@ func TestFromHuggingFace(t *testing.T) {
 		{"opt-66b", `{"_name_or_path": "facebook/opt-66b", "architectures": ["OPTForCausalLM"], "ffn_dim": 36864, "hidden_size": 9216,
 			"max_position_embeddings": 2048, "model_type": "opt", "num_attention_heads": 72, "num_hidden_layers": 64, "vocab_size": 50272,
 			"word_embed_proj_dim": 9216}`,
-			Model{Layers: 64, Hidden: 9216, Heads: 72, KVHeads: 72, HeadDim: 128, FFNHidden: 36864, Vocab: 50272, TiedEmbedding: true, MaxPositions: 2048}, 65.72e9},
+			Model{Context: 2048, Layers: 64, Hidden: 9216, Heads: 72, KVHeads: 72, HeadDim: 128, FFNHidden: 36864, Vocab: 50272, TiedEmbedding: true, MaxPositions: 2048}, 65.72e9},
 	} {
 		m, err := FromHuggingFace([]byte(c.text))
 		if err != nil {
@@ -101,9 +101,9 @@ func TestFromHuggingFaceDefaults(t *testing.T) {
 		`{` + llama + `, "head_dim": 64, "num_key_value_heads": 8, "_name_or_path": "C:\\models\\x"}`: {
 			Name: "x", Layers: 32, Hidden: 4096, Heads: 32, KVHeads: 8, HeadDim: 64, FFNHidden: 11008, GatedFFN: true, Vocab: 32000, ElementBits: 16},
 		`{` + code + `}`: {
-			Layers: 1, Hidden: 64, Heads: 4, KVHeads: 1, HeadDim: 16, FFNHidden: 256, Vocab: 1 << 24, TiedEmbedding: true, MaxPositions: 8, ElementBits: 16},
+			Layers: 1, Hidden: 64, Heads: 4, KVHeads: 1, HeadDim: 16, FFNHidden: 256, Vocab: 1 << 24, TiedEmbedding: true, MaxPositions: 8, Context: 8, ElementBits: 16},
 		`{` + code + `, "multi_query": false, "tie_word_embeddings": false, "n_inner": 100}`: {
-			Layers: 1, Hidden: 64, Heads: 4, KVHeads: 4, HeadDim: 16, FFNHidden: 100, Vocab: 1 << 24, MaxPositions: 8, ElementBits: 16},
+			Layers: 1, Hidden: 64, Heads: 4, KVHeads: 4, HeadDim: 16, FFNHidden: 100, Vocab: 1 << 24, MaxPositions: 8, Context: 8, ElementBits: 16},
 	} {
 		if m, err := FromHuggingFace([]byte(text)); err != nil || *m != want {
 			t.Errorf("%s:\ngot  %+v, %v\nwant %+v", text, m, err, want)

@@ -34,7 +34,10 @@ type Model struct {
 	// MaxPositions is the number of learned position embeddings, 0 where
 	// positions are rotary and have no parameters.
 	MaxPositions int `toml:"max_positions"`
-	ElementBits  int `toml:"element_bits"` // of weights, activations and KV cache, but for the next keys
+	// Context is the most tokens of a request, prompt and answer, as servers derive it from config.json; 0: no limit.
+	// serving.beyond_context says what happens to longer ones.
+	Context     int `toml:"context"`
+	ElementBits int `toml:"element_bits"` // of weights, activations and KV cache, but for the next keys
 	Widths
 	Windows
 	// TensorParallel is the number of GPUs that share one replica of the model
@@ -55,6 +58,8 @@ func (m *Model) Check(c *input.Check) {
 	input.Within(c, "tensor_parallel", m.TensorParallel, 1, most)
 	input.Within(c, "head_dim", m.HeadDim, 8, 512)
 	input.Within(c, "max_positions", m.MaxPositions, 0, 1<<30)
+	input.Within(c, "context", m.Context, 0, 1<<30)
+	c.That(m.Context != 1, "context", m.Context, "0 (no limit), or at least 2: a token of the prompt and one of the answer")
 	c.That(m.ElementBits == 8 || m.ElementBits == 16, "element_bits", m.ElementBits, "8 or 16")
 	m.checkExperts(c)
 	m.Widths.check(c, m.ElementBits)

@@ -30,11 +30,12 @@ const (
 	TooLarge         // it fits no empty memory
 	Refused          // too many waited when it came
 	Expired          // it waited too long for its prompt to begin
+	TooLong          // it goes beyond the model's context
 )
 
 // String returns the outcome as requests.csv has it.
 func (o Outcome) String() string {
-	return [...]string{"served", "too-large", "refused", "expired"}[o]
+	return [...]string{"served", "too-large", "refused", "expired", "too-long"}[o]
 }
 
 // Rejected says that a request was never served: no token came out.

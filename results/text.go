@@ -261,7 +261,7 @@ func TimeText(ms float64) string {
 // Warnings are sentences on what a reader of the numbers must know.
 func (s *Summary) Warnings() []string {
 	var all []string
-	if n := s.RejectedRequests; n > 0 {
+	if n := s.RejectedRequests - s.TooLongRequests; n > 0 {
 		all = append(all, fmt.Sprintf("%s of %s requests fit no empty memory and were rejected", count(n), count(s.Trace.Requests)))
 	}
 	if s.Saturated {

@@ -21,11 +21,22 @@ const (
 	RoutePrefixAffinity = "prefix-affinity"
 )
 
+// What happens to requests longer than the model's context.
+const (
+	BeyondRefuse = "refuse"
+	BeyondWarn   = "warn"
+	BeyondClip   = "clip"
+	BeyondIgnore = "ignore"
+)
+
 // ServingSpec is the section [serving]: what a server does with the requests that come.
 type ServingSpec struct {
 	// Router says which replica a request goes to: "round-robin", "least-kv" (tokens in memory and in the queue),
 	// "least-outstanding" (tokens left to prefill and to emit) or "prefix-affinity" (the same, less those of its prompt in the cache).
 	Router string `toml:"router"`
+	// BeyondContext says what happens to a request of more tokens, prompt and answer, than model.context: "refuse" rejects it;
+	// "clip" ends its answer there, and its prompt one token before; "warn" serves it, with a warning; "ignore" serves it.
+	BeyondContext string `toml:"beyond_context"`
 	// MaxWaiting bounds the requests that wait for their prompt on a replica; more are refused. 0: no limit.
 	MaxWaiting int `toml:"max_waiting"`
 	// Deadline is how long a request may wait for its prompt to begin; then it is dropped. 0s: no limit.
@@ -46,6 +57,7 @@ func (s *ServingSpec) HasAPIServer() bool { return s.APIRequest > 0 || s.APIToke
 const ServingDefaults = `
 [serving]
 router = "round-robin" # request i to replica i mod replicas, as the paper divides them; imbalance of the replicas
+beyond_context = "warn" # served, though no server would: vLLM refuses; requests longer than model.context
 max_waiting = 0        # 0: none is refused, as in vLLM; TTFT of an overloaded server
 deadline = "0s"        # 0s: none is dropped, as in vLLM; TTFT of an overloaded server
 prefill_streak = 0     # 0: decoding waits as long as prompts find memory, as in vLLM's first scheduler; the tail of TBT
@@ -88,6 +100,7 @@ e2e = "0s"  # no target; --slo e2e.p99=TIME
 // Check has the rules of the section [serving].
 func (s *ServingSpec) Check(c *input.Check) {
 	input.OneOf(c, "router", s.Router, RouteRoundRobin, RouteLeastKV, RouteLeastOutstanding, RoutePrefixAffinity)
+	input.OneOf(c, "beyond_context", s.BeyondContext, BeyondRefuse, BeyondWarn, BeyondClip, BeyondIgnore)
 	c.That(s.MaxWaiting >= 0 && s.MaxWaiting <= 1<<24, "max_waiting", s.MaxWaiting, "0 (no limit) to 16777216")
 	c.That(s.Deadline >= 0, "deadline", s.Deadline, "at least 0s (no limit)")
 	c.That(s.APIRequest >= 0 && s.APIRequest <= units.Second, "api_request", s.APIRequest, "0s to 1s")

@@ -89,6 +89,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 	r := &replica{
 		requests:  requests,
 		serving:   &n.cfg.Serving,
+		context:   refusedBeyond(n.cfg),
 		slo:       &n.cfg.SLO,
 		observers: observers{measure: o.Measure, misses: o.Misses, progress: func(int64) {}},
 		unitBytes: int64(n.memory.Unit),

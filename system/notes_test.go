@@ -37,8 +37,8 @@ func notesOf(t *testing.T, trace *traces.Trace, sets ...string) string {
 // TestNotes: a run says what its numbers rest on that none of them says, and nothing else.
 func TestNotes(t *testing.T) {
 	long := &traces.Trace{Name: "long", Requests: []traces.Request{{Input: 100, Output: 9}, {ID: 1, Input: 17_500, Output: 4}, {ID: 2, Input: 18_000, Output: 4}}}
-	small := []string{"run.model=opt-66b", "model.tensor_parallel=2"} // 36 GiB of the GPUs for a cut prompt
-	var measured []string                                             // everything
+	small := []string{"run.model=opt-66b", "model.context=0", "model.tensor_parallel=2"} // 36 GiB of the GPUs for a cut prompt
+	var measured []string                                                                // everything
 	for _, key := range []string{"product_rows", "prefill_tokens", "all_reduce_gpus", "small_rows"} {
 		measured = append(measured, "gpu.measured."+key+"=1000000")
 	}

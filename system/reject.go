@@ -8,10 +8,11 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// RejectedError is a run that served no request, because not one of them fits an empty node.
+// RejectedError is a run that served no request, because each of them fits no empty node or goes beyond the model's context.
 type RejectedError struct {
 	Requests int
 	node     *Node
+	long     int // requests beyond the model's context
 	// The smallest and the largest request that keys and values keep out, and prompts.
 	kv, prompts [2]scheduler.Rejection
 }
@@ -39,8 +40,14 @@ func (e *RejectedError) Error() string {
 			text += fmt.Sprintf("; %s.kv_tokens or kv_memory bounds it", e.node.system.Section)
 		}
 	}
-	if least, most := &e.prompts[0], &e.prompts[1]; most.Bytes > 0 {
+	if e.long > 0 {
 		if e.kv[1].KVTokens > 0 {
+			text += ";"
+		}
+		text += fmt.Sprintf(" %d of them beyond model.context = %d tokens with serving.beyond_context = %q", e.long, e.node.cfg.Model.Context, e.node.cfg.Serving.BeyondContext)
+	}
+	if least, most := &e.prompts[0], &e.prompts[1]; most.Bytes > 0 {
+		if e.kv[1].KVTokens > 0 || e.long > 0 {
 			text += ";"
 		}
 		text += fmt.Sprintf(" a replica's GPUs have %.3f GiB free to prefill in; the largest prompt %s", gib(most.Free),
@@ -54,11 +61,15 @@ func (n *Node) rejected(replicas []*replica) error {
 	e := &RejectedError{node: n}
 	for _, r := range replicas {
 		for i := range r.out.requests {
-			if r.out.requests[i].Outcome != results.TooLarge {
+			switch r.out.requests[i].Outcome {
+			case results.TooLarge:
+				e.add(r.Batcher.Rejection(int32(i)))
+			case results.TooLong:
+				e.long++
+			default:
 				return nil
 			}
 			e.Requests++
-			e.add(r.Batcher.Rejection(int32(i)))
 		}
 	}
 	if e.Requests == 0 {

@@ -24,6 +24,7 @@ type replica struct {
 	fault     error
 	requests  []traces.Request
 	arrivals  []int32 // requests that are known and still to come, in the order in which they do
+	context   int     // tokens beyond which a request is refused, 0 for no limit
 	serving   *scheduler.ServingSpec
 	slo       *scheduler.SLO
 	api       *apiServer // that all replicas share; nil for none
@@ -218,6 +219,8 @@ func (r *replica) take(i int32, now units.Duration) {
 		r.misses.Came.Add(1)
 	}
 	switch most := r.serving.MaxWaiting; {
+	case r.context > 0 && q.Request.Input+q.Request.Output > r.context:
+		q.Outcome = results.TooLong
 	case most > 0 && r.Batcher.Waiting() >= most:
 		q.Outcome = results.Refused
 	case !r.Batcher.Add(i):

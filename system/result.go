@@ -277,7 +277,8 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 			Queue: o.queue.Milliseconds(), TPOT: o.tpot.Milliseconds()},
 		SLO: results.NewSLO(&cfg.SLO),
 		Service: results.Service{Saturated: r.saturated, DecodeBatch: r.batch, Iteration: r.iteration, Iterations: r.iterations, Preemptions: r.preemptions,
-			RejectedRequests: o.count[results.TooLarge], RefusedRequests: o.count[results.Refused], ExpiredRequests: o.count[results.Expired]},
+			RejectedRequests: o.count[results.TooLarge] + o.count[results.TooLong], TooLongRequests: o.count[results.TooLong],
+			RefusedRequests: o.count[results.Refused], ExpiredRequests: o.count[results.Expired]},
 		Utilization: r.busy, Waits: r.waits, Energy: r.energy, EnergyReport: r.report, RanksetImbalance: r.imbalance, KVBytes: r.kv, KVFragmentation: r.fragmentation, Attention: r.attention, Cache: r.cache, APIServer: r.apiServer, WallS: r.Wall.Seconds(),
 	}
 	if seconds := r.end.Seconds(); seconds > 0 {
@@ -306,7 +307,7 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 // outcomes is what became of the requests of a run.
 type outcomes struct {
 	queue, ttft, tpot, e2e results.Distribution
-	count                  [results.Expired + 1]int64
+	count                  [results.TooLong + 1]int64
 	prompts                int64 // tokens of the prompts of those served
 	attained, good         int64 // requests that met the targets, and their output tokens
 }

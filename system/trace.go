@@ -7,6 +7,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
 )
@@ -35,6 +36,9 @@ func LoadRequests(cfg *configs.Config) (*traces.Trace, error) {
 	if err == nil {
 		trace, err = trace.Cut(cfg.Arrivals)
 	}
+	if err == nil && cfg.Serving.BeyondContext == scheduler.BeyondClip {
+		trace = clipped(trace, cfg.Model.Context)
+	}
 	if err == nil && cfg.Run.CommonTo != "" {
 		trace, err = common(cfg, trace)
 	}
@@ -45,7 +49,7 @@ func LoadRequests(cfg *configs.Config) (*traces.Trace, error) {
 // that is run as a whole.
 func TraceMoments(cfg *configs.Config) (traces.Moments, error) {
 	name, n := cfg.Run.Trace, cmp.Or(cfg.Run.Requests, DefaultRequests)
-	if !slices.Contains(traces.BuiltinNames(), name) || cfg.Run.CommonTo != "" || cfg.Arrivals.Window != "" || cfg.Run.Columns != "" {
+	if !slices.Contains(traces.BuiltinNames(), name) || cfg.Run.CommonTo != "" || cfg.Arrivals.Window != "" || cfg.Serving.BeyondContext == scheduler.BeyondClip || cfg.Run.Columns != "" {
 		trace, err := LoadTrace(cfg)
 		if err != nil {
 			return traces.Moments{}, err
@@ -114,7 +118,11 @@ func common(cfg *configs.Config, trace *traces.Trace) (*traces.Trace, error) {
 func (n *Node) holdable(requests []traces.Request) []traces.Request {
 	b := n.assemble(0, requests, false, nil).Batcher
 	var fit []traces.Request
+	most := refusedBeyond(n.cfg)
 	for i := range requests {
+		if q := &requests[i]; most > 0 && q.Input+q.Output > most {
+			continue
+		}
 		if b.Add(int32(i)) {
 			fit = append(fit, requests[i])
 		}

@@ -85,7 +85,8 @@ type Answer struct {
 	// the system grew; else nil. Needed is the requests of a run that is long enough to trust this, 0 where these runs were.
 	Next     *Load
 	Needed   int
-	TooLarge int // requests of a run that fit no empty memory: they attain nothing
+	Beyond   string // says which requests go beyond the model's context, "" where none does
+	TooLarge int    // requests of a run that fit no empty memory or go beyond the context: they attain nothing
 }
 
 // Search is how a node is searched for its highest rate.
@@ -181,14 +182,14 @@ func (s *Search) Find(ctx context.Context, cfg *configs.Config, trace *traces.Tr
 	j.done = s.Done
 	n := len(trace.Requests)
 	if rate := cfg.Arrivals.RatePerS; rate > 0 {
-		a := &Answer{Measured: j.to - j.from}
+		a := &Answer{Measured: j.to - j.from, Beyond: system.ContextNote(cfg, trace)}
 		if a.Best, err = j.at(ctx, rate, nil); err != nil {
 			return nil, err
 		}
 		a.Tried, a.TooLarge = []Load{a.Best}, int(a.Best.Summary.RejectedRequests)
 		return a, nil
 	}
-	a, full, first := &Answer{Measured: j.to - j.from}, s.Near, nearRates
+	a, full, first := &Answer{Measured: j.to - j.from, Beyond: system.ContextNote(cfg, trace)}, s.Near, nearRates
 	if full == 0 {
 		first = firstRates
 		if full, err = j.full(ctx); err != nil {

@@ -62,14 +62,17 @@ func (c *Report) Add(cfg *configs.Config, trace *traces.Trace, found *Answer, bi
 }
 
 // notes say where runs were too short for the answer.
-func (a *Answer) notes() []string {
+func (a *Answer) notes() (notes []string) {
+	if a.Beyond != "" {
+		notes = []string{a.Beyond}
+	}
 	if a.Needed == 0 {
-		return nil
+		return notes
 	}
 	n := a.Next
-	return []string{fmt.Sprintf("%s: the next rate, %.4g requests/s, attains the targets and fails only as the number of requests in the system grew. "+
+	return append(notes, fmt.Sprintf("%s: the next rate, %.4g requests/s, attains the targets and fails only as the number of requests in the system grew. "+
 		"Requests stay up to %.0f s, so that a run this short may only show the node filling: --requests %d tells, and the rate may be higher",
-		n.System, n.RatePerS, n.E2E.P99/1e3, roundUp(a.Needed))}
+		n.System, n.RatePerS, n.E2E.P99/1e3, roundUp(a.Needed)))
 }
 
 // roundUp rounds a number of requests up to two digits.

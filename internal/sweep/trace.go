@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
@@ -39,6 +40,7 @@ type traceKey struct {
 	seed     uint64 // 0 for a file, unless lengths or arrivals are drawn
 	drawn    traces.SyntheticSpec
 	arrivals traces.ArrivalSpec
+	clip     int // tokens at which requests end (serving.beyond_context = "clip"), 0 for none
 	// of is the SHA-256 of the configuration without run.system, where the configuration
 	// decides which requests are left (run.common_to).
 	of string
@@ -85,6 +87,9 @@ func (c *traceCache) entry(cfg *configs.Config) *traceInfo {
 		key.seed, key.drawn = cfg.Run.Seed, cfg.Traces
 	} else if cfg.Arrivals.RatePerS > 0 || cfg.Arrivals.Kind == traces.ArrivalsClosed {
 		key.seed = cfg.Run.Seed
+	}
+	if cfg.Serving.BeyondContext == scheduler.BeyondClip {
+		key.clip = cfg.Model.Context
 	}
 	if cfg.Run.CommonTo != "" {
 		any := *cfg
