@@ -86,3 +86,21 @@ func TestPublishedContext(t *testing.T) {
 		}
 	}
 }
+
+// TestPublishedWindow: of the presets Mistral 7B v0.1 alone has a sliding window, as FromHuggingFace reads its config.json. Mixtral's
+// is null, and use_sliding_window is false in Qwen2, Qwen2.5 and Qwen3.
+func TestPublishedWindow(t *testing.T) {
+	for _, name := range Names(Model) {
+		c, err := Load(Options{Sets: []string{"run.system=gpu-only"}, Flags: []Flag{{"--model", "run.model", name}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := llm.Windows{}
+		if name == "mistral-7b" {
+			want.Window = 4096
+		}
+		if c.Model.Windows != want {
+			t.Errorf("%s: windows %+v, want %+v", name, c.Model.Windows, want)
+		}
+	}
+}
