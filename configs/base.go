@@ -33,7 +33,7 @@ type base struct {
 // bases are the sections that may start from a preset or a file.
 var bases = []base{
 	{"run.model", "model", Model, "", []string{
-		"model.context", "model.experts", "model.active_experts", "model.expert_skew", "model.kv_format", "model.kv_bits", "model.kv_scales", "model.weight_bits", "model.expert_bits", "model.activation_bits", "model.window", "model.full_every"}},
+		"model.context", "model.experts", "model.active_experts", "model.expert_skew", "model.kv_format", "model.kv_bits", "model.kv_scales", "model.weight_bits", "model.expert_bits", "model.attention_bits", "model.weight_block", "model.activation_bits", "model.window", "model.full_every"}},
 	{"gpu.preset", "gpu", GPUs, "pcie", []string{"gpu.pytorch.", "gpu.narrow_kv.", "gpu.extend_attention.", "gpu.price",
 		"gpu.scale.products", "gpu.scale.prefill_attention", "gpu.scale.decode_attention", "gpu.scale.all_reduce", "gpu.scale.small_kernels",
 		"pcie.wake", "pcie.join", "pcie.join_all_reduce", "pcie.kernel_share"}},
@@ -257,7 +257,11 @@ func (b *base) read(ld *Loader, path string) (*layer, error) {
 
 // modelLayer reads a model's config.json. How many GPUs share a replica is not in it.
 func modelLayer(path string, text []byte) (*layer, error) {
-	m, err := llm.FromHuggingFace(text)
+	beside, err := os.ReadFile(filepath.Join(filepath.Dir(path), "hf_quant_config.json"))
+	if err != nil || path == input.Stdin {
+		beside = nil
+	}
+	m, err := llm.FromCheckpoint(text, beside)
 	if err != nil {
 		return nil, input.Edit(err, func(e *input.Error) { e.File = input.Name(path) })
 	}
@@ -268,9 +272,13 @@ func modelLayer(path string, text []byte) (*layer, error) {
 		}
 	}
 	l := &layer{derives: "model.tensor_parallel", file: input.Name(path)}
+	comment := "from " + l.file
+	if beside != nil {
+		comment += " and hf_quant_config.json beside it"
+	}
 	for _, k := range schema.Of[llm.Model]().Keys {
 		if key := "model." + k.Name; key != l.derives {
-			l.set(entry{key: key, value: k.Get(m), file: l.file, comment: "from " + l.file})
+			l.set(entry{key: key, value: k.Get(m), file: l.file, comment: comment})
 		}
 	}
 	return l, nil

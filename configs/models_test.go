@@ -104,3 +104,14 @@ func TestPublishedWindow(t *testing.T) {
 		}
 	}
 }
+
+// TestModelOptBeside: hf_quant_config.json beside config.json says what that does not: 67.7 GiB of FP8, not 131.4.
+func TestModelOptBeside(t *testing.T) {
+	c, err := Load(Options{Flags: []Flag{{"--model", "run.model", "testdata/modelopt_fp8/config.json"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gib := float64(c.Model.WeightBytes()) / float64(1<<30); math.Abs(gib-67.7) > 0.1 || c.Model.KVFormat != llm.FP8 {
+		t.Errorf("%.2f GiB of weights, keys and values %q", gib, c.Model.KVFormat)
+	}
+}

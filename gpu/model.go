@@ -18,8 +18,8 @@ type ModelCost struct {
 	heads Heads // on each GPU
 	bits  int
 	scale factors
-	// products are of the layers', grouped of the experts', uniform of the LM head's.
-	products, grouped, uniform widths
+	// products are of the layers', projections of these before and after attention, grouped of the experts', uniform of the LM head's.
+	products, projections, grouped, uniform widths
 	// Widths on each GPU.
 	qkv, attention, ffn, vocab int
 	experts                    []llm.ExpertShare // nil for a dense model
@@ -37,10 +37,16 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 	query, kv := m.ShardHeads()
 	in, weights := m.ProductBits()
 	expert, block := m.ExpertBitsOf()
+	feedBlock := 0
+	if m.Experts == 0 {
+		feedBlock = block
+	}
+	attentionIn, attention, attentionBlock := m.AttentionProductBits()
 	return &ModelCost{
 		spec: s, model: m, gpus: t, bits: m.ElementBits, scale: s.Scale.factors(),
-		products: widths{In: in, Weights: weights, Out: m.ElementBits}, uniform: uniform(m.ElementBits),
-		grouped: widths{In: in, Weights: expert, Out: m.ElementBits, Block: block},
+		products: widths{In: in, Weights: weights, Out: m.ElementBits, Block: feedBlock}, uniform: uniform(m.ElementBits),
+		projections: widths{In: attentionIn, Weights: attention, Out: m.ElementBits, Block: attentionBlock},
+		grouped:     widths{In: in, Weights: expert, Out: m.ElementBits, Block: block},
 		heads: Heads{
 			Query: query, KV: kv, Dim: m.HeadDim, ElementBits: m.ElementBits,
 			KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(), KVFloat: m.KVFloat(),
@@ -59,7 +65,7 @@ func (c *ModelCost) QKV(tokens int) Work { return c.qkvParts(tokens).Total() }
 
 // qkvParts returns norm and residual, the product that makes Q, K and V, and the copies of K and V into the cache.
 func (c *ModelCost) qkvParts(tokens int) (p Parts) {
-	p[QKVProduct] = c.waits(c.product(tokens, c.qkv, c.model.Hidden, c.products))
+	p[QKVProduct] = c.waits(c.product(tokens, c.qkv, c.model.Hidden, c.projections))
 	p[SmallKernels] = c.waits(c.norm(tokens).Plus(c.small(c.appended(tokens))))
 	return p
 }
@@ -108,7 +114,7 @@ func (c *ModelCost) Projection(tokens int) Work { return c.projection(tokens).To
 
 // projection returns the product behind attention and the all-reduce of its result.
 func (c *ModelCost) projection(tokens int) (p Parts) {
-	p[ProjectionProduct] = c.waits(c.product(tokens, c.model.Hidden, c.attention, c.products))
+	p[ProjectionProduct] = c.waits(c.product(tokens, c.model.Hidden, c.attention, c.projections))
 	p[AllReduce] = c.allReduce(tokens)
 	return p
 }

@@ -152,7 +152,7 @@ func TestWindowKeys(t *testing.T) {
 		{shape("gpt_oss", `, "num_experts": 0`+types(f, s, f, s)), Windows{}, `layer_types = `},
 		{shape("gpt_oss", `, "num_experts": 0`+types(s, f)), Windows{}, `layer_types = ["sliding_attention","full_attention"]: expected num_hidden_layers = 4 entries, not 2`},
 		{shape("gpt_oss", `, "num_experts": 0`+types(s, f, s, `"chunked_attention"`)), Windows{}, `layer_types = `},
-		{shape("gpt_oss", `, "num_experts": 0, "quantization_config": {"quant_method": "fp8"}`), Windows{}, `quantization_config = `},
+		{shape("gpt_oss", `, "num_experts": 0, "quantization_config": {"quant_method": "hqq"}`), Windows{}, `quantization_config = `},
 		{shape("gpt_oss", `, "num_experts": 0, "sliding_window": 0.5`), Windows{}, `sliding_window = 0.5: expected a whole number`},
 		{shape("qwen3_moe", `, "num_local_experts": 0`), Windows{}, ""},
 		{shape("qwen3_moe", `, "num_local_experts": 0, "use_sliding_window": true`), Windows{7, 0}, ""},

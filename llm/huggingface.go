@@ -63,7 +63,7 @@ var notModelled = map[string]string{
 	"num_experts": otherExperts, "num_local_experts": otherExperts, "n_routed_experts": otherExperts, "moe_num_experts": otherExperts,
 	"shared_expert_intermediate_size": "shared experts are", "n_shared_experts": "shared experts are",
 	"kv_lora_rank": "multi-head latent attention is", "q_lora_rank": "multi-head latent attention is",
-	quantized: "quantised weights are", "is_encoder_decoder": "encoders are", "text_config": "models of more than text are",
+	"is_encoder_decoder": "encoders are", "text_config": "models of more than text are",
 }
 
 // otherExperts are mixtures of families that have no keys for them.
@@ -80,7 +80,7 @@ func modelTypes() []string {
 
 // FromHuggingFace returns the shape that a model's config.json describes, of the types of
 // modelTypes. It is read as servers run it: weights, activations and KV cache in 16 bits whatever
-// the checkpoint's type, but for experts in MXFP4. Of gemma3 it is the decoder of text alone. What is not read has no
+// the checkpoint's type, but for experts in MXFP4 and what quantization_config narrows. Of gemma3 it is the decoder of text alone. What is not read has no
 // cost here: softcaps of logits, attention sinks, rotary scaling. TensorParallel is left 0, as the file says nothing about it, and Name is empty where the file has
 // no _name_or_path. An *input.Error names the key at fault.
 func FromHuggingFace(text []byte) (*Model, error) {
@@ -94,7 +94,7 @@ func FromHuggingFace(text []byte) (*Model, error) {
 	}
 	i := slices.IndexFunc(families, func(f family) bool { return slices.Contains(f.types, kind) })
 	for _, key := range slices.Sorted(maps.Keys(notModelled)) {
-		if i >= 0 && key == families[i].experts || key == quantized && inMXFP4(kind, keys) {
+		if i >= 0 && key == families[i].experts {
 			continue
 		}
 		switch keys[key] {
@@ -113,6 +113,7 @@ func FromHuggingFace(text []byte) (*Model, error) {
 	}
 	r := reader{keys: keys, kind: kind}
 	m := r.model(&families[i])
+	r.quantised(m)
 	if families[i].windows {
 		r.windows(m, families[i].fullEvery)
 	}

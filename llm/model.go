@@ -163,8 +163,7 @@ func (m *Model) LayerWeightBytes() units.Bytes {
 
 // layerBytes returns the bytes of the weights of one layer with a number of feed-forward networks.
 func (m *Model) layerBytes(networks int) units.Bytes {
-	rest := m.attentionParameters(m.headsOnGPUs()) + m.RouterParameters()
-	return m.weightBytes(rest) + m.networkBytes(m.networkParameters(networks))
+	return m.attentionBytes(m.attentionParameters(m.headsOnGPUs())) + m.weightBytes(m.RouterParameters()) + m.networkBytes(m.networkParameters(networks))
 }
 
 // ActiveLayerWeightBytes returns the bytes of the weights of one layer that a token

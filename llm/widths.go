@@ -21,12 +21,18 @@ type Widths struct {
 	// (https://arxiv.org/abs/2402.02750).
 	KVScales KVScales `toml:"kv_scales"`
 	// WeightBits is of the layers' matrices: 16, 8 or 4, or 0 for element_bits. Embedding and LM head
-	// have element_bits, as released checkpoints have them; scales of weights (3% at 4 bits in groups of 128)
-	// are left out.
+	// have element_bits, as released checkpoints have them; weight_block has
+	// their scales.
 	WeightBits int `toml:"weight_bits"`
 	// ExpertBits is of the experts' matrices: 16, 8 or 4, or 0 for weight_bits. 4 is MXFP4, in which each 32 weights of an
 	// expert share a scale of 8 bits (OCP Microscaling Formats, 2023), as gpt-oss has it; others have no scales.
 	ExpertBits int `toml:"expert_bits"`
+	// AttentionBits is of the matrices of QKV generation and projection: 16, 8 or 4, or 0 for weight_bits. Checkpoints of
+	// fbgemm_fp8 keep them in 16.
+	AttentionBits int `toml:"attention_bits"`
+	// WeightBlock is how many weights of fewer than 16 bits share a byte of scales and zeros: 16 in NVFP4; 64 of a group of 128 with
+	// a scale of 16 bits, 51 with a zero of 4 bits besides; 0: they take no room, as scales of rows and tensors.
+	WeightBlock int `toml:"weight_block"`
 	// ActivationBits is of what goes into the layers' products: 16 or 8, or 0 for element_bits.
 	// They run at the rate of the wider of this and weight_bits.
 	ActivationBits int `toml:"activation_bits"`
@@ -79,6 +85,8 @@ func (w *Widths) check(c *input.Check, elementBits int) {
 	c.That(w.KVBits == 0 || w.KVBits == 4 || w.KVBits == 8 || w.KVBits == 16, "kv_bits", w.KVBits, "16, 8 or 4, or 0 for element_bits")
 	c.That(w.WeightBits == 0 || w.WeightBits == 4 || w.WeightBits == 8 || w.WeightBits == 16, "weight_bits", w.WeightBits, "16, 8 or 4, or 0 for element_bits")
 	c.That(w.ExpertBits == 0 || w.ExpertBits == 4 || w.ExpertBits == 8 || w.ExpertBits == 16, "expert_bits", w.ExpertBits, "16, 8 or 4, or 0 for weight_bits")
+	c.That(w.AttentionBits == 0 || w.AttentionBits == 4 || w.AttentionBits == 8 || w.AttentionBits == 16, "attention_bits", w.AttentionBits, "16, 8 or 4, or 0 for weight_bits")
+	input.Within(c, "weight_block", w.WeightBlock, 0, 1<<24)
 	c.That(w.ActivationBits == 0 || w.ActivationBits == 8 || w.ActivationBits == 16, "activation_bits", w.ActivationBits, "16 or 8, or 0 for element_bits")
 	if c.OK() {
 		of, to := max(cmp.Or(w.WeightBits, elementBits), w.ExpertBits), cmp.Or(w.ActivationBits, elementBits)
@@ -118,6 +126,31 @@ func (m *Model) ProductBits() (activations, weights int) {
 	return cmp.Or(m.ActivationBits, m.ElementBits), cmp.Or(m.WeightBits, m.ElementBits)
 }
 
+// AttentionProductBits is ProductBits of QKV generation and projection, and how many weights share a byte of scales: 0 where none do.
+// What goes into matrices of 16 bits has as many.
+func (m *Model) AttentionProductBits() (activations, weights, block int) {
+	activations, weights = m.ProductBits()
+	if m.AttentionBits > 0 {
+		weights = m.AttentionBits
+		activations = max(activations, weights)
+	}
+	return activations, weights, m.scaleBlock(weights)
+}
+
+// scaleBlock returns how many weights of that many bits share a byte of scales.
+func (m *Model) scaleBlock(bits int) int {
+	if bits >= 16 {
+		return 0
+	}
+	return m.WeightBlock
+}
+
+// attentionBytes returns the bytes of n weights of QKV generation and projection, with their scales.
+func (m *Model) attentionBytes(n int64) units.Bytes {
+	_, bits, block := m.AttentionProductBits()
+	return scaledBytes(n, bits, block)
+}
+
 // weightBytes returns the bytes of n weights of layers.
 func (m *Model) weightBytes(n int64) units.Bytes {
 	_, bits := m.ProductBits()
@@ -130,7 +163,7 @@ func (m *Model) ExpertBitsOf() (bits, block int) {
 	if m.Experts > 0 {
 		bits = cmp.Or(m.ExpertBits, bits)
 	}
-	if m.Experts > 0 && m.ExpertBits == 4 {
+	if block = m.scaleBlock(bits); m.Experts > 0 && m.ExpertBits == 4 && block == 0 {
 		block = mxBlock
 	}
 	return bits, block
@@ -141,6 +174,11 @@ const mxBlock = 32 // weights of a block of MXFP4
 // networkBytes returns the bytes of n weights of feed-forward networks, with their scales.
 func (m *Model) networkBytes(n int64) units.Bytes {
 	bits, block := m.ExpertBitsOf()
+	return scaledBytes(n, bits, block)
+}
+
+// scaledBytes returns the bytes of n weights, block of which share a byte of scales.
+func scaledBytes(n int64, bits, block int) units.Bytes {
 	bytes := units.Bytes((n*int64(bits) + 7) / 8)
 	if block > 0 {
 		bytes += units.Bytes(n / int64(block))

@@ -1,0 +1,30 @@
+package gpu
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/llm"
+)
+
+// TestAttentionBits: with weights of 8 bits and attention in 16, the products around attention take what those of 16 bits take, and
+// the feed-forward network what it takes at 8. Scales of a block are read too.
+func TestAttentionBits(t *testing.T) {
+	s := measuredA100(t)
+	cost := func(set func(*llm.Model)) *ModelCost {
+		m := &llm.Model{Layers: 2, Hidden: 8192, Heads: 64, KVHeads: 8, HeadDim: 128, FFNHidden: 28672, GatedFFN: true, Vocab: 1000, ElementBits: 16, TensorParallel: 1}
+		set(m)
+		return NewModelCost(s, m)
+	}
+	wide, narrow := cost(func(*llm.Model) {}), cost(func(m *llm.Model) { m.WeightBits = 8 })
+	mixed := cost(func(m *llm.Model) { m.WeightBits, m.AttentionBits = 8, 16 })
+	if mixed.QKV(8) != wide.QKV(8) || mixed.QKV(8) == narrow.QKV(8) {
+		t.Error("attention of 16 bits does not take the time of 16 bits")
+	}
+	if mixed.FFN(8) != narrow.FFN(8) {
+		t.Error("the feed-forward network does not take the time of 8 bits")
+	}
+	scaled := cost(func(m *llm.Model) { m.WeightBits, m.WeightBlock = 8, 16 })
+	if scaled.FFN(8).Seconds <= narrow.FFN(8).Seconds || scaled.QKV(8).Seconds <= narrow.QKV(8).Seconds {
+		t.Error("scales take no time")
+	}
+}

@@ -1,0 +1,190 @@
+package llm
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+const quantKeys = `one of fp8, fbgemm_fp8, modelopt, compressed-tensors, awq or gptq, all matrices of a kind alike; for others remove it and set ` +
+	`model.weight_bits, model.attention_bits, model.expert_bits, model.activation_bits, model.weight_block and model.kv_format`
+
+// checkpoint is what quantization_config, or ModelOpt's hf_quant_config.json, says of a checkpoint's numbers.
+type checkpoint struct {
+	Method     string   `json:"quant_method"`
+	Algorithm  string   `json:"quant_algo"`
+	Bits       int      `json:"bits"`
+	Group      int      `json:"group_size"`
+	ZeroPoint  *bool    `json:"zero_point"`
+	KVAlgo     string   `json:"kv_cache_quant_algo"`
+	KVScheme   *number  `json:"kv_cache_scheme"`
+	NotConvert []string `json:"modules_to_not_convert"`
+	Exclude    []string `json:"exclude_modules"`
+	Ignore     []string `json:"ignore"`
+	Groups     map[string]struct {
+		Targets []string `json:"targets"`
+		Weights number   `json:"weights"`
+		Inputs  *number  `json:"input_activations"`
+	} `json:"config_groups"`
+}
+
+// number is the format of some numbers of compressed-tensors.
+type number struct {
+	Bits  int    `json:"num_bits"`
+	Type  string `json:"type"`
+	Group int    `json:"group_size"`
+}
+
+// FromCheckpoint is FromHuggingFace of a config.json with ModelOpt's hf_quant_config.json beside it, nil for none.
+func FromCheckpoint(text, beside []byte) (*Model, error) {
+	if beside == nil {
+		return FromHuggingFace(text)
+	}
+	var keys map[string]any
+	var quant struct {
+		Quantization map[string]any `json:"quantization"`
+	}
+	if json.Unmarshal(text, &keys) != nil || keys[quantized] != nil {
+		return FromHuggingFace(text)
+	}
+	if err := json.Unmarshal(beside, &quant); err != nil {
+		return nil, &input.Error{Key: "hf_quant_config.json", Err: fmt.Errorf("not JSON: %w", err), Expected: "ModelOpt's file beside config.json"}
+	}
+	if quant.Quantization["quant_algo"] == nil && quant.Quantization["kv_cache_quant_algo"] == nil {
+		return FromHuggingFace(text)
+	}
+	quant.Quantization["quant_method"] = "modelopt"
+	keys[quantized] = quant.Quantization
+	merged, err := json.Marshal(keys)
+	if err != nil {
+		return nil, err
+	}
+	return FromHuggingFace(merged)
+}
+
+// quantised gives a model the widths of its checkpoint. Embedding, LM head, norms and routers stay in 16 bits or cost next to
+// nothing; scales of a tensor, a row or a block of 128 x 128 take below 0.1% and are left out.
+func (r *reader) quantised(m *Model) {
+	q, given := r.keys[quantized]
+	if !given || q == nil || inMXFP4(r.kind, r.keys) {
+		return
+	}
+	var c checkpoint
+	text, _ := json.Marshal(q) // it has been JSON
+	if json.Unmarshal(text, &c) != nil || !c.widths(m) || !c.kept(m) {
+		r.fail(quantized, quantKeys)
+		return
+	}
+	suffix := map[int]string{8: "-fp8", 4: "-4bit"}[m.WeightBits]
+	integers := c.Method == "gptq"
+	for _, g := range c.Groups {
+		integers = integers || g.Weights.Type == "int"
+	}
+	if integers && m.WeightBits == 8 {
+		suffix = "-int8"
+	}
+	if lower := strings.ToLower(m.Name); m.Name != "" && !slices.ContainsFunc([]string{"fp8", "fp4", "awq", "gptq", "int4", "int8", "w4", "w8", "4bit"}, func(s string) bool { return strings.Contains(lower, s) }) {
+		m.Name += suffix
+	}
+}
+
+// widths sets those of all matrices; false for a format that is not read.
+func (c *checkpoint) widths(m *Model) bool {
+	scale := 0 // bits of scale and zero of a group
+	switch c.Method {
+	case "fp8", "fbgemm_fp8":
+		m.WeightBits, m.ActivationBits = 8, 8
+	case "awq", "gptq":
+		m.WeightBits, scale = c.Bits, 16
+		if c.Method == "gptq" || c.ZeroPoint == nil || *c.ZeroPoint {
+			scale += c.Bits
+		}
+	case "modelopt":
+		switch c.Algorithm {
+		case "FP8":
+			m.WeightBits, m.ActivationBits = 8, 8
+		case "NVFP4": // four bits of activations run at the rate of eight here
+			m.WeightBits, m.ActivationBits, c.Group, scale = 4, 8, 16, 8
+		case "W4A16_AWQ":
+			m.WeightBits, scale = 4, 16
+		default:
+			return false
+		}
+	case "compressed-tensors":
+		if len(c.Groups) != 1 {
+			return false
+		}
+		for _, g := range c.Groups {
+			if !slices.Equal(g.Targets, []string{"Linear"}) {
+				return false
+			}
+			m.WeightBits, c.Group, scale = g.Weights.Bits, g.Weights.Group, 16
+			if g.Weights.Type == "float" && g.Weights.Bits == 4 { // NVFP4
+				scale = 8
+			}
+			if g.Inputs != nil && g.Inputs.Bits <= 8 {
+				m.ActivationBits = 8
+			}
+		}
+	default:
+		return false
+	}
+	if c.Group > 0 && scale > 0 {
+		m.WeightBlock = c.Group * 8 / scale
+	}
+	if kv := c.KVScheme; c.KVAlgo == "FP8" || kv != nil && kv.Bits == 8 && kv.Type == "float" {
+		m.KVFormat = FP8
+	} else if c.KVAlgo != "" || kv != nil {
+		return false
+	}
+	return m.WeightBits == 4 || m.WeightBits == 8
+}
+
+var (
+	layerOf     = regexp.MustCompile(`layers\.(\d+)\.`)
+	inAttention = regexp.MustCompile(`self_attn|attention|\b(q|k|v|o|qkv)_proj`)
+	inNetwork   = regexp.MustCompile(`mlp|experts|feed_forward|(gate|up|down|gate_up)_proj`)
+	// wide are modules that have 16 bits in any case, or that a model of text lacks.
+	wide = regexp.MustCompile(`lm_head|embed|norm|router|\.gate$|vision|multi_modal`)
+)
+
+// kept leaves in 16 bits the kinds of matrices that the file does not convert; false where it does not convert some of a kind. A few
+// layers (the first and last of fbgemm's Llama) count as the others.
+func (c *checkpoint) kept(m *Model) bool {
+	kinds := []*regexp.Regexp{inAttention, inNetwork}
+	layers := []map[string]bool{{}, {}}
+	var all [2]bool
+	for _, name := range slices.Concat(c.NotConvert, c.Exclude, c.Ignore) {
+		if wide.MatchString(name) {
+			continue
+		}
+		i := slices.IndexFunc(kinds, func(k *regexp.Regexp) bool { return k.MatchString(name) })
+		if i < 0 {
+			return false
+		}
+		if at := layerOf.FindStringSubmatch(name); at != nil {
+			layers[i][at[1]] = true
+		} else {
+			all[i] = true
+		}
+	}
+	const few = 0.05 // of the layers
+	for i := range kinds {
+		share := float64(len(layers[i])) / float64(max(1, m.Layers))
+		if all[i] = all[i] || share > 1-few; !all[i] && share > few {
+			return false
+		}
+	}
+	quantised := m.WeightBits
+	if all[0] {
+		m.AttentionBits = 16
+	}
+	if all[1] {
+		m.WeightBits, m.AttentionBits = 16, quantised
+	}
+	return !all[0] || !all[1]
+}
