@@ -30,11 +30,15 @@ type base struct {
 	optional []string
 }
 
+// served are keys of such sections that say how a server uses what the section describes. They hold for whatever a
+// higher layer names in its place.
+var served = []string{"gpu.memory_share"}
+
 // bases are the sections that may start from a preset or a file.
 var bases = []base{
 	{"run.model", "model", Model, "", []string{
 		"model.context", "model.experts", "model.active_experts", "model.expert_skew", "model.kv_format", "model.kv_bits", "model.kv_scales", "model.weight_bits", "model.expert_bits", "model.attention_bits", "model.weight_block", "model.activation_bits", "model.window", "model.full_every"}},
-	{"gpu.preset", "gpu", GPUs, "pcie", []string{"gpu.pytorch.", "gpu.narrow_kv.", "gpu.extend_attention.", "gpu.price",
+	{"gpu.preset", "gpu", GPUs, "pcie", []string{"gpu.pytorch.", "gpu.narrow_kv.", "gpu.extend_attention.", "gpu.price", "gpu.memory_share",
 		"gpu.scale.products", "gpu.scale.prefill_attention", "gpu.scale.decode_attention", "gpu.scale.all_reduce", "gpu.scale.small_kernels",
 		"pcie.wake", "pcie.join", "pcie.join_all_reduce", "pcie.kernel_share"}},
 	{"dram.preset", "dram", DRAMs, "", nil},

@@ -139,6 +139,7 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 	r.config.Sections = ld.whole.Sections
 	r.config.Arrivals, r.config.Serving, r.config.SLO = ld.whole.Arrivals, ld.whole.Serving, ld.whole.SLO
 	r.config.Energy, r.config.Cache, r.config.GPU.Scale = ld.whole.Energy, ld.whole.Cache, ld.whole.GPU.Scale
+	r.config.GPU.MemoryShare = ld.whole.GPU.MemoryShare
 	for _, e := range ld.defaults.entries {
 		r.origin[e.key] = origin{entry: e, preset: true}
 	}
@@ -255,7 +256,7 @@ func at(e *entry, err error) error {
 func superseded(layers []*layer, roots []*root, i int, key string) bool {
 	section, _, _ := strings.Cut(key, ".")
 	for j, b := range bases {
-		if b.section == section && i < roots[j].owner {
+		if b.section == section && !slices.Contains(served, key) && i < roots[j].owner {
 			own := b.identity(layers[i])
 			return own != "" && own != b.identity(layers[roots[j].owner])
 		}

@@ -14,6 +14,7 @@ var otherNames = map[string]string{
 	"input_len": "traces.input_mean", "input_length": "traces.input_mean", "prompt_len": "traces.input_mean", "random_input_len": "traces.input_mean",
 	"output_len": "traces.output_mean", "output_length": "traces.output_mean", "random_output_len": "traces.output_mean", "max_model_len": "model.context", "context_length": "model.context", "max_position_embeddings": "model.context",
 	"dataset": "run.trace", "workload": "run.trace", "dram": "dram.preset", "memory": "node.memory_capacity", "dimms": "node.ranksets", "ranks": "node.ranksets",
-	"enable_prefix_caching": "cache.prefix", "prefix_cache": "cache.prefix", "gpu_memory_utilization": "gpu_only.capacity_share",
+	"enable_prefix_caching": "cache.prefix", "prefix_cache": "cache.prefix", "gpu_memory_utilization": "gpu.memory_share", "mem_fraction_static": "gpu.memory_share",
+	"free_gpu_memory_fraction": "gpu.memory_share", "kv_cache_free_gpu_memory_fraction": "gpu.memory_share", "capacity_share": "gpu.memory_share",
 	"attention": "policy.name", "sparse": "policy.name",
 }

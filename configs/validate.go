@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -40,6 +41,7 @@ func (c *Config) Check(k *input.Check) {
 			n++
 		}
 	}
+	k.That(c.GPU.MemoryShare > 0, "gpu.memory_share", c.GPU.MemoryShare, "more than 0, at most 1")
 	if k.OK() {
 		c.checkReplicas(k)
 		c.checkDies(k)
@@ -59,18 +61,25 @@ func (c *Config) checkReplicas(k *input.Check) {
 }
 
 // CheckWeights is the rule that the weights of a replica fit its GPUs, of whose memory a
-// share may be used; key is the configuration's that has this share.
+// share is left for data; key is the configuration's that has this share.
 func (c *Config) CheckWeights(k *input.Check, share float64, key string) {
 	gpus := units.Bytes(c.Model.TensorParallel)
 	free := gpus * c.GPUMemory(share)
 	var value any = c.GPU.MemoryCapacity
-	if share < 1 {
+	of := ""
+	switch {
+	case share < 1:
 		value = share
-	} else {
+		if c.GPU.MemoryShare < 1 {
+			of = fmt.Sprintf(", at gpu.memory_share = %v", c.GPU.MemoryShare)
+		}
+	case c.GPU.MemoryShare < 1:
+		key, value = "gpu.memory_share", c.GPU.MemoryShare
+	default:
 		key = "gpu.memory_capacity"
 	}
 	k.That(c.Model.WeightBytes() <= free, key, value, "room for the weights of %s: %.1f GiB on model.tensor_parallel = %d GPUs, "+
-		"which hold %.1f GiB without gpu.memory_reserve", c.Model.Name, gib(c.Model.WeightBytes()), gpus, gib(free))
+		"which hold %.1f GiB without gpu.memory_reserve%s", c.Model.Name, gib(c.Model.WeightBytes()), gpus, gib(free), of)
 }
 
 // CheckActivations is the rule that, where keys and values are in GPU memory, too,
@@ -85,14 +94,14 @@ func (c *Config) CheckActivations(k *input.Check, share float64) {
 		c.Model.Name, gib(activations), gib(free), gib(page))
 }
 
-// GPUMemory returns the memory of one GPU that data may use, where it may use a share of
-// the capacity: nothing where the reserve takes that share.
+// GPUMemory returns the memory of one GPU that the server may use, where a share of the capacity is left
+// for data (units in the memory take the rest): nothing where the reserve takes that share.
 func (c *Config) GPUMemory(share float64) units.Bytes {
 	capacity := c.GPU.MemoryCapacity
 	if share < 1 {
 		capacity = units.Bytes(float64(capacity) * share)
 	}
-	return max(capacity-c.GPU.MemoryReserve, 0)
+	return c.GPU.UsableOf(capacity)
 }
 
 func gib(b units.Bytes) float64 { return float64(b) / float64(units.GiB) }

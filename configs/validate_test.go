@@ -46,10 +46,32 @@ func TestMemoryThatFitsExactly(t *testing.T) {
 
 // TestNoNegativeRoom: where the reserve takes all that a share leaves, GPUs hold nothing, and not less.
 func TestNoNegativeRoom(t *testing.T) {
-	for _, sets := range [][]string{{"run.system=gpu-only", "gpu_only.capacity_share=0.0001"}, {"run.system=hbm-pim", "hbm_pim.capacity_share=0.001"}} {
+	for _, sets := range [][]string{{"run.system=gpu-only", "gpu.memory_share=0.0001"}, {"run.system=l3", "gpu.memory_share=0.0001"}, {"run.system=hbm-pim", "hbm_pim.capacity_share=0.001"}} {
 		_, err := Load(Options{Sets: append(sets, "run.model=llama-2-7b")})
-		if err == nil || !strings.Contains(err.Error(), "capacity_share = 0.00") || !strings.Contains(err.Error(), "GPUs, which hold 0.0 GiB without gpu.memory_reserve") {
+		if err == nil || !strings.Contains(err.Error(), "_share = 0.00") || !strings.Contains(err.Error(), "GPUs, which hold 0.0 GiB without gpu.memory_reserve") {
 			t.Errorf("%v: %v", sets, err)
+		}
+	}
+}
+
+// TestMemoryShareOfPresets: servers of fair leave a tenth of any GPU's memory free, unless they are told otherwise; those of
+// other presets use all.
+func TestMemoryShareOfPresets(t *testing.T) {
+	for _, c := range []struct {
+		o    Options
+		want float64
+	}{
+		{Options{Preset: "fair"}, 0.9}, {Options{Preset: "fair", Sets: []string{"gpu.preset=h200-sxm"}}, 0.9},
+		{Options{Preset: "fair", Flags: []Flag{{Key: "gpu.preset", Value: "rtx-a6000"}}, Sets: []string{"run.model=llama-3-8b"}}, 0.9},
+		{Options{Preset: "fair", Sets: []string{"gpu.memory_share=1"}}, 1}, {Options{Preset: "paper"}, 1}, {Options{}, 1},
+	} {
+		if got := mustLoad(t, "", c.o).GPU.MemoryShare; got != c.want {
+			t.Errorf("%+v: a share of %v, want %v", c.o, got, c.want)
+		}
+	}
+	for _, bad := range []string{"0", "-0.1", "1.1"} {
+		if _, err := Load(Options{Sets: []string{"gpu.memory_share=" + bad}}); err == nil || !strings.Contains(err.Error(), "gpu.memory_share = "+bad+": expected more than 0, at most 1") {
+			t.Errorf("%s: %v", bad, err)
 		}
 	}
 }

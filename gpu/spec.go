@@ -11,9 +11,14 @@ import (
 type Spec struct {
 	Name string `toml:"name"` // of the GPU, as results show it
 	// MemoryCapacity is the GPU's memory; MemoryReserve is the part that no
-	// tensor may use (driver context, collectives' buffers, fragmentation).
+	// tensor may use (driver context, collectives' buffers, fragmentation): about what a driver
+	// leaves out of the total that it reports.
 	MemoryCapacity units.Bytes `toml:"memory_capacity"`
 	MemoryReserve  units.Bytes `toml:"memory_reserve"`
+	// MemoryShare is the share of the GPU's memory that the server may use, of what memory_reserve leaves, in every system:
+	// vLLM's gpu_memory_utilization, of the total that the driver reports. Weights, activations of the largest
+	// iteration, keys and values must fit; the rest stays free.
+	MemoryShare float64 `toml:"memory_share,omitempty"`
 	// Peak16 and Peak8 are dense tensor-core rates for 16-bit and 8-bit
 	// elements (vendor's data sheet, without sparsity).
 	Peak16          units.FLOPRate  `toml:"peak_16bit"`
@@ -104,6 +109,7 @@ func (s *Spec) Check(c *input.Check) {
 	input.Within(c, "memory_capacity", s.MemoryCapacity, 1, 1024*units.TiB) // times 4,096 GPUs it is an int64
 	c.That(s.MemoryReserve >= 0 && s.MemoryReserve < max(1, s.MemoryCapacity), "memory_reserve", s.MemoryReserve,
 		"0B up to less than memory_capacity = %v", s.MemoryCapacity)
+	c.That(s.MemoryShare >= 0 && s.MemoryShare <= 1, "memory_share", s.MemoryShare, "more than 0, at most 1")
 	input.Within(c, "peak_16bit", s.Peak16, 1, 1e21)
 	input.Within(c, "peak_8bit", s.Peak8, 1, 1e21)
 	bandwidth(c, "memory_bandwidth", s.MemoryBandwidth)
@@ -172,5 +178,21 @@ func (h Heads) decodeBytes(requests, tokens float64) (q, kv float64) {
 
 func (h Heads) group() int { return max(1, h.Query/max(1, h.KV)) }
 
+// MemoryDefaults is the share of the memory of a GPU that gives none.
+const MemoryDefaults = `
+[gpu]
+memory_share = 1.0 # the L3 paper's systems use all; servers leave a tenth free (vLLM's gpu_memory_utilization is 0.9); requests in GPU memory
+`
+
 // UsableMemory returns the memory of one GPU that tensors may use.
-func (s *Spec) UsableMemory() units.Bytes { return s.MemoryCapacity - s.MemoryReserve }
+func (s *Spec) UsableMemory() units.Bytes { return s.UsableOf(s.MemoryCapacity) }
+
+// UsableOf returns what tensors may use of a GPU of which only a part of the memory is left for data: MemoryShare of
+// the part without the reserve, and nothing where the reserve takes it all.
+func (s *Spec) UsableOf(part units.Bytes) units.Bytes {
+	free := max(part-s.MemoryReserve, 0)
+	if s.MemoryShare > 0 && s.MemoryShare < 1 { // a GPU that is described outside a configuration has no share
+		free = units.Bytes(float64(free) * s.MemoryShare)
+	}
+	return free
+}

@@ -65,9 +65,9 @@ func TestSystemsThatCannotBeAdded(t *testing.T) {
 		`defaults of cxl:5: cxl.latencies = "300ns": expected a key of [cxl]`:                                                            defaults("latency =", "latencies ="),
 		`defaults of cxl:5: cxl.latency: "300" is not a duration`:                                                                        defaults("300ns", "300"),
 		`defaults of cxl:5: cxl.latency = "2s": expected 0ps to 1s`:                                                                      defaults("300ns", "2s"),
-		`defaults of cxl: gpu_only.capacity_share is no key of a section of its own`: func(s *kinds.System) {
+		`defaults of cxl: gpu_only.kv_tokens is no key of a section of its own`: func(s *kinds.System) {
 			s.Section = "gpu_on"
-			s.Defaults = strings.Replace(s.Defaults, "[cxl]", "[gpu_on]", 1) + "[gpu_only]\ncapacity_share = 0.5\n"
+			s.Defaults = strings.Replace(s.Defaults, "[cxl]", "[gpu_on]", 1) + "[gpu_only]\nkv_tokens = 5\n"
 		},
 		`defaults of cxl: pcie.latency is no key of a section of its own`: defaults("[cxl]", "pcie.latency = \"1us\"\n[cxl]"),
 		`defaults of cxl:2: not TOML: `:                                   defaults("[cxl]", "[cxl"),
@@ -92,7 +92,7 @@ func TestNamesOfAddedSystems(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := ld.Load(configs.Options{Sets: []string{"run.system=vllm", "run.common_to=all", "gpu_only.capacity_share=0.9"}})
+	cfg, err := ld.Load(configs.Options{Sets: []string{"run.system=vllm", "run.common_to=all", "gpu_only.kv_tokens=9000"}})
 	if err != nil || cfg.System().Name != "vllm" || len(cfg.CommonSystems()) != 8 {
 		t.Errorf("got %v, %v", cfg, err)
 	}

@@ -23,7 +23,7 @@ type Place struct {
 type Hardware struct {
 	*configs.Config
 	KV       Place
-	GPUShare float64     // of the GPUs' memory that may be used
+	GPUShare float64     // of the GPUs' memory that is left for data; gpu.memory_share is of that
 	KVBudget units.Bytes // of a replica's keys and values on the GPUs; 0: all that is free
 }
 

@@ -21,14 +21,12 @@ var gpuOnlySystem = System{
 	Sections: "gpu_only, batching",
 	Home:     policy.OnGPUs,
 	Section:  "gpu_only", Zero: GPUOnly{}, KV: kvOnGPUs,
-	share:  func(cfg *configs.Config) float64 { return configs.Section[GPUOnly](cfg).CapacityShare },
 	budget: func(cfg *configs.Config) units.Bytes { return configs.Section[GPUOnly](cfg).kvBudget(cfg) },
 	Memory: gpus.Memory, Assemble: assembleGPUOnly,
 	Defaults: `
 [gpu_only]
 policy = "prefill-first" # L3, section 6.1; "chunked-prefill" is what servers do now: TBT, throughput of long prompts
-capacity_share = 1.0     # the paper's systems use all; vLLM's default is 0.9 (gpu_memory_utilization); requests in memory
-kv_memory = "0B"         # all that the share leaves; a server that was measured logs its own; requests in memory
+kv_memory = "0B"         # all that gpu.memory_share leaves; a server that was measured logs its own; requests in memory
 kv_tokens = 0            # the same in tokens
 step_host_time = "0ps"   # hidden behind the GPUs, as asynchronous schedulers do; small batches
 async_scheduling = false # the paper's systems know what an iteration did when they form the next; TTFT
@@ -38,9 +36,7 @@ async_scheduling = false # the paper's systems know what an iteration did when t
 // GPUOnly is the section [gpu_only].
 type GPUOnly struct {
 	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
-	// CapacityShare is the share of the GPUs' memory that the server may use.
-	CapacityShare float64 `toml:"capacity_share"`
-	// KVMemory and KVTokens bound the keys and values of a replica within that share, in bytes or in tokens; 0: all that
+	// KVMemory and KVTokens bound the keys and values of a replica within gpu.memory_share, in bytes or in tokens; 0: all that
 	// weights and activations leave.
 	KVMemory units.Bytes `toml:"kv_memory"`
 	KVTokens int         `toml:"kv_tokens"`
@@ -54,7 +50,6 @@ type GPUOnly struct {
 // Check has the rules of the section [gpu_only].
 func (s GPUOnly) Check(c *input.Check) {
 	input.OneOf(c, "policy", s.Policy, BatchingPolicies()...)
-	c.Share("capacity_share", s.CapacityShare)
 	c.That(s.KVMemory >= 0, "kv_memory", s.KVMemory, "at least 0B")
 	c.That(s.KVTokens >= 0 && s.KVTokens <= 1<<32, "kv_tokens", s.KVTokens, "0 to %d", 1<<32)
 	c.That(s.KVMemory == 0 || s.KVTokens == 0, "kv_tokens", s.KVTokens, "0 with a kv_memory")

@@ -18,7 +18,9 @@ const (
 	PlacementChannel = "channel" // all heads of a request on a GPU lie in one channel
 )
 
-// gpuShare returns the share of the GPUs' own memory that is left for data: all of it where the units are beside.
+// gpuShare returns the share of the GPUs' own memory that is left for data: all of it where the units are beside. The
+// server may use gpu.memory_share of what is left there. The stacks beside the GPUs have no such share: nothing but
+// keys, values and copies of weights is in them.
 func (h HBMPIM) gpuShare() float64 {
 	if h.MemoryBeside > 0 {
 		return 1

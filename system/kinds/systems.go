@@ -60,7 +60,7 @@ func (s *System) Derive(cfg *configs.Config) *flow.Hardware {
 // Policies returns the policies of package policy that the system takes, values of policy.name.
 func (s *System) Policies() []string { return policies.Builtin().At(s.Home) }
 
-// gpuShare returns the share of the GPUs' memory that may be used.
+// gpuShare returns the share of the GPUs' memory that the system's own hardware leaves for data.
 func (s *System) gpuShare(cfg *configs.Config) float64 {
 	if s.share == nil {
 		return 1

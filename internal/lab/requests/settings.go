@@ -103,7 +103,7 @@ func (s *Server) caches() bool {
 
 // servers are the settings of all logs: vLLM's defaults, on the preset fair.
 var servers = []string{
-	`run.system="gpu-only"`, `gpu_only.policy="chunked-prefill"`, "gpu_only.capacity_share=0.9", `memory.admission="current"`, "memory.history=0",
+	`run.system="gpu-only"`, `gpu_only.policy="chunked-prefill"`, "gpu.memory_share=0.9", `memory.admission="current"`, "memory.history=0",
 	"memory.watermark=0", "batching.page_tokens=16", "batching.max_num_batched_tokens=2048", "batching.max_num_seqs=256", `arrivals.kind="trace"`,
 	"gpu_only.async_scheduling=true",
 }

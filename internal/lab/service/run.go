@@ -20,7 +20,6 @@ import (
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
-	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -166,7 +165,7 @@ func (r *runner) settings(row *Row) configs.Options {
 
 // memoryKeys are the keys of errors that say that weights, or the activations of an
 // iteration, leave no room for keys and values.
-var memoryKeys = []string{"gpu.memory_capacity", "gpu_only.capacity_share", "batching.max_num_batched_tokens"}
+var memoryKeys = []string{"gpu.memory_capacity", "gpu.memory_share", "batching.max_num_batched_tokens"}
 
 func (r *runner) run(ctx context.Context, row *Row) (run, error) {
 	g, m := r.gpus[r.gpuName(row)], r.models[row.Model]
@@ -182,7 +181,7 @@ func (r *runner) run(ctx context.Context, row *Row) (run, error) {
 	if err != nil {
 		return out, at(row, err)
 	}
-	out.usable = configs.Section[kinds.GPUOnly](cfg).CapacityShare
+	out.usable = cfg.GPU.MemoryShare
 	node, err := system.NewNode(cfg)
 	if err != nil {
 		return out, at(row, err)

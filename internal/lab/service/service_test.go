@@ -177,7 +177,7 @@ func TestSettingsOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	half := Options{Configs: configs.Options{Sets: []string{"gpu_only.capacity_share=0.5"}}}
+	half := Options{Configs: configs.Options{Sets: []string{"gpu.memory_share=0.5"}}}
 	r, err := Judge(t.Context(), m, half)
 	if err != nil {
 		t.Fatal(err)
