@@ -59,14 +59,15 @@ func (c *ModelCost) mixture(tokens int) Work {
 		return Work{}
 	}
 	s, hidden, active := c.spec, c.model.Hidden, c.model.ActiveExperts
+	loadedHidden, loadedFFN := c.model.LoadedExpert() // kernels read and multiply what pads the tiles, too
 	l := newExpertLoad(c.experts, active, tokens)
 	const index = 32 // bits of an index of a token
 	product := func(k Cost) Work { return s.work(k).scaled(c.scale.products) }
 	w := c.product(tokens, c.model.Experts, hidden, c.products)
 	for _, k := range [...]Work{
 		c.small(s.Elementwise(2, tokens, c.model.Experts, c.bits)), c.small(s.Elementwise(2, tokens, active, index)),
-		product(s.groupedCost(l, tokens, c.up(), hidden, c.grouped)), c.small(c.activation(l.Pairs, c.ffn)),
-		product(s.groupedCost(l, l.Pairs, hidden, c.ffn, c.grouped)), c.small(s.Elementwise(active+1, tokens, hidden, c.bits)),
+		product(s.groupedCost(l, tokens, (c.model.FFNMatrices()-1)*loadedFFN, loadedHidden, c.grouped)), c.small(c.activation(l.Pairs, c.ffn)),
+		product(s.groupedCost(l, l.Pairs, loadedHidden, loadedFFN, c.grouped)), c.small(s.Elementwise(active+1, tokens, hidden, c.bits)),
 	} {
 		w = w.Plus(k)
 	}

@@ -187,3 +187,19 @@ func TestMixtureMonotone(t *testing.T) {
 		}
 	})
 }
+
+// TestPaddedExperts: experts whose sides are rounded up to tiles take longer, but no longer than experts of these sides; without 4 bits, or with sides that divide, tiles change nothing.
+func TestPaddedExperts(t *testing.T) {
+	s := loadPreset(t, "h100-sxm")
+	of := func(bits, ffn, hiddenTile, ffnTile int) Work { // activations of 2,880 columns take a little less than those of 2,944
+		m := &llm.Model{Name: "padded", Layers: 1, Hidden: 3072, Heads: 8, KVHeads: 8, HeadDim: 64, FFNHidden: ffn, GatedFFN: true, Experts: 8, ActiveExperts: 2, Vocab: 1000, ElementBits: 16, TensorParallel: 1}
+		m.ExpertBits, m.ExpertTileHidden, m.ExpertTileFFN = bits, hiddenTile, ffnTile
+		return NewModelCost(s, m).mixture(16)
+	}
+	if got, whole := of(4, 2880, 256, 128), of(4, 2944, 0, 0); got.Seconds >= whole.Seconds || got.Seconds <= of(4, 2880, 0, 0).Seconds {
+		t.Errorf("padded %+v, whole %+v", got, whole)
+	}
+	if of(4, 2944, 256, 128) != of(4, 2944, 0, 0) || of(8, 2880, 256, 128) != of(8, 2880, 0, 0) {
+		t.Error("tiles change experts that they do not pad")
+	}
+}

@@ -112,6 +112,20 @@ func TestGPTOSS(t *testing.T) {
 	if got := m.WeightBytes(); got != want || math.Abs(float64(got)/(60.8*float64(units.GiB))-1) > 0.003 {
 		t.Errorf("%d bytes of weights, want %d", got, want)
 	}
+	// As vLLM's Marlin kernels load it (65.97 GiB by its log, biases of 0.08 among them): sides of 3,072 and 2,944, on two GPUs 1,536 each.
+	for gpus, ffn := range map[int]int64{1: 2944, 2: 3072, 4: 3072} {
+		loaded := *m
+		loaded.TensorParallel, loaded.ExpertTileHidden, loaded.ExpertTileFFN = gpus, 256, 128
+		if got := loaded.WeightBytes(); got != want+units.Bytes(36*128*3*(3072*ffn-2880*2880)*17/32) {
+			t.Errorf("%d bytes as loaded by %d GPUs", got, gpus)
+		}
+		if got := float64(loaded.WeightBytes()) / float64(units.GiB); gpus == 1 && math.Abs(got/65.97-1) > 0.004 {
+			t.Errorf("%.2f GiB as loaded", got)
+		}
+		if loaded.ExpertBits = 16; loaded.padded() {
+			t.Error("experts of 16 bits are padded")
+		}
+	}
 	if got, want := m.ActiveLayerWeightBytes(), units.Bytes(2*(attention+router)+4*expert*17/32); got != want {
 		t.Errorf("%d bytes of a layer for a token, want %d", got, want)
 	}

@@ -86,7 +86,12 @@ const mostParameters = 1 << 56
 func (m *Model) parameters() float64 {
 	h, heads := float64(m.Hidden), float64(m.Heads+2*m.KVHeads)+float64(m.Heads)
 	experts, _ := m.networks()
-	layer := float64(h*heads*float64(m.HeadDim)) + float64(float64(experts*m.FFNMatrices())*h*float64(m.FFNHidden)) + float64(h*float64(m.Experts))
+	rows, columns := h, float64(m.FFNHidden)
+	if m.padded() {
+		hidden, ffn := m.LoadedExpert()
+		rows, columns = float64(hidden), float64(ffn)*float64(m.TensorParallel)
+	}
+	layer := float64(h*heads*float64(m.HeadDim)) + float64(float64(experts*m.FFNMatrices())*rows*columns) + float64(h*float64(m.Experts))
 	return float64(float64(m.Layers)*layer) + float64(float64(2*m.Vocab+m.MaxPositions)*h)
 }
 
@@ -163,7 +168,13 @@ func (m *Model) LayerWeightBytes() units.Bytes {
 
 // layerBytes returns the bytes of the weights of one layer with a number of feed-forward networks.
 func (m *Model) layerBytes(networks int) units.Bytes {
-	return m.attentionBytes(m.attentionParameters(m.headsOnGPUs())) + m.weightBytes(m.RouterParameters()) + m.networkBytes(m.networkParameters(networks))
+	attention := m.attentionBytes(m.attentionParameters(m.headsOnGPUs()))
+	weights := m.networkParameters(networks)
+	if m.padded() {
+		hidden, ffn := m.LoadedExpert()
+		weights = int64(networks) * int64(m.FFNMatrices()) * int64(hidden) * int64(ffn) * int64(m.TensorParallel)
+	}
+	return attention + m.weightBytes(m.RouterParameters()) + m.networkBytes(weights)
 }
 
 // ActiveLayerWeightBytes returns the bytes of the weights of one layer that a token

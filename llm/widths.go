@@ -33,6 +33,10 @@ type Widths struct {
 	// WeightBlock is how many weights of fewer than 16 bits share a byte of scales and zeros: 16 in NVFP4; 64 of a group of 128 with
 	// a scale of 16 bits, 51 with a zero of 4 bits besides; 0: they take no room, as scales of rows and tensors.
 	WeightBlock int `toml:"weight_block"`
+	// ExpertTileHidden and ExpertTileFFN are what a server's kernels round the two sides of MXFP4 experts up to when it loads them,
+	// ffn_hidden on each GPU: elements, 0 for none. Memory and time count the padded matrices. vLLM's Marlin kernels have 256 and 128.
+	ExpertTileHidden int `toml:"expert_tile_hidden"`
+	ExpertTileFFN    int `toml:"expert_tile_ffn"`
 	// ActivationBits is of what goes into the layers' products: 16 or 8, or 0 for element_bits.
 	// They run at the rate of the wider of this and weight_bits.
 	ActivationBits int `toml:"activation_bits"`
@@ -87,6 +91,8 @@ func (w *Widths) check(c *input.Check, elementBits int) {
 	c.That(w.ExpertBits == 0 || w.ExpertBits == 4 || w.ExpertBits == 8 || w.ExpertBits == 16, "expert_bits", w.ExpertBits, "16, 8 or 4, or 0 for weight_bits")
 	c.That(w.AttentionBits == 0 || w.AttentionBits == 4 || w.AttentionBits == 8 || w.AttentionBits == 16, "attention_bits", w.AttentionBits, "16, 8 or 4, or 0 for weight_bits")
 	input.Within(c, "weight_block", w.WeightBlock, 0, 1<<24)
+	input.Within(c, "expert_tile_hidden", w.ExpertTileHidden, 0, mostTile)
+	input.Within(c, "expert_tile_ffn", w.ExpertTileFFN, 0, mostTile)
 	c.That(w.ActivationBits == 0 || w.ActivationBits == 8 || w.ActivationBits == 16, "activation_bits", w.ActivationBits, "16 or 8, or 0 for element_bits")
 	if c.OK() {
 		of, to := max(cmp.Or(w.WeightBits, elementBits), w.ExpertBits), cmp.Or(w.ActivationBits, elementBits)
@@ -169,7 +175,41 @@ func (m *Model) ExpertBitsOf() (bits, block int) {
 	return bits, block
 }
 
-const mxBlock = 32 // weights of a block of MXFP4
+const (
+	mxBlock  = 32   // weights of a block of MXFP4
+	mostTile = 4096 // elements; kernels have 64 to 256
+)
+
+// TileDefaults are the tiles of a server that none are given for.
+const TileDefaults = `
+[model]
+expert_tile_hidden = 0 # none: experts as the checkpoint has them; memory and time of experts of 4 bits
+expert_tile_ffn = 0    # none, as above; memory and time of experts of 4 bits
+`
+
+// LoadedExpert returns the sides of an expert's matrices on one GPU as they are loaded: hidden and its share of ffn_hidden,
+// those of MXFP4 rounded up to the tiles.
+func (m *Model) LoadedExpert() (hidden, ffn int) {
+	hidden, ffn = m.Hidden, (m.FFNHidden+m.TensorParallel-1)/m.TensorParallel
+	if _, block := m.ExpertBitsOf(); block > 0 {
+		hidden, ffn = roundUp(hidden, m.ExpertTileHidden), roundUp(ffn, m.ExpertTileFFN)
+	}
+	return hidden, ffn
+}
+
+// padded says that experts are larger in memory than in the checkpoint.
+func (m *Model) padded() bool {
+	_, block := m.ExpertBitsOf()
+	return block > 0 && (m.ExpertTileHidden > 0 || m.ExpertTileFFN > 0)
+}
+
+// roundUp returns the least multiple of tile that is at least n, n itself with a tile of 0.
+func roundUp(n, tile int) int {
+	if tile == 0 {
+		return n
+	}
+	return (n + tile - 1) / tile * tile
+}
 
 // networkBytes returns the bytes of n weights of feed-forward networks, with their scales.
 func (m *Model) networkBytes(n int64) units.Bytes {
