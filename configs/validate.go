@@ -116,6 +116,8 @@ func (c *Config) CheckRanks(k *input.Check) {
 		"token or tensor with pim.scales = %s and model.head_dim = %d: a group of %d keys has as many places for scales", c.PIM.Scales, shape.HeadDim, shape.KeyGroup)
 	if err := pim.CheckCommands(&c.DRAM.Spec); err != nil {
 		k.Fails("", err)
+	} else if _, err := pim.Rearranges(shape.StoredBits(), &c.DRAM.Spec); err != nil {
+		k.Fails("", err)
 	} else if _, err := pim.NewGeometry(&c.DRAM.Spec, shape); err != nil {
 		k.Fails("model", err)
 	} else {

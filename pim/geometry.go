@@ -91,6 +91,9 @@ func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
 	if err := CheckCommands(d); err != nil {
 		return Geometry{}, err
 	}
+	if _, err := Rearranges(shape.StoredBits(), d); err != nil {
+		return Geometry{}, err
+	}
 	g := Geometry{
 		BankGroups: d.BankGroups, Banks: d.Banks(), Chips: d.Chips(),
 		RowBursts: d.RowBursts(), BurstBytes: d.BurstBytes(),
@@ -256,16 +259,56 @@ func (m *Mapping) Place(kv KV, token, element int) Place {
 	return Place{Chip: chip, BankGroup: group, Bank: bank, Row: row, Column: column, Bit: bit}
 }
 
-// CheckCommands refuses a part whose standard lacks a command of the program: no rule would time it.
+// CheckCommands refuses a part whose standard PIM programs cannot be timed by: no rule times a command that it lacks, and
+// programs count whole clocks, issue every command whole, and start no data clock.
 func CheckCommands(d *dram.Spec) error {
 	rules := d.Rules()
-	for _, c := range []dram.Command{dram.ACTA, dram.MACA, dram.RDRES, dram.WRBUF} {
+	bad := func(expected string, of ...any) error {
+		return &input.Error{Key: "dram.standard", Value: strconv.Quote(rules.Name), Expected: fmt.Sprintf(expected, of...)}
+	}
+	for _, c := range []dram.Command{dram.ACTA, dram.MACA, dram.RDRES, dram.WRBUF, dram.ACT, dram.PREA, dram.RD, dram.WR, dram.REF} {
 		if !rules.Action(c).Known {
-			return &input.Error{Key: "dram.standard", Value: strconv.Quote(rules.Name), Expected: fmt.Sprintf(
-				"a standard with the commands of the PIM, such as %s; it has no %v", dram.DefaultStandard, c)}
+			return bad("a standard with the commands of the PIM, such as %s; it has no %v", dram.DefaultStandard, c)
 		}
 	}
+	const untimed = "; base the table on another standard, such as " + dram.DefaultStandard
+	if rules.StepsPerClock > 1 {
+		return bad("a standard whose commands begin once a clock: its clock has %d steps, and PIM programs are timed in whole clocks"+untimed, rules.StepsPerClock)
+	}
+	if c, known := rules.DataClockCommand(); known {
+		return bad("a standard whose data move with CK: its data clock runs after %v, which PIM programs do not send"+untimed, c)
+	}
+	for _, c := range rules.Commands() {
+		if rules.Action(c).Second > 0 {
+			return bad("a standard whose commands are whole: %v comes in two halves, and PIM programs leave no room on the bus for the second"+untimed, c)
+		}
+	}
+	if from, next, least := meetingBursts(d); least > 0 {
+		return bad("rules that keep bursts apart on the data bus: %[1]v may follow %[2]v within %[3]d clocks; add \"burst | rank | %[2]v | %[1]v | %[3]d\"", next, from, least)
+	}
 	return nil
+}
+
+// meetingBursts returns two commands, one of them of the buffers, whose bursts may meet on the data bus by the rules of d, and the
+// least clocks from one to the next that keep them apart. It returns 0 where no bursts meet: programs obey the rules and nothing else.
+func meetingBursts(d *dram.Spec) (from, next dram.Command, least int) {
+	apart := map[[2]dram.Command]int{}
+	for _, row := range d.Constraints() {
+		if row.Window <= 1 && (row.Scope == dram.SameRank || row.Scope >= dram.SamePseudoChannel) {
+			pair := [2]dram.Command{row.Command, row.Next}
+			apart[pair] = max(apart[pair], row.Clocks)
+		}
+	}
+	bursts := []dram.Command{dram.RDRES, dram.WRBUF, dram.RD, dram.WR}
+	for i, from := range bursts {
+		for j, next := range bursts {
+			least := int(d.DataEnd(from)-d.DataEnd(next)) + d.BurstClocks()
+			if min(i, j) < 2 && apart[[2]dram.Command{from, next}] < least {
+				return from, next, least
+			}
+		}
+	}
+	return 0, 0, 0
 }
 
 // ScalePlace returns where the scale of a key or a value lies, which has that place in the head's allocation units: the row from the

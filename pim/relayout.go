@@ -46,6 +46,21 @@ func NewExchange(elementBits int, d *dram.Spec) (Exchange, error) {
 	return Exchange{elementBits, deviceWidth, d.BusWidth, max(1, elementBits/deviceWidth)}, nil
 }
 
+// Rearranges reports whether elements of elementBits lie across chips of d until the re-layout, or the CPU, has brought each
+// to one chip. Elements no wider than the pins of a chip arrive whole, on any bus; the error says why wider ones cannot be served.
+func Rearranges(elementBits int, d *dram.Spec) (bool, error) {
+	if elementBits <= d.DeviceWidth {
+		return false, nil
+	}
+	if _, err := NewExchange(elementBits, d); err != nil {
+		return false, input.Edit(err, func(e *input.Error) {
+			e.Key = "dram." + e.Key
+			e.Expected += fmt.Sprintf("; or chips of %d pins or more, which take an element of %d bits whole", elementBits, elementBits)
+		})
+	}
+	return true, nil
+}
+
 // Delay returns n, the clocks by which the unit delays data: the beats of a group at two beats a clock. The DIMM advertises
 // CWL − n, WR + n, WTR_S + n and WTR_L + n.
 func (x Exchange) Delay() int { return x.Group / 2 }

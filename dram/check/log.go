@@ -193,7 +193,8 @@ func (h *LogHeader) declare(text string, own []*dram.Standard) error {
 			}
 		}
 		if err != nil {
-			return input.UnknownName("spec", value, dram.SpecNames())
+			return &input.Error{Key: "spec", Value: value, Nearest: input.Nearest(value, dram.SpecNames()),
+				Expected: "a part that ships, or one of the table that the log is checked with: a part of your own table needs --dram FILE.toml:PART"}
 		}
 		h.Spec = s
 	case strings.HasPrefix(key, "set "):

@@ -118,7 +118,7 @@ func TestLogErrors(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "the header"},
 		{"5,REF,1,-1,-1,-1,-1\n", "the header"},
-		{"# spec = ddr5\n" + header, "ddr4-3200-8gb-x8"},
+		{"# spec = ddr5\n" + header, "--dram FILE.toml:PART"},
 		{"# ranks = 0\n" + header, "1 to 64"},
 		{"# buses = none\n" + header, "rank or channel"},
 		{"# spec = ddr4-3200-8gb-x8\n# set tRFCC = 3\n" + header, "tRFC"},

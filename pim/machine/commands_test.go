@@ -20,6 +20,9 @@ func TestCommandsOfTheUnits(t *testing.T) {
 			}
 		}
 		text := "standard = \"own\"\nbase = \"gddr6\"\nparts = [\"14000\", \"8gb\", \"x16\"]\ncommands = [" + strings.Join(rows, ", ") + "]\n"
+		if missing == len(all) {
+			text += "rules = [" + burstRule + "]\n"
+		}
 		s, err := dram.ReadStandard("own.toml", strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)

@@ -122,7 +122,7 @@ func (h *hostStream) row(t *Transfer, kv pim.KV, base, from, to int) int64 {
 	row := t.FirstRow + g.KeyRow(base) + int32(kv)
 	cmd, op, latency := dram.WR, OpAppendKey+Operation(kv), d.CWL
 	if t.ReadBack {
-		x, _ := pim.NewExchange(g.ElementBits, d) // a geometry's widths are valid
+		x, _ := pim.NewExchange(g.ElementBits, d) // without one nothing is rearranged, and nothing delayed
 		cmd, op, latency = dram.RD, OpReadKey+Operation(kv), d.CL+x.Delay()
 	}
 	h.opened = 0

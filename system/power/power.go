@@ -62,7 +62,8 @@ func (n *Meter) Power(at energy.Place) *Watts {
 	if n.host || n.HostTier() {
 		p.each[byDown], p.each[byUp] = ofRank(d.Stream(link, 0, 1)), ofRank(d.Stream(link, 1, 0))
 		p.each[byDown][drawRankUnits] = link / d.Rate * e.RelayoutUnit
-		if n.KV.InDIMM && cfg.PIM.Relayout == pim.CPUTransposition {
+		split, _ := pim.Rearranges(m.KVElementBits(), &cfg.DRAM.Spec) // validated with the configuration
+		if split && n.KV.InDIMM && cfg.PIM.Relayout == pim.CPUTransposition {
 			p.each[byDown] = ofRank(d.Stream(link, 1, 2))
 		}
 		p.each[byDown][drawLinks], p.each[byUp][drawLinks] = 8*link*e.Link, 8*link*e.Link

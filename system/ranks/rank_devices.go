@@ -107,7 +107,8 @@ func New(h *flow.Hardware, a *flow.Attends, k *Kernels) *Devices {
 	// Of the host's round trips to memory, descriptors take a half on their way; attention ends
 	// half a round trip after a poll began, on average, and the next poll finds it.
 	d.UpLatency = cfg.PCIe.Latency + cfg.PCIe.Wake + units.Duration(s.CL)*tCK + 2*d.HostAccess
-	if x, err := pim.NewExchange(cfg.Model.KVElementBits(), &cfg.DRAM.Spec); err == nil && x.Group > 1 && cfg.PIM.Relayout == pim.CPUTransposition {
+	split, _ := pim.Rearranges(cfg.Model.KVElementBits(), &cfg.DRAM.Spec) // validated with the configuration
+	if split && cfg.PIM.Relayout == pim.CPUTransposition {
 		d.transposed = &cfg.DRAM.Spec
 	}
 	return d

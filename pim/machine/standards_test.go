@@ -1,0 +1,121 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/check"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim"
+)
+
+// burstRule has rows that keep the bursts of the buffers' commands apart, whichever way they go.
+const burstRule = `  "burst | rank | RDRES WRBUF | RD WR RDRES WRBUF | max(CL, CWL) - min(CL, CWL) + burst",
+  "burst | rank | RD WR | RDRES WRBUF | max(CL, CWL) - min(CL, CWL) + burst",
+`
+
+// withUnits returns a part of a user's table that gives the standard the commands of the PIM, where it has none.
+func withUnits(t *testing.T, s *dram.Standard, rows, more string) *dram.Spec {
+	t.Helper()
+	var axes []string
+	for _, word := range strings.Split(strings.TrimPrefix(s.PartNames()[0], s.Name+"-"), "-") {
+		axes = append(axes, fmt.Sprintf("%q", word))
+	}
+	text := fmt.Sprintf("standard = \"own\"\nbase = %q\nparts = [%s]\n", s.Name, strings.Join(axes, ", "))
+	if !s.Action(dram.ACTA).Known {
+		row, column := s.Buses[0], s.Buses[len(s.Buses)-1]
+		text += fmt.Sprintf(`commands = [
+  "ACTA  | %[1]s | 1 | rank | closed | open",
+  "MACA  | %[2]s | 1 | rank | open | any",
+  "RDRES | %[2]s | 1 | rank | any | any",
+  "WRBUF | %[2]s | 1 | rank | any | any",
+]
+rules = [
+  "tRCD   | bank | ACT ACTA    | MACA     | tRCD",
+  "tCCD_L | rank | RD MACA     | MACA     | tCCD_L",
+  "tRTP   | bank | MACA        | PRE PREA | tRTP",
+%[3]s]
+`, row, column, rows)
+	}
+	own, err := dram.ReadStandard("own.toml", strings.NewReader(text+more))
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, err := own.OnePart("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return part
+}
+
+// TestEveryStandardAsBase: on a user's table with any standard that ships as its base a program is refused with the reason,
+// or its commands break no rule.
+func TestEveryStandardAsBase(t *testing.T) {
+	refused := map[string]string{
+		"hbm3":    `dram.standard = "own": expected a standard whose commands begin once a clock: its clock has 2 steps, and PIM programs are timed in whole clocks; base the table on another standard, such as ddr4`,
+		"lpddr5x": `dram.standard = "own": expected a standard whose data move with CK: its data clock runs after CAS, which PIM programs do not send; base the table on another standard, such as ddr4`,
+	}
+	for _, s := range dram.Standards() {
+		for _, unit := range []string{pim.BankUnits, pim.RankLevelUnit} {
+			part, spec := withUnits(t, s, burstRule, ""), pim.Default()
+			spec.ProcessingUnit = unit
+			c := check.NewChecker(part, 1, true)
+			commands := 0
+			m, err := Measure(t.Context(), spec, part, Load{Context: 2048, KVHeads: 2, Shape: fp16Head}, func(clock int64, cmd dram.Command, a dram.Address, _ *Instruction) {
+				commands++
+				c.Check(check.Record{Clock: clock, Command: cmd, Address: a})
+			}, nil)
+			if reason := refused[s.Name]; reason != "" {
+				var bad *input.Error
+				if !errors.As(err, &bad) || bad.Error() != reason || commands > 0 {
+					t.Errorf("%s, %s: %v after %d commands, expected %s", s.Name, unit, err, commands, reason)
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s, %s: %v", s.Name, unit, err)
+				continue
+			}
+			if v := c.Violations(); len(v) > 0 || commands == 0 {
+				t.Errorf("%s, %s: %d commands, %d violations: %+v", s.Name, unit, commands, len(v), v[:min(1, len(v))])
+			}
+			t.Logf("%s, %s: %d clocks a head", s.Name, unit, m.Cycles)
+		}
+	}
+}
+
+// TestRefusedTables: a table is refused for a command of two halves, and for chips narrower than an element on a bus that no
+// re-layout is made for, but not where the chips take an element whole; and for bursts that may meet on the data bus.
+func TestRefusedTables(t *testing.T) {
+	of := func(name string) *dram.Standard {
+		for _, s := range dram.Standards() {
+			if s.Name == name {
+				return s
+			}
+		}
+		t.Fatal(name)
+		return nil
+	}
+	halves := withUnits(t, of("ddr4"), burstRule, "commands = [\"ACT | command | 1 | bank | closed | open | and 1 within 8\"]\n")
+	narrow := withUnits(t, of("gddr6"), burstRule, "")
+	narrow.DeviceWidth = 8
+	meet := withUnits(t, of("gddr6"), "", "")
+	for _, c := range []struct {
+		part    *dram.Spec
+		bits    int
+		problem string
+	}{
+		{halves, 16, "dram.standard = \"own\": expected a standard whose commands are whole: ACT comes in two halves"},
+		{narrow, 16, "dram.bus_width = 16, burst_length = 16: expected 64 or 32, and bursts of 512 bits, for which the re-layout is made; or chips of 16 pins or more"},
+		{narrow, 8, ""},
+		{meet, 16, "dram.standard = \"own\": expected rules that keep bursts apart on the data bus: RDRES may follow RDRES within 2 clocks; add \"burst | rank | RDRES | RDRES | 2\""},
+	} {
+		_, err := pim.NewGeometry(c.part, pim.HeadShape{HeadDim: 128, Queries: 1, ElementBits: c.bits})
+		if (err == nil) != (c.problem == "") || err != nil && !strings.HasPrefix(err.Error(), c.problem) {
+			t.Errorf("%s, %d bits: %v", c.part.Name, c.bits, err)
+		}
+	}
+}
