@@ -56,7 +56,7 @@ policy (page=closed, refresh_postpone=8, mapping=rorabgbachco); docs/lab/dram.md
 	flags.StringVar(&f.policy, "policy", "default", "the controller's `policy`: "+strings.Join(controller.PolicyNames(), " or "))
 	flags.StringArrayVar(&f.sets, "set", nil, "change a field of the part or of the policy, `KEY=VALUE` (repeatable)")
 	flags.StringVar(&f.commands, "commands", "", "write every DRAM command to this `file`; with several channels one each, FILE.csv becoming FILE.chN.csv")
-	flags.StringVar(&f.timeline, "timeline", "", timelineUsage+", named for several channels as that of --commands")
+	flags.StringVar(&f.timeline, "timeline", "", commandTimelineUsage+", named for several channels as that of --commands")
 	flags.BoolVar(&f.strict, "strict-addresses", false, "refuse addresses beyond the capacity instead of wrapping them")
 	flags.BoolVar(&a.JSON, "json", false, "print JSON")
 	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(controller.PolicyNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there

@@ -57,7 +57,7 @@ whose keys and queries are drawn (--seed, --local).`,
 	flags.StringVar(&f.scales, "kv-scales", noScales, "`scales`: scale and zero of each token's key and value: none, or in the rows")
 	f.config.Register(cmd, cli.DRAMFlag, cli.PrecisionFlag, activationFlag, multipliersFlag)
 	flags.StringVar(&f.commands, "commands", "", "write every DRAM command of all heads to this `file`")
-	flags.StringVar(&f.timeline, "timeline", "", timelineUsage+": banks, buses, units and refresh over the run of all heads")
+	flags.StringVar(&f.timeline, "timeline", "", commandTimelineUsage+": banks, buses, units and refresh over the run of all heads")
 	flags.BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	f.registerPages(flags)
 	return cmd

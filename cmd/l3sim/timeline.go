@@ -14,6 +14,9 @@ import (
 
 const timelineUsage = "write a timeline for https://ui.perfetto.dev to `file` (.json or .json.gz)"
 
+// commandTimelineUsage is that of a timeline of DRAM commands.
+const commandTimelineUsage = timelineUsage + ", 1 ns shown for each ps"
+
 // timelineFile refuses, before a long run, a file of --timeline that cannot be written after it, or is that of --commands.
 func timelineFile(path, commands string) error {
 	if path != "" && path == commands {

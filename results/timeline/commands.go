@@ -30,7 +30,8 @@ const (
 
 // NewCommands begins the process of a channel of ranks ranks.
 func NewCommands(w *Writer, process int, name string, s *dram.Spec, ranks int) *Commands {
-	w.Process(process, name)
+	w.stretch()
+	w.Process(process, name+" (1 ns shown is 1 ps)")
 	c := &Commands{w: w, process: process, spec: s, perData: max(1, ranks/s.Rules().PseudoChannels), named: map[int]bool{}}
 	c.busy = dram.NewOccupancy(s, ranks, c.tell)
 	return c

@@ -37,7 +37,7 @@ func read(t *testing.T, text []byte) shown {
 			}
 			at := [2]string{names[e.Tid], strings.Fields(e.Name)[0]}
 			s.count[at]++
-			s.ns[at] += 1e3 * e.Dur
+			s.ns[at] += e.Dur // a microsecond on the page is a nanosecond
 		}
 	}
 	return s
@@ -78,6 +78,9 @@ func TestRank(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
+		if n := strings.Count(text.String(), `"dur":0.000`); n > 0 {
+			t.Errorf("%+v: %d slices have no length", c, n)
+		}
 		s := read(t, text.Bytes())
 		opened, bursts := 0, 0
 		for at, n := range s.count {
@@ -88,6 +91,10 @@ func TestRank(t *testing.T) {
 		for cmd, n := range m.Commands {
 			if got := s.count[[2]string{"command bus", dram.Command(cmd).String()}]; int64(got) != n {
 				t.Errorf("%+v: %d %v on the command bus, %d measured", c, got, dram.Command(cmd), n)
+			}
+			at := [2]string{"command bus", dram.Command(cmd).String()}
+			if got, want := s.ns[at], d.Nanoseconds(n*int64(d.Rules().Action(dram.Command(cmd)).Steps)); math.Abs(got-want) > 1e-6*want {
+				t.Errorf("%+v: %v takes %v ns of the command bus, %v by its clocks", c, dram.Command(cmd), got, want)
 			}
 			bursts += s.count[[2]string{"data bus 0", dram.Command(cmd).String()}]
 		}

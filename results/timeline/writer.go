@@ -15,7 +15,8 @@ import (
 type Writer struct {
 	w         *bufio.Writer
 	separator string
-	chains    int // of arrows, written so far
+	chains    int  // of arrows, written so far
+	scaled    bool // a picosecond is written as a nanosecond
 	err       error
 }
 
@@ -85,6 +86,18 @@ func (t *Writer) write(e *event) {
 // as starts are, and never durations: Perfetto drops a slice that ends behind the one around it.
 func nanoseconds(t units.Duration) units.Duration { return t/1e3 + (t%1e3+500)/1e3 }
 
+// stretch has the timeline show each picosecond as a nanosecond. Perfetto keeps whole nanoseconds, in which many a DRAM clock
+// has no length: times of commands are exact this way.
+func (t *Writer) stretch() { t.scaled = true }
+
+// time returns the nanoseconds that a time is written as.
+func (t *Writer) time(at units.Duration) units.Duration {
+	if t.scaled {
+		return at
+	}
+	return nanoseconds(at)
+}
+
 // microseconds writes a number of nanoseconds.
 func microseconds(ns units.Duration) json.Number {
 	return json.Number(fmt.Sprintf("%d.%03d", ns/1e3, ns%1e3))
@@ -103,7 +116,7 @@ func (t *Writer) Track(on Track, name string) {
 
 // Slice writes a slice.
 func (t *Writer) Slice(on Track, s *Slice) {
-	from, to := nanoseconds(s.Start), nanoseconds(s.End)
+	from, to := t.time(s.Start), t.time(s.End)
 	t.write(&event{
 		Name: s.Name, Category: s.Category, Phase: "X", Start: microseconds(from), Duration: microseconds(to - from),
 		Process: on.Process, Thread: on.Thread, Args: s.Args,
@@ -112,7 +125,7 @@ func (t *Writer) Slice(on Track, s *Slice) {
 
 // Counters writes values that hold from a time on.
 func (t *Writer) Counters(process int, name string, at units.Duration, values Args) {
-	t.write(&event{Name: name, Phase: "C", Start: microseconds(nanoseconds(at)), Process: process, Args: values})
+	t.write(&event{Name: name, Phase: "C", Start: microseconds(t.time(at)), Process: process, Args: values})
 }
 
 // Begin begins a span of a. Spans of one Async nest, and come in the order of their times.
@@ -124,7 +137,7 @@ func (t *Writer) Begin(a *Async, name string, at units.Duration, args Args) {
 func (t *Writer) End(a *Async, name string, at units.Duration) { t.async(a, "e", name, at, nil) }
 
 func (t *Writer) async(a *Async, phase, name string, at units.Duration, args Args) {
-	t.write(&event{Name: name, Category: a.Category, Phase: phase, Local: &localID{a.ID}, Start: microseconds(nanoseconds(at)), Process: a.Process, Args: args})
+	t.write(&event{Name: name, Category: a.Category, Phase: phase, Local: &localID{a.ID}, Start: microseconds(t.time(at)), Process: a.Process, Args: args})
 }
 
 // Place is a slice that has been written, which an arrow leads to or from. Of slices within each other it is the
@@ -137,7 +150,7 @@ type Place struct {
 // Arrows draws arrows from each place to the next, in the order of their starts. Perfetto binds an arrow to the slice
 // that is open at its time, so that a slice that rounds to nothing has none.
 func (t *Writer) Arrows(name string, chain []Place) {
-	chain = slices.DeleteFunc(slices.Clone(chain), func(p Place) bool { return nanoseconds(p.Start) == nanoseconds(p.End) })
+	chain = slices.DeleteFunc(slices.Clone(chain), func(p Place) bool { return t.time(p.Start) == t.time(p.End) })
 	if len(chain) < 2 {
 		return
 	}
@@ -152,7 +165,7 @@ func (t *Writer) Arrows(name string, chain []Place) {
 		}
 		t.write(&event{
 			Name: name, Category: "arrow", Phase: phase, ID: t.chains, Binds: "e",
-			Start: microseconds(nanoseconds(p.Start)), Process: p.On.Process, Thread: p.On.Thread,
+			Start: microseconds(t.time(p.Start)), Process: p.On.Process, Thread: p.On.Thread,
 		})
 	}
 }
