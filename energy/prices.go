@@ -13,7 +13,7 @@ type Prices struct {
 	Date string    `toml:"date"` // of its prices, YYYY-MM-DD
 	GPU  GPUPrices `toml:"gpu"`
 	DIMM DIMMPrice `toml:"dimm"`
-	// Server is what a node costs without GPUs and DIMMs: chassis, CPUs, switches, network, disks.
+	// Server is what a server of energy.server_slots GPUs costs without GPUs and DIMMs: chassis, CPUs, switches, network, disks.
 	Server      Constant `toml:"server"`
 	Years       Constant `toml:"years"`       // after which a node is worth nothing
 	Utilization Constant `toml:"utilization"` // share of that time in which it serves as in the run
@@ -68,6 +68,7 @@ type Equipment struct {
 	GPU     string // its name
 	GPUBase string // name of the GPU that it is made from, by whose price it goes without one of its own; "" for none
 	GPUs    int
+	Servers float64 // that the GPUs take up, by their slots
 	// GPUPrice is USD for each GPU by the user's word; 0: what the list says.
 	GPUPrice float64
 	HBMPIM   bool
@@ -116,7 +117,7 @@ func (p *Prices) Cost(e *Equipment, watts float64, at Place) (c Cost) {
 	if e.RankPIM {
 		dimm *= of(p.DIMM.RankPIM, at)
 	}
-	c.Capital = of(p.Server, at) + float64(gpu*float64(e.GPUs)) + float64(beside*float64(e.GPUs)) + float64(dimm*float64(e.DIMMs))
+	c.Capital = float64(of(p.Server, at)*e.Servers) + float64(gpu*float64(e.GPUs)) + float64(beside*float64(e.GPUs)) + float64(dimm*float64(e.DIMMs))
 	kW := watts / 1000
 	c.Energy = float64(kW * of(p.Electricity, at))
 	c.PerHour = c.Energy + c.Capital/(of(p.Years, opposite)*hoursPerYear*of(p.Utilization, opposite))

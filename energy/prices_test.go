@@ -27,18 +27,20 @@ func TestCost(t *testing.T) {
 		place Place
 		want  float64 // capital
 	}{
-		{Equipment{GPU: "a100-sxm-40gb", GPUs: 2, Memory: "ddr4-3200-8gb-x8", DIMMs: 3, DIMMGiB: 64}, Mid, 1000 + 2*10 + 3*64*2},
-		{Equipment{GPU: "a100-sxm-80gb", GPUs: 2, Memory: "ddr4-3200-8gb-x8", DIMMs: 3, DIMMGiB: 128}, Mid, 1000 + 2*11 + 3*128*3},
-		{Equipment{GPU: "a100-paper", GPUs: 1, Memory: "ddr5-4800", DIMMs: 3, DIMMGiB: 32, BankPIM: true}, Mid, 1000 + 11 + 3*32*4*1.6},
-		{Equipment{GPU: "h100-sxm", GPUs: 1, Memory: "ddr5-4800", DIMMs: 3, DIMMGiB: 65, RankPIM: true}, Mid, 1000 + 12 + 3*65*5*1.3},
-		{Equipment{GPU: "h200-sxm", GPUs: 4, HBMPIM: true, Memory: "lpddr5-6400", DIMMs: 1, DIMMGiB: 10}, Mid, 1000 + 4*13*1.5 + 60},
-		{Equipment{GPU: "h200-sxm", GPUs: 4, HBMPIM: true, HBMGiB: 80}, Mid, 1000 + 4*(13+80*0.5*1.5)},
-		{Equipment{GPU: "rtx-a6000", GPUs: 4}, Low, 900 + 4*9},
-		{Equipment{GPU: "mine", GPUBase: "h200-sxm", GPUs: 1}, Mid, 1000 + 13},
-		{Equipment{GPU: "h100-sxm", GPUBase: "h200-sxm", GPUs: 1}, Mid, 1000 + 12},
-		{Equipment{GPU: "mine", GPUBase: "theirs", GPUs: 1}, High, 1200 + 25},
-		{Equipment{GPU: "mine", GPUBase: "h200-sxm", GPUs: 2, GPUPrice: 40}, High, 1200 + 80},
-		{Equipment{GPU: "mine", GPUs: 4, HBMPIM: true, Memory: "ddr4-2400", DIMMs: 2, DIMMGiB: 16, BankPIM: true}, High, 1200 + 4*25*2 + 2*16*3*3},
+		{Equipment{Servers: 1, GPU: "a100-sxm-40gb", GPUs: 2, Memory: "ddr4-3200-8gb-x8", DIMMs: 3, DIMMGiB: 64}, Mid, 1000 + 2*10 + 3*64*2},
+		{Equipment{Servers: 1, GPU: "a100-sxm-80gb", GPUs: 2, Memory: "ddr4-3200-8gb-x8", DIMMs: 3, DIMMGiB: 128}, Mid, 1000 + 2*11 + 3*128*3},
+		{Equipment{Servers: 1, GPU: "a100-paper", GPUs: 1, Memory: "ddr5-4800", DIMMs: 3, DIMMGiB: 32, BankPIM: true}, Mid, 1000 + 11 + 3*32*4*1.6},
+		{Equipment{Servers: 1, GPU: "h100-sxm", GPUs: 1, Memory: "ddr5-4800", DIMMs: 3, DIMMGiB: 65, RankPIM: true}, Mid, 1000 + 12 + 3*65*5*1.3},
+		{Equipment{Servers: 1, GPU: "h200-sxm", GPUs: 4, HBMPIM: true, Memory: "lpddr5-6400", DIMMs: 1, DIMMGiB: 10}, Mid, 1000 + 4*13*1.5 + 60},
+		{Equipment{Servers: 1, GPU: "h200-sxm", GPUs: 4, HBMPIM: true, HBMGiB: 80}, Mid, 1000 + 4*(13+80*0.5*1.5)},
+		{Equipment{Servers: 1, GPU: "rtx-a6000", GPUs: 4}, Low, 900 + 4*9},
+		{Equipment{Servers: 1, GPU: "mine", GPUBase: "h200-sxm", GPUs: 1}, Mid, 1000 + 13},
+		{Equipment{Servers: 0.125, GPU: "h100-sxm", GPUs: 1}, Mid, 125 + 12},
+		{Equipment{Servers: 1.5, GPU: "h100-sxm", GPUs: 12}, High, 1800 + 12*22},
+		{Equipment{Servers: 1, GPU: "h100-sxm", GPUBase: "h200-sxm", GPUs: 1}, Mid, 1000 + 12},
+		{Equipment{Servers: 1, GPU: "mine", GPUBase: "theirs", GPUs: 1}, High, 1200 + 25},
+		{Equipment{Servers: 1, GPU: "mine", GPUBase: "h200-sxm", GPUs: 2, GPUPrice: 40}, High, 1200 + 80},
+		{Equipment{Servers: 1, GPU: "mine", GPUs: 4, HBMPIM: true, Memory: "ddr4-2400", DIMMs: 2, DIMMGiB: 16, BankPIM: true}, High, 1200 + 4*25*2 + 2*16*3*3},
 	} {
 		p := list()
 		got := p.Cost(&c.e, 2000, c.place)
@@ -55,14 +57,14 @@ func TestCostIsMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := func(name string, most int) int { return rapid.IntRange(0, most).Draw(t, name) }
 		e := Equipment{GPU: rapid.SampledFrom([]string{"h100-sxm", "a100-sxm-80gb", "x"}).Draw(t, "GPU"), GPUs: n("GPUs", 16), HBMPIM: n("hbm", 1) == 1,
-			Memory: rapid.SampledFrom([]string{"ddr4", "ddr5", "hbm3"}).Draw(t, "memory"), DIMMs: n("DIMMs", 32), DIMMGiB: float64(n("GiB", 64)), BankPIM: n("bank", 1) == 1}
+			Memory: rapid.SampledFrom([]string{"ddr4", "ddr5", "hbm3"}).Draw(t, "memory"), DIMMs: n("DIMMs", 32), DIMMGiB: float64(n("GiB", 64)), BankPIM: n("bank", 1) == 1, Servers: float64(n("eighths", 16)) / 8}
 		p, watts := list(), float64(n("watts", 10000))
 		a := p.Cost(&e, watts, Mid)
 		if low, high := p.Cost(&e, watts, Low), p.Cost(&e, watts, High); low.PerHour > a.PerHour || a.PerHour > high.PerHour {
 			t.Fatalf("%v, %v, %v USD an hour", low.PerHour, a.PerHour, high.PerHour)
 		}
 		more := e
-		more.GPUs, more.DIMMs = e.GPUs+n("more GPUs", 3), e.DIMMs+n("more DIMMs", 3)
+		more.GPUs, more.DIMMs, more.Servers = e.GPUs+n("more GPUs", 3), e.DIMMs+n("more DIMMs", 3), e.Servers+float64(n("more eighths", 3))/8
 		if b := p.Cost(&more, watts+float64(n("more watts", 100)), Mid); b.PerHour < a.PerHour || b.Capital < a.Capital {
 			t.Fatalf("%+v costs %+v, %+v costs %+v", e, a, more, b)
 		}

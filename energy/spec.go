@@ -45,14 +45,17 @@ type HBMUnits struct {
 
 // Host is the rest of a node and of its site.
 type Host struct {
-	Link     Constant `toml:"link"`      // pJ for each bit on PCIe, both ends, beyond what they take idle
-	HostCPUs int      `toml:"host_cpus"` // sockets
+	Link Constant `toml:"link"` // pJ for each bit on PCIe, both ends, beyond what they take idle
+	// ServerSlots is the GPU slots of the server whose sockets, board and price are given. A node with fewer or more GPUs
+	// takes that share of a server, or as many of them.
+	ServerSlots int `toml:"server_slots"`
+	HostCPUs    int `toml:"host_cpus"` // sockets of a server
 	// UnusedMemory is the host's memory, a DIMM a channel, where the system has no use for it: it draws and costs less than
 	// node.memory_capacity. 0: that is there in any case.
 	UnusedMemory units.Bytes `toml:"unused_memory"`
 	CPUIdle      Constant    `toml:"cpu_idle"` // W of a socket without work
 	CPUBusy      Constant    `toml:"cpu_busy"` // W of a socket whose cores attend
-	Board        Constant    `toml:"board"`    // W of the rest of the node: switches, network, disks, fans, losses of its power supplies
+	Board        Constant    `toml:"board"`    // W of the rest of a server: switches, network, disks, fans, losses of its power supplies
 	PUE          Constant    `toml:"pue"`      // what the site draws over what the node draws: cooling, distribution
 }
 
@@ -79,6 +82,7 @@ hbm_die = "1.73 [1.45, 2.08] paper" # the same: 1.23 to the edge of the die, 0.5
 hbm_pins = "0.3 [0.25, 0.8] paper" # the same, the interposer; high: O'Connor et al.'s pins; queries
 hbm_multiply = "0.32 [0.2, 0.6] paper" # the same, which names no source; band: our choice; hbm-pim's attention by commands
 link = "10 [5, 20] assumption" # 5 pJ/bit of PCIe 4.0 transceivers at each end is the order of published ones; transfers
+server_slots = 8 # DGX A100, H100 and H200: eight GPUs; a node of fewer takes its share of board, sockets that it does not use and prices.server
 host_cpus = 2 # DGX A100: two EPYC 7742; what the host draws
 unused_memory = "0B" # all that the node has; another amount where the system does not use the host's memory; the DIMMs' watts and dollars
 cpu_idle = "75 [50, 110] press" # EPYC 7742, package idle: reviews of 2019 and 2020, from memory; what the host draws
@@ -111,8 +115,12 @@ func (s *Spec) Check(c *input.Check) {
 	})
 	c.That(s.UnusedMemory >= 0, "unused_memory", s.UnusedMemory, "at least 0B")
 	input.Within(c, "ranks_per_dimm", s.RanksPerDIMM, 1, 8)
+	input.Within(c, "server_slots", s.ServerSlots, 1, 1024)
 	input.Within(c, "host_cpus", s.HostCPUs, 0, 64)
 }
+
+// Servers returns the servers that GPUs take up: a share of one, or several.
+func (h *Host) Servers(gpus int) float64 { return float64(gpus) / float64(h.ServerSlots) }
 
 // within is the rule that the band of a constant lies from low to high.
 func within(c *input.Check, key string, v Constant, low, high float64) {

@@ -49,7 +49,7 @@ func equipment(cfg *configs.Config) energy.Equipment {
 	}
 	base, _ := cfg.GPUBase()
 	return energy.Equipment{
-		GPU: cfg.GPU.Name, GPUBase: base, GPUPrice: cfg.GPU.Price, GPUs: cfg.Node.GPUs, HBMPIM: s.KV.InHBM, HBMGiB: float64(beside) / float64(units.GiB), Memory: cfg.DRAM.Rules().Family, DIMMs: cfg.DIMMs(),
+		GPU: cfg.GPU.Name, GPUBase: base, GPUPrice: cfg.GPU.Price, GPUs: cfg.Node.GPUs, Servers: cfg.Energy.Servers(cfg.Node.GPUs), HBMPIM: s.KV.InHBM, HBMGiB: float64(beside) / float64(units.GiB), Memory: cfg.DRAM.Rules().Family, DIMMs: cfg.DIMMs(),
 		DIMMGiB: float64(cfg.Node.RankCapacity()) / float64(units.GiB) * float64(ranks*cfg.DRAM.Rules().SubChannels),
 		BankPIM: s.KV.InDIMM && unit == pim.BankUnits, RankPIM: s.KV.InDIMM && unit == pim.RankLevelUnit,
 	}

@@ -45,7 +45,11 @@ func (n *Meter) restsOn(component int) []energy.Constant {
 func (n *Meter) Power(at energy.Place) *Watts {
 	cfg, e := n.Config, n.Energy.At(at)
 	m, replicas := &cfg.Model, float64(n.Replicas())
-	gpus, sockets := float64(m.TensorParallel), float64(cfg.Energy.HostCPUs)/replicas
+	gpus, servers := float64(m.TensorParallel), cfg.Energy.Servers(cfg.Node.GPUs)/replicas
+	sockets := float64(cfg.Energy.HostCPUs) * servers
+	if n.host || n.HostTier() { // the node's channels are those of whole sockets
+		sockets = max(sockets, float64(cfg.Energy.HostCPUs)/replicas)
+	}
 	rankCount := float64(cfg.ReplicaChannels() * cfg.Node.Ranksets)
 	d := ranks.NewDraw(cfg.RankSpec(), &e)
 
@@ -53,7 +57,7 @@ func (n *Meter) Power(at energy.Place) *Watts {
 	t := &p.each[byTime]
 	t[drawGPU] = gpus * cfg.GPU.Power.ActiveIdle * e.GPU
 	t[drawRefresh], t[drawClosed], t[drawVPP], t[drawBuffers] = rankCount*d.Refresh, rankCount*d.Closed, rankCount*d.VPP, float64(cfg.DIMMs())/replicas*e.DIMMBuffer
-	t[drawCPUs], t[drawBoard] = sockets*e.CPUIdle, e.Board/replicas
+	t[drawCPUs], t[drawBoard] = sockets*e.CPUIdle, e.Board*servers
 	p.each[byGPUWork][drawGPU] = e.GPU
 	p.each[byPrompts][drawGPU] = float64([energy.Places]float64{energy.Low: -1, energy.High: 1}[at] * cfg.GPU.Power.PromptBand * e.GPU)
 	p.each[byGPUTime][drawGPU] = -t[drawGPU]
