@@ -50,8 +50,8 @@ type Host struct {
 	// takes that share of a server, or as many of them.
 	ServerSlots int `toml:"server_slots"`
 	HostCPUs    int `toml:"host_cpus"` // sockets of a server
-	// UnusedMemory is the host's memory, a DIMM a channel, where the system has no use for it: it draws and costs less than
-	// node.memory_capacity. 0: that is there in any case.
+	// UnusedMemory is the memory of a server, a DIMM a channel, where the system has no use for it. A node has that of its slots,
+	// at most node.memory_capacity. 0: that is there in any case.
 	UnusedMemory units.Bytes `toml:"unused_memory"`
 	CPUIdle      Constant    `toml:"cpu_idle"` // W of a socket without work
 	CPUBusy      Constant    `toml:"cpu_busy"` // W of a socket whose cores attend
@@ -84,7 +84,7 @@ hbm_multiply = "0.32 [0.2, 0.6] paper" # the same, which names no source; band: 
 link = "10 [5, 20] assumption" # 5 pJ/bit of PCIe 4.0 transceivers at each end is the order of published ones; transfers
 server_slots = 8 # DGX A100, H100 and H200: eight GPUs; a node of fewer takes its share of board, sockets that it does not use and prices.server
 host_cpus = 2 # DGX A100: two EPYC 7742; what the host draws
-unused_memory = "0B" # all that the node has; another amount where the system does not use the host's memory; the DIMMs' watts and dollars
+unused_memory = "512GiB" # our choice: 64 GiB a GPU, 16 DIMMs of 32 GiB a server, which hold GPT-175B's weights while they are loaded; DIMMs of systems that keep nothing in the host's memory, their watts and dollars
 cpu_idle = "75 [50, 110] press" # EPYC 7742, package idle: reviews of 2019 and 2020, from memory; what the host draws
 cpu_busy = "225 [180, 240] datasheet" # EPYC 7742, thermal design power; attention on the host
 board = "1000 [600, 2000] assumption" # DGX A100: its data sheet's 6.5 kW, less GPUs, CPUs and DIMMs at their limits, is 2 to 2.5 kW with fans at full speed; all systems alike

@@ -107,11 +107,11 @@ func TestIdleIsIdle(t *testing.T) {
 	const later = 7 * units.Second
 	for _, system := range everyName() {
 		requests := unevenLengths(6)
-		_, soon := energyOf(t, requests, "run.system="+system)
+		_, soon := energyOf(t, requests, "run.system="+system, "energy.unused_memory=0B")
 		for i := range requests {
 			requests[i].Arrival += later
 		}
-		n, late := energyOf(t, requests, "run.system="+system)
+		n, late := energyOf(t, requests, "run.system="+system, "energy.unused_memory=0B")
 		const ranks, dimms, rank = 64, 32, 8 * 1.2 * 1e-3
 		want := results.EnergyComponents{
 			GPU: 8 * n.cfg.GPU.Power.ActiveIdle, DRAMClosed: ranks * dies * rank * 37, DRAMRefresh: ranks * dies * rank * (250 - 37) * 560 / 12480., DRAMVPP: ranks * dies * 8 * 7.5e-3,

@@ -15,6 +15,8 @@ import (
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/system/power"
+	"github.com/l3sim/l3sim/units"
 )
 
 const reportSchema = "l3sim/plan/1" // names the form of `plan --json`
@@ -34,16 +36,17 @@ type Report struct {
 // Row is a combination of hardware with the knobs that serve it best.
 type Row struct {
 	capacity.Load
-	TensorParallel int      `json:"tensor_parallel"`
-	Replicas       int      `json:"replicas"`
-	Ranksets       int      `json:"ranksets"`
-	BeyondBoards   bool     `json:"beyond_boards"` // as in results.Summary
-	BeyondSlot     bool     `json:"beyond_slot"`   // a DIMM draws more than its slot supplies
-	MemoryGiB      float64  `json:"memory_gib"`    // of DIMMs
-	Prices         string   `json:"prices"`
-	Sets           []string `json:"set"` // of knobs, beyond what was given
-	Binds          []Bind   `json:"binds"`
-	Command        string   `json:"command"` // that gives the row
+	TensorParallel int         `json:"tensor_parallel"`
+	Replicas       int         `json:"replicas"`
+	Ranksets       int         `json:"ranksets"`
+	BeyondBoards   bool        `json:"beyond_boards"` // as in results.Summary
+	BeyondSlot     bool        `json:"beyond_slot"`   // a DIMM draws more than its slot supplies
+	MemoryGiB      float64     `json:"memory_gib"`    // of DIMMs
+	Prices         string      `json:"prices"`
+	Sets           []string    `json:"set"` // of knobs, beyond what was given
+	Binds          []Bind      `json:"binds"`
+	Command        string      `json:"command"` // that gives the row
+	configured     units.Bytes // node.memory_capacity, which is the same for any number of GPUs
 }
 
 // column is a column of the rows: a number by which they may be ranked.
@@ -88,7 +91,7 @@ func (r *Report) Add(t *Tuned, called, command string) {
 	best.Model = c.Model.Name // however it lies on the GPUs
 	r.Rows = append(r.Rows, Row{Load: best, TensorParallel: c.Model.TensorParallel, Replicas: c.Replicas(), Ranksets: c.Node.Ranksets, BeyondBoards: system.BeyondBoards(c),
 		BeyondSlot: best.Summary != nil && best.Summary.Limits().Slot,
-		MemoryGiB:  float64(c.Node.MemoryCapacity) / (1 << 30), Prices: c.Prices.Name, Sets: append([]string{}, t.Sets...), Binds: t.Binds, Command: command})
+		MemoryGiB:  float64(power.Memory(c)) / (1 << 30), Prices: c.Prices.Name, Sets: append([]string{}, t.Sets...), Binds: t.Binds, Command: command, configured: c.Node.MemoryCapacity})
 }
 
 // Rank puts the best row by a column first.
@@ -110,7 +113,7 @@ func (r *Report) Rank(by string) error {
 // Fewest leaves of the rows that differ in the number of GPUs alone the one with the fewest.
 func (r *Report) Fewest() {
 	alike := func(a, b *Row) bool {
-		return a.System == b.System && a.Model == b.Model && a.GPU == b.GPU && a.Policy == b.Policy && a.Ranksets == b.Ranksets && a.MemoryGiB == b.MemoryGiB && a.Prices == b.Prices
+		return a.System == b.System && a.Model == b.Model && a.GPU == b.GPU && a.Policy == b.Policy && a.Ranksets == b.Ranksets && a.configured == b.configured && a.Prices == b.Prices
 	}
 	all := slices.Clone(r.Rows)
 	r.Rows = slices.DeleteFunc(r.Rows, func(x Row) bool {

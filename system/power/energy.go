@@ -1,6 +1,8 @@
 package power
 
 import (
+	"math"
+
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/pim"
@@ -25,15 +27,22 @@ func (n *Meter) GPUs(w *flow.Busy, end units.Duration, tokens int64) results.Ene
 }
 
 // priced returns the configuration whose DIMMs the node has: those of energy.unused_memory, one a channel, where its system has no use
-// for the host's memory.
+// for the host's memory. GPUs have the channels and the memory of their slots of a server.
 func priced(cfg *configs.Config, uses bool) *configs.Config {
-	memory := cfg.Energy.UnusedMemory
-	if memory == 0 || uses || cfg.Cache.Prefix && cfg.Cache.HostCapacity > 0 {
+	servers, replicas := cfg.Energy.Servers(cfg.Node.GPUs), cfg.Replicas()
+	memory := units.Bytes(math.Round(servers * float64(cfg.Energy.UnusedMemory)))
+	if memory == 0 || memory >= cfg.Node.MemoryCapacity || uses || cfg.Cache.Prefix && cfg.Cache.HostCapacity > 0 {
 		return cfg
 	}
-	plain := *cfg
+	plain, each := *cfg, servers*float64(cfg.Node.Channels)/float64(replicas)
+	plain.Node.Channels = int(math.Ceil(each)) * replicas
 	plain.Node.MemoryCapacity, plain.Node.Ranksets, plain.DRAM.Dies = memory, min(cfg.Node.Ranksets, cfg.Energy.RanksPerDIMM), 0
 	return &plain
+}
+
+// Memory returns the memory of the DIMMs that a node has and pays for.
+func Memory(cfg *configs.Config) units.Bytes {
+	return priced(cfg, kinds.Of(cfg).Host).Node.MemoryCapacity
 }
 
 func equipment(cfg *configs.Config) energy.Equipment {

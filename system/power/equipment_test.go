@@ -9,6 +9,7 @@ import (
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system/kinds"
+	"github.com/l3sim/l3sim/units"
 )
 
 // TestEquipment: what is priced of each system.
@@ -16,7 +17,7 @@ func TestEquipment(t *testing.T) {
 	for system, want := range map[string]energy.Equipment{
 		"l3": {BankPIM: true}, "rank-pim": {RankPIM: true}, "hbm-pim": {HBMPIM: true}, "gpu-only": {}, "cpu-offload": {}, "gpu+cpu": {},
 	} {
-		cfg := metered(t, "run.system="+system)
+		cfg := metered(t, "run.system="+system, "energy.unused_memory=0B")
 		want.GPU, want.GPUs, want.Servers, want.Memory, want.DIMMs, want.DIMMGiB = "a100-sxm-80gb", 8, 1, "ddr4", 32, 64
 		if got := equipment(cfg); got != want {
 			t.Errorf("%s: %+v, want %+v", system, got, want)
@@ -53,11 +54,11 @@ func TestUnusedMemory(t *testing.T) {
 		if !used {
 			dimms, gib, dies = 16, 32, 4
 		}
-		sets := []string{"run.system=" + system, "energy.unused_memory=512GiB"}
+		sets := []string{"run.system=" + system}
 		if got := equipment(metered(t, sets...)); got.DIMMs != dimms || got.DIMMGiB != gib {
 			t.Errorf("%s: %+v, want %d DIMMs of %v GiB", system, got, dimms, gib)
 		}
-		own, all := meterOf(t, sets...).Power(energy.Mid).each[byTime], meterOf(t, sets[0]).Power(energy.Mid).each[byTime]
+		own, all := meterOf(t, sets...).Power(energy.Mid).each[byTime], meterOf(t, sets[0], "energy.unused_memory=0B").Power(energy.Mid).each[byTime]
 		if a, b := own[drawRefresh]*dies, all[drawRefresh]; math.Abs(a/b-1) > 1e-12 {
 			t.Errorf("%s: refresh draws %v W of %v", system, own[drawRefresh], b)
 		}
@@ -65,12 +66,36 @@ func TestUnusedMemory(t *testing.T) {
 			t.Errorf("%s: buffers draw %v W of %v", system, own[drawBuffers], b)
 		}
 	}
-	tier := metered(t, "run.system=gpu-only", "energy.unused_memory=512GiB", "cache.prefix=true", "cache.host_capacity=1GiB")
+	tier := metered(t, "run.system=gpu-only", "cache.prefix=true", "cache.host_capacity=1GiB")
 	if got := equipment(tier); got.DIMMs != 32 {
 		t.Errorf("with a tier of prefixes: %+v", got)
 	}
 	if got := equipment(metered(t, "run.system=hbm-pim", "hbm_pim.memory_beside=80GiB")); got.HBMGiB != 80 || !got.HBMPIM {
 		t.Errorf("stacks beside: %+v", got)
+	}
+}
+
+// TestUnusedMemoryBySlots: a GPU without a use for the host's memory has two DIMMs of 32 GiB and what these draw, whatever the number of
+// GPUs and the preset, and no more than the node has. A system that uses the memory has what is set.
+func TestUnusedMemoryBySlots(t *testing.T) {
+	for _, preset := range []string{"dgx-a100-l3", "dgx-h100-l3", "dgx-h200-l3", "fair", "paper"} {
+		for _, gpus := range []int{1, 2, 4, 8, 16} {
+			sets := []string{"preset=" + preset, "run.system=gpu-only", fmt.Sprint("node.gpus=", gpus), "model.tensor_parallel=1", `run.model="llama-3-8b"`}
+			m := meterOf(t, sets...)
+			e, a := equipment(m.Config), m.Power(energy.Mid).each[byTime]
+			if e.DIMMGiB != 32 || e.DIMMs != 2*gpus || Memory(m.Config) != units.Bytes(64*gpus)*units.GiB {
+				t.Errorf("%s, %d GPUs: %d DIMMs of %v GiB", preset, gpus, e.DIMMs, e.DIMMGiB)
+			}
+			if got := a[drawBuffers] * float64(gpus); got != 1.5*float64(e.DIMMs) {
+				t.Errorf("%s, %d GPUs: buffers draw %v W", preset, gpus, got)
+			}
+			if own := equipment(metered(t, append(sets, "run.system=l3")...)); own.DIMMs*int(own.DIMMGiB) != 2048 {
+				t.Errorf("%s, %d GPUs: l3 has %d DIMMs of %v GiB", preset, gpus, own.DIMMs, own.DIMMGiB)
+			}
+		}
+	}
+	if got := Memory(metered(t, "preset=desk", "run.system=gpu-only", `run.model="tiny-lm"`)); got != 32*units.GiB {
+		t.Errorf("desk has %v", got)
 	}
 }
 
