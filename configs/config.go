@@ -198,9 +198,9 @@ func (c *Config) DIMMs() int {
 	return channels * ((c.Node.Ranksets + c.Energy.RanksPerDIMM - 1) / c.Energy.RanksPerDIMM)
 }
 
-// HeadShape returns the shape of one KV head on the DIMMs.
+// HeadShape returns the shape of one KV head on the DIMMs. Each token that a step verifies has a query of each query head.
 func (c *Config) HeadShape() pim.HeadShape {
-	h := pim.HeadShape{HeadDim: c.Model.HeadDim, Queries: c.Model.QueryGroup(), ElementBits: c.Model.ElementBits, KVBits: c.Model.StoredBits(), KVFloat: c.Model.KVFloat()}
+	h := pim.HeadShape{HeadDim: c.Model.HeadDim, Queries: c.Model.QueryGroup() * c.Serving.Verified(), ElementBits: c.Model.ElementBits, KVBits: c.Model.StoredBits(), KVFloat: c.Model.KVFloat()}
 	h.KeyGroup = c.Model.KeyGroup()
 	if c.PIM.Scales == pim.ScalesInRows {
 		h.ScaleBytes = c.Model.KVScaleBytes()

@@ -32,7 +32,7 @@ func (a *Attention) Prompts(requests, chunk, finished, kvHeads int) Work {
 func (a *Attention) Decoding(b DecodeBatch) Work {
 	c := a.cost
 	if a.prompts && a.cost.spec.joinsDecode() {
-		joined := c.spec.joinedDecodeCost(a.longest, b, c.some(b.KVHeads))
+		joined := c.spec.joinedDecodeCost(a.longest, b, c.decoding(b.KVHeads))
 		if alone := c.decodeCost(&b); joined.Seconds >= alone.Seconds {
 			return c.Kernel(joined)
 		} // a batch takes no less beside prompts than alone

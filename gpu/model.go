@@ -23,6 +23,7 @@ type ModelCost struct {
 	// Widths on each GPU.
 	qkv, attention, ffn, vocab int
 	experts                    []llm.ExpertShare // nil for a dense model
+	verified                   int               // tokens that a decode step verifies
 
 	decoded [8]decodeSteps // of the latest batches
 	// The latest selection that Select was asked for, and its answer.
@@ -56,7 +57,19 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 		ffn:       ceilDiv(m.FFNHidden, t),
 		vocab:     ceilDiv(m.Vocab, t),
 		experts:   m.ExpertShares(),
+		verified:  1,
 	}
+}
+
+// Verify has each decode step verify that many tokens of a request: the kernels read keys and values once for all of them, as for the
+// query heads of a group. A token attends to the drafts after it, too, which is a mask that spares nothing.
+func (c *ModelCost) Verify(tokens int) { c.verified = tokens }
+
+// decoding returns that many KV heads of the model, 0 for all, as a decode step has them.
+func (c *ModelCost) decoding(kvHeads int) Heads {
+	h := c.some(kvHeads)
+	h.Query *= c.verified
+	return h
 }
 
 // QKV returns the norm, the QKV product and the copies of the new keys and values into
@@ -84,7 +97,7 @@ func (c *ModelCost) DecodeBatch(b DecodeBatch) Work {
 
 // batchCost is DecodeBatchCost of one batch by itself.
 func (c *ModelCost) batchCost(b DecodeBatch) (cost Cost) {
-	h := c.some(b.KVHeads)
+	h := c.decoding(b.KVHeads)
 	if b.Page > 0 {
 		if b.PerQueryHead {
 			h.KV = h.Query

@@ -9,6 +9,9 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
+// MaxQueries is the most queries that attend to a KV head in a step.
+const MaxQueries = 128
+
 // HeadShape is the shape of one KV head with the query heads that attend to it.
 type HeadShape struct {
 	HeadDim     int // d, elements of one head's q, k or v: 8 to 512
@@ -27,7 +30,7 @@ type HeadShape struct {
 // Check has the rules of what a rank can compute.
 func (h HeadShape) Check(c *input.Check) {
 	input.Within(c, "head_dim", h.HeadDim, 8, 512)
-	c.That(h.Queries >= 1 && h.Queries <= 128, "queries", h.Queries, "1 to 128 query heads on a KV head")
+	c.That(h.Queries >= 1 && h.Queries <= MaxQueries, "queries", h.Queries, "1 to %d query heads on a KV head", MaxQueries)
 	c.That(h.ElementBits == 8 || h.ElementBits == 16, "element_bits", h.ElementBits, "8 or 16")
 	c.That(h.KVBits == 0 || h.KVBits == 4 || h.KVBits == 8 || h.KVBits == 16, "kv_bits", h.KVBits, "4, 8 or 16, or 0 for element_bits")
 	c.That(!h.KVFloat || h.KVBits == 8 && h.ScaleBytes == 0 && h.KeyGroup == 0, "kv_float", h.KVFloat, "false, or 8 bits with one scale a tensor")

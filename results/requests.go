@@ -81,7 +81,7 @@ func decimal(d units.Duration, digits int) string { return string(d.AppendDecima
 type IterationRecord struct {
 	Replica           int
 	Start, End        units.Duration
-	Decoding          int // requests that decode: each emits a token
+	Decoding          int // requests that decode: each emits a token, and with it the drafts that are accepted
 	PromptTokens      int // prefilled
 	FirstTokens       int // prompts that end: each emits a token
 	Waiting, InSystem int // requests as it begins, those of the iteration in InSystem alone

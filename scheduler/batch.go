@@ -45,6 +45,8 @@ type SubBatch struct {
 	// Near is the decoding requests whose keys and values are in the GPUs' spare memory, where the GPUs attend.
 	// Those of Decode are on ranks then.
 	Near []Decoding
+	// Verified is how many tokens a step of each decoding request verifies; 0 as 1.
+	Verified int
 }
 
 // Shared is blocks of a cache of prefixes that the same requests of a sub-batch use, several of them that decode: a stretch of the
@@ -87,7 +89,13 @@ func (s *SubBatch) Contexts(step int64) int64 {
 }
 
 // Tokens returns the number of rows of the sub-batch's fully-connected operations.
-func (s *SubBatch) Tokens() int { return s.decoding() + s.PrefillTokens() }
+func (s *SubBatch) Tokens() int { return s.DecodeTokens() + s.PrefillTokens() }
+
+// DecodeTokens returns the rows of those that decoding requests have: one for each token that a step verifies.
+func (s *SubBatch) DecodeTokens() int { return s.decoding() * max(s.Verified, 1) }
+
+// Sampled returns the rows of the LM head: all that decoding requests verify, and the last of each prompt that ends.
+func (s *SubBatch) Sampled() int { return s.Emitting() - s.decoding() + s.DecodeTokens() }
 
 // decoding returns the number of requests that decode.
 func (s *SubBatch) decoding() int { return len(s.Decode) + len(s.Host) + len(s.Near) }
@@ -118,6 +126,8 @@ type Batch struct {
 	Grouped int64
 	// Moves is the keys and values that swap between GPUs and host in the iteration.
 	Moves Moves
+	// Drafted is the drafts that are accepted: the tokens that decoding requests emit beside one each.
+	Drafted int
 }
 
 // Pause is a decoding request that sits out from an iteration on, or with Ends, runs again.

@@ -30,7 +30,7 @@ func (m *Sample) Set(s *SubBatch, iteration int64, otherPrefill int) {
 		chunks = append(chunks, ChunkSample{Tokens: s.Prefill[i].Tokens, Finished: s.Prefill[i].Finished})
 	}
 	*m = Sample{
-		Chunks: chunks, PrefillTokens: s.PrefillTokens(), Decoding: len(s.Decode),
+		Chunks: chunks, PrefillTokens: s.PrefillTokens(), Decoding: len(s.Decode) * max(s.Verified, 1),
 		Contexts: s.Contexts(iteration), PrefillMoved: otherPrefill,
 	}
 }

@@ -48,10 +48,28 @@ type ServingSpec struct {
 	APIRequest units.Duration `toml:"api_request"`
 	// APIToken is what the same process takes for a token that goes to its user (detokeniser, stream).
 	APIToken units.Duration `toml:"api_token"`
+	// VerifiedTokens is how many tokens each decode step of a request verifies: the known one and the drafts after it (speculative
+	// decoding); 1: no drafts.
+	VerifiedTokens int `toml:"verified_tokens"`
+	// Acceptance is the chance that a draft is accepted where all before it in the step were; 0: not given, as without drafts.
+	Acceptance float64 `toml:"acceptance"`
+	// DraftTime is what the draft model takes for the drafts of an iteration that decodes, in which nothing else runs.
+	DraftTime units.Duration `toml:"draft_time"`
 }
 
 // HasAPIServer says whether the process before the engine takes any time.
 func (s *ServingSpec) HasAPIServer() bool { return s.APIRequest > 0 || s.APIToken > 0 }
+
+// Verified returns how many tokens each decode step of a request verifies, at least 1.
+func (s *ServingSpec) Verified() int { return max(1, s.VerifiedTokens) }
+
+// Speculation returns how decode steps verify drafts, with the seed of a run.
+func (s *ServingSpec) Speculation(seed uint64) Speculation {
+	if s.VerifiedTokens <= 1 {
+		return Speculation{}
+	}
+	return Speculation{Verified: s.VerifiedTokens, Acceptance: s.Acceptance, Seed: seed}
+}
 
 // ServingDefaults is the sections [serving] and [slo] below all presets.
 const ServingDefaults = `
@@ -63,6 +81,9 @@ deadline = "0s"        # 0s: none is dropped, as in vLLM; TTFT of an overloaded 
 prefill_streak = 0     # 0: decoding waits as long as prompts find memory, as in vLLM's first scheduler; the tail of TBT
 api_request = "0s"     # 0s: the paper counts none; l3lab validate finds 15ms of TensorRT-LLM 1.0; TTFT of many short requests
 api_token = "0s"       # 0s: the same; 70us of it; throughput and TTFT of many users
+verified_tokens = 1    # 1: no speculative decoding, as in the paper; 2 to 128 tokens a decode step; TBT and throughput
+acceptance = 0.0       # 0.0: not given; a draft model's own, mostly 0.5 to 0.8 in Leviathan et al., ICML 2023 (from memory, not looked up); with verified_tokens > 1
+draft_time = "0s"      # 0s: drafts for nothing, as n-grams of the prompt nearly are; a draft model's time an iteration; with verified_tokens > 1
 
 [slo]
 ttft = "0s"         # no target; --slo ttft=TIME
@@ -105,6 +126,11 @@ func (s *ServingSpec) Check(c *input.Check) {
 	c.That(s.Deadline >= 0, "deadline", s.Deadline, "at least 0s (no limit)")
 	c.That(s.APIRequest >= 0 && s.APIRequest <= units.Second, "api_request", s.APIRequest, "0s to 1s")
 	c.That(s.APIToken >= 0 && s.APIToken <= units.Second, "api_token", s.APIToken, "0s to 1s")
+	input.Within(c, "verified_tokens", s.VerifiedTokens, 1, 128)
+	c.That(s.Acceptance >= 0 && s.Acceptance <= 1, "acceptance", s.Acceptance, "0 (not given) to 1")
+	c.That(s.VerifiedTokens <= 1 || s.Acceptance > 0, "acceptance", s.Acceptance, "more than 0, at most 1, with serving.verified_tokens = %d: "+
+		"the chance that a draft is accepted, which the draft model decides", s.VerifiedTokens)
+	c.That(s.DraftTime >= 0 && s.DraftTime <= units.Second, "draft_time", s.DraftTime, "0s to 1s")
 	c.That(s.PrefillStreak >= 0 && s.PrefillStreak <= 1<<24, "prefill_streak", s.PrefillStreak, "0 (no limit) to 16777216")
 }
 

@@ -114,8 +114,8 @@ func (g *gaps) share(request int32, sign int64) {
 	}
 }
 
-// decoded adds the gaps of a step in which n requests emitted a token now.
-func (g *gaps) decoded(now units.Duration, n int) {
+// decoded adds the gaps of a step in which n requests emitted a token now, and accepted drafts with it, at the same moment.
+func (g *gaps) decoded(now units.Duration, n, drafted int) {
 	if n == 0 {
 		return
 	}
@@ -129,6 +129,8 @@ func (g *gaps) decoded(now units.Duration, n int) {
 	g.decode.Add(int64(now-g.step), int64(n-len(g.own)))
 	g.count(now, now-g.step, n-len(g.own))
 	g.own, g.step = g.own[:0], now
+	g.decode.Add(0, int64(drafted))
+	g.count(now, 0, drafted)
 }
 
 // count adds gaps that end now to the diary and to the measured window, where there are any.

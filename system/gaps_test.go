@@ -66,7 +66,7 @@ func TestGapsIsTheRecordOfEachRequest(t *testing.T) {
 					}
 				}
 			}
-			g.decoded(now, step)
+			g.decoded(now, step, 0)
 			for i := range n {
 				r := int32(i)
 				switch act := rapid.IntRange(0, 4).Draw(t, "end"); {

@@ -98,6 +98,9 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 			weights: units.Bytes(m.Layers) * m.ActiveLayerWeightBytes(),
 		},
 	}
+	if n.cfg.Serving.Verified() > 1 {
+		r.drafts = n.cfg.Serving.DraftTime
+	}
 	if !n.cfg.AttendsToAll() {
 		r.bounds.attends = flow.NewAttends(n.hw)
 	}

@@ -30,6 +30,7 @@ type replica struct {
 	api       *apiServer // that all replicas share; nil for none
 	load      load
 	gaps      gaps
+	drafts    units.Duration // of an iteration that decodes: what the draft model takes
 	emitted   func(request int32, tokens int)
 	left      func(place int32) // the request at a place in the trace has left; nil where nobody waits for that
 	out       replicaResult
@@ -73,7 +74,8 @@ type replicaResult struct {
 	fragmentation float64
 	iterations    int64
 	steps         int64 // iterations that decode
-	decoded       int64 // tokens of these
+	decoded       int64 // requests of these, each with a token
+	drafted       int64 // tokens that they emitted beside: accepted drafts
 	tokens        int64
 	iterating     units.Duration // of all iterations
 	end           units.Duration
@@ -293,6 +295,9 @@ func (r *replica) decide(now units.Duration) {
 	if err != nil {
 		r.fault = err
 	}
+	if r.drafts > 0 && r.batch.Decoding() > 0 {
+		end += r.Engine.Core().Pause(r.drafts)
+	}
 	if end-r.bookedUntil > countEvery {
 		r.count(end)
 	}
@@ -340,14 +345,19 @@ func (r *replica) count(end units.Duration) {
 // complete emits the iteration's tokens, all at its end.
 func (r *replica) complete(now units.Duration) {
 	n := r.batch.Decoding()
-	r.gaps.decoded(now, n)
-	r.load.emit(n, 0)
-	r.out.tokens += int64(n)
+	drafted := 0
+	if n > 0 {
+		drafted = r.batch.Drafted
+	}
+	r.gaps.decoded(now, n, drafted)
+	r.load.emit(n+drafted, 0)
+	r.out.tokens += int64(n + drafted)
 	r.out.iterations++
 	r.out.iterating += r.ends - r.started
 	if n > 0 {
 		r.out.steps++
 		r.out.decoded += int64(n)
+		r.out.drafted += int64(drafted)
 	}
 	r.out.end = now
 	r.Batcher.Complete(r.emitted)

@@ -293,7 +293,7 @@ func (a *apiServer) next() parsed {
 // send sends the tokens of an iteration that ends now, and returns how long after it they are with the users: all at once,
 // as an engine hands them over.
 func (a *apiServer) send(b *scheduler.Batch, now units.Duration) units.Duration {
-	tokens := 0
+	tokens := b.Drafted
 	for s := range b.Sub {
 		tokens += b.Sub[s].Emitting()
 	}

@@ -47,7 +47,7 @@ func denseContext(replicas []*replica) float64 {
 	var steps int64
 	for _, rep := range replicas {
 		contexts += rep.decodedContexts()
-		steps += rep.out.decoded
+		steps += rep.out.decoded + rep.out.drafted
 	}
 	return contexts / float64(max(1, steps))
 }

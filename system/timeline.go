@@ -111,7 +111,7 @@ func (r *replica) record(start, end units.Duration, did *flow.Work) {
 	for _, s := range rec.Spans[first:] {
 		if s.Resource == flow.TrackGPU {
 			sub := &r.batch.Sub[int(s.A)/rec.ranksets]
-			rec.parts[s.Start] = side.Parts(uint8(s.Kind), sub.Tokens(), sub.Emitting(), int(s.B), f.Uses[int(s.A)/rec.ranksets])
+			rec.parts[s.Start] = side.Parts(uint8(s.Kind), sub.Tokens(), sub.Sampled(), int(s.B), f.Uses[int(s.A)/rec.ranksets])
 		}
 	}
 }

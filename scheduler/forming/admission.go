@@ -198,12 +198,13 @@ func (s *State) final(r *traces.Request) memory.Length {
 	return memory.Length{Prompt: s.longestPrompt(r), Tokens: s.FinalTokens(r)}
 }
 
-// FinalTokens returns the KV tokens for which a request has memory at its end.
+// FinalTokens returns the KV tokens for which a request has memory at its end, those of the drafts of its last step among them.
 func (s *State) FinalTokens(r *traces.Request) int {
+	final := KVTokens(r) + s.Speculation.Ahead()
 	if s.Memory.Admission == scheduler.AdmitMax {
-		return max(s.Memory.MaxTokens, KVTokens(r))
+		return max(s.Memory.MaxTokens, final)
 	}
-	return KVTokens(r)
+	return final
 }
 
 // longestPrompt returns the most tokens that a request may have to prefill. After a

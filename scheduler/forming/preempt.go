@@ -12,7 +12,7 @@ func (s *State) GrowAll(makeRoom func() int32) {
 	var short []int32
 	for i := range s.Decoding {
 		d := &s.Decoding[i]
-		if d.Context(s.Batch.Step) > s.Holds[d.Request].Tokens {
+		if d.Context(s.Batch.Step)+s.Speculation.Ahead() > s.Holds[d.Request].Tokens {
 			short = append(short, d.Request)
 		}
 	}
@@ -37,7 +37,7 @@ func (s *State) grow(request int32) bool {
 	if i < 0 {
 		return true
 	}
-	hold, context := &s.Holds[request], s.Decoding[i].Context(s.Batch.Step)
+	hold, context := &s.Holds[request], s.Decoding[i].Context(s.Batch.Step)+s.Speculation.Ahead()
 	if hold.Near {
 		return s.GPU.Spare.GrowBeside(hold, context, s.GPU.BesideSpare(len(s.Decoding), s.Usage.kv()))
 	}
@@ -106,6 +106,9 @@ func (s *State) Drop(d *scheduler.Decoding) {
 	s.Dealt = -1
 	r := &s.Requests[d.Request]
 	tokens := r.Output - int(d.Last-s.Batch.Step+1)
+	if s.Speculation.Ahead() > 0 { // steps that are left emit several tokens each
+		tokens = s.emittedBefore(d)
+	}
 	s.keepPrefix(d.Request, &s.Holds[d.Request], r.Input+tokens-1) // the last token has no key and value yet
 	s.Release(s.Holds[d.Request])
 	s.near.longest = max(s.near.longest, r.Input+tokens)

@@ -34,7 +34,8 @@ type Config struct {
 	// PrefillStreak bounds the iterations in a row of PolicyPrefillFirst that only prefill
 	// while requests decode; 0: no limit.
 	PrefillStreak int
-	Ahead         bool       // an iteration is formed while the one before it runs
+	Ahead         bool // an iteration is formed while the one before it runs
+	Speculation   scheduler.Speculation
 	Random        *rand.Rand // for BalanceRandom
 }
 
@@ -97,6 +98,7 @@ type Counts struct {
 	WholePrompts int64
 	LongestWhole int
 	SpareTokens  int64 // tokens of requests that decode in the GPUs' spare memory
+	StepContexts int64 // with drafts: contexts of all decode steps, each counted once for all tokens that it verifies
 	Recomputed   int64 // contexts of the output tokens that came from a recomputed prompt and not from a decode step
 }
 
@@ -106,6 +108,11 @@ func New(c Config, m Memories, requests []traces.Request, f Former) *Scheduler {
 		Config: c, Memories: m, Requests: requests, Holds: make([]memory.Reservation, len(requests)), Dealt: -1,
 		forecast: memory.NewForecast(c.Memory, m.Ledger.Ranksets()), outputs: memory.NewOutputs(c.Memory), Batch: scheduler.Batch{Step: -1, Sub: make([]scheduler.SubBatch, c.Scheduler.SubBatches)},
 	}}
+	if c.Speculation.Ahead() > 0 {
+		for i := range s.Batch.Sub {
+			s.Batch.Sub[i].Verified = c.Speculation.Verified
+		}
+	}
 	m.Ledger.PlaceBy(c.Comm.Balance, c.Random)
 	if m.HostLedger != nil {
 		m.HostLedger.PlaceBy(c.Comm.Balance, c.Random)
@@ -126,6 +133,7 @@ func (s *Scheduler) Next() *scheduler.Batch {
 	if s.settle() && s.Batch.Empty() { // nothing runs meanwhile: the scheduler waits for what happened
 		s.form()
 	}
+	s.speculate()
 	return &s.Batch
 }
 
@@ -214,6 +222,7 @@ func (s *State) Complete(emitted func(request int32, tokens int)) {
 		s.end(d.Request, emitted)
 	}
 	s.Decoding = s.Decoding[:kept]
+	s.advance()
 	if len(s.chunked) == 0 {
 		return
 	}
@@ -266,7 +275,7 @@ func (s *State) startDecoding(w *Waiting, emitted func(request int32, tokens int
 	s.Enter(scheduler.Decoding{
 		Request: w.Request, Offset: int32(w.Hold.Offset),
 		Base: int64(w.Prompt) - s.Batch.Step,
-		Last: s.Batch.Step + int64(r.Output-tokens), Prompt: int32(w.Prompt),
+		Last: s.Batch.Step + int64(s.Speculation.Steps(r.ID, tokens, r.Output-tokens)), Prompt: int32(w.Prompt),
 	})
 }
 

@@ -52,7 +52,7 @@ func (l *Learned) GPU(s *scheduler.SubBatch, step int64) units.Duration {
 		t += l.prefill.predict(c.Tokens, c.Finished)
 	}
 	if prefill+len(s.Decode) > 0 {
-		t += l.batched.predict(prefill, len(s.Decode))
+		t += l.batched.predict(prefill, len(s.Decode)*max(s.Verified, 1))
 	}
 	return units.FromPicoseconds(math.Round(t))
 }
@@ -66,7 +66,7 @@ func (l *Learned) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) 
 		return 0 // no work takes no time, whatever the line's constant
 	}
 	return units.FromPicoseconds(math.Round(l.pim.predict([pimFeatures]float64{
-		float64(s.Contexts(iteration)), float64(len(s.Decode)), float64(otherPrefill),
+		float64(s.Contexts(iteration)), float64(len(s.Decode) * max(s.Verified, 1)), float64(otherPrefill),
 	})))
 }
 

@@ -22,12 +22,13 @@ type Attends struct {
 	Fetched     units.Bytes // keys and values of prefixes that a cache had and the GPUs got
 	Spared      int64       // tokens of the contexts of steps that were not read again, since they were read for a group
 	model       *llm.Model
+	verified    int              // tokens that a decode step of a request verifies
 	Requests    []policy.Request // scratch
 }
 
 func NewAttends(h *Hardware) *Attends {
 	p := PolicyOf(h)
-	return &Attends{Policy: p, Runs: p.Runs(), Heads: h.Model.KVHeads, Layers: h.Model.Layers, Copies: units.Bytes(h.Model.KVReplicas()), PrefixStays: h.PrefixStays(), model: &h.Model}
+	return &Attends{Policy: p, Runs: p.Runs(), Heads: h.Model.KVHeads, Layers: h.Model.Layers, Copies: units.Bytes(h.Model.KVReplicas()), PrefixStays: h.PrefixStays(), model: &h.Model, verified: h.Serving.Verified()}
 }
 
 // Tally is what decode steps that ran attended to, each request's counting as one.
@@ -71,12 +72,12 @@ func (a *Attends) Read(r policy.Request) (bytes float64) {
 	return bytes * float64(a.Policy.KV(1)) / float64(a.Heads)
 }
 
-// Decode returns what attention of decoding requests takes in a layer of a run. Classes
-// are in the order of the requests. The result is valid until the next call.
+// Decode returns what attention of decoding requests takes in a layer of a run. Where a step verifies drafts, all of its tokens attend
+// over what the last one does. Classes are in the order of the requests. The result is valid until the next call.
 func (a *Attends) Decode(requests []scheduler.Decoding, run int, step int64) *policy.Step {
 	a.Requests = a.Requests[:0]
 	for i := range requests {
-		a.Requests = append(a.Requests, policy.Request{Prompt: int(requests[i].Prompt), Context: requests[i].Context(step)})
+		a.Requests = append(a.Requests, policy.Request{Prompt: int(requests[i].Prompt), Context: requests[i].Context(step) + a.verified - 1})
 	}
 	return a.Policy.Decode(a.Requests, run)
 }
@@ -91,10 +92,11 @@ func (a *Attends) Vectors(requests int) (down, up units.Bytes) {
 }
 
 // VectorsOf is vectors for KV heads of decoding requests, of which fresh
-// get the step's own key and value. GPUs that hold the same KV head share the way of its key and value, so that
+// get the step's own key and value, one of each for each token that it verifies. GPUs that hold the same KV head share the way of its key and value, so that
 // it fills the links of those with fewer query heads; a key and a value go down once.
 func (a *Attends) VectorsOf(heads, fresh int64) (down, up units.Bytes) {
 	v, all := a.Policy.Vectors(), int64(a.Heads)
+	heads, fresh = heads*int64(a.verified), fresh*int64(a.verified)
 	queries := heads * v.Queries
 	down = units.Bytes(max(queries+fresh*v.New, a.model.SkewedBytes(queries)) / all)
 	return down, units.Bytes(a.model.SkewedBytes(heads*(v.Results+v.Sums)) / all)

@@ -100,6 +100,7 @@ type GPUs struct {
 func New(h *flow.Hardware) GPUs {
 	s, m := &h.GPU.Spec, &h.Model
 	cost, attends := gpu.NewModelCost(s, m), flow.NewAttends(h)
+	cost.Verify(h.Serving.Verified())
 	runs := len(attends.Runs)
 	return GPUs{
 		Attends: attends, Decoding: make([]Decoding, runs), attended: make([]attended, runs), Staged: stage{Layers: make([]layerCost, runs)}, hw: h, Model: m, ModelCost: cost, HBMPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
@@ -162,7 +163,7 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 		}
 		return g
 	}
-	w, head := d.Dense.At(tokens), d.head.At(sub.Emitting())
+	w, head := d.Dense.At(tokens), d.head.At(sub.Sampled())
 	var phases [2]gpu.Work // prefill and decode attention of all layers
 	var attention gpu.Work
 	d.attention = nil

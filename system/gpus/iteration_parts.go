@@ -81,7 +81,7 @@ func IterationsOf(h *flow.Hardware) *GPUIterations { return &GPUIterations{New(h
 // Parts returns an iteration of a replica: a decode step of requests, and chunks of prompts.
 func (g *GPUIterations) Parts(decode []policy.Request, prompts ...scheduler.Chunk) (x GPUIteration) {
 	d := &g.side
-	sub := scheduler.SubBatch{Prefill: prompts}
+	sub := scheduler.SubBatch{Prefill: prompts, Verified: d.hw.Serving.Verified()}
 	for _, r := range decode {
 		sub.Decode = append(sub.Decode, scheduler.Decoding{Base: int64(r.Context), Prompt: int32(r.Prompt)})
 	}
@@ -90,7 +90,7 @@ func (g *GPUIterations) Parts(decode []policy.Request, prompts ...scheduler.Chun
 	}
 	d.DecodeRuns(sub.Decode, 0)
 	stage := d.StageRuns(&sub)
-	entry, block, exit := d.ModelCost.TaskParts(sub.Tokens(), sub.Emitting())
+	entry, block, exit := d.ModelCost.TaskParts(sub.Tokens(), sub.Sampled())
 	x.share(stage.Entry, grouped(&entry))
 	x.share(units.Duration(d.Model.Layers-1)*stage.Block, grouped(&block))
 	x.share(stage.Exit, grouped(&exit))

@@ -27,6 +27,7 @@ var hbmPIMSystem = System{
 	Sections: "hbm_pim, batching",
 	Home:     policy.InHBM,
 	Section:  "hbm_pim", Zero: HBMPIM{}, KV: flow.Place{Name: "on its GPUs", InGPUs: true, Keeps: true, InHBM: true},
+	drafts: true,
 	share:  func(cfg *configs.Config) float64 { return configs.Section[HBMPIM](cfg).gpuShare() },
 	more:   checkHBM,
 	Memory: hbmMemory, Assemble: assembleHBMPIM,
@@ -166,7 +167,7 @@ type hbmPIM struct {
 	stack  *hbm.Table // of a channel, with CommandsModel; else nil
 	clock  float64    // its seconds
 	slots  int        // channels of a GPU
-	group  int        // query heads of a KV head on a GPU
+	group  int        // queries of a KV head on a GPU in a step
 	reads  float64    // of keys and values by the query heads of a group
 	// alone is what the units take for all heads of one request, by its context: in small
 	// batches most requests are alone in their sub-batch, and contexts recur.
@@ -204,7 +205,7 @@ func assembleHBMPIM(n *Setup) Assembly {
 		launches: h.KernelOverhead,
 	}
 	query, kv := cfg.Model.ShardHeads()
-	e.group = query / kv
+	e.group = query / kv * cfg.Serving.Verified() // a query of each head for each token that a step verifies
 	e.reads = float64((e.group + h.QueriesPerRead - 1) / h.QueriesPerRead)
 	e.tier = gpus.NewTier(n.Hardware, e.Attends)
 	if e.stack = n.Stack; e.stack != nil {
@@ -212,7 +213,7 @@ func assembleHBMPIM(n *Setup) Assembly {
 		e.clock = float64(h.Stacks*hbm.StackClockBytes) / float64(cfg.GPU.MemoryBandwidth)
 		e.factor, _ = h.spec().Nominal() // NewNode has filled the table
 	}
-	e.reading = e.measureReading(&h, &cfg.GPU.Spec)
+	e.reading = e.measureReading(&h, &cfg.GPU.Spec, cfg.Serving.Verified())
 	if columns, _ := h.copied(cfg); columns > 0 {
 		e.help(columns)
 	}

@@ -24,14 +24,15 @@ type reading struct {
 const longContext, fullChannel = 8192, 8 // tokens of a head, heads of a channel: long enough that what begins and ends is little
 
 // measureReading returns the rate of the units: they read weights as they read keys and values, in rows, one vector at a time.
-func (e *hbmPIM) measureReading(h *HBMPIM, spec *gpu.Spec) (r reading) {
+// A step verifies so many tokens of a request.
+func (e *hbmPIM) measureReading(h *HBMPIM, spec *gpu.Spec, verified int) (r reading) {
 	m := e.Model
 	_, weights := m.ProductBits()
 	r.element, r.tokens = float64(max(weights, m.ElementBits/h.ElementsPerRead))/8, h.QueriesPerRead
 	r.link = float64(spec.MemoryBandwidth)
 	if h.MemoryBeside > 0 {
 		r.link = float64(h.Link)
-		r.vectors = float64(m.QKVWidth()+m.Heads*m.HeadDim) / float64(m.TensorParallel) * float64(m.ElementBits) / 8
+		r.vectors = float64(verified*(m.QKVWidth()+m.Heads*m.HeadDim)) / float64(m.TensorParallel) * float64(m.ElementBits) / 8
 	}
 	if e.stack != nil {
 		head := float64(2*m.HeadDim*longContext) * float64(max(m.KVElementBits(), m.ElementBits/h.ElementsPerRead)) / 8

@@ -24,7 +24,7 @@ var l3System = System{
 	Sections: "dram, pim, pcie, comm, scheduler, predictor",
 	Host:     true,
 	Home:     policy.InDIMMs,
-	KV:       kvInDIMMs, Memory: l3Memory, Assemble: assembleL3,
+	KV:       kvInDIMMs, drafts: true, Memory: l3Memory, Assemble: assembleL3,
 }
 
 // l3 is the system of the L3 paper on one replica: GPUs and ranksets of DIMM-PIM,
@@ -66,7 +66,7 @@ func assembleL3(n *Setup) Assembly {
 		e.learned = predict.NewLearned(&cfg.Predictor, e, n.stream(streamPredictor))
 		predictor = e.learned
 	}
-	policies := forming.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm, Batching: &cfg.Batching, Random: n.stream(streamBalance)}
+	policies := forming.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm, Batching: &cfg.Batching, Speculation: cfg.Serving.Speculation(cfg.Run.Seed), Random: n.stream(streamBalance)}
 	free := memory.GPU{Model: &cfg.Model, Free: gpus.FreeMemory(n.Hardware)}
 	free.Window, free.PromptShare, free.Share = gpus.Windows(n.Hardware, e.Policy)
 	free.PrefixStays = n.PrefixStays()

@@ -24,7 +24,7 @@ var rankPIMSystem = System{
 	Source:   "L3, section 6.1; Hermes (Liu et al., ASPLOS 2025)",
 	Sections: "rank_pim, batching, dram, pim",
 	Host:     true,
-	Section:  "rank_pim", Zero: RankPIM{}, KV: flow.Place{Name: "in the DIMMs", InDIMM: true, Keeps: true, Unit: pim.RankLevelUnit},
+	Section:  "rank_pim", Zero: RankPIM{}, KV: flow.Place{Name: "in the DIMMs", InDIMM: true, Keeps: true, Unit: pim.RankLevelUnit}, drafts: true,
 	Memory: ranks.Memory, Assemble: assembleRankPIM,
 	Defaults: `
 [rank_pim]

@@ -29,6 +29,9 @@ func (s *System) check(all []System, cfg *configs.Config, c *input.Check) {
 	if c.OK() && usesSpare(cfg) {
 		s.checkSpare(cfg, c)
 	}
+	if c.OK() && cfg.Serving.Verified() > 1 {
+		s.checkDrafts(all, cfg, c)
+	}
 	share := s.gpuShare(cfg)
 	cfg.CheckWeights(c, share, s.Section+".capacity_share")
 	if c.OK() && !s.KV.InGPUs {

@@ -34,6 +34,8 @@ type System struct {
 	share func(cfg *configs.Config) float64
 	// budget is the memory of a replica for keys and values within that share; nil, or 0 of it, for all that is free.
 	budget func(cfg *configs.Config) units.Bytes
+	// drafts says that its decode steps may verify several tokens of a request.
+	drafts bool
 	// more has rules of what must fit together for this system alone, nil for none.
 	more func(cfg *configs.Config, c *input.Check)
 	// Memory returns the memory of a replica for keys and values.

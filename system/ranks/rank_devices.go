@@ -33,7 +33,8 @@ type Devices struct {
 // headMap is which heads of a request attend on which channel and rankset.
 type headMap struct {
 	channels            int
-	perChannel, queries int     // KV heads on the channel with most, query heads of each
+	perChannel, queries int     // KV heads on the channel with most, queries of each in a step
+	verified            int64   // tokens that a step of a request verifies
 	uneven              bool    // not all channels have as many KV heads of a layer
 	stores              bool    // a step's own key and value go to the ranks at once
 	single              bool    // heads differ, or their number by channel: each is a part of a group's attention by itself
@@ -77,7 +78,7 @@ func New(h *flow.Hardware, a *flow.Attends, k *Kernels) *Devices {
 		Attends: a, Clock: rankClock(h), predicted: make([]GroupCost, cfg.Node.Ranksets),
 		headMap: headMap{
 			channels: channels, perChannel: (cfg.Model.KVHeads + channels - 1) / channels, uneven: cfg.Model.KVHeads%channels != 0,
-			queries: cfg.Model.QueryGroup(), byChannel: make([]int64, channels),
+			queries: cfg.HeadShape().Queries, verified: int64(cfg.Serving.Verified()), byChannel: make([]int64, channels),
 		},
 		wires:   wires{link: h.Links(), channel: h.Channels(), Buffer: units.Bytes(channels) * cfg.PIM.MCBuffer, Latency: cfg.PCIe.Latency, padding: padding(h)},
 		PIMPeak: pimPeak(h) / units.Bandwidth(h.Replicas()),

@@ -44,11 +44,12 @@ type Homes struct {
 	bound    units.Bytes // of the bounds of a page in one KV head
 	group    int         // query heads of a KV head
 	stripe   stripe
+	verified int // tokens that a step of a request verifies
 }
 
 // NewHomes returns homes that are empty. The policy is one of their own, apart from that of the ranks.
 func NewHomes(own *flow.Attends, d *Devices) *Homes {
-	return &Homes{Attends: own, channels: d.channels, have: map[homeOf]int64{}, bound: d.boundBytes, group: d.queries, stripe: d.Stripe}
+	return &Homes{Attends: own, channels: d.channels, have: map[homeOf]int64{}, bound: d.boundBytes, group: d.queries, stripe: d.Stripe, verified: int(d.verified)}
 }
 
 // placed returns how many lanes attend over heads of that many tokens, and how many parts of heads there are.
@@ -133,7 +134,7 @@ func (h *Homes) Follow(c *flow.Checker, sub *scheduler.SubBatch, step int64, end
 				continue
 			}
 			if appends {
-				h.have[request] += int64(class.Heads)
+				h.have[request] += int64(class.Heads * h.verified)
 			}
 			if class.Tokens[0] > 0 {
 				attended += int64(class.Heads * class.Tokens[0])

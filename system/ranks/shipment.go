@@ -183,7 +183,7 @@ func (d *Devices) Traffic(n int) *decodeTraffic {
 func (d *Devices) transfersOf(requests int, v *vectors) (t decodeTraffic) {
 	bursts := v.heads*int64(d.queries*d.transfers.QueryBursts()) + v.bursts
 	if d.stores {
-		bursts += v.fresh * (int64(2*d.transfers.TokenBursts()) + d.scales)
+		bursts += v.fresh * d.verified * (int64(2*d.transfers.TokenBursts()) + d.scales)
 	}
 	down, up := d.VectorsOf(v.All, v.freshAll)
 	if d.Stripe.Parts > 0 && !d.merged {

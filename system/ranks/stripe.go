@@ -209,5 +209,5 @@ func (d *Devices) Merges(x *policy.Step) (requests, parts int) {
 			requests, parts = requests+1, parts+n+near
 		}
 	}
-	return requests, parts
+	return requests * int(d.verified), parts * int(d.verified)
 }

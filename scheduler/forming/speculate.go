@@ -1,0 +1,49 @@
+package forming
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/l3sim/l3sim/scheduler"
+)
+
+// Decoding requests advance by one token a step (scheduler.Decoding.Context). Those whose step emits more are moved on after it, and
+// are dealt to the sub-batches anew, by their new contexts.
+
+// emittedBefore returns the tokens that a request has emitted before the present step.
+func (s *State) emittedBefore(d *scheduler.Decoding) int {
+	return d.Context(s.Batch.Step) - s.Requests[d.Request].Input
+}
+
+// drafted returns the drafts of a request that the present step accepts.
+func (s *State) drafted(d *scheduler.Decoding) int {
+	r, emitted := &s.Requests[d.Request], s.emittedBefore(d)
+	return s.Speculation.Emits(r.ID, emitted, r.Output-emitted) - 1
+}
+
+// speculate counts the drafts that the batch will accept, and the contexts that its step attends over.
+func (s *State) speculate() {
+	if s.Speculation.Ahead() == 0 {
+		return
+	}
+	s.Batch.Drafted = 0
+	for i := range s.Batch.Sub {
+		for k := range s.Batch.Sub[i].Decode {
+			d := &s.Batch.Sub[i].Decode[k]
+			s.Batch.Drafted += s.drafted(d)
+			s.StepContexts += int64(d.Context(s.Batch.Step))
+		}
+	}
+}
+
+// advance moves the requests that decoded and go on by the drafts that were accepted.
+func (s *State) advance() {
+	if s.Speculation.Ahead() == 0 || s.Batch.Decoding() == 0 {
+		return
+	}
+	for i := range s.Decoding {
+		s.Decoding[i].Base += int64(s.drafted(&s.Decoding[i]))
+	}
+	slices.SortStableFunc(s.Decoding, func(a, b scheduler.Decoding) int { return cmp.Compare(b.Base, a.Base) })
+	s.Dealt = -1
+}

@@ -1,0 +1,46 @@
+package scheduler
+
+import "math/rand/v2"
+
+// Speculation is speculative decoding: a decode step of a request verifies several tokens at once, the one that is known and those
+// that a draft model proposes after it. The step emits the accepted drafts, up to the first that is not, and one token more. The zero
+// value is decoding without drafts.
+type Speculation struct {
+	Verified   int     // tokens that a step verifies; 0 and 1: no drafts
+	Acceptance float64 // chance that a draft is accepted where all before it were
+	Seed       uint64
+}
+
+// streamAcceptance keeps these draws apart from other random numbers of the same seed.
+const streamAcceptance = 0x5bec
+
+// Ahead returns the drafts of a step: tokens beyond the known one.
+func (s Speculation) Ahead() int { return max(s.Verified-1, 0) }
+
+// Emits returns how many tokens a step of a request emits that has emitted some before and has left to emit, at most that many. The
+// draws depend on the request's ID, on what it has emitted and on the seed alone: not on the iteration, the replica or other requests.
+func (s Speculation) Emits(id, emitted, left int) int {
+	most := min(1+s.Ahead(), left)
+	if most <= 1 {
+		return most
+	}
+	var draws rand.PCG
+	draws.Seed(s.Seed^streamAcceptance<<32, uint64(id)<<32|uint64(emitted))
+	n := 1
+	for n < most && float64(draws.Uint64()>>11)/(1<<53) < s.Acceptance {
+		n++
+	}
+	return n
+}
+
+// Steps returns the decode steps of a request that has emitted some tokens before and has left to emit.
+func (s Speculation) Steps(id, emitted, left int) (steps int) {
+	if s.Ahead() == 0 {
+		return left
+	}
+	for left > 0 {
+		n := s.Emits(id, emitted, left)
+		emitted, left, steps = emitted+n, left-n, steps+1
+	}
+	return steps
+}

@@ -1,0 +1,39 @@
+package kinds
+
+import (
+	"strings"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/scheduler"
+)
+
+// checkDrafts refuses what decode steps that verify several tokens are not modelled with; all are the systems that the configuration
+// could name.
+func (s *System) checkDrafts(all []System, cfg *configs.Config, c *input.Check) {
+	off := func(fits bool, why string, args ...any) {
+		c.That(fits, "serving.verified_tokens", cfg.Serving.VerifiedTokens, "1 with "+why, args...)
+	}
+	if !s.drafts {
+		var with []string
+		for i := range all {
+			if all[i].drafts {
+				with = append(with, all[i].Name)
+			}
+		}
+		off(false, "run.system = %s, whose steps of several tokens are not modelled; those of %s are", s.Name, strings.Join(with, ", "))
+		return
+	}
+	off(cfg.Policy.Dense(), "policy.name = %s: which tokens the drafts of a step choose is not modelled; \"dense\" is", cfg.Policy.Name)
+	off(cfg.Model.Window == 0, "model.window = %d: windows that several tokens of a step share are not modelled; 0 is", cfg.Model.Window)
+	if s.Name == gpuOnlySystem.Name {
+		off(!configs.Section[GPUOnly](cfg).AsyncScheduling, "gpu_only.async_scheduling = true, which forms an iteration before the one in progress has accepted its drafts")
+	}
+	off(!cfg.Cache.Prefix || !s.KV.InDIMM, "cache.prefix = true and run.system = %s, where tokens of prompts may attend over what is cached; gpu-only and hbm-pim take both", s.Name)
+	off(!cfg.Cache.Prefix || !cfg.Cache.GroupReads, "cache.group_reads = true: what a group of requests reads once is not modelled for several tokens of each; false is")
+	if group := cfg.Model.QueryGroup(); s.KV.InDIMM && group*cfg.Serving.VerifiedTokens > pim.MaxQueries {
+		c.That(false, "serving.verified_tokens", cfg.Serving.VerifiedTokens, "%d at most with the %d query heads of a KV head of %s: a unit takes %d queries of one", pim.MaxQueries/group, group, cfg.Model.Name, pim.MaxQueries)
+	}
+	off(cfg.Memory.Spare == scheduler.SpareOff, "memory.spare = %q: how requests in the GPUs' spare memory advance is not modelled; %q is", cfg.Memory.Spare, scheduler.SpareOff)
+}

@@ -1,0 +1,136 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/traces"
+)
+
+// verifying is the systems whose steps may verify several tokens of a request.
+var verifying = []string{"l3", "gpu-only", "hbm-pim", "rank-pim"}
+
+// verified loads a small node of a system.
+func verified(t interface{ Fatal(...any) }, system string, sets ...string) *configs.Config {
+	cfg, err := everything().Load(configs.Options{Sets: append([]string{"run.system=" + system, "run.model=llama-2-7b", "node.gpus=1", "batching.max_num_batched_tokens=2048"}, sets...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// TestVerifiedLaws: whatever the system, the tokens of a step, the chance of acceptance, arrivals and small memories, every law holds,
+// every token of every request is emitted, and layers that are skipped take what they take one by one.
+func TestVerifiedLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		system := rapid.SampledFrom(verifying).Draw(t, "system")
+		pick := func(name string, of ...string) string { return name + "=" + rapid.SampledFrom(of).Draw(t, name) }
+		sets := append(drawOnline(t),
+			pick("serving.verified_tokens", "1", "2", "3", "4"), pick("serving.acceptance", "0.1", "0.7", "1.0"), pick("serving.draft_time", "0s", "2ms"),
+			pick("memory.admission", "final", "current"), pick("memory.history", "0", "1000"), pick("batching.max_num_seqs", "0", "1", "4"),
+			pick("gpu.memory_reserve", "1GiB", "64GiB", "65GiB"), pick("node.memory_capacity", "4GiB", "8GiB", "2TiB"))
+		switch system {
+		case "l3":
+			sets = append(sets, pick("comm.stripe", "none", "ranksets", "channels"), pick("predictor.kind", "exact", "learned"))
+		case "gpu-only":
+			sets = append(sets, pick("gpu_only.policy", "prefill-first", "chunked-prefill"), pick("cache.prefix", "true", "false"), "cache.group_reads=false")
+		case "hbm-pim":
+			sets = append(sets, pick("hbm_pim.policy", "prefill-first", "chunked-prefill"), pick("hbm_pim.model", "factor", "commands"), pick("hbm_pim.sub_batches", "always", "adaptive", "never"))
+		}
+		cfg := verified(t, system, sets...)
+		trace, err := (&traces.Trace{Name: "x", Requests: drawRequests(t, 20)}).Arrive(cfg.Arrivals, cfg.Run.Seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := mustNode(t, cfg)
+		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
+		checkOnline(t, cfg, r)
+		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want {
+			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
+		}
+	})
+}
+
+// TestVerifiedSteps: where every draft is accepted, a request's steps are the tokens after its first by those of a step, rounded up.
+func TestVerifiedSteps(t *testing.T) {
+	for _, system := range verifying {
+		for k := 1; k <= 4; k++ {
+			for _, output := range []int{1, 2, 5, 40, 41, 42, 43} {
+				cfg := verified(t, system, fmt.Sprint("serving.verified_tokens=", k), "serving.acceptance=1.0")
+				trace := &traces.Trace{Name: "x", Requests: []traces.Request{{Input: 100, Output: output}}}
+				r, err := mustNode(t, cfg).Run(context.Background(), trace, Options{Check: true, Iterations: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, want := len(r.Iterations), 1+(output-1+k-1)/k; got != want {
+					t.Errorf("%s, %d tokens a step, output of %d: %d iterations, want %d", system, k, output, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestVerifiedOnce: a run without drafts does not depend on the other keys of them, and drafts that are free and are all accepted
+// serve a memory-bound GPU nearly as many times faster; units with one set of multipliers gain less, and those with two more than with one.
+func TestVerifiedOnce(t *testing.T) {
+	took := func(system string, sets ...string) float64 {
+		trace := &traces.Trace{Name: "x"}
+		for i := range 8 {
+			trace.Requests = append(trace.Requests, traces.Request{ID: i, Input: 2000, Output: 401})
+		}
+		return mustRun(t, mustNode(t, verified(t, system, sets...)), trace, false).end.Seconds()
+	}
+	gain := map[string]float64{}
+	for _, system := range verifying {
+		one, two := took(system), took(system, "serving.verified_tokens=2", "serving.acceptance=1.0")
+		if same := took(system, "serving.acceptance=0.3", "serving.draft_time=9ms"); same != one {
+			t.Errorf("%s without drafts: %v s, and %v s with other keys of drafts", system, one, same)
+		}
+		drafts := took(system, "serving.verified_tokens=2", "serving.acceptance=1.0", "serving.draft_time=5ms")
+		if more, want := drafts-two, 200*5e-3; more < want-1e-9 || more > want*1.2 {
+			t.Errorf("%s: 200 steps of a request with drafts of 5 ms take %v s longer, want %v and some for steps of others alone", system, more, want)
+		}
+		gain[system] = one / two
+	}
+	if g := gain["gpu-only"]; g < 1.7 || g > 2 {
+		t.Errorf("gpu-only is %v times faster, want nearly 2", g)
+	}
+	if gain["rank-pim"] > gain["gpu-only"]-0.3 {
+		t.Errorf("units with one set of multipliers gain as GPUs do: %v", gain)
+	}
+	once := took("rank-pim", "serving.verified_tokens=2", "serving.acceptance=1.0", "pim.macs_per_read=2")
+	if twice := took("rank-pim", "serving.verified_tokens=2", "serving.acceptance=1.0"); once > 0.8*twice {
+		t.Errorf("two sets of multipliers: %v s, one %v s", once, twice)
+	}
+}
+
+// TestVerifiedRefusals: what is not modelled is refused, with the key and the reason.
+func TestVerifiedRefusals(t *testing.T) {
+	for _, c := range []struct{ system, set, want string }{
+		{"l3", "serving.acceptance=0.0", "serving.acceptance = 0: expected more than 0, at most 1, with serving.verified_tokens = 2"},
+		{"l3", "memory.spare=decode", "1 with memory.spare = \"decode\""},
+		{"l3", "policy.name=quest", "1 with policy.name = quest"},
+		{"l3", "cache.prefix=true", "cache.prefix = true and run.system = l3"},
+		{"gpu-only", "gpu_only.async_scheduling=true", "1 with gpu_only.async_scheduling = true"},
+		{"gpu-only", "model.window=4096", "1 with model.window = 4096"},
+		{"cpu-offload", "run.seed=1", "1 with run.system = cpu-offload, whose steps of several tokens are not modelled; those of l3, gpu-only, hbm-pim, rank-pim are"},
+		{"gpu+cpu", "run.seed=1", "1 with run.system = gpu+cpu"},
+		{"gpu-only", "cache.prefix=true", "1 with cache.group_reads = true"},
+		{"l3", "run.model=llama-3-70b", "serving.verified_tokens = 20: expected 16 at most with the 8 query heads of a KV head of llama-3-70b"},
+		{"gpu-only", "serving.verified_tokens=129", "serving.verified_tokens = 129: expected 1 to 128"},
+	} {
+		tokens := "2"
+		if strings.Contains(c.set, "70b") {
+			tokens = "20"
+		}
+		_, err := everything().Load(configs.Options{Sets: []string{"run.system=" + c.system, "run.model=llama-2-7b", "serving.verified_tokens=" + tokens, "serving.acceptance=0.5", c.set}})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s with %s: %v, want %q", c.system, c.set, err, c.want)
+		}
+	}
+}
