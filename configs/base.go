@@ -15,7 +15,6 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/llm"
-	"github.com/l3sim/l3sim/units"
 )
 
 // base is a section that starts from a preset of its own, from a file that describes it
@@ -275,7 +274,7 @@ func modelLayer(path string, text []byte) (*layer, error) {
 			m.Name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 		}
 	}
-	l := &layer{derives: "model.tensor_parallel", file: input.Name(path)}
+	l := &layer{derives: layoutKey, file: input.Name(path)}
 	comment := "from " + l.file
 	if beside != nil {
 		comment += " and hf_quant_config.json beside it"
@@ -286,24 +285,4 @@ func modelLayer(path string, text []byte) (*layer, error) {
 		}
 	}
 	return l, nil
-}
-
-// weightShare is the part of the GPUs' memory that weights may take where a
-// configuration leaves model.tensor_parallel to be derived. With it all presets of
-// models get the GPUs that they name on 80 GiB.
-const weightShare = 0.8
-
-// deriveTensorParallel gives a replica the fewest GPUs that can share the heads, divide the
-// node's, and whose memory holds the weights.
-func (c *Config) deriveTensorParallel() {
-	c.Model.TensorParallel = 1
-	room := units.Bytes(weightShare * float64(c.GPU.MemoryCapacity))
-	for tp := 1; tp <= c.Node.GPUs; tp++ {
-		if c.Model.SplitsOver(tp) && c.Node.GPUs%tp == 0 {
-			c.Model.TensorParallel = tp
-			if c.Model.WeightBytes() <= units.Bytes(tp)*room {
-				return
-			}
-		}
-	}
 }

@@ -13,9 +13,6 @@ func (ld *Loader) LoadText(file, overlay string, o Options) (*Config, error) {
 	return r.config, nil
 }
 
-// DeriveTensorParallel is what a configuration without model.tensor_parallel gets.
-func (c *Config) DeriveTensorParallel() { c.deriveTensorParallel() }
-
 // Meanings are those of all keys.
 var Meanings = meanings
 

@@ -31,6 +31,7 @@ type entry struct {
 	line  int           // 0 where the source has no lines
 	// comment is what the source says of it.
 	comment string
+	fit     bool // of layoutKey: the value is derived
 }
 
 // find returns the entry of key, nil where the layer does not set it.
@@ -88,6 +89,8 @@ func (ld *Loader) parse(file, text string) (*layer, error) {
 		leaf := ld.keys.Key(name)
 		switch _, isTable := value.(map[string]any); {
 		case ofVariants(name) && strings.HasPrefix(file, presetFile): // parseVariants reads these
+		case fits(name, value):
+			l.set(fitEntry(e))
 		case leaf != nil:
 			if e.value, err = schema.Convert(leaf.Type, value); err != nil {
 				return nil, fail(err)
@@ -158,6 +161,10 @@ func (ld *Loader) flagLayer(flags []Flag) (*layer, error) {
 		k := ld.keys.Key(f.Key)
 		if k == nil {
 			return nil, input.Edit(ld.unknown(f.Key), func(bad *input.Error) { bad.File, bad.Value = f.Name, f.Value })
+		}
+		if fits(f.Key, f.Value) {
+			l.set(fitEntry(entry{key: f.Key, file: f.Name}))
+			continue
 		}
 		v, err := schema.Parse(k.Type, f.Value)
 		if err != nil {

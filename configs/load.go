@@ -123,6 +123,7 @@ type origin struct {
 	preset bool // in an embedded preset, or a table of a standard; entry is its line
 	// within is the line of the preset that entry names, "" where entry has the value.
 	within string
+	open   bool // nobody gave a value, which is derived
 }
 
 // resolve puts the user's layers, lowest first, on top of the system preset.
@@ -212,12 +213,7 @@ func (r *resolution) finish(roots []*root) {
 			r.origin[b.key] = origin{entry: *roots[i].named}
 		}
 	}
-	if o, ok := r.origin["model.tensor_parallel"]; !ok {
-		r.config.deriveTensorParallel()
-		o.entry = *roots[0].named
-		o.comment = fmt.Sprintf("derived: the fewest GPUs whose memory holds the weights in %v of it", weightShare)
-		r.origin["model.tensor_parallel"] = o
-	}
+	r.deriveLayout(roots[0].named)
 }
 
 // systemPreset returns the entry that names the system preset. Two layers must not name different

@@ -195,9 +195,9 @@ func LoadModel(flag, name string, g *gpu.Spec, gpus int) (*llm.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, given := r.origin["model.tensor_parallel"]; !given {
+	if o, given := r.origin[layoutKey]; !given || o.fit {
 		r.config.GPU.Spec, r.config.Node.GPUs = *g, gpus
-		r.config.deriveTensorParallel()
+		r.config.DeriveTensorParallel()
 	}
 	return &r.config.Model, r.valid("model", &r.config.Model)
 }

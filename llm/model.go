@@ -42,7 +42,7 @@ type Model struct {
 	Windows
 	// TensorParallel is the number of GPUs that share one replica of the model
 	// (Table 3); the node's other GPUs hold further replicas. It divides the KV heads, or is a multiple of
-	// them: then several GPUs hold each KV head.
+	// them: then several GPUs hold each KV head. "fit" stands for the fewest GPUs that hold the weights.
 	TensorParallel int `toml:"tensor_parallel"`
 }
 

@@ -64,6 +64,11 @@ arrive in the pattern of the trace, or as --arrivals says. docs/serve.md says mo
 			return err
 		}
 		asked, all, err := configurations(cmd, &f.config)
+		if err == nil && len(asked.Axes) > 0 && !f.tune { // --tune searches each row's own
+			if err = a.oneLayout(asked); err == nil {
+				all, err = sweep.Combinations(asked)
+			}
+		}
 		if err != nil {
 			return err
 		}

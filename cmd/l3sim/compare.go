@@ -48,11 +48,15 @@ func (a *app) compare(ctx context.Context, file *design.File, f *runFlags) error
 	if err != nil {
 		return err
 	}
+	if err := a.oneLayout(file); err != nil {
+		return err
+	}
 	if f.dryRun {
 		plan, err := sweep.NewPlan(file, version)
 		if err != nil {
 			return err
 		}
+		a.noteLayouts(plan)
 		return a.compareHardware(&comparison{plan: plan})
 	}
 	if err := f.writable(); err != nil {
@@ -66,6 +70,7 @@ func (a *app) compare(ctx context.Context, file *design.File, f *runFlags) error
 	plan.KeepBest(outcome)
 	names, done := c.done(outcome)
 	a.noteWarnings(names, done)
+	a.noteLayouts(plan)
 	late := f.inWindow(options.Timeline, c.end())
 	recordings, err := c.write(f, outcome)
 	if err != nil {
@@ -91,6 +96,22 @@ func (a *app) compare(ctx context.Context, file *design.File, f *runFlags) error
 		return err
 	}
 	return late
+}
+
+// oneLayout gives all rows of a comparison the same GPUs a replica, and says so.
+func (a *app) oneLayout(file *design.File) error {
+	changes, err := sweep.OneLayout(file)
+	for _, change := range changes {
+		a.Note("%s", change)
+	}
+	return err
+}
+
+// noteLayouts says where points of one model differ in the GPUs of a replica.
+func (a *app) noteLayouts(plan *sweep.Plan) {
+	for _, text := range plan.Layouts() {
+		a.Note("%s", text)
+	}
 }
 
 // runAll runs the points of a file, and keeps all of each.

@@ -127,6 +127,7 @@ func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
 		return err
 	}
 	a.noteDropped(plan)
+	a.noteLayouts(plan)
 	if f.shard != "" {
 		part = plan.Part(shard)
 		plan = part.Plan

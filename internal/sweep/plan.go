@@ -56,6 +56,7 @@ type Point struct {
 	Hash     string
 	Tokens   int64 // output tokens of the trace
 	Requests int
+	layout                  // zero for a point with an error
 	config   string         // SHA-256 of the configuration; "" for a point with an error
 	cells    []tables.Value // cells of its row in the results, by Plan.columns
 	trial                   // what it is made of
@@ -101,6 +102,7 @@ func newPlan(f *design.File, version string, loadAll bool) (*Plan, error) {
 		p.Points = append(p.Points, resolved[i]...)
 	}
 	p.dropInvalid()
+	p.showLayouts()
 	return p, p.check()
 }
 
@@ -231,6 +233,7 @@ func (p *Plan) address(point *Point, settings []design.Setting, config *configs.
 			return &unreadableError{err}
 		}
 		if err == nil {
+			point.layout = layout{config.Run.Model, config.Model.TensorParallel}
 			point.Tokens, point.Requests = info.tokens, info.requests
 			err = point.identify(p.Version, config, info.hash)
 		}

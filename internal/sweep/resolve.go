@@ -40,7 +40,11 @@ func (r *resolver) resolve(p *Plan, settings []design.Setting) (*configs.Config,
 	like := r.loaded[name]
 	r.mu.RUnlock()
 	if like != nil && !r.loadAll {
-		if config := withNumbers(p.keys(), &like.config, settings); config != nil && input.Validate(config) == nil {
+		config := withNumbers(p.keys(), &like.config, settings)
+		if derived, _ := like.origins.DerivesLayout(); derived && config != nil && design.FindSetting(settings, layoutKey) == nil {
+			config.DeriveTensorParallel()
+		}
+		if config != nil && input.Validate(config) == nil {
 			return config, like.origins, nil
 		}
 	}

@@ -1,0 +1,67 @@
+package configs
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// layoutKey is the key of the GPUs that share a replica. Where no layer sets it, or one says fit, it is derived.
+const (
+	layoutKey = "model.tensor_parallel"
+	fit       = "fit"
+)
+
+// fits says that a value of a key asks for the fewest GPUs that hold the weights.
+func fits(key string, value any) bool {
+	return key == layoutKey && (value == fit || value == `"`+fit+`"`)
+}
+
+// fitEntry is the entry of a layer that asks for them.
+func fitEntry(e entry) entry {
+	e.value, e.fit = reflect.ValueOf(0), true
+	return e
+}
+
+// weightShare is the part of the GPUs' memory that weights may take where a
+// configuration leaves model.tensor_parallel to be derived. With it all presets of
+// models get the GPUs that they name on 80 GiB.
+const weightShare = 0.8
+
+// DeriveTensorParallel gives a replica the fewest GPUs that can share the heads, divide the
+// node's, and whose memory holds the weights.
+func (c *Config) DeriveTensorParallel() {
+	c.Model.TensorParallel = 1
+	room := units.Bytes(weightShare * float64(c.GPU.MemoryCapacity))
+	for tp := 1; tp <= c.Node.GPUs; tp++ {
+		if c.Model.SplitsOver(tp) && c.Node.GPUs%tp == 0 {
+			c.Model.TensorParallel = tp
+			if c.Model.WeightBytes() <= units.Bytes(tp)*room {
+				return
+			}
+		}
+	}
+}
+
+// deriveLayout derives the GPUs that share a replica where the user leaves them open. named is the entry that names the model.
+func (r *resolution) deriveLayout(named *entry) {
+	o, given := r.origin[layoutKey]
+	if given && !o.fit {
+		return
+	}
+	r.config.DeriveTensorParallel()
+	if !given {
+		o.entry, o.open = *named, true
+	}
+	o.comment = fmt.Sprintf("derived: the fewest GPUs whose memory holds the weights in %v of it", weightShare)
+	o.fit = true
+	r.origin[layoutKey] = o
+}
+
+// DerivesLayout says that model.tensor_parallel is the fewest GPUs that hold the weights. open says that nobody has asked
+// for it: the model's file leaves it open.
+func (o *Origins) DerivesLayout() (derived, open bool) {
+	of := o.r.origin[layoutKey]
+	return of.fit, of.open
+}
