@@ -67,8 +67,6 @@ func Describe(name string) Column {
 	switch {
 	case strings.Contains(name, "."): // a key of the configuration
 		c.Better = Neither
-	case strings.HasPrefix(name, "utilization_"):
-		c.Better = Higher
 	case strings.Contains(name, "usd"):
 		c.Better = Lower
 	}
@@ -153,6 +151,8 @@ var columnUnits = []columnUnit{ // longer ones first
 // directions are those of columns whose units do not say it.
 var directions = map[string]Better{
 	"arrivals_rate_per_s": Neither, "dimm_limit_w": Neither, "attainment": Higher, "goodput_attainment": Higher, "output_tokens_per_s_per_mw": Higher,
+	"utilization_gpu": Higher, "utilization_pim": Higher, // links and channels are in use because work needs them: less is no loss
+	"cache_hit_rate": Higher, "kv_fragmentation": Lower,
 	"rejected_requests": Lower, "refused_requests": Lower, "expired_requests": Lower, "preemptions": Lower, "stall_count": Lower, "rankset_imbalance": Lower, "gpus": Lower,
 }
 
