@@ -52,6 +52,9 @@ type Node struct {
 // NewNode wires the devices of a validated configuration. It runs the PIM program and transfers on
 // the DRAM model to fill the tables of their clocks, once for all nodes with equal ranks.
 func NewNode(cfg *configs.Config) (*Node, error) {
+	if cfg == nil {
+		return nil, &input.Error{Key: "configuration", Value: "nil", Expected: "one that a loader of Configs or Extend made"}
+	}
 	s := kinds.Of(cfg)
 	if s == nil {
 		return nil, &input.Error{Key: "run.system", Value: strconv.Quote(cfg.Run.System), Expected: "a configuration that a loader of Configs or Extend made"}
@@ -142,8 +145,11 @@ func (n *Node) Replicas() int { return n.cfg.Replicas() }
 // or in a closed loop when others are done, and serving.router sends each to a replica.
 // Taken in turns, request i goes to replica i mod the number of replicas; these then share
 // nothing and run in parallel, with the same result as one after another. A run that
-// rejects every request is a *RejectedError.
+// rejects every request is a *RejectedError, a trace that no reader makes an *input.Error.
 func (n *Node) Run(ctx context.Context, trace *traces.Trace, o Options) (*Result, error) {
+	if err := trace.Valid(); err != nil {
+		return nil, err
+	}
 	return n.run(ctx, trace, o, n.together(trace))
 }
 

@@ -32,6 +32,9 @@ func LoadTrace(cfg *configs.Config) (*traces.Trace, error) {
 // LoadRequests returns the requests of LoadTrace as the file has them, before they come as
 // [arrivals] says.
 func LoadRequests(cfg *configs.Config) (*traces.Trace, error) {
+	if cfg == nil {
+		return nil, &input.Error{Key: "configuration", Value: "nil", Expected: "one that a loader of Configs or Extend made"}
+	}
 	trace, err := loadWhole(cfg)
 	if err == nil {
 		trace, err = trace.Cut(cfg.Arrivals)

@@ -2,9 +2,11 @@ package traces
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -21,6 +23,31 @@ type Request struct {
 	// Turn is the request's place in a conversation, nil for a request that stands alone. It is
 	// not to be changed.
 	Turn *Turn
+}
+
+// Valid returns the first fault of requests that a program has made: an *input.Error that names the request by its index.
+// Readers of files refuse such requests.
+func (t *Trace) Valid() error {
+	if t == nil {
+		return &input.Error{Key: "trace", Value: "nil", Expected: "requests, as of LoadTrace"}
+	}
+	for i := range t.Requests {
+		r := &t.Requests[i]
+		fault := func(field string, value any, expected string) error {
+			return &input.Error{Key: fmt.Sprintf("request %d: %s", i, field), Value: fmt.Sprint(value), Expected: expected}
+		}
+		switch {
+		case r.Input < 1 || r.Input > maxTokens:
+			return fault("Input", r.Input, expectedTokens)
+		case r.Output < 1 || r.Output > maxTokens:
+			return fault("Output", r.Output, expectedTokens)
+		case r.Arrival < 0:
+			return fault("Arrival", r.Arrival, "0 or later, from the first request of the trace")
+		case r.Turn != nil && r.Turn.Think < 0:
+			return fault("Turn.Think", r.Turn.Think, "a time of at least 0")
+		}
+	}
+	return nil
 }
 
 // BlockTokens is the number of tokens of a block that a hash names, as in Mooncake's
