@@ -18,7 +18,7 @@ type Spec struct {
 	// MemoryShare is the share of the GPU's memory that the server may use, of what memory_reserve leaves, in every system:
 	// vLLM's gpu_memory_utilization, of the total that the driver reports. Weights, activations of the largest
 	// iteration, keys and values must fit; the rest stays free.
-	MemoryShare float64 `toml:"memory_share,omitempty"`
+	MemoryShare float64 `toml:"memory_share,omitzero"`
 	// Peak16 and Peak8 are dense tensor-core rates for 16-bit and 8-bit
 	// elements (vendor's data sheet, without sparsity).
 	Peak16          units.FLOPRate  `toml:"peak_16bit"`

@@ -37,7 +37,7 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 3 || !strings.HasPrefix(lines[0], "model ") || !strings.Contains(lines[0], " output_tokens_per_s ") ||
+	if len(lines) != 5 || !strings.HasPrefix(lines[0], "model ") || !strings.Contains(lines[0], " output_tokens_per_s ") ||
 		!strings.HasPrefix(lines[1], "gpt-175b ") || !strings.HasPrefix(lines[2], "llama-2-7b ") {
 		t.Errorf("got\n%s", out.String())
 	}

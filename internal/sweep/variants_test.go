@@ -57,7 +57,7 @@ func byVariant(p *Plan) *Plan {
 // drop these. A file that names a variant, or sets what one sets, tries fewer.
 func TestBestVariant(t *testing.T) {
 	p := byVariant(plan(t, variants))
-	if got := len(p.Points); got != 2*2*(1+6+6+3) {
+	if got := len(p.Points); got != 2*2*(5+8+8+4) {
 		t.Errorf("%d points", got)
 	}
 	outcome, err := p.Run(context.Background(), RunOptions{})
@@ -76,8 +76,8 @@ func TestBestVariant(t *testing.T) {
 	for _, of := range []string{"node.channels=16", "node.channels=8"} {
 		of = strings.TrimPrefix(of, "node.")
 		for _, name := range []string{"gpus", "dimms", "dimms again", "pages"} {
-			best := map[string]string{"gpuschannels=16": "", "dimmschannels=16": ",long-prompts", "dimms againchannels=16": ",long-prompts", "pageschannels=16": ",long-prompts",
-				"gpuschannels=8": "", "dimmschannels=8": ",striped", "dimms againchannels=8": ",striped", "pageschannels=8": ",plain"}[name+of]
+			best := map[string]string{"gpuschannels=16": ",plain", "dimmschannels=16": ",long-prompts", "dimms againchannels=16": ",long-prompts", "pageschannels=16": ",long-prompts",
+				"gpuschannels=8": ",plain", "dimmschannels=8": ",striped", "dimms againchannels=8": ",striped", "pageschannels=8": ",plain"}[name+of]
 			want += strings.Repeat(of+","+name+best+"\n", 2)
 		}
 	}
@@ -87,7 +87,7 @@ func TestBestVariant(t *testing.T) {
 	for _, c := range []struct {
 		set    string
 		points int
-	}{{`run.variant = "striped"`, 2}, {`run.variant = ""`, 2}, {`comm.stripe = "channels"`, 6}} {
+	}{{`run.variant = "striped"`, 2}, {`run.variant = ""`, 2}, {`comm.stripe = "channels"`, 8}} {
 		text := "repeats = 2\n[set]\npreset = \"fair\"\nrun.requests = 2\n" + c.set + "\n"
 		if p := plan(t, text); len(p.Points) != c.points {
 			t.Errorf("%s: %d points, want %d", c.set, len(p.Points), c.points)

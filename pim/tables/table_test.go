@@ -90,8 +90,8 @@ func TestTableIsTheRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and one goroutine")
 	}
-	outcomes := map[string]error{} // by what was drawn
-	var last time.Time             // when no further shapes are tried, once one has failed
+	outcomes := map[string]error{}      // by what was drawn
+	var last time.Time                  // when no further shapes are tried, once one has failed
 	deep.Cases(t, 3, func(t *rapid.T) { // the tables take most of the time: several lengths for each
 		spec, d, shape := drawRank(t)
 		longest := 8_000 / shape.Queries

@@ -11,7 +11,7 @@ import (
 // larger batch, is neither better nor worse by itself.
 var betters = map[Better]string{
 	Higher: `
-		output_tokens_per_s total_tokens_per_s requests_per_s goodput_attainment goodput_requests_per_s goodput_tokens_per_s
+		output_tokens_per_s output_tokens_per_s_per_user total_tokens_per_s requests_per_s goodput_attainment goodput_requests_per_s goodput_tokens_per_s
 		utilization_gpu utilization_pim output_tokens_per_site_joule total_tokens_per_site_joule output_tokens_per_s_per_mw cache_hit_rate`,
 	Lower: `
 		simulated_s tbt_mean_ms tbt_p50_ms tbt_p90_ms tbt_p95_ms tbt_p99_ms tbt_max_ms tbt_decode_mean_ms tbt_decode_p50_ms
@@ -35,7 +35,7 @@ var betters = map[Better]string{
 		waits_pim_channel_share waits_pim_host_share waits_pim_other_ranksets_share waits_pim_no_requests_share site_energy_assumed_share
 		dimm_limit_w rank_dies dram_estimated dimms_per_channel beyond_boards kv_capacity_bytes kv_peak_bytes attention_context_tokens_mean
 		attention_attended_tokens_mean cache_hit_tokens cache_miss_tokens cache_evicted_blocks cache_bytes_peak cache_prefix_transfer_bytes
-		cache_offloaded_bytes cache_spared_tokens api_server_utilization saturated`,
+		cache_offloaded_bytes cache_spared_tokens api_server_utilization saturated too_long_requests`,
 }
 
 // TestDirections: every metric has the direction that is chosen for it.
