@@ -205,7 +205,7 @@ func BenchmarkOffload(b *testing.B) {
 func TestOffloadWaits(t *testing.T) {
 	var ends []units.Duration
 	for _, system := range []string{"gpu-only", "cpu-offload"} {
-		n := nodeOf(t, "preset=fair", "run.system="+system, "run.model=gpt-175b")
+		n := nodeOf(t, "preset=fair", "run.system="+system, "run.model=gpt-175b", "memory.admission=final") // without preemptions, whose stalls are longer
 		trace, err := traces.Synthetic("openr1", 24, 1, n.cfg.Traces)
 		if err != nil {
 			t.Fatal(err)

@@ -196,7 +196,7 @@ const tightest = `(run.trace == "openr1" || run.trace == "longbench") &&
 
 // TestFairDoesNotThrash runs the tightest points of the fair comparison with a forecast and 100 requests, but for those of
 // gpt-89b, which preempt nothing, and at full length every one with 200: each system preempts a request at most once in the
-// mean, though all come at once and 50 outputs must be known before a forecast decides (without one, up to 4.5 times), and lets no
+// mean, though all come at once and five outputs must be known before a forecast decides (without one, up to 4.5 times), and lets no
 // more decode at once than the preset allows.
 func TestFairDoesNotThrash(t *testing.T) {
 	deep.Only(t)

@@ -43,9 +43,10 @@ type growing struct {
 }
 
 // enoughOutputs is the number of output lengths from which a forecast decides; before, what fits now is admitted, as without one.
-// Of n lengths the estimate leaves a chance of 1/(n+1) to outlast all of them, up to the longest output that is configured,
-// which is many times the usual one. Below 50 this guess weighs more than the 2% beyond two standard deviations, the usual margin.
-const enoughOutputs = 50
+// With none known every request would be expected to reach the longest output that is configured, many times the usual one. The
+// product limit counts running requests, too, so that few lengths suffice: five keep small memories, in which few requests
+// run at once and lengths come slowly, from thrashing for long.
+const enoughOutputs = 5
 
 // course is a quantity over the future: at place k its upper bound from ahead[k] steps
 // from now until ahead[k+1].

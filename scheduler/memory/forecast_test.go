@@ -114,7 +114,7 @@ func TestForecastIsTheProductLimit(t *testing.T) {
 		const keep = 5
 		for _, more := range []int64{-1, 0, 1, 2} {
 			l.capacity = int64(most) + keep + more
-			want := len(w.running) == 1 || len(w.lengths) < w.memory.History || float64(l.capacity-keep) >= most
+			want := len(w.running) == 1 || len(w.lengths) < min(w.memory.History, enoughOutputs) || float64(l.capacity-keep) >= most
 			if got := f.fits(l, offset, keep); got != want && !near(float64(l.capacity-keep), most) {
 				t.Fatalf("a need of %v beside %d others fits %d units: %v", most, len(w.running)-1, l.capacity-keep, got)
 			}
