@@ -107,8 +107,8 @@ type Service struct {
 	DecodeBatch      Batch     `json:"decode_batch"`
 	Iteration        Iteration `json:"iteration_ms"`
 	Iterations       int64     `json:"iterations"`                  // summed over replicas
-	RejectedRequests int64     `json:"rejected_requests"`           // they fit no empty memory, or are of too_long_requests
-	TooLongRequests  int64     `json:"too_long_requests,omitempty"` // of these, they go beyond model.context (serving.beyond_context = "refuse")
+	RejectedRequests int64     `json:"rejected_requests"`           // they fit no empty memory, or are longer than the model's context
+	TooLongRequests  int64     `json:"too_long_requests,omitempty"` // rejected requests longer than model.context, with serving.beyond_context = "refuse"
 	RefusedRequests  int64     `json:"refused_requests"`            // too many waited when they came (serving.max_waiting)
 	ExpiredRequests  int64     `json:"expired_requests"`            // they waited longer than serving.deadline
 	Preemptions      int64     `json:"preemptions"`                 // times that a request lost its memory

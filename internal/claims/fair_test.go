@@ -195,8 +195,8 @@ const tightest = `(run.trace == "openr1" || run.trace == "longbench") &&
 	(run.model == "gpt-175b" || model.tensor_parallel == 4)`
 
 // TestFairDoesNotThrash runs the tightest points of the fair comparison with a forecast and 100 requests, but for those of
-// gpt-89b, which preempt nothing, and at full length every one with 200: each system preempts a request at most once in the
-// mean, though all come at once and five outputs must be known before a forecast decides (without one, up to 4.5 times), and lets no
+// gpt-89b, which preempt nothing, and at full length every one with 200: each system preempts at most one request in ten, and
+// once each of those that it admits while no output is known, and lets no
 // more decode at once than the preset allows.
 func TestFairDoesNotThrash(t *testing.T) {
 	deep.Only(t)
@@ -222,7 +222,7 @@ func TestFairDoesNotThrash(t *testing.T) {
 	busy := 0
 	for i, entry := range e.outcome.Entries {
 		s, c := entry.Summary, e.configs[i]
-		if s.Preemptions > int64(s.Trace.Requests) {
+		if s.Preemptions > int64(s.DecodeBatch.Max+s.Trace.Requests/10) {
 			t.Errorf("%s: %d preemptions of %d requests, stalls %+v", e.plan.Points[i].Name, s.Preemptions, s.Trace.Requests, s.Stall)
 		}
 		if most := c.Batching.MaxNumSeqs * c.Replicas(); c.Batching.MaxNumSeqs != 256 || s.DecodeBatch.Max > most {
@@ -262,7 +262,7 @@ func TestTried(t *testing.T) {
 		t.Fatal(err)
 	}
 	for where, want := range map[string]int{
-		"200 1 l3 4 opt-66b openr1": 24, "200 2 l3 4 opt-66b openr1": 0, "200 1 gpu-only 4 opt-66b openr1": 15, // eight and five policies on three layouts
+		"200 1 l3 4 opt-66b openr1": 21, "200 2 l3 4 opt-66b openr1": 0, "200 1 gpu-only 4 opt-66b openr1": 15, // seven and five policies on three layouts
 		"400 1 l3 4 opt-66b openr1": 2, "400 2 l3 4 opt-66b openr1": 2, // two GPUs, as in Table 3, and four within 5%
 		"400 1 gpu-only 4 opt-66b openr1": 3, "400 2 gpu-only 4 opt-66b openr1": 2, // four GPUs, eight, which are close, and Table 3's two, on which requests do not fit
 		"400 1 gpu-only 4 gpt-175b openr1": 1, // the longest requests do not fit OPT-66B's two GPUs

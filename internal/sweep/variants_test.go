@@ -57,7 +57,7 @@ func byVariant(p *Plan) *Plan {
 // drop these. A file that names a variant, or sets what one sets, tries fewer.
 func TestBestVariant(t *testing.T) {
 	p := byVariant(plan(t, variants))
-	if got := len(p.Points); got != 2*2*(5+8+8+4) {
+	if got := len(p.Points); got != 2*2*(5+7+7+3) {
 		t.Errorf("%d points", got)
 	}
 	outcome, err := p.Run(context.Background(), RunOptions{})
@@ -87,7 +87,7 @@ func TestBestVariant(t *testing.T) {
 	for _, c := range []struct {
 		set    string
 		points int
-	}{{`run.variant = "striped"`, 2}, {`run.variant = ""`, 2}, {`comm.stripe = "channels"`, 8}} {
+	}{{`run.variant = "striped"`, 2}, {`run.variant = ""`, 2}, {`comm.stripe = "channels"`, 6}} {
 		text := "repeats = 2\n[set]\npreset = \"fair\"\nrun.requests = 2\n" + c.set + "\n"
 		if p := plan(t, text); len(p.Points) != c.points {
 			t.Errorf("%s: %d points, want %d", c.set, len(p.Points), c.points)

@@ -133,7 +133,7 @@ func queued(requests []traces.Request, policy scheduler.Policy, admission *sched
 // TestForecastPreventsThrashing serves many requests of unknown lengths from a memory
 // for few of them. With a forecast that knows earlier outputs, at most one in ten loses its
 // admission, in at most twice the steps of all lengths known and reserved in full; without one,
-// they lose it up to ten times each. One that begins without them loses at most half as many as none.
+// they lose it up to ten times each. Where nothing is known yet, those admitted at first, all that fit, may also lose it once.
 func TestForecastPreventsThrashing(t *testing.T) {
 	for name, length := range map[string]func(r *rand.Rand) int{
 		"exponential":   func(r *rand.Rand) int { return 1 + int(r.ExpFloat64()*400) },
@@ -149,7 +149,7 @@ func TestForecastPreventsThrashing(t *testing.T) {
 					requests = append(requests, request(i, 1+r.IntN(40), min(length(r), 4096)))
 				}
 				ranksets := 1 + fit/10
-				serve := func(admission string, history, known int) (preemptions float64, steps int) {
+				serve := func(admission string, history, known int) (preemptions float64, steps, most int) {
 					kv := &scheduler.MemorySpec{Admission: admission, MaxTokens: 4096, Watermark: 0.01, History: history, Margin: 2}
 					s := queued(requests, policy, kv, ranksets, int64((fit*400+4200)/16*schedtest.SmallModel.Layers*2/ranksets), 1)
 					earlier := rand.New(rand.NewPCG(6, 0))
@@ -160,15 +160,17 @@ func TestForecastPreventsThrashing(t *testing.T) {
 						if b.Decoding() > 0 {
 							steps++
 						}
+						most = max(most, b.Decoding())
 						s.Complete(func(int32, int) {})
 					}
-					return float64(s.Preemptions) / float64(len(requests)), steps
+					return float64(s.Preemptions) / float64(len(requests)), steps, most
 				}
-				with, steps := serve(scheduler.AdmitCurrent, 1000, 50)
-				begun, begunSteps := serve(scheduler.AdmitCurrent, 1000, 0)
-				without, _ := serve(scheduler.AdmitCurrent, 0, 0)
-				_, known := serve(scheduler.AdmitFinal, 0, 0)
-				if with > 0.1 || without < 2*max(with, begun) || max(steps, begunSteps) > 2*known {
+				with, steps, _ := serve(scheduler.AdmitCurrent, 1000, 50)
+				begun, begunSteps, most := serve(scheduler.AdmitCurrent, 1000, 0)
+				without, _, _ := serve(scheduler.AdmitCurrent, 0, 0)
+				_, known, _ := serve(scheduler.AdmitFinal, 0, 0)
+				first := float64(most) / float64(len(requests))
+				if with > 0.1 || begun > first+0.1 || without < 2*max(with, begun) || max(steps, begunSteps) > 2*known {
 					t.Errorf("%s, policy %d, memory for %d: %.3f preemptions a request in %d steps, %.3f in %d from nothing known; %.2f without a forecast; %d steps with lengths known",
 						name, policy, fit, with, steps, begun, begunSteps, without, known)
 				}

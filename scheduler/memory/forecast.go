@@ -19,7 +19,7 @@ import (
 type Forecast struct {
 	Outputs
 	margin  float64   // standard deviations that must fit beside the mean
-	enough  int       // number of lengths from which the future is foreseen
+	longest int       // the longest output that is expected now, see survive
 	sorted  []int     // the lengths
 	running []growing // requests that hold memory; the last is the one to be admitted
 	emitted []int     // tokens emitted by each of running, sorted
@@ -41,12 +41,6 @@ type growing struct {
 	shared                 int   // the first tokens, which are in blocks of the cache
 	last                   int32 // the last block of the cache that the request uses, 0 for none
 }
-
-// enoughOutputs is the number of output lengths from which a forecast decides; before, what fits now is admitted, as without one.
-// With none known every request would be expected to reach the longest output that is configured, many times the usual one. The
-// product limit counts running requests, too, so that few lengths suffice: five keep small memories, in which few requests
-// run at once and lengths come slowly, from thrashing for long.
-const enoughOutputs = 5
 
 // course is a quantity over the future: at place k its upper bound from ahead[k] steps
 // from now until ahead[k+1].
@@ -72,7 +66,7 @@ func NewForecast(m *scheduler.MemorySpec, ranksets int) *Forecast {
 		return nil
 	}
 	const cells = 4096
-	f := &Forecast{Outputs: NewOutputs(m), margin: m.Margin, enough: min(m.History, enoughOutputs), width: (m.MaxTokens + cells - 1) / cells}
+	f := &Forecast{Outputs: NewOutputs(m), margin: m.Margin, width: (m.MaxTokens + cells - 1) / cells}
 	f.chance = make([]float64, (f.most+f.width-1)/f.width)
 	for _, c := range []*[]course{&f.need, &f.spread, &f.rankNeed, &f.rankSpread} {
 		*c = make([]course, ranksets)
@@ -111,13 +105,16 @@ func (f *Forecast) AddHolder(r *Reservation, input, emitted int) {
 // (Kaplan and Meier, "Nonparametric Estimation from Incomplete Observations", 1958). At
 // each known length, some of the requests that reached it ended. Running requests count
 // too, up to their present length; else the first requests to end, which are short, would
-// seem typical. One more request is assumed that outlasts all others.
+// seem typical. One more request is assumed that outlasts all others, up to twice the longest output seen so far: a request of which
+// nothing else is known is as likely to go on for as long again as not. So the first requests are admitted
+// while they fit, as by a server without a forecast, and the longest output that is configured is not expected of them.
 func (f *Forecast) survive() {
 	f.emitted = f.emitted[:0]
 	for i := range f.running {
 		f.emitted = append(f.emitted, f.running[i].emitted)
 	}
 	slices.Sort(f.emitted)
+	f.longest = min(f.most, max(1, 2*max(last(f.sorted), last(f.emitted))))
 	chance, ended, shorter := 1.0, 0, 0
 	for cell := range f.chance {
 		for tokens := cell * f.width; ended < len(f.sorted) && f.sorted[ended] <= tokens; ended++ {
@@ -130,9 +127,17 @@ func (f *Forecast) survive() {
 	}
 }
 
+// last returns the last of sorted lengths, 0 for none.
+func last(sorted []int) int {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[len(sorted)-1]
+}
+
 // longer returns the chance that a request emits more than a number of tokens.
 func (f *Forecast) longer(tokens int) float64 {
-	if tokens >= f.most {
+	if tokens >= f.longest {
 		return 0
 	}
 	return f.chance[tokens/f.width]
@@ -144,13 +149,13 @@ func (f *Forecast) Foresee(l *Ledger) {
 	clear(f.need)
 	clear(f.spread)
 	f.own.need, f.own.spread, f.reach = course{}, course{}, 0
-	last := len(f.running) - 1
-	for i := range f.running[:last] {
+	own := len(f.running) - 1
+	for i := range f.running[:own] {
 		r := f.running[i]
 		r.shared -= l.ownTokens(r.last)
 		f.expect(l, &r, &f.need[r.offset], &f.spread[r.offset])
 	}
-	f.expect(l, &f.running[last], &f.own.need, &f.own.spread)
+	f.expect(l, &f.running[own], &f.own.need, &f.own.spread)
 	for rank := range f.rankNeed {
 		need, spread := &f.rankNeed[rank], &f.rankSpread[rank]
 		*need, *spread = course{}, course{}
@@ -173,7 +178,7 @@ func (f *Forecast) expect(l *Ledger, r *growing, need, spread *course) {
 		p := 1.0
 		if now > 0 {
 			p = f.longer(r.emitted+ahead[k]) / now
-		} else if ahead[k] > f.most {
+		} else if ahead[k] > f.longest {
 			p = 0
 		}
 		if p == 0 {
@@ -187,11 +192,10 @@ func (f *Forecast) expect(l *Ledger, r *growing, need, spread *course) {
 }
 
 // fits says whether all requests will fit every rank at every future step, with the one
-// to be admitted at an offset and keep units free. A request alone always fits, and so do all before enough
-// lengths are known. The one to be admitted counts
+// to be admitted at an offset and keep units free. A request alone always fits. The one to be admitted counts
 // whole, and blocks of the cache that several of the others use count once, for good.
 func (f *Forecast) fits(l *Ledger, offset int, keep int64) bool {
-	if f == nil || len(f.running) == 1 || len(f.lengths) < f.enough {
+	if f == nil || len(f.running) == 1 {
 		return true
 	}
 	for rank := range f.rankNeed {

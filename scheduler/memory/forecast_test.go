@@ -41,9 +41,18 @@ func drawKnown(rng *rand.Rand) (*known, *Forecast, *Ledger) {
 	return w, f, l
 }
 
+// longest is the longest output that is expected: twice the longest seen.
+func (w *known) longest() int {
+	seen := slices.Max(append([]int{0}, w.lengths...))
+	for _, r := range w.running {
+		seen = max(seen, r.emitted)
+	}
+	return min(w.memory.MaxTokens, max(1, 2*seen))
+}
+
 // longer is the product limit, over each length once.
 func (w *known) longer(tokens int) float64 {
-	if tokens >= w.memory.MaxTokens {
+	if tokens >= w.longest() {
 		return 0
 	}
 	chance := 1.0
@@ -77,7 +86,7 @@ func (w *known) need(rank, there, size int) (mean, variance float64) {
 		p := 1.0
 		if now := w.longer(r.emitted); now > 0 {
 			p = w.longer(r.emitted+there) / now
-		} else if there > w.memory.MaxTokens {
+		} else if there > w.longest() {
 			p = 0
 		}
 		l := NewLedger(w.spec)
@@ -114,7 +123,7 @@ func TestForecastIsTheProductLimit(t *testing.T) {
 		const keep = 5
 		for _, more := range []int64{-1, 0, 1, 2} {
 			l.capacity = int64(most) + keep + more
-			want := len(w.running) == 1 || len(w.lengths) < min(w.memory.History, enoughOutputs) || float64(l.capacity-keep) >= most
+			want := len(w.running) == 1 || float64(l.capacity-keep) >= most
 			if got := f.fits(l, offset, keep); got != want && !near(float64(l.capacity-keep), most) {
 				t.Fatalf("a need of %v beside %d others fits %d units: %v", most, len(w.running)-1, l.capacity-keep, got)
 			}

@@ -53,7 +53,7 @@ func Of(quick, deep, long int) int {
 // cases take seconds. A long run draws all of them. It changes nothing that tests beside it see.
 func Cases(t rapid.TB, part int, property func(*rapid.T)) {
 	t.Helper()
-	most := max(1, checks()/part)
+	most := max(1, checks(t)/part)
 	tried, failed := 0, false
 	rapid.Check(t, func(c *rapid.T) {
 		if tried >= most && !failed && !Long() {
@@ -71,7 +71,7 @@ const further = 200 // how many cases more Until tries
 // other cases, too. If all of these miss it, the test fails.
 func Until(t rapid.TB, had func() bool, property func(*rapid.T)) {
 	t.Helper()
-	usual := checks()
+	usual := checks(t)
 	tried, failed := 0, false
 	rapid.Check(t, func(c *rapid.T) {
 		try(c, property, &failed)
@@ -87,10 +87,11 @@ func Until(t rapid.TB, had func() bool, property func(*rapid.T)) {
 }
 
 // checks returns how many cases rapid.Check draws.
-func checks() int {
-	n, ok := flag.Lookup("rapid.checks").Value.(flag.Getter).Get().(int)
-	if !ok {
-		panic("the flag rapid.checks is no int")
+func checks(t rapid.TB) int {
+	t.Helper()
+	n, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
+	if err != nil {
+		t.Fatalf("the flag rapid.checks: %v", err)
 	}
 	if testing.Short() {
 		n /= 5 // as rapid does

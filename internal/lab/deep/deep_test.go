@@ -74,8 +74,8 @@ func TestUntilDrawsOtherCases(t *testing.T) {
 			drawn[n] = true
 			met = met || n[0]%3 == 1
 		})
-		if len(drawn) < checks() {
-			t.Fatalf("seed %d: %d cases, want %d", seed+1, len(drawn), checks())
+		if len(drawn) < checks(t) {
+			t.Fatalf("seed %d: %d cases, want %d", seed+1, len(drawn), checks(t))
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestUntilGivesUp(t *testing.T) {
 	r := record(t, func(t rapid.TB) {
 		Until(t, func() bool { return false }, func(c *rapid.T) { drawn[numbers(c)] = true })
 	})
-	if want := checks() + further; !r.failed || !strings.Contains(r.said.String(), "no random case had what is tested") || len(drawn) != want {
+	if want := checks(t) + further; !r.failed || !strings.Contains(r.said.String(), "no random case had what is tested") || len(drawn) != want {
 		t.Errorf("%d cases, want %d; failed: %v, %s", len(drawn), want, r.failed, &r.said)
 	}
 }
@@ -135,7 +135,7 @@ func TestFailuresAreRepeated(t *testing.T) {
 // TestCases: one part-th of the cases is drawn, whatever is skipped, and the flag that tests beside this one read stays.
 func TestCases(t *testing.T) {
 	setFlag(t, "rapid.checks", "60")
-	all := checks() // 12 with -short
+	all := checks(t) // 12 with -short
 	for part, want := range map[int]int{1: all, 3: all / 3, 6: all / 6, 1000: 1} {
 		if Long() {
 			want = all
@@ -146,8 +146,8 @@ func TestCases(t *testing.T) {
 				c.Skip("none of it")
 			}
 			tried++
-			if checks() != all {
-				t.Errorf("a property sees %d cases, want %d", checks(), all)
+			if checks(t) != all {
+				t.Errorf("a property sees %d cases, want %d", checks(t), all)
 			}
 		})
 		if tried != want {
