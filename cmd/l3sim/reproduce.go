@@ -38,7 +38,7 @@ func (a *app) newReproduceCommand() *cobra.Command {
 all, which is the default, runs every figure and claim; fig2, fig8, fig9, fig10 and fig11 one figure; claims what the claims need. sensitivity changes one
 assumption at a time; fair runs whole traces with every system's best policies and layouts; sparse judges papers on
 sparse attention. A value is "reproduced" within 15% of the paper's number, a bound or an ordering where it holds;
-"direction" is the same side of 1. docs/lab/reproduction.md explains the verdicts.
+"direction" is the same side of 1 within a factor of 1.5, "same side" beyond it. docs/lab/reproduction.md explains the verdicts.
 
 Finished points are kept in the user's cache folder (l3sim/reproduce), so that the same command goes on after an
 interruption. Other code runs all points again.`,

@@ -27,10 +27,14 @@ const (
 // tolerance is how far, relative to the paper's number, a value that is reproduced may be off.
 const tolerance = 0.15
 
+// far is the factor between the paper's number and ours beyond which no more than the side of 1 agrees.
+const far = 1.5
+
 // The verdicts on a claim.
 const (
 	reproduced    = "reproduced"
-	direction     = "direction" // not that, but a ratio on the same side of 1: the same one wins
+	direction     = "direction" // not that, but a ratio on the same side of 1, within a factor of far
+	sameSide      = "same side" // the same beyond that factor: the same one wins, by another margin
 	notReproduced = "not reproduced"
 	notJudged     = "not judged" // on a comparison that the paper did not make, or of what is not modelled
 	// contradicted is a number beyond what arithmetic allows, which stands in the reason.
@@ -255,8 +259,10 @@ func compared(all []judgement, i int, ours float64, of func(*judgement) *Outcome
 		return shapeOnly
 	case holds:
 		return reproduced
-	case c.sameSide(ours):
+	case c.sameSide(ours) && max(ours/c.Paper, c.Paper/ours) <= far:
 		return direction
+	case c.sameSide(ours):
+		return sameSide
 	}
 	return notReproduced
 }

@@ -92,6 +92,11 @@ func TestVerdict(t *testing.T) {
 		{exactly, 2, 1.701, true, reproduced},
 		{exactly, 2, 2.31, true, direction},
 		{exactly, 2, 1.69, true, direction},
+		{exactly, 2, 3, true, direction},
+		{exactly, 2, 3.01, true, sameSide},
+		{exactly, 2, 1.33, true, sameSide},
+		{exactly, 30, 7.57, true, sameSide},
+		{exactly, 0.9, 0.59, true, sameSide},
 		{exactly, 2, 1, true, notReproduced},
 		{exactly, 2, 0.9, true, notReproduced},
 		{exactly, 0.5, 0.7, true, direction},
@@ -174,7 +179,7 @@ func TestReadings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range [][3]string{{"own", reproduced, direction}, {"own", reproduced, direction}} {
+	for i, want := range [][3]string{{"own", reproduced, direction}, {"own", reproduced, sameSide}} {
 		if j := got[i]; len(j.Others) != 1 || [3]string{j.Reading, j.Verdict, j.Others[0].Verdict} != want || j.Others[0].Reading != "other" {
 			t.Errorf("%d: %+v", i, j)
 		}
@@ -205,7 +210,7 @@ func TestEdge(t *testing.T) {
 		{[]float64{5.6}, 250, true, "reproduced, on the edge"}, // 4%: 5.82
 		{[]float64{5.74}, 250, false, "reproduced"},
 		{[]float64{6.1}, 10, true, "direction, on the edge"},
-		{[]float64{1.01}, 1000, true, "direction, on the edge"}, // of 1, below which another system wins
+		{[]float64{1.01}, 1000, true, "same side, on the edge"}, // of 1, below which another system wins
 	} {
 		var seeds []uint64
 		for n := range c.values {

@@ -112,7 +112,7 @@ var resultPatterns = []struct {
 	{regexp.MustCompile(`largest of three models and prompts of 512 to 8,192 tokens: \S+,`), "largest, MODEL,"},
 	{regexp.MustCompile(`(GPUs|ranksets) (\d+% busy (before|after))`), "RESOURCE $2"},
 	{regexp.MustCompile(` ?(\(\d+ never fit\)|\(-?[\d.]+ to -?[\d.]+\)|\([-+]\d+%\))`), ""},
-	{regexp.MustCompile(`\b(` + notReproduced + `|` + reproduced + `|` + direction + `|` + contradicted + `|` + shapeOnly + `|` + notJudged + `)(, on the edge)?( +\|)?\n`), "VERDICT$3\n"},
+	{regexp.MustCompile(`\b(` + notReproduced + `|` + reproduced + `|` + direction + `|` + sameSide + `|` + contradicted + `|` + shapeOnly + `|` + notJudged + `)(, on the edge)?( +\|)?\n`), "VERDICT$3\n"},
 	{regexp.MustCompile(`, \d+ s( +\|)`), "$1"},        // a stall
 	{regexp.MustCompile(`TP\d( [a-z][a-z-]*)?`), "TP"}, // with the variant that is best
 	{regexp.MustCompile(`[-+]?\b\d([\d,.]*\d)?(e[-+]\d+)?`), "#"},

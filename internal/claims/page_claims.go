@@ -101,7 +101,7 @@ func (r *Report) writeWhys(w io.Writer) {
 		end := r.familyEnd(i)
 		j, last, missed := &r.Judgements[i], &r.Judgements[end-1], false
 		for k := i; k < end; k++ {
-			missed = missed || slices.Contains([]string{direction, notReproduced, contradicted}, r.Judgements[k].Verdict)
+			missed = missed || slices.Contains([]string{direction, sameSide, notReproduced, contradicted}, r.Judgements[k].Verdict)
 		}
 		if missed && j.Why != "" {
 			fmt.Fprintf(w, "- %s: %s\n", j.name(last), j.Why)
@@ -115,7 +115,7 @@ func (r *Report) counts() string {
 	for i := range r.Judgements {
 		n[r.Judgements[i].Verdict]++
 	}
-	each := list.Map([]string{reproduced, direction, notReproduced, contradicted, shapeOnly, notJudged}, func(v string) string { return fmt.Sprintf("%d %s", n[v], v) })
+	each := list.Map([]string{reproduced, direction, sameSide, notReproduced, contradicted, shapeOnly, notJudged}, func(v string) string { return fmt.Sprintf("%d %s", n[v], v) })
 	return fmt.Sprintf("%d claims: %s.", len(r.Judgements), strings.Join(each, ", "))
 }
 

@@ -125,7 +125,7 @@ func TestJSON(t *testing.T) {
 				t.Errorf("%s of %s is no number: %v", key, c["id"], c[key])
 			}
 		}
-		if v := c["verdict"]; v != reproduced && v != direction && v != notReproduced && v != contradicted {
+		if v := c["verdict"]; v != reproduced && v != direction && v != sameSide && v != notReproduced && v != contradicted {
 			t.Errorf("verdict %v", v)
 		}
 	}

@@ -106,7 +106,7 @@ func TestVerdictBeyondArithmetic(t *testing.T) {
 		want        string
 	}{
 		{exactly, 4.24, 1.2, 0, 2, false, contradicted},
-		{exactly, 2.29, 1.2, 0, 2, false, direction}, // within 15% of what is possible
+		{exactly, 2.29, 1.2, 0, 2, false, sameSide}, // within 15% of what is possible
 		{exactly, 2.31, 1.2, 0, 2, false, contradicted},
 		{exactly, 1, 16, 16, 16, false, contradicted},
 		{exactly, 0.86, 1, 1, 0, false, notReproduced}, // within 15% of what is possible
@@ -129,7 +129,7 @@ func TestVerdictBeyondArithmetic(t *testing.T) {
 
 // TestContradicted: a claim contradicts arithmetic where no reading allows its number.
 func TestContradicted(t *testing.T) {
-	for most, want := range map[float64]string{2: contradicted, 4: direction} {
+	for most, want := range map[float64]string{2: contradicted, 4: sameSide} {
 		c := &claim{ID: "c", Paper: 4, Kind: exactly, Ratio: true, Readings: []reading{{Name: "a"}, {Name: "b"}}, find: func(_ *evidence, _ uint64, r *reading) (finding, error) {
 			return finding{value: 1.5, most: map[string]float64{"a": 2, "b": most}[r.Name]}, nil
 		}}
@@ -244,7 +244,7 @@ func TestSparseNumbers(t *testing.T) {
 func TestSparseVerdicts(t *testing.T) {
 	r := sparseReport(t)
 	for id, want := range map[string]string{
-		"CS1.32k": direction, "CS1.64k": direction, "CS1.128k": direction, "CS3.insensitive": contradicted, "LS9.dynamic_text": direction,
+		"CS1.32k": sameSide, "CS1.64k": sameSide, "CS1.128k": sameSide, "CS3.insensitive": contradicted, "LS9.dynamic_text": sameSide,
 		"LS6.quest_memory": notReproduced, "LS7.reuse": reproduced, "LS10": shapeOnly, "LS13": notJudged, "M1": notJudged,
 		"Q1.attention": shapeOnly, "LS12": shapeOnly, "HG1.decode": reproduced, "HG3.flexgen": reproduced, "HG7": notJudged, "HG6.least": shapeOnly, "HG6.most": shapeOnly,
 	} {
