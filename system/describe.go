@@ -143,7 +143,22 @@ func Notes(cfg *configs.Config) (notes []string) {
 		note("node.ranksets = %d are %d DIMMs on a channel (energy.ranks_per_dimm = %d): boards of servers have %d at DDR4-3200 and DDR5, at most %d",
 			cfg.Node.Ranksets, DIMMsPerChannel(cfg), cfg.Energy.RanksPerDIMM, fastDIMMs, mostDIMMs)
 	}
+	if text := idleMultipliers(cfg); text != "" {
+		notes = append(notes, text)
+	}
 	return notes
+}
+
+// idleMultipliers says that pim.multipliers makes no read faster, where it is set; "" where it does.
+func idleMultipliers(cfg *configs.Config) string {
+	built, shape := cfg.PIM, cfg.HeadShape()
+	built.Multipliers = 0
+	set := cfg.PIM.Steps(&cfg.DRAM.Spec, shape)
+	if cfg.PIM.Multipliers == 0 || set != built.Steps(&cfg.DRAM.Spec, shape) {
+		return ""
+	}
+	return fmt.Sprintf("pim.multipliers = %d changes nothing: a set of %d takes a read of %d-bit elements as fast; pim.macs_per_read is how many query heads a read serves",
+		cfg.PIM.Multipliers, built.SetMultipliers(&cfg.DRAM.Spec, shape), shape.StoredBits())
 }
 
 // notes adds to Notes what came of the run whose summary is s.

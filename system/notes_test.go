@@ -56,6 +56,9 @@ func TestNotes(t *testing.T) {
 			"GPU b200 is h200-sxm with changed: memory_capacity; what is not changed (efficiencies of kernels, power and links among it) is that of h200-sxm",
 			"has no GPU b200: it costs what h200-sxm does, "}},
 		{fewRequests(3), append(measured, "gpu.preset=h200-sxm", "gpu.memory_capacity=192GB"), nil}, // the title says it
+		{fewRequests(3), []string{"pim.multipliers=8"}, []string{"pim.multipliers = 8 changes nothing: a set of 4 takes a read of 16-bit elements as fast; pim.macs_per_read is"}},
+		{fewRequests(3), []string{"pim.multipliers=8", "model.kv_bits=8"}, nil},
+		{fewRequests(3), []string{"pim.multipliers=2"}, nil},
 		{fewRequests(3), []string{"gpu.preset=h200-sxm"}, []string{"kernels beyond what h200-sxm was measured at take 20.2% of the GPUs' time: all-reduce 20.2% ("}},
 		{long, slices.Concat(measured, small, []string{"gpu.memory_capacity=120GiB"}), nil},
 		{long, append(small, "scheduler.chunking=false"), []string{"kernels beyond what a100-sxm-80gb was measured at take 91.1% of the GPUs' time: products 69.5%, prefill attention 17.1%, small kernels 4.6% ("}},
