@@ -23,18 +23,7 @@ func TestBeyondContext(t *testing.T) {
 		{"refuse", "100", "50% of the requests, longer than the model's context (model.context = 100 tokens), were rejected", 2},
 		{"ignore", "100", "", 0}, {"warn", "0", "", 0}, {"refuse", "0", "", 0}, {"warn", "125", "", 0}, {"refuse", "125", "", 0},
 	} {
-		cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "serving.beyond_context=" + c.beyond, "model.context=" + c.context}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := mustNode(t, cfg).Run(t.Context(), trace, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := r.Summary(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, s := summaryOf(t, trace, "run.system=gpu-only", "run.model=llama-3-8b", "serving.beyond_context="+c.beyond, "model.context="+c.context)
 		if s.RejectedRequests != c.rejected || s.TooLongRequests != c.rejected || s.Saturated {
 			t.Errorf("%+v: %d rejected, %d for their length", c, s.RejectedRequests, s.TooLongRequests)
 		}

@@ -9,11 +9,12 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/traces"
 )
 
-// notesOf returns the notes of a run of a few requests, joined.
-func notesOf(t *testing.T, trace *traces.Trace, sets ...string) string {
+// summaryOf returns a run of a few requests, and its summary.
+func summaryOf(t *testing.T, trace *traces.Trace, sets ...string) (*Result, *results.Summary) {
 	t.Helper()
 	cfg, err := everything().Load(configs.Options{Sets: sets})
 	if err != nil {
@@ -27,6 +28,13 @@ func notesOf(t *testing.T, trace *traces.Trace, sets ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r, s
+}
+
+// notesOf returns the notes of a run of a few requests, joined.
+func notesOf(t *testing.T, trace *traces.Trace, sets ...string) string {
+	t.Helper()
+	_, s := summaryOf(t, trace, sets...)
 	notes := strings.Join(s.Notes, "; ")
 	if s.BeyondBoards != strings.Contains(notes, "DIMMs on a channel") || s.BeyondBoards && !strings.Contains(notes, fmt.Sprintf(" are %d DIMMs", s.DIMMsPerChannel)) || s.DIMMsPerChannel == 0 {
 		t.Errorf("%d DIMMs on a channel, beyond boards %v: %s", s.DIMMsPerChannel, s.BeyondBoards, notes)
