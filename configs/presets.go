@@ -188,3 +188,17 @@ func lineOf(table, key string) string {
 	}
 	return ""
 }
+
+// NewestPrices returns the list of prices with the latest date of those that ship, and its date, YYYY-MM-DD.
+var NewestPrices = sync.OnceValues(func() (name, date string) {
+	for _, list := range Names(PriceLists) {
+		layer, err := presetLayer(PriceLists, list, "prices.preset")
+		if err != nil {
+			continue // embedded lists are valid: tests load them all
+		}
+		if e := layer.find("prices.date"); e != nil && e.value.String() > date {
+			name, date = list, e.value.String()
+		}
+	}
+	return name, date
+})

@@ -21,13 +21,17 @@ type Prices struct {
 	Carbon      Constant `toml:"carbon"`      // kg of CO2 for each kWh
 }
 
-// GPUPrices is USD for each GPU.
+// GPUPrices is USD for each GPU. The key of a GPU's price is its name with "_" for "-"; a longer name that begins with it
+// has the same price (rtx-4090-vllm-0.19 that of rtx_4090).
 type GPUPrices struct {
 	A100Small Constant `toml:"a100_sxm_40gb"`  // USD for a GPU of this name
 	A100      Constant `toml:"a100_sxm_80gb"`  // USD for a GPU of this name, and for a100-paper
 	H100      Constant `toml:"h100_sxm"`       // USD for a GPU of this name
 	H200      Constant `toml:"h200_sxm"`       // USD for a GPU of this name
+	B200      Constant `toml:"b200"`           // USD for a GPU of this name
+	RTX4090   Constant `toml:"rtx_4090"`       // USD for a GPU of this name
 	A6000     Constant `toml:"rtx_a6000"`      // USD for a GPU of this name
+	PRO6000   Constant `toml:"rtx_pro_6000"`   // USD for a GPU of this name
 	Other     Constant `toml:"other"`          // USD for any other GPU
 	HBMPIM    Constant `toml:"hbm_pim_factor"` // factor on the price of a GPU with units in its memory, or of stacks with units beside it
 	HBM       Constant `toml:"hbm_gib"`        // USD a GiB of stacks beside a GPU
@@ -42,6 +46,13 @@ type DIMMPrice struct {
 	Other     Constant `toml:"other"`           // USD a GiB of any other memory
 	BankPIM   Constant `toml:"bank_pim_factor"` // factor where banks have units
 	RankPIM   Constant `toml:"rank_pim_factor"` // factor where the buffer chip has them
+}
+
+// Stale says whether the prices are more than half a year (183 days) older than those of another date, YYYY-MM-DD.
+func (p *Prices) Stale(newest string) bool {
+	own, err := time.Parse(time.DateOnly, p.Date)
+	other, bad := time.Parse(time.DateOnly, newest)
+	return err == nil && bad == nil && other.Sub(own) > 183*24*time.Hour
 }
 
 // Check has the rules of the section [prices].
@@ -138,10 +149,23 @@ func (g *GPUPrices) Of(name, base string) (price Constant, whose string) {
 	return g.Other, ""
 }
 
+// listed returns the price of the GPU that a name, or its beginning up to a "-", is the key of.
 func (g *GPUPrices) listed(name string) (price Constant, ok bool) {
-	price, ok = map[string]Constant{"a100-sxm-40gb": g.A100Small, "a100-sxm-80gb": g.A100, "a100-paper": g.A100, "h100-sxm": g.H100, "h200-sxm": g.H200, "rtx-a6000": g.A6000}[name]
-	return price, ok
+	if name == "a100-paper" {
+		return g.A100, true // the papers' A100 has 80 GB
+	}
+	longest := 0
+	constants(g, func(key string, v Constant) {
+		gpu := strings.ReplaceAll(key, "_", "-")
+		if !notOfAGPU[key] && len(gpu) > longest && strings.HasPrefix(name+"-", gpu+"-") {
+			price, longest = v, len(gpu)
+		}
+	})
+	return price, longest > 0
 }
+
+// notOfAGPU are the keys of [prices.gpu] that are no GPU's name.
+var notOfAGPU = map[string]bool{"other": true, "hbm_pim_factor": true, "hbm_gib": true}
 
 // of returns the price of a GiB in modules of a part with gib GiB each.
 func (d *DIMMPrice) of(part string, gib float64) Constant {

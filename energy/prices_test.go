@@ -15,7 +15,8 @@ func list() *Prices {
 	return &Prices{
 		Name: "list", Date: "2026-01-02", Server: "1000 [900, 1200] press", Years: "4 [2, 5] assumption", Utilization: "0.5 [0.25, 0.8] assumption",
 		Electricity: "0.1 [0.05, 0.2] press", Carbon: "0.4 [0.1, 0.7] press",
-		GPU:  GPUPrices{"10 [5, 20] press", "11 [6, 21] press", "12 [7, 22] press", "13 [8, 23] press", "14 [9, 24] press", "15 [10, 25] assumption", "1.5 [1.1, 2] assumption", "0.5 [0.25, 1] assumption"},
+		GPU: GPUPrices{A100Small: "10 [5, 20] press", A100: "11 [6, 21] press", H100: "12 [7, 22] press", H200: "13 [8, 23] press", A6000: "14 [9, 24] press", B200: "16 [11, 26] press",
+			RTX4090: "17 [12, 27] press", PRO6000: "18 [13, 28] press", Other: "15 [10, 25] assumption", HBMPIM: "1.5 [1.1, 2] assumption", HBM: "0.5 [0.25, 1] assumption"},
 		DIMM: DIMMPrice{"2 [1, 3] press", "3 [2, 4] press", "4 [3, 5] press", "5 [4, 6] press", "6 [5, 7] press", "1.6 [1.2, 3] assumption", "1.3 [1.1, 2] assumption"},
 	}
 }
@@ -35,6 +36,9 @@ func TestCost(t *testing.T) {
 		{Equipment{Servers: 1, GPU: "h200-sxm", GPUs: 4, HBMPIM: true, HBMGiB: 80}, Mid, 1000 + 4*(13+80*0.5*1.5)},
 		{Equipment{Servers: 1, GPU: "rtx-a6000", GPUs: 4}, Low, 900 + 4*9},
 		{Equipment{Servers: 1, GPU: "mine", GPUBase: "h200-sxm", GPUs: 1}, Mid, 1000 + 13},
+		{Equipment{Servers: 1, GPU: "b200", GPUBase: "h200-sxm", GPUs: 1}, Mid, 1000 + 16},
+		{Equipment{Servers: 1, GPU: "rtx-4090-vllm-0.19", GPUs: 2}, Mid, 1000 + 2*17},
+		{Equipment{Servers: 1, GPU: "rtx-pro-6000-server-vllm-0.19", GPUs: 2}, Mid, 1000 + 2*18},
 		{Equipment{Servers: 0.125, GPU: "h100-sxm", GPUs: 1}, Mid, 125 + 12},
 		{Equipment{Servers: 1.5, GPU: "h100-sxm", GPUs: 12}, High, 1800 + 12*22},
 		{Equipment{Servers: 1, GPU: "h100-sxm", GPUBase: "h200-sxm", GPUs: 1}, Mid, 1000 + 12},
@@ -98,7 +102,9 @@ func TestPricesCheck(t *testing.T) {
 // TestGradeOfAnothersPrice: that a GPU costs what another does is an assumption, whatever is known of the other.
 func TestGradeOfAnothersPrice(t *testing.T) {
 	p := list()
-	for _, c := range []struct{ name, base, whose string }{{"h200-sxm", "a100-paper", "h200-sxm"}, {"mine", "h200-sxm", "h200-sxm"}, {"mine", "", ""}, {"mine", "theirs", ""}} {
+	for _, c := range []struct{ name, base, whose string }{{"h200-sxm", "a100-paper", "h200-sxm"}, {"mine", "h200-sxm", "h200-sxm"}, {"mine", "", ""}, {"mine", "theirs", ""},
+		// A name of a price that continues, one that only begins alike, and keys that are no GPU's.
+		{"h100-sxm-vllm-0.19", "", "h100-sxm-vllm-0.19"}, {"b2000", "", ""}, {"b200x", "h100-sxm", "h100-sxm"}, {"other", "", ""}, {"hbm-gib", "", ""}, {"hbm-pim-factor", "", ""}} {
 		if _, whose := p.GPU.Of(c.name, c.base); whose != c.whose {
 			t.Errorf("%s on %s costs what %q does, want %q", c.name, c.base, whose, c.whose)
 		}
@@ -108,6 +114,20 @@ func TestGradeOfAnothersPrice(t *testing.T) {
 	for name, want := range map[string]Grade{"h200-sxm": Measured, "mine": Assumption} {
 		if got := p.Cost(&Equipment{GPU: name, GPUBase: "h200-sxm", GPUs: 1}, 1, Mid).Grade; got != want {
 			t.Errorf("%s: grade %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestStale: half a year is 183 days, and nothing is stale beside an older list or itself.
+func TestStale(t *testing.T) {
+	for own, newest := range map[string]string{"2025-12-29": "2026-06-30", "2026-06-30": "2026-06-30", "2027-01-01": "2026-06-30"} {
+		if (&Prices{Date: own}).Stale(newest) {
+			t.Errorf("prices of %s are stale beside those of %s", own, newest)
+		}
+	}
+	for own, newest := range map[string]string{"2025-12-28": "2026-06-30", "2020-01-01": "2026-06-30"} {
+		if !(&Prices{Date: own}).Stale(newest) {
+			t.Errorf("prices of %s are not stale beside those of %s", own, newest)
 		}
 	}
 }

@@ -139,6 +139,9 @@ func Notes(cfg *configs.Config) (notes []string) {
 	default:
 		note("price list %s has no GPU %s: it costs what %s does, %s, in USD", prices.Name, gpu, whose, price)
 	}
+	if newest, date := configs.NewestPrices(); prices.Stale(date) {
+		note("price list %s is of %s; %s is of %s (--prices %s)", prices.Name, prices.Date, newest, date, newest)
+	}
 	if BeyondBoards(cfg) {
 		note("node.ranksets = %d are %d DIMMs on a channel (energy.ranks_per_dimm = %d): boards of servers have %d at DDR4-3200 and DDR5, at most %d",
 			cfg.Node.Ranksets, DIMMsPerChannel(cfg), cfg.Energy.RanksPerDIMM, fastDIMMs, mostDIMMs)

@@ -60,9 +60,9 @@ func TestNotes(t *testing.T) {
 		{fewRequests(3), []string{"node.ranksets=6"}, []string{"node.ranksets = 6 are 3 DIMMs on a channel"}},
 		{fewRequests(3), []string{"node.ranksets=6", "energy.ranks_per_dimm=1"}, []string{"node.ranksets = 6 are 6 DIMMs on a channel (energy.ranks_per_dimm = 1)"}},
 		{fewRequests(3), []string{"node.ranksets=64"}, []string{"node.ranksets = 64 are 32 DIMMs on a channel (energy.ranks_per_dimm = 2): boards of servers have 2 at DDR4-3200 and DDR5, at most 3"}},
-		{fewRequests(3), []string{"gpu.preset=h200-sxm", "gpu.name=b200", "gpu.memory_capacity=192GB"}, []string{
-			"GPU b200 is h200-sxm with changed: memory_capacity; what is not changed (efficiencies of kernels, power and links among it) is that of h200-sxm",
-			"has no GPU b200: it costs what h200-sxm does, "}},
+		{fewRequests(3), []string{"gpu.preset=h200-sxm", "gpu.name=b300", "gpu.memory_capacity=192GB"}, []string{
+			"GPU b300 is h200-sxm with changed: memory_capacity; what is not changed (efficiencies of kernels, power and links among it) is that of h200-sxm",
+			"has no GPU b300: it costs what h200-sxm does, "}},
 		{fewRequests(3), append(measured, "gpu.preset=h200-sxm", "gpu.memory_capacity=192GB"), nil}, // the title says it
 		{fewRequests(3), []string{"pim.multipliers=8"}, []string{"pim.multipliers = 8 changes nothing: a set of 4 takes a read of 16-bit elements as fast; pim.macs_per_read is"}},
 		{fewRequests(3), []string{"pim.multipliers=8", "model.kv_bits=8"}, nil},
