@@ -194,7 +194,7 @@ func TestReadings(t *testing.T) {
 }
 
 // TestEdge: a verdict is on the edge where the seeds' range has another one, of one seed what seeds differ by with
-// so many requests. Numbers that no seed draws have no spread.
+// so many requests, and of times of kernels by how far the model is off.
 func TestEdge(t *testing.T) {
 	for _, c := range []struct {
 		values   []float64 // by seed
@@ -207,8 +207,10 @@ func TestEdge(t *testing.T) {
 		{[]float64{5.9, 5.7, 5.9}, 1000, true, "direction, on the edge"},
 		{[]float64{5.65}, 1000, true, "reproduced, on the edge"}, // 2%: 5.76
 		{[]float64{5.6}, 1000, true, "reproduced"},
-		{[]float64{5.6}, 250, true, "reproduced, on the edge"}, // 4%: 5.82
-		{[]float64{5.74}, 250, false, "reproduced"},
+		{[]float64{5.6}, 250, true, "reproduced, on the edge"},   // 4%: 5.82
+		{[]float64{5.63}, 250, false, "reproduced"},              // 2%, whatever the requests: 5.743
+		{[]float64{5.64}, 250, false, "reproduced, on the edge"}, // 5.753
+		{[]float64{5.64, 5.64}, 250, false, "reproduced, on the edge"},
 		{[]float64{6.1}, 10, true, "direction, on the edge"},
 		{[]float64{1.01}, 1000, true, "same side, on the edge"}, // of 1, below which another system wins
 	} {
@@ -217,7 +219,7 @@ func TestEdge(t *testing.T) {
 			seeds = append(seeds, uint64(n))
 		}
 		one := &claim{ID: "x", Paper: 5, Kind: exactly, Ratio: true, Readings: []reading{{}}, find: func(_ *evidence, seed uint64, _ *reading) (finding, error) {
-			return finding{value: c.values[seed], drawn: c.drawn}, nil
+			return finding{value: c.values[seed], drawn: c.drawn, timed: !c.drawn}, nil
 		}}
 		got, err := judge([]*claim{one}, &evidence{seeds: seeds, requests: c.requests})
 		if err != nil || got[0].judged() != c.want {

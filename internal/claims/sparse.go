@@ -47,14 +47,17 @@ type sparseReading struct {
 
 const prefillPhase = "prefill" // a prompt as one chunk; else a reading is of decode steps
 
-// onSparse makes a finder of what needs configurations alone.
+// onSparse makes a finder of what needs configurations alone: times of kernels, and what is counted from shapes, which has
+// bounds of its own where arithmetic gives the number.
 func onSparse(find func(*subject) (finding, error)) finder {
 	return func(e *evidence, _ uint64, r *reading) (finding, error) {
 		s, err := e.sparse.subject(r)
 		if err != nil {
 			return finding{}, err
 		}
-		return find(s)
+		f, err := find(s)
+		f.timed = f.least == 0 || f.least != f.most
+		return f, err
 	}
 }
 
