@@ -12,15 +12,19 @@ import (
 )
 
 // Mapping splits a byte address into channel, rank, bank group, bank, row and column. It is written from the highest bits to the lowest as in
-// DRAMsim3: "rochrababgco" has the row highest and the column lowest; below the column are the bytes of a burst. Sizes that are no powers of two
-// (three ranks) divide the address instead of taking bits. Or it lists the bits of each part, some of them XORed, see parseBits.
+// DRAMsim3: "rochrababgco" has the row highest and the column lowest; below the lowest part are the bytes of a burst of the part. Sizes that are no
+// powers of two (three ranks) divide the address instead of taking bits. Or it lists the bits of each part, some of them XORed, see parseBits.
+//
+// The pseudo-channel may be named apart, "rochrababgcopc": then the ranks are those of one pseudo-channel. Without it they are those of all, which
+// dram.Address numbers pseudo-channel by pseudo-channel.
 type Mapping struct {
-	bits     *bitMapping    // nil if parts are what counts
-	parts    [6]mappingPart // lowest first
-	offset   uint64         // bytes of a burst, a power of two
-	shift    int            // log2 of offset
-	capacity uint64         // bytes of all channels
-	whole    bool           // each part is some bits of the address, shifts and masks by part
+	bits     *bitMapping   // nil if parts are what counts
+	parts    []mappingPart // lowest first
+	pseudo   int32         // ranks of a pseudo-channel, where the text names these
+	offset   uint64        // bytes of a burst, a power of two
+	shift    int           // log2 of offset
+	capacity uint64        // bytes of all channels
+	whole    bool          // each part is some bits of the address, shifts and masks by part
 	shifts   [len(mappingNames)]uint8
 	masks    [len(mappingNames)]uint64
 }
@@ -40,17 +44,27 @@ const (
 	partBank
 	partRow
 	partColumn
+	partPseudo
 )
 
 // mappingNames are the parts of an address as a mapping's text writes them.
-var mappingNames = [...]string{"ch", "ra", "bg", "ba", "ro", "co"}
+var mappingNames = [...]string{"ch", "ra", "bg", "ba", "ro", "co", "pc"}
 
 // New parses text for channels channels of ranks ranks of spec. The error is an *input.Error.
 func New(text string, spec *dram.Spec, channels, ranks int) (*Mapping, error) {
-	sizes := [...]int{channels, ranks, spec.BankGroups, spec.BanksPerGroup, spec.RankRows(), spec.DataBursts()}
+	sizes := [...]int{channels, ranks, spec.BankGroups, spec.BanksPerGroup, spec.RankRows(), spec.DataBursts(), 1}
+	names := len(mappingNames) - 1
 	bad := &input.Error{Key: "mapping", Value: text,
-		Expected: "each of ch, ra, bg, ba, ro, co once, highest bits first, such as rochrababgco, or lists of bits, such as co=6-12 bg=13^18,14"}
-	m := &Mapping{offset: uint64(spec.BurstBytes()), shift: bits.TrailingZeros(uint(spec.BurstBytes())), capacity: uint64(spec.RankBytes()) * uint64(ranks) * uint64(channels)}
+		Expected: "each of ch, ra, bg, ba, ro, co once, and pc or not, highest bits first, such as rochrababgcopc, or lists of bits, such as co=6-12 bg=13^18,14"}
+	if strings.Contains(strings.ToLower(text), mappingNames[partPseudo]) {
+		sizes[partPseudo] = spec.Rules().PseudoChannels
+		if ranks%sizes[partPseudo] != 0 {
+			return nil, &input.Error{Key: "mapping", Value: text, Expected: fmt.Sprintf("no pc: %d pseudo-channels do not divide %d ranks", sizes[partPseudo], ranks)}
+		}
+		sizes[partRank] /= sizes[partPseudo]
+		names++
+	}
+	m := &Mapping{pseudo: int32(sizes[partRank]), offset: uint64(spec.BurstBytes()), shift: bits.TrailingZeros(uint(spec.BurstBytes())), capacity: uint64(spec.RankBytes()) * uint64(ranks) * uint64(channels)}
 	if strings.Contains(text, "=") {
 		if spec.CheckCovers() > 0 {
 			return nil, &input.Error{Key: "mapping", Value: text,
@@ -58,9 +72,10 @@ func New(text string, spec *dram.Spec, channels, ranks int) (*Mapping, error) {
 		}
 		return m, m.parseBits(text, sizes[:])
 	}
-	if len(text) != 2*len(mappingNames) {
+	if len(text) != 2*names {
 		return nil, bad
 	}
+	m.parts = make([]mappingPart, names)
 	m.whole = true
 	shift := m.shift
 	seen := map[int]bool{}
@@ -94,11 +109,13 @@ func (m *Mapping) Decode(address uint64, a *dram.Address) (channel int, wrapped 
 	}
 	if m.whole {
 		part := func(i int) int32 { return int32(address >> (m.shifts[i] & 63) & m.masks[i]) }
-		a.Rank, a.BankGroup, a.Bank, a.Row, a.Column = part(partRank), part(partGroup), part(partBank), part(partRow), part(partColumn)
+		a.Rank = part(partRank) + part(partPseudo)*m.pseudo
+		a.BankGroup, a.Bank, a.Row, a.Column = part(partGroup), part(partBank), part(partRow), part(partColumn)
 		return int(part(partChannel)), wrapped
 	}
 	v := m.split(address)
-	a.Rank, a.BankGroup, a.Bank, a.Row, a.Column = int32(v[partRank]), int32(v[partGroup]), int32(v[partBank]), int32(v[partRow]), int32(v[partColumn])
+	a.Rank = int32(v[partRank]) + int32(v[partPseudo])*m.pseudo
+	a.BankGroup, a.Bank, a.Row, a.Column = int32(v[partGroup]), int32(v[partBank]), int32(v[partRow]), int32(v[partColumn])
 	return int(v[partChannel]), wrapped
 }
 

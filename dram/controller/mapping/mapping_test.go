@@ -50,6 +50,44 @@ func TestMapping(t *testing.T) {
 	}
 }
 
+// TestPseudoChannels: with pc lowest the bursts of consecutive addresses go to the pseudo-channels by turns, on parts without them it changes nothing, and
+// lists of bits have it as orders do. Ranks that the pseudo-channels do not share alike are refused.
+func TestPseudoChannels(t *testing.T) {
+	for _, name := range dram.SpecNames() {
+		spec, err := dram.LookupSpec(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pseudo := spec.Rules().PseudoChannels
+		m, err := New("rochrababgcopc", spec, 1, 2*pseudo)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for i := range 2 * pseudo {
+			_, a, _ := decoded(m, uint64(i*spec.BurstBytes()))
+			if want := (dram.Address{Rank: int32(i % pseudo * 2), Column: int32(i / pseudo)}); a != want {
+				t.Errorf("%s: burst %d lies at %+v, want %+v", name, i, a, want)
+			}
+		}
+		if pseudo > 1 {
+			if _, err := New("rochrababgcopc", spec, 1, pseudo+1); err == nil {
+				t.Errorf("%s: %d ranks of %d pseudo-channels", name, pseudo+1, pseudo)
+			}
+		}
+	}
+	spec, err := dram.LookupSpec("hbm3-6400-16gb-8h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, err := New("pc=5 co=6-10 bg=11,12 ba=13,14 ra=15 ro=16-29", spec, 1, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, a, _ := decoded(listed, 1<<5|1<<15|1<<16); a != (dram.Address{Rank: 3, Row: 1}) {
+		t.Errorf("by bits: %+v", a)
+	}
+}
+
 // TestHighParts: parts that lie beyond 4 GiB.
 func TestHighParts(t *testing.T) {
 	m, err := New("rachrobabgco", ddr43200(t), 2, 4)
@@ -76,11 +114,15 @@ func TestMappingIsOneToOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		names, ranks := mappingNames[:partPseudo], rapid.IntRange(1, 6).Draw(t, "ranks")
+		if rapid.Bool().Draw(t, "pseudo-channels") {
+			names, ranks = mappingNames[:], ranks*spec.Rules().PseudoChannels
+		}
 		text := ""
-		for _, p := range rapid.Permutation(mappingNames[:]).Draw(t, "order") {
+		for _, p := range rapid.Permutation(names).Draw(t, "order") {
 			text += p
 		}
-		m, err := New(text, spec, rapid.IntRange(1, 6).Draw(t, "channels"), rapid.IntRange(1, 6).Draw(t, "ranks"))
+		m, err := New(text, spec, rapid.IntRange(1, 6).Draw(t, "channels"), ranks)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +138,8 @@ func TestMappingIsOneToOne(t *testing.T) {
 // Encode returns the first byte address of the burst at a in channel; it is the
 // inverse of Decode.
 func (m *Mapping) Encode(channel int, a dram.Address) uint64 {
-	v := [...]uint64{uint64(channel), uint64(a.Rank), uint64(a.BankGroup), uint64(a.Bank), uint64(a.Row), uint64(a.Column)}
+	pseudo := uint64(m.pseudo)
+	v := [...]uint64{uint64(channel), uint64(a.Rank) % pseudo, uint64(a.BankGroup), uint64(a.Bank), uint64(a.Row), uint64(a.Column), uint64(a.Rank) / pseudo}
 	var address uint64
 	for i := len(m.parts) - 1; i >= 0; i-- {
 		p := m.parts[i]
@@ -174,7 +217,7 @@ func FuzzMapping(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, text := range []string{"rochrababgco", "ROCHRABABGCO", "co=6-12 bg=13^18,14^19 ba=15,16 ra=17 ro=18-33 ch=", "co=6-12 bg=13^18,14^19 ba=15,16 ra=17 ro=18-33", "ch=", "co=0-63", "ro=63^63"} {
+	for _, text := range []string{"rochrababgco", "ROCHRABABGCO", "co=6-12 bg=13^18,14^19 ba=15,16 ra=17 ro=18-33 ch=", "co=6-12 bg=13^18,14^19 ba=15,16 ra=17 ro=18-33", "ch=", "co=0-63", "ro=63^63", "rochrababgcopc", "pcpcpcpcpcpcpc", "pc= co=6-12"} {
 		f.Add(text, uint64(1<<33-64), 1, 2)
 		f.Add(text, uint64(64), 3, 3)
 	}
