@@ -11,11 +11,15 @@ import (
 	"github.com/l3sim/l3sim/system/ranks"
 )
 
-// DRAM is a memory system: channels of ranks of a part under a controller's policy. Set changes a key of the policy.
+// DRAM is a memory system: channels of ranks of a part under a controller's policy. Set changes a key of the policy. RequestBytes is the size of accesses that
+// have none of their own: 0 is a line of 64 B, OneBurst a burst of the part.
 type DRAM = controller.Setup
 
-// Access is a request to DRAM: its clock, its address, and whether it writes.
+// Access is a request to DRAM: its clock, its address, whether it writes, and its bytes. It takes as many bursts of the part as cover it.
 type Access = controller.Request
+
+// OneBurst as the RequestBytes of a DRAM has each access take one burst of the part, whatever a burst has, as DRAMsim3 and Ramulator do.
+const OneBurst = controller.OneBurst
 
 // DRAMStats is what accesses took: counts of commands, latencies, energy.
 type DRAMStats = controller.Stats

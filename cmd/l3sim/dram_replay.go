@@ -22,7 +22,7 @@ import (
 
 type replayFlags struct {
 	dram, policy, commands string
-	timeline               string
+	timeline, requestBytes string
 	ranks, channels        int
 	sets                   []string
 	strict                 bool
@@ -35,15 +35,20 @@ func (a *app) newDRAMReplayCommand() *cobra.Command {
 		Short: "Run a trace of memory requests through a memory system",
 		Long: `Run a trace of memory requests through a memory system.
 
-TRACE holds one request a line, plain or gzip: "0xADDRESS READ|WRITE CLOCK" (DRAMsim3)
-or "LD|ST ADDRESS" (Ramulator). Requests are 64 B and are offered in order, at most one
-a clock. Latency runs from acceptance, or from arrival, to the last data beat.
+TRACE holds one request a line, plain or gzip: "0xADDRESS READ|WRITE CLOCK" (DRAMsim3),
+"LD|ST ADDRESS" (Ramulator) or "CLOCK: [(BYTES)] read|write ADDRESS" (DRAMSys).
+
+A request without BYTES is the 64 B line that holds its address, or as large as
+--request-bytes says. It is split into the bursts of the part that cover it, which are
+offered in order, at most one a clock, and ends with the last of them. DRAMsim3 and
+Ramulator take each request as one burst: --request-bytes burst. Latency runs from
+acceptance, or from arrival, to the last data beat.
 
 --set changes any field of the part (tRFC=880, power.IDD0=60) or of the controller's
-policy (page=closed, refresh_postpone=8, mapping=rorabgbachco); docs/lab/dram.md lists them.`,
+policy (page=closed, refresh_postpone=8, mapping=rorabgbachcopc); docs/lab/dram.md lists them.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cmp.Or(cli.NotEmpty(cmd, "timeline", "commands"), timelineFile(f.timeline, f.commands)); err != nil {
+			if err := cmp.Or(cli.NotEmpty(cmd, "timeline", "commands", "request-bytes"), timelineFile(f.timeline, f.commands)); err != nil {
 				return err
 			}
 			return a.replay(cmd.Context(), args[0], &f)
@@ -54,6 +59,7 @@ policy (page=closed, refresh_postpone=8, mapping=rorabgbachco); docs/lab/dram.md
 	flags.IntVar(&f.ranks, "ranks", defaultRanks, "ranks of a channel")
 	flags.IntVar(&f.channels, "channels", 1, "channels, each with a controller of its own")
 	flags.StringVar(&f.policy, "policy", "default", "the controller's `policy`: "+strings.Join(controller.PolicyNames(), " or "))
+	flags.StringVar(&f.requestBytes, "request-bytes", "", "`size` of a request that has none in the trace, whose address is a multiple of it, or \"burst\": the burst that holds the address (default: the 64 B that hold it)")
 	flags.StringArrayVar(&f.sets, "set", nil, "change a field of the part or of the policy, `KEY=VALUE` (repeatable)")
 	flags.StringVar(&f.commands, "commands", "", "write every DRAM command to this `file`; with several channels one each, FILE.csv becoming FILE.chN.csv")
 	flags.StringVar(&f.timeline, "timeline", "", commandTimelineUsage+", named for several channels as that of --commands")
@@ -77,7 +83,10 @@ func (a *app) setup(f *replayFlags) (*controller.Setup, error) {
 	if err := applySets(f.sets, s.Set); err != nil {
 		return nil, err
 	}
-	return s, s.Validate()
+	if err := s.Validate(); err != nil || f.requestBytes == "" {
+		return s, err
+	}
+	return s, cli.FlagName(s.SetRequestBytes(f.requestBytes), "--request-bytes")
 }
 
 // replay runs a trace of requests. All outputs are checked before it starts, so that a long replay does not end
@@ -118,7 +127,7 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 		start := time.Now()
 		stats, err = s.Replay(ctx, requests, observers)
 		wall = time.Since(start)
-		return err
+		return input.Edit(err, func(e *input.Error) { e.File = input.Name(path) })
 	})
 	if err != nil {
 		return err

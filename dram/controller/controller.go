@@ -10,15 +10,6 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Request is one access: one burst (64 B in DDR4) at a byte address, offered to the controller from Clock on.
-type Request struct {
-	Clock   int64
-	Address uint64
-	Write   bool
-	// Partial says that a write changes a part of its burst only: with ECC the burst is read first.
-	Partial bool
-}
-
 // forever is a clock that is never reached.
 const forever = math.MaxInt64
 
@@ -72,7 +63,7 @@ var errNoProgress = errors.New("memory controller: requests wait but no command 
 // ticksPerCheck is how often Run looks whether it was cancelled.
 const ticksPerCheck = 1 << 16
 
-// run offers the requests in order, at most one a clock, and returns what happened when the last one's data is over. A controller runs once.
+// run offers the requests in order, at most one burst of them a clock, and returns what happened when the last one's data is over. A controller runs once.
 func (c *controller) run(ctx context.Context, requests []Request) (*Stats, error) {
 	for i, r := range requests {
 		if r.Clock < 0 || r.Clock > dram.MaxClock || i > 0 && r.Clock < requests[i-1].Clock {

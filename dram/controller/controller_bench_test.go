@@ -78,6 +78,22 @@ func BenchmarkMixed(b *testing.B)        { benchmarkRun(b, mixedRandom(200_000))
 func BenchmarkMixedStreams(b *testing.B) { benchmarkRun(b, mixedStreams(200_000)) }
 func BenchmarkSparseReads(b *testing.B)  { benchmarkRun(b, sparseReads(20_000)) }
 
+// replayLines replays n reads of 64 B on a part with bursts of 32 B.
+func replayLines(tb testing.TB, n int) {
+	s := setup(tb, "default")
+	s.Spec = part(tb, "hbm3-6400-16gb-8h")
+	if _, err := s.Replay(context.Background(), randomReads(n), nil); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func BenchmarkLines(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		replayLines(b, 100_000)
+	}
+}
+
 // TestNoAllocationPerRequest compares runs of two lengths: what they allocate
 // is the controller, not the requests.
 func TestNoAllocationPerRequest(t *testing.T) {
@@ -91,5 +107,9 @@ func TestNoAllocationPerRequest(t *testing.T) {
 		if many > few+2 {
 			t.Errorf("%v allocations for 2,000 requests, %v for 20,000", few, many)
 		}
+	}
+	few, many := testing.AllocsPerRun(3, func() { replayLines(t, 2_000) }), testing.AllocsPerRun(3, func() { replayLines(t, 20_000) })
+	if many > few+8 { // the list of open requests doubles a few times
+		t.Errorf("of several bursts: %v allocations for 2,000 requests, %v for 20,000", few, many)
 	}
 }

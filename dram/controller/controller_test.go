@@ -207,7 +207,8 @@ func TestChannels(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum := &Stats{}
-	for _, part := range split(requests, m, s.Channels) {
+	parts, _ := newSplitter(s.Spec, m, s.Channels, s.requestBytes()).deal(requests)
+	for _, part := range parts {
 		one, err := newController(s.Spec, s.Policy, m, s.Ranks, nil).run(context.Background(), part)
 		if err != nil {
 			t.Fatal(err)
@@ -340,6 +341,7 @@ func TestEventsAreEveryClock(t *testing.T) {
 		for clock := int64(0); len(requests) < 1000; clock += int64(rng.IntN(gap)) {
 			requests = append(requests, Request{Clock: clock, Address: 64 * rng.Uint64N(bursts), Write: rng.Float64() < writes, Partial: rng.IntN(4) == 0})
 		}
+		bytesOfRequest := uint64(1) << rapid.IntRange(4, 8).Draw(t, "log2 of the bytes of a request")
 		var logs [2]bytes.Buffer
 		for i := range logs {
 			to, err := mapping.New(policy.Mapping, spec, 1, ranks)
@@ -348,6 +350,7 @@ func TestEventsAreEveryClock(t *testing.T) {
 			}
 			log := check.NewLogWriter(&logs[i], check.LogHeader{})
 			c := newController(spec, policy, to, ranks, log.Write)
+			c.front.splitter.bytes = bytesOfRequest
 			if i == 0 {
 				if _, err := c.run(context.Background(), requests); err != nil {
 					t.Fatal(err)

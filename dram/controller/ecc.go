@@ -37,7 +37,7 @@ type fetch struct {
 // checkedRead is a read between acceptance and its end.
 type checkedRead struct {
 	accepted, arrived int64
-	merged            int32 // see entry
+	merged, request   int32 // see entry
 	next              int32 // that waits for the same fetch
 	left              int8  // of its data and its check bits, what has not begun
 	own               bool  // it is the read of a partial write: nobody waits for it
@@ -84,7 +84,7 @@ func (k *checkBits) use(e *entry, write bool) *keptBits {
 	b, column := &k.kept[e.bank], k.first+e.column/max(1, k.covers)
 	if b.row != e.row || b.column != column {
 		n := k.fetches.add(fetch{e.bank, -1})
-		k.queue = append(k.queue, entry{row: e.row, column: column, merged: -1, bank: e.bank, id: n, check: true})
+		k.queue = append(k.queue, entry{row: e.row, column: column, merged: -1, bank: e.bank, id: n, request: -1, check: true})
 		k.putBack(e.bank)
 		*b = keptBits{row: e.row, column: column, fetch: n}
 	}
@@ -96,7 +96,7 @@ func (k *checkBits) use(e *entry, write bool) *keptBits {
 func (k *checkBits) putBack(bank int32) {
 	if b := &k.kept[bank]; b.dirty {
 		b.dirty = false
-		k.queue = append(k.queue, entry{row: b.row, column: b.column, merged: -1, bank: bank, id: -1, kind: needWrite, check: true})
+		k.queue = append(k.queue, entry{row: b.row, column: b.column, merged: -1, bank: bank, id: -1, request: -1, kind: needWrite, check: true})
 	}
 }
 
@@ -127,9 +127,9 @@ func (c *controller) acceptChecked(t int64) bool {
 	if len(k.queue) > 0 {
 		return c.acceptCheck(t)
 	}
-	if c.front.next < len(c.front.requests) && c.front.requests[c.front.next].Clock*c.channel.steps <= t && c.front.requests[c.front.next].Partial {
+	if c.front.next < len(c.front.requests) && c.front.requests[c.front.next].Clock*c.channel.steps <= t && c.front.requests[c.front.next].Write {
 		c.front.decode()
-		if c.front.head.kind == needWrite && c.readFirst(&c.front.head) {
+		if c.front.head.partial && c.readFirst(&c.front.head) {
 			return c.acceptCheck(t)
 		}
 	}
@@ -142,7 +142,7 @@ func (c *controller) acceptChecked(t int64) bool {
 		k.use(&c.front.head, true)
 	case len(c.front.held[needRead].entries) > held: // neither merged nor forwarded
 		e := &c.front.held[needRead].entries[held]
-		e.id = k.read(e, checkedRead{accepted: e.accepted, arrived: e.arrived})
+		e.id = k.read(e, checkedRead{accepted: e.accepted, arrived: e.arrived, request: e.request})
 	}
 	return true
 }
@@ -160,7 +160,7 @@ func (c *controller) acceptCheck(t int64) bool {
 	first := c.front.pending(&e, e.kind)
 	switch {
 	case first != nil && e.check && e.kind == needRead:
-		c.front.merge(first, mergedRead{accepted: t, arrived: t, fetch: e.id})
+		c.front.merge(first, mergedRead{accepted: t, arrived: t, fetch: e.id, request: -1})
 	case first != nil: // it is read already, or the write is replaced
 	case e.check && e.kind == needRead && c.front.pending(&e, needWrite) != nil:
 		c.fetched(e.id, t+c.channel.steps)
@@ -180,7 +180,8 @@ func (c *controller) readFirst(e *entry) bool {
 	}
 	e.read = true
 	own := *e
-	own.kind, own.id = needRead, -1
+	own.kind, own.id, own.request = needRead, -1, -1
+	e.parts = allParts // of which the read brings what the write does not
 	c.check.queue = append(c.check.queue, own)
 	return true
 }
@@ -210,9 +211,9 @@ func (c *controller) partEnds(n int32, end int64) {
 	if done.own {
 		c.stats.ModifyReads++
 	} else {
-		c.readEnds(done.accepted, done.arrived, end)
+		c.readEnds(done.request, done.accepted, done.arrived, end)
 	}
-	c.front.eachMerged(done.merged, func(w *mergedRead) { c.readEnds(w.accepted, w.arrived, end) })
+	c.front.eachMerged(done.merged, func(w *mergedRead) { c.readEnds(w.request, w.accepted, w.arrived, end) })
 }
 
 // idle reports whether nothing is left to be accepted, and no changed check bits to be written.

@@ -13,11 +13,14 @@ type front struct {
 	policy  *Policy
 	stats   *Stats
 
-	mapping  *mapping.Mapping
+	splitter burstSplitter
 	requests []Request
-	next     int   // request to accept next
-	head     entry // requests[next] if decoded
+	next     int    // request of which bursts are to be accepted
+	left     int    // bursts of it to be accepted, 0 before the first is decoded
+	at       uint64 // address of the next of them
+	head     entry  // that burst if decoded
 	decoded  bool
+	open     list[openRequest] // of several bursts, by number
 
 	held     [kinds]entryQueue // the read queue and the write buffer
 	movable  [kinds]int        // entries of these whose bank's queue has room
@@ -27,12 +30,12 @@ type front struct {
 	stalled  bool              // no entry can move until a queue changes
 }
 
-// newFront returns empty queues.
+// newFront returns empty queues. A request without a size of its own is one burst, until the splitter says otherwise.
 func newFront(channel *channel, queues *queues, sched *sched, policy *Policy, to *mapping.Mapping, stats *Stats) front {
-	return front{channel: channel, queues: queues, sched: sched, policy: policy, stats: stats, mapping: to, held: [kinds]entryQueue{newEntryQueue(policy.ReadQueue), newEntryQueue(policy.WriteBuffer)}}
+	return front{splitter: newSplitter(channel.spec, to, 1, uint64(channel.spec.BurstBytes())), channel: channel, queues: queues, sched: sched, policy: policy, stats: stats, held: [kinds]entryQueue{newEntryQueue(policy.ReadQueue), newEntryQueue(policy.WriteBuffer)}}
 }
 
-// accept takes the next request, if it has come and its queue has room. A request that is accepted at clock t can move on from t+1 on.
+// accept takes the next burst of the next request, if it has come and its queue has room. What is accepted at clock t can move on from t+1 on.
 func (c *controller) accept(t int64) bool {
 	if c.front.next == len(c.front.requests) || c.front.requests[c.front.next].Clock*c.channel.steps > t {
 		return false
@@ -42,23 +45,25 @@ func (c *controller) accept(t int64) bool {
 	if c.front.held[e.kind].full() {
 		return false
 	}
-	c.front.decoded = false
-	c.front.next++
-	c.stats.Requests++
-	c.front.stalled = false
-	// The write buffer may hold the burst: a read takes its data from there, a write replaces it.
-	switch written := c.front.pending(e, needWrite) != nil; {
-	case written && e.kind == needWrite:
+	c.front.take(t)
+	// The write buffer may hold the burst: a read that wants nothing else takes its data from there, a write replaces or completes it.
+	written := c.front.pending(e, needWrite)
+	switch {
+	case written != nil && e.kind == needWrite:
+		written.parts |= e.parts
 		c.stats.MergedWrites++
+		if e.request >= 0 {
+			c.burstEnds(e.request, -1)
+		}
 		return true
-	case written:
+	case written != nil && e.parts&^written.parts == 0:
 		c.stats.ForwardedReads++
-		c.readEnds(t, arrived, t+c.channel.steps)
+		c.readEnds(e.request, t, arrived, t+c.channel.steps)
 		return true
 	case e.kind == needRead:
 		if first := c.front.pending(e, needRead); first != nil {
 			c.stats.MergedReads++
-			c.front.merge(first, mergedRead{accepted: t, arrived: arrived, fetch: -1})
+			c.front.merge(first, mergedRead{accepted: t, arrived: arrived, fetch: -1, request: e.request})
 			return true
 		}
 	}
@@ -66,17 +71,54 @@ func (c *controller) accept(t int64) bool {
 	return true
 }
 
-// decode sets head to the next request.
+// take notes that the head is accepted, and goes on to the burst after it.
+func (f *front) take(t int64) {
+	if e := &f.head; e.request >= 0 {
+		if o := &f.open.of[e.request]; o.accepted < 0 {
+			o.accepted = t
+		}
+	}
+	f.decoded, f.stalled = false, false
+	if f.left--; f.left > 0 {
+		f.at = f.splitter.next(f.at)
+	} else {
+		f.next++
+	}
+}
+
+// begin splits the next request.
+func (f *front) begin(r *Request) {
+	first, bursts, parts := f.splitter.split(r)
+	f.at, f.left = first, bursts
+	if r.shared > 0 {
+		f.at, f.left = f.splitter.own(first, bursts)
+	}
+	e := &f.head
+	e.parts, e.partial, e.request = parts, r.Partial || parts != allParts, -1
+	wrapped := r.Address >= f.splitter.mapping.Capacity()
+	if bursts > 1 {
+		e.request = f.open.add(openRequest{accepted: -1, arrived: r.Clock * f.channel.steps, end: -1, left: f.left, shared: r.shared, write: r.Write, wrapped: wrapped})
+	}
+	if r.shared > 0 {
+		return // addShared counts it
+	}
+	f.stats.Requests++
+	if wrapped {
+		f.stats.WrappedAddresses++
+	}
+}
+
+// decode sets head to the next burst of the next request.
 func (f *front) decode() {
 	if f.decoded {
 		return
 	}
-	r := &f.requests[f.next]
-	var a dram.Address
-	if _, wrapped := f.mapping.Decode(r.Address, &a); wrapped {
-		f.stats.WrappedAddresses++
+	r, e := &f.requests[f.next], &f.head
+	if f.left == 0 {
+		f.begin(r)
 	}
-	e := &f.head
+	var a dram.Address
+	f.splitter.mapping.Decode(f.at, &a)
 	e.row, e.column, e.merged, e.kind, e.read = a.Row, a.Column, -1, needRead, false
 	if r.Write {
 		e.kind = needWrite

@@ -28,11 +28,13 @@ func TestOwnLogs(t *testing.T) {
 		}
 		s.Policy.RefreshPullIn = rapid.IntRange(0, table.PullIn).Draw(t, "pull in")
 		s.Policy.RefreshClose = rapid.SampledFrom([]string{"all", "each"}).Draw(t, "close")
-		s.Policy.Mapping = rapid.SampledFrom([]string{"rochrababgco", "rorabgbachco", "chrarobabgco", "robabgracoch"}).Draw(t, "mapping")
+		s.Policy.Mapping = rapid.SampledFrom([]string{"rochrababgco", "rorabgbachco", "chrarobabgco", "robabgracoch", "rochrababgcopc"}).Draw(t, "mapping")
 		drawPower(t, s)
 		drawECC(t, s.Spec)
 		s.Ranks = table.PseudoChannels * rapid.IntRange(1, 4).Draw(t, "ranks")
+		s.RequestBytes = rapid.SampledFrom([]int{0, OneBurst}).Draw(t, "bytes")
 		requests := drawTrace(t, 300)
+		drawSizes(t, s, requests)
 		stats, records := replayLog(t, s, requests)
 		if found := checkRecords(spec, s.Ranks, records); len(found) > 0 {
 			t.Fatalf("%+v", found[0])
@@ -42,16 +44,18 @@ func TestOwnLogs(t *testing.T) {
 				t.Fatalf("%+v: another bank of the rank has had a refresh less", *r)
 			}
 		}
-		var reads, writes int64
+		var whole, reads, writes int64 // reads, and bursts of reads and writes
 		for _, r := range requests {
+			bursts := burstsOf(s, &r)
 			if r.Write {
-				writes++
+				writes += bursts
 			} else {
-				reads++
+				reads += bursts
+				whole++
 			}
 		}
-		if stats.Requests != int64(len(requests)) || int64(len(stats.Latency.clocks)) != reads {
-			t.Fatalf("%d of %d requests, %d of %d reads", stats.Requests, len(requests), len(stats.Latency.clocks), reads)
+		if stats.Requests != int64(len(requests)) || int64(len(stats.Latency.clocks)) != whole {
+			t.Fatalf("%d of %d requests, %d of %d reads", stats.Requests, len(requests), len(stats.Latency.clocks), whole)
 		}
 		if got := stats.Count(dram.RD, dram.RDA) - stats.CheckReads - stats.ModifyReads + stats.MergedReads + stats.ForwardedReads; got != reads {
 			t.Fatalf("%d reads issued, merged or forwarded, want %d", got, reads)

@@ -106,7 +106,7 @@ func TestManagementByHand(t *testing.T) {
 		{"managed-6400-16gb-8h", "hbm3-6400-16gb-8h", "all", dram.RFM}, {"managed-6400-16gb-8h", "hbm3-6400-16gb-8h", "bank", dram.RFMpb},
 	} {
 		s := setup(t, "default")
-		s.Spec, s.Policy.Refresh = managedPart(t, c.part, most, less), c.refresh
+		s.Spec, s.Policy.Refresh, s.RequestBytes = managedPart(t, c.part, most, less), c.refresh, OneBurst
 		s.Ranks = s.Spec.Rules().PseudoChannels
 		row := uint64(s.Spec.Banks()) * uint64(s.Spec.RowBytes()) * uint64(s.Ranks)
 		requests := make([]Request, 400)

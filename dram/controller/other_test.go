@@ -66,11 +66,11 @@ func replayOther(tb testing.TB, s *Setup, trace string) *Stats {
 	return stats
 }
 
-// otherSetup is DRAMsim3's HBM2, GDDR6 or LPDDR4 under the default policy.
+// otherSetup is DRAMsim3's HBM2, GDDR6 or LPDDR4 under the default policy. That simulator takes a line of a trace as one burst.
 func otherSetup(tb testing.TB, kind string) *Setup {
 	tb.Helper()
 	s := setup(tb, "default")
-	s.Ranks = 1
+	s.Ranks, s.RequestBytes = 1, OneBurst
 	switch kind {
 	case "hbm2":
 		s.Spec, s.Policy.Mapping = otherPart(tb, "dramsim3-hbm2", "dramsim3-hbm2-4gb"), "rorachbgbaco"
@@ -141,7 +141,7 @@ var ramulatorSetups = map[string]struct {
 	"gddr6":   {"gddr6-14000-8gb-x16", 1, "rochbabgraco"},
 }
 
-// TestRamulator replays Ramulator 2.1's micro-benchmarks under its timings: no end is 1% later than its.
+// TestRamulator replays Ramulator 2.1's micro-benchmarks, whose requests are one burst each, under its timings: no end is 1% later than its.
 func TestRamulator(t *testing.T) {
 	var table strings.Builder
 	for _, r := range readTable(t, "../../testdata/ramulator/results.csv") {
@@ -156,6 +156,7 @@ func TestRamulator(t *testing.T) {
 		}
 		s := setup(t, "default")
 		s.Spec, s.Ranks, s.Policy.Mapping = ramulatorPart(t, set.part, r["standard"]), set.ranks, set.mapping
+		s.RequestBytes = OneBurst
 		if r["refresh"] == "none" {
 			s.Spec.TREFI = 1 << 20
 		}

@@ -44,9 +44,9 @@ type Policy struct {
 // never is a limit or bound that no run reaches.
 const never = 1 << 30
 
-// defaultPolicy has the queues of the comparison with DRAMsim3.
+// defaultPolicy has the queues and the mapping of the comparison with DRAMsim3, with neighbouring bursts in the pseudo-channels by turns.
 var defaultPolicy = Policy{
-	Scheduler: "batch", Page: "open", Mapping: "rochrababgco",
+	Scheduler: "batch", Page: "open", Mapping: "rochrababgcopc",
 	ReadQueue: 32, WriteBuffer: 32, BankQueue: 8, DrainHigh: 32, DrainLow: 0, DrainIdle: 0,
 	RowHitLimit: never, AgeBound: 5000, Refresh: "all", RefreshClose: "all",
 	PowerDown: "off", PowerDownAfter: 64, SelfRefreshAfter: 100_000,

@@ -7,19 +7,22 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// entry is one request in a queue.
+// entry is one burst in a queue, a request or a part of one.
 type entry struct {
-	accepted int64 // step of acceptance, unique: one request a step
+	accepted int64 // step of acceptance, unique: one burst a step
 	queued   int64 // step at which it came into its bank's queue
 	arrived  int64
 	row      int32
 	column   int32
-	merged   int32 // first read that waits for the same burst, its number among mergedReads, or -1
-	bank     int32 // over all ranks
-	id       int32 // with ECC the number of a read, or of the fetch that a burst of check bits is, see checkBits
-	kind     need  // needRead or needWrite
-	check    bool  // a burst of check bits
-	read     bool  // a partial write whose burst is being read
+	merged   int32  // first read that waits for the same burst, its number among mergedReads, or -1
+	bank     int32  // over all ranks
+	id       int32  // with ECC the number of a read, or of the fetch that a burst of check bits is, see checkBits
+	request  int32  // its number among the open requests, -1 where the request has no other burst
+	parts    uint32 // of the burst that it reads or writes, see burstSplitter
+	kind     need   // needRead or needWrite
+	check    bool   // a burst of check bits
+	partial  bool   // a write of a part of its burst
+	read     bool   // a partial write whose burst is being read
 }
 
 // kinds is how many kinds of entries there are. They are indices: needRead and needWrite.
@@ -160,6 +163,7 @@ func (b *bankQueue) indifferent(e *entry, row int32) bool {
 type mergedRead struct {
 	accepted, arrived int64
 	fetch, next       int32 // the fetch of check bits that waits, and the next read of the same burst, or -1
+	request           int32 // see entry
 }
 
 // merge lets a read finish with first.

@@ -121,6 +121,7 @@ func TestIdleBankWaits(t *testing.T) {
 		s := setup(t, "default")
 		s.Spec, s.Ranks = part(t, "lpddr5x-6400-16gb-x16"), 1
 		s.Policy.Refresh, s.Policy.RefreshPullIn, s.Policy.Mapping = "bank", 2, "rorachbgbaco"
+		s.RequestBytes = OneBurst
 		units := s.Spec.Banks() / 2 // pairs; all are two ahead when the next falls due
 		due := int64(s.Spec.TREFI + s.Spec.TREFI/units*(bank+1))
 		at := uint64(bank * s.Spec.RowBursts() * s.Spec.BurstBytes())
@@ -173,8 +174,8 @@ func TestRefreshOfBanksTakesIdleOnes(t *testing.T) {
 	for _, name := range []string{"ddr5-4800-16gb-x8", "lpddr5x-6400-16gb-x16", "hbm3-6400-16gb-8h"} {
 		for _, postpone := range []int{0, 2} {
 			s := setup(t, "default")
-			s.Spec, s.Ranks = part(t, name), 2
-			s.Policy.Refresh, s.Policy.RefreshPostpone = "bank", postpone
+			s.Spec, s.Ranks, s.RequestBytes = part(t, name), 2, OneBurst
+			s.Policy.Refresh, s.Policy.RefreshPostpone, s.Policy.Mapping = "bank", postpone, "rochrababgco"
 			var requests []Request
 			for i := range int64(12_000) { // more hits of bank 0 than the bus has time for
 				requests = append(requests, Request{Clock: 2 * i, Address: uint64(i%32) * uint64(s.Spec.BurstBytes())})
@@ -206,7 +207,7 @@ func TestRefreshOfBanksTakesIdleOnes(t *testing.T) {
 
 // TestRefreshOfBanksGains: what refreshing banks alone, and those without requests first, is worth on random traffic: the end
 // where requests all come at once, and the slowest hundredth of reads at three quarters of the bandwidth so found, in the mean of
-// three draws: of a single one the order may be chance. It writes the table.
+// three draws: of a single one the order may be chance. Requests are one burst of the part each. It writes the table.
 func TestRefreshOfBanksGains(t *testing.T) {
 	var table strings.Builder
 	for _, p := range []struct {
@@ -214,7 +215,7 @@ func TestRefreshOfBanksGains(t *testing.T) {
 		ranks int
 	}{{"ddr5-4800-16gb-x8", 1}, {"ddr5-4800-16gb-x8", 2}, {"lpddr5x-6400-16gb-x16", 1}, {"hbm3-6400-16gb-8h", 4}} {
 		s := setup(t, "default")
-		s.Spec, s.Ranks = part(t, p.part), p.ranks
+		s.Spec, s.Ranks, s.RequestBytes, s.Policy.Mapping = part(t, p.part), p.ranks, OneBurst, "rochrababgco"
 		fmt.Fprintf(&table, "| %s | %d |", p.part, p.ranks)
 		var ends, slow [3]int64
 		for i, policy := range []Policy{{Refresh: "all"}, {Refresh: "bank"}, {Refresh: "bank", RefreshPostpone: 3}} {

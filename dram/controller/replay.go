@@ -18,6 +18,9 @@ type Setup struct {
 	Policy   *Policy
 	Channels int
 	Ranks    int // ranks of a channel
+	// RequestBytes is the size of a request that has none of its own: a power of two, at most a row, of which addresses are multiples. 0: the line of
+	// DefaultRequestBytes that holds the address. OneBurst: the burst that holds it.
+	RequestBytes int
 }
 
 // Check has the rules of the whole set-up but for its mapping.
@@ -28,6 +31,7 @@ func (s *Setup) Check(c *input.Check) {
 	input.Within(c, "ranks", s.Ranks, 1, dram.MaxRanks)
 	if c.OK() {
 		s.checkStandard(c)
+		s.checkRequestBytes(c)
 	}
 }
 
@@ -96,20 +100,24 @@ func (s *Setup) Mapping() (*mapping.Mapping, error) {
 	return mapping.New(s.Policy.Mapping, s.Spec, s.Channels, s.Ranks)
 }
 
-// Replay runs a trace. Each channel takes its requests in order, at most one a clock. Channels share nothing, so they run in
+// Replay runs a trace. Each channel takes its requests in order, at most one burst a clock. Channels share nothing, so they run in
 // parallel and give the same statistics with any number of processors. Logs sees the commands of each channel; it may
 // be nil, as may any of it.
 func (s *Setup) Replay(ctx context.Context, requests []Request, logs []dram.Observe) (*Stats, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
+	if err := s.checkRequests(requests); err != nil {
+		return nil, err
+	}
 	to, err := s.Mapping()
 	if err != nil {
 		return nil, err
 	}
-	parts := [][]Request{requests}
+	splitter := newSplitter(s.Spec, to, s.Channels, s.requestBytes())
+	parts, total, shared := [][]Request{requests}, &Stats{}, 0
 	if s.Channels > 1 {
-		parts = split(requests, to, s.Channels)
+		parts, shared = splitter.deal(requests)
 	}
 	stats := make([]*Stats, s.Channels)
 	errs := make([]error, s.Channels)
@@ -120,27 +128,19 @@ func (s *Setup) Replay(ctx context.Context, requests []Request, logs []dram.Obse
 			log = logs[i]
 		}
 		c := newController(s.Spec, s.Policy, to, s.Ranks, log)
+		c.front.splitter = splitter
+		c.front.splitter.channel = i
 		wg.Go(func() { stats[i], errs[i] = c.run(ctx, parts[i]) })
 	}
 	wg.Wait()
-	total := &Stats{}
 	for i := range stats {
 		if errs[i] != nil {
 			return nil, errs[i]
 		}
 		total.add(stats[i])
 	}
+	total.addShared(shared, stats, s.Spec.Steps(1))
 	return total, nil
-}
-
-// split deals the requests out to their channels.
-func split(requests []Request, m *mapping.Mapping, channels int) [][]Request {
-	parts := make([][]Request, channels)
-	for _, r := range requests {
-		channel, _ := m.Decode(r.Address, &dram.Address{})
-		parts[channel] = append(parts[channel], r)
-	}
-	return parts
 }
 
 // Set sets the field that the configuration key names, of the part ("tRFC", "dram.tRFC") or of the policy ("page", "policy.page"), from its text.

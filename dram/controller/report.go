@@ -16,10 +16,12 @@ type Report struct {
 	Policy   string `json:"policy"`
 	Channels int    `json:"channels"`
 	Ranks    int    `json:"ranks"`
+	// RequestBytes is the size of a request that has none of its own, where that is not one burst.
+	RequestBytes int64 `json:"request_bytes,omitempty"`
 	*Stats
 	commandCounts
 	RowHits        int64   `json:"row_hits"`
-	GBPerS         float64 `json:"gb_per_s"`        // of the data of requests, without check bits and what partial writes read
+	GBPerS         float64 `json:"gb_per_s"`        // of the bursts of requests, without check bits and what partial writes read
 	BusUtilization float64 `json:"bus_utilization"` // mean over the data buses: one a channel, or a pseudo-channel
 	latencyReport
 	// Reads by latency from acceptance: at least low_clocks, below twice that.
@@ -99,6 +101,9 @@ func NewReport(s *Setup, policy string, st *Stats, wall time.Duration) *Report {
 		RowHits:   st.RowHits,
 		Histogram: append([]Bin{}, st.Latency.Histogram()...), EnergyMJ: dram.NewMillijoules(s.Spec, &st.Energy), WallS: wall.Seconds(),
 	}
+	if n := s.requestBytes(); n != uint64(s.Spec.BurstBytes()) {
+		r.RequestBytes = int64(n)
+	}
 	data, end, burst := r.RD+r.WR, max(1, float64(st.EndClock)), float64(s.Spec.BurstClocks())
 	for i, rank := range st.Ranks {
 		k := rankReport{Channel: i / s.Ranks, Rank: i % s.Ranks, RankStats: rank, BusShare: float64(rank.Reads+rank.Writes) * burst / end}
@@ -124,8 +129,12 @@ func NewReport(s *Setup, policy string, st *Stats, wall time.Duration) *Report {
 // WriteLines writes lines whose cells tabs divide.
 func (r *Report) WriteLines(t io.Writer) {
 	fmt.Fprintf(t, "%s, %d ranks a channel, channels: %d, policy: %s\n\n", r.Spec, r.Ranks, r.Channels, r.Policy)
-	fmt.Fprintf(t, "requests\t%d\tmerged %d reads, %d writes; forwarded %d reads; wrapped %d addresses\n",
-		r.Requests, r.MergedReads, r.MergedWrites, r.ForwardedReads, r.WrappedAddresses)
+	size := ""
+	if r.RequestBytes > 0 {
+		size = fmt.Sprintf("of %d B; bursts: ", r.RequestBytes)
+	}
+	fmt.Fprintf(t, "requests\t%d\t%smerged %d reads, %d writes; forwarded %d reads; wrapped %d addresses\n",
+		r.Requests, size, r.MergedReads, r.MergedWrites, r.ForwardedReads, r.WrappedAddresses)
 	fmt.Fprintf(t, "end\t%d clocks\n", r.EndClock)
 	fmt.Fprintf(t, "commands\tACT %d\tPRE %d, RD %d, WR %d, REF %d", r.ACT, r.PRE, r.RD, r.WR, r.REF)
 	for _, c := range []struct {

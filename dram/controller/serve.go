@@ -76,19 +76,32 @@ func (c *controller) served(e *entry, end int64) {
 		c.fetched(e.id, end)
 		c.front.eachMerged(e.merged, func(w *mergedRead) { c.fetched(w.fetch, end) })
 	case e.kind == needWrite:
-		c.stats.WriteLatency.add(c.channel.clocks(end - e.accepted))
+		c.writeEnds(e, end)
 	case c.check != nil:
 		c.check.reads.of[e.id].merged = e.merged
 		c.partEnds(e.id, end)
 	default:
-		c.readEnds(e.accepted, e.arrived, end)
-		c.front.eachMerged(e.merged, func(w *mergedRead) { c.readEnds(w.accepted, w.arrived, end) })
+		c.readEnds(e.request, e.accepted, e.arrived, end)
+		c.front.eachMerged(e.merged, func(w *mergedRead) { c.readEnds(w.request, w.accepted, w.arrived, end) })
 	}
 }
 
-// readEnds counts a read, whose latencies begin with its acceptance and with its arrival.
-func (c *controller) readEnds(accepted, arrived, end int64) {
+// readEnds counts a read, whose latencies begin with its acceptance and with its arrival. It is a request, or of an open one.
+func (c *controller) readEnds(request int32, accepted, arrived, end int64) {
 	c.endStep = max(c.endStep, end)
+	if request >= 0 {
+		c.burstEnds(request, end)
+		return
+	}
 	c.stats.Latency.add(c.channel.clocks(end - accepted))
 	c.stats.ArrivalLatency.add(c.channel.clocks(end - arrived))
+}
+
+// writeEnds counts a write.
+func (c *controller) writeEnds(e *entry, end int64) {
+	if e.request >= 0 {
+		c.burstEnds(e.request, end)
+		return
+	}
+	c.stats.WriteLatency.add(c.channel.clocks(end - e.accepted))
 }

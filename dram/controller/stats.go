@@ -12,21 +12,22 @@ import (
 type Stats struct {
 	Requests         int64 `json:"requests"`
 	WrappedAddresses int64 `json:"wrapped_addresses"` // addresses beyond the capacity
-	MergedReads      int64 `json:"merged_reads"`      // reads that waited for a pending read of the same burst
-	MergedWrites     int64 `json:"merged_writes"`     // writes that replaced a pending write of the same burst
-	ForwardedReads   int64 `json:"forwarded_reads"`   // reads that took their data from a pending write
+	MergedReads      int64 `json:"merged_reads"`      // bursts of reads that waited for a pending read of the same burst
+	MergedWrites     int64 `json:"merged_writes"`     // bursts of writes that replaced or completed a pending write of the same burst
+	ForwardedReads   int64 `json:"forwarded_reads"`   // bursts of reads that took their data from a pending write
 	EndClock         int64 `json:"end_clock"`         // end of the last data burst
 	CheckReads       int64 `json:"-"`                 // bursts of check bits read and written, which the ranks' reads and writes have in them
 	CheckWrites      int64 `json:"-"`
 	ModifyReads      int64 `json:"-"` // bursts of data read for a partial write
 	commands         [dram.Commands]int64
-	RowHits          int64       `json:"-"` // column accesses that did not follow their own ACT
-	Ranks            []RankStats `json:"-"` // by channel, then rank
-	Banks            []BankStats `json:"-"` // by channel, then rank, bank group, bank
-	Latency          Latencies   `json:"-"` // of reads, from acceptance to the end of the data
-	ArrivalLatency   Latencies   `json:"-"` // of reads, from the request's clock on: with the time before a full queue
-	WriteLatency     Latencies   `json:"-"` // of writes that moved, from acceptance to the end of the data
-	Energy           dram.Energy `json:"-"`
+	RowHits          int64         `json:"-"` // column accesses that did not follow their own ACT
+	Ranks            []RankStats   `json:"-"` // by channel, then rank
+	Banks            []BankStats   `json:"-"` // by channel, then rank, bank group, bank
+	Latency          Latencies     `json:"-"` // of reads, from the acceptance of their first burst to the end of the last one's data
+	ArrivalLatency   Latencies     `json:"-"` // of reads, from the request's clock on: with the time before a full queue
+	WriteLatency     Latencies     `json:"-"` // of writes that moved, from acceptance to the end of the data
+	Energy           dram.Energy   `json:"-"`
+	shared           []openRequest // what ended here of requests that other channels serve, too
 }
 
 // RankStats is what one rank's share of the data bus was.
@@ -83,11 +84,17 @@ func (s *Stats) add(o *Stats) {
 
 // expect makes room for the latencies of requests.
 func (s *Stats) expect(requests []Request) {
-	reads := 0
+	reads, shared := 0, 0
 	for i := range requests {
 		if !requests[i].Write {
 			reads++
 		}
+		if requests[i].shared > 0 {
+			shared++
+		}
+	}
+	if shared > 0 {
+		s.shared = make([]openRequest, 0, shared)
 	}
 	s.Latency.clocks, s.ArrivalLatency.clocks = make([]int64, 0, reads), make([]int64, 0, reads)
 	s.WriteLatency.clocks = make([]int64, 0, len(requests)-reads)

@@ -106,14 +106,14 @@ func (m *streamMix) requests(spec *dram.Spec) []Request {
 // later is how a policy's end and mean read latency from arrival compare with other policies', in per cent.
 type later struct{ ofDRAMsim3, ofBetter, latency float64 }
 
-// compare replays a mix under default, dramsim3 and fr-fcfs.
+// compare replays a mix, of one burst a request, under default, dramsim3 and fr-fcfs.
 func (m *streamMix) compare(t *testing.T) later {
 	t.Helper()
 	var end [3]int64
 	var latency [3]float64
 	for i, policy := range []string{"default", "dramsim3", "fr-fcfs"} {
 		s := setup(t, policy)
-		s.Spec, s.Ranks = part(t, m.part), m.ranks
+		s.Spec, s.Ranks, s.RequestBytes, s.Policy.Mapping = part(t, m.part), m.ranks, OneBurst, "rochrababgco"
 		stats, err := s.Replay(t.Context(), m.requests(s.Spec), nil)
 		if err != nil {
 			t.Fatal(err)

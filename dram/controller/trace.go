@@ -15,18 +15,19 @@ import (
 // maxRequests bounds the requests of a trace, which are held in memory: 32 bytes each, and 8 for the latency of a read, 0.6 GiB in all.
 const maxRequests = 1 << 24
 
-// ReadTrace reads a request trace, plain or gzip, of one of two formats, told apart by the first line:
+// ReadTrace reads a request trace, plain or gzip, of one of three formats, told apart by the first line:
 //
 //	0x1f40 READ 200     DRAMsim3: address, READ or WRITE, clock; WRITE_PARTIAL besides, see Request
 //	LD 0x1f40           Ramulator: LD or ST and the address; no clocks, all offered at 0
+//	200: (32) read 0x40 DRAMSys: clock, size in bytes or nothing, read or write, hexadecimal address; data behind it are not read
 //
-// Addresses are hexadecimal with 0x, else decimal. Empty lines and lines that begin with # are skipped. File names r in errors, which are of type
+// Addresses are hexadecimal with 0x, else, but for DRAMSys, decimal. Empty lines and lines that begin with # are skipped. File names r in errors, which are of type
 // *input.Error: a clock that is negative or goes backwards is one, and so is a request beyond maxRequests.
 func ReadTrace(file string, r io.Reader) ([]Request, error) {
 	return readTrace(file, r, maxRequests)
 }
 
-// readTrace reads a trace of at most maxRequests. Its first line says whose format it is: DRAMsim3's or Ramulator's.
+// readTrace reads a trace of at most maxRequests. Its first line says whose format it is.
 func readTrace(file string, r io.Reader, maxRequests int) ([]Request, error) {
 	reader, err := lines.NewReader(file, r)
 	if err != nil {
@@ -50,10 +51,7 @@ func readTrace(file string, r io.Reader, maxRequests int) ([]Request, error) {
 			return nil, reader.At(&input.Error{Expected: fmt.Sprintf("at most %d requests: replay the trace in parts", maxRequests)})
 		}
 		if parse == nil {
-			parse = parseDRAMsim3
-			if word, _ := cutWord(text); string(word) == "LD" || string(word) == "ST" {
-				parse = parseRamulator
-			}
+			parse = parserOf(text)
 		}
 		q, bad := parse(text)
 		if bad == nil && q.Clock < last {
@@ -66,6 +64,21 @@ func readTrace(file string, r io.Reader, maxRequests int) ([]Request, error) {
 		last = q.Clock
 		requests = append(requests, q)
 	}
+}
+
+// forms are the forms of a line, for errors.
+const forms = `"0xADDRESS READ|WRITE CLOCK" (DRAMsim3), "LD|ST ADDRESS" (Ramulator) or "CLOCK: [(BYTES)] read|write ADDRESS" (DRAMSys)`
+
+// parserOf returns the parser of a trace whose first line is text.
+func parserOf(text []byte) func([]byte) (Request, error) {
+	word, _ := cutWord(text)
+	switch {
+	case string(word) == "LD" || string(word) == "ST":
+		return parseRamulator
+	case bytes.HasSuffix(word, []byte{':'}):
+		return parseDRAMSys
+	}
+	return parseDRAMsim3
 }
 
 // cutWord returns the first word of text and the rest.
@@ -85,7 +98,7 @@ func parseDRAMsim3(text []byte) (Request, error) {
 	clock, rest := cutWord(rest)
 	if len(clock) == 0 || len(rest) > 0 {
 		return q, &input.Error{Value: strconv.Quote(lines.Clip(string(text))),
-			Expected: `"0xADDRESS READ|WRITE CLOCK" or "LD|ST ADDRESS"`}
+			Expected: forms}
 	}
 	var bad error
 	if q.Address, bad = parseAddress(address); bad != nil {
@@ -100,12 +113,68 @@ func parseDRAMsim3(text []byte) (Request, error) {
 	default:
 		return q, &input.Error{Value: strconv.Quote(lines.Clip(string(kind))), Expected: "READ or WRITE (or WRITE_PARTIAL)"}
 	}
-	var ok bool
-	if q.Clock, ok = lines.ParseInt(clock); !ok || q.Clock < 0 || q.Clock > dram.MaxClock {
-		return q, &input.Error{Key: "clock", Value: lines.Clip(string(clock)), Expected: fmt.Sprintf("0 to %d", int64(dram.MaxClock))}
-	}
-	return q, nil
+	q.Clock, bad = parseClock(clock)
+	return q, bad
 }
+
+// parseClock reads the clock of a request.
+func parseClock(text []byte) (int64, error) {
+	clock, ok := lines.ParseInt(text)
+	if !ok || clock < 0 || clock > dram.MaxClock {
+		return 0, &input.Error{Key: "clock", Value: lines.Clip(string(text)), Expected: fmt.Sprintf("0 to %d", int64(dram.MaxClock))}
+	}
+	return clock, nil
+}
+
+// parseDRAMSys reads "CLOCK: [(BYTES)] read|write ADDRESS [DATA]".
+func parseDRAMSys(text []byte) (Request, error) {
+	var q Request
+	clock, rest := cutWord(text)
+	kind, rest := cutWord(rest)
+	var size []byte
+	if bytes.HasPrefix(kind, []byte{'('}) {
+		size = kind
+		kind, rest = cutWord(rest)
+	}
+	address, _ := cutWord(rest)
+	if !bytes.HasSuffix(clock, []byte{':'}) || len(address) == 0 {
+		return q, &input.Error{Value: strconv.Quote(lines.Clip(string(text))), Expected: `"CLOCK: [(BYTES)] read|write ADDRESS"`}
+	}
+	switch string(kind) {
+	case "read":
+	case "write":
+		q.Write = true
+	default:
+		return q, &input.Error{Value: strconv.Quote(lines.Clip(string(kind))), Expected: "read or write"}
+	}
+	var bad error
+	if q.Clock, bad = parseClock(clock[:len(clock)-1]); bad != nil {
+		return q, bad
+	}
+	digits := bytes.TrimPrefix(bytes.TrimPrefix(address, []byte("0x")), []byte("0X"))
+	if q.Address, bad = parseAddress(append([]byte("0x"), digits...)); bad != nil {
+		return q, bad
+	}
+	if size != nil {
+		q.Bytes, bad = parseSize(size, q.Address)
+	}
+	return q, bad
+}
+
+// parseSize reads the "(BYTES)" of a request, whose address must be a multiple of them.
+func parseSize(text []byte, address uint64) (int32, error) {
+	n, ok := lines.ParseInt(bytes.TrimSuffix(text[1:], []byte{')'}))
+	if !ok || !bytes.HasSuffix(text, []byte{')'}) || n < 1 || n > maxRowBytes || n&(n-1) != 0 {
+		return 0, &input.Error{Key: "bytes", Value: lines.Clip(string(text)), Expected: fmt.Sprintf("(BYTES), a power of two, 1 to %d", maxRowBytes)}
+	}
+	if address%uint64(n) != 0 {
+		return 0, &input.Error{Key: "address", Value: fmt.Sprintf("%#x", address), Expected: fmt.Sprintf("a multiple of %d, the bytes of the request", n)}
+	}
+	return int32(n), nil
+}
+
+// maxRowBytes bounds the bytes of a row of any part: 2^16 columns of 1024 bits.
+const maxRowBytes = 1 << 23
 
 // parseRamulator reads "LD|ST ADDRESS".
 func parseRamulator(text []byte) (Request, error) {

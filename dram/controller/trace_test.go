@@ -21,6 +21,7 @@ func TestReadTrace(t *testing.T) {
 		{"# comment\n\n  64\tREAD   7  \n\n", []Request{{Clock: 7, Address: 64, Write: false}}},
 		{"0x0 READ 1", []Request{{Clock: 1, Address: 0, Write: false}}},
 		{"0x0 READ 000000000000000001", []Request{{Clock: 1, Address: 0, Write: false}}},
+		{"31:\tread\t0x400140\r\n33: (32) write 7fff8000 0x1234\n", []Request{{Clock: 31, Address: 0x400140}, {Clock: 33, Address: 0x7fff8000, Write: true, Bytes: 32}}},
 		{"", nil},
 	} {
 		for _, data := range [][]byte{[]byte(c.text), zipped(t, c.text)} {
@@ -46,6 +47,19 @@ func TestReadTraceErrors(t *testing.T) {
 		{"LD 0x0\n0x0 READ 0\n", "test:2: "},
 		{"LD 0x0 5\n", "LD|ST ADDRESS"},
 		{"LD -5\n", "address"},
+		{"read 0x0\n", `"CLOCK: [(BYTES)] read|write ADDRESS" (DRAMSys)`},
+		{"0: read\n", "CLOCK: [(BYTES)] read|write ADDRESS"},
+		{"0: read 0x0\n5 read 0x0\n", "test:2: "},
+		{"0: load 0x0\n", "expected read or write"},
+		{"-1: read 0x0\n", "clock = -1"},
+		{"5: read 0x0\n4: read 0x0\n", "test:2: clock = 4: expected at least 5"},
+		{"0: read 0xg\n", "address"},
+		{"0: (0) read 0x0\n", "test:1: bytes = (0): expected (BYTES), a power of two"},
+		{"0: (-8) read 0x0\n", "bytes = (-8)"},
+		{"0: (48) read 0x0\n", "bytes = (48)"},
+		{"0: (64 read 0x0\n", "bytes = (64"},
+		{"0: (16777216) read 0x0\n", "1 to 8388608"},
+		{"0: (64) read 0x0\n1: (64) read 0x20\n", "test:2: address = 0x20: expected a multiple of 64"},
 		{strings.Repeat("a", 70_000), "65536"},
 		{string(zip[:len(zip)-9]), "ends early"},
 		{string(zip[:5]), "gzip"},
@@ -87,6 +101,12 @@ func FuzzRamulatorTrace(f *testing.F) {
 	f.Fuzz(fuzzTrace)
 }
 
+func FuzzDRAMSysTrace(f *testing.F) {
+	f.Add([]byte("31: read 0x400140\n33: (32) write 0x7fff8000 0x1234\n"))
+	f.Add([]byte("0: ( read\n"))
+	f.Fuzz(fuzzTrace)
+}
+
 // Nothing that a trace holds makes memory or an error message large.
 func TestTraceReaderIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 60_000)
@@ -96,7 +116,7 @@ func TestTraceReaderIsBounded(t *testing.T) {
 	if q, err := readTrace("x", strings.NewReader("LD 0\nLD 0\n\n# end\n"), 2); err != nil || len(q) != 2 {
 		t.Errorf("two requests where two fit: %v", err)
 	}
-	for _, text := range []string{long, "READ " + long, "0x1 " + long + " 5", "0x1 READ " + long, "LD 0\nLD " + long} {
+	for _, text := range []string{long, "READ " + long, "0x1 " + long + " 5", "0x1 READ " + long, "LD 0\nLD " + long, "0: (" + long + ") read 0x0", "0: read " + long} {
 		if _, err := ReadTrace("x", strings.NewReader(text)); err == nil || len(err.Error()) > 400 {
 			t.Errorf("%.40s: %.300v", text, err)
 		}

@@ -270,8 +270,8 @@ func services(t testing.TB) (anchors []anchor) {
 	return anchors
 }
 
-// memory is the clocks that DRAMsim3 takes for request traces, under the policy that
-// decides as it does.
+// memory is the clocks that DRAMsim3 takes for request traces of one burst each, under the
+// policy that decides as it does.
 func memory(t testing.TB) []anchor {
 	cfg, err := system.Load(configs.Options{})
 	if err != nil {
@@ -281,7 +281,7 @@ func memory(t testing.TB) []anchor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	setup := &controller.Setup{Spec: &cfg.DRAM.Spec, Policy: policy, Channels: 1, Ranks: 4}
+	setup := &controller.Setup{Spec: &cfg.DRAM.Spec, Policy: policy, Channels: 1, Ranks: 4, RequestBytes: controller.OneBurst}
 	a := anchor{group: "DRAM", name: "clocks of DRAMsim3, DDR4-3200", seen: heldOut, unit: "s"}
 	table, err := os.ReadFile("../../dram/controller/testdata/dramsim3_results.csv")
 	if err != nil {
