@@ -191,7 +191,7 @@ type CacheSpec struct {
 	// Prefix keeps the keys and values of requests that ended or lost their memory where they are until memory is needed. A
 	// prompt that begins with the same blocks is not prefilled there.
 	Prefix bool `toml:"prefix"`
-	// Block is the tokens of a block, a multiple or a divisor of 512 (hashes of traces name so many) and a multiple of the allocation unit.
+	// Block is the tokens of a block, a multiple or a divisor of 512 (hashes of traces name so many; a prefix of traces.prefix_tokens counts to the token) and a multiple of the allocation unit.
 	Block int `toml:"block"`
 	// Capacity bounds the memory of all blocks of the node, in use or not, divided evenly over the replicas.
 	Capacity units.Bytes `toml:"capacity"`

@@ -32,17 +32,17 @@ func (w *weighed) Read(p []byte) (int, error) {
 }
 
 // TestMemory reads 12 MB of text in each of several forms: what is held are requests of
-// 64 bytes and hashes of 8, and some text around the place that is read.
+// 72 bytes and hashes of 8, and some text around the place that is read.
 func TestMemory(t *testing.T) {
 	repeat := func(text string, n int) string { return strings.TrimSuffix(strings.Repeat(text, n), ", ") }
 	for name, c := range map[string]struct {
 		first, text, last string
 		held              int // bytes for each text
 	}{
-		"requests":    {"arrived_at,num_prefill_tokens,num_decode_tokens\n", "1234567.890123456789,12345,12345\n", "", 64},
-		"objects":     {"", `{"timestamp": 5, "input_length": 5, "output_length": 7, "text": "` + repeat("x", 99) + "\"}\n", "", 64},
-		"token ids":   {"", fmt.Sprintf("{\"input_toks\": 5, \"output_toks\": 6, \"arrival_time_ns\": 7, \"input_tok_ids\": [%s]}\n", repeat("12345, ", 5000)), "", 64},
-		"hashes":      {"", fmt.Sprintf("{\"timestamp\": 5, \"input_length\": 51200, \"output_length\": 7, \"hash_ids\": [%s]}\n", repeat("1234567890, ", 100)), "", 864},
+		"requests":    {"arrived_at,num_prefill_tokens,num_decode_tokens\n", "1234567.890123456789,12345,12345\n", "", 72},
+		"objects":     {"", `{"timestamp": 5, "input_length": 5, "output_length": 7, "text": "` + repeat("x", 99) + "\"}\n", "", 72},
+		"token ids":   {"", fmt.Sprintf("{\"input_toks\": 5, \"output_toks\": 6, \"arrival_time_ns\": 7, \"input_tok_ids\": [%s]}\n", repeat("12345, ", 5000)), "", 72},
+		"hashes":      {"", fmt.Sprintf("{\"timestamp\": 5, \"input_length\": 51200, \"output_length\": 7, \"hash_ids\": [%s]}\n", repeat("1234567890, ", 100)), "", 872},
 		"other lists": {"{\"input_lens\": [5, 6], \"output_lens\": [7, 8], \"itls\": [1", ",[0.123456789,0.123456789]", "]}", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

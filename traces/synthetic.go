@@ -208,14 +208,21 @@ func SyntheticMoments(name string, n int, seed uint64, spec SyntheticSpec) (Mome
 }
 
 // addPrefixes puts one of a few prefixes of that many tokens in front of each prompt, as vLLM's benchmark does with
-// --dataset-name prefix_repetition. Hashes say which whole blocks are the same: those of a prefix, and no others.
+// --dataset-name prefix_repetition. Hashes say which whole blocks are the same: those of a prefix, and no others; Prefix
+// says how far the beginning goes beyond them.
 func (t *Trace) addPrefixes(tokens, prefixes int, source rand.Source) {
 	random, shared := rand.New(source), tokens/BlockTokens
 	next := uint64(prefixes * shared) // the first hash that no prefix has
+	each := make([]Prefix, prefixes)
+	for i := range each {
+		each[i] = Prefix{Number: uint64(i), Tokens: tokens}
+	}
 	for i := range t.Requests {
 		r := &t.Requests[i]
 		r.Input += tokens
-		first := uint64(random.IntN(prefixes) * shared)
+		of := random.IntN(prefixes)
+		r.Prefix = &each[of]
+		first := uint64(of * shared)
 		r.Hashes = make([]uint64, (r.Input+BlockTokens-1)/BlockTokens)
 		for b := range r.Hashes {
 			if b < shared {
@@ -249,7 +256,7 @@ func (t *Trace) Redraw(n int, seed uint64) (*Trace, error) {
 	return &drawn, nil
 }
 
-// MaxRequests is the largest number of requests of a trace. It bounds its memory: 64 bytes
+// MaxRequests is the largest number of requests of a trace. It bounds its memory: 72 bytes
 // each, and what they share.
 const MaxRequests = 10_000_000
 

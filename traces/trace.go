@@ -20,6 +20,8 @@ type Request struct {
 	// always full: two prompts with the same first n hashes begin with the same n
 	// blocks. Nil where the file does not say. They are not to be changed.
 	Hashes []uint64
+	// Prefix is what the prompt begins with, to the token, beside Hashes; nil where these say all. It is not to be changed.
+	Prefix *Prefix
 	// Turn is the request's place in a conversation, nil for a request that stands alone. It is
 	// not to be changed.
 	Turn *Turn
@@ -53,6 +55,13 @@ func (t *Trace) Valid() error {
 // BlockTokens is the number of tokens of a block that a hash names, as in Mooncake's
 // traces, https://github.com/kvcache-ai/Mooncake.
 const BlockTokens = 512
+
+// Prefix is the first tokens of a prompt: two prompts whose prefixes have the same number begin alike. Hashes name whole
+// blocks of BlockTokens alone, and a server's own blocks may be smaller.
+type Prefix struct {
+	Number uint64
+	Tokens int
+}
 
 // Turn is the place of a request in a conversation of several.
 type Turn struct {

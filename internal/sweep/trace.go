@@ -138,6 +138,9 @@ func hashTrace(t *traces.Trace) string {
 		if r.Turn != nil || r.Hashes != nil { // of others the hash stays what it was
 			buffer = fmt.Appendf(buffer, "%v %v;", r.Hashes, r.Turn)
 		}
+		if r.Prefix != nil && r.Prefix.Tokens%traces.BlockTokens > 0 { // else the hashes say all of it
+			buffer = fmt.Appendf(buffer, "%v;", *r.Prefix)
+		}
 	}
 	sum := sha256.Sum256(buffer)
 	return hex.EncodeToString(sum[:])

@@ -59,13 +59,14 @@ type CacheCounts struct {
 // blockName is a block by what is in front of it and what it holds.
 type blockName struct {
 	before int32 // the block in front; for the first block at an offset a negative number, other for each offset
-	kind   uint8 // of what: hashOfText, turnOfText or onlyOwn
+	kind   uint8 // of what: hashOfText, prefixText, turnOfText or onlyOwn
 	what   uint64
 }
 
 // Kinds of blockName.what.
 const (
 	hashOfText uint8 = iota // a hash that the trace has
+	prefixText              // the number of the prefix that a built-in trace has put in front of the prompt
 	turnOfText              // a conversation and the turn with which the block's last token came
 	onlyOwn                 // the index of the only request that has such tokens
 )
@@ -93,6 +94,7 @@ type found struct {
 // History is what is known of the first tokens of a request.
 type History struct {
 	hashes []uint64
+	prefix traces.Prefix // of tokens in front of a prompt with hashes; none where it has 0
 	turn   *traces.Turn
 	own    int32 // index of the request, where neither hashes nor a turn tell its text
 	tokens int   // how many first tokens are known
@@ -101,13 +103,17 @@ type History struct {
 // NoRequest is the index of a request that has computed nothing yet.
 const NoRequest int32 = -1
 
-// HistoryOf returns what is known of the first tokens of a request with this index. Hashes tell its prompt. In a
-// conversation the turn also tells its answer, since the next turn begins with all that came before. Of all other
+// HistoryOf returns what is known of the first tokens of a request with this index. Hashes tell its prompt, and
+// Prefix how far its beginning goes. In a conversation the turn also tells its answer, since the next turn begins with all that came before. Of all other
 // requests nothing is known: no two begin alike, and each finds only what it has computed itself before it lost its memory.
 func HistoryOf(r *traces.Request, request int32, tokens int) History {
 	switch {
 	case r.Hashes != nil:
-		return History{hashes: r.Hashes, tokens: min(tokens, r.Input, len(r.Hashes)*traces.BlockTokens)}
+		h := History{hashes: r.Hashes, tokens: min(tokens, r.Input, len(r.Hashes)*traces.BlockTokens)}
+		if r.Prefix != nil {
+			h.prefix = *r.Prefix
+		}
+		return h
 	case r.Turn != nil:
 		return History{turn: r.Turn, tokens: tokens}
 	}
@@ -124,6 +130,8 @@ func (c *cache) name(h *History, i int, before int32) blockName {
 		return blockName{before, turnOfText, uint64(h.turn.Session)<<32 | uint64(h.turn.TextOf((i+1)*c.tokens))}
 	case h.Own():
 		return blockName{before, onlyOwn, uint64(h.own)}
+	case (i+1)*c.tokens <= h.prefix.Tokens:
+		return blockName{before, prefixText, h.prefix.Number}
 	case c.tokens < traces.BlockTokens: // a hash names several blocks
 		return blockName{before, hashOfText, h.hashes[i*c.tokens/traces.BlockTokens]}
 	}

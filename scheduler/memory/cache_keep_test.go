@@ -122,3 +122,36 @@ func TestBlocksWithinHashes(t *testing.T) {
 		}
 	})
 }
+
+// TestPrefixTokens: prompts that begin with the same prefix of a built-in trace have its whole blocks of the cache in common, and no
+// more, whatever hashes of 512 tokens say; those with another prefix have nothing in common.
+func TestPrefixTokens(t *testing.T) {
+	for block := 1; block <= 4*traces.BlockTokens; block *= 2 {
+		for _, tokens := range []int{1, 15, 16, 64, 300, 511, 512, 513, 600, 1000, 1024, 1500, 2500, 4096} {
+			trace, err := traces.Synthetic(traces.Own, 30, 1, traces.SyntheticSpec{
+				Distribution: traces.Auto, MaxTokens: 1 << 15, InputMean: 300, InputStd: 200, OutputMean: 1, PrefixTokens: tokens, Prefixes: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: block, Capacity: 1 << 30})
+			l.KeepPrefixes(block, 1<<30, scheduler.PlaceByPrefix)
+			seen := map[uint64]bool{}
+			for i := range trace.Requests {
+				r := &trace.Requests[i]
+				h := HistoryOf(r, int32(i), r.Input-1)
+				got, want := l.Cached(&h), 0
+				if seen[r.Prefix.Number] {
+					want = min(tokens, r.Input-1) / block * block
+				}
+				if got != want {
+					t.Fatalf("blocks of %d, prefix of %d tokens, request %d: %d tokens are found, want %d", block, tokens, i, got, want)
+				}
+				seen[r.Prefix.Number] = true
+				h = HistoryOf(r, int32(i), r.Input)
+				held, _ := l.Reserve(Prompted(r.Input), &h, 0, nil)
+				l.Keep(&held, &h)
+				l.Release(held)
+			}
+		}
+	}
+}
