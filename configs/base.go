@@ -36,7 +36,7 @@ var served = []string{"gpu.memory_share", "model.expert_tile_hidden", "model.exp
 // bases are the sections that may start from a preset or a file.
 var bases = []base{
 	{"run.model", "model", Model, "", []string{
-		"model.context", "model.experts", "model.active_experts", "model.expert_skew", "model.kv_format", "model.kv_bits", "model.kv_scales", "model.weight_bits", "model.expert_bits", "model.expert_tile_hidden", "model.expert_tile_ffn", "model.attention_bits", "model.weight_block", "model.activation_bits", "model.window", "model.full_every"}},
+		"model.context", "model.experts", "model.active_experts", "model.expert_skew", "model.kv_format", "model.kv_bits", "model.kv_scales", "model.weight_bits", "model.expert_bits", "model.expert_tile_hidden", "model.expert_tile_ffn", "model.attention_bits", "model.kept_attention", "model.kept_network", "model.weight_block", "model.activation_bits", "model.window", "model.full_every"}},
 	{"gpu.preset", "gpu", GPUs, "pcie", []string{"gpu.pytorch.", "gpu.narrow_kv.", "gpu.extend_attention.", "gpu.price", "gpu.memory_share",
 		"gpu.scale.products", "gpu.scale.prefill_attention", "gpu.scale.decode_attention", "gpu.scale.all_reduce", "gpu.scale.small_kernels",
 		"pcie.wake", "pcie.join", "pcie.join_all_reduce", "pcie.kernel_share"}},
@@ -264,7 +264,7 @@ func modelLayer(path string, text []byte) (*layer, error) {
 	if err != nil || path == input.Stdin {
 		beside = nil
 	}
-	m, err := llm.FromCheckpoint(text, beside)
+	m, quantised, err := llm.FromCheckpoint(text, beside)
 	if err != nil {
 		return nil, input.Edit(err, func(e *input.Error) { e.File = input.Name(path) })
 	}
@@ -281,7 +281,11 @@ func modelLayer(path string, text []byte) (*layer, error) {
 	}
 	for _, k := range schema.Of[llm.Model]().Keys {
 		if key := "model." + k.Name; key != l.derives && !slices.Contains(served, key) {
-			l.set(entry{key: key, value: k.Get(m), file: l.file, comment: comment})
+			e := entry{key: key, value: k.Get(m), file: l.file, comment: comment}
+			if key == "model.weight_bits" && quantised != "" {
+				e.comment += "; quantised: " + quantised
+			}
+			l.set(e)
 		}
 	}
 	return l, nil

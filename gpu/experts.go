@@ -62,12 +62,18 @@ func (c *ModelCost) mixture(tokens int) Work {
 	loadedHidden, loadedFFN := c.model.LoadedExpert() // kernels read and multiply what pads the tiles, too
 	l := newExpertLoad(c.experts, active, tokens)
 	const index = 32 // bits of an index of a token
-	product := func(k Cost) Work { return s.work(k).scaled(c.scale.products) }
+	grouped := func(inputs, n, k int) Work {
+		of := func(w widths) Work { return s.work(s.groupedCost(l, inputs, n, k, w)).scaled(c.scale.products) }
+		if c.keptNetwork == 0 {
+			return of(c.grouped)
+		}
+		return of(c.grouped).mean(of(c.uniform), c.keptNetwork)
+	}
 	w := c.product(tokens, c.model.Experts, hidden, c.products)
 	for _, k := range [...]Work{
 		c.small(s.Elementwise(2, tokens, c.model.Experts, c.bits)), c.small(s.Elementwise(2, tokens, active, index)),
-		product(s.groupedCost(l, tokens, (c.model.FFNMatrices()-1)*loadedFFN, loadedHidden, c.grouped)), c.small(c.activation(l.Pairs, c.ffn)),
-		product(s.groupedCost(l, l.Pairs, loadedHidden, loadedFFN, c.grouped)), c.small(s.Elementwise(active+1, tokens, hidden, c.bits)),
+		grouped(tokens, (c.model.FFNMatrices()-1)*loadedFFN, loadedHidden), c.small(c.activation(l.Pairs, c.ffn)),
+		grouped(l.Pairs, loadedHidden, loadedFFN), c.small(s.Elementwise(active+1, tokens, hidden, c.bits)),
 	} {
 		w = w.Plus(k)
 	}

@@ -18,8 +18,10 @@ type ModelCost struct {
 	heads Heads // on each GPU
 	bits  int
 	scale factors
-	// products are of the layers', projections of these before and after attention, grouped of the experts', uniform of the LM head's.
+	// products are of the layers', projections of these before and after attention, grouped of the experts', uniform of the LM head's
+	// and of weights that have the model's own width in spite of the others.
 	products, projections, grouped, uniform widths
+	keptAttention, keptNetwork              float64 // shares of such weights
 	// Widths on each GPU.
 	qkv, attention, ffn, vocab int
 	experts                    []llm.ExpertShare // nil for a dense model
@@ -46,8 +48,9 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 	return &ModelCost{
 		spec: s, model: m, gpus: t, bits: m.ElementBits, scale: s.Scale.factors(),
 		products: widths{In: in, Weights: weights, Out: m.ElementBits, Block: feedBlock}, uniform: uniform(m.ElementBits),
-		projections: widths{In: attentionIn, Weights: attention, Out: m.ElementBits, Block: attentionBlock},
-		grouped:     widths{In: in, Weights: expert, Out: m.ElementBits, Block: block},
+		projections:   widths{In: attentionIn, Weights: attention, Out: m.ElementBits, Block: attentionBlock},
+		grouped:       widths{In: in, Weights: expert, Out: m.ElementBits, Block: block},
+		keptAttention: m.KeptAttention, keptNetwork: m.KeptNetwork,
 		heads: Heads{
 			Query: query, KV: kv, Dim: m.HeadDim, ElementBits: m.ElementBits,
 			KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(), KVFloat: m.KVFloat(),
@@ -78,7 +81,7 @@ func (c *ModelCost) QKV(tokens int) Work { return c.qkvParts(tokens).Total() }
 
 // qkvParts returns norm and residual, the product that makes Q, K and V, and the copies of K and V into the cache.
 func (c *ModelCost) qkvParts(tokens int) (p Parts) {
-	p[QKVProduct] = c.waits(c.product(tokens, c.qkv, c.model.Hidden, c.projections))
+	p[QKVProduct] = c.waits(c.mixed(tokens, c.qkv, c.model.Hidden, c.projections, c.keptAttention))
 	p[SmallKernels] = c.waits(c.norm(tokens).Plus(c.small(c.appended(tokens))))
 	return p
 }
@@ -127,7 +130,7 @@ func (c *ModelCost) Projection(tokens int) Work { return c.projection(tokens).To
 
 // projection returns the product behind attention and the all-reduce of its result.
 func (c *ModelCost) projection(tokens int) (p Parts) {
-	p[ProjectionProduct] = c.waits(c.product(tokens, c.model.Hidden, c.attention, c.projections))
+	p[ProjectionProduct] = c.waits(c.mixed(tokens, c.model.Hidden, c.attention, c.projections, c.keptAttention))
 	p[AllReduce] = c.allReduce(tokens)
 	return p
 }
@@ -153,7 +156,7 @@ func (c *ModelCost) feedForward(tokens int) (p Parts) {
 // matrices of a gated network are one product, as serving systems run them.
 func (c *ModelCost) network(tokens, width int) (products, activation Work) {
 	hidden, up := c.model.Hidden, (c.model.FFNMatrices()-1)*width
-	products = c.product(tokens, up, hidden, c.products).Plus(c.product(tokens, hidden, width, c.products))
+	products = c.mixed(tokens, up, hidden, c.products, c.keptNetwork).Plus(c.mixed(tokens, hidden, width, c.products, c.keptNetwork))
 	return products, c.small(c.activation(tokens, width))
 }
 

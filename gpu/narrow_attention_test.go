@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"math"
 	"testing"
 
 	"github.com/l3sim/l3sim/llm"
@@ -22,6 +23,24 @@ func TestAttentionBits(t *testing.T) {
 	}
 	if mixed.FFN(8) != narrow.FFN(8) {
 		t.Error("the feed-forward network does not take the time of 8 bits")
+	}
+	for _, c := range []struct {
+		of   func(*ModelCost) Work
+		kept func(*llm.Model) *float64
+	}{
+		{func(c *ModelCost) Work { return c.QKV(8) }, func(m *llm.Model) *float64 { return &m.KeptAttention }},
+		{func(c *ModelCost) Work { return c.Projection(8) }, func(m *llm.Model) *float64 { return &m.KeptAttention }},
+		{func(c *ModelCost) Work { return c.FFN(8) }, func(m *llm.Model) *float64 { return &m.KeptNetwork }},
+	} {
+		for _, share := range []float64{0, 0.25, 1} { // of the layers keep 16 bits: the mean layer takes that share of the difference more
+			kept := c.of(cost(func(m *llm.Model) { m.WeightBits, *c.kept(m) = 8, share }))
+			few, all := c.of(narrow), c.of(wide)
+			want := float64((1-share)*few.Seconds) + float64(share*all.Seconds)
+			joules := float64((1-share)*few.Dynamic) + float64(share*all.Dynamic)
+			if math.Abs(kept.Seconds/want-1) > 1e-12 || math.Abs(kept.Dynamic/joules-1) > 1e-12 {
+				t.Errorf("with a share of %v in 16 bits: %v, want %v s and %v J", share, kept, want, joules)
+			}
+		}
 	}
 	scaled := cost(func(m *llm.Model) { m.WeightBits, m.WeightBlock = 8, 16 })
 	if scaled.FFN(8).Seconds <= narrow.FFN(8).Seconds || scaled.QKV(8).Seconds <= narrow.QKV(8).Seconds {

@@ -61,6 +61,21 @@ func (c *ModelCost) product(m, n, k int, w widths) Work {
 	return c.spec.work(c.spec.productCost(m, n, k, w)).scaled(c.scale.products)
 }
 
+// mixed returns a product in the mean layer: in a share of the layers the weights have the model's own width.
+func (c *ModelCost) mixed(m, n, k int, w widths, kept float64) Work {
+	narrow := c.product(m, n, k, w)
+	if kept == 0 {
+		return narrow
+	}
+	return narrow.mean(c.product(m, n, k, c.uniform), kept)
+}
+
+// mean returns the mean of two works, v with that share.
+func (w Work) mean(v Work, share float64) Work {
+	of := func(a, b float64) float64 { return float64((1-share)*a) + float64(share*b) }
+	return Work{of(w.Seconds, v.Seconds), of(w.Clocked, v.Clocked), of(w.Dynamic, v.Dynamic)}
+}
+
 // small returns a kernel that passes over activations.
 func (c *ModelCost) small(cost Cost) Work { return c.spec.work(cost).scaled(c.scale.small) }
 

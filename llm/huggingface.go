@@ -84,9 +84,14 @@ func modelTypes() []string {
 // cost here: softcaps of logits, attention sinks, rotary scaling. TensorParallel is left 0, as the file says nothing about it, and Name is empty where the file has
 // no _name_or_path. An *input.Error names the key at fault.
 func FromHuggingFace(text []byte) (*Model, error) {
+	m, _, err := fromHuggingFace(text)
+	return m, err
+}
+
+func fromHuggingFace(text []byte) (m *Model, quantised string, err error) {
 	var keys map[string]any
 	if err := json.Unmarshal(text, &keys); err != nil {
-		return nil, &input.Error{Err: fmt.Errorf("not JSON: %w", err), Expected: "a Hugging Face config.json"}
+		return nil, "", &input.Error{Err: fmt.Errorf("not JSON: %w", err), Expected: "a Hugging Face config.json"}
 	}
 	kind, _ := keys["model_type"].(string)
 	if text, ok := keys["text_config"].(map[string]any); ok && kind == "gemma3" {
@@ -100,11 +105,11 @@ func FromHuggingFace(text []byte) (*Model, error) {
 		switch keys[key] {
 		case nil, false, 0.0, 1.0:
 		default:
-			return nil, &input.Error{Key: key, Value: written(keys[key]), Expected: "a dense decoder: " + notModelled[key] + " not modelled"}
+			return nil, "", &input.Error{Key: key, Value: written(keys[key]), Expected: "a dense decoder: " + notModelled[key] + " not modelled"}
 		}
 	}
 	if i < 0 {
-		return nil, input.UnknownName("model_type", kind, modelTypes())
+		return nil, "", input.UnknownName("model_type", kind, modelTypes())
 	}
 	for key, value := range families[i].absent {
 		if keys[key] == nil {
@@ -112,15 +117,15 @@ func FromHuggingFace(text []byte) (*Model, error) {
 		}
 	}
 	r := reader{keys: keys, kind: kind}
-	m := r.model(&families[i])
-	r.quantised(m)
+	m = r.model(&families[i])
+	quantised = r.quantised(m)
 	if families[i].windows {
 		r.windows(m, families[i].fullEvery)
 	}
 	if r.bad != nil {
-		return nil, r.bad
+		return nil, "", r.bad
 	}
-	return m, nil
+	return m, quantised, nil
 }
 
 const quantized = "quantization_config"

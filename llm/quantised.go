@@ -3,7 +3,6 @@ package llm
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -20,6 +19,7 @@ type checkpoint struct {
 	Bits       int      `json:"bits"`
 	Group      int      `json:"group_size"`
 	ZeroPoint  *bool    `json:"zero_point"`
+	Block      []int    `json:"weight_block_size"`
 	KVAlgo     string   `json:"kv_cache_quant_algo"`
 	KVScheme   *number  `json:"kv_cache_scheme"`
 	NotConvert []string `json:"modules_to_not_convert"`
@@ -39,45 +39,61 @@ type number struct {
 	Group int    `json:"group_size"`
 }
 
-// FromCheckpoint is FromHuggingFace of a config.json with ModelOpt's hf_quant_config.json beside it, nil for none.
-func FromCheckpoint(text, beside []byte) (*Model, error) {
+// UnmarshalJSON also reads "FP8", which early files of ModelOpt have as kv_cache_scheme.
+func (n *number) UnmarshalJSON(text []byte) error {
+	if string(text) == `"FP8"` {
+		*n = number{Bits: 8, Type: "float"}
+		return nil
+	}
+	type plain number
+	return json.Unmarshal(text, (*plain)(n))
+}
+
+// FromCheckpoint is FromHuggingFace of a config.json with ModelOpt's hf_quant_config.json beside it, nil for none. It also says what
+// of the checkpoint is quantised and what is not, "" where nothing is.
+func FromCheckpoint(text, beside []byte) (m *Model, quantised string, err error) {
 	if beside == nil {
-		return FromHuggingFace(text)
+		return fromHuggingFace(text)
 	}
 	var keys map[string]any
 	var quant struct {
 		Quantization map[string]any `json:"quantization"`
 	}
 	if json.Unmarshal(text, &keys) != nil || keys[quantized] != nil {
-		return FromHuggingFace(text)
+		return fromHuggingFace(text)
 	}
 	if err := json.Unmarshal(beside, &quant); err != nil {
-		return nil, &input.Error{Key: "hf_quant_config.json", Err: fmt.Errorf("not JSON: %w", err), Expected: "ModelOpt's file beside config.json"}
+		return nil, "", &input.Error{Key: "hf_quant_config.json", Err: fmt.Errorf("not JSON: %w", err), Expected: "ModelOpt's file beside config.json"}
 	}
 	if quant.Quantization["quant_algo"] == nil && quant.Quantization["kv_cache_quant_algo"] == nil {
-		return FromHuggingFace(text)
+		return fromHuggingFace(text)
 	}
 	quant.Quantization["quant_method"] = "modelopt"
 	keys[quantized] = quant.Quantization
 	merged, err := json.Marshal(keys)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return FromHuggingFace(merged)
+	return fromHuggingFace(merged)
 }
 
-// quantised gives a model the widths of its checkpoint. Embedding, LM head, norms and routers stay in 16 bits or cost next to
+// quantised gives a model the widths of its checkpoint, and says what they are; "" without any. Embedding, LM head, norms and routers stay in 16 bits or cost next to
 // nothing; scales of a tensor, a row or a block of 128 x 128 take below 0.1% and are left out.
-func (r *reader) quantised(m *Model) {
+func (r *reader) quantised(m *Model) string {
 	q, given := r.keys[quantized]
 	if !given || q == nil || inMXFP4(r.kind, r.keys) {
-		return
+		return ""
 	}
 	var c checkpoint
 	text, _ := json.Marshal(q) // it has been JSON
-	if json.Unmarshal(text, &c) != nil || !c.widths(m) || !c.kept(m) {
+	if json.Unmarshal(text, &c) != nil || !c.widths(m) {
 		r.fail(quantized, quantKeys)
-		return
+		return ""
+	}
+	wide, ok := c.keep(m)
+	if !ok {
+		r.fail(quantized, quantKeys)
+		return ""
 	}
 	suffix := map[int]string{8: "-fp8", 4: "-4bit"}[m.WeightBits]
 	integers := c.Method == "gptq"
@@ -90,11 +106,27 @@ func (r *reader) quantised(m *Model) {
 	if lower := strings.ToLower(m.Name); m.Name != "" && !slices.ContainsFunc([]string{"fp8", "fp4", "awq", "gptq", "int4", "int8", "w4", "w8", "4bit"}, func(s string) bool { return strings.Contains(lower, s) }) {
 		m.Name += suffix
 	}
+	return c.String() + "; in 16 bits: " + strings.Join(wide, ", ")
+}
+
+// String names the format of a checkpoint's weights.
+func (c *checkpoint) String() string {
+	name := c.Method
+	if c.Algorithm != "" {
+		name += " " + c.Algorithm
+	}
+	if len(c.Block) == 2 {
+		name += fmt.Sprintf(", blocks of %d x %d", c.Block[0], c.Block[1])
+	}
+	return name
 }
 
 // widths sets those of all matrices; false for a format that is not read.
 func (c *checkpoint) widths(m *Model) bool {
 	scale := 0 // bits of scale and zero of a group
+	if c.Method == "" && c.Algorithm != "" {
+		c.Method = "modelopt" // its early files leave it out
+	}
 	switch c.Method {
 	case "fp8", "fbgemm_fp8":
 		m.WeightBits, m.ActivationBits = 8, 8
@@ -142,49 +174,4 @@ func (c *checkpoint) widths(m *Model) bool {
 		return false
 	}
 	return m.WeightBits == 4 || m.WeightBits == 8
-}
-
-var (
-	layerOf     = regexp.MustCompile(`layers\.(\d+)\.`)
-	inAttention = regexp.MustCompile(`self_attn|attention|\b(q|k|v|o|qkv)_proj`)
-	inNetwork   = regexp.MustCompile(`mlp|experts|feed_forward|(gate|up|down|gate_up)_proj`)
-	// wide are modules that have 16 bits in any case, or that a model of text lacks.
-	wide = regexp.MustCompile(`lm_head|embed|norm|router|\.gate$|vision|multi_modal`)
-)
-
-// kept leaves in 16 bits the kinds of matrices that the file does not convert; false where it does not convert some of a kind. A few
-// layers (the first and last of fbgemm's Llama) count as the others.
-func (c *checkpoint) kept(m *Model) bool {
-	kinds := []*regexp.Regexp{inAttention, inNetwork}
-	layers := []map[string]bool{{}, {}}
-	var all [2]bool
-	for _, name := range slices.Concat(c.NotConvert, c.Exclude, c.Ignore) {
-		if wide.MatchString(name) {
-			continue
-		}
-		i := slices.IndexFunc(kinds, func(k *regexp.Regexp) bool { return k.MatchString(name) })
-		if i < 0 {
-			return false
-		}
-		if at := layerOf.FindStringSubmatch(name); at != nil {
-			layers[i][at[1]] = true
-		} else {
-			all[i] = true
-		}
-	}
-	const few = 0.05 // of the layers
-	for i := range kinds {
-		share := float64(len(layers[i])) / float64(max(1, m.Layers))
-		if all[i] = all[i] || share > 1-few; !all[i] && share > few {
-			return false
-		}
-	}
-	quantised := m.WeightBits
-	if all[0] {
-		m.AttentionBits = 16
-	}
-	if all[1] {
-		m.WeightBits, m.AttentionBits = 16, quantised
-	}
-	return !all[0] || !all[1]
 }

@@ -22,11 +22,11 @@ func TestQuantised(t *testing.T) {
 		n405     = 126. * 3 * 16384 * 53248
 		e405     = 2. * 128256 * 16384
 	)
-	var attention []string // fbgemm's list, with the networks of the first and the last layer
-	for i := range 126 {
-		attention = append(attention, fmt.Sprintf(`"model.layers.%d.self_attn.q_proj"`, i))
+	// Meta's list for fbgemm: the first and the last layer, attention of the others and the LM head.
+	kept := []string{`"model.layers.0"`, `"model.layers.125"`, `"lm_head"`}
+	for i := 1; i < 125; i++ {
+		kept = append(kept, fmt.Sprintf(`"model.layers.%d.self_attn"`, i))
 	}
-	attention = append(attention, `"model.layers.0.mlp.up_proj"`, `"model.layers.125.mlp.up_proj"`)
 	for _, c := range []struct {
 		shape, quant string
 		bytes        float64
@@ -44,8 +44,8 @@ func TestQuantised(t *testing.T) {
 			a70 + n70 + 2*e70, Widths{WeightBits: 8, ActivationBits: 8}, "Llama-3.1-70B-fp8"},
 		{llama70, `{"quant_method": "compressed-tensors", "kv_cache_scheme": {"num_bits": 8, "type": "float"}, "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int", "group_size": 128}, "input_activations": null}}}`,
 			(a70+n70)*(4./8+1./64) + 2*e70, Widths{WeightBits: 4, WeightBlock: 64, KVFormat: FP8}, "Llama-3.1-70B-4bit"},
-		{llama405, `{"quant_method": "fbgemm_fp8", "modules_to_not_convert": [` + strings.Join(attention, ",") + `]}`, 2*a405 + n405 + 2*e405,
-			Widths{WeightBits: 8, ActivationBits: 8, AttentionBits: 16}, ""}, // 457 GiB: the two layers that count as the others are 5 GiB
+		{llama405, `{"quant_method": "fbgemm_fp8", "modules_to_not_convert": [` + strings.Join(kept, ",") + `]}`, 2*a405 + n405*128/126 + 2*e405,
+			Widths{WeightBits: 8, ActivationBits: 8, AttentionBits: 16, KeptNetwork: 2. / 126}, ""}, // 461.6 GiB with the 16 KV heads that the files of July 2024 have; vLLM logs 57.75 on each of eight GPUs
 		{qwen32, `{"quant_method": "fp8", "weight_block_size": [128, 128], "modules_to_not_convert": ["lm_head", "model.layers.0.input_layernorm"]}`, 34328276992,
 			Widths{WeightBits: 8, ActivationBits: 8}, ""}, // 32.0 GiB
 	} {
@@ -66,7 +66,8 @@ func TestQuantisedRefuses(t *testing.T) {
 	const shape = `"model_type": "llama", "hidden_size": 64, "intermediate_size": 100, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 10`
 	for _, quant := range []string{
 		`{}`, `7`, `{"quant_method": "bitsandbytes"}`, `{"quant_method": "gptq", "bits": 3}`, `{"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}`,
-		`{"quant_method": "fp8", "modules_to_not_convert": ["model.layers.1.mlp.up_proj"]}`, `{"quant_method": "fp8", "modules_to_not_convert": ["unheard_of"]}`,
+		`{"quant_method": "compressed-tensors", "ignore": ["re:(?=self_attn)"], "config_groups": {"g": {"targets": ["Linear"], "weights": {"num_bits": 8}}}}`,
+		`{"quant_method": "fp8", "modules_to_not_convert": ["layers.0", "layers.1", "layers.2", "layers.3"]}`, `{"quant_method": "fp8", "modules_to_not_convert": ["unheard_of"]}`,
 		`{"quant_method": "fp8", "modules_to_not_convert": ["self_attn", "mlp"]}`, `{"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_quant_algo": "NVFP4"}`,
 	} {
 		_, err := FromHuggingFace([]byte(`{` + shape + `, "quantization_config": ` + quant + `}`))
@@ -80,11 +81,85 @@ func TestQuantisedRefuses(t *testing.T) {
 func TestFromCheckpoint(t *testing.T) {
 	const shape = `{"model_type": "llama", "hidden_size": 64, "intermediate_size": 100, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 10}`
 	for beside, want := range map[string]int{`{"quantization": {"quant_algo": "FP8"}}`: 8, `{"quantization": {"quant_algo": null}}`: 0, `{}`: 0} {
-		if m, err := FromCheckpoint([]byte(shape), []byte(beside)); err != nil || m.WeightBits != want {
+		if m, _, err := FromCheckpoint([]byte(shape), []byte(beside)); err != nil || m.WeightBits != want {
 			t.Errorf("%s: %+v, %v", beside, m, err)
 		}
 	}
-	if _, err := FromCheckpoint([]byte(shape), []byte(`{`)); err == nil || !strings.Contains(err.Error(), "hf_quant_config.json") {
+	if _, _, err := FromCheckpoint([]byte(shape), []byte(`{`)); err == nil || !strings.Contains(err.Error(), "hf_quant_config.json") {
 		t.Error(err)
+	}
+}
+
+// TestKept: the share of attention and of networks that lists of every form leave in 16 bits, and the words for it. Of attention with
+// four query heads for two KV heads q and o have a third each, k and v a sixth.
+func TestKept(t *testing.T) {
+	const (
+		dense   = `"model_type": "llama", "hidden_size": 64, "intermediate_size": 100, "num_hidden_layers": 20, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 10`
+		mixture = `"model_type": "qwen3_moe", "hidden_size": 64, "intermediate_size": 100, "moe_intermediate_size": 10, "num_hidden_layers": 20, "num_attention_heads": 4, "num_key_value_heads": 2, "num_experts": 8, "num_experts_per_tok": 2, "head_dim": 16, "max_position_embeddings": 100, "vocab_size": 10`
+		opt     = `"model_type": "opt", "hidden_size": 64, "ffn_dim": 100, "num_hidden_layers": 20, "num_attention_heads": 4, "max_position_embeddings": 100, "vocab_size": 10`
+		none    = "embeddings, LM head"
+	)
+	const fp8, ct, modelopt = `{"quant_method": "fp8", "modules_to_not_convert": [%s]}`,
+		`{"quant_method": "compressed-tensors", "config_groups": {"g": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float"}}}, "ignore": [%s]}`,
+		`{"quant_algo": "FP8", "kv_cache_scheme": "FP8", "exclude_modules": [%s]}`
+	for _, c := range []struct {
+		shape, form, list  string
+		attention, network float64 // shares; 1 for attention_bits = 16, and for weight_bits = 16
+		words              string
+	}{
+		{dense, fp8, `"lm_head", "model.layers.0.input_layernorm", "model.layers.3.mlp.gate", "model.norm"`, 0, 0, none},
+		{dense, fp8, `"model.layers.0.mlp.up_proj"`, 0, 1. / 60, none + ", parts of feed-forward networks of layer 0"},
+		{dense, fp8, `"model.layers.0.mlp.gate_up_proj"`, 0, 2. / 60, none + ", parts of feed-forward networks of layer 0"},
+		{dense, fp8, `"model.layers.7.self_attn.q_proj", "model.layers.8.self_attn.k_proj"`, 1./60 + 1./120, 0, none + ", parts of attention of layers 7 and 8"},
+		{dense, fp8, `"model.layers.7.self_attn.qkv_proj"`, 2. / 60, 0, none + ", parts of attention of layer 7"},
+		{dense, fp8, `"model.layers.1", "model.layers.19"`, .1, .1, none + ", attention of layers 1 and 19, feed-forward networks of layers 1 and 19"},
+		{dense, fp8, `"language_model.model.layers.1.self_attn.o_proj.weight"`, 1. / 60, 0, none + ", parts of attention of layer 1"},
+		{dense, fp8, `"self_attn"`, 1, 0, none + ", attention"},
+		{dense, fp8, `"mlp", "model.layers.1.self_attn"`, .05, 1, none + ", attention of layer 1, feed-forward networks"},
+		{dense, fp8, `"self_attn", "model.layers.1.mlp"`, 1, .05, none + ", attention, feed-forward networks of layer 1"},
+		{dense, ct, `"re:.*self_attn.*", "re:vision_tower.*"`, 1, 0, none + ", attention"},
+		{dense, ct, `"re:.*layers\\.1[0-9]\\.mlp\\.(gate|up)_proj.*"`, 0, 1. / 3, none + ", parts of feed-forward networks of 10 layers"},
+		{dense, modelopt, `"model.layers.1*", "model.layers.20*", "mtp*"`, .55, .55, none + ", attention of 11 layers, feed-forward networks of 11 layers"}, // 1 and 10 to 19; 20 is none
+		{dense, modelopt, `"model.layers.1.*"`, .05, .05, none + ", attention of layer 1, feed-forward networks of layer 1"},
+		{dense, modelopt, `"model.layers.*.self_attn"`, 1, 0, none + ", attention"},
+		{mixture, fp8, `"model.layers.0.mlp.gate", "model.layers.1.mlp.experts"`, 0, .05, none + ", feed-forward networks of layer 1"},
+		{mixture, fp8, `"model.layers.0.mlp.experts.5.down_proj", "model.layers.0.mlp.experts.6"`, 0, 4. / 3 / 160, none + ", parts of feed-forward networks of layer 0"},
+		{opt, fp8, `"model.decoder.layers.0.fc1", "model.decoder.layers.0.fc2", "model.decoder.layers.1.fc2"`, 0, 1.5 / 20, none + ", feed-forward networks of layer 0, parts of feed-forward networks of layer 1"},
+	} {
+		list := fmt.Sprintf(c.form, c.list)
+		m, words, err := FromCheckpoint([]byte(`{`+c.shape+`, "quantization_config": `+list+`}`), nil)
+		if err != nil {
+			t.Errorf("%s: %v", list, err)
+			continue
+		}
+		attention, network := m.KeptAttention, m.KeptNetwork
+		if m.AttentionBits == 16 {
+			attention = 1
+		}
+		if m.WeightBits == 16 {
+			network = 1
+		}
+		if math.Abs(attention-c.attention) > 1e-12 || math.Abs(network-c.network) > 1e-12 || !strings.HasSuffix(words, "; in 16 bits: "+c.words) {
+			t.Errorf("%s: shares %v and %v, %q; want %v and %v, %q", list, attention, network, words, c.attention, c.network, c.words)
+		}
+	}
+}
+
+// TestWeightWidths: what a user reads of the widths of weights.
+func TestWeightWidths(t *testing.T) {
+	for _, c := range []struct {
+		of      Widths
+		experts int
+		want    string
+	}{
+		{Widths{}, 0, ""}, {Widths{WeightBits: 16}, 0, ""},
+		{Widths{WeightBits: 8}, 0, "8-bit matrices; in 16 bits: embeddings, LM head"},
+		{Widths{ExpertBits: 4}, 8, "4-bit experts, 16-bit attention; in 16 bits: embeddings, LM head"},
+		{Widths{WeightBits: 8, AttentionBits: 16, KeptNetwork: 2. / 126}, 0, "8-bit feed-forward networks, 16-bit attention; in 16 bits: embeddings, LM head, feed-forward networks of 2 of 126 layers"},
+		{Widths{WeightBits: 4, KeptAttention: 0.3, KeptNetwork: 1. / 126}, 0, "4-bit matrices; in 16 bits: embeddings, LM head, 30.0% of attention, feed-forward networks of 1 of 126 layers"},
+	} {
+		if got := (&Model{Layers: 126, ElementBits: 16, Experts: c.experts, Widths: c.of}).WeightWidths(); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.of, got, c.want)
+		}
 	}
 }

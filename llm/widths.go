@@ -2,6 +2,8 @@ package llm
 
 import (
 	"cmp"
+	"fmt"
+	"math"
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
@@ -30,6 +32,11 @@ type Widths struct {
 	// AttentionBits is of the matrices of QKV generation and projection: 16, 8 or 4, or 0 for weight_bits. Checkpoints of
 	// fbgemm_fp8 keep them in 16.
 	AttentionBits int `toml:"attention_bits"`
+	// KeptAttention is the share, 0 to 1, of the weights of QKV generation and projection, over all layers, that have element_bits
+	// whatever attention_bits and weight_bits say: quantised checkpoints keep some layers.
+	KeptAttention float64 `toml:"kept_attention"`
+	// KeptNetwork is the share of the weights of feed-forward networks, experts among them, that have element_bits, as above.
+	KeptNetwork float64 `toml:"kept_network"`
 	// WeightBlock is how many weights of fewer than 16 bits share a byte of scales and zeros: 16 in NVFP4; 64 of a group of 128 with
 	// a scale of 16 bits, 51 with a zero of 4 bits besides; 0: they take no room, as scales of rows and tensors.
 	WeightBlock int `toml:"weight_block"`
@@ -90,6 +97,8 @@ func (w *Widths) check(c *input.Check, elementBits int) {
 	c.That(w.WeightBits == 0 || w.WeightBits == 4 || w.WeightBits == 8 || w.WeightBits == 16, "weight_bits", w.WeightBits, "16, 8 or 4, or 0 for element_bits")
 	c.That(w.ExpertBits == 0 || w.ExpertBits == 4 || w.ExpertBits == 8 || w.ExpertBits == 16, "expert_bits", w.ExpertBits, "16, 8 or 4, or 0 for weight_bits")
 	c.That(w.AttentionBits == 0 || w.AttentionBits == 4 || w.AttentionBits == 8 || w.AttentionBits == 16, "attention_bits", w.AttentionBits, "16, 8 or 4, or 0 for weight_bits")
+	input.Within(c, "kept_attention", w.KeptAttention, 0, 1)
+	input.Within(c, "kept_network", w.KeptNetwork, 0, 1)
 	input.Within(c, "weight_block", w.WeightBlock, 0, 1<<24)
 	input.Within(c, "expert_tile_hidden", w.ExpertTileHidden, 0, mostTile)
 	input.Within(c, "expert_tile_ffn", w.ExpertTileFFN, 0, mostTile)
@@ -154,13 +163,58 @@ func (m *Model) scaleBlock(bits int) int {
 // attentionBytes returns the bytes of n weights of QKV generation and projection, with their scales.
 func (m *Model) attentionBytes(n int64) units.Bytes {
 	_, bits, block := m.AttentionProductBits()
-	return scaledBytes(n, bits, block)
+	return m.mixedBytes(n, bits, block, m.KeptAttention)
+}
+
+// mixedBytes returns the bytes of n weights of which a share has element_bits, the others so many bits, block of which share a byte
+// of scales.
+func (m *Model) mixedBytes(n int64, bits, block int, share float64) units.Bytes {
+	kept := int64(math.Round(share * float64(n)))
+	return scaledBytes(n-kept, bits, block) + m.elementBytes(kept)
 }
 
 // weightBytes returns the bytes of n weights of layers.
 func (m *Model) weightBytes(n int64) units.Bytes {
 	_, bits := m.ProductBits()
 	return units.Bytes((n*int64(bits) + 7) / 8)
+}
+
+// WeightWidths says how narrow the matrices of the layers are, and which weights have element_bits in spite of that; "" where all have.
+func (m *Model) WeightWidths() string {
+	_, attention, _ := m.AttentionProductBits()
+	network, _ := m.ExpertBitsOf()
+	if min(attention, network) >= m.ElementBits {
+		return ""
+	}
+	narrow := fmt.Sprintf("%d-bit matrices", network)
+	if attention != network {
+		networks := "feed-forward networks"
+		if m.Experts > 0 {
+			networks = "experts"
+		}
+		narrow = fmt.Sprintf("%d-bit %s, %d-bit attention", network, networks, attention)
+	}
+	wide := "embeddings, LM head"
+	for _, k := range []struct {
+		what  string
+		bits  int
+		share float64
+	}{{"attention", attention, m.KeptAttention}, {"feed-forward networks", network, m.KeptNetwork}} {
+		if k.bits >= m.ElementBits || k.share == 0 {
+			continue
+		}
+		if layers := k.share * float64(m.Layers); math.Abs(layers-math.Round(layers)) < 1e-6 {
+			wide += fmt.Sprintf(", %s of %.0f of %d layers", k.what, layers, m.Layers)
+		} else {
+			wide += fmt.Sprintf(", %.1f%% of %s", 100*k.share, k.what)
+		}
+	}
+	return fmt.Sprintf("%s; in %d bits: %s", narrow, m.ElementBits, wide)
+}
+
+// NetworkMean returns the mean bits of a weight of the feed-forward networks of which those that are not kept have so many.
+func (m *Model) NetworkMean(bits float64) float64 {
+	return float64((1-m.KeptNetwork)*bits) + float64(m.KeptNetwork*float64(m.ElementBits))
 }
 
 // ExpertBitsOf returns the bits of an expert's weight, and how many weights share a scale of 8 bits: 0 where none do.
@@ -214,7 +268,7 @@ func roundUp(n, tile int) int {
 // networkBytes returns the bytes of n weights of feed-forward networks, with their scales.
 func (m *Model) networkBytes(n int64) units.Bytes {
 	bits, block := m.ExpertBitsOf()
-	return scaledBytes(n, bits, block)
+	return m.mixedBytes(n, bits, block, m.KeptNetwork)
 }
 
 // scaledBytes returns the bytes of n weights, block of which share a byte of scales.

@@ -25,8 +25,9 @@ type Hardware struct {
 	GPUs         int             `json:"gpus"`
 	Channels     int             `json:"channels"`
 	Ranksets     int             `json:"ranksets"`
-	Weights      units.Bytes     `json:"weights"`  // of one replica
-	FreeGPU      units.Bytes     `json:"free_gpu"` // that weights and reserve leave on its GPUs
+	Weights      units.Bytes     `json:"weights"`                 // of one replica
+	Widths       string          `json:"weight_widths,omitempty"` // see llm.Model.WeightWidths
+	FreeGPU      units.Bytes     `json:"free_gpu"`                // that weights and reserve leave on its GPUs
 	KV           units.Bytes     `json:"kv"`
 	KVTokens     int64           `json:"kv_tokens"`     // that the KV memory holds at most, units filled
 	MeanRequests float64         `json:"mean_requests"` // of the trace's mean final length
@@ -47,7 +48,7 @@ func (n *Node) Hardware(m traces.Moments) Hardware {
 	h := Hardware{
 		Schema: HardwareSchema, System: cfg.Run.System, Model: cfg.ModelTitle(), GPU: cfg.GPUTitle(),
 		Replicas: n.Replicas(), GPUs: cfg.Model.TensorParallel,
-		Weights: cfg.Model.WeightBytes(), FreeGPU: n.FreeGPUMemory(),
+		Weights: cfg.Model.WeightBytes(), Widths: cfg.Model.WeightWidths(), FreeGPU: n.FreeGPUMemory(),
 		KV: kv, KVTokens: n.memory.Tokens(kv, cfg.Model.KVBytesPerToken()),
 		HBM: units.Bandwidth(cfg.Node.GPUs) * cfg.GPU.MemoryBandwidth, Notes: Notes(cfg),
 	}
@@ -70,7 +71,10 @@ func (n *Node) Hardware(m traces.Moments) Hardware {
 func (h Hardware) WriteText(w io.Writer) error {
 	gib := func(b units.Bytes) float64 { return float64(b) / float64(units.GiB) }
 	gb := func(b units.Bandwidth) float64 { return float64(b) / 1e9 }
-	host := ""
+	host, widths := "", ""
+	if h.Widths != "" {
+		widths = "\nweights           " + h.Widths
+	}
 	if h.Channels > 0 {
 		host = fmt.Sprintf(", %d channels and %d ranksets", h.Channels, h.Ranksets)
 	}
@@ -78,11 +82,11 @@ func (h Hardware) WriteText(w io.Writer) error {
 model             %s
 GPU               %s
 replicas          %d of %d GPUs%s
-GPU memory        %.1f GiB of weights a replica, %.1f GiB left
+GPU memory        %.1f GiB of weights a replica, %.1f GiB left%s
 KV memory         %.1f GiB, %d tokens, %.1f requests of the trace's mean final length
 HBM               %.1f GB/s
 decode attention  %.1f GB/s
-`, h.System, h.Model, h.GPU, h.Replicas, h.GPUs, host, gib(h.Weights), gib(h.FreeGPU),
+`, h.System, h.Model, h.GPU, h.Replicas, h.GPUs, host, gib(h.Weights), gib(h.FreeGPU), widths,
 		gib(h.KV), h.KVTokens, h.MeanRequests, gb(h.HBM), gb(h.Attention))
 	if err == nil && h.Channels > 0 {
 		_, err = fmt.Fprintf(w, "DRAM channels     %.1f GB/s\nPCIe              %.1f GB/s in each direction\n", gb(h.Channel), gb(h.PCIe))

@@ -1,6 +1,8 @@
 package kinds
 
 import (
+	"math"
+
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/llm"
@@ -39,7 +41,7 @@ func (h HBMPIM) copied(cfg *configs.Config) (columns int, bytes units.Bytes) {
 	if h.MemoryBeside > 0 {
 		_, bits := m.ProductBits()
 		weights := m.Layers * m.TensorParallel * columns * m.FFNMatrices() * m.Hidden
-		bytes = units.Bytes((weights*bits + 7) / 8)
+		bytes = units.Bytes(math.Ceil(float64(weights) * m.NetworkMean(float64(bits)) / 8))
 	}
 	return columns, bytes
 }

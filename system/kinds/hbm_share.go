@@ -28,7 +28,7 @@ const longContext, fullChannel = 8192, 8 // tokens of a head, heads of a channel
 func (e *hbmPIM) measureReading(h *HBMPIM, spec *gpu.Spec, verified int) (r reading) {
 	m := e.Model
 	_, weights := m.ProductBits()
-	r.element, r.tokens = float64(max(weights, m.ElementBits/h.ElementsPerRead))/8, h.QueriesPerRead
+	r.element, r.tokens = m.NetworkMean(float64(max(weights, m.ElementBits/h.ElementsPerRead)))/8, h.QueriesPerRead
 	r.link = float64(spec.MemoryBandwidth)
 	if h.MemoryBeside > 0 {
 		r.link = float64(h.Link)
@@ -76,7 +76,7 @@ func (e *hbmPIM) helped(tokens int) (read int64, did hbm.Tally) {
 	}
 	all := e.Model.Layers * e.Model.TensorParallel
 	_, bits := e.Model.ProductBits()
-	e.NotRead += float64(float64(all*columns*e.Model.FFNMatrices()*e.Model.Hidden) * float64(bits) / 8)
+	e.NotRead += float64(float64(all*columns*e.Model.FFNMatrices()*e.Model.Hidden) * e.Model.NetworkMean(float64(bits)) / 8)
 	bytes := e.weightBytes(tokens, columns) * float64(all)
 	return int64(bytes * float64(e.Heads) / float64(e.KV(1))), hbm.Tally{}.Plus(e.reading.tally, bytes)
 }

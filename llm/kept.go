@@ -1,0 +1,227 @@
+package llm
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// kind is a kind of matrices that a checkpoint quantises or keeps.
+type kind int
+
+const (
+	attentionMatrices kind = iota
+	networkMatrices
+)
+
+// matrix is one of a layer's, of all experts or of one. Families name it in several ways: its layer has one of parents, these one of
+// leaves, fused products among them.
+type matrix struct {
+	kind       kind
+	parents    []string
+	leaves     []string
+	parameters int64
+}
+
+// matrices returns those of a layer, of each expert by itself or of all as of one.
+func (m *Model) matrices(eachExpert bool) (all []matrix) {
+	attention := []string{"self_attn", "attention", "attn"}
+	head := int64(m.Hidden) * int64(m.HeadDim)
+	query, kv := head*int64(m.Heads), head*int64(m.KVHeads)
+	all = []matrix{
+		{attentionMatrices, attention, []string{"q_proj", "qkv_proj"}, query}, {attentionMatrices, attention, []string{"k_proj", "qkv_proj"}, kv},
+		{attentionMatrices, attention, []string{"v_proj", "qkv_proj"}, kv}, {attentionMatrices, attention, []string{"o_proj", "out_proj", "dense"}, query},
+	}
+	leaves := [][]string{{"up_proj", "gate_up_proj", "w3", "fc1"}, {"down_proj", "w2", "fc2"}}
+	if m.GatedFFN {
+		leaves = append(leaves, []string{"gate_proj", "gate_up_proj", "w1"})
+	}
+	experts, each := max(1, m.Experts), int64(m.Hidden)*int64(m.FFNHidden)
+	if !eachExpert {
+		experts, each = 1, each*int64(experts)
+	}
+	for e := range experts {
+		parents := []string{"mlp", "feed_forward"}
+		if m.Experts > 0 {
+			parents = []string{fmt.Sprint("mlp.experts.", e), fmt.Sprint("block_sparse_moe.experts.", e)}
+		}
+		for _, l := range leaves {
+			all = append(all, matrix{networkMatrices, parents, l, each})
+		}
+	}
+	return all
+}
+
+// modules are a checkpoint's list of modules that it does not quantise: names, of which parts are listed too ("self_attn", "layers.0"),
+// patterns of a shell (ModelOpt's "model.layers.0*") and regular expressions ("re:.*self_attn.*", of compressed-tensors).
+type modules struct {
+	names    map[string]bool
+	patterns map[string]*regexp.Regexp
+	used     map[string]bool // that name a matrix of the model
+}
+
+var (
+	expertOf = regexp.MustCompile(`experts\.\d`)
+	layerOf  = regexp.MustCompile(`layers\.(\d+)`)
+	// unquantised are modules that have 16 bits in any case, or that a model of text lacks.
+	unquantised = regexp.MustCompile(`lm_head|embed|norm|router|\bgate\b|bias|vision|visual|multi_modal|mm_projector|mtp`)
+)
+
+// newModules returns nil for a pattern that cannot be read.
+func newModules(list []string) *modules {
+	s := &modules{map[string]bool{}, map[string]*regexp.Regexp{}, map[string]bool{}}
+	for _, name := range list {
+		text, isRegexp := strings.CutPrefix(name, "re:")
+		if i := strings.Index(text, "layers."); i > 0 && !isRegexp {
+			text = text[i:] // whatever the model is called in front of its layers
+		}
+		switch {
+		case isRegexp:
+			text = "^(?:" + text + ")" // matched from the beginning on, as Python's re.match does
+		case strings.ContainsAny(text, "*?"):
+			text = "^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(text)) + "$"
+		default:
+			s.names[strings.TrimSuffix(text, ".weight")] = true
+			continue
+		}
+		pattern, err := regexp.Compile(text)
+		if err != nil {
+			return nil
+		}
+		s.patterns[name] = pattern
+	}
+	return s
+}
+
+// names says that a list has a matrix of a layer, by whatever name.
+func (s *modules) has(layer int, x *matrix) (has bool) {
+	for _, parent := range x.parents {
+		for _, leaf := range x.leaves {
+			has = s.hasName(fmt.Sprintf("layers.%d.%s.%s", layer, parent, leaf)) || has
+		}
+	}
+	if x.kind == networkMatrices { // OPT's stand in the layer itself
+		has = s.hasName(fmt.Sprintf("layers.%d.%s", layer, x.leaves[len(x.leaves)-1])) || has
+	}
+	return has
+}
+
+// hasName says that a list has a module by this name, one of those that it is part of, or a run of their components.
+func (s *modules) hasName(name string) (has bool) {
+	parts := strings.Split(name, ".")
+	for from := range parts {
+		for to := from + 1; to <= len(parts); to++ {
+			if run := strings.Join(parts[from:to], "."); s.names[run] && run != "layers" {
+				s.used[run], has = true, true
+			}
+		}
+	}
+	for to := 2; to <= len(parts) && len(s.patterns) > 0; to++ { // the layer, what is in it, the matrix
+		module := strings.Join(parts[:to], ".")
+		for key, pattern := range s.patterns {
+			if pattern.MatchString(module) || pattern.MatchString("model."+module) {
+				s.used[key], has = true, true
+			}
+		}
+	}
+	return has
+}
+
+// strange says that a list has a module that is neither a matrix of the model nor one that has 16 bits in any case, or that belongs
+// to a layer which the model does not have.
+func (s *modules) strange(layers int) bool {
+	other := func(name string) bool {
+		if at := layerOf.FindStringSubmatch(name); at != nil {
+			if n, err := strconv.Atoi(at[1]); err == nil && n >= layers {
+				return false
+			}
+		}
+		return !s.used[name] && !unquantised.MatchString(name)
+	}
+	for name := range s.names {
+		if other(name) {
+			return true
+		}
+	}
+	for name := range s.patterns {
+		if other(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// keep leaves in 16 bits what the file does not convert, and says what that is; false where the list cannot be read, or leaves nothing
+// to quantise.
+func (c *checkpoint) keep(m *Model) (wide []string, ok bool) {
+	list := slices.Concat(c.NotConvert, c.Exclude, c.Ignore)
+	s := newModules(list)
+	if s == nil {
+		return nil, false
+	}
+	all := m.matrices(slices.ContainsFunc(list, expertOf.MatchString))
+	var kept, total [2]int64
+	var whole, part [2][]int // layers
+	for l := range m.Layers {
+		var here, of [2]int64
+		for i := range all {
+			x := &all[i]
+			of[x.kind] += x.parameters
+			if s.has(l, x) {
+				here[x.kind] += x.parameters
+			}
+		}
+		for k := range here {
+			kept[k], total[k] = kept[k]+here[k], total[k]+of[k]
+			if here[k] == of[k] {
+				whole[k] = append(whole[k], l)
+			} else if here[k] > 0 {
+				part[k] = append(part[k], l)
+			}
+		}
+	}
+	if s.strange(m.Layers) || kept == total {
+		return nil, false
+	}
+	quantised := m.WeightBits
+	switch a, n := attentionMatrices, networkMatrices; {
+	case kept[a] == total[a]:
+		m.AttentionBits, m.KeptNetwork = 16, float64(kept[n])/float64(total[n])
+	case kept[n] == total[n]:
+		m.WeightBits, m.AttentionBits, m.KeptAttention = 16, quantised, float64(kept[a])/float64(total[a])
+	default:
+		m.KeptAttention, m.KeptNetwork = float64(kept[a])/float64(total[a]), float64(kept[n])/float64(total[n])
+	}
+	wide = []string{"embeddings", "LM head"}
+	for k, name := range []string{"attention", "feed-forward networks"} {
+		if len(whole[k]) == m.Layers {
+			wide = append(wide, name)
+			continue
+		}
+		if len(whole[k]) > 0 {
+			wide = append(wide, name+" of "+layerList(whole[k]))
+		}
+		if len(part[k]) > 0 {
+			wide = append(wide, "parts of "+name+" of "+layerList(part[k]))
+		}
+	}
+	return wide, true
+}
+
+// layerList names layers, a few one by one.
+func layerList(layers []int) string {
+	const few = 6
+	switch {
+	case len(layers) == 1:
+		return fmt.Sprint("layer ", layers[0])
+	case len(layers) > few:
+		return fmt.Sprintf("%d layers", len(layers))
+	}
+	text := make([]string, len(layers))
+	for i, l := range layers {
+		text[i] = strconv.Itoa(l)
+	}
+	return "layers " + strings.Join(text[:len(text)-1], ", ") + " and " + text[len(text)-1]
+}
