@@ -9,6 +9,8 @@ import (
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -153,7 +155,35 @@ func Notes(cfg *configs.Config) (notes []string) {
 	if text := idleMultipliers(cfg); text != "" {
 		notes = append(notes, text)
 	}
+	if text := tightMemory(cfg); text != "" {
+		notes = append(notes, text)
+	}
 	return notes
+}
+
+// tight is the share of the GPU memory that a server may use beyond which weights leave so little of it that what a server takes
+// besides decides how many requests it holds: at 0.75 a GiB on an 80 GiB GPU is a twentieth of the rest.
+const tight = 0.75
+
+// tightMemory says that weights take most of the GPUs' memory, where keys and values are there, too; "" where they do not.
+func tightMemory(cfg *configs.Config) string {
+	s := kinds.Of(cfg)
+	if s == nil || !s.KV.InGPUs {
+		return ""
+	}
+	h := s.Derive(cfg)
+	weights, free, of := cfg.Model.WeightBytes(), gpus.FreeMemory(h), gpus.Memory(h)
+	left := units.Bytes(of.Capacity) * of.Unit
+	if kv := s.Memory(h); !s.Host && units.Bytes(kv.Capacity)*kv.Unit > free { // keys and values have stacks of their own
+		return ""
+	}
+	usable := weights + free
+	if share := float64(weights) / float64(usable); share > tight {
+		gib := func(b units.Bytes) float64 { return float64(b) / float64(units.GiB) }
+		return fmt.Sprintf("weights take %.1f GiB, %.0f%% of the GPU memory that a replica may use, and leave %.1f GiB for keys and values: "+
+			"CUDA graphs, the allocator and a server's own activations take an unknown part of it, so the throughput is uncertain", gib(weights), 100*share, gib(left))
+	}
+	return ""
 }
 
 // idleMultipliers says that pim.multipliers makes no read faster, where it is set; "" where it does.

@@ -11,6 +11,7 @@ import (
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
 )
 
 // summaryOf returns a run of a few requests, and its summary.
@@ -81,6 +82,45 @@ func TestNotes(t *testing.T) {
 			if !strings.Contains(got, want) {
 				t.Errorf("%q: got %q, want %q", c.sets, got, want)
 			}
+		}
+	}
+}
+
+// TestTightMemory: where weights take more than 0.75 of what a server may use of the GPUs' memory, and keys and values are there, both
+// numbers are in a note. Of an A100, 79.6 GiB are usable: Llama-2-70B in 8 bits takes 64.7.
+func TestTightMemory(t *testing.T) {
+	tight := []string{"run.model=llama-2-70b", "model.tensor_parallel=1", "model.weight_bits=8", "node.gpus=1"}
+	for _, c := range []struct {
+		sets []string
+		want string // "" for no note
+	}{
+		{[]string{"run.system=gpu-only"}, ""},
+		{append(tight, "run.system=gpu-only"), "64.7 GiB, "},
+		{append(tight, "run.system=cpu-offload"), "64.7 GiB, "},
+		{append(tight, "run.system=hbm-pim", "hbm_pim.capacity_share=1"), "64.7 GiB, "},
+		{append(tight, "run.system=hbm-pim", "hbm_pim.memory_beside=200GiB"), ""}, // keys and values are beside
+		{append(tight, "run.system=gpu+cpu"), ""},
+		{append(tight, "run.system=gpu-only", "gpu.memory_capacity=94GiB"), ""},
+	} {
+		cfg, err := everything().Load(configs.Options{Sets: c.sets})
+		if err != nil {
+			t.Fatalf("%q: %v", c.sets, err)
+		}
+		got := tightMemory(cfg)
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%q: %q, want %q", c.sets, got, c.want)
+		}
+		if got == "" {
+			continue
+		}
+		var weights, share, left float64
+		if _, err := fmt.Sscanf(got, "weights take %f GiB, %f%% of the GPU memory that a replica may use, and leave %f GiB", &weights, &share, &left); err != nil {
+			t.Fatal(err)
+		}
+		usable := float64(cfg.GPUMemory(1)) / float64(units.GiB)
+		activations := float64(cfg.Model.ActivationBytes(cfg.Batching.MaxBatchTokens)) / float64(units.GiB)
+		if math.Abs(share-100*weights/usable) > 0.6 || math.Abs(left-(usable-weights-activations)) > 0.11 {
+			t.Errorf("%s: of %.2f GiB, with %.2f of activations", got, usable, activations)
 		}
 	}
 }
