@@ -73,7 +73,7 @@ func New(known *policy.List, systems ...System) *Loader {
 // readDefaults returns the defaults of sections that no preset need have as one layer.
 func (ld *Loader) readDefaults() (*layer, error) {
 	all := &layer{preset: true}
-	for _, d := range [][2]string{{"policies", ld.policies.Defaults()}, {"traces", traces.SyntheticDefaults}, {"arrivals", traces.ArrivalDefaults}, {"serving", scheduler.ServingDefaults}, {"energy", energy.Defaults}, {"kernels", gpu.ScaleDefaults}, {"memory", gpu.MemoryDefaults}, {"tiles", llm.TileDefaults}, {"bands", bandDefaults}, {"cache", scheduler.CacheDefaults}, {"content", contentDefaults}} {
+	for _, d := range [][2]string{{"policies", ld.policies.Defaults()}, {"traces", traces.SyntheticDefaults}, {"arrivals", traces.ArrivalDefaults}, {"serving", scheduler.ServingDefaults}, {"energy", energy.Defaults}, {"kernels", gpu.ScaleDefaults}, {"memory", gpu.MemoryDefaults}, {"tiles", llm.TileDefaults}, {"bands", bandDefaults}, {"batching", scheduler.BatchingDefaults}, {"cache", scheduler.CacheDefaults}, {"content", contentDefaults}} {
 		l, err := ld.parse("defaults of "+d[0], d[1])
 		if err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -88,10 +89,23 @@ func (c *Config) CheckActivations(k *input.Check, share float64) {
 	gpus := units.Bytes(c.Model.TensorParallel)
 	free := gpus*c.GPUMemory(share) - c.Model.WeightBytes()
 	page := units.Bytes(c.Batching.PageTokens) * c.Model.KVBytesOnGPUs()
-	activations := c.Model.ActivationBytes(c.Batching.MaxBatchTokens)
-	k.That(activations+page <= free, "batching.max_num_batched_tokens", c.Batching.MaxBatchTokens,
-		"activations that leave room for a page of KV beside the weights of %s: they take %.1f GiB of %.1f GiB, a page of batching.page_tokens %.3f GiB",
-		c.Model.Name, gib(activations), gib(free), gib(page))
+	activations := c.Workspace()
+	key, value, what := "batching.max_num_batched_tokens", c.Batching.MaxBatchTokens, "activations"
+	if activations > c.Model.ActivationBytes(c.Batching.MaxBatchTokens) {
+		key, value, what = "batching.sampler_bytes", c.Batching.SamplerBytes, "tensors of a sampler of batching.max_num_seqs requests"
+	}
+	k.That(activations+page <= free, key, value,
+		"%s that leave room for a page of KV beside the weights of %s: they take %.1f GiB of %.1f GiB, a page of batching.page_tokens %.3f GiB",
+		what, c.Model.Name, gib(activations), gib(free), gib(page))
+}
+
+// Workspace returns the memory, over the GPUs of a replica, that a server with keys and values there sets aside for the largest
+// iteration: its activations, or what its sampler takes when these are gone. Each GPU has the logits of the whole vocabulary.
+func (c *Config) Workspace() units.Bytes {
+	b, m := &c.Batching, &c.Model
+	requests := min(cmp.Or(b.MaxNumSeqs, b.MaxBatchTokens), b.MaxBatchTokens) // that emit a token in it
+	sampler := float64(m.TensorParallel) * float64(requests) * float64(m.Vocab) * float64(b.SamplerBytes)
+	return max(m.ActivationBytes(b.MaxBatchTokens), units.Bytes(min(sampler, 1<<60)))
 }
 
 // GPUMemory returns the memory of one GPU that the server may use, where a share of the capacity is left

@@ -36,13 +36,25 @@ type BatchingSpec struct {
 	// MaxNumSeqs bounds the requests of a replica that decode at once, over all
 	// sub-batches, in every system; 0: no limit.
 	MaxNumSeqs int `toml:"max_num_seqs"`
+	// SamplerBytes is what a server's sampler takes on each GPU for each of max_num_seqs requests and each token of the vocabulary, in
+	// the run in which the server measures what is left for keys and values. 38 is vLLM 0.10, which sorts logits: 2 bytes of them in
+	// BF16, 4 in FP32, 4 and 8 of sorted values and indices, 8 of the indices that PyTorch's sort begins with, and 12 of the buffers of
+	// its radix sort. Later versions do not sort.
+	SamplerBytes int `toml:"sampler_bytes"`
 }
+
+// BatchingDefaults are the keys of the section [batching] that no preset need have.
+const BatchingDefaults = `
+[batching]
+sampler_bytes = 0 # none: samplers of FlashInfer and Triton, which vLLM has now, do not sort; GPU memory left for KV
+`
 
 // Check has the rules of the section [batching].
 func (b *BatchingSpec) Check(c *input.Check) {
 	input.Within(c, "max_num_batched_tokens", b.MaxBatchTokens, 1, 1<<20)
 	input.Within(c, "page_tokens", b.PageTokens, 1, 1<<16)
 	c.That(b.MaxNumSeqs >= 0 && b.MaxNumSeqs <= 1<<24, "max_num_seqs", b.MaxNumSeqs, "0 (no limit) to 16777216")
+	input.Within(c, "sampler_bytes", b.SamplerBytes, 0, 1<<10)
 }
 
 // Spec is the configuration of the sub-batch scheduler (L3, sections 5.2 and

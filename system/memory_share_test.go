@@ -3,6 +3,7 @@ package system
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
@@ -37,6 +38,41 @@ func TestMemoryShare(t *testing.T) {
 				t.Errorf("%s with a share of %v: %d pages of %v, want %d of %v", name, share, got, n.memory.Unit, want, page)
 			}
 		}
+	}
+}
+
+// TestSampler: gpt-oss-120b on one H100 of 79.1 GiB, as servers log it: 65.97 GiB loaded, and 1.71 GiB left for keys and values with a
+// share of 0.95 and 1,024 tokens an iteration. vLLM 0.10 has 1,024 requests on an H100, and sorts their logits over 201,088 tokens.
+// By its sampler's tensors that is 7.29 GiB, in whose shadow the activations of 1,024 and of 8,192 tokens are.
+func TestSampler(t *testing.T) {
+	oss := []string{"run.system=gpu-only", "node.gpus=1", "gpu.preset=h100-sxm", "model.name=gpt-oss-120b", "model.layers=36", "model.hidden=2880", "model.heads=64", "model.kv_heads=8",
+		"model.head_dim=64", "model.ffn_hidden=2880", "model.gated_ffn=true", "model.experts=128", "model.active_experts=4", "model.expert_bits=4", "model.vocab=201088",
+		"model.tied_embedding=false", "model.max_positions=0", "model.context=131072", "model.tensor_parallel=1", "model.expert_tile_hidden=256", "model.expert_tile_ffn=128",
+		"gpu.memory_share=0.95"}
+	left := func(tokens, requests, bytes int) float64 {
+		n := mustNode(t, mustLoad(t, append(oss, fmt.Sprint("batching.max_num_batched_tokens=", tokens), fmt.Sprint("batching.max_num_seqs=", requests), fmt.Sprint("batching.sampler_bytes=", bytes))...))
+		return float64(n.memory.Capacity) * float64(n.memory.Unit) / float64(units.GiB)
+	}
+	const sampler = 1024. * 201088 * 38 / (1 << 30)
+	free := left(1, 1, 0)
+	for _, c := range []struct {
+		tokens, requests, bytes int
+		want                    float64
+	}{
+		{1024, 1024, 38, free - sampler}, {8192, 1024, 38, free - sampler}, {8192, 256, 38, free - sampler/4}, {512, 1024, 38, free - sampler/2}, {1024, 0, 38, free - sampler}, // no limit: one for each token
+	} {
+		if got := left(c.tokens, c.requests, c.bytes); math.Abs(got-c.want) > 0.01 {
+			t.Errorf("%+v: %.3f GiB left", c, got)
+		}
+	}
+	if got := left(1024, 1024, 38); math.Abs(got-1.71) > 0.6 {
+		t.Errorf("%.2f GiB left, logged 1.71", got)
+	}
+	if few, many := left(1024, 1024, 0), left(8192, 1024, 0); few < 9 || many >= few {
+		t.Errorf("without a sampler %.2f and %.2f GiB left", few, many)
+	}
+	if _, err := everything().Load(configs.Options{Sets: append(oss, "batching.max_num_seqs=2048", "batching.max_num_batched_tokens=2048", "batching.sampler_bytes=38")}); err == nil || !strings.Contains(err.Error(), "batching.sampler_bytes = 38: expected tensors of a sampler of batching.max_num_seqs requests that leave room") {
+		t.Error(err)
 	}
 }
 

@@ -20,7 +20,7 @@ func FreeMemory(h *flow.Hardware) units.Bytes {
 // workspace returns the memory of the activations of the largest iteration, on all of the
 // replica's GPUs. Servers set it aside before they give the rest to KV.
 func workspace(h *flow.Hardware) units.Bytes {
-	return min(h.Model.ActivationBytes(h.Batching.MaxBatchTokens), FreeMemory(h))
+	return min(h.Workspace(), FreeMemory(h))
 }
 
 // Memories is the memories of a replica with KV on the GPUs.

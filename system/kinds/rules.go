@@ -85,7 +85,7 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 
 // checkBudget refuses a budget of keys and values that the GPUs have no room for.
 func checkBudget(h *flow.Hardware, section string, c *input.Check) {
-	room := gpus.FreeMemory(h) - h.Model.ActivationBytes(h.Batching.MaxBatchTokens)
+	room := gpus.FreeMemory(h) - h.Workspace()
 	c.That(h.KVBudget <= room, section+".kv_memory", h.KVBudget, "at most %v, %d tokens: what weights and activations leave of the GPUs' memory; or 0B for all of it",
 		room, room/h.Model.KVBytesOnGPUs())
 }
