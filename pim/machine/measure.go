@@ -116,6 +116,9 @@ func Measure(ctx context.Context, spec *pim.Spec, d *dram.Spec, load Load, obser
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if err := b.Machine.Refresh.late(out.TotalCycles, d, load.Shape.Queries); err != nil {
+		return nil, err
+	}
 	out.finish(&b.Machine.Counters, without, meter, d)
 	return out, nil
 }

@@ -206,13 +206,13 @@ func (p *Program) makePlan(spec *pim.Spec, d *dram.Spec) error {
 	}
 	p.activateSpan = pim.ActivationSpan(d, p.simultaneous)
 	p.setColumns = set / g.ColumnTokens
-	p.boundSpans(spec, d)
-	return nil
+	return p.boundSpans(spec, d)
 }
 
 // boundSpans sets what bounds the clocks and the instructions between two places where a refresh or a
-// transfer may come in: of a step, a row and a head. It also says where the rank is free for others.
-func (p *Program) boundSpans(spec *pim.Spec, d *dram.Spec) {
+// transfer may come in: of a step, a row and a head. It also says where the rank is free for others. A part on which REFs cannot wait
+// until the banks close is refused.
+func (p *Program) boundSpans(spec *pim.Spec, d *dram.Spec) error {
 	g := &p.Geometry
 	burst, served := d.BurstClocks(), min(p.MACs, p.Shape.Queries)
 	reopen := int64(d.TRP+d.TRCD) + p.activateSpan
@@ -230,23 +230,33 @@ func (p *Program) boundSpans(spec *pim.Spec, d *dram.Spec) {
 	scales := g.Banks * g.ScaleColumns(0, g.RowTokens)
 	p.stepSize += scales
 
-	chunk := max(p.passes*g.TokenBursts*d.TCCDL*p.steps, p.Shape.Queries*max(p.PartialBursts, setBursts)*burst)
+	scale := max(d.TCCDL, spacing(d, dram.RD)) // clocks of a column of scales
+	bus := max(burst, spacing(d, dram.RDRES), spacing(d, dram.WRBUF))
+	chunk := max(p.passes*g.TokenBursts*max(d.TCCDL, spacing(d, dram.MACA))*p.steps, p.Shape.Queries*max(p.PartialBursts, setBursts)*bus)
 	if p.RankLevel {
 		p.stepSize = max(p.stepSize, 2*g.RowBursts*g.BankGroups+3*g.BankGroups)
-		chunk = p.passes * g.TokenBursts * g.Banks * d.TCCDS * p.steps
+		chunk = p.passes * g.TokenBursts * g.Banks * max(d.TCCDS, spacing(d, dram.RD)) * p.steps
 	}
-	p.headSpan = 2 * (reopen + int64(p.Shape.Queries*(readOut+p.ContextBursts*burst)))
+	p.headSpan = 2 * (reopen + int64(p.Shape.Queries*(readOut+p.ContextBursts*bus)))
 	rules, rowChunks := d.Rules(), g.RowTokens/g.ChunkTokens
+	most := int64((rules.Postpone + rules.PullIn) * d.TREFI)
 	for parts := 1; parts <= rowChunks; parts++ {
 		if rowChunks%parts != 0 {
 			continue
 		}
 		p.VisitTokens = g.RowTokens / parts
-		p.rowSpan = int64(rowChunks/parts*chunk+scales*d.TCCDL)*9/8 + reopen + int64(d.TRTP)
-		if p.rowSpan+p.headSpan <= int64((rules.Postpone+rules.PullIn)*d.TREFI) {
+		p.rowSpan = int64(rowChunks/parts*chunk+scales*scale)*9/8 + reopen + int64(d.TRTP)
+		if p.rowSpan+p.headSpan <= most {
 			break
 		}
 	}
+	if int64(chunk) > most { // whatever else there is, it takes longer than REFs can wait
+		least := (chunk + rules.Postpone + rules.PullIn - 1) / (rules.Postpone + rules.PullIn)
+		return &input.Error{Key: "dram.tREFI", Value: fmt.Sprint(d.TREFI), Expected: fmt.Sprintf(
+			"at least %d clocks: with %d query heads the banks of a rank stay open for %d, and %s lets %d REFs wait and %d come early; or fewer query heads",
+			least, queries, chunk, rules.Name, rules.Postpone, rules.PullIn)}
+	}
+	return nil
 }
 
 // boundarySpan returns a bound of the clocks from the instruction in, which

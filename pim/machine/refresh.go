@@ -1,7 +1,10 @@
 package machine
 
 import (
+	"fmt"
+
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
 )
 
@@ -53,6 +56,17 @@ func (r *refreshManager) owed(clock int64) int64 { return clock/r.interval - r.d
 func (r *refreshManager) pay(clock int64) {
 	r.maxDebt = max(r.maxDebt, r.owed(clock))
 	r.done++
+}
+
+// late refuses a run up to clock end in which more REFs were owed than the standard lets wait: the bounds of rows did not hold.
+func (r *refreshManager) late(end int64, d *dram.Spec, queries int) error {
+	rules := d.Rules()
+	most := max(r.maxDebt, r.owed(end))
+	if most <= int64(rules.Postpone) {
+		return nil
+	}
+	return &input.Error{Key: "dram.tREFI", Value: fmt.Sprint(d.TREFI), Expected: fmt.Sprintf(
+		"more clocks: with %d query heads the rank came to owe %d REFs before its banks closed, and %s lets %d wait; or fewer query heads", queries, most, rules.Name, rules.Postpone)}
 }
 
 // toPay returns the REFs to issue at clock so that the debt keeps within the limit

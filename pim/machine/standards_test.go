@@ -9,6 +9,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/pim"
 )
 
@@ -83,6 +84,45 @@ func TestEveryStandardAsBase(t *testing.T) {
 				t.Errorf("%s, %s: %d commands, %d violations: %+v", s.Name, unit, commands, len(v), v[:min(1, len(v))])
 			}
 			t.Logf("%s, %s: %d clocks a head", s.Name, unit, m.Cycles)
+		}
+	}
+}
+
+// TestRefreshInTime: on a user's table of any standard that ships, whose reads and whose MACAs are far apart, a rank never owes more REFs
+// than the standard lets wait, or the program is refused with what tREFI would have to be.
+func TestRefreshInTime(t *testing.T) {
+	for _, s := range dram.Standards() {
+		if s.Name == "hbm3" || s.Name == "lpddr5x" {
+			continue // refused in any case
+		}
+		for _, unit := range []string{pim.BankUnits, pim.RankLevelUnit} {
+			for _, c := range []struct {
+				clocks  string
+				queries int
+			}{{"max(CL, CWL) - min(CL, CWL) + burst", 1}, {"64", 1}, {"32", 8}, {"64", 8}} {
+				if c.clocks == "32" && unit == pim.RankLevelUnit && !deep.On() {
+					continue
+				}
+				slow := fmt.Sprintf("  \"slow | rank | RD MACA | RD MACA | %s\",\n", c.clocks)
+				more := ""
+				if s.Action(dram.ACTA).Known {
+					more = "rules = [\n" + slow + "]\n"
+				}
+				part, spec, shape := withUnits(t, s, burstRule+slow, more), pim.Default(), fp16Head
+				spec.ProcessingUnit, shape.Queries = unit, c.queries
+				checker := check.NewChecker(part, 1, true)
+				_, err := Measure(t.Context(), spec, part, Load{Context: 1024, KVHeads: 1, Shape: shape}, func(clock int64, cmd dram.Command, a dram.Address, _ *Instruction) {
+					checker.Check(check.Record{Clock: clock, Command: cmd, Address: a})
+				}, nil)
+				what := fmt.Sprintf("%s, %s, %s clocks, %d query heads", s.Name, unit, c.clocks, c.queries)
+				if err != nil && (c.queries == 1 || !strings.HasPrefix(err.Error(), fmt.Sprintf("dram.tREFI = %d: expected ", part.TREFI)) || !strings.HasSuffix(err.Error(), "; or fewer query heads")) {
+					t.Errorf("%s: %v", what, err)
+				}
+				if v := checker.Violations(); len(v) > 0 && err == nil {
+					t.Errorf("%s: %d violations: %+v", what, len(v), v[0])
+				}
+				t.Log(what, err)
+			}
 		}
 	}
 }

@@ -101,7 +101,10 @@ type hostStream struct {
 // be opened again, and the clock behind the last beat on the host's side.
 func (h *hostStream) Move(t *Transfer) (closed, last int64) {
 	g, end := &t.Geometry, t.First+t.Tokens
-	span := hostRowSpan(g, h.state.Spec())
+	span := int64(0)
+	if h.Refresh.On {
+		span = hostRowSpan(g, h.state.Spec())
+	}
 	for first := t.First; first < end; {
 		from := first % g.RowTokens
 		to := min(g.RowTokens, from+end-first)
@@ -200,7 +203,7 @@ func columnGap(d *dram.Spec) (clocks int) {
 // hostRowSpan returns a bound of the clocks in which the host moves a row: all its
 // bursts, one bank group after another, and opening and closing it.
 func hostRowSpan(g *pim.Geometry, d *dram.Spec) int64 {
-	each := max(d.TCCDS, (columnGap(d)+g.BankGroups-1)/g.BankGroups)
+	each := max(d.TCCDS, (columnGap(d)+g.BankGroups-1)/g.BankGroups, spacing(d, dram.RD), spacing(d, dram.WR))
 	bursts := g.RowBursts * g.Banks * each
 	return int64(bursts+max(d.CL, d.CWL)+d.BurstClocks()+d.TRCD+d.TWR+d.TRP+d.TRC) + pim.ActivationSpan(d, false)
 }
