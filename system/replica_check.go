@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/units"
@@ -14,6 +15,7 @@ type bounds struct {
 	hbm              units.Bandwidth
 	kvToken, weights units.Bytes   // of a token in all layers, and read at least in every iteration
 	attends          *flow.Attends // nil where every step reads the whole context
+	read             float64       // bytes of keys and values that the steps of requests have read, where these verify drafts
 }
 
 // contexts returns the sum of the contexts of the decode steps of a request.
@@ -39,9 +41,30 @@ func (b *bounds) reads(in, out int) (bytes float64) {
 		return contexts(in, out) * float64(b.kvToken)
 	}
 	for context := in + 1; context < in+out; context++ {
-		bytes += b.attends.Read(policy.Request{Prompt: in, Context: context})
+		bytes += float64(b.step(policy.Request{Prompt: in, Context: context}))
 	}
 	return bytes
+}
+
+// step returns the bytes of keys and values that a decode step of a request reads at least.
+func (b *bounds) step(r policy.Request) float64 {
+	if b.attends == nil {
+		return float64(r.Context) * float64(b.kvToken)
+	}
+	return b.attends.Read(r)
+}
+
+// follow adds what a batch reads, each request's keys and values once for all tokens of its step.
+func (b *bounds) follow(batch *scheduler.Batch) {
+	for i := range batch.Sub {
+		sub := &batch.Sub[i]
+		for _, decoding := range [][]scheduler.Decoding{sub.Decode, sub.Host, sub.Near} {
+			for k := range decoding {
+				d := &decoding[k]
+				b.read += float64(b.step(policy.Request{Prompt: int(d.Prompt), Context: d.Context(batch.Step)}))
+			}
+		}
+	}
 }
 
 // checkIteration verifies the laws of scheduling and memory for the batch that
@@ -57,6 +80,9 @@ func (r *replica) checkIteration(now units.Duration) {
 	}
 	if err := r.Batcher.CheckWaits(); err != nil {
 		c.Fail(flow.LawWaits, now, "%v", err)
+	}
+	if r.serving.Verified() > 1 {
+		r.bounds.follow(r.batch)
 	}
 	if err := c.Err(); err != nil {
 		r.fault = err
@@ -128,8 +154,8 @@ func (r *replica) checkThroughput() {
 	}
 	// Tokens that follow a preemption are computed by the GPU. What a group shares is read once.
 	read -= float64(float64(r.Batcher.Recomputed+r.Engine.Side().Spared) * float64(r.bounds.kvToken))
-	if r.serving.Verified() > 1 { // once for all tokens of a step
-		read = float64(float64(r.Batcher.StepContexts) * float64(r.bounds.kvToken))
+	if r.serving.Verified() > 1 {
+		read = r.bounds.read
 	}
 	took := r.out.end.Seconds()
 	if least := read / float64(r.Engine.Peak()); took < least {

@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
 )
 
 // verifying is the systems whose steps may verify several tokens of a request.
@@ -34,12 +36,22 @@ func TestVerifiedLaws(t *testing.T) {
 			pick("serving.verified_tokens", "1", "2", "3", "4"), pick("serving.acceptance", "0.1", "0.7", "1.0"), pick("serving.draft_time", "0s", "2ms"),
 			pick("memory.admission", "final", "current"), pick("memory.history", "0", "1000"), pick("batching.max_num_seqs", "0", "1", "4"),
 			pick("gpu.memory_reserve", "1GiB", "64GiB", "65GiB"), pick("node.memory_capacity", "4GiB", "8GiB", "2TiB"))
-		switch system {
-		case "l3":
-			sets = append(sets, pick("comm.stripe", "none", "ranksets", "channels"), pick("predictor.kind", "exact", "learned"))
-		case "gpu-only":
-			sets = append(sets, pick("gpu_only.policy", "prefill-first", "chunked-prefill"), pick("cache.prefix", "true", "false"), "cache.group_reads=false")
-		case "hbm-pim":
+		windows := system != "rank-pim" && rapid.Bool().Draw(t, "windows")
+		if windows {
+			sets = append(sets, pick("model.window", "1", "64", "700"), pick("model.full_every", "0", "2", "5"))
+		}
+		switch {
+		case system == "l3":
+			if !windows {
+				sets = append(sets, pick("comm.stripe", "none", "ranksets", "channels"))
+			}
+			sets = append(sets, pick("predictor.kind", "exact", "learned"))
+		case system == "gpu-only":
+			if !windows {
+				sets = append(sets, pick("cache.prefix", "true", "false"), "cache.group_reads=false")
+			}
+			sets = append(sets, pick("gpu_only.policy", "prefill-first", "chunked-prefill"))
+		case system == "hbm-pim":
 			sets = append(sets, pick("hbm_pim.policy", "prefill-first", "chunked-prefill"), pick("hbm_pim.model", "factor", "commands"), pick("hbm_pim.sub_batches", "always", "adaptive", "never"))
 		}
 		cfg := verified(t, system, sets...)
@@ -117,7 +129,6 @@ func TestVerifiedRefusals(t *testing.T) {
 		{"l3", "policy.name=quest", "1 with policy.name = quest"},
 		{"l3", "cache.prefix=true", "cache.prefix = true and run.system = l3"},
 		{"gpu-only", "gpu_only.async_scheduling=true", "1 with gpu_only.async_scheduling = true"},
-		{"gpu-only", "model.window=4096", "1 with model.window = 4096"},
 		{"cpu-offload", "run.seed=1", "1 with run.system = cpu-offload, whose steps of several tokens are not modelled; those of l3, gpu-only, hbm-pim, rank-pim are"},
 		{"gpu+cpu", "run.seed=1", "1 with run.system = gpu+cpu"},
 		{"gpu-only", "cache.prefix=true", "1 with cache.group_reads = true"},
@@ -131,6 +142,36 @@ func TestVerifiedRefusals(t *testing.T) {
 		_, err := everything().Load(configs.Options{Sets: []string{"run.system=" + c.system, "run.model=llama-2-7b", "serving.verified_tokens=" + tokens, "serving.acceptance=0.5", c.set}})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s with %s: %v, want %q", c.system, c.set, err, c.want)
+		}
+	}
+}
+
+// TestVerifiedWindows: tokens that a step verifies have a window each, and together read as many tokens as the window has and one more
+// for each draft; memory holds no more than that.
+func TestVerifiedWindows(t *testing.T) {
+	const window, input, steps = 700, 650, 40
+	for _, system := range []string{"l3", "gpu-only", "hbm-pim"} {
+		for k := 1; k <= 4; k++ {
+			cfg := verified(t, system, fmt.Sprint("serving.verified_tokens=", k), "serving.acceptance=1.0", fmt.Sprint("model.window=", window))
+			n := mustNode(t, cfg)
+			r := mustRun(t, n, &traces.Trace{Name: "x", Requests: []traces.Request{{Input: input, Output: 1 + k*steps}}}, false)
+			want := 0.0
+			for i := range steps {
+				want += float64(min(input+(i+1)*k, window+k-1)) / steps
+			}
+			s, err := r.Summary(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.Attention.Attended; math.Abs(got/want-1) > 1e-12 {
+				t.Errorf("%s, %d tokens a step: a step reads %v tokens, want %v", system, k, got, want)
+			}
+			// A rank has rows of 512 tokens, HBM pages of 16.
+			unit := map[bool]int{true: 512, false: 16}[system == "l3"]
+			most := units.Bytes((window+k-1+unit-1)/unit*unit) * cfg.Model.KVBytesPerToken()
+			if r.kv.Peak > int64(most) || k > 1 && r.kv.Peak < int64(most)*9/10 {
+				t.Errorf("%s, %d tokens a step: %v are held, want %v", system, k, units.Bytes(r.kv.Peak), most)
+			}
 		}
 	}
 }

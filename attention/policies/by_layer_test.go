@@ -49,3 +49,30 @@ func TestDenseByLayer(t *testing.T) {
 		t.Errorf("%d layers", layer)
 	}
 }
+
+// TestWindowsOfDrafts: a step that verifies several tokens reads a window and one token more for each draft, and holds as many; prompts
+// have the window.
+func TestWindowsOfDrafts(t *testing.T) {
+	for verified := range 5 {
+		shape := policy.Shape{Layers: 2, QueryHeads: 4, KVHeads: 2, Dim: 8, ElementBits: 16, Verified: verified, Windows: llm.Windows{Window: 5, FullEvery: 2}}
+		costs := DenseCosts(shape)
+		if err := policy.Verify("dense", costs, shape); err != nil {
+			t.Error(err)
+		}
+		union := 5 + max(verified-1, 0)
+		for context := 2; context < 20; context++ {
+			got := costs.Decode([]policy.Request{{Prompt: 1, Context: context}}, 0).Attend[0].Tokens[0]
+			if want := min(context, union); got != want {
+				t.Errorf("%d tokens at a context of %d: a step reads %d, want %d", verified, context, got, want)
+			}
+		}
+		if held, _ := costs.Memory(0); held[0].Tokens(11, 20) != union {
+			t.Errorf("%d tokens: %+v, want %d", verified, held, union)
+		}
+		for _, p := range costs.Prompt(0, 5, 9, false).Pieces {
+			if p.Count*p.Tokens != 5 || p.Behind != 5-(5+1)/2 {
+				t.Errorf("%d tokens: a chunk of a prompt is %+v", verified, p)
+			}
+		}
+	}
+}

@@ -32,9 +32,12 @@ func DenseCosts(s policy.Shape) policy.Costs {
 	return d
 }
 
-// windowedCosts returns the costs of a model some of whose layers have a window, of which they keep no more tokens.
+// windowedCosts returns the costs of a model some of whose layers have a window, of which they keep no more tokens than a step reads.
+// Each token that a step verifies has a window of its own, a token later than that of the one before: all of them together
+// read Window + Verified − 1 tokens.
 func windowedCosts(s policy.Shape) policy.Costs {
-	c := newHeadsCost(s, policy.StreamSpec{Window: s.Window}, func(layer int) (k layerHeads) {
+	union := policy.StreamSpec{Window: s.Window + s.Ahead(), PrefillWindow: s.Window}
+	c := newHeadsCost(s, union, func(layer int) (k layerHeads) {
 		if s.Windowed(layer) {
 			k.streams = s.KVHeads
 		}

@@ -15,6 +15,7 @@ type Shape struct {
 	KVScaleBytes                     int    // of one token's key in a KV head, as many as of its value
 	Model                            string // its name, which a profile must be of
 	Apart                            bool   // the requests' home is not the GPUs
+	Verified                         int    // tokens of a request that a decode step verifies; 0 as 1
 	llm.Windows                             // of the model's layers
 }
 
@@ -28,6 +29,9 @@ func (s *Shape) Token() int64 {
 
 // Group returns the query heads of a KV head.
 func (s *Shape) Group() int { return s.QueryHeads / s.KVHeads }
+
+// Ahead returns the drafts that a decode step verifies: its tokens beyond the first.
+func (s *Shape) Ahead() int { return max(s.Verified-1, 0) }
 
 // Vectors returns those of one token in one layer.
 func (s *Shape) Vectors() Vectors {

@@ -21,7 +21,7 @@ func (s *State) drafted(d *scheduler.Decoding) int {
 	return s.Speculation.Emits(r.ID, emitted, r.Output-emitted) - 1
 }
 
-// speculate counts the drafts that the batch will accept, and the contexts that its step attends over.
+// speculate counts the drafts that the batch will accept.
 func (s *State) speculate() {
 	if s.Speculation.Ahead() == 0 {
 		return
@@ -29,9 +29,7 @@ func (s *State) speculate() {
 	s.Batch.Drafted = 0
 	for i := range s.Batch.Sub {
 		for k := range s.Batch.Sub[i].Decode {
-			d := &s.Batch.Sub[i].Decode[k]
-			s.Batch.Drafted += s.drafted(d)
-			s.StepContexts += int64(d.Context(s.Batch.Step))
+			s.Batch.Drafted += s.drafted(&s.Batch.Sub[i].Decode[k])
 		}
 	}
 }

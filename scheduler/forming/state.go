@@ -98,7 +98,6 @@ type Counts struct {
 	WholePrompts int64
 	LongestWhole int
 	SpareTokens  int64 // tokens of requests that decode in the GPUs' spare memory
-	StepContexts int64 // with drafts: contexts of all decode steps, each counted once for all tokens that it verifies
 	Recomputed   int64 // contexts of the output tokens that came from a recomputed prompt and not from a decode step
 }
 

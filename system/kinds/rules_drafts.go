@@ -26,7 +26,6 @@ func (s *System) checkDrafts(all []System, cfg *configs.Config, c *input.Check) 
 		return
 	}
 	off(cfg.Policy.Dense(), "policy.name = %s: which tokens the drafts of a step choose is not modelled; \"dense\" is", cfg.Policy.Name)
-	off(cfg.Model.Window == 0, "model.window = %d: windows that several tokens of a step share are not modelled; 0 is", cfg.Model.Window)
 	if s.Name == gpuOnlySystem.Name {
 		off(!configs.Section[GPUOnly](cfg).AsyncScheduling, "gpu_only.async_scheduling = true, which forms an iteration before the one in progress has accepted its drafts")
 	}
