@@ -17,6 +17,16 @@ const streamAcceptance = 0x5bec
 // Ahead returns the drafts of a step: tokens beyond the known one.
 func (s Speculation) Ahead() int { return max(s.Verified-1, 0) }
 
+// Mean returns the tokens that a step emits in the mean: (1 − aᵏ)/(1 − a) of k tokens and acceptance a.
+func (s Speculation) Mean() float64 {
+	mean, all := 1.0, 1.0
+	for range s.Ahead() {
+		all *= s.Acceptance
+		mean += all
+	}
+	return mean
+}
+
 // Emits returns how many tokens a step of a request emits that has emitted some before and has left to emit, at most that many. The
 // draws depend on the request's ID, on what it has emitted and on the seed alone: not on the iteration, the replica or other requests.
 func (s Speculation) Emits(id, emitted, left int) int {

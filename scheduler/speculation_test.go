@@ -25,6 +25,9 @@ func TestEmits(t *testing.T) {
 		for i := range s.Verified {
 			want += math.Pow(s.Acceptance, float64(i))
 		}
+		if mean := s.Mean(); math.Abs(mean/want-1) > 1e-12 {
+			t.Errorf("%+v: %v tokens a step in the mean, want %v", s, mean, want)
+		}
 		if got := float64(sum) / (requests * steps); math.Abs(got/want-1) > 0.01 {
 			t.Errorf("%+v: %v tokens a step, want %v", s, got, want)
 		}

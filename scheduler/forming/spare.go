@@ -120,8 +120,9 @@ func (f *dealer) nearer(s *State, w *Waiting, home bool) bool {
 // iteration so that as many go on running: nothing where no other request waits.
 func (f *dealer) gather(s *State, w *Waiting) (prompts units.Duration, running int) {
 	for i := range f.subs {
-		f.subs[i].Decode, f.subs[i].Near = f.subs[i].Decode[:0], f.subs[i].Near[:0]
+		f.subs[i].Decode, f.subs[i].Near, f.subs[i].Verified = f.subs[i].Decode[:0], f.subs[i].Near[:0], s.Speculation.Verified
 	}
+	f.whole[0].Verified = s.Speculation.Verified
 	f.dealt = append(f.dealt[:0], make([]int, 1+s.Ledger.Ranksets())...)
 	tokens, all := 0.0, w.Prompt // of prompts: in an iteration, and of all requests
 	add := func(request int32, context int, hold *memory.Reservation) {
@@ -129,7 +130,7 @@ func (f *dealer) gather(s *State, w *Waiting) (prompts units.Duration, running i
 		d.Base = int64(s.halfway(request, context)) - s.Batch.Step
 		f.put(&d, hold.Near)
 		input := s.Requests[request].Input
-		tokens += float64(input) / s.expected(request)
+		tokens += float64(input) / max(1, s.expected(request)/s.Speculation.Mean())
 		all += input
 		running++
 	}
@@ -237,7 +238,7 @@ func (s *State) expected(request int32) float64 {
 		return s.near.output
 	}
 	r := &s.Requests[request]
-	return float64(max(1, s.FinalTokens(r)-r.Input))
+	return float64(max(1, s.FinalTokens(r)-s.Speculation.Ahead()-r.Input))
 }
 
 // iteration predicts the time of an iteration of subs, in which the GPUs also prefill for so long: in two sub-batches, in one,

@@ -28,10 +28,20 @@ func (s *State) speculate() {
 	}
 	s.Batch.Drafted = 0
 	for i := range s.Batch.Sub {
-		for k := range s.Batch.Sub[i].Decode {
-			s.Batch.Drafted += s.drafted(&s.Batch.Sub[i].Decode[k])
-		}
+		sub := &s.Batch.Sub[i]
+		s.Batch.Drafted += s.draftedOf(sub.Decode) + s.draftedOf(sub.Near)
 	}
+}
+
+// draftedOf returns the drafts of some requests of the batch that its step accepts.
+func (s *State) draftedOf(decoding []scheduler.Decoding) (drafts int) {
+	if s.Speculation.Ahead() == 0 {
+		return 0
+	}
+	for i := range decoding {
+		drafts += s.drafted(&decoding[i])
+	}
+	return drafts
 }
 
 // advance moves the requests that decoded and go on by the drafts that were accepted.

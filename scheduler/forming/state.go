@@ -205,7 +205,7 @@ func (s *State) Complete(emitted func(request int32, tokens int)) {
 				s.end(d.Request, emitted)
 			}
 		}
-		s.SpareTokens += int64(len(s.Batch.Sub[i].Near))
+		s.SpareTokens += int64(len(s.Batch.Sub[i].Near) + s.draftedOf(s.Batch.Sub[i].Near))
 	}
 	kept := 0
 	for i := range s.Decoding {

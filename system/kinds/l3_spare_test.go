@@ -28,21 +28,24 @@ func spareFor(t *testing.T, longest, tokens int, sets ...string) string {
 
 // TestRequestOnEachSide: of two requests one is in the DIMMs, the other in the GPUs' spare memory, which has room for one. With
 // one sub-batch a layer is by hand: vectors of the first go down, the ranks attend, its results come up; meanwhile the GPUs
-// attend for the second; then a block of two rows. 'l3sim gpu iteration' and 'l3sim pim attention' print the parts.
+// attend for the second; then a block of two rows. 'l3sim gpu iteration' and 'l3sim pim attention' print the parts. Where a step
+// verifies k tokens, all accepted here, vectors and rows are k times as many, and both sides attend with k queries.
 func TestRequestOnEachSide(t *testing.T) {
 	const layers, output = 96, 30
 	for _, c := range []struct {
 		near, home int // prompts
-		gpus       bool
+		k          int
+		gpus       bool // attend for longer than the ranks
 	}{
-		{1500, 1200, false}, {4000, 900, true},
+		{1500, 1200, 1, false}, {4000, 900, 1, true}, {1500, 1200, 2, false}, {9000, 400, 3, true},
 	} {
 		requests := []traces.Request{{ID: 0, Input: c.near, Output: output}, {ID: 1, Input: c.home, Output: output}}
-		sets := []string{oneBatch, allAtOnce, "memory.spare=decode"}
-		sets = append(sets, spareFor(t, c.near, c.near+output, sets...))
+		sets := []string{oneBatch, allAtOnce, "memory.spare=decode", fmt.Sprint("serving.verified_tokens=", c.k), "serving.acceptance=1"}
+		sets = append(sets, spareFor(t, c.near, c.near+output+c.k-1, sets...))
 		node := rigOf(t, sets...)
 		cfg := node.cfg
 		g, s := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model), &cfg.DRAM.Spec
+		g.Verify(c.k)
 		ps := func(w gpu.Work) units.Duration { return units.FromSeconds(w.Seconds) }
 		links := units.Bandwidth(cfg.Model.TensorParallel) * cfg.PCIe.Bandwidth()
 		steps := 0
@@ -60,9 +63,9 @@ func TestRequestOnEachSide(t *testing.T) {
 				t.Fatalf("%d near and %d in the DIMMs", len(sub.Near), len(sub.Decode))
 			}
 			steps++
-			near, home := c.near+steps, c.home+steps
-			down := max(links.TransferTime(3*96*256), refreshed(3*6*4*4))
-			up := max(links.TransferTime(96*256), refreshed(6*4*4))
+			near, home := c.near+c.k*steps, c.home+c.k*steps
+			down := max(links.TransferTime(units.Bytes(c.k)*3*96*256), refreshed(int64(c.k)*3*6*4*4))
+			up := max(links.TransferTime(units.Bytes(c.k)*96*256), refreshed(int64(c.k)*6*4*4))
 			ranks := cfg.PCIe.Latency + units.Duration(s.CWL)*s.TCK + down + refreshed(6*4) +
 				refreshed(node.Kernels.Table.Alone(home)+5*node.Kernels.Table.InSequence(home)) +
 				2*122*units.Nanosecond + cfg.PCIe.Latency + units.Duration(s.CL)*s.TCK + up
@@ -71,7 +74,8 @@ func TestRequestOnEachSide(t *testing.T) {
 			if (gpus > ranks) != c.gpus {
 				t.Fatalf("GPUs attend for %v, ranks take %v", gpus, ranks)
 			}
-			want := ps(g.Embedding(2)) + layers*ps(g.QKV(2)) + ps(g.LMHead(2)) + layers*(max(gpus, ranks)+ps(g.ProjectionFFN(2)))
+			rows := 2 * c.k
+			want := ps(g.Embedding(rows)) + layers*ps(g.QKV(rows)) + ps(g.LMHead(rows)) + layers*(max(gpus, ranks)+ps(g.ProjectionFFN(rows)))
 			if x.took != want {
 				t.Fatalf("contexts %d and %d: %v, by hand %v", near, home, x.took, want)
 			}
@@ -79,7 +83,7 @@ func TestRequestOnEachSide(t *testing.T) {
 				t.Fatalf("the GPUs attend for %v, by hand %v", kind, layers*gpus)
 			}
 		})
-		if steps != output-1 || r.Batcher.UsedUnits() != 0 || r.Batcher.SpareTokens != output-1 {
+		if steps != (output-1+c.k-1)/c.k || r.Batcher.UsedUnits() != 0 || r.Batcher.SpareTokens != output-1 {
 			t.Errorf("%d steps, %d tokens in the spare memory, %d units left", steps, r.Batcher.SpareTokens, r.Batcher.UsedUnits())
 		}
 	}

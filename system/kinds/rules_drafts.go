@@ -6,7 +6,6 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
-	"github.com/l3sim/l3sim/scheduler"
 )
 
 // checkDrafts refuses what decode steps that verify several tokens are not modelled with; all are the systems that the configuration
@@ -34,5 +33,4 @@ func (s *System) checkDrafts(all []System, cfg *configs.Config, c *input.Check) 
 	if group := cfg.Model.QueryGroup(); s.KV.InDIMM && group*cfg.Serving.VerifiedTokens > pim.MaxQueries {
 		c.That(false, "serving.verified_tokens", cfg.Serving.VerifiedTokens, "%d at most with the %d query heads of a KV head of %s: a unit takes %d queries of one", pim.MaxQueries/group, group, cfg.Model.Name, pim.MaxQueries)
 	}
-	off(cfg.Memory.Spare == scheduler.SpareOff, "memory.spare = %q: how requests in the GPUs' spare memory advance is not modelled; %q is", cfg.Memory.Spare, scheduler.SpareOff)
 }
