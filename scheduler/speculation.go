@@ -17,6 +17,9 @@ const streamAcceptance = 0x5bec
 // Ahead returns the drafts of a step: tokens beyond the known one.
 func (s Speculation) Ahead() int { return max(s.Verified-1, 0) }
 
+// Tokens returns how many tokens a step of a request verifies, at least 1.
+func (s Speculation) Tokens() int { return 1 + s.Ahead() }
+
 // Mean returns the tokens that a step emits in the mean: (1 − aᵏ)/(1 − a) of k tokens and acceptance a.
 func (s Speculation) Mean() float64 {
 	mean, all := 1.0, 1.0

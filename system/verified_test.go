@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 )
 
 // verifying is the systems whose steps may verify several tokens of a request.
-var verifying = []string{"l3", "gpu-only", "hbm-pim", "rank-pim"}
+var verifying = []string{"l3", "gpu-only", "hbm-pim", "rank-pim", "cpu-offload", "gpu+cpu"}
 
 // verified loads a small node of a system.
 func verified(t interface{ Fatal(...any) }, system string, sets ...string) *configs.Config {
@@ -36,7 +37,7 @@ func TestVerifiedLaws(t *testing.T) {
 			pick("serving.verified_tokens", "1", "2", "3", "4"), pick("serving.acceptance", "0.1", "0.7", "1.0"), pick("serving.draft_time", "0s", "2ms"),
 			pick("memory.admission", "final", "current"), pick("memory.history", "0", "1000"), pick("batching.max_num_seqs", "0", "1", "4"),
 			pick("gpu.memory_reserve", "1GiB", "64GiB", "65GiB"), pick("node.memory_capacity", "4GiB", "8GiB", "2TiB"))
-		windows := system != "rank-pim" && rapid.Bool().Draw(t, "windows")
+		windows := slices.Contains([]string{"l3", "gpu-only", "hbm-pim"}, system) && rapid.Bool().Draw(t, "windows")
 		if windows {
 			sets = append(sets, pick("model.window", "1", "64", "700"), pick("model.full_every", "0", "2", "5"))
 		}
@@ -55,6 +56,10 @@ func TestVerifiedLaws(t *testing.T) {
 			sets = append(sets, pick("gpu_only.policy", "prefill-first", "chunked-prefill"))
 		case system == "hbm-pim":
 			sets = append(sets, pick("hbm_pim.policy", "prefill-first", "chunked-prefill"), pick("hbm_pim.model", "factor", "commands"), pick("hbm_pim.sub_batches", "always", "adaptive", "never"))
+		case system == "cpu-offload":
+			sets = append(sets, pick("cpu_offload.policy", "neo", "fastdecode"), pick("cpu_offload.max_delay", "0.03", "1"), pick("gpu_only.policy", "prefill-first", "chunked-prefill"))
+		case system == "gpu+cpu":
+			sets = append(sets, pick("gpu_cpu.attend", "host", "gpus"), pick("gpu_cpu.policy", "prefill-first", "chunked-prefill"))
 		}
 		cfg := verified(t, system, sets...)
 		trace, err := (&traces.Trace{Name: "x", Requests: drawRequests(t, 20)}).Arrive(cfg.Arrivals, cfg.Run.Seed)
@@ -130,8 +135,6 @@ func TestVerifiedRefusals(t *testing.T) {
 		{"l3", "policy.name=quest", "1 with policy.name = quest"},
 		{"l3", "cache.prefix=true", "cache.prefix = true and run.system = l3"},
 		{"gpu-only", "gpu_only.async_scheduling=true", "1 with gpu_only.async_scheduling = true"},
-		{"cpu-offload", "run.seed=1", "1 with run.system = cpu-offload, whose steps of several tokens are not modelled; those of l3, gpu-only, hbm-pim, rank-pim are"},
-		{"gpu+cpu", "run.seed=1", "1 with run.system = gpu+cpu"},
 		{"gpu-only", "cache.prefix=true", "1 with cache.group_reads = true"},
 		{"l3", "run.model=llama-3-70b", "serving.verified_tokens = 20: expected 16 at most with the 8 query heads of a KV head of llama-3-70b"},
 		{"gpu-only", "serving.verified_tokens=129", "serving.verified_tokens = 129: expected 1 to 128"},

@@ -103,7 +103,7 @@ func (s *State) GPUsHold(request int32, context int) bool {
 // nothing is known of outputs.
 func (s *State) known(request int32, context int) memory.Length {
 	if s.Grows() {
-		return memory.Prompted(context)
+		return memory.Prompted(context + s.Speculation.Ahead())
 	}
 	return s.final(&s.Requests[request])
 }

@@ -39,7 +39,7 @@ func (s *State) grow(request int32) bool {
 	}
 	hold, context := &s.Holds[request], s.Decoding[i].Context(s.Batch.Step)+s.Speculation.Ahead()
 	if hold.Near {
-		return s.GPU.Spare.GrowBeside(hold, context, s.GPU.BesideSpare(len(s.Decoding)*(1+s.Speculation.Ahead()), s.Usage.kv()))
+		return s.GPU.Spare.GrowBeside(hold, context, s.GPU.BesideSpare(len(s.Decoding)*s.Speculation.Tokens(), s.Usage.kv()))
 	}
 	return s.Ledger.Grow(hold, context)
 }

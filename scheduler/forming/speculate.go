@@ -29,7 +29,7 @@ func (s *State) speculate() {
 	s.Batch.Drafted = 0
 	for i := range s.Batch.Sub {
 		sub := &s.Batch.Sub[i]
-		s.Batch.Drafted += s.draftedOf(sub.Decode) + s.draftedOf(sub.Near)
+		s.Batch.Drafted += s.draftedOf(sub.Decode) + s.draftedOf(sub.Near) + s.draftedOf(sub.Host)
 	}
 }
 
@@ -51,6 +51,14 @@ func (s *State) advance() {
 	}
 	for i := range s.Decoding {
 		s.Decoding[i].Base += int64(s.drafted(&s.Decoding[i]))
+	}
+	for i := range s.Batch.Sub {
+		for k := range s.Batch.Sub[i].Host {
+			d := &s.Batch.Sub[i].Host[k]
+			if d.Last > s.Batch.Step {
+				s.Host.Decoding[s.Host.Find(d.Request)].Base += int64(s.drafted(d))
+			}
+		}
 	}
 	slices.SortStableFunc(s.Decoding, func(a, b scheduler.Decoding) int { return cmp.Compare(b.Base, a.Base) })
 	s.Dealt = -1

@@ -17,7 +17,7 @@ func (o *Former) helpBest() {
 	layer := float64(attention + o.costs.Linear(rows))
 	best, most := 0, float64(rows)/without
 	for over := 1; over <= 2; over++ {
-		n := o.pack(over)
+		n := o.pack(over) * o.s.Speculation.Tokens()
 		with := float64(o.costs.Iteration(b))
 		free := float64(without * float64(attention+o.costs.Linear(rows+n)) / layer)
 		if rate := float64(rows+n) / with; n > 0 && rate > most && with <= free+float64(o.maxDelay*free) {
@@ -55,14 +55,15 @@ func (o *Former) pack(over int) (added int) {
 		return left
 	}
 	to := over - 1
+	each := o.s.Speculation.Tokens()
 	add := func(n int, context int64) {
-		tokens[to], requests[to], contexts[to] = tokens[to]+n, requests[to]+n, contexts[to]+context
+		tokens[to], requests[to], contexts[to] = tokens[to]+n*each, requests[to]+n, contexts[to]+context
 	}
 	room, shortest := o.roomBeside()-1, int64(never) // one is left for a turn
 	hosts := o.s.Host.Decoding
 	for k := 0; k < len(hosts) && added < room; k++ {
 		h := &hosts[k]
-		context := int64(h.NextContext(b.Step))
+		context := int64(h.NextContext(b.Step) + each - 1)
 		if h.Comes || context >= shortest {
 			continue
 		}
@@ -208,9 +209,11 @@ func (o *Former) hides(prompt int) bool {
 		requests++
 		tokens += int64(w.Prompt)
 	})
+	each := o.s.Speculation.Tokens()
+	tokens += int64(requests * (each - 1))
 	c, sub := o.costs, &o.gpus.Sub[0]
 	o.gpus.Step, sub.Decode = o.s.Batch.Step, append(sub.Decode[:0], o.s.Decoding...)
-	attention, rows := c.Attention(sub, o.gpus.Step), len(o.s.Decoding)+requests
+	attention, rows := c.Attention(sub, o.gpus.Step), (len(o.s.Decoding)+requests)*each
 	most := attention + c.Linear(rows)
 	most += o.slack(most)
 	if c.Linear(rows)+max(attention, c.HostAttention(requests, tokens)) <= most {
@@ -218,6 +221,7 @@ func (o *Former) hides(prompt int) bool {
 	}
 	second := (requests + 1) / 2
 	first := requests - second
-	return attention+c.Linear(rows-second)+c.Linear(second) <= most &&
-		c.HostAttention(first, tokens/2) <= attention+c.Linear(second) && c.HostAttention(second, tokens-tokens/2) <= c.Linear(rows-second)
+	theirs := second * each
+	return attention+c.Linear(rows-theirs)+c.Linear(theirs) <= most &&
+		c.HostAttention(first, tokens/2) <= attention+c.Linear(theirs) && c.HostAttention(second, tokens-tokens/2) <= c.Linear(rows-theirs)
 }

@@ -131,7 +131,7 @@ func (o *Former) growHosted() {
 		if h.Movable && !s.GPUsHold(request, context) {
 			h.Movable, s.Queue.Blocked = false, false // it goes before others to the GPUs no more
 		}
-		for !s.HostLedger.Grow(&s.Holds[request], context) {
+		for !s.HostLedger.Grow(&s.Holds[request], context+s.Speculation.Ahead()) {
 			if o.dropHosted() == request {
 				break
 			}
@@ -161,9 +161,9 @@ func (o *Former) roomBeside() int {
 	if len(s.Batch.Sub[0].Prefill) == 0 {
 		return len(s.Host.Decoding) + 1
 	}
-	tokens := s.Batch.Tokens()
-	room := min(len(s.Host.Decoding), s.Batching.MaxBatchTokens-tokens)
-	for room > 0 && !s.GPU.Fits(tokens+room, 0) {
+	tokens, each := s.Batch.Tokens(), s.Speculation.Tokens()
+	room := min(len(s.Host.Decoding), (s.Batching.MaxBatchTokens-tokens)/each)
+	for room > 0 && !s.GPU.Fits(tokens+room*each, 0) {
 		room--
 	}
 	return room

@@ -49,7 +49,7 @@ func (o *Former) startSwaps() {
 			}
 		}
 		context := d.NextContext(s.Batch.Step + 1)
-		tokens := context
+		tokens := context + s.Speculation.Ahead()
 		if !s.Grows() {
 			tokens = s.FinalTokens(r)
 		}
@@ -128,7 +128,7 @@ func (o *Former) swapOut(at int) bool {
 // The freed memory is for the other requests to grow into.
 func (o *Former) toHost(d scheduler.Decoding) bool {
 	s := o.s
-	tokens := s.HostLedger.Whole(d.Context(s.Batch.Step))
+	tokens := s.HostLedger.Whole(d.Context(s.Batch.Step) + s.Speculation.Ahead())
 	r, ok := s.HostLedger.Reserve(memory.Prompted(tokens), nil, 0, nil)
 	if !ok {
 		return false

@@ -91,6 +91,11 @@ func (a *Attends) Vectors(requests int) (down, up units.Bytes) {
 	return a.VectorsOf(all, all)
 }
 
+// New returns the bytes of the keys and values that steps of that many requests add in one layer.
+func (a *Attends) New(requests int) units.Bytes {
+	return units.Bytes(requests*a.verified) * units.Bytes(a.Policy.Vectors().New)
+}
+
 // VectorsOf is vectors for KV heads of decoding requests, of which fresh
 // get the step's own key and value, one of each for each token that it verifies. GPUs that hold the same KV head share the way of its key and value, so that
 // it fills the links of those with fewer query heads; a key and a value go down once.

@@ -73,7 +73,8 @@ type CPUs struct {
 	layers     int
 	kvHeads    int
 	headDim    int
-	flopsToken float64 // of one token that is attended over, in one layer
+	flopsToken float64 // of one token that is attended over by one, in one layer
+	flopsStep  float64 // the same by all tokens of a request that a step verifies
 	converts   float64 // seconds in which the cores convert its keys and values
 	PeakRate   units.Bandwidth
 }
@@ -92,16 +93,22 @@ func New(h *flow.Hardware, a *flow.Attends) CPUs {
 		// A multiplication and an addition for each element of a query and for each of
 		// the output, of all query heads.
 		flopsToken: 4 * float64(m.Heads) * float64(m.HeadDim),
+		flopsStep:  4 * float64(m.Heads) * float64(m.HeadDim) * float64(h.Serving.Verified()),
 		converts:   spec.ElementTime.Seconds() * 2 * float64(m.KVHeads) * float64(m.HeadDim) * float64(h.Replicas()) / float64(spec.Cores),
 	}
 }
 
 // Attend returns the time of attention on the CPUs in one layer, without the fixed
-// overhead, over tokens tokens in all.
+// overhead, over tokens tokens in all. Where a step verifies drafts, keys and values are read and converted once for all of its
+// tokens, which multiply them each for itself.
 func (h *CPUs) Attend(tokens int64) units.Duration {
+	return flow.TaskTime(max(h.reads(tokens), h.flopsStep*float64(tokens)/float64(h.compute)))
+}
+
+// reads returns the seconds in which the CPUs read and convert the keys and values of tokens in one layer.
+func (h *CPUs) reads(tokens int64) float64 {
 	read := float64(h.attends.KV(1)) * float64(tokens) / float64(h.channels)
-	compute := h.flopsToken * float64(tokens) / float64(h.compute)
-	return flow.TaskTime(max(read, compute, h.converts*float64(tokens)))
+	return max(read, h.converts*float64(tokens))
 }
 
 // Down and up return the time that the vectors of that many requests take on the
@@ -134,7 +141,7 @@ func (h *CPUs) AttendClass(c *policy.Class) units.Duration {
 		}
 	}
 	each := (float64(tasks) + h.cores - 1) / h.cores
-	one := max(h.flopsToken/float64(h.compute), h.converts) * h.cores / float64(h.kvHeads) // of a token and head on a core
+	one := max(h.flopsStep/float64(h.compute), h.converts) * h.cores / float64(h.kvHeads) // of a token and head on a core
 	return max(took, flow.TaskTime(float64(math.Floor(each)*one)*float64(longest)))
 }
 
@@ -149,7 +156,7 @@ func (h *CPUs) Pass(p *policy.Pass) units.Duration {
 // they read and convert keys and values once.
 func (h *CPUs) AttendNew(tokens, over int) units.Duration {
 	compute := float64(h.flopsToken*float64(tokens)) * float64(over) / float64(h.compute)
-	return max(h.Attend(int64(over)), flow.TaskTime(compute))
+	return flow.TaskTime(max(h.reads(int64(over)), compute))
 }
 
 // HostAttention implements offload.Costs: the vectors' way down, attention,

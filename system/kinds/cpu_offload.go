@@ -23,7 +23,7 @@ var cpuOffloadSystem = System{
 	Source:   "L3, section 6.1; NEO (Jiang et al., MLSys 2025); FastDecode (He and Zhai, 2024)",
 	Sections: "cpu_offload, batching, gpu_only, pcie",
 	Host:     true,
-	Section:  "cpu_offload", Zero: hosts.CPUOffload{}, KV: flow.Place{Name: "on its GPUs and the host", InGPUs: true},
+	Section:  "cpu_offload", Zero: hosts.CPUOffload{}, KV: flow.Place{Name: "on its GPUs and the host", InGPUs: true}, drafts: true,
 	Memory: bothMemories, Assemble: assembleCPUOffload,
 	Defaults: `
 [cpu_offload]

@@ -23,7 +23,7 @@ var gpuCPUSystem = System{
 	Sections: "gpu_cpu, batching, cpu_offload, pcie",
 	Host:     true,
 	Home:     policy.OnHost,
-	Section:  "gpu_cpu", Zero: GPUCPU{}, KV: flow.Place{Name: "in the host's memory", OnHost: true},
+	Section:  "gpu_cpu", Zero: GPUCPU{}, KV: flow.Place{Name: "in the host's memory", OnHost: true}, drafts: true,
 	Memory: hosts.Memory, Assemble: assembleGPUCPU,
 	Defaults: `
 [gpu_cpu]
@@ -149,7 +149,7 @@ func (e *gpuCPU) decodes(h *hostWork, requests []scheduler.Decoding, run int, st
 			e.Batches = append(e.Batches, gpus.DecodeBatch(c))
 			if home {
 				h.load += e.Copies * e.KV(1) * units.Bytes(c.All()) / units.Bytes(e.Model.KVHeads)
-				h.leaves += units.Bytes(len(c.Tokens)) * units.Bytes(e.Policy.Vectors().New)
+				h.leaves += e.New(len(c.Tokens))
 			}
 		}
 	}

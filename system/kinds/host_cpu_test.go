@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"encoding/csv"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/hosts"
+	"github.com/l3sim/l3sim/units"
 )
 
 // hostCall is a row of testdata/host_cpu.csv: a stream (read: op sum) or decode
@@ -199,6 +201,36 @@ func TestHostAttention(t *testing.T) {
 		one := hosts.New(hw, flow.NewAttends(hw))
 		if got := one.Attend(tokens).Seconds(); math.Abs(got/c.want-1) > 1e-6 {
 			t.Errorf("one core takes %v s at %s an element, want %v s", got, c.element, c.want)
+		}
+	}
+}
+
+// TestHostOfDrafts: the CPUs read and convert keys and values once for all tokens that a step verifies, and multiply them for each. The
+// tokens of a prompt that attend there are counted by themselves.
+func TestHostOfDrafts(t *testing.T) {
+	const tokens = 50_000
+	for _, efficiency := range []float64{0.5, 0.01} { // memory binds, then arithmetic
+		for k := 1; k <= 4; k++ {
+			cfg, err := Loader().Load(configs.Options{Sets: []string{"run.system=gpu+cpu", "run.model=llama-3-8b", "node.gpus=1", fmt.Sprint("cpu_offload.compute_efficiency=", efficiency),
+				fmt.Sprint("serving.verified_tokens=", k), "serving.acceptance=0.5"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := Of(cfg).Derive(cfg)
+			cpus := hosts.New(h, flow.NewAttends(h))
+			// 8 KV heads of 128 elements in 16 bits, 32 query heads, 128 cores of 72 GFLOP/s, 390 ps an element.
+			read := tokens * 2 * 8 * 128 * 2 / (0.8 * float64(h.Channels()))
+			convert := tokens * 2 * 8 * 128 * 390e-12 / 128
+			each := tokens * 4 * 32 * 128 / (128 * 72e9 * efficiency)
+			if got, want := cpus.Attend(tokens).Seconds(), max(read, convert, float64(k)*each); math.Abs(got-want) > 2e-12 {
+				t.Errorf("%d tokens, efficiency %v: %v s, want %v", k, efficiency, got, want)
+			}
+			if got, want := cpus.AttendNew(3, tokens).Seconds(), max(read, convert, 3*each); math.Abs(got-want) > 2e-12 {
+				t.Errorf("%d tokens, efficiency %v: three tokens of a prompt take %v s, want %v", k, efficiency, got, want)
+			}
+			if got, want := cpus.Down(7), units.FromSeconds(float64(k*7*(4096+2*1024)*2)/float64(cpus.Link)); max(got-want, want-got) > 1 {
+				t.Errorf("%d tokens: vectors of seven requests go down in %v, want %v", k, got, want)
+			}
 		}
 	}
 }

@@ -1,0 +1,27 @@
+package kinds
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/attention/policies"
+	"github.com/l3sim/l3sim/configs"
+)
+
+// otherSystem is a system that a caller adds: gpu-only by another name, without a section and abilities of its own.
+func otherSystem() System {
+	return System{Name: "mine", KV: kvOnGPUs, Home: gpuOnlySystem.Home, Memory: gpuOnlySystem.Memory, Assemble: gpuOnlySystem.Assemble}
+}
+
+// TestDraftsOfOthers: a system that does not say that its steps may verify drafts is refused with them, and the message has those that do.
+func TestDraftsOfOthers(t *testing.T) {
+	ld, err := Extend(policies.Builtin(), otherSystem())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = ld.Load(configs.Options{Sets: []string{"run.system=mine", "serving.verified_tokens=2", "serving.acceptance=0.5"}})
+	const want = "1 with run.system = mine, whose steps of several tokens are not modelled; those of l3, gpu-only, hbm-pim, rank-pim, cpu-offload, gpu+cpu are"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
