@@ -38,9 +38,9 @@ func (s measured) shared(groups []Shared, h Heads) (c Cost) {
 	return c.combine(d.Ridge)
 }
 
-// SharedCost is SharedAttentionCost for all KV heads of the model.
+// SharedCost is SharedAttentionCost for all KV heads of the model, with the queries of all tokens that a step verifies.
 func (c *ModelCost) SharedCost(groups []Shared) Cost {
-	return c.spec.SharedAttentionCost(groups, c.heads)
+	return c.spec.SharedAttentionCost(groups, c.decoding(0))
 }
 
 // Kernel returns what a kernel of decode attention takes by itself.

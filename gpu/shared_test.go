@@ -107,3 +107,24 @@ func TestSharedLaws(t *testing.T) {
 		t.Errorf("nothing is shared: %+v", c)
 	}
 }
+
+// TestSharedOfDrafts: a kernel reads what a group shares once for all tokens that its requests verify, which are more rows of its tiles.
+func TestSharedOfDrafts(t *testing.T) {
+	s, m := loadPreset(t, "a100-sxm-80gb"), loadModel(t, "llama-3-70b")
+	groups := []Shared{{Requests: 5, Tokens: 3000}, {Requests: 2, Tokens: 700}}
+	one := NewModelCost(s, m).SharedCost(groups)
+	for k := 1; k <= 4; k++ {
+		c := NewModelCost(s, m)
+		c.Verify(k)
+		got, h := c.SharedCost(groups), c.heads
+		h.Query *= k
+		if got != s.SharedAttentionCost(groups, h) || got.FLOPs != float64(k)*one.FLOPs {
+			t.Errorf("%d tokens: %+v, %+v with one", k, got, one)
+		}
+		q, _ := h.decodeBytes(7, 0)
+		before, _ := c.heads.decodeBytes(7, 0)
+		if more := got.Bytes - one.Bytes; math.Abs(more-(q-before)) > 1e-6*one.Bytes {
+			t.Errorf("%d tokens: %v bytes more, want %v", k, more, q-before)
+		}
+	}
+}

@@ -155,7 +155,7 @@ func (r *replica) checkThroughput() {
 	// Tokens that follow a preemption are computed by the GPU. What a group shares is read once.
 	read -= float64(float64(r.Batcher.Recomputed+r.Engine.Side().Spared) * float64(r.bounds.kvToken))
 	if r.serving.Verified() > 1 {
-		read = r.bounds.read
+		read = r.bounds.read - float64(float64(r.Engine.Side().Spared)*float64(r.bounds.kvToken))
 	}
 	took := r.out.end.Seconds()
 	if least := read / float64(r.Engine.Peak()); took < least {

@@ -51,18 +51,25 @@ func TestVerifiedLaws(t *testing.T) {
 			}
 		case system == "gpu-only":
 			if !windows {
-				sets = append(sets, pick("cache.prefix", "true", "false"), "cache.group_reads=false")
+				sets = append(sets, pick("cache.prefix", "true", "false"), pick("cache.group_reads", "true", "false"))
 			}
 			sets = append(sets, pick("gpu_only.policy", "prefill-first", "chunked-prefill"))
 		case system == "hbm-pim":
 			sets = append(sets, pick("hbm_pim.policy", "prefill-first", "chunked-prefill"), pick("hbm_pim.model", "factor", "commands"), pick("hbm_pim.sub_batches", "always", "adaptive", "never"))
+			if !windows {
+				sets = append(sets, pick("cache.prefix", "true", "false"), pick("cache.group_reads", "true", "false"))
+			}
 		case system == "cpu-offload":
 			sets = append(sets, pick("cpu_offload.policy", "neo", "fastdecode"), pick("cpu_offload.max_delay", "0.03", "1"), pick("gpu_only.policy", "prefill-first", "chunked-prefill"))
 		case system == "gpu+cpu":
 			sets = append(sets, pick("gpu_cpu.attend", "host", "gpus"), pick("gpu_cpu.policy", "prefill-first", "chunked-prefill"))
 		}
 		cfg := verified(t, system, sets...)
-		trace, err := (&traces.Trace{Name: "x", Requests: drawRequests(t, 20)}).Arrive(cfg.Arrivals, cfg.Run.Seed)
+		requests := drawRequests(t, 20)
+		if cfg.Cache.Prefix {
+			drawTexts(t, requests)
+		}
+		trace, err := (&traces.Trace{Name: "x", Requests: requests}).Arrive(cfg.Arrivals, cfg.Run.Seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +142,6 @@ func TestVerifiedRefusals(t *testing.T) {
 		{"l3", "policy.name=quest", "1 with policy.name = quest"},
 		{"l3", "cache.prefix=true", "cache.prefix = true and run.system = l3"},
 		{"gpu-only", "gpu_only.async_scheduling=true", "1 with gpu_only.async_scheduling = true"},
-		{"gpu-only", "cache.prefix=true", "1 with cache.group_reads = true"},
 		{"l3", "run.model=llama-3-70b", "serving.verified_tokens = 20: expected 16 at most with the 8 query heads of a KV head of llama-3-70b"},
 		{"gpu-only", "serving.verified_tokens=129", "serving.verified_tokens = 129: expected 1 to 128"},
 	} {
@@ -176,6 +182,28 @@ func TestVerifiedWindows(t *testing.T) {
 			if r.kv.Peak > int64(most) || k > 1 && r.kv.Peak < int64(most)*9/10 {
 				t.Errorf("%s, %d tokens a step: %v are held, want %v", system, k, units.Bytes(r.kv.Peak), most)
 			}
+		}
+	}
+}
+
+// TestVerifiedGroups: what a group of requests begins with is read once in a step for all of them and all of their tokens: of steps that emit
+// k tokens there are a k-th, each of which spares as much, and time is saved until the arithmetic of all rows binds.
+func TestVerifiedGroups(t *testing.T) {
+	requests := alike(32, 40, 0, 601)
+	requests[0].Output = 1
+	for i := range requests[1:] {
+		requests[1+i].Arrival = 4 * units.Second
+	}
+	var spared, took [4]float64
+	for k := 1; k <= 3; k++ {
+		cfg := onceIn(t, "gpu-only", fmt.Sprint("serving.verified_tokens=", k), "serving.acceptance=1")
+		r := mustRun(t, mustNode(t, cfg), coming(t, cfg, requests), false)
+		spared[k], took[k] = float64(r.cache.Spared), (r.end - 4*units.Second).Seconds()
+		if ratio := spared[1] / spared[k] / float64(k); math.Abs(ratio-1) > 0.02 {
+			t.Errorf("%d tokens a step: %v tokens are spared, %v with one", k, spared[k], spared[1])
+		}
+		if gain := took[1] / took[k]; gain < 0.6*float64(k) || gain > float64(k) {
+			t.Errorf("%d tokens a step: a run takes %v s, %v with one", k, took[k], took[1])
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (g *Grouping) choose(d *GPUs, sub *scheduler.SubBatch, step int64, took fun
 	}
 	g.setRest(d, sub.Decode, step)
 	shortest, take, spared := took(g.Rest, gpu.Work{}, gpu.Work{}), 0, int64(0)
-	requests, parts := 0, 0
+	requests, parts, each := 0, 0, d.hw.Serving.Verified() // each: tokens of a request, which have an output each
 	for i := range sub.Shared {
 		x := &sub.Shared[i]
 		g.Groups = append(g.Groups, gpu.Shared{Requests: len(x.Requests), Tokens: x.Tokens})
@@ -51,7 +51,7 @@ func (g *Grouping) choose(d *GPUs, sub *scheduler.SubBatch, step int64, took fun
 			parts++
 		}
 		g.setRest(d, sub.Decode, step)
-		kernel, merge := d.ModelCost.SharedCost(g.Groups), d.ModelCost.MergeParts(requests, parts)
+		kernel, merge := d.ModelCost.SharedCost(g.Groups), d.ModelCost.MergeParts(requests*each, parts*each)
 		if t := took(g.Rest, d.ModelCost.Kernel(kernel), merge); t < shortest {
 			shortest, take = t, i+1
 			g.Kernel, g.Merge, g.Spared = kernel, merge, spared

@@ -29,7 +29,6 @@ func (s *System) checkDrafts(all []System, cfg *configs.Config, c *input.Check) 
 		off(!configs.Section[GPUOnly](cfg).AsyncScheduling, "gpu_only.async_scheduling = true, which forms an iteration before the one in progress has accepted its drafts")
 	}
 	off(!cfg.Cache.Prefix || !s.KV.InDIMM, "cache.prefix = true and run.system = %s, where tokens of prompts may attend over what is cached; gpu-only and hbm-pim take both", s.Name)
-	off(!cfg.Cache.Prefix || !cfg.Cache.GroupReads, "cache.group_reads = true: what a group of requests reads once is not modelled for several tokens of each; false is")
 	if group := cfg.Model.QueryGroup(); s.KV.InDIMM && group*cfg.Serving.VerifiedTokens > pim.MaxQueries {
 		c.That(false, "serving.verified_tokens", cfg.Serving.VerifiedTokens, "%d at most with the %d query heads of a KV head of %s: a unit takes %d queries of one", pim.MaxQueries/group, group, cfg.Model.Name, pim.MaxQueries)
 	}
