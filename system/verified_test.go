@@ -46,7 +46,10 @@ func TestVerifiedLaws(t *testing.T) {
 			if !windows {
 				sets = append(sets, pick("comm.stripe", "none", "ranksets", "channels"))
 			}
-			if sets = append(sets, pick("predictor.kind", "exact", "learned")); !windows && strings.HasSuffix(sets[len(sets)-1], "exact") {
+			if sets[len(sets)-1] == "comm.stripe=none" {
+				sets = append(sets, pick("cache.prefix", "true", "false"))
+			}
+			if sets = append(sets, pick("predictor.kind", "exact", "learned")); !windows && strings.HasSuffix(sets[len(sets)-1], "exact") && !slices.Contains(sets, "cache.prefix=true") {
 				sets = append(sets, pick("memory.spare", "off", "decode"))
 			}
 		case system == "gpu-only":
@@ -59,6 +62,8 @@ func TestVerifiedLaws(t *testing.T) {
 			if !windows {
 				sets = append(sets, pick("cache.prefix", "true", "false"), pick("cache.group_reads", "true", "false"))
 			}
+		case system == "rank-pim":
+			sets = append(sets, pick("rank_pim.policy", "prefill-first", "chunked-prefill"), pick("cache.prefix", "true", "false"))
 		case system == "cpu-offload":
 			sets = append(sets, pick("cpu_offload.policy", "neo", "fastdecode"), pick("cpu_offload.max_delay", "0.03", "1"), pick("gpu_only.policy", "prefill-first", "chunked-prefill"))
 		case system == "gpu+cpu":
@@ -140,16 +145,19 @@ func TestVerifiedRefusals(t *testing.T) {
 	for _, c := range []struct{ system, set, want string }{
 		{"l3", "serving.acceptance=0.0", "serving.acceptance = 0: expected more than 0, at most 1, with serving.verified_tokens = 2"},
 		{"l3", "policy.name=quest", "1 with policy.name = quest"},
-		{"l3", "cache.prefix=true", "cache.prefix = true and run.system = l3"},
+		{"l3", "cache.prefix_attention=dimm", `1 with cache.prefix_attention = "dimm"`},
 		{"gpu-only", "gpu_only.async_scheduling=true", "1 with gpu_only.async_scheduling = true"},
 		{"l3", "run.model=llama-3-70b", "serving.verified_tokens = 20: expected 16 at most with the 8 query heads of a KV head of llama-3-70b"},
 		{"gpu-only", "serving.verified_tokens=129", "serving.verified_tokens = 129: expected 1 to 128"},
 	} {
-		tokens := "2"
+		tokens, prefix := "2", "cache.prefix=false"
+		if strings.Contains(c.set, "cache.") {
+			prefix = "cache.prefix=true"
+		}
 		if strings.Contains(c.set, "70b") {
 			tokens = "20"
 		}
-		_, err := everything().Load(configs.Options{Sets: []string{"run.system=" + c.system, "run.model=llama-2-7b", "serving.verified_tokens=" + tokens, "serving.acceptance=0.5", c.set}})
+		_, err := everything().Load(configs.Options{Sets: []string{"run.system=" + c.system, "run.model=llama-2-7b", "serving.verified_tokens=" + tokens, "serving.acceptance=0.5", prefix, c.set}})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s with %s: %v, want %q", c.system, c.set, err, c.want)
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/scheduler"
 )
 
 // checkDrafts refuses what decode steps that verify several tokens are not modelled with; all are the systems that the configuration
@@ -28,7 +29,8 @@ func (s *System) checkDrafts(all []System, cfg *configs.Config, c *input.Check) 
 	if s.Name == gpuOnlySystem.Name {
 		off(!configs.Section[GPUOnly](cfg).AsyncScheduling, "gpu_only.async_scheduling = true, which forms an iteration before the one in progress has accepted its drafts")
 	}
-	off(!cfg.Cache.Prefix || !s.KV.InDIMM, "cache.prefix = true and run.system = %s, where tokens of prompts may attend over what is cached; gpu-only and hbm-pim take both", s.Name)
+	off(!s.Derive(cfg).PrefixStays(), "cache.prefix_attention = %q: tokens of prompts would attend there with the queries of a step that verifies drafts; %q is modelled",
+		cfg.Cache.PrefixAttention, scheduler.PrefixOnGPU)
 	if group := cfg.Model.QueryGroup(); s.KV.InDIMM && group*cfg.Serving.VerifiedTokens > pim.MaxQueries {
 		c.That(false, "serving.verified_tokens", cfg.Serving.VerifiedTokens, "%d at most with the %d query heads of a KV head of %s: a unit takes %d queries of one", pim.MaxQueries/group, group, cfg.Model.Name, pim.MaxQueries)
 	}
