@@ -200,7 +200,7 @@ func (s *State) final(r *traces.Request) memory.Length {
 
 // FinalTokens returns the KV tokens for which a request has memory at its end, those of the drafts of its last step among them.
 func (s *State) FinalTokens(r *traces.Request) int {
-	final := KVTokens(r) + s.Speculation.Ahead()
+	final := KVTokens(r) + s.lookAhead()
 	if s.Memory.Admission == scheduler.AdmitMax {
 		return max(s.Memory.MaxTokens, final)
 	}

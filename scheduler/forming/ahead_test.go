@@ -86,3 +86,21 @@ func TestAheadSeat(t *testing.T) {
 		}
 	}
 }
+
+// TestAheadOfDrafts: a request has memory for the drafts of its step, and formed ahead for as many of the step before, of which nobody
+// knows yet how many are accepted.
+func TestAheadOfDrafts(t *testing.T) {
+	for verified := range 5 {
+		for _, ahead := range []bool{false, true} {
+			s, _ := small(scheduler.PolicyChunkedPrefill, 100, [2]int{20, 11})
+			s.Ahead, s.Speculation = ahead, scheduler.Speculation{Verified: verified, Acceptance: 1}
+			drafts := max(verified-1, 0)
+			if ahead {
+				drafts *= 2
+			}
+			if got := s.FinalTokens(&s.Requests[0]); got != 30+drafts {
+				t.Errorf("%d tokens a step, ahead %v: memory for %d tokens, want %d", verified, ahead, got, 30+drafts)
+			}
+		}
+	}
+}

@@ -12,7 +12,7 @@ func (s *State) GrowAll(makeRoom func() int32) {
 	var short []int32
 	for i := range s.Decoding {
 		d := &s.Decoding[i]
-		if d.Context(s.Batch.Step)+s.Speculation.Ahead() > s.Holds[d.Request].Tokens {
+		if d.Context(s.Batch.Step)+s.lookAhead() > s.Holds[d.Request].Tokens {
 			short = append(short, d.Request)
 		}
 	}
@@ -37,7 +37,7 @@ func (s *State) grow(request int32) bool {
 	if i < 0 {
 		return true
 	}
-	hold, context := &s.Holds[request], s.Decoding[i].Context(s.Batch.Step)+s.Speculation.Ahead()
+	hold, context := &s.Holds[request], s.Decoding[i].Context(s.Batch.Step)+s.lookAhead()
 	if hold.Near {
 		return s.GPU.Spare.GrowBeside(hold, context, s.GPU.BesideSpare(len(s.Decoding)*s.Speculation.Tokens(), s.Usage.kv()))
 	}

@@ -238,7 +238,7 @@ func (s *State) expected(request int32) float64 {
 		return s.near.output
 	}
 	r := &s.Requests[request]
-	return float64(max(1, s.FinalTokens(r)-s.Speculation.Ahead()-r.Input))
+	return float64(max(1, s.FinalTokens(r)-s.lookAhead()-r.Input))
 }
 
 // iteration predicts the time of an iteration of subs, in which the GPUs also prefill for so long: in two sub-batches, in one,

@@ -10,6 +10,15 @@ import (
 // Decoding requests advance by one token a step (scheduler.Decoding.Context). Those whose step emits more are moved on after it, and
 // are dealt to the sub-batches anew, by their new contexts.
 
+// lookAhead returns how many tokens beyond its context a decoding request has memory for: the drafts of its step. Where an iteration
+// is formed while the one before it runs, nobody knows yet how many drafts that one accepts, and all of them may be.
+func (s *State) lookAhead() int {
+	if s.Ahead {
+		return 2 * s.Speculation.Ahead()
+	}
+	return s.Speculation.Ahead()
+}
+
 // emittedBefore returns the tokens that a request has emitted before the present step.
 func (s *State) emittedBefore(d *scheduler.Decoding) int {
 	return d.Context(s.Batch.Step) - s.Requests[d.Request].Input

@@ -26,9 +26,6 @@ func (s *System) checkDrafts(all []System, cfg *configs.Config, c *input.Check) 
 		return
 	}
 	off(cfg.Policy.Dense(), "policy.name = %s: which tokens the drafts of a step choose is not modelled; \"dense\" is", cfg.Policy.Name)
-	if s.Name == gpuOnlySystem.Name {
-		off(!configs.Section[GPUOnly](cfg).AsyncScheduling, "gpu_only.async_scheduling = true, which forms an iteration before the one in progress has accepted its drafts")
-	}
 	off(!s.Derive(cfg).PrefixStays(), "cache.prefix_attention = %q: tokens of prompts would attend there with the queries of a step that verifies drafts; %q is modelled",
 		cfg.Cache.PrefixAttention, scheduler.PrefixOnGPU)
 	if group := cfg.Model.QueryGroup(); s.KV.InDIMM && group*cfg.Serving.VerifiedTokens > pim.MaxQueries {
