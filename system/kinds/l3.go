@@ -13,18 +13,16 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-const l3Name = "l3" // the value of run.system
-
 // l3System is GPUs and bank-level DIMM-PIM.
 var l3System = System{
-	Name:     l3Name,
+	Name:     "l3",
 	Hardware: "KV in DIMMs, decode attention on a processing unit beside each bank; prefill and all products on the GPUs",
 	Schedule: "two sub-batches, one on the GPUs while the other is in the DIMMs; prompts cut to fill the GPUs' time",
 	Source:   "L3, sections 4 and 5",
 	Sections: "dram, pim, pcie, comm, scheduler, predictor",
 	Host:     true,
 	Home:     policy.InDIMMs,
-	KV:       kvInDIMMs, drafts: true, Memory: l3Memory, Assemble: assembleL3,
+	KV:       kvInDIMMs, drafts: true, spares: true, Memory: l3Memory, Assemble: assembleL3,
 }
 
 // l3 is the system of the L3 paper on one replica: GPUs and ranksets of DIMM-PIM,

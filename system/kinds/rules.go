@@ -1,7 +1,6 @@
 package kinds
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -27,7 +26,7 @@ func (s *System) check(all []System, cfg *configs.Config, c *input.Check) {
 		s.checkCache(cfg, c)
 	}
 	if c.OK() && usesSpare(cfg) {
-		s.checkSpare(cfg, c)
+		s.checkSpare(all, cfg, c)
 	}
 	if c.OK() && cfg.Serving.Verified() > 1 {
 		s.checkDrafts(all, cfg, c)
@@ -56,16 +55,11 @@ func (s *System) check(all []System, cfg *configs.Config, c *input.Check) {
 // checkPolicy refuses a policy that the system cannot run, and says which systems can.
 func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) {
 	name, known := cfg.Policy.Name, cfg.Policy.List()
-	var with []string
-	for i := range all {
-		if slices.Contains(known.At(all[i].Home), name) {
-			with = append(with, all[i].Name)
-		}
-	}
-	if !slices.Contains(with, s.Name) {
+	takes := func(s *System) bool { return slices.Contains(known.At(s.Home), name) }
+	if !takes(s) {
 		runs := "no system runs it"
-		if len(with) > 0 {
-			runs = fmt.Sprintf("it runs with run.system = %s", strings.Join(with, ", "))
+		if with := namesOf(all, takes); with != "" {
+			runs = "it runs with run.system = " + with
 		}
 		c.That(false, "policy.name", name, "one of %s with run.system = %s; %s", strings.Join(known.At(s.Home), ", "), s.Name, runs)
 		return
@@ -112,12 +106,25 @@ func (s *System) checkStripe(cfg *configs.Config, c *input.Check) {
 		scheduler.StripeNone, cfg.Policy.Name)
 }
 
-// checkSpare refuses what the GPUs cannot do for requests in their spare memory.
-func (s *System) checkSpare(cfg *configs.Config, c *input.Check) {
+// namesOf returns the names of the systems that can do something.
+func namesOf(all []System, can func(s *System) bool) string {
+	var with []string
+	for i := range all {
+		if can(&all[i]) {
+			with = append(with, all[i].Name)
+		}
+	}
+	return strings.Join(with, ", ")
+}
+
+// checkSpare refuses what the GPUs cannot do for requests in their spare memory; all are the systems that the configuration could name.
+func (s *System) checkSpare(all []System, cfg *configs.Config, c *input.Check) {
 	off := func(fits bool, why string, args ...any) {
 		c.That(fits, "memory.spare", cfg.Memory.Spare, "%q with "+why, append([]any{scheduler.SpareOff}, args...)...)
 	}
-	if off(s.Name == l3Name, "run.system = %s: of %s alone the GPUs hold no keys and values and decode all the same", s.Name, l3Name); s.Name != l3Name {
+	if !s.spares {
+		with := namesOf(all, func(s *System) bool { return s.spares })
+		off(false, "run.system = %s: of %s alone the GPUs hold no keys and values and decode all the same", s.Name, with)
 		return
 	}
 	off(!cfg.Cache.Prefix, "cache.prefix = true, whose blocks are in the DIMMs")

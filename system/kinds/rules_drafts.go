@@ -1,8 +1,6 @@
 package kinds
 
 import (
-	"strings"
-
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
@@ -16,13 +14,8 @@ func (s *System) checkDrafts(all []System, cfg *configs.Config, c *input.Check) 
 		c.That(fits, "serving.verified_tokens", cfg.Serving.VerifiedTokens, "1 with "+why, args...)
 	}
 	if !s.drafts {
-		var with []string
-		for i := range all {
-			if all[i].drafts {
-				with = append(with, all[i].Name)
-			}
-		}
-		off(false, "run.system = %s, whose steps of several tokens are not modelled; those of %s are", s.Name, strings.Join(with, ", "))
+		with := namesOf(all, func(s *System) bool { return s.drafts })
+		off(false, "run.system = %s, whose steps of several tokens are not modelled; those of %s are", s.Name, with)
 		return
 	}
 	off(cfg.Policy.Dense(), "policy.name = %s: which tokens the drafts of a step choose is not modelled; \"dense\" is", cfg.Policy.Name)

@@ -25,3 +25,20 @@ func TestDraftsOfOthers(t *testing.T) {
 		t.Errorf("%v, want %q", err, want)
 	}
 }
+
+// TestSpareOfOthers: which system may have its GPUs decode in spare memory is an ability of it, not its name.
+func TestSpareOfOthers(t *testing.T) {
+	able := l3System
+	able.Name = "able"
+	ld, err := Extend(policies.Builtin(), otherSystem(), able)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ld.Load(configs.Options{Sets: []string{"run.system=able", "memory.spare=decode"}}); err != nil {
+		t.Error(err)
+	}
+	_, err = ld.Load(configs.Options{Sets: []string{"run.system=mine", "memory.spare=decode"}})
+	if want := "run.system = mine: of l3, able alone the GPUs hold no keys and values"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}

@@ -36,6 +36,8 @@ type System struct {
 	budget func(cfg *configs.Config) units.Bytes
 	// drafts says that its decode steps may verify several tokens of a request.
 	drafts bool
+	// spares says that its GPUs can decode requests in memory that weights leave (memory.spare): they hold no keys and values else.
+	spares bool
 	// more has rules of what must fit together for this system alone, nil for none.
 	more func(cfg *configs.Config, c *input.Check)
 	// Memory returns the memory of a replica for keys and values.
