@@ -95,7 +95,7 @@ func newModules(list []string) *modules {
 	return s
 }
 
-// names says that a list has a matrix of a layer, by whatever name.
+// has says that a list has a matrix of a layer, by whatever name.
 func (s *modules) has(layer int, x *matrix) (has bool) {
 	for _, parent := range x.parents {
 		for _, leaf := range x.leaves {
@@ -153,61 +153,98 @@ func (s *modules) strange(layers int) bool {
 	return false
 }
 
+// mostLayers and mostMatrices are more than models have: a file that says otherwise would take minutes.
+const (
+	mostLayers   = 10_000
+	mostMatrices = 300_000
+)
+
 // keep leaves in 16 bits what the file does not convert, and says what that is; false where the list cannot be read, or leaves nothing
 // to quantise.
 func (c *checkpoint) keep(m *Model) (wide []string, ok bool) {
-	list := slices.Concat(c.NotConvert, c.Exclude, c.Ignore)
-	s := newModules(list)
-	if s == nil {
+	list, only := slices.Concat(c.NotConvert, c.Exclude, c.Ignore), slices.Concat(c.Only...)
+	for rule := range c.Dynamic { // of GPTQModel: "-:" and what is not quantised, else another width
+		name, skips := strings.CutPrefix(rule, "-:")
+		if !skips {
+			return nil, false
+		}
+		list = append(list, "re:"+name)
+	}
+	wide = []string{"embeddings", "LM head"}
+	if len(list) == 0 && len(only) == 0 {
+		return wide, true
+	}
+	skipped, quantised := newModules(list), newModules(only)
+	eachExpert := slices.ContainsFunc(list, expertOf.MatchString)
+	if number := m.Layers * (4 + 3*max(1, m.Experts)); skipped == nil || quantised == nil || !eachExpert && m.Layers > mostLayers || eachExpert && number > mostMatrices {
 		return nil, false
 	}
-	all := m.matrices(slices.ContainsFunc(list, expertOf.MatchString))
-	var kept, total [2]int64
-	var whole, part [2][]int // layers
+	counts := m.count(eachExpert, func(layer int, x *matrix) bool {
+		has := skipped.has(layer, x)
+		return len(only) > 0 && !quantised.has(layer, x) || has
+	})
+	a, n := &counts[attentionMatrices], &counts[networkMatrices]
+	if skipped.strange(m.Layers) || quantised.strange(m.Layers) || a.all() && n.all() {
+		return nil, false
+	}
+	switch bits := m.WeightBits; {
+	case a.all():
+		m.AttentionBits, m.KeptNetwork = 16, n.share()
+	case n.all():
+		m.WeightBits, m.AttentionBits, m.KeptAttention = 16, bits, a.share()
+	default:
+		m.KeptAttention, m.KeptNetwork = a.share(), n.share()
+	}
+	return append(append(wide, a.words("attention")...), n.words("feed-forward networks")...), true
+}
+
+// keptCount counts the parameters of a kind that a file keeps in 16 bits, and the layers that it keeps whole or in part.
+type keptCount struct {
+	kept, total int64
+	whole, part []int
+}
+
+func (k *keptCount) all() bool { return k.kept == k.total }
+
+func (k *keptCount) share() float64 { return float64(k.kept) / float64(k.total) }
+
+// words says which layers are kept, nothing where none are.
+func (k *keptCount) words(what string) (words []string) {
+	if k.all() {
+		return []string{what}
+	}
+	if len(k.whole) > 0 {
+		words = append(words, what+" of "+layerList(k.whole))
+	}
+	if len(k.part) > 0 {
+		words = append(words, "parts of "+what+" of "+layerList(k.part))
+	}
+	return words
+}
+
+// count counts by kind the matrices of all layers that are kept.
+func (m *Model) count(eachExpert bool, kept func(layer int, x *matrix) bool) (counts [2]keptCount) {
+	all := m.matrices(eachExpert)
 	for l := range m.Layers {
 		var here, of [2]int64
 		for i := range all {
 			x := &all[i]
 			of[x.kind] += x.parameters
-			if s.has(l, x) {
+			if kept(l, x) {
 				here[x.kind] += x.parameters
 			}
 		}
-		for k := range here {
-			kept[k], total[k] = kept[k]+here[k], total[k]+of[k]
+		for k := range counts {
+			c := &counts[k]
+			c.kept, c.total = c.kept+here[k], c.total+of[k]
 			if here[k] == of[k] {
-				whole[k] = append(whole[k], l)
+				c.whole = append(c.whole, l)
 			} else if here[k] > 0 {
-				part[k] = append(part[k], l)
+				c.part = append(c.part, l)
 			}
 		}
 	}
-	if s.strange(m.Layers) || kept == total {
-		return nil, false
-	}
-	quantised := m.WeightBits
-	switch a, n := attentionMatrices, networkMatrices; {
-	case kept[a] == total[a]:
-		m.AttentionBits, m.KeptNetwork = 16, float64(kept[n])/float64(total[n])
-	case kept[n] == total[n]:
-		m.WeightBits, m.AttentionBits, m.KeptAttention = 16, quantised, float64(kept[a])/float64(total[a])
-	default:
-		m.KeptAttention, m.KeptNetwork = float64(kept[a])/float64(total[a]), float64(kept[n])/float64(total[n])
-	}
-	wide = []string{"embeddings", "LM head"}
-	for k, name := range []string{"attention", "feed-forward networks"} {
-		if len(whole[k]) == m.Layers {
-			wide = append(wide, name)
-			continue
-		}
-		if len(whole[k]) > 0 {
-			wide = append(wide, name+" of "+layerList(whole[k]))
-		}
-		if len(part[k]) > 0 {
-			wide = append(wide, "parts of "+name+" of "+layerList(part[k]))
-		}
-	}
-	return wide, true
+	return counts
 }
 
 // layerList names layers, a few one by one.

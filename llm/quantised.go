@@ -14,17 +14,19 @@ const quantKeys = `one of fp8, fbgemm_fp8, modelopt, compressed-tensors, awq or 
 
 // checkpoint is what quantization_config, or ModelOpt's hf_quant_config.json, says of a checkpoint's numbers.
 type checkpoint struct {
-	Method     string   `json:"quant_method"`
-	Algorithm  string   `json:"quant_algo"`
-	Bits       int      `json:"bits"`
-	Group      int      `json:"group_size"`
-	ZeroPoint  *bool    `json:"zero_point"`
-	Block      []int    `json:"weight_block_size"`
-	KVAlgo     string   `json:"kv_cache_quant_algo"`
-	KVScheme   *number  `json:"kv_cache_scheme"`
-	NotConvert []string `json:"modules_to_not_convert"`
-	Exclude    []string `json:"exclude_modules"`
-	Ignore     []string `json:"ignore"`
+	Method     string         `json:"quant_method"`
+	Algorithm  string         `json:"quant_algo"`
+	Bits       int            `json:"bits"`
+	Group      int            `json:"group_size"`
+	ZeroPoint  *bool          `json:"zero_point"`
+	Block      []int          `json:"weight_block_size"`
+	KVAlgo     string         `json:"kv_cache_quant_algo"`
+	KVScheme   *number        `json:"kv_cache_scheme"`
+	NotConvert []string       `json:"modules_to_not_convert"`
+	Exclude    []string       `json:"exclude_modules"`
+	Ignore     []string       `json:"ignore"`
+	Dynamic    map[string]any `json:"dynamic"`
+	Only       [][]string     `json:"modules_in_block_to_quantize"`
 	Groups     map[string]struct {
 		Targets []string `json:"targets"`
 		Weights number   `json:"weights"`

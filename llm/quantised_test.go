@@ -65,6 +65,7 @@ func TestQuantised(t *testing.T) {
 func TestQuantisedRefuses(t *testing.T) {
 	const shape = `"model_type": "llama", "hidden_size": 64, "intermediate_size": 100, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 10`
 	for _, quant := range []string{
+		`{"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*down_proj": {"bits": 8}}}`, `{"quant_method": "gptq", "bits": 4, "modules_in_block_to_quantize": [["strange"]]}`,
 		`{}`, `7`, `{"quant_method": "bitsandbytes"}`, `{"quant_method": "gptq", "bits": 3}`, `{"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}`,
 		`{"quant_method": "compressed-tensors", "ignore": ["re:(?=self_attn)"], "config_groups": {"g": {"targets": ["Linear"], "weights": {"num_bits": 8}}}}`,
 		`{"quant_method": "fp8", "modules_to_not_convert": ["layers.0", "layers.1", "layers.2", "layers.3"]}`, `{"quant_method": "fp8", "modules_to_not_convert": ["unheard_of"]}`,
@@ -73,6 +74,18 @@ func TestQuantisedRefuses(t *testing.T) {
 		_, err := FromHuggingFace([]byte(`{` + shape + `, "quantization_config": ` + quant + `}`))
 		if err == nil || !strings.HasSuffix(err.Error(), "model.weight_block and model.kv_format") {
 			t.Errorf("%s: %v", quant, err)
+		}
+	}
+}
+
+// TestManyLayers: a file that claims millions of layers or experts is refused at once.
+func TestManyLayers(t *testing.T) {
+	for _, c := range []struct{ layers, experts int }{{1 << 24, 8}, {40, 1 << 24}, {1 << 24, 1 << 24}} {
+		_, err := FromHuggingFace(fmt.Appendf(nil, `{"model_type": "qwen3_moe", "hidden_size": 64, "intermediate_size": 100, "moe_intermediate_size": 10, "num_hidden_layers": %d, "num_attention_heads": 4,
+			"num_experts": %d, "num_experts_per_tok": 2, "head_dim": 16, "max_position_embeddings": 100, "vocab_size": 10,
+			"quantization_config": {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.mlp.experts.7"]}}`, c.layers, c.experts))
+		if err == nil || !strings.Contains(err.Error(), quantized) {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }
@@ -124,9 +137,13 @@ func TestKept(t *testing.T) {
 		{dense, modelopt, `"model.layers.*.self_attn"`, 1, 0, none + ", attention"},
 		{mixture, fp8, `"model.layers.0.mlp.gate", "model.layers.1.mlp.experts"`, 0, .05, none + ", feed-forward networks of layer 1"},
 		{mixture, fp8, `"model.layers.0.mlp.experts.5.down_proj", "model.layers.0.mlp.experts.6"`, 0, 4. / 3 / 160, none + ", parts of feed-forward networks of layer 0"},
+		{dense, `{"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": {"-:model\\.layers\\.[01]\\.self_attn": {}, "-:.*down_proj": {}}}`, "",
+			.1, 1. / 3, none + ", attention of layers 0 and 1, parts of feed-forward networks of 20 layers"},
+		{dense, `{"quant_method": "gptq", "bits": 4, "modules_in_block_to_quantize": [["mlp.gate_proj", "mlp.up_proj"], ["mlp.down_proj"]]}`, "", 1, 0, none + ", attention"},
+		{dense, `{"quant_method": "gptq", "bits": 4, "modules_in_block_to_quantize": null, "dynamic": null}`, "", 0, 0, none},
 		{opt, fp8, `"model.decoder.layers.0.fc1", "model.decoder.layers.0.fc2", "model.decoder.layers.1.fc2"`, 0, 1.5 / 20, none + ", feed-forward networks of layer 0, parts of feed-forward networks of layer 1"},
 	} {
-		list := fmt.Sprintf(c.form, c.list)
+		list := strings.ReplaceAll(c.form, "%s", c.list)
 		m, words, err := FromCheckpoint([]byte(`{`+c.shape+`, "quantization_config": `+list+`}`), nil)
 		if err != nil {
 			t.Errorf("%s: %v", list, err)

@@ -203,7 +203,7 @@ func (m *Model) WeightWidths() string {
 		if k.bits >= m.ElementBits || k.share == 0 {
 			continue
 		}
-		if layers := k.share * float64(m.Layers); math.Abs(layers-math.Round(layers)) < 1e-6 {
+		if layers := float64(k.share * float64(m.Layers)); math.Abs(layers-math.Round(layers)) < 1e-6 {
 			wide += fmt.Sprintf(", %s of %.0f of %d layers", k.what, layers, m.Layers)
 		} else {
 			wide += fmt.Sprintf(", %.1f%% of %s", 100*k.share, k.what)
