@@ -27,8 +27,55 @@ func verified(t interface{ Fatal(...any) }, system string, sets ...string) *conf
 	return cfg
 }
 
-// TestVerifiedLaws: whatever the system, the tokens of a step, the chance of acceptance, arrivals and small memories, every law holds,
-// every token of every request is emitted, and layers that are skipped take what they take one by one.
+// drawVerified draws what a system runs drafts with: masks by layer or head, or what goes with attention to everything alone.
+func drawVerified(t *rapid.T, system string) (sets []string) {
+	pick := func(name string, of ...string) string { return name + "=" + rapid.SampledFrom(of).Draw(t, name) }
+	add := func(more ...string) { sets = append(sets, more...) }
+	dense := true
+	if slices.Contains([]string{"l3", "gpu-only", "hbm-pim"}, system) {
+		masks := rapid.SampledFrom([]string{"none", "none", "layers", "duo", "streaming"}).Draw(t, "masks")
+		switch dense = false; {
+		case masks == "layers":
+			add(pick("model.window", "1", "64", "700"), pick("model.full_every", "0", "2", "5"))
+		case masks == "duo" || masks == "streaming" && system != "l3":
+			add("policy.name="+masks, pick("policy."+masks+".window", "64", "500"), pick("policy."+masks+".prefill_window", "0", "900"))
+			if masks == "duo" {
+				add(pick("policy.duo.stream_device", "gpu", "home"))
+			}
+		default:
+			dense = true
+		}
+	}
+	prefix := dense && system != "cpu-offload" && system != "gpu+cpu" && rapid.Bool().Draw(t, "prefix")
+	if prefix {
+		add("cache.prefix=true", pick("cache.group_reads", "true", "false"))
+	}
+	switch system {
+	case "l3":
+		predictor := pick("predictor.kind", "exact", "learned")
+		add(predictor)
+		if dense && !prefix {
+			add(pick("comm.stripe", "none", "ranksets", "channels"))
+			if predictor == "predictor.kind=exact" {
+				add(pick("memory.spare", "off", "decode"))
+			}
+		}
+	case "gpu-only":
+		add(pick("gpu_only.policy", "prefill-first", "chunked-prefill"))
+	case "hbm-pim":
+		add(pick("hbm_pim.policy", "prefill-first", "chunked-prefill"), pick("hbm_pim.model", "factor", "commands"), pick("hbm_pim.sub_batches", "always", "adaptive", "never"))
+	case "rank-pim":
+		add(pick("rank_pim.policy", "prefill-first", "chunked-prefill"))
+	case "cpu-offload":
+		add(pick("cpu_offload.policy", "neo", "fastdecode"), pick("cpu_offload.max_delay", "0.03", "1"), pick("gpu_only.policy", "prefill-first", "chunked-prefill"))
+	case "gpu+cpu":
+		add(pick("gpu_cpu.attend", "host", "gpus"), pick("gpu_cpu.policy", "prefill-first", "chunked-prefill"))
+	}
+	return sets
+}
+
+// TestVerifiedLaws: whatever the system, the tokens of a step, the chance of acceptance, masks, arrivals and small memories, every law
+// holds, every token of every request is emitted, and layers that are skipped take what they take one by one.
 func TestVerifiedLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		system := rapid.SampledFrom(verifying).Draw(t, "system")
@@ -37,41 +84,10 @@ func TestVerifiedLaws(t *testing.T) {
 			pick("serving.verified_tokens", "1", "2", "3", "4"), pick("serving.acceptance", "0.1", "0.7", "1.0"), pick("serving.draft_time", "0s", "2ms"),
 			pick("memory.admission", "final", "current"), pick("memory.history", "0", "1000"), pick("batching.max_num_seqs", "0", "1", "4"),
 			pick("gpu.memory_reserve", "1GiB", "64GiB", "65GiB"), pick("node.memory_capacity", "4GiB", "8GiB", "2TiB"))
-		windows := slices.Contains([]string{"l3", "gpu-only", "hbm-pim"}, system) && rapid.Bool().Draw(t, "windows")
-		if windows {
-			sets = append(sets, pick("model.window", "1", "64", "700"), pick("model.full_every", "0", "2", "5"))
+		if system == "gpu-only" && slices.Contains(sets, "serving.deadline=0s") { // a scheduler that forms ahead sees late who waits too long
+			sets = append(sets, pick("gpu_only.async_scheduling", "true", "false"))
 		}
-		switch {
-		case system == "l3":
-			if !windows {
-				sets = append(sets, pick("comm.stripe", "none", "ranksets", "channels"))
-			}
-			if sets[len(sets)-1] == "comm.stripe=none" {
-				sets = append(sets, pick("cache.prefix", "true", "false"))
-			}
-			if sets = append(sets, pick("predictor.kind", "exact", "learned")); !windows && strings.HasSuffix(sets[len(sets)-1], "exact") && !slices.Contains(sets, "cache.prefix=true") {
-				sets = append(sets, pick("memory.spare", "off", "decode"))
-			}
-		case system == "gpu-only":
-			if !windows {
-				sets = append(sets, pick("cache.prefix", "true", "false"), pick("cache.group_reads", "true", "false"))
-			}
-			sets = append(sets, pick("gpu_only.policy", "prefill-first", "chunked-prefill"))
-			if slices.Contains(sets, "serving.deadline=0s") { // a scheduler that forms ahead sees late who waits too long
-				sets = append(sets, pick("gpu_only.async_scheduling", "true", "false"))
-			}
-		case system == "hbm-pim":
-			sets = append(sets, pick("hbm_pim.policy", "prefill-first", "chunked-prefill"), pick("hbm_pim.model", "factor", "commands"), pick("hbm_pim.sub_batches", "always", "adaptive", "never"))
-			if !windows {
-				sets = append(sets, pick("cache.prefix", "true", "false"), pick("cache.group_reads", "true", "false"))
-			}
-		case system == "rank-pim":
-			sets = append(sets, pick("rank_pim.policy", "prefill-first", "chunked-prefill"), pick("cache.prefix", "true", "false"))
-		case system == "cpu-offload":
-			sets = append(sets, pick("cpu_offload.policy", "neo", "fastdecode"), pick("cpu_offload.max_delay", "0.03", "1"), pick("gpu_only.policy", "prefill-first", "chunked-prefill"))
-		case system == "gpu+cpu":
-			sets = append(sets, pick("gpu_cpu.attend", "host", "gpus"), pick("gpu_cpu.policy", "prefill-first", "chunked-prefill"))
-		}
+		sets = append(sets, drawVerified(t, system)...)
 		cfg := verified(t, system, sets...)
 		requests := drawRequests(t, 20)
 		if cfg.Cache.Prefix {
@@ -147,7 +163,7 @@ func TestVerifiedOnce(t *testing.T) {
 func TestVerifiedRefusals(t *testing.T) {
 	for _, c := range []struct{ system, set, want string }{
 		{"l3", "serving.acceptance=0.0", "serving.acceptance = 0: expected more than 0, at most 1, with serving.verified_tokens = 2"},
-		{"l3", "policy.name=quest", "1 with policy.name = quest"},
+		{"l3", "policy.name=quest", "1 with policy.name = quest: which tokens the drafts of a step choose is not modelled; that of dense, streaming, duo is"},
 		{"l3", "cache.prefix_attention=dimm", `1 with cache.prefix_attention = "dimm"`},
 		{"l3", "run.model=llama-3-70b", "serving.verified_tokens = 20: expected 16 at most with the 8 query heads of a KV head of llama-3-70b"},
 		{"gpu-only", "serving.verified_tokens=129", "serving.verified_tokens = 129: expected 1 to 128"},

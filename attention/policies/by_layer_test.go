@@ -51,7 +51,7 @@ func TestDenseByLayer(t *testing.T) {
 }
 
 // TestWindowsOfDrafts: a step that verifies several tokens reads a window and one token more for each draft, and holds as many; prompts
-// have the window.
+// have the window. So do heads that stream, behind their sink.
 func TestWindowsOfDrafts(t *testing.T) {
 	for verified := range 5 {
 		shape := policy.Shape{Layers: 2, QueryHeads: 4, KVHeads: 2, Dim: 8, ElementBits: 16, Verified: verified, Windows: llm.Windows{Window: 5, FullEvery: 2}}
@@ -74,5 +74,16 @@ func TestWindowsOfDrafts(t *testing.T) {
 				t.Errorf("%d tokens: a chunk of a prompt is %+v", verified, p)
 			}
 		}
+		spec := New("streaming")
+		streams := spec.Costs(policy.Shape{Layers: 2, QueryHeads: 4, KVHeads: 2, Dim: 8, ElementBits: 16, Verified: verified})
+		if got, held := streams.Decode([]policy.Request{{Prompt: 1, Context: 999}}, 0).Attend[0].Tokens[0], heldTokens(streams); got != 512+max(verified-1, 0) || held != got {
+			t.Errorf("%d tokens: heads that stream read %d and hold %d", verified, got, held)
+		}
 	}
+}
+
+// heldTokens returns the tokens of a long request that the first class of a layer holds.
+func heldTokens(c policy.Costs) int {
+	held, _ := c.Memory(0)
+	return held[0].Tokens(1, 999)
 }

@@ -6,7 +6,7 @@ import "github.com/l3sim/l3sim/attention/policy"
 var dense = policy.Policy{
 	Name: "dense", Others: []string{"full", "none", "vanilla"}, Source: "Vaswani et al., 2017",
 	About: policy.About{Attends: "everything", Stores: "keys and values of all tokens", Moves: "queries, new keys and values, results, where these are not on the GPUs"},
-	Homes: policy.AnyHome, Dense: true, InOrder: true,
+	Homes: policy.AnyHome, Dense: true, InOrder: true, Drafts: true,
 	Costs: func(u *policy.Use) policy.Costs { return DenseCosts(u.Shape) },
 	Values: func(u *policy.Use) (policy.Values, error) {
 		s := &u.Shape
@@ -33,11 +33,8 @@ func DenseCosts(s policy.Shape) policy.Costs {
 }
 
 // windowedCosts returns the costs of a model some of whose layers have a window, of which they keep no more tokens than a step reads.
-// Each token that a step verifies has a window of its own, a token later than that of the one before: all of them together
-// read Window + Verified − 1 tokens.
 func windowedCosts(s policy.Shape) policy.Costs {
-	union := policy.StreamSpec{Window: s.Window + s.Ahead(), PrefillWindow: s.Window}
-	c := newHeadsCost(s, union, func(layer int) (k layerHeads) {
+	c := newHeadsCost(s, policy.StreamSpec{Window: s.Window}, func(layer int) (k layerHeads) {
 		if s.Windowed(layer) {
 			k.streams = s.KVHeads
 		}

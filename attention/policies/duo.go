@@ -6,7 +6,7 @@ import "github.com/l3sim/l3sim/attention/policy"
 var duo = policy.Policy{
 	Name: "duo", Others: []string{"duoattention", "duo-attention"}, Lossy: true, Source: "DuoAttention (Xiao et al., ICLR 2025)",
 	About: policy.About{Attends: "streaming heads: a sink and a window; the others: everything", Stores: "of streaming heads a sink and a window, of the others all", Moves: nothing},
-	Homes: policy.OnGPUs | policy.InHBM | policy.InDIMMs, InOrder: true,
+	Homes: policy.OnGPUs | policy.InHBM | policy.InDIMMs, InOrder: true, Drafts: true,
 	Keys: DuoSpec{},
 	Defaults: `static_sparsity = 0.5 # DuoAttention for grouped queries
 sink = 128            # DuoAttention's published gates

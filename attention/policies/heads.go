@@ -19,9 +19,10 @@ type headsCost struct {
 	pages           paged         // of heads that choose pages
 }
 
-// newHeadsCost returns the costs of layers that kind describes. Successive layers that are alike are one run.
+// newHeadsCost returns the costs of layers that kind describes. Successive layers that are alike are one run. Each token that a step
+// verifies has a window of its own, a token later than that of the one before: all of them together read window + Verified − 1 tokens.
 func newHeadsCost(shape policy.Shape, stream policy.StreamSpec, kind func(layer int) layerHeads) *headsCost {
-	c := &headsCost{common: newCommon(shape), decode: Streaming{stream.Sink, stream.Window}, prefill: prefillWindow(&stream)}
+	c := &headsCost{common: newCommon(shape), decode: Streaming{stream.Sink, stream.Window + shape.Ahead()}, prefill: prefillWindow(&stream)}
 	c.runs = c.runs[:0]
 	for layer := range shape.Layers {
 		if k, n := kind(layer), len(c.runs); n > 0 && k == c.kinds[n-1] {

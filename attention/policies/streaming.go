@@ -9,8 +9,8 @@ import (
 var streaming = policy.Policy{
 	Name: "streaming", Others: []string{"streamingllm", "streaming-llm", "sink"}, Lossy: true, Source: "StreamingLLM (Xiao et al., ICLR 2024)",
 	About: policy.About{Attends: "the first tokens and the newest", Stores: "keys and values of these", Moves: nothing},
-	Homes: policy.OnGPUs | policy.InHBM,
-	Keys:  policy.StreamSpec{},
+	Homes: policy.OnGPUs | policy.InHBM, Drafts: true,
+	Keys: policy.StreamSpec{},
 	Defaults: `sink = 4           # StreamingLLM
 window = 508       # our choice: 512 tokens with the sink, a unit of DIMM-PIM memory
 prefill_window = 0 # as in decode steps

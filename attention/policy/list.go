@@ -129,6 +129,9 @@ func (l *List) At(place Homes) []string {
 	return l.names(func(p *Policy) bool { return p.Homes.At(place) })
 }
 
+// Drafting returns the policies that count several tokens of a step: see Policy.Drafts.
+func (l *List) Drafting() []string { return l.names(func(p *Policy) bool { return p.Drafts }) }
+
 // InOrder returns the policies that keep tokens in their order: see Policy.InOrder.
 func (l *List) InOrder() []string { return l.names(func(p *Policy) bool { return p.InOrder }) }
 

@@ -48,6 +48,12 @@ func (s *Spec) Dense() bool {
 	return p != nil && p.Dense
 }
 
+// Drafts says that the policy that runs counts the tokens that a step verifies: see Policy.Drafts.
+func (s *Spec) Drafts() bool {
+	p := s.policy()
+	return p != nil && p.Drafts
+}
+
 // Section returns the keys of the policy whose keys are of type T.
 func Section[T input.Checked](s *Spec) (keys T) {
 	for i := range s.List().sections {
