@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the sweep of docs/lab/beyond.md with draws of what is uncertain, and prints the tables of the page. Usage, from the
-# repository's root (a quarter of an hour on two cores; it goes on where it was stopped):
+# repository's root (half an hour on two cores; it goes on where it was stopped):
 #   sh examples/designs.sh [PAGE [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES [DRAWS]]]]
 # With a page it prints no tables: each goes between its marks, as examples/renew.awk has them. With a folder of figures it draws these.
 # l3sim must be on the PATH (go install ./cmd/l3sim).
@@ -11,12 +11,12 @@ figures=${3:-}
 draws=${4:-50}
 
 l3sim sweep examples/designs.toml --bands "$draws" --out "$out" >&2
-l3sim table "$out" --columns point,run.variant,output_tokens_per_s,usd_per_million_output_tokens,output_tokens_per_site_joule,tbt_p99_ms,beyond_boards --format csv |
+l3sim table "$out" --columns point,run.variant,dimm_peak_w,dimm_limit_w,output_tokens_per_s,usd_per_million_output_tokens,output_tokens_per_site_joule,tbt_p99_ms,beyond_boards --format csv |
   sed '1d; s/"//g; s/model=//; s/weight_bits=//; s/activation_bits=//' >"$out/point.csv"
 l3sim table "$out" --rank output_tokens_per_s --group weight_bits --format csv >"$out/rank.csv"
 
 # A line of point.csv: model, bits of weights and of activations, design (which may have a comma), the variant if there is one, the
-# variant again or nothing, five numbers. That of rank.csv names two points.
+# variant again or nothing, seven numbers, the first two of which may be nothing. That of rank.csv names two points.
 awk -F, '
   function design(first, last, variant,    name, i) {
     if (variant != "") last--
@@ -24,19 +24,21 @@ awk -F, '
     for (i = first + 1; i <= last; i++) name = name "," $i
     return name
   }
+  function signs(name) { return (name in boards || name in slot) ? " " boards[name] slot[name] : "" }
   {
-    name = design(4, NF - 6, $(NF - 5))
+    name = design(4, NF - 8, $(NF - 7))
     if (!(name in seen)) { seen[name]; names[++n] = name }
     at = name SUBSEP $1 SUBSEP $2
     tokens[at] = $(NF - 4); usd[at] = $(NF - 3); joule[at] = $(NF - 2); tbt[at] = $(NF - 1)
-    if ($NF == "true" || $NF == 1) beyond[name] = " †"
+    if ($NF == "true" || $NF == 1) boards[name] = "†"
+    if ($(NF - 6) + 0 > $(NF - 5) + 0) slot[name] = "‡"
   }
   END {
     print "designs\t| design | GPT-175B: W16 | W8 | W4 | $/Mtok, W8 | tokens/kJ, W8 | TBT p99 ms, W8 | Llama-3-70B: W16 | W8 | W4 | $/Mtok, W8 |"
     print "designs\t| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     for (i = 1; i <= n; i++) {
       g = names[i] SUBSEP "gpt-175b" SUBSEP; l = names[i] SUBSEP "llama-3-70b" SUBSEP
-      printf "designs\t| %s%s | %.0f | %.0f | %.0f | %.2f | %.1f | %.0f | %.0f | %.0f | %.0f | %.2f |\n", names[i], beyond[names[i]],
+      printf "designs\t| %s%s | %.0f | %.0f | %.0f | %.2f | %.1f | %.0f | %.0f | %.0f | %.0f | %.2f |\n", names[i], signs(names[i]),
         tokens[g 16], tokens[g 8], tokens[g 4], usd[g 8], 1000 * joule[g 8], tbt[g 8], tokens[l 16], tokens[l 8], tokens[l 4], usd[l 8]
     }
   }' "$out/point.csv" >"$out/tables.tsv"
@@ -44,12 +46,12 @@ awk -F, '
 # The pairs that the page speaks of: the share of the draws in which the first has more tokens a second.
 awk '
   BEGIN {
-    pairs = "L3/A100;L3 lserve KV8/A100 lserve KV8;A100 lserve KV8/L3;AttAcc/L3;L3/AttAcc 9x 3/4;H200/L3 on H200;H200 lserve KV8/L3 lserve KV8 on H200;H200/L3;H200 lserve KV8/L3 lserve KV8"
+    pairs = "L3/A100;L3 lserve KV8/A100 lserve KV8;A100 lserve KV8/L3;AttAcc/L3;L3/AttAcc 9x 3/4;H200/L3 on H200;H200 lserve KV8/L3 lserve KV8 on H200;H200/L3;H200 lserve KV8/L3 lserve KV8;L3 FP8 KV/A100 FP8 KV;L3 FP8 KV, 8 multipliers/A100 FP8 KV;L3 FP8 KV, 8 multipliers/H200 FP8 KV;L3 3 tokens/A100 3 tokens;L3 3 tokens, 3 sets/A100 3 tokens"
     n = split(pairs, pair, ";")
   }
   FILENAME ~ /point.csv$/ { # names of variants
     count = split($0, cell, ",")
-    if (cell[count - 5] != "") variants[cell[count - 5]]
+    if (cell[count - 7] != "") variants[cell[count - 7]]
     next
   }
   { # the points are quoted, and hold commas
@@ -80,9 +82,9 @@ awk '
 
 if [ -n "$figures" ]; then
   l3sim plot "$out" --kind scatter --x usd_per_million_output_tokens --y output_tokens_per_s --group run.system --facet run.model \
-    --title "18 designs, weights of 16, 8 and 4 bits" --out "$figures/designs_cost.png"
+    --title "32 designs, weights of 16, 8 and 4 bits" --out "$figures/designs_cost.png"
   l3sim plot "$out" --kind bar --x weight_bits --y output_tokens_per_s --group run.system --facet policy.name --where model=gpt-175b \
-    --where gpu.preset=a100-sxm-80gb --where power_limit=0 --where ranksets=4 \
+    --where gpu.preset=a100-sxm-80gb --where power_limit=0 --where ranksets=4 --where verified_tokens=1 --where kv_format= \
     --best 'max output_tokens_per_s over run.variant,bandwidth_factor,capacity_share,memory_beside,elements_per_read,memory_capacity,multipliers,macs_per_read,select_device' \
     --title "GPT-175B on A100s, by bits of the weights" --out "$figures/designs_bits.png"
 fi
