@@ -25,7 +25,7 @@ func (s Speculation) Mean() float64 {
 	mean, all := 1.0, 1.0
 	for range s.Ahead() {
 		all *= s.Acceptance
-		mean += all
+		mean += float64(all)
 	}
 	return mean
 }
