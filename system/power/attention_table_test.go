@@ -109,8 +109,51 @@ func TestInterpolation(t *testing.T) {
 	if got, want := interpolation(1, 3, square), (1.+9)/2/4-1; math.Abs(got-want) > 1e-12 {
 		t.Errorf("%v, want %v", got, want)
 	}
+	if got, want := interpolation(2, 5, square), (4.+7)/9-1; math.Abs(got-want) > 1e-12 { // 11 in place of 9, 18 in place of 16
+		t.Errorf("%v, want %v", got, want)
+	}
 	if got := interpolation(4, 5, square); got != 0 {
 		t.Errorf("nothing lies between, but %v", got)
+	}
+}
+
+// TestErrorsOfRows: a row's errors are those of a line to it from its neighbours, by hand from the rows between: heads of 1, 2 and 3
+// requests on two ranks take as long as 1, 1 and 2.
+func TestErrorsOfRows(t *testing.T) {
+	rowsOf := func(contexts, batches []int) []AttentionRow {
+		g := &AttentionGrid{Contexts: contexts, Batches: batches, Heads: []int{1}, Groups: []int{1}, Ranks: []int{2}, HeadDim: 128}
+		rows, err := AttentionRows(metered(t), g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	all, ends := rowsOf([]int{64, 65, 66}, []int{1, 2, 3}), rowsOf([]int{64, 66}, []int{1, 3})
+	us := func(batch, context int) float64 { return all[3*(batch-1)+context-64].LatencyUS }
+	off := func(from, to, exact float64) float64 { return math.Abs((from+to)/2/exact - 1) }
+	for i, want := range [][2]float64{{}, {off(us(1, 64), us(1, 66), us(1, 65)), 0}, {0, off(us(1, 64), us(3, 64), us(2, 64))}, {off(us(3, 64), us(3, 66), us(3, 65)), off(us(1, 66), us(3, 66), us(2, 66))}} {
+		if r := &ends[i]; math.Abs(r.ContextError-want[0]) > 1e-12 || math.Abs(r.BatchError-want[1]) > 1e-12 {
+			t.Errorf("%d tokens, batch %d: errors %v and %v, by hand %v", r.Context, r.Batch, r.ContextError, r.BatchError, want)
+		}
+	}
+	if us(1, 64) != us(2, 64) || us(3, 64) < 1.5*us(1, 64) {
+		t.Errorf("%v, %v and %v us", us(1, 64), us(2, 64), us(3, 64))
+	}
+}
+
+// TestBandOfRows: where all joules are of DRAM currents, a row's band is that of the currents.
+func TestBandOfRows(t *testing.T) {
+	sets := []string{"energy.dram_current_factor=1 [0.5, 3] datasheet"}
+	for _, key := range []string{"dram_vpp", "dram_io", "bank_unit", "adder_unit", "softmax_unit"} {
+		sets = append(sets, "energy."+key+"=0")
+	}
+	g := &AttentionGrid{Contexts: []int{256}, Batches: []int{2}, Heads: []int{8}, Groups: []int{1}, Ranks: []int{4}, HeadDim: 128}
+	rows, err := AttentionRows(metered(t, append(sets, "energy.pim_read_share=0.5")...), g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := &rows[0]; r.EnergyUJ <= 0 || !alike9(r.EnergyLow, r.EnergyUJ/2) || !alike9(r.EnergyTop, r.EnergyUJ*3) {
+		t.Errorf("%v uJ, %v to %v", r.EnergyUJ, r.EnergyLow, r.EnergyTop)
 	}
 }
 
@@ -129,6 +172,16 @@ func TestGridCheck(t *testing.T) {
 		set(&g)
 		if faults := input.Faults(&g); len(faults) == 0 || faults[0].Key != key {
 			t.Errorf("%s: %v", key, faults)
+		}
+	}
+	most := AttentionGrid{Contexts: []int{1 << 22}, Batches: []int{1 << 16}, Heads: []int{1 << 12}, Groups: []int{128}, Ranks: []int{1 << 16}, HeadDim: 128}
+	if faults := input.Faults(&most); len(faults) > 0 {
+		t.Error(faults[0])
+	}
+	for key, axis := range map[string]*[]int{"context": &most.Contexts, "batch": &most.Batches, "heads": &most.Heads, "grouping": &most.Groups, "ranks": &most.Ranks} {
+		*axis = []int{(*axis)[0] + 1}
+		if faults := input.Faults(&most); len(faults) == 0 || !slices.ContainsFunc(faults, func(e *input.Error) bool { return e.Key == key }) {
+			t.Errorf("%s beyond its most: %v", key, faults)
 		}
 	}
 	large := good

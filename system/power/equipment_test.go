@@ -3,6 +3,7 @@ package power
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
@@ -16,8 +17,9 @@ import (
 func TestEquipment(t *testing.T) {
 	for system, want := range map[string]energy.Equipment{
 		"l3": {BankPIM: true}, "rank-pim": {RankPIM: true}, "hbm-pim": {HBMPIM: true}, "gpu-only": {}, "cpu-offload": {}, "gpu+cpu": {},
+		"gpu-only pim.processing_unit=rank": {}, "l3 pim.processing_unit=rank": {RankPIM: true}, // no units without their system
 	} {
-		cfg := metered(t, "run.system="+system, "energy.unused_memory=0B")
+		cfg := metered(t, append(strings.Fields("run.system="+system), "energy.unused_memory=0B")...)
 		want.GPU, want.GPUs, want.Servers, want.Memory, want.DIMMs, want.DIMMGiB = "a100-sxm-80gb", 8, 1, "ddr4", 32, 64
 		if got := equipment(cfg); got != want {
 			t.Errorf("%s: %+v, want %+v", system, got, want)
@@ -125,7 +127,13 @@ func TestCostOfRun(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, v[0], v[1])
 		}
 	}
-	if c := Cost(cfg, &results.EnergyReport{}, 0); c.PerMToken != 0 || c.Date == "" {
+	// A run without tokens or joules has no cost of either; one of each has.
+	for _, run := range []struct{ joules, tokensPerS float64 }{{0, 0}, {0, 100}, {1, 0}} {
+		if c := Cost(cfg, &results.EnergyReport{Total: run.joules, Watts: run.joules}, run.tokensPerS); c.PerMToken != 0 || c.PerHour != 0 || c.Date == "" {
+			t.Errorf("%+v: %+v", run, c)
+		}
+	}
+	if c := Cost(cfg, &results.EnergyReport{Total: 1, Watts: 4000}, 1); math.Abs(c.PerHour-0.4) > 1e-9 {
 		t.Errorf("%+v", c)
 	}
 }
