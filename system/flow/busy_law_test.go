@@ -44,7 +44,7 @@ func TestLoadThatTakesTooLong(t *testing.T) {
 
 // TestChangesThatTakeTooLong: the first hardware key that was changed is blamed, the others are named.
 func TestChangesThatTakeTooLong(t *testing.T) {
-	sets := []string{"run.requests=3", "pcie.latency=1ms", "batching.max_num_seqs=7"}
+	sets := []string{"run.requests=3", "pcie.latency=1ms", "batching.max_num_seqs=7", "predictor.trees=5", "traces.prefix_tokens=64"}
 	cfg, err := configs.New(policies.Builtin(), configs.System{Name: "l3"}).Load(configs.Options{Sets: sets})
 	if err != nil {
 		t.Fatal(err)
@@ -56,6 +56,9 @@ func TestChangesThatTakeTooLong(t *testing.T) {
 	blamed, _, _ := strings.Cut(err.Error(), " ")
 	keys := append(strings.Split(also, ", "), blamed)
 	slices.Sort(keys)
+	if err := f.inTime(86400*25*units.Second/2, LongestTask-1, 1<<20); err == nil || !strings.Contains(err.Error(), "at 12.5 days the next iteration") {
+		t.Error(err)
+	}
 	if !found || !slices.Equal(keys, []string{"batching.max_num_seqs", "pcie.latency"}) {
 		t.Error(err)
 	}
@@ -90,6 +93,10 @@ func TestBusyLaw(t *testing.T) {
 		if (err != nil) != (c.bad != "") || err != nil && (!errors.As(err, &v) || v.Law != LawBusy || !strings.HasPrefix(v.Detail, c.bad)) {
 			t.Errorf("%s: %v", c.name, err)
 		}
+	}
+	err := new(Busy).Within(-units.Second, 1) // less than none
+	if all := total(OfUp, 150*units.Second, 1); err == nil || !strings.Contains(all.Within(end, 4).Error(), "150.000000 s of work in 100.000000 s") {
+		t.Error(err, all.Within(end, 4))
 	}
 }
 
