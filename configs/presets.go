@@ -53,10 +53,13 @@ type Preset struct {
 }
 
 // Presets returns all presets by kind, then by name.
-func Presets() []Preset { return slices.Clone(presets()) }
+func Presets() []Preset { return presets() }
 
-// presets reads all embedded presets once, kind after kind, sorted by name.
-var presets = sync.OnceValue(func() []Preset {
+// presets has all presets, kind after kind, sorted by name.
+func presets() []Preset { return slices.Concat(embedded(), parts()) }
+
+// embedded reads the presets of this package once. Every command names some of them in its help, and none needs tables of DRAM for that.
+var embedded = sync.OnceValue(func() []Preset {
 	var all []Preset
 	for _, kind := range []Kind{SystemPresets, Model, GPUs, PriceLists} {
 		// Embedded folders are there and sorted by name.
@@ -70,6 +73,12 @@ var presets = sync.OnceValue(func() []Preset {
 			})
 		}
 	}
+	return all
+})
+
+// parts reads the tables of DRAM standards once, which takes longer than all else that 'l3sim version' does.
+var parts = sync.OnceValue(func() []Preset {
+	var all []Preset
 	for _, s := range dram.Standards() {
 		for _, name := range s.PartNames() {
 			all = append(all, Preset{Kind: DRAMs, Name: name, Summary: "one rank: " + s.Title})
@@ -81,7 +90,11 @@ var presets = sync.OnceValue(func() []Preset {
 // Names returns the names of all presets, or of those of the given kinds.
 func Names(kinds ...Kind) []string {
 	var names []string
-	for _, p := range presets() {
+	list := embedded()
+	if len(kinds) == 0 || slices.Contains(kinds, DRAMs) {
+		list = presets()
+	}
+	for _, p := range list {
 		if len(kinds) == 0 || slices.Contains(kinds, p.Kind) {
 			names = append(names, p.Name)
 		}

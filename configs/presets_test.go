@@ -1,6 +1,9 @@
 package configs
 
 import (
+	"os"
+	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -71,5 +74,28 @@ func TestUnknownPreset(t *testing.T) {
 	_, err := Source("gpt-175")
 	if err == nil || !strings.Contains(err.Error(), `did you mean "gpt-175b"?`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestNamesReadNoTables: names of other presets, which every command's help has, are there without the tables of DRAM. A process of its
+// own shows it: what is read is kept.
+func TestNamesReadNoTables(t *testing.T) {
+	const key = "L3SIM_TEST_NAMES"
+	if os.Getenv(key) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestNamesReadNoTables$")
+		cmd.Env = append(os.Environ(), key+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	var before, after, all runtime.MemStats
+	runtime.ReadMemStats(&before)
+	Names(GPUs, Model, SystemPresets, PriceLists)
+	runtime.ReadMemStats(&after)
+	Names()
+	runtime.ReadMemStats(&all)
+	if some, rest := after.Mallocs-before.Mallocs, all.Mallocs-after.Mallocs; 10*some > rest {
+		t.Errorf("%d allocations for the names of presets without tables, %d for the tables", some, rest)
 	}
 }
