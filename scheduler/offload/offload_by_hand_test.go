@@ -1,0 +1,225 @@
+package offload
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/units"
+)
+
+// stub has iterations that take 100 ps, and 140 with a request of the host in the first sub-batch. The latest took 100, of which the
+// links up were idle for 30 and down for 20.
+type stub struct{ lines }
+
+func (stub) Iteration(b *scheduler.Batch) units.Duration {
+	if len(b.Sub[0].Host) > 0 {
+		return 140
+	}
+	return 100
+}
+
+func (stub) Latest() (took, up, down units.Duration) { return 100, 30, 20 }
+
+// byHand returns a Former of a replica with one request on the GPUs and others of such contexts on the host, which sit out.
+func byHand(costs Costs, delay float64, contexts ...int) (*Former, *forming.State) {
+	s := hosting(1, lines{}, delay, contexts...)
+	o := New(costs, delay)
+	o.s = &s.State
+	s.Batch.Step, s.Batch.Sub[0].Decode = 0, s.Decoding
+	for i := range s.Host.Decoding {
+		s.Host.Decoding[i].Runs, s.Host.Decoding[i].Since = false, 1
+	}
+	return o, o.s
+}
+
+// TestWaitsLawByHand: turns may take a quarter of the time. An iteration of 100 ps earns 25.
+func TestWaitsLawByHand(t *testing.T) {
+	fails := func(o *Former, want string) {
+		t.Helper()
+		if err := o.Check(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	o, s := byHand(stub{}, 0.25, 20)
+	fails(o, "") // its wait begins
+	fails(o, "sits out on the host for 100ps, and turns took 0ps of it")
+	s.Host.Decoding[0].Since = 2 // it took part, and sits out anew
+	fails(o, "")
+	s.Host.Decoding[0].Runs = true
+	fails(o, "")
+	s.Host.Decoding[0].Runs, s.Host.Decoding[0].Comes = false, true // it is not there yet
+	fails(o, "")
+	s.Host.Decoding[0].Comes = false
+	fails(o, "")
+	s.Host.SwapIns = []forming.SwapIn{{Paused: s.Host.Decoding[0].Paused}}
+	fails(o, "") // it is on its way to the GPUs: a wait of it begins anew
+	s.Host.SwapIns = nil
+	fails(o, "sits out on the host for 100ps")
+	o.watch = watch{}
+	s.Batch.Sub[0].Prefill = []scheduler.Chunk{{Tokens: 99}} // with the GPUs' request all 100 tokens of a batch
+	fails(o, "")
+	fails(o, "")
+	s.Batch.Sub[0].Prefill[0].Tokens = 98
+	fails(o, "sits out on the host for 200ps")
+
+	// What turns cost before: 30 ps, of which iterations of 100 ps earn 25 each.
+	o, _ = byHand(stub{}, 0.25, 20)
+	o.turns.credit = -30
+	fails(o, "")
+	fails(o, "")
+	fails(o, "turns took 30ps of it")
+	// Credit is no debt.
+	o, _ = byHand(stub{}, 0.25, 20)
+	o.turns.credit = 50
+	fails(o, "")
+	fails(o, "turns took 0ps of it")
+
+	// One of two has turns, of 140 - 100 ps. The other waits for one of them.
+	o, s = byHand(stub{}, 0.25, 20, 20)
+	turn := s.Host.Decoding[1]
+	s.Host.Decoding[1].Runs = true
+	s.Batch.Sub[0].Host, o.turns.request = []scheduler.Decoding{turn.Decoding}, turn.Request
+	fails(o, "")
+	if o.watch.turns != 40 || o.watch.ran != 140 || len(s.Batch.Sub[0].Host) != 1 {
+		t.Errorf("turns took %v of %v, and %d take part", o.watch.turns, o.watch.ran, len(s.Batch.Sub[0].Host))
+	}
+	fails(o, "") // one turn of another
+	fails(o, "others had 2 turns, of 1 that were there")
+	// Nobody decodes: nothing is earned or spent.
+	o, s = byHand(stub{}, 0.25, 20)
+	s.Batch.Sub[0].Decode = nil
+	if fails(o, ""); o.watch.ran != 0 {
+		t.Errorf("%v of iterations without decoding requests", o.watch.ran)
+	}
+}
+
+// TestAccountByHand: an iteration of 100 ps with links idle for 30 ps up and 20 down, of which turns may take a quarter.
+func TestAccountByHand(t *testing.T) {
+	o, s := byHand(stub{}, 0.25, 20, 20)
+	swaps := []forming.SwapIn{{Left: 50}, {Left: 80}}
+	s.Host.SwapIns, o.swaps.leaving, s.Batch.Step, s.Dealt = swaps, 45, 7, 3
+	s.Host.Decoding[1].Comes = true
+	o.account() // does not count
+	if o.swaps.took != 0 || swaps[0].Left != 50 || o.swaps.leaving != 45 || o.turns.credit != 0 {
+		t.Errorf("%+v, credit %v", o.swaps, o.turns.credit)
+	}
+	o.counts = true
+	o.account()
+	if o.swaps.took != 100 || swaps[0].Left != 20 || swaps[1].Left != 50 || o.swaps.leaving != 25 || o.turns.credit != 25 || !s.Host.Decoding[1].Comes {
+		t.Errorf("%+v, %+v, credit %v", o.swaps, swaps, o.turns.credit)
+	}
+	s.Batch.Sub[0].Decode = nil // turns are of decode steps
+	o.account()
+	if o.account(); o.swaps.leaving != 0 || o.turns.credit != 25 || s.Host.Decoding[1].Comes || s.Host.Decoding[1].Since != 7 || s.Host.Decoding[0].Since != 1 || s.Dealt != -1 {
+		t.Errorf("%+v, credit %v, %+v", o.swaps, o.turns.credit, s.Host.Decoding)
+	}
+}
+
+// ofContexts returns the contexts of what takes part in a sub-batch.
+func ofContexts(list []scheduler.Decoding, step int64) (contexts []int) {
+	for i := range list {
+		contexts = append(contexts, list[i].Context(step))
+	}
+	return contexts
+}
+
+// TestPackByHand: batched operations take 20 ps a token, the GPUs' attention 10, the CPUs' 10 and one a token of context.
+func TestPackByHand(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		over       int
+		delay      float64
+		contexts   []int
+		first, two []int
+	}{
+		// The second sub-batch may take the first one's 20 ps: 10 + 30 and 10 + 12 are too much, 10 + 5 are not. What follows goes where more is left.
+		{"two", 2, 0, []int{30, 12, 5, 4, 3}, []int{4}, []int{5, 3}},
+		{"two, one of which passes longer ones", 2, 0, []int{11, 10}, nil, []int{10}},
+		// In the first alone 10 ps are there, and as much again as all of it takes: 10 + 20 for each token, 50 with one.
+		{"one", 1, 1, []int{51, 50, 12}, []int{50, 12}, nil},
+		{"one, without a delay", 1, 0, []int{1}, nil, nil},
+	} {
+		o, s := byHand(stub{lines{token: 20, context: 1, host: 10, hostContext: 1}}, c.delay, c.contexts...)
+		n := o.pack(c.over)
+		first, two := ofContexts(s.Batch.Sub[0].Host, 0), ofContexts(s.Batch.Sub[1].Host, 0)
+		if n != len(c.first)+len(c.two) || !slices.Equal(first, c.first) || !slices.Equal(two, c.two) {
+			t.Errorf("%s: %d, %v and %v, by hand %v and %v", c.name, n, first, two, c.first, c.two)
+		}
+	}
+	// One that is on its way to the host is passed over.
+	o, s := byHand(stub{lines{token: 20, context: 1, host: 10, hostContext: 1}}, 0, 2, 3)
+	s.Host.Decoding[0].Comes = true
+	if n := o.pack(2); n != 1 || !s.Host.Decoding[1].Chosen || s.Host.Decoding[0].Chosen {
+		t.Errorf("%d: %+v", n, s.Host.Decoding)
+	}
+}
+
+// TestSpreadByHand: in one sub-batch all, in two those that come where fewer tokens are, the first where both are alike.
+func TestSpreadByHand(t *testing.T) {
+	for over, want := range map[int][2][]int{1: {{10, 4, 6, 3, 9}, nil}, 2: {{10, 3}, {4, 6, 9}}} {
+		o, s := byHand(stub{lines{}}, 0, 10, 4, 6, 3, 9)
+		o.spread(over)
+		if a, b := ofContexts(s.Batch.Sub[0].Host, 0), ofContexts(s.Batch.Sub[1].Host, 0); !slices.Equal(a, want[0]) || !slices.Equal(b, want[1]) {
+			t.Errorf("over %d: %v and %v, want %v", over, a, b, want)
+		}
+	}
+}
+
+// TestHidesByHand: the longest prompt whose request hides, at 20 ps a token of batched operations, 10 ps of the GPUs' attention, and
+// 10 ps and one a token of the CPUs'.
+func TestHidesByHand(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		delay    float64
+		hosts    []int
+		prefills bool // a prompt of 9 tokens
+		longest  int
+	}{
+		// Alone in the second sub-batch, beside 20 ps of the first: 10 + p/2, as two halves are meant.
+		{"one request", 0, nil, false, 20},
+		// One in each, the first with 10 + 20 ps: 10 + (p + 6)/2.
+		{"beside one of 6", 0, []int{6}, false, 35},
+		// One in the first, two in the second beside 20 + 20 ps: 10 + (p + 15)/2.
+		{"beside one of 6, and a prompt", 0, []int{6}, true, 45},
+		// In one sub-batch: twice the 10 + 40 ps, less the 40.
+		{"a delay as long as the step", 1, nil, false, 50},
+	} {
+		o, s := byHand(stub{lines{token: 20, context: 1, host: 10, hostContext: 1}}, c.delay, c.hosts...)
+		if c.prefills {
+			s.Add(int32(1 + len(c.hosts)))
+			if !s.Reserve(s.Queue.First(), true) {
+				t.Fatal("no room")
+			}
+		}
+		if !o.hides(c.longest) || o.hides(c.longest+1) {
+			t.Errorf("%s: a prompt of %d tokens hides: %v, of one more: %v", c.name, c.longest, o.hides(c.longest), o.hides(c.longest+1))
+		}
+	}
+}
+
+// TestSwapsByHand: two requests of 20 and 30 tokens begin to swap in in one step, at 2 ps a token, and arrive within an iteration.
+func TestSwapsByHand(t *testing.T) {
+	s := hosting(3, lines{}, 0, 20, 30)
+	o := New(stub{lines{move: 2}}, 0)
+	o.s, o.swaps.took, s.Batch.Step = &s.State, 99, 0
+	for _, gone := range s.Decoding[1:] { // the GPUs have room for two
+		s.Release(s.Holds[gone.Request])
+	}
+	s.Decoding = s.Decoding[:1]
+	o.startSwaps()
+	if n := len(s.Host.SwapIns); n != 2 || s.Host.SwapIns[0].Left != 40 || s.Host.SwapIns[1].Left != 100 || s.Batch.Moves.Up.Tokens != 50 {
+		t.Fatalf("%d swap in: %+v, %d tokens", n, s.Host.SwapIns, s.Batch.Moves.Up.Tokens)
+	}
+	o.swaps.leaving = 1 // nobody else begins
+	s.Host.SwapIns[0].Left = -5
+	if o.swapIn(); len(s.Host.SwapIns) != 1 || len(s.Decoding) != 2 || s.Batch.Moves.Up.Wait != 0 {
+		t.Errorf("%+v, %d on the GPUs, waited %v", s.Host.SwapIns, len(s.Decoding), s.Batch.Moves.Up.Wait)
+	}
+	s.Host.SwapIns[0].Left = 99
+	if o.swapIn(); len(s.Host.SwapIns) != 0 || s.Batch.Moves.Up.Wait != 99 {
+		t.Errorf("%+v, waited %v", s.Host.SwapIns, s.Batch.Moves.Up.Wait)
+	}
+}
