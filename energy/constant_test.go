@@ -2,6 +2,7 @@ package energy
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 
@@ -81,6 +82,7 @@ func TestCheck(t *testing.T) {
 		{"pue", func(s *Spec) { s.PUE = "0.9" }}, {"pim_read_share", func(s *Spec) { s.PIMRead = "1 [0.5, 1.1] paper" }},
 		{"dimm_limit", func(s *Spec) { s.DIMMLimit = "0" }}, {"board", func(s *Spec) { s.Board = "" }},
 		{"ranks_per_dimm", func(s *Spec) { s.RanksPerDIMM = 0 }}, {"host_cpus", func(s *Spec) { s.HostCPUs = -1 }}, {"server_slots", func(s *Spec) { s.ServerSlots = 0 }},
+		{"ranks_per_dimm", func(s *Spec) { s.RanksPerDIMM = 9 }}, {"host_cpus", func(s *Spec) { s.HostCPUs = 65 }}, {"server_slots", func(s *Spec) { s.ServerSlots = 1025 }},
 	} {
 		s := Spec{DIMMUnits: DIMMUnits{RanksPerDIMM: 2, DIMMLimit: "1"}, Host: Host{PUE: "1", ServerSlots: 8}}
 		for _, c := range []*Constant{&s.GPU, &s.DRAMCurrents, &s.DRAMIO, &s.DRAMVPP, &s.PIMRead, &s.BankUnit, &s.RelayoutUnit, &s.AdderUnit, &s.SoftmaxUnit, &s.DIMMBuffer,
@@ -92,6 +94,30 @@ func TestCheck(t *testing.T) {
 		}
 		if bad.set(&s); len(input.Faults(&s)) != 1 || input.Faults(&s)[0].Key != bad.key {
 			t.Errorf("%s: %v", bad.key, input.Faults(&s))
+		}
+	}
+}
+
+// TestUnitsOfConstants: keys are in the units of data sheets and papers, a Point is in joules and watts.
+func TestUnitsOfConstants(t *testing.T) {
+	s := Spec{
+		GPU: "1 [0.5, 2] paper", DRAMCurrents: "3", DRAMVPP: "5", DRAMIO: "7", PIMRead: "0.25",
+		DIMMUnits: DIMMUnits{BankUnit: "11", RelayoutUnit: "13", AdderUnit: "17", SoftmaxUnit: "19", DIMMBuffer: "23"},
+		HBMUnits:  HBMUnits{HBMPIMRead: "29", HBMRow: "31", HBMArray: "37", HBMGroup: "41", HBMDie: "43", HBMPins: "47", HBMMultiply: "53"},
+		Host:      Host{Link: "59", CPUIdle: "61", CPUBusy: "67", Board: "71", PUE: "73"},
+	}
+	const mW, pJ, nJ = 1e-3, 1e-12, 1e-9
+	want := [...]float64{1, 3, 5 * mW, 7 * pJ, 0.25, 11 * mW, 13 * mW, 17 * mW, 19 * mW, 23, 29 * pJ, 59 * pJ, 61, 67, 71, 73, 31 * nJ, 37 * pJ, 41 * pJ, 43 * pJ, 47 * pJ, 53 * pJ}
+	of := func(p Point) [22]float64 {
+		return [...]float64{p.GPU, p.DRAMCurrents, p.DRAMVPP, p.DRAMIO, p.PIMRead, p.BankUnit, p.RelayoutUnit, p.AdderUnit, p.SoftmaxUnit, p.DIMMBuffer, p.HBMPIMRead, p.Link, p.CPUIdle, p.CPUBusy, p.Board, p.PUE,
+			p.HBMRow, p.HBMArray, p.HBMGroup, p.HBMDie, p.HBMPins, p.HBMMultiply}
+	}
+	for place, gpu := range map[Place]float64{Low: 0.5, Mid: 1, High: 2} {
+		want[0] = gpu
+		for i, got := range of(s.At(place)) {
+			if math.Abs(got-want[i]) > 1e-12*want[i] {
+				t.Errorf("constant %d at %d: %v, want %v", i, place, got, want[i])
+			}
 		}
 	}
 }
