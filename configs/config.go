@@ -72,8 +72,8 @@ type Run struct {
 	System string `toml:"system"` // what is simulated, see 'l3sim config systems'
 	Model  string `toml:"model"`  // preset or file that [model] starts from
 	Trace  string `toml:"trace"`  // built-in name or path of a file
-	// Columns name those of a trace file of no known format, input=NAME,output=NAME,arrival=NAME,unit=s|ms|us|ns;
-	// "" for a known format.
+	// Columns say what the names in a trace file do not: any of input=NAME,output=NAME, arrival=NAME, unit=s|ms|us|ns, session=NAME and
+	// block=TOKENS (of the prompt, named by a hash), joined by commas; "" for what the file says itself.
 	Columns string `toml:"columns"`
 	// CommonTo restricts the trace to the requests that every one of some systems can
 	// hold, so that their throughputs are of the same work: names joined by commas,

@@ -51,7 +51,7 @@ func clipped(trace *traces.Trace, context int) *traces.Trace {
 	for i, q := range trace.Requests {
 		q.Input = min(q.Input, context-1)
 		q.Output = min(q.Output, context-q.Input)
-		if blocks := (q.Input + traces.BlockTokens - 1) / traces.BlockTokens; len(q.Hashes) > blocks {
+		if blocks := (q.Input + trace.HashBlock() - 1) / trace.HashBlock(); len(q.Hashes) > blocks {
 			q.Hashes = q.Hashes[:blocks]
 		}
 		t.Requests[i] = q

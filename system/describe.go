@@ -205,6 +205,9 @@ func (r *Result) notes(cfg *configs.Config, s *results.Summary) []string {
 		notes = append(notes, fmt.Sprintf("%d prompts of up to %d tokens ran whole, as the GPUs have no room for keys and values of a cut one: all that decodes waits for them, TBT p99 %.4g s, at most %.4g s",
 			r.wholePrompts, r.longestWhole, s.TBT.P99/1e3, s.TBT.Max/1e3))
 	}
+	for _, note := range r.trace.Notes {
+		notes = append(notes, r.trace.Name+": "+note)
+	}
 	if note := ContextNote(cfg, r.trace); note != "" {
 		notes = append(notes, note)
 	}

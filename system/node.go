@@ -197,6 +197,9 @@ func (n *Node) divide(trace *traces.Trace, o Options, together bool) []*replica 
 		}
 		r := n.replica(i, requests, o)
 		r.out.places, r.population.span, r.api = places, last, api
+		if trace.HashTokens > 0 {
+			r.Batcher.Ledger.HashesName(trace.HashTokens)
+		}
 		replicas[i] = r
 	}
 	return replicas

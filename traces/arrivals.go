@@ -205,9 +205,9 @@ func (t *Trace) Cut(spec ArrivalSpec) (*Trace, error) {
 // after the mean gap where they have times.
 func (t *Trace) Repeated(n int) *Trace {
 	if n <= len(t.Requests) {
-		return &Trace{Name: t.Name, Requests: t.Requests[:n]}
+		return &Trace{Name: t.Name, Requests: t.Requests[:n], HashTokens: t.HashTokens, Notes: t.Notes}
 	}
-	again := &Trace{Name: t.Name, Requests: make([]Request, n)}
+	again := &Trace{Name: t.Name, Requests: make([]Request, n), HashTokens: t.HashTokens, Notes: t.Notes}
 	first, period, length := t.Requests[0].Arrival, t.span(), len(t.Requests)
 	if length > 1 {
 		period += period / units.Duration(length-1)

@@ -1,6 +1,9 @@
 package traces
 
 import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
 	"io"
 	"slices"
 	"strconv"
@@ -12,13 +15,17 @@ import (
 // csvColumns is a format with the places of its columns in one file.
 type csvColumns struct {
 	table
+	comma rune
+
 	inputAt, outputAt, arrivalAt, sessionAt int // -1 where the file has no such column
 }
 
 // readCSV adds the rows of a CSV file with a header until there are enough.
-func (c *collector) readCSV(r io.Reader) error {
+func (c *collector) readCSV(r *bufio.Reader) error {
+	head, _ := r.Peek(peeked) // what cannot be read is an error below
+	comma := delimiter(head)
 	reader := input.NewCSV(c.file, r)
-	reader.ReuseRecord = true
+	reader.ReuseRecord, reader.Comma = true, comma
 	header, err := reader.Read()
 	if err == io.EOF {
 		return nil
@@ -26,12 +33,9 @@ func (c *collector) readCSV(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	columns, err := findColumns(c.file, reader.Line(), header, c.tables(csvTables))
+	columns, err := c.findColumns(reader.Line(), header, csvSample(head, comma, len(head) < peeked), comma)
 	if err != nil {
 		return err
-	}
-	if c.format = columns.format; c.format == "" {
-		c.format = "csv"
 	}
 	for !c.enough() {
 		record, err := reader.Read()
@@ -50,48 +54,77 @@ func (c *collector) readCSV(r io.Reader) error {
 	return nil
 }
 
-// tables returns the formats that a file may have: that of the columns which the user
-// named, else known ones.
-func (c *collector) tables(known []table) []table {
-	if c.options.Columns == (Columns{}) {
-		return known
+// delimiter returns what stands between the columns of a file's first line: commas; semicolons, tabs or bars where these are more.
+func delimiter(head []byte) rune {
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	comma := ','
+	for _, other := range ";\t|" {
+		if bytes.Count(line, []byte(string(other))) > bytes.Count(line, []byte(string(comma))) {
+			comma = other
+		}
 	}
-	return []table{c.options.Columns.table()}
+	return comma
 }
 
-func findColumns(file string, line int, header []string, formats []table) (*csvColumns, error) {
+// csvSample returns the first rows of a file that begins with head, which may be all of it.
+func csvSample(head []byte, comma rune, whole bool) *sample {
+	if end := bytes.LastIndexByte(head, '\n'); !whole && end >= 0 {
+		head = head[:end+1]
+	}
+	r := csv.NewReader(bytes.NewReader(head))
+	r.Comma, r.LazyQuotes, r.FieldsPerRecord = comma, true, -1
+	s := &sample{values: map[string][]string{}}
+	for row := 0; row <= sampleRows; row++ {
+		record, err := r.Read()
+		if err != nil {
+			break
+		}
+		for i, text := range record {
+			text = number(strings.TrimSpace(text), comma)
+			if row == 0 {
+				s.names = append(s.names, text)
+			} else if i < len(s.names) {
+				s.values[s.names[i]] = append(s.values[s.names[i]], text)
+			}
+		}
+	}
+	s.nested = s.names
+	return s
+}
+
+func (c *collector) findColumns(line int, header []string, s *sample, comma rune) (*csvColumns, error) {
 	names := make([]string, len(header))
 	for i, name := range header {
 		names[i] = strings.TrimSpace(name)
 	}
+	s.names, s.nested = names, names
 	place := func(name string) int {
 		if name == "" {
 			return -1
 		}
 		return slices.Index(names, name)
 	}
-	f := choose(formats, names, (*table).lengths)
-	if f == nil && len(formats) == 1 {
-		f = &formats[0]
-	}
+	f := c.understand(s, csvTables)
 	if f == nil {
-		return nil, &input.Error{
-			File: file, Line: line, Value: strconv.Quote(strings.Join(names, ",")),
+		bad := &input.Error{
+			File: c.file, Line: line, Value: strconv.Quote(strings.Join(names, ",")),
 			Expected: "a header with the columns of a known format, or their names in --columns", Details: knownNames(csvTables),
 		}
+		if !slices.ContainsFunc(names, func(name string) bool { return numbersIn([]string{name}) == nil && !datesIn([]string{name}) }) {
+			bad.Expected = "a first line that names the columns, such as arrival_s,input_tokens,output_tokens"
+		}
+		return nil, bad
+	}
+	if err := f.lacks(c.file, line, names); err != nil {
+		return nil, err
 	}
 	for _, needed := range f.columns() {
-		first := place(needed)
-		if first < 0 && (needed == f.input || needed == f.output || needed == f.arrival && f.required) {
-			return nil, &input.Error{
-				File: file, Line: line, Expected: "a column " + needed, Nearest: input.Nearest(needed, names),
-			}
-		}
-		if first >= 0 && slices.Contains(names[first+1:], needed) {
-			return nil, &input.Error{File: file, Line: line, Key: needed, Expected: "one column of this name"}
+		if first := place(needed); first >= 0 && slices.Contains(names[first+1:], needed) {
+			return nil, &input.Error{File: c.file, Line: line, Key: needed, Expected: "one column of this name"}
 		}
 	}
-	return &csvColumns{*f, place(f.input), place(f.output), place(f.arrival), place(f.session)}, f.unreadArrivals(file, line, names)
+	c.use(f, "csv")
+	return &csvColumns{*f, comma, place(f.input), place(f.output), place(f.arrival), place(f.session)}, nil
 }
 
 func (c *csvColumns) row(file string, line int, record []string) (row, error) {
@@ -102,7 +135,7 @@ func (c *csvColumns) row(file string, line int, record []string) (row, error) {
 		return strings.TrimSpace(record[at])
 	}
 	return c.table.row(file, line, &cells{
-		input: cell(c.inputAt), output: cell(c.outputAt), arrival: cell(c.arrivalAt), session: cell(c.sessionAt),
+		input: cell(c.inputAt), output: cell(c.outputAt), arrival: number(cell(c.arrivalAt), c.comma), session: cell(c.sessionAt),
 		hasArrival: c.arrivalAt >= 0, quoted: true,
 	})
 }

@@ -3,7 +3,6 @@ package traces
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"io"
@@ -26,63 +25,165 @@ func (c *collector) read(text *bufio.Reader, file io.Reader) error {
 	switch {
 	case string(first) == parquetMagic:
 		return c.readParquet(text, file)
+	case otherKind(first) != "":
+		return &input.Error{File: c.file, Value: otherKind(first), Expected: "CSV, JSON lines, Parquet or one object of vLLM's benchmark, in UTF-8, packed by gzip or zstd or not"}
+	}
+	switch first = bytes.TrimLeft(first, " \t\r\n"); {
 	case bytes.HasPrefix(first, []byte("[")):
-		return &input.Error{File: c.file, Line: 1, Value: "[", Expected: "lengths in tokens, as CSV, JSON lines, Parquet or one object of vLLM's benchmark; " +
-			"texts of conversations (ShareGPT) must be counted by the model's own tokeniser first"}
+		return c.readArray(text)
 	case bytes.HasPrefix(first, []byte("{")):
 		return c.readObjects(text)
 	}
 	return c.readCSV(text)
 }
 
-// peeked is the number of bytes that tell the format of a file that begins with an object. The results
+// kinds are what files of no known format begin with.
+var kinds = []struct{ magic, name string }{
+	{"\xff\xfe", "text in UTF-16"}, {"\xfe\xff", "text in UTF-16"}, {"PK\x03\x04", "a zip archive or an Excel file"}, {"BZh", "a file packed by bzip2"},
+	{"\xfd7zX", "a file packed by xz"}, {"\x04\x22\x4d\x18", "a file packed by lz4"}, {"ARRO", "an Arrow or Feather file"}, {"SQLi", "an SQLite database"}, {"ORC", "an ORC file"},
+	{"\x89HDF", "an HDF5 file"}, {"Obj\x01", "an Avro file"}, {"\x80\x04", "a Python pickle"},
+}
+
+// otherKind names what begins with some bytes, "" for what may be a trace.
+func otherKind(first []byte) string {
+	for _, k := range kinds {
+		if bytes.HasPrefix(first, []byte(k.magic)) {
+			return k.name
+		}
+	}
+	return ""
+}
+
+// peeked is the number of bytes that tell the format of a file, and the units of its times. The results
 // of vLLM's benchmark have all their numbers before their lists.
 const peeked = 1 << 15
 
 // readObjects reads a file that begins with an object: lines of them, or vLLM's one.
 func (c *collector) readObjects(text *bufio.Reader) error {
-	if c.options.Columns != (Columns{}) {
-		t := c.options.Columns.table()
-		return c.readJSONLines(text, &t)
-	}
+	text = bufio.NewReaderSize(input.FiniteJSON(text), 1<<16)
 	head, _ := text.Peek(peeked) // what cannot be read is an error later
-	names := topFields(head)
-	if t := cmp.Or(choose(jsonTables, names, (*table).lengths), choose(jsonTables, names, (*table).others)); t != nil {
-		if err := t.unreadArrivals(c.file, 1, names); err != nil {
-			return err
+	s := objectSample(head)
+	t := c.understand(s, jsonTables)
+	if t == nil && c.options.Columns.Input == "" {
+		if i := slices.IndexFunc(others, func(t table) bool { return slices.Contains(s.names, t.mark) }); i >= 0 {
+			t = &others[i]
 		}
+	}
+	if t != nil {
 		return c.readJSONLines(text, t)
 	}
-	if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "input_len") || name == "total_input_tokens" }) {
+	if slices.ContainsFunc(s.names, func(name string) bool { return strings.HasPrefix(name, "input_len") || name == "total_input_tokens" }) {
 		return c.readVLLM(text)
 	}
-	return &input.Error{File: c.file, Line: 1, Value: strings.Join(list.Map(names, strconv.Quote), ", "),
+	return &input.Error{File: c.file, Line: 1, Value: strings.Join(list.Map(s.names, strconv.Quote), ", "),
 		Expected: "the fields of a known format, or their names in --columns",
 		Details:  append([]string{"vllm: one object with the lists input_lens, output_lens"}, knownNames(jsonTables)...)}
 }
 
-// others are the names by which JSON lines without lengths are known: what they lack is an error.
-func (t *table) others() []string {
-	if t.format == "llmservingsim" {
-		return []string{t.arrival, callsField}
+// readArray reads one array of objects, a request each.
+func (c *collector) readArray(text *bufio.Reader) error {
+	text = bufio.NewReaderSize(input.FiniteJSON(text), 1<<16)
+	head, _ := text.Peek(peeked)
+	t := c.understand(objectSample(head[bytes.IndexByte(head, '[')+1:]), jsonTables)
+	if t == nil {
+		return &input.Error{File: c.file, Line: 1, Value: "[", Expected: "lengths in tokens, as CSV, JSON lines, Parquet or one object of vLLM's benchmark; " +
+			"texts of conversations (ShareGPT) must be counted by the model's own tokeniser first"}
 	}
-	return []string{t.arrival}
+	c.use(t, "jsonl")
+	j := input.NewJSON(c.file, text)
+	if _, err := j.Token(); err != nil { // the bracket
+		return j.Cut(err)
+	}
+	for !c.enough() && j.More() {
+		var element json.RawMessage
+		if err := j.Decode(&element); err != nil {
+			return j.Cut(err)
+		}
+		if err := c.addLine(j.Line(), element, t); err != nil {
+			return err
+		}
+	}
+	if c.enough() {
+		return nil
+	}
+	if _, err := j.Token(); err != nil {
+		return j.Cut(err)
+	}
+	return j.End("the array")
+}
+
+// others are formats of JSON lines that are known by names other than those of lengths: what they lack is an error.
+var others = []table{
+	{format: "llmservingsim", input: "input_toks", output: "output_toks", arrival: "arrival_time_ns", clock: nanoseconds, required: true, exact: true, mark: callsField},
+	{format: "llmservingsim", input: "input_toks", output: "output_toks", arrival: "arrival_time_ns", clock: nanoseconds, required: true, exact: true, mark: "arrival_time_ns"},
+	{format: "mooncake", input: "input_length", output: "output_length", arrival: "timestamp", clock: milliseconds, required: true, mark: "timestamp"},
+}
+
+// objectSample returns the first objects of lines, or of an array.
+func objectSample(head []byte) *sample {
+	s := &sample{objects: true, values: map[string][]string{}}
+	dec := json.NewDecoder(bytes.NewReader(head))
+	dec.UseNumber()
+	for row := 0; row < sampleRows; row++ {
+		if row == 0 {
+			s.names, s.nested = topFields(head)
+		}
+		var object map[string]any
+		if dec.Decode(&object) != nil {
+			break
+		}
+		s.addObject("", object, 0)
+		rest := head[dec.InputOffset():]
+		if trimmed := bytes.TrimLeft(rest, " \t\r\n"); bytes.HasPrefix(trimmed, []byte(",")) { // in an array
+			head = trimmed[1:]
+			dec = json.NewDecoder(bytes.NewReader(head))
+			dec.UseNumber()
+		}
+	}
+	return s
+}
+
+// mostNested is how deep fields within fields are looked for.
+const mostNested = 3
+
+// addObject adds the numbers and texts of an object.
+func (s *sample) addObject(prefix string, object map[string]any, depth int) {
+	for name, value := range object { // each has a place of its own
+		switch v := value.(type) {
+		case json.Number:
+			s.values[prefix+name] = append(s.values[prefix+name], v.String())
+		case string:
+			s.values[prefix+name] = append(s.values[prefix+name], v)
+		case map[string]any:
+			if depth < mostNested {
+				s.addObject(prefix+name+".", v, depth+1)
+			}
+		}
+	}
 }
 
 // topFields returns the names of the fields of the object that a text begins with, as far
-// as it goes.
-func topFields(text []byte) (names []string) {
+// as it goes, and the same with those of the objects within, as a.b.
+func topFields(text []byte) (names, nested []string) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	_, err := dec.Token() // the brace
 	for err == nil && dec.More() {
 		var token json.Token
-		if token, err = dec.Token(); err == nil {
-			name, _ := token.(string)
-			names = append(names, name)
-			err = dec.Decode(new(json.RawMessage))
+		if token, err = dec.Token(); err != nil {
+			break
+		}
+		name, _ := token.(string)
+		names, nested = append(names, name), append(nested, name)
+		var value json.RawMessage
+		err = dec.Decode(&value)
+		if strings.Count(name, ".") < mostNested && bytes.HasPrefix(value, []byte("{")) {
+			_, within := topFields(value)
+			for _, inner := range within {
+				nested = append(nested, name+"."+inner)
+			}
 		}
 	}
-	return names
+	return names, nested
 }
 
 // The first bytes of packed files: RFC 1952 and RFC 8878.

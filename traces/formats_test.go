@@ -249,6 +249,9 @@ func TestUnion(t *testing.T) {
 	for _, tables := range [][]table{csvTables, jsonTables} {
 		seen := map[string]string{} // the format of each name
 		for _, f := range tables {
+			if f.mark != "" {
+				continue
+			}
 			for _, name := range []string{f.input, f.output} {
 				if of, ok := seen[name]; ok && of != f.format {
 					t.Errorf("%s and %s have %s", of, f.format, name)
@@ -334,11 +337,8 @@ func TestOwnNames(t *testing.T) {
 		t.Errorf("%+v, %v", trace, err)
 	}
 	for text, want := range map[string]string{
-		"input_tokens,output_tokens,Arrival Time\n3,2,1\n":                                                            `f:1: Arrival Time: expected times of arrival in a column arrival_s, arrival_ms, arrival_us, arrival_ns`,
-		"num_prefill_tokens,num_decode_tokens,timestamp\n3,2,1\n":                                                     `f:1: timestamp: expected times of arrival in a column arrived_at`,
-		`{"timestamp": 1, "input_tokens": 3, "output_tokens": 2}`:                                                     `f:1: timestamp: expected times of arrival in a column arrival_s, `,
-		"arrival_s,input_tokens\n3,2\n":                                                                               `f:1: expected a column output_tokens`,
-		"arrival_s,input_tokens,output_tokens,arrival_s\n1,2,3,4\n":                                                   `f:1: arrival_s: expected one column of this name`,
+		"arrival_s,input_tokens\n3,2\n":                             `f:1: expected a column output_tokens`,
+		"arrival_s,input_tokens,output_tokens,arrival_s\n1,2,3,4\n": `f:1: arrival_s: expected one column of this name`,
 		`{"arrival_ms": 1, "input_tokens": 3, "output_tokens": 2}` + "\n" + `{"input_tokens": 3, "output_tokens": 2}`: `f:2: expected arrival_ms, input_tokens and output_tokens`,
 	} {
 		if _, err := readFirst("f", strings.NewReader(text), 0); err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -25,27 +24,43 @@ const (
 
 // jsonTables are the known formats of JSON lines.
 var jsonTables = slices.Concat([]table{
-	// Mooncake's traces, https://github.com/kvcache-ai/Mooncake, with hash_ids.
-	{format: "mooncake", input: "input_length", output: "output_length", arrival: "timestamp", required: true, clock: milliseconds},
+	// Qwen-Bailian's, https://github.com/alibaba-edu/qwen-bailian-usagetraces-anon: Mooncake's names, times in seconds, and hashes of
+	// 16 tokens each by themselves.
+	{format: "bailian", input: "input_length", output: "output_length", arrival: "timestamp", required: true, clock: seconds, fixed: true,
+		mark: "parent_chat_id", id: "chat_id", parent: "parent_chat_id", block: 16},
+	// Mooncake's traces, https://github.com/kvcache-ai/Mooncake, with hash_ids; NVIDIA Dynamo's and AIPerf's with conversations.
+	{format: "mooncake", input: "input_length", output: "output_length", arrival: "timestamp", clock: milliseconds, fixed: true},
 	// LLMServingSim's, https://github.com/casys-kaist/LLMServingSim: requests, and
 	// conversations with sub_requests.
-	{format: "llmservingsim", input: "input_toks", output: "output_toks", arrival: "arrival_time_ns", required: true, clock: nanoseconds},
-	{format: "jsonl", input: vidur.input, output: vidur.output, arrival: vidur.arrival, clock: vidur.clock},
+	{format: "llmservingsim", input: "input_toks", output: "output_toks", arrival: "arrival_time_ns", required: true, clock: nanoseconds, exact: true},
+	// profile_export.jsonl of NVIDIA AIPerf, https://github.com/ai-dynamo/aiperf.
+	{format: "aiperf", input: "metrics.input_sequence_length.value", output: "metrics.output_sequence_length.value", arrival: "metadata.request_start_ns",
+		required: true, clock: nanoseconds, exact: true, session: "metadata.session_num", failure: "error"},
+	{format: "jsonl", input: vidur.input, output: vidur.output, arrival: vidur.arrival, clock: vidur.clock, fixed: true},
 }, own)
+
+// Fields of JSON lines that tell more of a request, or of the file.
+var delayFields = []string{"delay", "delay_ms"} // milliseconds that a turn waits for, behind the end of the turn before
+
+const (
+	phaseField = "metadata.benchmark_phase" // of AIPerf's records: a warm-up is no load
+	unitField  = "timestamp_unit"           // of the file's times, on its first line
+	blockField = "block_size"               // tokens of a block that a hash names, on the first line
+)
 
 func (o object) cells(t *table) cells {
 	var c cells
 	c.input, _ = o.text(t.input)
 	c.output, _ = o.text(t.output)
 	c.arrival, c.hasArrival = o.text(t.arrival)
+	c.session, _ = o.text(t.session)
+	_, c.failed = o.text(t.failure)
 	return c
 }
 
 // readJSONLines adds the requests of JSON lines until there are enough. Empty lines are skipped.
 func (c *collector) readJSONLines(r *bufio.Reader, t *table) error {
-	if c.format = t.format; c.format == "" {
-		c.format = "jsonl"
-	}
+	c.use(t, "jsonl")
 	for line := 1; !c.enough(); line++ {
 		text, end := input.ReadLine(r)
 		if end != nil && end != io.EOF {
@@ -81,11 +96,61 @@ func (c *collector) addLine(line int, text []byte, t *table) error {
 		}
 		return nil
 	}
+	if phase, _ := o.text(phaseField); t.format == "aiperf" && phase == "warmup" {
+		c.warmup++
+		return nil
+	}
+	if _, failed := o.text(t.failure); failed {
+		if _, timed := o.text(t.arrival); !timed {
+			c.failed++
+			return nil
+		}
+	}
 	r, err := c.jsonRow(line, o, t)
-	if err == nil && t.format == "mooncake" {
-		r.hashes, err = c.readHashes(line, o, r.input)
+	if err == nil && !r.failed && t.format != "llmservingsim" {
+		r.hashes, err = c.readHashes(line, o, t, r.input)
+	}
+	if err == nil {
+		err = c.goesOnWith(line, o, t, &r)
 	}
 	return c.add(r, err)
+}
+
+// goesOnWith gives a request its conversation: by the request that it names, or by a session, in which a turn with a delay waits
+// for the one before it.
+func (c *collector) goesOnWith(line int, o object, t *table, r *row) error {
+	if t.parent != "" {
+		id, _ := o.text(t.id)
+		parent, _ := o.text(t.parent)
+		root, known := c.roots[parent]
+		if !known {
+			root = id
+		}
+		r.session, c.roots[id] = root, root
+		return nil
+	}
+	if r.session == "" {
+		return nil
+	}
+	last, later := c.ends[r.session]
+	for _, name := range delayFields {
+		wait, ok := o.text(name)
+		if !ok {
+			continue
+		}
+		d, good := milliseconds.parse(wait)
+		if !good || d.seconds > maxSeconds {
+			return &input.Error{File: c.file, Line: line, Key: name, Value: wait, Expected: milliseconds.expected}
+		}
+		if r.waits = later; later {
+			r.think = units.Duration(d.seconds)*units.Second + units.Duration(d.picoseconds)
+			if !r.timed {
+				r.arrival = last.after(r.think)
+			}
+		}
+	}
+	c.ends[r.session] = r.arrival
+	return nil
 }
 
 // fields lists the fields that a line must have.
@@ -99,29 +164,10 @@ func (t *table) fields() string {
 
 func (c *collector) jsonRow(line int, o object, t *table) (row, error) {
 	cells := o.cells(t)
-	if cells.input == "" || cells.output == "" || t.required && !cells.hasArrival {
+	if !cells.failed && (cells.input == "" || cells.output == "") || t.required && !cells.hasArrival {
 		return row{}, &input.Error{File: c.file, Line: line, Expected: t.fields()}
 	}
 	return t.row(c.file, line, &cells)
-}
-
-// readHashes reads the hashes of a prompt's blocks, nil where there are none.
-func (c *collector) readHashes(line int, o object, tokens int) ([]uint64, error) {
-	raw, ok := o.value(hashField)
-	if !ok {
-		return nil, nil
-	}
-	blocks := (tokens + BlockTokens - 1) / BlockTokens
-	bad := &input.Error{File: c.file, Line: line, Key: hashField, Value: string(raw), Expected: "an array of whole numbers that are not negative"}
-	ids := make([]uint64, 0, blocks)
-	if err := json.Unmarshal(raw, &ids); err != nil || bytes.Contains(raw, []byte("null")) {
-		return nil, bad
-	}
-	if len(ids) != blocks {
-		bad.Expected = fmt.Sprintf("%d hashes, one for each block of %d tokens of the prompt", blocks, BlockTokens)
-		return nil, bad
-	}
-	return ids, nil
 }
 
 // conversation reads a line of LLMServingSim with the calls of an agent: each but the

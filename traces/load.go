@@ -77,7 +77,8 @@ func (o Options) Read(name string, r io.Reader) (*Trace, error) {
 		return nil, &input.Error{File: name, Err: err}
 	}
 	defer text.close()
-	c := &collector{file: name, options: o, sessions: map[string]int{}}
+	c := &collector{file: name, options: o, sessions: map[string]int{}, ends: map[string]instant{}, roots: map[string]string{}}
+	c.blocks.given = o.Columns.Block
 	if err := c.read(text.Reader, r); err != nil {
 		return nil, err
 	}
@@ -98,6 +99,7 @@ type row struct {
 	waits         bool   // for the turn before it, if there is one, and think behind that
 	think         units.Duration
 	failed        bool // it has no answer
+	timed         bool // the file says when it came
 }
 
 // collector collects the requests of a file.
@@ -117,6 +119,22 @@ type collector struct {
 	firstBad        error
 
 	sessions map[string]int // numbers of conversations
+
+	table  table // by which the file is read
+	timed  bool  // a request had a time of its own
+	blocks blocks
+	ends   map[string]instant // the last arrival of conversations whose turns wait
+	roots  map[string]string  // of requests: the first of their conversations
+	warmup int                // requests before a benchmark began to measure
+	notes  []string
+}
+
+// use has a file read by a table; format is that of tables of no known one.
+func (c *collector) use(t *table, format string) {
+	c.table = *t
+	if c.format = t.format; c.format == "" {
+		c.format = format
+	}
 }
 
 // chunkRequests is the number of requests for which room is made at once. A slice that
@@ -182,6 +200,7 @@ func (c *collector) add(r row, err error) error {
 		c.unordered++
 	}
 	c.least, c.most, c.last = min(c.least, at), max(c.most, at), at
+	c.timed = c.timed || r.timed
 	c.keep(Request{Arrival: at, Input: r.input, Output: r.output, Hashes: r.hashes, Turn: c.turn(&r)})
 	return nil
 }
@@ -213,8 +232,17 @@ func (c *collector) trace() (*Trace, error) {
 			Expected: fmt.Sprintf("1 to %d, the number of requests in %s", found, c.file),
 		}
 	}
+	if c.blocks.lines > 0 && c.blocks.size() == 0 {
+		return nil, c.blocks.first
+	}
+	if c.warmup > 0 {
+		c.note("%s left out, of the warm-up", input.Plural(c.warmup, "request is", "requests are"))
+	}
 	t := &Trace{Name: c.file, Requests: slices.Concat(c.chunks...), Format: c.format,
-		Failed: c.failed, Skipped: c.skipped, FirstBad: c.firstBad, Unordered: c.unordered}
+		Failed: c.failed, Skipped: c.skipped, FirstBad: c.firstBad, Unordered: c.unordered, Reading: c.reading(), Notes: c.notes}
+	if c.blocks.lines > 0 && c.blocks.size() != BlockTokens {
+		t.HashTokens = c.blocks.size()
+	}
 	for i := range t.Requests {
 		t.Requests[i].Arrival -= c.least
 	}

@@ -104,18 +104,33 @@ func (o object) find(name string) ([]byte, bool) {
 	return nil, false
 }
 
-// value is find for a field that is not null.
+// value is find for a field that is not null; of one within another, a.b.
 func (o object) value(name string) ([]byte, bool) {
+	if name == "" {
+		return nil, false
+	}
 	value, ok := o.find(name)
+	if outer, inner, nested := strings.Cut(name, "."); !ok && nested {
+		if value, ok = o.find(outer); ok {
+			within, err := parseObject(value)
+			if err != nil {
+				return nil, false
+			}
+			return within.value(inner)
+		}
+	}
 	return value, ok && string(value) != "null"
 }
 
-// text returns the text of a field that holds a number, and of any other its JSON text,
+// text returns the text of a field that holds a number or a text, and of any other its JSON text,
 // which no parser takes for a number; "" where the object lacks the field.
 func (o object) text(name string) (string, bool) {
 	value, ok := o.value(name)
 	if !ok {
 		return "", false
+	}
+	if text := ""; value[0] == '"' && json.Unmarshal(value, &text) == nil {
+		return text, true
 	}
 	return string(value), true
 }

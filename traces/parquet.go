@@ -2,7 +2,6 @@ package traces
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/parquet-go/parquet-go"
 	parquetformat "github.com/parquet-go/parquet-go/format"
@@ -48,7 +48,7 @@ func (c *collector) readParquet(text, file io.Reader) (err error) {
 	if err != nil {
 		return &input.Error{File: c.file, Err: fmt.Errorf("not Parquet: %w", err)}
 	}
-	columns, err := c.parquetColumns(p.Schema())
+	columns, err := c.parquetColumns(p)
 	if err != nil {
 		return err
 	}
@@ -99,31 +99,69 @@ type parquetColumns struct {
 	at []int // of the input, the output and, where there are any, arrivals
 }
 
-func (c *collector) parquetColumns(schema *parquet.Schema) (*parquetColumns, error) {
-	var names []string
-	for _, path := range schema.Columns() {
-		if len(path) == 1 {
-			names = append(names, path[0])
-		}
+func (c *collector) parquetColumns(p *parquet.File) (*parquetColumns, error) {
+	schema := p.Schema()
+	tables := slices.Concat([]table{vidur}, own)
+	s := parquetSample(p)
+	f := c.understand(s, tables)
+	if f == nil {
+		f = &tables[0]
 	}
-	tables := c.tables(slices.Concat([]table{vidur}, own))
-	found := &parquetColumns{table: *cmp.Or(choose(tables, names, (*table).lengths), &tables[0])}
-	if err := found.unreadArrivals(c.file, 0, names); err != nil {
-		return nil, err
-	}
+	found := &parquetColumns{table: *f}
 	for _, name := range []string{found.input, found.output, found.arrival} {
 		leaf, ok := schema.Lookup(name)
 		switch {
 		case name == "" || !ok && name == found.arrival && !found.required:
 			continue
 		case !ok:
-			return nil, &input.Error{File: c.file, Expected: "a column " + name + ", or the file's own names in --columns", Nearest: input.Nearest(name, names)}
-		case leaf.MaxRepetitionLevel > 0 || !slices.Contains([]parquet.Kind{parquet.Int32, parquet.Int64, parquet.Float, parquet.Double}, leaf.Node.Type().Kind()):
+			return nil, &input.Error{File: c.file, Expected: "a column " + name + ", or the file's own names in --columns", Nearest: input.Nearest(name, s.names)}
+		case leaf.MaxRepetitionLevel > 0 || !isNumber(leaf) && !(name == found.arrival && found.name == timestamps.name):
 			return nil, &input.Error{File: c.file, Key: name, Expected: "a column of numbers"}
 		}
 		found.at = append(found.at, leaf.ColumnIndex)
 	}
+	c.use(f, "parquet")
+	c.format = "parquet"
 	return found, nil
+}
+
+func isNumber(leaf parquet.LeafColumn) bool {
+	return slices.Contains([]parquet.Kind{parquet.Int32, parquet.Int64, parquet.Float, parquet.Double}, leaf.Node.Type().Kind())
+}
+
+// parquetSample returns the first rows of a file, and the units of columns that are times by their type.
+func parquetSample(p *parquet.File) *sample {
+	s := &sample{values: map[string][]string{}, units: map[string]string{}}
+	groups := p.RowGroups()
+	for _, path := range p.Schema().Columns() {
+		leaf, ok := p.Schema().Lookup(path...)
+		if len(path) != 1 || !ok || leaf.MaxRepetitionLevel > 0 {
+			continue
+		}
+		name := path[0]
+		s.names = append(s.names, name)
+		if of := leaf.Node.Type().LogicalType(); of != nil {
+			if at, ok := of.Value.(*parquetformat.TimestampType); ok && at.Unit.Value != nil {
+				s.units[name] = map[time.Duration]string{time.Millisecond: "ms", time.Microsecond: "us", time.Nanosecond: "ns"}[at.Unit.Value.Duration()]
+			}
+		}
+		rank, _ := timeName(name)
+		if len(groups) == 0 || !isNumber(leaf) && (rank < 0 || leaf.Node.Type().Kind() != parquet.ByteArray) ||
+			p.Metadata().RowGroups[0].Columns[leaf.ColumnIndex].MetaData.Codec == parquetformat.Lz4Raw {
+			continue
+		}
+		at := cursor{pages: groups[0].ColumnChunks()[leaf.ColumnIndex].Pages(), batch: make([]parquet.Value, sampleRows)}
+		for range min(groups[0].NumRows(), sampleRows) {
+			v, err := at.next()
+			if err != nil {
+				break // what is read of the column has the error
+			}
+			s.values[name] = append(s.values[name], parquetText(v))
+		}
+		_ = at.pages.Close() // nothing was written
+	}
+	s.nested = s.names
+	return s
 }
 
 // cursor reads the values of one column one by one.
@@ -196,6 +234,8 @@ func parquetText(v parquet.Value) string {
 		return strconv.FormatInt(v.Int64(), 10)
 	case v.Kind() == parquet.Float:
 		return strconv.FormatFloat(float64(v.Float()), 'f', -1, 32)
+	case v.Kind() == parquet.ByteArray:
+		return string(v.ByteArray())
 	}
 	return strconv.FormatFloat(v.Double(), 'f', -1, 64)
 }

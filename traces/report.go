@@ -23,6 +23,7 @@ type Report struct {
 	Output        Lengths             `json:"output_tokens"`
 	Conversations *conversationsStats `json:"conversations,omitempty"` // of two requests at least; nil where there is none
 	Prefixes      *prefixStats        `json:"prefixes,omitempty"`
+	Reading       Reading             `json:"reading"`
 }
 
 // conversationsStats describe the conversations of a trace.
@@ -51,7 +52,7 @@ func NewReport(t *Trace) *Report {
 		DurationS: t.span().Seconds(), RatePerS: t.Described().RatePerS, Burstiness: t.gapCV(),
 		Input:    lengths(t.Requests, func(r *Request) int { return r.Input }),
 		Output:   lengths(t.Requests, func(r *Request) int { return r.Output }),
-		Prefixes: t.prefixes(),
+		Prefixes: t.prefixes(), Reading: t.Reading,
 	}
 	turns, all, most := map[int]int{}, 0, 0
 	for i := range t.Requests {
@@ -67,6 +68,25 @@ func NewReport(t *Trace) *Report {
 	return s
 }
 
+// write says in a line each what was read as times, hashes and conversations.
+func (r *Reading) write(w io.Writer, s *Report) {
+	switch {
+	case r.Times == "":
+		fmt.Fprintln(w, "times: none")
+	case r.Guessed:
+		fmt.Fprintf(w, "times: %s, %s (a guess)\n", r.Times, r.Unit)
+	default:
+		fmt.Fprintf(w, "times: %s, %s\n", r.Times, r.Unit)
+	}
+	if r.Hashes != "" && s.Prefixes != nil {
+		fmt.Fprintf(w, "hashes: %s, blocks of %d tokens\n", r.Hashes, s.Prefixes.BlockTokens)
+	}
+	if r.Session != "" && s.Conversations != nil {
+		fmt.Fprintf(w, "conversations: %s\n", r.Session)
+	}
+	fmt.Fprintln(w)
+}
+
 // WriteText writes the statistics for people.
 func (s *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%s, %s: %s", s.File, s.Format, input.Plural(s.Requests, "request", "requests"))
@@ -74,10 +94,11 @@ func (s *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(w, ", %d out of order", s.Unordered)
 	}
 	if s.DurationS == 0 {
-		fmt.Fprintf(w, ", all at once\n\n")
+		fmt.Fprintf(w, ", all at once\n")
 	} else {
-		fmt.Fprintf(w, " in %.6g s, %.4g a second, burstiness %.3f\n\n", s.DurationS, s.RatePerS, s.Burstiness)
+		fmt.Fprintf(w, " in %.6g s, %.4g a second, burstiness %.3f\n", s.DurationS, s.RatePerS, s.Burstiness)
 	}
+	s.Reading.write(w, s)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "tokens\ttotal\tmean\tstd\tmin\tp25\tmedian\tp75\tp90\tp95\tp99\tmax")
 	for _, l := range []struct {

@@ -50,17 +50,20 @@ func TestRules(t *testing.T) {
 		{"failures outside", burst + "5,a,7,0,7,x\n9,a,8,1,9,x\n9,a,0,0,0,x\n99,a,5,0,7,x\n", seconds(0, 10), "8@0; 2 0 0"},
 		{"an empty window", plain + "1,1,10\n2,1,12\n", seconds(1, 2), "f: expected at least one request from 1s to 2s"},
 		{"a window of a long file", plain + "1,1,10\n2,1,1000000\n3,1,100000000\n", seconds(0, 9_000_000), "1@0 2@999990; 0 0 0"},
-		{"named columns", "a;b,in,out,t\n1,5,6,2500\n2,7,8,3500.5\n", Options{Columns: Columns{"t", "in", "out", "ms"}}, "5@0 7@1.0005; 0 0 0"},
-		{"named columns alone", "num_prefill_tokens,num_decode_tokens,in\n5,6,7\n", Options{Columns: Columns{"", "in", "out", ""}}, "f:1: expected a column out"},
-		{"named fields", "{\"t\": 1e3, \"in\": 5, \"out\": 6}\n{\"in\": 7, \"t\": 2000000, \"out\": 8}", Options{Columns: Columns{"t", "in", "out", "us"}}, "5@0 7@1.999; 0 0 0"},
-		{"a named field is not there", "{\"t\": 1e3, \"in\": 5, \"out\": 6}\n{\"in\": 7, \"out\": 8}", Options{Columns: Columns{"t", "in", "out", "ns"}}, "f:2: expected t, in and out"},
+		{"named columns", "a;b,in,out,t\n1,5,6,2500\n2,7,8,3500.5\n", Options{Columns: Columns{Arrival: "t", Input: "in", Output: "out", Unit: "ms"}}, "5@0 7@1.0005; 0 0 0"},
+		{"named columns alone", "num_prefill_tokens,num_decode_tokens,in\n5,6,7\n", Options{Columns: Columns{Input: "in", Output: "out"}}, "f:1: expected a column out"},
+		{"named fields", "{\"t\": 1e3, \"in\": 5, \"out\": 6}\n{\"in\": 7, \"t\": 2000000, \"out\": 8}", Options{Columns: Columns{Arrival: "t", Input: "in", Output: "out", Unit: "us"}}, "5@0 7@1.999; 0 0 0"},
+		{"a named field is not there", "{\"t\": 1e3, \"in\": 5, \"out\": 6}\n{\"in\": 7, \"out\": 8}", Options{Columns: Columns{Arrival: "t", Input: "in", Output: "out", Unit: "ns"}}, "f:2: expected t, in and out"},
 		{"other objects", "{\"a\": 5, \"b\": {\"timestamp\": 3}}\n", Options{}, `f:1: "a", "b": expected the fields of a known format, or their names in --columns`},
 		{"a line that is none", "{\"timestamp\": 5, \"input_length\": 3, \"output_length\": 1}\n[1]\n{\"a\":1} 2\nnull\n{\"timestamp\": 5, \"timestamp\": 3, \"input_length\": 3, \"output_length\": 1}\n", skip, "3@0; 0 4 0"},
 		{"a field twice", "{\"timestamp\": 5, \"input_length\": 3, \"input_length\": 1, \"output_length\": 1}", Options{}, `f:1: two fields "input_length"; expected a JSON object`},
-		{"hashes", `{"timestamp": 5, "input_length": 513, "output_length": 1, "hash_ids": [3]}`, Options{}, "f:1: hash_ids = [3]: expected 2 hashes, one for each block of 512 tokens of the prompt"},
+		{"hashes", `{"timestamp": 5, "input_length": 900, "output_length": 1, "hash_ids": [3, 4]}` + "\n" + `{"timestamp": 6, "input_length": 5000, "output_length": 1, "hash_ids": [3, 4]}`, Options{},
+			"f:2: hash_ids = [3, 4]: expected 10 hashes, one for each block of 512 tokens of the prompt; --columns block=N names other blocks"},
+		{"one hash alone", `{"timestamp": 5, "input_length": 2300, "output_length": 1, "hash_ids": [3]}`, Options{}, "2300@0; 0 0 0"},
+		{"one hash of no known block", `{"timestamp": 5, "input_length": 9000, "output_length": 1, "hash_ids": [3]}`, Options{}, "f:1: hash_ids = [3]: expected 18 hashes"},
 		{"hashes that are none", `{"timestamp": 5, "input_length": 13, "output_length": 1, "hash_ids": [-3]}`, Options{}, "f:1: hash_ids = [-3]: expected an array of whole numbers"},
 		{"hashes of another type", `{"timestamp": 5, "input_length": 13, "output_length": 1, "hash_ids": "3"}`, Options{}, `f:1: hash_ids = "3": expected an array`},
-		{"an empty array of hashes", `{"timestamp": 5, "input_length": 13, "output_length": 1, "hash_ids": [ ]}`, Options{}, "f:1: hash_ids = [ ]: expected 1 hashes"},
+		{"an empty array of hashes", `{"timestamp": 5, "input_length": 13, "output_length": 1, "hash_ids": [ ]}`, Options{}, "13@0; 0 0 0"},
 		{"hashes of which one is none", `{"timestamp": 5, "input_length": 513, "output_length": 1, "hash_ids": [3, null]}`, Options{}, "f:1: hash_ids = [3, null]: expected an array of whole numbers"},
 		{"no hashes", `{"timestamp": 5, "input_length": 13, "output_length": 1, "hash_ids": null}`, Options{}, "13@0; 0 0 0"},
 		{"calls", `{"arrival_time_ns": 5, "sub_requests": {"input_toks": 3}}`, Options{}, "f:1: sub_requests: expected an array of objects"},
@@ -83,7 +86,7 @@ func TestRules(t *testing.T) {
 		{"vLLM cut shorter", "{\"input_lens\"\n: [5], \"x\"", Options{}, "f:2: the file ends within a value"},
 		{"vLLM's times", `{"input_lens": [5, 6], "output_lens": [7, 8], "start_times": [0, -1]}`, skip, "5@0; 0 1 0"},
 		{"ShareGPT", `[{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}]`, Options{}, "f:1: [: expected lengths in tokens, as CSV"},
-		{"columns of others", "arrival_timestamp,prompt_size,token_size\n1,5,6\n2.5,7,8\n", Options{Columns: Columns{"arrival_timestamp", "prompt_size", "token_size", "s"}}, "5@0 7@1.5; 0 0 0"},
+		{"columns of others", "arrival_timestamp,prompt_size,token_size\n1,5,6\n2.5,7,8\n", Options{Columns: Columns{Arrival: "arrival_timestamp", Input: "prompt_size", Output: "token_size", Unit: "s"}}, "5@0 7@1.5; 0 0 0"},
 		{"columns of others without their names", "arrival_timestamp,prompt_size,token_size\n1,5,6\n", Options{}, `f:1: "arrival_timestamp,prompt_size,token_size": expected a header with the columns of a known format, or their names in --columns`},
 	} {
 		trace, err := c.options.Read("f", strings.NewReader(c.text))
@@ -129,11 +132,11 @@ func TestOnly(t *testing.T) {
 
 func TestParseColumns(t *testing.T) {
 	for text, want := range map[string]string{
-		"arrival=t,input=a b,output=c,unit=ms": "{t a b c ms}",
-		"output=c,input=a":                     "{ a c }",
-		"input=a=b,output=c":                   "{ a=b c }",
+		"arrival=t,input=a b,output=c,unit=ms": "{t a b c ms  0}",
+		"output=c,input=a":                     "{ a c   0}",
+		"input=a=b,output=c":                   "{ a=b c   0}",
 		"input=a":                              `"input=a": expected input=NAME,output=NAME, and arrival=NAME`,
-		"":                                     `"": expected one of arrival, input, output, unit`,
+		"":                                     `"": expected one of arrival, block, input, output, session, unit`,
 		"input=a,output=":                      `"input=a,output=": expected one name for output`,
 		"input=a,input=b,output=c":             "expected one name for input",
 		"inputs=a,output=c":                    `did you mean "input"?`,
@@ -278,7 +281,7 @@ func TestTexts(t *testing.T) {
 
 // FuzzOptions: a window is one of times in order, and columns name the tokens; what is neither is refused.
 func FuzzOptions(f *testing.F) {
-	for _, text := range []string{"600s:1200s", "0s:1ps", ":", "-1s:1s", "1s:1s:1s", "input=a,output=b", "arrival=t,input=a,output=b,unit=ms", "input=,output=b", "input=a=b,output=c"} {
+	for _, text := range []string{"600s:1200s", "0s:1ps", ":", "-1s:1s", "1s:1s:1s", "input=a,output=b", "arrival=t,input=a,output=b,unit=ms", "input=,output=b", "input=a=b,output=c", "unit=ms", "block=16,session=s", "block=0"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -287,7 +290,7 @@ func FuzzOptions(f *testing.F) {
 		}
 		c, err := ParseColumns(text)
 		var bad *input.Error
-		if err != nil && !errors.As(err, &bad) || err == nil && (c.Input == "" || c.Output == "") {
+		if err != nil && !errors.As(err, &bad) || err == nil && (c.Input == "") != (c.Output == "") {
 			t.Fatalf("%q: %+v, %v", text, c, err)
 		}
 	})

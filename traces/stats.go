@@ -63,7 +63,7 @@ func lengths(requests []Request, of func(*Request) int) Lengths {
 // prefixes counts blocks in a tree: a block is the same as another if it has the same hash
 // and all before it are the same. It returns nil where no request has hashes.
 func (t *Trace) prefixes() *prefixStats {
-	p, tokens := &prefixStats{BlockTokens: BlockTokens}, int64(0)
+	p, tokens := &prefixStats{BlockTokens: t.HashBlock()}, int64(0)
 	type block struct {
 		before int // the block in front of it, 0 for none
 		hash   uint64
@@ -90,7 +90,7 @@ func (t *Trace) prefixes() *prefixStats {
 		}
 		if shared > 0 {
 			p.SharingRequests++
-			p.SharedTokens += int64(min(shared*BlockTokens, r.Input))
+			p.SharedTokens += int64(min(shared*p.BlockTokens, r.Input))
 		}
 	}
 	if p.Requests == 0 {

@@ -2,6 +2,7 @@ package traces
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,26 +22,32 @@ type table struct {
 	clock                // of arrivals
 	session       string // names the conversation, "" where there is none
 	fails         bool   // a request of 0 tokens to generate has failed
-	alternative   bool   // only files with these arrivals; a later table takes others of these names
+	mark          string // only files with this name; a later table takes others
+	exact, fixed  bool   // the clock is what the name or the user says, or the format
+	guessed       bool   // the clock is a guess
+	id, parent    string // name a request and the one whose conversation it goes on with
+	failure       string // is there in a request that failed, and not null
+	block         int    // tokens of a block that a hash names, 0 where it is to be found
 }
 
 // clock is how a time is written.
 type clock struct {
 	parse    func(string) (instant, bool)
 	expected string // what parse takes
+	name     string // of the unit
 }
 
 var (
-	seconds      = clock{func(s string) (instant, bool) { return parseDecimal(s, 0) }, "seconds, not negative, such as 0.251"}
-	milliseconds = clock{func(s string) (instant, bool) { return parseDecimal(s, 3) }, "milliseconds, not negative"}
-	microseconds = clock{func(s string) (instant, bool) { return parseDecimal(s, 6) }, "microseconds, not negative"}
-	nanoseconds  = clock{func(s string) (instant, bool) { return parseDecimal(s, 9) }, "nanoseconds, not negative"}
-	timestamps   = clock{parseTimestamp, "a time such as 2023-11-16 18:17:03.9799600"}
+	seconds      = clock{func(s string) (instant, bool) { return parseDecimal(s, 0) }, "seconds, not negative, such as 0.251", "seconds"}
+	milliseconds = clock{func(s string) (instant, bool) { return parseDecimal(s, 3) }, "milliseconds, not negative", "milliseconds"}
+	microseconds = clock{func(s string) (instant, bool) { return parseDecimal(s, 6) }, "microseconds, not negative", "microseconds"}
+	nanoseconds  = clock{func(s string) (instant, bool) { return parseDecimal(s, 9) }, "nanoseconds, not negative", "nanoseconds"}
+	timestamps   = clock{parseTimestamp, "a time such as 2023-11-16 18:17:03.9799600", "dates"}
 )
 
 // vidur are the columns of Vidur, https://github.com/microsoft/vidur, which are also
 // those of files that others give columns by name.
-var vidur = table{format: "vidur", input: "num_prefill_tokens", output: "num_decode_tokens", arrival: "arrived_at", clock: seconds}
+var vidur = table{format: "vidur", input: "num_prefill_tokens", output: "num_decode_tokens", arrival: "arrived_at", clock: seconds, fixed: true}
 
 // own are l3sim's own requests.csv, and the plainest names for files of others: the name of
 // the arrivals says their unit.
@@ -48,10 +55,10 @@ var own = func() []table {
 	var all []table
 	for _, unit := range unitNames {
 		all = append(all, table{format: "l3sim", input: "input_tokens", output: "output_tokens", arrival: "arrival_" + unit,
-			required: true, clock: clocks[unit], alternative: true})
+			required: true, clock: clocks[unit], mark: "arrival_" + unit, exact: true})
 	}
 	lengths := all[0] // without arrivals
-	lengths.required, lengths.alternative = false, false
+	lengths.required, lengths.mark, lengths.arrival, lengths.exact = false, "", "", false
 	return append(all, lengths)
 }()
 
@@ -59,18 +66,18 @@ var own = func() []table {
 var csvTables = slices.Concat([]table{
 	// Azure LLM inference traces of 2023 and 2024,
 	// https://github.com/Azure/AzurePublicDataset.
-	{format: "azure", input: "ContextTokens", output: "GeneratedTokens", arrival: "TIMESTAMP", required: true, clock: timestamps},
+	{format: "azure", input: "ContextTokens", output: "GeneratedTokens", arrival: "TIMESTAMP", required: true, clock: timestamps, fixed: true},
 	vidur,
 	// https://github.com/HPMLL/BurstGPT: a request without an answer has failed.
 	{format: "burstgpt", input: "Request tokens", output: "Response tokens", arrival: "Timestamp", required: true,
-		clock: seconds, session: "Session ID", fails: true},
+		clock: seconds, fixed: true, session: "Session ID", fails: true},
 }, own)
 
 // knownNames lists the names by which tables are known and what names others, a line each. Names in brackets may be missing.
 func knownNames(tables []table) []string {
 	var all []string
 	for _, t := range tables {
-		if t.alternative {
+		if t.mark != "" {
 			continue
 		}
 		arrival := t.arrivals()
@@ -82,31 +89,12 @@ func knownNames(tables []table) []string {
 	return append(all, "any other: --columns input=NAME,output=NAME,arrival=NAME,unit=s|ms|us|ns; see docs/lab/traces.md")
 }
 
-// choose returns the first of some tables that a file has, going by the names in it; nil where
-// it has none. known says which names tell a table.
-func choose(tables []table, names []string, known func(t *table) []string) *table {
+// choose returns the first of some tables of which a file has a length, going by the names in it; nil where it has none.
+func choose(tables []table, names []string) *table {
 	has := func(name string) bool { return name != "" && slices.Contains(names, name) }
 	for i := range tables {
-		if t := &tables[i]; slices.ContainsFunc(known(t), has) && !(t.alternative && !has(t.arrival)) {
+		if t := &tables[i]; (has(t.input) || has(t.output)) && (t.mark == "" || has(t.mark)) {
 			return t
-		}
-	}
-	return nil
-}
-
-// lengths are the names by which a CSV or Parquet file is known.
-func (t *table) lengths() []string { return []string{t.input, t.output} }
-
-// unreadArrivals refuses a file that this table would read as requests that all come at once,
-// although a name in it promises times of arrival.
-func (t *table) unreadArrivals(file string, line int, names []string) error {
-	if t.format == "" || t.required || slices.Contains(names, t.arrival) {
-		return nil // the user named the columns, or the times are read, or the lack of them is an error
-	}
-	for _, name := range names {
-		if low := strings.ToLower(name); strings.HasPrefix(low, "arriv") || strings.HasPrefix(low, "timestamp") {
-			return &input.Error{File: file, Line: line, Key: name, Expected: "times of arrival in a column " + t.arrivals(),
-				Details: []string{fmt.Sprintf("--columns arrival=%s,input=%s,output=%s,unit=s|ms|us|ns reads this file as it is", name, t.input, t.output)}}
 		}
 	}
 	return nil
@@ -133,7 +121,7 @@ func (t *table) columns() []string {
 // cells are the texts of a request's columns. What is not there is "".
 type cells struct {
 	input, output, arrival, session string
-	hasArrival                      bool
+	hasArrival, failed              bool
 	quoted                          bool // in errors
 }
 
@@ -146,7 +134,7 @@ func (t *table) row(file string, line int, c *cells) (row, error) {
 		return &input.Error{File: file, Line: line, Key: key, Value: text, Expected: expected}
 	}
 	var ok bool
-	if r.output, ok = parseTokens(c.output); t.fails && c.output == "0" {
+	if r.output, ok = parseTokens(c.output); t.fails && c.output == "0" || c.failed {
 		r.failed = true
 	} else if !ok {
 		return row{}, wrong(t.output, c.output, expectedTokens)
@@ -154,7 +142,7 @@ func (t *table) row(file string, line int, c *cells) (row, error) {
 	if r.input, ok = parseTokens(c.input); !ok && !r.failed {
 		return row{}, wrong(t.input, c.input, expectedTokens)
 	}
-	if c.hasArrival {
+	if r.timed = c.hasArrival; r.timed {
 		if r.arrival, ok = t.parse(c.arrival); !ok {
 			return row{}, wrong(t.arrival, c.arrival, t.expected)
 		}
@@ -168,40 +156,73 @@ const maxTokens = 1 << 24
 // expectedTokens is what an error says of a wrong number of tokens.
 var expectedTokens = fmt.Sprintf("a whole number of tokens from 1 to %d", maxTokens)
 
+// parseTokens reads a whole number of tokens, which may have commas between thousands, or be written as a real: 1024, 1,024, 1024.0.
 func parseTokens(text string) (int, bool) {
-	n, err := strconv.ParseInt(text, 10, 64)
+	if whole, zeros, real := strings.Cut(text, "."); real && strings.Trim(zeros, "0") == "" {
+		text = whole
+	}
+	n, err := strconv.ParseInt(number(text, ','), 10, 64)
 	return int(n), err == nil && n >= 1 && n <= maxTokens
 }
 
-// Columns name what holds a request in a file of no known format: a CSV file, JSON lines
-// or a Parquet file. The zero value names nothing.
-type Columns struct {
-	Arrival       string // "" where all requests arrive at once
-	Input, Output string
-	Unit          string // of arrivals: "s", "ms", "us" or "ns"; "" is "s"
+// thousandsSeparated is a number with commas between its thousands, and maybe a fraction.
+var thousandsSeparated = regexp.MustCompile(`^\d{1,3}(,\d{3})+(\.\d*)?$`)
+
+// number writes a cell of a CSV file that holds a number as others do: without commas between thousands, or with a point in
+// place of a decimal comma, where semicolons stand between the columns.
+func number(text string, comma rune) string {
+	switch {
+	case !strings.Contains(text, ","):
+		return text
+	case comma == ';' && strings.Count(text, ",") == 1 && !strings.Contains(text, "."):
+		return strings.Replace(text, ",", ".", 1)
+	case thousandsSeparated.MatchString(text):
+		return strings.ReplaceAll(text, ",", "")
+	}
+	return text
 }
 
-// ParseColumns reads columns as a user gives them: arrival=NAME,input=NAME,output=NAME,unit=UNIT,
-// without arrival and unit if need be. An error is an *input.Error without a key.
+// Columns say what holds a request in a file, as far as the file's own names do not: of a CSV file, JSON lines or a Parquet
+// file. The zero value names nothing. A field within a field of JSON lines is a.b.
+type Columns struct {
+	Arrival       string // "" where the file's names say it, or all requests arrive at once
+	Input, Output string // both or neither
+	Unit          string // of arrivals: "s", "ms", "us" or "ns"; "" is what the file says, "s" of a column named here
+	Session       string // the conversation
+	Block         int    // tokens of the prompt that a hash names; 0: found from their number
+}
+
+// columnKeys are what columns are given by, in order.
+var columnKeys = []string{"arrival", "input", "output", "unit", "session", "block"}
+
+// ParseColumns reads columns as a user gives them, such as arrival=NAME,input=NAME,output=NAME,unit=UNIT, or unit=s alone.
+// An error is an *input.Error without a key.
 func ParseColumns(text string) (Columns, error) {
 	var c Columns
+	block := ""
 	for _, part := range strings.Split(text, ",") {
 		key, name, _ := strings.Cut(part, "=")
-		places := map[string]*string{"arrival": &c.Arrival, "input": &c.Input, "output": &c.Output, "unit": &c.Unit}
+		places := map[string]*string{"arrival": &c.Arrival, "input": &c.Input, "output": &c.Output, "unit": &c.Unit, "session": &c.Session, "block": &block}
 		to := places[key]
 		if to == nil {
-			return Columns{}, input.UnknownName("", key, []string{"arrival", "input", "output", "unit"})
+			return Columns{}, input.UnknownName("", key, columnKeys)
 		}
 		if name == "" || *to != "" {
 			return Columns{}, &input.Error{Value: strconv.Quote(text), Expected: "one name for " + key}
 		}
 		*to = name
 	}
-	if c.Input == "" || c.Output == "" {
+	if (c.Input == "") != (c.Output == "") {
 		return Columns{}, &input.Error{Value: strconv.Quote(text), Expected: "input=NAME,output=NAME, and arrival=NAME where there are arrivals"}
 	}
 	if _, ok := clocks[c.Unit]; !ok {
 		return Columns{}, input.UnknownName("", "unit="+c.Unit, list.Map(unitNames, func(u string) string { return "unit=" + u }))
+	}
+	if block != "" {
+		var err error
+		if c.Block, err = strconv.Atoi(block); err != nil || c.Block < 1 || c.Block > maxBlock {
+			return Columns{}, &input.Error{Value: "block=" + block, Expected: fmt.Sprintf("block=N, 1 to %d tokens", maxBlock)}
+		}
 	}
 	return c, nil
 }
@@ -213,5 +234,5 @@ var unitNames = []string{"s", "ms", "us", "ns"}
 var clocks = map[string]clock{"": seconds, "s": seconds, "ms": milliseconds, "us": microseconds, "ns": nanoseconds}
 
 func (c Columns) table() table {
-	return table{input: c.Input, output: c.Output, arrival: c.Arrival, required: c.Arrival != "", clock: clocks[c.Unit]}
+	return table{input: c.Input, output: c.Output, clock: clocks[c.Unit]}
 }

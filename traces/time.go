@@ -34,14 +34,23 @@ func (i instant) after(d units.Duration) instant {
 	return instant{s + p/int64(units.Second), p % int64(units.Second)}
 }
 
-// parseTimestamp reads the date and time of an Azure trace: UTC without a zone
-// in 2023, with one in 2024; any number of fraction digits.
+// parseTimestamp reads a date and a time, as in an Azure trace: UTC without a zone
+// in 2023, with one in 2024; any number of fraction digits. ISO 8601 with a T, slashes for dashes and a comma before the
+// fraction are read, too.
 func parseTimestamp(s string) (instant, bool) {
-	t, err := time.Parse("2006-01-02 15:04:05", s)
-	if err != nil {
-		t, err = time.Parse("2006-01-02 15:04:05Z07:00", s)
+	if len(s) < len("2006-01-02 15:04") || s[4] != '-' && s[4] != '/' || s[7] != s[4] || s[10] != ' ' && s[10] != 'T' && s[10] != 't' {
+		return instant{}, false
 	}
-	return instant{t.Unix(), int64(t.Nanosecond()) * 1000}, err == nil
+	s = strings.TrimSuffix(s, " UTC")
+	s = s[:4] + "-" + s[5:7] + "-" + s[8:10] + " " + strings.Replace(s[11:], " ", "", 1)
+	for _, zone := range []string{"", "Z07:00", "Z0700", "Z07"} {
+		for _, form := range []string{"2006-01-02 15:04:05", "2006-01-02 15:04"} {
+			if t, err := time.Parse(form+zone, s); err == nil {
+				return instant{t.Unix(), int64(t.Nanosecond()) * 1000}, true
+			}
+		}
+	}
+	return instant{}, false
 }
 
 // The digits of a second in picoseconds, and of the seconds of the latest instant: more

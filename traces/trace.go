@@ -16,7 +16,7 @@ type Request struct {
 	Arrival units.Duration // from the trace's first request
 	Input   int            // prompt tokens, at least 1
 	Output  int            // tokens to generate, at least 1
-	// Hashes name the blocks of BlockTokens tokens of the prompt, the last one not
+	// Hashes name the blocks of the trace's HashBlock tokens of the prompt, the last one not
 	// always full: two prompts with the same first n hashes begin with the same n
 	// blocks. Nil where the file does not say. They are not to be changed.
 	Hashes []uint64
@@ -52,7 +52,7 @@ func (t *Trace) Valid() error {
 	return nil
 }
 
-// BlockTokens is the number of tokens of a block that a hash names, as in Mooncake's
+// BlockTokens is the number of tokens of a block that a hash names where a trace says nothing else, as in Mooncake's
 // traces, https://github.com/kvcache-ai/Mooncake.
 const BlockTokens = 512
 
@@ -121,7 +121,14 @@ type Trace struct {
 	Failed, Skipped int
 	FirstBad        error
 	Unordered       int // requests that arrive before the one that precedes them in the file
+	// HashTokens are the tokens of a block that a request's hash names; 0 stands for BlockTokens.
+	HashTokens int
+	Reading    Reading  // what of the file was read as what
+	Notes      []string // what whoever reads the file should know, such as guesses
 }
+
+// HashBlock returns the tokens of a block that a request's hash names.
+func (t *Trace) HashBlock() int { return cmp.Or(t.HashTokens, BlockTokens) }
 
 // normalize sorts the requests by arrival, those of one time in their order, numbers them, and
 // numbers conversations and their turns in that order. A conversation of one request is none.

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
 
 	"github.com/l3sim/l3sim/input"
 )
@@ -19,15 +22,16 @@ const (
 )
 
 // vllmTable holds a request of these lists as a table does.
-var vllmTable = table{format: "vllm", input: vllmInput, output: vllmOutput, arrival: vllmStart, clock: seconds, fails: true}
+var vllmTable = table{format: "vllm", input: vllmInput, output: vllmOutput, arrival: vllmStart, clock: seconds, exact: true, fails: true}
 
 // readVLLM adds the requests of a result of vLLM's benchmark. Other lists, such as those
 // of the texts that were generated, are skipped piece by piece.
 func (c *collector) readVLLM(r *bufio.Reader) error {
-	c.format = vllmTable.format
+	c.use(&vllmTable, "")
 	j := input.NewJSON(c.file, r)
 	lists := map[string][]json.RawMessage{}
 	line := 0                            // of the last list
+	var sent json.RawMessage             // requests a second that the benchmark sent
 	if _, err := j.Token(); err != nil { // the brace
 		return j.Cut(err)
 	}
@@ -47,6 +51,8 @@ func (c *collector) readVLLM(r *bufio.Reader) error {
 				return &input.Error{File: c.file, Line: j.Line(), Key: name, Expected: "a list of numbers"}
 			}
 			lists[name], line = list, j.Line()
+		case "request_rate":
+			err = j.Decode(&sent)
 		default:
 			err = j.Skip()
 		}
@@ -58,7 +64,14 @@ func (c *collector) readVLLM(r *bufio.Reader) error {
 		return j.Cut(err)
 	}
 	if err := j.End("the object"); err != nil {
-		return err
+		return input.Edit(err, func(e *input.Error) {
+			if e.Err == nil {
+				e.Expected += "; a file of one run: sed -n 1p FILE has the first of several"
+			}
+		})
+	}
+	if rate, err := strconv.ParseFloat(strings.Trim(string(sent), `"`), 64); lists[vllmStart] == nil && err == nil && rate > 0 && !math.IsInf(rate, 0) {
+		c.note("the file has no %s, so all requests come at once; the benchmark sent %[2]g a second: --rate %[2]g", vllmStart, rate)
 	}
 	return c.addLists(lists, line)
 }

@@ -99,8 +99,16 @@ func writeOwn(w *bufio.Writer, t *Trace) error {
 	})
 }
 
-// writeMooncake writes times in milliseconds, and the hashes of a prompt's blocks where there are any.
+// writeMooncake writes times in milliseconds, and the hashes of a prompt's blocks where there are any. The first line says the unit
+// where a reader would take the times for seconds, and the tokens of a block that are not Mooncake's.
 func writeMooncake(w *bufio.Writer, t *Trace) error {
+	header := ""
+	if t.likeSeconds() {
+		header += fmt.Sprintf(`, "%s": "ms"`, unitField)
+	}
+	if t.HashTokens > 0 {
+		header += fmt.Sprintf(`, "%s": %d`, blockField, t.HashTokens)
+	}
 	return writeLines(w, t, "", func(b []byte, r *Request) []byte {
 		b = r.Arrival.AppendDecimal(append(b, `{"timestamp": `...), 3)
 		b = fmt.Appendf(b, `, "input_length": %d, "output_length": %d`, r.Input, r.Output)
@@ -114,8 +122,25 @@ func writeMooncake(w *bufio.Writer, t *Trace) error {
 			}
 			b = append(b, ']')
 		}
+		if r.ID == t.Requests[0].ID {
+			b = append(b, header...)
+		}
 		return append(b, '}')
 	})
+}
+
+// likeSeconds says that a reader of the first requests would take their milliseconds for seconds, however many it looks at.
+func (t *Trace) likeSeconds() bool {
+	var numbers []float64
+	for _, r := range t.Requests[:min(len(t.Requests), sampleRows)] {
+		numbers = append(numbers, 1e3*r.Arrival.Seconds())
+	}
+	for n := leastGaps + 1; n <= len(numbers); n++ {
+		if guessUnit(numbers[:n], true) != "ms" {
+			return true
+		}
+	}
+	return false
 }
 
 func writeJSONL(w *bufio.Writer, t *Trace) error {

@@ -145,6 +145,7 @@ func (a *app) capacity(ctx context.Context, all []sweep.Combination, f *capacity
 		if err != nil {
 			return err
 		}
+		a.noteReading(trace)
 		found, err := search.Row(ctx, all[i].Options, all[i].Config, trace)
 		if err != nil {
 			return err

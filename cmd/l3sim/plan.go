@@ -150,6 +150,7 @@ func (a *app) planned(ctx context.Context, search *plan.Search, c *sweep.Combina
 	if err != nil {
 		return nil, nil, err
 	}
+	a.noteReading(trace)
 	out.Trace = results.DescribeTrace(trace)
 	tuned, err := search.Row(ctx, c.Options, cfg, trace)
 	return tuned, trace, err

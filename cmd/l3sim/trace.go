@@ -38,7 +38,7 @@ type traceFlags struct {
 
 func (f *traceFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.skipBad, "skip-bad", false, "leave out malformed lines and say how many they are")
-	flags.StringVar(&f.columns, "columns", "", "`columns` of a file of no known format: input=NAME,output=NAME and arrival=NAME,unit=s|ms|us|ns")
+	flags.StringVar(&f.columns, "columns", "", "`columns` that the file's names do not tell: input=NAME,output=NAME, arrival=NAME, unit=s|ms|us|ns, session=NAME, block=TOKENS")
 	flags.StringVar(&f.window, "window", "", "read arrivals `from:to` alone, such as 600s:1200s behind the file's first")
 }
 
@@ -74,6 +74,7 @@ func (a *app) readTrace(cmd *cobra.Command, path string, f *traceFlags) (*traces
 		return nil, err
 	}
 	a.noteTrace(t)
+	a.noteReading(t)
 	return t, nil
 }
 
@@ -92,6 +93,13 @@ func (a *app) noteTrace(t *traces.Trace) {
 	}
 	if t.Skipped > 0 {
 		a.Note("%s: %s skipped; the first: %v", t.Name, input.Plural(t.Skipped, "malformed line is", "malformed lines are"), t.FirstBad)
+	}
+}
+
+// noteReading notes once what was guessed of a file, or not found in it. Summaries of runs have it, too.
+func (a *app) noteReading(t *traces.Trace) {
+	for _, note := range t.Notes {
+		a.NoteOnce(t.Name + ": " + note)
 	}
 }
 

@@ -15,7 +15,7 @@ func (a *app) newTraceStatsCommand() *cobra.Command {
 		Long: `Describe a file of requests: rate, bursts, lengths, prefixes that are shared.
 
 Burstiness is the coefficient of variation of the times between arrivals: 1 for a Poisson process. Percentiles are
-of nearest rank. Shared tokens are what a prefix cache without end would find, in blocks of 512.`,
+of nearest rank. Shared tokens are what a prefix cache without end would find, in the blocks of the file's hashes.`,
 		Example: `  l3sim trace stats requests.csv
   l3sim trace stats BurstGPT.csv --window 0s:86400s --json`,
 		Args: cobra.ExactArgs(1),

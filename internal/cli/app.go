@@ -39,10 +39,11 @@ type Program struct {
 // App is what all commands of one command line share.
 type App struct {
 	Stdout, Stderr io.Writer
-	Quiet          bool   // --quiet: no progress and no notes; errors always show
-	JSON           bool   // --json, of the command that runs
-	name           string // of the program
-	started        bool   // a command's own code has begun
+	Quiet          bool            // --quiet: no progress and no notes; errors always show
+	JSON           bool            // --json, of the command that runs
+	name           string          // of the program
+	started        bool            // a command's own code has begun
+	noted          map[string]bool // by NoteOnce
 }
 
 // Main runs the command line of the process and returns the exit code.
@@ -174,6 +175,17 @@ func (a *App) Output(path string, write func(io.Writer) error) error {
 func (a *App) Note(format string, args ...any) {
 	if !a.Quiet {
 		a.Warn(format, args...)
+	}
+}
+
+// NoteOnce notes a text that several parts of a command may have found.
+func (a *App) NoteOnce(text string) {
+	if a.noted == nil {
+		a.noted = map[string]bool{}
+	}
+	if !a.noted[text] {
+		a.noted[text] = true
+		a.Note("%s", text)
 	}
 }
 

@@ -55,7 +55,7 @@ var RunKeys = []KeyFlag{
 	{"prices", "prices.preset", "", "price `list`: a preset or a file, dated"},
 	{"policy", "policy.name", "", "attention `policy` (see 'l3sim config policies'), or several (a,b) to compare"},
 	{"trace", "run.trace", "", "built-in `trace` or a file"},
-	{"columns", "run.columns", "", "`names` of a trace file's columns: input=NAME,output=NAME and arrival=NAME,unit=s|ms|us|ns"},
+	{"columns", "run.columns", "", "`names` of a trace file's columns: input=NAME,output=NAME, arrival=NAME, unit=s|ms|us|ns, session=NAME, block=TOKENS"},
 	{"requests", "run.requests", "", "number of requests, the first of a file"},
 	{"seed", "run.seed", "", "seed of everything that is drawn"},
 	{"arrivals", "arrivals.kind", "", "`kind` of arrivals: auto, all-at-once, trace, poisson, gamma or closed-loop"},

@@ -142,6 +142,9 @@ func hashTrace(t *traces.Trace) string {
 			buffer = fmt.Appendf(buffer, "%v;", *r.Prefix)
 		}
 	}
+	if t.HashTokens > 0 {
+		buffer = fmt.Appendf(buffer, "hashes of %d tokens", t.HashTokens)
+	}
 	sum := sha256.Sum256(buffer)
 	return hex.EncodeToString(sum[:])
 }

@@ -17,6 +17,7 @@ import (
 // request uses it. When the host's memory is full, the block that came there first is dropped.
 type cache struct {
 	tokens    int   // of a block
+	hash      int   // tokens that a hash of the requests names
 	units     int64 // of a block, in a layer on a channel
 	most      int64 // blocks in the Ledger's memory
 	placement string
@@ -109,7 +110,7 @@ const NoRequest int32 = -1
 func HistoryOf(r *traces.Request, request int32, tokens int) History {
 	switch {
 	case r.Hashes != nil:
-		h := History{hashes: r.Hashes, tokens: min(tokens, r.Input, len(r.Hashes)*traces.BlockTokens)}
+		h := History{hashes: r.Hashes, tokens: min(tokens, r.Input)}
 		if r.Prefix != nil {
 			h.prefix = *r.Prefix
 		}
@@ -132,22 +133,34 @@ func (c *cache) name(h *History, i int, before int32) blockName {
 		return blockName{before, onlyOwn, uint64(h.own)}
 	case (i+1)*c.tokens <= h.prefix.Tokens:
 		return blockName{before, prefixText, h.prefix.Number}
-	case c.tokens < traces.BlockTokens: // a hash names several blocks
-		return blockName{before, hashOfText, h.hashes[i*c.tokens/traces.BlockTokens]}
 	}
-	each := c.tokens / traces.BlockTokens
 	what := uint64(0)
-	for _, hash := range h.hashes[i*each : (i+1)*each] {
+	for _, hash := range h.hashes[i*c.tokens/c.hash : ((i+1)*c.tokens-1)/c.hash+1] { // those of any of the block's tokens
 		what = what*0x9e3779b97f4a7c15 + hash // with one hash a block it is that
 	}
 	return blockName{before, hashOfText, what}
+}
+
+// known returns how many first tokens of a history are known: of a prompt with fewer hashes than blocks those that have one.
+func (c *cache) known(h *History) int {
+	if h.hashes == nil {
+		return h.tokens
+	}
+	return min(h.tokens, len(h.hashes)*c.hash)
+}
+
+// HashesName says of how many tokens a hash of the requests is, where that is not traces.BlockTokens.
+func (l *Ledger) HashesName(tokens int) {
+	if l.cache != nil {
+		l.cache.hash = tokens
+	}
 }
 
 // KeepPrefixes has the empty ledger keep blocks of tokens, a multiple or a divisor of traces.BlockTokens and a multiple of
 // the tokens of a unit. There are at most most of them. Requests are placed as CacheSpec.Placement says.
 func (l *Ledger) KeepPrefixes(tokens int, most int64, placement string) {
 	l.cache = &cache{
-		tokens: tokens, units: int64(tokens/l.unitTokens) * int64(l.heads), most: most, placement: placement, index: map[blockName]int32{},
+		tokens: tokens, hash: traces.BlockTokens, units: int64(tokens/l.unitTokens) * int64(l.heads), most: most, placement: placement, index: map[blockName]int32{},
 		blocks: make([]block, 1), idle: make([]idle, len(l.used)), unused: make([]int64, len(l.used)), used: make([]int64, len(l.used)), several: make([]int64, len(l.used)), found: make([]found, len(l.used)),
 	}
 }
@@ -181,12 +194,16 @@ func (l *Ledger) seek(h *History) {
 		return
 	}
 	clear(c.found)
+	known := 0
+	if h != nil {
+		known = c.known(h)
+	}
 	for offset := range c.found {
 		if h == nil {
 			return
 		}
 		f, before, more := &c.found[offset], int32(-1-offset), int64(0)
-		for i := 0; (i+1)*c.tokens <= h.tokens; i++ {
+		for i := 0; (i+1)*c.tokens <= known; i++ {
 			at, ok := c.index[c.name(h, i, before)]
 			if !ok {
 				break
@@ -237,7 +254,8 @@ func (l *Ledger) Keep(r *Reservation, h *History) (changed bool) {
 	if c == nil {
 		return false
 	}
-	for i := r.Shared / c.tokens; (i+1)*c.tokens <= h.tokens; i++ {
+	known := c.known(h)
+	for i := r.Shared / c.tokens; (i+1)*c.tokens <= known; i++ {
 		before := r.last
 		if i == 0 {
 			before = int32(-1 - r.Offset)

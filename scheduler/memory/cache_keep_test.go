@@ -86,9 +86,46 @@ func TestForecastOfShared(t *testing.T) {
 
 // TestFewHashes: of a request with fewer hashes than its prompt has blocks, only these are known.
 func TestFewHashes(t *testing.T) {
-	if h := HistoryOf(&traces.Request{Input: 2000, Output: 1, Hashes: []uint64{1}}, 0, 1999); h.tokens != traces.BlockTokens {
-		t.Errorf("%d tokens are known, want one block", h.tokens)
+	for hash, want := range map[int]int{traces.BlockTokens: traces.BlockTokens, 16: 16, 1024: 1024, 4096: 1999} {
+		c := cache{hash: hash}
+		h := HistoryOf(&traces.Request{Input: 2000, Output: 1, Hashes: []uint64{1}}, 0, 1999)
+		if got := c.known(&h); got != want {
+			t.Errorf("hashes of %d tokens: %d tokens are known, want %d", hash, got, want)
+		}
 	}
+}
+
+// TestHashesOfOtherBlocks: of prompts whose hashes name other blocks than 512 tokens, a prompt finds the whole blocks of the cache that
+// lie within the hashes that it has in common with one before.
+func TestHashesOfOtherBlocks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		block := traces.BlockTokens >> rapid.IntRange(0, 6).Draw(t, "halvings")
+		hash := rapid.SampledFrom([]int{8, 16, 48, 64, 512, 1000, 1024}).Draw(t, "tokens of a hash")
+		l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: block, Capacity: 1 << 20})
+		l.KeepPrefixes(block, 1<<20, scheduler.PlaceByPrefix)
+		l.HashesName(hash)
+		alike := rapid.IntRange(0, 40).Draw(t, "hashes in common")
+		request := func(id uint64) *traces.Request {
+			r := &traces.Request{Input: rapid.IntRange(1, 60*hash).Draw(t, "tokens")}
+			for i := range (r.Input + hash - 1) / hash {
+				if what := uint64(i); i < alike {
+					r.Hashes = append(r.Hashes, what)
+				} else {
+					r.Hashes = append(r.Hashes, id)
+				}
+			}
+			return r
+		}
+		one, other := request(1<<40), request(1<<41)
+		h := HistoryOf(one, 0, one.Input)
+		held, _ := l.Reserve(Prompted(one.Input), &h, 0, nil)
+		l.Keep(&held, &h)
+		h = HistoryOf(other, 1, other.Input)
+		want := min(one.Input, other.Input, alike*hash) / block * block
+		if got := l.Cached(&h); got != want {
+			t.Fatalf("%d tokens are found, want %d of %d and %d with %d hashes of %d tokens in common", got, want, one.Input, other.Input, alike, hash)
+		}
+	})
 }
 
 // TestBlocksWithinHashes: where a hash of the trace names several blocks, a prompt finds what it has in common with one that came

@@ -1,0 +1,337 @@
+package traces
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// Reading is what of a file's columns was read as what.
+type Reading struct {
+	Input   string `json:"input"`  // the column of prompt tokens
+	Output  string `json:"output"` // of tokens to generate
+	Times   string `json:"times"`  // of arrivals, "" where all come at once
+	Unit    string `json:"unit"`   // of arrivals: "seconds", ..., or "dates"
+	Guessed bool   `json:"guessed"`
+	Hashes  string `json:"hashes"` // of prefixes, "" for none
+	Session string `json:"session"`
+}
+
+// sample is the beginning of a file: its columns, with the texts of each in its first rows.
+type sample struct {
+	names  []string            // as errors list them
+	nested []string            // with the fields within fields, as a.b
+	values map[string][]string // by name
+	units  map[string]string   // of columns whose type says it
+
+	objects bool // of JSON
+}
+
+// sampleRows is how many rows of a file tell the units of its times.
+const sampleRows = 256
+
+// column returns the texts of a column, without those that are missing.
+func (s *sample) column(name string) []string {
+	return slices.DeleteFunc(slices.Clone(s.values[name]), func(text string) bool { return text == "" || text == "null" })
+}
+
+// understand returns the table that a file is read by: a known format, or what its names and values say, changed by the
+// columns that the user names. It is nil where nothing tells the lengths.
+func (c *collector) understand(s *sample, known []table) *table {
+	t := c.lengthsOf(s, known)
+	if t == nil {
+		return nil
+	}
+	o := &c.options.Columns
+	if s.objects && (t.format == "" || t.format == own[0].format) && slices.Contains(s.names, hashField) {
+		t.format = "mooncake" // by other names, such as NVIDIA Dynamo's
+	}
+	named := o.Arrival != ""
+	if named {
+		t.arrival, t.required, t.clock, t.exact = o.Arrival, true, seconds, o.Unit != ""
+	}
+	if !slices.Contains(s.nested, t.arrival) && o.Input == "" && !named && !t.required {
+		if name := c.findTimes(s, t); name != "" {
+			t.arrival, t.clock, t.fixed, t.exact = name, seconds, false, false
+		}
+	}
+	if o.Unit != "" {
+		t.clock, t.exact = clocks[o.Unit], true
+	}
+	if o.Session != "" {
+		t.session = o.Session
+	} else if t.session == "" && t.format != "llmservingsim" {
+		t.session = findName(s.nested, sessionNames)
+	}
+	if said := s.column(unitField); len(said) > 0 && clocks[said[0]].parse != nil && o.Unit == "" {
+		t.clock, t.exact = clocks[said[0]], true
+	}
+	if said := s.column(blockField); len(said) > 0 && c.blocks.given == 0 && t.block == 0 {
+		if n, err := strconv.Atoi(said[0]); err == nil && n >= 1 && n <= maxBlock {
+			t.block = n
+		}
+	}
+	if slices.Contains(s.nested, t.arrival) {
+		t.required = t.required || !slices.ContainsFunc(delayFields, func(name string) bool { return len(s.values[name]) > 0 })
+		c.fitClock(t, s, named)
+	} else if !t.required {
+		c.noteUnread(t, s)
+	}
+	return t
+}
+
+// lengthsOf returns a copy of the known table that has both lengths of a file, or a table of names that stand for lengths; else
+// a table that has one of them, whose lack of the other is an error.
+func (c *collector) lengthsOf(s *sample, known []table) *table {
+	if o := &c.options.Columns; o.Input != "" {
+		t := o.table()
+		return &t
+	}
+	has := func(name string) bool { return slices.Contains(s.nested, name) }
+	for i := range known {
+		if t := known[i]; has(t.input) && has(t.output) && (t.mark == "" || has(t.mark)) {
+			return &t
+		}
+	}
+	if t := (table{input: findName(s.nested, inputNames), output: findName(s.nested, outputNames), clock: seconds}); t.input != "" && t.output != "" {
+		return &t
+	}
+	if t := choose(known, s.nested); t != nil {
+		one := *t
+		return &one
+	}
+	return nil
+}
+
+// findTimes returns the column that holds the times of arrival by its name, "" for none.
+func (c *collector) findTimes(s *sample, t *table) string {
+	best, rank, weak := "", len(timeNames), slices.Index(timeNames, weakTimes)
+	for _, name := range s.nested {
+		i, _ := timeName(stemOrWhole(name))
+		texts := s.column(name)
+		if i < 0 || i >= rank || name == t.input || name == t.output || len(texts) == 0 && s.values != nil {
+			continue
+		}
+		if datesIn(texts) || numbersIn(texts) != nil && (i < weak || rises(numbersIn(texts))) {
+			best, rank = name, i
+		}
+	}
+	return best
+}
+
+// stemOrWhole is the last word of a field's path, or a column's name as it is.
+func stemOrWhole(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
+
+// fitClock gives a table the clock in which its times are written: what the name or the type of the column says, dates, seconds
+// since 1970 and their parts by their size; else a guess.
+func (c *collector) fitClock(t *table, s *sample, named bool) {
+	texts := s.column(t.arrival)
+	_, unit := timeName(stemOrWhole(t.arrival))
+	if of := s.units[t.arrival]; of != "" {
+		unit = of
+	}
+	numbers := numbersIn(texts)
+	switch known := t.parse != nil && t.exact; {
+	case known || len(texts) == 0:
+		return
+	case datesIn(texts):
+		t.clock = timestamps
+		return
+	case numbers == nil:
+		return // the first row that is none is an error
+	case unit != "" && !t.fixed:
+		t.clock = clocks[unit]
+		return
+	}
+	if unit := epochUnit(numbers); unit != "" {
+		if t.name != clocks[unit].name && (t.fixed || named) {
+			c.note("arrivals in %s are read as %s since 1970, by their size; --columns unit=s|ms|us|ns says otherwise", t.arrival, clocks[unit].name)
+		}
+		t.clock = clocks[unit]
+		return
+	}
+	if t.fixed && t.name != milliseconds.name || named {
+		return
+	}
+	rank, _ := timeName(stemOrWhole(t.arrival))
+	if created := slices.Index(timeNames, "created_time"); rank == created { // as NVIDIA Dynamo has it
+		t.clock = milliseconds
+	}
+	guess := guessUnit(numbers, t.name == milliseconds.name)
+	if clocks[guess].name == t.name && t.fixed {
+		return
+	}
+	t.clock, t.guessed = clocks[guess], true
+	other := "ms"
+	if guess == "ms" {
+		other = "s"
+	}
+	sure := ""
+	if r := rate(numbers); r > 0 {
+		sure = fmt.Sprintf(", so that the first %d come at %.3g a second", len(numbers), r*math.Pow(1000, float64(slices.Index(unitNames, guess))))
+	}
+	c.note("arrivals in %s are read as %s, a guess by their size%s; --columns unit=%s reads %s", t.arrival, t.name, sure, other, clocks[other].name)
+}
+
+// epochUnit returns the unit of times that count from 1970, of the years 2001 to 5138; "" for others.
+func epochUnit(numbers []float64) string {
+	least, most := slices.Min(numbers), slices.Max(numbers)
+	for i, unit := range unitNames {
+		if scale := math.Pow(1000, float64(i)); least >= 1e9*scale && most < 1e11*scale {
+			return unit
+		}
+	}
+	return ""
+}
+
+// Mean gaps between requests that tell units. A server of language models gets more than one request in twenty seconds and fewer
+// than two hundred a second; whole numbers are rarely seconds.
+const (
+	longGap  = 500 // of seconds with fractions
+	wholeGap = 20  // of seconds that are whole numbers
+	shortGap = 5   // of milliseconds, where some have fractions
+	wholeMS  = 0.5 // of milliseconds that are whole numbers
+)
+
+// leastGaps is how many gaps speak against what a format has.
+const leastGaps = 2
+
+// guessUnit returns the unit in which the mean gap of times is likely, milliseconds or seconds where nothing speaks against.
+func guessUnit(numbers []float64, inMS bool) string {
+	r := rate(numbers)
+	if inMS && len(numbers) <= leastGaps {
+		return "ms"
+	}
+	fractions := slices.ContainsFunc(numbers, func(x float64) bool { return x != math.Trunc(x) })
+	gap, long, short := 1/r, float64(wholeGap), float64(wholeMS)
+	if fractions {
+		long, short = longGap, shortGap
+	}
+	switch {
+	case r == 0 && inMS:
+		return "ms"
+	case r == 0:
+		return "s"
+	case inMS && gap >= short || !inMS && gap > long && gap <= 1e3*longGap:
+		return "ms"
+	case inMS || gap <= long:
+		return "s"
+	case gap <= 1e6*longGap:
+		return "us"
+	}
+	return "ns"
+}
+
+// rate is the mean rate of times, a unit of theirs; 0 where all are the same.
+func rate(numbers []float64) float64 {
+	if span := slices.Max(numbers) - slices.Min(numbers); span > 0 {
+		return float64(len(numbers)-1) / span
+	}
+	return 0
+}
+
+// numbersIn returns texts as numbers, but for one in ten that are none; nil where more are none.
+func numbersIn(texts []string) []float64 {
+	var numbers []float64
+	for _, text := range texts {
+		if x, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(x) && !math.IsInf(x, 0) {
+			numbers = append(numbers, x)
+		}
+	}
+	if 10*(len(texts)-len(numbers)) > len(texts) {
+		return nil
+	}
+	return numbers
+}
+
+func datesIn(texts []string) bool {
+	return len(texts) > 0 && !slices.ContainsFunc(texts, func(text string) bool { _, ok := parseTimestamp(text); return !ok })
+}
+
+// rises says that numbers grow from row to row, but for one in ten.
+func rises(numbers []float64) bool {
+	down := 0
+	for i := 1; i < len(numbers); i++ {
+		if numbers[i] < numbers[i-1] {
+			down++
+		}
+	}
+	n := len(numbers)
+	return n > 1 && numbers[0] >= 0 && numbers[n-1] > numbers[0] && 10*down <= n
+}
+
+// noteUnread notes the columns that may hold the arrivals of a file that has none by name: dates, and numbers that rise and are
+// no numbering of the rows.
+func (c *collector) noteUnread(t *table, s *sample) {
+	var found []string
+	unit := ""
+	for _, name := range s.nested {
+		if name == t.input || name == t.output || name == t.session {
+			continue
+		}
+		texts := s.column(name)
+		numbers := numbersIn(texts)
+		if dates := datesIn(texts) && len(texts) > 1; !dates && (!rises(numbers) || numbering(numbers)) {
+			continue
+		} else if found = append(found, name); len(found) == 1 && !dates {
+			if unit = epochUnit(numbers); unit == "" {
+				unit = guessUnit(numbers, false)
+			}
+			unit = ",unit=" + unit
+		}
+	}
+	switch {
+	case len(found) == 1:
+		c.note("no column is known to hold arrivals, so all requests come at once; %s may: --columns arrival=%s,input=%s,output=%s%s", found[0], found[0], t.input, t.output, unit)
+	case len(found) > 1:
+		c.note("no column is known to hold arrivals, so all requests come at once; %s may: --columns arrival=%s,input=%s,output=%s%s", strings.Join(found, ", "), found[0], t.input, t.output, unit)
+	}
+}
+
+// numbering says that numbers count the rows.
+func numbering(numbers []float64) bool {
+	for i := range numbers {
+		if i > 0 && numbers[i] != numbers[i-1]+1 {
+			return false
+		}
+	}
+	return true
+}
+
+// note adds a line that whoever reads the file should see.
+func (c *collector) note(format string, args ...any) {
+	c.notes = append(c.notes, fmt.Sprintf(format, args...))
+}
+
+// reading says what was read as what.
+func (c *collector) reading() Reading {
+	t := &c.table
+	r := Reading{Input: t.input, Output: t.output, Guessed: t.guessed, Session: t.session}
+	if t.arrival != "" && c.timed {
+		r.Times, r.Unit = t.arrival, t.name
+	}
+	if t.parent != "" {
+		r.Session = t.parent
+	}
+	if c.blocks.lines > 0 {
+		r.Hashes = hashField
+	}
+	if len(c.sessions) == 0 {
+		r.Session = ""
+	}
+	return r
+}
+
+// lacks is the error for a file of which one length is not there.
+func (t *table) lacks(file string, line int, names []string) error {
+	for _, name := range []string{t.input, t.output, t.arrival} {
+		if name != "" && !slices.Contains(names, name) && (name != t.arrival || t.required) {
+			return &input.Error{File: file, Line: line, Expected: "a column " + name, Nearest: input.Nearest(name, names)}
+		}
+	}
+	return nil
+}

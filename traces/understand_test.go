@@ -1,0 +1,233 @@
+package traces
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// readBack is what TestUnderstand compares: the format; prompts at seconds; how times, blocks and conversations were read.
+func readBack(t *Trace) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s;", t.Format)
+	for _, r := range t.Requests {
+		fmt.Fprintf(&b, " %d@%g", r.Input, r.Arrival.Seconds())
+		if r.Turn != nil {
+			fmt.Fprintf(&b, "/%d.%d", r.Turn.Session, r.Turn.Number)
+			if r.Turn.Waits {
+				fmt.Fprintf(&b, "+%g", r.Turn.Think.Seconds())
+			}
+		}
+	}
+	r := t.Reading
+	if fmt.Fprintf(&b, "; %s %s", r.Times, r.Unit); r.Guessed {
+		b.WriteString("?")
+	}
+	if r.Hashes != "" {
+		fmt.Fprintf(&b, " %d", t.HashBlock())
+	}
+	return b.String()
+}
+
+// TestUnderstand: what other programs write is read by its names and its values.
+func TestUnderstand(t *testing.T) {
+	const lengths = ",input_tokens,output_tokens\n"
+	two := func(name, first, second string) string { return name + lengths + first + ",3,1\n" + second + ",4,1\n" }
+	for _, c := range []struct{ text, columns, want, note string }{
+		// Names of times, whose values tell the unit.
+		{two("created_time", "0", "9000"), "", "l3sim; 3@0 4@9; created_time milliseconds?", "a guess by their size, so that the first 2 come at 0.111 a second; --columns unit=s reads seconds"},
+		{two("submitted_at", "0.5", "12.0"), "", "l3sim; 3@0 4@11.5; submitted_at seconds?", "--columns unit=ms reads milliseconds"},
+		{two("Start Time", "100", "107"), "", "l3sim; 3@0 4@7; Start Time seconds?", "guess"},
+		{two("requestTime", "0", "250"), "", "l3sim; 3@0 4@0.25; requestTime milliseconds?", "come at 4 a second"},
+		{two("ts", "5", "90000005"), "", "l3sim; 3@0 4@90; ts microseconds?", "guess"},
+		{two("arrived", "1", "3"), "", "l3sim; 3@0 4@2; arrived seconds?", "guess"},
+		{two("arrival_clock", "1", "3"), "", "l3sim; 3@0 4@2; arrival_clock seconds?", "guess"},
+		// Names with their unit.
+		{two("request_start_ns", "0", "1000000000"), "", "l3sim; 3@0 4@1; request_start_ns nanoseconds", ""},
+		{two("arrival (ms)", "0", "1"), "", "l3sim; 3@0 4@0.001; arrival (ms) milliseconds", ""},
+		{two("timeInSeconds", "0", "1"), "", "l3sim; 3@0 4@1; timeInSeconds seconds", ""},
+		{two("arrival_us", "0", "1"), "", "l3sim; 3@0 4@1e-06; arrival_us microseconds", ""},
+		// Seconds since 1970, and parts of them.
+		{two("created", "1700000000", "1700000001.5"), "", "l3sim; 3@0 4@1.5; created seconds", ""},
+		{two("timestamp", "1700000000000", "1700000001500"), "", "l3sim; 3@0 4@1.5; timestamp milliseconds", ""},
+		{two("t", "1700000000000000", "1700000001500000"), "", "l3sim; 3@0 4@1.5; t microseconds", ""},
+		{two("time", "1700000000000000000", "1700000001500000000"), "", "l3sim; 3@0 4@1.5; time nanoseconds", ""},
+		{"arrived_at,num_prefill_tokens,num_decode_tokens\n1700000000000,3,1\n1700000001500,4,1\n", "", "vidur; 3@0 4@1.5; arrived_at milliseconds", "by their size"},
+		// Dates.
+		{two("created_at", "2026-01-02T03:04:05Z", "2026-01-02T05:04:06.5+02:00"), "", "l3sim; 3@0 4@1.5; created_at dates", ""},
+		{two("date", "2026/01/02 03:04", "2026/01/02 03:05"), "", "l3sim; 3@0 4@60; date dates", ""},
+		{two("ts", "2026-01-02 03:04:05.25 UTC", "2026-01-02 03:04:05.75 UTC"), "", "l3sim; 3@0 4@0.5; ts dates", ""},
+		{two("ts", "2026-01-02 03:04:05+0000", "2026-01-02 03:04:05+00"), "", "l3sim; 3@0 4@0; ts dates", ""},
+		// The surer name, and no durations.
+		{"start_time,created_at,prompt_tokens,completion_tokens\n7,0,3,1\n9,1,4,1\n", "", "csv; 3@0 4@1; created_at seconds?", "guess"},
+		{"time_ms,isl,osl\n523,3,1\n217,4,1\n440,4,1\n", "", "csv; 3@0 4@0 4@0;  ", ""},
+		// No time by name.
+		{"id,tick,isl,osl\n1,0.5,3,1\n2,0.75,4,1\n", "", "csv; 3@0 4@0;  ", "so all requests come at once; tick may: --columns arrival=tick,input=isl,output=osl,unit=s"},
+		{"day,n,isl,osl\n2026-01-02 03:04:05,9,3,1\n2026-01-02 03:04:06,11,4,1\n", "", "csv; 3@0 4@0;  ", "day, n may: --columns arrival=day,input=isl,output=osl"},
+		{"id,tick,isl,osl\n1,0.5,3,1\n2,0.75,4,1\n", "arrival=tick", "csv; 3@0 4@0.25; tick seconds", ""},
+		// Forms of CSV.
+		{"submitted_at;Prompt Tokens;Completion Tokens\n0,5;1.024;1\n", "", "error f:2: Prompt Tokens = \"1.024\": expected a whole number", ""},
+		{"submitted_at;Prompt Tokens;Completion Tokens\n0,5;24;1\n1,75;25;1\n", "", "csv; 24@0 25@1.25; submitted_at seconds?", "guess"},
+		{"input_tokens\toutput_tokens\tarrival_s\n\"1,024\"\t12.0\t1\n5\t6\t2\n", "", "l3sim; 1024@0 5@1; arrival_s seconds", ""},
+		{"\"arrival_s\",\"input_tokens\",\"output_tokens\"\r\n\"1,000.5\",\"7\",\"8\"\r\n", "", "l3sim; 7@0; arrival_s seconds", ""},
+		{"0.5,12,13\n0.7,14,15\n", "", "error f:1: \"0.5,12,13\": expected a first line that names the columns, such as arrival_s,input_tokens,output_tokens", ""},
+		{"\xff\xfea\x00", "", "error f: text in UTF-16: expected CSV", ""},
+		{"PK\x03\x04", "", "error f: a zip archive or an Excel file: expected CSV", ""},
+		// Mooncake's names in seconds, and the unit by hand.
+		{`{"timestamp": 0.0, "input_length": 6, "output_length": 5}` + "\n" + `{"timestamp": 0.5, "input_length": 8, "output_length": 8}` + "\n" + `{"timestamp": 2.0, "input_length": 7, "output_length": 6}`, "",
+			"mooncake; 6@0 8@0.5 7@2; timestamp seconds?", "come at 1 a second; --columns unit=ms reads milliseconds"},
+		{`{"timestamp": 0, "input_length": 6, "output_length": 5}` + "\n" + `{"timestamp": 40, "input_length": 8, "output_length": 8}` + "\n" + `{"timestamp": 90, "input_length": 7, "output_length": 6}`, "",
+			"mooncake; 6@0 8@0.04 7@0.09; timestamp milliseconds", ""},
+		{`{"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [1, 2]}` + "\n" + `{"timestamp": 9, "input_length": 800, "output_length": 8, "hash_ids": [1, 3]}`, "unit=s",
+			"mooncake; 600@0 800@9; timestamp seconds 512", ""},
+		{`{"timestamp": "1753780607550317897", "input_length": 6, "output_length": 5}` + "\n" + `{"timestamp": "1753780608550317897", "input_length": 6, "output_length": 5}`, "",
+			"mooncake; 6@0 6@1; timestamp nanoseconds", "since 1970"},
+		// Hashes of other blocks.
+		{`{"chat_id": 1, "parent_chat_id": -1, "timestamp": 0.5, "input_length": 40, "output_length": 12, "type": "text", "turn": 1, "hash_ids": [1, 2, 3]}` + "\n" +
+			`{"chat_id": 2, "parent_chat_id": 1, "timestamp": 31.25, "input_length": 75, "output_length": 20, "type": "text", "turn": 2, "hash_ids": [1, 2, 4, 5, 6]}`, "",
+			"bailian; 40@0/0.0 75@30.75/0.1; timestamp seconds 16", ""},
+		{`{"timestamp": 0, "input_length": 200, "output_length": 30, "hash_ids": [5, 6, 7, 8]}` + "\n" + `{"timestamp": 8000, "input_length": 190, "output_length": 10, "hash_ids": [5, 6, 9]}`, "",
+			"mooncake; 200@0 190@8; timestamp milliseconds 64", ""},
+		{`{"timestamp": 0, "input_length": 200, "output_length": 30, "hash_ids": [5, 6, 7]}` + "\n" + `{"timestamp": 8000, "input_length": 63, "output_length": 10, "hash_ids": []}`, "",
+			"mooncake; 200@0 63@8; timestamp milliseconds 64", ""}, // whole blocks alone
+		{`{"timestamp": 0, "input_length": 20, "output_length": 30, "hash_ids": [5]}`, "block=32", "mooncake; 20@0; timestamp milliseconds 32", ""},
+		{`{"timestamp": 0, "input_length": 20, "output_length": 30, "hash_ids": [5]}`, "block=4", "error f:1: hash_ids = [5]: expected 5 hashes, one for each block of 4 tokens of the prompt; --columns block=N", ""},
+		{`{"t": 0, "a": 20, "b": 30, "hash_ids": [5, 6]}`, "arrival=t,input=a,output=b", "mooncake; 20@0; t seconds 16", ""},
+		// NVIDIA Dynamo's names, and turns that wait.
+		{`{"session_id": "a", "input_tokens": 40, "output_tokens": 4, "created_time": 1000, "hash_ids": [1, 2, 3]}` + "\n" + `{"session_id": "a", "input_tokens": 60, "output_tokens": 5, "delay_ms": 250, "hash_ids": [1, 2, 3, 4]}`, "",
+			"mooncake; 40@0/0.0 60@0.25/0.1+0.25; created_time milliseconds? 16", "guess"},
+		{`{"session_id": 7, "input_length": 40, "output_length": 4}` + "\n" + `{"session_id": 7, "input_length": 60, "output_length": 5, "delay": 1500}`, "", "mooncake; 40@0/0.0 60@1.5/0.1+1.5;  ", ""},
+		{`{"isl": 40, "osl": 4, "arrival_time": 0.5}` + "\n" + `{"isl": 60, "osl": 5, "arrival_time": 0.75}`, "", "jsonl; 40@0 60@0.25; arrival_time seconds?", "guess"},
+		// OpenAI's usage, nested fields, arrays.
+		{`{"id": "x", "created": 1700000000, "usage": {"prompt_tokens": 9, "completion_tokens": 12, "total_tokens": 21}}` + "\n" + `{"id": "y", "created": 1700000003, "usage": {"prompt_tokens": 8, "completion_tokens": 1, "total_tokens": 9}}`, "",
+			"jsonl; 9@0 8@3; created seconds", ""},
+		{`{"a": {"in": 9, "out": 1, "at": 3}}`, "input=a.in,output=a.out,arrival=a.at", "jsonl; 9@0; a.at seconds", ""},
+		{`[{"prompt_tokens": 9, "completion_tokens": 1},` + "\n" + ` {"prompt_tokens": 8, "completion_tokens": 1}]`, "", "jsonl; 9@0 8@0;  ", ""},
+		{`{"metadata": {"session_num": 0, "request_start_ns": 1700000000000000000, "benchmark_phase": "warmup"}, "metrics": {"input_sequence_length": {"value": 550, "unit": "tokens"}, "output_sequence_length": {"value": 120}}, "error": null}` + "\n" +
+			`{"metadata": {"session_num": 1, "request_start_ns": 1700000000500000000, "benchmark_phase": "profiling"}, "metrics": {"input_sequence_length": {"value": 300}, "output_sequence_length": {"value": 80}}}` + "\n" +
+			`{"metadata": {"session_num": 2, "request_start_ns": 1700000000600000000}, "metrics": {"input_sequence_length": {"value": 300}}, "error": {"code": 500}}` + "\n" +
+			`{"metadata": {"session_num": 3, "request_start_ns": 1700000001500000000}, "metrics": {"input_sequence_length": {"value": 400}, "output_sequence_length": {"value": 80}}}`, "",
+			"aiperf; 300@0 400@1; metadata.request_start_ns nanoseconds", "1 request is left out, of the warm-up"},
+		// JSON as Python writes it.
+		{`{"request_rate": Infinity, "x": -Infinity, "y": [NaN], "s": "NaN\"Infinity", "input_lens": [64, 90], "output_lens": [9, 5], "errors": ["", ""]}`, "", "vllm; 64@0 90@0;  ", ""},
+		{`{"request_rate": 4.0, "input_lens": [64, 90], "output_lens": [9, 5]}`, "", "vllm; 64@0 90@0;  ", "the benchmark sent 4 a second: --rate 4"},
+		{`{"score": NaN, "input_tokens": 3, "output_tokens": 1}` + "\n" + `{"score": "x` + "\n" + `{"score": -Infinity, "input_tokens": 3, "output_tokens": 1}`, "", "error f:2:", ""},
+		{`{"input_tokens": NaN, "output_tokens": 1}`, "", "error f:1: expected input_tokens and output_tokens", ""},
+		{`{"input_tokens": Nan, "output_tokens": 1}`, "", "error f:1:", ""},
+	} {
+		var o Options
+		if c.columns != "" {
+			var err error
+			if o.Columns, err = ParseColumns(c.columns); err != nil {
+				t.Fatal(err)
+			}
+		}
+		trace, err := o.Read("f", strings.NewReader(c.text))
+		got := ""
+		if err != nil {
+			got = "error " + err.Error()
+		} else {
+			got = readBack(trace)
+		}
+		if got != c.want && (err == nil || !strings.HasPrefix(got, c.want)) {
+			t.Errorf("%s\ngot  %s\nwant %s", c.text, got, c.want)
+		}
+		if err == nil && (len(trace.Notes) > 0) != (c.note != "") || err == nil && !strings.Contains(strings.Join(trace.Notes, "\n"), c.note) {
+			t.Errorf("%s\ngot the notes %q, want %s", c.text, trace.Notes, c.note)
+		}
+	}
+}
+
+// TestParquetTimes: the type of a column tells the unit of its times, and dates may be text.
+func TestParquetTimes(t *testing.T) {
+	type typed struct {
+		At     time.Time `parquet:"created_at,timestamp(microsecond)"`
+		Input  int32     `parquet:"prompt_tokens"`
+		Output int64     `parquet:"completion_tokens"`
+	}
+	type text struct {
+		At     string  `parquet:"ts"`
+		Text   string  `parquet:"prompt"`
+		Input  float64 `parquet:"isl"`
+		Output int64   `parquet:"osl"`
+	}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var one, other bytes.Buffer
+	if err := parquet.Write(&one, []typed{{at, 3, 1}, {at.Add(1500 * time.Millisecond), 4, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := parquet.Write(&other, []text{{"2026-01-02 03:04:05", "x", 3, 1}, {"2026-01-02 03:04:06.5", "y", 4, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[*bytes.Buffer]string{&one: "parquet; 3@0 4@1.5; created_at microseconds", &other: "parquet; 3@0 4@1.5; ts dates"} {
+		if trace, err := readFirst("f", file, 0); err != nil || readBack(trace) != want {
+			t.Errorf("got %+v, %v, want %s", trace, err, want)
+		}
+	}
+}
+
+// TestBlocks: the tokens of a block are found from the numbers of hashes of many prompts, whether a last block that is not full has one or
+// not.
+func TestBlocks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.SampledFrom(blockSizes).Draw(t, "size")
+		whole := rapid.Bool().Draw(t, "whole")
+		var b blocks
+		for range 400 {
+			tokens := rapid.IntRange(1, 20*size).Draw(t, "tokens")
+			n := (tokens + size - 1) / size
+			if whole {
+				n = tokens / size
+			}
+			if n > 0 && !b.add(tokens, n) {
+				t.Fatalf("%d tokens, %d hashes: %+v", tokens, n, b)
+			}
+			b.lines += min(n, 1)
+		}
+		if b.size() != size {
+			t.Fatalf("%d tokens a block, want %d: %+v", b.size(), size, b)
+		}
+	})
+}
+
+// TestChain: chained hashes are the same where all text to the end of a block is.
+func TestChain(t *testing.T) {
+	a, b, c := []uint64{1, 2, 3, 4}, []uint64{1, 2, 9, 4}, []uint64{2, 1, 3, 4}
+	for _, ids := range [][]uint64{a, b, c} {
+		chain(ids)
+	}
+	if a[1] != b[1] || a[2] == b[2] || a[3] == b[3] || a[2] == c[2] || a[3] == c[3] {
+		t.Errorf("got %v, %v, %v", a, b, c)
+	}
+}
+
+// TestMooncakeAgain: times that look like seconds, and blocks of other than 512 tokens, are read from what is written as they were.
+func TestMooncakeAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := &Trace{Format: "mooncake", HashTokens: rapid.SampledFrom([]int{0, 8, 16, 64, 1024}).Draw(t, "block")}
+		at := units.Duration(0)
+		for i := range rapid.IntRange(1, 40).Draw(t, "requests") {
+			r := Request{ID: i, Arrival: at, Input: rapid.IntRange(1, 300).Draw(t, "tokens"), Output: 1}
+			for k := range (r.Input + want.HashBlock() - 1) / want.HashBlock() {
+				r.Hashes = append(r.Hashes, uint64(k))
+			}
+			want.Requests = append(want.Requests, r)
+			at += units.Duration(rapid.Int64Range(0, int64(10*units.Millisecond)).Draw(t, "gap"))
+		}
+		var text bytes.Buffer
+		if err := want.Write(&text, "mooncake"); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readFirst("f", bytes.NewReader(text.Bytes()), 0)
+		if err != nil || !same(got.Requests, want.Requests) || got.HashBlock() != want.HashBlock() {
+			t.Fatalf("got %+v, %v\n%s", got, err, text.Bytes())
+		}
+	})
+}
