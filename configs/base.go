@@ -113,10 +113,14 @@ func (b *base) find(ld *Loader, layers []*layer) (*root, error) {
 			r.named, r.owner = layers[j].find(b.name()), j
 			return r, nil
 		}
-		if !isFile(name) {
+		if !isFile(name) && !(b.kind == Model && isModelFolder(name)) {
 			_, err := source(b.kind, name, b.key)
 			return nil, at(named, input.Edit(err, func(bad *input.Error) {
-				if b.kind != DRAMs {
+				switch b.kind {
+				case Model:
+					bad.Expected += ", a folder with a config.json, or a file that ends with .json or .toml"
+				case DRAMs:
+				default:
 					bad.Expected += ", or a file that ends with .toml"
 				}
 			}))
@@ -209,11 +213,17 @@ func isFile(name string) bool {
 	return name == input.Stdin || strings.ContainsAny(name, `/\`) || strings.Contains(name, ".toml:") || ext == ".toml" || ext == ".json" || err == nil && info.Mode().IsRegular()
 }
 
+// isModelFolder says that a name is that of a folder with a config.json, as servers take it.
+func isModelFolder(name string) bool {
+	info, err := os.Stat(filepath.Join(name, modelFile))
+	return err == nil && info.Mode().IsRegular()
+}
+
 // noFile is the error for a path that does not exist, which may be the name of a model on Hugging Face.
 func (b *base) noFile(path string, err error) error {
 	what := "a TOML file with [" + b.section + "]"
 	if b.kind == Model {
-		what = "a model's config.json or " + what
+		what = "a model's config.json, the folder that has it, or " + what
 	}
 	if ext := filepath.Ext(path); b.kind == Model && ext != ".json" && ext != ".toml" {
 		what += " on this machine (nothing is fetched from Hugging Face)"
@@ -230,7 +240,11 @@ func (b *base) read(ld *Loader, path string) (*layer, error) {
 			return l, err
 		}
 	}
-	text, err := input.ReadFile(path)
+	most := input.MaxText
+	if b.kind == Model {
+		path, most = inFolder(path), maxModelText
+	}
+	text, err := input.ReadUpTo(path, most)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, b.noFile(path, err)
 	}
@@ -258,26 +272,40 @@ func (b *base) read(ld *Loader, path string) (*layer, error) {
 	return l, nil
 }
 
+// modelFile is the file of a model on Hugging Face's hub that describes its shape.
+const modelFile = "config.json"
+
+// maxModelText bounds a config.json in bytes: those of quantised checkpoints may list every module that is not.
+const maxModelText = 16 << 20
+
+// inFolder returns the path of the config.json in a folder of a model, and any other path as it is.
+func inFolder(path string) string {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return filepath.Join(path, modelFile)
+	}
+	return path
+}
+
 // modelLayer reads a model's config.json. How many GPUs share a replica is not in it.
 func modelLayer(path string, text []byte) (*layer, error) {
 	beside, err := os.ReadFile(filepath.Join(filepath.Dir(path), "hf_quant_config.json"))
 	if err != nil || path == input.Stdin {
 		beside = nil
 	}
-	m, quantised, err := llm.FromCheckpoint(text, beside)
+	m, quantised, notes, err := llm.FromCheckpoint(text, beside)
 	if err != nil {
 		return nil, input.Edit(err, func(e *input.Error) { e.File = input.Name(path) })
 	}
 	if m.Name == "" {
-		m.Name = filepath.Base(filepath.Dir(path)) // models are downloaded to folders of their names
-		if m.Name == "." || m.Name == string(filepath.Separator) {
-			m.Name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-		}
+		m.Name = modelName(path)
 	}
 	l := &layer{derives: layoutKey, file: input.Name(path)}
 	comment := "from " + l.file
 	if beside != nil {
 		comment += " and hf_quant_config.json beside it"
+	}
+	for _, note := range notes {
+		l.notes = append(l.notes, l.file+": "+note)
 	}
 	for _, k := range schema.Of[llm.Model]().Keys {
 		if key := "model." + k.Name; key != l.derives && !slices.Contains(served, key) {
@@ -289,4 +317,24 @@ func modelLayer(path string, text []byte) (*layer, error) {
 		}
 	}
 	return l, nil
+}
+
+// modelName names a model after its file: models are downloaded to folders of their names, which hold a config.json, or to the hub's cache
+// (models--ORG--NAME/snapshots/REVISION). A file of another name is called as it is.
+func modelName(path string) string {
+	if filepath.Base(path) != modelFile {
+		return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	}
+	folder := filepath.Dir(path)
+	if whole, err := filepath.Abs(folder); err == nil && folder != "." { // .. is a folder, too
+		folder = whole
+	}
+	if up := filepath.Dir(folder); filepath.Base(up) == "snapshots" {
+		parts := strings.Split(filepath.Base(filepath.Dir(up)), "--")
+		return parts[len(parts)-1]
+	}
+	if name := filepath.Base(folder); name != "." && name != string(filepath.Separator) {
+		return name
+	}
+	return strings.TrimSuffix(modelFile, filepath.Ext(modelFile))
 }

@@ -3,6 +3,7 @@ package configs
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/l3sim/l3sim/attention/policy"
@@ -40,7 +41,12 @@ type Config struct {
 
 	loader       *Loader
 	sectionsOnly bool // see Options
+	notes        []string
 }
+
+// ReadingNotes says what a reader should know of how the files were read that the configuration names, such as a model whose type is
+// not known.
+func (c *Config) ReadingNotes() []string { return slices.Clone(c.notes) }
 
 // Devices are the hardware of a node.
 type Devices struct {

@@ -19,6 +19,7 @@ type layer struct {
 	file    string    // as in the entries, "" where they differ
 	derives string    // the key that is derived where no layer sets it, "" for none
 	table   *table    // that the layer's part of DRAM is in, nil for none
+	notes   []string  // on how a model's config.json was read
 
 	variants []variant // of a system preset
 }

@@ -189,6 +189,7 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 		}
 		for _, root := range roots { // what the user says lies over files, these over presets
 			for _, file := range root.files {
+				r.config.notes = append(r.config.notes, file.notes...)
 				for _, e := range file.entries {
 					r.set(e, origin{entry: e, preset: file.table != nil})
 				}

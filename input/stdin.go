@@ -1,6 +1,7 @@
 package input
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -43,22 +44,28 @@ func Open(path string) (io.ReadCloser, error) {
 // thousand points that are written out. What is longer was not written by hand.
 const MaxText = 1 << 20
 
-// ReadFile returns the text of the file that Open opens, of MaxText bytes at most.
+// ReadFile returns the text of the file that Open opens, of MaxText bytes at most, without a byte-order mark.
 // Any error is an *Error.
-func ReadFile(path string) ([]byte, error) {
+func ReadFile(path string) ([]byte, error) { return ReadUpTo(path, MaxText) }
+
+// ReadUpTo is ReadFile of at most that many bytes.
+func ReadUpTo(path string, most int) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, MaxText+1))
+	text, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	if err != nil {
 		return nil, FileError(path, err)
 	}
-	if len(text) > MaxText {
-		return nil, &Error{File: Name(path), Expected: fmt.Sprintf("at most %d MiB", MaxText>>20)}
+	if len(text) > most {
+		return nil, &Error{File: Name(path), Expected: fmt.Sprintf("at most %d MiB", most>>20)}
 	}
-	return text, nil
+	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
+		return nil, &Error{File: Name(path), Expected: "text in UTF-8, not UTF-16"}
+	}
+	return bytes.TrimPrefix(text, []byte("\ufeff")), nil
 }
 
 // FileError is the error for a file at path that the system cannot open or read. It

@@ -1,8 +1,11 @@
 package llm
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"path"
@@ -25,6 +28,7 @@ type family struct {
 	// fullEvery is the layers of a group whose last has no window, where no key says so; 0: every layer has one.
 	fullEvery int
 	absent    map[string]any // values of keys that files leave out
+	vocab     string         // the key of the vocabulary, "" for vocab_size
 }
 
 // families are the kinds of models that are read, by model_type, with the keys of their config.json.
@@ -47,6 +51,11 @@ var families = []family{
 	{types: []string{"qwen3_moe"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "moe_intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true,
 		experts: "num_experts", active: "num_experts_per_tok", windows: true},
+	// ChatGLM 2 and 3, GLM-4-9B: keys of Megatron.
+	{types: []string{"chatglm"}, layers: "num_layers", hidden: "hidden_size", heads: "num_attention_heads", ffn: "ffn_hidden_size",
+		kvHeads: "multi_query_group_num", headDim: "kv_channels", gated: true, vocab: "padded_vocab_size"},
+	{types: []string{"exaone"}, layers: "num_layers", hidden: "hidden_size", heads: "num_attention_heads", ffn: "intermediate_size",
+		kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true},
 	{types: []string{"qwen"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "intermediate_size", headDim: "kv_channels", gated: true},
 	{types: []string{"gpt2", "gpt_bigcode"}, layers: "n_layer", hidden: "n_embd", heads: "n_head", ffn: "n_inner", wide: true,
@@ -57,19 +66,7 @@ var families = []family{
 		positions: "max_position_embeddings", tied: true},
 }
 
-// notModelled says, verb included, which features Model does not describe, or not for the types that have
-// them, by their keys. A model has the feature unless the key is null, false, 0 or 1.
-var notModelled = map[string]string{
-	"num_experts": otherExperts, "num_local_experts": otherExperts, "n_routed_experts": otherExperts, "moe_num_experts": otherExperts,
-	"shared_expert_intermediate_size": "shared experts are", "n_shared_experts": "shared experts are",
-	"kv_lora_rank": "multi-head latent attention is", "q_lora_rank": "multi-head latent attention is",
-	"is_encoder_decoder": "encoders are", "text_config": "models of more than text are",
-}
-
-// otherExperts are mixtures of families that have no keys for them.
-const otherExperts = "mixtures of experts other than gpt_oss, mixtral and qwen3_moe are"
-
-// modelTypes returns the values of model_type that FromHuggingFace reads.
+// modelTypes returns the values of model_type that FromHuggingFace knows.
 func modelTypes() []string {
 	var types []string
 	for _, f := range families {
@@ -79,53 +76,70 @@ func modelTypes() []string {
 }
 
 // FromHuggingFace returns the shape that a model's config.json describes, of the types of
-// modelTypes. It is read as servers run it: weights, activations and KV cache in 16 bits whatever
-// the checkpoint's type, but for experts in MXFP4 and what quantization_config narrows. Of gemma3 it is the decoder of text alone. What is not read has no
+// modelTypes, or of another type with Llama's keys. It is read as servers run it: weights, activations and KV cache in 16 bits whatever
+// the checkpoint's type, but for experts in MXFP4 and what quantization_config narrows. Of models of more than text it is the decoder of text alone. What is not read has no
 // cost here: softcaps of logits, attention sinks, rotary scaling. TensorParallel is left 0, as the file says nothing about it, and Name is empty where the file has
 // no _name_or_path. An *input.Error names the key at fault.
 func FromHuggingFace(text []byte) (*Model, error) {
-	m, _, err := fromHuggingFace(text)
+	m, _, _, err := fromHuggingFace(text)
 	return m, err
 }
 
-func fromHuggingFace(text []byte) (m *Model, quantised string, err error) {
-	var keys map[string]any
-	if err := json.Unmarshal(text, &keys); err != nil {
-		return nil, "", &input.Error{Err: fmt.Errorf("not JSON: %w", err), Expected: "a Hugging Face config.json"}
+func fromHuggingFace(text []byte) (m *Model, quantised string, notes []string, err error) {
+	keys, err := configKeys(text)
+	if err != nil {
+		return nil, "", nil, err
 	}
-	kind, _ := keys["model_type"].(string)
-	if text, ok := keys["text_config"].(map[string]any); ok && kind == "gemma3" {
-		keys = text
-	}
+	var kind string
+	keys, kind, notes = decoderOf(keys)
 	i := slices.IndexFunc(families, func(f family) bool { return slices.Contains(f.types, kind) })
-	for _, key := range slices.Sorted(maps.Keys(notModelled)) {
-		if i >= 0 && key == families[i].experts {
-			continue
-		}
-		switch keys[key] {
-		case nil, false, 0.0, 1.0:
-		default:
-			return nil, "", &input.Error{Key: key, Value: written(keys[key]), Expected: "a dense decoder: " + notModelled[key] + " not modelled"}
-		}
+	if bad := refused(keys, kind); bad != nil {
+		return nil, "", nil, bad
 	}
-	if i < 0 {
-		return nil, "", input.UnknownName("model_type", kind, modelTypes())
+	var f family
+	switch {
+	case i >= 0:
+		f = families[i]
+	case likeLlama(keys):
+		var note string
+		f, note = asLlama(keys, kind)
+		notes = append(notes, note)
+	default:
+		return nil, "", nil, input.Edit(input.UnknownName("model_type", kind, modelTypes()), func(e *input.Error) {
+			e.Expected += "; or another with Llama's keys: hidden_size, intermediate_size, num_attention_heads, num_hidden_layers, vocab_size"
+		})
 	}
-	for key, value := range families[i].absent {
+	if bad := f.otherExperts(keys); bad != nil {
+		return nil, "", nil, bad
+	}
+	for key, value := range f.absent {
 		if keys[key] == nil {
 			keys[key] = value
 		}
 	}
-	r := reader{keys: keys, kind: kind}
-	m = r.model(&families[i])
+	r := reader{keys: keys, kind: kind, family: &f}
+	m = r.model(&f)
 	quantised = r.quantised(m)
-	if families[i].windows {
-		r.windows(m, families[i].fullEvery)
+	if f.windows {
+		r.windows(m, f.fullEvery)
 	}
 	if r.bad != nil {
-		return nil, "", r.bad
+		return nil, "", nil, r.bad
 	}
-	return m, quantised, nil
+	return m, quantised, notes, nil
+}
+
+// configKeys decodes a config.json, which may begin with a byte-order mark and have values that Python alone writes.
+func configKeys(text []byte) (map[string]any, error) {
+	text, err := io.ReadAll(input.FiniteJSON(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff")))))
+	var keys map[string]any
+	if err == nil {
+		err = json.Unmarshal(text, &keys)
+	}
+	if err != nil {
+		return nil, &input.Error{Err: fmt.Errorf("not JSON: %w", err), Expected: "a Hugging Face config.json"}
+	}
+	return keys, nil
 }
 
 const quantized = "quantization_config"
@@ -141,12 +155,14 @@ type reader struct {
 	keys map[string]any
 	kind string
 	bad  *input.Error
+
+	family *family
 }
 
 func (r *reader) model(f *family) *Model {
 	m := &Model{
 		Layers: r.whole(f.layers), Hidden: r.whole(f.hidden), Heads: r.whole(f.heads),
-		GatedFFN: f.gated, Vocab: r.whole("vocab_size"), TiedEmbedding: r.flag("tie_word_embeddings", f.tied), ElementBits: 16,
+		GatedFFN: f.gated, Vocab: r.whole(cmp.Or(f.vocab, "vocab_size")), TiedEmbedding: r.flag("tie_word_embeddings", f.tied), ElementBits: 16,
 	}
 	if f.wide && r.keys[f.ffn] == nil {
 		m.FFNHidden = 4 * m.Hidden
@@ -171,13 +187,6 @@ func (r *reader) model(f *family) *Model {
 		}
 	}
 	switch r.kind {
-	case "qwen3_moe":
-		if r.wholeOr("decoder_sparse_step", 1) != 1 {
-			r.fail("decoder_sparse_step", "1: layers without experts are not modelled")
-		}
-		if dense, _ := r.keys["mlp_only_layers"].([]any); len(dense) > 0 {
-			r.fail("mlp_only_layers", "[]: layers without experts are not modelled")
-		}
 	case "qwen": // its width is that of gate and up together
 		m.FFNHidden /= 2
 	case "gpt_bigcode":
@@ -222,12 +231,10 @@ func (r *reader) whole(key string) int {
 	return int(n)
 }
 
-// knows says that a family of the file's type reads a key.
+// knows says that the file's family reads a key.
 func (r *reader) knows(key string) bool {
-	return slices.ContainsFunc(families, func(f family) bool {
-		return slices.Contains(f.types, r.kind) &&
-			slices.Contains([]string{f.layers, f.hidden, f.heads, f.ffn, f.kvHeads, f.headDim, f.positions, f.experts, f.active, "vocab_size"}, key)
-	})
+	f := r.family
+	return slices.Contains([]string{f.layers, f.hidden, f.heads, f.ffn, f.kvHeads, f.headDim, f.positions, f.experts, f.active, "vocab_size", f.vocab}, key)
 }
 
 // wholeOr is whole for a key that may be absent or null, or that the family lacks.

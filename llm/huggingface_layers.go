@@ -3,20 +3,25 @@ package llm
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // windows reads which layers have a window. One as long as the positions is none: Phi-3's of 128 Ki tokens.
 func (r *reader) windows(m *Model, fullEvery int) {
 	const window = "sliding_window"
-	qwen := slices.Contains([]string{"qwen2", "qwen3", "qwen3_moe"}, r.kind)
+	qwen := strings.HasPrefix(r.kind, "qwen")
 	if r.keys[window] == nil || !r.flag("use_sliding_window", !qwen) {
 		return
 	}
 	w := Windows{Window: r.wholeOr(window, 0), FullEvery: fullEvery}
-	for _, key := range []string{"sliding_window_pattern", "_sliding_window_pattern"} {
-		w.FullEvery = r.wholeOr(key, w.FullEvery)
-	}
 	types, listed := r.keys["layer_types"].([]any)
+	for _, key := range []string{"sliding_window_pattern", "_sliding_window_pattern"} {
+		if letters, _ := r.keys[key].(string); len(letters) > 1 && strings.Trim(letters[:len(letters)-1], "L") == "" && strings.HasSuffix(letters, "G") {
+			w.FullEvery = len(letters) // LLLG, of local and global layers
+		} else if !listed {
+			w.FullEvery = r.wholeOr(key, w.FullEvery)
+		}
+	}
 	if first, given := r.keys["max_window_layers"].(float64); qwen && !listed && given && int(first) >= m.Layers {
 		return
 	} else if qwen && !listed && given && first > 0 {

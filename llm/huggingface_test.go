@@ -3,6 +3,7 @@ package llm
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -121,17 +122,17 @@ func moe(kind, experts string) string {
 func TestFromHuggingFaceRefuses(t *testing.T) {
 	const llama = `"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000, "intermediate_size": 11008`
 	for text, want := range map[string]string{
-		`{"model_type": "granitemoe", "num_local_experts": 8}`:                                          `num_local_experts = 8: expected a dense decoder: mixtures of experts other than gpt_oss, mixtral and qwen3_moe are not modelled`,
-		`{"model_type": "mixtral", "num_experts": 8}`:                                                   `num_experts = 8: expected a dense decoder: mixtures of experts other`,
-		`{"model_type": "qwen2_moe", "num_experts": 60}`:                                                `num_experts = 60: expected a dense decoder: mixtures of experts other`,
-		`{"model_type": "mixtral", "num_local_experts": 8, "n_shared_experts": 2}`:                      `n_shared_experts = 2: expected a dense decoder: shared experts are not modelled`,
+		`{"model_type": "granitemoe", "num_local_experts": 8}`:                                          `model_type = "granitemoe": expected one of chatglm, exaone`,
+		`{"model_type": "mixtral", "num_experts": 8}`:                                                   `num_experts = 8: expected the experts of this model_type in the key num_local_experts`,
+		`{"model_type": "qwen2_moe", "num_experts": 60}`:                                                `model_type = "qwen2_moe": expected one of`,
+		`{"model_type": "mixtral", "num_local_experts": 8, "n_shared_experts": 2}`:                      `n_shared_experts = 2: expected a model without shared experts, which are not modelled`,
 		`{` + moe("mixtral", "num_local_experts") + `}`:                                                 `num_experts_per_tok: expected this key of model_type "mixtral", which is missing`,
-		`{` + moe("qwen3_moe", "num_experts") + `, "num_experts_per_tok": 2, "decoder_sparse_step": 2}`: `decoder_sparse_step = 2: expected 1: layers without experts are not modelled`,
-		`{` + moe("qwen3_moe", "num_experts") + `, "num_experts_per_tok": 2, "mlp_only_layers": [0]}`:   `mlp_only_layers = [0]: expected []: layers without experts are not modelled`,
-		`{"model_type": "deepseek_v2", "kv_lora_rank": 512}`:                                            `kv_lora_rank = 512: expected a dense decoder: multi-head latent attention`,
-		`{"model_type": "deepseek_v3", "n_routed_experts": 256}`:                                        `n_routed_experts = 256: expected a dense decoder`,
+		`{` + moe("qwen3_moe", "num_experts") + `, "num_experts_per_tok": 2, "decoder_sparse_step": 2}`: `decoder_sparse_step = 2: expected experts in every layer: layers without any are not modelled`,
+		`{` + moe("qwen3_moe", "num_experts") + `, "num_experts_per_tok": 2, "mlp_only_layers": [0]}`:   `mlp_only_layers = [0]: expected experts in every layer: layers without any are not modelled`,
+		`{"model_type": "deepseek_v2", "kv_lora_rank": 512}`:                                            `kv_lora_rank = 512: expected a model without multi-head latent attention, which is not modelled`,
+		`{"model_type": "deepseek_v3", "n_routed_experts": 256}`:                                        `model_type = "deepseek_v3": expected one of`,
 		`{` + llama + `, "quantization_config": {"bits": 4}}`:                                           `quantization_config = {"bits":4}: expected one of fp8, fbgemm_fp8, modelopt`,
-		`{"model_type": "gemma"}`:                                                                       `model_type = "gemma": expected one of gemma2, gemma3, gemma3_text, gpt2, gpt_bigcode, gpt_neox, gpt_oss, gptj, llama, mistral, mixtral, opt, phi3, qwen, qwen2, qwen3, qwen3_moe`,
+		`{"model_type": "gemma"}`:                                                                       `model_type = "gemma": expected one of chatglm, exaone, gemma2, gemma3, gemma3_text, gpt2, gpt_bigcode, gpt_neox, gpt_oss, gptj, llama, mistral, mixtral, opt, phi3, qwen, qwen2, qwen3, qwen3_moe; or another with Llama's keys: hidden_size, intermediate_size, num_attention_heads, num_hidden_layers, vocab_size`,
 		`{"hidden_size": 5}`:                                                                            `model_type = "": expected one of`,
 		`{"model_type": "llama", "hidden_size": 4096}`:                                                  `num_hidden_layers: expected this key of model_type "llama", which is missing`,
 		`{"model_type": "llama", "hiden_size": 4, "num_hidden_layers": 1}`:                              `hidden_size: unknown key "hiden_size"; expected this key of model_type "llama"`,
@@ -141,15 +142,15 @@ func TestFromHuggingFaceRefuses(t *testing.T) {
 		`{` + llama + `, "tie_word_embeddings": 1}`:                                                     `tie_word_embeddings = 1: expected true or false`,
 		`{"model_type": "llama", "hidden_size": 100, "num_attention_heads": 3, "num_hidden_layers": 1, "vocab_size": 1, "intermediate_size": 1}`:                                                            `num_attention_heads = 3: expected a divisor of hidden_size = 100`,
 		`{"model_type": "opt", "ffn_dim": 4096, "hidden_size": 1024, "max_position_embeddings": 2048, "num_attention_heads": 16, "num_hidden_layers": 24, "vocab_size": 50272, "word_embed_proj_dim": 512}`: `word_embed_proj_dim = 512: expected hidden_size = 1024`,
-		`{` + llama + `, "num_experts": 2}`:           `num_experts = 2: expected a dense decoder`,
-		`{` + llama + `, "num_experts": 0.5}`:         `num_experts = 0.5: expected a dense decoder`,
-		`{` + llama + `, "is_encoder_decoder": true}`: `is_encoder_decoder = true: expected a dense decoder: encoders are not modelled`,
+		`{` + llama + `, "num_experts": 2}`:           `num_experts = 2: expected none: models of this model_type are dense`,
+		`{` + llama + `, "num_experts": 0.5}`:         `num_experts = 0.5: expected none: models of this model_type are dense`,
+		`{` + llama + `, "is_encoder_decoder": true}`: `is_encoder_decoder = true: expected a model without an encoder, which is not modelled`,
 		`{"model_type": "llama", "intermediate_size": null, "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "vocab_size": 1}`: `intermediate_size: expected this key of model_type "llama"`,
 		`{"model_type": "llama", "hidden_size": 16777217, "num_hidden_layers": 1}`:                                                                `hidden_size = 16777217: expected a whole number, 1 to 16777216`,
 		`{"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "vocab_size": 5}`:                                                         `n_positions: expected this key of model_type "gpt2"`,
 		`{` + llama + `, "quantization_config": {"quant_method": "bitsandbytes", "bits": 4, "group_size": 128}}`:                                  `quantization_config = {"bits":4,"group_size":128,"quant_method":"bitsandbytes"}: expected`,
-		`{"num_experts": "` + strings.Repeat("x", 58) + `"}`:                                                                                      `num_experts = "` + strings.Repeat("x", 58) + `": expected`,
-		`{"num_experts": "` + strings.Repeat("x", 59) + `"}`:                                                                                      `num_experts = "` + strings.Repeat("x", 59) + `...: expected`,
+		`{"kv_lora_rank": "` + strings.Repeat("x", 58) + `"}`:                                                                                     `kv_lora_rank = "` + strings.Repeat("x", 58) + `": expected`,
+		`{"kv_lora_rank": "` + strings.Repeat("x", 59) + `"}`:                                                                                     `kv_lora_rank = "` + strings.Repeat("x", 59) + `...: expected`,
 		`[model]`: `not JSON: `,
 		`[1]`:     `not JSON: `,
 	} {
@@ -164,9 +165,12 @@ func TestFromHuggingFaceRefuses(t *testing.T) {
 func FuzzFromHuggingFace(f *testing.F) {
 	f.Add(`{"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000, "intermediate_size": 11008}`)
 	f.Add(`{"model_type": "gpt_bigcode", "n_embd": 64, "n_head": 4, "n_layer": 1, "n_positions": 8, "vocab_size": 5, "_name_or_path": ".\\x"}`)
+	f.Add(`{"model_type": "granitemoe", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 9, "intermediate_size": 8, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_layer_freq": [1, 1]}`)
+	f.Add(`{"model_type": "x", "text_config": {"text_config": {"model_type": "mistral", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 9, "intermediate_size": 8, "sliding_window": 4, "layer_types": ["full_attention"]}}}`)
+	f.Add("\ufeff" + `{"model_type": "chatglm", "num_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "ffn_hidden_size": 9, "padded_vocab_size": 7, "kv_channels": 16, "multi_query_group_num": 2, "x": -Infinity}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		m, err := FromHuggingFace([]byte(text))
-		if err == nil && (m.Layers < 1 || m.Hidden < 1 || m.Heads < 1 || m.KVHeads < 1 || m.Vocab < 1) {
+		m, _, notes, err := FromCheckpoint([]byte(text), nil)
+		if err == nil && (m.Layers < 1 || m.Hidden < 1 || m.Heads < 1 || m.KVHeads < 1 || m.Vocab < 1 || slices.Contains(notes, "")) {
 			t.Errorf("%s: %+v", text, *m)
 		}
 	})

@@ -52,20 +52,20 @@ func (n *number) UnmarshalJSON(text []byte) error {
 }
 
 // FromCheckpoint is FromHuggingFace of a config.json with ModelOpt's hf_quant_config.json beside it, nil for none. It also says what
-// of the checkpoint is quantised and what is not, "" where nothing is.
-func FromCheckpoint(text, beside []byte) (m *Model, quantised string, err error) {
+// of the checkpoint is quantised and what is not, "" where nothing is, and what a reader should know of how the shape was read.
+func FromCheckpoint(text, beside []byte) (m *Model, quantised string, notes []string, err error) {
 	if beside == nil {
 		return fromHuggingFace(text)
 	}
-	var keys map[string]any
+	keys, err := configKeys(text)
 	var quant struct {
 		Quantization map[string]any `json:"quantization"`
 	}
-	if json.Unmarshal(text, &keys) != nil || keys[quantized] != nil {
+	if err != nil || keys[quantized] != nil {
 		return fromHuggingFace(text)
 	}
 	if err := json.Unmarshal(beside, &quant); err != nil {
-		return nil, "", &input.Error{Key: "hf_quant_config.json", Err: fmt.Errorf("not JSON: %w", err), Expected: "ModelOpt's file beside config.json"}
+		return nil, "", nil, &input.Error{Key: "hf_quant_config.json", Err: fmt.Errorf("not JSON: %w", err), Expected: "ModelOpt's file beside config.json"}
 	}
 	if quant.Quantization["quant_algo"] == nil && quant.Quantization["kv_cache_quant_algo"] == nil {
 		return fromHuggingFace(text)
@@ -74,7 +74,7 @@ func FromCheckpoint(text, beside []byte) (m *Model, quantised string, err error)
 	keys[quantized] = quant.Quantization
 	merged, err := json.Marshal(keys)
 	if err != nil {
-		return nil, "", err
+		return nil, "", nil, err
 	}
 	return fromHuggingFace(merged)
 }

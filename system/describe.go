@@ -128,6 +128,7 @@ func BeyondBoards(cfg *configs.Config) bool {
 // Notes says what the numbers of a configuration's runs rest on that none of them says.
 func Notes(cfg *configs.Config) (notes []string) {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	notes = append(notes, cfg.ReadingNotes()...)
 	gpu, base := cfg.GPU.Name, ""
 	if preset, changed := cfg.GPUBase(); preset != "" {
 		base = preset

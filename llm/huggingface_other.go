@@ -1,0 +1,231 @@
+package llm
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+const denseLayers = "layers without experts"
+
+// notModelled are features that Model does not describe, by the keys that tell them. A model has the feature unless the key is
+// null, false, 0, "" or [], or the value beside it, in a list in each place.
+var notModelled = []struct {
+	what string
+	none any // a number that means none, too
+	keys []string
+}{
+	{"multi-head latent attention", nil, []string{"kv_lora_rank", "q_lora_rank", "o_lora_rank"}},
+	{"sparse attention that an indexer chooses", nil, []string{"index_topk", "index_n_heads", "index_head_dim"}},
+	{"layers of linear attention", nil, []string{"linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_attn_config", "full_attention_interval", "lightning_attention", "linear_attention"}},
+	{"layers of state spaces or convolutions", nil, []string{"ssm_state_size", "mamba_num_heads", "mamba_d_state", "mamba_d_ssm", "mamba_n_heads", "ssm_cfg", "hybrid_override_pattern", "layers_block_type",
+		"block_types", "mb_per_layer", "attn_layer_period", "conv_L_cache", "full_attn_idxs"}},
+	{"attention in chunks", nil, []string{"attention_chunk_size"}},
+	{"shared experts", nil, []string{"n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts", "shared_expert_intermediate_size",
+		"moe_shared_expert_intermediate_size", "shared_intermediate_size", "share_expert_dim"}},
+	{denseLayers, nil, []string{"first_k_dense_replace", "mlp_only_layers", "num_dense_layers", "n_dense_layers", "moe_layer_start_index"}},
+	{denseLayers, 1.0, []string{"moe_layer_freq", "decoder_sparse_step", "interleave_moe_layer_step", "moe_every_n_layers", "expert_interval", "moe_layer_interval"}},
+	{"a dense network beside the experts", nil, []string{"parallel_attn_mlp_res", "enable_moe_block"}},
+	{"heads that differ between layers", nil, []string{"global_head_dim", "num_global_key_value_heads", "swa_head_dim", "swa_num_key_value_heads", "swa_num_attention_heads"}},
+	{"keys and values that layers share", nil, []string{"num_kv_shared_layers", "cla_share_factor", "use_cla"}},
+	{"layers that differ in their shape", nil, []string{"block_configs", "num_query_heads", "ffn_multipliers", "altup_num_inputs", "hidden_size_per_layer_input"}},
+	{"cross-attention", nil, []string{"cross_attention_layers", "add_cross_attention"}},
+	{"an encoder", nil, []string{"is_encoder_decoder", "encoder_layers", "num_encoder_layers", "encoder"}},
+}
+
+// refusedTypes are types whose keys do not tell what Model lacks.
+var refusedTypes = map[string]string{
+	"llama4": "shared experts", "llama4_text": "shared experts", "deepseek_v4": "compressed attention", "kimi_linear": "layers of linear attention", "jamba": "layers of state spaces", "rwkv": "recurrent layers",
+	"mamba": "layers of state spaces", "mamba2": "layers of state spaces", "falcon_mamba": "layers of state spaces", "recurrent_gemma": "recurrent layers", "minimax": "layers of linear attention",
+	"minimax_text_01": "layers of linear attention", "qwen3_next": "layers of linear attention", "lfm2": "layers of convolutions", "dbrx": "keys within attn_config and ffn_config",
+}
+
+// encoders are parts of the names of types that are no decoders.
+var encoders = []string{"bert", "t5", "bart", "clip", "siglip", "vit", "whisper", "electra", "wav2vec", "pegasus", "marian"}
+
+// refused returns the error for a model with a feature that Model does not describe, nil for others.
+func refused(keys map[string]any, kind string) *input.Error {
+	refuse := func(key, what string) *input.Error {
+		return &input.Error{Key: key, Value: written(keys[key]), Expected: without(what)}
+	}
+	if what := refusedTypes[kind]; what != "" {
+		return &input.Error{Key: "model_type", Value: fmt.Sprintf("%q", kind), Expected: without(what)}
+	}
+	dense := expertsKey(keys) == ""
+	for _, f := range notModelled {
+		if f.what == denseLayers && dense {
+			continue
+		}
+		for _, key := range f.keys {
+			if v := keys[key]; !isNone(v, f.none) {
+				return refuse(key, f.what)
+			}
+		}
+	}
+	if types, _ := keys["attn_type_list"].([]any); slices.Contains(types, any(0.0)) { // MiniMax-Text-01's; 1 is attention
+		return refuse("attn_type_list", "layers of linear attention")
+	}
+	if types, _ := keys["layer_types"].([]any); types != nil {
+		for _, t := range types {
+			if name, _ := t.(string); strings.Contains(name, "linear") || strings.Contains(name, "conv") || strings.Contains(name, "mamba") || strings.Contains(name, "chunked") || strings.Contains(name, "recurrent") {
+				return refuse("layer_types", "layers of "+strings.ReplaceAll(name, "_", " "))
+			}
+		}
+	}
+	if width, ok := keys["v_head_dim"].(float64); ok && keys["head_dim"] != nil && keys["head_dim"] != width {
+		return refuse("v_head_dim", "values of another width than keys")
+	}
+	architecture := fmt.Sprint(keys["architectures"])
+	if !strings.Contains(architecture, "ForCausalLM") && slices.ContainsFunc(encoders, func(part string) bool { return strings.Contains(kind, part) }) {
+		return &input.Error{Key: "model_type", Value: fmt.Sprintf("%q", kind), Expected: "a decoder: encoders are not modelled"}
+	}
+	return nil
+}
+
+// without is what a file with a feature should have been. One thing "is", several "are" not modelled.
+func without(what string) string {
+	if what == denseLayers {
+		return "experts in every layer: layers without any are not modelled"
+	}
+	verb := "are"
+	if strings.HasPrefix(what, "a ") || strings.HasPrefix(what, "an ") || !strings.HasPrefix(what, "layers") && strings.Contains(what, "attention") {
+		verb = "is"
+	}
+	return "a model without " + what + ", which " + verb + " not modelled"
+}
+
+// isNone says that a value of a key means that a model lacks what the key tells; none is a number that does, too, nil for no such.
+func isNone(v, none any) bool {
+	switch v := v.(type) {
+	case []any:
+		return none != nil && !slices.ContainsFunc(v, func(e any) bool { return e != none }) || len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return v == nil || v == false || v == 0.0 || v == "" || v == none
+}
+
+// Keys of experts, of how many of them a token takes, and of the width of one, as families call them.
+var (
+	expertsKeys = []string{"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts"}
+	activeKeys  = []string{"num_experts_per_tok", "num_experts_per_token", "experts_per_token", "top_k_experts", "moe_topk", "moe_top_k", "moe_k", "num_selected_experts"}
+	widthKeys   = []string{"moe_intermediate_size", "expert_intermediate_size", "moe_ffn_hidden_size", "expert_ffn_hidden_size"}
+)
+
+// expertsKey returns the key that says how many experts a model has, "" for a dense one: 1 is none.
+func expertsKey(keys map[string]any) string {
+	for _, key := range expertsKeys {
+		if v := keys[key]; !isNone(v, 1.0) {
+			return key
+		}
+	}
+	return ""
+}
+
+// otherExperts is the error for experts of a file whose family has no key for them, or another one; nil where there is none.
+func (f *family) otherExperts(keys map[string]any) *input.Error {
+	key := expertsKey(keys)
+	if key == "" || key == f.experts || f.experts != "" && !isNone(keys[f.experts], 1.0) {
+		return nil
+	}
+	expected := "none: models of this model_type are dense"
+	if f.experts != "" {
+		expected = "the experts of this model_type in the key " + f.experts
+	}
+	return &input.Error{Key: key, Value: written(keys[key]), Expected: expected}
+}
+
+// textKeys name the decoder of text within a model of more.
+var textKeys = []string{"text_config", "llm_config", "language_config", "language_model_config", "thinker_config"}
+
+// decoderOf returns the keys of the decoder of text of a model of more than text, with those of the whole where it lacks them, and the
+// type; of a model of text its own.
+func decoderOf(keys map[string]any) (text map[string]any, kind string, notes []string) {
+	kind, _ = keys["model_type"].(string)
+	for _, name := range textKeys {
+		within, ok := keys[name].(map[string]any)
+		if !ok || keys["is_encoder_decoder"] == true {
+			continue
+		}
+		text = maps.Clone(within)
+		for _, key := range []string{quantized, "_name_or_path", "tie_word_embeddings", "vocab_size", "max_position_embeddings"} {
+			if text[key] == nil {
+				text[key] = keys[key]
+			}
+		}
+		if text["model_type"] == nil {
+			text["model_type"] = kind
+		}
+		decoder, inner, notes := decoderOf(text)
+		if len(notes) == 0 {
+			notes = append(notes, fmt.Sprintf("of %s the decoder of text alone is read (%s)", nameOf(kind), name))
+		}
+		return decoder, inner, notes
+	}
+	return keys, kind, nil
+}
+
+// likeLlama says that keys are Llama's.
+func likeLlama(keys map[string]any) bool {
+	for _, key := range []string{"hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"} {
+		if keys[key] == nil {
+			return false
+		}
+	}
+	return keys["intermediate_size"] != nil || slices.ContainsFunc(widthKeys, func(key string) bool { return keys[key] != nil })
+}
+
+// Types with Llama's keys that differ from it: with two matrices in a feed-forward network, and with one matrix for embedding and LM head
+// where the file does not say.
+var (
+	ungated = []string{"starcoder2", "phi", "persimmon", "nemotron", "arcee", "apertus", "codegen"}
+	tied    = []string{"gemma", "cohere", "cohere2", "starcoder2", "smollm3", "minicpm"}
+)
+
+// asLlama returns the family of a type that is not known by the keys of its file, and a note that says so.
+func asLlama(keys map[string]any, kind string) (family, string) {
+	f := family{layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads", ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim",
+		gated: !slices.Contains(ungated, kind), tied: slices.Contains(tied, kind), windows: true}
+	activation, _ := keys["hidden_act"].(string)
+	if slices.Contains([]string{"relu2", "xielu"}, activation) && kind != "bitnet" {
+		f.gated = false
+	}
+	f.experts = expertsKey(keys)
+	as := "a dense model"
+	if f.experts != "" {
+		as = "a mixture of experts"
+		f.active = firstOf(keys, activeKeys)
+		if width := firstOf(keys, widthKeys); keys[width] != nil {
+			f.ffn = width
+		}
+	}
+	if keys["num_key_value_heads"] == nil && keys["num_kv_heads"] != nil {
+		f.kvHeads = "num_kv_heads"
+	}
+	matrices := "three"
+	if !f.gated {
+		matrices = "two"
+	}
+	return f, fmt.Sprintf("%s is not known and read as llama, by its keys: %s with %s matrices in a feed-forward network", nameOf(kind), as, matrices)
+}
+
+// nameOf names a model_type, which a file may lack.
+func nameOf(kind string) string {
+	if kind == "" {
+		return "a file without model_type"
+	}
+	return fmt.Sprintf("model_type %q", kind)
+}
+
+// firstOf returns the first of some names that a file has, or the first name.
+func firstOf(keys map[string]any, names []string) string {
+	for _, name := range names {
+		if keys[name] != nil {
+			return name
+		}
+	}
+	return names[0]
+}

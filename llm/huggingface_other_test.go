@@ -1,0 +1,155 @@
+package llm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// TestAsLlama: shapes of types that are not known but have Llama's keys, and of decoders within models of more than text, have the
+// parameters of the checkpoints, in billions as published or counted from the file by hand.
+func TestAsLlama(t *testing.T) {
+	dense := func(kind, more string) string {
+		return `{"model_type": "` + kind + `", "hidden_size": 4096, "intermediate_size": 12800, "num_hidden_layers": 40, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 49155` + more + `}`
+	}
+	for _, c := range []struct {
+		text     string
+		billions float64
+		windows  Windows
+		note     string
+	}{
+		// granite-3.0-8b: 8.17
+		{dense("granite", `, "tie_word_embeddings": true`), 8.171, Windows{}, `model_type "granite" is not known and read as llama, by its keys: a dense model with three matrices in a feed-forward network`},
+		// Mistral Small 3.1: 23.57 without the encoder of images.
+		{`{"model_type": "mistral3", "text_config": {"model_type": "mistral", "hidden_size": 5120, "intermediate_size": 32768, "num_hidden_layers": 40, "num_attention_heads": 32, "num_key_value_heads": 8,
+			"head_dim": 128, "vocab_size": 131072, "max_position_embeddings": 131072}, "vision_config": {"hidden_size": 1024}}`, 23.572, Windows{}, `of model_type "mistral3" the decoder of text alone is read (text_config)`},
+		// MiniMax-M2: 228.7, with the file's list of layers that all have attention.
+		{`{"model_type": "minimax_m2", "hidden_size": 3072, "intermediate_size": 1536, "num_hidden_layers": 62, "num_attention_heads": 48, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 200064,
+			"num_local_experts": 256, "num_experts_per_tok": 8, "shared_intermediate_size": 0, "attn_type_list": [1, 1]}`, 228.69, Windows{}, "a mixture of experts"},
+		// StarCoder2-7B: 7.17, of networks of two matrices.
+		{`{"model_type": "starcoder2", "hidden_size": 4608, "intermediate_size": 18432, "num_hidden_layers": 32, "num_attention_heads": 36, "num_key_value_heads": 4, "vocab_size": 49152,
+			"sliding_window": 4096, "max_position_embeddings": 16384}`, 7.173, Windows{4096, 0}, "two matrices"},
+		// OLMoE-1B-7B: 6.92, whose experts have intermediate_size.
+		{`{"model_type": "olmoe", "hidden_size": 2048, "intermediate_size": 1024, "num_hidden_layers": 16, "num_attention_heads": 16, "num_key_value_heads": 16, "vocab_size": 50304, "num_experts": 64, "num_experts_per_tok": 8}`,
+			6.919, Windows{}, "a mixture of experts with three"},
+		// Command R7B: 8.03, windows in three of four layers.
+		{`{"model_type": "cohere2", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 256000,
+			"sliding_window": 4096, "sliding_window_pattern": 4, "max_position_embeddings": 132096}`, 8.028, Windows{4096, 4}, "a dense model"},
+		{dense("exaone4", `, "sliding_window": 4096, "sliding_window_pattern": "LLLG"`), 8.373, Windows{4096, 4}, "a dense model"},
+		{dense("nemotron", `, "hidden_act": "relu2"`), 6.276, Windows{}, "two matrices"},
+		{dense("", ""), 8.373, Windows{}, "a file without model_type is not known and read as llama"},
+		// Qwen3-VL-30B-A3B: the 30.53 of Qwen3-30B-A3B.
+		{`{"model_type": "qwen3_vl_moe", "tie_word_embeddings": false, "text_config": {"model_type": "qwen3_vl_moe_text", "hidden_size": 2048, "intermediate_size": 6144, "moe_intermediate_size": 768, "num_hidden_layers": 48,
+			"num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 151936, "num_experts": 128, "num_experts_per_tok": 8, "decoder_sparse_step": 1, "mlp_only_layers": []}}`, 30.532, Windows{}, "text_config"},
+		// Two within each other, and Qwen's window that is not used.
+		{`{"model_type": "omni", "thinker_config": {"model_type": "thinker", "text_config": ` + dense("qwen2_omni_text", `, "sliding_window": 32768`) + `}}`, 8.373, Windows{}, "the decoder of text alone"},
+	} {
+		m, _, notes, err := FromCheckpoint([]byte(c.text), nil)
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		if got := float64(m.parameterCount()) / 1e9; got < 0.999*c.billions || got > 1.001*c.billions || m.Windows != c.windows || !strings.Contains(strings.Join(notes, "; "), c.note) {
+			t.Errorf("%s:\ngot %.3f billion parameters, %+v, %q\nwant %.3f, %+v, %s", c.text, got, m.Windows, notes, c.billions, c.windows, c.note)
+		}
+	}
+}
+
+// TestKnownTypesHaveNoNotes: a type that is known says nothing.
+func TestKnownTypesHaveNoNotes(t *testing.T) {
+	for _, text := range []string{phi3Mini, gemma2, oss(24, 32)} {
+		if _, _, notes, err := FromCheckpoint([]byte(text), nil); err != nil || notes != nil {
+			t.Errorf("%s: %q, %v", text, notes, err)
+		}
+	}
+}
+
+// TestRefusesShapes: each feature that Model lacks is refused by its name, in a sentence, whatever the model_type.
+func TestRefusesShapes(t *testing.T) {
+	const llama = `"hidden_size": 4096, "intermediate_size": 12800, "num_hidden_layers": 4, "num_attention_heads": 32, "vocab_size": 100, "head_dim": 128`
+	const experts = `, "num_experts": 8, "num_experts_per_tok": 2`
+	for more, want := range map[string]string{
+		`"model_type": "new", "kv_lora_rank": 512`:                                   "kv_lora_rank = 512: expected a model without multi-head latent attention, which is not modelled",
+		`"model_type": "new", "n_shared_experts": 1` + experts:                       "n_shared_experts = 1: expected a model without shared experts, which are not modelled",
+		`"model_type": "new", "shared_expert_intermediate_size": 512` + experts:      "shared_expert_intermediate_size = 512: expected a model without shared experts",
+		`"model_type": "new", "first_k_dense_replace": 1` + experts:                  "first_k_dense_replace = 1: expected experts in every layer: layers without any are not modelled",
+		`"model_type": "new", "moe_layer_freq": [0, 1, 1]` + experts:                 "moe_layer_freq = [0,1,1]: expected experts in every layer",
+		`"model_type": "new", "attention_chunk_size": 8192`:                          "attention_chunk_size = 8192: expected a model without attention in chunks, which is not modelled",
+		`"model_type": "new", "linear_num_key_heads": 16`:                            "linear_num_key_heads = 16: expected a model without layers of linear attention, which are not modelled",
+		`"model_type": "new", "layer_types": ["linear_attention", "full_attention"]`: `layer_types = ["linear_attention","full_attention"]: expected a model without layers of linear attention, which are`,
+		`"model_type": "new", "layer_types": ["conv", "full_attention"]`:             `layer_types = ["conv","full_attention"]: expected a model without layers of conv`,
+		`"model_type": "new", "attn_type_list": [0, 1]`:                              "attn_type_list = [0,1]: expected a model without layers of linear attention",
+		`"model_type": "new", "ssm_state_size": 128`:                                 "ssm_state_size = 128: expected a model without layers of state spaces or convolutions, which are",
+		`"model_type": "new", "cross_attention_layers": [3]`:                         "cross_attention_layers = [3]: expected a model without cross-attention, which is not modelled",
+		`"model_type": "new", "num_kv_shared_layers": 20`:                            "num_kv_shared_layers = 20: expected a model without keys and values that layers share, which are",
+		`"model_type": "new", "v_head_dim": 64`:                                      "v_head_dim = 64: expected a model without values of another width than keys, which are",
+		`"model_type": "new", "block_configs": [{"a": 1}]`:                           `block_configs = [{"a":1}]: expected a model without layers that differ in their shape`,
+		`"model_type": "llama4_text"`:                                                `model_type = "llama4_text": expected a model without shared experts, which are not modelled`,
+		`"model_type": "bert"`:                                                       `model_type = "bert": expected a decoder: encoders are not modelled`,
+		`"model_type": "new", "num_experts": 8`:                                      `num_experts_per_tok: expected this key of model_type "new", which is missing`,
+	} {
+		for _, text := range []string{`{` + llama + `, ` + more + `}`, `{"model_type": "outer", "text_config": {` + llama + `, ` + more + `}}`} {
+			_, err := FromHuggingFace([]byte(text))
+			if bad := new(input.Error); !errors.As(err, &bad) || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)
+			}
+		}
+	}
+}
+
+// TestNoFeature: values that say that a model lacks a feature do not refuse it.
+func TestNoFeature(t *testing.T) {
+	for _, f := range notModelled {
+		for _, key := range f.keys {
+			for _, v := range []string{"null", "false", "0", `""`, "[]", "{}"} {
+				text := fmt.Sprintf(`{"model_type": "new", "hidden_size": 64, "intermediate_size": 8, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 9, "num_experts": 4, "num_experts_per_tok": 2, %q: %s}`, key, v)
+				if _, err := FromHuggingFace([]byte(text)); err != nil {
+					t.Errorf("%s: %v", text, err)
+				}
+			}
+		}
+	}
+}
+
+// TestOddText: a byte-order mark, and what Python writes for numbers that are none.
+func TestOddText(t *testing.T) {
+	text := "\ufeff" + `{"model_type": "llama", "hidden_size": 64, "intermediate_size": 8, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 9, "time_step_limit": [0.0, Infinity], "x": NaN}`
+	for _, beside := range []string{"", `{"quantization": {"quant_algo": "FP8"}}`} {
+		if m, _, _, err := FromCheckpoint([]byte(text), []byte(beside)); beside != "" && (err != nil || m.WeightBits != 8) {
+			t.Errorf("%+v, %v", m, err)
+		}
+		if _, err := FromHuggingFace([]byte(text)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestPublicConfigs tells of each config.json in the folder that L3SIM_CONFIGS names whether it is read.
+func TestPublicConfigs(t *testing.T) {
+	folder := os.Getenv("L3SIM_CONFIGS")
+	if folder == "" {
+		t.Skip("L3SIM_CONFIGS names no folder of config.json files")
+	}
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if !strings.HasSuffix(f.Name(), ".json") {
+			continue
+		}
+		text, err := os.ReadFile(folder + "/" + f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, _, notes, err := FromCheckpoint(text, nil)
+		if bad := new(input.Error); err != nil && !errors.As(err, &bad) {
+			t.Errorf("%s: no input.Error: %v", f.Name(), err)
+		}
+		t.Log(f.Name(), m != nil, notes, err)
+	}
+}
