@@ -22,10 +22,11 @@ type csvColumns struct {
 
 // readCSV adds the rows of a CSV file with a header until there are enough.
 func (c *collector) readCSV(r *bufio.Reader) error {
+	r = bufio.NewReaderSize(r, peeked)
 	head, _ := r.Peek(peeked) // what cannot be read is an error below
 	comma := delimiter(head)
 	reader := input.NewCSV(c.file, r)
-	reader.ReuseRecord, reader.Comma = true, comma
+	reader.ReuseRecord, reader.Comma, reader.Comment = true, comma, comment(head)
 	header, err := reader.Read()
 	if err == io.EOF {
 		return nil
@@ -56,7 +57,9 @@ func (c *collector) readCSV(r *bufio.Reader) error {
 
 // delimiter returns what stands between the columns of a file's first line: commas; semicolons, tabs or bars where these are more.
 func delimiter(head []byte) rune {
-	line, _, _ := bytes.Cut(head, []byte("\n"))
+	line, rest, more := bytes.Cut(head, []byte("\n"))
+	for ; more && comment(line) != 0; line, rest, more = bytes.Cut(rest, []byte("\n")) {
+	}
 	comma := ','
 	for _, other := range ";\t|" {
 		if bytes.Count(line, []byte(string(other))) > bytes.Count(line, []byte(string(comma))) {
@@ -66,13 +69,21 @@ func delimiter(head []byte) rune {
 	return comma
 }
 
+// comment returns what begins a comment in a file that begins with one, 0 for others.
+func comment(head []byte) rune {
+	if bytes.HasPrefix(head, []byte("# ")) {
+		return '#'
+	}
+	return 0
+}
+
 // csvSample returns the first rows of a file that begins with head, which may be all of it.
 func csvSample(head []byte, comma rune, whole bool) *sample {
 	if end := bytes.LastIndexByte(head, '\n'); !whole && end >= 0 {
 		head = head[:end+1]
 	}
 	r := csv.NewReader(bytes.NewReader(head))
-	r.Comma, r.LazyQuotes, r.FieldsPerRecord = comma, true, -1
+	r.Comma, r.Comment, r.LazyQuotes, r.FieldsPerRecord = comma, comment(head), true, -1
 	s := &sample{values: map[string][]string{}}
 	for row := 0; row <= sampleRows; row++ {
 		record, err := r.Read()

@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,13 +56,13 @@ func otherKind(first []byte) string {
 	return ""
 }
 
-// peeked is the number of bytes that tell the format of a file, and the units of its times. The results
+// peeked is the number of bytes that tell the format of a file, and the units of its times: a few rows of long texts. The results
 // of vLLM's benchmark have all their numbers before their lists.
-const peeked = 1 << 15
+const peeked = 1 << 20
 
 // readObjects reads a file that begins with an object: lines of them, or vLLM's one.
 func (c *collector) readObjects(text *bufio.Reader) error {
-	text = bufio.NewReaderSize(input.FiniteJSON(text), 1<<16)
+	text = bufio.NewReaderSize(input.FiniteJSON(text), peeked)
 	head, _ := text.Peek(peeked) // what cannot be read is an error later
 	s := objectSample(head)
 	t := c.understand(s, jsonTables)
@@ -75,14 +77,21 @@ func (c *collector) readObjects(text *bufio.Reader) error {
 	if slices.ContainsFunc(s.names, func(name string) bool { return strings.HasPrefix(name, "input_len") || name == "total_input_tokens" }) {
 		return c.readVLLM(text)
 	}
+	expected := "the fields of a known format, or their names in --columns"
+	if within := listOfObjects.FindSubmatch(head); within != nil {
+		expected = fmt.Sprintf("requests as lines or one array; jq -c '.%s[]' FILE writes those of this file so", within[1])
+	}
 	return &input.Error{File: c.file, Line: 1, Value: strings.Join(list.Map(s.names, strconv.Quote), ", "),
-		Expected: "the fields of a known format, or their names in --columns",
+		Expected: expected,
 		Details:  append([]string{"vllm: one object with the lists input_lens, output_lens"}, knownNames(jsonTables)...)}
 }
 
+// listOfObjects is a field that holds an array of objects.
+var listOfObjects = regexp.MustCompile(`"(\w+)"\s*:\s*\[\s*\{`)
+
 // readArray reads one array of objects, a request each.
 func (c *collector) readArray(text *bufio.Reader) error {
-	text = bufio.NewReaderSize(input.FiniteJSON(text), 1<<16)
+	text = bufio.NewReaderSize(input.FiniteJSON(text), peeked)
 	head, _ := text.Peek(peeked)
 	t := c.understand(objectSample(head[bytes.IndexByte(head, '[')+1:]), jsonTables)
 	if t == nil {

@@ -169,7 +169,7 @@ func TestReadErrors(t *testing.T) {
 		{"not a date", azure + "yesterday,1,2\n", `f:2: TIMESTAMP = "yesterday": expected a time such as`},
 		{"a year apart", azure + "2023-01-01 00:00:00,1,2\n2024-01-01 00:00:00,1,2\n", "f:3: expected an arrival within 106 days"},
 		{"negative ns", "arrival_ns,input_tokens,output_tokens\n-5,1,2\n", `f:2: arrival_ns = "-5": expected nanoseconds`},
-		{"broken JSON", "{\"timestamp\": 0,\n", "f:1: the line ends within the object; expected a JSON object with timestamp"},
+		{"broken JSON", "{\"timestamp\": 0,\n", "f:1: the line ends within the object (jq -c . FILE writes one on each line); expected a JSON object with timestamp"},
 		{"JSON type", `{"timestamp": 0, "input_length": "five", "output_length": 1}`, `f:1: input_length = five: expected a whole number of tokens from 1`},
 		{"JSON field missing", "{\"timestamp\": 0, \"input_length\": 5, \"output_length\": 1}\n{\"timestamp\": 0, \"input_length\": 5}\n", "f:2: expected timestamp, input_length and output_length"},
 		{"JSON no tokens", `{"timestamp": 0, "input_length": 5, "output_length": 0}`, "f:1: output_length = 0: expected"},

@@ -61,6 +61,9 @@ var unitWords = map[string]string{
 // timeName returns the place of a name among timeNames, -1 where it is none of them, and the unit that it says, "" for none.
 func timeName(name string) (rank int, unit string) {
 	words := strings.Split(plainName(name), "_")
+	if slices.Contains([]string{"min", "mins", "minute", "minutes", "h", "hour", "hours", "day", "days"}, words[len(words)-1]) {
+		return -1, "" // no unit of a trace
+	}
 	for len(words) > 1 {
 		last := words[len(words)-1]
 		if u := unitWords[last]; u != "" && unit == "" {

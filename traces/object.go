@@ -21,7 +21,7 @@ func parseObject(text []byte) (object, error) {
 	if !json.Valid(text) {
 		err := json.Unmarshal(text, new(json.RawMessage))
 		if syntax := new(json.SyntaxError); errors.As(err, &syntax) && int(syntax.Offset) >= len(text) {
-			err = errors.New("the line ends within the object")
+			err = errors.New("the line ends within the object (jq -c . FILE writes one on each line)")
 		}
 		return nil, err
 	}

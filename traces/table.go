@@ -156,9 +156,10 @@ const maxTokens = 1 << 24
 // expectedTokens is what an error says of a wrong number of tokens.
 var expectedTokens = fmt.Sprintf("a whole number of tokens from 1 to %d", maxTokens)
 
-// parseTokens reads a whole number of tokens, which may have commas between thousands, or be written as a real: 1024, 1,024, 1024.0.
+// parseTokens reads a whole number of tokens, which may have commas between thousands, or be written as a real: 1024, 1,024, 1024.0. Three zeros
+// behind a point may be thousands.
 func parseTokens(text string) (int, bool) {
-	if whole, zeros, real := strings.Cut(text, "."); real && strings.Trim(zeros, "0") == "" {
+	if whole, zeros, real := strings.Cut(text, "."); real && len(zeros) != 3 && strings.Trim(zeros, "0") == "" {
 		text = whole
 	}
 	n, err := strconv.ParseInt(number(text, ','), 10, 64)

@@ -39,6 +39,9 @@ func (s *sample) column(name string) []string {
 	return slices.DeleteFunc(slices.Clone(s.values[name]), func(text string) bool { return text == "" || text == "null" })
 }
 
+// has says that the file has a column of a name; "" stands for none.
+func (s *sample) has(name string) bool { return name != "" && slices.Contains(s.nested, name) }
+
 // understand returns the table that a file is read by: a known format, or what its names and values say, changed by the
 // columns that the user names. It is nil where nothing tells the lengths.
 func (c *collector) understand(s *sample, known []table) *table {
@@ -54,7 +57,7 @@ func (c *collector) understand(s *sample, known []table) *table {
 	if named {
 		t.arrival, t.required, t.clock, t.exact = o.Arrival, true, seconds, o.Unit != ""
 	}
-	if !slices.Contains(s.nested, t.arrival) && o.Input == "" && !named && !t.required {
+	if !s.has(t.arrival) && o.Input == "" && !named && !t.required {
 		if name := c.findTimes(s, t); name != "" {
 			t.arrival, t.clock, t.fixed, t.exact = name, seconds, false, false
 		}
@@ -75,7 +78,7 @@ func (c *collector) understand(s *sample, known []table) *table {
 			t.block = n
 		}
 	}
-	if slices.Contains(s.nested, t.arrival) {
+	if s.has(t.arrival) {
 		t.required = t.required || !slices.ContainsFunc(delayFields, func(name string) bool { return len(s.values[name]) > 0 })
 		c.fitClock(t, s, named)
 	} else if !t.required {
@@ -91,9 +94,8 @@ func (c *collector) lengthsOf(s *sample, known []table) *table {
 		t := o.table()
 		return &t
 	}
-	has := func(name string) bool { return slices.Contains(s.nested, name) }
 	for i := range known {
-		if t := known[i]; has(t.input) && has(t.output) && (t.mark == "" || has(t.mark)) {
+		if t := known[i]; s.has(t.input) && s.has(t.output) && (t.mark == "" || s.has(t.mark)) {
 			return &t
 		}
 	}
@@ -113,10 +115,10 @@ func (c *collector) findTimes(s *sample, t *table) string {
 	for _, name := range s.nested {
 		i, _ := timeName(stemOrWhole(name))
 		texts := s.column(name)
-		if i < 0 || i >= rank || name == t.input || name == t.output || len(texts) == 0 && s.values != nil {
+		if i < 0 || i >= rank || name == t.input || name == t.output || len(texts) == 0 && i >= weak {
 			continue
 		}
-		if datesIn(texts) || numbersIn(texts) != nil && (i < weak || rises(numbersIn(texts))) {
+		if len(texts) == 0 || datesIn(texts) || numbersIn(texts) != nil && (i < weak || rises(numbersIn(texts))) {
 			best, rank = name, i
 		}
 	}
@@ -136,7 +138,13 @@ func (c *collector) fitClock(t *table, s *sample, named bool) {
 	}
 	numbers := numbersIn(texts)
 	switch known := t.parse != nil && t.exact; {
-	case known || len(texts) == 0:
+	case known:
+		return
+	case len(texts) == 0 && unit == "":
+		if !t.fixed && !named {
+			t.guessed = true
+			c.note("arrivals in %s are read as %s, a guess, as the first rows have none; --columns unit=s|ms|us|ns says otherwise", t.arrival, t.name)
+		}
 		return
 	case datesIn(texts):
 		t.clock = timestamps
@@ -171,7 +179,9 @@ func (c *collector) fitClock(t *table, s *sample, named bool) {
 		other = "s"
 	}
 	sure := ""
-	if r := rate(numbers); r > 0 {
+	if r := rate(numbers); r == 0 && len(numbers) > 1 {
+		return // of requests that come at once the unit says nothing
+	} else if r > 0 {
 		sure = fmt.Sprintf(", so that the first %d come at %.3g a second", len(numbers), r*math.Pow(1000, float64(slices.Index(unitNames, guess))))
 	}
 	c.note("arrivals in %s are read as %s, a guess by their size%s; --columns unit=%s reads %s", t.arrival, t.name, sure, other, clocks[other].name)
@@ -261,13 +271,13 @@ func rises(numbers []float64) bool {
 		}
 	}
 	n := len(numbers)
-	return n > 1 && numbers[0] >= 0 && numbers[n-1] > numbers[0] && 10*down <= n
+	return n > 1 && numbers[n-1] > numbers[0] && 10*down <= n
 }
 
 // noteUnread notes the columns that may hold the arrivals of a file that has none by name: dates, and numbers that rise and are
 // no numbering of the rows.
 func (c *collector) noteUnread(t *table, s *sample) {
-	var found []string
+	var found, unread []string
 	unit := ""
 	for _, name := range s.nested {
 		if name == t.input || name == t.output || name == t.session {
@@ -276,6 +286,9 @@ func (c *collector) noteUnread(t *table, s *sample) {
 		texts := s.column(name)
 		numbers := numbersIn(texts)
 		if dates := datesIn(texts) && len(texts) > 1; !dates && (!rises(numbers) || numbering(numbers)) {
+			if rank, _ := timeName(stemOrWhole(name)); len(texts) > 0 && (strings.Contains(plainName(name), "arrival") || rank >= 0 && numbers == nil) {
+				unread = append(unread, fmt.Sprintf("%s (%s)", name, texts[0]))
+			}
 			continue
 		} else if found = append(found, name); len(found) == 1 && !dates {
 			if unit = epochUnit(numbers); unit == "" {
@@ -287,6 +300,8 @@ func (c *collector) noteUnread(t *table, s *sample) {
 	switch {
 	case len(found) == 1:
 		c.note("no column is known to hold arrivals, so all requests come at once; %s may: --columns arrival=%s,input=%s,output=%s%s", found[0], found[0], t.input, t.output, unit)
+	case len(found) == 0 && len(unread) > 0:
+		c.note("no column is known to hold arrivals, so all requests come at once; not read, as neither times in s, ms, us or ns nor dates such as 2026-01-02T03:04:05: %s", strings.Join(unread, ", "))
 	case len(found) > 1:
 		c.note("no column is known to hold arrivals, so all requests come at once; %s may: --columns arrival=%s,input=%s,output=%s%s", strings.Join(found, ", "), found[0], t.input, t.output, unit)
 	}

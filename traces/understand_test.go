@@ -72,7 +72,18 @@ func TestUnderstand(t *testing.T) {
 		{"id,tick,isl,osl\n1,0.5,3,1\n2,0.75,4,1\n", "", "csv; 3@0 4@0;  ", "so all requests come at once; tick may: --columns arrival=tick,input=isl,output=osl,unit=s"},
 		{"day,n,isl,osl\n2026-01-02 03:04:05,9,3,1\n2026-01-02 03:04:06,11,4,1\n", "", "csv; 3@0 4@0;  ", "day, n may: --columns arrival=day,input=isl,output=osl"},
 		{"id,tick,isl,osl\n1,0.5,3,1\n2,0.75,4,1\n", "arrival=tick", "csv; 3@0 4@0.25; tick seconds", ""},
+		{",timestamp,prompt_len,output_len\n0,0.0,100.0,20.0\n1,1.5,200.0,30.0\n", "", "csv; 100@0 200@1.5; timestamp seconds?", "guess"}, // pandas' index
+		{"prompt,created_at,isl,osl\n" + strings.Repeat("x", 2<<20) + ",5,3,1\ny,7,4,1\n", "", "csv; 3@0 4@2; created_at seconds?", "a guess, as the first rows have none"},
+		{"prompt,created_at,isl,osl\n" + strings.Repeat("x", 50_000) + ",5,3,1\ny,7,4,1\n", "", "csv; 3@0 4@2; created_at seconds?", "a guess by their size"},
+		{"timestamp,isl,osl\n5,3,1\n5,4,1\n", "", "csv; 3@0 4@0; timestamp seconds?", ""},
+		{"time,isl,osl\n-1.5,3,1\n0,4,1\n", "", "error f:2: time = \"-1.5\": expected seconds, not negative", ""},
+		{"date,isl,osl\n01/02/2026 03:04:05,3,1\n01/02/2026 03:04:06,4,1\n", "", "csv; 3@0 4@0;  ", "not read, as neither times in s, ms, us or ns nor dates such as 2026-01-02T03:04:05: date (01/02/2026 03:04:05)"},
+		{"arrival_minutes,isl,osl\n0,3,1\n1,4,1\n", "", "csv; 3@0 4@0;  ", "not read, as neither times in s, ms, us or ns nor dates such as 2026-01-02T03:04:05: arrival_minutes (0)"},
+		{"inter_arrival_s,isl,osl\n0,3,1\n1.5,4,1\n0.5,4,1\n", "", "csv; 3@0 4@0 4@0;  ", "inter_arrival_s (0)"},
 		// Forms of CSV.
+		{"# by hand, 2026\n# more\narrival_s;isl;osl\n0;3;1\n", "", "csv; 3@0; arrival_s seconds", ""},
+		{"ts;isl;osl\n0;1.000;1\n", "", "error f:2: isl = \"1.000\": expected a whole number", ""},
+		{`{"requests": [{"ts": 0, "isl": 1, "osl": 1}]}`, "", "error f:1: \"requests\": expected requests as lines or one array; jq -c '.requests[]' FILE writes those of this file so", ""},
 		{"submitted_at;Prompt Tokens;Completion Tokens\n0,5;1.024;1\n", "", "error f:2: Prompt Tokens = \"1.024\": expected a whole number", ""},
 		{"submitted_at;Prompt Tokens;Completion Tokens\n0,5;24;1\n1,75;25;1\n", "", "csv; 24@0 25@1.25; submitted_at seconds?", "guess"},
 		{"input_tokens\toutput_tokens\tarrival_s\n\"1,024\"\t12.0\t1\n5\t6\t2\n", "", "l3sim; 1024@0 5@1; arrival_s seconds", ""},
