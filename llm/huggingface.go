@@ -126,6 +126,9 @@ func fromHuggingFace(text []byte) (m *Model, quantised string, notes []string, e
 	if r.bad != nil {
 		return nil, "", nil, r.bad
 	}
+	if i < 0 && m.Window > 0 {
+		notes = append(notes, fmt.Sprintf("%d of %d layers are read with a window of %d tokens", m.WindowedLayers(), m.Layers, m.Window))
+	}
 	return m, quantised, notes, nil
 }
 
