@@ -170,7 +170,7 @@ func (c *collector) fitClock(t *table, s *sample, named bool) {
 		t.clock = milliseconds
 	}
 	guess := guessUnit(numbers, t.name == milliseconds.name)
-	if clocks[guess].name == t.name && t.fixed {
+	if clocks[guess].name == t.name && t.fixed && !dense(numbers) {
 		return
 	}
 	t.clock, t.guessed = clocks[guess], true
@@ -206,6 +206,11 @@ const (
 	shortGap = 5   // of milliseconds, where some have fractions
 	wholeMS  = 0.5 // of milliseconds that are whole numbers
 )
+
+// dense says that milliseconds have requests come so often that they may be seconds.
+func dense(milliseconds []float64) bool {
+	return len(milliseconds) > leastGaps && rate(milliseconds) > 1.0/shortGap
+}
 
 // leastGaps is how many gaps speak against what a format has.
 const leastGaps = 2

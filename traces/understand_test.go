@@ -96,6 +96,8 @@ func TestUnderstand(t *testing.T) {
 			"mooncake; 6@0 8@0.5 7@2; timestamp seconds?", "come at 1 a second; --columns unit=ms reads milliseconds"},
 		{`{"timestamp": 0, "input_length": 6, "output_length": 5}` + "\n" + `{"timestamp": 40, "input_length": 8, "output_length": 8}` + "\n" + `{"timestamp": 90, "input_length": 7, "output_length": 6}`, "",
 			"mooncake; 6@0 8@0.04 7@0.09; timestamp milliseconds", ""},
+		{`{"timestamp": 0, "input_length": 6, "output_length": 5}` + "\n" + `{"timestamp": 3, "input_length": 8, "output_length": 8}` + "\n" + `{"timestamp": 7, "input_length": 7, "output_length": 6}`, "",
+			"mooncake; 6@0 8@0.003 7@0.007; timestamp milliseconds?", "come at 286 a second; --columns unit=s reads seconds"},
 		{`{"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [1, 2]}` + "\n" + `{"timestamp": 9, "input_length": 800, "output_length": 8, "hash_ids": [1, 3]}`, "unit=s",
 			"mooncake; 600@0 800@9; timestamp seconds 512", ""},
 		{`{"timestamp": "1753780607550317897", "input_length": 6, "output_length": 5}` + "\n" + `{"timestamp": "1753780608550317897", "input_length": 6, "output_length": 5}`, "",

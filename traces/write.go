@@ -129,14 +129,14 @@ func writeMooncake(w *bufio.Writer, t *Trace) error {
 	})
 }
 
-// likeSeconds says that a reader of the first requests would take their milliseconds for seconds, however many it looks at.
+// likeSeconds says that a reader of the first requests might take their milliseconds for seconds, however many it looks at.
 func (t *Trace) likeSeconds() bool {
 	var numbers []float64
 	for _, r := range t.Requests[:min(len(t.Requests), sampleRows)] {
 		numbers = append(numbers, 1e3*r.Arrival.Seconds())
 	}
 	for n := leastGaps + 1; n <= len(numbers); n++ {
-		if guessUnit(numbers[:n], true) != "ms" {
+		if guessUnit(numbers[:n], true) != "ms" || dense(numbers[:n]) {
 			return true
 		}
 	}
