@@ -64,13 +64,35 @@ type Result = system.Result
 type Summary = results.Summary
 
 // LoadTrace returns the requests that a configuration names: run.trace, run.requests, run.seed and [arrivals].
-func LoadTrace(cfg *Config) (*Trace, error) { return system.LoadTrace(cfg) }
+func LoadTrace(cfg *Config) (*Trace, error) {
+	if err := valid(cfg); err != nil {
+		return nil, err
+	}
+	return system.LoadTrace(cfg)
+}
 
 // NewNode returns the node of a configuration.
-func NewNode(cfg *Config) (*Node, error) { return system.NewNode(cfg) }
+func NewNode(cfg *Config) (*Node, error) {
+	if err := valid(cfg); err != nil {
+		return nil, err
+	}
+	return system.NewNode(cfg)
+}
+
+// valid returns the first fault of a configuration: no loader made it, or Set has since given a key a value that it may
+// not have.
+func valid(cfg *Config) error {
+	if err := cfg.Made(); err != nil {
+		return err
+	}
+	return input.Validate(cfg)
+}
 
 // Run serves the requests that a configuration names on its node.
 func Run(ctx context.Context, cfg *Config) (*Summary, error) {
+	if err := input.Ended(ctx); err != nil {
+		return nil, err
+	}
 	trace, err := LoadTrace(cfg)
 	if err != nil {
 		return nil, err
@@ -90,6 +112,9 @@ func Run(ctx context.Context, cfg *Config) (*Summary, error) {
 // run.trace, run.requests and run.seed serve the same requests; run.common_to leaves out those that a system cannot hold.
 // The error is the first in order.
 func Compare(ctx context.Context, configurations ...*Config) ([]*Summary, error) {
+	if err := input.Ended(ctx); err != nil {
+		return nil, err
+	}
 	all, errs := make([]*Summary, len(configurations)), make([]error, len(configurations))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))

@@ -61,7 +61,7 @@ func TestBadInput(t *testing.T) {
 		`run.trace = "nowhere.csv"`:                 func() error { _, err := l3sim.LoadTrace(none); return err },
 		`run.trace = "nowhere.csv": `:               func() error { _, err := l3sim.Run(ctx, none); return err },
 		`run.trace = "nowhere.csv": no such`:        func() error { _, err := l3sim.Compare(ctx, cfg, none); return err },
-		`run.system = ""`:                           func() error { _, err := l3sim.NewNode(&l3sim.Config{}); return err },
+		"configuration: expected":                   func() error { _, err := l3sim.NewNode(&l3sim.Config{}); return err },
 		`missing.toml: `: func() error {
 			_, err := l3sim.Sweep(ctx, l3sim.Builtin(), "missing.toml", l3sim.SweepOptions{})
 			return err

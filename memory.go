@@ -1,6 +1,7 @@
 package l3sim
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/l3sim/l3sim/dram"
@@ -59,6 +60,9 @@ type HeadTable = tables.KernelTable
 
 // TimeHead times a KV head of the model of a configuration on the units of [pim] in the part of [dram].
 func TimeHead(cfg *Config) (*HeadTable, error) {
+	if err := valid(cfg); err != nil {
+		return nil, err
+	}
 	return ranks.HeadTable(cfg, &cfg.PIM, cfg.HeadShape())
 }
 
@@ -69,6 +73,9 @@ type HeadResult = values.VerifyResult
 // [pim], and compares it with attention in float64. Rows have model.head_dim elements: query one for each query head of
 // the group, keys and vals one for each token.
 func VerifyHead(ctx context.Context, cfg *Config, query, keys, vals []float32) (HeadResult, error) {
+	if err := cmp.Or(input.Ended(ctx), valid(cfg)); err != nil {
+		return HeadResult{}, err
+	}
 	c, err := values.NewVerifyCase("head", cfg.Model.HeadDim, query, keys, vals)
 	if err != nil {
 		return HeadResult{}, err

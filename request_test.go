@@ -26,7 +26,10 @@ func TestRunRefusesRequests(t *testing.T) {
 			"request 1: Input = 0: ":    {Input: 0, Output: 1},
 			"request 1: Input = -5: ":   {Input: -5, Output: 3},
 			"request 1: Output = 0: ":   {Input: 1, Output: 0},
+			"request 1: Input = 167":    {Input: 1<<24 + 1, Output: 1},
+			"request 1: Output = 922":   {Input: 1, Output: 1<<63 - 1},
 			"request 1: Arrival = -":    {Input: 1, Output: 1, Arrival: -5e12},
+			"request 1: Arrival = 922":  {Input: 1, Output: 1, Arrival: 1<<63 - 1},
 			"request 1: Turn.Think = -": {Input: 1, Output: 1, Turn: &traces.Turn{Waits: true, Think: -1}},
 		} {
 			_, err := node.Run(t.Context(), &l3sim.Trace{Requests: []traces.Request{valid, r}}, l3sim.RunOptions{})
@@ -37,6 +40,11 @@ func TestRunRefusesRequests(t *testing.T) {
 		}
 		if _, err := node.Run(t.Context(), &l3sim.Trace{Requests: []traces.Request{valid}}, l3sim.RunOptions{}); err != nil {
 			t.Error(err)
+		}
+		nobody := traces.Arrivals{Closed: &traces.ClosedLoop{}}
+		_, err = node.Run(t.Context(), &l3sim.Trace{Requests: []traces.Request{valid}, Arrivals: nobody}, l3sim.RunOptions{})
+		if !errors.As(err, new(*l3sim.Error)) || !strings.Contains(err.Error(), "at least 1 user") {
+			t.Errorf("a closed loop without users: %v", err)
 		}
 		if _, err := node.Run(t.Context(), nil, l3sim.RunOptions{}); !errors.As(err, new(*l3sim.Error)) {
 			t.Errorf("a nil trace: %v", err)

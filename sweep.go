@@ -5,6 +5,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results/tables"
@@ -25,6 +26,9 @@ type SweepOptions struct {
 // Sweep runs the points of a sweep file, whose configurations a loader loads. A point that fails is a row with its error.
 // When ctx ends, Sweep returns its error, and the journal keeps what is done.
 func Sweep(ctx context.Context, ld *Loader, path string, o SweepOptions) (t *Table, err error) {
+	if err := input.Ended(ctx); err != nil {
+		return nil, err
+	}
 	file, err := design.ReadFile(ld, path)
 	if err != nil {
 		return nil, err

@@ -42,6 +42,9 @@ type Explanation struct {
 // Explain says what is known of a key in the configuration that o amounts to, which
 // need not be valid. A name that is no key is an *input.Error.
 func (ld *Loader) Explain(o Options, key string) (*Explanation, error) {
+	if err := ld.Made(); err != nil {
+		return nil, err
+	}
 	k := ld.keys.Key(key)
 	if k == nil {
 		return nil, ld.unknown(key)
@@ -56,6 +59,9 @@ func (ld *Loader) Explain(o Options, key string) (*Explanation, error) {
 // Find explains the keys of a section, or those that a word is in the name of or that others call so, or
 // else those with the word in their meaning; all keys where it is "". A word of no key is an *input.Error.
 func (ld *Loader) Find(o Options, word string) ([]Explanation, error) {
+	if err := ld.Made(); err != nil {
+		return nil, err
+	}
 	found := ld.keys.Section(word)
 	if !ld.keys.IsSection(word) {
 		called := ld.keys.Called(strings.ReplaceAll(word, "-", "_"))
@@ -141,6 +147,9 @@ func (ld *Loader) readRanges() map[string]string {
 // WriteTOML writes every key of the configuration in the order of the struct, those of [content] where
 // they name a file. Read as an overlay, alone, the text gives an equal Config.
 func (c *Config) WriteTOML(w io.Writer) error {
+	if err := c.Made(); err != nil {
+		return err
+	}
 	lines := map[string][]byte{} // by section, as keys within a section stand behind its own
 	for _, k := range c.loader.keys.Keys {
 		value, ok := schema.Literal(k.Get(c).Interface())

@@ -32,6 +32,9 @@ func (ld *Loader) Load(o Options) (*Config, error) {
 // LoadWithOrigins is Load for a caller that finds faults later, in what the
 // configuration names (a trace file), and reports where it was named.
 func (ld *Loader) LoadWithOrigins(o Options) (*Config, *Origins, error) {
+	if err := ld.Made(); err != nil {
+		return nil, nil, err
+	}
 	r, err := ld.resolveAll(nil, o)
 	if err != nil {
 		return nil, nil, err

@@ -70,6 +70,22 @@ func New(known *policy.List, systems ...System) *Loader {
 	return ld
 }
 
+// Made returns the error for a loader that is nil, or a value of Loader that New did not return.
+func (ld *Loader) Made() error {
+	if ld == nil || ld.keys == nil {
+		return &input.Error{Key: "loader", Expected: "one that Configs, Extend or New returned"}
+	}
+	return nil
+}
+
+// Made returns the error for a configuration that is nil, or a value of Config that no loader returned.
+func (c *Config) Made() error {
+	if c == nil || c.loader == nil {
+		return &input.Error{Key: "configuration", Expected: "one that a loader of Configs or Extend made"}
+	}
+	return nil
+}
+
 // readDefaults returns the defaults of sections that no preset need have as one layer.
 func (ld *Loader) readDefaults() (*layer, error) {
 	all := &layer{preset: true}
@@ -139,7 +155,12 @@ func Section[T input.Checked](c *Config) T {
 }
 
 // Set gives a key the value of a text, as --set does.
-func (c *Config) Set(key, text string) error { return c.loader.keys.Set(c, key, text) }
+func (c *Config) Set(key, text string) error {
+	if err := c.Made(); err != nil {
+		return err
+	}
+	return c.loader.keys.Set(c, key, text)
+}
 
 // System returns the system that run.system names, nil where its loader knows none of that name. Nobody changes it.
 func (c *Config) System() *System {

@@ -94,6 +94,9 @@ func variantLayer(layers []*layer) (*layer, error) {
 // Variants returns the names of the variants between which a configuration's operator would choose: those that its system preset has for
 // its system, less those that set a key that the options set, too. It returns none where the options choose themselves.
 func (ld *Loader) Variants(o Options) ([]string, error) {
+	if err := ld.Made(); err != nil {
+		return nil, err
+	}
 	layers, err := ld.userLayers(nil, o)
 	if err != nil {
 		return nil, err

@@ -183,6 +183,14 @@ func (s *Spec) Nanoseconds(clocks int64) float64 {
 	return float64(clocks) * float64(s.TCK) / 1e3
 }
 
+// Given returns the error for a part that is nil.
+func (s *Spec) Given() error {
+	if s == nil {
+		return &input.Error{Key: "part", Value: "nil", Expected: "one of a standard, as LookupSpec returns"}
+	}
+	return nil
+}
+
 // Check has the rules of the section [dram].
 func (s *Spec) Check(c *input.Check) {
 	table := s.table()

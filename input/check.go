@@ -32,8 +32,11 @@ func Faults(s Checked) []*Error {
 	return c.errs
 }
 
-// Validate returns the first of the Faults of s, nil where there is none.
+// Validate returns the first of the Faults of s, nil where there is none. A nil pointer is one itself.
 func Validate(s Checked) error {
+	if v := reflect.ValueOf(s); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return &Error{Key: fmt.Sprintf("%T", s), Value: "nil", Expected: "a value"}
+	}
 	var c Check
 	s.Check(&c)
 	return c.Err()

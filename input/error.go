@@ -2,6 +2,7 @@ package input
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -155,6 +156,14 @@ func Alike(name string, valid []string) string {
 		}
 	}
 	return cmp.Or(best, part)
+}
+
+// Ended returns the error of a context that has ended, and one for a context that is nil.
+func Ended(ctx context.Context) error {
+	if ctx == nil {
+		return &Error{Key: "context", Value: "nil", Expected: "context.Background() or another"}
+	}
+	return ctx.Err()
 }
 
 // Plural returns n with the noun's form for it.

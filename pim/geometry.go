@@ -265,6 +265,9 @@ func (m *Mapping) Place(kv KV, token, element int) Place {
 // CheckCommands refuses a part whose standard PIM programs cannot be timed by: no rule times a command that it lacks, and
 // programs count whole clocks, issue every command whole, and start no data clock.
 func CheckCommands(d *dram.Spec) error {
+	if err := d.Given(); err != nil {
+		return err
+	}
 	rules := d.Rules()
 	bad := func(expected string, of ...any) error {
 		return &input.Error{Key: "dram.standard", Value: strconv.Quote(rules.Name), Expected: fmt.Sprintf(expected, of...)}

@@ -32,6 +32,9 @@ type Exchange struct {
 // NewExchange returns the exchange for elements of elementBits on the chips and the bus of d;
 // widths that it cannot serve are an input.Error.
 func NewExchange(elementBits int, d *dram.Spec) (Exchange, error) {
+	if err := d.Given(); err != nil {
+		return Exchange{}, err
+	}
 	deviceWidth := d.DeviceWidth
 	if deviceWidth != 4 && deviceWidth != 8 && deviceWidth != 16 {
 		return Exchange{}, &input.Error{Key: "device_width", Value: fmt.Sprint(deviceWidth), Expected: "4, 8 or 16"}
@@ -49,6 +52,9 @@ func NewExchange(elementBits int, d *dram.Spec) (Exchange, error) {
 // Rearranges reports whether elements of elementBits lie across chips of d until the re-layout, or the CPU, has brought each
 // to one chip. Elements no wider than the pins of a chip arrive whole, on any bus; the error says why wider ones cannot be served.
 func Rearranges(elementBits int, d *dram.Spec) (bool, error) {
+	if err := d.Given(); err != nil {
+		return false, err
+	}
 	if elementBits <= d.DeviceWidth {
 		return false, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -291,10 +292,16 @@ type Cache struct {
 
 // WriteJSON writes the summary as one indented JSON object and a line end. Schema is filled in.
 func (s *Summary) WriteJSON(w io.Writer) error {
+	if s == nil {
+		return errNoSummary
+	}
 	named := *s
 	named.Schema = Schema
 	return WriteJSON(w, &named)
 }
+
+// errNoSummary is of a summary that is nil.
+var errNoSummary error = &input.Error{Key: "summary", Value: "nil", Expected: "one that a run returned"}
 
 // WriteJSON writes a value as indented JSON and a line end, as all of l3sim's JSON for
 // people and programs is.

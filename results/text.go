@@ -20,6 +20,9 @@ func (s *Summary) WriteText(w io.Writer) error { return s.write(w, false) }
 func (s *Summary) WriteFull(w io.Writer) error { return s.write(w, true) }
 
 func (s *Summary) write(w io.Writer, full bool) error {
+	if s == nil {
+		return errNoSummary
+	}
 	var b strings.Builder
 	system := s.System
 	if s.Variant != "" {

@@ -45,6 +45,9 @@ const HardwareSchema = "l3sim/hardware/1"
 
 // Hardware returns the hardware in effect for a trace with these moments.
 func (n *Node) Hardware(m traces.Moments) Hardware {
+	if n.empty() {
+		return Hardware{Schema: HardwareSchema}
+	}
 	cfg := n.cfg
 	kv := units.Bytes(n.kvBytes(0).Capacity)
 	h := Hardware{

@@ -52,8 +52,8 @@ type Node struct {
 // NewNode wires the devices of a validated configuration. It runs the PIM program and transfers on
 // the DRAM model to fill the tables of their clocks, once for all nodes with equal ranks.
 func NewNode(cfg *configs.Config) (*Node, error) {
-	if cfg == nil {
-		return nil, &input.Error{Key: "configuration", Value: "nil", Expected: "one that a loader of Configs or Extend made"}
+	if err := cfg.Made(); err != nil {
+		return nil, err
 	}
 	s := kinds.Of(cfg)
 	if s == nil {
@@ -134,20 +134,43 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 }
 
 // FreeGPUMemory returns what weights and reserve leave on the GPUs of one replica.
-func (n *Node) FreeGPUMemory() units.Bytes { return gpus.FreeMemory(n.hw) }
+func (n *Node) FreeGPUMemory() units.Bytes {
+	if n.empty() {
+		return 0
+	}
+	return gpus.FreeMemory(n.hw)
+}
+
+// empty says that NewNode did not return the node.
+func (n *Node) empty() bool { return n == nil || n.cfg == nil }
 
 func (n *Node) meter() *power.Meter { return power.NewMeter(n.hw, n.CommandTables, n.system.Host) }
 
 // Replicas returns the number of data-parallel replicas.
-func (n *Node) Replicas() int { return n.cfg.Replicas() }
+func (n *Node) Replicas() int {
+	if n.empty() {
+		return 0
+	}
+	return n.cfg.Replicas()
+}
+
+// ready returns the error of a run that cannot begin: on a node that NewNode did not return, after the end of the
+// context, or of requests that no reader makes.
+func (n *Node) ready(ctx context.Context, trace *traces.Trace) error {
+	if n.empty() {
+		return &input.Error{Key: "node", Expected: "one that NewNode returned"}
+	}
+	return cmp.Or(input.Ended(ctx), trace.Valid())
+}
 
 // Run simulates the trace until every request is done. Requests come when their times say,
 // or in a closed loop when others are done, and serving.router sends each to a replica.
 // Taken in turns, request i goes to replica i mod the number of replicas; these then share
 // nothing and run in parallel, with the same result as one after another. A run that
-// rejects every request is a *RejectedError, a trace that no reader makes an *input.Error.
+// rejects every request is a *RejectedError, a trace that no reader makes an *input.Error,
+// and one after the end of ctx is the error of ctx.
 func (n *Node) Run(ctx context.Context, trace *traces.Trace, o Options) (*Result, error) {
-	if err := trace.Valid(); err != nil {
+	if err := n.ready(ctx, trace); err != nil {
 		return nil, err
 	}
 	return n.run(ctx, trace, o, n.together(trace))

@@ -17,8 +17,12 @@ var overTimeColumns = []string{"time_s", "output_tokens_per_s", "requests_decodi
 // OverTime returns a table of a run with Options.Iterations, a row for each of equal parts
 // of its time. Tokens are a second. Means over the time: requests that decode, prefill and wait, bytes of keys and values,
 // the shares of time that resources work, the watts of the node and its cooling. Percentiles are of
-// the gaps between tokens that end in it, empty without such a gap.
+// the gaps between tokens that end in it, empty without such a gap. The table has no rows where there are no parts, or no node.
 func (r *Result) OverTime(n *Node, parts int) *tables.Table {
+	t := &tables.Table{Name: "run", Columns: overTimeColumns}
+	if r == nil || n.empty() || parts < 1 {
+		return t
+	}
 	bins := make([]bin, parts)
 	width := r.end/units.Duration(parts) + 1
 	for i := range r.Iterations {
@@ -32,7 +36,6 @@ func (r *Result) OverTime(n *Node, parts int) *tables.Table {
 	for _, g := range r.gaps {
 		bins[(g.at-1)/width].gaps.Add(int64(g.gap), int64(g.requests))
 	}
-	t := &tables.Table{Name: "run", Columns: overTimeColumns}
 	idle := n.meter().Power(energy.Mid).Joules(&flow.Work{}, units.Second)
 	devices := float64(n.Replicas() * n.hw.AttentionDevices())
 	for k := range bins {

@@ -26,6 +26,9 @@ type Profile struct {
 // Of those of all replicas, replica by replica in order of time, it takes every
 // m-th, so that the profile covers the whole run.
 func (n *Node) Profile(ctx context.Context, trace *traces.Trace, batches int) (*Profile, error) {
+	if err := n.ready(ctx, trace); err != nil {
+		return nil, err
+	}
 	together := n.together(trace)
 	replicas := n.divide(trace, Options{}, together)
 	profiles := make([]*kinds.Profile, len(replicas))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/power"
@@ -264,6 +265,9 @@ func maxOfSum(replicas []*replica, of func(*replica) *steps) int64 {
 
 // Summary returns the result in the schema of package results.
 func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
+	if r == nil || r.trace == nil {
+		return nil, &input.Error{Key: "result", Expected: "one that a run of a node returned"}
+	}
 	hash, err := cfg.SHA256()
 	if err != nil {
 		return nil, err

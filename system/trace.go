@@ -32,8 +32,8 @@ func LoadTrace(cfg *configs.Config) (*traces.Trace, error) {
 // LoadRequests returns the requests of LoadTrace as the file has them, before they come as
 // [arrivals] says.
 func LoadRequests(cfg *configs.Config) (*traces.Trace, error) {
-	if cfg == nil {
-		return nil, &input.Error{Key: "configuration", Value: "nil", Expected: "one that a loader of Configs or Extend made"}
+	if err := cfg.Made(); err != nil {
+		return nil, err
 	}
 	trace, err := loadWhole(cfg)
 	if err == nil {
@@ -51,6 +51,9 @@ func LoadRequests(cfg *configs.Config) (*traces.Trace, error) {
 // TraceMoments returns the moments of the trace that LoadTrace returns, and its errors. It keeps no requests of a built-in trace
 // that is run as a whole.
 func TraceMoments(cfg *configs.Config) (traces.Moments, error) {
+	if err := cfg.Made(); err != nil {
+		return traces.Moments{}, err
+	}
 	name, n := cfg.Run.Trace, cmp.Or(cfg.Run.Requests, DefaultRequests)
 	if !slices.Contains(traces.BuiltinNames(), name) || cfg.Run.CommonTo != "" || cfg.Arrivals.Window != "" || cfg.Serving.BeyondContext == scheduler.BeyondClip || cfg.Run.Columns != "" {
 		trace, err := LoadTrace(cfg)

@@ -179,6 +179,9 @@ func (t *Trace) span() units.Duration {
 // Cut returns the requests of a window of the trace's times, whose start is time 0. A window
 // without a request is an *input.Error.
 func (t *Trace) Cut(spec ArrivalSpec) (*Trace, error) {
+	if err := t.given(); err != nil {
+		return nil, err
+	}
 	if spec.Window == "" {
 		return t, nil
 	}
@@ -228,6 +231,9 @@ func (t *Trace) Repeated(n int) *Trace {
 //
 // Times that a file lacks, and times beyond 106 days, are an *input.Error.
 func (t *Trace) Arrive(spec ArrivalSpec, seed uint64) (*Trace, error) {
+	if err := t.given(); err != nil {
+		return nil, err
+	}
 	kind, err := t.arrivalKind(&spec, len(t.Requests))
 	if err != nil {
 		return nil, err

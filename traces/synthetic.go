@@ -240,6 +240,9 @@ func (t *Trace) addPrefixes(tokens, prefixes int, source rand.Source) {
 // and output have to do with each other. n = 0 draws as many as the trace has. The same
 // trace, n and seed give the same requests.
 func (t *Trace) Redraw(n int, seed uint64) (*Trace, error) {
+	if err := t.given(); err != nil {
+		return nil, err
+	}
 	if n == 0 {
 		n = len(t.Requests)
 	}
@@ -342,6 +345,9 @@ func rescale(raw []float64, mean float64, limit int) float64 {
 // many turns. The same trace, n and seed give the same requests. An n that the trace does
 // not have is an *input.Error.
 func (t *Trace) Sample(n int, seed uint64) (*Trace, error) {
+	if err := t.given(); err != nil {
+		return nil, err
+	}
 	if n < 1 || n > len(t.Requests) {
 		return nil, &input.Error{Key: "requests", Value: fmt.Sprint(n), Expected: fmt.Sprintf("1 to %d, the number of requests of %s", len(t.Requests), t.Name)}
 	}

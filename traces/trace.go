@@ -27,11 +27,22 @@ type Request struct {
 	Turn *Turn
 }
 
+// given returns the error for a trace that is nil.
+func (t *Trace) given() error {
+	if t == nil {
+		return &input.Error{Key: "trace", Value: "nil", Expected: "requests, as of LoadTrace"}
+	}
+	return nil
+}
+
 // Valid returns the first fault of requests that a program has made: an *input.Error that names the request by its index.
 // Readers of files refuse such requests.
 func (t *Trace) Valid() error {
-	if t == nil {
-		return &input.Error{Key: "trace", Value: "nil", Expected: "requests, as of LoadTrace"}
+	if err := t.given(); err != nil {
+		return err
+	}
+	if c := t.Arrivals.Closed; c != nil && (c.Users < 1 || c.ThinkTime < 0) {
+		return &input.Error{Key: "Arrivals.Closed", Value: fmt.Sprintf("%d users, who think for %v", c.Users, c.ThinkTime), Expected: "at least 1 user, and a time of at least 0"}
 	}
 	for i := range t.Requests {
 		r := &t.Requests[i]
@@ -39,12 +50,12 @@ func (t *Trace) Valid() error {
 			return &input.Error{Key: fmt.Sprintf("request %d: %s", i, field), Value: fmt.Sprint(value), Expected: expected}
 		}
 		switch {
-		case r.Input < 1:
-			return fault("Input", r.Input, "at least 1 token")
-		case r.Output < 1:
-			return fault("Output", r.Output, "at least 1 token")
-		case r.Arrival < 0:
-			return fault("Arrival", r.Arrival, "0 or later, from the first request of the trace")
+		case r.Input < 1 || r.Input > maxTokens:
+			return fault("Input", r.Input, expectedTokens)
+		case r.Output < 1 || r.Output > maxTokens:
+			return fault("Output", r.Output, expectedTokens)
+		case r.Arrival < 0 || r.Arrival > units.Duration(maxSeconds)*units.Second:
+			return fault("Arrival", r.Arrival, "0 or later, from the first request of the trace, and within 106 days")
 		case r.Turn != nil && r.Turn.Think < 0:
 			return fault("Turn.Think", r.Turn.Think, "a time of at least 0")
 		}

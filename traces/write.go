@@ -47,6 +47,9 @@ func lookupFormat(name string) (*format, error) {
 // Write writes the trace in a format of FormatNames. What the format does not hold is
 // left out, and what Lost returns.
 func (t *Trace) Write(w io.Writer, name string) error {
+	if err := t.given(); err != nil {
+		return err
+	}
 	f, err := lookupFormat(name)
 	if err != nil {
 		return err
@@ -60,6 +63,9 @@ func (t *Trace) Write(w io.Writer, name string) error {
 
 // Lost returns what of the trace a format does not hold, in words, for example "hashes of prefixes".
 func (t *Trace) Lost(name string) (lost []string, err error) {
+	if err := t.given(); err != nil {
+		return nil, err
+	}
 	f, err := lookupFormat(name)
 	if err != nil {
 		return nil, err

@@ -127,6 +127,16 @@ var ErrManyViolations = fmt.Errorf("more than %d violations, the rest of the log
 // declarations go before spec and ranks. The error is that of the log's text, or
 // ErrManyViolations beyond a million of them.
 func Log(l *LogReader, spec *dram.Spec, ranks int) ([]Violation, error) {
+	switch {
+	case l == nil || l.reader == nil:
+		return nil, &input.Error{Key: "log", Expected: "one that NewLogReader returned"}
+	case l.Header.Ranks < 1 && ranks < 1:
+		return nil, &input.Error{Key: "ranks", Value: fmt.Sprint(ranks), Expected: "at least 1"}
+	case l.Header.Spec == nil:
+		if err := spec.Given(); err != nil {
+			return nil, err
+		}
+	}
 	return checkLog(l, spec, ranks, maxViolations)
 }
 

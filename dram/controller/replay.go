@@ -1,8 +1,11 @@
 package controller
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -23,8 +26,23 @@ type Setup struct {
 	RequestBytes int
 }
 
+// made returns the error for a set-up without a part or a policy.
+func (s *Setup) made() error {
+	switch {
+	case s == nil:
+		return &input.Error{Key: "memory", Value: "nil", Expected: "a set-up with a part and a policy, as NewDRAM returns"}
+	case s.Policy == nil:
+		return &input.Error{Key: "policy", Value: "nil", Expected: "one of a controller, as LookupPolicy returns"}
+	}
+	return s.Spec.Given()
+}
+
 // Check has the rules of the whole set-up but for its mapping.
 func (s *Setup) Check(c *input.Check) {
+	if err := s.made(); err != nil {
+		c.Fails("", err)
+		return
+	}
 	s.Spec.Check(c)
 	s.Policy.Check(c)
 	input.Within(c, "channels", s.Channels, 1, 256)
@@ -97,6 +115,9 @@ func (s *Setup) Validate() error {
 
 // Mapping returns the address mapping of the set-up.
 func (s *Setup) Mapping() (*mapping.Mapping, error) {
+	if err := s.made(); err != nil {
+		return nil, err
+	}
 	return mapping.New(s.Policy.Mapping, s.Spec, s.Channels, s.Ranks)
 }
 
@@ -104,7 +125,10 @@ func (s *Setup) Mapping() (*mapping.Mapping, error) {
 // parallel and give the same statistics with any number of processors. Logs sees the commands of each channel; it may
 // be nil, as may any of it.
 func (s *Setup) Replay(ctx context.Context, requests []Request, logs []dram.Observe) (*Stats, error) {
-	if err := s.Validate(); err != nil {
+	if err := cmp.Or(s.Validate(), input.Ended(ctx)); err != nil {
+		return nil, err
+	}
+	if err := ascend(requests); err != nil {
 		return nil, err
 	}
 	if err := s.checkRequests(requests); err != nil {
@@ -143,9 +167,26 @@ func (s *Setup) Replay(ctx context.Context, requests []Request, logs []dram.Obse
 	return total, nil
 }
 
+// ascend returns the error of requests that no file holds: with a clock that is negative, too late, or before that of the
+// request before.
+func ascend(requests []Request) error {
+	last := int64(0)
+	for i := range requests {
+		clock := requests[i].Clock
+		if clock < last || clock > dram.MaxClock {
+			return &input.Error{Key: fmt.Sprintf("request %d: clock", i), Value: strconv.FormatInt(clock, 10), Expected: fmt.Sprintf("%d to %d", last, int64(dram.MaxClock))}
+		}
+		last = clock
+	}
+	return nil
+}
+
 // Set sets the field that the configuration key names, of the part ("tRFC", "dram.tRFC") or of the policy ("page", "policy.page"), from its text.
 // Call Validate after the last one.
 func (s *Setup) Set(key, value string) error {
+	if err := s.made(); err != nil {
+		return err
+	}
 	part, policy := schema.Of[dram.Spec](), schema.Of[Policy]()
 	ofPart, isPart := strings.CutPrefix(key, "dram.")
 	ofPolicy, isPolicy := strings.CutPrefix(key, "policy.")

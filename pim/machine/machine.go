@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -74,6 +75,9 @@ var programCommands = []dram.Command{dram.ACT, dram.ACTA, dram.PRE, dram.PREA, d
 
 // NewMachine returns a machine for programs of spec on d. Latencies beyond 4,096 clocks are an input.Error.
 func NewMachine(spec *pim.Spec, d *dram.Spec) (*Machine, error) {
+	if err := cmp.Or(input.Validate(spec), input.Validate(d)); err != nil {
+		return nil, err
+	}
 	m := &Machine{Spec: spec, Device: d, state: dram.NewState(d, 1, programCommands...), lengths: commandLengths(d), multipliers: multipliers{steps: 1}}
 	m.setLatencies()
 	if m.longest > history {

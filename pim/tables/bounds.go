@@ -2,6 +2,7 @@ package tables
 
 import (
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/machine"
 	"github.com/l3sim/l3sim/pim/series"
@@ -94,6 +95,9 @@ const (
 
 // BoundBuilder returns a builder that scores bounds, with SelectRank in a rank-level unit.
 func BoundBuilder(spec *pim.Spec, d *dram.Spec, bounds pim.HeadShape, by string) (*machine.Runner, error) {
+	if err := input.Validate(spec); err != nil {
+		return nil, err
+	}
 	unit := *spec
 	if by == SelectRank {
 		unit.ProcessingUnit = pim.RankLevelUnit

@@ -1,6 +1,7 @@
 package values
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -198,6 +199,12 @@ type VerifyResult struct {
 // reference, and bit for bit with a direct computation in the same formats. A shape that the rank cannot hold is an
 // input.Error; the context's end gives its error; any other error is a fault of the program.
 func Verify(ctx context.Context, spec *pim.Spec, d *dram.Spec, c *VerifyCase) (VerifyResult, error) {
+	if err := cmp.Or(input.Ended(ctx), input.Validate(spec), input.Validate(d)); err != nil {
+		return VerifyResult{}, err
+	}
+	if c == nil || len(c.storedQ) == 0 {
+		return VerifyResult{}, &input.Error{Key: "case", Expected: "one that NewVerifyCase or ReadVerifyCases returned"}
+	}
 	return verify(ctx, spec, d, c, (*valueMachine).run)
 }
 

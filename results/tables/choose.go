@@ -29,6 +29,9 @@ func (t *Table) Headline() []string {
 // Choose returns the columns that a flag names; without names, those that say what
 // a row is and the main results, or all where a table has none of them. Points whose names are long are known by their keys.
 func (t *Table) Choose(flag string, names []string) ([]int, error) {
+	if err := t.given(); err != nil {
+		return nil, err
+	}
 	var chosen []int
 	for _, name := range names {
 		i, err := t.Column(flag, name)

@@ -116,6 +116,9 @@ type side struct {
 }
 
 func newSide(t *Table) (*side, error) {
+	if err := t.given(); err != nil {
+		return nil, err
+	}
 	s := &side{Table: t, rows: map[string][]int{}}
 	for _, c := range []struct {
 		name string

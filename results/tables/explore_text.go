@@ -48,6 +48,9 @@ func (e *Exploration) WriteText(w io.Writer) error {
 
 // frontTable returns the points on the front: their knobs, then their goals.
 func (e *Exploration) frontTable() *Table {
+	if len(e.Front) == 0 {
+		return &Table{}
+	}
 	t := &Table{Columns: list.Map(e.Front[0].Knobs, func(k KnobValue) string { return k.Column })}
 	repeated := slices.ContainsFunc(e.Front, func(f FrontPoint) bool { return f.Seeds > 1 })
 	for _, g := range e.Goals {

@@ -85,6 +85,9 @@ const parquetBatch = 256 // the number of rows that are converted at a time
 // WriteParquet writes the table as Parquet, with metadata under the keys of provenance. The same table and provenance give the
 // same bytes. Pages are compressed with Snappy, which every reader has.
 func (t *Table) WriteParquet(w io.Writer, provenance map[string]string) error {
+	if err := t.given(); err != nil {
+		return err
+	}
 	kinds := list.Map(indices(len(t.Columns)), t.Kind)
 	config, err := parquet.NewWriterConfig(t.parquetSchema(kinds),
 		parquet.Compression(&parquet.Snappy), parquet.CreatedBy("l3sim", provenance[MetaVersion], "parquet-go"))

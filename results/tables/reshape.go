@@ -76,6 +76,9 @@ func (t *Table) Wide(x, y int) *Table {
 // points the first stays. Points without a number in the column are left out. The text "" leaves the table as it
 // is. Flag says who asks, for the *input.Error of any other text.
 func (t *Table) Best(flag, text string) (*Table, error) {
+	if err := t.given(); err != nil {
+		return nil, err
+	}
 	if text == "" {
 		return t, nil
 	}

@@ -75,9 +75,20 @@ func (t *Table) Kind(column int) Kind {
 // Add adds a row; Of says what its cells hold.
 func (t *Table) Add(cells ...any) { t.Rows = append(t.Rows, list.Map(cells, Of)) }
 
-// Value returns a cell by its column's full name, an empty one where there is no such column.
+// given returns the error for a table that is nil.
+func (t *Table) given() error {
+	if t == nil {
+		return &input.Error{Key: "table", Value: "nil", Expected: "results, as Sweep and Read return"}
+	}
+	return nil
+}
+
+// Value returns a cell by its column's full name, an empty one where there is no such row or column.
 func (t *Table) Value(row int, column string) Value {
-	if c := slices.Index(t.Columns, column); c >= 0 {
+	if t == nil || row < 0 || row >= len(t.Rows) {
+		return Value{}
+	}
+	if c := slices.Index(t.Columns, column); c >= 0 && c < len(t.Rows[row]) {
 		return t.Rows[row][c]
 	}
 	return Value{}
@@ -111,6 +122,9 @@ func (t *Table) only(keep func(row int) bool) *Table {
 // full name without the section of its key and without its unit, where only one column fits
 // (ranksets for node.ranksets). Flag says who asks, for the error.
 func (t *Table) Column(flag, name string) (int, error) {
+	if err := t.given(); err != nil {
+		return 0, err
+	}
 	if i := slices.Index(t.Columns, name); i >= 0 {
 		return i, nil
 	}

@@ -17,6 +17,9 @@ import (
 // a unit of the column's kind ("tbt_p99_ms<=2s"). A cell that is no number fulfils no
 // comparison. Without conditions it is the table itself.
 func (t *Table) Where(flag string, conditions []string) (*Table, error) {
+	if err := t.given(); err != nil {
+		return nil, err
+	}
 	out := t
 	for _, text := range conditions {
 		holds, err := t.condition(flag, text)

@@ -17,6 +17,9 @@ import (
 // WriteCSV writes the table with its header. A text that a spreadsheet would take for a formula, or a reader for a number or a
 // truth value, gets an apostrophe in front, which readers take off again.
 func (t *Table) WriteCSV(w io.Writer) error {
+	if err := t.given(); err != nil {
+		return err
+	}
 	c := csv.NewWriter(w)
 	if err := c.Write(list.Map(t.Columns, func(name string) string { return guarded(name, true) })); err != nil {
 		return err
@@ -71,6 +74,9 @@ const longestAligned = 198
 
 // writeAligned writes rows between the given marks; a table with a left mark gets Markdown's rule under its header.
 func (t *Table) writeAligned(w io.Writer, left, between, right string) error {
+	if err := t.given(); err != nil {
+		return err
+	}
 	markdown := left != ""
 	width, number := make([]int, len(t.Columns)), make([]bool, len(t.Columns))
 	cells := [][]string{slices.Clone(t.Columns)}
@@ -144,6 +150,9 @@ const tableSchema = "l3sim/table/1" // names the form of a table's JSON
 
 // WriteJSON writes the table as one JSON object: the names of the columns, and the rows as arrays.
 func (t *Table) WriteJSON(w io.Writer) error {
+	if err := t.given(); err != nil {
+		return err
+	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(struct {

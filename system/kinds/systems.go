@@ -84,9 +84,12 @@ func BatchingPolicies() []string { return []string{PrefillFirst, ChunkedPrefill}
 // Measure runs the programs of the hardware of a node of the system on the models of its memory, and tells errors
 // in terms of the configuration.
 func (s *System) Measure(h *flow.Hardware) (t CommandTables, err error) {
-	if s.KV.InDIMM {
+	switch {
+	case s == nil || h == nil || h.Config == nil:
+		return t, &input.Error{Key: "hardware", Value: "nil", Expected: "that of a system, as Derive returns"}
+	case s.KV.InDIMM:
 		t.Kernels, err = ranks.KernelsOf(h)
-	} else {
+	default:
 		t.Stack, err = newStack(h.Config)
 	}
 	return t, err

@@ -64,6 +64,9 @@ const MaxCombinations = 100_000
 // ReadFile reads a sweep file over configurations of a loader. An error in the file is an *input.Error that names file,
 // line and key. A fault of the machine (input.IsSystemFault) is another error.
 func ReadFile(ld *configs.Loader, path string) (*File, error) {
+	if err := ld.Made(); err != nil {
+		return nil, err
+	}
 	text, err := input.ReadFile(path)
 	if input.IsSystemFault(err) {
 		return nil, fmt.Errorf("%s: %w", path, errors.Unwrap(err))
