@@ -25,6 +25,16 @@ func (l Limits) Or(other Limits) Limits {
 	return Limits{Boards: l.Boards || other.Boards, Slot: l.Slot || other.Slot}
 }
 
+// And returns the limits that both designs exceed.
+func (l Limits) And(other Limits) Limits {
+	return Limits{Boards: l.Boards && other.Boards, Slot: l.Slot && other.Slot}
+}
+
+// Without returns the limits less those of another.
+func (l Limits) Without(other Limits) Limits {
+	return Limits{Boards: l.Boards && !other.Boards, Slot: l.Slot && !other.Slot}
+}
+
 // Sign returns what stands behind the design's name: a space and a sign for each limit, "" for none.
 func (l Limits) Sign() string { return l.join(" ", "", boardsSign, slotSign) }
 

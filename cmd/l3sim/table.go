@@ -99,12 +99,15 @@ func (a *app) table(paths []string, s *figure.Selection, columns []string, forma
 		if err != nil {
 			return err
 		}
-		t := data.Table()
+		t, legend := data.Table(), ""
+		if format != "csv" && format != formatJSON {
+			t, legend = data.Marked()
+		}
 		if wide {
 			x := slices.Index(t.Columns, data.X)
 			t = t.Wide(x, x+1)
 		}
-		return a.printTable(t, format)
+		return cmp.Or(a.printTable(t, format), writeLegend(a.Stdout, legend))
 	}
 	if wide {
 		return &input.Error{Key: "--wide", Expected: "--x and --y with it"}

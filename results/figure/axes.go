@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
 )
 
@@ -157,7 +158,7 @@ func (a *axes) style(p *plot.Plot) {
 		p.Y.Tick.Marker = names(d.Y, d.YNames)
 	}
 	if !d.XNumeric {
-		p.X.Tick.Marker = names(d.X, d.XNames)
+		p.X.Tick.Marker = marked(names(d.X, d.XNames), d.marks.xs)
 		a.turn(p)
 		return
 	}
@@ -228,6 +229,14 @@ func (a *axes) turn(p *plot.Plot) {
 			return
 		}
 	}
+}
+
+// marked adds the signs of limits to names.
+func marked(ticks plot.ConstantTicks, of []results.Limits) plot.ConstantTicks {
+	for i := range ticks {
+		ticks[i].Label += sign(of, i)
+	}
+	return ticks
 }
 
 func names(column string, values []tables.Value) plot.ConstantTicks {

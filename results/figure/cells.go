@@ -25,11 +25,12 @@ func (s *selector) cells() error {
 	for _, rows := range s.cellRows(s.rows) {
 		var xs, zs []float64
 		first := rows[0]
-		c := Cell{
+		c := Cell{row: first,
 			Facet: slices.Index(d.Facets, s.cell(first, s.facet)), Group: slices.Index(d.GroupNames, s.cell(first, s.group)),
 			X: positions[s.cell(first, s.x)], Y: slices.Index(d.YNames, s.cell(first, s.y)),
 		}
 		for _, r := range rows {
+			c.Limits = c.Limits.Or(s.table.Limits(r))
 			c.Samples, xs = append(c.Samples, s.values[r]), append(xs, s.number(r, s.x))
 			if d.hasThirdGoal() {
 				zs = append(zs, s.number(r, s.z))
@@ -53,6 +54,8 @@ func (s *selector) cells() error {
 	slices.SortStableFunc(d.Cells, func(a, b Cell) int {
 		return cmp.Or(cmp.Compare(a.Facet, b.Facet), cmp.Compare(a.Group, b.Group), cmp.Compare(a.X, b.X), cmp.Compare(a.Y, b.Y))
 	})
+	d.findMarks()
+	s.namePoints()
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
 )
 
@@ -58,7 +59,8 @@ type Data struct {
 
 	long       map[tables.Value]tables.Value // the whole names of points that have a number
 	styles     []int                         // of GroupNames
-	references []placed                      // which the legend calls by the name reference
+	marks      *marks
+	references []placed // which the legend calls by the name reference
 	reference  string
 }
 
@@ -70,8 +72,12 @@ type Cell struct {
 	// XValue is the mean of x over the samples where x is a number: of a key all are
 	// the same, of a metric each seed has its own.
 	XValue, XStd float64
-	ZValue       float64   // mean of a Pareto front's third goal
-	Samples      []float64 // of y; of z in a heat map; of x in a CDF, in rising order
+	ZValue       float64        // mean of a Pareto front's third goal
+	Limits       results.Limits // of real servers that any of its runs exceeds
+	sign         string         // of these, what stands beside the cell
+	name         string         // of its design, where it may stand beside the cell
+	row          int            // its first of the table
+	Samples      []float64      // of y; of z in a heat map; of x in a CDF, in rising order
 }
 
 // Mean returns the mean of the samples.

@@ -205,23 +205,41 @@ func newFrame(d *Data, title string) *frame {
 	return f
 }
 
-// notes are the lines under the plots that spell out the designs with a number.
+// notes are the lines under the plots: the designs with a number in full, and what signs mean.
 func (f *frame) notes() []string {
+	lines := f.designs()
+	signs := f.data.marks.legend()
+	if len(f.data.absent()) > 0 {
+		signs = append(signs, absentNote)
+	}
+	for _, text := range signs {
+		lines = append(lines, f.wrapped("", text)...)
+	}
+	return lines
+}
+
+// wrapped breaks a text into lines that begin with a head.
+func (f *frame) wrapped(head, text string) (lines []string) {
+	line := head
+	for i, word := range strings.Fields(text) {
+		if i > 0 && textStyle(noteText).Width(line+" "+word) > f.width-2*margin {
+			lines, line = append(lines, line), "   "
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return append(lines, line)
+}
+
+// designs are the lines that spell out the designs with a number.
+func (f *frame) designs() []string {
 	var lines []string
-	for _, names := range [][]tables.Value{f.data.Facets, f.data.GroupNames, f.data.XNames, f.data.YNames} {
+	for _, names := range [][]tables.Value{f.data.Facets, f.data.GroupNames, f.data.XNames, f.data.YNames, f.data.tagged()} {
 		for _, name := range names {
 			long, is := f.data.long[name]
 			if !is {
 				continue
 			}
-			line := name.String() + ":"
-			for _, word := range strings.Fields(strings.ReplaceAll(long.String(), ",", ", ")) {
-				if textStyle(noteText).Width(line+" "+word) > f.width-2*margin {
-					lines, line = append(lines, line), "   "
-				}
-				line += " " + word
-			}
-			lines = append(lines, line)
+			lines = append(lines, f.wrapped(name.String()+":", strings.ReplaceAll(long.String(), ",", ", "))...)
 		}
 	}
 	return lines
@@ -331,7 +349,7 @@ func (f *frame) plot(facet int, a *axes) *plot.Plot {
 	d := f.data
 	p := plot.New()
 	if d.Facet != "" {
-		p.Title.Text = named(d.Facet, d.Facets[facet])
+		p.Title.Text = named(d.Facet, d.Facets[facet]) + sign(d.marks.facets, facet)
 		p.Title.Padding = 4
 		restyle(&p.Title.TextStyle, d.text(9))
 	}
@@ -349,9 +367,15 @@ func (f *frame) plot(facet int, a *axes) *plot.Plot {
 		}
 	}
 	p.Add(newGrid(d))
+	if d.hasUnity(a) && d.Kind != "bar" {
+		p.Add(unity{a})
+	}
 	switch d.Kind {
 	case "bar", "stack":
-		p.Add(&bars{d, cells})
+		p.Add(&bars{d, cells, facet})
+		if d.hasUnity(a) { // over the bars, which would hide it
+			p.Add(unity{a})
+		}
 	case "cdf":
 		p.Add(&steps{cells, a})
 	case "heatmap":
@@ -360,6 +384,9 @@ func (f *frame) plot(facet int, a *axes) *plot.Plot {
 		p.Add(&pareto{d, cells, a})
 	default:
 		p.Add(&points{d, cells, a})
+	}
+	if d.Kind == "pareto" || d.Kind == "scatter" {
+		p.Add(&nameTags{d, cells, a})
 	}
 	if len(d.references) > 0 {
 		p.Add(&references{d, facet, a})

@@ -28,8 +28,8 @@ func newLegend(d *Data) *legend {
 		return nil
 	}
 	l := &legend{data: d}
-	for _, g := range d.GroupNames {
-		l.labels = append(l.labels, Label(d.Group, g))
+	for i, g := range d.GroupNames {
+		l.labels = append(l.labels, Label(d.Group, g)+sign(d.marks.groups, i))
 	}
 	if len(d.references) > 0 {
 		l.labels = append(l.labels, d.reference)

@@ -207,6 +207,7 @@ func (b *pareto) markers(c *draw.Canvas, p *plot.Plot, on []bool, front bool) {
 		at := vg.Point{X: x(cell.XValue), Y: y(cell.Mean())}
 		b.axes.errorBars(c, p, cell, at.X, marker.Color)
 		c.DrawGlyphNoClip(marker, at)
+		b.data.drawSign(c, cell.sign, vg.Point{X: at.X + 3, Y: at.Y + 1}, false)
 	}
 }
 

@@ -49,6 +49,7 @@ func errorBar(c *draw.Canvas, line color.Color, x, low, high, half vg.Length) {
 type bars struct {
 	data  *Data
 	cells []Cell
+	facet int
 }
 
 // Plot implements plot.Plotter.
@@ -62,12 +63,19 @@ func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
 			from := height[cell.X]
 			height[cell.X] += cell.Mean()
 			fillBar(&c, vg.Rectangle{Min: vg.Point{X: x(left), Y: y(from)}, Max: vg.Point{X: x(right), Y: y(height[cell.X])}}, b.data.style(cell.Group))
+			b.data.drawSign(&c, cell.sign, vg.Point{X: x(float64(cell.X)), Y: y(height[cell.X]) + 1}, true)
 			continue
 		}
 		zero, top := y(0), y(cell.Mean())
 		fillBar(&c, vg.Rectangle{Min: vg.Point{X: x(left), Y: min(zero, top)}, Max: vg.Point{X: x(right), Y: max(zero, top)}}, b.data.style(cell.Group))
 		if s := cell.Std(); s > 0 {
 			errorBar(&c, ink, x((left+right)/2), y(cell.Mean()-s), y(cell.Mean()+s), min(3, (x(right)-x(left))/4))
+		}
+		b.data.drawSign(&c, cell.sign, vg.Point{X: x((left + right) / 2), Y: max(zero, y(cell.Mean()+cell.Std())) + 1}, true)
+	}
+	for _, cell := range b.data.absent() {
+		if left, right := slot(b.data, &cell); cell.Facet == b.facet {
+			b.data.drawSign(&c, absentSign, vg.Point{X: x((left + right) / 2), Y: y(0) + 1}, true)
 		}
 	}
 }
@@ -149,6 +157,7 @@ func (b *points) Plot(c draw.Canvas, p *plot.Plot) {
 			if every == 1 || groups > 1 && (i+every*group/groups)%every == every/2 {
 				c.DrawGlyphNoClip(marker, line[i])
 			}
+			b.data.drawSign(&c, cells[i].sign, vg.Point{X: line[i].X + 3, Y: line[i].Y + 1}, false)
 		}
 	}
 }
@@ -215,6 +224,9 @@ func (h *heatmap) Plot(c draw.Canvas, p *plot.Plot) {
 			style.Color = paper
 		}
 		label := shortLabel(h.data, v)
+		if cell.sign != "" {
+			label += " " + cell.sign
+		}
 		if style.Width(label) < r.Max.X-r.Min.X-2 && r.Max.Y-r.Min.Y > 10 {
 			c.FillText(style, vg.Point{X: (r.Min.X + r.Max.X) / 2, Y: (r.Min.Y + r.Max.Y) / 2}, label)
 		}

@@ -2,6 +2,7 @@ package figure
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/l3sim/l3sim/results/tables"
 )
@@ -9,7 +10,15 @@ import (
 // Table returns the figure's numbers: a row a cell with its facet, group, x and
 // the mean of its samples; where cells have several, their sample standard
 // deviation and number too. Of a CDF it has a row for each step.
-func (d *Data) Table() *tables.Table {
+func (d *Data) Table() *tables.Table { return d.table(false) }
+
+// Marked is Table for people: the numbers of runs that exceed limits of real servers have signs, which legend explains; it is ""
+// where there is no such run. What all of them exceed stands in the legend alone.
+func (d *Data) Marked() (t *tables.Table, legend string) {
+	return d.table(true), strings.Join(d.marks.legend(), "\n")
+}
+
+func (d *Data) table(signs bool) *tables.Table {
 	columns, value := []string{d.Facet, d.Group, d.X, ""}, d.Y
 	if d.Kind == "heatmap" {
 		columns[3], value = d.Y, d.Z
@@ -41,15 +50,19 @@ func (d *Data) Table() *tables.Table {
 		if d.XNumeric && c.XStd > 0 {
 			x = number(c.XValue)
 		}
+		mean := number(c.Mean())
+		if text := c.Limits.Without(d.marks.all).Sign(); signs && text != "" {
+			mean = tables.Of(mean.String() + text)
+		}
 		switch {
 		case d.Kind == "cdf":
 			for n, v := range c.Samples {
 				add(c, number(v), number(float64(n+1)/float64(len(c.Samples))))
 			}
 		case repeated:
-			add(c, x, number(c.Mean()), number(c.Std()), len(c.Samples))
+			add(c, x, mean, number(c.Std()), len(c.Samples))
 		default:
-			add(c, x, number(c.Mean()))
+			add(c, x, mean)
 		}
 	}
 	return t

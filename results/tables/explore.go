@@ -135,7 +135,7 @@ func (e *explorer) findFront() {
 		}
 	}
 	for _, p := range front {
-		limits := e.points.limits(p)
+		limits := e.points.Limits(p)
 		f := FrontPoint{Point: e.points.Value(p, PointColumn).String(), Seeds: len(e.seeds[p]), BeyondBoards: limits.Boards, BeyondSlot: limits.Slot, Knobs: list.Map(differ, func(c int) KnobValue { return knob(p, c) })}
 		for _, goal := range e.Goals {
 			v, _ := e.points.Number(p, goal.index)

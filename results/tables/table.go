@@ -199,15 +199,15 @@ func (t *Table) Marked(columns []int) (out *Table, legend string) {
 	out = t.Select(columns)
 	var beyond results.Limits
 	for r := range t.Rows {
-		limits := t.limits(r)
+		limits := t.Limits(r)
 		out.mark(r, limits)
 		beyond = beyond.Or(limits)
 	}
 	return out, beyond.Legend()
 }
 
-// limits returns the limits of real servers that the run of a row exceeds; none where the table lacks the columns.
-func (t *Table) limits(row int) results.Limits {
+// Limits returns the limits of real servers that the run of a row exceeds; none where the table lacks the columns.
+func (t *Table) Limits(row int) results.Limits {
 	peak, drawn := t.Value(row, "dimm_peak_w").Float()
 	limit, known := t.Value(row, "dimm_limit_w").Float()
 	return results.Limits{Boards: t.Value(row, "beyond_boards") == Of(true), Slot: drawn && known && peak > limit}
