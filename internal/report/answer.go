@@ -8,34 +8,66 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
+// answers says which design is best for a goal. A design that no board can hold is never the answer: where it would be, a second
+// sentence says so. It returns the row of the design that it names first, too.
+func (s *Set) answers(t *tables.Table, g tables.Goal, best int) (text string, row int) {
+	built := func(row int) bool { return !t.Limits(row).Boards }
+	if built(best) {
+		return s.answer(t, g, best, built), best
+	}
+	at := -1
+	for r := range t.Rows {
+		if _, ok := t.Float(r, g.Column); ok && built(r) && (at < 0 || s.isBetter(t, g, r, at)) {
+			at = r
+		}
+	}
+	if at < 0 {
+		return "No board of a server holds any of these designs. " + s.answer(t, g, best, func(int) bool { return true }), best
+	}
+	value, _ := t.Float(best, g.Column)
+	_, unit := tables.Words(g.Column)
+	return fmt.Sprintf("%s Design %s would have %s, but no board of a server holds it.", s.answer(t, g, at, built), s.label(best), strings.TrimSpace(readable(g.Column, value)+" "+unit)), at
+}
+
+// label is a design's name with the signs of the limits that it exceeds.
+func (s *Set) label(row int) string { return s.Names[row] + s.Signs[row] }
+
 // answer says in a sentence which design is best for a goal, and by how much it is ahead: of the best of another system, or of
-// the first design where all have one system.
-func (s *Set) answer(t *tables.Table, g tables.Goal, best int) string {
+// the next best design where all have one system. It looks only at designs that count.
+func (s *Set) answer(t *tables.Table, g tables.Goal, best int, counts func(row int) bool) string {
 	value, _ := t.Float(best, g.Column)
 	words, unit := tables.Words(g.Column)
 	amount := strings.TrimSpace(readable(g.Column, value)+" "+unit) + band(t, best, g.Column)
 	if len(t.Rows) == 1 {
 		return words + ": " + amount + "."
 	}
-	most, own, other := "lowest", t.Value(best, "run.system"), 0
+	most, own, other := "lowest", t.Value(best, "run.system"), -1
 	if g.Maximize {
 		most = "highest"
 	}
 	for r := range t.Rows {
-		if system := t.Value(r, "run.system"); system != own && (t.Value(other, "run.system") == own || s.isBetter(t, g, r, other)) {
+		if r == best || !counts(r) {
+			continue
+		}
+		// The best of another system goes before the best of the own.
+		foreign, held := t.Value(r, "run.system") != own, other >= 0 && t.Value(other, "run.system") != own
+		if other < 0 || foreign && !held || foreign == held && s.isBetter(t, g, r, other) {
 			other = r
 		}
 	}
-	name := "design " + s.Names[best]
+	name := "design " + s.label(best)
 	if strings.HasPrefix(s.Names[best], "#") {
 		name += ": " + strings.ReplaceAll(t.Value(best, tables.PointColumn).String(), ",", ", ")
 	}
-	whose, text := "the first design", fmt.Sprintf("D%s has the %s %s: %s", name[1:], most, words, amount)
+	whose, text := "the next best", fmt.Sprintf("D%s has the %s %s: %s", name[1:], most, words, amount)
+	if other < 0 {
+		return text + "."
+	}
 	if system := t.Value(other, "run.system"); system != own {
 		whose, text = system.String()+" at its best", fmt.Sprintf("%s has the %s %s: %s (%s)", own, most, words, amount, name)
 	}
-	if base, ok := t.Float(other, g.Column); ok && other != best {
-		text += fmt.Sprintf(", %s %s (%s, design %s)", ahead(value, base), whose, readable(g.Column, base), s.Names[other])
+	if base, ok := t.Float(other, g.Column); ok {
+		text += fmt.Sprintf(", %s %s (%s, design %s)", ahead(value, base), whose, readable(g.Column, base), s.label(other))
 	}
 	return text + "."
 }

@@ -8,21 +8,21 @@ import (
 )
 
 // TestAnswer: a sentence names the best point of a goal with its unit and band of prices, and the best of another system or, of
-// one system, the first point. What a number stands for is spelled out.
+// one system, the next best point. What a number stands for is spelled out.
 func TestAnswer(t *testing.T) {
 	table := &tables.Table{Columns: []string{tables.PointColumn, "run.system", "output_tokens_per_s", "tbt_p99_ms", "usd_per_million_output_tokens", "usd_per_million_output_tokens_low", "usd_per_million_output_tokens_high"}}
 	table.Add("a", "gpu-only", 99.5, 40.0, 4.0, 3.0, 5.0)
 	table.Add("b", "l3", 210.44, 50.0, 2.0, 1.5, 2.5)
 	table.Add("c", "gpu-only", 90.0, 20.0, 5.0, 4.0, 6.0)
 	table.Add("d", "l3", nil, 32.0, 6.0, 5.0, 7.0)
-	s := &Set{Names: []string{"a", "b", "c", "d"}}
+	s := &Set{Names: []string{"a", "b", "c", "d"}, Signs: make([]string, 4)}
 	goals, err := table.ParseGoals("", "max output_tokens_per_s, min tbt_p99_ms, min usd_per_million_output_tokens")
 	if err != nil {
 		t.Fatal(err)
 	}
 	check := func(goal, best int, want string) {
 		t.Helper()
-		if got := s.answer(table, goals[goal], best); got != want {
+		if got, _ := s.answers(table, goals[goal], best); got != want {
 			t.Errorf("%s\nnot %s", got, want)
 		}
 	}
@@ -34,9 +34,9 @@ func TestAnswer(t *testing.T) {
 	for _, row := range table.Rows {
 		row[1] = tables.Value{}
 	}
-	check(0, 1, "Design b has the highest throughput: 210 output tokens/s, 2.11 times that of the first design (99.5, design a).")
-	check(0, 0, "Design a has the highest throughput: 99.5 output tokens/s.")
-	s.Names, table.Rows = s.Names[1:2], table.Rows[1:2]
+	check(0, 1, "Design b has the highest throughput: 210 output tokens/s, 2.11 times that of the next best (99.5, design a).")
+	check(1, 3, "Design d has the lowest time between tokens, 99th percentile: 32 ms, 60% more than the next best (20, design #3).")
+	s.Names, s.Signs, table.Rows = s.Names[1:2], s.Signs[1:2], table.Rows[1:2]
 	check(1, 0, "time between tokens, 99th percentile: 50 ms.")
 }
 
@@ -74,5 +74,31 @@ func TestSpread(t *testing.T) {
 				t.Fatalf("%v", stds)
 			}
 		}
+	}
+}
+
+// TestAnswerIsBuilt: the best design for a goal is one that a board can hold, and is compared with such alone; a sentence names a better
+// one that none can hold. Signs stand behind names.
+func TestAnswerIsBuilt(t *testing.T) {
+	table := &tables.Table{Columns: []string{tables.PointColumn, "run.system", "output_tokens_per_s", "beyond_boards"}}
+	for i, boards := range []bool{false, true, false, true} {
+		table.Add(string(rune('a'+i)), "l3", 100.0*float64(i+1), boards)
+	}
+	s := &Set{Names: []string{"a", "b", "c", "d"}, Signs: []string{"", " †", " ‡", " †"}}
+	goals, err := table.ParseGoals("", "max output_tokens_per_s, min beyond_boards")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "Design c ‡ has the highest throughput: 300 output tokens/s, 3 times that of the next best (100, design a)." +
+		" Design d † would have 400 output tokens/s, but no board of a server holds it."
+	if got, row := s.answers(table, goals[0], 3); got != want || row != 2 {
+		t.Errorf("%d: %s\nnot %s", row, got, want)
+	}
+	for i := range table.Rows {
+		table.Rows[i][3] = tables.Of(true)
+	}
+	want = "No board of a server holds any of these designs. Design d † has the highest throughput: 400 output tokens/s, 33.3% more than the next best (300, design c ‡)."
+	if got, _ := s.answers(table, goals[0], 3); got != want {
+		t.Errorf("%s\nnot %s", got, want)
 	}
 }

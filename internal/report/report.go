@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/validation"
 	"github.com/l3sim/l3sim/results"
 )
@@ -59,7 +60,39 @@ func Read(dirs []string, o Options) (*Report, error) {
 		}
 	}
 	r.Validation = validationErrors()
+	r.Title = cmp.Or(r.Title, r.title())
 	return r, nil
+}
+
+// title says what the results are of: the systems, models and traces that all folders have, or the folders.
+func (r *Report) title() string {
+	badge := func(s *Set, name string) string {
+		for _, b := range s.Badges {
+			if b.Name == name {
+				return b.Value
+			}
+		}
+		return ""
+	}
+	shared := func(name string) string {
+		value := badge(r.Sets[0], name)
+		for _, s := range r.Sets[1:] {
+			if badge(s, name) != value {
+				return ""
+			}
+		}
+		return value
+	}
+	system, model := shared("system"), shared("model")
+	if system == "" || model == "" {
+		names := list.Map(r.Sets, func(s *Set) string { return s.Name })
+		return "Results of " + strings.Join(names, ", ")
+	}
+	title := system + " serving " + model
+	if trace := shared("trace"); trace != "" {
+		title += ", trace " + trace
+	}
+	return title
 }
 
 // validationErrors sums up the recorded errors by kind: "kernels of h100-sxm: gemm, server, alone"
@@ -154,22 +187,24 @@ func (r *Report) fit() error {
 func (s *Set) thin() int {
 	kept, place, odd := 0, map[int]int{}, false
 	for i := range s.Rows {
-		if !slices.Contains(s.Front, i) {
+		if !slices.Contains(s.Front, i) && !slices.Contains(s.Best, i) {
 			if odd = !odd; !odd {
 				continue
 			}
 		}
 		place[i] = kept
-		s.Rows[kept], s.Names[kept], s.Seeds[kept], s.Spread[kept] = s.Rows[i], s.Names[i], s.Seeds[i], s.Spread[i]
+		s.Rows[kept], s.Names[kept], s.Signs[kept], s.Seeds[kept], s.Spread[kept] = s.Rows[i], s.Names[i], s.Signs[i], s.Seeds[i], s.Spread[i]
 		if s.Sets != nil {
 			s.Sets[kept] = s.Sets[i]
 		}
 		kept++
 	}
 	dropped := len(s.Rows) - kept
-	s.Rows, s.Names, s.Seeds, s.Spread, s.Sets = s.Rows[:kept], s.Names[:kept], s.Seeds[:kept], s.Spread[:kept], s.Sets[:min(kept, len(s.Sets))]
-	for i, p := range s.Front {
-		s.Front[i] = place[p]
+	s.Rows, s.Names, s.Signs, s.Seeds, s.Spread, s.Sets = s.Rows[:kept], s.Names[:kept], s.Signs[:kept], s.Seeds[:kept], s.Spread[:kept], s.Sets[:min(kept, len(s.Sets))]
+	for _, named := range [][]int{s.Front, s.Best} {
+		for i, p := range named {
+			named[i] = place[p]
+		}
 	}
 	return dropped
 }

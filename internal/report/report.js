@@ -49,7 +49,7 @@
     const low = cell(row, name + '_low'), high = cell(row, name + '_high');
     return shown(cell(row, name), name) + (typeof low === 'number' && typeof high === 'number' ? ` (${short(low)} to ${short(high)})` : '');
   };
-  const pointName = (row) => set.names[row];
+  const pointName = (row) => set.names[row] + set.signs[row];
   const command = (row) => set.sets ? set.command + set.sets[row] : '';
   const better = (name) => {
     const goal = set.goals.find((g) => g.column === name);
@@ -71,7 +71,7 @@
   const tooltip = (formatter) => ({ renderMode: 'richText', confine: true, formatter,
     backgroundColor: css('--soft'), borderColor: css('--line'), textStyle: { color: css('--ink'), fontSize: 12 } });
   const legend = () => ({ top: 0, type: 'scroll', textStyle: { color: css('--ink') } });
-  const categories = (data, more = {}) => axis('', { type: 'category', data, ...more, axisLabel: { color: css('--dim'), width: Math.min(190, document.body.clientWidth * 0.36), overflow: 'truncate' } });
+  const categories = (data, more = {}, labels = {}) => axis('', { type: 'category', data, ...more, axisLabel: { color: css('--dim'), width: Math.min(190, document.body.clientWidth * 0.36), overflow: 'truncate', ...labels } });
 
   // inRanges says whether a point lies within what was chosen in the parallel coordinates.
   const inRanges = (row) => Object.entries(ranges).every(([name, spans]) => {
@@ -110,7 +110,7 @@
     const series = groups.map((group, i) => ({
       name: by ? shown(group, by) : group, type: 'scatter', color: systems[group] || palette[i % palette.length], symbol: ['circle', 'triangle', 'rect', 'diamond', 'pin', 'arrow'][i % 6],
       data: set.rows.map((_, r) => r).filter((r) => (!by || cell(r, by) === group)).map((r) => ({
-        value: [cell(r, x), cell(r, y)], row: r, symbolSize: r === chosen ? 18 : onFront.has(r) ? 11 : 7,
+        value: [cell(r, x), cell(r, y)], row: r, label: { show: set.signs[r] !== '', formatter: () => set.signs[r].trim(), position: 'right', distance: 2, color: css('--ink'), fontSize: 11 }, symbolSize: r === chosen ? 18 : onFront.has(r) ? 11 : 7,
         itemStyle: { opacity: !inRanges(r) ? 0.05 : onFront.has(r) || r === chosen ? 1 : 0.35, borderColor: r === chosen ? css('--ink') : undefined, borderWidth: r === chosen ? 2 : 0 },
       })),
     }));
@@ -159,17 +159,18 @@
     });
   }
 
-  // some returns the points that the stacked charts show: at most twelve of the front, and the chosen one.
+  // some returns the points that the stacked charts show: at most twelve of the front, those that the answers name, and the chosen one.
   function some() {
     const every = Math.max(1, Math.ceil(set.front.length / 12));
     const rows = set.front.filter((_, i) => i % every === 0);
+    for (const r of set.best) if (!rows.includes(r)) rows.push(r);
     return chosen !== undefined && !rows.includes(chosen) ? rows.concat([chosen]) : rows;
   }
   function drawStack(id, columns, unit, scale) {
-    const rows = some(), used = columns.filter((c) => rows.some((r) => cell(r, c) > 0)), groups = [...new Set(used.map((c) => partOf(c)[1]))];
+    const rows = some(), turned = Math.max(...rows.map((r) => pointName(r).length)) * 7 > $(id).clientWidth / rows.length - 20, used = columns.filter((c) => rows.some((r) => cell(r, c) > 0)), groups = [...new Set(used.map((c) => partOf(c)[1]))];
     draw(id, {
-      legend: legend(), grid: { left: 65, right: 15, top: 40, bottom: 30 },
-      xAxis: categories(rows.map((r, i) => r === chosen ? 'chosen' : String(i + 1))), yAxis: axis(unit, { scale: false, nameGap: 45 }),
+      legend: legend(), grid: { left: 75, right: 15, top: 40, bottom: turned ? 85 : 30 },
+      xAxis: categories(rows.map((r) => (r === chosen ? '▸ ' : '') + pointName(r)), {}, { rotate: turned ? 35 : 0, width: turned ? 110 : $(id).clientWidth / rows.length - 20, interval: 0 }), yAxis: axis(unit, { scale: false, nameGap: 45 }),
       tooltip: tooltip((p) => `${pointName(rows[p.dataIndex])}\n${p.seriesName}: ${short(p.value)} ${unit}`),
       series: groups.map((g) => ({ name: g, type: 'bar', stack: 'all', color: partOf(used.find((c) => partOf(c)[1] === g))[2],
         data: rows.map((r) => used.filter((c) => partOf(c)[1] === g).reduce((sum, c) => sum + cell(r, c) * scale(r), 0)) })),

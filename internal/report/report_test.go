@@ -176,7 +176,7 @@ func TestSet(t *testing.T) {
 	if want := ` --set node.ranksets=4 --set 'node.memory_capacity="2GiB"' --set 'run.system="l3"' --set 'run.trace="p0"' --set run.seed=0`; s.Sets[9] != want {
 		t.Errorf("%s\nnot%s", s.Sets[9], want)
 	}
-	for _, badge := range []string{"<b>model</b> gpt-175b", "<b>GPU</b> a100", "<b>DIMM memory</b> 1GiB, 2GiB, 3GiB, 4GiB, 5GiB", "<b>ranksets</b> 2 to 8", "<b>prices</b> prices-2025-12 of 2025-12-01", "<b>code</b> v1"} {
+	for _, badge := range []string{"<b>model</b> gpt-175b", "<b>GPU</b> a100", "<b>DIMM memory</b> 1GiB, 2GiB, 3GiB, 4GiB, 5GiB", "<b>ranksets</b> 2 to 8", "<b>prices</b> prices-2025-12 of 2025-12-01", "<b>l3sim</b> v1"} {
 		if !strings.Contains(page, badge) {
 			t.Errorf("no badge %s", badge)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/internal/sweep/job"
+	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
 )
 
@@ -25,12 +26,15 @@ type Set struct {
 	Sets      []string `json:"sets"`      // of each point
 	Seeds     []int    `json:"seeds"`     // of each point
 	Front     []int    `json:"front"`     // points that no other beats, best first
+	Best      []int    `json:"best"`      // the points that the answers name first
 	Points    int      `json:"points"`    // with those that Rows leaves out
 	Failed    int      `json:"failed"`
 
 	Goals []Goal `json:"goals"`
 
 	Answers []string    `json:"-"`      // a sentence for each goal
+	Legend  []string    `json:"-"`      // what the signs mean, a line each
+	Signs   []string    `json:"signs"`  // of each point, what stands behind its name: limits of real servers that it exceeds
 	Names   []string    `json:"names"`  // short names of the points
 	Spread  [][]float64 `json:"spread"` // of each point, the standard deviation of each goal over its seeds
 }
@@ -81,6 +85,14 @@ func readSet(dir, flag, goals string) (*Set, error) {
 	s.Names = list.Map(means.Rows, func(row []tables.Value) string {
 		return short[row[slices.Index(means.Columns, tables.PointColumn)]].String()
 	})
+	var beyond results.Limits
+	for r := range means.Rows {
+		limits := means.Limits(r)
+		beyond, s.Signs = beyond.Or(limits), append(s.Signs, limits.Sign())
+	}
+	if legend := beyond.Legend(); legend != "" {
+		s.Legend = strings.Split(legend, "\n")
+	}
 	parsed, err := s.chooseGoals(means, flag, goals)
 	if err != nil {
 		return nil, err
@@ -130,7 +142,10 @@ func (s *Set) judge(means *tables.Table, goals []tables.Goal) error {
 	}
 	for i, g := range goals {
 		best := slices.MinFunc(e.Front, func(a, b tables.FrontPoint) int { return cmp.Compare(g.Cost(a.Values[i]), g.Cost(b.Values[i])) })
-		s.Answers = append(s.Answers, s.answer(means, g, place[best.Point]))
+		answer, named := s.answers(means, g, place[best.Point])
+		if s.Answers = append(s.Answers, answer); !slices.Contains(s.Best, named) {
+			s.Best = append(s.Best, named)
+		}
 	}
 	return nil
 }
@@ -155,8 +170,18 @@ func (s *Set) describe(t *tables.Table, base *tables.Base) {
 		s.Badges = append(s.Badges, Pair{"prices", value("prices.name") + " of " + value("prices.date")})
 	}
 	if base.Version != "" {
-		s.Badges = append(s.Badges, Pair{"code", base.Version[:min(len(base.Version), len("executable-")+12)]})
+		s.Badges = append(s.Badges, program(base.Version))
 	}
+}
+
+// program says which l3sim made the results: a version or a commit, or an own build by the first digits of its executable's hash.
+func program(version string) Pair {
+	hash, own := strings.CutPrefix(version, "executable-")
+	hash = hash[:min(len(hash), 12)]
+	if own {
+		return Pair{"l3sim", "own build " + hash}
+	}
+	return Pair{"l3sim", hash}
 }
 
 // valuesOf describes the values of a column: up to five of them, or the least and the largest.

@@ -147,7 +147,7 @@ func TestReport(t *testing.T) {
 	}
 	eval(`(() => { const c = document.getElementById('scatter'); c.scrollIntoView({block: 'center'}); const chart = echarts.getInstanceByDom(c);
 		const d = chart.getOption().series[0].data.at(-1), p = chart.convertToPixel('grid', d.value), box = c.getBoundingClientRect(), data = JSON.parse(document.getElementById('data').textContent);
-		return {X: box.x + p[0], Y: box.y + p[1], Name: data.sets[0].names[d.row]}; })()`, &at)
+		return {X: box.x + p[0], Y: box.y + p[1], Name: data.sets[0].names[d.row] + data.sets[0].signs[d.row]}; })()`, &at)
 	do(input.DispatchMouseEvent(input.MouseMoved, at.X-3, at.Y), input.DispatchMouseEvent(input.MouseMoved, at.X, at.Y), chromedp.Sleep(300*time.Millisecond))
 	if shown := text(`document.getElementById('scatter').textContent`); !strings.Contains(shown, at.Name) {
 		t.Errorf("no tooltip with %q: %s", at.Name, shown)
@@ -258,7 +258,7 @@ func reproduces(t *testing.T, l3sim, command string, eval func(string, any)) {
 	}
 	var rates []float64
 	eval(`(() => { const s = JSON.parse(document.getElementById('data').textContent).sets[0], name = document.querySelector('#chosen h3').textContent;
-		const c = s.columns.findIndex(c => c.name === 'output_tokens_per_s'); return s.rows.filter((_, i) => s.names[i] === name).map(r => r[c]); })()`, &rates)
+		const c = s.columns.findIndex(c => c.name === 'output_tokens_per_s'); return s.rows.filter((_, i) => s.names[i] + s.signs[i] === name).map(r => r[c]); })()`, &rates)
 	if len(rates) != 1 || rates[0] < summary.Rate*(1-1e-5) || rates[0] > summary.Rate*(1+1e-5) {
 		t.Errorf("%s gives %g tokens/s, the page has %g", command, summary.Rate, rates)
 	}
