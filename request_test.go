@@ -26,7 +26,7 @@ func TestRunRefusesRequests(t *testing.T) {
 			"request 1: Input = 0: ":    {Input: 0, Output: 1},
 			"request 1: Input = -5: ":   {Input: -5, Output: 3},
 			"request 1: Output = 0: ":   {Input: 1, Output: 0},
-			"request 1: Input = 167":    {Input: 1<<24 + 1, Output: 1},
+			"request 1: Input = 1073":   {Input: 1<<30 + 1, Output: 1},
 			"request 1: Output = 922":   {Input: 1, Output: 1<<63 - 1},
 			"request 1: Arrival = -":    {Input: 1, Output: 1, Arrival: -5e12},
 			"request 1: Arrival = 922":  {Input: 1, Output: 1, Arrival: 1<<63 - 1},

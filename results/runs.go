@@ -3,19 +3,23 @@ package results
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// WriteRuns writes a line for each run, with as many columns as fit 80 characters.
+// WriteRuns writes a line for each run, with as many columns as fit 80 characters, and below them what signs and numbers behind
+// the names mean.
 func WriteRuns(w io.Writer, names []string, runs []*Summary) error {
 	lines := make([]strings.Builder, len(runs)+1)
 	width, beyond := 0, Limits{}
+	notes := numberNotes(runs)
 	for i := range lines {
 		if i > 0 {
 			lines[i].WriteString(names[i-1])
 			limits := runs[i-1].Limits()
-			lines[i].WriteString(limits.Sign())
+			lines[i].WriteString(limits.Sign() + notes.behind(i-1))
 			beyond = beyond.Or(limits)
 		}
 		width = max(width, utf8.RuneCountInString(lines[i].String()))
@@ -43,12 +47,73 @@ func WriteRuns(w io.Writer, names []string, runs []*Summary) error {
 		lines = append(lines, strings.Builder{})
 		lines[len(lines)-1].WriteString(legend)
 	}
+	for _, text := range notes.lines() {
+		lines = append(lines, strings.Builder{})
+		lines[len(lines)-1].WriteString(text)
+	}
 	for i := range lines {
 		if _, err := fmt.Fprintln(w, strings.TrimRight(lines[i].String(), " ")); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// runNotes are the notes of several runs, each once.
+type runNotes struct {
+	runs  int
+	texts []string
+	of    [][]int // runs with each
+	queue bool    // all requests of every run come at once
+}
+
+// numberNotes numbers the notes of runs in their order. What the signs of limits say is none.
+func numberNotes(runs []*Summary) *runNotes {
+	n := &runNotes{runs: len(runs), queue: len(runs) > 0}
+	for i, s := range runs {
+		n.queue = n.queue && s.queued() != ""
+		for _, text := range s.Notes {
+			if s.BeyondBoards && strings.Contains(text, "DIMMs on a channel") {
+				continue // the sign says it
+			}
+			at := slices.Index(n.texts, text)
+			if at < 0 {
+				at = len(n.texts)
+				n.texts, n.of = append(n.texts, text), append(n.of, nil)
+			}
+			n.of[at] = append(n.of[at], i)
+		}
+	}
+	return n
+}
+
+// behind returns what stands behind a run's name: the numbers of notes that not all runs have.
+func (n *runNotes) behind(run int) string {
+	var numbers []string
+	for i, of := range n.of {
+		if len(of) < n.runs && slices.Contains(of, run) {
+			numbers = append(numbers, strconv.Itoa(i+1))
+		}
+	}
+	if len(numbers) == 0 {
+		return ""
+	}
+	return " [" + strings.Join(numbers, ",") + "]"
+}
+
+// lines returns the notes with their numbers.
+func (n *runNotes) lines() (all []string) {
+	for i, text := range n.texts {
+		whose := ""
+		if len(n.of[i]) == n.runs && n.runs > 1 {
+			whose = "all: "
+		}
+		all = append(all, fmt.Sprintf("[%d] %s", i+1, wrapped(whose+text, 4)))
+	}
+	if n.queue {
+		all = append(all, queueText)
+	}
+	return all
 }
 
 // columns are what a line of a run says, the most asked first. One in which every cell is empty is left out.

@@ -42,7 +42,9 @@ type Summary struct {
 	// APIServer is the process before the engine; left out where that takes no time.
 	APIServer APIServer `json:"api_server,omitzero"`
 	WallS     float64   `json:"wall_s"` // time that the simulation itself took, in seconds
-	// Notes are sentences on what the numbers rest on that none of them says; left out where there are none.
+	// Doubts are sentences on what makes a number doubtful; left out where there are none.
+	Doubts []string `json:"warnings,omitempty"`
+	// Notes are sentences on what else the numbers rest on that none of them says; left out where there are none.
 	Notes []string `json:"notes,omitempty"`
 }
 

@@ -212,19 +212,20 @@ func TestBrief(t *testing.T) {
 	}
 	golden(t, "brief.txt", b.Bytes())
 	plain := sample()
-	plain.SLO, plain.Notes = SLO{}, []string{"a name is new"}
+	plain.SLO, plain.Doubts, plain.Notes = SLO{}, []string{"a sum is wrong"}, []string{"a name is new", strings.Repeat("a long note has lines ", 9)}
 	b.Reset()
 	if err := plain.WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
-	if lines := strings.Split(strings.TrimSpace(b.String()), "\n"); len(lines) != 10 || strings.Contains(b.String(), "goodput") || !strings.Contains(b.String(), "39 min simulated") {
+	if lines := strings.Split(strings.TrimSpace(b.String()), "\n"); len(lines) != 16 || !strings.HasPrefix(lines[10], "note 1          a DIMM draws 12.5 W") || lines[11] != "note 2          a name is new" ||
+		!strings.HasPrefix(lines[15], "                note has") || strings.Contains(b.String(), "wrong") || strings.Contains(b.String(), "goodput") || !strings.Contains(b.String(), "39 min simulated") {
 		t.Errorf("without targets:\n%s", b.String())
 	}
 	plain.EnergyReport.NotEstimated = []string{"DRAM"}
 	if got, want := plain.Warnings(), []string{
 		"2 of 1,000 requests fit no empty memory and were rejected", "more requests come than are served: latencies depend on how long the run is",
 		"5 requests were refused, 6 expired", "the energy lacks DRAM",
-		"a DIMM draws 12.5 W at its busiest, 15.2 W at most: more than the 10 W that its slot supplies", "a name is new",
+		"a sum is wrong",
 	}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -288,5 +289,25 @@ func TestRuns(t *testing.T) {
 	}
 	if err := WriteRuns(failing{}, nil, nil); !errors.Is(err, errFull) {
 		t.Error(err)
+	}
+}
+
+// TestRunNotes: notes of several runs stand once below them, behind the names of those that have them where not all have; what a sign
+// says is no note, and runs whose requests all come at once say what TTFT is.
+func TestRunNotes(t *testing.T) {
+	a, b := sample(), sample()
+	a.Notes, b.Notes = []string{"both", "only a", "node.ranksets = 6 are 3 DIMMs on a channel"}, []string{"only b", "both"}
+	a.BeyondBoards = true
+	a.Arrivals.Kind, b.Arrivals.Kind = traces.ArrivalsAtOnce, traces.ArrivalsAtOnce
+	var text bytes.Buffer
+	if err := WriteRuns(&text, []string{"a", "b"}, []*Summary{a, b}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+	if !strings.HasPrefix(lines[1], "a †‡ [2]  ") || !strings.HasPrefix(lines[2], "b ‡ [3]  ") {
+		t.Errorf("names in\n%s", text.String())
+	}
+	if want := []string{"[1] all: both", "[2] only a", "[3] only b", "TTFT is the place in the queue: all requests come at once"}; !slices.Equal(lines[5:], want) {
+		t.Errorf("%q, want %q", lines[5:], want)
 	}
 }

@@ -8,12 +8,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
-// WriteText writes what a person asks first, in ten lines at most; WriteFull writes the rest, too.
+// WriteText writes what a person asks first, in ten lines at most, and the notes; WriteFull writes the rest, too.
 func (s *Summary) WriteText(w io.Writer) error { return s.write(w, false) }
 
 // WriteFull writes all of the summary for a person to read.
@@ -36,8 +37,37 @@ func (s *Summary) write(w io.Writer, full bool) error {
 			fmt.Fprintf(&b, "%-16s%s\n", f.name, text)
 		}
 	}
+	notes := s.Notes
+	if text := s.draw(); text != "" {
+		notes = append([]string{text}, notes...)
+	}
+	for i, text := range notes {
+		fmt.Fprintf(&b, "%-16s%s\n", fmt.Sprintf("note %d", i+1), wrapped(text, 16))
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+const lineWidth = 80 // letters, for sentences
+
+// wrapped breaks a text that stands behind so many letters into lines that begin there.
+func wrapped(text string, behind int) string {
+	var b strings.Builder
+	at := behind
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i > 0 && at+1+n > lineWidth:
+			b.WriteString("\n" + strings.Repeat(" ", behind))
+			at = behind
+		case i > 0:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += n
+	}
+	return b.String()
 }
 
 // Where a fact stands.
@@ -76,11 +106,14 @@ var facts = []struct {
 		return fmt.Sprintf("%s requests on average, %s at most", grouped(s.DecodeBatch.Mean, 1), count(s.DecodeBatch.Max))
 	}},
 	{inBrief, "TBT", func(s *Summary) string { return s.TBT.text() }},
-	{inBrief, "TTFT", func(s *Summary) string { return s.TTFT.text() }},
+	{inBrief, "TTFT", func(s *Summary) string { return s.TTFT.text() + s.queued() }},
 	{inFull, "", func(*Summary) string { return fmt.Sprintf("%12s%12s%12s%12s%12s", "mean", "p50", "p90", "p99", "max") }},
 	{inFull, "TBT", func(s *Summary) string { return s.TBT.row() }},
 	{inFull, "without stalls", func(s *Summary) string { return where(s.Stall.Count > 0, s.TBTDecode.row) }},
 	{inFull, "TTFT", func(s *Summary) string { return s.TTFT.row() }},
+	{inFull, "", func(s *Summary) string {
+		return where(s.queued() != "", func() string { return queueText })
+	}},
 	{inFull, "end to end", func(s *Summary) string { return s.E2E.row() }},
 	{inFull, "queueing", func(s *Summary) string { return where(s.online(), s.Queue.row) }},
 	{inFull, "TPOT", func(s *Summary) string { return where(s.online(), s.TPOT.row) }},
@@ -194,6 +227,13 @@ func where(there bool, text func() string) string {
 // online says that requests come over time.
 func (s *Summary) online() bool { return s.Arrivals.Kind != traces.ArrivalsAtOnce }
 
+const queueText = "TTFT is the place in the queue: all requests come at once"
+
+// queued says what a time to the first token is where all requests come at once.
+func (s *Summary) queued() string {
+	return where(!s.online() && s.Trace.Requests > 1, func() string { return " (place in the queue)" })
+}
+
 func (l *Latency) text() string {
 	return fmt.Sprintf("mean %s, p50 %s, p99 %s, max %s", TimeText(l.Mean), TimeText(l.P50), TimeText(l.P99), TimeText(l.Max))
 }
@@ -261,7 +301,7 @@ func TimeText(ms float64) string {
 	return strconv.FormatFloat(ms, 'g', 3, 64) + " ms"
 }
 
-// Warnings are sentences on what a reader of the numbers must know.
+// Warnings are sentences on what makes a number doubtful.
 func (s *Summary) Warnings() []string {
 	var all []string
 	if n := s.RejectedRequests - s.TooLongRequests; n > 0 {
@@ -276,10 +316,15 @@ func (s *Summary) Warnings() []string {
 	for _, what := range s.EnergyReport.NotEstimated {
 		all = append(all, "the energy lacks "+what)
 	}
-	if e := &s.EnergyReport; e.DIMM > e.DIMMLimit {
-		all = append(all, fmt.Sprintf("a DIMM draws %s W at its busiest, %s W at most: more than the %s W that its slot supplies", grouped(e.DIMM, 1), grouped(e.DIMMHigh, 1), grouped(e.DIMMLimit, 0)))
-	}
-	return append(all, s.Notes...)
+	return append(all, s.Doubts...)
+}
+
+// draw says that a DIMM draws more than its slot supplies, "" where none does.
+func (s *Summary) draw() string {
+	e := &s.EnergyReport
+	return where(e.DIMM > e.DIMMLimit, func() string {
+		return fmt.Sprintf("a DIMM draws %s W, at most %s W: its slot supplies %s W", grouped(e.DIMM, 1), grouped(e.DIMMHigh, 1), grouped(e.DIMMLimit, 0))
+	})
 }
 
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + "%" }

@@ -55,7 +55,7 @@ func (n *Node) Hardware(m traces.Moments) Hardware {
 		Replicas: n.Replicas(), GPUs: cfg.Model.TensorParallel,
 		Weights: cfg.Model.WeightBytes(), Widths: cfg.Model.WeightWidths(), FreeGPU: n.FreeGPUMemory(),
 		KV: kv, KVTokens: n.memory.Tokens(kv, cfg.Model.KVBytesPerToken()),
-		HBM: units.Bandwidth(cfg.Node.GPUs) * cfg.GPU.MemoryBandwidth, Notes: Notes(cfg),
+		HBM: units.Bandwidth(cfg.Node.GPUs) * cfg.GPU.MemoryBandwidth, Notes: inFull(cfg),
 	}
 	h.Attention = units.Bandwidth(h.Replicas) * n.assemble(0, nil, false, nil).Engine.Peak()
 	if n.system.Host {
@@ -128,39 +128,79 @@ func BeyondBoards(cfg *configs.Config) bool {
 	return strings.HasPrefix(cfg.DRAM.Rules().Family, "ddr") && DIMMsPerChannel(cfg) > most
 }
 
-// Notes says what the numbers of a configuration's runs rest on that none of them says.
-func Notes(cfg *configs.Config) (notes []string) {
-	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
-	notes = append(notes, cfg.ReadingNotes()...)
+// remarks are sentences on what numbers rest on that none of them says.
+type remarks struct {
+	doubts []string // what makes a number doubtful
+	notes  []string // the rest
+}
+
+func (r *remarks) doubt(format string, args ...any) {
+	r.doubts = append(r.doubts, fmt.Sprintf(format, args...))
+}
+func (r *remarks) note(format string, args ...any) {
+	r.notes = append(r.notes, fmt.Sprintf(format, args...))
+}
+
+// Notes says what the numbers of a configuration's runs rest on that none of them says, first what makes them doubtful.
+func Notes(cfg *configs.Config) []string {
+	r := remarksOn(cfg)
+	return append(r.doubts, r.notes...)
+}
+
+// fewChanges is how many changed keys of a GPU a sentence names; a dry run names all.
+const fewChanges = 4
+
+// remarksOn returns the remarks on a configuration.
+func remarksOn(cfg *configs.Config) (r remarks) {
+	r.doubts = append(r.doubts, cfg.ReadingNotes()...)
 	gpu, base := cfg.GPU.Name, ""
 	if preset, changed := cfg.GPUBase(); preset != "" {
 		base = preset
-		keys := "nothing"
-		if len(changed) > 0 {
-			keys = strings.Join(changed, ", ")
+		what := strings.Join(changed, ", ")
+		switch n := len(changed); {
+		case n == 0:
+			what = "nothing"
+		case n > fewChanges:
+			what = fmt.Sprintf("%d keys", n)
 		}
-		note("GPU %s is %s with changed: %s; what is not changed (efficiencies of kernels, power and links among it) is that of %s", gpu, preset, keys, preset)
+		r.doubt("GPU %s was never measured: it is %s with %s changed ('l3sim run --dry-run' says more)", gpu, preset, what)
+	}
+	if m := &cfg.Model; m.Experts > 0 {
+		what := "a mixture of experts"
+		if m.ExpertBits == 4 {
+			what += " in MXFP4"
+		}
+		r.doubt("%s is %s: no time of such a model was ever compared with a measurement", m.Name, what)
 	}
 	prices := &cfg.Prices.Prices
 	switch price, whose := prices.GPU.Of(gpu, base); {
 	case whose == gpu || cfg.GPU.Price > 0:
 	case whose == "":
-		note("price list %s has no GPU %s: it costs prices.gpu.other, %s, in USD", prices.Name, gpu, price)
+		r.note("price list %s has no GPU %s: it costs prices.gpu.other, %s, in USD", prices.Name, gpu, price)
 	default:
-		note("price list %s has no GPU %s: it costs what %s does, %s, in USD", prices.Name, gpu, whose, price)
+		r.note("price list %s has no GPU %s: it costs what %s does, %s, in USD", prices.Name, gpu, whose, price)
 	}
 	if newest, date := configs.NewestPrices(); prices.Stale(date) {
-		note("price list %s is of %s; %s is of %s (--prices %s)", prices.Name, prices.Date, newest, date, newest)
+		r.note("price list %s is of %s; %s is of %s (--prices %s)", prices.Name, prices.Date, newest, date, newest)
 	}
 	if BeyondBoards(cfg) {
-		note("node.ranksets = %d are %d DIMMs on a channel (energy.ranks_per_dimm = %d): boards of servers have %d at DDR4-3200 and DDR5, at most %d",
+		r.note("node.ranksets = %d are %d DIMMs on a channel (energy.ranks_per_dimm = %d): boards of servers have %d at DDR4-3200 and DDR5, at most %d",
 			cfg.Node.Ranksets, DIMMsPerChannel(cfg), cfg.Energy.RanksPerDIMM, fastDIMMs, mostDIMMs)
 	}
-	if text := idleMultipliers(cfg); text != "" {
-		notes = append(notes, text)
-	}
 	if text := tightMemory(cfg); text != "" {
-		notes = append(notes, text)
+		r.doubts = append(r.doubts, text)
+	}
+	if text := idleMultipliers(cfg); text != "" {
+		r.notes = append(r.notes, text)
+	}
+	return r
+}
+
+// inFull returns the remarks on a configuration with all changed keys of its GPU.
+func inFull(cfg *configs.Config) []string {
+	notes := Notes(cfg)
+	if preset, changed := cfg.GPUBase(); preset != "" && len(changed) > 0 {
+		notes = append(notes, fmt.Sprintf("changed in GPU %s: %s; what is not changed (efficiencies of kernels, power and links among it) is that of %s", cfg.GPU.Name, strings.Join(changed, ", "), preset))
 	}
 	return notes
 }
@@ -202,32 +242,38 @@ func idleMultipliers(cfg *configs.Config) string {
 		cfg.PIM.Multipliers, built.SetMultipliers(&cfg.DRAM.Spec, shape), shape.StoredBits())
 }
 
-// notes adds to Notes what came of the run whose summary is s.
-func (r *Result) notes(cfg *configs.Config, s *results.Summary) []string {
-	notes := Notes(cfg)
-	if r.wholePrompts > 0 {
-		notes = append(notes, fmt.Sprintf("%d prompts of up to %d tokens ran whole, as the GPUs have no room for keys and values of a cut one: all that decodes waits for them, TBT p99 %.4g s, at most %.4g s",
-			r.wholePrompts, r.longestWhole, s.TBT.P99/1e3, s.TBT.Max/1e3))
-	}
+// muchExtrapolated is the share of the GPUs' time in kernels beyond what was measured from which times are doubtful.
+const muchExtrapolated = 0.1
+
+// remarks adds what came of the run whose summary is s to the remarks on its configuration.
+func (r *Result) remarks(cfg *configs.Config, s *results.Summary) remarks {
+	all := remarksOn(cfg)
 	for _, note := range r.trace.Notes {
-		notes = append(notes, r.trace.Name+": "+note)
+		all.doubt("%s: %s", r.trace.Name, note)
 	}
 	if note := ContextNote(cfg, r.trace); note != "" {
-		notes = append(notes, note)
+		all.doubt("%s", note)
 	}
-	if note := r.extrapolationNote(cfg.GPU.Name); note != "" {
-		notes = append(notes, note)
+	if note, share := r.extrapolationNote(cfg.GPU.Name); share >= muchExtrapolated {
+		all.doubt("%s", note)
+	} else if note != "" {
+		all.note("%s", note)
+	}
+	if r.wholePrompts > 0 {
+		all.note("%d prompts of up to %d tokens ran whole, as the GPUs have no room for keys and values of a cut one: all that decodes waits for them, TBT p99 %.4g s, at most %.4g s",
+			r.wholePrompts, r.longestWhole, s.TBT.P99/1e3, s.TBT.Max/1e3)
 	}
 	if cfg.Memory.Spare == scheduler.SpareDecode {
-		notes = append(notes, fmt.Sprintf("the GPUs' spare memory decodes %.1f%% of the tokens (memory.spare = %q)", 100*float64(r.spareTokens)/float64(max(1, r.tokens)), cfg.Memory.Spare))
+		all.note("the GPUs' spare memory decodes %.1f%% of the tokens (memory.spare = %q)", 100*float64(r.spareTokens)/float64(max(1, r.tokens)), cfg.Memory.Spare)
 	}
-	return append(notes, s.SLO.Missed(&s.TTFT, &s.TBT, &s.TPOT, &s.E2E)...)
+	all.notes = append(all.notes, s.SLO.Missed(&s.TTFT, &s.TBT, &s.TPOT, &s.E2E)...)
+	return all
 }
 
 // extrapolationNote says which kernels lie beyond what the parameters of a GPU were fitted to, if they take 1% of the
-// GPUs' time or more.
-func (r *Result) extrapolationNote(gpuName string) string {
-	all, kinds := 0.0, []string(nil)
+// GPUs' time or more, and the share of all of them.
+func (r *Result) extrapolationNote(gpuName string) (note string, all float64) {
+	var kinds []string
 	for k, share := range r.extrapolated {
 		all += share
 		if text := fmt.Sprintf("%.1f%%", 100*share); text != "0.0%" {
@@ -235,7 +281,7 @@ func (r *Result) extrapolationNote(gpuName string) string {
 		}
 	}
 	if all < 0.01 {
-		return ""
+		return "", all
 	}
-	return fmt.Sprintf("kernels beyond what %s was measured at take %.1f%% of the GPUs' time: %s ('l3sim gpu iteration' says how)", gpuName, 100*all, strings.Join(kinds, ", "))
+	return fmt.Sprintf("kernels beyond what %s was measured at take %.1f%% of the GPUs' time: %s ('l3sim gpu iteration' says how)", gpuName, 100*all, strings.Join(kinds, ", ")), all
 }

@@ -36,7 +36,7 @@ func summaryOf(t *testing.T, trace *traces.Trace, sets ...string) (*Result, *res
 func notesOf(t *testing.T, trace *traces.Trace, sets ...string) string {
 	t.Helper()
 	_, s := summaryOf(t, trace, sets...)
-	notes := strings.Join(s.Notes, "; ")
+	notes := strings.Join(slices.Concat(s.Doubts, s.Notes), "; ")
 	if s.BeyondBoards != strings.Contains(notes, "DIMMs on a channel") || s.BeyondBoards && !strings.Contains(notes, fmt.Sprintf(" are %d DIMMs", s.DIMMsPerChannel)) || s.DIMMsPerChannel == 0 {
 		t.Errorf("%d DIMMs on a channel, beyond boards %v: %s", s.DIMMsPerChannel, s.BeyondBoards, notes)
 	}
@@ -62,7 +62,7 @@ func TestNotes(t *testing.T) {
 		{fewRequests(3), []string{"node.ranksets=6", "energy.ranks_per_dimm=1"}, []string{"node.ranksets = 6 are 6 DIMMs on a channel (energy.ranks_per_dimm = 1)"}},
 		{fewRequests(3), []string{"node.ranksets=64"}, []string{"node.ranksets = 64 are 32 DIMMs on a channel (energy.ranks_per_dimm = 2): boards of servers have 2 at DDR4-3200 and DDR5, at most 3"}},
 		{fewRequests(3), []string{"gpu.preset=h200-sxm", "gpu.name=b300", "gpu.memory_capacity=192GB"}, []string{
-			"GPU b300 is h200-sxm with changed: memory_capacity; what is not changed (efficiencies of kernels, power and links among it) is that of h200-sxm",
+			"GPU b300 was never measured: it is h200-sxm with memory_capacity changed ('l3sim run --dry-run' says more)",
 			"has no GPU b300: it costs what h200-sxm does, "}},
 		{fewRequests(3), append(measured, "gpu.preset=h200-sxm", "gpu.memory_capacity=192GB"), nil}, // the title says it
 		{fewRequests(3), []string{"pim.multipliers=8"}, []string{"pim.multipliers = 8 changes nothing: a set of 4 takes a read of 16-bit elements as fast; pim.macs_per_read is"}},
@@ -148,7 +148,11 @@ func TestExtrapolationNote(t *testing.T) {
 			for _, s := range r.extrapolated {
 				all += s
 			}
-			return r.extrapolated, all, r.extrapolationNote("it")
+			note, sum := r.extrapolationNote("it")
+			if sum != all {
+				t.Errorf("a share of %g, not %g", sum, all)
+			}
+			return r.extrapolated, all, note
 		}
 		if _, all, note := shares(Options{}); all != 0 || note != "" {
 			t.Errorf("%s: within what was measured %g, %q", system.Name, all, note)
@@ -185,5 +189,33 @@ func TestAllExtrapolated(t *testing.T) {
 	}
 	if math.Abs(sum-1) > 1e-6 {
 		t.Errorf("%v add up to %g", r.extrapolated, sum)
+	}
+}
+
+// TestDoubts: what makes a number doubtful is apart from what only explains it: kernels far beyond what was measured, requests longer than
+// the model's context, a GPU of one's own, which is one short sentence, and models whose like was never measured.
+func TestDoubts(t *testing.T) {
+	for _, c := range []struct {
+		sets          []string
+		doubts, notes string // joined
+	}{
+		{nil, "", ""},
+		{[]string{"node.ranksets=6"}, "", "node.ranksets = 6 are 3 DIMMs"},
+		{[]string{"gpu.preset=h200-sxm"}, "kernels beyond what h200-sxm was measured at take 20.2%", ""},
+		{[]string{"gpu.preset=h200-sxm", "gpu.name=x", "gpu.memory_capacity=192GB", "gpu.sms=99", "gpu.memory_bandwidth=9TB/s", "gpu.power.idle_w=1", "gpu.power.limit_w=999"},
+			"GPU x was never measured: it is h200-sxm with 5 keys changed ('l3sim run --dry-run' says more)", "price list prices-2025-12 has no GPU x"},
+		{[]string{"run.model=mixtral-8x7b"}, "mixtral-8x7b is a mixture of experts: no time of such a model was ever compared with a measurement", ""},
+		{[]string{"run.model=mixtral-8x7b", "model.expert_bits=4"}, "mixtral-8x7b is a mixture of experts in MXFP4: no time", ""},
+	} {
+		_, s := summaryOf(t, fewRequests(3), c.sets...)
+		doubts, notes := strings.Join(s.Doubts, "; "), strings.Join(s.Notes, "; ")
+		if !strings.Contains(doubts, c.doubts) || (doubts == "") != (c.doubts == "") || !strings.Contains(notes, c.notes) {
+			t.Errorf("%q: doubts %q, notes %q", c.sets, doubts, notes)
+		}
+		for _, text := range s.Doubts {
+			if len(text) > 240 {
+				t.Errorf("%d characters: %s", len(text), text)
+			}
+		}
 	}
 }

@@ -301,7 +301,8 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 	}
 	s.Cost = power.Cost(cfg, &s.EnergyReport, s.OutputTokensPerS)
 	s.DIMMsPerChannel, s.BeyondBoards = DIMMsPerChannel(cfg), BeyondBoards(cfg)
-	s.Notes = r.notes(cfg, s)
+	said := r.remarks(cfg, s)
+	s.Doubts, s.Notes = said.doubts, said.notes
 	if n := len(r.Requests); n > 0 {
 		s.Goodput.Attainment = float64(o.attained) / float64(n)
 	}

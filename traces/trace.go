@@ -27,6 +27,9 @@ type Request struct {
 	Turn *Turn
 }
 
+// mostTokens bounds the tokens of a request that a program makes, so that sums of them fit: no memory holds as many.
+const mostTokens = 1 << 30
+
 // given returns the error for a trace that is nil.
 func (t *Trace) given() error {
 	if t == nil {
@@ -50,10 +53,10 @@ func (t *Trace) Valid() error {
 			return &input.Error{Key: fmt.Sprintf("request %d: %s", i, field), Value: fmt.Sprint(value), Expected: expected}
 		}
 		switch {
-		case r.Input < 1 || r.Input > maxTokens:
-			return fault("Input", r.Input, expectedTokens)
-		case r.Output < 1 || r.Output > maxTokens:
-			return fault("Output", r.Output, expectedTokens)
+		case r.Input < 1 || r.Input > mostTokens:
+			return fault("Input", r.Input, fmt.Sprintf("1 to %d tokens", mostTokens))
+		case r.Output < 1 || r.Output > mostTokens:
+			return fault("Output", r.Output, fmt.Sprintf("1 to %d tokens", mostTokens))
 		case r.Arrival < 0 || r.Arrival > units.Duration(maxSeconds)*units.Second:
 			return fault("Arrival", r.Arrival, "0 or later, from the first request of the trace, and within 106 days")
 		case r.Turn != nil && r.Turn.Think < 0:

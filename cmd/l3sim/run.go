@@ -204,7 +204,7 @@ func (a *app) finish(r *comparedRun, options system.Options, f *runFlags) error 
 	return cmp.Or(write(a.Stdout), late)
 }
 
-// noteWarnings writes the warnings of runs, each once, with the names of its runs where there are several.
+// noteWarnings writes the warnings of runs, each once, with the names of its runs where not all have it.
 func (a *app) noteWarnings(names []string, runs []*results.Summary) {
 	said := map[string]bool{}
 	for _, s := range runs {
@@ -219,7 +219,10 @@ func (a *app) noteWarnings(names []string, runs []*results.Summary) {
 					of = append(of, names[i])
 				}
 			}
-			a.Note("warning: %s", strings.TrimPrefix(strings.Join(of, ", ")+": "+text, ": "))
+			if len(of) < len(runs) {
+				text += " (of " + strings.Join(of, "; ") + ")"
+			}
+			a.Note("warning: %s", text)
 		}
 	}
 }
@@ -260,7 +263,7 @@ func (f *runFlags) writeRun(dir string, asked *design.File, run *sweep.Run, r *s
 	}
 	folder.Summary = run.Summary.WriteJSON
 	folder.Config = func(w io.Writer) error {
-		for _, note := range run.Summary.Notes {
+		for _, note := range slices.Concat(run.Summary.Doubts, run.Summary.Notes) {
 			fmt.Fprintln(w, "# "+strings.ReplaceAll(note, "\n", " ")) // a name may have any character
 		}
 		return run.Config.WriteTOML(w)

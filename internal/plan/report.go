@@ -94,7 +94,7 @@ func (r *Report) Add(t *Tuned, called, command string) {
 		MemoryGiB:  float64(power.Memory(c)) / (1 << 30), Prices: c.Prices.Name, Sets: append([]string{}, t.Sets...), Binds: t.Binds, Command: command, configured: c.Node.MemoryCapacity})
 }
 
-// Rank puts the best row by a column first.
+// Rank puts the best row by a column first, and rows that no board of a server holds behind all others.
 func (r *Report) Rank(by string) error {
 	i := slices.IndexFunc(columns, func(c column) bool { return c.name == by })
 	if i < 0 {
@@ -102,6 +102,12 @@ func (r *Report) Rank(by string) error {
 	}
 	r.By = by
 	slices.SortStableFunc(r.Rows, func(a, b Row) int {
+		if a.BeyondBoards != b.BeyondBoards {
+			if a.BeyondBoards {
+				return 1
+			}
+			return -1
+		}
 		if tables.Describe(by).Better == tables.Higher {
 			a, b = b, a
 		}
