@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/llm"
@@ -113,17 +114,14 @@ func (b *base) find(ld *Loader, layers []*layer) (*root, error) {
 			r.named, r.owner = layers[j].find(b.name()), j
 			return r, nil
 		}
+		if b.kind == DRAMs {
+			if err := dram.ForeignForm(b.key, name); err != nil {
+				return nil, at(named, err)
+			}
+		}
 		if !isFile(name) && !(b.kind == Model && isModelFolder(name)) {
 			_, err := source(b.kind, name, b.key)
-			return nil, at(named, input.Edit(err, func(bad *input.Error) {
-				switch b.kind {
-				case Model:
-					bad.Expected += ", a folder with a config.json, or a file that ends with .json or .toml"
-				case DRAMs:
-				default:
-					bad.Expected += ", or a file that ends with .toml"
-				}
-			}))
+			return nil, at(named, err)
 		}
 		file, err := b.read(ld, name)
 		if err != nil {

@@ -56,8 +56,8 @@ func (ld *Loader) Explain(o Options, key string) (*Explanation, error) {
 	return &all[0], nil
 }
 
-// Find explains the keys of a section, or those that a word is in the name of or that others call so, or
-// else those with the word in their meaning; all keys where it is "". A word of no key is an *input.Error.
+// Find explains the keys of a section, or those that a word is in the name of or that others call so, and behind
+// them those with the word in their meaning; all keys where it is "". A word of no key is an *input.Error.
 func (ld *Loader) Find(o Options, word string) ([]Explanation, error) {
 	if err := ld.Made(); err != nil {
 		return nil, err
@@ -70,8 +70,13 @@ func (ld *Loader) Find(o Options, word string) ([]Explanation, error) {
 				return !slices.Contains(called, k.Name) && !(len(word) != 2 && strings.Contains(strings.ToLower(text(k)), strings.ToLower(word)))
 			})
 		}
-		if found = in(func(k schema.Key) string { return k.Name }); len(found) == 0 {
-			found = in(func(k schema.Key) string { return lineOf(meanings, k.Name) })
+		found = in(func(k schema.Key) string { return k.Name })
+		if len(word) > 2 { // two letters are in every meaning
+			for _, k := range in(func(k schema.Key) string { return lineOf(meanings, k.Name) }) {
+				if !slices.ContainsFunc(found, func(f schema.Key) bool { return f.Name == k.Name }) {
+					found = append(found, k)
+				}
+			}
 		}
 	}
 	if len(found) == 0 {

@@ -54,7 +54,7 @@ func TestSectionOfASystem(t *testing.T) {
 		"run.common_to=l3,x":             `--set: run.common_to = "x": expected one of all, l3, plain`,
 		"run.system=plain own.depth=0":   "--set: own.depth = 0: expected 1 to 9",
 		"run.system=plain own.depth=8":   "",
-		"run.system=plain node.gpus=3":   "--set: node.gpus = 3: expected a multiple of model.tensor_parallel = 8",
+		"run.system=plain node.gpus=3":   "--set: node.gpus = 3: expected a multiple of model.tensor_parallel = 8 (gpt-175b has 325 GiB of weights, a GPU 80 GiB)",
 		"run.common_to=all own.depth=5":  "",
 		"run.common_to=l3, own.depth=5 ": `--set: run.common_to = "": expected one of all, l3, plain`,
 	} {

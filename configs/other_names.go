@@ -3,6 +3,7 @@ package configs
 // otherNames are keys by what other programs, and people, call them: whole names, or names without a section.
 // Messages suggest them.
 var otherNames = map[string]string{
+	"mapping": "comm.rotation", "rankset_mapping": "comm.rotation",
 	"tp": "model.tensor_parallel", "tensor_parallel_size": "model.tensor_parallel", "tensor_model_parallel_size": "model.tensor_parallel",
 	"tensor_parallelism": "model.tensor_parallel", "tp_size": "model.tensor_parallel",
 	"gpu.count": "node.gpus", "gpu.number": "node.gpus", "gpu_count": "node.gpus", "num_gpus": "node.gpus", "n_gpus": "node.gpus", "ngpus": "node.gpus",

@@ -114,7 +114,7 @@ func Source(name string) (string, error) {
 // source returns the text of a preset of one kind; key is what named it.
 func source(kind Kind, name, key string) (string, error) {
 	if !slices.Contains(Names(kind), name) {
-		return "", input.UnknownName(key, name, Names(kind))
+		return "", unknownPreset(kind, name, key)
 	}
 	if kind == DRAMs {
 		return dramSource(name)

@@ -54,7 +54,11 @@ func (c *Config) Check(k *input.Check) {
 
 // checkReplicas: GPUs and channels divide evenly over the replicas.
 func (c *Config) checkReplicas(k *input.Check) {
-	k.That(c.Node.GPUs%c.Model.TensorParallel == 0, "node.gpus", c.Node.GPUs, "a multiple of model.tensor_parallel = %d", c.Model.TensorParallel)
+	why := ""
+	if c.Node.GPUs < c.Model.TensorParallel {
+		why = fmt.Sprintf(" (%s has %.0f GiB of weights, a GPU %.0f GiB)", c.Model.Name, gib(c.Model.WeightBytes()), gib(c.GPU.MemoryCapacity))
+	}
+	k.That(c.Node.GPUs%c.Model.TensorParallel == 0, "node.gpus", c.Node.GPUs, "a multiple of model.tensor_parallel = %d%s", c.Model.TensorParallel, why)
 	if k.OK() {
 		k.That(c.Node.Channels%c.Replicas() == 0, "node.channels", c.Node.Channels,
 			"a multiple of the %d replicas (node.gpus / model.tensor_parallel)", c.Replicas())

@@ -2,8 +2,11 @@ package dram
 
 import (
 	"embed"
+	"fmt"
 	"path"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -287,7 +290,23 @@ func LookupSpec(name string) (*Spec, error) {
 			}
 		}
 	}
+	if err := ForeignForm("spec", name); err != nil {
+		return nil, err
+	}
 	return nil, input.UnknownName("spec", name, SpecNames())
+}
+
+// foreignForms are the simulators whose files of parts end so.
+var foreignForms = map[string]string{".ini": "DRAMsim3", ".yaml": "Ramulator", ".yml": "Ramulator", ".cfg": "Ramulator or NVMain"}
+
+// ForeignForm is the error for a file that by its name has a part in another simulator's form, nil for another name; key is what named it.
+func ForeignForm(key, name string) error {
+	whose := foreignForms[strings.ToLower(filepath.Ext(name))]
+	if whose == "" {
+		return nil
+	}
+	return &input.Error{Key: key, Value: strconv.Quote(name), Expected: fmt.Sprintf("a part that 'l3sim dram spec' lists, or a TOML table (docs/lab/dram.md has its form): files that end with %s are %s's",
+		filepath.Ext(name), whose)}
 }
 
 // SpecNames returns the names of all parts, in the order of the tables.

@@ -115,8 +115,9 @@ func UnknownName(key, name string, valid []string) error {
 	}
 }
 
-// Nearest returns the valid name closest to name in edit distance without regard to case, or ""
-// where none is closer than half of the name's length. Ties go to the name that sorts first.
+// Nearest returns the valid name closest to name in edit distance without regard to case, or "" where none is closer
+// than half of the name's length. Ties go to the name that sorts first. Where more than one letter in four differs, the shortest
+// valid name that begins with name and a mark goes before it.
 func Nearest(name string, valid []string) string {
 	best, bestDistance := "", 0
 	runes := utf8.RuneCountInString(name)
@@ -134,7 +135,44 @@ func Nearest(name string, valid []string) string {
 			best, bestDistance = v, d
 		}
 	}
+	if begun := begunBy(name, valid); begun != "" && (best == "" || 4*bestDistance > len(name)) {
+		return begun
+	}
 	return best
+}
+
+const marks = "-_. " // between the words of a name
+
+// begunBy returns the shortest valid name that begins with name, without regard to case and marks, and goes on with a mark:
+// rtx-4090-vllm for rtx4090. A name of fewer than three letters begins nothing.
+func begunBy(name string, valid []string) (best string) {
+	if len(name) < 3 {
+		return ""
+	}
+	for _, v := range slices.Sorted(slices.Values(valid)) {
+		if rest, begun := behind(name, v); begun && (rest == "" || strings.ContainsAny(rest[:1], marks)) && (best == "" || len(v) < len(best)) {
+			best = v
+		}
+	}
+	return best
+}
+
+// behind returns what of a valid name is behind the letters of name, false where it begins otherwise.
+func behind(name, valid string) (rest string, begun bool) {
+	at := 0
+	for _, letter := range []byte(name) {
+		if strings.IndexByte(marks, letter) >= 0 {
+			continue
+		}
+		for at < len(valid) && strings.IndexByte(marks, valid[at]) >= 0 {
+			at++
+		}
+		if at == len(valid) || !strings.EqualFold(valid[at:at+1], string(letter)) {
+			return "", false
+		}
+		at++
+	}
+	return valid[at:], at > 0
 }
 
 // Alike returns the Nearest valid name; where there is none, the shortest that has the name as a part, or

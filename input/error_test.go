@@ -100,6 +100,19 @@ func TestNearest(t *testing.T) {
 	}
 }
 
+// TestNearestBegins: a valid name that begins with the name, whatever the marks and the case, is nearer than one with fewer letters to
+// change; it goes on with a mark.
+func TestNearestBegins(t *testing.T) {
+	valid := []string{"rtx-4090-vllm-0.19", "rtx-4090-vllm", "memory_shar_x", "rtx-a6000", "h200-sxm", "memory_share", "policy.page"}
+	for name, want := range map[string]string{
+		"rtx-4090": "rtx-4090-vllm", "RTX_4090": "rtx-4090-vllm", "rtx4090": "rtx-4090-vllm", "h200": "h200-sxm", "memory": "memory_share", "policy": "policy.page", "rtx-4090vllm": "rtx-4090-vllm", "h2": "", "---": "", "memory_shar": "memory_share",
+	} {
+		if got := Nearest(name, valid); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
 // TestNearestLeavesOutTheFar: the names that Nearest does not compare, as they are
 // too long or too short, are not near.
 func TestNearestLeavesOutTheFar(t *testing.T) {

@@ -44,8 +44,9 @@ type runFlags struct {
 func (a *app) newRunCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use: "run", SuggestFor: []string{"simulate", "serve", "bench", "benchmark"},
-		Short: "Simulate a trace of requests on a system and print a summary",
+		Use: "run", SuggestFor: []string{"simulate", "serve", "bench", "benchmark", "compare"},
+		Annotations: map[string]string{cli.InsteadOf + "compare": "run --system l3,gpu-only"},
+		Short:       "Simulate a trace of requests on a system and print a summary",
 		Example: `  l3sim run
   l3sim run --model opt-66b --trace longbench --requests 200
   l3sim run --model gpt-175b,gpt-89b --requests 200

@@ -58,6 +58,11 @@ func readTrace(file string, r io.Reader, maxRequests int) ([]Request, error) {
 			bad = &input.Error{Key: "clock", Value: strconv.FormatInt(q.Clock, 10),
 				Expected: fmt.Sprintf("at least %d, the clock of the request before", last)}
 		}
+		if bad != nil && len(requests) == 0 { // whose form may be meant?
+			bad = input.Edit(bad, func(e *input.Error) {
+				e.Expected += `, in a line such as "0x1f40 READ 200" (DRAMsim3's form: address, kind, clock) or "LD 0x1f40" (Ramulator's)`
+			})
+		}
 		if bad != nil {
 			return nil, reader.At(bad)
 		}

@@ -106,7 +106,7 @@ func TestParse(t *testing.T) {
 		want any
 	}{
 		{"7", 7}, {"-7", -7}, {"+7", 7}, {"0x10", 16}, {"1_000", 1000}, {"0", 0}, {"0", uint64(0)}, {"7", uint64(7)}, {"9223372036854775807", uint64(math.MaxInt64)},
-		{"1.5", 1.5}, {"2", 2.0}, {"1e3", 1000.0}, {"true", true}, {"false", false},
+		{"1e3", 1000}, {"2E+2", uint64(200)}, {"1.5", 1.5}, {"2", 2.0}, {"1e3", 1000.0}, {"true", true}, {"false", false},
 		{"bare text", "bare text"}, {`"quoted"`, "quoted"}, {`'literal'`, "literal"}, {`"a\tb"`, "a\tb"}, {"7", "7"}, {"true", "true"}, {"", ""}, {`"`, `"`}, {`"a" b`, `"a" b`},
 		{"625ps", units.Duration(625)}, {`"1us"`, units.Microsecond}, {"2 TiB", 2 * units.TiB}, {"25.6GB/s", units.Bandwidth(25.6e9)}, {"1TFLOP/s", units.FLOPRate(1e12)},
 	} {
@@ -120,6 +120,7 @@ func TestParse(t *testing.T) {
 		of   any
 		want string
 	}{
+		{"1.5e0", 0, "1.5: expected a whole number"}, {"1e-3", 0, "0.001: expected a whole number"},
 		{"seven", 0, `"seven": expected a whole number`}, {"7.0", 0, "7.0: expected a whole number"}, {"1e20", 0, "1e+20: expected a whole number"},
 		{"99999999999999999999", 0, "expected a whole number"}, {"-1", uint64(0), "-1: expected a whole number, 0 to"}, {"007", 0, "expected a whole number"},
 		{"300", int8(0), "300: expected a whole number"}, {"300", uint8(0), "300: expected a whole number"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -22,8 +23,16 @@ func Parse(t reflect.Type, text string) (reflect.Value, error) {
 	if _, isString := value.(string); !ok || IsText(t) && !isString {
 		value = text
 	}
+	if k := t.Kind(); exponent.MatchString(text) && k >= reflect.Int && k <= reflect.Uint64 && !IsText(t) {
+		if f, isFloat := value.(float64); isFloat && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+			value = int64(f)
+		}
+	}
 	return Convert(t, value)
 }
+
+// exponent is a whole number as people write large ones: 1e6.
+var exponent = regexp.MustCompile(`^\d+[eE]\+?\d+$`)
 
 // Plain returns what a TOML scalar stands for, without quotes.
 func Plain(text string) string {

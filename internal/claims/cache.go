@@ -17,8 +17,10 @@ type Cache struct {
 	Journal   *sweep.Journal
 }
 
-// OpenCache opens the cache in the user's cache folder. A user who has no cache folder
-// runs without a cache, and a note says so.
+const mostCaches = 16 // how many reproductions may run at a time
+
+// OpenCache opens the cache in the user's cache folder, another one while a reproduction has that. A user who
+// has no cache folder runs without a cache, and a note says so.
 func OpenCache(note func(format string, args ...any)) (*Cache, error) {
 	c := &Cache{}
 	user, err := os.UserCacheDir()
@@ -33,6 +35,12 @@ func OpenCache(note func(format string, args ...any)) (*Cache, error) {
 		note("no cache folder (%v): finished points are not kept", reason)
 	}
 	c.Journal, err = sweep.OpenJournal(c.Dir)
+	for n := 2; errors.Is(err, sweep.ErrInUse) && n <= mostCaches; n++ {
+		c.Dir = filepath.Join(user, "l3sim", fmt.Sprintf("reproduce-%d", n))
+		if c.Journal, err = sweep.OpenJournal(c.Dir); err == nil {
+			note("another reproduction runs: points of this one are kept in %s", c.Dir)
+		}
+	}
 	if foreign := (*input.Error)(nil); errors.As(err, &foreign) { // another version wrote it
 		if err = os.Remove(foreign.File); err == nil {
 			note("%s is not of this version: all points run again", foreign.File)

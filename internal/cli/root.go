@@ -95,6 +95,9 @@ func NewGroup(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return group
 }
 
+// InsteadOf is before a word of SuggestFor in a command's annotations, which have what to write instead of that word.
+const InsteadOf = "instead of "
+
 // asGroup has a command print its help alone, and refuse what is none of its subcommands.
 func asGroup(group *cobra.Command) {
 	group.Args = func(cmd *cobra.Command, args []string) error {
@@ -108,7 +111,7 @@ func asGroup(group *cobra.Command) {
 				names = append(names, c.Name())
 			}
 			if slices.Contains(c.SuggestFor, args[0]) {
-				meant = c.Name()
+				meant = cmp.Or(c.Annotations[InsteadOf+args[0]], c.Name())
 			}
 		}
 		key := strings.TrimSpace(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()) + " command")

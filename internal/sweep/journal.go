@@ -106,6 +106,9 @@ type journalFile interface {
 	Truncate(size int64) error
 }
 
+// ErrInUse says that another sweep has a journal.
+var ErrInUse = errors.New("in use by another sweep")
+
 // OpenJournal opens the journal in dir, which it makes where it is missing.
 func OpenJournal(dir string) (*Journal, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -123,7 +126,7 @@ func OpenJournal(dir string) (*Journal, error) {
 	j.lock = flock.New(path, flock.SetFlag(os.O_RDWR|os.O_CREATE))
 	free, err := j.lock.TryLock()
 	if err == nil && !free {
-		err = fmt.Errorf("%s is in use by another sweep", dir)
+		err = fmt.Errorf("%s is %w", dir, ErrInUse)
 	}
 	if err == nil {
 		err = j.open(f, dir)

@@ -1,0 +1,84 @@
+package configs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// usual are the presets that people mean by the short names of GPUs.
+var usual = map[string]string{"a100": "a100-sxm-80gb", "a100-sxm": "a100-sxm-80gb", "a100-80gb": "a100-sxm-80gb", "a100-40gb": "a100-sxm-40gb"}
+
+// unknownPreset is the error for a name that is no preset of a kind; key is what named it. It says what else can be named, and how to
+// get there.
+func unknownPreset(kind Kind, name, key string) error {
+	return input.Edit(input.UnknownName(key, name, Names(kind)), func(bad *input.Error) {
+		bad.Nearest = nearestPreset(kind, name)
+		switch kind {
+		case GPUs:
+			bad.Expected += ", or a file that ends with .toml: 'l3sim gpu new' writes one from a data sheet"
+		case Model:
+			bad.Expected += ", or a file that ends with .toml, or a config.json of Hugging Face"
+		case PriceLists:
+			bad.Expected += ", or a file that ends with .toml"
+		}
+		if info, err := os.Stat(name); kind == Model && err == nil && info.IsDir() {
+			bad.Expected, bad.Nearest = "a file, not a folder", ""
+			if inside := filepath.Join(name, "config.json"); isFile(inside) {
+				if _, err := os.Stat(inside); err == nil {
+					bad.Nearest = inside
+				}
+			}
+		}
+	})
+}
+
+// nearestPreset returns the preset that a wrong name stands for, "" where it may well be another product: numbers of a name are no
+// misspelling. Of a GPU the letters before the first number count, too.
+func nearestPreset(kind Kind, name string) string {
+	names, low := Names(kind), strings.ToLower(name)
+	if kind == GPUs && usual[low] != "" {
+		return usual[low]
+	}
+	if kind == SystemPresets || kind == PriceLists {
+		return input.Alike(name, names)
+	}
+	candidates := slices.DeleteFunc(names, func(preset string) bool {
+		return !numbersWithin(low, preset) || kind == GPUs && !sameChip(low, preset)
+	})
+	return input.Alike(name, candidates)
+}
+
+var numbers = regexp.MustCompile(`\d+`)
+
+// numbersWithin says that a preset has the numbers of a name, in their order.
+func numbersWithin(name, preset string) bool {
+	have := numbers.FindAllString(preset, -1)
+	for _, n := range numbers.FindAllString(name, -1) {
+		at := slices.Index(have, n)
+		if at < 0 {
+			return false
+		}
+		have = have[at+1:]
+	}
+	return true
+}
+
+// chip is what a GPU's name begins with, up to the end of its first number, without marks between.
+func chip(name string) string {
+	at := numbers.FindStringIndex(name)
+	if at == nil {
+		return ""
+	}
+	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(name[:at[1]])
+}
+
+// sameChip says that two names may be of one GPU: rtx-a6000 and a6000, not h20 and h200.
+func sameChip(name, preset string) bool {
+	a, b := chip(name), chip(preset)
+	return a == "" || strings.HasSuffix(a, b) || strings.HasSuffix(b, a)
+}
