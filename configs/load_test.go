@@ -162,7 +162,7 @@ func TestErrors(t *testing.T) {
 			`x.toml:2: node.memory_capacity: "2048" is not a byte count: want a number with a unit ` +
 				`(B, kB, KiB, MB, MiB, GB, GiB, TB, TiB), such as "2TiB"`},
 		{"wrong unit", "[dram]\ntCK = '625MHz'", Options{},
-			`x.toml:2: dram.tCK: "625MHz" is not a duration: want a number with a unit (ps, ns, us, ms, s), such as "625ps"`},
+			`x.toml:2: dram.tCK: "625MHz" is not a duration: want a number with a unit (ps, ns, us, ms, s), such as "100ms"`},
 		{"wrong type", "[scheduler]\nchunking = 1", Options{},
 			"x.toml:2: scheduler.chunking = 1: expected true or false"},
 		{"fraction", "node.gpus = 8.0", Options{}, "x.toml:1: node.gpus = 8.0: expected a whole number"},

@@ -55,7 +55,7 @@ func (c *Config) Check(k *input.Check) {
 // checkReplicas: GPUs and channels divide evenly over the replicas.
 func (c *Config) checkReplicas(k *input.Check) {
 	why := ""
-	if c.Node.GPUs < c.Model.TensorParallel {
+	if units.Bytes(c.Node.GPUs)*c.GPU.MemoryCapacity < c.Model.WeightBytes() {
 		why = fmt.Sprintf(" (%s has %.0f GiB of weights, a GPU %.0f GiB)", c.Model.Name, gib(c.Model.WeightBytes()), gib(c.GPU.MemoryCapacity))
 	}
 	k.That(c.Node.GPUs%c.Model.TensorParallel == 0, "node.gpus", c.Node.GPUs, "a multiple of model.tensor_parallel = %d%s", c.Model.TensorParallel, why)

@@ -203,7 +203,7 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil
 
 // UnmarshalText reads a duration with its unit: ps, ns, us, ms or s.
 func (d *Duration) UnmarshalText(text []byte) error {
-	v, err := parseInteger(string(text), "duration", "625ps", durationUnits)
+	v, err := parseInteger(string(text), "duration", "100ms", durationUnits)
 	*d = Duration(v)
 	return err
 }

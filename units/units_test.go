@@ -189,9 +189,9 @@ func TestSeconds(t *testing.T) {
 // TestParseErrorsSayWhat: an error quotes the text and says what would be right.
 func TestParseErrorsSayWhat(t *testing.T) {
 	for text, want := range map[string]string{
-		"s":                     `"s" is not a duration: want a number with a unit, such as "625ps"`,
-		"5 pz":                  `"5 pz" is not a duration: want a number with a unit (ps, ns, us, ms, s), such as "625ps"`,
-		"1..2ns":                `"1..2ns" is not a duration: want a number with a unit, such as "625ps"`,
+		"s":                     `"s" is not a duration: want a number with a unit, such as "100ms"`,
+		"5 pz":                  `"5 pz" is not a duration: want a number with a unit (ps, ns, us, ms, s), such as "100ms"`,
+		"1..2ns":                `"1..2ns" is not a duration: want a number with a unit, such as "100ms"`,
 		"0.5ps":                 `"0.5ps" is not a whole number of ps`,
 		"9223372036854775808ps": `"9223372036854775808ps" is too large for a duration`,
 		"1e-999999999us":        `"1e-999999999us" is not a duration`, // and no hour is spent on it

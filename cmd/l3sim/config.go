@@ -85,7 +85,7 @@ func (a *app) newConfigShowCommand() *cobra.Command {
 func (a *app) newConfigExplainCommand() *cobra.Command {
 	var f cli.ConfigFlags
 	cmd := &cobra.Command{
-		Use:   "explain KEY|SECTION",
+		Use: "explain KEY|SECTION", SuggestFor: []string{"get", "help", "describe"},
 		Short: "Say what a key means, what it takes, where its value is from and where it is set",
 		Long: `Say what a key means, what it takes, where its value is from and where it is set.
 

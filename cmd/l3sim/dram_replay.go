@@ -106,6 +106,9 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 		return err
 	}
 	requests, err := controller.ReadTrace(input.Name(path), file)
+	if err == nil && len(requests) == 0 {
+		err = &input.Error{File: input.Name(path), Expected: "at least one request"}
+	}
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,11 @@ of your own, in the form of docs/lab/dram.md; FILE.toml:PART is one part of it.
   l3sim dram spec hbm3-6400-16gb-8h --ranks 4 --sequence "ACT 0.0.0, ACT 2.0.0, RD 0.0.0 x4, RD 2.0.0 x4" --out timing.svg`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
+				for _, flag := range []string{"sequence", "ranks", "out"} {
+					if cmd.Flags().Changed(flag) {
+						return &input.Error{Key: "--" + flag, Expected: "a part before it, such as 'l3sim dram spec ddr5-4800-16gb-x8 --" + flag + " ...'"}
+					}
+				}
 				return cli.Aligned(a.Stdout, 0, func(w io.Writer) { dram.WriteStandards(w, dram.Standards()) })
 			}
 			standard, spec, err := a.findDRAM(args[0])

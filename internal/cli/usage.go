@@ -35,7 +35,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &invalid):
 		return &input.Error{
 			Key: "--" + invalid.GetFlag().Name, Value: `"` + invalid.GetValue() + `"`,
-			Expected: "a value of type " + flagType(invalid.GetFlag()),
+			Expected: flagType(invalid.GetFlag()),
 		}
 	case errors.As(err, &bare):
 		what, _ := pflag.UnquoteUsage(bare.GetFlag())
@@ -121,15 +121,15 @@ func meantKey(flag string) string {
 func flagType(f *pflag.Flag) string {
 	switch t := f.Value.Type(); {
 	case strings.HasPrefix(t, "uint"):
-		return "whole number, at least 0"
+		return "a whole number, at least 0"
 	case strings.HasPrefix(t, "int"):
-		return "whole number"
+		return "a whole number"
 	case strings.HasPrefix(t, "float"):
-		return "number"
+		return "a number"
 	case t == "bool":
 		return "true or false"
 	default:
-		return t
+		return "a value of type " + t
 	}
 }
 

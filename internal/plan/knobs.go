@@ -75,5 +75,14 @@ func AsGiven(o configs.Options) (cfg *configs.Config, err error) {
 func Infeasible(o configs.Options) bool {
 	_, err := AsGiven(o)
 	bad := (*input.Error)(nil)
-	return err == nil || errors.As(err, &bad) && (strings.HasPrefix(bad.Key, "node.") || strings.HasPrefix(bad.Key, "model."))
+	return err == nil || errors.As(err, &bad) && (strings.HasPrefix(bad.Key, "node.") || strings.HasPrefix(bad.Key, "model.")) && !ofValue(bad)
+}
+
+// ofValue says that an error is of a key's value alone: of its type, its unit or its range.
+func ofValue(bad *input.Error) bool {
+	known, err := system.Configs().Explain(configs.Options{}, bad.Key)
+	if err != nil || bad.Err != nil || strings.HasPrefix(bad.Expected, "a whole number") {
+		return true
+	}
+	return slices.Contains(strings.Split(known.Range, "; "), bad.Expected)
 }

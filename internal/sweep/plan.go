@@ -208,8 +208,14 @@ func (p *Plan) place(s design.Setting) string {
 	case p.File.Path != "":
 		return p.File.Path
 	}
+	if name := flagNames[s.Key]; name != "" {
+		return name
+	}
 	return "--" + strings.TrimPrefix(s.Key, "run.")
 }
+
+// flagNames are the flags of keys that are not called as these.
+var flagNames = map[string]string{"node.gpus": "--gpus", "gpu.preset": "--gpu", "model.tensor_parallel": "--tp"}
 
 // placed adds the place of the setting of key to an input error without a place.
 func (p *Plan) placed(err error, settings []design.Setting, key string) error {

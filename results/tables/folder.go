@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -47,11 +48,17 @@ func (f *Folder) Files() []results.File {
 		results.File{Name: ParquetFile, Write: func(w io.Writer) error { return f.Table.WriteParquet(w, f.Meta) }})
 }
 
+// noTables are the ends of files that may be named by mistake, and whose lines are no rows.
+var noTables = []string{".toml", ".json", ".jsonl", ".html", ".png", ".svg", ".pdf"}
+
 // ReadFolder reads the table of a folder and where its rows come from. The path may also be that of a CSV or Parquet file, which
 // comes from nowhere: its base is nil. What is wrong is an *input.Error.
 func ReadFolder(path string) (*Table, *Base, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() {
+		if ext := strings.ToLower(filepath.Ext(path)); err == nil && slices.Contains(noTables, ext) {
+			return nil, nil, &input.Error{File: input.Name(path), Expected: "a folder of --out or a table, .csv or .parquet; not a file that ends with " + ext}
+		}
 		t, err := readFile(path)
 		return t, nil, err
 	}
