@@ -32,3 +32,23 @@ func TestRowsBeyondBoards(t *testing.T) {
 		}
 	}
 }
+
+// TestBoardsLast: a row that no board holds stands behind all others, however good it is.
+func TestBoardsLast(t *testing.T) {
+	r := &Report{Rows: []Row{{Load: capacity.Load{System: "slow", RatePerS: 1}}, {BeyondBoards: true, Load: capacity.Load{System: "best", RatePerS: 9}}, {Load: capacity.Load{System: "good", RatePerS: 5}}}}
+	if err := r.Rank("rate_per_s"); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Rows[0].RatePerS + 10*r.Rows[1].RatePerS; got != 15 || !r.Rows[2].BeyondBoards {
+		t.Errorf("%+v", r.Rows)
+	}
+}
+
+// TestInfeasible: GPUs, models and memory that do not fit together are no rows; a wrong value is an error of its own.
+func TestInfeasible(t *testing.T) {
+	for set, want := range map[string]bool{"node.gpus=4": true, "node.gpus=1": true, "node.gpus=x": false, "node.gpus=0": false, "node.gpus=-1": false, "node.gpus=1.5": false, "node.gpus=99999999999": false, "node.memory_capacity=1": false, "run.system=l4": false} {
+		if got := Infeasible(configs.Options{Sets: []string{set}}); got != want {
+			t.Errorf("%s: %v", set, got)
+		}
+	}
+}
