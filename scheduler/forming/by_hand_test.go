@@ -114,7 +114,7 @@ func TestOvertakesByHand(t *testing.T) {
 		request int32
 		movable bool
 		want    bool
-	}{{1, true, true}, {1, false, false}, {3, true, false}} {
+	}{{1, true, true}, {1, false, false}, {2, true, false}, {3, true, false}} {
 		s := byHand(scheduler.AdmitFinal, true)
 		s.hold(t, c.request, 10, true)
 		s.Host.Decoding[0].Movable = c.movable
@@ -127,7 +127,7 @@ func TestOvertakesByHand(t *testing.T) {
 		host    bool
 		large   bool // for the GPUs
 		want    bool
-	}{{1, true, false, true}, {1, false, false, false}, {3, true, false, false}, {1, true, true, false}} {
+	}{{1, true, false, true}, {1, false, false, false}, {2, true, false, false}, {3, true, false, false}, {1, true, true, false}} {
 		s := byHand(scheduler.AdmitFinal, true)
 		if c.large {
 			s.Requests[c.request].Output = 92
@@ -306,5 +306,37 @@ func TestSpareLawByHand(t *testing.T) {
 	a, b := s.Batch.Sub[0].Near, s.Batch.Sub[1].Near
 	if len(home) != 1 || home[0].Request != 4 || len(a) != 2 || len(b) != 2 || a[1].Base != 2 || b[0].Base != 7 || b[1].Base != 5 {
 		t.Errorf("%v and %v, at home %v", a, b, home)
+	}
+}
+
+// TestHistoryByHand: of a prompt of two blocks of 512 tokens that a cache has, the last token must be computed, so that one block counts; of
+// one with a token more both do. Where it comes to the GPUs, these need room for it and for a step.
+func TestHistoryByHand(t *testing.T) {
+	s := byHand(scheduler.AdmitFinal, false)
+	s.Ledger = memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 10})
+	s.Ledger.KeepPrefixes(512, 10, scheduler.PlaceByPrefix)
+	for i := range s.Requests[:2] {
+		s.Requests[i].Input, s.Requests[i].Hashes = 1024+i, []uint64{1, 2}
+	}
+	h := memory.HistoryOf(&s.Requests[0], 0, 1024)
+	r, _ := s.Ledger.Reserve(memory.Prompted(1024), &h, 0, nil)
+	s.Ledger.Keep(&r, &h)
+	s.Ledger.Release(r)
+	finds := func(request int32, want int) {
+		t.Helper()
+		w := Waiting{Request: request, Prompt: s.Requests[request].Input}
+		if h := s.history(&w); s.Ledger.Cached(&h) != want {
+			t.Errorf("%d tokens of a prompt of %d are found, want %d", s.Ledger.Cached(&h), w.Prompt, want)
+		}
+	}
+	finds(0, 512)
+	finds(1, 1024)
+	s.GPU.HoldsKV = false
+	for chunking, step := range map[bool]int{true: 4, false: 1025} {
+		s.Scheduler.Chunking = chunking
+		s.GPU.Free = s.GPU.Model.ActivationBytes(step) + s.GPU.KVBytes(1025)
+		finds(1, 1024)
+		s.GPU.Free--
+		finds(1, 0)
 	}
 }
