@@ -340,3 +340,60 @@ func TestHistoryByHand(t *testing.T) {
 		finds(1, 0)
 	}
 }
+
+// TestStreakByHand: two iterations in a row may only prefill while requests decode.
+func TestStreakByHand(t *testing.T) {
+	var k Streak
+	for i, c := range []struct {
+		prefills bool
+		decoding int
+		over     bool // of two, after it
+	}{{true, 0, false}, {true, 1, false}, {true, 1, true}, {true, 3, true}, {false, 3, false}, {true, 1, false}, {true, 0, false}, {true, 1, false}, {true, 1, true}} {
+		if k.Next(c.prefills, c.decoding) != c.prefills || k.Over(2, 1) != c.over || k.Over(2, 0) || k.Over(0, 1) {
+			t.Errorf("iteration %d: a streak of %d, over %v", i, k, k.Over(2, 1))
+		}
+	}
+}
+
+// TestHostedEndByHand: a request on the host ends with the step of its last token, and no earlier.
+func TestHostedEndByHand(t *testing.T) {
+	s := byHand(scheduler.AdmitCurrent, true)
+	s.hold(t, 1, 14, true)
+	s.hold(t, 2, 14, true)
+	s.Host.Decoding[1].Last++
+	s.Batch.Step = 4
+	for i := range s.Host.Decoding {
+		s.Batch.Sub[1].Host = append(s.Batch.Sub[1].Host, s.Host.Decoding[i].Decoding)
+	}
+	var ended []int32
+	s.Complete(func(request int32, tokens int) { ended = append(ended, request) })
+	if !slices.Equal(ended, []int32{1}) || len(s.Host.Decoding) != 1 || s.Host.Decoding[0].Request != 2 || s.HostLedger.Used() != 14 {
+		t.Errorf("%v ended, %+v are there with %d units", ended, s.Host.Decoding, s.HostLedger.Used())
+	}
+}
+
+// TestDealByHand: contexts of 10 and 1 tokens at one rankset offset and of 6 and 5 at another are dealt so that the sums are even, 11 and 11,
+// or so that each sub-batch has one of each offset, 15 and 7.
+func TestDealByHand(t *testing.T) {
+	for balance, want := range map[string][2][]int64{scheduler.BalanceLeastLoaded: {{10, 1}, {6, 5}}, scheduler.BalanceSplit: {{10, 5}, {6, 1}}} {
+		s := byHand(scheduler.AdmitFinal, false)
+		s.Ledger = memory.NewLedger(memory.LedgerSpec{Ranksets: 2, Layers: 2, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 100, Rotation: true})
+		s.Comm.Balance, s.Batch.Step = balance, 0
+		for i, context := range []int64{10, 1, 6, 5} {
+			s.Decoding = append(s.Decoding, scheduler.Decoding{Request: int32(i), Base: context, Offset: int32(i / 2)})
+		}
+		var f dealer
+		f.deal(&s.State)
+		var got [2][]int64
+		for i := range got {
+			for _, d := range s.Batch.Sub[i].Decode {
+				got[i] = append(got[i], d.Base)
+			}
+			slices.Sort(got[i])
+			slices.Reverse(got[i])
+		}
+		if !slices.Equal(got[0], want[0]) || !slices.Equal(got[1], want[1]) {
+			t.Errorf("%s: %v, want %v", balance, got, want)
+		}
+	}
+}
