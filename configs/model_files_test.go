@@ -52,7 +52,7 @@ func TestModelFiles(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"empty/": `run.model = "empty/config.json": no such file or directory; expected a model's config.json, the folder that has it,`,
-		"empty":  `run.model = "empty": expected one of`,
+		"empty":  `run.model = "empty": expected a folder with a config.json`,
 		"wide":   "wide/config.json: expected text in UTF-8, not UTF-16",
 	} {
 		if _, err := Load(Options{Flags: []Flag{{"--model", "run.model", path}}}); err == nil || !strings.Contains(err.Error(), want) {

@@ -2,7 +2,6 @@ package configs
 
 import (
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,17 +21,12 @@ func unknownPreset(kind Kind, name, key string) error {
 		case GPUs:
 			bad.Expected += ", or a file that ends with .toml: 'l3sim gpu new' writes one from a data sheet"
 		case Model:
-			bad.Expected += ", or a file that ends with .toml, or a config.json of Hugging Face"
+			bad.Expected += ", a folder with a config.json, or a file that ends with .json or .toml"
 		case PriceLists:
 			bad.Expected += ", or a file that ends with .toml"
 		}
 		if info, err := os.Stat(name); kind == Model && err == nil && info.IsDir() {
-			bad.Expected, bad.Nearest = "a file, not a folder", ""
-			if inside := filepath.Join(name, "config.json"); isFile(inside) {
-				if _, err := os.Stat(inside); err == nil {
-					bad.Nearest = inside
-				}
-			}
+			bad.Expected, bad.Nearest = "a folder with a config.json", ""
 		}
 	})
 }
