@@ -67,7 +67,7 @@ func (e *experiment) pairs(seed uint64, l3System, base string, measure func(*res
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("no model and trace that both %s and %s have run", l3System, base)
+		return nil, &noPair{l3System, base}
 	}
 	slices.SortStableFunc(all, func(a, b pair) int { return cmp.Compare(b.ratio, a.ratio) })
 	return all, nil
@@ -122,14 +122,19 @@ func findHighest(e *evidence, seed uint64, r *reading) (finding, error) {
 	}
 	base := ""
 	for _, system := range baselinesOf(fig8.systems()) {
-		all, err := fig8.pairs(seed, "l3", system, throughput)
+		all, err := fig8.pairsIfAny(seed, "l3", system)
 		if err != nil {
 			return finding{}, err
 		}
-		cells += len(all)
+		if cells += len(all); len(all) == 0 {
+			continue
+		}
 		if last := all[len(all)-1]; base == "" || last.ratio < least.ratio {
 			least, base = last, system
 		}
+	}
+	if cells == 0 {
+		return finding{}, &noPair{"l3", "another system"}
 	}
 	return finding{value: least.ratio, drawn: true, reason: fmt.Sprintf("least of %d pairs: over %s, %s", cells, base, &least)}, nil
 }
