@@ -37,12 +37,18 @@ type LayerAttended struct {
 	// Pages and the bound of the dropped mass that the scores of pages prove are means over the heads
 	// that choose pages; NaN where there are none.
 	Pages, DroppedMassBound, DroppedMassBoundP99 float64
+	// PageShare is the share of all pages that a choice has. PageOverlap is the share of its pages that the choice one step before has,
+	// too, then that of two steps before and so on; PageUnion the pages of one choice, of two successive ones and so on, over those of one. The newest page
+	// does not count, and neither do steps that attend to everything. 0 and nil where no head chooses pages.
+	PageShare              float64
+	PageOverlap, PageUnion []float64
 }
 
 // headSteps is what a head did, by step.
 type headSteps struct {
 	kept, recall, bound []float64
 	tokens, rows, pages int64
+	choices             pageChoices
 }
 
 // attendedWork is a worker's scratch, by token.
@@ -93,6 +99,7 @@ func (a *Attended) head(worker, layer, head int, h *chosenHead, scores []float64
 		s.pages += int64(touched(h.selection.Parts, p.PageTokens(), w.seen))
 		ratio := p.DroppedBound(h.query[0], &h.selection.Parts[0], lse)
 		s.bound = append(s.bound, bounded(ratio))
+		s.choices.add(h.selection.Parts, p.PageTokens(), len(scores))
 	}
 }
 
@@ -198,6 +205,7 @@ func (a *Attended) finish() {
 		if len(bounds) > 0 {
 			l.Pages, l.DroppedMassBound, l.DroppedMassBoundP99 = float64(pages)/float64(len(bounds)), mean(bounds), quantile(bounds, 0.99)
 		}
+		l.PageShare, l.PageOverlap, l.PageUnion = meanChoices(a.heads[layer*a.model.Heads : (layer+1)*a.model.Heads])
 		a.Layers = append(a.Layers, l)
 	}
 }

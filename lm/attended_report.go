@@ -19,6 +19,10 @@ type AttendedReport struct {
 	PagesTouched        []*float64 `json:"pages_touched"`
 	DroppedMassBound    []*float64 `json:"dropped_mass_bound"`
 	DroppedMassBoundP99 []*float64 `json:"dropped_mass_bound_p99"`
+	// Of successive choices of pages: share of all pages, and by the steps between choices and by their number; 0 and null where none choose.
+	PageShare   []float64   `json:"page_share"`
+	PageOverlap [][]float64 `json:"page_overlap"`
+	PageUnion   [][]float64 `json:"page_union"`
 }
 
 // NewAttendedReport returns the report of what a policy attended to.
@@ -39,6 +43,7 @@ func NewAttendedReport(a *Attended) *AttendedReport {
 			}
 			*f.to = append(*f.to, f.v)
 		}
+		r.PageShare, r.PageOverlap, r.PageUnion = append(r.PageShare, l.PageShare), append(r.PageOverlap, l.PageOverlap), append(r.PageUnion, l.PageUnion)
 	}
 	return r
 }
@@ -57,5 +62,8 @@ func (a *Attended) WriteText(w io.Writer, name string) error {
 		_, err = fmt.Fprintf(w, "%5d  %6.1f  %5.1f  %9.4f  %6.4f  %12.4f  %19.4f  %13s\n",
 			i, l.Tokens, l.Rows, l.KeptMass, l.Recall, l.OutputRelativeL2, l.DroppedMassP99, bound)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return a.writeChoices(w)
 }
