@@ -103,7 +103,7 @@ func (c *ModelCost) batchCost(b DecodeBatch) (cost Cost) {
 	h := c.decoding(b.KVHeads)
 	if b.Page > 0 {
 		if b.PerQueryHead {
-			h.KV = h.Query
+			h.KV = h.Query / c.verified // a head's tokens read what any of them chooses once
 		}
 		cost = c.spec.PageAttentionCost(b, b.Page, h)
 	} else {

@@ -27,6 +27,7 @@ func (c *ModelCost) selects(x Selection) Work {
 	if x.PerQueryHead {
 		rows = h.Query
 	}
+	rows *= max(1, x.Lists)
 	return c.waits(w.Plus(c.spec.work(c.spec.TopKCost(x.Ranked, rows, x.Keep)).scaled(c.scale.decode)))
 }
 

@@ -75,6 +75,8 @@ type PageScores struct {
 	// OneBlock has one thread block score all pages of a request and head, as LServe's
 	// released kernel does.
 	OneBlock bool
+	// Lists is how many queries of a head score at once, each for itself, and read the bounds once; 0 as 1.
+	Lists int
 }
 
 // PageScoreCost returns the cost of scoring pages in one layer on one GPU.
@@ -84,10 +86,11 @@ func (s *Spec) PageScoreCost(k PageScores, h Heads) Cost {
 	}
 	p := &s.PageSparse
 	pages, dim, group := float64(k.Pages.Tokens), float64(h.Dim), float64(h.group())
-	scores := float64(h.KV)
+	scores, lists := float64(h.KV), float64(max(1, k.Lists))
 	if k.PerQueryHead {
 		scores = float64(h.Query)
 	}
+	scores, group = scores*lists, group*lists
 	bounds := elementBytes(2*dim, boundBits)
 	rate := p.Vector * float64(p.VectorPeak)
 	flops := scoreFLOPs * dim * group // of a page and KV head

@@ -187,3 +187,33 @@ func TestWeightsAreWritten(t *testing.T) {
 		t.Errorf("%v s more of memory, %v s more in all", memory, seconds)
 	}
 }
+
+// TestPagesOfDrafts: a step that verifies k tokens makes a list for each: bounds are read once, the arithmetic, the scores and the rows of the selection are k times as
+// many. Attention reads the pages of the step once, with k queries of a head, also where each query head has pages of its own.
+func TestPagesOfDrafts(t *testing.T) {
+	s, m := loadPreset(t, "a100-sxm-80gb"), loadModel(t, "llama-3-70b")
+	pages := DecodeBatch{Requests: 3, Tokens: 3000, Longest: 1500}
+	for k := 1; k <= 3; k++ {
+		for _, own := range []bool{false, true} {
+			c := NewModelCost(s, m)
+			c.Verify(k)
+			h := c.heads
+			one, x := s.PageScoreCost(PageScores{Pages: pages, PerQueryHead: own}, h), s.PageScoreCost(PageScores{Pages: pages, PerQueryHead: own, Lists: k}, h)
+			rows := h.KV // heads that choose, and that read pages of their own
+			if own {
+				rows = h.Query
+			}
+			if x.FLOPs != float64(k)*one.FLOPs || x.Bytes-one.Bytes != float64(4*(k-1)*rows*3000) {
+				t.Errorf("%d lists: %+v, of one %+v", k, x, one)
+			}
+			got := c.selects(Selection{PageScores: PageScores{Pages: pages, PerQueryHead: own, Lists: k}, Ranked: pages, Keep: 31})
+			if want := c.waits(s.work(x).Plus(s.work(s.TopKCost(pages, k*rows, 31)))); got != want {
+				t.Errorf("%d lists: a selection takes %+v, want %+v", k, got, want)
+			}
+			read := c.DecodeBatchCost(DecodeBatch{Requests: 2, Tokens: 6400, Longest: 3200, Page: 16, PerQueryHead: own})
+			if want := float64(rows*(512*6400+4*400) + 2*512*k*h.Query); read.Bytes != want {
+				t.Errorf("%d tokens, lists of each query head %v: %v bytes, want %v", k, own, read.Bytes, want)
+			}
+		}
+	}
+}

@@ -53,6 +53,9 @@ type ServingSpec struct {
 	VerifiedTokens int `toml:"verified_tokens"`
 	// Acceptance is the chance that a draft is accepted where all before it in the step were; 0: not given, as without drafts.
 	Acceptance float64 `toml:"acceptance"`
+	// VerifiedOverlap is the share of the pages that a token of a step selects that another one selects for sure, of policies that select pages:
+	// 1 where all select alike, 0 where they have no more in common than by chance.
+	VerifiedOverlap float64 `toml:"verified_overlap"`
 	// DraftTime is what the draft model takes for the drafts of an iteration that decodes, in which nothing else runs.
 	DraftTime units.Duration `toml:"draft_time"`
 }
@@ -83,6 +86,7 @@ api_request = "0s"     # 0s: the paper counts none; l3lab validate finds 15ms of
 api_token = "0s"       # 0s: the same; 70us of it; throughput and TTFT of many users
 verified_tokens = 1    # 1: no speculative decoding, as in the paper; 2 to 128 tokens a decode step; TBT and throughput
 acceptance = 0.0       # 0.0: not given; a draft model's own, mostly 0.5 to 0.8 in Leviathan et al., ICML 2023 (from memory, not looked up); with verified_tokens > 1
+verified_overlap = 0.65 # Quest and LServe on a byte model's text, 0.58 to 0.71 by budget: docs/lab/sparse.md; pages that quest and lserve read with verified_tokens > 1
 draft_time = "0s"      # 0s: drafts for nothing, as n-grams of the prompt nearly are; a draft model's time an iteration; with verified_tokens > 1
 
 [slo]
@@ -130,6 +134,7 @@ func (s *ServingSpec) Check(c *input.Check) {
 	c.That(s.Acceptance >= 0 && s.Acceptance <= 1, "acceptance", s.Acceptance, "0 (not given) to 1")
 	c.That(s.VerifiedTokens <= 1 || s.Acceptance > 0, "acceptance", s.Acceptance, "more than 0, at most 1, with serving.verified_tokens = %d: "+
 		"the chance that a draft is accepted, which the draft model decides", s.VerifiedTokens)
+	c.That(s.VerifiedOverlap >= 0 && s.VerifiedOverlap <= 1, "verified_overlap", s.VerifiedOverlap, "0 (as by chance) to 1 (all tokens of a step select alike)")
 	c.That(s.DraftTime >= 0 && s.DraftTime <= units.Second, "draft_time", s.DraftTime, "0s to 1s")
 	c.That(s.PrefillStreak >= 0 && s.PrefillStreak <= 1<<24, "prefill_streak", s.PrefillStreak, "0 (no limit) to 16777216")
 }

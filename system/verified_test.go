@@ -33,7 +33,7 @@ func drawVerified(t *rapid.T, system string) (sets []string) {
 	add := func(more ...string) { sets = append(sets, more...) }
 	dense := true
 	if slices.Contains([]string{"l3", "gpu-only", "hbm-pim"}, system) {
-		masks := rapid.SampledFrom([]string{"none", "none", "layers", "duo", "streaming"}).Draw(t, "masks")
+		masks := rapid.SampledFrom([]string{"none", "none", "layers", "duo", "streaming", "quest", "lserve", "h2o"}).Draw(t, "masks")
 		switch dense = false; {
 		case masks == "layers":
 			add(pick("model.window", "1", "64", "700"), pick("model.full_every", "0", "2", "5"))
@@ -42,9 +42,17 @@ func drawVerified(t *rapid.T, system string) (sets []string) {
 			if masks == "duo" {
 				add(pick("policy.duo.stream_device", "gpu", "home"))
 			}
+		case masks == "quest" || masks == "lserve":
+			add(drawVerifiedPages(t, system, masks)...)
+		case masks == "h2o" && system == "gpu-only":
+			add("policy.name=h2o", pick("policy.h2o.heavy", "0.0", "0.03", "0.4"))
 		default:
 			dense = true
 		}
+	}
+	if system == "gpu+cpu" && rapid.Bool().Draw(t, "h2o") {
+		dense = false
+		add("policy.name=h2o", pick("policy.h2o.recent", "0.0", "0.03", "0.4"))
 	}
 	prefix := dense && system != "cpu-offload" && system != "gpu+cpu" && rapid.Bool().Draw(t, "prefix")
 	if prefix {
@@ -72,6 +80,24 @@ func drawVerified(t *rapid.T, system string) (sets []string) {
 		add(pick("gpu_cpu.attend", "host", "gpus"), pick("gpu_cpu.policy", "prefill-first", "chunked-prefill"))
 	}
 	return sets
+}
+
+// drawVerifiedPages draws a policy that selects pages, small enough for requests of the tests to exceed its budget.
+func drawVerifiedPages(t *rapid.T, system, name string) []string {
+	pick := func(key string, of ...string) string {
+		return "policy." + name + "." + key + "=" + rapid.SampledFrom(of).Draw(t, key)
+	}
+	overlap := "serving.verified_overlap=" + rapid.SampledFrom([]string{"0.0", "0.65", "1.0"}).Draw(t, "overlap")
+	sets := []string{"policy.name=" + name, overlap, pick("page", "16", "64"), pick("budget", "64", "320"), pick("select_group", "sum", "softmax-sum", "max", "per-head")}
+	if system == "l3" {
+		if by := rapid.SampledFrom([]string{"gpu", "bank", "rank"}).Draw(t, "by"); by != "gpu" {
+			sets = append(sets, "policy."+name+".select_device="+by, pick("summary_device", "gpu", "rank"))
+		}
+	}
+	if name == "lserve" {
+		return append(sets, pick("reuse", "1", "3", "5"), pick("newest", "append", "replace"), pick("static_sparsity", "0.0", "0.5"), pick("stream_device", "gpu", "home"))
+	}
+	return append(sets, pick("skip_layers", "0", "2"))
 }
 
 // TestVerifiedLaws: whatever the system, the tokens of a step, the chance of acceptance, masks, arrivals and small memories, every law
@@ -163,7 +189,8 @@ func TestVerifiedOnce(t *testing.T) {
 func TestVerifiedRefusals(t *testing.T) {
 	for _, c := range []struct{ system, set, want string }{
 		{"l3", "serving.acceptance=0.0", "serving.acceptance = 0: expected more than 0, at most 1, with serving.verified_tokens = 2"},
-		{"l3", "policy.name=quest", "1 with policy.name = quest: which tokens the drafts of a step choose is not modelled; that of dense, streaming, duo is"},
+		{"gpu-only", "policy.name=csattention", "1 with policy.name = csattention: which tokens the drafts of a step choose is not modelled; that of dense, streaming, h2o, quest, lserve, duo is"},
+		{"l3", "serving.verified_overlap=1.01", "serving.verified_overlap = 1.01: expected 0 (as by chance) to 1"},
 		{"l3", "cache.prefix_attention=dimm", `1 with cache.prefix_attention = "dimm"`},
 		{"l3", "run.model=llama-3-70b", "serving.verified_tokens = 20: expected 16 at most with the 8 query heads of a KV head of llama-3-70b"},
 		{"gpu-only", "serving.verified_tokens=129", "serving.verified_tokens = 129: expected 1 to 128"},

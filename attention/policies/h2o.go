@@ -10,8 +10,8 @@ var h2o = policy.Policy{
 	Name: "h2o", Others: []string{"heavy-hitter", "heavy-hitters"}, Lossy: true, Source: "H2O (Zhang et al., NeurIPS 2023)",
 	About: policy.About{Attends: "the newest tokens and those that collected the most attention; the others are dropped for good",
 		Stores: "keys and values of these, a sum a token and query head", Moves: nothing},
-	Homes: policy.OnGPUs | policy.OnHost,
-	Keys:  H2OSpec{},
+	Homes: policy.OnGPUs | policy.OnHost, Drafts: true,
+	Keys: H2OSpec{},
 	Defaults: `heavy = 0.1  # H2O's released code: 20% with the newest
 recent = 0.1 # H2O's released code
 `,
@@ -143,21 +143,27 @@ func newH2OCost(u *policy.Use) policy.Costs {
 	share := policy.Held{Device: policy.Home, Heads: shape.KVHeads, Bytes: shape.Token(), OfPrompt: true, Skip: -1, Share: s.Heavy + s.Recent}
 	sums := share
 	sums.Bytes, sums.Index = scoreBytes*int64(shape.Group()), true
-	c.held, c.filling = []policy.Held{share, sums}, []policy.Held{allTokens(&shape), {Device: policy.Home, Heads: shape.KVHeads, Bytes: sums.Bytes, Index: true}}
+	c.held = []policy.Held{share, sums}
+	if ahead := shape.Ahead(); ahead > 0 { // drafts beside them
+		for i := range c.held {
+			c.held = append(c.held, policy.Held{Device: policy.Home, Heads: shape.KVHeads, Bytes: c.held[i].Bytes, Index: c.held[i].Index, Most: ahead})
+		}
+	}
+	c.filling = []policy.Held{allTokens(&shape), {Device: policy.Home, Heads: shape.KVHeads, Bytes: sums.Bytes, Index: true}}
 	return c
 }
 
 // Decode returns one class of all heads, and the update of the sums.
 func (c *h2oCost) Decode(requests []policy.Request, _ int) *policy.Step {
 	c.reset(len(requests), 1)
-	tokens, sum := c.take(len(requests)), 0
+	tokens, sum, ahead := c.take(len(requests)), 0, c.shape.Ahead()
 	for i, r := range requests {
-		tokens[i] = c.spec.budget(r.Prompt).Attended(r.Context)
+		tokens[i] = c.spec.budget(r.Prompt).Attended(r.Context-ahead) + ahead // all have what was kept before the first one
 		sum += tokens[i]
 	}
 	c.attend(policy.Class{Device: policy.Home, Heads: c.shape.KVHeads, Tokens: tokens, Weights: true})
-	// Weights in, sums in and out; then the least of the sums.
-	c.step.Passes = append(c.step.Passes, policy.Pass{Device: policy.Home, Kernels: 2, Bytes: 4 * scoreBytes * int64(sum) * int64(c.shape.QueryHeads)})
+	// Weights of all tokens in, sums in and out; then the least of the sums.
+	c.step.Passes = append(c.step.Passes, policy.Pass{Device: policy.Home, Kernels: 2, Bytes: int64(4+ahead) * scoreBytes * int64(sum) * int64(c.shape.QueryHeads)})
 	return &c.step
 }
 

@@ -97,11 +97,11 @@ const numbersEach = 6 // how many numbers of each request decode takes
 func (p *paged) decode(c *common, heads int, requests []policy.Request) {
 	n := len(requests)
 	scored, ranked, tokens, down, rows, read := c.take(n), c.take(n), c.take(n), c.take(n), c.take(n), c.take(n)
-	keep, selects, sparse := 0, 0, false
+	keep, selects, lists, sparse, drafts := 0, 0, 0, false, c.shape.Ahead() > 0
 	for i, r := range requests {
 		scored[i], ranked[i], down[i] = 0, 0, 0
-		if p.byGPU && r.Context%p.Logical == 0 {
-			down[i] = 1
+		if p.byGPU { // of each token that ends a part of a page
+			down[i] = r.Context/p.Logical - max(0, r.Context-1-c.shape.Ahead())/p.Logical
 		}
 		if p.measured != nil {
 			rows[i], read[i] = p.measured.at(r.Context)
@@ -111,6 +111,19 @@ func (p *paged) decode(c *common, heads int, requests []policy.Request) {
 			continue
 		}
 		sparse = true
+		if drafts {
+			v := p.together(r.Prompt, r.Context, &c.shape)
+			tokens[i] = v.tokens
+			if p.measured != nil {
+				p.join(r.Context, v.lists, c.shape.Overlap, &rows[i], &read[i])
+			}
+			if v.made > 0 {
+				ranked[i], scored[i] = p.Pages.Pages(r.Context), p.summaries(r.Context)
+				keep, lists = max(keep, p.selected(r.Context)-1), max(lists, v.made)
+				selects += scored[i] * v.made
+			}
+			continue
+		}
 		if p.Reuse > 1 && !p.selects(r.Prompt, r.Context) {
 			tokens[i] = p.Tokens(r.Prompt, r.Context)
 			continue
@@ -135,7 +148,7 @@ func (p *paged) decode(c *common, heads int, requests []policy.Request) {
 	c.attend(class)
 	if keep > 0 {
 		c.step.Choose = append(c.step.Choose, policy.Choice{
-			Device: p.device, Heads: heads, Scored: scored, Ranked: ranked, Keep: keep, PerQueryHead: p.perQuery, PerQueryScores: p.scores, Softmax: p.softmax,
+			Device: p.device, Heads: heads, Scored: scored, Ranked: ranked, Keep: keep, Lists: lists, PerQueryHead: p.perQuery, PerQueryScores: p.scores, Softmax: p.softmax,
 		})
 		if p.softmax && p.device == "" { // two passes over the scores of each query head
 			c.pass(2, 2*4*int64(selects)*int64(heads)*int64(c.shape.Group()), 0)
@@ -145,7 +158,16 @@ func (p *paged) decode(c *common, heads int, requests []policy.Request) {
 		c.step.Bounds = policy.Bounds{Heads: heads, Down: down, Updates: !p.byGPU}
 	}
 	if p.byGPU {
-		c.pass(0, 5*c.shape.Elements(c.shape.Dim)*int64(heads)*int64(len(requests)), 0) // the key in, two bounds in and out
+		c.pass(0, 5*c.shape.Elements(c.shape.Dim)*int64(heads)*int64(len(requests)*(1+c.shape.Ahead())), 0) // the key in, two bounds in and out
+	}
+}
+
+// join has what a profile says of one list say it of several together: rows of 512 tokens, and tokens in whole pages. Rows have no less in common than
+// pages do.
+func (p *paged) join(context, lists int, overlap float64, rows, read *int) {
+	*rows = unionOf(*rows, (context+511)/512, lists, overlap)
+	if lists > 1 {
+		*read = min(context, p.Page*unionOf(p.Pages.Pages(*read), p.Pages.Pages(context), lists, overlap))
 	}
 }
 

@@ -16,7 +16,10 @@ type Shape struct {
 	Model                            string // its name, which a profile must be of
 	Apart                            bool   // the requests' home is not the GPUs
 	Verified                         int    // tokens of a request that a decode step verifies; 0 as 1
-	llm.Windows                             // of the model's layers
+	// Overlap is the share of the pages that one of these tokens chooses that another one has for sure: 1 where all choose alike, 0
+	// where they have no more in common than by chance.
+	Overlap     float64
+	llm.Windows // of the model's layers
 }
 
 // Elements returns the bytes of n elements.
@@ -104,16 +107,22 @@ func (c *Class) All() int64 {
 // Choice is a selection before attention: scores from bounds of pages, and the best of each row of
 // scores.
 type Choice struct {
-	Device       string // what scores and chooses, as Spec.SelectDevice; "" for the GPUs
-	Heads        int    // KV heads of a layer
-	Scored       []int  // bounds of pages of each request that are scored; 0 where a list of an earlier step holds
-	Ranked       []int  // scores of each request from which a row keeps the best; 0 the same
-	Keep         int    // that each row keeps
-	PerQueryHead bool   // a row for each query head, else one for each KV head
+	Device string // what scores and chooses, as Spec.SelectDevice; "" for the GPUs
+	Heads  int    // KV heads of a layer
+	Scored []int  // bounds of pages of each request that are scored; 0 where a list of an earlier step holds
+	Ranked []int  // scores of each request from which a row keeps the best; 0 the same
+	Keep   int    // that each row keeps
+	// Lists is how many lists a request makes at once that makes most, one for each token of the step that chooses; 0 as 1. Scored,
+	// Ranked and Keep are of one.
+	Lists        int
+	PerQueryHead bool // a row for each query head, else one for each KV head
 	// PerQueryScores has each query head score bounds by itself, and not the sum of a group's queries; Softmax
 	// has its scores normalised before a group's are added up.
 	PerQueryScores, Softmax bool
 }
+
+// Times returns how many lists are made at once.
+func (c *Choice) Times() int { return max(1, c.Lists) }
 
 // Bounds is the work of keeping the bounds of pages at a home that is not the GPUs, in a step, for that many
 // KV heads. With 0 heads there is no such work.

@@ -267,7 +267,7 @@ func (d *GPUs) Passes(x *policy.Step, on policy.Device) (w gpu.Work) {
 }
 
 func selection(c *policy.Choice) gpu.Selection {
-	scores := gpu.PageScores{Pages: batchOf(c.Scored, c.Heads), PerQueryHead: c.PerQueryHead}
+	scores := gpu.PageScores{Pages: batchOf(c.Scored, c.Heads), PerQueryHead: c.PerQueryHead, Lists: c.Times()}
 	return gpu.Selection{PageScores: scores, Ranked: batchOf(c.Ranked, c.Heads), Keep: c.Keep}
 }
 

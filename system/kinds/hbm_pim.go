@@ -167,8 +167,8 @@ type hbmPIM struct {
 	stack  *hbm.Table // of a channel, with CommandsModel; else nil
 	clock  float64    // its seconds
 	slots  int        // channels of a GPU
-	group  int        // queries of a KV head on a GPU in a step
-	reads  float64    // of keys and values by the query heads of a group
+	reads  float64    // of keys and values by the query heads of a group, each with a query for each token that a step verifies
+	own    int        // the same where each query head reads tokens of its own
 	// alone is what the units take for all heads of one request, by its context: in small
 	// batches most requests are alone in their sub-batch, and contexts recur.
 	alone   gpus.Memo[units.Duration]
@@ -205,8 +205,8 @@ func assembleHBMPIM(n *Setup) Assembly {
 		launches: h.KernelOverhead,
 	}
 	query, kv := cfg.Model.ShardHeads()
-	e.group = query / kv * cfg.Serving.Verified() // a query of each head for each token that a step verifies
-	e.reads = float64((e.group + h.QueriesPerRead - 1) / h.QueriesPerRead)
+	readings := func(queries int) int { return (queries + h.QueriesPerRead - 1) / h.QueriesPerRead }
+	e.reads, e.own = float64(readings(query/kv*cfg.Serving.Verified())), query/kv*readings(cfg.Serving.Verified())
 	e.tier = gpus.NewTier(n.Hardware, e.Attends)
 	if e.stack = n.Stack; e.stack != nil {
 		e.slots = h.Stacks * hbm.Channels

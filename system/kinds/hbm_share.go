@@ -134,7 +134,7 @@ func (e *hbmPIM) channelSeconds(l *channelLoad, heads int) float64 {
 // readsOf returns how often a class's keys and values are read.
 func (e *hbmPIM) readsOf(c *policy.Class) int {
 	if c.PerQueryHead { // nothing is read for two of them
-		return e.group
+		return e.own
 	}
 	return int(e.reads)
 }

@@ -32,20 +32,22 @@ type ranks struct {
 	atHome bool             // a step's own key and value go to the ranks before its attention
 	parts  bool             // some heads attend without the newest token: parts, or prefixes
 	pages  policy.PagesSpec // what of it bounds of pages depend on
+	group  int              // query heads of a KV head, which score bounds of pages; 0 where nobody does
 }
 
 func ranksOf(h *flow.Hardware) (ranks, error) {
 	cfg := h.Config
-	atHome, pages := flow.PolicyOf(h).Vectors().New > 0, policy.PagesSpec{}
+	atHome, pages, group := flow.PolicyOf(h).Vectors().New > 0, policy.PagesSpec{}, 0
 	if p := cfg.Policy.Pages(); p != nil {
 		pages = policy.PagesSpec{SelectDevice: p.SelectDevice, SelectGroup: p.SelectGroup, TopKLatency: p.TopKLatency}
+		group = cfg.Model.QueryGroup()
 	}
 	unit := Spec(h)
 	pace, err := paceOf(cfg, unit)
 	return ranks{
 		pim: *unit, dram: cfg.DRAM.Spec, shape: cfg.HeadShape(), pace: pace, atHome: atHome,
 		parts: atHome && (cfg.Comm.Stripe != scheduler.StripeNone || h.PrefixStays()),
-		pages: pages,
+		pages: pages, group: group,
 	}, err
 }
 
@@ -148,6 +150,7 @@ func headTable(cfg *configs.Config, unit *pim.Spec, shape pim.HeadShape, pace ta
 // addBounds measures what ranks take for bounds of pages, where the policy has them there.
 func (k *Kernels) addBounds(cfg *configs.Config, of *ranks) (err error) {
 	by, topK, shape := of.pages.SelectDevice, of.pages.TopKLatency, of.shape
+	shape.Queries = of.group // each token of a step makes a list of its own
 	switch by {
 	case "", tables.SelectGPU:
 		return nil

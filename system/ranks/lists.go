@@ -43,7 +43,7 @@ func (d *Devices) list(c *policy.Class, request, context int) (tokens, rows, las
 	newest := context - (pages-1)*page
 	key := listOf{page, pages, (tokens-newest)/page + 1, 1}
 	if c.PerQueryHead {
-		key.group = d.queries
+		key.group = d.group()
 	}
 	l, known := d.lists[key]
 	if !known {
@@ -128,9 +128,9 @@ func (d *Devices) chooses(x *policy.Step, request int) (clocks int64, v vectors)
 		if c.Ranked[request] == 0 {
 			continue
 		}
-		rows, each := 1, int64(d.onChannel(c.Heads))
+		rows, each := c.Times(), int64(d.onChannel(c.Heads))
 		if c.PerQueryHead {
-			rows = d.queries
+			rows *= d.group()
 		}
 		if c.Device == "" {
 			list := units.Bytes(min(c.Keep, c.Ranked[request]-1) * rows * listEntry) // the newest page is known
@@ -138,14 +138,15 @@ func (d *Devices) chooses(x *policy.Step, request int) (clocks int64, v vectors)
 			v.bursts += each * d.bursts(list)
 			continue
 		}
-		clocks += d.bounds.Select(c.Scored[request])
+		list := d.bounds.Select(c.Scored[request])
 		if c.Softmax { // a score of each query head a clock, before their sums are ranked
-			clocks += int64(d.queries * c.Ranked[request])
+			list += int64(d.group() * c.Ranked[request])
 		}
+		clocks += int64(c.Times()) * list // one after another
 	}
 	if b := &x.Bounds; b.Heads > 0 {
 		if b.Updates {
-			clocks += d.bounds.Update
+			clocks += d.verified * d.bounds.Update
 		}
 		down := units.Bytes(b.Down[request]) * d.boundBytes
 		clocks += int64(b.Down[request]) * d.bounds.Store

@@ -115,6 +115,9 @@ func New(h *flow.Hardware, a *flow.Attends, k *Kernels) *Devices {
 	return d
 }
 
+// group returns the query heads of a KV head, each of which has a query for each token that a step verifies.
+func (m *headMap) group() int { return m.queries / max(1, int(m.verified)) }
+
 // BesideKernels has the links lose the share of their rate that kernels take which run at the same time.
 func (d *Devices) BesideKernels(share float64) { d.link *= units.Bandwidth(1 - share) }
 

@@ -49,7 +49,7 @@ type Homes struct {
 
 // NewHomes returns homes that are empty. The policy is one of their own, apart from that of the ranks.
 func NewHomes(own *flow.Attends, d *Devices) *Homes {
-	return &Homes{Attends: own, channels: d.channels, have: map[homeOf]int64{}, bound: d.boundBytes, group: d.queries, stripe: d.Stripe, verified: int(d.verified)}
+	return &Homes{Attends: own, channels: d.channels, have: map[homeOf]int64{}, bound: d.boundBytes, group: d.group(), stripe: d.Stripe, verified: int(d.verified)}
 }
 
 // placed returns how many lanes attend over heads of that many tokens, and how many parts of heads there are.
@@ -88,9 +88,9 @@ func (h *Homes) lists(x *policy.Step) (bytes units.Bytes) {
 		if c.Device != "" || c.Ranked[0] == 0 {
 			continue
 		}
-		bytes += units.Bytes(2 * c.Heads * c.Keep)
-		if c.PerQueryHead {
-			bytes += units.Bytes(2 * c.Heads * c.Keep * (h.group - 1))
+		list := units.Bytes(2 * c.Heads * c.Keep * c.Times())
+		if bytes += list; c.PerQueryHead {
+			bytes += list * units.Bytes(h.group-1)
 		}
 	}
 	if b := x.Bounds; b.Heads > 0 {

@@ -101,7 +101,7 @@ func (d *Devices) TallyStep(x *policy.Step, layers int) {
 		c := &x.Choose[i]
 		for _, pages := range c.Scored {
 			if c.Device != "" && pages > 0 {
-				d.attended.chosen = d.attended.chosen.Plus(d.bounds.Activity(pages), float64(c.Heads*layers))
+				d.attended.chosen = d.attended.chosen.Plus(d.bounds.Activity(pages), float64(c.Heads*layers*c.Times()))
 			}
 		}
 	}
