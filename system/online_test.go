@@ -88,6 +88,9 @@ func TestOnlineLaws(t *testing.T) {
 			fmt.Sprint("node.gpus=", rapid.SampledFrom([]int{1, 2}).Draw(t, "gpus")), "batching.max_num_batched_tokens=2048",
 			fmt.Sprint("gpu.memory_reserve=", rapid.SampledFrom([]string{"1GiB", "64GiB", "65GiB"}).Draw(t, "reserve")),
 			fmt.Sprint("node.memory_capacity=", rapid.SampledFrom([]string{"4GiB", "8GiB", "2TiB"}).Draw(t, "capacity")))
+		if system == "gpu-only" {
+			sets = append(sets, fmt.Sprint("gpu_only.async_scheduling=", rapid.Bool().Draw(t, "ahead")))
+		}
 		cfg, err := everything().Load(configs.Options{Sets: sets})
 		if err != nil {
 			t.Fatal(err)
@@ -105,6 +108,28 @@ func TestOnlineLaws(t *testing.T) {
 		}
 		checkOnline(t, cfg, r)
 	})
+}
+
+// TestDeadlineAhead: a scheduler that forms ahead drops whoever has waited too long, also a request that it has not yet seen, and serves
+// the next one.
+func TestDeadlineAhead(t *testing.T) {
+	for _, ahead := range []bool{false, true} {
+		cfg, err := everything().Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-2-7b", "arrivals.kind=trace", "serving.deadline=50ms", "serving.api_request=40ms", fmt.Sprint("gpu_only.async_scheduling=", ahead)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests := []traces.Request{{Input: 100, Output: 5}, {ID: 1, Input: 100, Output: 5}, {ID: 2, Input: 100, Output: 5, Arrival: units.Second}}
+		r, err := mustNode(t, cfg).Run(context.Background(), &traces.Trace{Name: "x", Requests: requests}, Options{Check: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkOnline(t, cfg, r)
+		for i, want := range []results.Outcome{results.Served, results.Expired, results.Served} { // the second one is with the scheduler after 80 ms
+			if got := r.Requests[i].Outcome; got != want {
+				t.Errorf("ahead %v: request %d is %v, want %v", ahead, i, got, want)
+			}
+		}
+	}
 }
 
 // checkOnline verifies that requests begin, and are dropped, in time and in order, and Little's law.

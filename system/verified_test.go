@@ -110,7 +110,7 @@ func TestVerifiedLaws(t *testing.T) {
 			pick("serving.verified_tokens", "1", "2", "3", "4"), pick("serving.acceptance", "0.1", "0.7", "1.0"), pick("serving.draft_time", "0s", "2ms"),
 			pick("memory.admission", "final", "current"), pick("memory.history", "0", "1000"), pick("batching.max_num_seqs", "0", "1", "4"),
 			pick("gpu.memory_reserve", "1GiB", "64GiB", "65GiB"), pick("node.memory_capacity", "4GiB", "8GiB", "2TiB"))
-		if system == "gpu-only" && slices.Contains(sets, "serving.deadline=0s") { // a scheduler that forms ahead sees late who waits too long
+		if system == "gpu-only" {
 			sets = append(sets, pick("gpu_only.async_scheduling", "true", "false"))
 		}
 		sets = append(sets, drawVerified(t, system)...)

@@ -90,7 +90,7 @@ func (q *queue) pushFront(w Waiting) {
 }
 
 // Expire drops the requests that came before a time and whose prompts have not begun, the
-// oldest first. One that has memory already frees it.
+// oldest first, also those that the scheduler has not yet seen. One that has memory already frees it.
 func (s *State) Expire(before units.Duration, dropped func(request int32)) {
 	q := &s.Queue
 	first := q.head
@@ -98,7 +98,7 @@ func (s *State) Expire(before units.Duration, dropped func(request int32)) {
 		first++
 	}
 	last := first
-	for ; last < len(q.list) && q.list[last].fresh() && s.Requests[q.list[last].Request].Arrival < before; last++ {
+	for ; last < len(q.list) && s.expired(&q.list[last], before); last++ {
 		if w := &q.list[last]; w.held {
 			s.Release(w.Hold)
 		}
@@ -108,4 +108,16 @@ func (s *State) Expire(before units.Duration, dropped func(request int32)) {
 		q.list = slices.Delete(q.list, first, last)
 		q.Blocked = false
 	}
+	s.during.came = slices.DeleteFunc(s.during.came, func(w Waiting) bool {
+		late := s.expired(&w, before)
+		if late {
+			dropped(w.Request)
+		}
+		return late
+	})
+}
+
+// expired says that a request came before a time and that its prompt has not begun.
+func (s *State) expired(w *Waiting, before units.Duration) bool {
+	return w.fresh() && s.Requests[w.Request].Arrival < before
 }
