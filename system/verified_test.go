@@ -64,9 +64,10 @@ func drawVerified(t *rapid.T, system string) (sets []string) {
 		add(predictor)
 		if dense && !prefix {
 			add(pick("comm.stripe", "none", "ranksets", "channels"))
-			if predictor == "predictor.kind=exact" {
-				add(pick("memory.spare", "off", "decode"))
-			}
+		}
+		chooses := func(set string) bool { return strings.Contains(set, ".select_device=") } // the ranks do, and then the GPUs hold none
+		if (dense && !prefix || slices.Contains(sets, "policy.name=quest") && !slices.ContainsFunc(sets, chooses)) && predictor == "predictor.kind=exact" {
+			add(pick("memory.spare", "off", "decode"))
 		}
 	case "gpu-only":
 		add(pick("gpu_only.policy", "prefill-first", "chunked-prefill"))
