@@ -203,7 +203,7 @@ func TestDoubts(t *testing.T) {
 		{[]string{"node.ranksets=6"}, "", "node.ranksets = 6 are 3 DIMMs"},
 		{[]string{"gpu.preset=h200-sxm"}, "kernels beyond what h200-sxm was measured at take 20.2%", ""},
 		{[]string{"gpu.preset=h200-sxm", "gpu.name=x", "gpu.memory_capacity=192GB", "gpu.sms=99", "gpu.memory_bandwidth=9TB/s", "gpu.power.idle_w=1", "gpu.power.limit_w=999"},
-			"GPU x was never measured: it is h200-sxm with 5 keys changed ('l3sim run --dry-run' says more)", "price list prices-2025-12 has no GPU x"},
+			"GPU x was never measured: it is h200-sxm with 5 keys changed ('l3sim run --dry-run' says more)", "price list prices-2026-06 has no GPU x"},
 		{[]string{"run.model=mixtral-8x7b"}, "mixtral-8x7b is a mixture of experts: no time of such a model was ever compared with a measurement", ""},
 		{[]string{"run.model=mixtral-8x7b", "model.expert_bits=4"}, "mixtral-8x7b is a mixture of experts in MXFP4: no time", ""},
 	} {
