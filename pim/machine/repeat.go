@@ -79,6 +79,9 @@ func (m *Machine) skip() {
 		r.unmark(chunkBlock) // the next chunk is in another row
 		p.jump(m.skipBlocks(rowBlock, (p.limit-1-p.token)/g.RowTokens) * g.RowTokens)
 		return
+	case !p.RankLevel && p.token%p.VisitTokens == 0: // the banks close and open again before this chunk
+		r.unmark(chunkBlock)
+		return
 	}
 	rowEnd, size := p.token-p.token%p.VisitTokens+p.VisitTokens, g.ChunkTokens
 	if p.RankLevel { // it reads whole visits

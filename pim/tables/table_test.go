@@ -418,6 +418,26 @@ func TestSkippingStopsAtGroups(t *testing.T) {
 	}
 }
 
+// A row of 3,840 tokens that these banks read in two visits, with a switch between them: chunks of the second do not repeat those of
+// the first, however alike they begin.
+func TestSkippingStopsAtVisits(t *testing.T) {
+	spec := pim.Default()
+	spec.BeyondBuffer, spec.Precision.Preset, spec.ScoreBuffer, spec.MACLatency, spec.SoftmaxLatency = pim.Refetch, "fp32", units.KiB, 1, 0
+	b, err := machine.NewRunner(spec, parts.Of(t, "ddr5-4800an-32gb-x4"), pim.HeadShape{HeadDim: 8, Queries: 4, ElementBits: 8, ScaleBytes: 4})
+	parts.Must(t, err)
+	if got := b.Program.VisitTokens; got != 1920 {
+		t.Fatalf("visits of %d tokens, want 1,920", got)
+	}
+	for _, context := range []int{1920, 1952, 2048, 2049, 4097} {
+		b.Machine.Repeats.On = true
+		got := b.Attention(context)
+		b.Machine.Repeats.On = false
+		if want := b.Attention(context); got != want {
+			t.Errorf("%d tokens: %d clocks with repetitions skipped, %d without", context, got, want)
+		}
+	}
+}
+
 // A constraint that reaches back further than many chunks: what repeats for less
 // than that is not skipped.
 func TestSkippingUnderLongConstraints(t *testing.T) {
