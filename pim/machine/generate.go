@@ -337,6 +337,26 @@ func (p *Program) jump(tokens int) {
 	}
 }
 
+// segmentBlock returns the tokens after which segments may repeat: one segment's, or those of a row where the place in the row tells
+// segments apart. Scales and visits begin at places of a row, which need not be a segment's, and q is loaded anew for each group of keys.
+func (p *Program) segmentBlock() int {
+	g, n := &p.Geometry, p.SegmentTokens
+	if n < g.RowTokens && (g.ScaleChunks > 0 || p.Shape.KeyGroup > 0 || p.VisitTokens%n != 0 && n%p.VisitTokens != 0) {
+		return g.RowTokens
+	}
+	return n
+}
+
+// jumpSegments passes over blocks of segments, from the beginning of the context of one segment to that of another.
+func (p *Program) jumpSegments(blocks, block int) {
+	p.segment += blocks * (block / p.SegmentTokens)
+	p.token += blocks * block
+	p.rowEnd, p.limit = p.token, min(p.Heads[p.head].Context, p.token+p.SegmentTokens)
+	if n := p.Shape.KeyGroup; n > 0 {
+		p.loaded += blocks * (block / n)
+	}
+}
+
 // readContext reads the accumulators of all query heads. At the head's end the banks close meanwhile.
 func (p *Program) readContext() {
 	if p.token >= p.Heads[p.head].Context {

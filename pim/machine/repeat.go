@@ -2,8 +2,8 @@ package machine
 
 import "slices"
 
-// repeats skips repetitions of a run: chunks within a row and rows within a stage, and with a rank-level unit columns within a visit
-// of a group of banks.
+// repeats skips repetitions of a run: chunks within a row, rows within a stage and segments of the score buffer within a head, and
+// with a rank-level unit columns within a visit of a group of banks.
 //
 // What a machine does next follows from its state, relative to the clock, and from the instructions that the program goes on to
 // generate. The program marks where it is asked for the next block of instructions. If the state at a mark equals that at
@@ -12,15 +12,16 @@ import "slices"
 type repeats struct {
 	On      bool
 	skipped int64 // clocks skipped so far
-	marks   [3]mark
+	marks   [4]mark
 	scratch []int64
 }
 
-// Blocks that repeat, each within the next: columns of a visit with a rank-level unit, chunks of a row, rows.
+// Blocks that repeat, each within the next: columns of a visit with a rank-level unit, chunks of a row, rows, segments.
 const (
 	columnBlock = iota
 	chunkBlock
 	rowBlock
+	segmentBlock
 )
 
 // mark is where the latest block of a kind began.
@@ -36,7 +37,7 @@ type mark struct {
 // reset forgets all marks: the next head is another one.
 func (r *repeats) reset() {
 	r.skipped = 0
-	r.unmark(columnBlock, chunkBlock, rowBlock)
+	r.unmark(columnBlock, chunkBlock, rowBlock, segmentBlock)
 }
 
 // unmark has blocks of these kinds begin anew at their next marks.
@@ -62,6 +63,9 @@ func (m *Machine) skip() {
 	}
 	if p.stage != stageScore && p.stage != stageRescore && p.stage != stageContext {
 		r.unmark(columnBlock, chunkBlock, rowBlock)
+		if p.stage != stageReadOut || p.token >= p.Heads[p.head].Context { // and no segment is to follow
+			r.unmark(segmentBlock)
+		}
 		return
 	}
 	if p.streamed > 0 {
@@ -74,6 +78,9 @@ func (m *Machine) skip() {
 		return
 	case p.token == p.segment*p.SegmentTokens:
 		r.unmark(chunkBlock, rowBlock)
+		if p.stage == stageContext { // the one place in a segment where every program is asked for more
+			m.skipSegments()
+		}
 		return
 	case p.token%g.RowTokens == 0:
 		r.unmark(chunkBlock) // the next chunk is in another row
@@ -95,6 +102,20 @@ func (m *Machine) skip() {
 		rowEnd = min(rowEnd, p.token-p.token%n+n)
 	}
 	p.jump(m.skipBlocks(chunkBlock, (min(rowEnd, p.limit)-1-p.token)/size) * size)
+}
+
+// skipSegments moves the program over segments, if the run repeats from the context of one to that of a later one. Only whole
+// segments are passed over, and the program stands at the context of a whole one then. With Refetch the first context follows the scores
+// of all tokens: q has the last group's scales then, and is loaded anew where later segments may have it.
+func (m *Machine) skipSegments() {
+	p := m.program
+	if p.Rescore && p.segment == 0 && p.Shape.KeyGroup > 0 {
+		return
+	}
+	if block := p.segmentBlock(); p.token%block == 0 {
+		most := (p.Heads[p.head].Context - p.SegmentTokens - p.token) / block
+		p.jumpSegments(m.skipBlocks(segmentBlock, most), block)
+	}
 }
 
 // skipBlocks marks the beginning of a block of a kind and returns how many blocks the program is to pass over: most, if these

@@ -254,10 +254,14 @@ func BenchmarkNewKernelTable(b *testing.B) {
 	for _, c := range []struct {
 		name, unit string
 		queries    int
-	}{{"mha", pim.BankUnits, 1}, {"gqa8", pim.BankUnits, 8}, {"rank-pu", pim.RankLevelUnit, 1}} {
+		buffer     units.Bytes
+	}{
+		{"mha", pim.BankUnits, 1, 256 * units.KiB}, {"gqa8", pim.BankUnits, 8, 256 * units.KiB}, {"gqa5-1KiB", pim.BankUnits, 5, units.KiB},
+		{"rank-pu", pim.RankLevelUnit, 1, 256 * units.KiB}, {"rank-pu-gqa5-1KiB", pim.RankLevelUnit, 5, units.KiB},
+	} {
 		b.Run(c.name, func(b *testing.B) {
 			spec := pim.Default()
-			spec.ProcessingUnit = c.unit
+			spec.ProcessingUnit, spec.ScoreBuffer = c.unit, c.buffer
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := NewKernelTable(spec, d, pim.HeadShape{HeadDim: 128, Queries: c.queries, ElementBits: 16}); err != nil {
@@ -362,19 +366,20 @@ func TestSkippingWithFewBanks(t *testing.T) {
 }
 
 // Tables of rank-level units take as few runs as others: columns of a visit and visits of a row are skipped, too. With seven query heads or more
-// half of a row of 4 bits is a visit.
+// half of a row of 4 bits is a visit. With a small score buffer segments are skipped.
 func TestTablesOfRankLevelUnitsAreShort(t *testing.T) {
-	spec := pim.Default()
-	spec.ProcessingUnit = pim.RankLevelUnit
 	for _, c := range []struct {
 		queries, bits int
-		most          int64 // commands; measured chunk by chunk 4 bits took 133 and 275 million
-	}{{7, 4, 7e6}} {
+		buffer        units.Bytes
+		most          int64 // commands; measured chunk by chunk 4 bits took 133 and 275 million, with every segment 1 KiB took 19 and 11 million
+	}{{7, 4, 256 * units.KiB, 7e6}, {5, 16, units.KiB, 6e6}} {
+		spec := pim.Default()
+		spec.ProcessingUnit, spec.ScoreBuffer = pim.RankLevelUnit, c.buffer
 		for _, appends := range []bool{true, false}[:deep.Of(1, 2, 2)] {
 			b, err := machine.NewRunner(spec, parts.DDR4(t), pim.HeadShape{HeadDim: 128, Queries: c.queries, ElementBits: 16, KVBits: c.bits, ScaleBytes: 4 * (16 - c.bits) / 12})
 			parts.Must(t, err)
 			if measureTable(b, appends); b.Issued > c.most {
-				t.Errorf("%d query heads, %d bits (append: %v): %d commands", c.queries, c.bits, appends, b.Issued)
+				t.Errorf("%d query heads, %d bits, %v (append: %v): %d commands", c.queries, c.bits, c.buffer, appends, b.Issued)
 			}
 		}
 	}

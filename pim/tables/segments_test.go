@@ -1,0 +1,86 @@
+package tables
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/lab/parts"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/machine"
+	"github.com/l3sim/l3sim/units"
+)
+
+// smallBuffers are score buffers of a few chunks of grouped query heads: a head passes through them in many segments.
+var smallBuffers = []units.Bytes{units.KiB, 2 * units.KiB, 3 * units.KiB, 4 * units.KiB}
+
+// TestSkippingSegments: heads that pass through a small score buffer take the same clocks, and have the rank do the same, with
+// repetitions skipped as without, alone and in a sequence of heads of different lengths.
+func TestSkippingSegments(t *testing.T) {
+	deep.Cases(t, 10, func(t *rapid.T) {
+		spec, d, shape := drawRank(t)
+		spec.ScoreBuffer = rapid.SampledFrom(smallBuffers).Draw(t, "small buffer")
+		b, err := machine.NewRunner(spec, d, shape)
+		if err != nil {
+			t.Skip(err)
+		}
+		longest := max(3*b.Program.SegmentTokens, 12_000/shape.Queries)
+		appends := rapid.Bool().Draw(t, "appends")
+		var heads []machine.Head
+		for _, context := range rapid.SliceOfN(rapid.IntRange(1, longest), 1, 4).Draw(t, "contexts") {
+			heads = append(heads, machine.Head{Context: context, Appends: appends})
+		}
+		alone := b.Measure(heads[0])
+		ends := slices.Clone(b.Ends(heads...))
+		b.Machine.Repeats.On = false
+		if want := b.Measure(heads[0]); alone != want {
+			t.Fatalf("%+v in segments of %d tokens:\nskipped %+v\nin full %+v", heads[0], b.Program.SegmentTokens, alone, want)
+		}
+		if want := b.Ends(heads...); !slices.Equal(ends, want) {
+			t.Fatalf("%+v in segments of %d tokens end at %d with repetitions skipped, at %d in full", heads, b.Program.SegmentTokens, ends, want)
+		}
+	})
+}
+
+// TestSegmentsAreSkipped: a head of a thousand segments takes the commands of a few more than one of ten.
+func TestSegmentsAreSkipped(t *testing.T) {
+	for _, unit := range []string{pim.BankUnits, pim.RankLevelUnit} {
+		for _, beyond := range []string{pim.Segment, pim.Refetch} {
+			for _, buffer := range smallBuffers {
+				spec := pim.Default()
+				spec.ProcessingUnit, spec.BeyondBuffer, spec.ScoreBuffer = unit, beyond, buffer
+				b, err := machine.NewRunner(spec, parts.DDR4(t), pim.HeadShape{HeadDim: 128, Queries: 5, ElementBits: 16})
+				parts.Must(t, err)
+				issued := func(segments int) int64 {
+					before := b.Issued
+					b.Attention(segments * b.Program.SegmentTokens)
+					return b.Issued - before
+				}
+				few, many := issued(10), issued(1000)
+				if most := few * 3 / 2; many > most {
+					t.Errorf("%s, %s, %v: %d commands for a thousand segments, want at most %d", unit, beyond, buffer, many, most)
+				}
+			}
+		}
+	}
+}
+
+// TestSkippingSegmentsOfKeyGroups: with Refetch, q is loaded for the group of the second segment's keys, since the scores of all tokens have
+// left that of the last group, but not for the second segment of a later row, which begins within a group that has been loaded.
+func TestSkippingSegmentsOfKeyGroups(t *testing.T) {
+	spec := pim.Default()
+	spec.BeyondBuffer, spec.Precision.Preset, spec.ScoreBuffer, spec.MACLatency, spec.SoftmaxLatency = pim.Refetch, "fp32", units.KiB, 1, 0
+	b, err := machine.NewRunner(spec, parts.DDR4(t), pim.HeadShape{HeadDim: 80, Queries: 1, ElementBits: 8, ScaleBytes: 4, KeyGroup: 128})
+	parts.Must(t, err)
+	for _, context := range []int{896, 1344, 3153, 7 * 896, 20_000} {
+		h := machine.Head{Context: context}
+		b.Machine.Repeats.On = true
+		got := b.Measure(h)
+		b.Machine.Repeats.On = false
+		if want := b.Measure(h); got != want {
+			t.Errorf("%d tokens in segments of %d:\nskipped %+v\nin full %+v", context, b.Program.SegmentTokens, got, want)
+		}
+	}
+}
