@@ -29,6 +29,7 @@ func TestChunkMeetsPIMTime(t *testing.T) {
 		{"the prompt's transfer lengthens the PIM's time", 0, 325, 8, 1, true, 656},
 		{"so does that of the prompt before", 100, 325, 8, 1, true, 100 + 544}, // 100 + n = 325 + (100 + n) / 2 for n = 550
 		{"the minimum where the PIM is idle", 0, 0, 0, 100, true, 112},
+		{"nothing behind a prompt of the minimum that takes longer than the PIM", 400, 325, 0, 400, true, 400},
 		{"the smaller of two that are as close", 0, 328, 0, 1, true, 320},
 		{"none where they cannot be cut and the GPU has no time left", 0, 0, 0, 0, false, 0},
 		{"whole where prompts cannot be cut", 0, 330, 0, 1, false, 1000},
