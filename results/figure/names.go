@@ -86,14 +86,14 @@ func (b *nameTags) Plot(c draw.Canvas, p *plot.Plot) {
 		text := b.cells[i].name
 		w, h := style.Width(text), vg.Length(8)
 		at := vg.Point{X: x(b.cells[i].XValue), Y: y(b.cells[i].Mean())}
-		for _, corner := range []vg.Point{{X: at.X + 5, Y: at.Y + 1}, {X: at.X + 5 + style.Width(b.cells[i].sign), Y: at.Y + 1}, {X: at.X + 5, Y: at.Y - 1 - h}, {X: at.X - 5 - w, Y: at.Y + 1}, {X: at.X - 5 - w, Y: at.Y - 1 - h}, {X: at.X - w/2, Y: at.Y + 5}, {X: at.X - w/2, Y: at.Y - 5 - h}} {
+		for _, corner := range []vg.Point{{X: at.X + 5, Y: at.Y + 1}, {X: at.X + 5 + style.Width(b.cells[i].sign), Y: at.Y + 1}, {X: at.X + 5, Y: at.Y - 1 - h}, {X: at.X - 5 - w, Y: at.Y + 1}, {X: at.X - 5 - w, Y: at.Y - 1 - h}, {X: at.X - vg.Length(w/2), Y: at.Y + 5}, {X: at.X - vg.Length(w/2), Y: at.Y - 5 - h}} {
 			box := vg.Rectangle{Min: corner, Max: corner.Add(vg.Point{X: w, Y: h})}
 			outside := box.Min.X < c.Min.X || box.Max.X > c.Max.X || box.Min.Y < c.Min.Y || box.Max.Y > c.Max.Y
 			if outside || slices.ContainsFunc(taken, func(r vg.Rectangle) bool { return overlap(r, box) }) {
 				continue
 			}
 			taken = append(taken, box)
-			c.FillText(style, vg.Point{X: corner.X, Y: corner.Y + h/2}, text)
+			c.FillText(style, vg.Point{X: corner.X, Y: corner.Y + vg.Length(h/2)}, text)
 			break
 		}
 	}
