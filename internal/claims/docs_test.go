@@ -113,7 +113,7 @@ var resultPatterns = []struct {
 	{regexp.MustCompile(`(GPUs|ranksets) (\d+% busy (before|after))`), "RESOURCE $2"},
 	{regexp.MustCompile(` ?(\(\d+ never fit\)|\(-?[\d.]+ to -?[\d.]+\)|\([-+]\d+%\))`), ""},
 	{regexp.MustCompile(`\b(` + notReproduced + `|` + reproduced + `|` + direction + `|` + sameSide + `|` + contradicted + `|` + shapeOnly + `|` + notJudged + `)(, on the edge)?( +\|)?\n`), "VERDICT$3\n"},
-	{regexp.MustCompile(`, \d+ s( +\|)`), "$1"},        // a stall
+	{regexp.MustCompile(`, \d+ s( +\|)`), "$1"},           // a stall
 	{regexp.MustCompile(`TP\d( [a-z][a-z0-9-]*)?`), "TP"}, // with the variant that is best
 	{regexp.MustCompile(`[-+]?\b\d([\d,.]*\d)?(e[-+]\d+)?`), "#"},
 	{regexp.MustCompile(`-{2,}:?`), "-"}, // the width of a column
