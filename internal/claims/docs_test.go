@@ -111,7 +111,7 @@ var resultPatterns = []struct {
 	{regexp.MustCompile(`\((opt|gpt)-\d+b on \w+\)|(opt|gpt)-\d+b on \w+`), "CASE"},
 	{regexp.MustCompile(`largest of three models and prompts of 512 to 8,192 tokens: \S+,`), "largest, MODEL,"},
 	{regexp.MustCompile(`(GPUs|ranksets) (\d+% busy (before|after))`), "RESOURCE $2"},
-	{regexp.MustCompile(` ?(\(\d+ never fit\)|\(-?[\d.]+ to -?[\d.]+\)|\([-+]\d+%\))`), ""},
+	{regexp.MustCompile(` ?(\(\d+\)|\(-?[\d.]+ to -?[\d.]+\)|\([-+]\d+%\))`), ""},
 	{regexp.MustCompile(`\b(` + notReproduced + `|` + reproduced + `|` + direction + `|` + sameSide + `|` + contradicted + `|` + shapeOnly + `|` + notJudged + `)(, on the edge)?( +\|)?\n`), "VERDICT$3\n"},
 	{regexp.MustCompile(`, \d+ s( +\|)`), "$1"},           // a stall
 	{regexp.MustCompile(`TP\d( [a-z][a-z0-9-]*)?`), "TP"}, // with the variant that is best

@@ -39,10 +39,14 @@ type cell func(*configs.Config, *results.Summary) string
 
 // throughputCell is a system's throughput, with the requests that it rejects.
 func throughputCell(s *results.Summary) string {
-	if s.RejectedRequests == 0 {
-		return fmt.Sprintf("%.1f", s.OutputTokensPerS)
+	text := fmt.Sprintf("%.1f", s.OutputTokensPerS)
+	if s.OutputTokensPerS >= 100 { // a fourth digit means nothing, and rows are wide
+		text = fmt.Sprintf("%.0f", s.OutputTokensPerS)
 	}
-	return fmt.Sprintf("%.1f (%d never fit)", s.OutputTokensPerS, s.RejectedRequests)
+	if s.RejectedRequests > 0 {
+		text += fmt.Sprintf(" (%d)", s.RejectedRequests)
+	}
+	return text
 }
 
 func batchCell(_ *configs.Config, s *results.Summary) string {
