@@ -173,7 +173,7 @@ func (n *Node) Run(ctx context.Context, trace *traces.Trace, o Options) (*Result
 	if err := n.ready(ctx, trace); err != nil {
 		return nil, err
 	}
-	return n.run(ctx, trace, o, n.together(trace))
+	return n.run(ctx, trace, o, o.Misses != nil || n.together(trace))
 }
 
 // run simulates the trace, all replicas in one loop or each in its own.

@@ -218,7 +218,7 @@ func (r *replica) receive(q traces.Request, place int32, now units.Duration) {
 func (r *replica) take(i int32, now units.Duration) {
 	q := &r.out.requests[i]
 	if r.misses != nil {
-		r.misses.Came.Add(1)
+		r.misses.Came++
 	}
 	switch most := r.serving.MaxWaiting; {
 	case r.context > 0 && q.Request.Input+q.Request.Output > r.context:
@@ -259,7 +259,19 @@ func (r *replica) leave(request int32, queued bool) {
 	if r.left != nil {
 		r.left(r.out.places[request])
 	}
-	if r.misses != nil && r.misses.more(int(r.out.places[request]), &r.out.requests[request]) {
+	if q := &r.out.requests[request]; r.misses != nil && !q.Attained && !r.firstLate(q) {
+		r.miss(request)
+	}
+}
+
+// firstLate says whether the first token of a request came too late, which it is known to miss its targets by from then on.
+func (r *replica) firstLate(q *results.Request) bool {
+	return r.slo.TTFT > 0 && q.FirstToken-q.Request.Arrival > r.slo.TTFT
+}
+
+// miss counts a request that misses its targets, once.
+func (r *replica) miss(request int32) {
+	if r.misses.more(int(r.out.places[request]), &r.out.requests[request]) {
 		r.fault = ErrMissed
 	}
 }
@@ -371,6 +383,9 @@ func (r *replica) emit(request int32, tokens int) {
 	case tokens == 1:
 		q.FirstToken = now
 		r.load.emit(0, q.Request.Input)
+		if r.misses != nil && r.firstLate(q) {
+			r.miss(request)
+		}
 	case r.gaps.left(request):
 		r.gaps.resume(request, now)
 	default:

@@ -2,19 +2,17 @@ package main
 
 import (
 	"cmp"
-	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/capacity"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/plan"
 	"github.com/l3sim/l3sim/internal/sweep"
@@ -34,6 +32,7 @@ type capacityFlags struct {
 	plots     string
 	precision float64
 	tune      bool
+	require   bool
 }
 
 func (a *app) newCapacityCommand() *cobra.Command {
@@ -44,17 +43,18 @@ func (a *app) newCapacityCommand() *cobra.Command {
 		Long: `Find the highest rate of requests that a system serves within targets of latency.
 
 The answer is the highest rate tried at which slo.attainment (0.99) of the requests meet the targets of --slo
-and the node keeps up, or 0; with --rate, that rate alone is judged. "binds" says what more of raises the rate: twice
-a resource, or a target of twice the time. Each rate is judged by the middle 80% of a run, at least 2,000 requests. Requests
-arrive in the pattern of the trace, or as --arrivals says. docs/serve.md says more.`,
+and the node keeps up, or 0; with --rate or --users, that is judged, and the highest is searched where it fails. "limit" says why
+higher rates fail, "binds" what more of raises the rate: twice a resource, or a target of twice the time. Each rate is judged by the
+middle 80% of a run. Requests arrive in the pattern of the trace, or as --arrivals says. docs/serve.md says more.`,
 		Example: `  l3sim capacity --slo ttft=2s,tbt=100ms --system l3,gpu-only --model llama-3-70b --trace requests.csv
   l3sim capacity --slo tbt=150ms --trace openthoughts --arrivals gamma --set arrivals.cv=2 --out out/capacity`,
 	}
-	f.config.Register(cmd, slices.Concat(cli.RunKeys, nodeKeys)...)
+	f.config.Register(cmd, slices.Concat(cli.RunKeys, nodeKeys, cli.LoadKeys)...)
 	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	cmd.Flags().StringVar(&f.out, "out", "", "also write results.csv, a row for each rate that was tried, and the answers to `folder`")
 	cmd.Flags().StringVar(&f.plots, "plots", "", "also draw latency over load, a line for each system, GPU and policy, into `folder`")
-	cmd.Flags().BoolVar(&f.tune, "tune", false, "also search the server's knobs: tensor parallelism, batch limit, prefill policy and chunk")
+	cmd.Flags().BoolVar(&f.tune, "tune", false, "also search the server's knobs: tensor parallelism, batch limit, prefill policy, chunk and admission")
+	cmd.Flags().BoolVar(&f.require, "require", false, requireUsage)
 	cmd.Flags().Float64Var(&f.precision, "precision", 0.02, "largest relative distance from the answer to a rate that fails")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !(f.precision >= 1e-4 && f.precision <= 1) {
@@ -74,7 +74,8 @@ arrive in the pattern of the trace, or as --arrivals says. docs/serve.md says mo
 		}
 		f.asked = asked
 		a.noteVariants(asked, all)
-		return f.config.Locate(a.capacity(cmd.Context(), all, &f))
+		a.nameTrace(cmd, all)
+		return f.config.Locate(a.capacity(cmd, all, &f))
 	}
 	return cmd
 }
@@ -118,9 +119,9 @@ func (a *app) noteVariants(asked *design.File, all []sweep.Combination) {
 }
 
 // capacity searches the highest rate of each configuration.
-func (a *app) capacity(ctx context.Context, all []sweep.Combination, f *capacityFlags) error {
+func (a *app) capacity(cmd *cobra.Command, all []sweep.Combination, f *capacityFlags) error {
 	for i := range all {
-		if all[i].Err != nil {
+		if all[i].Err != nil && !f.tune {
 			return all[i].Err
 		}
 	}
@@ -135,40 +136,56 @@ func (a *app) capacity(ctx context.Context, all []sweep.Combination, f *capacity
 	show := a.NewProgress("runs")
 	show.Start(0)
 	defer show.Done()
-	var runs atomic.Int64
-	search := plan.Search{Precision: f.precision, Tune: f.tune, Done: func() { show.Set(runs.Add(1)) }}
-	out := &capacity.Report{}
-	var names []map[string]string
+	var runs counter
+	search := plan.Search{Precision: f.precision, Tune: f.tune, Meter: plan.Meter{Done: func() { show.Set(runs.add(1)) }}}
+	out := &plan.Report{Schema: plan.CapacitySchema}
 	var tried []sweep.Run
 	for i := range all {
-		trace, err := capacity.Requests(all[i].Config)
+		cfg, err := plan.AsGiven(all[i].Options)
+		if err != nil {
+			return err
+		}
+		trace, err := plan.Requests(cfg)
 		if err != nil {
 			return err
 		}
 		a.noteReading(trace)
-		found, err := search.Row(ctx, all[i].Options, all[i].Config, trace)
+		show.Now(called(&all[i]))
+		found, err := search.Row(cmd.Context(), all[i].Options, cfg, trace)
 		if err != nil {
 			return err
 		}
-		out.Add(found.Config, trace, found.Answer, plan.Text(found.Binds), found.Sets)
-		names, tried = append(names, all[i].Names), append(tried, runsOf(&all[i], found.Config, trace, found.Answer)...)
+		out.Add(plan.NewRow(found, trace, all[i].Names), cfg, trace, found.Answer.Tried)
+		tried = append(tried, runsOf(&all[i], found.Config, trace, found.Answer)...)
 	}
-	out.Distinguish(names)
+	out.Distinguish()
 	show.Done()
 	if err := f.write(out, tried); err != nil {
 		return err
 	}
-	return a.Print(out, out.WriteText)
+	if err := a.Print(out, out.WriteText); err != nil {
+		return err
+	}
+	if f.require && !out.Holds() {
+		return errors.New("no row holds what is asked for (--require)")
+	}
+	return nil
 }
 
 // runsOf returns the runs of a search, a point each. That of the answer has the combination's name alone, so that answers of
 // several searches can be compared.
-func runsOf(c *sweep.Combination, tuned *configs.Config, trace *traces.Trace, found *capacity.Answer) (runs []sweep.Run) {
+func runsOf(c *sweep.Combination, tuned *configs.Config, trace *traces.Trace, found *plan.Answer) (runs []sweep.Run) {
 	for i := range found.Tried {
 		load, cfg := &found.Tried[i], *tuned
 		cfg.Arrivals.RatePerS, cfg.Run.Requests = load.RatePerS, len(trace.Requests)
+		if load.Users > 0 {
+			cfg.Arrivals.RatePerS, cfg.Arrivals.Users = 0, load.Users
+		}
 		name := cmp.Or(c.Point, "default")
-		if load.RatePerS != found.Best.RatePerS {
+		switch {
+		case load.Users > 0 && load.Users != found.Best.Users:
+			name = strings.TrimPrefix(fmt.Sprintf("%s,users=%d", c.Point, load.Users), ",")
+		case load.Users == 0 && load.RatePerS != found.Best.RatePerS:
 			name = strings.TrimPrefix(fmt.Sprintf("%s,rate=%.6g", c.Point, load.RatePerS), ",")
 		}
 		runs = append(runs, sweep.Run{Name: name, Config: &cfg, Trace: trace, Summary: load.Summary})
@@ -177,11 +194,11 @@ func runsOf(c *sweep.Combination, tuned *configs.Config, trace *traces.Trace, fo
 }
 
 // write writes the folder of all rates that were tried, and figures of them.
-func (f *capacityFlags) write(r *capacity.Report, tried []sweep.Run) error {
+func (f *capacityFlags) write(r *plan.Report, tried []sweep.Run) error {
 	if f.out == "" && f.plots == "" {
 		return nil
 	}
-	folder, err := made("capacity", f.asked, tried, r, "arrivals.rate_per_s")
+	folder, err := made("capacity", f.asked, tried, r, "arrivals.rate_per_s", "arrivals.users")
 	if err == nil && f.out != "" {
 		err = cli.WriteFiles("--out", f.out, folder.Files())
 	}

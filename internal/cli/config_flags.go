@@ -13,6 +13,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
 )
 
 // ConfigFlags are the flags from which a command gets the configuration of one
@@ -61,6 +62,41 @@ var RunKeys = []KeyFlag{
 	{"arrivals", "arrivals.kind", "", "`kind` of arrivals: auto, all-at-once, trace, poisson, gamma or closed-loop"},
 	{"rate", "arrivals.rate_per_s", "", "mean rate of the arrivals, requests a second"},
 	{"slo", "slo", "", "`targets` of latency: ttft=2s,tbt=100ms,tpot=50ms,e2e=60s of each request; ttft.p90=1s of all; tbt.p90=80ms of a request's own gaps, tbt.p90.tokens=80ms of all"},
+}
+
+// LoadKeys are the flags of what plans for requests that nobody has a trace of, or for a number of users.
+var LoadKeys = []KeyFlag{
+	{"isl", "isl", "", "mean `tokens` of a prompt, in place of --trace; lengths spread by half of their mean unless traces.input_std says otherwise"},
+	{"osl", "osl", "", "mean `tokens` of an answer, with --isl"},
+	{"users", "arrivals.users", "", "`number` of users, in place of --rate: each waits for an answer and then sends the next request"},
+}
+
+// spread is the standard deviation of the lengths of --isl and --osl, in means: an assumption, between requests of one kind and a mix.
+const spread = 0.5
+
+// meanFlags returns the keys that --isl and --osl set.
+func meanFlags(cmd *cobra.Command, sets []string) ([]configs.Flag, error) {
+	in, out := cmd.Flags().Lookup("isl"), cmd.Flags().Lookup("osl")
+	switch {
+	case in == nil || !in.Changed && !out.Changed:
+		return nil, nil
+	case !in.Changed || !out.Changed:
+		return nil, &input.Error{Key: "--isl", Expected: "both --isl and --osl, the mean tokens of prompts and answers, such as --isl 4000 --osl 500"}
+	case cmd.Flags().Changed("trace"):
+		return nil, &input.Error{Key: "--isl", Value: in.Value.String(), Expected: "no --trace, which has the lengths of its requests"}
+	}
+	flags := []configs.Flag{{Name: "--isl", Key: "run.trace", Value: traces.Own}}
+	for _, f := range []struct{ flag, key, value string }{{"--isl", "traces.input", in.Value.String()}, {"--osl", "traces.output", out.Value.String()}} {
+		mean, err := strconv.ParseFloat(f.value, 64)
+		if err != nil || !(mean >= 1) {
+			return nil, &input.Error{Key: f.flag, Value: f.value, Expected: "tokens, at least 1"}
+		}
+		flags = append(flags, configs.Flag{Name: f.flag, Key: f.key + "_mean", Value: f.value})
+		if !slices.ContainsFunc(sets, func(s string) bool { return strings.HasPrefix(s, f.key+"_std=") }) {
+			flags = append(flags, configs.Flag{Name: f.flag, Key: f.key + "_std", Value: strconv.FormatFloat(spread*mean, 'g', -1, 64)})
+		}
+	}
+	return flags, nil
 }
 
 // Register adds --config, --set and a flag for each of the keys to a command.
@@ -142,6 +178,11 @@ func (f *ConfigFlags) Given(cmd *cobra.Command) (configs.Options, error) {
 	if err := NotEmpty(cmd, "config"); err != nil {
 		return o, err
 	}
+	means, err := meanFlags(cmd, o.Sets)
+	if err != nil {
+		return o, err
+	}
+	o.Flags = append(o.Flags, means...)
 	for _, k := range f.keys {
 		flag := cmd.Flags().Lookup(k.flag)
 		if !flag.Changed {
@@ -153,6 +194,15 @@ func (f *ConfigFlags) Given(cmd *cobra.Command) (configs.Options, error) {
 		}
 		if rate, err := strconv.ParseFloat(flag.Value.String(), 64); k.key == "arrivals.rate_per_s" && err == nil && rate == 0 {
 			return o, &input.Error{Key: "--rate", Value: flag.Value.String(), Expected: "more than 0; without --rate requests come at the times of the trace, or all at once"}
+		}
+		if k.key == "isl" || k.key == "osl" {
+			continue // meanFlags has both
+		}
+		if k.flag == "users" {
+			if cmd.Flags().Changed("rate") {
+				return o, &input.Error{Key: "--users", Value: flag.Value.String(), Expected: "no --rate: users send a request when they have the answer to the last"}
+			}
+			o.Flags = append(o.Flags, configs.Flag{Name: "--users", Key: "arrivals.kind", Value: traces.ArrivalsClosed})
 		}
 		if k.key == "slo" {
 			targets, err := targetFlags(flag.Value.String())

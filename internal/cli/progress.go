@@ -32,6 +32,7 @@ type Progress struct {
 
 	total   int64
 	current atomic.Int64
+	now     atomic.Pointer[string] // what is being done, behind the counts
 	start   time.Time
 	stop    chan struct{} // nil until Start and with --quiet
 	drawer  sync.WaitGroup
@@ -75,7 +76,7 @@ func (p *Progress) Start(total int64) {
 		if total > 0 {
 			p.bar = p.bars.AddBar(p.total,
 				mpb.PrependDecorators(decor.CountersNoUnit("%d/%d "+p.unit)),
-				mpb.AppendDecorators(decor.Percentage(), decor.Name(" "), decor.Elapsed(decor.ET_STYLE_GO)),
+				mpb.AppendDecorators(decor.Percentage(), decor.Name(" "), decor.Elapsed(decor.ET_STYLE_GO), decor.Any(p.what)),
 				mpb.BarRemoveOnComplete())
 		} else {
 			p.bar = p.bars.AddSpinner(1, mpb.AppendDecorators(decor.Name(p.unit+" "), decor.Elapsed(decor.ET_STYLE_GO)),
@@ -83,6 +84,18 @@ func (p *Progress) Start(total int64) {
 		}
 	}
 	p.drawer.Go(p.draw)
+}
+
+// what returns what is being done, for the bar: the time left, at the rate so far, and what Now said.
+func (p *Progress) what(decor.Statistics) string {
+	text := ""
+	if n, elapsed := p.current.Load(), time.Since(p.start); n > 0 && n < p.total {
+		text = fmt.Sprintf(" %s left", time.Duration(float64(elapsed)/float64(n)*float64(p.total-n)).Round(time.Second))
+	}
+	if now := p.now.Load(); now != nil {
+		text += " " + *now
+	}
+	return text
 }
 
 // Set says that n units are done. The display never goes back: of two
@@ -95,6 +108,9 @@ func (p *Progress) Set(n int64) {
 		}
 	}
 }
+
+// Now says what is being done.
+func (p *Progress) Now(what string) { p.now.Store(&what) }
 
 // Of says that n units of total are done, which the first call starts with.
 func (p *Progress) Of(n, total int64) {
@@ -149,6 +165,9 @@ func (p *Progress) line(elapsed time.Duration) string {
 	if n > 0 && n < p.total {
 		left := time.Duration(float64(elapsed) / float64(n) * float64(p.total-n))
 		text += fmt.Sprintf(", about %s left", left.Round(time.Second))
+	}
+	if what := p.now.Load(); what != nil {
+		text += "; " + *what
 	}
 	return text
 }

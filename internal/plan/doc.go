@@ -1,9 +1,11 @@
-// Package plan finds how a node serves a model best within targets of latency: which values of the server's knobs, and on which
-// hardware.
+// Package plan finds the highest rate of requests that nodes serve within targets of latency, with which knobs of the server, and
+// on which hardware.
 //
-// The inner step is the search of package capacity, for the highest rate that a configuration holds. Most values of knobs are worse
-// than the best so far, and one run at the best's rate shows it: only a value that holds that rate is searched for its own (Tune).
-// Which resource or target binds is measured, too, by runs with more of it (Binds).
+// One judge (judge.go) says whether a node holds a rate: by one run, whose middle requests count, without those that meet a node that
+// fills or empties. A run ends with the first request too many that misses its targets. One bisection (climb.go) finds the highest rate of a
+// node. The search of knobs (search.go, contest.go) compares points of a grid (knobs.go) by few requests and large steps of the rate,
+// those that are left by more, and the last by all. Which resource or target binds is measured by runs with twice of it (binds.go).
+// What a system has and what an operator chooses says package system/kinds (Planning).
 //
-// Start at Search.Row; cmd/l3sim/plan.go prints its rows.
+// Start at Search.Row; cmd/l3sim/plan.go and capacity.go print its rows.
 package plan

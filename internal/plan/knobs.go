@@ -2,57 +2,228 @@ package plan
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/input/schema"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/system/kinds"
 )
 
-// Knob is a key of the server with the values to try; "" is the value of the configuration as given.
-type Knob struct {
-	Key    string
-	Values []string
+// axis is a knob of the server with the values between which a search chooses. A value is settings of keys.
+type axis struct {
+	key     string
+	values  [][]string
+	ordered bool // a value is between its neighbours, and so is what it does
+	arm     bool // each value has a best of its own of the other knobs
 }
 
-// Knobs returns the knobs of a server: how the model lies on the GPUs, what decodes at once, and how prompts are cut. Admission is none
-// of them, as what a server knows of its requests is no choice. Nor are keys that the user has set.
-func Knobs(o configs.Options, cfg *configs.Config) (all []Knob) {
-	add := func(key string, values ...string) {
-		given := func(s string) bool { return strings.HasPrefix(s, key+"=") }
-		for _, s := range o.Sets {
-			if given(s) {
-				return
+// The bounds of the grid.
+const (
+	leastChunk, mostChunk, chunksPerDouble, chunkMultiple = 256, 8192, 4, 16
+	leastSeqs, mostSeqs                                   = 8, 4096
+	startChunk, startSeqs                                 = 2048, 256 // what vLLM starts with
+)
+
+const (
+	tensorParallel = "model.tensor_parallel"
+	maxSeqs        = "batching.max_num_seqs"
+	admission      = "memory.admission"
+	history        = "memory.history"
+)
+
+// asServers is the admission of servers, which do not know how long an answer will be: what fits now is admitted, and may have to leave.
+var asServers = []string{admission + "=current", history + "=0"}
+
+// WithAdmission returns options with the admission of servers, where nobody has chosen another. A variant that is named chooses.
+func WithAdmission(o configs.Options) configs.Options {
+	var sets []string
+	for _, set := range asServers {
+		if key, _, _ := strings.Cut(set, "="); !given(o, key) && !given(o, "run.variant") {
+			sets = append(sets, set)
+		}
+	}
+	o.Sets = slices.Concat(sets, o.Sets)
+	return o
+}
+
+// given says that a key has its value from the user: --set, a flag or a file of --config.
+func given(o configs.Options, key string) bool {
+	if slices.ContainsFunc(o.Sets, func(s string) bool { return strings.HasPrefix(s, key+"=") }) ||
+		slices.ContainsFunc(o.Flags, func(f configs.Flag) bool { return f.Key == key }) {
+		return true
+	}
+	if len(o.ConfigFiles) == 0 {
+		return false
+	}
+	e, err := system.Configs().Explain(o, key)
+	return err == nil && slices.ContainsFunc(o.ConfigFiles, func(file string) bool { return strings.HasPrefix(e.SetIn, file+":") })
+}
+
+// grid returns the knobs of a server: how the model lies on the GPUs, how prompts are batched and cut, how many requests decode at once,
+// and what admits them. A key that the user has set is none. Admission "final" is none of the values: it knows how long answers will be.
+func grid(o configs.Options, cfg *configs.Config) (axes []axis) {
+	add := func(ordered, arm bool, key string, values ...string) {
+		if !given(o, key) && system.Keys().Key(key) != nil {
+			axes = append(axes, axis{key, list.Map(values, func(v string) []string { return []string{key + "=" + v} }), ordered, arm})
+		}
+	}
+	p := &kinds.Of(cfg).Planning
+	add(false, true, tensorParallel, divisors(cfg.Node.GPUs)...)
+	if p.Prefill != "" {
+		add(false, true, p.Prefill, kinds.ChunkedPrefill, kinds.PrefillFirst)
+	}
+	for _, k := range p.Knobs {
+		add(false, false, k.Key, k.Values...)
+	}
+	add(true, false, p.ChunkKey(), chunks()...)
+	add(true, false, maxSeqs, powers(leastSeqs, mostSeqs)...)
+	if !given(o, admission) && !given(o, history) && !given(o, "run.variant") {
+		axes = append(axes, axis{admission, [][]string{asServers, {admission + "=max"}}, false, false})
+	}
+	return axes
+}
+
+// divisors returns the numbers of GPUs that a node's replicas can have.
+func divisors(n int) (all []string) {
+	for i := 1; i <= n; i++ {
+		if n%i == 0 {
+			all = append(all, strconv.Itoa(i))
+		}
+	}
+	return all
+}
+
+// chunks returns the tokens of prompts in an iteration: some between powers of two, each a multiple of what kernels work on.
+func chunks() (all []string) {
+	for i := 0; ; i++ {
+		v := leastChunk * math.Exp2(float64(i)/chunksPerDouble)
+		if v > mostChunk*1.01 {
+			return all
+		}
+		all = append(all, fmt.Sprint(chunkMultiple*int(math.Round(v/chunkMultiple))))
+	}
+}
+
+func powers(from, to int) (all []string) {
+	for ; from <= to; from *= 2 {
+		all = append(all, strconv.Itoa(from))
+	}
+	return all
+}
+
+// starts returns points of a grid from which a search of the knobs with an order begins, where the others are as in a point: small
+// chunks and batches are there for targets that nothing else meets.
+func starts(axes []axis, at []int) (all [][]int) {
+	for _, s := range [...][2]int{{startChunk, startSeqs}, {startChunk / 4, startSeqs}, {leastChunk, leastSeqs}} {
+		p, nth := slices.Clone(at), 0
+		for i, x := range axes {
+			if !x.ordered {
+				continue
+			}
+			value := s[0]
+			if x.key == maxSeqs {
+				value = s[1]
+			}
+			p[i] = max(0, slices.IndexFunc(x.values, func(v []string) bool { return v[0] == x.key+"="+strconv.Itoa(value) }))
+			nth++
+		}
+		if !slices.ContainsFunc(all, func(q []int) bool { return slices.Equal(p, q) }) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// settings returns the settings of a point.
+func settings(axes []axis, point []int) (all []string) {
+	for i, v := range point {
+		all = append(all, axes[i].values[v]...)
+	}
+	return all
+}
+
+// arms returns the points of the knobs of which each value has a best of its own of the others.
+func arms(axes []axis) (all [][]int) {
+	all = [][]int{make([]int, len(axes))}
+	for i, x := range axes {
+		if !x.arm {
+			continue
+		}
+		var more [][]int
+		for _, p := range all {
+			for v := range x.values {
+				q := slices.Clone(p)
+				q[i] = v
+				more = append(more, q)
 			}
 		}
-		for _, f := range o.Flags {
-			if f.Key == key {
-				return
+		all = more
+	}
+	return all
+}
+
+// stride is by how much a search changes the rate and the knobs with an order at once.
+type stride struct {
+	rate        float64 // relative
+	chunk, seqs []int   // places of the grid
+	choices     bool    // the policy of prompts changes, too
+	both        bool    // knobs with an order go in both directions, whatever fails
+}
+
+// The strides of a search, in order: by few requests, by more, and by all.
+var (
+	coarse = stride{0.25, []int{8, 4, 2}, []int{2}, false, false}
+	fine   = stride{0.04, []int{8, 6, 4, 3, 2, 1}, []int{2, 1}, false, true}
+	last   = stride{0.02, []int{3, 2, 1}, []int{1}, true, true}
+)
+
+// gaps says whether a failure is of the times between tokens, which smaller chunks and batches mend; else it is of waiting and of prompts,
+// which larger ones mend.
+func (f *Failure) gaps() bool {
+	return strings.HasPrefix(f.Name, "TBT") || strings.HasPrefix(f.Name, "TPOT")
+}
+
+// neighbours returns the points that differ from one in one knob, where those with an order go in the directions that failures ask for, or in
+// both.
+func neighbours(axes []axis, p []int, fails []Failure, by stride) (all [][]int) {
+	down, up := by.both, by.both
+	for i := range fails {
+		if f := &fails[i]; f.Share == 0 || f.Share >= fails[0].Share/4 {
+			down, up = down || f.gaps() || strings.HasPrefix(f.Name, "E2E"), up || !f.gaps()
+		}
+	}
+	with := func(i, v int) {
+		if v >= 0 && v < len(axes[i].values) && v != p[i] {
+			q := slices.Clone(p)
+			q[i] = v
+			all = append(all, q)
+		}
+	}
+	for i, x := range axes {
+		steps := by.chunk
+		if x.key == maxSeqs {
+			steps = by.seqs
+		}
+		for _, step := range steps {
+			if x.ordered && down {
+				with(i, p[i]-step)
+			}
+			if x.ordered && up {
+				with(i, p[i]+step)
 			}
 		}
-		if k := system.Keys().Key(key); k != nil {
-			as := schema.Text(k.Get(cfg))
-			all = append(all, Knob{key, append([]string{""}, slices.DeleteFunc(values, func(v string) bool { return v == as })...)})
+		if !x.ordered && (!x.arm || by.choices && x.key != tensorParallel) {
+			for v := range x.values {
+				with(i, v)
+			}
 		}
 	}
-	var parallel []string
-	for n := 1; n <= min(cfg.Node.GPUs, 16); n *= 2 {
-		if cfg.Node.GPUs%n == 0 {
-			parallel = append(parallel, strconv.Itoa(n))
-		}
-	}
-	add("model.tensor_parallel", parallel...)
-	add(strings.NewReplacer("-", "_", "+", "_").Replace(cfg.Run.System)+".policy", "prefill-first", "chunked-prefill")
-	if cfg.Run.System == "l3" {
-		add("scheduler.min_prefill_tokens", "128", "256", "512", "1024", "2048", "4096")
-		add("scheduler.sub_batches", "1", "2")
-	} else {
-		add("batching.max_num_batched_tokens", "256", "512", "1024", "2048", "4096", "8192", "16384")
-	}
-	add("batching.max_num_seqs", "0", "16", "32", "64", "128", "256", "512")
 	return all
 }
 
@@ -63,7 +234,7 @@ func AsGiven(o configs.Options) (cfg *configs.Config, err error) {
 	cfg, err = system.Load(o)
 	for n := 1; err != nil && n <= 16; n *= 2 {
 		with := o
-		with.Sets = append(slices.Clone(o.Sets), "model.tensor_parallel="+strconv.Itoa(n))
+		with.Sets = append(slices.Clone(o.Sets), tensorParallel+"="+strconv.Itoa(n))
 		if other, bad := system.Load(with); bad == nil {
 			return other, nil
 		}
@@ -85,4 +256,20 @@ func ofValue(bad *input.Error) bool {
 		return true
 	}
 	return slices.Contains(strings.Split(known.Range, "; "), bad.Expected)
+}
+
+// Distinct returns what tells a configuration from others: two with the same are one, as they differ in what the system does not use.
+func Distinct(cfg *configs.Config) string {
+	c, s := *cfg, kinds.Of(cfg)
+	if !s.Uses("node.ranksets") {
+		c.Node.Ranksets = 1
+	}
+	if !s.Uses("node.memory_capacity") {
+		c.Node.MemoryCapacity = 1
+	}
+	hash, err := c.SHA256()
+	if err != nil {
+		return fmt.Sprintf("%p", cfg)
+	}
+	return hash
 }

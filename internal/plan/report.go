@@ -4,38 +4,54 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
-	"github.com/l3sim/l3sim/internal/capacity"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/system/power"
+	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
-const reportSchema = "l3sim/plan/1" // names the form of `plan --json`
+// Schemas name the forms of --json.
+const (
+	PlanSchema     = "l3sim/plan/2"
+	CapacitySchema = "l3sim/capacity/3"
+)
 
-// Report is the rows of a plan, the best first.
+// Report is what the commands plan and capacity print: a row a combination.
 type Report struct {
 	Schema   string        `json:"schema"`
 	Trace    results.Trace `json:"trace"`
+	Arrivals string        `json:"arrivals"`
 	SLO      results.SLO   `json:"slo_ms"`
 	Target   float64       `json:"attainment_target"`
 	Measured int           `json:"measured_requests"`
-	By       string        `json:"by"` // the column that ranks
+	By       string        `json:"by,omitempty"` // the column that ranks
 	Rows     []Row         `json:"rows"`
+	Tried    []Load        `json:"tried,omitempty"`  // all rates that were tried, of one row after another, where rows are not ranked
 	Unable   []string      `json:"unable,omitempty"` // of each combination that is no row, why
+	Notes    []string      `json:"notes,omitempty"`  // how sure the answers are
+	origins  []int         // of each of Tried: the place of its row
 }
 
-// Row is a combination of hardware with the knobs that serve it best.
+// Row is a combination with the knobs that serve it best: at the rate that is asked for where it holds that, else at the highest that it
+// holds.
 type Row struct {
-	capacity.Load
+	Load
+	Asked          *Asked      `json:"asked,omitempty"`
+	Highest        float64     `json:"highest"` // rate, or number of users, that holds; of a rate that is asked for and holds, as far as it is known
+	Limit          []Failure   `json:"limit"`   // why the next higher rate fails, or where none holds, the lowest
+	Dips           bool        `json:"lower_rate_fails"`
+	Alone          bool        `json:"alone_fails"` // where no rate holds: requests miss the targets without waiting for one another
+	TooLarge       int         `json:"rejected_requests"`
 	TensorParallel int         `json:"tensor_parallel"`
 	Replicas       int         `json:"replicas"`
 	Ranksets       int         `json:"ranksets"`
@@ -45,8 +61,137 @@ type Row struct {
 	Prices         string      `json:"prices"`
 	Sets           []string    `json:"set"` // of knobs, beyond what was given
 	Binds          []Bind      `json:"binds"`
-	Command        string      `json:"command"` // that gives the row
-	configured     units.Bytes // node.memory_capacity, which is the same for any number of GPUs
+	Command        string      `json:"command,omitempty"` // that gives the row
+	VLLM           string      `json:"vllm,omitempty"`    // its knobs as flags of vLLM, of a GPU server
+	Notes          []string    `json:"notes,omitempty"`
+	Configured     units.Bytes `json:"memory_capacity"` // node.memory_capacity, which is the same for any number of GPUs
+	// Called is what the user calls the row's system, model, GPU and policy, in the order of names.
+	Called []string `json:"called"`
+}
+
+// Asked is what became of the rate that was asked for.
+type Asked struct {
+	RatePerS   float64   `json:"rate_per_s"`
+	Users      int       `json:"users,omitempty"`
+	Met        bool      `json:"met"`
+	Attainment float64   `json:"attainment"`
+	Fails      []Failure `json:"fails,omitempty"`
+	Nodes      int       `json:"nodes"` // such nodes that hold it together, each a part; 0 where no rate holds
+}
+
+// name is what a list of a flag may vary between rows: the key that the flag sets, its column, and what a row has there.
+type name struct {
+	key, column string
+	of          func(*Load) *string
+}
+
+var names = []name{
+	{"run.system", "system", func(l *Load) *string { return &l.System }},
+	{"run.model", "model", func(l *Load) *string { return &l.Model }},
+	{"gpu.preset", "gpu", func(l *Load) *string { return &l.GPU }},
+	{"policy.name", "policy", func(l *Load) *string { return &l.Policy }},
+}
+
+// NewRow returns the row of what a search found; called is what the user calls its system, model, GPU and policy, by key.
+func NewRow(t *Tuned, trace *traces.Trace, called map[string]string) Row {
+	a, c := t.Answer, t.Config
+	r := Row{
+		Load: a.Best, Limit: a.limits(), Dips: a.Dips, Alone: a.Alone, TooLarge: a.TooLarge, Highest: max(a.Best.offered(), a.Highest),
+		TensorParallel: c.Model.TensorParallel, Replicas: c.Replicas(), Ranksets: c.Node.Ranksets, BeyondBoards: system.BeyondBoards(c),
+		BeyondSlot: a.Best.Summary != nil && a.Best.Summary.Limits().Slot, MemoryGiB: float64(power.Memory(c)) / (1 << 30), Prices: c.Prices.Name,
+		Sets: append([]string{}, t.Sets...), Binds: append([]Bind{}, t.Binds...), Notes: append(system.Notes(c), a.notes()...), Configured: c.Node.MemoryCapacity,
+	}
+	if asked := a.Asked; asked != nil {
+		r.Asked = &Asked{RatePerS: asked.RatePerS, Users: asked.Users, Met: asked.Met, Attainment: asked.Attainment, Fails: asked.Fails}
+		if r.Highest > 0 {
+			r.Asked.Nodes = int(math.Ceil(asked.offered() / r.Highest))
+		}
+	}
+	if kinds.Of(c).Planning.VLLM {
+		r.VLLM = vllm(c)
+	}
+	for _, n := range names {
+		r.Called = append(r.Called, cmp.Or(called[n.key], *n.of(&r.Load)))
+	}
+	return r
+}
+
+// holds says that the row holds what is asked for, or any rate where nothing is.
+func (r *Row) holds() bool {
+	if r.Asked != nil {
+		return r.Asked.Met
+	}
+	return r.Met
+}
+
+// vllm returns the knobs of a GPU server as flags of vLLM.
+func vllm(c *configs.Config) string {
+	text := fmt.Sprintf("--tensor-parallel-size %d --max-num-batched-tokens %d", c.Model.TensorParallel, c.Batching.MaxBatchTokens)
+	if n := c.Batching.MaxNumSeqs; n > 0 {
+		text += fmt.Sprintf(" --max-num-seqs %d", n)
+	}
+	format := "auto"
+	if strings.HasPrefix(string(c.Model.KVFormat), "fp8") {
+		format = "fp8"
+	}
+	text += " --kv-cache-dtype " + format
+	if n := c.Replicas(); n > 1 {
+		text += fmt.Sprintf(" --data-parallel-size %d", n)
+	}
+	if configs.Section[kinds.GPUOnly](c).Policy == kinds.PrefillFirst {
+		text += " --no-enable-chunked-prefill"
+	}
+	return text
+}
+
+// Add adds a row. The first says what all have in common.
+func (r *Report) Add(row Row, cfg *configs.Config, trace *traces.Trace, tried []Load) {
+	r.Trace, r.Arrivals, r.Target, r.SLO = results.DescribeTrace(trace), cfg.Arrivals.Kind, cfg.SLO.Attainment, results.NewSLO(&cfg.SLO)
+	n := len(trace.Requests)
+	r.Measured = n - 2*int(edge*float64(n))
+	r.origins = append(r.origins, slices.Repeat([]int{len(r.Rows)}, len(tried))...)
+	r.Rows, r.Tried = append(r.Rows, row), append(r.Tried, tried...)
+	if text := r.sure(); text != "" && len(r.Notes) == 0 {
+		r.Notes = append(r.Notes, text)
+	}
+}
+
+// enough is the measured requests from which on nothing is said of how sure an answer is.
+const enough = 2000
+
+// sure says how sure the share of requests is that attain the targets, by Wilson's interval of 95% for a share (JASA 22, 1927).
+func (r *Report) sure() string {
+	if r.Measured >= enough || r.Target == 1 {
+		return ""
+	}
+	const z = 1.96
+	n, p := float64(r.Measured), r.Target
+	middle, width := (p+z*z/(2*n))/(1+z*z/n), z/(1+z*z/n)*math.Sqrt(float64(p*(1-p))/n+z*z/(4*n*n))
+	return fmt.Sprintf("%d requests are measured at each rate: where %.4g%% of them attain the targets, of all such requests %.1f to %.1f%% do (95%% confidence); --requests %d measures %d",
+		r.Measured, 100*p, 100*(middle-width), 100*min(1, middle+width), DefaultRequests, enough)
+}
+
+// notes say where runs were too short for the answer.
+func (a *Answer) notes() (notes []string) {
+	if a.Beyond != "" {
+		notes = []string{a.Beyond}
+	}
+	if a.Needed == 0 {
+		return notes
+	}
+	n := a.Next
+	return append(notes, fmt.Sprintf("%s: the next rate, %.4g requests/s, attains the targets and fails only as the number of requests in the system grew. "+
+		"Requests stay up to %.0f s, so that a run this short may only show the node filling: --requests %d tells, and the rate may be higher",
+		n.System, n.RatePerS, n.E2E.P99/1e3, roundUp(a.Needed)))
+}
+
+// roundUp rounds a number of requests up to two digits.
+func roundUp(n int) int {
+	unit := 1
+	for n/unit >= 100 {
+		unit *= 10
+	}
+	return (n + unit - 1) / unit * unit
 }
 
 // column is a column of the rows: a number by which they may be ranked.
@@ -75,26 +220,8 @@ var columns = []column{
 // ColumnNames returns the columns that rows may be ranked by.
 func ColumnNames() []string { return list.Map(columns, func(c column) string { return c.name }) }
 
-// Add adds what a search found for a combination that is called by a name. One that holds no rate is no row.
-func (r *Report) Add(t *Tuned, called, command string) {
-	a, c := t.Answer, t.Config
-	r.Schema, r.SLO, r.Target, r.Measured = reportSchema, results.NewSLO(&c.SLO), c.SLO.Attainment, a.Measured
-	switch {
-	case !a.Best.Met && c.Arrivals.RatePerS > 0:
-		r.Unable = append(r.Unable, fmt.Sprintf("%s: does not hold %.4g requests/s within the targets: attainment %.1f%%", called, c.Arrivals.RatePerS, 100*a.Best.Attainment))
-		return
-	case !a.Best.Met:
-		r.Unable = append(r.Unable, fmt.Sprintf("%s: no rate meets the targets: at %.3g requests/s, TTFT p99 is %s, TBT p99 %s", called, a.Tried[0].RatePerS, results.TimeText(a.Best.TTFT.P99), results.TimeText(a.Best.TBT.P99)))
-		return
-	}
-	best := a.Best
-	best.Model = c.Model.Name // however it lies on the GPUs
-	r.Rows = append(r.Rows, Row{Load: best, TensorParallel: c.Model.TensorParallel, Replicas: c.Replicas(), Ranksets: c.Node.Ranksets, BeyondBoards: system.BeyondBoards(c),
-		BeyondSlot: best.Summary != nil && best.Summary.Limits().Slot,
-		MemoryGiB:  float64(power.Memory(c)) / (1 << 30), Prices: c.Prices.Name, Sets: append([]string{}, t.Sets...), Binds: t.Binds, Command: command, configured: c.Node.MemoryCapacity})
-}
-
-// Rank puts the best row by a column first, and rows that no board of a server holds behind all others.
+// Rank puts the best row by a column first, behind the rows that hold the rate those that do not, and last those that no board of a server
+// has slots for.
 func (r *Report) Rank(by string) error {
 	i := slices.IndexFunc(columns, func(c column) bool { return c.name == by })
 	if i < 0 {
@@ -102,88 +229,133 @@ func (r *Report) Rank(by string) error {
 	}
 	r.By = by
 	slices.SortStableFunc(r.Rows, func(a, b Row) int {
-		if a.BeyondBoards != b.BeyondBoards {
-			if a.BeyondBoards {
-				return 1
-			}
-			return -1
-		}
+		sign := 1
 		if tables.Describe(by).Better == tables.Higher {
-			a, b = b, a
+			sign = -1
 		}
-		return cmp.Compare(columns[i].of(&a), columns[i].of(&b))
+		return cmp.Or(rankOf(&a)-rankOf(&b), sign*cmp.Compare(columns[i].of(&a), columns[i].of(&b)))
 	})
 	return nil
 }
 
-// Fewest leaves of the rows that differ in the number of GPUs alone the one with the fewest.
+// rankOf returns 0 for a row that holds what is asked for, 1 for one that holds less, 2 for one that holds nothing, and 3 for one that no
+// board of a server has slots for.
+func rankOf(r *Row) int {
+	switch {
+	case r.BeyondBoards:
+		return 3
+	case r.holds():
+		return 0
+	case r.Highest > 0:
+		return 1
+	}
+	return 2
+}
+
+// Fewest leaves of the rows that differ in the number of GPUs alone the one with the fewest that holds the rate.
 func (r *Report) Fewest() {
 	alike := func(a, b *Row) bool {
-		return a.System == b.System && a.Model == b.Model && a.GPU == b.GPU && a.Policy == b.Policy && a.Ranksets == b.Ranksets && a.configured == b.configured && a.Prices == b.Prices
+		return a.System == b.System && a.Model == b.Model && a.GPU == b.GPU && a.Policy == b.Policy && a.Ranksets == b.Ranksets && a.Configured == b.Configured && a.Prices == b.Prices
 	}
 	all := slices.Clone(r.Rows)
 	r.Rows = slices.DeleteFunc(r.Rows, func(x Row) bool {
-		return slices.ContainsFunc(all, func(y Row) bool { return alike(&x, &y) && y.GPUs < x.GPUs })
+		return slices.ContainsFunc(all, func(y Row) bool { return alike(&x, &y) && y.holds() && y.GPUs < x.GPUs })
 	})
 }
 
-// Text returns what binds as people read it: the two with the largest gains.
-func Text(binds []Bind) string {
-	if len(binds) == 0 {
-		return "nothing alone"
-	}
-	return strings.Join(list.Map(binds[:min(2, len(binds))], Bind.String), ", ")
+// Holds says whether a row holds what is asked for, or any rate where nothing is.
+func (r *Report) Holds() bool {
+	return slices.ContainsFunc(r.Rows, func(x Row) bool { return x.holds() })
 }
 
-// WriteText writes the rows, and the commands that give them.
+// Distinguish adds what the user calls a row's system, model, GPU or policy to a name that two choices of a flag share, as two files that
+// change the same keys of one GPU do.
+func (r *Report) Distinguish() {
+	for k, n := range names {
+		t := &tables.Table{Columns: []string{"name", "called"}}
+		for i := range r.Rows {
+			t.Add(*n.of(&r.Rows[i].Load), r.Rows[i].Called[k])
+		}
+		for _, rows := range t.Group(t.All(), 0) {
+			if len(t.Group(rows, 1)) == 1 {
+				continue
+			}
+			add := func(l *Load, i int) {
+				if slices.Contains(rows, i) {
+					*n.of(l) = r.Rows[i].Called[k] + ": " + *n.of(l)
+				}
+			}
+			for i := range r.Rows {
+				add(&r.Rows[i].Load, i)
+			}
+			for i := range r.Tried {
+				add(&r.Tried[i], r.origins[i])
+			}
+		}
+	}
+}
+
+// Targets returns targets, which a share of the requests must attain, as people read them.
+func Targets(slo *results.SLO, share float64) string {
+	var all []string
+	if each := slo.Each(); len(each) > 0 {
+		all = append(all, fmt.Sprintf("%g%% of them within %s", 100*share, strings.Join(each, " ")))
+	}
+	return strings.Join(append(all, slo.Tails()...), ", ")
+}
+
+// WriteText writes the rows, what is to be said of each, and the commands that give them.
 func (r *Report) WriteText(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	one := func(of func(*Row) string) bool {
-		return !slices.ContainsFunc(r.Rows, func(x Row) bool { return of(&x) != of(&r.Rows[0]) })
-	}
-	names := []struct {
-		title string
-		of    func(*Row) string
-	}{
-		{"model", func(r *Row) string { return r.Model }}, {"policy", func(r *Row) string { return r.Policy }},
-		{"ranksets", func(r *Row) string { return strconv.Itoa(r.Ranksets) }},
-		{"memory GiB", func(r *Row) string { return fmt.Sprintf("%.0f", r.MemoryGiB) }}, {"prices", func(r *Row) string { return r.Prices }},
-	}
-	names = slices.DeleteFunc(names, func(n struct {
-		title string
-		of    func(*Row) string
-	}) bool {
-		return one(n.of)
-	})
 	if len(r.Rows) > 0 {
-		fmt.Fprintf(out, "%s, %d requests measured at each rate; %s\n\n", r.Trace.Name, r.Measured, capacity.Targets(&r.SLO, r.Target))
-		fmt.Fprint(w, "#\tsystem\tgpu\tGPUs\tTP\t")
-		for _, n := range names {
-			fmt.Fprint(w, n.title+"\t")
+		if err := r.writeTable(out); err != nil {
+			return err
 		}
-		fmt.Fprintln(w, "requests/s\tkW\tUSD/Mtoken\tlow-high\tTTFT p99\tTBT p99 ms\tbinds\t")
-	}
-	var beyond results.Limits
-	for i := range r.Rows {
-		x := &r.Rows[i]
-		limits := results.Limits{Boards: x.BeyondBoards, Slot: x.BeyondSlot}
-		name := x.System + limits.Sign()
-		beyond = beyond.Or(limits)
-		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t", i+1, name, x.GPU, x.GPUs, x.TensorParallel)
-		for _, n := range names {
-			fmt.Fprint(w, n.of(x)+"\t")
-		}
-		fmt.Fprintf(w, "%.4g\t%.1f\t%.2f\t%.2f-%.2f\t%.0f\t%.1f\t%s\t\n", x.RatePerS, x.Watts/1e3, x.USD, x.USDLow, x.USDHigh, x.TTFT.P99, x.TBT.P99, Text(x.Binds))
-	}
-	err := w.Flush()
-	if legend := beyond.Legend(); legend != "" {
-		fmt.Fprintln(out, legend)
 	}
 	for i := range r.Rows {
-		fmt.Fprintf(out, "%s%d: %s\n", strings.Repeat("\n", 1-min(i, 1)), i+1, r.Rows[i].Command)
+		if text := r.Rows[i].explain(&r.SLO); text != "" {
+			fmt.Fprintf(out, "\n%d: %s", i+1, text)
+		}
+	}
+	fmt.Fprint(out, strings.Repeat("\n", min(len(r.Rows), 1)))
+	for i := range r.Rows {
+		if x := &r.Rows[i]; x.Command != "" {
+			fmt.Fprintf(out, "%d: %s\n", i+1, x.Command)
+			if x.VLLM != "" {
+				fmt.Fprintf(out, "   vllm serve ... %s\n", x.VLLM)
+			}
+		}
+	}
+	for i, text := range r.allNotes() {
+		fmt.Fprintf(out, "%snote: %s\n", strings.Repeat("\n", 1-min(i, 1)), text)
 	}
 	for i, text := range r.Unable {
 		fmt.Fprintf(out, "%s%s\n", strings.Repeat("\n", 1-min(i, 1)), text)
 	}
-	return err
+	return nil
+}
+
+// allNotes returns the notes of the report and of its rows, each once.
+func (r *Report) allNotes() (notes []string) {
+	add := func(text string) {
+		if !slices.Contains(notes, text) {
+			notes = append(notes, text)
+		}
+	}
+	for i := range r.Rows {
+		x := &r.Rows[i]
+		for k, n := range names {
+			if name := *n.of(&x.Load); x.Called[k] != name {
+				add(x.Called[k] + " is " + strings.TrimPrefix(name, x.Called[k]+": "))
+			}
+		}
+		list.Map(x.Notes, func(text string) bool { add(text); return true })
+		if x.Command == "" && len(x.Sets) > 0 {
+			add(fmt.Sprintf("%s: --set %s", x.System, strings.Join(x.Sets, " --set ")))
+		}
+		if x.Dips {
+			add(fmt.Sprintf("row %d: a lower rate fails", i+1))
+		}
+	}
+	list.Map(r.Notes, func(text string) bool { add(text); return true })
+	return notes
 }

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/internal/capacity"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system/kinds"
+	"github.com/l3sim/l3sim/traces"
 )
 
 // TestRowsBeyondBoards: a row with more DIMMs on a channel than slots has a sign, which a line below the rows explains.
@@ -20,7 +20,8 @@ func TestRowsBeyondBoards(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.Add(&Tuned{Config: cfg, Answer: &capacity.Answer{Best: capacity.Load{System: "l3", Met: true}}}, "", "")
+			trace := &traces.Trace{Name: "none", Requests: make([]traces.Request, 10)}
+			r.Add(NewRow(&Tuned{Config: cfg, Answer: &Answer{Best: Load{System: "l3", RatePerS: 1, Met: true}}}, trace, nil), cfg, trace, nil)
 		}
 		var b bytes.Buffer
 		if err := r.WriteText(&b); err != nil {
@@ -35,7 +36,7 @@ func TestRowsBeyondBoards(t *testing.T) {
 
 // TestBoardsLast: a row that no board holds stands behind all others, however good it is.
 func TestBoardsLast(t *testing.T) {
-	r := &Report{Rows: []Row{{Load: capacity.Load{System: "slow", RatePerS: 1}}, {BeyondBoards: true, Load: capacity.Load{System: "best", RatePerS: 9}}, {Load: capacity.Load{System: "good", RatePerS: 5}}}}
+	r := &Report{Rows: []Row{{Load: Load{System: "slow", RatePerS: 1}}, {BeyondBoards: true, Load: Load{System: "best", RatePerS: 9}}, {Load: Load{System: "good", RatePerS: 5}}}}
 	if err := r.Rank("rate_per_s"); err != nil {
 		t.Fatal(err)
 	}

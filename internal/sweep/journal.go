@@ -40,6 +40,7 @@ type Entry struct {
 	Status  string           `json:"status"`         // tables.StatusDone or tables.StatusFailed
 	Error   string           `json:"error,omitempty"`
 	Summary *results.Summary `json:"summary,omitempty"` // of a point that is done
+	Value   json.RawMessage  `json:"value,omitempty"`   // of what is done and no point of a sweep
 	Version string           `json:"version"`           // of the code
 	Host    string           `json:"host"`
 	Started time.Time        `json:"started"`
@@ -286,6 +287,12 @@ func parseEntry(line []byte) *Entry {
 
 // Damage returns the damaged lines of the journal.
 func (j *Journal) Damage() Damage { return j.damage }
+
+// Get returns what Put recorded at an address, nil where it is not there.
+func (j *Journal) Get(address string) *Entry { return j.entry(address) }
+
+// Put records an entry that is done. When it returns nil, the entry survives a crash.
+func (j *Journal) Put(e *Entry) error { return j.record(e) }
 
 // entry returns the finished point of an address, nil where it is not there.
 func (j *Journal) entry(hash string) *Entry {

@@ -25,6 +25,7 @@ var cpuOffloadSystem = System{
 	Host:     true,
 	Section:  "cpu_offload", Zero: hosts.CPUOffload{}, KV: flow.Place{Name: "on its GPUs and the host", InGPUs: true}, drafts: true,
 	Memory: bothMemories, Assemble: assembleCPUOffload,
+	Planning: Planning{Prefill: "gpu_only.policy", Resources: []Resource{dimmMemory, cpuBandwidth, cpuCompute, link}},
 	Defaults: `
 [cpu_offload]
 policy = "neo"            # Jiang et al., MLSys 2025; "fastdecode" has all decode attention on the CPUs

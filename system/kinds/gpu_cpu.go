@@ -25,6 +25,7 @@ var gpuCPUSystem = System{
 	Home:     policy.OnHost,
 	Section:  "gpu_cpu", Zero: GPUCPU{}, KV: flow.Place{Name: "in the host's memory", OnHost: true}, drafts: true,
 	Memory: hosts.Memory, Assemble: assembleGPUCPU,
+	Planning: Planning{Prefill: "gpu_cpu.policy", Resources: []Resource{dimmMemory, cpuBandwidth, cpuCompute, link}},
 	Defaults: `
 [gpu_cpu]
 policy = "prefill-first" # as gpu-only has it; "chunked-prefill" attends on both sides for prompts, too; TBT, throughput of long prompts

@@ -22,7 +22,7 @@ var gpuOnlySystem = System{
 	Home:     policy.OnGPUs,
 	Section:  "gpu_only", Zero: GPUOnly{}, KV: kvOnGPUs, drafts: true,
 	budget: func(cfg *configs.Config) units.Bytes { return configs.Section[GPUOnly](cfg).kvBudget(cfg) },
-	Memory: gpus.Memory, Assemble: assembleGPUOnly,
+	Memory: gpus.Memory, Assemble: assembleGPUOnly, Planning: Planning{Prefill: "gpu_only.policy", VLLM: true},
 	Defaults: `
 [gpu_only]
 policy = "prefill-first" # L3, section 6.1; "chunked-prefill" is what servers do now: TBT, throughput of long prompts

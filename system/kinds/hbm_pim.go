@@ -31,6 +31,7 @@ var hbmPIMSystem = System{
 	share:  func(cfg *configs.Config) float64 { return configs.Section[HBMPIM](cfg).gpuShare() },
 	more:   checkHBM,
 	Memory: hbmMemory, Assemble: assembleHBMPIM,
+	Planning: Planning{Prefill: "hbm_pim.policy", Resources: []Resource{{"PIM bandwidth", []string{"hbm_pim.bandwidth_factor"}}, {"memory beside", []string{"hbm_pim.memory_beside"}}}},
 	Defaults: `
 [hbm_pim]
 policy = "prefill-first" # L3, section 6.1; "chunked-prefill" lets the units attend while the GPUs prefill; long prompts

@@ -23,6 +23,10 @@ var l3System = System{
 	Host:     true,
 	Home:     policy.InDIMMs,
 	KV:       kvInDIMMs, drafts: true, spares: true, Memory: l3Memory, Assemble: assembleL3,
+	Planning: Planning{
+		Chunk: "scheduler.min_prefill_tokens", Knobs: []Knob{{"scheduler.sub_batches", []string{"2", "1"}}},
+		Resources: []Resource{dimmMemory, ranksets, link},
+	},
 }
 
 // l3 is the system of the L3 paper on one replica: GPUs and ranksets of DIMM-PIM,

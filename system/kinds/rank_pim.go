@@ -26,6 +26,7 @@ var rankPIMSystem = System{
 	Host:     true,
 	Section:  "rank_pim", Zero: RankPIM{}, KV: flow.Place{Name: "in the DIMMs", InDIMM: true, Keeps: true, Unit: pim.RankLevelUnit}, drafts: true,
 	Memory: ranks.Memory, Assemble: assembleRankPIM,
+	Planning: Planning{Prefill: "rank_pim.policy", Resources: []Resource{dimmMemory, ranksets, link}},
 	Defaults: `
 [rank_pim]
 policy = "prefill-first" # L3, section 6.1; "chunked-prefill" lets the ranks attend while the GPUs prefill; long prompts

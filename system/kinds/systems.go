@@ -38,6 +38,8 @@ type System struct {
 	drafts bool
 	// spares says that its GPUs can decode requests in memory that weights leave (memory.spare): they hold no keys and values else.
 	spares bool
+	// Planning is what a planner of servers asks of the system.
+	Planning Planning `json:"-"`
 	// more has rules of what must fit together for this system alone, nil for none.
 	more func(cfg *configs.Config, c *input.Check)
 	// Memory returns the memory of a replica for keys and values.

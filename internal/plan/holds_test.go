@@ -1,4 +1,4 @@
-package capacity
+package plan
 
 import (
 	"context"
@@ -34,18 +34,22 @@ func TestHolds(t *testing.T) {
 		n := len(trace.Requests)
 		edges := []int{n/10 - 1, n / 10, n - n/10 - 1, n - n/10} // of what is measured
 		trace.Requests[rapid.SampledFrom(edges).Draw(t, "large")].Input = rapid.SampledFrom([]int{10, 1 << 28}).Draw(t, "length")
-		j, err := NewJudge(cfg, trace)
+		j, err := NewJudge(cfg, trace, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		rate := rapid.OneOf(rapid.Just(0.01), rapid.Float64Range(0.5, 200)).Draw(t, "rate")
-		whole, err := j.at(context.Background(), rate, nil)
+		whole, err := j.at(context.Background(), rate)
 		if err != nil {
 			t.Fatal(err)
 		}
-		met, requests, err := j.Holds(context.Background(), rate)
+		v, err := j.Holds(context.Background(), rate)
+		met, requests := v.Met, v.Came
 		if err != nil || met != whole.Met || requests > int64(len(trace.Requests)) || met && requests != int64(len(trace.Requests)) {
 			t.Fatalf("%v after %d of %d requests, %v; the whole run %v with an attainment of %v", met, requests, len(trace.Requests), err, whole.Met, whole.Attainment)
+		}
+		if met == (len(v.Fails) > 0) || whole.Met == (len(whole.Fails) > 0) {
+			t.Fatalf("met %v for %v; the whole run %v for %v", met, v.Fails, whole.Met, whole.Fails)
 		}
 		if met {
 			held++

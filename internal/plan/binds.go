@@ -1,0 +1,177 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/input/schema"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/system/kinds"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Bind is a resource or a target that binds: with more of it the rate rises.
+type Bind struct {
+	Name string  `json:"name"`
+	Gain float64 `json:"gain"` // by which the rate rises, relative: one of gains, or more
+}
+
+// String returns the bind as people read it.
+func (b Bind) String() string {
+	sign := ""
+	if b.Gain == gains[len(gains)-1] {
+		sign = " or more"
+	}
+	return fmt.Sprintf("%s +%.0f%%%s", b.Name, 100*b.Gain, sign)
+}
+
+// gains are the rises of the rate that are tried. What does not reach the first does not bind.
+var gains = []float64{0.05, 0.15, 0.4, 1}
+
+// more is a resource or a target with the settings that double it.
+type more struct {
+	name string
+	sets []string
+}
+
+// binds measures what binds at the highest rate that a server holds, by all requests: each resource is doubled, and each target that
+// fails above it relaxed to its double, alone. The largest gain comes first.
+func (c *contest) binds(ctx context.Context, of *Tuned) ([]Bind, error) {
+	rate := max(of.Answer.Best.offered(), of.Answer.Highest)
+	if rate == 0 {
+		rate = of.Answer.Tried[0].offered() / (1 + gains[0])
+	}
+	all := doubled(of.Config, of.Answer.limits(), !c.search.Tune)
+	found := make([]float64, len(all))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, m := range all {
+		group.Go(func() error {
+			e, err := c.entrant(of.point, len(c.trace.Requests), m.sets...)
+			for _, gain := range gains {
+				met := false
+				if err == nil {
+					met, err = c.holds(ctx, e, rate*(1+gain))
+				}
+				if err != nil || !met {
+					return err
+				}
+				found[i] = gain
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	var out []Bind
+	for i, gain := range found {
+		if gain > 0 {
+			out = append(out, Bind{all[i].name, gain})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Bind) int { return cmp.Compare(b.Gain, a.Gain) })
+	return out, nil
+}
+
+// limits returns why the next higher rate fails, or where none holds, the lowest.
+func (a *Answer) limits() []Failure {
+	switch {
+	case a.Next != nil:
+		return a.Next.Fails
+	case a.Best.Met:
+		return nil
+	}
+	return a.Best.Fails
+}
+
+// doubled returns the resources of a configuration's system, and the targets that are missed, with the settings that double each. Knobs
+// are among them where they are not searched.
+func doubled(c *configs.Config, fails []Failure, knobs bool) (all []more) {
+	p := &kinds.Of(c).Planning
+	for _, r := range p.AllResources() {
+		var sets []string
+		for _, key := range r.Keys {
+			if text, ok := times(c, key, 2); ok {
+				sets = append(sets, key+"="+text)
+			}
+		}
+		if len(sets) > 0 {
+			all = append(all, more{r.Name, sets})
+		}
+	}
+	add := func(name, key string, factor float64) {
+		if text, ok := times(c, key, factor); ok {
+			all = append(all, more{name, []string{key + "=" + text}})
+		}
+	}
+	if knobs {
+		add("batch limit", maxSeqs, 2)
+		add("prefill chunk", p.ChunkKey(), 2)
+		add("smaller chunk", p.ChunkKey(), 0.25)
+	}
+	for _, t := range targets(c) {
+		name := strings.ToUpper(t.key[strings.LastIndex(t.key, ".")+1:])
+		if len(fails) == 0 || slices.ContainsFunc(fails, func(f Failure) bool { return strings.HasPrefix(f.Name, name) || f.Name == queueGrows }) {
+			add("target "+name, t.key, 2)
+		}
+	}
+	return all
+}
+
+// target is a key of [slo] with its value.
+type target struct {
+	key string
+	of  units.Duration
+}
+
+// targets returns the targets of a configuration.
+func targets(c *configs.Config) (all []target) {
+	for _, t := range []struct {
+		key string
+		of  *scheduler.Tail
+	}{
+		{"", &scheduler.Tail{TTFT: c.SLO.TTFT, TBT: c.SLO.TBT, TPOT: c.SLO.TPOT, E2E: c.SLO.E2E}},
+		{"p50.", &c.SLO.P50}, {"p90.", &c.SLO.P90}, {"p95.", &c.SLO.P95}, {"p99.", &c.SLO.P99},
+	} {
+		for _, x := range []target{{"ttft", t.of.TTFT}, {"tbt", t.of.TBT}, {"tpot", t.of.TPOT}, {"e2e", t.of.E2E}} {
+			if x.of > 0 {
+				all = append(all, target{"slo." + t.key + x.key, x.of})
+			}
+		}
+	}
+	return all
+}
+
+// times returns a number or a quantity of a configuration times a factor; false where that is the same.
+func times(c *configs.Config, key string, factor float64) (string, bool) {
+	k := system.Keys().Key(key)
+	if k == nil {
+		return "", false
+	}
+	old := k.Get(c)
+	v := reflect.New(old.Type()).Elem()
+	switch {
+	case old.CanInt():
+		v.SetInt(max(int64(float64(old.Int())*factor), 1))
+	case old.CanFloat():
+		v.SetFloat(old.Float() * factor)
+	}
+	return schema.Text(v), old.IsValid() && !old.IsZero() && !v.Equal(old)
+}
+
+// Text returns what binds as people read it: the two with the largest gains.
+func Text(binds []Bind) string {
+	if len(binds) == 0 {
+		return "nothing alone"
+	}
+	return strings.Join(list.Map(binds[:min(2, len(binds))], Bind.String), ", ")
+}

@@ -1,0 +1,68 @@
+package kinds
+
+import "slices"
+
+// Planning is what a planner of servers asks of a system: the keys that an operator chooses, and what there may be too little of. What
+// all systems have need not be named: tensor parallelism, batch limit, admission, and a GPU's memory, compute, bandwidth and links.
+type Planning struct {
+	Prefill   string     // key of the policy that batches prompts, with the values of BatchingPolicies; "" where there is no choice
+	Chunk     string     // key of the tokens of prompts in an iteration; "" for batching.max_num_batched_tokens
+	Knobs     []Knob     // further keys to choose
+	Resources []Resource // beside those of the GPUs
+	VLLM      bool       // the system is a GPU server, for which vLLM's flags can be given
+}
+
+// Knob is a key that an operator chooses, with the values to try.
+type Knob struct {
+	Key    string
+	Values []string
+}
+
+// Resource is hardware of which more may help: keys that double together.
+type Resource struct {
+	Name string
+	Keys []string
+}
+
+// chunkKey is the chunk of systems that name none of their own.
+const chunkKey = "batching.max_num_batched_tokens"
+
+// ChunkKey returns the key of the tokens of prompts in an iteration.
+func (p *Planning) ChunkKey() string {
+	if p.Chunk != "" {
+		return p.Chunk
+	}
+	return chunkKey
+}
+
+// gpuResources are of every system.
+var gpuResources = []Resource{
+	{"GPU memory", []string{"gpu.memory_capacity"}},
+	{"GPU compute", []string{"gpu.peak_16bit", "gpu.peak_8bit"}},
+	{"GPU bandwidth", []string{"gpu.memory_bandwidth"}},
+	{"GPU links", []string{"gpu.all_reduce.small_bandwidth", "gpu.all_reduce.second_shot_bandwidth", "gpu.all_reduce.flagged_bandwidth", "gpu.all_reduce.bandwidth"}},
+}
+
+// Resources of several systems with the keys and values on the host's side.
+var (
+	dimmMemory   = Resource{"DIMM memory", []string{"node.memory_capacity"}}
+	ranksets     = Resource{"ranksets", []string{"node.ranksets"}}
+	link         = Resource{"link", []string{"pcie.lanes"}}
+	cpuBandwidth = Resource{"CPU bandwidth", []string{"node.channels"}}
+	cpuCompute   = Resource{"CPU compute", []string{"cpu_offload.cores"}}
+)
+
+// AllResources returns what there may be too little of.
+func (p *Planning) AllResources() []Resource { return slices.Concat(gpuResources, p.Resources) }
+
+// Uses says whether a key of hardware can matter: of the hardware outside the GPUs only what the system names does.
+func (s *System) Uses(key string) bool {
+	named := func(r Resource) bool { return slices.Contains(r.Keys, key) }
+	switch key {
+	case "node.memory_capacity":
+		return s.Host
+	case "node.ranksets":
+		return slices.ContainsFunc(s.Planning.Resources, named)
+	}
+	return true
+}
