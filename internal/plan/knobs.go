@@ -179,8 +179,8 @@ type stride struct {
 // The strides of a search, in order: by few requests, by more, and by all.
 var (
 	coarse = stride{0.25, []int{8, 4, 2}, []int{2}, false, false}
-	fine   = stride{0.04, []int{8, 6, 4, 3, 2, 1}, []int{2, 1}, false, true}
-	last   = stride{0.02, []int{3, 2, 1}, []int{1}, true, true}
+	fine   = stride{0.04, []int{8, 6, 4, 2, 1}, []int{1}, false, true}
+	last   = stride{0.02, []int{2, 1}, []int{1}, true, true}
 )
 
 // gaps says whether a failure is of the times between tokens, which smaller chunks and batches mend; else it is of waiting and of prompts,

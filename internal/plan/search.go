@@ -231,6 +231,7 @@ type Tuned struct {
 // Decide judges what a comparison found by all requests, and measures what binds.
 func (s *Search) Decide(ctx context.Context, x *Coarse) (*Tuned, error) {
 	c := x.contest
+	c.seen = map[string]*entrant{} // as after Resume, so that the answer is the same
 	best := candidate{rate: 0}
 	if len(c.axes) > 0 {
 		var err error
@@ -285,24 +286,25 @@ func (s *Search) Row(ctx context.Context, o configs.Options, cfg *configs.Config
 // final returns the best point. Finalists near the best are searched on by a middle number of requests; by all requests the best is then
 // challenged by every other, those of each tensor parallelism among them, and by neighbours.
 func (c *contest) final(ctx context.Context, candidates []candidate) (best candidate, err error) {
-	all, whole := finalists(c.axes, candidates), len(c.trace.Requests)
-	if middle := min(whole, max(middling, 2*candidates[0].n)); middle < whole {
-		top := all[0].rate
-		if err := c.each(ctx, nil, all, func(ctx context.Context, _ []int, x candidate) (candidate, error) {
-			if x.rate < top*(1-nearer) {
-				return x, nil
-			}
-			x.n = middle
-			rate, err := c.highest(ctx, x.point, x.n, x.rate, fine.rate)
-			if err == nil && rate > 0 {
-				x.point, x.rate, err = c.ascend(ctx, x.point, rate, x.n, fine)
-			}
-			return x, err
-		}); err != nil {
-			return best, err
-		}
-		rank(all)
+	if len(candidates) == 0 {
+		return best, nil
 	}
+	all, whole := finalists(c.axes, candidates), len(c.trace.Requests)
+	middle, top := min(whole, max(middling, 2*candidates[0].n)), candidates[0].rate
+	if err := c.each(ctx, nil, all, func(ctx context.Context, _ []int, x candidate) (candidate, error) {
+		if x.rate < top*(1-nearer) {
+			return x, nil
+		}
+		x.n = middle
+		rate, err := c.highest(ctx, x.point, x.n, x.rate, fine.rate)
+		if err == nil && rate > 0 {
+			x.point, x.rate, err = c.ascend(ctx, x.point, rate, x.n, fine)
+		}
+		return x, err
+	}); err != nil {
+		return best, err
+	}
+	rank(all)
 	step := c.search.Precision
 	for _, x := range all {
 		if best.rate == 0 {

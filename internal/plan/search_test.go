@@ -1,0 +1,105 @@
+package plan
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+)
+
+// small is a server that is searched in a second, with further settings.
+func small(t *testing.T, sets ...string) *Tuned {
+	t.Helper()
+	o := configs.Options{Sets: append([]string{"run.system=gpu-only", "run.model=llama-3-8b", "model.layers=2", "node.gpus=1", "gpu.preset=h100-sxm", "run.trace=synthetic", "run.requests=500",
+		"traces.input_mean=1500", "traces.input_std=700", "traces.output_mean=60", "traces.output_std=30", "slo.ttft=200ms", "slo.tbt=5ms", "arrivals.kind=poisson"}, sets...)}
+	cfg, err := AsGiven(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace, err := Requests(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Search{Precision: 0.02, Tune: true}
+	x, err := s.Compare(t.Context(), o, cfg, trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(x.Kept())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Decide(t.Context(), x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept Kept
+	if err := json.Unmarshal(text, &kept); err != nil {
+		t.Fatal(err)
+	}
+	again, err := s.Resume(o, cfg, trace, kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resumed, err := s.Decide(t.Context(), again)
+	if err != nil || !reflect.DeepEqual(NewRow(found, trace, nil), NewRow(resumed, trace, nil)) {
+		t.Errorf("resumed it is %+v, %v, at once %+v", resumed.Answer.Best, err, found.Answer.Best)
+	}
+	return found
+}
+
+// TestFixedKnobs: a knob that is fixed is not searched, and the answer with it free is not below by more than the precision. The answer does
+// not depend on whether the comparison of knobs was interrupted.
+func TestFixedKnobs(t *testing.T) {
+	free := small(t)
+	if free.Answer.Best.RatePerS == 0 || free.Answer.Next == nil || free.Answer.Next.Met || free.Answer.Next.RatePerS > 1.02*free.Answer.Best.RatePerS {
+		t.Fatalf("%+v", free.Answer.Best)
+	}
+	for _, set := range []string{"batching.max_num_batched_tokens=432", "batching.max_num_batched_tokens=1024", "batching.max_num_seqs=32", "gpu_only.policy=prefill-first", "memory.admission=max"} {
+		fixed := small(t, set)
+		key, _, _ := strings.Cut(set, "=")
+		if slices.ContainsFunc(fixed.Sets, func(s string) bool { return strings.HasPrefix(s, key+"=") }) {
+			t.Errorf("%s is given and searched: %v", set, fixed.Sets)
+		}
+		if got, most := fixed.Answer.Best.RatePerS, free.Answer.Best.RatePerS; got > 1.02*most {
+			t.Errorf("%s holds %v requests/s, all knobs free %v (%v)", set, got, most, free.Sets)
+		}
+	}
+}
+
+// TestGrid: the values of the grid, and the admission of servers where nobody chose another.
+func TestGrid(t *testing.T) {
+	all := chunks()
+	if len(all) != 21 || all[0] != "256" || all[3] != "432" || all[20] != "8192" {
+		t.Errorf("%v", all)
+	}
+	if got := divisors(12); !slices.Equal(got, []string{"1", "2", "3", "4", "6", "12"}) {
+		t.Errorf("%v", got)
+	}
+	if got := WithAdmission(configs.Options{}).Sets; !slices.Equal(got, asServers) {
+		t.Errorf("%v", got)
+	}
+	if got := WithAdmission(configs.Options{Sets: []string{"memory.admission=final"}}).Sets; !slices.Equal(got, []string{"memory.history=0", "memory.admission=final"}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestReasons: a failure says whether smaller or larger chunks mend it.
+func TestReasons(t *testing.T) {
+	axes := []axis{{key: "chunk", values: make([][]string, 21), ordered: true}}
+	at := []int{10}
+	for _, c := range []struct {
+		fails    string
+		down, up bool
+	}{{"TBT", true, false}, {"TTFT", false, true}, {queueGrows, false, true}, {"E2E", true, true}, {turnedAway, false, true}} {
+		all := neighbours(axes, at, []Failure{{Name: c.fails}}, coarse)
+		down := slices.ContainsFunc(all, func(p []int) bool { return p[0] < 10 })
+		up := slices.ContainsFunc(all, func(p []int) bool { return p[0] > 10 })
+		if down != c.down || up != c.up {
+			t.Errorf("%s: %v", c.fails, all)
+		}
+	}
+}
