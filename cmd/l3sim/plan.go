@@ -104,6 +104,7 @@ type planning struct {
 	trace   *traces.Trace
 	address string
 	coarse  *plan.Coarse
+	unfit   error // why the model fits no layout of the node
 	row     *plan.Row
 	tuned   *configs.Config
 	sets    []string
@@ -205,6 +206,9 @@ func (a *app) search(cmd *cobra.Command, work []*planning, notes *planNotes, f *
 	return step("judging:", 2, func(ctx context.Context, c *planning) error {
 		return notes.decide(ctx, search, c, func(t *plan.Tuned) string {
 			command := f.config.Command(cmd, "capacity", c.Names, t.Sets)
+			if t.Answer.Best.RatePerS == 0 {
+				return command // which says that no rate holds
+			}
 			if !cmd.Flags().Changed("rate") || t.Answer.Asked != nil && !t.Answer.Asked.Met {
 				command = withRate(command, t.Answer.Best)
 			}
@@ -237,6 +241,9 @@ func (a *app) planned(work []*planning, f *planFlags, out *plan.Report, interrup
 	var rows []sweep.Run
 	differ := []string{"arrivals.rate_per_s", "arrivals.users"}
 	for _, c := range work {
+		if c.unfit != nil {
+			out.Unable = append(out.Unable, fmt.Sprintf("%s: %s fits no layout of this node: %v", c.called, c.cfg.Model.Name, c.unfit))
+		}
 		if c.row == nil {
 			continue
 		}

@@ -135,6 +135,10 @@ func (n *planNotes) decide(ctx context.Context, search *plan.Search, c *planning
 		return err
 	}
 	t, err := search.Decide(ctx, c.coarse)
+	if errors.As(err, new(*input.Error)) && c.coarse.Rate() == 0 {
+		c.unfit = err
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -320,7 +320,7 @@ func (r *Report) WriteText(out io.Writer) error {
 	for i := range r.Rows {
 		if x := &r.Rows[i]; x.Command != "" {
 			fmt.Fprintf(out, "%d: %s\n", i+1, x.Command)
-			if x.VLLM != "" {
+			if x.VLLM != "" && x.Highest > 0 {
 				fmt.Fprintf(out, "   vllm serve ... %s\n", x.VLLM)
 			}
 		}

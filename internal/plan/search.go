@@ -268,7 +268,7 @@ func (c *contest) valid(given error) ([]int, error) {
 			if err == nil {
 				return p, nil
 			}
-			given = cmp.Or(given, err)
+			given = err // of the most GPUs a replica: what keeps it out
 		}
 	}
 	return nil, given
