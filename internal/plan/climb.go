@@ -254,9 +254,9 @@ func (s *Search) answer(ctx context.Context, c *contest, x candidate) (*Answer, 
 // above returns the rate that is tried above one.
 func (c *contest) above(rate, step float64) float64 {
 	if c.asked > 0 {
-		return max(rate*(1+step), rate+1)
+		return max(float64(rate*(1+step)), rate+1)
 	}
-	return rate * (1 + step)
+	return float64(rate * (1 + step))
 }
 
 // highest returns the highest rate that a point holds by n requests, to a precision: from a rate upwards or downwards by growing steps, and

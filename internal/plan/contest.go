@@ -167,7 +167,7 @@ func (c *contest) raise(ctx context.Context, alive [][]int, n int, rate, step fl
 		if len(left) == 0 {
 			break
 		}
-		alive, rate = left, rate*(1+step)
+		alive, rate = left, float64(rate*(1+step))
 	}
 	best := slices.MaxFunc(alive, func(a, b []int) int {
 		x, _ := c.entrant(a, n)
@@ -187,10 +187,7 @@ func (c *contest) ascend(ctx context.Context, p []int, rate float64, n int, step
 			if err != nil {
 				return nil, 0, err
 			}
-			bar := rate * (1 + step)
-			if c.asked > 0 {
-				bar = max(bar, rate+1)
-			}
+			bar := c.above(rate, step)
 			met, err := c.holds(ctx, e, bar)
 			if err != nil {
 				return nil, 0, err

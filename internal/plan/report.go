@@ -166,7 +166,8 @@ func (r *Report) sure() string {
 	}
 	const z = 1.96
 	n, p := float64(r.Measured), r.Target
-	middle, width := (p+z*z/(2*n))/(1+z*z/n), z/(1+z*z/n)*math.Sqrt(float64(p*(1-p))/n+z*z/(4*n*n))
+	middle := (p + z*z/(2*n)) / (1 + z*z/n)
+	width := float64(z / (1 + z*z/n) * math.Sqrt(float64(p*(1-p))/n+z*z/(4*n*n)))
 	return fmt.Sprintf("%d requests are measured at each rate: where %.4g%% of them attain the targets, of all such requests %.1f to %.1f%% do (95%% confidence); --requests %d measures %d",
 		r.Measured, 100*p, 100*(middle-width), 100*min(1, middle+width), DefaultRequests, enough)
 }
