@@ -102,7 +102,6 @@ type planning struct {
 	called  string
 	cfg     *configs.Config
 	trace   *traces.Trace
-	address string
 	coarse  *plan.Coarse
 	unfit   error // why the model fits no layout of the node
 	row     *plan.Row

@@ -46,6 +46,9 @@ type more struct {
 // binds measures what binds at the highest rate that a server holds, by all requests: each resource is doubled, and each target that
 // fails above it relaxed to its double, alone. The largest gain comes first.
 func (c *contest) binds(ctx context.Context, of *Tuned) ([]Bind, error) {
+	if a := of.Answer; a.Asked != nil && a.Best.Met && a.Next == nil && a.Highest == 0 {
+		return nil, nil // the rate that is asked for holds, and nobody looked for the highest one
+	}
 	rate := max(of.Answer.Best.offered(), of.Answer.Highest)
 	if rate == 0 {
 		rate = of.Answer.Tried[0].offered() / (1 + gains[0])
@@ -166,6 +169,14 @@ func times(c *configs.Config, key string, factor float64) (string, bool) {
 		v.SetFloat(old.Float() * factor)
 	}
 	return schema.Text(v), old.IsValid() && !old.IsZero() && !v.Equal(old)
+}
+
+// binding returns what binds a row as people read it.
+func (r *Row) binding() string {
+	if len(r.Binds) == 0 && r.Asked != nil && r.holds() {
+		return "nothing at this rate"
+	}
+	return Text(r.Binds)
 }
 
 // Text returns what binds as people read it: the two with the largest gains.

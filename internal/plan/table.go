@@ -51,7 +51,7 @@ func cells() []cell {
 			}
 			return r.Limit[0].Name
 		}, false},
-		{"binds", func(_ int, r *Row) string { return Text(r.Binds) }, false},
+		{"binds", func(_ int, r *Row) string { return r.binding() }, false},
 	}
 }
 

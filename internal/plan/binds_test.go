@@ -1,0 +1,76 @@
+package plan
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/system/kinds"
+)
+
+// capacity finds the highest rate of a fixed node by all requests, as the command capacity does.
+func capacity(t *testing.T, sets ...string) *Tuned {
+	t.Helper()
+	o := configs.Options{Sets: append([]string{"run.system=gpu-only", "run.model=llama-3-8b", "model.layers=2", "node.gpus=1", "model.tensor_parallel=1", "gpu.preset=h100-sxm",
+		"run.trace=synthetic", "run.requests=500", "traces.input_mean=1500", "traces.input_std=700", "traces.output_mean=60", "traces.output_std=30", "slo.ttft=200ms", "slo.tbt=5ms",
+		"arrivals.kind=poisson", "memory.admission=current", "memory.history=0"}, sets...)}
+	cfg, err := AsGiven(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace, err := Requests(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := (&Search{Precision: 0.02}).Row(t.Context(), o, cfg, trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// TestBinds: doubling a resource that binds raises the highest rate by the gain that it has, and doubling any other by less than the
+// least gain. A node whose GPUs keep few keys and values is bound by their memory.
+func TestBinds(t *testing.T) {
+	tight := []string{"gpu.memory_capacity=4.25GiB", "traces.output_mean=600", "traces.output_std=300", "slo.ttft=2s", "slo.tbt=50ms"}
+	for _, sets := range [][]string{nil, tight} {
+		found := capacity(t, sets...)
+		if sets != nil && !slices.ContainsFunc(found.Binds, func(b Bind) bool { return b.Name == "GPU memory" }) {
+			t.Errorf("%v: binds %v", sets, found.Binds)
+		}
+		for _, r := range kinds.Of(found.Config).Planning.AllResources() {
+			double := slices.Clone(sets)
+			for _, key := range r.Keys {
+				if text, ok := times(found.Config, key, 2); ok {
+					double = append(double, key+"="+text)
+				}
+			}
+			gain := 0.0
+			if i := slices.IndexFunc(found.Binds, func(b Bind) bool { return b.Name == r.Name }); i >= 0 {
+				gain = found.Binds[i].Gain
+			}
+			// A search knows a rate to 2%.
+			rise := capacity(t, double...).Answer.Best.RatePerS/found.Answer.Best.RatePerS - 1
+			if least, most := gain-0.02*(1+gain), next(gain)+0.02*(1+next(gain)); len(double) > len(sets) && (gain > 0 && rise < least || rise > most) {
+				t.Errorf("%v: twice of %s gives %+.1f%%, binds say %v", sets, r.Name, 100*rise, found.Binds)
+			}
+		}
+	}
+}
+
+// next returns the gain above one of gains, or above none.
+func next(gain float64) float64 {
+	if i := slices.Index(gains, gain) + 1; i < len(gains) {
+		return gains[i]
+	}
+	return 100
+}
+
+// TestNothingBindsWithRoom: where the rate that is asked for holds and nobody looks for the highest one, nothing binds.
+func TestNothingBindsWithRoom(t *testing.T) {
+	found := capacity(t, "arrivals.rate_per_s=1", "slo.ttft=2s", "slo.tbt=50ms")
+	row := Row{Load: found.Answer.Best, Binds: found.Binds, Asked: &Asked{Met: true}}
+	if !found.Answer.Best.Met || found.Binds != nil || row.binding() != "nothing at this rate" {
+		t.Errorf("%v %v %v, %v, %s", found.Answer.Asked != nil, found.Answer.Next != nil, found.Answer.Highest, found.Binds, row.binding())
+	}
+}
