@@ -3,7 +3,6 @@ package llm
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -125,31 +124,5 @@ func TestOddText(t *testing.T) {
 		if _, err := FromHuggingFace([]byte(text)); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// TestPublicConfigs tells of each config.json in the folder that L3SIM_CONFIGS names whether it is read.
-func TestPublicConfigs(t *testing.T) {
-	folder := os.Getenv("L3SIM_CONFIGS")
-	if folder == "" {
-		t.Skip("L3SIM_CONFIGS names no folder of config.json files")
-	}
-	files, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if !strings.HasSuffix(f.Name(), ".json") {
-			continue
-		}
-		text, err := os.ReadFile(folder + "/" + f.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, _, notes, err := FromCheckpoint(text, nil)
-		if bad := new(input.Error); err != nil && !errors.As(err, &bad) {
-			t.Errorf("%s: no input.Error: %v", f.Name(), err)
-		}
-		t.Log(f.Name(), m != nil, notes, err)
 	}
 }

@@ -29,9 +29,9 @@ func unionOf(chosen, all, choices int, overlap float64) int {
 
 // verified is what the tokens of a step read together that verifies several.
 type verified struct {
-	tokens int
-	lists  int // that differ: of each token one of its own, but for those that share a list
-	made   int // of these, in this step
+	tokens int // that the step verifies
+	lists  int // different lists of pages that the tokens read by; tokens may share one
+	made   int // lists that are chosen in this step; the others were chosen in an earlier one
 }
 
 // together returns what all tokens of a step read whose last one has a context beyond the budget. Each has a choice of its own, of which

@@ -34,7 +34,7 @@ const far = 1.5
 const (
 	reproduced    = "reproduced"
 	direction     = "direction" // not that, but a ratio on the same side of 1, within a factor of far
-	sameSide      = "same side" // the same beyond that factor: the same one wins, by another margin
+	sameSide      = "same side" // a ratio on the same side of 1, but off by more than a factor of far
 	notReproduced = "not reproduced"
 	notJudged     = "not judged" // on a comparison that the paper did not make, or of what is not modelled
 	// contradicted is a number beyond what arithmetic allows, which stands in the reason.

@@ -107,7 +107,7 @@ type Judge struct {
 	node     *system.Node
 	trace    *traces.Trace
 	from, to int // the measured requests
-	misses   int // of these, how many may miss their targets
+	misses   int // how many measured requests may miss their targets
 	meter    *Meter
 }
 

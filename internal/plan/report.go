@@ -76,7 +76,7 @@ type Asked struct {
 	Met        bool      `json:"met"`
 	Attainment float64   `json:"attainment"`
 	Fails      []Failure `json:"fails,omitempty"`
-	Nodes      int       `json:"nodes"` // such nodes that hold it together, each a part; 0 where no rate holds
+	Nodes      int       `json:"nodes"` // how many nodes like this one hold the rate that is asked for, each a part of it; 0 where no rate holds
 }
 
 // name is what a list of a flag may vary between rows: the key that the flag sets, its column, and what a row has there.

@@ -1,11 +1,13 @@
 package tables
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/internal/lab/parts"
 	"github.com/l3sim/l3sim/pim"
@@ -23,8 +25,10 @@ func TestSkippingSegments(t *testing.T) {
 		spec, d, shape := drawRank(t)
 		spec.ScoreBuffer = rapid.SampledFrom(smallBuffers).Draw(t, "small buffer")
 		b, err := machine.NewRunner(spec, d, shape)
-		if err != nil {
-			t.Skip(err)
+		if bad := (*input.Error)(nil); errors.As(err, &bad) {
+			t.Skip(err) // a buffer without room for a chunk of these heads; rapid fails where too many draws are skipped
+		} else if err != nil {
+			t.Fatal(err)
 		}
 		longest := max(3*b.Program.SegmentTokens, 12_000/shape.Queries)
 		appends := rapid.Bool().Draw(t, "appends")

@@ -74,8 +74,8 @@ type Cell struct {
 	XValue, XStd float64
 	ZValue       float64        // mean of a Pareto front's third goal
 	Limits       results.Limits // of real servers that any of its runs exceeds
-	sign         string         // of these, what stands beside the cell
-	name         string         // of its design, where it may stand beside the cell
+	sign         string         // marks of Limits (†, ‡) that are drawn beside the cell
+	name         string         // name of the cell's design, drawn beside the cell where there is room
 	row          int            // its first of the table
 	Samples      []float64      // of y; of z in a heat map; of x in a CDF, in rising order
 }

@@ -73,8 +73,8 @@ type CPUs struct {
 	layers     int
 	kvHeads    int
 	headDim    int
-	flopsToken float64 // of one token that is attended over by one, in one layer
-	flopsStep  float64 // the same by all tokens of a request that a step verifies
+	flopsToken float64 // FLOPs in one layer for one query token and one stored token
+	flopsStep  float64 // FLOPs in one layer for all query tokens of a request in a step (serving.verified_tokens) and one stored token
 	converts   float64 // seconds in which the cores convert its keys and values
 	PeakRate   units.Bandwidth
 }
