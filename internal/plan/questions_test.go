@@ -24,7 +24,7 @@ import (
 var (
 	bruteForce    = flag.Bool("brute", false, "search every point of the grid of each question, and write testdata/questions.json")
 	firstQuestion = flag.Int("question.first", 0, "number of the first question")
-	questions     = flag.Int("questions", 12, "how many questions are asked, from the first on")
+	questions     = flag.Int("questions", 3, "how many questions are searched point by point, from the first on")
 )
 
 const questionsFile = "testdata/questions.json"
@@ -182,8 +182,8 @@ func each(t *testing.T, number int) int64 {
 	return requests.Load() / points
 }
 
-// TestQuestions: the search of knobs is within 3% of a search of every point, with at most 15% of the requests that this simulates. With
-// -brute the truth is found anew.
+// TestQuestions: the search of knobs is within 3% of a search of every point, with at most 15% of the requests that this simulates. A
+// long run asks questions that nobody has seen, too. With -brute the truth in testdata is found anew.
 func TestQuestions(t *testing.T) {
 	if *bruteForce {
 		var all []truth
@@ -223,10 +223,16 @@ func TestQuestions(t *testing.T) {
 	if !deep.On() {
 		all = all[1:2] // of GPUs alone, the quickest
 	}
+	for n := unseen; deep.Long() && n < unseen+*questions; n++ {
+		all = append(all, brute(t, n))
+	}
 	for _, x := range all {
 		t.Run(fmt.Sprint(x.Question), func(t *testing.T) { x.ask(t) })
 	}
 }
+
+// unseen is the first of the questions whose every point a long run searches on the spot: a few minutes of processor time each.
+const unseen = 1000
 
 func (x *truth) ask(t *testing.T) {
 	o, trace, _ := question(t, x.Question)
