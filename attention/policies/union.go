@@ -43,6 +43,10 @@ func (p *Pages) together(prompt, context int, s *policy.Shape) verified {
 	if v.made = v.lists; oldest != first {
 		v.made--
 	}
+	if first <= p.Budget { // the first token attends to everything, and those after it to the pages since
+		v.tokens = context
+		return v
+	}
 	from := oldest
 	if p.Replace {
 		from = first
