@@ -28,19 +28,20 @@ type Bind struct {
 // String returns the bind as people read it.
 func (b Bind) String() string {
 	sign := ""
-	if b.Gain == gains[len(gains)-1] {
+	if b.Gain == slices.Max(gains) {
 		sign = " or more"
 	}
 	return fmt.Sprintf("%s +%.0f%%%s", b.Name, 100*b.Gain, sign)
 }
 
-// gains are the rises of the rate that are tried. What does not reach the first does not bind.
-var gains = []float64{0.05, 0.15, 0.4, 1}
+// gains are the rises of the rate that are tried, in this order. What does not reach the first does not bind.
+var gains = []float64{0.05, 1, 0.25}
 
 // more is a resource or a target with the settings that double it.
 type more struct {
 	name string
 	sets []string
+	own  bool // a resource that the system has beside its GPUs
 }
 
 // binds measures what binds at the highest rate that a server holds, by all requests: each resource is doubled, and each target that
@@ -54,22 +55,26 @@ func (c *contest) binds(ctx context.Context, of *Tuned) ([]Bind, error) {
 		rate = of.Answer.Tried[0].offered() / (1 + gains[0])
 	}
 	all := doubled(of.Config, of.Answer.limits(), !c.search.Tune)
+	own, err := c.own(ctx, of, all, rate*(1+gains[0]))
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(m more) bool { return m.own && !own })
 	found := make([]float64, len(all))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, m := range all {
 		group.Go(func() error {
 			e, err := c.entrant(of.point, len(c.trace.Requests), m.sets...)
-			for _, gain := range gains {
-				met := false
-				if err == nil {
-					met, err = c.holds(ctx, e, rate*(1+gain))
-				}
-				if err != nil || !met {
+			for _, gain := range gains { // what holds the first is tried at the largest, which one that does not hold it fails soon
+				if err != nil || found[i] == 0 && gain != gains[0] {
 					return err
 				}
-				found[i] = gain
+				met := false
+				if met, err = c.holds(ctx, e, rate*(1+gain)); met {
+					found[i] = max(gain, found[i])
+				}
 			}
-			return nil
+			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -83,6 +88,24 @@ func (c *contest) binds(ctx context.Context, of *Tuned) ([]Bind, error) {
 	}
 	slices.SortStableFunc(out, func(a, b Bind) int { return cmp.Compare(b.Gain, a.Gain) })
 	return out, nil
+}
+
+// own says whether twice of all resources together that the system has beside its GPUs holds a rate. Where it does not, none of them does alone.
+func (c *contest) own(ctx context.Context, of *Tuned, all []more, rate float64) (bool, error) {
+	var sets []string
+	for _, m := range all {
+		if m.own {
+			sets = append(sets, m.sets...)
+		}
+	}
+	if sets == nil {
+		return false, nil
+	}
+	e, err := c.entrant(of.point, len(c.trace.Requests), sets...)
+	if err != nil || e.judge == nil { // together they are no configuration
+		return err == nil, err
+	}
+	return c.holds(ctx, e, rate)
 }
 
 // limits returns why the next higher rate fails, or where none holds, the lowest.
@@ -100,7 +123,8 @@ func (a *Answer) limits() []Failure {
 // are among them where they are not searched.
 func doubled(c *configs.Config, fails []Failure, knobs bool) (all []more) {
 	p := &kinds.Of(c).Planning
-	for _, r := range p.AllResources() {
+	resources := p.AllResources()
+	for i, r := range resources {
 		var sets []string
 		for _, key := range r.Keys {
 			if text, ok := times(c, key, 2); ok {
@@ -108,12 +132,12 @@ func doubled(c *configs.Config, fails []Failure, knobs bool) (all []more) {
 			}
 		}
 		if len(sets) > 0 {
-			all = append(all, more{r.Name, sets})
+			all = append(all, more{r.Name, sets, i >= len(resources)-len(p.Resources)})
 		}
 	}
 	add := func(name, key string, factor float64) {
 		if text, ok := times(c, key, factor); ok {
-			all = append(all, more{name, []string{key + "=" + text}})
+			all = append(all, more{name, []string{key + "=" + text}, false})
 		}
 	}
 	if knobs {

@@ -60,10 +60,13 @@ func TestBinds(t *testing.T) {
 
 // next returns the gain above one of gains, or above none.
 func next(gain float64) float64 {
-	if i := slices.Index(gains, gain) + 1; i < len(gains) {
-		return gains[i]
+	above := 100.0
+	for _, x := range gains {
+		if x > gain {
+			above = min(above, x)
+		}
 	}
-	return 100
+	return above
 }
 
 // TestNothingBindsWithRoom: where the rate that is asked for holds and nobody looks for the highest one, nothing binds.

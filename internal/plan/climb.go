@@ -22,6 +22,8 @@ const (
 	// longest is the seconds, 50 days, in which all requests come at the lowest rate that is tried
 	// below firstRates: a run holds 106 days, its last answers included.
 	longest = 50 * 86400
+	// firstStep is by how much the rate of a point of which nothing is known changes at first, relative.
+	firstStep = 0.05
 )
 
 // firstRates are tried first, in shares of the throughput of a full queue.
@@ -267,6 +269,9 @@ func (c *contest) highest(ctx context.Context, p []int, n int, from, precision f
 		return 0, err
 	}
 	step, least := precision, max(from*1e-4, min(c.asked, 1))
+	if e.held == 0 {
+		step = max(step, firstStep)
+	}
 	for rate := max(from, e.held); ; {
 		met, err := c.holds(ctx, e, rate)
 		switch {
@@ -280,8 +285,8 @@ func (c *contest) highest(ctx context.Context, p []int, n int, from, precision f
 			rate = c.above(rate, step)
 		case rate <= least:
 			return 0, nil
-		default:
-			rate = max(rate/(1+step), least)
+		default: // the later in the run it failed, the nearer the rate
+			rate = max(rate*min(1/(1+step), float64(e.came)/float64(n)), least)
 		}
 		step = min(2*step, 1)
 	}

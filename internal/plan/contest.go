@@ -38,7 +38,8 @@ type entrant struct {
 	verdict Verdict // there
 	failed  float64 // the lowest rate that it is known to fail, 0 for none
 	fails   []Failure
-	came    int64 // requests at which it failed there
+	came    int64    // requests at which it failed there
+	longer  *entrant // what judges it instead, by more requests
 }
 
 // doesNotFit is the failure of a point that is no valid configuration, or serves no request.
@@ -102,27 +103,9 @@ func (c *contest) holds(ctx context.Context, e *entrant, rate float64) (bool, er
 	case e.failed > 0 && rate >= e.failed:
 		return false, nil
 	}
-	if err := c.search.acquire(ctx); err != nil {
+	v, err := c.judge(ctx, e, rate)
+	if err != nil || e.judge == nil {
 		return false, err
-	}
-	v, err := e.judge.Holds(ctx, rate)
-	c.search.release()
-	if unfit(err) != nil {
-		return false, err
-	}
-	if err != nil {
-		e.judge = nil
-		return false, nil
-	}
-	if n := len(e.judge.trace.Requests); len(v.Fails) == 1 && v.Fails[0].Name == queueGrows && n < len(c.trace.Requests) {
-		longer, err := c.entrant(e.point, min(5*n/2, len(c.trace.Requests)), e.further...) // the node may only fill
-		if err != nil {
-			return false, err
-		}
-		if v.Met, err = c.holds(ctx, longer, rate); err != nil {
-			return false, err
-		}
-		v.Stay = longer.verdict.Stay
 	}
 	if v.Met {
 		e.held, e.verdict = rate, v
@@ -130,6 +113,33 @@ func (c *contest) holds(ctx context.Context, e *entrant, rate float64) (bool, er
 		e.failed, e.fails, e.came = rate, v.Fails, v.Came
 	}
 	return v.Met, nil
+}
+
+// judge runs a point at a rate. Where a short run fails as its queue grows, the node may only fill: then a longer one tells, of this rate and
+// of those that follow.
+func (c *contest) judge(ctx context.Context, e *entrant, rate float64) (v Verdict, err error) {
+	n := len(e.judge.trace.Requests)
+	if e.longer == nil {
+		if err := c.search.acquire(ctx); err != nil {
+			return v, err
+		}
+		v, err = e.judge.Holds(ctx, rate)
+		c.search.release()
+		if err != nil {
+			e.judge = nil
+			return v, unfit(err)
+		}
+		if n == len(c.trace.Requests) || len(v.Fails) != 1 || v.Fails[0].Name != queueGrows {
+			return v, nil
+		}
+		if e.longer, err = c.entrant(e.point, min(5*n/2, len(c.trace.Requests)), e.further...); err != nil {
+			return v, err
+		}
+	}
+	l := e.longer
+	v.Met, err = c.holds(ctx, l, rate)
+	v.Fails, v.Stay, v.Came = l.fails, l.verdict.Stay, l.came
+	return v, err
 }
 
 // race judges points at a rate, side by side, and returns those that hold it.
@@ -157,56 +167,87 @@ func (c *contest) race(ctx context.Context, points [][]int, n int, rate float64)
 	return alive, nil
 }
 
-// raise raises the rate of points that hold one until one is left. Of several that fail the next rate the one counts that lasted longest.
-func (c *contest) raise(ctx context.Context, alive [][]int, n int, rate, step float64) ([]int, float64, error) {
+// raise raises the rate of points that hold one until one is left, which takes a candidate's place. Of several that fail the next rate the
+// one counts that lasted longest.
+func (c *contest) raise(ctx context.Context, x candidate, alive [][]int, rate, step float64) (candidate, error) {
 	for len(alive) > 1 {
-		left, err := c.race(ctx, alive, n, rate*(1+step))
+		left, err := c.race(ctx, alive, x.n, rate*(1+step))
 		if err != nil {
-			return nil, 0, err
+			return candidate{}, err
 		}
 		if len(left) == 0 {
 			break
 		}
 		alive, rate = left, float64(rate*(1+step))
 	}
-	best := slices.MaxFunc(alive, func(a, b []int) int {
-		x, _ := c.entrant(a, n)
-		y, _ := c.entrant(b, n)
-		return int(x.came - y.came)
+	x.rate = rate
+	x.point = slices.MaxFunc(alive, func(a, b []int) int {
+		e, _ := c.entrant(a, x.n)
+		f, _ := c.entrant(b, x.n)
+		return int(e.came - f.came)
 	})
-	return best, rate, nil
+	return x, nil
 }
 
-// ascend climbs from a point that holds a rate, by steps of the rate, the largest first: where the point fails the next rate, its neighbours
-// race at it. The knobs without an order stay.
-func (c *contest) ascend(ctx context.Context, p []int, rate float64, n int, steps ...stride) ([]int, float64, error) {
-	for _, by := range steps {
-		step := by.rate
-		for {
-			e, err := c.entrant(p, n)
-			if err != nil {
-				return nil, 0, err
-			}
-			bar := c.above(rate, step)
-			met, err := c.holds(ctx, e, bar)
-			if err != nil {
-				return nil, 0, err
-			}
-			if met {
-				rate = bar
-				continue
-			}
-			alive, err := c.race(ctx, neighbours(c.axes, p, e.fails, by), n, bar)
-			if err != nil {
-				return nil, 0, err
-			}
-			if len(alive) == 0 {
-				break
-			}
-			if p, rate, err = c.raise(ctx, alive, n, bar, step); err != nil {
-				return nil, 0, err
-			}
+// ascend climbs from a point that holds about a rate: it takes the highest rate that the point holds, and goes on with a neighbour that
+// holds the next one, which the point fails. Neighbours of a further stride are asked where those of the first have none. The rate is 0 where
+// the point holds none.
+func (c *contest) ascend(ctx context.Context, x candidate, strides ...stride) (candidate, error) {
+	for i := 0; i < len(strides); i++ {
+		var err error
+		if x.rate, err = c.highest(ctx, x.point, x.n, x.rate, strides[0].rate); err != nil || x.rate == 0 {
+			return x, err
+		}
+		e, err := c.entrant(x.point, x.n)
+		if err != nil {
+			return x, err
+		}
+		alive, err := c.rivals(ctx, x, e.failed, strides[i])
+		if err != nil {
+			return x, err
+		}
+		if len(alive) == 0 {
+			continue
+		}
+		if x, err = c.raise(ctx, x, alive, e.failed, strides[0].rate); err != nil {
+			return x, err
+		}
+		i = -1
+	}
+	return x, nil
+}
+
+// inertTo is how far above the rate at which a move changed nothing it is not tried again.
+const inertTo = 1.1
+
+// move is a change of a knob: its axis and the value's place there.
+type move struct{ axis, value int }
+
+// moved returns the move from a point to its neighbour.
+func moved(p, q []int) move {
+	i := 0
+	for p[i] == q[i] {
+		i++
+	}
+	return move{i, q[i]}
+}
+
+// rivals has the neighbours of a point race at a rate that it fails, and returns those that hold it. A move with which a run is the same,
+// as with a limit of the batch that none reaches, is not tried again near that rate.
+func (c *contest) rivals(ctx context.Context, x candidate, rate float64, by stride) ([][]int, error) {
+	e, err := c.entrant(x.point, x.n)
+	if err != nil {
+		return nil, err
+	}
+	all := slices.DeleteFunc(neighbours(c.axes, x.point, e.fails, by), func(q []int) bool { return rate <= inertTo*x.inert[moved(x.point, q)] })
+	alive, err := c.race(ctx, all, x.n, rate)
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range all {
+		if f, _ := c.entrant(q, x.n); f.failed == e.failed && f.came == e.came && slices.Equal(f.fails, e.fails) {
+			x.inert[moved(x.point, q)] = rate
 		}
 	}
-	return p, rate, nil
+	return alive, nil
 }

@@ -9,9 +9,9 @@ import (
 // TestTies: of candidates with the same rate the one that is there first stays first, and of points that all fail the next rate the one
 // counts that lasted longest, of equals the first. So the answer does not depend on which run ends first.
 func TestTies(t *testing.T) {
-	all := []candidate{{[]int{0}, 2, 400}, {[]int{1}, 3, 400}, {[]int{2}, 3, 400}, {[]int{3}, 2, 400}}
+	all := []candidate{{point: []int{0}, rate: 2, n: 400}, {point: []int{1}, rate: 3, n: 400}, {point: []int{2}, rate: 3, n: 400}, {point: []int{3}, rate: 2, n: 400}}
 	rank(all)
-	if got := fmt.Sprint(all); got != "[{[1] 3 400} {[2] 3 400} {[0] 2 400} {[3] 2 400}]" {
+	if got := fmt.Sprint(all); got != "[{[1] 3 400 map[]} {[2] 3 400 map[]} {[0] 2 400 map[]} {[3] 2 400 map[]}]" {
 		t.Error(got)
 	}
 	for _, x := range []struct {
@@ -26,9 +26,9 @@ func TestTies(t *testing.T) {
 			c.seen[fmt.Sprint(e.point, 400, []string(nil))] = e
 			points = append(points, e.point)
 		}
-		p, rate, err := c.raise(t.Context(), points, 400, 2, 0.5)
-		if err != nil || p[0] != x.want || rate != 2 {
-			t.Errorf("%v: point %v at %v, %v; want point %d at 2", x.came, p, rate, err, x.want)
+		got, err := c.raise(t.Context(), candidate{n: 400}, points, 2, 0.5)
+		if err != nil || got.point[0] != x.want || got.rate != 2 {
+			t.Errorf("%v: %v, %v; want point %d at 2", x.came, got, err, x.want)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func TestTies(t *testing.T) {
 // of the best. Without a choice of tensor parallelism all are of one.
 func TestFinalists(t *testing.T) {
 	axes := []axis{{key: "gpu_only.policy"}, {key: tensorParallel}}
-	all := []candidate{{[]int{0, 2}, 10, 400}, {[]int{1, 2}, 5, 400}, {[]int{0, 1}, 4, 400}, {[]int{2, 2}, 4.9, 400}, {[]int{1, 1}, 3, 400}, {[]int{0, 0}, 0.1, 400}}
+	all := []candidate{{point: []int{0, 2}, rate: 10, n: 400}, {point: []int{1, 2}, rate: 5, n: 400}, {point: []int{0, 1}, rate: 4, n: 400}, {point: []int{2, 2}, rate: 4.9, n: 400}, {point: []int{1, 1}, rate: 3, n: 400}, {point: []int{0, 0}, rate: 0.1, n: 400}}
 	points := func(all []candidate) (out [][]int) {
 		for _, x := range all {
 			out = append(out, x.point)

@@ -3,8 +3,8 @@
 //
 // One judge (judge.go) says whether a node holds a rate: by one run, whose middle requests count, without those that meet a node that
 // fills or empties. A run ends with the first request too many that misses its targets. One bisection (climb.go) finds the highest rate of a
-// node. The search of knobs (search.go, contest.go) compares points of a grid (knobs.go) by few requests and large steps of the rate,
-// those that are left by more, and the last by all. Which resource or target binds is measured by runs with twice of it (binds.go).
+// node. The search of knobs (search.go, contest.go) compares points of a grid (knobs.go) by few requests and large steps of the rate, and
+// those that are left by all. Which resource or target binds is measured by runs with twice of it (binds.go).
 // What a system has and what an operator chooses says package system/kinds (Planning).
 //
 // Start at Search.Row; cmd/l3sim/plan.go and capacity.go print its rows.

@@ -89,9 +89,9 @@ func grid(o configs.Options, cfg *configs.Config) (axes []axis) {
 	return axes
 }
 
-// divisors returns the numbers of GPUs that a node's replicas can have.
+// divisors returns the numbers of GPUs that a node's replicas can have, the most first: what serves anything serves it with them.
 func divisors(n int) (all []string) {
-	for i := 1; i <= n; i++ {
+	for i := n; i >= 1; i-- {
 		if n%i == 0 {
 			all = append(all, strconv.Itoa(i))
 		}
@@ -176,11 +176,11 @@ type stride struct {
 	both        bool    // knobs with an order go in both directions, whatever fails
 }
 
-// The strides of a search, in order: by few requests, by more, and by all.
+// The strides of a search: by few requests, and by all, the last where nothing nearer is better.
 var (
 	coarse = stride{0.25, []int{8, 4, 2}, []int{2}, false, false}
-	fine   = stride{0.04, []int{8, 6, 4, 2, 1}, []int{1}, false, true}
-	last   = stride{0.02, []int{2, 1}, []int{1}, true, true}
+	last   = stride{0.03, []int{1}, []int{1}, true, true}
+	wide   = stride{0.03, []int{4, 2}, nil, false, true}
 )
 
 // gaps says whether a failure is of the times between tokens, which smaller chunks and batches mend; else it is of waiting and of prompts,

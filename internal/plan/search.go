@@ -41,11 +41,10 @@ const (
 	// taken for a full one. leastCoarse is the fewest of these requests.
 	stays       = 6
 	leastCoarse = 400
-	middling    = 1000 // requests of the second comparison
 	// hopeless is the share of the best rate so far below which an arm is not searched.
-	hopeless = 0.25
-	// near and nearer are how far below the best the best points of other arms may be, by the coarse comparison, and still be searched by
-	// finer steps, and with their neighbours by all requests.
+	hopeless = 0.4
+	// near and nearer are how far below the best the best points of other arms may be, by the coarse comparison, and still be judged by
+	// all requests, and with their neighbours.
 	near, nearer = 0.5, 0.25
 )
 
@@ -53,7 +52,8 @@ const (
 type candidate struct {
 	point []int
 	rate  float64
-	n     int // by how many requests
+	n     int              // by how many requests
+	inert map[move]float64 // the rate to which a move changed no run
 }
 
 // Coarse is what a comparison of all knobs found, the best first: for each tensor parallelism and policy the knobs with the highest rate, by
@@ -96,7 +96,7 @@ func (s *Search) Compare(ctx context.Context, o configs.Options, cfg *configs.Co
 	}
 	c := out.contest
 	if len(c.axes) == 0 {
-		out.candidates = []candidate{{[]int{}, 0, len(trace.Requests)}}
+		out.candidates = []candidate{{point: []int{}, n: len(trace.Requests)}}
 		return out, nil
 	}
 	all := arms(c.axes)
@@ -197,11 +197,11 @@ func (c *contest) arm(ctx context.Context, arm []int, guess, least float64) (can
 		if len(alive) == 0 {
 			continue
 		}
-		p, rate, err := c.raise(ctx, alive, n, bar, 0.5)
-		if err == nil {
-			p, rate, err = c.ascend(ctx, p, rate, n, coarse)
+		x, err := c.raise(ctx, candidate{n: n, inert: map[move]float64{}}, alive, bar, 0.5)
+		if err != nil {
+			return x, err
 		}
-		return candidate{p, rate, n}, err
+		return c.ascend(ctx, x, coarse)
 	}
 	return candidate{}, nil
 }
@@ -215,7 +215,7 @@ func (c *contest) again(ctx context.Context, x candidate) (candidate, error) {
 	if c.asked == 0 {
 		x.n = min(len(c.trace.Requests), max(x.n, int(stays*x.rate*e.verdict.Stay)/100*100))
 	}
-	x.rate, err = c.highest(ctx, x.point, x.n, x.rate, 2*fine.rate)
+	x.rate, err = c.highest(ctx, x.point, x.n, x.rate, coarse.rate/3)
 	return x, err
 }
 
@@ -262,16 +262,17 @@ func (s *Search) Decide(ctx context.Context, x *Coarse) (*Tuned, error) {
 
 // valid returns the first point that is a configuration, or the error of the configuration as given.
 func (c *contest) valid(given error) ([]int, error) {
+	var first error
 	for _, arm := range arms(c.axes) {
 		for _, p := range starts(c.axes, arm) {
 			_, err := c.load(p)
 			if err == nil {
 				return p, nil
 			}
-			given = err // of the most GPUs a replica: what keeps it out
+			first = cmp.Or(first, err) // of the most GPUs a replica: what keeps it out
 		}
 	}
-	return nil, given
+	return nil, cmp.Or(first, given)
 }
 
 // Row finds the knobs of a configuration with which it holds the highest rate of requests within its targets, and measures what binds.
@@ -283,89 +284,45 @@ func (s *Search) Row(ctx context.Context, o configs.Options, cfg *configs.Config
 	return s.Decide(ctx, x)
 }
 
-// final returns the best point. Finalists near the best are searched on by a middle number of requests; by all requests the best is then
-// challenged by every other, those of each tensor parallelism among them, and by neighbours.
+// final returns the best point by all requests. The best of few requests climbs; it is then challenged by every other finalist, those of
+// each tensor parallelism among them, and by the neighbours of those that are near.
 func (c *contest) final(ctx context.Context, candidates []candidate) (best candidate, err error) {
-	if len(candidates) == 0 {
-		return best, nil
-	}
-	all, whole := finalists(c.axes, candidates), len(c.trace.Requests)
-	middle, top := min(whole, max(middling, 2*candidates[0].n)), candidates[0].rate
-	if err := c.each(ctx, nil, all, func(ctx context.Context, _ []int, x candidate) (candidate, error) {
-		if x.rate < top*(1-nearer) {
-			return x, nil
-		}
-		x.n = middle
-		rate, err := c.highest(ctx, x.point, x.n, x.rate, fine.rate)
-		if err == nil && rate > 0 {
-			x.point, x.rate, err = c.ascend(ctx, x.point, rate, x.n, fine)
-		}
-		return x, err
-	}); err != nil {
-		return best, err
-	}
-	rank(all)
-	step := c.search.Precision
-	for _, x := range all {
-		if best.rate == 0 {
-			if best, err = c.settle(ctx, candidate{x.point, x.rate, whole}); err != nil {
+	for _, x := range finalists(c.axes, candidates) {
+		near := x.rate >= candidates[0].rate*(1-nearer)
+		x.n, x.inert = len(c.trace.Requests), map[move]float64{}
+		if best.rate > 0 {
+			if x, err = c.challenger(ctx, best, x, near); err != nil {
 				return best, err
 			}
-			continue
-		}
-		before := best.rate
-		if best, err = c.challenge(ctx, best, [][]int{x.point}, step); err != nil {
-			return best, err
-		}
-		if best.rate == before && x.rate >= all[0].rate*(1-nearer) {
-			if best, err = c.around(ctx, best, x.point, step, last); err != nil {
-				return best, err
+			if x.rate == 0 {
+				continue
 			}
 		}
-	}
-	for before := 0.0; before < best.rate; {
-		before = best.rate
-		if best, err = c.challenge(ctx, best, [][]int{best.point}, step); err != nil {
+		if x, err = c.ascend(ctx, x, last, wide); err != nil {
 			return best, err
 		}
-		if best, err = c.around(ctx, best, best.point, step, last); err != nil {
-			return best, err
+		if x.rate > best.rate {
+			best = x
 		}
 	}
 	return best, nil
 }
 
-// around has the neighbours of a point, which failed, challenge the best.
-func (c *contest) around(ctx context.Context, best candidate, p []int, step float64, by stride) (candidate, error) {
-	e, err := c.entrant(p, best.n)
+// challenger returns a point that holds the rate at which the best fails: a finalist, or one of its neighbours where it is near.
+func (c *contest) challenger(ctx context.Context, best, x candidate, near bool) (candidate, error) {
+	e, err := c.entrant(best.point, best.n)
 	if err != nil {
-		return best, err
-	}
-	return c.challenge(ctx, best, neighbours(c.axes, p, e.fails, by), step)
-}
-
-// settle returns a candidate with the rate that it holds by its number of requests; none where it holds none near.
-func (c *contest) settle(ctx context.Context, x candidate) (candidate, error) {
-	rate, err := c.highest(ctx, x.point, x.n, x.rate, fine.rate)
-	if err != nil || rate == 0 {
 		return candidate{}, err
 	}
-	x.rate = rate
-	return x, nil
-}
-
-// challenge has points race at a rate just above the best, and returns the one that holds the highest rate.
-func (c *contest) challenge(ctx context.Context, best candidate, points [][]int, step float64) (candidate, error) {
-	bar := c.above(best.rate, step)
-	alive, err := c.race(ctx, points, best.n, bar)
+	bar := e.failed
+	alive, err := c.race(ctx, [][]int{x.point}, x.n, bar)
+	if err == nil && len(alive) == 0 && near {
+		alive, err = c.rivals(ctx, x, bar, last)
+	}
 	if err != nil || len(alive) == 0 {
-		return best, err
+		return candidate{}, err
 	}
-	p, rate, err := c.raise(ctx, alive, best.n, bar, fine.rate)
-	if err == nil {
-		rate, err = c.highest(ctx, p, best.n, rate, fine.rate)
-	}
-	return candidate{p, rate, best.n}, err
+	return c.raise(ctx, x, alive, bar, last.rate)
 }
 
 // finalists returns the candidates to judge by more requests, the best first: the best of each tensor parallelism, and those that may be
@@ -409,7 +366,7 @@ func (s *Search) Resume(o configs.Options, cfg *configs.Config, trace *traces.Tr
 	}
 	out.candidates = nil
 	for i := range k.Points {
-		out.candidates = append(out.candidates, candidate{k.Points[i], k.Rates[i], k.Runs[i]})
+		out.candidates = append(out.candidates, candidate{point: k.Points[i], rate: k.Rates[i], n: k.Runs[i]})
 	}
 	return out, nil
 }

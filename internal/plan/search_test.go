@@ -76,7 +76,7 @@ func TestGrid(t *testing.T) {
 	if len(all) != 21 || all[0] != "256" || all[3] != "432" || all[20] != "8192" {
 		t.Errorf("%v", all)
 	}
-	if got := divisors(12); !slices.Equal(got, []string{"1", "2", "3", "4", "6", "12"}) {
+	if got := divisors(12); !slices.Equal(got, []string{"12", "6", "4", "3", "2", "1"}) {
 		t.Errorf("%v", got)
 	}
 	if got := WithAdmission(configs.Options{}).Sets; !slices.Equal(got, asServers) {
