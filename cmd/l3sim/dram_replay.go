@@ -142,6 +142,9 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 		a.Note("no %s of %s: energy there counts as that of standby", strings.Join(unknown, ", "), s.Spec.Name)
 	}
 	out := controller.NewReport(s, f.policy, stats, wall)
+	if out.Advice, err = s.Advise(ctx, out, requests); err != nil {
+		return err
+	}
 	return a.PrintAligned(out, 0, out.WriteLines)
 }
 

@@ -22,6 +22,7 @@ type channel struct {
 	steps           int64               // of a clock; the controller counts steps, requests and results clocks
 	pseudoPrecharge bool                // PREA closes all ranks of a pseudo-channel
 	dataEnds        [dram.WRA + 1]int64 // steps from a column command to the end of its data
+	burstSteps      int64               // of a burst on the data bus
 	buses           commandBuses
 
 	issued [dram.Commands]int64 // commands until now
@@ -42,7 +43,8 @@ func newChannel(spec *dram.Spec, policy *Policy, ranks int, log dram.Observe) ch
 		spec: spec, state: dram.NewState(spec, ranks, asked(spec, policy)...), energy: dram.NewEnergyMeter(spec, ranks), log: log,
 		openBanks: make([]uint64, ranks), places: places(spec, ranks), banksPerRank: spec.Banks(), groupShift: bits.TrailingZeros(uint(spec.BanksPerGroup)),
 		steps: spec.Steps(1), pseudoPrecharge: spec.Rules().Action(dram.PREA).Span == dram.WholeChannel,
-		buses: commandBuses{dram.CommandBuses{Standard: spec.Rules()}, simpleBuses(spec, policy), len(spec.Rules().Buses)},
+		burstSteps: spec.Steps(spec.BurstClocks()),
+		buses:      commandBuses{dram.CommandBuses{Standard: spec.Rules()}, simpleBuses(spec, policy), len(spec.Rules().Buses)},
 	}
 	ch.rankNodes, ch.groupNodes, ch.bankNodes = ch.state.Nodes()
 	ch.rows = ch.state.Rows()

@@ -29,6 +29,7 @@ type controller struct {
 	refresh    refreshState
 	management managementState
 	power      powerState
+	waits      waits
 	check      *checkBits // nil without ECC
 	stats      Stats
 
@@ -48,6 +49,7 @@ func newController(spec *dram.Spec, policy *Policy, to *mapping.Mapping, ranks i
 	}
 	c.dataClock.start, c.dataClock.known = spec.Rules().DataClockCommand()
 	c.sched = newSched(&c.channel, &c.queues, policy, c.stats.Ranks)
+	c.waits = newWaits(&c.channel, policy, c.sched.busOf)
 	c.front = newFront(&c.channel, &c.queues, &c.sched, policy, to, &c.stats)
 	c.refresh = newRefreshState(spec, policy, c.sched.ranks)
 	if c.management.most > 0 {
@@ -109,6 +111,7 @@ func (c *controller) result() *Stats {
 		of.PowerDowns, of.SelfRefreshes = entries[dram.ActivePowerDown]+entries[dram.PrechargedPowerDown], entries[dram.SelfRefresh]
 	}
 	c.stats.commands = c.channel.issued
+	c.stats.Waits = c.waits.result()
 	return &c.stats
 }
 
@@ -206,6 +209,7 @@ func (f *front) arrival(t int64) int64 {
 // issue gives a command to the channel, and counts it for refresh management.
 func (c *controller) issue(cmd dram.Command, a dram.Address, t int64) {
 	c.channel.issue(cmd, a, t)
+	c.waits.command(cmd, a, t)
 	if c.management.most > 0 {
 		c.countActivations(cmd, a)
 	}

@@ -61,6 +61,7 @@ func (c *controller) skipIdlePeriods(t int64) int64 {
 	n := (horizon-end)/interval - 1
 	steps := n * interval
 	c.channel.state.Shift(steps)
+	c.waits.shift(steps)
 	c.refresh.shift(steps)
 	c.channel.energy.Repeat(energy, t, end, n)
 	c.takeOffAll(n)

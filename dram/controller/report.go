@@ -23,6 +23,9 @@ type Report struct {
 	RowHits        int64   `json:"row_hits"`
 	GBPerS         float64 `json:"gb_per_s"`        // of the bursts of requests, without check bits and what partial writes read
 	BusUtilization float64 `json:"bus_utilization"` // mean over the data buses: one a channel, or a pseudo-channel
+	// Bounds is the timing rules that keep data buses idle while requests wait, where these are busy for less than nine tenths of the time.
+	Bounds []boundReport `json:"bound_by,omitempty"`
+	Advice *Advice       `json:"avoided_by,omitempty"` // what Setup.Advise found
 	latencyReport
 	// Reads by latency from acceptance: at least low_clocks, below twice that.
 	Histogram []Bin            `json:"read_latency_histogram"`
@@ -121,7 +124,9 @@ func NewReport(s *Setup, policy string, st *Stats, wall time.Duration) *Report {
 	}
 	if st.EndClock > 0 {
 		r.GBPerS = float64(data) * float64(s.Spec.BurstBytes()) / (end * s.Spec.TCK.Seconds()) / 1e9
-		r.BusUtilization = float64(r.RD+r.WR) * burst / (end * float64(s.Channels*s.Spec.Rules().PseudoChannels))
+		time := end * float64(s.Channels*s.Spec.Rules().PseudoChannels)
+		r.BusUtilization = float64(r.RD+r.WR) * burst / time
+		r.Bounds = bounds(st.Waits, r.RD+r.WR, time, r.BusUtilization)
 	}
 	return r
 }
@@ -148,6 +153,7 @@ func (r *Report) WriteLines(t io.Writer) {
 	fmt.Fprintln(t)
 	fmt.Fprintf(t, "row hits\t%d\n", r.RowHits)
 	fmt.Fprintf(t, "data\t%.3f GB/s\tbus %.1f%% busy\n", r.GBPerS, 100*r.BusUtilization)
+	r.writeBounds(t)
 	fmt.Fprintf(t, "read latency\tmean %.2f clocks\tp99 %d, max %d\n", r.MeanReadLatency, r.P99ReadLatency, r.MaxReadLatency)
 	fmt.Fprintf(t, "  from arrival\tmean %.2f clocks\tmax %d\n", r.MeanArrivalLatency, r.MaxArrivalLatency)
 	fmt.Fprintf(t, "write latency\tmean %.2f clocks\tmax %d\n", r.MeanWriteLatency, r.MaxWriteLatency)

@@ -12,7 +12,9 @@ func (c *controller) serve(p choice, t int64) {
 		c.stats.Banks[p.bank].Conflicts++
 		c.channel.openBanks[a.Rank] &^= bit
 	case needReadRow, needWriteRow:
-		a.Row = b.entries[b.first[p.need&1]].row // of the read or of the write
+		e := &b.entries[b.first[p.need&1]] // the read or the write
+		a.Row = e.row
+		c.waits.row(p.bank, e.queued)
 		c.issue(dram.ACT, a, t)
 		c.channel.openBanks[a.Rank] |= bit
 		c.sched.buses[c.sched.busOf[a.Rank]].acts++
@@ -49,6 +51,7 @@ func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 		cmd++ // RDA, WRA
 		c.channel.openBanks[a.Rank] &^= c.channel.places[e.bank].bit
 	}
+	c.waits.column(e.kind, int(e.bank), e.arrived, t, t+c.channel.dataEnds[cmd])
 	c.issue(cmd, a, t)
 	of := &c.stats.Banks[e.bank]
 	if b.served > 0 {

@@ -27,6 +27,7 @@ type Stats struct {
 	ArrivalLatency   Latencies     `json:"-"` // of reads, from the request's clock on: with the time before a full queue
 	WriteLatency     Latencies     `json:"-"` // of writes that moved, from acceptance to the end of the data
 	Energy           dram.Energy   `json:"-"`
+	Waits            []Wait        `json:"-"` // what kept data buses idle while requests waited, most clocks first
 	shared           []openRequest // what ended here of requests that other channels serve, too
 }
 
@@ -80,6 +81,7 @@ func (s *Stats) add(o *Stats) {
 	s.ArrivalLatency.join(&o.ArrivalLatency)
 	s.WriteLatency.join(&o.WriteLatency)
 	s.Energy = s.Energy.Plus(o.Energy)
+	s.Waits = addWaits(s.Waits, o.Waits)
 }
 
 // expect makes room for the latencies of requests.
