@@ -112,3 +112,28 @@ func TestPeriodsWithinPeriods(t *testing.T) {
 		t.Errorf("%v and %d further periods, want %v and 6", *measured, further, measure(64*3+3))
 	}
 }
+
+// TestLikeBefore: later periods that add the same at the samples are taken from the one before; one that differs at a sample is measured.
+func TestLikeBefore(t *testing.T) {
+	for _, c := range []struct {
+		odd, asked int // an index that takes more, and the measurements of 40 indices in periods of 8
+	}{{-1, 8 + 4*3}, {3, 8 + 10 + 3*3}, {16, 8 + 3 + 10 + 10 + 3}, {27, 8 + 3 + 3 + 10 + 10}} { // samples up to the odd one, then all eight
+		asked := 0
+		amount := func(i int) pair {
+			p := pair{float64(5*(i/8) + i%8), 1}
+			if i == c.odd {
+				p.y = 2
+			}
+			return p
+		}
+		measure := LikeBefore(func(i int) pair { asked++; return amount(i) }, 8, []int{0, 3, 7})
+		for i := range 40 {
+			if got := measure(i); got != amount(i) {
+				t.Errorf("%d, odd %d: %v, want %v", i, c.odd, got, amount(i))
+			}
+		}
+		if asked != c.asked {
+			t.Errorf("odd %d: %d measurements, want %d", c.odd, asked, c.asked)
+		}
+	}
+}

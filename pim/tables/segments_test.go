@@ -88,3 +88,28 @@ func TestSkippingSegmentsOfKeyGroups(t *testing.T) {
 		}
 	}
 }
+
+// TestEndsOfSegments: the ends of heads within a sequence of which most are taken from the segment before are those of a run of every head.
+func TestEndsOfSegments(t *testing.T) {
+	deep.Cases(t, 5, func(t *rapid.T) {
+		spec, d, shape := drawRank(t)
+		spec.ScoreBuffer = rapid.SampledFrom(smallBuffers).Draw(t, "small buffer")
+		b, err := machine.NewRunner(spec, d, shape)
+		if bad := (*input.Error)(nil); errors.As(err, &bad) {
+			t.Skip(err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		table := measureTable(b, true)
+		row := table.geometry.RowTokens
+		if table.segment >= row || len(table.endPeriods()) < 2 {
+			return // a row has one segment, or no place repeats
+		}
+		base := row * rapid.IntRange(0, 1).Draw(t, "rows before")
+		for i := range row {
+			if got, want := table.ends[base/row][base/row%2][i], table.inSequence(b, base+i+1); got != want {
+				t.Fatalf("%d tokens, segments of %d: %d clocks beyond the attention, in a run %d", base+i+1, table.segment, got, want)
+			}
+		}
+	})
+}

@@ -125,10 +125,23 @@ func (t *KernelTable) endsWithin(b *machine.Runner, base int) []int64 {
 	case !t.appends:
 		step, periods = t.step, []int{row / t.step, t.geometry.ChunkTokens / t.step}
 	}
-	s := series.New(row/step, func(i int) clocks { return clocks(t.inSequence(b, base+(i+1)*step)) }, periods...)
+	measure := func(i int) clocks { return clocks(t.inSequence(b, base+(i+1)*step)) }
+	if t.appends && len(periods) > 1 && b.Machine.Repeats.On { // places of a segment end alike
+		measure = series.LikeBefore(measure, periods[0], samples(periods[0], periods[1]))
+	}
+	s := series.New(row/step, measure, periods...)
 	list := make([]int64, row)
 	for i := range list {
 		list[i] = int64(s.At(i / step))
+	}
+	return list
+}
+
+// samples returns the first, a middle and the last place of each part of a period.
+func samples(period, part int) []int {
+	var list []int
+	for first := 0; first < period; first += part {
+		list = append(list, first, first+part/2, first+part-1)
 	}
 	return list
 }
