@@ -16,6 +16,8 @@ type Decoding struct {
 	// Prompt is the number of tokens that were prefilled. After a preemption the tokens that
 	// had been emitted are among them.
 	Prompt int32
+	// Accepted is the drafts that the step accepts: of requests of a batch alone, once it is formed.
+	Accepted int32
 }
 
 // Context returns the tokens that the step of the given number attends over.

@@ -54,6 +54,17 @@ func drawVerified(t *rapid.T, system string) (sets []string) {
 		dense = false
 		add("policy.name=h2o", pick("policy.h2o.recent", "0.0", "0.03", "0.4"))
 	}
+	if slices.Contains([]string{"l3", "gpu+cpu"}, system) && dense && rapid.Bool().Draw(t, "window") { // the rest is attended to elsewhere
+		dense = false
+		hybrid := rapid.SampledFrom([]string{"window", "hgca"}).Draw(t, "hybrid")
+		size := rapid.SampledFrom([]string{"64", "300"}).Draw(t, "window's size")
+		add("policy.name="+hybrid, "policy."+hybrid+".window="+size, pick("policy."+hybrid+".block", "1", "50"))
+		if hybrid == "hgca" {
+			add(pick("policy.hgca.keep_all", "true", "false"), pick("policy.hgca.share", "0.1", "0.7"))
+		} else {
+			add(pick("policy.window.sink", "0", "30"))
+		}
+	}
 	prefix := dense && system != "cpu-offload" && system != "gpu+cpu" && rapid.Bool().Draw(t, "prefix")
 	if prefix {
 		add("cache.prefix=true", pick("cache.group_reads", "true", "false"))
@@ -190,7 +201,7 @@ func TestVerifiedOnce(t *testing.T) {
 func TestVerifiedRefusals(t *testing.T) {
 	for _, c := range []struct{ system, set, want string }{
 		{"l3", "serving.acceptance=0.0", "serving.acceptance = 0: expected more than 0, at most 1, with serving.verified_tokens = 2"},
-		{"gpu-only", "policy.name=csattention", "1 with policy.name = csattention: which tokens the drafts of a step choose is not modelled; that of dense, streaming, h2o, quest, lserve, duo is"},
+		{"gpu-only", "policy.name=csattention", "1 with policy.name = csattention: what several queries of one step attend to together is not modelled; it is for dense, window, streaming, h2o, quest, lserve, duo, hgca"},
 		{"l3", "serving.verified_overlap=1.01", "serving.verified_overlap = 1.01: expected 0 (as by chance) to 1"},
 		{"l3", "cache.prefix_attention=dimm", `1 with cache.prefix_attention = "dimm"`},
 		{"l3", "run.model=llama-3-70b", "serving.verified_tokens = 20: expected 16 at most with the 8 query heads of a KV head of llama-3-70b"},

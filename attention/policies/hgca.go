@@ -12,8 +12,8 @@ var hgca = policy.Policy{
 	About: policy.About{Attends: "a window on the GPUs, and elsewhere older tokens whose average weight is high; merged by log-sum-exp",
 		Stores: "the window on the GPUs; copies of salient tokens, and with keep_all all older ones, elsewhere",
 		Moves:  "queries down, results and log-sum-exps up; blocks that leave the window, in the background"},
-	Homes: policy.InDIMMs | policy.OnHost,
-	Keys:  HGCASpec{},
+	Homes: policy.InDIMMs | policy.OnHost, Drafts: true,
+	Keys: HGCASpec{},
 	Defaults: `window = 4096          # HGCA, section 5.4
 beta = 1.0             # HGCA, typical
 alpha = 0.1            # our choice: the paper gives none

@@ -7,7 +7,8 @@ import (
 
 // hybridCost is the cost of policies with a window on the GPUs and the rest at a home elsewhere.
 // At home they attend to all of it (window) or to its salient tokens (HGCA). Partial outputs are merged on
-// the GPUs. Tokens leave the window in blocks.
+// the GPUs. Tokens leave the window in blocks. All tokens of a step that verifies several attend to what has left the window before it, and to all
+// that is on the GPUs: what is salient is known when a token leaves, not by query. After the step what it accepts moves the window on.
 type hybridCost struct {
 	common
 	hgcaWindow
@@ -33,6 +34,7 @@ func (c *hybridCost) rest() policy.Held {
 func (c *hybridCost) near(held []policy.Held) []policy.Held {
 	most := c.sink + c.Size
 	if most > 0 {
+		most += c.shape.Ahead()
 		held = append(held, policy.Held{Device: policy.GPU, Heads: c.shape.KVHeads, Bytes: c.shape.Token(), Most: most})
 	}
 	if most > 0 && c.salient {
@@ -42,13 +44,16 @@ func (c *hybridCost) near(held []policy.Held) []policy.Held {
 }
 
 // away returns how many tokens of a context are at home before its step; without a window
-// the step's own is among them.
+// the step's own are among them.
 func (c *hybridCost) away(context int) int {
 	if c.Size == 0 {
 		return max(context-c.sink, 0)
 	}
-	return max(c.Evicted(context-1)-c.sink, 0)
+	return c.left(context - 1 - c.shape.Ahead())
 }
+
+// left returns how many of so many tokens have left the window and the sink.
+func (c *hybridCost) left(tokens int) int { return max(c.Evicted(tokens)-c.sink, 0) }
 
 // read reads the shares of the profile. It returns the share of copies over all heads, in the
 // contexts in which it is largest. With a profile it also returns the largest of all heads and contexts.
@@ -89,7 +94,7 @@ func (c *hybridCost) Decode(requests []policy.Request, run int) *policy.Step {
 	}
 	c.reset(n, 5+each)
 	near, away, far, leave, more, perHead := c.take(n), c.take(n), c.take(n), c.take(n), c.take(n), c.take(n*each)
-	sum, leaving, arriving, longest := 0, 0, 0, 0
+	sum, leaving, arriving, longest, ahead := 0, 0, 0, 0, c.shape.Ahead()
 	for i, r := range requests {
 		away[i] = c.away(r.Context)
 		near[i], far[i] = r.Context-away[i], policy.ShareOf(c.mean(run, r.Context), away[i])
@@ -104,8 +109,8 @@ func (c *hybridCost) Decode(requests []policy.Request, run int) *policy.Step {
 		}
 		leave[i], more[i] = 0, 0
 		if c.Size > 0 {
-			leave[i] = c.away(r.Context+1) - away[i]
-			more[i] = max(0, policy.ShareOf(c.mean(run, r.Context+1), away[i]+leave[i])-far[i])
+			leave[i] = c.left(r.Context-ahead+r.Accepted) - away[i]
+			more[i] = max(0, policy.ShareOf(c.mean(run, r.Context+1+r.Accepted), away[i]+leave[i])-far[i])
 		}
 		sum += near[i]
 		leaving += leave[i]
@@ -122,8 +127,8 @@ func (c *hybridCost) Decode(requests []policy.Request, run int) *policy.Step {
 		home.PerHead = perHead
 	}
 	c.attend(home)
-	if c.salient { // weights in, averages in and out
-		c.pass(1, 3*scoreBytes*int64(sum)*int64(c.shape.QueryHeads), 0)
+	if c.salient { // weights of each token of the step in, averages in and out
+		c.pass(1, int64(3+ahead)*scoreBytes*int64(sum)*int64(c.shape.QueryHeads), 0)
 	}
 	if leaving > 0 && c.all {
 		c.step.Leave = append(c.step.Leave, policy.Leaving{Heads: heads, From: away, Tokens: leave, Notes: c.notes()})
@@ -170,7 +175,7 @@ func (c *hybridCost) after(tokens int) int {
 	if c.Size == 0 {
 		return c.away(tokens)
 	}
-	return c.away(tokens + 1)
+	return c.left(tokens)
 }
 
 // Vectors returns the bytes of q and of an output with its sum; without a window those of k

@@ -19,7 +19,8 @@ func drawHybrid(t *rapid.T) (*hybridCost, keys) {
 	}
 	s.Window = rapid.IntRange(low, 60).Draw(t, "window")
 	s.Block = rapid.IntRange(1, max(1, s.Window)).Draw(t, "block")
-	return s.spec().Costs(policy.Shape{Layers: 2, QueryHeads: 8, KVHeads: 4, Dim: 16, ElementBits: 16}).(*hybridCost), *s
+	verified := rapid.IntRange(0, 4).Draw(t, "verified")
+	return s.spec().Costs(policy.Shape{Layers: 2, QueryHeads: 8, KVHeads: 4, Dim: 16, ElementBits: 16, Verified: verified}).(*hybridCost), *s
 }
 
 // arrived adds up what leaves for home, of all tokens and of the salient ones, and checks that
@@ -39,7 +40,7 @@ func arrived(t *rapid.T, leave []policy.Leaving, hgca bool, home *[2]int) {
 
 // TestTokensLeaveOnce follows a request of a prompt in chunks and its steps: every token that
 // has left the window went home once, in order, before it is attended to there; the rest
-// is on the GPUs, as the policy's values have it; memory is for what is held.
+// is on the GPUs, as the policy's values have it, with all tokens that the step verifies; memory is for what is held.
 func TestTokensLeaveOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, s := drawHybrid(t)
@@ -55,13 +56,15 @@ func TestTokensLeaveOnce(t *testing.T) {
 			finished += chunk
 		}
 		window := hgcaWindow{Size: s.Window, Block: s.Block}
-		for context := prompt + 1; context < prompt+100; context++ {
-			left := context
+		step := 1 + c.shape.Ahead()
+		for before, accepted := prompt, 0; before < prompt+100; before += 1 + accepted {
+			context, left := before+step, before+step
+			accepted = rapid.IntRange(0, step-1).Draw(t, "accepted")
 			if s.Window > 0 {
-				left = window.Evicted(context - 1)
+				left = window.Evicted(before)
 			}
 			away := max(0, left-c.sink)
-			x := c.Decode([]policy.Request{{Prompt: prompt, Context: context}}, 0)
+			x := c.Decode([]policy.Request{{Prompt: prompt, Context: context, Accepted: accepted}}, 0)
 			if s.Window == 0 {
 				home[0] = away // with the vectors
 			}
@@ -79,7 +82,10 @@ func TestTokensLeaveOnce(t *testing.T) {
 			if c.all && home[0] != away || c.salient && home[1] != want {
 				t.Fatalf("context %d: %v are at home, %d have left and %d are attended to", context, home, away, want)
 			}
-			checkHeld(t, c, context-1, near-1, home)
+			if s.Window > 0 { // else the step's own are at home, too
+				checkHeld(t, c, before, near-step, home)
+			}
+			checkHeld(t, c, context, near, home)
 			arrived(t, x.Leave, c.salient, &home)
 		}
 	})
@@ -103,5 +109,30 @@ func checkHeld(t *rapid.T, c *hybridCost, tokens, near int, home [2]int) {
 	}
 	if sum[policy.GPU] < near || sum[policy.Home] < home[0]+home[1]-1 {
 		t.Fatalf("%d tokens: %d on the GPUs, %v at home, memory for %v", tokens, near, home, sum)
+	}
+}
+
+// TestWindowOfDrafts: by hand, three tokens a step, a window of 8 that loses 4 at once behind a sink of 2. All tokens of a step attend to the window
+// as it was before it and to one another; what leaves after it is what the accepted ones push out.
+func TestWindowOfDrafts(t *testing.T) {
+	k := newKeys("window")
+	k.Sink, k.Window, k.Block = 2, 8, 4
+	c := k.spec().Costs(policy.Shape{Layers: 1, QueryHeads: 2, KVHeads: 1, Dim: 8, ElementBits: 16, Verified: 3})
+	for _, s := range []struct{ before, accepted, near, away, leave int }{
+		{6, 0, 9, 0, 0}, {6, 1, 9, 0, 2}, {6, 2, 9, 0, 2}, // 8 tokens fill the window: 0 to 3 leave it, of which the sink keeps 2
+		{11, 0, 12, 2, 4}, {11, 2, 12, 2, 4}, {13, 0, 10, 6, 0}, {13, 1, 10, 6, 0}, {13, 2, 10, 6, 4},
+	} {
+		x := c.Decode([]policy.Request{{Prompt: 5, Context: s.before + 3, Accepted: s.accepted}}, 0)
+		leave := 0
+		for _, l := range x.Leave {
+			leave += l.Tokens[0]
+		}
+		if near, away := x.Attend[0].Tokens[0], x.Attend[1].Tokens[0]; near != s.near || away != s.away || leave != s.leave {
+			t.Errorf("%+v: %d on the GPUs, %d at home, %d leave", s, near, away, leave)
+		}
+	}
+	held, _ := c.Memory(0)
+	if most := held[len(held)-1].Most; most != 2+8+2 {
+		t.Errorf("the GPUs hold %d tokens at most, want sink, window and two drafts", most)
 	}
 }

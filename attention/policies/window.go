@@ -10,8 +10,8 @@ var window = policy.Policy{
 	Name: "window", Source: "our own; the split is HGCA's",
 	About: policy.About{Attends: "everything: a sink and a window on the GPUs, the rest elsewhere; merged by log-sum-exp", Stores: "the window on the GPUs, all older tokens elsewhere",
 		Moves: "queries down, results and log-sum-exps up; blocks that leave the window, in the background"},
-	Homes: policy.InDIMMs | policy.OnHost,
-	Keys:  WindowSpec{},
+	Homes: policy.InDIMMs | policy.OnHost, Drafts: true,
+	Keys: WindowSpec{},
 	Defaults: `sink = 0     # our choice: nothing is lost elsewhere
 window = 512 # our choice: it fits beside the weights
 block = 128  # our choice: the paper gives none

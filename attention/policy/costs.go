@@ -53,8 +53,9 @@ const (
 )
 
 // Request is a decoding request: Context counts the tokens before a step and the step's
-// own, Prompt those that were prefilled, at least one less.
-type Request struct{ Prompt, Context int }
+// own, Prompt those that were prefilled, at least one less. Accepted is how many drafts the step will accept, of those that it verifies: the other
+// tokens of Context beyond the first of the step's own are then overwritten.
+type Request struct{ Prompt, Context, Accepted int }
 
 // Class is KV heads of a layer that attend alike, each over tokens of its own.
 type Class struct {

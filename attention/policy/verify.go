@@ -3,7 +3,8 @@ package policy
 import "fmt"
 
 // probes are the decoding requests that Verify asks about.
-var probes = []Request{{1, 2}, {16, 17}, {16, 40}, {700, 701}, {700, 1000}, {5000, 5001}, {5000, 7000}, {20_000, 20_100}}
+var probes = []Request{{Prompt: 1, Context: 2}, {Prompt: 16, Context: 17}, {Prompt: 16, Context: 40}, {Prompt: 700, Context: 701},
+	{Prompt: 700, Context: 1000}, {Prompt: 5000, Context: 5001}, {Prompt: 5000, Context: 7000}, {Prompt: 20_000, Context: 20_100}}
 
 // Verify returns an error where costs break what the types of this package promise of them, for requests of some lengths: a
 // mistake of who wrote the policy. It is meant for policies that a program adds; tests hold those that ship to more.

@@ -30,7 +30,7 @@ func (s *State) drafted(d *scheduler.Decoding) int {
 	return s.Speculation.Emits(r.ID, emitted, r.Output-emitted) - 1
 }
 
-// speculate counts the drafts that the batch will accept.
+// speculate notes the drafts that the batch will accept.
 func (s *State) speculate() {
 	if s.Speculation.Ahead() == 0 {
 		return
@@ -38,7 +38,13 @@ func (s *State) speculate() {
 	s.Batch.Drafted = 0
 	for i := range s.Batch.Sub {
 		sub := &s.Batch.Sub[i]
-		s.Batch.Drafted += s.draftedOf(sub.Decode) + s.draftedOf(sub.Near) + s.draftedOf(sub.Host)
+		for _, decoding := range [...][]scheduler.Decoding{sub.Decode, sub.Near, sub.Host} {
+			for k := range decoding {
+				d := &decoding[k]
+				d.Accepted = int32(s.drafted(d))
+				s.Batch.Drafted += int(d.Accepted)
+			}
+		}
 	}
 }
 

@@ -77,7 +77,8 @@ func (a *Attends) Read(r policy.Request) (bytes float64) {
 func (a *Attends) Decode(requests []scheduler.Decoding, run int, step int64) *policy.Step {
 	a.Requests = a.Requests[:0]
 	for i := range requests {
-		a.Requests = append(a.Requests, policy.Request{Prompt: int(requests[i].Prompt), Context: requests[i].Context(step) + a.verified - 1})
+		r := &requests[i]
+		a.Requests = append(a.Requests, policy.Request{Prompt: int(r.Prompt), Context: r.Context(step) + a.verified - 1, Accepted: int(r.Accepted)})
 	}
 	return a.Policy.Decode(a.Requests, run)
 }

@@ -20,7 +20,7 @@ func (s *System) checkDrafts(all []System, cfg *configs.Config, c *input.Check) 
 		off(false, "run.system = %s, whose steps of several tokens are not modelled; those of %s are", s.Name, with)
 		return
 	}
-	off(cfg.Policy.Drafts(), "policy.name = %s: which tokens the drafts of a step choose is not modelled; that of %s is", cfg.Policy.Name, strings.Join(cfg.Policy.List().Drafting(), ", "))
+	off(cfg.Policy.Drafts(), "policy.name = %s: what several queries of one step attend to together is not modelled; it is for %s", cfg.Policy.Name, strings.Join(cfg.Policy.List().Drafting(), ", "))
 	off(!s.Derive(cfg).PrefixStays(), "cache.prefix_attention = %q: tokens of prompts would attend there with the queries of a step that verifies drafts; %q is modelled",
 		cfg.Cache.PrefixAttention, scheduler.PrefixOnGPU)
 	if group := cfg.Model.QueryGroup(); s.KV.InDIMM && group*cfg.Serving.VerifiedTokens > pim.MaxQueries {
