@@ -312,25 +312,26 @@ func (r *Report) WriteText(out io.Writer) error {
 			return err
 		}
 	}
+	var blocks [][]string
 	for i := range r.Rows {
 		if text := r.Rows[i].explain(&r.SLO); text != "" {
-			fmt.Fprintf(out, "\n%d: %s", i+1, text)
+			blocks = append(blocks, []string{fmt.Sprintf("%d: %s", i+1, strings.TrimSuffix(text, "\n"))})
 		}
 	}
-	fmt.Fprint(out, strings.Repeat("\n", min(len(r.Rows), 1)))
+	var commands []string
 	for i := range r.Rows {
 		if x := &r.Rows[i]; x.Command != "" {
-			fmt.Fprintf(out, "%d: %s\n", i+1, x.Command)
+			commands = append(commands, fmt.Sprintf("%d: %s", i+1, x.Command))
 			if x.VLLM != "" && x.Highest > 0 {
-				fmt.Fprintf(out, "   vllm serve ... %s\n", x.VLLM)
+				commands = append(commands, "   vllm serve ... "+x.VLLM)
 			}
 		}
 	}
-	for i, text := range r.allNotes() {
-		fmt.Fprintf(out, "%snote: %s\n", strings.Repeat("\n", 1-min(i, 1)), text)
-	}
-	for i, text := range r.Unable {
-		fmt.Fprintf(out, "%s%s\n", strings.Repeat("\n", 1-min(i, 1)), text)
+	notes := list.Map(r.allNotes(), func(text string) string { return "note: " + text })
+	for _, block := range append(blocks, commands, notes, r.Unable) {
+		for i, line := range block { // a blank line before each block
+			fmt.Fprintf(out, "%s%s\n", strings.Repeat("\n", 1-min(i, 1)), line)
+		}
 	}
 	return nil
 }

@@ -34,6 +34,33 @@ func TestRowsBeyondBoards(t *testing.T) {
 	}
 }
 
+// TestBlocks: whatever of a row's explanation, commands, notes and combinations that fit nowhere there is, one blank line stands before each block.
+func TestBlocks(t *testing.T) {
+	for given := range 16 {
+		r, blocks := &Report{Rows: []Row{{Load: Load{System: "l3", RatePerS: 1, Met: true}, Called: []string{"l3", "", "", ""}, Highest: 1}}}, 1
+		if given&1 > 0 {
+			r.Rows[0].Asked, blocks = &Asked{RatePerS: 9, Nodes: 9}, blocks+1
+		}
+		if given&2 > 0 {
+			r.Rows[0].Command, r.Rows[0].VLLM, blocks = "l3sim capacity", "--tensor-parallel-size 1", blocks+1
+		}
+		if given&4 > 0 {
+			r.Notes, blocks = []string{"one", "two"}, blocks+1
+		}
+		if given&8 > 0 {
+			r.Unable, blocks = []string{"three"}, blocks+1
+		}
+		var b strings.Builder
+		if err := r.WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+		_, table, _ := strings.Cut(b.String(), "\n\n") // behind what the report is of
+		if got := 1 + strings.Count(table, "\n\n"); strings.Contains(b.String(), "\n\n\n") || strings.HasSuffix(table, "\n\n") || got != blocks {
+			t.Errorf("%d blocks, want %d:\n%s", got, blocks, b.String())
+		}
+	}
+}
+
 // TestBoardsLast: a row that no board holds stands behind all others, however good it is.
 func TestBoardsLast(t *testing.T) {
 	r := &Report{Rows: []Row{{Load: Load{System: "slow", RatePerS: 1}}, {BeyondBoards: true, Load: Load{System: "best", RatePerS: 9}}, {Load: Load{System: "good", RatePerS: 5}}}}
