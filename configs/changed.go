@@ -18,6 +18,9 @@ type Change struct {
 // names, in the order of the struct: what a user changed, wherever that was; not those of [content]. It
 // returns none where a preset cannot be read.
 func (c *Config) Changed() []Change {
+	if c.Made() != nil {
+		return nil
+	}
 	base := c.loader.ofPresets([]Flag{{Key: "preset", Value: c.Preset}, {Key: "run.model", Value: c.Run.Model},
 		{Key: "gpu.preset", Value: c.GPU.Preset}, {Key: "dram.preset", Value: c.DRAM.Preset}})
 	if base == nil {

@@ -127,7 +127,7 @@ func (n *Node) Check(c *input.Check) {
 
 // RankCapacity returns the bytes of one rank, those for check bits in line with the data included: see Config.RankRoom.
 func (n *Node) RankCapacity() units.Bytes {
-	return n.MemoryCapacity / units.Bytes(n.Channels*n.Ranksets)
+	return n.MemoryCapacity / units.Bytes(max(1, n.Channels*n.Ranksets))
 }
 
 // RankDies returns the dies at each position of a rank: those of dram.dies, or as many as its capacity takes.
@@ -135,7 +135,7 @@ func (c *Config) RankDies() int { return cmp.Or(c.DRAM.Dies, c.capacityDies()) }
 
 // capacityDies returns how many dies at each position of a rank its capacity takes.
 func (c *Config) capacityDies() int {
-	each := c.DRAM.LayerBytes()
+	each := max(1, c.DRAM.LayerBytes())
 	return int((c.Node.RankCapacity() + each - 1) / each)
 }
 
@@ -155,7 +155,7 @@ func (c *Config) checkDies(k *input.Check) {
 
 // DieText names the density of a die: 8Gb.
 func (c *Config) DieText() string {
-	return fmt.Sprintf("%.4gGb", float64(c.DRAM.LayerBytes())*8/float64(c.DRAM.Chips())/(1<<30))
+	return fmt.Sprintf("%.4gGb", float64(c.DRAM.LayerBytes())*8/float64(max(1, c.DRAM.Chips()))/(1<<30))
 }
 
 // RankRoom returns the bytes of one rank that in-line ECC leaves.
@@ -192,16 +192,17 @@ func (g *GPU) Check(c *input.Check) {
 func (c *Config) AttendsToAll() bool { return c.Policy.Dense() && c.Model.Window == 0 }
 
 // Replicas returns the data-parallel replicas of the model on the node's GPUs.
-func (c *Config) Replicas() int { return c.Node.GPUs / c.Model.TensorParallel }
+func (c *Config) Replicas() int { return c.Node.GPUs / max(1, c.Model.TensorParallel) }
 
 // ReplicaChannels returns the memory channels of one replica.
-func (c *Config) ReplicaChannels() int { return c.Node.Channels / c.Replicas() }
+func (c *Config) ReplicaChannels() int { return c.Node.Channels / max(1, c.Replicas()) }
 
 // DIMMs returns the number of DIMMs of the node, from the ranks that a DIMM has on a channel. A DIMM of DDR5
 // has ranks on each of its two sub-channels.
 func (c *Config) DIMMs() int {
 	channels := (c.Node.Channels + c.DRAM.Rules().SubChannels - 1) / c.DRAM.Rules().SubChannels
-	return channels * ((c.Node.Ranksets + c.Energy.RanksPerDIMM - 1) / c.Energy.RanksPerDIMM)
+	ranks := max(1, c.Energy.RanksPerDIMM)
+	return channels * ((c.Node.Ranksets + ranks - 1) / ranks)
 }
 
 // HeadShape returns the shape of one KV head on the DIMMs. Each token that a step verifies has a query of each query head.

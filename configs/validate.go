@@ -16,6 +16,10 @@ import (
 // Check has the rules of each section and, where the sections are right by themselves,
 // of what must fit together.
 func (c *Config) Check(k *input.Check) {
+	if err := c.Made(); err != nil {
+		k.Fails("", err)
+		return
+	}
 	systems := c.loader.names()
 	if i := slices.IndexFunc(c.loader.systems, func(s System) bool { return slices.Contains(s.Others, strings.ToLower(c.Run.System)) }); i >= 0 && c.System() == nil {
 		k.Fails("run.system", &input.Error{Value: schema.Written(c.Run.System), Nearest: c.loader.systems[i].Name,

@@ -52,5 +52,5 @@ func (s *Spec) DataBursts() int {
 
 // Usable returns what is left for data of a capacity.
 func (s *Spec) Usable(capacity units.Bytes) units.Bytes {
-	return capacity / units.Bytes(s.RowBursts()) * units.Bytes(s.DataBursts())
+	return capacity / units.Bytes(max(1, s.RowBursts())) * units.Bytes(s.DataBursts())
 }

@@ -116,13 +116,13 @@ func (s *Spec) DataEnd(c Command) int64 {
 func (s *Spec) BurstBytes() int { return s.BurstLength * s.BusWidth / 8 }
 
 // Chips returns the chips of a rank.
-func (s *Spec) Chips() int { return s.BusWidth / s.DeviceWidth }
+func (s *Spec) Chips() int { return s.BusWidth / max(1, s.DeviceWidth) }
 
 // Banks returns the banks of a rank.
 func (s *Spec) Banks() int { return s.BankGroups * s.BanksPerGroup }
 
 // RowBursts returns the bursts of one row: the columns of an Address.
-func (s *Spec) RowBursts() int { return s.Columns / s.BurstLength }
+func (s *Spec) RowBursts() int { return s.Columns / max(1, s.BurstLength) }
 
 // RowBytes returns the bytes of one row of one bank over the whole rank.
 func (s *Spec) RowBytes() units.Bytes { return units.Bytes(s.RowBursts() * s.BurstBytes()) }

@@ -111,7 +111,7 @@ func (m *Model) largest() (key string, value int) {
 func (m *Model) elementBytes(n int64) units.Bytes { return units.Bytes(n * int64(m.ElementBits) / 8) }
 
 // QueryGroup returns g, the query heads that share one KV head.
-func (m *Model) QueryGroup() int { return m.Heads / m.KVHeads }
+func (m *Model) QueryGroup() int { return m.Heads / max(1, m.KVHeads) }
 
 // QKVWidth returns the output width of QKV generation: all heads of q, k and v.
 func (m *Model) QKVWidth() int { return (m.Heads + 2*m.KVHeads) * m.HeadDim }

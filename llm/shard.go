@@ -26,7 +26,7 @@ func (m *Model) Splits() string {
 }
 
 // KVReplicas returns how many GPUs of a replica of the model hold each KV head.
-func (m *Model) KVReplicas() int { return max(1, m.TensorParallel/m.KVHeads) }
+func (m *Model) KVReplicas() int { return max(1, m.TensorParallel/max(1, m.KVHeads)) }
 
 // ShardHeads returns the query and KV heads of the GPU that has most of them.
 func (m *Model) ShardHeads() (query, kv int) {

@@ -127,8 +127,11 @@ func Middle(trace *traces.Trace, from, to int) Window {
 }
 
 // Measured returns what the requests from one place in the trace to before another say. Gaps
-// are those of Options.Measure.
+// are those of Options.Measure. Without such requests it is zero.
 func (r *Result) Measured(from, to int, over Window) Measured {
+	if from < 0 || from >= to || to > len(r.Requests) {
+		return Measured{}
+	}
 	part := Result{Requests: r.Requests[from:to]}
 	o := part.outcomes()
 	m := Measured{

@@ -205,9 +205,12 @@ func (t *Trace) Cut(spec ArrivalSpec) (*Trace, error) {
 }
 
 // Repeated returns a trace of n requests: those of t again and again, each time behind the last,
-// after the mean gap where they have times.
+// after the mean gap where they have times. Those of an empty trace are none.
 func (t *Trace) Repeated(n int) *Trace {
-	if n <= len(t.Requests) {
+	if len(t.Requests) == 0 {
+		n = 0
+	}
+	if n = max(n, 0); n <= len(t.Requests) {
 		return &Trace{Name: t.Name, Requests: t.Requests[:n], HashTokens: t.HashTokens, Notes: t.Notes}
 	}
 	again := &Trace{Name: t.Name, Requests: make([]Request, n), HashTokens: t.HashTokens, Notes: t.Notes}

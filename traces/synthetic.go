@@ -249,6 +249,9 @@ func (t *Trace) Redraw(n int, seed uint64) (*Trace, error) {
 	if n < 1 || n > MaxRequests {
 		return nil, badRequests(n)
 	}
+	if len(t.Requests) == 0 {
+		return nil, &input.Error{Key: "trace", Value: "0 requests", Expected: "at least one, whose lengths are drawn"}
+	}
 	random := rand.New(stream(seed, Empirical, "requests"))
 	drawn := *t
 	drawn.Requests = make([]Request, n)

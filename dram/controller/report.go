@@ -213,7 +213,7 @@ func (p *powerReport) writeLine(w io.Writer) {
 
 // UnknownCurrents names the currents that the energy of power-down and self-refresh lacks.
 func (s *Setup) UnknownCurrents() (names []string) {
-	if s.Policy.PowerDown == "off" {
+	if s.made() != nil || s.Policy.PowerDown == "off" {
 		return nil
 	}
 	for state, name := range map[dram.Standby]string{dram.ActivePowerDown: "IDD3P", dram.PrechargedPowerDown: "IDD2P", dram.SelfRefresh: "IDD6"} {

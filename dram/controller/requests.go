@@ -41,6 +41,9 @@ func (s *Setup) requestBytes() uint64 {
 
 // SetRequestBytes sets RequestBytes from a number or "burst". The part must be valid.
 func (s *Setup) SetRequestBytes(text string) error {
+	if err := s.made(); err != nil {
+		return err
+	}
 	if text == "burst" {
 		s.RequestBytes = OneBurst
 		return nil

@@ -226,10 +226,13 @@ func (t *KernelTable) Alone(context int) int64 {
 	return t.ListAlone(context, 0)
 }
 
+// nothing reports whether a head of that many tokens takes nothing: it has none, or the table is of no heads.
+func (t *KernelTable) nothing(tokens int) bool { return tokens < 1 || t.block == 0 }
+
 // InSequence returns the clocks that one more head adds to a long sequence of equal
 // heads: the read-out of one overlaps the next one's append and activation.
 func (t *KernelTable) InSequence(context int) int64 {
-	if context < 1 {
+	if t.nothing(context) {
 		return 0
 	}
 	return t.paced(t.nextHead(context), context, 0)
@@ -254,7 +257,7 @@ func (t *KernelTable) paced(clocks int64, context int, further int64) int64 {
 
 // Drain returns the clocks of a head alone that hide behind the next head's in a sequence: Alone less InSequence.
 func (t *KernelTable) Drain(context int) int64 {
-	if context < 1 {
+	if t.nothing(context) {
 		return 0
 	}
 	return t.Alone(context) - t.InSequence(context)
@@ -262,7 +265,7 @@ func (t *KernelTable) Drain(context int) int64 {
 
 // Attention returns Alone without the append.
 func (t *KernelTable) Attention(context int) int64 {
-	if context < 1 {
+	if t.nothing(context) {
 		return 0
 	}
 	a := t.attends(context)
@@ -301,7 +304,7 @@ func clocksAt(s *series.Series[machine.Activity], i int) int64 {
 
 // Activity returns what the head of Alone has a rank do. It is exact for every length, keys that are scored twice included.
 func (t *KernelTable) Activity(context int) machine.Activity {
-	if context < 1 {
+	if t.nothing(context) {
 		return machine.Activity{}
 	}
 	return t.attends(context).Plus(t.appended[(context-1)%t.geometry.ChunkTokens].At((context-1)/t.geometry.ChunkTokens), 1)
@@ -310,7 +313,7 @@ func (t *KernelTable) Activity(context int) machine.Activity {
 // WithRefresh returns the clocks that computing for clocks takes in the long run with refresh: a REF every tREFI, in which
 // the rank stands still for tRFC. The manager issues REFs where all banks are closed anyway, so that they cost nothing else.
 func (t *KernelTable) WithRefresh(clocks int64) int64 {
-	computing := t.refreshInterval - t.refreshCycle
+	computing := max(1, t.refreshInterval-t.refreshCycle)
 	return clocks + (clocks*t.refreshCycle+computing-1)/computing
 }
 
@@ -352,8 +355,11 @@ func (t *KernelTable) further(tokens, rows int) int64 { return max(0, int64(rows
 // bottleneck and the scores fit the score buffer. Beyond the buffer the further rows are taken to be
 // spread evenly over the list; where the rank's bus binds (many multiplier sets) rows are taken to be equally full.
 func (t *KernelTable) Scattered(tokens, rows int) int64 {
+	if t.nothing(tokens) {
+		return 0
+	}
 	more := t.further(tokens, rows)
-	if more == 0 || tokens < 1 {
+	if more == 0 {
 		return 0
 	}
 	full := bits.Len(uint(tokens/rows/t.geometry.ChunkTokens)) - 1
@@ -367,7 +373,7 @@ func (t *KernelTable) Scattered(tokens, rows int) int64 {
 
 // ListAlone is Alone of a head over a list of tokens in rows rows.
 func (t *KernelTable) ListAlone(tokens, rows int) int64 {
-	if tokens < 1 {
+	if t.nothing(tokens) {
 		return 0
 	}
 	clocks := t.attention(tokens) + t.appendClocks(tokens) + t.Scattered(tokens, rows)
@@ -378,7 +384,7 @@ func (t *KernelTable) ListAlone(tokens, rows int) int64 {
 func (t *KernelTable) ListInSequence(tokens, rows, last int) int64 {
 	var clocks int64
 	switch {
-	case tokens < 1:
+	case t.nothing(tokens):
 		return 0
 	case !t.appends || rows <= t.unitsOf(tokens) && last == (tokens-1)%t.geometry.RowTokens+1:
 		clocks = t.nextHead(tokens)

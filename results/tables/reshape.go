@@ -50,9 +50,12 @@ func (t *Table) numbers(rows []int, column int) (values []float64) {
 
 // Wide returns the table with a column for each value in column x, in their order. Its cells are those of
 // column y. The columns left of both tell rows apart; all others are left out. A cell without a row is
-// empty; if several rows have the same cell, the last counts.
+// empty; if several rows have the same cell, the last counts. Without such columns it is empty.
 func (t *Table) Wide(x, y int) *Table {
 	left := min(x, y)
+	if left < 0 || max(x, y) >= len(t.Columns) {
+		return &Table{Name: t.Name}
+	}
 	out := &Table{Name: t.Name, Columns: slices.Clone(t.Columns[:left]), Kinds: t.Kinds}
 	place := map[Value]int{} // columns
 	for _, rows := range t.Group(t.All(), x) {

@@ -41,6 +41,9 @@ type Table struct {
 
 // Kind returns what a column holds: as Kinds or its name says, else what all its cells are.
 func (t *Table) Kind(column int) Kind {
+	if column < 0 || column >= len(t.Columns) {
+		return ""
+	}
 	name := t.Columns[column]
 	if kind := cmp.Or(t.Kinds[name], Describe(name).Kind); kind != "" {
 		return kind
@@ -181,6 +184,9 @@ func (t *Table) IsConfig() []bool {
 
 // Number returns a cell as a number, false where it is not a number.
 func (t *Table) Number(row, column int) (float64, bool) {
+	if row < 0 || row >= len(t.Rows) || column < 0 || column >= len(t.Rows[row]) {
+		return 0, false
+	}
 	return t.Rows[row][column].Float()
 }
 
