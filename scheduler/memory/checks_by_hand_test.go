@@ -1,0 +1,80 @@
+package memory
+
+import (
+	"math"
+	"testing"
+
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/traces"
+)
+
+// TestSharedByHand: of two blocks of 16 tokens the second request uses one, the first both. In a sub-batch they share 16 tokens.
+func TestSharedByHand(t *testing.T) {
+	l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 16, Capacity: 100})
+	l.KeepPrefixes(16, 10, scheduler.PlaceByPrefix)
+	holds := make([]Reservation, 2)
+	for i, tokens := range []int{32, 16} {
+		h := HistoryOf(&traces.Request{Input: 48, Output: 1}, 7, tokens) // one conversation
+		holds[i], _ = l.Reserve(Prompted(tokens+1), &h, 0, nil)
+		l.Keep(&holds[i], &h)
+	}
+	both := []scheduler.Decoding{{Request: 0}, {Request: 1}}
+	for _, c := range []struct {
+		name   string
+		decode []scheduler.Decoding
+		shared []scheduler.Shared
+		legal  bool
+	}{
+		{"as they lie", both, []scheduler.Shared{{Tokens: 16, Requests: []int32{0, 1}}}, true},
+		{"by place in the sub-batch", []scheduler.Decoding{{Request: 1}, {Request: 0}}, []scheduler.Shared{{Tokens: 16, Requests: []int32{0, 1}}}, true},
+		{"alone", both[:1], nil, true},
+		{"nobody shares", both, nil, false},
+		{"too many tokens", both, []scheduler.Shared{{Tokens: 32, Requests: []int32{0, 1}}}, false},
+		{"one with itself", both[:1], []scheduler.Shared{{Tokens: 32, Requests: []int32{0}}}, false},
+		{"in two parts", both, []scheduler.Shared{{Tokens: 8, Requests: []int32{0, 1}}, {Tokens: 8, Requests: []int32{0, 1}}}, false},
+	} {
+		if err := l.NewCacheCheck().CheckShared(&scheduler.SubBatch{Decode: c.decode, Shared: c.shared}, holds); (err == nil) != c.legal {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestOrderOfSharesByHand: a stretch that spares fewer tokens comes after one that spares more. Two spare their tokens once, three twice.
+func TestOrderOfSharesByHand(t *testing.T) {
+	l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 16, Capacity: 100})
+	l.KeepPrefixes(16, 10, scheduler.PlaceByPrefix)
+	holds, decode := make([]Reservation, 5), make([]scheduler.Decoding, 5)
+	for i, first := range []uint64{1, 1, 1, 2, 2} {
+		r := &traces.Request{Input: 2*traces.BlockTokens + 1, Output: 1, Hashes: []uint64{first, 9}}
+		h := HistoryOf(r, int32(i), 16)
+		holds[i], _ = l.Reserve(Prompted(17), &h, 0, nil)
+		l.Keep(&holds[i], &h)
+		decode[i].Request = int32(i)
+	}
+	three, two := scheduler.Shared{Tokens: 16, Requests: []int32{0, 1, 2}}, scheduler.Shared{Tokens: 16, Requests: []int32{3, 4}}
+	for legal, shared := range map[bool][]scheduler.Shared{true: {three, two}, false: {two, three}} {
+		if err := l.NewCacheCheck().CheckShared(&scheduler.SubBatch{Decode: decode, Shared: shared}, holds); (err == nil) != legal {
+			t.Errorf("%v: %v", shared, err)
+		}
+	}
+}
+
+// TestOutlastedByHand: a request that has emitted more than any output that is expected runs on for that many steps, and then ends.
+func TestOutlastedByHand(t *testing.T) {
+	f := NewForecast(&scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 8, History: 5}, 1)
+	f.Ended(3)
+	f.Add(0, 10, 20) // to be admitted: 8 at most are expected
+	f.Foresee(NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 100}))
+	for k := range 12 {
+		want := 0.0
+		if ahead[k] <= 8 { // in the last step of the place
+			want = float64(10 + 20 + ahead[k+1] - 1)
+		}
+		if got := f.own.need[k]; math.Abs(got-want) > 1e-12 || f.own.spread[k] != 0 {
+			t.Errorf("in %d steps it needs %v ± %v units, by hand %v", ahead[k], got, f.own.spread[k], want)
+		}
+	}
+	if f.reach != 8 {
+		t.Errorf("it runs for %d steps, want 8", f.reach)
+	}
+}
