@@ -39,6 +39,28 @@ func TestSharedByHand(t *testing.T) {
 	}
 }
 
+// TestLongStretchByHand: two requests use the same three blocks of 16 tokens, which are one stretch of 48.
+func TestLongStretchByHand(t *testing.T) {
+	l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 16, Capacity: 100})
+	l.KeepPrefixes(16, 10, scheduler.PlaceByPrefix)
+	holds := make([]Reservation, 4)
+	for i := range holds {
+		h := HistoryOf(&traces.Request{Input: 64, Output: 1}, int32(i%2), 48) // of two conversations
+		holds[i], _ = l.Reserve(Prompted(49), &h, 0, nil)
+		l.Keep(&holds[i], &h)
+	}
+	var decode []scheduler.Decoding
+	for i := range holds {
+		decode = append(decode, scheduler.Decoding{Request: int32(i)})
+	}
+	for tokens, legal := range map[int]bool{16: false, 32: false, 48: true, 64: false} {
+		shared := []scheduler.Shared{{Tokens: tokens, Requests: []int32{0, 2}}, {Tokens: tokens, Requests: []int32{1, 3}}} // which spare as much
+		if err := l.NewCacheCheck().CheckShared(&scheduler.SubBatch{Decode: decode, Shared: shared}, holds); (err == nil) != legal {
+			t.Errorf("%d tokens: %v", tokens, err)
+		}
+	}
+}
+
 // TestOrderOfSharesByHand: a stretch that spares fewer tokens comes after one that spares more. Two spare their tokens once, three twice.
 func TestOrderOfSharesByHand(t *testing.T) {
 	l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 16, Capacity: 100})

@@ -362,6 +362,7 @@ func TestSchedulesAreLegal(t *testing.T) {
 		}
 	}
 	deep.Until(t, func() bool { return skipped > 0 }, check)
+	deep.Seeds(t, 150, check)
 }
 
 // TestRunsAllocateNothing checks that an engine reuses its memory.

@@ -5,13 +5,15 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // TestBoundaryWait compares the wait for a boundary with a list of all boundaries: the
 // ends of the heads, multiples of the step from each head's start, and every clock once
 // the heads are done.
 func TestBoundaryWait(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check := func(t *rapid.T) {
 		c := Boundaries{
 			Clock: NewClock(Time(rapid.IntRange(1, 9).Draw(t, "tCK")), rapid.Int64Range(10, 13).Draw(t, "tREFI"), 10),
 			Each:  rapid.Int64Range(1, 3).Draw(t, "heads"), Step: rapid.Int64Range(0, 5).Draw(t, "step"),
@@ -45,7 +47,9 @@ func TestBoundaryWait(t *testing.T) {
 				t.Fatalf("at %v: the boundary is in %v, at most %v was promised", elapsed, got, most)
 			}
 		}
-	})
+	}
+	rapid.Check(t, check)
+	deep.Seeds(t, 100, check)
 }
 
 // TestClockTime compares the time of clocks with the quotient in numbers of any size, where the clock multiplies by the

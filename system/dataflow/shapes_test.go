@@ -12,7 +12,7 @@ import (
 // another, each as long as its attention on a GPU or its device, whichever is longer, and
 // its block; beside them a transfer that only the iteration's end waits for.
 func TestAlone(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check := func(t *rapid.T) {
 		time := func(name string, low int) Time { return Time(rapid.IntRange(low, 50).Draw(t, name)) }
 		start, entry, attention, device, block, exit := time("start", 0), time("entry", 0), time("attention", 1), time("device", 1), time("block", 0), time("exit", 0)
 		latency, layers, hidden := time("latency", 0), 1+time("layers", 0), 50*time("hidden", 0)
@@ -34,7 +34,9 @@ func TestAlone(t *testing.T) {
 		if _, ok := e.alone.run(e, it, start); ok {
 			t.Fatal("two operations that are ready at once on one resource are no one's order")
 		}
-	})
+	}
+	rapid.Check(t, check)
+	deep.Seeds(t, 30, check)
 }
 
 // drawLockstep draws an iteration that runs in lockstep: transfers to lanes, work there
@@ -112,6 +114,7 @@ func TestLockstep(t *testing.T) {
 		}
 	}
 	deep.Until(t, func() bool { return skipped > 0 }, check)
+	deep.Seeds(t, 400, check)
 }
 
 // retime draws other times for the operations of an iteration.

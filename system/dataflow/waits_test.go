@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // TestHandWorkedWaits: in the schedule of TestHandWorkedSchedule the GPU works for 102 of 253 ns and waits four times,
@@ -30,7 +32,7 @@ func TestHandWorkedWaits(t *testing.T) {
 // TestWaitsAddUp: for any iteration, what both resources wait for and do is its time, and they wait for what the spans of all
 // of its layers say.
 func TestWaitsAddUp(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check := func(t *rapid.T) {
 		resources, it := drawIteration(t)
 		if rapid.Bool().Draw(t, "in lockstep") {
 			resources, it = drawLockstep(t)
@@ -59,7 +61,9 @@ func TestWaitsAddUp(t *testing.T) {
 		if work != o.work() || got.Uneven < 0 || got.Uneven > got.Main[testLanes] {
 			t.Fatalf("of %d the GPU works %d, and waits %+v", took, o.work(), got)
 		}
-	})
+	}
+	rapid.Check(t, check)
+	deep.Seeds(t, 40, check)
 }
 
 // observer looks at each picosecond of a recorded iteration.

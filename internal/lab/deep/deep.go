@@ -86,6 +86,36 @@ func Until(t rapid.TB, had func() bool, property func(*rapid.T)) {
 	}
 }
 
+// Seeds tries a property on the cases of n seeds from 0 on, however few rapid draws in a run: for properties whose cases take a
+// millisecond or less, which a quick run would try too seldom. The cases are the same in every run.
+func Seeds(t testing.TB, n int, property func(*rapid.T)) {
+	t.Helper()
+	for seed := range n {
+		if why := fails(seed, property); why != nil {
+			t.Fatalf("the case of seed %d: %v", seed, why)
+		}
+	}
+}
+
+// fails returns why a property fails on the case of a seed, nil where it holds or skips the case.
+func fails(seed int, property func(*rapid.T)) (why any) {
+	rapid.Custom(func(c *rapid.T) bool {
+		drawn := rapid.Bool().Draw(c, "of no use: rapid wants each case to draw something")
+		defer func() {
+			end := recover()
+			if _, crashed := end.(error); crashed || c.Failed() {
+				why = end
+			}
+			if why == nil && c.Failed() {
+				why = "an error"
+			}
+		}()
+		property(c)
+		return drawn
+	}).Example(seed)
+	return why
+}
+
 // checks returns how many cases rapid.Check draws.
 func checks(t rapid.TB) int {
 	t.Helper()

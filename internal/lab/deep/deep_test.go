@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -168,5 +169,29 @@ func TestAsked(t *testing.T) {
 	cancel()
 	if err := Asked(parent, 3).Err(); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v of a context that is cancelled", err)
+	}
+}
+
+// TestSeeds: a property is tried on the same cases in every run, and fails in each way in which it can.
+func TestSeeds(t *testing.T) {
+	draw := func(n int) (drawn []int) {
+		Seeds(t, n, func(c *rapid.T) {
+			drawn = append(drawn, rapid.IntRange(0, 1<<20).Draw(c, "n"))
+			if len(drawn)%3 == 0 {
+				c.Skip("none of it")
+			}
+		})
+		return drawn
+	}
+	if a, b := draw(20), draw(20); len(a) != 20 || !slices.Equal(a, b) || slices.Max(a) == slices.Min(a) {
+		t.Errorf("%v, then %v", a, b)
+	}
+	for want, property := range map[string]func(c *rapid.T){
+		"<nil>": func(*rapid.T) {}, "much": func(c *rapid.T) { c.Fatal("much") }, "an error": func(c *rapid.T) { c.Error("some") },
+		"runtime error: index out of range [3] with length 0": func(*rapid.T) { _ = draw(0)[3] },
+	} {
+		if got := fmt.Sprint(fails(7, property)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }
