@@ -3,6 +3,7 @@ package llm
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,7 +81,7 @@ func TestQuantisedRefuses(t *testing.T) {
 
 // TestManyLayers: a file that claims millions of layers or experts is refused at once.
 func TestManyLayers(t *testing.T) {
-	for _, c := range []struct{ layers, experts int }{{1 << 24, 8}, {40, 1 << 24}, {1 << 24, 1 << 24}} {
+	for _, c := range []struct{ layers, experts int }{{1 << 24, 8}, {40, 1 << 24}, {1 << 24, 1 << 24}, {1000, 99}} { // 4 + 3·99 matrices a layer
 		_, err := FromHuggingFace(fmt.Appendf(nil, `{"model_type": "qwen3_moe", "hidden_size": 64, "intermediate_size": 100, "moe_intermediate_size": 10, "num_hidden_layers": %d, "num_attention_heads": 4,
 			"num_experts": %d, "num_experts_per_tok": 2, "head_dim": 16, "max_position_embeddings": 100, "vocab_size": 10,
 			"quantization_config": {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.mlp.experts.7"]}}`, c.layers, c.experts))
@@ -177,6 +178,52 @@ func TestWeightWidths(t *testing.T) {
 	} {
 		if got := (&Model{Layers: 126, ElementBits: 16, Experts: c.experts, Widths: c.of}).WeightWidths(); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.of, got, c.want)
+		}
+	}
+}
+
+// TestScalesOfGroups: a group of 128 weights has a scale of 16 bits and, but for AWQ's that say they have none, a zero of as many bits as a
+// weight. Blocks are of weights for each byte of that.
+func TestScalesOfGroups(t *testing.T) {
+	const shape = `"model_type": "llama", "hidden_size": 64, "intermediate_size": 100, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 10`
+	for quant, want := range map[string]Widths{
+		`"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": false`:  {WeightBits: 4, WeightBlock: 64}, // 16 bits: 2 B
+		`"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": true`:   {WeightBits: 4, WeightBlock: 51}, // 20 bits
+		`"quant_method": "awq", "bits": 4, "group_size": 128`:                       {WeightBits: 4, WeightBlock: 51},
+		`"quant_method": "awq", "bits": 4, "group_size": 64`:                        {WeightBits: 4, WeightBlock: 25},
+		`"quant_method": "gptq", "bits": 4, "group_size": 128, "zero_point": false`: {WeightBits: 4, WeightBlock: 51}, // which is no key of its
+		`"quant_method": "gptq", "bits": 8, "group_size": 128`:                      {WeightBits: 8, WeightBlock: 42}, // 24 bits
+		`"quant_method": "modelopt", "quant_algo": "W4A16_AWQ", "group_size": 128`:  {WeightBits: 4, WeightBlock: 64},
+		`"quant_method": "modelopt", "quant_algo": "NVFP4"`:                         {WeightBits: 4, ActivationBits: 8, WeightBlock: 16}, // 8 bits for 16
+		`"quant_method": "fp8"`: {WeightBits: 8, ActivationBits: 8},
+	} {
+		m, err := FromHuggingFace([]byte(`{` + shape + `, "quantization_config": {` + quant + `}}`))
+		if err != nil || m.Widths != want {
+			t.Errorf("%s: %+v, %v; want %+v", quant, m.Widths, err, want)
+		}
+	}
+}
+
+// TestMatricesByHand: a layer of 6 elements with four query heads and one KV head of 2, and networks of 5: 48, 12, 12 and 48 parameters of
+// attention, 30 for each matrix of a network, of which experts have three times as many.
+func TestMatricesByHand(t *testing.T) {
+	parameters := func(m Model, eachExpert bool) (n []int64) {
+		m.Hidden, m.Heads, m.KVHeads, m.HeadDim, m.FFNHidden = 6, 4, 1, 2, 5
+		for _, x := range m.matrices(eachExpert) {
+			n = append(n, x.parameters)
+		}
+		return n
+	}
+	for _, c := range []struct {
+		m    Model
+		each bool
+		want []int64
+	}{
+		{Model{}, false, []int64{48, 12, 12, 48, 30, 30}}, {Model{GatedFFN: true}, true, []int64{48, 12, 12, 48, 30, 30, 30}},
+		{Model{Experts: 3, GatedFFN: true}, false, []int64{48, 12, 12, 48, 90, 90, 90}}, {Model{Experts: 3}, true, []int64{48, 12, 12, 48, 30, 30, 30, 30, 30, 30}},
+	} {
+		if got := parameters(c.m, c.each); !slices.Equal(got, c.want) {
+			t.Errorf("%d experts, each %v: %v, want %v", c.m.Experts, c.each, got, c.want)
 		}
 	}
 }
