@@ -105,3 +105,33 @@ func TestReadAgain(t *testing.T) {
 		t.Error("a head alone reads again")
 	}
 }
+
+// TestJoinedMeanByHand: requests that decode beside prompts have a tile each over what is before their token, the mean rounded down.
+func TestJoinedMeanByHand(t *testing.T) {
+	s := *loadPreset(t, "rtx-4090-vllm-0.19")
+	h := Heads{Query: 8, KV: 8, Dim: 128, ElementBits: 16} // no groups, which would read again
+	p := s.Prefill
+	p.Overhead, p.LoneBlock = 0, 1
+	for tokens, before := range map[int64]int{1999: 999, 2000: 999, 2001: 1000, 2002: 1000, 2003: 1001} {
+		b := DecodeBatch{Requests: 2, Tokens: tokens}
+		if got, want := s.joinedDecodeCost(0, b, h), s.prefillTiles(&p, 2, 1, before, h, true); got != want {
+			t.Errorf("two requests of %d tokens: %+v, after %d tokens each %+v", tokens, got, before, want)
+		}
+	}
+	for _, b := range []DecodeBatch{{}, {Requests: 2}, {Tokens: 2}} {
+		if got := s.joinedDecodeCost(0, b, h); got != (Cost{}) {
+			t.Errorf("%+v: %+v", b, got)
+		}
+	}
+}
+
+// TestTotalByHand: only a batch that prefills and decodes needs copies between its two kernels.
+func TestTotalByHand(t *testing.T) {
+	c := NewModelCost(loadPreset(t, "h200-sxm"), loadModel(t, "llama-3-8b"))
+	a, some, other, copies := c.Attention(), Work{Seconds: 1}, Work{Seconds: 2}, c.joined(100)
+	for _, x := range []struct{ prefill, decode, want Work }{{Work{}, Work{}, Work{}}, {some, Work{}, some}, {Work{}, other, other}, {some, other, some.Plus(other).Plus(copies)}} {
+		if got := a.Total(x.prefill, x.decode, 100); got != x.want || copies.Seconds <= 0 {
+			t.Errorf("%v s and %v s: %+v, want %+v", x.prefill.Seconds, x.decode.Seconds, got, x.want)
+		}
+	}
+}
