@@ -136,3 +136,31 @@ func TestWindowOfDrafts(t *testing.T) {
 		t.Errorf("the GPUs hold %d tokens at most, want sink, window and two drafts", most)
 	}
 }
+
+// TestSharesOfAProfileByHand: of a window of 10 tokens in blocks of 4, 4 tokens are at home in steps of up to 14 tokens, 8 up to 18, then 12. Each layer
+// has its own share of them by bucket: 1/4, 1/2 and 1/8, or 1, 1/2 and 1/4. What follows a step makes up for what the next one attends to; where
+// that is less, nothing does.
+func TestSharesOfAProfileByHand(t *testing.T) {
+	k := newKeys("hgca")
+	k.Window, k.Block, k.KeepAll = 10, 4, false
+	p := &policy.Profile{Model: policy.ProfileModel{Layers: 2, KVHeads: 1}, Measured: policy.ProfileMeasured{Prompt: 12, Last: 30, Contexts: []int{13, 15, 19}},
+		Heads: []policy.ProfileHead{{Share: []float64{0.25, 0.5, 0.125}}, {Share: []float64{1, 0.5, 0.25}}}}
+	c := hgca.Costs(&policy.Use{Keys: *keysOf[HGCASpec](k), Shape: policy.Shape{Layers: 2, QueryHeads: 1, KVHeads: 1, Dim: 8, ElementBits: 16}, Profile: p})
+	for _, x := range []struct{ context, run, away, far, more int }{
+		{13, 0, 4, 1, 0}, {14, 0, 4, 1, 3}, {15, 0, 8, 4, 0}, {18, 0, 8, 4, 0}, {19, 0, 12, 2, 0}, {13, 1, 4, 4, 0}, {14, 1, 4, 4, 0}, {18, 1, 8, 4, 0}, {19, 1, 12, 3, 0},
+	} {
+		s := c.Decode([]policy.Request{{Prompt: 12, Context: x.context}}, x.run)
+		more := 0
+		if len(s.Leave) > 0 {
+			more = s.Leave[0].Tokens[0]
+		}
+		if near, far := s.Attend[0].Tokens[0], s.Attend[1].Tokens[0]; near != x.context-x.away || far != x.far || more != x.more {
+			t.Errorf("%+v: %d tokens on the GPUs, %d at home, %d follow", x, near, far, more)
+		}
+	}
+	for run, want := range []int{1, 4} {
+		if got := c.Prompt(run, 12, 0, true).Leave[0].Tokens[0]; got != want {
+			t.Errorf("layer %d: %d tokens of the prompt go home, want %d", run, got, want)
+		}
+	}
+}
