@@ -126,3 +126,13 @@ func TestOddText(t *testing.T) {
 		}
 	}
 }
+
+// TestKVHeadsOfUnknownFamilies: llama's key counts before Falcon's.
+func TestKVHeadsOfUnknownFamilies(t *testing.T) {
+	const shape = `"model_type": "new", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 10, "intermediate_size": 100`
+	for keys, want := range map[string]int{``: 4, `, "num_key_value_heads": 2`: 2, `, "num_kv_heads": 1`: 1, `, "num_key_value_heads": 2, "num_kv_heads": 1`: 2} {
+		if m, err := FromHuggingFace([]byte(`{` + shape + keys + `}`)); err != nil || m.KVHeads != want {
+			t.Errorf("%q: %d KV heads, %v; want %d", keys, m.KVHeads, err, want)
+		}
+	}
+}

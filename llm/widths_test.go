@@ -39,6 +39,8 @@ func TestWidths(t *testing.T) {
 	}
 	for key, w := range map[string]Widths{
 		"kv_bits": {KVBits: 2}, "kv_scales": {KVScales: "head"}, "weight_bits": {WeightBits: 3}, "activation_bits": {ActivationBits: 4},
+		"expert_bits": {ExpertBits: 2}, "attention_bits": {AttentionBits: 12}, "kept_attention": {KeptAttention: 1.5}, "kept_network": {KeptNetwork: -0.5}, "weight_block": {WeightBlock: -1},
+		"expert_tile_hidden": {ExpertTileHidden: 4097}, "expert_tile_ffn": {ExpertTileFFN: -1},
 	} {
 		m := base
 		m.Widths = w
@@ -61,5 +63,36 @@ func TestWidths(t *testing.T) {
 	m.ActivationBits = 8 // of weights of 16
 	if errs := input.Faults(&m); len(errs) != 1 || errs[0].Key != "activation_bits" {
 		t.Errorf("wider weights: %v", errs)
+	}
+}
+
+// TestLegalBits: the widths that there are.
+func TestLegalBits(t *testing.T) {
+	base := Model{Layers: 2, Hidden: 256, Heads: 4, KVHeads: 2, HeadDim: 128, FFNHidden: 512, Vocab: 100, ElementBits: 16, TensorParallel: 1, Experts: 4, ActiveExperts: 2}
+	for _, bits := range []int{0, 1, 2, 3, 4, 5, 7, 8, 12, 16, 32} {
+		legal := bits == 0 || bits == 4 || bits == 8 || bits == 16
+		for _, w := range []Widths{{KVBits: bits}, {WeightBits: bits}, {ExpertBits: bits, WeightBits: 4}, {AttentionBits: bits}} {
+			m := base
+			if m.Widths = w; (len(input.Faults(&m)) == 0) != legal {
+				t.Errorf("%+v: %v", w, input.Faults(&m))
+			}
+		}
+	}
+	for keys, legal := range map[Windows]bool{{}: true, {Window: 1}: true, {Window: 1 << 24}: true, {Window: 1<<24 + 1}: false, {Window: -1}: false, {Window: 5, FullEvery: 1}: false,
+		{FullEvery: 1}: true, {Window: 5, FullEvery: 2}: true, {FullEvery: -1}: false, {Window: 5, FullEvery: 1<<24 + 1}: false} {
+		m := base
+		if m.Windows = keys; (len(input.Faults(&m)) == 0) != legal {
+			t.Errorf("%+v: %v", keys, input.Faults(&m))
+		}
+	}
+}
+
+// TestNetworkMeanByHand: a quarter of the networks keeps 16 bits.
+func TestNetworkMeanByHand(t *testing.T) {
+	for kept, want := range map[float64]float64{0: 4.5, 0.25: 0.75*4.5 + 4, 1: 16} {
+		m := Model{ElementBits: 16, Widths: Widths{KeptNetwork: kept}}
+		if got := m.NetworkMean(4.5); got != want {
+			t.Errorf("%v kept: %v bits, by hand %v", kept, got, want)
+		}
 	}
 }
