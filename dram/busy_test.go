@@ -1,0 +1,69 @@
+package dram
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestOccupancyByHand: what commands keep busy, by the spec's times. A step is a clock in DDR4 and DDR5.
+func TestOccupancyByHand(t *testing.T) {
+	type busy struct {
+		part     Part
+		index    int
+		from, to int64
+		command  Command
+	}
+	run := func(spec string, ranks int, commands ...Busy) (s *Spec, got []busy) {
+		s, err := LookupSpec(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := NewOccupancy(s, ranks, func(b Busy) {
+			if b.Part != OnCommandBus {
+				got = append(got, busy{b.Part, b.Index, b.From, b.To, b.Command})
+			} else if b.From >= b.To || b.Command >= Commands {
+				t.Errorf("%+v", b)
+			}
+		})
+		for _, c := range commands {
+			o.Command(c.From, c.Command, c.Address)
+		}
+		o.Close(9000)
+		return s, got
+	}
+	at := func(step int64, c Command, rank, group, bank int) Busy {
+		return Busy{From: step, Command: c, Address: Address{Rank: int32(rank), BankGroup: int32(group), Bank: int32(bank)}}
+	}
+	equal := func(got []busy, want ...busy) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("\ngot  %v\nwant %v", got, want)
+		}
+	}
+	// A row of bank 2 of group 1 of rank 1, 32 + 6 of all banks, is open from its ACT to its PRE; one of bank 3 until the end.
+	s, got := run("ddr4-3200-8gb-x8", 2, at(100, ACT, 1, 1, 2), at(130, ACT, 1, 1, 3), at(200, RD, 1, 1, 2), at(250, WR, 1, 1, 2), at(400, PRE, 1, 1, 2), at(500, PRE, 1, 1, 2))
+	read, write, burst := int64(200+s.CL), int64(250+s.CWL), int64(s.BurstLength/2)
+	if s.Banks() != 16 {
+		t.Fatal(s.Banks())
+	}
+	equal(got, busy{OnDataBus, 1, read, read + burst, RD}, busy{OnDataBus, 1, write, write + burst, WR}, busy{OnBank, 16 + 6, 100, 400, ACT}, busy{OnBank, 16 + 7, 130, 9000, ACT})
+	// An access with auto-precharge closes its row tRTP later, or tWR after its data.
+	s, got = run("ddr4-3200-8gb-x8", 1, at(0, ACT, 0, 0, 0), at(100, RDA, 0, 0, 0), at(1000, ACT, 0, 0, 1), at(1100, WRA, 0, 0, 1))
+	read, write = int64(100+s.CL), int64(1100+s.CWL)
+	equal(got, busy{OnDataBus, 0, read, read + burst, RDA}, busy{OnBank, 0, 0, 100 + int64(s.TRTP), ACT},
+		busy{OnDataBus, 0, write, write + burst, WRA}, busy{OnBank, 1, 1000, write + burst + int64(s.TWR), ACT})
+	// PREA closes all rows of a rank, and REF takes that rank for tRFC, no other.
+	s, got = run("ddr4-3200-8gb-x8", 2, at(0, ACT, 0, 0, 0), at(10, ACT, 0, 3, 3), at(20, ACT, 1, 0, 0), at(200, PREA, 0, -1, -1), at(300, REF, 0, -1, -1), at(2000, REF, 1, -1, -1))
+	equal(got, busy{OnBank, 0, 0, 200, ACT}, busy{OnBank, 15, 10, 200, ACT}, busy{OnRank, 0, 300, 300 + int64(s.TRFC), REF}, busy{OnRank, 1, 2000, 2000 + int64(s.TRFC), REF},
+		busy{OnBank, 16, 20, 9000, ACT})
+	// REFsb takes the same bank of each group for tRFCsb, 312 clocks of 130 ns (JEDEC's rounding), up to the first of the next ACT's two.
+	s, got = run("ddr5-4800-16gb-x8", 1, at(50, REFsb, 0, -1, 2))
+	var want []busy
+	for group := range s.BankGroups {
+		want = append(want, busy{OnBank, group*s.BanksPerGroup + 2, 50, 50 + 312 - 1, REFsb})
+	}
+	equal(got, want...)
+	if len(want) != 8 {
+		t.Errorf("%d groups", len(want))
+	}
+}
