@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"pgregory.net/rapid"
 )
 
 // TestSkippingIdlePeriodsIsExact compares runs with and without the shortcut.
 func TestSkippingIdlePeriodsIsExact(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check := func(t *rapid.T) {
 		s := setup(t, rapid.SampledFrom(PolicyNames()).Draw(t, "policy"))
 		s.Ranks = rapid.IntRange(1, 4).Draw(t, "ranks")
 		s.Policy.RefreshPostpone = rapid.SampledFrom([]int{0, 0, 1, 8}).Draw(t, "postpone")
@@ -26,7 +27,9 @@ func TestSkippingIdlePeriodsIsExact(t *testing.T) {
 			requests[i] = Request{Clock: clock, Address: rapid.Uint64Range(0, 1<<33).Draw(t, "address"), Write: rapid.Bool().Draw(t, "write")}
 		}
 		skipsExactly(t, s, requests)
-	})
+	}
+	rapid.Check(t, check)
+	deep.Seeds(t, 20, check)
 }
 
 // TestSkippingBegins: a skip may begin at any place of a tREFI, in which a rank leaves power-down for its REF and goes back.

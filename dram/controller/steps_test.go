@@ -12,6 +12,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // drawSteps returns a part of a standard that ships, each of whose commands takes 1 to 3 steps of its bus, drawn. Where clocked
@@ -62,7 +63,7 @@ func withSteps(t helper, base *dram.Standard, more string, steps func(dram.Comma
 // TestLogsOfAnySteps: whatever steps the commands of a standard take, with a data clock or without, the controller's own log
 // passes the checker.
 func TestLogsOfAnySteps(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	check := func(t *rapid.T) {
 		s := setup(t, rapid.SampledFrom(PolicyNames()).Draw(t, "policy"))
 		s.Spec = drawSteps(t, dram.Standards()[rapid.IntRange(0, len(dram.Standards())-1).Draw(t, "standard")], rapid.Bool().Draw(t, "clocked"))
 		s.Ranks = s.Spec.Rules().PseudoChannels * rapid.IntRange(1, 2).Draw(t, "ranks")
@@ -93,7 +94,9 @@ func TestLogsOfAnySteps(t *testing.T) {
 		if v := checkRecords(s.Spec, s.Ranks, records); len(v) > 0 {
 			t.Fatalf("%d violations, the first: %+v", len(v), v[0])
 		}
-	})
+	}
+	rapid.Check(t, check)
+	deep.Seeds(t, 20, check)
 }
 
 // TestRefreshRoundsLeaveTime: a bank whose refresh is due while others of its round have not had theirs serves requests until its turn. With these
