@@ -1,0 +1,210 @@
+package gpus
+
+import (
+	"math"
+	"testing"
+
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestWattsByHand: two GPUs with 30 J in 2 s of work, and 70 W each while they idle.
+func TestWattsByHand(t *testing.T) {
+	h := gpusOf(t, "run.model=llama-3-8b", "node.gpus=2", "model.tensor_parallel=2")
+	h.GPU.Power.ActiveIdle = 70
+	d := New(h)
+	did := &flow.Work{}
+	did.Joules = flow.Joules{Prefill: 10, Decode: 20}
+	did.Time[flow.OfGPU] = 2 * units.Second
+	for took, want := range map[units.Duration]float64{0: 0, -units.Second: 0, 1: 30e12, units.Second: 30, 2 * units.Second: 15, 5 * units.Second: (30 + 3*2*70) / 5.} {
+		if got := d.Watts(did, took); math.Abs(got/max(want, 1)-want/max(want, 1)) > 1e-12 {
+			t.Errorf("in %v: %v W, by hand %v", took, got, want)
+		}
+	}
+}
+
+// TestJoulesByHand: of 12 J on two GPUs, a sub-batch of 30 prompt tokens and 10 that decode has 4 s of attention in 10 s. Of that three
+// quarters are prefill, and three quarters of all else.
+func TestJoulesByHand(t *testing.T) {
+	d := New(gpusOf(t, "run.model=llama-3-8b", "node.gpus=2", "model.tensor_parallel=2"))
+	prompt, decoding := []scheduler.Chunk{{Tokens: 30}}, make([]scheduler.Decoding, 10)
+	for _, c := range []struct {
+		sub             scheduler.SubBatch
+		prefill, decode float64 // seconds of attention
+		want            flow.Joules
+	}{
+		{scheduler.SubBatch{Decode: decoding}, 0, 4, flow.Joules{Decode: 12}}, {scheduler.SubBatch{Prefill: prompt}, 4, 0, flow.Joules{Prefill: 12}},
+		{scheduler.SubBatch{Prefill: prompt, Decode: decoding}, 3, 1, flow.Joules{Prefill: 9, Decode: 3}},
+		{scheduler.SubBatch{Prefill: prompt, Decode: decoding}, 1, 3, flow.Joules{Prefill: 12 * (6*0.75 + 4*0.25) / 10, Decode: 12 * (6*0.25 + 4*0.75) / 10}},
+		{scheduler.SubBatch{Prefill: prompt, Decode: decoding}, 0, 0, flow.Joules{Prefill: 12 * 4.5 / 10, Decode: 12 * 5.5 / 10}}, // of no kernel's
+	} {
+		got := d.joules(&c.sub, 6, 10, 4, c.prefill, c.decode)
+		if math.Abs(got.Prefill-c.want.Prefill) > 1e-12 || math.Abs(got.Decode-c.want.Decode) > 1e-12 {
+			t.Errorf("%+v: %+v, by hand %+v", c.sub, got, c.want)
+		}
+	}
+}
+
+// TestGPUMemoryByHand: a page of 16 tokens of a head and layer of Llama 3 8B has 16·2·128 elements of two bytes, 8 KiB.
+func TestGPUMemoryByHand(t *testing.T) {
+	h := gpusOf(t, "run.model=llama-3-8b", "batching.page_tokens=16")
+	m := &h.Model
+	if got := PageBytes(h); got != 8*units.KiB {
+		t.Errorf("a page has %v", got)
+	}
+	free := h.GPUMemory(1)*units.Bytes(m.TensorParallel) - m.WeightBytes()
+	if got := FreeMemory(h); got != free || free <= 0 || workspace(h) != h.Workspace() {
+		t.Errorf("%v are free, by hand %v, and %v for activations", got, free, workspace(h))
+	}
+	if got, want := Memory(h), int64((free-h.Workspace())/(8*units.KiB)); got != (flow.KVMemory{Unit: 8 * units.KiB, Capacity: want}) {
+		t.Errorf("%+v, by hand %d pages", got, want)
+	}
+	if got, want := SpareLedger(h).Capacity(), int64(free/(8*units.KiB)); got != want {
+		t.Errorf("%d pages of spare memory, by hand %d", got, want)
+	}
+	if got, want := Pages(h, 7), (memory.LedgerSpec{Ranksets: 1, Layers: 32, HeadsPerChannel: 8, UnitTokens: 16, Capacity: 7}); got.Layers != want.Layers || got.HeadsPerChannel != want.HeadsPerChannel || got.UnitTokens != 16 || got.Capacity != 7 || got.Ranksets != 1 {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	h.KVBudget = units.GiB
+	if got := Memory(h).Capacity; got != 1<<17 {
+		t.Errorf("a budget of a GiB has %d pages, by hand %d", got, 1<<17)
+	}
+	h.KVBudget = 1 << 60
+	if got, want := Memory(h).Capacity, int64((free-h.Workspace())/(8*units.KiB)); got != want {
+		t.Errorf("a budget of more than there is has %d pages, by hand %d", got, want)
+	}
+	h.KVBudget, h.GPUShare = 0, (float64(m.WeightBytes())+5e6)/(float64(h.GPUMemory(1))*float64(m.TensorParallel)) // 5 MB for activations
+	if free := FreeMemory(h); workspace(h) != free || free >= h.Workspace() || free > 6e6 || Memory(h).Capacity != 0 {
+		t.Errorf("of %v activations have %v, and pages %d", free, workspace(h), Memory(h).Capacity)
+	}
+	// Two of 16 GPUs hold each of the eight heads.
+	h = gpusOf(t, "run.model=llama-3-8b", "batching.page_tokens=16", "node.gpus=16", "model.tensor_parallel=16")
+	if got := Memory(h); got.Unit != 16*units.KiB || got.More != 1 || got.Capacity != int64((FreeMemory(h)-h.Workspace())/(16*units.KiB)) || SpareLedger(h).Capacity() != int64(FreeMemory(h)/(16*units.KiB)) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestExtrapolatedByHand: what layers, head and attention take beyond their fits, at the pace of the power limit.
+func TestExtrapolatedByHand(t *testing.T) {
+	d := New(gpusOf(t, "run.model=llama-3-8b"))
+	x := &d.extrapolating
+	if x.extrapolated(nil, nil, 2) != nil {
+		t.Error("nothing is extrapolated")
+	}
+	layers, head := gpu.Extrapolated{1, 2}, gpu.Extrapolated{10, 20}
+	d.Runs = []int{3, 4}
+	d.beyond(gpu.DecodeKernels, 100, 0)
+	d.beyond(gpu.DecodeKernels, 200, 1)
+	var attention gpu.Extrapolated
+	attention[gpu.DecodeKernels] = 3*100 + 4*200
+	var before *flow.Extrapolated
+	for i, c := range []struct{ layers, head, attention *gpu.Extrapolated }{{&layers, nil, nil}, {nil, &head, nil}, {nil, nil, &attention}, {&layers, &head, &attention}} {
+		x.attention = c.attention
+		got := x.extrapolated(c.layers, c.head, 2)
+		if got == nil || got == before {
+			t.Fatalf("case %d: %v, before %v", i, got, before)
+		}
+		for k := range got {
+			want := 0.0
+			for _, part := range []*gpu.Extrapolated{c.layers, c.head, c.attention} {
+				if part != nil {
+					want += 2 * part[k]
+				}
+			}
+			if got[k] != units.FromSeconds(want) {
+				t.Errorf("case %d, kind %d: %v, by hand %v s", i, k, got[k], want)
+			}
+		}
+		before = got
+	}
+	if d.sum != attention {
+		t.Errorf("%v, by hand %v", d.sum, attention)
+	}
+}
+
+// TestAttentionOfRuns: three layers of 1 + 2 + 4 and two of 8 + 16 + 32; the device's time does not count.
+func TestAttentionOfRuns(t *testing.T) {
+	g := stage{Layers: []layerCost{{Count: 3, Attention: 1, Merge: 2, Chooses: 4, Device: 99, Prompts: 1}, {Count: 2, Attention: 8, Merge: 16, Chooses: 32}}}
+	if got := g.attention(); got != 3*7+2*56 {
+		t.Errorf("%d", got)
+	}
+	d := New(gpusOf(t, "run.model=llama-3-8b"))
+	g.Entry, g.Block, g.Exit = 1000, 10_000, 100_000
+	if got := d.Whole(&g); got != 1000+31*10_000+100_000+133 {
+		t.Errorf("%d", got)
+	}
+}
+
+// TestGroupsByHand: three requests of contexts of 5,000 share 4,096 tokens, two of these 512 more. The first stretch has three requests with
+// two parts each, both together the same with a third part of two. With two tokens verified a step has as many outputs twice.
+func TestGroupsByHand(t *testing.T) {
+	h := gpusOf(t, "run.model=llama-3-8b", "serving.verified_tokens=2", "serving.acceptance=0.5")
+	d := New(h)
+	sub := &scheduler.SubBatch{Shared: []scheduler.Shared{{Tokens: 4096, Requests: []int32{0, 1, 2}}, {Tokens: 512, Requests: []int32{0, 2}}}}
+	for range 3 {
+		sub.Decode = append(sub.Decode, scheduler.Decoding{Base: 4999})
+	}
+	context := d.Decode(sub.Decode, 0, 1).Attend[0].Tokens[0] // whatever a step with drafts attends to
+	for takes := range 3 {
+		var asked int
+		g := &d.Grouping
+		g.of = -1
+		g.Group(&d, sub, &scheduler.Batch{Grouped: int64(takes), Step: 1}, func(rest gpu.DecodeBatch, kernel, merge gpu.Work) float64 {
+			tokens, longest, groups, parts := int64(3*context), context, []gpu.Shared{{Requests: 3, Tokens: 4096}, {Requests: 2, Tokens: 512}}[:asked], 0
+			switch asked {
+			case 1:
+				tokens, longest, parts = tokens-3*4096, context-4096, 6
+			case 2:
+				tokens, longest, parts = tokens-3*4096-2*512, context-4096, 8
+			}
+			if rest != (gpu.DecodeBatch{Requests: 3, Tokens: tokens, Longest: longest, KVHeads: 8}) {
+				t.Errorf("%d stretches leave %+v, by hand %d and %d", asked, rest, tokens, longest)
+			}
+			if asked > 0 && (kernel != d.ModelCost.Kernel(d.ModelCost.SharedCost(groups)) || merge != d.ModelCost.MergeParts(2*3, 2*parts)) {
+				t.Errorf("%d stretches: %+v and %+v", asked, kernel, merge)
+			}
+			asked++
+			return math.Abs(float64(asked - 1 - takes)) // so many are best
+		})
+		spared := []int64{0, 2 * 4096, 2*4096 + 512}[takes]
+		if asked != 3 || len(g.Groups) != takes || g.Spared != spared {
+			t.Errorf("%d are best: %d are taken, which spare %d tokens, by hand %d; asked %d times", takes, len(g.Groups), g.Spared, spared, asked)
+		}
+		if want := int64(3*context) - []int64{0, 3 * 4096, 3*4096 + 2*512}[takes]; takes > 0 && g.Rest.Tokens != want {
+			t.Errorf("%d are best: %d tokens are left, by hand %d", takes, g.Rest.Tokens, want)
+		}
+	}
+}
+
+// TestChoiceOfGroups: stretches are taken as long as decode attention, their kernel and the merge take less together.
+func TestChoiceOfGroups(t *testing.T) {
+	h := gpusOf(t, "run.model=llama-3-8b")
+	taken := map[bool]bool{}
+	for _, tokens := range []int{16, 64, 256, 1024, 4096, 16_384} {
+		d := New(h)
+		sub := &scheduler.SubBatch{Shared: []scheduler.Shared{{Tokens: tokens}}}
+		for i := range 64 {
+			sub.Decode = append(sub.Decode, scheduler.Decoding{Base: 20_000})
+			sub.Shared[0].Requests = append(sub.Shared[0].Requests, int32(i))
+		}
+		b := &scheduler.Batch{Grouped: 1, Step: 0}
+		d.DecodeRuns(sub.Decode, 0)
+		d.StageGroups(sub, b, d.StageRuns(sub))
+		rest := func(n int) float64 {
+			c := d.Decode(sub.Decode, 0, 0).Attend[0].Tokens[0] - n
+			return d.ModelCost.DecodeBatch(gpu.DecodeBatch{Requests: 64, Tokens: int64(64 * c), Longest: c, KVHeads: 8}).Seconds
+		}
+		groups := []gpu.Shared{{Requests: 64, Tokens: tokens}}
+		want := rest(tokens)+d.ModelCost.Kernel(d.ModelCost.SharedCost(groups)).Seconds+d.ModelCost.MergeParts(64, 128).Seconds < rest(0)
+		if got := len(d.Grouping.Groups) == 1; got != want {
+			t.Errorf("%d tokens are read once: %v, by hand %v", tokens, got, want)
+		}
+		taken[want] = true
+	}
+	if len(taken) != 2 {
+		t.Errorf("all lengths are alike: %v", taken)
+	}
+}
