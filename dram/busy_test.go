@@ -2,6 +2,7 @@ package dram
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -65,5 +66,75 @@ func TestOccupancyByHand(t *testing.T) {
 	equal(got, want...)
 	if len(want) != 8 {
 		t.Errorf("%d groups", len(want))
+	}
+}
+
+// TestStackedRowsByHand: a stack of four dies has four times the rows of a bank, but the row and the layer of one.
+func TestStackedRowsByHand(t *testing.T) {
+	spec, err := LookupSpec("ddr4-3200-8gb-x8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := *spec
+	for dies, want := range map[int]int{0: 1, 1: 1, 4: 4} {
+		s.Dies = dies
+		if s.Stack() != want || s.RankRows() != want*65536 || s.RowBytes() != 8192 || s.LayerBytes() != 8<<30 {
+			t.Errorf("%d dies: %d rows of %v, %v a layer", dies, s.RankRows(), s.RowBytes(), s.LayerBytes())
+		}
+	}
+}
+
+// TestMillijoulesByHand: each part in millijoules, and as a line.
+func TestMillijoulesByHand(t *testing.T) {
+	spec, err := LookupSpec("ddr4-3200-8gb-x8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &Energy{ActivateJoules: 1, ReadJoules: 2, UnitReadJoules: 4, WriteJoules: 8, RefreshJoules: 16, BackgroundJoules: 32}
+	m := NewMillijoules(spec, e)
+	if want := (Millijoules{"", 1000, 2000, 4000, 8000, 16_000, 32_000, 63_000}); m != want {
+		t.Errorf("%+v, want %+v", m, want)
+	}
+	line := func(m Millijoules) string {
+		var b strings.Builder
+		m.WriteLine(&b)
+		return b.String()
+	}
+	const want = "energy\t63000.0000 mJ\tactivate 1000.0000, read 2000.0000, write 8000.0000, refresh 16000.0000, background 32000.0000"
+	if got := line(m); got != want+", for units 4000.0000\n" {
+		t.Errorf("%q", got)
+	}
+	if m.UnitRead = 0; line(m) != want+"\n" {
+		t.Errorf("%q", line(m))
+	}
+	if m.UnitRead, m.NotEstimated = 1e-4, "unknown"; line(m) != "energy\tnot estimated\tunknown\n" {
+		t.Errorf("%q", line(m))
+	}
+}
+
+// TestRelativeStateByHand: the same commands 1,000 steps later leave the same from then on, and other commands leave something else.
+func TestRelativeStateByHand(t *testing.T) {
+	spec, err := LookupSpec("ddr4-3200-8gb-x8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := Address{}
+	after := func(start, now int64, next Command) []int64 {
+		s := NewState(spec, 2)
+		s.Issue(ACT, a, start)
+		s.Issue(next, a, start+200)
+		return s.AppendRelative([]int64{7}, now)
+	}
+	first := after(100, 305, RD)
+	if again := after(1100, 1305, RD); !slices.Equal(first, again) || first[0] != 7 || slices.Max(first[1:]) <= 0 {
+		t.Errorf("%v, later %v", first, again)
+	}
+	for _, other := range [][]int64{after(100, 304, RD), after(100, 305, WR), after(101, 305, RD)} {
+		if slices.Equal(first, other) {
+			t.Errorf("%v of other commands", other)
+		}
+	}
+	if gone := after(100, 1_000_000, RD); slices.Max(gone[1:]) > 0 {
+		t.Errorf("%v long after all", gone)
 	}
 }
