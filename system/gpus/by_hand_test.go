@@ -183,7 +183,7 @@ func TestGroupsByHand(t *testing.T) {
 func TestChoiceOfGroups(t *testing.T) {
 	h := gpusOf(t, "run.model=llama-3-8b")
 	taken := map[bool]bool{}
-	for _, tokens := range []int{16, 64, 256, 1024, 4096, 16_384} {
+	for tokens := 16; tokens <= 16_384; tokens += max(16, tokens/8/16*16) { // in blocks of 16
 		d := New(h)
 		sub := &scheduler.SubBatch{Shared: []scheduler.Shared{{Tokens: tokens}}}
 		for i := range 64 {

@@ -1,0 +1,55 @@
+package configs
+
+import (
+	"math"
+	"testing"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestPlacesInBands: half of all draws are below the value. Between it and a bound draws are even; a tenth of log-normal ones lies beyond each end,
+// and none beyond three standard deviations.
+func TestBandsByHand(t *testing.T) {
+	even := Band{Value: 10, Low: 4, High: 30}
+	for place, want := range map[float64]float64{0: 4, 0.25: 7, 0.5: 10, 0.75: 20, 1: 30} {
+		if got := even.At(place); math.Abs(got-want) > 1e-12 {
+			t.Errorf("even, at %v: %v, by hand %v", place, got, want)
+		}
+	}
+	normal := Band{Value: 2, Low: 1, High: 6, LogNormal: true}
+	const tenth = 1.2815515655446004
+	for place, want := range map[float64]float64{0.1: 1, 0.5: 2, 0.9: 6, 0: 2 * math.Pow(0.5, 3/tenth), 1: 2 * math.Pow(3, 3/tenth), 0.8413447460685429: 2 * math.Pow(3, 1/tenth), 0.15865525393145707: 2 * math.Pow(0.5, 1/tenth)} {
+		if got := normal.At(place); math.Abs(got/want-1) > 1e-9 {
+			t.Errorf("log-normal, at %v: %v, by hand %v", place, got, want)
+		}
+	}
+}
+
+// TestFewestGPUs: weights of 2·12·4096² parameters a layer, 32 layers: 12.0 GiB, on GPUs of which weights may have 0.8.
+func TestFewestGPUs(t *testing.T) {
+	for _, c := range []struct {
+		gib   float64 // of each GPU
+		nodes int
+		want  int
+	}{{80, 8, 1}, {16, 8, 1}, {14, 8, 2}, {8, 8, 2}, {7, 8, 4}, {1, 8, 8}, {7, 6, 2}, {7, 3, 1}} {
+		x := &Config{}
+		x.Model.Layers, x.Model.Hidden, x.Model.Heads, x.Model.KVHeads, x.Model.HeadDim, x.Model.FFNHidden, x.Model.ElementBits = 32, 4096, 32, 32, 128, 16384, 16
+		x.GPU.MemoryCapacity, x.Node.GPUs = units.Bytes(c.gib*float64(units.GiB)), c.nodes
+		x.DeriveTensorParallel()
+		weights := func(tp int) float64 {
+			x.Model.TensorParallel = tp
+			return float64(x.Model.WeightBytes())
+		}
+		got, want := x.Model.TensorParallel, 1
+		for tp := 1; tp <= c.nodes; tp++ { // the last that divides both, where none has room
+			if c.nodes%tp == 0 && 32%tp == 0 {
+				if want = tp; weights(tp) <= float64(tp)*0.8*float64(x.GPU.MemoryCapacity) {
+					break
+				}
+			}
+		}
+		if got != want || got != c.want {
+			t.Errorf("%+v: %d GPUs, by the sum %d", c, got, want)
+		}
+	}
+}
