@@ -242,3 +242,21 @@ func TestAPIServerByHand(t *testing.T) {
 		}
 	}
 }
+
+// TestGapsByHand: steps end at 10, 20 and 30. Two, three and three requests decode, with no, one and two drafts; the window takes gaps that end from
+// 20 to 30. The first gap is from 0 on.
+func TestGapsByHand(t *testing.T) {
+	g, d := newGaps(3, 0), &diary{}
+	g.diary, g.measure = d, &Window{From: 20, To: 30}
+	for i, c := range []struct{ n, drafted int }{{2, 0}, {3, 1}, {3, 2}} {
+		g.decoded(units.Duration(10*(i+1)), c.n, c.drafted)
+	}
+	g.decoded(31, 1, 0)
+	g.decoded(50, 0, 0) // nobody decodes
+	if want := []keptGap{{10, 10, 2}, {20, 10, 3}, {20, 0, 1}, {30, 10, 3}, {30, 0, 2}, {31, 1, 1}}; !slices.Equal(d.gaps, want) {
+		t.Errorf("%v, want %v", d.gaps, want)
+	}
+	if g.measured.Count() != 9 || g.measured.Sum() != 60 || g.decode.Count() != 12 || g.decode.Sum() != 81 {
+		t.Errorf("%d gaps of %v are measured, %d of %v in all", g.measured.Count(), g.measured.Sum(), g.decode.Count(), g.decode.Sum())
+	}
+}
