@@ -230,3 +230,48 @@ func BenchmarkRun(b *testing.B) {
 		}
 	}
 }
+
+// TestLastResultsByHand: results come up 30 after a lane has ended, and those of all lanes take 50. A lane that ends at 1,000 sends its own at
+// once where nothing else may be on its way: no other lane has ended within the 50 before, and the way is free 50 before its own come.
+func TestLastResultsByHand(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		free            Time // from when on the way up is
+		due             [2][]Time
+		silent          int // sub-batch that attends to nothing, -1 for none
+		tells           bool
+		slowest, sender int
+	}{
+		{"alone", 0, [2][]Time{{0, 1000, 0}, {}}, 1, true, 1, 0},
+		{"of the second sub-batch", 0, [2][]Time{{0, 0, 0}, {0, 0, 1000}}, 0, true, 2, 1},
+		{"beside one that works on", 0, [2][]Time{{1000, 0, 0}, {1001, 5000, 0}}, -1, true, 0, 0},
+		{"50 behind another", 0, [2][]Time{{950, 0, 1000}, {0, 0, 0}}, -1, true, 2, 0},
+		{"49 behind another", 0, [2][]Time{{951, 0, 1000}, {0, 0, 0}}, -1, false, 0, 0},
+		{"49 behind one of the other sub-batch", 0, [2][]Time{{0, 0, 1000}, {951, 0, 0}}, -1, false, 0, 0},
+		{"49 behind one that is of no layer", 0, [2][]Time{{0, 0, 1000}, {951, 0, 0}}, 1, true, 2, 0},
+		{"both at once", 0, [2][]Time{{1000, 0, 1000}, {}}, 1, false, 0, 0},
+		{"a way that is free just in time", 980, [2][]Time{{0, 1000, 0}, {}}, 1, true, 1, 0},
+		{"a way that may not be", 981, [2][]Time{{0, 1000, 0}, {}}, 1, false, 0, 0},
+	} {
+		l := newLockstep(3)
+		l.upAll, l.resultsAt, l.upFree = 50, 30, c.free
+		for s := range l.sub {
+			l.sub[s].attention = s != c.silent
+			copy(l.sub[s].due, c.due[s])
+			for i := range l.costs[s].lanes {
+				l.costs[s].lanes[i].up = Time(100*s + 10*i) // of which only the sender's counts
+			}
+		}
+		if got := l.sendLast(1000); got != c.tells {
+			t.Errorf("%s: sent %v", c.name, got)
+			continue
+		}
+		want, x := 1030+Time(100*c.sender+10*c.slowest), &l.sub[c.sender]
+		if c.tells && (l.upFree != want || x.results != want || x.slowest != c.slowest) {
+			t.Errorf("%s: up at %d, results of offset %d at %d, by hand %d", c.name, l.upFree, x.slowest, x.results, want)
+		}
+		if !c.tells && (l.upFree != c.free || x.results != 0) {
+			t.Errorf("%s: something is sent", c.name)
+		}
+	}
+}
