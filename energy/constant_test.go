@@ -82,7 +82,7 @@ func TestCheck(t *testing.T) {
 		{"pue", func(s *Spec) { s.PUE = "0.9" }}, {"pim_read_share", func(s *Spec) { s.PIMRead = "1 [0.5, 1.1] paper" }},
 		{"dimm_limit", func(s *Spec) { s.DIMMLimit = "0" }}, {"board", func(s *Spec) { s.Board = "" }},
 		{"ranks_per_dimm", func(s *Spec) { s.RanksPerDIMM = 0 }}, {"host_cpus", func(s *Spec) { s.HostCPUs = -1 }}, {"server_slots", func(s *Spec) { s.ServerSlots = 0 }},
-		{"ranks_per_dimm", func(s *Spec) { s.RanksPerDIMM = 9 }}, {"host_cpus", func(s *Spec) { s.HostCPUs = 65 }}, {"server_slots", func(s *Spec) { s.ServerSlots = 1025 }},
+		{"unused_memory", func(s *Spec) { s.UnusedMemory = -1 }}, {"ranks_per_dimm", func(s *Spec) { s.RanksPerDIMM = 9 }}, {"host_cpus", func(s *Spec) { s.HostCPUs = 65 }}, {"server_slots", func(s *Spec) { s.ServerSlots = 1025 }},
 	} {
 		s := Spec{DIMMUnits: DIMMUnits{RanksPerDIMM: 2, DIMMLimit: "1"}, Host: Host{PUE: "1", ServerSlots: 8}}
 		for _, c := range []*Constant{&s.GPU, &s.DRAMCurrents, &s.DRAMIO, &s.DRAMVPP, &s.PIMRead, &s.BankUnit, &s.RelayoutUnit, &s.AdderUnit, &s.SoftmaxUnit, &s.DIMMBuffer,

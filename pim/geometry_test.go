@@ -1,0 +1,96 @@
+package pim
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+)
+
+// TestScaledRowsByHand: a DDR4 row of 128 columns of 64 B over 16 banks, heads of 128 elements. A key of 4 bits takes a column and one of 8 bits two;
+// a column of scales serves 16 chunks of 16 tokens. So 120 chunks and 8 columns of scales fill a row, or 62 chunks of two and 4, of which whole pages
+// of four chunks are 60. With groups of 128 tokens rows hold whole groups of eight chunks.
+func TestScaledRowsByHand(t *testing.T) {
+	d, err := dram.LookupSpec("ddr4-3200-8gb-x8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		shape                                                 HeadShape
+		bursts, query, padded, columnTokens, row, scaleChunks int
+	}{
+		{HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16}, 4, 4, 128, 4, 512, 0},
+		{HeadShape{HeadDim: 100, Queries: 1, ElementBits: 16}, 4, 4, 128, 4, 512, 0},
+		{HeadShape{HeadDim: 32, Queries: 1, ElementBits: 16}, 1, 1, 32, 16, 2048, 0},
+		{HeadShape{HeadDim: 128, Queries: 1, ElementBits: 8}, 2, 2, 128, 8, 1024, 0},
+		{HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8}, 2, 4, 128, 8, 1024, 0},
+		{HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 4}, 1, 4, 128, 16, 2048, 0},
+		{HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 4, ScaleBytes: 4}, 1, 4, 128, 16, 1920, 16},
+		{HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8, ScaleBytes: 4}, 2, 4, 128, 8, 960, 16},
+		{HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 4, ScaleBytes: 4, KeyGroup: 128}, 1, 4, 128, 16, 1920, 16},
+		{HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8, ScaleBytes: 4, KeyGroup: 128}, 2, 4, 128, 8, 896, 16},
+		{HeadShape{HeadDim: 8, Queries: 1, ElementBits: 8, KVBits: 16}, 1, 1, 32, 16, 2048, 0},
+	} {
+		g, err := NewGeometry(d, c.shape)
+		if err != nil {
+			t.Errorf("%+v: %v", c.shape, err)
+			continue
+		}
+		if g.TokenBursts != c.bursts || g.QueryBursts != c.query || g.PaddedDim != c.padded || g.ColumnTokens != c.columnTokens || g.RowTokens != c.row || g.ScaleChunks != c.scaleChunks || g.ChunkTokens != 16 {
+			t.Errorf("%+v: %+v, by hand %+v", c.shape, g, c)
+		}
+	}
+	g, err := NewGeometry(d, HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8, ScaleBytes: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		token, valueBank, word int
+		column, row            int32
+	}{
+		{0, 0, 0, 124, 0}, {1, 2, 0, 124, 0}, {7, 14, 0, 124, 0}, {8, 1, 0, 124, 0}, {15, 15, 0, 124, 0}, {16, 0, 1, 124, 0}, {24, 1, 1, 124, 0},
+		{255, 15, 15, 124, 0}, {256, 0, 0, 125, 0}, {959, 15, 11, 127, 0}, {960, 0, 0, 124, 2}, {960 + 300, 9, 2, 125, 2},
+	} {
+		bank, row, column, word := g.ScalePlace(Value, c.token)
+		if bank != c.valueBank || row != c.row+1 || column != c.column || word != c.word || g.ValueScaleBank(c.token) != c.valueBank {
+			t.Errorf("value %d: bank %d, row %d, column %d, word %d, by hand %+v", c.token, bank, row, column, word, c)
+		}
+		if bank, row, column, word = g.ScalePlace(Key, c.token); bank != c.token%16 || row != c.row || column != c.column || word != c.word {
+			t.Errorf("key %d: bank %d, row %d, column %d, word %d, by hand %+v", c.token, bank, row, column, word, c)
+		}
+	}
+	for _, c := range []struct{ from, to, want int }{{0, 0, 0}, {0, 1, 1}, {0, 256, 1}, {0, 257, 2}, {255, 257, 2}, {256, 512, 1}, {5, 4, 0}, {0, 960, 4}} {
+		if got := g.ScaleColumns(c.from, c.to); got != c.want {
+			t.Errorf("%+v: %d columns", c, got)
+		}
+	}
+	for tokens, want := range map[int]int{0: 0, 1: 2, 960: 2, 961: 4} {
+		if got := g.Rows(tokens); got != want {
+			t.Errorf("%d tokens: %d rows, by hand %d", tokens, got, want)
+		}
+	}
+}
+
+// TestShapesByHand: shapes that a rank can compute, at the edge.
+func TestShapesByHand(t *testing.T) {
+	good := HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8}
+	for _, c := range []struct {
+		change func(h *HeadShape)
+		bad    string
+	}{
+		{func(*HeadShape) {}, ""}, {func(h *HeadShape) { h.HeadDim = 7 }, "head_dim"}, {func(h *HeadShape) { h.HeadDim = 8 }, ""}, {func(h *HeadShape) { h.HeadDim = 513 }, "head_dim"},
+		{func(h *HeadShape) { h.Queries = 0 }, "queries"}, {func(h *HeadShape) { h.Queries = 128 }, ""}, {func(h *HeadShape) { h.Queries = 129 }, "queries"},
+		{func(h *HeadShape) { h.ElementBits = 4 }, "element_bits"}, {func(h *HeadShape) { h.ElementBits = 8 }, ""}, {func(h *HeadShape) { h.KVBits = 12 }, "kv_bits"}, {func(h *HeadShape) { h.KVBits = 4 }, ""},
+		{func(h *HeadShape) { h.KVFloat = true }, ""}, {func(h *HeadShape) { h.KVFloat, h.KVBits = true, 4 }, "kv_float"}, {func(h *HeadShape) { h.KVFloat, h.ScaleBytes = true, 4 }, "kv_float"},
+		{func(h *HeadShape) { h.KVFloat, h.KeyGroup = true, 128 }, "kv_float"}, {func(h *HeadShape) { h.KVFloat, h.KVBits = true, 16 }, "kv_float"},
+		{func(h *HeadShape) { h.KeyGroup = 128 }, ""}, {func(h *HeadShape) { h.KeyGroup, h.KVBits = 128, 16 }, "key_group"}, {func(h *HeadShape) { h.KeyGroup, h.KVBits = 128, 0 }, "key_group"}, {func(h *HeadShape) { h.KeyGroup = -1 }, "key_group"},
+		{func(h *HeadShape) { h.ScaleBytes = 4 }, ""}, {func(h *HeadShape) { h.ScaleBytes = 2 }, "scale_bytes"}, {func(h *HeadShape) { h.ScaleBytes, h.KeyGroup = 4, 127 }, "key_group"}, {func(h *HeadShape) { h.ScaleBytes, h.KeyGroup = 4, 128 }, ""},
+	} {
+		h := good
+		c.change(&h)
+		faults := input.Faults(h)
+		if (len(faults) == 0) != (c.bad == "") || len(faults) > 0 && faults[0].Key != c.bad {
+			t.Errorf("%+v: %v, want %q", h, faults, c.bad)
+		}
+	}
+}
