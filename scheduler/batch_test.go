@@ -1,0 +1,72 @@
+package scheduler
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestCountsOfABatch: rows, tokens and requests of two sub-batches. The first verifies three tokens of six requests, two on the host and one in spare
+// memory, and prefills 10, 20 and 40 tokens, of which 20 stay in the spare memory and two prompts end.
+func TestCountsOfABatch(t *testing.T) {
+	a := SubBatch{
+		Decode: []Decoding{{Base: 5}, {Base: 7}, {Base: 100}}, Host: make([]Decoding, 2), Near: make([]Decoding, 1), Verified: 3,
+		Prefill: []Chunk{{Tokens: 10, Last: true}, {Tokens: 20, Near: true}, {Tokens: 40, Last: true}},
+	}
+	b := SubBatch{Decode: make([]Decoding, 4)}
+	for name, c := range map[string][2]int{
+		"prompt tokens": {a.PrefillTokens(), 70}, "moved": {a.MovedTokens(), 50}, "rows": {a.Tokens(), 18 + 70}, "decoding rows": {a.DecodeTokens(), 18}, "sampled": {a.Sampled(), 18 + 2}, "emitting": {a.Emitting(), 6 + 2},
+		"contexts": {int(a.Contexts(4)), 5 + 7 + 100 + 3*4}, "context": {a.Decode[1].Context(4), 11},
+		"rows without drafts": {b.Tokens(), 4}, "sampled without drafts": {b.Sampled(), 4}, "moved of none": {b.MovedTokens(), 0},
+		"spared": {(&Shared{Tokens: 512, Requests: make([]int32, 4)}).Spared(), 3 * 512},
+	} {
+		if c[0] != c[1] {
+			t.Errorf("%s: %d, by hand %d", name, c[0], c[1])
+		}
+	}
+	x := &Batch{Sub: []SubBatch{a, b}}
+	if x.Decoding() != 10 || x.Tokens() != 92 || x.Empty() {
+		t.Errorf("%d requests decode, %d rows, empty %v", x.Decoding(), x.Tokens(), x.Empty())
+	}
+	for _, s := range []SubBatch{{Host: make([]Decoding, 1)}, {Near: make([]Decoding, 1)}, {Decode: make([]Decoding, 1)}, {Prefill: make([]Chunk, 1)}} {
+		if (&Batch{Sub: []SubBatch{{}, s}}).Empty() {
+			t.Errorf("%+v is empty", s)
+		}
+	}
+	if !(&Batch{Sub: make([]SubBatch, 2)}).Empty() || !(&Batch{}).Empty() {
+		t.Error("nothing is something")
+	}
+}
+
+// TestServingKeys: each key at the edge of what is legal.
+func TestServingKeys(t *testing.T) {
+	for _, c := range []struct {
+		change func(s *ServingSpec)
+		bad    string
+	}{
+		{func(*ServingSpec) {}, ""}, {func(s *ServingSpec) { s.Router = "any" }, "router"}, {func(s *ServingSpec) { s.BeyondContext = "cut" }, "beyond_context"},
+		{func(s *ServingSpec) { s.MaxWaiting = -1 }, "max_waiting"}, {func(s *ServingSpec) { s.MaxWaiting = 1 << 24 }, ""}, {func(s *ServingSpec) { s.MaxWaiting = 1<<24 + 1 }, "max_waiting"},
+		{func(s *ServingSpec) { s.Deadline = -1 }, "deadline"}, {func(s *ServingSpec) { s.APIRequest = -1 }, "api_request"}, {func(s *ServingSpec) { s.APIRequest = units.Second }, ""},
+		{func(s *ServingSpec) { s.APIRequest = units.Second + 1 }, "api_request"}, {func(s *ServingSpec) { s.APIToken = -1 }, "api_token"}, {func(s *ServingSpec) { s.APIToken = units.Second }, ""}, {func(s *ServingSpec) { s.APIToken = units.Second + 1 }, "api_token"},
+		{func(s *ServingSpec) { s.VerifiedTokens = 0 }, "verified_tokens"}, {func(s *ServingSpec) { s.VerifiedTokens, s.Acceptance = 128, 1 }, ""}, {func(s *ServingSpec) { s.VerifiedTokens, s.Acceptance = 129, 1 }, "verified_tokens"},
+		{func(s *ServingSpec) { s.VerifiedTokens = 2 }, "acceptance"}, {func(s *ServingSpec) { s.VerifiedTokens, s.Acceptance = 2, 0.01 }, ""}, {func(s *ServingSpec) { s.Acceptance = 0.5 }, ""},
+		{func(s *ServingSpec) { s.Acceptance = -0.1 }, "acceptance"}, {func(s *ServingSpec) { s.VerifiedTokens, s.Acceptance = 2, 1.1 }, "acceptance"},
+		{func(s *ServingSpec) { s.VerifiedOverlap = -0.1 }, "verified_overlap"}, {func(s *ServingSpec) { s.VerifiedOverlap = 1 }, ""}, {func(s *ServingSpec) { s.VerifiedOverlap = 1.1 }, "verified_overlap"},
+		{func(s *ServingSpec) { s.DraftTime = -1 }, "draft_time"}, {func(s *ServingSpec) { s.DraftTime = units.Second }, ""}, {func(s *ServingSpec) { s.DraftTime = units.Second + 1 }, "draft_time"},
+		{func(s *ServingSpec) { s.PrefillStreak = -1 }, "prefill_streak"}, {func(s *ServingSpec) { s.PrefillStreak = 1 << 24 }, ""}, {func(s *ServingSpec) { s.PrefillStreak = 1<<24 + 1 }, "prefill_streak"},
+	} {
+		s := ServingSpec{Router: RouteRoundRobin, BeyondContext: BeyondWarn, VerifiedTokens: 1}
+		c.change(&s)
+		if faults := input.Faults(&s); (len(faults) == 0) != (c.bad == "") || len(faults) > 0 && faults[0].Key != c.bad {
+			t.Errorf("%+v: %v, want %q", s, faults, c.bad)
+		}
+	}
+	s := ServingSpec{VerifiedTokens: 3, Acceptance: 0.5}
+	if s.Verified() != 3 || (&ServingSpec{}).Verified() != 1 || s.Speculation(7) != (Speculation{Verified: 3, Acceptance: 0.5, Seed: 7}) || (&ServingSpec{VerifiedTokens: 1, Acceptance: 0.5}).Speculation(7) != (Speculation{}) {
+		t.Errorf("%+v", s.Speculation(7))
+	}
+	if (&ServingSpec{}).HasAPIServer() || !(&ServingSpec{APIRequest: 1}).HasAPIServer() || !(&ServingSpec{APIToken: 1}).HasAPIServer() {
+		t.Error("an API server takes time or there is none")
+	}
+}
