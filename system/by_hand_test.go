@@ -7,6 +7,7 @@ import (
 
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
+	"github.com/l3sim/l3sim/scheduler/forming"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -258,5 +259,32 @@ func TestGapsByHand(t *testing.T) {
 	}
 	if g.measured.Count() != 9 || g.measured.Sum() != 60 || g.decode.Count() != 12 || g.decode.Sum() != 81 {
 		t.Errorf("%d gaps of %v are measured, %d of %v in all", g.measured.Count(), g.measured.Sum(), g.decode.Count(), g.decode.Sum())
+	}
+}
+
+// TestContextsByHand: a request of 10 and 4 tokens decodes over 11, 12 and 13. What a preemption has computed anew as a prompt is no step's.
+func TestContextsByHand(t *testing.T) {
+	for _, c := range []struct {
+		in, out int
+		want    float64
+	}{{10, 4, 36}, {10, 1, 0}, {10, 2, 11}, {1, 3, 5}} {
+		if got := contexts(c.in, c.out); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+		b := bounds{kvToken: 8}
+		if got := b.reads(c.in, c.out); got != 8*c.want {
+			t.Errorf("%+v: %v B", c, got)
+		}
+	}
+	r := &replica{}
+	r.Batcher = &forming.Scheduler{}
+	r.Batcher.Recomputed = 12
+	r.out.requests = []results.Request{{Request: traces.Request{Input: 10, Output: 4}}, {Request: traces.Request{Input: 500, Output: 4}, Outcome: results.Refused}, {Request: traces.Request{Input: 1, Output: 3}}}
+	if got := r.decodedContexts(); got != 36+5-12 {
+		t.Errorf("%v tokens", got)
+	}
+	r.out.decoded, r.out.drafted = 3, 1
+	if got := denseContext([]*replica{r}); got != 29./4 {
+		t.Errorf("a mean context of %v", got)
 	}
 }
