@@ -172,3 +172,19 @@ func TestNormForm(t *testing.T) {
 		t.Errorf("norm without a ridge: %g s, want %g", got, want)
 	}
 }
+
+// TestNarrowFFN: the rest is the same however many columns a GPU computes, and together with all of them it is the whole network.
+func TestNarrowFFN(t *testing.T) {
+	c := NewModelCost(loadPreset(t, "h200-sxm"), loadModel(t, "llama-3-8b"))
+	all, rest := c.NarrowFFN(8, c.FFNWidth())
+	if whole := c.FFN(8); math.Abs(all.Plus(rest).Seconds/whole.Seconds-1) > 1e-12 || all.Seconds <= 0 || rest.Seconds <= 0 {
+		t.Errorf("%v and %v s, the network takes %v", all.Seconds, rest.Seconds, whole.Seconds)
+	}
+	one, same := c.NarrowFFN(8, 1)
+	if one.Seconds <= 0 || one.Seconds >= all.Seconds || same != rest {
+		t.Errorf("a column takes %v of %v s, and the rest %v of %v", one.Seconds, all.Seconds, same.Seconds, rest.Seconds)
+	}
+	if none, same := c.NarrowFFN(8, 0); none != (Work{}) || same != rest {
+		t.Errorf("no column takes %v s, and the rest %v", none.Seconds, same.Seconds)
+	}
+}
