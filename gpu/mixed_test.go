@@ -59,7 +59,11 @@ func TestJoinedTail(t *testing.T) {
 	for _, c := range []struct{ longest, prompt, waits int }{{1000, 0, 0}, {4000, 0, 3000}, {4000, 2500, 1500}, {4000, 5000, 0}} {
 		b := even
 		b.Longest = c.longest
-		more := s.joinedDecodeCost(c.prompt, b, h).Seconds - s.joinedDecodeCost(c.prompt, even, h).Seconds
+		long, short := s.joinedDecodeCost(c.prompt, b, h), s.joinedDecodeCost(c.prompt, even, h)
+		more := long.Seconds - short.Seconds
+		if math.Abs(long.Overhead-short.Overhead-more) > 1e-12 {
+			t.Errorf("%+v: of %g s more %g follow no bandwidth", c, more, long.Overhead-short.Overhead)
+		}
 		if want := float64(c.waits) * key / 0.8; math.Abs(more-want) > 1e-12 {
 			t.Errorf("%+v: %g s more, want %g", c, more, want)
 		}

@@ -7,6 +7,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/units"
+
+	"github.com/l3sim/l3sim/input"
 )
 
 // plainPower has a limit of 600 W, of which 100 are drawn whatever runs. Halving the
@@ -179,5 +181,26 @@ func TestPromptBand(t *testing.T) {
 	}
 	if widest < 0.9*band {
 		t.Errorf("a band of %.3f would do", widest)
+	}
+}
+
+// TestEdgesOfPower: the least and the largest legal watts and shares.
+func TestEdgesOfPower(t *testing.T) {
+	for key, set := range map[string]func(p *PowerSpec, v float64){
+		"idle_w": func(p *PowerSpec, v float64) { p.Idle = v }, "active_idle_w": func(p *PowerSpec, v float64) { p.ActiveIdle = v }, "base_w": func(p *PowerSpec, v float64) { p.Base = v },
+		"pj_per_byte": func(p *PowerSpec, v float64) { p.PerByte = v }, "pj_per_flop": func(p *PowerSpec, v float64) { p.PerFLOP = v }, "limit_w": func(p *PowerSpec, v float64) { p.Limit = v },
+		"prompt_band": func(p *PowerSpec, v float64) { p.PromptBand = v }, "throttle": func(p *PowerSpec, v float64) { p.Throttle = v },
+	} {
+		low, high := 0.0, 1e6
+		if key == "prompt_band" || key == "throttle" {
+			high = 1
+		}
+		for v, legal := range map[float64]bool{low: key != "limit_w", high: true, low - 0.01: false, high + 0.5: false} {
+			p := PowerSpec{Limit: 1}
+			set(&p, v)
+			if faults := input.Faults(&p); (len(faults) == 0) != legal || !legal && faults[0].Key != key {
+				t.Errorf("%s = %v: %v", key, v, faults)
+			}
+		}
 	}
 }
