@@ -6,9 +6,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/l3sim/l3sim/units"
-
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
 )
 
 // plainPower has a limit of 600 W, of which 100 are drawn whatever runs. Halving the
