@@ -10,6 +10,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/gpus"
 	"github.com/l3sim/l3sim/units"
 )
@@ -78,6 +79,39 @@ func TestHostHasATokenOfEach(t *testing.T) {
 			if refused != (more < 0) {
 				t.Errorf("%d B for %d replicas: %v", bytes, replicas, err)
 			}
+		}
+	}
+}
+
+// TestWorkAddsUp: the same iteration again does the same work once more, in every system.
+func TestWorkAddsUp(t *testing.T) {
+	for system, sets := range map[string]string{"l3": "", "gpu-only": "", "hbm-pim": "hbm_pim.feed_forward=0.5", "rank-pim": "", "cpu-offload": "", "gpu+cpu": "policy.name=hgca"} {
+		n := rigOf(t, append(strings.Fields(sets), "run.system="+system, "run.model=llama-2-7b", "energy.host_cpus=1")...)
+		r := n.loop(nil, nil)
+		sub := scheduler.SubBatch{Prefill: []scheduler.Chunk{{Request: 9, Tokens: 64, Finished: 128, Last: true, Host: system == "cpu-offload"}}}
+		for i := range 6 {
+			sub.Decode = append(sub.Decode, scheduler.Decoding{Request: int32(i), Base: int64(6000 + 100*i), Prompt: 5000})
+		}
+		if system == "cpu-offload" {
+			sub.Host, sub.Decode = sub.Decode[3:], sub.Decode[:3]
+		}
+		b := &scheduler.Batch{Step: 1, Sub: []scheduler.SubBatch{sub}, Moves: scheduler.Moves{Up: scheduler.Move{Tokens: 300}, Down: scheduler.Move{Tokens: 200}}}
+		var works []flow.Work
+		now := units.Duration(0)
+		for range 3 {
+			before := r.Engine.Core().Work
+			end, err := r.Engine.Run(b, now)
+			if err != nil {
+				t.Fatalf("%s: %v", system, err)
+			}
+			r.Engine.Settle()
+			if now = end; len(works) == 0 && before.Time != (flow.Work{}).Time {
+				t.Errorf("%s: work before anything is run", system)
+			}
+			works = append(works, r.Engine.Core().Work.Since(&before))
+		}
+		if works[1].Time != works[2].Time || works[0].Time != works[1].Time || works[1].Tasks != works[2].Tasks {
+			t.Errorf("%s: work of the same iteration:\n%v\n%v\n%v", system, works[0].Time, works[1].Time, works[2].Time)
 		}
 	}
 }
