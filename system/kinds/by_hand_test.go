@@ -115,3 +115,13 @@ func TestWorkAddsUp(t *testing.T) {
 		}
 	}
 }
+
+// TestL3MemoryByHand: with requests in the GPUs' spare memory a replica has what is free there beside what the DIMMs have.
+func TestL3MemoryByHand(t *testing.T) {
+	home := rigOf(t, "run.system=l3", "run.model=llama-3-8b")
+	both := rigOf(t, "run.system=l3", "run.model=llama-3-8b", "memory.spare=decode")
+	free := gpus.FreeMemory(both.Hardware)
+	if want := home.Memory.Capacity + int64(free/home.Memory.Unit); both.Memory.Unit != home.Memory.Unit || both.Memory.Capacity != want || want <= home.Memory.Capacity || home.Memory.Capacity <= 0 {
+		t.Errorf("%d units, by hand %d; without %d", both.Memory.Capacity, want, home.Memory.Capacity)
+	}
+}
