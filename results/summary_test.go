@@ -241,7 +241,7 @@ func TestBrief(t *testing.T) {
 }
 
 func TestTimeText(t *testing.T) {
-	for ms, want := range map[float64]string{0: "0.00 ms", 0.5: "0.50 ms", 12.34: "12.3 ms", 103.2: "103 ms", 999.4: "999 ms", 999.6: "1.00 s", 12_300: "12.3 s", 119_900: "120 s", 120_000: "2.0 min",
+	for ms, want := range map[float64]string{0: "0.00 ms", 0.5: "0.50 ms", 12.34: "12.3 ms", 103.2: "103 ms", 999.4: "999 ms", 999.6: "1.00 s", 12_300: "12.3 s", 119_900: "120 s", 119_949: "120 s", 119_950: "2.0 min", 120_000: "2.0 min",
 		590_000: "9.8 min", 44 * 60e3: "44 min", 119 * 60e3: "119 min", 7.5 * 3600e3: "7.5 h", 5000 * 3600e3: "5,000 h"} {
 		if got := TimeText(ms); got != want {
 			t.Errorf("%v ms are %q, want %q", ms, got, want)
