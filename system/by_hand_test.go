@@ -7,8 +7,10 @@ import (
 
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
+	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/forming"
 	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/gpus"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -286,5 +288,46 @@ func TestContextsByHand(t *testing.T) {
 	r.out.decoded, r.out.drafted = 3, 1
 	if got := denseContext([]*replica{r}); got != 29./4 {
 		t.Errorf("a mean context of %v", got)
+	}
+}
+
+// TestWindowsByHand: a chosen window begins anew with an iteration of at least a quarter more weight, which is the requests that decode, twice
+// without prompts, and has two iterations. A given one has all that overlap it.
+func TestWindowsByHand(t *testing.T) {
+	batch := func(decoding, prompt int) *scheduler.Batch {
+		b := &scheduler.Batch{Sub: []scheduler.SubBatch{{Decode: make([]scheduler.Decoding, decoding)}}}
+		if prompt > 0 {
+			b.Sub[0].Prefill = []scheduler.Chunk{{Tokens: prompt}}
+		}
+		return b
+	}
+	r := &Recording{chooses: true, parts: map[units.Duration][]gpus.Part{}, phases: map[int][]phase{}}
+	for i, c := range []struct {
+		decoding, prompt int
+		admitted         bool
+		from, to         units.Duration // of the window then
+		samples          int            // with this one
+	}{
+		{0, 9, true, 0, 10, 1}, {8, 9, true, 10, 20, 1}, {9, 9, true, 10, 30, 2}, {9, 9, false, 10, 30, 2}, {10, 9, true, 40, 50, 1}, {6, 0, true, 40, 60, 2}, {6, 0, false, 40, 60, 2}, {7, 0, true, 70, 80, 1}, {7, 0, true, 70, 90, 2},
+		{17, 9, false, 70, 90, 2}, {18, 9, true, 100, 110, 1},
+	} {
+		if got := r.admits(units.Duration(10*i), units.Duration(10*i+10), batch(c.decoding, c.prompt)); got != c.admitted {
+			t.Errorf("iteration %d: admitted %v", i, got)
+		}
+		if c.admitted {
+			r.Samples = append(r.Samples, Sample{})
+		}
+		if r.From != c.from || r.To != c.to || len(r.Samples) != c.samples {
+			t.Errorf("iteration %d: %d to %d with %d samples, by hand %+v", i, r.From, r.To, len(r.Samples), c)
+		}
+	}
+	given := &Recording{Window: Window{From: 100, To: 200}}
+	for _, c := range []struct {
+		start, end units.Duration
+		want       bool
+	}{{50, 100, false}, {50, 101, true}, {100, 200, true}, {199, 300, true}, {200, 300, false}, {120, 130, true}} {
+		if given.admits(c.start, c.end, batch(1, 0)) != c.want {
+			t.Errorf("%+v", c)
+		}
 	}
 }
