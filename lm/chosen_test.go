@@ -80,6 +80,50 @@ func TestPolicySessions(t *testing.T) {
 	}
 }
 
+// TestMaskedPrompt: a prompt under the mask of a policy gives what its tokens give as decode steps of that policy, whose choices
+// TestReferencePolicies compares with independent results; without the mask it gives something else.
+func TestMaskedPrompt(t *testing.T) {
+	const tokens, steps = 150, 10
+	m, text := builtin(t, 2), SampleText()[20_000:]
+	nll := func(prefillWindow, prompt int) []float64 {
+		s := policies.New("streaming")
+		policy.Edit(&s, func(k *policy.StreamSpec) { k.Sink, k.Window, k.PrefillWindow = 4, 28, prefillWindow })
+		v, err := policy.NewValues(&s, m.Attention())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, _, err := newChosen[float64](m, v, tokens+steps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Prefill(0, text[:prompt]); err != nil {
+			t.Fatal(err)
+		}
+		var all []float64
+		for i := prompt; i < tokens+steps; i++ {
+			logits, err := d.Step([]int{0}, text[i:][:1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i >= tokens {
+				all = append(all, nllOf(logits[0], text[i+1]))
+			}
+		}
+		return all
+	}
+	masked, decoded, whole := nll(0, tokens), nll(0, 1), nll(8192, tokens)
+	most := 0.0
+	for i, x := range masked {
+		if math.Abs(x-decoded[i]) > 1e-9 {
+			t.Errorf("step %d: %.12f after a masked prompt, %.12f after as many steps", i, x, decoded[i])
+		}
+		most = max(most, math.Abs(x-whole[i]))
+	}
+	if most < 1e-3 {
+		t.Errorf("attention to all of the prompt moves no prediction by more than %g nats", most)
+	}
+}
+
 // TestPolicyLengths: what does not fit the text or the model is refused.
 func TestPolicyLengths(t *testing.T) {
 	m := builtin(t, 1)
