@@ -15,3 +15,17 @@ func BenchmarkLoad(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkSHA256 hashes a configuration, as a sweep does for each of its points.
+func BenchmarkSHA256(b *testing.B) {
+	c, err := Load(Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.SHA256(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -165,7 +165,7 @@ func (c *Config) WriteTOML(w io.Writer) error {
 		if strings.HasPrefix(k.Name, contentPrefix) && k.Get(c).Len() == 0 {
 			continue
 		}
-		lines[section] = fmt.Appendf(lines[section], "%s = %s\n", key, value)
+		lines[section] = append(append(append(append(lines[section], key...), " = "...), value...), '\n')
 	}
 	text := lines[""]
 	for _, section := range c.loader.keys.Sections() {
