@@ -222,6 +222,9 @@ func TestQuestions(t *testing.T) {
 	}
 	if !deep.On() {
 		all = all[1:2] // of GPUs alone, the quickest
+	} else if !deep.Long() {
+		// Of l3 question 9 stays, which has short answers and takes a third of the time of 0.
+		all = slices.DeleteFunc(all, func(x truth) bool { return x.Question == 0 || x.Question == 33 })
 	}
 	for n := unseen; deep.Long() && n < unseen+*questions; n++ {
 		all = append(all, brute(t, n))
