@@ -259,13 +259,13 @@ func TestValuesAreTheDirectComputation(tb *testing.T) {
 }
 
 // The same for the paper's formats on every kind of data, every head dimension, every width of keys and values
-// and every size of a group.
+// and every size of a group. Of the pairs of a kind of data and a dimension every other one is left to long runs.
 func TestPaperFormatsAreTheDirectComputation(t *testing.T) {
 	for at := range dataKinds {
 		kind := &dataKinds[at]
 		t.Run(kind.name, func(t *testing.T) {
 			for nth, dim := range []int{8, 16, 32, 64, 80, 128, 256, 512} {
-				if nth != at%8 && !deep.On() {
+				if nth != at%8 && !deep.On() || (nth+at)%2 != 0 && !deep.Long() {
 					continue
 				}
 				queries := (at+nth)%8 + 1 // of each dimension, several
