@@ -1,2 +1,2 @@
-// Command vet runs package fused's check under go vet.
+// Command vet runs the analysers of go vet and package fused's under go vet.
 package main

@@ -1,9 +1,10 @@
 package main
 
 import (
+	"golang.org/x/tools/go/analysis/suite/vet"
 	"golang.org/x/tools/go/analysis/unitchecker"
 
 	"github.com/l3sim/l3sim/internal/lab/fused"
 )
 
-func main() { unitchecker.Main(fused.Analyzer) }
+func main() { unitchecker.Main(append(vet.Suite, fused.Analyzer)...) }
