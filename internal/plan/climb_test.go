@@ -57,7 +57,7 @@ func waits(rho, services float64) float64 {
 // TestSingleServer: the highest rate at which 90% of the requests of a single server wait for at most two
 // services is that of M/D/1, within 2%, in a quick run of fewer requests within 4%.
 func TestSingleServer(t *testing.T) {
-	n, off := 40_000, 0.02
+	n, off := deep.Of(0, 15_000, 40_000), 0.02
 	if !deep.On() {
 		n, off = 5_000, 0.04
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/traces"
@@ -199,7 +200,7 @@ func TestPlansShareJournal(t *testing.T) {
 	var others sync.WaitGroup
 	for range 4 {
 		others.Go(func() {
-			for range 200 { // begin, and stop before the first point
+			for range deep.Of(40, 40, 200) { // begin, and stop before the first point
 				if o, err := p.Run(ended, RunOptions{Journal: j, Force: true}); !errors.Is(err, context.Canceled) || o.Ran != 0 {
 					t.Errorf("%+v, %v", o, err)
 					return
@@ -207,7 +208,7 @@ func TestPlansShareJournal(t *testing.T) {
 			}
 		})
 	}
-	for range 20 {
+	for range deep.Of(5, 5, 20) {
 		o, err := p.Run(context.Background(), RunOptions{Journal: j, Force: true})
 		if err == nil {
 			err = p.Write(dir, o)
