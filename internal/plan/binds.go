@@ -47,10 +47,10 @@ type more struct {
 // binds measures what binds at the highest rate that a server holds, by all requests: each resource is doubled, and each target that
 // fails above it relaxed to its double, alone. The largest gain comes first.
 func (c *contest) binds(ctx context.Context, of *Tuned) ([]Bind, error) {
-	if a := of.Answer; a.Asked != nil && a.Best.Met && a.Next == nil && a.Highest == 0 {
-		return nil, nil // the rate that is asked for holds, and nobody looked for the highest one
+	if a := of.Answer; a.Asked != nil && a.Asked.Met {
+		return nil, nil // the rate that is asked for holds
 	}
-	rate := max(of.Answer.Best.offered(), of.Answer.Highest)
+	rate := of.Answer.Best.offered()
 	if rate == 0 {
 		rate = of.Answer.Tried[0].offered() / (1 + gains[0])
 	}
