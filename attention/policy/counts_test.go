@@ -112,7 +112,7 @@ func TestVerifyByHand(t *testing.T) {
 		}},
 		"2 requests are merged of 1":  {step: func(x *Step) { x.Merged = 1 + len(first(x).Tokens) }},
 		"-1 requests are merged of 1": {step: func(x *Step) { x.Merged = -1 }},
-		"Decode of [{1 2} {16 17} {16 40} {700 701} {700 1000} {5000 5001} {5000 7000} {20000 20100}] in run 0": {step: func(x *Step) {
+		"Decode of [{1 2 0} {16 17 0} {16 40 0} {700 701 0} {700 1000 0} {5000 5001 0} {5000 7000 0} {20000 20100 0}] in run 0": {step: func(x *Step) {
 			if len(first(x).Tokens) > 1 {
 				x.Merged = 9
 			}
