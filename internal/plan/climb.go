@@ -17,17 +17,15 @@ import (
 )
 
 const (
-	// tries bounds the doublings and halvings beyond firstRates.
-	tries = 8
-	// longest is the seconds, 50 days, in which all requests come at the lowest rate that is tried
-	// below firstRates: a run holds 106 days, its last answers included.
+	// longest is the seconds, 50 days, in which all requests come at the lowest rate that is tried: a run holds 106 days, its last
+	// answers included.
 	longest = 50 * 86400
 	// firstStep is by how much the rate of a point of which nothing is known changes at first, relative.
 	firstStep = 0.05
 )
 
-// firstRates are tried first, in shares of the throughput of a full queue.
-var firstRates = []float64{1. / 8, 1. / 4, 1. / 2, 3. / 4, 1, 5. / 4}
+// shares are the shares of the answer at which a configuration is judged, too, where its knobs are not searched: latency over load.
+var shares = []float64{0.25, 0.5, 0.75, 0.9}
 
 // Answer is the highest rate that a configuration holds.
 type Answer struct {
@@ -50,46 +48,31 @@ type Answer struct {
 	TooLarge int     // requests of a run that fit no empty memory or go beyond the context: they attain nothing
 }
 
-// Find returns the highest rate at which a configuration's node serves the requests within its targets. It first tries firstRates, and
-// doubles or halves the rate until the highest fails and one does not; then it bisects between the highest rate that meets the
-// targets and the next higher one that was tried. Where attainment dips at a lower rate the answer is above the dip. A rate that is asked
-// for is judged first, and is the answer where it holds.
+// Find returns the highest rate at which a configuration's node serves the requests within its targets. A rate that is asked for is judged
+// first, and is the answer where it holds.
 func (s *Search) Find(ctx context.Context, cfg *configs.Config, trace *traces.Trace) (*Answer, error) {
 	j, err := NewJudge(cfg, trace, &s.Meter)
 	if err != nil {
 		return nil, err
 	}
-	a := newAnswer(j)
-	if asked := asked(cfg); asked > 0 {
-		if err := a.ask(ctx, j, asked); err != nil || a.Asked.Met {
-			return a, err
-		}
-	}
-	if err := a.bracket(ctx, j, cfg); err != nil {
-		return nil, err
-	}
-	for {
-		best := a.highest()
-		if best < 0 || best == len(a.Tried)-1 || !between(j, a.Tried[best].offered(), a.Tried[best+1].offered(), s.Precision) {
-			return a.settle(best, len(trace.Requests), cfg.SLO.Attainment), nil
-		}
-		if err := a.try(ctx, j, math.Sqrt(a.Tried[best].offered()*a.Tried[best+1].offered())); err != nil {
-			return nil, err
-		}
-	}
+	c := &contest{search: s, trace: trace, asked: users(cfg)}
+	return c.answer(ctx, &entrant{judge: j}, asked(cfg), 0)
 }
 
 func newAnswer(j *Judge) *Answer {
 	return &Answer{Measured: j.to - j.from, Beyond: system.ContextNote(j.cfg, j.trace)}
 }
 
-// asked returns the rate, or the number of users, that a configuration names; 0 for none.
-func asked(cfg *configs.Config) float64 {
+// users returns the number of users that a configuration names, 0 where its requests come at a rate.
+func users(cfg *configs.Config) float64 {
 	if cfg.Arrivals.Kind == traces.ArrivalsClosed {
 		return float64(cfg.Arrivals.Users)
 	}
-	return cfg.Arrivals.RatePerS
+	return 0
 }
+
+// asked returns the rate, or the number of users, that a configuration names; 0 for none.
+func asked(cfg *configs.Config) float64 { return cmp.Or(users(cfg), cfg.Arrivals.RatePerS) }
 
 // ask judges the rate that is asked for. Where it holds it is the answer.
 func (a *Answer) ask(ctx context.Context, j *Judge, rate float64) error {
@@ -103,45 +86,6 @@ func (a *Answer) ask(ctx context.Context, j *Judge, rate float64) error {
 		a.Best = l
 	}
 	return nil
-}
-
-// bracket tries rates until the highest fails and one does not.
-func (a *Answer) bracket(ctx context.Context, j *Judge, cfg *configs.Config) error {
-	n := len(j.trace.Requests)
-	full, first := asked(cfg), firstRates[:4]
-	if full == 0 || j.users() {
-		var err error
-		if full, err = j.full(ctx); err != nil {
-			return err
-		}
-		first = firstRates
-	}
-	if j.users() {
-		full, first = float64(max(cfg.Arrivals.Users, 1)), firstRates[:4]
-	}
-	if err := a.try(ctx, j, list.Map(first, func(share float64) float64 { return share * full })...); err != nil {
-		return err
-	}
-	last := func() *Load { return &a.Tried[len(a.Tried)-1] }
-	for i := 0; i < tries && last().Met; i++ {
-		if err := a.try(ctx, j, 2*last().offered()); err != nil {
-			return err
-		}
-	}
-	for i := 0; i < tries && a.highest() < 0 && !a.alone() && a.lower(j, n); i++ {
-		if err := a.try(ctx, j, a.Tried[0].offered()/2); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// lower says whether a rate below all that were tried can be run.
-func (a *Answer) lower(j *Judge, n int) bool {
-	if j.users() {
-		return a.Tried[0].Users > 1
-	}
-	return a.Tried[0].RatePerS/2 >= float64(n)/longest
 }
 
 // between says whether a rate is to be tried between one that holds and one that fails.
@@ -217,40 +161,49 @@ func (a *Answer) try(ctx context.Context, j *Judge, rates ...float64) error {
 	return nil
 }
 
-// answer returns the highest rate of a point that is known to hold one, to the precision; of one that is not, that of Find.
-func (s *Search) answer(ctx context.Context, c *contest, x candidate) (*Answer, error) {
-	cfg, err := c.load(x.point)
-	if err != nil {
-		return nil, err
-	}
-	cfg.Arrivals.RatePerS = c.rate
-	if x.rate == 0 {
-		return s.Find(ctx, cfg, c.trace)
-	}
-	e, err := c.entrant(x.point, x.n)
-	if err != nil {
-		return nil, err
-	}
-	held, err := c.highest(ctx, x.point, x.n, x.rate, s.Precision)
-	if err != nil {
-		return nil, err
-	}
-	a := newAnswer(e.judge)
-	if asked := asked(cfg); asked > 0 {
-		if err := a.ask(ctx, e.judge, asked); err != nil || a.Asked.Met {
-			a.Highest = max(held, asked)
+// answer returns the highest rate that an entrant holds, to the precision, from a rate that it is known to hold; 0 for none. What is asked
+// for is judged first, and is the answer where it holds.
+func (c *contest) answer(ctx context.Context, e *entrant, asked, from float64) (*Answer, error) {
+	j, known := e.judge, from > 0
+	a := newAnswer(j)
+	if asked > 0 {
+		if err := a.ask(ctx, j, asked); err != nil || a.Asked.Met && !known {
 			return a, err
 		}
 	}
-	l, err := e.judge.load(held, e.verdict.result, &e.verdict.measured)
+	if from = cmp.Or(from, asked); from == 0 {
+		full, err := j.full(ctx)
+		if err != nil {
+			return nil, err
+		}
+		from = full / 2
+	}
+	held, err := c.climb(ctx, e, from, c.search.Precision)
 	if err != nil {
 		return nil, err
 	}
-	a.Tried = append(a.Tried, l)
-	if err := a.try(ctx, e.judge, e.failed); err != nil {
+	if a.Asked != nil && a.Asked.Met {
+		a.Highest = max(held, asked)
+		return a, nil
+	}
+	rates := []float64{cmp.Or(e.failed, from)} // an entrant that cannot run has failed none: the run says why
+	switch {
+	case held == 0: // the lowest, and one by which it is seen whether requests wait for one another
+		rates = append(rates, 2*e.failed)
+	default:
+		l, err := j.load(held, e.verdict.result, &e.verdict.measured)
+		if err != nil {
+			return nil, err
+		}
+		a.Tried = append(a.Tried, l)
+		if !known {
+			rates = append(rates, list.Map(shares, func(share float64) float64 { return share * held })...)
+		}
+	}
+	if err := a.try(ctx, j, rates...); err != nil {
 		return nil, err
 	}
-	return a.settle(a.highest(), x.n, cfg.SLO.Attainment), nil
+	return a.settle(a.highest(), len(j.trace.Requests), j.cfg.SLO.Attainment), nil
 }
 
 // above returns the rate that is tried above one.
@@ -261,18 +214,27 @@ func (c *contest) above(rate, step float64) float64 {
 	return float64(rate * (1 + step))
 }
 
-// highest returns the highest rate that a point holds by n requests, to a precision: from a rate upwards or downwards by growing steps, and
-// then between. It is 0 where the point holds none down to a ten thousandth of it.
+// highest returns the highest rate that a point holds by n requests, to a precision; 0 for none.
 func (c *contest) highest(ctx context.Context, p []int, n int, from, precision float64) (float64, error) {
 	e, err := c.entrant(p, n)
 	if err != nil || e.judge == nil {
 		return 0, err
 	}
-	step, least := precision, max(from*1e-4, min(c.asked, 1))
+	return c.climb(ctx, e, from, precision)
+}
+
+// climb returns the highest rate that an entrant holds, to a precision: from a rate upwards or downwards by growing steps, and
+// then between. It is 0 where it holds none down to a ten thousandth of it.
+func (c *contest) climb(ctx context.Context, e *entrant, from, precision float64) (float64, error) {
+	step, n := precision, float64(len(e.judge.trace.Requests))
+	least := max(from*1e-4, n/longest)
+	if c.asked > 0 {
+		least = 1
+	}
 	if e.held == 0 {
 		step = max(step, firstStep)
 	}
-	for rate := max(from, e.held); ; {
+	for rate := max(from, e.held, least); ; {
 		met, err := c.holds(ctx, e, rate)
 		switch {
 		case err != nil || e.judge == nil:
@@ -286,7 +248,7 @@ func (c *contest) highest(ctx context.Context, p []int, n int, from, precision f
 		case rate <= least:
 			return 0, nil
 		default: // the later in the run it failed, the nearer the rate
-			rate = max(rate*min(1/(1+step), float64(e.came)/float64(n)), least)
+			rate = max(rate*min(1/(1+step), float64(e.came)/n), least)
 		}
 		step = min(2*step, 1)
 	}

@@ -166,16 +166,16 @@ func TestNoRate(t *testing.T) {
 	if err != nil || a.Best.RatePerS != 0 || a.Best.Met || a.Best.Attainment != 0 || a.Best.TTFT.P50 != 1e3*prompt.Seconds() {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if len(a.Tried) != len(firstRates)+tries || a.Alone || len(a.limits()) == 0 || a.limits()[0].Name != "TTFT" {
-		t.Errorf("%d rates, %v: some of a Poisson process's requests come close to one another", len(a.Tried), a.Alone)
+	if len(a.Tried) != 2 || math.Abs(a.Tried[1].RatePerS/a.Tried[0].RatePerS-2) > 1e-5 || len(a.limits()) == 0 || a.limits()[0].Name != "TTFT" {
+		t.Errorf("%+v", a.Tried)
 	}
 	for i := range trace.Requests { // in pairs: below some rate each request is alone
 		trace.Requests[i].Arrival = units.Duration(i/2)*units.Second + units.Duration(i%2)*units.Second/20
 	}
 	cfg.Arrivals.Kind = traces.ArrivalsTrace
 	a, err = (&Search{Precision: 0.02}).Find(t.Context(), cfg, trace)
-	if err != nil || a.Best.RatePerS != 0 || !a.Alone || a.Best.TTFT.Max != 1e3*prompt.Seconds() || a.Tried[1].TTFT != a.Best.TTFT || a.Tried[2].TTFT == a.Best.TTFT {
-		t.Errorf("rates are halved until their latencies are the same: %+v, %v", a, err)
+	if err != nil || a.Best.RatePerS != 0 || !a.Alone || a.Best.TTFT.Max != 1e3*prompt.Seconds() || a.Tried[1].TTFT != a.Best.TTFT {
+		t.Errorf("at the lowest rates no request waits for another: %+v, %v", a, err)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestNoRateOfSlowNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if days := DefaultRequests / a.Tried[0].RatePerS / 86400; a.Best.RatePerS != 0 || days < 25 || days > 50 {
+	if days := DefaultRequests / a.Tried[0].RatePerS / 86400; a.Best.RatePerS != 0 || days < 25 || days > 51 {
 		t.Errorf("services of %v: the lowest rate takes %v days, the answer is %+v", service, days, a.Best)
 	}
 }

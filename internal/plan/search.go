@@ -74,12 +74,9 @@ func (c *Coarse) Rate() float64 {
 
 // coarse returns a comparison that has not begun.
 func (s *Search) coarse(o configs.Options, cfg *configs.Config, trace *traces.Trace) (*Coarse, error) {
-	c := &contest{search: s, options: WithAdmission(o), trace: trace, rate: cfg.Arrivals.RatePerS, seen: map[string]*entrant{}}
+	c := &contest{search: s, options: WithAdmission(o), trace: trace, asked: users(cfg), rate: cfg.Arrivals.RatePerS, seen: map[string]*entrant{}}
 	if err := check(cfg); err != nil {
 		return nil, err
-	}
-	if cfg.Arrivals.Kind == traces.ArrivalsClosed {
-		c.asked = float64(cfg.Arrivals.Users)
 	}
 	if s.Tune {
 		c.axes = grid(o, cfg)
@@ -253,7 +250,14 @@ func (s *Search) Decide(ctx context.Context, x *Coarse) (*Tuned, error) {
 		return nil, err
 	}
 	out := &Tuned{Config: cfg, Sets: settings(c.axes, best.point), point: best.point}
-	if out.Answer, err = s.answer(ctx, c, best); err != nil {
+	e, err := c.entrant(best.point, len(c.trace.Requests))
+	if err == nil && e.judge == nil {
+		err = e.err
+	}
+	if err != nil {
+		return nil, err
+	}
+	if out.Answer, err = c.answer(ctx, e, cmp.Or(c.asked, c.rate), best.rate); err != nil {
 		return nil, err
 	}
 	out.Binds, err = c.binds(ctx, out)
