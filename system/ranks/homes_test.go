@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/pim/machine"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/units"
@@ -92,5 +93,78 @@ func TestPredictionsOfRuns(t *testing.T) {
 	}
 	if got := d.PIM(s, 0, 512); got != all {
 		t.Errorf("%v, by hand %v", got, all)
+	}
+}
+
+// TestTalliesByHand: what ranks do for a step in five layers: heads, counted by length or looked up where they are long, and bounds that they score, in
+// a list for each of three tokens.
+func TestTalliesByHand(t *testing.T) {
+	d := devicesOf(benchOf(t, "run.model=llama-3-8b", "policy.name=quest", "policy.quest.select_device=bank"))
+	scored := func(c policy.Choice) machine.Activity {
+		var sum machine.Activity
+		d.TallyStep(&policy.Step{Choose: []policy.Choice{c}}, 5)
+		d.SettleHeads(&sum)
+		return sum
+	}
+	for _, c := range []struct {
+		choice policy.Choice
+		want   machine.Activity
+	}{
+		{policy.Choice{Device: "bank", Heads: 2, Scored: []int{100, 0}, Lists: 3}, machine.Activity{}.Plus(d.bounds.Activity(100), 30)},
+		{policy.Choice{Device: "bank", Heads: 2, Scored: []int{100, 300}}, machine.Activity{}.Plus(d.bounds.Activity(100), 10).Plus(d.bounds.Activity(300), 10)},
+		{policy.Choice{Heads: 2, Scored: []int{100}}, machine.Activity{}}, {policy.Choice{Device: "bank", Heads: 2, Scored: []int{0}}, machine.Activity{}},
+	} {
+		if got := scored(c.choice); got != c.want || got.Activates < 0 {
+			t.Errorf("%+v: %+v, by hand %+v", c.choice, got, c.want)
+		}
+	}
+	var sum machine.Activity
+	classes := []policy.Class{{Heads: 3, Tokens: []int{700, 0, 200_000, 700}}, {Heads: 2, Tokens: []int{9, 9, 9, 9}, PerHead: []int{1, 2, 3, 4, 5, 6, 7, 8}}, {Device: policy.GPU, Heads: 8, Tokens: []int{50, 50, 50, 50}}}
+	d.TallyStep(&policy.Step{Attend: classes}, 5)
+	d.SettleHeads(&sum)
+	want := machine.Activity{}.Plus(d.Table.Activity(700), 2*3*5).Plus(d.Table.Activity(200_000), 3*5)
+	for n := range 8 {
+		want = want.Plus(d.Table.Activity(n+1), 5)
+	}
+	for name, x := range map[string][2]float64{"activates": {sum.Activates, want.Activates}, "unit reads": {sum.UnitReads, want.UnitReads}, "writes": {sum.Writes, want.Writes}, "clocks": {sum.Clocks, want.Clocks}} {
+		if x[1] == 0 || x[0]/x[1] < 1-1e-9 || x[0]/x[1] > 1+1e-9 {
+			t.Errorf("%s: %v, by hand %v", name, x[0], x[1])
+		}
+	}
+	sum = machine.Activity{}
+	if d.SettleHeads(&sum); sum != (machine.Activity{}) {
+		t.Errorf("%+v is counted twice", sum)
+	}
+}
+
+// TestFullestChannel: of heads that begin on channel 0, head h has unit u of 16 tokens on channel (h + u) mod 4.
+func TestFullestChannel(t *testing.T) {
+	d := new(Devices)
+	d.channels, d.uneven, d.Stripe = 4, true, stripe{Parts: 4, tokens: 16}
+	for heads := 1; heads <= 6; heads++ {
+		for _, c := range [][2]int{{0, 1}, {0, 16}, {0, 40}, {10, 16}, {16, 16}, {30, 50}, {64, 128}, {33, 5}} {
+			var on [4]int
+			for token := c[0]; token < c[0]+c[1]; token++ {
+				for head := range heads {
+					on[(head+token/16)%4]++
+				}
+			}
+			want := 0
+			for channel, n := range on {
+				if n > on[want] {
+					want = channel
+				}
+			}
+			if got := d.fullest(heads, c[0], c[1]); got != want {
+				t.Errorf("%d heads, %d tokens from %d: channel %d, by hand %d of %v", heads, c[1], c[0], got, want, on)
+			}
+		}
+	}
+	d.uneven = false
+	if d.fullest(3, 0, 16) != -1 {
+		t.Error("one channel has most where all have as many")
+	}
+	if d.uneven, d.Stripe.lanes = true, true; d.fullest(3, 0, 16) != -1 {
+		t.Error("one channel has most where parts are ranksets")
 	}
 }
