@@ -125,3 +125,24 @@ func TestL3MemoryByHand(t *testing.T) {
 		t.Errorf("%d units, by hand %d; without %d", both.Memory.Capacity, want, home.Memory.Capacity)
 	}
 }
+
+// TestHiddenTransfersByHand: the transfers of ranks that run beside the GPUs are booked for each layer, and an iteration takes no less than the
+// channels do for them.
+func TestHiddenTransfersByHand(t *testing.T) {
+	e := rigOf(t, "run.system=rank-pim", "run.model=llama-2-7b").replica(nil).Engine.(*rankPIM)
+	for _, context := range []int{2000, 20} {
+		before := e.Work
+		sub := decoding(20, context)
+		end, err := e.Run(&scheduler.Batch{Step: 1, Sub: []scheduler.SubBatch{*sub}}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := e.ranks.Together(e.groups[0])
+		traffic, did := e.ranks.Moves(all.Requests, &all.Vectors), e.Work.Since(&before)
+		for of, want := range map[int]units.Duration{flow.OfDown: traffic.Down.Held(), flow.OfUp: traffic.Up, flow.OfChannel: traffic.Down.Data + traffic.UpBus} {
+			if got := did.Time[of]; want == 0 || got != 32*want || end < got {
+				t.Errorf("contexts of %d: resource %d is busy for %v, by hand 32 times %v, in %v", context, of, got, want, end)
+			}
+		}
+	}
+}
