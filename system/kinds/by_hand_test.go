@@ -146,3 +146,25 @@ func TestHiddenTransfersByHand(t *testing.T) {
 		}
 	}
 }
+
+// TestPromptsOnRankPIM: only requests that decode on ranks have the GPUs wait for these to join, in each layer.
+func TestPromptsOnRankPIM(t *testing.T) {
+	e := rigOf(t, "run.system=rank-pim", "run.model=llama-2-7b", "model.tensor_parallel=1", `pcie.join="5us"`).replica(nil).Engine.(*rankPIM)
+	if e.join != 5*units.Microsecond {
+		t.Fatal(e.join)
+	}
+	sub := scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 256, Last: true}}}
+	end, err := e.Run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0)
+	if want := e.Whole(e.StageRuns(&sub)); err != nil || end != want || e.GPU(&sub, 0) != want || e.PIM(&sub, 0, 0) != 0 {
+		t.Errorf("prompts take %v, predicted %v and %v, by hand %v; %v", end, e.GPU(&sub, 0), e.PIM(&sub, 0, 0), want, err)
+	}
+	decode := decoding(3, 400)
+	e.decodeBeside(e.Decode(decode.Decode, 0, 1))
+	want := e.GPUTime(decode) + 32*e.join
+	if got := e.GPU(decode, 1); got != want {
+		t.Errorf("decoding takes the GPUs %v, by hand %v", got, want)
+	}
+	if got, want := e.PIM(decode, 1, 0), e.ranks.Attention(decode, 1)+32*2*e.ranks.HostAccess; got != want {
+		t.Errorf("decoding takes the ranks %v, by hand %v", got, want)
+	}
+}
