@@ -35,7 +35,7 @@ func TestListsByHand(t *testing.T) {
 		list                     TokenList
 		token, unit, within, end int
 	}{
-		{list, 0, 0, 32, 32}, {list, 31, 0, 63, 32}, {list, 32, 1, 0, 64}, {list, 40, 1, 8, 64}, {list, 64, 3, 16, 112}, {list, 70, 3, 22, 112}, {nil, 0, 0, 0, 64}, {nil, 63, 0, 63, 64}, {nil, 64, 1, 0, 128},
+		{list, 0, 0, 32, 32}, {list, 31, 0, 63, 32}, {list, 32, 1, 0, 64}, {list, 40, 1, 8, 64}, {list, 64, 3, 16, 112}, {list, 70, 3, 22, 112}, {nil, 0, 0, 0, 64}, {nil, 63, 0, 63, 64}, {nil, 64, 1, 0, 128}, {TokenList{{0, 5, 3}}, 4, 5, 52, 16}, {TokenList{{0, 5, 2}, {32, 6, 2}}, 33, 6, 33, 64},
 	} {
 		if unit, within, end := c.list.Place(g, c.token); unit != c.unit || within != c.within || end != c.end {
 			t.Errorf("token %d of %v: unit %d, place %d, to %d, by hand %+v", c.token, c.list, unit, within, end, c)
