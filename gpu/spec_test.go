@@ -236,3 +236,34 @@ func TestSuites(t *testing.T) {
 		t.Errorf("PyTorch's kernels: %g s with a server's split keys, %g s without", a, b)
 	}
 }
+
+// TestEdgesOfSpec: the least and the largest legal values of a GPU's own keys.
+func TestEdgesOfSpec(t *testing.T) {
+	good := *loadPreset(t, "h200-sxm")
+	for _, c := range []struct {
+		key   string
+		set   func(s *Spec, v float64)
+		legal map[float64]bool
+	}{
+		{"sms", func(s *Spec, v float64) { s.SMs = int(v) }, map[float64]bool{0: false, 1: true, 1 << 20: true, 1<<20 + 1: false}},
+		{"pcie_generation", func(s *Spec, v float64) { s.PCIeGeneration = int(v) }, map[float64]bool{2: false, 3: true, 6: true, 7: false}},
+		{"memory_share", func(s *Spec, v float64) { s.MemoryShare = v }, map[float64]bool{-0.1: false, 0.5: true, 1: true, 1.1: false}},
+		{"memory_reserve", func(s *Spec, v float64) { s.MemoryReserve = units.Bytes(v) }, map[float64]bool{-1: false, 0: true, 1 << 30: true, 1 << 50: false}},
+		{"memory_capacity", func(s *Spec, v float64) { s.MemoryReserve, s.MemoryCapacity = 0, units.Bytes(v) }, map[float64]bool{0: false, 1: true, 1 << 50: true, 1<<50 + 1: false}},
+		{"peak_16bit", func(s *Spec, v float64) { s.Peak16 = units.FLOPRate(v) }, map[float64]bool{0: false, 0.5: false, 1: true, 1e21: true, 2e21: false}},
+		{"peak_8bit", func(s *Spec, v float64) { s.Peak8 = units.FLOPRate(v) }, map[float64]bool{0: false, 0.5: false, 1: true, 1e21: true, 2e21: false}},
+		{"memory_bandwidth", func(s *Spec, v float64) { s.MemoryBandwidth = units.Bandwidth(v) }, map[float64]bool{0: false, 0.5: false, 1: true, 1e18: true, 2e18: false}},
+	} {
+		for v, legal := range c.legal {
+			s := good
+			c.set(&s, v)
+			named := false
+			for _, fault := range input.Faults(&s) {
+				named = named || fault.Key == c.key
+			}
+			if named == legal {
+				t.Errorf("%s = %v: %v", c.key, v, input.Faults(&s))
+			}
+		}
+	}
+}
