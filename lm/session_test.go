@@ -55,6 +55,9 @@ func TestSideBySide(t *testing.T) {
 			if i > 1 && precision == "paper" && !deep.Long() {
 				break // where rows are has nothing to do with formats
 			}
+			if i > 0 && testing.Short() {
+				break // under the race detector the workers matter
+			}
 			got, bits := generate(t, c.m, c.on, 4, prompts...)
 			if fmt.Sprint(got) != fmt.Sprint(want) || !slices.Equal(bits, logits) {
 				t.Errorf("%s, %s: got %q, want %q", precision, c.name, got, want)
