@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the sweep of docs/lab/beyond.md with draws of what is uncertain, and prints the tables of the page. Usage, from the
-# repository's root (half an hour on two cores; it goes on where it was stopped):
+# Runs the sweep of docs/lab/beyond.md, and once more with draws of what is uncertain the designs that the page compares in pairs, and prints
+# the tables of the page. Usage, from the repository's root (some forty minutes on two cores with 20 draws; it goes on where it was stopped):
 #   sh examples/designs.sh [PAGE [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES [DRAWS]]]]
 # With a page it prints no tables: each goes between its marks, as examples/renew.awk has them. With a folder of figures it draws these.
 # l3sim must be on the PATH (go install ./cmd/l3sim).
@@ -10,10 +10,22 @@ out=${2:-out/designs}
 figures=${3:-}
 draws=${4:-50}
 
-l3sim sweep examples/designs.toml --bands "$draws" --out "$out" >&2
+# The pairs that the page speaks of.
+pairs="L3/A100;L3 lserve KV8/A100 lserve KV8;A100 lserve KV8/L3;AttAcc/L3;L3/AttAcc 9x 3/4;H200/L3 on H200;H200 lserve KV8/L3 lserve KV8 on H200;H200/L3;H200 lserve KV8/L3 lserve KV8;L3 FP8 KV/A100 FP8 KV;L3 FP8 KV, 8 multipliers/A100 FP8 KV;L3 FP8 KV, 8 multipliers/H200 FP8 KV;L3 3 tokens/A100 3 tokens;L3 3 tokens, 3 sets/A100 3 tokens"
+
+l3sim sweep examples/designs.toml --out "$out" >&2
+# The same sweep, of a design in a pair alone.
+awk -v pairs="$pairs" '
+  BEGIN { n = split(pairs, pair, ";") }
+  function named(name,    i) { for (i = 1; i <= n; i++) if (index(pair[i], name "/") == 1 || index(pair[i] "\n", "/" name "\n")) return 1; return 0 }
+  /^\[\[list\]\]$/ { held = $0; next }
+  held != "" { name = $0; gsub(/^name = "|"$/, "", name); drop = !named(name); if (!drop) print held; held = "" }
+  /^#/ { drop = 0 }
+  !drop' examples/designs.toml >"$out/pairs.toml"
+l3sim sweep "$out/pairs.toml" --bands "$draws" --out "$out/draws" >&2
 l3sim table "$out" --columns point,run.variant,dimm_peak_w,dimm_limit_w,output_tokens_per_s,usd_per_million_output_tokens,output_tokens_per_site_joule,tbt_p99_ms,beyond_boards --format csv |
   sed '1d; s/"//g; s/model=//; s/weight_bits=//; s/activation_bits=//' >"$out/point.csv"
-l3sim table "$out" --rank output_tokens_per_s --group weight_bits --format csv >"$out/rank.csv"
+l3sim table "$out/draws" --rank output_tokens_per_s --group weight_bits --format csv >"$out/rank.csv"
 
 # A line of point.csv: model, bits of weights and of activations, design (which may have a comma), the variant if there is one, the
 # variant again or nothing, seven numbers, the first two of which may be nothing. That of rank.csv names two points.
@@ -43,10 +55,9 @@ awk -F, '
     }
   }' "$out/point.csv" >"$out/tables.tsv"
 
-# The pairs that the page speaks of: the share of the draws in which the first has more tokens a second.
-awk '
+# Of each pair the share of the draws in which the first has more tokens a second.
+awk -v pairs="$pairs" '
   BEGIN {
-    pairs = "L3/A100;L3 lserve KV8/A100 lserve KV8;A100 lserve KV8/L3;AttAcc/L3;L3/AttAcc 9x 3/4;H200/L3 on H200;H200 lserve KV8/L3 lserve KV8 on H200;H200/L3;H200 lserve KV8/L3 lserve KV8;L3 FP8 KV/A100 FP8 KV;L3 FP8 KV, 8 multipliers/A100 FP8 KV;L3 FP8 KV, 8 multipliers/H200 FP8 KV;L3 3 tokens/A100 3 tokens;L3 3 tokens, 3 sets/A100 3 tokens"
     n = split(pairs, pair, ";")
   }
   FILENAME ~ /point.csv$/ { # names of variants
