@@ -29,6 +29,9 @@ type Result struct {
 	used
 }
 
+// Batch returns the requests that decode in an iteration.
+func (r *Result) Batch() results.Batch { return r.batch }
+
 // betweenTokens is the times between tokens of a run.
 type betweenTokens struct {
 	tbt       *results.Distribution // all gaps

@@ -232,6 +232,17 @@ func moved(p, q []int) move {
 	return move{i, q[i]}
 }
 
+// roomy says whether a move is from one limit of the batch to another, both far above the largest batch at the highest rate that the
+// point is known to hold.
+func (c *contest) roomy(e *entrant, m move) bool {
+	const far = 4
+	axis := &c.axes[m.axis]
+	if axis.key != maxSeqs || e.verdict.result == nil {
+		return false
+	}
+	return min(leastSeqs<<e.point[m.axis], leastSeqs<<m.value) >= far*e.verdict.result.Batch().Max
+}
+
 // rivals has the neighbours of a point race at a rate that it fails, and returns those that hold it. A move with which a run is the same,
 // as with a limit of the batch that none reaches, is not tried again near that rate.
 func (c *contest) rivals(ctx context.Context, x candidate, rate float64, by stride) ([][]int, error) {
@@ -239,7 +250,10 @@ func (c *contest) rivals(ctx context.Context, x candidate, rate float64, by stri
 	if err != nil {
 		return nil, err
 	}
-	all := slices.DeleteFunc(neighbours(c.axes, x.point, e.fails, by), func(q []int) bool { return rate <= inertTo*x.inert[moved(x.point, q)] })
+	all := slices.DeleteFunc(neighbours(c.axes, x.point, e.fails, by), func(q []int) bool {
+		m := moved(x.point, q)
+		return rate <= inertTo*x.inert[m] || c.roomy(e, m)
+	})
 	alive, err := c.race(ctx, all, x.n, rate)
 	if err != nil {
 		return nil, err

@@ -24,6 +24,9 @@ const (
 	edge = 0.1
 	// DefaultRequests is the requests of a run where nobody gives a number: of the 2,000 in its middle 20 are beyond the 99th percentile.
 	DefaultRequests = 2500
+	// wholeFile is the requests of a file from which on it is taken as it is where nobody gives a number: requests that come again tell
+	// nothing new.
+	wholeFile = 1000
 	// LeastRequests is the fewest requests of a run. An answer of few says how sure it is.
 	LeastRequests = 50
 	// residences is how many times the 99th percentile of end-to-end latency the requests of a run must come over. In a shorter
@@ -126,8 +129,8 @@ func (m *Meter) add(requests int64) {
 	}
 }
 
-// Requests returns the requests that the runs of a configuration have: run.requests of them, or DefaultRequests, those of the file
-// again and again where it has fewer.
+// Requests returns the requests that the runs of a configuration have: run.requests of them, or those of a file of wholeFile and more,
+// at most DefaultRequests; those of a shorter file again and again.
 func Requests(cfg *configs.Config) (*traces.Trace, error) {
 	c, n := *cfg, cmp.Or(cfg.Run.Requests, DefaultRequests)
 	if n < LeastRequests {
@@ -140,6 +143,9 @@ func Requests(cfg *configs.Config) (*traces.Trace, error) {
 	trace, err := system.LoadRequests(&c)
 	if err != nil {
 		return nil, err
+	}
+	if have := len(trace.Requests); cfg.Run.Requests == 0 && have >= wholeFile {
+		n = min(n, have)
 	}
 	return trace.Repeated(n), nil
 }
