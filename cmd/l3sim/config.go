@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -26,12 +27,26 @@ or a model's config.json as Hugging Face has it. A section with a new name and n
 Quantities have units: "625ps", "25.6GB/s", "2TiB". Keys are case-sensitive.`
 	group.AddCommand(a.newConfigListCommand(), a.newConfigShowCommand(), a.newConfigKeysCommand(), a.newConfigExplainCommand(),
 		a.newSystemsCommand(), a.newPoliciesCommand())
+	group.Annotations = presetWords("config list")
+	group.SuggestFor = slices.Sorted(maps.Keys(kindOfWord))
 	return group
+}
+
+// kindOfWord is the kinds of presets that users ask for by words that are no command.
+var kindOfWord = map[string]configs.Kind{"model": configs.Model, "models": configs.Model, "gpus": configs.GPUs, "price": configs.PriceLists, "prices": configs.PriceLists}
+
+// presetWords has a command that lists presets of a kind stand for each of these words.
+func presetWords(list string) map[string]string {
+	instead := map[string]string{}
+	for word, kind := range kindOfWord {
+		instead[cli.InsteadOf+word] = list + " " + string(kind)
+	}
+	return instead
 }
 
 func (a *app) newConfigListCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "list [KIND]",
+		Use: "list [KIND]", SuggestFor: slices.Sorted(maps.Keys(kindOfWord)), Annotations: presetWords("list"),
 		Short: "List the presets of systems, models, GPUs, prices and DRAM",
 		Example: `  l3sim config list
   l3sim config list dram`,

@@ -84,7 +84,11 @@ func (a *app) setup(f *replayFlags) (*controller.Setup, error) {
 		return nil, err
 	}
 	if err := s.Validate(); err != nil || f.requestBytes == "" {
-		return s, err
+		return s, input.Edit(err, func(e *input.Error) {
+			if e.Key == "ranks" || e.Key == "channels" { // which are flags alone
+				e.Key = "--" + e.Key
+			}
+		})
 	}
 	return s, cli.FlagName(s.SetRequestBytes(f.requestBytes), "--request-bytes")
 }

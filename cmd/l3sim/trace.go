@@ -62,6 +62,9 @@ func (a *app) readTrace(cmd *cobra.Command, path string, f *traceFlags) (*traces
 		o.From, o.To = w.From, w.To
 	}
 	file, err := input.Open(path)
+	if err != nil && slices.Contains(traces.BuiltinNames(), path) {
+		return nil, &input.Error{File: path, Expected: fmt.Sprintf("a file of requests; %s is no file: 'l3sim run --trace %s' draws requests of its lengths", path, path)}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -59,6 +59,9 @@ func unknownFlag(cmd *cobra.Command, flag string) error {
 	case !cmd.HasParent() && flagOfRun >= 0:
 		bad.Expected, bad.Nearest = "a command before it", cmd.Name()+" run "+flag
 		return bad
+	case strings.Contains(cmd.Use, "FILE.toml") && bare == "set":
+		bad.Expected += "; keys that all points share go into FILE.toml under [set]"
+		return bad
 	case strings.Contains(cmd.Use, "FILE.toml") && len(keys) == 1:
 		bad.Expected += ", or a key in FILE.toml under [set] or [grid]"
 		bad.Nearest = keys[0]
