@@ -53,3 +53,37 @@ func TestFewestGPUs(t *testing.T) {
 		}
 	}
 }
+
+// TestWorkspaceByHand: two GPUs set aside the activations of 64 tokens, or what a sampler takes for each request that may emit one in an iteration: so
+// many bytes for each of 1,000 logits, on both.
+func TestWorkspaceByHand(t *testing.T) {
+	c := &Config{}
+	c.Model.Layers, c.Model.Hidden, c.Model.Heads, c.Model.KVHeads, c.Model.HeadDim, c.Model.FFNHidden, c.Model.ElementBits, c.Model.Vocab, c.Model.TensorParallel = 2, 64, 4, 4, 16, 256, 16, 1000, 2
+	c.Batching.MaxBatchTokens = 64
+	activations := c.Model.ActivationBytes(64)
+	for _, x := range []struct{ requests, tokens, bytes int }{{10, 64, 38}, {64, 64, 38}, {100, 64, 38}, {0, 64, 38}} {
+		c.Batching.MaxNumSeqs, c.Batching.SamplerBytes = x.requests, x.bytes
+		emit := x.requests
+		if emit == 0 || emit > 64 {
+			emit = 64
+		}
+		if got, want := c.Workspace(), max(activations, units.Bytes(2*emit*1000*38)); got != want {
+			t.Errorf("%+v: %v, by hand %v", x, got, want)
+		}
+	}
+	c.Batching.SamplerBytes = 0
+	if got := c.Workspace(); got != activations || activations <= 0 || activations >= 2*64*1000*38 {
+		t.Errorf("without a sampler %v, by hand %v", got, activations)
+	}
+	c.Batching.SamplerBytes, c.Batching.MaxNumSeqs, c.Batching.MaxBatchTokens, c.Model.Vocab = 1<<10, 0, 1<<20, 1<<40
+	if got := c.Workspace(); got != 1<<60 {
+		t.Errorf("of more than there is %d", got)
+	}
+	// Of 80 GiB, or a share of them, a reserve of 2 GiB is not for the server.
+	c.GPU.MemoryCapacity, c.GPU.MemoryReserve, c.GPU.MemoryShare = 80*units.GiB, 2*units.GiB, 1
+	for share, want := range map[float64]units.Bytes{1: 78 * units.GiB, 0.5: 38 * units.GiB, 0.01: 0} {
+		if got := c.GPUMemory(share); got != want {
+			t.Errorf("a share of %v: %v, by hand %v", share, got, want)
+		}
+	}
+}

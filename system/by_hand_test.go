@@ -1,10 +1,14 @@
 package system
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/scheduler"
@@ -328,6 +332,30 @@ func TestWindowsByHand(t *testing.T) {
 	}{{50, 100, false}, {50, 101, true}, {100, 200, true}, {199, 300, true}, {200, 300, false}, {120, 130, true}} {
 		if given.admits(c.start, c.end, batch(1, 0)) != c.want {
 			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// TestExtrapolationByHand: shares of kernels of each kind, in words from one percent on.
+func TestExtrapolationByHand(t *testing.T) {
+	for _, c := range []struct {
+		share [gpu.Kinds]float64
+		want  string
+	}{
+		{[gpu.Kinds]float64{}, ""}, {[gpu.Kinds]float64{0.0049, 0.005}, ""}, {[gpu.Kinds]float64{0.005, 0.005}, "take 1.0% of the GPUs' time: "}, {[gpu.Kinds]float64{0.25, 0.125}, "take 37.5% of the GPUs' time: "},
+		{[gpu.Kinds]float64{0.25}, fmt.Sprintf("take 25.0%% of the GPUs' time: %s 25.0%% ('l3sim", gpu.Kind(0))},
+	} {
+		r := &Result{used: used{extrapolated: c.share}}
+		note, all := r.extrapolationNote("mine")
+		if !near(all, c.share[0]+c.share[1]) || !strings.Contains(note, c.want) || (note == "") != (c.want == "") {
+			t.Errorf("%v: %q, %v", c.share, note, all)
+		}
+	}
+	for ranksets, want := range map[int]int{1: 1, 2: 1, 3: 2, 4: 2, 5: 3} { // of two ranks each
+		cfg := &configs.Config{}
+		cfg.Node.Ranksets, cfg.Energy.RanksPerDIMM = ranksets, 2
+		if got := DIMMsPerChannel(cfg); got != want {
+			t.Errorf("%d ranks: %d DIMMs", ranksets, got)
 		}
 	}
 }
