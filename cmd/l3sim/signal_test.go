@@ -69,7 +69,7 @@ func TestSignals(t *testing.T) {
 		if got := cmd.ProcessState.ExitCode(); got != c.code {
 			t.Errorf("%v: exit code %d, want %d", c.signal, got, c.code)
 		}
-		if text := messages.String(); !strings.HasSuffix(text, c.says+"\n") || !strings.Contains(text, "of 100 points are recorded") {
+		if text := messages.String(); !strings.HasSuffix(text, c.says+"\n") || !strings.Contains(text, "of 40 points are recorded") {
 			t.Errorf("%v: %s", c.signal, text)
 		}
 		if text := read(t, filepath.Join(out, "journal.jsonl")); text[len(text)-1] != '\n' {
