@@ -52,9 +52,9 @@ func (ld *Loader) ofPresets(flags []Flag) *Config {
 }
 
 // ModelTitle returns the model's name and, where it starts from a preset and has no
-// name of its own, which keys differ: "gpt-175b, changed: layers".
-func (c *Config) ModelTitle() string {
-	return c.title("model", Model, Flag{Key: "run.model", Value: c.Run.Model}, c.Model.Name)
+// name of its own, which keys differ, but for those that the caller tells elsewhere: "gpt-175b, changed: layers".
+func (c *Config) ModelTitle(but ...string) string {
+	return c.title("model", Model, Flag{Key: "run.model", Value: c.Run.Model}, c.Model.Name, but...)
 }
 
 // GPUTitle is ModelTitle of the GPU. What the system preset changes in every GPU is no
@@ -103,7 +103,7 @@ func (c *Config) changedIn(section string, from *Config) (changed []string) {
 const shownChanges = 4 // how many keys a title names
 
 // title returns a name, and the keys in which the section differs from the preset of that name.
-func (c *Config) title(section string, kind Kind, named Flag, name string) string {
+func (c *Config) title(section string, kind Kind, named Flag, name string, but ...string) string {
 	if !slices.Contains(Names(kind), named.Value) {
 		return name
 	}
@@ -111,7 +111,8 @@ func (c *Config) title(section string, kind Kind, named Flag, name string) strin
 	if preset == nil || keys.Key(section+".name").Get(preset).String() != name {
 		return name
 	}
-	return titled(name, c.changedIn(section, preset))
+	changed := c.changedIn(section, preset)
+	return titled(name, slices.DeleteFunc(changed, func(key string) bool { return slices.Contains(but, key) }))
 }
 
 // base returns the configuration of the system preset with a preset of a section, nil where one cannot be read.

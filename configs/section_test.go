@@ -114,6 +114,9 @@ func TestModelTitles(t *testing.T) {
 		if got := c.ModelTitle(); got != want {
 			t.Errorf("%s: got %s, want %s", sets, got, want)
 		}
+		if got, rest := c.ModelTitle("layers"), strings.NewReplacer(", changed: layers, vocab", ", changed: vocab", ", changed: layers", ""); got != rest.Replace(want) {
+			t.Errorf("%s: but for layers %s", sets, got)
+		}
 	}
 	c, err := Load(Options{Sets: []string{"gpu.preset=a100-paper", "gpu.memory_capacity=1TiB"}})
 	if err != nil {

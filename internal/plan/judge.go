@@ -336,7 +336,7 @@ func (j *Judge) load(rate float64, r *system.Result, m *system.Measured) (Load, 
 	fails := j.failures(m, &seen)
 	l := Load{
 		Summary: s,
-		System:  j.cfg.Run.System, Model: j.cfg.ModelTitle(), GPU: j.cfg.GPUTitle(), Policy: j.cfg.Policy.Name, Trace: j.trace.Name, RatePerS: rate, Attainment: m.Attainment, GoodputTokens: m.GoodputTokens,
+		System:  j.cfg.Run.System, Model: j.cfg.ModelTitle("tensor_parallel"), GPU: j.cfg.GPUTitle(), Policy: j.cfg.Policy.Name, Trace: j.trace.Name, RatePerS: rate, Attainment: m.Attainment, GoodputTokens: m.GoodputTokens,
 		TTFT: m.TTFT, TBT: m.TBT, TPOT: m.TPOT, E2E: m.E2E, Saturated: m.Saturated, Met: len(fails) == 0, Fails: fails,
 		Spent: Spent{j.cfg.Node.GPUs, s.EnergyReport.Watts, s.Cost.PerMToken, s.Cost.PerMTokenLow, s.Cost.PerMTokenHigh},
 	}
