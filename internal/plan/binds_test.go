@@ -58,6 +58,21 @@ func TestBinds(t *testing.T) {
 	}
 }
 
+// TestOwnResources: resources that a system has beside its GPUs bind where they do together. Keys and values of every head and small layers leave
+// L3's ranksets the most to do.
+func TestOwnResources(t *testing.T) {
+	found := capacity(t, "run.system=l3", "node.ranksets=2", "run.model=llama-2-7b", "model.context=100000", "run.requests=200",
+		"traces.input_mean=6000", "traces.input_std=2000", "traces.output_mean=200", "traces.output_std=50", "slo.ttft=4s", "slo.tbt=8ms")
+	if !slices.ContainsFunc(found.Binds, func(b Bind) bool { return b.Name == "ranksets" }) {
+		t.Errorf("binds %v", found.Binds)
+	}
+	c := &contest{search: &Search{}, axes: []axis{{key: maxSeqs}}}
+	e := &entrant{point: []int{5}} // a limit of 256
+	if c.roomy(e, move{0, 6}) {
+		t.Error("a move is left out of a point of which no run is known")
+	}
+}
+
 // next returns the gain above one of gains, or above none.
 func next(gain float64) float64 {
 	above := 100.0
