@@ -27,7 +27,7 @@ type axis struct {
 const (
 	leastChunk, mostChunk, chunksPerDouble, chunkMultiple = 256, 8192, 4, 16
 	leastSeqs, mostSeqs                                   = 8, 4096
-	startChunk, startSeqs                                 = 2048, 256 // what vLLM starts with
+	startChunk, startSeqs                                 = 2048, 1024 // what vLLM starts with on large GPUs
 )
 
 const (
