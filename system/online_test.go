@@ -280,9 +280,6 @@ func equalLengths(n, in, out int) []traces.Request {
 // holding times are constant", 1932, by the recursion of the queue at multiples of D), within 1.5%, which hundreds of thousands of
 // requests have; a long run serves them all.
 func TestDeterministicServers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("tens of thousands of requests")
-	}
 	deep.Only(t)
 	t.Parallel()
 	const n, in = 300_000, 1

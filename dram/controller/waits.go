@@ -274,7 +274,7 @@ func (w *waits) column(n need, bank int, arrived, t, end int64) {
 		return
 	}
 	step := w.channel.earliest(n, bank)
-	late := step - max(t-idle, arrived) // what it would have gone sooner
+	late := step - max(t-idle, arrived) // the steps by which the rule delays the access
 	if late <= 0 {
 		return
 	}

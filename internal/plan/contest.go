@@ -115,8 +115,8 @@ func (c *contest) holds(ctx context.Context, e *entrant, rate float64) (bool, er
 	return v.Met, nil
 }
 
-// judge runs a point at a rate. Where a short run fails as its queue grows, the node may only fill: then a longer one tells, of this rate and
-// of those that follow.
+// judge runs a point at a rate. Where a short run fails because its queue grows, the node may only be filling: a longer run then judges this
+// rate and the later ones of the point.
 func (c *contest) judge(ctx context.Context, e *entrant, rate float64) (v Verdict, err error) {
 	n := len(e.judge.trace.Requests)
 	if e.longer == nil {
