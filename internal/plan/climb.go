@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// longest is the seconds, 50 days, in which all requests come at the lowest rate that is tried: a run holds 106 days, its last
+	// longest is the seconds, 49 days, in which all requests come at the lowest rate that is tried: a run holds 106 days, its last
 	// answers included.
-	longest = 50 * 86400
+	longest = 49 * 86400
 	// firstStep is by how much the rate of a point of which nothing is known changes at first, relative.
 	firstStep = 0.05
 )

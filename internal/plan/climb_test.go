@@ -170,8 +170,8 @@ func TestNoRate(t *testing.T) {
 	if err != nil || a.Best.RatePerS != 0 || a.Best.Met || a.Best.Attainment != 0 || a.Best.TTFT.P50 != 1e3*prompt.Seconds() {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if len(a.Tried) != 2 || math.Abs(a.Tried[1].RatePerS/a.Tried[0].RatePerS-2) > 1e-5 || len(a.limits()) == 0 || a.limits()[0].Name != "TTFT" {
-		t.Errorf("%+v", a.Tried)
+	if len(a.Tried) != 2 || math.Abs(a.Tried[1].RatePerS/a.Tried[0].RatePerS-2) > 1e-5 || a.Alone || len(a.limits()) == 0 || a.limits()[0].Name != "TTFT" {
+		t.Errorf("some of a Poisson process's requests come close to one another: alone %v, %+v", a.Alone, a.Tried)
 	}
 	for i := range trace.Requests { // in pairs: below some rate each request is alone
 		trace.Requests[i].Arrival = units.Duration(i/2)*units.Second + units.Duration(i%2)*units.Second/20
@@ -192,7 +192,7 @@ func TestNoRateOfSlowNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if days := DefaultRequests / a.Tried[0].RatePerS / 86400; a.Best.RatePerS != 0 || days < 25 || days > 51 {
+	if days := DefaultRequests / a.Tried[0].RatePerS / 86400; a.Best.RatePerS != 0 || days < 25 || days > 50 {
 		t.Errorf("services of %v: the lowest rate takes %v days, the answer is %+v", service, days, a.Best)
 	}
 }
