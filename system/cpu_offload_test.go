@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -45,8 +46,11 @@ func TestWithoutHostMemoryIsGPUOnly(t *testing.T) {
 // TestOffloadIsNoSlower checks what the CPUs' help costs on the requests that the GPUs
 // can hold. Where each place on the GPUs is taken a few times only, a run is mostly
 // its end, and who comes last there depends on the order. In longer runs the loss is
-// small. Over all nodes help is a gain.
+// small. Over all nodes help is a gain. The longer runs have each request 20 times, shuffled: in the
+// same order again and again, a memory for two requests falls into one of several rhythms for good, on which the
+// host may have no more influence than to have helped once at the start.
 func TestOffloadIsNoSlower(t *testing.T) {
+	slow := []int{926, 2543, 2803} // seeds with which requests of the host waited for a forecast, and up to 18% were lost
 	for _, c := range []struct {
 		name        string
 		times       int     // the trace
@@ -56,7 +60,11 @@ func TestOffloadIsNoSlower(t *testing.T) {
 			t.Parallel()
 			worst, sum, n := 0.0, 0.0, 0.0
 			// The same nodes in every run: a red one is the change's doing.
-			for seed := range deep.Of(10, 60, 3000) {
+			for k := range len(slow) + deep.Of(10, 60, 3000) {
+				seed := k - len(slow)
+				if seed < 0 {
+					seed = slow[k]
+				}
 				d := rapid.Custom(drawOffload).Example(seed)
 				gpus := d.node(t, "gpu-only")
 				fit := gpus.holdable(d.trace.Requests)
@@ -64,6 +72,11 @@ func TestOffloadIsNoSlower(t *testing.T) {
 					continue
 				}
 				d.trace.Requests = slices.Repeat(fit, c.times)
+				if c.times > 1 {
+					rand.New(rand.NewPCG(uint64(seed), 0)).Shuffle(len(d.trace.Requests), func(i, j int) {
+						d.trace.Requests[i], d.trace.Requests[j] = d.trace.Requests[j], d.trace.Requests[i]
+					})
+				}
 				alone := mustRun(t, gpus, d.trace, false)
 				helped := mustRun(t, d.node(t, "cpu-offload", "cpu_offload.policy=neo"), d.trace, false)
 				slower := float64(helped.end)/float64(alone.end) - 1

@@ -131,7 +131,6 @@ func (o *Former) askAgain() {
 	if s.Batch.Step%forming.DealEvery != 0 {
 		return // forecasts and what hides change with time
 	}
-	o.swaps.full = -1
 	if s.Host.Busy || s.Host.Refusal.Cause == forming.NoGrowth {
 		s.Queue.Blocked = false
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -221,5 +222,25 @@ func TestSwapsByHand(t *testing.T) {
 	s.Host.SwapIns[0].Left = 99
 	if o.swapIn(); len(s.Host.SwapIns) != 0 || s.Batch.Moves.Up.Wait != 99 {
 		t.Errorf("%+v, waited %v", s.Host.SwapIns, s.Batch.Moves.Up.Wait)
+	}
+}
+
+// TestSwapsNeedNoForecast: the GPUs have room for 990 tokens more. A request of the host, which has emitted 11 tokens of outputs that
+// were 900 long so far, swaps in. A prompt waits for the growth that is expected.
+func TestSwapsNeedNoForecast(t *testing.T) {
+	s := hostingWith(&scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 992, History: 20}, 1, lines{}, 0, 20)
+	s.Release(s.Holds[0])
+	s.Holds[0], _ = s.Ledger.Reserve(memory.Prompted(10), nil, 0, nil)
+	for range 20 {
+		s.Learn(900)
+	}
+	o := New(stub{}, 0)
+	o.s, o.swaps.took, s.Batch.Step = &s.State, 99, 0
+	s.Add(2)
+	if s.Admit(s.Queue.First()) || s.Queue.Refusal.Cause != forming.NoGrowth {
+		t.Errorf("the prompt is admitted, or refused for another reason: %+v", s.Queue.Refusal)
+	}
+	if o.startSwaps(); len(s.Host.SwapIns) != 1 {
+		t.Errorf("%d swap in", len(s.Host.SwapIns))
 	}
 }

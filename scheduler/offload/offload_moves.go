@@ -26,7 +26,9 @@ func (o *Former) swapIn() {
 	s.Batch.Step--
 }
 
-// startSwaps starts to swap requests in.
+// startSwaps starts to swap requests in. As in vLLM (BlockSpaceManager.can_swap_in), a request needs memory for its present length
+// and the watermark: the forecast decides who starts, and these have started. With the forecast, a request that the GPUs would have
+// admitted as a prompt waited on the host, for one that has emitted tokens is expected to emit more, and all younger ones behind it.
 func (o *Former) startSwaps() {
 	s := o.s
 	var busy units.Duration
@@ -42,7 +44,6 @@ func (o *Former) startSwaps() {
 			return
 		}
 		d := &s.Host.Decoding[at]
-		r := &s.Requests[d.Request]
 		if s.Queue.Len() > 0 {
 			if first := s.Queue.First(); first.Request < d.Request && s.GPUsHold(first.Request, first.Prompt) {
 				return
@@ -51,10 +52,10 @@ func (o *Former) startSwaps() {
 		context := d.NextContext(s.Batch.Step + 1)
 		tokens := context + s.Speculation.Ahead()
 		if !s.Grows() {
-			tokens = s.FinalTokens(r)
+			tokens = s.FinalTokens(&s.Requests[d.Request])
 		}
-		w := forming.Waiting{Request: d.Request, Prompt: context, Emitted: context - r.Input}
-		hold, ok := s.Ledger.Reserve(memory.Prompted(tokens), nil, s.KeepFree(&w, false), s.Foresee(&w, false))
+		w := forming.Waiting{Request: d.Request, Prompt: context}
+		hold, ok := s.Ledger.Reserve(memory.Prompted(tokens), nil, s.KeepFree(&w, false), nil)
 		if !ok {
 			o.swaps.full = s.Usage.Freed
 			return

@@ -91,11 +91,16 @@ func hidden(t rapid.TB, o *Former, l lines, b *scheduler.Batch) bool {
 // hosting returns an Offload whose GPUs are full with requests of 10 tokens of context, and
 // whose host has others of such contexts, with such costs. One more request may be added.
 func hosting(onGPUs int, costs lines, delay float64, contexts ...int) offloading {
+	return hostingWith(&scheduler.MemorySpec{Admission: scheduler.AdmitFinal}, onGPUs, costs, delay, contexts...)
+}
+
+// hostingWith is hosting with an admission policy.
+func hostingWith(admission *scheduler.MemorySpec, onGPUs int, costs lines, delay float64, contexts ...int) offloading {
 	spec := memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: int64(1000 * onGPUs)}
 	gpus := memory.NewLedger(spec)
 	spec.Capacity = 10_000
 	config := forming.Config{
-		Policy: scheduler.PolicyChunkedPrefill, Scheduler: &scheduler.Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 1}, Memory: &scheduler.MemorySpec{Admission: scheduler.AdmitFinal},
+		Policy: scheduler.PolicyChunkedPrefill, Scheduler: &scheduler.Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 1}, Memory: admission,
 		Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{MaxBatchTokens: 100},
 	}
 	var requests []traces.Request
