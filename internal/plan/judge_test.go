@@ -1,0 +1,173 @@
+package plan
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestMisses: of the middle 80% of the requests a share of exactly the attainment is enough. A comparison by few requests lets one more
+// miss, and an eighth more; the answer, which all requests judge, does not.
+func TestMisses(t *testing.T) {
+	for _, x := range []struct {
+		n, few               int
+		attainment           string
+		measured, most, some int // requests that may miss of all, and of few
+	}{
+		{100, 50, "0.9", 80, 8, 4 + 1}, // 72 of 80 attain, 36 of 40
+		{100, 50, "0.5", 80, 40, 20 + 1 + 2},
+		{100, 50, "0.99", 80, 0, 1}, // 79 of 80 are 98.75%
+		{125, 60, "0.99", 101, 1, 1},
+		{2500, 400, "0.99", 2000, 20, 3 + 1},
+		{100, 50, "1", 80, 0, 1},
+	} {
+		cfg, trace, _, _ := single(t, x.n, "arrivals.kind=poisson", "slo.ttft=1s", "slo.attainment="+x.attainment)
+		j, err := NewJudge(cfg, trace, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j.to-j.from != x.measured || j.misses != x.most {
+			t.Errorf("%+v: %d of %d may miss", x, j.misses, j.to-j.from)
+		}
+		c := &contest{search: &Search{}, trace: trace, seen: map[string]*entrant{}, options: configs.Options{Sets: []string{
+			"run.system=gpu-only", "run.model=llama-3-8b", "node.gpus=1", "arrivals.kind=poisson", "slo.ttft=1s", "slo.attainment=" + x.attainment}}}
+		for n, most := range map[int]int{x.n: x.most, x.few: x.some} {
+			if e, err := c.entrant(nil, n); err != nil || e.judge.misses != most || len(e.judge.trace.Requests) != n {
+				t.Errorf("%+v: by %d requests %d may miss, %v", x, n, e.judge.misses, err)
+			}
+		}
+	}
+}
+
+// TestMeasuredMisses: requests that miss their targets count where they are among the middle 80%, and not at either end. Requests
+// come 50 seconds apart, so that none waits.
+func TestMeasuredMisses(t *testing.T) {
+	ends := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 90, 91, 92, 93, 94, 95, 96, 97, 98, 99}
+	for _, x := range []struct {
+		long       []int
+		fails      []Failure
+		attainment float64
+	}{
+		{ends, nil, 1},
+		{[]int{10, 11, 20, 30, 40, 50, 60, 89}, nil, 0.9},
+		{[]int{10, 11, 20, 30, 40, 50, 60, 88, 89}, []Failure{{"E2E", 9.0 / 80}}, 71.0 / 80},
+	} {
+		cfg, trace, prompt, service := single(t, 100, "arrivals.kind=trace", "slo.attainment=0.9")
+		cfg.SLO.E2E, cfg.SLO.TTFT = 2*service, 2*prompt
+		for i := range trace.Requests {
+			trace.Requests[i].Arrival = units.Duration(i) * units.Second
+		}
+		for _, i := range x.long {
+			trace.Requests[i].Output = 40
+		}
+		j, err := NewJudge(cfg, trace, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := j.at(t.Context(), 0.02)
+		if err != nil || l.Met != (x.fails == nil) || l.Attainment != x.attainment || !reflect.DeepEqual(l.Fails, x.fails) {
+			t.Errorf("%v are long: met %v, attainment %v, %v, %v", x.long, l.Met, l.Attainment, l.Fails, err)
+		}
+		v, err := j.Holds(t.Context(), 0.02)
+		if err != nil || v.Met != l.Met || !reflect.DeepEqual(v.Fails, x.fails) {
+			t.Errorf("%v are long: holds %v, %v, %v", x.long, v.Met, v.Fails, err)
+		}
+		// The last of the nine is known by when it ends.
+		if met, early := v.Met, v.Came < 92; met == early {
+			t.Errorf("%v are long: %d came", x.long, v.Came)
+		}
+	}
+}
+
+// TestTally: a request that misses its targets counts for each that it misses, that of its gaps where it misses no other. The most
+// frequent reason is first.
+func TestTally(t *testing.T) {
+	const ms = units.Millisecond
+	slo := &scheduler.SLO{TTFT: 100 * ms, TBT: 20 * ms, TPOT: 10 * ms, E2E: 1000 * ms}
+	request := func(first, gap units.Duration, output int) *results.Request {
+		arrival := 5 * units.Second
+		return &results.Request{Request: traces.Request{Arrival: arrival, Input: 9, Output: output}, FirstToken: arrival + first, Finish: arrival + first + gap*units.Duration(output-1)}
+	}
+	for _, x := range []struct {
+		of   *results.Request
+		want string
+	}{
+		{request(101*ms, 5*ms, 10), "TTFT missed by 10%"},
+		{request(100*ms, 11*ms, 10), "TPOT missed by 10%"},
+		{request(100*ms, 10*ms, 92), "E2E missed by 10%"}, // 100 + 91 x 10 ms
+		{request(100*ms, 10*ms, 91), "TBT missed by 10%"}, // all others are just met
+		{request(200*ms, 9*ms, 101), "TTFT missed by 10%, E2E missed by 10%"},
+		{request(100*ms, 100*ms, 11), "TPOT missed by 10%, E2E missed by 10%"},
+		{&results.Request{Outcome: results.Refused, Request: traces.Request{Output: 9}}, "10% turned away"},
+	} {
+		seen := tally{slo: slo}
+		seen.add(x.of)
+		if got := why(seen.failures(10)); got != x.want || seen.missed != 1 {
+			t.Errorf("%s, want %s", got, x.want)
+		}
+	}
+	seen := tally{slo: slo}
+	for range 3 {
+		seen.add(request(100*ms, 11*ms, 10))
+	}
+	seen.add(request(101*ms, 5*ms, 10))
+	seen.add(&results.Request{Outcome: results.TooLarge})
+	if got := why(seen.failures(40)); got != "TPOT missed by 7.5%, TTFT missed by 2.5%, 2.5% turned away" || seen.missed != 5 {
+		t.Errorf("%s; %d requests", got, seen.missed)
+	}
+}
+
+// TestSpent: what a load says that the node takes is what the summary of its run says, the low cost first.
+func TestSpent(t *testing.T) {
+	cfg, trace, _, _ := single(t, 50, "arrivals.kind=poisson", "slo.ttft=1s")
+	j, err := NewJudge(cfg, trace, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := j.at(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := l.Summary; l.USDLow != s.Cost.PerMTokenLow || l.USD != s.Cost.PerMToken || l.USDHigh != s.Cost.PerMTokenHigh || l.Watts != s.EnergyReport.Watts || l.GPUs != 1 {
+		t.Errorf("%+v; %+v", l.Spent, s.Cost)
+	}
+	if !(0 < l.USDLow && l.USDLow < l.USD && l.USD < l.USDHigh) {
+		t.Errorf("%+v", l.Spent)
+	}
+}
+
+// TestRequests: where nobody gives a number, a file of 1,000 requests and more runs as it is, up to 2,500, and a shorter one runs again and
+// again. A number that is given counts, whatever the file has.
+func TestRequests(t *testing.T) {
+	for _, x := range []struct{ rows, given, want int }{
+		{60, 0, 2500}, {999, 0, 2500}, {1000, 0, 1000}, {1200, 0, 1200}, {2500, 0, 2500}, {3000, 0, 2500},
+		{1200, 300, 300}, {1200, 2000, 2000}, {1200, 5000, 5000}, {60, 50, 50}, {60, 90, 90},
+	} {
+		file := filepath.Join(t.TempDir(), "requests.csv")
+		if err := os.WriteFile(file, []byte("input_tokens,output_tokens\n"+strings.Repeat("3,2\n", x.rows-1)+"7,5\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := system.Load(configs.Options{Sets: []string{"run.trace=" + file, fmt.Sprint("run.requests=", x.given)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		trace, err := Requests(cfg)
+		if err != nil || len(trace.Requests) != x.want {
+			t.Errorf("%+v: %d requests, %v", x, len(trace.Requests), err)
+			continue
+		}
+		if x.want > x.rows && (trace.Requests[x.rows-1].Input != 7 || trace.Requests[x.rows].Input != 3) {
+			t.Errorf("%+v: not again from the first", x)
+		}
+	}
+}
