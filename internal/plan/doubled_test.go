@@ -1,0 +1,75 @@
+package plan
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/system"
+)
+
+// TestDoubled: what is tried alone to see whether it binds. A queue that grows asks for every target, a missed target for that alone, of one
+// percentile and another. Knobs are doubled where no search chooses them.
+func TestDoubled(t *testing.T) {
+	cfg, err := system.Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "gpu.preset=a100-sxm-80gb", "node.gpus=4", "model.tensor_parallel=2", "batching.max_num_seqs=64",
+		"batching.max_num_batched_tokens=1024", "slo.ttft=2s", "slo.tbt=100ms", "slo.p50.e2e=20s", "slo.p90.e2e=30s", "slo.p95.tpot=40ms", "slo.p99.tbt=300ms"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	knobs := []string{"batch limit: batching.max_num_seqs=128", "prefill chunk: batching.max_num_batched_tokens=2048", "smaller chunk: batching.max_num_batched_tokens=256"}
+	all := []string{"target TTFT: slo.ttft=4s", "target TBT: slo.tbt=200ms", "target E2E: slo.p50.e2e=40s", "target E2E: slo.p90.e2e=60s", "target TPOT: slo.p95.tpot=80ms", "target TBT: slo.p99.tbt=600ms"}
+	for _, x := range []struct {
+		fails []Failure
+		want  []string
+	}{
+		{nil, all},
+		{[]Failure{{queueGrows, 0}}, all},
+		{[]Failure{{"TTFT", 0.1}, {queueGrows, 0}}, all},
+		{[]Failure{{"TTFT", 0.1}}, all[:1]},
+		{[]Failure{{"TBT", 0.1}, {"TPOT", 0.1}}, []string{all[1], all[4], all[5]}},
+		{[]Failure{{"E2E p90 is 31000 ms, above its target of 30000 ms", 0}}, all[2:4]},
+		{[]Failure{{turnedAway, 0.5}}, nil},
+	} {
+		for _, searched := range []bool{false, true} {
+			var resources, got []string
+			for i, m := range doubled(cfg, x.fails, !searched) {
+				if i < 4 {
+					resources = append(resources, m.name)
+				} else {
+					got = append(got, m.name+": "+strings.Join(m.sets, " "))
+				}
+				if m.own {
+					t.Errorf("%s: GPUs alone have nothing beside them", m.name)
+				}
+			}
+			want := x.want
+			if !searched {
+				want = slices.Concat(knobs, want)
+			}
+			if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(resources, []string{"GPU memory", "GPU compute", "GPU bandwidth", "GPU links"}) {
+				t.Errorf("%v: %v and %q, want %q", x.fails, resources, got, want)
+			}
+		}
+	}
+}
+
+// TestOwn: of L3's resources those are its own that its GPUs do not have.
+func TestOwn(t *testing.T) {
+	cfg, err := system.Load(configs.Options{Sets: []string{"run.system=l3", "node.ranksets=4", "slo.ttft=2s"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var own, others []string
+	for _, m := range doubled(cfg, nil, false) {
+		if m.own {
+			own = append(own, m.name)
+		} else {
+			others = append(others, m.name)
+		}
+	}
+	if !slices.Equal(own, []string{"DIMM memory", "ranksets", "link"}) || !slices.Equal(others, []string{"GPU memory", "GPU compute", "GPU bandwidth", "GPU links", "target TTFT"}) {
+		t.Errorf("%q and %q", own, others)
+	}
+}
