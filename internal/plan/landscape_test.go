@@ -1,0 +1,134 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
+)
+
+// landscape returns a contest in which the highest rate of every point of one knob is known, so that nothing runs: a rate of a ten thousandth more
+// fails, for want of larger values below the best one and of smaller ones above it.
+func landscape(n int, rates ...float64) *contest {
+	c := &contest{search: &Search{}, trace: &traces.Trace{Requests: make([]traces.Request, n)}, seen: map[string]*entrant{},
+		axes: []axis{{key: "chunk", values: make([][]string, len(rates)), ordered: true}}}
+	best := 0
+	for i, rate := range rates {
+		if rate > rates[best] {
+			best = i
+		}
+	}
+	for i, rate := range rates {
+		e := &entrant{point: []int{i}, judge: &Judge{cfg: &configs.Config{}, trace: c.trace}, held: rate, failed: rate * 1.0001, fails: []Failure{{Name: queueGrows}}, came: int64(i)}
+		if i > best {
+			e.fails = []Failure{{Name: "TBT", Share: 0.5}}
+		}
+		e.once.Do(func() {})
+		c.seen[fmt.Sprint(e.point, n, []string(nil))] = e
+	}
+	return c
+}
+
+// TestAscend: a climb ends at a point with no neighbour above it, at the highest rate that this point holds; where the nearest values are
+// worse it looks farther, and then near again.
+func TestAscend(t *testing.T) {
+	near, far := stride{0.03, []int{1}, nil, true, true}, stride{0.03, []int{4, 2}, nil, false, true}
+	hill := []float64{10, 11, 12, 14, 17, 21, 20, 19, 18}
+	valley := []float64{10, 9, 8, 9, 12, 13, 11, 10, 9}
+	for _, x := range []struct {
+		rates   []float64
+		from    int
+		strides []stride
+		want    int
+	}{
+		{hill, 0, []stride{near}, 5},
+		{hill, 8, []stride{near}, 5},
+		{hill, 5, []stride{near}, 5},
+		{hill, 0, []stride{near, far}, 5},
+		{hill, 0, []stride{coarse}, 6}, // in steps of 8, 4 and 2 places: to 8, and back to 6
+		{valley, 0, []stride{near}, 0},
+		{valley, 0, []stride{near, far}, 5}, // four places, and one
+		{valley, 8, []stride{near}, 5},
+		{[]float64{10, 10, 10, 10}, 1, []stride{near, far}, 1}, // nothing is better
+	} {
+		c := landscape(100, x.rates...)
+		got, err := c.ascend(t.Context(), candidate{point: []int{x.from}, rate: x.rates[x.from] / 2, n: 100, inert: map[move]float64{}}, x.strides...)
+		if err != nil || got.point[0] != x.want || got.rate != x.rates[x.want] {
+			t.Errorf("%v from place %d: place %v at %v, %v; want %d", x.rates, x.from, got.point, got.rate, err, x.want)
+		}
+	}
+}
+
+// TestDirections: smaller chunks and batches for what most requests miss that is of gaps, larger ones for the rest, and both where the rarer
+// of two failures is at least a quarter of the other.
+func TestDirections(t *testing.T) {
+	axes := []axis{{key: "chunk", values: make([][]string, 21), ordered: true}}
+	narrow, both := stride{0.25, []int{8, 1}, nil, false, false}, stride{0.25, []int{8, 1}, nil, false, true}
+	down, up := [][]int{{2}, {9}}, [][]int{{18}, {11}}
+	all := [][]int{{2}, {18}, {9}, {11}}
+	for _, x := range []struct {
+		fails []Failure
+		by    stride
+		want  [][]int
+	}{
+		{[]Failure{{"TBT", 0.4}}, narrow, down},
+		{[]Failure{{"TPOT", 0.01}}, narrow, down},
+		{[]Failure{{"TTFT", 0.4}}, narrow, up},
+		{[]Failure{{"E2E", 0.4}}, narrow, all},
+		{[]Failure{{"TBT", 0.4}, {"TTFT", 0.09}}, narrow, down},
+		{[]Failure{{"TBT", 0.4}, {"TTFT", 0.1}}, narrow, all},
+		{[]Failure{{"TTFT", 0.4}, {"TBT", 0.09}}, narrow, up},
+		{[]Failure{{"TTFT", 0.4}, {"TBT", 0.1}}, narrow, all},
+		{[]Failure{{"TBT", 0.4}, {queueGrows, 0}}, narrow, all},
+		{[]Failure{{"TBT", 0.4}}, both, all},
+		{nil, narrow, nil},
+	} {
+		if got := neighbours(axes, []int{10}, x.fails, x.by); !reflect.DeepEqual(got, x.want) {
+			t.Errorf("%v: %v, want %v", x.fails, got, x.want)
+		}
+	}
+	// At the end of the grid there is one way; a knob without an order has all other values; an arm changes where choices are asked for,
+	// but tensor parallelism never.
+	axes = []axis{{key: "chunk", values: make([][]string, 3), ordered: true}, {key: maxSeqs, values: make([][]string, 3), ordered: true},
+		{key: "admission", values: make([][]string, 3)}, {key: "policy", values: make([][]string, 2), arm: true}, {key: tensorParallel, values: make([][]string, 2), arm: true}}
+	for _, choices := range []bool{false, true} {
+		want := [][]int{{1, 2, 1, 0, 0}, {0, 1, 1, 0, 0}, {0, 2, 0, 0, 0}, {0, 2, 2, 0, 0}}
+		if choices {
+			want = append(want, []int{0, 2, 1, 1, 0})
+		}
+		if got := neighbours(axes, []int{0, 2, 1, 0, 0}, nil, stride{0.03, []int{1}, []int{1}, choices, true}); !reflect.DeepEqual(got, want) {
+			t.Errorf("choices %v: %v, want %v", choices, got, want)
+		}
+	}
+}
+
+// TestRoomy: a move between two limits of the batch is left out where both are at least four times the largest batch of a run, and no other.
+func TestRoomy(t *testing.T) {
+	cfg, trace, _, _ := single(t, 64, "batching.max_num_seqs=40", "arrivals.kind=poisson", "slo.ttft=1s")
+	j, err := NewJudge(cfg, trace, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := j.node.Run(t.Context(), trace.AtOnce(), system.Options{})
+	if err != nil || r.Batch().Max != 40 {
+		t.Fatalf("a batch of %v, %v", r.Batch().Max, err)
+	}
+	place := func(limit int) int { return int(math.Log2(float64(limit) / leastSeqs)) }
+	c := &contest{axes: []axis{{key: "chunk"}, {key: maxSeqs}}}
+	for _, x := range []struct {
+		from, to int
+		want     bool
+	}{{64, 128, false}, {64, 1024, false}, {128, 256, false}, {1024, 128, false}, {256, 512, true}, {1024, 256, true}, {512, 4096, true}} { // 4 x 40 is 160
+		e := &entrant{point: []int{0, place(x.from)}, verdict: Verdict{result: r}}
+		if got := c.roomy(e, move{1, place(x.to)}); got != x.want {
+			t.Errorf("from %d to %d: %v", x.from, x.to, got)
+		}
+		if c.roomy(e, move{0, place(x.to)}) {
+			t.Error("a move of another knob is left out")
+		}
+	}
+}
