@@ -50,12 +50,12 @@ func (c *contest) binds(ctx context.Context, of *Tuned) ([]Bind, error) {
 	if a := of.Answer; a.Asked != nil && a.Asked.Met {
 		return nil, nil // the rate that is asked for holds
 	}
-	rate := of.Answer.Best.offered()
-	if rate == 0 {
-		rate = of.Answer.Tried[0].offered() / (1 + gains[0])
+	raised := func(gain float64) float64 { return c.above(of.Answer.Best.offered(), gain) }
+	if of.Answer.Best.offered() == 0 { // the least gain is the lowest rate that was tried
+		raised = func(gain float64) float64 { return of.Answer.Tried[0].offered() / (1 + gains[0]) * (1 + gain) }
 	}
 	all := doubled(of.Config, of.Answer.limits(), !c.search.Tune)
-	own, err := c.own(ctx, of, all, rate*(1+gains[0]))
+	own, err := c.own(ctx, of, all, raised(gains[0]))
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (c *contest) binds(ctx context.Context, of *Tuned) ([]Bind, error) {
 					return err
 				}
 				met := false
-				if met, err = c.holds(ctx, e, rate*(1+gain)); met {
+				if met, err = c.holds(ctx, e, raised(gain)); met {
 					found[i] = max(gain, found[i])
 				}
 			}
