@@ -186,7 +186,7 @@ func (c *contest) guess(ctx context.Context, arm []int) (float64, error) {
 // arm returns the best point of an arm by few requests and long strides; none where it does not hold a least rate.
 func (c *contest) arm(ctx context.Context, arm []int, guess, least float64) (candidate, error) {
 	n := min(leastCoarse, len(c.trace.Requests))
-	for bar := guess; bar >= least && (c.asked == 0 || bar >= 1); bar /= 4 {
+	for bar := guess; bar >= least && (c.asked == 0 || bar >= 1); bar = c.below(bar) {
 		alive, err := c.race(ctx, starts(c.axes, arm), n, bar)
 		if err != nil {
 			return candidate{}, err
@@ -201,6 +201,14 @@ func (c *contest) arm(ctx context.Context, arm []int, guess, least float64) (can
 		return c.ascend(ctx, x, coarse)
 	}
 	return candidate{}, nil
+}
+
+// below returns what points are judged at next where none holds a rate or a number of users: a quarter; the last is one user.
+func (c *contest) below(bar float64) float64 {
+	if c.asked > 0 && bar > 1 {
+		return max(bar/4, 1)
+	}
+	return bar / 4
 }
 
 // again judges a candidate by shorter steps, and by as many requests as its node does not only fill in.
