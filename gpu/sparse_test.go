@@ -40,6 +40,19 @@ func TestPageSparseCounts(t *testing.T) {
 	}
 }
 
+// TestScoresOfFewPages: the last blocks' arithmetic is of the longest request's pages, of up to 64 that a block has.
+func TestScoresOfFewPages(t *testing.T) {
+	s, h := loadPreset(t, "h200-sxm"), Heads{Query: 8, KV: 2, Dim: 128, ElementBits: 16}
+	page := 4 * 128 * 4 * 132 / (s.PageSparse.BlockShare * s.PageSparse.Vector * 67e12) // of four query heads in a block on one of 132 SMs
+	for longest, scored := range map[int]float64{1: 1, 10: 10, 63: 63, 64: 64, 65: 64, 1000: 64} {
+		pages := DecodeBatch{Requests: 2, Tokens: int64(longest) + 1, Longest: longest}
+		got, want := s.PageScoreCost(PageScores{Pages: pages}, h).Overhead, s.PageSparse.Overhead.Seconds()+scored*page
+		if math.Abs(got/want-1) > 1e-12 {
+			t.Errorf("%d pages: %g s, want %g", longest, got, want)
+		}
+	}
+}
+
 // TestPageSparseNothing: no request, page or selection takes no time.
 func TestPageSparseNothing(t *testing.T) {
 	s, h := loadPreset(t, "h200-sxm"), Heads{Query: 8, KV: 2, Dim: 128, ElementBits: 16}
