@@ -60,3 +60,32 @@ func TestMeanTBT(t *testing.T) {
 		t.Errorf("got %v, %v", mean, ok)
 	}
 }
+
+// TestWriteIterations: each column of iterations.csv has its own number, exact to the picosecond.
+func TestWriteIterations(t *testing.T) {
+	record := IterationRecord{
+		Replica: 1, Start: 2e12, End: 3_500_000_000_001, Decoding: 4, PromptTokens: 5, FirstTokens: 6, Waiting: 7, InSystem: 18, KV: 9, GPU: 10e12, PIM: 11e12,
+		PCIeDown: 12e12, PCIeUp: 13e12, Channel: 14e12, PrefixTokens: 15, Cached: 16, Joules: 17.25,
+	}
+	var b bytes.Buffer
+	if err := WriteIterations(&b, []IterationRecord{record}); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&b).ReadAll()
+	if err != nil || len(rows) != 2 {
+		t.Fatalf("%v, %v", rows, err)
+	}
+	want := map[string]string{
+		"replica": "1", "start_s": "2", "end_s": "3.500000000001", "decode_requests": "4", "prompt_tokens": "5", "first_tokens": "6", "waiting_requests": "7",
+		"requests_in_system": "18", "kv_bytes": "9", "gpu_s": "10", "pim_s": "11", "pcie_down_s": "12", "pcie_up_s": "13", "channel_s": "14", "site_energy_j": "17.25",
+		"prefix_tokens": "15", "cached_bytes": "16",
+	}
+	if len(rows[0]) != len(want) {
+		t.Errorf("columns %v", rows[0])
+	}
+	for i, column := range rows[0] {
+		if rows[1][i] != want[column] {
+			t.Errorf("%s is %s, want %s", column, rows[1][i], want[column])
+		}
+	}
+}
