@@ -61,6 +61,24 @@ func explore(t testing.TB, table *Table, goals string) *Exploration {
 	return e
 }
 
+// TestGoalIsNoKnob: a key that is a goal is no knob, neither of points nor of the whole.
+func TestGoalIsNoKnob(t *testing.T) {
+	e := explore(t, designSpace(), "max output_tokens_per_s, min node.ranksets")
+	if len(e.Front) != 8*8 || len(e.Shared) != 0 { // each number of ranksets, with any links and switch
+		t.Errorf("%d points on the front share %v", len(e.Front), e.Shared)
+	}
+	for _, p := range e.Front {
+		if got := len(p.Knobs); got != 2 || p.Knobs[0].Column == "node.ranksets" {
+			t.Errorf("%v", p.Knobs)
+		}
+	}
+	for _, k := range e.Knobs {
+		if k.Column == "node.ranksets" {
+			t.Errorf("%+v", k)
+		}
+	}
+}
+
 // TestExplore: the front is all ranksets at the fastest links, with either
 // position of the switch. The link rate comes first among the knobs; the others
 // are on the front as often as among all points.

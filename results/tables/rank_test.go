@@ -55,6 +55,22 @@ func TestRank(t *testing.T) {
 	}
 }
 
+// TestRankOfTraces: points of other traces meet none, as their numbers are of other requests.
+func TestRankOfTraces(t *testing.T) {
+	table, err := readTable("draws.csv", strings.NewReader("point,draw,run.trace,node.gpus,run.seed,status,error,config_sha256,output_tokens_per_s\n"+
+		"a,1,chat,4,1,done,,x,10\nb,1,chat,8,1,done,,x,9\nc,1,long,4,1,done,,x,3\nd,1,long,8,1,done,,x,2\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := table.Rank("--rank", "output_tokens_per_s", "--group")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(r.Rows), "[[chat a b 1 1 1 wins] [long c d 1 1 1 wins]]"; got != want || r.Columns[0] != "run.trace" {
+		t.Errorf("%v: %s, want %s", r.Columns, got, want)
+	}
+}
+
 // TestSureRank: what wins exactly 90% of draws wins; less is a tie.
 func TestSureRank(t *testing.T) {
 	for losses, want := range map[int]string{0: "wins", 2: "wins", 3: "tie", 10: "tie"} {
