@@ -37,6 +37,44 @@ func TestHostDropsWhatIsKept(t *testing.T) {
 	}
 }
 
+// TestBackFromTheHost: a block that comes back takes the place of the one that was used least lately, which goes to the host in turn. Where all
+// blocks have a place, none moves.
+func TestBackFromTheHost(t *testing.T) {
+	for _, c := range []struct {
+		most         int64
+		blocks       uint64
+		here, hosted int64
+		swaps        swaps
+	}{{1, 2, 1, 1, swaps{up: 512, down: 1024}}, {2, 3, 2, 1, swaps{up: 512, down: 1024}}, {3, 3, 3, 0, swaps{}}} {
+		l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
+		l.KeepPrefixes(512, c.most, scheduler.PlaceByPrefix)
+		l.KeepOnHost(c.most)
+		reserve := func(hash uint64) Reservation {
+			h := History{hashes: []uint64{hash}, tokens: 512}
+			r, ok := l.Reserve(Prompted(600), &h, 0, nil)
+			if !ok {
+				t.Fatal("no room")
+			}
+			l.Keep(&r, &h)
+			return r
+		}
+		for hash := range c.blocks { // where these are more than the places, the first goes to the host
+			l.Release(reserve(hash))
+		}
+		r := reserve(0)
+		check := l.NewCacheCheck()
+		if err := check.Use(&r, 0); err != nil || r.Shared != 512 {
+			t.Errorf("%d tokens are shared; %v", r.Shared, err)
+		}
+		if got := l.cache; got.count != c.here || got.host.count != c.hosted || got.swaps != c.swaps {
+			t.Errorf("of %d places %d are taken, %d blocks are on the host; %+v", c.most, got.count, got.host.count, got.swaps)
+		}
+		if err := check.CheckBlocks(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestForecastOfShared: the forecast of requests that share a prefix is that of requests without it, in a memory without the place
 // that it takes once. That of a request that shares with no other is the same as without a cache.
 func TestForecastOfShared(t *testing.T) {
