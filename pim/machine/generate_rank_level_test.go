@@ -19,6 +19,10 @@ func TestRankPU(t *testing.T) {
 		if c := m.Counters; c.ops[OpReadKey] != int64(4*context) || c.ops[OpReadValue] != int64(4*context) {
 			t.Errorf("%d tokens: %d key and %d value bursts, want %d each", context, c.ops[OpReadKey], c.ops[OpReadValue], 4*context)
 		}
+		// A burst takes tCCD_S, 4 clocks, and the unit waits for nothing else within a row.
+		if p := &m.Counters.phases; p.Score+p.Context-p.Stall != int64(4*8*context) || p.Stall < 0 || p.total() != got {
+			t.Errorf("%d tokens: scores of %d clocks, contexts of %d, with %d of stalls; %d of %d clocks in all", context, p.Score, p.Context, p.Stall, p.total(), got)
+		}
 	}
 }
 
