@@ -68,6 +68,27 @@ func TestVerifyNamesUnderflow(t *testing.T) {
 	}
 }
 
+// TestErrorOfTheSum: of equal tokens in one chunk, addition k of an FP16 softmax sum rounds k/16 of the total by up to u = 2^-11 of it. Over
+// ten chunks each of these is added besides, and errors within a chunk are at most those of a chunk alone.
+func TestErrorOfTheSum(t *testing.T) {
+	grows := func(n int) (squares float64) {
+		for k := 2; k <= n; k++ {
+			squares += float64(k*k) / float64(n*n)
+		}
+		return squares
+	}
+	const u, dim = 1.0 / (1 << 11), 8
+	x := errorModel{precision: pim.Precision{Preset: "fp32"}.Resolve(), normalised: true, columnTokens: 4, chunkTokens: 16}
+	x.precision.SoftmaxSum = pim.FP16
+	for chunks, want := range map[int][2]float64{1: {0.95 * grows(16), 1.05 * grows(16)}, 10: {grows(10), grows(10) + 1.05*grows(16)}} {
+		c := &VerifyCase{QueryHeads: 1, KVHeads: 1, Queries: 1, Keys: 16 * chunks, HeadDim: dim, Q: make([]float32, dim), K: make([]float32, 16*chunks*dim), V: slices.Repeat([]float32{1}, 16*chunks*dim)}
+		e := x.expectedError(c, 0, 0)
+		if got := e.square / e.norm / (u * u / 3); got < want[0] || got > want[1] {
+			t.Errorf("%d chunks: %v roundings of the whole sum, by hand %v", chunks, got, want)
+		}
+	}
+}
+
 // The tolerance is a small multiple of the error over random cases: no right
 // program exceeds it, and half of the cases come within a fifth of it.
 func TestToleranceIsTight(t *testing.T) {
