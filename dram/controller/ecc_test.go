@@ -3,6 +3,7 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -230,4 +231,24 @@ func TestCheckedReadsEnd(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestDataOfRequests: GB/s is of the bursts of requests alone; the bus also carries check bits, and what partial writes read.
+func TestDataOfRequests(t *testing.T) {
+	for _, c := range []struct {
+		ecc                   string
+		checks, reads, writes int64
+		data                  int
+	}{{dram.NoECC, 0, 0, 0, 35}, {dram.InlineECC, 3, 4, 2, 26}, {dram.InlineECC16, 1, 0, 0, 34}} {
+		s := withECC(t, c.ecc)
+		st := &Stats{EndClock: 1000, CheckReads: c.checks, CheckWrites: c.writes, ModifyReads: c.reads}
+		st.commands[dram.RD], st.commands[dram.RDA], st.commands[dram.WR] = 20, 5, 10
+		r := NewReport(s, "x", st, 0)
+		if want := float64(c.data*64) / (1000 * s.Spec.TCK.Seconds()) / 1e9; math.Abs(r.GBPerS/want-1) > 1e-12 {
+			t.Errorf("%s: %v GB/s, by hand %v", c.ecc, r.GBPerS, want)
+		}
+		if want := 35 * 4 / 1000.; math.Abs(r.BusUtilization/want-1) > 1e-12 {
+			t.Errorf("%s: the bus is busy for %v of the time, by hand %v", c.ecc, r.BusUtilization, want)
+		}
+	}
 }
