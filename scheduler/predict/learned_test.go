@@ -184,6 +184,34 @@ func TestWarmUp(t *testing.T) {
 	}
 }
 
+// TestVerifiedRows: a request whose step verifies four tokens counts for the batched operations, and for the ranks' transfers, as four requests do.
+func TestVerifiedRows(t *testing.T) {
+	spec := learnedSpec()
+	spec.WarmUp = 10
+	l := NewLearned(spec, steps{}, rand.New(rand.NewPCG(1, 1)))
+	of := func(requests, verified int) *scheduler.SubBatch {
+		return &scheduler.SubBatch{Decode: make([]scheduler.Decoding, requests), Prefill: []scheduler.Chunk{{Tokens: 32}}, Verified: verified}
+	}
+	for i := range 40 {
+		var m scheduler.Sample
+		m.Set(of(1+i%8, 1), 0, 0)
+		m.FC, m.PIM, m.Chunks[0].Time = units.Duration(1000*(1+i%8)), units.Duration(700*(1+i%8)), 40
+		if err := l.Observe(&m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := l.GPU(of(2, 4), 0), l.GPU(of(8, 1), 0); got != want || got <= l.GPU(of(2, 1), 0) {
+		t.Errorf("T_GPU of two requests with four tokens each is %d, of eight requests %d", got, want)
+	}
+	if got, want := l.PIM(of(2, 4), 0, 0), l.PIM(of(8, 1), 0, 0); got != want || got <= l.PIM(of(2, 1), 0, 0) {
+		t.Errorf("T_PIM of two requests with four tokens each is %d, of eight requests %d", got, want)
+	}
+	var m scheduler.Sample
+	if m.Set(of(2, 4), 0, 0); m.Decoding != 8 {
+		t.Errorf("a sample has %d", m.Decoding)
+	}
+}
+
 // TestWarmTogether: where each sub-batch has a chunk, both forests answer after as many.
 func TestWarmTogether(t *testing.T) {
 	spec := learnedSpec()
