@@ -225,6 +225,22 @@ func TestSwapsByHand(t *testing.T) {
 	}
 }
 
+// TestSwapsGiveWay: a request of the host swaps in behind an older prompt that waits for the GPUs, and not behind one that they can never
+// hold, which goes to the host.
+func TestSwapsGiveWay(t *testing.T) {
+	for output, want := range map[int]int{992: 0, 993: 1} { // with a prompt of 9 the first fills the 1,000 tokens of the GPUs
+		s := hosting(1, lines{}, 0, 20)
+		o := New(stub{}, 0)
+		o.s, o.swaps.took, s.Batch.Step = &s.State, 99, 0
+		s.Release(s.Holds[0])
+		s.Decoding, s.Requests[0].Output = nil, output
+		s.Add(0)
+		if o.startSwaps(); len(s.Host.SwapIns) != want {
+			t.Errorf("behind an older prompt with an output of %d tokens %d swap in, want %d", output, len(s.Host.SwapIns), want)
+		}
+	}
+}
+
 // TestSwapsNeedNoForecast: the GPUs have room for 990 tokens more. A request of the host, which has emitted 11 tokens of outputs that
 // were 900 long so far, swaps in. A prompt waits for the growth that is expected.
 func TestSwapsNeedNoForecast(t *testing.T) {
