@@ -61,3 +61,22 @@ func TestDrawByHand(t *testing.T) {
 	want[DrawBankUnits] = 5 * 4 * tCK * 8 * 2e-3
 	compare("attention on the buffer chip", d.Attention(&a), want)
 }
+
+// TestPinsOfECC: the pins of chips for check bits draw as all others do.
+func TestPinsOfECC(t *testing.T) {
+	for _, c := range []struct {
+		part string
+		more float64 // share of the pins
+	}{{"ddr4-3200-8gb-x8", 1. / 8}, {"ddr5-4800-16gb-x8", 1. / 4}} {
+		s, err := dram.LookupSpec(c.part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := energy.Point{DRAMIO: 3e-12}
+		plain := NewDraw(s, &e)
+		s.ECC = dram.SideBandECC
+		if got, want := NewDraw(s, &e).io, 8*64*3e-12*(1+c.more); math.Abs(plain.io/(8*64*3e-12)-1) > 1e-9 || math.Abs(got/want-1) > 1e-9 {
+			t.Errorf("%s: %v J a burst, %v with check bits, by hand %v", c.part, plain.io, got, want)
+		}
+	}
+}
