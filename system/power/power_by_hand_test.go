@@ -100,6 +100,22 @@ func TestBandsByHand(t *testing.T) {
 	}
 }
 
+// TestSocketsByHand: half of a server's GPUs have half of its sockets, but both where a system or a cache uses the memory of its channels.
+func TestSocketsByHand(t *testing.T) {
+	for _, c := range []struct {
+		sets    []string
+		sockets float64
+	}{
+		{[]string{"run.system=gpu-only"}, 1}, {[]string{"run.system=gpu-only", "cache.prefix=true"}, 1},
+		{[]string{"run.system=gpu-only", "cache.prefix=true", "cache.host_capacity=1GiB"}, 2}, {[]string{"run.system=gpu+cpu"}, 2},
+	} {
+		got := meterOf(t, append([]string{`run.model="llama-3-8b"`, "node.gpus=4", "model.tensor_parallel=4"}, c.sets...)...).Power(energy.Mid).each[byTime][drawCPUs]
+		if !alike9(got, c.sockets*75) {
+			t.Errorf("%v: idle sockets draw %v W, by hand %v", c.sets, got, c.sockets*75)
+		}
+	}
+}
+
 // TestUnitsByHand: single commands of ranks of DIMM-PIM, and of units in HBM.
 func TestUnitsByHand(t *testing.T) {
 	each := twoReplicas(t, "run.system=l3").Power(energy.Mid).each
