@@ -107,6 +107,37 @@ func TestPromptsKeepTheGPUsBusy(t *testing.T) {
 	}
 }
 
+// inTheMiddle has the GPUs take a picosecond for each token of a prompt over each before the chunk.
+type inTheMiddle struct{ schedtest.Linear }
+
+func (inTheMiddle) GPU(s *scheduler.SubBatch, _ int64) (t units.Duration) {
+	for i := range s.Prefill {
+		t += units.Duration(s.Prefill[i].Tokens * s.Prefill[i].Finished)
+	}
+	return t
+}
+
+// TestPriceOfPrompts: prompts of 300 tokens in the mean, of which an iteration prefills 10 tokens for each of the two requests that run, cost
+// what chunks in their middle do: of 100 tokens behind 100, or of 20 behind 140. Short ones begin with the chunk.
+func TestPriceOfPrompts(t *testing.T) {
+	for chunk, want := range map[int]units.Duration{100: 20 * 100, 20: 20 * 140, 300: 0, 1000: 0} {
+		s := spared(1, 10_000, 10_000, schedtest.Linear{}, request(0, 300, 31), request(1, 200, 21), request(2, 400, 11), request(3, 900, 11))
+		s.Scheduler.MinPrefillTokens = chunk
+		for i := range int32(2) {
+			s.Decoding = append(s.Decoding, scheduler.Decoding{Request: i, Base: int64(s.Requests[i].Input), Last: 100})
+			s.Holds[i].Length = memory.Length{Prompt: s.Requests[i].Input, Tokens: s.Requests[i].Input}
+		}
+		s.Add(2)
+		s.Add(3) // waits behind it
+		w := s.Queue.First()
+		f := &dealer{predictor: inTheMiddle{}}
+		s.expect(w)
+		if got, running := f.gather(&s.State, w); got != want || running != 2 {
+			t.Errorf("chunks of %d: %d ps for %d requests, by hand %d", chunk, got, running, want)
+		}
+	}
+}
+
 // TestSpareMemoryEmpties: a request goes to ranks where it would be better in the spare memory only as long as another one is there.
 func TestSpareMemoryEmpties(t *testing.T) {
 	serve := func(fixed units.Duration) bool {
