@@ -311,3 +311,64 @@ func TestRunNotes(t *testing.T) {
 		t.Errorf("%q, want %q", lines[5:], want)
 	}
 }
+
+// TestLinesByHand: lines of a summary that few runs have, each with its own numbers.
+func TestLinesByHand(t *testing.T) {
+	with := func(set func(*Summary)) *Summary {
+		s := &Summary{}
+		s.Trace.Requests = 1200
+		set(s)
+		return s
+	}
+	for _, c := range []struct {
+		s     *Summary
+		has   string // a line, with its name
+		lacks string
+	}{
+		{with(func(s *Summary) {
+			s.Cache = Cache{HitTokens: 3000, MissTokens: 7000, HitRate: 0.3, Peak: 2 << 30, EvictedBlocks: 4, Transferred: 5 << 20}
+		}), "prefix cache    3,000 of 10,000 prompt tokens found (30.0%), 2.0 GiB at the peak, 4 blocks evicted, 5.0 MiB brought to the GPUs\n", "group reads"},
+		{with(func(s *Summary) { s.Cache = Cache{Spared: 1234} }), "group reads     1,234 tokens of contexts read for several requests at once and not again\n", "prefix cache"},
+		{with(func(s *Summary) { s.EnergyReport = EnergyReport{DIMM: 25, DIMMHigh: 27, DIMMLimit: 25} }), "", "a DIMM draws "},
+		{with(func(s *Summary) { s.EnergyReport = EnergyReport{DIMM: 25.5, DIMMHigh: 27, DIMMLimit: 25} }), "note 1          a DIMM draws 25.5 W, at most 27.0 W: its slot supplies 25 W\n", ""},
+		{with(func(s *Summary) { s.RefusedRequests, s.ExpiredRequests = 3, 1500 }), "turned away     3 requests refused, 1,500 expired\n", ""},
+		{with(func(s *Summary) { s.APIServer.Utilization = 0.125 }), "API server      12.5% busy\n", ""},
+		{with(func(s *Summary) {
+			s.Attention = Attention{Policy: "quest", Context: 100, Attended: 40.5, ByLayer: []float64{1}}
+		}), "attention       quest: a KV head attends to 40.5 of 100.0 tokens on average\n", ""},
+		{with(func(s *Summary) { s.Stall = Stalls{Count: 1000, Mean: 1, P99: 20, Max: 300} }), "stalls          1,000 gaps: mean 1.00 ms, p99 20.0 ms, max 300 ms\n", ""},
+		{with(func(s *Summary) { s.Iterations, s.Preemptions, s.RejectedRequests = 1, 2, 3 }), "iterations      1, 2 preemptions, 3 requests rejected\n", "turned away"},
+	} {
+		var b bytes.Buffer
+		if err := c.s.WriteFull(&b); err != nil {
+			t.Fatal(err)
+		}
+		if text := b.String(); !strings.Contains(text, c.has) || c.lacks != "" && strings.Contains(text, c.lacks) {
+			t.Errorf("%s\nwant %q, not %q", text, c.has, c.lacks)
+		}
+	}
+}
+
+// TestWarningsByHand: what was turned away is said once, by its reason. Requests beyond the model's context are in a remark of their own.
+func TestWarningsByHand(t *testing.T) {
+	for _, c := range []struct {
+		rejected, tooLong, refused, expired int64
+		want                                []string
+	}{
+		{0, 0, 0, 0, []string{"a doubt"}},
+		{5, 5, 0, 0, []string{"a doubt"}},
+		{7, 5, 0, 0, []string{"2 of 1,200 requests fit no empty memory and were rejected", "a doubt"}},
+		{7, 0, 0, 4, []string{"7 of 1,200 requests fit no empty memory and were rejected", "0 requests were refused, 4 expired", "a doubt"}},
+	} {
+		s := &Summary{Doubts: []string{"a doubt"}}
+		s.Trace.Requests, s.RejectedRequests, s.TooLongRequests, s.RefusedRequests, s.ExpiredRequests = 1200, c.rejected, c.tooLong, c.refused, c.expired
+		if got := s.Warnings(); !slices.Equal(got, c.want) {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	s := &Summary{EnergyReport: EnergyReport{NotEstimated: []string{"DRAM chips"}}}
+	s.Saturated = true
+	if got, want := s.Warnings(), []string{"more requests come than are served: latencies depend on how long the run is", "the energy lacks DRAM chips"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
