@@ -79,6 +79,17 @@ func TestGoalIsNoKnob(t *testing.T) {
 	}
 }
 
+// TestIncompleteSeeds: a point that lacks a goal in one of its seeds is left out: the other seeds do not stand for it.
+func TestIncompleteSeeds(t *testing.T) {
+	table := designSpace()
+	tbt := slices.Index(table.Columns, "tbt_p99_ms")
+	table.Rows[0][tbt] = Value{}
+	e := explore(t, table, "max output_tokens_per_s, min tbt_p99_ms")
+	if e.Points != 8*4*2-1 || e.Failed != 1 || e.Incomplete != 2 { // and the idle one
+		t.Errorf("%d points, %d failed, %d incomplete", e.Points, e.Failed, e.Incomplete)
+	}
+}
+
 // TestExplore: the front is all ranksets at the fastest links, with either
 // position of the switch. The link rate comes first among the knobs; the others
 // are on the front as often as among all points.
