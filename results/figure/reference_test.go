@@ -35,3 +35,22 @@ func TestRefer(t *testing.T) {
 		}
 	}
 }
+
+// TestLegendOfReferences: references have one entry behind the groups, however many there are.
+func TestLegendOfReferences(t *testing.T) {
+	for n := range 3 {
+		d, err := Select(sample(t), Selection{Kind: "line", X: "ranksets", Y: "output_tokens_per_s", Group: "channels"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range n {
+			if err := d.Refer("theirs", Reference{Group: "8", X: "4", Base: "8", Factor: 2}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		labels := newLegend(d).labels
+		if want := len(d.GroupNames) + min(n, 1); len(labels) != want || n > 0 && labels[want-1] != "theirs" {
+			t.Errorf("%d references: %q", n, labels)
+		}
+	}
+}
