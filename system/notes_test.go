@@ -86,6 +86,31 @@ func TestNotes(t *testing.T) {
 	}
 }
 
+// TestNotesByHand: a GPU that no price list has is said to cost what another does unless the user gives its price; and the note on prompts that
+// ran whole has the 99th percentile of the gaps, not another.
+func TestNotesByHand(t *testing.T) {
+	for price, said := range map[string]bool{"0": true, "50000": false} {
+		cfg, err := everything().Load(configs.Options{Sets: []string{"gpu.preset=h200-sxm", "gpu.name=b300", "gpu.price=" + price}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if notes := strings.Join(Notes(cfg), "\n"); strings.Contains(notes, "has no GPU b300: it costs what h200-sxm does") != said {
+			t.Errorf("at %s USD: %s", price, notes)
+		}
+	}
+	cfg, err := everything().Load(configs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Result{trace: &traces.Trace{Name: "x"}}
+	r.wholePrompts, r.longestWhole = 2, 18_000
+	s := &results.Summary{}
+	s.TBT = results.Latency{Mean: 1, P50: 2, P90: 3, P95: 4, P99: 1500, Max: 2750}
+	if notes := strings.Join(r.remarks(cfg, s).notes, "\n"); !strings.Contains(notes, "2 prompts of up to 18000 tokens ran whole, ") || !strings.Contains(notes, "waits for them, TBT p99 1.5 s, at most 2.75 s") {
+		t.Errorf("%s", notes)
+	}
+}
+
 // TestTightMemory: where weights take more than 0.75 of what a server may use of the GPUs' memory, and keys and values are there, both
 // numbers are in a note. Of an A100, 79.6 GiB are usable: Llama-2-70B in 8 bits takes 64.7.
 func TestTightMemory(t *testing.T) {
