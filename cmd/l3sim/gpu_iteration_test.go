@@ -27,6 +27,21 @@ func TestKernelTimes(t *testing.T) {
 	}
 }
 
+// TestIterationEnergy: joules are watts of each GPU by time, and parts add up to it.
+func TestIterationEnergy(t *testing.T) {
+	for _, gpus := range []string{"2", "4"} {
+		var r iteration
+		object(t, &r, "gpu", "iteration", "--gpu", "h200-sxm", "--model", "llama-3-70b", "--tp", gpus, "--batch", "64", "--context", "2048", "--json")
+		parts := 0.0
+		for _, ms := range r.Parts {
+			parts += ms
+		}
+		if r.GPUs < 2 || !near(r.Joules*1e3, float64(r.GPUs)*r.Watts*r.MS) || !near(parts, r.MS) || r.Watts < 100 || r.Watts > 710 {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
 // TestModelEnergy: joules are watts of each GPU by time, a token's its share, and one
 // token more takes one decode iteration's.
 func TestModelEnergy(t *testing.T) {
