@@ -3,7 +3,6 @@ package attention
 import (
 	"bytes"
 	"cmp"
-	_ "embed"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -332,14 +331,3 @@ func readEntry(e headerEntry, body []byte) (*Tensor, int, error) {
 	data := body[h.Offsets[0]:h.Offsets[1]:h.Offsets[1]]
 	return &Tensor{Name: e.name, DType: h.DType, Shape: h.Shape, data: data}, h.Offsets[0], nil
 }
-
-// referenceVectors were computed for this project by PyTorch: attention of FP16
-// inputs in float64.
-//
-//go:embed testdata/attention_reference.safetensors
-var referenceVectors []byte
-
-// ReferenceVectors returns the project's own test vectors, as NAME.q, NAME.k,
-// NAME.v, NAME.out and NAME.lse: decode steps, causal prefill, a chunk of one,
-// grouped queries, a single token, and outliers, all with d = 128.
-func ReferenceVectors() (*Safetensors, error) { return ParseSafetensors(referenceVectors) }

@@ -62,7 +62,7 @@ func TestForeignDRAM(t *testing.T) {
 	}
 	for name, want := range map[string]string{"ds3.ini": "files that end with .ini are DRAMsim3's", "none.INI": "DRAMsim3's", "ddr4.yaml": "files that end with .yaml are Ramulator's"} {
 		_, err := plain.Load(Options{Sets: []string{"dram.preset=" + name}, SectionsOnly: true})
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "a TOML table (docs/lab/dram.md has its form)") {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "a TOML table (docs/reference/dram.md has its form)") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

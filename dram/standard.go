@@ -305,7 +305,7 @@ func ForeignForm(key, name string) error {
 	if whose == "" {
 		return nil
 	}
-	return &input.Error{Key: key, Value: strconv.Quote(name), Expected: fmt.Sprintf("a part that 'l3sim dram spec' lists, or a TOML table (docs/lab/dram.md has its form): files that end with %s are %s's",
+	return &input.Error{Key: key, Value: strconv.Quote(name), Expected: fmt.Sprintf("a part that 'l3sim dram spec' lists, or a TOML table (docs/reference/dram.md has its form): files that end with %s are %s's",
 		filepath.Ext(name), whose)}
 }
 

@@ -43,7 +43,7 @@ type standardFile struct {
 const maxTable = 1 << 20 // the size in bytes of the longest table that is read
 
 // ReadStandard reads a table of a standard, or of parts on the base of one that ships; file
-// names r in errors, which are of type *input.Error. docs/lab/dram.md describes the form.
+// names r in errors, which are of type *input.Error. docs/reference/dram.md describes the form.
 func ReadStandard(file string, r io.Reader) (*Standard, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxTable+1))
 	if err != nil {

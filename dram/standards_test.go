@@ -272,15 +272,15 @@ func TestGDDR6(t *testing.T) {
 	}
 }
 
-// TestDocsTable: the table of docs/lab/dram.md is read, and its values and rule count.
+// TestDocsTable: the table of docs/reference/dram.md is read, and its values and rule count.
 func TestDocsTable(t *testing.T) {
-	page, err := os.ReadFile("../docs/lab/dram.md")
+	page, err := os.ReadFile("../docs/reference/dram.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, text, _ := strings.Cut(string(page), "```toml\n")
 	text, _, _ = strings.Cut(text, "```")
-	standard, err := ReadStandard("docs/lab/dram.md", strings.NewReader(text))
+	standard, err := ReadStandard("docs/reference/dram.md", strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}

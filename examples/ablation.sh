@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the sweeps of docs/lab/ablation.md and prints the tables of the page. Usage, from the repository's root:
+# Runs the sweeps of lab/docs/ablation.md and prints the tables of the page. Usage, from the repository's root:
 #   sh examples/ablation.sh [PAGE [FOLDER_OF_RESULTS]]
 # With a page it prints no tables: each goes between the marks "<!-- begin NAME -->" and "<!-- end NAME -->" of the page, in place
 # of what is there, and the rest of the page stays.

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Runs the sweep of docs/lab/cache.md and draws its figures. Usage, from the repository's root:
+# Runs the sweep of lab/docs/cache.md and draws its figures. Usage, from the repository's root:
 #   sh examples/cache.sh [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES]]
 # l3sim must be on the PATH (go install ./cmd/l3sim).
 set -eu
 out=${1:-out/cache}
-figures=${2:-docs/lab/figures}
+figures=${2:-lab/docs/figures}
 
 l3sim sweep examples/cache.toml --out "$out"
 for column in cache_hit_rate ttft_mean_ms; do

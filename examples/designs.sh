@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the sweep of docs/lab/beyond.md, and once more with draws of what is uncertain the designs that the page compares in pairs, and prints
+# Runs the sweep of lab/docs/beyond.md, and once more with draws of what is uncertain the designs that the page compares in pairs, and prints
 # the tables of the page. Usage, from the repository's root (some forty minutes on two cores with 20 draws; it goes on where it was stopped):
 #   sh examples/designs.sh [PAGE [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES [DRAWS]]]]
 # With a page it prints no tables: each goes between its marks, as examples/renew.awk has them. With a folder of figures it draws these.

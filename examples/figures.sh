@@ -1,10 +1,10 @@
 #!/bin/sh
-# Runs the example sweeps and draws the figures of docs/lab/examples.md and docs/lab/explore.md. Usage, from the repository's root:
+# Runs the example sweeps and draws the figures of lab/docs/examples.md and lab/docs/explore.md. Usage, from the repository's root:
 #   sh examples/figures.sh [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES]]
 # l3sim must be on the PATH (go install ./cmd/l3sim).
 set -eu
 out=${1:-out/examples}
-figures=${2:-docs/lab/figures}
+figures=${2:-lab/docs/figures}
 
 l3sim sweep examples/ranks.toml --out "$out/ranks"
 l3sim plot "$out/ranks" --kind line --x ranksets --y output_tokens_per_s --group channels \

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Runs the sweeps of sparse attention and draws the figures of docs/lab/sparse.md. Usage, from the repository's root:
+# Runs the sweeps of sparse attention and draws the figures of lab/docs/sparse.md. Usage, from the repository's root:
 #   sh examples/sparse.sh [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES]]
 # l3sim must be on the PATH (go install ./cmd/l3sim).
 set -eu
 out=${1:-out/sparse}
-figures=${2:-docs/lab/figures}
+figures=${2:-lab/docs/figures}
 
 l3sim sweep examples/sparse_budget.toml --out "$out/budget"
 for y in output_tokens_per_s tbt_p50_ms; do

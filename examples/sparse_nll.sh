@@ -1,11 +1,11 @@
 #!/bin/sh
-# What budgets do to the output of the byte model, and the figure of docs/lab/sparse.md: 512 steps after a prompt of 1,024 bytes. Usage,
+# What budgets do to the output of the byte model, and the figure of lab/docs/sparse.md: 512 steps after a prompt of 1,024 bytes. Usage,
 # from the repository's root (some minutes):
 #   sh examples/sparse_nll.sh [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES]]
 # l3sim must be on the PATH (go install ./cmd/l3sim). A byte model of six layers shows what a policy does, not how well it does it.
 set -eu
 out=${1:-out/sparse}
-figures=${2:-docs/lab/figures}
+figures=${2:-lab/docs/figures}
 mkdir -p "$out"
 echo policy,attended_tokens,nll_nats > "$out/nll.csv"
 

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // sizes returns the sizes from low to high, each so many times the one before it, and at least one more.

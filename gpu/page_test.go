@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/lab/gpu-parameters.md")
+var update = flag.Bool("update", false, "write the table of docs/reference/gpu-parameters.md")
 
 // entry is a key of a preset with its value and comment.
 type entry struct{ key, value, comment string }
@@ -37,7 +37,7 @@ func presetEntries(t *testing.T, name string) (entries []entry, of map[string]en
 	return entries, of
 }
 
-// TestParameterTable: docs/lab/gpu-parameters.md has every key of the presets, its values and
+// TestParameterTable: docs/reference/gpu-parameters.md has every key of the presets, its values and
 // where they are from, and how many are fitted.
 func TestParameterTable(t *testing.T) {
 	h200, of := presetEntries(t, "h200-sxm")
@@ -66,7 +66,7 @@ func TestParameterTable(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", e.key, e.value, short(h100), short(a100), e.comment)
 	}
-	path := filepath.Join("..", "docs", "lab", "gpu-parameters.md")
+	path := filepath.Join("..", "docs", "reference", "gpu-parameters.md")
 	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestParameterTable(t *testing.T) {
 	head, rest, ok := strings.Cut(string(page), begin)
 	_, tail, closed := strings.Cut(rest, end)
 	if !ok || !closed {
-		t.Fatal("docs/lab/gpu-parameters.md has no place for the parameters")
+		t.Fatal("docs/reference/gpu-parameters.md has no place for the parameters")
 	}
 	want := head + begin + b.String() + end + tail
 	if *update {
@@ -85,6 +85,6 @@ func TestParameterTable(t *testing.T) {
 		return
 	}
 	if string(page) != want {
-		t.Error("docs/lab/gpu-parameters.md is not what the presets have: go test ./gpu -run ParameterTable -update")
+		t.Error("docs/reference/gpu-parameters.md is not what the presets have: go test ./gpu -run ParameterTable -update")
 	}
 }

@@ -24,7 +24,7 @@ const AssumedScale energy.Constant = "1 [0.774, 1.292] assumption"
 // ScaleDefaults is the section [gpu.scale] of a GPU that has none.
 const ScaleDefaults = `
 [gpu.scale]
-products = "1 [0.774, 1.292] assumption"          # not measured: a spread of 20%, twice the widest that docs/lab/validation.md records; throughput, what l3sim sweep --bands draws
+products = "1 [0.774, 1.292] assumption"          # not measured: a spread of 20%, twice the widest that lab/docs/validation.md records; throughput, what l3sim sweep --bands draws
 prefill_attention = "1 [0.774, 1.292] assumption" # the same; TTFT
 decode_attention = "1 [0.774, 1.292] assumption"  # the same; TBT
 all_reduce = "1 [0.774, 1.292] assumption"        # the same; TBT of several GPUs

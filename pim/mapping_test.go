@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/internal/lab/parts"
+	"github.com/l3sim/l3sim/internal/parts"
 )
 
 // deviceOf returns the DDR4 rank built from chips of that width.

@@ -4,7 +4,7 @@ import (
 	"reflect"
 )
 
-// EnergyReport is what the whole node draws from 0 to the last finish, with what the site adds: docs/lab/energy.md says what
+// EnergyReport is what the whole node draws from 0 to the last finish, with what the site adds: lab/docs/energy.md says what
 // is counted. Low and High are of all constants at the low and at the high end of their bands.
 type EnergyReport struct {
 	Total      float64          `json:"total_j"` // all components together
@@ -75,7 +75,7 @@ func (c *EnergyComponents) Parts() []float64 {
 	return parts
 }
 
-// CostReport is what the run's tokens cost by a price list: docs/lab/cost.md. It is 0 where nothing is emitted.
+// CostReport is what the run's tokens cost by a price list: lab/docs/cost.md. It is 0 where nothing is emitted.
 type CostReport struct {
 	Prices string `json:"prices"` // the list's name
 	Date   string `json:"date"`   // of its prices

@@ -86,7 +86,7 @@ api_request = "0s"     # 0s: the paper counts none; l3lab validate finds 15ms of
 api_token = "0s"       # 0s: the same; 70us of it; throughput and TTFT of many users
 verified_tokens = 1    # 1: no speculative decoding, as in the paper; 2 to 128 tokens a decode step; TBT and throughput
 acceptance = 0.0       # 0.0: not given; a draft model's own, mostly 0.5 to 0.8 in Leviathan et al., ICML 2023 (from memory, not looked up); with verified_tokens > 1
-verified_overlap = 0.65 # Quest and LServe on a byte model's text, 0.58 to 0.71 by budget: docs/lab/sparse.md; pages that quest and lserve read with verified_tokens > 1
+verified_overlap = 0.65 # Quest and LServe on a byte model's text, 0.58 to 0.71 by budget: lab/docs/sparse.md; pages that quest and lserve read with verified_tokens > 1
 draft_time = "0s"      # 0s: drafts for nothing, as n-grams of the prompt nearly are; a draft model's time an iteration; with verified_tokens > 1
 
 [slo]

@@ -8,7 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/energy"
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/power"

@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// The programs of docs/lab/extend.md, by their headings.
+// The programs of docs/reference/extend.md, by their headings.
 var programs = []struct{ heading, file, example string }{
 	{"Write a policy", "../attention/policies/snapkv_test.go", "Example"},
 	{"Write a system", "cxl_test.go", "ExampleExtend"},
 }
 
-// TestPageHasThePrograms: the pieces of Go under a heading of docs/lab/extend.md are its program, in its order.
+// TestPageHasThePrograms: the pieces of Go under a heading of docs/reference/extend.md are its program, in its order.
 func TestPageHasThePrograms(t *testing.T) {
-	page := read(t, "../docs/lab/extend.md")
+	page := read(t, "../docs/reference/extend.md")
 	for _, p := range programs {
 		_, section, _ := strings.Cut(page, "\n## "+p.heading+"\n")
 		section, _, _ = strings.Cut(section, "\n## ")

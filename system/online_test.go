@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"

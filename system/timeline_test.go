@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/internal/lab/perfetto"
+	"github.com/l3sim/l3sim/internal/perfetto"
 	"github.com/l3sim/l3sim/results/timeline"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"

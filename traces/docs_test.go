@@ -13,10 +13,10 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestDocs reads the examples of docs/lab/traces.md, each followed by what is read from
+// TestDocs reads the examples of docs/reference/traces.md, each followed by what is read from
 // it, and looks for every format, column, built-in trace and limit in its text.
 func TestDocs(t *testing.T) {
-	page, err := os.ReadFile("../docs/lab/traces.md")
+	page, err := os.ReadFile("../docs/reference/traces.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestDocs(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		trace, err := options.Read("docs/lab/traces.md", strings.NewReader(e[2]))
+		trace, err := options.Read("docs/reference/traces.md", strings.NewReader(e[2]))
 		if err != nil {
 			t.Errorf("%v in\n%s", err, e[2])
 			continue

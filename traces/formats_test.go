@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/units"
 )
 

@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -83,7 +83,7 @@ func zip(t interface{ Fatal(...any) }, text []byte) []byte {
 }
 
 // TestPublicTraces reads the files that others publish, where L3SIM_TRACES names a folder with them: those of
-// docs/lab/traces.md, too large to be here. Excerpts are in testdata (TestLoadFormats).
+// docs/reference/traces.md, too large to be here. Excerpts are in testdata (TestLoadFormats).
 func TestPublicTraces(t *testing.T) {
 	folder := os.Getenv("L3SIM_TRACES")
 	if folder == "" {

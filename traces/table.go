@@ -86,7 +86,7 @@ func knownNames(tables []table) []string {
 		}
 		all = append(all, fmt.Sprintf("%s: %s, %s, %s", t.format, t.input, t.output, arrival))
 	}
-	return append(all, "any other: --columns input=NAME,output=NAME,arrival=NAME,unit=s|ms|us|ns; see docs/lab/traces.md")
+	return append(all, "any other: --columns input=NAME,output=NAME,arrival=NAME,unit=s|ms|us|ns; see docs/reference/traces.md")
 }
 
 // choose returns the first of some tables of which a file has a length, going by the names in it; nil where it has none.

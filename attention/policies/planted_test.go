@@ -9,7 +9,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // planted is testdata/planted_reference.safetensors, made for this project by a program in

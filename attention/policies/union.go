@@ -12,7 +12,7 @@ import (
 //
 // Some pages are chosen nearly always and some hardly ever. A page's chance has a beta distribution over pages with the mean
 // chosen/all, and each choice draws by it (Pólya's urn). Two choices have as much in common then however many lie between them, as is
-// nearly so on real text (docs/lab/sparse.md).
+// nearly so on real text (lab/docs/sparse.md).
 func unionOf(chosen, all, choices int, overlap float64) int {
 	if choices <= 1 || chosen <= 0 || chosen >= all {
 		return min(max(chosen, 0), all)

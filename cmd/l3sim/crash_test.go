@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // crashSweep is 80 points of some milliseconds each, of which the 20 with more GPUs a replica than there are fail.

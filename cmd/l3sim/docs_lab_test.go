@@ -19,9 +19,9 @@ import (
 
 var update = flag.Bool("update", false, "write the table of systems, and what commands on pages print")
 
-// TestSystemsTable: the table of docs/lab/systems.md is what the list of systems says.
+// TestSystemsTable: the table of docs/reference/systems.md is what the list of systems says.
 func TestSystemsTable(t *testing.T) {
-	const path, head = "../../docs/lab/systems.md", "| system | hardware | schedule | source | sections |\n"
+	const path, head = "../../docs/reference/systems.md", "| system | hardware | schedule | source | sections |\n"
 	var b strings.Builder
 	b.WriteString(head + "| --- | --- | --- | --- | --- |\n")
 	for _, s := range system.Systems(system.Configs()) {
@@ -58,10 +58,10 @@ func TestTracePage(t *testing.T) {
 	}
 }
 
-// TestScaleOutPage: docs/lab/scale-out.md shows the jobs that its commands write.
+// TestScaleOutPage: docs/reference/scale-out.md shows the jobs that its commands write.
 func TestScaleOutPage(t *testing.T) {
 	t.Chdir("../..")
-	page := string(read(t, "docs/lab/scale-out.md"))
+	page := string(read(t, "docs/reference/scale-out.md"))
 	for form, fence := range map[string]string{"slurm": "bash", "k8s": "yaml"} {
 		command := "l3sim sweep examples/ranks.toml --emit " + form + " --shards 8 --out out/ranks"
 		if !strings.Contains(page, "\n"+command+" > ranks.") {
@@ -81,7 +81,7 @@ func TestScaleOutPage(t *testing.T) {
 // goes into a folder that git ignores, and into none of this module's.
 func TestExamplesWriteIntoNoPackage(t *testing.T) {
 	texts := map[string]string{}
-	for _, pattern := range []string{"README.md", "docs/*.md", "docs/lab/*.md", "examples/*", "examples/ci/*"} {
+	for _, pattern := range []string{"README.md", "docs/*.md", "lab/docs/*.md", "examples/*", "examples/ci/*"} {
 		files, err := filepath.Glob("../../" + pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v, %v", pattern, files, err)
@@ -100,7 +100,7 @@ func TestExamplesWriteIntoNoPackage(t *testing.T) {
 	for name, text := range texts {
 		for _, m := range folder.FindAllStringSubmatch(text, -1) {
 			found++
-			if m[1] != "out" && m[1] != "docs" {
+			if m[1] != "out" && m[1] != "lab" {
 				t.Errorf("%s writes into %s", name, m[0])
 			}
 		}

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,19 +16,19 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/internal/cli"
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // TestPageForm: links of all pages lead to files, pages for users are short, their prose is
 // narrow, and the keys that they name are keys of a configuration.
 func TestPageForm(t *testing.T) {
-	lab, err := filepath.Glob("../../docs/lab/*.md")
-	if err != nil || len(lab) < 20 {
-		t.Fatalf("%v, %d pages", err, len(lab))
+	pages, err := filepath.Glob("../../docs/reference/*.md")
+	if err != nil || len(pages) < 5 {
+		t.Fatalf("%v, %d pages", err, len(pages))
 	}
 	link := regexp.MustCompile(`\]\(([^)#]+)(?:#[^)]*)?\)`)
 	code := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`") // Go's Section[T](cfg) is no link
-	for _, path := range append(lab, "../../CONTRIBUTING.md", "../../README.md") {
+	for _, path := range append(pages, "../../CONTRIBUTING.md", "../../README.md") {
 		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(string(read(t, path)), ""), -1) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(path), m[1])); err != nil && !strings.HasPrefix(m[1], "http") {
 				t.Errorf("%s: %v", path, err)
@@ -121,50 +120,10 @@ func TestResultColumns(t *testing.T) {
 	}
 }
 
-// TestAccuracy: the first table of docs/accuracy.md has the least and the largest mean error of its anchors
-// in docs/lab/validation.md.
-func TestAccuracy(t *testing.T) {
-	page, anchors := string(read(t, "../../docs/accuracy.md")), string(read(t, "../../docs/lab/validation.md"))
-	for what, of := range map[string]struct{ section, anchor, not, form string }{
-		"GPU kernels: products, attention":                     {"Kernels of", `\| (gemm|decode attention|prefill attention),`, "never", ""},
-		"whole iterations of models that the fit has not seen": {"Iterations on h200-sxm", `(decode|prefill|mixed) iteration.*held out`, "never", ""},
-		"energy of these iterations":                           {"Iterations on h200-sxm", `iteration energy.*held out`, "never", ""},
-		"latency of vLLM and TensorRT-LLM":                     {"Services", `TensorRT-LLM|vLLM`, "on 8 x", ""},
-		"iterations of L3, its units a stand-in of known time": {"Iterations of l3", `measured GPU part \|`, "never", ""},
-		"one to four GPUs":                                     {"Services", `on 8 x h100`, "never", "%s; %.0f%% on eight |"},
-	} {
-		least, most := 1000.0, 0.0
-		for _, part := range strings.Split(anchors, "\n## ") {
-			for _, line := range strings.Split(part, "\n") {
-				cells := strings.Split(line, "|")
-				if !strings.HasPrefix(part, of.section) || len(cells) < 6 || !regexp.MustCompile(of.anchor).MatchString(line) || strings.Contains(line, of.not) {
-					continue
-				}
-				mean, err := strconv.ParseFloat(strings.TrimSpace(cells[4]), 64)
-				if err != nil {
-					t.Fatal(err)
-				}
-				least, most = min(least, mean), max(most, mean)
-			}
-		}
-		row := fmt.Sprintf("| %s | %.0f to %.0f%% |", what, least, most)
-		if least == most {
-			row = fmt.Sprintf("| %s | %.0f%% |", what, most)
-		}
-		if of.form != "" {
-			row = fmt.Sprintf(of.form, what, most)
-		}
-		if !strings.Contains(page, row) {
-			t.Errorf("docs/accuracy.md lacks %q", row)
-		}
-	}
-}
-
 // TestPageNumbers runs the commands in the last column of the tables of README.md. Numbers of
 // the other columns are output tokens a second of the systems that a run compares, or the first one's over the
 // second one's. They take a minute of processor time. Where this is no long run, TestPages prints what the same nodes do with fewer requests, and
-// this test checks that a page has such a run. Numbers of 'l3sim reproduce' stand in what it prints; those of 'reproduce fair', which takes
-// hours, in docs/lab/reproduction.md, which it writes.
+// this test checks that a page has such a run.
 func TestPageNumbers(t *testing.T) {
 	checked := 0
 	for _, line := range strings.Split(string(read(t, "../../README.md")), "\n") {
@@ -180,23 +139,7 @@ func TestPageNumbers(t *testing.T) {
 				shown = append(shown, cell)
 			}
 		}
-		fair := args[0] == "reproduce" && args[1] == "fair"
-		if args[0] == "reproduce" && !fair && !deep.Long() {
-			continue
-		}
 		checked++
-		if args[0] == "reproduce" {
-			out := string(read(t, "../../docs/lab/reproduction.md"))
-			if !fair {
-				out = stdout(t, args...)
-			}
-			for _, cell := range shown {
-				if !strings.Contains(out, cell) {
-					t.Errorf("%s\nlacks %s of README.md:\n%s", text, cell, out)
-				}
-			}
-			continue
-		}
 		if !deep.Long() {
 			if !shownShorter(t, args) {
 				t.Errorf("no page has a run of %s with fewer requests", text)

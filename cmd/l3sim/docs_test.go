@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/l3sim/l3sim/internal/cli"
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // The pages for users are README.md and docs/*.md. What they show of a terminal is in blocks

@@ -45,7 +45,7 @@ Ramulator take each request as one burst: --request-bytes burst. Latency runs fr
 acceptance, or from arrival, to the last data beat.
 
 --set changes any field of the part (tRFC=880, power.IDD0=60) or of the controller's
-policy (page=closed, refresh_postpone=8, mapping=rorabgbachcopc); docs/lab/dram.md lists them.`,
+policy (page=closed, refresh_postpone=8, mapping=rorabgbachcopc); docs/reference/dram.md lists them.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cmp.Or(cli.NotEmpty(cmd, "timeline", "commands", "request-bytes"), timelineFile(f.timeline, f.commands)); err != nil {

@@ -24,7 +24,7 @@ func (a *app) newDRAMSpecCommand() *cobra.Command {
 		Long: `List the DRAM standards and parts, print one's tables, validate your own, time a command sequence.
 
 A PART is printed with its timings and every rule that follows from them. FILE.toml is a table
-of your own, in the form of docs/lab/dram.md; FILE.toml:PART is one part of it.
+of your own, in the form of docs/reference/dram.md; FILE.toml:PART is one part of it.
 
 --sequence "ACT 0.0.0, RD 0.0.0 x4, PRE 0.0.0" issues commands at RANK.BANKGROUP.BANK (REFsb
 0.*.1, REF 0), each as early as the rules allow, and prints when; --out draws the timing.`,

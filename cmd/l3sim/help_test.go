@@ -63,7 +63,7 @@ func TestHelpFits(t *testing.T) {
 func TestHelpCommands(t *testing.T) {
 	var out bytes.Buffer
 	run(t.Context(), nil, &out, &out)
-	if !regexp.MustCompile(`(?s)Simulate:\n  run .*\n  capacity .*\n  sweep .*Look:\n  table .*Inputs:\n  trace .*Devices:\n.*Evidence:\n`).MatchString(out.String()) {
+	if !regexp.MustCompile(`(?s)Simulate:\n  run .*\n  capacity .*\n  sweep .*Look:\n  table .*Inputs:\n  trace .*Devices:\n.*About:\n`).MatchString(out.String()) {
 		t.Error(out.String())
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/internal/cli"
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // zipped writes a text, so many times over, into a gzip file.

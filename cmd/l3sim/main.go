@@ -2,10 +2,10 @@
 //
 // This package is the command line alone and models nothing: one file a
 // command, each with a constructor newXCommand that this file registers. What it
-// shares with cmd/l3lab is in internal/cli. Tests are scripts in testdata/script, which run the
+// shares with lab/cmd/l3lab is in internal/cli. Tests are scripts in testdata/script, which run the
 // program as a user does.
 //
-// Read this file, then run.go; docs/lab/architecture.md says where what they call is.
+// Read this file, then run.go; docs/reference/architecture.md says where what they call is.
 package main
 
 import (
@@ -34,7 +34,7 @@ func (a *app) register(root *cobra.Command) {
 	}
 	cli.AddGroup(root, "Inputs", a.newTraceCommand(), a.newConfigCommand())
 	cli.AddGroup(root, "Devices", a.newPIMCommand(), a.newDRAMCommand(), a.newGPUCommand())
-	cli.AddGroup(root, "Evidence", a.newReproduceCommand(), a.NewVersionCommand())
+	cli.AddGroup(root, "About", a.NewVersionCommand())
 }
 
 // moved says where commands and flags of the last release went. It is to be dropped after the next one.
@@ -47,6 +47,7 @@ var moved = map[string]string{
 	"eval":                     "'l3lab eval'",
 	"predict":                  "'l3lab predict'",
 	"validate":                 "'l3lab validate'",
+	"reproduce":                "'l3lab reproduce'",
 	"gpu fit":                  "'l3lab gpu fit'",
 	"gpu validate":             "'l3lab gpu validate'",
 	"pim area":                 "a version before this one: docs keep its table of areas",

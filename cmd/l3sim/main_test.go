@@ -20,8 +20,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/l3sim/l3sim/internal/cli"
-	"github.com/l3sim/l3sim/internal/lab/deep"
-	"github.com/l3sim/l3sim/internal/lab/perfetto"
+	"github.com/l3sim/l3sim/internal/deep"
+	"github.com/l3sim/l3sim/internal/perfetto"
 )
 
 func TestMain(m *testing.M) {

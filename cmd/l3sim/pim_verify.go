@@ -15,6 +15,7 @@ import (
 
 type pimVerifyFlags struct {
 	vectors string
+	seed    uint64
 	config  cli.ConfigFlags
 }
 
@@ -31,7 +32,7 @@ or if the error exceeds 3 times what independent roundings would give.
 
 FILE is a safetensors file. Each case NAME has NAME.q [query heads, queries, d], NAME.k and NAME.v [KV heads, keys, d]
 in F16, BF16 or F32, NAME.out as NAME.q in F64 or F32, and may have NAME.lse [query heads, queries], the natural
-log-sum-exp. Without FILE the vectors that come with the program run.`,
+log-sum-exp. Without FILE cases are drawn: a single token, decode steps, grouped queries, a prefill and a chunk of one.`,
 		Example: `  l3sim pim verify
   l3sim pim verify --precision fp32 --vectors mine.safetensors --json
   l3sim pim verify --set pim.precision.softmax_sum=fp16`,
@@ -39,6 +40,7 @@ log-sum-exp. Without FILE the vectors that come with the program run.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.vectors, "vectors", "", "safetensors `file` of cases")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of the cases that are drawn without --vectors")
 	f.config.Register(cmd, cli.DRAMFlag, cli.PrecisionFlag)
 	flags.BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	return cmd
@@ -50,7 +52,7 @@ func (a *app) pimVerify(cmd *cobra.Command, f *pimVerifyFlags) error {
 	if err != nil {
 		return err
 	}
-	cases, err := verifyCases(f.vectors)
+	cases, err := verifyCases(f.vectors, f.seed)
 	if err != nil {
 		return err
 	}
@@ -82,14 +84,10 @@ func (a *app) pimVerify(cmd *cobra.Command, f *pimVerifyFlags) error {
 	return nil
 }
 
-// verifyCases reads a file's cases, or the program's own.
-func verifyCases(path string) ([]values.VerifyCase, error) {
+// verifyCases reads a file's cases, or draws some.
+func verifyCases(path string, seed uint64) ([]values.VerifyCase, error) {
 	if path == "" {
-		file, err := attention.ReferenceVectors()
-		if err != nil {
-			return nil, err
-		}
-		return values.ReadVerifyCases(file)
+		return values.DrawCases(seed)
 	}
 	file, err := attention.OpenSafetensors(path)
 	if err != nil {

@@ -24,7 +24,7 @@ func (a *app) newTraceCommand() *cobra.Command {
 	group := cli.NewGroup("trace", "Describe, convert, sample and draw files of requests")
 	group.Long = `Describe, convert, sample and draw files of requests.
 
-FILE has any of the formats of docs/lab/traces.md, which its beginning tells, packed by gzip or
+FILE has any of the formats of docs/reference/traces.md, which its beginning tells, packed by gzip or
 zstd or not; - is standard input.`
 	group.AddCommand(a.newTraceStatsCommand(), a.newTraceConvertCommand(), a.newTraceSampleCommand(), a.newTracePlotCommand())
 	return group

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 var twoClocks = map[dram.Command]int{dram.ACT: 2, dram.RD: 2, dram.RDA: 2, dram.WR: 2, dram.WRA: 2}

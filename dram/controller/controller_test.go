@@ -15,7 +15,7 @@ import (
 	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/dram/controller/mapping"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // replayLog replays requests and returns what happened and the command log, whose header names no part: a test may have changed its part so

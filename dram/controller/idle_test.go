@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 	"pgregory.net/rapid"
 )
 

@@ -9,7 +9,7 @@ import (
 )
 
 // Policy is the configuration of a memory controller: what the standard leaves
-// to its designer. Policies gives the presets; docs/lab/dram.md says what each key does.
+// to its designer. Policies gives the presets; docs/reference/dram.md says what each key does.
 type Policy struct {
 	Scheduler   string `toml:"scheduler"`    // batch, fr-fcfs or round-robin, see schedulers
 	Page        string `toml:"page"`         // open, or closed: an access whose row no queued request wants precharges it

@@ -12,7 +12,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // drawSteps returns a part of a standard that ships, each of whose commands takes 1 to 3 steps of its bus, drawn. Where clocked

@@ -8,7 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // streamMix is a trace of streams, each of which reads or writes at equal distances and has its turn for some requests.
@@ -123,7 +123,7 @@ func (m *streamMix) compare(t *testing.T) later {
 	return later{over(end[0], end[1]), over(end[0], min(end[1], end[2])), 100 * (latency[0]/latency[1] - 1)}
 }
 
-// TestStreamsAgainstOtherPolicies holds the default policy to what docs/lab/dram.md says of streams: at most one mix in twenty
+// TestStreamsAgainstOtherPolicies holds the default policy to what docs/reference/dram.md says of streams: at most one mix in twenty
 // ends more than 1% after policy dramsim3, or more than 3% after the better of dramsim3 and fr-fcfs, and one in a
 // hundred more than 8%. Of the other standards it is one in ten, one in ten and one in twenty. In the mean it ends earlier, and reads wait less.
 func TestStreamsAgainstOtherPolicies(t *testing.T) {

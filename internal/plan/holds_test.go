@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/traces"
 )

@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
-	"github.com/l3sim/l3sim/internal/validation"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -33,6 +31,12 @@ type ErrorOfParts struct {
 	Worst  float64 `json:"worst"`
 	Anchor string  `json:"anchor"` // the set of measurements with the worst mean
 }
+
+// measuredErrors is how far the models are from measurements, by kind: a list of ErrorOfParts in JSON, which
+// the lab's validation writes.
+//
+//go:embed errors.json
+var measuredErrors []byte
 
 // Options say what a report shows.
 type Options struct {
@@ -59,7 +63,9 @@ func Read(dirs []string, o Options) (*Report, error) {
 			r.Parts = append(r.Parts, name)
 		}
 	}
-	r.Validation = validationErrors()
+	if err := json.Unmarshal(measuredErrors, &r.Validation); err != nil {
+		return nil, err
+	}
 	r.Title = cmp.Or(r.Title, r.title())
 	return r, nil
 }
@@ -93,41 +99,6 @@ func (r *Report) title() string {
 		title += ", trace " + trace
 	}
 	return title
-}
-
-// validationErrors sums up the recorded errors by kind: "kernels of h100-sxm: gemm, server, alone"
-// is of "kernels, gemm".
-func validationErrors() []ErrorOfParts {
-	var anchors map[string]struct {
-		Rows int     `json:"rows"`
-		Mean float64 `json:"mean_ape"`
-	}
-	_ = json.Unmarshal(validation.Errors, &anchors) // our own file, which a test reads
-	kinds := map[string]*ErrorOfParts{}
-	for _, name := range slices.Sorted(maps.Keys(anchors)) {
-		group, what, _ := strings.Cut(name, ": ")
-		group, _, _ = strings.Cut(group, " o") // "kernels of", "iterations on", "energy of"
-		what, _, _ = strings.Cut(what, ",")
-		if group == "services" || group == "energy" {
-			what = map[string]string{"services": "whole servers", "energy": "sustained kernels"}[group]
-		}
-		kind := group + ", " + what
-		if kinds[kind] == nil {
-			kinds[kind] = &ErrorOfParts{Kind: kind}
-		}
-		k, a := kinds[kind], anchors[name]
-		k.Mean += float64(a.Mean * float64(a.Rows))
-		if k.Rows += a.Rows; a.Mean >= k.Worst {
-			k.Worst, k.Anchor = a.Mean, name
-		}
-	}
-	var all []ErrorOfParts
-	for _, k := range kinds {
-		k.Mean /= float64(k.Rows)
-		all = append(all, *k)
-	}
-	slices.SortFunc(all, func(a, b ErrorOfParts) int { return cmp.Compare(a.Kind, b.Kind) })
-	return all
 }
 
 //go:embed report.html.tmpl report.css report.js echarts/echarts.min.js

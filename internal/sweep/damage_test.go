@@ -13,7 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // TestJournalChangedByte changes bytes of a journal in many ways, of the first line, ends and beginnings of lines, checksums

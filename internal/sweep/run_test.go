@@ -19,7 +19,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/traces"
@@ -189,7 +189,7 @@ func TestResume(t *testing.T) {
 }
 
 // TestPlansShareJournal: plans that run side by side with one journal, as those of
-// 'l3sim reproduce' do, each begin while others record and while there are results
+// 'l3lab reproduce' do, each begin while others record and while there are results
 // to be removed. The race detector sees what they do without the journal's lock.
 func TestPlansShareJournal(t *testing.T) {
 	dir := t.TempDir()

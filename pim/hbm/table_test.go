@@ -4,10 +4,10 @@ import (
 	"math"
 	"testing"
 
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// costs are those of docs/lab/energy.md.
+// costs are those of lab/docs/energy.md.
 var costs = Costs{Row: 0.9e-9, Array: 0.44e-12, Group: 1.01e-12, Die: 1.73e-12, Pins: 0.3e-12, Multiply: 0.32e-12}
 
 // TestTable: a table is what runs take, in time and energy, within 2%, and with refresh one refresh more or less.

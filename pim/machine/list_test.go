@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/l3sim/l3sim/internal/lab/parts"
+	"github.com/l3sim/l3sim/internal/parts"
 	"github.com/l3sim/l3sim/pim"
 	"pgregory.net/rapid"
 )

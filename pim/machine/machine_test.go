@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/internal/lab/parts"
+	"github.com/l3sim/l3sim/internal/parts"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
@@ -35,7 +35,7 @@ func runHeadOn(t testing.TB, d *dram.Spec, spec *pim.Spec, shape pim.HeadShape, 
 	return m.Run(p), m
 }
 
-// closedForm is docs/lab/pim-timing.md's: four clocks a token, a row switch for
+// closedForm is lab/docs/pim-timing.md's: four clocks a token, a row switch for
 // each further row of keys and of values, and a fixed part. A row of a few
 // tokens is not held up by tRAS at d = 128.
 func closedForm(context int, simultaneous bool) int64 {

@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/internal/lab/parts"
+	"github.com/l3sim/l3sim/internal/parts"
 	"github.com/l3sim/l3sim/pim"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/pim"
 )
 

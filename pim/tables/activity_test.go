@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/internal/lab/deep"
-	"github.com/l3sim/l3sim/internal/lab/parts"
+	"github.com/l3sim/l3sim/internal/deep"
+	"github.com/l3sim/l3sim/internal/parts"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/machine"
 	"github.com/l3sim/l3sim/units"
@@ -70,7 +70,7 @@ func TestActivityBeyondTheBuffer(t *testing.T) {
 	}
 }
 
-// TestActivityByHand: 4 MACAs for 16 keys and 1 for 4 values (docs/lab/pim-timing.md), of 16 banks, for each query head, and 4 more for each 16 keys
+// TestActivityByHand: 4 MACAs for 16 keys and 1 for 4 values (lab/docs/pim-timing.md), of 16 banks, for each query head, and 4 more for each 16 keys
 // beyond the score buffer. Each row of keys and each of values opens 16 banks; an append opens the key's bank and the value's
 // four, of which the key's may be one that it opens again.
 func TestActivityByHand(t *testing.T) {

@@ -3,7 +3,7 @@ package tables
 import (
 	"testing"
 
-	"github.com/l3sim/l3sim/internal/lab/parts"
+	"github.com/l3sim/l3sim/internal/parts"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/machine"
 	"pgregory.net/rapid"

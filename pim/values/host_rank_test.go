@@ -6,7 +6,7 @@ import (
 
 	"math/rand/v2"
 
-	"github.com/l3sim/l3sim/internal/lab/parts"
+	"github.com/l3sim/l3sim/internal/parts"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/machine"
 	"pgregory.net/rapid"

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/attention"
-	"github.com/l3sim/l3sim/internal/lab/parts"
+	"github.com/l3sim/l3sim/internal/parts"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/machine"
 )

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/internal/lab/deep"
-	"github.com/l3sim/l3sim/internal/lab/parts"
+	"github.com/l3sim/l3sim/internal/deep"
+	"github.com/l3sim/l3sim/internal/parts"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/machine"
 )

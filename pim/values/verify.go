@@ -55,7 +55,7 @@ func ReadVerifyCases(file *attention.Safetensors) ([]VerifyCase, error) {
 }
 
 // NewVerifyCase returns the decode step of one KV head with d elements: q has a row for each query head of its group, k and
-// v have one for each token. The reference is attention.Reference. What does not fit together is an input.Error.
+// v have one for each token. The reference is attention.CausalReference. What does not fit together is an input.Error.
 func NewVerifyCase(name string, d int, q, k, v []float32) (*VerifyCase, error) {
 	c := &VerifyCase{Name: name, KVHeads: 1, Queries: 1, HeadDim: d, Q: q, K: k, V: v}
 	for _, part := range []struct {
@@ -71,10 +71,7 @@ func NewVerifyCase(name string, d int, q, k, v []float32) (*VerifyCase, error) {
 	if err := c.store(); err != nil {
 		return nil, err
 	}
-	c.Out, c.LSE = make([]float64, len(q)), make([]float64, c.QueryHeads)
-	for i := range c.LSE {
-		c.LSE[i] = attention.Reference(c.Out[i*d:][:d], q[i*d:][:d], k, v, 1/math.Sqrt(float64(d)))
-	}
+	c.refer()
 	return c, nil
 }
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/lab/deep"
-	"github.com/l3sim/l3sim/internal/lab/parts"
+	"github.com/l3sim/l3sim/internal/deep"
+	"github.com/l3sim/l3sim/internal/parts"
 	"github.com/l3sim/l3sim/pim"
 )
 
@@ -104,18 +104,11 @@ func precision(preset string) *pim.Spec {
 	return spec
 }
 
-// PyTorch's vectors pass at both presets, with and without normalised weights, in the banks and in a rank-level unit.
-func TestVerifyReferenceVectors(t *testing.T) {
-	file, err := attention.ReferenceVectors()
+// Drawn cases pass at both presets, with and without normalised weights, in the banks and in a rank-level unit.
+func TestVerifyDrawnCases(t *testing.T) {
+	cases, err := DrawCases(1)
 	if err != nil {
 		t.Fatal(err)
-	}
-	cases, err := ReadVerifyCases(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(cases) != 7 {
-		t.Errorf("%d cases", len(cases))
 	}
 	for i := range cases {
 		for _, preset := range []string{"fp32", "paper"} {

@@ -21,7 +21,7 @@ var parsers = []string{"readCSV", "UnmarshalJSON", "Condition", "ParseRule", "nu
 // that other packages cannot look into: they get a number by Float alone, which reads no text.
 func TestNoNumberFromText(t *testing.T) {
 	all, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports},
-		"github.com/l3sim/l3sim/results/...", "github.com/l3sim/l3sim/internal/report", "github.com/l3sim/l3sim/internal/sweep", "github.com/l3sim/l3sim/internal/plan", "github.com/l3sim/l3sim/internal/claims")
+		"github.com/l3sim/l3sim/results/...", "github.com/l3sim/l3sim/internal/report", "github.com/l3sim/l3sim/internal/sweep", "github.com/l3sim/l3sim/internal/plan", "github.com/l3sim/l3sim/lab/claims")
 	if err != nil || len(all) < 8 {
 		t.Fatal(len(all), err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/controller"
-	"github.com/l3sim/l3sim/internal/lab/perfetto"
+	"github.com/l3sim/l3sim/internal/perfetto"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/machine"
 )

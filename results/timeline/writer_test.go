@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/l3sim/l3sim/internal/lab/perfetto"
+	"github.com/l3sim/l3sim/internal/perfetto"
 	"github.com/l3sim/l3sim/units"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 	"pgregory.net/rapid"
 )
 

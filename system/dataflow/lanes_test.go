@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // TestBoundaryWait compares the wait for a boundary with a list of all boundaries: the

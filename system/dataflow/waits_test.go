@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // TestHandWorkedWaits: in the schedule of TestHandWorkedSchedule the GPU works for 102 of 253 ns and waits four times,

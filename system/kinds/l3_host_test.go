@@ -7,7 +7,7 @@ import (
 	"github.com/l3sim/l3sim/system/ranks"
 	"github.com/l3sim/l3sim/units"
 
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // TestHostsPartOfAttention: the host writes a descriptor for each head behind the

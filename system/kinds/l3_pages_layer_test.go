@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/gpu"
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/pim/tables"
 	"github.com/l3sim/l3sim/pim/values"
 	"github.com/l3sim/l3sim/system/flow"

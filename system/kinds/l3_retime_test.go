@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/ranks"
 	"github.com/l3sim/l3sim/units"

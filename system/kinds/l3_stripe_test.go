@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/gpu"
-	"github.com/l3sim/l3sim/internal/lab/deep"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/ranks"
 	"github.com/l3sim/l3sim/traces"

@@ -120,7 +120,7 @@ func TestSlurmRetries(t *testing.T) {
 
 // TestKubernetesManifest reads the manifest and checks what its objects rely on
 // of each other. That the API takes it is checked with the server's own
-// validation outside of this module (docs/lab/scale-out.md).
+// validation outside of this module (docs/reference/scale-out.md).
 func TestKubernetesManifest(t *testing.T) {
 	for _, file := range awkward {
 		if !filepath.IsLocal(file) {

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
+	"github.com/l3sim/l3sim/lab/measure"
+	"github.com/l3sim/l3sim/pcie"
+	"github.com/l3sim/l3sim/results"
+)
+
+type fitFlags struct {
+	measuredFlags
+	name, out, base, suite string
+	tables                 []string // folders of LLMServingSim's
+}
+
+func (a *app) newGPUFitCommand() *cobra.Command {
+	var f fitFlags
+	cmd := &cobra.Command{
+		Use:   "fit",
+		Short: "Fit a GPU's parameters to measured kernels, iterations and energy",
+		Long: `Fit a GPU's parameters to measured kernels, iterations and energy.
+
+Efficiencies, overheads and latencies are fitted; peaks, bandwidth, SMs and memory come from --base, which is without
+the flag the preset nearest to the measurements. Kinds that are not measured keep the base's parameters. The reported
+error is on shapes that the fit did not see. 'l3lab gpu validate --help' has the format of the measurements.
+
+In place of --measured, --llmservingsim takes LLMServingSim's tables of vLLM's kernels: a folder of a model with
+meta.yaml and tp1, or several of one card. Attention of prompts is fitted with that of requests that decode in the
+same kernel, and runs have both in one. Unequal contexts are fitted where there is a skew.csv. Decode attention whose keys and values the base's L2 may have kept is left out.`,
+		Example: `  l3lab gpu fit --measured measured/a100 --name my-a100 --out my-a100.toml
+  l3lab gpu fit --llmservingsim tables/Llama-3.1-8B/bf16 --base my-sheet.toml --name my-gpu --out my-gpu.toml`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.gpuFit(cmd, &f) },
+	}
+	flags := cmd.Flags()
+	f.register(flags, "the base's")
+	flags.StringArrayVar(&f.tables, "llmservingsim", nil, "`folder` of a model's kernel tables, as LLMServingSim profiles vLLM; may be repeated")
+	flags.StringVar(&f.name, "name", "", "name of the GPU")
+	flags.StringVar(&f.out, "out", "", "`file` to write, with a section [gpu]")
+	cli.SuiteFlag(flags, &f.suite)
+	flags.StringVar(&f.base, "base", "", "GPU whose data sheet and starting point to take: a preset or a `file`")
+	return cmd
+}
+
+// gpuFit fits each measured kind, reports the held-out errors and writes the specification.
+func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	target, base, err := f.start(a)
+	if err != nil {
+		return err
+	}
+	if f.base == "" {
+		a.Note("data sheet and starting point from %s, the preset nearest to the measurements (--base takes another)", base)
+	}
+	samples, from, err := f.samples(a, target)
+	if err != nil {
+		return err
+	}
+	target.GPU.Name = f.name
+	var o measure.Options
+	if len(f.tables) > 0 {
+		o.MaxSamples = 500 // tables are dense grids of a few shapes
+	}
+	fitted, err := target.FitAll(samples, o)
+	if err != nil {
+		return err
+	}
+	comment := []string{
+		f.name + ": fitted by 'l3lab gpu fit' to " + from + ".",
+		"Peaks, bandwidth, SMs and memory are those of " + base + ", as are kinds not listed here.",
+		"Attention kernels fitted are those of the suite " + string(target.GPU.Suite) + ".",
+		"Errors are mean, median and 90th percentile of |predicted/measured - 1| on shapes held out of the fit.",
+	}
+	var link *pcie.Spec // where not measured: a run with this file keeps its node's links
+	for i := range fitted {
+		k := &fitted[i]
+		line := fmt.Sprintf("%-18s %5d samples of a single shape: fitted, and none held out", k.Kind, k.Samples)
+		if held := &k.Held; k.HeldOut {
+			line = fmt.Sprintf("%-18s %5d held out: mean %5.1f%%, median %5.1f%%, p90 %5.1f%%, bias %+5.1f%%",
+				k.Kind, held.Points, 100*held.MAPE, 100*held.Median, 100*held.P90, 100*held.Bias)
+		}
+		if k.Kind == measure.PCIe {
+			link = &target.Link
+		}
+		fmt.Fprintln(a.Stdout, line)
+		comment = append(comment, line)
+	}
+	return results.WriteFileAtomic(f.out, func(w io.Writer) error { return measure.WriteFit(w, &target.GPU, link, comment) })
+}
+
+// samples reads the measurements and says whose they are.
+func (f *fitFlags) samples(a *app, t *measure.Target) (all []measure.Sample, from string, err error) {
+	if len(f.tables) == 0 {
+		all, err = f.read(a, t)
+		return all, f.measured, err
+	}
+	for i, folder := range f.tables {
+		samples, card, err := measure.ReadTables(folder, measuredModel)
+		if err != nil {
+			return nil, "", err
+		}
+		if i > 0 && card.String() != from {
+			return nil, "", &input.Error{File: folder, Key: "gpu, vllm_version", Value: card.String(), Expected: "one card and version; the first folder has " + from}
+		}
+		all, from = append(all, samples...), card.String()
+	}
+	// vLLM runs prompts and what decodes beside them in one kernel, which splits no keys.
+	t.GPU.Prefill.JoinsDecode, t.GPU.Extend.MaxSplits = true, 1
+	return t.Cold(all), from + ", as LLMServingSim profiled it", nil
+}
+
+// check reports flags that are missing or wrong, before the minutes of a fit.
+func (f *fitFlags) check(cmd *cobra.Command) error {
+	if err := cli.Exclusive(cmd, "measured", "llmservingsim"); err != nil {
+		return err
+	}
+	source := struct{ name, expected string }{"measured", "a CSV file or a folder of them"}
+	if len(f.tables) > 0 {
+		source = struct{ name, expected string }{"base", "a GPU with the card's data sheet: a preset or a file"}
+	}
+	for _, flag := range []struct{ name, expected string }{
+		source, {"name", "a name"}, {"out", "a file to write"},
+	} {
+		if err := cli.RequireFlag(cmd, flag.name, flag.expected); err != nil {
+			return err
+		}
+	}
+	if f.name == "" || strings.ContainsAny(f.name, "\n\r\"\\") {
+		return &input.Error{Key: "--name", Value: fmt.Sprintf("%q", f.name), Expected: "a name on one line"}
+	}
+	if filepath.Ext(f.out) != ".toml" {
+		return &input.Error{Key: "--out", Value: fmt.Sprintf("%q", f.out), Expected: "a .toml file"}
+	}
+	return cli.WritableFile("--out", f.out)
+}
+
+// start returns the specification that the fit starts from and its name: with --base
+// that one, else the nearest preset that has the suite.
+func (f *fitFlags) start(a *app) (*measure.Target, string, error) {
+	if f.base != "" {
+		t, err := loadTarget("--base", f.base)
+		if err != nil {
+			return nil, "", err
+		}
+		return t, f.base, cli.SetSuite(&t.GPU, f.suite)
+	}
+	if err := cli.KnownSuite(f.suite); err != nil {
+		return nil, "", err
+	}
+	samples, err := measure.Read(f.measured, measuredModel)
+	if err != nil {
+		return nil, "", err
+	}
+	var best *measure.Target
+	bestName, bestLoss := "", math.Inf(1)
+	for _, name := range configs.Names(configs.GPUs) {
+		t, err := loadTarget("--base", name)
+		if err != nil {
+			return nil, "", err
+		}
+		if cli.SetSuite(&t.GPU, f.suite) != nil {
+			continue // it has no such kernels
+		}
+		if loss := t.Loss(samples); best == nil || loss < bestLoss {
+			best, bestName, bestLoss = t, name, loss
+		}
+	}
+	return best, bestName, nil
+}

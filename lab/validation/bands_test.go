@@ -1,0 +1,76 @@
+package validation
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/energy"
+	"github.com/l3sim/l3sim/gpu"
+)
+
+// TestBandsOfKernels: the bands of gpu.scale in the presets are what the recorded errors say. The error of a kind is the mean over
+// all kernels of that kind, of servers where they were measured, else of PyTorch. It is taken as that of a log-normal factor whose
+// median is 1, so that its standard deviation is the mean times the root of pi/2, and 10% lie below and above 1.2816 of them. A kind
+// that was not measured has twice the widest spread that was.
+func TestBandsOfKernels(t *testing.T) {
+	var best map[string]errors
+	readJSON(t, recorded, &best)
+	kinds := map[string][]string{"products": {"gemm"}, "prefill_attention": {"prefill attention", "extend attention"},
+		"decode_attention": {"decode attention"}, "all_reduce": {"all reduce"}, "small_kernels": {"elementwise"}}
+	widest, assumed := 0.0, map[string]energy.Constant{}
+	for _, name := range configs.Names(configs.GPUs) {
+		g, _, err := configs.LoadGPU("gpu", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := g.Scale
+		for key, of := range map[string]energy.Constant{"products": s.Products, "prefill_attention": s.Prefill, "decode_attention": s.Decode, "all_reduce": s.AllReduce, "small_kernels": s.SmallKernels} {
+			rows, sum := 0, 0.0
+			for _, suite := range []gpu.Suite{gpu.SuiteServer, gpu.SuitePyTorch} {
+				for anchor, e := range best {
+					what, is := strings.CutPrefix(anchor, "kernels of "+name+": ")
+					for _, kind := range kinds[key] {
+						if is && strings.HasPrefix(what, fmt.Sprintf("%s, %s,", kind, suite)) {
+							rows += e.Rows
+							sum += float64(float64(e.Rows) * e.Mean)
+						}
+					}
+				}
+				if rows > 0 {
+					break
+				}
+			}
+			if rows == 0 {
+				assumed[name+": "+key] = of
+				continue
+			}
+			spread := sum / float64(rows) * math.Sqrt(math.Pi/2)
+			widest = max(widest, spread)
+			if want := band(spread, energy.Measured); string(of) != want {
+				t.Errorf("%s: gpu.scale.%s = %q, and the errors of %d kernels say %q", name, key, of, rows, want)
+			}
+		}
+	}
+	for what, of := range assumed {
+		if want := band(math.Round(20*widest)/10, energy.Assumption); string(of) != want {
+			t.Errorf("%s = %q, and without measurements it is %q", what, of, want)
+		}
+	}
+	if len(assumed) == 0 || widest == 0 {
+		t.Error("nothing was compared")
+	}
+	if want := band(math.Round(20*widest)/10, energy.Assumption); string(gpu.AssumedScale) != want || strings.Count(gpu.ScaleDefaults, strconv.Quote(want)) != len(kinds) {
+		t.Error("the defaults of [gpu.scale] are not those of a GPU without measurements")
+	}
+}
+
+// band returns the constant of a factor with that standard deviation of its logarithm.
+func band(spread float64, grade energy.Grade) string {
+	const tenth = 1.2815515655446004 // standard deviations
+	round := func(x float64) float64 { return math.Round(1000*x) / 1000 }
+	return energy.Estimate{Value: 1, Low: round(math.Exp(-tenth * spread)), High: round(math.Exp(tenth * spread)), Grade: grade}.String()
+}

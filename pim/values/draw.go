@@ -1,0 +1,72 @@
+package values
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/l3sim/l3sim/attention"
+)
+
+// drawing is a shape of the cases that DrawCases draws.
+type drawing struct {
+	name                               string
+	queryHeads, kvHeads, queries, keys int
+	queryScale, outlierScale           float64
+}
+
+// drawings are a single token, decode steps, grouped queries, a prefill and a chunk of one. In the chunk logits
+// reach 30 and more. In decode_4096_outlier two of the key's elements are far larger than the others, as in the key caches
+// of trained models (KIVI: Liu et al., ICML 2024, section 3.1).
+var drawings = []drawing{
+	{"chunk_64_of_512", 2, 2, 64, 512, 6, 1},
+	{"decode_1000", 2, 2, 1, 1000, 1, 1},
+	{"decode_128", 2, 2, 1, 128, 1, 1},
+	{"decode_4096_outlier", 1, 1, 1, 4096, 1, 10},
+	{"gqa_777", 8, 2, 1, 777, 1, 1},
+	{"prefill_257", 2, 2, 257, 257, 1, 1},
+	{"single_token", 2, 2, 1, 1, 1, 1},
+}
+
+// drawnDim is the head dimension of the drawn cases, outlierElements how many elements of a key are large where a case has outliers.
+const drawnDim, outlierElements = 128, 2
+
+// DrawCases draws attention problems in FP16 with head dimension 128, the same for the same seed. Queries, keys and values are
+// normal. The reference is attention.CausalReference, in float64.
+func DrawCases(seed uint64) ([]VerifyCase, error) {
+	cases := make([]VerifyCase, len(drawings))
+	for i, d := range drawings {
+		r := rand.New(rand.NewPCG(seed, uint64(i)))
+		draw := func(n int, scale float64) []float32 {
+			x := make([]float32, n*drawnDim)
+			for i := range x {
+				x[i] = attention.RoundHalf(float32(r.NormFloat64() * scale))
+			}
+			return x
+		}
+		c := VerifyCase{
+			Name: d.name, QueryHeads: d.queryHeads, KVHeads: d.kvHeads, Queries: d.queries, Keys: d.keys, HeadDim: drawnDim,
+			Q: draw(d.queryHeads*d.queries, d.queryScale), K: draw(d.kvHeads*d.keys, 1), V: draw(d.kvHeads*d.keys, 1),
+		}
+		for k := range c.K {
+			if k%drawnDim < outlierElements {
+				c.K[k] = attention.RoundHalf(float32(float64(c.K[k]) * d.outlierScale))
+			}
+		}
+		if err := c.store(); err != nil {
+			return nil, err
+		}
+		c.refer()
+		cases[i] = c
+	}
+	return cases, nil
+}
+
+// refer computes the reference of a case.
+func (c *VerifyCase) refer() {
+	m, n, group := c.Queries*c.HeadDim, c.Keys*c.HeadDim, c.QueryHeads/c.KVHeads
+	c.Out, c.LSE = make([]float64, len(c.Q)), make([]float64, c.QueryHeads*c.Queries)
+	for h := range c.QueryHeads {
+		g := h / group
+		attention.CausalReference(c.Out[h*m:][:m], c.LSE[h*c.Queries:][:c.Queries], c.Q[h*m:][:m], c.K[g*n:][:n], c.V[g*n:][:n], c.HeadDim, 1/math.Sqrt(float64(c.HeadDim)))
+	}
+}
