@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -31,6 +32,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 		s.print(stdout)
 		err = tools.print(stdout, root)
 	}
+	if err == nil && tools.user != "" {
+		var all []option
+		if all, err = options(context.Background(), root); err == nil {
+			printOptions(stdout, all)
+		}
+	}
 	if err != nil {
 		fmt.Fprintf(stderr, "surface: %v\n", err)
 		return 1
@@ -53,10 +60,13 @@ func (s *source) print(w io.Writer) {
 	sum.print(w, "product and lab", tokens)
 
 	fmt.Fprintf(w, "\n%-28s %8s %8s %8s %9s\n", "package", "tokens", "lines", "tests", "exported")
+	exported := 0
 	for _, name := range s.packageNames() {
 		p := s.packages[name]
+		exported += p.exported
 		fmt.Fprintf(w, "%-28s %8d %8d %8d %9d\n", name, p.tokens, p.lines.all(), p.tests.all(), p.exported)
 	}
+	fmt.Fprintf(w, "%-55s %9d\n", "all", exported)
 
 	slices.SortStableFunc(s.structs, func(a, b structType) int { return cmp.Compare(b.fields, a.fields) })
 	fmt.Fprintf(w, "\n%-44s %6s\n", "largest structs", "fields")

@@ -1,2 +1,0 @@
-// Command vet runs the analysers of go vet and package fused's under go vet.
-package main
