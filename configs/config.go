@@ -178,6 +178,8 @@ type Prices struct {
 // GPU is the section [gpu]: a measured part and what differs from it.
 type GPU struct {
 	Preset string `toml:"preset"` // preset or file that the section starts from
+	// Fit names the table of the parameters of the GPU's kernels, or a file with one; "" where the section has them itself.
+	Fit string `toml:"fit"`
 	gpu.Spec
 	Price float64 `toml:"price"` // USD for each GPU; 0: what the price list says
 }

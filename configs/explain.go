@@ -63,7 +63,9 @@ func (ld *Loader) Find(o Options, word string) ([]Explanation, error) {
 		return nil, err
 	}
 	found := ld.keys.Section(word)
-	if !ld.keys.IsSection(word) {
+	if slices.Contains(Tables(), word) {
+		found = slices.DeleteFunc(slices.Clone(ld.keys.Keys), func(k schema.Key) bool { return k.Name != word && TableOf(k.Name) != word })
+	} else if !ld.keys.IsSection(word) {
 		called := ld.keys.Called(strings.ReplaceAll(word, "-", "_"))
 		in := func(text func(k schema.Key) string) []schema.Key {
 			return slices.DeleteFunc(slices.Clone(ld.keys.Keys), func(k schema.Key) bool {
@@ -144,6 +146,11 @@ func (ld *Loader) readRanges() map[string]string {
 	all := input.Ranges(valid)
 	for _, b := range bases {
 		all[b.key] = "a file, or one of " + strings.Join(Names(b.kind), ", ")
+	}
+	for i := range namedTables {
+		if n := &namedTables[i]; n.included() {
+			all[n.key] = "a file, or one of " + strings.Join(Names(n.kind), ", ")
+		}
 	}
 	all["preset"] = "one of " + strings.Join(Names(SystemPresets), ", ")
 	return all

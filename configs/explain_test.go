@@ -82,7 +82,7 @@ func TestExplainLayers(t *testing.T) {
 	}{
 		{"node.ranksets", Options{Sets: []string{"node.ranksets=8"}}, "8", "--set", ""},
 		{"gpu.sms", Options{Flags: []Flag{{"--gpu", "gpu.preset", "h200-sxm"}}}, "132", "preset h200-sxm:", "data sheet"},
-		{"gpu.decode_attention.split_min_group", Options{}, "1", "preset a100-sxm-80gb:", "smallest query group"},
+		{"gpu.decode_attention.split_min_group", Options{}, "1", "fit a100-sxm-80gb:", "smallest query group"},
 		{"gpu.sms", Options{Flags: []Flag{{"--preset", "preset", "fair"}}}, "108", "preset a100-sxm-80gb:", ""},
 		{"run.seed", Options{Flags: []Flag{{"--seed", "run.seed", "7"}}}, "7", "--seed", ""},
 	} {

@@ -32,7 +32,8 @@ type entry struct {
 	line  int           // 0 where the source has no lines
 	// comment is what the source says of it.
 	comment string
-	fit     bool // of layoutKey: the value is derived
+	fit     bool   // of layoutKey: the value is derived
+	named   *entry // what named the table that the entry is from, nil where it is from none
 }
 
 // find returns the entry of key, nil where the layer does not set it.
@@ -89,6 +90,7 @@ func (ld *Loader) parse(file, text string) (*layer, error) {
 		}
 		leaf := ld.keys.Key(name)
 		switch _, isTable := value.(map[string]any); {
+		case describesFit(name):
 		case ofVariants(name) && strings.HasPrefix(file, presetFile): // parseVariants reads these
 		case fits(name, value):
 			l.set(fitEntry(e))
@@ -107,7 +109,7 @@ func (ld *Loader) parse(file, text string) (*layer, error) {
 			return nil, fail(&input.Error{Value: schema.Written(value), Expected: "a section [" + name + "]"})
 		}
 	}
-	return l, nil
+	return ld.include(l)
 }
 
 func (ld *Loader) unknown(name string) error {
@@ -173,5 +175,5 @@ func (ld *Loader) flagLayer(flags []Flag) (*layer, error) {
 		}
 		l.set(entry{key: f.Key, value: v, file: f.Name})
 	}
-	return l, nil
+	return ld.include(l)
 }

@@ -184,7 +184,7 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 		r.forget(l)
 		for _, e := range l.entries {
 			if !superseded(layers, roots, i, e.key) {
-				r.set(e, origin{entry: e, preset: l.preset})
+				r.set(e, e.origin(l.preset))
 			}
 		}
 		if i > 0 {
@@ -194,7 +194,7 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 			for _, file := range root.files {
 				r.config.notes = append(r.config.notes, file.notes...)
 				for _, e := range file.entries {
-					r.set(e, origin{entry: e, preset: file.table != nil})
+					r.set(e, e.origin(file.table != nil))
 				}
 			}
 		}
@@ -202,6 +202,17 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 	r.finish(roots)
 	r.setBands(append([]*layer{ld.defaults}, layers...))
 	return r, nil
+}
+
+// origin returns where a key got the value of an entry of a layer, which is a preset or not. An entry of a table that the user named is
+// the user's doing.
+func (e *entry) origin(preset bool) origin {
+	if e.named == nil || preset {
+		return origin{entry: *e, preset: preset}
+	}
+	o := origin{entry: *e.named, within: fmt.Sprintf("%s:%d", e.file, e.line)}
+	o.comment = e.comment
+	return o
 }
 
 // finish names what the sections are on top of, and derives what no layer sets.
@@ -309,11 +320,11 @@ func (r *resolution) conflict(bad *input.Error) *origin {
 	return named
 }
 
-// changed returns the keys that the user set, those of [run] aside.
+// changed returns the keys that the user set, those of [run] and entries of what the user named aside.
 func (r *resolution) changed() []string {
 	var set []string
 	for _, key := range r.config.loader.keys.Names() {
-		if o, ok := r.origin[key]; ok && !o.preset && !strings.HasPrefix(key, "run.") {
+		if o, ok := r.origin[key]; ok && !o.preset && o.within == "" && !strings.HasPrefix(key, "run.") {
 			set = append(set, key)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
@@ -89,7 +88,7 @@ func (c *Config) Made() error {
 // readDefaults returns the defaults of sections that no preset need have as one layer.
 func (ld *Loader) readDefaults() (*layer, error) {
 	all := &layer{preset: true}
-	for _, d := range [][2]string{{"policies", ld.policies.Defaults()}, {"traces", traces.SyntheticDefaults}, {"arrivals", traces.ArrivalDefaults}, {"serving", scheduler.ServingDefaults}, {"energy", energy.Defaults}, {"kernels", gpu.ScaleDefaults}, {"memory", gpu.MemoryDefaults}, {"tiles", llm.TileDefaults}, {"bands", bandDefaults}, {"batching", scheduler.BatchingDefaults}, {"cache", scheduler.CacheDefaults}, {"content", contentDefaults}} {
+	for _, d := range [][2]string{{"policies", ld.policies.Defaults()}, {"traces", traces.SyntheticDefaults}, {"arrivals", traces.ArrivalDefaults}, {"serving", scheduler.ServingDefaults}, {"energy", "[energy]\nconstants = \"constants-2026\"\n"}, {"kernels", gpu.ScaleDefaults}, {"memory", gpu.MemoryDefaults}, {"tiles", llm.TileDefaults}, {"bands", bandDefaults}, {"batching", scheduler.BatchingDefaults}, {"cache", scheduler.CacheDefaults}, {"content", contentDefaults}} {
 		l, err := ld.parse("defaults of "+d[0], d[1])
 		if err != nil {
 			return nil, err

@@ -22,7 +22,7 @@ func unknownPreset(kind Kind, name, key string) error {
 			bad.Expected += ", or a file that ends with .toml: 'l3sim gpu new' writes one from a data sheet"
 		case Model:
 			bad.Expected += ", a folder with a config.json, or a file that ends with .json or .toml"
-		case PriceLists:
+		case PriceLists, Fits, EnergyTables:
 			bad.Expected += ", or a file that ends with .toml"
 		}
 		if info, err := os.Stat(name); kind == Model && err == nil && info.IsDir() {
@@ -38,11 +38,11 @@ func nearestPreset(kind Kind, name string) string {
 	if kind == GPUs && usual[low] != "" {
 		return usual[low]
 	}
-	if kind == SystemPresets || kind == PriceLists {
+	if kind == SystemPresets || kind == PriceLists || kind == EnergyTables {
 		return input.Alike(name, names)
 	}
 	candidates := slices.DeleteFunc(names, func(preset string) bool {
-		return !numbersWithin(low, preset) || kind == GPUs && !sameChip(low, preset)
+		return !numbersWithin(low, preset) || (kind == GPUs || kind == Fits) && !sameChip(low, preset)
 	})
 	return input.Alike(name, candidates)
 }

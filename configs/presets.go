@@ -20,7 +20,7 @@ import (
 // DefaultPreset is the system preset of a configuration that names none.
 const DefaultPreset = "dgx-a100-l3"
 
-//go:embed systems/*.toml gpus/*.toml models/*.toml prices/*.toml
+//go:embed systems/*.toml gpus/*.toml fits/*.toml models/*.toml energy/*.toml prices/*.toml
 var files embed.FS
 
 const presetFile = "preset " // before a preset's name, as the file of its entries
@@ -35,15 +35,20 @@ const (
 	GPUs          Kind = "gpu"    // [gpu]: the key gpu.preset
 	DRAMs         Kind = "dram"   // [dram]: the key dram.preset
 	PriceLists    Kind = "prices" // [prices]: the key prices.preset
+	Fits          Kind = "fit"    // kernels of a GPU: the key gpu.fit
+	EnergyTables  Kind = "energy" // [energy]: the key energy.constants
 )
 
 // Kinds returns the names of all kinds.
 func Kinds() []string {
-	return list.Map([]Kind{SystemPresets, Model, GPUs, PriceLists, DRAMs}, func(k Kind) string { return string(k) })
+	return list.Map(append(ownKinds, DRAMs), func(k Kind) string { return string(k) })
 }
 
+// ownKinds are the kinds of the embedded presets, in the order of lists.
+var ownKinds = []Kind{SystemPresets, Model, GPUs, Fits, EnergyTables, PriceLists}
+
 // folders of the embedded presets; those of kind DRAMs are tables of package dram.
-var folders = map[Kind]string{SystemPresets: "systems", Model: "models", GPUs: "gpus", PriceLists: "prices"}
+var folders = map[Kind]string{SystemPresets: "systems", Model: "models", GPUs: "gpus", Fits: "fits", EnergyTables: "energy", PriceLists: "prices"}
 
 // Preset is the name of a preset and what it is.
 type Preset struct {
@@ -61,7 +66,7 @@ func presets() []Preset { return slices.Concat(embedded(), parts()) }
 // embedded reads the presets of this package once. Every command names some of them in its help, and none needs tables of DRAM for that.
 var embedded = sync.OnceValue(func() []Preset {
 	var all []Preset
-	for _, kind := range []Kind{SystemPresets, Model, GPUs, PriceLists} {
+	for _, kind := range ownKinds {
 		// Embedded folders are there and sorted by name.
 		paths, _ := fs.Glob(files, folders[kind]+"/*.toml")
 		for _, p := range paths {
@@ -102,13 +107,22 @@ func Names(kinds ...Kind) []string {
 	return names
 }
 
-// Source returns the text of a preset with its comments.
+// Source returns the text of a preset with its comments. A GPU and its fit may have one name: the text is of both.
 func Source(name string) (string, error) {
-	i := slices.IndexFunc(presets(), func(p Preset) bool { return p.Name == name })
-	if i < 0 {
+	var texts []string
+	for _, p := range presets() {
+		if p.Name == name {
+			text, err := source(p.Kind, name, "preset")
+			if err != nil {
+				return "", err
+			}
+			texts = append(texts, text)
+		}
+	}
+	if texts == nil {
 		return "", input.UnknownName("preset", name, Names())
 	}
-	return source(presets()[i].Kind, name, "preset")
+	return strings.Join(texts, "\n"), nil
 }
 
 // source returns the text of a preset of one kind; key is what named it.
@@ -141,7 +155,11 @@ func (ld *Loader) presetLayer(known *sync.Map, kind Kind, name, key string) (*la
 	if err != nil {
 		return nil, err
 	}
-	l, err := ld.parse(presetFile+name, text)
+	file := presetFile + name
+	if kind == Fits || kind == EnergyTables {
+		file = string(kind) + " " + name
+	}
+	l, err := ld.parse(file, text)
 	if err != nil {
 		return nil, err
 	}

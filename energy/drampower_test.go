@@ -15,7 +15,11 @@ func TestPins(t *testing.T) {
 	const folder = "../dram/testdata/drampower/"
 	rows := table(t, folder+"expected.csv")
 	var io float64
-	for line := range strings.Lines(Defaults) {
+	constants, err := os.ReadFile("../configs/energy/constants-2026.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(constants)) {
 		if rest, ok := strings.CutPrefix(line, `dram_io = "`); ok {
 			io = Constant(rest[:strings.Index(rest, `"`)]).Estimate().Value * 1e-12
 		}

@@ -8,6 +8,7 @@ import (
 
 // Spec is the section [energy]: what a node draws, beside what [gpu.power] and [dram.power] say.
 type Spec struct {
+	Constants    string   `toml:"constants"`           // the table of the other keys of the section, or a file with one
 	GPU          Constant `toml:"gpu_factor"`          // factor on what [gpu.power] says
 	DRAMCurrents Constant `toml:"dram_current_factor"` // factor on the currents of [dram.power], which are a data sheet's maxima
 	DRAMVPP      Constant `toml:"dram_vpp"`            // mW that a DRAM chip takes from the word lines' supply, whatever it does
@@ -58,38 +59,6 @@ type Host struct {
 	Board        Constant    `toml:"board"`    // W of the rest of a server: switches, network, disks, fans, losses of its power supplies
 	PUE          Constant    `toml:"pue"`      // what the site draws over what the node draws: cooling, distribution
 }
-
-// Defaults is the sections [energy] and [prices] below all presets.
-const Defaults = `
-[energy]
-gpu_factor = "1 [0.8, 1.2] assumption" # the power models of h200-sxm and h100-sxm are fitted to measurements (3.5%), the others take shares of theirs; the GPUs' energy
-dram_current_factor = "1 [0.6, 1] datasheet" # data sheets have maxima; Ghose et al. (SIGMETRICS 2018) measured 0.6 and less on DDR3; energy of the DIMMs
-dram_vpp = "7.5 [5, 15] datasheet" # 3 mA (IPP0 of Micron's 8 Gb DDR4, as DRAMsim3 publishes it) at 2.5 V, taken for all states; standby of the DIMMs
-dram_io = "2.7 [1.8, 5] assumption" # computed: POD12 (JESD79-4), 1.2 V over 34 and 48 ohms for every second bit, at 3.2 Gbit/s; the low end ends at 90 ohms, the high one is a second rank's termination; host traffic to DIMMs
-pim_read_share = "0.54 [0.16, 0.56] paper" # O'Connor et al. (MICRO 2017), as AttAcc's simulator has it (src/config.py, MIT): 0.44 + 1.01 of 2.68 pJ/bit end at a bank group's multiplexer; 0.44 at the bank, where AttAcc has its units; energy of the units' reads
-bank_unit = "1.129 [1.129, 3.4] paper" # L3, Table 5: 28 nm; what a DRAM process does to power is not published, three times is our guess; energy of attention on DIMMs
-relayout_unit = "0.245 [0.245, 0.5] paper" # L3, Table 5; transfers to DIMMs
-adder_unit = "1.812 [1.812, 3.6] paper" # L3, Table 5; attention on DIMMs
-softmax_unit = "4.345 [4.345, 8.7] paper" # L3, Table 5, without the score buffer's memory; attention on DIMMs
-dimm_buffer = "1.5 [0.5, 3] assumption" # register and nine data buffers of an LRDIMM, idle or not, the order of data sheets; the DIMMs' share
-ranks_per_dimm = 2 # L3, Table 2; watts of a DIMM
-dimm_limit = "10 [10, 15] paper" # L3, section 6.4; says whether a DIMM may draw what it does
-hbm_pim_read = "1.56 [0.55, 3.3] paper" # 0.11 + 0.44 + 1.01: AttAcc's units at the bank groups (src/config.py, from O'Connor et al., MICRO 2017); low: at the bank; high: in the buffer die; energy of hbm-pim's attention with hbm_pim.model = "factor", its multipliers are 0.04 of it
-hbm_row = "0.9 [0.76, 1.1] paper" # derived: 0.11 pJ of each of 8,192 bits, AttAcc's simulator (https://github.com/scale-snu/attacc_simulator, src/config.py) from O'Connor et al. (MICRO 2017), of HBM2 at 1.2 V; low, here and below: HBM3's 1.1 V; high: a fifth more; hbm-pim's attention by commands
-hbm_array = "0.44 [0.37, 0.53] paper" # the same; reads of hbm-pim's units by commands
-hbm_group = "1.01 [0.85, 1.21] paper" # the same; reads of units at the bank groups or in the buffer die, moves of those at the banks
-hbm_die = "1.73 [1.45, 2.08] paper" # the same: 1.23 to the edge of the die, 0.5 of its TSVs; reads of units in the buffer die, moves of the others
-hbm_pins = "0.3 [0.25, 0.8] paper" # the same, the interposer; high: O'Connor et al.'s pins; queries
-hbm_multiply = "0.32 [0.2, 0.6] paper" # the same, which names no source; band: our choice; hbm-pim's attention by commands
-link = "10 [5, 20] assumption" # 5 pJ/bit of PCIe 4.0 transceivers at each end is the order of published ones; transfers
-server_slots = 8 # DGX A100, H100 and H200: eight GPUs; a node of fewer takes its share of board, sockets that it does not use and prices.server
-host_cpus = 2 # DGX A100: two EPYC 7742; what the host draws
-unused_memory = "512GiB" # our choice: 64 GiB a GPU, 16 DIMMs of 32 GiB a server, which hold GPT-175B's weights while they are loaded; DIMMs of systems that keep nothing in the host's memory, their watts and dollars
-cpu_idle = "75 [50, 110] press" # EPYC 7742, package idle: reviews of 2019 and 2020, from memory; what the host draws
-cpu_busy = "225 [180, 240] datasheet" # EPYC 7742, thermal design power; attention on the host
-board = "1000 [600, 2000] assumption" # DGX A100: its data sheet's 6.5 kW, less GPUs, CPUs and DIMMs at their limits, is 2 to 2.5 kW with fans at full speed; all systems alike
-pue = "1.25 [1.1, 1.58] press" # hyperscalers report 1.1, Uptime Institute's mean of 2023 is 1.58; all that the site draws
-`
 
 func constants[T any](section *T, each func(key string, c Constant)) {
 	for _, k := range schema.Of[T]().Keys {

@@ -17,12 +17,22 @@ type entry struct{ key, value, comment string }
 // presetEntries returns the keys of a GPU preset in their order.
 func presetEntries(t *testing.T, name string) (entries []entry, of map[string]entry) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "configs", "gpus", name+".toml"))
-	if err != nil {
-		t.Fatal(err)
+	lines := []string{}
+	for _, folder := range []string{"gpus", "fits"} { // the fit has the GPU's name
+		text, err := os.ReadFile(filepath.Join("..", "configs", folder, name+".toml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, strings.Split(string(text), "\n")...)
 	}
-	section, of := "", map[string]entry{}
-	for _, line := range strings.Split(string(text), "\n") {
+	section, of, inFit := "", map[string]entry{}, false
+	for _, line := range lines {
+		if strings.HasPrefix(line, "[") {
+			inFit = line == "[fit]"
+		}
+		if inFit || strings.HasPrefix(line, "fit = ") {
+			continue
+		}
 		if strings.HasPrefix(line, "[gpu") {
 			section = strings.TrimPrefix(strings.Trim(line, "[]")+".", "gpu.")
 		}

@@ -21,9 +21,12 @@ func loadPreset(t testing.TB, name string) *Spec {
 		GPU struct {
 			Spec
 			Price float64 `toml:"price"` // of the configuration, not of the GPU's kernels
+			Fit   string  `toml:"fit"`
 		} `toml:"gpu"`
+		Fit map[string]any `toml:"fit"` // of the fit's file
 	}
 	decodePreset(t, "gpus", name, &file)
+	decodePreset(t, "fits", file.GPU.Fit, &file)
 	if errs := input.Faults(&file.GPU.Spec); len(errs) > 0 {
 		t.Fatalf("%s: %v", name, errs[0])
 	}

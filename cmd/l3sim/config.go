@@ -138,7 +138,9 @@ func (a *app) newConfigKeysCommand() *cobra.Command {
 		Short: "List keys with what they take, their default and what they mean",
 		Long: `List keys with what they take, their default and what they mean.
 
-WORD is a part of a key's name, what others call the key, or else a word of its meaning.`,
+WORD is a part of a key's name, what others call the key, or else a word of its meaning. Keys that a named table sets together (the
+fit of a GPU's kernels, the timings of a DRAM part, constants of energy, prices) are entries of the key that names it, which lists them
+as WORD.`,
 		Example: `  l3sim config keys node
   l3sim config keys bandwidth
   l3sim config keys tensor_parallel_size`,
@@ -158,10 +160,22 @@ func (a *app) printKeys(o configs.Options, word, value string) error {
 	if err != nil {
 		return err
 	}
+	entries := map[string]int{} // of tables, by the key that names each
+	if word == "" {
+		found = slices.DeleteFunc(found, func(e configs.Explanation) bool {
+			table := configs.TableOf(e.Key)
+			entries[table]++
+			return table != ""
+		})
+	}
 	return a.PrintAligned(map[string]any{"schema": "l3sim/keys/1", "keys": found}, 0, func(w io.Writer) {
 		fmt.Fprintln(w, "key\ttakes\t"+value+"\tmeaning")
 		for _, e := range found {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Key, cli.KindOf(e.Key), quoted(e.Value), e.Meaning)
+			meaning := e.Meaning
+			if n := entries[e.Key]; n > 0 {
+				meaning = strings.TrimSuffix(meaning, ".") + fmt.Sprintf("; its %d entries: 'l3sim config keys %s'", n, e.Key)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Key, cli.KindOf(e.Key), quoted(e.Value), meaning)
 		}
 	})
 }

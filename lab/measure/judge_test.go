@@ -18,8 +18,10 @@ import (
 func preset(t testing.TB, name string) *Target {
 	t.Helper()
 	var target Target
-	if _, err := toml.DecodeFile(filepath.Join("..", "..", "configs", "gpus", name+".toml"), &target); err != nil {
-		t.Fatal(err)
+	for _, folder := range []string{"gpus", "fits"} { // the fit has the GPU's name
+		if _, err := toml.DecodeFile(filepath.Join("..", "..", "configs", folder, name+".toml"), &target); err != nil {
+			t.Fatal(err)
+		}
 	}
 	target.Link = pcie.Typical(target.GPU.PCIeGeneration)
 	return &target

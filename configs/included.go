@@ -1,0 +1,151 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// A named table is a set of keys that one other key names: an embedded table or a file. Its entries are keys as all others, and whoever
+// names a table has them in place of those below; what stands beside the name or above it lies over the table.
+type namedTable struct {
+	key      string
+	kind     Kind
+	sections []string // that the table's entries are in
+	// whole are tables that a base reads (gpu.preset), with all keys of the section but these.
+	but []string
+}
+
+// namedTables are all named tables.
+var namedTables = []namedTable{
+	{"gpu.fit", Fits, []string{"gpu.gemm", "gpu.prefill_attention", "gpu.decode_attention", "gpu.extend_attention", "gpu.pytorch", "gpu.elementwise", "gpu.fused",
+		"gpu.all_reduce", "gpu.power", "gpu.alone", "gpu.page_sparse", "gpu.narrow_kv", "gpu.measured", "gpu.scale"}, nil},
+	{"energy.constants", EnergyTables, []string{"energy"}, nil},
+	{"dram.preset", DRAMs, []string{"dram"}, []string{"dram.dies", "dram.ecc", "dram.timings"}},
+	{"prices.preset", PriceLists, []string{"prices"}, nil},
+}
+
+// has says whether a key is an entry of the table.
+func (n *namedTable) has(key string) bool {
+	return key != n.key && !slices.Contains(n.but, key) &&
+		slices.ContainsFunc(n.sections, func(s string) bool { return strings.HasPrefix(key, s+".") })
+}
+
+// TableOf returns the key that names the table of which a key is an entry, "" where it is an entry of none.
+func TableOf(key string) string {
+	for i := range namedTables {
+		if namedTables[i].has(key) {
+			return namedTables[i].key
+		}
+	}
+	return ""
+}
+
+// Tables returns the keys that name tables.
+func Tables() []string {
+	var names []string
+	for i := range namedTables {
+		names = append(names, namedTables[i].key)
+	}
+	return names
+}
+
+// included says that layers take the entries of the table where they name it. The tables of other kinds are those of bases.
+func (n *namedTable) included() bool { return n.kind == Fits || n.kind == EnergyTables }
+
+// include adds the entries of the tables that a layer names to the layer. It keeps those that the layer has itself.
+func (ld *Loader) include(l *layer) (*layer, error) {
+	for i := range namedTables {
+		n := &namedTables[i]
+		named := l.find(n.key)
+		if named == nil || !n.included() || named.value.String() == "" || n.described(ld, l) {
+			continue
+		}
+		table, err := ld.table(n, named)
+		if err != nil {
+			return nil, err
+		}
+		own := *named
+		for _, e := range table.entries {
+			if l.find(e.key) == nil {
+				e.named = &own
+				l.entries = append(l.entries, e)
+			}
+		}
+	}
+	return l, nil
+}
+
+// described says that a layer has a value for every entry of the table itself, as the configuration of a run that is read again.
+func (n *namedTable) described(ld *Loader, l *layer) bool {
+	return !slices.ContainsFunc(ld.keys.Names(), func(key string) bool { return n.has(key) && !optionalEntry(key) && l.find(key) == nil })
+}
+
+// optionalEntry says that a table may lack a key.
+func optionalEntry(key string) bool {
+	return slices.ContainsFunc(bases, func(b base) bool {
+		return slices.ContainsFunc(b.optional, func(o string) bool { return key == o || strings.HasSuffix(o, ".") && strings.HasPrefix(key, o) })
+	})
+}
+
+// table reads the table that an entry names.
+func (ld *Loader) table(n *namedTable, named *entry) (*layer, error) {
+	name := named.value.String()
+	if slices.Contains(Names(n.kind), name) {
+		return plain.presetLayer(&presetLayers, n.kind, name, n.key)
+	}
+	if !isFile(name) {
+		return nil, at(named, unknownPreset(n.kind, name, n.key))
+	}
+	text, err := input.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &input.Error{Key: n.key, Value: strconv.Quote(name), Err: err, Expected: "a TOML file, or one of " + strings.Join(Names(n.kind), ", ")}
+	}
+	if err != nil {
+		return nil, at(named, err)
+	}
+	l, err := ld.parse(input.Name(name), string(text))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range l.entries {
+		if !n.has(e.key) {
+			return nil, &input.Error{File: e.file, Line: e.line, Key: e.key, Expected: fmt.Sprintf("keys of [%s] alone in a file that %s names", strings.Join(n.sections, "], ["), n.key)}
+		}
+	}
+	if len(l.entries) == 0 {
+		return nil, &input.Error{File: l.file, Expected: "a section [" + n.sections[0] + "]"}
+	}
+	return l, nil
+}
+
+// Fit says where a table of kernels' parameters is from, in its section [fit], which sets no key. [gpu.measured] of the table has the
+// range of the data.
+type Fit struct {
+	Source  string `toml:"source"`   // of the measurements
+	Rows    int    `toml:"rows"`     // that the parameters were fitted to, 0 where none or unknown
+	HeldOut string `toml:"held_out"` // errors on rows that the fit has not seen
+}
+
+// FitOf returns where an embedded fit is from.
+func FitOf(name string) (*Fit, error) {
+	text, err := source(Fits, name, "gpu.fit")
+	if err != nil {
+		return nil, err
+	}
+	var document struct {
+		Fit Fit `toml:"fit"`
+	}
+	_, err = input.DecodeTOML(string(Fits)+" "+name, text, &document)
+	return &document.Fit, err
+}
+
+// describesFit says that a key of a file is one of [fit], or the section.
+func describesFit(key string) bool {
+	return key == "fit" || slices.Contains([]string{"fit.source", "fit.rows", "fit.held_out"}, key)
+}
