@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"github.com/l3sim/l3sim/internal/deep"
 	"slices"
 	"testing"
 
@@ -32,6 +33,7 @@ func capacity(t *testing.T, sets ...string) *Tuned {
 // TestBinds: doubling a resource that binds raises the highest rate by the gain that it has, and doubling any other by less than the
 // least gain. A node whose GPUs keep few keys and values is bound by their memory.
 func TestBinds(t *testing.T) {
+	deep.Only(t)
 	tight := []string{"gpu.memory_capacity=4.25GiB", "traces.output_mean=600", "traces.output_std=300", "slo.ttft=2s", "slo.tbt=50ms"}
 	for _, sets := range [][]string{nil, tight} {
 		found := capacity(t, sets...)

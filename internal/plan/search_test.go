@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"github.com/l3sim/l3sim/internal/deep"
 	"reflect"
 	"slices"
 	"strings"
@@ -54,6 +55,7 @@ func small(t *testing.T, sets ...string) *Tuned {
 // TestFixedKnobs: a knob that is fixed is not searched, and the answer with it free is not below by more than the precision. The answer does
 // not depend on whether the comparison of knobs was interrupted.
 func TestFixedKnobs(t *testing.T) {
+	deep.Only(t)
 	free := small(t)
 	if free.Answer.Best.RatePerS == 0 || free.Answer.Next == nil || free.Answer.Next.Met || free.Answer.Next.RatePerS > 1.02*free.Answer.Best.RatePerS {
 		t.Fatalf("%+v", free.Answer.Best)
