@@ -111,6 +111,8 @@ func TestContentIsHashed(t *testing.T) {
 		{"run.model", "m.toml", []string{"run.model=FILE"}, source("opt-66b"), source("opt-66b", "layers = 64", "layers = 63")},
 		{"run.model", "m.json", []string{"run.model=FILE"}, fmt.Sprintf(huggingFace, 14336), fmt.Sprintf(huggingFace, 14080)},
 		{"gpu.preset", "g.toml", []string{"gpu.preset=FILE"}, "[gpu]\npreset = \"h200-sxm\"\nmemory_capacity = \"141GiB\"\n", "[gpu]\npreset = \"h200-sxm\"\nmemory_capacity = \"140GiB\"\n"},
+		{"gpu.fit", "f.toml", []string{"gpu.fit=FILE"}, "[gpu.gemm]\nridge = 5.5\n", "[gpu.gemm]\nridge = 5.6\n"},
+		{"energy.constants", "e.toml", []string{"energy.constants=FILE"}, "[energy]\npue = \"1.5\"\n", "[energy]\npue = \"1.6\"\n"},
 		{"dram.preset", "d.toml", []string{"dram.preset=FILE"}, "[dram]\npreset = \"ddr4-3200-8gb-x8\"\ntRFC = 560\n", "[dram]\npreset = \"ddr4-3200-8gb-x8\"\ntRFC = 561\n"},
 		{"dram.preset", "t.toml", []string{"dram.preset=FILE"}, ownTable("ddr4", "tFAW | 40"), ownTable("ddr4", "tFAW | 41")},
 		{"dram.preset", "t.toml", []string{"dram.preset=FILE:own-4800-16gb-x8"}, ownTable("ddr5", ""), ownTable("ddr5", "") + "rules = [\"tWTW | rank | WR | WR | burst + 3\"]\n"},
@@ -143,7 +145,7 @@ func TestContentIsHashed(t *testing.T) {
 		}
 		checkRewritten(t, dir, cfg, c.key, path, c.one, c.other)
 	}
-	listed := strings.Fields("run.model gpu.preset dram.preset prices.preset policy.gates policy.profile run.trace")
+	listed := strings.Fields("run.model gpu.preset gpu.fit energy.constants dram.preset prices.preset policy.gates policy.profile run.trace")
 	others := strings.Fields("run.columns traces.distribution arrivals.kind arrivals.window content.dram_preset content.policy_gates content.policy_profile") // speak of another key's file
 	for _, k := range everything().Keys().Keys {
 		e, err := everything().Explain(configs.Options{}, k.Name)
