@@ -30,11 +30,17 @@ func (p *programs) print(w io.Writer, root string) error {
 		if err := p.printCommands(w, "l3sim", p.user); err != nil {
 			return err
 		}
-		keys, err := output(p.user, "__complete", "run", "--set", "")
+		all, err := output(p.user, "__complete", "run", "--set", "")
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "%-28s %8d\n", "configuration keys", strings.Count(keys, "=\t")+strings.Count(keys, "=\n"))
+		listed, err := output(p.user, "config", "keys")
+		if err != nil {
+			return err
+		}
+		keys := strings.Count(listed, "\n") - 1 // below the heading
+		fmt.Fprintf(w, "%-28s %8d\n", "configuration keys", keys)
+		fmt.Fprintf(w, "%-28s %8d\n", "entries of named tables", strings.Count(all, "=\t")+strings.Count(all, "=\n")-keys)
 		columns, err := p.columns()
 		if err != nil {
 			return err
@@ -147,7 +153,7 @@ func (p *programs) columns() (n int, err error) {
 // printWords counts the words of README, of the pages for users and of those of the lab.
 func printWords(w io.Writer, root string) error {
 	for _, group := range []struct{ name, pattern string }{
-		{"README.md", "README.md"}, {"pages for users", "docs/*.md"}, {"pages of the lab", "lab/docs/*.md"},
+		{"README.md", "README.md"}, {"pages for users", "docs/*.md"}, {"pages for developers", "docs/reference/*.md"}, {"pages of the lab", "lab/docs/*.md"},
 	} {
 		pages, err := filepath.Glob(filepath.Join(root, group.pattern))
 		if err != nil {
