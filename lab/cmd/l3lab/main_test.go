@@ -35,18 +35,21 @@ func TestBoth(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", bin, "github.com/l3sim/l3sim/cmd/l3sim").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	testscript.Run(t, testscript.Params{Dir: "testdata/both", RequireExplicitExec: true, Setup: func(env *testscript.Env) error {
+	testscript.Run(t, testscript.Params{Dir: "testdata/both", RequireExplicitExec: true, Condition: deepOnly, Setup: func(env *testscript.Env) error {
 		env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 		return nil
 	}})
 }
 
-// deepOnly is the condition [deep] of scripts.
+// deepOnly is the conditions [deep] and [long] of scripts.
 func deepOnly(name string) (bool, error) {
-	if name != "deep" {
-		return false, fmt.Errorf("no condition %q", name)
+	switch name {
+	case "deep":
+		return deep.On(), nil
+	case "long":
+		return deep.Long(), nil
 	}
-	return deep.On(), nil
+	return false, fmt.Errorf("no condition %q", name)
 }
 
 // run runs a command line in this process.
