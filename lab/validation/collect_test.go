@@ -205,7 +205,7 @@ func loops(t testing.TB) (anchors []anchor) {
 		{"h100_tp1.csv", "dgx-h100-l3", "", false}, {"h100_tp1_unseen.csv", "dgx-h100-l3", "OPT-13B, ", true},
 		{"h100_tp2_unseen.csv", "dgx-h100-l3", "OPT-66B on two GPUs, ", true}, {"h200_tp2.csv", "dgx-h200-l3", "", false},
 	} {
-		m, err := loop.Read("../lab/loop/testdata/" + of.file)
+		m, err := loop.Read("../loop/testdata/" + of.file)
 		if err != nil {
 			t.Fatal(err)
 		}
