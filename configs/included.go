@@ -17,8 +17,7 @@ type namedTable struct {
 	key      string
 	kind     Kind
 	sections []string // that the table's entries are in
-	// whole are tables that a base reads (gpu.preset), with all keys of the section but these.
-	but []string
+	but      []string // keys of these sections that are no entries
 }
 
 // namedTables are all named tables.

@@ -4,5 +4,5 @@
 // and s390x, but not on amd64: the last digits of a result then depend on the
 // machine. An explicit conversion, float64(x*y) + z, rounds the product.
 //
-//	go build -C lab -o fused ./fused/vet && go vet -vettool=./fused ./...
+//	go build -C lab -o /tmp/vet ./vet && go vet -vettool=/tmp/vet ./...
 package fused

@@ -1,0 +1,8 @@
+package a
+
+func used() {}
+
+func unused() {} // want "func unused is unused"
+
+// Exported may be used elsewhere.
+func Exported() { used() }
