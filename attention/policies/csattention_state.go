@@ -41,6 +41,8 @@ type csaHead struct {
 	index    []uint16  // of the query head; nil for all
 	query    []float32 // of the step before
 	selected []int32   // found by the last search, ascending
+	lists    []int32   // in which it looked, ascending
+	before   int       // it looked for tokens before this one
 	ranges   [][2]int
 }
 
@@ -96,6 +98,7 @@ func (s *csaState) Prompt(q [][]float32, k, _ []float32) {
 	for h := range s.heads {
 		copy(s.heads[h].query, s.asks(h, q, s.tokens-1))
 		s.heads[h].selected = make([]int32, 0, s.sizes.Selected)
+		s.heads[h].lists = make([]int32, 0, s.sizes.Subspaces)
 		s.heads[h].ranges = make([][2]int, 0, s.sizes.Selected)
 	}
 }
@@ -169,6 +172,7 @@ func (s *csaState) search(h *csaHead, end int) {
 	estimate, listed := s.estimate[:end], s.listed[:end]
 	clear(estimate)
 	clear(listed)
+	h.lists, h.before = h.lists[:0], end
 	for b, n := range s.found {
 		if n == 0 {
 			continue
@@ -177,7 +181,9 @@ func (s *csaState) search(h *csaHead, end int) {
 		if s.spec.Weight == "norm" {
 			weight = float32(norm(query))
 		}
-		tokens, values := s.table.list(b*s.sizes.Centroids + s.nearest(b, query))
+		list := b*s.sizes.Centroids + s.nearest(b, query)
+		h.lists = append(h.lists, int32(list))
+		tokens, values := s.table.list(list)
 		for i, token := range tokens {
 			if int(token) < end {
 				estimate[token] += float32(weight * values[i])
@@ -195,6 +201,12 @@ func (s *csaState) search(h *csaHead, end int) {
 	for i, n := range h.selected {
 		h.selected[i] = candidates[n]
 	}
+}
+
+// Searched returns what the last search of a query head found, of the tokens before one, and the lists in which it looked, of as many.
+func (s *csaState) Searched(head int) (tokens []int32, before int, lists []int32, of int) {
+	h := &s.heads[head%len(s.heads)]
+	return h.selected, h.before, h.lists, s.sizes.Subspaces * s.sizes.Centroids
 }
 
 // nearest returns the centroid of a subspace with the highest product with a query.

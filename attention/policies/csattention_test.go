@@ -105,7 +105,11 @@ func TestCSASearch(t *testing.T) {
 							query[j] /= float32(len(d.q))
 						}
 					}
-					found[head] = searchByHand(st, query, from)
+					var nearest []int32
+					found[head], nearest = searchByHand(st, query, from)
+					if tokens, before, lists, of := st.Searched(head); !slices.Equal(tokens, found[head]) || before != from || !slices.Equal(lists, nearest) || of != st.sizes.Subspaces*st.sizes.Centroids {
+						t.Fatalf("context %d, head %d: %v before %d in %v of %d lists", p.context, head, tokens, before, lists, of)
+					}
 				}
 				want := append(slices.Clone(found[head]), upTo(p.context)[from:]...)
 				if !slices.Equal(p.attended[head], want) {
@@ -116,8 +120,8 @@ func TestCSASearch(t *testing.T) {
 	})
 }
 
-// searchByHand returns what a query finds before a token.
-func searchByHand(st *csaState, query []float32, end int) []int32 {
+// searchByHand returns what a query finds before a token, and the lists in which it looks.
+func searchByHand(st *csaState, query []float32, end int) (found, lists []int32) {
 	estimate := map[int32]float32{}
 	for b := range st.sizes.Subspaces {
 		part := query[b*st.part : (b+1)*st.part]
@@ -139,7 +143,9 @@ func searchByHand(st *csaState, query []float32, end int) []int32 {
 			}
 			weight = float32(math.Sqrt(square))
 		}
-		tokens, values := st.table.list(b*st.sizes.Centroids + nearest)
+		list := b*st.sizes.Centroids + nearest
+		lists = append(lists, int32(list))
+		tokens, values := st.table.list(list)
 		for i, j := range tokens {
 			if int(j) < end {
 				estimate[j] += float32(weight * values[i])
@@ -150,7 +156,7 @@ func searchByHand(st *csaState, query []float32, end int) []int32 {
 	for j := range estimate {
 		listed = append(listed, j)
 	}
-	return bestByHand(listed, func(j int32) float64 { return float64(estimate[j]) }, st.sizes.Selected)
+	return bestByHand(listed, func(j int32) float64 { return float64(estimate[j]) }, st.sizes.Selected), lists
 }
 
 // TestCSALists: after any steps the lists are those of all keys but the newest, made at once.

@@ -39,16 +39,21 @@ type LayerAttended struct {
 	Pages, DroppedMassBound, DroppedMassBoundP99 float64
 	// PageShare is the share of all pages that a choice has. PageOverlap is the share of its pages that the choice one step before has,
 	// too, then that of two steps before and so on; PageUnion the pages of one choice, of two successive ones and so on, over those of one. The newest page
-	// does not count, and neither do steps that attend to everything. 0 and nil where no head chooses pages.
+	// does not count, and neither do steps that attend to everything. Of searches that find single tokens these are pages, without the recent ones. 0 and nil
+	// where no head chooses.
 	PageShare              float64
 	PageOverlap, PageUnion []float64
+	// ListShare, ListOverlap and ListUnion are the same of the lists in which a search looks.
+	ListShare              float64
+	ListOverlap, ListUnion []float64
 }
 
 // headSteps is what a head did, by step.
 type headSteps struct {
 	kept, recall, bound []float64
 	tokens, rows, pages int64
-	choices             pageChoices
+	choices             pageChoices // of pages, or of single tokens
+	lists               pageChoices // of tokens' scores, in which a search looks
 }
 
 // attendedWork is a worker's scratch, by token.
@@ -63,6 +68,11 @@ type attendedWork struct {
 type pager interface {
 	DroppedBound(q []float32, p *policy.Part, lse float64) float64
 	PageTokens() int
+}
+
+// searcher is a state that finds single tokens, of those before one, in some of its lists.
+type searcher interface {
+	Searched(head int) (tokens []int32, before int, lists []int32, of int)
 }
 
 // newAttended returns one for steps of a sequence of up to limit tokens.
@@ -100,6 +110,11 @@ func (a *Attended) head(worker, layer, head int, h *chosenHead, scores []float64
 		ratio := p.DroppedBound(h.query[0], &h.selection.Parts[0], lse)
 		s.bound = append(s.bound, bounded(ratio))
 		s.choices.add(h.selection.Parts, p.PageTokens(), len(scores))
+	}
+	if p, ok := h.state.(searcher); ok {
+		found, before, lists, of := p.Searched(0)
+		s.choices.chose(found, before)
+		s.lists.chose(lists, of)
 	}
 }
 
@@ -205,7 +220,9 @@ func (a *Attended) finish() {
 		if len(bounds) > 0 {
 			l.Pages, l.DroppedMassBound, l.DroppedMassBoundP99 = float64(pages)/float64(len(bounds)), mean(bounds), quantile(bounds, 0.99)
 		}
-		l.PageShare, l.PageOverlap, l.PageUnion = meanChoices(a.heads[layer*a.model.Heads : (layer+1)*a.model.Heads])
+		heads := a.heads[layer*a.model.Heads : (layer+1)*a.model.Heads]
+		l.PageShare, l.PageOverlap, l.PageUnion = meanChoices(heads, func(h *headSteps) *pageChoices { return &h.choices })
+		l.ListShare, l.ListOverlap, l.ListUnion = meanChoices(heads, func(h *headSteps) *pageChoices { return &h.lists })
 		a.Layers = append(a.Layers, l)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"slices"
+	"strings"
 
 	"github.com/l3sim/l3sim/attention/policy"
 )
@@ -54,8 +56,22 @@ func (p *pageChoices) add(parts []policy.Part, size, context int) {
 	}
 	newest := pages - 1
 	set[newest/64] &^= 1 << (newest % 64)
+	p.next(set, newest)
+}
+
+// chose compares a choice of some of so many with those of the steps before.
+func (p *pageChoices) chose(chosen []int32, of int) {
+	set := make([]uint64, (of+63)/64)
+	for _, n := range chosen {
+		set[n/64] |= 1 << (n % 64)
+	}
+	p.next(set, of)
+}
+
+// next compares a set among so many with those before, and keeps it.
+func (p *pageChoices) next(set []uint64, among int) {
 	p.latest[p.made%recentChoices] = set
-	p.compare(set, newest)
+	p.compare(set, among)
 	p.made++
 }
 
@@ -90,10 +106,10 @@ func commonPages(set, other []uint64) (n int) {
 
 // meanChoices returns the means over heads: the share of pages that a choice has, of its pages the share that an earlier one has, too, by
 // the steps between them, and the pages of so many successive choices over those of one. They are 0 and nil where nobody chose.
-func meanChoices(heads []headSteps) (share float64, shared, union []float64) {
+func meanChoices(heads []headSteps, of func(*headSteps) *pageChoices) (share float64, shared, union []float64) {
 	var all pageChoices
 	for i := range heads {
-		c := &heads[i].choices
+		c := of(&heads[i])
 		all.share.join(c.share)
 		for lag := range c.shared {
 			all.shared[lag].join(c.shared[lag])
@@ -114,32 +130,46 @@ func meanChoices(heads []headSteps) (share float64, shared, union []float64) {
 	return share, shared, union
 }
 
-// writeChoices writes what successive choices of pages have in common, means over the layers that choose, if there are as many choices
+// writeChoices writes what successive choices of pages or tokens have in common, and their lists.
+func (a *Attended) writeChoices(w io.Writer) error {
+	of := "pages before the newest"
+	if slices.ContainsFunc(a.Layers, func(l LayerAttended) bool { return l.ListUnion != nil }) {
+		of = "tokens before the recent ones"
+	}
+	err := a.writeCommon(w, of, func(l *LayerAttended) (float64, []float64, []float64) { return l.PageShare, l.PageOverlap, l.PageUnion })
+	if err == nil {
+		err = a.writeCommon(w, "lists", func(l *LayerAttended) (float64, []float64, []float64) { return l.ListShare, l.ListOverlap, l.ListUnion })
+	}
+	return err
+}
+
+// writeCommon writes what successive choices have in common, means over the layers that choose, if there are as many choices
 // as are compared.
-func (a *Attended) writeChoices(w io.Writer) (err error) {
+func (a *Attended) writeCommon(w io.Writer, what string, of func(l *LayerAttended) (float64, []float64, []float64)) (err error) {
 	var share, beyond float64
 	var shared [recentChoices - 1]float64
 	var union [recentChoices]float64
 	layers := 0.0
 	for i := range a.Layers {
-		l := &a.Layers[i]
-		if len(l.PageUnion) < recentChoices {
+		s, overlaps, unions := of(&a.Layers[i])
+		if len(unions) < recentChoices {
 			continue
 		}
 		layers++
-		share += l.PageShare
-		beyond += (l.PageOverlap[0] - l.PageShare) / (1 - l.PageShare)
-		for lag, x := range l.PageOverlap {
+		share += s
+		beyond += (overlaps[0] - s) / (1 - s)
+		for lag, x := range overlaps {
 			shared[lag] += x
 		}
-		for k, x := range l.PageUnion {
+		for k, x := range unions {
 			union[k] += x
 		}
 	}
 	if layers > 0 {
-		_, err = fmt.Fprintf(w, "A choice has %.3f of the pages before the newest. The choices 1, 2, 3 and 7 steps before have %.3f, %.3f, %.3f and %.3f of its pages; "+
-			"beyond chance, %.3f one step before.\nThe choices of 2, 3, 4 and 8 steps have %.3f, %.3f, %.3f and %.3f times its pages.\n",
-			share/layers, shared[0]/layers, shared[1]/layers, shared[2]/layers, shared[6]/layers, beyond/layers, union[1]/layers, union[2]/layers, union[3]/layers, union[7]/layers)
+		own, _, _ := strings.Cut(what, " ")
+		_, err = fmt.Fprintf(w, "A choice has %.3f of the %s. The choices 1, 2, 3 and 7 steps before have %.3f, %.3f, %.3f and %.3f of its %s; "+
+			"beyond chance, %.3f one step before.\nThe choices of 2, 3, 4 and 8 steps have %.3f, %.3f, %.3f and %.3f times its %s.\n",
+			share/layers, what, shared[0]/layers, shared[1]/layers, shared[2]/layers, shared[6]/layers, own, beyond/layers, union[1]/layers, union[2]/layers, union[3]/layers, union[7]/layers, own)
 	}
 	return err
 }

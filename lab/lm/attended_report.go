@@ -19,10 +19,14 @@ type AttendedReport struct {
 	PagesTouched        []*float64 `json:"pages_touched"`
 	DroppedMassBound    []*float64 `json:"dropped_mass_bound"`
 	DroppedMassBoundP99 []*float64 `json:"dropped_mass_bound_p99"`
-	// Of successive choices of pages: share of all pages, and by the steps between choices and by their number; 0 and null where none choose.
+	// Of successive choices of pages, or of single tokens: share of all pages, and by the steps between choices and by their number; 0 and null where none choose.
 	PageShare   []float64   `json:"page_share"`
 	PageOverlap [][]float64 `json:"page_overlap"`
 	PageUnion   [][]float64 `json:"page_union"`
+	// The same of the lists in which searches for tokens look.
+	ListShare   []float64   `json:"list_share"`
+	ListOverlap [][]float64 `json:"list_overlap"`
+	ListUnion   [][]float64 `json:"list_union"`
 }
 
 // NewAttendedReport returns the report of what a policy attended to.
@@ -44,6 +48,7 @@ func NewAttendedReport(a *Attended) *AttendedReport {
 			*f.to = append(*f.to, f.v)
 		}
 		r.PageShare, r.PageOverlap, r.PageUnion = append(r.PageShare, l.PageShare), append(r.PageOverlap, l.PageOverlap), append(r.PageUnion, l.PageUnion)
+		r.ListShare, r.ListOverlap, r.ListUnion = append(r.ListShare, l.ListShare), append(r.ListOverlap, l.ListOverlap), append(r.ListUnion, l.ListUnion)
 	}
 	return r
 }
