@@ -31,10 +31,16 @@ var formerKeys = slices.SortedFunc(slices.Values(append(policyKeys(), []schema.F
 	{Name: "prices.utilisation", Now: "prices.utilization"},
 }...)), func(a, b schema.Former) int { return cmp.Compare(a.Name, b.Name) })
 
+// laterPolicyKeys are keys of policies that were never keys of [policy].
+var laterPolicyKeys = []string{"list_overlap", "token_overlap"}
+
 // policyKeys are the keys of policies, which were keys of [policy] before each policy had a section of its own.
 func policyKeys() (former []schema.Former) {
 	for _, section := range policies.Builtin().Sections() {
 		for _, k := range schema.Walk(section.Type, "toml") {
+			if slices.Contains(laterPolicyKeys, k.Name) {
+				continue
+			}
 			name, now := "policy."+k.Name, section.Name+"."+k.Name
 			if i := slices.IndexFunc(former, func(f schema.Former) bool { return f.Name == name }); i >= 0 {
 				former[i].Now += " or " + now

@@ -33,7 +33,7 @@ func drawVerified(t *rapid.T, system string) (sets []string) {
 	add := func(more ...string) { sets = append(sets, more...) }
 	dense := true
 	if slices.Contains([]string{"l3", "gpu-only", "hbm-pim"}, system) {
-		masks := rapid.SampledFrom([]string{"none", "none", "layers", "duo", "streaming", "quest", "lserve", "h2o"}).Draw(t, "masks")
+		masks := rapid.SampledFrom([]string{"none", "none", "layers", "duo", "streaming", "quest", "lserve", "h2o", "csattention"}).Draw(t, "masks")
 		switch dense = false; {
 		case masks == "layers":
 			add(pick("model.window", "1", "64", "700"), pick("model.full_every", "0", "2", "5"))
@@ -46,6 +46,8 @@ func drawVerified(t *rapid.T, system string) (sets []string) {
 			add(drawVerifiedPages(t, system, masks)...)
 		case masks == "h2o" && system == "gpu-only":
 			add("policy.name=h2o", pick("policy.h2o.heavy", "0.0", "0.03", "0.4"))
+		case masks == "csattention" && system == "gpu-only":
+			add(drawVerifiedSearches(t, "gpu")...)
 		default:
 			dense = true
 		}
@@ -53,6 +55,10 @@ func drawVerified(t *rapid.T, system string) (sets []string) {
 	if system == "gpu+cpu" && rapid.Bool().Draw(t, "h2o") {
 		dense = false
 		add("policy.name=h2o", pick("policy.h2o.recent", "0.0", "0.03", "0.4"))
+	}
+	if system == "gpu+cpu" && dense && rapid.Bool().Draw(t, "csattention") {
+		dense = false
+		add(drawVerifiedSearches(t, "host")...)
 	}
 	if slices.Contains([]string{"l3", "gpu+cpu"}, system) && dense && rapid.Bool().Draw(t, "window") { // the rest is attended to elsewhere
 		dense = false
@@ -110,6 +116,21 @@ func drawVerifiedPages(t *rapid.T, system, name string) []string {
 		return append(sets, pick("reuse", "1", "3", "5"), pick("newest", "append", "replace"), pick("static_sparsity", "0.0", "0.5"), pick("stream_device", "gpu", "home"))
 	}
 	return append(sets, pick("skip_layers", "0", "2"))
+}
+
+// drawVerifiedSearches draws CSAttention with few centroids, so that tables of small memories have room.
+func drawVerifiedSearches(t *rapid.T, mode string) []string {
+	sets := []string{"policy.name=csattention", "policy.csattention.mode=" + mode}
+	for _, x := range [...]struct {
+		key string
+		of  []string
+	}{
+		{"centroids", []string{"1", "16"}}, {"select_share", []string{"0.0", "0.05", "0.6"}}, {"recent_tokens", []string{"1", "40"}}, {"period", []string{"1", "3"}},
+		{"select_group", []string{"mean", "per-head"}}, {"search", []string{"causal", "lagged"}}, {"token_overlap", []string{"0.0", "0.4", "1.0"}}, {"list_overlap", []string{"0.0", "1.0"}},
+	} {
+		sets = append(sets, "policy.csattention."+x.key+"="+rapid.SampledFrom(x.of).Draw(t, x.key))
+	}
+	return sets
 }
 
 // TestVerifiedLaws: whatever the system, the tokens of a step, the chance of acceptance, masks, arrivals and small memories, every law
@@ -201,7 +222,7 @@ func TestVerifiedOnce(t *testing.T) {
 func TestVerifiedRefusals(t *testing.T) {
 	for _, c := range []struct{ system, set, want string }{
 		{"l3", "serving.acceptance=0.0", "serving.acceptance = 0: expected more than 0, at most 1, with serving.verified_tokens = 2"},
-		{"gpu-only", "policy.name=csattention", "1 with policy.name = csattention: what several queries of one step attend to together is not modelled; it is for dense, window, streaming, h2o, quest, lserve, duo, hgca"},
+		{"gpu-only", "policy.csattention.token_overlap=1.01", "policy.csattention.token_overlap = 1.01: expected 0 (as by chance) to 1"},
 		{"l3", "serving.verified_overlap=1.01", "serving.verified_overlap = 1.01: expected 0 (as by chance) to 1"},
 		{"l3", "cache.prefix_attention=dimm", `1 with cache.prefix_attention = "dimm"`},
 		{"l3", "run.model=llama-3-70b", "serving.verified_tokens = 20: expected 16 at most with the 8 query heads of a KV head of llama-3-70b"},

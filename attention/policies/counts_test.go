@@ -74,14 +74,14 @@ func TestCSACounts(t *testing.T) {
 	if s.Entries != 8000 || s.Selected != 1600 || s.bytes(128) != 1536*32000+centroids || s.Gathered() != 2*32000 {
 		t.Errorf("%+v: %d bytes, %d entries gathered", s, s.bytes(128), s.Gathered())
 	}
-	if s.attended(32001) != 1632 || s.attended(1000) != 1000 {
-		t.Errorf("%d tokens", s.attended(32001))
+	if s.attended(32001, 0, 1, 0) != 1632 || s.attended(1000, 0, 1, 0) != 1000 {
+		t.Errorf("%d tokens", s.attended(32001, 0, 1, 0))
 	}
 	if got, want := s.buildFLOPs(128, 10, 32000, 4), int64(10*32000*4*128*128*2+32000*128*128*2); got != want {
 		t.Errorf("%d FLOPs, want %d", got, want)
 	}
 	keys.RecentTokens = 0
-	if s := keys.Tables(1, 4); s != (CSATables{8, 4, 1, 1, 1}) || s.attended(2) != 2 || s.attended(3) != 2 {
+	if s := keys.Tables(1, 4); s != (CSATables{8, 4, 1, 1, 1}) || s.attended(2, 0, 1, 0) != 2 || s.attended(3, 0, 1, 0) != 2 {
 		t.Errorf("a prompt of one token: %+v", s)
 	}
 }

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"math"
 	"strconv"
 
 	"github.com/l3sim/l3sim/attention/policy"
@@ -13,8 +14,8 @@ var csattention = policy.Policy{
 	Name: "csattention", Lossy: true, Source: "CSAttention, 2025",
 	About: policy.About{Attends: "the tokens that tables of the query's nearest centroids find, and the newest", Stores: "keys and values of all tokens, tables of about three times as much",
 		Moves: "nothing with mode \"gpu\"; selected keys and values up with \"host\""},
-	Homes: policy.OnGPUs | policy.OnHost,
-	Keys:  CSAttentionSpec{},
+	Homes: policy.OnGPUs | policy.OnHost, Drafts: true,
+	Keys: CSAttentionSpec{},
 	Defaults: `host_overhead = "20us" # as cpu-offload's
 subspaces = 8          # CSAttention, appendix D
 centroids = 128        # CSAttention, appendix D
@@ -27,8 +28,10 @@ weight = "one"         # as published
 search = "causal"      # our choice: a step's query depends on the step before
 period = 1             # CSAttention: a search a step
 mode = "gpu"           # CSAttention's fastest
+token_overlap = 0.4    # a byte model's text, 0.33 to 0.47 by select_share: lab/docs/sparse.md; tokens that a step attends to with serving.verified_tokens > 1
+list_overlap = 0.16    # the same text, 0.13 to 0.21 by centroids: lab/docs/sparse.md; entries that a step reads with serving.verified_tokens > 1
 `,
-	CostKeys: []string{"host_overhead", "mode"},
+	CostKeys: []string{"host_overhead", "mode", "token_overlap", "list_overlap"},
 	CheckAt: func(keys input.Checked, at policy.Place, c *input.Check) {
 		want := "gpu"
 		if at.Apart {
@@ -60,8 +63,14 @@ type CSAttentionSpec struct {
 	SelectGroup  string  `toml:"select_group"`  // what searches: the "mean" of a KV head's queries, or each query head for itself ("per-head")
 	Weight       string  `toml:"weight"`        // of a subspace's scores: "one" or the query's "norm" in it
 	Search       string  `toml:"search"`        // with the step's query ("causal") or with that of the step before ("lagged")
-	Period       int     `toml:"period"`        // steps that share a search
+	Period       int     `toml:"period"`        // steps that share a search; tokens, where a step verifies several
 	Mode         string  `toml:"mode"`          // where tables, keys and values are: "gpu" or "host"
+
+	// TokenOverlap is the share of the tokens that the search of one token of a step finds which that of another one finds for sure, where a step
+	// verifies several (serving.verified_tokens): 1 where all find alike, 0 where they have no more in common than by chance.
+	TokenOverlap float64 `toml:"token_overlap"`
+	// ListOverlap is the same share of the tables' lists in which they look: 1 where their queries have the same nearest centroids.
+	ListOverlap float64 `toml:"list_overlap"`
 }
 
 // Check has the rules of the section [policy.csattention].
@@ -78,6 +87,12 @@ func (s CSAttentionSpec) Check(c *input.Check) {
 	input.OneOf(c, "search", s.Search, "causal", "lagged")
 	input.Within(c, "period", s.Period, 1, 1<<16)
 	input.OneOf(c, "mode", s.Mode, "gpu", "host")
+	for _, x := range [...]struct {
+		key   string
+		share float64
+	}{{"token_overlap", s.TokenOverlap}, {"list_overlap", s.ListOverlap}} {
+		c.That(x.share >= 0 && x.share <= 1, x.key, x.share, "0 (as by chance) to 1 (the searches of a step's tokens are alike)")
+	}
 }
 
 // Overhead returns the time of a parallel region on the host's cores.
@@ -110,9 +125,16 @@ func (s *CSAttentionSpec) Tables(prompt, group int) CSATables {
 	}
 }
 
-// attended returns the most tokens that a query head attends to in a step of that context. It is
-// exact where a list has Selected + Recent entries: a search then never runs out of tokens.
-func (t CSATables) attended(context int) int { return min(context, t.Selected+t.Recent) }
+// attended returns the most tokens that a query head attends to in a step whose last token has that context, the one after ahead others, where it
+// has so many searches. It is exact for one where a list has Selected + Recent entries: a search then never runs out of tokens.
+func (t CSATables) attended(context, ahead, searches int, overlap float64) int {
+	return min(context, t.found(context, ahead, searches, overlap)+t.Recent+ahead)
+}
+
+// found returns how many tokens one or more of several searches find, of those before the recent ones of the step's first token.
+func (t CSATables) found(context, ahead, searches int, overlap float64) int {
+	return unionOf(t.Selected, max(0, context-ahead-t.Recent), searches, overlap)
+}
 
 // bytes returns what the tables and the centroids of a KV head take, for heads of dim elements.
 func (t CSATables) bytes(dim int) int64 {
@@ -128,6 +150,14 @@ func (t CSATables) centroidBytes(dim int) int64 {
 // Gathered returns the entries that a search reads and adds up by token.
 func (t CSATables) Gathered() int64 { return int64(t.Subspaces) * int64(t.Entries) }
 
+// read returns the entries of the lists in which one or more of several searches look, each in one of a subspace.
+func (t CSATables) read(searches int, overlap float64) int64 {
+	if searches == 0 {
+		return 0
+	}
+	return int64(unionOf(t.Subspaces, t.Subspaces*t.Centroids, searches, overlap)) * int64(t.Entries)
+}
+
 // centroidFLOPs returns the operations of finding a query's nearest centroids; trying a new
 // key against all lists takes as many, and Subspaces · Centroids comparisons.
 func (t CSATables) centroidFLOPs(dim int) int64 { return 2 * int64(t.Centroids) * int64(dim) }
@@ -142,7 +172,8 @@ func (t CSATables) buildFLOPs(dim, iterations, prompt, group int) int64 {
 // csaCost is the cost of CSAttention. A search finds a query's nearest centroid of each
 // subspace, adds up the entries of their lists by token, and takes the best tokens. Each new key is
 // tried against all lists. In mode "gpu" the GPUs do all of it, in mode "host" the host's CPUs
-// search, and the keys and values that they find go up to the GPUs, which attend.
+// search, and the keys and values that they find go up to the GPUs, which attend. Of steps that verify drafts, which the paper does not have,
+// csaStep says what their tokens share.
 type csaCost struct {
 	common
 	CSAttentionSpec
@@ -167,9 +198,10 @@ func newCSACost(u *policy.Use) policy.Costs {
 		ofPrompt(policy.Held{Device: policy.Home, Heads: shape.KVHeads, Bytes: lists * csaEntryBytes, Index: true}, s.TableShare, 1),
 		policy.Held{Device: policy.Home, Heads: shape.KVHeads, Bytes: csaElementBytes * int64(s.Centroids) * int64(shape.Dim), Index: true, OfPrompt: true, Most: 1})
 	if c.host && s.Search == "lagged" { // what the next step attends over
+		lists := float64(c.lists()) * unionTimes(1+shape.Ahead(), s.TokenOverlap)
 		c.held = append(c.held,
-			ofPrompt(policy.Held{Device: policy.GPU, Heads: shape.KVHeads, Bytes: shape.Token()}, s.SelectShare*float64(c.lists()), c.lists()),
-			policy.Held{Device: policy.GPU, Heads: shape.KVHeads, Bytes: shape.Token(), Most: s.RecentTokens})
+			ofPrompt(policy.Held{Device: policy.GPU, Heads: shape.KVHeads, Bytes: shape.Token()}, s.SelectShare*lists, int(math.Ceil(lists))),
+			policy.Held{Device: policy.GPU, Heads: shape.KVHeads, Bytes: shape.Token(), Most: s.RecentTokens + shape.Ahead()})
 	}
 	return c
 }
@@ -185,9 +217,32 @@ func (c *csaCost) lists() int {
 	return c.shape.Group()
 }
 
-// searches says that a step searches: the first after the prompt, and each Period-th from there.
-func (s *CSAttentionSpec) searches(r policy.Request) bool {
-	return (r.Context-r.Prompt-1)%s.Period == 0
+// csaWork is what a step's searches and updates take, of all requests and of one head where nothing else is said.
+type csaWork struct {
+	read     int64 // entries of lists, each once
+	gathered int64 // entries that are added to sums
+	scores   int64 // sums by token
+	searches int64 // products of a query with the centroids, in operations
+	tried    int64 // products of new keys with them
+	updates  int64 // bytes of centroids, and of the least entry of each list
+	keep     int   // tokens that a search finds
+	most     int   // searches of a request
+}
+
+// add adds a request, and returns the sums from which each of its searches takes the best.
+func (w *csaWork) add(c *csaCost, r *policy.Request, t *CSATables, made int) (ranked int) {
+	w.tried += t.centroidFLOPs(c.shape.Dim) * int64(1+r.Accepted)
+	w.updates += t.centroidBytes(c.shape.Dim) + csaEntryBytes*int64(t.Subspaces)*int64(t.Centroids)
+	if made == 0 {
+		return 0
+	}
+	n := int64(made)
+	w.read += t.read(made, c.ListOverlap)
+	w.gathered += n * t.Gathered()
+	w.scores += n * int64(r.Context)
+	w.searches += n * t.centroidFLOPs(c.shape.Dim)
+	w.keep, w.most = max(w.keep, t.Selected), max(w.most, made)
+	return r.Context
 }
 
 // Decode returns one class, in which each KV head or query head has tokens of its own, the searches and the
@@ -195,25 +250,19 @@ func (s *CSAttentionSpec) searches(r policy.Request) bool {
 func (c *csaCost) Decode(requests []policy.Request, _ int) *policy.Step {
 	c.reset(len(requests), 3)
 	tokens, ranked, found := c.take(len(requests)), c.take(len(requests)), c.take(len(requests))
-	keep, searches, heads, perHead := 0, int64(0), int64(c.shape.KVHeads*c.lists()), c.SelectGroup == "per-head"
-	var gathered, scores, flops, updates, up int64
-	for i, r := range requests {
-		t := c.tables(r.Prompt)
-		tokens[i], ranked[i] = t.attended(r.Context), 0
+	ahead, perHead := c.shape.Ahead(), c.SelectGroup == "per-head"
+	var w csaWork
+	var up int64
+	for i := range requests {
+		r := &requests[i]
+		t, s := c.tables(r.Prompt), c.together(r)
+		tokens[i], ranked[i] = t.attended(r.Context, ahead, s.lists, c.TokenOverlap), w.add(c, r, &t, s.made)
 		// Searches of one KV head may find tokens that differ, but for the last ones.
-		found[i] = min(r.Context, c.lists()*t.Selected+t.Recent)
+		found[i] = min(r.Context, c.lists()*t.found(r.Context, ahead, s.fetched, c.TokenOverlap)+t.Recent+ahead)
 		up += c.KV(found[i])
-		flops += t.centroidFLOPs(c.shape.Dim) * int64(c.shape.KVHeads)
-		updates += t.centroidBytes(c.shape.Dim) + csaEntryBytes*int64(t.Subspaces)*int64(t.Centroids) // a list's least entry
-		if c.searches(r) {
-			searches++
-			ranked[i], keep = r.Context, max(keep, t.Selected)
-			gathered += t.Gathered()
-			scores += int64(r.Context)
-			flops += t.centroidFLOPs(c.shape.Dim) * heads
-		}
 	}
-	updates *= int64(c.shape.KVHeads)
+	kv, heads := int64(c.shape.KVHeads), int64(c.shape.KVHeads*c.lists())
+	flops, updates := w.tried*kv+w.searches*heads, w.updates*kv
 	class := policy.Class{Device: policy.Home, Heads: c.shape.KVHeads, Tokens: tokens, Paged: policy.Paged{Page: 1, PerQueryHead: perHead}}
 	if c.host {
 		class.Device = policy.GPU
@@ -222,17 +271,21 @@ func (c *csaCost) Decode(requests []policy.Request, _ int) *policy.Step {
 		// sum, clears the sums and goes through them twice for the best. What it finds is copied
 		// to where links read it.
 		c.step.Passes = append(c.step.Passes, policy.Pass{Device: policy.Home, Kernels: 1, FLOPs: flops,
-			Bytes:    updates + csaEntryBytes*gathered*heads + 2*up,
-			Elements: (gathered + 3*scores) * heads})
+			Bytes:    updates + csaEntryBytes*w.read*heads + 2*up,
+			Elements: (w.gathered + 3*w.scores) * heads})
 		c.step.Fetched, c.step.Ahead = found, c.Search == "lagged"
 		return &c.step
 	}
 	c.attend(class)
 	c.pass(1, updates, flops)
-	if searches > 0 {
-		// Sums by token are cleared; each entry is read and added to one.
-		c.pass(2, (scoreBytes*scores+(csaEntryBytes+2*scoreBytes)*gathered)*heads, 0)
-		c.step.Choose = append(c.step.Choose, policy.Choice{Heads: c.shape.KVHeads, Ranked: ranked, Keep: keep, PerQueryHead: perHead})
+	if w.most > 0 {
+		// Sums by token are cleared; each entry is read, and added to one of each search that looks there.
+		c.pass(2, (scoreBytes*w.scores+csaEntryBytes*w.read+2*scoreBytes*w.gathered)*heads, 0)
+		choice := policy.Choice{Heads: c.shape.KVHeads, Ranked: ranked, Keep: w.keep, PerQueryHead: perHead}
+		if ahead > 0 {
+			choice.Lists = w.most
+		}
+		c.step.Choose = append(c.step.Choose, choice)
 	}
 	return &c.step
 }

@@ -17,6 +17,7 @@ type keys struct {
 	TopKLatency, Block, PromptQueries, PinSinks                                     int
 	Subspaces, Centroids, Iterations, RecentTokens, Period                          int
 	StaticSparsity, Heavy, Recent, Beta, Alpha, Share, TableShare, SelectShare      float64
+	TokenOverlap, ListOverlap                                                       float64
 	Newest, StreamDevice, SelectDevice, SelectGroup, SelectPrecision, SummaryDevice string
 	Layout, Weight, Search, Mode                                                    string
 	KeepAll                                                                         bool

@@ -141,7 +141,7 @@ func TestCounts(t *testing.T) {
 		sizes := keysOf[CSAttentionSpec](d.spec).Tables(d.prompt, len(d.q))
 		d.play(t, d.state, d.prompt, func(p *played) {
 			for head, tokens := range p.attended {
-				got, most := len(tokens), sizes.attended(p.context)
+				got, most := len(tokens), sizes.attended(p.context, 0, 1, 0)
 				exact := sizes.Entries >= sizes.Selected+sizes.Recent && p.context-1 >= sizes.Selected+sizes.Recent && d.spec.Period == 1
 				if got > most || got < min(p.context, sizes.Recent) || exact && got != most {
 					t.Fatalf("context %d, head %d: %d tokens, want %d (%+v)", p.context, head, got, most, sizes)

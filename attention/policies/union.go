@@ -27,6 +27,15 @@ func unionOf(chosen, all, choices int, overlap float64) int {
 	return min(max(union, chosen), all)
 }
 
+// unionTimes returns how many times as many pages as one of several choices has their union has at most: as of pages without end.
+func unionTimes(choices int, overlap float64) float64 {
+	times := 1.0
+	for i := 1; i < choices; i++ {
+		times += (1 - overlap) / (1 - overlap + float64(float64(i)*overlap))
+	}
+	return times
+}
+
 // verified is what the tokens of a step read together that verifies several.
 type verified struct {
 	tokens int // that the step verifies

@@ -65,3 +65,34 @@ func TestCSAttentionLayer(t *testing.T) {
 		}
 	}
 }
+
+// TestCSAttentionDrafts: a step of two tokens by hand. Both search, in 8 lists of their own or in the same ones, and find 400 tokens each, 800 or 400 in all; 33 are recent. What
+// is found comes up once; queries, keys and values go down for both. With a lagged search the CPUs do as much beside the step, and the GPUs attend to 400 and 33.
+func TestCSAttentionDrafts(t *testing.T) {
+	sub := scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 8001, Prompt: 8000, Accepted: 1}}, Verified: 2}
+	const heads, kv = 96, 96 * 512
+	link := 4 * 0.79 * 16 * 16e9 * 128 / 130 / 8
+	for overlap, c := range map[string]struct{ lists, found int }{
+		"1.0": {8, 433},
+		"0.0": {16, 33 + 780}, // of 7,969 tokens 7,969 · (1 − (7569/7969)²) = 779.9; of 1,024 lists 1,024 · (1 − (1016/1024)²) = 15.9
+	} {
+		sets := []string{"policy.name=csattention", "policy.csattention.mode=host", "serving.verified_tokens=2", "serving.acceptance=1.0", "policy.csattention.token_overlap=" + overlap, "policy.csattention.list_overlap=" + overlap}
+		for element, of := range map[string]func(bytes float64) float64{
+			"0ps": func(bytes float64) float64 { return bytes / (8 * 25.6e9 * 0.8) },
+			"100ns": func(float64) float64 {
+				return (heads*2*(8*2000+3*8002)*100e-9 + 4*heads*2*128*128/(72e9*0.5)) / 64 // two searches, two new keys
+			},
+		} {
+			bytes := float64(heads*(c.lists*2000*6+128*128*2+8*128*6) + 2*c.found*kv)
+			want := 2*5e-6 + 20e-6 + float64(2*3*heads*128*2+c.found*kv)/link + of(bytes)
+			if got, _ := layerOf(t, gpuCPUOf(t, append(sets, "cpu_offload.element_time="+element)...), sub); math.Abs(got.Seconds()/want-1) > 1e-6 {
+				t.Errorf("overlap %s, %s an element: a layer takes %v s, want %v s", overlap, element, got.Seconds(), want)
+			}
+		}
+		e := gpuCPUOf(t, append(sets, "policy.csattention.search=lagged")...)
+		x := e.Decode(sub.Decode, 0, 0)
+		if got := x.Attend[0].Tokens[0]; got != 433 || x.Fetched[0] != c.found || !x.Ahead {
+			t.Errorf("overlap %s, lagged: %d tokens are attended to, %v come up", overlap, got, x.Fetched)
+		}
+	}
+}

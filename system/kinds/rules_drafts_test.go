@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/attention/policies"
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 )
 
@@ -21,6 +22,27 @@ func TestDraftsOfOthers(t *testing.T) {
 	}
 	_, err = ld.Load(configs.Options{Sets: []string{"run.system=mine", "serving.verified_tokens=2", "serving.acceptance=0.5"}})
 	const want = "1 with run.system = mine, whose steps of several tokens are not modelled; those of l3, gpu-only, hbm-pim, rank-pim, cpu-offload, gpu+cpu are"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
+// TestDraftsOfOtherPolicies: a policy that does not say that its costs count drafts is refused with them, and the message has those that do.
+func TestDraftsOfOtherPolicies(t *testing.T) {
+	list, err := policies.Builtin().With(policy.Policy{
+		Name: "mine", Homes: policy.OnGPUs,
+		Costs:  func(u *policy.Use) policy.Costs { return policies.DenseCosts(u.Shape) },
+		Values: func(*policy.Use) (policy.Values, error) { return nil, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ld, err := Extend(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = ld.Load(configs.Options{Sets: []string{"run.system=gpu-only", "policy.name=mine", "serving.verified_tokens=2", "serving.acceptance=0.5"}})
+	const want = "1 with policy.name = mine: what several queries of one step attend to together is not modelled; it is for dense, window, streaming, h2o, quest, lserve, duo, hgca, csattention"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
