@@ -155,12 +155,12 @@ func (m *Model) embeddingParameters() int64 {
 	return (tables*int64(m.Vocab) + int64(m.MaxPositions)) * int64(m.Hidden)
 }
 
-// WeightBytes returns the bytes of all weights on the GPUs of a replica of the model.
+// WeightBytes returns the bytes of all weights on the GPUs of a replica of the model, with what a server keeps of them in vain.
 func (m *Model) WeightBytes() units.Bytes {
-	return units.Bytes(m.Layers)*m.LayerWeightBytes() + m.elementBytes(m.embeddingParameters())
+	return units.Bytes(m.Layers)*(m.LayerWeightBytes()+m.spareScales()) + m.elementBytes(m.embeddingParameters())
 }
 
-// LayerWeightBytes returns the bytes of one layer's weights.
+// LayerWeightBytes returns the bytes of one layer's weights that kernels read.
 func (m *Model) LayerWeightBytes() units.Bytes {
 	all, _ := m.networks()
 	return m.layerBytes(all)

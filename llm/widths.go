@@ -41,9 +41,13 @@ type Widths struct {
 	// a scale of 16 bits, 51 with a zero of 4 bits besides; 0: they take no room, as scales of rows and tensors.
 	WeightBlock int `toml:"weight_block"`
 	// ExpertTileHidden and ExpertTileFFN are what a server's kernels round the two sides of MXFP4 experts up to when it loads them,
-	// ffn_hidden on each GPU: elements, 0 for none. Memory and time count the padded matrices. vLLM's Marlin kernels have 256 and 128.
+	// ffn_hidden on each GPU: elements, 0 for none. Memory and time count the padded matrices. vLLM's Marlin kernels have 256 and 128, those of
+	// FlashInfer and TensorRT-LLM 256 and 256, of FlashInfer and CUTLASS 128 and 128, of Triton 0 and 64 (vLLM, mxfp4.py at 007d500).
 	ExpertTileHidden int `toml:"expert_tile_hidden"`
 	ExpertTileFFN    int `toml:"expert_tile_ffn"`
+	// ExpertScaleCopies is how many copies of the scales of MXFP4 experts a server keeps beside the one that its kernels read: memory and no
+	// time. vLLM's Triton kernels have a copy in an order of their own, and what was loaded stays: 1.
+	ExpertScaleCopies int `toml:"expert_scale_copies"`
 	// ActivationBits is of what goes into the layers' products: 16 or 8, or 0 for element_bits.
 	// They run at the rate of the wider of this and weight_bits.
 	ActivationBits int `toml:"activation_bits"`
@@ -102,6 +106,7 @@ func (w *Widths) check(c *input.Check, elementBits int) {
 	input.Within(c, "weight_block", w.WeightBlock, 0, 1<<24)
 	input.Within(c, "expert_tile_hidden", w.ExpertTileHidden, 0, mostTile)
 	input.Within(c, "expert_tile_ffn", w.ExpertTileFFN, 0, mostTile)
+	input.Within(c, "expert_scale_copies", w.ExpertScaleCopies, 0, 8)
 	c.That(w.ActivationBits == 0 || w.ActivationBits == 8 || w.ActivationBits == 16, "activation_bits", w.ActivationBits, "16 or 8, or 0 for element_bits")
 	if c.OK() {
 		of, to := max(cmp.Or(w.WeightBits, elementBits), w.ExpertBits), cmp.Or(w.ActivationBits, elementBits)
@@ -239,6 +244,7 @@ const TileDefaults = `
 [model]
 expert_tile_hidden = 0 # none: experts as the checkpoint has them; memory and time of experts of 4 bits
 expert_tile_ffn = 0    # none, as above; memory and time of experts of 4 bits
+expert_scale_copies = 0 # none beside those that kernels read; memory of experts of 4 bits
 `
 
 // LoadedExpert returns the sides of an expert's matrices on one GPU as they are loaded: hidden and its share of ffn_hidden,
@@ -255,6 +261,18 @@ func (m *Model) LoadedExpert() (hidden, ffn int) {
 func (m *Model) padded() bool {
 	_, block := m.ExpertBitsOf()
 	return block > 0 && (m.ExpertTileHidden > 0 || m.ExpertTileFFN > 0)
+}
+
+// spareScales returns the bytes of the scales of a layer's experts that a server keeps and no kernel reads.
+func (m *Model) spareScales() units.Bytes {
+	_, block := m.ExpertBitsOf()
+	if m.ExpertScaleCopies == 0 || block == 0 || m.Experts == 0 {
+		return 0
+	}
+	hidden, ffn := m.LoadedExpert()
+	weights := int64(m.Experts*m.FFNMatrices()) * int64(hidden) * int64(ffn) * int64(m.TensorParallel)
+	kept := int64(math.Round(m.KeptNetwork * float64(weights)))
+	return units.Bytes(m.ExpertScaleCopies) * units.Bytes((weights-kept)/int64(block))
 }
 
 // roundUp returns the least multiple of tile that is at least n, n itself with a tile of 0.

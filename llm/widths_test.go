@@ -40,7 +40,7 @@ func TestWidths(t *testing.T) {
 	for key, w := range map[string]Widths{
 		"kv_bits": {KVBits: 2}, "kv_scales": {KVScales: "head"}, "weight_bits": {WeightBits: 3}, "activation_bits": {ActivationBits: 4},
 		"expert_bits": {ExpertBits: 2}, "attention_bits": {AttentionBits: 12}, "kept_attention": {KeptAttention: 1.5}, "kept_network": {KeptNetwork: -0.5}, "weight_block": {WeightBlock: -1},
-		"expert_tile_hidden": {ExpertTileHidden: 4097}, "expert_tile_ffn": {ExpertTileFFN: -1},
+		"expert_tile_hidden": {ExpertTileHidden: 4097}, "expert_tile_ffn": {ExpertTileFFN: -1}, "expert_scale_copies": {ExpertScaleCopies: 9},
 	} {
 		m := base
 		m.Widths = w
