@@ -11,8 +11,8 @@ import (
 type Spec struct {
 	Name string `toml:"name"` // of the GPU, as results show it
 	// MemoryCapacity is the GPU's memory; MemoryReserve is the part that no
-	// tensor may use (driver context, collectives' buffers, fragmentation): about what a driver
-	// leaves out of the total that it reports.
+	// tensor may use: in the presets about what a driver leaves out of the total that it reports. What a server takes beside tensors is not in that. Logs of vLLM
+	// have 0.16 GiB on one H100 and 0.33 GiB on each of two GPUs with NCCL, and 0.1 to 0.4 GiB of CUDA graphs, up to 2.4 GiB in old versions: to count them, raise this.
 	MemoryCapacity units.Bytes `toml:"memory_capacity"`
 	MemoryReserve  units.Bytes `toml:"memory_reserve"`
 	// MemoryShare is the share of the GPU's memory that the server may use, of what memory_reserve leaves, in every system:
