@@ -71,6 +71,23 @@ func TestSearchesOfDraftsByHand(t *testing.T) {
 	}
 }
 
+// TestFoundOfDrafts: searches of three tokens find some of what comes before the recent tokens of the first, and the GPUs have room for what that of a
+// lagged one finds: a sixteenth of the prompt for each, and 4 recent tokens of the first and 2 more.
+func TestFoundOfDrafts(t *testing.T) {
+	tables := CSATables{Selected: 50, Recent: 4}
+	for context, want := range map[int]int{60: 54, 56: 50, 40: 34, 6: 0, 3: 0} { // 54 · (1 − (4/54)³) = 53.98
+		if found, attended := tables.found(context, 2, 3, 0), tables.attended(context, 2, 3, 0); found != want || attended != min(context, want+6) {
+			t.Errorf("context %d: %d tokens are found of %d", context, found, attended)
+		}
+	}
+	k := newKeys("csattention")
+	k.SelectShare, k.RecentTokens, k.Mode, k.Search, k.TokenOverlap = 1./16, 4, "host", "lagged", 0
+	held, _ := k.spec().Costs(policy.Shape{Layers: 1, QueryHeads: 1, KVHeads: 1, Dim: 8, ElementBits: 16, Apart: true, Verified: 3}).Memory(0)
+	if found, recent := held[3].Tokens(1600, 1703), held[4].Tokens(1600, 1703); found != 300 || recent != 6 {
+		t.Errorf("%d found and %d recent tokens are held", found, recent)
+	}
+}
+
 // drawSearches draws settings of CSAttention, and the shape of a model for them.
 func drawSearches(t *rapid.T) (*keys, policy.Shape) {
 	k, shape := drawSpecOf(t, "csattention"), drawShape(t)
