@@ -46,6 +46,13 @@ func drawModel(t *rapid.T) *llm.Model {
 	if rapid.Bool().Draw(t, "mixture") {
 		m.Experts = number("experts", 2, 40)
 		m.ActiveExperts = number("active experts", 1, m.Experts)
+		m.SharedFFN = m.TensorParallel * of("shared columns", 0, 96)
+		if m.Layers > 1 {
+			m.DenseLayers = number("dense layers", 0, m.Layers-1)
+		}
+		if m.DenseLayers > 0 {
+			m.DenseFFN = 4 * number("dense columns", 1, 999)
+		}
 	}
 	if m.ElementBits == 16 {
 		m.ActivationBits = of("activation bits", 0, 8, 16)
@@ -115,10 +122,16 @@ func (b *bytesOf) copies(bytes float64) float64 {
 // queries is a query and an output of each request and query head.
 func (b *bytesOf) queries(requests, query float64) float64 { return 2 * requests * query * b.dim * b.e }
 
-// network is a feed-forward network, or a mixture of experts.
+// dense is a network of so many columns on a GPU.
+func (b *bytesOf) dense(rows, columns float64) float64 {
+	up := b.up / b.ffn * columns
+	return b.product(rows, b.hidden, up) + rows*(up+columns)*b.e + b.product(rows, columns, b.hidden)
+}
+
+// network is the feed-forward part of the mean layer: a network, or a mixture of experts in some layers or in all.
 func (b *bytesOf) network(m *llm.Model, rows float64) float64 {
 	if m.Experts == 0 {
-		return b.product(rows, b.hidden, b.up) + rows*(b.up+b.ffn)*b.e + b.product(rows, b.ffn, b.hidden)
+		return b.dense(rows, b.ffn)
 	}
 	experts, active := float64(m.Experts), float64(m.ActiveExperts)
 	pairs, touched := rows*active, experts*(1-math.Pow(1-active/experts, rows))
@@ -126,7 +139,12 @@ func (b *bytesOf) network(m *llm.Model, rows float64) float64 {
 	router := b.product(rows, b.hidden, experts) + 2*rows*experts*b.e + 2*pairs*4 // and softmax; indices of 4 bytes are sorted
 	first := rows*b.hidden*b.in + pairs*b.up*b.e
 	second := pairs*(b.up+b.ffn)*b.e + pairs*b.ffn*b.in + pairs*b.hidden*b.e
-	return router + matrices + first + second + (active+1)*rows*b.hidden*b.e // the weighted sum
+	mixture := router + matrices + first + second + (active+1)*rows*b.hidden*b.e // the weighted sum
+	if m.SharedFFN > 0 {
+		mixture += b.dense(rows, float64(m.SharedFFN)/b.gpus) + rows*b.hidden*b.e
+	}
+	dense := float64(m.DenseLayers) / float64(m.Layers)
+	return (1-dense)*mixture + dense*b.dense(rows, float64(m.DenseFFN)/b.gpus)
 }
 
 // TestBytes: what each kind of kernel of a model moves on each GPU, in memory or over links, is what its inputs, weights and outputs have.

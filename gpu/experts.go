@@ -53,14 +53,14 @@ func (s *Spec) groupedCost(l expertLoad, inputs, n, k int, w widths) Cost {
 // and choice, the sorting of pairs by expert, both grouped products with the activation
 // between, and the weighted sum of each token's outputs. Each GPU has the router whole
 // and its columns of every expert, as of a dense network (tensor parallelism); whole
-// experts on different GPUs (expert parallelism) are not modelled.
-func (c *ModelCost) mixture(tokens int) Work {
+// experts on different GPUs (expert parallelism) are not modelled. The sum has the output of shared experts, too.
+func (c *ModelCost) mixture(f *feedForward, tokens int) Work {
 	if tokens <= 0 {
 		return Work{}
 	}
-	s, hidden, active := c.spec, c.model.Hidden, c.model.ActiveExperts
+	s, hidden, active := c.spec, c.model.Hidden, f.active
 	loadedHidden, loadedFFN := c.model.LoadedExpert() // kernels read and multiply what pads the tiles, too
-	l := newExpertLoad(c.experts, active, tokens)
+	l := newExpertLoad(f.experts, active, tokens)
 	const index = 32 // bits of an index of a token
 	grouped := func(inputs, n, k int) Work {
 		of := func(w widths) Work { return s.work(s.groupedCost(l, inputs, n, k, w)).scaled(c.scale.products) }
@@ -69,11 +69,15 @@ func (c *ModelCost) mixture(tokens int) Work {
 		}
 		return of(c.grouped).mean(of(c.uniform), c.keptNetwork)
 	}
+	added := active + 1 // read and written
+	if f.shared > 0 {
+		added++
+	}
 	w := c.product(tokens, c.model.Experts, hidden, c.products)
 	for _, k := range [...]Work{
 		c.small(s.Elementwise(2, tokens, c.model.Experts, c.bits)), c.small(s.Elementwise(2, tokens, active, index)),
-		grouped(tokens, (c.model.FFNMatrices()-1)*loadedFFN, loadedHidden), c.small(c.activation(l.Pairs, c.ffn)),
-		grouped(l.Pairs, loadedHidden, loadedFFN), c.small(s.Elementwise(active+1, tokens, hidden, c.bits)),
+		grouped(tokens, (c.model.FFNMatrices()-1)*loadedFFN, loadedHidden), c.small(c.activation(l.Pairs, f.width)),
+		grouped(l.Pairs, loadedHidden, loadedFFN), c.small(s.Elementwise(added, tokens, hidden, c.bits)),
 	} {
 		w = w.Plus(k)
 	}

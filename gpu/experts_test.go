@@ -123,11 +123,13 @@ func TestGroupedReduces(t *testing.T) {
 func TestGroupedBytes(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	c := NewModelCost(s, loadModel(t, "mixtral-8x7b"))
-	expert := 2 * float64(c.up()*4096)
+	f := &c.feedForwards[0]
+	up := c.up(f.width)
+	expert := 2 * float64(up*4096)
 	for _, tokens := range []int{1, 2, 10, 100, 1000, 100_000} {
-		l := newExpertLoad(c.experts, 2, tokens)
-		activations := 2 * float64(tokens*4096+l.Pairs*c.up())
-		weights := s.groupedCost(l, tokens, c.up(), 4096, uniform(16)).Bytes - activations
+		l := newExpertLoad(f.experts, 2, tokens)
+		activations := 2 * float64(tokens*4096+l.Pairs*up)
+		weights := s.groupedCost(l, tokens, up, 4096, uniform(16)).Bytes - activations
 		want := 8 * (1 - math.Pow(0.75, float64(tokens)))
 		if got := weights / expert; math.Abs(got-want) > 1e-9*want || got > 8 {
 			t.Errorf("%d tokens read %v experts, want %v", tokens, got, want)
@@ -194,7 +196,8 @@ func TestPaddedExperts(t *testing.T) {
 	of := func(bits, ffn, hiddenTile, ffnTile int) Work { // activations of 2,880 columns take a little less than those of 2,944
 		m := &llm.Model{Name: "padded", Layers: 1, Hidden: 3072, Heads: 8, KVHeads: 8, HeadDim: 64, FFNHidden: ffn, GatedFFN: true, Experts: 8, ActiveExperts: 2, Vocab: 1000, ElementBits: 16, TensorParallel: 1}
 		m.ExpertBits, m.ExpertTileHidden, m.ExpertTileFFN = bits, hiddenTile, ffnTile
-		return NewModelCost(s, m).mixture(16)
+		c := NewModelCost(s, m)
+		return c.mixture(&c.feedForwards[0], 16)
 	}
 	if got, whole := of(4, 2880, 256, 128), of(4, 2944, 0, 0); got.Seconds >= whole.Seconds || got.Seconds <= of(4, 2880, 0, 0).Seconds {
 		t.Errorf("padded %+v, whole %+v", got, whole)

@@ -15,7 +15,7 @@ func (c *ModelCost) Iteration(x Shape) Work { return c.IterationParts(x).Total()
 // IterationParts is Iteration by groups of kernels.
 func (c *ModelCost) IterationParts(x Shape) Parts {
 	tokens := x.Decode.Requests + x.Prefills*x.Chunk
-	layer := c.qkvParts(tokens).plus(c.projection(tokens)).plus(c.feedForward(tokens))
+	layer := c.qkvParts(tokens).plus(c.projection(tokens)).plus(c.ffnParts(tokens))
 	layers, windowed := layer.times(c.model.Layers), c.model.WindowedLayers()
 	layers = layers.plus(c.attend(x, 0).times(c.model.Layers - windowed))
 	if windowed > 0 {

@@ -203,6 +203,7 @@ func TestTensorParallelConserves(t *testing.T) {
 			}
 			m.TensorParallel = tp
 			c := NewModelCost(s, &m)
+			f := &c.feedForwards[0]
 			const tokens = 100
 			weights, flops := int64(0), 0.0
 			for _, p := range [][2]int{{c.qkv, m.Hidden}, {m.Hidden, c.attention}} {
@@ -211,11 +212,11 @@ func TestTensorParallelConserves(t *testing.T) {
 			}
 			load := expertLoad{Pairs: tokens, Touched: 1}
 			if m.Experts > 0 {
-				load = newExpertLoad(c.experts, m.ActiveExperts, tokens)
+				load = newExpertLoad(f.experts, m.ActiveExperts, tokens)
 				weights += m.RouterParameters()
 				flops += s.GEMMCost(tokens, m.Experts, m.Hidden, m.ElementBits).FLOPs
 			}
-			for _, p := range [][2]int{{c.up(), m.Hidden}, {m.Hidden, c.ffn}} {
+			for _, p := range [][2]int{{c.up(f.width), m.Hidden}, {m.Hidden, f.width}} {
 				weights += int64(tp) * int64(max(1, m.Experts)) * int64(p[0]) * int64(p[1])
 				flops += float64(tp) * s.groupedCost(load, tokens, p[0], p[1], uniform(m.ElementBits)).FLOPs
 			}

@@ -112,7 +112,7 @@ func (c *ModelCost) layersBeyond(tokens int) (why [Groups]string) {
 	s, hidden := c.spec, c.model.Hidden
 	why[QKVProduct] = s.GEMMBeyond(tokens, c.qkv, hidden)
 	why[ProjectionProduct] = s.GEMMBeyond(tokens, hidden, c.attention)
-	why[FeedForward] = cmp.Or(s.GEMMBeyond(tokens, c.up(), hidden), s.GEMMBeyond(tokens, hidden, c.ffn))
+	why[FeedForward] = c.ffnBeyond(tokens)
 	why[AllReduce] = s.AllReduceBeyond(c.gpus, c.summed(tokens))
 	why[SmallKernels] = s.smallBeyond(tokens)
 	why[Embedding] = why[SmallKernels]

@@ -18,14 +18,13 @@ type ModelCost struct {
 	heads Heads // on each GPU
 	bits  int
 	scale factors
-	// products are of the layers', projections of these before and after attention, grouped of the experts', uniform of the LM head's
-	// and of weights that have the model's own width in spite of the others.
-	products, projections, grouped, uniform widths
-	keptAttention, keptNetwork              float64 // shares of such weights
-	// Widths on each GPU.
-	qkv, attention, ffn, vocab int
-	experts                    []llm.ExpertShare // nil for a dense model
-	verified                   int               // tokens that a decode step verifies
+	// products are of routers, networks of dense feed-forward networks and shared experts, projections of what is before and after
+	// attention, grouped of the experts', uniform of the LM head's and of weights that have the model's own width in spite of the others.
+	products, networks, projections, grouped, uniform widths
+	keptAttention, keptNetwork                        float64 // shares of such weights
+	qkv, attention, vocab                             int     // widths on each GPU
+	feedForwards                                      []feedForward
+	verified                                          int // tokens that a decode step verifies
 
 	decoded [8]decodeSteps // of the latest batches
 	// The latest selection that Select was asked for, and its answer.
@@ -40,14 +39,12 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 	query, kv := m.ShardHeads()
 	in, weights := m.ProductBits()
 	expert, block := m.ExpertBitsOf()
-	feedBlock := 0
-	if m.Experts == 0 {
-		feedBlock = block
-	}
+	_, _, denseBlock := m.DenseProductBits()
 	attentionIn, attention, attentionBlock := m.AttentionProductBits()
 	return &ModelCost{
 		spec: s, model: m, gpus: t, bits: m.ElementBits, scale: s.Scale.factors(),
-		products: widths{In: in, Weights: weights, Out: m.ElementBits, Block: feedBlock}, uniform: uniform(m.ElementBits),
+		products: widths{In: in, Weights: weights, Out: m.ElementBits}, uniform: uniform(m.ElementBits),
+		networks:      widths{In: in, Weights: weights, Out: m.ElementBits, Block: denseBlock},
 		projections:   widths{In: attentionIn, Weights: attention, Out: m.ElementBits, Block: attentionBlock},
 		grouped:       widths{In: in, Weights: expert, Out: m.ElementBits, Block: block},
 		keptAttention: m.KeptAttention, keptNetwork: m.KeptNetwork,
@@ -55,12 +52,11 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 			Query: query, KV: kv, Dim: m.HeadDim, ElementBits: m.ElementBits,
 			KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(), KVFloat: m.KVFloat(),
 		},
-		qkv:       (query + 2*kv) * m.HeadDim,
-		attention: query * m.HeadDim,
-		ffn:       ceilDiv(m.FFNHidden, t),
-		vocab:     ceilDiv(m.Vocab, t),
-		experts:   m.ExpertShares(),
-		verified:  1,
+		qkv:          (query + 2*kv) * m.HeadDim,
+		attention:    query * m.HeadDim,
+		vocab:        ceilDiv(m.Vocab, t),
+		feedForwards: newFeedForwards(m),
+		verified:     1,
 	}
 }
 
@@ -135,49 +131,6 @@ func (c *ModelCost) projection(tokens int) (p Parts) {
 	return p
 }
 
-// FFN returns the norm, which adds the residual, the feed-forward network or the
-// experts, and the all-reduce.
-func (c *ModelCost) FFN(tokens int) Work { return c.feedForward(tokens).Total() }
-
-// feedForward returns the feed-forward network or the experts, with norm, activation and all-reduce.
-func (c *ModelCost) feedForward(tokens int) (p Parts) {
-	small := c.norm(tokens)
-	if c.experts != nil {
-		p[FeedForward] = c.waits(c.mixture(tokens))
-	} else {
-		products, activation := c.network(tokens, c.ffn)
-		p[FeedForward], small = c.waits(products), small.Plus(activation)
-	}
-	p[SmallKernels], p[AllReduce] = c.waits(small), c.allReduce(tokens)
-	return p
-}
-
-// network returns the products of a feed-forward network of that inner width on each GPU, and its activation. The up and gate
-// matrices of a gated network are one product, as serving systems run them.
-func (c *ModelCost) network(tokens, width int) (products, activation Work) {
-	hidden, up := c.model.Hidden, (c.model.FFNMatrices()-1)*width
-	products = c.mixed(tokens, up, hidden, c.products, c.keptNetwork).Plus(c.mixed(tokens, hidden, width, c.products, c.keptNetwork))
-	return products, c.small(c.activation(tokens, width))
-}
-
-// FFNWidth returns the inner columns of the feed-forward network that a GPU computes; 0 for a model of experts.
-func (c *ModelCost) FFNWidth() int {
-	if c.experts != nil {
-		return 0
-	}
-	return c.ffn
-}
-
-// NarrowFFN is FFN where a GPU computes so many of its inner columns and another device the others: the products that the device
-// can run beside, and the rest, which the GPU has whole: activation, norm and all-reduce.
-func (c *ModelCost) NarrowFFN(tokens, width int) (products, rest Work) {
-	_, activation := c.network(tokens, c.ffn)
-	if width > 0 {
-		products, _ = c.network(tokens, width)
-	}
-	return c.waits(products), c.waits(c.norm(tokens).Plus(activation)).Plus(c.allReduce(tokens))
-}
-
 // norm returns a norm of tokens, which adds the residual.
 func (c *ModelCost) norm(tokens int) Work {
 	return c.small(c.spec.small().norm(false, tokens, c.model.Hidden, c.bits))
@@ -193,9 +146,6 @@ func (c *ModelCost) appended(tokens int) Cost {
 	row := float64(elementBytes(2*float64(h.Dim), h.ElementBits)) + h.kvBytes() // of one token and head, read and written
 	return c.spec.small().copies(2, float64(tokens)*float64(h.KV)*row)
 }
-
-// up returns the width on each GPU of what the first product of a network makes.
-func (c *ModelCost) up() int { return (c.model.FFNMatrices() - 1) * c.ffn }
 
 // ProjectionFFN returns Projection plus FFN: what follows attention in a layer.
 func (c *ModelCost) ProjectionFFN(tokens int) Work { return c.Projection(tokens).Plus(c.FFN(tokens)) }
@@ -223,7 +173,7 @@ func (c *ModelCost) embedding(tokens int) (p Parts) {
 // Layers returns what a batch of tokens takes beside attention and the LM head: the embedding, QKV in each layer, and
 // ProjectionFFN in each. far is what all layers together take beyond what was measured, nil for nothing.
 func (c *ModelCost) Layers(tokens int) (embedding, qkv, rest Work, far *Extrapolated) {
-	e, q, p, f := c.embedding(tokens), c.qkvParts(tokens), c.projection(tokens), c.feedForward(tokens)
+	e, q, p, f := c.embedding(tokens), c.qkvParts(tokens), c.projection(tokens), c.ffnParts(tokens)
 	if why := c.layersBeyond(tokens); why != [Groups]string{} {
 		far = &Extrapolated{}
 		far.add(&e, &why, 1)

@@ -66,6 +66,6 @@ func (s *Spec) SustainedParts(p Parts) (seconds [Groups]float64) {
 // first layer's attention, between those of two layers, and after the last, where emitting requests
 // get a token.
 func (c *ModelCost) TaskParts(tokens, emitting int) (entry, block, exit Parts) {
-	qkv, rest := c.qkvParts(tokens), c.projection(tokens).plus(c.feedForward(tokens))
+	qkv, rest := c.qkvParts(tokens), c.projection(tokens).plus(c.ffnParts(tokens))
 	return c.embedding(tokens).plus(qkv), rest.plus(qkv), rest.plus(c.head(emitting))
 }

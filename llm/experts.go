@@ -17,18 +17,6 @@ func (m *Model) checkExperts(c *input.Check) {
 	input.Within(c, "expert_skew", m.ExpertSkew, 0, 4)
 }
 
-// networks returns the feed-forward networks of a layer, and those that a token takes.
-func (m *Model) networks() (all, active int) {
-	if m.Experts == 0 {
-		return 1, 1
-	}
-	return m.Experts, m.ActiveExperts
-}
-
-// RouterParameters returns the parameters of a layer's router, a matrix hidden × experts.
-// Each GPU of a replica has a copy, of which one is counted: it is below 0.1% of a layer.
-func (m *Model) RouterParameters() int64 { return int64(m.Hidden) * int64(m.Experts) }
-
 // ExpertShare is a number of experts that are equally popular, and the probability that
 // a token takes one of them.
 type ExpertShare struct {

@@ -103,7 +103,7 @@ func TestGPTOSS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	active := int64(m.Layers)*m.layerParameters(m.ActiveExperts) + int64(m.Vocab)*int64(m.Hidden)
+	active := m.ActiveParameters() - int64(m.Vocab)*int64(m.Hidden)
 	if math.Abs(float64(active)/5.13e9-1) > 0.001 {
 		t.Errorf("%d active parameters", active)
 	}

@@ -51,6 +51,15 @@ var families = []family{
 	{types: []string{"qwen3_moe"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "moe_intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true,
 		experts: "num_experts", active: "num_experts_per_tok", windows: true},
+	{types: []string{"glm4_moe"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
+		ffn: "moe_intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true,
+		experts: "n_routed_experts", active: "num_experts_per_tok"},
+	{types: []string{"minimax_m2"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
+		ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true,
+		experts: "num_local_experts", active: "num_experts_per_tok"},
+	{types: []string{"qwen2_moe"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
+		ffn: "moe_intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true,
+		experts: "num_experts", active: "num_experts_per_tok", windows: true},
 	// ChatGLM 2 and 3, GLM-4-9B: keys of Megatron.
 	{types: []string{"chatglm"}, layers: "num_layers", hidden: "hidden_size", heads: "num_attention_heads", ffn: "ffn_hidden_size",
 		kvHeads: "multi_query_group_num", headDim: "kv_channels", gated: true, vocab: "padded_vocab_size"},
@@ -188,6 +197,7 @@ func (r *reader) model(f *family) *Model {
 		if inMXFP4(r.kind, r.keys) {
 			m.ExpertBits = 4
 		}
+		r.beside(m)
 	}
 	switch r.kind {
 	case "qwen": // its width is that of gate and up together

@@ -9,8 +9,6 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-const denseLayers = "layers without experts"
-
 // notModelled are features that Model does not describe, by the keys that tell them. A model has the feature unless the key is
 // null, false, 0, "" or [], or the value beside it, in a list in each place.
 var notModelled = []struct {
@@ -24,10 +22,7 @@ var notModelled = []struct {
 	{"layers of state spaces or convolutions", nil, []string{"ssm_state_size", "mamba_num_heads", "mamba_d_state", "mamba_d_ssm", "mamba_n_heads", "ssm_cfg", "hybrid_override_pattern", "layers_block_type",
 		"block_types", "mb_per_layer", "attn_layer_period", "conv_L_cache", "full_attn_idxs"}},
 	{"attention in chunks", nil, []string{"attention_chunk_size"}},
-	{"shared experts", nil, []string{"n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts", "shared_expert_intermediate_size",
-		"moe_shared_expert_intermediate_size", "shared_intermediate_size", "share_expert_dim"}},
-	{denseLayers, nil, []string{"first_k_dense_replace", "mlp_only_layers", "num_dense_layers", "n_dense_layers", "moe_layer_start_index"}},
-	{denseLayers, 1.0, []string{"moe_layer_freq", "decoder_sparse_step", "interleave_moe_layer_step", "moe_every_n_layers", "expert_interval", "moe_layer_interval"}},
+	{"layers with experts in an order of their own", 1.0, []string{"interleave_moe_layer_step", "moe_every_n_layers", "expert_interval", "moe_layer_interval"}},
 	{"a dense network beside the experts", nil, []string{"parallel_attn_mlp_res", "enable_moe_block"}},
 	{"heads that differ between layers", nil, []string{"global_head_dim", "num_global_key_value_heads", "swa_head_dim", "swa_num_key_value_heads", "swa_num_attention_heads"}},
 	{"keys and values that layers share", nil, []string{"num_kv_shared_layers", "cla_share_factor", "use_cla"}},
@@ -38,7 +33,7 @@ var notModelled = []struct {
 
 // refusedTypes are types whose keys do not tell what Model lacks.
 var refusedTypes = map[string]string{
-	"llama4": "shared experts", "llama4_text": "shared experts", "deepseek_v4": "compressed attention", "kimi_linear": "layers of linear attention", "jamba": "layers of state spaces", "rwkv": "recurrent layers",
+	"llama4": "attention in chunks", "llama4_text": "attention in chunks", "deepseek_v4": "compressed attention", "kimi_linear": "layers of linear attention", "jamba": "layers of state spaces", "rwkv": "recurrent layers",
 	"mamba": "layers of state spaces", "mamba2": "layers of state spaces", "falcon_mamba": "layers of state spaces", "recurrent_gemma": "recurrent layers", "minimax": "layers of linear attention",
 	"minimax_text_01": "layers of linear attention", "qwen3_next": "layers of linear attention", "lfm2": "layers of convolutions", "dbrx": "keys within attn_config and ffn_config",
 }
@@ -54,11 +49,7 @@ func refused(keys map[string]any, kind string) *input.Error {
 	if what := refusedTypes[kind]; what != "" {
 		return &input.Error{Key: "model_type", Value: fmt.Sprintf("%q", kind), Expected: without(what)}
 	}
-	dense := expertsKey(keys) == ""
 	for _, f := range notModelled {
-		if f.what == denseLayers && dense {
-			continue
-		}
 		for _, key := range f.keys {
 			if v := keys[key]; !isNone(v, f.none) {
 				return refuse(key, f.what)
@@ -87,9 +78,6 @@ func refused(keys map[string]any, kind string) *input.Error {
 
 // without is what a file with a feature should have been. One thing "is", several "are" not modelled.
 func without(what string) string {
-	if what == denseLayers {
-		return "experts in every layer: layers without any are not modelled"
-	}
 	verb := "are"
 	if strings.HasPrefix(what, "a ") || strings.HasPrefix(what, "an ") || !strings.HasPrefix(what, "layers") && strings.Contains(what, "attention") {
 		verb = "is"

@@ -25,8 +25,8 @@ type matrix struct {
 	parameters int64
 }
 
-// matrices returns those of a layer, of each expert by itself or of all as of one.
-func (m *Model) matrices(eachExpert bool) (all []matrix) {
+// matrices returns those of a layer with that network, of each expert by itself or of all as of one.
+func (m *Model) matrices(n *Network, eachExpert bool) (all []matrix) {
 	attention := []string{"self_attn", "attention", "attn"}
 	head := int64(m.Hidden) * int64(m.HeadDim)
 	query, kv := head*int64(m.Heads), head*int64(m.KVHeads)
@@ -38,18 +38,24 @@ func (m *Model) matrices(eachExpert bool) (all []matrix) {
 	if m.GatedFFN {
 		leaves = append(leaves, []string{"gate_proj", "gate_up_proj", "w1"})
 	}
-	experts, each := max(1, m.Experts), int64(m.Hidden)*int64(m.FFNHidden)
+	add := func(width int, parents ...string) {
+		for _, l := range leaves {
+			all = append(all, matrix{networkMatrices, parents, l, int64(m.Hidden) * int64(width)})
+		}
+	}
+	if n.Experts == 0 {
+		add(n.Width, "mlp", "feed_forward")
+		return all
+	}
+	experts, width := n.Experts, n.Width
 	if !eachExpert {
-		experts, each = 1, each*int64(experts)
+		experts, width = 1, width*experts
 	}
 	for e := range experts {
-		parents := []string{"mlp", "feed_forward"}
-		if m.Experts > 0 {
-			parents = []string{fmt.Sprint("mlp.experts.", e), fmt.Sprint("block_sparse_moe.experts.", e)}
-		}
-		for _, l := range leaves {
-			all = append(all, matrix{networkMatrices, parents, l, each})
-		}
+		add(width, fmt.Sprint("mlp.experts.", e), fmt.Sprint("block_sparse_moe.experts.", e))
+	}
+	if n.Shared > 0 {
+		add(n.Shared, "mlp.shared_experts", "mlp.shared_expert", "feed_forward.shared_expert")
 	}
 	return all
 }
@@ -176,7 +182,7 @@ func (c *checkpoint) keep(m *Model) (wide []string, ok bool) {
 	}
 	skipped, quantised := newModules(list), newModules(only)
 	eachExpert := slices.ContainsFunc(list, expertOf.MatchString)
-	if number := m.Layers * (4 + 3*max(1, m.Experts)); skipped == nil || quantised == nil || !eachExpert && m.Layers > mostLayers || eachExpert && number > mostMatrices {
+	if number := m.Layers * (7 + 3*max(1, m.Experts)); skipped == nil || quantised == nil || !eachExpert && m.Layers > mostLayers || eachExpert && number > mostMatrices {
 		return nil, false
 	}
 	counts := m.count(eachExpert, func(layer int, x *matrix) bool {
@@ -222,29 +228,41 @@ func (k *keptCount) words(what string) (words []string) {
 	return words
 }
 
-// count counts by kind the matrices of all layers that are kept.
+// count counts by kind the matrices of all layers that are kept. Dense layers of a mixture are the first ones.
 func (m *Model) count(eachExpert bool, kept func(layer int, x *matrix) bool) (counts [2]keptCount) {
-	all := m.matrices(eachExpert)
-	for l := range m.Layers {
-		var here, of [2]int64
-		for i := range all {
-			x := &all[i]
-			of[x.kind] += x.parameters
-			if kept(l, x) {
-				here[x.kind] += x.parameters
+	layer := 0
+	for _, n := range m.Networks() {
+		all := m.matrices(&n, eachExpert)
+		for range n.Layers {
+			for k, c := range countLayer(all, func(x *matrix) bool { return kept(layer, x) }) {
+				counts[k].add(layer, c.kept, c.total)
 			}
-		}
-		for k := range counts {
-			c := &counts[k]
-			c.kept, c.total = c.kept+here[k], c.total+of[k]
-			if here[k] == of[k] {
-				c.whole = append(c.whole, l)
-			} else if here[k] > 0 {
-				c.part = append(c.part, l)
-			}
+			layer++
 		}
 	}
 	return counts
+}
+
+// countLayer counts by kind the matrices of a layer that are kept.
+func countLayer(all []matrix, kept func(x *matrix) bool) (counts [2]keptCount) {
+	for i := range all {
+		x := &all[i]
+		counts[x.kind].total += x.parameters
+		if kept(x) {
+			counts[x.kind].kept += x.parameters
+		}
+	}
+	return counts
+}
+
+// add adds a layer of which so many parameters are kept, of a total.
+func (k *keptCount) add(layer int, kept, total int64) {
+	k.kept, k.total = k.kept+kept, k.total+total
+	if kept == total {
+		k.whole = append(k.whole, layer)
+	} else if kept > 0 {
+		k.part = append(k.part, layer)
+	}
 }
 
 // layerList names layers, a few one by one.

@@ -28,7 +28,8 @@ type Model struct {
 	// ExpertSkew is the exponent s of the experts' popularity, which falls with rank i as
 	// i^-s (Zipf's law). 0: all are equally popular, to which training balances them.
 	ExpertSkew float64 `toml:"expert_skew"`
-	Vocab      int     `toml:"vocab"` // entries of the token embedding and of the LM head
+	Beside
+	Vocab int `toml:"vocab"` // entries of the token embedding and of the LM head
 	// TiedEmbedding says that input embedding and LM head share one matrix.
 	TiedEmbedding bool `toml:"tied_embedding"`
 	// MaxPositions is the number of learned position embeddings, 0 where
@@ -62,6 +63,7 @@ func (m *Model) Check(c *input.Check) {
 	c.That(m.Context != 1, "context", m.Context, "0 (no limit), or at least 2: a token of the prompt and one of the answer")
 	c.That(m.ElementBits == 8 || m.ElementBits == 16, "element_bits", m.ElementBits, "8 or 16")
 	m.checkExperts(c)
+	m.Beside.check(c, m)
 	m.Widths.check(c, m.ElementBits)
 	m.Windows.check(c)
 	c.That(m.Window == 0 || m.KVScales != ChannelScales, "kv_scales", m.KVScales, "\"token\" or \"tensor\" with model.window = %d: what keeps a window has no groups of tokens", m.Window)
@@ -85,14 +87,19 @@ const mostParameters = 1 << 56
 // parameters is Parameters without overflow.
 func (m *Model) parameters() float64 {
 	h, heads := float64(m.Hidden), float64(m.Heads+2*m.KVHeads)+float64(m.Heads)
-	experts, _ := m.networks()
-	rows, columns := h, float64(m.FFNHidden)
-	if m.padded() {
-		hidden, ffn := m.LoadedExpert()
-		rows, columns = float64(hidden), float64(ffn)*float64(m.TensorParallel)
+	attention := float64(h * heads * float64(m.HeadDim))
+	sum := float64(float64(2*m.Vocab+m.MaxPositions) * h)
+	for _, n := range m.Networks() {
+		rows, columns := h, float64(n.Width)
+		if n.Experts > 0 && m.padded() {
+			hidden, ffn := m.LoadedExpert()
+			rows, columns = float64(hidden), float64(ffn)*float64(m.TensorParallel)
+		}
+		network := float64(float64(max(1, n.Experts)*m.FFNMatrices())*rows*columns) + float64(float64(m.FFNMatrices()*n.Shared)*h)
+		layer := attention + network + float64(h*float64(n.Experts))
+		sum += float64(float64(n.Layers) * layer)
 	}
-	layer := float64(h*heads*float64(m.HeadDim)) + float64(float64(experts*m.FFNMatrices())*rows*columns) + float64(h*float64(m.Experts))
-	return float64(float64(m.Layers)*layer) + float64(float64(2*m.Vocab+m.MaxPositions)*h)
+	return sum
 }
 
 // largest returns the size that is most out of proportion, for an error.
@@ -100,7 +107,8 @@ func (m *Model) largest() (key string, value int) {
 	for _, size := range []struct {
 		key   string
 		value int
-	}{{"hidden", m.Hidden}, {"heads", m.Heads}, {"ffn_hidden", m.FFNHidden}, {"vocab", m.Vocab}, {"layers", m.Layers}, {"max_positions", m.MaxPositions}} {
+	}{{"hidden", m.Hidden}, {"heads", m.Heads}, {"ffn_hidden", m.FFNHidden},
+		{"dense_ffn_hidden", m.DenseFFN}, {"shared_ffn_hidden", m.SharedFFN}, {"vocab", m.Vocab}, {"layers", m.Layers}, {"max_positions", m.MaxPositions}} {
 		if size.value > value {
 			key, value = size.key, size.value
 		}
@@ -124,26 +132,30 @@ func (m *Model) FFNMatrices() int {
 	return 2
 }
 
-// LayerParameters returns the parameters of one layer's matrices: QKV generation, projection,
-// router and all feed-forward networks. Biases and norms (below 0.1%) are left out.
-func (m *Model) LayerParameters() int64 {
-	all, _ := m.networks()
-	return m.layerParameters(all)
+// Parameters returns those of all matrices: layers, embedding and LM head. Biases and norms (below 0.1%) are left out.
+func (m *Model) Parameters() int64 { return m.allParameters(false) }
+
+// ActiveParameters returns those that a token takes, without the experts that its routers do not pick.
+func (m *Model) ActiveParameters() int64 { return m.allParameters(true) }
+
+func (m *Model) allParameters(active bool) int64 {
+	sum := m.embeddingParameters()
+	for _, n := range m.Networks() {
+		sum += int64(n.Layers) * (m.attentionParameters(m.Heads, m.KVHeads) + n.parameters(m, active))
+	}
+	return sum
 }
 
-// layerParameters is LayerParameters with a number of feed-forward networks.
-func (m *Model) layerParameters(networks int) int64 {
-	return m.attentionParameters(m.Heads, m.KVHeads) + m.RouterParameters() + m.networkParameters(networks)
+// LayerParameters returns the parameters of one layer's matrices, of one with experts where layers differ: QKV generation, projection,
+// router and all feed-forward networks. Biases and norms (below 0.1%) are left out.
+func (m *Model) LayerParameters() int64 {
+	n := m.mixture()
+	return m.attentionParameters(m.Heads, m.KVHeads) + n.parameters(m, false)
 }
 
 // attentionParameters returns those of QKV generation and projection of that many query and KV heads.
 func (m *Model) attentionParameters(query, kv int) int64 {
 	return int64(m.Hidden) * int64(2*query+2*kv) * int64(m.HeadDim)
-}
-
-// networkParameters returns those of a number of feed-forward networks.
-func (m *Model) networkParameters(networks int) int64 {
-	return int64(networks) * int64(m.FFNMatrices()) * int64(m.Hidden) * int64(m.FFNHidden)
 }
 
 // embeddingParameters returns the parameters of token and position embeddings and of the LM head.
@@ -157,31 +169,33 @@ func (m *Model) embeddingParameters() int64 {
 
 // WeightBytes returns the bytes of all weights on the GPUs of a replica of the model, with what a server keeps of them in vain.
 func (m *Model) WeightBytes() units.Bytes {
-	return units.Bytes(m.Layers)*(m.LayerWeightBytes()+m.spareScales()) + m.elementBytes(m.embeddingParameters())
+	return m.layersBytes(false) + units.Bytes(m.Layers-m.DenseLayers)*m.spareScales() + m.elementBytes(m.embeddingParameters())
 }
 
-// LayerWeightBytes returns the bytes of one layer's weights that kernels read.
-func (m *Model) LayerWeightBytes() units.Bytes {
-	all, _ := m.networks()
-	return m.layerBytes(all)
-}
+// ActiveLayersBytes returns the bytes of the weights of all layers that a token needs, without the experts that it does not take.
+func (m *Model) ActiveLayersBytes() units.Bytes { return m.layersBytes(true) }
 
-// layerBytes returns the bytes of the weights of one layer with a number of feed-forward networks.
-func (m *Model) layerBytes(networks int) units.Bytes {
-	attention := m.attentionBytes(m.attentionParameters(m.headsOnGPUs()))
-	weights := m.networkParameters(networks)
-	if m.padded() {
-		hidden, ffn := m.LoadedExpert()
-		weights = int64(networks) * int64(m.FFNMatrices()) * int64(hidden) * int64(ffn) * int64(m.TensorParallel)
+func (m *Model) layersBytes(active bool) (sum units.Bytes) {
+	for _, n := range m.Networks() {
+		sum += units.Bytes(n.Layers) * m.layerBytes(&n, active)
 	}
-	return attention + m.weightBytes(m.RouterParameters()) + m.networkBytes(weights)
+	return sum
 }
 
-// ActiveLayerWeightBytes returns the bytes of the weights of one layer that a token
-// needs, without the experts that it does not take.
+// LayerWeightBytes returns the bytes of the weights of one layer, of one with experts where layers differ.
+func (m *Model) LayerWeightBytes() units.Bytes {
+	n := m.mixture()
+	return m.layerBytes(&n, false)
+}
+
+// ActiveLayerWeightBytes is LayerWeightBytes of what a token needs, without the experts that it does not take.
 func (m *Model) ActiveLayerWeightBytes() units.Bytes {
-	_, active := m.networks()
-	return m.layerBytes(active)
+	n := m.mixture()
+	return m.layerBytes(&n, true)
+}
+
+func (m *Model) layerBytes(n *Network, active bool) units.Bytes {
+	return m.attentionBytes(m.attentionParameters(m.headsOnGPUs())) + n.bytes(m, active)
 }
 
 // KVBytesPerTokenLayer returns the KV cache of one token in one layer:
@@ -218,9 +232,9 @@ func (m *Model) ActivationBytes(tokens int) units.Bytes {
 	stream := int64(m.Hidden) * int64(m.TensorParallel)
 	query, kv := m.headsOnGPUs()
 	attention := int64(2*query+2*kv) * int64(m.HeadDim)
-	feedForward := int64(m.FFNMatrices()-1) * int64(m.FFNHidden)
-	if m.Experts > 0 {
-		feedForward = int64(m.ActiveExperts) * (feedForward + stream)
+	feedForward := int64(0)
+	for _, n := range m.Networks() {
+		feedForward = max(feedForward, n.activations(m, stream))
 	}
 	token := 2*stream + max(attention, feedForward)
 	if float64(tokens)*float64(token)*float64(m.ElementBits)/8 >= mostActivations {

@@ -209,7 +209,8 @@ func TestScalesOfGroups(t *testing.T) {
 func TestMatricesByHand(t *testing.T) {
 	parameters := func(m Model, eachExpert bool) (n []int64) {
 		m.Hidden, m.Heads, m.KVHeads, m.HeadDim, m.FFNHidden = 6, 4, 1, 2, 5
-		for _, x := range m.matrices(eachExpert) {
+		layer := m.mixture()
+		for _, x := range m.matrices(&layer, eachExpert) {
 			n = append(n, x.parameters)
 		}
 		return n
@@ -221,6 +222,7 @@ func TestMatricesByHand(t *testing.T) {
 	}{
 		{Model{}, false, []int64{48, 12, 12, 48, 30, 30}}, {Model{GatedFFN: true}, true, []int64{48, 12, 12, 48, 30, 30, 30}},
 		{Model{Experts: 3, GatedFFN: true}, false, []int64{48, 12, 12, 48, 90, 90, 90}}, {Model{Experts: 3}, true, []int64{48, 12, 12, 48, 30, 30, 30, 30, 30, 30}},
+		{Model{Experts: 3, Beside: Beside{SharedFFN: 7}}, false, []int64{48, 12, 12, 48, 90, 90, 42, 42}},
 	} {
 		if got := parameters(c.m, c.each); !slices.Equal(got, c.want) {
 			t.Errorf("%d experts, each %v: %v, want %v", c.m.Experts, c.each, got, c.want)

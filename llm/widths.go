@@ -157,6 +157,12 @@ func (m *Model) AttentionProductBits() (activations, weights, block int) {
 	return activations, weights, m.scaleBlock(weights)
 }
 
+// DenseProductBits is AttentionProductBits of dense networks and shared experts.
+func (m *Model) DenseProductBits() (activations, weights, block int) {
+	activations, weights = m.ProductBits()
+	return activations, weights, m.scaleBlock(weights)
+}
+
 // scaleBlock returns how many weights of that many bits share a byte of scales.
 func (m *Model) scaleBlock(bits int) int {
 	if bits >= 16 {
@@ -283,9 +289,15 @@ func roundUp(n, tile int) int {
 	return (n + tile - 1) / tile * tile
 }
 
-// networkBytes returns the bytes of n weights of feed-forward networks, with their scales.
-func (m *Model) networkBytes(n int64) units.Bytes {
+// expertBytes returns the bytes of n weights of experts, with their scales.
+func (m *Model) expertBytes(n int64) units.Bytes {
 	bits, block := m.ExpertBitsOf()
+	return m.mixedBytes(n, bits, block, m.KeptNetwork)
+}
+
+// denseBytes returns the bytes of n weights of dense networks or of shared experts, with their scales.
+func (m *Model) denseBytes(n int64) units.Bytes {
+	_, bits, block := m.DenseProductBits()
 	return m.mixedBytes(n, bits, block, m.KeptNetwork)
 }
 

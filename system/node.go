@@ -98,7 +98,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 		unitBytes: int64(n.memory.Unit),
 		bounds: bounds{
 			hbm: units.Bandwidth(m.TensorParallel) * n.cfg.GPU.MemoryBandwidth, kvToken: units.Bytes(m.Layers) * flow.NewAttends(n.hw).KV(1),
-			weights: units.Bytes(m.Layers) * m.ActiveLayerWeightBytes(),
+			weights: m.ActiveLayersBytes(),
 		},
 	}
 	if n.cfg.Serving.Verified() > 1 {

@@ -1,0 +1,108 @@
+package gpu
+
+import "github.com/l3sim/l3sim/llm"
+
+// feedForward is the feed-forward part of some layers, as each GPU of a replica has it.
+type feedForward struct {
+	share   float64           // of the layers that have it
+	width   int               // inner columns of a dense network, or of each expert
+	experts []llm.ExpertShare // nil for a dense network
+	active  int               // experts of a token
+	shared  int               // inner columns of the network that every token takes beside its experts
+}
+
+func newFeedForwards(m *llm.Model) (all []feedForward) {
+	for _, n := range m.Networks() {
+		f := feedForward{
+			share: float64(n.Layers) / float64(m.Layers), width: ceilDiv(n.Width, m.TensorParallel),
+			active: n.Active, shared: ceilDiv(n.Shared, m.TensorParallel),
+		}
+		if n.Experts > 0 {
+			f.experts = m.ExpertShares()
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// FFN returns the norm, which adds the residual, the feed-forward network or the
+// experts, and the all-reduce: of the mean layer where layers differ.
+func (c *ModelCost) FFN(tokens int) Work { return c.ffnParts(tokens).Total() }
+
+// ffnParts returns FFN by groups. Of two kinds of layers it is the mean.
+func (c *ModelCost) ffnParts(tokens int) Parts {
+	p := c.feedForward(&c.feedForwards[0], tokens)
+	if len(c.feedForwards) == 1 {
+		return p
+	}
+	last := &c.feedForwards[1]
+	q := c.feedForward(last, tokens)
+	for i := range p {
+		p[i] = p[i].mean(q[i], last.share)
+	}
+	return p
+}
+
+// feedForward returns the feed-forward part of a layer, with norm, activation and all-reduce.
+func (c *ModelCost) feedForward(f *feedForward, tokens int) (p Parts) {
+	small := c.norm(tokens)
+	switch {
+	case f.experts == nil:
+		products, activation := c.network(tokens, f.width)
+		p[FeedForward], small = c.waits(products), small.Plus(activation)
+	case f.shared > 0:
+		products, activation := c.network(tokens, f.shared)
+		p[FeedForward], small = c.waits(c.mixture(f, tokens).Plus(products)), small.Plus(activation)
+	default:
+		p[FeedForward] = c.waits(c.mixture(f, tokens))
+	}
+	p[SmallKernels], p[AllReduce] = c.waits(small), c.allReduce(tokens)
+	return p
+}
+
+// network returns the products of a dense network of that inner width on each GPU, and its activation. The up and gate
+// matrices of a gated network are one product, as serving systems run them.
+func (c *ModelCost) network(tokens, width int) (products, activation Work) {
+	hidden, up := c.model.Hidden, c.up(width)
+	products = c.mixed(tokens, up, hidden, c.networks, c.keptNetwork).Plus(c.mixed(tokens, hidden, width, c.networks, c.keptNetwork))
+	return products, c.small(c.activation(tokens, width))
+}
+
+// up returns the columns of the first product of a network of that inner width.
+func (c *ModelCost) up(width int) int { return (c.model.FFNMatrices() - 1) * width }
+
+// FFNWidth returns the inner columns of the feed-forward network that a GPU computes; 0 for a model of experts.
+func (c *ModelCost) FFNWidth() int {
+	if f := &c.feedForwards[0]; len(c.feedForwards) == 1 && f.experts == nil {
+		return f.width
+	}
+	return 0
+}
+
+// NarrowFFN is FFN of a dense model where a GPU computes so many of its inner columns and another device the others: the products that
+// the device can run beside, and the rest, which the GPU has whole: activation, norm and all-reduce.
+func (c *ModelCost) NarrowFFN(tokens, width int) (products, rest Work) {
+	_, activation := c.network(tokens, c.FFNWidth())
+	if width > 0 {
+		products, _ = c.network(tokens, width)
+	}
+	return c.waits(products), c.waits(c.norm(tokens).Plus(activation)).Plus(c.allReduce(tokens))
+}
+
+// ffnBeyond says how a product of a feed-forward network lies beyond what was measured, "" where none does. Of experts it knows the
+// products of one.
+func (c *ModelCost) ffnBeyond(tokens int) (why string) {
+	hidden := c.model.Hidden
+	for i := range c.feedForwards {
+		f := &c.feedForwards[i]
+		for _, width := range [...]int{f.width, f.shared} {
+			if width > 0 && why == "" {
+				why = c.spec.GEMMBeyond(tokens, c.up(width), hidden)
+			}
+			if width > 0 && why == "" {
+				why = c.spec.GEMMBeyond(tokens, hidden, width)
+			}
+		}
+	}
+	return why
+}

@@ -1,0 +1,91 @@
+package llm
+
+import "fmt"
+
+// Keys of shared experts, as families call them: how many there are, each as wide as the others, or how wide all are together.
+var (
+	sharedKeys      = []string{"n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"}
+	sharedWidthKeys = []string{"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size", "share_expert_dim"}
+)
+
+// beside reads what a mixture of experts has besides the experts of its routers: shared ones, and layers without any.
+func (r *reader) beside(m *Model) {
+	if m.ActiveExperts > m.Experts {
+		r.fail(r.family.active, fmt.Sprintf("at most %s = %d", r.family.experts, m.Experts))
+	}
+	if key := firstOf(r.keys, sharedWidthKeys); !isNone(r.keys[key], nil) {
+		m.SharedFFN = r.whole(key)
+	} else if key := firstOf(r.keys, sharedKeys); !isNone(r.keys[key], nil) {
+		m.SharedFFN = r.whole(key) * m.FFNHidden
+	}
+	for layer := range m.Layers {
+		if r.bad == nil && r.denseLayer(layer, m.Layers) {
+			m.DenseLayers++
+		}
+	}
+	if r.bad != nil || m.DenseLayers == 0 {
+		return
+	}
+	m.DenseFFN = r.whole("intermediate_size")
+	if m.DenseLayers == m.Layers {
+		r.fail(r.family.experts, "a layer with experts: by the other keys all are dense")
+	}
+}
+
+// denseLayer says that a layer has a dense network in place of experts.
+func (r *reader) denseLayer(layer, layers int) bool {
+	for _, key := range []string{"first_k_dense_replace", "num_dense_layers", "n_dense_layers", "moe_layer_start_index"} {
+		if layer < r.count(key, 0) {
+			return true
+		}
+	}
+	// Every n-th layer has experts: the last of n in Qwen's models, the first one in DeepSeek's.
+	if n := r.count("decoder_sparse_step", 1); (layer+1)%n != 0 {
+		return true
+	}
+	for _, key := range []string{"mlp_only_layers", "moe_layer_freq", "mlp_layer_types"} {
+		switch v := r.keys[key].(type) {
+		case []any:
+			if key != "mlp_only_layers" && len(v) != layers {
+				r.fail(key, fmt.Sprintf("%d entries, one for each layer, not %d", layers, len(v)))
+			} else if r.listedDense(key, v, layer) {
+				return true
+			}
+		case float64:
+			if n := r.whole(key); n > 0 && layer%n != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// listedDense says that a list, of dense layers or of a word for each layer, has a layer as dense.
+func (r *reader) listedDense(key string, list []any, layer int) bool {
+	if key == "mlp_only_layers" {
+		for _, v := range list {
+			if n, ok := v.(float64); !ok || n < 0 || n != float64(int(n)) {
+				r.fail(key, "whole numbers, from 0 on")
+			} else if int(n) == layer {
+				return true
+			}
+		}
+		return false
+	}
+	switch list[layer] {
+	case 0.0, "dense":
+		return true
+	case 1.0, "sparse":
+	default:
+		r.fail(key, fmt.Sprintf(`0 or 1, or "dense" or "sparse", for each layer, not %s`, written(list[layer])))
+	}
+	return false
+}
+
+// count reads a whole number that may be 0, absent or null.
+func (r *reader) count(key string, otherwise int) int {
+	if v := r.keys[key]; v == nil || v == 0.0 {
+		return otherwise
+	}
+	return r.whole(key)
+}
