@@ -148,12 +148,12 @@ func (s measured) decode(b DecodeBatch, h Heads) (c Cost) {
 func (s measured) decodeParts(c *Cost, b *DecodeBatch, steps int, h Heads) {
 	d := &s.attention().Decode
 	longest := float64(b.Longest + steps)
-	requests, tokens, dim := float64(b.Requests), float64(b.Tokens+int64(steps*b.Requests)), float64(h.Dim)
+	requests, tokens, pair := float64(b.Requests), float64(b.Tokens+int64(steps*b.Requests)), h.pairFLOPs()
 	qBytes, kvBytes := h.decodeBytes(requests, tokens)
-	*c = Cost{FLOPs: 4 * dim * float64(h.Query) * tokens, Bytes: kvBytes + qBytes, Overhead: d.Overhead.Seconds()}
+	*c = Cost{FLOPs: pair * float64(h.Query) * tokens, Bytes: kvBytes + qBytes, Overhead: d.Overhead.Seconds()}
 	items := requests * float64(h.KV)
 	parts, rows := d.parts(s.SMs, items, tokens/requests, s.blockToken(h), h.group())
-	c.Executed = 4 * dim * float64(ceilDiv(h.group(), rows)*rows) * float64(h.KV) * tokens
+	c.Executed = pair * float64(ceilDiv(h.group(), rows)*rows) * float64(h.KV) * tokens
 	if h.group() > 1 && h.KV > 1 && b.Requests > 1 {
 		c.Overhead += d.GroupOverhead.Seconds()
 	}

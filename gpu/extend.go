@@ -57,7 +57,7 @@ func (s *Spec) extend(seconds float64, batch, chunk, finished int, h Heads) (bes
 	work.Overhead += e.Overhead.Seconds()
 	work.Memory = work.Bytes / (e.Memory * float64(s.MemoryBandwidth))
 	rows, items, keys := chunk*h.group(), float64(batch*h.KV), float64(finished+chunk)
-	row := 4 * float64(h.Dim) / (e.Compute * s.peak(h.ElementBits)) // of all SMs, for one key
+	row := h.pairFLOPs() / (e.Compute * s.peak(h.ElementBits)) // of all SMs, for one key
 	widens := s.converts(float64(batch)*keys, float64(batch)*keys, h)
 	if work.Overhead+max(work.Memory, widens, float64(rows)*items*keys*row) >= seconds {
 		return Cost{}, false
@@ -68,7 +68,7 @@ func (s *Spec) extend(seconds float64, batch, chunk, finished int, h Heads) (bes
 			part := max(keys/parts, min(keys, float64(e.SplitKeys)))
 			blocks := items * float64(tiles) * parts
 			c := work
-			c.Executed = float64(4*float64(h.Dim)*items) * float64(tiles*tile) * keys
+			c.Executed = float64(h.pairFLOPs()*items) * float64(tiles*tile) * keys
 			c.Compute = max(widens, math.Ceil(blocks/float64(s.SMs))*part*float64(tile)*row*float64(s.SMs))
 			c.Latency = math.Ceil(blocks/float64(s.SMs*e.BlocksPerSM)) * part * h.kvBytes() / float64(e.BlockBandwidth)
 			c.Overhead += float64(blocks * float64(tile) * e.MergeRow.Seconds())

@@ -19,18 +19,24 @@ func (a *Attention) Prompts(requests, chunk, finished, kvHeads int) Work {
 	if requests > 0 && chunk > 0 {
 		a.prompts, a.longest = true, max(a.longest, chunk+finished)
 	}
-	h := c.some(kvHeads)
+	h, made := c.some(kvHeads), Work{}
+	if c.latent != nil {
+		h, made = c.prompts, c.expand(requests*(chunk+finished))
+	}
 	if requests != 1 {
-		return c.prefills(c.spec.PrefillAttentionCost(requests, chunk, finished, h))
+		return c.prefills(c.spec.PrefillAttentionCost(requests, chunk, finished, h)).Plus(made)
 	}
 	var cost Cost
 	cost, a.wave = c.spec.by(c.spec.attention().Prefill.Model).prompt(a.wave, chunk, finished, h)
-	return c.prefills(cost)
+	return c.prefills(cost).Plus(made)
 }
 
 // Decoding returns what a kernel adds that decodes a batch, beside the prompts that came before.
 func (a *Attention) Decoding(b DecodeBatch) Work {
 	c := a.cost
+	if c.latent != nil { // one kernel attends to latents, another one to what a prompt makes of them
+		return c.DecodeBatch(b)
+	}
 	if a.prompts && a.cost.spec.joinsDecode() {
 		joined := c.spec.joinedDecodeCost(a.longest, b, c.decoding(b.KVHeads))
 		if alone := c.decodeCost(&b); joined.Seconds >= alone.Seconds {

@@ -24,7 +24,9 @@ type ModelCost struct {
 	keptAttention, keptNetwork                        float64 // shares of such weights
 	qkv, attention, vocab                             int     // widths on each GPU
 	feedForwards                                      []feedForward
-	verified                                          int // tokens that a decode step verifies
+	latent                                            *latent // nil: keys and values are stored as they are
+	prompts                                           Heads   // of prompts' attention
+	verified                                          int     // tokens that a decode step verifies
 
 	decoded [8]decodeSteps // of the latest batches
 	// The latest selection that Select was asked for, and its answer.
@@ -41,7 +43,7 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 	expert, block := m.ExpertBitsOf()
 	_, _, denseBlock := m.DenseProductBits()
 	attentionIn, attention, attentionBlock := m.AttentionProductBits()
-	return &ModelCost{
+	c := &ModelCost{
 		spec: s, model: m, gpus: t, bits: m.ElementBits, scale: s.Scale.factors(),
 		products: widths{In: in, Weights: weights, Out: m.ElementBits}, uniform: uniform(m.ElementBits),
 		networks:      widths{In: in, Weights: weights, Out: m.ElementBits, Block: denseBlock},
@@ -56,8 +58,15 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 		attention:    query * m.HeadDim,
 		vocab:        ceilDiv(m.Vocab, t),
 		feedForwards: newFeedForwards(m),
+		latent:       newLatent(m, query),
 		verified:     1,
 	}
+	c.prompts = c.heads
+	if l := c.latent; l != nil {
+		c.heads.Value, c.heads.Latent, c.prompts = l.rank, true, l.prompts(m.ElementBits)
+		c.qkv, c.attention = l.queries(), query*l.value
+	}
+	return c
 }
 
 // Verify has each decode step verify that many tokens of a request: the kernels read keys and values once for all of them, as for the
@@ -77,21 +86,27 @@ func (c *ModelCost) QKV(tokens int) Work { return c.qkvParts(tokens).Total() }
 
 // qkvParts returns norm and residual, the product that makes Q, K and V, and the copies of K and V into the cache.
 func (c *ModelCost) qkvParts(tokens int) (p Parts) {
+	small := c.norm(tokens).Plus(c.small(c.appended(tokens)))
+	if c.latent != nil {
+		products, norms := c.latentQKV(tokens)
+		p[QKVProduct], p[SmallKernels] = c.waits(products), c.waits(small.Plus(norms))
+		return p
+	}
 	p[QKVProduct] = c.waits(c.mixed(tokens, c.qkv, c.model.Hidden, c.projections, c.keptAttention))
-	p[SmallKernels] = c.waits(c.norm(tokens).Plus(c.small(c.appended(tokens))))
+	p[SmallKernels] = c.waits(small)
 	return p
 }
 
 // PrefillAttention returns attention of a chunk of one request's prompt over itself and
 // the finished tokens before it.
 func (c *ModelCost) PrefillAttention(chunk, finished int) Work {
-	return c.prefills(c.spec.PrefillAttentionCost(1, chunk, finished, c.heads))
+	return c.prefills(c.spec.PrefillAttentionCost(1, chunk, finished, c.prompts)).Plus(c.expand(chunk + finished))
 }
 
 // DecodeBatch returns attention of a batch of decoding requests, each over its own
 // context (its new token included).
 func (c *ModelCost) DecodeBatch(b DecodeBatch) Work {
-	return c.Kernel(c.DecodeBatchCost(b))
+	return c.Kernel(c.DecodeBatchCost(b)).Plus(c.absorb(b.Requests * c.verified))
 }
 
 // batchCost is DecodeBatchCost of one batch by itself.
@@ -143,7 +158,7 @@ func (c *ModelCost) activation(rows, width int) Cost {
 // appended costs the two kernels that write the keys and values of tokens into the cache, with their scales where it has narrow ones.
 func (c *ModelCost) appended(tokens int) Cost {
 	h := &c.heads
-	row := float64(elementBytes(2*float64(h.Dim), h.ElementBits)) + h.kvBytes() // of one token and head, read and written
+	row := float64(elementBytes(h.stored(), h.ElementBits)) + h.kvBytes() // of one token and head, read and written
 	return c.spec.small().copies(2, float64(tokens)*float64(h.KV)*row)
 }
 

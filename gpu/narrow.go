@@ -41,7 +41,7 @@ func (s *Spec) converts(read, attended float64, h Heads) float64 {
 	if s.NarrowKV.Once {
 		times = read * float64(h.KV)
 	}
-	return 2 * float64(h.Dim) * times * each.Seconds() / float64(s.SMs)
+	return h.stored() * times * each.Seconds() / float64(s.SMs)
 }
 
 // widths are the bits of a product's elements: of what goes in, of weights, and of what comes

@@ -158,15 +158,15 @@ func (s *Spec) readAgain(p *PrefillSpec, b *DecodeBatch, h Heads) float64 {
 
 // tileKey returns the seconds of a tile of query rows for a key, at the whole rate of an SM.
 func (s *Spec) tileKey(p *PrefillSpec, rows int, h Heads) float64 {
-	return 4 * float64(h.Dim) * float64(rows) / (p.Compute * s.peak(h.ElementBits) / float64(s.SMs))
+	return h.pairFLOPs() * float64(rows) / (p.Compute * s.peak(h.ElementBits) / float64(s.SMs))
 }
 
 // prefillWork returns the FLOPs, bytes and fixed time of a causal kernel.
 func (s *Spec) prefillWork(p *PrefillSpec, batch, chunk, finished int, h Heads) Cost {
 	b, n, f := float64(batch), float64(chunk), float64(finished)
-	rowBytes := elementBytes(2*b*float64(h.Dim), h.ElementBits) // q and output, or the chunk's own k and v, of one token and head
+	rowBytes := elementBytes(b*h.ends(), h.ElementBits) // q and output, or the chunk's own k and v, of one token and head
 	c := Cost{
-		FLOPs:    float64(b*float64(h.Query)) * 4 * float64(h.Dim) * (float64(n*f) + float64(n*(n+1)/2)),
+		FLOPs:    float64(b*float64(h.Query)) * h.pairFLOPs() * (float64(n*f) + float64(n*(n+1)/2)),
 		Bytes:    float64(rowBytes*n*float64(h.Query)) + float64((float64(rowBytes*n)+float64(b*h.kvBytes()*f))*float64(h.KV)),
 		Overhead: p.Overhead.Seconds(),
 	}
@@ -197,14 +197,14 @@ func (s *Spec) prefillTiles(p *PrefillSpec, batch, chunk, finished int, h Heads,
 		own = float64(float64(rows) * (tiles + 1) / 2)
 		longer = padded - own
 	}
-	c.Executed = heads * 4 * float64(h.Dim) * padded * (f + own)
+	c.Executed = heads * h.pairFLOPs() * padded * (f + own)
 	key := s.tileKey(p, rows, h)
 	whole, even := s.waves(p, blocks)
 	if !causal {
 		even = whole // all tiles are alike
 	}
 	c.Compute = float64(whole*f/parts*key) + float64(even*(own/parts+p.Startup)*key) + float64(p.CausalTail*longer/parts*key)
-	rowBytes := elementBytes(2*b*float64(h.Dim), h.ElementBits)
+	rowBytes := elementBytes(b*h.ends(), h.ElementBits)
 	traffic := c.Bytes + float64((p.KVTraffic-1)*rowBytes*n*float64(h.KV))
 	c.Memory = traffic / (p.Memory * float64(s.MemoryBandwidth))
 	return c.combine(p.Ridge)

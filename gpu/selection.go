@@ -1,5 +1,7 @@
 package gpu
 
+import "cmp"
+
 // weightBytes is of a softmax weight or a log-sum-exp that a kernel returns: single precision.
 const weightBytes = 4
 
@@ -58,7 +60,7 @@ func (c *ModelCost) Merge(requests int) Work { return c.MergeParts(requests, 2*r
 // MergeParts is Merge with parts partial outputs over all requests.
 func (c *ModelCost) MergeParts(requests, parts int) Work {
 	heads := float64(c.gpus) * float64(c.heads.Query)
-	rows := elementBytes(float64(requests+parts)*float64(c.heads.Dim), c.bits)
+	rows := elementBytes(float64(requests+parts)*float64(cmp.Or(c.heads.Value, c.heads.Dim)), c.bits)
 	return c.Pass(min(requests, 1), heads*(float64(rows)+float64(weightBytes*parts)), 0)
 }
 

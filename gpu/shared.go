@@ -22,15 +22,15 @@ func (s measured) shared(groups []Shared, h Heads) (c Cost) {
 	if tokens == 0 {
 		return c
 	}
-	dim, items := float64(h.Dim), float64(len(groups))*float64(h.KV)
+	pair, items := h.pairFLOPs(), float64(len(groups))*float64(h.KV)
 	qBytes, kvBytes := h.decodeBytes(float64(requests), float64(tokens))
-	c = Cost{FLOPs: 4 * dim * float64(h.Query) * float64(attended), Bytes: kvBytes + qBytes, Overhead: d.Overhead.Seconds()}
+	c = Cost{FLOPs: pair * float64(h.Query) * float64(attended), Bytes: kvBytes + qBytes, Overhead: d.Overhead.Seconds()}
 	parts, rows := d.parts(s.SMs, items, float64(tokens)/float64(len(groups)), s.blockToken(h), most*h.group())
 	padded := 0 // rows of a KV head, for each token that they attend to
 	for _, g := range groups {
 		padded += ceilDiv(g.Requests*h.group(), rows) * rows * g.Tokens
 	}
-	c.Executed = 4 * dim * float64(padded) * float64(h.KV)
+	c.Executed = pair * float64(padded) * float64(h.KV)
 	if most*h.group() > 1 && h.KV > 1 && requests > 1 {
 		c.Overhead += d.GroupOverhead.Seconds()
 	}

@@ -156,23 +156,43 @@ func (s *Spec) peak(bits int) float64 {
 
 // Heads is the shape of an attention layer on one GPU.
 type Heads struct {
-	Query, KV   int // query heads; key-value heads, a divisor of Query
-	Dim         int // elements of one head's q, k or v
-	ElementBits int // of q and output
+	Query, KV   int  // query heads; key-value heads, a divisor of Query
+	Dim         int  // elements of one head's q or k, and of its v and output unless Value says otherwise
+	Value       int  // elements of one head's v and output; 0: Dim
+	Latent      bool // v is the first elements of k, and is not stored by itself
+	ElementBits int  // of q and output
 	// KVBits is of an element of k and v as the cache holds them, 0 for ElementBits, and KVScaleBytes
 	// are those of one token's k, as many as of its v.
 	KVBits, KVScaleBytes int
 	KVFloat              bool // k and v of 8 bits are FP8
 }
 
+// ends returns the elements of one token's q and output of a head.
+func (h Heads) ends() float64 { return float64(h.Dim + cmp.Or(h.Value, h.Dim)) }
+
+// stored returns the elements of one token's k and v of a KV head in the cache.
+func (h Heads) stored() float64 {
+	if h.Latent {
+		return float64(h.Dim)
+	}
+	return h.ends()
+}
+
+// pairFLOPs returns the operations of one query head on one token: its score, and its share of the output.
+func (h Heads) pairFLOPs() float64 { return 2 * h.ends() }
+
 // kvBytes returns the bytes of k and v of one token and KV head in the cache.
 func (h Heads) kvBytes() float64 {
-	return float64(elementBytes(2*float64(h.Dim), cmp.Or(h.KVBits, h.ElementBits))) + float64(2*float64(h.KVScaleBytes))
+	scales := 2.0
+	if h.Latent {
+		scales = 1
+	}
+	return float64(elementBytes(h.stored(), cmp.Or(h.KVBits, h.ElementBits))) + float64(scales*float64(h.KVScaleBytes))
 }
 
 // decodeBytes returns the bytes of queries and outputs of decoding requests, and those of the keys and values of tokens.
 func (h Heads) decodeBytes(requests, tokens float64) (q, kv float64) {
-	q = float64(elementBytes(2*float64(h.Dim), h.ElementBits) * requests * float64(h.Query))
+	q = float64(elementBytes(h.ends(), h.ElementBits) * requests * float64(h.Query))
 	return q, float64(h.kvBytes() * tokens * float64(h.KV))
 }
 

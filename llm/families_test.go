@@ -186,7 +186,7 @@ func TestWindowKeys(t *testing.T) {
 		{shape("qwen3_moe", `, "num_local_experts": 0, "use_sliding_window": true`), Windows{7, 0}, ""},
 		{shape("qwen3_moe", `, "num_local_experts": 0, "use_sliding_window": true, "max_window_layers": 4`), Windows{}, ""},
 		{shape("qwen3_moe", `, "num_local_experts": 0, "use_sliding_window": true, "max_window_layers": 2`), Windows{}, `max_window_layers = 2: expected 0, or num_hidden_layers = 4: windows from a layer on`},
-		{strings.Replace(shape("deepseek_v3", ""), `"num_experts": 4,`, `"kv_lora_rank": 512,`, 1), Windows{}, `kv_lora_rank = 512: expected a model without multi-head latent attention, which is not modelled`},
+		{strings.Replace(shape("deepseek_v3", ""), `"num_experts": 4,`, `"kv_lora_rank": 512,`, 1), Windows{}, `num_local_experts = 4: expected the experts of this model_type in the key n_routed_experts`},
 	} {
 		m, err := FromHuggingFace([]byte(c.text))
 		var bad *input.Error

@@ -54,6 +54,8 @@ var families = []family{
 	{types: []string{"glm4_moe"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "moe_intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true,
 		experts: "n_routed_experts", active: "num_experts_per_tok"},
+	{types: []string{"deepseek_v2", "deepseek_v3", "kimi_k2"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
+		ffn: "moe_intermediate_size", gated: true, experts: "n_routed_experts", active: "num_experts_per_tok"},
 	{types: []string{"minimax_m2"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true,
 		experts: "num_local_experts", active: "num_experts_per_tok"},
@@ -188,6 +190,7 @@ func (r *reader) model(f *family) *Model {
 			r.fail(f.heads, fmt.Sprintf("a divisor of %s = %d", f.hidden, m.Hidden))
 		}
 	}
+	r.latent(m)
 	if f.positions != "" {
 		m.MaxPositions = r.whole(f.positions)
 	}
@@ -247,7 +250,7 @@ func (r *reader) whole(key string) int {
 // knows says that the file's family reads a key.
 func (r *reader) knows(key string) bool {
 	f := r.family
-	return slices.Contains([]string{f.layers, f.hidden, f.heads, f.ffn, f.kvHeads, f.headDim, f.positions, f.experts, f.active, "vocab_size", f.vocab}, key)
+	return slices.Contains([]string{f.layers, f.hidden, f.heads, f.ffn, f.kvHeads, f.headDim, f.positions, f.experts, f.active, "vocab_size", f.vocab}, key) || slices.Contains(latentKeys, key)
 }
 
 // wholeOr is whole for a key that may be absent or null, or that the family lacks.

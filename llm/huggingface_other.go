@@ -16,7 +16,7 @@ var notModelled = []struct {
 	none any // a number that means none, too
 	keys []string
 }{
-	{"multi-head latent attention", nil, []string{"kv_lora_rank", "q_lora_rank", "o_lora_rank"}},
+	{"a low-rank output projection", nil, []string{"o_lora_rank"}},
 	{"sparse attention that an indexer chooses", nil, []string{"index_topk", "index_n_heads", "index_head_dim"}},
 	{"layers of linear attention", nil, []string{"linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_attn_config", "full_attention_interval", "lightning_attention", "linear_attention"}},
 	{"layers of state spaces or convolutions", nil, []string{"ssm_state_size", "mamba_num_heads", "mamba_d_state", "mamba_d_ssm", "mamba_n_heads", "ssm_cfg", "hybrid_override_pattern", "layers_block_type",
@@ -66,7 +66,7 @@ func refused(keys map[string]any, kind string) *input.Error {
 			}
 		}
 	}
-	if width, ok := keys["v_head_dim"].(float64); ok && keys["head_dim"] != nil && keys["head_dim"] != width {
+	if width, ok := keys["v_head_dim"].(float64); ok && isNone(keys["kv_lora_rank"], nil) && keys["head_dim"] != nil && keys["head_dim"] != width {
 		return refuse("v_head_dim", "values of another width than keys")
 	}
 	architecture := fmt.Sprint(keys["architectures"])

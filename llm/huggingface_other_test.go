@@ -72,7 +72,7 @@ func TestRefusesShapes(t *testing.T) {
 	const llama = `"hidden_size": 4096, "intermediate_size": 12800, "num_hidden_layers": 4, "num_attention_heads": 32, "vocab_size": 100, "head_dim": 128`
 	const experts = `, "num_experts": 8, "num_experts_per_tok": 2`
 	for more, want := range map[string]string{
-		`"model_type": "new", "kv_lora_rank": 512`:                                   "kv_lora_rank = 512: expected a model without multi-head latent attention, which is not modelled",
+		`"model_type": "new", "kv_lora_rank": 512`:                                   "qk_nope_head_dim: expected this key of model_type",
 		`"model_type": "new", "moe_layer_freq": [0, 1, 1]` + experts:                 "moe_layer_freq = [0,1,1]: expected 4 entries, one for each layer, not 3",
 		`"model_type": "new", "attention_chunk_size": 8192`:                          "attention_chunk_size = 8192: expected a model without attention in chunks, which is not modelled",
 		`"model_type": "new", "linear_num_key_heads": 16`:                            "linear_num_key_heads = 16: expected a model without layers of linear attention, which are not modelled",

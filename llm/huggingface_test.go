@@ -122,14 +122,14 @@ func moe(kind, experts string) string {
 func TestFromHuggingFaceRefuses(t *testing.T) {
 	const llama = `"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000, "intermediate_size": 11008`
 	for text, want := range map[string]string{
-		`{"model_type": "granitemoe", "num_local_experts": 8}`:                 `model_type = "granitemoe": expected one of chatglm, exaone`,
+		`{"model_type": "granitemoe", "num_local_experts": 8}`:                 `model_type = "granitemoe": expected one of chatglm, deepseek_v2`,
 		`{"model_type": "mixtral", "num_experts": 8}`:                          `num_experts = 8: expected the experts of this model_type in the key num_local_experts`,
 		`{"model_type": "qwen1_moe", "num_experts": 60}`:                       `model_type = "qwen1_moe": expected one of`,
 		`{` + moe("mixtral", "num_local_experts") + `}`:                        `num_experts_per_tok: expected this key of model_type "mixtral", which is missing`,
-		`{"model_type": "deepseek_v2", "kv_lora_rank": 512}`:                   `kv_lora_rank = 512: expected a model without multi-head latent attention, which is not modelled`,
-		`{"model_type": "deepseek_v3", "n_routed_experts": 256}`:               `model_type = "deepseek_v3": expected one of`,
+		`{"model_type": "deepseek_v2", "index_topk": 512}`:                     `index_topk = 512: expected a model without sparse attention that an indexer chooses, which is not modelled`,
+		`{"model_type": "deepseek_v9", "n_routed_experts": 256}`:               `model_type = "deepseek_v9": expected one of`,
 		`{` + llama + `, "quantization_config": {"bits": 4}}`:                  `quantization_config = {"bits":4}: expected one of fp8, fbgemm_fp8, modelopt`,
-		`{"model_type": "gemma"}`:                                              `model_type = "gemma": expected one of chatglm, exaone, gemma2, gemma3, gemma3_text, glm4_moe, gpt2, gpt_bigcode, gpt_neox, gpt_oss, gptj, llama, minimax_m2, mistral, mixtral, opt, phi3, qwen, qwen2, qwen2_moe, qwen3, qwen3_moe; or another with Llama's keys: hidden_size, intermediate_size, num_attention_heads, num_hidden_layers, vocab_size`,
+		`{"model_type": "gemma"}`:                                              `model_type = "gemma": expected one of chatglm, deepseek_v2, deepseek_v3, exaone, gemma2, gemma3, gemma3_text, glm4_moe, gpt2, gpt_bigcode, gpt_neox, gpt_oss, gptj, kimi_k2, llama, minimax_m2, mistral, mixtral, opt, phi3, qwen, qwen2, qwen2_moe, qwen3, qwen3_moe; or another with Llama's keys: hidden_size, intermediate_size, num_attention_heads, num_hidden_layers, vocab_size`,
 		`{"hidden_size": 5}`:                                                   `model_type = "": expected one of`,
 		`{"model_type": "llama", "hidden_size": 4096}`:                         `num_hidden_layers: expected this key of model_type "llama", which is missing`,
 		`{"model_type": "llama", "hiden_size": 4, "num_hidden_layers": 1}`:     `hidden_size: unknown key "hiden_size"; expected this key of model_type "llama"`,
@@ -146,8 +146,8 @@ func TestFromHuggingFaceRefuses(t *testing.T) {
 		`{"model_type": "llama", "hidden_size": 16777217, "num_hidden_layers": 1}`:                                                                `hidden_size = 16777217: expected a whole number, 1 to 16777216`,
 		`{"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "vocab_size": 5}`:                                                         `n_positions: expected this key of model_type "gpt2"`,
 		`{` + llama + `, "quantization_config": {"quant_method": "bitsandbytes", "bits": 4, "group_size": 128}}`:                                  `quantization_config = {"bits":4,"group_size":128,"quant_method":"bitsandbytes"}: expected`,
-		`{"kv_lora_rank": "` + strings.Repeat("x", 58) + `"}`:                                                                                     `kv_lora_rank = "` + strings.Repeat("x", 58) + `": expected`,
-		`{"kv_lora_rank": "` + strings.Repeat("x", 59) + `"}`:                                                                                     `kv_lora_rank = "` + strings.Repeat("x", 59) + `...: expected`,
+		`{"index_topk": "` + strings.Repeat("x", 58) + `"}`:                                                                                       `index_topk = "` + strings.Repeat("x", 58) + `": expected`,
+		`{"index_topk": "` + strings.Repeat("x", 59) + `"}`:                                                                                       `index_topk = "` + strings.Repeat("x", 59) + `...: expected`,
 		`[model]`: `not JSON: `,
 		`[1]`:     `not JSON: `,
 	} {

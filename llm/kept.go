@@ -30,10 +30,21 @@ func (m *Model) matrices(n *Network, eachExpert bool) (all []matrix) {
 	attention := []string{"self_attn", "attention", "attn"}
 	head := int64(m.Hidden) * int64(m.HeadDim)
 	query, kv := head*int64(m.Heads), head*int64(m.KVHeads)
+	if m.LatentDim > 0 {
+		for _, x := range m.latentMatrices(m.Heads) {
+			all = append(all, matrix{attentionMatrices, attention, x.leaves, x.parameters})
+		}
+		return m.addNetworks(all, n, eachExpert)
+	}
 	all = []matrix{
 		{attentionMatrices, attention, []string{"q_proj", "qkv_proj"}, query}, {attentionMatrices, attention, []string{"k_proj", "qkv_proj"}, kv},
 		{attentionMatrices, attention, []string{"v_proj", "qkv_proj"}, kv}, {attentionMatrices, attention, []string{"o_proj", "out_proj", "dense"}, query},
 	}
+	return m.addNetworks(all, n, eachExpert)
+}
+
+// addNetworks adds the matrices of a layer's networks.
+func (m *Model) addNetworks(all []matrix, n *Network, eachExpert bool) []matrix {
 	leaves := [][]string{{"up_proj", "gate_up_proj", "w3", "fc1"}, {"down_proj", "w2", "fc2"}}
 	if m.GatedFFN {
 		leaves = append(leaves, []string{"gate_proj", "gate_up_proj", "w1"})

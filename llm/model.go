@@ -39,6 +39,7 @@ type Model struct {
 	// serving.beyond_context says what happens to longer ones.
 	Context     int `toml:"context"`
 	ElementBits int `toml:"element_bits"` // of weights, activations and KV cache, but for the next keys
+	Latent
 	Widths
 	Windows
 	// TensorParallel is the number of GPUs that share one replica of the model
@@ -57,7 +58,11 @@ func (m *Model) Check(c *input.Check) {
 	input.Within(c, "ffn_hidden", m.FFNHidden, 1, most)
 	input.Within(c, "vocab", m.Vocab, 1, most)
 	input.Within(c, "tensor_parallel", m.TensorParallel, 1, most)
-	input.Within(c, "head_dim", m.HeadDim, 8, 512)
+	widest := 512
+	if m.LatentDim > 0 {
+		widest = 4096
+	}
+	input.Within(c, "head_dim", m.HeadDim, 8, widest)
 	input.Within(c, "max_positions", m.MaxPositions, 0, 1<<30)
 	input.Within(c, "context", m.Context, 0, 1<<30)
 	c.That(m.Context != 1, "context", m.Context, "0 (no limit), or at least 2: a token of the prompt and one of the answer")
@@ -66,6 +71,7 @@ func (m *Model) Check(c *input.Check) {
 	m.Beside.check(c, m)
 	m.Widths.check(c, m.ElementBits)
 	m.Windows.check(c)
+	m.Latent.check(c, m)
 	c.That(m.Window == 0 || m.KVScales != ChannelScales, "kv_scales", m.KVScales, "\"token\" or \"tensor\" with model.window = %d: what keeps a window has no groups of tokens", m.Window)
 	if !c.OK() {
 		return
@@ -86,8 +92,7 @@ const mostParameters = 1 << 56
 
 // parameters is Parameters without overflow.
 func (m *Model) parameters() float64 {
-	h, heads := float64(m.Hidden), float64(m.Heads+2*m.KVHeads)+float64(m.Heads)
-	attention := float64(h * heads * float64(m.HeadDim))
+	h, attention := float64(m.Hidden), float64(m.attentionParameters(m.Heads, m.KVHeads))
 	sum := float64(float64(2*m.Vocab+m.MaxPositions) * h)
 	for _, n := range m.Networks() {
 		rows, columns := h, float64(n.Width)
@@ -155,6 +160,9 @@ func (m *Model) LayerParameters() int64 {
 
 // attentionParameters returns those of QKV generation and projection of that many query and KV heads.
 func (m *Model) attentionParameters(query, kv int) int64 {
+	if m.LatentDim > 0 {
+		return m.latentParameters(query, kv)
+	}
 	return int64(m.Hidden) * int64(2*query+2*kv) * int64(m.HeadDim)
 }
 
@@ -199,9 +207,9 @@ func (m *Model) layerBytes(n *Network, active bool) units.Bytes {
 }
 
 // KVBytesPerTokenLayer returns the KV cache of one token in one layer:
-// 2 · KVHeads · HeadDim elements, and their scales.
+// 2 · KVHeads · HeadDim elements, and their scales; half of them where one vector is key and value.
 func (m *Model) KVBytesPerTokenLayer() units.Bytes {
-	return units.Bytes(2 * m.KVHeads * ((m.HeadDim*m.KVElementBits()+7)/8 + m.KVScaleBytes()))
+	return units.Bytes(m.StoredVectors() * m.KVHeads * ((m.HeadDim*m.KVElementBits()+7)/8 + m.KVScaleBytes()))
 }
 
 // KVBytesPerToken returns the KV cache of one token over all layers: 2 · layers · D_e · 2 bytes for
@@ -232,6 +240,9 @@ func (m *Model) ActivationBytes(tokens int) units.Bytes {
 	stream := int64(m.Hidden) * int64(m.TensorParallel)
 	query, kv := m.headsOnGPUs()
 	attention := int64(2*query+2*kv) * int64(m.HeadDim)
+	if m.LatentDim > 0 {
+		attention = m.latentActivations(query)
+	}
 	feedForward := int64(0)
 	for _, n := range m.Networks() {
 		feedForward = max(feedForward, n.activations(m, stream))

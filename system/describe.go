@@ -172,6 +172,9 @@ func remarksOn(cfg *configs.Config) (r remarks) {
 		}
 		r.doubt("%s is %s: no time of such a model was ever compared with a measurement", m.Name, what)
 	}
+	if m := &cfg.Model; m.LatentDim > 0 {
+		r.note("kernels of latent attention take the parameters of grouped attention, which were not fitted to them")
+	}
 	prices := &cfg.Prices.Prices
 	switch price, whose := prices.GPU.Of(gpu, base); {
 	case whose == gpu || cfg.GPU.Price > 0:

@@ -13,6 +13,7 @@ type Shape struct {
 	ElementBits                      int    // of queries and outputs, and of bounds of keys
 	KVBits                           int    // of keys and values; 0 as ElementBits
 	KVScaleBytes                     int    // of one token's key in a KV head, as many as of its value
+	Stored                           int    // vectors that are stored of a token and KV head; 0 as 2, key and value
 	Model                            string // its name, which a profile must be of
 	Apart                            bool   // the requests' home is not the GPUs
 	Verified                         int    // tokens of a request that a decode step verifies; 0 as 1
@@ -27,7 +28,7 @@ func (s *Shape) Elements(n int) int64 { return (int64(n)*int64(s.ElementBits) + 
 
 // Token returns the bytes of key and value of one token and KV head, with their scales.
 func (s *Shape) Token() int64 {
-	return 2 * int64((s.Dim*cmp.Or(s.KVBits, s.ElementBits)+7)/8+s.KVScaleBytes)
+	return int64(cmp.Or(s.Stored, 2)) * int64((s.Dim*cmp.Or(s.KVBits, s.ElementBits)+7)/8+s.KVScaleBytes)
 }
 
 // Group returns the query heads of a KV head.

@@ -80,5 +80,5 @@ func PolicyOf(h *Hardware) policy.Costs { return h.Policy.Costs(PolicyShape(h)) 
 func PolicyShape(h *Hardware) policy.Shape {
 	m := &h.Model
 	return policy.Shape{Layers: m.Layers, QueryHeads: m.Heads, KVHeads: m.KVHeads, Dim: m.HeadDim, ElementBits: m.ElementBits,
-		KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(), Model: m.Name, Apart: !h.KV.InGPUs, Verified: h.Serving.Verified(), Overlap: h.Serving.VerifiedOverlap, Windows: m.Windows}
+		KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(), Stored: m.StoredVectors(), Model: m.Name, Apart: !h.KV.InGPUs, Verified: h.Serving.Verified(), Overlap: h.Serving.VerifiedOverlap, Windows: m.Windows}
 }

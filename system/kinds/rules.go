@@ -64,6 +64,11 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 		c.That(false, "policy.name", name, "one of %s with run.system = %s; %s", strings.Join(known.At(s.Home), ", "), s.Name, runs)
 		return
 	}
+	if dim := cfg.Model.LatentDim; dim > 0 {
+		c.That(s.Home&policy.OnGPUs != 0, "model.latent_dim", dim, "0 with run.system = %s: latent attention runs with %s, others have no heads to divide over their memory",
+			s.Name, namesOf(all, func(s *System) bool { return s.Home&policy.OnGPUs != 0 }))
+		c.That(cfg.Policy.Dense(), "policy.name", name, "\"dense\" with model.latent_dim = %d: what a policy leaves out of latents is not modelled", dim)
+	}
 	if w := cfg.Model.Window; w > 0 {
 		c.That(cfg.Policy.Dense(), "policy.name", name, "\"dense\" with model.window = %d: what else a policy leaves out of layers with a window is not modelled", w)
 		c.That(s.Home&(policy.OnGPUs|policy.InHBM|policy.InDIMMs) != 0, "model.window", w,

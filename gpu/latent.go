@@ -1,0 +1,67 @@
+package gpu
+
+import "github.com/l3sim/l3sim/llm"
+
+// latent is what a GPU of a replica has of latent attention (DeepSeek-V2, https://arxiv.org/abs/2405.04434, section 2.1): its query
+// heads' products around attention. One token's latent and rotated key are key and value of all heads. A decode step attends to them
+// (absorbed: each head's query is multiplied by the half of its matrix that would make keys, its output by the half that would make
+// values); a prompt makes keys and values of all its tokens first, those of tokens that were finished before anew, as vLLM and
+// TensorRT-LLM do.
+type latent struct {
+	query           int // heads
+	rank, queryRank int // of latents, and between the two products that make queries; 0: one product
+	nope, value     int // elements of a head's key that are not rotated, and of its value
+	rope            int // elements of a key that are rotated
+}
+
+// newLatent returns the part of one GPU with so many query heads; nil for a model without latents.
+func newLatent(m *llm.Model, query int) *latent {
+	if m.LatentDim == 0 {
+		return nil
+	}
+	return &latent{query: query, rank: m.LatentDim, queryRank: m.QueryRank, nope: m.NopeDim, value: m.ValueDim, rope: m.RopeDim()}
+}
+
+// queries returns the elements of all queries of a token.
+func (l *latent) queries() int { return l.query * (l.nope + l.rope) }
+
+// prompts returns the heads of prompts, whose keys and values have the width of activations.
+func (l *latent) prompts(elementBits int) Heads {
+	return Heads{Query: l.query, KV: l.query, Dim: l.nope + l.rope, Value: l.value, ElementBits: elementBits}
+}
+
+// latentQKV returns the products that make queries and the latent of tokens, and the norms of what is between two of them. What leads
+// down to the ranks is one product, which every GPU does whole.
+func (c *ModelCost) latentQKV(tokens int) (products, norms Work) {
+	l, hidden := c.latent, c.model.Hidden
+	product := func(n, k int) Work { return c.mixed(tokens, n, k, c.projections, c.keptAttention) }
+	norms = c.small(c.spec.small().norm(false, tokens, l.rank, c.bits))
+	if l.queryRank == 0 {
+		return product(l.queries()+l.rank+l.rope, hidden), norms
+	}
+	norms = norms.Plus(c.small(c.spec.small().norm(false, tokens, l.queryRank, c.bits)))
+	return product(l.queryRank+l.rank+l.rope, hidden).Plus(product(l.queries(), l.queryRank)), norms
+}
+
+// absorb returns the two batched products around a decode step of tokens, a product for each head: the query's by nope × rank, the
+// output's by rank × value. Their matrices have the width of activations.
+func (c *ModelCost) absorb(tokens int) Work {
+	l := c.latent
+	if l == nil || tokens <= 0 {
+		return Work{}
+	}
+	load := expertLoad{Pairs: tokens * l.query, Touched: float64(l.query)}
+	product := func(n, k int) Work {
+		return c.spec.work(c.spec.groupedCost(load, load.Pairs, n, k, c.uniform)).scaled(c.scale.products)
+	}
+	return c.waits(product(l.rank, l.nope).Plus(product(l.value, l.rank)))
+}
+
+// expand returns the product that makes the keys and values of prompts' tokens, of those before a chunk, too.
+func (c *ModelCost) expand(tokens int) Work {
+	l := c.latent
+	if l == nil || tokens <= 0 {
+		return Work{}
+	}
+	return c.waits(c.mixed(tokens, l.query*(l.nope+l.value), l.rank, c.projections, c.keptAttention))
+}
