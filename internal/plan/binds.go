@@ -13,7 +13,6 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/input/schema"
-	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/units"
@@ -145,34 +144,14 @@ func doubled(c *configs.Config, fails []Failure, knobs bool) (all []more) {
 		add("prefill chunk", p.ChunkKey(), 2)
 		add("smaller chunk", p.ChunkKey(), 0.25)
 	}
-	for _, t := range targets(c) {
-		name := strings.ToUpper(t.key[strings.LastIndex(t.key, ".")+1:])
-		if len(fails) == 0 || slices.ContainsFunc(fails, func(f Failure) bool { return strings.HasPrefix(f.Name, name) || f.Name == queueGrows }) {
-			add("target "+name, t.key, 2)
+	for _, key := range system.Keys().Section("slo") {
+		if key.Type != reflect.TypeFor[units.Duration]() {
+			continue
 		}
-	}
-	return all
-}
-
-// target is a key of [slo] with its value.
-type target struct {
-	key string
-	of  units.Duration
-}
-
-// targets returns the targets of a configuration.
-func targets(c *configs.Config) (all []target) {
-	for _, t := range []struct {
-		key string
-		of  *scheduler.Tail
-	}{
-		{"", &scheduler.Tail{TTFT: c.SLO.TTFT, TBT: c.SLO.TBT, TPOT: c.SLO.TPOT, E2E: c.SLO.E2E}},
-		{"p50.", &c.SLO.P50}, {"p90.", &c.SLO.P90}, {"p95.", &c.SLO.P95}, {"p99.", &c.SLO.P99},
-	} {
-		for _, x := range []target{{"ttft", t.of.TTFT}, {"tbt", t.of.TBT}, {"tpot", t.of.TPOT}, {"e2e", t.of.E2E}} {
-			if x.of > 0 {
-				all = append(all, target{"slo." + t.key + x.key, x.of})
-			}
+		name := strings.ToUpper(key.Name[strings.LastIndex(key.Name, ".")+1:])
+		missed := func(f Failure) bool { return strings.HasPrefix(f.Name, name) || f.Name == queueGrows }
+		if len(fails) == 0 || slices.ContainsFunc(fails, missed) {
+			add("target "+name, key.Name, 2)
 		}
 	}
 	return all
