@@ -148,10 +148,11 @@ func doubled(c *configs.Config, fails []Failure, knobs bool) (all []more) {
 		if key.Type != reflect.TypeFor[units.Duration]() {
 			continue
 		}
-		name := strings.ToUpper(key.Name[strings.LastIndex(key.Name, ".")+1:])
+		words := strings.Split(key.Name, ".") // slo.ttft, or slo.p99.ttft
+		name := strings.ToUpper(words[len(words)-1])
 		missed := func(f Failure) bool { return strings.HasPrefix(f.Name, name) || f.Name == queueGrows }
 		if len(fails) == 0 || slices.ContainsFunc(fails, missed) {
-			add("target "+name, key.Name, 2)
+			add(strings.Join(slices.Concat([]string{"target", name}, words[1:len(words)-1]), " "), key.Name, 2)
 		}
 	}
 	return all

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/system"
 )
 
@@ -19,7 +20,7 @@ func TestDoubled(t *testing.T) {
 		t.Fatal(err)
 	}
 	knobs := []string{"batch limit: batching.max_num_seqs=128", "prefill chunk: batching.max_num_batched_tokens=2048", "smaller chunk: batching.max_num_batched_tokens=256"}
-	all := []string{"target TTFT: slo.ttft=4s", "target TBT: slo.tbt=200ms", "target E2E: slo.p50.e2e=40s", "target E2E: slo.p90.e2e=60s", "target TPOT: slo.p95.tpot=80ms", "target TBT: slo.p99.tbt=600ms"}
+	all := []string{"target TTFT: slo.ttft=4s", "target TBT: slo.tbt=200ms", "target E2E p50: slo.p50.e2e=40s", "target E2E p90: slo.p90.e2e=60s", "target TPOT p95: slo.p95.tpot=80ms", "target TBT p99: slo.p99.tbt=600ms"}
 	for _, x := range []struct {
 		fails []Failure
 		want  []string
@@ -43,6 +44,9 @@ func TestDoubled(t *testing.T) {
 				if m.own {
 					t.Errorf("%s: GPUs alone have nothing beside them", m.name)
 				}
+			}
+			if names := list.Map(got, func(text string) string { name, _, _ := strings.Cut(text, ":"); return name }); len(names) != len(slices.Compact(slices.Sorted(slices.Values(names)))) {
+				t.Errorf("%v: two of %q have one name", x.fails, names)
 			}
 			want := x.want
 			if !searched {
