@@ -2,16 +2,14 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
-	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/plan"
@@ -21,22 +19,10 @@ import (
 	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
-	"github.com/l3sim/l3sim/traces"
 )
 
-// capacityFlags are the flags of the capacity command that no configuration key has.
-type capacityFlags struct {
-	config    cli.ConfigFlags
-	asked     *design.File // the configurations, as the flags describe them
-	out       string
-	plots     string
-	precision float64
-	tune      bool
-	require   bool
-}
-
 func (a *app) newCapacityCommand() *cobra.Command {
-	var f capacityFlags
+	var f planFlags
 	cmd := &cobra.Command{
 		Use:   "capacity",
 		Short: "Find the highest rate of requests that a system serves within targets of latency",
@@ -49,12 +35,10 @@ middle 80% of a run. Requests arrive in the pattern of the trace, or as --arriva
 		Example: `  l3sim capacity --slo ttft=2s,tbt=100ms --system l3,gpu-only --model llama-3-70b --trace requests.csv
   l3sim capacity --slo tbt=150ms --trace openthoughts --arrivals gamma --set arrivals.cv=2 --out out/capacity`,
 	}
-	f.config.Register(cmd, slices.Concat(cli.RunKeys, nodeKeys, cli.LoadKeys)...)
-	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage)
+	f.register(a, cmd)
 	cmd.Flags().StringVar(&f.out, "out", "", "also write results.csv, a row for each rate that was tried, and the answers to `folder`")
 	cmd.Flags().StringVar(&f.plots, "plots", "", "also draw latency over load, a line for each system, GPU and policy, into `folder`")
 	cmd.Flags().BoolVar(&f.tune, "tune", false, "also search the server's knobs: tensor parallelism, batch limit, prefill policy, chunk and admission")
-	cmd.Flags().BoolVar(&f.require, "require", false, requireUsage)
 	cmd.Flags().Float64Var(&f.precision, "precision", 0.02, "largest relative distance from the answer to a rate that fails")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !(f.precision >= 1e-4 && f.precision <= 1) {
@@ -63,18 +47,10 @@ middle 80% of a run. Requests arrive in the pattern of the trace, or as --arriva
 		if err := cli.NotEmpty(cmd, "out", "plots"); err != nil {
 			return err
 		}
-		asked, all, err := configurations(cmd, &f.config)
-		if err == nil && len(asked.Axes) > 0 && !f.tune { // --tune searches each row's own
-			if err = a.oneLayout(asked); err == nil {
-				all, err = sweep.Combinations(asked)
-			}
-		}
+		all, err := a.configurations(cmd, &f, !f.tune) // --tune searches each row's own layout
 		if err != nil {
 			return err
 		}
-		f.asked = asked
-		a.noteVariants(asked, all)
-		a.nameTrace(cmd, all)
 		return f.config.Locate(a.capacity(cmd, all, &f))
 	}
 	return cmd
@@ -87,23 +63,32 @@ var nodeKeys = []cli.KeyFlag{
 }
 
 // configurations returns what the flags amount to: one configuration, or all combinations of
-// several systems, models, GPUs, policies and further keys. Where they are several, one may be an error.
-func configurations(cmd *cobra.Command, f *cli.ConfigFlags, further ...string) (*design.File, []sweep.Combination, error) {
-	given, err := f.Given(cmd)
+// several systems, models, GPUs, policies and further keys, which may have one layout. Where they are several, one may be an error.
+func (a *app) configurations(cmd *cobra.Command, f *planFlags, oneLayout bool, further ...string) (all []sweep.Combination, err error) {
+	given, err := f.config.Given(cmd)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	asked, err := design.OfLists(system.Configs(), given, further...)
-	if err != nil {
-		return nil, nil, err
+	if f.asked, err = design.OfLists(system.Configs(), given, further...); err != nil {
+		return nil, err
 	}
-	if len(asked.Axes) == 0 {
-		cfg, err := f.Load(cmd)
-		return asked, []sweep.Combination{{Config: cfg, Options: given, Err: err}}, nil
+	if len(f.asked.Axes) == 0 {
+		cfg, err := f.config.Load(cmd)
+		all = []sweep.Combination{{Config: cfg, Options: given, Err: err}}
+	} else {
+		if oneLayout {
+			err = a.oneLayout(f.asked)
+		}
+		if err == nil { // no plan, which would load each trace as a run does: a search takes more requests
+			all, err = sweep.Combinations(f.asked)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	// No plan: it would load each trace as a run does, and a search takes more requests.
-	all, err := sweep.Combinations(asked)
-	return asked, all, err
+	a.noteVariants(f.asked, all)
+	a.nameTrace(all[0].Options)
+	return all, nil
 }
 
 // noteVariants names the variants of a preset, none of which a search of rates tries.
@@ -119,7 +104,7 @@ func (a *app) noteVariants(asked *design.File, all []sweep.Combination) {
 }
 
 // capacity searches the highest rate of each configuration.
-func (a *app) capacity(cmd *cobra.Command, all []sweep.Combination, f *capacityFlags) error {
+func (a *app) capacity(cmd *cobra.Command, all []sweep.Combination, f *planFlags) error {
 	for i := range all {
 		if all[i].Err != nil && !f.tune {
 			return all[i].Err
@@ -128,77 +113,68 @@ func (a *app) capacity(cmd *cobra.Command, all []sweep.Combination, f *capacityF
 	if err := cmp.Or(cli.Creatable(f.out), cli.WritableFolder("--plots", f.plots)); err != nil {
 		return err
 	}
-	if f.plots != "" {
-		if n := lines(all); n > figure.MaxGroups {
-			return &input.Error{Key: "--plots", Value: f.plots, Expected: fmt.Sprintf("at most %d combinations of system, GPU and policy, a line each: there are %d", figure.MaxGroups, n)}
-		}
+	if n := lines(all); f.plots != "" && n > figure.MaxGroups {
+		return &input.Error{Key: "--plots", Value: f.plots, Expected: fmt.Sprintf("at most %d combinations of system, GPU and policy, a line each: there are %d", figure.MaxGroups, n)}
 	}
 	show := a.NewProgress("runs")
 	show.Start(0)
 	defer show.Done()
-	var runs counter
-	search := plan.Search{Precision: f.precision, Tune: f.tune, Meter: plan.Meter{Done: func() { show.Set(runs.add(1)) }}}
+	var done atomic.Int64
 	out := &plan.Report{Schema: plan.CapacitySchema}
-	var tried []sweep.Run
-	for i := range all {
-		cfg, err := plan.AsGiven(all[i].Options)
-		if err != nil {
-			return err
-		}
-		trace, err := plan.Requests(cfg)
-		if err != nil {
-			return err
-		}
-		a.noteReading(trace)
-		show.Now(called(&all[i]))
-		found, err := search.Row(cmd.Context(), all[i].Options, cfg, trace)
-		if err != nil {
-			return err
-		}
-		out.Add(plan.NewRow(found, trace, all[i].Names), cfg, trace, found.Answer.Tried)
-		tried = append(tried, runsOf(&all[i], found.Config, trace, found.Answer)...)
+	work, err := a.combinations(all, &plan.Search{Precision: f.precision, Tune: f.tune, Meter: func(int64) { show.Set(done.Add(1)) }}, out)
+	if err != nil {
+		return err
 	}
-	out.Distinguish()
+	var runs []sweep.Run
+	for _, c := range work {
+		show.Now(c.called)
+		err := c.contest.Compare(cmd.Context())
+		if err == nil {
+			c.row, err = c.contest.Decide(cmd.Context())
+		}
+		if err != nil {
+			return err
+		}
+		out.Add(*c.row, c.Names, c.trace)
+		runs = append(runs, c.runs(c.row.Tried)...)
+	}
+	out.List()
 	show.Done()
-	if err := f.write(out, tried); err != nil {
+	if err := f.write(out, runs); err != nil {
 		return err
 	}
 	if err := a.Print(out, out.WriteText); err != nil {
 		return err
 	}
-	if f.require && !out.Holds() {
-		return errors.New("no row holds what is asked for (--require)")
-	}
-	return nil
+	return f.required(out)
 }
 
-// runsOf returns the runs of a search, a point each. That of the answer has the combination's name alone, so that answers of
+// runs returns the runs of a combination at loads, a point each. That of its row has the combination's name alone, so that answers of
 // several searches can be compared.
-func runsOf(c *sweep.Combination, tuned *configs.Config, trace *traces.Trace, found *plan.Answer) (runs []sweep.Run) {
-	for i := range found.Tried {
-		load, cfg := &found.Tried[i], *tuned
-		cfg.Arrivals.RatePerS, cfg.Run.Requests = load.RatePerS, len(trace.Requests)
-		if load.Users > 0 {
-			cfg.Arrivals.RatePerS, cfg.Arrivals.Users = 0, load.Users
+func (c *planning) runs(loads []plan.Load) (runs []sweep.Run) {
+	for i := range loads {
+		l, cfg := &loads[i], *c.row.Config
+		cfg.Arrivals.RatePerS, cfg.Run.Requests = l.RatePerS, len(c.trace.Requests)
+		at := fmt.Sprintf("rate=%.6g", l.RatePerS)
+		if l.Users > 0 {
+			cfg.Arrivals.RatePerS, cfg.Arrivals.Users = 0, l.Users
+			at = fmt.Sprintf("users=%d", l.Users)
 		}
-		name := cmp.Or(c.Point, "default")
-		switch {
-		case load.Users > 0 && load.Users != found.Best.Users:
-			name = strings.TrimPrefix(fmt.Sprintf("%s,users=%d", c.Point, load.Users), ",")
-		case load.Users == 0 && load.RatePerS != found.Best.RatePerS:
-			name = strings.TrimPrefix(fmt.Sprintf("%s,rate=%.6g", c.Point, load.RatePerS), ",")
+		if l.RatePerS == c.row.RatePerS && l.Users == c.row.Users {
+			at = ""
 		}
-		runs = append(runs, sweep.Run{Name: name, Config: &cfg, Trace: trace, Summary: load.Summary})
+		name := cmp.Or(strings.Trim(c.Point+","+at, ","), "default")
+		runs = append(runs, sweep.Run{Name: name, Config: &cfg, Trace: c.trace, Summary: l.Summary})
 	}
 	return runs
 }
 
 // write writes the folder of all rates that were tried, and figures of them.
-func (f *capacityFlags) write(r *plan.Report, tried []sweep.Run) error {
+func (f *planFlags) write(r *plan.Report, runs []sweep.Run) error {
 	if f.out == "" && f.plots == "" {
 		return nil
 	}
-	folder, err := made("capacity", f.asked, tried, r, "arrivals.rate_per_s", "arrivals.users")
+	folder, err := made("capacity", f.asked, runs, r, "arrivals.rate_per_s", "arrivals.users")
 	if err == nil && f.out != "" {
 		err = cli.WriteFiles("--out", f.out, folder.Files())
 	}

@@ -8,10 +8,12 @@ import (
 	"io"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -21,17 +23,24 @@ import (
 	"github.com/l3sim/l3sim/internal/plan"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/internal/sweep/design"
-	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
 
-// planFlags are the flags of the plan command that no configuration key has.
+// planFlags are the flags of the commands plan and capacity that no configuration key has.
 type planFlags struct {
-	config          cli.ConfigFlags
-	asked           *design.File // the configurations, as the flags describe them
-	out, by         string
-	fewest, require bool
+	config                cli.ConfigFlags
+	asked                 *design.File // the configurations, as the flags describe them
+	out, plots, by        string
+	fewest, require, tune bool
+	precision             float64
+}
+
+// register adds the flags that both commands have.
+func (f *planFlags) register(a *app, cmd *cobra.Command) {
+	f.config.Register(cmd, slices.Concat(cli.RunKeys, nodeKeys, cli.LoadKeys)...)
+	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage)
+	cmd.Flags().BoolVar(&f.require, "require", false, "exit with 1 where no row holds the rate that is asked for, or none holds any")
 }
 
 func (a *app) newPlanCommand() *cobra.Command {
@@ -49,12 +58,10 @@ command goes on after an interruption. docs/serve.md says more.`,
 		Example: `  l3sim plan --model llama-3-70b --isl 4000 --osl 500 --slo ttft=2s,tbt=100ms --gpu h100-sxm,h200-sxm --system l3,gpu-only
   l3sim plan --model llama-3-8b --trace requests.csv --slo tbt.p99.tokens=50ms --rate 8 --gpus 1,2,4,8 --system gpu-only --min-gpus`,
 	}
-	f.config.Register(cmd, slices.Concat(cli.RunKeys, nodeKeys, cli.LoadKeys)...)
-	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage)
+	f.register(a, cmd)
 	cmd.Flags().StringVar(&f.out, "out", "", "also write the rows into `folder`")
-	cmd.Flags().StringVar(&f.by, "by", plan.ColumnNames()[0], "`column` that ranks the rows: "+strings.Join(plan.ColumnNames(), ", "))
+	cmd.Flags().StringVar(&f.by, "by", plan.Columns[0], "`column` that ranks the rows: "+strings.Join(plan.Columns, ", "))
 	cmd.Flags().BoolVar(&f.fewest, "min-gpus", false, "of each, only the fewest GPUs that hold --rate")
-	cmd.Flags().BoolVar(&f.require, "require", false, requireUsage)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := cmp.Or(cli.NotEmpty(cmd, "out"), (&plan.Report{}).Rank(f.by)); err != nil {
 			return err
@@ -64,27 +71,18 @@ command goes on after an interruption. docs/serve.md says more.`,
 				return err
 			}
 		}
-		asked, all, err := configurations(cmd, &f.config, "prices.preset", "node.gpus", "model.tensor_parallel", "node.ranksets", "node.memory_capacity")
+		all, err := a.configurations(cmd, &f, false, "prices.preset", "node.gpus", "model.tensor_parallel", "node.ranksets", "node.memory_capacity")
 		if err != nil {
 			return err
 		}
-		f.asked = asked
-		a.noteVariants(asked, all)
-		a.nameTrace(cmd, all)
 		return f.config.Locate(a.plan(cmd, all, &f))
 	}
 	return cmd
 }
 
-const requireUsage = "exit with 1 where no row holds the rate that is asked for, or none holds any"
-
 // nameTrace names the trace where the user has named none.
-func (a *app) nameTrace(cmd *cobra.Command, all []sweep.Combination) {
-	o := all[0].Options
-	named := func(key string) bool {
-		return slices.ContainsFunc(o.Flags, func(f configs.Flag) bool { return f.Key == key }) || slices.ContainsFunc(o.Sets, func(s string) bool { return strings.HasPrefix(s, key+"=") })
-	}
-	if named("run.trace") || len(o.ConfigFiles) > 0 {
+func (a *app) nameTrace(o configs.Options) {
+	if len(o.ConfigFiles) > 0 || plan.Given(o, "run.trace") {
 		return
 	}
 	cfg, err := plan.AsGiven(o)
@@ -102,12 +100,9 @@ type planning struct {
 	called  string
 	cfg     *configs.Config
 	trace   *traces.Trace
-	coarse  *plan.Coarse
+	contest *plan.Contest
 	unfit   error // why the model fits no layout of the node
 	row     *plan.Row
-	tuned   *configs.Config
-	sets    []string
-	summary *results.Summary
 }
 
 // plan searches each combination and prints the rows.
@@ -116,15 +111,12 @@ func (a *app) plan(cmd *cobra.Command, all []sweep.Combination, f *planFlags) er
 		return err
 	}
 	out := &plan.Report{Schema: plan.PlanSchema, Rows: []plan.Row{}}
-	work, err := a.combinations(all, out)
+	work, err := a.combinations(all, &plan.Search{Precision: planPrecision, Tune: true}, out)
 	if err != nil {
 		return err
 	}
-	notes, err := a.openPlans()
-	if err != nil {
-		return err
-	}
-	ended := a.search(cmd, work, notes, f, out)
+	notes := a.openPlans()
+	ended := a.search(cmd, work, notes, f)
 	if err := notes.Close(); err != nil {
 		return err
 	}
@@ -138,34 +130,43 @@ func (a *app) plan(cmd *cobra.Command, all []sweep.Combination, f *planFlags) er
 		a.Note("%d of %d combinations are done; the same command goes on from there", len(out.Rows), len(work))
 		return ended
 	}
-	if f.require && !out.Holds() {
+	return f.required(out)
+}
+
+// required returns the error of --require where no row holds what is asked for.
+func (f *planFlags) required(r *plan.Report) error {
+	if f.require && !r.Holds() {
 		return errors.New("no row holds what is asked for (--require)")
 	}
 	return nil
 }
 
-// combinations returns the combinations that can be searched. What cannot fit together is noted; a wrong name or value is an error.
-func (a *app) combinations(all []sweep.Combination, out *plan.Report) (work []*planning, err error) {
+// combinations returns the combinations that can be searched. Of a plan, what cannot fit together or is as another is noted; a wrong name or
+// value is an error.
+func (a *app) combinations(all []sweep.Combination, search *plan.Search, out *plan.Report) (work []*planning, err error) {
 	seen := map[string]bool{}
 	for i := range all {
 		c := &planning{Combination: &all[i], called: called(&all[i])}
-		c.cfg, err = plan.AsGiven(all[i].Options)
-		switch {
-		case err != nil && plan.Infeasible(all[i].Options):
+		c.cfg, err = plan.AsGiven(c.Options)
+		if ranked := out.Schema == plan.PlanSchema; ranked && plan.Infeasible(err) {
 			out.Unable = append(out.Unable, fmt.Sprintf("%s: %v", c.called, err))
 			continue
-		case err != nil:
-			return nil, err
 		}
-		if c.trace, err = plan.Requests(c.cfg); err != nil {
+		if err == nil {
+			c.trace, err = plan.Requests(c.cfg)
+		}
+		if err != nil {
 			return nil, err
 		}
 		a.noteReading(c.trace)
-		if key := plan.Distinct(c.cfg); seen[key] {
+		key := plan.Distinct(c.cfg)
+		if out.Schema == plan.PlanSchema && seen[key] {
 			out.Unable = append(out.Unable, fmt.Sprintf("%s: as another row, since %s does not use what differs", c.called, c.cfg.Run.System))
 			continue
-		} else {
-			seen[key] = true
+		}
+		seen[key] = true
+		if c.contest, err = search.Contest(c.Options, c.cfg, c.trace); err != nil {
+			return nil, err
 		}
 		work = append(work, c)
 	}
@@ -173,12 +174,11 @@ func (a *app) combinations(all []sweep.Combination, out *plan.Report) (work []*p
 }
 
 // search compares the knobs of all combinations, shows how they rank, and then judges each by all requests.
-func (a *app) search(cmd *cobra.Command, work []*planning, notes *planNotes, f *planFlags, out *plan.Report) error {
+func (a *app) search(cmd *cobra.Command, work []*planning, notes *planNotes, f *planFlags) error {
 	show := a.NewProgress("steps")
 	show.Start(int64(3 * len(work))) // a comparison counts once, the judgement twice
 	defer show.Done()
-	search := &plan.Search{Precision: planPrecision, Tune: true}
-	var done counter
+	var done atomic.Int64
 	step := func(name string, by int64, do func(ctx context.Context, c *planning) error) error {
 		group, ctx := errgroup.WithContext(cmd.Context())
 		group.SetLimit(runtime.GOMAXPROCS(0))
@@ -189,55 +189,53 @@ func (a *app) search(cmd *cobra.Command, work []*planning, notes *planNotes, f *
 				}
 				show.Now(name + " " + c.called)
 				err := do(ctx, c)
-				show.Set(done.add(by))
+				show.Set(done.Add(by))
 				return err
 			})
 		}
 		return group.Wait()
 	}
-	if err := step("comparing knobs:", 1, func(ctx context.Context, c *planning) error { return notes.compare(ctx, search, c) }); err != nil {
+	if err := step("comparing knobs:", 1, notes.compare); err != nil {
 		return err
 	}
-	slices.SortStableFunc(work, func(x, y *planning) int { return cmp.Compare(y.coarse.Rate(), x.coarse.Rate()) })
+	slices.SortStableFunc(work, func(x, y *planning) int { return cmp.Compare(y.contest.Rate(), x.contest.Rate()) })
 	if len(work) > 1 && !a.Quiet {
 		a.provisional(work)
 	}
 	return step("judging:", 2, func(ctx context.Context, c *planning) error {
-		return notes.decide(ctx, search, c, func(t *plan.Tuned) string {
-			command := f.config.Command(cmd, "capacity", c.Names, t.Sets)
-			if t.Answer.Best.RatePerS == 0 {
-				return command // which says that no rate holds
+		return notes.decide(ctx, c, func(row *plan.Row) string {
+			command := f.config.Command(cmd, "capacity", c.Names, row.Sets)
+			if row.RatePerS == 0 || cmd.Flags().Changed("rate") && row.Asked.Met {
+				return command // which says that no rate holds, or has the rate
 			}
-			if !cmd.Flags().Changed("rate") || t.Answer.Asked != nil && !t.Answer.Asked.Met {
-				command = withRate(command, t.Answer.Best)
-			}
-			return command
+			return withRate(command, &row.Load)
 		})
 	})
 }
 
+// rateFlags are flags of what a node is offered.
+var rateFlags = regexp.MustCompile(` --(rate|users) [^ ]+`)
+
 // withRate returns a command of capacity that judges the rate, or the number of users, of a row.
-func withRate(command string, l plan.Load) string {
+func withRate(command string, l *plan.Load) string {
 	flag := " --rate " + strconv.FormatFloat(l.RatePerS, 'g', -1, 64)
 	if l.Users > 0 {
 		flag = " --users " + strconv.Itoa(l.Users)
 	}
-	words := strings.Split(command, " --")
-	words = slices.DeleteFunc(words, func(w string) bool { return strings.HasPrefix(w, "rate ") || strings.HasPrefix(w, "users ") })
-	return strings.Join(words, " --") + flag
+	return rateFlags.ReplaceAllString(command, "") + flag
 }
 
 // provisional shows how combinations rank by the comparison of knobs.
 func (a *app) provisional(work []*planning) {
 	a.Note("so far, by few requests (an estimate of the highest rate; the table of costs follows):")
 	for _, c := range work {
-		fmt.Fprintf(a.Stderr, "  %8.3g requests/s  %s\n", c.coarse.Rate(), c.called)
+		fmt.Fprintf(a.Stderr, "  %8.3g requests/s  %s\n", c.contest.Rate(), c.called)
 	}
 }
 
 // planned prints the rows that are done, and writes their folder.
 func (a *app) planned(work []*planning, f *planFlags, out *plan.Report, interrupted bool) error {
-	var rows []sweep.Run
+	var runs []sweep.Run
 	differ := []string{"arrivals.rate_per_s", "arrivals.users"}
 	for _, c := range work {
 		if c.unfit != nil {
@@ -246,18 +244,13 @@ func (a *app) planned(work []*planning, f *planFlags, out *plan.Report, interrup
 		if c.row == nil {
 			continue
 		}
-		out.Add(*c.row, c.cfg, c.trace, nil)
-		if c.row.Highest > 0 {
-			cfg := *c.tuned
-			cfg.Arrivals.RatePerS, cfg.Run.Requests = c.row.RatePerS, len(c.trace.Requests)
-			if c.row.Users > 0 {
-				cfg.Arrivals.RatePerS, cfg.Arrivals.Users = 0, c.row.Users
-			}
-			rows = append(rows, sweep.Run{Name: cmp.Or(c.Point, "default"), Config: &cfg, Trace: c.trace, Summary: c.summary})
-		}
-		for _, set := range c.sets {
+		out.Add(*c.row, c.Names, c.trace)
+		for _, set := range c.row.Sets {
 			key, _, _ := strings.Cut(set, "=")
 			differ = append(differ, key)
+		}
+		if c.row.Highest > 0 {
+			runs = append(runs, c.runs([]plan.Load{c.row.Load})...)
 		}
 	}
 	if f.fewest && !interrupted {
@@ -266,9 +259,9 @@ func (a *app) planned(work []*planning, f *planFlags, out *plan.Report, interrup
 	if err := out.Rank(f.by); err != nil {
 		return err
 	}
-	if f.out != "" && len(rows) > 0 && !interrupted {
+	if f.out != "" && len(runs) > 0 && !interrupted {
 		slices.Sort(differ)
-		folder, err := made("plan", f.asked, rows, out, slices.Compact(differ)...)
+		folder, err := made("plan", f.asked, runs, out, slices.Compact(differ)...)
 		if err == nil {
 			err = cli.WriteFiles("--out", filepath.Clean(f.out), folder.Files())
 		}

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/input/schema"
@@ -43,79 +41,53 @@ type more struct {
 	own  bool // a resource that the system has beside its GPUs
 }
 
-// binds measures what binds at the highest rate that a server holds, by all requests: each resource is doubled, and each target that
-// fails above it relaxed to its double, alone. The largest gain comes first.
-func (c *contest) binds(ctx context.Context, of *Tuned) ([]Bind, error) {
-	if a := of.Answer; a.Asked != nil && a.Asked.Met {
-		return nil, nil // the rate that is asked for holds
+// binds measures what binds at the highest rate of a row's point, by all requests: each resource is doubled, and each target that
+// fails above it relaxed to its double, alone. The largest gain comes first. Nothing binds where the rate that is asked for holds.
+func (c *Contest) binds(ctx context.Context, row *Row, point []int) ([]Bind, error) {
+	out := []Bind{}
+	if row.Asked != nil && row.Asked.Met {
+		return out, nil
 	}
-	raised := func(gain float64) float64 { return c.above(of.Answer.Best.offered(), gain) }
-	if of.Answer.Best.offered() == 0 { // the least gain is the lowest rate that was tried
-		raised = func(gain float64) float64 { return of.Answer.Tried[0].offered() / (1 + gains[0]) * (1 + gain) }
+	raised := func(gain float64) float64 { return c.above(row.Highest, gain) }
+	if row.Highest == 0 { // the least gain is the lowest rate that was tried
+		raised = func(gain float64) float64 { return row.Tried[0].offered() / (1 + gains[0]) * (1 + gain) }
 	}
-	all := doubled(of.Config, of.Answer.limits(), !c.search.Tune)
-	own, err := c.own(ctx, of, all, raised(gains[0]))
-	if err != nil {
-		return nil, err
+	all := doubled(row.Config, row.Limit, !c.search.Tune)
+	var own []string
+	for _, m := range all {
+		if m.own {
+			own = append(own, m.sets...)
+		}
 	}
-	all = slices.DeleteFunc(all, func(m more) bool { return m.own && !own })
-	found := make([]float64, len(all))
-	group, ctx := errgroup.WithContext(ctx)
-	for i, m := range all {
-		group.Go(func() error {
-			e, err := c.entrant(of.point, len(c.trace.Requests), m.sets...)
-			for _, gain := range gains { // what holds the first is tried at the largest, which one that does not hold it fails soon
-				if err != nil || found[i] == 0 && gain != gains[0] {
-					return err
-				}
-				met := false
-				if met, err = c.holds(ctx, e, raised(gain)); met {
-					found[i] = max(gain, found[i])
-				}
+	// What all resources beside the GPUs do not hold together, where they are a configuration, none of them does alone.
+	if e := c.entrant(point, len(c.trace.Requests), own...); own != nil && c.open(e) != nil {
+		met, err := c.holds(ctx, e, raised(gains[0]))
+		if err != nil {
+			return nil, err
+		}
+		all = slices.DeleteFunc(all, func(m more) bool { return m.own && !met })
+	}
+	gained := make([]float64, len(all))
+	err := sideBySide(ctx, all, func(ctx context.Context, i int, m more) error {
+		e := c.entrant(point, len(c.trace.Requests), m.sets...)
+		for _, gain := range gains { // what holds the first is tried at the largest, which one that does not hold it fails soon
+			met, err := c.holds(ctx, e, raised(gain))
+			if met {
+				gained[i] = max(gain, gained[i])
 			}
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	var out []Bind
-	for i, gain := range found {
+			if err != nil || gained[i] == 0 {
+				return err
+			}
+		}
+		return nil
+	})
+	for i, gain := range gained {
 		if gain > 0 {
 			out = append(out, Bind{all[i].name, gain})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Bind) int { return cmp.Compare(b.Gain, a.Gain) })
-	return out, nil
-}
-
-// own says whether twice of all resources together that the system has beside its GPUs holds a rate. Where it does not, none of them does alone.
-func (c *contest) own(ctx context.Context, of *Tuned, all []more, rate float64) (bool, error) {
-	var sets []string
-	for _, m := range all {
-		if m.own {
-			sets = append(sets, m.sets...)
-		}
-	}
-	if sets == nil {
-		return false, nil
-	}
-	e, err := c.entrant(of.point, len(c.trace.Requests), sets...)
-	if err != nil || e.judge == nil { // together they are no configuration
-		return err == nil, err
-	}
-	return c.holds(ctx, e, rate)
-}
-
-// limits returns why the next higher rate fails, or where none holds, the lowest.
-func (a *Answer) limits() []Failure {
-	switch {
-	case a.Next != nil:
-		return a.Next.Fails
-	case a.Best.Met:
-		return nil
-	}
-	return a.Best.Fails
+	return out, err
 }
 
 // doubled returns the resources of a configuration's system, and the targets that are missed, with the settings that double each. Knobs

@@ -10,7 +10,7 @@ import (
 )
 
 // capacity finds the highest rate of a fixed node by all requests, as the command capacity does.
-func capacity(t *testing.T, sets ...string) *Tuned {
+func capacity(t *testing.T, sets ...string) *Row {
 	t.Helper()
 	o := configs.Options{Sets: append([]string{"run.system=gpu-only", "run.model=llama-3-8b", "model.layers=2", "node.gpus=1", "model.tensor_parallel=1", "gpu.preset=h100-sxm",
 		"run.trace=synthetic", "run.requests=500", "traces.input_mean=1500", "traces.input_std=700", "traces.output_mean=60", "traces.output_std=30", "slo.ttft=200ms", "slo.tbt=5ms",
@@ -52,7 +52,7 @@ func TestBinds(t *testing.T) {
 				gain = found.Binds[i].Gain
 			}
 			// A search knows a rate to 2%.
-			rise := capacity(t, double...).Answer.Best.RatePerS/found.Answer.Best.RatePerS - 1
+			rise := capacity(t, double...).RatePerS/found.RatePerS - 1
 			if least, most := gain-0.02*(1+gain), next(gain)+0.02*(1+next(gain)); len(double) > len(sets) && (gain > 0 && rise < least || rise > most) {
 				t.Errorf("%v: twice of %s gives %+.1f%%, binds say %v", sets, r.Name, 100*rise, found.Binds)
 			}
@@ -68,7 +68,7 @@ func TestOwnResources(t *testing.T) {
 	if !slices.ContainsFunc(found.Binds, func(b Bind) bool { return b.Name == "ranksets" }) {
 		t.Errorf("binds %v", found.Binds)
 	}
-	c := &contest{search: &Search{}, axes: []axis{{key: maxSeqs}}}
+	c := &Contest{search: &Search{}, axes: []axis{{key: maxSeqs}}}
 	e := &entrant{point: []int{5}} // a limit of 256
 	if c.roomy(e, move{0, 6}) {
 		t.Error("a move is left out of a point of which no run is known")
@@ -89,8 +89,8 @@ func next(gain float64) float64 {
 // TestNothingBindsWithRoom: where the rate that is asked for holds and nobody looks for the highest one, nothing binds.
 func TestNothingBindsWithRoom(t *testing.T) {
 	found := capacity(t, "arrivals.rate_per_s=1", "slo.ttft=2s", "slo.tbt=50ms")
-	row := Row{Load: found.Answer.Best, Binds: found.Binds, Asked: &Asked{Met: true}}
-	if !found.Answer.Best.Met || found.Binds != nil || row.binding() != "nothing at this rate" {
-		t.Errorf("%v %v %v, %v, %s", found.Answer.Asked != nil, found.Answer.Next != nil, found.Answer.Highest, found.Binds, row.binding())
+	row := Row{Load: found.Load, Binds: found.Binds, Asked: &Asked{Met: true}}
+	if !found.Met || len(found.Binds) > 0 || row.binding() != "nothing at this rate" {
+		t.Errorf("%v %v %v, %v, %s", found.Asked != nil, found.next != nil, found.Highest, found.Binds, row.binding())
 	}
 }

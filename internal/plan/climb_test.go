@@ -39,6 +39,26 @@ func single(t *testing.T, n int, sets ...string) (cfg *configs.Config, trace *tr
 	return cfg, trace, r.Requests[0].FirstToken, r.Requests[0].Finish
 }
 
+// find finds the highest rate of a configuration's node, as a search without knobs does.
+func (s *Search) find(ctx context.Context, cfg *configs.Config, trace *traces.Trace) (*Row, error) {
+	c, err := s.Contest(configs.Options{}, cfg, trace)
+	if err != nil {
+		return nil, err
+	}
+	j, err := NewJudge(cfg, trace, s.Meter)
+	if err != nil {
+		return nil, err
+	}
+	return c.answer(ctx, judged(j), 0)
+}
+
+// judged returns an entrant with a judge of all requests.
+func judged(j *Judge) *entrant {
+	e := &entrant{n: len(j.trace.Requests), judge: j}
+	e.once.Do(func() {})
+	return e
+}
+
 // waits returns the share of the customers of M/D/1 at a load that wait for at most a number of
 // services (Erlang, 1909; Franx, "A simple solution for the M/D/c waiting time distribution",
 // 2001).
@@ -72,21 +92,21 @@ func TestSingleServer(t *testing.T) {
 		}
 	}
 	search := Search{Precision: 0.005}
-	a, err := search.Find(t.Context(), cfg, trace)
+	a, err := search.find(t.Context(), cfg, trace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := a.Best.RatePerS * service.Seconds(); math.Abs(got/low-1) > off {
+	if got := a.RatePerS * service.Seconds(); math.Abs(got/low-1) > off {
 		t.Errorf("found a load of %.4f, want %.4f", got, low)
 	}
-	if a.Measured != n*8/10 || a.TooLarge != 0 || a.Dips || !a.Best.Met || a.Best.Attainment < 0.9 {
-		t.Errorf("%+v", a.Best)
+	if from, to := measured(n); to-from != n*8/10 || a.TooLarge != 0 || a.Dips || !a.Met || a.Attainment < 0.9 {
+		t.Errorf("%+v", a.Load)
 	}
 	for i, l := range a.Tried {
 		if i > 0 && l.RatePerS <= a.Tried[i-1].RatePerS {
 			t.Errorf("rates out of order: %v after %v", l.RatePerS, a.Tried[i-1].RatePerS)
 		}
-		if l.RatePerS > a.Best.RatePerS && l.Met || l.RatePerS > tables.Round(1.0/service.Seconds(), 6) && !l.Saturated {
+		if l.RatePerS > a.RatePerS && l.Met || l.RatePerS > tables.Round(1.0/service.Seconds(), 6) && !l.Saturated {
 			t.Errorf("%+v", l)
 		}
 		// What attains the targets is a share of what comes.
@@ -106,7 +126,7 @@ func TestSearchRepeats(t *testing.T) {
 	cfg.SLO.TTFT = prompt + 2*service
 	var want string
 	for range 2 {
-		a, err := (&Search{Precision: 0.05}).Find(t.Context(), cfg, trace)
+		a, err := (&Search{Precision: 0.05}).find(t.Context(), cfg, trace)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,13 +136,13 @@ func TestSearchRepeats(t *testing.T) {
 			if s.TTFT != l.TTFT || s.TBT != l.TBT || s.E2E != l.E2E || s.Goodput.Attainment != l.Attainment || s.Goodput.TokensPerS != l.GoodputTokens {
 				t.Errorf("at %g requests/s the summary has other latencies than the load", l.RatePerS)
 			}
-			if i > 0 && s.ConfigSHA256 == a.Best.Summary.ConfigSHA256 && l.RatePerS != a.Best.RatePerS {
+			if i > 0 && s.ConfigSHA256 == a.Summary.ConfigSHA256 && l.RatePerS != a.RatePerS {
 				t.Errorf("the summary of %g requests/s is of another rate's configuration", l.RatePerS)
 			}
 			got += fmt.Sprintf("%+v\n", *a.Tried[i].Summary)
 			a.Tried[i].Summary = nil // a pointer
 		}
-		a.Best.Summary, a.Next = nil, nil
+		a.Summary, a.next = nil, nil
 		if got += fmt.Sprint(a); want == "" {
 			want = got
 		} else if got != want {
@@ -135,9 +155,9 @@ func TestSearchRepeats(t *testing.T) {
 // is one that the node keeps up with.
 func TestKeepsUp(t *testing.T) {
 	cfg, trace, _, service := single(t, DefaultRequests, "arrivals.kind=poisson", "slo.tbt=10s")
-	a, err := (&Search{Precision: 0.02}).Find(t.Context(), cfg, trace)
-	if load := a.Best.RatePerS * service.Seconds(); err != nil || load < 0.8 || load > 1.1 || a.Best.Saturated || a.Best.Attainment != 1 {
-		t.Errorf("a load of %v: %+v, %v", load, a.Best, err)
+	a, err := (&Search{Precision: 0.02}).find(t.Context(), cfg, trace)
+	if load := a.RatePerS * service.Seconds(); err != nil || load < 0.8 || load > 1.1 || a.Saturated || a.Attainment != 1 {
+		t.Errorf("a load of %v: %+v, %v", load, a.Load, err)
 	}
 }
 
@@ -146,11 +166,11 @@ func TestOnePattern(t *testing.T) {
 	for _, kind := range []string{"poisson", "gamma"} {
 		cfg, trace, _, _ := single(t, 1000, "arrivals.kind="+kind, "arrivals.cv=3")
 		j := &Judge{cfg: cfg, trace: trace}
-		slow, err := j.arrive(1)
+		_, slow, err := j.arrive(1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fast, err := j.arrive(2)
+		_, fast, err := j.arrive(2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,19 +186,19 @@ func TestOnePattern(t *testing.T) {
 func TestNoRate(t *testing.T) {
 	cfg, trace, prompt, _ := single(t, DefaultRequests, "arrivals.kind=poisson")
 	cfg.SLO.TTFT = prompt - 1
-	a, err := (&Search{Precision: 0.02}).Find(t.Context(), cfg, trace)
-	if err != nil || a.Best.RatePerS != 0 || a.Best.Met || a.Best.Attainment != 0 || a.Best.TTFT.P50 != 1e3*prompt.Seconds() {
+	a, err := (&Search{Precision: 0.02}).find(t.Context(), cfg, trace)
+	if err != nil || a.RatePerS != 0 || a.Met || a.Attainment != 0 || a.TTFT.P50 != 1e3*prompt.Seconds() {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if len(a.Tried) != 2 || math.Abs(a.Tried[1].RatePerS/a.Tried[0].RatePerS-2) > 1e-5 || a.Alone || len(a.limits()) == 0 || a.limits()[0].Name != "TTFT" {
+	if len(a.Tried) != 2 || math.Abs(a.Tried[1].RatePerS/a.Tried[0].RatePerS-2) > 1e-5 || a.Alone || len(a.Limit) == 0 || a.Limit[0].Name != "TTFT" {
 		t.Errorf("some of a Poisson process's requests come close to one another: alone %v, %+v", a.Alone, a.Tried)
 	}
 	for i := range trace.Requests { // in pairs: below some rate each request is alone
 		trace.Requests[i].Arrival = units.Duration(i/2)*units.Second + units.Duration(i%2)*units.Second/20
 	}
 	cfg.Arrivals.Kind = traces.ArrivalsTrace
-	a, err = (&Search{Precision: 0.02}).Find(t.Context(), cfg, trace)
-	if err != nil || a.Best.RatePerS != 0 || !a.Alone || a.Best.TTFT.Max != 1e3*prompt.Seconds() || a.Tried[1].TTFT != a.Best.TTFT {
+	a, err = (&Search{Precision: 0.02}).find(t.Context(), cfg, trace)
+	if err != nil || a.RatePerS != 0 || !a.Alone || a.TTFT.Max != 1e3*prompt.Seconds() || a.Tried[1].TTFT != a.TTFT {
 		t.Errorf("at the lowest rates no request waits for another: %+v, %v", a, err)
 	}
 }
@@ -188,23 +208,23 @@ func TestNoRate(t *testing.T) {
 func TestNoRateOfSlowNode(t *testing.T) {
 	cfg, trace, prompt, service := single(t, DefaultRequests, "arrivals.kind=poisson", "gpu.memory_bandwidth=10GB/s")
 	cfg.SLO.TTFT = prompt - 1
-	a, err := (&Search{Precision: 0.02}).Find(t.Context(), cfg, trace)
+	a, err := (&Search{Precision: 0.02}).find(t.Context(), cfg, trace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if days := DefaultRequests / a.Tried[0].RatePerS / 86400; a.Best.RatePerS != 0 || days < 25 || days > 50 {
-		t.Errorf("services of %v: the lowest rate takes %v days, the answer is %+v", service, days, a.Best)
+	if days := DefaultRequests / a.Tried[0].RatePerS / 86400; a.RatePerS != 0 || days < 25 || days > 50 {
+		t.Errorf("services of %v: the lowest rate takes %v days, the answer is %+v", service, days, a.Load)
 	}
 }
 
 // TestDips: the highest rate that meets the targets is the answer although a lower one fails.
 func TestDips(t *testing.T) {
-	a := &Answer{Tried: []Load{{RatePerS: 1, Met: true}, {RatePerS: 2}, {RatePerS: 3, Met: true}, {RatePerS: 4}}}
-	if a.settle(a.highest(), DefaultRequests, 1); a.Best.RatePerS != 3 || !a.Dips {
+	a := &Row{Tried: []Load{{RatePerS: 1, Met: true}, {RatePerS: 2}, {RatePerS: 3, Met: true}, {RatePerS: 4}}}
+	if a.settle(0); a.RatePerS != 3 || !a.Dips {
 		t.Errorf("%+v", a)
 	}
-	b := &Answer{Tried: []Load{{RatePerS: 1, Met: true}, {RatePerS: 2}}}
-	if b.settle(b.highest(), DefaultRequests, 1); b.Best.RatePerS != 1 || b.Dips {
+	b := &Row{Tried: []Load{{RatePerS: 1, Met: true}, {RatePerS: 2}}}
+	if b.settle(0); b.RatePerS != 1 || b.Dips {
 		t.Errorf("%+v", b)
 	}
 }
@@ -223,7 +243,7 @@ func TestErrors(t *testing.T) {
 		}
 		trace, err := Requests(cfg)
 		if err == nil {
-			_, err = (&Search{Precision: 0.02}).Find(t.Context(), cfg, trace)
+			_, err = (&Search{Precision: 0.02}).find(t.Context(), cfg, trace)
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
@@ -247,7 +267,7 @@ func TestTooLarge(t *testing.T) {
 		if err != nil || math.Abs(rate*service.Seconds()-1) > 1e-6 {
 			t.Errorf("%d of 40 are too large: %v services a service time, %v", want, rate*service.Seconds(), err)
 		}
-		found, err := (&Search{Precision: 0.5}).Find(t.Context(), cfg, trace)
+		found, err := (&Search{Precision: 0.5}).find(t.Context(), cfg, trace)
 		if err != nil || found.TooLarge != want {
 			t.Errorf("%d of 40 are too large: %+v counted, %v", want, found, err)
 		}
@@ -267,13 +287,15 @@ func TestShortRuns(t *testing.T) {
 		{1000, 0.98, true, 0}, {1000, 0.99, false, 0},
 	} {
 		next := Load{System: "l3", RatePerS: 2.5, Attainment: c.attainment, Saturated: c.saturated, E2E: results.Latency{P99: 100_040}}
-		a := (&Answer{Tried: []Load{{RatePerS: 2, Met: true, Attainment: 1}, next}}).settle(0, c.n, 0.99)
-		if a.Next == nil || a.Needed != c.needed || a.Best.RatePerS != 2 {
-			t.Errorf("%+v: %v, %d", c, a.Next, a.Needed)
+		a := &Row{Tried: []Load{{RatePerS: 2, Met: true, Attainment: 1}, next}}
+		a.settle(0)
+		needed := a.needed(c.n, 0.99)
+		if a.next == nil || needed != c.needed || a.RatePerS != 2 {
+			t.Errorf("%+v: %v, %d", c, a.next, needed)
 		}
-		if notes := a.notes(); len(notes) != min(c.needed, 1) || c.needed > 0 && !strings.Contains(notes[0], "l3: the next rate, 2.5 requests/s") ||
-			c.needed > 0 && !strings.HasSuffix(notes[0], "up to 100 s, so that a run this short may only show the node filling: --requests 2600 tells, and the rate may be higher") {
-			t.Errorf("%+v: %q", c, notes)
+		if note := a.short(c.n, 0.99); (note == "") != (c.needed == 0) || c.needed > 0 && !strings.Contains(note, "l3: the next rate, 2.5 requests/s") ||
+			c.needed > 0 && !strings.HasSuffix(note, "up to 100 s, so that a run this short may only show the node filling: --requests 2600 tells, and the rate may be higher") {
+			t.Errorf("%+v: %q", c, note)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"testing"
 
@@ -21,20 +22,30 @@ func TestCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := (&Search{Precision: 0.02, Tune: true}).Compare(t.Context(), o, cfg, trace)
+	x, err := (&Search{Precision: 0.02, Tune: true}).Contest(o, cfg, trace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(x.candidates) != 2 || x.candidates[0].point[0] != 1 || x.candidates[1].point[0] != 0 || x.Rate() != x.candidates[0].rate {
-		t.Errorf("%+v", x.candidates)
+	if err := x.Compare(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	if !slices.IsSortedFunc(x.candidates, func(a, b candidate) int { return cmp.Compare(b.rate, a.rate) }) {
-		t.Errorf("not by rate: %+v", x.candidates)
+	if len(x.Candidates) != 2 || x.Candidates[0].Point[0] != 1 || x.Candidates[1].Point[0] != 0 || x.Rate() != x.Candidates[0].Rate {
+		t.Errorf("%+v", x.Candidates)
 	}
-	kept := x.Kept()
-	for i, c := range x.candidates {
-		if len(kept.Points) != 2 || !slices.Equal(kept.Points[i], c.point) || kept.Rates[i] != c.rate || kept.Runs[i] != c.n {
-			t.Errorf("kept is %+v of %+v", kept, x.candidates)
+	if !slices.IsSortedFunc(x.Candidates, func(a, b Candidate) int { return cmp.Compare(b.Rate, a.Rate) }) {
+		t.Errorf("not by rate: %+v", x.Candidates)
+	}
+	text, err := json.Marshal(x.Candidates)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []Candidate
+	if err := json.Unmarshal(text, &kept); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range x.Candidates {
+		if len(kept) != 2 || !slices.Equal(kept[i].Point, c.Point) || kept[i].Rate != c.Rate || kept[i].Requests != c.Requests {
+			t.Errorf("kept is %+v of %+v", kept, x.Candidates)
 		}
 	}
 }

@@ -11,44 +11,52 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
 
-// contest judges points of a grid of knobs, each at rates and with a number of requests. It remembers what it was told.
-type contest struct {
-	search  *Search
-	options configs.Options
-	axes    []axis
-	trace   *traces.Trace
-	asked   float64 // users that are asked for; 0 where requests come at a rate
-	rate    float64 // that is asked for, 0 for none
-	mu      sync.Mutex
-	seen    map[string]*entrant
+// Contest judges points of a grid of knobs of one configuration, each at rates and with a number of requests. It remembers what it was told.
+type Contest struct {
+	Candidates []Candidate // what Compare found, the best first
+	search     *Search
+	options    configs.Options
+	axes       []axis
+	trace      *traces.Trace
+	users      bool    // nodes are offered a number of users; else requests come at a rate
+	asked      float64 // rate, or number of users, that is asked for; 0 for none
+	mu         sync.Mutex
+	seen       map[string]*entrant
+}
+
+// Candidate is a point and the highest rate that it is known to hold.
+type Candidate struct {
+	Point    []int            `json:"point"`
+	Rate     float64          `json:"rate"`
+	Requests int              `json:"requests"` // by how many
+	inert    map[move]float64 // the rate to which a move changed no run
 }
 
 // entrant is a point, with the further settings that it is judged with.
 type entrant struct {
 	point   []int
+	n       int // requests that judge it
 	further []string
 	once    sync.Once
-	judge   *Judge
-	err     error
+	judge   *Judge  // nil where the point is no valid configuration, or serves no request
+	err     error   // why
 	held    float64 // the highest rate that it is known to hold
-	verdict Verdict // there
+	best    Load    // there
 	failed  float64 // the lowest rate that it is known to fail, 0 for none
 	fails   []Failure
 	came    int64    // requests at which it failed there
 	longer  *entrant // what judges it instead, by more requests
 }
 
-// doesNotFit is the failure of a point that is no valid configuration, or serves no request.
-const doesNotFit = "does not fit"
-
-// load returns the configuration of a point with further settings. Its rate is left to judges.
-func (c *contest) load(point []int, further ...string) (*configs.Config, error) {
+// Load returns the configuration with settings of knobs. Its rate is left to judges.
+func (c *Contest) Load(sets ...string) (*configs.Config, error) {
 	o := c.options
-	o.Sets = slices.Concat(o.Sets, settings(c.axes, point), further)
+	o.Sets = slices.Concat(o.Sets, sets)
 	cfg, err := system.Load(o)
 	if err == nil {
 		cfg.Arrivals.RatePerS = 0
@@ -57,29 +65,35 @@ func (c *contest) load(point []int, further ...string) (*configs.Config, error) 
 }
 
 // entrant returns a point with further settings, which is judged by n requests.
-func (c *contest) entrant(point []int, n int, further ...string) (*entrant, error) {
-	key := fmt.Sprint(point, n, further)
+func (c *Contest) entrant(point []int, n int, further ...string) *entrant {
 	c.mu.Lock()
-	e := c.seen[key]
-	if e == nil {
-		e = &entrant{point: point, further: further}
-		c.seen[key] = e
+	defer c.mu.Unlock()
+	key := fmt.Sprint(point, n, further)
+	if c.seen[key] == nil {
+		c.seen[key] = &entrant{point: point, n: n, further: further}
 	}
-	c.mu.Unlock()
+	return c.seen[key]
+}
+
+// entrants returns points that are judged by n requests.
+func (c *Contest) entrants(points [][]int, n int) []*entrant {
+	return list.Map(points, func(p []int) *entrant { return c.entrant(p, n) })
+}
+
+// open returns the judge of an entrant, nil where it has none.
+func (c *Contest) open(e *entrant) *Judge {
 	e.once.Do(func() {
-		var cfg *configs.Config
-		if cfg, e.err = c.load(point, further...); e.err == nil {
-			whole := n == len(c.trace.Requests)
-			trace := c.trace
-			if !whole {
-				trace = thinned(c.trace, n, cfg)
-			}
-			if e.judge, e.err = NewJudge(cfg, trace, &c.search.Meter); e.err == nil && !whole {
-				e.judge.lenient()
-			}
+		cfg, err := c.Load(slices.Concat(settings(c.axes, e.point), e.further)...)
+		if err != nil {
+			e.err = err
+			return
+		}
+		e.judge, e.err = NewJudge(cfg, thinned(c.trace, e.n, cfg), c.search.Meter)
+		if e.err == nil && e.n < len(c.trace.Requests) { // one more request that happens to be long must not decide
+			e.judge.misses += 1 + e.judge.misses/8
 		}
 	})
-	return e, unfit(e.err)
+	return e.judge
 }
 
 // unfit returns nil for the error of a point that is not valid, or serves no request: it holds no rate.
@@ -90,116 +104,88 @@ func unfit(err error) error {
 	return err
 }
 
-// holds judges a point at a rate.
-func (c *contest) holds(ctx context.Context, e *entrant, rate float64) (bool, error) {
-	if e.judge == nil {
-		e.fails = []Failure{{Name: doesNotFit}}
-		return false, nil
-	}
-	rate = rounded(e.judge, rate)
+// holds says whether an entrant holds a rate.
+func (c *Contest) holds(ctx context.Context, e *entrant, rate float64) (bool, error) {
+	rate = c.rounded(rate)
 	switch {
+	case c.open(e) == nil:
+		return false, unfit(e.err)
 	case rate <= e.held:
 		return true, nil
 	case e.failed > 0 && rate >= e.failed:
 		return false, nil
 	}
-	v, err := c.judge(ctx, e, rate)
-	if err != nil || e.judge == nil {
-		return false, err
+	l, err := c.judge(ctx, e, rate)
+	if err != nil {
+		e.judge, e.err = nil, err
+		return false, unfit(err)
 	}
-	if v.Met {
-		e.held, e.verdict = rate, v
+	if l.Met {
+		e.held, e.best = rate, l
 	} else {
-		e.failed, e.fails, e.came = rate, v.Fails, v.Came
+		e.failed, e.fails, e.came = rate, l.Fails, l.came
 	}
-	return v.Met, nil
+	return l.Met, nil
 }
 
-// judge runs a point at a rate. Where a short run fails because its queue grows, the node may only be filling: a longer run then judges this
+// judge runs an entrant at a rate. Where a short run fails because its queue grows, the node may only be filling: a longer run then judges this
 // rate and the later ones of the point.
-func (c *contest) judge(ctx context.Context, e *entrant, rate float64) (v Verdict, err error) {
-	n := len(e.judge.trace.Requests)
+func (c *Contest) judge(ctx context.Context, e *entrant, rate float64) (Load, error) {
 	if e.longer == nil {
-		if err := c.search.acquire(ctx); err != nil {
-			return v, err
+		l, err := e.judge.run(ctx, rate, true)
+		if err != nil || e.n == len(c.trace.Requests) || len(l.Fails) != 1 || l.Fails[0].Name != queueGrows {
+			return l, err
 		}
-		v, err = e.judge.Holds(ctx, rate)
-		c.search.release()
-		if err != nil {
-			e.judge = nil
-			return v, unfit(err)
-		}
-		if n == len(c.trace.Requests) || len(v.Fails) != 1 || v.Fails[0].Name != queueGrows {
-			return v, nil
-		}
-		if e.longer, err = c.entrant(e.point, min(5*n/2, len(c.trace.Requests)), e.further...); err != nil {
-			return v, err
-		}
+		e.longer = c.entrant(e.point, min(5*e.n/2, len(c.trace.Requests)), e.further...)
 	}
-	l := e.longer
-	v.Met, err = c.holds(ctx, l, rate)
-	v.Fails, v.Stay, v.Came = l.fails, l.verdict.Stay, l.came
-	return v, err
+	met, err := c.holds(ctx, e.longer, rate)
+	return Load{Met: met, Fails: e.longer.fails, E2E: e.longer.best.E2E, came: e.longer.came}, err
 }
 
-// race judges points at a rate, side by side, and returns those that hold it.
-func (c *contest) race(ctx context.Context, points [][]int, n int, rate float64) ([][]int, error) {
-	met := make([]bool, len(points))
+// sideBySide does something with all elements, and returns the first error.
+func sideBySide[T any](ctx context.Context, all []T, do func(ctx context.Context, i int, x T) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for i, p := range points {
-		group.Go(func() error {
-			e, err := c.entrant(p, n)
-			if err == nil {
-				met[i], err = c.holds(ctx, e, rate)
-			}
-			return err
-		})
+	for i, x := range all {
+		group.Go(func() error { return do(ctx, i, x) })
 	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	var alive [][]int
-	for i, p := range points {
-		if met[i] {
-			alive = append(alive, p)
-		}
-	}
-	return alive, nil
+	return group.Wait()
 }
 
-// raise raises the rate of points that hold one until one is left, which takes a candidate's place. Of several that fail the next rate the
+// race judges entrants at a rate, side by side, and returns those that hold it.
+func (c *Contest) race(ctx context.Context, all []*entrant, rate float64) ([]*entrant, error) {
+	err := sideBySide(ctx, all, func(ctx context.Context, _ int, e *entrant) error {
+		_, err := c.holds(ctx, e, rate)
+		return err
+	})
+	return slices.DeleteFunc(slices.Clone(all), func(e *entrant) bool { return e.held < c.rounded(rate) }), err
+}
+
+// raise raises the rate of entrants that hold one until one is left, which takes a candidate's place. Of several that fail the next rate the
 // one counts that lasted longest.
-func (c *contest) raise(ctx context.Context, x candidate, alive [][]int, rate, step float64) (candidate, error) {
+func (c *Contest) raise(ctx context.Context, x Candidate, alive []*entrant, rate, step float64) (Candidate, error) {
 	for len(alive) > 1 {
-		left, err := c.race(ctx, alive, x.n, rate*(1+step))
+		left, err := c.race(ctx, alive, rate*(1+step))
 		if err != nil {
-			return candidate{}, err
+			return x, err
 		}
 		if len(left) == 0 {
 			break
 		}
 		alive, rate = left, float64(rate*(1+step))
 	}
-	x.rate = rate
-	x.point = slices.MaxFunc(alive, func(a, b []int) int {
-		e, _ := c.entrant(a, x.n)
-		f, _ := c.entrant(b, x.n)
-		return int(e.came - f.came)
-	})
+	x.Rate = rate
+	x.Point = slices.MaxFunc(alive, func(a, b *entrant) int { return int(a.came - b.came) }).point
 	return x, nil
 }
 
 // ascend climbs from a point that holds about a rate: it takes the highest rate that the point holds, and goes on with a neighbour that
 // holds the next one, which the point fails. Neighbours of a further stride are asked where those of the first have none. The rate is 0 where
 // the point holds none.
-func (c *contest) ascend(ctx context.Context, x candidate, strides ...stride) (candidate, error) {
-	for i := 0; i < len(strides); i++ {
+func (c *Contest) ascend(ctx context.Context, x Candidate, strides ...stride) (Candidate, error) {
+	for i := 0; i < len(strides); {
+		e := c.entrant(x.Point, x.Requests)
 		var err error
-		if x.rate, err = c.highest(ctx, x.point, x.n, x.rate, strides[0].rate); err != nil || x.rate == 0 {
-			return x, err
-		}
-		e, err := c.entrant(x.point, x.n)
-		if err != nil {
+		if x.Rate, err = c.climb(ctx, e, x.Rate, strides[0].rate); err != nil || x.Rate == 0 {
 			return x, err
 		}
 		alive, err := c.rivals(ctx, x, e.failed, strides[i])
@@ -207,12 +193,13 @@ func (c *contest) ascend(ctx context.Context, x candidate, strides ...stride) (c
 			return x, err
 		}
 		if len(alive) == 0 {
+			i++
 			continue
 		}
 		if x, err = c.raise(ctx, x, alive, e.failed, strides[0].rate); err != nil {
 			return x, err
 		}
-		i = -1
+		i = 0
 	}
 	return x, nil
 }
@@ -220,48 +207,27 @@ func (c *contest) ascend(ctx context.Context, x candidate, strides ...stride) (c
 // inertTo is how far above the rate at which a move changed nothing it is not tried again.
 const inertTo = 1.1
 
-// move is a change of a knob: its axis and the value's place there.
-type move struct{ axis, value int }
-
-// moved returns the move from a point to its neighbour.
-func moved(p, q []int) move {
-	i := 0
-	for p[i] == q[i] {
-		i++
-	}
-	return move{i, q[i]}
-}
-
 // roomy says whether a move is from one limit of the batch to another, both far above the largest batch at the highest rate that the
 // point is known to hold.
-func (c *contest) roomy(e *entrant, m move) bool {
+func (c *Contest) roomy(e *entrant, m move) bool {
 	const far = 4
-	axis := &c.axes[m.axis]
-	if axis.key != maxSeqs || e.verdict.result == nil {
+	if c.axes[m.axis].key != maxSeqs || e.best.Summary == nil {
 		return false
 	}
-	return min(leastSeqs<<e.point[m.axis], leastSeqs<<m.value) >= far*e.verdict.result.Batch().Max
+	return min(leastSeqs<<e.point[m.axis], leastSeqs<<m.value) >= far*e.best.Summary.DecodeBatch.Max
 }
 
 // rivals has the neighbours of a point race at a rate that it fails, and returns those that hold it. A move with which a run is the same,
 // as with a limit of the batch that none reaches, is not tried again near that rate.
-func (c *contest) rivals(ctx context.Context, x candidate, rate float64, by stride) ([][]int, error) {
-	e, err := c.entrant(x.point, x.n)
-	if err != nil {
-		return nil, err
-	}
-	all := slices.DeleteFunc(neighbours(c.axes, x.point, e.fails, by), func(q []int) bool {
-		m := moved(x.point, q)
-		return rate <= inertTo*x.inert[m] || c.roomy(e, m)
-	})
-	alive, err := c.race(ctx, all, x.n, rate)
-	if err != nil {
-		return nil, err
-	}
-	for _, q := range all {
-		if f, _ := c.entrant(q, x.n); f.failed == e.failed && f.came == e.came && slices.Equal(f.fails, e.fails) {
-			x.inert[moved(x.point, q)] = rate
+func (c *Contest) rivals(ctx context.Context, x Candidate, rate float64, by stride) ([]*entrant, error) {
+	e := c.entrant(x.Point, x.Requests)
+	moves := slices.DeleteFunc(neighbours(c.axes, x.Point, e.fails, by), func(m move) bool { return rate <= inertTo*x.inert[m] || c.roomy(e, m) })
+	all := list.Map(moves, func(m move) *entrant { return c.entrant(m.from(x.Point), x.Requests) })
+	alive, err := c.race(ctx, all, rate)
+	for i, f := range all {
+		if f.failed == e.failed && f.came == e.came && slices.Equal(f.fails, e.fails) {
+			x.inert[moves[i]] = rate
 		}
 	}
-	return alive, nil
+	return alive, err
 }

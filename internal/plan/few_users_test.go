@@ -43,8 +43,8 @@ func TestFewUsers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if found.Answer.Best.Users != 2 || found.Config.Model.TensorParallel != 1 || found.Answer.Asked.Users != asked {
-			t.Errorf("%d are asked for: %d users with %v", asked, found.Answer.Best.Users, found.Sets)
+		if found.Users != 2 || found.Config.Model.TensorParallel != 1 || found.Asked.Users != asked {
+			t.Errorf("%d are asked for: %d users with %v", asked, found.Users, found.Sets)
 		}
 	}
 }

@@ -128,20 +128,24 @@ func TestLoad(t *testing.T) {
 	} {
 		o := configs.Options{Sets: append([]string{"run.system=gpu-only", "run.model=llama-3-8b", "slo.ttft=1s", "arrivals.kind=poisson"}, x.given...)}
 		s := &Search{}
-		cfg, err := s.Load(o, x.knobs)
+		given, err := system.Load(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.Contest(o, given, &traces.Trace{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := c.Load(x.knobs...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if cfg.Memory.Admission != x.want {
 			t.Errorf("%v and %v: admission %q", x.given, x.knobs, cfg.Memory.Admission)
 		}
-		out, err := s.coarse(o, cfg, &traces.Trace{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		searched, err := out.contest.load(nil, x.knobs...)
-		if err != nil || Distinct(cfg) != Distinct(searched) {
-			t.Errorf("%v and %v: another configuration than that of the search, %v", x.given, x.knobs, err)
+		searched := c.open(c.entrant(nil, 0, x.knobs...))
+		if searched == nil || Distinct(cfg) != Distinct(searched.cfg) {
+			t.Errorf("%v and %v: another configuration than that of the search", x.given, x.knobs)
 		}
 	}
 }

@@ -39,12 +39,12 @@ func TestHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 		rate := rapid.OneOf(rapid.Just(0.01), rapid.Float64Range(0.5, 200)).Draw(t, "rate")
-		whole, err := j.at(context.Background(), rate)
+		whole, err := j.run(context.Background(), rate, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := j.Holds(context.Background(), rate)
-		met, requests := v.Met, v.Came
+		v, err := j.run(context.Background(), rate, true)
+		met, requests := v.Met, v.came
 		if err != nil || met != whole.Met || requests > int64(len(trace.Requests)) || met && requests != int64(len(trace.Requests)) {
 			t.Fatalf("%v after %d of %d requests, %v; the whole run %v with an attainment of %v", met, requests, len(trace.Requests), err, whole.Met, whole.Attainment)
 		}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,6 +58,7 @@ type Load struct {
 	Fails     []Failure `json:"fails,omitempty"` // why it is not met
 	// Summary is of the whole run, but for latencies and goodput, which are of the measured requests.
 	Summary *results.Summary `json:"-"`
+	came    int64            // requests that came until the run ended
 }
 
 // Spent is what a node takes while it serves, over the whole run: GPUs, watts of the site, and USD by its price list.
@@ -111,21 +114,15 @@ type Judge struct {
 	trace    *traces.Trace
 	from, to int // the measured requests
 	misses   int // how many measured requests may miss their targets
-	meter    *Meter
+	meter    Meter
 }
 
-// Meter counts what a search runs.
-type Meter struct {
-	Done     func()               // told of each run, from several goroutines; nil: nobody
-	Requests func(requests int64) // told of the requests that came in it; nil: nobody
-}
+// Meter is told of each run by how many requests came in it, from several goroutines.
+type Meter func(requests int64)
 
-func (m *Meter) add(requests int64) {
-	if m != nil && m.Requests != nil {
-		m.Requests(requests)
-	}
-	if m != nil && m.Done != nil {
-		m.Done()
+func (m Meter) add(requests int64) {
+	if m != nil {
+		m(requests)
 	}
 }
 
@@ -162,28 +159,24 @@ func check(cfg *configs.Config) error {
 	return nil
 }
 
+// measured returns the place of the first of n requests that is measured, and of the first behind these.
+func measured(n int) (from, to int) {
+	ends := int(edge * float64(n))
+	return ends, n - ends
+}
+
 // NewJudge returns the judge of a configuration's node and a trace.
-func NewJudge(cfg *configs.Config, trace *traces.Trace, meter *Meter) (*Judge, error) {
-	if err := check(cfg); err != nil {
-		return nil, err
-	}
+func NewJudge(cfg *configs.Config, trace *traces.Trace, meter Meter) (*Judge, error) {
 	node, err := system.NewNode(cfg)
 	if err != nil {
 		return nil, err
 	}
-	n := len(trace.Requests)
-	ends := int(edge * float64(n))
-	j := &Judge{cfg: cfg, node: node, trace: trace, from: ends, to: n - ends, meter: meter}
-	for measured := j.to - j.from; float64(measured-j.misses-1)/float64(measured) >= cfg.SLO.Attainment; {
+	from, to := measured(len(trace.Requests))
+	j := &Judge{cfg: cfg, node: node, trace: trace, from: from, to: to, meter: meter}
+	for n := to - from; float64(n-j.misses-1)/float64(n) >= cfg.SLO.Attainment; {
 		j.misses++
 	}
 	return j, nil
-}
-
-// lenient returns the judge of a comparison by few requests, in which one more request that happens to be long must not decide.
-func (j *Judge) lenient() *Judge {
-	j.misses += 1 + j.misses/8
-	return j
 }
 
 // thinned returns n requests of a trace whose lengths spread as those of all do: sorted by prompt they are taken at equal distances, with
@@ -193,26 +186,17 @@ func thinned(t *traces.Trace, n int, cfg *configs.Config) *traces.Trace {
 	if n >= all || t.Waits() || cfg.Cache.Prefix {
 		return t.Repeated(n)
 	}
-	order := make([]int, all)
-	for i := range order {
-		order[i] = i
-	}
-	by := func(of func(r *traces.Request) int) func(a, b int) int {
-		return func(a, b int) int { return cmp.Or(cmp.Compare(of(&t.Requests[a]), of(&t.Requests[b])), a-b) }
-	}
-	slices.SortFunc(order, by(func(r *traces.Request) int { return r.Input }))
-	var taken []int
+	order := slices.Clone(t.Requests)
+	slices.SortFunc(order, func(a, b traces.Request) int { return cmp.Or(a.Input-b.Input, a.ID-b.ID) })
+	thin := &traces.Trace{Name: t.Name}
 	for i := range n {
 		block := order[i*all/n : (i+1)*all/n]
-		slices.SortFunc(block, by(func(r *traces.Request) int { return r.Output }))
-		taken = append(taken, block[i*golden%turns*len(block)/turns])
+		slices.SortFunc(block, func(a, b traces.Request) int { return cmp.Or(a.Output-b.Output, a.ID-b.ID) })
+		thin.Requests = append(thin.Requests, block[i*golden%turns*len(block)/turns])
 	}
-	slices.Sort(taken)
-	thin := &traces.Trace{Name: t.Name, Requests: make([]traces.Request, n)}
-	for i, from := range taken {
-		r := t.Requests[from]
-		r.ID, r.Arrival = i, t.Requests[i].Arrival
-		thin.Requests[i] = r
+	slices.SortFunc(thin.Requests, func(a, b traces.Request) int { return a.ID - b.ID })
+	for i := range thin.Requests {
+		thin.Requests[i].ID, thin.Requests[i].Arrival = i, t.Requests[i].Arrival
 	}
 	return thin
 }
@@ -223,144 +207,101 @@ const golden, turns = 618, 1000
 // users says that what a node is offered is a number of users, each of whom waits for an answer before the next request.
 func (j *Judge) users() bool { return j.cfg.Arrivals.Kind == traces.ArrivalsClosed }
 
-// Verdict is what a run at a rate says: whether the node holds it, and else why not.
-type Verdict struct {
-	Met   bool
-	Fails []Failure // the most frequent first
-	Stay  float64   // mean seconds from arrival to last token; 0 where the run ended early
-	Came  int64     // requests that came until the run ended
-	// result and measured are of a run whose rate holds.
-	result   *system.Result
-	measured system.Measured
-}
-
-// Holds judges a rate. The run ends with the first request too many that misses its targets; Fails is then of the requests until it.
-func (j *Judge) Holds(ctx context.Context, rate float64) (Verdict, error) {
-	trace, err := j.arrive(rate)
-	if err != nil {
-		return Verdict{}, err
-	}
-	seen := tally{slo: &j.cfg.SLO}
-	misses := &system.Misses{From: j.from, To: j.to, Most: int64(j.misses), Missed: seen.add}
-	middle := j.middle(trace)
-	r, err := j.node.Run(ctx, trace, system.Options{Measure: &middle, Misses: misses})
-	if err != nil && !errors.Is(err, system.ErrMissed) {
-		return Verdict{}, err
-	}
-	j.meter.add(misses.Came)
-	if err != nil {
-		return Verdict{Fails: seen.failures(j.to - j.from), Came: misses.Came}, nil
-	}
-	m := r.Measured(j.from, j.to, j.served(r, middle))
-	v := Verdict{Fails: j.failures(&m, &seen), Stay: m.E2E.Mean / 1e3, Came: misses.Came}
-	if v.Met = len(v.Fails) == 0; v.Met {
-		v.result, v.measured = r, m
-	}
-	return v, nil
-}
-
-// failures returns why a whole run is not met.
-func (j *Judge) failures(m *system.Measured, seen *tally) (all []Failure) {
-	if m.Saturated {
-		all = append(all, Failure{Name: queueGrows})
-	}
-	if seen.missed > j.misses {
-		all = append(all, seen.failures(m.Requests)...)
-	}
-	targets := results.NewSLO(&j.cfg.SLO)
-	return append(all, list.Map(targets.Missed(&m.TTFT, &m.TBT, &m.TPOT, &m.E2E), func(name string) Failure { return Failure{Name: name} })...)
-}
-
-// arrive returns the requests at a rate, in the pattern of all rates; or with a number of users.
-func (j *Judge) arrive(rate float64) (*traces.Trace, error) {
-	spec := j.cfg.Arrivals
-	if j.users() {
-		spec.Users = int(rate)
-	} else {
-		spec.RatePerS = rate
-	}
-	return j.trace.Arrive(spec, j.cfg.Run.Seed)
-}
-
-// middle returns the part of a run whose gaps are measured: that in which the measured requests come, which only the run tells of users.
-func (j *Judge) middle(trace *traces.Trace) system.Window {
-	if j.users() {
-		return system.Window{To: units.Duration(1<<63 - 1)}
-	}
-	return system.Middle(trace, j.from, j.to)
-}
-
-// served returns the time over which the measured requests came.
-func (j *Judge) served(r *system.Result, middle system.Window) system.Window {
-	if j.users() {
-		return system.Window{From: r.Requests[j.from].Request.Arrival, To: r.Requests[j.to-1].Request.Arrival}
-	}
-	return middle
-}
-
-// at runs the node at a rate to its end.
-func (j *Judge) at(ctx context.Context, rate float64) (Load, error) {
-	trace, err := j.arrive(rate)
-	if err != nil {
-		return Load{}, err
-	}
-	middle := j.middle(trace)
-	r, err := j.node.Run(ctx, trace, system.Options{Measure: &middle})
-	if err != nil {
-		return Load{}, err
-	}
-	j.meter.add(int64(len(trace.Requests)))
-	m := r.Measured(j.from, j.to, j.served(r, middle))
-	return j.load(rate, r, &m)
-}
-
-// load describes a run at a rate.
-func (j *Judge) load(rate float64, r *system.Result, m *system.Measured) (Load, error) {
+// arrive returns the configuration at a rate, or with a number of users, and its requests in the pattern of all rates.
+func (j *Judge) arrive(rate float64) (*configs.Config, *traces.Trace, error) {
 	cfg := *j.cfg
 	if j.users() {
 		cfg.Arrivals.Users = int(rate)
 	} else {
 		cfg.Arrivals.RatePerS = rate
 	}
-	s, err := r.Summary(&cfg)
+	trace, err := j.trace.Arrive(cfg.Arrivals, cfg.Run.Seed)
+	return &cfg, trace, err
+}
+
+// processors are those that the runs of all searches share.
+var processors = make(chan struct{}, runtime.GOMAXPROCS(0))
+
+// run runs the node at a rate. With early the run ends with the first request too many that misses its targets; the load then has only why
+// it fails.
+func (j *Judge) run(ctx context.Context, rate float64, early bool) (Load, error) {
+	cfg, trace, err := j.arrive(rate)
+	if err != nil {
+		return Load{}, err
+	}
+	middle := system.Window{To: math.MaxInt64} // only the run tells when requests of users come
+	if !j.users() {
+		middle = system.Middle(trace, j.from, j.to)
+	}
+	seen := tally{slo: &j.cfg.SLO}
+	misses := &system.Misses{From: j.from, To: j.to, Most: int64(j.misses), Missed: seen.add}
+	options := system.Options{Measure: &middle}
+	if early {
+		options.Misses = misses
+	}
+	processors <- struct{}{}
+	r, err := j.node.Run(ctx, trace, options)
+	<-processors
+	if errors.Is(err, system.ErrMissed) {
+		j.meter.add(misses.Came)
+		return Load{Fails: seen.failures(j.to - j.from), came: misses.Came}, nil
+	}
+	if err != nil {
+		return Load{}, err
+	}
+	j.meter.add(int64(len(r.Requests)))
+	middle = system.Window{From: r.Requests[j.from].Request.Arrival, To: r.Requests[j.to-1].Request.Arrival}
+	m := r.Measured(j.from, j.to, middle)
+	s, err := r.Summary(cfg)
 	if err != nil {
 		return Load{}, err
 	}
 	s.TTFT, s.TBT, s.TPOT, s.E2E, s.Goodput.Attainment, s.Goodput.TokensPerS = m.TTFT, m.TBT, m.TPOT, m.E2E, m.Attainment, m.GoodputTokens
+	l := Load{
+		System: cfg.Run.System, Model: cfg.ModelTitle("tensor_parallel"), GPU: s.GPU, Policy: cfg.Policy.Name, Trace: trace.Name,
+		RatePerS: cfg.Arrivals.RatePerS, Attainment: m.Attainment, GoodputTokens: m.GoodputTokens, TTFT: m.TTFT, TBT: m.TBT, TPOT: m.TPOT, E2E: m.E2E,
+		Spent:     Spent{cfg.Node.GPUs, s.EnergyReport.Watts, s.Cost.PerMToken, s.Cost.PerMTokenLow, s.Cost.PerMTokenHigh},
+		Saturated: m.Saturated, Fails: j.failures(r, s), Summary: s, came: int64(len(r.Requests)),
+	}
+	l.Met = len(l.Fails) == 0
+	if j.users() {
+		l.Users, l.RatePerS = cfg.Arrivals.Users, s.Arrivals.RatePerS
+	}
+	return l, nil
+}
+
+// failures returns why a whole run does not hold its rate.
+func (j *Judge) failures(r *system.Result, s *results.Summary) (all []Failure) {
+	if s.Saturated {
+		all = append(all, Failure{Name: queueGrows})
+	}
 	seen := tally{slo: &j.cfg.SLO}
 	for i := range r.Requests[j.from:j.to] {
 		if q := &r.Requests[j.from+i]; !q.Attained {
 			seen.add(q)
 		}
 	}
-	fails := j.failures(m, &seen)
-	l := Load{
-		Summary: s,
-		System:  j.cfg.Run.System, Model: j.cfg.ModelTitle("tensor_parallel"), GPU: j.cfg.GPUTitle(), Policy: j.cfg.Policy.Name, Trace: j.trace.Name, RatePerS: rate, Attainment: m.Attainment, GoodputTokens: m.GoodputTokens,
-		TTFT: m.TTFT, TBT: m.TBT, TPOT: m.TPOT, E2E: m.E2E, Saturated: m.Saturated, Met: len(fails) == 0, Fails: fails,
-		Spent: Spent{j.cfg.Node.GPUs, s.EnergyReport.Watts, s.Cost.PerMToken, s.Cost.PerMTokenLow, s.Cost.PerMTokenHigh},
+	if seen.missed > j.misses {
+		all = append(all, seen.failures(j.to-j.from)...)
 	}
-	if j.users() {
-		l.Users, l.RatePerS = int(rate), s.Arrivals.RatePerS
+	for _, name := range s.SLO.Missed(&s.TTFT, &s.TBT, &s.TPOT, &s.E2E) {
+		all = append(all, Failure{Name: name})
 	}
-	return l, nil
+	return all
 }
 
 // full returns the requests a second that the node serves of a full queue.
-func (j *Judge) full(ctx context.Context) (rate float64, err error) {
+func (j *Judge) full(ctx context.Context) (float64, error) {
 	r, err := j.node.Run(ctx, j.trace.AtOnce(), system.Options{})
 	if err != nil {
 		return 0, err
 	}
-	j.meter.add(int64(len(j.trace.Requests)))
-	served, end := 0, units.Duration(0)
-	for i := range r.Requests {
-		if q := &r.Requests[i]; q.Outcome == results.Served {
-			served++
-			end = max(end, q.Finish)
-		}
+	j.meter.add(int64(len(r.Requests)))
+	s, err := r.Summary(j.cfg)
+	if err != nil {
+		return 0, err
 	}
-	return float64(served) / end.Seconds(), nil
+	return s.RequestsPerS, nil
 }
 
 // tally counts measured requests by what they miss. A request may miss several targets, and counts for each.
@@ -375,24 +316,19 @@ var missable = [...]string{"TTFT", "TPOT", "E2E", turnedAway, "TBT"}
 
 // add counts a request that missed its targets.
 func (t *tally) add(q *results.Request) {
-	t.missed++
-	if q.Outcome != results.Served {
-		t.count[3]++
-		return
-	}
-	over := func(d, target units.Duration) bool { return target > 0 && d > target }
+	served := q.Outcome == results.Served
+	over := func(d, target units.Duration) bool { return served && target > 0 && d > target }
 	mean, _ := q.MeanTBT()
-	missed := [...]bool{over(q.FirstToken-q.Request.Arrival, t.slo.TTFT), over(mean, t.slo.TPOT), over(q.Finish-q.Request.Arrival, t.slo.E2E)}
-	other := false
+	missed := [...]bool{over(q.FirstToken-q.Request.Arrival, t.slo.TTFT), over(mean, t.slo.TPOT), over(q.Finish-q.Request.Arrival, t.slo.E2E), !served, false}
+	if !slices.Contains(missed[:], true) {
+		missed[len(missed)-1] = true
+	}
 	for i, m := range missed {
 		if m {
 			t.count[i]++
-			other = true
 		}
 	}
-	if !other {
-		t.count[4]++
-	}
+	t.missed++
 }
 
 // failures returns the targets that requests of a number missed, the most frequent first.

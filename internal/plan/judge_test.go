@@ -39,11 +39,11 @@ func TestMisses(t *testing.T) {
 		if j.to-j.from != x.measured || j.misses != x.most {
 			t.Errorf("%+v: %d of %d may miss", x, j.misses, j.to-j.from)
 		}
-		c := &contest{search: &Search{}, trace: trace, seen: map[string]*entrant{}, options: configs.Options{Sets: []string{
+		c := &Contest{search: &Search{}, trace: trace, seen: map[string]*entrant{}, options: configs.Options{Sets: []string{
 			"run.system=gpu-only", "run.model=llama-3-8b", "node.gpus=1", "arrivals.kind=poisson", "slo.ttft=1s", "slo.attainment=" + x.attainment}}}
 		for n, most := range map[int]int{x.n: x.most, x.few: x.some} {
-			if e, err := c.entrant(nil, n); err != nil || e.judge.misses != most || len(e.judge.trace.Requests) != n {
-				t.Errorf("%+v: by %d requests %d may miss, %v", x, n, e.judge.misses, err)
+			if j := c.open(c.entrant(nil, n)); j == nil || j.misses != most || len(j.trace.Requests) != n {
+				t.Errorf("%+v: by %d requests %+v", x, n, j)
 			}
 		}
 	}
@@ -74,17 +74,17 @@ func TestMeasuredMisses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := j.at(t.Context(), 0.02)
+		l, err := j.run(t.Context(), 0.02, false)
 		if err != nil || l.Met != (x.fails == nil) || l.Attainment != x.attainment || !reflect.DeepEqual(l.Fails, x.fails) {
 			t.Errorf("%v are long: met %v, attainment %v, %v, %v", x.long, l.Met, l.Attainment, l.Fails, err)
 		}
-		v, err := j.Holds(t.Context(), 0.02)
+		v, err := j.run(t.Context(), 0.02, true)
 		if err != nil || v.Met != l.Met || !reflect.DeepEqual(v.Fails, x.fails) {
 			t.Errorf("%v are long: holds %v, %v, %v", x.long, v.Met, v.Fails, err)
 		}
 		// The last of the nine is known by when it ends.
-		if met, early := v.Met, v.Came < 92; met == early {
-			t.Errorf("%v are long: %d came", x.long, v.Came)
+		if met, early := v.Met, v.came < 92; met == early {
+			t.Errorf("%v are long: %d came", x.long, v.came)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func TestSpent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := j.at(t.Context(), 1)
+	l, err := j.run(t.Context(), 1, false)
 	if err != nil {
 		t.Fatal(err)
 	}

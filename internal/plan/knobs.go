@@ -23,12 +23,22 @@ type axis struct {
 	arm     bool // each value has a best of its own of the other knobs
 }
 
-// The bounds of the grid.
 const (
-	leastChunk, mostChunk, chunksPerDouble, chunkMultiple = 256, 8192, 4, 16
-	leastSeqs, mostSeqs                                   = 8, 4096
-	startChunk, startSeqs                                 = 2048, 1024 // what vLLM starts with on large GPUs
+	leastChunk, leastSeqs = 256, 8
+	startChunk, startSeqs = 2048, 1024 // what vLLM starts with on large GPUs
 )
+
+// The grid: tokens of prompts in an iteration, some between powers of two, each a multiple of what kernels work on; and limits of the batch.
+var chunks, seqs = geometric(leastChunk, 8192, 4, 16), geometric(leastSeqs, 4096, 1, 1)
+
+// geometric returns so many values for each doubling, each rounded to a multiple.
+func geometric(least, most float64, perDoubling, multiple int) (all []string) {
+	for i := range perDoubling*int(math.Log2(most/least)) + 1 {
+		v := least * math.Exp2(float64(i)/float64(perDoubling))
+		all = append(all, strconv.Itoa(multiple*int(math.Round(v/float64(multiple)))))
+	}
+	return all
+}
 
 const (
 	tensorParallel = "model.tensor_parallel"
@@ -44,7 +54,7 @@ var asServers = []string{admission + "=current", history + "=0"}
 func WithAdmission(o configs.Options) configs.Options {
 	var sets []string
 	for _, set := range asServers {
-		if key, _, _ := strings.Cut(set, "="); !given(o, key) && !given(o, "run.variant") {
+		if key, _, _ := strings.Cut(set, "="); !Given(o, key) && !Given(o, "run.variant") {
 			sets = append(sets, set)
 		}
 	}
@@ -52,8 +62,8 @@ func WithAdmission(o configs.Options) configs.Options {
 	return o
 }
 
-// given says that a key has its value from the user: --set, a flag or a file of --config.
-func given(o configs.Options, key string) bool {
+// Given says that a key has its value from the user: --set, a flag or a file of --config.
+func Given(o configs.Options, key string) bool {
 	if slices.ContainsFunc(o.Sets, func(s string) bool { return strings.HasPrefix(s, key+"=") }) ||
 		slices.ContainsFunc(o.Flags, func(f configs.Flag) bool { return f.Key == key }) {
 		return true
@@ -69,7 +79,7 @@ func given(o configs.Options, key string) bool {
 // and what admits them. A key that the user has set is none. Admission "final" is none of the values: it knows how long answers will be.
 func grid(o configs.Options, cfg *configs.Config) (axes []axis) {
 	add := func(ordered, arm bool, key string, values ...string) {
-		if !given(o, key) && system.Keys().Key(key) != nil {
+		if !Given(o, key) && system.Keys().Key(key) != nil {
 			axes = append(axes, axis{key, list.Map(values, func(v string) []string { return []string{key + "=" + v} }), ordered, arm})
 		}
 	}
@@ -81,9 +91,9 @@ func grid(o configs.Options, cfg *configs.Config) (axes []axis) {
 	for _, k := range p.Knobs {
 		add(false, false, k.Key, k.Values...)
 	}
-	add(true, false, p.ChunkKey(), chunks()...)
-	add(true, false, maxSeqs, powers(leastSeqs, mostSeqs)...)
-	if !given(o, admission) && !given(o, history) && !given(o, "run.variant") {
+	add(true, false, p.ChunkKey(), chunks...)
+	add(true, false, maxSeqs, seqs...)
+	if !Given(o, admission) && !Given(o, history) && !Given(o, "run.variant") {
 		axes = append(axes, axis{admission, [][]string{asServers, {admission + "=max"}}, false, false})
 	}
 	return axes
@@ -99,39 +109,20 @@ func divisors(n int) (all []string) {
 	return all
 }
 
-// chunks returns the tokens of prompts in an iteration: some between powers of two, each a multiple of what kernels work on.
-func chunks() (all []string) {
-	for i := 0; ; i++ {
-		v := leastChunk * math.Exp2(float64(i)/chunksPerDouble)
-		if v > mostChunk*1.01 {
-			return all
-		}
-		all = append(all, fmt.Sprint(chunkMultiple*int(math.Round(v/chunkMultiple))))
-	}
-}
-
-func powers(from, to int) (all []string) {
-	for ; from <= to; from *= 2 {
-		all = append(all, strconv.Itoa(from))
-	}
-	return all
-}
-
 // starts returns points of a grid from which a search of the knobs with an order begins, where the others are as in a point: small
 // chunks and batches are there for targets that nothing else meets.
 func starts(axes []axis, at []int) (all [][]int) {
-	for _, s := range [...][2]int{{startChunk, startSeqs}, {startChunk / 4, startSeqs}, {leastChunk, leastSeqs}} {
-		p, nth := slices.Clone(at), 0
+	for _, start := range []struct{ chunk, seqs int }{{startChunk, startSeqs}, {startChunk / 4, startSeqs}, {leastChunk, leastSeqs}} {
+		p := slices.Clone(at)
 		for i, x := range axes {
-			if !x.ordered {
-				continue
-			}
-			value := s[0]
+			value := start.chunk
 			if x.key == maxSeqs {
-				value = s[1]
+				value = start.seqs
 			}
-			p[i] = max(0, slices.IndexFunc(x.values, func(v []string) bool { return v[0] == x.key+"="+strconv.Itoa(value) }))
-			nth++
+			if x.ordered {
+				set := x.key + "=" + strconv.Itoa(value)
+				p[i] = slices.IndexFunc(x.values, func(v []string) bool { return v[0] == set })
+			}
 		}
 		if !slices.ContainsFunc(all, func(q []int) bool { return slices.Equal(p, q) }) {
 			all = append(all, p)
@@ -148,6 +139,16 @@ func settings(axes []axis, point []int) (all []string) {
 	return all
 }
 
+// move is a change of a knob: its axis and the value's place there.
+type move struct{ axis, value int }
+
+// from returns the point to which the move is from another.
+func (m move) from(p []int) []int {
+	q := slices.Clone(p)
+	q[m.axis] = m.value
+	return q
+}
+
 // arms returns the points of the knobs of which each value has a best of its own of the others.
 func arms(axes []axis) (all [][]int) {
 	all = [][]int{make([]int, len(axes))}
@@ -158,9 +159,7 @@ func arms(axes []axis) (all [][]int) {
 		var more [][]int
 		for _, p := range all {
 			for v := range x.values {
-				q := slices.Clone(p)
-				q[i] = v
-				more = append(more, q)
+				more = append(more, move{i, v}.from(p))
 			}
 		}
 		all = more
@@ -189,20 +188,12 @@ func (f *Failure) gaps() bool {
 	return strings.HasPrefix(f.Name, "TBT") || strings.HasPrefix(f.Name, "TPOT")
 }
 
-// neighbours returns the points that differ from one in one knob, where those with an order go in the directions that failures ask for, or in
-// both.
-func neighbours(axes []axis, p []int, fails []Failure, by stride) (all [][]int) {
+// neighbours returns the moves of one knob from a point, where those with an order go in the directions that failures ask for, or in both.
+func neighbours(axes []axis, p []int, fails []Failure, by stride) (all []move) {
 	down, up := by.both, by.both
 	for i := range fails {
 		if f := &fails[i]; f.Share == 0 || f.Share >= fails[0].Share/4 {
 			down, up = down || f.gaps() || strings.HasPrefix(f.Name, "E2E"), up || !f.gaps()
-		}
-	}
-	with := func(i, v int) {
-		if v >= 0 && v < len(axes[i].values) && v != p[i] {
-			q := slices.Clone(p)
-			q[i] = v
-			all = append(all, q)
 		}
 	}
 	for i, x := range axes {
@@ -210,17 +201,25 @@ func neighbours(axes []axis, p []int, fails []Failure, by stride) (all [][]int) 
 		if x.key == maxSeqs {
 			steps = by.seqs
 		}
-		for _, step := range steps {
-			if x.ordered && down {
-				with(i, p[i]-step)
+		var to []int
+		switch {
+		case x.ordered:
+			for _, step := range steps {
+				if down {
+					to = append(to, p[i]-step)
+				}
+				if up {
+					to = append(to, p[i]+step)
+				}
 			}
-			if x.ordered && up {
-				with(i, p[i]+step)
+		case !x.arm || by.choices && x.key != tensorParallel:
+			for v := range x.values {
+				to = append(to, v)
 			}
 		}
-		if !x.ordered && (!x.arm || by.choices && x.key != tensorParallel) {
-			for v := range x.values {
-				with(i, v)
+		for _, v := range to {
+			if v >= 0 && v < len(x.values) && v != p[i] {
+				all = append(all, move{i, v})
 			}
 		}
 	}
@@ -242,11 +241,10 @@ func AsGiven(o configs.Options) (cfg *configs.Config, err error) {
 	return cfg, err
 }
 
-// Infeasible says that what is wrong with a configuration is how its model, GPUs and memory fit together, and no name or value.
-func Infeasible(o configs.Options) bool {
-	_, err := AsGiven(o)
+// Infeasible says of an error of AsGiven that it is of how a model, GPUs and memory fit together, and of no name or value.
+func Infeasible(err error) bool {
 	bad := (*input.Error)(nil)
-	return err == nil || errors.As(err, &bad) && (strings.HasPrefix(bad.Key, "node.") || strings.HasPrefix(bad.Key, "model.")) && !ofValue(bad)
+	return errors.As(err, &bad) && (strings.HasPrefix(bad.Key, "node.") || strings.HasPrefix(bad.Key, "model.")) && !ofValue(bad)
 }
 
 // ofValue says that an error is of a key's value alone: of its type, its unit or its range.

@@ -7,14 +7,16 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
 
 // landscape returns a contest in which the highest rate of every point of one knob is known, so that nothing runs: a rate of a ten thousandth more
 // fails, for want of larger values below the best one and of smaller ones above it.
-func landscape(n int, rates ...float64) *contest {
-	c := &contest{search: &Search{}, trace: &traces.Trace{Requests: make([]traces.Request, n)}, seen: map[string]*entrant{},
+func landscape(n int, rates ...float64) *Contest {
+	c := &Contest{search: &Search{}, trace: &traces.Trace{Requests: make([]traces.Request, n)}, seen: map[string]*entrant{},
 		axes: []axis{{key: "chunk", values: make([][]string, len(rates)), ordered: true}}}
 	best := 0
 	for i, rate := range rates {
@@ -23,7 +25,7 @@ func landscape(n int, rates ...float64) *contest {
 		}
 	}
 	for i, rate := range rates {
-		e := &entrant{point: []int{i}, judge: &Judge{cfg: &configs.Config{}, trace: c.trace}, held: rate, failed: rate * 1.0001, fails: []Failure{{Name: queueGrows}}, came: int64(i)}
+		e := &entrant{point: []int{i}, n: n, judge: &Judge{cfg: &configs.Config{}, trace: c.trace}, held: rate, failed: rate * 1.0001, fails: []Failure{{Name: queueGrows}}, came: int64(i)}
 		if i > best {
 			e.fails = []Failure{{Name: "TBT", Share: 0.5}}
 		}
@@ -56,11 +58,16 @@ func TestAscend(t *testing.T) {
 		{[]float64{10, 10, 10, 10}, 1, []stride{near, far}, 1}, // nothing is better
 	} {
 		c := landscape(100, x.rates...)
-		got, err := c.ascend(t.Context(), candidate{point: []int{x.from}, rate: x.rates[x.from] / 2, n: 100, inert: map[move]float64{}}, x.strides...)
-		if err != nil || got.point[0] != x.want || got.rate != x.rates[x.want] {
-			t.Errorf("%v from place %d: place %v at %v, %v; want %d", x.rates, x.from, got.point, got.rate, err, x.want)
+		got, err := c.ascend(t.Context(), Candidate{Point: []int{x.from}, Rate: x.rates[x.from] / 2, Requests: 100, inert: map[move]float64{}}, x.strides...)
+		if err != nil || got.Point[0] != x.want || got.Rate != x.rates[x.want] {
+			t.Errorf("%v from place %d: place %v at %v, %v; want %d", x.rates, x.from, got.Point, got.Rate, err, x.want)
 		}
 	}
+}
+
+// around returns the neighbours of a point.
+func around(axes []axis, p []int, fails []Failure, by stride) [][]int {
+	return list.Map(neighbours(axes, p, fails, by), func(m move) []int { return m.from(p) })
 }
 
 // TestDirections: smaller chunks and batches for what most requests miss that is of gaps, larger ones for the rest, and both where the rarer
@@ -87,7 +94,7 @@ func TestDirections(t *testing.T) {
 		{[]Failure{{"TBT", 0.4}}, both, all},
 		{nil, narrow, nil},
 	} {
-		if got := neighbours(axes, []int{10}, x.fails, x.by); !reflect.DeepEqual(got, x.want) {
+		if got := around(axes, []int{10}, x.fails, x.by); !reflect.DeepEqual(got, x.want) {
 			t.Errorf("%v: %v, want %v", x.fails, got, x.want)
 		}
 	}
@@ -100,7 +107,7 @@ func TestDirections(t *testing.T) {
 		if choices {
 			want = append(want, []int{0, 2, 1, 1, 0})
 		}
-		if got := neighbours(axes, []int{0, 2, 1, 0, 0}, nil, stride{0.03, []int{1}, []int{1}, choices, true}); !reflect.DeepEqual(got, want) {
+		if got := around(axes, []int{0, 2, 1, 0, 0}, nil, stride{0.03, []int{1}, []int{1}, choices, true}); !reflect.DeepEqual(got, want) {
 			t.Errorf("choices %v: %v, want %v", choices, got, want)
 		}
 	}
@@ -118,12 +125,12 @@ func TestRoomy(t *testing.T) {
 		t.Fatalf("a batch of %v, %v", r.Batch().Max, err)
 	}
 	place := func(limit int) int { return int(math.Log2(float64(limit) / leastSeqs)) }
-	c := &contest{axes: []axis{{key: "chunk"}, {key: maxSeqs}}}
+	c := &Contest{axes: []axis{{key: "chunk"}, {key: maxSeqs}}}
 	for _, x := range []struct {
 		from, to int
 		want     bool
 	}{{64, 128, false}, {64, 1024, false}, {128, 256, false}, {1024, 128, false}, {256, 512, true}, {1024, 256, true}, {512, 4096, true}} { // 4 x 40 is 160
-		e := &entrant{point: []int{0, place(x.from)}, verdict: Verdict{result: r}}
+		e := &entrant{point: []int{0, place(x.from)}, best: Load{Summary: &results.Summary{Service: results.Service{DecodeBatch: r.Batch()}}}}
 		if got := c.roomy(e, move{1, place(x.to)}); got != x.want {
 			t.Errorf("from %d to %d: %v", x.from, x.to, got)
 		}

@@ -73,11 +73,10 @@ func brute(t *testing.T, number int) truth {
 		t.Fatal(err)
 	}
 	s := &Search{Precision: 0.01, Tune: true}
-	x, err := s.coarse(o, cfg, trace)
+	c, err := s.Contest(o, cfg, trace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := x.contest
 	out := truth{Question: number, Sets: o.Sets, Trace: name}
 	var all [][]int
 	for i := range c.axes {
@@ -101,9 +100,9 @@ func brute(t *testing.T, number int) truth {
 	group.SetLimit(2)
 	for _, p := range all {
 		group.Go(func() error {
-			e, err := c.entrant(p, len(trace.Requests))
-			if err != nil || e.judge == nil {
-				return err
+			e := c.entrant(p, len(trace.Requests))
+			if c.open(e) == nil {
+				return unfit(e.err)
 			}
 			mu.Lock()
 			bar := out.Rate * 1.005
@@ -119,7 +118,7 @@ func brute(t *testing.T, number int) truth {
 			met, err := c.holds(ctx, e, bar)
 			if err == nil && (met || out.Rate == 0) {
 				var rate float64
-				if rate, err = c.highest(ctx, p, len(trace.Requests), bar, 0.01); err == nil {
+				if rate, err = c.climb(ctx, e, bar, 0.01); err == nil {
 					mu.Lock()
 					if rate > out.Rate {
 						out.Rate, best = rate, p
@@ -154,26 +153,26 @@ func each(t *testing.T, number int) int64 {
 		t.Fatal(err)
 	}
 	var requests atomic.Int64
-	s := &Search{Precision: 0.02, Tune: true, Meter: Meter{Requests: func(n int64) { requests.Add(n) }}}
-	x, err := s.coarse(o, cfg, trace)
+	s := &Search{Precision: 0.02, Tune: true, Meter: func(n int64) { requests.Add(n) }}
+	c, err := s.Contest(o, cfg, trace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, c, points := rand.New(rand.NewPCG(uint64(number), 50)), x.contest, int64(0)
+	r, points := rand.New(rand.NewPCG(uint64(number), 50)), int64(0)
 	for points < sampled {
 		var p []int
 		for _, axis := range c.axes {
 			p = append(p, r.IntN(len(axis.values)))
 		}
-		e, err := c.entrant(p, len(trace.Requests))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e.judge == nil {
+		e := c.entrant(p, len(trace.Requests))
+		if c.open(e) == nil {
+			if unfit(e.err) != nil {
+				t.Fatal(e.err)
+			}
 			continue
 		}
 		if guess, err := e.judge.full(t.Context()); err == nil {
-			if _, err := c.highest(t.Context(), p, len(trace.Requests), guess/2, 0.02); err != nil {
+			if _, err := c.climb(t.Context(), e, guess/2, 0.02); err != nil {
 				t.Fatal(err)
 			}
 			points++
@@ -244,12 +243,12 @@ func (x *truth) ask(t *testing.T) {
 		t.Fatal(err)
 	}
 	var requests atomic.Int64
-	s := &Search{Precision: 0.02, Tune: true, Meter: Meter{Requests: func(n int64) { requests.Add(n) }}}
+	s := &Search{Precision: 0.02, Tune: true, Meter: func(n int64) { requests.Add(n) }}
 	found, err := s.Row(context.Background(), o, cfg, trace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rate, share := found.Answer.Best.RatePerS, float64(requests.Load())/float64(x.Requests)
+	rate, share := found.RatePerS, float64(requests.Load())/float64(x.Requests)
 	t.Logf("%v holds %.4g of %.4g requests/s (%v), with %.1f%% of the requests", found.Sets, rate, x.Rate, x.Best, 100*share)
 	if rate < x.Rate*0.97 || share > 0.15 {
 		t.Errorf("question %d: %.4g of %.4g requests/s, %.1f%% of the requests", x.Question, rate, x.Rate, 100*share)

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
@@ -39,11 +41,10 @@ type Report struct {
 	Tried    []Load        `json:"tried,omitempty"`  // all rates that were tried, of one row after another, where rows are not ranked
 	Unable   []string      `json:"unable,omitempty"` // of each combination that is no row, why
 	Notes    []string      `json:"notes,omitempty"`  // how sure the answers are
-	origins  []int         // of each of Tried: the place of its row
 }
 
 // Row is a combination with the knobs that serve it best: at the rate that is asked for where it holds that, else at the highest that it
-// holds.
+// holds. Where it holds no rate, its rate is 0, and the rest is of the lowest rate that was tried.
 type Row struct {
 	Load
 	Asked          *Asked      `json:"asked,omitempty"`
@@ -66,7 +67,10 @@ type Row struct {
 	Notes          []string    `json:"notes,omitempty"`
 	Configured     units.Bytes `json:"memory_capacity"` // node.memory_capacity, which is the same for any number of GPUs
 	// Called is what the user calls the row's system, model, GPU and policy, in the order of names.
-	Called []string `json:"called"`
+	Called []string        `json:"called"`
+	Config *configs.Config `json:"-"` // with the knobs
+	Tried  []Load          `json:"-"` // by rate
+	next   *Load           // the next higher rate that was tried, which fails; nil where none was
 }
 
 // Asked is what became of the rate that was asked for.
@@ -79,41 +83,34 @@ type Asked struct {
 	Nodes      int       `json:"nodes"` // how many nodes like this one hold the rate that is asked for, each a part of it; 0 where no rate holds
 }
 
-// name is what a list of a flag may vary between rows: the key that the flag sets, its column, and what a row has there.
-type name struct {
+// title is what a list of a flag may vary between rows: the key that the flag sets, its column, and what a row has there.
+type title struct {
 	key, column string
 	of          func(*Load) *string
 }
 
-var names = []name{
+var titles = []title{
 	{"run.system", "system", func(l *Load) *string { return &l.System }},
 	{"run.model", "model", func(l *Load) *string { return &l.Model }},
 	{"gpu.preset", "gpu", func(l *Load) *string { return &l.GPU }},
 	{"policy.name", "policy", func(l *Load) *string { return &l.Policy }},
 }
 
-// NewRow returns the row of what a search found; called is what the user calls its system, model, GPU and policy, by key.
-func NewRow(t *Tuned, trace *traces.Trace, called map[string]string) Row {
-	a, c := t.Answer, t.Config
-	r := Row{
-		Load: a.Best, Limit: a.limits(), Dips: a.Dips, Alone: a.Alone, TooLarge: a.TooLarge, Highest: max(a.Best.offered(), a.Highest),
-		TensorParallel: c.Model.TensorParallel, Replicas: c.Replicas(), Ranksets: c.Node.Ranksets, BeyondBoards: system.BeyondBoards(c),
-		BeyondSlot: a.Best.Summary != nil && a.Best.Summary.Limits().Slot, MemoryGiB: float64(power.Memory(c)) / (1 << 30), Prices: c.Prices.Name,
-		Sets: append([]string{}, t.Sets...), Binds: append([]Bind{}, t.Binds...), Notes: append(system.Notes(c), a.notes()...), Configured: c.Node.MemoryCapacity,
-	}
-	if asked := a.Asked; asked != nil {
-		r.Asked = &Asked{RatePerS: asked.RatePerS, Users: asked.Users, Met: asked.Met, Attainment: asked.Attainment, Fails: asked.Fails}
-		if r.Highest > 0 {
-			r.Asked.Nodes = int(math.Ceil(asked.offered() / r.Highest))
+// describe adds what the row's node is, and what is to be said of its runs.
+func (r *Row) describe(j *Judge) {
+	c := j.cfg
+	r.Config, r.TensorParallel, r.Replicas, r.Ranksets = c, c.Model.TensorParallel, c.Replicas(), c.Node.Ranksets
+	r.BeyondBoards, r.BeyondSlot = system.BeyondBoards(c), r.Summary.Limits().Slot
+	r.MemoryGiB, r.Configured, r.Prices = float64(power.Memory(c))/(1<<30), c.Node.MemoryCapacity, c.Prices.Name
+	r.Notes = system.Notes(c)
+	for _, text := range []string{system.ContextNote(c, j.trace), r.short(len(j.trace.Requests), c.SLO.Attainment)} {
+		if text != "" {
+			r.Notes = append(r.Notes, text)
 		}
 	}
 	if kinds.Of(c).Planning.VLLM {
 		r.VLLM = vllm(c)
 	}
-	for _, n := range names {
-		r.Called = append(r.Called, cmp.Or(called[n.key], *n.of(&r.Load)))
-	}
-	return r
 }
 
 // holds says that the row holds what is asked for, or any rate where nothing is.
@@ -144,15 +141,16 @@ func vllm(c *configs.Config) string {
 	return text
 }
 
-// Add adds a row. The first says what all have in common.
-func (r *Report) Add(row Row, cfg *configs.Config, trace *traces.Trace, tried []Load) {
+// Add adds a row, of runs of a trace. names are what the user calls its system, model, GPU and policy, by key. The first row says what all have
+// in common.
+func (r *Report) Add(row Row, names map[string]string, trace *traces.Trace) {
+	row.Called = list.Map(titles, func(t title) string { return cmp.Or(names[t.key], *t.of(&row.Load)) })
+	cfg := row.Config
 	r.Trace, r.Arrivals, r.Target, r.SLO = results.DescribeTrace(trace), cfg.Arrivals.Kind, cfg.SLO.Attainment, results.NewSLO(&cfg.SLO)
-	n := len(trace.Requests)
-	r.Measured = n - 2*int(edge*float64(n))
-	r.origins = append(r.origins, slices.Repeat([]int{len(r.Rows)}, len(tried))...)
-	r.Rows, r.Tried = append(r.Rows, row), append(r.Tried, tried...)
-	if text := r.sure(); text != "" && len(r.Notes) == 0 {
-		r.Notes = append(r.Notes, text)
+	from, to := measured(len(trace.Requests))
+	r.Measured, r.Rows = to-from, append(r.Rows, row)
+	if text := r.sure(); text != "" {
+		r.Notes = []string{text}
 	}
 }
 
@@ -172,18 +170,29 @@ func (r *Report) sure() string {
 		r.Measured, 100*p, 100*(middle-width), 100*min(1, middle+width), DefaultRequests, enough)
 }
 
-// notes say where runs were too short for the answer.
-func (a *Answer) notes() (notes []string) {
-	if a.Beyond != "" {
-		notes = []string{a.Beyond}
+// needed returns the requests of a run that is long enough to trust that the number of requests in the system grew at the next rate; 0 where
+// those of n requests are, or other targets are missed than that a share of the requests attains theirs.
+func (r *Row) needed(n int, share float64) int {
+	l := r.next
+	if l == nil || !l.Saturated || l.Attainment < share {
+		return 0
 	}
-	if a.Needed == 0 {
-		return notes
+	needed := residences * l.E2E.P99 / 1e3 * l.RatePerS
+	if needed <= float64(n) {
+		return 0
 	}
-	n := a.Next
-	return append(notes, fmt.Sprintf("%s: the next rate, %.4g requests/s, attains the targets and fails only as the number of requests in the system grew. "+
+	return int(math.Ceil(needed))
+}
+
+// short says that runs of n requests were too short for the answer, "" where they were not.
+func (r *Row) short(n int, share float64) string {
+	needed := r.needed(n, share)
+	if needed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s: the next rate, %.4g requests/s, attains the targets and fails only as the number of requests in the system grew. "+
 		"Requests stay up to %.0f s, so that a run this short may only show the node filling: --requests %d tells, and the rate may be higher",
-		n.System, n.RatePerS, n.E2E.P99/1e3, roundUp(a.Needed)))
+		r.next.System, r.next.RatePerS, r.next.E2E.P99/1e3, roundUp(needed))
 }
 
 // roundUp rounds a number of requests up to two digits.
@@ -195,46 +204,39 @@ func roundUp(n int) int {
 	return (n + unit - 1) / unit * unit
 }
 
-// column is a column of the rows: a number by which they may be ranked.
-type column struct {
-	name string
-	of   func(*Row) float64
+// Columns are the numbers of a row by which rows may be ranked.
+var Columns = []string{
+	"usd_per_million_output_tokens", "usd_per_million_output_tokens_low", "usd_per_million_output_tokens_high", "rate_per_s", "gpus", "site_power_mean_w",
+	"attainment", "goodput_tokens_per_s", "ttft_p50_ms", "ttft_p99_ms", "tbt_p50_ms", "tbt_p99_ms", "tpot_p99_ms", "e2e_p99_ms",
 }
 
-var columns = []column{
-	{"usd_per_million_output_tokens", func(r *Row) float64 { return r.USD }},
-	{"usd_per_million_output_tokens_low", func(r *Row) float64 { return r.USDLow }},
-	{"usd_per_million_output_tokens_high", func(r *Row) float64 { return r.USDHigh }},
-	{"rate_per_s", func(r *Row) float64 { return r.RatePerS }},
-	{"gpus", func(r *Row) float64 { return float64(r.GPUs) }},
-	{"site_power_mean_w", func(r *Row) float64 { return r.Watts }},
-	{"attainment", func(r *Row) float64 { return r.Attainment }},
-	{"goodput_tokens_per_s", func(r *Row) float64 { return r.GoodputTokens }},
-	{"ttft_p50_ms", func(r *Row) float64 { return r.TTFT.P50 }},
-	{"ttft_p99_ms", func(r *Row) float64 { return r.TTFT.P99 }},
-	{"tbt_p50_ms", func(r *Row) float64 { return r.TBT.P50 }},
-	{"tbt_p99_ms", func(r *Row) float64 { return r.TBT.P99 }},
-	{"tpot_p99_ms", func(r *Row) float64 { return r.TPOT.P99 }},
-	{"e2e_p99_ms", func(r *Row) float64 { return r.E2E.P99 }},
+// number returns a number of a row by its column. The percentiles of a latency have the unit behind them: ttft_ms.p99 is ttft_p99_ms.
+func (r *Row) number(column string) float64 {
+	for _, key := range schema.Walk(reflect.TypeFor[Row](), "json") {
+		name := key.Name
+		if of, percentile, is := strings.Cut(name, "_ms."); is {
+			name = of + "_" + percentile + "_ms"
+		}
+		if name == column {
+			return schema.Number(key.Get(r))
+		}
+	}
+	return math.NaN()
 }
-
-// ColumnNames returns the columns that rows may be ranked by.
-func ColumnNames() []string { return list.Map(columns, func(c column) string { return c.name }) }
 
 // Rank puts the best row by a column first, behind the rows that hold the rate those that do not, and last those that no board of a server
 // has slots for.
 func (r *Report) Rank(by string) error {
-	i := slices.IndexFunc(columns, func(c column) bool { return c.name == by })
-	if i < 0 {
-		return input.UnknownName("--by", by, ColumnNames())
+	if !slices.Contains(Columns, by) {
+		return input.UnknownName("--by", by, Columns)
 	}
 	r.By = by
 	slices.SortStableFunc(r.Rows, func(a, b Row) int {
-		sign := 1
+		better := cmp.Compare(a.number(by), b.number(by))
 		if tables.Describe(by).Better == tables.Higher {
-			sign = -1
+			better = -better
 		}
-		return cmp.Or(rankOf(&a)-rankOf(&b), sign*cmp.Compare(columns[i].of(&a), columns[i].of(&b)))
+		return cmp.Or(rankOf(&a)-rankOf(&b), better)
 	})
 	return nil
 }
@@ -255,12 +257,12 @@ func rankOf(r *Row) int {
 
 // Fewest leaves of the rows that differ in the number of GPUs alone the one with the fewest that holds the rate.
 func (r *Report) Fewest() {
-	alike := func(a, b *Row) bool {
-		return a.System == b.System && a.Model == b.Model && a.GPU == b.GPU && a.Policy == b.Policy && a.Ranksets == b.Ranksets && a.Configured == b.Configured && a.Prices == b.Prices
+	but := func(r *Row) any {
+		return []any{r.System, r.Model, r.GPU, r.Policy, r.Ranksets, r.Configured, r.Prices}
 	}
 	all := slices.Clone(r.Rows)
 	r.Rows = slices.DeleteFunc(r.Rows, func(x Row) bool {
-		return slices.ContainsFunc(all, func(y Row) bool { return alike(&x, &y) && y.holds() && y.GPUs < x.GPUs })
+		return slices.ContainsFunc(all, func(y Row) bool { return y.holds() && y.GPUs < x.GPUs && reflect.DeepEqual(but(&x), but(&y)) })
 	})
 }
 
@@ -269,30 +271,24 @@ func (r *Report) Holds() bool {
 	return slices.ContainsFunc(r.Rows, func(x Row) bool { return x.holds() })
 }
 
-// Distinguish adds what the user calls a row's system, model, GPU or policy to a name that two choices of a flag share, as two files that
-// change the same keys of one GPU do.
-func (r *Report) Distinguish() {
-	for k, n := range names {
-		t := &tables.Table{Columns: []string{"name", "called"}}
+// List lists the rates that were tried for all rows. A name that two choices of a flag share, as two files that change the same keys of one
+// GPU do, gets what the user calls each in front.
+func (r *Report) List() {
+	for k, t := range titles {
+		before := slices.Clone(r.Rows)
 		for i := range r.Rows {
-			t.Add(*n.of(&r.Rows[i].Load), r.Rows[i].Called[k])
-		}
-		for _, rows := range t.Group(t.All(), 0) {
-			if len(t.Group(rows, 1)) == 1 {
-				continue
+			x := &r.Rows[i]
+			name := t.of(&x.Load)
+			if slices.ContainsFunc(before, func(y Row) bool { return *t.of(&y.Load) == *name && y.Called[k] != x.Called[k] }) {
+				*name = x.Called[k] + ": " + *name
 			}
-			add := func(l *Load, i int) {
-				if slices.Contains(rows, i) {
-					*n.of(l) = r.Rows[i].Called[k] + ": " + *n.of(l)
-				}
-			}
-			for i := range r.Rows {
-				add(&r.Rows[i].Load, i)
-			}
-			for i := range r.Tried {
-				add(&r.Tried[i], r.origins[i])
+			for l := range x.Tried {
+				*t.of(&x.Tried[l]) = *name
 			}
 		}
+	}
+	for i := range r.Rows {
+		r.Tried = append(r.Tried, r.Rows[i].Tried...)
 	}
 }
 
@@ -345,8 +341,8 @@ func (r *Report) allNotes() (notes []string) {
 	}
 	for i := range r.Rows {
 		x := &r.Rows[i]
-		for k, n := range names {
-			if name := *n.of(&x.Load); x.Called[k] != name {
+		for k, t := range titles {
+			if name := *t.of(&x.Load); x.Called[k] != name {
 				add(x.Called[k] + " is " + strings.TrimPrefix(name, x.Called[k]+": "))
 			}
 		}

@@ -21,7 +21,9 @@ func TestRowsBeyondBoards(t *testing.T) {
 				t.Fatal(err)
 			}
 			trace := &traces.Trace{Name: "none", Requests: make([]traces.Request, 10)}
-			r.Add(NewRow(&Tuned{Config: cfg, Answer: &Answer{Best: Load{System: "l3", RatePerS: 1, Met: true}}}, trace, nil), cfg, trace, nil)
+			row := Row{Load: Load{System: "l3", RatePerS: 1, Met: true, Summary: &results.Summary{}}}
+			row.describe(&Judge{cfg: cfg, trace: trace})
+			r.Add(row, nil, trace)
 		}
 		var b bytes.Buffer
 		if err := r.WriteText(&b); err != nil {
@@ -75,7 +77,8 @@ func TestBoardsLast(t *testing.T) {
 // TestInfeasible: GPUs, models and memory that do not fit together are no rows; a wrong value is an error of its own.
 func TestInfeasible(t *testing.T) {
 	for set, want := range map[string]bool{"node.gpus=4": true, "node.gpus=1": true, "node.gpus=x": false, "node.gpus=0": false, "node.gpus=-1": false, "node.gpus=1.5": false, "node.gpus=99999999999": false, "node.memory_capacity=1": false, "run.system=l4": false} {
-		if got := Infeasible(configs.Options{Sets: []string{set}}); got != want {
+		_, err := AsGiven(configs.Options{Sets: []string{set}})
+		if got := err == nil || Infeasible(err); got != want {
 			t.Errorf("%s: %v", set, got)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
-	"github.com/l3sim/l3sim/traces"
 )
 
 // TestFewest: of rows that differ in the number of GPUs alone the one with the fewest that holds the rate is left. Rows that differ in
@@ -77,23 +76,18 @@ func TestColumns(t *testing.T) {
 	r := &Row{Load: Load{RatePerS: 1, Attainment: 2, GoodputTokens: 3, TTFT: latency(4, 5), TBT: latency(6, 7), TPOT: latency(8, 9), E2E: latency(10, 11), Spent: Spent{GPUs: 12, Watts: 13, USD: 14, USDLow: 15, USDHigh: 16}}}
 	want := map[string]float64{"usd_per_million_output_tokens": 14, "usd_per_million_output_tokens_low": 15, "usd_per_million_output_tokens_high": 16, "rate_per_s": 1, "gpus": 12, "site_power_mean_w": 13,
 		"attainment": 2, "goodput_tokens_per_s": 3, "ttft_p50_ms": 4, "ttft_p99_ms": 5, "tbt_p50_ms": 6, "tbt_p99_ms": 7, "tpot_p99_ms": 9, "e2e_p99_ms": 11}
-	for _, c := range columns {
-		if got, ok := want[c.name]; !ok || c.of(r) != got {
-			t.Errorf("%s is %v", c.name, c.of(r))
+	for _, c := range Columns {
+		if got, ok := want[c]; !ok || r.number(c) != got {
+			t.Errorf("%s is %v", c, r.number(c))
 		}
 	}
-	if len(columns) != len(want) {
-		t.Errorf("%v", ColumnNames())
+	if len(Columns) != len(want) {
+		t.Errorf("%v", Columns)
 	}
 }
 
 // TestNodes: as many nodes as hold the rate together, none fewer; 0 where one holds nothing.
 func TestNodes(t *testing.T) {
-	cfg, err := system.Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "slo.ttft=2s"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	trace := &traces.Trace{Requests: make([]traces.Request, 50)}
 	for _, x := range []struct {
 		asked, holds Load
 		known        float64 // the highest that is known of what is asked for
@@ -107,7 +101,9 @@ func TestNodes(t *testing.T) {
 		{Load{RatePerS: 9}, Load{}, 0, 0, 0},
 		{Load{RatePerS: 2, Met: true}, Load{RatePerS: 2, Met: true}, 6.5, 1, 6.5},
 	} {
-		r := NewRow(&Tuned{Config: cfg, Answer: &Answer{Best: x.holds, Asked: &x.asked, Highest: x.known}}, trace, nil)
+		x.holds.Met = x.want > 0
+		r := &Row{Tried: []Load{x.holds}, Asked: &Asked{RatePerS: x.asked.RatePerS, Users: x.asked.Users}, Highest: x.known}
+		r.settle(x.asked.offered())
 		if r.Asked.Nodes != x.want || r.Highest != x.highest || r.Asked.RatePerS != x.asked.RatePerS || r.Asked.Users != x.asked.Users {
 			t.Errorf("%+v: %d nodes of %v", x, r.Asked.Nodes, r.Highest)
 		}
@@ -172,7 +168,7 @@ func TestMarks(t *testing.T) {
 		"9.5":        {Load: Load{RatePerS: 9.5, Users: 50, Met: true}, Asked: &Asked{RatePerS: 9.5, Users: 50, Met: true}},
 		"4 of 9.5 ✗": {Load: Load{RatePerS: 4, Met: true}, Asked: &Asked{RatePerS: 9.5}},
 	} {
-		if got := rateCell(0, &r); got != want {
+		if got := r.rate(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -283,7 +279,7 @@ func TestFigures(t *testing.T) {
 	rates := &tables.Table{Name: "capacity", Columns: []string{"model", "arrivals.rate_per_s", "ttft_p99_ms", "ttft_mean_ms", "tbt_p99_ms", "tpot_mean_ms", "goodput_attainment", "goodput_tokens_per_s"}}
 	for i := range 4 {
 		x := float64(i + 1)
-		rates.Add([]string{"llama", "gpt"}[i%2], x, 10*x, 9*x, 2*x, x, 1/x, 100*x)
+		rates.Add([]string{"llama", "gpt"}[i/2], x, 10*x, 9*x, 2*x, x, 1/x, 100*x)
 	}
 	for _, x := range []struct {
 		second    []string // what the user calls the second row; the first is l3, llama, h100, fcfs
@@ -293,7 +289,7 @@ func TestFigures(t *testing.T) {
 		{[]string{"gpu-only", "llama", "h100", "srpt"}, []string{">l3, fcfs<", ">gpu-only, srpt<"}, []string{"llama", "h100"}},
 		{[]string{"l3", "gpt", "h100", "fcfs"}, []string{">l3<", ">llama<", ">gpt<"}, []string{"h100", "fcfs"}},
 	} {
-		r := &Report{Rows: []Row{{Called: []string{"l3", "llama", "h100", "fcfs"}}, {Called: x.second}}, Tried: []Load{{System: "l3"}, {System: "l3"}, {System: "l3"}, {System: "l3"}}, origins: []int{0, 1, 0, 1}}
+		r := &Report{Rows: []Row{{Load: Load{System: "l3"}, Called: []string{"l3", "llama", "h100", "fcfs"}, Tried: make([]Load, 2)}, {Load: Load{System: "l3"}, Called: x.second, Tried: make([]Load, 2)}}}
 		files, err := r.Figures(rates)
 		if err != nil || len(files) != 6 || files[2].Name != "tbt_p99_ms.svg" {
 			t.Fatalf("%d figures, %v", len(files), err)

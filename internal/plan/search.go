@@ -3,14 +3,9 @@ package plan
 import (
 	"cmp"
 	"context"
-	"runtime"
 	"slices"
-	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -19,22 +14,7 @@ type Search struct {
 	Precision float64 // largest ratio between an answer and a rate above it that fails, less 1
 	Tune      bool    // search the knobs; else the configuration is taken as given
 	Meter     Meter
-	once      sync.Once
-	workers   chan struct{}
 }
-
-// acquire waits for a processor.
-func (s *Search) acquire(ctx context.Context) error {
-	s.once.Do(func() { s.workers = make(chan struct{}, runtime.GOMAXPROCS(0)) })
-	select {
-	case s.workers <- struct{}{}:
-		return ctx.Err()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (s *Search) release() { <-s.workers }
 
 const (
 	// stays is how many mean stays of a request the requests come over by which knobs are compared, so that a node that fills is not
@@ -48,272 +28,193 @@ const (
 	near, nearer = 0.5, 0.25
 )
 
-// candidate is a point and the highest rate that it is known to hold.
-type candidate struct {
-	point []int
-	rate  float64
-	n     int              // by how many requests
-	inert map[move]float64 // the rate to which a move changed no run
-}
-
-// Coarse is what a comparison of all knobs found, the best first: for each tensor parallelism and policy the knobs with the highest rate, by
-// fewer requests than the answer will have.
-type Coarse struct {
-	contest    *contest
-	candidates []candidate
-	given      error // of the configuration as given, where no point is valid
-}
-
-// Rate returns the highest rate of all.
-func (c *Coarse) Rate() float64 {
-	if len(c.candidates) == 0 {
-		return 0
-	}
-	return c.candidates[0].rate
-}
-
-// coarse returns a comparison that has not begun.
-func (s *Search) coarse(o configs.Options, cfg *configs.Config, trace *traces.Trace) (*Coarse, error) {
-	c := &contest{search: s, options: WithAdmission(o), trace: trace, asked: users(cfg), rate: cfg.Arrivals.RatePerS, seen: map[string]*entrant{}}
+// Contest returns the contest of the points of a configuration, which has not begun.
+func (s *Search) Contest(o configs.Options, cfg *configs.Config, trace *traces.Trace) (*Contest, error) {
 	if err := check(cfg); err != nil {
 		return nil, err
+	}
+	c := &Contest{search: s, options: WithAdmission(o), trace: trace, asked: cfg.Arrivals.RatePerS, seen: map[string]*entrant{}}
+	if cfg.Arrivals.Kind == traces.ArrivalsClosed {
+		c.users, c.asked = true, float64(cfg.Arrivals.Users)
 	}
 	if s.Tune {
 		c.axes = grid(o, cfg)
 	}
-	_, err := c.load(nil)
-	return &Coarse{contest: c, given: err}, nil
+	return c, nil
 }
 
-// Compare searches the knobs of a configuration by few requests.
-func (s *Search) Compare(ctx context.Context, o configs.Options, cfg *configs.Config, trace *traces.Trace) (*Coarse, error) {
-	out, err := s.coarse(o, cfg, trace)
+// Row finds the knobs of a configuration with which it holds the highest rate of requests within its targets, and measures what binds.
+func (s *Search) Row(ctx context.Context, o configs.Options, cfg *configs.Config, trace *traces.Trace) (*Row, error) {
+	c, err := s.Contest(o, cfg, trace)
 	if err != nil {
 		return nil, err
 	}
-	c := out.contest
-	if len(c.axes) == 0 {
-		out.candidates = []candidate{{point: []int{}, n: len(trace.Requests)}}
-		return out, nil
+	if err := c.Compare(ctx); err != nil {
+		return nil, err
 	}
-	all := arms(c.axes)
-	found := make([]candidate, len(all))
-	from, first := 0.0, 0
-	for i, arm := range all { // the first that serves anything shows where rates lie
-		guess, err := c.guess(ctx, arm)
+	return c.Decide(ctx)
+}
+
+// Rate returns the highest rate of all candidates.
+func (c *Contest) Rate() float64 {
+	if len(c.Candidates) == 0 {
+		return 0
+	}
+	return c.Candidates[0].Rate
+}
+
+// Compare searches the knobs by few requests: for each tensor parallelism and policy those with the highest rate.
+func (c *Contest) Compare(ctx context.Context) error {
+	if len(c.axes) == 0 {
+		return nil
+	}
+	rest, from := arms(c.axes), 0.0
+	for from == 0 && len(rest) > 0 { // the first that serves anything shows where rates lie
+		guess, err := c.guess(ctx, rest[0])
 		if err == nil && guess > 0 {
-			found[i], err = c.arm(ctx, arm, guess, guess*1e-4)
-			from, first = found[i].rate, i+1
+			c.Candidates = make([]Candidate, 1)
+			c.Candidates[0], err = c.arm(ctx, rest[0], guess, guess*1e-4)
+			from = c.Rate()
 		}
 		if err != nil {
-			return nil, err
-		}
-		if from > 0 {
-			break
-		}
-	}
-	if err := c.each(ctx, all[first:], found[first:], func(ctx context.Context, arm []int, _ candidate) (candidate, error) {
-		if from == 0 {
-			return candidate{}, nil
-		}
-		return c.arm(ctx, arm, from, from*hopeless)
-	}); err != nil {
-		return nil, err
-	}
-	found = slices.DeleteFunc(found, func(x candidate) bool { return x.rate == 0 })
-	rank(found)
-	if err := c.each(ctx, nil, found, func(ctx context.Context, _ []int, x candidate) (candidate, error) {
-		if x.rate < found[0].rate*(1-near) {
-			return x, nil
-		}
-		return c.again(ctx, x)
-	}); err != nil {
-		return nil, err
-	}
-	rank(found)
-	out.candidates = found
-	return out, nil
-}
-
-// rank puts the highest rate first.
-func rank(all []candidate) {
-	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.rate, a.rate) })
-}
-
-// each replaces candidates, one of each arm, side by side.
-func (c *contest) each(ctx context.Context, arms [][]int, all []candidate, by func(ctx context.Context, arm []int, x candidate) (candidate, error)) error {
-	group, ctx := errgroup.WithContext(ctx)
-	next := make([]candidate, len(all))
-	for i, x := range all {
-		group.Go(func() (err error) {
-			arm := x.point
-			if arms != nil {
-				arm = arms[i]
-			}
-			next[i], err = by(ctx, arm, x)
 			return err
-		})
+		}
+		rest = rest[1:]
 	}
-	err := group.Wait()
-	copy(all, next)
+	others := make([]Candidate, len(rest))
+	err := sideBySide(ctx, rest, func(ctx context.Context, i int, arm []int) (err error) {
+		others[i], err = c.arm(ctx, arm, from, from*hopeless)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	c.Candidates = slices.DeleteFunc(append(c.Candidates, others...), func(x Candidate) bool { return x.Rate == 0 })
+	rank(c.Candidates)
+	best := c.Rate()
+	err = sideBySide(ctx, c.Candidates, func(ctx context.Context, i int, x Candidate) (err error) {
+		if x.Rate >= best*(1-near) {
+			c.Candidates[i], err = c.again(ctx, x)
+		}
+		return err
+	})
+	rank(c.Candidates)
 	return err
 }
 
+// rank puts the highest rate first.
+func rank(all []Candidate) {
+	slices.SortStableFunc(all, func(a, b Candidate) int { return cmp.Compare(b.Rate, a.Rate) })
+}
+
+// few returns the requests by which knobs are compared at first.
+func (c *Contest) few() int { return min(leastCoarse, len(c.trace.Requests)) }
+
 // guess returns half the rate, or the number of users, at which a node of an arm serves a full queue; 0 where the arm serves nothing.
-func (c *contest) guess(ctx context.Context, arm []int) (float64, error) {
-	for _, p := range starts(c.axes, arm) {
-		e, err := c.entrant(p, min(leastCoarse, len(c.trace.Requests)))
-		if err != nil {
-			return 0, err
-		}
-		if e.judge == nil {
+func (c *Contest) guess(ctx context.Context, arm []int) (float64, error) {
+	for _, e := range c.entrants(starts(c.axes, arm), c.few()) {
+		judge := c.open(e)
+		if judge == nil {
 			continue
 		}
-		if c.asked > 0 {
+		if c.users {
 			return c.asked, nil
 		}
-		full, err := e.judge.full(ctx)
-		if unfit(err) != nil {
-			return 0, err
-		}
-		if full > 0 {
-			return full / 2, nil
+		full, err := judge.full(ctx)
+		if full > 0 || unfit(err) != nil {
+			return full / 2, err
 		}
 	}
 	return 0, nil
 }
 
-// arm returns the best point of an arm by few requests and long strides; none where it does not hold a least rate.
-func (c *contest) arm(ctx context.Context, arm []int, guess, least float64) (candidate, error) {
-	n := min(leastCoarse, len(c.trace.Requests))
-	for bar := guess; bar >= least && (c.asked == 0 || bar >= 1); bar = c.below(bar) {
-		alive, err := c.race(ctx, starts(c.axes, arm), n, bar)
+// arm returns the best point of an arm by few requests and long strides; none where it does not hold a least rate, or one user.
+func (c *Contest) arm(ctx context.Context, arm []int, guess, least float64) (Candidate, error) {
+	all := c.entrants(starts(c.axes, arm), c.few())
+	for bar := guess; bar >= least && (!c.users || bar >= 1); {
+		alive, err := c.race(ctx, all, bar)
 		if err != nil {
-			return candidate{}, err
+			return Candidate{}, err
 		}
-		if len(alive) == 0 {
-			continue
+		if len(alive) > 0 {
+			x, err := c.raise(ctx, Candidate{Requests: c.few(), inert: map[move]float64{}}, alive, bar, 0.5)
+			if err != nil {
+				return x, err
+			}
+			return c.ascend(ctx, x, coarse)
 		}
-		x, err := c.raise(ctx, candidate{n: n, inert: map[move]float64{}}, alive, bar, 0.5)
-		if err != nil {
-			return x, err
+		one := c.users && bar > 1 // is tried at the end
+		if bar /= 4; one {
+			bar = max(bar, 1)
 		}
-		return c.ascend(ctx, x, coarse)
 	}
-	return candidate{}, nil
-}
-
-// below returns what points are judged at next where none holds a rate or a number of users: a quarter; the last is one user.
-func (c *contest) below(bar float64) float64 {
-	if c.asked > 0 && bar > 1 {
-		return max(bar/4, 1)
-	}
-	return bar / 4
+	return Candidate{}, nil
 }
 
 // again judges a candidate by shorter steps, and by as many requests as its node does not only fill in.
-func (c *contest) again(ctx context.Context, x candidate) (candidate, error) {
-	e, err := c.entrant(x.point, x.n)
-	if err != nil {
-		return candidate{}, err
+func (c *Contest) again(ctx context.Context, x Candidate) (_ Candidate, err error) {
+	if !c.users {
+		stay := c.entrant(x.Point, x.Requests).best.E2E.Mean / 1e3
+		x.Requests = min(len(c.trace.Requests), max(x.Requests, int(stays*x.Rate*stay)/100*100))
 	}
-	if c.asked == 0 {
-		x.n = min(len(c.trace.Requests), max(x.n, int(stays*x.rate*e.verdict.Stay)/100*100))
-	}
-	x.rate, err = c.highest(ctx, x.point, x.n, x.rate, coarse.rate/3)
+	x.Rate, err = c.climb(ctx, c.entrant(x.Point, x.Requests), x.Rate, coarse.rate/3)
 	return x, err
 }
 
-// Tuned is a configuration with the knobs that serve it best.
-type Tuned struct {
-	Config *configs.Config
-	Sets   []string // settings of knobs beyond the configuration as given
-	Answer *Answer
-	Binds  []Bind
-	point  []int
-}
-
 // Decide judges what a comparison found by all requests, and measures what binds.
-func (s *Search) Decide(ctx context.Context, x *Coarse) (*Tuned, error) {
-	c := x.contest
-	c.seen = map[string]*entrant{} // as after Resume, so that the answer is the same
-	best := candidate{rate: 0}
-	if len(c.axes) > 0 {
-		var err error
-		if best, err = c.final(ctx, x.candidates); err != nil {
-			return nil, err
-		}
-	}
-	if best.point == nil { // no point holds any rate: the answer is of the first that is valid
-		best.point = []int{}
-		if len(c.axes) > 0 {
-			var err error
-			if best.point, err = c.valid(x.given); err != nil {
-				return nil, err
-			}
-		}
-	}
-	cfg, err := c.load(best.point)
-	if err != nil {
-		return nil, err
-	}
-	out := &Tuned{Config: cfg, Sets: settings(c.axes, best.point), point: best.point}
-	e, err := c.entrant(best.point, len(c.trace.Requests))
-	if err == nil && e.judge == nil {
-		err = e.err
+func (c *Contest) Decide(ctx context.Context) (*Row, error) {
+	c.seen = map[string]*entrant{} // as where the candidates were kept, so that the answer is the same
+	best, err := c.final(ctx)
+	if err == nil && best.Point == nil { // no point holds any rate: the answer is of the first that is valid
+		best.Point, err = c.valid()
 	}
 	if err != nil {
 		return nil, err
 	}
-	if out.Answer, err = c.answer(ctx, e, cmp.Or(c.asked, c.rate), best.rate); err != nil {
+	e := c.entrant(best.Point, len(c.trace.Requests))
+	row, err := c.answer(ctx, e, best.Rate)
+	if err != nil {
 		return nil, err
 	}
-	out.Binds, err = c.binds(ctx, out)
-	return out, err
+	row.Sets = append([]string{}, settings(c.axes, best.Point)...)
+	row.describe(e.judge)
+	row.Binds, err = c.binds(ctx, row, best.Point)
+	return row, err
 }
 
-// valid returns the first point that is a configuration, or the error of the configuration as given.
-func (c *contest) valid(given error) ([]int, error) {
+// valid returns the first point that is a configuration, or the error of the first: what keeps out the most GPUs a replica.
+func (c *Contest) valid() ([]int, error) {
 	var first error
 	for _, arm := range arms(c.axes) {
 		for _, p := range starts(c.axes, arm) {
-			_, err := c.load(p)
+			_, err := c.Load(settings(c.axes, p)...)
 			if err == nil {
 				return p, nil
 			}
-			first = cmp.Or(first, err) // of the most GPUs a replica: what keeps it out
+			first = cmp.Or(first, err)
 		}
 	}
-	return nil, cmp.Or(first, given)
-}
-
-// Row finds the knobs of a configuration with which it holds the highest rate of requests within its targets, and measures what binds.
-func (s *Search) Row(ctx context.Context, o configs.Options, cfg *configs.Config, trace *traces.Trace) (*Tuned, error) {
-	x, err := s.Compare(ctx, o, cfg, trace)
-	if err != nil {
-		return nil, err
-	}
-	return s.Decide(ctx, x)
+	return nil, first
 }
 
 // final returns the best point by all requests. The best of few requests climbs; it is then challenged by every other finalist, those of
 // each tensor parallelism among them, and by the neighbours of those that are near.
-func (c *contest) final(ctx context.Context, candidates []candidate) (best candidate, err error) {
-	for _, x := range finalists(c.axes, candidates) {
-		near := x.rate >= candidates[0].rate*(1-nearer)
-		x.n, x.inert = len(c.trace.Requests), map[move]float64{}
-		if best.rate > 0 {
+func (c *Contest) final(ctx context.Context) (best Candidate, err error) {
+	for _, x := range finalists(c.axes, c.Candidates) {
+		near := x.Rate >= c.Rate()*(1-nearer)
+		x.Requests, x.inert = len(c.trace.Requests), map[move]float64{}
+		if best.Rate > 0 {
 			if x, err = c.challenger(ctx, best, x, near); err != nil {
 				return best, err
 			}
-			if x.rate == 0 {
+			if x.Rate == 0 {
 				continue
 			}
 		}
 		if x, err = c.ascend(ctx, x, last, wide); err != nil {
 			return best, err
 		}
-		if x.rate > best.rate {
+		if x.Rate > best.Rate {
 			best = x
 		}
 	}
@@ -321,71 +222,32 @@ func (c *contest) final(ctx context.Context, candidates []candidate) (best candi
 }
 
 // challenger returns a point that holds the rate at which the best fails: a finalist, or one of its neighbours where it is near.
-func (c *contest) challenger(ctx context.Context, best, x candidate, near bool) (candidate, error) {
-	e, err := c.entrant(best.point, best.n)
-	if err != nil {
-		return candidate{}, err
-	}
-	bar := e.failed
-	alive, err := c.race(ctx, [][]int{x.point}, x.n, bar)
+func (c *Contest) challenger(ctx context.Context, best, x Candidate, near bool) (Candidate, error) {
+	bar := c.entrant(best.Point, best.Requests).failed
+	alive, err := c.race(ctx, c.entrants([][]int{x.Point}, x.Requests), bar)
 	if err == nil && len(alive) == 0 && near {
 		alive, err = c.rivals(ctx, x, bar, last)
 	}
 	if err != nil || len(alive) == 0 {
-		return candidate{}, err
+		return Candidate{}, err
 	}
 	return c.raise(ctx, x, alive, bar, last.rate)
 }
 
 // finalists returns the candidates to judge by more requests, the best first: the best of each tensor parallelism, and those that may be
 // better than they look.
-func finalists(axes []axis, candidates []candidate) (all []candidate) {
+func finalists(axes []axis, candidates []Candidate) (all []Candidate) {
 	tp := slices.IndexFunc(axes, func(x axis) bool { return x.key == tensorParallel })
 	seen := map[int]bool{}
 	for _, x := range candidates {
 		of := -1
 		if tp >= 0 {
-			of = x.point[tp]
+			of = x.Point[tp]
 		}
-		if !seen[of] || x.rate >= candidates[0].rate*(1-near) {
+		if !seen[of] || x.Rate >= candidates[0].Rate*(1-near) {
 			all = append(all, x)
 		}
 		seen[of] = true
 	}
 	return all
-}
-
-// Kept is what is kept of a comparison.
-type Kept struct {
-	Points [][]int   `json:"points"`
-	Rates  []float64 `json:"rates"`
-	Runs   []int     `json:"requests"`
-}
-
-// Kept returns what Resume goes on from.
-func (c *Coarse) Kept() (k Kept) {
-	for _, x := range c.candidates {
-		k.Points, k.Rates, k.Runs = append(k.Points, x.point), append(k.Rates, x.rate), append(k.Runs, x.n)
-	}
-	return k
-}
-
-// Resume returns a comparison that is done.
-func (s *Search) Resume(o configs.Options, cfg *configs.Config, trace *traces.Trace, k Kept) (*Coarse, error) {
-	out, err := s.coarse(o, cfg, trace)
-	if err != nil {
-		return nil, err
-	}
-	out.candidates = nil
-	for i := range k.Points {
-		out.candidates = append(out.candidates, candidate{point: k.Points[i], rate: k.Rates[i], n: k.Runs[i]})
-	}
-	return out, nil
-}
-
-// Load returns the configuration with settings of knobs, as a search loads it.
-func (s *Search) Load(o configs.Options, sets []string) (*configs.Config, error) {
-	o = WithAdmission(o)
-	o.Sets = slices.Concat(o.Sets, sets)
-	return system.Load(o)
 }

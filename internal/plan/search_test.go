@@ -12,7 +12,7 @@ import (
 )
 
 // small is a server that is searched in a second, with further settings.
-func small(t *testing.T, sets ...string) *Tuned {
+func small(t *testing.T, sets ...string) *Row {
 	t.Helper()
 	o := configs.Options{Sets: append([]string{"run.system=gpu-only", "run.model=llama-3-8b", "model.layers=2", "node.gpus=1", "gpu.preset=h100-sxm", "run.trace=synthetic", "run.requests=500",
 		"traces.input_mean=1500", "traces.input_std=700", "traces.output_mean=60", "traces.output_std=30", "slo.ttft=200ms", "slo.tbt=5ms", "arrivals.kind=poisson"}, sets...)}
@@ -25,29 +25,31 @@ func small(t *testing.T, sets ...string) *Tuned {
 		t.Fatal(err)
 	}
 	s := &Search{Precision: 0.02, Tune: true}
-	x, err := s.Compare(t.Context(), o, cfg, trace)
+	x, err := s.Contest(o, cfg, trace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal(x.Kept())
+	if err := x.Compare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(x.Candidates)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := s.Decide(t.Context(), x)
+	found, err := x.Decide(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var kept Kept
-	if err := json.Unmarshal(text, &kept); err != nil {
-		t.Fatal(err)
-	}
-	again, err := s.Resume(o, cfg, trace, kept)
+	again, err := s.Contest(o, cfg, trace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	resumed, err := s.Decide(t.Context(), again)
-	if err != nil || !reflect.DeepEqual(NewRow(found, trace, nil), NewRow(resumed, trace, nil)) {
-		t.Errorf("resumed it is %+v, %v, at once %+v", resumed.Answer.Best, err, found.Answer.Best)
+	if err := json.Unmarshal(text, &again.Candidates); err != nil {
+		t.Fatal(err)
+	}
+	resumed, err := again.Decide(t.Context())
+	if err != nil || !reflect.DeepEqual(found, resumed) {
+		t.Errorf("resumed it is %+v, %v, at once %+v", resumed.Load, err, found.Load)
 	}
 	return found
 }
@@ -57,8 +59,8 @@ func small(t *testing.T, sets ...string) *Tuned {
 func TestFixedKnobs(t *testing.T) {
 	deep.Only(t)
 	free := small(t)
-	if free.Answer.Best.RatePerS == 0 || free.Answer.Next == nil || free.Answer.Next.Met || free.Answer.Next.RatePerS > 1.02*free.Answer.Best.RatePerS {
-		t.Fatalf("%+v", free.Answer.Best)
+	if free.RatePerS == 0 || free.next == nil || free.next.Met || free.next.RatePerS > 1.02*free.RatePerS {
+		t.Fatalf("%+v", free.Load)
 	}
 	for _, set := range []string{"batching.max_num_batched_tokens=432", "batching.max_num_batched_tokens=1024", "batching.max_num_seqs=32", "gpu_only.policy=prefill-first", "memory.admission=max"} {
 		fixed := small(t, set)
@@ -66,7 +68,7 @@ func TestFixedKnobs(t *testing.T) {
 		if slices.ContainsFunc(fixed.Sets, func(s string) bool { return strings.HasPrefix(s, key+"=") }) {
 			t.Errorf("%s is given and searched: %v", set, fixed.Sets)
 		}
-		if got, most := fixed.Answer.Best.RatePerS, free.Answer.Best.RatePerS; got > 1.02*most {
+		if got, most := fixed.RatePerS, free.RatePerS; got > 1.02*most {
 			t.Errorf("%s holds %v requests/s, all knobs free %v (%v)", set, got, most, free.Sets)
 		}
 	}
@@ -74,7 +76,7 @@ func TestFixedKnobs(t *testing.T) {
 
 // TestGrid: the values of the grid, and the admission of servers where nobody chose another.
 func TestGrid(t *testing.T) {
-	all := chunks()
+	all := chunks
 	if len(all) != 21 || all[0] != "256" || all[3] != "432" || all[20] != "8192" {
 		t.Errorf("%v", all)
 	}
@@ -97,7 +99,7 @@ func TestReasons(t *testing.T) {
 		fails    string
 		down, up bool
 	}{{"TBT", true, false}, {"TTFT", false, true}, {queueGrows, false, true}, {"E2E", true, true}, {turnedAway, false, true}} {
-		all := neighbours(axes, at, []Failure{{Name: c.fails}}, coarse)
+		all := around(axes, at, []Failure{{Name: c.fails}}, coarse)
 		down := slices.ContainsFunc(all, func(p []int) bool { return p[0] < 10 })
 		up := slices.ContainsFunc(all, func(p []int) bool { return p[0] > 10 })
 		if down != c.down || up != c.up {

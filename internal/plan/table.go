@@ -10,83 +10,94 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// cell is a column of the table for people.
+// cell is what the table for people has of a row in one column.
 type cell struct {
-	title string
-	of    func(i int, r *Row) string
-	vary  bool // the column is left out where all rows have the same
+	title, text string
+	vary        bool // the column is left out where all rows have the same
 }
 
-// cells returns the columns of the table.
-func cells() []cell {
-	called := func(k int) func(int, *Row) string { return func(_ int, r *Row) string { return r.Called[k] } }
+// cells returns the line of a row at a place.
+func (r *Row) cells(place int) []cell {
+	limit := "-"
+	if len(r.Limit) > 0 {
+		limit = r.Limit[0].Name
+	}
 	return []cell{
-		{"#", func(i int, _ *Row) string { return strconv.Itoa(i + 1) }, false},
-		{"system", func(_ int, r *Row) string {
-			return r.Called[0] + results.Limits{Boards: r.BeyondBoards, Slot: r.BeyondSlot}.Sign()
-		}, false},
-		{"model", called(1), true}, {"gpu", called(2), false}, {"policy", called(3), true},
-		{"GPUs", func(_ int, r *Row) string { return strconv.Itoa(r.GPUs) }, false},
-		{"TP", func(_ int, r *Row) string { return strconv.Itoa(r.TensorParallel) }, false},
-		{"ranksets", func(_ int, r *Row) string { return strconv.Itoa(r.Ranksets) }, true},
-		{"memory GiB", func(_ int, r *Row) string { return fmt.Sprintf("%.0f", r.MemoryGiB) }, true},
-		{"prices", func(_ int, r *Row) string { return r.Prices }, true},
-		{"users", func(_ int, r *Row) string { return strconv.Itoa(r.Users) }, true},
-		{"requests/s", rateCell, false},
-		{"attainment", func(_ int, r *Row) string { return fmt.Sprintf("%.2f%%", 100*r.Attainment) }, false},
-		{"kW", func(_ int, r *Row) string { return fmt.Sprintf("%.1f", r.Watts/1e3) }, false},
-		{"USD/Mtoken", func(_ int, r *Row) string { return fmt.Sprintf("%.2f", r.USD) }, false},
-		{"low-high", func(_ int, r *Row) string { return fmt.Sprintf("%.2f-%.2f", r.USDLow, r.USDHigh) }, false},
-		{"TTFT p99", func(_ int, r *Row) string { return fmt.Sprintf("%.0f", r.TTFT.P99) }, false},
-		{"TBT p99 ms", func(_ int, r *Row) string { return fmt.Sprintf("%.1f", r.TBT.P99) }, false},
-		{"limit", func(_ int, r *Row) string {
-			if len(r.Limit) == 0 {
-				return "-"
-			}
-			return r.Limit[0].Name
-		}, false},
-		{"binds", func(_ int, r *Row) string { return r.binding() }, false},
+		{"#", strconv.Itoa(place), false},
+		{"system", r.Called[0] + r.beyond().Sign(), false},
+		{"model", r.Called[1], true},
+		{"gpu", r.Called[2], false},
+		{"policy", r.Called[3], true},
+		{"GPUs", strconv.Itoa(r.GPUs), false},
+		{"TP", strconv.Itoa(r.TensorParallel), false},
+		{"ranksets", strconv.Itoa(r.Ranksets), true},
+		{"memory GiB", fmt.Sprintf("%.0f", r.MemoryGiB), true},
+		{"prices", r.Prices, true},
+		{"users", strconv.Itoa(r.Users), r.Users == 0},
+		{"requests/s", r.rate(), false},
+		{"attainment", fmt.Sprintf("%.2f%%", 100*r.Attainment), false},
+		{"kW", fmt.Sprintf("%.1f", r.Watts/1e3), false},
+		{"USD/Mtoken", fmt.Sprintf("%.2f", r.USD), false},
+		{"low-high", fmt.Sprintf("%.2f-%.2f", r.USDLow, r.USDHigh), false},
+		{"TTFT p99", fmt.Sprintf("%.0f", r.TTFT.P99), false},
+		{"TBT p99 ms", fmt.Sprintf("%.1f", r.TBT.P99), false},
+		{"limit", limit, false},
+		{"binds", r.binding(), false},
 	}
 }
 
-// rateCell returns the cell of the rate: of one that is asked for and fails, what of it holds.
-func rateCell(_ int, r *Row) string {
+// beyond returns the limits of real servers that the row's node exceeds.
+func (r *Row) beyond() results.Limits {
+	return results.Limits{Boards: r.BeyondBoards, Slot: r.BeyondSlot}
+}
+
+// rate returns the rate as people read it: of one that is asked for and fails, what of it holds.
+func (r *Row) rate() string {
+	text := fmt.Sprintf("%.4g", r.RatePerS)
 	switch {
 	case r.holds():
-		return fmt.Sprintf("%.4g", r.RatePerS)
-	case r.Asked == nil || r.Asked.Users > 0:
-		return fmt.Sprintf("%.4g ✗", r.RatePerS)
+		return text
+	case r.Asked != nil && r.Asked.Users == 0:
+		text += fmt.Sprintf(" of %.4g", r.Asked.RatePerS)
 	}
-	return fmt.Sprintf("%.4g of %.4g ✗", r.RatePerS, r.Asked.RatePerS)
+	return text + " ✗"
 }
 
 // writeTable writes a row a line. What all rows have in common stands above.
 func (r *Report) writeTable(out io.Writer) error {
-	fmt.Fprintf(out, "%s, %d requests measured at each rate; %s\n", r.Trace.Name, r.Measured, Targets(&r.SLO, r.Target))
-	all := cells()
-	var common []string
-	all = slices.DeleteFunc(all, func(c cell) bool {
-		first := c.of(0, &r.Rows[0])
-		same := !slices.ContainsFunc(r.Rows, func(x Row) bool { return c.of(0, &x) != first })
-		if c.vary && same && (c.title == "model" || c.title == "policy") {
-			common = append(common, c.title+" "+first)
-		}
-		return c.vary && same && (c.title != "users" || first == "0")
-	})
-	fmt.Fprintf(out, "%s\n\n", strings.Join(common, "; "))
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, strings.Join(list.Map(all, func(c cell) string { return c.title }), "\t")+"\t")
 	var beyond results.Limits
+	var lines [][]cell
 	for i := range r.Rows {
-		x := &r.Rows[i]
-		beyond = beyond.Or(results.Limits{Boards: x.BeyondBoards, Slot: x.BeyondSlot})
-		fmt.Fprintln(w, strings.Join(list.Map(all, func(c cell) string { return c.of(i, x) }), "\t")+"\t")
+		lines = append(lines, r.Rows[i].cells(i+1))
+		beyond = beyond.Or(r.Rows[i].beyond())
+	}
+	var common []string
+	hidden := map[string]bool{}
+	for k, c := range lines[0] {
+		varies := slices.ContainsFunc(lines, func(line []cell) bool { return line[k].text != c.text })
+		hidden[c.title] = c.vary && !varies
+		if hidden[c.title] && (c.title == "model" || c.title == "policy") {
+			common = append(common, c.title+" "+c.text)
+		}
+	}
+	fmt.Fprintf(out, "%s, %d requests measured at each rate; %s\n%s\n\n", r.Trace.Name, r.Measured, Targets(&r.SLO, r.Target), strings.Join(common, "; "))
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	write := func(line []cell, of func(c cell) string) {
+		for _, c := range line {
+			if !hidden[c.title] {
+				fmt.Fprint(w, of(c), "\t")
+			}
+		}
+		fmt.Fprintln(w)
+	}
+	write(lines[0], func(c cell) string { return c.title })
+	for _, line := range lines {
+		write(line, func(c cell) string { return c.text })
 	}
 	err := w.Flush()
 	if legend := beyond.Legend(); legend != "" {
@@ -100,14 +111,13 @@ func (r *Row) explain(slo *results.SLO) string {
 	if r.holds() {
 		return ""
 	}
-	text := ""
-	switch {
-	case r.Asked != nil && r.Asked.Users > 0:
-		text = fmt.Sprintf("fails %d users: %s (attainment %.1f%%)", r.Asked.Users, why(r.Asked.Fails), 100*r.Asked.Attainment)
-	case r.Asked != nil:
-		text = fmt.Sprintf("fails %.4g requests/s: %s (attainment %.1f%%)", r.Asked.RatePerS, why(r.Asked.Fails), 100*r.Asked.Attainment)
-	default:
-		text = "no rate meets the targets"
+	text := "no rate meets the targets"
+	if a := r.Asked; a != nil {
+		asked := fmt.Sprintf("%.4g requests/s", a.RatePerS)
+		if a.Users > 0 {
+			asked = fmt.Sprintf("%d users", a.Users)
+		}
+		text = fmt.Sprintf("fails %s: %s (attainment %.1f%%)", asked, why(a.Fails), 100*a.Attainment)
 	}
 	switch {
 	case r.Highest > 0 && r.Asked != nil:
@@ -117,8 +127,8 @@ func (r *Row) explain(slo *results.SLO) string {
 	default:
 		text += fmt.Sprintf("; nor does any rate: at the lowest that was tried, %s. There TTFT p99 is %s and TBT p99 %s", why(r.Limit), results.TimeText(r.TTFT.P99), results.TimeText(r.TBT.P99))
 	}
-	if missed := slo.TBT; r.Highest == 0 && missed > 0 && r.TBT.P50 > float64(missed) {
-		text += fmt.Sprintf("; the target of TBT, %s, is below the %s between tokens of an empty node", results.TimeText(float64(missed)), results.TimeText(r.TBT.P50))
+	if missed := float64(slo.TBT); r.Highest == 0 && missed > 0 && r.TBT.P50 > missed {
+		text += fmt.Sprintf("; the target of TBT, %s, is below the %s between tokens of an empty node", results.TimeText(missed), results.TimeText(r.TBT.P50))
 	}
 	if len(r.Binds) > 0 {
 		return text + "; twice of each alone would help: " + Text(r.Binds) + "\n"
@@ -131,45 +141,37 @@ const chartWidth, chartHeight = 60, 12
 
 // WriteChart writes cost over latency for a terminal: each row's number stands at its TBT p99 and its USD a million tokens.
 func (r *Report) WriteChart(out io.Writer) {
-	rows := slices.DeleteFunc(slices.Clone(r.Rows), func(x Row) bool { return x.Highest == 0 || !(x.USD > 0) })
-	if len(rows) < 2 {
+	var numbers []int // of the rows on the chart
+	var latency, cost []float64
+	for i := range r.Rows {
+		if x := &r.Rows[i]; x.Highest > 0 && x.USD > 0 {
+			numbers, latency, cost = append(numbers, i+1), append(latency, x.TBT.P99), append(cost, x.USD)
+		}
+	}
+	if len(numbers) < 2 {
 		return
 	}
-	span := func(of func(*Row) float64) (func(x *Row, size int) int, float64, float64) {
-		low, high := math.Inf(1), 0.0
-		for i := range rows {
-			low, high = min(low, of(&rows[i])), max(high, of(&rows[i]))
+	place := func(all []float64, i, size int) int {
+		low, high := slices.Min(all), slices.Max(all)
+		if high == low {
+			return 0
 		}
-		return func(x *Row, size int) int {
-			if high == low {
-				return 0
-			}
-			return int(math.Round((of(x) - low) / (high - low) * float64(size-1)))
-		}, low, high
+		return int(math.Round((all[i] - low) / (high - low) * float64(size-1)))
 	}
-	x, left, right := span(func(r *Row) float64 { return r.TBT.P99 })
-	y, bottom, top := span(func(r *Row) float64 { return r.USD })
-	field := make([][]byte, chartHeight)
+	field := make([]string, chartHeight)
 	for i := range field {
-		field[i] = slices.Repeat([]byte{' '}, chartWidth+4)
+		field[i] = strings.Repeat(" ", chartWidth+4)
 	}
-	for i := range slices.Backward(r.Rows) { // the best is on top
-		if row := &r.Rows[i]; row.Highest > 0 && row.USD > 0 {
-			copy(field[chartHeight-1-y(row, chartHeight)][x(row, chartWidth):], strconv.Itoa(i+1))
-		}
+	for i, number := range slices.Backward(numbers) { // the best is on top
+		line, at, text := &field[chartHeight-1-place(cost, i, chartHeight)], place(latency, i, chartWidth), strconv.Itoa(number)
+		*line = (*line)[:at] + text + (*line)[at+len(text):]
 	}
+	labels := map[int]string{0: fmt.Sprintf("%.2f", slices.Max(cost)), chartHeight - 1: fmt.Sprintf("%.2f", slices.Min(cost))}
 	fmt.Fprintln(out, "\nUSD/Mtoken")
 	for i, line := range field {
-		label := ""
-		switch i {
-		case 0:
-			label = fmt.Sprintf("%.2f", top)
-		case chartHeight - 1:
-			label = fmt.Sprintf("%.2f", bottom)
-		}
-		fmt.Fprintf(out, "%9s |%s\n", label, strings.TrimRight(string(line), " "))
+		fmt.Fprintf(out, "%9s |%s\n", labels[i], strings.TrimRight(line, " "))
 	}
-	fmt.Fprintf(out, "%9s +%s\n%11s%-*s%s TBT p99 ms\n", "", strings.Repeat("-", chartWidth), "", chartWidth-8, fmt.Sprintf("%.1f", left), fmt.Sprintf("%.1f", right))
+	fmt.Fprintf(out, "%9s +%s\n%11s%-*.1f%.1f TBT p99 ms\n", "", strings.Repeat("-", chartWidth), "", chartWidth-8, slices.Min(latency), slices.Max(latency))
 }
 
 // lineColumn says in the figures' table what one line is of: what varies of system, GPU and policy.
@@ -182,14 +184,18 @@ func (r *Report) Figures(rates *tables.Table) ([]results.File, error) {
 		return slices.ContainsFunc(r.Rows, func(x Row) bool { return x.Called[k] != r.Rows[0].Called[k] })
 	}
 	t := &tables.Table{Name: rates.Name, Columns: append(slices.Clone(rates.Columns), lineColumn)}
-	for i := range r.Tried {
+	for i := range r.Rows {
+		x := &r.Rows[i]
 		var line []string
-		for k, n := range names {
-			if n.column != "model" && varies(k) {
-				line = append(line, r.Rows[r.origins[i]].Called[k])
+		for k, title := range titles {
+			if title.column != "model" && varies(k) {
+				line = append(line, x.Called[k])
 			}
 		}
-		t.Rows = append(t.Rows, append(slices.Clone(rates.Rows[i]), tables.Of(cmp.Or(strings.Join(line, ", "), r.Tried[i].System))))
+		name := tables.Of(cmp.Or(strings.Join(line, ", "), x.System))
+		for range x.Tried {
+			t.Rows = append(t.Rows, append(slices.Clone(rates.Rows[len(t.Rows)]), name))
+		}
 	}
 	facet := ""
 	if varies(1) {

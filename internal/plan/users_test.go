@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -21,19 +19,18 @@ func TestUsers(t *testing.T) {
 	}{{2, 2, 2, false}, {3, 2, 3, false}, {4, 2, 3, true}, {9, 0, 1, true}, {1, 0, 1, false}, {13, 4, 5, true}, {1, -1, 0, true}, {3, -1, 0, true}} {
 		cfg, trace, prompt, service := single(t, 60, "arrivals.kind=closed-loop", fmt.Sprint("arrivals.users=", x.asked))
 		cfg.SLO.TTFT = prompt + service*units.Duration(2*x.waits+1)/2
-		a, err := (&Search{Precision: 0.02}).Find(t.Context(), cfg, trace)
+		a, err := (&Search{Precision: 0.02}).find(t.Context(), cfg, trace)
 		if err != nil {
 			t.Fatal(err)
 		}
-		row := NewRow(&Tuned{Config: cfg, Answer: a}, trace, nil)
-		if a.Best.Users != x.want || a.Best.Met != (x.want > 0) || row.Highest != float64(x.want) || a.Asked.Users != x.asked || a.Asked.Met == x.highest || (a.Best.RatePerS > 0) != (x.want > 0) {
-			t.Errorf("%+v: %d users at %v requests/s, met %v, asked %+v", x, a.Best.Users, a.Best.RatePerS, a.Best.Met, row.Asked)
+		if a.Users != x.want || a.Met != (x.want > 0) || a.Highest != float64(x.want) || a.Asked.Users != x.asked || a.Asked.Met == x.highest || (a.RatePerS > 0) != (x.want > 0) {
+			t.Errorf("%+v: %d users at %v requests/s, met %v, asked %+v", x, a.Users, a.RatePerS, a.Met, a.Asked)
 		}
-		if x.highest && x.want > 0 && (a.Next == nil || a.Next.Users != x.want+1 || row.Asked.Nodes != (x.asked+x.want-1)/x.want) {
-			t.Errorf("%+v: next %+v, %d nodes", x, a.Next, row.Asked.Nodes)
+		if x.highest && x.want > 0 && (a.next == nil || a.next.Users != x.want+1 || a.Asked.Nodes != (x.asked+x.want-1)/x.want) {
+			t.Errorf("%+v: next %+v, %d nodes", x, a.next, a.Asked.Nodes)
 		}
 		// Where requests wait for one another a user has one in as many services as there are users.
-		if load := a.Best.RatePerS * service.Seconds(); x.want > 0 && math.Abs(load-1) > 0.1 {
+		if load := a.RatePerS * service.Seconds(); x.want > 0 && math.Abs(load-1) > 0.1 {
 			t.Errorf("%+v: a load of %v", x, load)
 		}
 	}
@@ -42,22 +39,21 @@ func TestUsers(t *testing.T) {
 // TestBetween: the search goes on while the ratio of a rate that fails to one that holds is above the precision; between two numbers of
 // users that follow one another there is none.
 func TestBetween(t *testing.T) {
-	rates, users := &Judge{cfg: &configs.Config{}}, &Judge{cfg: &configs.Config{}}
-	users.cfg.Arrivals.Kind = traces.ArrivalsClosed
+	rates, users := &Contest{}, &Contest{users: true}
 	for _, x := range []struct {
-		j                       *Judge
+		c                       *Contest
 		held, failed, precision float64
 		want                    bool
 	}{
 		{rates, 100, 102.1, 0.02, true}, {rates, 100, 101.9, 0.02, false}, {rates, 100, 103, 0.05, false}, {rates, 3, 4, 0.02, true}, {rates, 0.5, 0.6, 0.02, true},
 		{users, 3, 4, 0.02, false}, {users, 3, 5, 0.02, true}, {users, 100, 102, 0.02, false}, {users, 100, 103, 0.02, true}, {users, 1, 2, 0.02, false},
 	} {
-		if got := between(x.j, x.held, x.failed, x.precision); got != x.want {
+		if got := x.c.between(x.held, x.failed, x.precision); got != x.want {
 			t.Errorf("%+v: %v", x, got)
 		}
 	}
 	for rate, want := range map[float64][2]float64{1.23456789: {1.23457, 1}, 2.5: {2.5, 3}, 0.2: {0.2, 1}, 1234567: {1.23457e6, 1234567}} {
-		if got := [2]float64{rounded(rates, rate), rounded(users, rate)}; got != want {
+		if got := [2]float64{rates.rounded(rate), users.rounded(rate)}; got != want {
 			t.Errorf("%v is rounded to %v", rate, got)
 		}
 	}
@@ -68,7 +64,7 @@ func TestBetween(t *testing.T) {
 func TestTried(t *testing.T) {
 	cfg, trace, prompt, service := single(t, 100, "arrivals.kind=poisson", "slo.attainment=0.9")
 	cfg.SLO.TTFT = prompt + 2*service
-	rates := func(a *Answer) (all []float64) {
+	rates := func(a *Row) (all []float64) {
 		for _, l := range a.Tried {
 			all = append(all, l.RatePerS)
 		}
@@ -76,7 +72,7 @@ func TestTried(t *testing.T) {
 	}
 	for _, precision := range []float64{0.01, 0.1} {
 		s := &Search{Precision: precision}
-		a, err := s.Find(t.Context(), cfg, trace)
+		a, err := s.find(t.Context(), cfg, trace)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,30 +80,30 @@ func TestTried(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		best := a.Best.RatePerS
-		want := []float64{rounded(j, best/4), rounded(j, best/2), rounded(j, best*3/4), rounded(j, best*9/10), best, a.Next.RatePerS}
-		if got := rates(a); !reflect.DeepEqual(got, want) || a.Next.Met || a.Next.RatePerS > (1+precision)*best || a.Highest != 0 || a.Asked != nil {
+		best, c := a.RatePerS, &Contest{search: s, trace: trace}
+		want := []float64{c.rounded(best / 4), c.rounded(best / 2), c.rounded(best * 3 / 4), c.rounded(best * 9 / 10), best, a.next.RatePerS}
+		if got := rates(a); !reflect.DeepEqual(got, want) || a.next.Met || a.next.RatePerS > (1+precision)*best || a.Highest != best || a.Asked != nil {
 			t.Errorf("to %v: %v, want %v", precision, got, want)
 		}
-		c := &contest{search: s, trace: trace}
-		known, err := c.answer(t.Context(), &entrant{judge: j}, 0, best)
+		known, err := c.answer(t.Context(), judged(j), best)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := rates(known); len(got) != 2 || got[0] < best || known.Next.Met || got[1] != known.Next.RatePerS || got[1] > (1+precision)*got[0] {
+		if got := rates(known); len(got) != 2 || got[0] < best || known.next.Met || got[1] != known.next.RatePerS || got[1] > (1+precision)*got[0] {
 			t.Errorf("from a rate that holds: %v, want %v and one that fails", got, best)
 		}
-		if known, err = c.answer(t.Context(), &entrant{judge: j}, best/2, best); err != nil {
+		c.asked = best / 2
+		if known, err = c.answer(t.Context(), judged(j), best); err != nil {
 			t.Fatal(err)
 		}
-		if got := rates(known); !reflect.DeepEqual(got, []float64{best / 2}) || known.Best.RatePerS != best/2 || known.Highest < best {
+		if got := rates(known); !reflect.DeepEqual(got, []float64{best / 2}) || known.RatePerS != best/2 || known.Highest < best {
 			t.Errorf("half of what holds is asked for: %v, the highest is %v", got, known.Highest)
 		}
 		cfg.Arrivals.RatePerS = 2 * best
-		if a, err = s.Find(t.Context(), cfg, trace); err != nil {
+		if a, err = s.find(t.Context(), cfg, trace); err != nil {
 			t.Fatal(err)
 		}
-		if got := rates(a); !slices.Contains(got, 2*best) || a.Best.RatePerS < best/(1+precision) || a.Best.RatePerS > best*(1+precision) || a.Asked.RatePerS != 2*best || a.Asked.Met {
+		if got := rates(a); !slices.Contains(got, 2*best) || a.RatePerS < best/(1+precision) || a.RatePerS > best*(1+precision) || a.Asked.RatePerS != 2*best || a.Asked.Met {
 			t.Errorf("twice of what holds is asked for: %v", got)
 		}
 		cfg.Arrivals.RatePerS = 0
