@@ -3,8 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 
@@ -15,9 +13,7 @@ import (
 	"github.com/l3sim/l3sim/internal/plan"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/internal/sweep/design"
-	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
-	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
 )
 
@@ -125,7 +121,6 @@ func (a *app) capacity(cmd *cobra.Command, all []sweep.Combination, f *planFlags
 	if err != nil {
 		return err
 	}
-	var runs []sweep.Run
 	for _, c := range work {
 		show.Now(c.called)
 		err := c.contest.Compare(cmd.Context())
@@ -135,67 +130,30 @@ func (a *app) capacity(cmd *cobra.Command, all []sweep.Combination, f *planFlags
 		if err != nil {
 			return err
 		}
-		out.Add(*c.row, c.Names, c.trace)
-		runs = append(runs, c.runs(c.row.Tried)...)
 	}
-	out.List()
 	show.Done()
-	if err := f.write(out, runs); err != nil {
-		return err
-	}
-	if err := a.Print(out, out.WriteText); err != nil {
-		return err
-	}
-	return f.required(out)
+	return a.printRows(work, f, out, nil)
 }
 
-// runs returns the runs of a combination at loads, a point each. That of its row has the combination's name alone, so that answers of
-// several searches can be compared.
-func (c *planning) runs(loads []plan.Load) (runs []sweep.Run) {
-	for i := range loads {
-		l, cfg := &loads[i], *c.row.Config
+// runs returns the runs of a combination at the rates that were tried, a point each. That of its row has the combination's name alone, so that
+// answers of several searches can be compared.
+func (c *planning) runs() (runs []sweep.Run) {
+	for i := range c.row.Tried {
+		l, cfg, at := &c.row.Tried[i], *c.row.Config, ""
 		cfg.Arrivals.RatePerS, cfg.Run.Requests = l.RatePerS, len(c.trace.Requests)
-		at := fmt.Sprintf("rate=%.6g", l.RatePerS)
+		if l.RatePerS != c.row.RatePerS {
+			at = fmt.Sprintf("rate=%.6g", l.RatePerS)
+		}
 		if l.Users > 0 {
 			cfg.Arrivals.RatePerS, cfg.Arrivals.Users = 0, l.Users
-			at = fmt.Sprintf("users=%d", l.Users)
 		}
-		if l.RatePerS == c.row.RatePerS && l.Users == c.row.Users {
-			at = ""
+		if l.Users != c.row.Users {
+			at = fmt.Sprintf("users=%d", l.Users)
 		}
 		name := cmp.Or(strings.Trim(c.Point+","+at, ","), "default")
 		runs = append(runs, sweep.Run{Name: name, Config: &cfg, Trace: c.trace, Summary: l.Summary})
 	}
 	return runs
-}
-
-// write writes the folder of all rates that were tried, and figures of them.
-func (f *planFlags) write(r *plan.Report, runs []sweep.Run) error {
-	if f.out == "" && f.plots == "" {
-		return nil
-	}
-	folder, err := made("capacity", f.asked, runs, r, "arrivals.rate_per_s", "arrivals.users")
-	if err == nil && f.out != "" {
-		err = cli.WriteFiles("--out", f.out, folder.Files())
-	}
-	if err != nil || f.plots == "" {
-		return err
-	}
-	figures, err := r.Figures(folder.Table)
-	return cmp.Or(err, cli.WriteFiles("--plots", filepath.Clean(f.plots), figures))
-}
-
-// made returns the folder of runs that a command made, with its report.
-func made(command string, asked *design.File, runs []sweep.Run, report any, keys ...string) (*tables.Folder, error) {
-	version, err := sweep.CodeVersion()
-	if err != nil {
-		return nil, err
-	}
-	plan, outcome, err := sweep.Made(asked, version, runs, keys...)
-	if err != nil {
-		return nil, err
-	}
-	return plan.Folder(command, outcome, func(w io.Writer) error { return results.WriteJSON(w, report) })
 }
 
 // lines returns how many lines a figure of combinations has, in each model's plot.

@@ -23,6 +23,7 @@ import (
 	"github.com/l3sim/l3sim/internal/plan"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/internal/sweep/design"
+	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
@@ -116,39 +117,32 @@ func (a *app) plan(cmd *cobra.Command, all []sweep.Combination, f *planFlags) er
 		return err
 	}
 	notes := a.openPlans()
-	ended := a.search(cmd, work, notes, f)
+	ended := a.search(cmd.Context(), work, notes)
 	if err := notes.Close(); err != nil {
 		return err
 	}
 	if ended != nil && !errors.Is(ended, context.Canceled) {
 		return ended
 	}
-	if err := a.planned(work, f, out, ended != nil); err != nil {
-		return err
+	for _, c := range work {
+		if c.unfit != nil {
+			out.Unable = append(out.Unable, fmt.Sprintf("%s: %s fits no layout of this node: %v", c.called, c.cfg.Model.Name, c.unfit))
+		}
+		if c.row != nil {
+			c.row.Command = f.command(cmd, c)
+		}
 	}
-	if ended != nil {
-		a.Note("%d of %d combinations are done; the same command goes on from there", len(out.Rows), len(work))
-		return ended
-	}
-	return f.required(out)
-}
-
-// required returns the error of --require where no row holds what is asked for.
-func (f *planFlags) required(r *plan.Report) error {
-	if f.require && !r.Holds() {
-		return errors.New("no row holds what is asked for (--require)")
-	}
-	return nil
+	return a.printRows(work, f, out, ended)
 }
 
 // combinations returns the combinations that can be searched. Of a plan, what cannot fit together or is as another is noted; a wrong name or
 // value is an error.
 func (a *app) combinations(all []sweep.Combination, search *plan.Search, out *plan.Report) (work []*planning, err error) {
-	seen := map[string]bool{}
+	ranked, seen := out.Schema == plan.PlanSchema, map[string]bool{}
 	for i := range all {
 		c := &planning{Combination: &all[i], called: called(&all[i])}
 		c.cfg, err = plan.AsGiven(c.Options)
-		if ranked := out.Schema == plan.PlanSchema; ranked && plan.Infeasible(err) {
+		if ranked && plan.Infeasible(err) {
 			out.Unable = append(out.Unable, fmt.Sprintf("%s: %v", c.called, err))
 			continue
 		}
@@ -160,7 +154,7 @@ func (a *app) combinations(all []sweep.Combination, search *plan.Search, out *pl
 		}
 		a.noteReading(c.trace)
 		key := plan.Distinct(c.cfg)
-		if out.Schema == plan.PlanSchema && seen[key] {
+		if ranked && seen[key] {
 			out.Unable = append(out.Unable, fmt.Sprintf("%s: as another row, since %s does not use what differs", c.called, c.cfg.Run.System))
 			continue
 		}
@@ -174,13 +168,13 @@ func (a *app) combinations(all []sweep.Combination, search *plan.Search, out *pl
 }
 
 // search compares the knobs of all combinations, shows how they rank, and then judges each by all requests.
-func (a *app) search(cmd *cobra.Command, work []*planning, notes *planNotes, f *planFlags) error {
+func (a *app) search(ctx context.Context, work []*planning, notes *planNotes) error {
 	show := a.NewProgress("steps")
 	show.Start(int64(3 * len(work))) // a comparison counts once, the judgement twice
 	defer show.Done()
 	var done atomic.Int64
 	step := func(name string, by int64, do func(ctx context.Context, c *planning) error) error {
-		group, ctx := errgroup.WithContext(cmd.Context())
+		group, ctx := errgroup.WithContext(ctx)
 		group.SetLimit(runtime.GOMAXPROCS(0))
 		for _, c := range work {
 			group.Go(func() error {
@@ -202,27 +196,23 @@ func (a *app) search(cmd *cobra.Command, work []*planning, notes *planNotes, f *
 	if len(work) > 1 && !a.Quiet {
 		a.provisional(work)
 	}
-	return step("judging:", 2, func(ctx context.Context, c *planning) error {
-		return notes.decide(ctx, c, func(row *plan.Row) string {
-			command := f.config.Command(cmd, "capacity", c.Names, row.Sets)
-			if row.RatePerS == 0 || cmd.Flags().Changed("rate") && row.Asked.Met {
-				return command // which says that no rate holds, or has the rate
-			}
-			return withRate(command, &row.Load)
-		})
-	})
+	return step("judging:", 2, notes.decide)
 }
 
 // rateFlags are flags of what a node is offered.
 var rateFlags = regexp.MustCompile(` --(rate|users) [^ ]+`)
 
-// withRate returns a command of capacity that judges the rate, or the number of users, of a row.
-func withRate(command string, l *plan.Load) string {
-	flag := " --rate " + strconv.FormatFloat(l.RatePerS, 'g', -1, 64)
-	if l.Users > 0 {
-		flag = " --users " + strconv.Itoa(l.Users)
+// command returns the command of capacity that gives a row: at its rate, or number of users, where it holds one.
+func (f *planFlags) command(cmd *cobra.Command, c *planning) string {
+	text := f.config.Command(cmd, "capacity", c.Names, c.row.Sets)
+	if c.row.Highest == 0 || cmd.Flags().Changed("rate") && c.row.Asked.Met {
+		return text
 	}
-	return rateFlags.ReplaceAllString(command, "") + flag
+	rate := " --rate " + strconv.FormatFloat(c.row.RatePerS, 'g', -1, 64)
+	if c.row.Users > 0 {
+		rate = " --users " + strconv.Itoa(c.row.Users)
+	}
+	return rateFlags.ReplaceAllString(text, "") + rate
 }
 
 // provisional shows how combinations rank by the comparison of knobs.
@@ -233,49 +223,70 @@ func (a *app) provisional(work []*planning) {
 	}
 }
 
-// planned prints the rows that are done, and writes their folder.
-func (a *app) planned(work []*planning, f *planFlags, out *plan.Report, interrupted bool) error {
+// printRows adds the rows of combinations that are done to a report, writes the folder and the figures of their runs, and prints the rows. ended is
+// why not all are done; nil: they are.
+func (a *app) printRows(work []*planning, f *planFlags, out *plan.Report, ended error) error {
+	ranked := out.Schema == plan.PlanSchema
 	var runs []sweep.Run
 	differ := []string{"arrivals.rate_per_s", "arrivals.users"}
 	for _, c := range work {
-		if c.unfit != nil {
-			out.Unable = append(out.Unable, fmt.Sprintf("%s: %s fits no layout of this node: %v", c.called, c.cfg.Model.Name, c.unfit))
-		}
 		if c.row == nil {
 			continue
 		}
 		out.Add(*c.row, c.Names, c.trace)
+		runs = append(runs, c.runs()...)
 		for _, set := range c.row.Sets {
-			key, _, _ := strings.Cut(set, "=")
-			differ = append(differ, key)
-		}
-		if c.row.Highest > 0 {
-			runs = append(runs, c.runs([]plan.Load{c.row.Load})...)
+			if key, _, _ := strings.Cut(set, "="); ranked {
+				differ = append(differ, key)
+			}
 		}
 	}
-	if f.fewest && !interrupted {
+	if f.fewest && ended == nil {
 		out.Fewest()
 	}
-	if err := out.Rank(f.by); err != nil {
-		return err
-	}
-	if f.out != "" && len(runs) > 0 && !interrupted {
-		slices.Sort(differ)
-		folder, err := made("plan", f.asked, runs, out, slices.Compact(differ)...)
-		if err == nil {
-			err = cli.WriteFiles("--out", filepath.Clean(f.out), folder.Files())
+	if ranked {
+		if err := out.Rank(f.by); err != nil {
+			return err
 		}
-		if err != nil {
+	} else {
+		out.List()
+	}
+	if (f.out != "" || f.plots != "") && len(runs) > 0 && ended == nil {
+		slices.Sort(differ)
+		if err := f.write(out, runs, slices.Compact(differ)); err != nil {
 			return err
 		}
 	}
-	return a.Print(out, func(w io.Writer) error {
+	err := a.Print(out, func(w io.Writer) error {
 		err := out.WriteText(w)
-		if a.OnTerminal() {
+		if ranked && a.OnTerminal() {
 			out.WriteChart(w)
 		}
 		return err
 	})
+	switch {
+	case err != nil:
+		return err
+	case ended != nil:
+		a.Note("%d of %d combinations are done; the same command goes on from there", len(out.Rows), len(work))
+	case f.require && !out.Holds():
+		return errors.New("no row holds what is asked for (--require)")
+	}
+	return ended
+}
+
+// write writes the folder of runs that differ in keys, and figures of them.
+func (f *planFlags) write(r *plan.Report, runs []sweep.Run, differ []string) error {
+	command := strings.Split(r.Schema, "/")[1]
+	folder, err := sweep.Made(command, f.asked, runs, func(w io.Writer) error { return results.WriteJSON(w, r) }, differ...)
+	if err == nil && f.out != "" {
+		err = cli.WriteFiles("--out", filepath.Clean(f.out), folder.Files())
+	}
+	if err != nil || f.plots == "" {
+		return err
+	}
+	figures, err := r.Figures(folder.Table)
+	return cmp.Or(err, cli.WriteFiles("--plots", filepath.Clean(f.plots), figures))
 }
 
 // planPrecision is that of the command capacity, whose rows are those of plan.

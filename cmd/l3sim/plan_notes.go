@@ -2,10 +2,9 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -51,21 +50,16 @@ func (n *planNotes) Close() error {
 	return n.journal.Close()
 }
 
-// kept returns what is kept of a step of a combination, or finds and keeps it. Its address is all that decides it.
+// kept returns what is kept of a step of a combination, or finds and keeps it.
 func kept[T any](n *planNotes, c *planning, step string, find func() (T, error)) (value T, err error) {
 	if n.journal == nil {
 		return find()
 	}
-	config, err := c.cfg.SHA256()
+	knobs := fmt.Sprintf("%q %q %q", c.Options.Sets, c.Options.Flags, c.Options.ConfigFiles) // those that are given are not searched
+	address, err := sweep.Address(n.version, c.cfg, c.trace, "plan", step, knobs)
 	if err != nil {
 		return value, err
 	}
-	all, err := json.Marshal([]any{"plan", step, n.version, config, c.trace.Requests, c.Options.Sets, c.Options.Flags, c.Options.ConfigFiles})
-	if err != nil {
-		return value, err
-	}
-	sum := sha256.Sum256(all)
-	address := hex.EncodeToString(sum[:])
 	if e := n.journal.Get(address); e != nil && json.Unmarshal(e.Value, &value) == nil {
 		return value, nil
 	}
@@ -94,14 +88,13 @@ type decided struct {
 	Summary *results.Summary `json:"summary"`
 }
 
-// decide judges a combination by all requests.
-func (n *planNotes) decide(ctx context.Context, c *planning, command func(*plan.Row) string) error {
+// decide judges a combination by all requests. Of the rates that were tried only that of the row is kept.
+func (n *planNotes) decide(ctx context.Context, c *planning) error {
 	found, err := kept(n, c, "decide", func() (decided, error) {
 		row, err := c.contest.Decide(ctx)
 		if err != nil {
 			return decided{}, err
 		}
-		row.Command = command(row)
 		return decided{row, row.Summary}, nil
 	})
 	if errors.As(err, new(*input.Error)) && c.contest.Rate() == 0 {
@@ -111,8 +104,11 @@ func (n *planNotes) decide(ctx context.Context, c *planning, command func(*plan.
 	if err != nil {
 		return err
 	}
-	found.Row.Summary = found.Summary
-	found.Row.Config, err = c.contest.Load(found.Row.Sets...)
 	c.row = found.Row
+	c.row.Summary, c.row.Tried = found.Summary, nil
+	if c.row.Highest > 0 {
+		c.row.Tried = []plan.Load{c.row.Load}
+	}
+	c.row.Config, err = c.contest.Config(c.row.Sets...)
 	return err
 }

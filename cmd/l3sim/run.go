@@ -258,11 +258,10 @@ func (f *runFlags) writable() error {
 
 // writeRun writes the folder of one run.
 func (f *runFlags) writeRun(dir string, asked *design.File, run *sweep.Run, r *system.Result) error {
-	folder, err := made("run", asked, []sweep.Run{*run}, nil)
+	folder, err := sweep.Made("run", asked, []sweep.Run{*run}, run.Summary.WriteJSON)
 	if err != nil {
 		return err
 	}
-	folder.Summary = run.Summary.WriteJSON
 	folder.Config = func(w io.Writer) error {
 		for _, note := range slices.Concat(run.Summary.Doubts, run.Summary.Notes) {
 			fmt.Fprintln(w, "# "+strings.ReplaceAll(note, "\n", " ")) // a name may have any character

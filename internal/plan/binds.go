@@ -93,28 +93,26 @@ func (c *Contest) binds(ctx context.Context, row *Row, point []int) ([]Bind, err
 // doubled returns the resources of a configuration's system, and the targets that are missed, with the settings that double each. Knobs
 // are among them where they are not searched.
 func doubled(c *configs.Config, fails []Failure, knobs bool) (all []more) {
-	p := &kinds.Of(c).Planning
-	resources := p.AllResources()
-	for i, r := range resources {
+	add := func(name string, factor float64, own bool, keys ...string) {
 		var sets []string
-		for _, key := range r.Keys {
-			if text, ok := times(c, key, 2); ok {
+		for _, key := range keys {
+			if text, ok := times(c, key, factor); ok {
 				sets = append(sets, key+"="+text)
 			}
 		}
 		if len(sets) > 0 {
-			all = append(all, more{r.Name, sets, i >= len(resources)-len(p.Resources)})
+			all = append(all, more{name, sets, own})
 		}
 	}
-	add := func(name, key string, factor float64) {
-		if text, ok := times(c, key, factor); ok {
-			all = append(all, more{name, []string{key + "=" + text}, false})
-		}
+	p := &kinds.Of(c).Planning
+	resources := p.AllResources()
+	for i, r := range resources {
+		add(r.Name, 2, i >= len(resources)-len(p.Resources), r.Keys...)
 	}
 	if knobs {
-		add("batch limit", maxSeqs, 2)
-		add("prefill chunk", p.ChunkKey(), 2)
-		add("smaller chunk", p.ChunkKey(), 0.25)
+		add("batch limit", 2, false, maxSeqs)
+		add("prefill chunk", 2, false, p.ChunkKey())
+		add("smaller chunk", 0.25, false, p.ChunkKey())
 	}
 	for _, key := range system.Keys().Section("slo") {
 		if key.Type != reflect.TypeFor[units.Duration]() {
@@ -124,7 +122,7 @@ func doubled(c *configs.Config, fails []Failure, knobs bool) (all []more) {
 		name := strings.ToUpper(words[len(words)-1])
 		missed := func(f Failure) bool { return strings.HasPrefix(f.Name, name) || f.Name == queueGrows }
 		if len(fails) == 0 || slices.ContainsFunc(fails, missed) {
-			add(strings.Join(slices.Concat([]string{"target", name}, words[1:len(words)-1]), " "), key.Name, 2)
+			add(strings.Join(slices.Concat([]string{"target", name}, words[1:len(words)-1]), " "), 2, false, key.Name)
 		}
 	}
 	return all

@@ -91,10 +91,18 @@ func (c *Contest) answer(ctx context.Context, e *entrant, known float64) (*Row, 
 	}
 	var rates []float64 // that are tried, too
 	if met := row.Asked != nil && row.Asked.Met; !met || known > 0 {
-		held, err := c.highest(ctx, e, cmp.Or(known, c.asked))
+		from := cmp.Or(known, c.asked)
+		if from == 0 {
+			full, err := j.full(ctx)
+			if err != nil {
+				return nil, err
+			}
+			from = full / 2
+		}
+		held, err := c.climb(ctx, e, from, c.search.Precision)
 		switch {
-		case err != nil:
-			return nil, err
+		case err != nil || e.err != nil:
+			return nil, cmp.Or(err, e.err)
 		case met:
 			row.Highest = held
 		case held == 0: // the lowest, and one by which it is seen whether requests wait for one another
@@ -120,19 +128,6 @@ func (c *Contest) answer(ctx context.Context, e *entrant, known float64) (*Row, 
 	row.TooLarge = int(row.Tried[0].Summary.RejectedRequests)
 	row.settle(c.asked)
 	return row, nil
-}
-
-// highest returns the highest rate that an entrant holds, to the precision, from a rate, or from half of that of a full queue; 0 for none.
-func (c *Contest) highest(ctx context.Context, e *entrant, rate float64) (float64, error) {
-	if rate == 0 {
-		full, err := e.judge.full(ctx)
-		if err != nil {
-			return 0, err
-		}
-		rate = full / 2
-	}
-	held, err := c.climb(ctx, e, rate, c.search.Precision)
-	return held, cmp.Or(err, e.err)
 }
 
 // settle makes the highest rate that meets the targets the answer; where none does, the lowest with a rate of 0. asked is the rate, or the

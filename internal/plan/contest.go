@@ -53,8 +53,8 @@ type entrant struct {
 	longer  *entrant // what judges it instead, by more requests
 }
 
-// Load returns the configuration with settings of knobs. Its rate is left to judges.
-func (c *Contest) Load(sets ...string) (*configs.Config, error) {
+// Config returns the configuration with settings of knobs. Its rate is left to judges.
+func (c *Contest) Config(sets ...string) (*configs.Config, error) {
 	o := c.options
 	o.Sets = slices.Concat(o.Sets, sets)
 	cfg, err := system.Load(o)
@@ -83,7 +83,7 @@ func (c *Contest) entrants(points [][]int, n int) []*entrant {
 // open returns the judge of an entrant, nil where it has none.
 func (c *Contest) open(e *entrant) *Judge {
 	e.once.Do(func() {
-		cfg, err := c.Load(slices.Concat(settings(c.axes, e.point), e.further)...)
+		cfg, err := c.Config(slices.Concat(settings(c.axes, e.point), e.further)...)
 		if err != nil {
 			e.err = err
 			return

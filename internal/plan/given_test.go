@@ -136,7 +136,7 @@ func TestLoad(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg, err := c.Load(x.knobs...)
+		cfg, err := c.Config(x.knobs...)
 		if err != nil {
 			t.Fatal(err)
 		}

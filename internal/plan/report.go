@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/l3sim/l3sim/configs"
@@ -83,17 +84,17 @@ type Asked struct {
 	Nodes      int       `json:"nodes"` // how many nodes like this one hold the rate that is asked for, each a part of it; 0 where no rate holds
 }
 
-// title is what a list of a flag may vary between rows: the key that the flag sets, its column, and what a row has there.
+// title is what a list of a flag may vary between rows: the key that the flag sets, and what a row has there.
 type title struct {
-	key, column string
-	of          func(*Load) *string
+	key string
+	of  func(*Load) *string
 }
 
 var titles = []title{
-	{"run.system", "system", func(l *Load) *string { return &l.System }},
-	{"run.model", "model", func(l *Load) *string { return &l.Model }},
-	{"gpu.preset", "gpu", func(l *Load) *string { return &l.GPU }},
-	{"policy.name", "policy", func(l *Load) *string { return &l.Policy }},
+	{"run.system", func(l *Load) *string { return &l.System }},
+	{"run.model", func(l *Load) *string { return &l.Model }},
+	{"gpu.preset", func(l *Load) *string { return &l.GPU }},
+	{"policy.name", func(l *Load) *string { return &l.Policy }},
 }
 
 // describe adds what the row's node is, and what is to be said of its runs.
@@ -257,12 +258,12 @@ func rankOf(r *Row) int {
 
 // Fewest leaves of the rows that differ in the number of GPUs alone the one with the fewest that holds the rate.
 func (r *Report) Fewest() {
-	but := func(r *Row) any {
-		return []any{r.System, r.Model, r.GPU, r.Policy, r.Ranksets, r.Configured, r.Prices}
+	but := func(r *Row) [7]any {
+		return [7]any{r.System, r.Model, r.GPU, r.Policy, r.Ranksets, r.Configured, r.Prices}
 	}
 	all := slices.Clone(r.Rows)
 	r.Rows = slices.DeleteFunc(r.Rows, func(x Row) bool {
-		return slices.ContainsFunc(all, func(y Row) bool { return y.holds() && y.GPUs < x.GPUs && reflect.DeepEqual(but(&x), but(&y)) })
+		return slices.ContainsFunc(all, func(y Row) bool { return y.holds() && y.GPUs < x.GPUs && but(&x) == but(&y) })
 	})
 }
 
@@ -308,35 +309,37 @@ func (r *Report) WriteText(out io.Writer) error {
 			return err
 		}
 	}
-	var blocks [][]string
-	for i := range r.Rows {
-		if text := r.Rows[i].explain(&r.SLO); text != "" {
-			blocks = append(blocks, []string{fmt.Sprintf("%d: %s", i+1, strings.TrimSuffix(text, "\n"))})
+	write := func(block []string) {
+		if len(block) > 0 {
+			fmt.Fprintf(out, "\n%s\n", strings.Join(block, "\n"))
 		}
 	}
 	var commands []string
 	for i := range r.Rows {
-		if x := &r.Rows[i]; x.Command != "" {
-			commands = append(commands, fmt.Sprintf("%d: %s", i+1, x.Command))
-			if x.VLLM != "" && x.Highest > 0 {
-				commands = append(commands, "   vllm serve ... "+x.VLLM)
-			}
+		x, number := &r.Rows[i], strconv.Itoa(i+1)+": "
+		if text := x.explain(&r.SLO); text != "" {
+			write([]string{number + strings.TrimSuffix(text, "\n")})
+		}
+		if x.Command != "" {
+			commands = append(commands, number+x.Command)
+		}
+		if x.Command != "" && x.VLLM != "" && x.Highest > 0 {
+			commands = append(commands, "   vllm serve ... "+x.VLLM)
 		}
 	}
-	notes := list.Map(r.allNotes(), func(text string) string { return "note: " + text })
-	for _, block := range append(blocks, commands, notes, r.Unable) {
-		for i, line := range block { // a blank line before each block
-			fmt.Fprintf(out, "%s%s\n", strings.Repeat("\n", 1-min(i, 1)), line)
-		}
-	}
+	write(commands)
+	write(r.allNotes())
+	write(r.Unable)
 	return nil
 }
 
-// allNotes returns the notes of the report and of its rows, each once.
+// allNotes returns the notes of the rows and of the report, each once.
 func (r *Report) allNotes() (notes []string) {
-	add := func(text string) {
-		if !slices.Contains(notes, text) {
-			notes = append(notes, text)
+	add := func(texts ...string) {
+		for _, text := range texts {
+			if text = "note: " + text; !slices.Contains(notes, text) {
+				notes = append(notes, text)
+			}
 		}
 	}
 	for i := range r.Rows {
@@ -346,7 +349,7 @@ func (r *Report) allNotes() (notes []string) {
 				add(x.Called[k] + " is " + strings.TrimPrefix(name, x.Called[k]+": "))
 			}
 		}
-		list.Map(x.Notes, func(text string) bool { add(text); return true })
+		add(x.Notes...)
 		if x.Command == "" && len(x.Sets) > 0 {
 			add(fmt.Sprintf("%s: --set %s", x.System, strings.Join(x.Sets, " --set ")))
 		}
@@ -354,6 +357,6 @@ func (r *Report) allNotes() (notes []string) {
 			add(fmt.Sprintf("row %d: a lower rate fails", i+1))
 		}
 	}
-	list.Map(r.Notes, func(text string) bool { add(text); return true })
+	add(r.Notes...)
 	return notes
 }

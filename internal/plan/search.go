@@ -187,7 +187,7 @@ func (c *Contest) valid() ([]int, error) {
 	var first error
 	for _, arm := range arms(c.axes) {
 		for _, p := range starts(c.axes, arm) {
-			_, err := c.Load(settings(c.axes, p)...)
+			_, err := c.Config(settings(c.axes, p)...)
 			if err == nil {
 				return p, nil
 			}
@@ -198,17 +198,25 @@ func (c *Contest) valid() ([]int, error) {
 }
 
 // final returns the best point by all requests. The best of few requests climbs; it is then challenged by every other finalist, those of
-// each tensor parallelism among them, and by the neighbours of those that are near.
+// each tensor parallelism among them, and by the neighbours of those that are near: by what holds the rate at which it fails.
 func (c *Contest) final(ctx context.Context) (best Candidate, err error) {
 	for _, x := range finalists(c.axes, c.Candidates) {
-		near := x.Rate >= c.Rate()*(1-nearer)
+		isNear := x.Rate >= c.Rate()*(1-nearer)
 		x.Requests, x.inert = len(c.trace.Requests), map[move]float64{}
 		if best.Rate > 0 {
-			if x, err = c.challenger(ctx, best, x, near); err != nil {
+			bar := c.entrant(best.Point, best.Requests).failed
+			alive, err := c.race(ctx, c.entrants([][]int{x.Point}, x.Requests), bar)
+			if err == nil && len(alive) == 0 && isNear {
+				alive, err = c.rivals(ctx, x, bar, last)
+			}
+			if err != nil {
 				return best, err
 			}
-			if x.Rate == 0 {
+			if len(alive) == 0 {
 				continue
+			}
+			if x, err = c.raise(ctx, x, alive, bar, last.rate); err != nil {
+				return best, err
 			}
 		}
 		if x, err = c.ascend(ctx, x, last, wide); err != nil {
@@ -219,19 +227,6 @@ func (c *Contest) final(ctx context.Context) (best Candidate, err error) {
 		}
 	}
 	return best, nil
-}
-
-// challenger returns a point that holds the rate at which the best fails: a finalist, or one of its neighbours where it is near.
-func (c *Contest) challenger(ctx context.Context, best, x Candidate, near bool) (Candidate, error) {
-	bar := c.entrant(best.Point, best.Requests).failed
-	alive, err := c.race(ctx, c.entrants([][]int{x.Point}, x.Requests), bar)
-	if err == nil && len(alive) == 0 && near {
-		alive, err = c.rivals(ctx, x, bar, last)
-	}
-	if err != nil || len(alive) == 0 {
-		return Candidate{}, err
-	}
-	return c.raise(ctx, x, alive, bar, last.rate)
 }
 
 // finalists returns the candidates to judge by more requests, the best first: the best of each tensor parallelism, and those that may be

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -16,10 +17,10 @@ import (
 )
 
 // cell is what the table for people has of a row in one column.
-type cell struct {
-	title, text string
-	vary        bool // the column is left out where all rows have the same
-}
+type cell struct{ title, text string }
+
+// varying are the titles of columns that are left out where all rows have the same; of users only where there are none.
+var varying = []string{"model", "policy", "ranksets", "memory GiB", "prices", "users"}
 
 // cells returns the line of a row at a place.
 func (r *Row) cells(place int) []cell {
@@ -28,26 +29,26 @@ func (r *Row) cells(place int) []cell {
 		limit = r.Limit[0].Name
 	}
 	return []cell{
-		{"#", strconv.Itoa(place), false},
-		{"system", r.Called[0] + r.beyond().Sign(), false},
-		{"model", r.Called[1], true},
-		{"gpu", r.Called[2], false},
-		{"policy", r.Called[3], true},
-		{"GPUs", strconv.Itoa(r.GPUs), false},
-		{"TP", strconv.Itoa(r.TensorParallel), false},
-		{"ranksets", strconv.Itoa(r.Ranksets), true},
-		{"memory GiB", fmt.Sprintf("%.0f", r.MemoryGiB), true},
-		{"prices", r.Prices, true},
-		{"users", strconv.Itoa(r.Users), r.Users == 0},
-		{"requests/s", r.rate(), false},
-		{"attainment", fmt.Sprintf("%.2f%%", 100*r.Attainment), false},
-		{"kW", fmt.Sprintf("%.1f", r.Watts/1e3), false},
-		{"USD/Mtoken", fmt.Sprintf("%.2f", r.USD), false},
-		{"low-high", fmt.Sprintf("%.2f-%.2f", r.USDLow, r.USDHigh), false},
-		{"TTFT p99", fmt.Sprintf("%.0f", r.TTFT.P99), false},
-		{"TBT p99 ms", fmt.Sprintf("%.1f", r.TBT.P99), false},
-		{"limit", limit, false},
-		{"binds", r.binding(), false},
+		{"#", strconv.Itoa(place)},
+		{"system", r.Called[0] + r.beyond().Sign()},
+		{"model", r.Called[1]},
+		{"gpu", r.Called[2]},
+		{"policy", r.Called[3]},
+		{"GPUs", strconv.Itoa(r.GPUs)},
+		{"TP", strconv.Itoa(r.TensorParallel)},
+		{"ranksets", strconv.Itoa(r.Ranksets)},
+		{"memory GiB", fmt.Sprintf("%.0f", r.MemoryGiB)},
+		{"prices", r.Prices},
+		{"users", strconv.Itoa(r.Users)},
+		{"requests/s", r.rate()},
+		{"attainment", fmt.Sprintf("%.2f%%", 100*r.Attainment)},
+		{"kW", fmt.Sprintf("%.1f", r.Watts/1e3)},
+		{"USD/Mtoken", fmt.Sprintf("%.2f", r.USD)},
+		{"low-high", fmt.Sprintf("%.2f-%.2f", r.USDLow, r.USDHigh)},
+		{"TTFT p99", fmt.Sprintf("%.0f", r.TTFT.P99)},
+		{"TBT p99 ms", fmt.Sprintf("%.1f", r.TBT.P99)},
+		{"limit", limit},
+		{"binds", r.binding()},
 	}
 }
 
@@ -80,7 +81,7 @@ func (r *Report) writeTable(out io.Writer) error {
 	hidden := map[string]bool{}
 	for k, c := range lines[0] {
 		varies := slices.ContainsFunc(lines, func(line []cell) bool { return line[k].text != c.text })
-		hidden[c.title] = c.vary && !varies
+		hidden[c.title] = !varies && slices.Contains(varying, c.title) && (c.title != "users" || c.text == "0")
 		if hidden[c.title] && (c.title == "model" || c.title == "policy") {
 			common = append(common, c.title+" "+c.text)
 		}
@@ -158,18 +159,18 @@ func (r *Report) WriteChart(out io.Writer) {
 		}
 		return int(math.Round((all[i] - low) / (high - low) * float64(size-1)))
 	}
-	field := make([]string, chartHeight)
+	field := make([][]byte, chartHeight)
 	for i := range field {
-		field[i] = strings.Repeat(" ", chartWidth+4)
+		field[i] = bytes.Repeat([]byte(" "), chartWidth+4)
 	}
 	for i, number := range slices.Backward(numbers) { // the best is on top
-		line, at, text := &field[chartHeight-1-place(cost, i, chartHeight)], place(latency, i, chartWidth), strconv.Itoa(number)
-		*line = (*line)[:at] + text + (*line)[at+len(text):]
+		line := field[chartHeight-1-place(cost, i, chartHeight)]
+		copy(line[place(latency, i, chartWidth):], strconv.Itoa(number))
 	}
 	labels := map[int]string{0: fmt.Sprintf("%.2f", slices.Max(cost)), chartHeight - 1: fmt.Sprintf("%.2f", slices.Min(cost))}
 	fmt.Fprintln(out, "\nUSD/Mtoken")
 	for i, line := range field {
-		fmt.Fprintf(out, "%9s |%s\n", labels[i], strings.TrimRight(line, " "))
+		fmt.Fprintf(out, "%9s |%s\n", labels[i], bytes.TrimRight(line, " "))
 	}
 	fmt.Fprintf(out, "%9s +%s\n%11s%-*.1f%.1f TBT p99 ms\n", "", strings.Repeat("-", chartWidth), "", chartWidth-8, slices.Min(latency), slices.Max(latency))
 }
@@ -188,7 +189,7 @@ func (r *Report) Figures(rates *tables.Table) ([]results.File, error) {
 		x := &r.Rows[i]
 		var line []string
 		for k, title := range titles {
-			if title.column != "model" && varies(k) {
+			if title.key != "run.model" && varies(k) {
 				line = append(line, x.Called[k])
 			}
 		}

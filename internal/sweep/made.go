@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/sweep/design"
@@ -20,30 +21,48 @@ type Run struct {
 	Summary *results.Summary
 }
 
-// Made returns the plan and the outcome of runs that were made without a plan, so that their folder is that of a sweep of
-// the same points. f describes their configurations; keys are what the runs differ in beside its axes.
-func Made(f *design.File, version string, runs []Run, keys ...string) (*Plan, *Outcome, error) {
+// Made returns the folder of runs that a command made without a plan, which is that of a sweep of the same points. f describes
+// their configurations; keys are what the runs differ in beside its axes. summary writes what the command says of them.
+func Made(command string, f *design.File, runs []Run, summary func(io.Writer) error, keys ...string) (*tables.Folder, error) {
+	version, err := CodeVersion()
+	if err != nil {
+		return nil, err
+	}
 	p, o := emptyPlan(f, version, append(axisKeys(f), keys...)), &Outcome{Ran: len(runs)}
 	for i := range runs {
 		r := &runs[i]
 		point := Point{Name: r.Name, Seed: r.Config.Run.Seed, Tokens: r.Summary.Trace.OutputTokens, Requests: r.Summary.Trace.Requests}
 		if err := point.identify(version, r.Config, hashTrace(r.Trace)); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		point.cells = p.cells(&point, nil, r.Config)
 		p.Points = append(p.Points, point)
 		o.Entries = append(o.Entries, &Entry{Point: point.Hash, Name: r.Name, Seed: point.Seed, Version: version, Status: tables.StatusDone, Summary: r.Summary})
 	}
 	p.base = p.describeWith(runs[0].Config)
-	return p, o, nil
+	return p.Folder(command, o, summary)
 }
 
 // identify sets the point's hashes, of its configuration and of all that decides its result.
 func (point *Point) identify(version string, config *configs.Config, trace string) (err error) {
 	point.config, err = config.SHA256()
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\ntrace %s\nconfiguration %s\n", journalSchema, version, trace, point.config))
-	point.Hash = hex.EncodeToString(sum[:])
+	point.Hash = address(version, trace, point.config)
 	return err
+}
+
+// Address returns the address in a journal of what is no run of a configuration and a trace, but of more.
+func Address(version string, config *configs.Config, trace *traces.Trace, more ...string) (string, error) {
+	hash, err := config.SHA256()
+	return address(version, hashTrace(trace), hash, more...), err
+}
+
+func address(version, trace, config string, more ...string) string {
+	text := fmt.Appendf(nil, "%s\n%s\ntrace %s\nconfiguration %s\n", journalSchema, version, trace, config)
+	for _, m := range more {
+		text = fmt.Appendf(text, "%q\n", m)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 // FileOf returns what describes one point of the plan: a file without axes.
