@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -43,10 +42,10 @@ type more struct {
 
 // binds measures what binds at the highest rate of a row's point, by all requests: each resource is doubled, and each target that
 // fails above it relaxed to its double, alone. The largest gain comes first. Nothing binds where the rate that is asked for holds.
-func (c *Contest) binds(ctx context.Context, row *Row, point []int) ([]Bind, error) {
+func (c *Contest) binds(row *Row, point []int) []Bind {
 	out := []Bind{}
 	if row.Asked != nil && row.Asked.Met {
-		return out, nil
+		return out
 	}
 	raised := func(gain float64) float64 { return c.above(row.Highest, gain) }
 	if row.Highest == 0 { // the least gain is the lowest rate that was tried
@@ -61,25 +60,20 @@ func (c *Contest) binds(ctx context.Context, row *Row, point []int) ([]Bind, err
 	}
 	// What all resources beside the GPUs do not hold together, where they are a configuration, none of them does alone.
 	if e := c.entrant(point, len(c.trace.Requests), own...); own != nil && c.open(e) != nil {
-		met, err := c.holds(ctx, e, raised(gains[0]))
-		if err != nil {
-			return nil, err
-		}
+		met := c.holds(e, raised(gains[0]))
 		all = slices.DeleteFunc(all, func(m more) bool { return m.own && !met })
 	}
 	gained := make([]float64, len(all))
-	err := sideBySide(ctx, all, func(ctx context.Context, i int, m more) error {
+	sideBySide(all, func(i int, m more) {
 		e := c.entrant(point, len(c.trace.Requests), m.sets...)
 		for _, gain := range gains { // what holds the first is tried at the largest, which one that does not hold it fails soon
-			met, err := c.holds(ctx, e, raised(gain))
-			if met {
+			if c.holds(e, raised(gain)) {
 				gained[i] = max(gain, gained[i])
 			}
-			if err != nil || gained[i] == 0 {
-				return err
+			if gained[i] == 0 {
+				return
 			}
 		}
-		return nil
 	})
 	for i, gain := range gained {
 		if gain > 0 {
@@ -87,7 +81,7 @@ func (c *Contest) binds(ctx context.Context, row *Row, point []int) ([]Bind, err
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Bind) int { return cmp.Compare(b.Gain, a.Gain) })
-	return out, err
+	return out
 }
 
 // doubled returns the resources of a configuration's system, and the targets that are missed, with the settings that double each. Knobs

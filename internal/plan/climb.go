@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"context"
 	"math"
 	"slices"
 
@@ -45,7 +44,7 @@ func (c *Contest) above(rate, step float64) float64 {
 
 // climb returns the highest rate that an entrant holds, to a precision: from a rate upwards or downwards by growing steps, and
 // then between. It is 0 where it holds none down to a ten thousandth of it.
-func (c *Contest) climb(ctx context.Context, e *entrant, from, precision float64) (float64, error) {
+func (c *Contest) climb(e *entrant, from, precision float64) float64 {
 	step, n := precision, float64(e.n)
 	least := max(from*1e-4, n/longest)
 	if c.users {
@@ -55,18 +54,18 @@ func (c *Contest) climb(ctx context.Context, e *entrant, from, precision float64
 		step = max(step, firstStep)
 	}
 	for rate := max(from, e.held, least); ; {
-		met, err := c.holds(ctx, e, rate)
+		met := c.holds(e, rate)
 		switch {
-		case err != nil || e.judge == nil:
-			return 0, err
+		case e.judge == nil:
+			return 0
 		case e.held > 0 && e.failed > 0 && !c.between(e.held, e.failed, precision):
-			return e.held, nil
+			return e.held
 		case e.held > 0 && e.failed > 0:
 			rate = math.Sqrt(e.held * e.failed)
 		case met:
 			rate = c.above(rate, step)
 		case rate <= least:
-			return 0, nil
+			return 0
 		default: // the later in the run it failed, the nearer the rate
 			rate = max(rate*min(1/(1+step), float64(e.came)/n), least)
 		}
@@ -76,13 +75,13 @@ func (c *Contest) climb(ctx context.Context, e *entrant, from, precision float64
 
 // answer returns a row of the highest rate that an entrant holds, to the precision, from a rate that it is known to hold; 0 for none. What is
 // asked for is judged first, and is the answer where it holds.
-func (c *Contest) answer(ctx context.Context, e *entrant, known float64) (*Row, error) {
+func (c *Contest) answer(e *entrant, known float64) (*Row, error) {
 	j, row := c.open(e), &Row{}
 	if j == nil {
 		return nil, e.err
 	}
 	if c.asked > 0 {
-		l, err := j.run(ctx, c.asked, false)
+		l, err := j.run(c.ctx, c.asked, false)
 		if err != nil {
 			return nil, err
 		}
@@ -93,16 +92,16 @@ func (c *Contest) answer(ctx context.Context, e *entrant, known float64) (*Row, 
 	if met := row.Asked != nil && row.Asked.Met; !met || known > 0 {
 		from := cmp.Or(known, c.asked)
 		if from == 0 {
-			full, err := j.full(ctx)
+			full, err := j.full(c.ctx)
 			if err != nil {
 				return nil, err
 			}
 			from = full / 2
 		}
-		held, err := c.climb(ctx, e, from, c.search.Precision)
+		held := c.climb(e, from, c.search.Precision)
 		switch {
-		case err != nil || e.err != nil:
-			return nil, cmp.Or(err, e.err)
+		case e.judge == nil:
+			return nil, e.err
 		case met:
 			row.Highest = held
 		case held == 0: // the lowest, and one by which it is seen whether requests wait for one another
@@ -114,12 +113,9 @@ func (c *Contest) answer(ctx context.Context, e *entrant, known float64) (*Row, 
 			}
 		}
 	}
-	loads := make([]Load, len(rates))
-	err := sideBySide(ctx, rates, func(ctx context.Context, i int, rate float64) (err error) {
-		loads[i], err = j.run(ctx, c.rounded(rate), false)
-		return err
-	})
-	if err != nil {
+	loads, errs := make([]Load, len(rates)), make([]error, len(rates))
+	sideBySide(rates, func(i int, rate float64) { loads[i], errs[i] = j.run(c.ctx, c.rounded(rate), false) })
+	if err := cmp.Or(errs...); err != nil {
 		return nil, err
 	}
 	row.Tried = append(row.Tried, loads...)

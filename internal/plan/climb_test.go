@@ -49,7 +49,8 @@ func (s *Search) find(ctx context.Context, cfg *configs.Config, trace *traces.Tr
 	if err != nil {
 		return nil, err
 	}
-	return c.answer(ctx, judged(j), 0)
+	c.ctx = ctx
+	return c.answer(judged(j), 0)
 }
 
 // judged returns an entrant with a judge of all requests.

@@ -1,13 +1,12 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
@@ -23,10 +22,12 @@ type Contest struct {
 	options    configs.Options
 	axes       []axis
 	trace      *traces.Trace
-	users      bool    // nodes are offered a number of users; else requests come at a rate
-	asked      float64 // rate, or number of users, that is asked for; 0 for none
+	users      bool            // nodes are offered a number of users; else requests come at a rate
+	asked      float64         // rate, or number of users, that is asked for; 0 for none
+	ctx        context.Context // of what the contest does now
 	mu         sync.Mutex
 	seen       map[string]*entrant
+	err        error // the first that ends the contest; nothing holds behind it
 }
 
 // Candidate is a point and the highest rate that it is known to hold.
@@ -84,90 +85,89 @@ func (c *Contest) entrants(points [][]int, n int) []*entrant {
 func (c *Contest) open(e *entrant) *Judge {
 	e.once.Do(func() {
 		cfg, err := c.Config(slices.Concat(settings(c.axes, e.point), e.further)...)
-		if err != nil {
-			e.err = err
-			return
+		if err == nil {
+			e.judge, err = NewJudge(cfg, thinned(c.trace, e.n, cfg), c.search.Meter)
 		}
-		e.judge, e.err = NewJudge(cfg, thinned(c.trace, e.n, cfg), c.search.Meter)
-		if e.err == nil && e.n < len(c.trace.Requests) { // one more request that happens to be long must not decide
+		switch {
+		case err != nil:
+			c.leave(e, err)
+		case e.n < len(c.trace.Requests): // one more request that happens to be long must not decide
 			e.judge.misses += 1 + e.judge.misses/8
 		}
 	})
 	return e.judge
 }
 
-// unfit returns nil for the error of a point that is not valid, or serves no request: it holds no rate.
-func unfit(err error) error {
+// leave takes its judge from an entrant, which holds no rate. What is no fault of the point, as that is not valid or serves no request, ends
+// the contest.
+func (c *Contest) leave(e *entrant, err error) {
+	e.judge, e.err = nil, err
 	if errors.As(err, new(*input.Error)) || errors.As(err, new(*system.RejectedError)) {
-		return nil
+		return
 	}
-	return err
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = cmp.Or(c.err, err)
 }
 
 // holds says whether an entrant holds a rate.
-func (c *Contest) holds(ctx context.Context, e *entrant, rate float64) (bool, error) {
+func (c *Contest) holds(e *entrant, rate float64) bool {
 	rate = c.rounded(rate)
 	switch {
 	case c.open(e) == nil:
-		return false, unfit(e.err)
+		return false
 	case rate <= e.held:
-		return true, nil
+		return true
 	case e.failed > 0 && rate >= e.failed:
-		return false, nil
+		return false
 	}
-	l, err := c.judge(ctx, e, rate)
-	if err != nil {
-		e.judge, e.err = nil, err
-		return false, unfit(err)
-	}
-	if l.Met {
+	l := c.judge(e, rate)
+	switch {
+	case l.Met:
 		e.held, e.best = rate, l
-	} else {
+	case e.judge != nil:
 		e.failed, e.fails, e.came = rate, l.Fails, l.came
 	}
-	return l.Met, nil
+	return l.Met
 }
 
 // judge runs an entrant at a rate. Where a short run fails because its queue grows, the node may only be filling: a longer run then judges this
 // rate and the later ones of the point.
-func (c *Contest) judge(ctx context.Context, e *entrant, rate float64) (Load, error) {
+func (c *Contest) judge(e *entrant, rate float64) Load {
 	if e.longer == nil {
-		l, err := e.judge.run(ctx, rate, true)
-		if err != nil || e.n == len(c.trace.Requests) || len(l.Fails) != 1 || l.Fails[0].Name != queueGrows {
-			return l, err
+		l, err := e.judge.run(c.ctx, rate, true)
+		if err != nil {
+			c.leave(e, err)
+		}
+		if e.n == len(c.trace.Requests) || len(l.Fails) != 1 || l.Fails[0].Name != queueGrows {
+			return l
 		}
 		e.longer = c.entrant(e.point, min(5*e.n/2, len(c.trace.Requests)), e.further...)
 	}
-	met, err := c.holds(ctx, e.longer, rate)
-	return Load{Met: met, Fails: e.longer.fails, E2E: e.longer.best.E2E, came: e.longer.came}, err
+	met := c.holds(e.longer, rate)
+	return Load{Met: met, Fails: e.longer.fails, E2E: e.longer.best.E2E, came: e.longer.came}
 }
 
-// sideBySide does something with all elements, and returns the first error.
-func sideBySide[T any](ctx context.Context, all []T, do func(ctx context.Context, i int, x T) error) error {
-	group, ctx := errgroup.WithContext(ctx)
+// sideBySide does something with all elements at once.
+func sideBySide[T any](all []T, do func(i int, x T)) {
+	var group sync.WaitGroup
 	for i, x := range all {
-		group.Go(func() error { return do(ctx, i, x) })
+		group.Go(func() { do(i, x) })
 	}
-	return group.Wait()
+	group.Wait()
 }
 
-// race judges entrants at a rate, side by side, and returns those that hold it.
-func (c *Contest) race(ctx context.Context, all []*entrant, rate float64) ([]*entrant, error) {
-	err := sideBySide(ctx, all, func(ctx context.Context, _ int, e *entrant) error {
-		_, err := c.holds(ctx, e, rate)
-		return err
-	})
-	return slices.DeleteFunc(slices.Clone(all), func(e *entrant) bool { return e.held < c.rounded(rate) }), err
+// race judges entrants at a rate and returns those that hold it.
+func (c *Contest) race(all []*entrant, rate float64) []*entrant {
+	sideBySide(all, func(_ int, e *entrant) { c.holds(e, rate) })
+	return slices.DeleteFunc(slices.Clone(all), func(e *entrant) bool { return e.held < c.rounded(rate) })
 }
 
 // raise raises the rate of entrants that hold one until one is left, which takes a candidate's place. Of several that fail the next rate the
 // one counts that lasted longest.
-func (c *Contest) raise(ctx context.Context, x Candidate, alive []*entrant, rate, step float64) (Candidate, error) {
+func (c *Contest) raise(x Candidate, alive []*entrant, rate, step float64) Candidate {
 	for len(alive) > 1 {
-		left, err := c.race(ctx, alive, rate*(1+step))
-		if err != nil {
-			return x, err
-		}
+		left := c.race(alive, rate*(1+step))
 		if len(left) == 0 {
 			break
 		}
@@ -175,33 +175,24 @@ func (c *Contest) raise(ctx context.Context, x Candidate, alive []*entrant, rate
 	}
 	x.Rate = rate
 	x.Point = slices.MaxFunc(alive, func(a, b *entrant) int { return int(a.came - b.came) }).point
-	return x, nil
+	return x
 }
 
 // ascend climbs from a point that holds about a rate: it takes the highest rate that the point holds, and goes on with a neighbour that
 // holds the next one, which the point fails. Neighbours of a further stride are asked where those of the first have none. The rate is 0 where
 // the point holds none.
-func (c *Contest) ascend(ctx context.Context, x Candidate, strides ...stride) (Candidate, error) {
-	for i := 0; i < len(strides); {
+func (c *Contest) ascend(x Candidate, strides ...stride) Candidate {
+	for i := 0; i < len(strides); i++ {
 		e := c.entrant(x.Point, x.Requests)
-		var err error
-		if x.Rate, err = c.climb(ctx, e, x.Rate, strides[0].rate); err != nil || x.Rate == 0 {
-			return x, err
+		x.Rate = c.climb(e, x.Rate, strides[0].rate)
+		if x.Rate == 0 {
+			return x
 		}
-		alive, err := c.rivals(ctx, x, e.failed, strides[i])
-		if err != nil {
-			return x, err
+		if alive := c.rivals(x, e.failed, strides[i]); len(alive) > 0 {
+			x, i = c.raise(x, alive, e.failed, strides[0].rate), -1
 		}
-		if len(alive) == 0 {
-			i++
-			continue
-		}
-		if x, err = c.raise(ctx, x, alive, e.failed, strides[0].rate); err != nil {
-			return x, err
-		}
-		i = 0
 	}
-	return x, nil
+	return x
 }
 
 // inertTo is how far above the rate at which a move changed nothing it is not tried again.
@@ -219,15 +210,15 @@ func (c *Contest) roomy(e *entrant, m move) bool {
 
 // rivals has the neighbours of a point race at a rate that it fails, and returns those that hold it. A move with which a run is the same,
 // as with a limit of the batch that none reaches, is not tried again near that rate.
-func (c *Contest) rivals(ctx context.Context, x Candidate, rate float64, by stride) ([]*entrant, error) {
+func (c *Contest) rivals(x Candidate, rate float64, by stride) []*entrant {
 	e := c.entrant(x.Point, x.Requests)
 	moves := slices.DeleteFunc(neighbours(c.axes, x.Point, e.fails, by), func(m move) bool { return rate <= inertTo*x.inert[m] || c.roomy(e, m) })
 	all := list.Map(moves, func(m move) *entrant { return c.entrant(m.from(x.Point), x.Requests) })
-	alive, err := c.race(ctx, all, rate)
+	alive := c.race(all, rate)
 	for i, f := range all {
 		if f.failed == e.failed && f.came == e.came && slices.Equal(f.fails, e.fails) {
 			x.inert[moves[i]] = rate
 		}
 	}
-	return alive, err
+	return alive
 }

@@ -58,9 +58,9 @@ func TestAscend(t *testing.T) {
 		{[]float64{10, 10, 10, 10}, 1, []stride{near, far}, 1}, // nothing is better
 	} {
 		c := landscape(100, x.rates...)
-		got, err := c.ascend(t.Context(), Candidate{Point: []int{x.from}, Rate: x.rates[x.from] / 2, Requests: 100, inert: map[move]float64{}}, x.strides...)
-		if err != nil || got.Point[0] != x.want || got.Rate != x.rates[x.want] {
-			t.Errorf("%v from place %d: place %v at %v, %v; want %d", x.rates, x.from, got.Point, got.Rate, err, x.want)
+		got := c.ascend(Candidate{Point: []int{x.from}, Rate: x.rates[x.from] / 2, Requests: 100, inert: map[move]float64{}}, x.strides...)
+		if c.err != nil || got.Point[0] != x.want || got.Rate != x.rates[x.want] {
+			t.Errorf("%v from place %d: place %v at %v, %v; want %d", x.rates, x.from, got.Point, got.Rate, c.err, x.want)
 		}
 	}
 }

@@ -96,13 +96,14 @@ func brute(t *testing.T, number int) truth {
 	rand.New(rand.NewPCG(uint64(number), 49)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	var mu sync.Mutex
 	var best []int
-	group, ctx := errgroup.WithContext(t.Context())
+	c.ctx = t.Context()
+	group, ctx := errgroup.WithContext(c.ctx)
 	group.SetLimit(2)
 	for _, p := range all {
 		group.Go(func() error {
 			e := c.entrant(p, len(trace.Requests))
 			if c.open(e) == nil {
-				return unfit(e.err)
+				return c.err
 			}
 			mu.Lock()
 			bar := out.Rate * 1.005
@@ -111,14 +112,13 @@ func brute(t *testing.T, number int) truth {
 			if bar == 0 {
 				guess, err := e.judge.full(ctx)
 				if err != nil {
-					return unfit(err)
+					c.leave(e, err)
+					return c.err
 				}
 				bar = guess / 2
 			}
-			met, err := c.holds(ctx, e, bar)
-			if err == nil && (met || out.Rate == 0) {
-				var rate float64
-				if rate, err = c.climb(ctx, e, bar, 0.01); err == nil {
+			if met := c.holds(e, bar); met || out.Rate == 0 {
+				if rate := c.climb(e, bar, 0.01); c.err == nil {
 					mu.Lock()
 					if rate > out.Rate {
 						out.Rate, best = rate, p
@@ -129,7 +129,7 @@ func brute(t *testing.T, number int) truth {
 			c.mu.Lock()
 			delete(c.seen, fmt.Sprint(p, len(trace.Requests), []string(nil)))
 			c.mu.Unlock()
-			return err
+			return c.err
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -158,6 +158,7 @@ func each(t *testing.T, number int) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.ctx = t.Context()
 	r, points := rand.New(rand.NewPCG(uint64(number), 50)), int64(0)
 	for points < sampled {
 		var p []int
@@ -166,14 +167,14 @@ func each(t *testing.T, number int) int64 {
 		}
 		e := c.entrant(p, len(trace.Requests))
 		if c.open(e) == nil {
-			if unfit(e.err) != nil {
-				t.Fatal(e.err)
+			if c.err != nil {
+				t.Fatal(c.err)
 			}
 			continue
 		}
 		if guess, err := e.judge.full(t.Context()); err == nil {
-			if _, err := c.climb(t.Context(), e, guess/2, 0.02); err != nil {
-				t.Fatal(err)
+			if c.climb(e, guess/2, 0.02); c.err != nil {
+				t.Fatal(c.err)
 			}
 			points++
 		}

@@ -68,38 +68,27 @@ func (c *Contest) Compare(ctx context.Context) error {
 	if len(c.axes) == 0 {
 		return nil
 	}
+	c.ctx = ctx
 	rest, from := arms(c.axes), 0.0
 	for from == 0 && len(rest) > 0 { // the first that serves anything shows where rates lie
-		guess, err := c.guess(ctx, rest[0])
-		if err == nil && guess > 0 {
-			c.Candidates = make([]Candidate, 1)
-			c.Candidates[0], err = c.arm(ctx, rest[0], guess, guess*1e-4)
+		if guess := c.guess(rest[0]); guess > 0 {
+			c.Candidates = []Candidate{c.arm(rest[0], guess, guess*1e-4)}
 			from = c.Rate()
-		}
-		if err != nil {
-			return err
 		}
 		rest = rest[1:]
 	}
 	others := make([]Candidate, len(rest))
-	err := sideBySide(ctx, rest, func(ctx context.Context, i int, arm []int) (err error) {
-		others[i], err = c.arm(ctx, arm, from, from*hopeless)
-		return err
-	})
-	if err != nil {
-		return err
-	}
+	sideBySide(rest, func(i int, arm []int) { others[i] = c.arm(arm, from, from*hopeless) })
 	c.Candidates = slices.DeleteFunc(append(c.Candidates, others...), func(x Candidate) bool { return x.Rate == 0 })
 	rank(c.Candidates)
 	best := c.Rate()
-	err = sideBySide(ctx, c.Candidates, func(ctx context.Context, i int, x Candidate) (err error) {
+	sideBySide(c.Candidates, func(i int, x Candidate) {
 		if x.Rate >= best*(1-near) {
-			c.Candidates[i], err = c.again(ctx, x)
+			c.Candidates[i] = c.again(x)
 		}
-		return err
 	})
 	rank(c.Candidates)
-	return err
+	return c.err
 }
 
 // rank puts the highest rate first.
@@ -111,75 +100,68 @@ func rank(all []Candidate) {
 func (c *Contest) few() int { return min(leastCoarse, len(c.trace.Requests)) }
 
 // guess returns half the rate, or the number of users, at which a node of an arm serves a full queue; 0 where the arm serves nothing.
-func (c *Contest) guess(ctx context.Context, arm []int) (float64, error) {
+func (c *Contest) guess(arm []int) float64 {
 	for _, e := range c.entrants(starts(c.axes, arm), c.few()) {
 		judge := c.open(e)
 		if judge == nil {
 			continue
 		}
 		if c.users {
-			return c.asked, nil
+			return c.asked
 		}
-		full, err := judge.full(ctx)
-		if full > 0 || unfit(err) != nil {
-			return full / 2, err
+		full, err := judge.full(c.ctx)
+		if err == nil {
+			return full / 2
 		}
+		c.leave(e, err)
 	}
-	return 0, nil
+	return 0
 }
 
 // arm returns the best point of an arm by few requests and long strides; none where it does not hold a least rate, or one user.
-func (c *Contest) arm(ctx context.Context, arm []int, guess, least float64) (Candidate, error) {
+func (c *Contest) arm(arm []int, guess, least float64) Candidate {
 	all := c.entrants(starts(c.axes, arm), c.few())
 	for bar := guess; bar >= least && (!c.users || bar >= 1); {
-		alive, err := c.race(ctx, all, bar)
-		if err != nil {
-			return Candidate{}, err
-		}
-		if len(alive) > 0 {
-			x, err := c.raise(ctx, Candidate{Requests: c.few(), inert: map[move]float64{}}, alive, bar, 0.5)
-			if err != nil {
-				return x, err
-			}
-			return c.ascend(ctx, x, coarse)
+		if alive := c.race(all, bar); len(alive) > 0 {
+			return c.ascend(c.raise(Candidate{Requests: c.few(), inert: map[move]float64{}}, alive, bar, 0.5), coarse)
 		}
 		one := c.users && bar > 1 // is tried at the end
 		if bar /= 4; one {
 			bar = max(bar, 1)
 		}
 	}
-	return Candidate{}, nil
+	return Candidate{}
 }
 
 // again judges a candidate by shorter steps, and by as many requests as its node does not only fill in.
-func (c *Contest) again(ctx context.Context, x Candidate) (_ Candidate, err error) {
+func (c *Contest) again(x Candidate) Candidate {
 	if !c.users {
 		stay := c.entrant(x.Point, x.Requests).best.E2E.Mean / 1e3
 		x.Requests = min(len(c.trace.Requests), max(x.Requests, int(stays*x.Rate*stay)/100*100))
 	}
-	x.Rate, err = c.climb(ctx, c.entrant(x.Point, x.Requests), x.Rate, coarse.rate/3)
-	return x, err
+	x.Rate = c.climb(c.entrant(x.Point, x.Requests), x.Rate, coarse.rate/3)
+	return x
 }
 
 // Decide judges what a comparison found by all requests, and measures what binds.
 func (c *Contest) Decide(ctx context.Context) (*Row, error) {
-	c.seen = map[string]*entrant{} // as where the candidates were kept, so that the answer is the same
-	best, err := c.final(ctx)
-	if err == nil && best.Point == nil { // no point holds any rate: the answer is of the first that is valid
-		best.Point, err = c.valid()
-	}
-	if err != nil {
-		return nil, err
+	c.ctx, c.seen = ctx, map[string]*entrant{} // as where the candidates were kept, so that the answer is the same
+	best := c.final()
+	if best.Point == nil { // no point holds any rate: the answer is of the first that is valid
+		var err error
+		if best.Point, err = c.valid(); err != nil {
+			return nil, err
+		}
 	}
 	e := c.entrant(best.Point, len(c.trace.Requests))
-	row, err := c.answer(ctx, e, best.Rate)
+	row, err := c.answer(e, best.Rate)
 	if err != nil {
 		return nil, err
 	}
 	row.Sets = append([]string{}, settings(c.axes, best.Point)...)
 	row.describe(e.judge)
-	row.Binds, err = c.binds(ctx, row, best.Point)
-	return row, err
+	row.Binds = c.binds(row, best.Point)
+	return row, c.err
 }
 
 // valid returns the first point that is a configuration, or the error of the first: what keeps out the most GPUs a replica.
@@ -199,34 +181,26 @@ func (c *Contest) valid() ([]int, error) {
 
 // final returns the best point by all requests. The best of few requests climbs; it is then challenged by every other finalist, those of
 // each tensor parallelism among them, and by the neighbours of those that are near: by what holds the rate at which it fails.
-func (c *Contest) final(ctx context.Context) (best Candidate, err error) {
+func (c *Contest) final() (best Candidate) {
 	for _, x := range finalists(c.axes, c.Candidates) {
 		isNear := x.Rate >= c.Rate()*(1-nearer)
 		x.Requests, x.inert = len(c.trace.Requests), map[move]float64{}
 		if best.Rate > 0 {
 			bar := c.entrant(best.Point, best.Requests).failed
-			alive, err := c.race(ctx, c.entrants([][]int{x.Point}, x.Requests), bar)
-			if err == nil && len(alive) == 0 && isNear {
-				alive, err = c.rivals(ctx, x, bar, last)
-			}
-			if err != nil {
-				return best, err
+			alive := c.race(c.entrants([][]int{x.Point}, x.Requests), bar)
+			if len(alive) == 0 && isNear {
+				alive = c.rivals(x, bar, last)
 			}
 			if len(alive) == 0 {
 				continue
 			}
-			if x, err = c.raise(ctx, x, alive, bar, last.rate); err != nil {
-				return best, err
-			}
+			x = c.raise(x, alive, bar, last.rate)
 		}
-		if x, err = c.ascend(ctx, x, last, wide); err != nil {
-			return best, err
-		}
-		if x.Rate > best.Rate {
+		if x = c.ascend(x, last, wide); x.Rate > best.Rate {
 			best = x
 		}
 	}
-	return best, nil
+	return best
 }
 
 // finalists returns the candidates to judge by more requests, the best first: the best of each tensor parallelism, and those that may be

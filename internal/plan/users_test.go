@@ -80,12 +80,12 @@ func TestTried(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		best, c := a.RatePerS, &Contest{search: s, trace: trace}
+		best, c := a.RatePerS, &Contest{search: s, trace: trace, ctx: t.Context()}
 		want := []float64{c.rounded(best / 4), c.rounded(best / 2), c.rounded(best * 3 / 4), c.rounded(best * 9 / 10), best, a.next.RatePerS}
 		if got := rates(a); !reflect.DeepEqual(got, want) || a.next.Met || a.next.RatePerS > (1+precision)*best || a.Highest != best || a.Asked != nil {
 			t.Errorf("to %v: %v, want %v", precision, got, want)
 		}
-		known, err := c.answer(t.Context(), judged(j), best)
+		known, err := c.answer(judged(j), best)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestTried(t *testing.T) {
 			t.Errorf("from a rate that holds: %v, want %v and one that fails", got, best)
 		}
 		c.asked = best / 2
-		if known, err = c.answer(t.Context(), judged(j), best); err != nil {
+		if known, err = c.answer(judged(j), best); err != nil {
 			t.Fatal(err)
 		}
 		if got := rates(known); !reflect.DeepEqual(got, []float64{best / 2}) || known.RatePerS != best/2 || known.Highest < best {
