@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) newCapacityCommand() *cobra.Command {
-	var f planFlags
+	p := &planner{app: a, report: plan.Report{Schema: plan.CapacitySchema}}
 	cmd := &cobra.Command{
 		Use:   "capacity",
 		Short: "Find the highest rate of requests that a system serves within targets of latency",
@@ -31,23 +31,19 @@ middle 80% of a run. Requests arrive in the pattern of the trace, or as --arriva
 		Example: `  l3sim capacity --slo ttft=2s,tbt=100ms --system l3,gpu-only --model llama-3-70b --trace requests.csv
   l3sim capacity --slo tbt=150ms --trace openthoughts --arrivals gamma --set arrivals.cv=2 --out out/capacity`,
 	}
-	f.register(a, cmd)
-	cmd.Flags().StringVar(&f.out, "out", "", "also write results.csv, a row for each rate that was tried, and the answers to `folder`")
-	cmd.Flags().StringVar(&f.plots, "plots", "", "also draw latency over load, a line for each system, GPU and policy, into `folder`")
-	cmd.Flags().BoolVar(&f.tune, "tune", false, "also search the server's knobs: tensor parallelism, batch limit, prefill policy, chunk and admission")
-	cmd.Flags().Float64Var(&f.precision, "precision", 0.02, "largest relative distance from the answer to a rate that fails")
+	flags := p.register(cmd)
+	flags.StringVar(&p.out, "out", "", "also write results.csv, a row for each rate that was tried, and the answers to `folder`")
+	flags.StringVar(&p.plots, "plots", "", "also draw latency over load, a line for each system, GPU and policy, into `folder`")
+	flags.BoolVar(&p.search.Tune, "tune", false, "also search the server's knobs: tensor parallelism, batch limit, prefill policy, chunk and admission")
+	flags.Float64Var(&p.search.Precision, "precision", 0.02, "largest relative distance from the answer to a rate that fails")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if !(f.precision >= 1e-4 && f.precision <= 1) {
-			return &input.Error{Key: "--precision", Value: fmt.Sprint(f.precision), Expected: "0.0001 to 1"}
+		if precision := p.search.Precision; !(precision >= 1e-4 && precision <= 1) {
+			return &input.Error{Key: "--precision", Value: fmt.Sprint(precision), Expected: "0.0001 to 1"}
 		}
 		if err := cli.NotEmpty(cmd, "out", "plots"); err != nil {
 			return err
 		}
-		all, err := a.configurations(cmd, &f, !f.tune) // --tune searches each row's own layout
-		if err != nil {
-			return err
-		}
-		return f.config.Locate(a.capacity(cmd, all, &f))
+		return p.start(cmd, p.capacity, !p.search.Tune) // which searches each row's own layout
 	}
 	return cmd
 }
@@ -58,70 +54,68 @@ var nodeKeys = []cli.KeyFlag{
 	cli.Key("memory", "node.memory_capacity", "", "memory of all DIMMs, such as 1TiB"),
 }
 
-// configurations returns what the flags amount to: one configuration, or all combinations of
+// start does something with what the flags amount to: one configuration, or all combinations of
 // several systems, models, GPUs, policies and further keys, which may have one layout. Where they are several, one may be an error.
-func (a *app) configurations(cmd *cobra.Command, f *planFlags, oneLayout bool, further ...string) (all []sweep.Combination, err error) {
-	given, err := f.config.Given(cmd)
+func (p *planner) start(cmd *cobra.Command, do func(*cobra.Command, []sweep.Combination) error, oneLayout bool, further ...string) error {
+	given, err := p.config.Given(cmd)
+	if err == nil {
+		p.asked, err = design.OfLists(system.Configs(), given, further...)
+	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if f.asked, err = design.OfLists(system.Configs(), given, further...); err != nil {
-		return nil, err
+	var all []sweep.Combination
+	several := len(p.asked.Axes) > 0
+	if several && oneLayout {
+		err = p.oneLayout(p.asked)
 	}
-	if len(f.asked.Axes) == 0 {
-		cfg, err := f.config.Load(cmd)
+	switch {
+	case !several:
+		cfg, err := p.config.Load(cmd)
 		all = []sweep.Combination{{Config: cfg, Options: given, Err: err}}
-	} else {
-		if oneLayout {
-			err = a.oneLayout(f.asked)
-		}
-		if err == nil { // no plan, which would load each trace as a run does: a search takes more requests
-			all, err = sweep.Combinations(f.asked)
-		}
-		if err != nil {
-			return nil, err
-		}
+	case err == nil: // no plan, which would load each trace as a run does: a search takes more requests
+		all, err = sweep.Combinations(p.asked)
 	}
-	a.noteVariants(f.asked, all)
-	a.nameTrace(all[0].Options)
-	return all, nil
+	if err != nil {
+		return err
+	}
+	p.noteVariants(all)
+	p.nameTrace(all[0].Options)
+	return p.config.Locate(do(cmd, all))
 }
 
 // noteVariants names the variants of a preset, none of which a search of rates tries.
-func (a *app) noteVariants(asked *design.File, all []sweep.Combination) {
+func (p *planner) noteVariants(all []sweep.Combination) {
 	for i := range all {
-		if all[i].Err != nil {
-			continue
-		}
-		if names, err := asked.Loader.Variants(all[i].Options); err == nil && len(names) > 0 {
-			a.Note("%s runs as the preset has it; its variants %s are not tried, --set run.variant=NAME chooses one", all[i].Config.Run.System, strings.Join(names, ", "))
+		c := &all[i]
+		if names, err := p.asked.Loader.Variants(c.Options); c.Err == nil && err == nil && len(names) > 0 {
+			p.Note("%s runs as the preset has it; its variants %s are not tried, --set run.variant=NAME chooses one", c.Config.Run.System, strings.Join(names, ", "))
 		}
 	}
 }
 
 // capacity searches the highest rate of each configuration.
-func (a *app) capacity(cmd *cobra.Command, all []sweep.Combination, f *planFlags) error {
+func (p *planner) capacity(cmd *cobra.Command, all []sweep.Combination) error {
 	for i := range all {
-		if all[i].Err != nil && !f.tune {
+		if all[i].Err != nil && !p.search.Tune {
 			return all[i].Err
 		}
 	}
-	if err := cmp.Or(cli.Creatable(f.out), cli.WritableFolder("--plots", f.plots)); err != nil {
+	if err := cmp.Or(cli.Creatable(p.out), cli.WritableFolder("--plots", p.plots)); err != nil {
 		return err
 	}
-	if n := lines(all); f.plots != "" && n > figure.MaxGroups {
-		return &input.Error{Key: "--plots", Value: f.plots, Expected: fmt.Sprintf("at most %d combinations of system, GPU and policy, a line each: there are %d", figure.MaxGroups, n)}
+	if n := lines(all); p.plots != "" && n > figure.MaxGroups {
+		return &input.Error{Key: "--plots", Value: p.plots, Expected: fmt.Sprintf("at most %d combinations of system, GPU and policy, a line each: there are %d", figure.MaxGroups, n)}
 	}
-	show := a.NewProgress("runs")
+	show := p.NewProgress("runs")
 	show.Start(0)
 	defer show.Done()
 	var done atomic.Int64
-	out := &plan.Report{Schema: plan.CapacitySchema}
-	work, err := a.combinations(all, &plan.Search{Precision: f.precision, Tune: f.tune, Meter: func(int64) { show.Set(done.Add(1)) }}, out)
-	if err != nil {
+	p.search.Meter = func(int64) { show.Set(done.Add(1)) }
+	if err := p.combine(all); err != nil {
 		return err
 	}
-	for _, c := range work {
+	for _, c := range p.work {
 		show.Now(c.called)
 		err := c.contest.Compare(cmd.Context())
 		if err == nil {
@@ -132,28 +126,7 @@ func (a *app) capacity(cmd *cobra.Command, all []sweep.Combination, f *planFlags
 		}
 	}
 	show.Done()
-	return a.printRows(work, f, out, nil)
-}
-
-// runs returns the runs of a combination at the rates that were tried, a point each. That of its row has the combination's name alone, so that
-// answers of several searches can be compared.
-func (c *planning) runs() (runs []sweep.Run) {
-	for i := range c.row.Tried {
-		l, cfg, at := &c.row.Tried[i], *c.row.Config, ""
-		cfg.Arrivals.RatePerS, cfg.Run.Requests = l.RatePerS, len(c.trace.Requests)
-		if l.RatePerS != c.row.RatePerS {
-			at = fmt.Sprintf("rate=%.6g", l.RatePerS)
-		}
-		if l.Users > 0 {
-			cfg.Arrivals.RatePerS, cfg.Arrivals.Users = 0, l.Users
-		}
-		if l.Users != c.row.Users {
-			at = fmt.Sprintf("users=%d", l.Users)
-		}
-		name := cmp.Or(strings.Trim(c.Point+","+at, ","), "default")
-		runs = append(runs, sweep.Run{Name: name, Config: &cfg, Trace: c.trace, Summary: l.Summary})
-	}
-	return runs
+	return p.print(nil)
 }
 
 // lines returns how many lines a figure of combinations has, in each model's plot.

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/l3sim/l3sim/configs"
@@ -28,24 +29,32 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// planFlags are the flags of the commands plan and capacity that no configuration key has.
-type planFlags struct {
-	config                cli.ConfigFlags
-	asked                 *design.File // the configurations, as the flags describe them
-	out, plots, by        string
-	fewest, require, tune bool
-	precision             float64
+// planner is a call of plan or capacity: its flags, and what has become of the configurations that they describe.
+type planner struct {
+	*app
+	config          cli.ConfigFlags
+	asked           *design.File // the configurations, as the flags describe them
+	out, plots      string       // folders
+	by              string       // the column that ranks the rows of plan; "" for capacity
+	fewest, require bool
+	search          plan.Search
+	journal         *sweep.Journal // of what plans found; nil: nothing is kept
+	version         string         // of the code
+	work            []*planning
+	report          plan.Report
 }
 
-// register adds the flags that both commands have.
-func (f *planFlags) register(a *app, cmd *cobra.Command) {
-	f.config.Register(cmd, slices.Concat(cli.RunKeys, nodeKeys, cli.LoadKeys)...)
-	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage)
-	cmd.Flags().BoolVar(&f.require, "require", false, "exit with 1 where no row holds the rate that is asked for, or none holds any")
+// register adds the flags that both commands have, and returns all.
+func (p *planner) register(cmd *cobra.Command) *pflag.FlagSet {
+	p.config.Register(cmd, slices.Concat(cli.RunKeys, nodeKeys, cli.LoadKeys)...)
+	flags := cmd.Flags()
+	flags.BoolVar(&p.JSON, "json", false, cli.JSONUsage)
+	flags.BoolVar(&p.require, "require", false, "exit with 1 where no row holds the rate that is asked for, or none holds any")
+	return flags
 }
 
 func (a *app) newPlanCommand() *cobra.Command {
-	var f planFlags
+	p := &planner{app: a, search: plan.Search{Precision: planPrecision, Tune: true}, report: plan.Report{Schema: plan.PlanSchema, Rows: []plan.Row{}}}
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Rank nodes that serve a model within targets of latency, by cost",
@@ -59,30 +68,26 @@ command goes on after an interruption. docs/serve.md says more.`,
 		Example: `  l3sim plan --model llama-3-70b --isl 4000 --osl 500 --slo ttft=2s,tbt=100ms --gpu h100-sxm,h200-sxm --system l3,gpu-only
   l3sim plan --model llama-3-8b --trace requests.csv --slo tbt.p99.tokens=50ms --rate 8 --gpus 1,2,4,8 --system gpu-only --min-gpus`,
 	}
-	f.register(a, cmd)
-	cmd.Flags().StringVar(&f.out, "out", "", "also write the rows into `folder`")
-	cmd.Flags().StringVar(&f.by, "by", plan.Columns[0], "`column` that ranks the rows: "+strings.Join(plan.Columns, ", "))
-	cmd.Flags().BoolVar(&f.fewest, "min-gpus", false, "of each, only the fewest GPUs that hold --rate")
+	flags := p.register(cmd)
+	flags.StringVar(&p.out, "out", "", "also write the rows into `folder`")
+	flags.StringVar(&p.by, "by", plan.Columns[0], "`column` that ranks the rows: "+strings.Join(plan.Columns, ", "))
+	flags.BoolVar(&p.fewest, "min-gpus", false, "of each, only the fewest GPUs that hold --rate")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := cmp.Or(cli.NotEmpty(cmd, "out"), (&plan.Report{}).Rank(f.by)); err != nil {
+		if err := cmp.Or(cli.NotEmpty(cmd, "out"), (&plan.Report{}).Rank(p.by)); err != nil {
 			return err
 		}
-		if f.fewest && !cmd.Flags().Changed("users") {
+		if p.fewest && !flags.Changed("users") {
 			if err := cli.RequireFlag(cmd, "rate", "the rate that the GPUs must hold, with --min-gpus"); err != nil {
 				return err
 			}
 		}
-		all, err := a.configurations(cmd, &f, false, "prices.preset", "node.gpus", "model.tensor_parallel", "node.ranksets", "node.memory_capacity")
-		if err != nil {
-			return err
-		}
-		return f.config.Locate(a.plan(cmd, all, &f))
+		return p.start(cmd, p.plan, false, "prices.preset", "node.gpus", "model.tensor_parallel", "node.ranksets", "node.memory_capacity")
 	}
 	return cmd
 }
 
 // nameTrace names the trace where the user has named none.
-func (a *app) nameTrace(o configs.Options) {
+func (p *planner) nameTrace(o configs.Options) {
 	if len(o.ConfigFiles) > 0 || plan.Given(o, "run.trace") {
 		return
 	}
@@ -91,7 +96,7 @@ func (a *app) nameTrace(o configs.Options) {
 		return
 	}
 	if m, err := system.TraceMoments(cfg); err == nil {
-		a.Note("no --trace: requests are those of %s, prompts of %.0f and answers of %.0f tokens in the mean; --isl and --osl, or --trace, describe others", cfg.Run.Trace, m.InputMean, m.OutputMean)
+		p.Note("no --trace: requests are those of %s, prompts of %.0f and answers of %.0f tokens in the mean; --isl and --osl, or --trace, describe others", cfg.Run.Trace, m.InputMean, m.OutputMean)
 	}
 }
 
@@ -107,80 +112,79 @@ type planning struct {
 }
 
 // plan searches each combination and prints the rows.
-func (a *app) plan(cmd *cobra.Command, all []sweep.Combination, f *planFlags) error {
-	if err := cli.WritableFolder("--out", f.out); err != nil {
+func (p *planner) plan(cmd *cobra.Command, all []sweep.Combination) error {
+	if err := cli.WritableFolder("--out", p.out); err != nil {
 		return err
 	}
-	out := &plan.Report{Schema: plan.PlanSchema, Rows: []plan.Row{}}
-	work, err := a.combinations(all, &plan.Search{Precision: planPrecision, Tune: true}, out)
-	if err != nil {
+	if err := p.combine(all); err != nil {
 		return err
 	}
-	notes := a.openPlans()
-	ended := a.search(cmd.Context(), work, notes)
-	if err := notes.Close(); err != nil {
+	p.openJournal()
+	ended := p.searchAll(cmd.Context())
+	if err := p.journal.Close(); err != nil {
 		return err
 	}
 	if ended != nil && !errors.Is(ended, context.Canceled) {
 		return ended
 	}
-	for _, c := range work {
+	for _, c := range p.work {
 		if c.unfit != nil {
-			out.Unable = append(out.Unable, fmt.Sprintf("%s: %s fits no layout of this node: %v", c.called, c.cfg.Model.Name, c.unfit))
+			p.unable(c, fmt.Sprintf("%s fits no layout of this node: %v", c.cfg.Model.Name, c.unfit))
 		}
 		if c.row != nil {
-			c.row.Command = f.command(cmd, c)
+			c.row.Command = p.command(cmd, c)
 		}
 	}
-	return a.printRows(work, f, out, ended)
+	return p.print(ended)
 }
 
-// combinations returns the combinations that can be searched. Of a plan, what cannot fit together or is as another is noted; a wrong name or
-// value is an error.
-func (a *app) combinations(all []sweep.Combination, search *plan.Search, out *plan.Report) (work []*planning, err error) {
-	ranked, seen := out.Schema == plan.PlanSchema, map[string]bool{}
+// unable says why a combination is no row.
+func (p *planner) unable(c *planning, why string) {
+	p.report.Unable = append(p.report.Unable, c.called+": "+why)
+}
+
+// combine makes the contests of combinations. Of a plan, what cannot fit together or is as another is no row; a wrong name or value is an error.
+func (p *planner) combine(all []sweep.Combination) (err error) {
+	seen := map[string]bool{}
 	for i := range all {
 		c := &planning{Combination: &all[i], called: called(&all[i])}
 		c.cfg, err = plan.AsGiven(c.Options)
-		if ranked && plan.Infeasible(err) {
-			out.Unable = append(out.Unable, fmt.Sprintf("%s: %v", c.called, err))
+		if p.by != "" && plan.Infeasible(err) {
+			p.unable(c, err.Error())
 			continue
 		}
 		if err == nil {
 			c.trace, err = plan.Requests(c.cfg)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		a.noteReading(c.trace)
+		p.noteReading(c.trace)
 		key := plan.Distinct(c.cfg)
-		if ranked && seen[key] {
-			out.Unable = append(out.Unable, fmt.Sprintf("%s: as another row, since %s does not use what differs", c.called, c.cfg.Run.System))
+		if p.by != "" && seen[key] {
+			p.unable(c, fmt.Sprintf("as another row, since %s does not use what differs", c.cfg.Run.System))
 			continue
 		}
 		seen[key] = true
-		if c.contest, err = search.Contest(c.Options, c.cfg, c.trace); err != nil {
-			return nil, err
+		if c.contest, err = p.search.Contest(c.Options, c.cfg, c.trace); err != nil {
+			return err
 		}
-		work = append(work, c)
+		p.work = append(p.work, c)
 	}
-	return work, nil
+	return nil
 }
 
-// search compares the knobs of all combinations, shows how they rank, and then judges each by all requests.
-func (a *app) search(ctx context.Context, work []*planning, notes *planNotes) error {
-	show := a.NewProgress("steps")
-	show.Start(int64(3 * len(work))) // a comparison counts once, the judgement twice
+// searchAll compares the knobs of all combinations, shows how they rank, and then judges each by all requests.
+func (p *planner) searchAll(ctx context.Context) error {
+	show := p.NewProgress("steps")
+	show.Start(int64(3 * len(p.work))) // a comparison counts once, the judgement twice
 	defer show.Done()
 	var done atomic.Int64
 	step := func(name string, by int64, do func(ctx context.Context, c *planning) error) error {
 		group, ctx := errgroup.WithContext(ctx)
 		group.SetLimit(runtime.GOMAXPROCS(0))
-		for _, c := range work {
+		for _, c := range p.work {
 			group.Go(func() error {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
 				show.Now(name + " " + c.called)
 				err := do(ctx, c)
 				show.Set(done.Add(by))
@@ -189,22 +193,25 @@ func (a *app) search(ctx context.Context, work []*planning, notes *planNotes) er
 		}
 		return group.Wait()
 	}
-	if err := step("comparing knobs:", 1, notes.compare); err != nil {
+	if err := step("comparing knobs:", 1, p.compare); err != nil {
 		return err
 	}
-	slices.SortStableFunc(work, func(x, y *planning) int { return cmp.Compare(y.contest.Rate(), x.contest.Rate()) })
-	if len(work) > 1 && !a.Quiet {
-		a.provisional(work)
+	slices.SortStableFunc(p.work, func(x, y *planning) int { return cmp.Compare(y.contest.Rate(), x.contest.Rate()) })
+	if len(p.work) > 1 && !p.Quiet {
+		p.Note("so far, by few requests (an estimate of the highest rate; the table of costs follows):")
+		for _, c := range p.work {
+			fmt.Fprintf(p.Stderr, "  %8.3g requests/s  %s\n", c.contest.Rate(), c.called)
+		}
 	}
-	return step("judging:", 2, notes.decide)
+	return step("judging:", 2, p.decide)
 }
 
 // rateFlags are flags of what a node is offered.
 var rateFlags = regexp.MustCompile(` --(rate|users) [^ ]+`)
 
 // command returns the command of capacity that gives a row: at its rate, or number of users, where it holds one.
-func (f *planFlags) command(cmd *cobra.Command, c *planning) string {
-	text := f.config.Command(cmd, "capacity", c.Names, c.row.Sets)
+func (p *planner) command(cmd *cobra.Command, c *planning) string {
+	text := p.config.Command(cmd, "capacity", c.Names, c.row.Sets)
 	if c.row.Highest == 0 || cmd.Flags().Changed("rate") && c.row.Asked.Met {
 		return text
 	}
@@ -215,52 +222,61 @@ func (f *planFlags) command(cmd *cobra.Command, c *planning) string {
 	return rateFlags.ReplaceAllString(text, "") + rate
 }
 
-// provisional shows how combinations rank by the comparison of knobs.
-func (a *app) provisional(work []*planning) {
-	a.Note("so far, by few requests (an estimate of the highest rate; the table of costs follows):")
-	for _, c := range work {
-		fmt.Fprintf(a.Stderr, "  %8.3g requests/s  %s\n", c.contest.Rate(), c.called)
+// runs returns the runs of a combination at the rates that were tried, a point each. That of its row has the combination's name alone, so that
+// answers of several searches can be compared.
+func (c *planning) runs() (runs []sweep.Run) {
+	for i := range c.row.Tried {
+		l, cfg, at := &c.row.Tried[i], *c.row.Config, ""
+		cfg.Arrivals.RatePerS, cfg.Run.Requests = l.RatePerS, len(c.trace.Requests)
+		if l.RatePerS != c.row.RatePerS {
+			at = fmt.Sprintf("rate=%.6g", l.RatePerS)
+		}
+		if l.Users > 0 {
+			cfg.Arrivals.RatePerS, cfg.Arrivals.Users = 0, l.Users
+		}
+		if l.Users != c.row.Users {
+			at = fmt.Sprintf("users=%d", l.Users)
+		}
+		name := cmp.Or(strings.Trim(c.Point+","+at, ","), "default")
+		runs = append(runs, sweep.Run{Name: name, Config: &cfg, Trace: c.trace, Summary: l.Summary})
 	}
+	return runs
 }
 
-// printRows adds the rows of combinations that are done to a report, writes the folder and the figures of their runs, and prints the rows. ended is
-// why not all are done; nil: they are.
-func (a *app) printRows(work []*planning, f *planFlags, out *plan.Report, ended error) error {
-	ranked := out.Schema == plan.PlanSchema
+// print writes the folder and the figures of the combinations that are done, and prints their rows. ended is why not all are done; nil: they are.
+func (p *planner) print(ended error) error {
+	r, differ := &p.report, []string{"arrivals.rate_per_s", "arrivals.users"}
 	var runs []sweep.Run
-	differ := []string{"arrivals.rate_per_s", "arrivals.users"}
-	for _, c := range work {
+	for _, c := range p.work {
 		if c.row == nil {
 			continue
 		}
-		out.Add(*c.row, c.Names, c.trace)
+		r.Add(*c.row, c.Names, c.trace)
 		runs = append(runs, c.runs()...)
 		for _, set := range c.row.Sets {
-			if key, _, _ := strings.Cut(set, "="); ranked {
+			if key, _, _ := strings.Cut(set, "="); p.by != "" {
 				differ = append(differ, key)
 			}
 		}
 	}
-	if f.fewest && ended == nil {
-		out.Fewest()
+	if p.fewest && ended == nil {
+		r.Fewest()
 	}
-	if ranked {
-		if err := out.Rank(f.by); err != nil {
-			return err
-		}
-	} else {
-		out.List()
+	if p.by == "" {
+		r.List()
+	} else if err := r.Rank(p.by); err != nil {
+		return err
 	}
-	if (f.out != "" || f.plots != "") && len(runs) > 0 && ended == nil {
+	if len(runs) > 0 && ended == nil {
 		slices.Sort(differ)
-		if err := f.write(out, runs, slices.Compact(differ)); err != nil {
+		if err := p.write(runs, slices.Compact(differ)); err != nil {
 			return err
 		}
 	}
-	err := a.Print(out, func(w io.Writer) error {
-		err := out.WriteText(w)
-		if ranked && a.OnTerminal() {
-			out.WriteChart(w)
+	err := p.Print(r, func(w io.Writer) error {
+		err := r.WriteText(w)
+		if p.by != "" && p.OnTerminal() {
+			r.WriteChart(w)
 		}
 		return err
 	})
@@ -268,25 +284,28 @@ func (a *app) printRows(work []*planning, f *planFlags, out *plan.Report, ended 
 	case err != nil:
 		return err
 	case ended != nil:
-		a.Note("%d of %d combinations are done; the same command goes on from there", len(out.Rows), len(work))
-	case f.require && !out.Holds():
+		p.Note("%d of %d combinations are done; the same command goes on from there", len(r.Rows), len(p.work))
+	case p.require && !r.Holds():
 		return errors.New("no row holds what is asked for (--require)")
 	}
 	return ended
 }
 
 // write writes the folder of runs that differ in keys, and figures of them.
-func (f *planFlags) write(r *plan.Report, runs []sweep.Run, differ []string) error {
-	command := strings.Split(r.Schema, "/")[1]
-	folder, err := sweep.Made(command, f.asked, runs, func(w io.Writer) error { return results.WriteJSON(w, r) }, differ...)
-	if err == nil && f.out != "" {
-		err = cli.WriteFiles("--out", filepath.Clean(f.out), folder.Files())
+func (p *planner) write(runs []sweep.Run, differ []string) error {
+	if p.out == "" && p.plots == "" {
+		return nil
 	}
-	if err != nil || f.plots == "" {
+	command := strings.Split(p.report.Schema, "/")[1]
+	folder, err := sweep.Made(command, p.asked, runs, func(w io.Writer) error { return results.WriteJSON(w, &p.report) }, differ...)
+	if err == nil && p.out != "" {
+		err = cli.WriteFiles("--out", filepath.Clean(p.out), folder.Files())
+	}
+	if err != nil || p.plots == "" {
 		return err
 	}
-	figures, err := r.Figures(folder.Table)
-	return cmp.Or(err, cli.WriteFiles("--plots", filepath.Clean(f.plots), figures))
+	figures, err := p.report.Figures(folder.Table)
+	return cmp.Or(err, cli.WriteFiles("--plots", filepath.Clean(p.plots), figures))
 }
 
 // planPrecision is that of the command capacity, whose rows are those of plan.

@@ -136,7 +136,7 @@ func times(c *configs.Config, key string, factor float64) (string, bool) {
 	case old.CanFloat():
 		v.SetFloat(old.Float() * factor)
 	}
-	return schema.Text(v), old.IsValid() && !old.IsZero() && !v.Equal(old)
+	return schema.Text(v), !old.IsZero() && !v.Equal(old)
 }
 
 // binding returns what binds a row as people read it.

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -17,19 +16,21 @@ import (
 
 // axis is a knob of the server with the values between which a search chooses. A value is settings of keys.
 type axis struct {
-	key     string
-	values  [][]string
-	ordered bool // a value is between its neighbours, and so is what it does
-	arm     bool // each value has a best of its own of the other knobs
+	key    string
+	values [][]string
+	starts []int // places where searches begin, of a knob with an order: a value is between its neighbours, and so is what it does
+	arm    bool  // each value has a best of its own of the other knobs
 }
 
-const (
-	leastChunk, leastSeqs = 256, 8
-	startChunk, startSeqs = 2048, 1024 // what vLLM starts with on large GPUs
-)
+const leastSeqs = 8
 
 // The grid: tokens of prompts in an iteration, some between powers of two, each a multiple of what kernels work on; and limits of the batch.
-var chunks, seqs = geometric(leastChunk, 8192, 4, 16), geometric(leastSeqs, 4096, 1, 1)
+// Searches begin at 2,048 and 1,024, with which vLLM starts on large GPUs; at 512 and 1,024; and at the least of both: small chunks and
+// batches are there for targets that nothing else meets.
+var (
+	chunks, seqs            = geometric(256, 8192, 4, 16), geometric(leastSeqs, 4096, 1, 1)
+	chunkStarts, seqsStarts = []int{12, 4, 0}, []int{7, 7, 0}
+)
 
 // geometric returns so many values for each doubling, each rounded to a multiple.
 func geometric(least, most float64, perDoubling, multiple int) (all []string) {
@@ -78,23 +79,23 @@ func Given(o configs.Options, key string) bool {
 // grid returns the knobs of a server: how the model lies on the GPUs, how prompts are batched and cut, how many requests decode at once,
 // and what admits them. A key that the user has set is none. Admission "final" is none of the values: it knows how long answers will be.
 func grid(o configs.Options, cfg *configs.Config) (axes []axis) {
-	add := func(ordered, arm bool, key string, values ...string) {
+	add := func(starts []int, arm bool, key string, values ...string) {
 		if !Given(o, key) && system.Keys().Key(key) != nil {
-			axes = append(axes, axis{key, list.Map(values, func(v string) []string { return []string{key + "=" + v} }), ordered, arm})
+			axes = append(axes, axis{key, list.Map(values, func(v string) []string { return []string{key + "=" + v} }), starts, arm})
 		}
 	}
 	p := &kinds.Of(cfg).Planning
-	add(false, true, tensorParallel, divisors(cfg.Node.GPUs)...)
+	add(nil, true, tensorParallel, divisors(cfg.Node.GPUs)...)
 	if p.Prefill != "" {
-		add(false, true, p.Prefill, kinds.ChunkedPrefill, kinds.PrefillFirst)
+		add(nil, true, p.Prefill, kinds.ChunkedPrefill, kinds.PrefillFirst)
 	}
 	for _, k := range p.Knobs {
-		add(false, false, k.Key, k.Values...)
+		add(nil, false, k.Key, k.Values...)
 	}
-	add(true, false, p.ChunkKey(), chunks...)
-	add(true, false, maxSeqs, seqs...)
+	add(chunkStarts, false, p.ChunkKey(), chunks...)
+	add(seqsStarts, false, maxSeqs, seqs...)
 	if !Given(o, admission) && !Given(o, history) && !Given(o, "run.variant") {
-		axes = append(axes, axis{admission, [][]string{asServers, {admission + "=max"}}, false, false})
+		axes = append(axes, axis{admission, [][]string{asServers, {admission + "=max"}}, nil, false})
 	}
 	return axes
 }
@@ -109,19 +110,13 @@ func divisors(n int) (all []string) {
 	return all
 }
 
-// starts returns points of a grid from which a search of the knobs with an order begins, where the others are as in a point: small
-// chunks and batches are there for targets that nothing else meets.
+// starts returns points of a grid from which a search of the knobs with an order begins, where the others are as in a point.
 func starts(axes []axis, at []int) (all [][]int) {
-	for _, start := range []struct{ chunk, seqs int }{{startChunk, startSeqs}, {startChunk / 4, startSeqs}, {leastChunk, leastSeqs}} {
+	for nth := range chunkStarts {
 		p := slices.Clone(at)
 		for i, x := range axes {
-			value := start.chunk
-			if x.key == maxSeqs {
-				value = start.seqs
-			}
-			if x.ordered {
-				set := x.key + "=" + strconv.Itoa(value)
-				p[i] = slices.IndexFunc(x.values, func(v []string) bool { return v[0] == set })
+			if x.starts != nil {
+				p[i] = x.starts[nth]
 			}
 		}
 		if !slices.ContainsFunc(all, func(q []int) bool { return slices.Equal(p, q) }) {
@@ -203,7 +198,7 @@ func neighbours(axes []axis, p []int, fails []Failure, by stride) (all []move) {
 		}
 		var to []int
 		switch {
-		case x.ordered:
+		case x.starts != nil:
 			for _, step := range steps {
 				if down {
 					to = append(to, p[i]-step)
@@ -265,9 +260,6 @@ func Distinct(cfg *configs.Config) string {
 	if !s.Uses("node.memory_capacity") {
 		c.Node.MemoryCapacity = 1
 	}
-	hash, err := c.SHA256()
-	if err != nil {
-		return fmt.Sprintf("%p", cfg)
-	}
+	hash, _ := c.SHA256() // cannot fail for a configuration that was loaded
 	return hash
 }

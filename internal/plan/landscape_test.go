@@ -17,7 +17,7 @@ import (
 // fails, for want of larger values below the best one and of smaller ones above it.
 func landscape(n int, rates ...float64) *Contest {
 	c := &Contest{search: &Search{}, trace: &traces.Trace{Requests: make([]traces.Request, n)}, seen: map[string]*entrant{},
-		axes: []axis{{key: "chunk", values: make([][]string, len(rates)), ordered: true}}}
+		axes: []axis{{key: "chunk", values: make([][]string, len(rates)), starts: []int{0}}}}
 	best := 0
 	for i, rate := range rates {
 		if rate > rates[best] {
@@ -73,7 +73,7 @@ func around(axes []axis, p []int, fails []Failure, by stride) [][]int {
 // TestDirections: smaller chunks and batches for what most requests miss that is of gaps, larger ones for the rest, and both where the rarer
 // of two failures is at least a quarter of the other.
 func TestDirections(t *testing.T) {
-	axes := []axis{{key: "chunk", values: make([][]string, 21), ordered: true}}
+	axes := []axis{{key: "chunk", values: make([][]string, 21), starts: []int{0}}}
 	narrow, both := stride{0.25, []int{8, 1}, nil, false, false}, stride{0.25, []int{8, 1}, nil, false, true}
 	down, up := [][]int{{2}, {9}}, [][]int{{18}, {11}}
 	all := [][]int{{2}, {18}, {9}, {11}}
@@ -100,7 +100,7 @@ func TestDirections(t *testing.T) {
 	}
 	// At the end of the grid there is one way; a knob without an order has all other values; an arm changes where choices are asked for,
 	// but tensor parallelism never.
-	axes = []axis{{key: "chunk", values: make([][]string, 3), ordered: true}, {key: maxSeqs, values: make([][]string, 3), ordered: true},
+	axes = []axis{{key: "chunk", values: make([][]string, 3), starts: []int{0}}, {key: maxSeqs, values: make([][]string, 3), starts: []int{0}},
 		{key: "admission", values: make([][]string, 3)}, {key: "policy", values: make([][]string, 2), arm: true}, {key: tensorParallel, values: make([][]string, 2), arm: true}}
 	for _, choices := range []bool{false, true} {
 		want := [][]int{{1, 2, 1, 0, 0}, {0, 1, 1, 0, 0}, {0, 2, 0, 0, 0}, {0, 2, 2, 0, 0}}

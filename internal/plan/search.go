@@ -207,16 +207,11 @@ func (c *Contest) final() (best Candidate) {
 // better than they look.
 func finalists(axes []axis, candidates []Candidate) (all []Candidate) {
 	tp := slices.IndexFunc(axes, func(x axis) bool { return x.key == tensorParallel })
-	seen := map[int]bool{}
 	for _, x := range candidates {
-		of := -1
-		if tp >= 0 {
-			of = x.Point[tp]
-		}
-		if !seen[of] || x.Rate >= candidates[0].Rate*(1-near) {
+		seen := slices.ContainsFunc(all, func(y Candidate) bool { return tp < 0 || x.Point[tp] == y.Point[tp] })
+		if !seen || x.Rate >= candidates[0].Rate*(1-near) {
 			all = append(all, x)
 		}
-		seen[of] = true
 	}
 	return all
 }

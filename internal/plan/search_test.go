@@ -93,7 +93,7 @@ func TestGrid(t *testing.T) {
 
 // TestReasons: a failure says whether smaller or larger chunks mend it.
 func TestReasons(t *testing.T) {
-	axes := []axis{{key: "chunk", values: make([][]string, 21), ordered: true}}
+	axes := []axis{{key: "chunk", values: make([][]string, 21), starts: []int{0}}}
 	at := []int{10}
 	for _, c := range []struct {
 		fails    string

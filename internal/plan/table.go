@@ -11,45 +11,29 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// cell is what the table for people has of a row in one column.
-type cell struct{ title, text string }
-
-// varying are the titles of columns that are left out where all rows have the same; of users only where there are none.
+// varying are the columns that are left out where all rows have the same; of users only where there are none.
 var varying = []string{"model", "policy", "ranksets", "memory GiB", "prices", "users"}
 
-// cells returns the line of a row at a place.
-func (r *Row) cells(place int) []cell {
-	limit := "-"
-	if len(r.Limit) > 0 {
-		limit = r.Limit[0].Name
+// table returns the rows as people read them.
+func (r *Report) table() *tables.Table {
+	t := &tables.Table{Columns: []string{"#", "system", "model", "gpu", "policy", "GPUs", "TP", "ranksets", "memory GiB", "prices", "users",
+		"requests/s", "attainment", "kW", "USD/Mtoken", "low-high", "TTFT p99", "TBT p99 ms", "limit", "binds"}}
+	for i := range r.Rows {
+		x, limit := &r.Rows[i], "-"
+		if len(x.Limit) > 0 {
+			limit = x.Limit[0].Name
+		}
+		t.Add(i+1, x.Called[0]+x.beyond().Sign(), x.Called[1], x.Called[2], x.Called[3], x.GPUs, x.TensorParallel, x.Ranksets, fmt.Sprintf("%.0f", x.MemoryGiB), x.Prices, x.Users,
+			x.rate(), fmt.Sprintf("%.2f%%", 100*x.Attainment), fmt.Sprintf("%.1f", x.Watts/1e3), fmt.Sprintf("%.2f", x.USD), fmt.Sprintf("%.2f-%.2f", x.USDLow, x.USDHigh),
+			fmt.Sprintf("%.0f", x.TTFT.P99), fmt.Sprintf("%.1f", x.TBT.P99), limit, x.binding())
 	}
-	return []cell{
-		{"#", strconv.Itoa(place)},
-		{"system", r.Called[0] + r.beyond().Sign()},
-		{"model", r.Called[1]},
-		{"gpu", r.Called[2]},
-		{"policy", r.Called[3]},
-		{"GPUs", strconv.Itoa(r.GPUs)},
-		{"TP", strconv.Itoa(r.TensorParallel)},
-		{"ranksets", strconv.Itoa(r.Ranksets)},
-		{"memory GiB", fmt.Sprintf("%.0f", r.MemoryGiB)},
-		{"prices", r.Prices},
-		{"users", strconv.Itoa(r.Users)},
-		{"requests/s", r.rate()},
-		{"attainment", fmt.Sprintf("%.2f%%", 100*r.Attainment)},
-		{"kW", fmt.Sprintf("%.1f", r.Watts/1e3)},
-		{"USD/Mtoken", fmt.Sprintf("%.2f", r.USD)},
-		{"low-high", fmt.Sprintf("%.2f-%.2f", r.USDLow, r.USDHigh)},
-		{"TTFT p99", fmt.Sprintf("%.0f", r.TTFT.P99)},
-		{"TBT p99 ms", fmt.Sprintf("%.1f", r.TBT.P99)},
-		{"limit", limit},
-		{"binds", r.binding()},
-	}
+	return t
 }
 
 // beyond returns the limits of real servers that the row's node exceeds.
@@ -71,34 +55,26 @@ func (r *Row) rate() string {
 
 // writeTable writes a row a line. What all rows have in common stands above.
 func (r *Report) writeTable(out io.Writer) error {
-	var beyond results.Limits
-	var lines [][]cell
-	for i := range r.Rows {
-		lines = append(lines, r.Rows[i].cells(i+1))
-		beyond = beyond.Or(r.Rows[i].beyond())
-	}
+	t := r.table()
+	var shown []int
 	var common []string
-	hidden := map[string]bool{}
-	for k, c := range lines[0] {
-		varies := slices.ContainsFunc(lines, func(line []cell) bool { return line[k].text != c.text })
-		hidden[c.title] = !varies && slices.Contains(varying, c.title) && (c.title != "users" || c.text == "0")
-		if hidden[c.title] && (c.title == "model" || c.title == "policy") {
-			common = append(common, c.title+" "+c.text)
+	for k, title := range t.Columns {
+		first := t.Rows[0][k].String()
+		switch {
+		case t.Varies(k) || !slices.Contains(varying, title) || title == "users" && first != "0":
+			shown = append(shown, k)
+		case title == "model" || title == "policy":
+			common = append(common, title+" "+first)
 		}
 	}
 	fmt.Fprintf(out, "%s, %d requests measured at each rate; %s\n%s\n\n", r.Trace.Name, r.Measured, Targets(&r.SLO, r.Target), strings.Join(common, "; "))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	write := func(line []cell, of func(c cell) string) {
-		for _, c := range line {
-			if !hidden[c.title] {
-				fmt.Fprint(w, of(c), "\t")
-			}
-		}
-		fmt.Fprintln(w)
-	}
-	write(lines[0], func(c cell) string { return c.title })
-	for _, line := range lines {
-		write(line, func(c cell) string { return c.text })
+	t = t.Select(shown)
+	fmt.Fprintln(w, strings.Join(t.Columns, "\t")+"\t")
+	var beyond results.Limits
+	for i, line := range t.Rows {
+		fmt.Fprintln(w, strings.Join(list.Map(line, tables.Value.String), "\t")+"\t")
+		beyond = beyond.Or(r.Rows[i].beyond())
 	}
 	err := w.Flush()
 	if legend := beyond.Legend(); legend != "" {

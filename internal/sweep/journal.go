@@ -19,6 +19,7 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // journalSchema names the form of the journal. It is in the journal's first line, in the checksum of each
@@ -288,11 +289,26 @@ func parseEntry(line []byte) *Entry {
 // Damage returns the damaged lines of the journal.
 func (j *Journal) Damage() Damage { return j.damage }
 
-// Get returns what Put recorded at an address, nil where it is not there.
-func (j *Journal) Get(address string) *Entry { return j.entry(address) }
+// Get reads what Put recorded at an address, and says whether it is there. A nil journal has nothing, and keeps nothing.
+func (j *Journal) Get(address string, value any) bool {
+	if j == nil {
+		return false
+	}
+	e := j.entry(address)
+	return e != nil && json.Unmarshal(e.Value, value) == nil
+}
 
-// Put records an entry that is done. When it returns nil, the entry survives a crash.
-func (j *Journal) Put(e *Entry) error { return j.record(e) }
+// Put records a value that is no point of a sweep at an address. When it returns nil, the value survives a crash.
+func (j *Journal) Put(address, name, version string, value any) error {
+	if j == nil {
+		return nil
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return j.record(&Entry{Point: address, Name: name, Status: tables.StatusDone, Value: text, Version: version})
+}
 
 // entry returns the finished point of an address, nil where it is not there.
 func (j *Journal) entry(hash string) *Entry {
@@ -384,4 +400,9 @@ func inPlace(f *os.File) error {
 }
 
 // Close ends the use of the journal and lets others open it. Its error may be Check's.
-func (j *Journal) Close() error { return errors.Join(j.Check(), j.file.Close(), j.lock.Close()) }
+func (j *Journal) Close() error {
+	if j == nil {
+		return nil
+	}
+	return errors.Join(j.Check(), j.file.Close(), j.lock.Close())
+}
