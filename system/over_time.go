@@ -112,12 +112,14 @@ func (r *Result) FirstTokens() *tables.Table {
 // Measured is what some requests of a run say about a level of service, those in the middle
 // of it: the first ones meet an empty node, and the last ones find it emptying.
 type Measured struct {
-	Requests        int // turned away or served
-	Attainment      float64
-	GoodputTokens   float64 // output tokens of those that attain the targets, a second of the time over which all come
-	TTFT, TPOT, E2E results.Latency
-	TBT             results.Latency // all gaps that end in that time, whosever they are
-	Saturated       bool            // the whole run
+	Requests      int             `json:"-"` // turned away or served
+	Attainment    float64         `json:"attainment"`
+	GoodputTokens float64         `json:"goodput_tokens_per_s"` // output tokens of those that attain the targets, a second of the time over which all come
+	TTFT          results.Latency `json:"ttft_ms"`
+	TBT           results.Latency `json:"tbt_ms"` // all gaps that end in that time, whosever they are
+	TPOT          results.Latency `json:"tpot_ms"`
+	E2E           results.Latency `json:"e2e_ms"`
+	Saturated     bool            `json:"-"` // the whole run
 }
 
 // Middle returns the time over which the requests of a trace from one place to before another

@@ -48,12 +48,6 @@ middle 80% of a run. Requests arrive in the pattern of the trace, or as --arriva
 	return cmd
 }
 
-// nodeKeys are flags of the hardware that a service is planned on.
-var nodeKeys = []cli.KeyFlag{
-	cli.Key("ranksets", "node.ranksets", "", "ranks of DIMMs on a memory channel"),
-	cli.Key("memory", "node.memory_capacity", "", "memory of all DIMMs, such as 1TiB"),
-}
-
 // start does something with what the flags amount to: one configuration, or all combinations of
 // several systems, models, GPUs, policies and further keys, which may have one layout. Where they are several, one may be an error.
 func (p *planner) start(cmd *cobra.Command, do func(*cobra.Command, []sweep.Combination) error, oneLayout bool, further ...string) error {
@@ -79,19 +73,14 @@ func (p *planner) start(cmd *cobra.Command, do func(*cobra.Command, []sweep.Comb
 	if err != nil {
 		return err
 	}
-	p.noteVariants(all)
-	p.nameTrace(all[0].Options)
-	return p.config.Locate(do(cmd, all))
-}
-
-// noteVariants names the variants of a preset, none of which a search of rates tries.
-func (p *planner) noteVariants(all []sweep.Combination) {
-	for i := range all {
+	for i := range all { // a search of rates tries no variant of a preset
 		c := &all[i]
 		if names, err := p.asked.Loader.Variants(c.Options); c.Err == nil && err == nil && len(names) > 0 {
 			p.Note("%s runs as the preset has it; its variants %s are not tried, --set run.variant=NAME chooses one", c.Config.Run.System, strings.Join(names, ", "))
 		}
 	}
+	p.nameTrace(all[0].Options)
+	return p.config.Locate(do(cmd, all))
 }
 
 // capacity searches the highest rate of each configuration.
@@ -104,8 +93,14 @@ func (p *planner) capacity(cmd *cobra.Command, all []sweep.Combination) error {
 	if err := cmp.Or(cli.Creatable(p.out), cli.WritableFolder("--plots", p.plots)); err != nil {
 		return err
 	}
-	if n := lines(all); p.plots != "" && n > figure.MaxGroups {
-		return &input.Error{Key: "--plots", Value: p.plots, Expected: fmt.Sprintf("at most %d combinations of system, GPU and policy, a line each: there are %d", figure.MaxGroups, n)}
+	lines := len(all) // of a figure; models have plots of their own
+	for _, axis := range p.asked.Axes {
+		if axis.Choices[0].Settings[0].Key == "run.model" {
+			lines /= len(axis.Choices)
+		}
+	}
+	if p.plots != "" && lines > figure.MaxGroups {
+		return &input.Error{Key: "--plots", Value: p.plots, Expected: fmt.Sprintf("at most %d combinations of system, GPU and policy, a line each: there are %d", figure.MaxGroups, lines)}
 	}
 	show := p.NewProgress("runs")
 	show.Start(0)
@@ -127,13 +122,4 @@ func (p *planner) capacity(cmd *cobra.Command, all []sweep.Combination) error {
 	}
 	show.Done()
 	return p.print(nil)
-}
-
-// lines returns how many lines a figure of combinations has, in each model's plot.
-func lines(all []sweep.Combination) int {
-	models := map[string]bool{}
-	for i := range all {
-		models[all[i].Names["run.model"]] = true
-	}
-	return len(all) / max(len(models), 1)
 }

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -46,7 +45,8 @@ type planner struct {
 
 // register adds the flags that both commands have, and returns all.
 func (p *planner) register(cmd *cobra.Command) *pflag.FlagSet {
-	p.config.Register(cmd, slices.Concat(cli.RunKeys, nodeKeys, cli.LoadKeys)...)
+	node := []cli.KeyFlag{cli.Key("ranksets", "node.ranksets", "", "ranks of DIMMs on a memory channel"), cli.Key("memory", "node.memory_capacity", "", "memory of all DIMMs, such as 1TiB")}
+	p.config.Register(cmd, slices.Concat(cli.RunKeys, node, cli.LoadKeys)...)
 	flags := cmd.Flags()
 	flags.BoolVar(&p.JSON, "json", false, cli.JSONUsage)
 	flags.BoolVar(&p.require, "require", false, "exit with 1 where no row holds the rate that is asked for, or none holds any")
@@ -54,7 +54,8 @@ func (p *planner) register(cmd *cobra.Command) *pflag.FlagSet {
 }
 
 func (a *app) newPlanCommand() *cobra.Command {
-	p := &planner{app: a, search: plan.Search{Precision: planPrecision, Tune: true}, report: plan.Report{Schema: plan.PlanSchema, Rows: []plan.Row{}}}
+	// The precision is that of capacity, whose rows are those of plan.
+	p := &planner{app: a, search: plan.Search{Precision: 0.02, Tune: true}, report: plan.Report{Schema: plan.PlanSchema, Rows: []*plan.Row{}}}
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Rank nodes that serve a model within targets of latency, by cost",
@@ -215,9 +216,9 @@ func (p *planner) command(cmd *cobra.Command, c *planning) string {
 	if c.row.Highest == 0 || cmd.Flags().Changed("rate") && c.row.Asked.Met {
 		return text
 	}
-	rate := " --rate " + strconv.FormatFloat(c.row.RatePerS, 'g', -1, 64)
+	rate := fmt.Sprintf(" --rate %v", c.row.RatePerS)
 	if c.row.Users > 0 {
-		rate = " --users " + strconv.Itoa(c.row.Users)
+		rate = fmt.Sprintf(" --users %d", c.row.Users)
 	}
 	return rateFlags.ReplaceAllString(text, "") + rate
 }
@@ -251,7 +252,7 @@ func (p *planner) print(ended error) error {
 		if c.row == nil {
 			continue
 		}
-		r.Add(*c.row, c.Names, c.trace)
+		r.Add(c.row, c.Names, c.trace)
 		runs = append(runs, c.runs()...)
 		for _, set := range c.row.Sets {
 			if key, _, _ := strings.Cut(set, "="); p.by != "" {
@@ -307,9 +308,6 @@ func (p *planner) write(runs []sweep.Run, differ []string) error {
 	figures, err := p.report.Figures(folder.Table)
 	return cmp.Or(err, cli.WriteFiles("--plots", filepath.Clean(p.plots), figures))
 }
-
-// planPrecision is that of the command capacity, whose rows are those of plan.
-const planPrecision = 0.02
 
 // called returns what the user calls a combination.
 func called(c *sweep.Combination) string {

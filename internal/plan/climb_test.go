@@ -260,11 +260,11 @@ func TestTooLarge(t *testing.T) {
 		for i := range want {
 			trace.Requests[5*i].Input = 1 << 28
 		}
-		node, err := system.NewNode(cfg)
+		j, err := NewJudge(cfg, trace, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		rate, err := (&Judge{cfg: cfg, node: node, trace: trace}).full(t.Context())
+		rate, err := j.full(t.Context())
 		if err != nil || math.Abs(rate*service.Seconds()-1) > 1e-6 {
 			t.Errorf("%d of 40 are too large: %v services a service time, %v", want, rate*service.Seconds(), err)
 		}
@@ -287,8 +287,8 @@ func TestShortRuns(t *testing.T) {
 		{1000, 1, true, 2501}, {2500, 1, true, 2501}, {2501, 1, true, 0},
 		{1000, 0.98, true, 0}, {1000, 0.99, false, 0},
 	} {
-		next := Load{System: "l3", RatePerS: 2.5, Attainment: c.attainment, Saturated: c.saturated, E2E: results.Latency{P99: 100_040}}
-		a := &Row{Tried: []Load{{RatePerS: 2, Met: true, Attainment: 1}, next}}
+		next := Load{System: "l3", RatePerS: 2.5, Saturated: c.saturated, Measured: system.Measured{Attainment: c.attainment, E2E: results.Latency{P99: 100_040}}}
+		a := &Row{Tried: []Load{{RatePerS: 2, Met: true, Measured: system.Measured{Attainment: 1}}, next}}
 		a.settle(0)
 		needed := a.needed(c.n, 0.99)
 		if a.next == nil || needed != c.needed || a.RatePerS != 2 {

@@ -145,7 +145,7 @@ func (c *Contest) judge(e *entrant, rate float64) Load {
 		e.longer = c.entrant(e.point, min(5*e.n/2, len(c.trace.Requests)), e.further...)
 	}
 	met := c.holds(e.longer, rate)
-	return Load{Met: met, Fails: e.longer.fails, E2E: e.longer.best.E2E, came: e.longer.came}
+	return Load{Met: met, Fails: e.longer.fails, Measured: e.longer.best.Measured, came: e.longer.came}
 }
 
 // sideBySide does something with all elements at once.

@@ -39,19 +39,14 @@ const (
 // Load is how a node serves one rate, or one number of users. Latencies are in milliseconds, as in results.Summary, of the measured
 // requests.
 type Load struct {
-	System        string          `json:"system"`
-	Model         string          `json:"model"`
-	GPU           string          `json:"gpu"`
-	Policy        string          `json:"policy"`
-	Trace         string          `json:"trace"`
-	RatePerS      float64         `json:"rate_per_s"`
-	Users         int             `json:"users,omitempty"`
-	Attainment    float64         `json:"attainment"`
-	GoodputTokens float64         `json:"goodput_tokens_per_s"`
-	TTFT          results.Latency `json:"ttft_ms"`
-	TBT           results.Latency `json:"tbt_ms"`
-	TPOT          results.Latency `json:"tpot_ms"`
-	E2E           results.Latency `json:"e2e_ms"`
+	System   string  `json:"system"`
+	Model    string  `json:"model"`
+	GPU      string  `json:"gpu"`
+	Policy   string  `json:"policy"`
+	Trace    string  `json:"trace"`
+	RatePerS float64 `json:"rate_per_s"`
+	Users    int     `json:"users,omitempty"`
+	system.Measured
 	Spent
 	Saturated bool      `json:"saturated"`
 	Met       bool      `json:"met"`             // enough requests attain the targets, and the node keeps up
@@ -120,12 +115,6 @@ type Judge struct {
 // Meter is told of each run by how many requests came in it, from several goroutines.
 type Meter func(requests int64)
 
-func (m Meter) add(requests int64) {
-	if m != nil {
-		m(requests)
-	}
-}
-
 // Requests returns the requests that the runs of a configuration have: run.requests of them, or those of a file of wholeFile and more,
 // at most DefaultRequests; those of a shorter file again and again.
 func Requests(cfg *configs.Config) (*traces.Trace, error) {
@@ -147,18 +136,6 @@ func Requests(cfg *configs.Config) (*traces.Trace, error) {
 	return trace.Repeated(n), nil
 }
 
-func check(cfg *configs.Config) error {
-	switch kind := cfg.Arrivals.Kind; {
-	case !cfg.SLO.Given():
-		return &input.Error{Key: "--slo", Expected: "targets of latency, such as ttft=2s,tbt=100ms"}
-	case kind == traces.ArrivalsAtOnce:
-		return &input.Error{Key: "arrivals.kind", Value: strconv.Quote(kind), Expected: "auto, trace, poisson or gamma: arrivals with a rate; or closed-loop (--users)"}
-	case cfg.Arrivals.Scale != 1:
-		return &input.Error{Key: "arrivals.scale", Value: fmt.Sprint(cfg.Arrivals.Scale), Expected: "1: the search sets the rate"}
-	}
-	return nil
-}
-
 // measured returns the place of the first of n requests that is measured, and of the first behind these.
 func measured(n int) (from, to int) {
 	ends := int(edge * float64(n))
@@ -170,6 +147,9 @@ func NewJudge(cfg *configs.Config, trace *traces.Trace, meter Meter) (*Judge, er
 	node, err := system.NewNode(cfg)
 	if err != nil {
 		return nil, err
+	}
+	if meter == nil {
+		meter = func(int64) {}
 	}
 	from, to := measured(len(trace.Requests))
 	j := &Judge{cfg: cfg, node: node, trace: trace, from: from, to: to, meter: meter}
@@ -243,13 +223,13 @@ func (j *Judge) run(ctx context.Context, rate float64, early bool) (Load, error)
 	r, err := j.node.Run(ctx, trace, options)
 	<-processors
 	if errors.Is(err, system.ErrMissed) {
-		j.meter.add(misses.Came)
+		j.meter(misses.Came)
 		return Load{Fails: seen.failures(j.to - j.from), came: misses.Came}, nil
 	}
 	if err != nil {
 		return Load{}, err
 	}
-	j.meter.add(int64(len(r.Requests)))
+	j.meter(int64(len(r.Requests)))
 	middle = system.Window{From: r.Requests[j.from].Request.Arrival, To: r.Requests[j.to-1].Request.Arrival}
 	m := r.Measured(j.from, j.to, middle)
 	s, err := r.Summary(cfg)
@@ -259,7 +239,7 @@ func (j *Judge) run(ctx context.Context, rate float64, early bool) (Load, error)
 	s.TTFT, s.TBT, s.TPOT, s.E2E, s.Goodput.Attainment, s.Goodput.TokensPerS = m.TTFT, m.TBT, m.TPOT, m.E2E, m.Attainment, m.GoodputTokens
 	l := Load{
 		System: cfg.Run.System, Model: cfg.ModelTitle("tensor_parallel"), GPU: s.GPU, Policy: cfg.Policy.Name, Trace: trace.Name,
-		RatePerS: cfg.Arrivals.RatePerS, Attainment: m.Attainment, GoodputTokens: m.GoodputTokens, TTFT: m.TTFT, TBT: m.TBT, TPOT: m.TPOT, E2E: m.E2E,
+		RatePerS: cfg.Arrivals.RatePerS, Measured: m,
 		Spent:     Spent{cfg.Node.GPUs, s.EnergyReport.Watts, s.Cost.PerMToken, s.Cost.PerMTokenLow, s.Cost.PerMTokenHigh},
 		Saturated: m.Saturated, Fails: j.failures(r, s), Summary: s, came: int64(len(r.Requests)),
 	}
@@ -296,7 +276,7 @@ func (j *Judge) full(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	j.meter.add(int64(len(r.Requests)))
+	j.meter(int64(len(r.Requests)))
 	s, err := r.Summary(j.cfg)
 	if err != nil {
 		return 0, err

@@ -236,19 +236,15 @@ func AsGiven(o configs.Options) (cfg *configs.Config, err error) {
 	return cfg, err
 }
 
-// Infeasible says of an error of AsGiven that it is of how a model, GPUs and memory fit together, and of no name or value.
+// Infeasible says of an error of AsGiven that it is of how a model, GPUs and memory fit together, and of no name, nor of a value's type, unit or
+// range alone.
 func Infeasible(err error) bool {
 	bad := (*input.Error)(nil)
-	return errors.As(err, &bad) && (strings.HasPrefix(bad.Key, "node.") || strings.HasPrefix(bad.Key, "model.")) && !ofValue(bad)
-}
-
-// ofValue says that an error is of a key's value alone: of its type, its unit or its range.
-func ofValue(bad *input.Error) bool {
-	known, err := system.Configs().Explain(configs.Options{}, bad.Key)
-	if err != nil || bad.Err != nil || strings.HasPrefix(bad.Expected, "a whole number") {
-		return true
+	if !errors.As(err, &bad) || bad.Err != nil || !strings.HasPrefix(bad.Key, "node.") && !strings.HasPrefix(bad.Key, "model.") || strings.HasPrefix(bad.Expected, "a whole number") {
+		return false
 	}
-	return slices.Contains(strings.Split(known.Range, "; "), bad.Expected)
+	known, err := system.Configs().Explain(configs.Options{}, bad.Key)
+	return err == nil && !slices.Contains(strings.Split(known.Range, "; "), bad.Expected)
 }
 
 // Distinct returns what tells a configuration from others: two with the same are one, as they differ in what the system does not use.

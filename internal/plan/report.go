@@ -38,7 +38,7 @@ type Report struct {
 	Target   float64       `json:"attainment_target"`
 	Measured int           `json:"measured_requests"`
 	By       string        `json:"by,omitempty"` // the column that ranks
-	Rows     []Row         `json:"rows"`
+	Rows     []*Row        `json:"rows"`
 	Tried    []Load        `json:"tried,omitempty"`  // all rates that were tried, of one row after another, where rows are not ranked
 	Unable   []string      `json:"unable,omitempty"` // of each combination that is no row, why
 	Notes    []string      `json:"notes,omitempty"`  // how sure the answers are
@@ -67,7 +67,7 @@ type Row struct {
 	VLLM           string      `json:"vllm,omitempty"`    // its knobs as flags of vLLM, of a GPU server
 	Notes          []string    `json:"notes,omitempty"`
 	Configured     units.Bytes `json:"memory_capacity"` // node.memory_capacity, which is the same for any number of GPUs
-	// Called is what the user calls the row's system, model, GPU and policy, in the order of names.
+	// Called is what the user calls the row's system, model, GPU and policy, in the order of nameKeys.
 	Called []string        `json:"called"`
 	Config *configs.Config `json:"-"` // with the knobs
 	Tried  []Load          `json:"-"` // by rate
@@ -84,18 +84,11 @@ type Asked struct {
 	Nodes      int       `json:"nodes"` // how many nodes like this one hold the rate that is asked for, each a part of it; 0 where no rate holds
 }
 
-// title is what a list of a flag may vary between rows: the key that the flag sets, and what a row has there.
-type title struct {
-	key string
-	of  func(*Load) *string
-}
+// nameKeys are the keys of names, of which flags may give lists.
+var nameKeys = []string{"run.system", "run.model", "gpu.preset", "policy.name"}
 
-var titles = []title{
-	{"run.system", func(l *Load) *string { return &l.System }},
-	{"run.model", func(l *Load) *string { return &l.Model }},
-	{"gpu.preset", func(l *Load) *string { return &l.GPU }},
-	{"policy.name", func(l *Load) *string { return &l.Policy }},
-}
+// names returns what may vary between rows, in the order of nameKeys.
+func (l *Load) names() []*string { return []*string{&l.System, &l.Model, &l.GPU, &l.Policy} }
 
 // describe adds what the row's node is, and what is to be said of its runs.
 func (r *Row) describe(j *Judge) {
@@ -144,8 +137,10 @@ func vllm(c *configs.Config) string {
 
 // Add adds a row, of runs of a trace. names are what the user calls its system, model, GPU and policy, by key. The first row says what all have
 // in common.
-func (r *Report) Add(row Row, names map[string]string, trace *traces.Trace) {
-	row.Called = list.Map(titles, func(t title) string { return cmp.Or(names[t.key], *t.of(&row.Load)) })
+func (r *Report) Add(row *Row, names map[string]string, trace *traces.Trace) {
+	for k, name := range row.names() {
+		row.Called = append(row.Called, cmp.Or(names[nameKeys[k]], *name))
+	}
 	cfg := row.Config
 	r.Trace, r.Arrivals, r.Target, r.SLO = results.DescribeTrace(trace), cfg.Arrivals.Kind, cfg.SLO.Attainment, results.NewSLO(&cfg.SLO)
 	from, to := measured(len(trace.Requests))
@@ -232,12 +227,12 @@ func (r *Report) Rank(by string) error {
 		return input.UnknownName("--by", by, Columns)
 	}
 	r.By = by
-	slices.SortStableFunc(r.Rows, func(a, b Row) int {
+	slices.SortStableFunc(r.Rows, func(a, b *Row) int {
 		better := cmp.Compare(a.number(by), b.number(by))
 		if tables.Describe(by).Better == tables.Higher {
 			better = -better
 		}
-		return cmp.Or(rankOf(&a)-rankOf(&b), better)
+		return cmp.Or(rankOf(a)-rankOf(b), better)
 	})
 	return nil
 }
@@ -262,34 +257,35 @@ func (r *Report) Fewest() {
 		return [7]any{r.System, r.Model, r.GPU, r.Policy, r.Ranksets, r.Configured, r.Prices}
 	}
 	all := slices.Clone(r.Rows)
-	r.Rows = slices.DeleteFunc(r.Rows, func(x Row) bool {
-		return slices.ContainsFunc(all, func(y Row) bool { return y.holds() && y.GPUs < x.GPUs && but(&x) == but(&y) })
+	r.Rows = slices.DeleteFunc(r.Rows, func(x *Row) bool {
+		return slices.ContainsFunc(all, func(y *Row) bool { return y.holds() && y.GPUs < x.GPUs && but(x) == but(y) })
 	})
 }
 
 // Holds says whether a row holds what is asked for, or any rate where nothing is.
 func (r *Report) Holds() bool {
-	return slices.ContainsFunc(r.Rows, func(x Row) bool { return x.holds() })
+	return slices.ContainsFunc(r.Rows, (*Row).holds)
 }
 
 // List lists the rates that were tried for all rows. A name that two choices of a flag share, as two files that change the same keys of one
 // GPU do, gets what the user calls each in front.
 func (r *Report) List() {
-	for k, t := range titles {
-		before := slices.Clone(r.Rows)
-		for i := range r.Rows {
-			x := &r.Rows[i]
-			name := t.of(&x.Load)
-			if slices.ContainsFunc(before, func(y Row) bool { return *t.of(&y.Load) == *name && y.Called[k] != x.Called[k] }) {
-				*name = x.Called[k] + ": " + *name
+	for k := range nameKeys {
+		before := list.Map(r.Rows, func(x *Row) string { return *x.names()[k] })
+		for i, x := range r.Rows {
+			name := x.names()[k]
+			for other, y := range r.Rows {
+				if before[other] == before[i] && y.Called[k] != x.Called[k] {
+					*name = x.Called[k] + ": " + before[i]
+				}
 			}
 			for l := range x.Tried {
-				*t.of(&x.Tried[l]) = *name
+				*x.Tried[l].names()[k] = *name
 			}
 		}
 	}
-	for i := range r.Rows {
-		r.Tried = append(r.Tried, r.Rows[i].Tried...)
+	for _, x := range r.Rows {
+		r.Tried = append(r.Tried, x.Tried...)
 	}
 }
 
@@ -315,8 +311,8 @@ func (r *Report) WriteText(out io.Writer) error {
 		}
 	}
 	var commands []string
-	for i := range r.Rows {
-		x, number := &r.Rows[i], strconv.Itoa(i+1)+": "
+	for i, x := range r.Rows {
+		number := strconv.Itoa(i+1) + ": "
 		if text := x.explain(&r.SLO); text != "" {
 			write([]string{number + strings.TrimSuffix(text, "\n")})
 		}
@@ -342,11 +338,10 @@ func (r *Report) allNotes() (notes []string) {
 			}
 		}
 	}
-	for i := range r.Rows {
-		x := &r.Rows[i]
-		for k, t := range titles {
-			if name := *t.of(&x.Load); x.Called[k] != name {
-				add(x.Called[k] + " is " + strings.TrimPrefix(name, x.Called[k]+": "))
+	for i, x := range r.Rows {
+		for k, name := range x.names() {
+			if x.Called[k] != *name {
+				add(x.Called[k] + " is " + strings.TrimPrefix(*name, x.Called[k]+": "))
 			}
 		}
 		add(x.Notes...)

@@ -21,7 +21,7 @@ func TestRowsBeyondBoards(t *testing.T) {
 				t.Fatal(err)
 			}
 			trace := &traces.Trace{Name: "none", Requests: make([]traces.Request, 10)}
-			row := Row{Load: Load{System: "l3", RatePerS: 1, Met: true, Summary: &results.Summary{}}}
+			row := &Row{Load: Load{System: "l3", RatePerS: 1, Met: true, Summary: &results.Summary{}}}
 			row.describe(&Judge{cfg: cfg, trace: trace})
 			r.Add(row, nil, trace)
 		}
@@ -39,7 +39,7 @@ func TestRowsBeyondBoards(t *testing.T) {
 // TestBlocks: whatever of a row's explanation, commands, notes and combinations that fit nowhere there is, one blank line stands before each block.
 func TestBlocks(t *testing.T) {
 	for given := range 16 {
-		r, blocks := &Report{Rows: []Row{{Load: Load{System: "l3", RatePerS: 1, Met: true}, Called: []string{"l3", "", "", ""}, Highest: 1}}}, 1
+		r, blocks := &Report{Rows: []*Row{{Load: Load{System: "l3", RatePerS: 1, Met: true}, Called: []string{"l3", "", "", ""}, Highest: 1}}}, 1
 		if given&1 > 0 {
 			r.Rows[0].Asked, blocks = &Asked{RatePerS: 9, Nodes: 9}, blocks+1
 		}
@@ -65,7 +65,7 @@ func TestBlocks(t *testing.T) {
 
 // TestBoardsLast: a row that no board holds stands behind all others, however good it is.
 func TestBoardsLast(t *testing.T) {
-	r := &Report{Rows: []Row{{Load: Load{System: "slow", RatePerS: 1}}, {BeyondBoards: true, Load: Load{System: "best", RatePerS: 9}}, {Load: Load{System: "good", RatePerS: 5}}}}
+	r := &Report{Rows: []*Row{{Load: Load{System: "slow", RatePerS: 1}}, {BeyondBoards: true, Load: Load{System: "best", RatePerS: 9}}, {Load: Load{System: "good", RatePerS: 5}}}}
 	if err := r.Rank("rate_per_s"); err != nil {
 		t.Fatal(err)
 	}

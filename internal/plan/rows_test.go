@@ -15,14 +15,14 @@ import (
 // TestFewest: of rows that differ in the number of GPUs alone the one with the fewest that holds the rate is left. Rows that differ in
 // anything else, prices and memory among it, stay beside one another.
 func TestFewest(t *testing.T) {
-	row := func(name string, gpus int, met bool, change func(r *Row)) Row {
-		r := Row{Load: Load{System: "l3", Model: "llama", GPU: "h100", Policy: "fcfs", Spent: Spent{GPUs: gpus}, Met: true, Trace: name}, Asked: &Asked{RatePerS: 5, Met: met}, Ranksets: 4, Configured: 1 << 40, Prices: "list"}
+	row := func(name string, gpus int, met bool, change func(r *Row)) *Row {
+		r := &Row{Load: Load{System: "l3", Model: "llama", GPU: "h100", Policy: "fcfs", Spent: Spent{GPUs: gpus}, Met: true, Trace: name}, Asked: &Asked{RatePerS: 5, Met: met}, Ranksets: 4, Configured: 1 << 40, Prices: "list"}
 		if change != nil {
-			change(&r)
+			change(r)
 		}
 		return r
 	}
-	r := &Report{Rows: []Row{
+	r := &Report{Rows: []*Row{
 		row("8 GPUs", 8, true, nil), row("4 GPUs", 4, true, nil), row("2 GPUs", 2, true, nil), row("1 GPU", 1, false, nil),
 		row("prices", 4, true, func(r *Row) { r.Prices = "own" }), row("memory", 4, true, func(r *Row) { r.Configured = 2 << 40 }),
 		row("ranksets", 4, true, func(r *Row) { r.Ranksets = 6 }), row("policy", 4, true, func(r *Row) { r.Policy = "srpt" }),
@@ -43,17 +43,17 @@ func TestFewest(t *testing.T) {
 // TestRankOfRows: rows that hold what is asked for stand first, then those that hold less of it, those that hold nothing, and those that no
 // board holds; of each kind the best by the column, the first where they are equal.
 func TestRankOfRows(t *testing.T) {
-	row := func(name string, usd, rate, highest float64, met bool) Row {
-		return Row{Load: Load{System: name, RatePerS: rate, Met: highest > 0, Spent: Spent{USD: usd}}, Asked: &Asked{RatePerS: 9, Met: met}, Highest: highest}
+	row := func(name string, usd, rate, highest float64, met bool) *Row {
+		return &Row{Load: Load{System: name, RatePerS: rate, Met: highest > 0, Spent: Spent{USD: usd}}, Asked: &Asked{RatePerS: 9, Met: met}, Highest: highest}
 	}
 	beyond := row("boards", 0.1, 9, 9, true)
 	beyond.BeyondBoards = true
-	rows := []Row{beyond, row("none", 0.2, 0, 0, false), row("less", 0.3, 4, 4, false), row("dear", 3, 9, 9, true), row("more", 0.4, 8, 8, false), row("cheap", 1, 9, 9, true), row("same", 1, 9, 9, true)}
+	rows := []*Row{beyond, row("none", 0.2, 0, 0, false), row("less", 0.3, 4, 4, false), row("dear", 3, 9, 9, true), row("more", 0.4, 8, 8, false), row("cheap", 1, 9, 9, true), row("same", 1, 9, 9, true)}
 	for by, want := range map[string]string{
 		"usd_per_million_output_tokens": "cheap same dear less more none boards",
 		"rate_per_s":                    "dear cheap same more less none boards",
 	} {
-		r := &Report{Rows: append([]Row{}, rows...)}
+		r := &Report{Rows: append([]*Row{}, rows...)}
 		if err := r.Rank(by); err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestRankOfRows(t *testing.T) {
 // TestColumns: each column that ranks is the number that its name says.
 func TestColumns(t *testing.T) {
 	latency := func(p50, p99 float64) results.Latency { return results.Latency{P50: p50, P99: p99} }
-	r := &Row{Load: Load{RatePerS: 1, Attainment: 2, GoodputTokens: 3, TTFT: latency(4, 5), TBT: latency(6, 7), TPOT: latency(8, 9), E2E: latency(10, 11), Spent: Spent{GPUs: 12, Watts: 13, USD: 14, USDLow: 15, USDHigh: 16}}}
+	r := &Row{Load: Load{RatePerS: 1, Measured: system.Measured{Attainment: 2, GoodputTokens: 3, TTFT: latency(4, 5), TBT: latency(6, 7), TPOT: latency(8, 9), E2E: latency(10, 11)}, Spent: Spent{GPUs: 12, Watts: 13, USD: 14, USDLow: 15, USDHigh: 16}}}
 	want := map[string]float64{"usd_per_million_output_tokens": 14, "usd_per_million_output_tokens_low": 15, "usd_per_million_output_tokens_high": 16, "rate_per_s": 1, "gpus": 12, "site_power_mean_w": 13,
 		"attainment": 2, "goodput_tokens_per_s": 3, "ttft_p50_ms": 4, "ttft_p99_ms": 5, "tbt_p50_ms": 6, "tbt_p99_ms": 7, "tpot_p99_ms": 9, "e2e_p99_ms": 11}
 	for _, c := range Columns {
@@ -176,12 +176,12 @@ func TestMarks(t *testing.T) {
 
 // described is a report of two rows with a number of its own in each cell.
 func described() *Report {
-	row := func(gpu string, usd float64) Row {
-		return Row{Load: Load{System: "L3", Model: "Llama", GPU: gpu, Policy: "FCFS", RatePerS: 2.5, Met: true, Attainment: 0.9912, TTFT: results.Latency{P50: 1, P99: 1234.4}, TBT: results.Latency{P50: 2, P99: 45.67},
+	row := func(gpu string, usd float64) *Row {
+		return &Row{Load: Load{System: "L3", Model: "Llama", GPU: gpu, Policy: "FCFS", RatePerS: 2.5, Met: true, Measured: system.Measured{Attainment: 0.9912, TTFT: results.Latency{P50: 1, P99: 1234.4}, TBT: results.Latency{P50: 2, P99: 45.67}},
 			Spent: Spent{GPUs: 8, Watts: 6789, USD: usd, USDLow: usd / 2, USDHigh: usd * 2}},
 			Highest: 2.5, TensorParallel: 4, Ranksets: 6, MemoryGiB: 1024, Prices: "list", Called: []string{"l3", "llama", gpu, "fcfs"}, Limit: []Failure{{"TTFT", 0.02}, {"TBT", 0.01}}, Binds: []Bind{{"ranksets", 1}, {"link", 0.25}, {"GPU memory", 0.05}}}
 	}
-	return &Report{Rows: []Row{row("h100", 1.5), row("h200", 3)}, Measured: 2000, Target: 0.99, SLO: results.SLO{TTFT: 2000, TBTPercentile: 99}, Trace: results.Trace{Name: "some"}}
+	return &Report{Rows: []*Row{row("h100", 1.5), row("h200", 3)}, Measured: 2000, Target: 0.99, SLO: results.SLO{TTFT: 2000, TBTPercentile: 99}, Trace: results.Trace{Name: "some"}}
 }
 
 // table returns the lines of a report's table, without spaces that only align.
@@ -208,7 +208,7 @@ func TestTable(t *testing.T) {
 	if got := table(t, r); !reflect.DeepEqual(got, want) {
 		t.Errorf("%q\nwant\n%q", got, want)
 	}
-	x := &r.Rows[1]
+	x := r.Rows[1]
 	x.Called, x.Ranksets, x.MemoryGiB, x.Prices, x.Limit, x.Binds, x.BeyondSlot = []string{"l3", "gpt", "h200", "srpt"}, 8, 2048.4, "own", nil, nil, true
 	want = []string{want[0], "", "", "# system model gpu policy GPUs TP ranksets memory GiB prices requests/s attainment kW USD/Mtoken low-high TTFT p99 TBT p99 ms limit binds",
 		"1 l3 llama h100 fcfs 8 4 6 1024 list 2.5 99.12% 6.8 1.50 0.75-3.00 1234 45.7 TTFT ranksets +100% or more, link +25%",
@@ -229,10 +229,10 @@ func TestTable(t *testing.T) {
 // TestChart: cost rises upwards and the time between tokens to the right, from the least to the largest of all rows; the best row is on top
 // where two have one place. Rows that hold nothing, or cost nothing, have no place.
 func TestChart(t *testing.T) {
-	row := func(tbt, usd, highest float64) Row {
-		return Row{Load: Load{TBT: results.Latency{P99: tbt}, Spent: Spent{USD: usd}}, Highest: highest}
+	row := func(tbt, usd, highest float64) *Row {
+		return &Row{Load: Load{Measured: system.Measured{TBT: results.Latency{P99: tbt}}, Spent: Spent{USD: usd}}, Highest: highest}
 	}
-	r := &Report{Rows: []Row{row(30, 1, 2), row(10, 12, 2), row(20, 4, 2), row(10, 12, 2), row(99, 99, 0), row(99, 0, 2)}}
+	r := &Report{Rows: []*Row{row(30, 1, 2), row(10, 12, 2), row(20, 4, 2), row(10, 12, 2), row(99, 99, 0), row(99, 0, 2)}}
 	var b strings.Builder
 	r.WriteChart(&b)
 	field := make([]string, 12)
@@ -256,7 +256,7 @@ func TestChart(t *testing.T) {
 // TestExplain: what is said of a row that does not hold what is asked for.
 func TestExplain(t *testing.T) {
 	slo := &results.SLO{TTFT: 2000, TBT: 50}
-	low := Load{TTFT: results.Latency{P50: 1, P99: 3100, Max: 4200}, TBT: results.Latency{P50: 60, P99: 71, Max: 82}}
+	low := Load{Measured: system.Measured{TTFT: results.Latency{P50: 1, P99: 3100, Max: 4200}, TBT: results.Latency{P50: 60, P99: 71, Max: 82}}}
 	for want, r := range map[string]Row{
 		"": {Load: Load{Met: true}},
 		"fails 9 requests/s: TTFT missed by 20%, queue grows (attainment 80.0%); holds 4, so that 3 such nodes hold it together; twice of each alone would help: link +25%\n": {
@@ -289,7 +289,7 @@ func TestFigures(t *testing.T) {
 		{[]string{"gpu-only", "llama", "h100", "srpt"}, []string{">l3, fcfs<", ">gpu-only, srpt<"}, []string{"llama", "h100"}},
 		{[]string{"l3", "gpt", "h100", "fcfs"}, []string{">l3<", ">llama<", ">gpt<"}, []string{"h100", "fcfs"}},
 	} {
-		r := &Report{Rows: []Row{{Load: Load{System: "l3"}, Called: []string{"l3", "llama", "h100", "fcfs"}, Tried: make([]Load, 2)}, {Load: Load{System: "l3"}, Called: x.second, Tried: make([]Load, 2)}}}
+		r := &Report{Rows: []*Row{{Load: Load{System: "l3"}, Called: []string{"l3", "llama", "h100", "fcfs"}, Tried: make([]Load, 2)}, {Load: Load{System: "l3"}, Called: x.second, Tried: make([]Load, 2)}}}
 		files, err := r.Figures(rates)
 		if err != nil || len(files) != 6 || files[2].Name != "tbt_p99_ms.svg" {
 			t.Fatalf("%d figures, %v", len(files), err)

@@ -3,9 +3,12 @@ package plan
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -30,8 +33,13 @@ const (
 
 // Contest returns the contest of the points of a configuration, which has not begun.
 func (s *Search) Contest(o configs.Options, cfg *configs.Config, trace *traces.Trace) (*Contest, error) {
-	if err := check(cfg); err != nil {
-		return nil, err
+	switch kind := cfg.Arrivals.Kind; {
+	case !cfg.SLO.Given():
+		return nil, &input.Error{Key: "--slo", Expected: "targets of latency, such as ttft=2s,tbt=100ms"}
+	case kind == traces.ArrivalsAtOnce:
+		return nil, &input.Error{Key: "arrivals.kind", Value: strconv.Quote(kind), Expected: "auto, trace, poisson or gamma: arrivals with a rate; or closed-loop (--users)"}
+	case cfg.Arrivals.Scale != 1:
+		return nil, &input.Error{Key: "arrivals.scale", Value: fmt.Sprint(cfg.Arrivals.Scale), Expected: "1: the search sets the rate"}
 	}
 	c := &Contest{search: s, options: WithAdmission(o), trace: trace, asked: cfg.Arrivals.RatePerS, seen: map[string]*entrant{}}
 	if cfg.Arrivals.Kind == traces.ArrivalsClosed {

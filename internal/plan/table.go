@@ -24,8 +24,8 @@ var varying = []string{"model", "policy", "ranksets", "memory GiB", "prices", "u
 func (r *Report) table() *tables.Table {
 	t := &tables.Table{Columns: []string{"#", "system", "model", "gpu", "policy", "GPUs", "TP", "ranksets", "memory GiB", "prices", "users",
 		"requests/s", "attainment", "kW", "USD/Mtoken", "low-high", "TTFT p99", "TBT p99 ms", "limit", "binds"}}
-	for i := range r.Rows {
-		x, limit := &r.Rows[i], "-"
+	for i, x := range r.Rows {
+		limit := "-"
 		if len(x.Limit) > 0 {
 			limit = x.Limit[0].Name
 		}
@@ -120,8 +120,8 @@ const chartWidth, chartHeight = 60, 12
 func (r *Report) WriteChart(out io.Writer) {
 	var numbers []int // of the rows on the chart
 	var latency, cost []float64
-	for i := range r.Rows {
-		if x := &r.Rows[i]; x.Highest > 0 && x.USD > 0 {
+	for i, x := range r.Rows {
+		if x.Highest > 0 && x.USD > 0 {
 			numbers, latency, cost = append(numbers, i+1), append(latency, x.TBT.P99), append(cost, x.USD)
 		}
 	}
@@ -158,14 +158,13 @@ const lineColumn = "server"
 // of one combination; models have plots of their own.
 func (r *Report) Figures(rates *tables.Table) ([]results.File, error) {
 	varies := func(k int) bool {
-		return slices.ContainsFunc(r.Rows, func(x Row) bool { return x.Called[k] != r.Rows[0].Called[k] })
+		return slices.ContainsFunc(r.Rows, func(x *Row) bool { return x.Called[k] != r.Rows[0].Called[k] })
 	}
 	t := &tables.Table{Name: rates.Name, Columns: append(slices.Clone(rates.Columns), lineColumn)}
-	for i := range r.Rows {
-		x := &r.Rows[i]
+	for _, x := range r.Rows {
 		var line []string
-		for k, title := range titles {
-			if title.key != "run.model" && varies(k) {
+		for k, key := range nameKeys {
+			if key != "run.model" && varies(k) {
 				line = append(line, x.Called[k])
 			}
 		}
