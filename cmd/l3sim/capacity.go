@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -90,9 +89,6 @@ func (p *planner) capacity(cmd *cobra.Command, all []sweep.Combination) error {
 			return all[i].Err
 		}
 	}
-	if err := cmp.Or(cli.Creatable(p.out), cli.WritableFolder("--plots", p.plots)); err != nil {
-		return err
-	}
 	lines := len(all) // of a figure; models have plots of their own
 	for _, axis := range p.asked.Axes {
 		if axis.Choices[0].Settings[0].Key == "run.model" {
@@ -121,5 +117,5 @@ func (p *planner) capacity(cmd *cobra.Command, all []sweep.Combination) error {
 		}
 	}
 	show.Done()
-	return p.print(nil)
+	return p.print(cmd, nil)
 }

@@ -114,9 +114,6 @@ type planning struct {
 
 // plan searches each combination and prints the rows.
 func (p *planner) plan(cmd *cobra.Command, all []sweep.Combination) error {
-	if err := cli.WritableFolder("--out", p.out); err != nil {
-		return err
-	}
 	if err := p.combine(all); err != nil {
 		return err
 	}
@@ -128,15 +125,7 @@ func (p *planner) plan(cmd *cobra.Command, all []sweep.Combination) error {
 	if ended != nil && !errors.Is(ended, context.Canceled) {
 		return ended
 	}
-	for _, c := range p.work {
-		if c.unfit != nil {
-			p.unable(c, fmt.Sprintf("%s fits no layout of this node: %v", c.cfg.Model.Name, c.unfit))
-		}
-		if c.row != nil {
-			c.row.Command = p.command(cmd, c)
-		}
-	}
-	return p.print(ended)
+	return p.print(cmd, ended)
 }
 
 // unable says why a combination is no row.
@@ -144,8 +133,11 @@ func (p *planner) unable(c *planning, why string) {
 	p.report.Unable = append(p.report.Unable, c.called+": "+why)
 }
 
-// combine makes the contests of combinations. Of a plan, what cannot fit together or is as another is no row; a wrong name or value is an error.
+// combine makes the folders of results, and the contests of combinations. Of a plan, what cannot fit together or is as another is no row; a wrong name or value is an error.
 func (p *planner) combine(all []sweep.Combination) (err error) {
+	if err := cmp.Or(cli.WritableFolder("--out", p.out), cli.WritableFolder("--plots", p.plots)); err != nil {
+		return err
+	}
 	seen := map[string]bool{}
 	for i := range all {
 		c := &planning{Combination: &all[i], called: called(&all[i])}
@@ -245,19 +237,25 @@ func (c *planning) runs() (runs []sweep.Run) {
 }
 
 // print writes the folder and the figures of the combinations that are done, and prints their rows. ended is why not all are done; nil: they are.
-func (p *planner) print(ended error) error {
+func (p *planner) print(cmd *cobra.Command, ended error) error {
 	r, differ := &p.report, []string{"arrivals.rate_per_s", "arrivals.users"}
 	var runs []sweep.Run
 	for _, c := range p.work {
+		if c.unfit != nil {
+			p.unable(c, fmt.Sprintf("%s fits no layout of this node: %v", c.cfg.Model.Name, c.unfit))
+		}
 		if c.row == nil {
 			continue
 		}
 		r.Add(c.row, c.Names, c.trace)
 		runs = append(runs, c.runs()...)
+		if p.by == "" {
+			continue
+		}
+		c.row.Command = p.command(cmd, c)
 		for _, set := range c.row.Sets {
-			if key, _, _ := strings.Cut(set, "="); p.by != "" {
-				differ = append(differ, key)
-			}
+			key, _, _ := strings.Cut(set, "=")
+			differ = append(differ, key)
 		}
 	}
 	if p.fewest && ended == nil {

@@ -59,13 +59,13 @@ func (c *Contest) binds(row *Row, point []int) []Bind {
 		}
 	}
 	// What all resources beside the GPUs do not hold together, where they are a configuration, none of them does alone.
-	if e := c.entrant(point, len(c.trace.Requests), own...); own != nil && c.open(e) != nil {
+	if e := c.entrant(point, c.n, own...); own != nil && c.open(e) != nil {
 		met := c.holds(e, raised(gains[0]))
 		all = slices.DeleteFunc(all, func(m more) bool { return m.own && !met })
 	}
 	gained := make([]float64, len(all))
 	sideBySide(all, func(i int, m more) {
-		e := c.entrant(point, len(c.trace.Requests), m.sets...)
+		e := c.entrant(point, c.n, m.sets...)
 		for _, gain := range gains { // what holds the first is tried at the largest, which one that does not hold it fails soon
 			if c.holds(e, raised(gain)) {
 				gained[i] = max(gain, gained[i])

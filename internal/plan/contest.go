@@ -22,6 +22,7 @@ type Contest struct {
 	options    configs.Options
 	axes       []axis
 	trace      *traces.Trace
+	n          int             // its requests
 	users      bool            // nodes are offered a number of users; else requests come at a rate
 	asked      float64         // rate, or number of users, that is asked for; 0 for none
 	ctx        context.Context // of what the contest does now
@@ -84,14 +85,18 @@ func (c *Contest) entrants(points [][]int, n int) []*entrant {
 // open returns the judge of an entrant, nil where it has none.
 func (c *Contest) open(e *entrant) *Judge {
 	e.once.Do(func() {
-		cfg, err := c.Config(slices.Concat(settings(c.axes, e.point), e.further)...)
+		var cfg *configs.Config
+		err := input.Ended(c.ctx)
+		if err == nil {
+			cfg, err = c.Config(slices.Concat(settings(c.axes, e.point), e.further)...)
+		}
 		if err == nil {
 			e.judge, err = NewJudge(cfg, thinned(c.trace, e.n, cfg), c.search.Meter)
 		}
 		switch {
 		case err != nil:
 			c.leave(e, err)
-		case e.n < len(c.trace.Requests): // one more request that happens to be long must not decide
+		case e.n < c.n: // one more request that happens to be long must not decide
 			e.judge.misses += 1 + e.judge.misses/8
 		}
 	})
@@ -139,10 +144,10 @@ func (c *Contest) judge(e *entrant, rate float64) Load {
 		if err != nil {
 			c.leave(e, err)
 		}
-		if e.n == len(c.trace.Requests) || len(l.Fails) != 1 || l.Fails[0].Name != queueGrows {
+		if e.n == c.n || len(l.Fails) != 1 || l.Fails[0].Name != queueGrows {
 			return l
 		}
-		e.longer = c.entrant(e.point, min(5*e.n/2, len(c.trace.Requests)), e.further...)
+		e.longer = c.entrant(e.point, min(5*e.n/2, c.n), e.further...)
 	}
 	met := c.holds(e.longer, rate)
 	return Load{Met: met, Fails: e.longer.fails, Measured: e.longer.best.Measured, came: e.longer.came}

@@ -7,5 +7,5 @@
 // those that are left by all. Which resource or target binds is measured by runs with twice of it (binds.go).
 // What a system has and what an operator chooses says package system/kinds (Planning).
 //
-// Start at Search.Row; cmd/l3sim/plan.go and capacity.go print its rows.
+// Start at Search.Contest, whose Compare and Decide give a row; cmd/l3sim/plan.go prints rows.
 package plan

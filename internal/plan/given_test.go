@@ -143,6 +143,7 @@ func TestLoad(t *testing.T) {
 		if cfg.Memory.Admission != x.want {
 			t.Errorf("%v and %v: admission %q", x.given, x.knobs, cfg.Memory.Admission)
 		}
+		c.ctx = t.Context()
 		searched := c.open(c.entrant(nil, 0, x.knobs...))
 		if searched == nil || Distinct(cfg) != Distinct(searched.cfg) {
 			t.Errorf("%v and %v: another configuration than that of the search", x.given, x.knobs)

@@ -39,7 +39,7 @@ func TestMisses(t *testing.T) {
 		if j.to-j.from != x.measured || j.misses != x.most {
 			t.Errorf("%+v: %d of %d may miss", x, j.misses, j.to-j.from)
 		}
-		c := &Contest{search: &Search{}, trace: trace, seen: map[string]*entrant{}, options: configs.Options{Sets: []string{
+		c := &Contest{ctx: t.Context(), search: &Search{}, trace: trace, n: x.n, seen: map[string]*entrant{}, options: configs.Options{Sets: []string{
 			"run.system=gpu-only", "run.model=llama-3-8b", "node.gpus=1", "arrivals.kind=poisson", "slo.ttft=1s", "slo.attainment=" + x.attainment}}}
 		for n, most := range map[int]int{x.n: x.most, x.few: x.some} {
 			if j := c.open(c.entrant(nil, n)); j == nil || j.misses != most || len(j.trace.Requests) != n {

@@ -16,7 +16,7 @@ import (
 // landscape returns a contest in which the highest rate of every point of one knob is known, so that nothing runs: a rate of a ten thousandth more
 // fails, for want of larger values below the best one and of smaller ones above it.
 func landscape(n int, rates ...float64) *Contest {
-	c := &Contest{search: &Search{}, trace: &traces.Trace{Requests: make([]traces.Request, n)}, seen: map[string]*entrant{},
+	c := &Contest{search: &Search{}, trace: &traces.Trace{Requests: make([]traces.Request, n)}, n: n, seen: map[string]*entrant{},
 		axes: []axis{{key: "chunk", values: make([][]string, len(rates)), starts: []int{0}}}}
 	best := 0
 	for i, rate := range rates {

@@ -41,7 +41,7 @@ func (s *Search) Contest(o configs.Options, cfg *configs.Config, trace *traces.T
 	case cfg.Arrivals.Scale != 1:
 		return nil, &input.Error{Key: "arrivals.scale", Value: fmt.Sprint(cfg.Arrivals.Scale), Expected: "1: the search sets the rate"}
 	}
-	c := &Contest{search: s, options: WithAdmission(o), trace: trace, asked: cfg.Arrivals.RatePerS, seen: map[string]*entrant{}}
+	c := &Contest{search: s, options: WithAdmission(o), trace: trace, n: len(trace.Requests), asked: cfg.Arrivals.RatePerS, seen: map[string]*entrant{}}
 	if cfg.Arrivals.Kind == traces.ArrivalsClosed {
 		c.users, c.asked = true, float64(cfg.Arrivals.Users)
 	}
@@ -49,18 +49,6 @@ func (s *Search) Contest(o configs.Options, cfg *configs.Config, trace *traces.T
 		c.axes = grid(o, cfg)
 	}
 	return c, nil
-}
-
-// Row finds the knobs of a configuration with which it holds the highest rate of requests within its targets, and measures what binds.
-func (s *Search) Row(ctx context.Context, o configs.Options, cfg *configs.Config, trace *traces.Trace) (*Row, error) {
-	c, err := s.Contest(o, cfg, trace)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.Compare(ctx); err != nil {
-		return nil, err
-	}
-	return c.Decide(ctx)
 }
 
 // Rate returns the highest rate of all candidates.
@@ -105,7 +93,7 @@ func rank(all []Candidate) {
 }
 
 // few returns the requests by which knobs are compared at first.
-func (c *Contest) few() int { return min(leastCoarse, len(c.trace.Requests)) }
+func (c *Contest) few() int { return min(leastCoarse, c.n) }
 
 // guess returns half the rate, or the number of users, at which a node of an arm serves a full queue; 0 where the arm serves nothing.
 func (c *Contest) guess(arm []int) float64 {
@@ -145,7 +133,7 @@ func (c *Contest) arm(arm []int, guess, least float64) Candidate {
 func (c *Contest) again(x Candidate) Candidate {
 	if !c.users {
 		stay := c.entrant(x.Point, x.Requests).best.E2E.Mean / 1e3
-		x.Requests = min(len(c.trace.Requests), max(x.Requests, int(stays*x.Rate*stay)/100*100))
+		x.Requests = min(c.n, max(x.Requests, int(stays*x.Rate*stay)/100*100))
 	}
 	x.Rate = c.climb(c.entrant(x.Point, x.Requests), x.Rate, coarse.rate/3)
 	return x
@@ -161,7 +149,7 @@ func (c *Contest) Decide(ctx context.Context) (*Row, error) {
 			return nil, err
 		}
 	}
-	e := c.entrant(best.Point, len(c.trace.Requests))
+	e := c.entrant(best.Point, c.n)
 	row, err := c.answer(e, best.Rate)
 	if err != nil {
 		return nil, err
@@ -192,7 +180,7 @@ func (c *Contest) valid() ([]int, error) {
 func (c *Contest) final() (best Candidate) {
 	for _, x := range finalists(c.axes, c.Candidates) {
 		isNear := x.Rate >= c.Rate()*(1-nearer)
-		x.Requests, x.inert = len(c.trace.Requests), map[move]float64{}
+		x.Requests, x.inert = c.n, map[move]float64{}
 		if best.Rate > 0 {
 			bar := c.entrant(best.Point, best.Requests).failed
 			alive := c.race(c.entrants([][]int{x.Point}, x.Requests), bar)

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"encoding/json"
 	"github.com/l3sim/l3sim/internal/deep"
 	"reflect"
@@ -9,7 +10,20 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/traces"
 )
+
+// Row compares knobs and decides, as the commands do.
+func (s *Search) Row(ctx context.Context, o configs.Options, cfg *configs.Config, trace *traces.Trace) (*Row, error) {
+	c, err := s.Contest(o, cfg, trace)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Compare(ctx); err != nil {
+		return nil, err
+	}
+	return c.Decide(ctx)
+}
 
 // small is a server that is searched in a second, with further settings.
 func small(t *testing.T, sets ...string) *Row {

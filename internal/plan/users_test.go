@@ -80,7 +80,7 @@ func TestTried(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		best, c := a.RatePerS, &Contest{search: s, trace: trace, ctx: t.Context()}
+		best, c := a.RatePerS, &Contest{search: s, trace: trace, n: len(trace.Requests), ctx: t.Context()}
 		want := []float64{c.rounded(best / 4), c.rounded(best / 2), c.rounded(best * 3 / 4), c.rounded(best * 9 / 10), best, a.next.RatePerS}
 		if got := rates(a); !reflect.DeepEqual(got, want) || a.next.Met || a.next.RatePerS > (1+precision)*best || a.Highest != best || a.Asked != nil {
 			t.Errorf("to %v: %v, want %v", precision, got, want)
