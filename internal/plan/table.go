@@ -22,16 +22,25 @@ var varying = []string{"model", "policy", "ranksets", "memory GiB", "prices", "u
 
 // table returns the rows as people read them.
 func (r *Report) table() *tables.Table {
-	t := &tables.Table{Columns: []string{"#", "system", "model", "gpu", "policy", "GPUs", "TP", "ranksets", "memory GiB", "prices", "users",
-		"requests/s", "attainment", "kW", "USD/Mtoken", "low-high", "TTFT p99", "TBT p99 ms", "limit", "binds"}}
+	t := &tables.Table{Columns: []string{
+		"#", "system", "model", "gpu", "policy",
+		"GPUs", "TP", "ranksets", "memory GiB", "prices", "users",
+		"requests/s", "attainment",
+		"kW", "USD/Mtoken", "low-high",
+		"TTFT p99", "TBT p99 ms", "limit", "binds",
+	}}
 	for i, x := range r.Rows {
 		limit := "-"
 		if len(x.Limit) > 0 {
 			limit = x.Limit[0].Name
 		}
-		t.Add(i+1, x.Called[0]+x.beyond().Sign(), x.Called[1], x.Called[2], x.Called[3], x.GPUs, x.TensorParallel, x.Ranksets, fmt.Sprintf("%.0f", x.MemoryGiB), x.Prices, x.Users,
-			x.rate(), fmt.Sprintf("%.2f%%", 100*x.Attainment), fmt.Sprintf("%.1f", x.Watts/1e3), fmt.Sprintf("%.2f", x.USD), fmt.Sprintf("%.2f-%.2f", x.USDLow, x.USDHigh),
-			fmt.Sprintf("%.0f", x.TTFT.P99), fmt.Sprintf("%.1f", x.TBT.P99), limit, x.binding())
+		t.Add(
+			i+1, x.Called[0]+x.beyond().Sign(), x.Called[1], x.Called[2], x.Called[3],
+			x.GPUs, x.TensorParallel, x.Ranksets, fmt.Sprintf("%.0f", x.MemoryGiB), x.Prices, x.Users,
+			x.rate(), fmt.Sprintf("%.2f%%", 100*x.Attainment),
+			fmt.Sprintf("%.1f", x.Watts/1e3), fmt.Sprintf("%.2f", x.USD), fmt.Sprintf("%.2f-%.2f", x.USDLow, x.USDHigh),
+			fmt.Sprintf("%.0f", x.TTFT.P99), fmt.Sprintf("%.1f", x.TBT.P99), limit, x.binding(),
+		)
 	}
 	return t
 }
