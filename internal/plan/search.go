@@ -157,6 +157,7 @@ func (c *Contest) Decide(ctx context.Context) (*Row, error) {
 	row.Sets = append([]string{}, settings(c.axes, best.Point)...)
 	row.describe(e.judge)
 	row.Binds = c.binds(row, best.Point)
+	c.seen = nil // other contests need the memory
 	return row, c.err
 }
 
