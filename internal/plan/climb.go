@@ -58,9 +58,10 @@ func (c *Contest) climb(e *entrant, from, precision float64) float64 {
 		switch {
 		case e.judge == nil:
 			return 0
-		case e.held > 0 && e.failed > 0 && !c.between(e.held, e.failed, precision):
-			return e.held
 		case e.held > 0 && e.failed > 0:
+			if !c.between(e.held, e.failed, precision) {
+				return e.held
+			}
 			rate = math.Sqrt(e.held * e.failed)
 		case met:
 			rate = c.above(rate, step)

@@ -33,7 +33,8 @@ const (
 
 // Contest returns the contest of the points of a configuration, which has not begun.
 func (s *Search) Contest(o configs.Options, cfg *configs.Config, trace *traces.Trace) (*Contest, error) {
-	switch kind := cfg.Arrivals.Kind; {
+	kind := cfg.Arrivals.Kind
+	switch {
 	case !cfg.SLO.Given():
 		return nil, &input.Error{Key: "--slo", Expected: "targets of latency, such as ttft=2s,tbt=100ms"}
 	case kind == traces.ArrivalsAtOnce:
@@ -41,9 +42,9 @@ func (s *Search) Contest(o configs.Options, cfg *configs.Config, trace *traces.T
 	case cfg.Arrivals.Scale != 1:
 		return nil, &input.Error{Key: "arrivals.scale", Value: fmt.Sprint(cfg.Arrivals.Scale), Expected: "1: the search sets the rate"}
 	}
-	c := &Contest{search: s, options: WithAdmission(o), trace: trace, n: len(trace.Requests), asked: cfg.Arrivals.RatePerS, seen: map[string]*entrant{}}
-	if cfg.Arrivals.Kind == traces.ArrivalsClosed {
-		c.users, c.asked = true, float64(cfg.Arrivals.Users)
+	c := &Contest{search: s, options: WithAdmission(o), trace: trace, n: len(trace.Requests), users: kind == traces.ArrivalsClosed, asked: cfg.Arrivals.RatePerS, seen: map[string]*entrant{}}
+	if c.users {
+		c.asked = float64(cfg.Arrivals.Users)
 	}
 	if s.Tune {
 		c.axes = grid(o, cfg)
