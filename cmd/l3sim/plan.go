@@ -45,7 +45,10 @@ type planner struct {
 
 // register adds the flags that both commands have, and returns all.
 func (p *planner) register(cmd *cobra.Command) *pflag.FlagSet {
-	node := []cli.KeyFlag{cli.Key("ranksets", "node.ranksets", "", "ranks of DIMMs on a memory channel"), cli.Key("memory", "node.memory_capacity", "", "memory of all DIMMs, such as 1TiB")}
+	node := []cli.KeyFlag{ // of the hardware that a service is planned on
+		cli.Key("ranksets", "node.ranksets", "", "ranks of DIMMs on a memory channel"),
+		cli.Key("memory", "node.memory_capacity", "", "memory of all DIMMs, such as 1TiB"),
+	}
 	p.config.Register(cmd, slices.Concat(cli.RunKeys, node, cli.LoadKeys)...)
 	flags := cmd.Flags()
 	flags.BoolVar(&p.JSON, "json", false, cli.JSONUsage)
