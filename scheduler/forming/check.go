@@ -69,8 +69,13 @@ func (s *State) CheckMemory() error {
 }
 
 // checkBothMemories returns an error where a memory has more units in use than its capacity, or
-// another number than its requests hold.
+// another number than its requests hold, or where a request waits behind one that came later.
 func (s *State) checkBothMemories() error {
+	for i, waiting := 1, s.Queue.list[s.Queue.head:]; i < len(waiting); i++ {
+		if first, then := waiting[i-1].Request, waiting[i].Request; first > then {
+			return fmt.Errorf("request %d waits behind %d, which came later", then, first)
+		}
+	}
 	gpus, host := int64(0), int64(0)
 	count := func(r memory.Reservation) {
 		if r.Host {

@@ -101,7 +101,7 @@ func (s *State) DropDecoding(at int) int32 {
 }
 
 // Drop takes the memory of a request that decoded, and returns the request to the head of
-// the queue. The tokens that it has emitted become part of its prompt.
+// the queue, or behind older ones that have lost their memory, too. The tokens that it has emitted become part of its prompt.
 func (s *State) Drop(d *scheduler.Decoding) {
 	s.Dealt = -1
 	r := &s.Requests[d.Request]
@@ -112,7 +112,12 @@ func (s *State) Drop(d *scheduler.Decoding) {
 	s.keepPrefix(d.Request, &s.Holds[d.Request], r.Input+tokens-1) // the last token has no key and value yet
 	s.Release(s.Holds[d.Request])
 	s.near.longest = max(s.near.longest, r.Input+tokens)
-	s.Queue.pushFront(Waiting{Request: d.Request, Prompt: r.Input + tokens, Emitted: tokens})
+	w := Waiting{Request: d.Request, Prompt: r.Input + tokens, Emitted: tokens}
+	if s.HostLedger != nil { // a request of the host may lose its memory after older ones of the GPUs have lost theirs
+		s.Queue.insert(w)
+	} else {
+		s.Queue.pushFront(w)
+	}
 	s.Preemptions++
 	s.gone = append(s.gone, scheduler.Preemption{Request: d.Request, Tokens: tokens})
 	s.Batch.Pauses = slices.DeleteFunc(s.Batch.Pauses, func(p scheduler.Pause) bool { return p.Request == d.Request })

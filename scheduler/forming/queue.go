@@ -89,6 +89,14 @@ func (q *queue) pushFront(w Waiting) {
 	q.Blocked = false
 }
 
+// insert returns a request that lost its memory to its place by arrival. None of those in front of it has memory.
+func (q *queue) insert(w Waiting) {
+	q.pushFront(w)
+	for i := q.head; i+1 < len(q.list) && q.list[i+1].Request < w.Request; i++ {
+		q.list[i], q.list[i+1] = q.list[i+1], q.list[i]
+	}
+}
+
 // Expire drops the requests that came before a time and whose prompts have not begun, the
 // oldest first, also those that the scheduler has not yet seen. One that has memory already frees it.
 func (s *State) Expire(before units.Duration, dropped func(request int32)) {

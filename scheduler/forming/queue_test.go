@@ -48,3 +48,30 @@ func TestQueueIsAList(t *testing.T) {
 		}
 	})
 }
+
+// TestLostMemoryKeepsOrder: requests of two memories lose them in any order. They wait in the order in which they came, before those
+// whose prompts never ran.
+func TestLostMemoryKeepsOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		running, waiting := rapid.IntRange(1, 8).Draw(t, "running"), rapid.IntRange(0, 5).Draw(t, "waiting")
+		q, lose := &queue{}, []int32(nil)
+		for i := range int32(running) {
+			lose = append(lose, i)
+		}
+		for i := range waiting {
+			q.add(Waiting{Request: int32(running + i)})
+		}
+		q.Blocked = true
+		for _, r := range rapid.Permutation(lose).Draw(t, "lose") {
+			q.insert(Waiting{Request: r})
+		}
+		for i, w := range q.list[q.head:] {
+			if w.Request != int32(i) {
+				t.Fatalf("place %d: request %d", i, w.Request)
+			}
+		}
+		if q.Len() != running+waiting || q.Blocked {
+			t.Fatalf("%d wait, blocked %v", q.Len(), q.Blocked)
+		}
+	})
+}
