@@ -57,6 +57,7 @@ type Former struct {
 	turns  turns
 	shut   refusedBy       // the request that the GPUs refused memory, until it may ask again
 	gpus   scheduler.Batch // scratch: a batch whose time is computed
+	trial  trial           // scratch, too
 	watch  watch
 }
 
@@ -91,7 +92,7 @@ var open = refusedBy{request: nobody}
 func New(costs Costs, maxDelay float64) *Former {
 	return &Former{
 		costs: costs, maxDelay: maxDelay, shut: open, swaps: swapState{full: -1}, turns: turns{request: nobody},
-		gpus: scheduler.Batch{Sub: make([]scheduler.SubBatch, 1)},
+		gpus: scheduler.Batch{Sub: make([]scheduler.SubBatch, 1)}, trial: newTrial(),
 	}
 }
 

@@ -260,3 +260,27 @@ func TestSwapsNeedNoForecast(t *testing.T) {
 		t.Errorf("%d swap in", len(s.Host.SwapIns))
 	}
 }
+
+// TestSwapsWaitForNoPrompt: prompts made the latest iteration 300 ps long; a step of the GPUs' request takes 100. A swap in that needs 101
+// more does not take part in the next iteration, which would wait for it. GPUs without requests have nothing else to do.
+func TestSwapsWaitForNoPrompt(t *testing.T) {
+	for _, c := range []struct {
+		onGPUs     int
+		took, left units.Duration
+		arrives    bool
+	}{{1, 300, 100, true}, {1, 300, 101, false}, {1, 80, 100, false}, {0, 300, 300, true}, {0, 300, 301, false}} {
+		s := hosting(2, lines{}, 0, 20)
+		o := New(stub{}, 0)
+		o.s, o.swaps.took, s.Batch.Step = &s.State, c.took, 0
+		s.Release(s.Holds[0])
+		s.Decoding = s.Decoding[:1]
+		o.startSwaps()
+		if s.Decoding = s.Decoding[:c.onGPUs]; len(s.Host.SwapIns) != 1 {
+			t.Fatal("nobody swaps in")
+		}
+		s.Host.SwapIns[0].Left = c.left
+		if o.swapIn(); (len(s.Host.SwapIns) == 0) != c.arrives {
+			t.Errorf("%+v: %d swap in", c, len(s.Host.SwapIns))
+		}
+	}
+}

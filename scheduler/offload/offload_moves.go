@@ -18,12 +18,26 @@ func (o *Former) swapIn() {
 	if o.swaps.leaving == 0 {
 		o.startSwaps()
 	}
+	if len(s.Host.SwapIns) == 0 {
+		return
+	}
 	s.Batch.Step++ // requests are entered for the step to come
-	for len(s.Host.SwapIns) > 0 && s.Host.SwapIns[0].Left <= o.swaps.took {
+	within := o.nextTakes()
+	for len(s.Host.SwapIns) > 0 && s.Host.SwapIns[0].Left <= within {
 		s.Batch.Moves.Up.Wait = max(s.Host.SwapIns[0].Left, 0)
 		o.arrive()
 	}
 	s.Batch.Step--
+}
+
+// nextTakes returns how long a swap in may take to end within the iteration to come: as long as the latest one, but no longer
+// than a step of the GPUs' requests. Prompts may have made the latest one longer, and a step would wait for the swap in.
+func (o *Former) nextTakes() units.Duration {
+	if len(o.s.Decoding) == 0 {
+		return o.swaps.took
+	}
+	o.trial.set(o.s, o.s.Decoding)
+	return min(o.swaps.took, o.costs.Iteration(&o.trial.batch))
 }
 
 // startSwaps starts to swap requests in. As in vLLM (BlockSpaceManager.can_swap_in), a request needs memory for its present length

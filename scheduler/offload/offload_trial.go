@@ -1,0 +1,21 @@
+package offload
+
+import (
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+)
+
+// trial is an iteration of the GPUs' requests alone whose time is computed.
+type trial struct {
+	batch scheduler.Batch
+}
+
+// newTrial returns a trial of one sub-batch.
+func newTrial() trial { return trial{batch: scheduler.Batch{Sub: make([]scheduler.SubBatch, 1)}} }
+
+// set has requests decode in the iteration, and no prompt.
+func (t *trial) set(s *forming.State, decoding []scheduler.Decoding) {
+	sub := &t.batch.Sub[0]
+	t.batch.Step, sub.Verified = s.Batch.Step, s.Batch.Sub[0].Verified
+	sub.Decode, sub.Prefill = append(sub.Decode[:0], decoding...), nil
+}
