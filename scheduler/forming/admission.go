@@ -101,9 +101,10 @@ func (s *State) hasWindow(w *Waiting, window, batched int) bool {
 }
 
 // Seated says whether all seats are taken: MaxNumSeqs requests run, or are not known to have ended.
-func (s *State) Seated() bool {
-	return s.Batching.MaxNumSeqs > 0 && s.running()+len(s.during.ended) >= s.Batching.MaxNumSeqs
-}
+func (s *State) Seated() bool { return s.Batching.MaxNumSeqs > 0 && s.Seats() <= 0 }
+
+// Seats returns how many more requests may run than do, where MaxNumSeqs bounds them.
+func (s *State) Seats() int { return s.Batching.MaxNumSeqs - s.running() - len(s.during.ended) }
 
 // running returns the number of requests that decode, swap in or prefill.
 func (s *State) running() int {

@@ -56,6 +56,9 @@ func (q *queue) Len() int { return len(q.list) - q.head }
 // First returns the head of a queue that is not empty.
 func (q *queue) First() *Waiting { return &q.list[q.head] }
 
+// At returns the request that has i others in front of it.
+func (q *queue) At(i int) *Waiting { return &q.list[q.head+i] }
+
 // Asks says whether a request waits that may find memory.
 func (q *queue) Asks() bool { return q.head < len(q.list) && !q.Blocked }
 

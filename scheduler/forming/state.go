@@ -318,6 +318,15 @@ func (s *State) Learn(output int) {
 	s.near.forecast.Ended(output)
 }
 
+// LikelyOutput estimates the output length of a request from those that ended, and from running, the tokens that those have emitted
+// that run. Where admission reserves memory for final lengths, it knows them.
+func (s *State) LikelyOutput(request int32, running int) float64 {
+	if s.Memory.Admission == scheduler.AdmitFinal {
+		return float64(s.Requests[request].Output)
+	}
+	return s.outputs.Likely(running)
+}
+
 // ledgerOf returns the memory that a reservation is of.
 func (s *State) ledgerOf(r *memory.Reservation) *memory.Ledger {
 	if r.Near {

@@ -134,7 +134,7 @@ func TestForecastIsTheProductLimit(t *testing.T) {
 	})
 }
 
-// TestMeanOutput: the mean output length by hand, 20 tokens at most.
+// TestMeanOutput: the mean output length by hand, 20 tokens at most. Before any has ended the likely one is as if those that run were one that ends.
 func TestMeanOutput(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -156,6 +156,13 @@ func TestMeanOutput(t *testing.T) {
 		}
 		if got := f.Mean(c.running); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+		likely := c.want
+		if c.ended == nil {
+			likely = float64(c.running)
+		}
+		if got := f.Likely(c.running); math.Abs(got-likely) > 1e-12 {
+			t.Errorf("%s: likely %v, want %v", c.name, got, likely)
 		}
 	}
 }

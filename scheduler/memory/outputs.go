@@ -47,3 +47,8 @@ func (o *Outputs) Mean(running int) float64 {
 	}
 	return min(float64(o.most), float64(running+o.sum)/float64(len(o.lengths)))
 }
+
+// Likely is Mean, but that before any request has ended it is the tokens of those that run, as if these were one that ends now.
+func (o *Outputs) Likely(running int) float64 {
+	return min(float64(o.most), float64(running+o.sum)/float64(max(1, len(o.lengths))))
+}

@@ -2,6 +2,6 @@
 // the host, where its CPUs compute their attention beside the GPUs' work (NEO: Jiang et al., MLSys 2025; FastDecode: He and
 // Zhai, 2024).
 //
-// Read offload.go: Former.Form is one iteration. offload_help.go chooses the host's requests that take part, offload_memory.go who
-// goes to which memory, offload_moves.go swaps requests between them, offload_check.go bounds waits. What is asked of the hardware is in Costs.
+// Read offload.go: Former.Form is one iteration. offload_help.go chooses the host's requests that take part, offload_memory.go and
+// offload_pays.go who goes to which memory, offload_moves.go swaps requests between them, offload_check.go bounds waits. What is asked of the hardware is in Costs.
 package offload

@@ -8,7 +8,7 @@ import (
 
 // admit reserves memory for the queue's head. The GPUs come first, unless an older
 // request on the host waits for their memory. Else the host takes it, where the CPUs can
-// attend for it too. A prompt for the host runs in this iteration, beside the GPUs' prompts,
+// attend for it too, and that spares the GPUs time. A prompt for the host runs in this iteration, beside the GPUs' prompts,
 // or is not admitted: held for the next iteration, it would delay prompts that the GPUs take
 // then.
 func (o *Former) admit(w *forming.Waiting) bool {
@@ -32,7 +32,7 @@ func (o *Former) admit(w *forming.Waiting) bool {
 		q.Blocked = false
 		return false
 	}
-	if s.Host.Busy = onGPUs && !o.hides(w.Prompt); s.Host.Busy {
+	if s.Host.Busy = onGPUs && !(o.hides(w.Prompt) && o.pays(w, tokens)); s.Host.Busy {
 		return false
 	}
 	if s.Reserve(w, true) {

@@ -7,7 +7,8 @@ import (
 
 // trial is an iteration of the GPUs' requests alone whose time is computed.
 type trial struct {
-	batch scheduler.Batch
+	batch  scheduler.Batch
+	chunks []scheduler.Chunk // scratch for its prompts
 }
 
 // newTrial returns a trial of one sub-batch.
