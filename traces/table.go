@@ -202,7 +202,10 @@ func ParseColumns(text string) (Columns, error) {
 	var c Columns
 	block := ""
 	for _, part := range strings.Split(text, ",") {
-		key, name, _ := strings.Cut(part, "=")
+		key, name, pair := strings.Cut(part, "=")
+		if !pair {
+			return Columns{}, &input.Error{Value: strconv.Quote(part), Expected: "KEY=NAME, such as input=prompt_tokens,output=answer_tokens; keys are " + strings.Join(columnKeys, ", ")}
+		}
 		places := map[string]*string{"arrival": &c.Arrival, "input": &c.Input, "output": &c.Output, "unit": &c.Unit, "session": &c.Session, "block": &block}
 		to := places[key]
 		if to == nil {
