@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim"
 )
 
-// TestZeroValues: no method of an exported type panics on a value that no function returned: what returns no error returns nothing or zero.
+// TestZeroValues: no method of an exported type panics on a value that no function returned, nor of a nil pointer: what returns no error returns nothing or zero.
 func TestZeroValues(t *testing.T) {
 	for _, of := range []reflect.Type{
 		reflect.TypeFor[l3sim.Access](), reflect.TypeFor[l3sim.Config](), reflect.TypeFor[l3sim.DRAM](), reflect.TypeFor[l3sim.DRAMStats](),
@@ -23,6 +23,12 @@ func TestZeroValues(t *testing.T) {
 			for _, number := range []int{0, 5, -1} {
 				if panicked := callOfNothing(reflect.New(of).Method(i), number); panicked != nil {
 					t.Errorf("%v.%s of %d: %v", of, reflect.PointerTo(of).Method(i).Name, number, panicked)
+				}
+				if of == reflect.TypeFor[l3sim.Config]() || reflect.PointerTo(of).Method(i).Name == "Add" {
+					continue // of nil: a configuration is its fields, which nil does not have; nothing can be added to nil
+				}
+				if panicked := callOfNothing(reflect.Zero(reflect.PointerTo(of)).Method(i), number); panicked != nil {
+					t.Errorf("%v.%s of %d, a nil pointer: %v", of, reflect.PointerTo(of).Method(i).Name, number, panicked)
 				}
 			}
 		}

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -124,13 +125,22 @@ func (ld *Loader) readDefaults() (*layer, error) {
 type Schema = schema.Schema
 
 // Policies returns the policies that a configuration may name.
-func (ld *Loader) Policies() *policy.List { return ld.policies }
+func (ld *Loader) Policies() *policy.List {
+	ld = cmp.Or(ld, &Loader{})
+	return ld.policies
+}
 
 // Keys returns the description of a Config's keys.
-func (ld *Loader) Keys() *Schema { return ld.keys }
+func (ld *Loader) Keys() *Schema {
+	ld = cmp.Or(ld, &Loader{})
+	return ld.keys
+}
 
 // Systems returns the systems that a configuration may name, in order.
-func (ld *Loader) Systems() []System { return slices.Clone(ld.systems) }
+func (ld *Loader) Systems() []System {
+	ld = cmp.Or(ld, &Loader{})
+	return slices.Clone(ld.systems)
+}
 
 // names returns the names of the systems.
 func (ld *Loader) names() []string {

@@ -39,6 +39,7 @@ const (
 // Error returns "FILE:LINE: KEY = VALUE: expected EXPECTED; did you mean NEAREST?"
 // with the absent parts left out, and long ones without their middle.
 func (e *Error) Error() string {
+	e = cmp.Or(e, &Error{})
 	var b strings.Builder
 	switch file := Shorten(e.File, maxOurs); {
 	case file != "" && e.Line > 0:
@@ -75,7 +76,10 @@ func (e *Error) Error() string {
 }
 
 // Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error {
+	e = cmp.Or(e, &Error{})
+	return e.Err
+}
 
 // Edit returns a copy of an *Error with a change, and any other error as it is: a caller
 // knows the file, the line or the full key that what it called did not.

@@ -1,6 +1,9 @@
 package results
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Limits says which limits of real servers a design exceeds. Tables for people have Sign behind its name, and Legend below.
 type Limits struct {
@@ -17,6 +20,7 @@ const (
 
 // Limits returns the limits that a run's design exceeds.
 func (s *Summary) Limits() Limits {
+	s = cmp.Or(s, &Summary{})
 	return Limits{Boards: s.BeyondBoards, Slot: s.EnergyReport.DIMM > s.EnergyReport.DIMMLimit}
 }
 

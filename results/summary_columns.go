@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	_ "embed"
 	"reflect"
 	"strings"
@@ -83,6 +84,7 @@ func MetricNames() []string { return list.Map(Metrics(), func(m Metric) string {
 
 // MetricValues returns the values of Metrics: numbers and truth values.
 func (s *Summary) MetricValues() []any {
+	s = cmp.Or(s, &Summary{})
 	return list.Map(Metrics(), func(m Metric) any {
 		switch f := m.key.Get(s); {
 		case f.CanInt():

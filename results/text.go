@@ -303,6 +303,7 @@ func TimeText(ms float64) string {
 
 // Warnings are sentences on what makes a number doubtful.
 func (s *Summary) Warnings() []string {
+	s = cmp.Or(s, &Summary{})
 	var all []string
 	if n := s.RejectedRequests - s.TooLongRequests; n > 0 {
 		all = append(all, fmt.Sprintf("%s of %s requests fit no empty memory and were rejected", count(n), count(s.Trace.Requests)))

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/l3sim/l3sim/energy"
@@ -82,6 +83,7 @@ func (b *bin) row(at, seconds, replicas, devices, idle float64) []any {
 // Gaps returns a table of the times between tokens: each percentile of the gaps that end in each
 // quarter of the run. It needs Options.Iterations.
 func (r *Result) Gaps() *tables.Table {
+	r = cmp.Or(r, &Result{})
 	var parts [4]results.Distribution
 	width := r.end/units.Duration(len(parts)) + 1
 	for _, g := range r.gaps {
@@ -100,6 +102,7 @@ func (r *Result) Gaps() *tables.Table {
 // FirstTokens returns a table of the times to the first token and of queueing, a row for each
 // request that was served.
 func (r *Result) FirstTokens() *tables.Table {
+	r = cmp.Or(r, &Result{})
 	t := &tables.Table{Name: "run", Columns: []string{"ttft_ms", "queue_ms"}}
 	for i := range r.Requests {
 		if q := &r.Requests[i]; !q.Rejected() {

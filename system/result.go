@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/l3sim/l3sim/configs"
@@ -30,7 +31,10 @@ type Result struct {
 }
 
 // Batch returns the requests that decode in an iteration.
-func (r *Result) Batch() results.Batch { return r.batch }
+func (r *Result) Batch() results.Batch {
+	r = cmp.Or(r, &Result{})
+	return r.batch
+}
 
 // betweenTokens is the times between tokens of a run.
 type betweenTokens struct {

@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -126,6 +127,7 @@ type Arrivals struct {
 
 // Described returns the arrivals of a trace, which its times say where nothing else does.
 func (t *Trace) Described() Arrivals {
+	t = cmp.Or(t, &Trace{})
 	a := t.Arrivals
 	switch span := t.span(); {
 	case a.Kind != "":
@@ -140,12 +142,14 @@ func (t *Trace) Described() Arrivals {
 // Waits says whether requests come when others have been served: turns of conversations that wait
 // for one another, where the times of the file are used.
 func (t *Trace) Waits() bool {
+	t = cmp.Or(t, &Trace{})
 	return t.Described().Kind == ArrivalsTrace && slices.ContainsFunc(t.Requests, func(r Request) bool { return r.Turn != nil && r.Turn.Waits })
 }
 
 // Turns returns, of each turn of a conversation that another waits for, the place of that one, by
 // its own place in the trace. A turn whose predecessor is not in the trace does not wait.
 func (t *Trace) Turns() map[int32]int32 {
+	t = cmp.Or(t, &Trace{})
 	type turn struct{ session, number int }
 	place := map[turn]int32{}
 	for i, r := range t.Requests {
@@ -207,6 +211,7 @@ func (t *Trace) Cut(spec ArrivalSpec) (*Trace, error) {
 // Repeated returns a trace of n requests: those of t again and again, each time behind the last,
 // after the mean gap where they have times. Those of an empty trace are none.
 func (t *Trace) Repeated(n int) *Trace {
+	t = cmp.Or(t, &Trace{})
 	if len(t.Requests) == 0 {
 		n = 0
 	}

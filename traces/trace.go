@@ -142,7 +142,10 @@ type Trace struct {
 }
 
 // HashBlock returns the tokens of a block that a request's hash names.
-func (t *Trace) HashBlock() int { return cmp.Or(t.HashTokens, BlockTokens) }
+func (t *Trace) HashBlock() int {
+	t = cmp.Or(t, &Trace{})
+	return cmp.Or(t.HashTokens, BlockTokens)
+}
 
 // normalize sorts the requests by arrival, those of one time in their order, numbers them, and
 // numbers conversations and their turns in that order. A conversation of one request is none.
@@ -179,6 +182,7 @@ func (t *Trace) normalize() {
 // AtOnce returns the trace with all arrivals at time 0: a queue that is full
 // from the start, which measures throughput.
 func (t *Trace) AtOnce() *Trace {
+	t = cmp.Or(t, &Trace{})
 	requests := slices.Clone(t.Requests)
 	for i := range requests {
 		requests[i].Arrival = 0
@@ -197,6 +201,7 @@ func Equal(name string, n, input, output int) *Trace {
 
 // OutputTokens returns the number of tokens that all requests generate.
 func (t *Trace) OutputTokens() int64 {
+	t = cmp.Or(t, &Trace{})
 	sum := int64(0)
 	for _, r := range t.Requests {
 		sum += int64(r.Output)
@@ -216,6 +221,7 @@ type Moments struct {
 
 // Moments returns the trace's moments; all zero where it is empty.
 func (t *Trace) Moments() Moments {
+	t = cmp.Or(t, &Trace{})
 	m := Moments{Requests: len(t.Requests)}
 	if m.Requests == 0 {
 		return m

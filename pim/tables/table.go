@@ -227,7 +227,7 @@ func (t *KernelTable) Alone(context int) int64 {
 }
 
 // nothing reports whether a head of that many tokens takes nothing: it has none, or the table is of no heads.
-func (t *KernelTable) nothing(tokens int) bool { return tokens < 1 || t.block == 0 }
+func (t *KernelTable) nothing(tokens int) bool { return t == nil || tokens < 1 || t.block == 0 }
 
 // InSequence returns the clocks that one more head adds to a long sequence of equal
 // heads: the read-out of one overlaps the next one's append and activation.
@@ -313,12 +313,20 @@ func (t *KernelTable) Activity(context int) machine.Activity {
 // WithRefresh returns the clocks that computing for clocks takes in the long run with refresh: a REF every tREFI, in which
 // the rank stands still for tRFC. The manager issues REFs where all banks are closed anyway, so that they cost nothing else.
 func (t *KernelTable) WithRefresh(clocks int64) int64 {
+	if t == nil {
+		return clocks
+	}
 	computing := max(1, t.refreshInterval-t.refreshCycle)
 	return clocks + (clocks*t.refreshCycle+computing-1)/computing
 }
 
 // RowTokens returns the tokens of one allocation unit.
-func (t *KernelTable) RowTokens() int { return t.geometry.RowTokens }
+func (t *KernelTable) RowTokens() int {
+	if t == nil {
+		return 0
+	}
+	return t.geometry.RowTokens
+}
 
 // fillScattered measures what a further row adds to a head whose tokens lie in more rows than they
 // fill: a switch for its keys and one for its values. Where the rank's bus is the bottleneck, a

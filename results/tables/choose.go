@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -15,6 +16,7 @@ var (
 
 // Headline returns those of Headlines that t has and that say something of its runs.
 func (t *Table) Headline() []string {
+	t = cmp.Or(t, &Table{})
 	stalls := false
 	for _, name := range []string{"stall_count", "preemptions"} {
 		if i := slices.Index(t.Columns, name); i >= 0 {

@@ -29,7 +29,10 @@ func (t *Table) Group(rows []int, columns ...int) [][]int {
 }
 
 // All returns the indices of all rows, for Group.
-func (t *Table) All() []int { return indices(len(t.Rows)) }
+func (t *Table) All() []int {
+	t = cmp.Or(t, &Table{})
+	return indices(len(t.Rows))
+}
 
 func indices(n int) []int {
 	all := make([]int, n)

@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,6 +53,7 @@ func (t *Table) numbers(rows []int, column int) (values []float64) {
 // column y. The columns left of both tell rows apart; all others are left out. A cell without a row is
 // empty; if several rows have the same cell, the last counts. Without such columns it is empty.
 func (t *Table) Wide(x, y int) *Table {
+	t = cmp.Or(t, &Table{})
 	left := min(x, y)
 	if left < 0 || max(x, y) >= len(t.Columns) {
 		return &Table{Name: t.Name}

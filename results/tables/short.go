@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ const longestName = 32 // letters, for which figures and tables have room
 // ShortPoints returns a name for each point that fits into a figure: its own, without the parts "key=value" that all points
 // have or whose key is said elsewhere. Where that is too long, it is "#" and the point's number.
 func (t *Table) ShortPoints(said ...string) map[Value]Value {
+	t = cmp.Or(t, &Table{})
 	point := slices.Index(t.Columns, PointColumn)
 	if point < 0 {
 		return nil

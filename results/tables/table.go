@@ -41,6 +41,7 @@ type Table struct {
 
 // Kind returns what a column holds: as Kinds or its name says, else what all its cells are.
 func (t *Table) Kind(column int) Kind {
+	t = cmp.Or(t, &Table{})
 	if column < 0 || column >= len(t.Columns) {
 		return ""
 	}
@@ -102,6 +103,7 @@ func (t *Table) Float(row int, column string) (float64, bool) { return t.Value(r
 
 // Varies says that a column has several values.
 func (t *Table) Varies(column int) bool {
+	t = cmp.Or(t, &Table{})
 	return slices.ContainsFunc(t.Rows, func(row []Value) bool { return row[column] != t.Rows[0][column] })
 }
 
@@ -174,6 +176,7 @@ func NameForms(column string) []string {
 // than a result: those that stand between PointColumn and StatusColumn. A table
 // without these columns has no key columns.
 func (t *Table) IsConfig() []bool {
+	t = cmp.Or(t, &Table{})
 	is := make([]bool, len(t.Columns))
 	point, status := slices.Index(t.Columns, PointColumn), slices.Index(t.Columns, StatusColumn)
 	for i := range is {
@@ -184,6 +187,7 @@ func (t *Table) IsConfig() []bool {
 
 // Number returns a cell as a number, false where it is not a number.
 func (t *Table) Number(row, column int) (float64, bool) {
+	t = cmp.Or(t, &Table{})
 	if row < 0 || row >= len(t.Rows) || column < 0 || column >= len(t.Rows[row]) {
 		return 0, false
 	}
@@ -192,6 +196,7 @@ func (t *Table) Number(row, column int) (float64, bool) {
 
 // Select returns a table of the given columns.
 func (t *Table) Select(columns []int) *Table {
+	t = cmp.Or(t, &Table{})
 	out := &Table{Name: t.Name, Columns: list.Map(columns, func(c int) string { return t.Columns[c] }), Kinds: t.Kinds}
 	for _, row := range t.Rows {
 		out.Rows = append(out.Rows, list.Map(columns, func(c int) Value { return row[c] }))
@@ -202,6 +207,7 @@ func (t *Table) Select(columns []int) *Table {
 // Marked is Select for people: the first cell of a run that exceeds limits of real servers has signs, which legend explains; it is
 // "" where there is no such run.
 func (t *Table) Marked(columns []int) (out *Table, legend string) {
+	t = cmp.Or(t, &Table{})
 	out = t.Select(columns)
 	var beyond results.Limits
 	for r := range t.Rows {

@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"cmp"
 	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
@@ -56,6 +57,7 @@ var (
 
 // Derive returns what a node of the system consists of.
 func (s *System) Derive(cfg *configs.Config) *flow.Hardware {
+	s = cmp.Or(s, &System{})
 	h := &flow.Hardware{Config: cfg, KV: s.KV, GPUShare: s.gpuShare(cfg)}
 	if s.budget != nil {
 		h.KVBudget = s.budget(cfg)
@@ -64,7 +66,10 @@ func (s *System) Derive(cfg *configs.Config) *flow.Hardware {
 }
 
 // Policies returns the policies of package policy that the system takes, values of policy.name.
-func (s *System) Policies() []string { return policies.Builtin().At(s.Home) }
+func (s *System) Policies() []string {
+	s = cmp.Or(s, &System{})
+	return policies.Builtin().At(s.Home)
+}
 
 // gpuShare returns the share of the GPUs' memory that the system's own hardware leaves for data.
 func (s *System) gpuShare(cfg *configs.Config) float64 {
