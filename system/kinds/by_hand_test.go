@@ -168,3 +168,41 @@ func TestPromptsOnRankPIM(t *testing.T) {
 		t.Errorf("decoding takes the ranks %v, by hand %v", got, want)
 	}
 }
+
+// TestJoinsByHand: where requests decode on ranks, the GPUs lose 5 µs in each of the 32 layers until a block's transfers
+// have come: in the costs of an iteration, in what the policy predicts and in the samples that a learned predictor takes.
+// A sub-batch of prompts alone loses nothing. Meanwhile the GPU draws what it draws without work.
+func TestJoinsByHand(t *testing.T) {
+	of := func(join string) *rig {
+		return rigOf(t, "run.model=llama-2-7b", "model.tensor_parallel=1", "pcie.join="+join)
+	}
+	n := of("5us")
+	e, free := n.l3(), of("0s").l3()
+	b := &scheduler.Batch{Step: 1, Sub: []scheduler.SubBatch{*decoding(3, 400), {Prefill: []scheduler.Chunk{{Tokens: 256, Last: true}}}}}
+	for i, each := range []units.Duration{5 * units.Microsecond, 0} {
+		var with, without scheduler.Sample
+		with.Set(&b.Sub[i], b.Step, 0)
+		without.Set(&b.Sub[i], b.Step, 0)
+		e.measure(&with, b, i, 0)
+		free.measure(&without, b, i, 0)
+		if got := with.FC - without.FC; got != 32*each || with.FC <= 32*each {
+			t.Errorf("sub-batch %d: a sample has %v more, by hand 32 times %v", i, got, each)
+		}
+		if got := e.GPU(&b.Sub[i], b.Step) - free.GPU(&b.Sub[i], b.Step); got != 32*each {
+			t.Errorf("sub-batch %d: predicted are %v more, by hand 32 times %v", i, got, each)
+		}
+	}
+	costs, none := newIterationCosts(2, 8), newIterationCosts(2, 8)
+	e.fill(&costs, b)
+	free.fill(&none, b)
+	idle := float64(n.cfg.GPU.Power.ActiveIdle)
+	for i, each := range []units.Duration{5 * units.Microsecond, 0} {
+		got, want := &costs.sub[i], &none.sub[i]
+		if got.entry != want.entry || got.block-want.block != each || got.exit-want.exit != each {
+			t.Errorf("sub-batch %d: %v, %v and %v, without joins %v, %v and %v", i, got.entry, got.block, got.exit, want.entry, want.block, want.exit)
+		}
+		if joules := got.use.Joules.Decode - want.use.Joules.Decode; math.Abs(joules-idle*(32*each).Seconds()) > 1e-9*idle {
+			t.Errorf("sub-batch %d: %v J more, by hand %v W for 32 times %v", i, joules, idle, each)
+		}
+	}
+}
