@@ -164,3 +164,30 @@ func TestSharesOfAProfileByHand(t *testing.T) {
 		}
 	}
 }
+
+// TestShareRisesWithinABlock: 8 tokens are at home in steps of 15 to 18 tokens, of which a step attends to 1/4, from one of 17 on to 3/4. After the
+// step of 16 tokens no block leaves the window of 10 in blocks of 4, but 4 tokens more are attended to, and go home as copies behind the 2 there.
+func TestShareRisesWithinABlock(t *testing.T) {
+	p := &policy.Profile{Model: policy.ProfileModel{Layers: 1, KVHeads: 1}, Measured: policy.ProfileMeasured{Prompt: 12, Last: 30, Contexts: []int{13, 17}},
+		Heads: []policy.ProfileHead{{Share: []float64{0.25, 0.75}}}}
+	for _, keepAll := range []bool{false, true} {
+		k := newKeys("hgca")
+		k.Window, k.Block, k.KeepAll = 10, 4, keepAll
+		c := hgca.Costs(&policy.Use{Keys: *keysOf[HGCASpec](k), Shape: policy.Shape{Layers: 1, QueryHeads: 1, KVHeads: 1, Dim: 8, ElementBits: 16}, Profile: p})
+		for context, want := range map[int][2]int{15: {2, 0}, 16: {2, 4}, 17: {6, 0}} {
+			s := c.Decode([]policy.Request{{Prompt: 12, Context: context}}, 0)
+			if far := s.Attend[1].Tokens[0]; far != want[0] {
+				t.Errorf("%d tokens: attends to %d at home, by hand %d", context, far, want[0])
+			}
+			if want[1] == 0 {
+				if len(s.Leave) > 0 {
+					t.Errorf("%d tokens: %+v leave", context, s.Leave)
+				}
+				continue
+			}
+			if len(s.Leave) != 1 || s.Leave[0].Tokens[0] != want[1] || s.Leave[0].From[0] != want[0] || s.Leave[0].Heads != 1 || s.Leave[0].Copies != keepAll {
+				t.Errorf("%d tokens: %+v leave, by hand %d behind %d", context, s.Leave, want[1], want[0])
+			}
+		}
+	}
+}
