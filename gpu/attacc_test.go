@@ -253,6 +253,7 @@ func TestAttAccPrompts(t *testing.T) {
 		{"two waves", [][2]int{a, z, z, z, z, z, z, z, z, z, z}, long + short},
 		{"two waves, the long one last", [][2]int{z, z, z, z, z, z, z, z, z, a}, short + long},
 		{"nothing", [][2]int{{0, 100}}, 0},
+		{"nothing in a wave", [][2]int{a, {0, 100}, a, {-1, 0}, z}, long},
 	} {
 		if got := sum(x.chunks...); !near(got, x.want) {
 			t.Errorf("%s: %g s, want %g", x.name, got, x.want)
