@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/l3sim/l3sim/input"
@@ -58,5 +59,41 @@ func TestEdgesOfKeys(t *testing.T) {
 		if faults := input.Faults(&s); len(faults) != 1 || faults[0].Key != key {
 			t.Errorf("%s: %v", key, faults)
 		}
+	}
+}
+
+// TestNamesOfKeys: a key of names takes each of its names, and neither another one nor none.
+func TestNamesOfKeys(t *testing.T) {
+	comm := CommSpec{Balance: BalanceLeastLoaded, HeadRotation: RotateRequests, Stripe: StripeNone}
+	memory := MemorySpec{Admission: AdmitFinal, MaxTokens: 1, Spare: SpareOff}
+	cache := CacheSpec{Block: 512, PrefixAttention: PrefixOnGPU, Placement: PlaceByPrefix}
+	predictor := PredictorSpec{Kind: PredictExact, WarmUp: 1, RefitEvery: 1, Window: 4, Trees: 1, MaxDepth: 1, MinLeaf: 1}
+	serving := ServingSpec{Router: RouteRoundRobin, BeyondContext: BeyondRefuse}
+	for _, k := range []struct {
+		key   string
+		of    input.Checked
+		value *string
+		names []string
+	}{
+		{"balance", &comm, &comm.Balance, []string{BalanceRandom, BalanceRoundRobin, BalanceLeastLoaded, BalanceSplit}},
+		{"head_rotation", &comm, &comm.HeadRotation, []string{RotateRequests, RotateNone}},
+		{"stripe", &comm, &comm.Stripe, []string{StripeNone, StripeChannels, StripeRanksets}},
+		{"admission", &memory, &memory.Admission, []string{AdmitFinal, AdmitCurrent, AdmitMax}},
+		{"spare", &memory, &memory.Spare, []string{SpareOff, SpareDecode}},
+		{"prefix_attention", &cache, &cache.PrefixAttention, []string{PrefixOnGPU, PrefixOnDIMM}},
+		{"placement", &cache, &cache.Placement, []string{PlaceByPrefix, PlaceForBalance}},
+		{"kind", &predictor, &predictor.Kind, []string{PredictExact, PredictLearned}},
+		{"router", &serving, &serving.Router, []string{RouteRoundRobin, RouteLeastKV, RouteLeastOutstanding, RoutePrefixAffinity}},
+		{"beyond_context", &serving, &serving.BeyondContext, []string{BeyondRefuse, BeyondWarn, BeyondClip, BeyondIgnore}},
+	} {
+		before := *k.value
+		for _, name := range append(k.names, "", "other") {
+			*k.value = name
+			wrong := slices.ContainsFunc(input.Faults(k.of), func(e *input.Error) bool { return e.Key == k.key })
+			if want := name == "" || name == "other"; wrong != want {
+				t.Errorf("%s = %q is wrong: %t, want %t", k.key, name, wrong, want)
+			}
+		}
+		*k.value = before
 	}
 }
