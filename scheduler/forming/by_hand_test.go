@@ -397,3 +397,31 @@ func TestDealByHand(t *testing.T) {
 		}
 	}
 }
+
+// TestPromptsEndFreesMemory: a request holds 10 units while its prompt is prefilled and a window of 2 after it, of 15. The next one does not fit
+// beside the prompt, and does in the iteration after it, though no request has ended. Where the window is as long as the prompt, it waits until one ends.
+func TestPromptsEndFreesMemory(t *testing.T) {
+	for window, steps := range map[int]int{2: 1, 5: 1, 6: 5, 10: 5} {
+		s := byHand(scheduler.AdmitFinal, false)
+		s.former = FormerOf(scheduler.PolicyPrefillFirst, nil)
+		s.Ledger = memory.NewLedger(memory.LedgerSpec{
+			Ranksets: 1, Layers: 1, Capacity: 15, UnitTokens: 1, UnitBytes: 1,
+			Classes: []memory.HeadClass{{Heads: 1, TokenBytes: 1, Most: window}}, Filling: []memory.HeadClass{{Heads: 1, TokenBytes: 1}},
+		})
+		s.Add(0)
+		s.Add(1)
+		for step := range steps + 1 {
+			b, first := s.Next(), step == 0
+			var in []int32
+			for i := range b.Sub {
+				for _, c := range b.Sub[i].Prefill {
+					in = append(in, c.Request)
+				}
+			}
+			if want := map[bool][]int32{first: {0}, step == steps: {1}}[true]; !slices.Equal(in, want) {
+				t.Fatalf("window of %d, step %d: prompts %v, by hand %v", window, step, in, want)
+			}
+			s.Complete(func(int32, int) {})
+		}
+	}
+}
