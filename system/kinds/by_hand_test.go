@@ -8,6 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/flow"
@@ -204,5 +205,20 @@ func TestJoinsByHand(t *testing.T) {
 		if joules := got.use.Joules.Decode - want.use.Joules.Decode; math.Abs(joules-idle*(32*each).Seconds()) > 1e-9*idle {
 			t.Errorf("sub-batch %d: %v J more, by hand %v W for 32 times %v", i, joules, idle, each)
 		}
+	}
+}
+
+// TestBoundariesByHand: a row of keys or values is 512 tokens, 32 chunks of 16 banks with a token each. A bank reads its 128 columns every tCCD_L,
+// 8 clocks, and the row's switch takes fewer clocks than a quarter of that. Transfers that wait for heads have no boundaries within one.
+func TestBoundariesByHand(t *testing.T) {
+	step := func(boundary string) int64 {
+		return rigOf(t, "run.model=llama-2-7b", "pim.transfer_boundary="+boundary).l3().costs.step
+	}
+	row := step(pim.BoundaryRow)
+	if row < 128*8 || row >= 128*8*5/4 {
+		t.Errorf("a row takes %d clocks, by hand 1024 and its switch", row)
+	}
+	if chunk, head := step(pim.BoundaryChunk), step(pim.BoundaryHead); chunk != row/32 || head != 0 {
+		t.Errorf("boundaries every %d and %d clocks, by hand %d and none", chunk, head, row/32)
 	}
 }
