@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -199,6 +200,17 @@ func TestQuadErrors(t *testing.T) {
 		_, err := Loader().Load(configs.Options{Sets: append(sets, "policy.name=lserve")})
 		if err == nil || !strings.Contains(err.Error(), strings.Replace(want, "staggered", `policy.lserve.layout = "quad": expected "row"`, 1)) {
 			t.Errorf("%v: %v", sets, err)
+		}
+	}
+}
+
+// TestPagesOfARowByHand: banks score 16 tokens at once, and a row has 512: a page is a multiple of 16 that divides 512, or a multiple of 512.
+func TestPagesOfARowByHand(t *testing.T) {
+	for page := 8; page <= 2048; page += 8 {
+		want := page%16 == 0 && (512%page == 0 || page%512 == 0)
+		_, err := Loader().Load(configs.Options{Sets: []string{"run.model=llama-2-7b", "policy.name=quest", fmt.Sprint("policy.quest.page=", page), "policy.quest.budget=4096"}})
+		if (err == nil) != want {
+			t.Errorf("pages of %d tokens: %v, legal: %t", page, err, want)
 		}
 	}
 }
