@@ -208,3 +208,56 @@ func TestChoiceOfGroups(t *testing.T) {
 		t.Errorf("all lengths are alike: %v", taken)
 	}
 }
+
+// TestLayersByHand: the embedding and the QKV product come before the first layer's attention, the projection and the feed-forward network after the
+// last one's, and both between those of two layers.
+func TestLayersByHand(t *testing.T) {
+	d := New(gpusOf(t, "run.model=llama-3-8b"))
+	for _, tokens := range []int{1, 7, 600} {
+		embedding, qkv, rest, _ := d.ModelCost.Layers(tokens)
+		if qkv != d.ModelCost.QKV(tokens) || embedding.Seconds <= 0 || rest.Seconds < 2*qkv.Seconds {
+			t.Fatalf("%d tokens: %+v, %+v and %+v", tokens, embedding, qkv, rest)
+		}
+		x := d.Dense.At(tokens)
+		for of, c := range map[string][2]float64{
+			"entry": {x.entry.Seconds, embedding.Seconds + qkv.Seconds}, "block": {x.Block.Seconds, rest.Seconds + qkv.Seconds},
+			"end": {x.end.Seconds, rest.Seconds}, "all": {x.all.Seconds, embedding.Seconds + 32*(qkv.Seconds+rest.Seconds)},
+			"energy": {x.all.Dynamic, embedding.Dynamic + 32*(qkv.Dynamic+rest.Dynamic)},
+		} {
+			if math.Abs(c[0]/c[1]-1) > 1e-12 {
+				t.Errorf("%d tokens, %s: %v, by hand %v", tokens, of, c[0], c[1])
+			}
+		}
+	}
+}
+
+// TestDecodedByHand: what decodes in a layer takes its batches, what requests share, and the passes beside, one after the other.
+func TestDecodedByHand(t *testing.T) {
+	d := New(gpusOf(t, "run.model=llama-3-8b"))
+	batches := []gpu.DecodeBatch{gpu.UniformBatch(3, 500), gpu.UniformBatch(40, 2000)}
+	shared, beside := gpu.Cost{Seconds: 20e-6, Bytes: 7e6, FLOPs: 9e6}, gpu.Work{Seconds: 30e-6, Dynamic: 0.1}
+	for mask := range 8 {
+		var decode Decoding
+		want := gpu.Work{}
+		if mask&1 != 0 {
+			decode.Batches = batches
+			a := d.ModelCost.Attention()
+			want = want.Plus(a.Decoding(batches[0])).Plus(a.Decoding(batches[1]))
+		}
+		if mask&2 != 0 {
+			decode.Shared = &shared
+			want = want.Plus(d.ModelCost.Kernel(shared))
+		}
+		if mask&4 != 0 {
+			decode.Beside = beside
+			want = want.Plus(beside)
+		}
+		prefill, decoded, all := d.LayerAttention(&scheduler.SubBatch{}, 0, &decode)
+		if math.Abs(decoded.Seconds-want.Seconds) > 1e-15 || math.Abs(decoded.Dynamic-want.Dynamic) > 1e-12*want.Dynamic || all != decoded || prefill != (kernelSum{}) {
+			t.Errorf("parts %03b: %+v of %+v, by hand %+v", mask, decoded, all, want)
+		}
+		if took := units.FromSeconds(want.Seconds); decoded.time < took-4 || decoded.time > took+4 {
+			t.Errorf("parts %03b take %v, by hand %v", mask, decoded.time, took)
+		}
+	}
+}
