@@ -134,3 +134,27 @@ func TestSpareOnAllPolicies(t *testing.T) {
 		})
 	}
 }
+
+// TestSpareTokensOfReplicas: where each replica has the requests that one alone has, all together decode as many times the tokens in the spare
+// memory. Requests of one token, on the others, decode none.
+func TestSpareTokensOfReplicas(t *testing.T) {
+	n := nodeOf(t, "memory.spare=decode", "model.layers=2", "serving.router=round-robin", "run.model=llama-2-7b", "model.tensor_parallel=2", "node.gpus=6", "node.channels=24")
+	spareOf(n.cfg, n.cfg.Model.ActivationBytes(8_300)+units.Bytes(26_000)*n.cfg.Model.KVBytesPerToken())
+	n = mustNode(t, n.cfg)
+	of := func(busy func(replica int) bool) int64 {
+		var trace traces.Trace
+		for i := range 12 * n.Replicas() {
+			q := traces.Request{ID: i, Input: 16, Output: 1}
+			if busy(i % n.Replicas()) {
+				q.Input, q.Output = 5000+500*(i/n.Replicas()%5), 100
+			}
+			trace.Requests = append(trace.Requests, q)
+		}
+		return mustRun(t, n, &trace, false).spareTokens
+	}
+	last := n.Replicas() - 1
+	first, all := of(func(r int) bool { return r == 0 }), of(func(int) bool { return true })
+	if got := of(func(r int) bool { return r == last }); last == 0 || first == 0 || got != first || all != int64(n.Replicas())*first {
+		t.Errorf("%d replicas: %d tokens of the first alone, %d of the last, %d of all", n.Replicas(), first, got, all)
+	}
+}
