@@ -2,6 +2,7 @@ package system
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -271,5 +272,31 @@ func TestTimelineChoosesWindow(t *testing.T) {
 		if r, err = n.Run(t.Context(), none, Options{Timeline: &Window{}}); err != nil || len(r.Recordings[0].Samples) != 1 || r.Recordings[0].From != 0 {
 			t.Errorf("%s: %+v, %v", system, r, err)
 		}
+	}
+}
+
+// TestTracksByHand: a track for the GPUs, one for each direction of PCIe and of the channels, and one for each rankset. What moves on a link is on the
+// channels' track of its direction at the same time, and on no other.
+func TestTracksByHand(t *testing.T) {
+	_, events := timelineOf(t, "l3", fewRequests(3), "node.ranksets=2")
+	names, at := map[int]string{}, map[int]map[string]int{}
+	for _, e := range events {
+		switch {
+		case e.Ph == "M" && e.Name == "thread_name" && e.Pid == events[0].Pid:
+			names[e.Tid], _ = e.Args["name"].(string)
+		case e.Ph == "X" && e.Cat != "sub-batch" && e.Pid == events[0].Pid:
+			if at[e.Tid] == nil {
+				at[e.Tid] = map[string]int{}
+			}
+			at[e.Tid][e.Name]++
+		}
+	}
+	for thread, want := range map[int]string{0: "sub-batch A", 1: "sub-batch B", 2: "GPU", 3: "PCIe down", 4: "PCIe up", 5: "channels, writes", 6: "channels, reads", 7: "rankset 0", 8: "rankset 1", 9: ""} {
+		if names[thread] != want {
+			t.Errorf("track %d is %q, by hand %q", thread, names[thread], want)
+		}
+	}
+	if len(at[3]) == 0 || len(at[4]) == 0 || !maps.Equal(at[3], at[5]) || !maps.Equal(at[4], at[6]) || maps.Equal(at[5], at[6]) {
+		t.Errorf("the links carry %v and %v, the channels %v and %v", at[3], at[4], at[5], at[6])
 	}
 }
