@@ -55,3 +55,28 @@ func TestExpertsInMXFP4(t *testing.T) {
 		t.Errorf("experts multiply in %d bits, other weights have %d", c.grouped.rate(), c.products.Weights)
 	}
 }
+
+// TestWindowBeyondContexts: a window longer than every context changes nothing; one that is shorter has a step take what a batch of contexts of the
+// window takes. Requests of 100 and 3,000 tokens in windows of 1,000 count as two of 1,000.
+func TestWindowBeyondContexts(t *testing.T) {
+	spec, m := loadPreset(t, "h100-sxm"), *loadModel(t, "mistral-7b")
+	m.Layers = 4
+	decoded := func(window int, b DecodeBatch) Work {
+		windowed := m
+		windowed.Windows = llm.Windows{Window: window}
+		return NewModelCost(spec, &windowed).IterationParts(Shape{Decode: b})[DecodeAttention]
+	}
+	for _, c := range []struct {
+		window   int
+		of, want DecodeBatch
+	}{
+		{5000, UniformBatch(7, 1500), UniformBatch(7, 1500)}, {1500, UniformBatch(7, 1500), UniformBatch(7, 1500)}, {1000, UniformBatch(7, 1500), UniformBatch(7, 1000)},
+		{5000, DecodeBatch{Requests: 2, Tokens: 3100, Longest: 3000}, DecodeBatch{Requests: 2, Tokens: 3100, Longest: 3000}},
+		{1000, DecodeBatch{Requests: 2, Tokens: 3100, Longest: 3000}, UniformBatch(2, 1000)},
+		{2000, DecodeBatch{Requests: 2, Tokens: 3100, Longest: 3000}, DecodeBatch{Requests: 2, Tokens: 3100, Longest: 2000}},
+	} {
+		if got, want := decoded(c.window, c.of), decoded(1<<20, c.want); got != want || got.Seconds == 0 {
+			t.Errorf("a window of %d tokens: %+v takes %+v, as by hand %+v %+v", c.window, c.of, got, c.want, want)
+		}
+	}
+}
