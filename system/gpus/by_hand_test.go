@@ -261,3 +261,26 @@ func TestDecodedByHand(t *testing.T) {
 		}
 	}
 }
+
+// TestPromptsOfALayerByHand: the prompts of a sub-batch take what each takes, one after the other, and outputs of prompts and of what decodes are joined.
+func TestPromptsOfALayerByHand(t *testing.T) {
+	d := New(gpusOf(t, "run.model=llama-3-8b", "gpu.preset=a100-sxm-80gb"))
+	sub := &scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 512, Finished: 1024}, {Tokens: 100, Last: true}, {Tokens: 2048}}, Decode: make([]scheduler.Decoding, 30)}
+	a := d.ModelCost.Attention()
+	want := a.Prompts(1, 512, 1024, 0).Plus(a.Prompts(1, 100, 0, 0)).Plus(a.Prompts(1, 2048, 0, 0))
+	batch := gpu.UniformBatch(30, 900)
+	decodes := a.Decoding(batch)
+	prefill, decoded, all := d.LayerAttention(sub, 0, &Decoding{Batches: []gpu.DecodeBatch{batch}})
+	joined := a.Total(want, decodes, 512+100+2048+30)
+	for of, c := range map[string][2]float64{
+		"prompts": {prefill.Seconds, want.Seconds}, "decoding": {decoded.Seconds, decodes.Seconds}, "all": {all.Seconds, joined.Seconds},
+		"prompts' time": {prefill.time.Seconds(), want.Seconds}, "all time": {all.time.Seconds(), joined.Seconds},
+	} {
+		if math.Abs(c[0]-c[1]) > 1e-11 || c[1] <= 0 {
+			t.Errorf("%s: %v s, by hand %v s", of, c[0], c[1])
+		}
+	}
+	if joined.Seconds <= want.Seconds+decodes.Seconds {
+		t.Error("joining takes nothing")
+	}
+}

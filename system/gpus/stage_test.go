@@ -200,3 +200,34 @@ func TestStageIsRemembered(t *testing.T) {
 		got.Beside(1, 1) // what a system does with a stage stays with that stage
 	}
 }
+
+// TestStageByHand: a sub-batch alone, in 3 layers and 2 that attend otherwise. What chooses comes first; then the GPUs and the device attend side by
+// side, or the device before the GPUs; then outputs are merged; then comes the block, of which the device may compute a part beside the GPUs. The last
+// layer's block is the exit.
+func TestStageByHand(t *testing.T) {
+	for mask := range 64 {
+		has := func(bit int, of units.Duration) units.Duration { return units.Duration(mask>>bit&1) * of }
+		g := stage{active: true, Entry: 1_000_003, Block: 50_000, Exit: 400_000}
+		if mask>>5 > 0 {
+			g.Shared = sharedFFN{Projection: 7000, GPUs: has(0, 11_000), Device: 17_000 - has(1, 9000)}
+		}
+		network := g.Shared.Projection + max(g.Shared.GPUs, g.Shared.Device) - g.Shared.before()
+		want := g.Entry + 5*network + 4*g.Block + g.Exit
+		for i, count := range []int32{3, 2} {
+			l := layerCost{
+				Count: count, Attention: has(0, 130) << i, Device: has(1, 170) >> i, Merge: has(2, 23), Chooses: has(3, 31), DeviceFirst: mask>>4&1 > 0,
+			}
+			g.Layers = append(g.Layers, l)
+			both := max(l.Attention, l.Device)
+			if l.DeviceFirst {
+				both = l.Device + l.Attention
+			}
+			want += units.Duration(count) * (l.Chooses + both + l.Merge)
+		}
+		f := flow.New(&flow.Hardware{Config: &configs.Config{Model: llm.Model{Layers: 5}}}, BesideGPU("CPU"), flow.Running{Check: &flow.Checker{}})
+		g.Lay(&f, 0, flow.OpHostAttention)
+		if end, err := f.Run(0); end != want || err != nil || f.Check.Err() != nil {
+			t.Errorf("%06b: ends at %d, by hand %d; %v; %v; %+v", mask, end, want, err, f.Check.Err(), g)
+		}
+	}
+}
