@@ -8,6 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/scheduler"
@@ -220,5 +221,34 @@ func TestBoundariesByHand(t *testing.T) {
 	}
 	if chunk, head := step(pim.BoundaryChunk), step(pim.BoundaryHead); chunk != row/32 || head != 0 {
 		t.Errorf("boundaries every %d and %d clocks, by hand %d and none", chunk, head, row/32)
+	}
+}
+
+// TestLoadedByHand: a layer's keys and values of a token have 2·32·128 elements of 2 bytes. All of the requests' tokens come over the link before the GPU
+// attends. On the CPUs the same requests read them where they are.
+func TestLoadedByHand(t *testing.T) {
+	cfg, err := Loader().Load(configs.Options{Sets: []string{"run.system=gpu+cpu", "run.model=llama-2-7b", "model.tensor_parallel=1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := NewHostAttention(cfg)
+	for _, c := range [][3]int{{1, 1, 1}, {3, 1, 500}, {7, 1, 4000}, {2, 16, 900}} {
+		requests, queries, tokens := c[0], c[1], c[2]
+		all, transfer := h.Loaded(requests, queries, tokens)
+		if want := h.Latency + flow.TransferTime(h.Link, units.Bytes(requests*tokens)*16384); transfer != want {
+			t.Errorf("%v: the transfer takes %v, by hand %v", c, transfer, want)
+		}
+		a := h.ModelCost.Attention()
+		attends := a.Decoding(gpu.UniformBatch(requests, tokens))
+		if queries > 1 {
+			a = h.ModelCost.Attention()
+			attends = a.Prompts(requests, queries, tokens, 0)
+		}
+		if want := transfer + flow.TaskTime(attends.Seconds); all != want {
+			t.Errorf("%v: takes %v, by hand %v", c, all, want)
+		}
+	}
+	if one, three := h.OnCPUs(1, 1, 600), h.OnCPUs(3, 1, 200); three < one || three > 2*one {
+		t.Errorf("600 tokens of one request take the CPUs %v, of three %v", one, three)
 	}
 }
