@@ -252,3 +252,28 @@ func TestLoadedByHand(t *testing.T) {
 		t.Errorf("600 tokens of one request take the CPUs %v, of three %v", one, three)
 	}
 }
+
+// TestImbalanceOfARun: an engine counts the ranksets' load of each iteration that it runs. One request at a time has one of the ranksets work in each
+// layer; equal ones at all offsets have all of them work alike.
+func TestImbalanceOfARun(t *testing.T) {
+	n := rigOf(t, "run.model=llama-2-7b")
+	ranksets := n.cfg.Node.Ranksets
+	one, even := decoding(1, 400), decoding(ranksets, 400)
+	for i := range even.Decode {
+		even.Decode[i].Offset = int32(i)
+	}
+	for _, c := range []struct {
+		sub  *scheduler.SubBatch
+		want float64
+	}{{one, float64(ranksets)}, {even, 1}, {&scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 64, Last: true}}}, 0}} {
+		e := n.l3()
+		for step := range int64(2) {
+			if _, err := e.Run(&scheduler.Batch{Step: step + 1, Sub: []scheduler.SubBatch{*c.sub, {}}}, units.Duration(step)*units.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if m := e.Ranksets(); math.Abs(m.Ratio(ranksets)-c.want) > 1e-9 {
+			t.Errorf("%d requests on %d ranksets: %v, by hand %v", len(c.sub.Decode), ranksets, m.Ratio(ranksets), c.want)
+		}
+	}
+}
