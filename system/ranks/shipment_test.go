@@ -279,3 +279,35 @@ func benchOf(t interface{ Fatal(...any) }, sets ...string) *bench {
 	}
 	return &bench{cfg, h, k}
 }
+
+// TestPrefixesByHand: the bursts of a prefix's keys and values, 2·4 of 64 B for each token and head, hold the channels for 2.5 ns each. Where the
+// CPU transposes, it holds rankset and channels to write the same bursts again; nothing of that is on the links.
+func TestPrefixesByHand(t *testing.T) {
+	for _, relayout := range []string{"in-flight", "cpu"} {
+		d := devicesOf(benchOf(t, "run.model=llama-2-7b", "pim.relayout="+relayout))
+		heads := int64(d.perChannel)
+		var f fetch
+		d.fetch(&f, 1024)
+		d.fetch(&f, 512)
+		d.packPrefix(&f)
+		bursts := heads * 1536 * 8
+		again := d.transposition(bursts)
+		if (again > 0) != (relayout == "cpu") || f.Tokens != heads*1536 || f.bursts != bursts || f.bytes != 1536*16384 {
+			t.Errorf("%s: %+v, by hand %d bursts; %v again", relayout, f, bursts, again)
+		}
+		clocks := heads * (d.transfers.ReadBack(1024) + d.transfers.ReadBack(512))
+		if want := d.Clock.Time(clocks) + again; f.Read != want || f.Read < f.Data {
+			t.Errorf("%s: the rankset is read for %v, by hand %v", relayout, f.Read, want)
+		}
+		if want := units.Duration(bursts)*2500*units.Picosecond + again; f.Data != want {
+			t.Errorf("%s: the channels carry data for %v, by hand %v", relayout, f.Data, want)
+		}
+		if want := flow.TransferTime(d.link, d.Copies*1536*16384); f.Up != want {
+			t.Errorf("%s: the links take %v, by hand %v", relayout, f.Up, want)
+		}
+		var nothing fetch
+		if d.packPrefix(&nothing); nothing != (fetch{}) {
+			t.Errorf("%s: no prefix takes %+v", relayout, nothing)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/scheduler"
 )
 
@@ -91,6 +92,35 @@ func TestHeadsEach(t *testing.T) {
 	} {
 		if got := devicesOf(benchOf(t, c.sets...)).HeadsEach(); got != c.want {
 			t.Errorf("%v: %d heads, want %d", c.sets, got, c.want)
+		}
+	}
+}
+
+// TestStripedCargoByHand: tokens behind others go to the parts whose units they fill: of 8 ranksets with units of 512 tokens, 700 tokens behind 1,000 fill
+// part 1's unit with 24, then all of part 2's, and have 164 in part 3's. What goes home piece by piece is the same as at once, for any pieces.
+func TestStripedCargoByHand(t *testing.T) {
+	n := benchOf(t, "run.model=llama-2-7b", "comm.stripe=ranksets", "node.ranksets=8")
+	d := devicesOf(n)
+	perChannel := int64(32 / n.hw.ReplicaChannels())
+	send := func(groups []GroupCost, from, tokens int) {
+		d.send(groups, promptOf, 0, 0, &policy.Leaving{Heads: 32, From: []int{from}, Tokens: []int{tokens}}, 0)
+	}
+	first := int(Scattered(0) % 8) // lane of part 0
+	groups := make([]GroupCost, 8)
+	send(groups, 1000, 700)
+	for part, want := range map[int]int64{0: 0, 1: 24, 2: 512, 3: 164, 4: 0, 7: 0} {
+		if got := groups[(first+part)%8].Prompt.Tokens; got != perChannel*want {
+			t.Errorf("part %d gets %d tokens of heads, by hand %d heads of %d", part, got, perChannel, want)
+		}
+	}
+	all, pieces := make([]GroupCost, 8), make([]GroupCost, 8)
+	send(all, 0, 9000)
+	for from, step := 0, 1; from < 9000; from, step = from+step, step*3 {
+		send(pieces, from, min(step, 9000-from))
+	}
+	for i := range all {
+		if a, b := &all[i].Prompt, &pieces[i].Prompt; a.Tokens != b.Tokens || a.Bytes != b.Bytes || a.bursts != b.bursts || a.clocks > b.clocks || a.Tokens == 0 {
+			t.Errorf("rankset %d gets %+v at once, %+v in pieces", i, a, b)
 		}
 	}
 }
