@@ -310,4 +310,8 @@ func TestPrefixesByHand(t *testing.T) {
 			t.Errorf("%s: no prefix takes %+v", relayout, nothing)
 		}
 	}
+	d, f := devicesOf(benchOf(t, "run.model=qwen2-7b", "model.tensor_parallel=8")), fetch{Tokens: 1, bytes: 1 << 20} // 4 KV heads on 8 GPUs
+	if d.packPrefix(&f); f.Up != flow.TransferTime(d.link, 2<<20) {
+		t.Errorf("the links take %v, by hand %v for two copies", f.Up, flow.TransferTime(d.link, 2<<20))
+	}
 }

@@ -113,6 +113,9 @@ func TestStripedCargoByHand(t *testing.T) {
 			t.Errorf("part %d gets %d tokens of heads, by hand %d heads of %d", part, got, perChannel, want)
 		}
 	}
+	if got, want := groups[(first+1)%8].Prompt.clocks, perChannel*d.transfers.Write(488, 24); got != want || want == perChannel*d.transfers.Write(0, 24) {
+		t.Errorf("24 tokens behind 488 take %d clocks, by hand %d", got, want)
+	}
 	all, pieces := make([]GroupCost, 8), make([]GroupCost, 8)
 	send(all, 0, 9000)
 	for from, step := 0, 1; from < 9000; from, step = from+step, step*3 {
