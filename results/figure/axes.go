@@ -62,13 +62,13 @@ func newAxes(d *Data) *axes {
 	for i := range d.Cells {
 		c := &d.Cells[i]
 		bottom, top := c.Mean()-c.Std(), c.Mean()+c.Std()
-		if d.Kind == "cdf" {
+		if d.kind.samples == ofX {
 			low, high = 0, 1
 			left, right = min(left, c.Samples[0]), max(right, c.Samples[len(c.Samples)-1])
 			a.xs, ys = append(a.xs, c.Samples[0], c.Samples[len(c.Samples)-1]), append(ys, 1)
 			continue
 		}
-		if d.Kind == "stack" {
+		if d.kind.bars == stacked {
 			stacks[[2]int{c.Facet, c.X}] += c.Mean()
 			bottom, top = 0, stacks[[2]int{c.Facet, c.X}]
 		}
@@ -79,7 +79,7 @@ func newAxes(d *Data) *axes {
 	for _, r := range d.references {
 		low, high = min(low, r.y), max(high, r.y)
 	}
-	if d.Kind == "bar" || d.Kind == "stack" || d.Kind == "line" {
+	if d.kind.fromZero {
 		low, high = min(low, 0), max(high, 0)
 	}
 	pad := float64(0.06 * (high - low))
@@ -93,7 +93,7 @@ func newAxes(d *Data) *axes {
 	if isUtilization(d.Y) && d.NormalizedTo == "" && high > 0.5 { // how far it is from all is what one reads
 		a.yMax = max(high, 1.02)
 	}
-	if d.Kind == "heatmap" {
+	if d.kind.samples == ofZ {
 		a.yMin, a.yMax = -0.5, float64(len(d.YNames))-0.5
 	}
 	if d.XNumeric {
@@ -103,7 +103,7 @@ func newAxes(d *Data) *axes {
 		}
 		a.xMin, a.xMax = widen(left, right, a.logX)
 	}
-	if a.logY = (d.Kind == "pareto" || d.Kind == "scatter") && crowdedLow(ys); a.logY {
+	if a.logY = d.kind.designs && crowdedLow(ys); a.logY {
 		a.yMin, a.yMax = widen(slices.Min(ys), high, true)
 	}
 	return a
@@ -137,7 +137,7 @@ func (a *axes) style(p *plot.Plot) {
 	d := a.data
 	house(p, d.text(9), d.text(8))
 	sx, sy := newScale(d.X, a.xMax), newScale(d.Y, a.yMax)
-	if d.NormalizedTo != "" && d.Kind != "heatmap" {
+	if d.NormalizedTo != "" && d.kind.samples != ofZ {
 		quantity, _, _ := strings.Cut(sy.label, " (")
 		sy = scale{label: quantity + " relative to " + d.normLabel(), size: 1}
 	}
@@ -145,7 +145,7 @@ func (a *axes) style(p *plot.Plot) {
 		sx = scale{label: axisTitle(d.X), size: 1}
 	}
 	p.X.Label.Text, p.Y.Label.Text = sx.label, sy.label
-	if d.Kind == "pareto" {
+	if d.kind.goals {
 		p.X.Label.Text += ", " + betterLabel(!d.MinimizeX)
 		p.Y.Label.Text += ", " + betterLabel(d.MaximumY)
 	}
@@ -153,7 +153,7 @@ func (a *axes) style(p *plot.Plot) {
 		p.Y.Label.Text = inTwoLines(p.Y.Label.Text)
 	}
 	p.Y.Tick.Marker = ticker{scale: sy, logarithmic: a.logY}
-	if d.Kind == "heatmap" {
+	if d.kind.samples == ofZ {
 		p.Y.Label.Text = axisTitle(d.Y)
 		p.Y.Tick.Marker = names(d.Y, d.YNames)
 	}
@@ -163,7 +163,7 @@ func (a *axes) style(p *plot.Plot) {
 		return
 	}
 	marker := ticker{scale: sx, logarithmic: a.logX}
-	if xs := distinct(a.xs); d.Kind == "line" && (a.logX || len(xs) <= maxTicks) { // what was tried
+	if xs := distinct(a.xs); d.kind.joined && (a.logX || len(xs) <= maxTicks) { // what was tried
 		marker.at = a.apart(xs, &marker, p.X.Tick.Label)
 	}
 	p.X.Tick.Marker = marker

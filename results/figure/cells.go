@@ -12,10 +12,10 @@ import (
 func (s *selector) cells() error {
 	d := s.data
 	d.Facets, d.GroupNames, d.XNames = s.names(s.facet), s.names(s.group), s.names(s.x)
-	if d.Kind == "heatmap" {
+	if d.kind.samples == ofZ {
 		d.YNames = s.names(s.y)
 	}
-	if d.Kind == "pareto" {
+	if d.kind.goals {
 		s.directions()
 	}
 	positions := map[tables.Value]int{} // of many
@@ -43,7 +43,7 @@ func (s *selector) cells() error {
 		if d.hasThirdGoal() {
 			c.ZValue, _ = tables.MeanStd(zs)
 		}
-		if d.Kind == "cdf" {
+		if d.kind.samples == ofX {
 			slices.Sort(c.Samples)
 		}
 		d.Cells = append(d.Cells, c)
@@ -66,19 +66,19 @@ func (s *selector) number(row, column int) float64 {
 
 // cellRows groups rows by the cells of the figure.
 func (s *selector) cellRows(rows []int) [][]int {
-	by := []int{s.facet, s.group}
-	if s.data.Kind == "cdf" { // all rows of a curve
+	by, k := []int{s.facet, s.group}, s.data.kind
+	if k.samples == ofX { // all rows of a curve
 		return s.table.Group(rows, by...)
 	}
 	switch point := slices.Index(s.table.Columns, tables.PointColumn); {
-	case s.isDimension(s.x) && s.data.Kind != "pareto":
+	case s.isDimension(s.x) && !k.goals:
 		by = append(by, s.x)
 	case point >= 0: // a cloud of points: the repeats of each are one cell
 		by = append(by, point)
 	default:
 		return list.Map(rows, func(r int) []int { return []int{r} })
 	}
-	if s.data.Kind == "heatmap" {
+	if k.samples == ofZ {
 		by = append(by, s.y)
 	}
 	return s.table.Group(rows, by...)
@@ -86,7 +86,7 @@ func (s *selector) cellRows(rows []int) [][]int {
 
 // sameCell checks that rows differ in no key but the seed.
 func (s *selector) sameCell(rows []int) error {
-	if s.selection.Kind == "cdf" {
+	if s.data.kind.samples == ofX {
 		return nil
 	}
 	is := s.table.IsConfig()

@@ -9,11 +9,6 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// Kinds returns the kinds of figures.
-func Kinds() []string {
-	return []string{"bar", "stack", "line", "scatter", "cdf", "heatmap", "pareto"}
-}
-
 // Selection says which columns of a table a figure shows. Columns are named as
 // tables.Table.Column takes them.
 type Selection struct {
@@ -39,7 +34,7 @@ type Selection struct {
 
 // Data is what a figure shows. Names of columns are those of the table.
 type Data struct {
-	Kind                string
+	kind                *kind
 	X, Y, Z             string
 	Group, Facet        string
 	NormalizedTo        string       // "column=value", "" for absolute values
@@ -120,18 +115,24 @@ func Select(t *tables.Table, sel Selection) (*Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(Kinds(), sel.Kind) {
+	k := kindNamed(sel.Kind)
+	if k == nil {
 		return nil, input.UnknownName("--kind", sel.Kind, Kinds())
 	}
-	goals, err := sel.parseGoals(t)
+	return k.dataOf(t, sel)
+}
+
+// dataOf reads the cells of a figure of the kind from the rows that it shows.
+func (k *kind) dataOf(t *tables.Table, sel Selection) (*Data, error) {
+	goals, err := k.parseGoals(t, &sel)
 	if err != nil {
 		return nil, err
 	}
 	t, long := shortenPoints(t, &sel)
-	if t, err = melt(t, &sel); err != nil {
+	if t, err = k.melt(t, &sel); err != nil {
 		return nil, err
 	}
-	s := &selector{table: t, selection: sel, goals: goals, data: &Data{Kind: sel.Kind, long: long}, normColumn: none, values: map[int]float64{}}
+	s := &selector{table: t, selection: sel, goals: goals, data: &Data{kind: k, long: long}, normColumn: none, values: map[int]float64{}}
 	for _, step := range []func() error{s.columns, s.read, s.normalize, s.cells} {
 		if err := step(); err != nil {
 			return nil, err
@@ -141,22 +142,22 @@ func Select(t *tables.Table, sel Selection) (*Data, error) {
 }
 
 func (s *selector) columns() error {
+	k := s.data.kind
 	for _, c := range []struct {
 		flag, name string
 		to         *int
 		column     *string
-		needed     bool
 	}{
-		{"--x", s.selection.X, &s.x, &s.data.X, true},
-		{"--y", s.selection.Y, &s.y, &s.data.Y, s.selection.Kind != "cdf"},
-		{"--z", s.selection.Z, &s.z, &s.data.Z, s.selection.Kind == "heatmap"},
-		{"--group", s.selection.Group, &s.group, &s.data.Group, false},
-		{"--facet", s.selection.Facet, &s.facet, &s.data.Facet, false},
+		{"--x", s.selection.X, &s.x, &s.data.X},
+		{"--y", s.selection.Y, &s.y, &s.data.Y},
+		{"--z", s.selection.Z, &s.z, &s.data.Z},
+		{"--group", s.selection.Group, &s.group, &s.data.Group},
+		{"--facet", s.selection.Facet, &s.facet, &s.data.Facet},
 	} {
 		*c.to = none
 		if c.name == "" {
-			if c.needed {
-				return &input.Error{Key: c.flag, Expected: "a column, which --kind " + s.selection.Kind + " needs"}
+			if c.flag == "--x" || slices.Contains(k.needs, c.flag) {
+				return &input.Error{Key: c.flag, Expected: "a column, which --kind " + k.name + " needs"}
 			}
 			continue
 		}
@@ -166,21 +167,11 @@ func (s *selector) columns() error {
 		}
 		*c.to, *c.column = i, s.table.Columns[i]
 	}
-	switch {
-	case s.selection.Kind == "heatmap" && s.group != none:
-		return &input.Error{Key: "--group", Value: s.selection.Group, Expected: "no group in a heat map; --facet gives one map each"}
-	case s.selection.Kind == "pareto" && s.group != none && s.z != none:
-		return &input.Error{Key: "--group", Value: s.selection.Group, Expected: "no group with a third goal, whose levels are the groups; --facet gives one plot each"}
-	case s.selection.Kind == "cdf" && s.y != none:
-		return &input.Error{Key: "--y", Value: s.selection.Y, Expected: "no column with --kind cdf, whose y axis is the share of rows up to x"}
-	case s.selection.Kind != "heatmap" && s.selection.Kind != "pareto" && s.z != none:
-		return &input.Error{Key: "--z", Value: s.selection.Z, Expected: "--kind heatmap or pareto with it"}
+	if err := s.refused(); err != nil {
+		return err
 	}
-	if s.selection.Kind == "cdf" {
+	if k.samples == ofX {
 		s.data.Y = shareColumn
-		if s.selection.NormalizeTo != "" {
-			return &input.Error{Key: "--normalize-to", Value: s.selection.NormalizeTo, Expected: "no baseline with --kind cdf"}
-		}
 	}
 	s.seed = slices.Index(s.table.Columns, tables.SeedColumn)
 	if s.selection.NormalizeTo != "" {
@@ -193,30 +184,38 @@ func (s *selector) columns() error {
 	return nil
 }
 
-// value is the column of a cell's samples.
-func (s *selector) value() int {
-	switch s.selection.Kind {
-	case "heatmap":
-		return s.z
-	case "cdf":
-		return s.x
+// refused returns the error for what the selection has and a figure of its kind does not take.
+func (s *selector) refused() error {
+	k, sel := s.data.kind, &s.selection
+	if k.goals && s.group != none && s.z != none {
+		return &input.Error{Key: "--group", Value: sel.Group, Expected: "no group with a third goal, whose levels are the groups; --facet gives one plot each"}
 	}
-	return s.y
+	for _, given := range [][2]string{{"--group", sel.Group}, {"--y", sel.Y}, {"--z", sel.Z}, {"--normalize-to", sel.NormalizeTo}} {
+		flag, value := given[0], given[1]
+		expected, refused := k.refuses[flag]
+		if flag == "--z" && !k.takesZ() {
+			expected, refused = eitherKind((*kind).takesZ), true
+		}
+		if refused && value != "" {
+			return &input.Error{Key: flag, Value: value, Expected: expected}
+		}
+	}
+	return nil
 }
 
-// isCloud says that a figure shows where points lie in the plane.
-func (s *selector) isCloud() bool {
-	return slices.Contains([]string{"scatter", "cdf", "pareto"}, s.selection.Kind)
+// value is the column of a cell's samples.
+func (s *selector) value() int {
+	return [...]int{ofY: s.y, ofX: s.x, ofZ: s.z}[s.data.kind.samples]
 }
 
 func (s *selector) read() error {
-	leftOut := s.leftOut()
+	k, leftOut := s.data.kind, s.leftOut()
 	for r := range s.table.Rows {
 		v, ok := s.table.Number(r, s.value())
 		if !ok || leftOut[r] {
 			continue
 		}
-		if v < 0 && s.selection.Kind == "stack" {
+		if v < 0 && k.bars == stacked {
 			return &input.Error{File: s.table.Name, Key: s.table.Columns[s.y], Value: s.text(r, s.y), Expected: "at least 0, to be stacked"}
 		}
 		s.rows, s.values[r] = append(s.rows, r), v
@@ -224,7 +223,7 @@ func (s *selector) read() error {
 	if len(s.rows) == 0 {
 		return &input.Error{File: s.table.Name, Key: s.table.Columns[s.value()], Expected: "at least one row with a number"}
 	}
-	s.data.XNumeric = s.isCloud() || s.selection.Kind == "line"
+	s.data.XNumeric = k.cloud || k.numeric
 	for _, r := range s.rows {
 		_, number := s.table.Number(r, s.x)
 		s.data.XNumeric = s.data.XNumeric && number
@@ -260,7 +259,7 @@ func (s *selector) normalize() error {
 	if s.isDimension(s.x) {
 		shown = append(shown, s.x)
 	}
-	if s.selection.Kind == "heatmap" {
+	if s.data.kind.samples == ofZ {
 		shown = append(shown, s.y)
 	}
 	shown = slices.DeleteFunc(shown, func(c int) bool { return c == s.normColumn })
@@ -291,5 +290,5 @@ func (s *selector) isDimension(column int) bool {
 	if is := s.table.IsConfig(); slices.Contains(is, true) {
 		return is[column] || s.table.Columns[column] == tables.PointColumn
 	}
-	return !s.isCloud()
+	return !s.data.kind.cloud
 }

@@ -11,5 +11,5 @@
 // that nothing is lost in black and white; the legend above the data; units on
 // the axes; a system alike in every figure (stylesOf); error bars of one sample standard deviation over seeds.
 //
-// Start at Select (data.go), then draw.go.
+// Start at kinds.go, which has the kinds of figures, then Select (data.go) and draw.go.
 package figure

@@ -197,7 +197,7 @@ func newFrame(d *Data, title string) *frame {
 	f := &frame{data: d, title: title, legend: newLegend(d)}
 	across, w, h := d.layout()
 	f.across, f.down = across, (len(d.Facets)+across-1)/across
-	if d.Kind == "heatmap" { // so that names of rows do not touch, and cells have room for numbers
+	if d.kind.samples == ofZ { // so that names of rows do not touch, and cells have room for numbers
 		h = max(h, vg.Length(rowHeight*len(d.YNames)+60))
 	}
 	f.width = vg.Length(vg.Length(f.across)*w) + 2*margin
@@ -296,7 +296,7 @@ func (f *frame) head(width vg.Length) vg.Length {
 	} else if f.title != "" && f.data.Facet != "" {
 		h += legendMargin
 	}
-	if f.data.Kind == "heatmap" {
+	if f.data.kind.samples == ofZ {
 		h += scaleHeight
 	}
 	return h
@@ -320,7 +320,7 @@ func (f *frame) draw(c draw.Canvas) {
 		c.FillText(textStyle(noteText), vg.Point{X: inner.Min.X, Y: inner.Min.Y + noteHeight/2}, note)
 		inner.Min.Y += noteHeight
 	}
-	if f.data.Kind == "heatmap" {
+	if f.data.kind.samples == ofZ {
 		drawScale(inner, f.data)
 		inner.Max.Y -= scaleHeight
 	}
@@ -366,26 +366,16 @@ func (f *frame) plot(facet int, a *axes) *plot.Plot {
 			cells = append(cells, c)
 		}
 	}
-	p.Add(newGrid(d))
-	if d.hasUnity(a) && d.Kind != "bar" {
+	p.Add(newGrid(d.kind.samples != ofZ, d.kind.cloud))
+	overBars := d.kind.bars != noBars // which would hide the line at 1
+	if d.hasUnity(a) && !overBars {
 		p.Add(unity{a})
 	}
-	switch d.Kind {
-	case "bar", "stack":
-		p.Add(&bars{d, cells, facet})
-		if d.hasUnity(a) { // over the bars, which would hide it
-			p.Add(unity{a})
-		}
-	case "cdf":
-		p.Add(&steps{cells, a})
-	case "heatmap":
-		p.Add(&heatmap{d, cells})
-	case "pareto":
-		p.Add(&pareto{d, cells, a})
-	default:
-		p.Add(&points{d, cells, a})
+	p.Add(d.kind.draw(&panel{data: d, facet: facet, cells: cells, axes: a}))
+	if d.hasUnity(a) && overBars {
+		p.Add(unity{a})
 	}
-	if d.Kind == "pareto" || d.Kind == "scatter" {
+	if d.kind.designs {
 		p.Add(&nameTags{d, cells, a})
 	}
 	if len(d.references) > 0 {

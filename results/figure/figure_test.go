@@ -308,7 +308,7 @@ func TestTicksAtValues(t *testing.T) {
 	if got := (ticker{scale: newScale("x", 1), at: []float64{1115.8344}}).Ticks(0, 1)[0].Label; got != "1,116" {
 		t.Errorf("the tick of a mean: %s", got)
 	}
-	d := &Data{Kind: "line", X: "node.ranksets", Y: "tbt_mean_ms", XNumeric: true, GroupNames: []tables.Value{{}}, Facets: []tables.Value{{}}}
+	d := &Data{kind: kindNamed("line"), X: "node.ranksets", Y: "tbt_mean_ms", XNumeric: true, GroupNames: []tables.Value{{}}, Facets: []tables.Value{{}}}
 	for i, v := range values {
 		d.Cells = append(d.Cells, Cell{X: i, XValue: v, Samples: []float64{v}})
 		d.XNames = append(d.XNames, tables.Of(v))

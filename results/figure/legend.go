@@ -24,7 +24,7 @@ const (
 
 // newLegend returns the legend of a figure, nil for a single group.
 func newLegend(d *Data) *legend {
-	if d.Group == "" || d.Kind == "heatmap" {
+	if d.Group == "" || d.kind.thumb == nil {
 		return nil
 	}
 	l := &legend{data: d}
@@ -91,15 +91,5 @@ func (l *legend) thumb(c *draw.Canvas, at vg.Point, group int) {
 		hollow(c, vg.Point{X: at.X + legendThumb/2, Y: at.Y}, ink)
 		return
 	}
-	style := l.data.style(group)
-	switch l.data.Kind {
-	case "bar", "stack":
-		fillBar(c, vg.Rectangle{Min: vg.Point{X: at.X, Y: at.Y - 4.5}, Max: vg.Point{X: at.X + legendThumb, Y: at.Y + 4.5}}, style)
-		return
-	case "line", "cdf", "pareto":
-		if c.StrokeLine2(styleLine(style), at.X, at.Y, at.X+legendThumb, at.Y); l.data.Kind == "cdf" {
-			return
-		}
-	}
-	c.DrawGlyphNoClip(styleMarker(style), vg.Point{X: at.X + legendThumb/2, Y: at.Y})
+	l.data.kind.thumb(c, at, l.data.style(group))
 }

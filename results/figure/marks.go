@@ -1,7 +1,6 @@
 package figure
 
 import (
-	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -45,10 +44,10 @@ func (d *Data) findMarks() {
 	if d.Facet != "" {
 		m.facets = under(len(d.Facets), func(c *Cell) int { return c.Facet })
 	}
-	if d.Group != "" && d.Kind != "heatmap" {
+	if d.Group != "" && d.kind.samples != ofZ {
 		m.groups = under(len(d.GroupNames), func(c *Cell) int { return c.Group })
 	}
-	if !d.XNumeric && d.Kind != "heatmap" {
+	if !d.XNumeric && d.kind.samples != ofZ {
 		m.xs = under(len(d.XNames), func(c *Cell) int { return c.X })
 	}
 	m.cells = list.Map(d.Cells, func(c Cell) results.Limits { return left(&c) })
@@ -122,7 +121,7 @@ const absentSign, absentNote = "×", "× no result"
 
 // absent returns the cells that a figure of bars lacks: those of a group that has no result at an x where others of the facet have one.
 func (d *Data) absent() (cells []Cell) {
-	if d.Kind != "bar" {
+	if d.kind.bars != sideBySide {
 		return nil
 	}
 	have := map[[3]int]bool{}
@@ -154,5 +153,5 @@ func (u unity) Plot(c draw.Canvas, p *plot.Plot) {
 
 // hasUnity says that a figure has a line at 1.
 func (d *Data) hasUnity(a *axes) bool {
-	return d.NormalizedTo != "" && slices.Contains([]string{"bar", "line", "scatter"}, d.Kind) && a.yMin <= 1 && a.yMax >= 1
+	return d.NormalizedTo != "" && d.kind.unity && a.yMin <= 1 && a.yMax >= 1
 }

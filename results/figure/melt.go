@@ -12,13 +12,13 @@ const resultColumn = "result" // the column that tells the results of a melted t
 
 // melt makes one column of several, "tbt_mean_ms,tbt_p99_ms", that share a unit:
 // each row becomes one for each of them, and their names become the groups.
-func melt(t *tables.Table, sel *Selection) (*tables.Table, error) {
+func (k *kind) melt(t *tables.Table, sel *Selection) (*tables.Table, error) {
 	flag, values := "--y", &sel.Y
-	if sel.Kind == "cdf" {
+	if k.samples == ofX {
 		flag, values = "--x", &sel.X
 	}
 	names := strings.Split(*values, ",")
-	if len(names) == 1 || sel.Kind == "heatmap" {
+	if len(names) == 1 || k.samples == ofZ {
 		return t, nil
 	}
 	if sel.Group != "" {

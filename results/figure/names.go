@@ -20,10 +20,10 @@ func (s *selector) namePoints() {
 	judged := func(column int) bool {
 		return s.isDimension(column) || tables.Describe(s.table.Columns[column]).Better != tables.Neither
 	}
-	if d.Kind != "pareto" && d.Kind != "scatter" || point < 0 || slices.Contains([]int{s.group, s.facet, s.x, s.y}, point) || !judged(s.x) || !judged(s.y) {
+	if !d.kind.designs || point < 0 || slices.Contains([]int{s.group, s.facet, s.x, s.y}, point) || !judged(s.x) || !judged(s.y) {
 		return
 	}
-	if d.Kind == "scatter" {
+	if !d.kind.goals {
 		s.directions()
 	}
 	var said []string

@@ -19,12 +19,12 @@ import (
 const maxLevels = 4
 
 // parseGoals reads Goals and sets X, Y and Z from them. Without Goals it returns nil.
-func (s *Selection) parseGoals(t *tables.Table) ([]tables.Goal, error) {
+func (k *kind) parseGoals(t *tables.Table, s *Selection) ([]tables.Goal, error) {
 	if s.Goals == "" {
 		return nil, nil
 	}
-	if s.Kind != "pareto" {
-		return nil, &input.Error{Key: "--goals", Value: fmt.Sprintf("%q", s.Goals), Expected: "--kind pareto with it"}
+	if !k.goals {
+		return nil, &input.Error{Key: "--goals", Value: fmt.Sprintf("%q", s.Goals), Expected: eitherKind(func(k *kind) bool { return k.goals })}
 	}
 	for _, axis := range []struct{ flag, column string }{{"--x", s.X}, {"--y", s.Y}, {"--z", s.Z}} {
 		if axis.column != "" {
@@ -59,7 +59,7 @@ func (s *selector) directions() {
 // leftOut returns the rows, and counts the cells, of a Pareto front with a seed that failed or has no number for
 // some goal. It is nil for other kinds. The other seeds of such a cell do not represent the point: it may fail where it is slow.
 func (s *selector) leftOut() map[int]bool {
-	if s.data.Kind != "pareto" {
+	if !s.data.kind.goals {
 		return nil
 	}
 	out := map[int]bool{}
@@ -98,7 +98,7 @@ func (d *Data) LeftOut() string {
 	return "points left out: " + strings.Join(parts, ", ")
 }
 
-func (d *Data) hasThirdGoal() bool { return d.Kind == "pareto" && d.Z != "" }
+func (d *Data) hasThirdGoal() bool { return d.kind.goals && d.Z != "" }
 
 // cutLevels makes the levels of the third goal the groups, the best level
 // first: its values where they are few, else quarters of the points.

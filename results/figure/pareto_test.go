@@ -236,7 +236,7 @@ func TestLogarithmicAxes(t *testing.T) {
 		{cells(0.5, 1e3, 500, 1e9), "scatter", true, true},
 		{cells(0.5, 1e3, 500, 1e9), "line", true, false},
 	} {
-		d := &Data{Kind: c.kind, X: "tbt_p99_ms", Y: "kv_peak_bytes", XNumeric: true, GroupNames: []tables.Value{{}}, Facets: []tables.Value{{}}, Cells: c.cells}
+		d := &Data{kind: kindNamed(c.kind), X: "tbt_p99_ms", Y: "kv_peak_bytes", XNumeric: true, GroupNames: []tables.Value{{}}, Facets: []tables.Value{{}}, Cells: c.cells}
 		a := newAxes(d)
 		if a.logX != c.logX || a.logY != c.logY {
 			t.Errorf("%+v: logarithmic x %t, y %t", c.cells, a.logX, a.logY)

@@ -13,14 +13,14 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 )
 
-// newGrid returns horizontal lines under the data.
-func newGrid(d *Data) plot.Plotter {
+// newGrid returns the lines under the data.
+func newGrid(horizontal, vertical bool) plot.Plotter {
 	g := plotter.NewGrid()
-	g.Vertical.Color = nil
-	g.Horizontal.Color = faint
-	if d.Kind == "heatmap" {
-		g.Horizontal.Color = nil
-	} else if d.Kind == "scatter" || d.Kind == "cdf" || d.Kind == "pareto" {
+	g.Horizontal.Color, g.Vertical.Color = nil, nil
+	if horizontal {
+		g.Horizontal.Color = faint
+	}
+	if vertical {
 		g.Vertical.Color = faint
 	}
 	return g
@@ -30,7 +30,7 @@ const barSlot = 0.8 // the share of a name's room that its bars fill
 
 // slot returns the left and right end of a cell's bar on the x axis.
 func slot(d *Data, c *Cell) (left, right float64) {
-	if d.Kind == "stack" {
+	if d.kind.bars == stacked {
 		return float64(c.X) - barSlot/2, float64(c.X) + barSlot/2
 	}
 	width := barSlot / float64(len(d.GroupNames))
@@ -59,7 +59,7 @@ func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
 	for i := range b.cells {
 		cell := &b.cells[i]
 		left, right := slot(b.data, cell)
-		if b.data.Kind == "stack" {
+		if b.data.kind.bars == stacked {
 			from := height[cell.X]
 			height[cell.X] += cell.Mean()
 			fillBar(&c, vg.Rectangle{Min: vg.Point{X: x(left), Y: y(from)}, Max: vg.Point{X: x(right), Y: y(height[cell.X])}}, b.data.style(cell.Group))
@@ -140,14 +140,14 @@ func (b *points) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		style := b.data.style(group)
 		every := 1
-		if b.data.Kind == "line" {
+		if b.data.kind.joined {
 			c.StrokeLines(styleLine(style), line)
 			if len(line) >= manyMarkers {
 				every = max(1, len(line)/6)
 			}
 		}
 		marker := styleMarker(style)
-		if b.data.Kind == "scatter" && len(b.cells) >= crowded {
+		if b.data.kind.cloud && len(b.cells) >= crowded {
 			fill := styleColor(style)
 			marker.Color, marker.Radius = color.NRGBA{fill.R, fill.G, fill.B, 0x60}, 1.5
 		}
@@ -166,7 +166,7 @@ func (b *points) Plot(c draw.Canvas, p *plot.Plot) {
 // at most what half of the least gap between two x allows.
 func (d *Data) aside(group int, x func(float64) vg.Length) vg.Length {
 	groups := len(d.GroupNames)
-	if d.Kind != "line" || !slices.ContainsFunc(d.Cells, func(c Cell) bool { return c.Std() > 0 && c.XStd == 0 }) {
+	if !d.kind.joined || !slices.ContainsFunc(d.Cells, func(c Cell) bool { return c.Std() > 0 && c.XStd == 0 }) {
 		return 0
 	}
 	at := distinct(list.Map(d.Cells, func(c Cell) float64 { return float64(x(d.position(&c))) }))

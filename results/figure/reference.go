@@ -82,7 +82,7 @@ func (b *references) Plot(c draw.Canvas, p *plot.Plot) {
 			hollow(&c, vg.Point{X: c.Max.X - 5, Y: y(r.y)}, ink)
 		case r.cell.Facet == b.facet:
 			at, line := b.data.position(r.cell), styleColor(b.data.style(r.group))
-			if b.data.Kind == "bar" {
+			if b.data.kind.bars == sideBySide {
 				left, right := slot(b.data, r.cell)
 				at, line = (left+right)/2, ink
 			}

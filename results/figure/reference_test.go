@@ -58,7 +58,7 @@ func TestLegendOfReferences(t *testing.T) {
 // TestAxisOfShares: a utilization's axis ends above all of it, unless the figure shows it relative to another.
 func TestAxisOfShares(t *testing.T) {
 	for base, want := range map[string]float64{"": 1.02, "run.system=l3": 0.9 * 1.06} {
-		d := &Data{Kind: "line", Y: "utilization_gpu", NormalizedTo: base, Cells: []Cell{{Samples: []float64{0.9}}}}
+		d := &Data{kind: kindNamed("line"), Y: "utilization_gpu", NormalizedTo: base, Cells: []Cell{{Samples: []float64{0.9}}}}
 		if got := newAxes(d).yMax; math.Abs(got-want) > 1e-12 {
 			t.Errorf("relative to %q the axis ends at %v, by hand %v", base, got, want)
 		}

@@ -119,7 +119,7 @@ func TestAxisTitles(t *testing.T) {
 	if got := inTwoLines("throughput relative to gpu-only"); got != "throughput relative\nto gpu-only" {
 		t.Errorf("%q", got)
 	}
-	d := &Data{Kind: "line", Y: "utilization_gpu", Cells: []Cell{{Samples: []float64{0.6}}}}
+	d := &Data{kind: kindNamed("line"), Y: "utilization_gpu", Cells: []Cell{{Samples: []float64{0.6}}}}
 	if a := newAxes(d); a.yMin != 0 || a.yMax < 1 || a.yMax > 1.05 {
 		t.Errorf("utilization from %g to %g", a.yMin, a.yMax)
 	}
@@ -128,7 +128,7 @@ func TestAxisTitles(t *testing.T) {
 // TestErrorBarsDodge: groups of a line with error bars stand beside one another at an x.
 func TestErrorBarsDodge(t *testing.T) {
 	cells := []Cell{{Group: 0, XValue: 1, Samples: []float64{1, 2}}, {Group: 1, XValue: 1, Samples: []float64{1, 2}}, {Group: 0, XValue: 3, Samples: []float64{4, 4}}}
-	d := &Data{Kind: "line", XNumeric: true, GroupNames: []tables.Value{tables.Of("a"), tables.Of("b")}, Cells: cells}
+	d := &Data{kind: kindNamed("line"), XNumeric: true, GroupNames: []tables.Value{tables.Of("a"), tables.Of("b")}, Cells: cells}
 	apart := func(scale vg.Length) vg.Length {
 		x := func(v float64) vg.Length { return scale * vg.Length(v) }
 		return d.aside(1, x) - d.aside(0, x)
@@ -150,7 +150,7 @@ func TestErrorBarsDodge(t *testing.T) {
 // TestFewMarkers: a line through many points has markers at some of them, and none alone.
 func TestFewMarkers(t *testing.T) {
 	for groups, want := range map[int][2]int{1: {0, 0}, 2: {10, 16}} {
-		d := &Data{Kind: "line", X: "time_s", Y: "y", XNumeric: true, GroupNames: []tables.Value{tables.Of("a"), tables.Of("b")}[:groups], Facets: []tables.Value{{}}}
+		d := &Data{kind: kindNamed("line"), X: "time_s", Y: "y", XNumeric: true, GroupNames: []tables.Value{tables.Of("a"), tables.Of("b")}[:groups], Facets: []tables.Value{{}}}
 		for g := range groups {
 			for i := range 100 {
 				d.Cells = append(d.Cells, Cell{Group: g, X: i, XValue: float64(i), Samples: []float64{float64(i)}})

@@ -20,7 +20,7 @@ func (d *Data) Marked() (t *tables.Table, legend string) {
 
 func (d *Data) table(signs bool) *tables.Table {
 	columns, value := []string{d.Facet, d.Group, d.X, ""}, d.Y
-	if d.Kind == "heatmap" {
+	if d.kind.samples == ofZ {
 		columns[3], value = d.Y, d.Z
 	}
 	if d.NormalizedTo != "" {
@@ -40,7 +40,7 @@ func (d *Data) table(signs bool) *tables.Table {
 		t.Add(append(row, results...)...)
 	}
 	number := func(v float64) tables.Value { return tables.Of(tables.Round(v, 6)) }
-	repeated := d.Kind != "cdf" && slices.ContainsFunc(d.Cells, func(c Cell) bool { return len(c.Samples) > 1 })
+	repeated := d.kind.samples != ofX && slices.ContainsFunc(d.Cells, func(c Cell) bool { return len(c.Samples) > 1 })
 	if repeated {
 		t.Columns = append(t.Columns, "std", "n")
 	}
@@ -55,7 +55,7 @@ func (d *Data) table(signs bool) *tables.Table {
 			mean = tables.Of(mean.String() + text)
 		}
 		switch {
-		case d.Kind == "cdf":
+		case d.kind.samples == ofX:
 			for n, v := range c.Samples {
 				add(c, number(v), number(float64(n+1)/float64(len(c.Samples))))
 			}
