@@ -47,9 +47,6 @@ func (c *iterationCosts) resources(ranksets int) []flow.Resource {
 // and v go down together, their attention runs on rankset (layer + offset) mod R, and
 // their results come up together.
 func (c *iterationCosts) lay(f *flow.Flow) {
-	if !f.Engine.Exact && c.retime(f) {
-		return
-	}
 	it := &f.Iteration
 	f.Reset()
 	for s := range c.sub {
@@ -84,67 +81,6 @@ func (c *iterationCosts) lay(f *flow.Flow) {
 			add(1, next)
 		}
 	}
-}
-
-// retime sets new times in the operations of the iteration before, and reports true, where the present iteration has the same
-// operations: every sub-batch only decodes, with as many heads on each rankset as before. Where it has others, retime reports
-// false, and lay lays all of them anew.
-func (c *iterationCosts) retime(f *flow.Flow) bool {
-	it := &f.Iteration
-	if len(c.more) > 0 {
-		return false
-	}
-	for s := range c.sub {
-		sub, layers := &c.sub[s], it.Sub[s].Layers
-		switch {
-		case sub.active != (len(layers) > 0) || sub.prefillAttention > 0:
-			return false
-		case !sub.active:
-			continue
-		case layers[0].To != layers[0].From+1 || len(layers) != 2:
-			return false
-		}
-		i, end := layers[1].From, layers[1].To-1
-		for g := range sub.groups {
-			group := &sub.groups[g]
-			if group.Prompt.Tokens|group.Leaving.Tokens|group.Prefix.Tokens > 0 {
-				return false
-			}
-			if group.Requests == 0 {
-				continue
-			}
-			if i+3 > end {
-				return false
-			}
-			work, up := &it.Ops[i+1], &it.Ops[i+2]
-			if work.Kind != flow.OpAttention || int(work.Lane) != g || int(work.Parts.To-work.Parts.From) != len(group.Heads) {
-				return false
-			}
-			price(&it.Ops[i], &group.Decode)
-			work.Last, up.Last, up.Bus = group.Compute, group.Up, group.UpBus
-			copy(it.Parts[work.Parts.From:work.Parts.To], group.Heads)
-			i += 3
-		}
-		if sub.window > 0 {
-			if i >= end || it.Ops[i].Kind != flow.OpWindow {
-				return false
-			}
-			it.Ops[i].Last = sub.window
-			i++
-		}
-		if i != end { // more went on
-			return false
-		}
-		it.Ops[layers[0].From].Last, it.Ops[end].Last, it.Sub[s].Exit = sub.entry+sub.chooses, sub.block+sub.chooses, sub.exit
-		f.Uses[s].Set(&sub.use)
-	}
-	return true
-}
-
-// price sets what a transfer to a rankset costs.
-func price(o *dataflow.Op, h *ranks.Shipment) {
-	o.Pieces, o.Time, o.Last = int32(h.Pieces), h.Link, h.Last
-	o.Open, o.Close, o.Bus = h.Open, h.Close, h.Data
 }
 
 // layer adds the operations of one layer of sub-batch s, whose block ends with the choice of pages of the
@@ -227,7 +163,8 @@ func (c *iterationCosts) ship(it *dataflow.Iteration, x *ranks.Cargo, kind uint8
 // memory controllers on where these collect what they write. It returns the operation that ends it.
 func (c *iterationCosts) send(it *dataflow.Iteration, i int32, h *ranks.Shipment) int32 {
 	o := &it.Ops[i]
-	price(o, h)
+	o.Pieces, o.Time, o.Last = int32(h.Pieces), h.Link, h.Last
+	o.Open, o.Close, o.Bus = h.Open, h.Close, h.Data
 	if c.buffered {
 		way, link := *o, i
 		o, i = it.Add(onWriter, h.End)
