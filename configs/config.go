@@ -149,8 +149,8 @@ func (c *Config) RankSpec() *dram.Spec {
 // checkDies: dies that are given are those that the capacity takes.
 func (c *Config) checkDies(k *input.Check) {
 	given, want := c.DRAM.Dies, c.capacityDies()
-	k.That(given == 0 || given == want, "dram.dies", given, "%d, or 0 for as many as it takes: node.memory_capacity = %v on node.channels * node.ranksets = %d ranks of %d positions, dies of %s",
-		want, c.Node.MemoryCapacity, c.Node.Channels*c.Node.Ranksets, c.DRAM.Chips(), c.DieText())
+	k.That(given == 0 || given == want, "dram.dies", given, "%d, or 0 for as many as it takes: %s = %v on %s * %s = %d ranks of %d positions, dies of %s",
+		want, input.Key("node.memory_capacity"), c.Node.MemoryCapacity, input.Key("node.channels"), input.Key("node.ranksets"), c.Node.Channels*c.Node.Ranksets, c.DRAM.Chips(), c.DieText())
 }
 
 // DieText names the density of a die: 8Gb.

@@ -55,7 +55,7 @@ func (r *resolution) readFiles() error {
 		f := contents[i]
 		said := keys.Key(f.key).Get(c)
 		if old := said.String(); old != "" && !strings.EqualFold(old, sum) {
-			bad := &input.Error{Key: f.key, Value: strconv.Quote(old), Expected: "to be left out: " + f.of + " names no file whose content is in no key"}
+			bad := &input.Error{Key: f.key, Value: strconv.Quote(old), Expected: "to be left out: " + f.of + " names no file whose content is in no key", OtherKeys: []string{f.of}}
 			if sum != "" {
 				bad.Expected = sum + ", of " + keys.Key(f.of).Get(c).String() + ": the file has changed"
 			}

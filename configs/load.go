@@ -281,8 +281,8 @@ func (r *resolution) set(e entry, o origin) {
 }
 
 // locate gives the error for a broken rule its place. That is where the user wrote the
-// key; where the key is the preset's, it is where the user wrote a key that the
-// error mentions as what it conflicts with; else the preset's line.
+// key; where the key is the preset's, it is where the user wrote another key that the
+// rule names; else the preset's line.
 func (r *resolution) locate(err error) error {
 	return input.Edit(err, func(bad *input.Error) {
 		place, ok := r.origin[bad.Key]
@@ -300,21 +300,21 @@ func (r *resolution) locate(err error) error {
 	})
 }
 
-// conflict returns where the user set the first key that an error mentions beside its own, rather the key
+// conflict returns where the user set the first of the other keys that a broken rule names, rather the key
 // itself than what it is part of; nil where there is none.
 func (r *resolution) conflict(bad *input.Error) *origin {
 	var named *origin
-	section, _ := schema.Split(bad.Key)
-	for _, word := range strings.FieldsFunc(bad.Expected, func(c rune) bool { return strings.ContainsRune(" ,;()=/*·", c) }) {
-		for _, key := range []string{word, section + "." + word} {
-			if other, found := r.origin[key]; found && !other.preset {
-				if other.within == "" {
-					return &other
-				}
-				if named == nil {
-					named = &other
-				}
-			}
+	for _, key := range bad.OtherKeys {
+		other, found := r.origin[key]
+		for section, _ := schema.Split(bad.Key); !found && section != ""; section, _ = schema.Split(section) {
+			other, found = r.origin[section+"."+key]
+		}
+		switch {
+		case !found || other.preset:
+		case other.within == "":
+			return &other
+		case named == nil:
+			named = &other
 		}
 	}
 	return named

@@ -62,10 +62,10 @@ func (c *Config) checkReplicas(k *input.Check) {
 	if units.Bytes(c.Node.GPUs)*c.GPU.MemoryCapacity < c.Model.WeightBytes() {
 		why = fmt.Sprintf(" (%s has %.0f GiB of weights, a GPU %.0f GiB)", c.Model.Name, gib(c.Model.WeightBytes()), gib(c.GPU.MemoryCapacity))
 	}
-	k.That(c.Node.GPUs%c.Model.TensorParallel == 0, "node.gpus", c.Node.GPUs, "a multiple of model.tensor_parallel = %d%s", c.Model.TensorParallel, why)
+	k.That(c.Node.GPUs%c.Model.TensorParallel == 0, "node.gpus", c.Node.GPUs, "a multiple of %s = %d%s", input.Key("model.tensor_parallel"), c.Model.TensorParallel, why)
 	if k.OK() {
 		k.That(c.Node.Channels%c.Replicas() == 0, "node.channels", c.Node.Channels,
-			"a multiple of the %d replicas (node.gpus / model.tensor_parallel)", c.Replicas())
+			"a multiple of the %d replicas (%s / %s)", c.Replicas(), input.Key("node.gpus"), input.Key("model.tensor_parallel"))
 	}
 }
 
@@ -75,20 +75,20 @@ func (c *Config) CheckWeights(k *input.Check, share float64, key string) {
 	gpus := units.Bytes(c.Model.TensorParallel)
 	free := gpus * c.GPUMemory(share)
 	var value any = c.GPU.MemoryCapacity
-	of := ""
+	expected := "room for the weights of %s: %.1f GiB on %s = %d GPUs, which hold %.1f GiB without %s"
+	args := []any{c.Model.Name, gib(c.Model.WeightBytes()), input.Key("model.tensor_parallel"), gpus, gib(free), input.Key("gpu.memory_reserve")}
 	switch {
 	case share < 1:
 		value = share
 		if c.GPU.MemoryShare < 1 {
-			of = fmt.Sprintf(", at gpu.memory_share = %v", c.GPU.MemoryShare)
+			expected, args = expected+", at %s = %v", append(args, input.Key("gpu.memory_share"), c.GPU.MemoryShare)
 		}
 	case c.GPU.MemoryShare < 1:
 		key, value = "gpu.memory_share", c.GPU.MemoryShare
 	default:
 		key = "gpu.memory_capacity"
 	}
-	k.That(c.Model.WeightBytes() <= free, key, value, "room for the weights of %s: %.1f GiB on model.tensor_parallel = %d GPUs, "+
-		"which hold %.1f GiB without gpu.memory_reserve%s", c.Model.Name, gib(c.Model.WeightBytes()), gpus, gib(free), of)
+	k.That(c.Model.WeightBytes() <= free, key, value, expected, args...)
 }
 
 // CheckActivations is the rule that, where keys and values are in GPU memory, too,
@@ -98,13 +98,13 @@ func (c *Config) CheckActivations(k *input.Check, share float64) {
 	free := gpus*c.GPUMemory(share) - c.Model.WeightBytes()
 	page := units.Bytes(c.Batching.PageTokens) * c.Model.KVBytesOnGPUs()
 	activations := c.Workspace()
-	key, value, what := "batching.max_num_batched_tokens", c.Batching.MaxBatchTokens, "activations"
+	key, value, what, args := "batching.max_num_batched_tokens", c.Batching.MaxBatchTokens, "activations", []any(nil)
 	if activations > c.Model.ActivationBytes(c.Batching.MaxBatchTokens) {
-		key, value, what = "batching.sampler_bytes", c.Batching.SamplerBytes, "tensors of a sampler of batching.max_num_seqs requests"
+		key, value, what, args = "batching.sampler_bytes", c.Batching.SamplerBytes, "tensors of a sampler of %s requests", []any{input.Key("batching.max_num_seqs")}
 	}
+	args = append(args, c.Model.Name, gib(activations), gib(free), input.Key("batching.page_tokens"), gib(page))
 	k.That(activations+page <= free, key, value,
-		"%s that leave room for a page of KV beside the weights of %s: they take %.1f GiB of %.1f GiB, a page of batching.page_tokens %.3f GiB",
-		what, c.Model.Name, gib(activations), gib(free), gib(page))
+		what+" that leave room for a page of KV beside the weights of %s: they take %.1f GiB of %.1f GiB, a page of %s %.3f GiB", args...)
 }
 
 // Workspace returns the memory, over the GPUs of a replica, that a server with keys and values there sets aside for the largest
@@ -135,7 +135,8 @@ func (c *Config) CheckRanks(k *input.Check) {
 	k.That(most == 0, "dram.timings", c.DRAM.Timings, "no RAAMMT: programs of units send no RFM")
 	shape := c.HeadShape()
 	k.That(shape.ScaleBytes == 0 || shape.KeyGroup == 0 || shape.KeyGroup >= shape.HeadDim, "model.kv_scales", c.Model.KVScales,
-		"token or tensor with pim.scales = %s and model.head_dim = %d: a group of %d keys has as many places for scales", c.PIM.Scales, shape.HeadDim, shape.KeyGroup)
+		"token or tensor with %s = %s and %s = %d: a group of %d keys has as many places for scales",
+		input.Key("pim.scales"), c.PIM.Scales, input.Key("model.head_dim"), shape.HeadDim, shape.KeyGroup)
 	if err := pim.CheckCommands(&c.DRAM.Spec); err != nil {
 		k.Fails("", err)
 	} else if _, err := pim.Rearranges(shape.StoredBits(), &c.DRAM.Spec); err != nil {
@@ -148,5 +149,5 @@ func (c *Config) CheckRanks(k *input.Check) {
 	}
 	unit, ranks := c.PIM.UnitBytes(&c.DRAM.Spec), c.Node.Channels*c.Node.Ranksets
 	k.That(c.RankRoom() >= unit, "node.memory_capacity", c.Node.MemoryCapacity,
-		"at least %s, a K row and a V row on each of node.channels * node.ranksets = %d ranks", unit*units.Bytes(ranks), ranks)
+		"at least %s, a K row and a V row on each of %s * %s = %d ranks", unit*units.Bytes(ranks), input.Key("node.channels"), input.Key("node.ranksets"), ranks)
 }

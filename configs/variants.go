@@ -86,7 +86,7 @@ func variantLayer(layers []*layer) (*layer, error) {
 	}
 	if len(names) == 0 {
 		return nil, at(e, &input.Error{Key: variantKey, Value: schema.Written(e.value.String()),
-			Expected: fmt.Sprintf("\"\" with run.system = %s: %s has no variants of it", topmost(layers, "run.system").value, layers[0].file)})
+			Expected: fmt.Sprintf("\"\" with run.system = %s: %s has no variants of it", topmost(layers, "run.system").value, layers[0].file), OtherKeys: []string{"run.system"}})
 	}
 	return nil, at(e, input.UnknownName(variantKey, e.value.String(), names))
 }

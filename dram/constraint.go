@@ -132,7 +132,7 @@ func (s *Spec) checkRules() error {
 	for _, r := range table.Refreshes {
 		for _, name := range []string{r.Interval, r.Recovery} {
 			if n, ok := s.Timing(name); !ok || n < 1 {
-				return &input.Error{Value: string(s.Timings), Expected: fmt.Sprintf("a value for %s, which refresh by %v needs", name, r.Command)}
+				return &input.Error{Value: string(s.Timings), Expected: fmt.Sprintf("a value for %s, which refresh by %v needs", name, r.Command), OtherKeys: []string{name}}
 			}
 		}
 	}

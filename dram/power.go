@@ -61,8 +61,8 @@ func (p *PowerSpec) Check(c *input.Check) {
 	current("IDD4W", p.IDD4W, p.IDD3N)
 	current("IDD5B", p.IDD5B, p.IDD2N)
 	current("IDD6", p.IDD6, 0)
-	c.That(p.IDD2P >= 0 && p.IDD2P <= p.IDD2N, "IDD2P", p.IDD2P, "milliamperes, 0 (not known) to IDD2N = %v", p.IDD2N)
-	c.That(p.IDD3P >= 0 && p.IDD3P <= p.IDD3N, "IDD3P", p.IDD3P, "milliamperes, 0 (not known) to IDD3N = %v", p.IDD3N)
+	c.That(p.IDD2P >= 0 && p.IDD2P <= p.IDD2N, "IDD2P", p.IDD2P, "milliamperes, 0 (not known) to %s = %v", input.Key("IDD2N"), p.IDD2N)
+	c.That(p.IDD3P >= 0 && p.IDD3P <= p.IDD3N, "IDD3P", p.IDD3P, "milliamperes, 0 (not known) to %s = %v", input.Key("IDD3N"), p.IDD3N)
 }
 
 // Standby is what a rank is in while no command draws more.

@@ -211,9 +211,9 @@ func (s *Spec) Check(c *input.Check) {
 	power("burst_length", s.BurstLength, 64)
 	input.Within(c, "dies", s.Dies, 0, 1024)
 	if c.OK() {
-		c.That(w <= s.BusWidth, "device_width", w, "at most bus_width = %d", s.BusWidth)
+		c.That(w <= s.BusWidth, "device_width", w, "at most %s = %d", input.Key("bus_width"), s.BusWidth)
 		low := table.TransfersPerClock
-		c.That(s.BurstLength >= low && s.BurstLength <= s.Columns, "burst_length", s.BurstLength, "%d to columns = %d", low, s.Columns)
+		c.That(s.BurstLength >= low && s.BurstLength <= s.Columns, "burst_length", s.BurstLength, "%d to %s = %d", low, input.Key("columns"), s.Columns)
 		c.That(s.BusWidth*s.BurstLength%8 == 0, "bus_width", s.BusWidth, "whole bytes a burst")
 	}
 	if c.OK() {
@@ -247,12 +247,12 @@ func widthsText(of []int) string {
 
 // compareTimings has the rules of timings that could contradict each other.
 func (s *Spec) compareTimings(c *input.Check) {
-	c.That(s.TRC >= s.TRAS, "tRC", s.TRC, "at least tRAS = %d", s.TRAS)
-	c.That(s.TRRDL >= s.TRRDS, "tRRD_L", s.TRRDL, "at least tRRD_S = %d", s.TRRDS)
-	c.That(s.TCCDL >= s.TCCDS, "tCCD_L", s.TCCDL, "at least tCCD_S = %d", s.TCCDS)
+	c.That(s.TRC >= s.TRAS, "tRC", s.TRC, "at least %s = %d", input.Key("tRAS"), s.TRAS)
+	c.That(s.TRRDL >= s.TRRDS, "tRRD_L", s.TRRDL, "at least %s = %d", input.Key("tRRD_S"), s.TRRDS)
+	c.That(s.TCCDL >= s.TCCDS, "tCCD_L", s.TCCDL, "at least %s = %d", input.Key("tCCD_S"), s.TCCDS)
 	c.That(s.TCCDS >= s.BurstClocks(), "tCCD_S", s.TCCDS, "at least the burst's %d", s.BurstClocks())
 	least := s.TRFC + 2*s.LongestAccess()
-	c.That(s.TREFI >= least, "tREFI", s.TREFI, "at least %d: tRFC = %d, and two accesses of %d clocks between REFs", least, s.TRFC, s.LongestAccess())
+	c.That(s.TREFI >= least, "tREFI", s.TREFI, "at least %d: %s = %d, and two accesses of %d clocks between REFs", least, input.Key("tRFC"), s.TRFC, s.LongestAccess())
 }
 
 // compareCurrents has the rule that an activation takes energy: IDD0 is drawn while one bank is open, and is no less than standby
@@ -260,7 +260,8 @@ func (s *Spec) compareTimings(c *input.Check) {
 func (s *Spec) compareCurrents(c *input.Check) {
 	p := &s.Power
 	least := (float64(p.open(1, s.Banks())*float64(s.TRAS)) + float64(p.IDD2N*float64(s.TRC-s.TRAS))) / float64(s.TRC)
-	c.That(!p.Known() || s.TRC < s.TRAS || s.activation() >= 0, "power.IDD0", p.IDD0, "at least %.4g: what standby draws with a bank open for tRAS = %d of tRC = %d, or a power.bank_share above %v", least, s.TRAS, s.TRC, p.BankShare)
+	c.That(!p.Known() || s.TRC < s.TRAS || s.activation() >= 0, "power.IDD0", p.IDD0, "at least %.4g: what standby draws with a bank open for %s = %d of %s = %d, or a %s above %v",
+		least, input.Key("tRAS"), s.TRAS, input.Key("tRC"), s.TRC, input.Key("power.bank_share"), p.BankShare)
 }
 
 // LongestAccess returns the clocks from the ACT of a lone access to the ACT or

@@ -108,7 +108,7 @@ func bandwidth(c *input.Check, key string, b units.Bandwidth) { input.Within(c, 
 func (s *Spec) Check(c *input.Check) {
 	input.Within(c, "memory_capacity", s.MemoryCapacity, 1, 1024*units.TiB) // times 4,096 GPUs it is an int64
 	c.That(s.MemoryReserve >= 0 && s.MemoryReserve < max(1, s.MemoryCapacity), "memory_reserve", s.MemoryReserve,
-		"0B up to less than memory_capacity = %v", s.MemoryCapacity)
+		"0B up to less than %s = %v", input.Key("memory_capacity"), s.MemoryCapacity)
 	c.That(s.MemoryShare >= 0 && s.MemoryShare <= 1, "memory_share", s.MemoryShare, "more than 0, at most 1")
 	input.Within(c, "peak_16bit", s.Peak16, 1, 1e21)
 	input.Within(c, "peak_8bit", s.Peak8, 1, 1e21)

@@ -74,18 +74,32 @@ func (c *Check) In(name string, s Checked) {
 	c.section = outer
 }
 
+// Key is another key that a rule names: an argument of what That expected. It is written as it is, and the error has it
+// in OtherKeys.
+type Key string
+
 // That is the rule that ok holds: the value of key, which is not what was expected
-// otherwise. What was expected is formatted with args.
+// otherwise. What was expected is formatted with args; keys among these are of type Key.
 func (c *Check) That(ok bool, key string, value any, expected string, args ...any) {
 	if ok && c.ranges == nil {
 		return
 	}
 	key, expected = c.section+key, fmt.Sprintf(expected, args...)
 	if c.ranges == nil {
-		c.errs = append(c.errs, &Error{Key: key, Value: written(value), Expected: expected})
+		c.errs = append(c.errs, &Error{Key: key, Value: written(value), Expected: expected, OtherKeys: keysOf(args)})
 	} else if !slices.Contains(c.ranges[key], expected) {
 		c.ranges[key] = append(c.ranges[key], expected)
 	}
+}
+
+// keysOf returns the keys among the arguments of a message.
+func keysOf(args []any) (keys []string) {
+	for _, a := range args {
+		if key, is := a.(Key); is {
+			keys = append(keys, string(key))
+		}
+	}
+	return keys
 }
 
 // Fails adds what another package found, if anything; its key is relative to a section, "" for the one under check.

@@ -22,6 +22,9 @@ type Error struct {
 	Value    string // the offending value as written
 	Expected string // what would have been right: "one of a, b", "at least 1", "key of [dram]"
 	Nearest  string // the nearest valid name, "" where none is near
+	// OtherKeys are the keys that a rule names beside Key, in full or within a section that has Key, in the order of the
+	// message: where Key is as the preset has it, one of these is at fault.
+	OtherKeys []string
 	// Details are what else helps, each on a line of its own below the message. Error leaves
 	// them out: a message is one line.
 	Details []string

@@ -10,7 +10,7 @@ const mostExperts = 4096 // bounds the experts of a layer: published models have
 func (m *Model) checkExperts(c *input.Check) {
 	input.Within(c, "experts", m.Experts, 0, mostExperts)
 	if m.Experts > 0 {
-		c.That(m.ActiveExperts >= 1 && m.ActiveExperts <= m.Experts, "active_experts", m.ActiveExperts, "1 to experts = %d", m.Experts)
+		c.That(m.ActiveExperts >= 1 && m.ActiveExperts <= m.Experts, "active_experts", m.ActiveExperts, "1 to %s = %d", input.Key("experts"), m.Experts)
 	} else {
 		input.Within(c, "active_experts", m.ActiveExperts, 0, mostExperts)
 	}

@@ -26,15 +26,15 @@ func (l *Latent) check(c *input.Check, m *Model) {
 		needs bool
 	}{{"query_rank", l.QueryRank, false}, {"nope_dim", l.NopeDim, true}, {"value_dim", l.ValueDim, true}} {
 		input.Within(c, x.key, x.value, 0, most)
-		c.That(x.value == 0 || l.LatentDim > 0, x.key, x.value, "0 without model.latent_dim")
-		c.That(x.value > 0 || !x.needs || l.LatentDim == 0, x.key, x.value, "at least 1 with model.latent_dim = %d", l.LatentDim)
+		c.That(x.value == 0 || l.LatentDim > 0, x.key, x.value, "0 without %s", input.Key("model.latent_dim"))
+		c.That(x.value > 0 || !x.needs || l.LatentDim == 0, x.key, x.value, "at least 1 with %s = %d", input.Key("model.latent_dim"), l.LatentDim)
 	}
 	if l.LatentDim == 0 {
 		return
 	}
-	c.That(m.KVHeads == 1, "kv_heads", m.KVHeads, "1 with model.latent_dim = %d: all heads share a token's latent", l.LatentDim)
-	c.That(m.HeadDim >= l.LatentDim, "head_dim", m.HeadDim, "at least latent_dim = %d: the latent and the rotated key behind it", l.LatentDim)
-	c.That(m.Window == 0, "window", m.Window, "0 with model.latent_dim = %d", l.LatentDim)
+	c.That(m.KVHeads == 1, "kv_heads", m.KVHeads, "1 with %s = %d: all heads share a token's latent", input.Key("model.latent_dim"), l.LatentDim)
+	c.That(m.HeadDim >= l.LatentDim, "head_dim", m.HeadDim, "at least %s = %d: the latent and the rotated key behind it", input.Key("latent_dim"), l.LatentDim)
+	c.That(m.Window == 0, "window", m.Window, "0 with %s = %d", input.Key("model.latent_dim"), l.LatentDim)
 }
 
 // RopeDim returns the elements of a key that are rotated.

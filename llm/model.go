@@ -72,19 +72,21 @@ func (m *Model) Check(c *input.Check) {
 	m.Widths.check(c, m.ElementBits)
 	m.Windows.check(c)
 	m.Latent.check(c, m)
-	c.That(m.Window == 0 || m.KVScales != ChannelScales, "kv_scales", m.KVScales, "\"token\" or \"tensor\" with model.window = %d: what keeps a window has no groups of tokens", m.Window)
+	c.That(m.Window == 0 || m.KVScales != ChannelScales, "kv_scales", m.KVScales, "\"token\" or \"tensor\" with %s = %d: what keeps a window has no groups of tokens", input.Key("model.window"), m.Window)
 	if !c.OK() {
 		return
 	}
 	if m.Heads%m.KVHeads != 0 {
-		c.That(false, "kv_heads", m.KVHeads, "a divisor of heads = %d", m.Heads)
+		c.That(false, "kv_heads", m.KVHeads, "a divisor of %s = %d", input.Key("heads"), m.Heads)
 	} else {
-		c.That(m.SplitsOver(m.TensorParallel), "tensor_parallel", m.TensorParallel, "%s", m.Splits())
+		expected, args := m.splits()
+		c.That(m.SplitsOver(m.TensorParallel), "tensor_parallel", m.TensorParallel, expected, args...)
 	}
 	key, largest := m.largest()
 	n := m.parameters()
-	c.That(n <= mostParameters, key, largest, "a model of at most 2^56 parameters: with layers = %d, hidden = %d, heads = %d, head_dim = %d, ffn_hidden = %d, vocab = %d, experts = %d it has %.3g",
-		m.Layers, m.Hidden, m.Heads, m.HeadDim, m.FFNHidden, m.Vocab, m.Experts, n)
+	c.That(n <= mostParameters, key, largest, "a model of at most 2^56 parameters: with %s = %d, %s = %d, %s = %d, %s = %d, %s = %d, %s = %d, %s = %d it has %.3g",
+		input.Key("layers"), m.Layers, input.Key("hidden"), m.Hidden, input.Key("heads"), m.Heads, input.Key("head_dim"), m.HeadDim,
+		input.Key("ffn_hidden"), m.FFNHidden, input.Key("vocab"), m.Vocab, input.Key("experts"), m.Experts, n)
 }
 
 // mostParameters keeps every number of bytes far from what an int64 holds.

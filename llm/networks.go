@@ -23,11 +23,11 @@ func (b *Beside) check(c *input.Check, m *Model) {
 	input.Within(c, "dense_layers", b.DenseLayers, 0, most)
 	input.Within(c, "dense_ffn_hidden", b.DenseFFN, 0, most)
 	if m.Experts == 0 {
-		c.That(b.SharedFFN == 0, "shared_ffn_hidden", b.SharedFFN, "0 without model.experts")
-		c.That(b.DenseLayers == 0, "dense_layers", b.DenseLayers, "0 without model.experts: all layers are dense")
+		c.That(b.SharedFFN == 0, "shared_ffn_hidden", b.SharedFFN, "0 without %s", input.Key("model.experts"))
+		c.That(b.DenseLayers == 0, "dense_layers", b.DenseLayers, "0 without %s: all layers are dense", input.Key("model.experts"))
 	}
-	c.That(b.DenseLayers < max(m.Layers, 1), "dense_layers", b.DenseLayers, "fewer than layers = %d: others have the experts", m.Layers)
-	c.That((b.DenseLayers > 0) == (b.DenseFFN > 0), "dense_ffn_hidden", b.DenseFFN, "a width with model.dense_layers, 0 without: it is %d", b.DenseLayers)
+	c.That(b.DenseLayers < max(m.Layers, 1), "dense_layers", b.DenseLayers, "fewer than %s = %d: others have the experts", input.Key("layers"), m.Layers)
+	c.That((b.DenseLayers > 0) == (b.DenseFFN > 0), "dense_ffn_hidden", b.DenseFFN, "a width with %s, 0 without: it is %d", input.Key("model.dense_layers"), b.DenseLayers)
 }
 
 // Network is the feed-forward part of some layers of a model.

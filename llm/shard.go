@@ -3,6 +3,7 @@ package llm
 import (
 	"fmt"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -19,10 +20,16 @@ func (m *Model) SplitsOver(gpus int) bool {
 
 // Splits says in an error which numbers of GPUs can share the heads.
 func (m *Model) Splits() string {
+	format, args := m.splits()
+	return fmt.Sprintf(format, args...)
+}
+
+func (m *Model) splits() (format string, args []any) {
+	format, args = "a divisor of %s = %d", []any{input.Key("kv_heads"), m.KVHeads}
 	if m.Heads < 2*m.KVHeads {
-		return fmt.Sprintf("a divisor of kv_heads = %d", m.KVHeads)
+		return format, args
 	}
-	return fmt.Sprintf("a divisor of kv_heads = %d, or a multiple of it up to heads = %d", m.KVHeads, m.Heads)
+	return format + ", or a multiple of it up to %s = %d", append(args, input.Key("heads"), m.Heads)
 }
 
 // KVReplicas returns how many GPUs of a replica of the model hold each KV head.

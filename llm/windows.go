@@ -18,7 +18,7 @@ type Windows struct {
 func (w *Windows) check(c *input.Check) {
 	input.Within(c, "window", w.Window, 0, 1<<24)
 	input.Within(c, "full_every", w.FullEvery, 0, 1<<24)
-	c.That(w.FullEvery != 1 || w.Window == 0, "full_every", w.FullEvery, "0, or at least 2 with model.window = %d: with 1 no layer has the window", w.Window)
+	c.That(w.FullEvery != 1 || w.Window == 0, "full_every", w.FullEvery, "0, or at least 2 with %s = %d: with 1 no layer has the window", input.Key("model.window"), w.Window)
 }
 
 // Windowed says that a layer, from 0 on, attends to the window alone.

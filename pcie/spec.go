@@ -45,7 +45,7 @@ func (s *Spec) Check(c *input.Check) {
 	lanes := func(n int) bool { return n >= 1 && n <= 32 && n&(n-1) == 0 }
 	c.That(laneRates[s.Generation] != 0, "generation", s.Generation, "3 to 6")
 	c.That(lanes(s.Lanes), "lanes", s.Lanes, "1, 2, 4, 8, 16 or 32")
-	c.That(s.UplinkLanes == 0 || lanes(s.UplinkLanes), "uplink_lanes", s.UplinkLanes, "0 (as lanes), 1, 2, 4, 8, 16 or 32")
+	c.That(s.UplinkLanes == 0 || lanes(s.UplinkLanes), "uplink_lanes", s.UplinkLanes, "0 (as %s), 1, 2, 4, 8, 16 or 32", input.Key("lanes"))
 	c.Share("efficiency", s.Efficiency)
 	input.Within(c, "latency", s.Latency, 0, units.Second)
 	input.Within(c, "wake", s.Wake, 0, units.Second)

@@ -32,12 +32,12 @@ func (h HeadShape) Check(c *input.Check) {
 	input.Within(c, "head_dim", h.HeadDim, 8, 512)
 	c.That(h.Queries >= 1 && h.Queries <= MaxQueries, "queries", h.Queries, "1 to %d query heads on a KV head", MaxQueries)
 	c.That(h.ElementBits == 8 || h.ElementBits == 16, "element_bits", h.ElementBits, "8 or 16")
-	c.That(h.KVBits == 0 || h.KVBits == 4 || h.KVBits == 8 || h.KVBits == 16, "kv_bits", h.KVBits, "4, 8 or 16, or 0 for element_bits")
+	c.That(h.KVBits == 0 || h.KVBits == 4 || h.KVBits == 8 || h.KVBits == 16, "kv_bits", h.KVBits, "4, 8 or 16, or 0 for %s", input.Key("element_bits"))
 	c.That(!h.KVFloat || h.KVBits == 8 && h.ScaleBytes == 0 && h.KeyGroup == 0, "kv_float", h.KVFloat, "false, or 8 bits with one scale a tensor")
 	c.That(h.KeyGroup == 0 || h.KeyGroup > 0 && h.StoredBits() < 16, "key_group", h.KeyGroup, "0 with keys of 16 bits")
 	c.That(h.ScaleBytes == 0 || h.ScaleBytes == 4, "scale_bytes", h.ScaleBytes, "0 or 4")
 	c.That(h.ScaleBytes == 0 || h.KeyGroup == 0 || h.KeyGroup >= h.HeadDim, "key_group", h.KeyGroup,
-		"at least head_dim = %d with scales in the rows, which have as many places for scales of elements as for tokens", h.HeadDim)
+		"at least %s = %d with scales in the rows, which have as many places for scales of elements as for tokens", input.Key("head_dim"), h.HeadDim)
 }
 
 // StoredBits returns the bits of an element of k and v.

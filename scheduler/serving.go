@@ -132,8 +132,8 @@ func (s *ServingSpec) Check(c *input.Check) {
 	c.That(s.APIToken >= 0 && s.APIToken <= units.Second, "api_token", s.APIToken, "0s to 1s")
 	input.Within(c, "verified_tokens", s.VerifiedTokens, 1, 128)
 	c.That(s.Acceptance >= 0 && s.Acceptance <= 1, "acceptance", s.Acceptance, "0 (not given) to 1")
-	c.That(s.VerifiedTokens <= 1 || s.Acceptance > 0, "acceptance", s.Acceptance, "more than 0, at most 1, with serving.verified_tokens = %d: "+
-		"the chance that a draft is accepted, which the draft model decides", s.VerifiedTokens)
+	c.That(s.VerifiedTokens <= 1 || s.Acceptance > 0, "acceptance", s.Acceptance, "more than 0, at most 1, with %s = %d: "+
+		"the chance that a draft is accepted, which the draft model decides", input.Key("serving.verified_tokens"), s.VerifiedTokens)
 	c.That(s.VerifiedOverlap >= 0 && s.VerifiedOverlap <= 1, "verified_overlap", s.VerifiedOverlap, "0 (as by chance) to 1 (all tokens of a step select alike)")
 	c.That(s.DraftTime >= 0 && s.DraftTime <= units.Second, "draft_time", s.DraftTime, "0s to 1s")
 	c.That(s.PrefillStreak >= 0 && s.PrefillStreak <= 1<<24, "prefill_streak", s.PrefillStreak, "0 (no limit) to 16777216")

@@ -74,12 +74,12 @@ func loadWhole(cfg *configs.Config) (*traces.Trace, error) {
 	name, o := cfg.Run.Trace, traces.Options{Requests: cfg.Run.Requests}
 	if slices.Contains(traces.BuiltinNames(), name) {
 		if columns := cfg.Run.Columns; columns != "" {
-			return nil, &input.Error{Key: "run.columns", Value: fmt.Sprintf("%q", columns), Expected: fmt.Sprintf("none with run.trace = %q, which is no file", name)}
+			return nil, &input.Error{Key: "run.columns", Value: fmt.Sprintf("%q", columns), Expected: fmt.Sprintf("none with run.trace = %q, which is no file", name), OtherKeys: []string{"run.trace"}}
 		}
 		return traces.Synthetic(name, cmp.Or(o.Requests, DefaultRequests), cfg.Run.Seed, cfg.Traces)
 	}
 	if n := cfg.Traces.PrefixTokens; n > 0 {
-		return nil, &input.Error{Key: "traces.prefix_tokens", Value: fmt.Sprint(n), Expected: fmt.Sprintf("0 with run.trace = %q: it is of built-in traces", name)}
+		return nil, &input.Error{Key: "traces.prefix_tokens", Value: fmt.Sprint(n), Expected: fmt.Sprintf("0 with run.trace = %q: it is of built-in traces", name), OtherKeys: []string{"run.trace"}}
 	}
 	if columns := cfg.Run.Columns; columns != "" {
 		var err error

@@ -83,9 +83,9 @@ func (s *ArrivalSpec) Check(c *input.Check) {
 	input.Within(c, "scale", s.Scale, 1e-6, 1e6)
 	_, _, err := s.window()
 	c.That(err == nil, "window", s.Window, `two times, the later one last, such as "600s:1200s"`)
-	c.That(s.Kind != ArrivalsClosed || s.Users > 0, "users", s.Users, "at least 1 with arrivals.kind = %q", s.Kind)
-	c.That(s.RatePerS == 0 || s.Kind != ArrivalsAtOnce && s.Kind != ArrivalsClosed, "rate_per_s", s.RatePerS, "0 with arrivals.kind = %q, which has no rate of its own", s.Kind)
-	c.That(s.RatePerS == 0 || s.Scale == 1, "scale", s.Scale, "1 with arrivals.rate_per_s, which stretches the times itself")
+	c.That(s.Kind != ArrivalsClosed || s.Users > 0, "users", s.Users, "at least 1 with %s = %q", input.Key("arrivals.kind"), s.Kind)
+	c.That(s.RatePerS == 0 || s.Kind != ArrivalsAtOnce && s.Kind != ArrivalsClosed, "rate_per_s", s.RatePerS, "0 with %s = %q, which has no rate of its own", input.Key("arrivals.kind"), s.Kind)
+	c.That(s.RatePerS == 0 || s.Scale == 1, "scale", s.Scale, "1 with %s, which stretches the times itself", input.Key("arrivals.rate_per_s"))
 }
 
 // maxTime is the longest time between events: a year does not fit the clock, this does.
@@ -292,7 +292,7 @@ func (t *Trace) arrivalKind(spec *ArrivalSpec, n int) (string, error) {
 			Expected: fmt.Sprintf("a trace with times of arrival; those of %s are all the same", t.Name)}
 	case kind != ArrivalsPoisson && kind != ArrivalsGamma:
 	case spec.RatePerS == 0:
-		return "", &input.Error{Key: "arrivals.rate_per_s", Value: "0", Expected: fmt.Sprintf("more than 0 with arrivals.kind = %q (--rate)", kind)}
+		return "", &input.Error{Key: "arrivals.rate_per_s", Value: "0", Expected: fmt.Sprintf("more than 0 with arrivals.kind = %q (--rate)", kind), OtherKeys: []string{"arrivals.kind"}}
 	case !(float64(n-1)/spec.RatePerS < float64(maxSeconds)):
 		return "", tooSlow(t.Name, n, spec.RatePerS)
 	}

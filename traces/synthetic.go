@@ -114,7 +114,7 @@ func (s *SyntheticSpec) own() (*builtin, error) {
 		mean float64
 	}{{"input_mean", s.InputMean}, {"output_mean", s.OutputMean}} {
 		if m.mean < 1 {
-			return nil, &input.Error{Key: "traces." + m.key, Value: fmt.Sprint(m.mean), Expected: "at least 1 with run.trace = \"" + Own + "\""}
+			return nil, &input.Error{Key: "traces." + m.key, Value: fmt.Sprint(m.mean), Expected: "at least 1 with run.trace = \"" + Own + "\"", OtherKeys: []string{"run.trace"}}
 		}
 	}
 	return &builtin{Own, meanAndDeviation{s.InputMean, s.InputStd}, meanAndDeviation{s.OutputMean, s.OutputStd}}, nil
@@ -144,7 +144,7 @@ func synthetic(name string, n int, spec *SyntheticSpec) (b *builtin, err error) 
 	}
 	if spec.Distribution == Empirical {
 		return b, &input.Error{Key: "traces.distribution", Value: strconv.Quote(Empirical),
-			Expected: "another one with run.trace = " + strconv.Quote(name) + ", or a file, from whose lengths this one draws"}
+			Expected: "another one with run.trace = " + strconv.Quote(name) + ", or a file, from whose lengths this one draws", OtherKeys: []string{"run.trace"}}
 	}
 	if n < 1 || n > MaxRequests {
 		return b, badRequests(n)

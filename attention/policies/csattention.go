@@ -38,7 +38,7 @@ list_overlap = 0.16    # the same text, 0.13 to 0.21 by centroids: lab/docs/spar
 			want = "host"
 		}
 		mode := keys.(CSAttentionSpec).Mode
-		c.That(mode == want, "mode", mode, "%q with run.system = %s, whose keys and values are %s", want, at.System, at.Where)
+		c.That(mode == want, "mode", mode, "%q with %s = %s, whose keys and values are %s", want, input.Key("run.system"), at.System, at.Where)
 	},
 	Costs: newCSACost,
 	Values: func(u *policy.Use) (policy.Values, error) {

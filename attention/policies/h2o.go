@@ -33,7 +33,7 @@ func (s H2OSpec) Check(c *input.Check) {
 	input.Within(c, "heavy", s.Heavy, 0, 1)
 	input.Within(c, "recent", s.Recent, 0, 1)
 	if c.OK() {
-		c.That(s.Heavy+s.Recent <= 1, "recent", s.Recent, "at most 1 together with heavy = %v", s.Heavy)
+		c.That(s.Heavy+s.Recent <= 1, "recent", s.Recent, "at most 1 together with %s = %v", input.Key("heavy"), s.Heavy)
 	}
 }
 

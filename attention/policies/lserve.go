@@ -66,7 +66,7 @@ func (s LServeSpec) Check(c *input.Check) {
 	input.OneOf(c, "newest", s.Newest, "append", "replace")
 	s.HeadsSpec.Check(c)
 	if c.OK() {
-		c.That(s.Page%s.LogicalPage == 0, "logical_page", s.LogicalPage, "a divisor of page = %d", s.Page)
+		c.That(s.Page%s.LogicalPage == 0, "logical_page", s.LogicalPage, "a divisor of %s = %d", input.Key("page"), s.Page)
 	}
 }
 

@@ -41,7 +41,7 @@ func (s WindowSpec) Check(c *input.Check) {
 func checkBlock(c *input.Check, block, window int, whole bool) {
 	input.Within(c, "block", block, 1, policy.MaxTokens)
 	if c.OK() {
-		c.That(block <= window || whole, "block", block, "at most window = %d, which a block leaves", window)
+		c.That(block <= window || whole, "block", block, "at most %s = %d, which a block leaves", input.Key("window"), window)
 	}
 }
 

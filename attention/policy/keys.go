@@ -47,8 +47,8 @@ func (s PagesSpec) Check(c *input.Check) {
 	input.OneOf(c, "summary_device", s.SummaryDevice, "gpu", "rank")
 	input.OneOf(c, "layout", s.Layout, "row", "quad")
 	if c.OK() {
-		c.That(s.Budget >= s.Page, "budget", s.Budget, "at least page = %d: a page is attended to whole", s.Page)
-		c.That(s.SelectDevice != "gpu" || s.SummaryDevice == "gpu", "summary_device", s.SummaryDevice, "\"gpu\" with select_device = \"gpu\", whose memory has the summaries")
+		c.That(s.Budget >= s.Page, "budget", s.Budget, "at least %s = %d: a page is attended to whole", input.Key("page"), s.Page)
+		c.That(s.SelectDevice != "gpu" || s.SummaryDevice == "gpu", "summary_device", s.SummaryDevice, "\"gpu\" with %s = \"gpu\", whose memory has the summaries", input.Key("select_device"))
 	}
 }
 

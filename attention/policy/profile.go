@@ -77,7 +77,7 @@ func (p *Profile) Tokens(layer, kvHead, context, home int) int {
 func (p *Profile) check(model string, shape Shape, s *Spec) error {
 	bad := func(key, got, want string) error {
 		return &input.Error{Key: "policy.profile", Value: strconv.Quote(s.Profile), Expected: fmt.Sprintf(
-			"a profile with %s = %s, not %s, which 'l3lab eval --profile' writes; or \"\"", key, want, got)}
+			"a profile with %s = %s, not %s, which 'l3lab eval --profile' writes; or \"\"", key, want, got), OtherKeys: []string{key}}
 	}
 	for _, k := range schema.Of[ProfileModel]().Keys {
 		got, want := written(k.Get(&p.Model)), written(k.Get(newProfileModel(model, shape)))

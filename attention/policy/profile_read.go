@@ -56,7 +56,7 @@ func (l *List) ParseProfile(file, text string) (*Profile, error) {
 		before = first
 	}
 	n := p.Model.Layers * p.Model.KVHeads
-	c.That(len(f.Head) == n, "head", fmt.Sprintf("%d tables", len(f.Head)), "[[head]] %d times, for model.layers times model.kv_heads", n)
+	c.That(len(f.Head) == n, "head", fmt.Sprintf("%d tables", len(f.Head)), "[[head]] %d times, for %s times %s", n, input.Key("model.layers"), input.Key("model.kv_heads"))
 	for i := 0; c.OK() && i < n; i++ {
 		h, at := &f.Head[i], fmt.Sprintf("head[%d].", i)
 		c.That(h.Layer == i/p.Model.KVHeads, at+"layer", h.Layer, "%d: heads come layer by layer", i/p.Model.KVHeads)

@@ -138,8 +138,8 @@ func (s *Spec) Check(c *input.Check) {
 	} else {
 		input.OneOf(c, "name", s.Name, l.Names()...)
 	}
-	c.That(s.Gates == "" || s.Heads() != nil, "gates", s.Gates, "to be left out with policy.name = %q: some heads stream with %s", s.Name, strings.Join(l.names((*Policy).splits), " and "))
-	c.That(s.Profile == "" || !s.Dense(), "profile", s.Profile, "to be left out with policy.name = %q, which attends to everything", s.Name)
+	c.That(s.Gates == "" || s.Heads() != nil, "gates", s.Gates, "to be left out with %s = %q: some heads stream with %s", input.Key("policy.name"), s.Name, strings.Join(l.names((*Policy).splits), " and "))
+	c.That(s.Profile == "" || !s.Dense(), "profile", s.Profile, "to be left out with %s = %q, which attends to everything", input.Key("policy.name"), s.Name)
 	for i, name := range l.sections {
 		c.In(name, s.section(i))
 	}

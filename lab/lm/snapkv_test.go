@@ -25,7 +25,7 @@ type snapKeys struct {
 func (k snapKeys) Check(c *input.Check) {
 	input.Within(c, "sink", k.Sink, 0, 1<<20)
 	input.Within(c, "window", k.Window, 1, 1<<20)
-	c.That(k.Budget >= k.Sink+k.Window, "budget", k.Budget, "at least sink + window = %d", k.Sink+k.Window)
+	c.That(k.Budget >= k.Sink+k.Window, "budget", k.Budget, "at least %s + %s = %d", input.Key("sink"), input.Key("window"), k.Sink+k.Window)
 }
 
 // attended returns how many tokens a KV head attends to in a step: what stays of the prompt, and all tokens since.

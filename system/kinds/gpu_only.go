@@ -52,7 +52,7 @@ func (s GPUOnly) Check(c *input.Check) {
 	input.OneOf(c, "policy", s.Policy, BatchingPolicies()...)
 	c.That(s.KVMemory >= 0, "kv_memory", s.KVMemory, "at least 0B")
 	c.That(s.KVTokens >= 0 && s.KVTokens <= 1<<32, "kv_tokens", s.KVTokens, "0 to %d", 1<<32)
-	c.That(s.KVMemory == 0 || s.KVTokens == 0, "kv_tokens", s.KVTokens, "0 with a kv_memory")
+	c.That(s.KVMemory == 0 || s.KVTokens == 0, "kv_tokens", s.KVTokens, "0 with a %s", input.Key("kv_memory"))
 	c.That(s.StepHostTime >= 0 && s.StepHostTime <= units.Second, "step_host_time", s.StepHostTime, "0ps to 1s")
 }
 

@@ -89,11 +89,13 @@ func hbmMemories(h *flow.Hardware) forming.Memories {
 func checkHBM(cfg *configs.Config, c *input.Check) {
 	h := configs.Section[HBMPIM](cfg)
 	apart := h.MemoryBeside > 0 || h.Placement == PlacementChannel
-	c.That(!cfg.Cache.Prefix || !apart, "cache.prefix", true, "false with hbm_pim.memory_beside or with hbm_pim.placement = %q: what prompts share is kept in the GPUs' own memory, over all channels", PlacementChannel)
+	c.That(!cfg.Cache.Prefix || !apart, "cache.prefix", true, "false with %s or with %s = %q: what prompts share is kept in the GPUs' own memory, over all channels",
+		input.Key("hbm_pim.memory_beside"), input.Key("hbm_pim.placement"), PlacementChannel)
 	if !c.OK() || h.MemoryBeside == 0 {
 		return
 	}
 	_, copies := h.copied(cfg)
 	page := units.Bytes(cfg.Batching.PageTokens) * cfg.Model.KVBytesPerToken()
-	c.That(h.beside(&cfg.Model) >= copies+page, "hbm_pim.memory_beside", h.MemoryBeside, "room for a page of batching.page_tokens, and for the copies of weights that hbm_pim.feed_forward = %v has there, %v a replica", h.FeedForward, copies)
+	c.That(h.beside(&cfg.Model) >= copies+page, "hbm_pim.memory_beside", h.MemoryBeside, "room for a page of %s, and for the copies of weights that %s = %v has there, %v a replica",
+		input.Key("batching.page_tokens"), input.Key("hbm_pim.feed_forward"), h.FeedForward, copies)
 }

@@ -147,7 +147,8 @@ func newStack(cfg *configs.Config) (*hbm.Table, error) {
 	m := &cfg.Model
 	bits := max(m.KVElementBits(), m.ElementBits/h.ElementsPerRead)
 	if bits < 8 {
-		return nil, &input.Error{Key: "hbm_pim.elements_per_read", Value: fmt.Sprint(h.ElementsPerRead), Expected: "units that multiply elements of 8 or 16 bits, with hbm_pim.model = \"commands\""}
+		return nil, &input.Error{Key: "hbm_pim.elements_per_read", Value: fmt.Sprint(h.ElementsPerRead), Expected: "units that multiply elements of 8 or 16 bits, with hbm_pim.model = \"commands\"",
+			OtherKeys: []string{"hbm_pim.model"}}
 	}
 	t, err := hbm.NewTable(h.spec(), hbm.Shape{HeadDim: m.HeadDim, ElementBytes: bits / 8})
 	if err != nil {

@@ -57,11 +57,11 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 	name, known := cfg.Policy.Name, cfg.Policy.List()
 	takes := func(s *System) bool { return slices.Contains(known.At(s.Home), name) }
 	if !takes(s) {
-		runs := "no system runs it"
+		system, runs := input.Key("run.system"), "no system runs it"
 		if with := namesOf(all, takes); with != "" {
-			runs = "it runs with run.system = " + with
+			runs = "it runs with " + string(system) + " = " + with
 		}
-		c.That(false, "policy.name", name, "one of %s with run.system = %s; %s", strings.Join(known.At(s.Home), ", "), s.Name, runs)
+		c.That(false, "policy.name", name, "one of %s with %s = %s; %s", strings.Join(known.At(s.Home), ", "), system, s.Name, runs)
 		return
 	}
 	if dim := cfg.Model.LatentDim; dim > 0 {
@@ -70,10 +70,10 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 		c.That(cfg.Policy.Dense(), "policy.name", name, "\"dense\" with model.latent_dim = %d: what a policy leaves out of latents is not modelled", dim)
 	}
 	if w := cfg.Model.Window; w > 0 {
-		c.That(cfg.Policy.Dense(), "policy.name", name, "\"dense\" with model.window = %d: what else a policy leaves out of layers with a window is not modelled", w)
+		c.That(cfg.Policy.Dense(), "policy.name", name, "\"dense\" with %s = %d: what else a policy leaves out of layers with a window is not modelled", input.Key("model.window"), w)
 		c.That(s.Home&(policy.OnGPUs|policy.InHBM|policy.InDIMMs) != 0, "model.window", w,
-			"0 with run.system = %s, which has no windows by layer; l3, gpu-only and hbm-pim have", s.Name)
-		c.That(!s.KV.InDIMM || cfg.Comm.Stripe == scheduler.StripeNone, "comm.stripe", cfg.Comm.Stripe, "%q with model.window = %d", scheduler.StripeNone, w)
+			"0 with %s = %s, which has no windows by layer; l3, gpu-only and hbm-pim have", input.Key("run.system"), s.Name)
+		c.That(!s.KV.InDIMM || cfg.Comm.Stripe == scheduler.StripeNone, "comm.stripe", cfg.Comm.Stripe, "%q with %s = %d", scheduler.StripeNone, input.Key("model.window"), w)
 	}
 	cfg.Policy.CheckAt(policy.Place{System: s.Name, Where: s.KV.Name, Apart: !s.KV.InGPUs}, c)
 	if p := cfg.Policy.Pages(); p != nil {
@@ -99,7 +99,7 @@ func checkWindow(h *flow.Hardware, c *input.Check) {
 	most := int(max(free, 0) / m.KVBytesOnGPUs())
 	key, window := cfg.Policy.GPUWindow()
 	c.That(tokens <= most, key, window, "%d at most, with the sink: what the weights of %s leave of the GPUs holds the keys and values of %d tokens of a request; "+
-		"or a larger model.tensor_parallel", max(0, most-(tokens-window)), m.Name, most)
+		"or a larger %s", max(0, most-(tokens-window)), m.Name, most, input.Key("model.tensor_parallel"))
 }
 
 // checkStripe refuses what stripes do not have.
@@ -107,8 +107,8 @@ func (s *System) checkStripe(cfg *configs.Config, c *input.Check) {
 	if cfg.Comm.Stripe == scheduler.StripeNone || !s.KV.InDIMM {
 		return
 	}
-	c.That(cfg.Policy.Pages() == nil && cfg.Policy.Profile == "", "comm.stripe", cfg.Comm.Stripe, "%q with policy.name = %s or a profile: selected pages lie anywhere, and not evenly over parts",
-		scheduler.StripeNone, cfg.Policy.Name)
+	c.That(cfg.Policy.Pages() == nil && cfg.Policy.Profile == "", "comm.stripe", cfg.Comm.Stripe, "%q with %s = %s or a profile: selected pages lie anywhere, and not evenly over parts",
+		scheduler.StripeNone, input.Key("policy.name"), cfg.Policy.Name)
 }
 
 // namesOf returns the names of the systems that can do something.
@@ -129,37 +129,38 @@ func (s *System) checkSpare(all []System, cfg *configs.Config, c *input.Check) {
 	}
 	if !s.spares {
 		with := namesOf(all, func(s *System) bool { return s.spares })
-		off(false, "run.system = %s: of %s alone the GPUs hold no keys and values and decode all the same", s.Name, with)
+		off(false, "%s = %s: of %s alone the GPUs hold no keys and values and decode all the same", input.Key("run.system"), s.Name, with)
 		return
 	}
-	off(!cfg.Cache.Prefix, "cache.prefix = true, whose blocks are in the DIMMs")
-	off(cfg.Predictor.Kind != scheduler.PredictLearned, "predictor.kind = %q, which is not told what the GPUs decode", cfg.Predictor.Kind)
+	off(!cfg.Cache.Prefix, "%s = true, whose blocks are in the DIMMs", input.Key("cache.prefix"))
+	off(cfg.Predictor.Kind != scheduler.PredictLearned, "%s = %q, which is not told what the GPUs decode", input.Key("predictor.kind"), cfg.Predictor.Kind)
 	here := cfg.Policy.List().At(policy.OnGPUs)
-	off(slices.Contains(here, cfg.Policy.Name), "policy.name = %s, which GPUs alone cannot run; they run %s", cfg.Policy.Name, strings.Join(here, ", "))
+	off(slices.Contains(here, cfg.Policy.Name), "%s = %s, which GPUs alone cannot run; they run %s", input.Key("policy.name"), cfg.Policy.Name, strings.Join(here, ", "))
 	if p := cfg.Policy.Pages(); p != nil {
-		off(p.SelectDevice == tables.SelectGPU, "policy.%s.select_device = %q: only GPUs choose pages of what is on GPUs", cfg.Policy.Name, p.SelectDevice)
-		off(p.Layout == "row", "policy.%s.layout = %q, which is of the DIMMs", cfg.Policy.Name, p.Layout)
+		section := "policy." + cfg.Policy.Name
+		off(p.SelectDevice == tables.SelectGPU, "%s = %q: only GPUs choose pages of what is on GPUs", input.Key(section+".select_device"), p.SelectDevice)
+		off(p.Layout == "row", "%s = %q, which is of the DIMMs", input.Key(section+".layout"), p.Layout)
 	}
 	if c.OK() {
 		h := s.Derive(cfg)
-		off(slices.Equal(flow.PolicyOf(h).Runs(), flow.PolicyOf(gpus.OfSpare(h)).Runs()), "policy.name = %s, whose layers group otherwise on GPUs", cfg.Policy.Name)
+		off(slices.Equal(flow.PolicyOf(h).Runs(), flow.PolicyOf(gpus.OfSpare(h)).Runs()), "%s = %s, whose layers group otherwise on GPUs", input.Key("policy.name"), cfg.Policy.Name)
 	}
 }
 
 // checkCache has the rules of what a cache of prefixes fits together with.
 func (s *System) checkCache(cfg *configs.Config, c *input.Check) {
-	c.That(s.KV.Keeps, "cache.prefix", true, "false with run.system = %s, which has no such cache", s.Name)
-	c.That(cfg.Model.Window == 0, "cache.prefix", true, "false with model.window = %d: another prompt may need what has left the window", cfg.Model.Window)
-	c.That(cfg.Policy.Dense(), "cache.prefix", true, "false with policy.name = %s: another prompt may need what it has dropped", cfg.Policy.Name)
-	c.That(!s.KV.InDIMM || cfg.Comm.Stripe == scheduler.StripeNone, "cache.prefix", true, "false with comm.stripe = %q", cfg.Comm.Stripe)
+	c.That(s.KV.Keeps, "cache.prefix", true, "false with %s = %s, which has no such cache", input.Key("run.system"), s.Name)
+	c.That(cfg.Model.Window == 0, "cache.prefix", true, "false with %s = %d: another prompt may need what has left the window", input.Key("model.window"), cfg.Model.Window)
+	c.That(cfg.Policy.Dense(), "cache.prefix", true, "false with %s = %s: another prompt may need what it has dropped", input.Key("policy.name"), cfg.Policy.Name)
+	c.That(!s.KV.InDIMM || cfg.Comm.Stripe == scheduler.StripeNone, "cache.prefix", true, "false with %s = %q", input.Key("comm.stripe"), cfg.Comm.Stripe)
 	if !c.OK() {
 		return
 	}
 	if host := cfg.Cache.HostCapacity; host > 0 {
-		c.That(s.KV.InGPUs, "cache.host_capacity", host, "0B with run.system = %s, whose keys and values are %s", s.Name, s.KV.Name)
-		c.That(host <= cfg.Node.MemoryCapacity, "cache.host_capacity", host, "at most node.memory_capacity, %v", cfg.Node.MemoryCapacity)
+		c.That(s.KV.InGPUs, "cache.host_capacity", host, "0B with %s = %s, whose keys and values are %s", input.Key("run.system"), s.Name, s.KV.Name)
+		c.That(host <= cfg.Node.MemoryCapacity, "cache.host_capacity", host, "at most %s, %v", input.Key("node.memory_capacity"), cfg.Node.MemoryCapacity)
 	}
-	unit, what := cfg.Batching.PageTokens, "batching.page_tokens"
+	unit, what := cfg.Batching.PageTokens, any(input.Key("batching.page_tokens"))
 	if s.KV.InDIMM {
 		g, err := pim.NewGeometry(&cfg.DRAM.Spec, cfg.HeadShape())
 		if err != nil {
@@ -172,10 +173,10 @@ func (s *System) checkCache(cfg *configs.Config, c *input.Check) {
 
 // checkPages has the rules of policies that choose pages: what chooses, and pages that ranks can read.
 func (s *System) checkPages(p *policy.PagesSpec, cfg *configs.Config, c *input.Check) {
-	with, section := "with run.system = "+s.Name, "policy."+cfg.Policy.Name
+	system, section := input.Key("run.system"), "policy."+cfg.Policy.Name
 	if s.KV.InGPUs {
-		c.That(p.SelectDevice == tables.SelectGPU, section+".select_device", p.SelectDevice, "%q %s, whose keys and values are %s", tables.SelectGPU, with, s.KV.Name)
-		c.That(p.Layout == "row", section+".layout", p.Layout, "\"row\" %s", with)
+		c.That(p.SelectDevice == tables.SelectGPU, section+".select_device", p.SelectDevice, "%q with %s = %s, whose keys and values are %s", tables.SelectGPU, system, s.Name, s.KV.Name)
+		c.That(p.Layout == "row", section+".layout", p.Layout, "\"row\" with %s = %s", system, s.Name)
 		return
 	}
 	g, err := pim.NewGeometry(&cfg.DRAM.Spec, cfg.HeadShape())
@@ -183,16 +184,16 @@ func (s *System) checkPages(p *policy.PagesSpec, cfg *configs.Config, c *input.C
 		return // CheckRanks says so
 	}
 	if p.Layout == "quad" {
-		c.That(cfg.PIM.Activation == pim.Staggered, section+".layout", p.Layout, "\"row\" with pim.activation = %q: all banks open one row", cfg.PIM.Activation)
-		c.That(p.Page*pim.Quads == g.RowTokens, section+".page", p.Page, "%d with layout = \"quad\": a quad of banks has a quarter of a row", g.RowTokens/pim.Quads)
+		c.That(cfg.PIM.Activation == pim.Staggered, section+".layout", p.Layout, "\"row\" with %s = %q: all banks open one row", input.Key("pim.activation"), cfg.PIM.Activation)
+		c.That(p.Page*pim.Quads == g.RowTokens, section+".page", p.Page, "%d with %s = \"quad\": a quad of banks has a quarter of a row", g.RowTokens/pim.Quads, input.Key("layout"))
 	}
 	part := min(p.Page, g.RowTokens)
-	scales := ""
+	expected := "a multiple of %d tokens with %s = %s, whose banks score as many at once, and a divisor or a multiple of the %d tokens of a row"
+	args := []any{g.ChunkTokens, system, s.Name, g.RowTokens}
 	if cfg.HeadShape().ScaleBytes > 0 {
-		scales = ", which without scales in it (pim.scales, model.kv_scales) is a power of two"
+		expected, args = expected+", which without scales in it (%s, %s) is a power of two", append(args, input.Key("pim.scales"), input.Key("model.kv_scales"))
 	}
-	c.That(p.Page%g.ChunkTokens == 0 && g.RowTokens%part == 0 && p.Page%part == 0, section+".page", p.Page,
-		"a multiple of %d tokens %s, whose banks score as many at once, and a divisor or a multiple of the %d tokens of a row%s", g.ChunkTokens, with, g.RowTokens, scales)
+	c.That(p.Page%g.ChunkTokens == 0 && g.RowTokens%part == 0 && p.Page%part == 0, section+".page", p.Page, expected, args...)
 }
 
 // checkHost is the rule that the host has room for a token of each replica.
@@ -200,5 +201,5 @@ func checkHost(cfg *configs.Config, c *input.Check) {
 	token := units.Bytes(cfg.Replicas()) * cfg.Model.KVBytesPerToken()
 	share := configs.Section[hosts.CPUOffload](cfg).HostMemory
 	c.That(share*float64(cfg.Node.MemoryCapacity) >= float64(token), "node.memory_capacity", cfg.Node.MemoryCapacity,
-		"room for keys and values in cpu_offload.host_memory_share = %v of it: those of a token on each replica take %s", share, token)
+		"room for keys and values in %s = %v of it: those of a token on each replica take %s", input.Key("cpu_offload.host_memory_share"), share, token)
 }
