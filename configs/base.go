@@ -18,8 +18,7 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// base is a section that starts from a preset of its own, from a file that describes it
-// whole, or from nothing where a layer does.
+// base is a section that starts from a preset of its own, or from a file that describes it whole.
 type base struct {
 	key     string // the key that names the preset or file
 	section string
@@ -52,24 +51,26 @@ func (b *base) name() string { return b.section + ".name" }
 
 // root is the preset or the whole section that a section of a configuration starts from.
 type root struct {
-	preset  string   // its name, or that of a part in a table; "" where another file or a layer describes the whole section
+	preset  string   // its name, or that of a part in a table; "" where another file describes the whole section
 	entries []entry  // of the preset
 	files   []*layer // named in its place or to lie over it, the lowest first
-	named   *entry   // what named it, or the name of what is described
+	named   *entry   // what named it
 	owner   int      // the layer of named
 	table   *table   // of the part of DRAM, nil for those that ship
 }
 
-// identity returns what a layer takes a section from: the preset or file that it names,
-// or the name of the section that it describes; "" where it leaves that to others.
+// identity returns the preset or the file that a layer takes a section from, "" where it leaves that to others.
 func (b *base) identity(l *layer) string {
 	if e := l.find(b.key); e != nil {
 		return e.value.String()
 	}
-	if e := l.find(b.name()); e != nil && len(b.missing(l)) == 0 {
-		return e.value.String()
-	}
 	return ""
+}
+
+// describes says that a layer has all that the section must have, under a name.
+func (b *base) describes(l *layer, name string) bool {
+	own := l.find(b.name())
+	return own != nil && own.value.String() == name && len(b.missing(l)) == 0
 }
 
 // missing returns the keys of the section that a layer does not set and must.
@@ -95,7 +96,7 @@ func (b *base) mayLack(l *layer, key string) bool {
 }
 
 // find returns the root of the section: from the highest layer down, the first one that
-// names a preset or a file with a whole section, or describes a whole section itself.
+// names a preset or a file with a whole section. The configuration of a run is its own file: it names what it describes.
 // Files without a name of their own lie over the root that the layers below name.
 func (b *base) find(ld *Loader, layers []*layer) (*root, error) {
 	r := &root{}
@@ -104,15 +105,17 @@ func (b *base) find(ld *Loader, layers []*layer) (*root, error) {
 		if named == nil && b.changes(own, below) {
 			continue
 		} else if named == nil {
-			return r.whole(b, layers[i], own, i, below)
+			return nil, b.unnamed(own, below)
 		}
 		name := named.value.String()
-		if slices.Contains(Names(b.kind), name) {
+		switch {
+		case slices.Contains(Names(b.kind), name):
 			return b.preset(r, i, named, name)
-		}
-		if j := b.described(layers[:i+1], name); j >= 0 {
-			r.named, r.owner = layers[j].find(b.name()), j
+		case b.describes(layers[i], name):
+			r.named, r.owner = named, i
 			return r, nil
+		case name == b.identityBelow(below):
+			continue
 		}
 		if b.kind == DRAMs {
 			if err := dram.ForeignForm(b.key, name); err != nil {
@@ -136,9 +139,11 @@ func (b *base) find(ld *Loader, layers []*layer) (*root, error) {
 			return b.preset(r, i, e, e.value.String())
 		}
 		if own := file.find(b.name()); own != nil && own.value.String() != b.identityBelow(below) {
-			_, err := r.whole(b, file, own, i, below)
-			r.named = named
-			return r, err
+			if missing := b.missing(file); len(missing) > 0 {
+				return nil, b.incomplete(own, missing, b.identityBelow(below))
+			}
+			r.named, r.owner = named, i
+			return r, nil
 		}
 	}
 	if len(r.files) > 0 {
@@ -152,13 +157,11 @@ func (b *base) changes(own *entry, below []*layer) bool {
 	return own == nil || own.line == 0 || own.value.String() == b.identityBelow(below)
 }
 
-// whole makes a layer with a new name for the section its root. A layer that lacks keys is an error.
-func (r *root) whole(b *base, l *layer, own *entry, i int, below []*layer) (*root, error) {
-	if missing := b.missing(l); len(missing) > 0 {
-		return nil, b.incomplete(own, missing, b.identityBelow(below))
-	}
-	r.named, r.owner = own, i
-	return r, nil
+// unnamed is the error for a section with a name of its own in a layer that does not say what it starts from.
+func (b *base) unnamed(own *entry, below []*layer) error {
+	return &input.Error{File: own.file, Line: own.line, Key: own.key, Value: schema.Written(own.value.String()), Expected: fmt.Sprintf(
+		"%s with it, the preset or the file that [%s] starts from (%s takes a file with a whole section); without a name it changes %s",
+		b.key, b.section, b.key, b.identityBelow(below))}
 }
 
 func (b *base) identityBelow(layers []*layer) string {
@@ -168,16 +171,6 @@ func (b *base) identityBelow(layers []*layer) string {
 		}
 	}
 	return ""
-}
-
-// described returns the highest layer that describes a whole section of a name, -1 where none does.
-func (b *base) described(layers []*layer, name string) int {
-	for i, l := range slices.Backward(layers) {
-		if e := l.find(b.name()); e != nil && e.value.String() == name && len(b.missing(l)) == 0 {
-			return i
-		}
-	}
-	return -1
 }
 
 func (b *base) preset(r *root, owner int, named *entry, name string) (*root, error) {

@@ -7,7 +7,7 @@
 // file of their own: [gpu] and [dram] from their key `preset`, [model] from
 // run.model. A layer that names such a preset begins the section anew: what a
 // lower layer set for a preset that it named itself is dropped. So does a file
-// that describes a whole section under a new name.
+// with a whole section.
 //
 // Whatever is wrong is one *input.Error with file, line, key and value.
 // No key has a default in code: a preset sets every key, each number with its

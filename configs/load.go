@@ -223,10 +223,6 @@ func (r *resolution) finish(roots []*root) {
 		if roots[i].preset == "" {
 			named.SetString(keys.Key(b.name()).Get(r.config).String())
 		}
-		// What describes the section itself stands for a name below, which it is not.
-		if o, ok := r.origin[b.key]; !ok || roots[i].preset == "" && o.value.String() != named.String() {
-			r.origin[b.key] = origin{entry: *roots[i].named}
-		}
 	}
 	r.deriveLayout(roots[0].named)
 }

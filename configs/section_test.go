@@ -149,10 +149,10 @@ func TestNamedGPU(t *testing.T) {
 	}
 }
 
-// TestWholeSections: a configuration may describe a whole model, under a name of its own,
-// or change the one below; what it then is, is what it is called.
+// TestWholeSections: the configuration of a run describes the whole model that it names. Others change it, and cannot give it
+// another name without saying what it starts from.
 func TestWholeSections(t *testing.T) {
-	own := written(t, "a.toml", tiny)
+	own := written(t, "a.toml", "[run]\nmodel = \"tiny\"\n"+tiny)
 	c, err := Load(Options{ConfigFiles: []string{own}})
 	if err != nil || c.Run.Model != "tiny" || c.Model.Name != "tiny" || c.Model.Layers != 2 {
 		t.Errorf("got %+v, %v", c, err)
@@ -168,9 +168,15 @@ func TestWholeSections(t *testing.T) {
 	if err != nil || c.Run.Model != "tiny" || c.Model.Layers != 4 || c.Model.Hidden != 64 {
 		t.Errorf("got %+v, %v", c, err)
 	}
-	_, err = Load(Options{ConfigFiles: []string{own, written(t, "b.toml", "[model]\nname = \"other\"\nlayers = 4\n")}})
-	if err == nil || !strings.HasSuffix(err.Error(), "with run.model it starts from a preset, without a name it changes tiny") {
-		t.Errorf("got %v", err)
+	c, err = Load(Options{ConfigFiles: []string{own}, Flags: []Flag{{"--model", "run.model", "tiny"}}})
+	if err != nil || c.Model.Name != "tiny" || c.Model.Layers != 2 {
+		t.Errorf("named again: got %+v, %v", c, err)
+	}
+	for _, text := range []string{"[model]\nname = \"other\"\nlayers = 4\n", strings.ReplaceAll(tiny, "tiny", "other")} {
+		_, err = Load(Options{ConfigFiles: []string{own, written(t, "b.toml", text)}})
+		if err == nil || !strings.HasSuffix(err.Error(), `b.toml:2: model.name = "other": expected run.model with it, the preset or the file that [model] starts from (run.model takes a file with a whole section); without a name it changes tiny`) {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 

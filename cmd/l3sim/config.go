@@ -23,7 +23,7 @@ func (a *app) newConfigCommand() *cobra.Command {
 A configuration starts from a system preset. TOML files (--config), single keys (--set section.key=value) and
 flags go on top, in this order; the later wins. [model], [gpu] and [dram] start from presets or files of their own,
 named by run.model, gpu.preset and dram.preset: a TOML file with that section, a DRAM table (FILE.toml:PART),
-or a model's config.json as Hugging Face has it. A section with a new name and no preset must be whole.
+or a model's config.json as Hugging Face has it. A file that names no preset must have the whole section.
 Quantities have units: "625ps", "25.6GB/s", "2TiB". Keys are case-sensitive.`
 	group.AddCommand(a.newConfigListCommand(), a.newConfigShowCommand(), a.newConfigKeysCommand(), a.newConfigExplainCommand(),
 		a.newSystemsCommand(), a.newPoliciesCommand())
