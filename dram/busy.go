@@ -41,7 +41,7 @@ func NewOccupancy(s *Spec, ranks int, tell func(Busy)) *Occupancy {
 		case c.Needs == Closed && c.Leaves == AnyState:
 			o.after[row.Command] = max(o.after[row.Command], int64(row.Clocks))
 		case row.Command.IsColumn() && c.Leaves == Closed:
-			o.after[row.Command] = max(o.after[row.Command], int64(row.Clocks)-s.Steps(s.TRP))
+			o.after[row.Command] = max(o.after[row.Command], int64(row.Clocks)-s.BusSteps(s.TRP))
 		}
 	}
 	return o
@@ -54,7 +54,7 @@ func (o *Occupancy) Command(at int64, c Command, a Address) {
 	o.Tell(Busy{OnCommandBus, action.Bus, at, at + int64(action.Steps), c, a})
 	if c.IsRead() || c.IsWrite() {
 		end := at + s.DataEnd(c)
-		o.Tell(Busy{OnDataBus, int(a.Rank), end - s.Steps(s.BurstClocks()), end, c, a})
+		o.Tell(Busy{OnDataBus, int(a.Rank), end - s.BusSteps(s.BurstClocks()), end, c, a})
 	}
 	refreshes := action.Needs == Closed && action.Leaves == AnyState && o.after[c] > 0
 	for rank, last := action.Span.ranks(o.perRank, a.Rank); rank < last; rank++ {

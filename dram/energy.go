@@ -69,7 +69,7 @@ type rankStandby struct {
 func NewEnergyMeter(spec *Spec, ranks int) *EnergyMeter {
 	m := &EnergyMeter{spec: spec, table: spec.table(), ranks: make([]rankStandby, ranks), perPseudo: max(1, ranks/spec.table().PseudoChannels),
 		opened: make([]int64, ranks*spec.Banks()), closed: make([]int64, ranks*spec.Banks())}
-	m.recovery[RDA], m.recovery[WRA] = spec.Steps(spec.TRTP), spec.Steps(spec.WriteRecovery())
+	m.recovery[RDA], m.recovery[WRA] = spec.BusSteps(spec.TRTP), spec.BusSteps(spec.WriteRecovery())
 	return m
 }
 
@@ -132,7 +132,7 @@ func (m *EnergyMeter) autoPrecharge(cmd Command, a Address, clock int64) {
 	clock += m.recovery[cmd&(Slots-1)]
 	bank := m.banks(OneBank, a)
 	opened := m.opened[int(a.Rank)*m.spec.Banks()+bits.TrailingZeros64(bank)]
-	m.close(int(a.Rank), bank, max(clock, opened+m.spec.Steps(m.spec.TRAS)))
+	m.close(int(a.Rank), bank, max(clock, opened+m.spec.BusSteps(m.spec.TRAS)))
 }
 
 // close takes banks out at the given clock, which for an auto-precharge lies ahead of the commands.

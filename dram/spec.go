@@ -94,9 +94,9 @@ func (s *Spec) BurstClocks() int { return s.BurstLength / s.table().TransfersPer
 // Rules returns the standard of s. Check has refused a name that no table has.
 func (s *Spec) Rules() *Standard { return s.table() }
 
-// Steps returns clocks in steps, which State, checker and logs count: in most standards a
+// BusSteps returns clocks in steps of the command buses, which State, checker and logs count: in most standards a
 // step is a clock.
-func (s *Spec) Steps(clocks int) int64 { return int64(clocks * s.table().StepsPerClock) }
+func (s *Spec) BusSteps(clocks int) int64 { return int64(clocks * s.table().StepsPerClock) }
 
 // DataEnd returns the steps from a read or write to the end of its burst. Where distances count from a command's last step,
 // so do latencies, less the steps that a RD has before its last: CL is from a RD's first.
@@ -105,7 +105,7 @@ func (s *Spec) DataEnd(c Command) int64 {
 	if c.IsWrite() {
 		latency = s.CWL
 	}
-	end, table := s.Steps(latency+s.BurstClocks()), s.table()
+	end, table := s.BusSteps(latency+s.BurstClocks()), s.table()
 	if table.fromLast {
 		end += int64(table.commands[c].Steps - table.commands[RD].Steps)
 	}
@@ -150,9 +150,9 @@ func (s *Spec) DataClockKeeps(c Command) int64 {
 	case sync == nil:
 		return 0
 	case c == sync.command:
-		return int64(s.table().commands[c].Steps) + s.Steps(1) - 1
+		return int64(s.table().commands[c].Steps) + s.BusSteps(1) - 1
 	case c.IsRead() || c.IsWrite():
-		return s.Steps(int(sync.keeps(s.scope()).n))
+		return s.BusSteps(int(sync.keeps(s.scope()).n))
 	}
 	return 0
 }

@@ -140,7 +140,7 @@ func (s attAcc) decode(b DecodeBatch, h Heads) Cost {
 	return c
 }
 
-func (s attAcc) decodeSteps(costs *[stepsAhead]Cost, b *DecodeBatch, h Heads) int {
+func (s attAcc) decodeAhead(costs *[aheadSteps]Cost, b *DecodeBatch, h Heads) int {
 	costs[0] = s.decode(*b, h)
 	return 1
 }

@@ -35,8 +35,8 @@ type kernels interface {
 	prompt(w wave, chunk, finished int, h Heads) (Cost, wave)
 	// decode is DecodeAttentionCost.
 	decode(b DecodeBatch, h Heads) Cost
-	// decodeSteps sets the costs of a batch and of its next steps, and returns how many it has set.
-	decodeSteps(costs *[stepsAhead]Cost, b *DecodeBatch, h Heads) int
+	// decodeAhead sets the costs of a batch and of its next steps, and returns how many it has set.
+	decodeAhead(costs *[aheadSteps]Cost, b *DecodeBatch, h Heads) int
 	// shared is SharedAttentionCost, of any groups.
 	shared(groups []Shared, h Heads) Cost
 	// norm costs a norm of m rows of width d, alone or as part of an iteration. activation costs an activation

@@ -28,7 +28,7 @@ type ModelCost struct {
 	prompts                                           Heads   // of prompts' attention
 	verified                                          int     // tokens that a decode step verifies
 
-	decoded [8]decodeSteps // of the latest batches
+	decoded [8]decodeAhead // of the latest batches
 	// The latest selection that Select was asked for, and its answer.
 	selection Selection
 	selecting Work

@@ -133,8 +133,8 @@ func (s *Spec) UnitBytes(d *dram.Spec) units.Bytes {
 	return 2 * units.Bytes(d.Banks()) * d.RowBytes()
 }
 
-// Steps returns how often the multipliers of a set work for one read.
-func (s *Spec) Steps(d *dram.Spec, shape HeadShape) int {
+// MultiplierPasses returns how often the multipliers of a set work for one read.
+func (s *Spec) MultiplierPasses(d *dram.Spec, shape HeadShape) int {
 	n, multipliers := d.BurstBytes()*8/d.Chips()/shape.StoredBits(), s.SetMultipliers(d, shape)
 	return (n + multipliers - 1) / multipliers
 }

@@ -237,8 +237,8 @@ func tightMemory(cfg *configs.Config) string {
 func idleMultipliers(cfg *configs.Config) string {
 	built, shape := cfg.PIM, cfg.HeadShape()
 	built.Multipliers = 0
-	set := cfg.PIM.Steps(&cfg.DRAM.Spec, shape)
-	if cfg.PIM.Multipliers == 0 || set != built.Steps(&cfg.DRAM.Spec, shape) {
+	set := cfg.PIM.MultiplierPasses(&cfg.DRAM.Spec, shape)
+	if cfg.PIM.Multipliers == 0 || set != built.MultiplierPasses(&cfg.DRAM.Spec, shape) {
 		return ""
 	}
 	return fmt.Sprintf("pim.multipliers = %d changes nothing: a set of %d takes a read of %d-bit elements as fast; pim.macs_per_read is how many query heads a read serves",

@@ -12,7 +12,7 @@ import (
 // sequenceLanes draws each command bus, the bursts of each rank, and from when to when banks have a row open or refresh.
 func sequenceLanes(s *dram.Spec, ranks int, records []check.Record) *figure.Lanes {
 	rules := s.Rules()
-	clocks := func(steps int64) float64 { return float64(steps) / float64(s.Steps(1)) }
+	clocks := func(steps int64) float64 { return float64(steps) / float64(s.BusSteps(1)) }
 	l := &figure.Lanes{Title: s.Name, X: fmt.Sprintf("clocks of %v", s.TCK)}
 	lane := func(name string) *figure.Lane {
 		i := slices.IndexFunc(l.Lanes, func(l figure.Lane) bool { return l.Name == name })

@@ -135,9 +135,9 @@ func (a *app) printSequence(s *dram.Spec, ranks int, text, out string) error {
 	err = cli.Aligned(a.Stdout, 0, func(w io.Writer) {
 		fmt.Fprintln(w, "clock\tns\tcommand\tdata")
 		for _, r := range records {
-			clock := float64(r.Clock) / float64(s.Steps(1))
+			clock := float64(r.Clock) / float64(s.BusSteps(1))
 			data := ""
-			if end := float64(s.DataEnd(r.Command)) / float64(s.Steps(1)); r.Command.IsRead() || r.Command.IsWrite() {
+			if end := float64(s.DataEnd(r.Command)) / float64(s.BusSteps(1)); r.Command.IsRead() || r.Command.IsWrite() {
 				data = fmt.Sprintf("%g to %g", clock+end-float64(s.BurstClocks()), clock+end)
 			}
 			fmt.Fprintf(w, "%g\t%.3f\t%v %s\t%s\n", clock, clock*s.Nanoseconds(1), r.Command, check.Place(r.Address), data)

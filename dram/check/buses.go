@@ -50,7 +50,7 @@ func (c *Checker) checkBuses(r Record) *Record {
 		return nil
 	}
 	end := r.Clock + c.spec.DataEnd(r.Command)
-	n := burst{start: end - c.spec.Steps(c.spec.BurstClocks()), end: end, record: r}
+	n := burst{start: end - c.spec.BusSteps(c.spec.BurstClocks()), end: end, record: r}
 	var met *Record
 	for i := range b.bursts {
 		o := &b.bursts[i]

@@ -47,7 +47,7 @@ func (c *Checker) overtakes(first, r Record, steps int64) bool {
 	if !data(first.Command) || !data(r.Command) {
 		return false
 	}
-	burst := c.spec.Steps(c.spec.BurstClocks())
+	burst := c.spec.BusSteps(c.spec.BurstClocks())
 	end := r.Clock + c.spec.DataEnd(r.Command)
 	gap := steps - c.spec.DataEnd(first.Command) + c.spec.DataEnd(r.Command) - burst
 	return end+gap <= first.Clock+c.spec.DataEnd(first.Command)-burst

@@ -101,7 +101,7 @@ func TestRefreshByBanks(t *testing.T) {
 				q := dram.NewSequence(s, ranks)
 				var records []Record
 				q.Issued = func(step int64, c dram.Command, a dram.Address) { records = append(records, Record{step, c, a}) }
-				interval := s.Steps(s.TREFI)
+				interval := s.BusSteps(s.TREFI)
 				for n := range int64(12) {
 					for rank := range int32(ranks) {
 						for i := range s.Banks() {

@@ -130,7 +130,7 @@ func (k *rankHistory) debtLimit(s *dram.Standard, spec *dram.Spec) int64 {
 	if k.down == dram.SRE {
 		return math.MaxInt64
 	}
-	return (slices.Min(k.refreshes)+int64(s.Postpone)+1)*spec.Steps(spec.TREFI) + k.refreshed
+	return (slices.Min(k.refreshes)+int64(s.Postpone)+1)*spec.BusSteps(spec.TREFI) + k.refreshed
 }
 
 // checkDebt finds ranks whose postponed refreshes exceed what the standard allows, counted
@@ -145,7 +145,7 @@ func (c *Checker) checkDebt(r Record) {
 		limit := k.debtLimit(c.standard, c.spec)
 		late := r.Clock >= limit
 		if late && !k.indebted {
-			owed := (r.Clock-k.refreshed)/c.spec.Steps(c.spec.TREFI) - slices.Min(k.refreshes)
+			owed := (r.Clock-k.refreshed)/c.spec.BusSteps(c.spec.TREFI) - slices.Min(k.refreshes)
 			c.report(ruleDebt, r, fmt.Sprintf("rank %d owes %d REFs, at most %d may be postponed", i, owed, c.standard.Postpone))
 		}
 		k.indebted = late
@@ -170,7 +170,7 @@ func (c *Checker) countRefresh(ranks []rankHistory, r Record) {
 			k.refreshes[bank]++
 			most = max(most, k.refreshes[bank])
 		}
-		due := (r.Clock-k.refreshed)/c.spec.Steps(c.spec.TREFI) + 1
+		due := (r.Clock-k.refreshed)/c.spec.BusSteps(c.spec.TREFI) + 1
 		if ahead := most - due - k.extra; ahead > int64(c.standard.PullIn) {
 			c.report(rulePullIn, r, fmt.Sprintf("%d REFs ahead, at most %d may be pulled in", ahead, c.standard.PullIn))
 		}

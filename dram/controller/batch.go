@@ -159,7 +159,7 @@ const sampleColumns = 128
 // ranks allow, and bursts less than three quarters of the bus.
 func (s *sched) sample(b *dataBus, t int64) {
 	steps := t - b.sampled
-	bursts := b.columns * s.channel.spec.Steps(s.channel.spec.BurstClocks())
+	bursts := b.columns * s.channel.spec.BusSteps(s.channel.spec.BurstClocks())
 	rows := b.acts * s.limits.actSteps / (s.limits.acts * int64(b.end-b.first))
 	b.rowBound = 4*rows > 3*steps && 4*bursts < 3*steps
 	b.sampled, b.acts, b.columns = t, 0, 0

@@ -42,8 +42,8 @@ func newChannel(spec *dram.Spec, policy *Policy, ranks int, log dram.Observe) ch
 	ch := channel{
 		spec: spec, state: dram.NewState(spec, ranks, asked(spec, policy)...), energy: dram.NewEnergyMeter(spec, ranks), log: log,
 		openBanks: make([]uint64, ranks), places: places(spec, ranks), banksPerRank: spec.Banks(), groupShift: bits.TrailingZeros(uint(spec.BanksPerGroup)),
-		steps: spec.Steps(1), pseudoPrecharge: spec.Rules().Action(dram.PREA).Span == dram.WholeChannel,
-		burstSteps: spec.Steps(spec.BurstClocks()),
+		steps: spec.BusSteps(1), pseudoPrecharge: spec.Rules().Action(dram.PREA).Span == dram.WholeChannel,
+		burstSteps: spec.BusSteps(spec.BurstClocks()),
 		buses:      commandBuses{dram.CommandBuses{Standard: spec.Rules()}, simpleBuses(spec, policy), len(spec.Rules().Buses)},
 	}
 	ch.rankNodes, ch.groupNodes, ch.bankNodes = ch.state.Nodes()

@@ -53,7 +53,7 @@ func newController(spec *dram.Spec, policy *Policy, to *mapping.Mapping, ranks i
 	c.front = newFront(&c.channel, &c.queues, &c.sched, policy, to, &c.stats)
 	c.refresh = newRefreshState(spec, policy, c.sched.ranks)
 	if c.management.most > 0 {
-		c.refresh.margin += spec.Steps(spec.TRFC * ranks) // an RFM may be under way
+		c.refresh.margin += spec.BusSteps(spec.TRFC * ranks) // an RFM may be under way
 	}
 	c.refresh.margin += c.power.exitSteps
 	return c

@@ -68,7 +68,7 @@ type limits struct {
 func newSched(channel *channel, queues *queues, policy *Policy, counts []RankStats) sched {
 	spec, ranks, of := channel.spec, len(counts), schedulers[policy.Scheduler]
 	s := sched{channel: channel, queues: queues, scheduler: of, counts: counts, ranks: make([]rankNeeds, ranks), buses: newBuses(spec, ranks), last: -1}
-	s.limits = limits{ageBound: spec.Steps(policy.AgeBound), headStart: spec.Steps(of.headStart), holdSteps: spec.Steps(spec.TCCDL),
+	s.limits = limits{ageBound: spec.BusSteps(policy.AgeBound), headStart: spec.BusSteps(of.headStart), holdSteps: spec.BusSteps(spec.TCCDL),
 		fullGroups: (spec.TCCDL + spec.BurstClocks() - 1) / spec.BurstClocks(), rowHits: policy.RowHitLimit}
 	s.limits.acts, s.limits.actSteps = activations(spec)
 	for n := range s.candidates {

@@ -38,7 +38,7 @@ func newPowerState(spec *dram.Spec, policy *Policy, ranks int) powerState {
 		if clocks == never {
 			return forever
 		}
-		return spec.Steps(clocks)
+		return spec.BusSteps(clocks)
 	}
 	p.downAfter, p.selfAfter = steps(policy.PowerDownAfter), steps(policy.SelfRefreshAfter)
 	spans, unitOf := spansOf(spec, dram.PDE, ranks)

@@ -90,7 +90,7 @@ func TestWakingUp(t *testing.T) {
 			for exit, got := range map[dram.Command]int64{dram.PDX: latency(10, never), dram.SRX: latency(never, 10)} {
 				first, _ := closedRead(spec, nil)
 				later, _ := closedRead(spec, &exit)
-				want := closed + (later-first+spec.Steps(1)-1)/spec.Steps(1)
+				want := closed + (later-first+spec.BusSteps(1)-1)/spec.BusSteps(1)
 				if got != want || want <= closed {
 					t.Errorf("%s after %v: %d clocks, want %d; a closed row takes %d", name, exit, got, want, closed)
 				}

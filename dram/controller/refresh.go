@@ -94,9 +94,9 @@ func newRefreshState(spec *dram.Spec, policy *Policy, of []rankNeeds) refreshSta
 	table, ranks := spec.Rules(), len(of)
 	r := refreshState{
 		command: table.Refreshes[0].Command, postpone: policy.RefreshPostpone, pullIn: policy.RefreshPullIn, most: table.Postpone,
-		interval: spec.Steps(spec.TREFI), patience: spec.Steps(spec.TRC), closeAll: policy.RefreshClose == "all",
+		interval: spec.BusSteps(spec.TREFI), patience: spec.BusSteps(spec.TRC), closeAll: policy.RefreshClose == "all",
 		// At worst every bank has just been written and is closed one by one, and all other ranks refresh first.
-		margin: spec.Steps((spec.TRC + spec.WriteRecovery() + spec.Banks() + spec.TRP) * ranks),
+		margin: spec.BusSteps((spec.TRC + spec.WriteRecovery() + spec.Banks() + spec.TRP) * ranks),
 		ranks:  of, rounds: make([]round, ranks),
 	}
 	if policy.Refresh == "bank" {
@@ -106,7 +106,7 @@ func newRefreshState(spec *dram.Spec, policy *Policy, of []rankNeeds) refreshSta
 	spans, unitOf := spansOf(spec, r.command, ranks)
 	r.unitOf = unitOf
 	for i, k := range spans {
-		r.units = append(r.units, refreshUnit{span: k, due: spec.Steps(spec.TREFI/len(spans)) * int64(i+1)})
+		r.units = append(r.units, refreshUnit{span: k, due: spec.BusSteps(spec.TREFI/len(spans)) * int64(i+1)})
 		r.rounds[k.first].units++
 	}
 	return r

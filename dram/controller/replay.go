@@ -101,7 +101,7 @@ func (s *Setup) bankRefreshes() int {
 		}
 		steps = max(steps, refreshes*row.Clocks/max(1, row.Window))
 	}
-	return (steps + int(s.Spec.Steps(1)) - 1) / int(s.Spec.Steps(1))
+	return (steps + int(s.Spec.BusSteps(1)) - 1) / int(s.Spec.BusSteps(1))
 }
 
 // Validate returns the first fault of the set-up.
@@ -163,7 +163,7 @@ func (s *Setup) Replay(ctx context.Context, requests []Request, logs []dram.Obse
 		}
 		total.add(stats[i])
 	}
-	total.addShared(shared, stats, s.Spec.Steps(1))
+	total.addShared(shared, stats, s.Spec.BusSteps(1))
 	return total, nil
 }
 

@@ -194,7 +194,7 @@ type standbyReport struct {
 
 func newPowerReport(spec *dram.Spec, r *RankStats) *powerReport {
 	of := func(state dram.Standby) standbyReport {
-		return standbyReport{r.Standby[state], spec.StandbyJoules(state, spec.Steps(int(r.Standby[state])), spec.Steps(int(r.OpenBanks))) * 1e3}
+		return standbyReport{r.Standby[state], spec.StandbyJoules(state, spec.BusSteps(int(r.Standby[state])), spec.BusSteps(int(r.OpenBanks))) * 1e3}
 	}
 	return &powerReport{of(dram.ActiveStandby), of(dram.PrechargedStandby), of(dram.ActivePowerDown), of(dram.PrechargedPowerDown), of(dram.SelfRefresh),
 		r.PowerDowns, r.SelfRefreshes, spec.NotKnown()}

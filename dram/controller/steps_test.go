@@ -131,7 +131,7 @@ func TestRefreshRoundsLeaveTime(t *testing.T) {
 	}
 	c := newController(s.Spec, s.Policy, to, s.Ranks, nil)
 	c.front.requests = requests
-	end, waits := s.Spec.Steps(int(clock)+10*s.Spec.TREFI), false
+	end, waits := s.Spec.BusSteps(int(clock)+10*s.Spec.TREFI), false
 	for at := int64(0); !c.finished(); at = c.tick(at) {
 		if at > end {
 			t.Fatalf("%d requests wait at step %d", c.queues.entries, at)

@@ -134,7 +134,7 @@ func TestWaitsFollowFromTheLog(t *testing.T) {
 				got[k.Rule] += k.Clocks
 			}
 		}
-		clocks := func(steps int64) int64 { return (steps + s.Spec.Steps(1) - 1) / s.Spec.Steps(1) }
+		clocks := func(steps int64) int64 { return (steps + s.Spec.BusSteps(1) - 1) / s.Spec.BusSteps(1) }
 		for rule, steps := range want {
 			if d := got[rule] - clocks(steps); d < 0 || d > 4 { // a few causes of one name, each rounded up
 				t.Fatalf("%s: %s %d clocks, from the log %d steps", s.Spec.Name, rule, got[rule], steps)
@@ -160,7 +160,7 @@ func waitsOfLog(spec *dram.Spec, ranks int, records []check.Record) (byRule map[
 		}
 		bus := int(r.Address.Rank) / each
 		end := r.Clock + spec.DataEnd(r.Command)
-		idle := end - spec.Steps(spec.BurstClocks()) - ends[bus]
+		idle := end - spec.BusSteps(spec.BurstClocks()) - ends[bus]
 		ends[bus] = end
 		if idle <= 0 {
 			continue

@@ -200,7 +200,7 @@ func TestCheckerOfBankGroups(t *testing.T) {
 	first := func(late int32, by int64, then check.Record) string {
 		c, step := check.NewChecker(part, ranks*pseudoChannels, false), int64(0)
 		for i := range int32(ranks * groups) {
-			step += part.Steps(part.TFAW)
+			step += part.BusSteps(part.TFAW)
 			c.Check(check.Record{Clock: step, Command: dram.ACT, Address: dram.Address{Rank: (i/groups + late) % ranks, BankGroup: i % groups, Bank: 2, Row: 5, Column: -1}})
 		}
 		then.Clock = step + by

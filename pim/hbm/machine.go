@@ -103,12 +103,12 @@ func newMachine(spec Spec, part *dram.Spec, observe func(int64, dram.Command, dr
 
 // measure runs a program from the first clock.
 func (m *machine) measure(program []instruction) Run {
-	clock := m.part.Steps(1)
+	clock := m.part.BusSteps(1)
 	m.now, m.run = clock, Run{}
 	for i := range m.lanes {
 		m.lanes[i] = lane{rank: int32(i * ranks), program: program, sets: make([]set, m.sets), due: never, queue: make([]instruction, 0, window)}
 		if !m.spec.NoRefresh {
-			m.lanes[i].due = m.part.Steps(m.part.TREFI)
+			m.lanes[i].due = m.part.BusSteps(m.part.TREFI)
 		}
 	}
 	for {
@@ -144,7 +144,7 @@ func (m *machine) step(l *lane) int64 {
 		l.next++
 	}
 	if m.now >= l.due {
-		l.due += m.part.Steps(m.part.TREFI)
+		l.due += m.part.BusSteps(m.part.TREFI)
 		l.refresh += pseudoChannels / len(m.lanes)
 	}
 	if l.refresh > 0 && m.still(l) {
@@ -234,12 +234,12 @@ func (m *machine) send(l *lane, cmd dram.Command, a dram.Address) {
 		m.state.Issue(cmd, a, m.now)
 	}
 	if cmd == dram.MAC { // AttAcc's simulator, which means the bank of the other pseudo-channel, lets PRE of this one wait
-		m.late[(int(a.Rank)%ranks)*banks+int(a.Bank)] = m.now + m.part.Steps(m.part.TRTP)
+		m.late[(int(a.Rank)%ranks)*banks+int(a.Bank)] = m.now + m.part.BusSteps(m.part.TRTP)
 	}
 	m.buses.Take(cmd, m.now)
 	l.issued++
 	m.run.Commands[cmd]++
-	m.run.Clocks = m.now / m.part.Steps(1)
+	m.run.Clocks = m.now / m.part.BusSteps(1)
 	if m.observe != nil {
 		m.observe(m.now, cmd, a)
 	}

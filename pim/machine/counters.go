@@ -99,12 +99,12 @@ type headClock struct {
 // reset begins a head, with the program's gaps in clocks.
 func (h *headClock) reset(p *Program, d *dram.Spec) {
 	*h = headClock{
-		lastRead: -1, columnGap: int64(p.steps * d.TCCDL),
+		lastRead: -1, columnGap: int64(p.multiplierPasses * d.TCCDL),
 		reopen:    int64(d.TRTP+d.TRP+d.TRCD) + p.activateSpan,
 		resultLag: int64(d.CL + d.BurstClocks()), closeLag: int64(d.TRP),
 	}
 	if p.RankLevel {
-		h.columnGap, h.reopen = int64(p.steps*d.TCCDS), int64(d.TRTP+d.TRP+d.TRCD)
+		h.columnGap, h.reopen = int64(p.multiplierPasses*d.TCCDS), int64(d.TRTP+d.TRP+d.TRCD)
 	}
 }
 

@@ -55,8 +55,8 @@ type issuing struct {
 
 // multipliers are those of the program.
 type multipliers struct {
-	steps   int   // of the program's multipliers over one read
-	reading int64 // clock from which they take the next one
+	multiplierPasses int   // over one read, of the program
+	reading          int64 // clock from which they take the next one
 }
 
 // observe sees every command of a run in the order of its clocks. A nil instruction is a REF. Those of a transfer have head
@@ -78,7 +78,7 @@ func NewMachine(spec *pim.Spec, d *dram.Spec) (*Machine, error) {
 	if err := cmp.Or(input.Validate(spec), input.Validate(d)); err != nil {
 		return nil, err
 	}
-	m := &Machine{Spec: spec, Device: d, state: dram.NewState(d, 1, programCommands...), lengths: commandLengths(d), multipliers: multipliers{steps: 1}}
+	m := &Machine{Spec: spec, Device: d, state: dram.NewState(d, 1, programCommands...), lengths: commandLengths(d), multipliers: multipliers{multiplierPasses: 1}}
 	m.setLatencies()
 	if m.longest > history {
 		return nil, &input.Error{Key: "softmax_latency", Value: fmt.Sprint(spec.SoftmaxLatency),
@@ -102,7 +102,7 @@ func commandLengths(d *dram.Spec) (lengths [dram.Commands]int64) {
 // setLatencies says how long after the instruction that it waits for an operation may issue.
 func (m *Machine) setLatencies() {
 	d, burst := m.Device, m.Device.BurstClocks()
-	further := int64((m.steps - 1) * d.TCCDL) // from a read's first elements to its last
+	further := int64((m.multiplierPasses - 1) * d.TCCDL) // from a read's first elements to its last
 	for _, op := range []Operation{OpScore, OpContext} {
 		m.Latency[op][ResultSequencer] = 1
 		m.Latency[op][BufferSequencer] = int64(d.CWL + burst)
@@ -162,8 +162,8 @@ func (m *Machine) interrupted() bool {
 // reset returns to clock 0.
 func (m *Machine) reset(p *Program) {
 	m.program, m.reading = p, 0
-	if m.steps != p.steps {
-		m.steps = p.steps
+	if m.multiplierPasses != p.multiplierPasses {
+		m.multiplierPasses = p.multiplierPasses
 		m.setLatencies()
 	}
 	m.state.Reset()
@@ -300,9 +300,9 @@ func (m *Machine) take(cmd dram.Command, clock int64) {
 // period returns the clocks that the multipliers are busy with one read.
 func (m *Machine) period(in *Instruction) int64 {
 	if in.Command == dram.RD {
-		return int64(m.steps * m.Device.TCCDS)
+		return int64(m.multiplierPasses * m.Device.TCCDS)
 	}
-	return int64(m.steps * m.Device.TCCDL)
+	return int64(m.multiplierPasses * m.Device.TCCDL)
 }
 
 // queue is a ring of instructions of one sequencer.

@@ -210,7 +210,7 @@ func (p *Program) occupancy(c *counters, d *dram.Spec, clocks int64) Occupancy {
 	weights := c.ops[OpLoadWeights] * int64(p.WeightsPerBurst)
 	share := func(busy, of int64) float64 { return float64(busy) / float64(of) }
 	return Occupancy{
-		BankPUs:    share(macs*int64(p.steps*d.TCCDL), clocks),
+		BankPUs:    share(macs*int64(p.multiplierPasses*d.TCCDL), clocks),
 		CommandBus: share(commands, clocks),
 		DataBus:    share(bursts*int64(d.BurstClocks()), clocks),
 		Adders:     share(adds, bufferAdders*clocks),

@@ -99,18 +99,18 @@ type waited struct {
 type Plan struct {
 	buffering
 
-	MACs         int // multiplier sets
-	steps        int // of a set's multipliers over what one read brings
-	Multipliers  int // of a set
-	setColumns   int // columns of one weight slot
-	stepSize     int // bound of the instructions of one step
-	simultaneous bool
-	RankLevel    bool // no multipliers beside the banks
-	Rescore      bool // Refetch: one maximum and sum, keys beyond the buffer scored twice
-	rowYields    bool // read-out and softmax are slower than the switch from K to V
-	drainYields  bool // read-out of the context is slower than the precharge
-	loadYields   bool // load of q is slower than the first activation
-	VisitTokens  int  // of a row that are read before the banks close: all, unless that takes longer than REFs can wait
+	MACs             int // multiplier sets
+	multiplierPasses int // of a set over what one read brings
+	Multipliers      int // of a set
+	setColumns       int // columns of one weight slot
+	stepSize         int // bound of the instructions of one step
+	simultaneous     bool
+	RankLevel        bool // no multipliers beside the banks
+	Rescore          bool // Refetch: one maximum and sum, keys beyond the buffer scored twice
+	rowYields        bool // read-out and softmax are slower than the switch from K to V
+	drainYields      bool // read-out of the context is slower than the precharge
+	loadYields       bool // load of q is slower than the first activation
+	VisitTokens      int  // of a row that are read before the banks close: all, unless that takes longer than REFs can wait
 	spans
 }
 
@@ -185,12 +185,12 @@ func (p *Program) makePlan(spec *pim.Spec, d *dram.Spec) error {
 	weights := min(max(1, chipBytes/precision.Weights.Bytes()), g.ChunkTokens) // eight banks of x16 chips in DDR5 have fewer tokens than fit
 	set := max(g.ColumnTokens, weights)
 	p.Plan = Plan{
-		MACs:         spec.MACsPerRead,
-		steps:        spec.Steps(d, p.Shape),
-		Multipliers:  spec.SetMultipliers(d, p.Shape),
-		simultaneous: spec.Activation == pim.Simultaneous,
-		RankLevel:    spec.ProcessingUnit == pim.RankLevelUnit,
-		Rescore:      spec.BeyondBuffer == pim.Refetch,
+		MACs:             spec.MACsPerRead,
+		multiplierPasses: spec.MultiplierPasses(d, p.Shape),
+		Multipliers:      spec.SetMultipliers(d, p.Shape),
+		simultaneous:     spec.Activation == pim.Simultaneous,
+		RankLevel:        spec.ProcessingUnit == pim.RankLevelUnit,
+		Rescore:          spec.BeyondBuffer == pim.Refetch,
 
 		buffering: buffering{
 			passes:          (p.Shape.Queries + spec.MACsPerRead - 1) / spec.MACsPerRead,
@@ -232,10 +232,10 @@ func (p *Program) boundSpans(spec *pim.Spec, d *dram.Spec) error {
 
 	scale := max(d.TCCDL, spacing(d, dram.RD)) // clocks of a column of scales
 	bus := max(burst, spacing(d, dram.RDRES), spacing(d, dram.WRBUF))
-	chunk := max(p.passes*g.TokenBursts*max(d.TCCDL, spacing(d, dram.MACA))*p.steps, p.Shape.Queries*max(p.PartialBursts, setBursts)*bus)
+	chunk := max(p.passes*g.TokenBursts*max(d.TCCDL, spacing(d, dram.MACA))*p.multiplierPasses, p.Shape.Queries*max(p.PartialBursts, setBursts)*bus)
 	if p.RankLevel {
 		p.stepSize = max(p.stepSize, 2*g.RowBursts*g.BankGroups+3*g.BankGroups)
-		chunk = p.passes * g.TokenBursts * g.Banks * max(d.TCCDS, spacing(d, dram.RD)) * p.steps
+		chunk = p.passes * g.TokenBursts * g.Banks * max(d.TCCDS, spacing(d, dram.RD)) * p.multiplierPasses
 	}
 	p.headSpan = 2 * (reopen + int64(p.Shape.Queries*(readOut+p.ContextBursts*bus)))
 	rules, rowChunks := d.Rules(), g.RowTokens/g.ChunkTokens

@@ -34,7 +34,7 @@ func counted(b *machine.Runner, d *dram.Spec, h machine.Head) machine.Activity {
 	end := b.Run(h)
 	b.Machine.Observe = nil
 	a.Clocks = float64(end)
-	a.Open = float64(meter.Standby(0, end)[dram.ActiveStandby]) / float64(d.Steps(1))
+	a.Open = float64(meter.Standby(0, end)[dram.ActiveStandby]) / float64(d.BusSteps(1))
 	return a
 }
 

@@ -101,7 +101,7 @@ func (t *KernelTable) measureEnds(b *machine.Runner) {
 	row := t.geometry.RowTokens
 	t.ends[0][0] = t.endsWithin(b, 0)
 	device := b.Machine.Device
-	twoClocks := device.Rules().Action(dram.ACT).Steps > int(device.Steps(1))
+	twoClocks := device.Rules().Action(dram.ACT).Steps > int(device.BusSteps(1))
 	for kind, base := range []int{1: row, 2: t.segment} {
 		if base == 0 || kind == 2 && t.segment < row {
 			continue // a row has several segments

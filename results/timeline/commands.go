@@ -39,7 +39,7 @@ func NewCommands(w *Writer, process int, name string, s *dram.Spec, ranks int) *
 
 // Command writes a command that issues at a step; also is what else its slices say, or nil.
 func (c *Commands) Command(step int64, cmd dram.Command, a dram.Address, also Args) {
-	c.args = Args{"clock": float64(step) / float64(c.spec.Steps(1))}
+	c.args = Args{"clock": float64(step) / float64(c.spec.BusSteps(1))}
 	for name, v := range map[string]int32{"rank": a.Rank, "bank group": a.BankGroup, "bank": a.Bank, "row": a.Row, "column": a.Column} {
 		if v >= 0 {
 			c.args[name] = v
@@ -71,7 +71,7 @@ func (c *Commands) tell(b dram.Busy) {
 		if b.Command.IsColumn() {
 			n := int(b.Address.Rank)*s.Banks() + int(b.Address.BankGroup)*s.BanksPerGroup + int(b.Address.Bank)
 			at, of := bank(n)
-			c.slice(at, of, &Slice{Name: name, Category: "column", Args: args}, b.From, b.From+s.Steps(min(s.BurstClocks(), s.TRTP)))
+			c.slice(at, of, &Slice{Name: name, Category: "column", Args: args}, b.From, b.From+s.BusSteps(min(s.BurstClocks(), s.TRTP)))
 		}
 	case dram.OnDataBus:
 		thread = dataBuses + b.Index/c.perData
@@ -97,7 +97,7 @@ func (c *Commands) slice(thread int, track string, s *Slice, from, to int64) {
 	}
 	c.end = max(c.end, to)
 	time := func(step int64) units.Duration {
-		return units.Duration(step) * c.spec.TCK / units.Duration(c.spec.Steps(1))
+		return units.Duration(step) * c.spec.TCK / units.Duration(c.spec.BusSteps(1))
 	}
 	s.Start, s.End = time(from), time(to)
 	c.w.Slice(on, s)

@@ -9,14 +9,14 @@ import (
 // Rank writes the commands of a rank with processing units, and what its units do with them.
 type Rank struct {
 	*Commands
-	softmax int64 // clocks from a head's last score to its first weight
-	steps   int   // of the multipliers over what one read brings
-	scored  int64 // clock at which the latest score was there; 0 where its weights have been loaded
+	softmax          int64 // clocks from a head's last score to its first weight
+	multiplierPasses int   // over what one read brings
+	scored           int64 // clock at which the latest score was there; 0 where its weights have been loaded
 }
 
 // NewRank begins the process of a rank whose heads have that shape.
 func NewRank(w *Writer, s *pim.Spec, d *dram.Spec, shape pim.HeadShape) *Rank {
-	return &Rank{Commands: NewCommands(w, 0, "rank of "+d.Name, d, 1), softmax: int64(s.SoftmaxLatency), steps: s.Steps(d, shape)}
+	return &Rank{Commands: NewCommands(w, 0, "rank of "+d.Name, d, 1), softmax: int64(s.SoftmaxLatency), multiplierPasses: s.MultiplierPasses(d, shape)}
 }
 
 // Instruction writes a command and its instruction, which is nil for a refresh.
@@ -35,12 +35,12 @@ func (r *Rank) Instruction(clock int64, cmd dram.Command, a dram.Address, in *ma
 		r.slice(unitTrack+thread, track, &Slice{Name: name, Category: "unit", Args: r.args}, from, to)
 	}
 	arrived := clock + d.DataEnd(cmd)
-	begins := arrived - d.Steps(d.BurstClocks())
+	begins := arrived - d.BusSteps(d.BurstClocks())
 	switch in.Op {
 	case machine.OpScore, machine.OpContext:
-		unit(0, "bank units", name, clock, clock+int64(r.steps*d.TCCDL))
+		unit(0, "bank units", name, clock, clock+int64(r.multiplierPasses*d.TCCDL))
 	case machine.OpReadKey, machine.OpReadValue:
-		unit(1, "rank-level unit", name, begins, begins+int64(r.steps*d.TCCDS))
+		unit(1, "rank-level unit", name, begins, begins+int64(r.multiplierPasses*d.TCCDS))
 	case machine.OpReadPartials, machine.OpReadContext, machine.OpReadScale, machine.OpLoadQuery, machine.OpLoadWeights:
 		unit(2, "buffer unit", name, begins, arrived)
 	}

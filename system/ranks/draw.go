@@ -61,7 +61,7 @@ func NewDraw(s *dram.Spec, e *energy.Point) Draw {
 	d := Draw{spec: s, e: e, activate: of(0, dram.ACT).ActivateJoules, read: of(0, dram.RD).ReadJoules, write: of(0, dram.WR).WriteJoules}
 	d.Closed = of(clocks).BackgroundJoules / second
 	d.opens = of(clocks, dram.ACT).BackgroundJoules/second - d.Closed
-	d.opensAll = s.StandbyJoules(dram.ActiveStandby, s.Steps(clocks), s.Steps(clocks*s.Banks()))*e.DRAMCurrents/second - d.Closed
+	d.opensAll = s.StandbyJoules(dram.ActiveStandby, s.BusSteps(clocks), s.BusSteps(clocks*s.Banks()))*e.DRAMCurrents/second - d.Closed
 	d.Refresh = of(0, dram.REF).RefreshJoules / (float64(s.TREFI) * s.TCK.Seconds())
 	d.VPP = float64(s.Devices()*s.Stack()) * e.DRAMVPP
 	d.io, d.Rate = 8*float64(s.BurstBytes())*e.DRAMIO*float64(s.Devices())/float64(s.Chips()), float64(s.Bandwidth())

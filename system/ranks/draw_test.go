@@ -19,7 +19,7 @@ func TestDrawByHand(t *testing.T) {
 	d := NewDraw(s, &e)
 	const tCK = 625e-12
 	i, w := &s.Power, 0.5*8*1.2e-3 // watts of the rank for a milliampere of each chip
-	one := s.StandbyJoules(dram.ActiveStandby, s.Steps(1<<20), s.Steps(1<<20)) * 0.5 / (1 << 20 * tCK)
+	one := s.StandbyJoules(dram.ActiveStandby, s.BusSteps(1<<20), s.BusSteps(1<<20)) * 0.5 / (1 << 20 * tCK)
 	act := w * tCK * (i.IDD0*float64(s.TRAS+s.TRP) - i.IDD3N*float64(s.TRAS) - i.IDD2N*float64(s.TRP))
 	read, write, pins := w*tCK*4*(i.IDD4R-i.IDD3N), w*tCK*4*(i.IDD4W-i.IDD3N), 64*8*3e-12
 	closed, refresh := w*i.IDD2N, w*(i.IDD5B-i.IDD2N)*float64(s.TRFC)/float64(s.TREFI)

@@ -6,10 +6,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestStepsAhead: costs that are computed for several steps at once are to the bit those of
+// TestDecodeAhead: costs that are computed for several steps at once are to the bit those of
 // each batch by itself, whatever was asked for before: a few streams of requests that take
 // turns, go on, repeat, go back or end.
-func TestStepsAhead(t *testing.T) {
+func TestDecodeAhead(t *testing.T) {
 	for _, name := range []string{"h200-sxm", "a100-sxm-80gb", "a100-paper"} {
 		m := loadModel(t, "llama-3-8b")
 		for _, sharp := range []bool{false, true} {
@@ -46,7 +46,7 @@ func TestStepsAhead(t *testing.T) {
 						if got, want := c.DecodeBatchCost(*b), c.batchCost(*b); got != want {
 							t.Fatalf("%+v costs %+v, by itself %+v", *b, got, want)
 						}
-						ahead = max(ahead, c.steps(b).known)
+						ahead = max(ahead, c.ahead(b).known)
 					}
 					if one := (sharp || s.Decode.Model == AttAcc); one && ahead > 1 {
 						t.Fatal("a maximum and a sum are computed ahead")
@@ -59,14 +59,14 @@ func TestStepsAhead(t *testing.T) {
 	c := NewModelCost(loadPreset(t, "a100-sxm-80gb"), loadModel(t, "llama-3-8b"))
 	for step, want := range []int{1, 4, 4, 4, 4, 4} {
 		b := UniformBatch(3, 1000).after(step)
-		if c.DecodeBatchCost(b); c.steps(&b).known != want {
-			t.Errorf("step %d: %d steps are known, want %d", step, c.steps(&b).known, want)
+		if c.DecodeBatchCost(b); c.ahead(&b).known != want {
+			t.Errorf("step %d: %d steps are known, want %d", step, c.ahead(&b).known, want)
 		}
 	}
 }
 
-// BenchmarkDecodeSteps: a batch that goes on, as in a run.
-func BenchmarkDecodeSteps(b *testing.B) {
+// BenchmarkDecodeAhead: a batch that goes on, as in a run.
+func BenchmarkDecodeAhead(b *testing.B) {
 	c := NewModelCost(loadPreset(b, "a100-sxm-80gb"), loadModel(b, "llama-3-8b"))
 	batch := UniformBatch(64, 4096)
 	b.ReportAllocs()

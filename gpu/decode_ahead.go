@@ -1,14 +1,14 @@
 package gpu
 
-const stepsAhead = 4 // for how many decode steps of a batch costs are computed at once
+const aheadSteps = 4 // decode steps of a batch whose costs are computed at once
 
-// decodeSteps has the costs of successive decode steps of the same requests. Each step
+// decodeAhead has the costs of successive decode steps of the same requests. Each step
 // adds a token to every context. A processor computes the powers of a p-norm one after the
-// other, but those of several steps side by side, in less time (BenchmarkDecodeSteps).
-type decodeSteps struct {
+// other, but those of several steps side by side, in less time (BenchmarkDecodeAhead).
+type decodeAhead struct {
 	batch DecodeBatch      // at the first step
 	known int              // number of steps in costs
-	costs [stepsAhead]Cost // of the first step and those after it
+	costs [aheadSteps]Cost // of the first step and those after it
 }
 
 // after returns the batch so many steps later, or earlier.
@@ -18,9 +18,9 @@ func (b DecodeBatch) after(steps int) DecodeBatch {
 	return b
 }
 
-// steps returns where the costs of a batch are kept. The place follows from what does not
+// ahead returns where the costs of a batch are kept. The place follows from what does not
 // change from step to step, so that a few batches that take turns each keep their own.
-func (c *ModelCost) steps(b *DecodeBatch) *decodeSteps {
+func (c *ModelCost) ahead(b *DecodeBatch) *decodeAhead {
 	stays := uint64(int64(b.Requests)*int64(b.Longest)-b.Tokens) + uint64(b.Requests)
 	return &c.decoded[stays%uint64(len(c.decoded))]
 }
@@ -31,7 +31,7 @@ func (c *ModelCost) DecodeBatchCost(b DecodeBatch) Cost { return *c.decodeCost(&
 // decodeCost returns a cost that is valid until the next call. A batch that is the latest
 // one some steps later will probably go on, so that its next steps are costed too.
 func (c *ModelCost) decodeCost(b *DecodeBatch) *Cost {
-	s := c.steps(b)
+	s := c.ahead(b)
 	step := b.Longest - s.batch.Longest
 	if s.batch.after(step) != *b {
 		step, s.known = 0, 0
@@ -47,15 +47,15 @@ func (c *ModelCost) decodeCost(b *DecodeBatch) *Cost {
 	}
 	k, h := c.spec.by(c.spec.attention().Decode.Model), c.decoding(b.KVHeads)
 	if goesOn {
-		s.known = k.decodeSteps(&s.costs, &s.batch, h)
+		s.known = k.decodeAhead(&s.costs, &s.batch, h)
 	} else {
 		s.costs[0] = k.decode(*b, h)
 	}
 	return &s.costs[0]
 }
 
-// decodeSteps costs several steps side by side, unless the parts of a cost are combined by a maximum, which takes no time.
-func (s measured) decodeSteps(costs *[stepsAhead]Cost, b *DecodeBatch, h Heads) int {
+// decodeAhead costs several steps side by side, unless the parts of a cost are combined by a maximum, which takes no time.
+func (s measured) decodeAhead(costs *[aheadSteps]Cost, b *DecodeBatch, h Heads) int {
 	ridge := s.attention().Decode.Ridge
 	if ridge == 0 {
 		costs[0] = s.decode(*b, h)
@@ -65,11 +65,11 @@ func (s measured) decodeSteps(costs *[stepsAhead]Cost, b *DecodeBatch, h Heads) 
 		s.decodeParts(&costs[i], b, i, h)
 	}
 	combineAll(ridge, costs)
-	return stepsAhead
+	return aheadSteps
 }
 
-func combineAll(p float64, costs *[stepsAhead]Cost) {
-	var tops, sums [stepsAhead]float64
+func combineAll(p float64, costs *[aheadSteps]Cost) {
+	var tops, sums [aheadSteps]float64
 	for i := range costs {
 		c := &costs[i]
 		tops[i] = max(c.Compute, c.Memory, c.Latency)
