@@ -114,7 +114,7 @@ func (s *Spec) checkRules() error {
 		r := &table.rules[i]
 		values = append(values, value{r.clocks, r.text, fmt.Sprintf("the rule %s, %s", r.name, r.text)})
 	}
-	others := table.counted[:]
+	others := []expression{table.maxActivations, table.refreshCredit}
 	if table.sync != nil {
 		others = append([]expression{table.sync.keeps}, others...)
 	}

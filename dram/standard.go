@@ -33,11 +33,13 @@ type Standard struct {
 	commands [Commands]Action
 	rules    []rule
 	sync     *dataClock
-	counted  [2]expression // most activations of a bank, and by how many a refresh of it lowers their count
-	round    rounding
-	fromLast bool
-	values   []valueRow
-	axes     [][]string
+	// maxActivations is how many activations a bank may have before it needs refresh management (RAAMMT), and refreshCredit
+	// how many one refresh of it takes off that count (RAAIMT).
+	maxActivations, refreshCredit expression
+	round                         rounding
+	fromLast                      bool
+	values                        []valueRow
+	axes                          [][]string
 }
 
 // Channel is how commands and data share clocks and buses.
@@ -175,11 +177,11 @@ func standardNames(list []*Standard) (names []string) {
 // management of it, and by how many each of these lowers the count; 0 where it does not count.
 func (s *Spec) Managed() (most, less int) {
 	table := s.table()
-	if table.counted[0] == nil {
+	if table.maxActivations == nil {
 		return 0, 0
 	}
 	scope := s.scope()
-	return int(table.counted[0](scope).n), int(table.counted[1](scope).n)
+	return int(table.maxActivations(scope).n), int(table.refreshCredit(scope).n)
 }
 
 // refreshes reports whether a command refreshes its banks, when due or as refresh management, which rest as long.

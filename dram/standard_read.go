@@ -330,8 +330,9 @@ func (t *tableReader) activations(f *standardFile) {
 		return
 	}
 	c, ok := t.cells("activations", f.Activations, 2, 2)
-	for i := 0; i < 2 && ok; i++ {
-		t.s.counted[i] = t.expression("activations", f.Activations, c[i])
+	if ok {
+		t.s.maxActivations = t.expression("activations", f.Activations, c[0])
+		t.s.refreshCredit = t.expression("activations", f.Activations, c[1])
 	}
 }
 

@@ -32,8 +32,8 @@ type DecodeSpec struct {
 	SplitMinGroup int `toml:"split_min_group"`
 	// Split says how unequal contexts share the thread blocks.
 	Split Split `toml:"split"`
-	// UnequalTime and UnequalShare of what memory or arithmetic takes are what balanced splits add in a batch
-	// whose longest context is far beyond the mean.
+	// UnequalTime and UnequalShare are what balanced splits pay for unequal contexts: up to UnequalTime, plus UnequalShare of the
+	// larger of memory and compute time, both in proportion to (longest - mean) / longest.
 	UnequalTime  units.Duration `toml:"unequal_time"`
 	UnequalShare float64        `toml:"unequal_share"`
 	// UnequalTarget is the number of thread blocks for each SM that fixed splits aim at for unequal contexts, and

@@ -144,8 +144,9 @@ func (s *Spec) joinedDecodeCost(prompt int, b DecodeBatch, h Heads) Cost {
 	return c
 }
 
-// readAgain returns the bytes that the query heads of a group read from memory in turn. Blocks run head by head. Heads that run at once share
-// what they read, and so do later ones as long as the L2 holds a KV head's keys and values of the batch; of twice that it keeps nothing.
+// readAgain returns the bytes that the query heads of a group read from memory in turn. Blocks run head by head, and heads that run at
+// once share what they read. Later blocks find it in the L2 if one KV head of the batch fits there. Beyond that the share found
+// falls linearly, to none at twice the L2's size.
 func (s *Spec) readAgain(p *PrefillSpec, b *DecodeBatch, h Heads) float64 {
 	head := float64(b.Tokens) * h.kvBytes()
 	lost := min(1, head/float64(s.Alone.L2)-1)

@@ -210,7 +210,7 @@ type Held struct {
 
 	// Which tokens count: the prompt's, those that follow it, or with neither all, of which a step's own is one.
 	OfPrompt, AfterPrompt bool
-	Skip                  int     // tokens that count and are not held; negative: as many are held beyond those that count
+	Skip                  int     // how many of the tokens that count, the first ones, are not held here; negative: so many more are held (the step's own)
 	Share                 float64 // share that is held of the tokens beyond Skip, rounded up; 0 for all of them
 	Most                  int     // tokens of a head that are held at most; 0 for no limit
 	Longest               float64 // Share of the head that holds most, where heads differ and Share is their mean; else 0

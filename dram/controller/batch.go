@@ -170,7 +170,7 @@ func (s *sched) sample(b *dataBus, t int64) {
 func (s *sched) passed(n need, rank int) {
 	b := &s.buses[s.busOf[rank]]
 	from := &b.readyFrom[n][rank-b.first]
-	*from = max(*from, s.ranks[rank].others[n])
+	*from = max(*from, s.ranks[rank].secondReady[n])
 	if n == needPrecharge {
 		b.notBefore[n] = slices.Min(b.readyFrom[n])
 		return

@@ -24,13 +24,13 @@ var needCommands = [needs]dram.Command{dram.RD, dram.WR, dram.ACT, dram.ACT, dra
 // rankNeeds is what the banks of one rank need next.
 type rankNeeds struct {
 	banks [needs]uint64
-	// others is a step before which no bank is ready but the one that the last scan of the need chose. A command may
-	// raise the step of a constraint and never lowers it, so that it can be kept from one scan to the next.
-	others    [needs]int64
-	blocked   uint64 // banks that accept no command for a request: those of the three sets below
-	forced    uint64 // banks of units that must refresh first, see refreshState
-	exhausted uint64 // banks that refresh management must serve first, see managementState
-	down      uint64 // all banks of a rank in power-down or self-refresh, else none
+	// secondReady is the earliest step at which a bank other than the last scan's choice can be ready. It holds until the next
+	// scan, as commands only ever raise it.
+	secondReady [needs]int64
+	blocked     uint64 // banks that accept no command for a request: those of the three sets below
+	forced      uint64 // banks of units that must refresh first, see refreshState
+	exhausted   uint64 // banks that refresh management must serve first, see managementState
+	down        uint64 // all banks of a rank in power-down or self-refresh, else none
 }
 
 // block finds the banks that accept no command for a request.
@@ -93,7 +93,7 @@ func (s *sched) rescan(rank int) {
 	for n := range needs {
 		if s.ranks[rank].banks[n] != 0 {
 			b := &s.buses[s.busOf[rank]]
-			s.ranks[rank].others[n], b.readyFrom[n][rank-b.first], b.notBefore[n] = 0, 0, 0
+			s.ranks[rank].secondReady[n], b.readyFrom[n][rank-b.first], b.notBefore[n] = 0, 0, 0
 		}
 	}
 }
@@ -163,7 +163,7 @@ func (s *sched) addNeed(n need, rank, bank int, i int32) int64 {
 	from := &on.readyFrom[n][rank-on.first]
 	on.ranks[n] |= 1 << rank
 	of.banks[n] |= s.channel.places[bank].bit
-	*from, of.others[n] = min(*from, at), min(of.others[n], at)
+	*from, of.secondReady[n] = min(*from, at), min(of.secondReady[n], at)
 	on.notBefore[n] = min(on.notBefore[n], at)
 	b := &s.queues.banks[bank]
 	b.needs |= 1 << n
@@ -182,7 +182,7 @@ func (s *sched) dropNeed(n need, rank int, bit uint64) {
 		return
 	}
 	on := &s.buses[s.busOf[rank]]
-	of.others[n], on.readyFrom[n][rank-on.first] = forever, forever
+	of.secondReady[n], on.readyFrom[n][rank-on.first] = forever, forever
 	if on.ranks[n] &^= 1 << rank; on.ranks[n] == 0 {
 		on.notBefore[n] = forever
 	}

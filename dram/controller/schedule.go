@@ -27,9 +27,9 @@ type scheduler struct {
 	// readsPass lets reads into their banks' queues while no write of a drain has room in its own. Where writes share a row
 	// of their bank no read passes: it would keep writes of that row out.
 	readsPass bool
-	// writesWait lets writes wait in their buffer while that costs nothing: a drain for want of other work begins while requests
-	// come only with more writes than a bank's queue holds, the age of a write counts from when it leaves the
-	// buffer, and one that waits there for writeAge times the bound on age takes all others with it.
+	// writesWait lets writes stay in the buffer while that costs nothing. With no other work they drain once no request is at hand,
+	// or once there are more of them than a bank's queue holds. A write older than writeAge times the bound on age drains all.
+	// The age that schedules a write counts from leaving the buffer.
 	writesWait bool
 	// headStart is the clocks by which the first access to a row counts as older than it is.
 	headStart int
@@ -133,7 +133,7 @@ func (s *sched) oldestReady(n need, b *dataBus, t int64) (best, ofRank choice, b
 		if ready > 1 {
 			others = t
 		}
-		s.ranks[r].others[n], b.readyFrom[n][r-b.first] = others, from
+		s.ranks[r].secondReady[n], b.readyFrom[n][r-b.first] = others, from
 		if banks += ready; p.age < best.age {
 			best = p
 		}

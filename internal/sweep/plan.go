@@ -301,9 +301,9 @@ func (p *Plan) check() error {
 	return nil
 }
 
-// wrongChoice returns the error of the first point of which no other with the same choice of a grid, a zip
-// or the list is a configuration, or no other at all: the sweep file is wrong, not one combination. Samples
-// are drawn, so one of them may fail.
+// wrongChoice finds a fault of the sweep file itself. If every point with one value of a grid, a zip or the list is
+// invalid, or every point at all, that value is at fault, and wrongChoice returns the first such point's error. Values of a
+// Latin hypercube are drawn, so one of them may fail.
 func (p *Plan) wrongChoice() error {
 	type choice struct{ axis, at int }
 	choices := func(point *Point) []choice {

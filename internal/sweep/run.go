@@ -43,7 +43,7 @@ type Outcome struct {
 // is recorded with its error, and other points go on. When ctx ends, Run returns its error;
 // recorded results stay. Run also ends with an error where the journal cannot be written,
 // or where a trace has changed since the plan was made: these are not errors of a point.
-// Draws come after all points: those of variants that are not the best of their points count nowhere, and are not run.
+// Draws run last, and only for each point's best variant.
 func (p *Plan) Run(ctx context.Context, o RunOptions) (*Outcome, error) {
 	r := &runner{plan: p, options: o, done: map[string]*Entry{}, share: map[string]int64{}}
 	r.host, _ = os.Hostname() // without a name the entries have no host

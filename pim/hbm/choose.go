@@ -15,7 +15,8 @@ type choice struct {
 // choose returns the first entry of the queue whose command may issue, or else the first entry. Behind the first
 // barrier only rows are opened and closed. An entry waits if another entry's row is open in its bank, unless it is the first entry or a read of that row.
 // Commands to several banks name the first of them.
-// The column bus counts with own: a second command of a clock is of the other bus anyhow.
+// With own, the column bus must be free. The second command of a clock is a row command, so that the column bus does not matter
+// to it.
 func (m *machine) choose(l *lane, own bool) choice {
 	if len(l.queue) > 0 && l.queue[0].barrier {
 		l.queue = append(l.queue[:0], l.queue[1:]...)

@@ -98,9 +98,10 @@ func (p *Program) appendScale(token, ordinal int, row int32) {
 }
 
 // readScales brings the scales of the stage's tokens in the open row to the buffer unit: one bank of each bank group, then the next
-// ones. Opened is the bank sequencer's count before the row's activations; if the row was switched to bank by bank, the scales
-// of a bank wait for its own activation only. What follows waits for all scales.
-func (p *Program) readScales(within int, opened uint32) {
+// ones. firstACT is the bank sequencer's count before the row's first ACT. It is the present count where the row was
+// open already. Else, with staggered activations, the scales of bank b wait for its own ACT alone, number firstACT+b+1. What follows
+// waits for all scales.
+func (p *Program) readScales(within int, firstACT uint32) {
 	g := &p.Geometry
 	to := within + min(p.rowEnd, p.limit) - p.token
 	if n := p.Shape.KeyGroup; n > 0 && p.stage != stageContext && to > within {
@@ -121,8 +122,8 @@ func (p *Program) readScales(within int, opened uint32) {
 			for b := ordinal; b < ordinal+g.BankGroups; b++ {
 				out := p.addOf(&in, b)
 				out.wait[BankSequencer] = p.count[BankSequencer]
-				if opened != p.count[BankSequencer] && !p.simultaneous {
-					out.wait[BankSequencer] = opened + uint32(b) + 1
+				if firstACT != p.count[BankSequencer] && !p.simultaneous {
+					out.wait[BankSequencer] = firstACT + uint32(b) + 1
 				}
 			}
 		}

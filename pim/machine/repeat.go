@@ -26,12 +26,14 @@ const (
 
 // mark is where the latest block of a kind began.
 type mark struct {
-	valid    bool
-	seen     int     // blocks since they began anew
-	patience int     // blocks that pass before states are compared again: a few less than the latest repeat took to show
-	state    []int64 // of the machine, see appendState
-	clock    int64   // with skipped clocks
-	counters counters
+	valid bool
+	seen  int // blocks since they began anew
+	// skipComparisons is the first blocks whose states are not compared, which costs as much as a block: three less than it took
+	// to find the latest repeat.
+	skipComparisons int
+	state           []int64 // of the machine, see appendState
+	clock           int64   // with skipped clocks
+	counters        counters
 }
 
 // reset forgets all marks: the next head is another one.
@@ -47,10 +49,10 @@ func (r *repeats) unmark(kinds ...int) {
 	}
 }
 
-// begin forgets the blocks so far. Where patience outlasted them, it is halved.
+// begin forgets the blocks so far. Where they were too few to be compared, skipComparisons is halved.
 func (b *mark) begin() {
-	if b.seen > 0 && b.seen <= b.patience {
-		b.patience /= 2
+	if b.seen > 0 && b.seen <= b.skipComparisons {
+		b.skipComparisons /= 2
 	}
 	b.valid, b.seen = false, 0
 }
@@ -127,7 +129,7 @@ func (m *Machine) skipBlocks(kind, most int) int {
 		b.begin()
 		return 0
 	}
-	if b.seen++; b.seen <= b.patience {
+	if b.seen++; b.seen <= b.skipComparisons {
 		return 0
 	}
 	m.open.add(&m.Counters, m.now+r.skipped)
@@ -137,7 +139,7 @@ func (m *Machine) skipBlocks(kind, most int) int {
 		b.valid, b.clock, b.counters = true, m.now+r.skipped, m.Counters
 		return 0
 	}
-	b.patience = max(b.seen-3, 0) // two looks before the one that finds a repeat: it may show earlier
+	b.skipComparisons = max(b.seen-3, 0) // two looks before the one that finds a repeat: it may show earlier
 	// Chunks that keep their sums in the score buffer look like those that do not:
 	// the skip may pass that border, since it leaves no trace in time.
 	m.Counters.add(int64(most), &m.Counters, &b.counters)

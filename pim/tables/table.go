@@ -30,8 +30,12 @@ type KernelTable struct {
 	// and a segment that has just begun is still busy with the segment before.
 	appends  bool
 	appended []series.Series[machine.Activity]
-	segment  int           // tokens that pass through the score buffer at once
-	ends     [3][2][]int64 // within a sequence, by the last row: the first, a later one, the first of a later segment; rows before it even or odd; the last token's place
+	segment  int // tokens that pass through the score buffer at once
+
+	// ends is the clocks that a head in a sequence adds to its attention. The first index is the row of its last token: the only one, a
+	// later one, or the first of a later segment. The second is 1 where an odd number of rows lies before it (DDR5's ACT takes two
+	// clocks). The third is the token's place in the row.
+	ends [3][2][]int64
 
 	scattered []int64 // what a further row adds to a list, by how full rows are: 1 chunk, 2, 4 and so on
 	rescore   bool    // keys beyond the score buffer are scored twice

@@ -69,7 +69,7 @@ type opState struct {
 	*Op
 	on *server
 
-	// The operation's and the server's, at hand: what comes by a pointer comes later.
+	// Copies of fields of Op and server, so that the hot loop follows no pointers.
 	Last         Time
 	Lane         int16
 	Resource     int8

@@ -31,7 +31,7 @@ type lockstep struct {
 	linkFree, upFree Time // when the links have done all that was sent so far
 	gpuFree          Time
 	sent             Time // the results of lanes that ended up to then have been sent up
-	idle             Time // the lanes have ended all they had, and what they waited for since is added up to then
+	idle             Time // all lanes are idle from here on; their waits before it are counted
 	waits            waveWaits
 	ended            []laneEnd
 	past             waveHistory

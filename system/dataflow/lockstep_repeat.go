@@ -30,7 +30,8 @@ func (h *waveHistory) reset() { h.count, h.over = 0, false }
 
 // skipRepeats compares the state when sub-batch s starts a layer with those of the layers before. When it equals the
 // state n layers before, every further layer starts as one of these n layers did, and jump moves on to the
-// last layer that is sure to. It saves one sub-batch's states: that of sub-batch 0, or 1 where that one takes no part.
+// last layer that is sure to. Only the layer starts of one sub-batch are recorded:
+// those of sub-batch 0, or of 1 if 0 is empty.
 func (l *lockstep) skipRepeats(s int) {
 	h := &l.past
 	if h.over || s == 1 && l.sub[0].layer >= 0 {
@@ -96,8 +97,8 @@ func (l *lockstep) save(w *waveState, s int) (key Time) {
 	return key
 }
 
-// alike says whether the same follows two states of equal keys. A time that only bounds the future from
-// below counts as the bound.
+// alike reports whether two states of equal keys have the same future. A time that has passed, or that comes before anything can
+// use it, counts as the first time at which it can matter.
 func (l *lockstep) alike(a, b *waveState) bool {
 	by := b.at - a.at
 	same := func(x, y, bound Time) bool { return max(x, bound)+by == max(y, bound+by) }

@@ -76,8 +76,8 @@ func (g *Grouping) setRest(d *GPUs, requests []scheduler.Decoding, step int64) {
 	g.Rest = gpu.DecodeBatch{Requests: len(requests), Tokens: int64(tokens), Longest: longest, KVHeads: c.Heads}
 }
 
-// StageGroups returns what a sub-batch costs on the GPUs, which is so much where each request reads for itself, with stretches read once
-// where that takes less in all.
+// StageGroups returns the cheaper of two costs of a sub-batch on the GPUs: every request reads its whole context (alone), or
+// shared prefixes are read once.
 func (d *GPUs) StageGroups(sub *scheduler.SubBatch, b *scheduler.Batch, alone *stage) *stage {
 	g, each := &d.Grouping, d.Decoding[0]
 	g.Group(d, sub, b, func(rest gpu.DecodeBatch, kernel, merge gpu.Work) float64 {

@@ -99,7 +99,7 @@ func assembleGPUCPU(n *Setup) Assembly {
 	return Assembly{n.Continuous(Continuous{Policy: spec.Policy, Memories: memories}), e}
 }
 
-// Run runs a batch. Transfers of one layer under the work of others keep the links busy beside the GPUs.
+// Run runs a batch. Transfers that overlap the work of other layers occupy only the links.
 func (e *gpuCPU) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.Reset()
 	sub := &b.Sub[0]

@@ -47,8 +47,8 @@ func (d *Devices) layerPIM(s *scheduler.SubBatch, x *policy.Step, run, otherPref
 	return t
 }
 
-// level has a group take the mean channel's time, where its heads were all counted as on the channel with most of their
-// request; but the heads of each request take their own.
+// level replaces a group's time, counted on its fullest channel, by the mean over channels, but by no less than its longest
+// request takes.
 func (d *Devices) level(g *GroupCost) {
 	longest := int64(0)
 	if len(g.Heads) > 0 {
