@@ -45,12 +45,12 @@ func TestHeadsOnTheGPUs(t *testing.T) {
 	for _, s := range Systems(everything()) {
 		work := func(half bool) flow.Work {
 			f, r := busyIteration(t, s.Name)
-			a := r.Engine.Side().Attends
+			a := r.assembly.Engine.Side().Attends
 			if half {
 				a.Policy = halved{a.Policy}
 			}
 			before := f.Work
-			if _, err := r.Engine.Run(r.batch, 0); err != nil {
+			if _, err := r.assembly.Engine.Run(r.iteration.batch, 0); err != nil {
 				t.Fatal(err)
 			}
 			return f.Work.Since(&before)
@@ -85,21 +85,21 @@ func TestPolicyDecides(t *testing.T) {
 			}
 			r := mustNode(t, cfg).replica(0, equalLengths(8, tokens, 60), Options{})
 			for i := range r.requests {
-				r.Batcher.Add(int32(i))
+				r.assembly.Batcher.Add(int32(i))
 			}
-			a := r.Engine.Side().Attends
+			a := r.assembly.Engine.Side().Attends
 			for range 100 {
 				c := &capped{Costs: flow.PolicyOf(kinds.Of(cfg).Derive(cfg)), most: most}
 				a.Policy = c
-				b := r.Batcher.Next()
-				end, err := r.Engine.Run(b, 0)
+				b := r.assembly.Batcher.Next()
+				end, err := r.assembly.Engine.Run(b, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if b.Decoding() == 8 && len(b.Sub[0].Prefill) == 0 {
 					return end, c.asked
 				}
-				r.Batcher.Complete(func(int32, int) {})
+				r.assembly.Batcher.Complete(func(int32, int) {})
 			}
 			t.Fatal(s.Name, ": eight requests never decode")
 			return 0, 0

@@ -49,8 +49,8 @@ func TestSharesByHand(t *testing.T) {
 	// One replica iterates for 6 s, the other for 9: nothing is there for 4 + 1 of 20 s. The GPUs wait 1 s for ranksets, a quarter of it for uneven ones.
 	a, b := &replica{}, &replica{}
 	a.out.iterating, b.out.iterating = 6*units.Second, 9*units.Second
-	a.busy = *busyFor(map[int]float64{flow.OfPIM: ranksets, flow.OfPIMWaits + int(flow.ForGPU): 2})
-	b.busy = *busyFor(map[int]float64{flow.OfPIM: 3 * ranksets, flow.OfPIMWaits + int(flow.ForUp): 5})
+	a.tallied.busy = *busyFor(map[int]float64{flow.OfPIM: ranksets, flow.OfPIMWaits + int(flow.ForGPU): 2})
+	b.tallied.busy = *busyFor(map[int]float64{flow.OfPIM: 3 * ranksets, flow.OfPIMWaits + int(flow.ForUp): 5})
 	w := n.waits([]*replica{a, b}, busyFor(map[int]float64{flow.OfPIM: 4 * ranksets, flow.OfUneven: 0.25,
 		flow.OfGPUWaits + int(flow.ForPIM): 1, flow.OfGPUWaits + int(flow.ForDown): 2, flow.OfGPUWaits + int(flow.ForUp): 3, flow.OfGPUWaits + int(flow.ForChannel): 4, flow.OfGPUWaits + int(flow.ForHost): 5,
 		flow.OfPIMWaits + int(flow.ForGPU): 6, flow.OfPIMWaits + int(flow.ForDown): 7, flow.OfPIMWaits + int(flow.ForUp): 8, flow.OfPIMWaits + int(flow.ForChannel): 9, flow.OfPIMWaits + int(flow.ForHost): 10}), end)
@@ -283,8 +283,8 @@ func TestContextsByHand(t *testing.T) {
 		}
 	}
 	r := &replica{}
-	r.Batcher = &forming.Scheduler{}
-	r.Batcher.Recomputed = 12
+	r.assembly.Batcher = &forming.Scheduler{}
+	r.assembly.Batcher.Recomputed = 12
 	r.out.requests = []results.Request{{Request: traces.Request{Input: 10, Output: 4}}, {Request: traces.Request{Input: 500, Output: 4}, Outcome: results.Refused}, {Request: traces.Request{Input: 1, Output: 3}}}
 	if got := r.decodedContexts(); got != 36+5-12 {
 		t.Errorf("%v tokens", got)

@@ -101,10 +101,10 @@ func TestFastDecodeDecodesOnTheHost(t *testing.T) {
 		node := d.node(t, "cpu-offload", "cpu_offload.policy=fastdecode")
 		r := node.replica(0, d.trace.Requests, Options{Check: true})
 		for i := range d.trace.Requests {
-			r.Batcher.Add(int32(i))
+			r.assembly.Batcher.Add(int32(i))
 		}
 		for now, steps := units.Duration(0), 0; ; steps++ {
-			b := r.Batcher.Next()
+			b := r.assembly.Batcher.Next()
 			if b.Empty() {
 				break
 			}
@@ -116,10 +116,10 @@ func TestFastDecodeDecodesOnTheHost(t *testing.T) {
 			if b.Moves != (scheduler.Moves{}) || b.Decoding() > 1 && len(b.Sub[1].Host) == 0 {
 				t.Fatalf("%d requests decode, %d of them in the second sub-batch; moves %+v", b.Decoding(), len(b.Sub[1].Host), b.Moves)
 			}
-			now, _ = r.Engine.Run(b, now)
-			r.Batcher.Complete(func(int32, int) {})
+			now, _ = r.assembly.Engine.Run(b, now)
+			r.assembly.Batcher.Complete(func(int32, int) {})
 		}
-		if n := r.Batcher.Waiting(); n > 0 || r.check.Err() != nil {
+		if n := r.assembly.Batcher.Waiting(); n > 0 || r.check.Err() != nil {
 			t.Fatalf("%d requests wait; %v", n, r.check.Err())
 		}
 	})
@@ -137,14 +137,14 @@ func TestOffloadIterationsAllocateNothing(t *testing.T) {
 	}
 	r := mustNode(t, cfg).replica(0, requests, Options{})
 	for i := range requests {
-		r.Batcher.Add(int32(i))
+		r.assembly.Batcher.Add(int32(i))
 	}
 	now, helped := units.Duration(0), 0
 	iterate := func() {
-		b := r.Batcher.Next()
+		b := r.assembly.Batcher.Next()
 		helped += len(b.Sub[0].Host) + len(b.Sub[1].Host)
-		now, _ = r.Engine.Run(b, now)
-		r.Batcher.Complete(func(int32, int) {})
+		now, _ = r.assembly.Engine.Run(b, now)
+		r.assembly.Batcher.Complete(func(int32, int) {})
 	}
 	for range 100 {
 		iterate()
@@ -169,22 +169,22 @@ func TestWaitsAreChecked(t *testing.T) {
 	for _, planted := range []bool{false, true} {
 		r := mustNode(t, cfg).replica(0, requests, Options{Check: true})
 		for i := range requests {
-			r.Batcher.Add(int32(i))
+			r.assembly.Batcher.Add(int32(i))
 		}
 		now := units.Duration(0)
 		for range 60 {
-			r.batch = r.Batcher.Next()
-			now, _ = r.Engine.Run(r.batch, now)
-			hosts := slices.Clone(r.Batcher.Host.Decoding)
+			r.iteration.batch = r.assembly.Batcher.Next()
+			now, _ = r.assembly.Engine.Run(r.iteration.batch, now)
+			hosts := slices.Clone(r.assembly.Batcher.Host.Decoding)
 			for i := range hosts {
-				r.Batcher.Host.Decoding[i].Runs = hosts[i].Runs && !planted
+				r.assembly.Batcher.Host.Decoding[i].Runs = hosts[i].Runs && !planted
 			}
 			r.checkIteration(now)
-			copy(r.Batcher.Host.Decoding, hosts)
-			r.Batcher.Complete(func(int32, int) {})
+			copy(r.assembly.Batcher.Host.Decoding, hosts)
+			r.assembly.Batcher.Complete(func(int32, int) {})
 		}
-		if broken := r.fault != nil && strings.Contains(r.fault.Error(), `law "waits"`); broken != planted || len(r.Batcher.Host.Decoding) == 0 {
-			t.Errorf("planted %v: %v, %d requests on the host", planted, r.fault, len(r.Batcher.Host.Decoding))
+		if broken := r.fault != nil && strings.Contains(r.fault.Error(), `law "waits"`); broken != planted || len(r.assembly.Batcher.Host.Decoding) == 0 {
+			t.Errorf("planted %v: %v, %d requests on the host", planted, r.fault, len(r.assembly.Batcher.Host.Decoding))
 		}
 	}
 }

@@ -57,18 +57,18 @@ latency = "300ns"        # our choice, about that of memory behind a CXL switch;
 // cxlMemory returns the memory of one replica, in pages of batching.page_tokens tokens as GPUs have them.
 func cxlMemory(h *flow.Hardware) flow.KVMemory {
 	page := gpus.Memory(h).Unit
-	capacity := configs.Section[cxlKeys](h.Config).Capacity / units.Bytes(h.Replicas())
+	capacity := configs.Section[cxlKeys](h.Config).Capacity / units.Bytes(h.Config.Replicas())
 	return flow.KVMemory{Unit: page, Capacity: int64(capacity / page)}
 }
 
 // assembleCXL puts a replica together: a batcher, and an engine with the GPUs and the link down from them.
 func assembleCXL(n *kinds.Setup) kinds.Assembly {
-	keys := configs.Section[cxlKeys](n.Config)
-	e := &cxlEngine{GPUs: gpus.New(n.Hardware), rate: keys.Bandwidth / units.Bandwidth(n.Replicas()), latency: keys.Latency}
+	keys := configs.Section[cxlKeys](n.Hardware.Config)
+	e := &cxlEngine{GPUs: gpus.New(n.Hardware), rate: keys.Bandwidth / units.Bandwidth(n.Hardware.Config.Replicas()), latency: keys.Latency}
 	e.Flow = flow.New(n.Hardware, gpus.BesideGPU("CXL")[:gpus.OnUp], n.Running)
 	memories := forming.Memories{
 		Ledger: memory.NewLedger(gpus.Pages(n.Hardware, n.Memory.Capacity)),
-		GPU:    memory.GPU{Model: &n.Model, Free: gpus.FreeMemory(n.Hardware)},
+		GPU:    memory.GPU{Model: &n.Hardware.Config.Model, Free: gpus.FreeMemory(n.Hardware)},
 	}
 	return kinds.Assembly{Batcher: n.Continuous(kinds.Continuous{Policy: keys.Policy, Memories: memories}), Engine: e}
 }

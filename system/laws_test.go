@@ -281,12 +281,12 @@ func TestPeakOfSums(t *testing.T) {
 			for now := range sums {
 				for range rapid.IntRange(0, 2).Draw(t, "changes") {
 					value = rapid.Int64Range(0, 9).Draw(t, "value")
-					replicas[i].kvUnits.set(units.Duration(now), value)
+					replicas[i].tallied.kvUnits.set(units.Duration(now), value)
 				}
 				sums[now] += value
 			}
 		}
-		if got, want := maxOfSum(replicas, func(r *replica) *steps { return &r.kvUnits }), slices.Max(sums[:]); got != want {
+		if got, want := maxOfSum(replicas, func(r *replica) *steps { return &r.tallied.kvUnits }), slices.Max(sums[:]); got != want {
 			t.Fatalf("peak %d, want %d of %v", got, want, sums)
 		}
 	})
@@ -361,13 +361,13 @@ func checkAllocations(t *testing.T, system string, sets ...string) {
 	}
 	r := node.replica(0, requests, Options{})
 	for i := range requests {
-		r.Batcher.Add(int32(i))
+		r.assembly.Batcher.Add(int32(i))
 	}
 	now := units.Duration(0)
 	iterate := func() {
-		b := r.Batcher.Next()
-		now, _ = r.Engine.Run(b, now)
-		r.Batcher.Complete(func(int32, int) {})
+		b := r.assembly.Batcher.Next()
+		now, _ = r.assembly.Engine.Run(b, now)
+		r.assembly.Batcher.Complete(func(int32, int) {})
 	}
 	for range 100 {
 		iterate()

@@ -109,26 +109,26 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 	}
 	if o.Timeline != nil {
 		ranksets := n.hw.AttentionDevices()
-		r.recording = &Recording{
+		r.observers.recording = &Recording{
 			Replica: i, Window: *o.Timeline, chooses: *o.Timeline == Window{}, ranksets: ranksets,
 			parts: map[units.Duration][]gpus.Part{}, phases: map[int][]phase{},
 		}
 	}
 	if o.Iterations {
-		r.diary = &diary{replica: i}
+		r.observers.diary = &diary{replica: i}
 	}
 	if o.Progress != nil {
-		r.progress = func(tokens int64) { o.Progress(i, tokens) }
+		r.observers.progress = func(tokens int64) { o.Progress(i, tokens) }
 	}
 	if o.Check {
 		r.check = &flow.Checker{}
 	}
 	if o.Iterations || o.Timeline != nil {
-		r.power = n.meter().Power(energy.Mid)
+		r.observers.power = n.meter().Power(energy.Mid)
 	}
-	r.Assembly = n.assemble(i, requests, o.Exact, r.check)
-	if r.recording != nil {
-		r.recording.resources = r.Engine.Core().Resources
+	r.assembly = n.assemble(i, requests, o.Exact, r.check)
+	if r.observers.recording != nil {
+		r.observers.recording.resources = r.assembly.Engine.Core().Resources
 	}
 	return r
 }
@@ -186,10 +186,10 @@ func (n *Node) run(ctx context.Context, trace *traces.Trace, o Options, together
 		return nil, err
 	}
 	for _, r := range replicas {
-		if err := r.busy.Within(r.out.end, n.hw.AttentionDevices()); err != nil {
+		if err := r.tallied.busy.Within(r.out.end, n.hw.AttentionDevices()); err != nil {
 			return nil, err
 		}
-		if err := r.busy.Waited(r.out.iterating, n.hw.AttentionDevices()); err != nil {
+		if err := r.tallied.busy.Waited(r.out.iterating, n.hw.AttentionDevices()); err != nil {
 			return nil, err
 		}
 	}
@@ -219,9 +219,9 @@ func (n *Node) divide(trace *traces.Trace, o Options, together bool) []*replica 
 			requests, places = append(requests, trace.Requests[j]), append(places, int32(j))
 		}
 		r := n.replica(i, requests, o)
-		r.out.places, r.population.span, r.api = places, last, api
+		r.out.places, r.tallied.population.span, r.api = places, last, api
 		if trace.HashTokens > 0 {
-			r.Batcher.Ledger.HashesName(trace.HashTokens)
+			r.assembly.Batcher.Ledger.HashesName(trace.HashTokens)
 		}
 		replicas[i] = r
 	}

@@ -46,7 +46,7 @@ func TestScaledAlike(t *testing.T) {
 				together := node.together(trace)
 				replicas := node.divide(trace, Options{}, together)
 				for _, r := range replicas {
-					r.Engine = slower{r.Engine, times}
+					r.assembly.Engine = slower{r.assembly.Engine, times}
 				}
 				if err := node.serve(context.Background(), trace, replicas, together); err != nil {
 					t.Fatal(err)
@@ -285,7 +285,7 @@ func TestAttained(t *testing.T) {
 				takes = append(takes, took)
 			}
 		}
-		replicas[0].Engine = &uneventful{replicas[0].Engine, takes}
+		replicas[0].assembly.Engine = &uneventful{replicas[0].assembly.Engine, takes}
 		if err := runAll(context.Background(), replicas); err != nil {
 			t.Fatal(err)
 		}

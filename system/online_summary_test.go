@@ -66,11 +66,11 @@ func TestPrefillStreak(t *testing.T) {
 			}
 			r := mustNode(t, cfg).replica(0, equalLengths(40, 2000, 30), Options{})
 			for i := range r.requests {
-				r.Batcher.Add(int32(i))
+				r.assembly.Batcher.Add(int32(i))
 			}
 			run, decodes := 0, 0
 			for {
-				b := r.Batcher.Next()
+				b := r.assembly.Batcher.Next()
 				if b.Empty() {
 					return most
 				}
@@ -78,7 +78,7 @@ func TestPrefillStreak(t *testing.T) {
 					run = 0
 				}
 				most = max(most, run)
-				r.Batcher.Complete(func(_ int32, tokens int) {
+				r.assembly.Batcher.Complete(func(_ int32, tokens int) {
 					if tokens == 1 {
 						decodes++
 					}

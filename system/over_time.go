@@ -166,13 +166,13 @@ type keptGap struct {
 // add keeps an iteration that has been formed and run.
 func (d *diary) add(r *replica, start, end units.Duration, did *flow.Work) {
 	x := results.IterationRecord{
-		Replica: d.replica, Start: start, End: end, Decoding: r.batch.Decoding(), Waiting: r.Batcher.Waiting(), InSystem: r.Batcher.InSystem(),
-		KV: units.Bytes(r.kvBytes(r.Batcher.UsedUnits())), Cached: units.Bytes(r.kvBytes(r.Batcher.Ledger.CachedUnits())),
+		Replica: d.replica, Start: start, End: end, Decoding: r.iteration.batch.Decoding(), Waiting: r.assembly.Batcher.Waiting(), InSystem: r.assembly.Batcher.InSystem(),
+		KV: units.Bytes(r.kvBytes(r.assembly.Batcher.UsedUnits())), Cached: units.Bytes(r.kvBytes(r.assembly.Batcher.Ledger.CachedUnits())),
 		GPU: did.Time[flow.OfGPU], PIM: did.Time[flow.OfPIM], PCIeDown: did.Time[flow.OfDown], PCIeUp: did.Time[flow.OfUp], Channel: did.Time[flow.OfChannel],
-		Joules: r.power.Joules(did, end-start),
+		Joules: r.observers.power.Joules(did, end-start),
 	}
-	for i := range r.batch.Sub {
-		s := &r.batch.Sub[i]
+	for i := range r.iteration.batch.Sub {
+		s := &r.iteration.batch.Sub[i]
 		x.PromptTokens += s.PrefillTokens()
 		for i := range s.Prefill {
 			if c := &s.Prefill[i]; c.Finished == c.Prefix {

@@ -108,9 +108,9 @@ func TestGrowthAlone(t *testing.T) {
 		r := &replica{tallied: tallied{population: population{span: span}}}
 		r.out.requests = make([]results.Request, 1000)
 		for q, n := range c.quarters {
-			r.population.set(units.Duration(q)*units.Second, int(n))
+			r.tallied.population.set(units.Duration(q)*units.Second, int(n))
 		}
-		r.population.set(9*units.Second, 0)
+		r.tallied.population.set(9*units.Second, 0)
 		if got := saturated([]*replica{r}); got != c.want {
 			t.Errorf("%v: saturated %v", c.quarters, got)
 		}

@@ -184,20 +184,20 @@ func busyIteration(t *testing.T, system string, sets ...string) (*flow.Flow, *re
 	}
 	r := mustNode(t, cfg).replica(0, equalLengths(24, 900, 40), Options{})
 	for i := range r.requests {
-		r.Batcher.Add(int32(i))
+		r.assembly.Batcher.Add(int32(i))
 	}
-	f := r.Engine.Core()
+	f := r.assembly.Engine.Core()
 	for range 60 {
-		b := r.Batcher.Next()
-		if _, err := r.Engine.Run(b, 0); err != nil {
+		b := r.assembly.Batcher.Next()
+		if _, err := r.assembly.Engine.Run(b, 0); err != nil {
 			t.Fatal(err)
 		}
 		kinds := f.Iteration.Totals().ByKind
 		if b.Decoding() > 2 && kinds[flow.OpAttention]+kinds[flow.OpHostAttention]+kinds[flow.OpGPUAttention] > 0 {
-			r.batch = b
+			r.iteration.batch = b
 			return f, r
 		}
-		r.Batcher.Complete(func(int32, int) {})
+		r.assembly.Batcher.Complete(func(int32, int) {})
 	}
 	t.Fatal(fmt.Sprint(system, ": no iteration decodes"))
 	return nil, nil

@@ -59,14 +59,14 @@ func saturated(replicas []*replica) bool {
 	requests, away := 0, 0
 	var waited units.Total
 	var mean [4]float64
-	last := replicas[0].population.span
+	last := replicas[0].tallied.population.span
 	if last == 0 {
 		return false
 	}
 	span := float64(last)
 	for _, r := range replicas {
 		for q := range mean {
-			mean[q] += r.population.quarters[q].Picoseconds() / (span / 4)
+			mean[q] += r.tallied.population.quarters[q].Picoseconds() / (span / 4)
 		}
 		requests += len(r.out.requests)
 		for i := range r.out.requests {
@@ -90,7 +90,7 @@ func saturated(replicas []*replica) bool {
 func (n *Node) meanImbalance(replicas []*replica) float64 {
 	var sum flow.Imbalance
 	for _, r := range replicas {
-		i := r.Engine.Ranksets()
+		i := r.assembly.Engine.Ranksets()
 		sum.Join(&i)
 	}
 	return sum.Ratio(n.hw.AttentionDevices())

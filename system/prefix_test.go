@@ -98,7 +98,7 @@ func TestPrefixAtHome(t *testing.T) {
 		}
 		clock, head, first := dataflow.NewClock(cfg.DRAM.TCK, int64(cfg.DRAM.TREFI), int64(cfg.DRAM.TREFI-cfg.DRAM.TRFC)), n.Kernels.Stored.Table.InSequence(prefix), n.Kernels.Stored.Table.Alone(prefix)
 		want := layers * clock.Time(tokens*heads/4*head+first-head)
-		b, c := &replicas[0].busy, n.cacheOf(replicas)
+		b, c := &replicas[0].tallied.busy, n.cacheOf(replicas)
 		does := (machine.Activity{}).Plus(n.Kernels.Stored.Table.Activity(prefix), layers*heads*tokens) // nothing is appended
 		if got := b.Time[flow.OfPIM].Picoseconds(); got != float64(want) || b.Ranks != does {
 			t.Errorf("%s: ranks work for %v ps and do %+v, want %v and %+v", system, got, b.Ranks, want, does)

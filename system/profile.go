@@ -33,7 +33,7 @@ func (n *Node) Profile(ctx context.Context, trace *traces.Trace, batches int) (*
 	replicas := n.divide(trace, Options{}, together)
 	profiles := make([]*kinds.Profile, len(replicas))
 	for i, r := range replicas {
-		p, ok := r.Profiled()
+		p, ok := r.assembly.Profiled()
 		if !ok {
 			return nil, &input.Error{Key: "run.system", Value: fmt.Sprintf("%q", n.cfg.Run.System), Expected: `"l3", the system that predicts`}
 		}

@@ -63,7 +63,7 @@ func (n *Node) rejected(replicas []*replica) error {
 		for i := range r.out.requests {
 			switch r.out.requests[i].Outcome {
 			case results.TooLarge:
-				e.add(r.Batcher.Rejection(int32(i)))
+				e.add(r.assembly.Batcher.Rejection(int32(i)))
 			case results.TooLong:
 				e.long++
 			default:

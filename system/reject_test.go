@@ -60,7 +60,7 @@ func TestRejectionSaysWhatAddDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawBaseline(t)
 		system := rapid.SampledFrom(everyName()).Draw(t, "system")
-		b := d.node(t, system).replica(0, d.trace.Requests, Options{}).Batcher
+		b := d.node(t, system).replica(0, d.trace.Requests, Options{}).assembly.Batcher
 		for i := range d.trace.Requests {
 			ok, why := b.Add(int32(i)), b.Rejection(int32(i))
 			if short := why.KVTokens > why.MostKVTokens || why.Bytes > why.Free; ok == short && system != "cpu-offload" || !ok && !short {

@@ -16,10 +16,10 @@ import (
 // replica is one data-parallel replica: some of the GPUs, channels and requests
 // of the node, run on its own.
 type replica struct {
-	kinds.Assembly
-	iteration
-	observers
-	tallied
+	assembly  kinds.Assembly
+	iteration iteration
+	observers observers
+	tallied   tallied
 	check     *flow.Checker // nil without checks
 	fault     error
 	requests  []traces.Request
@@ -111,7 +111,7 @@ func (r *replica) run(ctx context.Context) error {
 	r.begin()
 	r.arrivals = inOrder(r.requests)
 	for r.fault == nil {
-		now := min(r.arrival(), r.ends)
+		now := min(r.arrival(), r.iteration.ends)
 		if now == never {
 			break
 		}
@@ -125,21 +125,21 @@ func (r *replica) run(ctx context.Context) error {
 // begin readies a replica to run, with the requests that it knows.
 func (r *replica) begin() {
 	r.gaps = newGaps(len(r.requests), r.slo.TBT)
-	r.gaps.measure, r.gaps.diary = r.measure, r.diary
+	r.gaps.measure, r.gaps.diary = r.observers.measure, r.observers.diary
 	r.emitted = r.emit
 	r.out.requests = make([]results.Request, len(r.requests))
 	for i := range r.requests {
 		r.out.requests[i] = results.Request{Request: r.requests[i], Start: never}
 	}
-	r.ends = never
+	r.iteration.ends = never
 }
 
 // finish verifies that nothing is left to do.
 func (r *replica) finish() error {
-	r.Engine.Settle()
+	r.assembly.Engine.Settle()
 	r.count(r.out.end)
-	r.progress(r.out.tokens)
-	switch n := r.Batcher.Waiting(); {
+	r.observers.progress(r.out.tokens)
+	switch n := r.assembly.Batcher.Waiting(); {
 	case r.fault != nil:
 		return r.fault
 	case n > 0:
@@ -161,7 +161,7 @@ func (r *replica) arrival() units.Duration {
 // step handles all that happens at an instant, in this order. The iteration in progress ends and frees
 // its memory. Requests come. If no iteration is in progress then, the next one is formed.
 func (r *replica) step(ctx context.Context, now units.Duration) error {
-	if now == r.ends {
+	if now == r.iteration.ends {
 		if err := r.ended(ctx, now); err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func (r *replica) step(ctx context.Context, now units.Duration) error {
 		r.arrivals = r.arrivals[1:]
 		r.take(i, now)
 	}
-	if r.ends == never {
+	if r.iteration.ends == never {
 		r.decide(now)
 	}
 	r.settle(now)
@@ -180,23 +180,23 @@ func (r *replica) step(ctx context.Context, now units.Duration) error {
 
 // ended handles the end of the iteration in progress.
 func (r *replica) ended(ctx context.Context, now units.Duration) error {
-	r.late = r.api.send(r.batch, now)
-	r.complete(now + r.late)
-	r.late, r.ends = 0, never
+	r.iteration.late = r.api.send(r.iteration.batch, now)
+	r.complete(now + r.iteration.late)
+	r.iteration.late, r.iteration.ends = 0, never
 	if r.out.iterations%checkEvery == 0 {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		r.progress(r.out.tokens)
+		r.observers.progress(r.out.tokens)
 	}
 	return nil
 }
 
 // settle notes how many requests are in the replica after all that happened now.
 func (r *replica) settle(now units.Duration) {
-	n := r.Batcher.InSystem()
-	if n != r.population.n {
-		r.population.set(now, n)
+	n := r.assembly.Batcher.InSystem()
+	if n != r.tallied.population.n {
+		r.tallied.population.set(now, n)
 	}
 	if c := r.check; c != nil && n != c.Here {
 		c.Fail(flow.LawRequests, now, "the scheduler has %d requests, %d have come and not left", n, c.Here)
@@ -207,7 +207,7 @@ func (r *replica) settle(now units.Duration) {
 // receive takes a request that a router sends here; place is its place in the trace.
 func (r *replica) receive(q traces.Request, place int32, now units.Duration) {
 	r.requests = append(r.requests, q)
-	r.Batcher.Extend(r.requests)
+	r.assembly.Batcher.Extend(r.requests)
 	r.gaps.extend()
 	r.out.requests = append(r.out.requests, results.Request{Request: q, Start: never})
 	r.out.places = append(r.out.places, place)
@@ -217,15 +217,15 @@ func (r *replica) receive(q traces.Request, place int32, now units.Duration) {
 // take queues a request that comes now, or turns it away.
 func (r *replica) take(i int32, now units.Duration) {
 	q := &r.out.requests[i]
-	if r.misses != nil {
-		r.misses.Came++
+	if r.observers.misses != nil {
+		r.observers.misses.Came++
 	}
 	switch most := r.serving.MaxWaiting; {
 	case r.context > 0 && q.Request.Input+q.Request.Output > r.context:
 		q.Outcome = results.TooLong
-	case most > 0 && r.Batcher.Waiting() >= most:
+	case most > 0 && r.assembly.Batcher.Waiting() >= most:
 		q.Outcome = results.Refused
-	case !r.Batcher.Add(i):
+	case !r.assembly.Batcher.Add(i):
 		q.Outcome = results.TooLarge
 	default:
 		r.load.add(&q.Request)
@@ -243,7 +243,7 @@ func (r *replica) expire(now units.Duration) {
 	if r.serving.Deadline == 0 {
 		return
 	}
-	r.Batcher.Expire(now-r.serving.Deadline, func(i int32) {
+	r.assembly.Batcher.Expire(now-r.serving.Deadline, func(i int32) {
 		q := &r.out.requests[i]
 		q.Outcome, q.Finish = results.Expired, now
 		r.load.drop(&q.Request)
@@ -259,7 +259,7 @@ func (r *replica) leave(request int32, queued bool) {
 	if r.left != nil {
 		r.left(r.out.places[request])
 	}
-	if q := &r.out.requests[request]; r.misses != nil && !q.Attained && !r.firstLate(q) {
+	if q := &r.out.requests[request]; r.observers.misses != nil && !q.Attained && !r.firstLate(q) {
 		r.miss(request)
 	}
 }
@@ -271,7 +271,7 @@ func (r *replica) firstLate(q *results.Request) bool {
 
 // miss counts a request that misses its targets, once.
 func (r *replica) miss(request int32) {
-	if r.misses.more(int(r.out.places[request]), &r.out.requests[request]) {
+	if r.observers.misses.more(int(r.out.places[request]), &r.out.requests[request]) {
 		r.fault = ErrMissed
 	}
 }
@@ -279,63 +279,63 @@ func (r *replica) miss(request int32) {
 // decide forms the next iteration and runs its layers.
 func (r *replica) decide(now units.Duration) {
 	r.expire(now)
-	r.batch = r.Batcher.Next()
-	for _, p := range r.Batcher.Preempted() {
+	r.iteration.batch = r.assembly.Batcher.Next()
+	for _, p := range r.assembly.Batcher.Preempted() {
 		r.gaps.leave(p.Request)
 	}
-	for _, p := range r.batch.Pauses {
+	for _, p := range r.iteration.batch.Pauses {
 		if p.Ends {
 			r.gaps.rejoin(p.Request)
 		} else {
 			r.gaps.leave(p.Request)
 		}
 	}
-	r.out.batch.set(now, int64(r.batch.Decoding()))
-	r.kvUnits.set(now, r.Batcher.UsedUnits())
-	r.cached.set(now, r.Batcher.Ledger.CachedUnits())
-	if r.batch.Empty() {
+	r.out.batch.set(now, int64(r.iteration.batch.Decoding()))
+	r.tallied.kvUnits.set(now, r.assembly.Batcher.UsedUnits())
+	r.tallied.cached.set(now, r.assembly.Batcher.Ledger.CachedUnits())
+	if r.iteration.batch.Empty() {
 		return
 	}
-	r.started = now
+	r.iteration.started = now
 	r.noteStarts(now)
 	var before flow.Work
-	if r.diary != nil || r.recording != nil {
-		r.Engine.Settle()
-		before = r.Engine.Core().Work
+	if r.observers.diary != nil || r.observers.recording != nil {
+		r.assembly.Engine.Settle()
+		before = r.assembly.Engine.Core().Work
 	}
-	end, err := r.Engine.Run(r.batch, now)
+	end, err := r.assembly.Engine.Run(r.iteration.batch, now)
 	if err != nil {
 		r.fault = err
 	}
-	if r.drafts > 0 && r.batch.Decoding() > 0 {
-		end += r.Engine.Core().Pause(r.drafts)
+	if r.drafts > 0 && r.iteration.batch.Decoding() > 0 {
+		end += r.assembly.Engine.Core().Pause(r.drafts)
 	}
-	if end-r.bookedUntil > countEvery {
+	if end-r.tallied.bookedUntil > countEvery {
 		r.count(end)
 	}
-	r.out.fragmentation += float64(r.Batcher.Fragmentation() * (end - now).Seconds())
+	r.out.fragmentation += float64(r.assembly.Batcher.Fragmentation() * (end - now).Seconds())
 	if r.check != nil {
 		r.checkIteration(now)
 	}
-	if r.diary != nil || r.recording != nil {
-		r.Engine.Settle()
+	if r.observers.diary != nil || r.observers.recording != nil {
+		r.assembly.Engine.Settle()
 	}
-	if r.diary != nil {
-		did := r.Engine.Core().Work.Since(&before)
-		r.diary.add(r, now, end, &did)
+	if r.observers.diary != nil {
+		did := r.assembly.Engine.Core().Work.Since(&before)
+		r.observers.diary.add(r, now, end, &did)
 	}
-	if r.recording != nil && r.recording.admits(now, end, r.batch) {
-		did := r.Engine.Core().Work.Since(&before)
+	if r.observers.recording != nil && r.observers.recording.admits(now, end, r.iteration.batch) {
+		did := r.assembly.Engine.Core().Work.Since(&before)
 		r.record(now, end, &did)
 	}
-	r.ends = end
+	r.iteration.ends = end
 }
 
 // noteStarts notes which prompts begin.
 func (r *replica) noteStarts(now units.Duration) {
-	for s := range r.batch.Sub {
-		for i := range r.batch.Sub[s].Prefill {
-			if c := &r.batch.Sub[s].Prefill[i]; r.out.requests[c.Request].Start == never {
+	for s := range r.iteration.batch.Sub {
+		for i := range r.iteration.batch.Sub[s].Prefill {
+			if c := &r.iteration.batch.Sub[s].Prefill[i]; r.out.requests[c.Request].Start == never {
 				r.out.requests[c.Request].Start = now
 			}
 		}
@@ -348,31 +348,31 @@ const countEvery = units.Duration(1 << 50)
 
 // count adds what the resources did since the last count.
 func (r *replica) count(end units.Duration) {
-	done := &r.Engine.Core().Work
-	did := done.Since(&r.booked)
-	r.busy.Did(&did)
-	r.booked, r.bookedUntil = *done, end
+	done := &r.assembly.Engine.Core().Work
+	did := done.Since(&r.tallied.booked)
+	r.tallied.busy.Did(&did)
+	r.tallied.booked, r.tallied.bookedUntil = *done, end
 }
 
 // complete emits the iteration's tokens, all at its end.
 func (r *replica) complete(now units.Duration) {
-	n := r.batch.Decoding()
+	n := r.iteration.batch.Decoding()
 	drafted := 0
 	if n > 0 {
-		drafted = r.batch.Drafted
+		drafted = r.iteration.batch.Drafted
 	}
 	r.gaps.decoded(now, n, drafted)
 	r.load.emit(n+drafted, 0)
 	r.out.tokens += int64(n + drafted)
 	r.out.iterations++
-	r.out.iterating += r.ends - r.started
+	r.out.iterating += r.iteration.ends - r.iteration.started
 	if n > 0 {
 		r.out.steps++
 		r.out.decoded += int64(n)
 		r.out.drafted += int64(drafted)
 	}
 	r.out.end = now
-	r.Batcher.Complete(r.emitted)
+	r.assembly.Batcher.Complete(r.emitted)
 }
 
 // emit notes the first token after a prompt, or the last one, of a request.
@@ -383,7 +383,7 @@ func (r *replica) emit(request int32, tokens int) {
 	case tokens == 1:
 		q.FirstToken = now
 		r.load.emit(0, q.Request.Input)
-		if r.misses != nil && r.firstLate(q) {
+		if r.observers.misses != nil && r.firstLate(q) {
 			r.miss(request)
 		}
 	case r.gaps.left(request):

@@ -32,7 +32,7 @@ func (r *replica) decodedContexts() (sum float64) {
 			sum += contexts(q.Request.Input, q.Request.Output)
 		}
 	}
-	return sum - float64(r.Batcher.Recomputed)
+	return sum - float64(r.assembly.Batcher.Recomputed)
 }
 
 // reads returns the bytes of keys and values that the decode steps of a request read.
@@ -71,18 +71,18 @@ func (b *bounds) follow(batch *scheduler.Batch) {
 // has been formed, and reports what the engine found.
 func (r *replica) checkIteration(now units.Duration) {
 	c := r.check
-	c.Progress(r.batch, now)
-	if err := r.Batcher.CheckMemory(); err != nil {
+	c.Progress(r.iteration.batch, now)
+	if err := r.assembly.Batcher.CheckMemory(); err != nil {
 		c.Fail(flow.LawMemory, now, "%v", err)
 	}
-	if err := r.Batcher.CheckAdmission(); err != nil {
+	if err := r.assembly.Batcher.CheckAdmission(); err != nil {
 		c.Fail(flow.LawAdmission, now, "%v", err)
 	}
-	if err := r.Batcher.CheckWaits(); err != nil {
+	if err := r.assembly.Batcher.CheckWaits(); err != nil {
 		c.Fail(flow.LawWaits, now, "%v", err)
 	}
 	if r.serving.Verified() > 1 {
-		r.bounds.follow(r.batch)
+		r.bounds.follow(r.iteration.batch)
 	}
 	if err := c.Err(); err != nil {
 		r.fault = err
@@ -116,7 +116,7 @@ func (r *replica) checkEnd() error {
 	if r.load != (load{}) {
 		c.Fail(flow.LawRequests, r.out.end, "a router sees tokens after the last request: %+v", r.load)
 	}
-	if used := r.Batcher.UsedUnits(); used != 0 {
+	if used := r.assembly.Batcher.UsedUnits(); used != 0 {
 		c.Fail(flow.LawMemory, r.out.end, "%d allocation units are in use after the last request", used)
 	}
 	r.checkCache()
@@ -133,11 +133,11 @@ func (r *replica) checkCache() {
 			prompts += int64(q.Request.Input)
 		}
 	}
-	n := r.Batcher.Ledger.CacheCounts()
+	n := r.assembly.Batcher.Ledger.CacheCounts()
 	if all := n.Hit + n.Miss; n != (memory.CacheCounts{}) && all != prompts {
 		r.check.Fail(flow.LawTokens, r.out.end, "of prompts of %d tokens %d were found in the cache and %d were not", prompts, n.Hit, n.Miss)
 	}
-	if err := r.Batcher.Ledger.ClearCache(); err != nil {
+	if err := r.assembly.Batcher.Ledger.ClearCache(); err != nil {
 		r.check.Fail(flow.LawMemory, r.out.end, "%v after the last request", err)
 	}
 }
@@ -153,15 +153,15 @@ func (r *replica) checkThroughput() {
 		}
 	}
 	// Tokens that follow a preemption are computed by the GPU. What a group shares is read once.
-	read -= float64(float64(r.Batcher.Recomputed+r.Engine.Side().Spared) * float64(r.bounds.kvToken))
+	read -= float64(float64(r.assembly.Batcher.Recomputed+r.assembly.Engine.Side().Spared) * float64(r.bounds.kvToken))
 	if r.serving.Verified() > 1 {
-		read = r.bounds.read - float64(float64(r.Engine.Side().Spared)*float64(r.bounds.kvToken))
+		read = r.bounds.read - float64(float64(r.assembly.Engine.Side().Spared)*float64(r.bounds.kvToken))
 	}
 	took := r.out.end.Seconds()
-	if least := read / float64(r.Engine.Peak()); took < least {
+	if least := read / float64(r.assembly.Engine.Peak()); took < least {
 		r.check.Fail(flow.LawThroughput, r.out.end, "reading all keys and values takes %.6f s at the peak of decode attention, the run %.6f s", least, took)
 	}
-	if least := (float64(float64(r.bounds.weights)*float64(r.out.iterations)) - r.Engine.Side().NotRead) / float64(r.bounds.hbm); took < least {
+	if least := (float64(float64(r.bounds.weights)*float64(r.out.iterations)) - r.assembly.Engine.Side().NotRead) / float64(r.bounds.hbm); took < least {
 		r.check.Fail(flow.LawThroughput, r.out.end, "reading the weights %d times takes %.6f s at the peak of HBM, the run %.6f s", r.out.iterations, least, took)
 	}
 }

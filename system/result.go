@@ -85,7 +85,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 				r.rejected++
 			}
 		}
-		r.inSystem.AddTotal(rep.population.area)
+		r.inSystem.AddTotal(rep.tallied.population.area)
 		if i > 0 {
 			decode.AddAll(&rep.gaps.decode)
 			stalls.AddAll(&rep.gaps.stalls)
@@ -95,19 +95,19 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		r.tokens += rep.out.tokens
 		iterating.Add(rep.out.iterating)
 		r.end = max(r.end, rep.out.end)
-		r.preemptions += rep.Batcher.Preemptions
-		r.wholePrompts += rep.Batcher.WholePrompts
-		r.longestWhole = max(r.longestWhole, rep.Batcher.LongestWhole)
-		r.spareTokens += rep.Batcher.SpareTokens
+		r.preemptions += rep.assembly.Batcher.Preemptions
+		r.wholePrompts += rep.assembly.Batcher.WholePrompts
+		r.longestWhole = max(r.longestWhole, rep.assembly.Batcher.LongestWhole)
+		r.spareTokens += rep.assembly.Batcher.SpareTokens
 		r.fragmentation += rep.out.fragmentation
-		total.Join(&rep.busy)
-		r.Tasks += rep.Engine.Core().Work.Tasks
-		if rep.diary != nil {
-			r.Iterations = append(r.Iterations, rep.diary.iterations...)
-			r.gaps = append(r.gaps, rep.diary.gaps...)
+		total.Join(&rep.tallied.busy)
+		r.Tasks += rep.assembly.Engine.Core().Work.Tasks
+		if rep.observers.diary != nil {
+			r.Iterations = append(r.Iterations, rep.observers.diary.iterations...)
+			r.gaps = append(r.gaps, rep.observers.diary.gaps...)
 		}
-		if rep.recording != nil {
-			r.Recordings = append(r.Recordings, rep.recording)
+		if rep.observers.recording != nil {
+			r.Recordings = append(r.Recordings, rep.observers.recording)
 		}
 	}
 	r.tbtDecode = decode.Milliseconds()
@@ -127,7 +127,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 	r.imbalance = n.meanImbalance(replicas)
 	r.batch = results.Batch{Mean: meanBatch(replicas, r.end), StepMean: stepMean(replicas), Max: int(maxOfSum(replicas, func(r *replica) *steps { return &r.out.batch }))}
 	r.attention = n.attention(replicas)
-	r.kv = n.kvBytes(maxOfSum(replicas, func(r *replica) *steps { return &r.kvUnits }))
+	r.kv = n.kvBytes(maxOfSum(replicas, func(r *replica) *steps { return &r.tallied.kvUnits }))
 	r.cache = n.cacheOf(replicas)
 	if api := replicas[0].api; api != nil {
 		r.inSystem.AddTotal(api.inside)
@@ -183,7 +183,7 @@ func (n *Node) waits(replicas []*replica, w *flow.Busy, end units.Duration) (s r
 	var idle, others units.Total
 	for _, r := range replicas {
 		idle.Add(end - r.out.iterating)
-		others.AddTotal(r.busy.Others(r.out.iterating, ranksets))
+		others.AddTotal(r.tallied.busy.Others(r.out.iterating, ranksets))
 	}
 	none, uneven := idle.Picoseconds()/all, share(flow.OfUneven, 0)
 	s.GPU = results.GPUWaits{
@@ -204,7 +204,7 @@ func extrapolated(replicas []*replica, gpuTime units.Total) (share [gpu.Kinds]fl
 	for k := range share {
 		var sum units.Total
 		for _, r := range replicas {
-			sum.AddTotal(r.Engine.Core().Extrapolated[k])
+			sum.AddTotal(r.assembly.Engine.Core().Extrapolated[k])
 		}
 		if sum != (units.Total{}) {
 			share[k] = sum.Picoseconds() / gpuTime.Picoseconds()

@@ -35,7 +35,7 @@ func (n *Node) together(trace *traces.Trace) bool {
 func newFront(trace *traces.Trace, router string, replicas []*replica) *front {
 	f := &front{replicas: replicas, router: router, requests: trace.Requests, order: inOrder(trace.Requests), api: replicas[0].api}
 	for _, r := range replicas {
-		r.left = func(place int32) { f.answer(place, r.late) }
+		r.left = func(place int32) { f.answer(place, r.iteration.late) }
 	}
 	if c := trace.Arrivals.Closed; c != nil {
 		f.closed, f.think = true, c.Thinking()
@@ -97,7 +97,7 @@ func (f *front) run(ctx context.Context) error {
 	for {
 		now := f.arrival()
 		for _, r := range f.replicas {
-			now = min(now, r.ends)
+			now = min(now, r.iteration.ends)
 		}
 		if now == never {
 			break
@@ -119,7 +119,7 @@ func (f *front) run(ctx context.Context) error {
 func (f *front) step(ctx context.Context, now units.Duration) error {
 	f.now = now
 	for _, r := range f.replicas {
-		if r.ends == now {
+		if r.iteration.ends == now {
 			if err := r.ended(ctx, now); err != nil {
 				return err
 			}
@@ -129,7 +129,7 @@ func (f *front) step(ctx context.Context, now units.Duration) error {
 		f.take()
 	}
 	for _, r := range f.replicas {
-		if r.ends == never {
+		if r.iteration.ends == never {
 			r.decide(now)
 			if r.fault != nil {
 				return r.fault
@@ -182,7 +182,7 @@ func (f *front) cached(r *replica, place int32) int64 {
 	if f.router != scheduler.RoutePrefixAffinity {
 		return 0
 	}
-	return int64(r.Batcher.Cached(&f.requests[place]))
+	return int64(r.assembly.Batcher.Cached(&f.requests[place]))
 }
 
 // sent is a request that a user sends at a time: the one at a place in the trace, or the next

@@ -18,7 +18,7 @@ func (n *Node) attention(replicas []*replica) results.Attention {
 	runs := flow.PolicyOf(n.hw).Runs()
 	sum.Tokens = make([]int64, len(runs))
 	for _, rep := range replicas {
-		side := rep.Engine.Side()
+		side := rep.assembly.Engine.Side()
 		counted := []*flow.Tally{&side.Counted}
 		if side.Spare != nil {
 			counted = append(counted, &side.Spare.Counted)

@@ -7,17 +7,17 @@ func (n *Node) cacheOf(replicas []*replica) (c results.Cache) {
 		return c
 	}
 	for _, r := range replicas {
-		did := r.Batcher.Ledger.CacheCounts()
+		did := r.assembly.Batcher.Ledger.CacheCounts()
 		c.HitTokens += did.Hit
 		c.MissTokens += did.Miss
 		c.EvictedBlocks += did.Evicted
 		c.Offloaded += did.Down * int64(n.cfg.Model.KVBytesPerToken())
-		c.Transferred += int64(r.Engine.Side().Fetched)
-		c.Spared += r.Engine.Side().Spared
+		c.Transferred += int64(r.assembly.Engine.Side().Fetched)
+		c.Spared += r.assembly.Engine.Side().Spared
 	}
 	if all := c.HitTokens + c.MissTokens; all > 0 {
 		c.HitRate = float64(c.HitTokens) / float64(all)
 	}
-	c.Peak = int64(n.memory.Unit) * maxOfSum(replicas, func(r *replica) *steps { return &r.cached })
+	c.Peak = int64(n.memory.Unit) * maxOfSum(replicas, func(r *replica) *steps { return &r.tallied.cached })
 	return c
 }

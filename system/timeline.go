@@ -95,7 +95,7 @@ func (r *Recording) admits(start, end units.Duration, b *scheduler.Batch) bool {
 // record keeps the spans of the iteration that has just been run. Engines are
 // deterministic, so that running it again takes the same time.
 func (r *replica) record(start, end units.Duration, did *flow.Work) {
-	rec, f, side := r.recording, r.Engine.Core(), r.Engine.Side()
+	rec, f, side := r.observers.recording, r.assembly.Engine.Core(), r.assembly.Engine.Side()
 	first := len(rec.Spans)
 	spans, again := f.Record(start)
 	if rec.Spans = append(rec.Spans, spans...); again != end {
@@ -104,13 +104,13 @@ func (r *replica) record(start, end units.Duration, did *flow.Work) {
 	loads, prompts := r.decodeLoads()
 	r.recordRequests(start, end)
 	rec.Samples = append(rec.Samples, Sample{
-		At: start, Decoding: r.batch.Decoding(), Prefill: prompts[0] + prompts[1], KVBytes: r.kvBytes(r.Batcher.UsedUnits()),
+		At: start, Decoding: r.iteration.batch.Decoding(), Prefill: prompts[0] + prompts[1], KVBytes: r.kvBytes(r.assembly.Batcher.UsedUnits()),
 		Watts: side.Watts(did, end-start), IdleWatts: side.Watts(&flow.Work{}, end-start), End: end,
-		Draws: r.power.Draws(did, end-start), IdleDraws: r.power.Draws(&flow.Work{}, end-start), loads: loads, prompts: prompts,
+		Draws: r.observers.power.Draws(did, end-start), IdleDraws: r.observers.power.Draws(&flow.Work{}, end-start), loads: loads, prompts: prompts,
 	})
 	for _, s := range rec.Spans[first:] {
 		if s.Resource == flow.TrackGPU {
-			sub := &r.batch.Sub[int(s.A)/rec.ranksets]
+			sub := &r.iteration.batch.Sub[int(s.A)/rec.ranksets]
 			rec.parts[s.Start] = side.Parts(uint8(s.Kind), sub.Tokens(), sub.Sampled(), int(s.B), f.Uses[int(s.A)/rec.ranksets])
 		}
 	}
@@ -118,18 +118,18 @@ func (r *replica) record(start, end units.Duration, did *flow.Work) {
 
 // decodeLoads returns what Sample keeps of the batch by sub-batch and rankset.
 func (r *replica) decodeLoads() (loads []decodeLoad, prompts [2]int) {
-	n := r.recording.ranksets
+	n := r.observers.recording.ranksets
 	loads = make([]decodeLoad, 2*n+2)
-	for s := range r.batch.Sub {
-		sub := &r.batch.Sub[s]
+	for s := range r.iteration.batch.Sub {
+		sub := &r.iteration.batch.Sub[s]
 		prompts[s] = sub.PrefillTokens()
 		for i := range sub.Decode {
 			d := &sub.Decode[i]
-			loads[s*n+int(d.Offset)%n].add(decodeLoad{1, int64(d.Context(r.batch.Step))})
+			loads[s*n+int(d.Offset)%n].add(decodeLoad{1, int64(d.Context(r.iteration.batch.Step))})
 		}
 		for _, apart := range [][]scheduler.Decoding{sub.Host, sub.Near} {
 			for i := range apart {
-				loads[2*n+s].add(decodeLoad{1, int64(apart[i].Context(r.batch.Step))})
+				loads[2*n+s].add(decodeLoad{1, int64(apart[i].Context(r.iteration.batch.Step))})
 			}
 		}
 	}
@@ -138,10 +138,10 @@ func (r *replica) decodeLoads() (loads []decodeLoad, prompts [2]int) {
 
 func (r *replica) recordRequests(start, end units.Duration) {
 	note := func(request int32, name string, tokens int) {
-		r.recording.phase(r.requests[request].ID, phase{name, start, end, tokens})
+		r.observers.recording.phase(r.requests[request].ID, phase{name, start, end, tokens})
 	}
-	for s := range r.batch.Sub {
-		sub := &r.batch.Sub[s]
+	for s := range r.iteration.batch.Sub {
+		sub := &r.iteration.batch.Sub[s]
 		for i := range sub.Prefill {
 			note(sub.Prefill[i].Request, "prefill", sub.Prefill[i].Tokens)
 		}

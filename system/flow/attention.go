@@ -28,7 +28,7 @@ type Attends struct {
 
 func NewAttends(h *Hardware) *Attends {
 	p := PolicyOf(h)
-	return &Attends{Policy: p, Runs: p.Runs(), Heads: h.Model.KVHeads, Layers: h.Model.Layers, Copies: units.Bytes(h.Model.KVReplicas()), PrefixStays: h.PrefixStays(), model: &h.Model, verified: h.Serving.Verified()}
+	return &Attends{Policy: p, Runs: p.Runs(), Heads: h.Config.Model.KVHeads, Layers: h.Config.Model.Layers, Copies: units.Bytes(h.Config.Model.KVReplicas()), PrefixStays: h.PrefixStays(), model: &h.Config.Model, verified: h.Config.Serving.Verified()}
 }
 
 // Tally is what decode steps that ran attended to, each request's counting as one.

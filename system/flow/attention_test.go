@@ -101,10 +101,10 @@ func TestReadByHand(t *testing.T) {
 // TestAttendsOfHardware: KV heads, layers and copies of a model; where prefixes stay, chunks behind one are scored there.
 func TestAttendsOfHardware(t *testing.T) {
 	h := hardware(t, "cache.prefix=true", "model.tensor_parallel=8", "serving.verified_tokens=3", "serving.acceptance=0.5")
-	h.KV.InDIMM, h.Cache.PrefixAttention = true, "dimm"
-	h.Model.TensorParallel = 16 // two GPUs for each KV head
+	h.KV.InDIMM, h.Config.Cache.PrefixAttention = true, "dimm"
+	h.Config.Model.TensorParallel = 16 // two GPUs for each KV head
 	a := NewAttends(h)
-	if a.Heads != 8 || a.Layers != 32 || a.Copies != 2 || a.verified != 3 || !a.PrefixStays || a.model != &h.Model {
+	if a.Heads != 8 || a.Layers != 32 || a.Copies != 2 || a.verified != 3 || !a.PrefixStays || a.model != &h.Config.Model {
 		t.Errorf("%+v", a)
 	}
 	behind, alone := scheduler.Chunk{Prefix: 1}, scheduler.Chunk{Finished: 5}

@@ -128,7 +128,7 @@ func TestWaitsByHand(t *testing.T) {
 // attention on the device and a block behind it; the last block takes the exit in place of its time.
 func twoLayers(t *testing.T, entry, attention, block, exit units.Duration) *Flow {
 	h := hardware(t)
-	h.Model.Layers = 2
+	h.Config.Model.Layers = 2
 	f := New(h, []Resource{
 		{dataflow.Resource{Name: "GPUs", Reason: ForGPU}, TrackGPU},
 		{dataflow.Resource{Name: "units", Reason: ForPIM, Device: true}, TrackRank},
@@ -199,7 +199,7 @@ func TestRunByHand(t *testing.T) {
 // TestClaimsAreNotShown: a transfer that claims a lane is a span of the link, the lane shows what it computes. Nothing ends where it starts.
 func TestClaimsAreNotShown(t *testing.T) {
 	h := hardware(t)
-	h.Model.Layers = 1
+	h.Config.Model.Layers = 1
 	f := New(h, []Resource{
 		{dataflow.Resource{Name: "GPUs"}, TrackGPU}, {dataflow.Resource{Name: "ranks", Discipline: dataflow.Lanes, Count: 2}, TrackRank}, {dataflow.Resource{Name: "down", Discipline: dataflow.Link}, TrackDown},
 	}, Running{})
@@ -245,7 +245,7 @@ func TestLongIterations(t *testing.T) {
 		{339, half, 0, 0, 0, true}, {340, half, 0, 0, 0, false}, {339, 1, half, 0, 0, true}, {340, 1, half, 0, 0, false}, {340, 1, 0, half, 0, false}, {340, 1, 0, 0, half, false}, {340, 1, 1, 1, 1, true},
 	} {
 		h := hardware(t)
-		h.Model.Layers = c.layers
+		h.Config.Model.Layers = c.layers
 		f := New(h, []Resource{{dataflow.Resource{Latency: c.latency, Vacate: c.vacate, Reactivate: c.reactivate}, TrackGPU}}, Running{})
 		from := f.Enter(0, 0, 1, &Use{})
 		first := int32(len(f.Iteration.Ops))

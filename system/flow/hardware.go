@@ -21,7 +21,7 @@ type Place struct {
 // Hardware is what a node consists of: its configuration, and what its system says of where keys and values are.
 // GPUs, ranks and host CPUs derive what they need from it. It does not change.
 type Hardware struct {
-	*configs.Config
+	Config   *configs.Config
 	KV       Place
 	GPUShare float64     // of the GPUs' memory that is left for data; gpu.memory_share is of that
 	KVBudget units.Bytes // of a replica's keys and values on the GPUs; 0: all that is free
@@ -31,54 +31,54 @@ type Hardware struct {
 // replica are busy at the same time, so GPUs on one switch share its uplink
 // evenly.
 func (h *Hardware) LinkShare() units.Bandwidth {
-	s := &h.PCIe
+	s := &h.Config.PCIe
 	return min(s.Bandwidth(), s.UplinkBandwidth()/units.Bandwidth(s.GPUsPerUplink))
 }
 
 // Links returns the bandwidth of all links of a replica in one direction.
 func (h *Hardware) Links() units.Bandwidth {
-	return units.Bandwidth(h.Model.TensorParallel) * h.LinkShare()
+	return units.Bandwidth(h.Config.Model.TensorParallel) * h.LinkShare()
 }
 
 // Join returns what the GPUs of a replica lose in a layer whose block waits for transfers.
 func (h *Hardware) Join() units.Duration {
-	if h.Model.TensorParallel > 1 {
-		return h.PCIe.JoinAllReduce
+	if h.Config.Model.TensorParallel > 1 {
+		return h.Config.PCIe.JoinAllReduce
 	}
-	return h.PCIe.Join
+	return h.Config.PCIe.Join
 }
 
 // Channels returns the bandwidth of all memory channels of a replica.
 func (h *Hardware) Channels() units.Bandwidth {
-	return units.Bandwidth(h.ReplicaChannels()) * h.DRAM.Spec.Bandwidth()
+	return units.Bandwidth(h.Config.ReplicaChannels()) * h.Config.DRAM.Spec.Bandwidth()
 }
 
 // AttentionDevices returns how many devices of a replica compute decode attention
 // side by side, beside the GPUs.
 func (h *Hardware) AttentionDevices() int {
 	if h.KV.InDIMM {
-		return h.Node.Ranksets
+		return h.Config.Node.Ranksets
 	}
 	return 1
 }
 
 // HostTier says that blocks that make way on the GPUs go to the host.
-func (h *Hardware) HostTier() bool { return h.Cache.Prefix && h.Cache.HostCapacity > 0 }
+func (h *Hardware) HostTier() bool { return h.Config.Cache.Prefix && h.Config.Cache.HostCapacity > 0 }
 
 // GroupReads says that GPUs read what several requests share once.
-func (h *Hardware) GroupReads() bool { return h.Cache.Prefix && h.Cache.GroupReads }
+func (h *Hardware) GroupReads() bool { return h.Config.Cache.Prefix && h.Config.Cache.GroupReads }
 
 // PrefixStays says that prompts attend over what a cache has of them where it is.
 func (h *Hardware) PrefixStays() bool {
-	return h.Cache.Prefix && h.KV.InDIMM && h.Cache.PrefixAttention == scheduler.PrefixOnDIMM
+	return h.Config.Cache.Prefix && h.KV.InDIMM && h.Config.Cache.PrefixAttention == scheduler.PrefixOnDIMM
 }
 
 // PolicyOf returns the policy of a validated configuration.
-func PolicyOf(h *Hardware) policy.Costs { return h.Policy.Costs(PolicyShape(h)) }
+func PolicyOf(h *Hardware) policy.Costs { return h.Config.Policy.Costs(PolicyShape(h)) }
 
 // PolicyShape tells a policy the model's shape, and whether keys and values are apart from the GPUs.
 func PolicyShape(h *Hardware) policy.Shape {
-	m := &h.Model
+	m := &h.Config.Model
 	return policy.Shape{Layers: m.Layers, QueryHeads: m.Heads, KVHeads: m.KVHeads, Dim: m.HeadDim, ElementBits: m.ElementBits,
-		KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(), Stored: m.StoredVectors(), Model: m.Name, Apart: !h.KV.InGPUs, Verified: h.Serving.Verified(), Overlap: h.Serving.VerifiedOverlap, Windows: m.Windows}
+		KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(), Stored: m.StoredVectors(), Model: m.Name, Apart: !h.KV.InGPUs, Verified: h.Config.Serving.Verified(), Overlap: h.Config.Serving.VerifiedOverlap, Windows: m.Windows}
 }

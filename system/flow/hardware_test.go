@@ -49,7 +49,7 @@ func TestHardwareByHand(t *testing.T) {
 		t.Errorf("six channels of DDR4-3200 carry %v", got)
 	}
 	for gpus, want := range map[int]units.Duration{1: 3 * units.Microsecond, 2: 7 * units.Microsecond, 4: 7 * units.Microsecond} {
-		h.Model.TensorParallel = gpus
+		h.Config.Model.TensorParallel = gpus
 		if got := h.Join(); got != want {
 			t.Errorf("%d GPUs lose %v, want %v", gpus, got, want)
 		}
@@ -63,15 +63,15 @@ func TestHardwareByHand(t *testing.T) {
 	}
 	for bits := range 32 {
 		is := func(bit int) bool { return bits>>bit&1 == 1 }
-		h.Cache.Prefix, h.Cache.GroupReads, h.KV.InDIMM, h.Cache.HostCapacity, h.Cache.PrefixAttention = is(0), is(1), is(2), 0, "gpu"
+		h.Config.Cache.Prefix, h.Config.Cache.GroupReads, h.KV.InDIMM, h.Config.Cache.HostCapacity, h.Config.Cache.PrefixAttention = is(0), is(1), is(2), 0, "gpu"
 		if is(3) {
-			h.Cache.HostCapacity = 1
+			h.Config.Cache.HostCapacity = 1
 		}
 		if is(4) {
-			h.Cache.PrefixAttention = "dimm"
+			h.Config.Cache.PrefixAttention = "dimm"
 		}
 		if h.HostTier() != (is(0) && is(3)) || h.GroupReads() != (is(0) && is(1)) || h.PrefixStays() != (is(0) && is(2) && is(4)) {
-			t.Errorf("%+v in DIMMs %v: tier %v, groups %v, prefixes stay %v", h.Cache, is(2), h.HostTier(), h.GroupReads(), h.PrefixStays())
+			t.Errorf("%+v in DIMMs %v: tier %v, groups %v, prefixes stay %v", h.Config.Cache, is(2), h.HostTier(), h.GroupReads(), h.PrefixStays())
 		}
 	}
 }
@@ -79,7 +79,7 @@ func TestHardwareByHand(t *testing.T) {
 // TestShapeByHand: a policy is told the model's shape.
 func TestShapeByHand(t *testing.T) {
 	h := hardware(t, "model.kv_bits=8")
-	want := policy.Shape{Layers: 32, QueryHeads: 32, KVHeads: 8, Dim: 128, ElementBits: 16, KVBits: 8, KVScaleBytes: h.Model.KVScaleBytes(), Model: h.Model.Name, Apart: true, Windows: h.Model.Windows}
+	want := policy.Shape{Layers: 32, QueryHeads: 32, KVHeads: 8, Dim: 128, ElementBits: 16, KVBits: 8, KVScaleBytes: h.Config.Model.KVScaleBytes(), Model: h.Config.Model.Name, Apart: true, Windows: h.Config.Model.Windows}
 	if got := PolicyShape(h); got.Layers != want.Layers || got.QueryHeads != want.QueryHeads || got.KVHeads != want.KVHeads || got.Dim != want.Dim || got.ElementBits != want.ElementBits ||
 		got.KVBits != want.KVBits || got.KVScaleBytes != want.KVScaleBytes || got.Model != want.Model || !got.Apart {
 		t.Errorf("%+v, want %+v", got, want)
@@ -114,7 +114,7 @@ func TestMemoryByHand(t *testing.T) {
 // of three layers. Its 6 GiB on the host keep one.
 func TestKeepingByHand(t *testing.T) {
 	h := hardware(t, "cache.prefix=true")
-	h.Cache.Block, h.Cache.Capacity, h.Cache.HostCapacity = 512, 12*units.GiB, 6*units.GiB
+	h.Config.Cache.Block, h.Config.Cache.Capacity, h.Config.Cache.HostCapacity = 512, 12*units.GiB, 6*units.GiB
 	ledger := func() *memory.Ledger {
 		return memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: 3, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
 	}
@@ -141,7 +141,7 @@ func TestKeepingByHand(t *testing.T) {
 	if got := l.Cached(&first); got != 512 {
 		t.Errorf("%d tokens are kept on the host, want a block", got)
 	}
-	if h.Cache.Prefix = false; h.Keeping(ledger(), units.GiB).Caches() {
+	if h.Config.Cache.Prefix = false; h.Keeping(ledger(), units.GiB).Caches() {
 		t.Error("blocks are kept without a cache")
 	}
 }

@@ -54,10 +54,10 @@ func ClassAlike(classes []memory.HeadClass, c memory.HeadClass) int {
 
 // Keeping has an empty memory of a replica keep blocks of prefixes, if the configuration says so. unit is the bytes of one of its units.
 func (h *Hardware) Keeping(l *memory.Ledger, unit units.Bytes) *memory.Ledger {
-	if c := &h.Cache; c.Prefix {
-		most := int64(c.Capacity/units.Bytes(h.Replicas())/unit) / l.UnitsOf(c.Block)
+	if c := &h.Config.Cache; c.Prefix {
+		most := int64(c.Capacity/units.Bytes(h.Config.Replicas())/unit) / l.UnitsOf(c.Block)
 		l.KeepPrefixes(c.Block, most, c.Placement)
-		l.KeepOnHost(int64(c.HostCapacity/units.Bytes(h.Replicas())/unit) / l.UnitsOf(c.Block))
+		l.KeepOnHost(int64(c.HostCapacity/units.Bytes(h.Config.Replicas())/unit) / l.UnitsOf(c.Block))
 	}
 	return l
 }

@@ -14,7 +14,7 @@ import (
 // TestWattsByHand: two GPUs with 30 J in 2 s of work, and 70 W each while they idle.
 func TestWattsByHand(t *testing.T) {
 	h := gpusOf(t, "run.model=llama-3-8b", "node.gpus=2", "model.tensor_parallel=2")
-	h.GPU.Power.ActiveIdle = 70
+	h.Config.GPU.Power.ActiveIdle = 70
 	d := New(h)
 	did := &flow.Work{}
 	did.Joules = flow.Joules{Prefill: 10, Decode: 20}
@@ -51,15 +51,15 @@ func TestJoulesByHand(t *testing.T) {
 // TestGPUMemoryByHand: a page of 16 tokens of a head and layer of Llama 3 8B has 16·2·128 elements of two bytes, 8 KiB.
 func TestGPUMemoryByHand(t *testing.T) {
 	h := gpusOf(t, "run.model=llama-3-8b", "batching.page_tokens=16")
-	m := &h.Model
+	m := &h.Config.Model
 	if got := PageBytes(h); got != 8*units.KiB {
 		t.Errorf("a page has %v", got)
 	}
-	free := h.GPUMemory(1)*units.Bytes(m.TensorParallel) - m.WeightBytes()
-	if got := FreeMemory(h); got != free || free <= 0 || workspace(h) != h.Workspace() {
+	free := h.Config.GPUMemory(1)*units.Bytes(m.TensorParallel) - m.WeightBytes()
+	if got := FreeMemory(h); got != free || free <= 0 || workspace(h) != h.Config.Workspace() {
 		t.Errorf("%v are free, by hand %v, and %v for activations", got, free, workspace(h))
 	}
-	if got, want := Memory(h), int64((free-h.Workspace())/(8*units.KiB)); got != (flow.KVMemory{Unit: 8 * units.KiB, Capacity: want}) {
+	if got, want := Memory(h), int64((free-h.Config.Workspace())/(8*units.KiB)); got != (flow.KVMemory{Unit: 8 * units.KiB, Capacity: want}) {
 		t.Errorf("%+v, by hand %d pages", got, want)
 	}
 	if got, want := SpareLedger(h).Capacity(), int64(free/(8*units.KiB)); got != want {
@@ -73,16 +73,16 @@ func TestGPUMemoryByHand(t *testing.T) {
 		t.Errorf("a budget of a GiB has %d pages, by hand %d", got, 1<<17)
 	}
 	h.KVBudget = 1 << 60
-	if got, want := Memory(h).Capacity, int64((free-h.Workspace())/(8*units.KiB)); got != want {
+	if got, want := Memory(h).Capacity, int64((free-h.Config.Workspace())/(8*units.KiB)); got != want {
 		t.Errorf("a budget of more than there is has %d pages, by hand %d", got, want)
 	}
-	h.KVBudget, h.GPUShare = 0, (float64(m.WeightBytes())+5e6)/(float64(h.GPUMemory(1))*float64(m.TensorParallel)) // 5 MB for activations
-	if free := FreeMemory(h); workspace(h) != free || free >= h.Workspace() || free > 6e6 || Memory(h).Capacity != 0 {
+	h.KVBudget, h.GPUShare = 0, (float64(m.WeightBytes())+5e6)/(float64(h.Config.GPUMemory(1))*float64(m.TensorParallel)) // 5 MB for activations
+	if free := FreeMemory(h); workspace(h) != free || free >= h.Config.Workspace() || free > 6e6 || Memory(h).Capacity != 0 {
 		t.Errorf("of %v activations have %v, and pages %d", free, workspace(h), Memory(h).Capacity)
 	}
 	// Two of 16 GPUs hold each of the eight heads.
 	h = gpusOf(t, "run.model=llama-3-8b", "batching.page_tokens=16", "node.gpus=16", "model.tensor_parallel=16")
-	if got := Memory(h); got.Unit != 16*units.KiB || got.More != 1 || got.Capacity != int64((FreeMemory(h)-h.Workspace())/(16*units.KiB)) || SpareLedger(h).Capacity() != int64(FreeMemory(h)/(16*units.KiB)) {
+	if got := Memory(h); got.Unit != 16*units.KiB || got.More != 1 || got.Capacity != int64((FreeMemory(h)-h.Config.Workspace())/(16*units.KiB)) || SpareLedger(h).Capacity() != int64(FreeMemory(h)/(16*units.KiB)) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -31,6 +31,6 @@ func (d *GPUs) Watts(did *flow.Work, took units.Duration) float64 {
 		return 0
 	}
 	gpus := float64(d.Model.TensorParallel)
-	idle := float64(max(0, (took-did.Time[flow.OfGPU]).Seconds()) * gpus * d.hw.GPU.Power.ActiveIdle)
+	idle := float64(max(0, (took-did.Time[flow.OfGPU]).Seconds()) * gpus * d.hw.Config.GPU.Power.ActiveIdle)
 	return (did.Joules.Prefill + did.Joules.Decode + idle) / took.Seconds()
 }

@@ -13,21 +13,21 @@ import (
 
 // FreeMemory returns what weights and reserve leave on the GPUs of one replica.
 func FreeMemory(h *flow.Hardware) units.Bytes {
-	m := &h.Model
-	return units.Bytes(m.TensorParallel)*h.GPUMemory(h.GPUShare) - m.WeightBytes()
+	m := &h.Config.Model
+	return units.Bytes(m.TensorParallel)*h.Config.GPUMemory(h.GPUShare) - m.WeightBytes()
 }
 
 // workspace returns the memory of the activations of the largest iteration, on all of the
 // replica's GPUs. Servers set it aside before they give the rest to KV.
 func workspace(h *flow.Hardware) units.Bytes {
-	return min(h.Workspace(), FreeMemory(h))
+	return min(h.Config.Workspace(), FreeMemory(h))
 }
 
 // Memories is the memories of a replica with KV on the GPUs.
 func Memories(h *flow.Hardware) forming.Memories {
 	of := Memory(h)
 	ledger := h.Keeping(memory.NewLedger(Pages(h, of.Capacity)), of.Unit)
-	return forming.Memories{Ledger: ledger, GPU: memory.GPU{Model: &h.Model, Free: workspace(h), HoldsKV: true}}
+	return forming.Memories{Ledger: ledger, GPU: memory.GPU{Model: &h.Config.Model, Free: workspace(h), HoldsKV: true}}
 }
 
 // OfSpare returns the hardware as requests in the GPUs' spare memory see it: their home is the GPUs.
@@ -40,13 +40,13 @@ func OfSpare(h *flow.Hardware) *flow.Hardware {
 // SpareLedger returns the empty spare memory of one replica's GPUs, in pages: all that weights leave. Activations and prompts
 // take what they need of it.
 func SpareLedger(h *flow.Hardware) *memory.Ledger {
-	page := units.Bytes(h.Model.KVReplicas()) * PageBytes(h)
+	page := units.Bytes(h.Config.Model.KVReplicas()) * PageBytes(h)
 	return memory.NewLedger(Pages(OfSpare(h), int64(FreeMemory(h)/page)))
 }
 
 // Memory is the KV memory of one replica on its GPUs, in pages of one layer and head on all GPUs that hold it.
 func Memory(h *flow.Hardware) flow.KVMemory {
-	copies := h.Model.KVReplicas()
+	copies := h.Config.Model.KVReplicas()
 	page, room := units.Bytes(copies)*PageBytes(h), FreeMemory(h)-workspace(h)
 	if h.KVBudget > 0 {
 		room = min(room, h.KVBudget)
@@ -56,17 +56,17 @@ func Memory(h *flow.Hardware) flow.KVMemory {
 
 // PageBytes returns the bytes of a page of one layer and head.
 func PageBytes(h *flow.Hardware) units.Bytes {
-	m := &h.Model
-	return units.Bytes(h.Batching.PageTokens) * m.KVBytesPerTokenLayer() / units.Bytes(m.KVHeads)
+	m := &h.Config.Model
+	return units.Bytes(h.Config.Batching.PageTokens) * m.KVBytesPerTokenLayer() / units.Bytes(m.KVHeads)
 }
 
 // Pages describes a memory of capacity pages.
 func Pages(h *flow.Hardware, capacity int64) memory.LedgerSpec {
-	m := &h.Model
+	m := &h.Config.Model
 	s := memory.LedgerSpec{
-		Ranksets: 1, Layers: m.Layers, HeadsPerChannel: m.KVHeads, UnitTokens: h.Batching.PageTokens, Capacity: capacity,
+		Ranksets: 1, Layers: m.Layers, HeadsPerChannel: m.KVHeads, UnitTokens: h.Config.Batching.PageTokens, Capacity: capacity,
 	}
-	if !h.AttendsToAll() { // all layers are one, since these may differ
+	if !h.Config.AttendsToAll() { // all layers are one, since these may differ
 		s.Layers, s.UnitBytes = 1, int64(PageBytes(h))
 		s.Classes, s.Filling = flow.HeadClasses(flow.PolicyOf(h), policy.Home)
 	}
@@ -98,6 +98,6 @@ func Windows(h *flow.Hardware, p policy.Costs) (tokens int, ofPrompt, ofAll floa
 			}
 		}
 	}
-	token := float64(h.Model.KVBytesPerToken())
+	token := float64(h.Config.Model.KVBytesPerToken())
 	return int(math.Ceil(bytes / token)), prompt / token, all / token
 }

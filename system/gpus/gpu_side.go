@@ -98,9 +98,9 @@ type GPUs struct {
 
 // New returns the costs of a model's dense layers, each computed once for each number of tokens.
 func New(h *flow.Hardware) GPUs {
-	s, m := &h.GPU.Spec, &h.Model
+	s, m := &h.Config.GPU.Spec, &h.Config.Model
 	cost, attends := gpu.NewModelCost(s, m), flow.NewAttends(h)
-	cost.Verify(h.Serving.Verified())
+	cost.Verify(h.Config.Serving.Verified())
 	runs := len(attends.Runs)
 	return GPUs{
 		Attends: attends, Decoding: make([]Decoding, runs), attended: make([]attended, runs), Staged: stage{Layers: make([]layerCost, runs)}, hw: h, Model: m, ModelCost: cost, HBMPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
@@ -179,7 +179,7 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 		attention = attention.Plus(all.Times(layers))
 	}
 	total := w.all.Plus(attention).Plus(head.Work)
-	seconds, joules := d.hw.GPU.Sustained(total)
+	seconds, joules := d.hw.Config.GPU.Sustained(total)
 	slow := 1.0
 	if seconds > total.Seconds {
 		slow = seconds / total.Seconds
@@ -272,7 +272,9 @@ func selection(c *policy.Choice) gpu.Selection {
 }
 
 // Sustained returns the time of work that goes on by itself.
-func (d *GPUs) Sustained(k *kernelSum) units.Duration { return k.Took(d.hw.GPU.Slowdown(k.Work)) }
+func (d *GPUs) Sustained(k *kernelSum) units.Duration {
+	return k.Took(d.hw.Config.GPU.Slowdown(k.Work))
+}
 
 // LayerAttention returns the GPUs' work in one layer of a run for the prompts of a sub-batch,
 // for what decodes, and for all of it.

@@ -38,7 +38,7 @@ func (g *Grouping) choose(d *GPUs, sub *scheduler.SubBatch, step int64, took fun
 	}
 	g.setRest(d, sub.Decode, step)
 	shortest, take, spared := took(g.Rest, gpu.Work{}, gpu.Work{}), 0, int64(0)
-	requests, parts, each := 0, 0, d.hw.Serving.Verified() // each: tokens of a request, which have an output each
+	requests, parts, each := 0, 0, d.hw.Config.Serving.Verified() // each: tokens of a request, which have an output each
 	for i := range sub.Shared {
 		x := &sub.Shared[i]
 		g.Groups = append(g.Groups, gpu.Shared{Requests: len(x.Requests), Tokens: x.Tokens})

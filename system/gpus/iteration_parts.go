@@ -81,7 +81,7 @@ func IterationsOf(h *flow.Hardware) *GPUIterations { return &GPUIterations{New(h
 // Parts returns an iteration of a replica: a decode step of requests, and chunks of prompts.
 func (g *GPUIterations) Parts(decode []policy.Request, prompts ...scheduler.Chunk) (x GPUIteration) {
 	d := &g.side
-	sub := scheduler.SubBatch{Prefill: prompts, Verified: d.hw.Serving.Verified()}
+	sub := scheduler.SubBatch{Prefill: prompts, Verified: d.hw.Config.Serving.Verified()}
 	for _, r := range decode {
 		sub.Decode = append(sub.Decode, scheduler.Decoding{Base: int64(r.Context), Prompt: int32(r.Prompt)})
 	}

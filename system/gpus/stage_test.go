@@ -137,7 +137,7 @@ func TestIterationPartsOfLServe(t *testing.T) {
 // TestWindowsOfTokens: tokens of the prompt, those since and all of them are counted apart.
 func TestWindowsOfTokens(t *testing.T) {
 	h := gpusOf(t, "run.model=llama-3-8b")
-	m := &h.Model
+	m := &h.Config.Model
 	token := int64(m.KVBytesPerToken()) / int64(m.Layers*m.KVHeads)
 	for _, c := range []struct {
 		held          policy.Held

@@ -69,7 +69,7 @@ func TestHostAttentionByHand(t *testing.T) {
 func TestHostLinksByHand(t *testing.T) {
 	c, h := hostOf(t, `pcie.latency="2us"`)
 	over := func(bytes units.Bytes) units.Duration { return flow.TransferTime(c.Link, bytes) }
-	if c.Link != h.Links() || c.Latency != 2*units.Microsecond || c.Overhead != 3*units.Microsecond || c.Around != 2*c.Latency+h.PCIe.Wake+h.Join() {
+	if c.Link != h.Links() || c.Latency != 2*units.Microsecond || c.Overhead != 3*units.Microsecond || c.Around != 2*c.Latency+h.Config.PCIe.Wake+h.Join() {
 		t.Errorf("%+v", c)
 	}
 	for what, x := range map[string][2]units.Duration{
@@ -83,7 +83,7 @@ func TestHostLinksByHand(t *testing.T) {
 	}
 	// Two GPUs hold each of the heads of a model with one: what comes up goes to both.
 	twice, g := hostOf(t, "node.gpus=2", "model.tensor_parallel=2", "model.kv_heads=1")
-	if copies := g.Model.KVReplicas(); copies != 2 || twice.Fetched(1<<20) < 2*twice.Moved(1<<20)-1 || twice.Fetched(1<<20) > 2*twice.Moved(1<<20)+1 {
+	if copies := g.Config.Model.KVReplicas(); copies != 2 || twice.Fetched(1<<20) < 2*twice.Moved(1<<20)-1 || twice.Fetched(1<<20) > 2*twice.Moved(1<<20)+1 {
 		t.Errorf("%d copies: %v up, %v down", copies, twice.Fetched(1<<20), twice.Moved(1<<20))
 	}
 }

@@ -81,20 +81,20 @@ type CPUs struct {
 
 // New returns a replica's share of the host: cores, memory channels and links.
 func New(h *flow.Hardware, a *flow.Attends) CPUs {
-	m, spec := &h.Model, configs.Section[CPUOffload](h.Config)
+	m, spec := &h.Config.Model, configs.Section[CPUOffload](h.Config)
 	channels := h.Channels()
 	return CPUs{
-		cores:    float64(spec.Cores) / float64(h.Replicas()),
-		compute:  units.FLOPRate(float64(spec.CoreFLOPS) * spec.ComputeEfficiency * float64(spec.Cores) / float64(h.Replicas())),
+		cores:    float64(spec.Cores) / float64(h.Config.Replicas()),
+		compute:  units.FLOPRate(float64(spec.CoreFLOPS) * spec.ComputeEfficiency * float64(spec.Cores) / float64(h.Config.Replicas())),
 		channels: channels * units.Bandwidth(spec.MemoryEfficiency), PeakRate: channels,
-		Overhead: spec.Overhead, Link: h.Links(), Latency: h.PCIe.Latency,
-		Around:  2*h.PCIe.Latency + h.PCIe.Wake + h.Join(),
+		Overhead: spec.Overhead, Link: h.Links(), Latency: h.Config.PCIe.Latency,
+		Around:  2*h.Config.PCIe.Latency + h.Config.PCIe.Wake + h.Join(),
 		attends: a, layers: m.Layers, kvHeads: m.KVHeads, headDim: m.HeadDim,
 		// A multiplication and an addition for each element of a query and for each of
 		// the output, of all query heads.
 		flopsToken: 4 * float64(m.Heads) * float64(m.HeadDim),
-		flopsStep:  4 * float64(m.Heads) * float64(m.HeadDim) * float64(h.Serving.Verified()),
-		converts:   spec.ElementTime.Seconds() * 2 * float64(m.KVHeads) * float64(m.HeadDim) * float64(h.Replicas()) / float64(spec.Cores),
+		flopsStep:  4 * float64(m.Heads) * float64(m.HeadDim) * float64(h.Config.Serving.Verified()),
+		converts:   spec.ElementTime.Seconds() * 2 * float64(m.KVHeads) * float64(m.HeadDim) * float64(h.Config.Replicas()) / float64(spec.Cores),
 	}
 }
 
@@ -187,8 +187,8 @@ func (h *CPUs) Moved(tokens int) units.Duration {
 
 // Pages returns how many pages of KV the host has for one replica.
 func Pages(h *flow.Hardware) int64 {
-	bytes := configs.Section[CPUOffload](h.Config).HostMemory * float64(h.Node.MemoryCapacity)
-	return int64(units.Bytes(min(bytes, 1<<62)) / units.Bytes(h.Replicas()) / gpus.PageBytes(h))
+	bytes := configs.Section[CPUOffload](h.Config).HostMemory * float64(h.Config.Node.MemoryCapacity)
+	return int64(units.Bytes(min(bytes, 1<<62)) / units.Bytes(h.Config.Replicas()) / gpus.PageBytes(h))
 }
 
 // Memory is the KV memory of one replica on the host, in the pages of GPU memory.

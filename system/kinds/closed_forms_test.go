@@ -47,7 +47,7 @@ func drive(t *testing.T, sets []string, requests []traces.Request, free func(*it
 		e.fill(&e.costs, b)
 		free(&e.costs)
 		e.costs.imbalance(&e.imbalance)
-		e.Engine = flow.New(r.hw, e.costs.resources(r.hw.Node.Ranksets), flow.Running{}).Engine
+		e.Engine = flow.New(r.hw, e.costs.resources(r.hw.Config.Node.Ranksets), flow.Running{}).Engine
 		e.costs.lay(&e.Flow)
 		end, err := e.Flow.Run(now)
 		if err != nil {
@@ -176,7 +176,7 @@ func TestSingleRequestIsTheSerialSum(t *testing.T) {
 				want = layers * ps(g.PrefillAttention(input, 0))
 			} else {
 				context := input + i
-				clocks := node.Kernels.Table.Alone(context) + (heads-1)*node.Kernels.Table.InSequence(context)
+				clocks := node.CommandTables.Kernels.Table.Alone(context) + (heads-1)*node.CommandTables.Kernels.Table.InSequence(context)
 				qkv, out := m.QKVBytesPerTokenLayer(), m.AttentionBytesPerTokenLayer()
 				want = layers * (cfg.PCIe.Latency + units.Duration(s.CWL)*s.TCK + max(links.TransferTime(qkv), bursts(qkv)) +
 					refreshed(heads*int64(s.BurstClocks())) + // a descriptor of 64 bytes a head
@@ -233,7 +233,7 @@ func TestThroughputIsPIMBound(t *testing.T) {
 		e := r.Engine.(*l3)
 		d := e.ranks
 		peak := float64(read) * float64(d.HeadsEach()) * 4 // at a burst each tCCD_L: 2 a token for scores, 2 for context
-		efficiency := peak / clocks * (1 - float64(r.hw.DRAM.TRFC)/float64(r.hw.DRAM.TREFI))
+		efficiency := peak / clocks * (1 - float64(r.hw.Config.DRAM.TRFC)/float64(r.hw.Config.DRAM.TREFI))
 		if efficiency < 0.5 || efficiency >= 1 {
 			t.Errorf("%v: kernels reach %v of the peak", sets, efficiency)
 		}

@@ -83,9 +83,9 @@ func assembleCPUOffload(n *Setup) Assembly {
 
 // offloading returns the scheduler of NEO or FastDecode.
 func (n *Setup) offloading(costs offload.Costs) *forming.Scheduler {
-	spec, memories := configs.Section[hosts.CPUOffload](n.Config), gpus.Memories(n.Hardware)
+	spec, memories := configs.Section[hosts.CPUOffload](n.Hardware.Config), gpus.Memories(n.Hardware)
 	memories.HostLedger, memories.AllOnHost = hosts.Ledger(n.Hardware), spec.Policy == hosts.FastDecode
-	return n.Continuous(Continuous{Policy: configs.Section[GPUOnly](n.Config).Policy, Memories: memories, former: offload.New(costs, spec.MaxDelay)})
+	return n.Continuous(Continuous{Policy: configs.Section[GPUOnly](n.Hardware.Config).Policy, Memories: memories, former: offload.New(costs, spec.MaxDelay)})
 }
 
 // bothMemories is the KV memory of one replica on its GPUs and the host, in the same pages. What several GPUs hold counts once.

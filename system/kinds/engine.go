@@ -38,12 +38,12 @@ type Assembly struct {
 
 // Setup is what a system puts a replica together from.
 type Setup struct {
-	*flow.Hardware
-	CommandTables
-	flow.Running
-	Memory   flow.KVMemory
-	Requests []traces.Request
-	Replica  int
+	Hardware      *flow.Hardware
+	CommandTables CommandTables
+	Running       flow.Running
+	Memory        flow.KVMemory
+	Requests      []traces.Request
+	Replica       int
 }
 
 // CommandTables are what commands take on the memory of a node, measured once for all of its replicas.
@@ -59,5 +59,5 @@ const (
 )
 
 func (n *Setup) stream(subsystem uint64) *rand.Rand {
-	return rand.New(rand.NewPCG(n.Run.Seed, subsystem<<32|uint64(n.Replica)))
+	return rand.New(rand.NewPCG(n.Hardware.Config.Run.Seed, subsystem<<32|uint64(n.Replica)))
 }

@@ -78,7 +78,7 @@ type hostWork struct {
 
 // assembleGPUCPU puts together a replica with continuous batching of a single batch.
 func assembleGPUCPU(n *Setup) Assembly {
-	cfg, spec := n.Config, configs.Section[GPUCPU](n.Config)
+	cfg, spec := n.Hardware.Config, configs.Section[GPUCPU](n.Hardware.Config)
 	e := &gpuCPU{GPUs: gpus.New(n.Hardware)}
 	e.loads = spec.Attend == OnGPUs
 	e.Appends = spec.Append == OnHost && !e.loads

@@ -71,12 +71,12 @@ type gpuOnly struct {
 
 // assembleGPUOnly puts together a replica with continuous batching.
 func assembleGPUOnly(n *Setup) Assembly {
-	e := &gpuOnly{GPUs: gpus.New(n.Hardware), host: configs.Section[GPUOnly](n.Config).StepHostTime}
+	e := &gpuOnly{GPUs: gpus.New(n.Hardware), host: configs.Section[GPUOnly](n.Hardware.Config).StepHostTime}
 	e.tier = gpus.NewTier(n.Hardware, e.Attends)
 	e.Flow = flow.New(n.Hardware, e.tier.Beside("", gpus.OnDevice), n.Running)
-	spec := configs.Section[GPUOnly](n.Config)
+	spec := configs.Section[GPUOnly](n.Hardware.Config)
 	s := n.Continuous(Continuous{Policy: spec.Policy, Memories: gpus.Memories(n.Hardware), ahead: spec.AsyncScheduling})
-	if n.GroupReads() {
+	if n.Hardware.GroupReads() {
 		s.GroupPrefixes()
 	}
 	return Assembly{s, e}
@@ -102,7 +102,7 @@ func batchingPolicy(name string) scheduler.Policy {
 
 // Continuous returns a scheduler of continuous batching.
 func (n *Setup) Continuous(c Continuous) *forming.Scheduler {
-	cfg := n.Config
+	cfg := n.Hardware.Config
 	spec, comm, batching, former := cfg.Scheduler, cfg.Comm, batchingPolicy(c.Policy), c.former
 	spec.SubBatches, spec.Adaptive, spec.Chunking, comm.Balance = 2, c.adaptive, true, scheduler.BalanceLeastLoaded
 	spec.ChunkMultiple = min(spec.ChunkMultiple, cfg.Batching.MaxBatchTokens)

@@ -53,7 +53,7 @@ func hbmMemory(h *flow.Hardware) flow.KVMemory {
 	own := gpus.Memory(h)
 	if s.MemoryBeside > 0 {
 		_, copies := s.copied(h.Config)
-		own.Capacity = int64(max(0, s.beside(&h.Model)-copies) / own.Unit)
+		own.Capacity = int64(max(0, s.beside(&h.Config.Model)-copies) / own.Unit)
 	}
 	if s.Placement == PlacementChannel {
 		own.Capacity -= own.Capacity % int64(s.channels())

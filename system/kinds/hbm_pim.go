@@ -189,7 +189,7 @@ type hbmPIM struct {
 
 // assembleHBMPIM puts together a replica with continuous batching.
 func assembleHBMPIM(n *Setup) Assembly {
-	cfg, h := n.Config, configs.Section[HBMPIM](n.Config)
+	cfg, h := n.Hardware.Config, configs.Section[HBMPIM](n.Hardware.Config)
 	// The units stream keys and values as a fused kernel does: waves of thread
 	// blocks over SMs, by which AttAcc's model derates, are the GPUs' alone.
 	spec := cfg.GPU.Spec
@@ -210,7 +210,7 @@ func assembleHBMPIM(n *Setup) Assembly {
 	readings := func(queries int) int { return (queries + h.QueriesPerRead - 1) / h.QueriesPerRead }
 	e.reads, e.own = float64(readings(query/kv*cfg.Serving.Verified())), query/kv*readings(cfg.Serving.Verified())
 	e.tier = gpus.NewTier(n.Hardware, e.Attends)
-	if e.stack = n.Stack; e.stack != nil {
+	if e.stack = n.CommandTables.Stack; e.stack != nil {
 		e.slots = h.Stacks * hbm.Channels
 		e.clock = float64(h.Stacks*hbm.StackClockBytes) / float64(cfg.GPU.MemoryBandwidth)
 		e.factor, _ = h.spec().Nominal() // NewNode has filled the table
@@ -232,7 +232,7 @@ func assembleHBMPIM(n *Setup) Assembly {
 		c.former = forming.FormerOf(batchingPolicy(h.Policy), e)
 	}
 	s := n.Continuous(c)
-	if n.GroupReads() {
+	if n.Hardware.GroupReads() {
 		s.GroupPrefixes()
 	}
 	return Assembly{s, e}

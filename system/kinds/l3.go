@@ -49,14 +49,14 @@ type l3 struct {
 
 // assembleL3 puts together a replica with the sub-batch scheduler.
 func assembleL3(n *Setup) Assembly {
-	cfg := n.Config
+	cfg := n.Hardware.Config
 	e := &l3{GPUs: gpus.New(n.Hardware), counts: !cfg.AttendsToAll()}
 	if usesSpare(cfg) {
 		spare := gpus.New(gpus.OfSpare(n.Hardware))
 		e.Spare = &spare
 	}
 	e.wire(n)
-	if n.Check != nil {
+	if n.Running.Check != nil {
 		e.homes = ranks.NewHomes(flow.NewAttends(n.Hardware), e.ranks)
 		if usesSpare(cfg) {
 			e.near = flow.NewAttends(gpus.OfSpare(n.Hardware))
@@ -71,7 +71,7 @@ func assembleL3(n *Setup) Assembly {
 	policies := forming.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm, Batching: &cfg.Batching, Speculation: cfg.Serving.Speculation(cfg.Run.Seed), Random: n.stream(streamBalance)}
 	free := memory.GPU{Model: &cfg.Model, Free: gpus.FreeMemory(n.Hardware)}
 	free.Window, free.PromptShare, free.Share = gpus.Windows(n.Hardware, e.Policy)
-	free.PrefixStays = n.PrefixStays()
+	free.PrefixStays = n.Hardware.PrefixStays()
 	if usesSpare(cfg) {
 		free.Spare, free.SpareUnit, free.HomeUnit = gpus.SpareLedger(n.Hardware), gpus.PageBytes(n.Hardware), n.Memory.Unit
 	}
@@ -93,12 +93,12 @@ func l3Memory(h *flow.Hardware) flow.KVMemory {
 
 // wire sets the ranks and the costs of a replica. Two sub-batches have transfers run beside kernels.
 func (e *l3) wire(n *Setup) {
-	e.ranks = ranks.New(n.Hardware, e.Attends, n.Kernels)
-	if n.Config.Scheduler.SubBatches == 2 {
-		e.ranks.BesideKernels(n.Config.PCIe.KernelShare)
+	e.ranks = ranks.New(n.Hardware, e.Attends, n.CommandTables.Kernels)
+	if n.Hardware.Config.Scheduler.SubBatches == 2 {
+		e.ranks.BesideKernels(n.Hardware.Config.PCIe.KernelShare)
 	}
-	e.costs, e.join = n.costs(e.ranks), n.Join()
-	e.joinWatts = float64(n.Config.Model.TensorParallel) * n.Config.GPU.Power.ActiveIdle
+	e.costs, e.join = n.costs(e.ranks), n.Hardware.Join()
+	e.joinWatts = float64(n.Hardware.Config.Model.TensorParallel) * n.Hardware.Config.GPU.Power.ActiveIdle
 }
 
 // Run runs a batch, checks what it moved, and shows its times to learned predictors.
@@ -161,18 +161,18 @@ func (e *l3) Peak() units.Bandwidth {
 
 // costs returns the iteration costs of a replica with all that never changes.
 func (n *Setup) costs(d *ranks.Devices) iterationCosts {
-	s, tCK, comm := &n.Config.DRAM.Spec, n.Config.DRAM.Spec.TCK, &n.Config.Comm
-	c := newIterationCosts(n.Config.Scheduler.SubBatches, n.Config.Node.Ranksets)
+	s, tCK, comm := &n.Hardware.Config.DRAM.Spec, n.Hardware.Config.DRAM.Spec.TCK, &n.Hardware.Config.Comm
+	c := newIterationCosts(n.Hardware.Config.Scheduler.SubBatches, n.Hardware.Config.Node.Ranksets)
 	c.layers, c.latency, c.upLatency = d.Runs[0], d.Latency, d.UpLatency
 	for _, layers := range d.Runs[1:] {
-		more := newIterationCosts(n.Config.Scheduler.SubBatches, n.Config.Node.Ranksets)
+		more := newIterationCosts(n.Hardware.Config.Scheduler.SubBatches, n.Hardware.Config.Node.Ranksets)
 		c.more = append(c.more, layerRun{layers, more.sub})
 	}
 	c.vacate = units.Duration(s.TRP) * tCK
-	c.reactivate = units.Duration(n.Config.PIM.ActivationClocks(s)+int64(s.TRCD)) * tCK
+	c.reactivate = units.Duration(n.Hardware.Config.PIM.ActivationClocks(s)+int64(s.TRCD)) * tCK
 	c.clock, c.headsEach = d.Clock, d.HeadsEach()
-	if n.Kernels != nil {
-		c.step = ranks.BoundaryStep(n.Kernels.Table, n.Config.PIM.TransferBoundary, s.Banks())
+	if n.CommandTables.Kernels != nil {
+		c.step = ranks.BoundaryStep(n.CommandTables.Kernels.Table, n.Hardware.Config.PIM.TransferBoundary, s.Banks())
 	}
 	c.rotate, c.concurrent, c.asyncPrefill = comm.Rotation, comm.Concurrent, comm.AsyncPrefill
 	c.buffered = d.Buffer > 0

@@ -102,7 +102,7 @@ func TestPromptBesideAPrefix(t *testing.T) {
 		t.Errorf("attention on the GPUs takes %v, want %v and %v", got.Took(1), alone.Took(1), merge)
 	}
 	sub := &scheduler.SubBatch{Prefill: []scheduler.Chunk{chunk}}
-	clock, head := e.ranks.Clock, n.Kernels.Stored.At(prefix)
+	clock, head := e.ranks.Clock, n.CommandTables.Kernels.Stored.At(prefix)
 	if more := e.GPU(sub, 0) - e.GPUs.GPU(sub, 0); more != layers*clock.Time(tokens*heads/4*head) {
 		t.Errorf("%v for the ranks in a prompt's time", more)
 	}
@@ -113,7 +113,7 @@ func TestPromptBesideAPrefix(t *testing.T) {
 	for _, head := range g.Heads { // between which a transfer can interrupt
 		parts += heads / 4 * head
 	}
-	if drain := n.Kernels.Stored.Table.Alone(prefix) - n.Kernels.Stored.At(prefix); len(g.Heads) != tokens || parts+drain != g.Clocks+g.Drain {
+	if drain := n.CommandTables.Kernels.Stored.Table.Alone(prefix) - n.CommandTables.Kernels.Stored.At(prefix); len(g.Heads) != tokens || parts+drain != g.Clocks+g.Drain {
 		t.Errorf("%d heads of %d clocks, %d with the last one's drain of %d", len(g.Heads), parts, g.Clocks+g.Drain, drain)
 	}
 }

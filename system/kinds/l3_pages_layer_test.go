@@ -65,7 +65,7 @@ func TestPagesOfOneRequest(t *testing.T) {
 			}
 			down := max(links.TransferTime(heads*3*256+listed), refreshed((3*3*4+bursts)*4)) + refreshed(3*4)
 			up := max(links.TransferTime(heads*256), refreshed(3*4*4))
-			table := node.Kernels.Table
+			table := node.CommandTables.Kernels.Table
 			append_, sequence := table.Alone(m.Tokens)-table.Attention(m.Tokens), table.InSequence(m.Tokens)-table.Attention(m.Tokens)
 			compute := refreshed(3*(m.AttentionClocks+select_+written) + append_ + 2*sequence)
 			home := cfg.PCIe.Latency + 16*625 + down + compute + 2*122*units.Nanosecond + cfg.PCIe.Latency + 22*625 + up

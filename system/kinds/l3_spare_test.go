@@ -67,7 +67,7 @@ func TestRequestOnEachSide(t *testing.T) {
 			down := max(links.TransferTime(units.Bytes(c.k)*3*96*256), refreshed(int64(c.k)*3*6*4*4))
 			up := max(links.TransferTime(units.Bytes(c.k)*96*256), refreshed(int64(c.k)*6*4*4))
 			ranks := cfg.PCIe.Latency + units.Duration(s.CWL)*s.TCK + down + refreshed(6*4) +
-				refreshed(node.Kernels.Table.Alone(home)+5*node.Kernels.Table.InSequence(home)) +
+				refreshed(node.CommandTables.Kernels.Table.Alone(home)+5*node.CommandTables.Kernels.Table.InSequence(home)) +
 				2*122*units.Nanosecond + cfg.PCIe.Latency + units.Duration(s.CL)*s.TCK + up
 			a := g.Attention()
 			gpus := ps(a.Decoding(gpu.DecodeBatch{Requests: 1, Tokens: int64(near), Longest: near, KVHeads: 96}))

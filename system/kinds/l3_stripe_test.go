@@ -34,12 +34,12 @@ func TestStripedLayerByHand(t *testing.T) {
 		var ends []units.Duration
 		for lane := range 8 {
 			part := ((lane-int(ranks.Scattered(0)%8))%8 + 8) % 8
-			tokens, vectors, bursts, table := unit, units.Bytes(96*256), int64(6*4), node.Kernels.Stored.Table
+			tokens, vectors, bursts, table := unit, units.Bytes(96*256), int64(6*4), node.CommandTables.Kernels.Stored.Table
 			switch part {
 			case 0: // and a whole unit more
 				tokens = 2 * unit
 			case 1: // with the newest token
-				tokens, vectors, bursts, table = unit+context-9*unit, 3*vectors, 3*bursts, node.Kernels.Table
+				tokens, vectors, bursts, table = unit+context-9*unit, 3*vectors, 3*bursts, node.CommandTables.Kernels.Table
 			}
 			link += 16*625 + max(links.TransferTime(vectors), refreshed(bursts*4)) + refreshed(6*4)
 			ends = append(ends, link+refreshed(table.Alone(tokens)+5*table.InSequence(tokens)))
@@ -79,7 +79,7 @@ func TestStripesBalance(t *testing.T) {
 		r, _ := drive(t, append(sets, allAtOnce), requests, keep, unseen)
 		e := r.Engine.(*l3)
 		m := e.Ranksets()
-		return m.Ratio(r.hw.Node.Ranksets), e.Flow.Work.Time[flow.OfPIM]
+		return m.Ratio(r.hw.Config.Node.Ranksets), e.Flow.Work.Time[flow.OfPIM]
 	}
 	uneven, whole := run(requests)
 	even, parts := run(requests, "comm.stripe=ranksets")

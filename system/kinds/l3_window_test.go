@@ -50,7 +50,7 @@ func TestWindowOfOneRequest(t *testing.T) {
 			vectors := units.Bytes(c.heads * 128 * 2)
 			down := max(links.TransferTime(vectors), refreshed(6*4*4)) + refreshed(6*4)
 			up := max(links.TransferTime(vectors+units.Bytes(c.heads*4)), refreshed(6*4*4+4)) // 24 bytes of sums are a burst
-			compute := refreshed(node.Kernels.Table.Attention(far) + 5*node.Kernels.Table.InSequence(far))
+			compute := refreshed(node.CommandTables.Kernels.Table.Attention(far) + 5*node.CommandTables.Kernels.Table.InSequence(far))
 			home := cfg.PCIe.Latency + 16*625 + down + compute + 2*122*units.Nanosecond + cfg.PCIe.Latency + 22*625 + up
 			near := g.Attention()
 			window := ps(near.Decoding(gpu.DecodeBatch{Requests: 1, Tokens: int64(tokens - away), Longest: tokens - away, KVHeads: c.heads, Weights: c.share < 10}))

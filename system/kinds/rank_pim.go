@@ -72,7 +72,7 @@ type rankPIM struct {
 
 // assembleRankPIM puts together a replica with continuous batching.
 func assembleRankPIM(n *Setup) Assembly {
-	cfg := n.Config
+	cfg := n.Hardware.Config
 	e := &rankPIM{
 		GPUs:     gpus.New(n.Hardware),
 		peakRate: units.Bandwidth(cfg.Node.Ranksets*cfg.ReplicaChannels()) * cfg.DRAM.Spec.Bandwidth(),
@@ -80,10 +80,10 @@ func assembleRankPIM(n *Setup) Assembly {
 	for s := range e.groups {
 		e.groups[s] = make([]ranks.GroupCost, cfg.Node.Ranksets)
 	}
-	e.join = n.Join()
-	e.ranks = ranks.New(n.Hardware, e.Attends, n.Kernels)
+	e.join = n.Hardware.Join()
+	e.ranks = ranks.New(n.Hardware, e.Attends, n.CommandTables.Kernels)
 	e.Flow = flow.New(n.Hardware, e.resources(cfg.Comm.Rotation), n.Running)
-	spec, free := configs.Section[RankPIM](cfg), memory.GPU{Model: &cfg.Model, Free: gpus.FreeMemory(n.Hardware), PrefixStays: n.PrefixStays()}
+	spec, free := configs.Section[RankPIM](cfg), memory.GPU{Model: &cfg.Model, Free: gpus.FreeMemory(n.Hardware), PrefixStays: n.Hardware.PrefixStays()}
 	memories := forming.Memories{Ledger: ranks.Ledger(n.Hardware, cfg.Comm.Rotation), GPU: free}
 	c := Continuous{Policy: spec.Policy, Memories: memories, random: spec.Placement != PlacementBalanced, adaptive: spec.SubBatches == SubBatchesAdaptive}
 	if spec.SubBatches != SubBatchesNever {

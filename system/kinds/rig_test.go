@@ -35,7 +35,7 @@ func rigOf(t interface{ Fatal(...any) }, sets ...string) *rig {
 
 // devices returns the ranks of a replica.
 func (n *rig) devices() *ranks.Devices {
-	return ranks.New(n.Hardware, flow.NewAttends(n.Hardware), n.Kernels)
+	return ranks.New(n.Hardware, flow.NewAttends(n.Hardware), n.CommandTables.Kernels)
 }
 
 // l3 returns a replica of L3 without requests.

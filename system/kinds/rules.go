@@ -65,9 +65,10 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 		return
 	}
 	if dim := cfg.Model.LatentDim; dim > 0 {
-		c.That(s.Home&policy.OnGPUs != 0, "model.latent_dim", dim, "0 with run.system = %s: latent attention runs with %s, others have no heads to divide over their memory",
-			s.Name, namesOf(all, func(s *System) bool { return s.Home&policy.OnGPUs != 0 }))
-		c.That(cfg.Policy.Dense(), "policy.name", name, "\"dense\" with model.latent_dim = %d: what a policy leaves out of latents is not modelled", dim)
+		onGPUs := func(s *System) bool { return s.Home&policy.OnGPUs != 0 }
+		c.That(onGPUs(s), "model.latent_dim", dim, "0 with %s = %s: latent attention runs with %s, others have no heads to divide over their memory",
+			input.Key("run.system"), s.Name, namesOf(all, onGPUs))
+		c.That(cfg.Policy.Dense(), "policy.name", name, "\"dense\" with %s = %d: what a policy leaves out of latents is not modelled", input.Key("model.latent_dim"), dim)
 	}
 	if w := cfg.Model.Window; w > 0 {
 		c.That(cfg.Policy.Dense(), "policy.name", name, "\"dense\" with %s = %d: what else a policy leaves out of layers with a window is not modelled", input.Key("model.window"), w)
@@ -84,9 +85,9 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 
 // checkBudget refuses a budget of keys and values that the GPUs have no room for.
 func checkBudget(h *flow.Hardware, section string, c *input.Check) {
-	room := gpus.FreeMemory(h) - h.Workspace()
+	room := gpus.FreeMemory(h) - h.Config.Workspace()
 	c.That(h.KVBudget <= room, section+".kv_memory", h.KVBudget, "at most %v, %d tokens: what weights and activations leave of the GPUs' memory; or 0B for all of it",
-		room, room/h.Model.KVBytesOnGPUs())
+		room, room/h.Config.Model.KVBytesOnGPUs())
 }
 
 // checkWindow refuses a window that the GPUs cannot hold for a single request beside the

@@ -33,7 +33,7 @@ func StandInOf(cfg *configs.Config) (*StandIn, error) {
 
 // SetLink gives the replica other links.
 func (x *StandIn) SetLink(link pcie.Spec) {
-	cfg := *x.setup.Config
+	cfg := *x.setup.Hardware.Config
 	cfg.PCIe = link
 	h := *x.setup.Hardware
 	h.Config = &cfg
@@ -46,7 +46,7 @@ func (x *StandIn) SetLink(link pcie.Spec) {
 func (x *StandIn) rewire() {
 	x.wire(&x.setup)
 	x.costs.halfDuplex = false
-	x.Flow = flow.New(x.setup.Hardware, x.costs.resources(x.setup.Node.Ranksets), x.setup.Running)
+	x.Flow = flow.New(x.setup.Hardware, x.costs.resources(x.setup.Hardware.Config.Node.Ranksets), x.setup.Running)
 }
 
 // GPUTime returns what the GPUs take for all sub-batches of a batch without transfers.
@@ -87,4 +87,4 @@ func (x *StandIn) Iteration(b *scheduler.Batch, attention units.Duration, scale 
 func (x *StandIn) IdleWatts() float64 { return x.joinWatts }
 
 // Link returns the replica's links.
-func (x *StandIn) Link() pcie.Spec { return x.setup.PCIe }
+func (x *StandIn) Link() pcie.Spec { return x.setup.Hardware.Config.PCIe }

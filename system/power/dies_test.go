@@ -24,7 +24,7 @@ func TestDiesOfRanks(t *testing.T) {
 		{"64GiB", "ddr4-3200-8gb-x8", 4, 1}, {"2TiB", "ddr4-2400-8gb-x4", 4, 2}, {"2TiB", "ddr5-4800-16gb-x8", 4, 4}, {"2TiB", "ddr5-5600-32gb-x4", 4, 1},
 	} {
 		n := meterOf(t, "run.system=gpu-only", "energy.unused_memory=0B", "node.memory_capacity="+c.capacity, fmt.Sprintf("node.ranksets=%d", c.ranksets), "dram.preset="+c.part)
-		cfg := n.Config
+		cfg := n.Hardware.Config
 		if got := cfg.RankDies(); got != c.dies {
 			t.Errorf("%s on %d ranksets of %s: %d dies, want %d", c.capacity, c.ranksets, c.part, got, c.dies)
 		}

@@ -16,9 +16,9 @@ import (
 // active idle in between.
 func (n *Meter) GPUs(w *flow.Busy, end units.Duration, tokens int64) results.Energy {
 	e := results.Energy{Prefill: w.Joules.Prefill, Decode: w.Joules.Decode}
-	gpus := float64(n.Replicas() * n.Model.TensorParallel)
-	worked := float64(w.Time[flow.OfGPU].Picoseconds() * 1e-12 * float64(n.Model.TensorParallel))
-	e.Idle = float64(max(0, float64(gpus*end.Seconds())-worked) * n.GPU.Power.ActiveIdle)
+	gpus := float64(n.Hardware.Config.Replicas() * n.Hardware.Config.Model.TensorParallel)
+	worked := float64(w.Time[flow.OfGPU].Picoseconds() * 1e-12 * float64(n.Hardware.Config.Model.TensorParallel))
+	e.Idle = float64(max(0, float64(gpus*end.Seconds())-worked) * n.Hardware.Config.GPU.Power.ActiveIdle)
 	e.GPU = e.Prefill + e.Decode + e.Idle
 	if tokens > 0 {
 		e.Token = e.GPU / float64(tokens)

@@ -30,18 +30,22 @@ func TestEquipment(t *testing.T) {
 // TestServersBySlots: nodes of 1, 2, 4, 8, and 16 GPUs take as many slots of servers of eight: that share of their price, board and idle
 // sockets. The sockets of a system that uses the host's memory are there in full, for its channels are theirs.
 func TestServersBySlots(t *testing.T) {
-	board := func(m *Meter) float64 { return m.Power(energy.Mid).each[byTime][drawBoard] * float64(m.Replicas()) }
-	idle := func(m *Meter) float64 { return m.Power(energy.Mid).each[byTime][drawCPUs] * float64(m.Replicas()) }
+	board := func(m *Meter) float64 {
+		return m.Power(energy.Mid).each[byTime][drawBoard] * float64(m.Hardware.Config.Replicas())
+	}
+	idle := func(m *Meter) float64 {
+		return m.Power(energy.Mid).each[byTime][drawCPUs] * float64(m.Hardware.Config.Replicas())
+	}
 	for _, gpus := range []int{1, 2, 4, 8, 16} {
 		share := float64(gpus) / 8
 		for system, sockets := range map[string]float64{"gpu-only": 2 * share, "hbm-pim": 2 * share, "l3": max(2, 2*share), "gpu+cpu": max(2, 2*share)} {
 			sets := []string{"run.system=" + system, fmt.Sprint("node.gpus=", gpus), "model.tensor_parallel=1", `run.model="llama-3-8b"`}
 			m := meterOf(t, sets...)
-			if e := equipment(m.Config); e.Servers != share || board(m) != 1000*share || idle(m) != 75*sockets {
+			if e := equipment(m.Hardware.Config); e.Servers != share || board(m) != 1000*share || idle(m) != 75*sockets {
 				t.Errorf("%d GPUs of %s: %v servers, board %v W, sockets %v W, want %v, %v and %v", gpus, system, e.Servers, board(m), idle(m), share, 1000*share, 75*sockets)
 			}
 			own := meterOf(t, append(sets, fmt.Sprint("energy.server_slots=", gpus))...)
-			if e := equipment(own.Config); e.Servers != 1 || board(own) != 1000 || idle(own) != 150 {
+			if e := equipment(own.Hardware.Config); e.Servers != 1 || board(own) != 1000 || idle(own) != 150 {
 				t.Errorf("%d GPUs of %s fill a server of their own: %v servers, board %v W, sockets %v W", gpus, system, e.Servers, board(own), idle(own))
 			}
 		}
@@ -84,8 +88,8 @@ func TestUnusedMemoryBySlots(t *testing.T) {
 		for _, gpus := range []int{1, 2, 4, 8, 16} {
 			sets := []string{"preset=" + preset, "run.system=gpu-only", fmt.Sprint("node.gpus=", gpus), "model.tensor_parallel=1", `run.model="llama-3-8b"`}
 			m := meterOf(t, sets...)
-			e, a := equipment(m.Config), m.Power(energy.Mid).each[byTime]
-			if e.DIMMGiB != 32 || e.DIMMs != 2*gpus || Memory(m.Config) != units.Bytes(64*gpus)*units.GiB {
+			e, a := equipment(m.Hardware.Config), m.Power(energy.Mid).each[byTime]
+			if e.DIMMGiB != 32 || e.DIMMs != 2*gpus || Memory(m.Hardware.Config) != units.Bytes(64*gpus)*units.GiB {
 				t.Errorf("%s, %d GPUs: %d DIMMs of %v GiB", preset, gpus, e.DIMMs, e.DIMMGiB)
 			}
 			if got := a[drawBuffers] * float64(gpus); got != 1.5*float64(e.DIMMs) {

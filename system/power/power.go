@@ -15,7 +15,7 @@ import (
 
 // Meter tells what the hardware of a node draws for what it does.
 type Meter struct {
-	*flow.Hardware
+	Hardware *flow.Hardware
 	kinds.CommandTables
 	host bool // the system uses the host's memory
 }
@@ -29,7 +29,7 @@ func NewMeter(h *flow.Hardware, t kinds.CommandTables, host bool) *Meter {
 
 // restsOn returns the constants that a component is made of, beside those of [gpu.power] and [dram.power].
 func (n *Meter) restsOn(component int) []energy.Constant {
-	s := &n.Energy
+	s := &n.Hardware.Config.Energy
 	if component == drawHBMPIM && n.Stack != nil {
 		return []energy.Constant{s.HBMRow, s.HBMArray, s.HBMGroup, s.HBMDie, s.HBMPins, s.HBMMultiply}
 	}
@@ -43,11 +43,11 @@ func (n *Meter) restsOn(component int) []energy.Constant {
 
 // Power returns what a replica draws, with constants at a place of their bands.
 func (n *Meter) Power(at energy.Place) *Watts {
-	cfg, e := n.Config, n.Energy.At(at)
-	m, replicas := &cfg.Model, float64(n.Replicas())
+	cfg, e := n.Hardware.Config, n.Hardware.Config.Energy.At(at)
+	m, replicas := &cfg.Model, float64(n.Hardware.Config.Replicas())
 	gpus, servers := float64(m.TensorParallel), cfg.Energy.Servers(cfg.Node.GPUs)/replicas
 	sockets := float64(cfg.Energy.HostCPUs) * servers
-	if n.host || n.HostTier() { // the node's channels are those of whole sockets
+	if n.host || n.Hardware.HostTier() { // the node's channels are those of whole sockets
 		sockets = max(sockets, float64(cfg.Energy.HostCPUs)/replicas)
 	}
 	rankCount := float64(cfg.ReplicaChannels() * cfg.Node.Ranksets)
@@ -62,12 +62,12 @@ func (n *Meter) Power(at energy.Place) *Watts {
 	p.each[byPrompts][drawGPU] = float64([energy.Places]float64{energy.Low: -1, energy.High: 1}[at] * cfg.GPU.Power.PromptBand * e.GPU)
 	p.each[byGPUTime][drawGPU] = -t[drawGPU]
 
-	link := gpus * float64(n.LinkShare()) // bytes a second
-	if n.host || n.HostTier() {
+	link := gpus * float64(n.Hardware.LinkShare()) // bytes a second
+	if n.host || n.Hardware.HostTier() {
 		p.each[byDown], p.each[byUp] = ofRank(d.Stream(link, 0, 1)), ofRank(d.Stream(link, 1, 0))
 		p.each[byDown][drawRankUnits] = link / d.Rate * e.RelayoutUnit
 		split, _ := pim.Rearranges(m.KVElementBits(), &cfg.DRAM.Spec) // validated with the configuration
-		if split && n.KV.InDIMM && cfg.PIM.Relayout == pim.CPUTransposition {
+		if split && n.Hardware.KV.InDIMM && cfg.PIM.Relayout == pim.CPUTransposition {
 			p.each[byDown] = ofRank(d.Stream(link, 1, 2))
 		}
 		p.each[byDown][drawLinks], p.each[byUp][drawLinks] = 8*link*e.Link, 8*link*e.Link
@@ -101,7 +101,7 @@ func (n *Meter) Power(at energy.Place) *Watts {
 		each := costs.Each(hbm.Level(configs.Section[kinds.HBMPIM](cfg).Level))
 		p.each[byRows][drawHBMPIM], p.each[byReads][drawHBMPIM] = each.Rows, each.Reads
 		p.each[byQueries][drawHBMPIM], p.each[byMoves][drawHBMPIM] = each.Queries, each.Moves
-	case n.KV.InHBM:
+	case n.Hardware.KV.InHBM:
 		p.each[byTokens][drawHBMPIM] = 8 * token * e.HBMPIMRead
 	}
 	return p
@@ -117,7 +117,7 @@ func EnergyLaw(r *results.EnergyReport, end units.Duration) error {
 
 // Report returns what the node draws in a run that ends at end, without ratios to tokens.
 func (n *Meter) Report(b *flow.Busy, end units.Duration) results.EnergyReport {
-	q := causesOfRun(b, end, n.Replicas())
+	q := causesOfRun(b, end, n.Hardware.Config.Replicas())
 	var at [energy.Places]draw
 	for place := range at {
 		at[place] = n.Power(energy.Place(place)).of(&q)
@@ -126,9 +126,9 @@ func (n *Meter) Report(b *flow.Busy, end units.Duration) results.EnergyReport {
 	sum := &at[energy.Mid]
 	r := results.EnergyReport{
 		Total: sum.total(), Low: at[energy.Low].total(), High: at[energy.High].total(), Components: results.NewEnergyComponents(sum[:]),
-		RankDies: n.DRAM.Devices() * n.RankDies(), Die: n.DieText(), Rank: mid.rank, DIMM: mid.dimm, DIMMHigh: high.dimm, DIMMLimit: n.Energy.DIMMLimit.Estimate().Value,
+		RankDies: n.Hardware.Config.DRAM.Devices() * n.Hardware.Config.RankDies(), Die: n.Hardware.Config.DieText(), Rank: mid.rank, DIMM: mid.dimm, DIMMHigh: high.dimm, DIMMLimit: n.Hardware.Config.Energy.DIMMLimit.Estimate().Value,
 	}
-	if why := notKnown(n.Config); why != "" {
+	if why := notKnown(n.Hardware.Config); why != "" {
 		r.NotEstimated = []string{why}
 	} else {
 		r.DRAMEstimated = true

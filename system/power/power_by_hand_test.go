@@ -289,7 +289,7 @@ func TestReportByHand(t *testing.T) {
 // TestConstantsOfParts: units in HBM rest on one constant where a factor gives their time, on six where commands do.
 func TestConstantsOfParts(t *testing.T) {
 	plain, commands := meterOf(t, "run.system=hbm-pim"), meterOf(t, "run.system=hbm-pim", "hbm_pim.model=commands")
-	e := &plain.Energy
+	e := &plain.Hardware.Config.Energy
 	for _, c := range []struct {
 		m    *Meter
 		part int

@@ -53,7 +53,7 @@ func ranksOf(h *flow.Hardware) (ranks, error) {
 
 // Spec returns the processing units of the system's ranks.
 func Spec(h *flow.Hardware) *pim.Spec {
-	spec := h.PIM
+	spec := h.Config.PIM
 	if unit := h.KV.Unit; unit != "" {
 		spec.ProcessingUnit = unit
 	}

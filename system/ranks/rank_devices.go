@@ -81,7 +81,7 @@ func New(h *flow.Hardware, a *flow.Attends, k *Kernels) *Devices {
 			queries: cfg.HeadShape().Queries, verified: int64(cfg.Serving.Verified()), byChannel: make([]int64, channels),
 		},
 		wires:   wires{link: h.Links(), channel: h.Channels(), Buffer: units.Bytes(channels) * cfg.PIM.MCBuffer, Latency: cfg.PCIe.Latency, padding: padding(h)},
-		PIMPeak: pimPeak(h) / units.Bandwidth(h.Replicas()),
+		PIMPeak: pimPeak(h) / units.Bandwidth(h.Config.Replicas()),
 	}
 	if k != nil {
 		d.Kernels = *k
@@ -123,14 +123,14 @@ func (d *Devices) BesideKernels(share float64) { d.link *= units.Bandwidth(1 - s
 
 // rankClock returns the clock of a rank that refreshes as the table says.
 func rankClock(h *flow.Hardware) dataflow.Clock {
-	s := &h.DRAM.Spec
+	s := &h.Config.DRAM.Spec
 	return dataflow.NewClock(s.TCK, int64(s.TREFI), int64(s.TREFI-s.TRFC))
 }
 
 // padding returns the bytes that keys and values take on the channels over those
 // that they take on the links.
 func padding(h *flow.Hardware) units.Bandwidth {
-	g, _ := pim.NewGeometry(&h.DRAM.Spec, h.HeadShape()) // validated with the configuration
+	g, _ := pim.NewGeometry(&h.Config.DRAM.Spec, h.Config.HeadShape()) // validated with the configuration
 	return units.Bandwidth(g.PaddedDim) / units.Bandwidth(g.HeadDim)
 }
 
@@ -148,9 +148,9 @@ func (d *Devices) HeadsEach() int {
 // pimPeak returns the bandwidth at which all banks of all ranks together feed
 // their processing units: a burst each tCCD_L.
 func pimPeak(h *flow.Hardware) units.Bandwidth {
-	s := &h.DRAM.Spec
+	s := &h.Config.DRAM.Spec
 	rank := float64(s.Banks()*s.BurstBytes()) / (float64(s.TCCDL) * s.TCK.Seconds())
-	return units.Bandwidth(float64(h.Node.Channels*h.Node.Ranksets) * rank)
+	return units.Bandwidth(float64(h.Config.Node.Channels*h.Config.Node.Ranksets) * rank)
 }
 
 // InSection completes an error about the ranks with the section of its key, and with

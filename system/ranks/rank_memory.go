@@ -11,37 +11,37 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-func rankUnitBytes(h *flow.Hardware) units.Bytes { return h.PIM.UnitBytes(&h.DRAM.Spec) }
+func rankUnitBytes(h *flow.Hardware) units.Bytes { return h.Config.PIM.UnitBytes(&h.Config.DRAM.Spec) }
 
 // Ledger returns the empty KV memory of one replica in the DIMMs.
 func Ledger(h *flow.Hardware, rotation bool) *memory.Ledger {
-	row, channels := rowTokens(h), h.ReplicaChannels()
+	row, channels := rowTokens(h), h.Config.ReplicaChannels()
 	spec := memory.LedgerSpec{
-		Ranksets: h.Node.Ranksets, Layers: h.Model.Layers, HeadsPerChannel: h.Model.KVHeads / channels,
-		UnitTokens: row, Capacity: int64(h.RankRoom() / rankUnitBytes(h)), Rotation: rotation,
+		Ranksets: h.Config.Node.Ranksets, Layers: h.Config.Model.Layers, HeadsPerChannel: h.Config.Model.KVHeads / channels,
+		UnitTokens: row, Capacity: int64(h.Config.RankRoom() / rankUnitBytes(h)), Rotation: rotation,
 	}
-	if h.Comm.Stripe == scheduler.StripeRanksets { // all ranks of a channel are one
+	if h.Config.Comm.Stripe == scheduler.StripeRanksets { // all ranks of a channel are one
 		spec.Capacity, spec.Ranksets, spec.Rotation = spec.Capacity*int64(spec.Ranksets), 1, false
 	}
 	if channelsPool(h) {
-		spec.Capacity, spec.HeadsPerChannel = spec.Capacity*int64(channels), h.Model.KVHeads
-	} else if h.Model.KVHeads%channels != 0 {
-		spec.HeadsPerChannel, spec.Heads, spec.Channels = 1, h.Model.KVHeads, channels
+		spec.Capacity, spec.HeadsPerChannel = spec.Capacity*int64(channels), h.Config.Model.KVHeads
+	} else if h.Config.Model.KVHeads%channels != 0 {
+		spec.HeadsPerChannel, spec.Heads, spec.Channels = 1, h.Config.Model.KVHeads, channels
 	}
-	if p := flow.PolicyOf(h); !h.AttendsToAll() {
+	if p := flow.PolicyOf(h); !h.Config.AttendsToAll() {
 		rankClasses(h, &spec, p)
-		spec.UnitBytes = int64(row) * p.KV(1) / int64(h.Model.KVHeads)
+		spec.UnitBytes = int64(row) * p.KV(1) / int64(h.Config.Model.KVHeads)
 	}
 	return h.Keeping(memory.NewLedger(spec), rankUnit(h))
 }
 
 // channelsPool says that the ranks of all channels are one memory: heads are striped over them.
-func channelsPool(h *flow.Hardware) bool { return h.Comm.Stripe == scheduler.StripeChannels }
+func channelsPool(h *flow.Hardware) bool { return h.Config.Comm.Stripe == scheduler.StripeChannels }
 
 // Memory is the KV memory of one replica in the DIMMs: every channel holds the
 // same, unless they are one pool.
 func Memory(h *flow.Hardware) flow.KVMemory {
-	return flow.KVMemory{Unit: rankUnit(h), Capacity: Ledger(h, h.Comm.Rotation).Capacity()}
+	return flow.KVMemory{Unit: rankUnit(h), Capacity: Ledger(h, h.Config.Comm.Rotation).Capacity()}
 }
 
 // rankUnit returns the bytes of an allocation unit on every channel of a replica.
@@ -49,11 +49,11 @@ func rankUnit(h *flow.Hardware) units.Bytes {
 	if channelsPool(h) {
 		return rankUnitBytes(h)
 	}
-	return rankUnitBytes(h) * units.Bytes(h.ReplicaChannels())
+	return rankUnitBytes(h) * units.Bytes(h.Config.ReplicaChannels())
 }
 
 func rowTokens(h *flow.Hardware) int {
-	g, _ := pim.NewGeometry(&h.DRAM.Spec, h.HeadShape()) // validated with the configuration
+	g, _ := pim.NewGeometry(&h.Config.DRAM.Spec, h.Config.HeadShape()) // validated with the configuration
 	return g.RowTokens
 }
 
@@ -109,7 +109,7 @@ func rankClasses(h *flow.Hardware, spec *memory.LedgerSpec, p policy.Costs) {
 func alikeHeads(h *flow.Hardware, p policy.Costs) bool {
 	decoding, _ := p.Memory(0)
 	for _, held := range decoding {
-		if held.Device == policy.Home && held.Heads != h.Model.KVHeads {
+		if held.Device == policy.Home && held.Heads != h.Config.Model.KVHeads {
 			return false
 		}
 	}
@@ -144,11 +144,11 @@ func boundWindows(spec *memory.LedgerSpec, on [][]memory.HeadClass) {
 // channelClasses returns what the fullest channel holds of a layer of a run, or each head where the heads of all layers are dealt.
 func channelClasses(h *flow.Hardware, p policy.Costs, run int, dealt bool) []memory.HeadClass {
 	decoding, _ := p.Memory(run)
-	held, channels := slices.Clone(decoding), h.ReplicaChannels()
+	held, channels := slices.Clone(decoding), h.Config.ReplicaChannels()
 	if channelsPool(h) {
 		channels = 1
 	} else if dealt {
-		channels = h.Model.KVHeads
+		channels = h.Config.Model.KVHeads
 	}
 	for i := range held {
 		held[i].Heads = (held[i].Heads + channels - 1) / channels

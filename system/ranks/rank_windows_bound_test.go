@@ -35,10 +35,10 @@ func TestAlikeLayersByHand(t *testing.T) {
 	for sets, away := range map[string]int{"policy.name=window policy.window.window=512 policy.window.block=128": 384, "policy.name=dense": 0} {
 		for layers, most := range map[int]int64{6: 2, 8: 2, 4: 1, 3: 1} {
 			h := benchOf(t, append(strings.Fields(sets), "run.model=llama-2-7b", "node.ranksets=4", fmt.Sprint("model.layers=", layers))...).hw
-			heads := int64(32 / h.ReplicaChannels())
+			heads := int64(32 / h.Config.ReplicaChannels())
 			for _, rotation := range []bool{true, false} {
 				l := Ledger(h, rotation)
-				room := int64(h.RankRoom() / rankUnitBytes(h))
+				room := int64(h.Config.RankRoom() / rankUnitBytes(h))
 				r, ok := l.Reserve(memory.Prompted(2048+away), nil, 0, nil)
 				if got, want := l.Used(), int64(layers)*heads*4; !ok || got != want || l.HeldBy(&r) != want {
 					t.Errorf("%s, %d layers, rotation %t: %d units, by hand %d", sets, layers, rotation, got, want)

@@ -101,7 +101,7 @@ func TestHeadsEach(t *testing.T) {
 func TestStripedCargoByHand(t *testing.T) {
 	n := benchOf(t, "run.model=llama-2-7b", "comm.stripe=ranksets", "node.ranksets=8")
 	d := devicesOf(n)
-	perChannel := int64(32 / n.hw.ReplicaChannels())
+	perChannel := int64(32 / n.hw.Config.ReplicaChannels())
 	send := func(groups []GroupCost, from, tokens int) {
 		d.send(groups, promptOf, 0, 0, &policy.Leaving{Heads: 32, From: []int{from}, Tokens: []int{tokens}}, 0)
 	}
