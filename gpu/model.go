@@ -66,6 +66,7 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 		c.heads.Value, c.heads.Latent, c.prompts = l.rank, true, l.prompts(m.ElementBits)
 		c.qkv, c.attention = l.queries(), query*l.value
 	}
+	c.heads.kv, c.prompts.kv = c.heads.kvBytes(), c.prompts.kvBytes()
 	return c
 }
 

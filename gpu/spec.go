@@ -164,14 +164,15 @@ type Heads struct {
 	// KVBits is of an element of k and v as the cache holds them, 0 for ElementBits, and KVScaleBytes
 	// are those of one token's k, as many as of its v.
 	KVBits, KVScaleBytes int
-	KVFloat              bool // k and v of 8 bits are FP8
+	KVFloat              bool    // k and v of 8 bits are FP8
+	kv                   float64 // kvBytes, where it is known
 }
 
 // ends returns the elements of one token's q and output of a head.
-func (h Heads) ends() float64 { return float64(h.Dim + cmp.Or(h.Value, h.Dim)) }
+func (h *Heads) ends() float64 { return float64(h.Dim + cmp.Or(h.Value, h.Dim)) }
 
 // stored returns the elements of one token's k and v of a KV head in the cache.
-func (h Heads) stored() float64 {
+func (h *Heads) stored() float64 {
 	if h.Latent {
 		return float64(h.Dim)
 	}
@@ -179,10 +180,13 @@ func (h Heads) stored() float64 {
 }
 
 // pairFLOPs returns the operations of one query head on one token: its score, and its share of the output.
-func (h Heads) pairFLOPs() float64 { return 2 * h.ends() }
+func (h *Heads) pairFLOPs() float64 { return 2 * h.ends() }
 
 // kvBytes returns the bytes of k and v of one token and KV head in the cache.
-func (h Heads) kvBytes() float64 {
+func (h *Heads) kvBytes() float64 {
+	if h.kv > 0 {
+		return h.kv
+	}
 	scales := 2.0
 	if h.Latent {
 		scales = 1
@@ -191,12 +195,12 @@ func (h Heads) kvBytes() float64 {
 }
 
 // decodeBytes returns the bytes of queries and outputs of decoding requests, and those of the keys and values of tokens.
-func (h Heads) decodeBytes(requests, tokens float64) (q, kv float64) {
+func (h *Heads) decodeBytes(requests, tokens float64) (q, kv float64) {
 	q = float64(elementBytes(h.ends(), h.ElementBits) * requests * float64(h.Query))
 	return q, float64(h.kvBytes() * tokens * float64(h.KV))
 }
 
-func (h Heads) group() int { return max(1, h.Query/max(1, h.KV)) }
+func (h *Heads) group() int { return max(1, h.Query/max(1, h.KV)) }
 
 // MemoryDefaults is the share of the memory of a GPU that gives none.
 const MemoryDefaults = `
