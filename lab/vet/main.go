@@ -1,7 +1,11 @@
 package main
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/suite/vet"
@@ -14,7 +18,28 @@ import (
 	"github.com/l3sim/l3sim/lab/fused"
 )
 
-func main() { unitchecker.Main(analyzers()...) }
+// dependencies says that facts about dependencies of the module are worked out, too: which of their functions are deprecated or pure,
+// or print as Printf does. That takes as long as all else; 'go build -ldflags "-X main.dependencies=yes"' sets it.
+var dependencies string
+
+func main() {
+	if dependencies == "" && ofDependency(os.Args[len(os.Args)-1]) {
+		unitchecker.Main(fused.Analyzer) // which has no facts: types alone are written
+	}
+	unitchecker.Main(analyzers()...)
+}
+
+const module = "github.com/l3sim/l3sim"
+
+// ofDependency says that a unit is a package of another module, which is read for its types and facts alone.
+func ofDependency(unit string) bool {
+	if filepath.Ext(unit) != ".cfg" {
+		return false
+	}
+	text, err := os.ReadFile(unit)
+	var c unitchecker.Config
+	return err == nil && json.Unmarshal(text, &c) == nil && c.VetxOnly && !strings.HasPrefix(c.ImportPath, module)
+}
 
 // analyzers returns all analysers.
 func analyzers() []*analysis.Analyzer {
