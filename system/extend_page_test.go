@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // The programs of docs/reference/extend.md, by their headings.
@@ -34,6 +36,7 @@ func TestPageHasThePrograms(t *testing.T) {
 // TestProgramsOutside: the programs compile in a module of their own, where nothing internal can be imported, and print
 // what their examples say.
 func TestProgramsOutside(t *testing.T) {
+	deep.Only(t) // it compiles all packages that they use
 	root, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)

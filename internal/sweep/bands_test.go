@@ -13,6 +13,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/tables"
@@ -100,6 +101,9 @@ func TestSureness(t *testing.T) {
 		{"faster GPU, independent", "gpu-only", faster, Bands{Draws: 60, Seed: 1, Independent: true}, 0.5, 0.75, "tie"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.bands.Draws > 100 || c.system == "l3" && c.second != "" {
+				deep.Only(t)
+			}
 			text := strings.Replace(twice, "[set]", "[set]\nrun.system = \""+c.system+"\"", 1)
 			if c.second == "" { // the same keys, so that both draw alike
 				c.second = strings.Split(strings.Split(twice, "name = \"this\"\n")[1], "\n[[list]]")[0]
