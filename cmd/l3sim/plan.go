@@ -111,7 +111,7 @@ type planning struct {
 	cfg     *configs.Config
 	trace   *traces.Trace
 	contest *plan.Contest
-	unfit   error // why the model fits no layout of the node
+	unfit   error // why the model runs in no layout of the node
 	row     *plan.Row
 }
 
@@ -193,9 +193,10 @@ func (p *planner) searchAll(ctx context.Context) error {
 		return err
 	}
 	slices.SortStableFunc(p.work, func(x, y *planning) int { return cmp.Compare(y.contest.Rate(), x.contest.Rate()) })
-	if len(p.work) > 1 && !p.Quiet {
-		p.Note("so far, by few requests (an estimate of the highest rate; the table of costs follows):")
-		for _, c := range p.work {
+	held := slices.DeleteFunc(slices.Clone(p.work), func(c *planning) bool { return c.contest.Rate() == 0 })
+	if len(p.work) > 1 && len(held) > 0 && !p.Quiet {
+		p.Note("so far, by few requests (an estimate of the highest rate, where one holds any; the table of costs follows):")
+		for _, c := range held {
 			fmt.Fprintf(p.Stderr, "  %8.3g requests/s  %s\n", c.contest.Rate(), c.called)
 		}
 	}
@@ -245,7 +246,7 @@ func (p *planner) print(cmd *cobra.Command, ended error) error {
 	var runs []sweep.Run
 	for _, c := range p.work {
 		if c.unfit != nil {
-			p.unable(c, fmt.Sprintf("%s fits no layout of this node: %v", c.cfg.Model.Name, c.unfit))
+			p.unable(c, fmt.Sprintf("%s runs in no layout of this node: %v", c.cfg.Model.Name, c.unfit))
 		}
 		if c.row == nil {
 			continue
@@ -289,6 +290,8 @@ func (p *planner) print(cmd *cobra.Command, ended error) error {
 		p.Note("%d of %d combinations are done; the same command goes on from there", len(r.Rows), len(p.work))
 	case p.require && !r.Holds():
 		return errors.New("no row holds what is asked for (--require)")
+	case len(r.Rows) == 0:
+		return errors.New("no combination is a node that runs the model")
 	}
 	return ended
 }

@@ -69,8 +69,12 @@ func (p *planner) decide(ctx context.Context, c *planning) error {
 		}
 		return decided{row, row.Summary}, nil
 	})
-	if errors.As(err, new(*input.Error)) && c.contest.Rate() == 0 {
+	if bad := (*input.Error)(nil); errors.As(err, &bad) && c.contest.Rate() == 0 {
 		c.unfit = err
+		if bad.File == "--set" { // which is how the search chose the layout: nobody gave the flag
+			unnamed := *bad
+			unnamed.File, c.unfit = "", &unnamed
+		}
 		return nil
 	}
 	if err != nil {

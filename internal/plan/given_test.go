@@ -151,7 +151,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestFitsNowhere: where a model fits no layout of the GPUs, the error is that of the most GPUs a replica.
+// TestFitsNowhere: where a model runs in no layout of the GPUs, the error is that of the most GPUs a replica.
 func TestFitsNowhere(t *testing.T) {
 	for gpus, want := range map[string]string{"1": "model.tensor_parallel = 1 GPUs", "4": "model.tensor_parallel = 4 GPUs"} { // 131 GiB in 24 or 96
 		o := configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-70b", "gpu.preset=rtx-4090-vllm-0.19", "node.gpus=" + gpus, "slo.ttft=1s", "arrivals.kind=poisson"}}
