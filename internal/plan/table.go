@@ -97,29 +97,29 @@ func (r *Row) explain(slo *results.SLO) string {
 	if r.holds() {
 		return ""
 	}
-	text := "no rate meets the targets"
+	var text string
 	if a := r.Asked; a != nil {
 		asked := fmt.Sprintf("%.4g requests/s", a.RatePerS)
 		if a.Users > 0 {
 			asked = fmt.Sprintf("%d users", a.Users)
 		}
-		text = fmt.Sprintf("fails %s: %s (attainment %.1f%%)", asked, why(a.Fails), 100*a.Attainment)
+		text = fmt.Sprintf("fails %s: %s (attainment %.1f%%)", asked, why(a.Fails), 100*a.Attainment) + "; "
 	}
 	switch {
 	case r.Highest > 0 && r.Asked != nil:
-		text += fmt.Sprintf("; holds %.4g, so that %d such nodes hold it together", r.Highest, r.Asked.Nodes)
+		text += fmt.Sprintf("holds %.4g, so that %d such nodes hold it together", r.Highest, r.Asked.Nodes)
 	case r.Alone:
-		text += fmt.Sprintf("; nor does any rate: %s, even where no request waits for another. Alone on the node, TTFT is up to %s and TBT up to %s", why(r.Limit), results.TimeText(r.TTFT.Max), results.TimeText(r.TBT.Max))
+		text += fmt.Sprintf("no rate meets the targets: %s, even where no request waits for another. Alone on the node, TTFT is up to %s and TBT up to %s", why(r.Limit), results.TimeText(r.TTFT.Max), results.TimeText(r.TBT.Max))
 	default:
-		text += fmt.Sprintf("; nor does any rate: at the lowest that was tried, %s. There TTFT p99 is %s and TBT p99 %s", why(r.Limit), results.TimeText(r.TTFT.P99), results.TimeText(r.TBT.P99))
+		text += fmt.Sprintf("no rate meets the targets: at the lowest that was tried, %s. There TTFT p99 is %s and TBT p99 %s", why(r.Limit), results.TimeText(r.TTFT.P99), results.TimeText(r.TBT.P99))
 	}
 	if missed := float64(slo.TBT); r.Highest == 0 && missed > 0 && r.TBT.P50 > missed {
 		text += fmt.Sprintf("; the target of TBT, %s, is below the %s between tokens of an empty node", results.TimeText(missed), results.TimeText(r.TBT.P50))
 	}
 	if len(r.Binds) > 0 {
-		return text + "; twice of each alone would help: " + Text(r.Binds) + "\n"
+		return text + "; doubled alone, these would help: " + Text(r.Binds) + "\n"
 	}
-	return text + "; twice of no resource alone would help\n"
+	return text + "; no resource would help if doubled alone\n"
 }
 
 // chartWidth and chartHeight are the characters of a chart.
