@@ -28,6 +28,19 @@ func commands() (all []*cobra.Command) {
 	return all
 }
 
+// TestPlanLists: the help of plan says of each flag that takes several values that it does.
+func TestPlanLists(t *testing.T) {
+	plan, _, err := program.Root(&cli.App{}).Find([]string{"plan"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"system", "model", "gpu", "policy", "tp", "gpus", "ranksets", "memory", "prices"} {
+		if f := plan.Flags().Lookup(name); !strings.HasSuffix(f.Usage, ", or several (a,b) to compare") {
+			t.Errorf("--%s: %s", name, f.Usage)
+		}
+	}
+}
+
 // TestHelpFits: every command's help fits 80 columns, says what each flag takes, and keeps every
 // word of its texts; commands of its examples that go on below end with a backslash.
 func TestHelpFits(t *testing.T) {

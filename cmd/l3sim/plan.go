@@ -73,6 +73,9 @@ command goes on after an interruption. docs/serve.md says more.`,
   l3sim plan --model llama-3-8b --trace requests.csv --slo tbt.p99.tokens=50ms --rate 8 --gpus 1,2,4,8 --system gpu-only --min-gpus`,
 	}
 	flags := p.register(cmd)
+	for _, name := range []string{"tp", "gpus", "ranksets", "memory", "prices"} { // of which other commands take one
+		flags.Lookup(name).Usage += ", or several (a,b) to compare"
+	}
 	flags.StringVar(&p.out, "out", "", "also write the rows into `folder`")
 	flags.StringVar(&p.by, "by", plan.Columns[0], "`column` that ranks the rows: "+strings.Join(plan.Columns, ", "))
 	flags.BoolVar(&p.fewest, "min-gpus", false, "of each, only the fewest GPUs that hold --rate")
