@@ -193,7 +193,11 @@ func (f *ConfigFlags) Given(cmd *cobra.Command) (configs.Options, error) {
 			return o, &input.Error{Key: "--requests", Value: flag.Value.String(), Expected: "at least 1"}
 		}
 		if rate, err := strconv.ParseFloat(flag.Value.String(), 64); k.key == "arrivals.rate_per_s" && err == nil && rate == 0 {
-			return o, &input.Error{Key: "--rate", Value: flag.Value.String(), Expected: "more than 0; without --rate requests come at the times of the trace, or all at once"}
+			without := "requests come at the times of the trace, or all at once"
+			if cmd.Flags().Lookup("users") != nil {
+				without = "the highest rate is searched"
+			}
+			return o, &input.Error{Key: "--rate", Value: flag.Value.String(), Expected: "more than 0; without --rate " + without}
 		}
 		if k.key == "isl" || k.key == "osl" {
 			continue // meanFlags has both
