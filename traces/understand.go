@@ -162,7 +162,11 @@ func (c *collector) fitClock(t *table, s *sample, named bool) {
 		t.clock = clocks[unit]
 		return
 	}
-	if t.fixed && t.name != milliseconds.name || named {
+	if named {
+		c.noteNamed(t, numbers)
+		return
+	}
+	if t.fixed && t.name != milliseconds.name {
 		return
 	}
 	rank, _ := timeName(stemOrWhole(t.arrival))
@@ -185,6 +189,13 @@ func (c *collector) fitClock(t *table, s *sample, named bool) {
 		sure = fmt.Sprintf(", so that the first %d come at %.3g a second", len(numbers), r*math.Pow(1000, float64(slices.Index(unitNames, guess))))
 	}
 	c.note("arrivals in %s are read as %s, a guess by their size%s; --columns unit=%s reads %s", t.arrival, t.name, sure, other, clocks[other].name)
+}
+
+// noteNamed says that the times of a column that the user named are read as seconds, where their size speaks for another unit.
+func (c *collector) noteNamed(t *table, numbers []float64) {
+	if guess := guessUnit(numbers, false); t.name == seconds.name && guess != "s" {
+		c.note("arrivals in %s are read as seconds, since --columns gives no unit; by their size they are rather %s, which --columns unit=%s reads", t.arrival, clocks[guess].name, guess)
+	}
 }
 
 // epochUnit returns the unit of times that count from 1970, of the years 2001 to 5138; "" for others.

@@ -72,6 +72,9 @@ func TestUnderstand(t *testing.T) {
 		{"id,tick,isl,osl\n1,0.5,3,1\n2,0.75,4,1\n", "", "csv; 3@0 4@0;  ", "so all requests come at once; tick may: --columns arrival=tick,input=isl,output=osl,unit=s"},
 		{"day,n,isl,osl\n2026-01-02 03:04:05,9,3,1\n2026-01-02 03:04:06,11,4,1\n", "", "csv; 3@0 4@0;  ", "day, n may: --columns arrival=day,input=isl,output=osl"},
 		{"id,tick,isl,osl\n1,0.5,3,1\n2,0.75,4,1\n", "arrival=tick", "csv; 3@0 4@0.25; tick seconds", ""},
+		{two("tick", "0", "250"), "arrival=tick", "l3sim; 3@0 4@250; tick seconds", "by their size they are rather milliseconds, which --columns unit=ms reads"},
+		{two("tick", "0", "250"), "arrival=tick,unit=s", "l3sim; 3@0 4@250; tick seconds", ""},
+		{two("tick_ms", "0", "250"), "arrival=tick_ms", "l3sim; 3@0 4@0.25; tick_ms milliseconds", ""},
 		{",timestamp,prompt_len,output_len\n0,0.0,100.0,20.0\n1,1.5,200.0,30.0\n", "", "csv; 100@0 200@1.5; timestamp seconds?", "guess"}, // pandas' index
 		{"prompt,created_at,isl,osl\n" + strings.Repeat("x", 2<<20) + ",5,3,1\ny,7,4,1\n", "", "csv; 3@0 4@2; created_at seconds?", "a guess, as the first rows have none"},
 		{"prompt,created_at,isl,osl\n" + strings.Repeat("x", 50_000) + ",5,3,1\ny,7,4,1\n", "", "csv; 3@0 4@2; created_at seconds?", "a guess by their size"},
