@@ -218,6 +218,11 @@ func TestTable(t *testing.T) {
 		t.Errorf("%q\nwant\n%q", got, want)
 	}
 	r = described()
+	r.Rows[1].Highest, r.Rows[1].Met, r.Rows[1].RatePerS = 0, false, 0
+	if got, want := table(t, r)[5], "2 l3 h200 8 4 0 ✗ 99.12% 6.8 - - 1234 45.7 TTFT ranksets +100% or more, link +25%"; got != want {
+		t.Errorf("%q, want %q: what holds nothing costs nothing known", got, want)
+	}
+	r = described()
 	for i, users := range []int{40, 40} {
 		r.Rows[i].Users = users
 	}

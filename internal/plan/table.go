@@ -34,11 +34,15 @@ func (r *Report) table() *tables.Table {
 		if len(x.Limit) > 0 {
 			limit = x.Limit[0].Name
 		}
+		cost, band := "-", "-" // a node that holds nothing has no cost: that of its lowest rate says how long was searched
+		if x.Highest > 0 || x.holds() {
+			cost, band = fmt.Sprintf("%.2f", x.USD), fmt.Sprintf("%.2f-%.2f", x.USDLow, x.USDHigh)
+		}
 		t.Add(
 			i+1, x.Called[0]+x.beyond().Sign(), x.Called[1], x.Called[2], x.Called[3],
 			x.GPUs, x.TensorParallel, x.Ranksets, fmt.Sprintf("%.0f", x.MemoryGiB), x.Prices, x.Users,
 			x.rate(), fmt.Sprintf("%.2f%%", 100*x.Attainment),
-			fmt.Sprintf("%.1f", x.Watts/1e3), fmt.Sprintf("%.2f", x.USD), fmt.Sprintf("%.2f-%.2f", x.USDLow, x.USDHigh),
+			fmt.Sprintf("%.1f", x.Watts/1e3), cost, band,
 			fmt.Sprintf("%.0f", x.TTFT.P99), fmt.Sprintf("%.1f", x.TBT.P99), limit, x.binding(),
 		)
 	}
