@@ -300,3 +300,27 @@ func TestShortRuns(t *testing.T) {
 		}
 	}
 }
+
+// TestBurst: where more users fail than requests are left out at the start of a run, the report says that their burst is measured, and how
+// many requests leave it out.
+func TestBurst(t *testing.T) {
+	for _, c := range []struct {
+		n, users, asked int
+		want            string
+	}{
+		{300, 30, 0, ""}, {2500, 45, 200, ""}, {300, 0, 0, ""},
+		{300, 33, 0, "30 of 33 of these out of what is measured: --requests 330 tells, and the number of users may be higher"},
+		{300, 33, 200, "30 of 33 of these out of what is measured: --requests 2000 tells, and the number of users may be higher"},
+	} {
+		r := &Row{next: &Load{System: "l3", RatePerS: 4, Users: c.users}}
+		if c.asked > 0 {
+			r.Asked = &Asked{Users: c.asked}
+		}
+		if got := r.burst(c.n); (got == "") != (c.want == "") || !strings.HasSuffix(got, c.want) {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+	if got := (&Row{}).burst(300); got != "" {
+		t.Errorf("of no higher rate: %q", got)
+	}
+}

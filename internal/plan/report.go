@@ -97,7 +97,7 @@ func (r *Row) describe(j *Judge) {
 	r.BeyondBoards, r.BeyondSlot = system.BeyondBoards(c), r.Summary.Limits().Slot
 	r.MemoryGiB, r.Configured, r.Prices = float64(power.Memory(c))/(1<<30), c.Node.MemoryCapacity, c.Prices.Name
 	r.Notes = system.Notes(c)
-	for _, text := range []string{system.ContextNote(c, j.trace), r.short(len(j.trace.Requests), c.SLO.Attainment)} {
+	for _, text := range []string{system.ContextNote(c, j.trace), r.short(len(j.trace.Requests), c.SLO.Attainment), r.burst(len(j.trace.Requests))} {
 		if text != "" {
 			r.Notes = append(r.Notes, text)
 		}
@@ -189,6 +189,21 @@ func (r *Row) short(n int, share float64) string {
 	return fmt.Sprintf("%s: the next rate, %.4g requests/s, attains the targets and fails only as the number of requests in the system grew. "+
 		"Requests stay up to %.0f s, so that a run this short may only show the node filling: --requests %d tells, and the rate may be higher",
 		r.next.System, r.next.RatePerS, r.next.E2E.P99/1e3, roundUp(needed))
+}
+
+// burst says that of the requests that all users send at the start some were measured in runs of n requests, "" where none was. Without the
+// pauses that answers bring later they wait longer for one another.
+func (r *Row) burst(n int) string {
+	from, _ := measured(n)
+	if r.next == nil || r.next.Users <= from {
+		return ""
+	}
+	users := r.next.Users
+	if r.Asked != nil {
+		users = max(users, r.Asked.Users)
+	}
+	return fmt.Sprintf("%s: all users send their first request at once, and a run this short leaves only %d of %d of these out of what is measured: --requests %d tells, and the number of users may be higher",
+		r.next.System, from, r.next.Users, roundUp(10*users))
 }
 
 // roundUp rounds a number of requests up to two digits.
