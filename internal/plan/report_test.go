@@ -83,3 +83,62 @@ func TestInfeasible(t *testing.T) {
 		}
 	}
 }
+
+// TestDescribe: a row says how its node is laid out and what it has. Flags of vLLM are of a GPU server alone. What keeps nothing in
+// DIMMs pays for fewer of them than its configuration has.
+func TestDescribe(t *testing.T) {
+	for _, x := range []struct {
+		sets                      []string
+		parallel, replicas, ranks int
+		memory, dimms             float64 // GiB, as configured and of all DIMMs
+		vllm                      string
+	}{
+		{[]string{"run.system=gpu-only", "node.gpus=4", "model.tensor_parallel=2", "node.memory_capacity=512GiB", "batching.max_num_seqs=64", "batching.max_num_batched_tokens=1024", "gpu_only.policy=chunked-prefill"},
+			2, 2, 4, 512, 256, "--tensor-parallel-size 2 --max-num-batched-tokens 1024 --max-num-seqs 64 --kv-cache-dtype auto --data-parallel-size 2"},
+		{[]string{"run.system=l3", "node.gpus=4", "model.tensor_parallel=4", "node.ranksets=2"}, 4, 1, 2, 2048, 2048, ""},
+		{[]string{"run.system=hbm-pim", "node.gpus=4", "model.tensor_parallel=1"}, 1, 4, 4, 2048, 256, ""},
+	} {
+		cfg, err := kinds.Loader().Load(configs.Options{Sets: append([]string{"run.model=llama-3-8b"}, x.sets...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := &Row{Load: Load{Summary: &results.Summary{}}}
+		row.describe(&Judge{cfg: cfg, trace: &traces.Trace{Requests: make([]traces.Request, 10)}})
+		if row.TensorParallel != x.parallel || row.Replicas != x.replicas || row.Ranksets != x.ranks || float64(row.Configured) != x.memory*(1<<30) || row.MemoryGiB != x.dimms || row.Prices != cfg.Prices.Name || row.VLLM != x.vllm || row.Config != cfg {
+			t.Errorf("%v: tensor parallelism %d, %d replicas, %d ranksets, %v of %v GiB, prices %s, %q", x.sets, row.TensorParallel, row.Replicas, row.Ranksets, row.MemoryGiB, float64(row.Configured)/(1<<30), row.Prices, row.VLLM)
+		}
+	}
+}
+
+// TestReportHolds: a report holds what is asked for where one of its rows does, whatever the others do.
+func TestReportHolds(t *testing.T) {
+	holds, any := &Row{Load: Load{Met: true}, Asked: &Asked{Met: true}}, &Row{Load: Load{Met: true}}
+	less, none := &Row{Load: Load{Met: true}, Asked: &Asked{}}, &Row{}
+	for _, x := range []struct {
+		rows []*Row
+		want bool
+	}{
+		{nil, false}, {[]*Row{holds}, true}, {[]*Row{any}, true}, {[]*Row{less}, false}, {[]*Row{none}, false},
+		{[]*Row{less, holds, none}, true}, {[]*Row{holds, less}, true}, {[]*Row{none, any}, true}, {[]*Row{less, none}, false},
+	} {
+		if got := (&Report{Rows: x.rows}).Holds(); got != x.want {
+			t.Errorf("%d rows: %v, want %v", len(x.rows), got, x.want)
+		}
+	}
+}
+
+// TestCommands: each row has its command, behind its number. Flags of vLLM follow where it has any and holds some rate; without a command there is
+// nothing to follow.
+func TestCommands(t *testing.T) {
+	row := func(command, flags string, highest float64) *Row {
+		return &Row{Load: Load{System: "gpu-only", Met: highest > 0}, Called: []string{"gpu-only", "", "", ""}, Command: command, VLLM: flags, Highest: highest}
+	}
+	r := &Report{Rows: []*Row{row("one", "--a 1", 2), row("two", "--b 2", 0), row("", "--c 3", 2), row("four", "", 2)}}
+	var b strings.Builder
+	if err := r.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	if _, got, _ := strings.Cut(b.String(), "\n1: "); got != "one\n   vllm serve ... --a 1\n2: two\n4: four\n" {
+		t.Errorf("%q of\n%s", got, b.String())
+	}
+}
