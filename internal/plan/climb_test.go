@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -180,6 +181,22 @@ func TestOnePattern(t *testing.T) {
 				t.Fatalf("%s: request %d comes at %v, and at %v at twice the rate", kind, i, slow.Requests[i].Arrival, fast.Requests[i].Arrival)
 			}
 		}
+	}
+}
+
+// TestSeeds: the pattern in which requests come is drawn by the seed of the configuration: the same at every call, another with another seed.
+func TestSeeds(t *testing.T) {
+	arrivals := func(seed int) []traces.Request {
+		cfg, trace, _, _ := single(t, 100, "arrivals.kind=poisson", fmt.Sprint("run.seed=", seed))
+		at, all, err := (&Judge{cfg: cfg, trace: trace}).arrive(3)
+		if err != nil || at.Arrivals.RatePerS != 3 || cfg.Arrivals.RatePerS == 3 {
+			t.Fatalf("at %v, the judge's own %v, %v", at.Arrivals.RatePerS, cfg.Arrivals.RatePerS, err)
+		}
+		return all.Requests
+	}
+	one := arrivals(1)
+	if !reflect.DeepEqual(one, arrivals(1)) || reflect.DeepEqual(one, arrivals(2)) || reflect.DeepEqual(one, arrivals(0)) {
+		t.Error("the seed does not decide when requests come")
 	}
 }
 
