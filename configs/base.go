@@ -36,7 +36,7 @@ var served = []string{"gpu.memory_share", "model.expert_tile_hidden", "model.exp
 // bases are the sections that may start from a preset or a file.
 var bases = []base{
 	{"run.model", "model", Model, "", []string{
-		"model.context", "model.experts", "model.active_experts", "model.expert_skew", "model.shared_ffn_hidden", "model.dense_layers", "model.dense_ffn_hidden", "model.latent_dim", "model.query_rank", "model.nope_dim", "model.value_dim", "model.kv_format", "model.kv_bits", "model.kv_scales", "model.weight_bits", "model.expert_bits", "model.expert_tile_hidden", "model.expert_tile_ffn", "model.expert_scale_copies", "model.attention_bits", "model.kept_attention", "model.kept_network", "model.weight_block", "model.activation_bits", "model.window", "model.full_every"}},
+		"model.context", "model.experts", "model.active_experts", "model.expert_skew", "model.shared_ffn_hidden", "model.dense_layers", "model.dense_ffn_hidden", "model.latent_dim", "model.query_rank", "model.nope_dim", "model.value_dim", "model.kv_format", "model.kv_bits", "model.kv_scales", "model.weight_bits", "model.expert_bits", "model.expert_tile_hidden", "model.expert_tile_ffn", "model.expert_scale_copies", "model.attention_bits", "model.kept_attention", "model.kept_network", "model.weight_block", "model.activation_bits", "model.window", "model.full_every", "model.window_pattern"}},
 	{"gpu.preset", "gpu", GPUs, "pcie", []string{"gpu.fit", "gpu.pytorch.", "gpu.narrow_kv.", "gpu.extend_attention.", "gpu.price", "gpu.memory_share",
 		"gpu.scale.products", "gpu.scale.prefill_attention", "gpu.scale.decode_attention", "gpu.scale.all_reduce", "gpu.scale.small_kernels",
 		"pcie.wake", "pcie.join", "pcie.join_all_reduce", "pcie.kernel_share"}},

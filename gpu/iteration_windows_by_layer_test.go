@@ -26,6 +26,9 @@ func TestIterationWithWindows(t *testing.T) {
 				t.Errorf("full_every = %d: %v takes %v s, want %v", every, Group(g), got[g].Seconds, want)
 			}
 		}
+		if pattern := "LGLGLGLG"[:every]; every > 1 && parts(llm.Windows{Window: 512, WindowPattern: pattern}, long) != parts(llm.Windows{Window: 512, FullEvery: 2}, long) {
+			t.Errorf("%s: other times than of every second layer", pattern)
+		}
 		if parts(llm.Windows{Window: 9000, FullEvery: every}, long).Total().Seconds != all.Total().Seconds {
 			t.Errorf("full_every = %d: a window of the whole context changes the time", every)
 		}

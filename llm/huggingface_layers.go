@@ -2,33 +2,22 @@ package llm
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
 // windows reads which layers have a window. One as long as the positions is none: Phi-3's of 128 Ki tokens.
 func (r *reader) windows(m *Model, fullEvery int) {
 	const window = "sliding_window"
-	qwen := strings.HasPrefix(r.kind, "qwen")
-	if r.keys[window] == nil || !r.flag("use_sliding_window", !qwen) {
+	if r.keys[window] == nil || !r.flag("use_sliding_window", !strings.HasPrefix(r.kind, "qwen")) {
 		return
 	}
 	w := Windows{Window: r.wholeOr(window, 0), FullEvery: fullEvery}
-	types, listed := r.keys["layer_types"].([]any)
-	for _, key := range []string{"sliding_window_pattern", "_sliding_window_pattern"} {
-		if letters, _ := r.keys[key].(string); len(letters) > 1 && strings.Trim(letters[:len(letters)-1], "L") == "" && strings.HasSuffix(letters, "G") {
-			w.FullEvery = len(letters) // LLLG, of local and global layers
-		} else if !listed {
+	if order := r.order(m.Layers); order != "" {
+		w.setOrder(order)
+	} else {
+		for _, key := range []string{"sliding_window_pattern", "_sliding_window_pattern"} {
 			w.FullEvery = r.wholeOr(key, w.FullEvery)
 		}
-	}
-	if first, given := r.keys["max_window_layers"].(float64); qwen && !listed && given && int(first) >= m.Layers {
-		return
-	} else if qwen && !listed && given && first > 0 {
-		r.fail("max_window_layers", fmt.Sprintf("0, or num_hidden_layers = %d: windows from a layer on are not modelled", m.Layers))
-	}
-	if listed {
-		w.FullEvery = r.period(types, m.Layers)
 	}
 	if w.FullEvery == 1 || w.Window >= r.wholeOr("max_position_embeddings", w.Window+1) {
 		return
@@ -36,22 +25,62 @@ func (r *reader) windows(m *Model, fullEvery int) {
 	m.Windows = w
 }
 
-// period returns the layers of a group whose last one has no window: 0 where every layer has one, 1 where none has.
-func (r *reader) period(types []any, layers int) int {
-	const key, full = "layer_types", "full_attention"
-	for _, t := range types {
-		if t != full && t != "sliding_attention" {
-			r.fail(key, fmt.Sprintf("%q or \"sliding_attention\" for each layer, not %s", full, written(t)))
+// order returns a letter for each layer, as Windows.WindowPattern has them, or "" where a file does not list them.
+func (r *reader) order(layers int) string {
+	if types, ok := r.keys["layer_types"].([]any); ok {
+		return r.listed("layer_types", types, layers, "full_attention", "sliding_attention")
+	}
+	if kinds, ok := r.keys["hybrid_layer_pattern"].([]any); ok { // MiMo-V2's
+		return r.listed("hybrid_layer_pattern", kinds, layers, 0.0, 1.0)
+	}
+	for _, key := range []string{"sliding_window_pattern", "_sliding_window_pattern"} { // EXAONE 4's: LLLG
+		if letters, _ := r.keys[key].(string); letters != "" && strings.Trim(letters, "GL") == "" {
+			return strings.Repeat(letters, layers/len(letters)+1)[:layers]
 		}
 	}
-	if len(types) != layers {
-		r.fail(key, fmt.Sprintf("num_hidden_layers = %d entries, not %d", layers, len(types)))
+	if first, given := r.keys["max_window_layers"]; given && first != nil && strings.HasPrefix(r.kind, "qwen") { // windows from this layer on
+		n := min(r.count("max_window_layers", 0), layers)
+		return strings.Repeat("G", n) + strings.Repeat("L", layers-n)
 	}
-	every := slices.Index(types, any(full)) + 1
-	for i, t := range types {
-		if every > 0 && (t == full) != ((i+1)%every == 0) {
-			r.fail(key, fmt.Sprintf("%q for each n-th layer alone: layer %d breaks the order of the first %d", full, i, every))
+	return ""
+}
+
+// listed is order of a list that has the value full or windowed for each layer.
+func (r *reader) listed(key string, list []any, layers int, full, windowed any) string {
+	for _, v := range list {
+		if v != full && v != windowed {
+			r.fail(key, fmt.Sprintf("%s or %s for each layer, not %s", written(full), written(windowed), written(v)))
 		}
 	}
-	return every
+	if len(list) != layers {
+		r.fail(key, fmt.Sprintf("%s = %d entries, not %d", r.family.layers, layers, len(list)))
+	}
+	var order strings.Builder
+	for _, v := range list {
+		order.WriteByte(map[bool]byte{true: 'G', false: 'L'}[v == full])
+	}
+	return order.String()
+}
+
+// setOrder sets which layers have the window: by groups of which the last one has none, or else by the shortest pattern that gives the
+// order.
+func (w *Windows) setOrder(order string) {
+	border := make([]int, len(order)) // of each beginning: how long the longest part is with which it begins and ends (Knuth, Morris and Pratt)
+	for i, k := 1, 0; i < len(order); i++ {
+		for k > 0 && order[i] != order[k] {
+			k = border[k-1]
+		}
+		if order[i] == order[k] {
+			k++
+		}
+		border[i] = k
+	}
+	w.FullEvery, w.WindowPattern = strings.Index(order, "G")+1, order[:len(order)-border[len(order)-1]]
+	for layer := range len(order) {
+		if alike := w.FullEvery > 0 && (layer+1)%w.FullEvery == 0; alike != (order[layer] == 'G') {
+			w.FullEvery = 0
+			return
+		}
+	}
+	w.WindowPattern = ""
 }

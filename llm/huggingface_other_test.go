@@ -31,14 +31,14 @@ func TestAsLlama(t *testing.T) {
 			"num_local_experts": 256, "num_experts_per_tok": 8, "shared_intermediate_size": 0, "attn_type_list": [1, 1]}`, 228.689, Windows{}, ""},
 		// StarCoder2-7B: 7.17, of networks of two matrices.
 		{`{"model_type": "starcoder2", "hidden_size": 4608, "intermediate_size": 18432, "num_hidden_layers": 32, "num_attention_heads": 36, "num_key_value_heads": 4, "vocab_size": 49152,
-			"sliding_window": 4096, "max_position_embeddings": 16384}`, 7.173, Windows{4096, 0}, "two matrices in a feed-forward network; 32 of 32 layers are read with a window of 4096 tokens"},
+			"sliding_window": 4096, "max_position_embeddings": 16384}`, 7.173, Windows{Window: 4096}, "two matrices in a feed-forward network; 32 of 32 layers are read with a window of 4096 tokens"},
 		// OLMoE-1B-7B: 6.92, whose experts have intermediate_size.
 		{`{"model_type": "olmoe", "hidden_size": 2048, "intermediate_size": 1024, "num_hidden_layers": 16, "num_attention_heads": 16, "num_key_value_heads": 16, "vocab_size": 50304, "num_experts": 64, "num_experts_per_tok": 8}`,
 			6.919, Windows{}, "a mixture of experts with three"},
 		// Command R7B: 8.03, windows in three of four layers.
 		{`{"model_type": "cohere2", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 256000,
-			"sliding_window": 4096, "sliding_window_pattern": 4, "max_position_embeddings": 132096}`, 8.028, Windows{4096, 4}, "a dense model"},
-		{dense("exaone4", `, "sliding_window": 4096, "sliding_window_pattern": "LLLG"`), 8.373, Windows{4096, 4}, "a dense model"},
+			"sliding_window": 4096, "sliding_window_pattern": 4, "max_position_embeddings": 132096}`, 8.028, Windows{Window: 4096, FullEvery: 4}, "a dense model"},
+		{dense("exaone4", `, "sliding_window": 4096, "sliding_window_pattern": "LLLG"`), 8.373, Windows{Window: 4096, FullEvery: 4}, "a dense model"},
 		{dense("nemotron", `, "hidden_act": "relu2"`), 6.276, Windows{}, "two matrices"},
 		{dense("", ""), 8.373, Windows{}, "a file without model_type is not known and read as llama"},
 		// Qwen3-VL-30B-A3B: the 30.53 of Qwen3-30B-A3B.

@@ -70,7 +70,7 @@ func (m *Model) Check(c *input.Check) {
 	m.checkExperts(c)
 	m.Beside.check(c, m)
 	m.Widths.check(c, m.ElementBits)
-	m.Windows.check(c)
+	m.Windows.check(c, m.Layers)
 	m.Latent.check(c, m)
 	c.That(m.Window == 0 || m.KVScales != ChannelScales, "kv_scales", m.KVScales, "\"token\" or \"tensor\" with %s = %d: what keeps a window has no groups of tokens", input.Key("model.window"), m.Window)
 	if !c.OK() {

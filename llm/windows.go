@@ -1,6 +1,8 @@
 package llm
 
 import (
+	"strings"
+
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
 )
@@ -13,16 +15,27 @@ type Windows struct {
 	// FullEvery is the layers of a group whose last one attends to the whole context and whose others have the window: 2 in
 	// Gemma 2 and gpt-oss, 6 in Gemma 3; 0: every layer has the window.
 	FullEvery int `toml:"full_every"`
+	// WindowPattern says which layers have the window, in any order: a letter for each layer of a group, G (global) for one that attends to the whole context, L
+	// (local) for one with the window; groups follow each other until the layers end. "GLLL" in Step 3.7. "": full_every says it.
+	WindowPattern string `toml:"window_pattern"`
 }
 
-func (w *Windows) check(c *input.Check) {
+func (w *Windows) check(c *input.Check, layers int) {
 	input.Within(c, "window", w.Window, 0, 1<<24)
 	input.Within(c, "full_every", w.FullEvery, 0, 1<<24)
 	c.That(w.FullEvery != 1 || w.Window == 0, "full_every", w.FullEvery, "0, or at least 2 with %s = %d: with 1 no layer has the window", input.Key("model.window"), w.Window)
+	if p := w.WindowPattern; p != "" {
+		c.That(strings.Trim(p, "GL") == "" && strings.Contains(p, "L"), "window_pattern", p, `the letters L, for a layer with a window, and G, for one without, such as "GLLL"; L at least once`)
+		c.That(len(p) <= layers, "window_pattern", p, "at most a letter for each of %s = %d, not %d", input.Key("layers"), layers, len(p))
+		c.That(w.FullEvery == 0, "window_pattern", p, "\"\" with %s = %d: either says which layers have the window", input.Key("model.full_every"), w.FullEvery)
+	}
 }
 
 // Windowed says that a layer, from 0 on, attends to the window alone.
 func (w *Windows) Windowed(layer int) bool {
+	if p := w.WindowPattern; p != "" {
+		return w.Window > 0 && p[layer%len(p)] == 'L'
+	}
 	return w.Window > 0 && (w.FullEvery == 0 || (layer+1)%w.FullEvery != 0)
 }
 

@@ -29,7 +29,7 @@ func windowedRun(t *testing.T, system string, sets ...string) (*Node, *Result) {
 func TestWideWindows(t *testing.T) {
 	for _, system := range []string{"gpu-only", "hbm-pim", "l3"} {
 		_, dense := windowedRun(t, system, "scheduler.chunking=false")
-		for _, every := range []string{"model.full_every=0", "model.full_every=3"} {
+		for _, every := range []string{"model.full_every=0", "model.full_every=3", "model.window_pattern=GLLG"} {
 			_, wide := windowedRun(t, system, "scheduler.chunking=false", "model.window=5100", every)
 			for i := range dense.Requests {
 				if a, b := &dense.Requests[i], &wide.Requests[i]; !reflect.DeepEqual(a, b) {
@@ -83,11 +83,32 @@ func TestWindowsByLayer(t *testing.T) {
 	}
 }
 
+// TestFirstLayersWhole: which layers of a run attend to the contexts, where the first one of a group does and 12 layers are no whole groups;
+// on l3 with ranksets that do not divide the groups.
+func TestFirstLayersWhole(t *testing.T) {
+	for _, system := range []string{"gpu-only", "hbm-pim", "l3"} {
+		n, r := windowedRun(t, system, "model.window=256", "model.window_pattern=GLLLG")
+		s, err := r.Summary(n.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := s.Attention
+		for layer, tokens := range a.ByLayer {
+			if whole := layer%5 == 0 || layer%5 == 4; (tokens == a.ByLayer[0]) != whole || whole != (tokens > 256) {
+				t.Errorf("%s: layer %d attends to %v tokens, the first one to %v", system, layer, tokens, a.ByLayer[0])
+			}
+		}
+	}
+}
+
 // TestLayerWindowNodes runs random small nodes with windows in some layers under all checks and layer by layer.
 func TestLayerWindowNodes(t *testing.T) {
 	fewCases(t, func(t *rapid.T) {
 		cfg, trace := drawNode(t)
 		cfg.Model.Windows = llm.Windows{Window: rapid.IntRange(1, 400).Draw(t, "window"), FullEvery: rapid.SampledFrom([]int{0, 2, 3, 6}).Draw(t, "full every")}
+		if rapid.Bool().Draw(t, "pattern") {
+			cfg.Model.FullEvery, cfg.Model.WindowPattern = 0, rapid.StringMatching(fmt.Sprintf("[GL]{0,%d}L", min(cfg.Model.Layers, 7)-1)).Draw(t, "order")
+		}
 		n := mustNode(t, cfg)
 		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
 		checkTokens(t, r)
@@ -106,6 +127,8 @@ func TestLayerWindowErrors(t *testing.T) {
 		`cache.prefix = true: expected false with model.window = 9: another prompt may need what has left the window`:                       {"cache.prefix=true"},
 		`comm.stripe = "ranksets": expected "none" with model.window = 9`:                                                                   {"comm.stripe=ranksets"},
 		`model.full_every = 1: expected 0, or at least 2 with model.window = 9: with 1 no layer has the window`:                             {"model.full_every=1"},
+		`model.window_pattern = "GLX": expected the letters L, for a layer with a window, and G`:                                            {"model.window_pattern=GLX"},
+		`model.window_pattern = "GL": expected "" with model.full_every = 3: either says which layers have the window`:                      {"model.window_pattern=GL", "model.full_every=3"},
 		`model.kv_scales = "channel": expected "token" or "tensor" with model.window = 9`:                                                   {"model.kv_scales=channel", "model.kv_bits=4"},
 		`model.expert_bits = 5: expected 16, 8 or 4, or 0 for weight_bits`:                                                                  {"model.expert_bits=5"},
 	} {

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/l3sim/l3sim/attention/policy"
@@ -10,7 +11,13 @@ import (
 // TestDenseByLayer: where a model's layers have windows, the tokens that dense attention counts in a layer are those that its
 // values select there, and what it holds is no more than the window.
 func TestDenseByLayer(t *testing.T) {
-	shape := policy.Shape{Layers: 7, QueryHeads: 4, KVHeads: 2, Dim: 8, ElementBits: 16, Windows: llm.Windows{Window: 5, FullEvery: 3}}
+	denseByLayer(t, llm.Windows{Window: 5, FullEvery: 3}, 2, 5)
+	denseByLayer(t, llm.Windows{Window: 5, WindowPattern: "GLLG"}, 0, 3, 4)
+}
+
+// denseByLayer checks seven layers of which those of whole attend to everything.
+func denseByLayer(t *testing.T, windows llm.Windows, whole ...int) {
+	shape := policy.Shape{Layers: 7, QueryHeads: 4, KVHeads: 2, Dim: 8, ElementBits: 16, Windows: windows}
 	spec := New("dense")
 	costs := spec.Costs(shape)
 	if err := policy.Verify("dense", costs, shape); err != nil {
@@ -24,7 +31,7 @@ func TestDenseByLayer(t *testing.T) {
 	for run, layers := range costs.Runs() {
 		for range layers {
 			want := 5
-			if layer == 2 || layer == 5 {
+			if slices.Contains(whole, layer) {
 				want = 12
 			}
 			state := values.NewState(layer, 1, 20)
