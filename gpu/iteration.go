@@ -17,25 +17,30 @@ func (c *ModelCost) IterationParts(x Shape) Parts {
 	tokens := x.Decode.Requests + x.Prefills*x.Chunk
 	layer := c.qkvParts(tokens).plus(c.projection(tokens)).plus(c.ffnParts(tokens))
 	layers, windowed := layer.times(c.model.Layers), c.model.WindowedLayers()
-	layers = layers.plus(c.attend(x, 0).times(c.model.Layers - windowed))
+	layers = layers.plus(c.attend(x, false).times(c.model.Layers - windowed))
 	if windowed > 0 {
-		layers = layers.plus(c.attend(x, c.model.Window).times(windowed))
+		layers = layers.plus(c.attend(x, true).times(windowed))
 	}
 	return c.embedding(tokens).plus(layers).plus(c.head(x.Decode.Requests + x.Prefills))
 }
 
-// attend returns attention of a layer with a window of tokens, 0 for none. With one, contexts of the batch count as equal.
-func (c *ModelCost) attend(x Shape, window int) (p Parts) {
+// attend returns attention of a layer, of one with a window or of another. With a window, contexts of the batch count as equal: as long
+// as the window where they are longer in the mean; with one that is cut into chunks as long as the mean.
+func (c *ModelCost) attend(x Shape, windowed bool) (p Parts) {
 	a, tokens := c.Attention(), x.Decode.Requests+x.Prefills*x.Chunk
 	pieces := [3]llm.Piece{{Count: 1, Tokens: x.Chunk, Behind: x.Finished}}
-	if window > 0 {
-		pieces = llm.WindowPieces(window, x.Chunk, x.Finished)
+	if window := c.model.Window; windowed {
+		pieces = c.model.PromptPieces(x.Chunk, x.Finished)
+		if n := int64(x.Decode.Requests); c.model.WindowChunked && n > 0 {
+			x.Decode.Longest = c.model.WindowTokens(int((x.Decode.Tokens+n-1)/n), 1)
+			x.Decode.Tokens = n * int64(x.Decode.Longest)
+		}
 		x.Decode.Longest = min(x.Decode.Longest, window)
 		x.Decode.Tokens = min(x.Decode.Tokens, int64(x.Decode.Requests)*int64(window))
 	}
 	var prefill Work
 	for _, piece := range pieces {
-		if piece.Tokens > 0 {
+		if piece.Count*piece.Tokens > 0 {
 			prefill = prefill.Plus(a.Prompts(x.Prefills*piece.Count, piece.Tokens, piece.Behind, 0))
 		}
 	}

@@ -39,6 +39,31 @@ func TestIterationWithWindows(t *testing.T) {
 	}
 }
 
+// TestIterationInChunks: attention within chunks of 4,096 tokens takes what that of the chunk so far takes, and a prompt what its parts in
+// each chunk take together.
+func TestIterationInChunks(t *testing.T) {
+	spec, m := loadPreset(t, "h200-sxm"), *loadModel(t, "llama-3-8b")
+	chunks := m
+	chunks.Windows = llm.Windows{Window: 4096, WindowChunked: true}
+	c, dense := NewModelCost(spec, &chunks), NewModelCost(spec, &m)
+	for context, read := range map[int]int{1: 1, 4095: 4095, 4096: 4096, 4097: 1, 9000: 808} {
+		got, want := c.IterationParts(Shape{Decode: UniformBatch(16, context)}), dense.IterationParts(Shape{Decode: UniformBatch(16, read)})
+		if got != want {
+			t.Errorf("a context of %d: %+v, want %+v", context, got, want)
+		}
+	}
+	a, layers := dense.Attention(), m.Layers
+	got := c.IterationParts(Shape{Prefills: 2, Chunk: 10000, Finished: 1000})[PrefillAttention]
+	want := a.Prompts(2, 3096, 1000, 0).Plus(a.Prompts(2, 4096, 0, 0)).Plus(a.Prompts(2, 2808, 0, 0)).Times(layers)
+	if math.Abs(got.Seconds/want.Seconds-1) > 1e-12 {
+		t.Errorf("a prompt takes %+v, want %+v", got, want)
+	}
+	// Contexts of 100 and 9,900 tokens count as two of 5,000, which read 904.
+	if a, b := c.IterationParts(Shape{Decode: DecodeBatch{Requests: 2, Tokens: 10000, Longest: 9900}}), dense.IterationParts(Shape{Decode: UniformBatch(2, 904)}); a != b {
+		t.Errorf("%+v, want %+v", a, b)
+	}
+}
+
 // TestExpertsInMXFP4: a grouped product of experts of 4 bits reads 17/32 bytes a weight, blocks of 32 with a byte of scale,
 // and multiplies in 16 bits.
 func TestExpertsInMXFP4(t *testing.T) {

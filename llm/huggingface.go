@@ -27,8 +27,12 @@ type family struct {
 	windows                     bool   // layers have the window sliding_window
 	// fullEvery is the layers of a group whose last has no window, where no key says so; 0: every layer has one.
 	fullEvery int
-	absent    map[string]any // values of keys that files leave out
-	vocab     string         // the key of the vocabulary, "" for vocab_size
+	// Each layer with experts has a shared one, as wide as the others; layers without are as wide as the key dense says, "" for
+	// intermediate_size.
+	shared bool
+	dense  string
+	absent map[string]any // values of keys that files leave out
+	vocab  string         // the key of the vocabulary, "" for vocab_size
 }
 
 // families are the kinds of models that are read, by model_type, with the keys of their config.json.
@@ -56,6 +60,9 @@ var families = []family{
 		experts: "n_routed_experts", active: "num_experts_per_tok"},
 	{types: []string{"deepseek_v2", "deepseek_v3", "kimi_k2"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "moe_intermediate_size", gated: true, experts: "n_routed_experts", active: "num_experts_per_tok"},
+	{types: []string{"llama4", "llama4_text"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
+		ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true,
+		experts: "num_local_experts", active: "num_experts_per_tok", shared: true, dense: "intermediate_size_mlp"},
 	{types: []string{"minimax_m2"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true,
 		experts: "num_local_experts", active: "num_experts_per_tok"},
@@ -131,14 +138,19 @@ func fromHuggingFace(text []byte) (m *Model, quantised string, notes []string, e
 	r := reader{keys: keys, kind: kind, family: &f}
 	m = r.model(&f)
 	quantised = r.quantised(m)
-	if f.windows {
+	switch {
+	case chunked(keys, kind):
+		r.chunks(m)
+	case !isNone(keys[chunkKey], nil):
+		r.fail(chunkKey, `layer_types, of which "chunked_attention" says which layers attend within chunks`)
+	case f.windows:
 		r.windows(m, f.fullEvery)
 	}
 	if r.bad != nil {
 		return nil, "", nil, r.bad
 	}
 	if i < 0 && m.Window > 0 {
-		notes = append(notes, fmt.Sprintf("%d of %d layers are read with a window of %d tokens", m.WindowedLayers(), m.Layers, m.Window))
+		notes = append(notes, m.windowNote())
 	}
 	return m, quantised, notes, nil
 }
@@ -250,7 +262,7 @@ func (r *reader) whole(key string) int {
 // knows says that the file's family reads a key.
 func (r *reader) knows(key string) bool {
 	f := r.family
-	return slices.Contains([]string{f.layers, f.hidden, f.heads, f.ffn, f.kvHeads, f.headDim, f.positions, f.experts, f.active, "vocab_size", f.vocab}, key) || slices.Contains(latentKeys, key)
+	return slices.Contains([]string{f.layers, f.hidden, f.heads, f.ffn, f.kvHeads, f.headDim, f.positions, f.experts, f.active, f.dense, "vocab_size", f.vocab}, key) || slices.Contains(latentKeys, key)
 }
 
 // wholeOr is whole for a key that may be absent or null, or that the family lacks.

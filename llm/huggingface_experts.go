@@ -1,6 +1,9 @@
 package llm
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Keys of shared experts, as families call them: how many there are, each as wide as the others, or how wide all are together.
 var (
@@ -18,6 +21,9 @@ func (r *reader) beside(m *Model) {
 	} else if key := firstOf(r.keys, sharedKeys); !isNone(r.keys[key], nil) {
 		m.SharedFFN = r.whole(key) * m.FFNHidden
 	}
+	if r.family.shared {
+		m.SharedFFN = m.FFNHidden
+	}
 	for layer := range m.Layers {
 		if r.bad == nil && r.denseLayer(layer, m.Layers) {
 			m.DenseLayers++
@@ -26,7 +32,7 @@ func (r *reader) beside(m *Model) {
 	if r.bad != nil || m.DenseLayers == 0 {
 		return
 	}
-	m.DenseFFN = r.whole("intermediate_size")
+	m.DenseFFN = r.whole(cmp.Or(r.family.dense, "intermediate_size"))
 	if m.DenseLayers == m.Layers {
 		r.fail(r.family.experts, "a layer with experts: by the other keys all are dense")
 	}
@@ -39,9 +45,14 @@ func (r *reader) denseLayer(layer, layers int) bool {
 			return true
 		}
 	}
-	// Every n-th layer has experts: the last of n in Qwen's models, the first one in DeepSeek's.
-	if n := r.count("decoder_sparse_step", 1); (layer+1)%n != 0 {
-		return true
+	// Every n-th layer has experts: the last of n in Qwen's models and Llama 4, the first one in DeepSeek's.
+	if with, _ := r.keys["moe_layers"].([]any); len(with) > 0 { // Llama 4's, in place of the next key
+		return !r.lists("moe_layers", with, layer)
+	}
+	for _, key := range []string{"decoder_sparse_step", "interleave_moe_layer_step"} {
+		if n := r.count(key, 1); (layer+1)%n != 0 {
+			return true
+		}
 	}
 	for _, key := range []string{"mlp_only_layers", "moe_layer_freq", "mlp_layer_types"} {
 		switch v := r.keys[key].(type) {
@@ -63,14 +74,7 @@ func (r *reader) denseLayer(layer, layers int) bool {
 // listedDense says that a list, of dense layers or of a word for each layer, has a layer as dense.
 func (r *reader) listedDense(key string, list []any, layer int) bool {
 	if key == "mlp_only_layers" {
-		for _, v := range list {
-			if n, ok := v.(float64); !ok || n < 0 || n != float64(int(n)) {
-				r.fail(key, "whole numbers, from 0 on")
-			} else if int(n) == layer {
-				return true
-			}
-		}
-		return false
+		return r.lists(key, list, layer)
 	}
 	switch list[layer] {
 	case 0.0, "dense":
@@ -78,6 +82,18 @@ func (r *reader) listedDense(key string, list []any, layer int) bool {
 	case 1.0, "sparse":
 	default:
 		r.fail(key, fmt.Sprintf(`0 or 1, or "dense" or "sparse", for each layer, not %s`, written(list[layer])))
+	}
+	return false
+}
+
+// lists says that a list of layers has a layer.
+func (r *reader) lists(key string, list []any, layer int) bool {
+	for _, v := range list {
+		if n, ok := v.(float64); !ok || n < 0 || n != float64(int(n)) {
+			r.fail(key, "whole numbers, from 0 on")
+		} else if int(n) == layer {
+			return true
+		}
 	}
 	return false
 }

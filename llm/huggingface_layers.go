@@ -2,6 +2,7 @@ package llm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -12,9 +13,8 @@ func (r *reader) windows(m *Model, fullEvery int) {
 		return
 	}
 	w := Windows{Window: r.wholeOr(window, 0), FullEvery: fullEvery}
-	if order := r.order(m.Layers); order != "" {
-		w.setOrder(order)
-	} else {
+	order := r.order(m.Layers)
+	if w.setOrder(order); order == "" {
 		for _, key := range []string{"sliding_window_pattern", "_sliding_window_pattern"} {
 			w.FullEvery = r.wholeOr(key, w.FullEvery)
 		}
@@ -23,6 +23,40 @@ func (r *reader) windows(m *Model, fullEvery int) {
 		return
 	}
 	m.Windows = w
+}
+
+// windowNote says how many layers have which window.
+func (m *Model) windowNote() string {
+	kind := "a window"
+	if m.WindowChunked {
+		kind = "chunks"
+	}
+	return fmt.Sprintf("%d of %d layers are read with %s of %d tokens", m.WindowedLayers(), m.Layers, kind, m.Window)
+}
+
+const chunkKey = "attention_chunk_size"
+
+// chunked says that layers of a file attend within chunks of the context: Llama 4's, or what a list calls so.
+func chunked(keys map[string]any, kind string) bool {
+	types, _ := keys["layer_types"].([]any)
+	return kind == "llama4" || kind == "llama4_text" || slices.Contains(types, any("chunked_attention"))
+}
+
+// chunks reads which layers attend within chunks; where no list says so, all but each fourth one do: Llama 4's with rotary positions.
+func (r *reader) chunks(m *Model) {
+	const rotary = "no_rope_layers"
+	if v, given := r.keys[chunkKey]; given && isNone(v, nil) {
+		return
+	}
+	w := Windows{Window: r.wholeOr(chunkKey, 8192), FullEvery: r.wholeOr("no_rope_layer_interval", 4), WindowChunked: true}
+	if types, ok := r.keys["layer_types"].([]any); ok {
+		w.setOrder(r.listed("layer_types", types, m.Layers, "full_attention", "chunked_attention"))
+	} else if list, _ := r.keys[rotary].([]any); len(list) > 0 {
+		w.setOrder(r.listed(rotary, list, m.Layers, 0.0, 1.0))
+	}
+	if w.FullEvery != 1 && w.Window < r.wholeOr("max_position_embeddings", w.Window+1) {
+		m.Windows = w
+	}
 }
 
 // order returns a letter for each layer, as Windows.WindowPattern has them, or "" where a file does not list them.
@@ -65,6 +99,9 @@ func (r *reader) listed(key string, list []any, layers int, full, windowed any) 
 // setOrder sets which layers have the window: by groups of which the last one has none, or else by the shortest pattern that gives the
 // order.
 func (w *Windows) setOrder(order string) {
+	if order == "" {
+		return
+	}
 	border := make([]int, len(order)) // of each beginning: how long the longest part is with which it begins and ends (Knuth, Morris and Pratt)
 	for i, k := 1, 0; i < len(order); i++ {
 		for k > 0 && order[i] != order[k] {

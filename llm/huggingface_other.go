@@ -21,8 +21,7 @@ var notModelled = []struct {
 	{"layers of linear attention", nil, []string{"linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_attn_config", "full_attention_interval", "lightning_attention", "linear_attention"}},
 	{"layers of state spaces or convolutions", nil, []string{"ssm_state_size", "mamba_num_heads", "mamba_d_state", "mamba_d_ssm", "mamba_n_heads", "ssm_cfg", "hybrid_override_pattern", "layers_block_type",
 		"block_types", "mb_per_layer", "attn_layer_period", "conv_L_cache", "full_attn_idxs"}},
-	{"attention in chunks", nil, []string{"attention_chunk_size"}},
-	{"layers with experts in an order of their own", 1.0, []string{"interleave_moe_layer_step", "moe_every_n_layers", "expert_interval", "moe_layer_interval"}},
+	{"layers with experts in an order of their own", 1.0, []string{"moe_every_n_layers", "expert_interval", "moe_layer_interval"}},
 	{"a dense network beside the experts", nil, []string{"parallel_attn_mlp_res", "enable_moe_block"}},
 	{"heads that differ between layers", nil, []string{"global_head_dim", "num_global_key_value_heads", "swa_head_dim", "swa_num_key_value_heads", "swa_num_attention_heads"}},
 	{"keys and values that layers share", nil, []string{"num_kv_shared_layers", "cla_share_factor", "use_cla"}},
@@ -33,7 +32,7 @@ var notModelled = []struct {
 
 // refusedTypes are types whose keys do not tell what Model lacks.
 var refusedTypes = map[string]string{
-	"llama4": "attention in chunks", "llama4_text": "attention in chunks", "deepseek_v4": "compressed attention", "kimi_linear": "layers of linear attention", "jamba": "layers of state spaces", "rwkv": "recurrent layers",
+	"deepseek_v4": "compressed attention", "kimi_linear": "layers of linear attention", "jamba": "layers of state spaces", "rwkv": "recurrent layers",
 	"mamba": "layers of state spaces", "mamba2": "layers of state spaces", "falcon_mamba": "layers of state spaces", "recurrent_gemma": "recurrent layers", "minimax": "layers of linear attention",
 	"minimax_text_01": "layers of linear attention", "qwen3_next": "layers of linear attention", "lfm2": "layers of convolutions", "dbrx": "keys within attn_config and ffn_config",
 }
@@ -61,7 +60,7 @@ func refused(keys map[string]any, kind string) *input.Error {
 	}
 	if types, _ := keys["layer_types"].([]any); types != nil {
 		for _, t := range types {
-			if name, _ := t.(string); strings.Contains(name, "linear") || strings.Contains(name, "conv") || strings.Contains(name, "mamba") || strings.Contains(name, "chunked") || strings.Contains(name, "recurrent") {
+			if name, _ := t.(string); strings.Contains(name, "linear") || strings.Contains(name, "conv") || strings.Contains(name, "mamba") || strings.Contains(name, "recurrent") {
 				return refuse("layer_types", "layers of "+strings.ReplaceAll(name, "_", " "))
 			}
 		}

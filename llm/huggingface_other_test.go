@@ -72,21 +72,21 @@ func TestRefusesShapes(t *testing.T) {
 	const llama = `"hidden_size": 4096, "intermediate_size": 12800, "num_hidden_layers": 4, "num_attention_heads": 32, "vocab_size": 100, "head_dim": 128`
 	const experts = `, "num_experts": 8, "num_experts_per_tok": 2`
 	for more, want := range map[string]string{
-		`"model_type": "new", "kv_lora_rank": 512`:                                   "qk_nope_head_dim: expected this key of model_type",
-		`"model_type": "new", "moe_layer_freq": [0, 1, 1]` + experts:                 "moe_layer_freq = [0,1,1]: expected 4 entries, one for each layer, not 3",
-		`"model_type": "new", "attention_chunk_size": 8192`:                          "attention_chunk_size = 8192: expected a model without attention in chunks, which is not modelled",
-		`"model_type": "new", "linear_num_key_heads": 16`:                            "linear_num_key_heads = 16: expected a model without layers of linear attention, which are not modelled",
-		`"model_type": "new", "layer_types": ["linear_attention", "full_attention"]`: `layer_types = ["linear_attention","full_attention"]: expected a model without layers of linear attention, which are`,
-		`"model_type": "new", "layer_types": ["conv", "full_attention"]`:             `layer_types = ["conv","full_attention"]: expected a model without layers of conv`,
-		`"model_type": "new", "attn_type_list": [0, 1]`:                              "attn_type_list = [0,1]: expected a model without layers of linear attention",
-		`"model_type": "new", "ssm_state_size": 128`:                                 "ssm_state_size = 128: expected a model without layers of state spaces or convolutions, which are",
-		`"model_type": "new", "cross_attention_layers": [3]`:                         "cross_attention_layers = [3]: expected a model without cross-attention, which is not modelled",
-		`"model_type": "new", "num_kv_shared_layers": 20`:                            "num_kv_shared_layers = 20: expected a model without keys and values that layers share, which are",
-		`"model_type": "new", "v_head_dim": 64`:                                      "v_head_dim = 64: expected a model without values of another width than keys, which are",
-		`"model_type": "new", "block_configs": [{"a": 1}]`:                           `block_configs = [{"a":1}]: expected a model without layers that differ in their shape`,
-		`"model_type": "llama4_text"`:                                                `model_type = "llama4_text": expected a model without attention in chunks, which is not modelled`,
-		`"model_type": "bert"`:                                                       `model_type = "bert": expected a decoder: encoders are not modelled`,
-		`"model_type": "new", "num_experts": 8`:                                      `num_experts_per_tok: expected this key of model_type "new", which is missing`,
+		`"model_type": "new", "kv_lora_rank": 512`:                                    "qk_nope_head_dim: expected this key of model_type",
+		`"model_type": "new", "moe_layer_freq": [0, 1, 1]` + experts:                  "moe_layer_freq = [0,1,1]: expected 4 entries, one for each layer, not 3",
+		`"model_type": "new", "attention_chunk_size": 8192`:                           `attention_chunk_size = 8192: expected layer_types, of which "chunked_attention" says which layers attend within chunks`,
+		`"model_type": "new", "linear_num_key_heads": 16`:                             "linear_num_key_heads = 16: expected a model without layers of linear attention, which are not modelled",
+		`"model_type": "new", "layer_types": ["linear_attention", "full_attention"]`:  `layer_types = ["linear_attention","full_attention"]: expected a model without layers of linear attention, which are`,
+		`"model_type": "new", "layer_types": ["conv", "full_attention"]`:              `layer_types = ["conv","full_attention"]: expected a model without layers of conv`,
+		`"model_type": "new", "attn_type_list": [0, 1]`:                               "attn_type_list = [0,1]: expected a model without layers of linear attention",
+		`"model_type": "new", "ssm_state_size": 128`:                                  "ssm_state_size = 128: expected a model without layers of state spaces or convolutions, which are",
+		`"model_type": "new", "cross_attention_layers": [3]`:                          "cross_attention_layers = [3]: expected a model without cross-attention, which is not modelled",
+		`"model_type": "new", "num_kv_shared_layers": 20`:                             "num_kv_shared_layers = 20: expected a model without keys and values that layers share, which are",
+		`"model_type": "new", "v_head_dim": 64`:                                       "v_head_dim = 64: expected a model without values of another width than keys, which are",
+		`"model_type": "new", "block_configs": [{"a": 1}]`:                            `block_configs = [{"a":1}]: expected a model without layers that differ in their shape`,
+		`"model_type": "new", "layer_types": ["full_attention", "chunked_attention"]`: `layer_types = ["full_attention","chunked_attention"]: expected num_hidden_layers = 4 entries, not 2`,
+		`"model_type": "bert"`:                                                        `model_type = "bert": expected a decoder: encoders are not modelled`,
+		`"model_type": "new", "num_experts": 8`:                                       `num_experts_per_tok: expected this key of model_type "new", which is missing`,
 	} {
 		for _, text := range []string{`{` + llama + `, ` + more + `}`, `{"model_type": "outer", "text_config": {` + llama + `, ` + more + `}}`} {
 			_, err := FromHuggingFace([]byte(text))

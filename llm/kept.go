@@ -63,7 +63,7 @@ func (m *Model) addNetworks(all []matrix, n *Network, eachExpert bool) []matrix 
 		experts, width = 1, width*experts
 	}
 	for e := range experts {
-		add(width, fmt.Sprint("mlp.experts.", e), fmt.Sprint("block_sparse_moe.experts.", e))
+		add(width, fmt.Sprint("mlp.experts.", e), fmt.Sprint("block_sparse_moe.experts.", e), fmt.Sprint("feed_forward.experts.", e))
 	}
 	if n.Shared > 0 {
 		add(n.Shared, "mlp.shared_experts", "mlp.shared_expert", "feed_forward.shared_expert")

@@ -70,6 +70,8 @@ func TestDenseLayers(t *testing.T) {
 		`, "num_dense_layers": 1, "shared_expert_intermediate_size": 48`:                                        {1, 256, 48},
 		`, "decoder_sparse_step": 2`:                                                                            {3, 256, 0},
 		`, "decoder_sparse_step": 1, "mlp_only_layers": [0, 5]`:                                                 {2, 256, 0},
+		`, "interleave_moe_layer_step": 3`:                                                                      {4, 256, 0},
+		`, "interleave_moe_layer_step": 2, "moe_layers": [0, 1, 2, 5]`:                                          {2, 256, 0},
 		`, "moe_layer_freq": 2`:                                                                                 {3, 256, 0},
 		`, "moe_layer_freq": 2, "first_k_dense_replace": 1`:                                                     {4, 256, 0},
 		`, "moe_layer_freq": [0, 1, 1, 1, 1, 1]`:                                                                {1, 256, 0},
@@ -88,9 +90,10 @@ func TestDenseLayers(t *testing.T) {
 		`, "moe_layer_freq": [0, 1]`:             `moe_layer_freq = [0,1]: expected 6 entries, one for each layer, not 2`,
 		`, "moe_layer_freq": [0, 1, 1, 1, 1, 2]`: `expected 0 or 1, or "dense" or "sparse", for each layer, not 2`,
 		`, "mlp_only_layers": [0.5]`:             `mlp_only_layers = [0.5]: expected whole numbers, from 0 on`,
+		`, "moe_layers": [1, true]`:              `moe_layers = [1,true]: expected whole numbers, from 0 on`,
 		`, "num_experts_per_tok": 9`:             `num_experts_per_tok = 9: expected at most num_experts = 8`,
 		`, "n_shared_experts": 0.5`:              `n_shared_experts = 0.5: expected a whole number`,
-		`, "interleave_moe_layer_step": 2`:       `interleave_moe_layer_step = 2: expected a model without layers with experts in an order of their own, which are not modelled`,
+		`, "moe_layer_interval": 2`:              `moe_layer_interval = 2: expected a model without layers with experts in an order of their own, which are not modelled`,
 	} {
 		if _, err := read(keys); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %s", keys, err, want)

@@ -18,12 +18,16 @@ type Windows struct {
 	// WindowPattern says which layers have the window, in any order: a letter for each layer of a group, G (global) for one that attends to the whole context, L
 	// (local) for one with the window; groups follow each other until the layers end. "GLLL" in Step 3.7. "": full_every says it.
 	WindowPattern string `toml:"window_pattern"`
+	// WindowChunked says that windows do not move with the token: the context is cut into chunks of window tokens, and a token attends
+	// to those of its own chunk up to itself, between 1 and window of them (Llama 4). Memory counts a whole chunk, an upper bound.
+	WindowChunked bool `toml:"window_chunked"`
 }
 
 func (w *Windows) check(c *input.Check, layers int) {
 	input.Within(c, "window", w.Window, 0, 1<<24)
 	input.Within(c, "full_every", w.FullEvery, 0, 1<<24)
 	c.That(w.FullEvery != 1 || w.Window == 0, "full_every", w.FullEvery, "0, or at least 2 with %s = %d: with 1 no layer has the window", input.Key("model.window"), w.Window)
+	c.That(w.Window > 0 || !w.WindowChunked, "window_chunked", w.WindowChunked, "false with %s = 0, or the tokens of a chunk there", input.Key("model.window"))
 	if p := w.WindowPattern; p != "" {
 		c.That(strings.Trim(p, "GL") == "" && strings.Contains(p, "L"), "window_pattern", p, `the letters L, for a layer with a window, and G, for one without, such as "GLLL"; L at least once`)
 		c.That(len(p) <= layers, "window_pattern", p, "at most a letter for each of %s = %d, not %d", input.Key("layers"), layers, len(p))
@@ -56,6 +60,23 @@ func (m *Model) KVBytes(tokens int) units.Bytes {
 	return units.Bytes(kept) * m.KVBytesPerTokenLayer()
 }
 
+// WindowTokens returns how many tokens a layer with a window reads for the last tokens of a context, which attend each to its own: in
+// chunks from the beginning of the chunk of the first of them.
+func (w *Windows) WindowTokens(context, last int) int {
+	if w.WindowChunked {
+		return context - max(context-last, 0)/w.Window*w.Window
+	}
+	return min(context, w.Window+last-1)
+}
+
+// PromptPieces returns a chunk of a prompt after finished tokens as pieces, as a layer with a window attends to it.
+func (w *Windows) PromptPieces(chunk, finished int) [3]Piece {
+	if w.WindowChunked {
+		return chunkPieces(w.Window, chunk, finished)
+	}
+	return WindowPieces(w.Window, chunk, finished)
+}
+
 // Piece is Count equal parts of a chunk of a prompt: Tokens tokens each, which attend causally over themselves and to
 // Behind tokens before them.
 type Piece struct{ Count, Tokens, Behind int }
@@ -74,5 +95,16 @@ func WindowPieces(n, chunk, finished int) (p [3]Piece) {
 	if rest := chunk % n; rest > 0 {
 		p[2] = Piece{1, rest, n - (rest+1)/2}
 	}
+	return p
+}
+
+// chunkPieces returns a chunk of a prompt after finished tokens as pieces, where tokens attend causally within every n tokens of the
+// context: what is left of the n that it begins in, those that it has whole, and what it has of the last.
+func chunkPieces(n, chunk, finished int) (p [3]Piece) {
+	begun := finished % n
+	first := min(chunk, n-begun)
+	p[0] = Piece{1, first, begun}
+	p[1] = Piece{(chunk - first) / n, n, 0}
+	p[2] = Piece{1, (chunk - first) % n, 0}
 	return p
 }

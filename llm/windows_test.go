@@ -97,3 +97,114 @@ func TestWindowPatternRules(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// llama4 has the numbers of config.json of Llama 4 Scout and Maverick; newer files list the layers with rotary positions, all but each
+// fourth one, or what each layer attends to.
+func llama4(step, experts int, more string) string {
+	return fmt.Sprintf(`{"architectures": ["Llama4ForConditionalGeneration"], "model_type": "llama4", "text_config": {"attention_chunk_size": 8192, "head_dim": 128,
+		"hidden_size": 5120, "interleave_moe_layer_step": %d, "intermediate_size": 8192, "intermediate_size_mlp": 16384, "max_position_embeddings": 1048576,
+		"model_type": "llama4_text", "num_attention_heads": 40, "num_experts_per_tok": 1, "num_hidden_layers": 48, "num_key_value_heads": 8, "num_local_experts": %d,
+		"vocab_size": 202048%s}}`, step, experts, more)
+}
+
+// TestLlama4: parameters of Llama 4, by hand, and which layers attend within chunks. 20,000 tokens are 12 layers of 20,000 and 36 of 8,192
+// tokens of 4,096 bytes. A chunk as long as the positions is none.
+func TestLlama4(t *testing.T) {
+	const (
+		all     = 2*202048*5120 + 48*5120*128*(40+8+8+40)
+		experts = 3 * 5120 * 8192
+		router  = 5120
+		dense   = 3 * 5120 * 16384
+	)
+	rotary, types := strings.TrimSuffix(strings.Repeat("1,1,1,0,", 12), ","), strings.ReplaceAll(layerTypes(strings.Repeat("LLLG", 12)), "sliding", "chunked")
+	for _, more := range []string{"", `, "no_rope_layers": []`, `, "no_rope_layers": [` + rotary + `]`, `, "layer_types": ` + types, `, "moe_layers": []`} {
+		for _, c := range []struct {
+			step, experts     int
+			total, active     int64
+			billions, oneTook float64
+		}{
+			{1, 16, all + 48*(16*router+17*experts), all + 48*(16*router+2*experts), 107.77, 17.17},
+			{2, 128, all + 24*(128*router+129*experts+dense), all + 24*(128*router+2*experts+dense), 400.71, 17.18},
+		} {
+			m, err := FromHuggingFace([]byte(llama4(c.step, c.experts, more)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, active := m.Parameters(), m.ActiveParameters()
+			if got != c.total || active != c.active || fmt.Sprintf("%.2f %.2f", float64(got)/1e9, float64(active)/1e9) != fmt.Sprint(c.billions, " ", c.oneTook) {
+				t.Errorf("%d experts: %d parameters, %d of a token, want %d, %d", c.experts, got, active, c.total, c.active)
+			}
+			if want := (Windows{Window: 8192, FullEvery: 4, WindowChunked: true}); m.Windows != want || m.WindowedLayers() != 36 {
+				t.Errorf("%s: %+v in %d layers, want %+v", more, m.Windows, m.WindowedLayers(), want)
+			}
+			if got := m.KVBytes(20000); got != (12*20000+36*8192)*4096 {
+				t.Errorf("20,000 tokens have %d bytes", got)
+			}
+			if m.Name, m.TensorParallel = "llama4", 8; len(input.Faults(m)) > 0 {
+				t.Error(input.Faults(m))
+			}
+		}
+	}
+	for more, want := range map[string]string{
+		`, "attention_chunk_size": 1048576`: "{0 0  false}", `, "attention_chunk_size": null`: "{0 0  false}", `, "no_rope_layer_interval": 3`: "{8192 3  true}",
+		`, "no_rope_layer_interval": 1`: "{0 0  false}", `, "no_rope_layers": [0, ` + rotary[2:] + `]`: "{8192 0 " + "GLLG" + strings.Repeat("LLLG", 10) + "LLL true}",
+		`, "no_rope_layers": [1, 0]`:                   "no_rope_layers = [1,0]: expected num_hidden_layers = 48 entries, not 2",
+		`, "no_rope_layers": [2, ` + rotary[2:] + `]`:  "expected 0 or 1 for each layer, not 2",
+		`, "layer_types": []`:                          "layer_types = []: expected num_hidden_layers = 48 entries, not 0",
+		`, "layer_types": ["sliding_attention"]`:       `expected "full_attention" or "chunked_attention" for each layer, not "sliding_attention"`,
+		`, "moe_layers": [0.5]`:                        "moe_layers = [0.5]: expected whole numbers, from 0 on",
+		`, "intermediate_size_mlp": null`:              "intermediate_size_mlp: expected this key",
+		`, "attention_chunk_size": "long"`:             `attention_chunk_size = "long": expected a whole number`,
+		`, "num_experts_per_tok": 200`:                 "num_experts_per_tok = 200: expected at most num_local_experts = 128",
+		`, "quantization_config": {"quant_method": 3}`: "quantization_config",
+	} {
+		m, err := FromHuggingFace([]byte(llama4(2, 128, more)))
+		if err == nil && fmt.Sprint(m.Windows) != want || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %+v, %v; want %s", more, m, err, want)
+		}
+	}
+}
+
+// TestChunkTokens: what a token attends to in a layer of chunks, counted token by token, and what drafts read together; pieces of a prompt
+// have all tokens and exactly as many pairs of tokens as the mask.
+func TestChunkTokens(t *testing.T) {
+	for n := 1; n < 8; n++ {
+		w := Windows{Window: n, WindowChunked: true}
+		attends := func(token, to int) bool { return to <= token && to/n == token/n }
+		for context := 1; context < 30; context++ {
+			for last := 1; last <= min(context, 4); last++ {
+				read := 0
+				for to := range context {
+					for token := context - last; token < context; token++ {
+						if attends(token, to) {
+							read++
+							break
+						}
+					}
+				}
+				if got := w.WindowTokens(context, last); got != read || got > n+last-1 {
+					t.Errorf("chunks of %d: the last %d tokens of %d read %d, want %d", n, last, context, got, read)
+				}
+			}
+		}
+		for chunk := range 30 {
+			for finished := range 20 {
+				pairs, tokens, got := 0, 0, 0
+				for token := finished; token < finished+chunk; token++ {
+					for to := range token + 1 {
+						if attends(token, to) {
+							pairs++
+						}
+					}
+				}
+				for _, p := range w.PromptPieces(chunk, finished) {
+					tokens += p.Count * p.Tokens
+					got += p.Count * (p.Tokens*p.Behind + p.Tokens*(p.Tokens+1)/2)
+				}
+				if tokens != chunk || got != pairs {
+					t.Errorf("chunks of %d, %d tokens after %d: pieces have %d tokens and %d pairs, want %d pairs", n, chunk, finished, tokens, got, pairs)
+				}
+			}
+		}
+	}
+}

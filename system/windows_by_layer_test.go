@@ -29,7 +29,7 @@ func windowedRun(t *testing.T, system string, sets ...string) (*Node, *Result) {
 func TestWideWindows(t *testing.T) {
 	for _, system := range []string{"gpu-only", "hbm-pim", "l3"} {
 		_, dense := windowedRun(t, system, "scheduler.chunking=false")
-		for _, every := range []string{"model.full_every=0", "model.full_every=3", "model.window_pattern=GLLG"} {
+		for _, every := range []string{"model.full_every=0", "model.full_every=3", "model.window_pattern=GLLG", "model.window_chunked=true"} {
 			_, wide := windowedRun(t, system, "scheduler.chunking=false", "model.window=5100", every)
 			for i := range dense.Requests {
 				if a, b := &dense.Requests[i], &wide.Requests[i]; !reflect.DeepEqual(a, b) {
@@ -83,6 +83,33 @@ func TestWindowsByLayer(t *testing.T) {
 	}
 }
 
+// TestChunkedLayers: a run's layers of chunks attend to the chunk so far, and hold no more than a window does.
+func TestChunkedLayers(t *testing.T) {
+	const chunk = 256
+	full, cut, steps := 0.0, 0.0, 0.0
+	for _, r := range windowRequests {
+		for context := r.Input + 1; context < r.Input+r.Output; context++ {
+			full, cut, steps = full+float64(context), cut+float64((context-1)%chunk+1), steps+1
+		}
+	}
+	for _, system := range []string{"gpu-only", "hbm-pim", "l3"} {
+		n, r := windowedRun(t, system, "model.window=256", "model.full_every=4", "model.window_chunked=true")
+		_, windows := windowedRun(t, system, "model.window=256", "model.full_every=4")
+		s, err := r.Summary(n.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for layer, tokens := range s.Attention.ByLayer {
+			if want := map[bool]float64{true: full, false: cut}[layer%4 == 3] / steps; math.Abs(tokens/want-1) > 1e-12 {
+				t.Errorf("%s: layer %d attends to %v tokens, want %v", system, layer, tokens, want)
+			}
+		}
+		if r.kv.Peak > windows.kv.Peak || r.kv.Peak == 0 {
+			t.Errorf("%s: keys and values take %d bytes, with windows %d", system, r.kv.Peak, windows.kv.Peak)
+		}
+	}
+}
+
 // TestFirstLayersWhole: which layers of a run attend to the contexts, where the first one of a group does and 12 layers are no whole groups;
 // on l3 with ranksets that do not divide the groups.
 func TestFirstLayersWhole(t *testing.T) {
@@ -106,6 +133,7 @@ func TestLayerWindowNodes(t *testing.T) {
 	fewCases(t, func(t *rapid.T) {
 		cfg, trace := drawNode(t)
 		cfg.Model.Windows = llm.Windows{Window: rapid.IntRange(1, 400).Draw(t, "window"), FullEvery: rapid.SampledFrom([]int{0, 2, 3, 6}).Draw(t, "full every")}
+		cfg.Model.WindowChunked = rapid.Bool().Draw(t, "chunked")
 		if rapid.Bool().Draw(t, "pattern") {
 			cfg.Model.FullEvery, cfg.Model.WindowPattern = 0, rapid.StringMatching(fmt.Sprintf("[GL]{0,%d}L", min(cfg.Model.Layers, 7)-1)).Draw(t, "order")
 		}
@@ -129,10 +157,11 @@ func TestLayerWindowErrors(t *testing.T) {
 		`model.full_every = 1: expected 0, or at least 2 with model.window = 9: with 1 no layer has the window`:                             {"model.full_every=1"},
 		`model.window_pattern = "GLX": expected the letters L, for a layer with a window, and G`:                                            {"model.window_pattern=GLX"},
 		`model.window_pattern = "GL": expected "" with model.full_every = 3: either says which layers have the window`:                      {"model.window_pattern=GL", "model.full_every=3"},
+		`model.window_chunked = true: expected false with model.window = 0, or the tokens of a chunk there`:                                 {"model.window_chunked=true", "model.window=0"},
 		`model.kv_scales = "channel": expected "token" or "tensor" with model.window = 9`:                                                   {"model.kv_scales=channel", "model.kv_bits=4"},
 		`model.expert_bits = 5: expected 16, 8 or 4, or 0 for weight_bits`:                                                                  {"model.expert_bits=5"},
 	} {
-		if _, err := everything().Load(configs.Options{Sets: append(sets, "model.window=9")}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := everything().Load(configs.Options{Sets: append([]string{"model.window=9"}, sets...)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v:\ngot  %v\nwant %s", sets, err, want)
 		}
 	}

@@ -2,6 +2,7 @@ package policies
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/attention/policy"
@@ -54,6 +55,41 @@ func denseByLayer(t *testing.T, windows llm.Windows, whole ...int) {
 	}
 	if layer != 7 {
 		t.Errorf("%d layers", layer)
+	}
+}
+
+// TestChunksByLayer: where layers attend within chunks of the context, a step reads from the beginning of the chunk of its first token on,
+// a prompt attends causally within each chunk, and memory counts a whole one; values are not computed.
+func TestChunksByLayer(t *testing.T) {
+	for verified := range 4 {
+		shape := policy.Shape{Layers: 4, QueryHeads: 4, KVHeads: 2, Dim: 8, ElementBits: 16, Verified: verified, Apart: true,
+			Windows: llm.Windows{Window: 5, FullEvery: 2, WindowChunked: true}}
+		costs := DenseCosts(shape)
+		if err := policy.Verify("dense", costs, shape); err != nil {
+			t.Error(err)
+		}
+		ahead := max(verified-1, 0)
+		for context := 2 + ahead; context < 30; context++ {
+			step := []policy.Request{{Prompt: 1, Context: context}}
+			if got, want := costs.Decode(step, 0).Attend[0].Tokens[0], context-(context-1-ahead)/5*5; got != want {
+				t.Errorf("%d tokens at a context of %d: a step reads %d, want %d", verified, context, got, want)
+			}
+			if got := costs.Decode(step, 1).Attend[0].Tokens[0]; got != context {
+				t.Errorf("a whole layer reads %d of %d", got, context)
+			}
+		}
+		if held, filling := costs.Memory(0); held[0].Tokens(11, 22) != 5+ahead || filling[0].Tokens(11, 22) != 5 {
+			t.Errorf("%d tokens: %+v, %+v", verified, held, filling)
+		}
+		want := []policy.Piece{{Heads: 2, Count: 1, Tokens: 2, Behind: 3}, {Heads: 2, Count: 3, Tokens: 5}, {Heads: 2, Count: 1, Tokens: 1}}
+		prompt := costs.Prompt(0, 18, 8, true)
+		if got := prompt.Pieces; !slices.Equal(got, want) || prompt.Leave[0].Tokens[0] != 26-(25-ahead)/5*5 {
+			t.Errorf("%d tokens: a prompt's pieces are %+v, %+v leave; want %+v", verified, got, prompt.Leave, want)
+		}
+		spec := New("dense")
+		if _, err := policy.NewValues(&spec, shape); err == nil || !strings.Contains(err.Error(), "model.window_chunked = true: expected false: values of attention in chunks are not computed") {
+			t.Error(err)
+		}
 	}
 }
 

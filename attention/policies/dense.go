@@ -1,6 +1,9 @@
 package policies
 
-import "github.com/l3sim/l3sim/attention/policy"
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/input"
+)
 
 // dense is attention of every head to everything that the model's layer attends to: to the window in layers that have one.
 var dense = policy.Policy{
@@ -10,6 +13,9 @@ var dense = policy.Policy{
 	Costs: func(u *policy.Use) policy.Costs { return DenseCosts(u.Shape) },
 	Values: func(u *policy.Use) (policy.Values, error) {
 		s := &u.Shape
+		if s.WindowChunked {
+			return nil, &input.Error{Key: "model.window_chunked", Value: "true", Expected: "false: values of attention in chunks are not computed"}
+		}
 		return policy.ValuesFunc(func(layer, _, limit int) policy.State {
 			if s.Windowed(layer) {
 				return newStreamingState(&policy.StreamSpec{Window: s.Window}, s.Dim)
@@ -32,7 +38,7 @@ func DenseCosts(s policy.Shape) policy.Costs {
 	return d
 }
 
-// windowedCosts returns the costs of a model some of whose layers have a window, of which they keep no more tokens than a step reads.
+// windowedCosts returns the costs of a model some of whose layers have a window, of which they keep no more tokens than a step reads at most.
 func windowedCosts(s policy.Shape) policy.Costs {
 	c := newHeadsCost(s, policy.StreamSpec{Window: s.Window}, func(layer int) (k layerHeads) {
 		if s.Windowed(layer) {
@@ -40,7 +46,7 @@ func windowedCosts(s policy.Shape) policy.Costs {
 		}
 		return k
 	})
-	c.stays = !s.Apart
+	c.stays, c.chunked = !s.Apart, s.WindowChunked
 	return c
 }
 

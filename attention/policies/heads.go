@@ -16,6 +16,7 @@ type headsCost struct {
 	decode, prefill Streaming     // of heads that stream, which may differ
 	on              policy.Device // where these attend
 	stays           bool          // nothing of these is sent home: that is the GPUs
+	chunked         bool          // their window is a chunk of the context, as the model's layers have it
 	pages           paged         // of heads that choose pages
 }
 
@@ -64,11 +65,19 @@ func (c *headsCost) Decode(requests []policy.Request, run int) *policy.Step {
 	if k.streams > 0 {
 		tokens := c.take(len(requests))
 		for i := range requests {
-			tokens[i] = c.decode.Tokens(requests[i].Context)
+			tokens[i] = c.streamed(requests[i].Context)
 		}
 		c.attend(policy.Class{Device: c.on, Heads: k.streams, Tokens: tokens})
 	}
 	return &c.step
+}
+
+// streamed returns the tokens of heads that stream which a step reads at a context.
+func (c *headsCost) streamed(context int) int {
+	if c.chunked {
+		return c.shape.WindowTokens(context, 1+c.shape.Ahead())
+	}
+	return c.decode.Tokens(context)
 }
 
 // Prompt returns causal attention of the other heads, and that of streaming heads under their mask. What
@@ -84,9 +93,13 @@ func (c *headsCost) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
 		}
 	}
 	if k.streams > 0 {
-		c.prompt.Pieces = c.prefill.pieces(c.prompt.Pieces, k.streams, chunk, finished)
+		if c.chunked {
+			c.prompt.Pieces = addPieces(c.prompt.Pieces, c.shape.PromptPieces(chunk, finished), k.streams)
+		} else {
+			c.prompt.Pieces = c.prefill.pieces(c.prompt.Pieces, k.streams, chunk, finished)
+		}
 		if last && c.on == policy.Home && !c.stays {
-			c.send(k.streams, 0, c.decode.Tokens(finished+chunk))
+			c.send(k.streams, 0, c.streamed(finished+chunk))
 		}
 	}
 	return &c.prompt

@@ -58,8 +58,13 @@ func prefillWindow(s *policy.StreamSpec) Streaming {
 
 // pieces appends the attention of some heads for a chunk under the mask, whose rows have up to Sink + Window tokens.
 func (s Streaming) pieces(to []policy.Piece, heads, chunk, finished int) []policy.Piece {
-	for _, p := range llm.WindowPieces(s.Sink+s.Window, chunk, finished) {
-		if p.Tokens > 0 {
+	return addPieces(to, llm.WindowPieces(s.Sink+s.Window, chunk, finished), heads)
+}
+
+// addPieces appends pieces of some heads.
+func addPieces(to []policy.Piece, pieces [3]llm.Piece, heads int) []policy.Piece {
+	for _, p := range pieces {
+		if p.Count*p.Tokens > 0 {
 			to = append(to, policy.Piece{Heads: heads, Count: p.Count, Tokens: p.Tokens, Behind: p.Behind})
 		}
 	}
