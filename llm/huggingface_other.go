@@ -3,6 +3,7 @@ package llm
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -23,12 +24,16 @@ var notModelled = []struct {
 		"block_types", "mb_per_layer", "attn_layer_period", "conv_L_cache", "full_attn_idxs"}},
 	{"layers with experts in an order of their own", 1.0, []string{"moe_every_n_layers", "expert_interval", "moe_layer_interval"}},
 	{"a dense network beside the experts", nil, []string{"parallel_attn_mlp_res", "enable_moe_block"}},
-	{"heads that differ between layers", nil, []string{"global_head_dim", "num_global_key_value_heads", "swa_head_dim", "swa_num_key_value_heads", "swa_num_attention_heads"}},
+	{"heads that differ between layers", nil, []string{"attention_other_setting"}},
 	{"keys and values that layers share", nil, []string{"num_kv_shared_layers", "cla_share_factor", "use_cla"}},
 	{"layers that differ in their shape", nil, []string{"block_configs", "num_query_heads", "ffn_multipliers", "altup_num_inputs", "hidden_size_per_layer_input"}},
 	{"cross-attention", nil, []string{"cross_attention_layers", "add_cross_attention"}},
 	{"an encoder", nil, []string{"is_encoder_decoder", "encoder_layers", "num_encoder_layers", "encoder"}},
 }
+
+// ofSomeLayers are keys of the heads of some layers, with those of the others: Model has one shape of all.
+var ofSomeLayers = [][2]string{{"swa_num_attention_heads", "num_attention_heads"}, {"swa_num_key_value_heads", "num_key_value_heads"}, {"swa_head_dim", "head_dim"},
+	{"swa_v_head_dim", "v_head_dim"}, {"global_head_dim", "head_dim"}, {"num_global_key_value_heads", "num_key_value_heads"}}
 
 // refusedTypes are types whose keys do not tell what Model lacks.
 var refusedTypes = map[string]string{
@@ -47,6 +52,15 @@ func refused(keys map[string]any, kind string) *input.Error {
 	}
 	if what := refusedTypes[kind]; what != "" {
 		return &input.Error{Key: "model_type", Value: fmt.Sprintf("%q", kind), Expected: without(what)}
+	}
+	for _, k := range ofSomeLayers {
+		if v, others := keys[k[0]], keys[k[1]]; !isNone(v, nil) && !reflect.DeepEqual(v, others) {
+			expected := "none"
+			if others != nil {
+				expected = k[1] + " = " + written(others)
+			}
+			return &input.Error{Key: k[0], Value: written(v), Expected: expected + ": heads that differ between layers are not modelled"}
+		}
 	}
 	for _, f := range notModelled {
 		for _, key := range f.keys {
