@@ -1,0 +1,250 @@
+package gpus
+
+import (
+	"math"
+	"reflect"
+	"testing"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/units"
+)
+
+// scripted is a policy whose steps and chunks a test sets, run by run. It notes what it was asked.
+type scripted struct {
+	policy.Costs
+	steps   []policy.Step
+	prompts []policy.Prompt
+	asked   []policy.Request
+	chunk   [2]int
+	last    bool
+}
+
+func (s *scripted) Decode(requests []policy.Request, run int) *policy.Step {
+	s.asked = append(s.asked[:0], requests...)
+	return &s.steps[run]
+}
+
+func (s *scripted) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
+	s.chunk, s.last = [2]int{chunk, finished}, last
+	return &s.prompts[run]
+}
+
+// script returns GPUs of Llama 3 8B whose 32 layers are a run of 20 and one of 12.
+func script(t *testing.T, s *scripted, sets ...string) GPUs {
+	d := New(gpusOf(t, append([]string{"run.model=llama-3-8b"}, sets...)...))
+	d.Policy, d.Runs = s, []int{20, 12}
+	d.Decoding, d.attended, d.Staged.Layers = make([]Decoding, 2), make([]attended, 2), make([]layerCost, 2)
+	return d
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12+1e-9*math.Abs(b) }
+
+// TestDecodeRunsByHand: a kernel attends for each class of heads that attends to anything, and counts only requests that do. What chooses on
+// the GPUs and all passes come beside. Requests of the spare memory add the same once more.
+func TestDecodeRunsByHand(t *testing.T) {
+	p := &scripted{steps: []policy.Step{
+		{
+			Attend: []policy.Class{
+				{Heads: 5, Tokens: []int{100, 0, 300}}, {Heads: 1},
+				{Device: policy.GPU, Heads: 2, Tokens: []int{7, 9, 8}, Weights: true, Paged: policy.Paged{Page: 16, PerQueryHead: true}},
+			},
+			Choose: []policy.Choice{{Heads: 8, Scored: []int{6, 0, 18}, Ranked: []int{12, 0, 36}, Keep: 4, Lists: 2, PerQueryHead: true}, {Device: "ranks", Heads: 8, Scored: []int{9000}, Ranked: []int{9000}, Keep: 2}},
+			Passes: []policy.Pass{{Device: policy.Home, Kernels: 2, Bytes: 3e6, FLOPs: 1e6}, {Device: policy.GPU, Kernels: 1, Bytes: 5e6, FLOPs: 2e6}},
+			Merged: 3,
+		},
+		{Attend: []policy.Class{{Heads: 8, Tokens: []int{1, 2, 3}}}},
+	}}
+	d := script(t, p)
+	for run := range d.Decoding { // what a step before has left
+		d.Decoding[run] = Decoding{Shared: &gpu.Cost{}, Chooses: gpu.Work{Seconds: 1}, Merge: gpu.Work{Seconds: 1}, Beside: gpu.Work{Seconds: 1}}
+	}
+	requests := []scheduler.Decoding{{Base: 90, Prompt: 50}, {Base: 3, Prompt: 1}, {Base: 290, Prompt: 280}}
+	for range 2 {
+		d.DecodeRuns(requests, 10)
+	}
+	if want := (policy.Request{Prompt: 50, Context: 100}); p.asked[0] != want {
+		t.Errorf("asked about %+v, want %+v", p.asked[0], want)
+	}
+	many := []gpu.DecodeBatch{{Requests: 2, Tokens: 400, Longest: 300, KVHeads: 5}, {Requests: 3, Tokens: 24, Longest: 9, KVHeads: 2, Page: 16, PerQueryHead: true, Weights: true}}
+	few := []gpu.DecodeBatch{{Requests: 3, Tokens: 6, Longest: 3, KVHeads: 8}}
+	choice := d.ModelCost.Select(gpu.Selection{
+		PageScores: gpu.PageScores{Pages: gpu.DecodeBatch{Requests: 2, Tokens: 24, Longest: 18, KVHeads: 8}, PerQueryHead: true, Lists: 2},
+		Ranked:     gpu.DecodeBatch{Requests: 2, Tokens: 48, Longest: 36, KVHeads: 8}, Keep: 4,
+	})
+	beside := choice.Plus(d.ModelCost.Pass(1, 5e6, 2e6)).Plus(d.ModelCost.Pass(2, 3e6, 1e6))
+	for run, want := range []Decoding{{Batches: many, Beside: beside, Merge: d.ModelCost.Merge(3)}, {Batches: few}} {
+		if got := d.Decoding[run]; !reflect.DeepEqual(got, want) {
+			t.Errorf("run %d: %+v, by hand %+v", run, got, want)
+		}
+	}
+	if want := (flow.Tally{Steps: 6, Contexts: 2 * (100 + 13 + 300), Tokens: []int64{2 * (5*400 + 2*24), 2 * 8 * 6}}); !reflect.DeepEqual(d.Counted, want) {
+		t.Errorf("%+v is counted, by hand %+v", d.Counted, want)
+	}
+	if got := d.Beside(&p.steps[0]); !reflect.DeepEqual(got, many[1:]) {
+		t.Errorf("%+v attend on the GPUs of two devices, by hand %+v", got, many[1:])
+	}
+	if got := d.DecodeHere(few, requests, 10); !reflect.DeepEqual(got, append(few[:1:1], many...)) {
+		t.Errorf("%+v are added", got)
+	}
+
+	spare := script(t, p)
+	d.Spare = &spare
+	d.DecodeRuns(requests, 10)
+	d.Batches = append(d.Batches[:2], few...)
+	for i, count := range []bool{false, true} {
+		d.DecodeSpare(requests, 2, 0, 10, count)
+		want := Decoding{Batches: append(few[:1:1], many...), Beside: beside.Plus(beside), Merge: d.ModelCost.Merge(3).Plus(d.ModelCost.Merge(3))}
+		if i == 1 {
+			want.Batches = append(want.Batches, many...)
+			want.Beside, want.Merge = want.Beside.Plus(beside), want.Merge.Plus(d.ModelCost.Merge(3))
+		}
+		if got := d.Decoding[0]; !reflect.DeepEqual(got, want) {
+			t.Errorf("with those of the spare memory, %+v, by hand %+v", got, want)
+		}
+		if spare.Counted.Steps != int64(3*i) {
+			t.Errorf("%d steps of the spare memory are counted, by hand %d", spare.Counted.Steps, 3*i)
+		}
+	}
+}
+
+// TestPromptByHand: a chunk attends over what is behind it on the GPUs: less what left them where its tokens attend to that at home, and less
+// a prefix that stays where it is, with whose part outputs are merged. Passes come on top. More tokens than were measured are noted.
+func TestPromptByHand(t *testing.T) {
+	p := &scripted{prompts: []policy.Prompt{{}, {
+		Pieces: []policy.Piece{{Heads: 3, Count: 1, Tokens: 500, Behind: 1000}, {Heads: 5, Count: 4, Tokens: 64, Behind: 700}},
+		Passes: []policy.Pass{{Kernels: 2, Bytes: 3e6, FLOPs: 1e6}, {Kernels: 1, Bytes: 5e6, FLOPs: 2e6}}, Away: 90,
+	}}}
+	for _, c := range []struct {
+		appends, stays bool
+		prefix, behind int // less
+	}{{false, false, 32, 0}, {true, false, 32, 90}, {false, true, 32, 32}, {true, true, 32, 122}, {true, true, 0, 90}} {
+		d := script(t, p)
+		d.Appends, d.PrefixStays = c.appends, c.stays
+		a := d.ModelCost.Attention()
+		want := a.Prompts(1, 500, 1000-c.behind, 3).Plus(a.Prompts(4, 64, 700-c.behind, 5)).Plus(d.ModelCost.Pass(2, 3e6, 1e6)).Plus(d.ModelCost.Pass(1, 5e6, 2e6))
+		if c.stays && c.prefix > 0 {
+			want = want.Plus(d.ModelCost.Merge(512))
+		}
+		for over := range 3 { // pieces of 1,500 and 764 tokens
+			d.measured.PrefillTokens = []int{1500, 1499, 763}[over] - c.behind
+			d.attention = nil
+			b := d.ModelCost.Attention()
+			got := d.PromptAttention(&b, &scheduler.Chunk{Tokens: 512, Finished: 1000, Prefix: c.prefix, Last: true}, 1)
+			if !near(got.Seconds, want.Seconds) || !near(got.Dynamic, want.Dynamic) || got.time < units.FromSeconds(want.Seconds)-5 || got.time > units.FromSeconds(want.Seconds)+5 {
+				t.Errorf("%+v: %+v, by hand %+v", c, got, want)
+			}
+			a := d.ModelCost.Attention()
+			beyond := 0.0
+			first, second := a.Prompts(1, 500, 1000-c.behind, 3).Seconds, a.Prompts(4, 64, 700-c.behind, 5).Seconds
+			if over > 0 {
+				beyond += 12 * first
+			}
+			if over > 1 {
+				beyond += 12 * second
+			}
+			if (d.attention == nil) != (over == 0) || over > 0 && !near(d.attention[gpu.PrefillKernels], beyond) {
+				t.Errorf("%+v: %v beyond what was measured, by hand %v s", c, d.attention, beyond)
+			}
+		}
+		if p.chunk != [2]int{512, 1000} || !p.last {
+			t.Errorf("asked about %v, last %v", p.chunk, p.last)
+		}
+	}
+}
+
+// TestNearPromptsByHand: prompts of the spare memory attend as its policy says.
+func TestNearPromptsByHand(t *testing.T) {
+	home := &scripted{prompts: []policy.Prompt{{Pieces: []policy.Piece{{Heads: 8, Count: 1, Tokens: 100}}}}}
+	other := &scripted{prompts: []policy.Prompt{{Pieces: []policy.Piece{{Heads: 8, Count: 1, Tokens: 100, Behind: 3000}}}}}
+	d, spare := script(t, home), script(t, other)
+	d.Spare = &spare
+	for _, isNear := range []bool{false, true} {
+		behind := 0
+		if isNear {
+			behind = 3000
+		}
+		a := d.ModelCost.Attention()
+		want := a.Prompts(1, 100, behind, 8)
+		prefill, _, _ := d.LayerAttention(&scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 100, Near: isNear}}}, 0, &Decoding{})
+		if prefill.Work != want {
+			t.Errorf("near %v: %+v, by hand %+v", isNear, prefill, want)
+		}
+	}
+}
+
+// TestDecodeBeyondByHand: batches of more requests or longer contexts than were measured are noted, for all layers of the run.
+func TestDecodeBeyondByHand(t *testing.T) {
+	d := script(t, &scripted{})
+	d.measured.DecodeRequests, d.measured.DecodeContext = 10, 500
+	batches := []gpu.DecodeBatch{gpu.UniformBatch(10, 500), gpu.UniformBatch(11, 500), gpu.UniformBatch(10, 501)}
+	d.LayerAttention(&scheduler.SubBatch{}, 1, &Decoding{Batches: batches[:1]})
+	if d.attention != nil {
+		t.Errorf("%v is beyond what was measured", d.attention)
+	}
+	d.LayerAttention(&scheduler.SubBatch{}, 1, &Decoding{Batches: batches})
+	a := d.ModelCost.Attention()
+	if want := 12 * (a.Decoding(batches[1]).Seconds + a.Decoding(batches[2]).Seconds); d.attention == nil || !near(d.attention[gpu.DecodeKernels], want) {
+		t.Errorf("%v is beyond what was measured, by hand %v s", d.attention, want)
+	}
+}
+
+// TestStageRunsByHand: everything that the GPUs do in an iteration counts towards the power limit, which slows all of it down alike.
+func TestStageRunsByHand(t *testing.T) {
+	p := &scripted{prompts: []policy.Prompt{{Pieces: []policy.Piece{{Heads: 8, Count: 1, Tokens: 2000, Behind: 100}}}, {Pieces: []policy.Piece{{Heads: 8, Count: 1, Tokens: 2000}}}}}
+	limited := 0
+	for mask := range 32 {
+		d := script(t, p, "gpu.preset=h200-sxm")
+		has := func(bit int, w gpu.Work) gpu.Work { return w.Times(mask >> bit & 1) }
+		sub := &scheduler.SubBatch{Decode: make([]scheduler.Decoding, 30)}
+		if mask&1 != 0 {
+			sub.Prefill = []scheduler.Chunk{{Tokens: 2000, Finished: 100, Last: true}}
+		}
+		var attention, prompts, decodes gpu.Work
+		var layers [2][4]float64 // seconds: attention, prompts, merge, choice
+		for run, n := range d.Runs {
+			x := &d.Decoding[run]
+			x.Merge, x.Chooses = has(1, gpu.Work{Seconds: 20e-6, Clocked: 10e-6, Dynamic: 0.03}).Times(run+1), has(2, gpu.Work{Seconds: 30e-6, Clocked: 3e-6, Dynamic: 0.01}).Times(run+1)
+			x.Beside = has(3, gpu.Work{Seconds: 40e-6, Clocked: 20e-6, Dynamic: 0.02})
+			if mask>>4 != 0 {
+				x.Batches = []gpu.DecodeBatch{gpu.UniformBatch(30, 2000*(run+1))}
+			}
+			prefill, decoded, all := d.LayerAttention(sub, run, x)
+			attention = attention.Plus(all.Work.Plus(x.Merge).Plus(x.Chooses).Times(n))
+			prompts, decodes = prompts.Plus(prefill.Times(n)), decodes.Plus(decoded.Work.Plus(x.Merge).Plus(x.Chooses).Times(n))
+			layers[run] = [4]float64{all.Seconds, prefill.Seconds, x.Merge.Seconds, x.Chooses.Seconds}
+		}
+		g := d.StageRuns(sub)
+		dense, head := d.Dense.At(sub.Tokens()), d.ModelCost.LMHead(30+mask&1)
+		total := dense.all.Plus(attention).Plus(head)
+		seconds, joules := d.hw.Config.GPU.Sustained(total)
+		slow := seconds / total.Seconds
+		if slow > 1 {
+			limited++
+		}
+		want := map[string][2]float64{
+			"entry": {g.Entry.Seconds(), dense.entry.Seconds * slow}, "block": {g.Block.Seconds(), dense.Block.Seconds * slow}, "exit": {g.Exit.Seconds(), (dense.end.Seconds + head.Seconds) * slow},
+			"pace": {g.Slow, slow}, "whole": {d.Whole(g).Seconds(), seconds},
+		}
+		energy := d.joules(sub, joules, total.Seconds, attention.Seconds, prompts.Seconds, decodes.Seconds)
+		want["joules of prompts"], want["joules of decoding"] = [2]float64{g.Joules.Prefill, energy.Prefill}, [2]float64{g.Joules.Decode, energy.Decode}
+		for run, l := range g.Layers {
+			for i, took := range []units.Duration{l.Attention, l.Prompts, l.Merge, l.Chooses} {
+				want[[]string{"attention", "prompts", "merge", "choice"}[i]+" of run "+string(rune('0'+run))] = [2]float64{took.Seconds(), layers[run][i] * slow}
+			}
+			if int(l.Count) != d.Runs[run] {
+				t.Errorf("run %d has %d layers", run, l.Count)
+			}
+		}
+		for of, x := range want {
+			if math.Abs(x[0]-x[1]) > 1e-10+1e-8*x[1] {
+				t.Errorf("%05b, %s: %v, by hand %v", mask, of, x[0], x[1])
+			}
+		}
+	}
+	if limited == 0 || limited == 32 {
+		t.Errorf("the power limit is felt %d times of 32", limited)
+	}
+}
