@@ -96,6 +96,7 @@ func (g *GPUIterations) Parts(decode []policy.Request, prompts ...scheduler.Chun
 	x.share(stage.Exit, grouped(&exit))
 	for run, layer := range stage.Layers {
 		x.share(units.Duration(layer.Count)*layer.Attention, d.attentionParts(&sub, run))
+		x[PartMerge] += units.Duration(layer.Count) * layer.Merge
 	}
 	return x
 }
@@ -116,7 +117,7 @@ func grouped(p *gpu.Parts) *[partCount]float64 {
 	return &seconds
 }
 
-// attentionParts returns the seconds of groups in one layer of a run. Chunks and decoding
+// attentionParts returns the seconds of groups in one layer of a run, without the merge. Chunks and decoding
 // requests that share a kernel share its time.
 func (d *GPUs) attentionParts(sub *scheduler.SubBatch, run int) *[partCount]float64 {
 	var seconds [partCount]float64
@@ -146,9 +147,6 @@ func (d *GPUs) attentionParts(sub *scheduler.SubBatch, run int) *[partCount]floa
 	}
 	for _, p := range x.Passes { // the GPUs are home
 		pass(p)
-	}
-	if x.Merged > 0 {
-		add(PartMerge, d.ModelCost.Merge(x.Merged))
 	}
 	return &seconds
 }
