@@ -19,16 +19,22 @@ func TestComesAndGoesByHand(t *testing.T) {
 		dealt bool // anew
 		asks  bool
 	}{
-		"comes to the host":       {func(s *Scheduler) { s.Holds[2].Host = true; s.Enter(scheduler.Decoding{Request: 2}) }, true, false},
-		"leaves the host":         {func(s *Scheduler) { s.LeaveHost(0) }, true, false},
-		"loses its memory":        {func(s *Scheduler) { s.DropDecoding(0) }, true, true},
-		"ends":                    {func(s *Scheduler) { s.Batch.Step = 4; s.Complete(quiet) }, true, true},
-		"nobody ends":             {func(s *Scheduler) { s.Complete(quiet) }, false, false},
-		"drafts are accepted":     {func(s *Scheduler) { s.Speculation.Verified = 2; s.Batch.Sub[0].Decode = s.Decoding; s.advance() }, true, false},
-		"no drafts":               {func(s *Scheduler) { s.Batch.Sub[0].Decode = s.Decoding; s.advance() }, false, false},
-		"nobody decodes":          {func(s *Scheduler) { s.Speculation.Verified = 2; s.advance() }, false, false},
-		"a chunk ends":            {func(s *Scheduler) { s.chunked = []Waiting{{Request: 2, Prompt: 10, finished: 10, held: true}}; s.Complete(quiet) }, true, false},
-		"a cut prompt goes on":    {func(s *Scheduler) { s.chunked = []Waiting{{Request: 2, Prompt: 10, finished: 5, held: true}}; s.Complete(quiet) }, true, true},
+		"comes to the host":   {func(s *Scheduler) { s.Holds[2].Host = true; s.Enter(scheduler.Decoding{Request: 2}) }, true, false},
+		"leaves the host":     {func(s *Scheduler) { s.LeaveHost(0) }, true, false},
+		"loses its memory":    {func(s *Scheduler) { s.DropDecoding(0) }, true, true},
+		"ends":                {func(s *Scheduler) { s.Batch.Step = 4; s.Complete(quiet) }, true, true},
+		"nobody ends":         {func(s *Scheduler) { s.Complete(quiet) }, false, false},
+		"drafts are accepted": {func(s *Scheduler) { s.Speculation.Verified = 2; s.Batch.Sub[0].Decode = s.Decoding; s.advance() }, true, false},
+		"no drafts":           {func(s *Scheduler) { s.Batch.Sub[0].Decode = s.Decoding; s.advance() }, false, false},
+		"nobody decodes":      {func(s *Scheduler) { s.Speculation.Verified = 2; s.advance() }, false, false},
+		"a chunk ends": {func(s *Scheduler) {
+			s.chunked = []Waiting{{Request: 2, Prompt: 10, finished: 10, held: true}}
+			s.Complete(quiet)
+		}, true, false},
+		"a cut prompt goes on": {func(s *Scheduler) {
+			s.chunked = []Waiting{{Request: 2, Prompt: 10, finished: 5, held: true}}
+			s.Complete(quiet)
+		}, true, true},
 		"nobody decodes any more": {func(s *Scheduler) { (&dealer{single: true}).clear(&s.State) }, true, false},
 		"memory is freed":         {func(s *Scheduler) { s.Release(s.Holds[0]) }, false, true},
 		"a cut prompt ends":       {func(s *Scheduler) { s.freeGPU(&Waiting{Request: 2, Prompt: 10, Cut: true}) }, false, false},
@@ -361,5 +367,18 @@ func TestExpectedByHand(t *testing.T) {
 	}
 	if s.expect(w); s.near.output != max(1, s.outputs.Mean(9)) || s.expected(3) != s.near.output {
 		t.Errorf("expects %v", s.near.output)
+	}
+}
+
+// TestLatestByHand: the request that came last decodes anywhere.
+func TestLatestByHand(t *testing.T) {
+	for at := range 3 {
+		s := byHand(scheduler.AdmitFinal, false)
+		for i := range 3 {
+			s.Decoding = append(s.Decoding, scheduler.Decoding{Request: int32((2 - at + i) % 3)})
+		}
+		if got := s.Latest(); got != at {
+			t.Errorf("%+v: %d, by hand %d", s.Decoding, got, at)
+		}
 	}
 }

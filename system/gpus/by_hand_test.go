@@ -42,7 +42,7 @@ func TestJoulesByHand(t *testing.T) {
 		{scheduler.SubBatch{Prefill: prompt, Decode: decoding}, 0, 0, flow.Joules{Prefill: 12 * 4.5 / 10, Decode: 12 * 5.5 / 10}}, // of no kernel's
 	} {
 		got := d.joules(&c.sub, 6, 10, 4, c.prefill, c.decode)
-		if math.Abs(got.Prefill-c.want.Prefill) > 1e-12 || math.Abs(got.Decode-c.want.Decode) > 1e-12 {
+		if !(math.Abs(got.Prefill-c.want.Prefill) <= 1e-12 && math.Abs(got.Decode-c.want.Decode) <= 1e-12) { // nor NaN
 			t.Errorf("%+v: %+v, by hand %+v", c.sub, got, c.want)
 		}
 	}
