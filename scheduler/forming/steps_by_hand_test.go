@@ -56,10 +56,10 @@ func TestComesAndGoesByHand(t *testing.T) {
 // memory are the tokens of its context beyond the prompt.
 func TestDraftsByHand(t *testing.T) {
 	for verified := range 4 {
-		for _, ahead := range []bool{false, true} {
+		for i, ahead := range []bool{false, true, false, true} {
 			s := byHand(scheduler.AdmitCurrent, true)
 			s.Ahead, s.Speculation = ahead, scheduler.Speculation{Verified: verified, Acceptance: 1}
-			s.hold(t, 0, 10, false)
+			s.hold(t, 0, []int{10, 13}[i/2], false) // with or without room for the context of the step, which is 13
 			s.Batch.Step = 2
 			drafts := max(verified-1, 0)
 			more := drafts
