@@ -114,3 +114,48 @@ func TestPreemptedFindsItsOwn(t *testing.T) {
 		}
 	}
 }
+
+// TestLatestByHand: the request that came last decodes anywhere.
+func TestLatestByHand(t *testing.T) {
+	for at := range 3 {
+		s := byHand(scheduler.AdmitFinal, false)
+		for i := range 3 {
+			s.Decoding = append(s.Decoding, scheduler.Decoding{Request: int32((2 - at + i) % 3)})
+		}
+		if got := s.Latest(); got != at {
+			t.Errorf("%+v: %d, by hand %d", s.Decoding, got, at)
+		}
+	}
+}
+
+// TestDropByHand: requests that lose their memory wait in the order of their arrival, whatever order they lose it in. They pause no more, and the longest
+// prompt may be theirs.
+func TestDropByHand(t *testing.T) {
+	for _, order := range [][]int32{{1, 3}, {3, 1}} {
+		s := byHand(scheduler.AdmitCurrent, true)
+		s.hold(t, 1, 20, false)
+		s.hold(t, 3, 20, false)
+		s.Queue.list = []Waiting{{Request: 4, Prompt: 10}}
+		s.Batch.Step, s.near.longest = 2, 11
+		for i, request := range order {
+			s.Batch.Pauses = []scheduler.Pause{{Request: 0}, {Request: request}, {Request: 2}}
+			if s.Decoding[0].Request != request {
+				s.Decoding[0], s.Decoding[len(s.Decoding)-1] = s.Decoding[len(s.Decoding)-1], s.Decoding[0]
+			}
+			if got := s.DropDecoding(0); got != request || len(s.Decoding) != 1-i || s.Ledger.Used() != int64(20*(1-i)) || s.Preemptions != int64(i+1) {
+				t.Errorf("%v: request %d loses its memory, %d decode with %d units", order, got, len(s.Decoding), s.Ledger.Used())
+			}
+			if p := s.Batch.Pauses; len(p) != 2 || p[0].Request != 0 || p[1].Request != 2 {
+				t.Errorf("%v: %+v pause", order, p)
+			}
+		}
+		for i, want := range []Waiting{{Request: 1, Prompt: 12, Emitted: 2}, {Request: 3, Prompt: 12, Emitted: 2}, {Request: 4, Prompt: 10}} {
+			if got := s.Queue.At(i); *got != want {
+				t.Errorf("%v: %+v waits, by hand %+v", order, *got, want)
+			}
+		}
+		if s.near.longest != 12 {
+			t.Errorf("%v: the longest prompt has %d tokens", order, s.near.longest)
+		}
+	}
+}

@@ -369,16 +369,3 @@ func TestExpectedByHand(t *testing.T) {
 		t.Errorf("expects %v", s.near.output)
 	}
 }
-
-// TestLatestByHand: the request that came last decodes anywhere.
-func TestLatestByHand(t *testing.T) {
-	for at := range 3 {
-		s := byHand(scheduler.AdmitFinal, false)
-		for i := range 3 {
-			s.Decoding = append(s.Decoding, scheduler.Decoding{Request: int32((2 - at + i) % 3)})
-		}
-		if got := s.Latest(); got != at {
-			t.Errorf("%+v: %d, by hand %d", s.Decoding, got, at)
-		}
-	}
-}

@@ -274,3 +274,16 @@ func TestBoundaryStepByHand(t *testing.T) {
 		t.Error("a chunk takes a clock at least")
 	}
 }
+
+// TestWholeListsByHand: a list of all pages of a context lies in the rows of the context, of 512 tokens.
+func TestWholeListsByHand(t *testing.T) {
+	d := devicesOf(benchOf(t, "run.model=llama-3-8b", "policy.name=quest", "policy.quest.select_device=bank"))
+	for context, want := range map[int][2]int{1: {1, 1}, 511: {1, 511}, 512: {1, 512}, 513: {2, 1}, 1024: {2, 512}, 1025: {3, 1}} {
+		for _, page := range []int{0, 16} {
+			c := policy.Class{Tokens: []int{context}, Paged: policy.Paged{Page: page}}
+			if tokens, rows, last := d.list(&c, 0, context); tokens != context || rows != want[0] || last != want[1] {
+				t.Errorf("%d tokens in pages of %d: %d in %d rows, %d in the last", context, page, tokens, rows, last)
+			}
+		}
+	}
+}
