@@ -248,3 +248,16 @@ func TestStageRunsByHand(t *testing.T) {
 		t.Errorf("the power limit is felt %d times of 32", limited)
 	}
 }
+
+// TestIdleByHand: GPUs that do anything for decoding requests are not idle, in any run.
+func TestIdleByHand(t *testing.T) {
+	work := gpu.Work{Seconds: 1e-9}
+	for run := range 2 {
+		for i, x := range []Decoding{{}, {Batches: make([]gpu.DecodeBatch, 1)}, {Shared: &gpu.Cost{}}, {Beside: work}, {Merge: work}, {Chooses: work}} {
+			d := GPUs{Decoding: make([]Decoding, 2)}
+			if d.Decoding[run] = x; d.idle() != (i == 0) {
+				t.Errorf("%+v in run %d: idle %v", x, run, d.idle())
+			}
+		}
+	}
+}

@@ -221,6 +221,13 @@ func TestChoicesByHand(t *testing.T) {
 		{policy.Step{Bounds: policy.Bounds{Heads: 8, Down: []int{9, 3}}}, 3 * d.bounds.Store, vectors{Down: 8 * 3 * 512, bursts: on * 3 * 8}},
 		{policy.Step{Bounds: policy.Bounds{Heads: 8, Down: []int{9, 0}, Updates: true}}, d.bounds.Update, vectors{}},
 		{policy.Step{Bounds: policy.Bounds{Down: []int{9, 3}}}, 0, vectors{}},
+		{ // lists and bounds go together, and what the ranks do comes one after the other
+			policy.Step{
+				Choose: []policy.Choice{{Heads: 8, Keep: 40, Ranked: []int{0, 100}}, {Heads: 8, Keep: 20, Ranked: []int{0, 100}}, {Device: "bank", Heads: 8, Scored: []int{0, 100}, Ranked: []int{0, 100}}, {Device: "bank", Heads: 8, Scored: []int{0, 50}, Ranked: []int{0, 50}}},
+				Bounds: policy.Bounds{Heads: 8, Down: []int{9, 3}, Updates: true},
+			},
+			d.bounds.Select(100) + d.bounds.Select(50) + d.bounds.Update + 3*d.bounds.Store, vectors{Down: 8*80 + 8*40 + 8*3*512, bursts: on * (2 + 1 + 3*8)},
+		},
 	} {
 		if clocks, v := d.chooses(&c.step, 1); clocks != c.clocks || v != c.v {
 			t.Errorf("%+v: %d clocks and %+v, by hand %d and %+v", c.step, clocks, v, c.clocks, c.v)
