@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/scheduler"
 )
@@ -120,4 +121,66 @@ func TestUnevenHeads(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPlaceByHand: of a request's classes at home, the first one on a channel also chooses, and the first head of the group hides behind no other. A class
+// that attends to nothing has no part.
+func TestPlaceByHand(t *testing.T) {
+	d := devicesOf(benchOf(t, "run.model=llama-3-8b", "policy.name=quest", "policy.quest.select_device=bank"))
+	x := &policy.Step{
+		Attend: []policy.Class{{Heads: 9, Tokens: []int{700}}, {Device: policy.GPU, Heads: 5, Tokens: []int{800}}, {Heads: 6, Tokens: []int{300}}, {Heads: 2, Tokens: []int{0}}, {Heads: 3, Tokens: []int{50}}},
+		Choose: []policy.Choice{{Device: "bank", Heads: 9, Scored: []int{100}, Ranked: []int{100}}},
+	}
+	for _, single := range []bool{true, false} {
+		for channel := -1; channel < d.channels; channel++ {
+			for _, before := range []bool{false, true} { // the group has a request
+				d.single = single
+				const first = 3
+				var want GroupCost
+				if before {
+					want = GroupCost{Requests: 1, Clocks: 1000, Drain: 7, Heads: []int64{1000}}
+				}
+				got := want
+				got.Heads = append([]int64{}, want.Heads...)
+				chooses, from := d.bounds.Select(100), first
+				for _, c := range []struct{ heads, tokens int }{{9, 700}, {6, 300}, {3, 50}} {
+					n := (c.heads + d.channels - 1) / d.channels
+					if channel >= 0 {
+						n = 0
+						for h := range c.heads {
+							if (from+h)%d.channels == channel {
+								n++
+							}
+						}
+					}
+					from += c.heads
+					v := &want.Vectors
+					v.heads, v.fresh, v.All, v.freshAll = v.heads+int64(n), v.fresh+int64(n), v.All+int64(c.heads), v.freshAll+int64(c.heads)
+					if n == 0 {
+						chooses = 0 // it is the first class's, on other channels
+						continue
+					}
+					head := d.Sequence.At(c.tokens)
+					if len(want.Heads) == 0 {
+						want.Drain = d.Table.Alone(c.tokens) - head
+					}
+					want.Clocks += int64(n) * (head + chooses)
+					for i := range n {
+						if single || i == 0 {
+							want.Heads = append(want.Heads, head+chooses)
+						}
+					}
+					chooses = 0
+				}
+				want.Requests++
+				if d.place(&got, x, 0, first, channel); !reflect.DeepEqual(got, want) {
+					t.Errorf("channel %d, single %v, before %v: %+v, by hand %+v", channel, single, before, got, want)
+				}
+			}
+		}
+	}
+	var g GroupCost
+	if d.place(&g, &policy.Step{Attend: []policy.Class{{Heads: 9, Tokens: []int{0}}, {Device: policy.GPU, Heads: 9, Tokens: []int{9}}}}, 0, 0, -1); g.Requests != 0 || g.Heads != nil {
+		t.Errorf("%+v attends to nothing", g)
+	}
 }
