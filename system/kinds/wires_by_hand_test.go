@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/ranks"
 	"github.com/l3sim/l3sim/units"
 )
@@ -111,6 +112,26 @@ func TestUnitsOfHBMByHand(t *testing.T) {
 		e := l.Engine.(*hbmPIM)
 		if e.reads != float64(c.reads) || e.own != c.own || l.Batcher.Ledger.Ranksets() != c.groups || len(l.Batcher.Batch.Sub) != c.former || len(e.loads) != len(e.seconds) || len(e.loads) > 0 && len(e.loads) != c.groups {
 			t.Errorf("%s: %v and %d readings, %d places, %d sub-batches", c.sets, e.reads, e.own, l.Batcher.Ledger.Ranksets(), len(l.Batcher.Batch.Sub))
+		}
+	}
+}
+
+// TestTokensByHand: a device beside the GPUs reads the contexts of its requests once for each KV head and layer, or once for each query head.
+func TestTokensByHand(t *testing.T) {
+	for sets, readings := range map[string]int64{"cpu-offload": 1, "gpu+cpu": 1, "hbm-pim": 4, "hbm-pim hbm_pim.queries_per_read=4": 1, "gpu-only": 0} {
+		e := rigOf(t, append(strings.Fields("run.system="+sets), "run.model=llama-3-8b")...).loop(nil, nil).Engine
+		requests := []scheduler.Decoding{{Request: 0, Base: 1000, Prompt: 900}, {Request: 1, Base: 300, Prompt: 300}}
+		b := &scheduler.Batch{Step: 2, Sub: []scheduler.SubBatch{{Decode: requests}}}
+		if sets == "cpu-offload" {
+			b.Sub[0] = scheduler.SubBatch{Host: requests, Decode: []scheduler.Decoding{{Request: 2, Base: 5000, Prompt: 4000}}}
+		}
+		for times := range int64(2) {
+			if _, err := e.Run(b, 0); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := e.Core().Work.Tokens, (times+1)*readings*32*8*(1002+302); got != want {
+				t.Errorf("%s: reads %d tokens of heads, by hand %d", sets, got, want)
+			}
 		}
 	}
 }

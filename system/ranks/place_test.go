@@ -184,3 +184,53 @@ func TestPlaceByHand(t *testing.T) {
 		t.Errorf("%+v attends to nothing", g)
 	}
 }
+
+// TestBusiestChannelByHand: a rankset takes as long as its busiest channel, and waits for that as long as the mean one does not work: where heads are dealt in
+// turn, of which the first class also chooses, and where each has tokens of its own, in blocks.
+func TestBusiestChannelByHand(t *testing.T) {
+	d := devicesOf(benchOf(t, "run.model=llama-3-8b", "policy.name=quest", "policy.quest.select_device=bank"))
+	requests := []scheduler.Decoding{{Request: 0, Offset: 0}, {Request: 1, Offset: 1}, {Request: 2, Offset: 0}, {Request: 3, Offset: 0}}
+	d.single, d.first, d.perChannel = true, []int32{1, 2, 3, 3}, 2
+	dealt := &policy.Step{
+		Attend: []policy.Class{{Heads: 3, Tokens: []int{700, 5000, 2000, 0}}, {Heads: 2, Tokens: []int{300, 600, 1, 0}}, {Device: policy.GPU, Heads: 3, Tokens: []int{9, 9, 9, 9}}},
+		Choose: []policy.Choice{{Device: "bank", Heads: 3, Scored: []int{50_000, 100, 50_000, 0}, Ranked: []int{50_000, 100, 50_000, 0}}},
+	}
+	each := policy.Class{Heads: 4, Tokens: []int{500, 700, 400, 0}, PerHead: []int{100, 900, 0, 1000, 700, 700, 700, 700, 400, 1, 800, 399, 5, 5, 5, 5}}
+	for name, x := range map[string]*policy.Step{"dealt": dealt, "by head": {Attend: []policy.Class{each}}} {
+		groups := make([]GroupCost, 3)
+		d.attend(groups, requests, x)
+		for offset := range groups {
+			clocks, sum, attending := make([]int64, d.channels), int64(0), 0
+			add := func(channel int, c int64) { clocks[channel%d.channels], sum = clocks[channel%d.channels]+c, sum+c }
+			for i, r := range requests {
+				if int(r.Offset) != offset || x.Attend[0].Tokens[i] == 0 {
+					continue
+				}
+				attending++
+				channel, c := int(d.first[i])-1, &x.Attend[0]
+				if c.PerHead != nil {
+					for h := range 4 {
+						add(channel+h/2, d.Sequence.At(c.PerHead[4*i+h]))
+					}
+					continue
+				}
+				for k := range 5 {
+					of := &x.Attend[k/3]
+					head := d.Sequence.At(of.Tokens[i])
+					if k < 3 {
+						head += d.bounds.Select(dealt.Choose[0].Scored[i])
+					}
+					add(channel+k, head)
+				}
+			}
+			g, busiest := &groups[offset], slices.Max(clocks)
+			idle := d.Clock.Time(busiest) - d.Clock.Time(sum/int64(d.channels))
+			if g.Requests != attending || g.Clocks != busiest || g.Idle != idle || (len(g.Heads) > 0) != (attending > 0) {
+				t.Errorf("%s, offset %d: %d requests in %d clocks, idle for %v; by hand %d in %d of %v, %v", name, offset, g.Requests, g.Clocks, g.Idle, attending, busiest, clocks, idle)
+			}
+			if v := g.Vectors; name == "by head" && v != (vectors{heads: int64(2 * attending), All: int64(4 * attending), fresh: int64(2 * attending), freshAll: int64(4 * attending)}) {
+				t.Errorf("%s, offset %d: %+v", name, offset, v)
+			}
+		}
+	}
+}
