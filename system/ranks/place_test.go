@@ -195,7 +195,7 @@ func TestBusiestChannelByHand(t *testing.T) {
 		Attend: []policy.Class{{Heads: 3, Tokens: []int{700, 5000, 2000, 0}}, {Heads: 2, Tokens: []int{300, 600, 1, 0}}, {Device: policy.GPU, Heads: 3, Tokens: []int{9, 9, 9, 9}}},
 		Choose: []policy.Choice{{Device: "bank", Heads: 3, Scored: []int{50_000, 100, 50_000, 0}, Ranked: []int{50_000, 100, 50_000, 0}}},
 	}
-	each := policy.Class{Heads: 4, Tokens: []int{500, 700, 400, 0}, PerHead: []int{100, 900, 0, 1000, 700, 700, 700, 700, 400, 1, 800, 399, 5, 5, 5, 5}}
+	each := policy.Class{Heads: 4, Tokens: []int{500, 700, 400, 0}, PerHead: []int{100, 900, 0, 1000, 700, 700, 700, 700, 400, 1, 1200, 1, 5, 5, 5, 5}}
 	for name, x := range map[string]*policy.Step{"dealt": dealt, "by head": {Attend: []policy.Class{each}}} {
 		groups := make([]GroupCost, 3)
 		d.attend(groups, requests, x)
