@@ -249,11 +249,11 @@ func TestDips(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	for want, sets := range map[string][]string{
-		"--slo: expected targets of latency":           {},
-		`arrivals.kind = "all-at-once": expected auto`: {"slo.tbt=1s", "arrivals.kind=all-at-once"},
-		"arrivals.scale = 3: expected 1":               {"slo.tbt=1s", "arrivals.scale=3"},
-		"run.requests = 49: expected at least 50":      {"slo.tbt=1s", "run.requests=49"},
-		`run.trace = "gone.csv": no such file`:         {"slo.tbt=1s", "run.trace=gone.csv"},
+		"--slo: expected targets of latency":                                            {},
+		`arrivals.kind = "all-at-once": expected auto`:                                  {"slo.tbt=1s", "arrivals.kind=all-at-once"},
+		"arrivals.scale = 3: expected 1":                                                {"slo.tbt=1s", "arrivals.scale=3"},
+		"run.requests = 49: expected at least 50, of which the middle 80% are measured": {"slo.tbt=1s", "run.requests=49"},
+		`run.trace = "gone.csv": no such file`:                                          {"slo.tbt=1s", "run.trace=gone.csv"},
 	} {
 		cfg, err := system.Load(configs.Options{Sets: sets})
 		if err != nil {
