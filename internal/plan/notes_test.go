@@ -1,0 +1,125 @@
+package plan
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
+)
+
+// TestRowNotes: a row says what is to be said of its configuration, and of runs that were too short, and nothing else.
+func TestRowNotes(t *testing.T) {
+	cfg, err := system.Load(configs.Options{Sets: []string{"run.system=l3", "run.model=llama-3-8b", "node.ranksets=8", "slo.ttft=1s"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := system.Notes(cfg)
+	if len(of) == 0 {
+		t.Fatal("nothing is said of more DIMMs than boards have")
+	}
+	j := &Judge{cfg: cfg, trace: &traces.Trace{Requests: make([]traces.Request, 100)}}
+	grows := &Load{RatePerS: 10, Saturated: true, Measured: system.Measured{Attainment: 1, E2E: results.Latency{P99: 2000}}}
+	many := &Load{Users: 11}
+	for _, x := range []struct {
+		next *Load
+		want []string // how each further note ends
+	}{
+		{nil, nil}, {&Load{RatePerS: 10}, nil}, {grows, []string{"--requests 200 tells, and the rate may be higher"}}, {many, []string{"--requests 110 tells, and the number of users may be higher"}},
+	} {
+		row := &Row{Load: Load{Summary: &results.Summary{}}, next: x.next}
+		row.describe(j)
+		ok := len(row.Notes) == len(of)+len(x.want) && reflect.DeepEqual(row.Notes[:len(of)], of)
+		for i := range x.want {
+			ok = ok && strings.HasSuffix(row.Notes[len(of)+i], x.want[i])
+		}
+		if !ok {
+			t.Errorf("%+v: %q, want %q and %q", x.next, row.Notes, of, x.want)
+		}
+	}
+}
+
+// TestAllNotes: what a name that the user gave stands for, what rows and the report say, each once, the settings of a row without a command, and a row
+// below whose rate a lower one fails.
+func TestAllNotes(t *testing.T) {
+	row := func(called, gpu string, notes ...string) *Row {
+		return &Row{Load: Load{System: "l3", Model: "llama", GPU: gpu, Policy: "fcfs"}, Called: []string{"l3", "llama", called, "fcfs"}, Notes: notes}
+	}
+	r := &Report{Rows: []*Row{row("mine.toml", "H100, changed", "one"), row("h200", "h200", "two", "one"), row("mine.toml", "mine.toml: H100", "one")}, Notes: []string{"two", "all"}}
+	r.Rows[1].Sets, r.Rows[1].Dips = []string{"a=1", "b=2"}, true
+	r.Rows[2].Sets, r.Rows[2].Command = []string{"a=3"}, "l3sim capacity"
+	want := []string{"note: mine.toml is H100, changed", "note: one", "note: two", "note: l3: --set a=1 --set b=2", "note: row 2: a lower rate fails", "note: mine.toml is H100", "note: all"}
+	if got := r.allNotes(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestList: all rates that were tried, of one row after another. Where two choices have one name each says before it what the user calls it, and so do its
+// rates; one that only repeats a choice does not.
+func TestList(t *testing.T) {
+	row := func(called, gpu string, rates ...float64) *Row {
+		r := &Row{Load: Load{System: "l3", Model: "llama", GPU: gpu, Policy: "fcfs"}, Called: []string{"l3", "llama", called, "fcfs"}}
+		for _, rate := range rates {
+			r.Tried = append(r.Tried, Load{System: "l3", Model: "llama", GPU: gpu, Policy: "fcfs", RatePerS: rate})
+		}
+		return r
+	}
+	r := &Report{Rows: []*Row{row("a.toml", "H100", 1, 2), row("b.toml", "H100", 3), row("h200", "H200", 4), row("h200", "H200", 5)}}
+	r.List()
+	var got []string
+	var rates []float64
+	for _, l := range r.Tried {
+		got, rates = append(got, l.GPU), append(rates, l.RatePerS)
+		if l.System != "l3" || l.Model != "llama" || l.Policy != "fcfs" {
+			t.Errorf("%+v", l)
+		}
+	}
+	if want := []string{"a.toml: H100", "a.toml: H100", "b.toml: H100", "H200", "H200"}; !reflect.DeepEqual(got, want) || !reflect.DeepEqual(rates, []float64{1, 2, 3, 4, 5}) {
+		t.Errorf("%q at %v, want %q", got, rates, want)
+	}
+	if r.Rows[0].GPU != "a.toml: H100" || r.Rows[2].GPU != "H200" {
+		t.Errorf("rows have %q and %q", r.Rows[0].GPU, r.Rows[2].GPU)
+	}
+}
+
+// TestAdd: rows have the names that the user gave, else those of the configuration; the report has what is measured and how sure that is.
+func TestAdd(t *testing.T) {
+	cfg, trace, _, _ := single(t, 100, "slo.ttft=1s", "slo.attainment=0.9", "arrivals.kind=poisson")
+	r := &Report{}
+	for range 2 {
+		r.Add(&Row{Load: Load{System: "l3", Model: "llama", GPU: "h100", Policy: "fcfs"}, Config: cfg}, map[string]string{"gpu.preset": "own.toml", "policy.name": "p"}, trace)
+	}
+	if want := []string{"l3", "llama", "own.toml", "p"}; len(r.Rows) != 2 || !reflect.DeepEqual(r.Rows[1].Called, want) || r.Measured != 80 || r.Target != 0.9 || r.Arrivals != "poisson" || r.SLO.TTFT != 1000 {
+		t.Errorf("%+v", r)
+	}
+	if len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "80 requests are measured") {
+		t.Errorf("%q", r.Notes)
+	}
+	cfg.SLO.Attainment = 1
+	sure := &Report{}
+	if sure.Add(&Row{Config: cfg}, nil, trace); sure.Notes != nil {
+		t.Errorf("%q", sure.Notes)
+	}
+}
+
+// TestTargetBelowGaps: that a target of TBT is below the gaps of an empty node is said of one that is given, where no rate holds and the gaps are longer.
+func TestTargetBelowGaps(t *testing.T) {
+	for _, x := range []struct{ target, gap, highest, want float64 }{{50, 60, 0, 1}, {50, 50, 0, 0}, {60, 50, 0, 0}, {0, 60, 0, 0}, {50, 60, 2, 0}} {
+		r := &Row{Load: Load{Measured: system.Measured{TBT: results.Latency{P50: x.gap}}}, Highest: x.highest, Asked: &Asked{RatePerS: 9}}
+		if got := strings.Count(r.explain(&results.SLO{TBT: results.Target(x.target)}), "between tokens of an empty node"); float64(got) != x.want {
+			t.Errorf("%+v: %d", x, got)
+		}
+	}
+}
+
+// TestTargets: targets of each request, which a share must attain, before those of percentiles.
+func TestTargets(t *testing.T) {
+	for want, slo := range map[string]results.SLO{"": {}, "99% of them within TTFT 2000 ms TBT 50 ms": {TTFT: 2000, TBT: 50, TBTPercentile: 99}} {
+		if got := Targets(&slo, 0.99); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
