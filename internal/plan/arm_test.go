@@ -120,6 +120,13 @@ func TestLonger(t *testing.T) {
 	if !c.holds(e, 0.1/service) || e.held == 0 || e.longer.held != e.held || e.best.E2E.Mean == 0 {
 		t.Errorf("a tenth of the load: %+v", e)
 	}
+	if e = c.entrant(nil, 201); !c.holds(e, 0.1/service) || e.longer != nil {
+		t.Errorf("a tenth of the load by few requests: %+v", e)
+	}
+	c, service = served(t, 600, "slo.p99.ttft=1ms")
+	if e = c.entrant(nil, 200); c.holds(e, 3/service) || e.longer != nil || len(e.fails) != 2 || c.err != nil {
+		t.Errorf("a percentile fails, too: %+v, %v", e, c.err)
+	}
 	c, service = served(t, 600, "slo.ttft=1ms")
 	if e = c.entrant(nil, 200); c.holds(e, 3/service) || e.longer != nil || e.came >= 200 || c.err != nil {
 		t.Errorf("%+v, %v", e, c.err)

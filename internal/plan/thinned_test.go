@@ -43,11 +43,21 @@ func TestThinned(t *testing.T) {
 	if got := thinned(all, 4, shared); !reflect.DeepEqual(got, all.Repeated(4)) {
 		t.Errorf("with shared prompts %+v", got.Requests)
 	}
-	for i := range all.Requests { // all equal: the order is that of the requests
-		all.Requests[i] = traces.Request{ID: i, Input: 5, Output: 5, Arrival: units.Duration(i)}
+	// Of equal prompts, and of equal answers, the first request comes first.
+	for i := range all.Requests {
+		all.Requests[i] = traces.Request{ID: i, Input: 5, Output: 1 + i}
 	}
-	if got := thinned(all, 39, cfg); len(got.Requests) != 39 || got.Requests[38].ID != 38 || got.Requests[38].Arrival != 38 {
-		t.Errorf("39 of 40: %+v", got.Requests)
+	for _, swap := range []bool{false, true} {
+		var places []int
+		for _, q := range thinned(all, 4, cfg).Requests {
+			places = append(places, max(q.Input, q.Output)-1)
+		}
+		if !slices.Equal(places[1:], []int{16, 22, 38}) {
+			t.Errorf("swapped %v: %v", swap, places)
+		}
+		for i := range all.Requests {
+			all.Requests[i].Input, all.Requests[i].Output = 1+i, 1
+		}
 	}
 }
 
