@@ -101,7 +101,7 @@ func TestGuess(t *testing.T) {
 	for i := range c.trace.Requests {
 		c.trace.Requests[i].Input = 1 << 28
 	}
-	if got := c.guess(nil); got != 0 || c.asked != 3 || c.err != nil {
+	if got, e := c.guess(nil), c.entrant(nil, 60); got != 0 || c.asked != 3 || e.judge != nil || e.err == nil || c.err != nil {
 		t.Errorf("what serves nothing is guessed at %v, %v", got, c.err)
 	}
 }

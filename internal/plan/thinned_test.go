@@ -43,6 +43,13 @@ func TestThinned(t *testing.T) {
 	if got := thinned(all, 4, shared); !reflect.DeepEqual(got, all.Repeated(4)) {
 		t.Errorf("with shared prompts %+v", got.Requests)
 	}
+	follows := &traces.Trace{Requests: slices.Clone(all.Requests)}
+	for i := range follows.Requests {
+		follows.Requests[i].Turn = &traces.Turn{Number: i, Waits: true}
+	}
+	if got := thinned(follows, 4, cfg); !follows.Waits() || !reflect.DeepEqual(got, follows.Repeated(4)) {
+		t.Errorf("with turns %+v", got.Requests)
+	}
 	// Of equal prompts, and of equal answers, the first request comes first.
 	for i := range all.Requests {
 		all.Requests[i] = traces.Request{ID: i, Input: 5, Output: 1 + i}
