@@ -111,8 +111,7 @@ func (s *SubBatch) total() int32 {
 }
 
 // Iteration is the work of one or two sub-batches. Its memory is meant to be
-// filled anew for every iteration, after Reset. Where the next iteration has the same operations, which wait for
-// each other in the same way, a system may instead set their times and pieces, Exit and the values of Parts in place.
+// filled anew for every iteration, after Reset.
 type Iteration struct {
 	Ops   []Op
 	After []int32 // indices of Ops
@@ -120,12 +119,10 @@ type Iteration struct {
 	Sub   [2]SubBatch
 
 	totals Totals
-	shape  int64 // counts resets: iterations of one number differ in times and pieces alone
 }
 
 // Reset empties the iteration and keeps its memory.
 func (it *Iteration) Reset() {
-	it.shape++
 	it.Ops, it.After, it.Parts = it.Ops[:0], it.After[:0], it.Parts[:0]
 	for s := range it.Sub {
 		it.Sub[s].Layers = it.Sub[s].Layers[:0]

@@ -2,9 +2,6 @@ package dataflow
 
 // shape is what a lockstep needs to know of an iteration and its resources.
 type shape struct {
-	of     *Iteration // the latest that was of such a shape; nil for none
-	number int64      // of its shape
-
 	onLanes, link, up, gpu int8 // resources, -1 where not known yet
 
 	spec               *Resource // of the lanes
@@ -34,15 +31,11 @@ type laneCost struct {
 	parts       []int64
 }
 
-// fits reads the shape of an iteration, unless it is that of the one before, and its costs; it reports false for one of
+// fits reads the shape of an iteration and its costs; it reports false for one of
 // another shape. Times of zero would have operations end at one instant in an order that a lockstep does not keep.
 func (l *lockstep) fits(e *Engine, it *Iteration) bool {
-	if l.of != it || l.number != it.shape {
-		l.of = nil
-		if !l.reads(e, it) {
-			return false
-		}
-		l.of, l.number = it, it.shape
+	if !l.reads(e, it) {
+		return false
 	}
 	l.upAll = 0
 	for s := range it.Sub {
