@@ -190,8 +190,10 @@ func (g *GPU) Check(c *input.Check) {
 	c.That(g.Price >= 0 && g.Price <= 1e9, "price", g.Price, "0 to 1e9 USD")
 }
 
-// AttendsToAll says that decode attention is over whole contexts in every layer and head.
-func (c *Config) AttendsToAll() bool { return c.Policy.Dense() && c.Model.Window == 0 }
+// AttendsToAll says that decode attention is over whole contexts in every layer and head, and that layers keep nothing else.
+func (c *Config) AttendsToAll() bool {
+	return c.Policy.Dense() && c.Model.Window == 0 && c.Model.IndexTopK == 0
+}
 
 // Replicas returns the data-parallel replicas of the model on the node's GPUs.
 func (c *Config) Replicas() int { return c.Node.GPUs / max(1, c.Model.TensorParallel) }

@@ -65,3 +65,17 @@ func (o *Origins) DerivesLayout() (derived, open bool) {
 	of := o.r.origin[layoutKey]
 	return of.fit, of.open
 }
+
+// derivePolicy has a model with an indexer choose by it, where nobody names a policy. named is the entry that names the model.
+func (r *resolution) derivePolicy(named *entry) {
+	const key = "policy.name"
+	o, own := r.origin[key], r.config.Policy.List().Own()
+	if r.config.Model.IndexTopK == 0 || own == "" || !o.preset || !r.config.Policy.Dense() {
+		return
+	}
+	r.config.Policy.Name = own
+	r.origin[key] = origin{entry: *named, open: true}
+	o = r.origin[key]
+	o.comment = "derived: the model has an indexer of its own, which chooses what layers attend to"
+	r.origin[key] = o
+}

@@ -225,6 +225,7 @@ func (r *resolution) finish(roots []*root) {
 		}
 	}
 	r.deriveLayout(roots[0].named)
+	r.derivePolicy(roots[0].named)
 }
 
 // systemPreset returns the entry that names the system preset. Two layers must not name different

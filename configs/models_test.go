@@ -95,12 +95,12 @@ func TestPublishedWindow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := llm.Windows{}
+		want := llm.LayerKinds{}
 		if name == "mistral-7b" {
 			want.Window = 4096
 		}
-		if c.Model.Windows != want {
-			t.Errorf("%s: windows %+v, want %+v", name, c.Model.Windows, want)
+		if c.Model.LayerKinds != want {
+			t.Errorf("%s: windows %+v, want %+v", name, c.Model.LayerKinds, want)
 		}
 	}
 }

@@ -16,29 +16,47 @@ func (c *ModelCost) Iteration(x Shape) Work { return c.IterationParts(x).Total()
 func (c *ModelCost) IterationParts(x Shape) Parts {
 	tokens := x.Decode.Requests + x.Prefills*x.Chunk
 	layer := c.qkvParts(tokens).plus(c.projection(tokens)).plus(c.ffnParts(tokens))
-	layers, windowed := layer.times(c.model.Layers), c.model.WindowedLayers()
-	layers = layers.plus(c.attend(x, false).times(c.model.Layers - windowed))
-	if windowed > 0 {
-		layers = layers.plus(c.attend(x, true).times(windowed))
+	layers := layer.times(c.model.Layers)
+	for _, kind := range []byte{llm.Global, llm.Local, llm.Chunk, llm.Indexed, llm.Shared} {
+		if n := c.model.CountLayers(string(rune(kind))); n > 0 {
+			layers = layers.plus(c.attend(x, kind).times(n))
+		}
 	}
 	return c.embedding(tokens).plus(layers).plus(c.head(x.Decode.Requests + x.Prefills))
 }
 
-// attend returns attention of a layer, of one with a window or of another. With a window, contexts of the batch count as equal: as long
-// as the window where they are longer in the mean; with one that is cut into chunks as long as the mean.
-func (c *ModelCost) attend(x Shape, windowed bool) (p Parts) {
+// attend returns attention of a layer of a kind. With a window, contexts of the batch count as equal: as long
+// as the window where they are longer in the mean; with one that is cut into chunks as long as the mean; with an indexer, as the mean.
+func (c *ModelCost) attend(x Shape, kind byte) (p Parts) {
 	a, tokens := c.Attention(), x.Decode.Requests+x.Prefills*x.Chunk
 	pieces := [3]llm.Piece{{Count: 1, Tokens: x.Chunk, Behind: x.Finished}}
-	if window := c.model.Window; windowed {
+	var prefill, scores Work // scores of the batch that decodes, and its choice
+	switch kind {
+	case llm.Local, llm.Chunk:
 		pieces = c.model.PromptPieces(x.Chunk, x.Finished)
-		if n := int64(x.Decode.Requests); c.model.WindowChunked && n > 0 {
+		if n := int64(x.Decode.Requests); c.model.Chunked() && n > 0 {
 			x.Decode.Longest = c.model.WindowTokens(int((x.Decode.Tokens+n-1)/n), 1)
 			x.Decode.Tokens = n * int64(x.Decode.Longest)
 		}
-		x.Decode.Longest = min(x.Decode.Longest, window)
-		x.Decode.Tokens = min(x.Decode.Tokens, int64(x.Decode.Requests)*int64(window))
+		x.Decode.Longest = min(x.Decode.Longest, c.model.Window)
+		x.Decode.Tokens = min(x.Decode.Tokens, int64(x.Decode.Requests)*int64(c.model.Window))
+	case llm.Indexed, llm.Shared:
+		if n := x.Decode.Requests; n > 0 && x.Decode.Tokens > int64(n)*int64(c.model.IndexTopK) {
+			scores = c.Index(llm.Indexing{Requests: n, Queries: 1, Keys: x.Decode.Tokens, Longest: x.Decode.Longest, Pairs: x.Decode.Tokens, Keep: c.model.IndexTopK})
+			x.Decode = UniformBatch(n, c.model.IndexTopK)
+			x.Decode.Page = 1
+		}
+		if kind == llm.Shared {
+			scores = Work{}
+		}
+		if chosen, of := c.model.Indexer.Prompt(x.Chunk, x.Finished); chosen.Rows > 0 {
+			each := c.Chosen(chosen)
+			if kind == llm.Indexed {
+				each = each.Plus(c.Index(of))
+			}
+			prefill, pieces = each.Times(x.Prefills), [3]llm.Piece{}
+		}
 	}
-	var prefill Work
 	for _, piece := range pieces {
 		if piece.Count*piece.Tokens > 0 {
 			prefill = prefill.Plus(a.Prompts(x.Prefills*piece.Count, piece.Tokens, piece.Behind, 0))
@@ -48,7 +66,7 @@ func (c *ModelCost) attend(x Shape, windowed bool) (p Parts) {
 	if prefill.Seconds > 0 && decode.Seconds > 0 && !c.spec.joinsDecode() {
 		p[SmallKernels] = c.joined(tokens)
 	}
-	p[PrefillAttention], p[DecodeAttention] = prefill, decode
+	p[PrefillAttention], p[DecodeAttention] = prefill, decode.Plus(scores)
 	return p
 }
 

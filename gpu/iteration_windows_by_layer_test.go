@@ -11,30 +11,27 @@ import (
 // context, and a window beyond the context changes nothing.
 func TestIterationWithWindows(t *testing.T) {
 	spec, dense := loadPreset(t, "h200-sxm"), loadModel(t, "llama-3-8b")
-	parts := func(w llm.Windows, x Shape) Parts {
+	parts := func(w llm.LayerKinds, x Shape) Parts {
 		m := *dense
-		m.Windows = w
+		m.LayerKinds = w
 		return NewModelCost(spec, &m).IterationParts(x)
 	}
 	long, short := Shape{Decode: UniformBatch(16, 9000)}, Shape{Decode: UniformBatch(16, 512)}
-	all, few := parts(llm.Windows{}, long), parts(llm.Windows{}, short)
-	for every, windowed := range map[int]float64{0: 1, 2: 0.5, 4: 0.75} {
-		got := parts(llm.Windows{Window: 512, FullEvery: every}, long)
+	all, few := parts(llm.LayerKinds{}, long), parts(llm.LayerKinds{}, short)
+	for pattern, windowed := range map[string]float64{"": 1, "LG": 0.5, "GL": 0.5, "LLLG": 0.75} {
+		got := parts(llm.LayerKinds{Window: 512, LayerPattern: pattern}, long)
 		for g := range all {
 			want := windowed*few[g].Seconds + (1-windowed)*all[g].Seconds
 			if math.Abs(got[g].Seconds-want) > 1e-12 {
-				t.Errorf("full_every = %d: %v takes %v s, want %v", every, Group(g), got[g].Seconds, want)
+				t.Errorf("%q: %v takes %v s, want %v", pattern, Group(g), got[g].Seconds, want)
 			}
 		}
-		if pattern := "LGLGLGLG"[:every]; every > 1 && parts(llm.Windows{Window: 512, WindowPattern: pattern}, long) != parts(llm.Windows{Window: 512, FullEvery: 2}, long) {
-			t.Errorf("%s: other times than of every second layer", pattern)
-		}
-		if parts(llm.Windows{Window: 9000, FullEvery: every}, long).Total().Seconds != all.Total().Seconds {
-			t.Errorf("full_every = %d: a window of the whole context changes the time", every)
+		if parts(llm.LayerKinds{Window: 9000, LayerPattern: pattern}, long).Total().Seconds != all.Total().Seconds {
+			t.Errorf("%q: a window of the whole context changes the time", pattern)
 		}
 	}
 	prompt := Shape{Prefills: 1, Chunk: 2048, Finished: 6000}
-	if a, b := parts(llm.Windows{Window: 512}, prompt), parts(llm.Windows{}, prompt); a[PrefillAttention].Seconds > b[PrefillAttention].Seconds/4 {
+	if a, b := parts(llm.LayerKinds{Window: 512}, prompt), parts(llm.LayerKinds{}, prompt); a[PrefillAttention].Seconds > b[PrefillAttention].Seconds/4 {
 		t.Errorf("a prompt's attention takes %v s with a window of 512, %v s without", a[PrefillAttention].Seconds, b[PrefillAttention].Seconds)
 	}
 }
@@ -44,7 +41,7 @@ func TestIterationWithWindows(t *testing.T) {
 func TestIterationInChunks(t *testing.T) {
 	spec, m := loadPreset(t, "h200-sxm"), *loadModel(t, "llama-3-8b")
 	chunks := m
-	chunks.Windows = llm.Windows{Window: 4096, WindowChunked: true}
+	chunks.LayerKinds = llm.LayerKinds{Window: 4096, LayerPattern: "C"}
 	c, dense := NewModelCost(spec, &chunks), NewModelCost(spec, &m)
 	for context, read := range map[int]int{1: 1, 4095: 4095, 4096: 4096, 4097: 1, 9000: 808} {
 		got, want := c.IterationParts(Shape{Decode: UniformBatch(16, context)}), dense.IterationParts(Shape{Decode: UniformBatch(16, read)})
@@ -91,7 +88,7 @@ func TestWindowBeyondContexts(t *testing.T) {
 	m.Layers = 4
 	decoded := func(window int, b DecodeBatch) Work {
 		windowed := m
-		windowed.Windows = llm.Windows{Window: window}
+		windowed.LayerKinds = llm.LayerKinds{Window: window}
 		return NewModelCost(spec, &windowed).IterationParts(Shape{Decode: b})[DecodeAttention]
 	}
 	for _, c := range []struct {

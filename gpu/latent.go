@@ -35,12 +35,13 @@ func (l *latent) prompts(elementBits int) Heads {
 func (c *ModelCost) latentQKV(tokens int) (products, norms Work) {
 	l, hidden := c.latent, c.model.Hidden
 	product := func(n, k int) Work { return c.mixed(tokens, n, k, c.projections, c.keptAttention) }
-	norms = c.small(c.spec.small().norm(false, tokens, l.rank, c.bits))
+	index, norms := c.indexProducts(tokens)
+	norms = norms.Plus(c.small(c.spec.small().norm(false, tokens, l.rank, c.bits)))
 	if l.queryRank == 0 {
-		return product(l.queries()+l.rank+l.rope, hidden), norms
+		return product(l.queries()+l.rank+l.rope, hidden).Plus(index), norms
 	}
 	norms = norms.Plus(c.small(c.spec.small().norm(false, tokens, l.queryRank, c.bits)))
-	return product(l.queryRank+l.rank+l.rope, hidden).Plus(product(l.queries(), l.queryRank)), norms
+	return product(l.queryRank+l.rank+l.rope, hidden).Plus(product(l.queries(), l.queryRank)).Plus(index), norms
 }
 
 // absorb returns the two batched products around a decode step of tokens, a product for each head: the query's by nope × rank, the

@@ -26,6 +26,7 @@ type ModelCost struct {
 	feedForwards                                      []feedForward
 	latent                                            *latent // nil: keys and values are stored as they are
 	prompts                                           Heads   // of prompts' attention
+	indexers                                          float64 // share of the layers that have an indexer
 	verified                                          int     // tokens that a decode step verifies
 
 	decoded [8]decodeAhead // of the latest batches
@@ -59,6 +60,7 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 		vocab:        ceilDiv(m.Vocab, t),
 		feedForwards: newFeedForwards(m),
 		latent:       newLatent(m, query),
+		indexers:     float64(m.CountLayers("I")) / float64(m.Layers),
 		verified:     1,
 	}
 	c.prompts = c.heads

@@ -153,16 +153,16 @@ func (s *Spec) PageAttentionCost(selected DecodeBatch, page int, h Heads) Cost {
 		return Cost{}
 	}
 	p := &s.PageSparse
-	requests, tokens, dim := float64(selected.Requests), float64(selected.Tokens), float64(h.Dim)
+	requests, tokens, pair := float64(selected.Requests), float64(selected.Tokens), h.pairFLOPs()
 	tokenBytes := h.kvBytes()
 	table := scoreBytes * tokens / float64(max(1, page))
 	c := Cost{
-		FLOPs:    4 * dim * float64(h.Query) * tokens,
-		Bytes:    float64((float64(tokenBytes*tokens)+table)*float64(h.KV)) + float64(elementBytes(2*dim, h.ElementBits)*requests*float64(h.Query)),
+		FLOPs:    pair * float64(h.Query) * tokens,
+		Bytes:    float64((float64(tokenBytes*tokens)+table)*float64(h.KV)) + float64(elementBytes(h.ends(), h.ElementBits)*requests*float64(h.Query)),
 		Overhead: p.Overhead.Seconds() + p.MergeOverhead.Seconds(),
 	}
 	rows := float64(ceilDiv(h.group(), tileRows) * tileRows)
-	c.Compute = max(4*dim*rows*float64(h.KV)*tokens/(p.Compute*s.peak(h.ElementBits)), s.converts(tokens, tokens, h))
+	c.Compute = max(pair*rows*float64(h.KV)*tokens/(p.Compute*s.peak(h.ElementBits)), s.converts(tokens, tokens, h))
 	c.Memory = c.Bytes / s.pageBandwidth()
 	// Blocks share a context until there are two on every SM.
 	splits := min(mostSplits, max(1, 2*float64(s.SMs)/(requests*float64(h.KV))))

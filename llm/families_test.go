@@ -63,20 +63,20 @@ func TestFamilies(t *testing.T) {
 		text     string
 		rest     func(*Model) int64
 		total    int64
-		windows  Windows
+		windows  LayerKinds
 		windowed int
 		group    int
 	}{
-		{phi3Mini, norms(2), 3_821_079_552, Windows{Window: 2047}, 32, 1},
-		{phi3Mini128k, norms(2), 3_821_079_552, Windows{}, 0, 1},
-		{phi3Medium, norms(2), 13_960_238_080, Windows{Window: 2047}, 40, 4},
-		{gemma2, norms(4), 9_241_705_984, Windows{Window: 4096, FullEvery: 2}, 21, 2},
-		{gemma2Large, norms(4), 27_227_128_320, Windows{Window: 4096, FullEvery: 2}, 23, 2},
-		{gemma3Small, withQK, 999_885_952, Windows{Window: 512, FullEvery: 6}, 22, 4},
-		{gemma3, withQK, 4_300_079_472 - 416_866_032 - 2_950_272, Windows{Window: 1024, FullEvery: 6}, 29, 2},
-		{gemma3Large, withQK, 27_009_346_304, Windows{Window: 1024, FullEvery: 6}, 52, 2},
-		{oss(24, 32), biases, 20_914_757_184, Windows{Window: 128, FullEvery: 2}, 12, 8},
-		{oss(36, 128), biases, 116_829_156_672, Windows{Window: 128, FullEvery: 2}, 18, 8},
+		{phi3Mini, norms(2), 3_821_079_552, LayerKinds{Window: 2047}, 32, 1},
+		{phi3Mini128k, norms(2), 3_821_079_552, LayerKinds{}, 0, 1},
+		{phi3Medium, norms(2), 13_960_238_080, LayerKinds{Window: 2047}, 40, 4},
+		{gemma2, norms(4), 9_241_705_984, LayerKinds{Window: 4096, LayerPattern: "LG"}, 21, 2},
+		{gemma2Large, norms(4), 27_227_128_320, LayerKinds{Window: 4096, LayerPattern: "LG"}, 23, 2},
+		{gemma3Small, withQK, 999_885_952, LayerKinds{Window: 512, LayerPattern: "LLLLLG"}, 22, 4},
+		{gemma3, withQK, 4_300_079_472 - 416_866_032 - 2_950_272, LayerKinds{Window: 1024, LayerPattern: "LLLLLG"}, 29, 2},
+		{gemma3Large, withQK, 27_009_346_304, LayerKinds{Window: 1024, LayerPattern: "LLLLLG"}, 52, 2},
+		{oss(24, 32), biases, 20_914_757_184, LayerKinds{Window: 128, LayerPattern: "LG"}, 12, 8},
+		{oss(36, 128), biases, 116_829_156_672, LayerKinds{Window: 128, LayerPattern: "LG"}, 18, 8},
 	} {
 		m, err := FromHuggingFace([]byte(c.text))
 		if err != nil {
@@ -90,8 +90,8 @@ func TestFamilies(t *testing.T) {
 		if got := m.parameterCount() + c.rest(m); got != c.total {
 			t.Errorf("%+v: %d parameters, the checkpoint has %d", m, got, c.total)
 		}
-		if m.Windows != c.windows || m.WindowedLayers() != c.windowed || m.QueryGroup() != c.group {
-			t.Errorf("%s: windows %+v in %d layers, groups of %d; want %+v, %d, %d", c.text, m.Windows, m.WindowedLayers(), m.QueryGroup(), c.windows, c.windowed, c.group)
+		if m.LayerKinds != c.windows || m.WindowedLayers() != c.windowed || m.QueryGroup() != c.group {
+			t.Errorf("%s: windows %+v in %d layers, groups of %d; want %+v, %d, %d", c.text, m.LayerKinds, m.WindowedLayers(), m.QueryGroup(), c.windows, c.windowed, c.group)
 		}
 	}
 }
@@ -164,44 +164,44 @@ func TestWindowKeys(t *testing.T) {
 	types := func(list ...string) string { return `, "layer_types": [` + strings.Join(list, ", ") + `]` }
 	for _, c := range []struct {
 		text string
-		want Windows
+		want LayerKinds
 		err  string
 	}{
-		{shape("mistral", `, "num_local_experts": 0, "num_experts": 0`), Windows{Window: 7}, ""},
-		{shape("gpt_oss", `, "num_experts": 0`), Windows{Window: 7, FullEvery: 2}, ""},
-		{shape("gpt_oss", `, "num_experts": 0`+types(s, s, f, s)), Windows{Window: 7, FullEvery: 3}, ""},
-		{shape("gpt_oss", `, "num_experts": 0`+types(s, s, s, s)), Windows{Window: 7}, ""},
-		{shape("gpt_oss", `, "num_experts": 0`+types(f, f, f, f)), Windows{}, ""},
-		{shape("gpt_oss", `, "num_experts": 0, "max_position_embeddings": 7`), Windows{}, ""},
-		{shape("gpt_oss", `, "num_experts": 0, "max_position_embeddings": 8`), Windows{Window: 7, FullEvery: 2}, ""},
-		{shape("gpt_oss", `, "num_experts": 0, "sliding_window_pattern": 3`), Windows{Window: 7, FullEvery: 3}, ""},
-		{shape("gpt_oss", `, "num_experts": 0, "sliding_window_pattern": 1`), Windows{}, ""},
-		{shape("gpt_oss", `, "num_experts": 0`+types(s, f, f, s)), Windows{Window: 7, WindowPattern: "LGG"}, ""},
-		{shape("gpt_oss", `, "num_experts": 0`+types(f, s, f, s)), Windows{Window: 7, WindowPattern: "GL"}, ""},
-		{shape("gpt_oss", `, "num_experts": 0`+types(f, s, s, f)), Windows{Window: 7, WindowPattern: "GLL"}, ""},
-		{shape("gpt_oss", `, "num_experts": 0`+types(f, f, f, s)), Windows{Window: 7, WindowPattern: "GGGL"}, ""},
-		{shape("gpt_oss", `, "num_experts": 0`+types(s, s, s, f)), Windows{Window: 7, FullEvery: 4}, ""},
-		{shape("gpt_oss", `, "num_experts": 0, "sliding_window_pattern": "GL"`), Windows{Window: 7, WindowPattern: "GL"}, ""},
-		{shape("gpt_oss", `, "num_experts": 0, "sliding_window_pattern": "LLG"`), Windows{Window: 7, FullEvery: 3}, ""},
-		{shape("gpt_oss", `, "num_experts": 0, "sliding_window_pattern": "LX"`), Windows{}, `sliding_window_pattern = "LX": expected a whole number`},
-		{shape("gpt_oss", `, "num_experts": 0, "hybrid_layer_pattern": [0, 1, 1, 0]`), Windows{Window: 7, WindowPattern: "GLL"}, ""},
-		{shape("gpt_oss", `, "num_experts": 0, "hybrid_layer_pattern": [0, 1, 2, 0]`), Windows{}, `hybrid_layer_pattern = [0,1,2,0]: expected 0 or 1 for each layer, not 2`},
-		{shape("gpt_oss", `, "num_experts": 0`+types(s, f)), Windows{}, `layer_types = ["sliding_attention","full_attention"]: expected num_hidden_layers = 4 entries, not 2`},
-		{shape("gpt_oss", `, "num_experts": 0`+types(s, f, s, `"chunked_attention"`)), Windows{}, `layer_types = `},
-		{shape("gpt_oss", `, "num_experts": 0, "quantization_config": {"quant_method": "hqq"}`), Windows{}, `quantization_config = `},
-		{shape("gpt_oss", `, "num_experts": 0, "sliding_window": 0.5`), Windows{}, `sliding_window = 0.5: expected a whole number`},
-		{shape("qwen3_moe", `, "num_local_experts": 0`), Windows{}, ""},
-		{shape("qwen3_moe", `, "num_local_experts": 0, "use_sliding_window": true`), Windows{Window: 7}, ""},
-		{shape("qwen3_moe", `, "num_local_experts": 0, "use_sliding_window": true, "max_window_layers": 4`), Windows{}, ""},
-		{shape("qwen3_moe", `, "num_local_experts": 0, "use_sliding_window": true, "max_window_layers": 0`), Windows{Window: 7}, ""},
-		{shape("qwen3_moe", `, "num_local_experts": 0, "use_sliding_window": true, "max_window_layers": 2`), Windows{Window: 7, WindowPattern: "GGLL"}, ""},
-		{shape("qwen3_moe", `, "num_local_experts": 0, "use_sliding_window": true, "max_window_layers": -2`), Windows{}, `max_window_layers = -2: expected a whole number`},
-		{strings.Replace(shape("deepseek_v3", ""), `"num_experts": 4,`, `"kv_lora_rank": 512,`, 1), Windows{}, `num_local_experts = 4: expected the experts of this model_type in the key n_routed_experts`},
+		{shape("mistral", `, "num_local_experts": 0, "num_experts": 0`), LayerKinds{Window: 7}, ""},
+		{shape("gpt_oss", `, "num_experts": 0`), LayerKinds{Window: 7, LayerPattern: "LG"}, ""},
+		{shape("gpt_oss", `, "num_experts": 0`+types(s, s, f, s)), LayerKinds{Window: 7, LayerPattern: "LLG"}, ""},
+		{shape("gpt_oss", `, "num_experts": 0`+types(s, s, s, s)), LayerKinds{Window: 7}, ""},
+		{shape("gpt_oss", `, "num_experts": 0`+types(f, f, f, f)), LayerKinds{}, ""},
+		{shape("gpt_oss", `, "num_experts": 0, "max_position_embeddings": 7`), LayerKinds{}, ""},
+		{shape("gpt_oss", `, "num_experts": 0, "max_position_embeddings": 8`), LayerKinds{Window: 7, LayerPattern: "LG"}, ""},
+		{shape("gpt_oss", `, "num_experts": 0, "sliding_window_pattern": 3`), LayerKinds{Window: 7, LayerPattern: "LLG"}, ""},
+		{shape("gpt_oss", `, "num_experts": 0, "sliding_window_pattern": 1`), LayerKinds{}, ""},
+		{shape("gpt_oss", `, "num_experts": 0`+types(s, f, f, s)), LayerKinds{Window: 7, LayerPattern: "LGG"}, ""},
+		{shape("gpt_oss", `, "num_experts": 0`+types(f, s, f, s)), LayerKinds{Window: 7, LayerPattern: "GL"}, ""},
+		{shape("gpt_oss", `, "num_experts": 0`+types(f, s, s, f)), LayerKinds{Window: 7, LayerPattern: "GLL"}, ""},
+		{shape("gpt_oss", `, "num_experts": 0`+types(f, f, f, s)), LayerKinds{Window: 7, LayerPattern: "GGGL"}, ""},
+		{shape("gpt_oss", `, "num_experts": 0`+types(s, s, s, f)), LayerKinds{Window: 7, LayerPattern: "LLLG"}, ""},
+		{shape("gpt_oss", `, "num_experts": 0, "sliding_window_pattern": "GL"`), LayerKinds{Window: 7, LayerPattern: "GL"}, ""},
+		{shape("gpt_oss", `, "num_experts": 0, "sliding_window_pattern": "LLG"`), LayerKinds{Window: 7, LayerPattern: "LLG"}, ""},
+		{shape("gpt_oss", `, "num_experts": 0, "sliding_window_pattern": "LX"`), LayerKinds{}, `sliding_window_pattern = "LX": expected a whole number`},
+		{shape("gpt_oss", `, "num_experts": 0, "hybrid_layer_pattern": [0, 1, 1, 0]`), LayerKinds{Window: 7, LayerPattern: "GLL"}, ""},
+		{shape("gpt_oss", `, "num_experts": 0, "hybrid_layer_pattern": [0, 1, 2, 0]`), LayerKinds{}, `hybrid_layer_pattern = [0,1,2,0]: expected 0 or 1 for each layer, not 2`},
+		{shape("gpt_oss", `, "num_experts": 0`+types(s, f)), LayerKinds{}, `layer_types = ["sliding_attention","full_attention"]: expected num_hidden_layers = 4 entries, not 2`},
+		{shape("gpt_oss", `, "num_experts": 0`+types(s, f, s, `"chunked_attention"`)), LayerKinds{}, `layer_types = `},
+		{shape("gpt_oss", `, "num_experts": 0, "quantization_config": {"quant_method": "hqq"}`), LayerKinds{}, `quantization_config = `},
+		{shape("gpt_oss", `, "num_experts": 0, "sliding_window": 0.5`), LayerKinds{}, `sliding_window = 0.5: expected a whole number`},
+		{shape("qwen3_moe", `, "num_local_experts": 0`), LayerKinds{}, ""},
+		{shape("qwen3_moe", `, "num_local_experts": 0, "use_sliding_window": true`), LayerKinds{Window: 7}, ""},
+		{shape("qwen3_moe", `, "num_local_experts": 0, "use_sliding_window": true, "max_window_layers": 4`), LayerKinds{}, ""},
+		{shape("qwen3_moe", `, "num_local_experts": 0, "use_sliding_window": true, "max_window_layers": 0`), LayerKinds{Window: 7}, ""},
+		{shape("qwen3_moe", `, "num_local_experts": 0, "use_sliding_window": true, "max_window_layers": 2`), LayerKinds{Window: 7, LayerPattern: "GGLL"}, ""},
+		{shape("qwen3_moe", `, "num_local_experts": 0, "use_sliding_window": true, "max_window_layers": -2`), LayerKinds{}, `max_window_layers = -2: expected a whole number`},
+		{strings.Replace(shape("deepseek_v3", ""), `"num_experts": 4,`, `"kv_lora_rank": 512,`, 1), LayerKinds{}, `num_local_experts = 4: expected the experts of this model_type in the key n_routed_experts`},
 	} {
 		m, err := FromHuggingFace([]byte(c.text))
 		var bad *input.Error
 		switch {
-		case c.err == "" && (err != nil || m.Windows != c.want):
+		case c.err == "" && (err != nil || m.LayerKinds != c.want):
 			t.Errorf("%s:\ngot  %+v, %v\nwant %+v", c.text, m, err, c.want)
 		case c.err != "" && (!errors.As(err, &bad) || !strings.HasPrefix(err.Error(), c.err)):
 			t.Errorf("%s:\ngot  %v\nwant %s", c.text, err, c.err)

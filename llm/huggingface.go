@@ -58,7 +58,7 @@ var families = []family{
 	{types: []string{"glm4_moe"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "moe_intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true,
 		experts: "n_routed_experts", active: "num_experts_per_tok"},
-	{types: []string{"deepseek_v2", "deepseek_v3", "kimi_k2"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
+	{types: []string{"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm_moe_dsa", "kimi_k2"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "moe_intermediate_size", gated: true, experts: "n_routed_experts", active: "num_experts_per_tok"},
 	{types: []string{"llama4", "llama4_text"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true,
@@ -203,6 +203,7 @@ func (r *reader) model(f *family) *Model {
 		}
 	}
 	r.latent(m)
+	r.indexer(m)
 	if f.positions != "" {
 		m.MaxPositions = r.whole(f.positions)
 	}
@@ -262,7 +263,7 @@ func (r *reader) whole(key string) int {
 // knows says that the file's family reads a key.
 func (r *reader) knows(key string) bool {
 	f := r.family
-	return slices.Contains([]string{f.layers, f.hidden, f.heads, f.ffn, f.kvHeads, f.headDim, f.positions, f.experts, f.active, f.dense, "vocab_size", f.vocab}, key) || slices.Contains(latentKeys, key)
+	return slices.Contains([]string{f.layers, f.hidden, f.heads, f.ffn, f.kvHeads, f.headDim, f.positions, f.experts, f.active, f.dense, "vocab_size", f.vocab}, key) || slices.Contains(latentKeys, key) || slices.Contains(indexKeys, key)
 }
 
 // wholeOr is whole for a key that may be absent or null, or that the family lacks.

@@ -1,5 +1,10 @@
 package llm
 
+import (
+	"fmt"
+	"strings"
+)
+
 // latentKeys say how wide the parts of latent attention are.
 var latentKeys = []string{"kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}
 
@@ -12,4 +17,51 @@ func (r *reader) latent(m *Model) {
 	m.LatentDim, m.QueryRank = r.whole(rank), r.count("q_lora_rank", 0)
 	m.NopeDim, m.ValueDim = r.whole("qk_nope_head_dim"), r.whole("v_head_dim")
 	m.KVHeads, m.HeadDim = 1, m.LatentDim+r.whole("qk_rope_head_dim")
+}
+
+// indexKeys say how wide the indexer is that chooses tokens, and how many it chooses.
+var indexKeys = []string{topKKey, "index_n_heads", "index_head_dim"}
+
+const topKKey = "index_topk"
+
+// indexer reads the indexer of sparse attention, where the file has one (DeepSeek V3.2, GLM-5).
+func (r *reader) indexer(m *Model) {
+	if key := firstOf(r.keys, indexKeys); isNone(r.keys[key], nil) {
+		return
+	} else if m.LatentDim == 0 {
+		r.fail(key, without("an indexer beside keys and values of heads"))
+		return
+	}
+	m.IndexTopK, m.IndexHeads, m.IndexDim = r.whole(topKKey), r.whole("index_n_heads"), r.whole("index_head_dim")
+	m.setOrder(r.indexed(m.Layers))
+}
+
+// indexed returns the letters of layers that have an indexer and of those that share the choice of one before: as a list or a text says
+// it, or each freq-th layer after the first ones (GLM-5.2). "" where all layers have one.
+func (r *reader) indexed(layers int) string {
+	const list, pattern, freq, offset = "indexer_types", "index_topk_pattern", "index_topk_freq", "index_skip_topk_offset"
+	if types, ok := r.keys[list].([]any); ok {
+		return r.checkShared(list, r.listed(list, types, layers, map[any]byte{"full": Indexed, "shared": Shared}))
+	}
+	if text, _ := r.keys[pattern].(string); text != "" {
+		if len(text) != layers || strings.Trim(text, "FS") != "" {
+			r.fail(pattern, fmt.Sprintf("a letter F or S for each of %s = %d layers", r.family.layers, layers))
+		}
+		return r.checkShared(pattern, strings.ReplaceAll(text, "F", string(rune(Indexed))))
+	}
+	order, every := []byte(strings.Repeat(string(rune(Indexed)), layers)), r.count(freq, 1)
+	for layer, first := 0, r.count(offset, 1); layer < layers && r.bad == nil; layer++ {
+		if max(layer-first+1, 0)%every != 0 {
+			order[layer] = Shared
+		}
+	}
+	return string(order)
+}
+
+// checkShared refuses an order whose first layer has no choice to share.
+func (r *reader) checkShared(key, order string) string {
+	if order != "" && order[0] == Shared {
+		r.fail(key, "an indexer in the first layer: there is no choice before it to share")
+	}
+	return order
 }

@@ -7,28 +7,25 @@ import (
 )
 
 // windows reads which layers have a window. One as long as the positions is none: Phi-3's of 128 Ki tokens.
-func (r *reader) windows(m *Model, fullEvery int) {
+func (r *reader) windows(m *Model, everyLast int) {
 	const window = "sliding_window"
 	if r.keys[window] == nil || !r.flag("use_sliding_window", !strings.HasPrefix(r.kind, "qwen")) {
 		return
 	}
-	w := Windows{Window: r.wholeOr(window, 0), FullEvery: fullEvery}
 	order := r.order(m.Layers)
-	if w.setOrder(order); order == "" {
+	if order == "" {
 		for _, key := range []string{"sliding_window_pattern", "_sliding_window_pattern"} {
-			w.FullEvery = r.wholeOr(key, w.FullEvery)
+			everyLast = r.wholeOr(key, everyLast)
 		}
+		order = lastGlobal(m.Layers, everyLast, Local)
 	}
-	if w.FullEvery == 1 || w.Window >= r.wholeOr("max_position_embeddings", w.Window+1) {
-		return
-	}
-	m.Windows = w
+	m.setWindows(r.wholeOr(window, 0), order, r.wholeOr("max_position_embeddings", 0))
 }
 
 // windowNote says how many layers have which window.
 func (m *Model) windowNote() string {
 	kind := "a window"
-	if m.WindowChunked {
+	if m.Chunked() {
 		kind = "chunks"
 	}
 	return fmt.Sprintf("%d of %d layers are read with %s of %d tokens", m.WindowedLayers(), m.Layers, kind, m.Window)
@@ -48,24 +45,22 @@ func (r *reader) chunks(m *Model) {
 	if v, given := r.keys[chunkKey]; given && isNone(v, nil) {
 		return
 	}
-	w := Windows{Window: r.wholeOr(chunkKey, 8192), FullEvery: r.wholeOr("no_rope_layer_interval", 4), WindowChunked: true}
+	order := lastGlobal(m.Layers, r.wholeOr("no_rope_layer_interval", 4), Chunk)
 	if types, ok := r.keys["layer_types"].([]any); ok {
-		w.setOrder(r.listed("layer_types", types, m.Layers, "full_attention", "chunked_attention"))
+		order = r.listed("layer_types", types, m.Layers, map[any]byte{"full_attention": Global, "chunked_attention": Chunk})
 	} else if list, _ := r.keys[rotary].([]any); len(list) > 0 {
-		w.setOrder(r.listed(rotary, list, m.Layers, 0.0, 1.0))
+		order = r.listed(rotary, list, m.Layers, map[any]byte{0.0: Global, 1.0: Chunk})
 	}
-	if w.FullEvery != 1 && w.Window < r.wholeOr("max_position_embeddings", w.Window+1) {
-		m.Windows = w
-	}
+	m.setWindows(r.wholeOr(chunkKey, 8192), order, r.wholeOr("max_position_embeddings", 0))
 }
 
-// order returns a letter for each layer, as Windows.WindowPattern has them, or "" where a file does not list them.
+// order returns a letter for each layer, as LayerKinds.LayerPattern has them, or "" where a file does not list them.
 func (r *reader) order(layers int) string {
 	if types, ok := r.keys["layer_types"].([]any); ok {
-		return r.listed("layer_types", types, layers, "full_attention", "sliding_attention")
+		return r.listed("layer_types", types, layers, map[any]byte{"full_attention": Global, "sliding_attention": Local})
 	}
 	if kinds, ok := r.keys["hybrid_layer_pattern"].([]any); ok { // MiMo-V2's
-		return r.listed("hybrid_layer_pattern", kinds, layers, 0.0, 1.0)
+		return r.listed("hybrid_layer_pattern", kinds, layers, map[any]byte{0.0: Global, 1.0: Local})
 	}
 	for _, key := range []string{"sliding_window_pattern", "_sliding_window_pattern"} { // EXAONE 4's: LLLG
 		if letters, _ := r.keys[key].(string); letters != "" && strings.Trim(letters, "GL") == "" {
@@ -79,45 +74,65 @@ func (r *reader) order(layers int) string {
 	return ""
 }
 
-// listed is order of a list that has the value full or windowed for each layer.
-func (r *reader) listed(key string, list []any, layers int, full, windowed any) string {
+// listed is order of a list that has one of two values for each layer.
+func (r *reader) listed(key string, list []any, layers int, letters map[any]byte) string {
+	var order strings.Builder
 	for _, v := range list {
-		if v != full && v != windowed {
-			r.fail(key, fmt.Sprintf("%s or %s for each layer, not %s", written(full), written(windowed), written(v)))
+		var letter byte
+		switch v.(type) {
+		case string, float64:
+			letter = letters[v]
 		}
+		if letter == 0 {
+			var values []string
+			for value := range letters {
+				values = append(values, written(value))
+			}
+			slices.Sort(values)
+			r.fail(key, fmt.Sprintf("%s for each layer, not %s", strings.Join(values, " or "), written(v)))
+		}
+		order.WriteByte(letter)
 	}
 	if len(list) != layers {
 		r.fail(key, fmt.Sprintf("%s = %d entries, not %d", r.family.layers, layers, len(list)))
 	}
-	var order strings.Builder
-	for _, v := range list {
-		order.WriteByte(map[bool]byte{true: 'G', false: 'L'}[v == full])
-	}
 	return order.String()
 }
 
-// setOrder sets which layers have the window: by groups of which the last one has none, or else by the shortest pattern that gives the
-// order.
-func (w *Windows) setOrder(order string) {
-	if order == "" {
+// lastGlobal returns the order of layers of which the last one of every n is global and the others are of a kind; with n = 0 all are.
+func lastGlobal(layers, n int, kind byte) string {
+	order := []byte(strings.Repeat(string(rune(kind)), layers))
+	for layer := n - 1; n > 0 && layer < layers; layer += n {
+		order[layer] = Global
+	}
+	return string(order)
+}
+
+// setWindows gives layers a window or chunks, in an order; not where a window is as long as the positions, or no layer has it.
+func (m *Model) setWindows(window int, order string, positions int) {
+	if strings.Trim(order, "G") == "" || positions > 0 && window >= positions {
 		return
 	}
+	m.Window = window
+	m.setOrder(order)
+}
+
+// setOrder sets the kinds of layers by the shortest pattern that gives the order, none where all are of the kind that they have without.
+func (k *LayerKinds) setOrder(order string) {
 	border := make([]int, len(order)) // of each beginning: how long the longest part is with which it begins and ends (Knuth, Morris and Pratt)
-	for i, k := 1, 0; i < len(order); i++ {
-		for k > 0 && order[i] != order[k] {
-			k = border[k-1]
+	for i, n := 1, 0; i < len(order); i++ {
+		for n > 0 && order[i] != order[n] {
+			n = border[n-1]
 		}
-		if order[i] == order[k] {
-			k++
+		if order[i] == order[n] {
+			n++
 		}
-		border[i] = k
+		border[i] = n
 	}
-	w.FullEvery, w.WindowPattern = strings.Index(order, "G")+1, order[:len(order)-border[len(order)-1]]
-	for layer := range len(order) {
-		if alike := w.FullEvery > 0 && (layer+1)%w.FullEvery == 0; alike != (order[layer] == 'G') {
-			w.FullEvery = 0
-			return
-		}
+	if len(order) == 0 {
+		return
 	}
-	w.WindowPattern = ""
+	if p := order[:len(order)-border[len(order)-1]]; p != string(rune(k.Kind(0))) {
+		k.LayerPattern = p
+	}
 }

@@ -18,7 +18,7 @@ var notModelled = []struct {
 	keys []string
 }{
 	{"a low-rank output projection", nil, []string{"o_lora_rank"}},
-	{"sparse attention that an indexer chooses", nil, []string{"index_topk", "index_n_heads", "index_head_dim"}},
+	{"block-sparse attention", nil, []string{"sparse_attention_config"}},
 	{"layers of linear attention", nil, []string{"linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_attn_config", "full_attention_interval", "lightning_attention", "linear_attention"}},
 	{"layers of state spaces or convolutions", nil, []string{"ssm_state_size", "mamba_num_heads", "mamba_d_state", "mamba_d_ssm", "mamba_n_heads", "ssm_cfg", "hybrid_override_pattern", "layers_block_type",
 		"block_types", "mb_per_layer", "attn_layer_period", "conv_L_cache", "full_attn_idxs"}},

@@ -18,42 +18,42 @@ func TestAsLlama(t *testing.T) {
 	for _, c := range []struct {
 		text     string
 		billions float64
-		windows  Windows
+		windows  LayerKinds
 		note     string
 	}{
 		// granite-3.0-8b: 8.17
-		{dense("granite", `, "tie_word_embeddings": true`), 8.171, Windows{}, `model_type "granite" is not known and read as llama, by its keys: a dense model with three matrices in a feed-forward network`},
+		{dense("granite", `, "tie_word_embeddings": true`), 8.171, LayerKinds{}, `model_type "granite" is not known and read as llama, by its keys: a dense model with three matrices in a feed-forward network`},
 		// Mistral Small 3.1: 23.57 without the encoder of images.
 		{`{"model_type": "mistral3", "text_config": {"model_type": "mistral", "hidden_size": 5120, "intermediate_size": 32768, "num_hidden_layers": 40, "num_attention_heads": 32, "num_key_value_heads": 8,
-			"head_dim": 128, "vocab_size": 131072, "max_position_embeddings": 131072}, "vision_config": {"hidden_size": 1024}}`, 23.572, Windows{}, `of model_type "mistral3" the decoder of text alone is read (text_config)`},
+			"head_dim": 128, "vocab_size": 131072, "max_position_embeddings": 131072}, "vision_config": {"hidden_size": 1024}}`, 23.572, LayerKinds{}, `of model_type "mistral3" the decoder of text alone is read (text_config)`},
 		// MiniMax-M2: 228.7, with the file's list of layers that all have attention.
 		{`{"model_type": "minimax_m2", "hidden_size": 3072, "intermediate_size": 1536, "num_hidden_layers": 62, "num_attention_heads": 48, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 200064,
-			"num_local_experts": 256, "num_experts_per_tok": 8, "shared_intermediate_size": 0, "attn_type_list": [1, 1]}`, 228.689, Windows{}, ""},
+			"num_local_experts": 256, "num_experts_per_tok": 8, "shared_intermediate_size": 0, "attn_type_list": [1, 1]}`, 228.689, LayerKinds{}, ""},
 		// StarCoder2-7B: 7.17, of networks of two matrices.
 		{`{"model_type": "starcoder2", "hidden_size": 4608, "intermediate_size": 18432, "num_hidden_layers": 32, "num_attention_heads": 36, "num_key_value_heads": 4, "vocab_size": 49152,
-			"sliding_window": 4096, "max_position_embeddings": 16384}`, 7.173, Windows{Window: 4096}, "two matrices in a feed-forward network; 32 of 32 layers are read with a window of 4096 tokens"},
+			"sliding_window": 4096, "max_position_embeddings": 16384}`, 7.173, LayerKinds{Window: 4096}, "two matrices in a feed-forward network; 32 of 32 layers are read with a window of 4096 tokens"},
 		// OLMoE-1B-7B: 6.92, whose experts have intermediate_size.
 		{`{"model_type": "olmoe", "hidden_size": 2048, "intermediate_size": 1024, "num_hidden_layers": 16, "num_attention_heads": 16, "num_key_value_heads": 16, "vocab_size": 50304, "num_experts": 64, "num_experts_per_tok": 8}`,
-			6.919, Windows{}, "a mixture of experts with three"},
+			6.919, LayerKinds{}, "a mixture of experts with three"},
 		// Command R7B: 8.03, windows in three of four layers.
 		{`{"model_type": "cohere2", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 256000,
-			"sliding_window": 4096, "sliding_window_pattern": 4, "max_position_embeddings": 132096}`, 8.028, Windows{Window: 4096, FullEvery: 4}, "a dense model"},
-		{dense("exaone4", `, "sliding_window": 4096, "sliding_window_pattern": "LLLG"`), 8.373, Windows{Window: 4096, FullEvery: 4}, "a dense model"},
-		{dense("nemotron", `, "hidden_act": "relu2"`), 6.276, Windows{}, "two matrices"},
-		{dense("", ""), 8.373, Windows{}, "a file without model_type is not known and read as llama"},
+			"sliding_window": 4096, "sliding_window_pattern": 4, "max_position_embeddings": 132096}`, 8.028, LayerKinds{Window: 4096, LayerPattern: "LLLG"}, "a dense model"},
+		{dense("exaone4", `, "sliding_window": 4096, "sliding_window_pattern": "LLLG"`), 8.373, LayerKinds{Window: 4096, LayerPattern: "LLLG"}, "a dense model"},
+		{dense("nemotron", `, "hidden_act": "relu2"`), 6.276, LayerKinds{}, "two matrices"},
+		{dense("", ""), 8.373, LayerKinds{}, "a file without model_type is not known and read as llama"},
 		// Qwen3-VL-30B-A3B: the 30.53 of Qwen3-30B-A3B.
 		{`{"model_type": "qwen3_vl_moe", "tie_word_embeddings": false, "text_config": {"model_type": "qwen3_vl_moe_text", "hidden_size": 2048, "intermediate_size": 6144, "moe_intermediate_size": 768, "num_hidden_layers": 48,
-			"num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 151936, "num_experts": 128, "num_experts_per_tok": 8, "decoder_sparse_step": 1, "mlp_only_layers": []}}`, 30.532, Windows{}, "text_config"},
+			"num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 151936, "num_experts": 128, "num_experts_per_tok": 8, "decoder_sparse_step": 1, "mlp_only_layers": []}}`, 30.532, LayerKinds{}, "text_config"},
 		// Two within each other, and Qwen's window that is not used.
-		{`{"model_type": "omni", "thinker_config": {"model_type": "thinker", "text_config": ` + dense("qwen2_omni_text", `, "sliding_window": 32768`) + `}}`, 8.373, Windows{}, "the decoder of text alone"},
+		{`{"model_type": "omni", "thinker_config": {"model_type": "thinker", "text_config": ` + dense("qwen2_omni_text", `, "sliding_window": 32768`) + `}}`, 8.373, LayerKinds{}, "the decoder of text alone"},
 	} {
 		m, _, notes, err := FromCheckpoint([]byte(c.text), nil)
 		if err != nil {
 			t.Errorf("%s: %v", c.text, err)
 			continue
 		}
-		if got := float64(m.parameterCount()) / 1e9; got < 0.999*c.billions || got > 1.001*c.billions || m.Windows != c.windows || !strings.Contains(strings.Join(notes, "; "), c.note) {
-			t.Errorf("%s:\ngot %.3f billion parameters, %+v, %q\nwant %.3f, %+v, %s", c.text, got, m.Windows, notes, c.billions, c.windows, c.note)
+		if got := float64(m.parameterCount()) / 1e9; got < 0.999*c.billions || got > 1.001*c.billions || m.LayerKinds != c.windows || !strings.Contains(strings.Join(notes, "; "), c.note) {
+			t.Errorf("%s:\ngot %.3f billion parameters, %+v, %q\nwant %.3f, %+v, %s", c.text, got, m.LayerKinds, notes, c.billions, c.windows, c.note)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package llm
 
 import (
+	"cmp"
+
 	"github.com/l3sim/l3sim/input"
 )
 
@@ -40,13 +42,8 @@ func (l *Latent) check(c *input.Check, m *Model) {
 // RopeDim returns the elements of a key that are rotated.
 func (m *Model) RopeDim() int { return m.HeadDim - m.LatentDim }
 
-// StoredVectors returns how many vectors of HeadDim elements a layer stores of a token and KV head: key and value, or a latent that is both.
-func (m *Model) StoredVectors() int {
-	if m.LatentDim > 0 {
-		return 1
-	}
-	return 2
-}
+// ReadValueDim returns the elements of a value and of a head's output as a decode step has them: a latent's, or a head's.
+func (m *Model) ReadValueDim() int { return cmp.Or(m.LatentDim, m.HeadDim) }
 
 // latentMatrix is a matrix of latent attention.
 type latentMatrix struct {

@@ -116,16 +116,16 @@ func TestKeptLatent(t *testing.T) {
 // TestLatentRefused: keys that do not fit together.
 func TestLatentRefused(t *testing.T) {
 	for change, want := range map[*Model]string{
-		{KVHeads: 8, HeadDim: 576, Latent: Latent{512, 1536, 128, 128}}:                           "kv_heads = 8: expected 1 with model.latent_dim = 512",
-		{KVHeads: 1, HeadDim: 500, Latent: Latent{512, 1536, 128, 128}}:                           "head_dim = 500: expected at least latent_dim = 512",
-		{KVHeads: 1, HeadDim: 576, Latent: Latent{512, 0, 0, 128}}:                                "nope_dim = 0: expected at least 1",
-		{KVHeads: 1, HeadDim: 576, Latent: Latent{512, 0, 128, 0}}:                                "value_dim = 0: expected at least 1",
-		{KVHeads: 1, HeadDim: 128, Latent: Latent{0, 7, 0, 0}}:                                    "query_rank = 7: expected 0 without model.latent_dim",
-		{KVHeads: 1, HeadDim: 576}:                                                                "head_dim = 576: expected 8 to 512",
-		{KVHeads: 1, HeadDim: 576, Latent: Latent{512, 0, 128, 128}, Windows: Windows{Window: 9}}: "window = 9: expected 0",
+		{KVHeads: 8, HeadDim: 576, Latent: Latent{512, 1536, 128, 128}}:                                 "kv_heads = 8: expected 1 with model.latent_dim = 512",
+		{KVHeads: 1, HeadDim: 500, Latent: Latent{512, 1536, 128, 128}}:                                 "head_dim = 500: expected at least latent_dim = 512",
+		{KVHeads: 1, HeadDim: 576, Latent: Latent{512, 0, 0, 128}}:                                      "nope_dim = 0: expected at least 1",
+		{KVHeads: 1, HeadDim: 576, Latent: Latent{512, 0, 128, 0}}:                                      "value_dim = 0: expected at least 1",
+		{KVHeads: 1, HeadDim: 128, Latent: Latent{0, 7, 0, 0}}:                                          "query_rank = 7: expected 0 without model.latent_dim",
+		{KVHeads: 1, HeadDim: 576}:                                                                      "head_dim = 576: expected 8 to 512",
+		{KVHeads: 1, HeadDim: 576, Latent: Latent{512, 0, 128, 128}, LayerKinds: LayerKinds{Window: 9}}: "window = 9: expected 0",
 	} {
 		m, k := deepSeekV3(t), input.Check{}
-		m.KVHeads, m.HeadDim, m.Latent, m.Windows = change.KVHeads, change.HeadDim, change.Latent, change.Windows
+		m.KVHeads, m.HeadDim, m.Latent, m.LayerKinds = change.KVHeads, change.HeadDim, change.Latent, change.LayerKinds
 		if m.Check(&k); k.Err() == nil || !strings.Contains(k.Err().Error(), want) {
 			t.Errorf("%+v: %v, want %s", change.Latent, k.Err(), want)
 		}

@@ -41,7 +41,7 @@ type Model struct {
 	ElementBits int `toml:"element_bits"` // of weights, activations and KV cache, but for the next keys
 	Latent
 	Widths
-	Windows
+	LayerKinds
 	// TensorParallel is the number of GPUs that share one replica of the model
 	// (Table 3); the node's other GPUs hold further replicas. It divides the KV heads, or is a multiple of
 	// them: then several GPUs hold each KV head. "fit" stands for the fewest GPUs that hold the weights.
@@ -70,7 +70,7 @@ func (m *Model) Check(c *input.Check) {
 	m.checkExperts(c)
 	m.Beside.check(c, m)
 	m.Widths.check(c, m.ElementBits)
-	m.Windows.check(c, m.Layers)
+	m.LayerKinds.check(c, m)
 	m.Latent.check(c, m)
 	c.That(m.Window == 0 || m.KVScales != ChannelScales, "kv_scales", m.KVScales, "\"token\" or \"tensor\" with %s = %d: what keeps a window has no groups of tokens", input.Key("model.window"), m.Window)
 	if !c.OK() {
@@ -146,7 +146,7 @@ func (m *Model) Parameters() int64 { return m.allParameters(false) }
 func (m *Model) ActiveParameters() int64 { return m.allParameters(true) }
 
 func (m *Model) allParameters(active bool) int64 {
-	sum := m.embeddingParameters()
+	sum := m.embeddingParameters() + m.indexersParameters(1)
 	for _, n := range m.Networks() {
 		sum += int64(n.Layers) * (m.attentionParameters(m.Heads, m.KVHeads) + n.parameters(m, active))
 	}
@@ -186,6 +186,8 @@ func (m *Model) WeightBytes() units.Bytes {
 func (m *Model) ActiveLayersBytes() units.Bytes { return m.layersBytes(true) }
 
 func (m *Model) layersBytes(active bool) (sum units.Bytes) {
+	_, copies := m.headsOnGPUs()
+	sum = m.attentionBytes(m.indexersParameters(copies))
 	for _, n := range m.Networks() {
 		sum += units.Bytes(n.Layers) * m.layerBytes(&n, active)
 	}
@@ -206,18 +208,6 @@ func (m *Model) ActiveLayerWeightBytes() units.Bytes {
 
 func (m *Model) layerBytes(n *Network, active bool) units.Bytes {
 	return m.attentionBytes(m.attentionParameters(m.headsOnGPUs())) + n.bytes(m, active)
-}
-
-// KVBytesPerTokenLayer returns the KV cache of one token in one layer:
-// 2 · KVHeads · HeadDim elements, and their scales; half of them where one vector is key and value.
-func (m *Model) KVBytesPerTokenLayer() units.Bytes {
-	return units.Bytes(m.StoredVectors() * m.KVHeads * ((m.HeadDim*m.KVElementBits()+7)/8 + m.KVScaleBytes()))
-}
-
-// KVBytesPerToken returns the KV cache of one token over all layers: 2 · layers · D_e · 2 bytes for
-// FP16 multi-head attention (L3, Table 3: 4,718,592 for GPT-175B).
-func (m *Model) KVBytesPerToken() units.Bytes {
-	return units.Bytes(m.Layers) * m.KVBytesPerTokenLayer()
 }
 
 // QKVBytesPerTokenLayer returns the bytes of one token's q, k and v in one

@@ -37,7 +37,7 @@ var published = map[string]struct {
 	"XiaomiMiMo/MiMo-V2-Flash":                      {refused: "swa_num_key_value_heads = 8: expected num_key_value_heads = 4: heads that differ between layers are not modelled"},
 	"deepseek-ai/DeepSeek-V2-Lite":                  {15.71, 1152, 0, ""},
 	"deepseek-ai/DeepSeek-V3":                       {671.03, 1152, 0, ""},
-	"deepseek-ai/DeepSeek-V3.2":                     {refused: "index_topk = 2048: expected a model without sparse attention that an indexer chooses, which is not modelled"},
+	"deepseek-ai/DeepSeek-V3.2":                     {671.88, 1152, 0, ""},
 	"deepseek-ai/DeepSeek-V4-Flash":                 {refused: `model_type = "deepseek_v4": expected a model without compressed attention, which is not modelled`},
 	"google/gemma-3-27b-it":                         {27.01, 8192, 52, ""},
 	"google/gemma-4-26B-A4B":                        {refused: "global_head_dim = 512: expected head_dim = 256: heads that differ between layers are not modelled"},
@@ -49,15 +49,15 @@ var published = map[string]struct {
 	"mistralai/Mixtral-8x7B-v0.1":                   {46.70, 4096, 0, ""},
 	"moonshotai/Kimi-K2-Instruct":                   {1026.41, 1152, 0, ""},
 	"moonshotai/Kimi-K3":                            {refused: `model_type = "kimi_linear": expected a model without layers of linear attention, which are not modelled`},
-	"nvidia/DeepSeek-V3.2-NVFP4":                    {refused: "index_topk = 2048: expected a model without sparse attention that an indexer chooses, which is not modelled"},
+	"nvidia/DeepSeek-V3.2-NVFP4":                    {671.88, 1152, 0, ""},
 	"nvidia/Kimi-K2.6-NVFP4":                        {1026.41, 576, 0, ""}, // keys and values in FP8
 	"nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16":    {refused: "ssm_state_size = 128: expected a model without layers of state spaces or convolutions, which are not modelled"},
 	"openai/gpt-oss-120b":                           {116.83, 2048, 18, ""},
 	"stepfun-ai/Step-3.7-Flash":                     {195.9, 4096, 33, ""},
 	"zai-org/GLM-4.5-Air":                           {106.85, 4096, 0, ""},
-	"zai-org/GLM-5":                                 {refused: "index_topk = 2048: expected a model without sparse attention that an indexer chooses, which is not modelled"},
-	"zai-org/GLM-5-FP8":                             {refused: "index_topk = 2048: expected a model without sparse attention that an indexer chooses, which is not modelled"},
-	"zai-org/GLM-5.2":                               {refused: "index_topk = 2048: expected a model without sparse attention that an indexer chooses, which is not modelled"},
+	"zai-org/GLM-5":                                 {743.91, 1152, 0, ""},
+	"zai-org/GLM-5-FP8":                             {743.91, 1152, 0, ""},
+	"zai-org/GLM-5.2":                               {743.38, 1152, 0, ""}, // 57 of 78 layers have no indexer
 }
 
 // TestPublishedConfigs: each model is read with its parameters and bytes of keys and values, or refused by the key of what Model lacks.

@@ -78,10 +78,10 @@ func TestLegalBits(t *testing.T) {
 			}
 		}
 	}
-	for keys, legal := range map[Windows]bool{{}: true, {Window: 1}: true, {Window: 1 << 24}: true, {Window: 1<<24 + 1}: false, {Window: -1}: false, {Window: 5, FullEvery: 1}: false,
-		{FullEvery: 1}: true, {Window: 5, FullEvery: 2}: true, {FullEvery: -1}: false, {Window: 5, FullEvery: 1<<24 + 1}: false} {
+	for keys, legal := range map[LayerKinds]bool{{}: true, {Window: 1}: true, {Window: 1 << 24}: true, {Window: 1<<24 + 1}: false, {Window: -1}: false, {Window: 5, LayerPattern: "G"}: false,
+		{LayerPattern: "G"}: true, {Window: 5, LayerPattern: "LG"}: true, {LayerPattern: "L"}: false, {Window: 5, LayerPattern: "LLG"}: false} {
 		m := base
-		if m.Windows = keys; (len(input.Faults(&m)) == 0) != legal {
+		if m.LayerKinds = keys; (len(input.Faults(&m)) == 0) != legal {
 			t.Errorf("%+v: %v", keys, input.Faults(&m))
 		}
 	}

@@ -36,7 +36,7 @@ func drawVerified(t *rapid.T, system string) (sets []string) {
 		masks := rapid.SampledFrom([]string{"none", "none", "layers", "duo", "streaming", "quest", "lserve", "h2o", "csattention"}).Draw(t, "masks")
 		switch dense = false; {
 		case masks == "layers":
-			add(pick("model.window", "1", "64", "700"), pick("model.full_every", "0", "2", "5"))
+			add(pick("model.window", "1", "64", "700"), pick("model.layer_pattern", "L", "LG", "LLG"))
 		case masks == "duo" || masks == "streaming" && system != "l3":
 			add("policy.name="+masks, pick("policy."+masks+".window", "64", "500"), pick("policy."+masks+".prefill_window", "0", "900"))
 			if masks == "duo" {

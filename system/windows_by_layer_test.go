@@ -29,11 +29,11 @@ func windowedRun(t *testing.T, system string, sets ...string) (*Node, *Result) {
 func TestWideWindows(t *testing.T) {
 	for _, system := range []string{"gpu-only", "hbm-pim", "l3"} {
 		_, dense := windowedRun(t, system, "scheduler.chunking=false")
-		for _, every := range []string{"model.full_every=0", "model.full_every=3", "model.window_pattern=GLLG", "model.window_chunked=true"} {
-			_, wide := windowedRun(t, system, "scheduler.chunking=false", "model.window=5100", every)
+		for _, kinds := range []string{"L", "LLG", "GLLG", "C"} {
+			_, wide := windowedRun(t, system, "scheduler.chunking=false", "model.window=5100", "model.layer_pattern="+kinds)
 			for i := range dense.Requests {
 				if a, b := &dense.Requests[i], &wide.Requests[i]; !reflect.DeepEqual(a, b) {
-					t.Errorf("%s, %s:\ngot  %+v\nwant %+v", system, every, *b, *a)
+					t.Errorf("%s, %s:\ngot  %+v\nwant %+v", system, kinds, *b, *a)
 				}
 			}
 		}
@@ -59,7 +59,7 @@ func TestWindowsByLayer(t *testing.T) {
 	}
 	for _, system := range []string{"gpu-only", "hbm-pim", "l3"} {
 		_, all := windowedRun(t, system)
-		n, third := windowedRun(t, system, fmt.Sprint("model.window=", window), "model.full_every=3")
+		n, third := windowedRun(t, system, fmt.Sprint("model.window=", window), "model.layer_pattern=LLG")
 		_, none := windowedRun(t, system, fmt.Sprint("model.window=", window))
 		s, err := third.Summary(n.cfg)
 		if err != nil {
@@ -93,8 +93,8 @@ func TestChunkedLayers(t *testing.T) {
 		}
 	}
 	for _, system := range []string{"gpu-only", "hbm-pim", "l3"} {
-		n, r := windowedRun(t, system, "model.window=256", "model.full_every=4", "model.window_chunked=true")
-		_, windows := windowedRun(t, system, "model.window=256", "model.full_every=4")
+		n, r := windowedRun(t, system, "model.window=256", "model.layer_pattern=CCCG")
+		_, windows := windowedRun(t, system, "model.window=256", "model.layer_pattern=LLLG")
 		s, err := r.Summary(n.cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -114,7 +114,7 @@ func TestChunkedLayers(t *testing.T) {
 // on l3 with ranksets that do not divide the groups.
 func TestFirstLayersWhole(t *testing.T) {
 	for _, system := range []string{"gpu-only", "hbm-pim", "l3"} {
-		n, r := windowedRun(t, system, "model.window=256", "model.window_pattern=GLLLG")
+		n, r := windowedRun(t, system, "model.window=256", "model.layer_pattern=GLLLG")
 		s, err := r.Summary(n.cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -132,11 +132,11 @@ func TestFirstLayersWhole(t *testing.T) {
 func TestLayerWindowNodes(t *testing.T) {
 	fewCases(t, func(t *rapid.T) {
 		cfg, trace := drawNode(t)
-		cfg.Model.Windows = llm.Windows{Window: rapid.IntRange(1, 400).Draw(t, "window"), FullEvery: rapid.SampledFrom([]int{0, 2, 3, 6}).Draw(t, "full every")}
-		cfg.Model.WindowChunked = rapid.Bool().Draw(t, "chunked")
-		if rapid.Bool().Draw(t, "pattern") {
-			cfg.Model.FullEvery, cfg.Model.WindowPattern = 0, rapid.StringMatching(fmt.Sprintf("[GL]{0,%d}L", min(cfg.Model.Layers, 7)-1)).Draw(t, "order")
+		pattern := rapid.SampledFrom([]string{"", "[GL]{0,%d}L", "[GC]{0,%d}C"}).Draw(t, "letters")
+		if pattern != "" {
+			pattern = rapid.StringMatching(fmt.Sprintf(pattern, min(cfg.Model.Layers, 7)-1)).Draw(t, "pattern")
 		}
+		cfg.Model.LayerKinds = llm.LayerKinds{Window: rapid.IntRange(1, 400).Draw(t, "window"), LayerPattern: pattern}
 		n := mustNode(t, cfg)
 		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
 		checkTokens(t, r)
@@ -154,10 +154,10 @@ func TestLayerWindowErrors(t *testing.T) {
 		`policy.name = "streaming": expected "dense" with model.window = 9: what else a policy leaves out of layers with a window is not m`: {"run.system=gpu-only", "policy.name=streaming"},
 		`cache.prefix = true: expected false with model.window = 9: another prompt may need what has left the window`:                       {"cache.prefix=true"},
 		`comm.stripe = "ranksets": expected "none" with model.window = 9`:                                                                   {"comm.stripe=ranksets"},
-		`model.full_every = 1: expected 0, or at least 2 with model.window = 9: with 1 no layer has the window`:                             {"model.full_every=1"},
-		`model.window_pattern = "GLX": expected the letters L, for a layer with a window, and G`:                                            {"model.window_pattern=GLX"},
-		`model.window_pattern = "GL": expected "" with model.full_every = 3: either says which layers have the window`:                      {"model.window_pattern=GL", "model.full_every=3"},
-		`model.window_chunked = true: expected false with model.window = 0, or the tokens of a chunk there`:                                 {"model.window_chunked=true", "model.window=0"},
+		`model.layer_pattern = "GLX": expected letters G (global), L (local), C (chunk), I (indexed) and S (shared)`:                        {"model.layer_pattern=GLX"},
+		`model.layer_pattern = "GL": expected a letter L or C with model.window above 0, none with 0: it is 0`:                              {"model.layer_pattern=GL", "model.window=0"},
+		`model.layer_pattern = "G": expected a letter L or C with model.window above 0, none with 0: it is 9`:                               {"model.layer_pattern=G"},
+		`model.full_every = 2: was renamed to model.layer_pattern`:                                                                          {"model.full_every=2"},
 		`model.kv_scales = "channel": expected "token" or "tensor" with model.window = 9`:                                                   {"model.kv_scales=channel", "model.kv_bits=4"},
 		`model.expert_bits = 5: expected 16, 8 or 4, or 0 for weight_bits`:                                                                  {"model.expert_bits=5"},
 	} {

@@ -12,7 +12,7 @@ import (
 // policy, and the weights of each part with its softmax.
 func TestAttend(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := drawPlay(t, rapid.SampledFrom(Builtin().Names()).Draw(t, "policy"))
+		d := drawPlay(t, rapid.SampledFrom(plainNames()).Draw(t, "policy"))
 		a, scores, out := policy.NewAttender(d.tokens, d.dim), make([]float64, d.tokens), make([]float64, d.dim)
 		d.play(t, d.state, d.prompt, func(p *played) {
 			for head := range d.q {

@@ -6,7 +6,7 @@ import (
 )
 
 // builtin are the policies of this package, in the order in which they are listed.
-var builtin = []policy.Policy{dense, window, streaming, h2o, quest, lserve, duo, hgca, csattention}
+var builtin = []policy.Policy{dense, window, streaming, h2o, quest, lserve, duo, hgca, csattention, dsa}
 
 // Builtin returns the list of the policies of this package.
 var Builtin = sync.OnceValue(func() *policy.List {

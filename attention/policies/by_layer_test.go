@@ -12,13 +12,13 @@ import (
 // TestDenseByLayer: where a model's layers have windows, the tokens that dense attention counts in a layer are those that its
 // values select there, and what it holds is no more than the window.
 func TestDenseByLayer(t *testing.T) {
-	denseByLayer(t, llm.Windows{Window: 5, FullEvery: 3}, 2, 5)
-	denseByLayer(t, llm.Windows{Window: 5, WindowPattern: "GLLG"}, 0, 3, 4)
+	denseByLayer(t, llm.LayerKinds{Window: 5, LayerPattern: "LLG"}, 2, 5)
+	denseByLayer(t, llm.LayerKinds{Window: 5, LayerPattern: "GLLG"}, 0, 3, 4)
 }
 
 // denseByLayer checks seven layers of which those of whole attend to everything.
-func denseByLayer(t *testing.T, windows llm.Windows, whole ...int) {
-	shape := policy.Shape{Layers: 7, QueryHeads: 4, KVHeads: 2, Dim: 8, ElementBits: 16, Windows: windows}
+func denseByLayer(t *testing.T, windows llm.LayerKinds, whole ...int) {
+	shape := policy.Shape{Layers: 7, QueryHeads: 4, KVHeads: 2, Dim: 8, ElementBits: 16, LayerKinds: windows}
 	spec := New("dense")
 	costs := spec.Costs(shape)
 	if err := policy.Verify("dense", costs, shape); err != nil {
@@ -63,7 +63,7 @@ func denseByLayer(t *testing.T, windows llm.Windows, whole ...int) {
 func TestChunksByLayer(t *testing.T) {
 	for verified := range 4 {
 		shape := policy.Shape{Layers: 4, QueryHeads: 4, KVHeads: 2, Dim: 8, ElementBits: 16, Verified: verified, Apart: true,
-			Windows: llm.Windows{Window: 5, FullEvery: 2, WindowChunked: true}}
+			LayerKinds: llm.LayerKinds{Window: 5, LayerPattern: "CG"}}
 		costs := DenseCosts(shape)
 		if err := policy.Verify("dense", costs, shape); err != nil {
 			t.Error(err)
@@ -87,7 +87,7 @@ func TestChunksByLayer(t *testing.T) {
 			t.Errorf("%d tokens: a prompt's pieces are %+v, %+v leave; want %+v", verified, got, prompt.Leave, want)
 		}
 		spec := New("dense")
-		if _, err := policy.NewValues(&spec, shape); err == nil || !strings.Contains(err.Error(), "model.window_chunked = true: expected false: values of attention in chunks are not computed") {
+		if _, err := policy.NewValues(&spec, shape); err == nil || !strings.Contains(err.Error(), "model.layer_pattern = CG: expected no C: values of attention in chunks are not computed") {
 			t.Error(err)
 		}
 	}
@@ -97,7 +97,7 @@ func TestChunksByLayer(t *testing.T) {
 // have the window. So do heads that stream, behind their sink.
 func TestWindowsOfDrafts(t *testing.T) {
 	for verified := range 5 {
-		shape := policy.Shape{Layers: 2, QueryHeads: 4, KVHeads: 2, Dim: 8, ElementBits: 16, Verified: verified, Windows: llm.Windows{Window: 5, FullEvery: 2}}
+		shape := policy.Shape{Layers: 2, QueryHeads: 4, KVHeads: 2, Dim: 8, ElementBits: 16, Verified: verified, LayerKinds: llm.LayerKinds{Window: 5, LayerPattern: "LG"}}
 		costs := DenseCosts(shape)
 		if err := policy.Verify("dense", costs, shape); err != nil {
 			t.Error(err)

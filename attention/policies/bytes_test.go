@@ -48,7 +48,7 @@ func variants() (all []variant) {
 	both := func(name string, set func(*keys)) {
 		all = append(all, variant{name, false, set}, variant{name, true, set})
 	}
-	for _, name := range Builtin().Names() {
+	for _, name := range plainNames() {
 		switch name {
 		case "lserve", "quest":
 			for _, how := range []string{"gpu gpu sum", "gpu gpu softmax-sum", "gpu gpu per-head", "bank gpu softmax-sum", "bank rank sum", "rank gpu sum", "bank rank max"} {

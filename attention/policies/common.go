@@ -1,6 +1,9 @@
 package policies
 
-import "github.com/l3sim/l3sim/attention/policy"
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/llm"
+)
 
 // common is what policies have in common: all layers are alike, prompts attend to
 // everything, and all keys and values stay at home.
@@ -38,6 +41,7 @@ func (c *common) Prompt(_, chunk, finished int, _ bool) *policy.Prompt {
 func (c *common) begin(chunk, finished int) {
 	c.prompt.Pieces = append(c.prompt.Pieces[:0], policy.Piece{Heads: c.shape.KVHeads, Count: 1, Tokens: chunk, Behind: finished})
 	c.prompt.Passes, c.prompt.Leave, c.prompt.Away = c.prompt.Passes[:0], c.prompt.Leave[:0], 0
+	c.prompt.Index, c.prompt.Chosen = llm.Indexing{}, llm.Chosen{}
 	c.send(c.shape.KVHeads, finished, finished+chunk)
 }
 
@@ -67,7 +71,7 @@ func (c *common) Vectors() policy.Vectors { return c.shape.Vectors() }
 func (c *common) reset(requests, each int) {
 	s := &c.step
 	s.Attend, s.Choose, s.Passes, s.Leave = s.Attend[:0], s.Choose[:0], s.Passes[:0], s.Leave[:0]
-	s.Merged, s.Fetched, s.Ahead, s.Bounds.Heads = 0, nil, false, 0
+	s.Merged, s.Fetched, s.Ahead, s.Bounds.Heads, s.Index = 0, nil, false, 0, llm.Indexing{}
 	if n := requests * each; cap(c.numbers) < n {
 		c.numbers = make([]int, 0, 2*n)
 	}

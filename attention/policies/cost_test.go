@@ -8,7 +8,7 @@ import (
 
 // drawSpec returns a valid section of any policy.
 func drawSpec(t *rapid.T) *keys {
-	return drawSpecOf(t, rapid.SampledFrom(Builtin().Names()).Draw(t, "policy"))
+	return drawSpecOf(t, rapid.SampledFrom(plainNames()).Draw(t, "policy"))
 }
 
 // drawSpecOf returns a valid section of a policy.

@@ -1,6 +1,8 @@
 package policies
 
 import (
+	"math"
+
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/input"
 )
@@ -13,8 +15,8 @@ var dense = policy.Policy{
 	Costs: func(u *policy.Use) policy.Costs { return DenseCosts(u.Shape) },
 	Values: func(u *policy.Use) (policy.Values, error) {
 		s := &u.Shape
-		if s.WindowChunked {
-			return nil, &input.Error{Key: "model.window_chunked", Value: "true", Expected: "false: values of attention in chunks are not computed"}
+		if s.Chunked() {
+			return nil, &input.Error{Key: "model.layer_pattern", Value: s.LayerPattern, Expected: "no C: values of attention in chunks are not computed"}
 		}
 		return policy.ValuesFunc(func(layer, _, limit int) policy.State {
 			if s.Windowed(layer) {
@@ -33,6 +35,10 @@ func DenseCosts(s policy.Shape) policy.Costs {
 	if s.Window > 0 {
 		return windowedCosts(s)
 	}
+	if s.IndexTopK > 0 { // whose indexer keeps its keys, and chooses nothing
+		s.IndexTopK = math.MaxInt
+		return newIndexedCost(s)
+	}
 	d := &denseCost{newCommon(s)}
 	d.step.Attend = []policy.Class{{Device: policy.Home}}
 	return d
@@ -46,7 +52,7 @@ func windowedCosts(s policy.Shape) policy.Costs {
 		}
 		return k
 	})
-	c.stays, c.chunked = !s.Apart, s.WindowChunked
+	c.stays, c.chunked = !s.Apart, s.Chunked()
 	return c
 }
 

@@ -99,7 +99,7 @@ func TestWith(t *testing.T) {
 		}
 		if err == nil {
 			s := l.New("extra")
-			if policy.Section[extra](&s).Kept != 3 || l.Names()[9] != "extra" || len(Builtin().Names()) != 9 || len(l.Sections()) != 9 {
+			if policy.Section[extra](&s).Kept != 3 || l.Names()[10] != "extra" || len(Builtin().Names()) != 10 || len(l.Sections()) != 9 {
 				t.Errorf("%+v", s)
 			}
 			other := s

@@ -13,7 +13,7 @@ import (
 // dropped mass are 1 together, that merged parts are attention over their union, and the identity of
 // the error: dense − kept = dropped mass · (attention over the dropped − kept).
 func TestPlayed(t *testing.T) {
-	for _, name := range Builtin().Names() {
+	for _, name := range plainNames() {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				d := drawPlay(t, name)
@@ -195,7 +195,7 @@ func TestNothingDropped(t *testing.T) {
 
 // TestStepsAllocateNothing: a step's work is in memory that the prompt set aside.
 func TestStepsAllocateNothing(t *testing.T) {
-	for _, name := range Builtin().Names() {
+	for _, name := range plainNames() {
 		x := newSequence(fixedSource(), 2, 16, 400)
 		spec := ownSpec(t, name, func(s *keys) {
 			if name == "hgca" {

@@ -105,7 +105,7 @@ func TestProfileHeads(t *testing.T) {
 // TestProfileCounts: from shares come the tokens that a state had at home, at every step where
 // those that could be are as many throughout a bucket (HGCA), and their mean elsewhere.
 func TestProfileCounts(t *testing.T) {
-	for _, name := range Builtin().Names() {
+	for _, name := range plainNames() {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
 			d := drawPlay(t, name)
 			r := policy.NewRecorder("toy", d.shape(), d.spec.spec(), d.prompt)

@@ -13,14 +13,15 @@ type Shape struct {
 	ElementBits                      int    // of queries and outputs, and of bounds of keys
 	KVBits                           int    // of keys and values; 0 as ElementBits
 	KVScaleBytes                     int    // of one token's key in a KV head, as many as of its value
-	Stored                           int    // vectors that are stored of a token and KV head; 0 as 2, key and value
+	Value                            int    // elements of a value and of an output; 0 as Dim
+	Latent                           bool   // values are the first elements of keys and not stored by themselves
 	Model                            string // its name, which a profile must be of
 	Apart                            bool   // the requests' home is not the GPUs
 	Verified                         int    // tokens of a request that a decode step verifies; 0 as 1
 	// Overlap is the share of the pages that one of these tokens chooses that another one has for sure: 1 where all choose alike, 0
 	// where they have no more in common than by chance.
-	Overlap     float64
-	llm.Windows // of the model's layers
+	Overlap        float64
+	llm.LayerKinds // of the model's layers
 }
 
 // Elements returns the bytes of n elements.
@@ -28,7 +29,11 @@ func (s *Shape) Elements(n int) int64 { return (int64(n)*int64(s.ElementBits) + 
 
 // Token returns the bytes of key and value of one token and KV head, with their scales.
 func (s *Shape) Token() int64 {
-	return int64(cmp.Or(s.Stored, 2)) * int64((s.Dim*cmp.Or(s.KVBits, s.ElementBits)+7)/8+s.KVScaleBytes)
+	vector := func(width int) int64 { return int64((width*cmp.Or(s.KVBits, s.ElementBits)+7)/8 + s.KVScaleBytes) }
+	if s.Latent {
+		return vector(s.Dim)
+	}
+	return vector(s.Dim) + vector(cmp.Or(s.Value, s.Dim))
 }
 
 // Group returns the query heads of a KV head.
@@ -40,7 +45,7 @@ func (s *Shape) Ahead() int { return max(s.Verified-1, 0) }
 // Vectors returns those of one token in one layer.
 func (s *Shape) Vectors() Vectors {
 	return Vectors{
-		Queries: s.Elements(s.QueryHeads * s.Dim), New: int64(s.KVHeads) * s.Token(), Results: s.Elements(s.QueryHeads * s.Dim),
+		Queries: s.Elements(s.QueryHeads * s.Dim), New: int64(s.KVHeads) * s.Token(), Results: s.Elements(s.QueryHeads * cmp.Or(s.Value, s.Dim)),
 	}
 }
 
@@ -152,6 +157,7 @@ type Step struct {
 	// device, whose partial outputs are then merged.
 	Attend []Class
 	Choose []Choice
+	Index  llm.Indexing // by the model's own indexer
 	Bounds Bounds
 	Passes []Pass
 	// Merged is how many requests have partial outputs of two devices, which are merged on
@@ -195,7 +201,9 @@ type Piece struct{ Heads, Count, Tokens, Behind int }
 type Prompt struct {
 	Pieces []Piece
 	Passes []Pass
-	Leave  []Leaving // what goes home with the chunk, where that is not the GPUs
+	Index  llm.Indexing
+	Chosen llm.Chosen // beside the pieces
+	Leave  []Leaving  // what goes home with the chunk, where that is not the GPUs
 	// Away is how many of the tokens before the chunk it may attend over at home, which sees
 	// anew what is salient.
 	Away int

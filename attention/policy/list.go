@@ -129,6 +129,14 @@ func (l *List) At(place Homes) []string {
 	return l.names(func(p *Policy) bool { return p.Homes.At(place) })
 }
 
+// Own returns the first policy by which a model's own indexer chooses, "" for none: see Policy.Indexed.
+func (l *List) Own() string {
+	for _, name := range l.names(func(p *Policy) bool { return p.Indexed }) {
+		return name
+	}
+	return ""
+}
+
 // Drafting returns the policies that count several tokens of a step: see Policy.Drafts.
 func (l *List) Drafting() []string { return l.names(func(p *Policy) bool { return p.Drafts }) }
 

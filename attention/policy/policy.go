@@ -22,6 +22,8 @@ type Policy struct {
 	// InOrder says that a head attends at home to all tokens or has none there: the keys there may have scales that
 	// groups of tokens share (model.kv_scales = "channel").
 	InOrder bool
+	// Indexed says that the model's own indexer chooses: the policy needs a model that has one, and takes its latents.
+	Indexed bool
 	// Drafts says that Costs count what all tokens attend to that a step verifies (Shape.Verified), of which the context of a request
 	// ends with the last. Other policies run without drafts.
 	Drafts bool

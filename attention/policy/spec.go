@@ -48,6 +48,12 @@ func (s *Spec) Dense() bool {
 	return p != nil && p.Dense
 }
 
+// Indexed says that the policy that runs needs a model with an indexer: see Policy.Indexed.
+func (s *Spec) Indexed() bool {
+	p := s.policy()
+	return p != nil && p.Indexed
+}
+
 // Drafts says that the policy that runs counts the tokens that a step verifies: see Policy.Drafts.
 func (s *Spec) Drafts() bool {
 	p := s.policy()

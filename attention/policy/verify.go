@@ -76,7 +76,7 @@ func verifyStep(x *Step, requests []Request, heads int) error {
 
 // verifyPrompt checks a chunk: each KV head attends for each of its tokens, once at least.
 func verifyPrompt(p *Prompt, chunk, finished, heads int) error {
-	tokens := 0
+	tokens := heads * p.Chosen.Tokens
 	for i, x := range p.Pieces {
 		if x.Heads < 0 || x.Count < 0 || x.Tokens < 0 || x.Behind < 0 || x.Behind > finished+chunk {
 			return fmt.Errorf("piece %d is %+v", i, x)

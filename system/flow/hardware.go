@@ -80,5 +80,5 @@ func PolicyOf(h *Hardware) policy.Costs { return h.Config.Policy.Costs(PolicySha
 func PolicyShape(h *Hardware) policy.Shape {
 	m := &h.Config.Model
 	return policy.Shape{Layers: m.Layers, QueryHeads: m.Heads, KVHeads: m.KVHeads, Dim: m.HeadDim, ElementBits: m.ElementBits,
-		KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(), Stored: m.StoredVectors(), Model: m.Name, Apart: !h.KV.InGPUs, Verified: h.Config.Serving.Verified(), Overlap: h.Config.Serving.VerifiedOverlap, Windows: m.Windows}
+		KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(), Value: m.ReadValueDim(), Latent: m.LatentDim > 0, Model: m.Name, Apart: !h.KV.InGPUs, Verified: h.Config.Serving.Verified(), Overlap: h.Config.Serving.VerifiedOverlap, LayerKinds: m.LayerKinds}
 }

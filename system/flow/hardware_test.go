@@ -79,7 +79,7 @@ func TestHardwareByHand(t *testing.T) {
 // TestShapeByHand: a policy is told the model's shape.
 func TestShapeByHand(t *testing.T) {
 	h := hardware(t, "model.kv_bits=8")
-	want := policy.Shape{Layers: 32, QueryHeads: 32, KVHeads: 8, Dim: 128, ElementBits: 16, KVBits: 8, KVScaleBytes: h.Config.Model.KVScaleBytes(), Model: h.Config.Model.Name, Apart: true, Windows: h.Config.Model.Windows}
+	want := policy.Shape{Layers: 32, QueryHeads: 32, KVHeads: 8, Dim: 128, ElementBits: 16, KVBits: 8, KVScaleBytes: h.Config.Model.KVScaleBytes(), Model: h.Config.Model.Name, Apart: true, LayerKinds: h.Config.Model.LayerKinds}
 	if got := PolicyShape(h); got.Layers != want.Layers || got.QueryHeads != want.QueryHeads || got.KVHeads != want.KVHeads || got.Dim != want.Dim || got.ElementBits != want.ElementBits ||
 		got.KVBits != want.KVBits || got.KVScaleBytes != want.KVScaleBytes || got.Model != want.Model || !got.Apart {
 		t.Errorf("%+v, want %+v", got, want)

@@ -253,7 +253,7 @@ func (d *GPUs) Choices(x *policy.Step) (w gpu.Work) {
 			w = w.Plus(d.ModelCost.Select(selection(c)))
 		}
 	}
-	return w
+	return w.Plus(d.ModelCost.Index(x.Index))
 }
 
 // Passes returns a device's passes of a step as kernels of the GPUs.
@@ -329,6 +329,9 @@ func (d *GPUs) PromptAttention(a *gpu.Attention, c *scheduler.Chunk, run int) (k
 	}
 	if d.Scores(c) {
 		k = k.plus(sumOf(d.ModelCost.Merge(c.Tokens)))
+	}
+	if p.Chosen.Rows > 0 {
+		k = k.plus(sumOf(d.ModelCost.Chosen(p.Chosen))).plus(sumOf(d.ModelCost.Index(p.Index)))
 	}
 	for _, pass := range p.Passes {
 		k = k.plus(sumOf(d.ModelCost.Pass(pass.Kernels, float64(pass.Bytes), float64(pass.FLOPs))))

@@ -3,6 +3,7 @@ package gpus
 import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/units"
@@ -124,6 +125,13 @@ func (d *GPUs) attentionParts(sub *scheduler.SubBatch, run int) *[partCount]floa
 	add := func(p IterationPart, w gpu.Work) { seconds[p] += w.Seconds }
 	a := d.ModelCost.Attention()
 	pass := func(p policy.Pass) { add(PartPasses, d.ModelCost.Pass(p.Kernels, float64(p.Bytes), float64(p.FLOPs))) }
+	index := func(x llm.Indexing) {
+		all := d.ModelCost.Index(x)
+		x.Keep = 0
+		scores := d.ModelCost.Index(x)
+		add(PartScores, scores)
+		seconds[PartChoice] += all.Seconds - scores.Seconds
+	}
 	for _, c := range sub.Prefill {
 		p := d.Policy.Prompt(run, c.Tokens, c.Finished, c.Last)
 		for _, part := range p.Pieces {
@@ -132,6 +140,8 @@ func (d *GPUs) attentionParts(sub *scheduler.SubBatch, run int) *[partCount]floa
 		for _, x := range p.Passes {
 			pass(x)
 		}
+		add(PartPrefillAttention, d.ModelCost.Chosen(p.Chosen))
+		index(p.Index)
 	}
 	x := d.Decode(sub.Decode, run, 0)
 	for _, b := range addBatches(nil, x.Attend) {
@@ -145,6 +155,7 @@ func (d *GPUs) attentionParts(sub *scheduler.SubBatch, run int) *[partCount]floa
 		add(PartScores, scores)
 		seconds[PartChoice] += all.Seconds - scores.Seconds
 	}
+	index(x.Index)
 	for _, p := range x.Passes { // the GPUs are home
 		pass(p)
 	}

@@ -68,8 +68,9 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 		onGPUs := func(s *System) bool { return s.Home&policy.OnGPUs != 0 }
 		c.That(onGPUs(s), "model.latent_dim", dim, "0 with %s = %s: latent attention runs with %s, others have no heads to divide over their memory",
 			input.Key("run.system"), s.Name, namesOf(all, onGPUs))
-		c.That(cfg.Policy.Dense(), "policy.name", name, "\"dense\" with %s = %d: what a policy leaves out of latents is not modelled", input.Key("model.latent_dim"), dim)
+		c.That(cfg.Policy.Dense() || cfg.Policy.Indexed(), "policy.name", name, "\"dense\" with %s = %d: what a policy leaves out of latents is not modelled", input.Key("model.latent_dim"), dim)
 	}
+	c.That(cfg.Model.IndexTopK > 0 || !cfg.Policy.Indexed(), "policy.name", name, "a policy that needs no indexer: %s of %s is 0", input.Key("model.index_top_k"), cfg.Model.Name)
 	if w := cfg.Model.Window; w > 0 {
 		c.That(cfg.Policy.Dense(), "policy.name", name, "\"dense\" with %s = %d: what else a policy leaves out of layers with a window is not modelled", input.Key("model.window"), w)
 		c.That(s.Home&(policy.OnGPUs|policy.InHBM|policy.InDIMMs) != 0, "model.window", w,

@@ -29,8 +29,8 @@ func TestFullFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (Windows{Window: 512, WindowPattern: "GLLL"}); m.Windows != want || m.WindowedLayers() != 33 || m.Layers != 45 {
-		t.Errorf("%+v in %d of %d layers, want %+v", m.Windows, m.WindowedLayers(), m.Layers, want)
+	if want := (LayerKinds{Window: 512, LayerPattern: "GLLL"}); m.LayerKinds != want || m.WindowedLayers() != 33 || m.Layers != 45 {
+		t.Errorf("%+v in %d of %d layers, want %+v", m.LayerKinds, m.WindowedLayers(), m.Layers, want)
 	}
 	for layer := range m.Layers {
 		if m.Windowed(layer) != (layer%4 != 0) {
@@ -60,12 +60,12 @@ func TestAnyOrder(t *testing.T) {
 		}
 		var k input.Check
 		if m.Name, m.TensorParallel = "step", 1; len(input.Faults(m)) > 0 {
-			t.Fatalf("%+v: %v", m.Windows, input.Faults(m))
+			t.Fatalf("%+v: %v", m.LayerKinds, input.Faults(m))
 		}
 		m.Check(&k)
 		for layer := range m.Layers {
 			if got, want := m.Windowed(layer), order[layer] == 'L'; got != want {
-				t.Fatalf("%s as %+v: layer %d has a window: %v, want %v", order, m.Windows, layer, got, want)
+				t.Fatalf("%s as %+v: layer %d has a window: %v, want %v", order, m.LayerKinds, layer, got, want)
 			}
 		}
 		if got, want := m.WindowedLayers(), strings.Count(order, "L"); got != want {
@@ -74,8 +74,8 @@ func TestAnyOrder(t *testing.T) {
 	})
 }
 
-// TestWindowPatternRules: what a pattern must be.
-func TestWindowPatternRules(t *testing.T) {
+// TestLayerPatternRules: what a pattern must be.
+func TestLayerPatternRules(t *testing.T) {
 	m, err := FromHuggingFace([]byte(step(layerTypes(strings.Repeat("L", 45)))))
 	if err != nil {
 		t.Fatal(err)
@@ -83,17 +83,19 @@ func TestWindowPatternRules(t *testing.T) {
 	m.Name, m.TensorParallel = "step", 1
 	for pattern, want := range map[string]string{
 		"GL": "", "L": "", strings.Repeat("L", 45): "",
-		"GX":                    `window_pattern = "GX": expected the letters L, for a layer with a window, and G, for one without`,
-		"GG":                    `window_pattern = "GG": expected the letters L, for a layer with a window, and G, for one without`,
+		"GX":                    `layer_pattern = "GX": expected letters G (global), L (local), C (chunk), I (indexed) and S (shared), such as "LLLG"`,
+		"GG":                    `layer_pattern = "GG": expected a letter L or C with model.window above 0, none with 0: it is 512`,
+		"GLC":                   `layer_pattern = "GLC": expected L or C, not both: one window serves all layers`,
+		"IL":                    `layer_pattern = "IL": expected a letter I with model.index_top_k above 0, neither I nor S with 0: it is 0`,
 		strings.Repeat("L", 46): `expected at most a letter for each of layers = 45, not 46`,
 	} {
-		m.WindowPattern = pattern
+		m.LayerPattern = pattern
 		if got := fmt.Sprint(input.Faults(m)); want == "" && got != "[]" || !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %s", pattern, got, want)
 		}
 	}
-	m.WindowPattern, m.FullEvery = "GL", 2
-	if got := fmt.Sprint(input.Faults(m)); !strings.Contains(got, `window_pattern = "GL": expected "" with model.full_every = 2: either says which layers have the window`) {
+	m.LayerPattern, m.Window = "L", 0
+	if got := fmt.Sprint(input.Faults(m)); !strings.Contains(got, `layer_pattern = "L": expected a letter L or C with model.window above 0, none with 0: it is 0`) {
 		t.Error(got)
 	}
 }
@@ -134,8 +136,8 @@ func TestLlama4(t *testing.T) {
 			if got != c.total || active != c.active || fmt.Sprintf("%.2f %.2f", float64(got)/1e9, float64(active)/1e9) != fmt.Sprint(c.billions, " ", c.oneTook) {
 				t.Errorf("%d experts: %d parameters, %d of a token, want %d, %d", c.experts, got, active, c.total, c.active)
 			}
-			if want := (Windows{Window: 8192, FullEvery: 4, WindowChunked: true}); m.Windows != want || m.WindowedLayers() != 36 {
-				t.Errorf("%s: %+v in %d layers, want %+v", more, m.Windows, m.WindowedLayers(), want)
+			if want := (LayerKinds{Window: 8192, LayerPattern: "CCCG"}); m.LayerKinds != want || m.WindowedLayers() != 36 {
+				t.Errorf("%s: %+v in %d layers, want %+v", more, m.LayerKinds, m.WindowedLayers(), want)
 			}
 			if got := m.KVBytes(20000); got != (12*20000+36*8192)*4096 {
 				t.Errorf("20,000 tokens have %d bytes", got)
@@ -146,12 +148,12 @@ func TestLlama4(t *testing.T) {
 		}
 	}
 	for more, want := range map[string]string{
-		`, "attention_chunk_size": 1048576`: "{0 0  false}", `, "attention_chunk_size": null`: "{0 0  false}", `, "no_rope_layer_interval": 3`: "{8192 3  true}",
-		`, "no_rope_layer_interval": 1`: "{0 0  false}", `, "no_rope_layers": [0, ` + rotary[2:] + `]`: "{8192 0 " + "GLLG" + strings.Repeat("LLLG", 10) + "LLL true}",
+		`, "attention_chunk_size": 1048576`: "{ 0 {0 0 0}}", `, "attention_chunk_size": null`: "{ 0 {0 0 0}}", `, "no_rope_layer_interval": 3`: "{CCG 8192 {0 0 0}}",
+		`, "no_rope_layer_interval": 1`: "{ 0 {0 0 0}}", `, "no_rope_layers": [0, ` + rotary[2:] + `]`: "{GCCG" + strings.Repeat("CCCG", 10) + "CCC 8192 {0 0 0}}",
 		`, "no_rope_layers": [1, 0]`:                   "no_rope_layers = [1,0]: expected num_hidden_layers = 48 entries, not 2",
 		`, "no_rope_layers": [2, ` + rotary[2:] + `]`:  "expected 0 or 1 for each layer, not 2",
 		`, "layer_types": []`:                          "layer_types = []: expected num_hidden_layers = 48 entries, not 0",
-		`, "layer_types": ["sliding_attention"]`:       `expected "full_attention" or "chunked_attention" for each layer, not "sliding_attention"`,
+		`, "layer_types": ["sliding_attention"]`:       `expected "chunked_attention" or "full_attention" for each layer, not "sliding_attention"`,
 		`, "moe_layers": [0.5]`:                        "moe_layers = [0.5]: expected whole numbers, from 0 on",
 		`, "intermediate_size_mlp": null`:              "intermediate_size_mlp: expected this key",
 		`, "attention_chunk_size": "long"`:             `attention_chunk_size = "long": expected a whole number`,
@@ -159,7 +161,7 @@ func TestLlama4(t *testing.T) {
 		`, "quantization_config": {"quant_method": 3}`: "quantization_config",
 	} {
 		m, err := FromHuggingFace([]byte(llama4(2, 128, more)))
-		if err == nil && fmt.Sprint(m.Windows) != want || err != nil && !strings.Contains(err.Error(), want) {
+		if err == nil && fmt.Sprint(m.LayerKinds) != want || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v, %v; want %s", more, m, err, want)
 		}
 	}
@@ -169,7 +171,7 @@ func TestLlama4(t *testing.T) {
 // have all tokens and exactly as many pairs of tokens as the mask.
 func TestChunkTokens(t *testing.T) {
 	for n := 1; n < 8; n++ {
-		w := Windows{Window: n, WindowChunked: true}
+		w := LayerKinds{Window: n, LayerPattern: "C"}
 		attends := func(token, to int) bool { return to <= token && to/n == token/n }
 		for context := 1; context < 30; context++ {
 			for last := 1; last <= min(context, 4); last++ {

@@ -1,0 +1,84 @@
+package policies
+
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/llm"
+)
+
+// dsa is attention to the tokens that the model's own indexer chooses.
+var dsa = policy.Policy{
+	Name: "dsa", Others: []string{"deepseek", "indexer", "nsa"}, Source: "DeepSeek-V3.2 (2025)",
+	About: policy.About{Attends: "the tokens with the highest scores of the model's own indexer; everything in layers without one",
+		Stores: "keys and values of all tokens, an index key a token in layers that have an indexer", Moves: nothing},
+	Homes: policy.OnGPUs, Indexed: true, Lossy: true,
+	Costs: func(u *policy.Use) policy.Costs { return newIndexedCost(u.Shape) },
+	Values: func(*policy.Use) (policy.Values, error) {
+		return nil, &input.Error{Key: "policy.name", Value: `"dsa"`, Expected: "another policy: values that an indexer chooses are not computed"}
+	},
+}
+
+// indexedCost is the cost of layers that an indexer chooses for, of layers that share its choice, and of others.
+type indexedCost struct {
+	common
+	kinds []byte // of each run
+}
+
+func newIndexedCost(s policy.Shape) *indexedCost {
+	c := &indexedCost{common: newCommon(s)}
+	c.runs = c.runs[:0]
+	for layer := range s.Layers {
+		if k, n := s.Kind(layer), len(c.runs); n > 0 && k == c.kinds[n-1] {
+			c.runs[n-1]++
+		} else {
+			c.runs, c.kinds = append(c.runs, 1), append(c.kinds, k)
+		}
+	}
+	return c
+}
+
+// Decode returns one class of all heads, over what is chosen of contexts that have more tokens than that.
+func (c *indexedCost) Decode(requests []policy.Request, run int) *policy.Step {
+	c.reset(len(requests), 1)
+	class := policy.Class{Device: policy.Home, Heads: c.shape.KVHeads, Tokens: c.contexts(requests)}
+	if kind := c.kinds[run]; kind != llm.Global {
+		for i, n := range class.Tokens {
+			if n <= c.shape.IndexTopK {
+				continue
+			}
+			class.Tokens[i], class.Page = c.shape.IndexTopK, 1
+			if kind == llm.Indexed {
+				c.shape.Indexer.Add(&c.step.Index, n, 1)
+			}
+		}
+	}
+	c.attend(class)
+	return &c.step
+}
+
+// Prompt returns causal attention of a chunk that ends within what is chosen, or attention of each token to its own choice.
+func (c *indexedCost) Prompt(run, chunk, finished int, _ bool) *policy.Prompt {
+	c.begin(chunk, finished)
+	if kind := c.kinds[run]; kind != llm.Global {
+		if chosen, scores := c.shape.Indexer.Prompt(chunk, finished); chosen.Rows > 0 {
+			c.prompt.Pieces, c.prompt.Chosen = c.prompt.Pieces[:0], chosen
+			if kind == llm.Indexed {
+				c.prompt.Index = scores
+			}
+		}
+	}
+	return &c.prompt
+}
+
+// Memory returns keys and values of all tokens, and the keys of an indexer, which every GPU of a replica has.
+func (c *indexedCost) Memory(run int) (decoding, filling []policy.Held) {
+	c.held = append(c.held[:0], allTokens(&c.shape))
+	if c.kinds[run] == llm.Indexed {
+		index := policy.Held{Device: policy.Home, Heads: 1, Bytes: c.shape.IndexBytes(), Index: true}
+		if c.shape.Apart { // the GPUs choose
+			index.Device = policy.GPU
+		}
+		c.held = append(c.held, index)
+	}
+	return c.held, c.held
+}

@@ -1,0 +1,97 @@
+package policies
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/llm"
+)
+
+// indexedShape is 6 layers of latents of 12 + 4 elements, of which two have an indexer, two share its choice and two see everything.
+func indexedShape() policy.Shape {
+	return policy.Shape{Layers: 6, QueryHeads: 8, KVHeads: 1, Dim: 16, Value: 12, Latent: true, ElementBits: 16,
+		LayerKinds: llm.LayerKinds{LayerPattern: "GIS", Indexer: llm.Indexer{IndexHeads: 2, IndexDim: 8, IndexTopK: 5}}}
+}
+
+// TestIndexedByHand: steps, chunks and memory of layers G, I and S. A context of 5 tokens is read whole without scores; of longer ones 5
+// tokens are read, and layer I scores all of them.
+func TestIndexedByHand(t *testing.T) {
+	c := newIndexedCost(indexedShape())
+	if !reflect.DeepEqual(c.Runs(), []int{1, 1, 1, 1, 1, 1}) {
+		t.Errorf("runs %v", c.Runs())
+	}
+	requests := []policy.Request{{Prompt: 3, Context: 5}, {Prompt: 3, Context: 9}, {Prompt: 3, Context: 20}}
+	for run, want := range []struct {
+		tokens []int
+		page   int
+		index  llm.Indexing
+	}{
+		{[]int{5, 9, 20}, 0, llm.Indexing{}},
+		{[]int{5, 5, 5}, 1, llm.Indexing{Requests: 2, Queries: 1, Keys: 29, Longest: 20, Pairs: 29, Keep: 5}},
+		{[]int{5, 5, 5}, 1, llm.Indexing{}},
+	} {
+		x := c.Decode(requests, run)
+		if len(x.Attend) != 1 || x.Attend[0].Heads != 1 || !reflect.DeepEqual(x.Attend[0].Tokens, want.tokens) || x.Attend[0].Page != want.page || x.Index != want.index {
+			t.Errorf("run %d: %+v, %+v; want %+v", run, x.Attend, x.Index, want)
+		}
+		if x = c.Decode(requests[:1], run); x.Attend[0].Tokens[0] != 5 || x.Attend[0].Page != 0 || x.Index != (llm.Indexing{}) {
+			t.Errorf("run %d: a short context: %+v, %+v", run, x.Attend, x.Index)
+		}
+		p := c.Prompt(run, 4, 3, true)
+		chosen, scores := llm.Chosen{Tokens: 4, Longest: 5, Rows: 4 + 5 + 5 + 5}, llm.Indexing{Requests: 1, Queries: 4, Keys: 7, Longest: 7, Pairs: 4 + 5 + 6 + 7, Keep: 5}
+		if run == 0 {
+			chosen = llm.Chosen{}
+		}
+		if run != 1 {
+			scores = llm.Indexing{}
+		}
+		if whole := len(p.Pieces) == 1; p.Chosen != chosen || p.Index != scores || whole != (run == 0) {
+			t.Errorf("run %d: %+v", run, p)
+		}
+		if p = c.Prompt(run, 2, 3, false); len(p.Pieces) != 1 || p.Chosen.Rows != 0 || p.Index.Pairs != 0 {
+			t.Errorf("run %d: a chunk that ends within the choice: %+v", run, p)
+		}
+	}
+	for run, want := range []int{1, 2, 1} {
+		held, filling := c.Memory(run)
+		if !reflect.DeepEqual(held, filling) || len(held) != want || held[0].Bytes != 32 || held[0].Heads != 1 {
+			t.Errorf("run %d holds %+v, and %+v before", run, held, filling)
+		}
+		if want == 2 && (held[1] != policy.Held{Device: policy.Home, Heads: 1, Bytes: 8 + 4, Index: true}) {
+			t.Errorf("an index key is %+v", held[1])
+		}
+	}
+	apart := indexedShape()
+	apart.Apart = true
+	if held, _ := newIndexedCost(apart).Memory(1); held[1].Device != policy.GPU {
+		t.Errorf("index keys are with keys and values that the GPUs do not have: %+v", held)
+	}
+	if v := c.Vectors(); v.Queries != 8*16*2 || v.New != 32 || v.Results != 8*12*2 || c.KV(3) != 96 {
+		t.Errorf("vectors %+v, %d bytes of three tokens", v, c.KV(3))
+	}
+}
+
+// TestDenseKeepsIndexes: without the choice, every layer attends to everything, and the indexers' keys are still held.
+func TestDenseKeepsIndexes(t *testing.T) {
+	d, c := DenseCosts(indexedShape()), newIndexedCost(indexedShape())
+	for run := range c.Runs() {
+		x := d.Decode([]policy.Request{{Prompt: 3, Context: 500}}, run)
+		if x.Attend[0].Tokens[0] != 500 || x.Attend[0].Page != 0 || x.Index != (llm.Indexing{}) {
+			t.Errorf("run %d: %+v, %+v", run, x.Attend, x.Index)
+		}
+		if p := d.Prompt(run, 100, 400, true); len(p.Pieces) != 1 || p.Pieces[0].Tokens != 100 || p.Pieces[0].Behind != 400 || p.Chosen.Rows != 0 {
+			t.Errorf("run %d: %+v", run, p)
+		}
+		want, _ := c.Memory(run)
+		if got, _ := d.Memory(run); !reflect.DeepEqual(got, want) {
+			t.Errorf("run %d holds %+v, want %+v", run, got, want)
+		}
+	}
+}
+
+// plainNames returns the policies that run for a model without an indexer.
+func plainNames() []string {
+	return slices.DeleteFunc(Builtin().Names(), func(name string) bool { s := New(name); return s.Indexed() })
+}

@@ -1,0 +1,74 @@
+package gpu
+
+import (
+	"cmp"
+
+	"github.com/l3sim/l3sim/llm"
+)
+
+// What the kernels of an indexer look like on every GPU (DeepGEMM's fp8_mqa_logits: each block has the queries of one or more tokens, all
+// heads of each, and passes over the keys).
+const (
+	indexRows    = 128 // query rows of a block's tile: tokens by index heads
+	indexMinRows = 64  // of a tile that one token's heads do not fill (wgmma m64)
+	indexBits    = 8   // of queries and keys
+)
+
+// IndexScoreCost returns the cost of an indexer's scores in one layer on one GPU, which has all index heads: Σ w · ReLU(q · k), a number
+// for each pair. A step's contexts are cut into parts that fill the GPU; a prompt's blocks pass over all keys that they see.
+func (s *Spec) IndexScoreCost(x llm.Indexing, heads, dim, keyBytes int) Cost {
+	if x.Pairs <= 0 {
+		return Cost{}
+	}
+	p := &s.PageSparse
+	rows := x.Queries * heads // of a request
+	padded := ceilDiv(rows, indexRows) * indexRows
+	if rows <= indexMinRows {
+		padded = indexMinRows
+	}
+	rate := p.Compute * s.peak(indexBits)
+	pair := 2 * float64(dim) * float64(padded) / float64(x.Queries)
+	c := Cost{
+		FLOPs: 2 * float64(dim) * float64(heads) * float64(x.Pairs), Executed: pair * float64(x.Pairs) / 2, Overhead: p.Overhead.Seconds(),
+		Bytes: float64(float64(x.Keys)*float64(keyBytes)) + float64(scoreBytes*float64(x.Pairs)) + float64(float64(x.Requests)*float64(x.Queries)*float64(heads)*float64(dim)),
+	}
+	c.Compute = pair * float64(x.Pairs) / rate
+	c.Memory = c.Bytes / s.pageBandwidth()
+	if x.Queries > 1 {
+		c.Latency = 2 * float64(dim) * indexRows * float64(x.Longest) / (rate / float64(s.SMs)) // of a block
+	}
+	return c.combine(p.Ridge)
+}
+
+// Index returns the kernels of an indexer that score and choose. Every GPU of the replica runs them all.
+func (c *ModelCost) Index(x llm.Indexing) Work {
+	if x.Pairs <= 0 {
+		return Work{}
+	}
+	m := c.model
+	scores := c.spec.IndexScoreCost(x, m.IndexHeads, m.IndexDim, int(m.IndexBytes()))
+	rows := DecodeBatch{Requests: x.Requests * x.Queries, Tokens: x.Pairs, Longest: x.Longest}
+	return c.waits(c.spec.work(scores).Plus(c.spec.work(c.spec.TopKCost(rows, 1, x.Keep))).scaled(c.scale.decode))
+}
+
+// Chosen returns attention of a prompt's tokens over rows that an indexer has chosen for each, with the absorbed products around it.
+func (c *ModelCost) Chosen(x llm.Chosen) Work {
+	if x.Rows <= 0 {
+		return Work{}
+	}
+	b := DecodeBatch{Requests: x.Tokens, Tokens: x.Rows, Longest: x.Longest, Page: 1}
+	return c.prefills(c.spec.PageAttentionCost(b, 1, c.heads)).Plus(c.absorb(x.Tokens))
+}
+
+// indexProducts returns the products of an indexer for tokens, of which each GPU does all, in the mean of the layers: queries from the
+// vector of query_rank, the key and the weights of the heads together from the hidden state, and the norm of the key.
+func (c *ModelCost) indexProducts(tokens int) (products, norm Work) {
+	m := c.model
+	if c.indexers == 0 {
+		return Work{}, Work{}
+	}
+	queries := c.mixed(tokens, m.IndexHeads*m.IndexDim, cmp.Or(m.QueryRank, m.Hidden), c.projections, c.keptAttention)
+	rest := c.mixed(tokens, m.IndexDim+m.IndexHeads, m.Hidden, c.projections, c.keptAttention)
+	norm = c.small(c.spec.small().norm(false, tokens, m.IndexDim, c.bits)).Plus(c.small(c.spec.small().copies(1, float64(tokens)*2*float64(m.IndexBytes()))))
+	return Work{}.mean(queries.Plus(rest), c.indexers), Work{}.mean(norm, c.indexers)
+}

@@ -1,0 +1,132 @@
+package llm
+
+import (
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// LayerKinds says of which kind each layer is: how far back its tokens attend, and who chooses what they attend to. The zero value has
+// layers that attend to the whole context.
+type LayerKinds struct {
+	// LayerPattern has a letter for each layer of a group; groups follow each other until the layers end. G (global) attends to the whole
+	// context; L (local) to the newest window tokens, the token's own among them; C (chunk) to the tokens of its own chunk up to itself,
+	// of a context that is cut into chunks of window tokens; I (indexed) to the index_top_k tokens that the layer's indexer chooses;
+	// S (shared) to those that the latest I has chosen. "LG" in gpt-oss, "LLLLLG" in Gemma 3, "CCCG" in Llama 4. "": all layers are L
+	// with a window, I with an indexer, else G.
+	LayerPattern string `toml:"layer_pattern"`
+	// Window is the newest tokens to which a layer L attends, or the tokens of a chunk of a layer C, of which memory counts all, an upper
+	// bound; 0: no layer has either.
+	Window int `toml:"window"`
+	Indexer
+}
+
+// The letters of LayerPattern.
+const (
+	Global  = 'G'
+	Local   = 'L'
+	Chunk   = 'C'
+	Indexed = 'I'
+	Shared  = 'S'
+)
+
+func (k *LayerKinds) check(c *input.Check, m *Model) {
+	input.Within(c, "window", k.Window, 0, 1<<24)
+	k.Indexer.check(c, m)
+	p := k.LayerPattern
+	if p == "" {
+		return
+	}
+	c.That(strings.Trim(p, "GLCIS") == "", "layer_pattern", p, `letters G (global), L (local), C (chunk), I (indexed) and S (shared), such as "LLLG"`)
+	c.That(len(p) <= m.Layers, "layer_pattern", p, "at most a letter for each of %s = %d, not %d", input.Key("layers"), m.Layers, len(p))
+	local, chunk := strings.ContainsRune(p, Local), strings.ContainsRune(p, Chunk)
+	c.That(!local || !chunk, "layer_pattern", p, "L or C, not both: one window serves all layers")
+	c.That((local || chunk) == (k.Window > 0), "layer_pattern", p, "a letter L or C with %s above 0, none with 0: it is %d", input.Key("model.window"), k.Window)
+	first := strings.IndexAny(p, "IS")
+	c.That((first >= 0) == (k.IndexTopK > 0), "layer_pattern", p, "a letter I with %s above 0, neither I nor S with 0: it is %d", input.Key("model.index_top_k"), k.IndexTopK)
+	c.That(first < 0 || p[first] == Indexed, "layer_pattern", p, "I before the first S, which shares the choice of an I")
+}
+
+// Kind returns the letter of a layer, from 0 on.
+func (k *LayerKinds) Kind(layer int) byte {
+	switch p := k.LayerPattern; {
+	case p != "":
+		return p[layer%len(p)]
+	case k.Window > 0:
+		return Local
+	case k.IndexTopK > 0:
+		return Indexed
+	}
+	return Global
+}
+
+// Windowed says that a layer attends to the window alone, or to its chunk.
+func (k *LayerKinds) Windowed(layer int) bool {
+	kind := k.Kind(layer)
+	return kind == Local || kind == Chunk
+}
+
+// Chunked says that windows do not move with the token: layers are of kind C.
+func (k *LayerKinds) Chunked() bool { return strings.ContainsRune(k.LayerPattern, Chunk) }
+
+// CountLayers returns how many of the layers are of one of the kinds.
+func (m *Model) CountLayers(kinds string) (n int) {
+	for layer := range m.Layers {
+		if strings.IndexByte(kinds, m.Kind(layer)) >= 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// WindowedLayers returns how many of the layers attend to the window or a chunk alone.
+func (m *Model) WindowedLayers() int { return m.CountLayers("LC") }
+
+// WindowTokens returns how many tokens a layer with a window reads for the last tokens of a context, which attend each to its own: in
+// chunks from the beginning of the chunk of the first of them.
+func (k *LayerKinds) WindowTokens(context, last int) int {
+	if k.Chunked() {
+		return context - max(context-last, 0)/k.Window*k.Window
+	}
+	return min(context, k.Window+last-1)
+}
+
+// PromptPieces returns a chunk of a prompt after finished tokens as pieces, as a layer with a window attends to it.
+func (k *LayerKinds) PromptPieces(chunk, finished int) [3]Piece {
+	if k.Chunked() {
+		return chunkPieces(k.Window, chunk, finished)
+	}
+	return WindowPieces(k.Window, chunk, finished)
+}
+
+// Piece is Count equal parts of a chunk of a prompt: Tokens tokens each, which attend causally over themselves and to
+// Behind tokens before them.
+type Piece struct{ Count, Tokens, Behind int }
+
+// WindowPieces returns a chunk after finished tokens as pieces, where no token attends to more than n, its own among them:
+// causal attention until a token attends to n, and then pieces of up to n tokens as long as attention with n for each, to
+// half a token: t tokens that attend causally and to n − (t+1)/2 before have t·n pairs. Pieces may be of no tokens.
+func WindowPieces(n, chunk, finished int) (p [3]Piece) {
+	if first := min(chunk, max(n-finished, 0)); first > 0 {
+		p[0] = Piece{1, first, finished}
+		chunk -= first
+	}
+	if whole := chunk / n; whole > 0 {
+		p[1] = Piece{whole, n, n - (n+1)/2}
+	}
+	if rest := chunk % n; rest > 0 {
+		p[2] = Piece{1, rest, n - (rest+1)/2}
+	}
+	return p
+}
+
+// chunkPieces returns a chunk of a prompt after finished tokens as pieces, where tokens attend causally within every n tokens of the
+// context: what is left of the n that it begins in, those that it has whole, and what it has of the last.
+func chunkPieces(n, chunk, finished int) (p [3]Piece) {
+	begun := finished % n
+	first := min(chunk, n-begun)
+	p[0] = Piece{1, first, begun}
+	p[1] = Piece{(chunk - first) / n, n, 0}
+	p[2] = Piece{1, (chunk - first) % n, 0}
+	return p
+}

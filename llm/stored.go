@@ -1,0 +1,75 @@
+package llm
+
+import "github.com/l3sim/l3sim/units"
+
+// Vector is a kind of vectors that a layer stores of each token.
+type Vector struct {
+	Name       string // "key", "value", "latent" (which is both) or "index"
+	Heads      int    // vectors of a token; the GPUs of a replica share them as KV heads: each holds some, or all hold the only one
+	Width      int    // elements of each
+	Bits       int    // of an element
+	ScaleBytes int    // beside each
+}
+
+// Bytes returns those of a token.
+func (v *Vector) Bytes() units.Bytes {
+	return units.Bytes(v.Heads) * units.Bytes((v.Width*v.Bits+7)/8+v.ScaleBytes)
+}
+
+// Stored returns what a layer of a kind stores of each token: keys and values of the KV heads, or one latent that is both, and the
+// key of its indexer if it has one.
+func (m *Model) Stored(kind byte) []Vector {
+	key := Vector{"key", m.KVHeads, m.HeadDim, m.KVElementBits(), m.KVScaleBytes()}
+	value := key
+	value.Name = "value"
+	all := []Vector{key, value}
+	if m.LatentDim > 0 {
+		key.Name = "latent"
+		all = []Vector{key}
+	}
+	if kind == Indexed {
+		all = append(all, m.Indexer.key())
+	}
+	return all
+}
+
+// storedBytes returns the bytes that a layer of a kind stores of a token, and those of its keys and values alone.
+func (m *Model) storedBytes(kind byte) (all, keysAndValues units.Bytes) {
+	for _, v := range m.Stored(kind) {
+		all += v.Bytes()
+		if v.Name != "index" {
+			keysAndValues += v.Bytes()
+		}
+	}
+	return all, keysAndValues
+}
+
+// KVBytesPerTokenLayer returns the keys and values of one token in one layer, with their scales: 2 · KVHeads · HeadDim elements, half of
+// them where one vector is key and value. Keys of indexers are not among them.
+func (m *Model) KVBytesPerTokenLayer() units.Bytes {
+	_, kv := m.storedBytes(Global)
+	return kv
+}
+
+// KVBytesPerToken returns what all layers store of one token: 2 · layers · D_e · 2 bytes for
+// FP16 multi-head attention (L3, Table 3: 4,718,592 for GPT-175B). Keys of indexers are among it.
+func (m *Model) KVBytesPerToken() (sum units.Bytes) {
+	for layer := range m.Layers {
+		all, _ := m.storedBytes(m.Kind(layer))
+		sum += all
+	}
+	return sum
+}
+
+// KVBytes returns what all layers store of a request of that many tokens, of which layers with a window keep the window.
+func (m *Model) KVBytes(tokens int) (sum units.Bytes) {
+	for layer := range m.Layers {
+		all, _ := m.storedBytes(m.Kind(layer))
+		kept := tokens
+		if m.Windowed(layer) {
+			kept = min(tokens, m.Window)
+		}
+		sum += units.Bytes(kept) * all
+	}
+	return sum
+}

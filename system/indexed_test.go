@@ -1,0 +1,117 @@
+package system
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/traces"
+	"pgregory.net/rapid"
+)
+
+// indexedModel is a model of twelve layers with latents and an indexer.
+var indexedModel = []string{"run.system=gpu-only", "run.model=llama-3-8b", "model.layers=12", "model.tensor_parallel=2", "node.gpus=2", "model.kv_heads=1", "model.head_dim=576",
+	"model.latent_dim=512", "model.nope_dim=128", "model.value_dim=128", "model.query_rank=1536", "model.index_heads=32", "model.index_dim=128", "model.index_top_k=512"}
+
+func indexedRun(t *testing.T, sets ...string) (*Node, *Result) {
+	t.Helper()
+	n := nodeOf(t, append(indexedModel[:len(indexedModel):len(indexedModel)], sets...)...)
+	return n, mustRun(t, n, &traces.Trace{Requests: windowRequests}, false)
+}
+
+// TestTopKOfWholeContexts: an indexer that chooses all tokens of every context changes no time of any request, and dense attention of the
+// same model takes as long.
+func TestTopKOfWholeContexts(t *testing.T) {
+	_, all := indexedRun(t, "model.index_top_k=5008")
+	for _, other := range []string{"policy.name=dense", "model.index_top_k=1000000"} {
+		_, r := indexedRun(t, other)
+		for i := range all.Requests {
+			if a, b := &all.Requests[i], &r.Requests[i]; !reflect.DeepEqual(a, b) {
+				t.Errorf("%s:\ngot  %+v\nwant %+v", other, *b, *a)
+			}
+		}
+		if all.kv.Peak != r.kv.Peak {
+			t.Errorf("%s: keys and values take %d bytes, with all chosen %d", other, r.kv.Peak, all.kv.Peak)
+		}
+	}
+	if _, less := indexedRun(t, "model.index_top_k=5007"); reflect.DeepEqual(less.Requests, all.Requests) {
+		t.Error("a context of which one token is not chosen takes as long")
+	}
+}
+
+// TestIndexedLayers: a run attends to what is chosen in layers with an indexer and in those that share its choice, and to the contexts in
+// others; memory is latents of all layers and the keys of the indexers, on both GPUs.
+func TestIndexedLayers(t *testing.T) {
+	full, cut, steps := 0.0, 0.0, 0.0
+	for _, r := range windowRequests {
+		for context := r.Input + 1; context < r.Input+r.Output; context++ {
+			full, cut, steps = full+float64(context), cut+float64(min(context, 512)), steps+1
+		}
+	}
+	n, r := indexedRun(t, "model.layer_pattern=GISS")
+	s, err := r.Summary(n.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for layer, tokens := range s.Attention.ByLayer {
+		if want := map[bool]float64{true: full, false: cut}[layer%4 == 0] / steps; math.Abs(tokens/want-1) > 1e-12 {
+			t.Errorf("layer %d attends to %v tokens, want %v", layer, tokens, want)
+		}
+	}
+	_, every := indexedRun(t)
+	_, few := indexedRun(t, "model.layer_pattern=ISSS")
+	if few.kv.Peak >= every.kv.Peak {
+		t.Errorf("indexers in every fourth layer: %d bytes, in all layers %d", few.kv.Peak, every.kv.Peak)
+	}
+	for i := range few.Requests {
+		if a, b := few.Requests[i].Finish, every.Requests[i].Finish; a >= b {
+			t.Errorf("request %d ends after %v with indexers in every fourth layer, after %v with one in each", i, a, b)
+		}
+	}
+	if token := n.cfg.Model.KVBytesPerToken(); token != 12*1152+3*132 {
+		t.Errorf("%d bytes of a token", token)
+	}
+}
+
+// TestIndexedErrors: what does not run with an indexer is refused by name, and a model that has one is run by it.
+func TestIndexedErrors(t *testing.T) {
+	for want, sets := range map[string][]string{
+		"": nil,
+		`policy.name = "dsa": expected one of dense, window, quest`:                                          {"run.system=l3"},
+		`expected "dense" with model.latent_dim = 512`:                                                       {"policy.name=quest"},
+		`policy.name = "dsa": expected a policy that needs no indexer: model.index_top_k of llama-3-8b is 0`: {"policy.name=dsa", "model.index_top_k=0", "model.index_heads=0", "model.index_dim=0"},
+		`policy.name = "indexer": expected one of`:                                                           {"policy.name=indexer"},
+	} {
+		cfg, err := everything().Load(configs.Options{Sets: append(indexedModel[:len(indexedModel):len(indexedModel)], sets...)})
+		if got := fmt.Sprint(err); want == "" && (err != nil || cfg.Policy.Name != "dsa") || !strings.Contains(got, want) {
+			t.Errorf("%v:\ngot  %v\nwant %s", sets, err, want)
+		}
+	}
+}
+
+// TestIndexedNodes runs random batches of models with indexers in some layers under all checks, and layer by layer.
+func TestIndexedNodes(t *testing.T) {
+	fewCases(t, func(t *rapid.T) {
+		pick := func(key string, of ...any) string { return fmt.Sprint(key, "=", rapid.SampledFrom(of).Draw(t, key)) }
+		cfg, err := everything().Load(configs.Options{Sets: append(indexedModel[:len(indexedModel):len(indexedModel)],
+			"model.layer_pattern="+rapid.StringMatching("G?I[GIS]{0,5}").Draw(t, "pattern"), pick("model.index_top_k", 1, 64, 700, 4000), pick("model.tensor_parallel", 1, 2),
+			pick("batching.max_num_batched_tokens", 256, 1024), pick("model.kv_format", "bf16", "fp8"), pick("batching.page_tokens", 16, 64))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		trace := &traces.Trace{}
+		for range rapid.IntRange(1, 12).Draw(t, "requests") {
+			trace.Requests = append(trace.Requests, traces.Request{Input: rapid.IntRange(1, 6000).Draw(t, "input"), Output: rapid.IntRange(1, 60).Draw(t, "output")})
+		}
+		n := mustNode(t, cfg)
+		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
+		checkTokens(t, r)
+		checkIterations(t, r, n.Replicas())
+		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
+			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
+		}
+	})
+}
