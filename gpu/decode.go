@@ -109,6 +109,7 @@ type DecodeBatch struct {
 	Tokens   int64 // sum of the contexts
 	Longest  int   // longest context
 	KVHeads  int   // of the model, that attend; 0 for all
+	Windowed bool  // the heads are of layers with a window, where these have others
 	// Page is how many tokens lie together, anywhere in memory, where a kernel reads
 	// selected pages; 0 where contexts are in order.
 	Page         int

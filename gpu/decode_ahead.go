@@ -45,7 +45,7 @@ func (c *ModelCost) decodeCost(b *DecodeBatch) *Cost {
 		s.costs[0] = c.batchCost(*b)
 		return &s.costs[0]
 	}
-	k, h := c.spec.by(c.spec.attention().Decode.Model), c.decoding(b.KVHeads)
+	k, h := c.spec.by(c.spec.attention().Decode.Model), c.decoding(b)
 	if goesOn {
 		s.known = k.decodeAhead(&s.costs, &s.batch, h)
 	} else {

@@ -57,7 +57,7 @@ func (c *ModelCost) Chosen(x llm.Chosen) Work {
 		return Work{}
 	}
 	b := DecodeBatch{Requests: x.Tokens, Tokens: x.Rows, Longest: x.Longest, Page: 1}
-	return c.prefills(c.spec.PageAttentionCost(b, 1, c.heads)).Plus(c.absorb(x.Tokens))
+	return c.prefills(c.spec.PageAttentionCost(b, 1, c.kinds[0].heads)).Plus(c.absorb(x.Tokens))
 }
 
 // indexProducts returns the products of an indexer for tokens, of which each GPU does all, in the mean of the layers: queries from the

@@ -89,10 +89,10 @@ func TestTopKBeyondContexts(t *testing.T) {
 	// 500 tokens over 2,048 rows each: what as many requests take that decode, with the absorbed products.
 	rows = UniformBatch(500, 2048)
 	rows.Page = 1
-	if got, want := c.Chosen(chosen).Seconds, c.prefills(s.PageAttentionCost(rows, 1, c.heads)).Plus(c.absorb(500)).Seconds; !near(got, want) {
+	if got, want := c.Chosen(chosen).Seconds, c.prefills(s.PageAttentionCost(rows, 1, c.kinds[0].heads)).Plus(c.absorb(500)).Seconds; !near(got, want) {
 		t.Errorf("chosen rows take %g s, want %g", got, want)
 	}
-	if cost := s.PageAttentionCost(rows, 1, c.heads); cost.FLOPs != 2*(576+512)*128*500*2048 || cost.Bytes != 500*2048*(1152+4)+500*128*2*(576+512) {
+	if cost := s.PageAttentionCost(rows, 1, c.kinds[0].heads); cost.FLOPs != 2*(576+512)*128*500*2048 || cost.Bytes != 500*2048*(1152+4)+500*128*2*(576+512) {
 		t.Errorf("%g operations, %g bytes", cost.FLOPs, cost.Bytes)
 	}
 }

@@ -30,6 +30,8 @@ func (c *ModelCost) IterationParts(x Shape) Parts {
 func (c *ModelCost) attend(x Shape, kind byte) (p Parts) {
 	a, tokens := c.Attention(), x.Decode.Requests+x.Prefills*x.Chunk
 	pieces := [3]llm.Piece{{Count: 1, Tokens: x.Chunk, Behind: x.Finished}}
+	windowed := kind == llm.Local || kind == llm.Chunk
+	x.Decode.Windowed = windowed
 	var prefill, scores Work // scores of the batch that decodes, and its choice
 	switch kind {
 	case llm.Local, llm.Chunk:
@@ -59,7 +61,7 @@ func (c *ModelCost) attend(x Shape, kind byte) (p Parts) {
 	}
 	for _, piece := range pieces {
 		if piece.Count*piece.Tokens > 0 {
-			prefill = prefill.Plus(a.Prompts(x.Prefills*piece.Count, piece.Tokens, piece.Behind, 0))
+			prefill = prefill.Plus(a.PromptsOf(x.Prefills*piece.Count, piece.Tokens, piece.Behind, 0, windowed))
 		}
 	}
 	decode := a.Decoding(x.Decode)

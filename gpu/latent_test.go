@@ -105,7 +105,7 @@ func TestLatentProducts(t *testing.T) {
 func TestLatentPrompt(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	c := NewModelCost(s, latentModel(1))
-	cost := s.PrefillAttentionCost(1, 4000, 0, c.prompts)
+	cost := s.PrefillAttentionCost(1, 4000, 0, c.kinds[0].prompts)
 	if want := 2.0 * 320 * 128 * (4000 * 4001 / 2); cost.FLOPs != want {
 		t.Errorf("%g operations, want %g", cost.FLOPs, want)
 	}

@@ -206,7 +206,7 @@ func TestTensorParallelConserves(t *testing.T) {
 			f := &c.feedForwards[0]
 			const tokens = 100
 			weights, flops := int64(0), 0.0
-			for _, p := range [][2]int{{c.qkv, m.Hidden}, {m.Hidden, c.attention}} {
+			for _, p := range [][2]int{{c.kinds[0].qkv, m.Hidden}, {m.Hidden, c.kinds[0].attention}} {
 				weights += int64(tp) * int64(p[0]) * int64(p[1])
 				flops += float64(tp) * s.GEMMCost(tokens, p[0], p[1], m.ElementBits).FLOPs
 			}
@@ -223,7 +223,7 @@ func TestTensorParallelConserves(t *testing.T) {
 			if want := tokens * float64(m.ActiveLayerWeightBytes()); weights != m.LayerParameters() || flops != want { // 2 FLOPs for 2 bytes
 				t.Errorf("%s on %d GPUs: %d parameters, %g FLOPs, want %d, %g", name, tp, weights, flops, m.LayerParameters(), want)
 			}
-			attention := s.DecodeAttentionCost(UniformBatch(7, 1000), c.heads)
+			attention := s.DecodeAttentionCost(UniformBatch(7, 1000), c.kinds[0].heads)
 			if got, want := float64(tp)*attention.FLOPs, 4.0*7*1000*float64(m.Heads*m.HeadDim); got != want {
 				t.Errorf("%s on %d GPUs: attention of %g FLOPs, want %g", name, tp, got, want)
 			}

@@ -110,8 +110,8 @@ func (c *ModelCost) Beyond(x Shape) (why [Groups]string) {
 // layersBeyond is Beyond of what a batch of tokens takes beside attention and the LM head.
 func (c *ModelCost) layersBeyond(tokens int) (why [Groups]string) {
 	s, hidden := c.spec, c.model.Hidden
-	why[QKVProduct] = s.GEMMBeyond(tokens, c.qkv, hidden)
-	why[ProjectionProduct] = s.GEMMBeyond(tokens, hidden, c.attention)
+	why[QKVProduct] = s.GEMMBeyond(tokens, c.kinds[0].qkv, hidden)
+	why[ProjectionProduct] = s.GEMMBeyond(tokens, hidden, c.kinds[0].attention)
 	why[FeedForward] = c.ffnBeyond(tokens)
 	why[AllReduce] = s.AllReduceBeyond(c.gpus, c.summed(tokens))
 	why[SmallKernels] = s.smallBeyond(tokens)

@@ -15,13 +15,18 @@ func (c *ModelCost) Attention() Attention { return Attention{cost: c} }
 // Prompts returns the work of a kernel that prefills a chunk of each of that many requests, for kvHeads
 // KV heads of the model, 0 for all.
 func (a *Attention) Prompts(requests, chunk, finished, kvHeads int) Work {
+	return a.PromptsOf(requests, chunk, finished, kvHeads, false)
+}
+
+// PromptsOf is Prompts of layers with a window, or of others.
+func (a *Attention) PromptsOf(requests, chunk, finished, kvHeads int, windowed bool) Work {
 	c := a.cost
 	if requests > 0 && chunk > 0 {
 		a.prompts, a.longest = true, max(a.longest, chunk+finished)
 	}
-	h, made := c.some(kvHeads), Work{}
+	h, made := c.some(kvHeads, windowed), Work{}
 	if c.latent != nil {
-		h, made = c.prompts, c.expand(requests*(chunk+finished))
+		h, made = c.kinds[0].prompts, c.expand(requests*(chunk+finished))
 	}
 	if requests != 1 {
 		return c.prefills(c.spec.PrefillAttentionCost(requests, chunk, finished, h)).Plus(made)
@@ -38,7 +43,7 @@ func (a *Attention) Decoding(b DecodeBatch) Work {
 		return c.DecodeBatch(b)
 	}
 	if a.prompts && a.cost.spec.joinsDecode() {
-		joined := c.spec.joinedDecodeCost(a.longest, b, c.decoding(b.KVHeads))
+		joined := c.spec.joinedDecodeCost(a.longest, b, c.decoding(&b))
 		if alone := c.decodeCost(&b); joined.Seconds >= alone.Seconds {
 			return c.Kernel(joined)
 		} // a batch takes no less beside prompts than alone
@@ -75,7 +80,7 @@ func (s *Spec) MixedAttentionCost(chunk, finished int, b DecodeBatch, h Heads) C
 // AttAcc's model has no copies.
 func (c *ModelCost) joined(tokens int) Work {
 	s := c.spec
-	copied := s.small().copies(1, rowBytes(2, tokens, c.attention, c.bits))
+	copied := s.small().copies(1, rowBytes(2, tokens, c.kinds[0].attention, c.bits))
 	if copied.Bytes == 0 {
 		return Work{}
 	}

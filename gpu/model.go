@@ -14,18 +14,18 @@ import (
 type ModelCost struct {
 	spec  *Spec
 	model *llm.Model
-	gpus  int   // of the replica
-	heads Heads // on each GPU
+	gpus  int // of the replica
 	bits  int
 	scale factors
 	// products are of routers, networks of dense feed-forward networks and shared experts, projections of what is before and after
 	// attention, grouped of the experts', uniform of the LM head's and of weights that have the model's own width in spite of the others.
 	products, networks, projections, grouped, uniform widths
-	keptAttention, keptNetwork                        float64 // shares of such weights
-	qkv, attention, vocab                             int     // widths on each GPU
+	keptAttention, keptNetwork                        float64    // shares of such weights
+	vocab                                             int        // width on each GPU
+	kinds                                             [2]headsOf // of layers without and with a window
+	windowed                                          float64    // share of the layers whose heads are kinds[1]; 0: all are alike
 	feedForwards                                      []feedForward
 	latent                                            *latent // nil: keys and values are stored as they are
-	prompts                                           Heads   // of prompts' attention
 	indexers                                          float64 // share of the layers that have an indexer
 	verified                                          int     // tokens that a decode step verifies
 
@@ -35,11 +35,45 @@ type ModelCost struct {
 	selecting Work
 }
 
+// headsOf is attention of a kind of layers on each GPU.
+type headsOf struct {
+	heads, prompts Heads // of decode steps, and of prompts
+	qkv, attention int   // widths of what the products around it make and take
+}
+
+// newHeads returns the heads of layers with a window, or of others.
+func newHeads(m *llm.Model, windowed bool) (of headsOf) {
+	h := m.HeadsOf(windowed)
+	query, kv := m.ShardOf(h.KV)
+	of.heads = Heads{
+		Query: query, KV: kv, Dim: h.Dim, ElementBits: m.ElementBits,
+		KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(), KVFloat: m.KVFloat(),
+	}
+	if h.Value != h.Dim {
+		of.heads.Value = h.Value
+	}
+	of.prompts, of.qkv, of.attention = of.heads, (query+kv)*h.Dim+kv*h.Value, query*h.Value
+	if l := newLatent(m, query); l != nil {
+		of.heads.Latent, of.prompts = true, l.prompts(m.ElementBits)
+		of.qkv, of.attention = l.queries(), query*l.value
+	}
+	of.heads.kv, of.prompts.kv = of.heads.kvBytes(), of.prompts.kvBytes()
+	return of
+}
+
+// of returns the heads of layers with a window, or of others.
+func (c *ModelCost) of(windowed bool) *headsOf {
+	if windowed && c.windowed > 0 {
+		return &c.kinds[1]
+	}
+	return &c.kinds[0]
+}
+
 // NewModelCost returns the costs of model m, split over m.TensorParallel GPUs
 // of the given kind. Both specifications must be valid and stay unchanged.
 func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 	t := m.TensorParallel
-	query, kv := m.ShardHeads()
+	query, _ := m.ShardHeads()
 	in, weights := m.ProductBits()
 	expert, block := m.ExpertBitsOf()
 	_, _, denseBlock := m.DenseProductBits()
@@ -51,24 +85,16 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 		projections:   widths{In: attentionIn, Weights: attention, Out: m.ElementBits, Block: attentionBlock},
 		grouped:       widths{In: in, Weights: expert, Out: m.ElementBits, Block: block},
 		keptAttention: m.KeptAttention, keptNetwork: m.KeptNetwork,
-		heads: Heads{
-			Query: query, KV: kv, Dim: m.HeadDim, ElementBits: m.ElementBits,
-			KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(), KVFloat: m.KVFloat(),
-		},
-		qkv:          (query + 2*kv) * m.HeadDim,
-		attention:    query * m.HeadDim,
 		vocab:        ceilDiv(m.Vocab, t),
 		feedForwards: newFeedForwards(m),
 		latent:       newLatent(m, query),
+		kinds:        [2]headsOf{newHeads(m, false), newHeads(m, true)},
 		indexers:     float64(m.CountLayers("I")) / float64(m.Layers),
 		verified:     1,
 	}
-	c.prompts = c.heads
-	if l := c.latent; l != nil {
-		c.heads.Value, c.heads.Latent, c.prompts = l.rank, true, l.prompts(m.ElementBits)
-		c.qkv, c.attention = l.queries(), query*l.value
+	if m.HeadsDiffer() {
+		c.windowed = float64(m.WindowedLayers()) / float64(m.Layers)
 	}
-	c.heads.kv, c.prompts.kv = c.heads.kvBytes(), c.prompts.kvBytes()
 	return c
 }
 
@@ -76,9 +102,9 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 // query heads of a group. A token attends to the drafts after it, too, which is a mask that spares nothing.
 func (c *ModelCost) Verify(tokens int) { c.verified = tokens }
 
-// decoding returns that many KV heads of the model, 0 for all, as a decode step has them.
-func (c *ModelCost) decoding(kvHeads int) Heads {
-	h := c.some(kvHeads)
+// decoding returns the heads of a batch as a decode step has them.
+func (c *ModelCost) decoding(b *DecodeBatch) Heads {
+	h := c.some(b.KVHeads, b.Windowed)
 	h.Query *= c.verified
 	return h
 }
@@ -88,14 +114,29 @@ func (c *ModelCost) decoding(kvHeads int) Heads {
 func (c *ModelCost) QKV(tokens int) Work { return c.qkvParts(tokens).Total() }
 
 // qkvParts returns norm and residual, the product that makes Q, K and V, and the copies of K and V into the cache.
-func (c *ModelCost) qkvParts(tokens int) (p Parts) {
-	small := c.norm(tokens).Plus(c.small(c.appended(tokens)))
+func (c *ModelCost) qkvParts(tokens int) Parts { return c.meanOf(tokens, c.qkvOf) }
+
+// meanOf returns parts of the mean layer, where layers with a window have other heads.
+func (c *ModelCost) meanOf(tokens int, parts func(tokens int, of *headsOf) Parts) Parts {
+	p := parts(tokens, &c.kinds[0])
+	if c.windowed == 0 {
+		return p
+	}
+	q := parts(tokens, &c.kinds[1])
+	for i := range p {
+		p[i] = p[i].mean(q[i], c.windowed)
+	}
+	return p
+}
+
+func (c *ModelCost) qkvOf(tokens int, of *headsOf) (p Parts) {
+	small := c.norm(tokens).Plus(c.small(c.appended(tokens, &of.heads)))
 	if c.latent != nil {
 		products, norms := c.latentQKV(tokens)
 		p[QKVProduct], p[SmallKernels] = c.waits(products), c.waits(small.Plus(norms))
 		return p
 	}
-	p[QKVProduct] = c.waits(c.mixed(tokens, c.qkv, c.model.Hidden, c.projections, c.keptAttention))
+	p[QKVProduct] = c.waits(c.mixed(tokens, of.qkv, c.model.Hidden, c.projections, c.keptAttention))
 	p[SmallKernels] = c.waits(small)
 	return p
 }
@@ -103,7 +144,7 @@ func (c *ModelCost) qkvParts(tokens int) (p Parts) {
 // PrefillAttention returns attention of a chunk of one request's prompt over itself and
 // the finished tokens before it.
 func (c *ModelCost) PrefillAttention(chunk, finished int) Work {
-	return c.prefills(c.spec.PrefillAttentionCost(1, chunk, finished, c.prompts)).Plus(c.expand(chunk + finished))
+	return c.prefills(c.spec.PrefillAttentionCost(1, chunk, finished, c.kinds[0].prompts)).Plus(c.expand(chunk + finished))
 }
 
 // DecodeBatch returns attention of a batch of decoding requests, each over its own
@@ -114,7 +155,7 @@ func (c *ModelCost) DecodeBatch(b DecodeBatch) Work {
 
 // batchCost is DecodeBatchCost of one batch by itself.
 func (c *ModelCost) batchCost(b DecodeBatch) (cost Cost) {
-	h := c.decoding(b.KVHeads)
+	h := c.decoding(&b)
 	if b.Page > 0 {
 		if b.PerQueryHead {
 			h.KV = h.Query / c.verified // a head's tokens read what any of them chooses once
@@ -129,12 +170,13 @@ func (c *ModelCost) batchCost(b DecodeBatch) (cost Cost) {
 	return cost
 }
 
-// some returns that many KV heads of the model, all of them for 0, as each GPU has them.
-func (c *ModelCost) some(kvHeads int) Heads {
-	h := c.heads
+// some returns that many KV heads of layers with a window or of others, all of them for 0, as each GPU has them.
+func (c *ModelCost) some(kvHeads int, windowed bool) Heads {
+	of := c.of(windowed)
+	h := of.heads
 	if kvHeads > 0 {
 		h.KV = ceilDiv(kvHeads, c.gpus)
-		h.Query = h.KV * c.heads.group()
+		h.Query = h.KV * of.heads.group()
 	}
 	return h
 }
@@ -143,8 +185,10 @@ func (c *ModelCost) some(kvHeads int) Heads {
 func (c *ModelCost) Projection(tokens int) Work { return c.projection(tokens).Total() }
 
 // projection returns the product behind attention and the all-reduce of its result.
-func (c *ModelCost) projection(tokens int) (p Parts) {
-	p[ProjectionProduct] = c.waits(c.mixed(tokens, c.model.Hidden, c.attention, c.projections, c.keptAttention))
+func (c *ModelCost) projection(tokens int) Parts { return c.meanOf(tokens, c.projectionOf) }
+
+func (c *ModelCost) projectionOf(tokens int, of *headsOf) (p Parts) {
+	p[ProjectionProduct] = c.waits(c.mixed(tokens, c.model.Hidden, of.attention, c.projections, c.keptAttention))
 	p[AllReduce] = c.allReduce(tokens)
 	return p
 }
@@ -159,8 +203,7 @@ func (c *ModelCost) activation(rows, width int) Cost {
 }
 
 // appended costs the two kernels that write the keys and values of tokens into the cache, with their scales where it has narrow ones.
-func (c *ModelCost) appended(tokens int) Cost {
-	h := &c.heads
+func (c *ModelCost) appended(tokens int, h *Heads) Cost {
 	row := float64(elementBytes(h.stored(), h.ElementBits)) + h.kvBytes() // of one token and head, read and written
 	return c.spec.small().copies(2, float64(tokens)*float64(h.KV)*row)
 }

@@ -23,7 +23,7 @@ func (c *ModelCost) Select(x Selection) Work {
 
 // selects returns the scores of the bounds of pages and the selection of the best.
 func (c *ModelCost) selects(x Selection) Work {
-	h := c.some(x.Ranked.KVHeads)
+	h := c.some(x.Ranked.KVHeads, false)
 	w := c.spec.work(c.spec.PageScoreCost(x.PageScores, h)).scaled(c.scale.decode)
 	rows := h.KV
 	if x.PerQueryHead {
@@ -59,8 +59,8 @@ func (c *ModelCost) Merge(requests int) Work { return c.MergeParts(requests, 2*r
 
 // MergeParts is Merge with parts partial outputs over all requests.
 func (c *ModelCost) MergeParts(requests, parts int) Work {
-	heads := float64(c.gpus) * float64(c.heads.Query)
-	rows := elementBytes(float64(requests+parts)*float64(cmp.Or(c.heads.Value, c.heads.Dim)), c.bits)
+	heads := float64(c.gpus) * float64(c.kinds[0].heads.Query)
+	rows := elementBytes(float64(requests+parts)*float64(cmp.Or(c.kinds[0].heads.Value, c.kinds[0].heads.Dim)), c.bits)
 	return c.Pass(min(requests, 1), heads*(float64(rows)+float64(weightBytes*parts)), 0)
 }
 

@@ -40,7 +40,7 @@ func (s measured) shared(groups []Shared, h Heads) (c Cost) {
 
 // SharedCost is SharedAttentionCost for all KV heads of the model, with the queries of all tokens that a step verifies.
 func (c *ModelCost) SharedCost(groups []Shared) Cost {
-	return c.spec.SharedAttentionCost(groups, c.decoding(0))
+	return c.spec.SharedAttentionCost(groups, c.decoding(&DecodeBatch{}))
 }
 
 // Kernel returns what a kernel of decode attention takes by itself.

@@ -116,13 +116,13 @@ func TestSharedOfDrafts(t *testing.T) {
 	for k := 1; k <= 4; k++ {
 		c := NewModelCost(s, m)
 		c.Verify(k)
-		got, h := c.SharedCost(groups), c.heads
+		got, h := c.SharedCost(groups), c.kinds[0].heads
 		h.Query *= k
 		if got != s.SharedAttentionCost(groups, h) || got.FLOPs != float64(k)*one.FLOPs {
 			t.Errorf("%d tokens: %+v, %+v with one", k, got, one)
 		}
 		q, _ := h.decodeBytes(7, 0)
-		before, _ := c.heads.decodeBytes(7, 0)
+		before, _ := c.kinds[0].heads.decodeBytes(7, 0)
 		if more := got.Bytes - one.Bytes; math.Abs(more-(q-before)) > 1e-6*one.Bytes {
 			t.Errorf("%d tokens: %v bytes more, want %v", k, more, q-before)
 		}

@@ -210,7 +210,7 @@ func TestPagesOfDrafts(t *testing.T) {
 		for _, own := range []bool{false, true} {
 			c := NewModelCost(s, m)
 			c.Verify(k)
-			h := c.heads
+			h := c.kinds[0].heads
 			one, x := s.PageScoreCost(PageScores{Pages: pages, PerQueryHead: own}, h), s.PageScoreCost(PageScores{Pages: pages, PerQueryHead: own, Lists: k}, h)
 			rows := h.KV // heads that choose, and that read pages of their own
 			if own {

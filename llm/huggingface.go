@@ -137,15 +137,16 @@ func fromHuggingFace(text []byte) (m *Model, quantised string, notes []string, e
 	}
 	r := reader{keys: keys, kind: kind, family: &f}
 	m = r.model(&f)
-	quantised = r.quantised(m)
 	switch {
 	case chunked(keys, kind):
 		r.chunks(m)
-	case !isNone(keys[chunkKey], nil):
+	case !isNone(keys[chunkKey], nil) && isNone(keys[windowKey], nil):
 		r.fail(chunkKey, `layer_types, of which "chunked_attention" says which layers attend within chunks`)
 	case f.windows:
 		r.windows(m, f.fullEvery)
 	}
+	r.heads(m)
+	quantised = r.quantised(m)
 	if r.bad != nil {
 		return nil, "", nil, r.bad
 	}

@@ -24,6 +24,9 @@ func (r *reader) beside(m *Model) {
 	if r.family.shared {
 		m.SharedFFN = m.FFNHidden
 	}
+	if r.flag("enable_moe_block", false) { // Gemma 4's: a dense network in each layer, beside the experts
+		m.SharedFFN += r.whole("intermediate_size")
+	}
 	for layer := range m.Layers {
 		if r.bad == nil && r.denseLayer(layer, m.Layers) {
 			m.DenseLayers++

@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
+const windowKey = "sliding_window"
+
 // windows reads which layers have a window. One as long as the positions is none: Phi-3's of 128 Ki tokens.
 func (r *reader) windows(m *Model, everyLast int) {
-	const window = "sliding_window"
-	if r.keys[window] == nil || !r.flag("use_sliding_window", !strings.HasPrefix(r.kind, "qwen")) {
+	if r.keys[windowKey] == nil || !r.flag("use_sliding_window", !strings.HasPrefix(r.kind, "qwen")) {
 		return
 	}
 	order := r.order(m.Layers)
@@ -19,7 +20,7 @@ func (r *reader) windows(m *Model, everyLast int) {
 		}
 		order = lastGlobal(m.Layers, everyLast, Local)
 	}
-	m.setWindows(r.wholeOr(window, 0), order, r.wholeOr("max_position_embeddings", 0))
+	m.setWindows(r.wholeOr(windowKey, 0), order, r.wholeOr("max_position_embeddings", 0))
 }
 
 // windowNote says how many layers have which window.
@@ -134,5 +135,36 @@ func (k *LayerKinds) setOrder(order string) {
 	}
 	if p := order[:len(order)-border[len(order)-1]]; p != string(rune(k.Kind(0))) {
 		k.LayerPattern = p
+	}
+}
+
+// heads reads the heads of layers with a window where they differ from those of the others, in either's keys: MiMo-V2's swa_ are of the
+// former, Gemma 4's global ones of the latter.
+func (r *reader) heads(m *Model) {
+	if m.LatentDim > 0 {
+		return
+	}
+	if m.ValueDim = r.wholeOr("v_head_dim", 0); m.ValueDim == m.HeadDim {
+		m.ValueDim = 0
+	}
+	all := Heads{KV: m.KVHeads, Dim: m.HeadDim}
+	local := Heads{KV: r.wholeOr("swa_num_key_value_heads", all.KV), Dim: r.wholeOr("swa_head_dim", all.Dim)}
+	global := Heads{KV: r.wholeOr("num_global_key_value_heads", all.KV), Dim: r.wholeOr("global_head_dim", all.Dim)}
+	switch m.WindowedLayers() {
+	case 0:
+		if key := firstOf(r.keys, []string{"swa_num_key_value_heads", "swa_head_dim"}); local != all {
+			r.fail(key, "a key that says which layers have a window, whose heads it describes: sliding_window and layer_types")
+		}
+		m.KVHeads, m.HeadDim = global.KV, global.Dim
+	case m.Layers:
+		m.KVHeads, m.HeadDim = local.KV, local.Dim
+	default:
+		m.KVHeads, m.HeadDim = global.KV, global.Dim
+		if local.KV != global.KV {
+			m.WindowKVHeads = local.KV
+		}
+		if local.Dim != global.Dim {
+			m.WindowHeadDim = local.Dim
+		}
 	}
 }

@@ -23,7 +23,7 @@ var notModelled = []struct {
 	{"layers of state spaces or convolutions", nil, []string{"ssm_state_size", "mamba_num_heads", "mamba_d_state", "mamba_d_ssm", "mamba_n_heads", "ssm_cfg", "hybrid_override_pattern", "layers_block_type",
 		"block_types", "mb_per_layer", "attn_layer_period", "conv_L_cache", "full_attn_idxs"}},
 	{"layers with experts in an order of their own", 1.0, []string{"moe_every_n_layers", "expert_interval", "moe_layer_interval"}},
-	{"a dense network beside the experts", nil, []string{"parallel_attn_mlp_res", "enable_moe_block"}},
+	{"a dense network beside the experts", nil, []string{"parallel_attn_mlp_res"}},
 	{"heads that differ between layers", nil, []string{"attention_other_setting"}},
 	{"keys and values that layers share", nil, []string{"num_kv_shared_layers", "cla_share_factor", "use_cla"}},
 	{"layers that differ in their shape", nil, []string{"block_configs", "num_query_heads", "ffn_multipliers", "altup_num_inputs", "hidden_size_per_layer_input"}},
@@ -31,9 +31,8 @@ var notModelled = []struct {
 	{"an encoder", nil, []string{"is_encoder_decoder", "encoder_layers", "num_encoder_layers", "encoder"}},
 }
 
-// ofSomeLayers are keys of the heads of some layers, with those of the others: Model has one shape of all.
-var ofSomeLayers = [][2]string{{"swa_num_attention_heads", "num_attention_heads"}, {"swa_num_key_value_heads", "num_key_value_heads"}, {"swa_head_dim", "head_dim"},
-	{"swa_v_head_dim", "v_head_dim"}, {"global_head_dim", "head_dim"}, {"num_global_key_value_heads", "num_key_value_heads"}}
+// ofSomeLayers are keys of query heads and values of some layers, with those of the others: Model has as many in all.
+var ofSomeLayers = [][2]string{{"swa_num_attention_heads", "num_attention_heads"}, {"swa_v_head_dim", "v_head_dim"}}
 
 // refusedTypes are types whose keys do not tell what Model lacks.
 var refusedTypes = map[string]string{
@@ -78,9 +77,6 @@ func refused(keys map[string]any, kind string) *input.Error {
 				return refuse("layer_types", "layers of "+strings.ReplaceAll(name, "_", " "))
 			}
 		}
-	}
-	if width, ok := keys["v_head_dim"].(float64); ok && isNone(keys["kv_lora_rank"], nil) && keys["head_dim"] != nil && keys["head_dim"] != width {
-		return refuse("v_head_dim", "values of another width than keys")
 	}
 	architecture := fmt.Sprint(keys["architectures"])
 	if !strings.Contains(architecture, "ForCausalLM") && slices.ContainsFunc(encoders, func(part string) bool { return strings.Contains(kind, part) }) {

@@ -82,7 +82,6 @@ func TestRefusesShapes(t *testing.T) {
 		`"model_type": "new", "ssm_state_size": 128`:                                  "ssm_state_size = 128: expected a model without layers of state spaces or convolutions, which are",
 		`"model_type": "new", "cross_attention_layers": [3]`:                          "cross_attention_layers = [3]: expected a model without cross-attention, which is not modelled",
 		`"model_type": "new", "num_kv_shared_layers": 20`:                             "num_kv_shared_layers = 20: expected a model without keys and values that layers share, which are",
-		`"model_type": "new", "v_head_dim": 64`:                                       "v_head_dim = 64: expected a model without values of another width than keys, which are",
 		`"model_type": "new", "block_configs": [{"a": 1}]`:                            `block_configs = [{"a":1}]: expected a model without layers that differ in their shape`,
 		`"model_type": "new", "layer_types": ["full_attention", "chunked_attention"]`: `layer_types = ["full_attention","chunked_attention"]: expected num_hidden_layers = 4 entries, not 2`,
 		`"model_type": "bert"`:                                                        `model_type = "bert": expected a decoder: encoders are not modelled`,

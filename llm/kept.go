@@ -26,10 +26,9 @@ type matrix struct {
 }
 
 // matrices returns those of a layer with that network, of each expert by itself or of all as of one.
-func (m *Model) matrices(n *Network, eachExpert bool) (all []matrix) {
+func (m *Model) matrices(n *Network, windowed, eachExpert bool) (all []matrix) {
 	attention := []string{"self_attn", "attention", "attn"}
-	head := int64(m.Hidden) * int64(m.HeadDim)
-	query, kv := head*int64(m.Heads), head*int64(m.KVHeads)
+	h, hidden := m.HeadsOf(windowed), int64(m.Hidden)
 	if m.LatentDim > 0 {
 		for _, x := range m.latentMatrices(m.Heads) {
 			all = append(all, matrix{attentionMatrices, attention, x.leaves, x.parameters})
@@ -37,8 +36,8 @@ func (m *Model) matrices(n *Network, eachExpert bool) (all []matrix) {
 		return m.addNetworks(all, n, eachExpert)
 	}
 	all = []matrix{
-		{attentionMatrices, attention, []string{"q_proj", "qkv_proj"}, query}, {attentionMatrices, attention, []string{"k_proj", "qkv_proj"}, kv},
-		{attentionMatrices, attention, []string{"v_proj", "qkv_proj"}, kv}, {attentionMatrices, attention, []string{"o_proj", "out_proj", "dense"}, query},
+		{attentionMatrices, attention, []string{"q_proj", "qkv_proj"}, hidden * int64(m.Heads*h.Dim)}, {attentionMatrices, attention, []string{"k_proj", "qkv_proj"}, hidden * int64(h.KV*h.Dim)},
+		{attentionMatrices, attention, []string{"v_proj", "qkv_proj"}, hidden * int64(h.KV*h.Value)}, {attentionMatrices, attention, []string{"o_proj", "out_proj", "dense"}, hidden * int64(m.Heads*h.Value)},
 	}
 	return m.addNetworks(all, n, eachExpert)
 }
@@ -243,9 +242,13 @@ func (k *keptCount) words(what string) (words []string) {
 func (m *Model) count(eachExpert bool, kept func(layer int, x *matrix) bool) (counts [2]keptCount) {
 	layer := 0
 	for _, n := range m.Networks() {
-		all := m.matrices(&n, eachExpert)
+		all := [2][]matrix{m.matrices(&n, false, eachExpert), m.matrices(&n, true, eachExpert)}
 		for range n.Layers {
-			for k, c := range countLayer(all, func(x *matrix) bool { return kept(layer, x) }) {
+			of := all[0]
+			if m.Windowed(layer) {
+				of = all[1]
+			}
+			for k, c := range countLayer(of, func(x *matrix) bool { return kept(layer, x) }) {
 				counts[k].add(layer, c.kept, c.total)
 			}
 			layer++

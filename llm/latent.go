@@ -1,8 +1,6 @@
 package llm
 
 import (
-	"cmp"
-
 	"github.com/l3sim/l3sim/input"
 )
 
@@ -15,8 +13,9 @@ type Latent struct {
 	LatentDim int `toml:"latent_dim"` // elements of a token's latent (kv_lora_rank); 0: keys and values are stored as they are
 	// QueryRank is the width of the vector between the two products that make the queries (q_lora_rank); 0: one product makes them.
 	QueryRank int `toml:"query_rank"`
-	NopeDim   int `toml:"nope_dim"`  // elements of one head's query and key that are not rotated, as a prompt has them (qk_nope_head_dim)
-	ValueDim  int `toml:"value_dim"` // elements of one head's value, as a prompt has it (v_head_dim)
+	NopeDim   int `toml:"nope_dim"` // elements of one head's query and key that are not rotated, as a prompt has them (qk_nope_head_dim)
+	// ValueDim is the elements of one head's value (v_head_dim), with latents as a prompt has it; 0: head_dim.
+	ValueDim int `toml:"value_dim"`
 }
 
 func (l *Latent) check(c *input.Check, m *Model) {
@@ -28,7 +27,7 @@ func (l *Latent) check(c *input.Check, m *Model) {
 		needs bool
 	}{{"query_rank", l.QueryRank, false}, {"nope_dim", l.NopeDim, true}, {"value_dim", l.ValueDim, true}} {
 		input.Within(c, x.key, x.value, 0, most)
-		c.That(x.value == 0 || l.LatentDim > 0, x.key, x.value, "0 without %s", input.Key("model.latent_dim"))
+		c.That(x.value == 0 || l.LatentDim > 0 || x.key == "value_dim", x.key, x.value, "0 without %s", input.Key("model.latent_dim"))
 		c.That(x.value > 0 || !x.needs || l.LatentDim == 0, x.key, x.value, "at least 1 with %s = %d", input.Key("model.latent_dim"), l.LatentDim)
 	}
 	if l.LatentDim == 0 {
@@ -41,9 +40,6 @@ func (l *Latent) check(c *input.Check, m *Model) {
 
 // RopeDim returns the elements of a key that are rotated.
 func (m *Model) RopeDim() int { return m.HeadDim - m.LatentDim }
-
-// ReadValueDim returns the elements of a value and of a head's output as a decode step has them: a latent's, or a head's.
-func (m *Model) ReadValueDim() int { return cmp.Or(m.LatentDim, m.HeadDim) }
 
 // latentMatrix is a matrix of latent attention.
 type latentMatrix struct {

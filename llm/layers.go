@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
@@ -18,6 +19,10 @@ type LayerKinds struct {
 	// Window is the newest tokens to which a layer L attends, or the tokens of a chunk of a layer C, of which memory counts all, an upper
 	// bound; 0: no layer has either.
 	Window int `toml:"window"`
+	// WindowKVHeads and WindowHeadDim are the KV heads of layers L and C and the elements of a key of theirs, where these differ from
+	// kv_heads and head_dim, which the others have; 0: they do not. MiMo-V2 has 8 and 4 heads, Gemma 4 heads of 256 and 512.
+	WindowKVHeads int `toml:"window_kv_heads"`
+	WindowHeadDim int `toml:"window_head_dim"`
 	Indexer
 }
 
@@ -33,6 +38,7 @@ const (
 func (k *LayerKinds) check(c *input.Check, m *Model) {
 	input.Within(c, "window", k.Window, 0, 1<<24)
 	k.Indexer.check(c, m)
+	k.checkHeads(c, m)
 	p := k.LayerPattern
 	if p == "" {
 		return
@@ -45,6 +51,38 @@ func (k *LayerKinds) check(c *input.Check, m *Model) {
 	first := strings.IndexAny(p, "IS")
 	c.That((first >= 0) == (k.IndexTopK > 0), "layer_pattern", p, "a letter I with %s above 0, neither I nor S with 0: it is %d", input.Key("model.index_top_k"), k.IndexTopK)
 	c.That(first < 0 || p[first] == Indexed, "layer_pattern", p, "I before the first S, which shares the choice of an I")
+}
+
+// checkHeads has the rules of the heads of layers with a window.
+func (k *LayerKinds) checkHeads(c *input.Check, m *Model) {
+	input.Within(c, "window_kv_heads", k.WindowKVHeads, 0, 1<<24)
+	c.That(k.WindowHeadDim == 0 || k.WindowHeadDim >= 8 && k.WindowHeadDim <= 512, "window_head_dim", k.WindowHeadDim, "0 for %s, or 8 to 512", input.Key("model.head_dim"))
+	for _, x := range []struct {
+		key   string
+		value int
+	}{{"window_kv_heads", k.WindowKVHeads}, {"window_head_dim", k.WindowHeadDim}} {
+		c.That(x.value == 0 || k.Window > 0, x.key, x.value, "0 without %s", input.Key("model.window"))
+	}
+	c.That(k.WindowKVHeads == 0 || m.Heads%k.WindowKVHeads == 0, "window_kv_heads", k.WindowKVHeads, "a divisor of %s = %d", input.Key("heads"), m.Heads)
+}
+
+// Heads are the heads of a layer: KV heads, and the elements of a key and of a value.
+type Heads struct{ KV, Dim, Value int }
+
+// HeadsOf returns those of layers with a window, or of others, as they are stored and a decode step attends to them. A latent is key and value of one head.
+func (m *Model) HeadsOf(windowed bool) Heads {
+	h := Heads{KV: m.KVHeads, Dim: m.HeadDim}
+	if windowed {
+		h = Heads{KV: cmp.Or(m.WindowKVHeads, h.KV), Dim: cmp.Or(m.WindowHeadDim, h.Dim)}
+	}
+	h.Value = cmp.Or(m.LatentDim, m.ValueDim, h.Dim)
+	return h
+}
+
+// HeadsDiffer says that layers with a window have other heads than layers without one.
+func (m *Model) HeadsDiffer() bool {
+	n := m.WindowedLayers()
+	return n > 0 && n < m.Layers && m.HeadsOf(true) != m.HeadsOf(false)
 }
 
 // Kind returns the letter of a layer, from 0 on.

@@ -148,8 +148,8 @@ func TestLlama4(t *testing.T) {
 		}
 	}
 	for more, want := range map[string]string{
-		`, "attention_chunk_size": 1048576`: "{ 0 {0 0 0}}", `, "attention_chunk_size": null`: "{ 0 {0 0 0}}", `, "no_rope_layer_interval": 3`: "{CCG 8192 {0 0 0}}",
-		`, "no_rope_layer_interval": 1`: "{ 0 {0 0 0}}", `, "no_rope_layers": [0, ` + rotary[2:] + `]`: "{GCCG" + strings.Repeat("CCCG", 10) + "CCC 8192 {0 0 0}}",
+		`, "attention_chunk_size": 1048576`: "{ 0 0 0 {0 0 0}}", `, "attention_chunk_size": null`: "{ 0 0 0 {0 0 0}}", `, "no_rope_layer_interval": 3`: "{CCG 8192 0 0 {0 0 0}}",
+		`, "no_rope_layer_interval": 1`: "{ 0 0 0 {0 0 0}}", `, "no_rope_layers": [0, ` + rotary[2:] + `]`: "{GCCG" + strings.Repeat("CCCG", 10) + "CCC 8192 0 0 {0 0 0}}",
 		`, "no_rope_layers": [1, 0]`:                   "no_rope_layers = [1,0]: expected num_hidden_layers = 48 entries, not 2",
 		`, "no_rope_layers": [2, ` + rotary[2:] + `]`:  "expected 0 or 1 for each layer, not 2",
 		`, "layer_types": []`:                          "layer_types = []: expected num_hidden_layers = 48 entries, not 0",
@@ -207,6 +207,65 @@ func TestChunkTokens(t *testing.T) {
 					t.Errorf("chunks of %d, %d tokens after %d: pieces have %d tokens and %d pairs, want %d pairs", n, chunk, finished, tokens, got, pairs)
 				}
 			}
+		}
+	}
+}
+
+// TestHeadsByKind: heads of layers with a window that differ from those of others, by hand: MiMo-V2-Flash has 8 KV heads in 39 layers and 4
+// in 9, keys of 192 and values of 128; Gemma 4 26B-A4B has 8 heads of 256 in 25 layers and 2 of 512 in 5, and a dense network of 2,112
+// beside the experts of each layer.
+func TestHeadsByKind(t *testing.T) {
+	mimo, gemma := publishedModel(t, "XiaomiMiMo/MiMo-V2-Flash"), publishedModel(t, "google/gemma-4-26B-A4B")
+	const (
+		mimoAttention  = 4096 * (39*(64+8) + 9*(64+4)) * (192 + 128)
+		mimoNetworks   = 3*4096*16384 + 47*(4096*256+256*3*4096*2048)
+		gemmaAttention = 2816 * (25*(16+8)*512 + 5*(16+2)*1024)
+		gemmaNetworks  = 30 * (2816*128 + 3*2816*(128*704+2112))
+	)
+	for _, c := range []struct {
+		m             *Model
+		parameters    int64
+		token, window int64 // bytes of a token in a layer without and with a window
+		tokens        int64 // bytes of 10,000 tokens
+	}{
+		{mimo, 2*152576*4096 + mimoAttention + mimoNetworks, 4 * 320 * 2, 8 * 320 * 2, 9*10000*2560 + 39*128*5120},
+		{gemma, 262144*2816 + gemmaAttention + gemmaNetworks, 2 * 1024 * 2, 8 * 512 * 2, 5*10000*4096 + 25*1024*8192},
+	} {
+		if got := c.m.Parameters(); got != c.parameters {
+			t.Errorf("%s: %d parameters, want %d", c.m.Name, got, c.parameters)
+		}
+		local, _ := c.m.storedBytes(Local)
+		if got := int64(c.m.KVBytesPerTokenLayer()); got != c.token || int64(local) != c.window || int64(c.m.KVBytes(10000)) != c.tokens {
+			t.Errorf("%s: %d and %d bytes of a token, %d of 10,000; want %d, %d, %d", c.m.Name, got, local, c.m.KVBytes(10000), c.token, c.window, c.tokens)
+		}
+		if !c.m.HeadsDiffer() {
+			t.Errorf("%s: heads are alike", c.m.Name)
+		}
+	}
+	// Four GPUs: a layer of Gemma 4 without a window has each of its 2 KV heads twice.
+	before := gemma.WeightBytes()
+	gemma.TensorParallel = 4
+	if got := gemma.WeightBytes() - before; got != 2*5*2816*2*1024 {
+		t.Errorf("on four GPUs weights take %d bytes more, want %d", got, 2*5*2816*2*1024)
+	}
+	for _, gpus := range []int{1, 2, 4, 8, 16} {
+		if gemma.SplitsOver(gpus) != (gpus <= 16) || mimo.SplitsOver(gpus) != true {
+			t.Errorf("%d GPUs", gpus)
+		}
+	}
+	if mimo.SplitsOver(3) || gemma.SplitsOver(32) {
+		t.Error("heads split over 3 or 32 GPUs")
+	}
+	for want, change := range map[string]func(m *Model){
+		"window_kv_heads = 3: expected a divisor of heads = 64":              func(m *Model) { m.WindowKVHeads = 3 },
+		"window_kv_heads = 8: expected 0 without model.window":               func(m *Model) { m.Window, m.LayerPattern = 0, "" },
+		"window_head_dim = 1000: expected 0 for model.head_dim, or 8 to 512": func(m *Model) { m.WindowHeadDim = 1000 },
+		"window_head_dim = 64: expected 0 without model.window":              func(m *Model) { m.WindowHeadDim, m.Window, m.LayerPattern = 64, 0, "" },
+		"value_dim = -1: expected":                                           func(m *Model) { m.ValueDim = -1 },
+	} {
+		m := *mimo
+		if change(&m); !strings.Contains(fmt.Sprint(input.Faults(&m)), want) {
+			t.Errorf("%v\nwant %s", input.Faults(&m), want)
 		}
 	}
 }

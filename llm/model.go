@@ -94,8 +94,9 @@ const mostParameters = 1 << 56
 
 // parameters is Parameters without overflow.
 func (m *Model) parameters() float64 {
-	h, attention := float64(m.Hidden), float64(m.attentionParameters(m.Heads, m.KVHeads))
-	sum := float64(float64(2*m.Vocab+m.MaxPositions) * h)
+	h, windowed := float64(m.Hidden), float64(m.WindowedLayers())
+	sum := float64(float64(2*m.Vocab+m.MaxPositions)*h) + float64(m.indexersParameters(1))
+	sum += float64(windowed*float64(m.attentionParameters(true, 1))) + float64((float64(m.Layers)-windowed)*float64(m.attentionParameters(false, 1)))
 	for _, n := range m.Networks() {
 		rows, columns := h, float64(n.Width)
 		if n.Experts > 0 && m.padded() {
@@ -103,7 +104,7 @@ func (m *Model) parameters() float64 {
 			rows, columns = float64(hidden), float64(ffn)*float64(m.TensorParallel)
 		}
 		network := float64(float64(max(1, n.Experts)*m.FFNMatrices())*rows*columns) + float64(float64(m.FFNMatrices()*n.Shared)*h)
-		layer := attention + network + float64(h*float64(n.Experts))
+		layer := network + float64(h*float64(n.Experts))
 		sum += float64(float64(n.Layers) * layer)
 	}
 	return sum
@@ -129,7 +130,10 @@ func (m *Model) elementBytes(n int64) units.Bytes { return units.Bytes(n * int64
 func (m *Model) QueryGroup() int { return m.Heads / max(1, m.KVHeads) }
 
 // QKVWidth returns the output width of QKV generation: all heads of q, k and v.
-func (m *Model) QKVWidth() int { return (m.Heads + 2*m.KVHeads) * m.HeadDim }
+func (m *Model) QKVWidth() int {
+	h := m.HeadsOf(false)
+	return (m.Heads+h.KV)*h.Dim + h.KV*h.Value
+}
 
 // FFNMatrices returns the number of weight matrices of a feed-forward network.
 func (m *Model) FFNMatrices() int {
@@ -146,26 +150,34 @@ func (m *Model) Parameters() int64 { return m.allParameters(false) }
 func (m *Model) ActiveParameters() int64 { return m.allParameters(true) }
 
 func (m *Model) allParameters(active bool) int64 {
+	windowed := int64(m.WindowedLayers())
 	sum := m.embeddingParameters() + m.indexersParameters(1)
+	sum += windowed*m.attentionParameters(true, 1) + (int64(m.Layers)-windowed)*m.attentionParameters(false, 1)
 	for _, n := range m.Networks() {
-		sum += int64(n.Layers) * (m.attentionParameters(m.Heads, m.KVHeads) + n.parameters(m, active))
+		sum += int64(n.Layers) * n.parameters(m, active)
 	}
 	return sum
 }
 
-// LayerParameters returns the parameters of one layer's matrices, of one with experts where layers differ: QKV generation, projection,
-// router and all feed-forward networks. Biases and norms (below 0.1%) are left out.
+// LayerParameters returns the parameters of one layer's matrices, of one with experts and without a window where layers differ: QKV
+// generation, projection, router and all feed-forward networks. Biases and norms (below 0.1%) are left out.
 func (m *Model) LayerParameters() int64 {
 	n := m.mixture()
-	return m.attentionParameters(m.Heads, m.KVHeads) + n.parameters(m, false)
+	return m.attentionParameters(false, 1) + n.parameters(m, false)
 }
 
-// attentionParameters returns those of QKV generation and projection of that many query and KV heads.
-func (m *Model) attentionParameters(query, kv int) int64 {
+// attentionParameters returns those of QKV generation and projection of a layer, with a window or without one, on so many GPUs of a
+// replica, each of which holds as many heads as the one that has most.
+func (m *Model) attentionParameters(windowed bool, gpus int) int64 {
+	h := m.HeadsOf(windowed)
+	query, kv := m.Heads, h.KV
+	if gpus > 1 {
+		query, kv = m.onGPUs(kv)
+	}
 	if m.LatentDim > 0 {
 		return m.latentParameters(query, kv)
 	}
-	return int64(m.Hidden) * int64(2*query+2*kv) * int64(m.HeadDim)
+	return int64(m.Hidden) * int64(query+kv) * int64(h.Dim+h.Value)
 }
 
 // embeddingParameters returns the parameters of token and position embeddings and of the LM head.
@@ -186,10 +198,11 @@ func (m *Model) WeightBytes() units.Bytes {
 func (m *Model) ActiveLayersBytes() units.Bytes { return m.layersBytes(true) }
 
 func (m *Model) layersBytes(active bool) (sum units.Bytes) {
-	_, copies := m.headsOnGPUs()
-	sum = m.attentionBytes(m.indexersParameters(copies))
+	windowed := m.WindowedLayers()
+	sum = m.attentionBytes(m.indexersParameters(m.TensorParallel)) + units.Bytes(windowed)*m.attentionBytes(m.attentionParameters(true, m.TensorParallel))
+	sum += units.Bytes(m.Layers-windowed) * m.attentionBytes(m.attentionParameters(false, m.TensorParallel))
 	for _, n := range m.Networks() {
-		sum += units.Bytes(n.Layers) * m.layerBytes(&n, active)
+		sum += units.Bytes(n.Layers) * n.bytes(m, active)
 	}
 	return sum
 }
@@ -207,7 +220,7 @@ func (m *Model) ActiveLayerWeightBytes() units.Bytes {
 }
 
 func (m *Model) layerBytes(n *Network, active bool) units.Bytes {
-	return m.attentionBytes(m.attentionParameters(m.headsOnGPUs())) + n.bytes(m, active)
+	return m.attentionBytes(m.attentionParameters(false, m.TensorParallel)) + n.bytes(m, active)
 }
 
 // QKVBytesPerTokenLayer returns the bytes of one token's q, k and v in one
@@ -217,7 +230,7 @@ func (m *Model) QKVBytesPerTokenLayer() units.Bytes { return m.elementBytes(int6
 // AttentionBytesPerTokenLayer returns the bytes of one token's attention
 // output in one layer, which returns from the memory.
 func (m *Model) AttentionBytesPerTokenLayer() units.Bytes {
-	return m.elementBytes(int64(m.Heads) * int64(m.HeadDim))
+	return m.elementBytes(int64(m.Heads) * int64(m.HeadsOf(false).Value))
 }
 
 // mostActivations is more than any GPUs hold, and far from what an int64 holds.
@@ -230,10 +243,14 @@ const mostActivations = 1 << 60 // bytes
 // that a token takes and its output on each GPU. It saturates at 1 EiB.
 func (m *Model) ActivationBytes(tokens int) units.Bytes {
 	stream := int64(m.Hidden) * int64(m.TensorParallel)
-	query, kv := m.headsOnGPUs()
-	attention := int64(2*query+2*kv) * int64(m.HeadDim)
-	if m.LatentDim > 0 {
-		attention = m.latentActivations(query)
+	attention := int64(0)
+	for _, windowed := range []bool{false, true} {
+		h := m.HeadsOf(windowed)
+		query, kv := m.onGPUs(h.KV)
+		attention = max(attention, int64(query+kv)*int64(h.Dim+h.Value))
+		if m.LatentDim > 0 {
+			attention = m.latentActivations(query)
+		}
 	}
 	feedForward := int64(0)
 	for _, n := range m.Networks() {

@@ -210,7 +210,7 @@ func TestMatricesByHand(t *testing.T) {
 	parameters := func(m Model, eachExpert bool) (n []int64) {
 		m.Hidden, m.Heads, m.KVHeads, m.HeadDim, m.FFNHidden = 6, 4, 1, 2, 5
 		layer := m.mixture()
-		for _, x := range m.matrices(&layer, eachExpert) {
+		for _, x := range m.matrices(&layer, false, eachExpert) {
 			n = append(n, x.parameters)
 		}
 		return n

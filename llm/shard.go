@@ -15,7 +15,8 @@ import (
 // SplitsOver says whether a number of GPUs can share the heads: it divides the KV heads, or is a multiple of them
 // that leaves a query head for each GPU.
 func (m *Model) SplitsOver(gpus int) bool {
-	return gpus > 0 && (m.KVHeads%gpus == 0 || gpus%m.KVHeads == 0 && gpus <= m.Heads)
+	splits := func(kv int) bool { return kv%gpus == 0 || gpus%kv == 0 && gpus <= m.Heads }
+	return gpus > 0 && splits(m.KVHeads) && splits(m.HeadsOf(true).KV)
 }
 
 // Splits says in an error which numbers of GPUs can share the heads.
@@ -36,19 +37,25 @@ func (m *Model) splits() (format string, args []any) {
 func (m *Model) KVReplicas() int { return max(1, m.TensorParallel/max(1, m.KVHeads)) }
 
 // ShardHeads returns the query and KV heads of the GPU that has most of them.
-func (m *Model) ShardHeads() (query, kv int) {
-	if n := m.KVReplicas(); n > 1 {
-		return (m.QueryGroup() + n - 1) / n, 1
+func (m *Model) ShardHeads() (query, kv int) { return m.ShardOf(m.KVHeads) }
+
+// ShardOf is ShardHeads of layers with so many KV heads.
+func (m *Model) ShardOf(kvHeads int) (query, kv int) {
+	if n := m.TensorParallel / max(1, kvHeads); n > 1 {
+		return (m.Heads/max(1, kvHeads) + n - 1) / n, 1
 	}
-	return m.Heads / m.TensorParallel, m.KVHeads / m.TensorParallel
+	return m.Heads / m.TensorParallel, kvHeads / m.TensorParallel
 }
 
 // headsOnGPUs returns the query and KV heads of all GPUs of a replica of the model, as if each had most.
-func (m *Model) headsOnGPUs() (query, kv int) {
-	if m.KVReplicas() == 1 {
-		return m.Heads, m.KVHeads
+func (m *Model) headsOnGPUs() (query, kv int) { return m.onGPUs(m.KVHeads) }
+
+// onGPUs is headsOnGPUs of layers with so many KV heads.
+func (m *Model) onGPUs(kvHeads int) (query, kv int) {
+	if m.TensorParallel/max(1, kvHeads) <= 1 {
+		return m.Heads, kvHeads
 	}
-	query, kv = m.ShardHeads()
+	query, kv = m.ShardOf(kvHeads)
 	return query * m.TensorParallel, kv * m.TensorParallel
 }
 

@@ -19,9 +19,10 @@ func (v *Vector) Bytes() units.Bytes {
 // Stored returns what a layer of a kind stores of each token: keys and values of the KV heads, or one latent that is both, and the
 // key of its indexer if it has one.
 func (m *Model) Stored(kind byte) []Vector {
-	key := Vector{"key", m.KVHeads, m.HeadDim, m.KVElementBits(), m.KVScaleBytes()}
+	h := m.HeadsOf(kind == Local || kind == Chunk)
+	key := Vector{"key", h.KV, h.Dim, m.KVElementBits(), m.KVScaleBytes()}
 	value := key
-	value.Name = "value"
+	value.Name, value.Width = "value", h.Value
 	all := []Vector{key, value}
 	if m.LatentDim > 0 {
 		key.Name = "latent"
@@ -44,8 +45,8 @@ func (m *Model) storedBytes(kind byte) (all, keysAndValues units.Bytes) {
 	return all, keysAndValues
 }
 
-// KVBytesPerTokenLayer returns the keys and values of one token in one layer, with their scales: 2 · KVHeads · HeadDim elements, half of
-// them where one vector is key and value. Keys of indexers are not among them.
+// KVBytesPerTokenLayer returns the keys and values of one token in one layer, in one without a window where heads differ, with their
+// scales: 2 · KVHeads · HeadDim elements where values are as wide as keys, half of them where one vector is both. Keys of indexers are not among them.
 func (m *Model) KVBytesPerTokenLayer() units.Bytes {
 	_, kv := m.storedBytes(Global)
 	return kv

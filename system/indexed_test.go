@@ -115,3 +115,49 @@ func TestIndexedNodes(t *testing.T) {
 		}
 	})
 }
+
+// TestHeadsOfWindows: heads that layers with a window have for themselves: named as those of the others they change nothing, fewer and
+// narrower ones take less time and memory, and both kinds attend to what their layers do.
+func TestHeadsOfWindows(t *testing.T) {
+	sets := []string{"model.window=256", "model.layer_pattern=LLG"}
+	run := func(more ...string) (*Node, *Result) {
+		return windowedRun(t, "gpu-only", append(sets[:len(sets):len(sets)], more...)...)
+	}
+	_, alike := run()
+	_, named := run("model.window_kv_heads=8", "model.window_head_dim=128")
+	if !reflect.DeepEqual(alike.Requests, named.Requests) {
+		t.Error("heads that are named as the others are take another time")
+	}
+	n, few := run("model.window_kv_heads=4", "model.window_head_dim=64", "model.value_dim=64")
+	for i := range few.Requests {
+		if a, b := few.Requests[i].Finish, alike.Requests[i].Finish; a >= b {
+			t.Errorf("request %d ends after %v with fewer and narrower heads, after %v with the others", i, a, b)
+		}
+	}
+	if few.kv.Peak >= alike.kv.Peak {
+		t.Errorf("fewer and narrower heads take %d bytes, the others %d", few.kv.Peak, alike.kv.Peak)
+	}
+	s, err := few.Summary(n.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := alike.Summary(n.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(s.Attention.ByLayer, r.Attention.ByLayer) {
+		t.Errorf("layers attend to %v tokens, want %v", s.Attention.ByLayer, r.Attention.ByLayer)
+	}
+	if got := n.cfg.Model.KVBytesPerToken(); got != 4*8*(128+64)*2+8*4*(64+64)*2 {
+		t.Errorf("%d bytes of a token", got)
+	}
+	for want, more := range map[string]string{
+		`model.window_kv_heads = 4: expected 0 with run.system = l3: heads that differ between layers, and values of another width than keys, run with gpu-only`: "model.window_kv_heads=4",
+		`model.window_head_dim = 64: expected 0 with run.system = l3`:                                                                                            "model.window_head_dim=64",
+		`model.value_dim = 64: expected 0 with run.system = l3`:                                                                                                  "model.value_dim=64",
+	} {
+		if _, err := everything().Load(configs.Options{Sets: append([]string{"run.system=l3", "run.model=llama-3-8b", more}, sets...)}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s:\ngot  %v\nwant %s", more, err, want)
+		}
+	}
+}

@@ -33,9 +33,11 @@ func (n *Node) attention(replicas []*replica) results.Attention {
 	}
 	steps := float64(max(1, sum.Steps))
 	r.Context = float64(sum.Contexts) / steps
+	m, layer := &n.cfg.Model, 0
 	for run, layers := range runs {
-		mean := float64(sum.Tokens[run]) / (steps * float64(n.cfg.Model.KVHeads))
-		r.Attended += float64(mean*float64(layers)) / float64(n.cfg.Model.Layers)
+		mean := float64(sum.Tokens[run]) / (steps * float64(m.HeadsOf(m.Windowed(layer)).KV))
+		layer += layers
+		r.Attended += float64(mean*float64(layers)) / float64(m.Layers)
 		r.ByLayer = append(r.ByLayer, slices.Repeat([]float64{mean}, layers)...)
 	}
 	return r

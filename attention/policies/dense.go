@@ -46,13 +46,14 @@ func DenseCosts(s policy.Shape) policy.Costs {
 
 // windowedCosts returns the costs of a model some of whose layers have a window, of which they keep no more tokens than a step reads at most.
 func windowedCosts(s policy.Shape) policy.Costs {
+	local := s.InWindows()
 	c := newHeadsCost(s, policy.StreamSpec{Window: s.Window}, func(layer int) (k layerHeads) {
 		if s.Windowed(layer) {
-			k.streams = s.KVHeads
+			k.streams = local.KVHeads
 		}
 		return k
 	})
-	c.stays, c.chunked = !s.Apart, s.Chunked()
+	c.stays, c.chunked, c.byLayer, c.local = !s.Apart, s.Chunked(), true, local
 	return c
 }
 

@@ -17,13 +17,15 @@ type headsCost struct {
 	on              policy.Device // where these attend
 	stays           bool          // nothing of these is sent home: that is the GPUs
 	chunked         bool          // their window is a chunk of the context, as the model's layers have it
+	byLayer         bool          // all heads of a layer stream or none, as the model's layers have it, and have a shape of their own
+	local           policy.Shape  // of heads that stream
 	pages           paged         // of heads that choose pages
 }
 
 // newHeadsCost returns the costs of layers that kind describes. Successive layers that are alike are one run. Each token that a step
 // verifies has a window of its own, a token later than that of the one before: all of them together read window + Verified − 1 tokens.
 func newHeadsCost(shape policy.Shape, stream policy.StreamSpec, kind func(layer int) layerHeads) *headsCost {
-	c := &headsCost{common: newCommon(shape), decode: Streaming{stream.Sink, stream.Window + shape.Ahead()}, prefill: prefillWindow(&stream)}
+	c := &headsCost{common: newCommon(shape), decode: Streaming{stream.Sink, stream.Window + shape.Ahead()}, prefill: prefillWindow(&stream), local: shape}
 	c.runs = c.runs[:0]
 	for layer := range shape.Layers {
 		if k, n := kind(layer), len(c.runs); n > 0 && k == c.kinds[n-1] {
@@ -53,10 +55,18 @@ func newSplitCost(u *policy.Use, own *policy.HeadsSpec, paged bool) *headsCost {
 	return c
 }
 
+// others returns how many heads of a layer do not stream.
+func (c *headsCost) others(k *layerHeads) int {
+	if c.byLayer && k.streams > 0 {
+		return 0
+	}
+	return c.shape.KVHeads - k.streams
+}
+
 func (c *headsCost) Decode(requests []policy.Request, run int) *policy.Step {
 	c.reset(len(requests), 1+numbersEach)
 	k := c.kinds[run]
-	switch others := c.shape.KVHeads - k.streams; {
+	switch others := c.others(&k); {
 	case others > 0 && k.paged:
 		c.pages.decode(&c.common, others, requests)
 	case others > 0:
@@ -67,7 +77,7 @@ func (c *headsCost) Decode(requests []policy.Request, run int) *policy.Step {
 		for i := range requests {
 			tokens[i] = c.streamed(requests[i].Context)
 		}
-		c.attend(policy.Class{Device: c.on, Heads: k.streams, Tokens: tokens})
+		c.attend(policy.Class{Device: c.on, Heads: k.streams, Tokens: tokens, Windowed: c.byLayer})
 	}
 	return &c.step
 }
@@ -84,8 +94,9 @@ func (c *headsCost) streamed(context int) int {
 // these hold goes home at the prompt's end, the others' keys and values with each chunk.
 func (c *headsCost) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
 	k := c.kinds[run]
+	c.prompt.Windowed = c.byLayer && k.streams > 0
 	c.prompt.Pieces, c.prompt.Passes, c.prompt.Leave = c.prompt.Pieces[:0], c.prompt.Passes[:0], c.prompt.Leave[:0]
-	if others := c.shape.KVHeads - k.streams; others > 0 {
+	if others := c.others(&k); others > 0 {
 		c.send(others, finished, finished+chunk)
 		c.prompt.Pieces = append(c.prompt.Pieces, policy.Piece{Heads: others, Count: 1, Tokens: chunk, Behind: finished})
 		if k.paged {
@@ -109,14 +120,14 @@ func (c *headsCost) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
 func (c *headsCost) Memory(run int) (decoding, filling []policy.Held) {
 	k, kv := c.kinds[run], allTokens(&c.shape)
 	c.held, c.filling = c.held[:0], c.filling[:0]
-	if kv.Heads -= k.streams; kv.Heads > 0 {
+	if kv.Heads = c.others(&k); kv.Heads > 0 {
 		c.held, c.filling = append(c.held, kv), append(c.filling, kv)
 		if k.paged {
 			c.held, c.filling = c.pages.bounds(c.held, &c.shape, kv.Heads), c.pages.bounds(c.filling, &c.shape, kv.Heads)
 		}
 	}
 	if k.streams > 0 { // on the GPUs all of an unfinished prompt is there
-		ring := policy.Held{Device: c.on, Heads: k.streams, Bytes: c.shape.Token(), Most: c.decode.Sink + c.decode.Window}
+		ring := policy.Held{Device: c.on, Heads: k.streams, Bytes: c.local.Token(), Most: c.decode.Sink + c.decode.Window}
 		c.held = append(c.held, ring)
 		ring.Most = c.prefill.Sink + c.prefill.Window
 		c.filling = append(c.filling, ring)

@@ -134,7 +134,7 @@ func TestAddedKeys(t *testing.T) {
 	for want, sets := range map[string][]string{
 		`policy.snapkv.budget = 19: expected at least sink + window = 20`:                          {"policy.name=snapkv", "policy.snapkv.budget=19"},
 		`policy.snapkv.bugdet = 3: expected a key of [policy.snapkv]; did you mean "policy.snapkv`: {"policy.snapkv.bugdet=3"},
-		`policy.name = "snap": expected one of csattention, dense, dsa, duo,`:                           {"policy.name=snap"},
+		`policy.name = "snap": expected one of csattention, dense, dsa, duo,`:                      {"policy.name=snap"},
 		`; did you mean "snapkv"?`: {"policy.name=SNAP"},
 		`policy.name = "snapkv": expected one of dense with run.system = rank-pim; it runs with run.system = l3, gpu-only, hbm-pim, gpu+cpu`: {"policy.name=snapkv", "run.system=rank-pim"},
 		`policy.gates = "x": expected to be left out with policy.name = "snapkv"`:                                                            {"policy.name=snapkv", "policy.gates=x"},

@@ -24,6 +24,12 @@ type Shape struct {
 	llm.LayerKinds // of the model's layers
 }
 
+// InWindows returns the shape with the heads of layers with a window in the place of the others'.
+func (s Shape) InWindows() Shape {
+	s.KVHeads, s.Dim = cmp.Or(s.WindowKVHeads, s.KVHeads), cmp.Or(s.WindowHeadDim, s.Dim)
+	return s
+}
+
 // Elements returns the bytes of n elements.
 func (s *Shape) Elements(n int) int64 { return (int64(n)*int64(s.ElementBits) + 7) / 8 }
 
@@ -73,6 +79,8 @@ type Class struct {
 	// PerHead is Tokens of each head, request by request, where heads differ; Tokens is then their mean. nil: heads are alike.
 	PerHead []int
 	Weights bool // the weights of the softmax are needed after the step
+	// Windowed says that the heads are of a layer with a window, as the model has it: these may be others than the model's other layers have.
+	Windowed bool
 	Paged
 	OnDIMMs
 	OnThreads
@@ -200,10 +208,12 @@ type Piece struct{ Heads, Count, Tokens, Behind int }
 // Prompt is what attention takes on the GPUs in one layer for a chunk of a prompt.
 type Prompt struct {
 	Pieces []Piece
-	Passes []Pass
-	Index  llm.Indexing
-	Chosen llm.Chosen // beside the pieces
-	Leave  []Leaving  // what goes home with the chunk, where that is not the GPUs
+	// Windowed says that the heads of pieces are of a layer with a window: see Class.Windowed.
+	Windowed bool
+	Passes   []Pass
+	Index    llm.Indexing
+	Chosen   llm.Chosen // beside the pieces
+	Leave    []Leaving  // what goes home with the chunk, where that is not the GPUs
 	// Away is how many of the tokens before the chunk it may attend over at home, which sees
 	// anew what is salient.
 	Away int

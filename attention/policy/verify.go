@@ -11,19 +11,23 @@ var probes = []Request{{Prompt: 1, Context: 2}, {Prompt: 16, Context: 17}, {Prom
 func Verify(name string, costs Costs, s Shape) error {
 	layers := 0
 	for run, n := range costs.Runs() {
+		heads := s.KVHeads
+		if s.Windowed(layers) {
+			heads = s.InWindows().KVHeads
+		}
 		layers += n
 		for i := 0; i <= len(probes); i++ { // each alone, then all together
 			requests := probes
 			if i < len(probes) {
 				requests = probes[i : i+1]
 			}
-			if err := verifyStep(costs.Decode(requests, run), requests, s.KVHeads); err != nil {
+			if err := verifyStep(costs.Decode(requests, run), requests, heads); err != nil {
 				return fmt.Errorf("policy %q: Decode of %v in run %d of layers: %w", name, requests, run, err)
 			}
 		}
 		for _, finished := range []int{0, 512, 4096} {
 			for _, chunk := range []int{1, 512, 700} {
-				if err := verifyPrompt(costs.Prompt(run, chunk, finished, true), chunk, finished, s.KVHeads); err != nil {
+				if err := verifyPrompt(costs.Prompt(run, chunk, finished, true), chunk, finished, heads); err != nil {
 					return fmt.Errorf("policy %q: Prompt of %d tokens after %d in run %d of layers: %w", name, chunk, finished, run, err)
 				}
 			}

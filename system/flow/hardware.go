@@ -79,6 +79,10 @@ func PolicyOf(h *Hardware) policy.Costs { return h.Config.Policy.Costs(PolicySha
 // PolicyShape tells a policy the model's shape, and whether keys and values are apart from the GPUs.
 func PolicyShape(h *Hardware) policy.Shape {
 	m := &h.Config.Model
+	heads, value := m.HeadsOf(false), 0
+	if heads.Value != heads.Dim {
+		value = heads.Value
+	}
 	return policy.Shape{Layers: m.Layers, QueryHeads: m.Heads, KVHeads: m.KVHeads, Dim: m.HeadDim, ElementBits: m.ElementBits,
-		KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(), Value: m.ReadValueDim(), Latent: m.LatentDim > 0, Model: m.Name, Apart: !h.KV.InGPUs, Verified: h.Config.Serving.Verified(), Overlap: h.Config.Serving.VerifiedOverlap, LayerKinds: m.LayerKinds}
+		KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(), Value: value, Latent: m.LatentDim > 0, Model: m.Name, Apart: !h.KV.InGPUs, Verified: h.Config.Serving.Verified(), Overlap: h.Config.Serving.VerifiedOverlap, LayerKinds: m.LayerKinds}
 }

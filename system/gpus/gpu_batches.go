@@ -30,7 +30,7 @@ func DecodeBatch(c *policy.Class) (b gpu.DecodeBatch) {
 // SetBatch fills the batch of a kernel from a class of heads.
 func SetBatch(b *gpu.DecodeBatch, c *policy.Class) {
 	setRequests(b, c.Tokens, c.Heads)
-	b.Page, b.PerQueryHead, b.Weights = c.Page, c.PerQueryHead, c.Weights
+	b.Page, b.PerQueryHead, b.Weights, b.Windowed = c.Page, c.PerQueryHead, c.Weights, c.Windowed
 }
 
 func batchOf(tokens []int, heads int) (b gpu.DecodeBatch) {

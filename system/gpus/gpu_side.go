@@ -321,7 +321,7 @@ func (d *GPUs) PromptAttention(a *gpu.Attention, c *scheduler.Chunk, run int) (k
 		if d.PrefixStays {
 			behind -= c.Prefix
 		}
-		w := a.Prompts(part.Count, part.Tokens, behind, part.Heads)
+		w := a.PromptsOf(part.Count, part.Tokens, behind, part.Heads, p.Windowed)
 		if part.Tokens+behind > d.measured.PrefillTokens {
 			d.beyond(gpu.PrefillKernels, w.Seconds, run)
 		}

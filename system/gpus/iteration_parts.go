@@ -135,7 +135,7 @@ func (d *GPUs) attentionParts(sub *scheduler.SubBatch, run int) *[partCount]floa
 	for _, c := range sub.Prefill {
 		p := d.Policy.Prompt(run, c.Tokens, c.Finished, c.Last)
 		for _, part := range p.Pieces {
-			add(PartPrefillAttention, a.Prompts(part.Count, part.Tokens, part.Behind, part.Heads))
+			add(PartPrefillAttention, a.PromptsOf(part.Count, part.Tokens, part.Behind, part.Heads, p.Windowed))
 		}
 		for _, x := range p.Passes {
 			pass(x)

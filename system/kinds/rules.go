@@ -71,6 +71,18 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 		c.That(cfg.Policy.Dense() || cfg.Policy.Indexed(), "policy.name", name, "\"dense\" with %s = %d: what a policy leaves out of latents is not modelled", input.Key("model.latent_dim"), dim)
 	}
 	c.That(cfg.Model.IndexTopK > 0 || !cfg.Policy.Indexed(), "policy.name", name, "a policy that needs no indexer: %s of %s is 0", input.Key("model.index_top_k"), cfg.Model.Name)
+	if m := &cfg.Model; m.HeadsDiffer() || m.LatentDim == 0 && m.HeadsOf(false).Value != m.HeadDim {
+		key, value := "model.value_dim", m.ValueDim
+		if m.HeadsDiffer() {
+			key, value = "model.window_kv_heads", m.WindowKVHeads
+			if value == 0 {
+				key, value = "model.window_head_dim", m.WindowHeadDim
+			}
+		}
+		onGPUs := func(s *System) bool { return s.Home&policy.OnGPUs != 0 }
+		c.That(onGPUs(s), key, value, "0 with %s = %s: heads that differ between layers, and values of another width than keys, run with %s", input.Key("run.system"), s.Name, namesOf(all, onGPUs))
+		c.That(cfg.Policy.Dense(), "policy.name", name, "\"dense\" with %s = %d: what a policy leaves out of such heads is not modelled", input.Key(key), value)
+	}
 	if w := cfg.Model.Window; w > 0 {
 		c.That(cfg.Policy.Dense(), "policy.name", name, "\"dense\" with %s = %d: what else a policy leaves out of layers with a window is not modelled", input.Key("model.window"), w)
 		c.That(s.Home&(policy.OnGPUs|policy.InHBM|policy.InDIMMs) != 0, "model.window", w,
