@@ -22,6 +22,9 @@ func (b DecodeBatch) after(steps int) DecodeBatch {
 // change from step to step, so that a few batches that take turns each keep their own.
 func (c *ModelCost) ahead(b *DecodeBatch) *decodeAhead {
 	stays := uint64(int64(b.Requests)*int64(b.Longest)-b.Tokens) + uint64(b.Requests)
+	if b.Windowed { // of the same requests as one without a window
+		stays += uint64(len(c.decoded)) / 2
+	}
 	return &c.decoded[stays%uint64(len(c.decoded))]
 }
 

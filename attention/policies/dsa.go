@@ -1,6 +1,8 @@
 package policies
 
 import (
+	"slices"
+
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/llm"
@@ -36,6 +38,9 @@ func newIndexedCost(s policy.Shape) *indexedCost {
 	}
 	return c
 }
+
+// Alike returns the first run of the same kind.
+func (c *indexedCost) Alike(run int) int { return slices.Index(c.kinds, c.kinds[run]) }
 
 // Decode returns one class of all heads, over what is chosen of contexts that have more tokens than that.
 func (c *indexedCost) Decode(requests []policy.Request, run int) *policy.Step {

@@ -1,6 +1,10 @@
 package policies
 
-import "github.com/l3sim/l3sim/attention/policy"
+import (
+	"slices"
+
+	"github.com/l3sim/l3sim/attention/policy"
+)
 
 // layerHeads is what the KV heads of a layer attend to.
 type layerHeads struct {
@@ -54,6 +58,9 @@ func newSplitCost(u *policy.Use, own *policy.HeadsSpec, paged bool) *headsCost {
 	}
 	return c
 }
+
+// Alike returns the first run of the same kind.
+func (c *headsCost) Alike(run int) int { return slices.Index(c.kinds, c.kinds[run]) }
 
 // others returns how many heads of a layer do not stream.
 func (c *headsCost) others(k *layerHeads) int {

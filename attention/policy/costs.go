@@ -255,6 +255,12 @@ func (h *Held) Tokens(prompt, tokens int) int {
 // ShareOf returns a share of that many tokens, rounded up.
 func ShareOf(share float64, of int) int { return int(math.Ceil(float64(share * float64(of)))) }
 
+// Alike is what Costs may have besides: it says which runs of layers are alike in all that Costs return, so that each kind is asked for once.
+type Alike interface {
+	// Alike returns the first run that a run is like, itself where none before it is.
+	Alike(run int) int
+}
+
 // Costs is what attention of a model takes under a policy, in counts. Its methods are pure but for the memory of
 // their results, which are valid until the next call and may share memory with requests.
 type Costs interface {

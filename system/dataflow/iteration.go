@@ -2,6 +2,7 @@ package dataflow
 
 import (
 	"math"
+	"slices"
 
 	"github.com/l3sim/l3sim/units"
 )
@@ -119,6 +120,7 @@ type Iteration struct {
 	Sub   [2]SubBatch
 
 	totals Totals
+	kinds  []Layers // scratch
 }
 
 // Reset empties the iteration and keeps its memory.
@@ -151,14 +153,14 @@ func (it *Iteration) Wait(after ...int32) Range {
 
 // Totals is what an iteration amounts to.
 type Totals struct {
-	ByKind  [kinds]Time // on all resources, by Op.Kind
+	ByKind  [kindsOfOps]Time // on all resources, by Op.Kind
 	Bus     Time        // for which memory channels carry data
 	Pieces  int64
 	Longest Time // at least the longest operation, and less than twice it
 }
 
-// kinds is how many kinds of operations are told apart.
-const kinds = 32
+// kindsOfOps is how many kinds of operations are told apart.
+const kindsOfOps = 32
 
 // Totals adds up all operations. It is valid until the next call.
 func (it *Iteration) Totals() *Totals {
@@ -166,27 +168,50 @@ func (it *Iteration) Totals() *Totals {
 	*t = Totals{}
 	for s := range it.Sub {
 		sub := &it.Sub[s]
-		for i := range sub.Layers {
-			r := &sub.Layers[i]
-			n := Time(r.Count)
-			for j := r.From; j < r.To; j++ {
-				o := &it.Ops[j]
-				all := o.Last
-				if o.Pieces > 1 {
-					all = o.duration()
-					long := float64(o.Pieces) * (float64(o.Time) + float64(o.Open) + float64(o.Close))
-					t.Longest |= min(units.FromPicoseconds(long), Longest)
-				}
-				t.Longest |= o.Last | o.Open | o.Close
-				t.ByKind[o.Kind%kinds] += n * all
-				t.Bus += n * o.Bus
-				t.Pieces += int64(n) * int64(o.Pieces)
-				if i == len(sub.Layers)-1 && o.Flags&NextLayer != 0 {
+		it.kinds = sub.kinds(it.kinds[:0])
+		for _, r := range it.kinds {
+			t.add(it.Ops[r.From:r.To], r.Count)
+		}
+		if n := len(sub.Layers); n > 0 {
+			last := sub.Layers[n-1]
+			for j := last.From; j < last.To; j++ {
+				if o := &it.Ops[j]; o.Flags&NextLayer != 0 {
 					t.Longest |= sub.Exit
-					t.ByKind[o.Kind%kinds] += sub.Exit - o.Last
+					t.ByKind[o.Kind%kindsOfOps] += sub.Exit - o.Last
 				}
 			}
 		}
 	}
 	return t
+}
+
+// kinds appends the layers of a sub-batch, those with the same operations as one entry.
+func (s *SubBatch) kinds(to []Layers) []Layers {
+	for _, r := range s.Layers {
+		i := slices.IndexFunc(to, func(k Layers) bool { return k.Range == r.Range })
+		if i < 0 {
+			to = append(to, r)
+		} else {
+			to[i].Count += r.Count
+		}
+	}
+	return to
+}
+
+// add adds the operations of so many layers.
+func (t *Totals) add(ops []Op, layers int32) {
+	n := Time(layers)
+	for j := range ops {
+		o := &ops[j]
+		all := o.Last
+		if o.Pieces > 1 {
+			all = o.duration()
+			long := float64(o.Pieces) * (float64(o.Time) + float64(o.Open) + float64(o.Close))
+			t.Longest |= min(units.FromPicoseconds(long), Longest)
+		}
+		t.Longest |= o.Last | o.Open | o.Close
+		t.ByKind[o.Kind%kindsOfOps] += n * all
+		t.Bus += n * o.Bus
+		t.Pieces += int64(n) * int64(o.Pieces)
+	}
 }

@@ -12,6 +12,7 @@ import (
 type Attends struct {
 	Policy policy.Costs
 	Runs   []int // layers of each run of layers that attend alike
+	Alike  []int // the first run that each run is like, itself where none before it is
 	Heads  int   // KV heads
 	Layers int
 	// Copies is how many GPUs hold each KV head, and have what comes up of it, each by its own link.
@@ -24,12 +25,38 @@ type Attends struct {
 	model       *llm.Model
 	verified    int              // tokens that a decode step of a request verifies
 	Requests    []policy.Request // scratch
+	step        []int64          // tokens of the latest step that was counted, by run
 }
 
 func NewAttends(h *Hardware) *Attends {
 	p := PolicyOf(h)
-	return &Attends{Policy: p, Runs: p.Runs(), Heads: h.Config.Model.KVHeads, Layers: h.Config.Model.Layers, Copies: units.Bytes(h.Config.Model.KVReplicas()), PrefixStays: h.PrefixStays(), model: &h.Config.Model, verified: h.Config.Serving.Verified()}
+	return &Attends{Policy: p, Runs: p.Runs(), Alike: alike(p), Heads: h.Config.Model.KVHeads, Layers: h.Config.Model.Layers, Copies: units.Bytes(h.Config.Model.KVReplicas()), PrefixStays: h.PrefixStays(), model: &h.Config.Model, verified: h.Config.Serving.Verified()}
 }
+
+// alike returns which runs of layers are alike.
+func alike(p policy.Costs) []int {
+	all := make([]int, len(p.Runs()))
+	for run := range all {
+		all[run] = run
+		if kinds, ok := p.(policy.Alike); ok {
+			all[run] = kinds.Alike(run)
+		}
+	}
+	return all
+}
+
+// LayersLike returns how many layers are in a run and in all others that are like it.
+func (a *Attends) LayersLike(run int) (n int) {
+	for other, layers := range a.Runs {
+		if a.Alike[other] == run {
+			n += layers
+		}
+	}
+	return n
+}
+
+// Repeats says that a run is like one before it.
+func (a *Attends) Repeats(run int) bool { return a.Alike[run] < run }
 
 // Tally is what decode steps that ran attended to, each request's counting as one.
 type Tally struct {
@@ -43,11 +70,13 @@ type Tally struct {
 func (a *Attends) Count(x *policy.Step, run int) {
 	c := &a.Counted
 	if c.Tokens == nil {
-		c.Tokens = make([]int64, len(a.Runs))
+		c.Tokens, a.step = make([]int64, len(a.Runs)), make([]int64, len(a.Runs))
 	}
+	a.step[run] = 0
 	for i := range x.Attend {
-		c.Tokens[run] += x.Attend[i].All()
+		a.step[run] += x.Attend[i].All()
 	}
+	c.Tokens[run] += a.step[run]
 	if run == 0 {
 		c.Steps += int64(len(a.Requests))
 		for i := range a.Requests {
@@ -55,6 +84,9 @@ func (a *Attends) Count(x *policy.Step, run int) {
 		}
 	}
 }
+
+// CountAlike counts in a run what the latest step counted in the run that it is like.
+func (a *Attends) CountAlike(run int) { a.Counted.Tokens[run] += a.step[a.Alike[run]] }
 
 // Read returns the bytes of keys and values that a decode step of a request reads at home in
 // all layers.

@@ -10,6 +10,7 @@ type extrapolating struct {
 	measured  gpu.MeasuredSpec
 	attention *gpu.Extrapolated // of the sub-batch at hand, in all layers; nil: nothing
 	sum       gpu.Extrapolated  // that attention points to
+	farther   [][]farther       // kernels of the sub-batch at hand, by run of layers
 	// What stages point to. Those of the two sub-batches of an iteration are in use at once.
 	times [2]flow.Extrapolated
 	next  int
@@ -21,6 +22,20 @@ func (d *GPUs) beyond(k gpu.Kind, seconds float64, run int) {
 		d.sum, d.attention = gpu.Extrapolated{}, &d.sum
 	}
 	d.sum[k] += float64(float64(d.Runs[run]) * seconds)
+	d.farther[run] = append(d.farther[run], farther{k, seconds})
+}
+
+// farther is an attention kernel of a layer beyond what was measured.
+type farther struct {
+	kind    gpu.Kind
+	seconds float64
+}
+
+// beyondAlike adds to a run the kernels of the run that it is like.
+func (d *GPUs) beyondAlike(run int) {
+	for _, k := range d.farther[d.Alike[run]] {
+		d.sum[k.kind] += float64(float64(d.Runs[run]) * k.seconds)
+	}
 }
 
 // extrapolated returns the times of the sub-batch at hand, of which layers and head are those beside attention, nil for

@@ -104,7 +104,7 @@ func New(h *flow.Hardware) GPUs {
 	runs := len(attends.Runs)
 	return GPUs{
 		Attends: attends, Decoding: make([]Decoding, runs), attended: make([]attended, runs), Staged: stage{Layers: make([]layerCost, runs)}, hw: h, Model: m, ModelCost: cost, HBMPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
-		extrapolating: extrapolating{measured: s.Range()},
+		extrapolating: extrapolating{measured: s.Range(), farther: make([][]farther, runs)},
 		head: Memo[headCost]{Cost: func(n int) headCost {
 			w, far := cost.Head(n)
 			return headCost{sumOf(w), far}
@@ -133,7 +133,10 @@ type Decoding struct {
 }
 
 // attended is attention of one layer on the GPUs, that of prompts in it, the merge, and what chooses pages.
-type attended struct{ all, prompts, merge, chooses kernelSum }
+type attended struct {
+	all, prompts, merge, chooses kernelSum
+	whole, decoding              gpu.Work // with the merge and what chooses: of all, and of what decodes
+}
 
 // Stage returns what a sub-batch costs on the GPUs, which decode these batches of heads in
 // every layer.
@@ -150,7 +153,7 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 	tokens, g := sub.Tokens(), &d.Staged
 	if tokens == 0 {
 		clear(g.Layers)
-		*g = stage{Layers: g.Layers}
+		*g = stage{Layers: g.Layers, alike: d.Alike}
 		return g
 	}
 	plain := len(sub.Prefill) == 0 && d.idle()
@@ -168,15 +171,15 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 	var attention gpu.Work
 	d.attention = nil
 	for run, layers := range d.Runs {
-		prefill, decoding, all := d.LayerAttention(sub, run, &d.Decoding[run])
 		a := &d.attended[run]
-		a.all, a.prompts = all, prefill
-		a.merge, a.chooses = sumOf(d.Decoding[run].Merge), sumOf(d.Decoding[run].Chooses)
-		if a.merge.Seconds > 0 || a.chooses.Seconds > 0 {
-			all.Work, decoding.Work = all.Plus(a.merge.Work).Plus(a.chooses.Work), decoding.Plus(a.merge.Work).Plus(a.chooses.Work)
+		if d.Repeats(run) {
+			*a = d.attended[d.Alike[run]]
+			d.beyondAlike(run)
+		} else {
+			d.attend(a, sub, run)
 		}
-		phases[0], phases[1] = phases[0].Plus(prefill.Times(layers)), phases[1].Plus(decoding.Times(layers))
-		attention = attention.Plus(all.Times(layers))
+		phases[0], phases[1] = phases[0].Plus(a.prompts.Times(layers)), phases[1].Plus(a.decoding.Times(layers))
+		attention = attention.Plus(a.whole.Times(layers))
 	}
 	total := w.all.Plus(attention).Plus(head.Work)
 	seconds, joules := d.hw.Config.GPU.Sustained(total)
@@ -185,6 +188,7 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 		slow = seconds / total.Seconds
 	}
 	last := w.end.plus(head.kernelSum)
+	g.alike = d.Alike
 	g.active, g.Entry, g.Block, g.Exit = true, w.entry.Took(slow), w.Block.Took(slow), last.Took(slow)
 	g.Shared = w.helped.took(slow)
 	g.Slow, g.Joules = slow, d.joules(sub, joules, total.Seconds, attention.Seconds, phases[0].Seconds, phases[1].Seconds)
@@ -204,6 +208,17 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 	return g
 }
 
+// attend sets what a layer of a run takes.
+func (d *GPUs) attend(a *attended, sub *scheduler.SubBatch, run int) {
+	d.farther[run] = d.farther[run][:0]
+	prefill, decoding, all := d.LayerAttention(sub, run, &d.Decoding[run])
+	a.all, a.prompts, a.whole, a.decoding = all, prefill, all.Work, decoding.Work
+	a.merge, a.chooses = sumOf(d.Decoding[run].Merge), sumOf(d.Decoding[run].Chooses)
+	if a.merge.Seconds > 0 || a.chooses.Seconds > 0 {
+		a.whole, a.decoding = all.Plus(a.merge.Work).Plus(a.chooses.Work), decoding.Plus(a.merge.Work).Plus(a.chooses.Work)
+	}
+}
+
 // idle says that the GPUs take no part in decode attention.
 func (d *GPUs) idle() bool {
 	for run := range d.Decoding {
@@ -219,6 +234,11 @@ func (d *GPUs) idle() bool {
 func (d *GPUs) DecodeRuns(requests []scheduler.Decoding, step int64) {
 	d.Batches = d.Batches[:0]
 	for run := range d.Runs {
+		if d.Repeats(run) {
+			d.CountAlike(run)
+			d.Decoding[run] = d.Decoding[d.Alike[run]]
+			continue
+		}
 		x := d.Decode(requests, run, step)
 		d.Count(x, run)
 		from := len(d.Batches)

@@ -163,7 +163,7 @@ func (e *l3) Peak() units.Bandwidth {
 func (n *Setup) costs(d *ranks.Devices) iterationCosts {
 	s, tCK, comm := &n.Hardware.Config.DRAM.Spec, n.Hardware.Config.DRAM.Spec.TCK, &n.Hardware.Config.Comm
 	c := newIterationCosts(n.Hardware.Config.Scheduler.SubBatches, n.Hardware.Config.Node.Ranksets)
-	c.layers, c.latency, c.upLatency = d.Runs[0], d.Latency, d.UpLatency
+	c.layers, c.alike, c.latency, c.upLatency = d.Runs[0], d.Alike, d.Latency, d.UpLatency
 	for _, layers := range d.Runs[1:] {
 		more := newIterationCosts(n.Hardware.Config.Scheduler.SubBatches, n.Hardware.Config.Node.Ranksets)
 		c.more = append(c.more, layerRun{layers, more.sub})

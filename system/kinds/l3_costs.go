@@ -45,6 +45,8 @@ type iterationCosts struct {
 	sub    []subCost         // in the first run of layers
 	groups []ranks.GroupCost // memory of the groups of all sub-batches: one for each rankset of each sub-batch
 	more   []layerRun        // costs in further runs of layers
+	alike  []int             // the first run that each run is like, whose costs it has
+	laid   []laidLayer       // scratch: layers of a sub-batch that have operations
 	waits  []int32           // scratch: what a block waits for
 	ups    []int32           // scratch: transfers of prefixes
 }
@@ -57,10 +59,13 @@ type layerRun struct {
 
 // run returns the layers of a run and the costs of all sub-batches there.
 func (c *iterationCosts) run(i int) (layers int, sub []subCost) {
-	if i == 0 {
-		return c.layers, c.sub
+	if layers = c.layers; i > 0 {
+		layers = c.more[i-1].layers
 	}
-	return c.more[i-1].layers, c.more[i-1].sub
+	if i = c.alike[i]; i > 0 {
+		return layers, c.more[i-1].sub
+	}
+	return layers, c.sub
 }
 
 func (c *iterationCosts) runs() int { return 1 + len(c.more) }
@@ -86,22 +91,31 @@ func (e *l3) fill(c *iterationCosts, b *scheduler.Batch) {
 		g := e.StageRuns(sub)
 		e.ranks.TallyPrefixes(sub)
 		for run := range e.Runs {
-			_, subs := c.run(run)
-			out, l := &subs[s], &g.Layers[run]
-			if len(e.Runs) > 1 {
-				x = e.Decode(sub.Decode, run, b.Step)
+			l := &g.Layers[run]
+			if !e.Repeats(run) {
+				if len(e.Runs) > 1 {
+					x = e.Decode(sub.Decode, run, b.Step)
+				}
+				e.fillRun(c, s, run, sub, x)
 			}
-			e.ranks.FillGroups(out.groups, sub, x, run)
-			e.ranks.TallyStep(x, int(l.Count))
-			joins := e.joins(sub)
-			out.active, out.entry, out.block, out.exit = true, g.Entry, g.Block+l.Merge+joins, g.Exit+l.Merge+joins
-			out.use.Set(&g.Use)
-			out.use.Joules.Decode += float64(e.joinWatts * (joins * units.Duration(e.Model.Layers)).Seconds())
-			out.prefillAttention, out.window, out.chooses = l.Prompts, l.Attention-l.Prompts, l.Chooses
 			c.sub[s].use.Merge += units.Duration(l.Count) * l.Merge
 			c.sub[s].use.Chooses += units.Duration(l.Count) * l.Chooses
 		}
 	}
+}
+
+// fillRun sets the costs of sub-batch s in a run of layers whose decoding takes x.
+func (e *l3) fillRun(c *iterationCosts, s, run int, sub *scheduler.SubBatch, x *policy.Step) {
+	_, subs := c.run(run)
+	g := &e.Staged
+	out, l := &subs[s], &g.Layers[run]
+	e.ranks.FillGroups(out.groups, sub, x, run)
+	e.ranks.TallyStep(x, e.LayersLike(run))
+	joins := e.joins(sub)
+	out.active, out.entry, out.block, out.exit = true, g.Entry, g.Block+l.Merge+joins, g.Exit+l.Merge+joins
+	out.use.Set(&g.Use)
+	out.use.Joules.Decode += float64(e.joinWatts * (joins * units.Duration(e.Model.Layers)).Seconds())
+	out.prefillAttention, out.window, out.chooses = l.Prompts, l.Attention-l.Prompts, l.Chooses
 }
 
 // decodeBeside sets the GPUs' part of decoding a sub-batch, beside the ranks. It returns the policy's step of the requests
@@ -109,6 +123,16 @@ func (e *l3) fill(c *iterationCosts, b *scheduler.Batch) {
 func (e *l3) decodeBeside(sub *scheduler.SubBatch, step int64, count bool) (x *policy.Step) {
 	e.Batches = e.Batches[:0]
 	for run := range e.Runs {
+		if e.Repeats(run) {
+			e.Decoding[run] = e.Decoding[e.Alike[run]]
+			if count {
+				e.CountAlike(run)
+			}
+			if count && len(sub.Near) > 0 {
+				e.Spare.CountAlike(run)
+			}
+			continue
+		}
 		x = e.Decode(sub.Decode, run, step)
 		if count {
 			e.Count(x, run)

@@ -57,13 +57,13 @@ func (c *iterationCosts) lay(f *flow.Flow) {
 		entry := f.Enter(s, onGPUs, sub.entry+sub.chooses, &sub.use)
 		it.Ops[entry].Group = int16(s * len(sub.groups))
 		layers := &it.Sub[s]
+		c.laid = c.laid[:0]
 		layers.Layers = append(layers.Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: int32(len(it.Ops))}, Count: 1})
 		for i := range c.runs() {
 			count, subs := c.run(i)
 			add := func(count int, chooses units.Duration) {
-				first := int32(len(it.Ops))
-				c.layer(it, &subs[s], s, chooses)
-				layers.Layers = append(layers.Layers, dataflow.Layers{Range: dataflow.Range{From: first, To: int32(len(it.Ops))}, Count: int32(count)})
+				laid := laidLayer{run: c.alike[i], chooses: chooses}
+				layers.Layers = append(layers.Layers, dataflow.Layers{Range: c.once(it, laid, &subs[s], s), Count: int32(count)})
 			}
 			layers.Exit = subs[s].exit
 			own, next := subs[s].chooses, subs[s].chooses // pages of the layer behind are chosen before it
@@ -81,6 +81,28 @@ func (c *iterationCosts) lay(f *flow.Flow) {
 			add(1, next)
 		}
 	}
+}
+
+// laidLayer is a layer of a sub-batch that has its operations, of the first of the runs that are alike.
+type laidLayer struct {
+	run     int
+	chooses units.Duration // before the layer behind
+	ops     dataflow.Range
+}
+
+// once returns the operations of a layer, which it adds where none before it had the same: layers with the same operations are found to
+// repeat.
+func (c *iterationCosts) once(it *dataflow.Iteration, x laidLayer, sub *subCost, s int) dataflow.Range {
+	for i := range c.laid {
+		if l := &c.laid[i]; l.run == x.run && l.chooses == x.chooses {
+			return l.ops
+		}
+	}
+	first := int32(len(it.Ops))
+	c.layer(it, sub, s, x.chooses)
+	x.ops = dataflow.Range{From: first, To: int32(len(it.Ops))}
+	c.laid = append(c.laid, x)
+	return x.ops
 }
 
 // layer adds the operations of one layer of sub-batch s, whose block ends with the choice of pages of the

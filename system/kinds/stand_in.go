@@ -64,6 +64,9 @@ func (x *StandIn) Iteration(b *scheduler.Batch, attention units.Duration, scale 
 	x.fill(&x.costs, b)
 	for run := range x.costs.runs() {
 		_, subs := x.costs.run(run)
+		if x.Repeats(run) {
+			continue
+		}
 		for s := range subs {
 			sub, joins := &subs[s], x.joins(&b.Sub[s])
 			scaled := func(t units.Duration) units.Duration { return units.FromSeconds(scale * t.Seconds()) }
