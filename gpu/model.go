@@ -114,15 +114,15 @@ func (c *ModelCost) decoding(b *DecodeBatch) Heads {
 func (c *ModelCost) QKV(tokens int) Work { return c.qkvParts(tokens).Total() }
 
 // qkvParts returns norm and residual, the product that makes Q, K and V, and the copies of K and V into the cache.
-func (c *ModelCost) qkvParts(tokens int) Parts { return c.meanOf(tokens, c.qkvOf) }
+func (c *ModelCost) qkvParts(tokens int) Parts { return c.meanOf(tokens, (*ModelCost).qkvOf) }
 
 // meanOf returns parts of the mean layer, where layers with a window have other heads.
-func (c *ModelCost) meanOf(tokens int, parts func(tokens int, of *headsOf) Parts) Parts {
-	p := parts(tokens, &c.kinds[0])
+func (c *ModelCost) meanOf(tokens int, parts func(c *ModelCost, tokens int, of *headsOf) Parts) Parts {
+	p := parts(c, tokens, &c.kinds[0])
 	if c.windowed == 0 {
 		return p
 	}
-	q := parts(tokens, &c.kinds[1])
+	q := parts(c, tokens, &c.kinds[1])
 	for i := range p {
 		p[i] = p[i].mean(q[i], c.windowed)
 	}
@@ -185,7 +185,7 @@ func (c *ModelCost) some(kvHeads int, windowed bool) Heads {
 func (c *ModelCost) Projection(tokens int) Work { return c.projection(tokens).Total() }
 
 // projection returns the product behind attention and the all-reduce of its result.
-func (c *ModelCost) projection(tokens int) Parts { return c.meanOf(tokens, c.projectionOf) }
+func (c *ModelCost) projection(tokens int) Parts { return c.meanOf(tokens, (*ModelCost).projectionOf) }
 
 func (c *ModelCost) projectionOf(tokens int, of *headsOf) (p Parts) {
 	p[ProjectionProduct] = c.waits(c.mixed(tokens, c.model.Hidden, of.attention, c.projections, c.keptAttention))

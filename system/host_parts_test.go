@@ -69,7 +69,11 @@ func TestHostAttentionByHand(t *testing.T) {
 // the picosecond.
 func TestIterationPartsAreARun(t *testing.T) {
 	for _, name := range systemOf("gpu-only").Policies() {
-		cfg := mustLoad(t, "run.system=gpu-only", `gpu.preset="a100-sxm-80gb"`, "node.gpus=2", "run.model=llama-3-8b", "model.layers=5", "policy.name="+name, "model.tensor_parallel=2")
+		sets := []string{"run.system=gpu-only", `gpu.preset="a100-sxm-80gb"`, "node.gpus=2", "run.model=llama-3-8b", "model.layers=5", "model.tensor_parallel=2", "policy.name=" + name}
+		if name == "dsa" {
+			sets = append(sets, policySets(name)...)
+		}
+		cfg := mustLoad(t, sets...)
 		trace := &traces.Trace{Name: "equal", Requests: []traces.Request{{Input: 7001, Output: 6}, {ID: 1, Input: 901, Output: 6}}}
 		r := mustRun(t, mustNode(t, cfg), trace, false)
 		iterations := kinds.NewGPUIterations(cfg)

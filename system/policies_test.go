@@ -23,6 +23,9 @@ func policySets(name string) []string {
 		"window": {"window=96", "block=16"}, "hgca": {"window=96", "block=16"},
 	}[name]
 	all := []string{"policy.name=" + name}
+	if name == "dsa" { // which needs a model with an indexer
+		all = append(all, "model.kv_heads=1", "model.head_dim=72", "model.latent_dim=64", "model.nope_dim=16", "model.value_dim=16", "model.index_heads=4", "model.index_dim=16", "model.index_top_k=200")
+	}
 	for _, s := range sets {
 		all = append(all, "policy."+name+"."+s)
 	}

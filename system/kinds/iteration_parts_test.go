@@ -24,6 +24,9 @@ func TestIterationPartsOfAnyBatch(t *testing.T) {
 		name := rapid.SampledFrom(gpuOnlySystem.Policies()).Draw(t, "policy")
 		sets := []string{"policy.name=" + name, "model.layers=6", "run.model=" + rapid.SampledFrom([]string{"llama-3-8b", "opt-13b", "mixtral-8x7b"}).Draw(t, "model")}
 		switch name {
+		case "dsa":
+			sets = append(sets, "model.kv_heads=1", "model.head_dim=72", "model.latent_dim=64", "model.nope_dim=16", "model.value_dim=16", "model.index_heads=4", "model.index_dim=16",
+				"model.index_top_k="+rapid.SampledFrom([]string{"1", "500", "200000"}).Draw(t, "top k"), "model.layer_pattern="+rapid.SampledFrom([]string{"I", "GIS", "IS"}).Draw(t, "pattern"))
 		case "lserve", "duo":
 			sets = append(sets, "policy."+name+".static_sparsity="+rapid.SampledFrom([]string{"0", "0.3", "1"}).Draw(t, "sparsity"))
 		case "quest":

@@ -71,7 +71,7 @@ func (c *iterationCosts) run(i int) (layers int, sub []subCost) {
 func (c *iterationCosts) runs() int { return 1 + len(c.more) }
 
 func newIterationCosts(subBatches, ranksets int) iterationCosts {
-	c := iterationCosts{sub: make([]subCost, subBatches), groups: make([]ranks.GroupCost, subBatches*ranksets)}
+	c := iterationCosts{sub: make([]subCost, subBatches), groups: make([]ranks.GroupCost, subBatches*ranksets), alike: []int{0}}
 	for s := range c.sub {
 		c.sub[s].groups = c.groups[s*ranksets : (s+1)*ranksets]
 	}
