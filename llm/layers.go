@@ -109,9 +109,10 @@ func (k *LayerKinds) Chunked() bool { return strings.ContainsRune(k.LayerPattern
 
 // CountLayers returns how many of the layers are of one of the kinds.
 func (m *Model) CountLayers(kinds string) (n int) {
-	for layer := range m.Layers {
-		if strings.IndexByte(kinds, m.Kind(layer)) >= 0 {
-			n++
+	group := max(1, min(len(m.LayerPattern), m.Layers))
+	for i := range group { // layers i, i + group and so on are alike
+		if strings.IndexByte(kinds, m.Kind(i)) >= 0 {
+			n += (m.Layers - i + group - 1) / group
 		}
 	}
 	return n

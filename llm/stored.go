@@ -19,24 +19,32 @@ func (v *Vector) Bytes() units.Bytes {
 // Stored returns what a layer of a kind stores of each token: keys and values of the KV heads, or one latent that is both, and the
 // key of its indexer if it has one.
 func (m *Model) Stored(kind byte) []Vector {
+	all, n := m.stored(kind)
+	return all[:n]
+}
+
+// stored is Stored without an allocation: the first n.
+func (m *Model) stored(kind byte) (all [3]Vector, n int) {
 	h := m.HeadsOf(kind == Local || kind == Chunk)
-	key := Vector{"key", h.KV, h.Dim, m.KVElementBits(), m.KVScaleBytes()}
-	value := key
-	value.Name, value.Width = "value", h.Value
-	all := []Vector{key, value}
-	if m.LatentDim > 0 {
-		key.Name = "latent"
-		all = []Vector{key}
+	all[0] = Vector{"key", h.KV, h.Dim, m.KVElementBits(), m.KVScaleBytes()}
+	if n = 1; m.LatentDim > 0 {
+		all[0].Name = "latent"
+	} else {
+		all[1], n = all[0], 2
+		all[1].Name, all[1].Width = "value", h.Value
 	}
 	if kind == Indexed {
-		all = append(all, m.Indexer.key())
+		all[n] = m.Indexer.key()
+		n++
 	}
-	return all
+	return all, n
 }
 
 // storedBytes returns the bytes that a layer of a kind stores of a token, and those of its keys and values alone.
 func (m *Model) storedBytes(kind byte) (all, keysAndValues units.Bytes) {
-	for _, v := range m.Stored(kind) {
+	vectors, n := m.stored(kind)
+	for i := range n {
+		v := &vectors[i]
 		all += v.Bytes()
 		if v.Name != "index" {
 			keysAndValues += v.Bytes()
@@ -54,23 +62,19 @@ func (m *Model) KVBytesPerTokenLayer() units.Bytes {
 
 // KVBytesPerToken returns what all layers store of one token: 2 · layers · D_e · 2 bytes for
 // FP16 multi-head attention (L3, Table 3: 4,718,592 for GPT-175B). Keys of indexers are among it.
-func (m *Model) KVBytesPerToken() (sum units.Bytes) {
-	for layer := range m.Layers {
-		all, _ := m.storedBytes(m.Kind(layer))
-		sum += all
-	}
-	return sum
-}
+func (m *Model) KVBytesPerToken() units.Bytes { return m.KVBytes(1) }
 
 // KVBytes returns what all layers store of a request of that many tokens, of which layers with a window keep the window.
 func (m *Model) KVBytes(tokens int) (sum units.Bytes) {
-	for layer := range m.Layers {
-		all, _ := m.storedBytes(m.Kind(layer))
+	group := max(1, min(len(m.LayerPattern), m.Layers))
+	for i := range group { // layers i, i + group and so on are alike
+		kind := m.Kind(i)
+		all, _ := m.storedBytes(kind)
 		kept := tokens
-		if m.Windowed(layer) {
+		if kind == Local || kind == Chunk {
 			kept = min(tokens, m.Window)
 		}
-		sum += units.Bytes(kept) * all
+		sum += units.Bytes((m.Layers-i+group-1)/group) * units.Bytes(kept) * all
 	}
 	return sum
 }
