@@ -52,15 +52,23 @@ func (s *Spec) groupedCost(l expertLoad, inputs, n, k int, w widths) Cost {
 // mixture returns what the experts take of a batch: the router's product, its softmax
 // and choice, the sorting of pairs by expert, both grouped products with the activation
 // between, and the weighted sum of each token's outputs. Each GPU has the router whole
-// and its columns of every expert, as of a dense network (tensor parallelism); whole
-// experts on different GPUs (expert parallelism) are not modelled. The sum has the output of shared experts, too.
+// and its columns of every expert, as of a dense network (tensor parallelism), or some experts whole
+// (expert parallelism). The sum has the output of shared experts, too.
 func (c *ModelCost) mixture(f *feedForward, tokens int) Work {
 	if tokens <= 0 {
 		return Work{}
 	}
+	all, routed := tokens, tokens // routed: tokens whose experts a GPU chooses, and whose results it adds up
+	if c.model.WholeNetworks() {
+		routed = c.own(tokens)
+	}
 	s, hidden, active := c.spec, c.model.Hidden, f.active
 	loadedHidden, loadedFFN := c.model.LoadedExpert() // kernels read and multiply what pads the tiles, too
-	l := newExpertLoad(f.experts, active, tokens)
+	l, inputs := newExpertLoad(f.experts, active, all), all
+	if f.dealt != nil {
+		l = f.dealt.load(active, all)
+		inputs = min(all, l.Pairs)
+	}
 	const index = 32 // bits of an index of a token
 	grouped := func(inputs, n, k int) Work {
 		of := func(w widths) Work { return s.work(s.groupedCost(l, inputs, n, k, w)).scaled(c.scale.products) }
@@ -73,11 +81,11 @@ func (c *ModelCost) mixture(f *feedForward, tokens int) Work {
 	if f.shared > 0 {
 		added++
 	}
-	w := c.product(tokens, c.model.Experts, hidden, c.products)
+	w := c.product(routed, c.model.Experts, hidden, c.products)
 	for _, k := range [...]Work{
-		c.small(s.Elementwise(2, tokens, c.model.Experts, c.bits)), c.small(s.Elementwise(2, tokens, active, index)),
-		grouped(tokens, (c.model.FFNMatrices()-1)*loadedFFN, loadedHidden), c.small(c.activation(l.Pairs, f.width)),
-		grouped(l.Pairs, loadedHidden, loadedFFN), c.small(s.Elementwise(added, tokens, hidden, c.bits)),
+		c.small(s.Elementwise(2, routed, c.model.Experts, c.bits)), c.small(s.Elementwise(2, routed, active, index)),
+		grouped(inputs, (c.model.FFNMatrices()-1)*loadedFFN, loadedHidden), c.small(c.activation(l.Pairs, f.width)),
+		grouped(l.Pairs, loadedHidden, loadedFFN), c.small(s.Elementwise(added, routed, hidden, c.bits)),
 	} {
 		w = w.Plus(k)
 	}

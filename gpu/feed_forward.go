@@ -9,6 +9,7 @@ type feedForward struct {
 	experts []llm.ExpertShare // nil for a dense network
 	active  int               // experts of a token
 	shared  int               // inner columns of the network that every token takes beside its experts
+	dealt   *dealtExperts     // of the GPU that has most rows, where whole experts are dealt to GPUs; nil: each GPU has columns of all
 }
 
 func newFeedForwards(m *llm.Model) (all []feedForward) {
@@ -17,8 +18,14 @@ func newFeedForwards(m *llm.Model) (all []feedForward) {
 			share: float64(n.Layers) / float64(m.Layers), width: ceilDiv(n.Width, m.TensorParallel),
 			active: n.Active, shared: ceilDiv(n.Shared, m.TensorParallel),
 		}
+		if m.WholeNetworks() {
+			f.width, f.shared = n.Width, n.Shared
+		}
 		if n.Experts > 0 {
 			f.experts = m.ExpertShares()
+		}
+		if n.Experts > 0 && m.ExpertParallel {
+			f.width, f.dealt = n.Width, dealExperts(f.experts, m.TensorParallel)
 		}
 		all = append(all, f)
 	}
@@ -45,19 +52,36 @@ func (c *ModelCost) ffnParts(tokens int) Parts {
 
 // feedForward returns the feed-forward part of a layer, with norm, activation and all-reduce.
 func (c *ModelCost) feedForward(f *feedForward, tokens int) (p Parts) {
-	small := c.norm(tokens)
+	own := c.own(tokens)
+	small, in := c.norm(own), tokens // in: tokens that go through dense networks and shared experts of a GPU
+	if c.model.WholeNetworks() {
+		in = own
+	}
 	switch {
 	case f.experts == nil:
-		products, activation := c.network(tokens, f.width)
+		products, activation := c.network(in, f.width)
 		p[FeedForward], small = c.waits(products), small.Plus(activation)
 	case f.shared > 0:
-		products, activation := c.network(tokens, f.shared)
+		products, activation := c.network(in, f.shared)
 		p[FeedForward], small = c.waits(c.mixture(f, tokens).Plus(products)), small.Plus(activation)
 	default:
 		p[FeedForward] = c.waits(c.mixture(f, tokens))
 	}
-	p[SmallKernels], p[AllReduce] = c.waits(small), c.allReduce(tokens)
+	p[SmallKernels], p[AllReduce] = c.waits(small), c.joinNetworks(f, tokens)
 	return p
+}
+
+// joinNetworks returns the collectives around a feed-forward part: an all-reduce of its result; with attention of requests apart an
+// all-gather before it and a reduce-scatter after it, which send as much together; with whole networks on each GPU nothing but the way
+// of tokens to their experts and back.
+func (c *ModelCost) joinNetworks(f *feedForward, tokens int) Work {
+	switch {
+	case !c.model.WholeNetworks():
+		return c.allReduce(tokens)
+	case f.dealt == nil:
+		return Work{}
+	}
+	return c.allToAll(f, tokens)
 }
 
 // network returns the products of a dense network of that inner width on each GPU, and its activation. The up and gate

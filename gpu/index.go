@@ -46,6 +46,10 @@ func (c *ModelCost) Index(x llm.Indexing) Work {
 		return Work{}
 	}
 	m := c.model
+	if n := c.gpus; c.data && x.Requests > 1 { // of a step: the requests of the GPU that has most
+		x.Requests = ceilDiv(x.Requests, n)
+		x.Keys, x.Pairs = max((x.Keys+int64(n)-1)/int64(n), int64(x.Longest)), max((x.Pairs+int64(n)-1)/int64(n), int64(x.Longest))
+	}
 	scores := c.spec.IndexScoreCost(x, m.IndexHeads, m.IndexDim, int(m.IndexBytes()))
 	rows := DecodeBatch{Requests: x.Requests * x.Queries, Tokens: x.Pairs, Longest: x.Longest}
 	return c.waits(c.spec.work(scores).Plus(c.spec.work(c.spec.TopKCost(rows, 1, x.Keep))).scaled(c.scale.decode))

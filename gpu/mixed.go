@@ -1,5 +1,7 @@
 package gpu
 
+import "github.com/l3sim/l3sim/llm"
+
 // Attention is attention of a batch in one layer on one of the GPUs, in a kernel for the prompts and one for the decoding
 // requests. The zero value is not ready: see ModelCost.Attention.
 type Attention struct {
@@ -7,6 +9,8 @@ type Attention struct {
 	wave    wave // of the prompts' kernel
 	prompts bool // the batch has prompts
 	longest int  // keys of the longest prompt
+	// Seconds of prompts that GPUs have each for themselves: of all, of the longest, and of the GPU that has most.
+	sum, most, took float64
 }
 
 // Attention returns that of an empty batch.
@@ -29,16 +33,24 @@ func (a *Attention) PromptsOf(requests, chunk, finished, kvHeads int, windowed b
 		h, made = c.kinds[0].prompts, c.expand(requests*(chunk+finished))
 	}
 	if requests != 1 {
-		return c.prefills(c.spec.PrefillAttentionCost(requests, chunk, finished, h)).Plus(made)
+		return a.spread(c.prefills(c.spec.PrefillAttentionCost(requests, chunk, finished, h)).Plus(made))
 	}
 	var cost Cost
 	cost, a.wave = c.spec.by(c.spec.attention().Prefill.Model).prompt(a.wave, chunk, finished, h)
-	return c.prefills(cost).Plus(made)
+	return a.spread(c.prefills(cost).Plus(made))
+}
+
+// Chosen is ModelCost.Chosen of one more prompt, and Index ModelCost.Index of it.
+func (a *Attention) Chosen(x llm.Chosen, scores llm.Indexing) Work {
+	return a.spread(a.cost.Chosen(x).Plus(a.cost.Index(scores)))
 }
 
 // Decoding returns what a kernel adds that decodes a batch, beside the prompts that came before.
 func (a *Attention) Decoding(b DecodeBatch) Work {
 	c := a.cost
+	if c.data {
+		return c.DecodeBatch(b)
+	}
 	if c.latent != nil { // one kernel attends to latents, another one to what a prompt makes of them
 		return c.DecodeBatch(b)
 	}
@@ -80,7 +92,7 @@ func (s *Spec) MixedAttentionCost(chunk, finished int, b DecodeBatch, h Heads) C
 // AttAcc's model has no copies.
 func (c *ModelCost) joined(tokens int) Work {
 	s := c.spec
-	copied := s.small().copies(1, rowBytes(2, tokens, c.kinds[0].attention, c.bits))
+	copied := s.small().copies(1, rowBytes(2, c.own(tokens), c.kinds[0].attention, c.bits))
 	if copied.Bytes == 0 {
 		return Work{}
 	}

@@ -26,6 +26,7 @@ type ModelCost struct {
 	windowed                                          float64    // share of the layers whose heads are kinds[1]; 0: all are alike
 	feedForwards                                      []feedForward
 	latent                                            *latent // nil: keys and values are stored as they are
+	data                                              bool    // each GPU attends for requests of its own
 	indexers                                          float64 // share of the layers that have an indexer
 	verified                                          int     // tokens that a decode step verifies
 
@@ -89,6 +90,7 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 		feedForwards: newFeedForwards(m),
 		latent:       newLatent(m, query),
 		kinds:        [2]headsOf{newHeads(m, false), newHeads(m, true)},
+		data:         m.DataParallel(),
 		indexers:     float64(m.CountLayers("I")) / float64(m.Layers),
 		verified:     1,
 	}
@@ -130,6 +132,7 @@ func (c *ModelCost) meanOf(tokens int, parts func(c *ModelCost, tokens int, of *
 }
 
 func (c *ModelCost) qkvOf(tokens int, of *headsOf) (p Parts) {
+	tokens = c.own(tokens)
 	small := c.norm(tokens).Plus(c.small(c.appended(tokens, &of.heads)))
 	if c.latent != nil {
 		products, norms := c.latentQKV(tokens)
@@ -150,6 +153,7 @@ func (c *ModelCost) PrefillAttention(chunk, finished int) Work {
 // DecodeBatch returns attention of a batch of decoding requests, each over its own
 // context (its new token included).
 func (c *ModelCost) DecodeBatch(b DecodeBatch) Work {
+	b = c.ownBatch(b)
 	return c.Kernel(c.DecodeBatchCost(b)).Plus(c.absorb(b.Requests * c.verified))
 }
 
@@ -188,6 +192,10 @@ func (c *ModelCost) Projection(tokens int) Work { return c.projection(tokens).To
 func (c *ModelCost) projection(tokens int) Parts { return c.meanOf(tokens, (*ModelCost).projectionOf) }
 
 func (c *ModelCost) projectionOf(tokens int, of *headsOf) (p Parts) {
+	if c.data { // the result stays where its request is
+		p[ProjectionProduct] = c.waits(c.mixed(c.own(tokens), c.model.Hidden, of.attention, c.projections, c.keptAttention))
+		return p
+	}
 	p[ProjectionProduct] = c.waits(c.mixed(tokens, c.model.Hidden, of.attention, c.projections, c.keptAttention))
 	p[AllReduce] = c.allReduce(tokens)
 	return p

@@ -42,6 +42,7 @@ type Model struct {
 	Latent
 	Widths
 	LayerKinds
+	Parallel
 	// TensorParallel is the number of GPUs that share one replica of the model
 	// (Table 3); the node's other GPUs hold further replicas. It divides the KV heads, or is a multiple of
 	// them: then several GPUs hold each KV head. "fit" stands for the fewest GPUs that hold the weights.
@@ -72,6 +73,7 @@ func (m *Model) Check(c *input.Check) {
 	m.Widths.check(c, m.ElementBits)
 	m.LayerKinds.check(c, m)
 	m.Latent.check(c, m)
+	m.Parallel.check(c, m)
 	c.That(m.Window == 0 || m.KVScales != ChannelScales, "kv_scales", m.KVScales, "\"token\" or \"tensor\" with %s = %d: what keeps a window has no groups of tokens", input.Key("model.window"), m.Window)
 	if !c.OK() {
 		return
@@ -101,7 +103,7 @@ func (m *Model) parameters() float64 {
 		rows, columns := h, float64(n.Width)
 		if n.Experts > 0 && m.padded() {
 			hidden, ffn := m.LoadedExpert()
-			rows, columns = float64(hidden), float64(ffn)*float64(m.TensorParallel)
+			rows, columns = float64(hidden), float64(ffn)*float64(m.expertShards())
 		}
 		network := float64(float64(max(1, n.Experts)*m.FFNMatrices())*rows*columns) + float64(float64(m.FFNMatrices()*n.Shared)*h)
 		layer := network + float64(h*float64(n.Experts))
@@ -171,6 +173,9 @@ func (m *Model) LayerParameters() int64 {
 func (m *Model) attentionParameters(windowed bool, gpus int) int64 {
 	h := m.HeadsOf(windowed)
 	query, kv := m.Heads, h.KV
+	if gpus > 1 && m.DataParallel() {
+		return int64(gpus) * m.attentionParameters(windowed, 1)
+	}
 	if gpus > 1 {
 		query, kv = m.onGPUs(kv)
 	}
@@ -243,10 +248,16 @@ const mostActivations = 1 << 60 // bytes
 // that a token takes and its output on each GPU. It saturates at 1 EiB.
 func (m *Model) ActivationBytes(tokens int) units.Bytes {
 	stream := int64(m.Hidden) * int64(m.TensorParallel)
+	if m.WholeNetworks() { // a token is on the GPU of its request alone, but for its experts
+		stream = int64(m.Hidden)
+	}
 	attention := int64(0)
 	for _, windowed := range []bool{false, true} {
 		h := m.HeadsOf(windowed)
 		query, kv := m.onGPUs(h.KV)
+		if m.DataParallel() {
+			query, kv = m.Heads, h.KV
+		}
 		attention = max(attention, int64(query+kv)*int64(h.Dim+h.Value))
 		if m.LatentDim > 0 {
 			attention = m.latentActivations(query)

@@ -78,16 +78,19 @@ func (m *Model) RouterParameters() int64 { return int64(m.Hidden) * int64(m.Expe
 // bytes returns the bytes of the weights of a layer's network, as they are loaded on the GPUs of a replica: all, or those that a
 // token takes. Dense networks and shared experts have weight_bits, experts expert_bits.
 func (n *Network) bytes(m *Model, active bool) units.Bytes {
-	matrices, hidden := int64(m.FFNMatrices()), int64(m.Hidden)
+	matrices, hidden, whole := int64(m.FFNMatrices()), int64(m.Hidden), int64(1)
+	if m.WholeNetworks() && !active {
+		whole = int64(m.TensorParallel)
+	}
 	if n.Experts == 0 {
-		return m.denseBytes(matrices * hidden * int64(n.Width))
+		return m.denseBytes(whole * matrices * hidden * int64(n.Width))
 	}
 	one := hidden * int64(n.Width)
 	if m.padded() {
 		loadedHidden, loadedFFN := m.LoadedExpert()
-		one = int64(loadedHidden) * int64(loadedFFN) * int64(m.TensorParallel)
+		one = int64(loadedHidden) * int64(loadedFFN) * int64(m.expertShards())
 	}
-	return m.weightBytes(m.RouterParameters()) + m.expertBytes(int64(n.taken(active))*matrices*one) + m.denseBytes(matrices*hidden*int64(n.Shared))
+	return m.weightBytes(m.RouterParameters()) + m.expertBytes(int64(n.taken(active))*matrices*one) + m.denseBytes(whole*matrices*hidden*int64(n.Shared))
 }
 
 // activations returns the elements that a token has in a layer's network at once, over the GPUs of a replica: the widest intermediate

@@ -15,6 +15,9 @@ import (
 // SplitsOver says whether a number of GPUs can share the heads: it divides the KV heads, or is a multiple of them
 // that leaves a query head for each GPU.
 func (m *Model) SplitsOver(gpus int) bool {
+	if m.AttentionParallel == DataAttention {
+		return gpus > 0
+	}
 	splits := func(kv int) bool { return kv%gpus == 0 || gpus%kv == 0 && gpus <= m.Heads }
 	return gpus > 0 && splits(m.KVHeads) && splits(m.HeadsOf(true).KV)
 }
@@ -34,13 +37,21 @@ func (m *Model) splits() (format string, args []any) {
 }
 
 // KVReplicas returns how many GPUs of a replica of the model hold each KV head.
-func (m *Model) KVReplicas() int { return max(1, m.TensorParallel/max(1, m.KVHeads)) }
+func (m *Model) KVReplicas() int {
+	if m.DataParallel() {
+		return 1
+	}
+	return max(1, m.TensorParallel/max(1, m.KVHeads))
+}
 
 // ShardHeads returns the query and KV heads of the GPU that has most of them.
 func (m *Model) ShardHeads() (query, kv int) { return m.ShardOf(m.KVHeads) }
 
 // ShardOf is ShardHeads of layers with so many KV heads.
 func (m *Model) ShardOf(kvHeads int) (query, kv int) {
+	if m.DataParallel() {
+		return m.Heads, kvHeads
+	}
 	if n := m.TensorParallel / max(1, kvHeads); n > 1 {
 		return (m.Heads/max(1, kvHeads) + n - 1) / n, 1
 	}
@@ -62,6 +73,9 @@ func (m *Model) onGPUs(kvHeads int) (query, kv int) {
 // SkewedBytes returns what a link to each of a replica's GPUs carries of n bytes of all query heads where all wait for
 // the GPU with most heads, times these links.
 func (m *Model) SkewedBytes(n int64) int64 {
+	if m.DataParallel() {
+		return n
+	}
 	query, _ := m.headsOnGPUs()
 	return n * int64(query) / int64(m.Heads)
 }

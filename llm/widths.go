@@ -256,7 +256,7 @@ expert_scale_copies = 0 # none beside those that kernels read; memory of experts
 // LoadedExpert returns the sides of an expert's matrices on one GPU as they are loaded: hidden and its share of ffn_hidden,
 // those of MXFP4 rounded up to the tiles.
 func (m *Model) LoadedExpert() (hidden, ffn int) {
-	hidden, ffn = m.Hidden, (m.FFNHidden+m.TensorParallel-1)/m.TensorParallel
+	hidden, ffn = m.Hidden, (m.FFNHidden+m.expertShards()-1)/m.expertShards()
 	if _, block := m.ExpertBitsOf(); block > 0 {
 		hidden, ffn = roundUp(hidden, m.ExpertTileHidden), roundUp(ffn, m.ExpertTileFFN)
 	}
@@ -276,7 +276,7 @@ func (m *Model) spareScales() units.Bytes {
 		return 0
 	}
 	hidden, ffn := m.LoadedExpert()
-	weights := int64(m.Experts*m.FFNMatrices()) * int64(hidden) * int64(ffn) * int64(m.TensorParallel)
+	weights := int64(m.Experts*m.FFNMatrices()) * int64(hidden) * int64(ffn) * int64(m.expertShards())
 	kept := int64(math.Round(m.KeptNetwork * float64(weights)))
 	return units.Bytes(m.ExpertScaleCopies) * units.Bytes((weights-kept)/int64(block))
 }

@@ -80,10 +80,11 @@ func TestIndexedLayers(t *testing.T) {
 func TestIndexedErrors(t *testing.T) {
 	for want, sets := range map[string][]string{
 		"": nil,
-		`policy.name = "dsa": expected one of dense, window, quest`:                                          {"run.system=l3"},
-		`expected "dense" with model.latent_dim = 512`:                                                       {"policy.name=quest"},
-		`policy.name = "dsa": expected a policy that needs no indexer: model.index_top_k of llama-3-8b is 0`: {"policy.name=dsa", "model.index_top_k=0", "model.index_heads=0", "model.index_dim=0"},
-		`policy.name = "indexer": expected one of`:                                                           {"policy.name=indexer"},
+		`policy.name = "dsa": expected one of dense, window, quest`:                                                                        {"run.system=l3"},
+		`expected "dense" with model.latent_dim = 512`:                                                                                     {"policy.name=quest"},
+		`policy.name = "dsa": expected a policy that needs no indexer: model.index_top_k of llama-3-8b is 0`:                               {"policy.name=dsa", "model.index_top_k=0", "model.index_heads=0", "model.index_dim=0"},
+		`model.attention_parallel = "data": expected "tensor" with run.system = hbm-pim: requests are apart on the GPUs of gpu-only alone`: {"run.system=hbm-pim", "policy.name=dense", "model.attention_parallel=data", "model.latent_dim=0", "model.nope_dim=0", "model.query_rank=0", "model.index_top_k=0", "model.index_heads=0", "model.index_dim=0", "model.head_dim=128"},
+		`policy.name = "indexer": expected one of`:                                                                                         {"policy.name=indexer"},
 	} {
 		cfg, err := everything().Load(configs.Options{Sets: append(indexedModel[:len(indexedModel):len(indexedModel)], sets...)})
 		if got := fmt.Sprint(err); want == "" && (err != nil || cfg.Policy.Name != "dsa") || !strings.Contains(got, want) {
@@ -98,8 +99,12 @@ func TestIndexedNodes(t *testing.T) {
 		pick := func(key string, of ...any) string { return fmt.Sprint(key, "=", rapid.SampledFrom(of).Draw(t, key)) }
 		cfg, err := everything().Load(configs.Options{Sets: append(indexedModel[:len(indexedModel):len(indexedModel)],
 			"model.layer_pattern="+rapid.StringMatching("G?I[GIS]{0,5}").Draw(t, "pattern"), pick("model.index_top_k", 1, 64, 700, 4000), pick("model.tensor_parallel", 1, 2),
-			pick("batching.max_num_batched_tokens", 256, 1024), pick("model.kv_format", "bf16", "fp8"), pick("batching.page_tokens", 16, 64))})
+			pick("batching.max_num_batched_tokens", 256, 1024), pick("model.kv_format", "bf16", "fp8"), pick("batching.page_tokens", 16, 64), pick("model.attention_parallel", "tensor", "data"),
+			pick("model.experts", 0, 8), "model.active_experts=2", "model.expert_parallel="+fmt.Sprint(rapid.Bool().Draw(t, "experts apart")))})
 		if err != nil {
+			if strings.Contains(err.Error(), "expert_parallel = true: expected false without model.experts") {
+				return
+			}
 			t.Fatal(err)
 		}
 		trace := &traces.Trace{}

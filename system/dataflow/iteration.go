@@ -154,7 +154,7 @@ func (it *Iteration) Wait(after ...int32) Range {
 // Totals is what an iteration amounts to.
 type Totals struct {
 	ByKind  [kindsOfOps]Time // on all resources, by Op.Kind
-	Bus     Time        // for which memory channels carry data
+	Bus     Time             // for which memory channels carry data
 	Pieces  int64
 	Longest Time // at least the longest operation, and less than twice it
 }

@@ -351,7 +351,7 @@ func (d *GPUs) PromptAttention(a *gpu.Attention, c *scheduler.Chunk, run int) (k
 		k = k.plus(sumOf(d.ModelCost.Merge(c.Tokens)))
 	}
 	if p.Chosen.Rows > 0 {
-		k = k.plus(sumOf(d.ModelCost.Chosen(p.Chosen))).plus(sumOf(d.ModelCost.Index(p.Index)))
+		k = k.plus(sumOf(a.Chosen(p.Chosen, p.Index)))
 	}
 	for _, pass := range p.Passes {
 		k = k.plus(sumOf(d.ModelCost.Pass(pass.Kernels, float64(pass.Bytes), float64(pass.FLOPs))))

@@ -7,6 +7,7 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/tables"
 	"github.com/l3sim/l3sim/scheduler"
@@ -71,6 +72,10 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 		c.That(cfg.Policy.Dense() || cfg.Policy.Indexed(), "policy.name", name, "\"dense\" with %s = %d: what a policy leaves out of latents is not modelled", input.Key("model.latent_dim"), dim)
 	}
 	c.That(cfg.Model.IndexTopK > 0 || !cfg.Policy.Indexed(), "policy.name", name, "a policy that needs no indexer: %s of %s is 0", input.Key("model.index_top_k"), cfg.Model.Name)
+	if m := &cfg.Model; m.AttentionParallel == llm.DataAttention {
+		onGPUs := func(s *System) bool { return s.Home == policy.OnGPUs }
+		c.That(onGPUs(s), "model.attention_parallel", m.AttentionParallel, "%q with %s = %s: requests are apart on the GPUs of %s alone", llm.TensorAttention, input.Key("run.system"), s.Name, namesOf(all, onGPUs))
+	}
 	if m := &cfg.Model; m.HeadsDiffer() || m.LatentDim == 0 && m.HeadsOf(false).Value != m.HeadDim {
 		key, value := "model.value_dim", m.ValueDim
 		if m.HeadsDiffer() {
