@@ -35,7 +35,7 @@ func TestDeriveTensorParallel(t *testing.T) {
 // names.
 func TestDerivedAsPresets(t *testing.T) {
 	for _, name := range Names(Model) {
-		c := mustLoad(t, "", Options{Flags: []Flag{{"--model", "run.model", name}}})
+		c := mustLoad(t, "", Options{SectionsOnly: true, Flags: []Flag{{"--model", "run.model", name}}})
 		want := c.Model.TensorParallel
 		if c.DeriveTensorParallel(); c.Model.TensorParallel != want {
 			t.Errorf("%s: %d GPUs, the preset says %d", name, c.Model.TensorParallel, want)

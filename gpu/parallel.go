@@ -68,7 +68,7 @@ func dealExperts(shares []llm.ExpertShare, gpus int) *dealtExperts {
 // load returns the rows of the GPU with most of them, in expectation, and the experts of it that tokens take.
 func (d *dealtExperts) load(active, tokens int) expertLoad {
 	l := newExpertLoad(d.shares, 0, tokens)
-	rows := float64(tokens)*d.mean + float64(largestOf(d.gpus)*math.Sqrt(float64(tokens)*d.spread))
+	rows := float64(float64(tokens)*d.mean) + float64(largestOf(d.gpus)*math.Sqrt(float64(tokens)*d.spread))
 	held := 0
 	for _, s := range d.shares {
 		held += s.Experts
