@@ -171,3 +171,21 @@ func TestIndexingByCounting(t *testing.T) {
 		t.Errorf("%+v, want %+v", step, want)
 	}
 }
+
+// TestRowFormats: bytes of DeepSeek V3.2's rows: 576 elements of 16 or 8 bits, or 512 of 8 bits with four scales and 64 of 16 bits.
+func TestRowFormats(t *testing.T) {
+	m := publishedModel(t, "deepseek-ai/DeepSeek-V3.2")
+	for format, want := range map[KVFormat]int64{"": 1152, BF16: 1152, FP8: 576, FP8Latent: 656, INT8: 580} {
+		m.KVFormat = format
+		if got := int64(m.KVBytesPerTokenLayer()); got != want {
+			t.Errorf("%q: %d bytes of a row, want %d", format, got, want)
+		}
+		if faults := input.Faults(m); len(faults) > 0 {
+			t.Errorf("%q: %v", format, faults)
+		}
+	}
+	dense := publishedModel(t, "Qwen/Qwen3-8B")
+	if dense.KVFormat = FP8Latent; !strings.Contains(fmt.Sprint(input.Faults(dense)), "expected another format without model.latent_dim: it is of latents") {
+		t.Error(input.Faults(dense))
+	}
+}

@@ -30,6 +30,7 @@ func (l *Latent) check(c *input.Check, m *Model) {
 		c.That(x.value == 0 || l.LatentDim > 0 || x.key == "value_dim", x.key, x.value, "0 without %s", input.Key("model.latent_dim"))
 		c.That(x.value > 0 || !x.needs || l.LatentDim == 0, x.key, x.value, "at least 1 with %s = %d", input.Key("model.latent_dim"), l.LatentDim)
 	}
+	c.That(m.KVFormat != FP8Latent || l.LatentDim > 0, "kv_format", m.KVFormat, "another format without %s: it is of latents", input.Key("model.latent_dim"))
 	if l.LatentDim == 0 {
 		return
 	}

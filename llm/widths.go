@@ -12,7 +12,9 @@ import (
 // Widths are those that differ from Model.ElementBits. The zero value has none.
 type Widths struct {
 	// KVFormat is that of keys and values as they are stored and moved: "fp16", "bf16", "int8", "int4", or "fp8", which is E4M3
-	// with one scale a tensor, whatever kv_scales says. "" is kv_bits, with integers for 8 and 4. Queries and outputs have element_bits.
+	// with one scale a tensor, whatever kv_scales says. "fp8_ds_mla" is of latents: FP8 with a scale of 4 bytes for each 128 elements,
+	// and 16 bits for the rotated key: 656 bytes a token in DeepSeek V3, as vLLM and FlashMLA have it. "" is kv_bits, with integers for
+	// 8 and 4. Queries and outputs have element_bits.
 	KVFormat KVFormat `toml:"kv_format"`
 	// KVBits is of keys and values where kv_format does not name their format: 16, 8 or 4, or 0 for element_bits.
 	KVBits int `toml:"kv_bits"`
@@ -61,18 +63,20 @@ const (
 	FP16 KVFormat = "fp16"
 	BF16 KVFormat = "bf16"
 	FP8  KVFormat = "fp8" // E4M3
+	// FP8Latent is FP8 with scales of blocks, and rotated keys of 16 bits.
+	FP8Latent KVFormat = "fp8_ds_mla"
 	INT8 KVFormat = "int8"
 	INT4 KVFormat = "int4"
 )
 
 // KVFormats returns the names of the formats of keys and values.
 func KVFormats() []string {
-	return []string{string(FP16), string(BF16), string(FP8), string(INT8), string(INT4)}
+	return []string{string(FP16), string(BF16), string(FP8), string(FP8Latent), string(INT8), string(INT4)}
 }
 
 // bits returns those of an element, 0 for none.
 func (f KVFormat) bits() int {
-	return map[KVFormat]int{FP16: 16, BF16: 16, FP8: 8, INT8: 8, INT4: 4}[f]
+	return map[KVFormat]int{FP16: 16, BF16: 16, FP8: 8, FP8Latent: 8, INT8: 8, INT4: 4}[f]
 }
 
 // KVScales says what scales keys and values have.
@@ -93,9 +97,9 @@ const KeyGroup = 128
 func (w *Widths) check(c *input.Check, elementBits int) {
 	input.OneOf(c, "kv_scales", cmp.Or(w.KVScales, TokenScales), TokenScales, TensorScales, ChannelScales)
 	if w.KVFormat != "" {
-		input.OneOf(c, "kv_format", w.KVFormat, FP16, BF16, FP8, INT8, INT4)
+		input.OneOf(c, "kv_format", w.KVFormat, FP16, BF16, FP8, FP8Latent, INT8, INT4)
 		c.That(w.KVBits == 0 || w.KVBits == w.KVFormat.bits(), "kv_bits", w.KVBits, "%d, or 0, with %s = %q", w.KVFormat.bits(), input.Key("kv_format"), w.KVFormat)
-		c.That(w.KVFormat != FP8 || w.KVScales != ChannelScales, "kv_scales", w.KVScales, "token or tensor with %s = %q, which has one scale a tensor", input.Key("kv_format"), FP8)
+		c.That(!w.KVFloat() || w.KVScales != ChannelScales, "kv_scales", w.KVScales, "token or tensor with %s = %q, which has scales of its own", input.Key("kv_format"), w.KVFormat)
 	}
 	c.That(w.KVBits == 0 || w.KVBits == 4 || w.KVBits == 8 || w.KVBits == 16, "kv_bits", w.KVBits, "16, 8 or 4, or 0 for %s", input.Key("element_bits"))
 	c.That(w.WeightBits == 0 || w.WeightBits == 4 || w.WeightBits == 8 || w.WeightBits == 16, "weight_bits", w.WeightBits, "16, 8 or 4, or 0 for %s", input.Key("element_bits"))
@@ -121,11 +125,17 @@ func (m *Model) KVElementBits() int { return cmp.Or(m.StoredBits(), m.ElementBit
 func (w *Widths) StoredBits() int { return cmp.Or(w.KVFormat.bits(), w.KVBits) }
 
 // KVFloat says that 8 bits of keys and values are FP8.
-func (w *Widths) KVFloat() bool { return w.KVFormat == FP8 }
+func (w *Widths) KVFloat() bool { return w.KVFormat == FP8 || w.KVFormat == FP8Latent }
+
+// latentBlock is how many elements of a latent share a scale in FP8Latent.
+const latentBlock = 128
 
 // KVScaleBytes returns the bytes of scale and zero of one token's key in a KV head, as many as of
-// its value.
+// its value; with FP8Latent those of a latent's scales, and a second byte for each element of the rotated key.
 func (m *Model) KVScaleBytes() int {
+	if m.KVFormat == FP8Latent {
+		return 4*((m.LatentDim+latentBlock-1)/latentBlock) + m.RopeDim()
+	}
 	if bits := m.StoredBits(); bits == 0 || bits == 16 || m.KVScales == TensorScales || m.KVFloat() {
 		return 0
 	}

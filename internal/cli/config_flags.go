@@ -48,7 +48,7 @@ var RunKeys = []KeyFlag{
 	{"system", "run.system", "", "`system` to simulate (see 'l3sim config systems'), or several (a,b) to compare"},
 	{"model", "run.model", "", "`model`: a preset (see 'l3sim config list') or a file, or several (a,b) to compare"},
 	{"tp", "model.tensor_parallel", "", "GPUs of a replica, over which its model is split (tensor parallelism); fit: the fewest that hold the weights"},
-	{"kv-format", "model.kv_format", "", "`format` of keys and values in memory: fp16, bf16, fp8, int8 or int4"},
+	{"kv-format", "model.kv_format", "", "`format` of keys and values in memory: fp16, bf16, fp8, int8 or int4; fp8_ds_mla of latents"},
 	{"kv-bits", "model.kv_bits", "", "bits of an element of keys and values in memory: 16, or integers of 8 or 4"},
 	{"gpu", "gpu.preset", "", "`GPU`: a preset or a file, or several (a,b) to compare"},
 	{"gpus", "node.gpus", "", "GPUs of the node"},
