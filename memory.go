@@ -70,13 +70,14 @@ func TimeHead(cfg *Config) (*HeadTable, error) {
 type HeadResult = values.VerifyResult
 
 // VerifyHead computes the decode step of a KV head by commands on bytes in the banks of [dram], with the precision of
-// [pim], and compares it with attention in float64. Rows have model.head_dim elements: query one for each query head of
+// [pim], and compares it with attention in float64. Rows are as wide as the model's keys and values: query one for each query head of
 // the group, keys and vals one for each token.
 func VerifyHead(ctx context.Context, cfg *Config, query, keys, vals []float32) (HeadResult, error) {
 	if err := cmp.Or(input.Ended(ctx), valid(cfg)); err != nil {
 		return HeadResult{}, err
 	}
-	c, err := values.NewVerifyCase("head", cfg.Model.HeadDim, query, keys, vals)
+	shape := cfg.HeadShape()
+	c, err := values.NewVerifyCase("head", shape.HeadDim, shape.ValueWidth(), query, keys, vals)
 	if err != nil {
 		return HeadResult{}, err
 	}

@@ -176,7 +176,7 @@ func TestEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	verified, err := values.NewVerifyCase("head", len(row), row, row, row)
+	verified, err := values.NewVerifyCase("head", len(row), len(row), row, row, row)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,13 @@ import (
 // MaxQueries is the most queries that attend to a KV head in a step.
 const MaxQueries = 128
 
+// MaxHeadDim is the most elements of a key or a value. How many a rank takes depends on its banks, see NewGeometry.
+const MaxHeadDim = 1024
+
 // HeadShape is the shape of one KV head with the query heads that attend to it.
 type HeadShape struct {
-	HeadDim     int // d, elements of one head's q, k or v: 8 to 512
+	HeadDim     int // d, elements of one head's q, k or v: 8 to 1,024, where a rank has room
+	ValueDim    int // of v where it is not as wide as k: 8 to 1,024; 0 as HeadDim
 	Queries     int // g, query heads on the KV head: 1 without grouped-query attention
 	ElementBits int // of q, and of k and v without KVBits: 8 or 16
 	KVBits      int // of k and v as stored: 4, 8 or 16; 0 as q
@@ -29,7 +33,8 @@ type HeadShape struct {
 
 // Check has the rules of what a rank can compute.
 func (h HeadShape) Check(c *input.Check) {
-	input.Within(c, "head_dim", h.HeadDim, 8, 512)
+	input.Within(c, "head_dim", h.HeadDim, 8, MaxHeadDim)
+	c.That(h.ValueDim == 0 || h.ValueDim >= 8 && h.ValueDim <= MaxHeadDim, "value_dim", h.ValueDim, "8 to %d, or 0 for %s", MaxHeadDim, input.Key("head_dim"))
 	c.That(h.Queries >= 1 && h.Queries <= MaxQueries, "queries", h.Queries, "1 to %d query heads on a KV head", MaxQueries)
 	c.That(h.ElementBits == 8 || h.ElementBits == 16, "element_bits", h.ElementBits, "8 or 16")
 	c.That(h.KVBits == 0 || h.KVBits == 4 || h.KVBits == 8 || h.KVBits == 16, "kv_bits", h.KVBits, "4, 8 or 16, or 0 for %s", input.Key("element_bits"))
@@ -40,6 +45,9 @@ func (h HeadShape) Check(c *input.Check) {
 		"at least %s = %d with scales in the rows, which have as many places for scales of elements as for tokens", input.Key("head_dim"), h.HeadDim)
 }
 
+// ValueWidth returns the elements of a value.
+func (h HeadShape) ValueWidth() int { return cmp.Or(h.ValueDim, h.HeadDim) }
+
 // StoredBits returns the bits of an element of k and v.
 func (h HeadShape) StoredBits() int { return cmp.Or(h.KVBits, h.ElementBits) }
 
@@ -49,9 +57,9 @@ func (h HeadShape) StoredBits() int { return cmp.Or(h.KVBits, h.ElementBits) }
 // Banks are counted by ordinal with the bank group varying fastest (see Bank), so
 // that successive ordinals follow each other at tRRD_S and tCCD_S.
 //
-//   - Key of token t: bank ordinal t mod Banks, TokenBursts successive columns
+//   - Key of token t: bank ordinal t mod Banks, KeyBursts successive columns
 //     there. The Banks tokens of one chunk share row and columns.
-//   - Value of token t: one column of TokenBursts successive bank ordinals,
+//   - Value of token t: one column of ValueBursts successive bank ordinals,
 //     which are one bank address in all bank groups (a quad) at d = 128.
 //     ColumnTokens tokens share a column.
 //
@@ -67,13 +75,15 @@ type Geometry struct {
 	RowBursts         int // columns of a row
 	BurstBytes        int // of all chips together
 
-	HeadDim, PaddedDim int // elements before and after padding with zeros
-	ElementBits        int // of keys and values
+	HeadDim, PaddedDim       int // elements of a key, and of a query, before and after padding with zeros
+	ValueDim, PaddedValueDim int // of a value
+	ElementBits              int // of keys and values
 
-	TokenBursts  int // bursts of one token's key or value
+	KeyBursts    int // bursts of one token's key
+	ValueBursts  int // of its value: a power of two
 	QueryBursts  int // bursts of one query
 	ChunkTokens  int // tokens scored at once: Banks
-	ColumnTokens int // tokens whose values share a column: Banks / TokenBursts
+	ColumnTokens int // tokens whose values share a column: Banks / ValueBursts
 	RowTokens    int // tokens of one row over all banks
 	ScaleChunks  int // whose scales share a burst; 0 where rows have none
 }
@@ -85,8 +95,8 @@ const Quads = 4
 // pageChunks is the chunks of a page of 64 tokens on DDR4, the smallest that policies select: rows with scales hold whole pages of that size.
 const pageChunks = 4
 
-// NewGeometry returns the geometry of heads of that shape on ranks of d. A
-// head whose value does not fit one column of all banks is an input.Error.
+// NewGeometry returns the geometry of heads of that shape on ranks of d. A head whose value does not fit one column of all
+// banks, or whose key does not fit a row of one, is an input.Error.
 func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
 	if err := input.Validate(shape); err != nil {
 		return Geometry{}, err
@@ -100,38 +110,93 @@ func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
 	g := Geometry{
 		BankGroups: d.BankGroups, Banks: d.Banks(), Chips: d.Chips(),
 		RowBursts: d.RowBursts(), BurstBytes: d.BurstBytes(),
-		HeadDim: shape.HeadDim, ElementBits: shape.StoredBits(),
+		HeadDim: shape.HeadDim, ValueDim: shape.ValueWidth(), ElementBits: shape.StoredBits(),
 	}
-	burstElements := g.BurstBytes * 8 / g.ElementBits
-	g.TokenBursts = 1
-	for g.TokenBursts*burstElements < g.HeadDim {
-		g.TokenBursts *= 2
-	}
-	g.PaddedDim = g.TokenBursts * burstElements
-	g.QueryBursts = max(1, g.TokenBursts*shape.ElementBits/g.ElementBits)
-	if g.TokenBursts > g.Banks || g.TokenBursts > g.RowBursts {
-		return Geometry{}, &input.Error{Key: "head_dim", Value: fmt.Sprint(g.HeadDim), Expected: fmt.Sprintf(
-			"at most %d: one burst of a value in each of the %d banks", burstElements*min(g.Banks, g.RowBursts), g.Banks)}
+	if err := g.setBursts(shape); err != nil {
+		return Geometry{}, err
 	}
 	g.ChunkTokens = g.Banks
-	g.ColumnTokens = g.Banks / g.TokenBursts
-	chunks := g.RowBursts / g.TokenBursts
-	if shape.ScaleBytes > 0 {
-		g.ScaleChunks = g.BurstBytes / shape.ScaleBytes
-		for chunks > 0 && chunks*g.TokenBursts+g.ScaleColumns(0, chunks*g.ChunkTokens) > g.RowBursts {
-			chunks--
-		}
-		if whole := max(pageChunks, shape.KeyGroup/g.ChunkTokens); chunks > whole {
-			chunks -= chunks % whole // so that neither pages nor groups lie over the ends of rows
-		}
-	}
-	if g.RowTokens = chunks * g.ChunkTokens; chunks == 0 {
+	g.ColumnTokens = g.Banks / g.ValueBursts
+	if g.RowTokens = g.rowChunks(shape) * g.ChunkTokens; g.RowTokens == 0 {
 		return Geometry{}, &input.Error{Key: "scale_bytes", Value: fmt.Sprint(shape.ScaleBytes), Expected: "0: a row has no room for a key and its scale"}
 	}
 	if n := shape.KeyGroup; n > 0 && (n%g.ChunkTokens != 0 || g.RowTokens%n != 0) {
 		return Geometry{}, &input.Error{Key: "key_group", Value: fmt.Sprint(n), Expected: fmt.Sprintf("a multiple of %d, the tokens scored at once, that divides %d, those of a row", g.ChunkTokens, g.RowTokens)}
 	}
 	return g, nil
+}
+
+// setBursts sets the bursts of a token and of a query. A value takes a power of two of them, so that the banks are whole sets of it. So does
+// a key that is as wide, as in L3; one of another width takes as many as it fills.
+func (g *Geometry) setBursts(shape HeadShape) error {
+	each := g.BurstBytes * 8 / g.ElementBits // elements of a burst
+	g.ValueBursts = 1
+	for g.ValueBursts*each < g.ValueDim {
+		g.ValueBursts *= 2
+	}
+	if g.KeyBursts = g.ValueBursts; g.ValueDim != g.HeadDim {
+		g.KeyBursts = (g.HeadDim + each - 1) / each
+	}
+	g.PaddedDim, g.PaddedValueDim = g.KeyBursts*each, g.ValueBursts*each
+	g.QueryBursts = (g.KeyBursts*shape.ElementBits + g.ElementBits - 1) / g.ElementBits
+	key := "head_dim"
+	if g.ValueDim != g.HeadDim {
+		if g.KeyBursts > g.RowBursts {
+			return &input.Error{Key: key, Value: fmt.Sprint(g.HeadDim), Expected: fmt.Sprintf(
+				"at most %d: a key in the %d bursts of a row of one bank", each*g.RowBursts, g.RowBursts)}
+		}
+		key = "value_dim"
+	}
+	if g.ValueBursts > g.Banks || g.ValueBursts > g.RowBursts {
+		return &input.Error{Key: key, Value: fmt.Sprint(g.ValueDim), Expected: fmt.Sprintf(
+			"at most %d: one burst of a value in each of the %d banks", each*min(g.Banks, g.RowBursts), g.Banks)}
+	}
+	return nil
+}
+
+// rowChunks sets the scales of a burst, and returns the chunks that both a row of keys and one of values have room for. Neither groups of keys nor,
+// where their scales are in the rows, pages lie over the ends of rows. Where keys and values differ in width, rows hold whole pages if that
+// leaves at most an eighth of them empty.
+func (g *Geometry) rowChunks(shape HeadShape) int {
+	columns := max(g.KeyBursts, g.ValueBursts) // of a chunk, in the fuller row
+	chunks, group := g.RowBursts/columns, max(1, shape.KeyGroup/g.ChunkTokens)
+	if shape.ScaleBytes > 0 {
+		g.ScaleChunks = g.BurstBytes / shape.ScaleBytes
+		for chunks > 0 && chunks*columns+g.ScaleColumns(0, chunks*g.ChunkTokens) > g.RowBursts {
+			chunks--
+		}
+		group = max(pageChunks, group)
+	} else if rest := chunks % pageChunks; g.KeyBursts != g.ValueBursts && 8*rest <= chunks {
+		group = max(pageChunks, group)
+	}
+	if chunks > group {
+		chunks -= chunks % group
+	}
+	return chunks
+}
+
+// Bursts returns the bursts of a token's key, or of its value.
+func (g *Geometry) Bursts(kv KV) int {
+	if kv == Key {
+		return g.KeyBursts
+	}
+	return g.ValueBursts
+}
+
+// Padded returns the elements of a key or a value, padding included, and Elements those without it.
+func (g *Geometry) Padded(kv KV) int {
+	if kv == Key {
+		return g.PaddedDim
+	}
+	return g.PaddedValueDim
+}
+
+// Elements returns the elements of a key or a value.
+func (g *Geometry) Elements(kv KV) int {
+	if kv == Key {
+		return g.HeadDim
+	}
+	return g.ValueDim
 }
 
 // ScaleColumns returns how many columns hold the scales of the tokens [from, to) of a row.
@@ -152,7 +217,7 @@ func (g *Geometry) ScaleColumn(token int) int32 {
 
 // ValueScaleBank returns the ordinal of the bank with the scale of a token's value, one of the value's own.
 func (g *Geometry) ValueScaleBank(token int) int {
-	return g.ValueBank(token) + token/g.ColumnTokens%g.TokenBursts
+	return g.ValueBank(token) + token/g.ColumnTokens%g.ValueBursts
 }
 
 // Bank returns bank group and bank within it of a bank ordinal, 0 to Banks-1.
@@ -173,14 +238,14 @@ func (g *Geometry) ValueRow(token int) int32 { return g.KeyRow(token) + 1 }
 // KeyBank returns the ordinal of the bank that holds token's key.
 func (g *Geometry) KeyBank(token int) int { return token % g.Banks }
 
-// KeyColumn returns the first of the TokenBursts columns of token's key.
+// KeyColumn returns the first of the KeyBursts columns of token's key.
 func (g *Geometry) KeyColumn(token int) int32 {
-	return int32(token % g.RowTokens / g.ChunkTokens * g.TokenBursts)
+	return int32(token % g.RowTokens / g.ChunkTokens * g.KeyBursts)
 }
 
-// ValueBank returns the first of the TokenBursts bank ordinals of token's value:
+// ValueBank returns the first of the ValueBursts bank ordinals of token's value:
 // burst i of the value lies in the i-th of them.
-func (g *Geometry) ValueBank(token int) int { return token % g.ColumnTokens * g.TokenBursts }
+func (g *Geometry) ValueBank(token int) int { return token % g.ColumnTokens * g.ValueBursts }
 
 // ValueColumn returns the column of token's value, the same in all its banks.
 func (g *Geometry) ValueColumn(token int) int32 {
@@ -191,9 +256,9 @@ func (g *Geometry) ValueColumn(token int) int32 {
 // of keyBank and keyColumn, or of valueBank and valueColumn.
 func (g *Geometry) RowToken(kv KV, ordinal int, column int32) (token, burst int) {
 	if kv == Key {
-		return int(column)/g.TokenBursts*g.ChunkTokens + ordinal, int(column) % g.TokenBursts
+		return int(column)/g.KeyBursts*g.ChunkTokens + ordinal, int(column) % g.KeyBursts
 	}
-	return int(column)*g.ColumnTokens + ordinal/g.TokenBursts, ordinal % g.TokenBursts
+	return int(column)*g.ColumnTokens + ordinal/g.ValueBursts, ordinal % g.ValueBursts
 }
 
 // KV says which of a token's two vectors is meant.
@@ -253,7 +318,7 @@ func (m *Mapping) BurstPlace(kv KV, token, burst int) (ordinal int, row, column 
 	return m.ValueBank(token) + burst, m.ValueRow(token), m.ValueColumn(token)
 }
 
-// Place returns where element (0 to PaddedDim-1) of token's key or value lies.
+// Place returns where element (0 to Padded-1) of token's key or value lies.
 func (m *Mapping) Place(kv KV, token, element int) Place {
 	n := m.BurstElements()
 	ordinal, row, column := m.BurstPlace(kv, token, element/n)

@@ -36,7 +36,7 @@ func TestScaledRowsByHand(t *testing.T) {
 			t.Errorf("%+v: %v", c.shape, err)
 			continue
 		}
-		if g.TokenBursts != c.bursts || g.QueryBursts != c.query || g.PaddedDim != c.padded || g.ColumnTokens != c.columnTokens || g.RowTokens != c.row || g.ScaleChunks != c.scaleChunks || g.ChunkTokens != 16 {
+		if g.KeyBursts != c.bursts || g.ValueBursts != c.bursts || g.QueryBursts != c.query || g.PaddedDim != c.padded || g.ColumnTokens != c.columnTokens || g.RowTokens != c.row || g.ScaleChunks != c.scaleChunks || g.ChunkTokens != 16 {
 			t.Errorf("%+v: %+v, by hand %+v", c.shape, g, c)
 		}
 	}
@@ -78,7 +78,8 @@ func TestShapesByHand(t *testing.T) {
 		change func(h *HeadShape)
 		bad    string
 	}{
-		{func(*HeadShape) {}, ""}, {func(h *HeadShape) { h.HeadDim = 7 }, "head_dim"}, {func(h *HeadShape) { h.HeadDim = 8 }, ""}, {func(h *HeadShape) { h.HeadDim = 513 }, "head_dim"},
+		{func(*HeadShape) {}, ""}, {func(h *HeadShape) { h.HeadDim = 7 }, "head_dim"}, {func(h *HeadShape) { h.HeadDim = 8 }, ""}, {func(h *HeadShape) { h.HeadDim = 1024 }, ""}, {func(h *HeadShape) { h.HeadDim = 1025 }, "head_dim"},
+		{func(h *HeadShape) { h.ValueDim = 7 }, "value_dim"}, {func(h *HeadShape) { h.ValueDim = 8 }, ""}, {func(h *HeadShape) { h.ValueDim = 1024 }, ""}, {func(h *HeadShape) { h.ValueDim = 1025 }, "value_dim"}, {func(h *HeadShape) { h.ValueDim = -8 }, "value_dim"},
 		{func(h *HeadShape) { h.Queries = 0 }, "queries"}, {func(h *HeadShape) { h.Queries = 128 }, ""}, {func(h *HeadShape) { h.Queries = 129 }, "queries"},
 		{func(h *HeadShape) { h.ElementBits = 4 }, "element_bits"}, {func(h *HeadShape) { h.ElementBits = 8 }, ""}, {func(h *HeadShape) { h.KVBits = 12 }, "kv_bits"}, {func(h *HeadShape) { h.KVBits = 4 }, ""},
 		{func(h *HeadShape) { h.KVFloat = true }, ""}, {func(h *HeadShape) { h.KVFloat, h.KVBits = true, 4 }, "kv_float"}, {func(h *HeadShape) { h.KVFloat, h.ScaleBytes = true, 4 }, "kv_float"},

@@ -101,11 +101,11 @@ func TestMappingInverse(tb *testing.T) {
 		d := drawChips(tb, t, 4, 8, 16)
 		shape := HeadShape{
 			HeadDim: rapid.IntRange(8, 512).Draw(t, "d"), Queries: 1, ElementBits: 16,
-			KVBits: rapid.SampledFrom([]int{4, 8, 16}).Draw(t, "bits"),
+			ValueDim: rapid.OneOf(rapid.Just(0), rapid.IntRange(8, 512)).Draw(t, "value d"), KVBits: rapid.SampledFrom([]int{4, 8, 16}).Draw(t, "bits"),
 		}
 		m, err := NewMapping(d, shape)
 		if err != nil {
-			if shape.HeadDim*shape.KVBits > d.BurstBytes()*8*d.Banks() {
+			if shape.ValueWidth()*shape.KVBits > d.BurstBytes()*8*d.Banks() {
 				t.Skip("does not fit one column of all banks")
 			}
 			t.Fatal(err)
@@ -114,7 +114,7 @@ func TestMappingInverse(tb *testing.T) {
 		seen := map[Place]bool{}
 		for token := first; token < first+20; token++ {
 			for _, kv := range []KV{Key, Value} {
-				for e := range m.PaddedDim {
+				for e := range m.Padded(kv) {
 					p := m.Place(kv, token, e)
 					if p.Chip < 0 || p.Chip >= d.Chips() || int(p.BankGroup) >= d.BankGroups || int(p.Bank) >= d.BanksPerGroup ||
 						int(p.Column) >= d.RowBursts() || p.Bit+m.ElementBits > d.BurstLength*d.DeviceWidth {

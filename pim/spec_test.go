@@ -104,8 +104,8 @@ func TestGeometryOfOtherParts(t *testing.T) {
 		g, err := NewGeometry(d, HeadShape{HeadDim: c.dim, Queries: 1, ElementBits: 16})
 		if (err == nil) != c.ok {
 			t.Errorf("%s, d = %d: %v", c.part, c.dim, err)
-		} else if c.ok && (g.ChunkTokens != c.chunk || g.TokenBursts != c.token) {
-			t.Errorf("%s, d = %d: chunks of %d, %d bursts a token", c.part, c.dim, g.ChunkTokens, g.TokenBursts)
+		} else if c.ok && (g.ChunkTokens != c.chunk || g.KeyBursts != c.token) {
+			t.Errorf("%s, d = %d: chunks of %d, %d bursts a token", c.part, c.dim, g.ChunkTokens, g.KeyBursts)
 		}
 	}
 }

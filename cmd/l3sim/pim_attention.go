@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,8 +23,8 @@ import (
 const noScales = "none" // --kv-scales of keys and values with a scale of each tensor
 
 type pimAttentionFlags struct {
-	context, heads, kvHeads, headDim, kvBits int
-	scales                                   string
+	context, heads, kvHeads, headDim, valueDim, kvBits int
+	scales                                             string
 
 	config   cli.ConfigFlags
 	commands string
@@ -43,6 +44,7 @@ append of its newest key and value, and with refresh. With --budget, one KV head
 whose keys and queries are drawn (--seed, --local).`,
 		Example: `  l3sim pim attention --context 8192
   l3sim pim attention --context 32768 --kv-bits 8 --multipliers 8
+  l3sim pim attention --context 8192 --heads 128 --kv-heads 1 --head-dim 576 --value-dim 512
   l3sim pim attention --context 512 --commands log.csv && l3sim dram check log.csv
   l3sim pim attention --context 8192 --timeline head.json.gz
   l3sim pim attention --context 131072 --budget 4096 --page 512 --select bank --reuse 4`,
@@ -52,7 +54,8 @@ whose keys and queries are drawn (--seed, --local).`,
 	flags.IntVar(&f.context, "context", 0, "tokens attended to, the newest included")
 	flags.IntVar(&f.heads, "heads", 1, "query heads on the rank")
 	flags.IntVar(&f.kvHeads, "kv-heads", 0, "KV heads that the query heads share (default: one each)")
-	flags.IntVar(&f.headDim, "head-dim", 128, "elements of a head, 8 to 512")
+	flags.IntVar(&f.headDim, "head-dim", 128, headDimUsage)
+	flags.IntVar(&f.valueDim, "value-dim", 0, valueDimUsage)
 	flags.IntVar(&f.kvBits, "kv-bits", 16, "bits of an element of keys and values: 4, 8 or 16, beside queries of 16")
 	flags.StringVar(&f.scales, "kv-scales", noScales, "`scales`: scale and zero of each token's key and value: none, or in the rows")
 	f.config.Register(cmd, cli.DRAMFlag, cli.PrecisionFlag, activationFlag, multipliersFlag)
@@ -88,7 +91,7 @@ func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
 	m, err := f.measure(cmd.Context(), &c.PIM, c.RankSpec(), load, show)
 	show.Done()
 	if err != nil {
-		return err
+		return widthFlags(err)
 	}
 	out := machine.NewReport(load, &c.PIM, &c.DRAM.Spec, m, c.Energy.PIMRead.Estimate().Value)
 	if err := energyLaw(&out.EnergyMJ); err != nil {
@@ -99,11 +102,13 @@ func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
 
 func (f *pimAttentionFlags) load() (machine.Load, error) {
 	kv := cmp.Or(f.kvHeads, f.heads)
-	if err := cmp.Or(cli.Between("--context", f.context, 1, 1<<30), cli.Between("--heads", f.heads, 1, 1<<12), cli.Between("--head-dim", f.headDim, 8, 512)); err != nil {
+	if err := cmp.Or(cli.Between("--context", f.context, 1, 1<<30), cli.Between("--heads", f.heads, 1, 1<<12), cli.Between("--head-dim", f.headDim, 8, pim.MaxHeadDim)); err != nil {
 		return machine.Load{}, err
 	}
 	var bad error
 	switch {
+	case f.valueDim != 0 && (f.valueDim < 8 || f.valueDim > pim.MaxHeadDim):
+		bad = &input.Error{Key: "--value-dim", Value: fmt.Sprint(f.valueDim), Expected: fmt.Sprintf("8 to %d, or 0 for --head-dim", pim.MaxHeadDim)}
 	case kv < 1 || f.heads%kv != 0:
 		bad = &input.Error{Key: "--kv-heads", Value: fmt.Sprint(f.kvHeads), Expected: fmt.Sprintf("a divisor of --heads = %d", f.heads)}
 	case f.heads/kv > 128:
@@ -113,11 +118,26 @@ func (f *pimAttentionFlags) load() (machine.Load, error) {
 	case f.scales != noScales && f.scales != pim.ScalesInRows:
 		bad = input.UnknownName("--kv-scales", f.scales, []string{noScales, pim.ScalesInRows})
 	}
-	shape := pim.HeadShape{HeadDim: f.headDim, Queries: f.heads / max(kv, 1), ElementBits: 16, KVBits: f.kvBits}
+	shape := pim.HeadShape{HeadDim: f.headDim, ValueDim: f.valueDim, Queries: f.heads / max(kv, 1), ElementBits: 16, KVBits: f.kvBits}
 	if f.scales == pim.ScalesInRows {
 		shape.ScaleBytes = 4
 	}
 	return machine.Load{Context: f.context, KVHeads: kv, Shape: shape}, bad
+}
+
+// The usage of the flags of a head's widths.
+const (
+	headDimUsage  = "elements of a head, 8 to 1024, as far as a rank has room"
+	valueDimUsage = "elements of a value where it is not as wide as a key: 8 to 1024 (default: --head-dim)"
+)
+
+// widthFlags names the flag of a width that a rank has no room for.
+func widthFlags(err error) error {
+	return input.Edit(err, func(bad *input.Error) {
+		if bad.Key == "head_dim" || bad.Key == "value_dim" {
+			bad.Key = "--" + strings.ReplaceAll(bad.Key, "_", "-")
+		}
+	})
 }
 
 // measure runs the load, and writes the command log and the timeline where they are asked for.

@@ -15,10 +15,10 @@ import (
 )
 
 type pimLayoutFlags struct {
-	token, dim int
-	kv, out    string
-	full       bool
-	config     cli.ConfigFlags
+	token, dim, valueDim int
+	kv, out              string
+	full                 bool
+	config               cli.ConfigFlags
 }
 
 func (a *app) newPIMLayoutCommand() *cobra.Command {
@@ -37,7 +37,8 @@ keys and that of values, bank by bank and column by column, and its elements ove
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&f.token, "token", 0, "token of the head, from 0")
-	flags.IntVar(&f.dim, "head-dim", 128, "elements of a head, 8 to 512")
+	flags.IntVar(&f.dim, "head-dim", 128, headDimUsage)
+	flags.IntVar(&f.valueDim, "value-dim", 0, valueDimUsage)
 	flags.StringVar(&f.kv, "kv", "k", "`tensor`: k or v")
 	flags.BoolVar(&f.full, "full", false, "list each element, with its chip and byte")
 	flags.StringVar(&f.out, "out", "", "draw the layout into this `file`: .png, .svg or .pdf")
@@ -74,15 +75,15 @@ func (a *app) pimLayout(cmd *cobra.Command, f *pimLayoutFlags) error {
 	if err != nil {
 		return err
 	}
-	m, err := pim.NewMapping(&c.DRAM.Spec, pim.HeadShape{HeadDim: f.dim, Queries: 1, ElementBits: 16})
+	m, err := pim.NewMapping(&c.DRAM.Spec, pim.HeadShape{HeadDim: f.dim, ValueDim: f.valueDim, Queries: 1, ElementBits: 16})
 	if err != nil {
-		return err
+		return widthFlags(err)
 	}
 	fmt.Fprintf(a.Stdout, `token %d, %s, d = %d (%d with padding), FP16 on %d chips x%d
 %d bursts a token; %d tokens share a column of keys, %d a column of values; %d tokens a row over %d banks
 re-layout: groups of %d beats, data delayed by n = %d clocks
 
-`, f.token, kv, m.HeadDim, m.PaddedDim, m.Chips, c.DRAM.DeviceWidth, m.TokenBursts, m.ChunkTokens, m.ColumnTokens,
+`, f.token, kv, m.Elements(kv), m.Padded(kv), m.Chips, c.DRAM.DeviceWidth, m.Bursts(kv), m.ChunkTokens, m.ColumnTokens,
 		m.RowTokens, m.Banks, m.Exchange.Group, m.Exchange.Delay())
 	if err := cli.Aligned(a.Stdout, tabwriter.AlignRight, func(table io.Writer) { f.list(table, &m, kv) }); err != nil || f.out == "" {
 		return err
@@ -95,17 +96,17 @@ re-layout: groups of %d beats, data delayed by n = %d clocks
 func (f *pimLayoutFlags) list(table io.Writer, m *pim.Mapping, kv pim.KV) {
 	if !f.full {
 		fmt.Fprintln(table, "elements\tbank group\tbank\trow\tcolumn\t")
-		for e := 0; e < m.PaddedDim; e += m.BurstElements() {
+		for e := 0; e < m.Padded(kv); e += m.BurstElements() {
 			p := m.Place(kv, f.token, e)
 			fmt.Fprintf(table, "%d to %d\t%d\t%d\t%d\t%d\t\n", e, e+m.BurstElements()-1, p.BankGroup, p.Bank, p.Row, p.Column)
 		}
 		return
 	}
 	fmt.Fprintln(table, "element\tchip\tbank group\tbank\trow\tcolumn\tbyte\t")
-	for e := range m.PaddedDim {
+	for e := range m.Padded(kv) {
 		p := m.Place(kv, f.token, e)
 		note := ""
-		if e >= m.HeadDim {
+		if e >= m.Elements(kv) {
 			note = "  padding"
 		}
 		fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", e, p.Chip, p.BankGroup, p.Bank, p.Row, p.Column, p.Bit/8, note)

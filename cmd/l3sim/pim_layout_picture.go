@@ -12,6 +12,9 @@ import (
 // for later tokens, and the token's bursts over the chips. Cells of the token are marked.
 func layoutPicture(m *pim.Mapping, token int, kv pim.KV) *figure.Grids {
 	g := &figure.Grids{Title: fmt.Sprintf("Token %d of a head of %d elements of %d bits", token, m.HeadDim, m.ElementBits)}
+	if m.ValueDim != m.HeadDim {
+		g.Title = fmt.Sprintf("Token %d of a head with keys of %d elements of %d bits and values of %d", token, m.HeadDim, m.ElementBits, m.ValueDim)
+	}
 	first := token - token%m.RowTokens
 	var banks, chips []string
 	for ordinal := range m.Banks {
@@ -40,19 +43,19 @@ func layoutPicture(m *pim.Mapping, token int, kv pim.KV) *figure.Grids {
 	}
 	n := m.ChipElements()
 	held := map[[2]int]int{} // element by chip and place in the chip's shares of the bursts
-	for e := range m.PaddedDim {
+	for e := range m.Padded(kv) {
 		p := m.Place(kv, token, e)
 		held[[2]int{p.Chip, e/m.BurstElements()*n + p.Bit/m.ElementBits}] = e
 	}
 	g.Panels = append(g.Panels, figure.Grid{
-		Title: fmt.Sprintf("Elements of the token's %s over the chips: %d bursts of %d", map[pim.KV]string{pim.Key: "key", pim.Value: "value"}[kv], m.TokenBursts, m.BurstElements()),
-		X:     fmt.Sprintf("place in a chip's shares of the bursts, %d a burst", n), Columns: n * m.TokenBursts, Rows: chips,
+		Title: fmt.Sprintf("Elements of the token's %s over the chips: %d bursts of %d", map[pim.KV]string{pim.Key: "key", pim.Value: "value"}[kv], m.Bursts(kv), m.BurstElements()),
+		X:     fmt.Sprintf("place in a chip's shares of the bursts, %d a burst", n), Columns: n * m.Bursts(kv), Rows: chips,
 		Cell: func(column, chip int) (float64, string, bool) {
 			e := held[[2]int{chip, column}]
-			if e >= m.HeadDim {
+			if e >= m.Elements(kv) {
 				return 0, "", false // padding
 			}
-			return 0.1 + 0.8*float64(e)/float64(m.PaddedDim), strconv.Itoa(e), false
+			return 0.1 + 0.8*float64(e)/float64(m.Padded(kv)), strconv.Itoa(e), false
 		},
 	})
 	return g

@@ -19,7 +19,7 @@ func TestLayoutPicture(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := pim.NewMapping(d, pim.HeadShape{HeadDim: rapid.IntRange(8, 256).Draw(t, "dim"), Queries: 1, ElementBits: 16})
+		m, err := pim.NewMapping(d, pim.HeadShape{HeadDim: rapid.IntRange(8, 256).Draw(t, "dim"), ValueDim: rapid.OneOf(rapid.Just(0), rapid.IntRange(8, 256)).Draw(t, "value dim"), Queries: 1, ElementBits: 16})
 		if err != nil {
 			t.Skip(err)
 		}
@@ -28,7 +28,7 @@ func TestLayoutPicture(t *testing.T) {
 		g := layoutPicture(&m, token, kv)
 		for i, of := range []pim.KV{pim.Key, pim.Value} {
 			at := map[[2]int]bool{}
-			for burst := range m.TokenBursts {
+			for burst := range m.Bursts(of) {
 				ordinal, _, column := m.BurstPlace(of, token, burst)
 				at[[2]int{int(column), ordinal}] = true
 			}
@@ -54,8 +54,8 @@ func TestLayoutPicture(t *testing.T) {
 				}
 			}
 		}
-		if seen != m.HeadDim {
-			t.Fatalf("%d elements on the chips, the head has %d", seen, m.HeadDim)
+		if seen != m.Elements(kv) {
+			t.Fatalf("%d elements on the chips, the head has %d", seen, m.Elements(kv))
 		}
 	})
 	d, err := dram.LookupSpec(defaultDRAM)

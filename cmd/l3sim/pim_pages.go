@@ -47,7 +47,9 @@ type pimPagesResult struct {
 	Context int `json:"context"`
 	Queries int `json:"queries"` // heads of the group
 	HeadDim int `json:"head_dim"`
-	KVBits  int `json:"kv_bits"`
+	// ValueDim is where values are not as wide as keys.
+	ValueDim int `json:"value_dim,omitempty"`
+	KVBits   int `json:"kv_bits"`
 	values.PageLoad
 	*values.PageMeasurement
 	Speedup    float64 `json:"speedup"`
@@ -71,7 +73,11 @@ func (a *app) pimPages(f *pimAttentionFlags, spec *pim.Spec, d *dram.Spec, load 
 			}
 		})
 	}
-	r := &pimPagesResult{Context: l.Context, Queries: l.Shape.Queries, HeadDim: l.Shape.HeadDim, KVBits: l.Shape.KVBits, PageLoad: l, PageMeasurement: m,
+	valueDim := l.Shape.ValueDim
+	if valueDim == l.Shape.HeadDim {
+		valueDim = 0
+	}
+	r := &pimPagesResult{Context: l.Context, Queries: l.Shape.Queries, HeadDim: l.Shape.HeadDim, ValueDim: valueDim, KVBits: l.Shape.KVBits, PageLoad: l, PageMeasurement: m,
 		Speedup: float64(m.DenseClocks) / float64(m.TotalClocks), List: m.List, TCKps: int64(d.TCK), Activation: spec.Activation}
 	return a.PrintAligned(r, 0, func(t io.Writer) {
 		fmt.Fprintf(t, "one KV head of %d query heads, %d of %d tokens in %d pages, %s activation\n\n", r.Queries, m.Tokens, r.Context, m.Pages, r.Activation)

@@ -30,9 +30,9 @@ Keys and values go through the re-layout and the mapping into the banks of one r
 KV head, and the PIM program runs on them. A case fails if any bit of the output differs from a direct computation in the same formats,
 or if the error exceeds 3 times what independent roundings would give.
 
-FILE is a safetensors file. Each case NAME has NAME.q [query heads, queries, d], NAME.k and NAME.v [KV heads, keys, d]
-in F16, BF16 or F32, NAME.out as NAME.q in F64 or F32, and may have NAME.lse [query heads, queries], the natural
-log-sum-exp. Without FILE cases are drawn: a single token, decode steps, grouped queries, a prefill and a chunk of one.`,
+FILE is a safetensors file. Each case NAME has NAME.q [query heads, queries, d], NAME.k [KV heads, keys, d] and NAME.v
+[KV heads, keys, dv] in F16, BF16 or F32, NAME.out [query heads, queries, dv] in F64 or F32, and may have
+NAME.lse [query heads, queries], the natural log-sum-exp. Without FILE cases are drawn: a single token, decode steps, grouped queries, a prefill and a chunk of one.`,
 		Example: `  l3sim pim verify
   l3sim pim verify --precision fp32 --vectors mine.safetensors --json
   l3sim pim verify --set pim.precision.softmax_sum=fp16`,
@@ -108,7 +108,11 @@ func writeVerified(w io.Writer, results []values.VerifyResult) error {
 			if !r.Pass {
 				verdict = "FAIL: " + r.Reason
 			}
-			fmt.Fprintf(table, "%s\t%d/%d\t%d\t%d\t%d\t%s\t%.3g\t%.3g\t%.3g\t%s\n", r.Name, r.Heads, r.KVHeads, r.Queries, r.Keys, r.HeadDim,
+			widths := fmt.Sprint(r.HeadDim)
+			if r.ValueDim > 0 {
+				widths += fmt.Sprintf("/%d", r.ValueDim)
+			}
+			fmt.Fprintf(table, "%s\t%d/%d\t%d\t%d\t%s\t%s\t%.3g\t%.3g\t%.3g\t%s\n", r.Name, r.Heads, r.KVHeads, r.Queries, r.Keys, widths,
 				r.Storage, r.RelativeL2, r.MaxAbs, r.Tolerance, verdict)
 		}
 	})

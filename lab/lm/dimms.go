@@ -79,7 +79,7 @@ func newDIMMs(m *Model, on *Node, sent *host, shape pim.HeadShape, lengths []int
 	}
 	d := &dimms{
 		model: m, stale: on.Plant == StaleRankset, sent: sent, scratch: make([]scratch, m.workers),
-		vector: units.Bytes(geometry.TokenBursts * c.DRAM.BurstBytes()), chunkTokens: geometry.ChunkTokens,
+		vector: units.Bytes(geometry.KeyBursts * c.DRAM.BurstBytes()), chunkTokens: geometry.ChunkTokens,
 	}
 	burst := units.Bytes(c.DRAM.BurstBytes())
 	d.descriptor = (c.PIM.Descriptor + burst - 1) / burst * burst

@@ -11,7 +11,7 @@ import (
 // TestPeakShareByHand: 512 tokens have 2·512·256 B of keys and values. 16 banks with 64 B each 8 clocks read them in 2,048 clocks; a bus with 64 B
 // each 4 clocks in 16,384.
 func TestPeakShareByHand(t *testing.T) {
-	g, d := &pim.Geometry{HeadDim: 128, ElementBits: 16, Banks: 16, BurstBytes: 64}, new(dram.Spec)
+	g, d := &pim.Geometry{HeadDim: 128, ValueDim: 128, ElementBits: 16, Banks: 16, BurstBytes: 64}, new(dram.Spec)
 	d.BurstLength, d.TCCDL = 8, 8 // two transfers a clock
 	for _, c := range []struct {
 		rankLevel bool
@@ -22,6 +22,10 @@ func TestPeakShareByHand(t *testing.T) {
 		if got := peakShare(g, d, c.rankLevel, c.context, c.clocks); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%+v: %v", c, got)
 		}
+	}
+	g.HeadDim, g.ValueDim = 192, 64 // as many in all
+	if got := peakShare(g, d, false, 512, 2048); got != 1 {
+		t.Errorf("with keys of 192 elements and values of 64 %v", got)
 	}
 	g.ElementBits = 4
 	if got := peakShare(g, d, false, 512, 2048); got != 0.25 {

@@ -55,22 +55,22 @@ func (p *Program) appendToken() {
 	token := unit*g.RowTokens + within
 	keyRow, valueRow := h.FirstRow+g.KeyRow(token), h.FirstRow+g.ValueRow(token)
 	keyBank, firstValue := g.KeyBank(token), g.ValueBank(token)
-	shared := keyBank >= firstValue && keyBank < firstValue+g.TokenBursts
+	shared := keyBank >= firstValue && keyBank < firstValue+g.ValueBursts
 
 	open := bankCommand(g, dram.ACT, OpActivate, keyBank, keyRow, -1)
 	open.boundary, open.yield = headBoundary, true
 	p.emit(open)
-	for b := firstValue; b < firstValue+g.TokenBursts; b++ {
+	for b := firstValue; b < firstValue+g.ValueBursts; b++ {
 		if b != keyBank {
 			open := bankCommand(g, dram.ACT, OpActivate, b, valueRow, -1)
 			open.yield = true
 			p.emit(open)
 		}
 	}
-	for i := range g.TokenBursts {
+	for i := range g.KeyBursts {
 		p.appendBurst(OpAppendKey, token, i, keyBank, keyRow, g.KeyColumn(token)+int32(i))
 	}
-	for i := range g.TokenBursts {
+	for i := range g.ValueBursts {
 		if firstValue+i != keyBank {
 			p.appendBurst(OpAppendValue, token, i, firstValue+i, valueRow, g.ValueColumn(token))
 		}
@@ -257,7 +257,7 @@ func (p *Program) scoreChunk() {
 		in.Slot, in.Query, in.Queries = uint8(slot), uint8(query), uint8(queries)
 		in.wait[ResultSequencer] = later(p.slotRead[slot], p.scaled) // so that the row is not closed before
 		in.wait[BufferSequencer] = p.queryLoaded + uint32((query+queries)*g.QueryBursts)
-		for i := range g.TokenBursts {
+		for i := range g.KeyBursts {
 			out := p.add(BankSequencer)
 			*out = *in
 			out.Column, out.Burst = p.column+int32(i), uint8(i)
@@ -271,7 +271,7 @@ func (p *Program) scoreChunk() {
 	}
 	p.scoreDone = p.count[BankSequencer]
 	p.token += g.ChunkTokens
-	p.column += int32(g.TokenBursts)
+	p.column += int32(g.KeyBursts)
 }
 
 // transferAll generates the bursts of one slot: partial sums to the buffer unit, or weights from it.
@@ -334,7 +334,7 @@ func (p *Program) jump(tokens int) {
 	} else if p.stage == stageContext {
 		p.column += int32(tokens / p.Geometry.ColumnTokens)
 	} else {
-		p.column += int32(tokens / p.Geometry.ChunkTokens * p.Geometry.TokenBursts)
+		p.column += int32(tokens / p.Geometry.ChunkTokens * p.Geometry.KeyBursts)
 	}
 }
 

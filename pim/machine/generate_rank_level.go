@@ -33,7 +33,7 @@ func (p *Program) readGroup() {
 	}
 	groups, end := g.Banks/g.BankGroups, min(p.rowEnd, p.limit)
 	if p.pass == 0 && p.streamed == 0 {
-		p.columns = (end - p.token + g.ChunkTokens - 1) / g.ChunkTokens * g.TokenBursts
+		p.columns = (end - p.token + g.ChunkTokens - 1) / g.ChunkTokens * p.chunkColumns()
 		p.openGroups(row)
 	}
 	p.readColumn(op, row, column+int32(p.streamed))
@@ -57,6 +57,14 @@ func (p *Program) readGroup() {
 			p.scoreRead = p.count[ResultSequencer]
 		}
 	}
+}
+
+// chunkColumns returns the columns of a bank that a chunk takes in the stage's row.
+func (p *Program) chunkColumns() int {
+	if p.stage == stageContext {
+		return p.Geometry.ValueBursts
+	}
+	return p.Geometry.KeyBursts
 }
 
 // openGroups activates row in the group of banks that follows the current one, and before it in that one if it is the
@@ -94,7 +102,7 @@ func (p *Program) needsAllScales() bool {
 	if g.ScaleChunks == 0 {
 		return false
 	}
-	return p.stage == stageContext && g.TokenBursts > g.BankGroups || p.stage != stageContext && p.Shape.KeyGroup > 0
+	return p.stage == stageContext && g.ValueBursts > g.BankGroups || p.stage != stageContext && p.Shape.KeyGroup > 0
 }
 
 // readGroupScales reads the scales of a whole row that a group's banks hold.
@@ -129,12 +137,12 @@ func (p *Program) readColumn(op Operation, row, column int32) {
 		ordinal := p.group*g.BankGroups + b
 		out := p.addOf(&in, ordinal)
 		if op == OpReadValue {
-			out.Token = int32(p.token + p.streamed*g.ColumnTokens + ordinal/g.TokenBursts)
-			out.Burst = uint8(ordinal % g.TokenBursts)
+			out.Token = int32(p.token + p.streamed*g.ColumnTokens + ordinal/g.ValueBursts)
+			out.Burst = uint8(ordinal % g.ValueBursts)
 			continue
 		}
-		first := p.token + p.streamed/g.TokenBursts*g.ChunkTokens + ordinal
-		out.Token, out.Burst = int32(first), uint8(p.streamed%g.TokenBursts)
+		first := p.token + p.streamed/g.KeyBursts*g.ChunkTokens + ordinal
+		out.Token, out.Burst = int32(first), uint8(p.streamed%g.KeyBursts)
 		out.Keep = first < (p.segment+1)*p.SegmentTokens
 	}
 }

@@ -45,7 +45,7 @@ const (
 	// below the context is zero. A zero weight gates the multiplier: what the bank holds there does not matter.
 	OpLoadWeights
 	// OpContext (MACA) reads a column of the row in every bank. The bank with ordinal b multiplies its elements with the
-	// weight of token + b/TokenBursts from the slot. It adds them to its accumulators of the query heads query to
+	// weight of token + b/ValueBursts from the slot. It adds them to its accumulators of the query heads query to
 	// query+queries-1: one for each element of its share of a burst. first starts the accumulators from zero.
 	OpContext
 	// OpReadContext (RDRES) moves accumulators of a query head to the buffer unit, which adds them over the banks that hold the

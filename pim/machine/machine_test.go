@@ -204,6 +204,16 @@ func drawSpec(t *rapid.T) (*pim.Spec, pim.HeadShape) {
 			shape.KeyGroup = max(shape.KeyGroup, shape.HeadDim)
 		}
 	}
+	shape.ValueDim = rapid.SampledFrom([]int{0, 0, 0, 8, 64, 80, 256, 512}).Draw(t, "value d")
+	if shape.ValueDim > 0 && rapid.Bool().Draw(t, "latent") {
+		shape.HeadDim, shape.ValueDim = 576, 512
+	}
+	if shape.ValueDim > 0 && shape.KeyGroup > 0 { // of rows that need not have whole groups
+		shape.KeyGroup = 16
+		if shape.ScaleBytes > 0 {
+			shape.KeyGroup = 0
+		}
+	}
 	spec.Multipliers = rapid.SampledFrom([]int{0, 0, 4, 8, 16}).Draw(t, "multipliers")
 	spec.MACsPerRead = rapid.IntRange(1, shape.Queries).Draw(t, "macs")
 	return spec, shape

@@ -181,7 +181,7 @@ func (m *Measurement) finish(c *counters, withoutRefresh int64, meter *dram.Ener
 // peakShare returns the share of the rank's peak bandwidth at which a head of context tokens was read in clocks: all banks,
 // one burst each at tCCD_L, or for a rank-level unit the rank's data bus.
 func peakShare(g *pim.Geometry, d *dram.Spec, rankLevel bool, context int, clocks int64) float64 {
-	bytes := 2 * float64(context) * float64(g.HeadDim*g.ElementBits) / 8
+	bytes := float64(context) * float64((g.HeadDim+g.ValueDim)*g.ElementBits) / 8
 	peak := float64(g.Banks*g.BurstBytes) / float64(d.TCCDL)
 	if rankLevel {
 		peak = float64(g.BurstBytes) / float64(d.BurstClocks())

@@ -271,11 +271,11 @@ func TestScalePlaces(t *testing.T) {
 			tokens := map[[3]int]int{} // of a bank's burst, keys and values
 			for token := range g.RowTokens {
 				column := int(g.ScaleColumn(token))
-				if data := max(int(g.KeyColumn(token))+g.TokenBursts, int(g.ValueColumn(token))+1); column < data || column >= g.RowBursts {
+				if data := max(int(g.KeyColumn(token))+g.KeyBursts, int(g.ValueColumn(token))+1); column < data || column >= g.RowBursts {
 					t.Fatalf("%s, %d bits, token %d: scales in column %d of %d, data to %d", part, bits, token, column, g.RowBursts, data)
 				}
 				bank := g.ValueScaleBank(token)
-				if first := g.ValueBank(token); bank < first || bank >= first+g.TokenBursts {
+				if first := g.ValueBank(token); bank < first || bank >= first+g.ValueBursts {
 					t.Fatalf("%s, %d bits, token %d: the value's scale in bank %d, the value from %d on", part, bits, token, bank, first)
 				}
 				tokens[[3]int{0, g.KeyBank(token), column}]++
@@ -293,13 +293,13 @@ func TestScalePlaces(t *testing.T) {
 // A query is as wide as elements, whatever keys and values are.
 func TestNarrowQueryBursts(t *testing.T) {
 	for bits, want := range map[int]pim.Geometry{
-		16: {TokenBursts: 4, ColumnTokens: 4, RowTokens: 512}, 8: {TokenBursts: 2, ColumnTokens: 8, RowTokens: 1024}, 4: {TokenBursts: 1, ColumnTokens: 16, RowTokens: 2048},
+		16: {KeyBursts: 4, ValueBursts: 4, ColumnTokens: 4, RowTokens: 512}, 8: {KeyBursts: 2, ValueBursts: 2, ColumnTokens: 8, RowTokens: 1024}, 4: {KeyBursts: 1, ValueBursts: 1, ColumnTokens: 16, RowTokens: 2048},
 	} {
 		g, err := pim.NewGeometry(parts.DDR4(t), pim.HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: bits})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if g.QueryBursts != 4 || g.TokenBursts != want.TokenBursts || g.ColumnTokens != want.ColumnTokens || g.RowTokens != want.RowTokens {
+		if g.QueryBursts != 4 || g.KeyBursts != want.KeyBursts || g.ValueBursts != want.ValueBursts || g.ColumnTokens != want.ColumnTokens || g.RowTokens != want.RowTokens {
 			t.Errorf("%d bits: %+v", bits, g)
 		}
 	}

@@ -224,7 +224,8 @@ func (p *Program) boundSpans(spec *pim.Spec, d *dram.Spec) error {
 	queries := p.Shape.Queries
 	sets := max(1, g.ChunkTokens/p.SetTokens) // of a chunk
 	setBursts := sets * p.setBursts
-	p.stepSize = 3*g.Banks + 8*g.TokenBursts + p.passes*(g.TokenBursts+sets*p.setColumns) +
+	columns := max(g.KeyBursts, g.ValueBursts) // of a bank that a chunk takes
+	p.stepSize = 3*g.Banks + 8*columns + p.passes*(columns+sets*p.setColumns) +
 		queries*(g.QueryBursts+max(p.PartialBursts, setBursts, p.ContextBursts))
 
 	scales := g.Banks * g.ScaleColumns(0, g.RowTokens)
@@ -232,10 +233,10 @@ func (p *Program) boundSpans(spec *pim.Spec, d *dram.Spec) error {
 
 	scale := max(d.TCCDL, spacing(d, dram.RD)) // clocks of a column of scales
 	bus := max(burst, spacing(d, dram.RDRES), spacing(d, dram.WRBUF))
-	chunk := max(p.passes*g.TokenBursts*max(d.TCCDL, spacing(d, dram.MACA))*p.multiplierPasses, p.Shape.Queries*max(p.PartialBursts, setBursts)*bus)
+	chunk := max(p.passes*columns*max(d.TCCDL, spacing(d, dram.MACA))*p.multiplierPasses, p.Shape.Queries*max(p.PartialBursts, setBursts)*bus)
 	if p.RankLevel {
 		p.stepSize = max(p.stepSize, 2*g.RowBursts*g.BankGroups+3*g.BankGroups)
-		chunk = p.passes * g.TokenBursts * g.Banks * max(d.TCCDS, spacing(d, dram.RD)) * p.multiplierPasses
+		chunk = p.passes * columns * g.Banks * max(d.TCCDS, spacing(d, dram.RD)) * p.multiplierPasses
 	}
 	p.headSpan = 2 * (reopen + int64(p.Shape.Queries*(readOut+p.ContextBursts*bus)))
 	rules, rowChunks := d.Rules(), g.RowTokens/g.ChunkTokens

@@ -77,8 +77,8 @@ func TestProgramOrder(t *testing.T) {
 			}
 		}
 		for token := 0; token < context; token += g.ChunkTokens {
-			if n := c.scored[int32(token)]; n < shape.Queries*g.TokenBursts {
-				t.Errorf("chunk %d scored by %d reads, want %d query heads in %d columns", token, n, shape.Queries, g.TokenBursts)
+			if n := c.scored[int32(token)]; n < shape.Queries*g.KeyBursts {
+				t.Errorf("chunk %d scored by %d reads, want %d query heads in %d columns", token, n, shape.Queries, g.KeyBursts)
 			}
 		}
 		for token := 0; token < context; token += g.ColumnTokens {
@@ -304,7 +304,7 @@ func TestAppendWritesEachBurstOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.Machine.Repeats.On = false
-		bursts := int64(b.Program.Geometry.TokenBursts)
+		bursts := int64(b.Program.Geometry.KeyBursts)
 		for context := 1; context <= 40; context++ {
 			b.Attention(context)
 			without := b.Machine.Counters

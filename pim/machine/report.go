@@ -10,15 +10,17 @@ import (
 
 // Report is a Measurement as pim attention prints it.
 type Report struct {
-	Context    int    `json:"context"`
-	Heads      int    `json:"heads"`
-	KVHeads    int    `json:"kv_heads"`
-	HeadDim    int    `json:"head_dim"`
-	KVBits     int    `json:"kv_bits"`
-	PaddedDim  int    `json:"padded_head_dim"`
-	Precision  string `json:"precision"`
-	Activation string `json:"activation"`
-	TCKps      int64  `json:"tCK_ps"`
+	Context     int    `json:"context"`
+	Heads       int    `json:"heads"`
+	KVHeads     int    `json:"kv_heads"`
+	HeadDim     int    `json:"head_dim"`
+	ValueDim    int    `json:"value_dim,omitempty"` // where values are not as wide as keys, likewise padded
+	KVBits      int    `json:"kv_bits"`
+	PaddedDim   int    `json:"padded_head_dim"`
+	PaddedValue int    `json:"padded_value_dim,omitempty"`
+	Precision   string `json:"precision"`
+	Activation  string `json:"activation"`
+	TCKps       int64  `json:"tCK_ps"`
 
 	QueryHead HeadReport `json:"query_head"`
 
@@ -57,12 +59,19 @@ func NewReport(l Load, spec *pim.Spec, d *dram.Spec, m *Measurement, unitRead fl
 		TotalMS: d.Nanoseconds(m.TotalCycles) / 1e6, TotalOccupancy: m.TotalOccupancy, Commands: dram.CommandCounts(m.Commands[:]),
 		EnergyMJ: dram.NewMillijoules(d, &joules),
 	}
+	if g := &m.Geometry; g.ValueDim != g.HeadDim {
+		r.ValueDim, r.PaddedValue = g.ValueDim, g.PaddedValueDim
+	}
 	return r
 }
 
 // WriteLines writes lines whose cells tabs divide.
 func (r *Report) WriteLines(t io.Writer) {
-	fmt.Fprintf(t, "one query head alone, %d tokens, d = %d, precision %s, keys and values of %d bits, %s activation\n\n", r.Context, r.HeadDim, r.Precision, r.KVBits, r.Activation)
+	widths := fmt.Sprint(r.HeadDim)
+	if r.ValueDim > 0 {
+		widths += fmt.Sprintf(", values of %d", r.ValueDim)
+	}
+	fmt.Fprintf(t, "one query head alone, %d tokens, d = %s, precision %s, keys and values of %d bits, %s activation\n\n", r.Context, widths, r.Precision, r.KVBits, r.Activation)
 	one := &r.QueryHead
 	share := func(clocks int64) string { return fmt.Sprintf("%.1f%%", 100*float64(clocks)/float64(one.Clocks)) }
 	for _, p := range []struct {
@@ -77,6 +86,9 @@ func (r *Report) WriteLines(t io.Writer) {
 	fmt.Fprintf(t, "append\t%d\ton top\n", one.AppendClocks)
 	if r.PaddedDim != r.HeadDim {
 		fmt.Fprintf(t, "padding\t%d of %d elements\tzeros\n", r.PaddedDim-r.HeadDim, r.PaddedDim)
+	}
+	if r.PaddedValue != r.ValueDim {
+		fmt.Fprintf(t, "padding\t%d of %d elements of a value\tzeros\n", r.PaddedValue-r.ValueDim, r.PaddedValue)
 	}
 	printOccupancy(t, &one.Occupancy)
 

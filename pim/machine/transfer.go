@@ -20,7 +20,9 @@ type Transfer struct {
 }
 
 // Bursts returns the bursts of the transfer: keys and values.
-func (t *Transfer) Bursts() int64 { return 2 * int64(t.Tokens) * int64(t.Geometry.TokenBursts) }
+func (t *Transfer) Bursts() int64 {
+	return int64(t.Tokens) * int64(t.Geometry.KeyBursts+t.Geometry.ValueBursts)
+}
 
 // HostHead is the Head of a transfer's instructions, which belong to no head of a program.
 const HostHead = -1
@@ -43,7 +45,7 @@ type burstOrder struct {
 func newBurstOrder(g *pim.Geometry, kv pim.KV, from, to int) burstOrder {
 	o := burstOrder{geometry: g, kv: kv, from: from, to: to}
 	if kv == pim.Key {
-		o.column, o.end = g.KeyColumn(from), g.KeyColumn(to-1)+int32(g.TokenBursts)
+		o.column, o.end = g.KeyColumn(from), g.KeyColumn(to-1)+int32(g.KeyBursts)
 	} else {
 		o.column, o.end = g.ValueColumn(from), g.ValueColumn(to-1)+1
 	}

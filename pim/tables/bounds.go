@@ -61,9 +61,9 @@ func writeBound(g *pim.Geometry, d *dram.Spec, read bool) (clock int64) {
 	}
 	issue(dram.ACT, 1)
 	if read {
-		issue(dram.RD, g.TokenBursts)
+		issue(dram.RD, g.KeyBursts)
 	}
-	issue(dram.WR, g.TokenBursts)
+	issue(dram.WR, g.KeyBursts)
 	issue(dram.PRE, 1)
 	return state.Earliest(dram.ACT, a)
 }

@@ -30,6 +30,10 @@ func drawRank(t *rapid.T) (*pim.Spec, *dram.Spec, pim.HeadShape) {
 	if bits := cmp.Or(shape.KVBits, shape.ElementBits); bits < 16 {
 		shape.KeyGroup = rapid.SampledFrom([]int{0, 0, 128}).Draw(t, "group")
 	}
+	shape.ValueDim = rapid.SampledFrom([]int{0, 0, 0, 8, 64, 80, 256, 512}).Draw(t, "value d")
+	if shape.ValueDim > 0 && rapid.Bool().Draw(t, "latent") {
+		shape.HeadDim, shape.ValueDim = 576, 512
+	}
 	spec.Multipliers = rapid.SampledFrom([]int{0, 0, 4, 8, 16}).Draw(t, "multipliers")
 	spec.MACsPerRead = rapid.IntRange(1, shape.Queries).Draw(t, "macs")
 	d := parts.Of(t, rapid.SampledFrom([]string{"ddr4-3200-8gb-x8", "ddr4-3200-8gb-x8", "ddr4-3200-8gb-x4", "ddr4-2400-16gb-x16",

@@ -64,8 +64,8 @@ func (t *TransferTable) row(from, n int) int64 {
 // QueryBursts returns the bursts of one query, padding included.
 func (t *TransferTable) QueryBursts() int { return t.geometry.QueryBursts }
 
-// TokenBursts returns the bursts of one key or value, padding included.
-func (t *TransferTable) TokenBursts() int { return t.geometry.TokenBursts }
+// KVBursts returns the bursts of one key and of its value together, padding included.
+func (t *TransferTable) KVBursts() int { return t.geometry.KeyBursts + t.geometry.ValueBursts }
 
 // ScaleBursts returns the bursts of scales of tokens tokens of one head from token first on, which follow their keys
 // and values in the open rows: one a bank and group of chunks that share it, masked where it has others, too.

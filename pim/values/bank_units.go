@@ -190,7 +190,7 @@ func (m *valueMachine) loadQuery(in *machine.Instruction) {
 	}
 	beats := m.beats(m.data[in.Head].query[in.Query], int(in.Burst))
 	n, widen := m.mapping.ChipElements(), m.storage.table()
-	at := (int(in.Query)*m.mapping.TokenBursts + int(in.Burst)) * n
+	at := (int(in.Query)*m.mapping.KeyBursts + int(in.Burst)) * n
 	var bytes [2 * maxChipElements]byte
 	for c := range m.chips {
 		share(bytes[:], beats[:pim.BurstBits/m.mapping.Exchange.Lanes], c, m.mapping.Exchange.DeviceWidth)

@@ -1,6 +1,7 @@
 package values
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -22,7 +23,7 @@ type bufferUnit struct {
 	heads  []softmax   // by query head
 	reads  []float32   // accumulators of one query head, by bank, chip and element
 	adders []float32   // operands of one sum
-	merged [][]float32 // by query head, the output so far over PaddedDim elements
+	merged [][]float32 // by query head, the output so far over PaddedValueDim elements
 	exact  []softmax   // by query head, the state over the merged segments
 	// Of narrow keys and values: numbers of a query as they go into the shared buffers and in a sum, what zeros take from scores by
 	// query head, and from outputs by query head and token of a column.
@@ -51,7 +52,7 @@ func (r *bufferUnit) init(p *machine.Plan, m *pim.Mapping, queries int, precisio
 	dim := len(padded(make([]float32, 2*m.HeadDim), m.HeadDim))
 	r.terms, r.products = make([]float32, dim), make([]float32, dim)
 	for q := range queries {
-		r.merged[q] = make([]float32, m.PaddedDim)
+		r.merged[q] = make([]float32, m.PaddedValueDim)
 		fillNaN(r.merged[q])
 		r.heads[q] = softmax{maximum: float32(math.NaN()), total: float32(math.NaN())}
 	}
@@ -96,7 +97,7 @@ func (m *valueMachine) endChunk(in *machine.Instruction, query, token int) error
 		valid[i] = round(x, r.score)
 	}
 	if in.Count {
-		r.count(&r.heads[query], valid, m.scale)
+		r.count(&r.heads[query], valid, m.scaleOf(in.Head))
 	}
 	if !in.Keep {
 		return nil
@@ -138,6 +139,9 @@ func (r *bufferUnit) keep(query, at int, chunk []float32) error {
 	return nil
 }
 
+// scaleOf returns what a head's scores are multiplied with before the softmax.
+func (m *valueMachine) scaleOf(head int32) float32 { return cmp.Or(m.data[head].scale, m.scale) }
+
 // loadWeights is one burst of softmax weights, broadcast to all chips.
 func (m *valueMachine) loadWeights(in *machine.Instruction) {
 	set, n := m.program.SetTokens, m.program.WeightsPerBurst
@@ -154,7 +158,7 @@ func (m *valueMachine) weight(in *machine.Instruction, query, token int) float32
 	if token >= m.program.Heads[in.Head].Context {
 		return 0
 	}
-	w := exp(float32(r.scores[query][token-int(in.Segment)*r.segment]*m.scale) - s.maximum)
+	w := exp(float32(r.scores[query][token-int(in.Segment)*r.segment]*m.scaleOf(in.Head)) - s.maximum)
 	if m.normalised {
 		w /= s.total
 	}
@@ -212,10 +216,10 @@ func (m *valueMachine) mergeSegment(query int, first bool) {
 	if m.narrow != nil {
 		zeros = tree(append(r.adders[:0], part(r.zeros, query, g.ColumnTokens)...), false)
 	}
-	for burst := range g.TokenBursts {
+	for burst := range g.ValueBursts {
 		for i := range perBurst {
 			for quad := range g.ColumnTokens {
-				r.adders[quad] = m.accumulator(query, quad*g.TokenBursts+burst, i)
+				r.adders[quad] = m.accumulator(query, quad*g.ValueBursts+burst, i)
 			}
 			if m.mistake == MistakeQuad {
 				r.adders[g.ColumnTokens-1] = 0

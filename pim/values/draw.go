@@ -1,7 +1,6 @@
 package values
 
 import (
-	"math"
 	"math/rand/v2"
 
 	"github.com/l3sim/l3sim/attention"
@@ -44,7 +43,7 @@ func DrawCases(seed uint64) ([]VerifyCase, error) {
 			return x
 		}
 		c := VerifyCase{
-			Name: d.name, QueryHeads: d.queryHeads, KVHeads: d.kvHeads, Queries: d.queries, Keys: d.keys, HeadDim: drawnDim,
+			Name: d.name, QueryHeads: d.queryHeads, KVHeads: d.kvHeads, Queries: d.queries, Keys: d.keys, HeadDim: drawnDim, ValueDim: drawnDim,
 			Q: draw(d.queryHeads*d.queries, d.queryScale), K: draw(d.kvHeads*d.keys, 1), V: draw(d.kvHeads*d.keys, 1),
 		}
 		for k := range c.K {
@@ -63,10 +62,6 @@ func DrawCases(seed uint64) ([]VerifyCase, error) {
 
 // refer computes the reference of a case.
 func (c *VerifyCase) refer() {
-	m, n, group := c.Queries*c.HeadDim, c.Keys*c.HeadDim, c.QueryHeads/c.KVHeads
-	c.Out, c.LSE = make([]float64, len(c.Q)), make([]float64, c.QueryHeads*c.Queries)
-	for h := range c.QueryHeads {
-		g := h / group
-		attention.CausalReference(c.Out[h*m:][:m], c.LSE[h*c.Queries:][:c.Queries], c.Q[h*m:][:m], c.K[g*n:][:n], c.V[g*n:][:n], c.HeadDim, 1/math.Sqrt(float64(c.HeadDim)))
-	}
+	exact := c.exact([3][]float32{c.Q, c.K, c.V})
+	c.Out, c.LSE = exact.out, exact.lse
 }

@@ -58,7 +58,7 @@ func ExampleVerify() {
 		k[i], v[i] = float32(math.Sin(float64(i))), float32(math.Cos(float64(3*i)))
 	}
 	copy(q, k[7*d:8*d]) // the query of token 7's key
-	head, err := values.NewVerifyCase("head", d, q, k, v)
+	head, err := values.NewVerifyCase("head", d, d, q, k, v)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -42,7 +42,7 @@ type rankWorker struct {
 	scores  [][]float32
 }
 
-// DecodeHead is one KV head of a decode step. Vectors have HeadDim elements, FP16 bits, keys and values of 8 or 4 bits as
+// DecodeHead is one KV head of a decode step. Vectors have HeadDim elements, values ValueWidth, FP16 bits, keys and values of 8 or 4 bits as
 // elements in two's complement (Scales.Encode), or in FP8 (Scales.EncodeFP8).
 type DecodeHead struct {
 	FirstRow int32 // of the head's rows, which nothing else uses
@@ -53,6 +53,9 @@ type DecodeHead struct {
 	Query      [][]uint16
 	Key, Value []uint16      // of the newest token, the last one attended to, which the program appends; nil where it has been stored
 	Scales     [2]pim.Scales // of Key and Value where they are narrow
+	// Scale is what scores are multiplied with before the softmax; 0: 1/√HeadDim. The keys of latent attention are wider than those that
+	// its scale is for.
+	Scale float32
 }
 
 // NewHostRank returns a rank of rows rows a bank for heads of shape, whose elements are FP16, and so many workers, at least 1.
@@ -159,7 +162,7 @@ func (w *rankWorker) run(h *DecodeHead, scores bool) ([]headResult, error) {
 		run.List = w.list
 	}
 	w.heads[0] = run
-	w.data[0] = headData{query: h.Query, key: h.Key, value: h.Value, scales: h.Scales}
+	w.data[0] = headData{query: h.Query, key: h.Key, value: h.Value, scale: h.Scale, scales: h.Scales}
 	w.program.Restart(w.heads)
 	return w.execute(w.machine, w.program, w.data)
 }

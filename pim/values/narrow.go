@@ -185,7 +185,7 @@ func (m *valueMachine) loadNarrowQuery(in *machine.Instruction) {
 		m.numbers(m.buffer.terms, m.data[in.Head].query[in.Query], m.group(&m.program.Heads[in.Head], int(in.Token)))
 	}
 	for c := range m.chips {
-		query := part(m.chips[c].query, int(in.Query), g.TokenBursts*n)
+		query := part(m.chips[c].query, int(in.Query), g.KeyBursts*n)
 		if in.Burst == 0 {
 			clear(query)
 		}

@@ -72,7 +72,7 @@ func (m *valueMachine) readKey(in *machine.Instruction) error {
 	}
 	m.loadHead(in)
 	g, u, r := &m.mapping, m.rankLevel, rounding{m.precision.Multiply == pim.FP16, m.precision.Accumulate == pim.FP16}
-	ends := m.ordinal(in) == g.Banks-1 && int(in.Burst) == g.TokenBursts-1
+	ends := m.ordinal(in) == g.Banks-1 && int(in.Burst) == g.KeyBursts-1
 	for query := int(in.Query); query < int(in.Query)+int(in.Queries); query++ {
 		q := u.query[query*g.PaddedDim+int(in.Burst)*len(x):]
 		partials := part(u.partials, query, g.RowTokens)

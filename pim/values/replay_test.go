@@ -113,7 +113,7 @@ func (r *replay) operands(clock int64, in *pimmachine.Instruction) {
 // from when on its result is valid.
 func (r *replay) result(clock int64, in *pimmachine.Instruction) {
 	q, bursts := int(in.Query), r.mapping.QueryBursts
-	each := bursts / r.mapping.TokenBursts // of q that a burst of a key meets
+	each := bursts / r.mapping.KeyBursts // of q that a burst of a key meets
 	switch in.Op {
 	case pimmachine.OpAppendKey, pimmachine.OpAppendValue:
 		r.rows[in.Row] = clock + r.write

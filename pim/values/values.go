@@ -16,14 +16,15 @@ import (
 // elements in two's complement, or in FP8.
 type headData struct {
 	query [][]uint16 // by query head of the group, HeadDim elements
-	// key and value of the newest token, HeadDim elements each; only where the head appends it.
+	// key and value of the newest token, HeadDim and ValueDim elements; only where the head appends it.
 	key, value []uint16
+	scale      float32       // of scores before the softmax; 0: 1/√HeadDim
 	scales     [2]pim.Scales // of the newest key and of the newest value, where elements are narrow
 }
 
 // headResult is what the buffer unit returns for a head.
 type headResult struct {
-	out [][]float32 // by query head, HeadDim elements
+	out [][]float32 // by query head, as many elements as a value
 	lse []float64   // by query head, natural log-sum-exp from the softmax unit's maximum and sum
 }
 
@@ -101,7 +102,7 @@ func newValueMachine(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, storage 
 	for c := range m.chips {
 		m.chips[c] = chipState{
 			cells:    make([]byte, rows*g.RowBursts*g.Banks*g.BurstBytes/g.Chips),
-			query:    make([]float32, shape.Queries*g.TokenBursts*elements),
+			query:    make([]float32, shape.Queries*g.KeyBursts*elements),
 			partials: make([]float32, machine.ResultSlots*m.macs*g.Banks),
 		}
 		m.chips[c].fillNaN(storage)
@@ -127,13 +128,13 @@ func newValueMachine(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, storage 
 }
 
 // store writes the key and value of a token of the head that begins at firstRow, as a transfer from the host does: through
-// the re-layout, burst by burst. They have HeadDim elements in the machine's storage format; a nil one is left out.
+// the re-layout, burst by burst. They have HeadDim and ValueDim elements in the machine's storage format; a nil one is left out.
 func (m *valueMachine) store(firstRow int32, token int, key, value []uint16) error {
 	for kv, vector := range [][]uint16{pim.Key: key, pim.Value: value} {
 		if vector == nil {
 			continue
 		}
-		for burst := range m.mapping.TokenBursts {
+		for burst := range m.mapping.Bursts(pim.KV(kv)) {
 			ordinal, row, column := m.mapping.BurstPlace(pim.KV(kv), token, burst)
 			if err := m.writeBurst(ordinal, firstRow+row, column, vector, burst); err != nil {
 				return err
@@ -244,7 +245,7 @@ func (m *valueMachine) begin(p *machine.Program, data []headData) error {
 		if len(r.out) != m.shape.Queries {
 			r.out, r.lse = make([][]float32, m.shape.Queries), make([]float64, m.shape.Queries)
 			for q := range r.out {
-				r.out[q] = make([]float32, m.shape.HeadDim)
+				r.out[q] = make([]float32, m.shape.ValueWidth())
 			}
 		}
 	}
@@ -315,7 +316,7 @@ func (m *valueMachine) score(in *machine.Instruction) error {
 			if in.Burst == 0 {
 				clear(partial)
 			}
-			q := ((int(in.Query)+set)*g.TokenBursts + int(in.Burst)) * n
+			q := ((int(in.Query)+set)*g.KeyBursts + int(in.Burst)) * n
 			scoreBanks(values[c*n:], g.BurstElements(), m.width, chip.query[q:q+n], partial, r)
 		}
 	}

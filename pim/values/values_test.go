@@ -110,7 +110,7 @@ func (k *dataKind) vectors(r *rand.Rand, storage Storage, shape pim.HeadShape, t
 	var parts [3][][]uint16
 	for part, n := range []int{shape.Queries, tokens, tokens} {
 		for token := range n {
-			vector := make([]uint16, shape.HeadDim)
+			vector := make([]uint16, []int{shape.HeadDim, shape.HeadDim, shape.ValueWidth()}[part])
 			for e := range vector {
 				vector[e] = storage.encode(float32(k.element(r, part, token, e)))
 			}
@@ -145,6 +145,10 @@ func drawProblem(tb testing.TB, t *rapid.T) *valueProblem {
 		dims = dims[:8] // eight banks hold no value of 512 elements
 	}
 	p.shape = pim.HeadShape{HeadDim: rapid.SampledFrom(dims).Draw(t, "d"), Queries: rapid.IntRange(1, 8).Draw(t, "queries"), ElementBits: 16}
+	p.shape.ValueDim = rapid.SampledFrom(append([]int{0, 0, 0, 0}, dims...)).Draw(t, "value d")
+	if p.shape.ValueDim > 0 && p.device.Banks() > 8 && rapid.Bool().Draw(t, "latent") {
+		p.shape.HeadDim, p.shape.ValueDim = 576, 512
+	}
 	p.spec.Multipliers = rapid.SampledFrom([]int{0, 0, 4, 8, 3}).Draw(t, "multipliers")
 	p.shape.KVBits = rapid.SampledFrom([]int{0, 16, 8, 4}).Draw(t, "kv bits")
 	p.shape.KVFloat = p.shape.KVBits == 8 && rapid.Bool().Draw(t, "fp8")
@@ -302,7 +306,7 @@ func (p *valueProblem) compare(t rapid.TB) {
 		q, keys, values := decode(p.storage, v.q), v.widen(p.storage, v.k), v.widen(p.storage, v.v)
 		x.narrow = v.narrow
 		for h := range v.q {
-			want := make([]float32, dim)
+			want := make([]float32, p.shape.ValueWidth())
 			lse := x.attention(want, q[h*dim:][:dim], keys, values)
 			for e := range want {
 				if got := results[i].out[h][e]; !sameBits(got, want[e]) {

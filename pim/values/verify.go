@@ -23,18 +23,18 @@ type VerifyCase struct {
 	Name                      string
 	QueryHeads, KVHeads       int
 	Queries, Keys             int // positions; query i of Queries sees the first Keys−Queries+i+1 keys
-	HeadDim                   int
+	HeadDim, ValueDim         int
 	Q                         []float32 // [QueryHeads, Queries, HeadDim]
-	K, V                      []float32 // [KVHeads, Keys, HeadDim]
-	Out                       []float64 // [QueryHeads, Queries, HeadDim]
+	K, V                      []float32 // [KVHeads, Keys, HeadDim] and [KVHeads, Keys, ValueDim]
+	Out                       []float64 // [QueryHeads, Queries, ValueDim]
 	LSE                       []float64 // [QueryHeads, Queries]; may be nil
 	Storage                   Storage   // BF16 where q, k and v all are
 	storedQ, storedK, storedV []uint16
 }
 
-// ReadVerifyCases returns the cases of a file, by name. NAME.q has shape [query heads, queries, d], NAME.k and NAME.v [KV
-// heads, keys, d], of F16, BF16 or F32; NAME.out has that of q and NAME.lse, which may be absent, its first two, of F64 or
-// F32. What does not fit together is an input.Error.
+// ReadVerifyCases returns the cases of a file, by name. NAME.q has shape [query heads, queries, d], NAME.k [KV heads, keys, d] and NAME.v
+// [KV heads, keys, dv], of F16, BF16 or F32; NAME.out has [query heads, queries, dv] and NAME.lse, which may be absent, its first two,
+// of F64 or F32. What does not fit together is an input.Error.
 func ReadVerifyCases(file *attention.Safetensors) ([]VerifyCase, error) {
 	var cases []VerifyCase
 	for _, t := range file.Tensors {
@@ -54,17 +54,18 @@ func ReadVerifyCases(file *attention.Safetensors) ([]VerifyCase, error) {
 	return cases, nil
 }
 
-// NewVerifyCase returns the decode step of one KV head with d elements: q has a row for each query head of its group, k and
-// v have one for each token. The reference is attention.CausalReference. What does not fit together is an input.Error.
-func NewVerifyCase(name string, d int, q, k, v []float32) (*VerifyCase, error) {
-	c := &VerifyCase{Name: name, KVHeads: 1, Queries: 1, HeadDim: d, Q: q, K: k, V: v}
+// NewVerifyCase returns the decode step of one KV head with keys of d elements and values of valueDim: q has a row of d for each query head
+// of its group, k and v have one for each token. The reference is attention.CausalReference. What does not fit together is an input.Error.
+func NewVerifyCase(name string, d, valueDim int, q, k, v []float32) (*VerifyCase, error) {
+	c := &VerifyCase{Name: name, KVHeads: 1, Queries: 1, HeadDim: d, ValueDim: valueDim, Q: q, K: k, V: v}
 	for _, part := range []struct {
 		suffix string
 		values []float32
-		least  int
-	}{{".q", q, d}, {".k", k, d}, {".v", v, len(k)}} {
-		if n := len(part.values); d < 1 || n < part.least || n%d != 0 || part.suffix == ".v" && n != len(k) {
-			return nil, &input.Error{Key: name + part.suffix, Value: fmt.Sprintf("%d elements", n), Expected: fmt.Sprintf("rows of %d elements, as many in v as in k", d)}
+		dim    int
+	}{{".q", q, d}, {".k", k, d}, {".v", v, valueDim}} {
+		n, dim := len(part.values), part.dim
+		if dim < 1 || n < dim || n%dim != 0 || part.suffix == ".v" && n/dim != len(k)/d {
+			return nil, &input.Error{Key: name + part.suffix, Value: fmt.Sprintf("%d elements", n), Expected: fmt.Sprintf("rows of %d elements, as many in v as in k", dim)}
 		}
 	}
 	c.QueryHeads, c.Keys = len(q)/d, len(k)/d
@@ -93,11 +94,11 @@ func readVerifyCase(file *attention.Safetensors, name string) (VerifyCase, error
 		shapes[part] = t.Shape
 	}
 	q, k := shapes[".q"], shapes[".k"]
-	c.QueryHeads, c.Queries, c.HeadDim, c.KVHeads, c.Keys = q[0], q[1], q[2], k[0], k[1]
+	c.QueryHeads, c.Queries, c.HeadDim, c.KVHeads, c.Keys, c.ValueDim = q[0], q[1], q[2], k[0], k[1], shapes[".v"][2]
 	for _, want := range []struct {
 		part  string
 		shape []int
-	}{{".k", []int{c.KVHeads, c.Keys, c.HeadDim}}, {".v", k}, {".out", q}} {
+	}{{".k", []int{c.KVHeads, c.Keys, c.HeadDim}}, {".v", []int{c.KVHeads, c.Keys, c.ValueDim}}, {".out", []int{c.QueryHeads, c.Queries, c.ValueDim}}} {
 		if !slices.Equal(shapes[want.part], want.shape) {
 			return c, &input.Error{Key: name + want.part, Value: fmt.Sprint(shapes[want.part]), Expected: fmt.Sprint(want.shape)}
 		}
@@ -140,7 +141,7 @@ func (c *VerifyCase) readValues(file *attention.Safetensors) error {
 	if err = c.store(); err != nil {
 		return err
 	}
-	if c.Out, err = c.readReference(file, ".out", c.QueryHeads*c.Queries*c.HeadDim); err != nil {
+	if c.Out, err = c.readReference(file, ".out", c.QueryHeads*c.Queries*c.ValueDim); err != nil {
 		return err
 	}
 	if file.Tensor(c.Name+".lse") != nil {
@@ -173,7 +174,9 @@ type VerifyResult struct {
 	Queries int    `json:"queries"` // positions
 	Keys    int    `json:"keys"`
 	HeadDim int    `json:"head_dim"`
-	Storage string `json:"storage"`
+	// ValueDim is where values are not as wide as keys.
+	ValueDim int    `json:"value_dim,omitempty"`
+	Storage  string `json:"storage"`
 
 	RelativeL2 float64 `json:"relative_l2"` // of the output; a value that is not finite counts as 0
 	MaxAbs     float64 `json:"max_abs"`
@@ -230,12 +233,12 @@ func verify(ctx context.Context, spec *pim.Spec, d *dram.Spec, c *VerifyCase, ru
 
 // outputs are all outputs and log-sum-exps of a case.
 type outputs struct {
-	out []float64 // [QueryHeads, Queries, HeadDim]
+	out []float64 // [QueryHeads, Queries, ValueDim]
 	lse []float64 // [QueryHeads, Queries]
 }
 
 func (c *VerifyCase) newOutputs() outputs {
-	return outputs{make([]float64, len(c.Out)), make([]float64, c.QueryHeads*c.Queries)}
+	return outputs{make([]float64, c.QueryHeads*c.Queries*c.ValueDim), make([]float64, c.QueryHeads*c.Queries)}
 }
 
 // eachHead runs work for all KV heads, several at a time, and returns the first head's error.
@@ -259,12 +262,12 @@ func (c *VerifyCase) eachHead(work func(kv int) error) error {
 }
 
 func (c *VerifyCase) shape() pim.HeadShape {
-	return pim.HeadShape{HeadDim: c.HeadDim, Queries: c.QueryHeads / c.KVHeads, ElementBits: 16}
+	return pim.HeadShape{HeadDim: c.HeadDim, ValueDim: c.ValueDim, Queries: c.QueryHeads / c.KVHeads, ElementBits: 16}
 }
 
 // decode computes all positions of the query heads of one KV head into got.
 func (c *VerifyCase) decode(ctx context.Context, spec *pim.Spec, d *dram.Spec, kv int, run runner, got outputs) error {
-	dim, group := c.HeadDim, c.QueryHeads/c.KVHeads
+	group := c.QueryHeads / c.KVHeads
 	g, err := pim.NewGeometry(d, c.shape())
 	if err != nil {
 		return err
@@ -274,15 +277,16 @@ func (c *VerifyCase) decode(ctx context.Context, spec *pim.Spec, d *dram.Spec, k
 		return err
 	}
 	rank.workers[0].execute = run
-	vector := func(x []uint16, token int) []uint16 {
-		at := (kv*c.Keys + token) * dim
-		return x[at : at+dim]
+	vectors := func(token int) (key, value []uint16) {
+		at := kv*c.Keys + token
+		return c.storedK[at*c.HeadDim:][:c.HeadDim], c.storedV[at*c.ValueDim:][:c.ValueDim]
 	}
 	h := DecodeHead{Query: make([][]uint16, group)}
 	for token := range c.Keys {
 		i := token - (c.Keys - c.Queries)
+		key, value := vectors(token)
 		if i < 0 {
-			if err := rank.Store(0, token, vector(c.storedK, token), vector(c.storedV, token)); err != nil {
+			if err := rank.Store(0, token, key, value); err != nil {
 				return err
 			}
 			continue
@@ -292,16 +296,16 @@ func (c *VerifyCase) decode(ctx context.Context, spec *pim.Spec, d *dram.Spec, k
 		}
 		place := func(q int) int { return (kv*group+q)*c.Queries + i }
 		for q := range group {
-			h.Query[q] = c.storedQ[place(q)*dim:][:dim]
+			h.Query[q] = c.storedQ[place(q)*c.HeadDim:][:c.HeadDim]
 		}
-		h.Context, h.Key, h.Value = token+1, vector(c.storedK, token), vector(c.storedV, token)
+		h.Context, h.Key, h.Value = token+1, key, value
 		out, lse, err := rank.Attend(0, &h)
 		if err != nil {
 			return err
 		}
 		for q := range group {
 			for j, x := range out[q] {
-				got.out[place(q)*dim+j] = float64(x)
+				got.out[place(q)*c.ValueDim+j] = float64(x)
 			}
 			got.lse[place(q)] = lse[q]
 		}

@@ -22,8 +22,10 @@ type direct struct {
 	elements   [][]int                 // by chip: its elements of one burst, in their order
 	width      int                     // of these are multiplied at once
 	burst      int                     // elements of a burst
-	dim        int                     // d
-	padded     int                     // d with its padding
+	dim        int                     // elements of a key
+	valueDim   int                     // of a value
+	padded     int                     // of a key with its padding
+	tokens     int                     // whose values share a column
 	banks      int                     // tokens of a chunk
 	segment    int                     // tokens in the score buffer
 	merge      bool                    // segments are merged, instead of keys fetched twice
@@ -68,15 +70,19 @@ func newDirect(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape) (*direct, erro
 	}
 	p := spec.Precision.Resolve()
 	x := &direct{
-		round16: attention.RoundHalf, dim: shape.HeadDim, burst: 512 / shape.StoredBits(), banks: d.Banks(),
+		round16: attention.RoundHalf, dim: shape.HeadDim, valueDim: shape.ValueWidth(), burst: 512 / shape.StoredBits(), banks: d.Banks(),
 		segment: segment, merge: spec.BeyondBuffer == pim.Segment, normalised: spec.NormalizedWeights,
 	}
 	for i, f := range []pim.Format{p.Multiply, p.Accumulate, p.Score, p.SoftmaxSum, p.Weights, p.Multiply, p.Context, p.Output} {
 		x.half[i] = f == pim.FP16
 	}
-	x.padded = x.burst
-	for x.padded < x.dim {
-		x.padded *= 2
+	values := x.burst // of a value with its padding
+	for values < x.valueDim {
+		values *= 2
+	}
+	x.tokens = x.banks * x.burst / values
+	if x.padded = values; x.dim != x.valueDim {
+		x.padded = (x.dim + x.burst - 1) / x.burst * x.burst
 	}
 	x.width = spec.Multipliers
 	if x.width == 0 {
@@ -91,7 +97,7 @@ func newDirect(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape) (*direct, erro
 			x.elements[0][e] = e
 		}
 	}
-	x.lanes = make([]float32, x.dim*x.banks*x.burst/x.padded)
+	x.lanes = make([]float32, x.valueDim*x.tokens)
 	x.products = make([]float32, 2*x.burst)
 	return x, nil
 }
@@ -201,7 +207,7 @@ func (x *direct) narrowScore(q, k []float32, token int) float32 {
 	return x.round(roundScore, s.Scale*(x.partials(w, k)-float32(s.Zero*clean.sum(roundPartial, terms))))
 }
 
-// attention writes the output of one query over n tokens into out and returns the log-sum-exp; k and v hold n·d elements.
+// attention writes the output of one query over n tokens into out and returns the log-sum-exp; k and v hold n rows.
 func (x *direct) attention(out, q, k, v []float32) (lse float64) {
 	scale, n := float32(1/math.Sqrt(float64(x.dim))), len(k)/x.dim
 	scaled := make([]float32, n)
@@ -219,11 +225,11 @@ func (x *direct) attention(out, q, k, v []float32) (lse float64) {
 		segment = x.segment
 	}
 	var maximum, total float32
-	part := make([]float32, x.dim)
+	part := make([]float32, x.valueDim)
 	for first := 0; first < n; first += segment {
 		end := min(first+segment, n)
 		m, s := x.softmax(scaled[first:end])
-		x.context(part, scaled[first:end], v[first*x.dim:], m, s, first)
+		x.context(part, scaled[first:end], v[first*x.valueDim:], m, s, first)
 		if first == 0 {
 			copy(out, part)
 			maximum, total = m, s
@@ -270,7 +276,7 @@ func (x *direct) softmax(scaled []float32) (maximum, total float32) {
 
 // context writes the weighted sum of the values, the first of which is a token's, into out.
 func (x *direct) context(out, scaled, v []float32, maximum, total float32, first int) {
-	tokens := x.banks * x.burst / x.padded // of a column
+	tokens := x.tokens
 	clear(x.lanes)
 	top, zeros := float32(1), make([]float32, tokens)
 	if x.narrow != nil {
@@ -291,7 +297,7 @@ func (x *direct) context(out, scaled, v []float32, maximum, total float32, first
 		if w == 0 {
 			continue
 		}
-		for e, value := range v[t*x.dim : (t+1)*x.dim] {
+		for e, value := range v[t*x.valueDim : (t+1)*x.valueDim] {
 			lane := &x.lanes[e*tokens+t%tokens]
 			*lane = x.round(roundAccumulator, *lane+x.round(roundContextProduct, float32(w*value)))
 		}

@@ -88,10 +88,10 @@ func (e *caseError) add(o caseError) {
 // others: the squares of the errors, each times how far the output follows it, are added up (Higham, Accuracy and Stability
 // of Numerical Algorithms, section 2.8). All of it is float64.
 func (x *errorModel) expectedError(c *VerifyCase, head, i int) (e caseError) {
-	dim, kv := c.HeadDim, head/(c.QueryHeads/c.KVHeads)
+	dim, kv := c.ValueDim, head/(c.QueryHeads/c.KVHeads)
 	n := attention.CausalLength(i, c.Queries, c.Keys)
 	v := c.V[kv*c.Keys*dim:]
-	p, size, largest := exponentials(c.Q[(head*c.Queries+i)*dim:][:dim], c.K[kv*c.Keys*dim:][:n*dim])
+	p, size, largest := exponentials(c.Q[(head*c.Queries+i)*c.HeadDim:][:c.HeadDim], c.K[kv*c.Keys*c.HeadDim:][:n*c.HeadDim])
 	e.score = largest
 	total := 0.0
 	for _, w := range p {

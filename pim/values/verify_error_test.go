@@ -81,7 +81,7 @@ func TestErrorOfTheSum(t *testing.T) {
 	x := errorModel{precision: pim.Precision{Preset: "fp32"}.Resolve(), normalised: true, columnTokens: 4, chunkTokens: 16}
 	x.precision.SoftmaxSum = pim.FP16
 	for chunks, want := range map[int][2]float64{1: {0.95 * grows(16), 1.05 * grows(16)}, 10: {grows(10), grows(10) + 1.05*grows(16)}} {
-		c := &VerifyCase{QueryHeads: 1, KVHeads: 1, Queries: 1, Keys: 16 * chunks, HeadDim: dim, Q: make([]float32, dim), K: make([]float32, 16*chunks*dim), V: slices.Repeat([]float32{1}, 16*chunks*dim)}
+		c := &VerifyCase{QueryHeads: 1, KVHeads: 1, Queries: 1, Keys: 16 * chunks, HeadDim: dim, ValueDim: dim, Q: make([]float32, dim), K: make([]float32, 16*chunks*dim), V: slices.Repeat([]float32{1}, 16*chunks*dim)}
 		e := x.expectedError(c, 0, 0)
 		if got := e.square / e.norm / (u * u / 3); got < want[0] || got > want[1] {
 			t.Errorf("%d chunks: %v roundings of the whole sum, by hand %v", chunks, got, want)

@@ -54,6 +54,9 @@ func (j *judgement) judge(ctx context.Context) (VerifyResult, error) {
 		RelativeL2: e.RelativeL2, MaxAbs: e.MaxAbs, NonFinite: e.NonFinite,
 		Differing: differing(j.got.out, want.out) + differing(j.got.lse, want.lse),
 	}
+	if c.ValueDim != c.HeadDim {
+		r.ValueDim = c.ValueDim
+	}
 	// Without outputs other than 0 there is no relative error to expect.
 	bound := errorBound(j.spec, c.Keys, j.geometry.ColumnTokens, score)
 	storage := min(r.StorageError, toleranceStorage)
@@ -80,7 +83,7 @@ func (j *judgement) judge(ctx context.Context) (VerifyResult, error) {
 
 // compute runs the direct computation with the roundings of half, and says what each of them lost.
 func (j *judgement) compute(ctx context.Context, half [roundings]bool) (outputs, [roundings]lost, error) {
-	c, dim, group := j.c, j.c.HeadDim, j.c.QueryHeads/j.c.KVHeads
+	c, dim, group := j.c, j.c.ValueDim, j.c.QueryHeads/j.c.KVHeads
 	o := c.newOutputs()
 	heads := make([][roundings]lost, c.KVHeads)
 	err := c.eachHead(func(kv int) error {
@@ -92,8 +95,8 @@ func (j *judgement) compute(ctx context.Context, half [roundings]bool) (outputs,
 				return err
 			}
 			at, seen := kv*group*c.Queries+i, attention.CausalLength(i%c.Queries, c.Queries, c.Keys)
-			from := kv * c.Keys * dim
-			o.lse[at] = x.attention(out, j.stored[0][at*dim:][:dim], j.stored[1][from:][:seen*dim], j.stored[2][from:][:seen*dim])
+			from := kv * c.Keys
+			o.lse[at] = x.attention(out, j.stored[0][at*c.HeadDim:][:c.HeadDim], j.stored[1][from*c.HeadDim:][:seen*c.HeadDim], j.stored[2][from*dim:][:seen*dim])
 			for e, v := range out {
 				o.out[at*dim+e] = float64(v)
 			}
@@ -143,13 +146,31 @@ func (c *VerifyCase) storageError(stored [3][]float32) float64 {
 // exact returns attention in float64 of q, k and v.
 func (c *VerifyCase) exact(x [3][]float32) outputs {
 	o := c.newOutputs()
-	m, n := c.Queries*c.HeadDim, c.Keys*c.HeadDim
+	dim := max(c.HeadDim, c.ValueDim) // the reference has one width: zeros change neither q·k nor the other elements
+	q, k, v := widened(x[0], c.HeadDim, dim), widened(x[1], c.HeadDim, dim), widened(x[2], c.ValueDim, dim)
+	out := make([]float64, len(q))
+	m, n := c.Queries*dim, c.Keys*dim
 	for h := range c.QueryHeads {
 		g := h / (c.QueryHeads / c.KVHeads)
-		attention.CausalReference(o.out[h*m:(h+1)*m], o.lse[h*c.Queries:(h+1)*c.Queries], x[0][h*m:(h+1)*m],
-			x[1][g*n:(g+1)*n], x[2][g*n:(g+1)*n], c.HeadDim, 1/math.Sqrt(float64(c.HeadDim)))
+		attention.CausalReference(out[h*m:(h+1)*m], o.lse[h*c.Queries:(h+1)*c.Queries], q[h*m:(h+1)*m],
+			k[g*n:(g+1)*n], v[g*n:(g+1)*n], dim, 1/math.Sqrt(float64(c.HeadDim)))
+	}
+	for i := range c.QueryHeads * c.Queries {
+		copy(o.out[i*c.ValueDim:(i+1)*c.ValueDim], out[i*dim:])
 	}
 	return o
+}
+
+// widened returns rows of from elements with zeros behind them, as rows of to elements.
+func widened(x []float32, from, to int) []float32 {
+	if from == to {
+		return x
+	}
+	wide := make([]float32, len(x)/from*to)
+	for i := range len(x) / from {
+		copy(wide[i*to:], x[i*from:(i+1)*from])
+	}
+	return wide
 }
 
 // reason says why a case failed: that the program is wrong, or else which of its formats cannot hold it. A stage is named

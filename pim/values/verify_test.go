@@ -2,6 +2,7 @@ package values
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -19,6 +20,7 @@ import (
 // synthetic is a random problem: normal elements, q times size.
 type synthetic struct {
 	queryHeads, kvHeads, queries, keys, dim int
+	valueDim                                int // 0: as dim
 	size                                    float64
 	equal                                   bool    // all keys are the first one
 	mean                                    float64 // added to the values
@@ -34,14 +36,15 @@ func (s synthetic) file(tb testing.TB, name string) *attention.Safetensors {
 	if s.dtype == "" {
 		s.dtype = "F16"
 	}
-	make1 := func(suffix string, heads, n int, size float64) (*attention.Tensor, []float32) {
-		x := make([]float64, heads*n*s.dim)
+	valueDim := cmp.Or(s.valueDim, s.dim)
+	make1 := func(suffix string, heads, n, dim int, size float64) (*attention.Tensor, []float32) {
+		x := make([]float64, heads*n*dim)
 		for i := range x {
 			x[i] = r.NormFloat64() * size
 		}
 		if s.element != nil {
 			for i := range x {
-				x[i] = s.element(suffix, i/s.dim%n, i%s.dim)
+				x[i] = s.element(suffix, i/dim%n, i%dim)
 			}
 		}
 		if suffix == ".v" {
@@ -51,10 +54,10 @@ func (s synthetic) file(tb testing.TB, name string) *attention.Safetensors {
 		}
 		if suffix == ".k" && s.equal {
 			for i := range x {
-				x[i] = x[i%s.dim]
+				x[i] = x[i%dim]
 			}
 		}
-		t, err := attention.NewTensor(name+suffix, s.dtype, []int{heads, n, s.dim}, x)
+		t, err := attention.NewTensor(name+suffix, s.dtype, []int{heads, n, dim}, x)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -64,16 +67,24 @@ func (s synthetic) file(tb testing.TB, name string) *attention.Safetensors {
 		}
 		return t, v
 	}
-	tq, q := make1(".q", s.queryHeads, s.queries, s.size)
-	tk, k := make1(".k", s.kvHeads, s.keys, 1)
-	tv, v := make1(".v", s.kvHeads, s.keys, 1)
-	out, lse := make([]float64, len(q)), make([]float64, s.queryHeads*s.queries)
+	tq, q := make1(".q", s.queryHeads, s.queries, s.dim, s.size)
+	tk, k := make1(".k", s.kvHeads, s.keys, s.dim, 1)
+	tv, v := make1(".v", s.kvHeads, s.keys, valueDim, 1)
+	out, lse := make([]float64, s.queryHeads*s.queries*valueDim), make([]float64, s.queryHeads*s.queries)
 	for h := range s.queryHeads {
 		g, n, m := h/(s.queryHeads/s.kvHeads), s.keys*s.dim, s.queries*s.dim
+		if valueDim != s.dim {
+			for i := range s.queries {
+				at := h*s.queries + i
+				seen := attention.CausalLength(i, s.queries, s.keys)
+				lse[at] = definition(out[at*valueDim:][:valueDim], q[at*s.dim:][:s.dim], k[g*n:][:seen*s.dim], v[g*s.keys*valueDim:])
+			}
+			continue
+		}
 		attention.CausalReference(out[h*m:(h+1)*m], lse[h*s.queries:(h+1)*s.queries], q[h*m:(h+1)*m],
 			k[g*n:(g+1)*n], v[g*n:(g+1)*n], s.dim, 1/math.Sqrt(float64(s.dim)))
 	}
-	to, err := attention.NewTensor(name+".out", "F64", []int{s.queryHeads, s.queries, s.dim}, out)
+	to, err := attention.NewTensor(name+".out", "F64", []int{s.queryHeads, s.queries, valueDim}, out)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -86,6 +97,27 @@ func (s synthetic) file(tb testing.TB, name string) *attention.Safetensors {
 		tb.Fatal(err)
 	}
 	return f
+}
+
+// definition computes attention of one query by definition, in float64, and returns the log-sum-exp. Values may have another width than keys.
+func definition(out []float64, q, k, v []float32) float64 {
+	scores, top, sum := make([]float64, len(k)/len(q)), math.Inf(-1), 0.0
+	for t := range scores {
+		for e, x := range q {
+			scores[t] += float64(x) * float64(k[t*len(q)+e])
+		}
+		scores[t] /= math.Sqrt(float64(len(q)))
+		top = max(top, scores[t])
+	}
+	for _, s := range scores {
+		sum += math.Exp(s - top)
+	}
+	for t, s := range scores {
+		for e := range out {
+			out[e] += float64(math.Exp(s-top) / sum * float64(v[t*len(out)+e]))
+		}
+	}
+	return top + math.Log(sum)
 }
 
 // oneCase returns the case of a synthetic problem.

@@ -88,7 +88,7 @@ func (d *Devices) fetch(f *fetch, tokens int) {
 	f.Tokens += heads * int64(tokens)
 	f.bytes += d.KV(tokens)
 	scales := heads * d.transfers.ScaleBursts(0, tokens)
-	f.bursts += 2*heads*int64(tokens*d.transfers.TokenBursts()) + scales
+	f.bursts += heads*int64(tokens*d.transfers.KVBursts()) + scales
 	f.clocks += heads*d.transfers.ReadBack(tokens) + d.transfers.Scales(scales)
 }
 

@@ -131,7 +131,7 @@ func rankClock(h *flow.Hardware) dataflow.Clock {
 // that they take on the links.
 func padding(h *flow.Hardware) units.Bandwidth {
 	g, _ := pim.NewGeometry(&h.Config.DRAM.Spec, h.Config.HeadShape()) // validated with the configuration
-	return units.Bandwidth(g.PaddedDim) / units.Bandwidth(g.HeadDim)
+	return units.Bandwidth(g.PaddedDim+g.PaddedValueDim) / units.Bandwidth(g.HeadDim+g.ValueDim)
 }
 
 // HalfDuplex says that the links can carry more both ways than the channels, which then serve one direction at a time.

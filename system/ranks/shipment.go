@@ -107,7 +107,7 @@ func (d *Devices) loadHeads(c *Cargo, l *policy.Leaving, heads, from, tokens int
 	}
 	c.Bytes += units.Bytes(l.Heads*tokens) * bytes
 	scales := each * table.ScaleBursts(from, tokens)
-	c.bursts += 2*each*int64(tokens*table.TokenBursts()) + scales
+	c.bursts += each*int64(tokens*table.KVBursts()) + scales
 	c.clocks += each*table.Write(from, tokens) + table.Scales(scales)
 }
 
@@ -183,7 +183,7 @@ func (d *Devices) Traffic(n int) *decodeTraffic {
 func (d *Devices) transfersOf(requests int, v *vectors) (t decodeTraffic) {
 	bursts := v.heads*int64(d.queries*d.transfers.QueryBursts()) + v.bursts
 	if d.stores {
-		bursts += v.fresh * d.verified * (int64(2*d.transfers.TokenBursts()) + d.scales)
+		bursts += v.fresh * d.verified * (int64(d.transfers.KVBursts()) + d.scales)
 	}
 	down, up := d.VectorsOf(v.All, v.freshAll)
 	if d.Stripe.Parts > 0 && !d.merged {

@@ -20,7 +20,7 @@ import (
 // clocks on a channel.
 func sentOf(d *Devices, tokens int, clocks int64) Shipment {
 	heads := int64(d.perChannel * tokens)
-	c := Cargo{Tokens: heads, Bytes: units.Bytes(tokens) * d.KV(1), bursts: 2 * heads * int64(d.transfers.TokenBursts()), clocks: clocks}
+	c := Cargo{Tokens: heads, Bytes: units.Bytes(tokens) * d.KV(1), bursts: heads * int64(d.transfers.KVBursts()), clocks: clocks}
 	d.pack(&c)
 	return c.Shipment
 }
