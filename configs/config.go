@@ -213,6 +213,9 @@ func (c *Config) DIMMs() int {
 func (c *Config) HeadShape() pim.HeadShape {
 	h := pim.HeadShape{HeadDim: c.Model.HeadDim, Queries: c.Model.QueryGroup() * c.Serving.Verified(), ElementBits: c.Model.ElementBits, KVBits: c.Model.StoredBits(), KVFloat: c.Model.KVFloat()}
 	h.KeyGroup = c.Model.KeyGroup()
+	if value := c.Model.HeadsOf(false).Value; value != h.HeadDim {
+		h.ValueDim = value
+	}
 	if c.PIM.Scales == pim.ScalesInRows {
 		h.ScaleBytes = c.Model.KVScaleBytes()
 	}

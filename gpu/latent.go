@@ -44,18 +44,36 @@ func (c *ModelCost) latentQKV(tokens int) (products, norms Work) {
 	return product(l.queryRank+l.rank+l.rope, hidden).Plus(product(l.queries(), l.queryRank)).Plus(index), norms
 }
 
-// absorb returns the two batched products around a decode step of tokens, a product for each head: the query's by nope × rank, the
-// output's by rank × value. Their matrices have the width of activations.
+// absorb returns the two batched products around a decode step of tokens.
 func (c *ModelCost) absorb(tokens int) Work {
 	l := c.latent
 	if l == nil || tokens <= 0 {
 		return Work{}
 	}
-	load := expertLoad{Pairs: tokens * l.query, Touched: float64(l.query)}
-	product := func(n, k int) Work {
-		return c.spec.work(c.spec.groupedCost(load, load.Pairs, n, k, c.uniform)).scaled(c.scale.products)
+	return c.waits(c.headProducts(tokens, l.rank, l.nope).Plus(c.headProducts(tokens, l.value, l.rank)))
+}
+
+// AbsorbKeys returns the batched product before a decode step of that many requests that another device attends for: each head's query by
+// nope × rank. AbsorbValues is the one behind it: each head's output by rank × value. Nothing without latents.
+func (c *ModelCost) AbsorbKeys(requests int) Work {
+	if l := c.latent; l != nil && requests > 0 {
+		return c.waits(c.headProducts(requests*c.verified, l.rank, l.nope))
 	}
-	return c.waits(product(l.rank, l.nope).Plus(product(l.value, l.rank)))
+	return Work{}
+}
+
+// AbsorbValues is the counterpart of AbsorbKeys.
+func (c *ModelCost) AbsorbValues(requests int) Work {
+	if l := c.latent; l != nil && requests > 0 {
+		return c.waits(c.headProducts(requests*c.verified, l.value, l.rank))
+	}
+	return Work{}
+}
+
+// headProducts returns a batched product of tokens, one by n × k for each head. Its matrices have the width of activations.
+func (c *ModelCost) headProducts(tokens, n, k int) Work {
+	load := expertLoad{Pairs: tokens * c.latent.query, Touched: float64(c.latent.query)}
+	return c.spec.work(c.spec.groupedCost(load, load.Pairs, n, k, c.uniform)).scaled(c.scale.products)
 }
 
 // expand returns the product that makes the keys and values of prompts' tokens, of those before a chunk, too.

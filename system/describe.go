@@ -175,6 +175,9 @@ func remarksOn(cfg *configs.Config) (r remarks) {
 	if m := &cfg.Model; m.LatentDim > 0 {
 		r.note("kernels of latent attention take the parameters of grouped attention, which were not fitted to them")
 	}
+	if channels := cfg.ReplicaChannels(); kinds.Of(cfg).KV.InDIMM && 2*cfg.Model.KVHeads <= channels && cfg.Comm.Stripe == scheduler.StripeNone {
+		r.note("%s has %d KV heads for the %d channels of a replica, so that a request has the units of %d: comm.stripe = %q spreads its tokens over all", cfg.Model.Name, cfg.Model.KVHeads, channels, cfg.Model.KVHeads, scheduler.StripeChannels)
+	}
 	prices := &cfg.Prices.Prices
 	switch price, whose := prices.GPU.Of(gpu, base); {
 	case whose == gpu || cfg.GPU.Price > 0:

@@ -76,6 +76,59 @@ func TestIndexedLayers(t *testing.T) {
 	}
 }
 
+// latentModel is a model of eight layers with latents of 64 elements and rotated keys of 8.
+var latentModel = []string{"run.model=llama-3-8b", "model.layers=8", "model.tensor_parallel=2", "node.gpus=2", "node.channels=4", "node.ranksets=4", "model.heads=16", "model.kv_heads=1",
+	"model.head_dim=72", "model.latent_dim=64", "model.nope_dim=16", "model.value_dim=16"}
+
+// TestLatentNodes runs random nodes with latents on every system that takes them, under all checks and layer by layer.
+func TestLatentNodes(t *testing.T) {
+	fewCases(t, func(t *rapid.T) {
+		pick := func(key string, of ...any) string { return fmt.Sprint(key, "=", rapid.SampledFrom(of).Draw(t, key)) }
+		sets := append(latentModel[:len(latentModel):len(latentModel)], pick("run.system", "l3", "l3", "hbm-pim", "gpu-only"), pick("model.kv_format", "bf16", "fp8"),
+			pick("comm.stripe", "none", "none", "channels"), pick("comm.rotation", true, false), pick("pim.macs_per_read", 1, 4), pick("memory.spare", "off", "off", "decode"))
+		cfg, err := everything().Load(configs.Options{Sets: sets})
+		if err != nil {
+			t.Skip(err)
+		}
+		trace := &traces.Trace{}
+		for range rapid.IntRange(1, 12).Draw(t, "requests") {
+			trace.Requests = append(trace.Requests, traces.Request{Input: rapid.IntRange(1, 3000).Draw(t, "input"), Output: rapid.IntRange(1, 40).Draw(t, "output")})
+		}
+		n := mustNode(t, cfg)
+		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
+		checkTokens(t, r)
+		checkIterations(t, r, n.Replicas())
+		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
+			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
+		}
+	})
+}
+
+// TestLatentOnUnits: to units in DIMMs a latent is one KV head whose value is narrower than its key, as multi-query attention with values of
+// their own has it: the same clocks and rows. Links carry the latent once, channels key and value.
+func TestLatentOnUnits(t *testing.T) {
+	l3 := append(latentModel[:len(latentModel):len(latentModel)], "run.system=l3")
+	n := nodeOf(t, l3...)
+	m := nodeOf(t, append(l3, "model.latent_dim=0", "model.nope_dim=0", "model.value_dim=64")...)
+	if got, want := n.cfg.HeadShape(), m.cfg.HeadShape(); got != want || got.HeadDim != 72 || got.ValueDim != 64 || got.Queries != 16 {
+		t.Errorf("units see %+v, with values apart %+v", got, want)
+	}
+	trace := &traces.Trace{Requests: windowRequests}
+	latent, apart := mustRun(t, n, trace, false), mustRun(t, m, trace, false)
+	if latent.kv.Peak != apart.kv.Peak || latent.kv.Peak == 0 {
+		t.Errorf("latents take %d bytes of the ranks, keys and values %d", latent.kv.Peak, apart.kv.Peak)
+	}
+	if a, b := n.cfg.Model.KVBytesPerTokenLayer(), m.cfg.Model.KVBytesPerTokenLayer(); a != 144 || b != 272 {
+		t.Errorf("%d bytes of a latent, %d of key and value", a, b)
+	}
+	for _, system := range []string{"rank-pim", "gpu+cpu", "cpu-offload"} {
+		if _, err := everything().Load(configs.Options{Sets: append(latentModel[:len(latentModel):len(latentModel)], "run.system="+system)}); err == nil ||
+			!strings.Contains(err.Error(), "latent attention runs with l3, gpu-only, hbm-pim, others have no kernel or unit for it") {
+			t.Errorf("%s: %v", system, err)
+		}
+	}
+}
+
 // TestIndexedErrors: what does not run with an indexer is refused by name, and a model that has one is run by it.
 func TestIndexedErrors(t *testing.T) {
 	for want, sets := range map[string][]string{
@@ -157,9 +210,8 @@ func TestHeadsOfWindows(t *testing.T) {
 		t.Errorf("%d bytes of a token", got)
 	}
 	for want, more := range map[string]string{
-		`model.window_kv_heads = 4: expected 0 with run.system = l3: heads that differ between layers, and values of another width than keys, run with gpu-only`: "model.window_kv_heads=4",
-		`model.window_head_dim = 64: expected 0 with run.system = l3`:                                                                                            "model.window_head_dim=64",
-		`model.value_dim = 64: expected 0 with run.system = l3`:                                                                                                  "model.value_dim=64",
+		`model.window_kv_heads = 4: expected 0 with run.system = l3: such heads run with gpu-only`: "model.window_kv_heads=4",
+		`model.window_head_dim = 64: expected 0 with run.system = l3`:                              "model.window_head_dim=64",
 	} {
 		if _, err := everything().Load(configs.Options{Sets: append([]string{"run.system=l3", "run.model=llama-3-8b", more}, sets...)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s:\ngot  %v\nwant %s", more, err, want)

@@ -249,6 +249,13 @@ func (d *GPUs) DecodeRuns(requests []scheduler.Decoding, step int64) {
 	}
 }
 
+// Absorb adds to a layer of a run the products of latents around attention that another device computes for requests.
+func (d *GPUs) Absorb(run, requests int) {
+	if to := &d.Decoding[run]; d.Model.LatentDim > 0 {
+		to.Chooses, to.Merge = to.Chooses.Plus(d.ModelCost.AbsorbKeys(requests)), to.Merge.Plus(d.ModelCost.AbsorbValues(requests))
+	}
+}
+
 // besides returns the GPUs' kernels beside attention of a step of which they do all.
 func (d *GPUs) besides(x *policy.Step) gpu.Work {
 	return d.Choices(x).Plus(d.Passes(x, policy.GPU)).Plus(d.Passes(x, policy.Home))

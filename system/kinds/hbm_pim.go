@@ -276,6 +276,7 @@ func (e *hbmPIM) attend(requests []scheduler.Decoding, step int64, counts bool) 
 		if e.chooses {
 			to.Chooses, to.Beside = e.Choices(x), e.Passes(x, policy.GPU).Plus(e.Passes(x, policy.Home))
 		}
+		e.Absorb(run, len(requests))
 	}
 }
 

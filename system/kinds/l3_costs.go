@@ -151,6 +151,7 @@ func (e *l3) decodeBeside(sub *scheduler.SubBatch, step int64, count bool) (x *p
 		if e.ranks.Stripe.Parts > 0 {
 			e.Decoding[run].Merge = e.ModelCost.MergeParts(e.ranks.Merges(x))
 		}
+		e.Absorb(run, len(sub.Decode))
 		if len(sub.Near) > 0 {
 			e.DecodeSpare(sub.Near, from, run, step, count)
 		}

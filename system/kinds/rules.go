@@ -66,9 +66,9 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 		return
 	}
 	if dim := cfg.Model.LatentDim; dim > 0 {
-		onGPUs := func(s *System) bool { return s.Home&policy.OnGPUs != 0 }
-		c.That(onGPUs(s), "model.latent_dim", dim, "0 with %s = %s: latent attention runs with %s, others have no heads to divide over their memory",
-			input.Key("run.system"), s.Name, namesOf(all, onGPUs))
+		takes := func(s *System) bool { return s.Home&(policy.OnGPUs|policy.InHBM|policy.InDIMMs) != 0 }
+		c.That(takes(s), "model.latent_dim", dim, "0 with %s = %s: latent attention runs with %s, others have no kernel or unit for it",
+			input.Key("run.system"), s.Name, namesOf(all, takes))
 		c.That(cfg.Policy.Dense() || cfg.Policy.Indexed(), "policy.name", name, "\"dense\" with %s = %d: what a policy leaves out of latents is not modelled", input.Key("model.latent_dim"), dim)
 	}
 	c.That(cfg.Model.IndexTopK > 0 || !cfg.Policy.Indexed(), "policy.name", name, "a policy that needs no indexer: %s of %s is 0", input.Key("model.index_top_k"), cfg.Model.Name)
@@ -76,18 +76,7 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 		onGPUs := func(s *System) bool { return s.Home == policy.OnGPUs }
 		c.That(onGPUs(s), "model.attention_parallel", m.AttentionParallel, "%q with %s = %s: requests are apart on the GPUs of %s alone", llm.TensorAttention, input.Key("run.system"), s.Name, namesOf(all, onGPUs))
 	}
-	if m := &cfg.Model; m.HeadsDiffer() || m.LatentDim == 0 && m.HeadsOf(false).Value != m.HeadDim {
-		key, value := "model.value_dim", m.ValueDim
-		if m.HeadsDiffer() {
-			key, value = "model.window_kv_heads", m.WindowKVHeads
-			if value == 0 {
-				key, value = "model.window_head_dim", m.WindowHeadDim
-			}
-		}
-		onGPUs := func(s *System) bool { return s.Home&policy.OnGPUs != 0 }
-		c.That(onGPUs(s), key, value, "0 with %s = %s: heads that differ between layers, and values of another width than keys, run with %s", input.Key("run.system"), s.Name, namesOf(all, onGPUs))
-		c.That(cfg.Policy.Dense(), "policy.name", name, "\"dense\" with %s = %d: what a policy leaves out of such heads is not modelled", input.Key(key), value)
-	}
+	s.checkHeads(all, cfg, c)
 	if w := cfg.Model.Window; w > 0 {
 		c.That(cfg.Policy.Dense(), "policy.name", name, "\"dense\" with %s = %d: what else a policy leaves out of layers with a window is not modelled", input.Key("model.window"), w)
 		c.That(s.Home&(policy.OnGPUs|policy.InHBM|policy.InDIMMs) != 0, "model.window", w,
@@ -99,6 +88,23 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 		s.checkPages(p, cfg, c)
 	}
 	c.Fails("", cfg.Policy.Fits(flow.PolicyShape(s.Derive(cfg))))
+}
+
+// checkHeads refuses heads that the system, or its policy, does not know: of layers with a window alone, and values of another width than keys.
+func (s *System) checkHeads(all []System, cfg *configs.Config, c *input.Check) {
+	m, key, value, home := &cfg.Model, "model.value_dim", cfg.Model.ValueDim, policy.OnGPUs|policy.InHBM|policy.InDIMMs
+	switch {
+	case m.HeadsDiffer():
+		key, value, home = "model.window_kv_heads", m.WindowKVHeads, policy.OnGPUs
+		if value == 0 {
+			key, value = "model.window_head_dim", m.WindowHeadDim
+		}
+	case m.LatentDim > 0 || m.HeadsOf(false).Value == m.HeadDim:
+		return
+	}
+	takes := func(s *System) bool { return s.Home&home != 0 }
+	c.That(takes(s), key, value, "0 with %s = %s: such heads run with %s", input.Key("run.system"), s.Name, namesOf(all, takes))
+	c.That(cfg.Policy.Dense(), "policy.name", cfg.Policy.Name, "\"dense\" with %s = %d: what a policy leaves out of such heads is not modelled", input.Key(key), value)
 }
 
 // checkBudget refuses a budget of keys and values that the GPUs have no room for.

@@ -76,7 +76,7 @@ func AttentionRows(cfg *configs.Config, g *AttentionGrid) ([]AttentionRow, error
 	var rows []AttentionRow
 	for _, group := range g.Groups {
 		shape := cfg.HeadShape()
-		shape.HeadDim, shape.Queries = g.HeadDim, group
+		shape.HeadDim, shape.ValueDim, shape.Queries = g.HeadDim, 0, group
 		r := rankAttention{cfg: cfg, shape: shape}
 		if err := r.measure(); err != nil {
 			return nil, err

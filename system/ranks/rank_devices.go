@@ -104,7 +104,7 @@ func New(h *flow.Hardware, a *flow.Attends, k *Kernels) *Devices {
 	if cfg.HeadShape().ScaleBytes > 0 {
 		d.scales = 1
 	}
-	d.resultBursts = d.bursts(units.Bytes(cfg.Model.HeadDim*cfg.Model.ElementBits+7) / 8)
+	d.resultBursts = d.bursts(units.Bytes(cfg.Model.HeadsOf(false).Value*cfg.Model.ElementBits+7) / 8)
 	// Of the host's round trips to memory, descriptors take a half on their way; attention ends
 	// half a round trip after a poll began, on average, and the next poll finds it.
 	d.UpLatency = cfg.PCIe.Latency + cfg.PCIe.Wake + units.Duration(s.CL)*tCK + 2*d.HostAccess
@@ -131,7 +131,11 @@ func rankClock(h *flow.Hardware) dataflow.Clock {
 // that they take on the links.
 func padding(h *flow.Hardware) units.Bandwidth {
 	g, _ := pim.NewGeometry(&h.Config.DRAM.Spec, h.Config.HeadShape()) // validated with the configuration
-	return units.Bandwidth(g.PaddedDim+g.PaddedValueDim) / units.Bandwidth(g.HeadDim+g.ValueDim)
+	moved := g.HeadDim + g.ValueDim
+	if h.Config.Model.LatentDim > 0 { // which is written as a key and as a value
+		moved = g.HeadDim
+	}
+	return units.Bandwidth(g.PaddedDim+g.PaddedValueDim) / units.Bandwidth(moved)
 }
 
 // HalfDuplex says that the links can carry more both ways than the channels, which then serve one direction at a time.
