@@ -10,6 +10,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/system/kinds"
 )
@@ -236,15 +237,18 @@ func AsGiven(o configs.Options) (cfg *configs.Config, err error) {
 	return cfg, err
 }
 
-// Infeasible says of an error of AsGiven that it is of how a model, GPUs and memory fit together, and of no name, nor of a value's type, unit or
-// range alone.
+// Infeasible says of an error of AsGiven that it is of how a model, GPUs and memory fit together: of a rule between sections. A wrong name, or a
+// value that is wrong whatever the others are, is no such error.
 func Infeasible(err error) bool {
 	bad := (*input.Error)(nil)
-	if !errors.As(err, &bad) || bad.Err != nil || !strings.HasPrefix(bad.Key, "node.") && !strings.HasPrefix(bad.Key, "model.") || strings.HasPrefix(bad.Expected, "a whole number") {
+	if !errors.As(err, &bad) || bad.Err != nil {
 		return false
 	}
-	known, err := system.Configs().Explain(configs.Options{}, bad.Key)
-	return err == nil && !slices.Contains(strings.Split(known.Range, "; "), bad.Expected)
+	section, _ := schema.Split(bad.Key)
+	return (section == "node" || section == "model") && slices.ContainsFunc(bad.OtherKeys, func(key string) bool {
+		other, _ := schema.Split(key) // "" within the section
+		return other != "" && other != section
+	})
 }
 
 // Distinct returns what tells a configuration from others: two with the same are one, as they differ in what the system does not use.

@@ -2,10 +2,13 @@ package plan
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
@@ -74,13 +77,38 @@ func TestBoardsLast(t *testing.T) {
 	}
 }
 
-// TestInfeasible: GPUs, models and memory that do not fit together are no rows; a wrong value is an error of its own.
+// TestInfeasible: GPUs, models and memory that do not fit together are no rows; a wrong name, or a value that is wrong whatever the others are, is an
+// error of its own, and so is what has another cause, or is of another section.
 func TestInfeasible(t *testing.T) {
-	for set, want := range map[string]bool{"node.gpus=4": true, "node.gpus=1": true, "node.gpus=x": false, "node.gpus=0": false, "node.gpus=-1": false, "node.gpus=1.5": false, "node.gpus=99999999999": false, "node.memory_capacity=1": false, "run.system=l4": false} {
+	for set, want := range map[string]bool{
+		"node.gpus=4": true, "node.gpus=1": true, "node.gpus=3": true, "node.gpus=x": false, "node.gpus=0": false, "node.gpus=-1": false, "node.gpus=1.5": false, "node.gpus=99999999999": false,
+		"node.memory_capacity=1": false, "run.system=l4": false, "model.gated_ffn=x": false, "model.expert_skew=x": false, "model.kv_format=x": false, "model.window_pattern=x": false, "model.kv_heads=7": false,
+	} {
 		_, err := AsGiven(configs.Options{Sets: []string{set}})
 		if got := err == nil || Infeasible(err); got != want {
-			t.Errorf("%s: %v", set, got)
+			t.Errorf("%s: %v, %v", set, got, err)
 		}
+	}
+	rule := input.Error{Key: "node.gpus", Value: "3", OtherKeys: []string{"node.channels", "model.tensor_parallel"}}
+	for name, x := range map[string]struct {
+		change func(e *input.Error)
+		want   bool
+	}{
+		"a rule of two sections": {func(*input.Error) {}, true},
+		"of a model":             {func(e *input.Error) { e.Key, e.OtherKeys = "model.window", []string{"run.system"} }, true},
+		"of one section":         {func(e *input.Error) { e.OtherKeys = []string{"node.channels", "ranksets"} }, false},
+		"of no other key":        {func(e *input.Error) { e.OtherKeys = nil }, false},
+		"of another key":         {func(e *input.Error) { e.Key = "policy.name" }, false},
+		"with a cause":           {func(e *input.Error) { e.Err = errors.New("not read") }, false},
+	} {
+		bad := rule
+		x.change(&bad)
+		if got := Infeasible(fmt.Errorf("in a file: %w", &bad)); got != x.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if Infeasible(errors.New("disk full")) {
+		t.Error("what is no error of input is one of what does not fit")
 	}
 }
 
