@@ -341,3 +341,29 @@ func TestBurst(t *testing.T) {
 		t.Errorf("of no higher rate: %q", got)
 	}
 }
+
+// TestSteps: a climb of which nothing is known begins with a step of a twentieth, one above a rate that holds with the precision. A single server to
+// which requests come at equal distances keeps up to one a service, and each waits above that.
+func TestSteps(t *testing.T) {
+	cfg, trace, prompt, service := single(t, 60, "arrivals.kind=trace")
+	for i := range trace.Requests {
+		trace.Requests[i].Arrival = units.Duration(i) * units.Second
+	}
+	cfg.SLO.TTFT = prompt + service/1000
+	for _, x := range []struct {
+		known, want float64 // in the rate that the climb begins with; 1.03 of it is one a service
+	}{
+		{0, math.Sqrt(1.05)}, // 1 holds, 1.05 fails, their mean 1.0247 holds, that with 1.05 fails
+		{1, 1.02},            // 1.02 holds, 1.02 * 1.04 fails, their mean 1.0402 fails, less than a fiftieth above
+	} {
+		j, err := NewJudge(cfg, trace, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, e, from := &Contest{search: &Search{}, trace: trace, n: 60, ctx: t.Context()}, judged(j), 1/service.Seconds()/1.03
+		e.held = c.rounded(x.known * from)
+		if got := c.climb(e, from, 0.02); math.Abs(got/from/x.want-1) > 1e-5 || c.err != nil {
+			t.Errorf("%v of it is known to hold: %v, want %v; %v", x.known, got/from, x.want, c.err)
+		}
+	}
+}

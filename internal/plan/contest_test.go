@@ -51,3 +51,55 @@ func TestFinalists(t *testing.T) {
 		t.Errorf("without tensor parallelism %v, want %v", got, want)
 	}
 }
+
+// TestRaise: the rate rises by steps while some of several hold it. It ends with the rate that the last one holds, or with the last rate that
+// several hold where all fail the next one; one alone keeps its rate.
+func TestRaise(t *testing.T) {
+	for _, x := range []struct {
+		rates []float64
+		want  int
+		rate  float64
+	}{
+		{[]float64{10, 15, 20}, 2, 18},   // from 8 by halves: all, at 12 two, at 18 one
+		{[]float64{20, 10, 10}, 0, 12},   // at 12 one
+		{[]float64{10, 11, 11.9}, 2, 8},  // none holds 12: of the three the last came farthest
+		{[]float64{17, 10, 17.9}, 2, 12}, // none of two holds 18
+		{[]float64{30}, 0, 8},
+	} {
+		c := landscape(100, x.rates...)
+		var all []*entrant
+		for i := range x.rates {
+			all = append(all, c.entrant([]int{i}, 100))
+		}
+		if got := c.raise(Candidate{Requests: 100}, all, 8, 0.5); got.Point[0] != x.want || got.Rate != x.rate || got.Requests != 100 || c.err != nil {
+			t.Errorf("%v: place %v at %v, want %d at %v; %v", x.rates, got.Point, got.Rate, x.want, x.rate, c.err)
+		}
+	}
+}
+
+// TestNoJudge: what is no valid configuration holds no rate, and climbs to none. Where the first of the finalists holds no rate another one is the
+// answer, and none where no finalist does.
+func TestNoJudge(t *testing.T) {
+	c := landscape(100, 10, 20)
+	none := c.entrant([]int{0}, 100)
+	none.judge, none.held = nil, 0
+	if c.holds(none, 1) || c.holds(none, 1e-9) {
+		t.Error("it holds a rate")
+	}
+	if got := c.climb(none, 10, 0.02); got != 0 {
+		t.Errorf("it climbs to %v", got)
+	}
+	c.Candidates = []Candidate{{Point: []int{0}, Rate: 25, Requests: 50}, {Point: []int{1}, Rate: 5, Requests: 50}}
+	if got := c.final(); got.Rate != 0 || got.Point != nil { // the second is far from the first, of the same tensor parallelism
+		t.Errorf("%+v", got)
+	}
+	c.Candidates[1].Rate = 15
+	if got := c.final(); got.Rate != 20 || got.Point[0] != 1 {
+		t.Errorf("%+v", got)
+	}
+	other := c.entrant([]int{1}, 100)
+	other.judge, other.held = nil, 0
+	if got := c.final(); got.Rate != 0 || got.Point != nil {
+		t.Errorf("none holds a rate: %+v", got)
+	}
+}

@@ -32,6 +32,7 @@ func TestGiven(t *testing.T) {
 		"a policy":   {configs.Options{Flags: []configs.Flag{{Name: "--prefill", Key: "gpu_only.policy", Value: "prefill-first"}}}, "gpu_only.policy"},
 		"a file":     {configs.Options{ConfigFiles: []string{file}}, maxSeqs},
 		"other keys": {configs.Options{Sets: []string{"model.tensor_parallels=2", "batching.max=1"}, Flags: []configs.Flag{{Key: "node.gpus"}}}, ""},
+		"admission":  {configs.Options{Sets: []string{"memory.admission=max"}}, admission},
 		"history":    {configs.Options{Sets: []string{"memory.history=9"}}, admission},
 		"a variant":  {configs.Options{Sets: []string{"run.variant=x"}}, admission},
 	} {
