@@ -132,7 +132,10 @@ func vllm(c *configs.Config) string {
 	if configs.Section[kinds.GPUOnly](c).Policy == kinds.PrefillFirst {
 		text += " --no-enable-chunked-prefill"
 	}
-	return text
+	if c.Cache.Prefix {
+		return text + " --enable-prefix-caching"
+	}
+	return text + " --no-enable-prefix-caching" // vLLM's default has it
 }
 
 // Add adds a row, of runs of a trace. names are what the user calls its system, model, GPU and policy, by key. The first row says what all have

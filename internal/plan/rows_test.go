@@ -110,13 +110,14 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// TestVLLMFlags: the flags of a GPU server for its layout, chunk, batch limit, format of keys and values and policy.
+// TestVLLMFlags: the flags of a GPU server for its layout, chunk, batch limit, format of keys and values, policy and cache of prefixes.
 func TestVLLMFlags(t *testing.T) {
 	for want, sets := range map[string][]string{
-		"--tensor-parallel-size 4 --max-num-batched-tokens 1024 --max-num-seqs 64 --kv-cache-dtype auto":                            {"model.tensor_parallel=4", "batching.max_num_seqs=64", "gpu_only.policy=chunked-prefill"},
-		"--tensor-parallel-size 2 --max-num-batched-tokens 1024 --kv-cache-dtype auto --data-parallel-size 2":                       {"model.tensor_parallel=2", "batching.max_num_seqs=0", "gpu_only.policy=chunked-prefill"},
-		"--tensor-parallel-size 1 --max-num-batched-tokens 1024 --max-num-seqs 8 --kv-cache-dtype fp8 --data-parallel-size 4":       {"model.tensor_parallel=1", "batching.max_num_seqs=8", "model.kv_format=fp8", "gpu_only.policy=chunked-prefill"},
-		"--tensor-parallel-size 4 --max-num-batched-tokens 1024 --max-num-seqs 8 --kv-cache-dtype auto --no-enable-chunked-prefill": {"model.tensor_parallel=4", "batching.max_num_seqs=8", "gpu_only.policy=prefill-first"},
+		"--tensor-parallel-size 4 --max-num-batched-tokens 1024 --max-num-seqs 64 --kv-cache-dtype auto --no-enable-prefix-caching":                            {"model.tensor_parallel=4", "batching.max_num_seqs=64", "gpu_only.policy=chunked-prefill"},
+		"--tensor-parallel-size 2 --max-num-batched-tokens 1024 --kv-cache-dtype auto --data-parallel-size 2 --no-enable-prefix-caching":                       {"model.tensor_parallel=2", "batching.max_num_seqs=0", "gpu_only.policy=chunked-prefill"},
+		"--tensor-parallel-size 1 --max-num-batched-tokens 1024 --max-num-seqs 8 --kv-cache-dtype fp8 --data-parallel-size 4 --no-enable-prefix-caching":       {"model.tensor_parallel=1", "batching.max_num_seqs=8", "model.kv_format=fp8", "gpu_only.policy=chunked-prefill"},
+		"--tensor-parallel-size 4 --max-num-batched-tokens 1024 --max-num-seqs 8 --kv-cache-dtype auto --no-enable-chunked-prefill --no-enable-prefix-caching": {"model.tensor_parallel=4", "batching.max_num_seqs=8", "gpu_only.policy=prefill-first"},
+		"--tensor-parallel-size 4 --max-num-batched-tokens 1024 --max-num-seqs 8 --kv-cache-dtype auto --enable-prefix-caching":                                {"model.tensor_parallel=4", "batching.max_num_seqs=8", "gpu_only.policy=chunked-prefill", "cache.prefix=true"},
 	} {
 		cfg, err := system.Load(configs.Options{Sets: append([]string{"run.system=gpu-only", "run.model=llama-3-8b", "node.gpus=4", "batching.max_num_batched_tokens=1024"}, sets...)})
 		if err != nil {
