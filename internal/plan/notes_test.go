@@ -105,6 +105,22 @@ func TestAdd(t *testing.T) {
 	}
 }
 
+// TestShortNames: the table names what was changed shortly, and a note says which keys.
+func TestShortNames(t *testing.T) {
+	cfg, trace, _, _ := single(t, 100, "slo.ttft=1s", "slo.attainment=1", "arrivals.kind=poisson")
+	for title, want := range map[string]string{"h200-sxm": "h200-sxm", "h200-sxm, changed: sms and 22 more": "h200-sxm (changed)", "b200 (h200-sxm, changed: sms)": "b200", "b200 (h200-sxm)": "b200"} {
+		r := &Report{}
+		r.Add(&Row{Load: Load{System: "l3", Model: "llama", GPU: title, Policy: "fcfs"}, Config: cfg}, nil, trace)
+		var notes []string
+		if want != title {
+			notes = []string{"note: " + want + " is " + title}
+		}
+		if got := r.table().Rows[0][3].String(); got != want || !reflect.DeepEqual(r.allNotes(), notes) {
+			t.Errorf("%s: %q, %q", title, got, r.allNotes())
+		}
+	}
+}
+
 // TestTargetBelowGaps: that a target of TBT is below the gaps of an empty node is said of one that is given, where no rate holds and the gaps are longer.
 func TestTargetBelowGaps(t *testing.T) {
 	for _, x := range []struct{ target, gap, highest, want float64 }{{50, 60, 0, 1}, {50, 50, 0, 0}, {60, 50, 0, 0}, {0, 60, 0, 0}, {50, 60, 2, 0}} {

@@ -138,11 +138,21 @@ func vllm(c *configs.Config) string {
 	return text + " --no-enable-prefix-caching" // vLLM's default has it
 }
 
+// short returns a title without the keys that differ from a preset: "h200-sxm (changed)", or "b200" of "b200 (h200-sxm, changed: sms)".
+func short(title string) string {
+	name, _, _ := strings.Cut(title, " (")
+	name, _, changed := strings.Cut(name, ", changed: ")
+	if changed {
+		name += " (changed)"
+	}
+	return name
+}
+
 // Add adds a row, of runs of a trace. names are what the user calls its system, model, GPU and policy, by key. The first row says what all have
 // in common.
 func (r *Report) Add(row *Row, names map[string]string, trace *traces.Trace) {
 	for k, name := range row.names() {
-		row.Called = append(row.Called, cmp.Or(names[nameKeys[k]], *name))
+		row.Called = append(row.Called, cmp.Or(names[nameKeys[k]], short(*name)))
 	}
 	cfg := row.Config
 	r.Trace, r.Arrivals, r.Target, r.SLO = results.DescribeTrace(trace), cfg.Arrivals.Kind, cfg.SLO.Attainment, results.NewSLO(&cfg.SLO)
