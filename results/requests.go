@@ -19,6 +19,7 @@ type Request struct {
 	Finish     units.Duration // when the last token came out, or when it was turned away
 	Outcome    Outcome
 	Attained   bool // it met the targets of latency, where there are any
+	Slow       bool // it missed that of the times between its tokens
 }
 
 // Outcome is what became of a request.

@@ -16,12 +16,12 @@ import (
 
 func TestWriteRequests(t *testing.T) {
 	requests := []Request{
-		{traces.Request{ID: 0, Input: 96, Output: 4}, 1_400_000_000_000, 1_500_000_000_000, 1_500_000_000_010, Served, true},
-		{traces.Request{ID: 1, Arrival: 625, Input: 7, Output: 1}, 625, 2e12, 2e12, Served, false},
-		{traces.Request{ID: 2, Arrival: 3e12, Input: 9, Output: 5}, 0, 0, 4e12, TooLarge, false},
-		{traces.Request{ID: 3, Input: 1, Output: 3}, 0, 0, 80_000_000_000, Served, true},
-		{traces.Request{ID: 4, Arrival: 3e12, Input: 9, Output: 5}, 0, 0, 3e12, Refused, false},
-		{traces.Request{ID: 5, Arrival: 3e12, Input: 9, Output: 5}, 0, 0, 4e12, Expired, false},
+		{traces.Request{ID: 0, Input: 96, Output: 4}, 1_400_000_000_000, 1_500_000_000_000, 1_500_000_000_010, Served, true, false},
+		{traces.Request{ID: 1, Arrival: 625, Input: 7, Output: 1}, 625, 2e12, 2e12, Served, false, false},
+		{traces.Request{ID: 2, Arrival: 3e12, Input: 9, Output: 5}, 0, 0, 4e12, TooLarge, false, false},
+		{traces.Request{ID: 3, Input: 1, Output: 3}, 0, 0, 80_000_000_000, Served, true, false},
+		{traces.Request{ID: 4, Arrival: 3e12, Input: 9, Output: 5}, 0, 0, 3e12, Refused, false, false},
+		{traces.Request{ID: 5, Arrival: 3e12, Input: 9, Output: 5}, 0, 0, 4e12, Expired, false, false},
 	}
 	var b bytes.Buffer
 	if err := WriteRequests(&b, requests); err != nil {

@@ -176,8 +176,12 @@ func (s *SLO) Attains(arrival, first, finish units.Duration, tokens int, slow in
 	within := func(d, target units.Duration) bool { return target == 0 || d <= target }
 	gaps := units.Duration(tokens - 1)
 	mean := (finish - first + gaps - 1) / max(gaps, 1) // rounded up: within a target where the exact mean is
-	return within(first-arrival, s.TTFT) && within(finish-arrival, s.E2E) && within(mean, s.TPOT) &&
-		slow <= int64(gaps)*int64(100-s.TBTPercentile)/100
+	return within(first-arrival, s.TTFT) && within(finish-arrival, s.E2E) && within(mean, s.TPOT) && !s.Slow(tokens, slow)
+}
+
+// Slow says whether a request misses its target of TBT: more of the times between its tokens are above it than may be.
+func (s *SLO) Slow(tokens int, slow int64) bool {
+	return slow > int64(tokens-1)*int64(100-s.TBTPercentile)/100
 }
 
 // Check has the rules of the section [slo].

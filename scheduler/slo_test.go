@@ -36,6 +36,7 @@ func TestAttains(t *testing.T) {
 			}
 		}
 		slices.Sort(gaps)
+		late := false
 		want := (s.TTFT == 0 || first-arrival <= s.TTFT) && (s.E2E == 0 || finish-arrival <= s.E2E)
 		if n := len(gaps); n > 0 {
 			if s.TPOT > 0 && finish-first > s.TPOT*units.Duration(n) {
@@ -43,11 +44,14 @@ func TestAttains(t *testing.T) {
 			}
 			allowed := n * (100 - s.TBTPercentile) / 100
 			if s.TBT > 0 && gaps[n-1-allowed] > s.TBT {
-				want = false
+				want, late = false, true
 			}
 		}
 		if got := s.Attains(arrival, first, finish, tokens, int64(slow)); got != want {
 			t.Fatalf("%+v: arrival %v, first %v, finish %v, %d tokens, %d slow: got %v", s, arrival, first, finish, tokens, slow, got)
+		}
+		if got := s.Slow(tokens, int64(slow)); got != late {
+			t.Fatalf("%+v: %d tokens, %d slow: its gaps are too long: %v", s, tokens, slow, got)
 		}
 		if want {
 			attained++

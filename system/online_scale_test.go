@@ -265,7 +265,7 @@ func TestAttained(t *testing.T) {
 		ttft, output, slow int
 		want               bool
 	}{
-		{50, 1, 0, true}, {51, 1, 0, false}, // the target of the first token is 50 ms
+		{50, 1, 0, true}, {51, 1, 0, false}, {51, 2, 1, false}, // the target of the first token is 50 ms
 		{50, 2, 0, true}, {50, 2, 1, false},
 		{50, 100, 1, false}, // of 99 gaps the 99th of 99 is the longest
 		{50, 101, 1, true},  // of 100 the longest is beyond the 99th percentile
@@ -289,8 +289,8 @@ func TestAttained(t *testing.T) {
 		if err := runAll(context.Background(), replicas); err != nil {
 			t.Fatal(err)
 		}
-		if got := replicas[0].out.requests[0].Attained; got != c.want {
-			t.Errorf("first token after %d ms, %d of %d gaps too long: attained %v", c.ttft, c.slow, c.output-1, got)
+		if q := &replicas[0].out.requests[0]; q.Attained != c.want || q.Slow != (c.slow > (c.output-1)/100) {
+			t.Errorf("first token after %d ms, %d of %d gaps too long: attained %v, slow %v", c.ttft, c.slow, c.output-1, q.Attained, q.Slow)
 		}
 	}
 }

@@ -398,7 +398,7 @@ func (r *replica) emit(request int32, tokens int) {
 	if tokens == q.Request.Output {
 		q.Finish = now
 		slow := r.gaps.slowOf(request, prompt)
-		q.Attained = r.slo.Attains(q.Request.Arrival, q.FirstToken, now, tokens, slow)
+		q.Attained, q.Slow = r.slo.Attains(q.Request.Arrival, q.FirstToken, now, tokens, slow), r.slo.Slow(tokens, slow)
 		r.load.end(&q.Request)
 		r.leave(request, true)
 	} else if prompt {

@@ -291,18 +291,15 @@ type tally struct {
 	count  [5]int // of missable
 }
 
-// missable are those of the failures of a request. What misses no other target misses that of its gaps.
+// missable are those of the failures of a request.
 var missable = [...]string{"TTFT", "TPOT", "E2E", turnedAway, "TBT"}
 
-// add counts a request that missed its targets.
+// add counts a request that missed its targets. One whose first token is late may have no further one yet: its gaps are not known then.
 func (t *tally) add(q *results.Request) {
 	served := q.Outcome == results.Served
 	over := func(d, target units.Duration) bool { return served && target > 0 && d > target }
 	mean, _ := q.MeanTBT()
-	missed := [...]bool{over(q.FirstToken-q.Request.Arrival, t.slo.TTFT), over(mean, t.slo.TPOT), over(q.Finish-q.Request.Arrival, t.slo.E2E), !served, false}
-	if !slices.Contains(missed[:], true) {
-		missed[len(missed)-1] = true
-	}
+	missed := [...]bool{over(q.FirstToken-q.Request.Arrival, t.slo.TTFT), over(mean, t.slo.TPOT), over(q.Finish-q.Request.Arrival, t.slo.E2E), !served, served && q.Slow}
 	for i, m := range missed {
 		if m {
 			t.count[i]++

@@ -114,12 +114,12 @@ func TestBuiltinRequests(t *testing.T) {
 // TestTurnedAway: a request that is not served misses no target, whatever its times say.
 func TestTurnedAway(t *testing.T) {
 	seen := tally{slo: &scheduler.SLO{TTFT: 1, TPOT: 1, E2E: 1}}
-	seen.add(&results.Request{Outcome: results.Refused, Request: traces.Request{Output: 9}, FirstToken: units.Second, Finish: 9 * units.Second})
+	seen.add(&results.Request{Outcome: results.Refused, Slow: true, Request: traces.Request{Output: 9}, FirstToken: units.Second, Finish: 9 * units.Second})
 	if got := why(seen.failures(4)); got != "25% turned away" {
 		t.Error(got)
 	}
 	none := tally{slo: &scheduler.SLO{TBT: 1}} // targets that are not given are not missed
-	none.add(&results.Request{Request: traces.Request{Output: 9}, FirstToken: units.Second, Finish: 9 * units.Second})
+	none.add(&results.Request{Slow: true, Request: traces.Request{Output: 9}, FirstToken: units.Second, Finish: 9 * units.Second})
 	if got := why(none.failures(4)); got != "TBT missed by 25%" {
 		t.Error(got)
 	}
