@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// edge is the share of the requests at either end of a run that is not measured: they meet a node that fills or empties.
+	// edge is the share of the requests at either end of a run that is not measured: they meet a node that fills or empties. Neither is the first
+	// request of each user, as all come at once.
 	edge = 0.1
 	// DefaultRequests is the requests of a run where nobody gives a number: of the 2,000 in its middle 20 are beyond the 99th percentile.
 	DefaultRequests = 2500
@@ -104,12 +105,12 @@ func why(all []Failure) string {
 // Judge runs a node at rates. Rates and nodes see the same requests in the same pattern, which is drawn at a rate of 1 and stretched:
 // what differs between two runs is the rate or the node alone.
 type Judge struct {
-	cfg      *configs.Config
-	node     *system.Node
-	trace    *traces.Trace
-	from, to int // the measured requests
-	misses   int // how many measured requests may miss their targets
-	meter    Meter
+	cfg   *configs.Config
+	node  *system.Node
+	trace *traces.Trace
+	share float64 // of the measured requests that must attain their targets
+	few   bool    // one request more may miss them, and an eighth more
+	meter Meter
 }
 
 // Meter is told of each run by how many requests came in it, from several goroutines.
@@ -136,10 +137,11 @@ func Requests(cfg *configs.Config) (*traces.Trace, error) {
 	return trace.Repeated(n), nil
 }
 
-// measured returns the place of the first of n requests that is measured, and of the first behind these.
-func measured(n int) (from, to int) {
+// measured returns the place of the first of n requests that is measured, and of the first behind these. Of many users the first requests are
+// left out as far as half of all are.
+func measured(n, users int) (from, to int) {
 	ends := int(edge * float64(n))
-	return ends, n - ends
+	return min(max(ends, users), n/2), n - ends
 }
 
 // NewJudge returns the judge of a configuration's node and a trace.
@@ -151,12 +153,19 @@ func NewJudge(cfg *configs.Config, trace *traces.Trace, meter Meter) (*Judge, er
 	if meter == nil {
 		meter = func(int64) {}
 	}
-	from, to := measured(len(trace.Requests))
-	j := &Judge{cfg: cfg, node: node, trace: trace, from: from, to: to, meter: meter}
-	for n := to - from; float64(n-j.misses-1)/float64(n) >= cfg.SLO.Attainment; {
-		j.misses++
+	return &Judge{cfg: cfg, node: node, trace: trace, share: cfg.SLO.Attainment, meter: meter}, nil
+}
+
+// most returns how many of n measured requests may miss their targets.
+func (j *Judge) most(n int) int {
+	most := 0
+	for float64(n-most-1)/float64(n) >= j.share {
+		most++
 	}
-	return j, nil
+	if j.few {
+		most += 1 + most/8
+	}
+	return most
 }
 
 // thinned returns n requests of a trace whose lengths spread as those of all do: sorted by prompt they are taken at equal distances, with
@@ -209,12 +218,17 @@ func (j *Judge) run(ctx context.Context, rate float64, early bool) (Load, error)
 	if err != nil {
 		return Load{}, err
 	}
+	users := 0
+	if j.users() {
+		users = cfg.Arrivals.Users
+	}
+	from, to := measured(len(trace.Requests), users)
 	middle := system.Window{To: math.MaxInt64} // only the run tells when requests of users come
-	if !j.users() {
-		middle = system.Middle(trace, j.from, j.to)
+	if users == 0 {
+		middle = system.Middle(trace, from, to)
 	}
 	seen := tally{slo: &j.cfg.SLO}
-	misses := &system.Misses{From: j.from, To: j.to, Most: int64(j.misses), Missed: seen.add}
+	misses := &system.Misses{From: from, To: to, Most: int64(j.most(to - from)), Missed: seen.add}
 	options := system.Options{Measure: &middle}
 	if early {
 		options.Misses = misses
@@ -224,14 +238,14 @@ func (j *Judge) run(ctx context.Context, rate float64, early bool) (Load, error)
 	<-processors
 	if errors.Is(err, system.ErrMissed) {
 		j.meter(misses.Came)
-		return Load{Fails: seen.failures(j.to - j.from), came: misses.Came}, nil
+		return Load{Fails: seen.failures(to - from), came: misses.Came}, nil
 	}
 	if err != nil {
 		return Load{}, err
 	}
 	j.meter(int64(len(r.Requests)))
-	middle = system.Window{From: r.Requests[j.from].Request.Arrival, To: r.Requests[j.to-1].Request.Arrival}
-	m := r.Measured(j.from, j.to, middle)
+	middle = system.Window{From: r.Requests[from].Request.Arrival, To: r.Requests[to-1].Request.Arrival}
+	m := r.Measured(from, to, middle)
 	s, err := r.Summary(cfg)
 	if err != nil {
 		return Load{}, err
@@ -241,28 +255,28 @@ func (j *Judge) run(ctx context.Context, rate float64, early bool) (Load, error)
 		System: cfg.Run.System, Model: cfg.ModelTitle("tensor_parallel"), GPU: s.GPU, Policy: cfg.Policy.Name, Trace: trace.Name,
 		RatePerS: cfg.Arrivals.RatePerS, Measured: m,
 		Spent:     Spent{cfg.Node.GPUs, s.EnergyReport.Watts, s.Cost.PerMToken, s.Cost.PerMTokenLow, s.Cost.PerMTokenHigh},
-		Saturated: m.Saturated, Fails: j.failures(r, s), Summary: s, came: int64(len(r.Requests)),
+		Saturated: m.Saturated, Fails: j.failures(r.Requests[from:to], s), Summary: s, came: int64(len(r.Requests)),
 	}
 	l.Met = len(l.Fails) == 0
-	if j.users() {
-		l.Users, l.RatePerS = cfg.Arrivals.Users, s.Arrivals.RatePerS
+	if users > 0 {
+		l.Users, l.RatePerS = users, s.Arrivals.RatePerS
 	}
 	return l, nil
 }
 
-// failures returns why a whole run does not hold its rate.
-func (j *Judge) failures(r *system.Result, s *results.Summary) (all []Failure) {
+// failures returns why a whole run with measured requests does not hold its rate.
+func (j *Judge) failures(requests []results.Request, s *results.Summary) (all []Failure) {
 	if s.Saturated {
 		all = append(all, Failure{Name: queueGrows})
 	}
 	seen := tally{slo: &j.cfg.SLO}
-	for i := range r.Requests[j.from:j.to] {
-		if q := &r.Requests[j.from+i]; !q.Attained {
+	for i := range requests {
+		if q := &requests[i]; !q.Attained {
 			seen.add(q)
 		}
 	}
-	if seen.missed > j.misses {
-		all = append(all, seen.failures(j.to-j.from)...)
+	if seen.missed > j.most(len(requests)) {
+		all = append(all, seen.failures(len(requests))...)
 	}
 	for _, name := range s.SLO.Missed(&s.TTFT, &s.TBT, &s.TPOT, &s.E2E) {
 		all = append(all, Failure{Name: name})
@@ -298,7 +312,8 @@ var missable = [...]string{"TTFT", "TPOT", "E2E", turnedAway, "TBT"}
 func (t *tally) add(q *results.Request) {
 	served := q.Outcome == results.Served
 	over := func(d, target units.Duration) bool { return served && target > 0 && d > target }
-	mean, _ := q.MeanTBT()
+	gaps := units.Duration(q.Request.Output - 1)
+	mean := (q.Finish - q.FirstToken + gaps - 1) / max(gaps, 1) // rounded up, as SLO.Attains does
 	missed := [...]bool{over(q.FirstToken-q.Request.Arrival, t.slo.TTFT), over(mean, t.slo.TPOT), over(q.Finish-q.Request.Arrival, t.slo.E2E), !served, served && q.Slow}
 	for i, m := range missed {
 		if m {

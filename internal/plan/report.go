@@ -156,8 +156,8 @@ func (r *Report) Add(row *Row, names map[string]string, trace *traces.Trace) {
 	}
 	cfg := row.Config
 	r.Trace, r.Arrivals, r.Target, r.SLO = results.DescribeTrace(trace), cfg.Arrivals.Kind, cfg.SLO.Attainment, results.NewSLO(&cfg.SLO)
-	from, to := measured(len(trace.Requests))
-	r.Measured, r.Rows = to-from, append(r.Rows, row)
+	from, to := measured(len(trace.Requests), row.Users)
+	r.Measured, r.Rows = min(cmp.Or(r.Measured, to-from), to-from), append(r.Rows, row)
 	if text := r.sure(); text != "" {
 		r.Notes = []string{text}
 	}
@@ -207,8 +207,7 @@ func (r *Row) short(n int, share float64) string {
 // burst says that of the requests that all users send at the start some were measured in runs of n requests, "" where none was. Without the
 // pauses that answers bring later they wait longer for one another.
 func (r *Row) burst(n int) string {
-	from, _ := measured(n)
-	if r.next == nil || r.next.Users <= from {
+	if r.next == nil || r.next.Users <= n/2 {
 		return ""
 	}
 	users := r.next.Users
@@ -216,7 +215,7 @@ func (r *Row) burst(n int) string {
 		users = max(users, r.Asked.Users)
 	}
 	return fmt.Sprintf("%s: all users send their first request at once, and a run this short leaves only %d of %d of these out of what is measured: --requests %d tells, and the number of users may be higher",
-		r.next.System, from, r.next.Users, roundUp(10*users))
+		r.next.System, n/2, r.next.Users, roundUp(4*users))
 }
 
 // roundUp rounds a number of requests up to two digits.

@@ -18,7 +18,7 @@ func TestUsers(t *testing.T) {
 		highest            bool // the answer is the highest number
 	}{{2, 2, 2, false}, {3, 2, 3, false}, {4, 2, 3, true}, {9, 0, 1, true}, {1, 0, 1, false}, {13, 4, 5, true}, {1, -1, 0, true}, {3, -1, 0, true}} {
 		cfg, trace, prompt, service := single(t, 60, "arrivals.kind=closed-loop", fmt.Sprint("arrivals.users=", x.asked))
-		cfg.SLO.TTFT = prompt + service*units.Duration(2*x.waits+1)/2
+		cfg.SLO.TTFT = max(prompt+service*units.Duration(2*x.waits+1)/2, prompt/2)
 		a, err := (&Search{Precision: 0.02}).find(t.Context(), cfg, trace)
 		if err != nil {
 			t.Fatal(err)
@@ -32,6 +32,32 @@ func TestUsers(t *testing.T) {
 		// Where requests wait for one another a user has one in as many services as there are users.
 		if load := a.RatePerS * service.Seconds(); x.want > 0 && math.Abs(load-1) > 0.1 {
 			t.Errorf("%+v: a load of %v", x, load)
+		}
+	}
+}
+
+// TestFirstOfUsers: the first request of each user is not measured, as all come at once; of many users as many as leave half of the requests.
+func TestFirstOfUsers(t *testing.T) {
+	for _, x := range []struct{ n, users, from, to int }{
+		{100, 0, 10, 90}, {100, 10, 10, 90}, {100, 11, 11, 90}, {100, 50, 50, 90}, {100, 51, 50, 90}, {100, 1000, 50, 90}, {50, 1, 5, 45}, {51, 30, 25, 46}, {2500, 300, 300, 2250},
+	} {
+		if from, to := measured(x.n, x.users); from != x.from || to != x.to {
+			t.Errorf("%+v: from %d to %d", x, from, to)
+		}
+	}
+	cfg, trace, _, _ := single(t, 60, "arrivals.kind=closed-loop", "arrivals.users=1", "slo.ttft=1000s")
+	for i := range 12 { // too large for any memory
+		trace.Requests[i].Input = 1 << 28
+	}
+	j, err := NewJudge(cfg, trace, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for users, want := range map[float64]float64{5: 42. / 48, 11: 42. / 43, 12: 1, 13: 1} {
+		l, err := j.run(t.Context(), users, false)
+		early, bad := j.run(t.Context(), users, true)
+		if err != nil || bad != nil || l.Attainment != want || l.Met != (want == 1) || early.Met != l.Met {
+			t.Errorf("%v users: attainment %v, want %v, met %v and %v; %v, %v", users, l.Attainment, want, l.Met, early.Met, err, bad)
 		}
 	}
 }
