@@ -216,9 +216,9 @@ func (t *Trace) Repeated(n int) *Trace {
 		n = 0
 	}
 	if n = max(n, 0); n <= len(t.Requests) {
-		return &Trace{Name: t.Name, Requests: t.Requests[:n], HashTokens: t.HashTokens, Notes: t.Notes}
+		return &Trace{Name: t.Name, Requests: t.Requests[:n], Distinct: t.Distinct, HashTokens: t.HashTokens, Notes: t.Notes}
 	}
-	again := &Trace{Name: t.Name, Requests: make([]Request, n), HashTokens: t.HashTokens, Notes: t.Notes}
+	again := &Trace{Name: t.Name, Requests: make([]Request, n), Distinct: cmp.Or(t.Distinct, len(t.Requests)), HashTokens: t.HashTokens, Notes: t.Notes}
 	first, period, length := t.Requests[0].Arrival, t.span(), len(t.Requests)
 	if length > 1 {
 		period += period / units.Duration(length-1)

@@ -135,6 +135,7 @@ type Trace struct {
 	Failed, Skipped int
 	FirstBad        error
 	Unordered       int // requests that arrive before the one that precedes them in the file
+	Distinct        int // of how many requests all are repetitions; 0: none is
 	// HashTokens are the tokens of a block that a request's hash names; 0 stands for BlockTokens.
 	HashTokens int
 	Reading    Reading  // what of the file was read as what

@@ -91,13 +91,9 @@ func (c *Contest) answer(e *entrant, known float64) (*Row, error) {
 	}
 	var rates []float64 // that are tried, too
 	if met := row.Asked != nil && row.Asked.Met; !met || known > 0 {
-		from := cmp.Or(known, c.asked)
-		if from == 0 {
-			full, err := j.full(c.ctx)
-			if err != nil {
-				return nil, err
-			}
-			from = full / 2
+		from, err := c.from(j, known)
+		if err != nil {
+			return nil, err
 		}
 		held := c.climb(e, from, c.search.Precision)
 		switch {
@@ -125,6 +121,15 @@ func (c *Contest) answer(e *entrant, known float64) (*Row, error) {
 	row.TooLarge = int(row.Tried[0].Summary.RejectedRequests)
 	row.settle(c.asked)
 	return row, nil
+}
+
+// from returns the rate from which a climb begins: one that is known, or asked for, or half of what the node serves of a full queue.
+func (c *Contest) from(j *Judge, known float64) (float64, error) {
+	if from := cmp.Or(known, c.asked); from > 0 {
+		return from, nil
+	}
+	full, err := j.full(c.ctx)
+	return full / 2, err
 }
 
 // settle makes the highest rate that meets the targets the answer; where none does, the lowest with a rate of 0. asked is the rate, or the

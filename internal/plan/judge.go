@@ -55,6 +55,8 @@ type Load struct {
 	// Summary is of the whole run, but for latencies and goodput, which are of the measured requests.
 	Summary *results.Summary `json:"-"`
 	came    int64            // requests that came until the run ended
+	missed  int              // measured requests of a whole run that miss their targets
+	prompts [2]int           // the shortest and the longest of theirs
 }
 
 // Spent is what a node takes while it serves, over the whole run: GPUs, watts of the site, and USD by its price list.
@@ -251,11 +253,17 @@ func (j *Judge) run(ctx context.Context, rate float64, early bool) (Load, error)
 		return Load{}, err
 	}
 	s.TTFT, s.TBT, s.TPOT, s.E2E, s.Goodput.Attainment, s.Goodput.TokensPerS = m.TTFT, m.TBT, m.TPOT, m.E2E, m.Attainment, m.GoodputTokens
+	seen = tally{slo: &j.cfg.SLO}
+	for i := range r.Requests[from:to] {
+		if q := &r.Requests[from+i]; !q.Attained {
+			seen.add(q)
+		}
+	}
 	l := Load{
 		System: cfg.Run.System, Model: cfg.ModelTitle("tensor_parallel"), GPU: s.GPU, Policy: cfg.Policy.Name, Trace: trace.Name,
 		RatePerS: cfg.Arrivals.RatePerS, Measured: m,
 		Spent:     Spent{cfg.Node.GPUs, s.EnergyReport.Watts, s.Cost.PerMToken, s.Cost.PerMTokenLow, s.Cost.PerMTokenHigh},
-		Saturated: m.Saturated, Fails: j.failures(r.Requests[from:to], s), Summary: s, came: int64(len(r.Requests)),
+		Saturated: m.Saturated, Fails: j.failures(&seen, to-from, s), Summary: s, came: int64(len(r.Requests)), missed: seen.missed, prompts: seen.prompts,
 	}
 	l.Met = len(l.Fails) == 0
 	if users > 0 {
@@ -264,19 +272,13 @@ func (j *Judge) run(ctx context.Context, rate float64, early bool) (Load, error)
 	return l, nil
 }
 
-// failures returns why a whole run with measured requests does not hold its rate.
-func (j *Judge) failures(requests []results.Request, s *results.Summary) (all []Failure) {
+// failures returns why a whole run does not hold its rate; seen are those of n measured requests that miss their targets.
+func (j *Judge) failures(seen *tally, n int, s *results.Summary) (all []Failure) {
 	if s.Saturated {
 		all = append(all, Failure{Name: queueGrows})
 	}
-	seen := tally{slo: &j.cfg.SLO}
-	for i := range requests {
-		if q := &requests[i]; !q.Attained {
-			seen.add(q)
-		}
-	}
-	if seen.missed > j.most(len(requests)) {
-		all = append(all, seen.failures(len(requests))...)
+	if seen.missed > j.most(n) {
+		all = append(all, seen.failures(n)...)
 	}
 	for _, name := range s.SLO.Missed(&s.TTFT, &s.TBT, &s.TPOT, &s.E2E) {
 		all = append(all, Failure{Name: name})
@@ -300,9 +302,10 @@ func (j *Judge) full(ctx context.Context) (float64, error) {
 
 // tally counts measured requests by what they miss. A request may miss several targets, and counts for each.
 type tally struct {
-	slo    *scheduler.SLO
-	missed int    // requests
-	count  [5]int // of missable
+	slo     *scheduler.SLO
+	missed  int    // requests
+	count   [5]int // of missable
+	prompts [2]int // the shortest and the longest
 }
 
 // missable are those of the failures of a request.
@@ -321,6 +324,8 @@ func (t *tally) add(q *results.Request) {
 		}
 	}
 	t.missed++
+	tokens := q.Request.Input
+	t.prompts = [2]int{min(cmp.Or(t.prompts[0], tokens), tokens), max(t.prompts[1], tokens)}
 }
 
 // failures returns the targets that requests of a number missed, the most frequent first.

@@ -95,7 +95,7 @@ func TestAdd(t *testing.T) {
 	if want := []string{"l3", "llama", "own.toml", "p"}; len(r.Rows) != 2 || !reflect.DeepEqual(r.Rows[1].Called, want) || r.Measured != 80 || r.Target != 0.9 || r.Arrivals != "poisson" || r.SLO.TTFT != 1000 {
 		t.Errorf("%+v", r)
 	}
-	if len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "80 requests are measured") {
+	if len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "80 different requests are measured") {
 		t.Errorf("%q", r.Notes)
 	}
 	cfg.SLO.Attainment = 1

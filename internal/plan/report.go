@@ -49,8 +49,10 @@ type Report struct {
 type Row struct {
 	Load
 	Asked          *Asked      `json:"asked,omitempty"`
-	Highest        float64     `json:"highest"` // rate, or number of users, that holds; of a rate that is asked for and holds, as far as it is known
-	Limit          []Failure   `json:"limit"`   // why the next higher rate fails, or where none holds, the lowest
+	Highest        float64     `json:"highest"`                // rate, or number of users, that holds; of a rate that is asked for and holds, as far as it is known
+	Low            float64     `json:"highest_low,omitempty"`  // the highest rate is likely not below it, for want of requests; 0 with High 0: there are enough
+	High           float64     `json:"highest_high,omitempty"` // nor above it
+	Limit          []Failure   `json:"limit"`                  // why the next higher rate fails, or where none holds, the lowest
 	Dips           bool        `json:"lower_rate_fails"`
 	Alone          bool        `json:"alone_fails"` // where no rate holds: requests miss the targets without waiting for one another
 	TooLarge       int         `json:"rejected_requests"`
@@ -97,7 +99,7 @@ func (r *Row) describe(j *Judge) {
 	r.BeyondBoards, r.BeyondSlot = system.BeyondBoards(c), r.Summary.Limits().Slot
 	r.MemoryGiB, r.Configured, r.Prices = float64(power.Memory(c))/(1<<30), c.Node.MemoryCapacity, c.Prices.Name
 	r.Notes = system.Notes(c)
-	for _, text := range []string{system.ContextNote(c, j.trace), r.short(len(j.trace.Requests), c.SLO.Attainment), r.burst(len(j.trace.Requests))} {
+	for _, text := range []string{system.ContextNote(c, j.trace), r.few(j), r.short(len(j.trace.Requests), c.SLO.Attainment), r.burst(len(j.trace.Requests))} {
 		if text != "" {
 			r.Notes = append(r.Notes, text)
 		}
@@ -156,27 +158,11 @@ func (r *Report) Add(row *Row, names map[string]string, trace *traces.Trace) {
 	}
 	cfg := row.Config
 	r.Trace, r.Arrivals, r.Target, r.SLO = results.DescribeTrace(trace), cfg.Arrivals.Kind, cfg.SLO.Attainment, results.NewSLO(&cfg.SLO)
-	from, to := measured(len(trace.Requests), row.Users)
-	r.Measured, r.Rows = min(cmp.Or(r.Measured, to-from), to-from), append(r.Rows, row)
-	if text := r.sure(); text != "" {
+	n, sampled := sample(trace, row.Users)
+	r.Measured, r.Rows = min(cmp.Or(r.Measured, n), n), append(r.Rows, row)
+	if text := r.sure(min(r.Measured, sampled)); text != "" {
 		r.Notes = []string{text}
 	}
-}
-
-// enough is the measured requests from which on nothing is said of how sure an answer is.
-const enough = 2000
-
-// sure says how sure the share of requests is that attain the targets, by Wilson's interval of 95% for a share (JASA 22, 1927).
-func (r *Report) sure() string {
-	if r.Measured >= enough || r.Target == 1 {
-		return ""
-	}
-	const z = 1.96
-	n, p := float64(r.Measured), r.Target
-	middle := (p + z*z/(2*n)) / (1 + z*z/n)
-	width := float64(z / (1 + z*z/n) * math.Sqrt(float64(p*(1-p))/n+z*z/(4*n*n)))
-	return fmt.Sprintf("%d requests are measured at each rate: where %.4g%% of them attain the targets, of all such requests %.1f to %.1f%% do (95%% confidence); --requests %d measures %d",
-		r.Measured, 100*p, 100*(middle-width), 100*min(1, middle+width), DefaultRequests, enough)
 }
 
 // needed returns the requests of a run that is long enough to trust that the number of requests in the system grew at the next rate; 0 where

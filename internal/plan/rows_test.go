@@ -129,25 +129,6 @@ func TestVLLMFlags(t *testing.T) {
 	}
 }
 
-// TestSure: Wilson's interval by hand, of 400 measured requests and an attainment of 99%: the middle is (0.99 + 3.8416/800) / (1 + 3.8416/400) = 98.53%.
-// 2,000 say nothing of it.
-func TestSure(t *testing.T) {
-	for _, x := range []struct {
-		measured int
-		target   float64
-		want     string
-	}{
-		{400, 0.99, "400 requests are measured at each rate: where 99% of them attain the targets, of all such requests 97.5 to 99.6% do (95% confidence); --requests 2500 measures 2000"},
-		{40, 0.9, "40 requests are measured at each rate: where 90% of them attain the targets, of all such requests 76.9 to 96.0% do (95% confidence); --requests 2500 measures 2000"},
-		{1999, 0.5, "1999 requests are measured at each rate: where 50% of them attain the targets, of all such requests 47.8 to 52.2% do (95% confidence); --requests 2500 measures 2000"},
-		{2000, 0.5, ""}, {40, 1, ""},
-	} {
-		if got := (&Report{Measured: x.measured, Target: x.target}).sure(); got != x.want {
-			t.Errorf("%q, want %q", got, x.want)
-		}
-	}
-}
-
 // TestRoundUp: a number of requests to ask for has two digits and is no smaller.
 func TestRoundUp(t *testing.T) {
 	for n, want := range map[int]int{7: 7, 99: 99, 100: 100, 101: 110, 2500: 2500, 2501: 2600, 9901: 10_000, 123_456: 130_000} {

@@ -155,6 +155,9 @@ func (c *Contest) Decide(ctx context.Context) (*Row, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.likely(e, row); err != nil {
+		return nil, err
+	}
 	row.Sets = append([]string{}, settings(c.axes, best.Point)...)
 	row.describe(e.judge)
 	row.Binds = c.binds(row, best.Point)

@@ -17,15 +17,15 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// varying are the columns that are left out where all rows have the same; of users only where there are none.
-var varying = []string{"model", "policy", "ranksets", "memory GiB", "prices", "users"}
+// varying are the columns that are left out where all rows have the same; of users and what is likely only where there are none.
+var varying = []string{"model", "policy", "ranksets", "memory GiB", "prices", "users", "likely"}
 
 // table returns the rows as people read them.
 func (r *Report) table() *tables.Table {
 	t := &tables.Table{Columns: []string{
 		"#", "system", "model", "gpu", "policy",
 		"GPUs", "TP", "ranksets", "memory GiB", "prices", "users",
-		"requests/s", "attainment",
+		"requests/s", "likely", "attainment",
 		"kW", "USD/Mtoken", "low-high",
 		"TTFT p99", "TBT p99 ms", "limit", "binds",
 	}}
@@ -38,10 +38,14 @@ func (r *Report) table() *tables.Table {
 		if x.Highest > 0 || x.holds() {
 			cost, band = fmt.Sprintf("%.2f", x.USD), fmt.Sprintf("%.2f-%.2f", x.USDLow, x.USDHigh)
 		}
+		likely := "-"
+		if x.High > 0 {
+			likely = fmt.Sprintf("%v-%v", x.Low, x.High)
+		}
 		t.Add(
 			i+1, x.Called[0]+x.beyond().Sign(), x.Called[1], x.Called[2], x.Called[3],
 			x.GPUs, x.TensorParallel, x.Ranksets, fmt.Sprintf("%.0f", x.MemoryGiB), x.Prices, x.Users,
-			x.rate(), fmt.Sprintf("%.2f%%", 100*x.Attainment),
+			x.rate(), likely, fmt.Sprintf("%.2f%%", 100*x.Attainment),
 			fmt.Sprintf("%.1f", x.Watts/1e3), cost, band,
 			fmt.Sprintf("%.0f", x.TTFT.P99), fmt.Sprintf("%.1f", x.TBT.P99), limit, x.binding(),
 		)
@@ -74,7 +78,7 @@ func (r *Report) writeTable(out io.Writer) error {
 	for k, title := range t.Columns {
 		first := t.Rows[0][k].String()
 		switch {
-		case t.Varies(k) || !slices.Contains(varying, title) || title == "users" && first != "0":
+		case t.Varies(k) || !slices.Contains(varying, title) || title == "users" && first != "0" || title == "likely" && first != "-":
 			shown = append(shown, k)
 		case title == "model" || title == "policy":
 			common = append(common, title+" "+first)
@@ -96,6 +100,14 @@ func (r *Report) writeTable(out io.Writer) error {
 	return err
 }
 
+// text returns what the node is offered as people read it.
+func (l *Load) text() string {
+	if l.Users > 0 {
+		return fmt.Sprintf("%d users", l.Users)
+	}
+	return fmt.Sprintf("%.4g requests/s", l.RatePerS)
+}
+
 // explain says what is the matter with a row that does not hold what is asked for: why, what of it holds, and what would help.
 func (r *Row) explain(slo *results.SLO) string {
 	if r.holds() {
@@ -103,11 +115,7 @@ func (r *Row) explain(slo *results.SLO) string {
 	}
 	var text string
 	if a := r.Asked; a != nil {
-		asked := fmt.Sprintf("%.4g requests/s", a.RatePerS)
-		if a.Users > 0 {
-			asked = fmt.Sprintf("%d users", a.Users)
-		}
-		text = fmt.Sprintf("fails %s: %s (attainment %.1f%%)", asked, why(a.Fails), 100*a.Attainment) + "; "
+		text = fmt.Sprintf("fails %s: %s (attainment %.1f%%)", (&Load{RatePerS: a.RatePerS, Users: a.Users}).text(), why(a.Fails), 100*a.Attainment) + "; "
 	}
 	switch {
 	case r.Highest > 0 && r.Asked != nil:

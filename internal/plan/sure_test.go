@@ -1,0 +1,158 @@
+package plan
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestSure: Wilson's interval by hand, of 400 measured requests and an attainment of 99%: the middle is (0.99 + 3.8416/800) / (1 + 3.8416/400) = 98.53%.
+// 2,000 say nothing of it.
+func TestSure(t *testing.T) {
+	const more = ". The highest rate of all is likely in the column 'likely'; a longer trace, or --requests 2500 where it has them, tells more"
+	for _, x := range []struct {
+		different int
+		target    float64
+		want      string
+	}{
+		{400, 0.99, "400 different requests are measured at each rate: where 99% of them attain the targets, of all such requests 97.5 to 99.6% do (95% confidence)" + more},
+		{40, 0.9, "40 different requests are measured at each rate: where 90% of them attain the targets, of all such requests 76.9 to 96.0% do (95% confidence)" + more},
+		{1999, 0.5, "1999 different requests are measured at each rate: where 50% of them attain the targets, of all such requests 47.8 to 52.2% do (95% confidence)" + more},
+		{2000, 0.5, ""}, {40, 1, ""},
+	} {
+		if got := (&Report{Target: x.target}).sure(x.different); got != x.want {
+			t.Errorf("%q, want %q", got, x.want)
+		}
+	}
+	if low, high := likelyShares(0.999, 50); low < 0.9 || low > 0.999 || high > 1 || high < 0.9999 {
+		t.Errorf("%v to %v", low, high)
+	}
+}
+
+// TestSample: requests that come again tell nothing new, however many are measured; the first ones of users are not measured.
+func TestSample(t *testing.T) {
+	file := &traces.Trace{Requests: make([]traces.Request, 300)}
+	for _, x := range []struct{ n, users, measures, different int }{
+		{100, 0, 80, 80}, {300, 0, 240, 240}, {310, 0, 248, 248}, {2500, 0, 2000, 300}, {2500, 1000, 1250, 300}, {300, 100, 170, 170},
+	} {
+		for _, trace := range []*traces.Trace{file.Repeated(x.n), file.Repeated(5000).Repeated(x.n)} {
+			if measures, different := sample(trace, x.users); measures != x.measures || different != x.different {
+				t.Errorf("%+v: %d, of which %d differ", x, measures, different)
+			}
+		}
+	}
+}
+
+// TestLikely: to a single server requests come at equal distances. Some take twice as long and miss their target at any rate. Of 80 that are measured
+// 8 may miss theirs; chance, of 95%, may bring a sample in which only 4 might, or 14 (Wilson: 81.5 to 94.8%). At k - 1 short services and a long one
+// over k between two requests a long one makes the k behind it miss their target, too.
+func TestLikely(t *testing.T) {
+	for _, x := range []struct {
+		long               int
+		highest, low, high int // k - 1 of the rate; -1 for none
+	}{
+		{10, -1, -1, 1}, {8, 1, -1, 1}, {3, 2, 1, 4}, {2, 4, 2, 7},
+	} {
+		cfg, trace, _, service := single(t, 100, "arrivals.kind=trace", "slo.attainment=0.9")
+		long := 2 * service
+		for i := range trace.Requests {
+			trace.Requests[i].Arrival = units.Duration(i) * units.Second
+		}
+		for i := range x.long {
+			trace.Requests[12+7*i].Output = 24
+		}
+		cfg.SLO.E2E = service + service/50
+		search := &Search{Precision: 0.02}
+		c, err := search.Contest(configs.Options{}, cfg, trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.ctx = t.Context()
+		j, err := NewJudge(cfg, trace, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, err := c.answer(judged(j), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := judged(j)
+		e.held, e.failed = row.Highest, row.next.RatePerS
+		if err := c.likely(e, row); err != nil || c.err != nil {
+			t.Fatal(err, c.err)
+		}
+		for i, k := range []int{x.highest, x.low, x.high} {
+			got, want := []float64{row.Highest, row.Low, row.High}[i], 0.0
+			if k > 0 {
+				want = float64(k) / (long + units.Duration(k-1)*service).Seconds()
+			}
+			if off := []float64{0.05, 0.16, 0.16}[i]; (got == 0) != (want == 0) || got < want*(1-off) || got > want*1.06 {
+				t.Errorf("%d take long: number %d is %v, want %v", x.long, i, got*service.Seconds(), want*service.Seconds())
+			}
+		}
+		want := ""
+		if l := row.next; l != nil {
+			want = "gpu-only: few requests decide: of 80 that are measured 8 may miss the targets, and at the next rate, "
+		}
+		if got := row.few(j); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, " do. Their prompts have 1 to 1 tokens, half of all at most 1") {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
+// TestNotLikely: nothing is measured where there are enough requests, where all must attain their targets, and where only what is asked for was tried.
+func TestNotLikely(t *testing.T) {
+	for name, x := range map[string]struct {
+		n            int
+		share        float64
+		held, failed float64
+		want         bool
+	}{
+		"few": {100, 0.9, 1, 2, true}, "none holds": {100, 0.9, 0, 1, true}, "enough": {2500, 0.9, 1, 2, false}, "all": {100, 1, 1, 2, false}, "asked": {100, 0.9, 0, 0, false},
+	} {
+		c, service := served(t, x.n, "slo.tbt=10s")
+		j, err := NewJudge(c.open(c.entrant(nil, x.n)).cfg, c.trace, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.share = x.share
+		e := judged(j)
+		e.held, e.failed = x.held*0.1/service, x.failed*0.1/service
+		row := &Row{Highest: e.held}
+		if err := c.likely(e, row); err != nil || row.High > 0 != x.want || math.IsNaN(row.Low) {
+			t.Errorf("%s: %v to %v, %v", name, row.Low, row.High, err)
+		}
+	}
+}
+
+// TestFewDecide: which requests decide is said where fewer than ten different ones may miss their targets.
+func TestFewDecide(t *testing.T) {
+	cfg, _, _, _ := single(t, 50, "slo.ttft=1s", "arrivals.kind=poisson")
+	file := &traces.Trace{}
+	for i := range 600 {
+		file.Requests = append(file.Requests, traces.Request{ID: i, Input: 1 + i, Output: 1})
+	}
+	next := &Load{System: "l3", RatePerS: 2.5, missed: 7, prompts: [2]int{300, 590}}
+	users := &Load{System: "l3", RatePerS: 2.5, Users: 9, missed: 1, prompts: [2]int{3, 3}}
+	for _, x := range []struct {
+		n     int
+		share float64
+		next  *Load
+		want  string
+	}{
+		{600, 0.99, next, "l3: few requests decide: of 480 that are measured 4 may miss the targets, and at the next rate, 2.5 requests/s, 7 do. Their prompts have 300 to 590 tokens, half of all at most 300"},
+		{100, 0.99, users, "l3: few requests decide: of 80 that are measured 0 may miss the targets, and at the next rate, 9 users, 1 do. Their prompts have 3 to 3 tokens, half of all at most 50"},
+		{2500, 0.99, next, "l3: few requests decide: of 2000 that are measured 20 may miss the targets, and at the next rate, 2.5 requests/s, 7 do. Their prompts have 300 to 590 tokens, half of all at most 288"},
+		{2500, 0.95, next, ""}, {600, 0.98, next, "l3: few"}, {600, 0.97, next, ""}, {600, 0.99, nil, ""}, {600, 0.99, &Load{Saturated: true}, ""},
+	} {
+		r := &Row{next: x.next}
+		got := r.few(&Judge{cfg: cfg, trace: file.Repeated(x.n), share: x.share})
+		if x.want != "l3: few" && got != x.want || !strings.HasPrefix(got, x.want) {
+			t.Errorf("%+v: %q", x, got)
+		}
+	}
+}
