@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/units"
 )
 
