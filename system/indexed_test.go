@@ -137,7 +137,6 @@ func TestIndexedErrors(t *testing.T) {
 		`expected "dense" with model.latent_dim = 512`:                                                                                     {"policy.name=quest"},
 		`policy.name = "dsa": expected a policy that needs no indexer: model.index_top_k of llama-3-8b is 0`:                               {"policy.name=dsa", "model.index_top_k=0", "model.index_heads=0", "model.index_dim=0"},
 		`model.attention_parallel = "data": expected "tensor" with run.system = hbm-pim: requests are apart on the GPUs of gpu-only alone`: {"run.system=hbm-pim", "policy.name=dense", "model.attention_parallel=data", "model.latent_dim=0", "model.nope_dim=0", "model.query_rank=0", "model.index_top_k=0", "model.index_heads=0", "model.index_dim=0", "model.head_dim=128"},
-		`cache.prefix = true: expected false with model.index_top_k = 512: the cache has keys and values, no index keys`:                   {"cache.prefix=true"},
 		`policy.name = "indexer": expected one of`:                                                                                         {"policy.name=indexer"},
 	} {
 		cfg, err := everything().Load(configs.Options{Sets: append(indexedModel[:len(indexedModel):len(indexedModel)], sets...)})
@@ -153,7 +152,7 @@ func TestIndexedNodes(t *testing.T) {
 		pick := func(key string, of ...any) string { return fmt.Sprint(key, "=", rapid.SampledFrom(of).Draw(t, key)) }
 		cfg, err := everything().Load(configs.Options{Sets: append(indexedModel[:len(indexedModel):len(indexedModel)],
 			"model.layer_pattern="+rapid.StringMatching("G?I[GIS]{0,5}").Draw(t, "pattern"), pick("model.index_top_k", 1, 64, 700, 4000), pick("model.tensor_parallel", 1, 2),
-			pick("batching.max_num_batched_tokens", 256, 1024), pick("model.kv_format", "bf16", "fp8"), pick("batching.page_tokens", 16, 64), pick("model.attention_parallel", "tensor", "data"),
+			pick("batching.max_num_batched_tokens", 256, 1024), pick("model.kv_format", "bf16", "fp8"), pick("batching.page_tokens", 16, 64), pick("model.attention_parallel", "tensor", "data"), pick("cache.prefix", true, false),
 			pick("model.experts", 0, 8), "model.active_experts=2", "model.expert_parallel="+fmt.Sprint(rapid.Bool().Draw(t, "experts apart")))})
 		if err != nil {
 			if strings.Contains(err.Error(), "expert_parallel = true: expected false without model.experts") {
@@ -161,9 +160,13 @@ func TestIndexedNodes(t *testing.T) {
 			}
 			t.Fatal(err)
 		}
-		trace := &traces.Trace{}
+		trace, hashes := &traces.Trace{}, []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
 		for range rapid.IntRange(1, 12).Draw(t, "requests") {
-			trace.Requests = append(trace.Requests, traces.Request{Input: rapid.IntRange(1, 6000).Draw(t, "input"), Output: rapid.IntRange(1, 60).Draw(t, "output")})
+			r := traces.Request{Input: rapid.IntRange(1, 6000).Draw(t, "input"), Output: rapid.IntRange(1, 60).Draw(t, "output")}
+			if cfg.Cache.Prefix {
+				r.Hashes = hashes[:(r.Input+traces.BlockTokens-1)/traces.BlockTokens]
+			}
+			trace.Requests = append(trace.Requests, r)
 		}
 		n := mustNode(t, cfg)
 		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)

@@ -157,10 +157,11 @@ func (l *Ledger) HashesName(tokens int) {
 }
 
 // KeepPrefixes has the empty ledger keep blocks of tokens, a multiple or a divisor of traces.BlockTokens and a multiple of
-// the tokens of a unit. There are at most most of them. Requests are placed as CacheSpec.Placement says.
+// the tokens of a unit. Classes of heads, if there are any, hold all tokens. There are at most most of them. Requests are placed as CacheSpec.Placement says.
 func (l *Ledger) KeepPrefixes(tokens int, most int64, placement string) {
+	l.block = tokens
 	l.cache = &cache{
-		tokens: tokens, hash: traces.BlockTokens, units: int64(tokens/l.unitTokens) * int64(l.heads), most: most, placement: placement, index: map[blockName]int32{},
+		tokens: tokens, hash: traces.BlockTokens, units: l.blockUnits(), most: most, placement: placement, index: map[blockName]int32{},
 		blocks: make([]block, 1), idle: make([]idle, len(l.used)), unused: make([]int64, len(l.used)), used: make([]int64, len(l.used)), several: make([]int64, len(l.used)), found: make([]found, len(l.used)),
 	}
 }

@@ -171,7 +171,7 @@ func (l *Ledger) Reserve(length Length, h *History, keep int64, f *Forecast) (Re
 // count adds a reservation to the sums, or with sign -1 takes it away.
 func (l *Ledger) count(r *Reservation, sign int64) {
 	l.tokens[r.Offset] += sign * int64(r.Tokens)
-	l.filled += sign * (l.content(r.Length) - int64(r.Shared*l.heads))
+	l.filled += sign * (l.content(r.Length) - l.content(Prompted(r.Shared)))
 }
 
 // Settle frees what a reservation held only until its prompt ended. It says whether prompts

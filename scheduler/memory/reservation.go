@@ -63,6 +63,7 @@ type shape struct {
 	unitBytes  int64       // bytes of a unit; only where there are classes
 	classes    []HeadClass // nil: all heads hold all tokens
 	filling    []HeadClass // nil: a prompt takes no more while it is prefilled than after
+	block      int         // tokens of a block of the cache; 0 without one
 	// layersOn[k] is the layers of a request on rankset (offset + k) mod R, times heads the KV heads on the channel with
 	// most. Where heads do not divide over the channels it is these KV heads, and heads is 1.
 	layersOn []int
@@ -103,7 +104,26 @@ func (l *shape) holds(r *Reservation) int64 {
 }
 
 // shared returns the units of holds that are in blocks of the cache.
-func (l *shape) shared(r *Reservation) int64 { return int64(r.Shared / l.unitTokens * l.heads) }
+func (l *shape) shared(r *Reservation) int64 {
+	if r.Shared == 0 {
+		return 0
+	}
+	return int64(r.Shared/l.block) * l.blockUnits()
+}
+
+// blockUnits returns the units of a block of the cache in one layer on a channel: whole units of all heads. What is left of a block of
+// narrow classes (index keys) counts with each request that uses it.
+func (l *shape) blockUnits() int64 {
+	if l.classes == nil {
+		return int64(l.block/l.unitTokens) * int64(l.heads)
+	}
+	units := int64(0)
+	for i := range l.classes {
+		c := &l.classes[i]
+		units += int64(l.block) * c.TokenBytes / l.unitBytes * int64(c.Heads)
+	}
+	return units
+}
 
 // content returns what a request fills of its units in one layer: tokens of heads, or bytes
 // with classes.

@@ -66,7 +66,9 @@ func (h *Hardware) AttentionDevices() int {
 func (h *Hardware) HostTier() bool { return h.Config.Cache.Prefix && h.Config.Cache.HostCapacity > 0 }
 
 // GroupReads says that GPUs read what several requests share once.
-func (h *Hardware) GroupReads() bool { return h.Config.Cache.Prefix && h.Config.Cache.GroupReads }
+func (h *Hardware) GroupReads() bool {
+	return h.Config.Cache.Prefix && h.Config.Cache.GroupReads && h.Config.Policy.Dense()
+}
 
 // PrefixStays says that prompts attend over what a cache has of them where it is.
 func (h *Hardware) PrefixStays() bool {

@@ -176,8 +176,7 @@ func (s *System) checkSpare(all []System, cfg *configs.Config, c *input.Check) {
 func (s *System) checkCache(cfg *configs.Config, c *input.Check) {
 	c.That(s.KV.Keeps, "cache.prefix", true, "false with %s = %s, which has no such cache", input.Key("run.system"), s.Name)
 	c.That(cfg.Model.Window == 0, "cache.prefix", true, "false with %s = %d: another prompt may need what has left the window", input.Key("model.window"), cfg.Model.Window)
-	c.That(cfg.Model.IndexTopK == 0, "cache.prefix", true, "false with %s = %d: the cache has keys and values, no index keys", input.Key("model.index_top_k"), cfg.Model.IndexTopK)
-	c.That(cfg.Policy.Dense() || cfg.Model.IndexTopK > 0, "cache.prefix", true, "false with %s = %s: another prompt may need what it has dropped", input.Key("policy.name"), cfg.Policy.Name)
+	c.That(cfg.Policy.Dense() || cfg.Policy.Indexed(), "cache.prefix", true, "false with %s = %s: another prompt may need what it has dropped", input.Key("policy.name"), cfg.Policy.Name)
 	c.That(!s.KV.InDIMM || cfg.Comm.Stripe == scheduler.StripeNone, "cache.prefix", true, "false with %s = %q", input.Key("comm.stripe"), cfg.Comm.Stripe)
 	if !c.OK() {
 		return
