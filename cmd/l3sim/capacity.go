@@ -78,7 +78,6 @@ func (p *planner) start(cmd *cobra.Command, do func(*cobra.Command, []sweep.Comb
 			p.Note("%s runs as the preset has it; its variants %s are not tried, --set run.variant=NAME chooses one", c.Config.Run.System, strings.Join(names, ", "))
 		}
 	}
-	p.nameTrace(all[0].Options)
 	return p.config.Locate(do(cmd, all))
 }
 

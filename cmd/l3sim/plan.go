@@ -24,7 +24,6 @@ import (
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/internal/sweep/design"
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -93,20 +92,6 @@ command goes on after an interruption. docs/serve.md says more.`,
 	return cmd
 }
 
-// nameTrace names the trace where the user has named none.
-func (p *planner) nameTrace(o configs.Options) {
-	if len(o.ConfigFiles) > 0 || plan.Given(o, "run.trace") {
-		return
-	}
-	cfg, err := plan.AsGiven(o)
-	if err != nil || !cfg.SLO.Given() {
-		return
-	}
-	if m, err := system.TraceMoments(cfg); err == nil {
-		p.Note("no --trace: requests are those of %s, prompts of %.0f and answers of %.0f tokens in the mean; --isl and --osl, or --trace, describe others", cfg.Run.Trace, m.InputMean, m.OutputMean)
-	}
-}
-
 // planning is a combination and what has become of it.
 type planning struct {
 	*sweep.Combination
@@ -168,6 +153,9 @@ func (p *planner) combine(all []sweep.Combination) (err error) {
 		if c.contest, err = p.search.Contest(c.Options, c.cfg, c.trace); err != nil {
 			return err
 		}
+		if m := c.trace.Moments(); len(p.work) == 0 && len(c.Options.ConfigFiles) == 0 && !plan.Given(c.Options, "run.trace") {
+			p.Note("no --trace: requests are those of %s, prompts of %.0f and answers of %.0f tokens in the mean; --isl and --osl, or --trace, describe others", c.trace.Name, m.InputMean, m.OutputMean)
+		}
 		p.work = append(p.work, c)
 	}
 	return nil
@@ -196,11 +184,12 @@ func (p *planner) searchAll(ctx context.Context) error {
 		return err
 	}
 	slices.SortStableFunc(p.work, func(x, y *planning) int { return cmp.Compare(y.contest.Rate(), x.contest.Rate()) })
-	held := slices.DeleteFunc(slices.Clone(p.work), func(c *planning) bool { return c.contest.Rate() == 0 })
-	if len(p.work) > 1 && len(held) > 0 && !p.Quiet {
-		p.Note("so far, by few requests (an estimate of the highest rate, where one holds any; the table of costs follows):")
-		for _, c := range held {
-			fmt.Fprintf(p.Stderr, "  %8.3g requests/s  %s\n", c.contest.Rate(), c.called)
+	if len(p.work) > 1 && p.work[0].contest.Rate() > 0 && !p.Quiet {
+		p.Note("so far, by few requests (an estimate of the highest rate, or number of users, where one holds any; the table of costs follows):")
+		for _, c := range p.work {
+			if rate := c.contest.Rate(); rate > 0 {
+				fmt.Fprintf(p.Stderr, "  %8.3g  %s\n", rate, c.called)
+			}
 		}
 	}
 	return step("judging:", 2, p.decide)

@@ -70,10 +70,8 @@ func (p *planner) decide(ctx context.Context, c *planning) error {
 		return decided{row, row.Summary}, nil
 	})
 	if bad := (*input.Error)(nil); errors.As(err, &bad) && c.contest.Rate() == 0 {
-		c.unfit = err
-		if bad.File == "--set" { // which is how the search chose the layout: nobody gave the flag
-			unnamed := *bad
-			unnamed.File, c.unfit = "", &unnamed
+		if c.unfit = err; bad.File == "--set" { // which is how the search chose the layout: nobody gave the flag
+			bad.File = ""
 		}
 		return nil
 	}

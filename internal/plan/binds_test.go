@@ -68,11 +68,6 @@ func TestOwnResources(t *testing.T) {
 	if !slices.ContainsFunc(found.Binds, func(b Bind) bool { return b.Name == "ranksets" }) {
 		t.Errorf("binds %v", found.Binds)
 	}
-	c := &Contest{search: &Search{}, axes: []axis{{key: maxSeqs}}}
-	e := &entrant{point: []int{5}} // a limit of 256
-	if c.roomy(e, move{0, 6}) {
-		t.Error("a move is left out of a point of which no run is known")
-	}
 }
 
 // next returns the gain above one of gains, or above none.

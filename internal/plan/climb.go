@@ -13,6 +13,8 @@ const (
 	// longest is the seconds, 49 days, in which all requests come at the lowest rate that is tried: a run holds 106 days, its last
 	// answers included.
 	longest = 49 * 86400
+	// lowest is the share of the rate from which a search begins down to which it looks for one that holds.
+	lowest = 1e-4
 	// firstStep is by how much the rate of a point of which nothing is known changes at first, relative.
 	firstStep = 0.05
 )
@@ -46,7 +48,7 @@ func (c *Contest) above(rate, step float64) float64 {
 // then between. It is 0 where it holds none down to a ten thousandth of it.
 func (c *Contest) climb(e *entrant, from, precision float64) float64 {
 	step, n := precision, float64(e.n)
-	least := max(from*1e-4, n/longest)
+	least := max(from*lowest, n/longest)
 	if c.users {
 		least = 1
 	}
@@ -91,9 +93,13 @@ func (c *Contest) answer(e *entrant, known float64) (*Row, error) {
 	}
 	var rates []float64 // that are tried, too
 	if met := row.Asked != nil && row.Asked.Met; !met || known > 0 {
-		from, err := c.from(j, known)
-		if err != nil {
-			return nil, err
+		from := cmp.Or(known, c.asked)
+		if from == 0 {
+			full, err := j.full(c.ctx)
+			if err != nil {
+				return nil, err
+			}
+			from = full / 2
 		}
 		held := c.climb(e, from, c.search.Precision)
 		switch {
@@ -121,15 +127,6 @@ func (c *Contest) answer(e *entrant, known float64) (*Row, error) {
 	row.TooLarge = int(row.Tried[0].Summary.RejectedRequests)
 	row.settle(c.asked)
 	return row, nil
-}
-
-// from returns the rate from which a climb begins: one that is known, or asked for, or half of what the node serves of a full queue.
-func (c *Contest) from(j *Judge, known float64) (float64, error) {
-	if from := cmp.Or(known, c.asked); from > 0 {
-		return from, nil
-	}
-	full, err := j.full(c.ctx)
-	return full / 2, err
 }
 
 // settle makes the highest rate that meets the targets the answer; where none does, the lowest with a rate of 0. asked is the rate, or the

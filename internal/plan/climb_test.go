@@ -299,46 +299,19 @@ func TestShortRuns(t *testing.T) {
 		n          int
 		attainment float64
 		saturated  bool
-		needed     int
+		want       bool
 	}{
-		{1000, 1, true, 2501}, {2500, 1, true, 2501}, {2501, 1, true, 0},
-		{1000, 0.98, true, 0}, {1000, 0.99, false, 0},
+		{1000, 1, true, true}, {2500, 1, true, true}, {2501, 1, true, false},
+		{1000, 0.98, true, false}, {1000, 0.99, false, false},
 	} {
 		next := Load{System: "l3", RatePerS: 2.5, Saturated: c.saturated, Measured: system.Measured{Attainment: c.attainment, E2E: results.Latency{P99: 100_040}}}
 		a := &Row{Tried: []Load{{RatePerS: 2, Met: true, Measured: system.Measured{Attainment: 1}}, next}}
 		a.settle(0)
-		needed := a.needed(c.n, 0.99)
-		if a.next == nil || needed != c.needed || a.RatePerS != 2 {
-			t.Errorf("%+v: %v, %d", c, a.next, needed)
+		note := a.short(c.n, 0.99)
+		if a.next == nil || a.RatePerS != 2 || (note == "") == c.want || c.want && !strings.Contains(note, "l3: the next rate, 2.5 requests/s") ||
+			c.want && !strings.HasSuffix(note, "up to 100 s, so that a run this short may only show the node filling: --requests 2600 tells, and the rate may be higher") {
+			t.Errorf("%+v: %v, %q", c, a.next, note)
 		}
-		if note := a.short(c.n, 0.99); (note == "") != (c.needed == 0) || c.needed > 0 && !strings.Contains(note, "l3: the next rate, 2.5 requests/s") ||
-			c.needed > 0 && !strings.HasSuffix(note, "up to 100 s, so that a run this short may only show the node filling: --requests 2600 tells, and the rate may be higher") {
-			t.Errorf("%+v: %q", c, note)
-		}
-	}
-}
-
-// TestBurst: where more users fail than requests can be left out at the start of a run, the report says that some of their burst is measured, and how
-// many requests leave it out.
-func TestBurst(t *testing.T) {
-	for _, c := range []struct {
-		n, users, asked int
-		want            string
-	}{
-		{300, 150, 0, ""}, {2500, 1250, 2000, ""}, {300, 0, 0, ""},
-		{300, 151, 0, "150 of 151 of these out of what is measured: --requests 610 tells, and the number of users may be higher"},
-		{300, 151, 200, "150 of 151 of these out of what is measured: --requests 800 tells, and the number of users may be higher"},
-	} {
-		r := &Row{next: &Load{System: "l3", RatePerS: 4, Users: c.users}}
-		if c.asked > 0 {
-			r.Asked = &Asked{Users: c.asked}
-		}
-		if got := r.burst(c.n); (got == "") != (c.want == "") || !strings.HasSuffix(got, c.want) {
-			t.Errorf("%+v: %q", c, got)
-		}
-	}
-	if got := (&Row{}).burst(300); got != "" {
-		t.Errorf("of no higher rate: %q", got)
 	}
 }
 

@@ -203,21 +203,11 @@ func (c *Contest) ascend(x Candidate, strides ...stride) Candidate {
 // inertTo is how far above the rate at which a move changed nothing it is not tried again.
 const inertTo = 1.1
 
-// roomy says whether a move is from one limit of the batch to another, both far above the largest batch at the highest rate that the
-// point is known to hold.
-func (c *Contest) roomy(e *entrant, m move) bool {
-	const far = 4
-	if c.axes[m.axis].key != maxSeqs || e.best.Summary == nil {
-		return false
-	}
-	return min(leastSeqs<<e.point[m.axis], leastSeqs<<m.value) >= far*e.best.Summary.DecodeBatch.Max
-}
-
 // rivals has the neighbours of a point race at a rate that it fails, and returns those that hold it. A move with which a run is the same,
 // as with a limit of the batch that none reaches, is not tried again near that rate.
 func (c *Contest) rivals(x Candidate, rate float64, by stride) []*entrant {
 	e := c.entrant(x.Point, x.Requests)
-	moves := slices.DeleteFunc(neighbours(c.axes, x.Point, e.fails, by), func(m move) bool { return rate <= inertTo*x.inert[m] || c.roomy(e, m) })
+	moves := slices.DeleteFunc(neighbours(c.axes, x.Point, e.fails, by), func(m move) bool { return rate <= inertTo*x.inert[m] })
 	all := list.Map(moves, func(m move) *entrant { return c.entrant(m.from(x.Point), x.Requests) })
 	alive := c.race(all, rate)
 	for i, f := range all {

@@ -55,8 +55,6 @@ type Load struct {
 	// Summary is of the whole run, but for latencies and goodput, which are of the measured requests.
 	Summary *results.Summary `json:"-"`
 	came    int64            // requests that came until the run ended
-	missed  int              // measured requests of a whole run that miss their targets
-	prompts [2]int           // the shortest and the longest of theirs
 }
 
 // Spent is what a node takes while it serves, over the whole run: GPUs, watts of the site, and USD by its price list.
@@ -119,11 +117,15 @@ type Judge struct {
 type Meter func(requests int64)
 
 // Requests returns the requests that the runs of a configuration have: run.requests of them, or those of a file of wholeFile and more,
-// at most DefaultRequests; those of a shorter file again and again.
+// at most DefaultRequests; those of a shorter file again and again. Of many users they are four times as many.
 func Requests(cfg *configs.Config) (*traces.Trace, error) {
-	c, n := *cfg, cmp.Or(cfg.Run.Requests, DefaultRequests)
-	if n < LeastRequests {
-		return nil, &input.Error{Key: "run.requests", Value: strconv.Itoa(n), Expected: fmt.Sprintf("at least %d, of which the middle %.0f%% are measured", LeastRequests, 100*(1-2*edge))}
+	users := 0
+	if cfg.Arrivals.Kind == traces.ArrivalsClosed {
+		users = cfg.Arrivals.Users
+	}
+	c, n := *cfg, cmp.Or(cfg.Run.Requests, max(DefaultRequests, 4*users))
+	if least := max(LeastRequests, 2*users); n < least {
+		return nil, &input.Error{Key: "run.requests", Value: strconv.Itoa(n), Expected: fmt.Sprintf("at least %d, of which the middle %.0f%% are measured, without the first request of each user", least, 100*(1-2*edge))}
 	}
 	c.Run.Requests = 0
 	if slices.Contains(traces.BuiltinNames(), c.Run.Trace) {
@@ -134,7 +136,7 @@ func Requests(cfg *configs.Config) (*traces.Trace, error) {
 		return nil, err
 	}
 	if have := len(trace.Requests); cfg.Run.Requests == 0 && have >= wholeFile {
-		n = min(n, have)
+		n = max(min(n, have), 4*users)
 	}
 	return trace.Repeated(n), nil
 }
@@ -263,7 +265,7 @@ func (j *Judge) run(ctx context.Context, rate float64, early bool) (Load, error)
 		System: cfg.Run.System, Model: cfg.ModelTitle("tensor_parallel"), GPU: s.GPU, Policy: cfg.Policy.Name, Trace: trace.Name,
 		RatePerS: cfg.Arrivals.RatePerS, Measured: m,
 		Spent:     Spent{cfg.Node.GPUs, s.EnergyReport.Watts, s.Cost.PerMToken, s.Cost.PerMTokenLow, s.Cost.PerMTokenHigh},
-		Saturated: m.Saturated, Fails: j.failures(&seen, to-from, s), Summary: s, came: int64(len(r.Requests)), missed: seen.missed, prompts: seen.prompts,
+		Saturated: m.Saturated, Fails: j.failures(&seen, to-from, s), Summary: s, came: int64(len(r.Requests)),
 	}
 	l.Met = len(l.Fails) == 0
 	if users > 0 {
@@ -302,10 +304,9 @@ func (j *Judge) full(ctx context.Context) (float64, error) {
 
 // tally counts measured requests by what they miss. A request may miss several targets, and counts for each.
 type tally struct {
-	slo     *scheduler.SLO
-	missed  int    // requests
-	count   [5]int // of missable
-	prompts [2]int // the shortest and the longest
+	slo    *scheduler.SLO
+	missed int    // requests
+	count  [5]int // of missable
 }
 
 // missable are those of the failures of a request.
@@ -324,8 +325,6 @@ func (t *tally) add(q *results.Request) {
 		}
 	}
 	t.missed++
-	tokens := q.Request.Input
-	t.prompts = [2]int{min(cmp.Or(t.prompts[0], tokens), tokens), max(t.prompts[1], tokens)}
 }
 
 // failures returns the targets that requests of a number missed, the most frequent first.

@@ -184,3 +184,22 @@ func TestRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestRequestsOfUsers: a run has twice as many requests as users at least, so that half are no first ones, and four times as many where nobody gives a
+// number.
+func TestRequestsOfUsers(t *testing.T) {
+	for _, x := range []struct{ users, given, want int }{{10, 0, 2500}, {625, 0, 2500}, {626, 0, 2504}, {40, 80, 80}, {40, 79, 0}, {10, 50, 50}, {10, 49, 0}} {
+		cfg, err := system.Load(configs.Options{Sets: []string{"arrivals.kind=closed-loop", fmt.Sprint("arrivals.users=", x.users), fmt.Sprint("run.requests=", x.given)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		trace, err := Requests(cfg)
+		if x.want == 0 {
+			if want := fmt.Sprintf("run.requests = %d: expected at least %d, of which", x.given, max(50, 2*x.users)); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%+v: %v", x, err)
+			}
+		} else if err != nil || len(trace.Requests) != x.want {
+			t.Errorf("%+v: %v", x, err)
+		}
+	}
+}

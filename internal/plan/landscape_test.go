@@ -2,14 +2,11 @@ package plan
 
 import (
 	"fmt"
-	"math"
 	"reflect"
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input/list"
-	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -109,38 +106,6 @@ func TestDirections(t *testing.T) {
 		}
 		if got := around(axes, []int{0, 2, 1, 0, 0}, nil, stride{0.03, []int{1}, []int{1}, choices, true}); !reflect.DeepEqual(got, want) {
 			t.Errorf("choices %v: %v, want %v", choices, got, want)
-		}
-	}
-}
-
-// TestRoomy: a move between two limits of the batch is left out where both are at least four times the largest batch of a run, and no other.
-func TestRoomy(t *testing.T) {
-	place := func(limit int) int { return int(math.Log2(float64(limit) / leastSeqs)) }
-	c := &Contest{axes: []axis{{key: "chunk"}, {key: maxSeqs}}}
-	for most, moves := range map[int][]struct {
-		from, to int
-		want     bool
-	}{
-		40: {{64, 128, false}, {64, 1024, false}, {128, 256, false}, {1024, 128, false}, {256, 512, true}, {1024, 256, true}, {512, 4096, true}}, // 4 x 40 is 160
-		32: {{64, 128, false}, {64, 1024, false}, {128, 256, true}, {1024, 128, true}},                                                           // 4 x 32 is 128
-	} {
-		cfg, trace, _, _ := single(t, 64, fmt.Sprint("batching.max_num_seqs=", most), "arrivals.kind=poisson", "slo.ttft=1s")
-		j, err := NewJudge(cfg, trace, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := j.node.Run(t.Context(), trace.AtOnce(), system.Options{})
-		if err != nil || r.Batch().Max != most {
-			t.Fatalf("a batch of %v, %v", r.Batch().Max, err)
-		}
-		for _, x := range moves {
-			e := &entrant{point: []int{0, place(x.from)}, best: Load{Summary: &results.Summary{Service: results.Service{DecodeBatch: r.Batch()}}}}
-			if got := c.roomy(e, move{1, place(x.to)}); got != x.want {
-				t.Errorf("batches of %d, from %d to %d: %v", most, x.from, x.to, got)
-			}
-			if c.roomy(e, move{0, place(x.to)}) {
-				t.Error("a move of another knob is left out")
-			}
 		}
 	}
 }

@@ -23,12 +23,11 @@ func TestRowNotes(t *testing.T) {
 	}
 	j := &Judge{cfg: cfg, trace: &traces.Trace{Requests: make([]traces.Request, 100)}}
 	grows := &Load{RatePerS: 10, Saturated: true, Measured: system.Measured{Attainment: 1, E2E: results.Latency{P99: 2000}}}
-	many := &Load{Users: 51}
 	for _, x := range []struct {
 		next *Load
 		want []string // how each further note ends
 	}{
-		{nil, nil}, {&Load{RatePerS: 10}, nil}, {grows, []string{"--requests 200 tells, and the rate may be higher"}}, {many, []string{"--requests 210 tells, and the number of users may be higher"}},
+		{nil, nil}, {&Load{RatePerS: 10}, nil}, {grows, []string{"--requests 200 tells, and the rate may be higher"}},
 	} {
 		row := &Row{Load: Load{Summary: &results.Summary{}}, next: x.next}
 		row.describe(j)

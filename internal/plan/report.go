@@ -99,7 +99,7 @@ func (r *Row) describe(j *Judge) {
 	r.BeyondBoards, r.BeyondSlot = system.BeyondBoards(c), r.Summary.Limits().Slot
 	r.MemoryGiB, r.Configured, r.Prices = float64(power.Memory(c))/(1<<30), c.Node.MemoryCapacity, c.Prices.Name
 	r.Notes = system.Notes(c)
-	for _, text := range []string{system.ContextNote(c, j.trace), r.few(j), r.short(len(j.trace.Requests), c.SLO.Attainment), r.burst(len(j.trace.Requests))} {
+	for _, text := range []string{system.ContextNote(c, j.trace), r.short(len(j.trace.Requests), c.SLO.Attainment)} {
 		if text != "" {
 			r.Notes = append(r.Notes, text)
 		}
@@ -165,43 +165,20 @@ func (r *Report) Add(row *Row, names map[string]string, trace *traces.Trace) {
 	}
 }
 
-// needed returns the requests of a run that is long enough to trust that the number of requests in the system grew at the next rate; 0 where
-// those of n requests are, or other targets are missed than that a share of the requests attains theirs.
-func (r *Row) needed(n int, share float64) int {
+// short says that runs of n requests were too short to trust that the number of requests in the system grew at the next rate, "" where they were not,
+// or where other targets are missed than that a share of the requests attains theirs.
+func (r *Row) short(n int, share float64) string {
 	l := r.next
 	if l == nil || !l.Saturated || l.Attainment < share {
-		return 0
+		return ""
 	}
 	needed := residences * l.E2E.P99 / 1e3 * l.RatePerS
 	if needed <= float64(n) {
-		return 0
-	}
-	return int(math.Ceil(needed))
-}
-
-// short says that runs of n requests were too short for the answer, "" where they were not.
-func (r *Row) short(n int, share float64) string {
-	needed := r.needed(n, share)
-	if needed == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%s: the next rate, %.4g requests/s, attains the targets and fails only as the number of requests in the system grew. "+
 		"Requests stay up to %.0f s, so that a run this short may only show the node filling: --requests %d tells, and the rate may be higher",
-		r.next.System, r.next.RatePerS, r.next.E2E.P99/1e3, roundUp(needed))
-}
-
-// burst says that of the requests that all users send at the start some were measured in runs of n requests, "" where none was. Without the
-// pauses that answers bring later they wait longer for one another.
-func (r *Row) burst(n int) string {
-	if r.next == nil || r.next.Users <= n/2 {
-		return ""
-	}
-	users := r.next.Users
-	if r.Asked != nil {
-		users = max(users, r.Asked.Users)
-	}
-	return fmt.Sprintf("%s: all users send their first request at once, and a run this short leaves only %d of %d of these out of what is measured: --requests %d tells, and the number of users may be higher",
-		r.next.System, n/2, r.next.Users, roundUp(4*users))
+		l.System, l.RatePerS, l.E2E.P99/1e3, roundUp(int(math.Ceil(needed))))
 }
 
 // roundUp rounds a number of requests up to two digits.

@@ -69,7 +69,7 @@ func (c *Contest) Compare(ctx context.Context) error {
 	rest, from := arms(c.axes), 0.0
 	for from == 0 && len(rest) > 0 { // the first that serves anything shows where rates lie
 		if guess := c.guess(rest[0]); guess > 0 {
-			c.Candidates = []Candidate{c.arm(rest[0], guess, guess*1e-4)}
+			c.Candidates = []Candidate{c.arm(rest[0], guess, guess*lowest)}
 			from = c.Rate()
 		}
 		rest = rest[1:]
@@ -155,9 +155,7 @@ func (c *Contest) Decide(ctx context.Context) (*Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.likely(e, row); err != nil {
-		return nil, err
-	}
+	c.likely(e, row)
 	row.Sets = append([]string{}, settings(c.axes, best.Point)...)
 	row.describe(e.judge)
 	row.Binds = c.binds(row, best.Point)

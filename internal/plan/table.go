@@ -120,10 +120,12 @@ func (r *Row) explain(slo *results.SLO) string {
 	switch {
 	case r.Highest > 0 && r.Asked != nil:
 		text += fmt.Sprintf("holds %.4g, so that %d such nodes hold it together", r.Highest, r.Asked.Nodes)
-	case r.Alone:
-		text += fmt.Sprintf("no rate meets the targets: %s, even where no request waits for another. Alone on the node, TTFT is up to %s and TBT up to %s", why(r.Limit), results.TimeText(r.TTFT.Max), results.TimeText(r.TBT.Max))
 	default:
-		text += fmt.Sprintf("no rate meets the targets: at the lowest that was tried, %s. There TTFT p99 is %s and TBT p99 %s", why(r.Limit), results.TimeText(r.TTFT.P99), results.TimeText(r.TBT.P99))
+		where := "at the lowest that was tried"
+		if r.Alone {
+			where = "even where no request waits for another"
+		}
+		text += fmt.Sprintf("no rate meets the targets: %s, %s. There TTFT is up to %s and TBT up to %s", where, why(r.Limit), results.TimeText(r.TTFT.Max), results.TimeText(r.TBT.Max))
 	}
 	if missed := float64(slo.TBT); r.Highest == 0 && missed > 0 && r.TBT.P50 > missed {
 		text += fmt.Sprintf("; the target of TBT, %s, is below the %s between tokens of an empty node", results.TimeText(missed), results.TimeText(r.TBT.P50))
