@@ -112,11 +112,11 @@ func doubled(c *configs.Config, fails []Failure, knobs bool) (all []more) {
 		if key.Type != reflect.TypeFor[units.Duration]() {
 			continue
 		}
-		words := strings.Split(key.Name, ".") // slo.ttft, or slo.p99.ttft
-		name := strings.ToUpper(words[len(words)-1])
+		section, last := schema.Split(key.Name) // slo.ttft, or slo.p99.ttft
+		name := strings.ToUpper(last)
 		missed := func(f Failure) bool { return strings.HasPrefix(f.Name, name) || f.Name == queueGrows }
 		if len(fails) == 0 || slices.ContainsFunc(fails, missed) {
-			add(strings.Join(slices.Concat([]string{"target", name}, words[1:len(words)-1]), " "), 2, false, key.Name)
+			add(strings.TrimSuffix("target "+name+" "+strings.TrimPrefix(section, "slo."), " slo"), 2, false, key.Name)
 		}
 	}
 	return all

@@ -12,7 +12,12 @@ import (
 const (
 	// enough is the measured requests from which on nothing is said of how sure an answer is.
 	enough = 2000
+	// deciding is the requests that may miss their targets below which those that happen to be long decide the rate.
+	deciding = 10
 )
+
+// few says that few of n requests decide where a share must attain the targets.
+func few(n int, share float64) bool { return share < 1 && float64(n)*(1-share) < deciding }
 
 // sample returns how many requests of a trace are measured with a number of users, 0 for a rate, and how many different ones that are.
 func sample(trace *traces.Trace, users int) (measures, different int) {
@@ -33,11 +38,11 @@ func likelyShares(p float64, n int) (low, high float64) {
 }
 
 // likely measures between which rates the highest is likely to be: those that an entrant holds where as many requests must attain their targets as
-// chance may bring into so small a sample. Where there are enough requests, or all must attain their targets, it says nothing.
+// chance may bring into so small a sample. It says so where few decide.
 func (c *Contest) likely(e *entrant, row *Row) {
 	share := e.judge.share
 	_, n := sample(c.trace, row.Users)
-	if n >= enough || share == 1 || e.held == 0 && e.failed == 0 { // what is asked for holds, and nothing else was tried
+	if !few(n, share) || e.held == 0 && e.failed == 0 { // what is asked for holds, and nothing else was tried
 		return
 	}
 	low, high := likelyShares(share, n)
@@ -56,12 +61,15 @@ func (c *Contest) likely(e *entrant, row *Row) {
 // wideStep is how far apart rates are by which it is said how sure an answer is.
 const wideStep = 0.1
 
-// sure says how few of a number of different requests decide, and how sure the answers are; "" where there are enough.
+// sure says how sure the answers of a number of different requests are, "" where there are enough.
 func (r *Report) sure(n int) string {
 	if n >= enough || r.Target == 1 {
 		return ""
 	}
 	low, high := likelyShares(r.Target, n)
-	return fmt.Sprintf("%d different requests are measured at each rate, of which %.3g%%, %.3g, may miss the targets: so few decide, such as the longest prompts. Where %.4g%% attain them, of all such requests %.1f to %.1f%% do "+
-		"(95%% confidence), and the highest rate of all is likely in the column 'likely'; a longer trace, or --requests %d where it has them, tells more", n, 100*(1-r.Target), float64(n)*(1-r.Target), 100*r.Target, 100*low, 100*high, DefaultRequests)
+	text := fmt.Sprintf("%d different requests are measured at each rate: where %.4g%% of them attain the targets, of all such requests %.1f to %.1f%% do (95%% confidence)", n, 100*r.Target, 100*low, 100*high)
+	if few(n, r.Target) {
+		text += fmt.Sprintf(". Few decide, the %.4g%% that may miss them, such as the longest prompts: the highest rate of all is likely in the column 'likely'", 100*(1-r.Target))
+	}
+	return fmt.Sprintf("%s; a longer trace, or --requests %d where it has them, tells more", text, DefaultRequests)
 }

@@ -11,16 +11,15 @@ import (
 // TestSure: Wilson's interval by hand, of 400 measured requests and an attainment of 99%: the middle is (0.99 + 3.8416/800) / (1 + 3.8416/400) = 98.53%.
 // 2,000 say nothing of it.
 func TestSure(t *testing.T) {
-	const of, more = " different requests are measured at each rate, of which ", " do (95% confidence), and the highest rate of all is likely in the column 'likely'; a longer trace, or --requests 2500 where it has them, tells more"
-	const attain = ", may miss the targets: so few decide, such as the longest prompts. Where "
+	const more, column = "; a longer trace, or --requests 2500 where it has them, tells more", "% that may miss them, such as the longest prompts: the highest rate of all is likely in the column 'likely'"
 	for _, x := range []struct {
 		different int
 		target    float64
 		want      string
 	}{
-		{400, 0.99, "400" + of + "1%, 4" + attain + "99% attain them, of all such requests 97.5 to 99.6%" + more},
-		{40, 0.9, "40" + of + "10%, 4" + attain + "90% attain them, of all such requests 76.9 to 96.0%" + more},
-		{1999, 0.5, "1999" + of + "50%, 1e+03" + attain + "50% attain them, of all such requests 47.8 to 52.2%" + more},
+		{400, 0.99, "400 different requests are measured at each rate: where 99% of them attain the targets, of all such requests 97.5 to 99.6% do (95% confidence). Few decide, the 1" + column + more},
+		{40, 0.9, "40 different requests are measured at each rate: where 90% of them attain the targets, of all such requests 76.9 to 96.0% do (95% confidence). Few decide, the 10" + column + more},
+		{1999, 0.5, "1999 different requests are measured at each rate: where 50% of them attain the targets, of all such requests 47.8 to 52.2% do (95% confidence)" + more},
 		{2000, 0.5, ""}, {40, 1, ""},
 	} {
 		if got := (&Report{Target: x.target}).sure(x.different); got != x.want {
@@ -29,6 +28,19 @@ func TestSure(t *testing.T) {
 	}
 	if low, high := likelyShares(0.999, 50); low < 0.9 || low > 0.999 || high > 1 || high < 0.9999 {
 		t.Errorf("%v to %v", low, high)
+	}
+}
+
+// TestFewDecide: fewer than ten requests that may miss their targets decide alone.
+func TestFewDecide(t *testing.T) {
+	for _, x := range []struct {
+		n     int
+		share float64
+		want  bool
+	}{{999, 0.99, true}, {1001, 0.99, false}, {99, 0.9, true}, {101, 0.9, false}, {19, 0.5, true}, {20, 0.5, false}, {50, 1, false}} {
+		if got := few(x.n, x.share); got != x.want {
+			t.Errorf("%+v: %v", x, got)
+		}
 	}
 }
 
@@ -104,7 +116,7 @@ func TestNotLikely(t *testing.T) {
 		held, failed float64
 		want         bool
 	}{
-		"few": {100, 0.9, 1, 2, true}, "none holds": {100, 0.9, 0, 1, true}, "enough": {2500, 0.9, 1, 2, false}, "all": {100, 1, 1, 2, false}, "asked": {100, 0.9, 0, 0, false},
+		"few": {100, 0.9, 1, 2, true}, "none holds": {100, 0.9, 0, 1, true}, "many": {200, 0.9, 1, 2, false}, "enough": {2500, 0.9, 1, 2, false}, "all": {100, 1, 1, 2, false}, "asked": {100, 0.9, 0, 0, false},
 	} {
 		c, service := served(t, x.n, "slo.tbt=10s")
 		j, err := NewJudge(c.open(c.entrant(nil, x.n)).cfg, c.trace, nil)

@@ -166,12 +166,11 @@ func (r *Report) WriteChart(out io.Writer) {
 		line := field[chartHeight-1-place(cost, i, chartHeight)]
 		copy(line[place(latency, i, chartWidth):], strconv.Itoa(number))
 	}
-	labels := map[int]string{0: fmt.Sprintf("%.2f", slices.Max(cost)), chartHeight - 1: fmt.Sprintf("%.2f", slices.Min(cost))}
-	fmt.Fprintln(out, "\nUSD/Mtoken")
-	for i, line := range field {
-		fmt.Fprintf(out, "%9s |%s\n", labels[i], bytes.TrimRight(line, " "))
+	fmt.Fprintf(out, "\nUSD/Mtoken, %.2f to %.2f upwards, over TBT p99, %.1f to %.1f ms to the right\n", slices.Min(cost), slices.Max(cost), slices.Min(latency), slices.Max(latency))
+	for _, line := range field {
+		fmt.Fprintf(out, "|%s\n", bytes.TrimRight(line, " "))
 	}
-	fmt.Fprintf(out, "%9s +%s\n%11s%-*.1f%.1f TBT p99 ms\n", "", strings.Repeat("-", chartWidth), "", chartWidth-8, slices.Min(latency), slices.Max(latency))
+	fmt.Fprintln(out, "+"+strings.Repeat("-", chartWidth))
 }
 
 // lineColumn says in the figures' table what one line is of: what varies of system, GPU and policy.
