@@ -118,13 +118,9 @@ func (c *Contest) guess(arm []int) float64 {
 // arm returns the best point of an arm by few requests and long strides; none where it does not hold a least rate, or one user.
 func (c *Contest) arm(arm []int, guess, least float64) Candidate {
 	all := c.entrants(starts(c.axes, arm), c.few())
-	for bar := guess; bar >= least && (!c.users || bar >= 1); {
+	for bar := guess; bar >= least; bar /= 4 { // below one user it is one
 		if alive := c.race(all, bar); len(alive) > 0 {
 			return c.ascend(c.raise(Candidate{Requests: c.few(), inert: map[move]float64{}}, alive, bar, 0.5), coarse)
-		}
-		one := c.users && bar > 1 // is tried at the end
-		if bar /= 4; one {
-			bar = max(bar, 1)
 		}
 	}
 	return Candidate{}

@@ -55,7 +55,7 @@ func (c *Contest) likely(e *entrant, row *Row) {
 			rates[i] = c.climb(f, cmp.Or(row.Highest, c.asked, e.failed/lowest), wideStep) // where none holds, from where the search began
 		}
 	})
-	row.Low, row.High = tables.Round(rates[0], 2), tables.Round(max(rates[1], row.Highest), 2)
+	row.Low, row.High = tables.Round(rates[0], 2), tables.Round(rates[1], 2)
 }
 
 // wideStep is how far apart rates are by which it is said how sure an answer is.
