@@ -186,10 +186,20 @@ func TestRequests(t *testing.T) {
 }
 
 // TestRequestsOfUsers: a run has twice as many requests as users at least, so that half are no first ones, and four times as many where nobody gives a
-// number.
+// number: a built-in trace is drawn as long as it takes, a file comes again.
 func TestRequestsOfUsers(t *testing.T) {
-	for _, x := range []struct{ users, given, want int }{{10, 0, 2500}, {625, 0, 2500}, {626, 0, 2504}, {40, 80, 80}, {40, 79, 0}, {10, 50, 50}, {10, 49, 0}} {
-		cfg, err := system.Load(configs.Options{Sets: []string{"arrivals.kind=closed-loop", fmt.Sprint("arrivals.users=", x.users), fmt.Sprint("run.requests=", x.given)}})
+	file := filepath.Join(t.TempDir(), "requests.csv")
+	if err := os.WriteFile(file, []byte("input_tokens,output_tokens\n"+strings.Repeat("3,2\n", 1200)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		trace                        string
+		users, given, want, distinct int
+	}{
+		{"dolphin", 10, 0, 2500, 0}, {"dolphin", 625, 0, 2500, 0}, {"dolphin", 626, 0, 2504, 0}, {"dolphin", 40, 80, 80, 0}, {"dolphin", 40, 79, 0, 0}, {"dolphin", 10, 50, 50, 0}, {"dolphin", 10, 49, 0, 0},
+		{file, 300, 0, 1200, 0}, {file, 301, 0, 1204, 1200}, {file, 1000, 0, 4000, 1200}, {file, 300, 600, 600, 0}, {file, 300, 599, 0, 0},
+	} {
+		cfg, err := system.Load(configs.Options{Sets: []string{"arrivals.kind=closed-loop", fmt.Sprint("arrivals.users=", x.users), fmt.Sprint("run.requests=", x.given), "run.trace=" + x.trace}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +208,7 @@ func TestRequestsOfUsers(t *testing.T) {
 			if want := fmt.Sprintf("run.requests = %d: expected at least %d, of which", x.given, max(50, 2*x.users)); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v: %v", x, err)
 			}
-		} else if err != nil || len(trace.Requests) != x.want {
+		} else if err != nil || len(trace.Requests) != x.want || trace.Distinct != x.distinct {
 			t.Errorf("%+v: %v", x, err)
 		}
 	}

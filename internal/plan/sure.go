@@ -50,10 +50,9 @@ func (c *Contest) likely(e *entrant, row *Row) {
 	sideBySide([]float64{high, low}, func(i int, share float64) {
 		j := *e.judge
 		j.share = share
-		if f := (&entrant{point: e.point, n: e.n, judge: &j}); i == 1 || row.Highest > 0 {
-			f.once.Do(func() {})
-			rates[i] = c.climb(f, cmp.Or(row.Highest, c.asked, e.failed/lowest), wideStep) // where none holds, from where the search began
-		}
+		f := &entrant{point: e.point, n: e.n, judge: &j}
+		f.once.Do(func() {})
+		rates[i] = c.climb(f, cmp.Or(row.Highest, c.asked, e.failed/lowest), wideStep) // where none holds, from where the search began
 	})
 	row.Low, row.High = tables.Round(rates[0], 2), tables.Round(rates[1], 2)
 }
