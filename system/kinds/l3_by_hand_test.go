@@ -1,0 +1,342 @@
+package kinds
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/dataflow"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/system/ranks"
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestLayerOperationsByHand: the operations of one layer, of numbers that all differ. Group 1 decodes, has a prompt's keys and values, and
+// what leaves the GPUs; group 0 has a prefix that goes up. Groups of the second sub-batch are numbered after those of the first.
+func TestLayerOperationsByHand(t *testing.T) {
+	shipment := func(n units.Duration) ranks.Shipment {
+		return ranks.Shipment{Pieces: int(n), Link: n + 1, Last: n + 2, Open: n + 3, Close: n + 4, Data: n + 5, Bus: n + 6, End: n + 7}
+	}
+	op := func(resource int, kind uint8, lane int16, x ranks.Shipment) dataflow.Op {
+		return dataflow.Op{Resource: int8(resource), Kind: kind, Lane: lane, Group: 2 + lane, Pieces: int32(x.Pieces), Time: x.Link, Last: x.Last, Open: x.Open, Close: x.Close, Bus: x.Data, Claims: onRanksets + 1}
+	}
+	for _, c := range []struct{ async, concurrent, buffered bool }{{true, true, false}, {false, true, false}, {true, false, false}, {true, true, true}, {false, false, true}} {
+		costs := newIterationCosts(2, 2)
+		costs.asyncPrefill, costs.concurrent, costs.buffered = c.async, c.concurrent, c.buffered
+		sub := &costs.sub[1]
+		sub.block, sub.prefillAttention, sub.window = 1000, 300, 200
+		sub.groups[0].Prefix.Tokens, sub.groups[0].Prefix.Read, sub.groups[0].Prefix.Data, sub.groups[0].Prefix.Up = 9, 31, 32, 33
+		sub.groups[1] = ranks.GroupCost{Requests: 2, Decode: shipment(10), Heads: []int64{4, 5}, Compute: 50, Up: 60, UpBus: 70, Prompt: ranks.Cargo{Tokens: 1, Shipment: shipment(20)}, Leaving: ranks.Cargo{Tokens: 1, Shipment: shipment(40)}}
+		var it dataflow.Iteration
+		costs.layer(&it, sub, 1, 7)
+
+		var want []dataflow.Op
+		var waits [][]int32
+		add := func(o dataflow.Op, after ...int32) int32 {
+			if o.Claims > 0 && !c.concurrent {
+				o.Flags |= dataflow.ClaimAll
+			}
+			want, waits = append(want, o), append(waits, after)
+			return int32(len(want) - 1)
+		}
+		send := func(kind uint8, x ranks.Shipment, after ...int32) int32 {
+			o := op(onLinkDown, kind, 1, x)
+			if kind != flow.OpDecodeDown {
+				o.Class = 1
+				if len(after) > 0 {
+					o.Flags = dataflow.OnStart
+				}
+			}
+			if c.buffered {
+				o.Claims = 0
+			}
+			i := add(o, after...)
+			if !c.buffered {
+				return i
+			}
+			return add(dataflow.Op{Resource: onWriter, Kind: flow.OpWrite, Lane: 1, Group: 3, Pieces: int32(x.Pieces), Time: x.Bus, Last: x.End, Open: x.Open, Close: x.Close, Flags: dataflow.Stream, Claims: onRanksets + 1}, i)
+		}
+		down := send(flow.OpDecodeDown, shipment(10))
+		attends := add(dataflow.Op{Resource: onRanksets, Pieces: 1, Last: 50, Kind: flow.OpAttention, Lane: 1, Group: 3}, down)
+		block := []int32{add(dataflow.Op{Resource: onLinkUp, Pieces: 1, Last: 60, Kind: flow.OpResults, Group: 3, Bus: 70}, attends)}
+		if !c.async {
+			block = append(block, send(flow.OpPromptDown, shipment(20)), send(flow.OpLeaving, shipment(40)))
+		}
+		read := add(dataflow.Op{Resource: onRanksets, Pieces: 1, Last: 31, Kind: flow.OpPrefixRead, Group: 2, Bus: 32})
+		up := add(dataflow.Op{Resource: onLinkUp, Pieces: 1, Last: 33, Kind: flow.OpPrefixUp, Group: 2}, read)
+		block = append(block, add(dataflow.Op{Resource: onGPUs, Pieces: 1, Last: 300, Kind: flow.OpPrefillAttention, Group: 2}, up))
+		block = append(block, add(dataflow.Op{Resource: onGPUs, Pieces: 1, Last: 200, Kind: flow.OpWindow, Group: 2}))
+		last := add(dataflow.Op{Resource: onGPUs, Pieces: 1, Last: 1007, Kind: flow.OpBlock, Group: 2, Flags: dataflow.NextLayer}, block...)
+		if c.async {
+			send(flow.OpPromptDown, shipment(20), last)
+			send(flow.OpLeaving, shipment(40), last)
+		}
+		if len(it.Ops) != len(want) {
+			t.Fatalf("%+v: %d operations, by hand %d", c, len(it.Ops), len(want))
+		}
+		for i, o := range it.Ops {
+			if got := it.After[o.After.From:o.After.To]; !slices.Equal(got, waits[i]) {
+				t.Errorf("%+v: operation %d waits for %v, by hand %v", c, i, got, waits[i])
+			}
+			if parts := it.Parts[o.Parts.From:o.Parts.To]; (o.Kind == flow.OpAttention) != slices.Equal(parts, []int64{4, 5}) {
+				t.Errorf("%+v: operation %d has parts %v", c, i, parts)
+			}
+			if o.After, o.Parts = (dataflow.Range{}), (dataflow.Range{}); o != want[i] {
+				t.Errorf("%+v: operation %d\n%+v, by hand\n%+v", c, i, o, want[i])
+			}
+		}
+	}
+}
+
+// TestTrafficLawByHand: attention of 3 layers and 2 layers, and what their channels carry, must be what was done.
+func TestTrafficLawByHand(t *testing.T) {
+	e := rigOf(t).l3()
+	e.costs = newIterationCosts(2, 1)
+	e.costs.layers, e.costs.buffered = 3, true
+	more := newIterationCosts(2, 1)
+	e.costs.more = []layerRun{{2, more.sub}}
+	e.costs.sub[0].active = true
+	e.costs.sub[0].groups[0] = ranks.GroupCost{Requests: 1, Compute: 7 * units.Second, UpBus: 11 * units.Second}
+	more.sub[0].groups[0] = ranks.GroupCost{Requests: 1, Compute: 13 * units.Second, UpBus: 17 * units.Second}
+	e.costs.sub[1].groups[0] = ranks.GroupCost{Requests: 1, Compute: 1000 * units.Second} // of an iteration before
+	for _, c := range [][3]units.Duration{{47, 67, 0}, {48, 67, 1}, {47, 66, 1}} {
+		e.Check = &flow.Checker{}
+		done := flow.Work{}
+		done.Time[flow.OfPIM], done.Time[flow.OfChannel] = c[0]*units.Second, c[1]*units.Second
+		e.checkTraffic(&scheduler.Batch{Sub: make([]scheduler.SubBatch, 2)}, units.Second, &done)
+		got, want := fmt.Sprint(e.Check.Err()), fmt.Sprintf("attention takes %ds and the channels carry data for %ds, want 47s and 67s", c[0], c[1])
+		if strings.Contains(got, want) != (c[2] == 1) || strings.Contains(got, "attention takes") != (c[2] == 1) {
+			t.Errorf("%v: %s", c, got)
+		}
+	}
+}
+
+// TestNearLawByHand: the GPUs read what two requests of 1,000 and 3,000 tokens attend over in their memory at its bandwidth, or slower.
+func TestNearLawByHand(t *testing.T) {
+	e := rigOf(t, "run.model=llama-3-8b", "memory.spare=decode").replica(nil).Engine.(*l3)
+	b := &scheduler.Batch{Step: 4, Sub: []scheduler.SubBatch{{Near: []scheduler.Decoding{{Base: 996, Prompt: 900}}}, {Near: []scheduler.Decoding{{Base: 2996, Prompt: 10}}}}}
+	least := units.FromSeconds(float64(4000*32*4096) / float64(e.HBMPeak))
+	for less := range units.Duration(2) {
+		e.Check = &flow.Checker{}
+		e.checkNear(b, units.Second, least-less)
+		want := fmt.Sprintf("the GPUs attend for %v, what they decode takes %v to read", least-less, least)
+		if got := fmt.Sprint(e.Check.Err()); strings.Contains(got, want) != (less > 0) || (less == 0) != (e.Check.Err() == nil) {
+			t.Errorf("%v too few: %s", less, got)
+		}
+	}
+	// Traffic is checked with the time that the GPUs attended, at the end of the iteration.
+	e.Check = &flow.Checker{}
+	done := flow.Work{}
+	done.Time[flow.OfAttention] = least - 1
+	e.checkTraffic(b, 5*units.Second, &done)
+	if got := fmt.Sprint(e.Check.Err()); !strings.Contains(got, "at 5s: the GPUs attend for") {
+		t.Error(got)
+	}
+}
+
+// TestLearnedSamples: a learned predictor gets a sample of each sub-batch that ran, with the prompts that the other one moves.
+func TestLearnedSamples(t *testing.T) {
+	n := rigOf(t, "run.model=llama-3-8b", "predictor.kind=learned")
+	e := n.l3()
+	if e.learned == nil || rigOf(t).l3().learned != nil {
+		t.Fatal("which replicas learn")
+	}
+	sub := *decoding(3, 400)
+	prompts := scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 256, Last: true}}}
+	for _, c := range []struct {
+		subs  []scheduler.SubBatch
+		i     int
+		other int
+	}{{[]scheduler.SubBatch{prompts, sub}, 1, prompts.MovedTokens()}, {[]scheduler.SubBatch{sub, prompts}, 1, 0}, {[]scheduler.SubBatch{sub, {}}, 0, 0}, {[]scheduler.SubBatch{{}, sub}, 1, 0}, {[]scheduler.SubBatch{sub}, 0, 0}} {
+		b := &scheduler.Batch{Step: 1, Sub: c.subs}
+		var want scheduler.Sample
+		want.Set(&c.subs[c.i], 1, c.other)
+		e.measure(&want, b, c.i, c.other)
+		e.sample = scheduler.Sample{}
+		if err := e.observe(b); err != nil {
+			t.Fatal(err)
+		}
+		if got := e.sample; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%+v: a sample of %+v, by hand %+v", c, got, want)
+		}
+	}
+	if prompts.MovedTokens() == 0 {
+		t.Error("the prompts move nothing")
+	}
+	// An iteration that runs is seen.
+	before := e.sample
+	if _, err := e.Run(&scheduler.Batch{Step: 9, Sub: []scheduler.SubBatch{*decoding(5, 777), {}}}, 0); err != nil || fmt.Sprint(e.sample) == fmt.Sprint(before) {
+		t.Error("an iteration that runs is not seen", err)
+	}
+}
+
+// TestMeasureByHand: the parts of a sample on the GPUs, with a policy that chooses pages there.
+func TestMeasureByHand(t *testing.T) {
+	e := rigOf(t, "run.model=llama-3-8b", "policy.name=lserve", "policy.lserve.select_device=gpu", "pcie.join=3us").l3()
+	sub := scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 256, Finished: 512, Last: true}, {Tokens: 16}}}
+	for i := range 3 {
+		sub.Decode = append(sub.Decode, scheduler.Decoding{Base: int64(60_000 + i), Prompt: int32(60_000 + i)})
+	}
+	b := &scheduler.Batch{Step: 1, Sub: []scheduler.SubBatch{sub, {}}}
+	var m scheduler.Sample
+	m.Set(&sub, 1, 0)
+	e.measure(&m, b, 0, 0)
+	g := e.StageRuns(&sub)
+	layers := units.Duration(32)
+	want := g.Entry + (layers-1)*g.Block + g.Exit + layers*e.join
+	chooses := units.Duration(0)
+	for run, count := range e.Runs {
+		l := &g.Layers[run]
+		want += units.Duration(count) * (l.Attention - l.Prompts + l.Merge + l.Chooses)
+		chooses += l.Chooses
+	}
+	if m.FC != want || chooses == 0 || m.PIM != e.ranks.PIM(&sub, 1, 0) || m.PIM == 0 {
+		t.Errorf("a sample has %v and %v, by hand %v", m.FC, m.PIM, want)
+	}
+	a := e.ModelCost.Attention()
+	for i := range sub.Prefill {
+		k := e.PromptAttention(&a, &sub.Prefill[i], 0)
+		if want := layers * (k.Took(g.Slow) + e.ranks.ScoringOf(&sub.Prefill[i])); m.Chunks[i].Time != want {
+			t.Errorf("chunk %d takes %v, by hand %v", i, m.Chunks[i].Time, want)
+		}
+	}
+	e.decodeBeside(&sub, 1, false)
+	if got, want := e.GPU(&sub, 1), e.GPUTime(&sub)+e.ranks.Scoring(&sub)+layers*e.join; got != want {
+		t.Errorf("predicted are %v, by hand %v", got, want)
+	}
+	// What the GPUs choose and merge is booked for all layers.
+	costs := newIterationCosts(2, len(e.costs.sub[0].groups))
+	costs.layers = e.Runs[0]
+	for _, layers := range e.Runs[1:] {
+		more := newIterationCosts(2, len(e.costs.sub[0].groups))
+		costs.more = append(costs.more, layerRun{layers, more.sub})
+	}
+	e.fill(&costs, b)
+	var all units.Duration
+	for run, count := range e.Runs {
+		all += units.Duration(count) * g.Layers[run].Chooses
+		_, subs := costs.run(run)
+		if got, l := &subs[0], &g.Layers[run]; got.chooses != l.Chooses || got.window != l.Attention-l.Prompts || got.prefillAttention != l.Prompts || got.block != g.Block+l.Merge+e.join || got.exit != g.Exit+l.Merge+e.join {
+			t.Errorf("run %d: %+v, by hand %+v", run, got, l)
+		}
+	}
+	if got := costs.sub[0].use.Chooses; got != all || all == 0 {
+		t.Errorf("pages are chosen in %v, by hand %v", got, all)
+	}
+}
+
+// TestBesideRanksByHand: heads that attend on the GPUs beside the ranks are batches there, with what is done for them.
+func TestBesideRanksByHand(t *testing.T) {
+	step := policy.Step{
+		Attend: []policy.Class{{Device: policy.Home, Heads: 5, Tokens: []int{100, 70, 10}}, {Device: policy.GPU, Heads: 3, Tokens: []int{9, 8, 7}}},
+		Passes: []policy.Pass{{Device: policy.GPU, Kernels: 2, Bytes: 5e6}, {Device: policy.Home, Bytes: 3e6}}, Merged: 3,
+	}
+	for _, counts := range []bool{true, false} {
+		e := rigOf(t, "run.model=llama-3-8b").l3()
+		e.counts = counts
+		e.Policy = &scripted{Costs: e.Policy, step: step}
+		x := e.decodeBeside(&scheduler.SubBatch{Decode: three}, 1, false)
+		want := gpus.Decoding{Batches: []gpu.DecodeBatch{{Requests: 3, Tokens: 24, Longest: 9, KVHeads: 3}}}
+		if counts {
+			want.Beside, want.Merge = e.Passes(x, policy.GPU), e.ModelCost.Merge(3)
+		}
+		if got := e.Decoding[0]; !slices.Equal(got.Batches, want.Batches) || got.Beside != want.Beside || got.Merge != want.Merge || got.Chooses != want.Chooses || counts && want.Beside.Seconds == 0 {
+			t.Errorf("counts %t: %+v, by hand %+v", counts, got, want)
+		}
+	}
+}
+
+// TestQueriesAtTheHostByHand: eight queries of each of three requests send 24 vectors to CPUs that attend for one request after the other.
+func TestQueriesAtTheHostByHand(t *testing.T) {
+	cfg, err := Loader().Load(configs.Options{Sets: []string{"run.system=gpu+cpu", "run.model=llama-3-8b", "model.tensor_parallel=2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := NewHostAttention(cfg)
+	for _, c := range [][3]int{{3, 8, 900}, {3, 1, 900}, {1, 2, 50}} {
+		requests, queries, tokens := c[0], c[1], c[2]
+		down, up := h.Vectors(requests * queries)
+		took := h.Attend(int64(requests * tokens))
+		if queries > 1 {
+			took = units.Duration(requests) * h.AttendNew(queries, tokens)
+		}
+		want := h.Around + flow.TransferTime(h.Link, down) + h.Overhead + took + flow.TransferTime(h.Link, up)
+		if got := h.OnCPUs(requests, queries, tokens); got != want {
+			t.Errorf("%v: %v, by hand %v", c, got, want)
+		}
+		_, transfer := h.Loaded(requests, queries, tokens)
+		if want := h.Latency + flow.TransferTime(h.Link, h.Copies*units.Bytes(requests*tokens)*4096); transfer != want {
+			t.Errorf("%v: loaded in %v, by hand %v", c, transfer, want)
+		}
+	}
+}
+
+// TestStandInByHand: other links, what the GPUs draw while they wait, and kernels of another speed around attention of a told time.
+func TestStandInByHand(t *testing.T) {
+	cfg, err := Loader().Load(configs.Options{Sets: []string{"run.system=l3", "run.model=llama-2-7b", "model.tensor_parallel=2", "scheduler.sub_batches=1", "pcie.join=5us"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := StandInOf(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := x.IdleWatts(), 2*cfg.GPU.Power.ActiveIdle; got != want || x.Link() != cfg.PCIe || x.costs.halfDuplex {
+		t.Errorf("%v W, by hand %v", got, want)
+	}
+	b := &scheduler.Batch{Step: 1, Sub: []scheduler.SubBatch{*decoding(4, 600)}}
+	run := func(attention units.Duration, scale float64) (units.Duration, float64) {
+		took, joules, err := x.Iteration(b, attention, scale)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return took, joules
+	}
+	one, joules := run(units.Millisecond, 1)
+	if three, same := run(3*units.Millisecond, 1); three-one != 32*2*units.Millisecond || same != joules || joules <= 0 {
+		t.Errorf("attention of 2 ms more takes %v more, and %v J after %v", three-one, same, joules)
+	}
+	double, _ := run(units.Millisecond, 2)
+	if got, want := double-one, x.GPUTime(b); math.Abs(float64(got-want)) > 1e-3*float64(want) {
+		t.Errorf("kernels of twice their time take %v more, by hand %v", got, want)
+	}
+	link := cfg.PCIe
+	link.Latency += 7 * units.Microsecond
+	x.SetLink(link)
+	if later, _ := run(units.Millisecond, 1); later-one != 32*2*7*units.Microsecond || x.Link() != link || cfg.PCIe == link {
+		t.Errorf("links of 7 us more take %v more", later-one)
+	}
+	prompts := &scheduler.Batch{Step: 1, Sub: []scheduler.SubBatch{{Prefill: []scheduler.Chunk{{Tokens: 900, Last: true}}}}}
+	took, joules, err := x.Iteration(prompts, units.Millisecond, 1)
+	if err != nil || joules <= 0 || took < x.GPUTime(prompts) {
+		t.Errorf("prompts take %v and %v J; %v", took, joules, err)
+	}
+}
+
+// TestHiddenPrefixesByHand: prefixes that go up beside the ranks' results are in the time of the links and of the channels, in each layer.
+func TestHiddenPrefixesByHand(t *testing.T) {
+	e := rigOf(t, "run.system=rank-pim", "run.model=llama-2-7b", "node.ranksets=2").replica(nil).Engine.(*rankPIM)
+	groups := e.groups[0]
+	e.ranks.Gather(groups, decoding(4, 900), e.Decode(decoding(4, 900).Decode, 0, 1), 0)
+	transfers := func() (down, up, channel units.Duration) {
+		before := e.Work
+		e.Reset()
+		e.transfers(groups)
+		did := e.Work.Since(&before)
+		return did.Time[flow.OfDown], did.Time[flow.OfUp], did.Time[flow.OfChannel]
+	}
+	down, up, channel := transfers()
+	groups[1].Prefix.Tokens, groups[1].Prefix.Up, groups[1].Prefix.Data = 10, 3*units.Microsecond, 2*units.Microsecond
+	all := e.ranks.Together(groups)
+	d, u, c := transfers()
+	if d != down || u != up+32*all.Prefix.Up || c != channel+32*all.Prefix.Data || up == 0 || down == 0 || channel == 0 {
+		t.Errorf("with a prefix %v down, %v up, %v on the channels; by hand %v up and %v on the channels more, in each of 32 layers", d-down, u-up, c-channel, all.Prefix.Up, all.Prefix.Data)
+	}
+}
