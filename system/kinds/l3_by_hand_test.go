@@ -340,3 +340,60 @@ func TestHiddenPrefixesByHand(t *testing.T) {
 		t.Errorf("with a prefix %v down, %v up, %v on the channels; by hand %v up and %v on the channels more, in each of 32 layers", d-down, u-up, c-channel, all.Prefix.Up, all.Prefix.Data)
 	}
 }
+
+// TestIdleSubBatchesByHand: a sub-batch that has nothing to do in an iteration has no part in the load of ranksets, whatever it did before.
+func TestIdleSubBatchesByHand(t *testing.T) {
+	costs := newIterationCosts(2, 2)
+	costs.sub[0].active = true
+	for g := range 2 {
+		costs.sub[0].groups[g] = ranks.GroupCost{Requests: 1, Compute: units.Second}
+	}
+	costs.sub[1].groups[0] = ranks.GroupCost{Requests: 1, Compute: 1000 * units.Second}
+	var m flow.Imbalance
+	if costs.imbalance(&m); m.Ratio(2) != 1 {
+		t.Errorf("the busiest rankset has %v times the mean, by hand as much", m.Ratio(2))
+	}
+}
+
+// TestHostMemoryOfStandIns: host memory of a stand-in takes both directions at once, where a node's channels would not.
+func TestHostMemoryOfStandIns(t *testing.T) {
+	cfg := rigOf(t, "run.model=llama-3-8b", "node.gpus=16").cfg
+	x, err := StandInOf(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !rigOf(t, "run.model=llama-3-8b", "node.gpus=16").l3().costs.halfDuplex || x.costs.halfDuplex {
+		t.Errorf("one direction at a time: %t", x.costs.halfDuplex)
+	}
+}
+
+// TestMergesOfStripesByHand: the merge of parts of heads is booked for all layers.
+func TestMergesOfStripesByHand(t *testing.T) {
+	e := rigOf(t, "run.system=rank-pim", "run.model=llama-2-7b", "model.tensor_parallel=1", "comm.stripe=ranksets").replica(nil).Engine.(*rankPIM)
+	sub := decoding(3, 900)
+	if _, err := e.Run(&scheduler.Batch{Step: 1, Sub: []scheduler.SubBatch{*sub}}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if merge := e.Staged.Layers[0].Merge; merge == 0 || e.Uses[0].Merge != 32*merge {
+		t.Errorf("merges take %v, by hand 32 times %v", e.Uses[0].Merge, merge)
+	}
+}
+
+// TestWindowsOnGPUsByHand: what weights and activations of the shortest chunk leave of the GPUs holds the tokens of a window with its sink, and no more.
+func TestWindowsOnGPUsByHand(t *testing.T) {
+	load := func(window int) error {
+		_, err := Loader().Load(configs.Options{Sets: []string{"run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "gpu.memory_capacity=20GiB", "policy.name=window", fmt.Sprint("policy.window.window=", window)}})
+		return err
+	}
+	cfg := rigOf(t, "run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "gpu.memory_capacity=20GiB", "policy.name=window").cfg
+	tokens, _, _ := gpus.Windows(Of(cfg).Derive(cfg), flow.PolicyOf(Of(cfg).Derive(cfg)))
+	_, window := cfg.Policy.GPUWindow()
+	free := 20*units.GiB - cfg.GPU.MemoryReserve - cfg.Model.WeightBytes() - cfg.Model.ActivationBytes(cfg.Scheduler.ChunkMultiple)
+	most := int(free/(128*units.KiB)) - (tokens - window)
+	if err := load(most); err != nil || most < 1000 {
+		t.Errorf("a window of %d: %v", most, err)
+	}
+	if err := load(most + 1); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("policy.window.window = %d: expected %d at most, with the sink", most+1, most)) {
+		t.Errorf("a window of %d: %v", most+1, err)
+	}
+}

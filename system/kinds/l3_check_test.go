@@ -20,8 +20,8 @@ func TestLawOfShipmentsByHand(t *testing.T) {
 	}
 	laws := func(g *ranks.GroupCost) (string, [2]units.Duration) {
 		e.Check = &flow.Checker{}
-		costs := newIterationCosts(2, 2)
-		costs.sub[1].groups[1] = *g
+		costs := newIterationCosts(2, 3)
+		costs.sub[1].groups[2] = *g
 		pim, channel := e.layerTraffic(&scheduler.SubBatch{}, &costs.sub[1], 0, 0, 0, 1)
 		return fmt.Sprint(e.Check.Err()), [2]units.Duration{pim / units.Second, channel / units.Second}
 	}
@@ -45,7 +45,7 @@ func TestLawOfShipmentsByHand(t *testing.T) {
 			g := ranks.GroupCost{}
 			of.set(&g, ships(c.data), c.n)
 			e.costs.buffered = c.buffered
-			want := "the " + of.what + " of group 1 of sub-batch 1 go down in 5s, the channels carry them for 6s"
+			want := "the " + of.what + " of group 2 of sub-batch 1 go down in 5s, the channels carry them for 6s"
 			if err, _ := laws(&g); strings.Contains(err, want) != c.fails || !c.fails && strings.Contains(err, "go down in") {
 				t.Errorf("%+v: %s; %q is to fail: %t", c, err, want, c.fails)
 			}

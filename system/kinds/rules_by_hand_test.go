@@ -106,6 +106,10 @@ func TestFaultByHand(t *testing.T) {
 	if err := whole.fault(builtin); err != nil {
 		t.Error(err)
 	}
+	keyed := whole
+	if keyed.Section, keyed.Zero = "mine", (own{}); keyed.fault(builtin) != nil {
+		t.Error(keyed.fault(builtin))
+	}
 	for why, change := range map[string]func(s *System){
 		"expected a name of small letters ": func(s *System) { s.Name = "" }, "expected a name of small letters": func(s *System) { s.Name = "My" }, "expected a name of": func(s *System) { s.Name = "all" },
 		"there is a system of this name": func(s *System) { s.Name = "gpu+cpu" }, "expected Memory and Assemble": func(s *System) { s.Memory = nil }, "expected Memory and": func(s *System) { s.Assemble = nil },

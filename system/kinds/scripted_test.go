@@ -22,12 +22,13 @@ type scripted struct {
 	step   policy.Step
 	prompt policy.Prompt
 	asked  [2]int
+	last   bool
 }
 
 func (s *scripted) Decode([]policy.Request, int) *policy.Step { return &s.step }
 
-func (s *scripted) Prompt(_, chunk, finished int, _ bool) *policy.Prompt {
-	s.asked = [2]int{chunk, finished}
+func (s *scripted) Prompt(_, chunk, finished int, last bool) *policy.Prompt {
+	s.asked, s.last = [2]int{chunk, finished}, last
 	return &s.prompt
 }
 
@@ -156,7 +157,7 @@ func TestHostPromptsByHand(t *testing.T) {
 	e := gpuCPUOf(t, "run.model=llama-3-8b")
 	p := &scripted{Costs: e.Policy, prompt: policy.Prompt{Away: 500, Leave: []policy.Leaving{{Heads: 8, Tokens: []int{4}}}}}
 	e.Policy = p
-	sub := &scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 10, Finished: 700}, {Tokens: 30, Finished: 600}}}
+	sub := &scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 10, Finished: 700}, {Tokens: 30, Finished: 600, Last: true}}}
 	for _, appends := range []bool{true, false} {
 		e.Appends = appends
 		h, merge := hostWork{down: 5, up: 6}, gpu.Work{Seconds: 1}
@@ -169,7 +170,7 @@ func TestHostPromptsByHand(t *testing.T) {
 			want.took, want.down, want.up = e.AttendNew(10, 500)+e.AttendNew(30, 500), 5+down+more, 6+up+back
 			merge = merge.Plus(e.ModelCost.Merge(40))
 		}
-		if h != want || e.Decoding[0].Merge != merge || p.asked != [2]int{30, 600} {
+		if h != want || e.Decoding[0].Merge != merge || p.asked != [2]int{30, 600} || !p.last {
 			t.Errorf("appends %t: %+v, by hand %+v; merges %+v, by hand %+v", appends, h, want, e.Decoding[0].Merge, merge)
 		}
 	}
