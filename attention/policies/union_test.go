@@ -65,6 +65,8 @@ func TestTogetherByHand(t *testing.T) {
 	s.Budget, s.Page, s.Reuse = 512, 64, 4
 	lserve := listsOf(s)
 	small := Pages{Page: 3, Least: 1, Reuse: 2, Budget: 7, Replace: true, Logical: 1}
+	appended, long := small, small
+	appended.Replace, long.Replace, long.Reuse = false, false, 7
 	for _, c := range []struct {
 		pages           Pages
 		prompt, context int
@@ -76,6 +78,10 @@ func TestTogetherByHand(t *testing.T) {
 		{quest, 2000, 2064, 0, verified{73*16 + 16, 3, 3}}, // 128 · (1 − (97/128)³) = 72.3
 		{quest, 500, 514, 0, verified{514, 3, 3}},          // the first attends to everything
 		{small, 1, 9, 1, verified{9, 2, 1}},                // the first, at 7, attends to everything; the lists of 6 and 8 have two pages of three
+		{lserve, 2048, 2050, 0, verified{7*64 + 2, 1, 1}},  // 2049 is the first token behind the prompt, and makes the list
+		{small, 20, 33, 1, verified{2 * 3, 2, 1}},          // the first token, at 31, has the list of 30: the page of 31 to 33 stands in for its newest
+		{appended, 20, 33, 1, verified{3 * 3, 2, 1}},       // or is read beside it
+		{long, 3, 14, 1, verified{14, 2, 1}},               // the list of 7 has three pages, that of 14 two
 		{lserve, 2048, 2051, 0, verified{7*64 + 3, 1, 1}},  // 2049 to 2051 have the first list
 		{lserve, 2048, 2052, 0, verified{13*64 + 4, 2, 1}}, // 2050 and 2051 have that, 2052 makes another one: 32 · (1 − (25/32)²) = 12.5
 		{lserve, 2048, 2055, 0, verified{7*64 + 7, 1, 0}},  // 2053 to 2055 have the one of 2052
