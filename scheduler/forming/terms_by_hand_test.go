@@ -312,12 +312,13 @@ func TestDraftsOfManyByHand(t *testing.T) {
 	s.Speculation = scheduler.Speculation{Verified: 3, Acceptance: 1}
 	s.Batch.Step = 0
 	var all []scheduler.Decoding
-	for i := range int32(3) { // 4, 3 and 2 tokens are left: 2, 2 and 1 drafts
+	for i := range int32(3) { // 4, 2 and 2 tokens are left: 2, 1 and 1 drafts
 		s.Requests[i].Input = 10 + 5*int(i)
 		all = append(all, scheduler.Decoding{Request: i, Offset: 4 - i, Base: 11 + 6*int64(i), Last: 9})
 	}
-	if got := s.draftedOf(all); got != 2+2+1 {
-		t.Errorf("%d drafts are accepted, by hand 5", got)
+	s.Requests[1].Output, s.Requests[4].Output = 4, 50 // 2 tokens are left of the former
+	if got := s.draftedOf(all); got != 2+1+1 {
+		t.Errorf("%d drafts are accepted, by hand 4", got)
 	}
 	if got := s.emittedBefore(&all[1]); got != 17-15 {
 		t.Errorf("%d tokens are emitted, by hand 2", got)
@@ -341,6 +342,25 @@ func TestDraftsOfManyByHand(t *testing.T) {
 	s.Speculation = scheduler.Speculation{}
 	if got := s.draftedOf(all); got != 0 {
 		t.Errorf("%d drafts of none", got)
+	}
+}
+
+// TestPlacesOfRequests: a request on the host is movable where the GPUs could hold its own length, and its chunks say where they go.
+func TestPlacesOfRequests(t *testing.T) {
+	for request, movable := range map[int32]bool{0: true, 1: false} {
+		s := byHand(scheduler.AdmitFinal, true)
+		s.Requests[1].Input = 200
+		s.Batch.Step = 0
+		s.enterHost(scheduler.Decoding{Request: request, Offset: 1 - request, Base: 11, Last: 4})
+		if h := s.Host.Decoding[0]; h.Movable != movable || !h.Runs || s.Dealt != -1 {
+			t.Errorf("request %d: %+v", request, h)
+		}
+	}
+	for _, hold := range []memory.Reservation{{Host: true, Offset: 2}, {Near: true}, {}} {
+		w := Waiting{Request: 3, Prompt: 20, Emitted: 4, Hold: hold, prefix: 5, finished: 7, others: 2}
+		if got, want := w.chunk(6, true), (scheduler.Chunk{Request: 3, Offset: int32(hold.Offset), Tokens: 6, Finished: 7, Prefix: 5, Last: true, Host: hold.Host, Near: hold.Near}); got != want {
+			t.Errorf("%+v, by hand %+v", got, want)
+		}
 	}
 }
 
