@@ -144,6 +144,9 @@ func TestNotesOfModels(t *testing.T) {
 
 // TestPoliciesByHand: each policy names the systems that run it, and those that do not.
 func TestPoliciesByHand(t *testing.T) {
+	if n := len(Policies(kinds.Loader())); n != len(kinds.Loader().Policies().Names()) {
+		t.Errorf("%d policies", n)
+	}
 	for _, p := range Policies(kinds.Loader()) {
 		all := append(append([]string{}, p.Systems...), p.Refused...)
 		if len(all) != len(kinds.In(kinds.Loader())) {
