@@ -160,7 +160,10 @@ func (k *Kernels) addBounds(cfg *configs.Config, of *ranks) (err error) {
 		return InSection(cfg, "pim", err)
 	}
 	k.bounds.Pace = of.pace
-	shape.ElementBits, shape.KVBits = 16, 0
-	k.written, err = tables.NewTransferTable(&of.dram, shape)
-	return err
+	// Bounds have FP16 and no scales, whatever keys and values have.
+	k.written, err = tables.NewTransferTable(&of.dram, pim.HeadShape{HeadDim: shape.HeadDim, Queries: shape.Queries, ElementBits: 16})
+	if err != nil {
+		return InSection(cfg, "dram", err)
+	}
+	return nil
 }
