@@ -262,3 +262,31 @@ func TestSalienceOfHeadsByHand(t *testing.T) {
 		t.Errorf("%+v", prompt)
 	}
 }
+
+// TestH2OOfDraftsByHand: with 10% and 10% of prompts of 200 tokens 40 are kept, and a step that verifies three tokens attends to them and its own three; weights of all three, and sums, in and out, of eight
+// query heads. Two drafts have memory of their own.
+func TestH2OOfDraftsByHand(t *testing.T) {
+	k := newKeys("h2o")
+	k.Heavy, k.Recent = 0.1, 0.1
+	shape := policy.Shape{Layers: 1, QueryHeads: 8, KVHeads: 2, Dim: 64, ElementBits: 16, Verified: 3}
+	c := k.spec().Costs(shape)
+	x := c.Decode([]policy.Request{{Prompt: 200, Context: 203}, {Prompt: 200, Context: 900}, {Prompt: 10, Context: 14}}, 0)
+	if want := []int{43, 43, 5}; !slices.Equal(x.Attend[0].Tokens, want) || !x.Attend[0].Weights {
+		t.Errorf("%+v, by hand %v", x.Attend[0], want)
+	}
+	if want := int64(6 * 4 * (43 + 43 + 5) * 8); x.Passes[0].Bytes != want || x.Passes[0].Kernels != 2 {
+		t.Errorf("%+v, by hand %d B", x.Passes[0], want)
+	}
+	held, _ := c.Memory(0)
+	share := policy.Held{Device: policy.Home, Heads: 2, Bytes: 256, OfPrompt: true, Skip: -1, Share: k.Heavy + k.Recent}
+	sums := share
+	sums.Bytes, sums.Index = 4*4, true
+	want := []policy.Held{share, sums, {Device: policy.Home, Heads: 2, Bytes: 256, Most: 2}, {Device: policy.Home, Heads: 2, Bytes: 16, Index: true, Most: 2}}
+	if !reflect.DeepEqual(held, want) {
+		t.Errorf("%+v, by hand %+v", held, want)
+	}
+	shape.Verified = 1
+	if held, _ := k.spec().Costs(shape).Memory(0); len(held) != 2 {
+		t.Errorf("without drafts %+v", held)
+	}
+}

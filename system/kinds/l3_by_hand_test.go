@@ -177,9 +177,9 @@ func TestLearnedSamples(t *testing.T) {
 	}
 }
 
-// TestMeasureByHand: the parts of a sample on the GPUs, with a policy that chooses pages there.
+// TestMeasureByHand: the parts of a sample on the GPUs, with a policy that chooses pages there in all layers but two.
 func TestMeasureByHand(t *testing.T) {
-	e := rigOf(t, "run.model=llama-3-8b", "policy.name=lserve", "policy.lserve.select_device=gpu", "pcie.join=3us").l3()
+	e := rigOf(t, "run.model=llama-3-8b", "policy.name=quest", "policy.quest.select_device=gpu", "pcie.join=3us").l3()
 	sub := scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 256, Finished: 512, Last: true}, {Tokens: 16}}}
 	for i := range 3 {
 		sub.Decode = append(sub.Decode, scheduler.Decoding{Base: int64(60_000 + i), Prompt: int32(60_000 + i)})
@@ -227,7 +227,7 @@ func TestMeasureByHand(t *testing.T) {
 			t.Errorf("run %d: %+v, by hand %+v", run, got, l)
 		}
 	}
-	if got := costs.sub[0].use.Chooses; got != all || all == 0 {
+	if got := costs.sub[0].use.Chooses; got != all || all == 0 || len(e.Runs) != 2 {
 		t.Errorf("pages are chosen in %v, by hand %v", got, all)
 	}
 }
@@ -260,6 +260,7 @@ func TestQueriesAtTheHostByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := NewHostAttention(cfg)
+	h.Copies = 3
 	for _, c := range [][3]int{{3, 8, 900}, {3, 1, 900}, {1, 2, 50}} {
 		requests, queries, tokens := c[0], c[1], c[2]
 		down, up := h.Vectors(requests * queries)
@@ -365,6 +366,11 @@ func TestHostMemoryOfStandIns(t *testing.T) {
 	if !rigOf(t, "run.model=llama-3-8b", "node.gpus=16").l3().costs.halfDuplex || x.costs.halfDuplex {
 		t.Errorf("one direction at a time: %t", x.costs.halfDuplex)
 	}
+	for policy, counts := range map[string]bool{"dense": false, "quest": true} {
+		if x, err := StandInOf(rigOf(t, "run.model=llama-3-8b", "policy.name="+policy).cfg); err != nil || x.counts != counts {
+			t.Errorf("%s: counts %t; %v", policy, !counts, err)
+		}
+	}
 }
 
 // TestMergesOfStripesByHand: the merge of parts of heads is booked for all layers.
@@ -395,5 +401,54 @@ func TestWindowsOnGPUsByHand(t *testing.T) {
 	}
 	if err := load(most + 1); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("policy.window.window = %d: expected %d at most, with the sink", most+1, most)) {
 		t.Errorf("a window of %d: %v", most+1, err)
+	}
+}
+
+// TestPrefixesAtHomeByHand: prompts that attend over a prefix in the DIMMs wait for that in each layer: in what is predicted and in samples.
+func TestPrefixesAtHomeByHand(t *testing.T) {
+	e := rigOf(t, "run.model=llama-3-8b", "cache.prefix=true", "cache.block=512", "cache.prefix_attention=dimm").l3()
+	sub := scheduler.SubBatch{Prefill: []scheduler.Chunk{{Request: 1, Tokens: 64, Finished: 1024, Prefix: 1024, Last: true}}}
+	scoring := e.ranks.ScoringOf(&sub.Prefill[0])
+	if got, want := e.GPU(&sub, 1), e.GPUs.GPU(&sub, 1)+32*scoring; got != want || scoring == 0 {
+		t.Errorf("predicted are %v, by hand %v", got, want)
+	}
+	e.counts = true
+	if got, want := e.GPU(&sub, 1), e.GPUTime(&sub)+32*scoring; got != want {
+		t.Errorf("predicted are %v where tokens are counted, by hand %v", got, want)
+	}
+	var m scheduler.Sample
+	m.Set(&sub, 1, 0)
+	e.measure(&m, &scheduler.Batch{Step: 1, Sub: []scheduler.SubBatch{sub}}, 0, 0)
+	a := e.ModelCost.Attention()
+	k := e.PromptAttention(&a, &sub.Prefill[0], 0)
+	if want := 32 * (k.Took(e.StageRuns(&sub).Slow) + scoring); m.Chunks[0].Time != want {
+		t.Errorf("a chunk takes %v, by hand %v", m.Chunks[0].Time, want)
+	}
+}
+
+// TestReadingOfUnitsByHand: what crosses to units beside the GPUs of a request that verifies three tokens, weights that one reading serves four tokens with, and rows of elements as wide as the units read them.
+func TestReadingOfUnitsByHand(t *testing.T) {
+	e := rigOf(t, "run.system=hbm-pim", "run.model=llama-3-8b", "node.gpus=2", "model.tensor_parallel=2", "hbm_pim.memory_beside=80GiB", "hbm_pim.queries_per_read=4", "hbm_pim.link=100GB/s", "serving.verified_tokens=3", "serving.acceptance=0.5").hbm()
+	r := &e.reading
+	if want := 3. * ((32+16)*128 + 32*128) / 2 * 2; r.vectors != want || r.link != 100e9 || r.tokens != 4 {
+		t.Errorf("%v B of a request cross at %v B/s, by hand %v", r.vectors, r.link, want)
+	}
+	for tokens, reads := range map[int]float64{1: 1, 4: 1, 5: 2, 9: 3} {
+		if got, want := e.weightBytes(tokens, 10), reads*10*3*4096*2; got != want {
+			t.Errorf("%d tokens have %v B read, by hand %v", tokens, got, want)
+		}
+	}
+	if got, want := e.crossing(7), flow.TaskTime(7*r.vectors/100e9); got != want || got == 0 {
+		t.Errorf("seven requests cross in %v, by hand %v", got, want)
+	}
+	for _, c := range []struct {
+		sets  string
+		bytes float64 // of an element as the units read it
+	}{{"", 2}, {"model.kv_bits=8", 2}, {"hbm_pim.elements_per_read=2", 2}, {"hbm_pim.elements_per_read=2 model.kv_bits=8", 1}, {"hbm_pim.elements_per_read=2 model.kv_bits=4", 1}, {"hbm_pim.elements_per_read=4 model.kv_bits=8", 1}} {
+		e, _ := commandUnits(t, append(strings.Fields(c.sets), "run.model=llama-3-8b")...)
+		all := 8 * 2 * 128 * 8192 * c.bytes
+		if want := float64(e.slots) * all / (e.clock * e.stack.Clocks(8, 8192)); math.Abs(e.reading.rate/want-1) > 1e-12 {
+			t.Errorf("%s: %g B/s, by hand %g", c.sets, e.reading.rate, want)
+		}
 	}
 }

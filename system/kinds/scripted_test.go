@@ -113,7 +113,7 @@ func TestHostWorkByHand(t *testing.T) {
 	const leaves = 4*token + 8*(6*4+40) + 2*token/2 + 4*4*2
 	decodes := func(sets ...string) (*gpuCPU, hostWork) {
 		e := gpuCPUOf(t, append([]string{"run.model=llama-3-8b"}, sets...)...)
-		e.Policy = &scripted{Costs: e.Policy, step: step}
+		e.Policy, e.Copies = &scripted{Costs: e.Policy, step: step}, 3
 		var h hostWork
 		e.Decoding = make([]gpus.Decoding, len(e.Runs))
 		e.decodes(&h, three, 0, 1)
@@ -180,7 +180,7 @@ func TestHostPromptsByHand(t *testing.T) {
 // the GPUs is a batch there.
 func TestUnitsByHand(t *testing.T) {
 	e := rigOf(t, "run.system=hbm-pim", "run.model=llama-3-8b", "hbm_pim.queries_per_read=2").hbm() // four query heads a KV head: two readings
-	e.chooses = true
+	e.chooses, e.Copies = true, 3
 	p := &scripted{Costs: e.Policy, step: policy.Step{
 		Attend: []policy.Class{
 			{Device: policy.Home, Heads: 4, Tokens: []int{100, 0, 300}}, {Device: policy.Home, Heads: 3, Tokens: []int{10, 20, 30}, Paged: policy.Paged{PerQueryHead: true}},

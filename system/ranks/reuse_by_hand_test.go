@@ -346,18 +346,106 @@ func TestBeginsByHand(t *testing.T) {
 		t.Fatal(d.Rest, d.Fixed)
 	}
 	b := &scheduler.Batch{Step: 10, Grouped: 9999, Sub: []scheduler.SubBatch{{
-		Decode:  []scheduler.Decoding{{Request: 0, Base: 90}, {Request: 1, Base: 490}},
+		Decode:  []scheduler.Decoding{{Request: 0, Base: 90}, {Request: 1, Base: 490}, {Request: 3, Base: 20}},
 		Prefill: []scheduler.Chunk{{Request: 2, Finished: 100, Tokens: 30}, {Request: 5, Offset: 1, Finished: 9000, Tokens: 1}, {Request: 6, Finished: 9000, Near: true}},
 	}}}
 	// Prompts come first. 2 begins on channel 0, of 130 tokens there and on 1. Request 0 has fewest on channels 1 and 2 or 2 and 0, of 130: it begins on 1, with 100 on 1 and 2. Request 1 meets 230 on 1, 100 on 2 and
-	// 130 on 0: fewest on 2 and 0.
+	// 130 on 0: fewest on 2 and 0, which have 630, 230 and 600 then: request 3 begins on 1.
 	d.Rotate(b)
-	got := []int32{d.first[0], d.first[1], d.first[2], d.first[5]}
-	if !slices.Equal(got, []int32{2, 3, 1, 1}) || len(d.first) != 6 {
-		t.Errorf("requests begin on channels %v, by hand 1, 2, 0 and 0", got)
+	got := []int32{d.first[0], d.first[1], d.first[2], d.first[5], d.first[3]}
+	if !slices.Equal(got, []int32{2, 3, 1, 1, 2}) || len(d.first) != 6 {
+		t.Errorf("requests begin on channels %v, by hand 1, 2, 0, 0 and 1", got)
 	}
 	d.Rotate(b)
-	if again := []int32{d.first[0], d.first[1], d.first[2], d.first[5]}; !slices.Equal(got, again) {
+	if again := []int32{d.first[0], d.first[1], d.first[2], d.first[5], d.first[3]}; !slices.Equal(got, again) {
 		t.Errorf("requests move to %v", again)
+	}
+}
+
+// TestNarrowPrefixesByHand: keys and values of 8 bits have scales that are read back with them, and each GPU that holds a head gets its own copy.
+func TestNarrowPrefixesByHand(t *testing.T) {
+	d, _ := cached(t, scheduler.PrefixOnGPU, "model.kv_bits=8")
+	d.Copies = 3
+	var g fetch
+	d.fetch(&g, 700)
+	scales := 2 * d.transfers.ScaleBursts(0, 700)
+	if want := (fetch{Tokens: 1400, bytes: 700 * units.Bytes(8*264), bursts: 2*2*700*2 + scales, clocks: 2*d.transfers.ReadBack(700) + d.transfers.Scales(scales)}); g != want || scales == 0 || d.transfers.Scales(scales) == 0 {
+		t.Errorf("%+v, by hand %+v", g, want)
+	}
+	groups := make([]GroupCost, 1)
+	d.Reuse(groups, &scheduler.Chunk{Prefix: 700, Finished: 700, Tokens: 3})
+	if want := 32 * 700 * units.Bytes(8*264) * 3; d.Fetched != want {
+		t.Errorf("%d B for the GPUs, by hand %d", d.Fetched, want)
+	}
+	if d.packPrefix(&g); g.Up != flow.TransferTime(d.link, 3*g.bytes) {
+		t.Errorf("%v up", g.Up)
+	}
+}
+
+// TestBoundsOnTheirWay: bounds of pages go home as keys and values of FP16 do, beside tokens, and are none.
+func TestBoundsOnTheirWay(t *testing.T) {
+	d := devicesOf(benchOf(t, "run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "node.channels=4", "model.kv_bits=8", "policy.name=quest", "policy.quest.select_device=bank"))
+	tokens := policy.Leaving{Heads: 8, From: []int{5}, Tokens: []int{30}}
+	bounds := policy.Leaving{Heads: 8, From: []int{1}, Tokens: []int{3}, Bounds: true}
+	var c Cargo
+	d.load(&c, &tokens, 0)
+	first := c
+	if first.Tokens != 2*30 || first.Bytes != 8*30*d.tokenBytes || d.tokenBytes != 264 {
+		t.Errorf("%+v", first)
+	}
+	d.load(&c, &bounds, 0)
+	if c.Tokens != first.Tokens || c.Bytes-first.Bytes != 8*3*512 || c.bursts-first.bursts != 2*2*3*int64(d.written.TokenBursts()) || c.clocks-first.clocks != 2*d.written.Write(1, 3) || d.written.TokenBursts() != 4 {
+		t.Errorf("bounds add %+v to %+v", c, first)
+	}
+	// Lists of pages and bounds go down together.
+	h := &Homes{Attends: &flow.Attends{Heads: 8}, bound: 100, group: 4}
+	x := &policy.Step{Choose: []policy.Choice{{Heads: 8, Keep: 7, Ranked: []int{9}}, {Device: "bank", Heads: 8, Keep: 7, Ranked: []int{9}}, {Heads: 8, Keep: 7, Ranked: []int{0}}, {Heads: 2, Keep: 5, Ranked: []int{9}, Lists: 3, PerQueryHead: true}}, Bounds: policy.Bounds{Heads: 8, Down: []int{2}}}
+	if got, want := h.lists(x), units.Bytes(2*8*7+2*2*5*3*4+8*2*100); got != want {
+		t.Errorf("%d B of lists and bounds, by hand %d", got, want)
+	}
+}
+
+// TestPartsOfClassesByHand: a part has the heads of all classes at home, of which the one with the newest token has fresh keys and values; the first head waits for its own drain.
+func TestPartsOfClassesByHand(t *testing.T) {
+	d := devicesOf(benchOf(t, "run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "node.channels=4", "comm.stripe=channels"))
+	x := &policy.Step{Attend: []policy.Class{{Device: policy.Home, Heads: 4, Tokens: []int{9, 1100}}, {Device: policy.GPU, Heads: 8, Tokens: []int{9, 1100}}, {Device: policy.Home, Heads: 8, Tokens: []int{9, 600}}}}
+	for part, want := range []struct {
+		v       vectors
+		heads   []int64
+		attends bool
+	}{
+		{vectors{heads: 3, All: 12}, []int64{d.Stored.At(512), d.Stored.At(512), d.Stored.At(512)}, true},
+		{vectors{heads: 3, All: 12, fresh: 2, freshAll: 8}, []int64{d.Stored.At(512), d.Sequence.At(88), d.Sequence.At(88)}, true},
+		{vectors{heads: 1, All: 4, fresh: 1, freshAll: 4}, []int64{d.Sequence.At(76)}, true},
+		{vectors{}, nil, false},
+	} {
+		var g GroupCost
+		v, attends := d.placePart(&g, x, 1, part, 0, -1)
+		clocks := int64(0)
+		for _, head := range want.heads {
+			clocks += head
+		}
+		if v != want.v || attends != want.attends || !slices.Equal(g.Heads, want.heads) || g.Clocks != clocks || (g.Drain > 0) != attends {
+			t.Errorf("part %d: %+v and %+v, by hand %+v", part, v, g, want)
+		}
+	}
+}
+
+// TestChannelsOfHeads: heads that divide over the channels lie there in blocks, and others in turn.
+func TestChannelsOfHeads(t *testing.T) {
+	odd := devicesOf(benchOf(t, "run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "node.channels=3"))
+	even, _ := cached(t, scheduler.PrefixOnGPU)
+	odd.first, even.first = []int32{0, 3}, []int32{0, 3} // request 1 begins on channel 2
+	for head := range 8 {
+		if a, b := odd.ChannelOf(1, head), even.ChannelOf(1, head); a != (head+2)%3 || b != (head/2+2)%4 {
+			t.Errorf("head %d lies on channels %d and %d", head, a, b)
+		}
+	}
+	if a, b := odd.ChannelOf(0, 0), int(Scattered(0)%3); a != b || odd.ChannelOf(7, 1) != int(Scattered(7)%3+1)%3 {
+		t.Errorf("a request that was given no channel begins on %d, by hand %d", a, b)
+	}
+	odd.Fixed = true
+	if odd.ChannelOf(1, 4) != 1 {
+		t.Error("heads that are fixed begin on channel 0")
 	}
 }
