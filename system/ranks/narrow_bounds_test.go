@@ -3,6 +3,9 @@ package ranks
 import (
 	"strings"
 	"testing"
+
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/units"
 )
 
 // TestBoundsOfNarrowKeys: bounds of pages have FP16 and no scales, whatever format keys and values have.
@@ -15,6 +18,51 @@ func TestBoundsOfNarrowKeys(t *testing.T) {
 		got := of(sets).written
 		if got.TokenBursts() != 4 || got.ScaleBursts(1, 30) != 0 || got.Write(1, 30) != wide.Write(1, 30) {
 			t.Errorf("%s: %d bursts of a bound, %d of scales, %d clocks for 30; want 4, 0 and %d", sets, got.TokenBursts(), got.ScaleBursts(1, 30), got.Write(1, 30), wide.Write(1, 30))
+		}
+	}
+}
+
+// TestMergedVectorsByHand: lists of pages and merged parts beside 8 queries add their bursts to the channels, and their bytes to the links.
+func TestMergedVectorsByHand(t *testing.T) {
+	n := benchOf(t, "run.model=llama-3-8b", "pcie.gpus_per_uplink=4", "model.kv_bits=8")
+	d := devicesOf(n)
+	plain := vectors{}
+	plain.take(8, 32)
+	more := plain
+	more.bursts, more.Down, more.parts, more.partsAll = 1000, 1<<20, 500, 1<<16
+	a, b := d.transfersOf(3, &plain), d.transfersOf(3, &more)
+	// keys and values have their tokens' scales beside them
+	sent := 8 * (int64(4*d.transfers.QueryBursts()) + d.verified*(int64(2*d.transfers.TokenBursts())+d.scales))
+	if d.scales == 0 || a.Down.Data != units.Duration(sent+8*d.descriptor)*d.burst || b.Down.Data != a.Down.Data+1000*d.burst {
+		t.Errorf("%d bursts on a channel take %v, 1,000 more %v", sent, a.Down.Data, b.Down.Data)
+	}
+	tail := d.Clock.Time(d.transfers.Stage(8 * d.descriptor))
+	if a.Down.End != d.Clock.Time(d.transfers.Stage(sent))+tail || b.Down.End != d.Clock.Time(d.transfers.Stage(sent+1000))+tail {
+		t.Errorf("channels are held %v and %v", a.Down.End, b.Down.End)
+	}
+	down, up := d.VectorsOf(32, 32)
+	if a.Down.Last != max(flow.TransferTime(d.link, down), a.Down.End-tail)+tail || b.Down.Last != max(flow.TransferTime(d.link, down+1<<20), b.Down.End-tail)+tail {
+		t.Errorf("links are held %v and %v", a.Down.Last, b.Down.Last)
+	}
+	// 4 query heads have 4 B of a maximum and a sum for each part of 65,536, 500 of them on the fullest channel
+	if want := flow.TransferTime(d.link, up+1<<16*softmaxBytes*4); b.Up != want || a.Up == want {
+		t.Errorf("outputs take %v, with sums %v, want %v", a.Up, b.Up, want)
+	}
+	if want := d.bursts(units.Bytes(8*d.sums+500*4*softmaxBytes)) - d.bursts(units.Bytes(8*d.sums)); b.UpBus-a.UpBus != units.Duration(want)*d.burst || want == 0 {
+		t.Errorf("sums hold the channels for %v", b.UpBus-a.UpBus)
+	}
+}
+
+// TestDuplexByHand: channels serve one direction at a time where the links, with what is padded on channels, carry more both ways.
+func TestDuplexByHand(t *testing.T) {
+	d := devicesOf(benchOf(t, "run.model=llama-3-8b"))
+	for _, c := range []struct {
+		link, padding, channel units.Bandwidth
+		want                   bool
+	}{{10, 0, 10, false}, {10, 0.5, 10, true}, {10, 0.5, 15, false}, {10, 0.5, 14.9, true}, {10, 1, 20, false}} {
+		d.link, d.padding, d.channel = c.link, c.padding, c.channel
+		if got := d.HalfDuplex(); got != c.want {
+			t.Errorf("links of %v (1 + %v) and channels of %v: %v", c.link, c.padding, c.channel, got)
 		}
 	}
 }
