@@ -1,6 +1,7 @@
 package ranks
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -124,6 +125,30 @@ func TestStripedCargoByHand(t *testing.T) {
 	for i := range all {
 		if a, b := &all[i].Prompt, &pieces[i].Prompt; a.Tokens != b.Tokens || a.Bytes != b.Bytes || a.bursts != b.bursts || a.clocks > b.clocks || a.Tokens == 0 {
 			t.Errorf("rankset %d gets %+v at once, %+v in pieces", i, a, b)
+		}
+	}
+}
+
+// TestStripedPredictionByHand: predictions count the drain of each request's parts, however many lie on a rankset, so that they
+// grow evenly with each request.
+func TestStripedPredictionByHand(t *testing.T) {
+	n := benchOf(t, "run.model=llama-2-7b", "comm.stripe=ranksets", "node.ranksets=4")
+	d := devicesOf(n)
+	perChannel := int64(32 / n.hw.Config.ReplicaChannels())
+	var sub scheduler.SubBatch
+	clocks := make([]int64, 4)
+	for i := range 3 {
+		request := scheduler.Decoding{Request: int32(i), Base: 1200, Prompt: 1}
+		sub.Decode = append(sub.Decode, request)
+		// parts of 512 tokens on ranksets one behind the other, of which the third stores the step's token, the 1,201st
+		first, newest := int(Scattered(int32(i))%4), request.Context(0)-1024
+		for part := range 2 {
+			clocks[(first+part)%4] += perChannel*d.Stored.At(512) + d.Stored.Table.Drain(512)
+		}
+		clocks[(first+2)%4] += perChannel*d.Sequence.At(newest) + d.Sequence.Table.Drain(newest)
+		busiest, attend, _ := d.predict(&sub, d.Decode(sub.Decode, 0, 0))
+		if want := slices.Max(clocks); busiest != want || attend != 3*(i+1) || d.Stored.Table.Drain(512) == 0 {
+			t.Errorf("%d requests take %d clocks in %d parts, by hand %d", i+1, busiest, attend, want)
 		}
 	}
 }
