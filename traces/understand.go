@@ -149,11 +149,11 @@ func (c *collector) fitClock(t *table, s *sample, named bool) {
 	case datesIn(texts):
 		t.clock = timestamps
 		return
-	case numbers == nil:
-		return // the first row that is none is an error
 	case unit != "" && !t.fixed:
 		t.clock = clocks[unit]
 		return
+	case numbers == nil:
+		return // the first row that is none is an error
 	}
 	if unit := epochUnit(numbers); unit != "" {
 		if t.name != clocks[unit].name && (t.fixed || named) {
