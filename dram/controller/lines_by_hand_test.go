@@ -224,3 +224,52 @@ func TestPartsOfBurstsByHand(t *testing.T) {
 		t.Errorf("%d requests, %d beyond the capacity, latency %d", s.Requests, s.WrappedAddresses, s.Latency.Max())
 	}
 }
+
+// TestBurstsOfChannelsByHand: where two channels take turns, a request of eight bursts has four in each, and its end is the latest.
+func TestBurstsOfChannelsByHand(t *testing.T) {
+	s := nodeOf(t, "ddr4-2400-8gb-x8", "mapping=rocorababgch")
+	to, err := s.Mapping()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a dram.Address
+	p := newSplitter(s.Spec, to, 2, 512)
+	home := func(address uint64) int { channel, _ := to.Decode(address, &a); return channel }
+	if home(0) != 0 || home(64) != 1 || home(128) != 0 {
+		t.Fatal("channels do not take turns")
+	}
+	for channel, first := range []uint64{1024, 1088} {
+		p.channel = channel
+		address, n := p.own(1024, 8)
+		if address != first || n != 4 {
+			t.Errorf("channel %d has %d bursts from %d", channel, n, address)
+		}
+		for i := range 3 {
+			if address = p.next(address); address != first+uint64(i+1)*128 {
+				t.Errorf("burst %d of channel %d is at %d, by hand %d", i+1, channel, address, first+uint64(i+1)*128)
+			}
+		}
+	}
+	if one := newSplitter(s.Spec, to, 1, 512); one.next(1024) != 1088 {
+		t.Errorf("behind 1024 comes %d", one.next(1024))
+	}
+	// One of a burst lies in one channel, and only that gets it.
+	parts, n := p.deal([]Request{{Address: 1024}, {Address: 1088, Bytes: 64}, {Address: 2048, Bytes: 128}, {Address: 128, Bytes: 64}})
+	if want := [][]Request{{{Address: 1024, shared: 1}, {Address: 2048, Bytes: 128, shared: 2}, {Address: 128, Bytes: 64}}, {{Address: 1024, shared: 1}, {Address: 1088, Bytes: 64}, {Address: 2048, Bytes: 128, shared: 2}}}; n != 2 || !slices.Equal(parts[0], want[0]) || !slices.Equal(parts[1], want[1]) {
+		t.Errorf("%d shared of %+v, by hand %+v", n, parts, want)
+	}
+	four := newSplitter(s.Spec, to, 2, 64)
+	if parts, n := four.deal([]Request{{Address: 64}, {Address: 128}}); n != 0 || len(parts[0]) != 1 || len(parts[1]) != 1 || parts[1][0].Address != 64 {
+		t.Errorf("%d shared of %+v", n, parts)
+	}
+
+	c := &controller{}
+	c.channel.steps = 2
+	c.front.open.of = []openRequest{{accepted: 10, arrived: 4, end: -1, left: 3}}
+	for _, end := range []int64{50, 70, 60} {
+		c.burstEnds(0, end)
+	}
+	if l := c.stats.Latency; l.Max() != 30 || c.stats.ArrivalLatency.Max() != 33 {
+		t.Errorf("%+v, by hand 30 clocks from 10 to 70 steps, and 33", c.stats)
+	}
+}
