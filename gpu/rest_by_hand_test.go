@@ -152,3 +152,80 @@ func TestWavesOfPromptsByHand(t *testing.T) {
 		}
 	}
 }
+
+// TestSharedPrefixByHand: the groups' queries of a KV head fill tiles of rows, each group by itself; the largest group's rows
+// say how contexts are split.
+func TestSharedPrefixByHand(t *testing.T) {
+	s := *loadPreset(t, "h200-sxm")
+	m := measured{&s}
+	h := Heads{Query: 32, KV: 8, Dim: 128, ElementBits: 16}
+	d := &s.attention().Decode
+	for _, groups := range [][]Shared{{{Requests: 3, Tokens: 1000}}, {{Requests: 40, Tokens: 2000}, {Requests: 5, Tokens: 500}, {Requests: 1, Tokens: 8000}}} {
+		requests, tokens, attended, most, longest := 0, 0, 0, 0, 0
+		for _, g := range groups {
+			requests, tokens, attended, most, longest = requests+g.Requests, tokens+g.Tokens, attended+g.Requests*g.Tokens, max(most, 4*g.Requests), max(longest, g.Tokens)
+		}
+		items, mean := float64(8*len(groups)), float64(tokens)/float64(len(groups))
+		parts, rows := d.parts(s.SMs, items, mean, m.blockToken(h), most)
+		padded := 0
+		for _, g := range groups {
+			padded += (4*g.Requests + rows - 1) / rows * rows * g.Tokens
+		}
+		q, kv := h.decodeBytes(float64(requests), float64(tokens))
+		want := Cost{FLOPs: h.pairFLOPs() * 32 * float64(attended), Bytes: kv + q, Executed: h.pairFLOPs() * float64(padded) * 8, Overhead: d.Overhead.Seconds() + d.GroupOverhead.Seconds()}
+		m.blocks(&want, items, parts, mean, float64(longest), float64(tokens), float64(attended), kv, most, h)
+		want = want.combine(d.Ridge)
+		if got := m.shared(groups, h); got != want || got.Executed <= got.FLOPs*0.99 {
+			t.Errorf("%+v: %+v, by hand %+v", groups, got, want)
+		}
+	}
+	if got := m.shared([]Shared{{Requests: 7}}, h); got != (Cost{}) {
+		t.Errorf("prefixes without tokens take %+v", got)
+	}
+}
+
+// TestCombinedSteps: several steps' parts join as those of one: 3, 4 and 0 s to 5 s, and what comes on top.
+func TestCombinedSteps(t *testing.T) {
+	var costs [aheadSteps]Cost
+	for i := range costs {
+		parts := [3]float64{3, 4, 0}
+		costs[i] = Cost{Compute: parts[i%3], Memory: parts[(i+1)%3], Latency: parts[(i+2)%3], Overhead: float64(i)}
+	}
+	combineAll(2, &costs)
+	for i, c := range costs {
+		if math.Abs(c.Seconds-float64(5+i)) > 1e-9 || c.ridge != 2 {
+			t.Errorf("step %d takes %v s, by hand %d", i, c.Seconds, 5+i)
+		}
+	}
+}
+
+// TestNarrowProductBytes: factors of a byte an element, a result of two; scales of a byte for each 32 weights.
+func TestNarrowProductBytes(t *testing.T) {
+	s := loadPreset(t, "h200-sxm")
+	if got := s.NarrowGEMMCost(30, 500, 700, 8).Bytes; got != 30*700+500*700+2*30*500 {
+		t.Errorf("%v B", got)
+	}
+	if got := (widths{In: 16, Weights: 4, Out: 8, Block: 32}).bytes(10, 640, 6); got != 20+320+6+20 {
+		t.Errorf("%v B, by hand 366", got)
+	}
+	if got := (widths{In: 16, Weights: 4, Out: 8}).bytes(10, 640, 6); got != 346 {
+		t.Errorf("%v B, by hand 346", got)
+	}
+}
+
+// TestWindowsLongerThanContexts: a window that no context fills changes nothing, however unequal they are.
+func TestWindowsLongerThanContexts(t *testing.T) {
+	model := *loadModel(t, "llama-3-8b")
+	model.Window = 4096
+	c := NewModelCost(loadPreset(t, "h200-sxm"), &model)
+	x := Shape{Decode: DecodeBatch{Requests: 2, Tokens: 1010, Longest: 1000}, Prefills: 1, Chunk: 64, Finished: 100}
+	if got, want := c.attend(x, true), c.attend(x, false); got != want || want[DecodeAttention].Seconds == 0 {
+		t.Errorf("with a window %+v, without %+v", got, want)
+	}
+	x.Decode.Tokens, x.Decode.Longest = 9000, 8990 // of which a window has no more than 2 · 4,096
+	y := x
+	y.Decode.Tokens, y.Decode.Longest = 8192, 4096
+	if got, want := c.attend(x, true), c.attend(y, false); got != want {
+		t.Errorf("with a window %+v, by hand %+v", got, want)
+	}
+}
