@@ -10,6 +10,7 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -204,6 +205,7 @@ func TestTracesOfConfigurations(t *testing.T) {
 		{"traces.distribution=empirical run.requests=7 run.trace=" + path, 7, 0, 0, ""},
 		{"run.trace=openr1 run.requests=50", 50, 0, 0, ""},
 		{"run.trace=openr1", DefaultRequests, 0, 0, ""},
+		{"arrivals.kind=trace run.trace=openr1", 0, 0, 0, "arrivals.kind"},
 	} {
 		cfg, err := everything().Load(configs.Options{Sets: strings.Fields(c.sets)})
 		if err == nil {
@@ -216,6 +218,9 @@ func TestTracesOfConfigurations(t *testing.T) {
 				}
 				if whole := trace.Moments(); !near(m.InputMean, whole.InputMean) || !near(m.OutputMean, whole.OutputMean) || c.input > 0 && (!near(m.InputMean, c.input) || !near(m.OutputMean, c.output)) {
 					t.Errorf("%s: %+v, want %+v", c.sets, m, whole)
+				}
+				if cfg.Serving.BeyondContext == scheduler.BeyondClip && trace.Requests[1].Input+trace.Requests[1].Output != cfg.Model.Context {
+					t.Errorf("%+v, clipped to %d tokens", trace.Requests[1], cfg.Model.Context)
 				}
 			} else if _, same := TraceMoments(cfg); fmt.Sprint(same) != fmt.Sprint(err) {
 				t.Errorf("%s: the moments say %v, the trace %v", c.sets, same, err)

@@ -197,3 +197,22 @@ func TestPricesInNotes(t *testing.T) {
 		t.Errorf("%v, want %v", all.notes, want)
 	}
 }
+
+// TestTokensOfDrafts: what is emitted is first tokens, one a step of a request, and the drafts that are accepted.
+func TestTokensOfDrafts(t *testing.T) {
+	_, trace, all := twoReplicas(t, "run.system=gpu-only", "serving.verified_tokens=3", "serving.acceptance=0.7")
+	want, drafted := 0, int64(0)
+	for _, q := range trace.Requests {
+		want += q.Output - 1
+	}
+	decoded := int64(0)
+	for _, r := range all {
+		if r.out.tokens != r.out.decoded+r.out.drafted+int64(len(r.out.requests)) {
+			t.Errorf("%d tokens of %d requests, %d in steps and %d drafts", r.out.tokens, len(r.out.requests), r.out.decoded, r.out.drafted)
+		}
+		decoded, drafted = decoded+r.out.decoded, drafted+r.out.drafted
+	}
+	if decoded+drafted != int64(want) || drafted <= 0 || decoded <= 0 {
+		t.Errorf("%d tokens in steps and %d drafts, by hand %d together", decoded, drafted, want)
+	}
+}
