@@ -179,25 +179,36 @@ func TestForecastPreventsThrashing(t *testing.T) {
 	}
 }
 
-// TestForecastBeginsOpen: with nothing known yet, a forecast admits all requests that fit now, as a server does. It once expected
-// the longest output of each, so that an empty memory took few.
+// TestForecastBeginsOpen: with nothing or little known yet, a forecast admits all requests that fit now, as a server does. It once expected
+// the longest output that is configured: of each request, then of each that outlasted the first to end, so that an empty memory took few.
 func TestForecastBeginsOpen(t *testing.T) {
-	const n = 40
-	var requests []traces.Request
-	for i := range n {
-		requests = append(requests, request(i, 100, 100))
-	}
-	for _, policy := range []scheduler.Policy{scheduler.PolicySubBatches, scheduler.PolicyPrefillFirst, scheduler.PolicyChunkedPrefill} {
-		kv := &scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 32768, History: 1000, Margin: 2}
-		units := int64(n * 200 / 16 * schedtest.SmallModel.Layers * 2) // all of them at their ends
-		s := queued(requests, policy, kv, 1, units+int64(n*schedtest.SmallModel.Layers*2), 1)
-		most := 0
-		for b := s.Next(); !b.Empty(); b = s.Next() {
-			most = max(most, b.Decoding())
-			s.Complete(func(int32, int) {})
+	const n, longest = 40, 100
+	for name, output := range map[string]func(i int) int{
+		"equal":             func(int) int { return longest },
+		"few end at once":   func(i int) int { return 1 + (longest-1)*min(1, i/3) },
+		"of all lengths":    func(i int) int { return 1 + i*37%longest },
+		"ever longer":       func(i int) int { return 1 + i*longest/(2*n) },
+		"half end at once":  func(i int) int { return 1 + (longest-1)*(i%2) },
+		"one is the latest": func(i int) int { return 1 + (longest-1)*(i/(2*n-1)) },
+	} {
+		var requests []traces.Request
+		for i := range 2 * n {
+			requests = append(requests, request(i, 100, output(i)))
 		}
-		if most != n || s.Preemptions > 0 {
-			t.Errorf("policy %d: at most %d of %d requests decode at once, %d preemptions", policy, most, n, s.Preemptions)
+		for _, policy := range []scheduler.Policy{scheduler.PolicySubBatches, scheduler.PolicyPrefillFirst, scheduler.PolicyChunkedPrefill} {
+			run := func(history int) (decoding []int, preemptions int64) {
+				kv := &scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 32768, History: history, Margin: 2}
+				s := queued(requests, policy, kv, 1, int64(2*n*(100+2*longest)/16*schedtest.SmallModel.Layers*2), 1)
+				for b := s.Next(); !b.Empty(); b = s.Next() {
+					decoding = append(decoding, b.Decoding())
+					s.Complete(func(int32, int) {})
+				}
+				return decoding, s.Preemptions
+			}
+			got, preemptions := run(1000)
+			if want, _ := run(0); !slices.Equal(got, want) || preemptions > 0 {
+				t.Errorf("%s, policy %d: requests that decode\n%v, and without a forecast\n%v; %d preemptions", name, policy, got, want, preemptions)
+			}
 		}
 	}
 }

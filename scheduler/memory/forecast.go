@@ -105,20 +105,16 @@ func (f *Forecast) AddHolder(r *Reservation, input, emitted int) {
 // (Kaplan and Meier, "Nonparametric Estimation from Incomplete Observations", 1958). At
 // each known length, some of the requests that reached it ended. Running requests count
 // too, up to their present length; else the first requests to end, which are short, would
-// seem typical. One more request is assumed that outlasts all others, up to the longest output that is configured.
-//
-// While no request has ended, outputs are expected to be at most twice the longest so far: a request of which nothing else is known is
-// as likely to go on for as long again as not. So the first requests are admitted while they fit, as by a server without a forecast.
+// seem typical. One more request is assumed that outlasts all others, up to twice the longest output so far: a request of which nothing
+// else is known is as likely to go on for as long again as not. The longest output that is configured says nothing of what requests
+// emit. Were it expected of those that outlast the first to end, which are short, an empty memory would take few requests.
 func (f *Forecast) survive() {
 	f.emitted = f.emitted[:0]
 	for i := range f.running {
 		f.emitted = append(f.emitted, f.running[i].emitted)
 	}
 	slices.Sort(f.emitted)
-	f.longest = f.most
-	if len(f.sorted) == 0 {
-		f.longest = min(f.most, max(1, 2*f.emitted[len(f.emitted)-1]))
-	}
+	f.longest = min(f.most, max(1, 2*max(last(f.sorted), last(f.emitted))))
 	chance, ended, shorter := 1.0, 0, 0
 	for cell := range f.chance {
 		for tokens := cell * f.width; ended < len(f.sorted) && f.sorted[ended] <= tokens; ended++ {
@@ -129,6 +125,14 @@ func (f *Forecast) survive() {
 		}
 		f.chance[cell] = chance
 	}
+}
+
+// last returns the last of sorted lengths, 0 for none.
+func last(sorted []int) int {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[len(sorted)-1]
 }
 
 // longer returns the chance that a request emits more than a number of tokens.

@@ -41,12 +41,9 @@ func drawKnown(rng *rand.Rand) (*known, *Forecast, *Ledger) {
 	return w, f, l
 }
 
-// longest is the longest output that is expected: while none is known, twice the longest so far.
+// longest is the longest output that is expected: twice the longest so far.
 func (w *known) longest() int {
-	if len(w.lengths) > 0 {
-		return w.memory.MaxTokens
-	}
-	seen := 0
+	seen := slices.Max(append([]int{0}, w.lengths...))
 	for _, r := range w.running {
 		seen = max(seen, r.emitted)
 	}
