@@ -279,11 +279,8 @@ func inFolder(path string) string {
 
 // modelLayer reads a model's config.json. How many GPUs share a replica is not in it.
 func modelLayer(path string, text []byte) (*layer, error) {
-	beside, err := os.ReadFile(filepath.Join(filepath.Dir(path), "hf_quant_config.json"))
-	if err != nil || path == input.Stdin {
-		beside = nil
-	}
-	m, quantised, notes, err := llm.FromCheckpoint(text, beside)
+	name, beside := besideModel(path)
+	m, quantised, notes, err := llm.FromCheckpoint(text, name, beside)
 	if err != nil {
 		return nil, input.Edit(err, func(e *input.Error) { e.File = input.Name(path) })
 	}
@@ -293,7 +290,7 @@ func modelLayer(path string, text []byte) (*layer, error) {
 	l := &layer{derives: layoutKey, file: input.Name(path)}
 	comment := "from " + l.file
 	if beside != nil {
-		comment += " and hf_quant_config.json beside it"
+		comment += " and " + name + " beside it"
 	}
 	for _, note := range notes {
 		l.notes = append(l.notes, l.file+": "+note)
@@ -308,6 +305,19 @@ func modelLayer(path string, text []byte) (*layer, error) {
 		}
 	}
 	return l, nil
+}
+
+// besideModel returns the name and the text of the first file beside a config.json that may say how its checkpoint is quantised.
+func besideModel(path string) (name string, text []byte) {
+	if path == input.Stdin {
+		return "", nil
+	}
+	for _, f := range llm.BesideFiles {
+		if text, err := os.ReadFile(filepath.Join(filepath.Dir(path), f.Name)); err == nil {
+			return f.Name, text
+		}
+	}
+	return "", nil
 }
 
 // modelName names a model after its file: models are downloaded to folders of their names, which hold a config.json, or to the hub's cache

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/l3sim/l3sim/llm"
@@ -95,7 +96,7 @@ func TestPresetsOfFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, _, _, err := llm.FromCheckpoint(files[file], nil)
+		want, _, _, err := llm.FromCheckpoint(files[file], "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,6 +146,25 @@ func TestPublishedWindow(t *testing.T) {
 		}
 		if c.Model.LayerKinds != want {
 			t.Errorf("%s: windows %+v, want %+v", name, c.Model.LayerKinds, want)
+		}
+	}
+}
+
+// TestBesideFiles: files of AutoGPTQ and AutoAWQ beside config.json say what that does not.
+func TestBesideFiles(t *testing.T) {
+	text, err := os.ReadFile("testdata/modelopt_fp8/config.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, beside := range map[string]string{"quantize_config.json": `{"bits": 4, "group_size": 128}`, "quant_config.json": `{"w_bit": 4, "q_group_size": 128, "zero_point": true}`} {
+		dir := t.TempDir()
+		for name, text := range map[string]string{"config.json": string(text), name: beside} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c, err := Load(Options{Flags: []Flag{{"--model", "run.model", dir}}}); err != nil || c.Model.WeightBits != 4 || c.Model.WeightBlock != 51 {
+			t.Errorf("%s: %+v, %v", name, c, err)
 		}
 	}
 }

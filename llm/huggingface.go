@@ -166,10 +166,16 @@ func configKeys(text []byte) (map[string]any, error) {
 	if err != nil {
 		return nil, &input.Error{Err: fmt.Errorf("not JSON: %w", err), Expected: "a Hugging Face config.json"}
 	}
+	if keys[quantized] == nil && keys[oldQuantized] != nil {
+		keys[quantized] = keys[oldQuantized]
+	}
 	return keys, nil
 }
 
-const quantized = "quantization_config"
+const (
+	quantized    = "quantization_config"
+	oldQuantized = "compression_config" // of early files of compressed-tensors
+)
 
 // inMXFP4 says that a model's experts are in MXFP4, and its other weights are not.
 func inMXFP4(kind string, keys map[string]any) bool {

@@ -47,7 +47,7 @@ func TestAsLlama(t *testing.T) {
 		// Two within each other, and Qwen's window that is not used.
 		{`{"model_type": "omni", "thinker_config": {"model_type": "thinker", "text_config": ` + dense("qwen2_omni_text", `, "sliding_window": 32768`) + `}}`, 8.373, LayerKinds{}, "the decoder of text alone"},
 	} {
-		m, _, notes, err := FromCheckpoint([]byte(c.text), nil)
+		m, _, notes, err := FromCheckpoint([]byte(c.text), "", nil)
 		if err != nil {
 			t.Errorf("%s: %v", c.text, err)
 			continue
@@ -61,7 +61,7 @@ func TestAsLlama(t *testing.T) {
 // TestKnownTypesHaveNoNotes: a type that is known says nothing.
 func TestKnownTypesHaveNoNotes(t *testing.T) {
 	for _, text := range []string{phi3Mini, gemma2, oss(24, 32)} {
-		if _, _, notes, err := FromCheckpoint([]byte(text), nil); err != nil || notes != nil {
+		if _, _, notes, err := FromCheckpoint([]byte(text), "", nil); err != nil || notes != nil {
 			t.Errorf("%s: %q, %v", text, notes, err)
 		}
 	}
@@ -114,7 +114,7 @@ func TestNoFeature(t *testing.T) {
 func TestOddText(t *testing.T) {
 	text := "\ufeff" + `{"model_type": "llama", "hidden_size": 64, "intermediate_size": 8, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 9, "time_step_limit": [0.0, Infinity], "x": NaN}`
 	for _, beside := range []string{"", `{"quantization": {"quant_algo": "FP8"}}`} {
-		if m, _, _, err := FromCheckpoint([]byte(text), []byte(beside)); beside != "" && (err != nil || m.WeightBits != 8) {
+		if m, _, _, err := FromCheckpoint([]byte(text), "hf_quant_config.json", []byte(beside)); beside != "" && (err != nil || m.WeightBits != 8) {
 			t.Errorf("%+v, %v", m, err)
 		}
 		if _, err := FromHuggingFace([]byte(text)); err != nil {

@@ -166,7 +166,7 @@ func FuzzFromHuggingFace(f *testing.F) {
 	f.Add(`{"model_type": "x", "text_config": {"text_config": {"model_type": "mistral", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 9, "intermediate_size": 8, "sliding_window": 4, "layer_types": ["full_attention"]}}}`)
 	f.Add("\ufeff" + `{"model_type": "chatglm", "num_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "ffn_hidden_size": 9, "padded_vocab_size": 7, "kv_channels": 16, "multi_query_group_num": 2, "x": -Infinity}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		m, _, notes, err := FromCheckpoint([]byte(text), nil)
+		m, _, notes, err := FromCheckpoint([]byte(text), "", nil)
 		if err == nil && (m.Layers < 1 || m.Hidden < 1 || m.Heads < 1 || m.KVHeads < 1 || m.Vocab < 1 || slices.Contains(notes, "")) {
 			t.Errorf("%s: %+v", text, *m)
 		}

@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/l3sim/l3sim/input"
 )
 
 const quantKeys = `one of fp8, fbgemm_fp8, modelopt, compressed-tensors, awq or gptq, all matrices of a kind alike; for others remove it and set ` +
 	`model.weight_bits, model.attention_bits, model.expert_bits, model.activation_bits, model.weight_block and model.kv_format`
 
-// checkpoint is what quantization_config, or ModelOpt's hf_quant_config.json, says of a checkpoint's numbers.
+// checkpoint is what quantization_config, or a file beside config.json, says of a checkpoint's numbers.
 type checkpoint struct {
+	spellings
 	Method     string         `json:"quant_method"`
 	Algorithm  string         `json:"quant_algo"`
 	Bits       int            `json:"bits"`
@@ -41,42 +40,16 @@ type number struct {
 	Group int    `json:"group_size"`
 }
 
-// UnmarshalJSON also reads "FP8", which early files of ModelOpt have as kv_cache_scheme.
+// UnmarshalJSON also reads a word for a format: "FP8", which early files of ModelOpt have as kv_cache_scheme, and "static", which
+// AutoFP8's have, and AMD's: scales of 8-bit keys and values are in the checkpoint.
 func (n *number) UnmarshalJSON(text []byte) error {
-	if string(text) == `"FP8"` {
+	switch string(text) {
+	case `"FP8"`, `"static"`:
 		*n = number{Bits: 8, Type: "float"}
 		return nil
 	}
 	type plain number
 	return json.Unmarshal(text, (*plain)(n))
-}
-
-// FromCheckpoint is FromHuggingFace of a config.json with ModelOpt's hf_quant_config.json beside it, nil for none. It also says what
-// of the checkpoint is quantised and what is not, "" where nothing is, and what a reader should know of how the shape was read.
-func FromCheckpoint(text, beside []byte) (m *Model, quantised string, notes []string, err error) {
-	if beside == nil {
-		return fromHuggingFace(text)
-	}
-	keys, err := configKeys(text)
-	var quant struct {
-		Quantization map[string]any `json:"quantization"`
-	}
-	if err != nil || keys[quantized] != nil {
-		return fromHuggingFace(text)
-	}
-	if err := json.Unmarshal(beside, &quant); err != nil {
-		return nil, "", nil, &input.Error{Key: "hf_quant_config.json", Err: fmt.Errorf("not JSON: %w", err), Expected: "ModelOpt's file beside config.json"}
-	}
-	if quant.Quantization["quant_algo"] == nil && quant.Quantization["kv_cache_quant_algo"] == nil {
-		return fromHuggingFace(text)
-	}
-	quant.Quantization["quant_method"] = "modelopt"
-	keys[quantized] = quant.Quantization
-	merged, err := json.Marshal(keys)
-	if err != nil {
-		return nil, "", nil, err
-	}
-	return fromHuggingFace(merged)
 }
 
 // quantised gives a model the widths of its checkpoint, and says what they are; "" without any. Embedding, LM head, norms and routers stay in 16 bits or cost next to
@@ -86,11 +59,13 @@ func (r *reader) quantised(m *Model) string {
 	if !given || q == nil || inMXFP4(r.kind, r.keys) {
 		return ""
 	}
-	var c checkpoint
-	text, _ := json.Marshal(q) // it has been JSON
-	if json.Unmarshal(text, &c) != nil || !c.widths(m) {
+	c, read := readCheckpoint(q)
+	if !read || !c.widths(m) {
 		r.fail(quantized, quantKeys)
 		return ""
+	}
+	if m.WeightBits == 0 {
+		return c.String() + ": keys and values alone"
 	}
 	wide, ok := c.keep(m)
 	if !ok {
@@ -126,9 +101,6 @@ func (c *checkpoint) String() string {
 // widths sets those of all matrices; false for a format that is not read.
 func (c *checkpoint) widths(m *Model) bool {
 	scale := 0 // bits of scale and zero of a group
-	if c.Method == "" && c.Algorithm != "" {
-		c.Method = "modelopt" // its early files leave it out
-	}
 	switch c.Method {
 	case "fp8", "fbgemm_fp8":
 		m.WeightBits, m.ActivationBits = 8, 8
@@ -139,7 +111,8 @@ func (c *checkpoint) widths(m *Model) bool {
 		}
 	case "modelopt":
 		switch c.Algorithm {
-		case "FP8":
+		case "": // of keys and values alone
+		case "FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO": // kernels narrow activations for the last, too, by blocks
 			m.WeightBits, m.ActivationBits = 8, 8
 		case "NVFP4": // four bits of activations run at the rate of eight here
 			m.WeightBits, m.ActivationBits, c.Group, scale = 4, 8, 16, 8
@@ -149,7 +122,7 @@ func (c *checkpoint) widths(m *Model) bool {
 			return false
 		}
 	case "compressed-tensors":
-		if len(c.Groups) != 1 {
+		if len(c.Groups) > 1 {
 			return false
 		}
 		for _, g := range c.Groups {
@@ -175,5 +148,5 @@ func (c *checkpoint) widths(m *Model) bool {
 	} else if c.KVAlgo != "" || kv != nil {
 		return false
 	}
-	return m.WeightBits == 4 || m.WeightBits == 8
+	return m.WeightBits == 4 || m.WeightBits == 8 || m.WeightBits == 0 && m.KVFormat == FP8
 }

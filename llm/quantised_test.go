@@ -91,19 +91,6 @@ func TestManyLayers(t *testing.T) {
 	}
 }
 
-// TestFromCheckpoint: ModelOpt's file beside config.json counts where that says nothing.
-func TestFromCheckpoint(t *testing.T) {
-	const shape = `{"model_type": "llama", "hidden_size": 64, "intermediate_size": 100, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 10}`
-	for beside, want := range map[string]int{`{"quantization": {"quant_algo": "FP8"}}`: 8, `{"quantization": {"quant_algo": null}}`: 0, `{}`: 0} {
-		if m, _, _, err := FromCheckpoint([]byte(shape), []byte(beside)); err != nil || m.WeightBits != want {
-			t.Errorf("%s: %+v, %v", beside, m, err)
-		}
-	}
-	if _, _, _, err := FromCheckpoint([]byte(shape), []byte(`{`)); err == nil || !strings.Contains(err.Error(), "hf_quant_config.json") {
-		t.Error(err)
-	}
-}
-
 // TestKept: the share of attention and of networks that lists of every form leave in 16 bits, and the words for it. Of attention with
 // four query heads for two KV heads q and o have a third each, k and v a sixth.
 func TestKept(t *testing.T) {
@@ -145,7 +132,7 @@ func TestKept(t *testing.T) {
 		{opt, fp8, `"model.decoder.layers.0.fc1", "model.decoder.layers.0.fc2", "model.decoder.layers.1.fc2"`, 0, 1.5 / 20, none + ", feed-forward networks of layer 0, parts of feed-forward networks of layer 1"},
 	} {
 		list := strings.ReplaceAll(c.form, "%s", c.list)
-		m, words, _, err := FromCheckpoint([]byte(`{`+c.shape+`, "quantization_config": `+list+`}`), nil)
+		m, words, _, err := FromCheckpoint([]byte(`{`+c.shape+`, "quantization_config": `+list+`}`), "", nil)
 		if err != nil {
 			t.Errorf("%s: %v", list, err)
 			continue
