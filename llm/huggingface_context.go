@@ -5,8 +5,11 @@ import (
 	"slices"
 )
 
-// contextKeys say how many positions a model has; the smallest counts where a file has several.
-var contextKeys = []string{"max_position_embeddings", "n_positions", "n_ctx", "seq_length"}
+// contextKeys say how many positions a model has; the smallest counts where a file has several, but ownContext before all: Cohere's files
+// have fewer positions than the model takes.
+var contextKeys = []string{"max_position_embeddings", "n_positions", "n_ctx", "seq_length", "max_sequence_length", "max_seq_length", "max_seq_len", "seq_len"}
+
+const ownContext = "model_max_length"
 
 // context returns the tokens of a request that a model takes, as vLLM derives it (_get_and_verify_max_len): its positions; times
 // the factor of a scaling of rotary positions, for YaRN of the positions before it. Scalings of the types llama3, longrope and
@@ -17,6 +20,9 @@ func (r *reader) context() int {
 		if v := r.wholeOr(key, 0); v > 0 && (n == 0 || v < n) {
 			n = v
 		}
+	}
+	if v := r.wholeOr(ownContext, 0); v > 0 {
+		n = v
 	}
 	scaling, _ := r.keys["rope_scaling"].(map[string]any)
 	if scaling == nil { // its name in Transformers 5

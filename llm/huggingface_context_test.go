@@ -25,6 +25,9 @@ func TestContext(t *testing.T) {
 		`"model_type": "gptj", "n_layer": 2, "n_embd": 64, "n_head": 4, "n_positions": 2048`:               2048,
 		`"model_type": "qwen", "max_position_embeddings": 32768, "seq_length": 8192`:                       8192,
 		`"model_type": "qwen", "max_position_embeddings": 8192, "seq_length": 32768`:                       8192,
+		`"model_type": "cohere", "max_position_embeddings": 8192, "model_max_length": 131072`:              131072,
+		`"model_type": "unheard-of", "max_position_embeddings": 8192, "max_seq_len": 2048`:                 2048,
+		`"model_type": "unheard-of", "max_sequence_length": 4096`:                                          4096,
 	} {
 		if m, err := FromHuggingFace([]byte(`{` + shape + `, ` + text + `}`)); err != nil || m.Context != want {
 			t.Errorf("%s: %+v, %v; want a context of %d", text, m, err, want)
