@@ -236,16 +236,31 @@ func tightMemory(cfg *configs.Config) string {
 	return ""
 }
 
-// idleMultipliers says that pim.multipliers makes no read faster, where it is set; "" where it does.
+// idleMultipliers says that fewer pim.multipliers than are set read as fast, or those that are built where none are set; "" where they
+// do not, and where no units are in the DIMMs.
 func idleMultipliers(cfg *configs.Config) string {
-	built, shape := cfg.PIM, cfg.HeadShape()
-	built.Multipliers = 0
-	set := cfg.PIM.MultiplierPasses(&cfg.DRAM.Spec, shape)
-	if cfg.PIM.Multipliers == 0 || set != built.MultiplierPasses(&cfg.DRAM.Spec, shape) {
+	if s := kinds.Of(cfg); s == nil || !s.KV.InDIMM || cfg.PIM.Multipliers == 0 {
+		return ""
+	}
+	fewer, shape := cfg.PIM, cfg.HeadShape()
+	passes := func(multipliers int) int {
+		fewer.Multipliers = multipliers
+		return fewer.MultiplierPasses(&cfg.DRAM.Spec, shape)
+	}
+	set := passes(cfg.PIM.Multipliers)
+	idle := set == passes(0)
+	enough := fewer.SetMultipliers(&cfg.DRAM.Spec, shape)
+	if !idle { // more than are built, and maybe more than a read has elements
+		enough = cfg.PIM.Multipliers
+	}
+	for enough > 1 && passes(enough-1) == set {
+		enough--
+	}
+	if !idle && enough == cfg.PIM.Multipliers {
 		return ""
 	}
 	return fmt.Sprintf("pim.multipliers = %d changes nothing: a set of %d takes a read of %d-bit elements as fast; pim.macs_per_read is how many query heads a read serves",
-		cfg.PIM.Multipliers, built.SetMultipliers(&cfg.DRAM.Spec, shape), shape.StoredBits())
+		cfg.PIM.Multipliers, enough, shape.StoredBits())
 }
 
 // muchExtrapolated is the share of the GPUs' time in kernels beyond what was measured from which times are doubtful.

@@ -67,6 +67,10 @@ func TestNotes(t *testing.T) {
 		{fewRequests(3), append(measured, "gpu.preset=h200-sxm", "gpu.memory_capacity=192GB"), nil}, // the title says it
 		{fewRequests(3), []string{"pim.multipliers=8"}, []string{"pim.multipliers = 8 changes nothing: a set of 4 takes a read of 16-bit elements as fast; pim.macs_per_read is"}},
 		{fewRequests(3), []string{"pim.multipliers=8", "model.kv_bits=8"}, nil},
+		{fewRequests(3), []string{"pim.multipliers=16", "model.kv_bits=8"}, []string{"pim.multipliers = 16 changes nothing: a set of 8 takes a read of 8-bit elements as fast"}},
+		{fewRequests(3), []string{"pim.multipliers=3", "model.kv_bits=8"}, nil}, // fewer than are built
+		{fewRequests(3), []string{"pim.multipliers=8", "run.system=rank-pim"}, []string{"pim.multipliers = 8 changes nothing: a set of 4 takes"}},
+		{fewRequests(3), []string{"pim.multipliers=8", "run.system=gpu-only"}, nil},
 		{fewRequests(3), []string{"pim.multipliers=2"}, nil},
 		{fewRequests(3), []string{"gpu.preset=h200-sxm"}, []string{"kernels beyond what h200-sxm was measured at take 20.2% of the GPUs' time: all-reduce 20.2% ("}},
 		{long, slices.Concat(measured, small, []string{"gpu.memory_capacity=120GiB"}), nil},
