@@ -89,3 +89,37 @@ func TestPresetVariants(t *testing.T) {
 		}
 	}
 }
+
+// TestGPUsAloneAreAVariant: where a preset has variants of gpu-only, cpu-offload has the same with nothing on the host, but for the
+// forecast: an operator whose CPUs only delay leaves them alone and loses nothing.
+func TestGPUsAloneAreAVariant(t *testing.T) {
+	load := func(system, variant string, sets ...string) string {
+		c, err := Load(Options{Preset: "fair", Sets: append([]string{"run.system=" + system, "run.variant=" + variant}, sets...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Run.Variant, c.Run.System = "", "cpu-offload"
+		sum, err := c.SHA256()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	all := system.Configs()
+	of := func(system string) []string {
+		names, err := all.Variants(Options{Preset: "fair", Sets: []string{"run.system=" + system}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	var has []string
+	for _, name := range of("cpu-offload") {
+		has = append(has, load("cpu-offload", name))
+	}
+	for _, name := range of("gpu-only") {
+		if name != "forecast" && !slices.Contains(has, load("gpu-only", name, "cpu_offload.host_memory_share=0")) {
+			t.Errorf("cpu-offload has no variant that is gpu-only's %s", name)
+		}
+	}
+}
