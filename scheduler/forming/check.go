@@ -59,6 +59,9 @@ func (s *State) CheckMemory() error {
 		return fmt.Errorf("activations of %d tokens and KV of %d prompt tokens do not fit the %v free on the GPUs",
 			tokens, kv, s.GPU.Free)
 	}
+	if err := s.checkOrder(); err != nil {
+		return err
+	}
 	if s.HostLedger != nil {
 		return s.checkBothMemories()
 	}
@@ -68,14 +71,19 @@ func (s *State) CheckMemory() error {
 	return s.checkCache()
 }
 
-// checkBothMemories returns an error where a memory has more units in use than its capacity, or
-// another number than its requests hold, or where a request waits behind one that came later.
-func (s *State) checkBothMemories() error {
+// checkOrder returns an error where a request waits behind one that came later.
+func (s *State) checkOrder() error {
 	for i, waiting := 1, s.Queue.list[s.Queue.head:]; i < len(waiting); i++ {
 		if first, then := waiting[i-1].Request, waiting[i].Request; first > then {
 			return fmt.Errorf("request %d waits behind %d, which came later", then, first)
 		}
 	}
+	return nil
+}
+
+// checkBothMemories returns an error where a memory has more units in use than its capacity, or
+// another number than its requests hold.
+func (s *State) checkBothMemories() error {
 	gpus, host := int64(0), int64(0)
 	count := func(r memory.Reservation) {
 		if r.Host {

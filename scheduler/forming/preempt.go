@@ -112,12 +112,8 @@ func (s *State) Drop(d *scheduler.Decoding) {
 	s.keepPrefix(d.Request, &s.Holds[d.Request], r.Input+tokens-1) // the last token has no key and value yet
 	s.Release(s.Holds[d.Request])
 	s.near.longest = max(s.near.longest, r.Input+tokens)
-	w := Waiting{Request: d.Request, Prompt: r.Input + tokens, Emitted: tokens}
-	if s.HostLedger != nil { // a request of the host may lose its memory after older ones of the GPUs have lost theirs
-		s.Queue.insert(w)
-	} else {
-		s.Queue.pushFront(w)
-	}
+	// Of two memories (the host's, or the GPUs' spare one beside the ranks) one may lose a request after the other has lost older ones.
+	s.Queue.insert(Waiting{Request: d.Request, Prompt: r.Input + tokens, Emitted: tokens})
 	s.Preemptions++
 	s.gone = append(s.gone, scheduler.Preemption{Request: d.Request, Tokens: tokens})
 	s.Batch.Pauses = slices.DeleteFunc(s.Batch.Pauses, func(p scheduler.Pause) bool { return p.Request == d.Request })

@@ -248,10 +248,16 @@ func TestMakeRoomInSpareMemory(t *testing.T) {
 			t.Errorf("%d: request %d gave up its memory, %d and %d units are left; want %+v", i, got, s.GPU.Spare.Used(), s.Ledger.Used(), want)
 		}
 	}
-	for i, w := range s.Queue.list[s.Queue.head:] {
-		if want := []int32{0, 1, 3, 4, 5}[i]; w.Request != want || w.held {
-			t.Errorf("place %d of the queue: %+v, want request %d", i, w, want)
+	if got := s.makeRoom(); got != 2 || s.Ledger.Used() != 0 {
+		t.Errorf("request %d gave up its memory on the ranks", got)
+	}
+	for i, w := range s.Queue.list[s.Queue.head:] { // by arrival, though the ranks lost request 2 after the spare memory had lost older ones
+		if w.Request != int32(i) || w.held {
+			t.Errorf("place %d of the queue: %+v, want request %d", i, w, i)
 		}
+	}
+	if err := s.checkOrder(); err != nil {
+		t.Error(err)
 	}
 }
 
