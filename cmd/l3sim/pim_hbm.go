@@ -15,7 +15,8 @@ import (
 
 type pimHBMFlags struct {
 	contexts           []int
-	heads, dim, rate   int
+	heads, rate        int
+	dim, valueDim      int
 	level, rules       string
 	unlimited, resting bool
 	config             cli.ConfigFlags
@@ -38,7 +39,8 @@ open at once; by JEDEC's they keep tRRD and tFAW. W is the power of a stack, by 
 	flags := cmd.Flags()
 	flags.IntSliceVar(&f.contexts, "context", []int{128, 512, 2048, 8192}, "tokens of each head; several to compare")
 	flags.IntVar(&f.heads, "heads", hbm.Channels, "heads on the stack's 16 channels, 1 to 4096")
-	flags.IntVar(&f.dim, "head-dim", 128, "elements of a head, 1 to 512")
+	flags.IntVar(&f.dim, "head-dim", 128, "elements of a head, 1 to 1024")
+	flags.IntVar(&f.valueDim, "value-dim", 0, "elements of a value where it is not as wide as a key: 1 to 1024 (default: --head-dim)")
 	flags.StringVar(&f.level, "level", string(hbm.Bank), "`level` of the units: "+strings.Join(hbm.Levels(), ", "))
 	flags.StringVar(&f.rules, "rules", string(hbm.AttAcc), "timing `rules`: attacc or jedec")
 	flags.IntVar(&f.rate, "rate", 0, "Mb/s a pin: 4800, 5200, 5600, 6000 or 6400 (default: 5200, by JEDEC's rules 6400)")
@@ -74,11 +76,11 @@ func (a *app) pimHBM(cmd *cobra.Command, f *pimHBMFlags) error {
 	costs := hbm.CostsOf(&at)
 	var rows []hbm.Row
 	for _, context := range f.contexts {
-		load := hbm.StackLoad(hbm.Shape{HeadDim: f.dim, ElementBytes: 2}, context, f.heads)
+		load := hbm.StackLoad(hbm.Shape{HeadDim: f.dim, ElementBytes: 2, ValueDim: f.valueDim}, context, f.heads)
 		run, err := hbm.Measure(spec, load, nil)
 		if err != nil {
 			return input.Edit(err, func(e *input.Error) {
-				e.Key = map[string]string{"context": "--context", "head_dim": "--head-dim", "heads": "--heads"}[e.Key]
+				e.Key = map[string]string{"context": "--context", "head_dim": "--head-dim", "value_dim": "--value-dim", "heads": "--heads"}[e.Key]
 			})
 		}
 		rows = append(rows, hbm.NewRow(spec, part, load, run, costs))

@@ -50,7 +50,7 @@ func attaccRun(t *testing.T, row map[string]string) (Spec, Load) {
 		t.Fatal(err)
 	}
 	spec := Spec{Level: Level(row["level"]), Rules: AttAcc, Rate: int(math.Round(gbps * 1000)), PowerLimited: n("power_limited") == 1, NoRefresh: n("refresh") == 0}
-	return spec, StackLoad(Shape{n("dhead"), n("bytes_per_value")}, n("context"), n("heads_per_stack"))
+	return spec, StackLoad(Shape{HeadDim: n("dhead"), ElementBytes: n("bytes_per_value")}, n("context"), n("heads_per_stack"))
 }
 
 // TestAttAccCycles: by AttAcc's rules every run takes the cycles of its simulator, with the same commands.
@@ -158,7 +158,7 @@ func TestAttAccLogs(t *testing.T) {
 			i := issue{v[0], names[row["command"]], dram.Address{Rank: int32(v[1]), BankGroup: int32(v[2]), Bank: int32(v[3]), Row: int32(v[4]), Column: int32(v[5])}}
 			want[i.place()]++
 		}
-		_, err := Measure(Spec{Level: log.level, Rules: AttAcc, Rate: 5200, PowerLimited: log.limited}, StackLoad(Shape{128, 2}, log.context, log.heads),
+		_, err := Measure(Spec{Level: log.level, Rules: AttAcc, Rate: 5200, PowerLimited: log.limited}, StackLoad(Shape{HeadDim: 128, ElementBytes: 2}, log.context, log.heads),
 			func(clock int64, cmd dram.Command, a dram.Address) { want[issue{clock, cmd, a}.place()]-- })
 		if err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ func TestEnergyByHand(t *testing.T) {
 			Buffer:    {1e-9, 111e-12, 8 * 2 * 1000e-12, 0},
 		} {
 			spec := Spec{level, rules, rate, true, true}
-			run, err := Measure(spec, StackLoad(Shape{128, 2}, 2048, 16), nil)
+			run, err := Measure(spec, StackLoad(Shape{HeadDim: 128, ElementBytes: 2}, 2048, 16), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,7 +45,7 @@ func TestPower(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run, err := Measure(spec, StackLoad(Shape{128, 2}, context, Channels), nil)
+		run, err := Measure(spec, StackLoad(Shape{HeadDim: 128, ElementBytes: 2}, context, Channels), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

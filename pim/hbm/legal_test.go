@@ -42,7 +42,7 @@ type tester interface {
 func legal(t tester, spec Spec, load Load) {
 	t.Helper()
 	run, y := checked(t, spec, load), layouts[spec.Level]
-	reads := int64(2 * load.Heads * ceil(load.Context, y.ways) * y.columns(load.Shape))
+	reads := int64(load.Heads * ceil(load.Context, y.ways) * (y.columns(load.Shape) + y.passes(load.Shape)))
 	if load.Heads > 1 {
 		reads++ // AttAcc's first one is there twice
 	}
@@ -56,11 +56,11 @@ func legal(t tester, spec Spec, load Load) {
 
 // TestLegal: by JEDEC's rules no command breaks one, of any load, and each head's tokens are read once.
 func TestLegal(t *testing.T) {
-	legal(t, Spec{Bank, JEDEC, 6400, false, false}, StackLoad(Shape{80, 2}, 529, 51)) // refreshes are due while rows are being opened
-	legal(t, Spec{BankGroup, JEDEC, 6400, false, false}, StackLoad(Shape{80, 2}, 529, 51))
+	legal(t, Spec{Bank, JEDEC, 6400, false, false}, StackLoad(Shape{HeadDim: 80, ElementBytes: 2}, 529, 51)) // refreshes are due while rows are being opened
+	legal(t, Spec{BankGroup, JEDEC, 6400, false, false}, StackLoad(Shape{HeadDim: 80, ElementBytes: 2}, 529, 51))
 	rapid.Check(t, func(t *rapid.T) {
 		spec := Spec{Level(rapid.SampledFrom(Levels()).Draw(t, "level")), JEDEC, 6400, rapid.Bool().Draw(t, "limited"), rapid.Bool().Draw(t, "no refresh")}
-		load := StackLoad(Shape{rapid.SampledFrom([]int{64, 80, 128, 256}).Draw(t, "dim"), rapid.IntRange(1, 2).Draw(t, "bytes")},
+		load := StackLoad(Shape{HeadDim: rapid.SampledFrom([]int{64, 80, 128, 256}).Draw(t, "dim"), ElementBytes: rapid.IntRange(1, 2).Draw(t, "bytes"), ValueDim: rapid.SampledFrom([]int{0, 0, 0, 64, 200}).Draw(t, "value dim")},
 			rapid.IntRange(1, 1200).Draw(t, "context"), rapid.IntRange(1, 40).Draw(t, "heads"))
 		if spec.Level != Bank {
 			load.Context = max(1, load.Context/4) // as many commands
@@ -76,7 +76,7 @@ func TestLegal(t *testing.T) {
 func longer(t *testing.T, spec Spec, tokens int) int64 {
 	t.Helper()
 	length := func(tokens int) int64 {
-		run, err := Measure(spec, StackLoad(Shape{128, 2}, tokens, 16), nil)
+		run, err := Measure(spec, StackLoad(Shape{HeadDim: 128, ElementBytes: 2}, tokens, 16), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func TestReadsAreReads(t *testing.T) {
 
 // TestRefusals: what units cannot compute, and rates without timings, are errors that name the key.
 func TestRefusals(t *testing.T) {
-	good, shape := Spec{Bank, AttAcc, 5200, true, false}, Shape{128, 2}
+	good, shape := Spec{Bank, AttAcc, 5200, true, false}, Shape{HeadDim: 128, ElementBytes: 2}
 	for _, c := range []struct {
 		key  string
 		spec Spec
@@ -177,7 +177,9 @@ func TestRefusals(t *testing.T) {
 		{"rate", Spec{Bank, AttAcc, 5000, true, false}, StackLoad(shape, 1, 1)}, {"rate", Spec{Bank, JEDEC, 5200, true, false}, StackLoad(shape, 1, 1)},
 		{"rules", Spec{Bank, "none", 5200, true, false}, StackLoad(shape, 1, 1)}, {"level", Spec{"die", AttAcc, 5200, true, false}, StackLoad(shape, 1, 1)},
 		{"", Spec{Buffer, AttAcc, 5200, true, false}, StackLoad(shape, 4096, 512*16)}, {"heads", Spec{BankGroup, AttAcc, 5200, true, false}, StackLoad(shape, 4097, 512*16)}, {"context", good, StackLoad(shape, 0, 1)}, {"heads", good, StackLoad(shape, 1, 0)},
-		{"head_dim", good, StackLoad(Shape{513, 2}, 1, 1)}, {"element_bytes", good, StackLoad(Shape{128, 4}, 1, 1)},
+		{"", good, StackLoad(Shape{HeadDim: 1024, ElementBytes: 2}, 1, 1)}, {"head_dim", good, StackLoad(Shape{HeadDim: 1025, ElementBytes: 2}, 1, 1)},
+		{"", good, StackLoad(Shape{HeadDim: 576, ElementBytes: 2, ValueDim: 512}, 1, 1)}, {"value_dim", good, StackLoad(Shape{HeadDim: 576, ElementBytes: 2, ValueDim: 1025}, 1, 1)}, {"value_dim", good, StackLoad(Shape{HeadDim: 576, ElementBytes: 2, ValueDim: -1}, 1, 1)},
+		{"heads", good, StackLoad(Shape{HeadDim: 64, ElementBytes: 2, ValueDim: 128}, 4097, 512*16)}, {"element_bytes", good, StackLoad(Shape{HeadDim: 128, ElementBytes: 4}, 1, 1)},
 	} {
 		_, err := c.spec.Part()
 		if err == nil {

@@ -83,8 +83,12 @@ func (l Load) check(level Level) error {
 		return &input.Error{Key: "heads", Value: fmt.Sprint(l.OfStack), Expected: "at least one head on a stack"}
 	}
 	if rows := l.Heads * y.rows(l.Shape, l.Context); rows > valueRow {
+		what := "keys"
+		if l.ValueWidth() > l.HeadDim {
+			what = "values"
+		}
 		return &input.Error{Key: "heads", Value: fmt.Sprint(l.OfStack), Expected: fmt.Sprintf(
-			"keys of %d tokens in %d rows of each bank, half of them: they take %d", l.Context, valueRow, rows)}
+			"%s of %d tokens in %d rows of each bank, half of them: they take %d", what, l.Context, valueRow, rows)}
 	}
 	return nil
 }

@@ -48,7 +48,8 @@ type generator struct {
 	// slips says that the second head of a pair computes its context from the first one's values: AttAcc's program takes the wrong index.
 	slips   bool
 	columns int // of a token's key in a unit
-	stride  int // columns of a bank from the keys of a head to those of the next
+	passes  int // over the tokens' values
+	stride  int // columns of a bank from the keys of a head to those of the next, and from values to values
 	tokens  int // of each way
 	out     []instruction
 }
@@ -58,8 +59,8 @@ const blockTokens = 16 // the tokens of a way whose scores are moved at once
 // program returns the instructions of a load. By AttAcc's rules they are its simulator's, oddities included.
 func (l Load) program(spec Spec) []instruction {
 	y := layouts[spec.Level]
-	g := generator{Load: l, layout: y, slips: spec.Rules == AttAcc, columns: y.columns(l.Shape), tokens: ceil(l.Context, y.ways)}
-	g.stride = ceil(4096*l.HeadDim, ways*banks*columnBytes) // room for 4,096 tokens, in values: AttAcc's
+	g := generator{Load: l, layout: y, slips: spec.Rules == AttAcc, columns: y.columns(l.Shape), passes: y.passes(l.Shape), tokens: ceil(l.Context, y.ways)}
+	g.stride = ceil(4096*max(l.HeadDim, l.ValueWidth()), ways*banks*columnBytes) // room for 4,096 tokens, in values: AttAcc's
 	if !g.slips {
 		g.stride = y.rows(l.Shape, l.Context) * rowColumns
 	}
@@ -101,12 +102,11 @@ func (g *generator) pair(a int32, first bool) {
 		}
 		g.share(j-blocks/2, ceil(blocks, 2), g.weightMoves(), a, g.weights)
 	})
-	passes := g.columns
 	g.context(a, a, func(j int) {
 		if j == 0 {
 			g.softmax(b)
 		}
-		g.share(j-passes/2, ceil(passes, 2), g.weightMoves(), b, g.weights)
+		g.share(j-g.passes/2, ceil(g.passes, 2), g.weightMoves(), b, g.weights)
 	})
 	from := b
 	if g.slips {
@@ -193,9 +193,8 @@ func (g *generator) weights(head int32, from, to int) {
 
 // context writes the sum of a head's values, which are those of the head from, pass by pass of 16 dimensions a unit.
 func (g *generator) context(head, from int32, amid func(pass int)) {
-	passes := g.columns
-	for j := 0; j <= passes; j++ {
-		if j < passes {
+	for j := 0; j <= g.passes; j++ {
+		if j < g.passes {
 			for i := j * g.tokens; i < (j+1)*g.tokens; i++ {
 				g.mac(from, i, contextStage)
 				g.out[len(g.out)-1].head = head
@@ -206,7 +205,7 @@ func (g *generator) context(head, from int32, amid func(pass int)) {
 				g.out = append(g.out, instruction{command: dram.MVSB, stage: contextStage, head: head, bank: int8(i / g.stacks), rank: int8(i % g.stacks), block: int32(j - 1)})
 			}
 		}
-		if j < passes {
+		if j < g.passes {
 			if amid != nil {
 				amid(j)
 			}

@@ -1,6 +1,7 @@
 package hbm
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"slices"
@@ -113,25 +114,33 @@ func (s Spec) lanes() int {
 
 // Shape is the shape of a head.
 type Shape struct {
-	HeadDim      int // elements of a token's key or value: 1 to 512
+	HeadDim      int // elements of a token's key, and of its value: 1 to 1,024
 	ElementBytes int // of an element: 1 or 2
+	ValueDim     int // of a value where it is not as wide as a key: 1 to 1,024; 0 as HeadDim
 }
+
+// maxDim is the most elements of a key or a value.
+const maxDim = 1024
 
 // maxContext bounds a head's tokens: keys and values each have half of a bank's rows.
 const maxContext = 1 << 20
 
 // Check has the rules of what units can compute.
 func (h Shape) Check(c *input.Check) {
-	input.Within(c, "head_dim", h.HeadDim, 1, 512)
+	input.Within(c, "head_dim", h.HeadDim, 1, maxDim)
+	c.That(h.ValueDim >= 0 && h.ValueDim <= maxDim, "value_dim", h.ValueDim, "1 to %d, or 0 for as many as a key has", maxDim)
 	c.That(h.ElementBytes == 1 || h.ElementBytes == 2, "element_bytes", h.ElementBytes, "1 or 2")
 }
+
+// ValueWidth returns the elements of a value.
+func (h Shape) ValueWidth() int { return cmp.Or(h.ValueDim, h.HeadDim) }
 
 // multipliers returns the elements that a unit multiplies at once: those of a column.
 func (h Shape) multipliers() int { return columnBytes / h.ElementBytes }
 
 // bytes returns the keys and values of a head of context tokens.
 func (h Shape) bytes(context int) units.Bytes {
-	return units.Bytes(2 * context * h.HeadDim * h.ElementBytes)
+	return units.Bytes(context * (h.HeadDim + h.ValueWidth()) * h.ElementBytes)
 }
 
 // PlainClocks returns the clocks of CK in which a channel reads that many heads' keys and values as plain HBM at its peak rate.
@@ -181,12 +190,15 @@ func (l Level) layout() (layout, error) {
 	return y, nil
 }
 
-// columns returns the columns that a token's key takes in a unit, and the passes over the tokens' values.
+// columns returns the columns that a token's key takes in a unit.
 func (y *layout) columns(h Shape) int { return ceil(h.HeadDim, y.split*h.multipliers()) }
 
-// rows returns the rows of a bank that the keys of a head take.
+// passes returns the passes over the tokens' values: the columns that a value takes in a unit.
+func (y *layout) passes(h Shape) int { return ceil(h.ValueWidth(), y.split*h.multipliers()) }
+
+// rows returns the rows of a bank that the keys of a head take, or its values, whichever take more.
 func (y *layout) rows(h Shape, context int) int {
-	return ceil(ceil(context, y.ways)*y.columns(h), rowColumns*y.sets)
+	return ceil(ceil(context, y.ways)*max(y.columns(h), y.passes(h)), rowColumns*y.sets)
 }
 
 // place returns where a unit's i-th column of a head is, as if the head's first row were all that there is: bank groups fill a row of bank 0, then of

@@ -63,7 +63,7 @@ func NewTable(spec Spec, shape Shape) (*Table, error) {
 	if err := input.Validate(shape); err != nil {
 		return nil, err
 	}
-	t, period := &Table{ways: y.ways}, y.ways*max(1, rowColumns*y.sets/y.columns(shape)) // tokens of a row of every set
+	t, period := &Table{ways: y.ways}, y.period(shape)
 	quiet := spec
 	quiet.NoRefresh = true
 	if err := t.measure(quiet, shape, period); err != nil {
@@ -87,6 +87,21 @@ func NewTable(spec Spec, shape Shape) (*Table, error) {
 	}
 	kept.tables[key] = t
 	return t, nil
+}
+
+// period returns the tokens of a row of every set. Keys and values of different widths fill rows differently: it is as many as fill whole rows of
+// both then. In the buffer die, whose runs have the most commands, it is fewer, of which eight periods do, over which growth is measured.
+func (y *layout) period(h Shape) int {
+	row, columns, passes := rowColumns*y.sets, y.columns(h), y.passes(h)
+	if columns == passes {
+		return y.ways * max(1, row/columns)
+	}
+	common := func(n int) int { return n & -n } // the largest power of two that divides n, as it does a row
+	period := max(1, row/common(columns), row/common(passes))
+	for half := period / 2; y.sets > banks && half*max(columns, passes) >= row; half /= 2 {
+		period = half
+	}
+	return y.ways * period
 }
 
 // measure makes the series from runs of one, two and four heads. Of the many contexts in a row of the buffer die's banks it runs a few, and

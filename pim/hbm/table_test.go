@@ -25,7 +25,7 @@ func TestTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shapes, shorter := []Shape{{128, 2}, {64, 2}, {128, 1}}, 1
+		shapes, shorter := []Shape{{HeadDim: 128, ElementBytes: 2}, {HeadDim: 64, ElementBytes: 2}, {HeadDim: 128, ElementBytes: 1}}, 1
 		if spec.Level != Bank { // more commands
 			shapes, shorter = shapes[:1], 4
 		}
@@ -64,7 +64,7 @@ func TestTable(t *testing.T) {
 
 // TestTableGrows: more heads and longer ones never take less.
 func TestTableGrows(t *testing.T) {
-	table, err := NewTable(Spec{Bank, AttAcc, 5200, true, false}, Shape{128, 2})
+	table, err := NewTable(Spec{Bank, AttAcc, 5200, true, false}, Shape{HeadDim: 128, ElementBytes: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,10 +15,14 @@ import (
 func TestValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		level := Level(rapid.SampledFrom(Levels()).Draw(t, "level"))
-		shape := Shape{rapid.SampledFrom([]int{1, 40, 64, 80, 128, 160, 256}).Draw(t, "dim"), rapid.IntRange(1, 2).Draw(t, "bytes")}
+		dims := []int{1, 40, 64, 80, 128, 160, 256}
+		shape := Shape{HeadDim: rapid.SampledFrom(dims).Draw(t, "dim"), ElementBytes: rapid.IntRange(1, 2).Draw(t, "bytes"), ValueDim: rapid.SampledFrom(append([]int{0, 0, 0}, dims...)).Draw(t, "value dim")}
+		if shape.ValueDim > 0 && rapid.Bool().Draw(t, "latent") {
+			shape.HeadDim, shape.ValueDim = 576, 512
+		}
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
-		vector := func() []float32 {
-			x := make([]float32, shape.HeadDim)
+		vector := func(n int) []float32 {
+			x := make([]float32, n)
 			for i := range x {
 				x[i] = float32(random.NormFloat64())
 			}
@@ -27,9 +31,9 @@ func TestValues(t *testing.T) {
 		context := rapid.IntRange(1, 700).Draw(t, "context")
 		heads := make([]headValues, rapid.IntRange(1, 5).Draw(t, "heads"))
 		for i := range heads {
-			heads[i].query = vector()
+			heads[i].query = vector(shape.HeadDim)
 			for range context {
-				heads[i].keys, heads[i].values = append(heads[i].keys, vector()), append(heads[i].values, vector())
+				heads[i].keys, heads[i].values = append(heads[i].keys, vector(shape.HeadDim)), append(heads[i].values, vector(shape.ValueWidth()))
 			}
 		}
 		got := attend(t, level, shape, heads)
@@ -54,7 +58,7 @@ func exact(h *headValues) []float64 {
 		weights[t] = math.Exp(dot / math.Sqrt(float64(len(h.query))))
 		sum += weights[t]
 	}
-	out := make([]float64, len(h.query))
+	out := make([]float64, len(h.values[0]))
 	for t, v := range h.values {
 		for d, x := range v {
 			out[d] += float64(weights[t] / sum * float64(x))
@@ -63,7 +67,7 @@ func exact(h *headValues) []float64 {
 	return out
 }
 
-// headValues is a head's data: a query of HeadDim elements, and as many for each token's key and value.
+// headValues is a head's data: a query and a key for each token of HeadDim elements, and a value of ValueWidth.
 type headValues struct {
 	query        []float32
 	keys, values [][]float32
@@ -77,6 +81,7 @@ type valueMachine struct {
 	layout
 	m, tokens    int // multipliers of a unit; tokens of a way
 	columns      int // of a token's key in a unit
+	passes       int // over its value
 	heads        []headValues
 	keys, values [banksOfChannel][]float32      // columns from the first row of keys, and of values, on
 	query        [2][banks][]float32            // of the part's columns, in every way
@@ -99,7 +104,7 @@ func attend(t *rapid.T, level Level, shape Shape, heads []headValues) [][]float3
 		v.execute(&in)
 	}
 	for i := range v.out {
-		v.out[i] = v.out[i][:shape.HeadDim]
+		v.out[i] = v.out[i][:shape.ValueWidth()]
 	}
 	return v.out
 }
@@ -116,7 +121,7 @@ func empty(n int) []float32 {
 // newValueMachine stores the heads' keys and values where the mapping puts them. Everything else is not a number
 // until it is written.
 func newValueMachine(y layout, load Load, heads []headValues) *valueMachine {
-	v := &valueMachine{Load: load, layout: y, m: load.multipliers(), tokens: ceil(load.Context, y.ways), columns: y.columns(load.Shape), heads: heads}
+	v := &valueMachine{Load: load, layout: y, m: load.multipliers(), tokens: ceil(load.Context, y.ways), columns: y.columns(load.Shape), passes: y.passes(load.Shape), heads: heads}
 	stored := len(heads) * y.rows(load.Shape, load.Context) * rowColumns * v.m
 	for b := range banksOfChannel {
 		v.keys[b], v.values[b] = make([]float32, stored), make([]float32, stored)
@@ -132,17 +137,20 @@ func newValueMachine(y layout, load Load, heads []headValues) *valueMachine {
 	}
 	for h, head := range heads {
 		for t := range load.Context {
-			for d := range load.HeadDim {
+			local := t / y.ways
+			for d, x := range head.keys[t] {
 				part, column, lane := d/(v.columns*v.m), d/v.m%v.columns, d%v.m
-				unit, local := t%y.ways*y.split+part, t/y.ways
-				bank, at := v.stored(h, unit, local*v.columns+column)
-				v.keys[bank][at+lane] = head.keys[t][d]
-				bank, at = v.stored(h, unit, column*v.tokens+local)
-				v.values[bank][at+lane] = head.values[t][d]
+				bank, at := v.stored(h, t%y.ways*y.split+part, local*v.columns+column)
+				v.keys[bank][at+lane] = x
+			}
+			for d, x := range head.values[t] {
+				part, pass, lane := d/(v.passes*v.m), d/v.m%v.passes, d%v.m
+				bank, at := v.stored(h, t%y.ways*y.split+part, pass*v.tokens+local)
+				v.values[bank][at+lane] = x
 			}
 		}
 		v.scores = append(v.scores, empty(v.tokens*y.ways))
-		v.out = append(v.out, make([]float32, y.split*v.columns*v.m))
+		v.out = append(v.out, make([]float32, y.split*v.passes*v.m))
 	}
 	return v
 }
@@ -262,7 +270,7 @@ func (v *valueMachine) context(in *instruction) {
 
 // collect adds the sums of the units of a stack, at the banks of those of one bank number, over all bank groups to the head's result.
 func (v *valueMachine) collect(in *instruction) {
-	first := (int(in.bank)*v.columns + int(in.block)) * v.m
+	first := (int(in.bank)*v.passes + int(in.block)) * v.m
 	for w := range v.ways {
 		if v.stacks > 1 && w/groups%ranks != int(in.rank) {
 			continue
