@@ -66,6 +66,12 @@ func (h HeadShape) StoredBits() int { return cmp.Or(h.KVBits, h.ElementBits) }
 // Either way a row holds RowTokens tokens over all banks, and token t has row 2·(t/RowTokens) for its key and the next one
 // for its value, counted from the head's first row: the two rows are one allocation unit.
 //
+// A latent's value is the first part of its key, and yet has a row of its own: a bank has one set of accumulators, for one burst of
+// a value, and keys lie such that each bank has all bursts of a token. Latents of 1,152 B so take 2,341 B of DDR4. To read values
+// from the rows of keys, a bank would need accumulators for all bursts: 16 KiB in each chip in place of 1 KiB for 128
+// query heads and 512 elements of FP16. Or the sums of each burst and row would have to be read out, 1,024 clocks of the rank's bus for each
+// row and query head while the banks work for 896, to be added up in 256 KiB of FP32 accumulators of the buffer unit.
+//
 // Scales of keys lie in the last columns of the key row, those of values in the same columns of the value row. Each
 // is in a bank of its own vector, so that an append opens no other: of the tokens of a chunk each has
 // another bank, where the scales of as many successive chunks as fit share a burst.
