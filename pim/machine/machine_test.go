@@ -230,5 +230,8 @@ func drawDevice(t *rapid.T, spec *pim.Spec, shape pim.HeadShape) *dram.Spec {
 	if _, err := spec.SegmentTokens(d, shape); err != nil {
 		t.Skip(err)
 	}
+	if _, err := NewProgram(spec, d, shape, nil); err != nil && shape.ValueDim > 0 { // wide keys, for which REFs cannot wait
+		t.Skip(err)
+	}
 	return d
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/internal/parts"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/machine"
 	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
 )
@@ -39,6 +40,9 @@ func drawRank(t *rapid.T) (*pim.Spec, *dram.Spec, pim.HeadShape) {
 	d := parts.Of(t, rapid.SampledFrom([]string{"ddr4-3200-8gb-x8", "ddr4-3200-8gb-x8", "ddr4-3200-8gb-x4", "ddr4-2400-16gb-x16",
 		"ddr5-4800-16gb-x8", "ddr5-5600-16gb-x8", "ddr5-4800an-32gb-x4", "ddr5-5600-16gb-x16"}).Draw(t, "part"))
 	if _, err := spec.SegmentTokens(d, shape); err != nil {
+		t.Skip(err)
+	}
+	if _, err := machine.NewProgram(spec, d, shape, nil); err != nil && shape.ValueDim > 0 { // wide keys, for which REFs cannot wait
 		t.Skip(err)
 	}
 	return spec, d, shape

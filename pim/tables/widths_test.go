@@ -3,8 +3,10 @@ package tables
 import (
 	"testing"
 
-	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/deep"
+	"github.com/l3sim/l3sim/internal/parts"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/units"
 )
 
 // TestEqualWidths: heads whose values are as wide as their keys take the clocks, commands and transfers that they took while
@@ -23,28 +25,39 @@ func TestEqualWidths(t *testing.T) {
 		{"ddr4-3200-8gb-x8", pim.RankLevelUnit, pim.HeadShape{HeadDim: 200, Queries: 3, ElementBits: 16}, 600, [11]int64{117202, 117181, 116979, 105, 0, 29184, 16, 117153, 39239, 49788, 256}},
 		{"ddr5-4800-16gb-x8", pim.BankUnits, pim.HeadShape{HeadDim: 512, Queries: 16, ElementBits: 16}, 1000, [11]int64{205746, 205582, 204971, 529, 518144, 2560, 2288, 201151, 259103, 263648, 128}},
 	} {
-		for _, valueDim := range []int{0, c.shape.HeadDim} {
-			c.shape.ValueDim = valueDim
-			d, err := dram.LookupSpec(c.part)
-			if err != nil {
-				t.Fatal(err)
-			}
-			spec := pim.Default()
-			spec.ProcessingUnit = c.unit
-			table, err := NewKernelTable(spec, d, c.shape)
-			if err != nil {
-				t.Fatal(err)
-			}
-			host, err := NewTransferTable(d, c.shape)
-			if err != nil {
-				t.Fatal(err)
-			}
-			a := table.Activity(c.context)
-			got := [11]int64{table.Alone(c.context), table.InSequence(c.context), table.Attention(c.context), int64(a.Activates), int64(a.UnitReads), int64(a.Reads),
-				int64(a.Writes), int64(a.Open), host.Write(5, c.context), host.ReadBack(c.context), int64(table.RowTokens())}
-			if got != c.want {
-				t.Errorf("%s, %s, %+v: %#v, expected %v", c.part, c.unit, c.shape, got, c.want)
-			}
+		if c.context == 1000 && !deep.On() { // some seconds
+			continue
+		}
+		d, spec, same := parts.Of(t, c.part), pim.Default(), c.shape
+		spec.ProcessingUnit, same.ValueDim = c.unit, c.shape.HeadDim
+		table, err := NewKernelTable(spec, d, same)
+		parts.Must(t, err)
+		host, err := NewTransferTable(d, c.shape)
+		parts.Must(t, err)
+		if table.geometry != host.geometry {
+			t.Errorf("%+v: %+v, with the width of values named %+v", c.shape, host.geometry, table.geometry)
+		}
+		a := table.Activity(c.context)
+		got := [11]int64{table.Alone(c.context), table.InSequence(c.context), table.Attention(c.context), int64(a.Activates), int64(a.UnitReads), int64(a.Reads),
+			int64(a.Writes), int64(a.Open), host.Write(5, c.context), host.ReadBack(c.context), int64(table.RowTokens())}
+		if got != c.want {
+			t.Errorf("%s, %s, %+v: %v, expected %v", c.part, c.unit, c.shape, got, c.want)
+		}
+	}
+}
+
+// TestLatentTable: tables of a latent are its runs, to the clock, from one token on, at the ends of rows of 112 and beyond the 896 that
+// a buffer of 42 KiB holds scores of.
+func TestLatentTable(t *testing.T) {
+	spec := pim.Default()
+	spec.MACsPerRead, spec.ScoreBuffer = 8, 42*units.KiB
+	shape := pim.HeadShape{HeadDim: 576, ValueDim: 512, Queries: 24, ElementBits: 16}
+	for _, table := range bothTables(t, spec, parts.DDR4(t), shape) {
+		if table.segment != 896 || table.RowTokens() != 112 {
+			t.Fatalf("segments of %d tokens, rows of %d", table.segment, table.RowTokens())
+		}
+		for _, context := range []int{1, 16, 112, 113, 896, 897, 2500} {
+			tableIsTheRunOf(t, table, spec, parts.DDR4(t), shape, context)
 		}
 	}
 }

@@ -52,38 +52,43 @@ func replayTransfer(t parts.T, m *valueMachine, spec *pim.Spec, d *dram.Spec, he
 // those that attention then reads: the same bits as with every token stored where
 // the mapping says. Read back, they are what was sent.
 func TestTransfersMoveValues(t *testing.T) {
+	latent := pim.HeadShape{HeadDim: 576, ValueDim: 512, Queries: 1, ElementBits: 16}
 	d := parts.DDR4(t)
-	for _, tokens := range []int{16, 512, 8192, 32_768} {
+	for _, c := range []struct {
+		shape  pim.HeadShape
+		tokens int
+	}{{halfHead, 16}, {halfHead, 512}, {latent, 113}, {halfHead, 8192}, {halfHead, 32_768}} {
+		shape, tokens := c.shape, c.tokens
 		if tokens > 512 && !deep.On() {
 			continue
 		}
 		spec := pim.Default()
 		heads := []pimmachine.Head{{Context: 100, Appends: true}, {Context: tokens, FirstRow: 2}}
 		r := rand.New(rand.NewPCG(uint64(tokens), 1))
-		g, err := pim.NewGeometry(d, halfHead)
+		g, err := pim.NewGeometry(d, shape)
 		if err != nil {
 			t.Fatal(err)
 		}
-		k, v := randomVectors(r, StoreFP16, tokens, halfHead.HeadDim, 1), randomVectors(r, StoreFP16, tokens, halfHead.HeadDim, 1)
-		short := randomVectors(r, StoreFP16, 100, halfHead.HeadDim, 1)
+		k, v := randomVectors(r, StoreFP16, tokens, shape.HeadDim, 1), randomVectors(r, StoreFP16, tokens, shape.ValueWidth(), 1)
+		short, shortValues := randomVectors(r, StoreFP16, 100, shape.HeadDim, 1), randomVectors(r, StoreFP16, 100, shape.ValueWidth(), 1)
 		data := []headData{
-			{query: randomVectors(r, StoreFP16, 1, halfHead.HeadDim, 1), key: short[99], value: short[99]},
-			{query: randomVectors(r, StoreFP16, 1, halfHead.HeadDim, 1)},
+			{query: randomVectors(r, StoreFP16, 1, shape.HeadDim, 1), key: short[99], value: shortValues[99]},
+			{query: randomVectors(r, StoreFP16, 1, shape.HeadDim, 1)},
 		}
 		machine := func(stored int) *valueMachine {
-			m, err := newValueMachine(spec, d, halfHead, StoreFP16, 2+g.Rows(tokens))
+			m, err := newValueMachine(spec, d, shape, StoreFP16, 2+g.Rows(tokens))
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i := range 99 {
-				parts.Must(t, m.store(0, i, short[i], short[i]))
+				parts.Must(t, m.store(0, i, short[i], shortValues[i]))
 			}
 			for i := range stored {
 				parts.Must(t, m.store(2, i, k[i], v[i]))
 			}
 			return m
 		}
-		p, err := pimmachine.NewProgram(spec, d, halfHead, heads)
+		p, err := pimmachine.NewProgram(spec, d, shape, heads)
 		if err != nil {
 			t.Fatal(err)
 		}
