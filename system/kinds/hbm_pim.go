@@ -150,7 +150,7 @@ func newStack(cfg *configs.Config) (*hbm.Table, error) {
 		return nil, &input.Error{Key: "hbm_pim.elements_per_read", Value: fmt.Sprint(h.ElementsPerRead), Expected: "units that multiply elements of 8 or 16 bits, with hbm_pim.model = \"commands\"",
 			OtherKeys: []string{"hbm_pim.model"}}
 	}
-	t, err := hbm.NewTable(h.spec(), hbm.Shape{HeadDim: m.HeadDim, ElementBytes: bits / 8})
+	t, err := hbm.NewTable(h.spec(), hbm.Shape{HeadDim: m.HeadDim, ElementBytes: bits / 8, ValueDim: m.HeadsOf(false).Value})
 	if err != nil {
 		return nil, ranks.InSection(cfg, "model", err)
 	}

@@ -185,8 +185,8 @@ func commandUnits(t *testing.T, sets ...string) (*hbmPIM, *configs.Config) {
 // at which the stacks have the GPU's bandwidth: the bandwidth over the GPUs' is the factor that the commands alone have.
 func TestCommandsOnNode(t *testing.T) {
 	for _, set := range [][]string{{"run.model=gpt-175b"}, {"run.model=gpt-175b", "hbm_pim.power_limit=false"}, {"run.model=gpt-175b", "hbm_pim.rules=jedec"},
-		{"run.model=gpt-175b", "hbm_pim.level=bg"}, {"run.model=gpt-175b", "hbm_pim.level=buffer"}, {"run.model=llama-3-8b"}, {"run.model=llama-3-8b", "hbm_pim.queries_per_read=4"}} {
-		if len(set) > 1 && !deep.On() {
+		{"run.model=gpt-175b", "hbm_pim.level=bg"}, {"run.model=gpt-175b", "hbm_pim.level=buffer"}, {"run.model=llama-3-8b"}, {"run.model=llama-3-8b", "hbm_pim.queries_per_read=4"}, {"run.model=llama-3-8b", "model.value_dim=32"}} {
+		if len(set) > 1 && set[1] != "model.value_dim=32" && !deep.On() {
 			continue
 		}
 		e, cfg := commandUnits(t, set...)
@@ -195,7 +195,7 @@ func TestCommandsOnNode(t *testing.T) {
 		// As many requests as give each of the 80 channels eight heads.
 		b := gpu.DecodeBatch{Requests: 8 * 80 / perGPU / int(e.reads), Longest: 2048}
 		b.Tokens = int64(b.Requests) * 2048
-		load := hbm.StackLoad(hbm.Shape{HeadDim: m.HeadDim, ElementBytes: 2}, 2048, 8*hbm.Channels)
+		load := hbm.StackLoad(hbm.Shape{HeadDim: m.HeadDim, ElementBytes: 2, ValueDim: m.ValueDim}, 2048, 8*hbm.Channels)
 		spec := hbm.Spec{Level: hbm.Bank, Rules: hbm.AttAcc, Rate: 5200, PowerLimited: true}
 		for _, s := range set {
 			switch s {
@@ -214,7 +214,7 @@ func TestCommandsOnNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		factor := float64(load.PlainClocks(8, 2048)) / float64(run.Clocks)
-		bytes := float64(b.Tokens) * float64(perGPU) * e.reads * float64(2*m.HeadDim*2)
+		bytes := float64(b.Tokens) * float64(perGPU) * e.reads * float64(2*(m.HeadDim+m.HeadsOf(false).Value))
 		want := bytes / float64(cfg.GPU.MemoryBandwidth) / factor
 		got := e.took(b, e.reads).Seconds() - e.units.DecodeBatchCost(b).Overhead
 		if math.Abs(got/want-1) > 0.03 {

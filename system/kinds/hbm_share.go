@@ -35,7 +35,7 @@ func (e *hbmPIM) measureReading(h *HBMPIM, spec *gpu.Spec, verified int) (r read
 		r.vectors = float64(verified*(m.QKVWidth()+m.Heads*m.HeadDim)) / float64(m.TensorParallel) * float64(m.ElementBits) / 8
 	}
 	if e.stack != nil {
-		head := float64(2*m.HeadDim*longContext) * float64(max(m.KVElementBits(), m.ElementBits/h.ElementsPerRead)) / 8
+		head := float64((m.HeadDim+m.HeadsOf(false).Value)*longContext) * float64(max(m.KVElementBits(), m.ElementBits/h.ElementsPerRead)) / 8
 		all := fullChannel * head
 		r.rate = float64(e.slots) * all / (e.clock * e.stack.Clocks(fullChannel, longContext))
 		r.tally = hbm.Tally{}.Plus(e.stack.Tally(fullChannel, longContext), 1/all)
