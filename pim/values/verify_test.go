@@ -104,7 +104,7 @@ func definition(out []float64, q, k, v []float32) float64 {
 	scores, top, sum := make([]float64, len(k)/len(q)), math.Inf(-1), 0.0
 	for t := range scores {
 		for e, x := range q {
-			scores[t] += float64(x) * float64(k[t*len(q)+e])
+			scores[t] += float64(float64(x) * float64(k[t*len(q)+e]))
 		}
 		scores[t] /= math.Sqrt(float64(len(q)))
 		top = max(top, scores[t])
