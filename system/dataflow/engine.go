@@ -156,6 +156,7 @@ func (e *Engine) begin(it *Iteration, start Time) {
 	e.it, e.now, e.end, e.layers = it, start, start, 0
 	e.wakes = e.wakes[:0]
 	e.past.reset()
+	clear(e.story[:len(it.Ops)]) // of an operation of no layer nothing would be written
 	for i := range e.servers {
 		e.servers[i].free, e.servers[i].ahead = start, e.servers[i].ahead[:0]
 	}

@@ -29,6 +29,31 @@ func TestHandWorkedWaits(t *testing.T) {
 	}
 }
 
+// TestWaitsOfNoLayer: results that outlive the only layer by 44 are waited for at the end. An operation of no layer is not, though one in its
+// place ended last in the iteration before.
+func TestWaitsOfNoLayer(t *testing.T) {
+	it := &Iteration{}
+	b := builder{it}
+	b.op(Op{Last: 1, Resource: testGPU, Flags: NextLayer})
+	b.op(Op{Last: 50, Resource: testUp})
+	b.op(Op{Last: 5, Resource: testGPU, Flags: NextLayer})
+	b.op(Op{Last: 1000, Resource: testDown})
+	e := New([]Resource{testLanes: {}, testDown: {Reason: testDown}, testUp: {Reason: testUp}, testGPU: {Reason: testGPU}})
+	e.noShortcut = true
+	for _, x := range []struct {
+		to       int32
+		end      Time
+		up, down Time
+	}{{4, 1001, 0, 995}, {3, 51, 45, 0}} {
+		b.layers(0, 1, Range{0, 1}, Range{1, x.to}, 5)
+		var want Waits
+		want.Main[testUp], want.Main[testDown] = x.up, x.down
+		if end, got := e.Run(it, 0), *e.Waits(); end != x.end || got != want {
+			t.Errorf("up to operation %d: ends at %v, waits %+v; want %v, %+v", x.to, end, got, x.end, want)
+		}
+	}
+}
+
 // TestWaitsAddUp: for any iteration, what both resources wait for and do is its time, and they wait for what the spans of all
 // of its layers say.
 func TestWaitsAddUp(t *testing.T) {
