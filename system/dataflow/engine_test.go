@@ -287,20 +287,42 @@ func drawIteration(t *rapid.T) ([]Resource, *Iteration) {
 			}
 			return b.since(from)
 		}
-		// Layers of two kinds, in runs or in turn.
-		kinds := []Range{layer(), layer()}
-		sub := &it.Sub[s]
-		*sub = SubBatch{Layers: []Layers{{entry, 1}}, Exit: Time(number("exit", 1, 100))}
-		times := number("times", 1, 3)
-		if flag("in turn") {
-			times = number("times", 4, 20)
+		kinds := make([]Range, number("kinds", 1, 3))
+		for i := range kinds {
+			kinds[i] = layer()
 		}
-		runs := []Layers{{kinds[0], int32(number("layers", 1, 50/times))}, {kinds[1], int32(number("layers", 1, 50/times))}}
-		for range times {
-			sub.Layers = append(sub.Layers, runs...)
-		}
+		it.Sub[s] = SubBatch{Layers: append([]Layers{{entry, 1}}, drawOrder(t, kinds, number("layers", 1, 100))...), Exit: Time(number("exit", 1, 100))}
 	}
 	return r, it
+}
+
+// drawOrder draws in which order so many layers of some kinds come: in runs, in turn, where the last turn may be cut short, or in no order.
+func drawOrder(t *rapid.T, kinds []Range, layers int) (order []Layers) {
+	kind, left := rapid.SampledFrom(kinds), int32(layers)
+	add := func(r Range, count int32) {
+		if count = min(count, left); count > 0 {
+			order, left = append(order, Layers{r, count}), left-count
+		}
+	}
+	switch rapid.SampledFrom([]string{"runs", "turns", "turns", "none"}).Draw(t, "order") {
+	case "runs":
+		for left > 0 {
+			add(kind.Draw(t, "kind"), rapid.Int32Range(1, left).Draw(t, "run"))
+		}
+	case "turns":
+		turn := make([]Layers, rapid.IntRange(1, 5).Draw(t, "kinds in turn"))
+		for i := range turn {
+			turn[i] = Layers{kind.Draw(t, "kind"), rapid.Int32Range(1, 3).Draw(t, "layers in turn")}
+		}
+		for i := 0; left > 0; i++ {
+			add(turn[i%len(turn)].Range, turn[i%len(turn)].Count)
+		}
+	default:
+		for left > 0 {
+			add(kind.Draw(t, "kind"), 1)
+		}
+	}
+	return order
 }
 
 // checkTotals compares what an iteration amounts to with the spans of all its layers.

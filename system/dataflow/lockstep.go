@@ -5,7 +5,8 @@ import "math/bits"
 // lockstep runs iterations of one shape by a recurrence instead of events: every
 // operation of a layer goes down a link to a lane, computes there, and comes up a FIFO,
 // and when all have, one operation on another FIFO ends the layer. It takes two steps a
-// layer of a sub-batch where events take one for every transfer, lane and result.
+// layer of a sub-batch where events take one for every transfer, lane and result. Layers
+// may be of several kinds, which differ in their lanes and times.
 //
 // A wave is the transfers of a sub-batch's layer. What makes it one step is that
 // nothing of it depends on what happens while it lasts:
@@ -40,8 +41,10 @@ type lockstep struct {
 
 // subWave is where a sub-batch is.
 type subWave struct {
-	layer     int // of its latest wave; -1 before the first
-	first     int // lane of offset 0 in it
+	layer     int       // of its latest wave; -1 before the first
+	run       int       // of subCost.runs: that of the layer, the first one before it
+	cost      *waveCost // of the layer; of the first one before it
+	first     int       // lane of offset 0 in it
 	attention bool
 	waits     bool   // its lanes have ended, its operation on the GPU is not ready
 	own       bool   // what is beside ends last, after the results
@@ -80,7 +83,8 @@ type laneEnd struct {
 func newLockstep(lanes int) lockstep {
 	l := lockstep{freeAt: make([]Time, lanes), ended: make([]laneEnd, 0, 2*lanes), past: newWaveHistory(lanes)}
 	for s := range l.sub {
-		l.sub[s].due, l.sub[s].down, l.costs[s].lanes = make([]Time, lanes), make([]Time, lanes), make([]laneCost, lanes)
+		l.sub[s].due, l.sub[s].down = make([]Time, lanes), make([]Time, lanes)
+		l.costs[s].kinds = []waveCost{{lanes: make([]laneCost, lanes)}}
 	}
 	return l
 }
@@ -107,6 +111,7 @@ func (l *lockstep) begin(start Time) {
 		sub := &l.sub[s]
 		sub.first = l.first(-1)
 		sub.layer, sub.attention, sub.waits, sub.at, sub.beside, sub.gap = -1, false, false, never, start, gap{}
+		sub.run, sub.cost = 0, &l.costs[s].kinds[:1][0]
 		for i := range sub.due {
 			sub.due[i] = start
 		}
@@ -206,7 +211,7 @@ func (l *lockstep) sendLast(at Time) bool {
 	if n > 1 {
 		return false
 	}
-	l.upFree = at + l.resultsAt + l.costs[sender].lanes[last].up
+	l.upFree = at + l.resultsAt + l.sub[sender].cost.lanes[last].up
 	l.sub[sender].results, l.sub[sender].slowest = l.upFree, int(last)
 	return true
 }
@@ -218,7 +223,7 @@ func (l *lockstep) sendUp(at Time) {
 		if !l.sub[s].attention {
 			continue
 		}
-		lanes := l.costs[s].lanes
+		lanes := l.sub[s].cost.lanes
 		for offset, due := range l.sub[s].due {
 			if due <= l.sent || due > at {
 				continue
@@ -240,7 +245,7 @@ func (l *lockstep) sendUp(at Time) {
 
 // last runs the last operation of a layer of a sub-batch, which is ready at a time.
 func (l *lockstep) last(s int, ready Time) {
-	block := l.costs[s].block
+	block := l.sub[s].cost.block
 	if l.sub[s].layer == l.total-1 {
 		block = l.costs[s].exit
 	}
@@ -259,6 +264,7 @@ func (l *lockstep) start(s int) {
 		sub.at = never
 		return
 	}
+	l.enter(s, sub.layer)
 	if l.spec.Rotates {
 		if sub.first++; sub.first == len(l.freeAt) {
 			sub.first = 0
@@ -271,7 +277,7 @@ func (l *lockstep) start(s int) {
 	l.layers++
 	began := sub.at
 	eligible := sub.at + l.latency
-	if beside := l.costs[s].beside; beside > 0 {
+	if beside := sub.cost.beside; beside > 0 {
 		l.gpuFree = max(l.gpuFree, sub.at) + beside
 		sub.beside = l.gpuFree
 	}
@@ -280,6 +286,15 @@ func (l *lockstep) start(s int) {
 	if !l.sub[1-s].attention {
 		l.sending(s, began)
 	}
+}
+
+// enter has a sub-batch be in a layer, which no earlier one is after.
+func (l *lockstep) enter(s, layer int) {
+	sub, c := &l.sub[s], &l.costs[s]
+	for layer >= c.runs[sub.run].until {
+		sub.run++
+	}
+	sub.layer, sub.cost = layer, &c.kinds[c.runs[sub.run].kind]
 }
 
 // send sends the wave of sub-batch s down the link.
@@ -291,9 +306,9 @@ func (l *lockstep) start(s int) {
 // the exact time, which a transfer needs whose lane is free or nearly so.
 func (l *lockstep) send(s int, eligible Time) {
 	sub, other := &l.sub[s], &l.sub[1-s]
-	lanes := l.costs[s].lanes
+	lanes := sub.cost.lanes
 	n := len(lanes)
-	freeAt, due, down, met, theirs := l.freeAt[:n], sub.due[:n], sub.down[:n], other.due[:n], l.costs[1-s].lanes[:n]
+	freeAt, due, down, met, theirs := l.freeAt[:n], sub.due[:n], sub.down[:n], other.due[:n], other.cost.lanes[:n]
 	// The lane of offset 0, and the offset of the other sub-batch's operation there.
 	q, m := sub.first, sub.first-other.first
 	if m < 0 {
@@ -360,7 +375,7 @@ func (l *lockstep) settle(s, from, to int, link Time) Time {
 		for m >= n {
 			m -= n
 		}
-		if g, h := &l.costs[s].lanes[from], &l.costs[1-s].lanes[m]; g.active {
+		if g, h := &sub.cost.lanes[from], &other.cost.lanes[m]; g.active {
 			left := max(link, l.freeAt[q])
 			begun := other.due[m] - (l.spec.Vacate + g.sent + g.close + l.spec.Reactivate) - h.compute
 			link = left + l.spec.Boundaries.wait(h.parts, left-begun) + l.spec.Vacate + g.sent

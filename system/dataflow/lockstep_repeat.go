@@ -12,7 +12,8 @@ type waveHistory struct {
 type waveState struct {
 	at, linkFree, upFree, gpuFree, sent Time
 	waits                               waveWaits
-	layer, first                        int // layer, and lane of offset 0 in it
+	layer, first                        int       // layer, and lane of offset 0 in it
+	cost                                *waveCost // of the layer
 	freeAt                              []Time
 	other                               subWave // the other sub-batch
 }
@@ -44,9 +45,7 @@ func (l *lockstep) skipRepeats(s int) {
 	h.count++
 	for at := h.count - 2; at >= 0 && at > h.count-1-pastStates; at-- {
 		then := &h.state[uint(at)%pastStates]
-		if h.keys[uint(at)%pastStates] == key && l.alike(then, now) {
-			h.over = true
-			l.jump(s, at, now.at-then.at)
+		if h.keys[uint(at)%pastStates] == key && l.alike(then, now) && l.jump(s, at, now.at-then.at) {
 			return
 		}
 	}
@@ -54,28 +53,57 @@ func (l *lockstep) skipRepeats(s int) {
 
 // jump moves sub-batch s on to the start of a later layer, as near to the last as can be. The states repeat
 // from number from on, and one period took that time. A last layer's block has a time of its own, so the
-// jump ends before either sub-batch has requested one.
-func (l *lockstep) jump(s, from int, took Time) {
-	period := l.past.count - 1 - from
-	for layer := l.total - 1; layer > l.sub[s].layer; layer-- {
-		ahead := layer - l.sub[s].layer
-		then := &l.past.state[(from+ahead%period)%pastStates]
-		if l.beforeLast(then, layer) {
+// jump ends before either sub-batch has requested one; and before either has begun a layer that is not of the kind
+// of the one a period before it. It reports false where a longer period may still lead further.
+func (l *lockstep) jump(s, from int, took Time) bool {
+	h, now := &l.past, l.sub[s].layer
+	period := h.count - 1 - from
+	ours, theirs := l.differs(s, period), l.total
+	if l.sub[1-s].at != never {
+		theirs = l.differs(1-s, period)
+	}
+	h.over = min(ours, theirs) == l.total
+	for layer := min(ours, l.total-1); layer > now && (h.over || layer-now >= pastStates); layer-- {
+		ahead := layer - now
+		then := &h.state[(from+ahead%period)%pastStates]
+		if l.beforeLast(then, layer, theirs) {
 			more := l.waits
-			more.add(&l.past.state[from%pastStates].waits, -1)
+			more.add(&h.state[from%pastStates].waits, -1)
 			l.waits = then.waits
 			l.waits.add(&more, Time(ahead/period+1))
 			l.load(then, s, layer, Time(ahead/period+1)*took)
-			return
+			h.count = 0
+			return true
 		}
 	}
+	return h.over
 }
 
-// beforeLast says whether the block of the other sub-batch's last layer has not been requested in a state that
-// is moved on to the start of a layer.
-func (l *lockstep) beforeLast(w *waveState, layer int) bool {
+// differs returns the first layer after that of a sub-batch which is not of the kind of the layer a period before it, or the
+// number of layers.
+func (l *lockstep) differs(s, period int) int {
+	runs, i, back := l.costs[s].runs, l.sub[s].run, 0
+	next := l.sub[s].layer + 1
+	for next < l.total {
+		for next >= runs[i].until {
+			i++
+		}
+		for next-period >= runs[back].until {
+			back++
+		}
+		if runs[i].kind != runs[back].kind {
+			break
+		}
+		next = min(runs[i].until, runs[back].until+period)
+	}
+	return next
+}
+
+// beforeLast says whether, in a state that is moved on to the start of a layer, the other sub-batch has not begun the layer that
+// differs nor requested the block of its last one.
+func (l *lockstep) beforeLast(w *waveState, layer, differs int) bool {
 	other := w.other.layer + layer - w.layer
-	return w.other.at == never || other < l.total-1 || other == l.total-1 && (w.other.attention || w.other.waits)
+	return w.other.at == never || other < differs && (other < l.total-1 || other == l.total-1 && (w.other.attention || w.other.waits))
 }
 
 // save writes the state when sub-batch s starts a layer, and returns its key: the times until the other sub-batch
@@ -83,8 +111,8 @@ func (l *lockstep) beforeLast(w *waveState, layer int) bool {
 func (l *lockstep) save(w *waveState, s int) (key Time) {
 	sub, other := &l.sub[s], &l.sub[1-s]
 	w.at, w.linkFree, w.upFree, w.gpuFree, w.sent = sub.at, l.linkFree, l.upFree, l.gpuFree, l.sent
-	w.layer, w.first = sub.layer, sub.first
-	w.other.layer = other.layer
+	w.layer, w.first, w.cost = sub.layer, sub.first, sub.cost
+	w.other.layer, w.other.cost = other.layer, other.cost
 	w.other.attention, w.other.waits, w.other.own = other.attention, other.waits, other.own
 	w.other.at, w.other.beside, w.other.gap, w.waits = other.at, other.beside, other.gap, l.waits
 	if other.at != never {
@@ -103,6 +131,9 @@ func (l *lockstep) alike(a, b *waveState) bool {
 	by := b.at - a.at
 	same := func(x, y, bound Time) bool { return max(x, bound)+by == max(y, bound+by) }
 	x, y := &a.other, &b.other
+	if a.cost != b.cost || x.at != never && x.cost != y.cost {
+		return false
+	}
 	if !same(a.linkFree, b.linkFree, a.at+l.latency) || !same(a.gpuFree, b.gpuFree, a.at) || !same(x.beside, y.beside, a.at) ||
 		x.attention != y.attention || x.waits != y.waits || x.own != y.own || x.at != never && y.layer-x.layer != b.layer-a.layer {
 		return false
@@ -138,7 +169,8 @@ func (l *lockstep) alike(a, b *waveState) bool {
 func (l *lockstep) load(w *waveState, s, layer int, by Time) {
 	sub, other := &l.sub[s], &l.sub[1-s]
 	n := len(l.freeAt)
-	sub.layer, sub.at, sub.first = layer, w.at+by, l.first(layer)
+	l.enter(s, layer)
+	sub.at, sub.first = w.at+by, l.first(layer)
 	l.linkFree, l.upFree, l.gpuFree, l.sent, l.idle = w.linkFree+by, w.upFree+by, w.gpuFree+by, w.sent+by, sub.at
 	for i := range n {
 		l.freeAt[(sub.first+i)%n] = w.freeAt[(w.first+i)%n] + by
@@ -147,14 +179,14 @@ func (l *lockstep) load(w *waveState, s, layer int, by Time) {
 	if other.at == never {
 		return
 	}
-	other.layer = w.other.layer + layer - w.layer
+	l.enter(1-s, w.other.layer+layer-w.layer)
 	other.first = l.first(other.layer)
 	other.attention, other.waits, other.own = w.other.attention, w.other.waits, w.other.own
 	other.at, other.beside = w.other.at+by, w.other.beside+by
 	other.gap = gap{free: w.other.gap.free + by, until: w.other.gap.until + by}
 	// Of transfers that have ended before, when does not matter. Operations behind the others have not been interrupted.
 	for i := range other.down {
-		g := &l.costs[1-s].lanes[i]
+		g := &other.cost.lanes[i]
 		other.down[i] = other.due[i] - g.close - g.compute
 	}
 }

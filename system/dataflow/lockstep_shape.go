@@ -6,21 +6,36 @@ type shape struct {
 
 	spec               *Resource // of the lanes
 	longestWait        Time      // of a transfer for a boundary
-	upAll              Time      // of the results of all lanes of both sub-batches
+	upAll              Time      // of the results of all lanes of both sub-batches, in the layers where it is longest
 	latency, resultsAt Time      // of the link, and of the results' way up
 	total              int       // layers of each sub-batch, what comes before the first not counted
-	besides            bool      // a sub-batch has an operation beside its lanes
-	costs              [2]waveCost
+	besides            bool      // layers of a kind have an operation beside their lanes
+	costs              [2]subCost
 }
 
-// waveCost is what the layers of a sub-batch cost.
+// subCost is the kinds of layers of a sub-batch, in which order they come, and what it costs beside them.
+type subCost struct {
+	active      bool
+	entry, exit Time
+	kinds       []waveCost
+	runs        []waveRun
+}
+
+// waveRun is successive layers of one kind.
+type waveRun struct {
+	kind  int // of subCost.kinds
+	until int // the layer after those
+}
+
+// waveCost is what the layers of one kind cost: those with the same operations.
 type waveCost struct {
-	active, besides    bool
-	entry, block, exit Time
-	beside             Time       // of an operation where the block runs, from the layer's start on; 0 for none
-	lanes              []laneCost // by lane, counted from the layer's first
-	first              int        // the first active one
-	mean               Time       // what a lane computes, on average over all
+	Range              // of Iteration.Ops
+	besides bool       // it has an operation where the block runs, from the layer's start on
+	block   Time       // where another layer follows
+	beside  Time       // of that operation; 0 for none
+	lanes   []laneCost // by lane, counted from the layer's first
+	first   int        // the first active one
+	mean    Time       // what a lane computes, on average over all
 }
 
 // laneCost is a transfer to a lane, its operation there, and its results.
@@ -66,16 +81,61 @@ func (l *lockstep) reads(e *Engine, it *Iteration) bool {
 
 // readSub takes over the shape of a sub-batch.
 func (l *lockstep) readSub(e *Engine, it *Iteration, s int) bool {
-	c := &l.costs[s]
-	sub := &it.Sub[s]
-	if len(sub.Layers) != 2 || sub.Layers[0].Count != 1 || sub.Layers[0].To != sub.Layers[0].From+1 {
+	c, layers := &l.costs[s], it.Sub[s].Layers
+	if len(layers) < 2 || layers[0].Count != 1 || layers[0].To != layers[0].From+1 {
 		return false
 	}
-	entry, r := &it.Ops[sub.Layers[0].From], sub.Layers[1]
-	n := r.To - r.From - 1 // three for each lane, and the layer's last
+	entry := &it.Ops[layers[0].From]
+	if !l.is(e, &l.gpu, FIFO, entry.Resource) || e.servers[l.gpu].latency > 0 || entry.Flags&NextLayer == 0 {
+		return false
+	}
+	c.kinds, c.runs = c.kinds[:0], c.runs[:0]
+	total := 0
+	for i := range layers[1:] {
+		r := &layers[1+i]
+		kind := c.kind(r.Range)
+		if kind == len(c.kinds) && !l.readKind(e, it, c.add(r.Range, len(l.freeAt))) {
+			return false
+		}
+		total += int(r.Count)
+		c.runs = append(c.runs, waveRun{kind, total})
+	}
+	if l.total > 0 && l.total != total {
+		return false
+	}
+	l.total = total
+	return true
+}
+
+// kind returns the place of the layers with these operations, behind all where there are none yet.
+func (c *subCost) kind(ops Range) int {
+	i := 0
+	for i < len(c.kinds) && c.kinds[i].Range != ops {
+		i++
+	}
+	return i
+}
+
+// add returns a new kind of layers, on that many lanes.
+func (c *subCost) add(ops Range, lanes int) *waveCost {
+	n := len(c.kinds)
+	if n == cap(c.kinds) {
+		c.kinds = append(c.kinds, waveCost{})
+	}
+	c.kinds = c.kinds[:n+1] // with the memory that a kind of an earlier iteration had
+	if c.kinds[n].lanes == nil {
+		c.kinds[n].lanes = make([]laneCost, lanes)
+	}
+	c.kinds[n].Range = ops
+	return &c.kinds[n]
+}
+
+// readKind takes over the shape of the layers of a kind.
+func (l *lockstep) readKind(e *Engine, it *Iteration, c *waveCost) bool {
+	n := c.To - c.From - 1 // three for each lane, and the layer's last
 	if c.besides = n%3 == 1; c.besides {
 		n--
-		if !l.isBeside(it, r.From+n) {
+		if !l.isBeside(it, c.From+n) {
 			return false
 		}
 		l.besides = true
@@ -84,21 +144,19 @@ func (l *lockstep) readSub(e *Engine, it *Iteration, s int) bool {
 	if c.besides {
 		waits++
 	}
-	if n < 3 || n%3 != 0 || l.total > 0 && int32(l.total) != r.Count {
+	if n < 3 || n%3 != 0 {
 		return false
 	}
-	block := &it.Ops[r.To-1]
-	if !l.is(e, &l.gpu, FIFO, entry.Resource) || block.Resource != l.gpu || e.servers[l.gpu].latency > 0 ||
-		(entry.Flags&block.Flags) != NextLayer || block.Flags != NextLayer || block.After.To-block.After.From != waits {
+	block := &it.Ops[c.To-1]
+	if block.Resource != l.gpu || block.Flags != NextLayer || block.After.To-block.After.From != waits {
 		return false
 	}
-	l.total = int(r.Count)
 	for i := range c.lanes {
 		c.lanes[i].active = false
 	}
 	before := int16(-1)
 	for i := range n / 3 {
-		first := r.From + 3*i
+		first := c.From + 3*i
 		down, work, up := &it.Ops[first], &it.Ops[first+1], &it.Ops[first+2]
 		if !l.is(e, &l.link, Link, down.Resource) || !l.is(e, &l.onLanes, Lanes, work.Resource) || !l.is(e, &l.up, FIFO, up.Resource) ||
 			l.up == l.gpu || down.Claims != l.onLanes+1 || down.Flags|work.Flags|up.Flags != 0 || down.After.From != down.After.To ||
@@ -119,31 +177,45 @@ func (l *lockstep) readSub(e *Engine, it *Iteration, s int) bool {
 // price takes over the costs of a sub-batch whose shape is known.
 func (l *lockstep) price(it *Iteration, s int) bool {
 	c, sub := &l.costs[s], &it.Sub[s]
-	r := sub.Layers[1]
-	c.entry, c.block, c.exit, c.beside = it.Ops[sub.Layers[0].From].Last, it.Ops[r.To-1].Last, sub.Exit, 0
-	end := r.To - 1
+	c.entry, c.exit = it.Ops[sub.Layers[0].From].Last, sub.Exit
+	if min(c.entry, c.exit) == 0 {
+		return false
+	}
+	most := Time(0)
+	for i := range c.kinds {
+		up, ok := c.kinds[i].price(it)
+		if !ok {
+			return false
+		}
+		most = max(most, up)
+	}
+	l.upAll += most
+	return true
+}
+
+// price takes over the costs of the layers of a kind, and returns the time of their results.
+func (c *waveCost) price(it *Iteration) (results Time, ok bool) {
+	end := c.To - 1
+	c.block, c.beside = it.Ops[end].Last, 0
 	if c.besides {
 		end--
 		if c.beside = it.Ops[end].Last; c.beside == 0 {
-			return false
+			return 0, false
 		}
 	}
-	if min(c.entry, c.block, c.exit) == 0 {
-		return false
-	}
 	c.mean = 0
-	for i := r.From; i < end; i += 3 {
+	for i := c.From; i < end; i += 3 {
 		down, work, up := &it.Ops[i], &it.Ops[i+1], &it.Ops[i+2]
 		if down.Pieces != 1 || min(work.Last, up.Last) == 0 {
-			return false
+			return 0, false
 		}
 		x := &c.lanes[work.Lane]
 		x.sent, x.close, x.compute, x.up = down.Open+down.Last, down.Close, work.Last, up.Last
-		l.upAll += up.Last
+		results += up.Last
 		c.mean += work.Last
 	}
 	c.mean /= Time(len(c.lanes))
-	return true
+	return results, c.block > 0
 }
 
 // isBeside says whether an operation is beside the lanes: it starts with the layer, runs where

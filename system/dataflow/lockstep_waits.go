@@ -11,7 +11,7 @@ func (l *lockstep) waited(s int, ready Time) {
 	if ended == free {
 		return
 	}
-	sent, c := max(free, sub.down[sub.slowest]), &l.costs[s]
+	sent, c := max(free, sub.down[sub.slowest]), sub.cost
 	w.lanes += ended - sent
 	w.uneven += min(ended-sent, max(0, c.lanes[sub.slowest].compute-c.mean))
 	w.down += sent - free
@@ -29,7 +29,7 @@ func (l *lockstep) idleTo(now Time) {
 
 // sending adds up the time from which on the lanes wait for the first transfer of sub-batch s's wave.
 func (l *lockstep) sending(s int, from Time) {
-	if to := l.sub[s].down[l.costs[s].first]; to > from {
+	if to := l.sub[s].down[l.sub[s].cost.first]; to > from {
 		l.waits.idle += to - from
 		l.waits.idleDown += to - from
 	}

@@ -1,6 +1,7 @@
 package dataflow
 
 import (
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -39,9 +40,14 @@ func TestAlone(t *testing.T) {
 	deep.Seeds(t, 30, check)
 }
 
-// drawLockstep draws an iteration that runs in lockstep: transfers to lanes, work there
-// and results, in one or two sub-batches.
+// drawLockstep draws an iteration that runs in lockstep, and the resources for it.
 func drawLockstep(t *rapid.T) ([]Resource, *Iteration) {
+	r := drawLanes(t)
+	return r, drawWaves(t, r)
+}
+
+// drawLanes draws resources for iterations that run in lockstep.
+func drawLanes(t *rapid.T) []Resource {
 	time := func(name string, low, high int) Time { return Time(rapid.IntRange(low, high).Draw(t, name)) }
 	r := handResources()
 	lanes := &r[testLanes]
@@ -49,15 +55,20 @@ func drawLockstep(t *rapid.T) ([]Resource, *Iteration) {
 	lanes.Vacate, lanes.Reactivate = time("vacate", 0, 100), time("reactivate", 0, 100)
 	lanes.Boundaries = Boundaries{Clock: NewClock(1, rapid.Int64Range(10, 20).Draw(t, "tREFI"), 10), Each: 2, Step: rapid.Int64Range(0, rapid.SampledFrom([]int64{20, 400}).Draw(t, "longest step")).Draw(t, "step")}
 	r[testDown].Latency, r[testUp].Latency = time("latency", 0, 30), time("latency up", 0, 40)
+	return r
+}
+
+// drawWaves draws an iteration that runs in lockstep: transfers to lanes, work there and results, in one or two sub-batches.
+func drawWaves(t *rapid.T, r []Resource) *Iteration {
+	time := func(name string, low, high int) Time { return Time(rapid.IntRange(low, high).Draw(t, name)) }
+	lanes := &r[testLanes]
 	// Links as busy as the lanes, or more, have what waits for them shape the schedule.
 	link := rapid.SampledFrom([]int{20, 20, 200, 1000}).Draw(t, "longest transfer")
 	// In long heads most transfers interrupt at whichever boundary.
 	head := rapid.SampledFrom([]int64{60, 60, 600}).Draw(t, "longest head")
 	it := &Iteration{}
 	b := builder{it}
-	for s := range rapid.IntRange(1, 2).Draw(t, "sub-batches") {
-		b.op(Op{Last: time("entry", 1, 200), Resource: testGPU, Flags: NextLayer})
-		entry := b.since(len(it.Ops) - 1)
+	layer := func() Range {
 		first := len(it.Ops)
 		var waits []int32
 		always := rapid.IntRange(0, lanes.Count-1).Draw(t, "lane that works")
@@ -76,12 +87,45 @@ func drawLockstep(t *rapid.T) ([]Resource, *Iteration) {
 			waits = append(waits, b.op(Op{Last: time("beside the lanes", 1, 400), Resource: testGPU}))
 		}
 		b.op(Op{Last: time("block", 1, 300), Resource: testGPU, Flags: NextLayer}, waits...)
-		b.layers(s, rapid.IntRange(1, 60).Draw(t, "layers"), entry, b.since(first), time("exit", 1, 300))
+		return b.since(first)
 	}
-	if n := it.Sub[0].Layers[1].Count; len(it.Sub[1].Layers) > 0 {
-		it.Sub[1].Layers[1].Count = n
+	layers := rapid.IntRange(1, rapid.SampledFrom([]int{60, 60, 150}).Draw(t, "most layers")).Draw(t, "layers")
+	for s := range rapid.IntRange(1, 2).Draw(t, "sub-batches") {
+		b.op(Op{Last: time("entry", 1, 200), Resource: testGPU, Flags: NextLayer})
+		entry := b.since(len(it.Ops) - 1)
+		kinds := make([]Range, rapid.IntRange(1, 3).Draw(t, "kinds"))
+		for i := range kinds {
+			if kinds[i] = layer(); rapid.Bool().Draw(t, "nearly as the first") {
+				kinds[i] = b.nearly(t, kinds[0])
+			}
+		}
+		it.Sub[s] = SubBatch{append([]Layers{{entry, 1}}, drawOrder(t, kinds, layers)...), time("exit", 1, 300)}
 	}
-	return r, it
+	return it
+}
+
+// nearly adds operations that are those of a layer but for one time.
+func (b builder) nearly(t *rapid.T, layer Range) Range {
+	first := int32(len(b.Ops))
+	changed := rapid.Int32Range(layer.From, layer.To-1).Draw(t, "changed operation")
+	for i := layer.From; i < layer.To; i++ {
+		o := b.Ops[i]
+		var after []int32
+		for _, j := range b.After[o.After.From:o.After.To] {
+			after = append(after, j-layer.From+first)
+		}
+		if i == changed {
+			o.Last += Time(rapid.IntRange(0, 3).Draw(t, "longer by"))
+			if o.Parts.From < o.Parts.To && rapid.Bool().Draw(t, "in other parts") {
+				from := int32(len(b.Parts))
+				b.Parts = append(b.Parts, max(1, b.Parts[o.Parts.From]-1), 1)
+				o.Parts = Range{from, from + 2}
+			}
+		}
+		j := b.op(o, after...)
+		b.Ops[j].Open, b.Ops[j].Close = o.Open, o.Close
+	}
+	return b.since(int(first))
 }
 
 // TestLockstep checks the recurrence against the events, to the picosecond.
@@ -90,11 +134,16 @@ func TestLockstep(t *testing.T) {
 	check := func(t *rapid.T) {
 		resources, it := drawLockstep(t)
 		e, start := New(resources), Time(rapid.IntRange(0, 1000).Draw(t, "start"))
+		if rapid.Bool().Draw(t, "on used memory") {
+			e.Run(drawWaves(t, resources), start)
+		}
 		if !e.lockstep.fits(e, it) {
 			t.Fatal("the iteration has the shape of none that runs in lockstep")
 		}
 		got, waits := e.Run(it, start), *e.Waits()
-		skipped += max(0, int64(it.Sub[0].Layers[1].Count)-e.lockstep.layers)
+		if layers := it.Sub[0].Layers; int64(it.Sub[0].total()-1) > e.lockstep.layers && len(layers) > 2 {
+			skipped++
+		}
 		e.noShortcut = true
 		events, byEvents := e.Run(it, start), *e.Waits()
 		e.Exact = true
@@ -103,6 +152,13 @@ func TestLockstep(t *testing.T) {
 		}
 		if exact := *e.Waits(); waits != exact || byEvents != exact {
 			t.Fatalf("in lockstep waits are\n%+v, by events\n%+v, layer by layer\n%+v", waits, byEvents, exact)
+		}
+		if two := it.Sub[1].Layers; len(two) > 0 {
+			two[len(two)-1].Count++
+			if e.lockstep.fits(e, it) {
+				t.Fatal("sub-batches of unlike numbers of layers run in lockstep")
+			}
+			two[len(two)-1].Count--
 		}
 		// Other times of the same operations, some of them none; it may be in lockstep no more.
 		retime(t, it)
@@ -115,6 +171,51 @@ func TestLockstep(t *testing.T) {
 	}
 	deep.Until(t, func() bool { return skipped > 0 }, check)
 	deep.Seeds(t, 400, check)
+}
+
+// TestLockstepSkips counts the layers that are run of two sub-batches of the same 120 layers each, of kinds that come in some order: few where
+// the orders repeat, be it for a part of the layers.
+func TestLockstepSkips(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		order, other string // of both; a letter for each kind; an order begins anew behind its end
+		want         int64
+	}{
+		{"one kind", "A", "A", 8},
+		{"in turn", "AB", "AB", 12},
+		{"a turn that does not divide the layers", "AAAAAAB", "AAAAAAB", 32},
+		{"one layer of its own", "C" + strings.Repeat("AB", 60), "AB", 10},
+		{"in turn, then one kind", strings.Repeat("AB", 40) + strings.Repeat("A", 40), "A", 14},
+		{"long runs", strings.Repeat("A", 50) + strings.Repeat("B", 70), "A", 12},
+		{"long runs of the other", "A", strings.Repeat("A", 50) + strings.Repeat("B", 70), 22},
+		{"short runs in a long turn", "AAAAABBBBBCCCC", "A", 34},
+		{"no order that is found", "AAAAAAAABBBBBBBBB", "A", 240},
+	} {
+		it := &Iteration{}
+		b := builder{it}
+		for s := range it.Sub {
+			b.op(Op{Last: 10, Resource: testGPU, Flags: NextLayer})
+			layers, kinds := []Layers{{b.since(len(it.Ops) - 1), 1}}, map[byte]Range{}
+			for i, compute := range []Time{40, 60, 80} {
+				from := len(it.Ops)
+				b.op(Op{Last: 20, Resource: testGPU, Flags: NextLayer}, b.group(0, compute))
+				kinds["ABC"[i]] = b.since(from)
+			}
+			for i := range 120 {
+				order := []string{c.order, c.other}[s]
+				layers = append(layers, Layers{kinds[order[i%len(order)]], 1})
+			}
+			it.Sub[s] = SubBatch{layers, 15}
+		}
+		e := New(handResources())
+		got := e.Run(it, 0)
+		if e.lockstep.layers != c.want {
+			t.Errorf("%s: %d layers are run, want %d", c.name, e.lockstep.layers, c.want)
+		}
+		if e.Exact = true; e.Run(it, 0) != got {
+			t.Errorf("%s: the iteration ends at %v, layer by layer at %v", c.name, got, e.end)
+		}
+	}
 }
 
 // retime draws other times for the operations of an iteration.
@@ -142,9 +243,10 @@ func retime(t *rapid.T, it *Iteration) {
 // the other sub-batch on lanes that end from 1100 on. What lies before a bound counts as the bound.
 func TestAlike(t *testing.T) {
 	l := &lockstep{shape: shape{latency: 10, resultsAt: 30}}
+	kind, another := &waveCost{}, &waveCost{}
 	state := func() *waveState {
-		return &waveState{at: 1000, linkFree: 1020, upFree: 1140, gpuFree: 1050, sent: 900, layer: 5, first: 1, freeAt: []Time{1011, 1012, 1013, 1014},
-			other: subWave{layer: 4, attention: true, at: 1400, beside: 1050, due: []Time{1100, 800, 1300, 1400}}}
+		return &waveState{at: 1000, linkFree: 1020, upFree: 1140, gpuFree: 1050, sent: 900, layer: 5, first: 1, cost: kind, freeAt: []Time{1011, 1012, 1013, 1014},
+			other: subWave{layer: 4, cost: kind, attention: true, at: 1400, beside: 1050, due: []Time{1100, 800, 1300, 1400}}}
 	}
 	later := state() // by 500 and one layer
 	later.at, later.linkFree, later.upFree, later.gpuFree, later.sent, later.layer, later.first = 1500, 1520, 1640, 1550, 1400, 6, 2
@@ -165,6 +267,8 @@ func TestAlike(t *testing.T) {
 		{"an end to come", func(w *waveState) { w.other.due[1] = 950 }, false},
 		{"another end that is over", func(w *waveState) { w.other.due[1] = 900 }, true},
 		{"an end over", func(w *waveState) { w.other.due[0] = 850 }, false},
+		{"the kind", func(w *waveState) { w.cost = another }, false},
+		{"the other's kind", func(w *waveState) { w.other.cost = another }, false},
 		{"the other's layer", func(w *waveState) { w.other.layer++ }, false},
 		{"the other's attention", func(w *waveState) { w.other.attention = false }, false},
 		{"waiting", func(w *waveState) { w.other.waits = true }, false},
@@ -256,10 +360,10 @@ func TestLastResultsByHand(t *testing.T) {
 		l := newLockstep(3)
 		l.upAll, l.resultsAt, l.upFree = 50, 30, c.free
 		for s := range l.sub {
-			l.sub[s].attention = s != c.silent
+			l.sub[s].attention, l.sub[s].cost = s != c.silent, &l.costs[s].kinds[0]
 			copy(l.sub[s].due, c.due[s])
-			for i := range l.costs[s].lanes {
-				l.costs[s].lanes[i].up = Time(100*s + 10*i) // of which only the sender's counts
+			for i := range l.sub[s].cost.lanes {
+				l.sub[s].cost.lanes[i].up = Time(100*s + 10*i) // of which only the sender's counts
 			}
 		}
 		if got := l.sendLast(1000); got != c.tells {
