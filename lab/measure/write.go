@@ -1,17 +1,45 @@
 package measure
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/pcie"
 )
 
-// WriteFit writes a GPU, and its link unless nil, as TOML with a comment on top.
-func WriteFit(w io.Writer, g *gpu.Spec, link *pcie.Spec, comment []string) error {
+// WriteGPU writes a GPU, and its link unless nil, as TOML with a comment on top.
+func WriteGPU(w io.Writer, g *gpu.Spec, link *pcie.Spec, comment []string) error {
+	return write(w, comment, struct {
+		GPU  *gpu.Spec  `toml:"gpu"`
+		PCIe *pcie.Spec `toml:"pcie,omitempty"`
+	}{g, link})
+}
+
+// WriteFit writes the parameters of a GPU's kernels as a file that gpu.fit names, with where they are from and a comment on top. What
+// stands in [gpu] itself, peaks and memory among it, is the data sheet's and is left out.
+func WriteFit(w io.Writer, g *gpu.Spec, about configs.Fit, comment []string) error {
+	if err := write(w, comment, struct {
+		Fit configs.Fit `toml:"fit"`
+	}{about}); err != nil {
+		return err
+	}
+	var whole bytes.Buffer
+	if err := write(&whole, nil, struct {
+		GPU *gpu.Spec `toml:"gpu"`
+	}{g}); err != nil {
+		return err
+	}
+	_, sections, _ := bytes.Cut(whole.Bytes(), []byte("\n[gpu.")) // behind all values of [gpu]
+	_, err := fmt.Fprintf(w, "\n[gpu.%s", sections)
+	return err
+}
+
+func write(w io.Writer, comment []string, values any) error {
 	for _, line := range comment {
 		if _, err := fmt.Fprintln(w, "#", line); err != nil {
 			return err
@@ -22,8 +50,5 @@ func WriteFit(w io.Writer, g *gpu.Spec, link *pcie.Spec, comment []string) error
 	}
 	e := toml.NewEncoder(w)
 	e.Indent = ""
-	return e.Encode(struct {
-		GPU  *gpu.Spec  `toml:"gpu"`
-		PCIe *pcie.Spec `toml:"pcie,omitempty"`
-	}{g, link})
+	return e.Encode(values)
 }

@@ -19,8 +19,8 @@ import (
 
 type fitFlags struct {
 	measuredFlags
-	name, out, base, suite string
-	tables                 []string // folders of LLMServingSim's
+	name, out, fit, base, suite string
+	tables                      []string // folders of LLMServingSim's
 }
 
 func (a *app) newGPUFitCommand() *cobra.Command {
@@ -34,6 +34,9 @@ Efficiencies, overheads and latencies are fitted; peaks, bandwidth, SMs and memo
 the flag the preset nearest to the measurements. Kinds that are not measured keep the base's parameters. The reported
 error is on shapes that the fit did not see. 'l3lab gpu validate --help' has the format of the measurements.
 
+--out writes a GPU, --fit the parameters of its kernels alone, for GPUs whose data sheet is elsewhere:
+l3sim run --gpu a100-sxm-80gb --set gpu.fit=FILE.
+
 In place of --measured, --llmservingsim takes LLMServingSim's tables of vLLM's kernels: a folder of a model with
 meta.yaml and tp1, or several of one card. Attention of prompts is fitted with that of requests that decode in the
 same kernel, and runs have both in one. Unequal contexts are fitted where there is a skew.csv. Decode attention whose keys and values the base's L2 may have kept is left out.`,
@@ -46,6 +49,7 @@ same kernel, and runs have both in one. Unequal contexts are fitted where there 
 	flags.StringArrayVar(&f.tables, "llmservingsim", nil, "`folder` of a model's kernel tables, as LLMServingSim profiles vLLM; may be repeated")
 	flags.StringVar(&f.name, "name", "", "name of the GPU")
 	flags.StringVar(&f.out, "out", "", "`file` to write, with a section [gpu]")
+	flags.StringVar(&f.fit, "fit", "", "`file` to write that gpu.fit can name, with the parameters of kernels alone")
 	cli.SuiteFlag(flags, &f.suite)
 	flags.StringVar(&f.base, "base", "", "GPU whose data sheet and starting point to take: a preset or a `file`")
 	return cmd
@@ -76,27 +80,61 @@ func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
 	if err != nil {
 		return err
 	}
-	comment := []string{
-		f.name + ": fitted by 'l3lab gpu fit' to " + from + ".",
-		"Peaks, bandwidth, SMs and memory are those of " + base + ", as are kinds not listed here.",
-		"Attention kernels fitted are those of the suite " + string(target.GPU.Suite) + ".",
-		"Errors are mean, median and 90th percentile of |predicted/measured - 1| on shapes held out of the fit.",
-	}
-	var link *pcie.Spec // where not measured: a run with this file keeps its node's links
+	report := fitReport{base: base, about: configs.Fit{Source: from, HeldOut: "none"}}
+	var held []string
 	for i := range fitted {
 		k := &fitted[i]
 		line := fmt.Sprintf("%-18s %5d samples of a single shape: fitted, and none held out", k.Kind, k.Samples)
-		if held := &k.Held; k.HeldOut {
+		if e := &k.Held; k.HeldOut {
+			held = append(held, fmt.Sprintf("%s %.1f%%", k.Kind, 100*e.MAPE))
 			line = fmt.Sprintf("%-18s %5d held out: mean %5.1f%%, median %5.1f%%, p90 %5.1f%%, bias %+5.1f%%",
-				k.Kind, held.Points, 100*held.MAPE, 100*held.Median, 100*held.P90, 100*held.Bias)
+				k.Kind, e.Points, 100*e.MAPE, 100*e.Median, 100*e.P90, 100*e.Bias)
 		}
-		if k.Kind == measure.PCIe {
-			link = &target.Link
-		}
+		report.link = report.link || k.Kind == measure.PCIe
+		report.about.Rows += k.Samples
 		fmt.Fprintln(a.Stdout, line)
-		comment = append(comment, line)
+		report.lines = append(report.lines, line)
 	}
-	return results.WriteFileAtomic(f.out, func(w io.Writer) error { return measure.WriteFit(w, &target.GPU, link, comment) })
+	if len(held) > 0 {
+		report.about.HeldOut = "mean errors on shapes that the fit has not seen: " + strings.Join(held, ", ")
+	}
+	return f.write(a, target, &report)
+}
+
+// fitReport is what the files of a fit say of it.
+type fitReport struct {
+	base  string
+	link  bool     // was measured: without, a run with the file keeps its node's links
+	lines []string // of errors, one for each kind
+	about configs.Fit
+}
+
+// write writes the GPU, its kernels alone, or both.
+func (f *fitFlags) write(a *app, t *measure.Target, r *fitReport) error {
+	comment := func(rest string) []string {
+		return append([]string{
+			f.name + ": fitted by 'l3lab gpu fit' to " + r.about.Source + ".",
+			rest,
+			"Attention kernels fitted are those of the suite " + string(t.GPU.Suite) + ".",
+			"Errors are mean, median and 90th percentile of |predicted/measured - 1| on shapes held out of the fit.",
+		}, r.lines...)
+	}
+	var link *pcie.Spec
+	switch {
+	case r.link && f.out == "":
+		a.Note("the link to the host is in [pcie], which is no part of a fit: --out writes it")
+	case r.link:
+		link = &t.Link
+	}
+	if f.out != "" {
+		whole := comment("Peaks, bandwidth, SMs and memory are those of " + r.base + ", as are kinds not listed here.")
+		err := results.WriteFileAtomic(f.out, func(w io.Writer) error { return measure.WriteGPU(w, &t.GPU, link, whole) })
+		if err != nil || f.fit == "" {
+			return err
+		}
+	}
+	kernels := comment("Kinds not listed here are those of " + r.base + ".")
+	return results.WriteFileAtomic(f.fit, func(w io.Writer) error { return measure.WriteFit(w, &t.GPU, r.about, kernels) })
 }
 
 // samples reads the measurements and says whose they are.
@@ -129,9 +167,11 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	if len(f.tables) > 0 {
 		source = struct{ name, expected string }{"base", "a GPU with the card's data sheet: a preset or a file"}
 	}
-	for _, flag := range []struct{ name, expected string }{
-		source, {"name", "a name"}, {"out", "a file to write"},
-	} {
+	required := []struct{ name, expected string }{source, {"name", "a name"}}
+	if !cmd.Flags().Changed("fit") {
+		required = append(required, struct{ name, expected string }{"out", "a file to write; or --fit, for the kernels alone"})
+	}
+	for _, flag := range required {
 		if err := cli.RequireFlag(cmd, flag.name, flag.expected); err != nil {
 			return err
 		}
@@ -139,10 +179,21 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	if f.name == "" || strings.ContainsAny(f.name, "\n\r\"\\") {
 		return &input.Error{Key: "--name", Value: fmt.Sprintf("%q", f.name), Expected: "a name on one line"}
 	}
-	if filepath.Ext(f.out) != ".toml" {
-		return &input.Error{Key: "--out", Value: fmt.Sprintf("%q", f.out), Expected: "a .toml file"}
+	for _, file := range [][2]string{{"out", f.out}, {"fit", f.fit}} {
+		if !cmd.Flags().Changed(file[0]) {
+			continue
+		}
+		if filepath.Ext(file[1]) != ".toml" {
+			return &input.Error{Key: "--" + file[0], Value: fmt.Sprintf("%q", file[1]), Expected: "a .toml file"}
+		}
+		if err := cli.WritableFile("--"+file[0], file[1]); err != nil {
+			return err
+		}
 	}
-	return cli.WritableFile("--out", f.out)
+	if f.fit != "" && f.fit == f.out {
+		return &input.Error{Key: "--fit", Value: fmt.Sprintf("%q", f.fit), Expected: "another file than --out"}
+	}
+	return nil
 }
 
 // start returns the specification that the fit starts from and its name: with --base
