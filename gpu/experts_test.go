@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/llm"
 )
 
@@ -34,7 +35,7 @@ func TestTouchedExperts(t *testing.T) {
 			}
 		}
 		for _, tokens := range []int{1, 2, 7, 40} {
-			const batches = 4000
+			batches := deep.Of(1000, 4000, 4000)
 			drawn := 0
 			for range batches {
 				touched := map[int]bool{}
@@ -48,7 +49,7 @@ func TestTouchedExperts(t *testing.T) {
 				}
 				drawn += len(touched)
 			}
-			got, want := newExpertLoad(shares, m.ActiveExperts, tokens).Touched, float64(drawn)/batches
+			got, want := newExpertLoad(shares, m.ActiveExperts, tokens).Touched, float64(drawn)/float64(batches)
 			if math.Abs(got/want-1) > 0.01 {
 				t.Errorf("%+v: %d tokens touch %.3f experts, drawn %.3f", m, tokens, got, want)
 			}

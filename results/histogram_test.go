@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // nasty is shapes of samples that percentiles and sums go wrong on.
@@ -113,6 +115,7 @@ func TestBuckets(t *testing.T) {
 // TestDistributionOfManyValues crosses the number of values that are kept exactly, and
 // meets the samples written out, whatever the order and the parts.
 func TestDistributionOfManyValues(t *testing.T) {
+	deep.Only(t)
 	if testing.Short() {
 		t.Skip("sorts millions of samples")
 	}

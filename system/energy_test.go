@@ -161,7 +161,10 @@ func TestEnergyOfWaiting(t *testing.T) {
 // TestWattsOnTheTimeline: the power of a replica's GPUs over time is the run's energy, from
 // 0, before requests come, to the end of the run.
 func TestWattsOnTheTimeline(t *testing.T) {
-	for _, system := range everyName() {
+	for i, system := range everyName() {
+		if !deep.Case(i, 3) {
+			continue
+		}
 		requests := unevenLengths(12)
 		for i := range requests {
 			requests[i].Arrival = units.Duration(1+i/6) * 100 * units.Second // the first ones are done long before the last

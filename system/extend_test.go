@@ -109,7 +109,7 @@ func TestNamesOfAddedSystems(t *testing.T) {
 // that ship, which knows none of them.
 func TestLoadersSideBySide(t *testing.T) {
 	run := func(ld *configs.Loader) (string, error) {
-		cfg, err := ld.Load(configs.Options{Sets: []string{"run.system=cxl", "run.model=llama-3-8b", "run.requests=5"}})
+		cfg, err := ld.Load(configs.Options{Sets: []string{"run.system=cxl", "run.model=llama-3-8b", "run.requests=2"}})
 		if err != nil {
 			return "", err
 		}

@@ -51,7 +51,7 @@ func TestNarrowRuns(t *testing.T) {
 	for _, s := range Systems(everything()) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
-			rapid.Check(t, func(t *rapid.T) {
+			deep.Cases(t, deep.Of(4, 1, 1), func(t *rapid.T) {
 				d := drawBaseline(t)
 				sets := slices.Concat(rapid.SampledFrom(narrowSets).Draw(t, "narrow"), rapid.SampledFrom(narrowProducts).Draw(t, "products"))
 				if slices.Contains(s.Policies(), "lserve") && rapid.Bool().Draw(t, "pages") {

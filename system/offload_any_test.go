@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/scheduler/forming"
 	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
@@ -17,7 +18,7 @@ import (
 )
 
 var (
-	nodes     = flag.Int("offload.nodes", 100, "random nodes of TestOffloadOnAnyNode")
+	nodes     = flag.Int("offload.nodes", deep.Of(20, 100, 100), "random nodes of TestOffloadOnAnyNode")
 	firstNode = flag.Uint64("offload.first", 0, "seed of the first of them")
 )
 

@@ -97,13 +97,16 @@ func TestNoSpareMemory(t *testing.T) {
 // TestSpareOnAllPolicies runs L3 with spare memory under each policy that both sides have, each width of keys and values, and
 // stripes, under all checks. Both sides decode, and what the GPUs hold there has the width of the model's keys and values.
 func TestSpareOnAllPolicies(t *testing.T) {
-	for _, sets := range [][]string{
+	for i, sets := range [][]string{
 		{}, {"model.kv_bits=8"}, {"model.kv_bits=4"}, {"model.kv_format=fp8"}, {"comm.stripe=ranksets"}, {"scheduler.sub_batches=1"},
 		{"policy.name=quest"}, {"policy.name=lserve"}, {"policy.name=duo"}, {"policy.name=duo", "policy.duo.stream_device=home"},
 		{"policy.name=quest", "model.kv_bits=8"}, {"memory.admission=current"}, {"memory.admission=max", "memory.max_tokens=8000"}, {"run.model=llama-3-70b"},
 	} {
 		t.Run(fmt.Sprint(sets), func(t *testing.T) {
 			t.Parallel()
+			if !deep.Case(i, 4) {
+				deep.Only(t)
+			}
 			sets = append(sets, "memory.spare=decode", "model.layers=4", "scheduler.adaptive=true")
 			n := nodeOf(t, sets...)
 			token := n.cfg.Model.KVBytesPerToken()

@@ -2,10 +2,12 @@ package system
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
@@ -15,9 +17,17 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// timelineOf runs a trace with a timeline of all of it.
+// timelineOf runs some few requests with a timeline of all of them. Tests share the run, and change nothing of it.
 func timelineOf(t *testing.T, system string, trace *traces.Trace, sets ...string) (*Result, []perfetto.Event) {
 	t.Helper()
+	type timed struct {
+		result *Result
+		events []perfetto.Event
+	}
+	id := fmt.Sprint(system, len(trace.Requests), sets)
+	if known, ok := timelines.Load(id); ok {
+		return known.(*timed).result, known.(*timed).events
+	}
 	sets = append(sets, "run.system="+system, "run.model=gpt-89b", "model.layers=6", "memory.admission=current")
 	cfg, err := everything().Load(configs.Options{Sets: sets})
 	if err != nil {
@@ -37,8 +47,11 @@ func timelineOf(t *testing.T, system string, trace *traces.Trace, sets ...string
 	if err != nil || len(faults) > 0 {
 		t.Fatalf("%s: %d faults, %v, %v", system, len(faults), faults[:min(3, len(faults))], err)
 	}
+	timelines.Store(id, &timed{r, events})
 	return r, events
 }
+
+var timelines sync.Map // that timelineOf has made, by what they are of
 
 func fewRequests(n int) *traces.Trace {
 	trace := &traces.Trace{Name: "few"}

@@ -9,6 +9,7 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -18,7 +19,7 @@ import (
 // TestWindowOfNothing: without sink and window everything is in the DIMMs, and a run is that of
 // dense attention to the picosecond.
 func TestWindowOfNothing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	deep.Cases(t, deep.Of(3, 1, 1), func(t *rapid.T) {
 		cfg, trace := drawNode(t)
 		dense := mustRun(t, mustNode(t, cfg), trace, false)
 		none := *cfg

@@ -52,7 +52,7 @@ func TestPlantedKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, set := range []string{"iid", "local", "decoy", "tie"} {
+	for i, set := range []string{"iid", "local", "decoy", "tie"} {
 		t.Run(set, func(t *testing.T) {
 			p := planted{T: t, file: file}
 			p.places, p.keys, p.q = p.ints("places"), p.floats(set+".k"), p.floats("q")
@@ -62,9 +62,11 @@ func TestPlantedKeys(t *testing.T) {
 			if set == "tie" {
 				p.q = p.floats("tie.q")
 			}
-			for _, name := range []string{"dense", "quest_256", "quest_512", "lserve_64_16_512", "lserve_64_64_512", "lserve_128_16_1024", "lserve_512_16_1024",
+			for j, name := range []string{"dense", "quest_256", "quest_512", "lserve_64_16_512", "lserve_64_64_512", "lserve_128_16_1024", "lserve_512_16_1024",
 				"streaming_4_508", "streaming_128_256"} {
-				p.compare(set, name)
+				if deep.Case(j-i+4, 4) {
+					p.compare(set, name)
+				}
 			}
 		})
 	}

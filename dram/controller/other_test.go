@@ -11,6 +11,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // otherPart returns a part of a table of testdata/other.
@@ -143,6 +144,7 @@ var ramulatorSetups = map[string]struct {
 
 // TestRamulator replays Ramulator 2.1's micro-benchmarks, whose requests are one burst each, under its timings: no end is 1% later than its.
 func TestRamulator(t *testing.T) {
+	deep.Only(t)
 	var table strings.Builder
 	for _, r := range readTable(t, "../../testdata/ramulator/results.csv") {
 		set, bench := ramulatorSetups[r["standard"]], r["bench"]

@@ -11,6 +11,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // TestRefresh: on time, postponed under load, pulled in when idle; the checker
@@ -209,6 +210,7 @@ func TestRefreshOfBanksTakesIdleOnes(t *testing.T) {
 // where requests all come at once, and the slowest hundredth of reads at three quarters of the bandwidth so found, in the mean of
 // three draws: of a single one the order may be chance. Requests are one burst of the part each. It writes the table.
 func TestRefreshOfBanksGains(t *testing.T) {
+	deep.Only(t)
 	var table strings.Builder
 	for _, p := range []struct {
 		part  string

@@ -137,7 +137,7 @@ func TestStreamsAgainstOtherPolicies(t *testing.T) {
 	} {
 		var all []later
 		for _, standard := range c.standards {
-			for seed := range deep.Of(c.usual, c.usual, c.all) {
+			for seed := range deep.Of(c.usual/3, c.usual, c.all) {
 				m := drawMix(standard, uint64(seed))
 				l := m.compare(t)
 				if l.ofBetter > 8 {

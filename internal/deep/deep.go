@@ -49,6 +49,9 @@ func Of(quick, deep, long int) int {
 	return quick
 }
 
+// Case says whether a run tries the i-th case of a table of which a quick run tries one of part: the first, and each part-th after it.
+func Case(i, part int) bool { return On() || i%part == 0 }
+
 // Cases tries a property on one part-th of the random cases that rapid.Check draws, and on one at least: for properties whose
 // cases take seconds. A long run draws all of them. It changes nothing that tests beside it see.
 func Cases(t rapid.TB, part int, property func(*rapid.T)) {

@@ -105,7 +105,7 @@ func TestFailuresAreRepeated(t *testing.T) {
 		"index out of range": func(*rapid.T) { none[0]++ },
 	}
 	for name, end := range ends {
-		for seed := range 20 {
+		for seed := range Of(4, 20, 20) {
 			setFlag(t, "rapid.seed", fmt.Sprint(seed+1))
 			met := 0
 			property := func(c *rapid.T) {
@@ -153,6 +153,26 @@ func TestCases(t *testing.T) {
 		})
 		if tried != want {
 			t.Errorf("a part of %d: %d cases, want %d of %d", part, tried, want, all)
+		}
+	}
+}
+
+// TestCase: a quick run tries the first case of a table and each part-th after it, deep and long runs all.
+func TestCase(t *testing.T) {
+	for _, c := range []struct {
+		deep, long string
+		want       []int
+	}{{"", "", []int{0, 3, 6}}, {"1", "", []int{0, 1, 2, 3, 4, 5, 6, 7}}, {"", "1", []int{0, 1, 2, 3, 4, 5, 6, 7}}} {
+		t.Setenv("L3SIM_DEEP", c.deep)
+		t.Setenv("L3SIM_LONG", c.long)
+		var tried []int
+		for i := range 8 {
+			if Case(i, 3) {
+				tried = append(tried, i)
+			}
+		}
+		if !slices.Equal(tried, c.want) {
+			t.Errorf("%+v: %v", c, tried)
 		}
 	}
 }

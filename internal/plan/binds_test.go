@@ -63,6 +63,7 @@ func TestBinds(t *testing.T) {
 // TestOwnResources: resources that a system has beside its GPUs bind where they do together. Keys and values of every head and small layers leave
 // L3's ranksets the most to do.
 func TestOwnResources(t *testing.T) {
+	deep.Only(t)
 	found := capacity(t, "run.system=l3", "node.ranksets=2", "run.model=llama-2-7b", "model.context=100000", "run.requests=200",
 		"traces.input_mean=6000", "traces.input_std=2000", "traces.output_mean=200", "traces.output_std=50", "slo.ttft=4s", "slo.tbt=8ms")
 	if !slices.ContainsFunc(found.Binds, func(b Bind) bool { return b.Name == "ranksets" }) {

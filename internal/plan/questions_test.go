@@ -220,9 +220,8 @@ func TestQuestions(t *testing.T) {
 	if err := json.Unmarshal(text, &all); err != nil {
 		t.Fatal(err)
 	}
-	if !deep.On() {
-		all = all[1:2] // of GPUs alone, the quickest
-	} else if !deep.Long() {
+	deep.Only(t)
+	if !deep.Long() {
 		// Of l3 question 9 stays, which has short answers and takes the least time.
 		all = slices.DeleteFunc(all, func(x truth) bool { return x.Question != 9 && x.Question%3 == 0 })
 	}

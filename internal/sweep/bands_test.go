@@ -101,7 +101,7 @@ func TestSureness(t *testing.T) {
 		{"faster GPU, independent", "gpu-only", faster, Bands{Draws: 60, Seed: 1, Independent: true}, 0.5, 0.75, "tie"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.bands.Draws > 100 || c.system == "l3" && c.second != "" {
+			if c.bands.Draws > 100 || c.second != "" && (c.system == "l3" || c.bands.Independent) {
 				deep.Only(t)
 			}
 			text := strings.Replace(twice, "[set]", "[set]\nrun.system = \""+c.system+"\"", 1)

@@ -92,7 +92,7 @@ func TestErrorOfTheSum(t *testing.T) {
 // The tolerance is a small multiple of the error over random cases: no right
 // program exceeds it, and half of the cases come within a fifth of it.
 func TestToleranceIsTight(t *testing.T) {
-	n := deep.Of(15, 80, 200)
+	n := deep.Of(7, 80, 200)
 	for _, preset := range []string{"fp32", "paper"} {
 		r := rand.New(rand.NewPCG(1, 2))
 		var ratios []float64

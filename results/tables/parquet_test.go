@@ -18,6 +18,7 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 )
@@ -172,6 +173,9 @@ func TestParquetRefused(t *testing.T) {
 		}
 	}
 	for at := range good { // no byte makes the reader fall over
+		if !deep.Case(at, 7) {
+			continue
+		}
 		data := slices.Clone(good)
 		data[at] ^= 0x55
 		if err := os.WriteFile(path, data, 0o666); err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	_ "github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/schedtest"
 	"pgregory.net/rapid"

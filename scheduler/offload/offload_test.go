@@ -8,6 +8,7 @@ import (
 	"sort"
 	"testing"
 
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/forming"
 	"github.com/l3sim/l3sim/scheduler/memory"
@@ -102,7 +103,7 @@ func (f *record) count(b *scheduler.Batch, took, host int) {
 func TestOffloadLaws(t *testing.T) {
 	var all record
 	run := func(t rapid.TB, rng *rand.Rand) {
-		for range 100 {
+		for range deep.Of(20, 100, 100) {
 			all.add(runOffload(t, rng))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/forming"
 	"github.com/l3sim/l3sim/scheduler/memory"
@@ -115,7 +116,7 @@ func mixedRequests(n int) []traces.Request {
 func TestLearnedServesLikeExact(t *testing.T) {
 	requests := mixedRequests(2000)
 	exact, _ := serve(t, requests, steps{}, nil)
-	for _, noise := range []float64{0, 0.05, 0.2} {
+	for _, noise := range []float64{0.05, 0, 0.2}[:deep.Of(1, 3, 3)] {
 		spec := learnedSpec()
 		spec.Noise = noise
 		l := NewLearned(spec, steps{}, rand.New(rand.NewPCG(1, 2)))

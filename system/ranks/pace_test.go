@@ -11,6 +11,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/machine"
 	"github.com/l3sim/l3sim/system/flow"
@@ -62,7 +63,7 @@ func (b *bench) units() float64 {
 // TestPaceKeepsTheLimit: in every look-up a head takes its commands' clocks, or as long as its joules take at the limit; less power is
 // never faster; a limit above what a DIMM draws changes nothing; a head has the same joules at any limit.
 func TestPaceKeepsTheLimit(t *testing.T) {
-	for _, sets := range [][]string{nil, {"pim.processing_unit=rank"}, {"dram.preset=ddr5-4800-16gb-x8", "node.channels=16"}, {"run.model=llama-3-8b", "pim.macs_per_read=4"}, {"comm.stripe=channels"}} {
+	for _, sets := range [][]string{nil, {"pim.processing_unit=rank"}, {"dram.preset=ddr5-4800-16gb-x8", "node.channels=16"}, {"run.model=llama-3-8b", "pim.macs_per_read=4"}, {"comm.stripe=channels"}}[:deep.Of(2, 5, 5)] {
 		free := benchOf(t, sets...)
 		d := AttentionDraw(free.cfg, &free.cfg.PIM, energy.Mid)
 		static := float64(DIMMRanks(free.cfg))*d.Idle() + free.cfg.Energy.At(energy.Mid).DIMMBuffer
