@@ -13,7 +13,7 @@ import (
 
 // The programs of docs/reference/extend.md, by their headings.
 var programs = []struct{ heading, file, example string }{
-	{"Write a policy", "../attention/policies/snapkv_test.go", "Example"},
+	{"Write a policy", "../attention/policies/example/snapkv_test.go", "Example"},
 	{"Write a system", "cxl_test.go", "ExampleExtend"},
 }
 

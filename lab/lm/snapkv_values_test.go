@@ -21,10 +21,10 @@ func TestCopyOfSnapKV(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return strings.NewReplacer("package policies_test", "package lm_test", "func Example() {", "func Example_snapKV() {").Replace(string(text))
+		return strings.NewReplacer("package example_test", "package lm_test", "func Example() {", "func Example_snapKV() {").Replace(string(text))
 	}
-	if of("snapkv_test.go") != of("../../attention/policies/snapkv_test.go") {
-		t.Error("snapkv_test.go is not attention/policies/snapkv_test.go in package lm_test: copy it")
+	if of("snapkv_test.go") != of("../../attention/policies/example/snapkv_test.go") {
+		t.Error("snapkv_test.go is not attention/policies/example/snapkv_test.go in package lm_test: copy it")
 	}
 }
 

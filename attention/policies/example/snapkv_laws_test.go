@@ -1,4 +1,4 @@
-package policies_test
+package example_test
 
 import (
 	"bytes"
