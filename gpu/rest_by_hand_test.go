@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -66,7 +67,7 @@ func TestMixedKernelByHand(t *testing.T) {
 	c := NewModelCost(loadPreset(t, "h200-sxm"), latentModel(8))
 	a := c.Attention()
 	prompts, made := a.Prompts(2, 300, 200, 0), c.expand(2*500)
-	if want := c.prefills(c.spec.PrefillAttentionCost(2, 300, 200, c.prompts)).Plus(made); prompts != want || made.Seconds == 0 {
+	if want := c.prefills(c.spec.PrefillAttentionCost(2, 300, 200, c.kinds[0].prompts)).Plus(made); prompts != want || made.Seconds == 0 {
 		t.Errorf("prompts %+v, by hand %+v", prompts, want)
 	}
 	if got, want := a.Decoding(UniformBatch(7, 900)), c.DecodeBatch(UniformBatch(7, 900)); got != want {
@@ -219,13 +220,13 @@ func TestWindowsLongerThanContexts(t *testing.T) {
 	model.Window = 4096
 	c := NewModelCost(loadPreset(t, "h200-sxm"), &model)
 	x := Shape{Decode: DecodeBatch{Requests: 2, Tokens: 1010, Longest: 1000}, Prefills: 1, Chunk: 64, Finished: 100}
-	if got, want := c.attend(x, true), c.attend(x, false); got != want || want[DecodeAttention].Seconds == 0 {
+	if got, want := c.attend(x, llm.Local), c.attend(x, llm.Global); got != want || want[DecodeAttention].Seconds == 0 {
 		t.Errorf("with a window %+v, without %+v", got, want)
 	}
 	x.Decode.Tokens, x.Decode.Longest = 9000, 8990 // of which a window has no more than 2 · 4,096
 	y := x
 	y.Decode.Tokens, y.Decode.Longest = 8192, 4096
-	if got, want := c.attend(x, true), c.attend(y, false); got != want {
+	if got, want := c.attend(x, llm.Local), c.attend(y, llm.Global); got != want {
 		t.Errorf("with a window %+v, by hand %+v", got, want)
 	}
 }

@@ -15,33 +15,37 @@ func TestWindowTokensByHand(t *testing.T) {
 	for _, c := range []struct{ context, last, moves, chunks int }{
 		{5, 1, 5, 5}, {10, 1, 10, 10}, {11, 1, 10, 1}, {25, 1, 10, 5}, {11, 3, 11, 11}, {12, 3, 12, 12}, {13, 3, 12, 3}, {30, 3, 12, 10}, {31, 3, 12, 11}, {2, 3, 2, 2},
 	} {
-		w := Windows{Window: 10, FullEvery: 3}
+		w := LayerKinds{Window: 10, LayerPattern: "LLG"}
 		moves := w.WindowTokens(c.context, c.last)
-		w.WindowChunked = true
+		w.LayerPattern = "CCG"
 		if chunks := w.WindowTokens(c.context, c.last); moves != c.moves || chunks != c.chunks {
 			t.Errorf("%+v: %d and %d tokens", c, moves, chunks)
 		}
 	}
-	w := Windows{Window: 10, FullEvery: 3}
+	w := LayerKinds{Window: 10, LayerPattern: "LLG"}
 	if got := w.PromptPieces(25, 4); got != [3]Piece{{1, 6, 4}, {1, 10, 5}, {1, 9, 5}} { // 19 are left behind six that fill the window
 		t.Errorf("%v", got)
 	}
 	if got := WindowPieces(10, 20, 10); got != [3]Piece{{}, {2, 10, 5}, {}} {
 		t.Errorf("%v", got)
 	}
-	w.WindowChunked = true
+	w.LayerPattern = "CCG"
 	if got := w.PromptPieces(25, 4); got != [3]Piece{{1, 6, 4}, {1, 10, 0}, {1, 9, 0}} {
 		t.Errorf("%v", got)
 	}
 	for layer, want := range []bool{true, true, false, true, true, false} {
-		if w := (Windows{Window: 10, FullEvery: 3}); w.Windowed(layer) != want {
-			t.Errorf("layer %d has the window: %t", layer, !want)
+		for _, pattern := range []string{"LLG", "CCG", "LLI", "LLS"} {
+			if w := (LayerKinds{Window: 10, LayerPattern: pattern}); w.Windowed(layer) != want || w.Kind(layer) != pattern[layer%3] || w.Chunked() != (pattern == "CCG") {
+				t.Errorf("layer %d of %s has the window: %t", layer, pattern, !want)
+			}
 		}
-		if w := (Windows{FullEvery: 3}); w.Windowed(layer) {
-			t.Errorf("layer %d has no window", layer)
-		}
-		if w := (Windows{WindowPattern: "LG"}); w.Windowed(layer) {
-			t.Errorf("layer %d of a pattern has no window", layer)
+		for _, k := range []struct {
+			w    LayerKinds
+			want byte
+		}{{LayerKinds{}, Global}, {LayerKinds{Window: 1}, Local}, {LayerKinds{Indexer: Indexer{IndexTopK: 9}}, Indexed}} {
+			if got := k.w.Kind(layer); got != k.want || k.w.Windowed(layer) != (k.want == Local) || k.w.Chunked() {
+				t.Errorf("layer %d of %+v is of kind %c", layer, k.w, got)
+			}
 		}
 	}
 }
@@ -158,10 +162,10 @@ func TestNetworkRules(t *testing.T) {
 		"most experts":    {func(m *Model) { m.Experts = 4097 }, "experts = 4097: expected 0 to 4096"},
 		"skew":            {func(m *Model) { m.ExpertSkew = 4.5 }, "expert_skew = 4.5: expected 0 to 4"},
 		"copies":          {func(m *Model) { m.ExpertScaleCopies = 9 }, "expert_scale_copies = 9: expected 0 to 8"},
-		"one of two":      {func(m *Model) { m.Window, m.FullEvery = 9, 1 }, "full_every = 1: expected 0, or at least 2 with model.window = 9"},
-		"no window":       {func(m *Model) { m.FullEvery = 1 }, ""},
-		"two orders":      {func(m *Model) { m.Window, m.FullEvery, m.WindowPattern = 9, 2, "LG" }, `window_pattern = "LG": expected "" with model.full_every = 2`},
-		"chunks":          {func(m *Model) { m.WindowChunked = true }, "window_chunked = true: expected false with model.window = 0"},
+		"a window alone":  {func(m *Model) { m.Window, m.LayerPattern = 9, "GG" }, `layer_pattern = "GG": expected a letter L or C with model.window above 0, none with 0: it is 9`},
+		"no window":       {func(m *Model) { m.LayerPattern = "GG" }, ""},
+		"two orders":      {func(m *Model) { m.Window, m.LayerPattern = 9, "LCG" }, `layer_pattern = "LCG": expected L or C, not both`},
+		"chunks":          {func(m *Model) { m.LayerPattern = "CG" }, `layer_pattern = "CG": expected a letter L or C with model.window above 0, none with 0: it is 0`},
 	} {
 		m := mixtral()
 		c.change(m)
@@ -218,10 +222,10 @@ func TestFormatsByHand(t *testing.T) {
 	// ModelOpt's file counts where config.json says nothing, and one that cannot be read or says nothing itself does not.
 	for _, c := range []struct{ text, beside, want string }{
 		{`{` + shape + `, "quantization_config": {"quant_method": "fp8"}}`, `{"quantization": {"quant_algo": "NVFP4"}}`, "8"},
-		{`{` + shape + `}`, `{"quantization": {"quant_algo": "NVFP4"}}`, "4"}, {`{` + shape + `}`, `{"quantization": {"kv_cache_quant_algo": "FP8"}}`, "refused"},
+		{`{` + shape + `}`, `{"quantization": {"quant_algo": "NVFP4"}}`, "4"}, {`{` + shape + `}`, `{"quantization": {"kv_cache_quant_algo": "FP8"}}`, "0"},
 		{`{` + shape, `{"quantization": {"quant_algo": "NVFP4"}}`, "refused"}, {`{` + shape + `}`, `{"quantization": {"quant_algo": "other"}}`, "refused"},
 	} {
-		m, _, _, err := FromCheckpoint([]byte(c.text), []byte(c.beside))
+		m, _, _, err := FromCheckpoint([]byte(c.text), "hf_quant_config.json", []byte(c.beside))
 		got := "refused"
 		if err == nil {
 			got = fmt.Sprint(m.WeightBits)
@@ -236,20 +240,20 @@ func TestFormatsByHand(t *testing.T) {
 func TestShapesOfFiles(t *testing.T) {
 	const shape = `"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4, "vocab_size": 10, "intermediate_size": 100`
 	for _, c := range []struct{ keys, want string }{
-		{`"model_type": "llama", "max_position_embeddings": 100, "rope_scaling": {"type": "linear", "factor": -2.0}`, "100 {0 0  false}"},
-		{`"model_type": "llama", "max_position_embeddings": 16777216, "rope_scaling": {"type": "linear", "factor": 64.1}`, "16777216 {0 0  false}"},
-		{`"model_type": "llama", "max_position_embeddings": 16777216, "rope_scaling": {"type": "linear", "factor": 64.0}`, "1073741824 {0 0  false}"},
-		{`"model_type": "llama", "max_position_embeddings": 100, "rope_scaling": {"type": "linear", "factor": 2.0, "original_max_position_embeddings": 7}`, "200 {0 0  false}"},
-		{`"model_type": "exaone4", "num_key_value_heads": 4, "sliding_window": 20, "sliding_window_pattern": "LG", "max_position_embeddings": 100`, "100 {20 2  false}"},
-		{`"model_type": "qwen2", "use_sliding_window": true, "sliding_window": 20, "max_window_layers": 9, "max_position_embeddings": 100`, "100 {0 0  false}"},
-		{`"model_type": "qwen2", "use_sliding_window": true, "sliding_window": 20, "max_window_layers": 3, "max_position_embeddings": 100`, "100 {20 0 GGGL false}"},
-		{`"model_type": "new", "head_dim": 16, "v_head_dim": 16`, "0 {0 0  false}"}, {`"model_type": "new", "v_head_dim": 8`, "0 {0 0  false}"},
+		{`"model_type": "llama", "max_position_embeddings": 100, "rope_scaling": {"type": "linear", "factor": -2.0}`, "100 0"},
+		{`"model_type": "llama", "max_position_embeddings": 16777216, "rope_scaling": {"type": "linear", "factor": 64.1}`, "16777216 0"},
+		{`"model_type": "llama", "max_position_embeddings": 16777216, "rope_scaling": {"type": "linear", "factor": 64.0}`, "1073741824 0"},
+		{`"model_type": "llama", "max_position_embeddings": 100, "rope_scaling": {"type": "linear", "factor": 2.0, "original_max_position_embeddings": 7}`, "200 0"},
+		{`"model_type": "exaone4", "num_key_value_heads": 4, "sliding_window": 20, "sliding_window_pattern": "LG", "max_position_embeddings": 100`, "100 20LG"},
+		{`"model_type": "qwen2", "use_sliding_window": true, "sliding_window": 20, "max_window_layers": 9, "max_position_embeddings": 100`, "100 0"},
+		{`"model_type": "qwen2", "use_sliding_window": true, "sliding_window": 20, "max_window_layers": 3, "max_position_embeddings": 100`, "100 20GGGL"},
+		{`"model_type": "new", "head_dim": 16, "v_head_dim": 16`, "0 0"}, {`"model_type": "new", "v_head_dim": 8`, "0 0"},
 		{`"model_type": "new", "layer_types": ["recurrent", "full_attention"]`, "refused"}, {`"model_type": "new", "layer_types": ["mamba", "full_attention"]`, "refused"},
 	} {
 		m, err := FromHuggingFace([]byte(`{` + shape + `, ` + c.keys + `}`))
 		got := "refused"
 		if err == nil {
-			got = fmt.Sprint(m.Context, m.Windows)
+			got = fmt.Sprint(m.Context, " ", m.Window, m.LayerPattern)
 		}
 		if got != c.want {
 			t.Errorf("%s: %s, want %s; %v", c.keys, got, c.want, err)

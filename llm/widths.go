@@ -65,8 +65,8 @@ const (
 	FP8  KVFormat = "fp8" // E4M3
 	// FP8Latent is FP8 with scales of blocks, and rotated keys of 16 bits.
 	FP8Latent KVFormat = "fp8_ds_mla"
-	INT8 KVFormat = "int8"
-	INT4 KVFormat = "int4"
+	INT8      KVFormat = "int8"
+	INT4      KVFormat = "int4"
 )
 
 // KVFormats returns the names of the formats of keys and values.

@@ -49,8 +49,8 @@ func TestWidths(t *testing.T) {
 		}
 	}
 	for want, w := range map[string]Widths{
-		`kv_format = "fp9": expected one of bf16, fp16, fp8, fp8_ds_mla, int4, int8; did you mean "fp8"?`:                  {KVFormat: "fp9"},
-		`kv_bits = 4: expected 8, or 0, with kv_format = "fp8"`:                                                {KVFormat: FP8, KVBits: 4},
+		`kv_format = "fp9": expected one of bf16, fp16, fp8, fp8_ds_mla, int4, int8; did you mean "fp8"?`:     {KVFormat: "fp9"},
+		`kv_bits = 4: expected 8, or 0, with kv_format = "fp8"`:                                               {KVFormat: FP8, KVBits: 4},
 		`kv_scales = "channel": expected token or tensor with kv_format = "fp8", which has scales of its own`: {KVFormat: FP8, KVScales: ChannelScales},
 	} {
 		m := base

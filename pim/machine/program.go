@@ -255,7 +255,7 @@ func (p *Program) boundSpans(spec *pim.Spec, d *dram.Spec) error {
 		least := (chunk + rules.Postpone + rules.PullIn - 1) / (rules.Postpone + rules.PullIn)
 		return &input.Error{Key: "dram.tREFI", Value: fmt.Sprint(d.TREFI), Expected: fmt.Sprintf(
 			"at least %d clocks: with %d query heads the banks of a rank stay open for %d, and %s lets %d REFs wait and %d come early; or fewer query heads, or more sets of multipliers (pim.macs_per_read)",
-			least, queries, chunk, rules.Name, rules.Postpone, rules.PullIn)}
+			least, queries, chunk, rules.Name, rules.Postpone, rules.PullIn), OtherKeys: []string{"pim.macs_per_read"}}
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func (r *refreshManager) late(end int64, d *dram.Spec, queries int) error {
 		return nil
 	}
 	return &input.Error{Key: "dram.tREFI", Value: fmt.Sprint(d.TREFI), Expected: fmt.Sprintf(
-		"more clocks: with %d query heads the rank came to owe %d REFs before its banks closed, and %s lets %d wait; or fewer query heads, or more sets of multipliers (pim.macs_per_read)", queries, most, rules.Name, rules.Postpone)}
+		"more clocks: with %d query heads the rank came to owe %d REFs before its banks closed, and %s lets %d wait; or fewer query heads, or more sets of multipliers (pim.macs_per_read)", queries, most, rules.Name, rules.Postpone), OtherKeys: []string{"pim.macs_per_read"}}
 }
 
 // toPay returns the REFs to issue at clock so that the debt keeps within the limit

@@ -9,9 +9,9 @@ import (
 
 // TestTransfersByHand: bursts follow one another at their distance, and the last one takes its own time.
 func TestTransfersByHand(t *testing.T) {
-	table := TransferTable{geometry: pim.Geometry{QueryBursts: 3, TokenBursts: 5, ChunkTokens: 7}, burst: 4, stage: 6, take: 8}
-	if table.QueryBursts() != 3 || table.TokenBursts() != 5 || table.Scales(7) != 28 || table.Scales(0) != 0 {
-		t.Errorf("%d bursts of a query, %d of a token", table.QueryBursts(), table.TokenBursts())
+	table := TransferTable{geometry: pim.Geometry{QueryBursts: 3, KeyBursts: 5, ValueBursts: 2, ChunkTokens: 9}, burst: 4, stage: 6, take: 8}
+	if table.QueryBursts() != 3 || table.KVBursts() != 5+2 || table.Scales(7) != 28 || table.Scales(0) != 0 {
+		t.Errorf("%d bursts of a query, %d of a key and a value", table.QueryBursts(), table.KVBursts())
 	}
 	for bursts, want := range map[int64][2]int64{0: {0, 0}, 1: {4, 4}, 3: {16, 20}} {
 		if got := [2]int64{table.Stage(bursts), table.Take(bursts)}; got != want {

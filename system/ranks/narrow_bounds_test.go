@@ -16,8 +16,8 @@ func TestBoundsOfNarrowKeys(t *testing.T) {
 	wide := of("").written
 	for _, sets := range []string{"model.kv_bits=8", "model.kv_bits=4", "model.kv_format=fp8", "model.kv_bits=8 model.kv_scales=tensor"} {
 		got := of(sets).written
-		if got.TokenBursts() != 4 || got.ScaleBursts(1, 30) != 0 || got.Write(1, 30) != wide.Write(1, 30) {
-			t.Errorf("%s: %d bursts of a bound, %d of scales, %d clocks for 30; want 4, 0 and %d", sets, got.TokenBursts(), got.ScaleBursts(1, 30), got.Write(1, 30), wide.Write(1, 30))
+		if got.KVBursts() != 8 || got.ScaleBursts(1, 30) != 0 || got.Write(1, 30) != wide.Write(1, 30) {
+			t.Errorf("%s: %d bursts of two bounds, %d of scales, %d clocks for 30; want 8, 0 and %d", sets, got.KVBursts(), got.ScaleBursts(1, 30), got.Write(1, 30), wide.Write(1, 30))
 		}
 	}
 }
@@ -32,7 +32,7 @@ func TestMergedVectorsByHand(t *testing.T) {
 	more.bursts, more.Down, more.parts, more.partsAll = 1000, 1<<20, 500, 1<<16
 	a, b := d.transfersOf(3, &plain), d.transfersOf(3, &more)
 	// keys and values have their tokens' scales beside them
-	sent := 8 * (int64(4*d.transfers.QueryBursts()) + d.verified*(int64(2*d.transfers.TokenBursts())+d.scales))
+	sent := 8 * (int64(4*d.transfers.QueryBursts()) + d.verified*(int64(d.transfers.KVBursts())+d.scales))
 	if d.scales == 0 || a.Down.Data != units.Duration(sent+8*d.descriptor)*d.burst || b.Down.Data != a.Down.Data+1000*d.burst {
 		t.Errorf("%d bursts on a channel take %v, 1,000 more %v", sent, a.Down.Data, b.Down.Data)
 	}

@@ -394,7 +394,7 @@ func TestBoundsOnTheirWay(t *testing.T) {
 		t.Errorf("%+v", first)
 	}
 	d.load(&c, &bounds, 0)
-	if c.Tokens != first.Tokens || c.Bytes-first.Bytes != 8*3*512 || c.bursts-first.bursts != 2*2*3*int64(d.written.TokenBursts()) || c.clocks-first.clocks != 2*d.written.Write(1, 3) || d.written.TokenBursts() != 4 {
+	if c.Tokens != first.Tokens || c.Bytes-first.Bytes != 8*3*512 || c.bursts-first.bursts != 2*2*3*int64(d.written.KVBursts()/2) || c.clocks-first.clocks != 2*d.written.Write(1, 3) || d.written.KVBursts() != 8 {
 		t.Errorf("bounds add %+v to %+v", c, first)
 	}
 	// Lists of pages and bounds go down together.
