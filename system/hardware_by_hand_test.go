@@ -155,6 +155,9 @@ func TestPoliciesByHand(t *testing.T) {
 		}
 		for _, s := range kinds.In(kinds.Loader()) {
 			cfg := []string{"run.system=" + s.Name, "policy.name=" + p.Name}
+			if p.Name == "dsa" {
+				cfg = append(cfg, policySets(p.Name)...)
+			}
 			_, err := kinds.Loader().Load(configs.Options{Sets: cfg})
 			refused := err != nil && strings.Contains(err.Error(), "policy.name = ")
 			if refused == strings.Contains(" "+strings.Join(p.Systems, " ")+" ", " "+s.Name+" ") {

@@ -72,7 +72,7 @@ func TestReadByHand(t *testing.T) {
 		{Attend: []policy.Class{{Heads: 5, Tokens: []int{10}}, {Heads: 1, Tokens: []int{40}}}},
 	}
 	var asked []policy.Request
-	a := Attends{Policy: fake{runs: []int{3, 2}, steps: steps, token: 4096, asked: &asked}, Runs: []int{3, 2}, Heads: 8, verified: 4}
+	a := Attends{Policy: fake{runs: []int{3, 2}, steps: steps, token: 4096, asked: &asked}, Runs: []int{3, 2}, Alike: []int{0, 1}, Heads: 8, verified: 4}
 	if got := a.Read(policy.Request{Prompt: 90, Context: 100}); got != (3*2*100+2*(5*10+1*40))*512 {
 		t.Errorf("%v bytes", got)
 	}

@@ -95,7 +95,7 @@ func TestExtrapolatedByHand(t *testing.T) {
 		t.Error("nothing is extrapolated")
 	}
 	layers, head := gpu.Extrapolated{1, 2}, gpu.Extrapolated{10, 20}
-	d.Runs = []int{3, 4}
+	d.Runs, d.farther = []int{3, 4}, make([][]farther, 2)
 	d.beyond(gpu.DecodeKernels, 100, 0)
 	d.beyond(gpu.DecodeKernels, 200, 1)
 	var attention gpu.Extrapolated

@@ -35,7 +35,7 @@ func (s *scripted) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
 // script returns GPUs of Llama 3 8B whose 32 layers are a run of 20 and one of 12.
 func script(t *testing.T, s *scripted, sets ...string) GPUs {
 	d := New(gpusOf(t, append([]string{"run.model=llama-3-8b"}, sets...)...))
-	d.Policy, d.Runs = s, []int{20, 12}
+	d.Policy, d.Runs, d.Alike, d.farther = s, []int{20, 12}, []int{0, 1}, make([][]farther, 2)
 	d.Decoding, d.attended, d.Staged.Layers = make([]Decoding, 2), make([]attended, 2), make([]layerCost, 2)
 	return d
 }

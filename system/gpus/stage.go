@@ -14,7 +14,7 @@ type stage struct {
 	Exit   units.Duration // projection of the last layer to the LM head
 	Shared sharedFFN      // part of Block and Exit, and what a device does beside it
 	Layers []layerCost    // of successive runs of layers
-	alike  []int          // the first run that each run is like
+	alike  []int          // the first run that each run is like; nil: each is by itself
 	flow.Use
 }
 
@@ -77,8 +77,8 @@ func (g *stage) Lay(f *flow.Flow, s int, kind uint8) {
 	entry := f.Enter(s, OnGPU, g.Entry, &g.Use)
 	sub.Layers = append(sub.Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: int32(len(it.Ops))}, Count: 1})
 	for i := range g.Layers {
-		if like := g.alike[i]; like < i { // the entry is before them
-			sub.Layers = append(sub.Layers, dataflow.Layers{Range: sub.Layers[1+like].Range, Count: g.Layers[i].Count})
+		if i < len(g.alike) && g.alike[i] < i { // the entry is before them
+			sub.Layers = append(sub.Layers, dataflow.Layers{Range: sub.Layers[1+g.alike[i]].Range, Count: g.Layers[i].Count})
 			continue
 		}
 		first := int32(len(it.Ops))

@@ -101,7 +101,7 @@ func TestTrafficLawByHand(t *testing.T) {
 	e.costs = newIterationCosts(2, 1)
 	e.costs.layers, e.costs.buffered = 3, true
 	more := newIterationCosts(2, 1)
-	e.costs.more = []layerRun{{2, more.sub}}
+	e.costs.more, e.costs.alike = []layerRun{{2, more.sub}}, []int{0, 1}
 	e.costs.sub[0].active = true
 	e.costs.sub[0].groups[0] = ranks.GroupCost{Requests: 1, Compute: 7 * units.Second, UpBus: 11 * units.Second}
 	more.sub[0].groups[0] = ranks.GroupCost{Requests: 1, Compute: 13 * units.Second, UpBus: 17 * units.Second}
@@ -213,7 +213,7 @@ func TestMeasureByHand(t *testing.T) {
 	}
 	// What the GPUs choose and merge is booked for all layers.
 	costs := newIterationCosts(2, len(e.costs.sub[0].groups))
-	costs.layers = e.Runs[0]
+	costs.layers, costs.alike = e.Runs[0], e.Alike
 	for _, layers := range e.Runs[1:] {
 		more := newIterationCosts(2, len(e.costs.sub[0].groups))
 		costs.more = append(costs.more, layerRun{layers, more.sub})

@@ -48,7 +48,7 @@ func TestModelRulesByHand(t *testing.T) {
 		{"run.system=l3 run.model=llama-3-8b memory.spare=decode policy.quest.layout=quad policy.quest.page=128" + quest, "memory.spare = \"decode\": expected \"off\" with policy.quest.layout"},
 		{"run.system=l3 run.model=llama-3-8b policy.quest.page=24" + quest, "a divisor or a multiple of the 512 tokens of a row"},
 		{"run.system=l3 run.model=llama-3-8b policy.quest.page=24 model.kv_bits=8" + quest, "which without scales in it (pim.scales, model.kv_scales) is a power of two"},
-		{"run.system=l3" + latent, "model.latent_dim = 512: expected 0 with run.system = l3: latent attention runs with gpu-only"},
+		{"run.system=l3" + latent, ""}, {"run.system=rank-pim" + latent, "model.latent_dim = 512: expected 0 with run.system = rank-pim: latent attention runs with l3, gpu-only, hbm-pim"},
 		{"run.system=gpu-only" + latent, ""},
 		{"run.system=gpu-only policy.name=streaming" + latent, "policy.name = \"streaming\": expected \"dense\" with model.latent_dim = 512"},
 	} {

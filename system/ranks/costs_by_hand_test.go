@@ -250,7 +250,7 @@ func TestFollowByHand(t *testing.T) {
 			{0, 20, 11, 0, traffic{requests: 1, heads: 6, tokens: 2 * 10, bytes: 10*4096 + 6*100}, false},
 			{0, 20, 12, 0, traffic{requests: 1, heads: 6, tokens: 2 * 10, bytes: 10*4096 + 6*100}, true},
 		} {
-			h := &Homes{Attends: &flow.Attends{Policy: p, Heads: 6, Runs: []int{32}}, channels: 3, have: map[homeOf]int64{}, bound: 100, verified: 1, group: 1}
+			h := &Homes{Attends: &flow.Attends{Policy: p, Heads: 6, Runs: []int{32}, Alike: []int{0}}, channels: 3, have: map[homeOf]int64{}, bound: 100, verified: 1, group: 1}
 			var check flow.Checker
 			chunk := scheduler.Chunk{Request: 7, Prefix: c.prefix, Finished: c.finished, Tokens: 10, Near: near}
 			got := h.Follow(&check, &scheduler.SubBatch{Prefill: []scheduler.Chunk{chunk}}, 1, 2, 0)
