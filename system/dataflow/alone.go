@@ -4,10 +4,20 @@ package dataflow
 // over the operations of each kind of layer: where nothing of a layer outlives it, all
 // layers with the same operations take the same time.
 type alone struct {
-	slots []slot // by resource, then by lane
-	gaps  []gap  // of the main resource, in the layer at hand
-	pass  int32
-	busy  Time // of the device
+	slots    []slot // by resource, then by lane
+	kinds    []passed
+	outlived int   // place of the latest entry of SubBatch.Layers of which something outlives its layer
+	gaps     []gap // of the main resource, in the layer at hand
+	pass     int32
+	busy     Time // of the device
+}
+
+// passed is a layer that has been passed over. All with the same operations take the same times where nothing outlives them.
+type passed struct {
+	Range
+	layerTimes
+	start Time
+	entry int // place in SubBatch.Layers
 }
 
 // gap is the time that the main resource waits before an operation.
@@ -48,13 +58,13 @@ func (a *alone) run(e *Engine, it *Iteration, start Time) (end Time, ok bool) {
 	e.readyWaits(it, start)
 	now, last := start, none
 	e.end, a.busy = start, 0
+	a.kinds, a.outlived = a.kinds[:0], 0
 	for i := range sub.Layers {
 		r := &sub.Layers[i]
-		t, ok := a.layer(e, it, r.Range, now)
-		if !ok || r.Count > 1 && t.others > t.end {
+		t, ok := a.times(e, it, sub, i, now)
+		if !ok {
 			return 0, false
 		}
-		a.waits(e, it, r, &t, now)
 		skipped := Time(r.Count-1) * (t.end - now)
 		if i == len(sub.Layers)-1 {
 			t.end = t.before + sub.Exit
@@ -79,18 +89,69 @@ func (a *alone) run(e *Engine, it *Iteration, start Time) (end Time, ok bool) {
 	return e.end, true
 }
 
-// waits adds up what the layers that are like the one just passed, which starts at now, wait for.
-func (a *alone) waits(e *Engine, it *Iteration, r *Layers, t *layerTimes, now Time) {
+// times returns the times of the first layer of an entry, which starts at now: those of a layer that has been passed over, or of a pass over
+// this one. It reports false where that cannot tell, or where layers of the entry outlive each other.
+func (a *alone) times(e *Engine, it *Iteration, sub *SubBatch, entry int, now Time) (t layerTimes, ok bool) {
+	r := &sub.Layers[entry]
+	k := a.kind(r.Range)
+	known := k < len(a.kinds)
+	if known && a.kinds[k].entry > a.outlived {
+		t = a.kinds[k].layerTimes
+		t.shift(now - a.kinds[k].start)
+		return t, true
+	}
+	t, ok = a.layer(e, it, r.Range, now)
+	if !ok || r.Count > 1 && t.others > t.end {
+		return t, false
+	}
+	if !known {
+		a.kinds = append(a.kinds, passed{})
+		a.waits(e, it, r.Range, &t, now, sub.count(r.Range, entry))
+	}
+	x := &a.kinds[k]
+	x.Range, x.layerTimes, x.start, x.entry = r.Range, t, now, entry
+	if t.others > t.end {
+		a.outlived = entry
+	}
+	return t, true
+}
+
+// kind returns the place of the layer with these operations, behind all where none has been passed over.
+func (a *alone) kind(ops Range) int {
+	k := 0
+	for k < len(a.kinds) && a.kinds[k].Range != ops {
+		k++
+	}
+	return k
+}
+
+// count returns the number of layers with these operations, of the entries from one on.
+func (s *SubBatch) count(ops Range, from int) (n Time) {
+	for i := from; i < len(s.Layers); i++ {
+		if r := &s.Layers[i]; r.Range == ops {
+			n += Time(r.Count)
+		}
+	}
+	return n
+}
+
+// shift moves the times of a layer.
+func (t *layerTimes) shift(by Time) {
+	t.end, t.before, t.others, t.until = t.end+by, t.before+by, t.others+by, t.until+by
+}
+
+// waits adds up what all layers that are like the one just passed, which starts at now, wait for.
+func (a *alone) waits(e *Engine, it *Iteration, ops Range, t *layerTimes, now, layers Time) {
 	for _, g := range a.gaps {
 		since := never
 		if e.device >= 0 && g.until >= t.until {
 			since = t.until
 		}
-		e.trace(it, r.Range, g.op, g.free, g.until, since, Time(r.Count))
+		e.trace(it, ops, g.op, g.free, g.until, since, layers)
 	}
 	if t.first < never {
-		e.waits.Device[e.resources[it.Ops[r.From].Resource].Reason] += Time(r.Count) * (t.first - now)
-		a.busy += Time(r.Count) * (t.until - t.first)
+		e.waits.Device[e.resources[it.Ops[ops.From].Resource].Reason] += layers * (t.first - now)
+		a.busy += layers * (t.until - t.first)
 	}
 }
 

@@ -2,7 +2,6 @@ package dataflow
 
 import (
 	"math"
-	"slices"
 
 	"github.com/l3sim/l3sim/units"
 )
@@ -188,8 +187,11 @@ func (it *Iteration) Totals() *Totals {
 // kinds appends the layers of a sub-batch, those with the same operations as one entry.
 func (s *SubBatch) kinds(to []Layers) []Layers {
 	for _, r := range s.Layers {
-		i := slices.IndexFunc(to, func(k Layers) bool { return k.Range == r.Range })
-		if i < 0 {
+		i := 0
+		for i < len(to) && to[i].Range != r.Range {
+			i++
+		}
+		if i == len(to) {
 			to = append(to, r)
 		} else {
 			to[i].Count += r.Count

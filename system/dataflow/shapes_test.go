@@ -40,6 +40,59 @@ func TestAlone(t *testing.T) {
 	deep.Seeds(t, 30, check)
 }
 
+// TestAloneInTurn: layers of two kinds in turn, of which each is passed over once, take as long as their operations. Where results outlive a
+// layer, both kinds are passed over once more; where they are still there in the next layer with results, the pass gives up.
+func TestAloneInTurn(t *testing.T) {
+	for _, c := range []struct {
+		results   Time // of one layer; 0 for none
+		beside    Time // of all layers, so long after attention has ended
+		exit, end Time
+		passes    int32
+	}{
+		{0, 0, 5, 1 + 10*(30+5) + 10*(7+5), 3},
+		{0, 4, 1, 1 + 10*(30+5) + 9*(7+5) + 7 + 4, 3},
+		{80, 0, 5, 1 + 10*(30+5) + 10*(7+5), 6},
+		{2000, 0, 5, 1 + 35 + 12 + 35 + 12 + 2000, 6},
+	} {
+		it := &Iteration{}
+		b := builder{it}
+		b.op(Op{Last: 1, Resource: testGPU, Flags: NextLayer})
+		layers := []Layers{{b.since(0), 1}}
+		layer := func(attention, results Time) Range {
+			from := len(it.Ops)
+			if results > 0 {
+				b.op(Op{Last: results, Resource: testUp})
+			}
+			if c.beside > 0 {
+				b.op(Op{Last: attention + c.beside, Resource: testDown})
+			}
+			b.op(Op{Last: 5, Resource: testGPU, Flags: NextLayer}, b.op(Op{Last: attention, Resource: testLanes}))
+			return b.since(from)
+		}
+		kinds := []Range{layer(30, 0), layer(7, 0)}
+		for range 10 {
+			layers = append(layers, Layers{kinds[0], 1}, Layers{kinds[1], 1})
+		}
+		if c.results > 0 {
+			layers[5].Range = layer(30, c.results) // the third of its kind
+		}
+		it.Sub[0] = SubBatch{layers, c.exit}
+		e := New([]Resource{testLanes: {Device: true, Discipline: Lanes, Count: 1}, testDown: {Reason: testDown}, testUp: {Reason: testUp}, testGPU: {Reason: testGPU}})
+		e.readyWaits(it, 0)
+		end, ok := e.alone.run(e, it, 0)
+		waits := e.waits
+		e.noShortcut, e.Exact = true, true
+		if exact := e.Run(it, 0); !ok || end != exact || end != c.end || waits != e.waits || e.alone.pass != c.passes {
+			t.Errorf("results of %v: ends at %v (%v), layer by layer %v, want %v; %d passes, want %d; waits %+v, %+v", c.results, end, ok, exact, c.end, e.alone.pass, c.passes, waits, e.waits)
+		}
+		if layers[9].Range = layers[5].Range; c.results > 80 {
+			if _, ok := e.alone.run(e, it, 0); ok {
+				t.Error("results of one layer wait for those of another, and the pass goes on")
+			}
+		}
+	}
+}
+
 // drawLockstep draws an iteration that runs in lockstep, and the resources for it.
 func drawLockstep(t *rapid.T) ([]Resource, *Iteration) {
 	r := drawLanes(t)
