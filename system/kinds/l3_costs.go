@@ -208,8 +208,16 @@ func (c *iterationCosts) imbalance(m *flow.Imbalance) {
 			continue
 		}
 		for r := range c.runs() {
+			if c.alike[r] != r {
+				continue
+			}
 			_, subs := c.run(r)
-			m.Add(ranks.Attending(subs[s].groups))
+			busiest, all := ranks.Attending(subs[s].groups)
+			for _, like := range c.alike[r:] {
+				if like == r {
+					m.Add(busiest, all)
+				}
+			}
 		}
 	}
 }
