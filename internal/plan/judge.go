@@ -119,10 +119,7 @@ type Meter func(requests int64)
 // Requests returns the requests that the runs of a configuration have: run.requests of them, or those of a file of wholeFile and more,
 // at most DefaultRequests; those of a shorter file again and again. Of many users they are four times as many.
 func Requests(cfg *configs.Config) (*traces.Trace, error) {
-	users := 0
-	if cfg.Arrivals.Kind == traces.ArrivalsClosed {
-		users = cfg.Arrivals.Users
-	}
+	users := usersOf(cfg)
 	c, n := *cfg, cmp.Or(cfg.Run.Requests, max(DefaultRequests, 4*users))
 	if least := max(LeastRequests, 2*users); n < least {
 		return nil, &input.Error{Key: "run.requests", Value: strconv.Itoa(n), Expected: fmt.Sprintf("at least %d, of which the middle %.0f%% are measured, without the first request of each user", least, 100*(1-2*edge))}
@@ -197,13 +194,18 @@ func thinned(t *traces.Trace, n int, cfg *configs.Config) *traces.Trace {
 // Multiples of golden, modulo turns, spread evenly: their ratio is near the golden one.
 const golden, turns = 618, 1000
 
-// users says that what a node is offered is a number of users, each of whom waits for an answer before the next request.
-func (j *Judge) users() bool { return j.cfg.Arrivals.Kind == traces.ArrivalsClosed }
+// usersOf returns how many users a configuration has, each of whom waits for an answer before the next request; 0: requests come at a rate.
+func usersOf(c *configs.Config) int {
+	if c.Arrivals.Kind != traces.ArrivalsClosed {
+		return 0
+	}
+	return c.Arrivals.Users
+}
 
 // arrive returns the configuration at a rate, or with a number of users, and its requests in the pattern of all rates.
 func (j *Judge) arrive(rate float64) (*configs.Config, *traces.Trace, error) {
 	cfg := *j.cfg
-	if j.users() {
+	if usersOf(j.cfg) > 0 {
 		cfg.Arrivals.Users = int(rate)
 	} else {
 		cfg.Arrivals.RatePerS = rate
@@ -222,10 +224,7 @@ func (j *Judge) run(ctx context.Context, rate float64, early bool) (Load, error)
 	if err != nil {
 		return Load{}, err
 	}
-	users := 0
-	if j.users() {
-		users = cfg.Arrivals.Users
-	}
+	users := usersOf(cfg)
 	from, to := measured(len(trace.Requests), users)
 	middle := system.Window{To: math.MaxInt64} // only the run tells when requests of users come
 	if users == 0 {

@@ -42,7 +42,7 @@ func (s *Search) Contest(o configs.Options, cfg *configs.Config, trace *traces.T
 	case cfg.Arrivals.Scale != 1:
 		return nil, &input.Error{Key: "arrivals.scale", Value: fmt.Sprint(cfg.Arrivals.Scale), Expected: "1: the search sets the rate"}
 	}
-	c := &Contest{search: s, options: WithAdmission(o), trace: trace, n: len(trace.Requests), users: kind == traces.ArrivalsClosed, asked: cfg.Arrivals.RatePerS, seen: map[string]*entrant{}}
+	c := &Contest{search: s, options: WithAdmission(o), trace: trace, n: len(trace.Requests), users: usersOf(cfg) > 0, asked: cfg.Arrivals.RatePerS, seen: map[string]*entrant{}}
 	if c.users {
 		c.asked = float64(cfg.Arrivals.Users)
 	}

@@ -22,10 +22,7 @@ func few(n int, share float64) bool { return share < 1 && float64(n)*(1-share) <
 // sample returns how many requests of a trace are measured with a number of users, 0 for a rate, and how many different ones that are.
 func sample(trace *traces.Trace, users int) (measures, different int) {
 	from, to := measured(len(trace.Requests), users)
-	if trace.Distinct > 0 {
-		return to - from, min(to-from, trace.Distinct)
-	}
-	return to - from, to - from
+	return to - from, min(to-from, cmp.Or(trace.Distinct, to))
 }
 
 // likelyShares returns the interval of 95% of the share of all requests that attain their targets, where a share of n does (Wilson, JASA 22, 1927).

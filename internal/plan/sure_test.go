@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
@@ -129,6 +130,29 @@ func TestNotLikely(t *testing.T) {
 		row := &Row{Highest: e.held}
 		if c.likely(e, row); row.High > 0 != x.want || c.err != nil {
 			t.Errorf("%s: %v to %v, %v", name, row.Low, row.High, c.err)
+		}
+	}
+}
+
+// TestLikelyColumn: a table has a column of the likely rates where any row has some, from none as well.
+func TestLikelyColumn(t *testing.T) {
+	row := func(low, high float64) *Row {
+		return &Row{Load: Load{System: "l3", RatePerS: 1, Met: true}, Called: []string{"l3", "", "", ""}, Low: low, High: high}
+	}
+	for want, rows := range map[string][]*Row{
+		"": {row(0, 0)}, "0-2.4": {row(0, 2.4)}, "1.5-120": {row(1.5, 120)}, "1.5-2 -": {row(1.5, 2), row(0, 0)},
+	} {
+		var b strings.Builder
+		r := &Report{Rows: rows}
+		if err := r.WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, line := range r.table().Rows {
+			got = append(got, line[12].String())
+		}
+		if shown := strings.Contains(b.String(), " likely  "); shown != (want != "") || shown && strings.Join(got, " ") != want {
+			t.Errorf("%q, want %q:\n%s", got, want, b.String())
 		}
 	}
 }
