@@ -97,6 +97,20 @@ func TestAdd(t *testing.T) {
 	if len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "80 different requests are measured") {
 		t.Errorf("%q", r.Notes)
 	}
+	for _, users := range [][]int{{40, 0}, {0, 40}, {0, 40, 20}} { // of 100 requests 50, 80 and 70 are measured
+		r := &Report{}
+		for _, n := range users {
+			r.Add(&Row{Load: Load{Users: n}, Config: cfg}, nil, trace)
+		}
+		if r.Measured != 50 || !strings.HasPrefix(r.Notes[0], "50 different") {
+			t.Errorf("rows of %v users: %d requests, %q", users, r.Measured, r.Notes)
+		}
+	}
+	again := &Report{}
+	again.Add(&Row{Config: cfg}, nil, trace.Repeated(1000))
+	if again.Measured != 800 || !strings.HasPrefix(again.Notes[0], "100 different") {
+		t.Errorf("100 requests that come again: %d, %q", again.Measured, again.Notes)
+	}
 	cfg.SLO.Attainment = 1
 	sure := &Report{}
 	if sure.Add(&Row{Config: cfg}, nil, trace); sure.Notes != nil {
