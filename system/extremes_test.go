@@ -55,7 +55,7 @@ func TestExtremeValues(t *testing.T) {
 				deep.Only(t)
 			}
 			for i, k := range everything().Keys().Keys {
-				if !deep.Case(i+len(system), 3) {
+				if !deep.Case(i+len(system), 5) {
 					continue
 				}
 				switch section, _, _ := strings.Cut(k.Name, "."); section {

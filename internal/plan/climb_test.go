@@ -77,12 +77,10 @@ func waits(rho, services float64) float64 {
 }
 
 // TestSingleServer: the highest rate at which 90% of the requests of a single server wait for at most two
-// services is that of M/D/1, within 2%, in a quick run of fewer requests within 4%.
+// services is that of M/D/1, within 2%.
 func TestSingleServer(t *testing.T) {
+	deep.Only(t)
 	n, off := deep.Of(0, 15_000, 40_000), 0.02
-	if !deep.On() {
-		n, off = 5_000, 0.04
-	}
 	cfg, trace, prompt, service := single(t, n, "arrivals.kind=poisson", "slo.attainment=0.9")
 	cfg.SLO.TTFT = prompt + 2*service
 	low, high := 0.0, 1.0

@@ -67,7 +67,7 @@ func TestWorkersChangeNothing(t *testing.T) {
 	p := plan(t, grid)
 	one := csv(t, p, RunOptions{Workers: 1})
 	several := []int{7, 2}
-	if testing.Short() {
+	if testing.Short() || !deep.On() {
 		several = several[:1] // under the race detector
 	}
 	for _, workers := range several {

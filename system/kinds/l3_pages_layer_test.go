@@ -21,7 +21,7 @@ func TestPagesOfOneRequest(t *testing.T) {
 		"gpu": nil, "bank": {"policy.lserve.select_device=bank"}, "rank": {"policy.lserve.select_device=rank"},
 		"updated": {"policy.lserve.select_device=bank", "policy.lserve.summary_device=rank"},
 	} {
-		if by != "bank" && by != "gpu" && !deep.On() {
+		if by != "bank" && !deep.On() {
 			continue
 		}
 		sets = append(sets, "policy.name=lserve", "policy.lserve.budget=2048", "policy.lserve.page=512", oneBatch, allAtOnce)

@@ -9,6 +9,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/system/flow"
@@ -37,8 +38,8 @@ func TestRequestOnEachSide(t *testing.T) {
 		k          int
 		gpus       bool // attend for longer than the ranks
 	}{
-		{1500, 1200, 1, false}, {4000, 900, 1, true}, {1500, 1200, 2, false}, {9000, 400, 3, true},
-	} {
+		{1500, 1200, 1, false}, {9000, 400, 3, true}, {4000, 900, 1, true}, {1500, 1200, 2, false},
+	}[:deep.Of(2, 4, 4)] {
 		requests := []traces.Request{{ID: 0, Input: c.near, Output: output}, {ID: 1, Input: c.home, Output: output}}
 		sets := []string{oneBatch, allAtOnce, "memory.spare=decode", fmt.Sprint("serving.verified_tokens=", c.k), "serving.acceptance=1"}
 		sets = append(sets, spareFor(t, c.near, c.near+output+c.k-1, sets...))
