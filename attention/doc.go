@@ -2,6 +2,7 @@
 // holds what the functional model of the PIM needs to be compared with it:
 //
 //   - reference.go: attention of one query and of causal blocks, float64, and the distance of a result from its reference;
+//   - latent.go: keys and values of latent attention, expanded and absorbed;
 //   - half.go: IEEE 754 binary16 and bfloat16, conversion and rounding;
 //   - safetensors.go, safetensors_write.go: the file format of test vectors and weights, and the project's own vectors by PyTorch.
 //

@@ -14,9 +14,20 @@ import (
 // logarithm of the sum of exponentials. Without keys out is 0 and the result
 // −∞.
 func Reference(out []float64, q, k, v []float32, scale float64) (lse float64) {
+	clear(out)
+	return reference(out[:len(q)], q, k, v, scale)
+}
+
+// RowsReference is Reference over n rows of len(q) values that are keys and, in their first len(out) values, the values.
+func RowsReference(out []float64, q, rows []float32, scale float64) (lse float64) {
+	clear(out)
+	return reference(out, q, rows, rows, scale)
+}
+
+// reference adds attention to out, which is 0. Values have len(out) elements and are as far apart as keys.
+func reference(out []float64, q, k, v []float32, scale float64) (lse float64) {
 	d := len(q)
 	n := len(k) / d
-	clear(out)
 	if n == 0 {
 		return math.Inf(-1)
 	}
@@ -34,11 +45,11 @@ func Reference(out []float64, q, k, v []float32, scale float64) (lse float64) {
 	for i, s := range logits {
 		w := portable.Exp(s - top)
 		sum += w
-		for j, x := range v[i*d : (i+1)*d] {
+		for j, x := range v[i*d:][:len(out)] {
 			out[j] += float64(w * float64(x))
 		}
 	}
-	for j := range out[:d] {
+	for j := range out {
 		out[j] /= sum
 	}
 	return top + portable.Log(sum)
