@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/llm"
 )
 
@@ -14,10 +13,8 @@ var dsa = policy.Policy{
 	About: policy.About{Attends: "the tokens with the highest scores of the model's own indexer; everything in layers without one",
 		Stores: "keys and values of all tokens, an index key a token in layers that have an indexer", Moves: nothing},
 	Homes: policy.OnGPUs, Indexed: true, Lossy: true,
-	Costs: func(u *policy.Use) policy.Costs { return newIndexedCost(u.Shape) },
-	Values: func(*policy.Use) (policy.Values, error) {
-		return nil, &input.Error{Key: "policy.name", Value: `"dsa"`, Expected: "another policy: values that an indexer chooses are not computed"}
-	},
+	Costs:  func(u *policy.Use) policy.Costs { return newIndexedCost(u.Shape) },
+	Values: indexedValues,
 }
 
 // indexedCost is the cost of layers that an indexer chooses for, of layers that share its choice, and of others.
