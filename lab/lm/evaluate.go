@@ -76,10 +76,37 @@ func EvaluatePolicy(ctx context.Context, m *Model, on *Node, a *Attends, text []
 	if err := checkLengths(m, text, prompt, steps); err != nil {
 		return nil, err
 	}
+	if m.Latent.Is() {
+		return evaluateLatent(ctx, m, on, a, text, prompt, steps, observe)
+	}
 	if on == nil {
 		return evaluateChosen[float64](ctx, m, nil, a, text, prompt, steps, observe)
 	}
 	return evaluateChosen[float32](ctx, m, on, a, text, prompt, steps, observe)
+}
+
+// evaluateLatent predicts a text with a model of latent attention under a policy, in float64 on rows in FP16. What the policy attends to is
+// not compared with attention to everything.
+func evaluateLatent(ctx context.Context, m *Model, on *Node, a *Attends, text []byte, prompt, steps int, observe func(position int)) (*Evaluation, error) {
+	if on != nil {
+		return nil, m.noDIMMs()
+	}
+	if err := m.texts(); err != nil {
+		return nil, err
+	}
+	if b := a.Widths.StoredBits(); b != 0 && b != 16 {
+		return nil, &input.Error{Key: "model.kv_bits", Value: strconv.Itoa(b), Expected: "16: rows of latent attention are not narrowed"}
+	}
+	v, err := policy.NewValues(a.Policy, m.Attention())
+	if err != nil {
+		return nil, err
+	}
+	d, attend, err := newLatentDecoder[float64](m, LatentForm{Rows: "fp16"}, v, []int{prompt + steps})
+	if err != nil {
+		return nil, err
+	}
+	attend.watch = a.Watch
+	return predict(ctx, d, text, prompt, steps, observe)
 }
 
 // evaluateChosen predicts a text under a policy, in float32 or float64. With a node, attention is computed where

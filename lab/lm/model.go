@@ -17,11 +17,12 @@ import (
 // instruction set, and on nothing else: any number of workers gives the same bits.
 type Model struct {
 	*Weights
-	workers  int
-	cos, sin []float32 // [Context, HeadDim/2], of the rotary positions
+	workers     int
+	cos, sin    []float32 // [Context, HeadDim/2], of the rotary positions; none with latent attention
+	frequencies []float64 // of pairs of the rotated key; with latent attention alone
 }
 
-// rotaryBase and normEpsilon are those of all models (ReadWeights).
+// rotaryBase and normEpsilon are those of models without latent attention (ReadWeights).
 const (
 	rotaryBase  = 10000
 	normEpsilon = 1e-5
@@ -29,7 +30,10 @@ const (
 
 // NewModel returns a model that computes on workers goroutines, at least 1.
 func NewModel(w *Weights, workers int) *Model {
-	m := &Model{Weights: w, workers: workers}
+	m := &Model{Weights: w, workers: workers, frequencies: w.Latent.frequencies()}
+	if w.Latent.Is() {
+		return m
+	}
 	half := w.HeadDim / 2
 	m.cos, m.sin = make([]float32, w.Context*half), make([]float32, w.Context*half)
 	for j := range half {
@@ -49,14 +53,15 @@ type real interface{ float32 | float64 }
 // lane is one token on its way through the model.
 type lane[T real] struct {
 	sequence, position int
-	token              byte
+	token              int
 
 	x, normed  []T    // [Width]: the residual stream, and its norm
-	qkv        [3][]T // [Heads·HeadDim] each
-	attended   []T    // [Heads·HeadDim], the heads' results
-	gate, up   []T    // [Hidden]
-	added      []T    // [Width], what a half of a layer adds
-	logits     []T    // [vocabulary], where they are asked for
+	qkv        [3][]T // [Heads·HeadDim] each; none with latent attention
+	latent     latentLane[T]
+	attended   []T // [Heads·HeadDim], the heads' results
+	added      []T // [Width], what attention adds
+	networks   networkLane[T]
+	logits     []T // [Vocab], where they are asked for
 	withLogits bool
 }
 
@@ -65,8 +70,11 @@ func newLane[T real](m *Model) *lane[T] {
 	inner := m.Heads * m.HeadDim
 	l := &lane[T]{
 		x: make([]T, m.Width), normed: make([]T, m.Width), added: make([]T, m.Width),
-		attended: make([]T, inner), gate: make([]T, m.Hidden), up: make([]T, m.Hidden),
-		logits: make([]T, vocabulary),
+		attended: make([]T, inner), networks: newNetworkLane[T](m), logits: make([]T, m.Vocab),
+	}
+	if m.Latent.Is() {
+		l.latent = newLatentLane[T](&m.Latent)
+		return l
 	}
 	for i := range l.qkv {
 		l.qkv[i] = make([]T, inner)
@@ -84,43 +92,47 @@ type attender[T real] interface {
 // positions, which follow those that a has seen before.
 func forward[T real](m *Model, lanes []*lane[T], a attender[T]) error {
 	for _, l := range lanes {
-		for i, x := range m.embedding[int(l.token)*m.Width:][:m.Width] {
+		for i, x := range m.embedding[l.token*m.Width:][:m.Width] {
 			l.x[i] = T(x)
 		}
 	}
 	for i := range m.layers {
 		y := &m.layers[i]
-		m.each(len(lanes), func(_, n int) { normalise(lanes[n].normed, lanes[n].x, y.attentionNorm) })
-		multiply(m, lanes, func(l *lane[T]) []product[T] {
-			return []product[T]{{&y.qkv[0], l.normed, l.qkv[0]}, {&y.qkv[1], l.normed, l.qkv[1]}, {&y.qkv[2], l.normed, l.qkv[2]}}
-		})
-		m.each(len(lanes), func(_, n int) {
-			rotate(m, lanes[n].qkv[0], lanes[n].position)
-			rotate(m, lanes[n].qkv[1], lanes[n].position)
-		})
+		m.each(len(lanes), func(_, n int) { normalise(lanes[n].normed, lanes[n].x, y.attentionNorm, m.epsilon) })
+		if y.latent != nil {
+			projectLatent(m, y.latent, lanes)
+		} else {
+			projectHeads(m, y, lanes)
+		}
 		if err := a.attend(i, lanes); err != nil {
 			return err
 		}
 		multiply(m, lanes, func(l *lane[T]) []product[T] { return []product[T]{{&y.output, l.attended, l.added}} })
 		m.each(len(lanes), func(_, n int) {
 			add(lanes[n].x, lanes[n].added)
-			normalise(lanes[n].normed, lanes[n].x, y.networkNorm)
+			normalise(lanes[n].normed, lanes[n].x, y.networkNorm, m.epsilon)
 		})
-		multiply(m, lanes, func(l *lane[T]) []product[T] {
-			return []product[T]{{&y.gate, l.normed, l.gate}, {&y.up, l.normed, l.up}}
-		})
-		m.each(len(lanes), func(_, n int) { activate(lanes[n].gate, lanes[n].up) })
-		multiply(m, lanes, func(l *lane[T]) []product[T] { return []product[T]{{&y.down, l.gate, l.added}} })
-		m.each(len(lanes), func(_, n int) { add(lanes[n].x, lanes[n].added) })
+		passNetwork(m, &y.network, lanes)
 	}
 	multiply(m, lanes, func(l *lane[T]) []product[T] {
 		if !l.withLogits {
 			return nil
 		}
-		normalise(l.normed, l.x, m.norm)
+		normalise(l.normed, l.x, m.norm, m.epsilon)
 		return []product[T]{{&m.head, l.normed, l.logits}}
 	})
 	return nil
+}
+
+// projectHeads sets q, k and v of each head, rotated.
+func projectHeads[T real](m *Model, y *layer, lanes []*lane[T]) {
+	multiply(m, lanes, func(l *lane[T]) []product[T] {
+		return []product[T]{{&y.qkv[0], l.normed, l.qkv[0]}, {&y.qkv[1], l.normed, l.qkv[1]}, {&y.qkv[2], l.normed, l.qkv[2]}}
+	})
+	m.each(len(lanes), func(_, n int) {
+		rotate(m, lanes[n].qkv[0], lanes[n].position)
+		rotate(m, lanes[n].qkv[1], lanes[n].position)
+	})
 }
 
 // product is y = a·x.
@@ -206,12 +218,12 @@ func (m *Model) each(n int, work func(worker, i int)) {
 }
 
 // normalise is RMSNorm (Zhang and Sennrich, 2019): out = x/√(mean x² + ε) · weight.
-func normalise[T real](out, x []T, weight []float32) {
+func normalise[T real](out, x []T, weight []float32, epsilon float64) {
 	var sum float64
 	for _, v := range x {
 		sum += float64(float64(v) * float64(v))
 	}
-	scale := T(1 / math.Sqrt(sum/float64(len(x))+normEpsilon))
+	scale := T(1 / math.Sqrt(sum/float64(len(x))+epsilon))
 	for i, v := range x {
 		out[i] = T(v*scale) * T(weight[i])
 	}
@@ -247,7 +259,7 @@ func add[T real](x, y []T) {
 }
 
 // nllOf returns the negative log-likelihood of a token, in nats.
-func nllOf[T float32 | float64](logits []T, token byte) float64 {
+func nllOf[T real, N byte | int](logits []T, token N) float64 {
 	top := float64(logits[0])
 	for _, x := range logits {
 		top = max(top, float64(x))

@@ -71,7 +71,7 @@ func TestLastPosition(t *testing.T) {
 	want := reference(t, "kv16.logits_last")
 	for i := range 4 {
 		lane := &spy{attender: s.dimms}
-		s.lanes[0].position, s.lanes[0].token, s.lanes[0].withLogits = 8188+i, text[8188+i], true
+		s.lanes[0].position, s.lanes[0].token, s.lanes[0].withLogits = 8188+i, int(text[8188+i]), true
 		if err := forward[float32](m, s.lanes[:1], lane); err != nil {
 			t.Fatal(err)
 		}

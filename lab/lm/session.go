@@ -34,6 +34,9 @@ const prefillTokens = 256 // the tokens of a prompt that are computed side by si
 // DIMMs (nil) decode steps attend in float32 on the host. A limit beyond the model's context
 // is an input.Error, as is what the DIMMs cannot hold.
 func NewSession(m *Model, on *Node, limits []int) (*Session, error) {
+	if m.Latent.Is() {
+		return newLatentSession(m, on, limits)
+	}
 	d, err := newDecoder[float32](m, limits)
 	if err != nil {
 		return nil, err
@@ -47,6 +50,21 @@ func NewSession(m *Model, on *Node, limits []int) (*Session, error) {
 		s.prefill, s.step = prefill{s.dimms}, s.dimms
 	}
 	return s, nil
+}
+
+// newLatentSession is NewSession of a model with latent attention, which attends to rows as they are computed.
+func newLatentSession(m *Model, on *Node, limits []int) (*Session, error) {
+	if on != nil {
+		return nil, m.noDIMMs()
+	}
+	if err := m.texts(); err != nil {
+		return nil, err
+	}
+	d, _, err := newLatentDecoder[float32](m, LatentForm{}, nil, limits)
+	if err != nil {
+		return nil, err
+	}
+	return &Session{decoder: *d}, nil
 }
 
 // newDecoder returns one without attenders.
@@ -81,7 +99,7 @@ func (s *decoder[T]) Prefill(sequence int, prompt []byte) ([]T, error) {
 	for len(prompt) > 0 {
 		n := min(len(lanes), len(prompt))
 		for i, token := range prompt[:n] {
-			lanes[i].position, lanes[i].token = read.length+i, token
+			lanes[i].position, lanes[i].token = read.length+i, int(token)
 			lanes[i].withLogits = i == n-1 && n == len(prompt)
 		}
 		if err := forward(s.model, lanes[:n], s.prefill); err != nil {
@@ -103,7 +121,7 @@ func (s *decoder[T]) Step(sequences []int, tokens []byte) ([][]T, error) {
 			return nil, fmt.Errorf("sequence %d has its %d tokens", n+1, read.limit)
 		}
 		l := s.lanes[n]
-		l.position, l.token, l.withLogits = read.length, tokens[i], true
+		l.position, l.token, l.withLogits = read.length, int(tokens[i]), true
 		lanes[i] = l
 		read.length++
 	}

@@ -15,12 +15,16 @@ import (
 func (s Shape) LLM(name string) llm.Model {
 	return llm.Model{
 		Name: name, Layers: s.Layers, Hidden: s.Width, Heads: s.Heads, KVHeads: s.Heads, HeadDim: s.HeadDim,
-		FFNHidden: s.Hidden, GatedFFN: true, Vocab: vocabulary, ElementBits: 16, TensorParallel: 1,
+		FFNHidden: s.Hidden, GatedFFN: true, Vocab: s.Vocab, ElementBits: 16, TensorParallel: 1,
 	}
 }
 
 // Attention returns the model as policies know it.
 func (s Shape) Attention() policy.Shape {
+	if l := &s.Latent; l.Is() { // all heads attend to the rows of one
+		return policy.Shape{Layers: s.Layers, QueryHeads: s.Heads, KVHeads: 1, Dim: l.Row(), Value: l.Latent.Latent, Latent: true, ElementBits: 16,
+			LayerKinds: llm.LayerKinds{Indexer: l.Indexer}}
+	}
 	return policy.Shape{Layers: s.Layers, QueryHeads: s.Heads, KVHeads: s.Heads, Dim: s.HeadDim, ElementBits: 16}
 }
 

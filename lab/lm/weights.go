@@ -11,7 +11,6 @@ import (
 
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/input/list"
 )
 
 // tinyLM is a byte-level model that was trained for this project on the source code of
@@ -38,11 +37,13 @@ func Builtin() (*Weights, error) {
 // SampleText returns the text that comes with the program. Nobody may change it.
 func SampleText() []byte { return sampleText }
 
-// Shape is the architecture of a model: tokens are bytes, every layer is RMSNorm,
-// multi-head attention with rotary positions, RMSNorm, SwiGLU.
+// Shape is the architecture of a model: every layer is RMSNorm, attention with rotary positions, RMSNorm, and a gated network
+// (SwiGLU) or experts that are such networks.
 type Shape struct {
-	Layers, Width, Heads, HeadDim, Hidden int // Hidden: width of the SwiGLU
+	Layers, Width, Heads, HeadDim, Hidden int // HeadDim: of a head's result; Hidden: width of the SwiGLU
 	Context                               int // longest sequence, in tokens
+	Vocab                                 int // tokens that there are; of a byte-level model 256
+	Latent                                LatentShape
 }
 
 const vocabulary = 256 // the tokens of a byte-level model
@@ -50,19 +51,20 @@ const vocabulary = 256 // the tokens of a byte-level model
 // Weights are a model's parameters, widened to float32. Matrices are [outputs, inputs].
 type Weights struct {
 	Shape
-	embedding []float32      // [vocabulary, Width]
+	epsilon   float64        // of RMSNorm
+	embedding []float32      // [Vocab, Width]
 	norm      []float32      // before head
-	head      blas32.General // [vocabulary, Width]
+	head      blas32.General // [Vocab, Width]
 	layers    []layer
 }
 
 // layer is the parameters of one layer.
 type layer struct {
 	attentionNorm, networkNorm []float32
-	qkv                        [3]blas32.General // q, k, v: [Heads·HeadDim, Width]
+	qkv                        [3]blas32.General // q, k, v: [Heads·HeadDim, Width]; of no rows where attention is latent
+	latent                     *latentLayer      // nil: each head has keys and values of its own
 	output                     blas32.General    // [Width, Heads·HeadDim]
-	gate, up                   blas32.General    // [Hidden, Width]
-	down                       blas32.General    // [Width, Hidden]
+	network
 }
 
 // Bounds of a model: beyond them a file is taken to be wrong.
@@ -88,9 +90,13 @@ func OpenWeights(path string) (*Weights, error) {
 // ReadWeights returns the model of a file. Its metadata gives the shape: layers, d_model,
 // heads, head_dim, ffn, context, and vocab (256), rope ("rotate-half, base 10000") and
 // rms_eps (1e-5), which only have these values. Its tensors are those of tinyLM, of F16,
-// BF16 or F32. Everything else is an input.Error.
+// BF16 or F32. A file with kv_lora in its metadata is a model with latent attention (latent_weights.go).
+// Everything else is an input.Error.
 func ReadWeights(file *attention.Safetensors) (*Weights, error) {
-	w := &Weights{}
+	if file.Metadata("kv_lora") != "" {
+		return readLatentWeights(file)
+	}
+	w := &Weights{epsilon: normEpsilon, Shape: Shape{Vocab: vocabulary}}
 	if err := w.readShape(file); err != nil {
 		return nil, err
 	}
@@ -110,16 +116,13 @@ func ReadWeights(file *attention.Safetensors) (*Weights, error) {
 				r.matrix(name("wq"), inner, w.Width), r.matrix(name("wk"), inner, w.Width), r.matrix(name("wv"), inner, w.Width),
 			},
 			output: r.matrix(name("wo"), w.Width, inner),
-			gate:   r.matrix(name("w_gate"), w.Hidden, w.Width), up: r.matrix(name("w_up"), w.Hidden, w.Width),
-			down: r.matrix(name("w_down"), w.Width, w.Hidden),
+			network: network{always: []gated{{
+				gate: r.matrix(name("w_gate"), w.Hidden, w.Width), up: r.matrix(name("w_up"), w.Hidden, w.Width),
+				down: r.matrix(name("w_down"), w.Width, w.Hidden),
+			}}},
 		})
 	}
-	for _, t := range file.Tensors {
-		if r.err == nil && !r.known[t.Name] {
-			return nil, &input.Error{Key: t.Name, Expected: fmt.Sprintf("only tensors of a model of %d layers", w.Layers)}
-		}
-	}
-	return w, r.err
+	return w, r.end(w.Layers)
 }
 
 func (w *Weights) readShape(file *attention.Safetensors) error {
@@ -158,6 +161,16 @@ type tensorReader struct {
 	err   error
 }
 
+// end returns the first error, or that the file has a tensor that nobody has asked for.
+func (r *tensorReader) end(layers int) error {
+	for _, t := range r.file.Tensors {
+		if r.err == nil && !r.known[t.Name] {
+			return &input.Error{Key: t.Name, Expected: fmt.Sprintf("only tensors of a model of %d layers", layers)}
+		}
+	}
+	return r.err
+}
+
 func (r *tensorReader) vector(name string, shape ...int) []float32 {
 	if r.err != nil {
 		return nil
@@ -165,7 +178,7 @@ func (r *tensorReader) vector(name string, shape ...int) []float32 {
 	r.known[name] = true
 	t := r.file.Tensor(name)
 	if t == nil {
-		r.err = &input.Error{Key: name, Expected: "a tensor of that name", Nearest: input.Nearest(name, list.Map(r.file.Tensors, func(t *attention.Tensor) string { return t.Name }))}
+		r.err = &input.Error{Key: name, Expected: "a tensor of that name", Nearest: input.Nearest(name, names(r.file))}
 		return nil
 	}
 	if !slices.Equal(t.Shape, shape) {
