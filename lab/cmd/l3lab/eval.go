@@ -106,12 +106,15 @@ func (a *app) eval(cmd *cobra.Command, f *evalFlags) error {
 		DIMMs: node != nil, KVBits: cmp.Or(f.cfg.Model.StoredBits(), 16), MaxAttentionError: e.MaxError, WallS: time.Since(start).Seconds(),
 	}
 	if f.byPolicy {
-		r.Policy, r.AttendedReport = f.cfg.Policy.Name, lm.NewAttendedReport(e.Attended)
+		r.Policy = f.cfg.Policy.Name
+	}
+	if e.Attended != nil {
+		r.AttendedReport = lm.NewAttendedReport(e.Attended)
 	}
 	return a.Print(r, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%d bytes decoded after %d: %.4f bits per byte (%.6f nats); largest error of attention %.3g; %.1f s\n",
 			r.Steps, r.Prompt, r.BitsPerByte, r.NLLNatsMean, r.MaxAttentionError, r.WallS)
-		if err != nil || !f.byPolicy {
+		if err != nil || e.Attended == nil {
 			return err
 		}
 		return e.Attended.WriteText(w, r.Policy)

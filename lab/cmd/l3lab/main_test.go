@@ -25,7 +25,14 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true, Condition: deepOnly})
+	models, err := filepath.Abs("../../lm/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true, Condition: deepOnly, Setup: func(env *testscript.Env) error {
+		env.Setenv("LM", models)
+		return nil
+	}})
 }
 
 // TestBoth runs the scripts in which l3sim reads what l3lab writes.
