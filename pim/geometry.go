@@ -29,12 +29,16 @@ type HeadShape struct {
 	// loaded anew for each group. 0: each token has a scale of its own.
 	KeyGroup   int
 	ScaleBytes int // of a token's key in the head's rows, for its scale and zero, as many as of its value: 0 or 4
+	// ValueInKey says that a value is the first ValueDim elements of its token's key, as a latent is, and not stored by itself.
+	ValueInKey bool
 }
 
 // Check has the rules of what a rank can compute.
 func (h HeadShape) Check(c *input.Check) {
 	input.Within(c, "head_dim", h.HeadDim, 8, MaxHeadDim)
 	c.That(h.ValueDim == 0 || h.ValueDim >= 8 && h.ValueDim <= MaxHeadDim, "value_dim", h.ValueDim, "8 to %d, or 0 for %s", MaxHeadDim, input.Key("head_dim"))
+	c.That(!h.ValueInKey || h.ValueDim > 0 && h.ValueDim <= h.HeadDim, "value_dim", h.ValueDim, "8 to %s = %d, of which values are parts", input.Key("head_dim"), h.HeadDim)
+	c.That(!h.ValueInKey || h.StoredBits() == 16 && h.ScaleBytes == 0, "value_in_key", h.ValueInKey, "false with keys and values of fewer than 16 bits")
 	c.That(h.Queries >= 1 && h.Queries <= MaxQueries, "queries", h.Queries, "1 to %d query heads on a KV head", MaxQueries)
 	c.That(h.ElementBits == 8 || h.ElementBits == 16, "element_bits", h.ElementBits, "8 or 16")
 	c.That(h.KVBits == 0 || h.KVBits == 4 || h.KVBits == 8 || h.KVBits == 16, "kv_bits", h.KVBits, "4, 8 or 16, or 0 for %s", input.Key("element_bits"))
@@ -72,6 +76,9 @@ func (h HeadShape) StoredBits() int { return cmp.Or(h.KVBits, h.ElementBits) }
 // query heads and 512 elements of FP16. Or the sums of each burst and row would have to be read out, 1,024 clocks of the rank's bus for each
 // row and query head while the banks work for 896, to be added up in 256 KiB of FP32 accumulators of the buffer unit.
 //
+// With HeadShape.ValueInKey banks have these accumulators. A value then lies where its key does, in the first ValueBursts columns of
+// it, and an allocation unit is one row.
+//
 // Scales of keys lie in the last columns of the key row, those of values in the same columns of the value row. Each
 // is in a bank of its own vector, so that an append opens no other: of the tokens of a chunk each has
 // another bank, where the scales of as many successive chunks as fit share a burst.
@@ -86,10 +93,11 @@ type Geometry struct {
 	ElementBits              int // of keys and values
 
 	KeyBursts    int // bursts of one token's key
-	ValueBursts  int // of its value: a power of two
+	ValueBursts  int // of its value: a power of two, where it is not part of the key
 	QueryBursts  int // bursts of one query
 	ChunkTokens  int // tokens scored at once: Banks
-	ColumnTokens int // tokens whose values share a column: Banks / ValueBursts
+	ColumnTokens int // tokens whose values share a column: Banks / ValueBursts, or Banks where these are parts of keys
+	InKey        bool
 	RowTokens    int // tokens of one row over all banks
 	ScaleChunks  int // whose scales share a burst; 0 where rows have none
 }
@@ -116,13 +124,15 @@ func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
 	g := Geometry{
 		BankGroups: d.BankGroups, Banks: d.Banks(), Chips: d.Chips(),
 		RowBursts: d.RowBursts(), BurstBytes: d.BurstBytes(),
-		HeadDim: shape.HeadDim, ValueDim: shape.ValueWidth(), ElementBits: shape.StoredBits(),
+		HeadDim: shape.HeadDim, ValueDim: shape.ValueWidth(), ElementBits: shape.StoredBits(), InKey: shape.ValueInKey,
 	}
 	if err := g.setBursts(shape); err != nil {
 		return Geometry{}, err
 	}
 	g.ChunkTokens = g.Banks
-	g.ColumnTokens = g.Banks / g.ValueBursts
+	if g.ColumnTokens = g.Banks; !g.InKey {
+		g.ColumnTokens /= g.ValueBursts
+	}
 	if g.RowTokens = g.rowChunks(shape) * g.ChunkTokens; g.RowTokens == 0 {
 		return Geometry{}, &input.Error{Key: "scale_bytes", Value: fmt.Sprint(shape.ScaleBytes), Expected: "0: a row has no room for a key and its scale"}
 	}
@@ -140,20 +150,23 @@ func (g *Geometry) setBursts(shape HeadShape) error {
 	for g.ValueBursts*each < g.ValueDim {
 		g.ValueBursts *= 2
 	}
+	if g.InKey {
+		g.ValueBursts = (g.ValueDim + each - 1) / each
+	}
 	if g.KeyBursts = g.ValueBursts; g.ValueDim != g.HeadDim {
 		g.KeyBursts = (g.HeadDim + each - 1) / each
 	}
 	g.PaddedDim, g.PaddedValueDim = g.KeyBursts*each, g.ValueBursts*each
 	g.QueryBursts = (g.KeyBursts*shape.ElementBits + g.ElementBits - 1) / g.ElementBits
 	key := "head_dim"
-	if g.ValueDim != g.HeadDim {
+	if g.ValueDim != g.HeadDim || g.InKey {
 		if g.KeyBursts > g.RowBursts {
 			return &input.Error{Key: key, Value: fmt.Sprint(g.HeadDim), Expected: fmt.Sprintf(
 				"at most %d: a key in the %d bursts of a row of one bank", each*g.RowBursts, g.RowBursts)}
 		}
 		key = "value_dim"
 	}
-	if g.ValueBursts > g.Banks || g.ValueBursts > g.RowBursts {
+	if !g.InKey && (g.ValueBursts > g.Banks || g.ValueBursts > g.RowBursts) {
 		return &input.Error{Key: key, Value: fmt.Sprint(g.ValueDim), Expected: fmt.Sprintf(
 			"at most %d: one burst of a value in each of the %d banks", each*min(g.Banks, g.RowBursts), g.Banks)}
 	}
@@ -172,7 +185,7 @@ func (g *Geometry) rowChunks(shape HeadShape) int {
 			chunks--
 		}
 		group = max(pageChunks, group)
-	} else if rest := chunks % pageChunks; g.KeyBursts != g.ValueBursts && 8*rest <= chunks {
+	} else if rest := chunks % pageChunks; !g.InKey && g.KeyBursts != g.ValueBursts && 8*rest <= chunks {
 		group = max(pageChunks, group)
 	}
 	if chunks > group {
@@ -231,15 +244,25 @@ func (g *Geometry) Bank(ordinal int) (bankGroup, bank int32) {
 	return int32(ordinal % g.BankGroups), int32(ordinal / g.BankGroups)
 }
 
+// UnitRows returns the rows of an allocation unit: a key row and a value row, or one that is both.
+func (g *Geometry) UnitRows() int {
+	if g.InKey {
+		return 1
+	}
+	return 2
+}
+
 // Rows returns the rows, over all banks, that a head of context tokens
-// occupies: a key row and a value row for each started RowTokens.
-func (g *Geometry) Rows(context int) int { return 2 * ((context + g.RowTokens - 1) / g.RowTokens) }
+// occupies: a unit for each started RowTokens.
+func (g *Geometry) Rows(context int) int {
+	return g.UnitRows() * ((context + g.RowTokens - 1) / g.RowTokens)
+}
 
 // KeyRow returns the row of token's key, counted from the head's first row.
-func (g *Geometry) KeyRow(token int) int32 { return int32(2 * (token / g.RowTokens)) }
+func (g *Geometry) KeyRow(token int) int32 { return int32(g.UnitRows() * (token / g.RowTokens)) }
 
 // ValueRow returns the row of token's value, counted from the head's first row.
-func (g *Geometry) ValueRow(token int) int32 { return g.KeyRow(token) + 1 }
+func (g *Geometry) ValueRow(token int) int32 { return g.KeyRow(token) + int32(g.UnitRows()-1) }
 
 // KeyBank returns the ordinal of the bank that holds token's key.
 func (g *Geometry) KeyBank(token int) int { return token % g.Banks }
@@ -251,17 +274,25 @@ func (g *Geometry) KeyColumn(token int) int32 {
 
 // ValueBank returns the first of the ValueBursts bank ordinals of token's value:
 // burst i of the value lies in the i-th of them.
-func (g *Geometry) ValueBank(token int) int { return token % g.ColumnTokens * g.ValueBursts }
+func (g *Geometry) ValueBank(token int) int {
+	if g.InKey {
+		return g.KeyBank(token)
+	}
+	return token % g.ColumnTokens * g.ValueBursts
+}
 
 // ValueColumn returns the column of token's value, the same in all its banks.
 func (g *Geometry) ValueColumn(token int) int32 {
+	if g.InKey {
+		return g.KeyColumn(token)
+	}
 	return int32(token % g.RowTokens / g.ColumnTokens)
 }
 
 // RowToken returns which token of a row, and which burst of its key or value, a bank ordinal holds at a column: the inverse
 // of keyBank and keyColumn, or of valueBank and valueColumn.
 func (g *Geometry) RowToken(kv KV, ordinal int, column int32) (token, burst int) {
-	if kv == Key {
+	if kv == Key || g.InKey {
 		return int(column)/g.KeyBursts*g.ChunkTokens + ordinal, int(column) % g.KeyBursts
 	}
 	return int(column)*g.ColumnTokens + ordinal/g.ValueBursts, ordinal % g.ValueBursts
@@ -318,7 +349,7 @@ func (m *Mapping) ChipElements() int { return m.BurstElements() / m.Chips }
 // BurstPlace returns bank ordinal, row and column of one burst of a token's key or
 // value; the row counts from the head's first.
 func (m *Mapping) BurstPlace(kv KV, token, burst int) (ordinal int, row, column int32) {
-	if kv == Key {
+	if kv == Key || m.InKey {
 		return m.KeyBank(token), m.KeyRow(token), m.KeyColumn(token) + int32(burst)
 	}
 	return m.ValueBank(token) + burst, m.ValueRow(token), m.ValueColumn(token)

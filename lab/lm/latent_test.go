@@ -10,6 +10,8 @@ import (
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/values"
 	"pgregory.net/rapid"
 )
 
@@ -431,5 +433,58 @@ func TestReadLatentWeights(t *testing.T) {
 	}
 	if _, err := ReadLatentCase(plain); err == nil || !strings.Contains(err.Error(), "latent attention") {
 		t.Error(err)
+	}
+}
+
+// TestLatentOnRank has the units of a rank attend to the reference model's own rows, each stored once: its 80 elements are the key, the
+// first 64 the value, six queries in its group. Against float64 on the same FP16 numbers the result is within the bound of FP32 units
+// (lab/docs/pim-values.md), and after kv_b within what rounding rows and queries to FP16 may do to the model's result of PyTorch.
+func TestLatentOnRank(t *testing.T) {
+	c := latentCase(t, latentReference).First(160)
+	exact, s, on := boundsOf(t, c), &c.Model.Latent, desk(t, fp32)
+	shape := pim.HeadShape{HeadDim: s.Row(), ValueDim: s.Latent.Latent, ValueInKey: true, Queries: s.Heads, ElementBits: 16}
+	g, err := pim.NewGeometry(&on.Config.DRAM.Spec, shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rank, err := values.NewHostRank(&on.Config.PIM, &on.Config.DRAM.Spec, shape, g.Rows(len(c.Tokens)), 1, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []float32
+	for token, row := range exact.rows {
+		rows = narrow(rows, row)
+		if err := rank.Store(0, token, values.EncodeHalf(nil, rows[token*s.Row():]), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at, position := range exact.positions {
+		h, queries := values.DecodeHead{Context: position + 1, Scale: float32(s.Scale())}, make([][]float32, s.Heads)
+		for head := range queries {
+			queries[head] = narrow(nil, exact.queries[at][head*s.Row():(head+1)*s.Row()])
+			h.Query = append(h.Query, values.EncodeHalf(nil, queries[head]))
+		}
+		out, _, err := rank.Attend(0, &h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		latents, got := make([]float64, 0, s.Heads*s.Latent.Latent), make([]float64, s.Heads*s.Value)
+		for head, q := range queries {
+			want, own := make([]float64, s.Latent.Latent), make([]float64, s.Latent.Latent)
+			attention.RowsReference(want, q, rows[:(position+1)*s.Row()], s.Scale())
+			widen64(own, out[head])
+			if e := attention.Compare(own, want); e.RelativeL2 > 5e-5 || e.NonFinite > 0 {
+				t.Errorf("position %d, head %d: %+v", position, head, e)
+			}
+			latents = append(latents, own...)
+		}
+		attention.Project(&s.Latent, got, c.Model.layers[0].latent.expand, latents)
+		for e, x := range got {
+			i := at*len(got) + e
+			// Queries are rounded, too: scores are off by as much again, and units by 5e-5 of a result of at most the bound's size.
+			if off, most := math.Abs(x-c.Attention["dense"][0][i]), 2*exact.bound(c.Model, i, 1.0/(1<<11))+1e-3; off > most {
+				t.Errorf("position %d, element %d is off by %g from PyTorch's, expected at most %g", position, e, off, most)
+			}
+		}
 	}
 }

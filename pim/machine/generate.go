@@ -53,6 +53,10 @@ func (p *Program) appendToken() {
 	g, h := &p.Geometry, &p.Heads[p.head]
 	unit, within, _ := h.List.Place(g, h.Context-1)
 	token := unit*g.RowTokens + within
+	if g.InKey {
+		p.appendRow(token)
+		return
+	}
 	keyRow, valueRow := h.FirstRow+g.KeyRow(token), h.FirstRow+g.ValueRow(token)
 	keyBank, firstValue := g.KeyBank(token), g.ValueBank(token)
 	shared := keyBank >= firstValue && keyBank < firstValue+g.ValueBursts
@@ -86,6 +90,19 @@ func (p *Program) appendToken() {
 		if g.ValueScaleBank(token) == keyBank {
 			p.appendScale(token, keyBank, valueRow)
 		}
+	}
+	p.emit(AllBanks(dram.PREA, OpPrecharge, -1, -1))
+}
+
+// appendRow stores the newest token's key, of which its value is a part.
+func (p *Program) appendRow(token int) {
+	g := &p.Geometry
+	bank, row := g.KeyBank(token), p.Heads[p.head].FirstRow+g.KeyRow(token)
+	open := bankCommand(g, dram.ACT, OpActivate, bank, row, -1)
+	open.boundary, open.yield = headBoundary, true
+	p.emit(open)
+	for i := range g.KeyBursts {
+		p.appendBurst(OpAppendKey, token, i, bank, row, g.KeyColumn(token)+int32(i))
 	}
 	p.emit(AllBanks(dram.PREA, OpPrecharge, -1, -1))
 }
@@ -216,10 +233,10 @@ func (p *Program) startRow() {
 	g, h := &p.Geometry, &p.Heads[p.head]
 	unit, within, end := h.List.Place(g, p.token)
 	p.rowEnd = min(end, p.token+p.VisitTokens-within%p.VisitTokens)
-	row, yield := h.FirstRow+int32(2*unit), false
+	row, yield := h.FirstRow+int32(g.UnitRows()*unit), false
 	op, out, outCommand, outSequencer := OpScore, OpReadPartials, dram.RDRES, ResultSequencer
 	if p.stage == stageContext {
-		row++
+		row += int32(g.UnitRows() - 1)
 		p.column = g.ValueColumn(within)
 		yield = p.rowYields
 		op, out, outCommand, outSequencer = OpContext, OpLoadWeights, dram.WRBUF, BufferSequencer
@@ -311,6 +328,13 @@ func (p *Program) contextSet() {
 		in.wait[BufferSequencer] = p.count[BufferSequencer]
 		in.wait[ResultSequencer] = p.contextRead
 		columns = 0
+		for i := 0; p.Geometry.InKey && i < p.Geometry.ValueBursts; i++ { // a part of the chunk's keys
+			out := p.add(BankSequencer)
+			*out = *in
+			out.Token, out.Column, out.Burst, out.First = int32(p.token), p.column+int32(i), uint8(i), fresh
+			in.wait = [sequencers]uint32{}
+			columns = p.Geometry.KeyBursts
+		}
 		for token := p.token; token < p.limit && columns < p.setColumns; token += p.Geometry.ColumnTokens {
 			out := p.add(BankSequencer)
 			*out = *in
@@ -331,7 +355,7 @@ func (p *Program) jump(tokens int) {
 	p.token += tokens
 	if p.token-tokens >= p.rowEnd {
 		p.rowEnd = p.token
-	} else if p.stage == stageContext {
+	} else if p.stage == stageContext && !p.Geometry.InKey {
 		p.column += int32(tokens / p.Geometry.ColumnTokens)
 	} else {
 		p.column += int32(tokens / p.Geometry.ChunkTokens * p.Geometry.KeyBursts)
@@ -367,9 +391,9 @@ func (p *Program) readContext() {
 		p.open = false
 	}
 	for q := range p.Shape.Queries {
-		for i := range p.ContextBursts {
+		for i := range p.readOuts * p.ContextBursts {
 			in := AllBanks(dram.RDRES, OpReadContext, -1, -1)
-			in.sequencer, in.Query, in.Burst = ResultSequencer, uint8(q), uint8(i)
+			in.sequencer, in.Query, in.Slot, in.Burst = ResultSequencer, uint8(q), uint8(i/p.ContextBursts), uint8(i%p.ContextBursts)
 			in.wait[BankSequencer] = p.contextDone[q/p.MACs]
 			p.emit(in)
 		}

@@ -46,11 +46,13 @@ const (
 	OpLoadWeights
 	// OpContext (MACA) reads a column of the row in every bank. The bank with ordinal b multiplies its elements with the
 	// weight of token + b/ValueBursts from the slot. It adds them to its accumulators of the query heads query to
-	// query+queries-1: one for each element of its share of a burst. first starts the accumulators from zero.
+	// query+queries-1: one for each element of its share of a burst. first starts the accumulators from zero. Of values that are parts of
+	// keys the bank with ordinal b multiplies a burst of token+b, and has accumulators for each burst.
 	OpContext
 	// OpReadContext (RDRES) moves accumulators of a query head to the buffer unit, which adds them over the banks that hold the
 	// same burst of a value. With n bytes of accumulators of a bank in a chip and s = burstBytes/Chips bytes of a chip in a
-	// burst, burst i carries bytes i·s to (i+1)·s of the sequence of all banks' accumulators, by bank ordinal.
+	// burst, burst i carries bytes i·s to (i+1)·s of the sequence of all banks' accumulators, by bank ordinal; slot is the value's burst
+	// where values are parts of keys.
 	OpReadContext
 	// OpReadKey and opReadValue (RD) are the rank-level unit's, and a host's that reads back: a burst of the token's key or
 	// value goes over the data bus. The PU uses it for the query heads query to query+queries-1. Tokens come whole, and of a

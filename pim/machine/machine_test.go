@@ -208,6 +208,8 @@ func drawSpec(t *rapid.T) (*pim.Spec, pim.HeadShape) {
 	if shape.ValueDim > 0 && rapid.Bool().Draw(t, "latent") {
 		shape.HeadDim, shape.ValueDim = 576, 512
 	}
+	shape.ValueInKey = shape.StoredBits() == 16 && shape.ScaleBytes == 0 && spec.ProcessingUnit == pim.BankUnits && shape.ValueDim > 0 && shape.ValueDim <= shape.HeadDim &&
+		rapid.Bool().Draw(t, "value in the key")
 	if shape.ValueDim > 0 && shape.KeyGroup > 0 { // of rows that need not have whole groups
 		shape.KeyGroup = 16
 		if shape.ScaleBytes > 0 {

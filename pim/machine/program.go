@@ -121,7 +121,8 @@ type buffering struct {
 	WeightsPerBurst int // tokens whose weights one WRBUF carries
 	SetTokens       int // tokens of one weight slot: whole columns and whole bursts
 	setBursts       int // WRBUF of one weight slot and query head
-	ContextBursts   int // RDRES of one query head's accumulators
+	ContextBursts   int // RDRES of one query head's accumulators, of a burst of the value where that is part of the key
+	readOuts        int // bursts of a value that accumulators have apart: 1, or all where values are parts of keys
 	SegmentTokens   int // tokens that pass through the score buffer at once
 	partialBytes    int // width of a partial sum
 	contextBytes    int // width of an accumulator
@@ -199,10 +200,16 @@ func (p *Program) makePlan(spec *pim.Spec, d *dram.Spec) error {
 			SetTokens:       set,
 			setBursts:       bursts(set * precision.Weights.Bytes()),
 			ContextBursts:   bursts(g.Banks * chipElements * precision.Context.Bytes()),
+			readOuts:        1,
 			SegmentTokens:   segment,
 			partialBytes:    precision.Accumulate.Bytes(),
 			contextBytes:    precision.Context.Bytes(),
 		},
+	}
+	if g.InKey {
+		if p.readOuts = g.ValueBursts; p.RankLevel {
+			return &input.Error{Key: "value_in_key", Value: "true", Expected: fmt.Sprintf("false with pim.processing_unit = %q, which reads values by themselves", spec.ProcessingUnit)}
+		}
 	}
 	p.activateSpan = pim.ActivationSpan(d, p.simultaneous)
 	p.setColumns = set / g.ColumnTokens
@@ -218,7 +225,7 @@ func (p *Program) boundSpans(spec *pim.Spec, d *dram.Spec) error {
 	reopen := int64(d.TRP+d.TRCD) + p.activateSpan
 	readOut := spec.MACLatency + served*p.PartialBursts*burst + d.CL + spec.SoftmaxLatency
 	p.rowYields = int64(readOut+d.CWL+burst) > int64(d.TRTP)+reopen
-	p.drainYields = p.Shape.Queries*p.ContextBursts*burst+spec.MACLatency+d.CL > d.TRTP+d.TRP
+	p.drainYields = p.Shape.Queries*p.readOuts*p.ContextBursts*burst+spec.MACLatency+d.CL > d.TRTP+d.TRP
 	p.loadYields = int64(served*g.QueryBursts*burst+d.CWL) > p.activateSpan+int64(d.TRCD)
 
 	queries := p.Shape.Queries
@@ -226,7 +233,7 @@ func (p *Program) boundSpans(spec *pim.Spec, d *dram.Spec) error {
 	setBursts := sets * p.setBursts
 	columns := max(g.KeyBursts, g.ValueBursts) // of a bank that a chunk takes
 	p.stepSize = 3*g.Banks + 8*columns + p.passes*(columns+sets*p.setColumns) +
-		queries*(g.QueryBursts+max(p.PartialBursts, setBursts, p.ContextBursts))
+		queries*(g.QueryBursts+max(p.PartialBursts, setBursts, p.readOuts*p.ContextBursts))
 
 	scales := g.Banks * g.ScaleColumns(0, g.RowTokens)
 	p.stepSize += scales
@@ -238,7 +245,7 @@ func (p *Program) boundSpans(spec *pim.Spec, d *dram.Spec) error {
 		p.stepSize = max(p.stepSize, 2*g.RowBursts*g.BankGroups+3*g.BankGroups)
 		chunk = p.passes * columns * g.Banks * max(d.TCCDS, spacing(d, dram.RD)) * p.multiplierPasses
 	}
-	p.headSpan = 2 * (reopen + int64(p.Shape.Queries*(readOut+p.ContextBursts*bus)))
+	p.headSpan = 2 * (reopen + int64(p.Shape.Queries*(readOut+p.readOuts*p.ContextBursts*bus)))
 	rules, rowChunks := d.Rules(), g.RowTokens/g.ChunkTokens
 	most := int64((rules.Postpone + rules.PullIn) * d.TREFI)
 	for parts := 1; parts <= rowChunks; parts++ {
@@ -247,6 +254,9 @@ func (p *Program) boundSpans(spec *pim.Spec, d *dram.Spec) error {
 		}
 		p.VisitTokens = g.RowTokens / parts
 		p.rowSpan = int64(rowChunks/parts*chunk+scales*scale)*9/8 + reopen + int64(d.TRTP)
+		if g.InKey { // the row stays open from scores to context
+			p.rowSpan *= 2
+		}
 		if p.rowSpan+p.headSpan <= most {
 			break
 		}
@@ -256,6 +266,10 @@ func (p *Program) boundSpans(spec *pim.Spec, d *dram.Spec) error {
 		return &input.Error{Key: "dram.tREFI", Value: fmt.Sprint(d.TREFI), Expected: fmt.Sprintf(
 			"at least %d clocks: with %d query heads the banks of a rank stay open for %d, and %s lets %d REFs wait and %d come early; or fewer query heads, or more sets of multipliers (pim.macs_per_read)",
 			least, queries, chunk, rules.Name, rules.Postpone, rules.PullIn), OtherKeys: []string{"pim.macs_per_read"}}
+	}
+	if span := p.rowSpan + p.headSpan; g.InKey && span > most {
+		return &input.Error{Key: "queries", Value: fmt.Sprint(queries), Expected: fmt.Sprintf(
+			"fewer: with accumulators for all %d bursts of a value the banks of a rank are busy for %d clocks, and REFs can wait for %d", g.ValueBursts, span, most)}
 	}
 	return nil
 }
@@ -267,7 +281,7 @@ func (p *Program) boundarySpan(in *Instruction, wholeHead bool) int64 {
 		return p.rowSpan + p.headSpan
 	}
 	h := &p.Heads[in.Head]
-	rows := max(int64(p.Geometry.Rows(h.Context)), 2*int64(len(h.List)))
+	rows := max(int64(p.Geometry.Rows(h.Context)), int64(p.Geometry.UnitRows()*len(h.List)))
 	if p.Rescore {
 		rows += rows / 2
 	}

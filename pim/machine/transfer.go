@@ -21,7 +21,11 @@ type Transfer struct {
 
 // Bursts returns the bursts of the transfer: keys and values.
 func (t *Transfer) Bursts() int64 {
-	return int64(t.Tokens) * int64(t.Geometry.KeyBursts+t.Geometry.ValueBursts)
+	bursts := t.Geometry.KeyBursts
+	if !t.Geometry.InKey {
+		bursts += t.Geometry.ValueBursts
+	}
+	return int64(t.Tokens) * int64(bursts)
 }
 
 // HostHead is the Head of a transfer's instructions, which belong to no head of a program.
@@ -44,7 +48,7 @@ type burstOrder struct {
 // newBurstOrder walks the bursts of tokens from to to, column by column, as the transfer sends them.
 func newBurstOrder(g *pim.Geometry, kv pim.KV, from, to int) burstOrder {
 	o := burstOrder{geometry: g, kv: kv, from: from, to: to}
-	if kv == pim.Key {
+	if kv == pim.Key || g.InKey {
 		o.column, o.end = g.KeyColumn(from), g.KeyColumn(to-1)+int32(g.KeyBursts)
 	} else {
 		o.column, o.end = g.ValueColumn(from), g.ValueColumn(to-1)+1
@@ -112,9 +116,11 @@ func (h *hostStream) Move(t *Transfer) (closed, last int64) {
 		to := min(g.RowTokens, from+end-first)
 		rows := int64(g.Rows(from + end - first))
 		h.payRefreshes(span, rows*span)
-		h.row(t, pim.Key, first-from, from, to)
-		h.payRefreshes(span, (rows-1)*span)
-		last = h.row(t, pim.Value, first-from, from, to)
+		last = h.row(t, pim.Key, first-from, from, to)
+		if !g.InKey {
+			h.payRefreshes(span, (rows-1)*span)
+			last = h.row(t, pim.Value, first-from, from, to)
+		}
 		first += to - from
 	}
 	return h.closed(), last

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/machine"
 	"github.com/l3sim/l3sim/pim/series"
@@ -55,8 +56,19 @@ func NewStoredTable(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape) (*KernelT
 	return newTable(spec, d, shape, false)
 }
 
+// noParts refuses values that are parts of keys, whose rows tables do not add up.
+func noParts(shape pim.HeadShape) error {
+	if !shape.ValueInKey {
+		return nil
+	}
+	return &input.Error{Key: "value_in_key", Value: "true", Expected: "false: tables of clocks are of values stored by themselves"}
+}
+
 // newTable runs the heads that a table is made of. Without appends all keys and values are in their rows before.
 func newTable(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, appends bool) (*KernelTable, error) {
+	if err := noParts(shape); err != nil {
+		return nil, err
+	}
 	b, err := machine.NewRunner(spec, d, shape)
 	if err != nil {
 		return nil, err

@@ -32,6 +32,9 @@ func NewTransferTable(d *dram.Spec, shape pim.HeadShape) (*TransferTable, error)
 	if err != nil {
 		return nil, err
 	}
+	if err := noParts(shape); err != nil {
+		return nil, err
+	}
 	if err := input.Validate(d); err != nil {
 		return nil, err
 	}

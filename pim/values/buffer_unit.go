@@ -21,7 +21,7 @@ type bufferUnit struct {
 	scores [][]float32
 	chunk  []float32   // partial sums of the chunk being read, summed over the chips
 	heads  []softmax   // by query head
-	reads  []float32   // accumulators of one query head, by bank, chip and element
+	reads  []float32   // accumulators of one query head, by burst of the value where it is part of the key, bank, chip and element
 	adders []float32   // operands of one sum
 	merged [][]float32 // by query head, the output so far over PaddedValueDim elements
 	exact  []softmax   // by query head, the state over the merged segments
@@ -45,7 +45,7 @@ func (r *bufferUnit) init(p *machine.Plan, m *pim.Mapping, queries int, precisio
 		segment: p.SegmentTokens,
 		scores:  make([][]float32, queries), merged: make([][]float32, queries),
 		heads: make([]softmax, queries), exact: make([]softmax, queries),
-		chunk: make([]float32, m.Banks), reads: make([]float32, m.Chips*m.Banks*m.ChipElements()),
+		chunk:  make([]float32, m.Banks),
 		adders: make([]float32, max(m.Chips, m.Banks)),
 		zeros:  make([]float32, queries*m.ColumnTokens), folds: make([]queryFold, queries),
 	}
@@ -56,6 +56,11 @@ func (r *bufferUnit) init(p *machine.Plan, m *pim.Mapping, queries int, precisio
 		fillNaN(r.merged[q])
 		r.heads[q] = softmax{maximum: float32(math.NaN()), total: float32(math.NaN())}
 	}
+	bursts := 1
+	if m.InKey {
+		bursts = m.ValueBursts
+	}
+	r.reads = make([]float32, bursts*m.Chips*m.Banks*m.ChipElements())
 	fillNaN(r.chunk)
 	fillNaN(r.reads)
 }
@@ -175,14 +180,14 @@ func (m *valueMachine) readContext(in *machine.Instruction) {
 	burst := g.BurstBytes / g.Chips / m.precision.Context.Bytes() // accumulators of a chip in a burst
 	from := int(in.Burst) * burst
 	to := min(from+burst, g.Banks*elements)
-	sums := part(m.accumulators, int(in.Query), len(r.reads))
+	sums, ofBurst := part(m.accumulators, int(in.Query), len(r.reads)), int(in.Slot)*len(m.wide)
 	for c := range m.chips {
 		for i := from; i < to; i++ {
-			at := (i/elements*g.Chips+c)*elements + i%elements
+			at := ofBurst + (i/elements*g.Chips+c)*elements + i%elements
 			r.reads[at] = sums[at]
 		}
 	}
-	if int(in.Burst) < m.program.ContextBursts-1 {
+	if int(in.Burst) < m.program.ContextBursts-1 || int(in.Slot) < m.valueBursts-1 {
 		return
 	}
 	m.endSegment(in, int(in.Query))
@@ -219,7 +224,7 @@ func (m *valueMachine) mergeSegment(query int, first bool) {
 	for burst := range g.ValueBursts {
 		for i := range perBurst {
 			for quad := range g.ColumnTokens {
-				r.adders[quad] = m.accumulator(query, quad*g.ValueBursts+burst, i)
+				r.adders[quad] = m.accumulator(query, quad, burst, i)
 			}
 			if m.mistake == MistakeQuad {
 				r.adders[g.ColumnTokens-1] = 0
@@ -241,13 +246,18 @@ func (m *valueMachine) mergeSegment(query int, first bool) {
 	}
 }
 
-func (m *valueMachine) accumulator(query, bank, element int) float32 {
+// accumulator returns an element of a burst of a value, of one of the tokens that share a column.
+func (m *valueMachine) accumulator(query, token, burst, element int) float32 {
+	bank, apart := token*m.mapping.ValueBursts+burst, 0
+	if m.mapping.InKey {
+		bank, apart = token, burst*len(m.wide)
+	}
 	if m.rankLevel != nil {
 		return part(m.accumulators, query*m.mapping.Banks+bank, len(m.rankLevel.burst))[element]
 	}
 	n := m.mapping.ChipElements()
 	chip, bit := m.mapping.Exchange.Chip(element)
-	return m.buffer.reads[(bank*m.mapping.Chips+chip)*n+bit/m.mapping.ElementBits]
+	return m.buffer.reads[apart+(bank*m.mapping.Chips+chip)*n+bit/m.mapping.ElementBits]
 }
 
 // part returns the i-th part of size numbers.

@@ -105,7 +105,7 @@ func (r *replay) operands(clock int64, in *pimmachine.Instruction) {
 	case in.Op == pimmachine.OpReadPartials && clock < r.partials[in.Slot]:
 		r.eachChip(func(c *chipState) { fillNaN(part(c.partials, int(in.Slot)*r.macs+q%r.macs, r.mapping.Banks)) })
 	case in.Op == pimmachine.OpReadContext && clock < r.sums[q]:
-		fillNaN(part(r.accumulators, q, len(r.wide)))
+		fillNaN(part(r.accumulators, q, r.valueBursts*len(r.wide)))
 	}
 }
 
@@ -148,7 +148,7 @@ func (r *replay) result(clock int64, in *pimmachine.Instruction) {
 	case pimmachine.OpContext:
 		for set := range int(in.Queries) {
 			if clock < r.weights[int(in.Slot)*r.macs+set] || clock < r.rows[in.Row] {
-				fillNaN(part(r.accumulators, q+set, len(r.wide)))
+				fillNaN(part(r.accumulators, q+set, r.valueBursts*len(r.wide)))
 			}
 			r.sums[q+set] = clock + r.mac
 		}

@@ -64,7 +64,9 @@ type columns struct {
 	// decoded has all columns so, by row and column: an exact shortcut, in which each write decodes what it has stored,
 	// once, so that reads need not. nil: they do.
 	decoded      []float32
-	accumulators []float32 // of the context: by query head, bank, chip and element
+	accumulators []float32 // of the context: by query head, burst of the value, bank, chip and element
+	// valueBursts is how many bursts of a value have accumulators apart: 1, or all where values are parts of keys.
+	valueBursts int
 }
 
 // running is the program and what its heads have so far.
@@ -108,7 +110,10 @@ func newValueMachine(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, storage 
 		m.chips[c].fillNaN(storage)
 	}
 	m.weights = make([]float32, machine.WeightSlots*m.macs*p.SetTokens)
-	m.accumulators, m.decoded = make([]float32, shape.Queries*len(m.wide)), make([]float32, rows*g.RowBursts*len(m.wide))
+	if m.valueBursts = 1; g.InKey {
+		m.valueBursts = g.ValueBursts
+	}
+	m.accumulators, m.decoded = make([]float32, shape.Queries*m.valueBursts*len(m.wide)), make([]float32, rows*g.RowBursts*len(m.wide))
 	fillNaN(m.weights)
 	fillNaN(m.accumulators)
 	fillNaN(m.decoded)
@@ -128,10 +133,11 @@ func newValueMachine(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape, storage 
 }
 
 // store writes the key and value of a token of the head that begins at firstRow, as a transfer from the host does: through
-// the re-layout, burst by burst. They have HeadDim and ValueDim elements in the machine's storage format; a nil one is left out.
+// the re-layout, burst by burst. They have HeadDim and ValueDim elements in the machine's storage format; a nil one is left out,
+// and so is a value that is part of its key.
 func (m *valueMachine) store(firstRow int32, token int, key, value []uint16) error {
 	for kv, vector := range [][]uint16{pim.Key: key, pim.Value: value} {
-		if vector == nil {
+		if vector == nil || pim.KV(kv) == pim.Value && m.mapping.InKey {
 			continue
 		}
 		for burst := range m.mapping.Bursts(pim.KV(kv)) {
@@ -363,9 +369,12 @@ func (m *valueMachine) context(in *machine.Instruction) error {
 	}
 	values, r := m.column(in), rounding{m.precision.Multiply == pim.FP16, m.precision.Context == pim.FP16}
 	set := m.program.SetTokens
-	first := int(in.Token) % set // the column's first token within its slot
+	first, burst := int(in.Token)%set, 0 // the column's first token within its slot
+	if m.mapping.InKey {
+		burst = int(in.Burst)
+	}
 	for i := range int(in.Queries) {
-		sums := part(m.accumulators, int(in.Query)+i, len(values))
+		sums := part(m.accumulators, (int(in.Query)+i)*m.valueBursts+burst, len(values))
 		if in.First {
 			clear(sums)
 		}

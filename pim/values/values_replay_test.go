@@ -17,42 +17,46 @@ import (
 // clock, the program gives the same bits.
 func TestReplayGivesTheSameValues(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
-		p := drawProblem(tb, t)
-		p.spec.Activation = rapid.SampledFrom([]string{pim.Staggered, pim.Simultaneous}).Draw(t, "activation")
-		p.spec.SoftmaxLatency = rapid.IntRange(0, 200).Draw(t, "softmax latency")
-		m, program, data := p.machine(t)
-		results, err := m.run(program, data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var want []float32
-		for i := range results {
-			for _, out := range results[i].out {
-				want = append(want, out...)
-			}
-		}
-		again, program, data := p.machine(t)
-		clock, err := machine.NewMachine(p.spec, p.device)
-		if err != nil {
-			t.Fatal(err)
-		}
-		clock.Refresh.On = rapid.Bool().Draw(t, "refresh")
-		results, err = replayed(again, clock, program, data, [2][][]uint16{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := 0
-		for i := range results {
-			for _, out := range results[i].out {
-				for _, got := range out {
-					if !sameBits(got, want[n]) {
-						t.Fatalf("head %d: %g in program order, %g by the clock", i, want[n], got)
-					}
-					n++
-				}
-			}
-		}
+		drawProblem(tb, t).replay(t)
 	})
+}
+
+// replay compares the values of a problem in program order with those by the clock.
+func (p *valueProblem) replay(t *rapid.T) {
+	p.spec.Activation = rapid.SampledFrom([]string{pim.Staggered, pim.Simultaneous}).Draw(t, "activation")
+	p.spec.SoftmaxLatency = rapid.IntRange(0, 200).Draw(t, "softmax latency")
+	m, program, data := p.machine(t)
+	results, err := m.run(program, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []float32
+	for i := range results {
+		for _, out := range results[i].out {
+			want = append(want, out...)
+		}
+	}
+	again, program, data := p.machine(t)
+	clock, err := machine.NewMachine(p.spec, p.device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock.Refresh.On = rapid.Bool().Draw(t, "refresh")
+	results, err = replayed(again, clock, program, data, [2][][]uint16{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for i := range results {
+		for _, out := range results[i].out {
+			for _, got := range out {
+				if !sameBits(got, want[n]) {
+					t.Fatalf("head %d: %g in program order, %g by the clock", i, want[n], got)
+				}
+				n++
+			}
+		}
+	}
 }
 
 // A replay of many rows, with the refreshes that fall between them.

@@ -307,6 +307,9 @@ func (p *valueProblem) compare(t rapid.TB) {
 	for i := range p.heads {
 		v, dim := &p.vectors[i], p.shape.HeadDim
 		q, keys, values := decode(p.storage, v.q), v.widen(p.storage, v.k), v.widen(p.storage, v.v)
+		if p.shape.ValueInKey {
+			values = keys
+		}
 		x.narrow = v.narrow
 		for h := range v.q {
 			want := make([]float32, p.shape.ValueWidth())

@@ -23,6 +23,7 @@ type direct struct {
 	width      int                     // of these are multiplied at once
 	burst      int                     // elements of a burst
 	dim        int                     // elements of a key
+	row        int                     // from a value to the next: of a key that has it as its first part, or its own
 	valueDim   int                     // of a value
 	padded     int                     // of a key with its padding
 	tokens     int                     // whose values share a column
@@ -80,8 +81,11 @@ func newDirect(spec *pim.Spec, d *dram.Spec, shape pim.HeadShape) (*direct, erro
 	for values < x.valueDim {
 		values *= 2
 	}
-	x.tokens = x.banks * x.burst / values
-	if x.padded = values; x.dim != x.valueDim {
+	x.tokens, x.row = x.banks*x.burst/values, x.valueDim
+	if shape.ValueInKey { // a bank has whole keys
+		x.tokens, x.row = x.banks, x.dim
+	}
+	if x.padded = values; x.dim != x.valueDim || shape.ValueInKey {
 		x.padded = (x.dim + x.burst - 1) / x.burst * x.burst
 	}
 	x.width = spec.Multipliers
@@ -229,7 +233,7 @@ func (x *direct) attention(out, q, k, v []float32) (lse float64) {
 	for first := 0; first < n; first += segment {
 		end := min(first+segment, n)
 		m, s := x.softmax(scaled[first:end])
-		x.context(part, scaled[first:end], v[first*x.valueDim:], m, s, first)
+		x.context(part, scaled[first:end], v[first*x.row:], m, s, first)
 		if first == 0 {
 			copy(out, part)
 			maximum, total = m, s
@@ -297,7 +301,7 @@ func (x *direct) context(out, scaled, v []float32, maximum, total float32, first
 		if w == 0 {
 			continue
 		}
-		for e, value := range v[t*x.valueDim : (t+1)*x.valueDim] {
+		for e, value := range v[t*x.row:][:x.valueDim] {
 			lane := &x.lanes[e*tokens+t%tokens]
 			*lane = x.round(roundAccumulator, *lane+x.round(roundContextProduct, float32(w*value)))
 		}
