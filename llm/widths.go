@@ -69,9 +69,9 @@ const (
 	INT4      KVFormat = "int4"
 )
 
-// KVFormats returns the names of the formats of keys and values.
+// KVFormats returns the names of the formats of keys and values of heads, without that of latents.
 func KVFormats() []string {
-	return []string{string(FP16), string(BF16), string(FP8), string(FP8Latent), string(INT8), string(INT4)}
+	return []string{string(FP16), string(BF16), string(FP8), string(INT8), string(INT4)}
 }
 
 // bits returns those of an element, 0 for none.
