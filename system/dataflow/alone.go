@@ -93,6 +93,12 @@ func (a *alone) run(e *Engine, it *Iteration, start Time) (end Time, ok bool) {
 // this one. It reports false where that cannot tell, or where layers of the entry outlive each other.
 func (a *alone) times(e *Engine, it *Iteration, sub *SubBatch, entry int, now Time) (t layerTimes, ok bool) {
 	r := &sub.Layers[entry]
+	if len(sub.Layers) <= 2 { // one kind of layers behind the entry: there is nothing to keep
+		if t, ok = a.layer(e, it, r.Range, now); ok {
+			a.waits(e, it, r.Range, &t, now, Time(r.Count))
+		}
+		return t, ok && (r.Count == 1 || t.others <= t.end)
+	}
 	k := a.kind(r.Range)
 	known := k < len(a.kinds)
 	if known && a.kinds[k].entry > a.outlived {
