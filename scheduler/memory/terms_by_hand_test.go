@@ -44,7 +44,12 @@ func TestTokensOfHeadsByHand(t *testing.T) {
 	if a, b := l.holds(&Reservation{Length: r, Filling: true}), l.holds(&Reservation{Length: r}); a != 39 || b != 23 {
 		t.Errorf("%d and %d units are held", a, b)
 	}
-	l = shape{unitTokens: 16, heads: 2}
+	// A block of 32 tokens has a unit in each of three heads, two in each of two, and half of one, which it does not hold, in the sixth.
+	blocks := shape{unitBytes: 64, block: 32, classes: []HeadClass{{Heads: 3, TokenBytes: 2}, {Heads: 2, TokenBytes: 4}, {Heads: 1, TokenBytes: 1}}}
+	if a, b := blocks.blockUnits(), blocks.shared(&Reservation{Shared: 95}); a != 3+2*2 || b != 2*7 {
+		t.Errorf("%d units of a block, %d of two; by hand 7 and 14", a, b)
+	}
+	l = shape{unitTokens: 16, heads: 2, block: 32}
 	if a, b, c := l.perLayer(r), l.perLayer(Prompted(128)), l.content(r); a != 2*9 || b != 2*8 || c != 2*130 || l.Whole(130) != 144 || l.Whole(128) != 128 || l.whileFilling(r) != 18 {
 		t.Errorf("%d and %d units, %d tokens, %d whole", a, b, c, l.Whole(130))
 	}
