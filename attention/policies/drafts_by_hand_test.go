@@ -94,14 +94,14 @@ func TestFlagsOfPolicies(t *testing.T) {
 		lossy, inOrder, drafts bool
 	}{
 		{"dense", false, true, true}, {"window", false, false, true}, {"streaming", true, false, true}, {"h2o", true, false, true}, {"quest", true, false, true},
-		{"lserve", true, false, true}, {"duo", true, true, true}, {"hgca", true, false, true}, {"csattention", true, false, true},
+		{"lserve", true, false, true}, {"duo", true, true, true}, {"hgca", true, false, true}, {"csattention", true, false, true}, {"dsa", true, false, false},
 	} {
 		at := slices.IndexFunc(builtin, func(p policy.Policy) bool { return p.Name == c.name })
-		if p := builtin[at]; p.Lossy != c.lossy || p.InOrder != c.inOrder || p.Drafts != c.drafts {
+		if p := builtin[at]; p.Lossy != c.lossy || p.InOrder != c.inOrder || p.Drafts != c.drafts || p.Indexed != (c.name == "dsa") {
 			t.Errorf("%s: lossy %t, in order %t, drafts %t", c.name, p.Lossy, p.InOrder, p.Drafts)
 		}
 	}
-	if len(builtin) != 9 {
+	if len(builtin) != 10 {
 		t.Errorf("%d policies", len(builtin))
 	}
 }
