@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/traces"
@@ -64,7 +65,7 @@ func (r *Report) sure(n int) string {
 	}
 	low, high := likelyShares(r.Target, n)
 	text := fmt.Sprintf("%d different requests are measured at each rate: where %.4g%% of them attain the targets, of all such requests %.1f to %.1f%% do (95%% confidence)", n, 100*r.Target, 100*low, 100*high)
-	if few(n, r.Target) {
+	if slices.ContainsFunc(r.Rows, func(x *Row) bool { return x.High > 0 }) {
 		text += fmt.Sprintf(". Few decide, the %.4g%% that may miss them, such as the longest prompts: the highest rate of all is likely in the column 'likely'", 100*(1-r.Target))
 	}
 	return fmt.Sprintf("%s; a longer trace, or --requests %d where it has them, tells more", text, DefaultRequests)

@@ -16,14 +16,16 @@ func TestSure(t *testing.T) {
 	for _, x := range []struct {
 		different int
 		target    float64
+		likely    float64 // of a row, up to
 		want      string
 	}{
-		{400, 0.99, "400 different requests are measured at each rate: where 99% of them attain the targets, of all such requests 97.5 to 99.6% do (95% confidence). Few decide, the 1" + column + more},
-		{40, 0.9, "40 different requests are measured at each rate: where 90% of them attain the targets, of all such requests 76.9 to 96.0% do (95% confidence). Few decide, the 10" + column + more},
-		{1999, 0.5, "1999 different requests are measured at each rate: where 50% of them attain the targets, of all such requests 47.8 to 52.2% do (95% confidence)" + more},
-		{2000, 0.5, ""}, {40, 1, ""},
+		{400, 0.99, 3, "400 different requests are measured at each rate: where 99% of them attain the targets, of all such requests 97.5 to 99.6% do (95% confidence). Few decide, the 1" + column + more},
+		{40, 0.9, 3, "40 different requests are measured at each rate: where 90% of them attain the targets, of all such requests 76.9 to 96.0% do (95% confidence). Few decide, the 10" + column + more},
+		{400, 0.99, 0, "400 different requests are measured at each rate: where 99% of them attain the targets, of all such requests 97.5 to 99.6% do (95% confidence)" + more}, // as of a rate that is asked for and holds
+		{1999, 0.5, 0, "1999 different requests are measured at each rate: where 50% of them attain the targets, of all such requests 47.8 to 52.2% do (95% confidence)" + more},
+		{2000, 0.5, 3, ""}, {40, 1, 3, ""},
 	} {
-		if got := (&Report{Target: x.target}).sure(x.different); got != x.want {
+		if got := (&Report{Target: x.target, Rows: []*Row{{}, {High: x.likely}}}).sure(x.different); got != x.want {
 			t.Errorf("%q, want %q", got, x.want)
 		}
 	}
