@@ -17,6 +17,7 @@ require (
 	golang.org/x/tools v0.51.0
 	gonum.org/v1/gonum v0.17.0
 	honnef.co/go/tools v0.8.2
+	pgregory.net/rapid v1.3.0
 )
 
 require (
@@ -50,5 +51,4 @@ require (
 	golang.org/x/text v0.28.0 // indirect
 	gonum.org/v1/plot v0.17.0 // indirect
 	google.golang.org/protobuf v1.34.2 // indirect
-	pgregory.net/rapid v1.3.0 // indirect
 )
