@@ -452,3 +452,21 @@ func TestReadingOfUnitsByHand(t *testing.T) {
 		}
 	}
 }
+
+// TestImbalanceOfKindsByHand: five layers of one kind and one of another weigh as six layers: the busiest of two ranksets has
+// 5 · 3 + 1 · 20 seconds of 5 · 4 + 1 · 20 in all. Runs that are alike count with all their layers.
+func TestImbalanceOfKindsByHand(t *testing.T) {
+	c := newIterationCosts(1, 2)
+	more, again := newIterationCosts(1, 2), newIterationCosts(1, 2)
+	c.layers, c.alike = 2, []int{0, 1, 0}
+	c.more = []layerRun{{1, more.sub}, {3, again.sub}}
+	c.sub[0].active = true
+	c.sub[0].groups[0] = ranks.GroupCost{Requests: 1, Compute: 3 * units.Second}
+	c.sub[0].groups[1] = ranks.GroupCost{Requests: 1, Compute: 1 * units.Second}
+	more.sub[0].groups[0] = ranks.GroupCost{Requests: 1, Compute: 20 * units.Second}
+	var m flow.Imbalance
+	c.imbalance(&m)
+	if got, want := m.Ratio(2), 2*(5*3+20.0)/(5*4+20); got != want {
+		t.Errorf("an imbalance of %v, want %v", got, want)
+	}
+}

@@ -201,6 +201,20 @@ func (e *l3) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) units
 	return e.ranks.PIM(s, iteration, otherPrefill)
 }
 
+// layersLike returns how many layers are like those of a run; 1 where all are, whose ratio is that of one.
+func (c *iterationCosts) layersLike(r int) (n int) {
+	if len(c.more) == 0 {
+		return 1
+	}
+	for i, like := range c.alike {
+		if like == r {
+			layers, _ := c.run(i)
+			n += layers
+		}
+	}
+	return n
+}
+
 // imbalance adds an iteration's attention to m.
 func (c *iterationCosts) imbalance(m *flow.Imbalance) {
 	for s := range c.sub {
@@ -213,11 +227,8 @@ func (c *iterationCosts) imbalance(m *flow.Imbalance) {
 			}
 			_, subs := c.run(r)
 			busiest, all := ranks.Attending(subs[s].groups)
-			for _, like := range c.alike[r:] {
-				if like == r {
-					m.Add(busiest, all)
-				}
-			}
+			layers := units.Duration(c.layersLike(r))
+			m.Add(layers*busiest, layers*all)
 		}
 	}
 }
