@@ -209,10 +209,7 @@ func TestPartsOfBurstsByHand(t *testing.T) {
 	}
 	c := &controller{}
 	for refreshes, want := range map[int64][]int{0: {0, 5, 30, 31}, 1: {0, 0, 20, 21}, 3: {0, 0, 0, 1}, 1 << 40: {0, 0, 0, 0}} {
-		c.management.counts, c.management.less = nil, 10
-		for _, n := range []int{0, 5, 30, 31} {
-			c.management.counts = append(c.management.counts, n)
-		}
+		c.management.counts, c.management.less = []int{0, 5, 30, 31}, 10
 		c.takeOffAll(refreshes)
 		if !slices.Equal(c.management.counts, want) {
 			t.Errorf("%d refreshes leave %v, by hand %v", refreshes, c.management.counts, want)
