@@ -44,8 +44,7 @@ func shortCase(tb testing.TB, path string) *LatentCase {
 	return c
 }
 
-// TestLatentReference compares tokens, heads' results and choices with PyTorch's, expanded and absorbed. In float32 a choice may differ
-// where the scores are off by half of what parts the last chosen token from the next, or more.
+// TestLatentReference compares tokens, heads' results and choices with PyTorch's, expanded and absorbed.
 func TestLatentReference(t *testing.T) {
 	for _, path := range []string{latentReference, latentOther} {
 		c := shortCase(t, path)
@@ -65,7 +64,8 @@ func TestLatentReference(t *testing.T) {
 	}
 }
 
-// TestLatentSingle is TestLatentReference in float32.
+// TestLatentSingle is TestLatentReference in float32. A choice may differ where scores are off by half of what parts the last chosen
+// token from the next, or more.
 func TestLatentSingle(t *testing.T) {
 	for _, path := range []string{latentReference, latentOther} {
 		c := shortCase(t, path)
