@@ -11,6 +11,9 @@ var (
 	sharedWidthKeys = []string{"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size", "share_expert_dim"}
 )
 
+// besideKey says that each layer has a dense network beside the experts: Gemma 4's.
+const besideKey = "enable_moe_block"
+
 // beside reads what a mixture of experts has besides the experts of its routers: shared ones, and layers without any.
 func (r *reader) beside(m *Model) {
 	if m.ActiveExperts > m.Experts {
@@ -24,7 +27,7 @@ func (r *reader) beside(m *Model) {
 	if r.family.shared {
 		m.SharedFFN = m.FFNHidden
 	}
-	if r.flag("enable_moe_block", false) { // Gemma 4's: a dense network in each layer, beside the experts
+	if r.flag(besideKey, false) {
 		m.SharedFFN += r.whole("intermediate_size")
 	}
 	for layer := range m.Layers {

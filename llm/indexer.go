@@ -45,7 +45,7 @@ func (m *Model) indexMatrices() []latentMatrix {
 	return []latentMatrix{
 		{[]string{"indexer.wq_b"}, from * int64(m.IndexHeads) * int64(m.IndexDim), true},
 		{[]string{"indexer.wk"}, int64(m.Hidden) * int64(m.IndexDim), true},
-		{[]string{"indexer.weights_proj"}, int64(m.Hidden) * int64(m.IndexHeads), true},
+		{[]string{"indexer.weights_proj", "indexers_proj"}, int64(m.Hidden) * int64(m.IndexHeads), true},
 	}
 }
 

@@ -25,25 +25,50 @@ type matrix struct {
 	parameters int64
 }
 
-// matrices returns those of a layer with that network, of each expert by itself or of all as of one.
-func (m *Model) matrices(n *Network, windowed, eachExpert bool) (all []matrix) {
+// parents are what families call the modules of a layer's networks.
+type parents struct{ dense, experts, shared []string }
+
+var (
+	usualParents = parents{
+		dense:   []string{"mlp", "feed_forward"},
+		experts: []string{"mlp.experts", "block_sparse_moe.experts", "feed_forward.experts", "moe.experts"},
+		shared:  []string{"mlp.shared_experts", "mlp.shared_expert", "mlp.shared_mlp", "feed_forward.shared_expert", "share_expert"},
+	}
+	// besideParents are those of Gemma 4, whose dense network beside the experts is the layer's mlp.
+	besideParents = parents{experts: []string{"experts", "moe.experts"}, shared: []string{"mlp"}}
+)
+
+// naming says how a list names the matrices of experts: of which modules they are part, and each by itself or all as one.
+type naming struct {
+	parents
+	eachExpert bool
+}
+
+// matrices returns those of a layer of a kind with that network.
+func (m *Model) matrices(n *Network, layer byte, by *naming) (all []matrix) {
 	attention := []string{"self_attn", "attention", "attn"}
-	h, hidden := m.HeadsOf(windowed), int64(m.Hidden)
-	if m.LatentDim > 0 {
-		for _, x := range m.latentMatrices(m.Heads) {
+	add := func(list []latentMatrix) {
+		for _, x := range list {
 			all = append(all, matrix{attentionMatrices, attention, x.leaves, x.parameters})
 		}
-		return m.addNetworks(all, n, eachExpert)
 	}
+	if m.LatentDim > 0 {
+		add(m.latentMatrices(m.Heads))
+		if layer == Indexed {
+			add(m.indexMatrices())
+		}
+		return m.addNetworks(all, n, by)
+	}
+	h, hidden := m.HeadsOf(layer == Local || layer == Chunk), int64(m.Hidden)
 	all = []matrix{
 		{attentionMatrices, attention, []string{"q_proj", "qkv_proj"}, hidden * int64(m.Heads*h.Dim)}, {attentionMatrices, attention, []string{"k_proj", "qkv_proj"}, hidden * int64(h.KV*h.Dim)},
 		{attentionMatrices, attention, []string{"v_proj", "qkv_proj"}, hidden * int64(h.KV*h.Value)}, {attentionMatrices, attention, []string{"o_proj", "out_proj", "dense"}, hidden * int64(m.Heads*h.Value)},
 	}
-	return m.addNetworks(all, n, eachExpert)
+	return m.addNetworks(all, n, by)
 }
 
 // addNetworks adds the matrices of a layer's networks.
-func (m *Model) addNetworks(all []matrix, n *Network, eachExpert bool) []matrix {
+func (m *Model) addNetworks(all []matrix, n *Network, by *naming) []matrix {
 	leaves := [][]string{{"up_proj", "gate_up_proj", "w3", "fc1"}, {"down_proj", "w2", "fc2"}}
 	if m.GatedFFN {
 		leaves = append(leaves, []string{"gate_proj", "gate_up_proj", "w1"})
@@ -54,18 +79,22 @@ func (m *Model) addNetworks(all []matrix, n *Network, eachExpert bool) []matrix 
 		}
 	}
 	if n.Experts == 0 {
-		add(n.Width, "mlp", "feed_forward")
+		add(n.Width, by.dense...)
 		return all
 	}
 	experts, width := n.Experts, n.Width
-	if !eachExpert {
+	if !by.eachExpert {
 		experts, width = 1, width*experts
 	}
 	for e := range experts {
-		add(width, fmt.Sprint("mlp.experts.", e), fmt.Sprint("block_sparse_moe.experts.", e), fmt.Sprint("feed_forward.experts.", e))
+		var of []string
+		for _, parent := range by.experts {
+			of = append(of, fmt.Sprint(parent, ".", e))
+		}
+		add(width, of...)
 	}
 	if n.Shared > 0 {
-		add(n.Shared, "mlp.shared_experts", "mlp.shared_expert", "feed_forward.shared_expert")
+		add(n.Shared, by.shared...)
 	}
 	return all
 }
@@ -81,8 +110,8 @@ type modules struct {
 var (
 	expertOf = regexp.MustCompile(`experts\.\d`)
 	layerOf  = regexp.MustCompile(`layers\.(\d+)`)
-	// unquantised are modules that have 16 bits in any case, or that a model of text lacks.
-	unquantised = regexp.MustCompile(`lm_head|embed|norm|router|\bgate\b|bias|vision|visual|multi_modal|mm_projector|mtp`)
+	// unquantised are modules that have 16 bits in any case, or that a model of text lacks: encoders, and layers that predict further tokens.
+	unquantised = regexp.MustCompile(`lm_head|embed|norm|router|gate\b|bias|vision|visual|audio|multi_modal|projector|mtp|eh_proj|shared_head`)
 )
 
 // newModules returns nil for a pattern that cannot be read.
@@ -90,8 +119,8 @@ func newModules(list []string) *modules {
 	s := &modules{map[string]bool{}, map[string]*regexp.Regexp{}, map[string]bool{}}
 	for _, name := range list {
 		text, isRegexp := strings.CutPrefix(name, "re:")
-		if i := strings.Index(text, "layers."); i > 0 && !isRegexp {
-			text = text[i:] // whatever the model is called in front of its layers
+		if i := strings.Index(text, "layers."); i > 0 && !isRegexp && !unquantised.MatchString(text[:i]) {
+			text = text[i:] // whatever the model is called in front of its layers; layers of encoders keep their name
 		}
 		switch {
 		case isRegexp:
@@ -176,8 +205,8 @@ const (
 )
 
 // keep leaves in 16 bits what the file does not convert, and says what that is; false where the list cannot be read, or leaves nothing
-// to quantise.
-func (c *checkpoint) keep(m *Model) (wide []string, ok bool) {
+// to quantise. dense says which layers have a dense network.
+func (c *checkpoint) keep(m *Model, of parents, dense func(layer int) bool) (wide []string, ok bool) {
 	list, only := slices.Concat(c.NotConvert, c.Exclude, c.Ignore), slices.Concat(c.Only...)
 	for rule := range c.Dynamic { // of GPTQModel: "-:" and what is not quantised, else another width
 		name, skips := strings.CutPrefix(rule, "-:")
@@ -191,11 +220,11 @@ func (c *checkpoint) keep(m *Model) (wide []string, ok bool) {
 		return wide, true
 	}
 	skipped, quantised := newModules(list), newModules(only)
-	eachExpert := slices.ContainsFunc(list, expertOf.MatchString)
-	if number := m.Layers * (7 + 3*max(1, m.Experts)); skipped == nil || quantised == nil || !eachExpert && m.Layers > mostLayers || eachExpert && number > mostMatrices {
+	by := naming{of, slices.ContainsFunc(list, expertOf.MatchString)}
+	if number := m.Layers * (7 + 3*max(1, m.Experts)); skipped == nil || quantised == nil || !by.eachExpert && m.Layers > mostLayers || by.eachExpert && number > mostMatrices {
 		return nil, false
 	}
-	counts := m.count(eachExpert, func(layer int, x *matrix) bool {
+	counts := m.count(&by, dense, func(layer int, x *matrix) bool {
 		has := skipped.has(layer, x)
 		return len(only) > 0 && !quantised.has(layer, x) || has
 	})
@@ -238,20 +267,23 @@ func (k *keptCount) words(what string) (words []string) {
 	return words
 }
 
-// count counts by kind the matrices of all layers that are kept. Dense layers of a mixture are the first ones.
-func (m *Model) count(eachExpert bool, kept func(layer int, x *matrix) bool) (counts [2]keptCount) {
-	layer := 0
-	for _, n := range m.Networks() {
-		all := [2][]matrix{m.matrices(&n, false, eachExpert), m.matrices(&n, true, eachExpert)}
-		for range n.Layers {
-			of := all[0]
-			if m.Windowed(layer) {
-				of = all[1]
-			}
-			for k, c := range countLayer(of, func(x *matrix) bool { return kept(layer, x) }) {
-				counts[k].add(layer, c.kept, c.total)
-			}
-			layer++
+// count counts by kind the matrices of all layers that are kept.
+func (m *Model) count(by *naming, dense func(layer int) bool, kept func(layer int, x *matrix) bool) (counts [2]keptCount) {
+	type like struct { // of which layers are alike
+		kind    byte
+		network int
+	}
+	networks, sets := m.Networks(), map[like][]matrix{}
+	for layer := range m.Layers {
+		l := like{m.Kind(layer), len(networks) - 1}
+		if m.DenseLayers > 0 && dense(layer) {
+			l.network = 0
+		}
+		if sets[l] == nil {
+			sets[l] = m.matrices(&networks[l.network], l.kind, by)
+		}
+		for k, c := range countLayer(sets[l], func(x *matrix) bool { return kept(layer, x) }) {
+			counts[k].add(layer, c.kept, c.total)
 		}
 	}
 	return counts

@@ -67,7 +67,11 @@ func (r *reader) quantised(m *Model) string {
 	if m.WeightBits == 0 {
 		return c.String() + ": keys and values alone"
 	}
-	wide, ok := c.keep(m)
+	of := usualParents
+	if r.flag(besideKey, false) {
+		of = besideParents
+	}
+	wide, ok := c.keep(m, of, func(layer int) bool { return r.denseLayer(layer, m.Layers) })
 	if !ok {
 		r.fail(quantized, quantKeys)
 		return ""

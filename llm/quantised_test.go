@@ -98,8 +98,14 @@ func TestKept(t *testing.T) {
 	const (
 		dense   = `"model_type": "llama", "hidden_size": 64, "intermediate_size": 100, "num_hidden_layers": 20, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 10`
 		mixture = `"model_type": "qwen3_moe", "hidden_size": 64, "intermediate_size": 100, "moe_intermediate_size": 10, "num_hidden_layers": 20, "num_attention_heads": 4, "num_key_value_heads": 2, "num_experts": 8, "num_experts_per_tok": 2, "head_dim": 16, "max_position_embeddings": 100, "vocab_size": 10`
-		opt     = `"model_type": "opt", "hidden_size": 64, "ffn_dim": 100, "num_hidden_layers": 20, "num_attention_heads": 4, "max_position_embeddings": 100, "vocab_size": 10`
-		none    = "embeddings, LM head"
+		// Llama 4: layers 0, 2 and so on are dense. A dense network has three matrices of 64 x 100, a mixture 8 + 1 experts of three of 64 x 10.
+		llama4 = `"model_type": "llama4_text", "hidden_size": 64, "intermediate_size": 10, "intermediate_size_mlp": 100, "num_hidden_layers": 20, "num_attention_heads": 4, "num_key_value_heads": 2, "num_local_experts": 8, "num_experts_per_tok": 1, "interleave_moe_layer_step": 2, "vocab_size": 10`
+		// Latents: 64 x 24, 16 x 4 x 16, 32 x 64 and 64 x 4 x 16 parameters of attention, 8,704 in all; an indexer has 64 x 2 x 16, 64 x 16 and 64 x 2: 3,200.
+		dsa      = `"model_type": "deepseek_v32", "hidden_size": 64, "intermediate_size": 100, "moe_intermediate_size": 10, "num_hidden_layers": 20, "num_attention_heads": 4, "n_routed_experts": 8, "num_experts_per_tok": 2, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8, "index_topk": 4, "index_n_heads": 2, "index_head_dim": 16, "vocab_size": 10`
+		gemma4   = `"model_type": "gemma4_text", "hidden_size": 64, "intermediate_size": 20, "moe_intermediate_size": 10, "num_hidden_layers": 20, "num_attention_heads": 4, "num_experts": 8, "top_k_experts": 2, "enable_moe_block": true, "head_dim": 16, "vocab_size": 10`
+		opt      = `"model_type": "opt", "hidden_size": 64, "ffn_dim": 100, "num_hidden_layers": 20, "num_attention_heads": 4, "max_position_embeddings": 100, "vocab_size": 10`
+		none     = "embeddings, LM head"
+		dsaLayer = 64*24. + 16*4*16 + 32*64 + 64*4*16 + 64*2*16 + 64*16 + 64*2
 	)
 	const fp8, ct, modelopt = `{"quant_method": "fp8", "modules_to_not_convert": [%s]}`,
 		`{"quant_method": "compressed-tensors", "config_groups": {"g": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float"}}}, "ignore": [%s]}`,
@@ -130,6 +136,15 @@ func TestKept(t *testing.T) {
 			.1, 1. / 3, none + ", attention of layers 0 and 1, parts of feed-forward networks of 20 layers"},
 		{dense, `{"quant_method": "gptq", "bits": 4, "modules_in_block_to_quantize": [["mlp.gate_proj", "mlp.up_proj"], ["mlp.down_proj"]]}`, "", 1, 0, none + ", attention"},
 		{dense, `{"quant_method": "gptq", "bits": 4, "modules_in_block_to_quantize": null, "dynamic": null}`, "", 0, 0, none},
+		{mixture, fp8, `"model.layers.0.mlp.shared_expert_gate"`, 0, 0, none},
+		{dense, fp8, `"vision_model.model.layers.0.self_attn.q_proj", "model.vision_tower.layers.1*", "audio_tower.layers.0.mlp"`, 0, 0, none},
+		{llama4, ct, `"language_model.model.layers.0.feed_forward.up_proj", "language_model.model.layers.1.feed_forward.shared_expert.up_proj", "language_model.model.layers.1.feed_forward.router"`,
+			0, 110. / (10 * 3 * (100 + 90)), none + ", parts of feed-forward networks of layers 0 and 1"},
+		{llama4, ct, `"re:.*feed_forward\\.(gate|up|down)_proj"`, 0, 100. / (100 + 90), none + ", feed-forward networks of 10 layers"},
+		{dsa, modelopt, `"model.layers.0.self_attn.indexer*", "model.layers.1.self_attn.indexer.wk", "model.layers.20.eh_proj", "model.layers.20*"`, (3200. + 1024) / (20 * dsaLayer), 0, none + ", parts of attention of layers 0 and 1"},
+		{dsa, fp8, `"model.layers.7.self_attn.indexers_proj", "model.layers.7.self_attn.indexer.k_norm.bias", "model.layers.20.self_attn.indexers_proj"`, 128 / (20 * dsaLayer), 0, none + ", parts of attention of layer 7"},
+		{gemma4, modelopt, `"model.language_model.layers.0.mlp*", "model.language_model.layers.*.router*", "model.embed_vision*"`, 0, 20. / (20 * 100), none + ", parts of feed-forward networks of layer 0"},
+		{gemma4, modelopt, `"model.language_model.layers.0.experts*"`, 0, 80. / (20 * 100), none + ", parts of feed-forward networks of layer 0"},
 		{opt, fp8, `"model.decoder.layers.0.fc1", "model.decoder.layers.0.fc2", "model.decoder.layers.1.fc2"`, 0, 1.5 / 20, none + ", feed-forward networks of layer 0, parts of feed-forward networks of layer 1"},
 	} {
 		list := strings.ReplaceAll(c.form, "%s", c.list)
@@ -198,7 +213,7 @@ func TestMatricesByHand(t *testing.T) {
 	parameters := func(m Model, eachExpert bool) (n []int64) {
 		m.Hidden, m.Heads, m.KVHeads, m.HeadDim, m.FFNHidden = 6, 4, 1, 2, 5
 		layer := m.mixture()
-		for _, x := range m.matrices(&layer, false, eachExpert) {
+		for _, x := range m.matrices(&layer, Global, &naming{usualParents, eachExpert}) {
 			n = append(n, x.parameters)
 		}
 		return n
