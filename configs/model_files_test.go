@@ -30,7 +30,7 @@ func TestModelFiles(t *testing.T) {
 	write("config.json", llamaShape+`}`)
 	write("mark/config.json", "\ufeff"+llamaShape+`}`)
 	write("long/config.json", llamaShape+long)
-	write("granite/config.json", strings.Replace(llamaShape, "llama", "granite", 1)+`}`)
+	write("quartz/config.json", strings.Replace(llamaShape, "llama", "quartz", 1)+`}`)
 	write("empty/README.md", "")
 	write("wide/config.json", "\xff\xfe{\x00")
 	for path, want := range map[string]string{
@@ -46,8 +46,8 @@ func TestModelFiles(t *testing.T) {
 			t.Errorf("%s: got %q, %+v, notes %q", path, c.Model.Name, c.Model, c.ReadingNotes())
 		}
 	}
-	c, err := Load(Options{Flags: []Flag{{"--model", "run.model", "granite"}}})
-	if err != nil || len(c.ReadingNotes()) != 1 || !strings.HasPrefix(c.ReadingNotes()[0], `granite/config.json: model_type "granite" is not known and read as llama`) {
+	c, err := Load(Options{Flags: []Flag{{"--model", "run.model", "quartz"}}})
+	if err != nil || len(c.ReadingNotes()) != 1 || !strings.HasPrefix(c.ReadingNotes()[0], `quartz/config.json: model_type "quartz" is not known and read as llama`) {
 		t.Errorf("got %q, %v", c.ReadingNotes(), err)
 	}
 	for path, want := range map[string]string{

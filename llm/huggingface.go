@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -58,7 +59,7 @@ var families = []family{
 	{types: []string{"glm4_moe"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "moe_intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true,
 		experts: "n_routed_experts", active: "num_experts_per_tok"},
-	{types: []string{"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm_moe_dsa", "kimi_k2"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
+	{types: []string{"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm_moe_dsa", "glm4_moe_lite", "kimi_k2"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "moe_intermediate_size", gated: true, experts: "n_routed_experts", active: "num_experts_per_tok"},
 	{types: []string{"llama4", "llama4_text"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true,
@@ -79,6 +80,12 @@ var families = []family{
 	{types: []string{"gpt2", "gpt_bigcode"}, layers: "n_layer", hidden: "n_embd", heads: "n_head", ffn: "n_inner", wide: true,
 		positions: "n_positions", tied: true},
 	{types: []string{"gptj"}, layers: "n_layer", hidden: "n_embd", heads: "n_head", ffn: "n_inner", wide: true},
+	// Falcon 7B to 180B: KV heads by the keys of Falcon.
+	{types: []string{"falcon"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads", ffn: "ffn_hidden_size", wide: true,
+		kvHeads: "num_kv_heads", tied: true, absent: map[string]any{"max_position_embeddings": 2048.0}},
+	{types: []string{"mpt"}, layers: "n_layers", hidden: "d_model", heads: "n_heads", ffn: "ffn_hidden_size", wide: true, kvHeads: "kv_n_heads", tied: true},
+	{types: []string{"dbrx"}, layers: "n_layers", hidden: "d_model", heads: "n_heads", ffn: "ffn_hidden_size", kvHeads: "kv_n_heads", gated: true,
+		experts: "moe_num_experts", active: "moe_top_k"},
 	{types: []string{"gpt_neox"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads", ffn: "intermediate_size"},
 	{types: []string{"opt"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads", ffn: "ffn_dim",
 		positions: "max_position_embeddings", tied: true},
@@ -118,10 +125,11 @@ func fromHuggingFace(text []byte) (m *Model, quantised string, notes []string, e
 	switch {
 	case i >= 0:
 		f = families[i]
-	case likeLlama(keys):
+	case known(kind) || likeLlama(keys):
 		var note string
-		f, note = asLlama(keys, kind)
-		notes = append(notes, note)
+		if f, note = asLlama(keys, kind); !known(kind) {
+			notes = append(notes, note)
+		}
 	default:
 		return nil, "", nil, input.Edit(input.UnknownName("model_type", kind, modelTypes()), func(e *input.Error) {
 			e.Expected += "; or another with Llama's keys: hidden_size, intermediate_size, num_attention_heads, num_hidden_layers, vocab_size"
@@ -129,6 +137,14 @@ func fromHuggingFace(text []byte) (m *Model, quantised string, notes []string, e
 	}
 	if bad := f.otherExperts(keys); bad != nil {
 		return nil, "", nil, bad
+	}
+	for _, part := range []string{"attn_config", "ffn_config"} { // MPT's and DBRX's
+		within, _ := keys[part].(map[string]any)
+		for key, value := range within {
+			if keys[key] == nil && i >= 0 {
+				keys[key] = value
+			}
+		}
 	}
 	for key, value := range f.absent {
 		if keys[key] == nil {
@@ -150,7 +166,7 @@ func fromHuggingFace(text []byte) (m *Model, quantised string, notes []string, e
 	if r.bad != nil {
 		return nil, "", nil, r.bad
 	}
-	if i < 0 && m.Window > 0 {
+	if i < 0 && !known(kind) && m.Window > 0 {
 		notes = append(notes, m.windowNote())
 	}
 	return m, quantised, notes, nil
@@ -205,7 +221,7 @@ func (r *reader) model(f *family) *Model {
 	m.KVHeads = r.wholeOr(f.kvHeads, m.Heads)
 	if m.Heads > 0 {
 		m.HeadDim = r.wholeOr(f.headDim, m.Hidden/m.Heads)
-		if r.bad == nil && r.keys[f.headDim] == nil && m.Hidden%m.Heads != 0 {
+		if r.bad == nil && r.keys[f.headDim] == nil && m.Hidden%m.Heads != 0 && isNone(r.keys[rankKey], nil) {
 			r.fail(f.heads, fmt.Sprintf("a divisor of %s = %d", f.hidden, m.Hidden))
 		}
 	}
@@ -228,6 +244,13 @@ func (r *reader) model(f *family) *Model {
 	case "gpt_bigcode":
 		if r.flag("multi_query", true) {
 			m.KVHeads = 1
+		}
+	case "falcon":
+		if !r.flag("new_decoder_architecture", false) {
+			m.KVHeads = m.Heads
+			if r.flag("multi_query", true) {
+				m.KVHeads = 1
+			}
 		}
 	case "opt":
 		if r.wholeOr("word_embed_proj_dim", m.Hidden) != m.Hidden {
@@ -259,12 +282,32 @@ func (r *reader) whole(key string) int {
 		}
 		return 0
 	}
+	if list, ok := v.([]any); ok && len(list) > 0 {
+		if v = r.forAll(key, list); v == nil {
+			return 0
+		}
+	}
 	n, ok := v.(float64)
 	if !ok || n != math.Trunc(n) || n < 1 || n > 1<<24 {
 		r.fail(key, "a whole number, 1 to 16777216")
 		return 0
 	}
 	return int(n)
+}
+
+// forAll returns what a list has for each layer, as Hunyuan's lists do, nil where it does not have the same for all.
+func (r *reader) forAll(key string, list []any) any {
+	if layers, _ := r.keys[r.family.layers].(float64); float64(len(list)) != layers {
+		r.fail(key, fmt.Sprintf("a whole number, or %v of them, one for each layer, not %d", r.keys[r.family.layers], len(list)))
+		return nil
+	}
+	for _, v := range list {
+		if !reflect.DeepEqual(v, list[0]) {
+			r.fail(key, fmt.Sprintf("a whole number, 1 to 16777216, the same for all layers, not %s and %s: layers that differ in it are not modelled", written(list[0]), written(v)))
+			return nil
+		}
+	}
+	return list[0]
 }
 
 // knows says that the file's family reads a key.

@@ -10,6 +10,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
+const stateSpaces = "layers of state spaces or convolutions"
+
 // notModelled are features that Model does not describe, by the keys that tell them. A model has the feature unless the key is
 // null, false, 0, "" or [], or the value beside it, in a list in each place.
 var notModelled = []struct {
@@ -17,15 +19,19 @@ var notModelled = []struct {
 	none any // a number that means none, too
 	keys []string
 }{
+	{"compressed attention", nil, []string{"compress_ratios"}},
 	{"a low-rank output projection", nil, []string{"o_lora_rank"}},
-	{"block-sparse attention", nil, []string{"sparse_attention_config"}},
+	{"a low-rank projection of queries beside keys and values of heads", nil, []string{"share_q_dim"}},
+	{"block-sparse attention", nil, []string{"sparse_attention_config", "blocksparse_block_size"}},
 	{"layers of linear attention", nil, []string{"linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_attn_config", "full_attention_interval", "lightning_attention", "linear_attention"}},
-	{"layers of state spaces or convolutions", nil, []string{"ssm_state_size", "mamba_num_heads", "mamba_d_state", "mamba_d_ssm", "mamba_n_heads", "ssm_cfg", "hybrid_override_pattern", "layers_block_type",
+	{"layers of linear attention", 1.0, []string{"layer_group_size"}},
+	{stateSpaces, nil, []string{"ssm_state_size", "mamba_num_heads", "mamba_d_state", "mamba_d_ssm", "mamba_n_heads", "ssm_cfg", "hybrid_override_pattern", "layers_block_type",
 		"block_types", "mb_per_layer", "attn_layer_period", "conv_L_cache", "full_attn_idxs"}},
 	{"layers with experts in an order of their own", 1.0, []string{"moe_every_n_layers", "expert_interval", "moe_layer_interval"}},
+	{"experts that compute nothing", nil, []string{"zero_expert_num"}},
 	{"a dense network beside the experts", nil, []string{"parallel_attn_mlp_res"}},
 	{"heads that differ between layers", nil, []string{"attention_other_setting"}},
-	{"keys and values that layers share", nil, []string{"num_kv_shared_layers", "cla_share_factor", "use_cla"}},
+	{"keys and values that layers share", nil, []string{"num_kv_shared_layers", "use_cla"}},
 	{"layers that differ in their shape", nil, []string{"block_configs", "num_query_heads", "ffn_multipliers", "altup_num_inputs", "hidden_size_per_layer_input"}},
 	{"cross-attention", nil, []string{"cross_attention_layers", "add_cross_attention"}},
 	{"an encoder", nil, []string{"is_encoder_decoder", "encoder_layers", "num_encoder_layers", "encoder"}},
@@ -38,7 +44,7 @@ var ofSomeLayers = [][2]string{{"swa_num_attention_heads", "num_attention_heads"
 var refusedTypes = map[string]string{
 	"deepseek_v4": "compressed attention", "kimi_linear": "layers of linear attention", "jamba": "layers of state spaces", "rwkv": "recurrent layers",
 	"mamba": "layers of state spaces", "mamba2": "layers of state spaces", "falcon_mamba": "layers of state spaces", "recurrent_gemma": "recurrent layers", "minimax": "layers of linear attention",
-	"minimax_text_01": "layers of linear attention", "qwen3_next": "layers of linear attention", "lfm2": "layers of convolutions", "dbrx": "keys within attn_config and ffn_config",
+	"minimax_text_01": "layers of linear attention", "qwen3_next": "layers of linear attention", "lfm2": "layers of convolutions", "bailing_moe_linear": "layers of linear attention", "bailing_hybrid": "layers of linear attention",
 }
 
 // encoders are parts of the names of types that are no decoders.
@@ -61,9 +67,10 @@ func refused(keys map[string]any, kind string) *input.Error {
 			return &input.Error{Key: k[0], Value: written(v), Expected: expected + ": heads that differ between layers are not modelled"}
 		}
 	}
+	attention := allAttention(keys)
 	for _, f := range notModelled {
 		for _, key := range f.keys {
-			if v := keys[key]; !isNone(v, f.none) {
+			if v := keys[key]; !isNone(v, f.none) && !(attention && f.what == stateSpaces) {
 				return refuse(key, f.what)
 			}
 		}
@@ -83,6 +90,14 @@ func refused(keys map[string]any, kind string) *input.Error {
 		return &input.Error{Key: "model_type", Value: fmt.Sprintf("%q", kind), Expected: "a decoder: encoders are not modelled"}
 	}
 	return nil
+}
+
+// allAttention says that a file lists its layers and that all have attention, whatever it says of state spaces: Granite 4.0 Micro.
+func allAttention(keys map[string]any) bool {
+	types, _ := keys["layer_types"].([]any)
+	return len(types) > 0 && !slices.ContainsFunc(types, func(t any) bool {
+		return !slices.Contains([]any{"attention", "full_attention", "sliding_attention"}, t)
+	})
 }
 
 // without is what a file with a feature should have been. One thing "is", several "are" not modelled.
@@ -179,12 +194,21 @@ func likeLlama(keys map[string]any) bool {
 // where the file does not say.
 var (
 	ungated = []string{"starcoder2", "phi", "persimmon", "nemotron", "arcee", "apertus", "codegen"}
-	tied    = []string{"gemma", "cohere", "cohere2", "starcoder2", "smollm3", "minicpm"}
+	tied    = []string{"gemma", "cohere", "cohere2", "starcoder2", "smollm3", "minicpm", "minicpm3"}
 )
+
+// llamaLike are types that are read by the keys of their files, too, and with which that gives the parameters of the checkpoints.
+var llamaLike = strings.Fields(`apertus arcee baichuan bailing_moe bailing_moe_v2 cohere cohere2 deepseek dots1 ernie4_5 ernie4_5_moe exaone4 exaone_moe gemma gemma4_text
+	glm glm4 glm4v_moe_text granite granitemoe granitemoehybrid granitemoeshared hunyuan hunyuan_v1_dense hunyuan_v1_moe internlm2 internlm3 mimo mimo_v2_flash minicpm
+	minicpm3 ministral ministral3 nemotron olmo olmo2 olmo3 olmoe phi phi4mm phimoe qwen2_5_omni_text qwen2_5_vl qwen2_5_vl_text qwen2_vl qwen2_vl_text
+	qwen3_omni_moe_text qwen3_vl_moe_text qwen3_vl_text seed_oss smollm3 stablelm starcoder2 step3p7`)
+
+// known says that a type is read as its models are.
+func known(kind string) bool { return slices.Contains(llamaLike, kind) }
 
 // asLlama returns the family of a type that is not known by the keys of its file, and a note that says so.
 func asLlama(keys map[string]any, kind string) (family, string) {
-	f := family{layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads", ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim",
+	f := family{layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads", ffn: "intermediate_size",
 		gated: !slices.Contains(ungated, kind), tied: slices.Contains(tied, kind), windows: true}
 	activation, _ := keys["hidden_act"].(string)
 	if slices.Contains([]string{"relu2", "xielu"}, activation) && kind != "bitnet" {
@@ -199,8 +223,10 @@ func asLlama(keys map[string]any, kind string) (family, string) {
 			f.ffn = width
 		}
 	}
-	if keys["num_key_value_heads"] == nil && keys["num_kv_heads"] != nil {
-		f.kvHeads = "num_kv_heads"
+	f.kvHeads = firstOf(keys, []string{"num_key_value_heads", "num_kv_heads", "num_attention_groups"})
+	f.headDim = firstOf(keys, []string{"head_dim", "attention_head_dim"})
+	if width := "shared_intermediate_size"; kind == "granitemoehybrid" && f.experts == "" && keys[width] != nil {
+		f.ffn = width // a network of that width is all that a layer has without experts
 	}
 	matrices := "three"
 	if !f.gated {

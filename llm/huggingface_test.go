@@ -122,14 +122,14 @@ func moe(kind, experts string) string {
 func TestFromHuggingFaceRefuses(t *testing.T) {
 	const llama = `"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000, "intermediate_size": 11008`
 	for text, want := range map[string]string{
-		`{"model_type": "granitemoe", "num_local_experts": 8}`:                 `model_type = "granitemoe": expected one of chatglm, deepseek_v2`,
+		`{"model_type": "granitemoe", "num_local_experts": 8}`:                 `num_hidden_layers: expected this key of model_type "granitemoe", which is missing`,
 		`{"model_type": "mixtral", "num_experts": 8}`:                          `num_experts = 8: expected the experts of this model_type in the key num_local_experts`,
 		`{"model_type": "qwen1_moe", "num_experts": 60}`:                       `model_type = "qwen1_moe": expected one of`,
 		`{` + moe("mixtral", "num_local_experts") + `}`:                        `num_experts_per_tok: expected this key of model_type "mixtral", which is missing`,
 		`{"model_type": "minimax_m3", "sparse_attention_config": {"a": 1}}`:    `sparse_attention_config = {"a":1}: expected a model without block-sparse attention, which is not modelled`,
 		`{"model_type": "deepseek_v9", "n_routed_experts": 256}`:               `model_type = "deepseek_v9": expected one of`,
 		`{` + llama + `, "quantization_config": {"bits": 4}}`:                  `quantization_config = {"bits":4}: expected one of fp8, fbgemm_fp8, modelopt`,
-		`{"model_type": "gemma"}`:                                              `model_type = "gemma": expected one of chatglm, deepseek_v2, deepseek_v3, deepseek_v32, exaone, gemma2, gemma3, gemma3_text, glm4_moe, glm_moe_dsa, gpt2, gpt_bigcode, gpt_neox, gpt_oss, gptj, kimi_k2, llama, llama4, llama4_text, minimax_m2, mistral, mixtral, opt, phi3, qwen, qwen2, qwen2_moe, qwen3, qwen3_moe; or another with Llama's keys: hidden_size, intermediate_size, num_attention_heads, num_hidden_layers, vocab_size`,
+		`{"model_type": "gemma1"}`:                                             `model_type = "gemma1": expected one of chatglm, dbrx, deepseek_v2, deepseek_v3, deepseek_v32, exaone, falcon, gemma2, gemma3, gemma3_text, glm4_moe, glm4_moe_lite, glm_moe_dsa, gpt2, gpt_bigcode, gpt_neox, gpt_oss, gptj, kimi_k2, llama, llama4, llama4_text, minimax_m2, mistral, mixtral, mpt, opt, phi3, qwen, qwen2, qwen2_moe, qwen3, qwen3_moe; or another with Llama's keys: hidden_size, intermediate_size, num_attention_heads, num_hidden_layers, vocab_size`,
 		`{"hidden_size": 5}`:                                                   `model_type = "": expected one of`,
 		`{"model_type": "llama", "hidden_size": 4096}`:                         `num_hidden_layers: expected this key of model_type "llama", which is missing`,
 		`{"model_type": "llama", "hiden_size": 4, "num_hidden_layers": 1}`:     `hidden_size: unknown key "hiden_size"; expected this key of model_type "llama"`,
