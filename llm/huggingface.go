@@ -162,6 +162,7 @@ func fromHuggingFace(text []byte) (m *Model, quantised string, notes []string, e
 		r.windows(m, f.fullEvery)
 	}
 	r.heads(m)
+	r.valid(m)
 	quantised = r.quantised(m)
 	if r.bad != nil {
 		return nil, "", nil, r.bad
@@ -210,7 +211,7 @@ type reader struct {
 
 func (r *reader) model(f *family) *Model {
 	m := &Model{
-		Layers: r.whole(f.layers), Hidden: r.whole(f.hidden), Heads: r.whole(f.heads),
+		Layers: r.layers(f.layers), Hidden: r.whole(f.hidden), Heads: r.whole(f.heads),
 		GatedFFN: f.gated, Vocab: r.whole(cmp.Or(f.vocab, "vocab_size")), TiedEmbedding: r.flag("tie_word_embeddings", f.tied), ElementBits: 16,
 	}
 	if f.wide && r.keys[f.ffn] == nil {
@@ -293,6 +294,16 @@ func (r *reader) whole(key string) int {
 		return 0
 	}
 	return int(n)
+}
+
+// layers is whole for the number of layers, which lists and loops are as long as.
+func (r *reader) layers(key string) int {
+	n := r.whole(key)
+	if n > mostLayers {
+		r.fail(key, fmt.Sprintf("a whole number, 1 to %d", mostLayers))
+		return 0
+	}
+	return n
 }
 
 // forAll returns what a list has for each layer, as Hunyuan's lists do, nil where it does not have the same for all.

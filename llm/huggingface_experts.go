@@ -104,10 +104,10 @@ func (r *reader) lists(key string, list []any, layer int) bool {
 	return false
 }
 
-// count reads a whole number that may be 0, absent or null.
+// count reads a whole number that may be 0, absent or null; after an error it is what it would be without the key.
 func (r *reader) count(key string, otherwise int) int {
 	if v := r.keys[key]; v == nil || v == 0.0 {
 		return otherwise
 	}
-	return r.whole(key)
+	return cmp.Or(r.whole(key), otherwise)
 }

@@ -221,7 +221,7 @@ func (c *checkpoint) keep(m *Model, of parents, dense func(layer int) bool) (wid
 	}
 	skipped, quantised := newModules(list), newModules(only)
 	by := naming{of, slices.ContainsFunc(list, expertOf.MatchString)}
-	if number := m.Layers * (7 + 3*max(1, m.Experts)); skipped == nil || quantised == nil || !by.eachExpert && m.Layers > mostLayers || by.eachExpert && number > mostMatrices {
+	if number := m.Layers * (7 + 3*max(1, m.Experts)); skipped == nil || quantised == nil || by.eachExpert && number > mostMatrices {
 		return nil, false
 	}
 	counts := m.count(&by, dense, func(layer int, x *matrix) bool {

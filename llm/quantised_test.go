@@ -86,7 +86,13 @@ func TestManyLayers(t *testing.T) {
 		_, err := FromHuggingFace(fmt.Appendf(nil, `{"model_type": "qwen3_moe", "hidden_size": 64, "intermediate_size": 100, "moe_intermediate_size": 10, "num_hidden_layers": %d, "num_attention_heads": 4,
 			"num_experts": %d, "num_experts_per_tok": 2, "head_dim": 16, "max_position_embeddings": 100, "vocab_size": 10,
 			"quantization_config": {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.mlp.experts.7"]}}`, c.layers, c.experts))
-		if err == nil || !strings.Contains(err.Error(), quantized) {
+		at := quantized
+		if c.layers > mostLayers {
+			at = "num_hidden_layers = 16777216: expected a whole number, 1 to 10000"
+		} else if c.experts > mostMatrices {
+			at = "num_experts = 16777216: expected 0 to 4096"
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), at) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
