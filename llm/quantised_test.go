@@ -184,6 +184,7 @@ func TestWeightWidths(t *testing.T) {
 		{Widths{ExpertBits: 4}, 8, "4-bit experts, 16-bit attention; in 16 bits: embeddings, LM head"},
 		{Widths{WeightBits: 8, AttentionBits: 16, KeptNetwork: 2. / 126}, 0, "8-bit feed-forward networks, 16-bit attention; in 16 bits: embeddings, LM head, feed-forward networks of 2 of 126 layers"},
 		{Widths{WeightBits: 4, KeptAttention: 0.3, KeptNetwork: 1. / 126}, 0, "4-bit matrices; in 16 bits: embeddings, LM head, 30.0% of attention, feed-forward networks of 1 of 126 layers"},
+		{Widths{WeightBits: 8, KeptAttention: 0.0004}, 0, "8-bit matrices; in 16 bits: embeddings, LM head, less than 0.1% of attention"},
 	} {
 		if got := (&Model{Layers: 126, ElementBits: 16, Experts: c.experts, Widths: c.of}).WeightWidths(); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.of, got, c.want)

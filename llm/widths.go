@@ -226,6 +226,8 @@ func (m *Model) WeightWidths() string {
 		}
 		if layers := float64(k.share * float64(m.Layers)); math.Abs(layers-math.Round(layers)) < 1e-6 {
 			wide += fmt.Sprintf(", %s of %.0f of %d layers", k.what, layers, m.Layers)
+		} else if k.share < 0.0005 {
+			wide += ", less than 0.1% of " + k.what
 		} else {
 			wide += fmt.Sprintf(", %.1f%% of %s", 100*k.share, k.what)
 		}
