@@ -208,7 +208,7 @@ func (p *Program) makePlan(spec *pim.Spec, d *dram.Spec) error {
 	}
 	if g.InKey {
 		if p.readOuts = g.ValueBursts; p.RankLevel {
-			return &input.Error{Key: "value_in_key", Value: "true", Expected: fmt.Sprintf("false with pim.processing_unit = %q, which reads values by themselves", spec.ProcessingUnit)}
+			return &input.Error{Key: "value_in_key", Value: "true", Expected: fmt.Sprintf("false with pim.processing_unit = %q, which reads values by themselves", spec.ProcessingUnit), OtherKeys: []string{"pim.processing_unit"}}
 		}
 	}
 	p.activateSpan = pim.ActivationSpan(d, p.simultaneous)
