@@ -133,7 +133,7 @@ func TestLatentOnUnits(t *testing.T) {
 func TestIndexedErrors(t *testing.T) {
 	for want, sets := range map[string][]string{
 		"": nil,
-		`policy.name = "dsa": expected one of dense, window, quest`:                                                                        {"run.system=l3"},
+		`policy.name = "dense" runs the model without its indexer`:                                                                         {"run.system=l3"},
 		`expected "dense" with model.latent_dim = 512`:                                                                                     {"policy.name=quest"},
 		`policy.name = "dsa": expected a policy that needs no indexer: model.index_top_k of llama-3-8b is 0`:                               {"policy.name=dsa", "model.index_top_k=0", "model.index_heads=0", "model.index_dim=0"},
 		`model.attention_parallel = "data": expected "tensor" with run.system = hbm-pim: requests are apart on the GPUs of gpu-only alone`: {"run.system=hbm-pim", "policy.name=dense", "model.attention_parallel=data", "model.latent_dim=0", "model.nope_dim=0", "model.query_rank=0", "model.index_top_k=0", "model.index_heads=0", "model.index_dim=0", "model.head_dim=128"},

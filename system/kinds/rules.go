@@ -62,6 +62,9 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 		if with := namesOf(all, takes); with != "" {
 			runs = "it runs with " + string(system) + " = " + with
 		}
+		if cfg.Policy.Indexed() { // which a model with an indexer has unless another is named
+			runs += "; policy.name = \"dense\" runs the model without its indexer"
+		}
 		c.That(false, "policy.name", name, "one of %s with %s = %s; %s", strings.Join(known.At(s.Home), ", "), system, s.Name, runs)
 		return
 	}
