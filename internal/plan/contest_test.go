@@ -60,10 +60,10 @@ func TestRaise(t *testing.T) {
 		want  int
 		rate  float64
 	}{
-		{[]float64{10, 15, 20}, 2, 18},   // from 8 by halves: all, at 12 two, at 18 one
-		{[]float64{20, 10, 10}, 0, 12},   // at 12 one
-		{[]float64{10, 11, 11.9}, 2, 8},  // none holds 12: of the three the last came farthest
-		{[]float64{17, 10, 17.9}, 2, 12}, // none of two holds 18
+		{[]float64{10, 15, 20}, 2, 18},   // the rates tried are 8, 12 and 18: all candidates hold 8, two hold 12, one holds 18
+		{[]float64{20, 10, 10}, 0, 12},   // only the first holds 12, so the rate stays there
+		{[]float64{10, 11, 11.9}, 2, 8},  // no candidate holds 12; the last one comes closest, so it wins at 8
+		{[]float64{17, 10, 17.9}, 2, 12}, // neither of the two that hold 12 holds 18; the last one comes closest
 		{[]float64{30}, 0, 8},
 	} {
 		c := landscape(100, x.rates...)

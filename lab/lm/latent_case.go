@@ -226,7 +226,7 @@ type LatentDifference struct {
 	NLLMean      float64 `json:"nll_mean_nats"` // with its sign
 	AttentionMax float64 `json:"attention_max"` // of an element of a head's result
 	Choices      int     `json:"choices"`       // that the case lists, by layer and position
-	Differing    int     `json:"differing"`     // of them
+	Differing    int     `json:"differing"`     // choices that are not the case's
 	Gap          float64 `json:"gap"`           // the largest gap of one that differs
 }
 

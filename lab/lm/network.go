@@ -33,7 +33,7 @@ type routed struct {
 // networkLane is a token's way through the networks of a layer.
 type networkLane[T real] struct {
 	router   []T       // what the router gives each expert
-	order    []float64 // the same with the bias
+	order    []float64 // router with the bias that only the choice of experts sees
 	top      []float64 // scratch
 	indices  []int32   // of the experts that are chosen
 	branches []branch[T]

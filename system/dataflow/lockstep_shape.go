@@ -31,8 +31,8 @@ type waveRun struct {
 type waveCost struct {
 	Range              // of Iteration.Ops
 	besides bool       // it has an operation where the block runs, from the layer's start on
-	block   Time       // where another layer follows
-	beside  Time       // of that operation; 0 for none
+	block   Time       // what the block takes where another layer follows
+	beside  Time       // what the operation beside the block takes; 0 where there is none
 	lanes   []laneCost // by lane, counted from the layer's first
 	first   int        // the first active one
 	mean    Time       // what a lane computes, on average over all
