@@ -43,7 +43,7 @@ func readHouse(ctx context.Context, dir string) (*house, error) {
 	}
 	loaded, err := packages.Load(&packages.Config{
 		Context: ctx, Dir: dir,
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps | packages.NeedModule,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedModule,
 	}, "./...")
 	if err != nil {
 		return nil, err
