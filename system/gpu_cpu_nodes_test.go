@@ -35,8 +35,7 @@ func drawPolicy(t *rapid.T, name string) []string {
 		set("block", number("block", 1, window))
 		set("share", float64(number("share", 0, 10))/10)
 		set("keep_all", rapid.Bool().Draw(t, "all"))
-		set("host_overhead", rapid.SampledFrom([]string{"0s", "20us", "7ms"}).Draw(t, "overhead"))
-		sets = append(sets, "gpu_cpu.append="+rapid.SampledFrom([]string{kinds.OnHost, kinds.OnGPUs}).Draw(t, "append"))
+		sets = append(sets, "cpu_offload.overhead="+rapid.SampledFrom([]string{"0s", "20us", "7ms"}).Draw(t, "overhead"), "gpu_cpu.append="+rapid.SampledFrom([]string{kinds.OnHost, kinds.OnGPUs}).Draw(t, "append"))
 	case "h2o":
 		set("heavy", float64(number("heavy", 1, 50))/100)
 	case "csattention":

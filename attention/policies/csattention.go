@@ -6,7 +6,6 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/units"
 )
 
 // csattention is attention to tokens that a search in tables of the query's nearest centroids finds, and the newest.
@@ -16,8 +15,7 @@ var csattention = policy.Policy{
 		Moves: "nothing with mode \"gpu\"; selected keys and values up with \"host\""},
 	Homes: policy.OnGPUs | policy.OnHost, Drafts: true,
 	Keys: CSAttentionSpec{},
-	Defaults: `host_overhead = "20us" # as cpu-offload's
-subspaces = 8          # CSAttention, appendix D
+	Defaults: `subspaces = 8          # CSAttention, appendix D
 centroids = 128        # CSAttention, appendix D
 iterations = 10        # CSAttention: 10 to 20
 table_share = 0.25     # CSAttention, appendix D
@@ -31,7 +29,7 @@ mode = "gpu"           # CSAttention's fastest
 token_overlap = 0.4    # a byte model's text, 0.33 to 0.47 by select_share: lab/docs/sparse.md; tokens that a step attends to with serving.verified_tokens > 1
 list_overlap = 0.16    # the same text, 0.13 to 0.21 by centroids: lab/docs/sparse.md; entries that a step reads with serving.verified_tokens > 1
 `,
-	CostKeys: []string{"host_overhead", "mode", "token_overlap", "list_overlap"},
+	CostKeys: []string{"mode", "token_overlap", "list_overlap"},
 	CheckAt: func(keys input.Checked, at policy.Place, c *input.Check) {
 		want := "gpu"
 		if at.Apart {
@@ -52,8 +50,6 @@ list_overlap = 0.16    # the same text, 0.13 to 0.21 by centroids: lab/docs/spar
 
 // CSAttentionSpec is the keys of CSAttention.
 type CSAttentionSpec struct {
-	HostOverhead units.Duration `toml:"host_overhead"` // of a parallel region on the host's cores
-
 	Subspaces    int     `toml:"subspaces"`     // parts of a head's dimensions with centroids of their own
 	Centroids    int     `toml:"centroids"`     // of a subspace
 	Iterations   int     `toml:"iterations"`    // of k-means
@@ -75,7 +71,6 @@ type CSAttentionSpec struct {
 
 // Check has the rules of the section [policy.csattention].
 func (s CSAttentionSpec) Check(c *input.Check) {
-	c.That(s.HostOverhead >= 0, "host_overhead", s.HostOverhead, "at least 0ps")
 	input.Within(c, "subspaces", s.Subspaces, 1, 512)
 	input.Within(c, "centroids", s.Centroids, 1, 1<<16)
 	input.Within(c, "iterations", s.Iterations, 0, 1000)
@@ -94,9 +89,6 @@ func (s CSAttentionSpec) Check(c *input.Check) {
 		c.That(x.share >= 0 && x.share <= 1, x.key, x.share, "0 (as by chance) to 1 (the searches of a step's tokens are alike)")
 	}
 }
-
-// Overhead returns the time of a parallel region on the host's cores.
-func (s CSAttentionSpec) Overhead() units.Duration { return s.HostOverhead }
 
 // csaEntryBytes is what an entry of CSAttention's tables takes: a token's index (int32) and a
 // score (FP16).

@@ -3,7 +3,6 @@ package policies
 import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/units"
 )
 
 // hgca is attention to a window on the GPUs, and at home to older tokens that are salient.
@@ -22,9 +21,8 @@ prompt_queries = 64    # our choice: the paper gives none
 pin_sinks = 0          # as published
 keep_all = true        # HGCA keeps them for prompts that follow
 share = 0.1            # our choice; HGCA, section 3.2: below 1% to 30%
-host_overhead = "20us" # as cpu-offload's; HGCA's measured speed implies 7ms
 `,
-	CostKeys: []string{"share", "keep_all", "host_overhead"},
+	CostKeys: []string{"share", "keep_all"},
 	Costs:    newHGCACost,
 	Values: func(u *policy.Use) (policy.Values, error) {
 		s := u.Keys.(HGCASpec)
@@ -42,8 +40,6 @@ type HGCASpec struct {
 	PinSinks      int     `toml:"pin_sinks"`      // first tokens that stay in attention whatever their weight
 	KeepAll       bool    `toml:"keep_all"`       // all keys and values stay beside the copies of the salient ones
 	Share         float64 `toml:"share"`          // share of the tokens beyond the window that is salient, where no profile says it
-
-	HostOverhead units.Duration `toml:"host_overhead"` // of a parallel region on the host's cores
 }
 
 // Check has the rules of the section [policy.hgca].
@@ -55,14 +51,10 @@ func (s HGCASpec) Check(c *input.Check) {
 	input.Within(c, "prompt_queries", s.PromptQueries, 1, policy.MaxTokens)
 	input.Within(c, "pin_sinks", s.PinSinks, 0, policy.MaxTokens)
 	input.Within(c, "share", s.Share, 0, 1)
-	c.That(s.HostOverhead >= 0, "host_overhead", s.HostOverhead, "at least 0ps")
 }
 
 // GPUTokens returns the window.
 func (s HGCASpec) GPUTokens() int { return s.Window }
-
-// Overhead returns the time of a parallel region on the host's cores.
-func (s HGCASpec) Overhead() units.Duration { return s.HostOverhead }
 
 // Blocks returns those between two evictions: tokens at home are the same throughout one.
 func (s HGCASpec) Blocks() (width, from int) { return s.Block, s.Window%s.Block + 1 }

@@ -1,9 +1,6 @@
 package policy
 
-import (
-	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/units"
-)
+import "github.com/l3sim/l3sim/input"
 
 // What keys say of a policy by their methods, which they have where they embed a struct of this package or define them.
 type (
@@ -13,8 +10,6 @@ type (
 	splitsHeads interface{ HeadKeys() *HeadsSpec }
 	// hasWindow is keys of a policy that has the newest tokens on the GPUs, where these are not the home.
 	hasWindow interface{ GPUTokens() int }
-	// hasOverhead is keys with a fixed time of a parallel region on the host's cores.
-	hasOverhead interface{ Overhead() units.Duration }
 	// hasBlocks is keys of a policy whose tokens at home stay the same for some steps: contexts from + i·width begin anew.
 	hasBlocks interface{ Blocks() (width, from int) }
 )

@@ -6,7 +6,6 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/schema"
-	"github.com/l3sim/l3sim/units"
 )
 
 // Spec is the section [policy] of a configuration: which policy runs, and a section for each policy that has keys, [policy.quest]
@@ -125,14 +124,6 @@ func (s *Spec) GPUWindow() (key string, tokens int) {
 		return "policy." + s.Name + ".window", k.GPUTokens()
 	}
 	return "policy.name", 0
-}
-
-// Overhead returns the policy's key host_overhead. It is false where the policy has none.
-func (s *Spec) Overhead() (units.Duration, bool) {
-	if k, ok := s.keys().(hasOverhead); ok {
-		return k.Overhead(), true
-	}
-	return 0, false
 }
 
 // Check has the rules of the section [policy].

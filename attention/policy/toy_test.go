@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/units"
 )
 
 // paging is the keys of a toy policy that chooses pages.
@@ -24,7 +23,6 @@ func (k paging) Check(c *input.Check) {
 	input.Within(c, "every", k.Every, 1, 9)
 }
 
-func (k paging) Overhead() units.Duration  { return 7 }
 func (k paging) Blocks() (width, from int) { return k.Every, 2 }
 
 // splitting is the keys of a toy policy some of whose heads stream.
@@ -184,12 +182,6 @@ func TestSections(t *testing.T) {
 		if k, n := s.GPUWindow(); k != key || n != want {
 			t.Errorf("%s: %s = %d", s.Name, k, n)
 		}
-	}
-	if d, ok := pages.Overhead(); d != 7 || !ok {
-		t.Errorf("%v, %v", d, ok)
-	}
-	if d, ok := heads.Overhead(); d != 0 || ok {
-		t.Errorf("%v, %v", d, ok)
 	}
 	other := pages
 	Edit(&other, func(k *paging) { k.Budget = 32 })

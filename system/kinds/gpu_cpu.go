@@ -86,9 +86,6 @@ func assembleGPUCPU(n *Setup) Assembly {
 		e.split = e.split || c.Device == policy.GPU
 	}
 	e.CPUs = hosts.New(n.Hardware, e.GPUs.Attends)
-	if own, ok := cfg.Policy.Overhead(); ok {
-		e.Overhead = own
-	}
 	e.home = make([]hostWork, len(e.Runs))
 	e.Flow = flow.New(n.Hardware, gpus.BesideGPU("CPU"), n.Running)
 	free := memory.GPU{Model: &cfg.Model, Free: gpus.FreeMemory(n.Hardware)}

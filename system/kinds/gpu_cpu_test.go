@@ -39,7 +39,7 @@ func layerOf(t *testing.T, e *gpuCPU, sub scheduler.SubBatch) (cpu, merge units.
 // TestHGCALayer: one layer of HGCA by hand. A request of 10,001 tokens keeps 4,095 − 127 …
 // 4,095 on the GPUs; a tenth of the others is salient.
 func TestHGCALayer(t *testing.T) {
-	n := rigOf(t, "run.system=gpu+cpu", "run.model=gpt-89b", "policy.name=hgca", `policy.hgca.host_overhead="100us"`, "cpu_offload.element_time=0ps")
+	n := rigOf(t, "run.system=gpu+cpu", "run.model=gpt-89b", "policy.name=hgca", `cpu_offload.overhead="100us"`, "cpu_offload.element_time=0ps")
 	e := n.replica(nil).Engine.(*gpuCPU)
 	const away = (10000-4096)/128*128 + 128
 	salient := math.Ceil(0.1 * away)
@@ -106,7 +106,7 @@ func TestHGCAProfile(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sets := []string{"policy.name=hgca", "policy.profile=" + path, "policy.hgca.host_overhead=0s", "pcie.latency=0s", "model.layers=2", "model.heads=8", "model.kv_heads=8", "model.head_dim=128"}
+	sets := []string{"policy.name=hgca", "policy.profile=" + path, "cpu_offload.overhead=0s", "pcie.latency=0s", "model.layers=2", "model.heads=8", "model.kv_heads=8", "model.head_dim=128"}
 	sub := scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 10001, Prompt: 9000}}}
 	const away = (10000-4096)/128*128 + 128
 	link := 4 * 0.79 * 16 * 16e9 * 128 / 130 / 8
