@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // lies are what a file may have in place of a value.
@@ -64,7 +65,7 @@ func liars(t *testing.T) (texts map[string]map[string]any) {
 func TestLies(t *testing.T) {
 	texts := liars(t)
 	for i, name := range slices.Sorted(maps.Keys(texts)) {
-		if testing.Short() && i%4 > 0 {
+		if testing.Short() && i%4 > 0 || !deep.Case(i, 3) {
 			continue
 		}
 		keys := texts[name]

@@ -104,7 +104,7 @@ func TestContentIsHashed(t *testing.T) {
 		profiles[i] = string(text)
 	}
 	huggingFace := `{"model_type": "llama", "hidden_size": 4096, "intermediate_size": %d, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}`
-	for _, c := range []struct {
+	for i, c := range []struct {
 		key, file  string
 		sets       []string
 		one, other string
@@ -121,6 +121,9 @@ func TestContentIsHashed(t *testing.T) {
 		{"policy.gates", "g.tsv", gates, gatesText(8, 0), gatesText(0, 8)},
 		{"policy.profile", "profile.toml", hgca, profiles[0], profiles[1]},
 	} {
+		if !deep.Case(i, 3) {
+			continue
+		}
 		path := filepath.Join(dir, c.file)
 		load := func(text string, more ...string) (*configs.Config, string) {
 			t.Helper()

@@ -63,7 +63,7 @@ func TestUnevenUnderChecks(t *testing.T) {
 		{"policy.name=quest", "comm.head_rotation=none"}, {"policy.name=hgca"}, {"run.system=rank-pim"},
 	} {
 		for j, channels := range []string{"node.channels=3", "node.channels=16"} {
-			if !deep.Case(i+j, 2) {
+			if !deep.Case(i+j, 4) {
 				continue
 			}
 			shared(t, append(sets, channels)...)

@@ -151,7 +151,10 @@ func over(a, b int64) float64 { return 100 * (float64(a)/float64(b) - 1) }
 // TestDRAMsim3 replays every reference trace under the policy that decides as
 // DRAMsim3 does, under the rules of the standard.
 func TestDRAMsim3(t *testing.T) {
-	for _, r := range readReference(t) {
+	for i, r := range readReference(t) {
+		if !deep.Case(i, 3) {
+			continue
+		}
 		t.Run(r.trace, func(t *testing.T) {
 			s := r.replay(t, "dramsim3")
 			t.Logf("end %+.2f%%, row hits %+d, activates %+d, refreshes %+d, read latency %+.2f%%",

@@ -50,7 +50,19 @@ func Of(quick, deep, long int) int {
 }
 
 // Case says whether a run tries the i-th case of a table of which a quick run tries one of part: the first, and each part-th after it.
-func Case(i, part int) bool { return On() || i%part == 0 }
+// L3SIM_TURN=1 has it begin with the part-th case in place of the first, 2 with the one before: .ci/run has another turn for each commit.
+func Case(i, part int) bool {
+	turn, _ := strconv.Atoi(os.Getenv("L3SIM_TURN")) // 0 where it is not set
+	return On() || (i+turn)%part == 0
+}
+
+// Turn skips the i-th of a number of tests, counted from 0, of which a quick run runs one: that of its turn, as Case has it.
+func Turn(t testing.TB, i, of int) {
+	t.Helper()
+	if !Case(i, of) {
+		t.Skip("another test's turn: L3SIM_DEEP=1 runs all")
+	}
+}
 
 // Cases tries a property on one part-th of the random cases that rapid.Check draws, and on one at least: for properties whose
 // cases take seconds. A long run draws all of them. It changes nothing that tests beside it see.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+	"strconv"
 )
 
 // setFlag gives a flag of rapid another value for a test. None of these tests runs beside others.
@@ -157,12 +158,16 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// TestCase: a quick run tries the first case of a table and each part-th after it, deep and long runs all.
+// TestCase: a quick run tries the first case of a table and each part-th after it, or begins where its turn says; deep and long runs try all.
 func TestCase(t *testing.T) {
 	for _, c := range []struct {
-		deep, long string
-		want       []int
-	}{{"", "", []int{0, 3, 6}}, {"1", "", []int{0, 1, 2, 3, 4, 5, 6, 7}}, {"", "1", []int{0, 1, 2, 3, 4, 5, 6, 7}}} {
+		deep, long, turn string
+		want             []int
+	}{
+		{"", "", "", []int{0, 3, 6}}, {"", "", "1", []int{2, 5}}, {"", "", "2", []int{1, 4, 7}}, {"", "", "15", []int{0, 3, 6}},
+		{"1", "", "1", []int{0, 1, 2, 3, 4, 5, 6, 7}}, {"", "1", "", []int{0, 1, 2, 3, 4, 5, 6, 7}},
+	} {
+		t.Setenv("L3SIM_TURN", c.turn)
 		t.Setenv("L3SIM_DEEP", c.deep)
 		t.Setenv("L3SIM_LONG", c.long)
 		var tried []int
@@ -173,6 +178,25 @@ func TestCase(t *testing.T) {
 		}
 		if !slices.Equal(tried, c.want) {
 			t.Errorf("%+v: %v", c, tried)
+		}
+	}
+}
+
+// TestTurn: of three tests a quick run runs one, and another one with another turn; a deep run runs all.
+func TestTurn(t *testing.T) {
+	t.Setenv("L3SIM_LONG", "")
+	for _, c := range []struct{ deep, turn, want string }{{"", "", "0"}, {"", "1", "2"}, {"", "2", "1"}, {"1", "2", "012"}} {
+		t.Setenv("L3SIM_DEEP", c.deep)
+		t.Setenv("L3SIM_TURN", c.turn)
+		ran := ""
+		for i := range 3 {
+			t.Run("", func(t *testing.T) {
+				Turn(t, i, 3)
+				ran += strconv.Itoa(i)
+			})
+		}
+		if ran != c.want {
+			t.Errorf("%+v: %s ran", c, ran)
 		}
 	}
 }

@@ -137,6 +137,7 @@ func cellOf(t *testing.T, r *Report, title, model, trace, column string) string 
 
 // TestLayoutOverSeeds: one layout for all seeds, the best over them together.
 func TestLayoutOverSeeds(t *testing.T) {
+	deep.Turn(t, 1, 4)
 	o := fakeOptions(t, Fair)
 	o.Seeds = 2
 	r, err := o.run(t.Context(), newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
@@ -161,6 +162,7 @@ func TestLayoutOverSeeds(t *testing.T) {
 // TestFairUnjudged: the files of the fair comparison have the claims' numbers, and
 // no verdict.
 func TestFairUnjudged(t *testing.T) {
+	deep.Turn(t, 2, 4)
 	r, err := fakeOptions(t, Fair).run(t.Context(), newFake(plausible).run)
 	if err != nil {
 		t.Fatal(err)
@@ -250,6 +252,7 @@ func TestFairDoesNotThrash(t *testing.T) {
 // TestTried: policies and layouts are tried on few requests of one seed; what then runs in full is the best layouts of each system, and the
 // layout of Table 3 with one seed, each with its best policy. A layout that rejects requests of the whole trace is not the best, however fast it was on the few.
 func TestTried(t *testing.T) {
+	deep.Turn(t, 0, 4)
 	o := fakeOptions(t, Fair)
 	o.Requests, o.Seeds = 400, 2
 	points := map[string]int{} // by requests, seed, system, model and trace

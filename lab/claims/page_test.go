@@ -134,6 +134,7 @@ func TestJSON(t *testing.T) {
 // TestSensitivity: a change that concerns one system shows in the ratios to it
 // alone; systems without points of their own keep theirs.
 func TestSensitivity(t *testing.T) {
+	deep.Turn(t, 3, 4)
 	f := newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
 		s, err := plausible(c, p)
 		if c.Run.System == "hbm-pim" && configs.Section[kinds.HBMPIM](c).BandwidthFactor == 9 {

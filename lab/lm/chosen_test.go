@@ -7,6 +7,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policies"
 	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // BenchmarkPolicy decodes with comparisons at a context of 4,096 on one core.
@@ -86,6 +87,7 @@ func TestPolicySessions(t *testing.T) {
 // TestMaskedPrompt: a prompt under the mask of a policy gives what its tokens give as decode steps of that policy, whose choices
 // TestReferencePolicies compares with independent results; without the mask it gives something else.
 func TestMaskedPrompt(t *testing.T) {
+	deep.Turn(t, 0, 4)
 	const tokens, steps = 150, 10
 	m, text := builtin(t, 2), SampleText()[20_000:]
 	nll := func(prefillWindow, prompt int) []float64 {

@@ -237,6 +237,7 @@ func TestSideBySidePolicies(t *testing.T) {
 
 // TestPolicyPlants: each mistake on the path shows in what is predicted, also where a policy chooses.
 func TestPolicyPlants(t *testing.T) {
+	deep.Turn(t, 2, 4)
 	m, text := builtin(t, 2), SampleText()[20_000:]
 	names := []string{"window", "lserve, scored by bank", "hgca", "quest", "dense, 8 bits"}
 	if quick() {

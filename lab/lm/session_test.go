@@ -72,6 +72,7 @@ func TestSideBySide(t *testing.T) {
 
 // TestPlants: each mistake on the path of keys, values and results shows in what is predicted.
 func TestPlants(t *testing.T) {
+	deep.Turn(t, 1, 4)
 	m := builtin(t, 2)
 	text := SampleText()[20_000:] // the beginning is a licence, which no mistake makes it forget
 	mean := func(on *Node) float64 {

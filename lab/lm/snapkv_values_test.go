@@ -31,6 +31,7 @@ func TestCopyOfSnapKV(t *testing.T) {
 // TestAddedValues: a policy of another package decodes the byte model, in float64 and with keys and values in DIMMs, where what it
 // attends to is the same. With room for everything it is dense attention.
 func TestAddedValues(t *testing.T) {
+	deep.Turn(t, 3, 4)
 	loader, err := system.Extend(system.Extension{Policies: []policy.Policy{snapKV}})
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ var latent, thin = Shape{HeadDim: 576, ElementBytes: 2, ValueDim: 512}, Shape{He
 
 // TestEqualWidths: values as wide as keys take the clocks that heads took while they had one width, by both sets of rules.
 func TestEqualWidths(t *testing.T) {
-	for _, c := range []struct {
+	for at, c := range []struct {
 		rules Rules
 		rate  int
 		level Level
@@ -24,6 +24,9 @@ func TestEqualWidths(t *testing.T) {
 		{JEDEC, 6400, Bank, [2]int64{14305, 19003}}, {JEDEC, 6400, BankGroup, [2]int64{17286, 41822}}, {JEDEC, 6400, Buffer, [2]int64{36174, 86396}},
 	} {
 		for i, dim := range []int{80, 192} {
+			if !deep.Case(at+i, 3) {
+				continue
+			}
 			for _, valueDim := range []int{0, dim} {
 				run, err := Measure(Spec{c.level, c.rules, c.rate, true, false}, StackLoad(Shape{HeadDim: dim, ElementBytes: 2, ValueDim: valueDim}, 777, 50), nil)
 				if err != nil || run.Clocks != c.want[i] {
@@ -74,7 +77,7 @@ func TestWidthsInTables(t *testing.T) {
 		spec  Spec
 		shape Shape
 	}{{Spec{Bank, AttAcc, 5200, true, true}, latent}, {Spec{Bank, JEDEC, 6400, true, true}, thin}, {Spec{BankGroup, AttAcc, 5200, true, true}, latent}, {Spec{Buffer, AttAcc, 5200, true, true}, thin}} {
-		if i%3 != 0 && !deep.On() {
+		if !deep.Case(i, 4) {
 			continue
 		}
 		table, err := NewTable(c.spec, c.shape)
