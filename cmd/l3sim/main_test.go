@@ -30,18 +30,12 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/script/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	var chosen []string
-	for i, file := range files {
-		if deep.Case(i, 2) || testing.Short() { // the race detector, which -short is for, chooses by name
-			chosen = append(chosen, file)
-		}
+	part := 2
+	if testing.Short() {
+		part = 1 // the race detector, which -short is for, chooses by name
 	}
 	testscript.Run(t, testscript.Params{
-		Files:               chosen,
+		Files:               deep.Files(t, "testdata/script/*.txtar", part),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Condition:           deepOnly,

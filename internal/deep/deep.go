@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -36,6 +37,21 @@ func Only(t testing.TB) {
 	if !On() {
 		t.Skip("a deep test: L3SIM_DEEP=1 runs it")
 	}
+}
+
+// Files returns the files that fit a pattern, as Case chooses them of a sorted list.
+func Files(t testing.TB, pattern string, part int) (chosen []string) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files fit %s, %v", len(files), pattern, err)
+	}
+	for i, file := range files {
+		if Case(i, part) {
+			chosen = append(chosen, file)
+		}
+	}
+	return chosen
 }
 
 // Of returns how often a test repeats what it does at random in a quick, a deep and a long run.

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
-	"strconv"
 )
 
 // setFlag gives a flag of rapid another value for a test. None of these tests runs beside others.
@@ -197,6 +199,28 @@ func TestTurn(t *testing.T) {
 		}
 		if ran != c.want {
 			t.Errorf("%+v: %s ran", c, ran)
+		}
+	}
+}
+
+// TestFiles: of three files a quick run takes the first and the third, or with the next turn the second.
+func TestFiles(t *testing.T) {
+	t.Setenv("L3SIM_LONG", "")
+	t.Setenv("L3SIM_DEEP", "")
+	dir := t.TempDir()
+	for _, name := range []string{"c.x", "a.x", "b.x", "a.y"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for turn, want := range []string{"[a.x c.x]", "[b.x]"} {
+		t.Setenv("L3SIM_TURN", strconv.Itoa(turn))
+		files := Files(t, filepath.Join(dir, "*.x"), 2)
+		for i := range files {
+			files[i] = filepath.Base(files[i])
+		}
+		if fmt.Sprint(files) != want {
+			t.Errorf("turn %d: %v", turn, files)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 // TestFitRecovers measures kernels of a known GPU and lets the fit, from its own
 // start, find a GPU with the same times.
 func TestFitRecovers(t *testing.T) {
+	deep.Turn(t, 0, 2)
 	measured := read(t, "testdata/h200")
 	measured[Extend] = read(t, "testdata/h200_extend")[Extend]
 	measured[PageSparse] = read(t, "testdata/h200_iterations")[PageSparse]

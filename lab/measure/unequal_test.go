@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // TestUnequalUnseen: decode attention of unequal contexts with fixed and with balanced splits, each number of heads by a
 // fit to the other.
 func TestUnequalUnseen(t *testing.T) {
+	deep.Turn(t, 1, 2)
 	target := suite(t, "h200-sxm", gpu.SuiteServer)
 	held, _, err := target.FitHeldOut(Decode, files(t, "testdata/h200_unequal/unequal_decode.csv"), Options{})
 	if err != nil {

@@ -5,11 +5,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // TestLawOfOverhead: where measurements are the simulator's own times and an overhead, the
 // fit finds it, and no row is off.
 func TestLawOfOverhead(t *testing.T) {
+	deep.Turn(t, 0, 2)
 	m, err := Builtin()
 	if err != nil {
 		t.Fatal(err)

@@ -42,6 +42,7 @@ func TestClosedLoop(t *testing.T) {
 // that took up to four times too long on several H100s stood in for times of these servers that are
 // not modelled: the errors were 0.05 and 0.21 with them.
 func TestClosedLoops(t *testing.T) {
+	deep.Turn(t, 1, 2)
 	var between, first, few, factor []float64
 	for _, j := range judged(t).Rows {
 		if j.TTFT == 0 || j.Fitted {
