@@ -36,7 +36,7 @@ append = "host"          # HGCA, Algorithm 2: queries that come after tokens hav
 
 // GPUCPU is the section [gpu_cpu]. The host is that of [cpu_offload].
 type GPUCPU struct {
-	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
+	PrefillSpec
 	// Attend is where requests attend over what is with the host: OnHost or OnGPUs.
 	Attend string `toml:"attend"`
 	// Append is where the tokens of a later chunk of a prompt attend over what has left HGCA's
@@ -52,7 +52,7 @@ const (
 
 // Check has the rules of the section [gpu_cpu].
 func (s GPUCPU) Check(c *input.Check) {
-	input.OneOf(c, "policy", s.Policy, BatchingPolicies()...)
+	s.PrefillSpec.Check(c)
 	input.OneOf(c, "attend", s.Attend, OnHost, OnGPUs)
 	input.OneOf(c, "append", s.Append, OnHost, OnGPUs)
 }

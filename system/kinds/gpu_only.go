@@ -35,7 +35,7 @@ async_scheduling = false # the paper's systems know what an iteration did when t
 
 // GPUOnly is the section [gpu_only].
 type GPUOnly struct {
-	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
+	PrefillSpec
 	// KVMemory and KVTokens bound the keys and values of a replica within gpu.memory_share, in bytes or in tokens; 0: all that
 	// weights and activations leave.
 	KVMemory units.Bytes `toml:"kv_memory"`
@@ -49,7 +49,7 @@ type GPUOnly struct {
 
 // Check has the rules of the section [gpu_only].
 func (s GPUOnly) Check(c *input.Check) {
-	input.OneOf(c, "policy", s.Policy, BatchingPolicies()...)
+	s.PrefillSpec.Check(c)
 	c.That(s.KVMemory >= 0, "kv_memory", s.KVMemory, "at least 0B")
 	c.That(s.KVTokens >= 0 && s.KVTokens <= 1<<32, "kv_tokens", s.KVTokens, "0 to %d", 1<<32)
 	c.That(s.KVMemory == 0 || s.KVTokens == 0, "kv_tokens", s.KVTokens, "0 with a %s", input.Key("kv_memory"))

@@ -58,7 +58,7 @@ hbm_pim.bandwidth_factor = [9.0, 16.0] # from AttAcc's power limit to L3's Table
 
 // HBMPIM is the section [hbm_pim]: decode attention in the GPUs' memory.
 type HBMPIM struct {
-	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
+	PrefillSpec
 	// Model is what decode attention takes: FactorModel or CommandsModel.
 	Model string `toml:"model"`
 	// BandwidthFactor is the bandwidth that the processing units read keys and values
@@ -117,7 +117,7 @@ func (h HBMPIM) Check(c *input.Check) {
 	input.OneOf(c, "level", h.Level, hbm.Levels()...)
 	input.OneOf(c, "rules", h.Rules, string(hbm.AttAcc), string(hbm.JEDEC))
 	input.Within(c, "stacks", h.Stacks, 1, 64)
-	input.OneOf(c, "policy", h.Policy, BatchingPolicies()...)
+	h.PrefillSpec.Check(c)
 	input.OneOf(c, "sub_batches", h.SubBatches, SubBatchesAlways, SubBatchesAdaptive, SubBatchesNever)
 	c.That(h.BandwidthFactor > 0 && h.BandwidthFactor <= 1024, "bandwidth_factor", h.BandwidthFactor, "more than 0, at most 1024")
 	c.Share("capacity_share", h.CapacityShare)

@@ -37,7 +37,7 @@ sub_batches = "never" # L3, section 6.1: GPUs and ranks take turns; "always" and
 
 // RankPIM is the section [rank_pim].
 type RankPIM struct {
-	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
+	PrefillSpec
 	// Placement is how requests are spread over the ranksets: PlacementRandom or PlacementBalanced.
 	Placement string `toml:"placement"`
 	// SubBatches says when decoding requests are divided in two: one sub-batch is on the GPUs while the other is in the DIMMs.
@@ -52,7 +52,7 @@ const (
 
 // Check has the rules of the section [rank_pim].
 func (r RankPIM) Check(c *input.Check) {
-	input.OneOf(c, "policy", r.Policy, BatchingPolicies()...)
+	r.PrefillSpec.Check(c)
 	input.OneOf(c, "placement", r.Placement, PlacementRandom, PlacementBalanced)
 	input.OneOf(c, "sub_batches", r.SubBatches, SubBatchesAlways, SubBatchesAdaptive, SubBatchesNever)
 }

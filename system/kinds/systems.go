@@ -88,6 +88,14 @@ const (
 // BatchingPolicies are the values of the keys policy of several systems.
 func BatchingPolicies() []string { return []string{PrefillFirst, ChunkedPrefill} }
 
+// PrefillSpec is the key of a system's section that says when prompts run.
+type PrefillSpec struct {
+	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
+}
+
+// Check has the rule of the key.
+func (s PrefillSpec) Check(c *input.Check) { input.OneOf(c, "policy", s.Policy, BatchingPolicies()...) }
+
 // Measure runs the programs of the hardware of a node of the system on the models of its memory, and tells errors
 // in terms of the configuration.
 func (s *System) Measure(h *flow.Hardware) (t CommandTables, err error) {
