@@ -101,15 +101,15 @@ func TestWaitsLawByHand(t *testing.T) {
 func TestAccountByHand(t *testing.T) {
 	o, s := byHand(stub{}, 0.25, 20, 20)
 	swaps := []forming.SwapIn{{Left: 50}, {Left: 80}}
-	s.Host.SwapIns, o.swaps.leaving, s.Batch.Step, s.Dealt = swaps, 45, 7, 3
+	s.Host.SwapIns, o.swaps.leaving, s.Batch.Step, s.Dealt = swaps, 40, 7, 3
 	s.Host.Decoding[1].Comes = true
 	o.account() // does not count
-	if o.swaps.took != 0 || swaps[0].Left != 50 || o.swaps.leaving != 45 || o.turns.credit != 0 {
+	if o.swaps.took != 0 || swaps[0].Left != 50 || o.swaps.leaving != 40 || o.turns.credit != 0 {
 		t.Errorf("%+v, credit %v", o.swaps, o.turns.credit)
 	}
 	o.counts = true
 	o.account()
-	if o.swaps.took != 100 || swaps[0].Left != 20 || swaps[1].Left != 50 || o.swaps.leaving != 25 || o.turns.credit != 25 || !s.Host.Decoding[1].Comes {
+	if o.swaps.took != 100 || swaps[0].Left != 20 || swaps[1].Left != 50 || o.swaps.leaving != 20 || o.turns.credit != 25 || !s.Host.Decoding[1].Comes {
 		t.Errorf("%+v, %+v, credit %v", o.swaps, swaps, o.turns.credit)
 	}
 	s.Batch.Sub[0].Decode = nil // turns are of decode steps

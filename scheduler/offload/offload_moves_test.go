@@ -1,0 +1,220 @@
+package offload
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/units"
+)
+
+// moving returns a Former of two requests of 10 tokens on the GPUs, 0 and 1, and one of 20 on the host, 2. Each has memory for a thousand
+// tokens, and the GPUs' is full. A token moves in 2 ps.
+func moving(t *testing.T) (*Former, *forming.State) {
+	t.Helper()
+	s := hosting(2, lines{}, 0, 20)
+	o := New(stub{lines{move: 2}}, 0)
+	o.s, o.swaps.took, s.Batch.Step = &s.State, 99, 0
+	return o, o.s
+}
+
+// fill leaves the host without memory.
+func fill(s *forming.State) {
+	for {
+		if _, ok := s.HostLedger.Reserve(memory.Prompted(1000), nil, 0, nil); !ok {
+			return
+		}
+	}
+}
+
+// TestMakeRoomByHand: the GPUs' memory comes from the request that arrived last. A prompt has arrived after all that decode.
+func TestMakeRoomByHand(t *testing.T) {
+	// The later of two that decode goes to the host, if that has room; else it waits. So does one that the host could not hold to its end.
+	o, s := moving(t)
+	s.Requests[1].Output = 10_000
+	if got := o.makeRoom(); got != 1 || len(s.Host.Decoding) != 1 || s.Queue.Len() != 1 {
+		t.Errorf("too long for the host: request %d; %d on the host, %d wait", got, len(s.Host.Decoding), s.Queue.Len())
+	}
+	o, s = moving(t)
+	if got := o.makeRoom(); got != 1 || len(s.Host.Decoding) != 2 || len(s.Decoding) != 1 || s.Queue.Len() != 0 || s.Ledger.Used() != 1000 {
+		t.Errorf("request %d; %d on the host, %d on the GPUs, %d wait", got, len(s.Host.Decoding), len(s.Decoding), s.Queue.Len())
+	}
+	o, s = moving(t)
+	fill(s)
+	if got := o.makeRoom(); got != 1 || len(s.Host.Decoding) != 1 || len(s.Decoding) != 1 || s.Queue.Len() != 1 || s.Ledger.Used() != 1000 {
+		t.Errorf("a full host: request %d; %d on the host, %d on the GPUs, %d wait", got, len(s.Host.Decoding), len(s.Decoding), s.Queue.Len())
+	}
+
+	// One that swaps in is later than those that decode, and goes back. One that is earlier stays.
+	for _, first := range []bool{false, true} {
+		o, s = moving(t)
+		s.Release(s.Holds[1])
+		s.Decoding = s.Decoding[:1]
+		if o.startSwaps(); len(s.Host.SwapIns) != 1 {
+			t.Fatal("nobody swaps in")
+		}
+		want := int32(2)
+		if first {
+			s.Decoding[0].Request, want = 3, 3
+			s.Extend(append(s.Requests, s.Requests[0]))
+			s.Holds[3] = s.Holds[0]
+		}
+		if got := o.makeRoom(); got != want || len(s.Host.Decoding) != 1 || len(s.Host.SwapIns) != map[bool]int{true: 1}[first] {
+			t.Errorf("request %d, want %d: %d on the host, %d swap in", got, want, len(s.Host.Decoding), len(s.Host.SwapIns))
+		}
+	}
+	o, s = moving(t) // nobody decodes on the GPUs
+	s.Release(s.Holds[1])
+	s.Decoding = s.Decoding[:1]
+	o.startSwaps()
+	s.Decoding = nil
+	if got := o.makeRoom(); got != 2 || len(s.Host.SwapIns) != 0 {
+		t.Errorf("request %d, %d swap in", got, len(s.Host.SwapIns))
+	}
+
+	// A prompt on the GPUs loses its memory. One for the host does, too, but the GPUs have only that of its chunks before the last.
+	for _, c := range []struct {
+		host, cut bool
+		want      int32
+	}{{false, false, 3}, {true, false, 1}, {true, true, 3}} {
+		o, s = moving(t)
+		if !c.host {
+			s.Release(s.Holds[1])
+			s.Decoding = s.Decoding[:1]
+		}
+		s.Add(3)
+		if !s.Reserve(s.Queue.First(), c.host) {
+			t.Fatal("no room for a prompt")
+		}
+		s.Queue.First().Cut = c.cut
+		if got := o.makeRoom(); got != c.want || len(s.Queue.Held()) != 0 {
+			t.Errorf("a prompt, %+v: request %d, and %d have memory", c, got, len(s.Queue.Held()))
+		}
+	}
+}
+
+// TestSwapOutByHand: two requests attend over 10 tokens next. Of each, 9 have keys and values, which take 18 ps down, one behind the other.
+func TestSwapOutByHand(t *testing.T) {
+	o, s := moving(t)
+	for n, request := range []int32{1, 0} {
+		if !o.swapOut(s.Latest()) || o.swaps.leaving != units.Duration(18*(n+1)) || s.Batch.Moves.Down.Tokens != 9*(n+1) || !s.Host.Decoding[s.Host.Find(request)].Comes {
+			t.Errorf("%d: %v left, %d tokens, %+v", request, o.swaps.leaving, s.Batch.Moves.Down.Tokens, s.Host.Decoding)
+		}
+	}
+	if s.Ledger.Used() != 0 || s.HostLedger.Used() != 1000+2*10 || len(s.Decoding) != 0 {
+		t.Errorf("%d tokens on the GPUs, %d on the host, %d decode", s.Ledger.Used(), s.HostLedger.Used(), len(s.Decoding))
+	}
+	// In no time it is there at once.
+	o, s = moving(t)
+	o.costs = stub{}
+	if o.swapOut(0); s.Host.Decoding[s.Host.Find(0)].Comes {
+		t.Error("a request comes in no time")
+	}
+	// On a full host there is no room: nothing moves.
+	o, s = moving(t)
+	fill(s)
+	if o.swapOut(0) || len(s.Decoding) != 2 || len(s.Host.Decoding) != 1 || o.swaps.leaving != 0 || s.Holds[0].Host {
+		t.Errorf("%d on the GPUs, %d on the host, %v left", len(s.Decoding), len(s.Host.Decoding), o.swaps.leaving)
+	}
+}
+
+// TestTurnBackByHand: the second of two that swap in goes back to the host, and sits out there since it began to move. With a full host
+// its 13 tokens, of which step 0 made the last, become part of its prompt.
+func TestTurnBackByHand(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		s := hosting(3, lines{}, 0, 20, 21)
+		o := New(stub{lines{move: 2}}, 0)
+		o.s, o.swaps.took, s.Batch.Step = &s.State, 99, 0
+		for _, gone := range s.Decoding[1:] {
+			s.Release(s.Holds[gone.Request])
+		}
+		s.Decoding, s.Host.Decoding[1].Last = s.Decoding[:1], 979 // 992 tokens end with step 979 where step 0 makes the thirteenth
+		if o.startSwaps(); len(s.Host.SwapIns) != 2 {
+			t.Fatal("two do not swap in")
+		}
+		if full {
+			fill(&s.State)
+		}
+		s.Batch.Step = 5
+		if got := o.turnBack(1); got != 4 || len(s.Host.SwapIns) != 1 || s.Host.SwapIns[0].Request != 3 {
+			t.Fatalf("request %d goes back, %+v swap in", got, s.Host.SwapIns)
+		}
+		if full {
+			if w := s.Queue.First(); len(s.Host.Decoding) != 0 || w.Request != 4 || w.Prompt != 9+13 || w.Emitted != 13 {
+				t.Errorf("%d on the host; %+v waits", len(s.Host.Decoding), w)
+			}
+			continue
+		}
+		if h := &s.Host.Decoding[0]; h.Runs || h.Since != 1 || h.Settled != 5 || h.NextContext(5) != 22 || h.Last != 979+4 {
+			t.Errorf("%+v", h)
+		}
+	}
+}
+
+// TestDropHostedByHand: of two requests on the host, the later one loses its memory. It has sat out since step 0, when it attended over
+// 20 tokens next: it has emitted 11 of them, however many steps the GPUs took since.
+func TestDropHostedByHand(t *testing.T) {
+	o, s := byHand(stub{}, 0, 30, 20)
+	s.Batch.Step = 5
+	for i := range s.Host.Decoding { // an output of 992 after a prompt of 9 ends with step 981 behind the first 11 tokens
+		s.Host.Decoding[i].Last = 980
+	}
+	if got := o.dropHosted(); got != 2 || len(s.Host.Decoding) != 1 || s.HostLedger.Used() != 1000 {
+		t.Errorf("request %d; %d on the host with %d tokens", got, len(s.Host.Decoding), s.HostLedger.Used())
+	}
+	if w := s.Queue.First(); w.Request != 2 || w.Prompt != 9+11 || w.Emitted != 11 {
+		t.Errorf("%+v waits", w)
+	}
+}
+
+// TestWaitsForSwaps: GPUs without requests wait for a swap in, or for those out. One that was there before the iteration began is not
+// waited for. Only swaps out are left of the time of an iteration whose host has nobody.
+func TestWaitsForSwaps(t *testing.T) {
+	for left, want := range map[units.Duration]units.Duration{-5: 0, 0: 0, 7: 7} {
+		o, s := moving(t)
+		s.Release(s.Holds[0])
+		s.Release(s.Holds[1])
+		s.Decoding = nil
+		o.startSwaps()
+		s.Host.SwapIns[0].Left = left
+		if o.help(); s.Batch.Moves.Up.Wait != want || len(s.Decoding) != 1 {
+			t.Errorf("%v left: %v, %d on the GPUs", left, s.Batch.Moves.Up.Wait, len(s.Decoding))
+		}
+	}
+	s := hosting(1, lines{}, 0)
+	o := New(stub{}, 0)
+	if o.Form(&s.State); o.counts {
+		t.Error("the time of an iteration counts in which nothing moves")
+	}
+	o.swaps.leaving = 1000
+	if o.Form(&s.State); !o.counts {
+		t.Error("the time of an iteration does not count in which a request leaves")
+	}
+}
+
+// TestStaysOnGPUsOfNone: nobody waits, and nobody stays.
+func TestStaysOnGPUsOfNone(t *testing.T) {
+	o, s := byHand(stub{}, 0)
+	if o.stayOnGPUs(); s.Queue.Len() != 0 || s.Ledger.Used() != 1000 {
+		t.Errorf("%d wait, %d tokens", s.Queue.Len(), s.Ledger.Used())
+	}
+}
+
+// TestPrefillStreak: with a streak of one, a step follows each iteration of prompts, though another prompt waits.
+func TestPrefillStreak(t *testing.T) {
+	s := hosting(3, lines{weights: 1}, 0)
+	for _, gone := range s.Decoding[1:] {
+		s.Release(s.Holds[gone.Request])
+	}
+	s.Decoding, s.Policy, s.PrefillStreak = s.Decoding[:1], scheduler.PolicyPrefillFirst, 1
+	s.Batching = &scheduler.BatchingSpec{MaxBatchTokens: 10}
+	s.Add(1)
+	s.Add(2)
+	for i, prompts := range []int{1, 0, 1, 0} {
+		if b := s.Next(); len(b.Sub[0].Prefill) != prompts || (b.Decoding() == 0) != (prompts == 1) {
+			t.Errorf("iteration %d: %d prompts, %d decode", i, len(b.Sub[0].Prefill), b.Decoding())
+		}
+		s.Complete(func(int32, int) {})
+	}
+}
