@@ -18,3 +18,9 @@ var Meanings = meanings
 
 // FormerKeys are the keys that were renamed or removed.
 var FormerKeys = formerKeys
+
+// CheckVariants returns what is wrong with the variants of a system preset's text.
+func (ld *Loader) CheckVariants(file, text string) error {
+	_, err := ld.parseVariants(file, text)
+	return err
+}

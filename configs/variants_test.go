@@ -42,6 +42,22 @@ func TestVariants(t *testing.T) {
 	}
 }
 
+// TestFaultsOfVariants: a variant of a preset has keys of a configuration, whole, in quotes, with values of their types.
+func TestFaultsOfVariants(t *testing.T) {
+	for text, want := range map[string]string{
+		`own = { "comm.stripe" = "channels", "scheduler.min_prefill_tokens" = 512 }`: "",
+		`own = { "comm.strip" = "channels" }`:                                        `a.toml:2: comm.strip: `,
+		`own = { comm.stripe = "channels" }`:                                         `a.toml:2: comm: `,
+		`own."scheduler.min_prefill_tokens".of = 512`:                                `a.toml:2: scheduler.min_prefill_tokens: `,
+		`own = { "scheduler.min_prefill_tokens" = "many" }`:                          `a.toml:2: variants.l3.own.`,
+	} {
+		err := system.Configs().CheckVariants("a.toml", "[variants.l3]\n"+text+"\n")
+		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
 // TestVariantsToTry: those of the system, in the preset's order, without those that set what the user sets; none where the user chooses.
 func TestVariantsToTry(t *testing.T) {
 	for _, c := range []struct {
