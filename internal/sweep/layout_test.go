@@ -100,3 +100,33 @@ func TestDerivedLayouts(t *testing.T) {
 		t.Errorf("%q, columns %v", said, p.columns)
 	}
 }
+
+// TestOpenLayouts: a combination that is not valid does not hide what those behind it need.
+func TestOpenLayouts(t *testing.T) {
+	f := parse(t, "[set]\nrun.model = \""+filepath.ToSlash(openModelFile(t))+"\"\n[grid]\nbatching.page_tokens = [0, 16]\ngpu.preset = [\"h200-sxm\", \"h100-sxm\"]\n")
+	p := emptyPlan(f, "", axisKeys(f))
+	p.nameParts()
+	rows, err := p.openLayouts()
+	if err != nil || len(rows) != 1 || rows[0].least != 2 || rows[0].most != 4 || len(rows[0].gpus) != 2 || rows[0].needs != "page_tokens=16,preset=h100-sxm" {
+		for _, o := range rows {
+			t.Errorf("%+v", *o)
+		}
+		t.Errorf("%d models, %v", len(rows), err)
+	}
+}
+
+// TestDiffering: three models, of which the first and the last have points on several GPUs, each of which counts once.
+func TestDiffering(t *testing.T) {
+	p := &Plan{Points: []Point{{Name: "invalid"}}}
+	for i, x := range []layout{{"a", 4}, {"b", 1}, {"c", 8}, {"a", 2}, {"c", 8}, {"a", 4}, {"b", 1}, {"c", 4}, {"c", 2}} {
+		p.Points = append(p.Points, Point{Name: string(rune('p' + i)), layout: x})
+	}
+	const want = "points of a differ in the GPUs of a replica: 4 (p), 2 (s); model.tensor_parallel sets it\n" +
+		"points of c differ in the GPUs of a replica: 8 (r), 4 (w), 2 (x); model.tensor_parallel sets it"
+	if said := strings.Join(p.Layouts(), "\n"); said != want {
+		t.Errorf("said %s\nwant %s", said, want)
+	}
+	if p.Keys = []string{layoutKey}; p.Layouts() != nil {
+		t.Errorf("said %q of an axis", p.Layouts())
+	}
+}
