@@ -3,6 +3,8 @@ package dram
 import (
 	"math"
 	"testing"
+
+	"github.com/l3sim/l3sim/input"
 )
 
 // near reports whether two joules differ by rounding only.
@@ -98,5 +100,55 @@ func TestEnergyOfAllBanks(t *testing.T) {
 	a, b := one.Energy(100), sixteen.Energy(100)
 	if !near(a.TotalJoules(), b.TotalJoules()) || a.TotalJoules() == 0 {
 		t.Errorf("ACTA and MACA %+v, one by one %+v", a, b)
+	}
+}
+
+// TestRulesOfCurrents: each current lies between those of the states below and above it, the bounds among them.
+func TestRulesOfCurrents(t *testing.T) {
+	// A rank that draws 10 mA with its rows closed, 20 with one open, and less in power-down.
+	valid := PowerSpec{VDD: 1.2, BankShare: 1, IDD0: 30, IDD2N: 10, IDD3N: 20, IDD4R: 40, IDD4W: 50, IDD5B: 60, IDD2P: 8, IDD3P: 15, IDD6: 5}
+	for key, c := range map[string]struct {
+		of        func(p *PowerSpec) *float64
+		low, high float64 // the last that are valid
+	}{
+		"bank_share": {func(p *PowerSpec) *float64 { return &p.BankShare }, 0, 1},
+		"VDD":        {func(p *PowerSpec) *float64 { return &p.VDD }, 1e-9, 10},
+		"IDD0":       {func(p *PowerSpec) *float64 { return &p.IDD0 }, 10, 1e5},
+		"IDD4R":      {func(p *PowerSpec) *float64 { return &p.IDD4R }, 20, 1e5},
+		"IDD4W":      {func(p *PowerSpec) *float64 { return &p.IDD4W }, 20, 1e5},
+		"IDD5B":      {func(p *PowerSpec) *float64 { return &p.IDD5B }, 10, 1e5},
+		"IDD6":       {func(p *PowerSpec) *float64 { return &p.IDD6 }, 0, 1e5},
+		"IDD2P":      {func(p *PowerSpec) *float64 { return &p.IDD2P }, 0, 10},
+		"IDD3P":      {func(p *PowerSpec) *float64 { return &p.IDD3P }, 0, 20},
+	} {
+		for _, x := range []struct {
+			value float64
+			bad   string
+		}{{c.low, ""}, {c.high, ""}, {c.low - 1e-3, key}, {c.high + 1e-3, key}} {
+			p := valid
+			*c.of(&p) = x.value
+			said := ""
+			if faults := input.Faults(&p); len(faults) == 1 {
+				said = faults[0].Key
+			} else if len(faults) > 1 {
+				t.Errorf("%s = %v: %v", key, x.value, faults)
+			}
+			if said != x.bad {
+				t.Errorf("%s = %v: a fault of %q, want of %q", key, x.value, said, x.bad)
+			}
+		}
+	}
+	for name, change := range map[string]func(p *PowerSpec){ // rows that are open draw no less than closed ones
+		"IDD3N": func(p *PowerSpec) { p.IDD3N, p.IDD3P = 9, 9 },
+		"IDD2N": func(p *PowerSpec) { p.IDD2N, p.IDD2P = -1, 0 },
+	} {
+		p := valid
+		change(&p)
+		if faults := input.Faults(&p); len(faults) == 0 || faults[0].Key != name {
+			t.Errorf("%s: %v", name, faults)
+		}
+	}
+	if faults := input.Faults(&PowerSpec{}); len(faults) != 0 {
+		t.Errorf("currents that are not known: %v", faults)
 	}
 }
