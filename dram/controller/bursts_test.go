@@ -206,6 +206,37 @@ func TestRequestsSmallerThanABurst(t *testing.T) {
 	}
 }
 
+// TestMergedBurstsEndTheirRequest: a request of two bursts ends though the first one is merged, forwarded or replaced, and counts once.
+func TestMergedBurstsEndTheirRequest(t *testing.T) {
+	for _, c := range []struct {
+		name                                               string
+		requests                                           []Request
+		rd, wr, mergedReads, mergedWrites, forwards, reads int64
+		writes                                             int64
+	}{
+		{"a write over a write", []Request{{Write: true}, {Bytes: 128, Write: true}}, 0, 2, 0, 1, 0, 0, 2},
+		{"a write over a longer one", []Request{{Bytes: 128, Write: true}, {Write: true}}, 0, 2, 0, 1, 0, 0, 1},
+		{"a read of what is written", []Request{{Write: true}, {Bytes: 128}}, 1, 1, 0, 0, 1, 1, 1},
+		{"a read of what is read", []Request{{}, {Bytes: 128}}, 2, 0, 1, 0, 0, 2, 0},
+		{"a read of part of what is read", []Request{{Bytes: 128}, {}}, 2, 0, 1, 0, 0, 2, 0},
+	} {
+		for i := range c.requests {
+			c.requests[i].Clock = 5000
+		}
+		stats, err := setup(t, "default").Replay(t.Context(), c.requests, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if most := max(stats.Latency.Max(), stats.ArrivalLatency.Max(), stats.WriteLatency.Max()); most >= 5000 {
+			t.Errorf("%s: a latency of %d clocks", c.name, most)
+		}
+		got := [...]int64{stats.Count(dram.RD), stats.Count(dram.WR), stats.MergedReads, stats.MergedWrites, stats.ForwardedReads, int64(stats.Latency.Count()), int64(stats.WriteLatency.Count()), stats.Requests}
+		if want := [...]int64{c.rd, c.wr, c.mergedReads, c.mergedWrites, c.forwards, c.reads, c.writes, 2}; got != want {
+			t.Errorf("%s: RD, WR, merged reads and writes, forwarded reads, ends of reads and writes, requests %v, want %v", c.name, got, want)
+		}
+	}
+}
+
 // TestRequestBytesErrors: sizes that are none, and addresses that do not fit a size that is given.
 func TestRequestBytesErrors(t *testing.T) {
 	row := "a power of two, 1 to 2048: a row of lpddr5x-8533-16gb-x16"
