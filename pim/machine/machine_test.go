@@ -241,3 +241,19 @@ func drawDevice(t *rapid.T, spec *pim.Spec, shape pim.HeadShape) *dram.Spec {
 	}
 	return d
 }
+
+// TestRepeatsChangeNoCount: what is skipped is counted as if it had run: clocks, commands, operations and phases are the same.
+func TestRepeatsChangeNoCount(t *testing.T) {
+	for _, c := range []struct{ queries, context int }{{1, 40}, {1, 600}, {1, 5000}, {4, 3000}} {
+		shape := fp16Head
+		shape.Queries = c.queries
+		all, each := runHead(t, pim.Default(), shape, c.context, false)
+		skipping, some := runHead(t, pim.Default(), shape, c.context, true)
+		if skipping != all || some.Counters != each.Counters {
+			t.Errorf("%+v: %d clocks and %+v, skipping %d and %+v", c, all, each.Counters, skipping, some.Counters)
+		}
+		if p := &some.Counters.phases; c.queries == 1 && p.total() != all || (c.context > 40) != (some.Repeats.skipped > 0) {
+			t.Errorf("%+v: phases of %d of %d clocks, %d skipped", c, p.total(), all, some.Repeats.skipped)
+		}
+	}
+}

@@ -293,6 +293,33 @@ func (o *readOuts) Command(clock int64, _ dram.Command, _ dram.Address, in *Inst
 	}
 }
 
+// TestEachHeadAppendsItsOwn: of several heads, those that append do, whatever the first one does.
+func TestEachHeadAppendsItsOwn(t *testing.T) {
+	for _, appends := range [][]bool{{true, false, true}, {false, true, false}} {
+		var heads []Head
+		for i, yes := range appends {
+			heads = append(heads, Head{Context: 40, FirstRow: int32(2 * i), Appends: yes})
+		}
+		p, err := NewProgram(pim.Default(), parts.DDR4(t), fp16Head, heads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys := make([]int, len(heads))
+		for buffer := p.Next(nil); len(buffer) > 0; buffer = p.Next(buffer[:0]) {
+			for i := range buffer {
+				if buffer[i].Op == OpAppendKey {
+					keys[buffer[i].Head]++
+				}
+			}
+		}
+		for i, yes := range appends {
+			if want := map[bool]int{true: p.Geometry.KeyBursts}[yes]; keys[i] != want {
+				t.Errorf("%v: head %d appends %d bursts of its key, want %d", appends, i, keys[i], want)
+			}
+		}
+	}
+}
+
 // An append writes each burst of the newest key and value once, and opens each
 // bank once, or twice where it holds a burst of both.
 func TestAppendWritesEachBurstOnce(t *testing.T) {
