@@ -213,6 +213,9 @@ func TestRangesAreChecked(t *testing.T) {
 	if _, err := rank.Score(0, &DecodeHead{Context: 513}); err == nil {
 		t.Error("513 scores fit a buffer for 512")
 	}
+	if scores, err := rank.Score(0, &DecodeHead{Context: 512, Query: make([][]uint16, 1)}); err != nil || len(scores[0]) != 512 {
+		t.Errorf("512 scores do not fit a buffer for 512: %v", err)
+	}
 }
 
 // TestRankScores: scores of keys are q·k, in the formats of the score's path.
