@@ -122,6 +122,26 @@ func TestAsideByHand(t *testing.T) {
 	}
 }
 
+// TestLinesAside: of two lines with an error bar at their first point, on 50 points of x a unit and 10 of y, the first one stands 2.5 points
+// to the left, its error bar of sqrt(2) with it, and the second one as far to the right.
+func TestLinesAside(t *testing.T) {
+	d := &Data{kind: kindNamed("line"), XNumeric: true, X: "x", GroupNames: values("a", "b")}
+	for group := range 2 {
+		d.Cells = append(d.Cells, Cell{Group: group, XValue: 1, Samples: []float64{1, 3}}, Cell{Group: group, XValue: 2, Samples: []float64{4}})
+	}
+	got := lines(paint(t, &points{data: d, cells: d.Cells, axes: &axes{data: d}}, [2]float64{0, 4}, [2]float64{0, 10}))
+	if want := []string{
+		"47.5,20 to 97.5,40", "47.5,5.858 to 47.5,34.14", "45,5.858 to 50,5.858", "45,34.14 to 50,34.14",
+		"52.5,20 to 102.5,40", "52.5,5.858 to 52.5,34.14", "50,5.858 to 55,5.858", "50,34.14 to 55,34.14"}; !slices.Equal(got, want) {
+		t.Errorf("%q, by hand %q", got, want)
+	}
+	// References stand with their lines. A marker begins 4 points to the left.
+	d.references = []placed{{cell: &d.Cells[2], group: 1, y: 6}, {cell: &d.Cells[1], group: 0, y: 7}}
+	if got, want := lines(paint(t, &references{d, 0, &axes{data: d}}, [2]float64{0, 4}, [2]float64{0, 10})), []string{"48.5,60 to 48.5,60", "93.5,70 to 93.5,70"}; !slices.Equal(got, want) {
+		t.Errorf("references %q, by hand %q", got, want)
+	}
+}
+
 // TestStepsByHand: a distribution of many samples has 1,000 steps, from the first to the last sample.
 func TestStepsByHand(t *testing.T) {
 	for samples, want := range map[int]int{2: 2, 1000: 1000, 2001: 1000} {
