@@ -154,6 +154,24 @@ func TestTablesByHand(t *testing.T) {
 	}
 }
 
+// TestAddedKeys: a key in which folders differ is a column where no table has one of it, with its unit or without.
+func TestAddedKeys(t *testing.T) {
+	for columns, want := range map[string]string{
+		"point,x":                   "point,run.duration,x",
+		"point,run.duration":        "point,run.duration",
+		"point,run.duration_s":      "point,run.duration_s",
+		"point,other.run.duration":  "point,run.duration,other.run.duration",
+		"point,run.duration_factor": "point,run.duration,run.duration_factor",
+	} {
+		names := strings.Split(columns, ",")
+		tables := []*Table{{Columns: []string{"point", "x"}, Rows: [][]Value{{Of("a"), Of(1)}}}, {Columns: names, Rows: [][]Value{{Of("b"), Of(2)}}}}
+		addKeys(tables, []*Base{{Sets: []string{"run.duration=1s", "same=1"}, Keys: map[string]string{"run.duration": "1s", "same": "1"}}, {Keys: map[string]string{"run.duration": "2s", "same": "1"}}})
+		if got := strings.Join(tables[1].Columns, ","); got != want || want == "point,run.duration,x" && tables[1].Rows[0][1].String() != "2s" {
+			t.Errorf("%s: %s %v, want %s", columns, got, tables[1].Rows, want)
+		}
+	}
+}
+
 // TestChosenColumns: what varies, the points and the main results, those of stalls only where there are some.
 func TestChosenColumns(t *testing.T) {
 	columns := []string{"point", "node.ranksets", "run.seed", "status", "error", "config_sha256", "tbt_p99_ms", "output_tokens_per_s", "stall_count", "preemptions", "stall_max_ms", "wall_s"}
