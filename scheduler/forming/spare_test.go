@@ -2,6 +2,7 @@ package forming
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/l3sim/l3sim/scheduler"
@@ -135,6 +136,39 @@ func TestPriceOfPrompts(t *testing.T) {
 		if got, running := f.gather(&s.State, w); got != want || running != 2 {
 			t.Errorf("chunks of %d: %d ps for %d requests, by hand %d", chunk, got, running, want)
 		}
+	}
+}
+
+// TestGatheredContexts: what runs beside a request attends over the tokens that it has at half of its output, or over more if it has them:
+// over 320 of 300 and 30, over 210 of 200 and 20, and a prompt of 400 with an output of 10 over 405. Those in the spare memory are apart.
+func TestGatheredContexts(t *testing.T) {
+	s := spared(2, 10_000, 10_000, schedtest.Linear{}, request(0, 300, 31), request(1, 200, 21), request(2, 400, 11), request(3, 900, 11))
+	s.Batch.Step = 7
+	for i, context := range []int64{320, 200} {
+		s.Decoding = append(s.Decoding, scheduler.Decoding{Request: int32(i), Base: context - 7, Last: 100})
+		s.Holds[i].Length = memory.Length{Prompt: s.Requests[i].Input, Tokens: s.Requests[i].Input}
+	}
+	s.Holds[1].Near = true
+	s.Add(2)
+	s.Add(3)
+	if !s.Reserve(s.Queue.First(), false) {
+		t.Fatal("no memory for a prompt")
+	}
+	f := &dealer{predictor: inTheMiddle{}}
+	w := s.Queue.At(1)
+	s.expect(w)
+	_, running := f.gather(&s.State, w)
+	var ranks, near []int
+	for i := range f.subs {
+		for k := range f.subs[i].Decode {
+			ranks = append(ranks, f.subs[i].Decode[k].Context(7))
+		}
+		for k := range f.subs[i].Near {
+			near = append(near, f.subs[i].Near[k].Context(7))
+		}
+	}
+	if running != 3 || !slices.Equal(ranks, []int{320, 405}) || !slices.Equal(near, []int{210}) {
+		t.Errorf("%d run: %v on ranks, %v in the spare memory", running, ranks, near)
 	}
 }
 

@@ -1,6 +1,7 @@
 package forming
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/l3sim/l3sim/scheduler"
@@ -367,5 +368,87 @@ func TestExpectedByHand(t *testing.T) {
 	}
 	if s.expect(w); s.near.output != max(1, s.outputs.Mean(9)) || s.expected(3) != s.near.output {
 		t.Errorf("expects %v", s.near.output)
+	}
+}
+
+// TestReserveUnblocks: a request that was refused, and has memory now, blocks the queue no more.
+func TestReserveUnblocks(t *testing.T) {
+	s := byHand(scheduler.AdmitFinal, true)
+	for request, onHost := range []bool{false, true} {
+		s.Add(int32(request))
+		s.Refuse(noMemory, onHost)
+		if w := s.Queue.First(); !s.Queue.Blocked || !s.Reserve(w, onHost) || s.Queue.Blocked || !s.Queue.Asks() {
+			t.Errorf("on the host %v: blocked %v", onHost, s.Queue.Blocked)
+		}
+		s.Queue.head++
+	}
+}
+
+// TestStreakBeforeSteps: with a streak of two, and one request or three that decode, each third iteration is a step while prompts wait.
+func TestStreakBeforeSteps(t *testing.T) {
+	for decoding := 1; decoding <= 3; decoding += 2 {
+		var requests []traces.Request
+		for i := range 20 {
+			requests = append(requests, traces.Request{ID: i, Input: 10, Output: 20})
+		}
+		c := Config{Policy: scheduler.PolicyPrefillFirst, Scheduler: &scheduler.Spec{SubBatches: 1, Chunking: true, ChunkMultiple: 1}, PrefillStreak: 2,
+			Memory: &scheduler.MemorySpec{Admission: scheduler.AdmitFinal}, Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{MaxBatchTokens: 10}}
+		s := New(c, Memories{Ledger: one(10_000), GPU: memory.GPU{Model: schedtest.SmallModel, Free: 1 << 30, HoldsKV: true}}, requests, FormerOf(c.Policy, nil))
+		for i := range decoding { // a prompt an iteration, and nobody else waits
+			s.Add(int32(i))
+			s.Next()
+			s.Complete(func(int32, int) {})
+		}
+		for i := decoding; i < 20; i++ {
+			s.Add(int32(i))
+		}
+		s.Next() // a step, or a prompt behind others: what came before counts
+		s.Complete(func(int32, int) {})
+		var steps []int
+		for i := range 9 {
+			if s.Next().Decoding() > 0 {
+				steps = append(steps, i)
+			}
+			s.Complete(func(int32, int) {})
+		}
+		if len(steps) != 3 || steps[1]-steps[0] != 3 || steps[2]-steps[1] != 3 {
+			t.Errorf("%d decode: steps %v of nine iterations", decoding, steps)
+		}
+	}
+}
+
+// asked counts how often the GPUs' time is predicted.
+type asked struct {
+	schedtest.Linear
+	times *int
+}
+
+func (a asked) GPU(s *scheduler.SubBatch, step int64) units.Duration {
+	*a.times++
+	return a.Linear.GPU(s, step)
+}
+
+// TestAdaptsWhereItDeals: two sub-batches are compared with one where requests are dealt anew or prompts come, and not in between.
+func TestAdaptsWhereItDeals(t *testing.T) {
+	var times int
+	requests := []traces.Request{{Input: 10, Output: 200}, {ID: 1, Input: 10, Output: 200}, {ID: 2, Input: 10, Output: 200}}
+	c := Config{Policy: scheduler.PolicyChunkedPrefill, Scheduler: &scheduler.Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 1, Adaptive: true},
+		Memory: &scheduler.MemorySpec{Admission: scheduler.AdmitFinal}, Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{MaxBatchTokens: 100}}
+	s := New(c, Memories{Ledger: one(10_000), GPU: memory.GPU{Model: schedtest.SmallModel, Free: 1 << 30, HoldsKV: true}}, requests, FormerOf(c.Policy, asked{schedtest.Linear{GPUToken: 1, PIMToken: 1}, &times}))
+	s.Add(0)
+	s.Add(1)
+	var compared []int
+	for i := range 70 {
+		if i == 5 {
+			s.Add(2)
+		}
+		before := times
+		if s.Next(); times > before {
+			compared = append(compared, i)
+		}
+		s.Complete(func(int32, int) {})
+	}
+	if want := []int{1, 5, 6}; !slices.Equal(compared, want) { // the first prompts are alone in theirs
+		t.Errorf("compared in iterations %v, want %v", compared, want)
 	}
 }
