@@ -432,3 +432,53 @@ func TestLastResultsByHand(t *testing.T) {
 		}
 	}
 }
+
+// TestShapesOutOfStep changes one thing at a time of two sub-batches of three layers, which run in lockstep. What does not any more ends as
+// layer by layer.
+func TestShapesOutOfStep(t *testing.T) {
+	const entry, down, work, up, beside, block = 0, 1, 2, 3, 4, 5 // operations of the first sub-batch
+	for _, c := range []struct {
+		name   string
+		change func(r []Resource, it *Iteration)
+		fits   bool
+	}{
+		{"nothing", func([]Resource, *Iteration) {}, true},
+		{"latency of the links", func(r []Resource, it *Iteration) { r[testDown].Latency, r[testUp].Latency = 7, 9 }, true},
+		{"latency of the GPU", func(r []Resource, it *Iteration) { r[testGPU].Latency = 7 }, false},
+		{"latency of the lanes", func(r []Resource, it *Iteration) { r[testLanes].Latency = 7 }, false},
+		{"other times", func(_ []Resource, it *Iteration) { it.Ops[work].Last, it.Ops[up].Last = 61, 3 }, true},
+		{"two entries", func(_ []Resource, it *Iteration) { it.Sub[0].Layers[0].Count = 2 }, false},
+		{"one more layer", func(_ []Resource, it *Iteration) { it.Sub[1].Layers[1].Count++ }, false},
+		{"one more layer of both", func(_ []Resource, it *Iteration) { it.Sub[0].Layers[1].Count++; it.Sub[1].Layers[1].Count++ }, true},
+		{"one sub-batch", func(_ []Resource, it *Iteration) { it.Sub[1].Layers = nil }, true},
+		{"an entry in no time", func(_ []Resource, it *Iteration) { it.Ops[entry].Last = 0 }, false},
+		{"an exit in no time", func(_ []Resource, it *Iteration) { it.Sub[0].Exit = 0 }, false},
+		{"a lane in no time", func(_ []Resource, it *Iteration) { it.Ops[work].Last = 0 }, false},
+		{"results in no time", func(_ []Resource, it *Iteration) { it.Ops[up].Last = 0 }, false},
+		{"a block in no time", func(_ []Resource, it *Iteration) { it.Ops[block].Last = 0 }, false},
+		{"beside it in no time", func(_ []Resource, it *Iteration) { it.Ops[beside].Last = 0 }, false},
+		{"a transfer in no time", func(_ []Resource, it *Iteration) { it.Ops[down].Last = 0 }, true},
+		{"a transfer in two pieces", func(_ []Resource, it *Iteration) { it.Ops[down].Pieces = 2 }, false},
+		{"an entry on a link", func(_ []Resource, it *Iteration) { it.Ops[entry].Resource = testUp }, false},
+		{"results on the GPU", func(_ []Resource, it *Iteration) { it.Ops[up].Resource = testGPU }, false},
+	} {
+		r, it := handResources(), &Iteration{}
+		b := builder{it}
+		for s := range it.Sub {
+			b.op(Op{Last: 10, Resource: testGPU, Flags: NextLayer})
+			before, from := b.since(len(it.Ops)-1), len(it.Ops)
+			b.op(Op{Last: 20, Resource: testGPU, Flags: NextLayer}, b.group(0, 60), b.op(Op{Last: 12, Resource: testGPU}))
+			b.layers(s, 3, before, b.since(from), 15)
+		}
+		c.change(r, it)
+		e := New(r)
+		if fits := e.lockstep.fits(e, it); fits != c.fits {
+			t.Errorf("%s: runs in lockstep %v", c.name, fits)
+		}
+		got, waits := e.Run(it, 0), *e.Waits()
+		e.Exact = true
+		if exact := e.Run(it, 0); got != exact || waits != *e.Waits() {
+			t.Errorf("%s: ends at %v, layer by layer at %v; waits %+v and %+v", c.name, got, exact, waits, *e.Waits())
+		}
+	}
+}
