@@ -203,6 +203,41 @@ func TestParquetNamesByHand(t *testing.T) {
 	}
 }
 
+// TestParquetTimesByHand: columns of times whose names do not say so for sure are told by their first rows, and the type of a column says its
+// unit, whatever its name says.
+func TestParquetTimesByHand(t *testing.T) {
+	type weak struct {
+		At     int64 `parquet:"time"`
+		Input  int32 `parquet:"prompt_tokens"`
+		Output int32 `parquet:"completion_tokens"`
+	}
+	type typed struct {
+		At     int64 `parquet:"created_at_ms,timestamp(microsecond)"`
+		Input  int32 `parquet:"prompt_tokens"`
+		Output int32 `parquet:"completion_tokens"`
+	}
+	type untyped struct {
+		At     int64 `parquet:"created_at_ms"`
+		Input  int32 `parquet:"prompt_tokens"`
+		Output int32 `parquet:"completion_tokens"`
+	}
+	var rising, falling, micros, millis bytes.Buffer
+	if err := errors.Join(parquet.Write(&rising, []weak{{0, 3, 1}, {250, 4, 1}, {500, 5, 1}, {1250, 6, 1}}), parquet.Write(&falling, []weak{{1250, 3, 1}, {500, 4, 1}, {250, 5, 1}, {0, 6, 1}}),
+		parquet.Write(&micros, []typed{{0, 3, 1}, {5_000_000, 4, 1}}), parquet.Write(&millis, []untyped{{0, 3, 1}, {5000, 4, 1}})); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, text, want string }{
+		{"times that rise by hundreds", rising.String(), "parquet; 3@0 4@0.25 5@0.5 6@1.25; time milliseconds?"},
+		{"numbers that fall", falling.String(), "parquet; 3@0 4@0 5@0 6@0;  "},
+		{"the unit of the type", micros.String(), "parquet; 3@0 4@5; created_at_ms microseconds"},
+		{"the unit of the name", millis.String(), "parquet; 3@0 4@5; created_at_ms milliseconds"},
+	} {
+		if trace, err := (Options{}).Read("f", strings.NewReader(c.text)); err != nil || readBack(trace) != c.want {
+			t.Errorf("%s: %q, %v, want %q", c.name, readBack(trace), err, c.want)
+		}
+	}
+}
+
 // TestFoldersAreRead: of the folder of a run its requests.
 func TestFoldersAreRead(t *testing.T) {
 	folder := t.TempDir()
