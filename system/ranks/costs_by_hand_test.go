@@ -267,6 +267,25 @@ func TestFollowByHand(t *testing.T) {
 	}
 }
 
+// TestFollowPartsByHand: a request has a part on each lane of three for 16 tokens, all three for more than 32. Heads of its classes lie on as
+// many lanes as they have units, and the request is on as many as the longest of them. Each of two requests counts.
+func TestFollowPartsByHand(t *testing.T) {
+	p := &scripted{step: policy.Step{Attend: []policy.Class{{Heads: 4, Tokens: []int{20}}, {Heads: 2, Tokens: []int{40}}, {Heads: 3, Tokens: []int{0}}, {Device: policy.GPU, Heads: 6, Tokens: []int{1000}}},
+		Choose: []policy.Choice{{Heads: 6, Keep: 8, Ranked: []int{100}}}}}
+	for stripe, want := range map[stripe]traffic{
+		{}:            {requests: 2 * 1, heads: 2 * (4 + 2), lists: 2 * 6 * 8 * 2},
+		{3, true, 16}: {requests: 2 * 3, heads: 2 * (4*2 + 2*3), lists: 2 * 6 * 8 * 2}, {3, false, 16}: {requests: 2 * 3, heads: 2 * (4*2 + 2*3), lists: 2 * 6 * 8 * 2},
+		{2, true, 16}: {requests: 2 * 2, heads: 2 * (4*2 + 2*2), lists: 2 * 6 * 8 * 2}, {5, true, 40}: {requests: 2 * 1, heads: 2 * (4 + 2), lists: 2 * 6 * 8 * 2},
+	} {
+		h := &Homes{Attends: &flow.Attends{Policy: p, Heads: 6, Runs: []int{32}, Alike: []int{0}}, channels: 3, have: map[homeOf]int64{{7, 0}: 4*20 + 2*40, {8, 0}: 4*20 + 2*40}, verified: 1, group: 1, stripe: stripe}
+		var check flow.Checker
+		sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Request: 7, Prompt: 30}, {Request: 8, Prompt: 30}}}
+		if got := h.Follow(&check, sub, 1, 2, 0); got != want || check.Err() != nil {
+			t.Errorf("%+v: %+v, by hand %+v; %v", stripe, got, want, check.Err())
+		}
+	}
+}
+
 // TestBoundaryStepByHand: a row is a key's and a value's share of what three rows take more than two, a chunk one bank's share of it; a head has no boundaries.
 func TestBoundaryStepByHand(t *testing.T) {
 	n := benchOf(t, "run.model=llama-2-7b")
