@@ -44,6 +44,14 @@ func TestBeyond(t *testing.T) {
 			t.Errorf("%s: %q, want %q", g, why[g], want)
 		}
 	}
+	// q, k and v of 32 + 2 · 8 heads are 6,144 wide, wider than what projects the output of 32 of them.
+	s.Measured.ProductRows = 12
+	for width, want := range map[int]string{6144: "", 6143: "6144 columns or inner elements of a product: measured up to 6143"} {
+		s.Measured.ProductWidth = width
+		if why := NewModelCost(&s, &m).Beyond(Shape{Decode: UniformBatch(8, 41), Prefills: 1, Chunk: 4}); why[QKVProduct] != want || why[ProjectionProduct] != "" {
+			t.Errorf("up to %d: %q and %q, want %q and none", width, why[QKVProduct], why[ProjectionProduct], want)
+		}
+	}
 }
 
 // TestExtrapolatedSeconds: what Layers and Head return as beyond are the seconds of the groups that Beyond names, over all
