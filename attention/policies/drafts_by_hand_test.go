@@ -261,6 +261,11 @@ func TestSalienceOfHeadsByHand(t *testing.T) {
 	if prompt.Away == 0 || len(prompt.Leave) != 2 || prompt.Leave[0].Notes != 16 || !prompt.Leave[1].Copies {
 		t.Errorf("%+v", prompt)
 	}
+	// Of the last queries, 20 at most, a score of each token and query head comes in, an average comes in and goes out, in four bytes.
+	pairs := int64(20 * 20 * 12)
+	if p := prompt.Passes; len(p) != 1 || p[0].Kernels != 2 || p[0].Bytes != 3*4*pairs || p[0].FLOPs != 2*8*pairs {
+		t.Errorf("passes %+v, by hand %d B", p, 3*4*pairs)
+	}
 }
 
 // TestH2OOfDraftsByHand: with 10% and 10% of prompts of 200 tokens 40 are kept, and a step that verifies three tokens attends to them and its own three; weights of all three, and sums, in and out, of eight
