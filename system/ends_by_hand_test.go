@@ -113,6 +113,16 @@ func TestThroughputLawByHand(t *testing.T) {
 			t.Errorf("%v less than %v: %v", less, least, r.check.Err())
 		}
 	}
+	// Where steps verify drafts it is what batches read, less what a group shares of 33 tokens.
+	drafts := *r.serving
+	drafts.VerifiedTokens, r.serving, r.bounds.read = 3, &drafts, 200*32*4096
+	least = units.FromSeconds((200 - 33) * 32 * 4096 / float64(r.assembly.Engine.Peak()))
+	for less, fails := range map[units.Duration]bool{-1: false, 2: true} {
+		r.check, r.out.end = &flow.Checker{}, least-less
+		if r.checkThroughput(); (r.check.Err() != nil) != fails {
+			t.Errorf("of drafts, %v less than %v: %v", less, least, r.check.Err())
+		}
+	}
 }
 
 // TestCacheLawByHand: with a cache every token of a prompt was found or was not.

@@ -2,6 +2,7 @@ package system
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -311,5 +312,45 @@ func TestTracksByHand(t *testing.T) {
 	}
 	if len(at[3]) == 0 || len(at[4]) == 0 || !maps.Equal(at[3], at[5]) || !maps.Equal(at[4], at[6]) || maps.Equal(at[5], at[6]) {
 		t.Errorf("the links carry %v and %v, the channels %v and %v", at[3], at[4], at[5], at[6])
+	}
+}
+
+// TestCountersByHand: at each iteration what the batch has, what is allocated and the watts of the iteration, and at its end those of what waits, unless
+// the next one begins there or, by rounding, before. Until the first iteration of a window the GPUs wait.
+func TestCountersByHand(t *testing.T) {
+	const us = units.Microsecond
+	sample := func(at, end units.Duration, n int) Sample {
+		return Sample{At: at * us, End: end * us, Decoding: n, Prefill: 10 * n, KVBytes: int64(1000 * n), Watts: float64(n) + 0.5, IdleWatts: 0.25}
+	}
+	r := &Recording{Window: Window{From: 5 * us}, Samples: []Sample{sample(10, 20, 1), sample(20, 30, 2), sample(50, 60, 3)}}
+	var text bytes.Buffer
+	w := timeline.NewWriter(&text)
+	WriteTimeline(w, []*Recording{r})
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ TraceEvents []perfetto.Event }
+	if err := json.Unmarshal(text.Bytes(), &file); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]string{}
+	for _, e := range file.TraceEvents {
+		if e.Ph != "C" {
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(e.Args)) {
+			name := e.Name + ", " + key
+			got[name] = append(got[name], fmt.Sprintf("%v: %v", e.Ts, e.Args[key]))
+		}
+	}
+	for name, want := range map[string][]string{
+		"batch, decoding requests":     {"10: 1", "20: 2", "50: 3"},
+		"batch, prompt tokens":         {"10: 10", "20: 20", "50: 30"},
+		"KV memory (bytes), allocated": {"10: 1000", "20: 2000", "50: 3000"},
+		"GPU power (W), watts":         {"5: 0.25", "10: 1.5", "20: 2.5", "30: 0.25", "50: 3.5", "60: 0.25"},
+	} {
+		if !slices.Equal(got[name], want) {
+			t.Errorf("%s: %q, by hand %q", name, got[name], want)
+		}
 	}
 }
