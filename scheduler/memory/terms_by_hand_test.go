@@ -314,6 +314,7 @@ func TestStretchesByHand(t *testing.T) {
 	for range 2 { // which reuses its memory
 		subs := []scheduler.SubBatch{sub(3, 0, 1, 2), sub(4, 3), sub(2, 1), sub(0), sub(0, 1)}
 		g.Group(l, subs, holds)
+		g.Group(l, subs, holds) // anew, of the same sub-batches
 		for i, want := range [][]scheduler.Shared{{shared(1024, 1, 2), shared(512, 1, 2, 3)}, {shared(512, 0, 1)}, {shared(512, 0, 1)}, nil, {shared(1536, 0, 1)}} {
 			if got := subs[i].Shared; len(got) != len(want) || len(want) > 0 && !reflect.DeepEqual(got, want) {
 				t.Errorf("sub-batch %d shares %v, by hand %v", i, got, want)
@@ -337,6 +338,83 @@ func TestStretchesByHand(t *testing.T) {
 	}
 	if len(g.users) == 0 || slices.Max(g.users) != 0 || slices.Max(g.ends) != 0 {
 		t.Error("something is kept of the batch before")
+	}
+}
+
+// TestEvictByHand: of four blocks in turn, of which the cache has room for one, three are evicted. The host keeps the latest of them, as many
+// as it has room for; without a host none moves there.
+func TestEvictByHand(t *testing.T) {
+	for host, want := range map[int64]struct {
+		hosted int64
+		moved  int
+		found  []bool
+	}{0: {0, 0, []bool{false, false, false, true}}, 1: {1, 3 * 512, []bool{false, false, true, true}}, 2: {2, 3 * 512, []bool{false, true, true, true}}, 5: {3, 3 * 512, []bool{true, true, true, true}}} {
+		l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
+		l.KeepPrefixes(512, 1, scheduler.PlaceByPrefix)
+		l.KeepOnHost(host)
+		for hash := range uint64(4) {
+			h := History{hashes: []uint64{hash}, tokens: 512}
+			r, _ := l.Reserve(Prompted(600), &h, 0, nil)
+			l.Keep(&r, &h)
+			l.Release(r)
+		}
+		if c := l.cache; c.count != 1 || c.host.count != want.hosted || c.swaps != (swaps{down: want.moved}) || c.did.Evicted != 3 || l.CachedUnits() != 1 {
+			t.Errorf("a host of %d: %d here, %d there, %+v, %d evicted, %d units", host, c.count, c.host.count, c.swaps, c.did.Evicted, l.CachedUnits())
+		}
+		for hash, found := range want.found {
+			if got := l.Cached(&History{hashes: []uint64{uint64(hash)}, tokens: 512}); (got == 512) != found {
+				t.Errorf("a host of %d: %d tokens of block %d are found", host, got, hash)
+			}
+		}
+		if err := l.NewCacheCheck().CheckBlocks(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestOwnTokensByHand: of a request's three blocks another one uses the first, and a third one the first two.
+func TestOwnTokensByHand(t *testing.T) {
+	l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
+	l.KeepPrefixes(512, 100, scheduler.PlaceByPrefix)
+	h := History{hashes: []uint64{1, 2, 3}, tokens: 1536}
+	first, _ := l.Reserve(Prompted(2000), &h, 0, nil)
+	if l.Keep(&first, &h); l.ownTokens(first.last) != 1536 {
+		t.Errorf("alone %d tokens are its own", l.ownTokens(first.last))
+	}
+	for i, want := range []int{1024, 512} {
+		h.tokens = 512 * (i + 1)
+		if r, _ := l.Reserve(Prompted(2000), &h, 0, nil); r.Shared != 512*(i+1) || l.ownTokens(first.last) != want {
+			t.Errorf("%d tokens shared: %d are its own, by hand %d", r.Shared, l.ownTokens(first.last), want)
+		}
+	}
+	if l.ownTokens(0) != 0 {
+		t.Error("no block has tokens")
+	}
+}
+
+// TestForecastOfLongOutputs: where outputs of more than 4,096 tokens are configured, chances are known of each second number of tokens.
+func TestForecastOfLongOutputs(t *testing.T) {
+	for _, c := range []struct {
+		most   int
+		ended  []int
+		longer map[int]float64
+	}{
+		// Of two outputs and one that outlasts them a third ends after 3 tokens, and half of the rest after 100. 200 are the longest to expect.
+		{8192, []int{100, 3}, map[int]float64{0: 1, 2: 1, 3: 1, 4: 2. / 3, 99: 2. / 3, 100: 1. / 3, 199: 1. / 3, 200: 0, 8191: 0}},
+		{4096, []int{100, 3}, map[int]float64{0: 1, 2: 1, 3: 2. / 3, 99: 2. / 3, 100: 1. / 3, 199: 1. / 3, 200: 0, 4095: 0}},
+		{4097, []int{4000}, map[int]float64{0: 1, 3999: 1, 4000: 0.5, 4096: 0.5, 4097: 0}},
+	} {
+		f := NewForecast(&scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: c.most, History: 5}, 1)
+		for _, n := range c.ended {
+			f.Ended(n)
+		}
+		f.Add(0, 10, 0)
+		f.survive()
+		for tokens, want := range c.longer {
+			if got := f.longer(tokens); math.Abs(got-want) > 1e-12 {
+				t.Errorf("up to %d tokens: more than %d with a chance of %v, by hand %v", c.most, tokens, got, want)
+			}
+		}
 	}
 }
 
