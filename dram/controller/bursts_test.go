@@ -268,3 +268,16 @@ func TestRequestBytesErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestSharedEndsByHand: of requests that two channels served, the first acceptance and the last end count, in clocks of two steps, rounded up.
+func TestSharedEndsByHand(t *testing.T) {
+	one := &Stats{shared: []openRequest{{shared: 1, accepted: 50, arrived: 10, end: 90}, {shared: 2, accepted: 7, arrived: 7, end: 20, write: true, wrapped: true}, {shared: 3, accepted: 4, arrived: 4, end: -1, write: true}}}
+	other := &Stats{shared: []openRequest{{shared: 2, accepted: 9, arrived: 7, end: 30, write: true, wrapped: true}, {shared: 1, accepted: 20, arrived: 10, end: 71}, {shared: 3, accepted: 3, arrived: 4, end: -1, write: true}}}
+	for _, channels := range [][]*Stats{{one, other}, {other, one}} {
+		var s Stats
+		s.addShared(3, channels, 2)
+		if s.Requests != 3 || s.WrappedAddresses != 1 || s.Latency.Count() != 1 || s.Latency.Max() != 35 || s.ArrivalLatency.Max() != 40 || s.WriteLatency.Count() != 1 || s.WriteLatency.Max() != 12 {
+			t.Errorf("%d requests, %d wrapped, latencies %v, %v and %v", s.Requests, s.WrappedAddresses, s.Latency, s.ArrivalLatency, s.WriteLatency)
+		}
+	}
+}

@@ -194,3 +194,33 @@ func TestManagementIsPrompt(t *testing.T) {
 		t.Errorf("%d ACT, %d RFM until clock %d, want 12 and 2 before the first refresh at %d", stats.Count(dram.ACT), rfm, stats.EndClock, s.Spec.TREFI)
 	}
 }
+
+// TestTakeOffAllByHand: each of ten refreshes takes three activations off a bank, and none off a bank that has none.
+func TestTakeOffAllByHand(t *testing.T) {
+	c := &controller{}
+	c.management.counts, c.management.less = []int{0, 5, 30, 31, 100}, 3
+	if c.takeOffAll(10); fmt.Sprint(c.management.counts) != "[0 0 0 1 70]" {
+		t.Errorf("%v are left", c.management.counts)
+	}
+}
+
+// TestIdlePeriodsTakeOff: a bank takes 100 activations before RFM, and a refresh takes one off. Between two times 99 of them pass 200 refreshes, which
+// are not visited one by one.
+func TestIdlePeriodsTakeOff(t *testing.T) {
+	for pause, managed := range map[int64]bool{200: false, 0: true} {
+		s := setup(t, "default")
+		s.Spec, s.Ranks, s.RequestBytes = managedPart(t, "ddr5-4800-16gb-x8", 100, 1), 1, OneBurst
+		row := uint64(s.Spec.Banks()) * uint64(s.Spec.RowBytes())
+		var requests []Request
+		for i := range int64(2 * 99) {
+			requests = append(requests, Request{Clock: i / 99 * (pause*int64(s.Spec.TREFI) + 99*200), Address: uint64(i) * row})
+		}
+		stats, err := s.Replay(t.Context(), requests, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := stats.Count(dram.RFM); (n > 0) != managed || stats.Count(dram.ACT) != 2*99 {
+			t.Errorf("%d refreshes between: %d activations, %d RFM", pause, stats.Count(dram.ACT), n)
+		}
+	}
+}

@@ -86,7 +86,9 @@ func TestOutlastedByHand(t *testing.T) {
 	f := NewForecast(&scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 8, History: 5}, 1)
 	f.Ended(3)
 	f.Add(0, 10, 20) // to be admitted: 8 at most are expected
-	f.Foresee(NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 100}))
+	l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 100})
+	f.Foresee(l)
+	f.Foresee(l) // anew
 	for k := range 12 {
 		want := 0.0
 		if ahead[k] <= 8 { // in the last step of the place
@@ -98,5 +100,10 @@ func TestOutlastedByHand(t *testing.T) {
 	}
 	if f.reach != 8 {
 		t.Errorf("it runs for %d steps, want 8", f.reach)
+	}
+	f.Clear()
+	f.Add(0, 10, 6) // of another request, with 2 to go
+	if f.Foresee(l); f.reach >= 8 {
+		t.Errorf("one that may emit two more runs for %d steps", f.reach)
 	}
 }
