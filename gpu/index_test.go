@@ -25,6 +25,9 @@ func TestIndexScoresByHand(t *testing.T) {
 	if want := 2.0 * 64 * 128 * 655_360; c.FLOPs != want || c.Executed != want/2 || c.Latency != 0 {
 		t.Errorf("%g operations, %g of 16 bits executed, a latency of %g; want %g, %g, none", c.FLOPs, c.Executed, c.Latency, want, want/2)
 	}
+	if memory, compute := c.Bytes/(s.PageSparse.Memory*float64(s.MemoryBandwidth)), 2*64*128*655_360/(s.PageSparse.Compute*float64(s.Peak8)); s.PageSparse.Memory == 1 || !near(c.Memory, memory) || !near(c.Compute, compute) {
+		t.Errorf("%g s of memory, %g of operations, want %g and %g", c.Memory, c.Compute, memory, compute)
+	}
 	if got := s.IndexScoreCost(x, 32, 128, 132); got.Executed != c.Executed || got.FLOPs != c.FLOPs/2 {
 		t.Errorf("32 heads: %g executed, want the tile of 64 rows, %g", got.Executed, c.Executed)
 	}
