@@ -281,3 +281,22 @@ func TestSharedEndsByHand(t *testing.T) {
 		}
 	}
 }
+
+// TestWritesAreTimedFromTheirAcceptance: of 1,000 writes that come at once each waits for those of the full buffer in front of it alone, though all of them
+// take longer. Those of two bursts do alike.
+func TestWritesAreTimedFromTheirAcceptance(t *testing.T) {
+	for _, size := range []int32{64, 128} {
+		s := setup(t, "default")
+		requests := make([]Request, 1000)
+		for i := range requests {
+			requests[i] = Request{Address: uint64(i) * uint64(size), Bytes: size, Write: true}
+		}
+		stats, err := s.Replay(t.Context(), requests, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if most := stats.WriteLatency.Max(); stats.WriteLatency.Count() != 1000 || stats.EndClock < 4000 || most > 1000 || most < 20 {
+			t.Errorf("%d bytes: %d writes take at most %d of %d clocks", size, stats.WriteLatency.Count(), most, stats.EndClock)
+		}
+	}
+}
