@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -8,6 +9,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/internal/parts"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/units"
 )
 
 // orderCheck follows a program in its own order.
@@ -181,6 +183,37 @@ func TestBeyondTheBuffer(t *testing.T) {
 		}
 		if got, want := m.Counters.ops[OpReadContext], 16*(segments+1); got != want {
 			t.Errorf("segments of %d tokens: %d read-outs of the context, want %d", extra, got, want)
+		}
+	}
+}
+
+// TestAccumulatorsBegin: with a buffer of 512 scores a head of 1,300 tokens has three segments. Accumulators start from zero in each that is read out
+// by itself, at its first column, or once where scores are fetched again; with four query heads on one set of multipliers each pass has its own.
+func TestAccumulatorsBegin(t *testing.T) {
+	for _, c := range []struct {
+		beyond  string
+		queries int
+		want    []int32 // first tokens
+	}{
+		{pim.Refetch, 1, []int32{0}}, {pim.Segment, 1, []int32{0, 512, 1024}},
+		{pim.Refetch, 4, []int32{0, 0, 0, 0}}, {pim.Segment, 4, []int32{0, 0, 0, 0, 512, 512, 512, 512, 1024, 1024, 1024, 1024}},
+	} {
+		spec, shape := pim.Default(), fp16Head
+		spec.BeyondBuffer, spec.ScoreBuffer, shape.Queries = c.beyond, units.Bytes(1024*c.queries), c.queries
+		p, err := NewProgram(spec, parts.DDR4(t), shape, []Head{{Context: 1300}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int32
+		for buffer := p.Next(nil); len(buffer) > 0; buffer = p.Next(buffer[:0]) {
+			for i := range buffer {
+				if buffer[i].Op == OpContext && buffer[i].First {
+					got = append(got, buffer[i].Token)
+				}
+			}
+		}
+		if !slices.Equal(got, c.want) || p.SegmentTokens != 512 {
+			t.Errorf("%s, %d query heads: accumulators begin at tokens %v of segments of %d, want %v", c.beyond, c.queries, got, p.SegmentTokens, c.want)
 		}
 	}
 }
