@@ -113,3 +113,20 @@ func TestListEndsInItsOwnRow(t *testing.T) {
 		t.Errorf("table %d, run %d, want 660 clocks", got, ends[1]-ends[0])
 	}
 }
+
+// TestListsOfTwoRows: as many rows as contiguous tokens have, of which the last holds others of them: the head ends by the place of its last
+// token in that row.
+func TestListsOfTwoRows(t *testing.T) {
+	b, err := machine.NewRunner(pim.Default(), parts.DDR4(t), oneHead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := bothTables(t, pim.Default(), parts.DDR4(t), oneHead)[0]
+	for _, c := range [][2]int{{520, 512}, {520, 496}, {520, 16}, {600, 304}, {1000, 496}, {513, 16}, {528, 512}, {528, 32}} { // tokens, and those of the first row
+		h := machine.Head{Context: c[0], List: []pim.Extent{{Start: 0, Unit: 0}, {Start: c[1], Unit: 4}}, Appends: true}
+		ends := b.Ends(h, h, h)
+		if got := table.ListInSequence(c[0], 2, c[0]-c[1]); got != ends[1]-ends[0] {
+			t.Errorf("%d tokens, %d in the first row: table %d, run %d", c[0], c[1], got, ends[1]-ends[0])
+		}
+	}
+}
