@@ -1,6 +1,8 @@
 package configs_test
 
 import (
+	"bytes"
+	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
@@ -90,5 +92,31 @@ func TestExplainLayers(t *testing.T) {
 		if err != nil || e.Value != c.value || !strings.HasPrefix(e.SetIn, c.place) || !strings.Contains(e.Source, c.source) {
 			t.Errorf("%s %+v: %+v, %v", c.key, c.o, e, err)
 		}
+	}
+}
+
+// TestExplainOwnModel: a file with a whole model of its own names it in [run]. What is derived of the model, here the policy of its indexer, is
+// explained by that line.
+func TestExplainOwnModel(t *testing.T) {
+	c, err := Load(Options{Flags: []Flag{{"--model", "run.model", "deepseek-v3.2"}, {"--gpu", "gpu.preset", "h200-sxm"}, {"--system", "run.system", "gpu-only"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := c.WriteTOML(&text); err != nil {
+		t.Fatal(err)
+	}
+	lines, place := strings.Split(strings.ReplaceAll(text.String(), `"deepseek-v3.2"`, `"mine"`), "\n"), 0
+	for i, line := range lines {
+		if strings.HasPrefix(line, `name = "dsa"`) {
+			lines[i] = ""
+		} else if strings.HasPrefix(line, `model = "mine"`) {
+			place = i + 1
+		}
+	}
+	file := written(t, "own.toml", strings.Join(lines, "\n"))
+	e, err := system.Configs().Explain(Options{ConfigFiles: []string{file}}, "policy.name")
+	if want := fmt.Sprintf("%s:%d", file, place); err != nil || e.Value != "dsa" || e.SetIn != want {
+		t.Errorf("%+v, %v, want %s", e, err, want)
 	}
 }
