@@ -1,0 +1,204 @@
+package machine
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/parts"
+	"github.com/l3sim/l3sim/pim"
+)
+
+// TestActivityByHand: of 16 banks each opens with ACTA, and each is read by MACA for its unit. Sums have each count on its own.
+func TestActivityByHand(t *testing.T) {
+	var c counters
+	for cmd, n := range map[dram.Command]int64{dram.ACT: 3, dram.ACTA: 2, dram.MACA: 5, dram.RD: 7, dram.RDRES: 11, dram.WR: 13, dram.WRBUF: 17, dram.REF: 100, dram.PREA: 100} {
+		c.Commands[cmd] = n
+	}
+	c.open = 40
+	one := c.activity(90, 16)
+	if one != (Activity{Activates: 3 + 32, UnitReads: 80, Reads: 18, Writes: 30, Open: 40, Clocks: 90}) {
+		t.Errorf("%+v", one)
+	}
+	if got := (Activity{1, 2, 3, 4, 5, 6}).Plus(one, 2.5); got != (Activity{1 + 87.5, 2 + 200, 3 + 45, 4 + 75, 5 + 100, 6 + 225}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestCountsOfRepeats: four blocks that are skipped count four times what the one before them took.
+func TestCountsOfRepeats(t *testing.T) {
+	c := counters{open: 1, phases: Phases{1, 2, 3, 4, 5, 6, 7}}
+	c.Commands[dram.RD], c.ops[OpScore] = 8, 9
+	behind := counters{open: 30, phases: Phases{20, 22, 24, 26, 28, 30, 32}}
+	behind.Commands[dram.RD], behind.ops[OpScore] = 50, 60
+	before := counters{open: 20, phases: Phases{19, 20, 21, 22, 23, 24, 25}}
+	before.Commands[dram.RD], before.ops[OpScore] = 45, 54
+	c.add(4, &behind, &before)
+	if c.open != 1+40 || c.phases != (Phases{1 + 4, 2 + 8, 3 + 12, 4 + 16, 5 + 20, 6 + 24, 7 + 28}) || c.Commands[dram.RD] != 8+20 || c.ops[OpScore] != 9+24 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestReportByHand: each number of a measurement is in its place, with its share of a query head's clocks or its unit.
+func TestReportByHand(t *testing.T) {
+	d := *parts.DDR4(t)
+	m := &Measurement{
+		Cycles: 1000, Phases: Phases{Load: 100, Score: 210, Context: 320, RowSwitches: 150, ReadOut: 30, Drain: 190, Stall: 40}, AppendCycles: 70, PeakShare: 0.625,
+		Occupancy: Occupancy{0.11, 0.12, 0.13, 0.14, 0.15}, AllCycles: 5000, AllAppends: 600, RefreshCycles: 400, TotalCycles: 6000, Refreshes: 9,
+		TotalOccupancy: Occupancy{0.21, 0.22, 0.23, 0.24, 0.25}, Energy: dram.Energy{ActivateJoules: 1e-3, ReadJoules: 2e-3, UnitReadJoules: 6e-3, WriteJoules: 4e-3, RefreshJoules: 5e-3, BackgroundJoules: 7e-3},
+	}
+	m.Commands[dram.ACT] = 12
+	m.Geometry.HeadDim, m.Geometry.PaddedDim, m.Geometry.ValueDim, m.Geometry.PaddedValueDim = 100, 112, 60, 64
+	spec := pim.Default()
+	load := Load{Context: 800, KVHeads: 3, Shape: pim.HeadShape{HeadDim: 100, ValueDim: 60, Queries: 4, ElementBits: 16, KVBits: 8}}
+	r := NewReport(load, spec, &d, m, 0.5)
+	var text strings.Builder
+	r.WriteLines(&text)
+	want := fmt.Sprintf(`one query head alone, 800 tokens, d = 100, values of 60, precision %s, keys and values of 8 bits, %s activation
+
+load	100	10.0%%
+score	210	21.0%%
+context	320	32.0%%
+row switches	150	15.0%%
+read-out, softmax	30	3.0%%
+drain	190	19.0%%
+clocks	1000	0.001 ms, 62.5%% of the peak
+bubbles	40	of score and context: the bank PUs wait for the rank's bus
+append	70	on top
+padding	12 of 112 elements	zeros
+padding	4 of 64 elements of a value	zeros
+busy		bank PUs 11.0%%, command bus 12.0%%, data bus 13.0%%, adders 14.0%%, softmax 15.0%%
+
+12 query heads on 3 KV heads, with append and refresh
+
+clocks	6000	0.004 ms
+appends	600	of it
+refresh	400	9 REFs
+`, spec.Precision.Preset, spec.Activation)
+	if got, _, _ := strings.Cut(text.String(), "energy"); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if !strings.HasSuffix(text.String(), "busy\t\tbank PUs 21.0%, command bus 22.0%, data bus 23.0%, adders 24.0%, softmax 25.0%\n") {
+		t.Errorf("the end is\n%s", text.String())
+	}
+	// A read for a unit takes half of one over the pins. 6,000 clocks of 625 ps are 3.75 µs.
+	if e := &r.EnergyMJ; e.Activate != 1 || e.Read != 2 || e.UnitRead != 3 || e.Write != 4 || e.Refresh != 5 || e.Background != 7 || r.TotalMS != 6000*625e-9 || r.TCKps != 625 || r.Clocks != 5000 || r.Commands["ACT"] != 12 || len(r.Commands) != 1 {
+		t.Errorf("%+v", r)
+	}
+	m.Geometry.HeadDim, m.Geometry.ValueDim, m.Geometry.PaddedDim, m.Geometry.PaddedValueDim = 112, 112, 112, 112
+	load.Shape.HeadDim = 112
+	text.Reset()
+	if NewReport(load, spec, &d, m, 1).WriteLines(&text); strings.Contains(text.String(), "padding") || strings.Contains(text.String(), "values of 112") {
+		t.Errorf("without padding\n%s", text.String())
+	}
+}
+
+// burstOf is a burst of a key or a value, and where it is.
+type burstOf struct {
+	kv           pim.KV
+	token, burst int
+	group, bank  int8
+	row, column  int32
+}
+
+// burstsOf returns where the bursts of tokens are of a head that begins at firstRow.
+func burstsOf(g *pim.Geometry, firstRow int32, first, end int) map[burstOf]bool {
+	all := map[burstOf]bool{}
+	for token := first; token < end; token++ {
+		for _, kv := range []pim.KV{pim.Key, pim.Value} {
+			if kv == pim.Value && g.InKey {
+				continue // it is in its key
+			}
+			for burst := range g.Bursts(kv) {
+				ordinal, row, column := (&pim.Mapping{Geometry: *g}).BurstPlace(kv, token, burst)
+				group, bank := g.Bank(ordinal)
+				all[burstOf{kv, token, burst, int8(group), int8(bank), firstRow + row, column}] = true
+			}
+		}
+	}
+	return all
+}
+
+// TestBurstsOfTransfers: a transfer of 600 tokens behind the first 500 writes each burst of their keys and values once where it belongs, or reads it
+// back, over the ends of rows; a value that is part of its key moves with it.
+func TestBurstsOfTransfers(t *testing.T) {
+	wide := fp16Head
+	wide.ValueDim = 64
+	once := latentHead
+	once.ValueInKey, once.Queries = true, 16 // more keep the banks busy for longer than refreshes can wait
+	for _, shape := range []pim.HeadShape{fp16Head, wide, latentHead, once} {
+		p, err := NewProgram(pim.Default(), parts.DDR4(t), shape, []Head{{Context: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := &p.Geometry
+		for _, back := range []bool{false, true} {
+			move := &Transfer{Geometry: *g, FirstRow: 10, First: 500, Tokens: 600, ReadBack: back}
+			want := burstsOf(g, 10, 500, 1100)
+			if n := move.Bursts(); n != int64(len(want)) {
+				t.Errorf("%+v: %d bursts, want %d", shape, n, len(want))
+			}
+			h, op, cmd := NewHostStream(parts.DDR4(t)), OpAppendKey, dram.WR
+			if back {
+				op, cmd = OpReadKey, dram.RD
+			}
+			open := map[[2]int8]int32{}
+			h.Observe = func(_ int64, in *Instruction) {
+				switch in.Command {
+				case dram.ACT:
+					open[[2]int8{in.BankGroup, in.Bank}] = in.Row
+				case dram.PREA:
+					clear(open)
+				case cmd:
+					at := burstOf{pim.KV(in.Op - op), int(in.Token), int(in.Burst), in.BankGroup, in.Bank, in.Row, in.Column}
+					if !want[at] || open[[2]int8{in.BankGroup, in.Bank}] != in.Row {
+						t.Fatalf("%+v, back %v: %+v is not to move, or its row is not open", shape, back, at)
+					}
+					delete(want, at)
+				}
+			}
+			if closed, last := h.Move(move); len(want) > 0 || closed <= 0 || last <= 0 || len(open) > 0 {
+				t.Errorf("%+v, back %v: %d bursts do not move", shape, back, len(want))
+			}
+		}
+	}
+}
+
+// TestAppendsWriteWhereTheyBelong: the newest token is written burst by burst where its key and its value belong, into rows that are opened for it
+// and closed behind it; of a latent, of which a value is a part, once and into one row.
+func TestAppendsWriteWhereTheyBelong(t *testing.T) {
+	once := latentHead
+	once.ValueInKey, once.Queries = true, 16 // more keep the banks busy for longer than refreshes can wait
+	for _, shape := range []pim.HeadShape{fp16Head, latentHead, once} {
+		for _, context := range []int{1, 17, 200, 700} {
+			p, err := NewProgram(pim.Default(), parts.DDR4(t), shape, []Head{{Context: context, FirstRow: 6, Appends: true}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, all := burstsOf(&p.Geometry, 6, context-1, context), 0
+			open, opened := map[[2]int8]int32{}, 0
+			for _, in := range p.Next(nil) {
+				if in.Command == dram.PREA {
+					break // the attention begins
+				}
+				switch bank := [2]int8{in.BankGroup, in.Bank}; in.Command {
+				case dram.ACT:
+					open[bank], opened = in.Row, opened+1
+				case dram.PRE:
+					delete(open, bank)
+				case dram.WR:
+					at := burstOf{pim.KV(in.Op - OpAppendKey), int(in.Token), int(in.Burst), in.BankGroup, in.Bank, in.Row, in.Column}
+					if row, is := open[bank]; !want[at] || !is || row != in.Row {
+						t.Errorf("%+v, %d tokens: %+v is written", shape, context, at)
+					}
+					delete(want, at)
+					all++
+				}
+			}
+			if len(want) > 0 || shape.ValueInKey && (opened != 1 || all != p.Geometry.KeyBursts) {
+				t.Errorf("%+v, %d tokens: %d bursts are not written of %d, %d rows are opened", shape, context, len(want), all, opened)
+			}
+		}
+	}
+}
