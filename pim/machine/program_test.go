@@ -212,6 +212,25 @@ func TestAccumulatorsBegin(t *testing.T) {
 				}
 			}
 		}
+		spec.ProcessingUnit = pim.RankLevelUnit
+		if p, err = NewProgram(spec, parts.DDR4(t), shape, []Head{{Context: 1300}}); err != nil {
+			t.Fatal(err)
+		}
+		begun := map[int32]bool{}
+		for buffer := p.Next(nil); len(buffer) > 0; buffer = p.Next(buffer[:0]) {
+			for i := range buffer {
+				if in := &buffer[i]; in.Op == OpReadValue && in.First {
+					if begun[in.Token/512*512] = true; in.Token%512 >= int32(p.Geometry.ColumnTokens) {
+						t.Errorf("%s: a rank's accumulators begin at token %d", c.beyond, in.Token)
+					}
+				}
+			}
+		}
+		for _, token := range []int32{0, 512, 1024} {
+			if begun[token] != slices.Contains(c.want, token) {
+				t.Errorf("%s, %d query heads: a rank's accumulators begin at token %d: %v", c.beyond, c.queries, token, begun[token])
+			}
+		}
 		if !slices.Equal(got, c.want) || p.SegmentTokens != 512 {
 			t.Errorf("%s, %d query heads: accumulators begin at tokens %v of segments of %d, want %v", c.beyond, c.queries, got, p.SegmentTokens, c.want)
 		}

@@ -202,3 +202,79 @@ func TestAppendsWriteWhereTheyBelong(t *testing.T) {
 		}
 	}
 }
+
+// TestScoresAlone: a head whose scores alone are asked for ends when the last of them is out of the rank, or its banks are closed.
+func TestScoresAlone(t *testing.T) {
+	for unit, op := range map[string]Operation{pim.BankUnits: OpReadPartials, pim.RankLevelUnit: OpReadKey} {
+		spec, d := pim.Default(), parts.DDR4(t)
+		spec.ProcessingUnit = unit
+		b, err := NewRunner(spec, d, fp16Head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Machine.Repeats.On = false
+		var read, closed int64
+		values := 0
+		b.Machine.Observe = func(clock int64, _ dram.Command, _ dram.Address, in *Instruction) {
+			switch {
+			case in.Op == op:
+				read = clock
+			case in.Op == OpContext || in.Op == OpReadValue:
+				values++
+			case in.Op == OpPrecharge:
+				closed = clock
+			}
+		}
+		for _, context := range []int{1, 100, 700} {
+			end := b.Run(Head{Context: context, Scores: true})
+			if want := max(read+int64(d.CL+d.BurstClocks()), closed+int64(d.TRP)); end != want || values > 0 || b.Machine.Counters.ops[op] == 0 {
+				t.Errorf("%s, %d tokens: ends at %d, want %d: the last is read at %d, banks close at %d; %d values are read", unit, context, end, want, read, closed, values)
+			}
+		}
+	}
+}
+
+// TestContextOfLatents: banks multiply with a value where it is, in the first columns of its key, chunk after chunk of 16 tokens. All accumulators
+// of the head start from zero in the first chunk.
+func TestContextOfLatents(t *testing.T) {
+	once := latentHead
+	once.ValueInKey, once.Queries = true, 1
+	p, err := NewProgram(pim.Default(), parts.DDR4(t), once, []Head{{Context: 40}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, n := &p.Geometry, 0
+	for buffer := p.Next(nil); len(buffer) > 0; buffer = p.Next(buffer[:0]) {
+		for _, in := range buffer {
+			if in.Op != OpContext {
+				continue
+			}
+			token, burst := n/g.ValueBursts*g.ChunkTokens, n%g.ValueBursts
+			if int(in.Token) != token || int(in.Burst) != burst || in.Column != g.KeyColumn(token)+int32(burst) || in.Row != g.KeyRow(token) || in.First != (token == 0) || in.Command != dram.MACA {
+				t.Errorf("read %d: %+v", n, in)
+			}
+			n++
+		}
+	}
+	if n != 3*g.ValueBursts {
+		t.Errorf("%d reads of values, want those of 3 chunks of %d", n, g.ValueBursts)
+	}
+}
+
+// TestProgressOfMeasurements: what is done rises up to all clocks of the runs, which are known from the first call on.
+func TestProgressOfMeasurements(t *testing.T) {
+	var done, all []int64
+	m, err := Measure(t.Context(), pim.Default(), parts.DDR4(t), Load{Context: 30_000, KVHeads: 12, Shape: fp16Head}, nil, func(n, of int64) { done, all = append(done, n), append(all, of) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := m.AllCycles + m.AllAppends + 2*m.Cycles
+	for i := range done {
+		if done[i] <= 0 || done[i] > of+of/20 || all[i] != of || i > 0 && done[i] <= done[i-1] {
+			t.Errorf("call %d: %d of %d, of %d", i, done[i], all[i], of)
+		}
+	}
+	if len(done) < 2 || done[len(done)-1] < of/2 {
+		t.Errorf("%d of %d clocks", done, of)
+	}
+}
