@@ -141,3 +141,12 @@ func FuzzConstant(f *testing.F) {
 		}
 	})
 }
+
+// TestServers: GPUs take up a share of a server, or several.
+func TestServers(t *testing.T) {
+	for gpus, want := range map[int]float64{0: 0, 3: 0.375, 8: 1, 20: 2.5} {
+		if got := (&Host{ServerSlots: 8, HostCPUs: 2}).Servers(gpus); got != want {
+			t.Errorf("%d GPUs take up %v servers of eight, want %v", gpus, got, want)
+		}
+	}
+}
