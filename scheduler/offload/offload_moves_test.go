@@ -218,3 +218,20 @@ func TestPrefillStreak(t *testing.T) {
 		s.Complete(func(int32, int) {})
 	}
 }
+
+// TestSwapsThatBegin: the first of two requests of 20 and 30 tokens takes 40 ps on the links. It begins in any case, the other one if the latest
+// iteration was longer.
+func TestSwapsThatBegin(t *testing.T) {
+	for took, want := range map[units.Duration]int{0: 1, 40: 1, 41: 2} {
+		s := hosting(3, lines{}, 0, 20, 30)
+		o := New(stub{lines{move: 2}}, 0)
+		o.s, o.swaps.took, s.Batch.Step = &s.State, took, 0
+		for _, gone := range s.Decoding[1:] {
+			s.Release(s.Holds[gone.Request])
+		}
+		s.Decoding = s.Decoding[:1]
+		if o.startSwaps(); len(s.Host.SwapIns) != want {
+			t.Errorf("behind an iteration of %v %d swap in, want %d", took, len(s.Host.SwapIns), want)
+		}
+	}
+}
