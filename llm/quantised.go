@@ -53,7 +53,7 @@ func (n *number) UnmarshalJSON(text []byte) error {
 }
 
 // quantised gives a model the widths of its checkpoint, and says what they are; "" without any. Embedding, LM head, norms and routers stay in 16 bits or cost next to
-// nothing; scales of a tensor, a row or a block of 128 x 128 take below 0.1% and are left out.
+// nothing; scales of a tensor or a row take below 0.1% and are left out.
 func (r *reader) quantised(m *Model) string {
 	q, given := r.keys[quantized]
 	if !given || q == nil || inMXFP4(r.kind, r.keys) {
@@ -108,6 +108,9 @@ func (c *checkpoint) widths(m *Model) bool {
 	switch c.Method {
 	case "fp8", "fbgemm_fp8":
 		m.WeightBits, m.ActivationBits = 8, 8
+		if len(c.Block) == 2 { // each has a scale of 32 bits
+			m.WeightBlock = c.Block[0] * c.Block[1] / 4
+		}
 	case "awq", "gptq":
 		m.WeightBits, scale = c.Bits, 16
 		if c.Method == "gptq" || c.ZeroPoint == nil || *c.ZeroPoint {

@@ -48,8 +48,8 @@ func TestQuantised(t *testing.T) {
 			(a70+n70)*(4./8+1./64) + 2*e70, Widths{WeightBits: 4, WeightBlock: 64, KVFormat: FP8}, "Llama-3.1-70B-4bit"},
 		{llama405, `{"quant_method": "fbgemm_fp8", "modules_to_not_convert": [` + strings.Join(kept, ",") + `]}`, 2*a405 + n405*128/126 + 2*e405,
 			Widths{WeightBits: 8, ActivationBits: 8, AttentionBits: 16, KeptNetwork: 2. / 126}, ""}, // 461.6 GiB with the 16 KV heads that the files of July 2024 have; vLLM logs 57.75 on each of eight GPUs
-		{qwen32, `{"quant_method": "fp8", "weight_block_size": [128, 128], "modules_to_not_convert": ["lm_head", "model.layers.0.input_layernorm"]}`, 34328276992,
-			Widths{WeightBits: 8, ActivationBits: 8}, ""}, // 32.0 GiB
+		{qwen32, `{"quant_method": "fp8", "weight_block_size": [128, 128], "modules_to_not_convert": ["lm_head", "model.layers.0.input_layernorm"]}`, 34328276992 + 31205621760./4096,
+			Widths{WeightBits: 8, ActivationBits: 8, WeightBlock: 4096}, ""}, // 32.0 GiB
 	} {
 		m, err := FromHuggingFace([]byte(`{` + c.shape + `, "quantization_config": ` + c.quant + `}`))
 		if err != nil {

@@ -40,7 +40,8 @@ type Widths struct {
 	// KeptNetwork is the share of the weights of feed-forward networks, experts among them, that have element_bits, as above.
 	KeptNetwork float64 `toml:"kept_network"`
 	// WeightBlock is how many weights of fewer than 16 bits share a byte of scales and zeros: 16 in NVFP4; 64 of a group of 128 with
-	// a scale of 16 bits, 51 with a zero of 4 bits besides; 0: they take no room, as scales of rows and tensors.
+	// a scale of 16 bits, 51 with a zero of 4 bits besides; 4,096 of FP8 with a scale of 32 bits for 128 × 128; 0: they take no room, as
+	// scales of rows and tensors. A GPU's fit may have kernels for each of these types.
 	WeightBlock int `toml:"weight_block"`
 	// ExpertTileHidden and ExpertTileFFN are what a server's kernels round the two sides of MXFP4 experts up to when it loads them,
 	// ffn_hidden on each GPU: elements, 0 for none. Memory and time count the padded matrices. vLLM's Marlin kernels have 256 and 128, those of
