@@ -37,7 +37,8 @@ var served = []string{"gpu.memory_share", "model.expert_tile_hidden", "model.exp
 var bases = []base{
 	{"run.model", "model", Model, "", []string{
 		"model.context", "model.experts", "model.active_experts", "model.expert_skew", "model.shared_ffn_hidden", "model.dense_layers", "model.dense_ffn_hidden", "model.latent_dim", "model.query_rank", "model.nope_dim", "model.value_dim", "model.kv_format", "model.kv_bits", "model.kv_scales", "model.weight_bits", "model.expert_bits", "model.expert_tile_hidden", "model.expert_tile_ffn", "model.expert_scale_copies", "model.attention_bits", "model.kept_attention", "model.kept_network", "model.weight_block", "model.activation_bits", "model.window", "model.layer_pattern", "model.window_kv_heads", "model.window_head_dim", "model.index_heads", "model.index_dim", "model.index_top_k", "model.attention_parallel", "model.expert_parallel"}},
-	{"gpu.preset", "gpu", GPUs, "pcie", []string{"gpu.fit", "gpu.pytorch.", "gpu.narrow_kv.", "gpu.extend_attention.", "gpu.price", "gpu.memory_share",
+	{"gpu.preset", "gpu", GPUs, "pcie", []string{"gpu.fit", "gpu.gemm_fp8.", "gpu.gemm_fp8_block.", "gpu.gemm_nvfp4.", "gpu.prefill_attention_fp8.", "gpu.decode_attention_fp8.",
+		"gpu.decode_attention.group_limit", "gpu.decode_attention.lone_element_time", "gpu.pytorch.decode_attention.group_limit", "gpu.pytorch.decode_attention.lone_element_time", "gpu.prefill_attention.head_knee", "gpu.prefill_attention.packs_groups", "gpu.pytorch.prefill_attention.head_knee", "gpu.pytorch.prefill_attention.packs_groups", "gpu.pytorch.", "gpu.narrow_kv.", "gpu.extend_attention.", "gpu.price", "gpu.memory_share",
 		"gpu.scale.products", "gpu.scale.prefill_attention", "gpu.scale.decode_attention", "gpu.scale.all_reduce", "gpu.scale.small_kernels",
 		"pcie.wake", "pcie.join", "pcie.join_all_reduce", "pcie.kernel_share"}},
 	{"dram.preset", "dram", DRAMs, "", nil},

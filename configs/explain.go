@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/input/schema"
@@ -142,7 +143,10 @@ func (ld *Loader) readRanges() map[string]string {
 	if err != nil {
 		return nil
 	}
-	valid.GPU.PyTorch = valid.GPU.AttentionSpec // has the same rules, where the GPU has it
+	g := &valid.GPU
+	g.PyTorch, g.PrefillFP8, g.DecodeFP8 = g.AttentionSpec, g.Prefill, g.Decode // have the same rules, where the GPU has them
+	g.FP8 = gpu.TypedGEMMSpec{Tiling: g.MatMul.Tiling, ConvertMemory: 1}
+	g.FP8Block, g.NVFP4 = g.FP8, g.FP8
 	all := input.Ranges(valid)
 	for _, b := range bases {
 		all[b.key] = "a file, or one of " + strings.Join(Names(b.kind), ", ")

@@ -23,6 +23,7 @@ type namedTable struct {
 // namedTables are all named tables.
 var namedTables = []namedTable{
 	{"gpu.fit", Fits, []string{"gpu.gemm", "gpu.prefill_attention", "gpu.decode_attention", "gpu.extend_attention", "gpu.pytorch", "gpu.elementwise", "gpu.fused",
+		"gpu.gemm_fp8", "gpu.gemm_fp8_block", "gpu.gemm_nvfp4", "gpu.prefill_attention_fp8", "gpu.decode_attention_fp8",
 		"gpu.all_reduce", "gpu.power", "gpu.alone", "gpu.page_sparse", "gpu.narrow_kv", "gpu.measured", "gpu.scale"}, nil},
 	{"energy.constants", EnergyTables, []string{"energy"}, nil},
 	{"dram.preset", DRAMs, []string{"dram"}, []string{"dram.dies", "dram.ecc", "dram.timings"}},
@@ -129,6 +130,8 @@ type Fit struct {
 	Source  string `toml:"source"`   // of the measurements
 	Rows    int    `toml:"rows"`     // that the parameters were fitted to, 0 where none or unknown
 	HeldOut string `toml:"held_out"` // errors on rows that the fit has not seen
+	// Borrowed says which sections are another GPU's or framework's, "" for none.
+	Borrowed string `toml:"borrowed,omitempty"`
 }
 
 // FitOf returns where an embedded fit is from.
@@ -146,5 +149,5 @@ func FitOf(name string) (*Fit, error) {
 
 // describesFit says that a key of a file is one of [fit], or the section.
 func describesFit(key string) bool {
-	return key == "fit" || slices.Contains([]string{"fit.source", "fit.rows", "fit.held_out"}, key)
+	return key == "fit" || slices.Contains([]string{"fit.source", "fit.rows", "fit.held_out", "fit.borrowed"}, key)
 }

@@ -120,6 +120,7 @@ func TestAllReduceBounds(t *testing.T) {
 func TestAllReduceFollowsLinks(t *testing.T) {
 	links := map[string]float64{ // GB/s in one direction, of data sheets
 		"rtx-4090-vllm-0.19": 31.5, "rtx-a6000": 31.5, "a100-sxm-40gb": 300, "a100-sxm-80gb": 300, "h100-sxm": 450, "h200-sxm": 450,
+		"b200-sxm": 900, "gb200": 900, "l40s": 31.5,
 	}
 	measured := map[string]*Spec{}
 	for _, name := range presetNames(t, "gpus") {

@@ -16,7 +16,7 @@ func meter(t *testing.T) *Spec {
 	s.MemoryBandwidth, s.Peak16, s.Peak8 = 8, 1e30, 1e30
 	const share = 0.25
 	all := Efficiency{Compute: 1, Memory: share}
-	s.MatMul = GEMMSpec{Model: GEMMTiles, Efficiency: all}
+	s.MatMul = GEMMSpec{Model: GEMMTiles, Tiling: Tiling{Efficiency: all}}
 	s.Prefill.Efficiency, s.Prefill.KVTraffic, s.Prefill.SplitLimit, s.Prefill.MergeRow = all, 1, 0, 0
 	s.Prefill.QueryRows = 1 // so that no chunk takes decode steps, which read its own tokens from a narrow cache
 	s.Extend = ExtendSpec{Efficiency: all, BlockBandwidth: 1e30, BlocksPerSM: 1, SplitKeys: 1, MaxSplits: 1}

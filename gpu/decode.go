@@ -56,6 +56,12 @@ type DecodeSpec struct {
 	// and MergePart what each part of a context adds to it.
 	MergeOverhead units.Duration `toml:"merge_overhead"`
 	MergePart     units.Duration `toml:"merge_part"`
+	// GroupLimit is how many query heads of a KV head a kernel serves in one reading of its keys and values; beyond, it reads them
+	// again. 0: all of them.
+	GroupLimit int `toml:"group_limit"`
+	// LoneElement is what an SM takes for an element of a key or value of a KV head with a single query head, where these have a
+	// kernel on CUDA cores; memory hides it.
+	LoneElement units.Duration `toml:"lone_element_time"`
 	// WaveQuantization has the last thread blocks of a kernel that splits nothing read
 	// no faster than BlockBandwidth.
 	WaveQuantization bool `toml:"wave_quantization"`
@@ -100,6 +106,8 @@ func (d *DecodeSpec) Check(c *input.Check) {
 	duration(c, "merge_overhead", d.MergeOverhead)
 	duration(c, "merge_part", d.MergePart)
 	bandwidth(c, "block_bandwidth", d.BlockBandwidth)
+	input.Within(c, "group_limit", d.GroupLimit, 0, 1<<16)
+	duration(c, "lone_element_time", d.LoneElement)
 }
 
 // DecodeBatch is a batch of decoding requests as attention sees it. The zero
@@ -136,18 +144,18 @@ func (s *Spec) DecodeAttentionCost(b DecodeBatch, h Heads) Cost {
 	if b.Requests <= 0 || b.Tokens <= 0 {
 		return Cost{}
 	}
-	return s.by(s.attention().Decode.Model).decode(b, h)
+	return s.by(s.decodeOf(&h).Model).decode(b, h)
 }
 
 func (s measured) decode(b DecodeBatch, h Heads) (c Cost) {
 	s.decodeParts(&c, &b, 0, h)
-	c.combined(s.attention().Decode.Ridge)
+	c.combined(s.decodeOf(&h).Ridge)
 	return c
 }
 
 // decodeParts sets c to the parts of the time of a batch that many steps later.
 func (s measured) decodeParts(c *Cost, b *DecodeBatch, steps int, h Heads) {
-	d := &s.attention().Decode
+	d := s.decodeOf(&h)
 	longest := float64(b.Longest + steps)
 	requests, tokens, pair := float64(b.Requests), float64(b.Tokens+int64(steps*b.Requests)), h.pairFLOPs()
 	qBytes, kvBytes := h.decodeBytes(requests, tokens)
@@ -163,15 +171,22 @@ func (s measured) decodeParts(c *Cost, b *DecodeBatch, steps int, h Heads) {
 
 // blockToken returns the time of a lone thread block for a token of a context.
 func (s measured) blockToken(h Heads) float64 {
-	return h.kvBytes() / float64(s.attention().Decode.BlockBandwidth)
+	return h.kvBytes() / float64(s.decodeOf(&h).BlockBandwidth)
 }
 
 // blocks adds the time of thread blocks that read the contexts of items KV heads, tokens and kvBytes in all, a mean context in
 // that many parts. c has the work. attended are the pairs of a query and a token to which it attends, group the query heads of a KV head.
 func (s measured) blocks(c *Cost, items, parts, mean, longest, tokens, attended, kvBytes float64, group int, h Heads) {
-	d := &s.attention().Decode
+	d := s.decodeOf(&h)
 	c.Compute = max(c.Executed/(d.Compute*s.peak(h.ElementBits)), s.converts(tokens, attended, h))
-	c.Memory = c.Bytes / (d.Memory * float64(s.MemoryBandwidth))
+	if group == 1 {
+		c.Compute = max(c.Compute, h.stored()*tokens*float64(h.KV)*d.LoneElement.Seconds()/float64(s.SMs))
+	}
+	traffic := c.Bytes
+	if d.GroupLimit > 0 {
+		traffic += float64(ceilDiv(group, d.GroupLimit)-1) * kvBytes
+	}
+	c.Memory = traffic / (d.Memory * float64(s.MemoryBandwidth))
 	slots := float64(s.SMs * d.BlocksPerSM)
 	waves := items * parts / slots
 	c.Overhead += float64(waves*d.BlockStartup.Seconds()) + float64(min(1, waves)*d.FillTime.Seconds())

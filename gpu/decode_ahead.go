@@ -48,7 +48,8 @@ func (c *ModelCost) decodeCost(b *DecodeBatch) *Cost {
 		s.costs[0] = c.batchCost(*b)
 		return &s.costs[0]
 	}
-	k, h := c.spec.by(c.spec.attention().Decode.Model), c.decoding(b)
+	h := c.decoding(b)
+	k := c.spec.by(c.spec.decodeOf(&h).Model)
 	if goesOn {
 		s.known = k.decodeAhead(&s.costs, &s.batch, h)
 	} else {
@@ -59,7 +60,7 @@ func (c *ModelCost) decodeCost(b *DecodeBatch) *Cost {
 
 // decodeAhead costs several steps side by side, unless the parts of a cost are combined by a maximum, which takes no time.
 func (s measured) decodeAhead(costs *[aheadSteps]Cost, b *DecodeBatch, h Heads) int {
-	ridge := s.attention().Decode.Ridge
+	ridge := s.decodeOf(&h).Ridge
 	if ridge == 0 {
 		costs[0] = s.decode(*b, h)
 		return 1

@@ -53,7 +53,7 @@ func (s *Spec) ExtendAttentionCost(batch, chunk, finished int, h Heads) Cost {
 // extend returns ExtendAttentionCost and true where that is less than so many seconds.
 func (s *Spec) extend(seconds float64, batch, chunk, finished int, h Heads) (best Cost, found bool) {
 	e := &s.Extend
-	work := s.prefillWork(&s.attention().Prefill, batch, chunk, finished, h)
+	work := s.prefillWork(s.prefillOf(&h), batch, chunk, finished, h)
 	work.Overhead += e.Overhead.Seconds()
 	work.Memory = work.Bytes / (e.Memory * float64(s.MemoryBandwidth))
 	rows, items, keys := chunk*h.group(), float64(batch*h.KV), float64(finished+chunk)

@@ -10,6 +10,13 @@ import (
 // two efficiencies and the overhead.
 type GEMMSpec struct {
 	Model KernelModel `toml:"model"` // how these kernels are costed
+	Tiling
+	// Narrow is the share of compute_efficiency that products of 8-bit factors reach, where the fit has no kernels of their type.
+	Narrow float64 `toml:"compute_share_8bit"`
+}
+
+// Tiling holds the parameters of products in tiles.
+type Tiling struct {
 	Efficiency
 	// TileKnee is the tile edge (harmonic mean of its two sides, in elements) at
 	// which a thread block reaches half of its SM's rate: small tiles load more
@@ -28,8 +35,6 @@ type GEMMSpec struct {
 	// TileStep is the step of a tile's rows: a tile is cut so that tiles cover the rows
 	// evenly, to multiples of it (8 for Hopper's wgmma). 0: the sizes of the list alone.
 	TileStep int `toml:"tile_step"`
-	// Narrow is the share of compute_efficiency that products of 8-bit factors reach.
-	Narrow float64 `toml:"compute_share_8bit"`
 	// WaveQuantization rounds the thread blocks up to whole waves over the SMs.
 	WaveQuantization bool `toml:"wave_quantization"`
 }
@@ -37,8 +42,13 @@ type GEMMSpec struct {
 // Check has the rules of the section [gpu.gemm].
 func (g *GEMMSpec) Check(c *input.Check) {
 	g.Model.check(c, GEMMTiles)
-	g.Efficiency.Check(c)
+	g.Tiling.Check(c)
 	c.Share("compute_share_8bit", g.Narrow)
+}
+
+// Check has the rules of a section's tiles.
+func (g *Tiling) Check(c *input.Check) {
+	g.Efficiency.Check(c)
 	input.Within(c, "tile_step", g.TileStep, 0, 256)
 	atLeast(c, "tile_knee", g.TileKnee, 0)
 	atLeast(c, "k_ramp", g.KRamp, 0)
@@ -80,6 +90,9 @@ func (s *Spec) productCost(m, n, k int, w widths) Cost {
 	if m <= 0 || n <= 0 || k <= 0 {
 		return Cost{}
 	}
+	if t, bits := s.typed(w); t != nil {
+		return t.cost(s, m, n, k, bits, w.Block)
+	}
 	fm, fn, fk := float64(m), float64(n), float64(k)
 	base := Cost{FLOPs: 2 * fm * fn * fk, Bytes: w.bytes(fm*fk, fn*fk, fm*fn), Overhead: s.MatMul.Overhead.Seconds()}
 	return s.by(s.MatMul.Model).product(base, m, n, k, w.rate())
@@ -89,13 +102,28 @@ func (s *Spec) productCost(m, n, k int, w widths) Cost {
 // tries to: waves · tile FLOPs / rate of an SM against bytes / bandwidth. The result is monotone in
 // m, n and k, since each candidate is and the candidates do not depend on the sizes.
 func (s measured) product(base Cost, m, n, k, elementBits int) Cost {
+	share := 1.0
+	if elementBits <= 8 {
+		share = s.MatMul.Narrow
+	}
+	best := s.MatMul.fastest(s.Spec, base, s.peak(elementBits), share, m, n, k)
+	if elementBits <= 8 {
+		best.Executed /= 2
+	}
+	return best
+}
+
+// fastest costs a product whose tiles reach that share of compute_efficiency of the peak.
+func (g *Tiling) fastest(s *Spec, base Cost, peak, share float64, m, n, k int) Cost {
 	// A candidate's p-norm is at least its largest part. Beginning with the one whose bound is
 	// least, few others need theirs computed, which costs more than all the rest.
 	var candidates [len(gemmTiles) * len(splitsK)]limits
 	var bounds [len(candidates)]float64
 	first := 0
 	for i, t := range gemmTiles {
-		s.tileCosts(candidates[i*len(splitsK):][:len(splitsK)], base, t.cut(m, s.MatMul.TileStep), m, n, k, elementBits)
+		t = t.cut(m, g.TileStep)
+		blocks := float64(ceilDiv(m, t.m)) * float64(ceilDiv(n, t.n))
+		g.costs(candidates[i*len(splitsK):][:len(splitsK)], s, base, t, blocks, peak, share, m, n, k)
 	}
 	for i := range candidates {
 		c := &candidates[i]
@@ -104,21 +132,18 @@ func (s measured) product(base Cost, m, n, k, elementBits int) Cost {
 			first = i
 		}
 	}
-	best, at := candidates[first].cost(base, s.MatMul.Ridge), first
+	best, at := candidates[first].cost(base, g.Ridge), first
 	for i := range candidates {
 		if i == first || bounds[i] >= best.Seconds {
 			continue
 		}
-		if c := candidates[i].cost(base, s.MatMul.Ridge); c.Seconds < best.Seconds {
+		if c := candidates[i].cost(base, g.Ridge); c.Seconds < best.Seconds {
 			best, at = c, i
 		}
 	}
-	t := gemmTiles[at/len(splitsK)].cut(m, s.MatMul.TileStep)
+	t := gemmTiles[at/len(splitsK)].cut(m, g.TileStep)
 	padded := float64(ceilDiv(m, t.m)*t.m) * float64(ceilDiv(n, t.n)*t.n)
 	best.Executed = best.FLOPs * (padded / (float64(m) * float64(n)))
-	if elementBits <= 8 {
-		best.Executed /= 2
-	}
 	return best
 }
 
@@ -130,20 +155,16 @@ func (l *limits) cost(base Cost, ridge float64) Cost {
 	return base.combine(ridge)
 }
 
-// tileCosts sets the parts of a product's cost with one tile and each split.
-func (s *Spec) tileCosts(costs []limits, base Cost, t tile, m, n, k, elementBits int) {
-	g := &s.MatMul
+// costs sets the parts of a product's cost in so many thread blocks of a tile, with each split.
+func (g *Tiling) costs(costs []limits, s *Spec, base Cost, t tile, blocks, peak, share float64, m, n, k int) {
 	edge := 2 / (1/float64(t.m) + 1/float64(t.n))
-	smRate := s.peak(elementBits) / float64(s.SMs) * g.Compute * edge / (edge + g.TileKnee)
-	if elementBits <= 8 {
-		smRate *= g.Narrow
-	}
+	smRate := peak / float64(s.SMs) * g.Compute * edge / (edge + g.TileKnee) * share
 	stepTime := 2 * float64(t.m*t.n) / smRate
-	blocks := float64(ceilDiv(m, t.m)) * float64(ceilDiv(n, t.n))
 	bandwidth := g.Memory * float64(s.MemoryBandwidth)
 	memory := base.Bytes / bandwidth
 	partials := 8 * g.SplitTraffic * float64(m) * float64(n) / bandwidth
-	for i, split := range splitsK {
+	for i := range costs {
+		split := splitsK[i]
 		steps := float64(k) / split
 		waves := max(1, blocks*split/float64(s.SMs))
 		if g.WaveQuantization {

@@ -36,7 +36,7 @@ func (a *Attention) PromptsOf(requests, chunk, finished, kvHeads int, windowed b
 		return a.spread(c.prefills(c.spec.PrefillAttentionCost(requests, chunk, finished, h)).Plus(made))
 	}
 	var cost Cost
-	cost, a.wave = c.spec.by(c.spec.attention().Prefill.Model).prompt(a.wave, chunk, finished, h)
+	cost, a.wave = c.spec.by(c.spec.prefillOf(&h).Model).prompt(a.wave, chunk, finished, h)
 	return a.spread(c.prefills(cost).Plus(made))
 }
 

@@ -41,7 +41,7 @@ func TestPaperAnchors(t *testing.T) {
 	// Section 2.3: decode attention takes over 61.3% of decoding at 16K. The batch
 	// is not stated; a bare roofline reaches it with 3 requests.
 	bare := *bareRoofline(t)
-	bare.MatMul = GEMMSpec{Model: GEMMTiles, Efficiency: Efficiency{Compute: 1, Memory: 1}}
+	bare.MatMul = GEMMSpec{Model: GEMMTiles, Tiling: Tiling{Efficiency: Efficiency{Compute: 1, Memory: 1}}}
 	for _, c := range []struct {
 		batch int
 		want  float64

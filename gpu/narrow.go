@@ -35,6 +35,8 @@ func (s *Spec) converts(read, attended float64, h Heads) float64 {
 		return 0
 	case bits <= 4:
 		each = s.NarrowKV.Int4
+	case h.KVFloat && s.decodesFP8(&s.attention().Decode):
+		return 0 // in the times of these kernels
 	case h.KVFloat:
 		each = s.NarrowKV.FP8
 	}
@@ -52,8 +54,8 @@ type widths struct {
 }
 
 // NarrowGEMMCost is the cost of a product of factors of that many bits whose result has 16.
-func (s *Spec) NarrowGEMMCost(m, n, k, bits int) Cost {
-	return s.productCost(m, n, k, widths{In: bits, Weights: bits, Out: 16})
+func (s *Spec) NarrowGEMMCost(m, n, k, bits, block int) Cost {
+	return s.productCost(m, n, k, widths{In: bits, Weights: bits, Out: 16, Block: block})
 }
 
 // uniform is the same number of bits everywhere.

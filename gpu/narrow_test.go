@@ -117,14 +117,14 @@ func TestNarrowFormats(t *testing.T) {
 // Products of 8-bit factors reach a share of the rate, and draw half of the energy an operation.
 func TestNarrowShare(t *testing.T) {
 	s := loadPreset(t, "h100-sxm")
-	cost := func() Cost { return s.NarrowGEMMCost(4096, 8192, 8192, 8) }
+	cost := func() Cost { return s.NarrowGEMMCost(4096, 8192, 8192, 8, 0) }
 	s.MatMul.Narrow = 1
-	full, wide := cost(), s.NarrowGEMMCost(4096, 8192, 8192, 16)
+	full, wide := cost(), s.NarrowGEMMCost(4096, 8192, 8192, 16, 0)
 	s.MatMul.Narrow = 0.5
 	if got := cost(); !near(got.Compute, 2*full.Compute) || !near(full.Compute, wide.Compute*float64(s.Peak16)/float64(s.Peak8)) {
 		t.Errorf("%v s at half, %v at full rate, %v of 16 bits", got.Compute, full.Compute, wide.Compute)
 	}
-	if !near(full.Executed, wide.Executed/2) || full.FLOPs != wide.FLOPs || s.NarrowGEMMCost(4096, 8192, 8192, 16).Seconds != wide.Seconds {
+	if !near(full.Executed, wide.Executed/2) || full.FLOPs != wide.FLOPs || s.NarrowGEMMCost(4096, 8192, 8192, 16, 0).Seconds != wide.Seconds {
 		t.Errorf("%+v, 16 bits %+v", full, wide)
 	}
 }

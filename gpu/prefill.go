@@ -43,6 +43,12 @@ type PrefillSpec struct {
 	// and heads read them again, and short chunks in pieces too small to reach
 	// the bandwidth. Finished tokens stream once.
 	KVTraffic float64 `toml:"kv_traffic"`
+	// HeadKnee is the elements of a head (the mean of its key's and value's) at which tiles reach half of their rate: narrow heads
+	// have fewer operations for each score, which takes an exponential.
+	HeadKnee float64 `toml:"head_knee"`
+	// PacksGroups has kernels that lay the query heads of a group as rows of one tile where that is faster, as FlashAttention-3
+	// does where it fills tiles better (hopper/heuristics.h, https://github.com/Dao-AILab/flash-attention).
+	PacksGroups bool `toml:"packs_groups"`
 	// JoinsDecode says that the kernel of prompts also attends for the requests that decode beside them, each
 	// query head of which then takes a tile of its own.
 	JoinsDecode bool `toml:"joins_decode"`
@@ -65,6 +71,7 @@ func (p *PrefillSpec) Check(c *input.Check) {
 	duration(c, "merge_overhead", p.MergeOverhead)
 	duration(c, "merge_row", p.MergeRow)
 	atLeast(c, "kv_traffic", p.KVTraffic, 1)
+	atLeast(c, "head_knee", p.HeadKnee, 0)
 }
 
 // PrefillAttentionCost returns the cost of causal attention of a chunk of query tokens
@@ -75,12 +82,12 @@ func (s *Spec) PrefillAttentionCost(batch, chunk, finished int, h Heads) Cost {
 	if batch <= 0 || chunk <= 0 {
 		return Cost{}
 	}
-	return s.by(s.attention().Prefill.Model).prefill(batch, chunk, finished, h)
+	return s.by(s.prefillOf(&h).Model).prefill(batch, chunk, finished, h)
 }
 
 // prefill also tries a chunk of less than two tiles as two, one after the other.
 func (s measured) prefill(batch, chunk, finished int, h Heads) Cost {
-	p := &s.attention().Prefill
+	p := s.prefillOf(&h)
 	c := s.fastestPrefill(p, batch, chunk, finished, h)
 	if r := p.QueryRows; chunk > r && chunk < 2*r {
 		if cut := s.fastestPrefill(p, batch, r, finished, h).then(s.fastestPrefill(p, batch, chunk-r, finished+r, h)); cut.Seconds < c.Seconds {
@@ -106,7 +113,7 @@ func (s measured) fastestPrefill(p *PrefillSpec, batch, chunk, finished int, h H
 			c = split
 		}
 	}
-	if n := float64(chunk); chunk <= p.QueryRows && n*s.attention().Decode.Overhead.Seconds() < c.Seconds {
+	if n := float64(chunk); chunk <= p.QueryRows && n*s.decodeOf(&h).Overhead.Seconds() < c.Seconds {
 		if d := s.DecodeAttentionCost(UniformBatch(batch, finished+1), h).times(n); d.Seconds < c.Seconds {
 			return d
 		}
@@ -117,7 +124,7 @@ func (s measured) fastestPrefill(p *PrefillSpec, batch, chunk, finished int, h H
 // UnmaskedAttentionCost is PrefillAttentionCost without the causal mask: every query
 // attends over the whole chunk.
 func (s *Spec) UnmaskedAttentionCost(batch, chunk, finished int, h Heads) Cost {
-	return s.prefillTiles(&s.attention().Prefill, batch, chunk, finished, h, false)
+	return s.prefillTiles(s.prefillOf(&h), batch, chunk, finished, h, false)
 }
 
 // joinedDecodeCost costs what a batch of decoding requests adds to the kernel of prompts of up to that many keys: each of their query
@@ -126,7 +133,7 @@ func (s *Spec) joinedDecodeCost(prompt int, b DecodeBatch, h Heads) Cost {
 	if b.Requests <= 0 || b.Tokens <= 0 {
 		return Cost{}
 	}
-	p := s.attention().Prefill
+	p := *s.prefillOf(&h)
 	lone := p.LoneBlock
 	p.Overhead, p.LoneBlock = 0, 1 // the prompts' kernel has begun, and its blocks fill the SMs
 	mean := int((b.Tokens - 1) / int64(b.Requests))
@@ -159,7 +166,15 @@ func (s *Spec) readAgain(p *PrefillSpec, b *DecodeBatch, h Heads) float64 {
 
 // tileKey returns the seconds of a tile of query rows for a key, at the whole rate of an SM.
 func (s *Spec) tileKey(p *PrefillSpec, rows int, h Heads) float64 {
-	return h.pairFLOPs() * float64(rows) / (p.Compute * s.peak(h.ElementBits) / float64(s.SMs))
+	bits := h.ElementBits
+	if s.prefillOf(&h) == &s.PrefillFP8 {
+		bits = 8 // queries are converted, too
+	}
+	key := h.pairFLOPs() * float64(rows) / (p.Compute * s.peak(bits) / float64(s.SMs))
+	if p.HeadKnee > 0 {
+		key *= 1 + p.HeadKnee/(h.ends()/2)
+	}
+	return key
 }
 
 // prefillWork returns the FLOPs, bytes and fixed time of a causal kernel.
@@ -192,19 +207,30 @@ func (s *Spec) prefillTiles(p *PrefillSpec, batch, chunk, finished int, h Heads,
 	}
 	tiles := float64(ceilDiv(chunk, rows))
 	padded := float64(tiles * float64(rows))
-	blocks := float64(heads * tiles * parts)
 	own, longer := padded, 0.0 // keys of the chunk that a mean tile sees, and those that the longest sees beyond
 	if causal {
 		own = float64(float64(rows) * (tiles + 1) / 2)
 		longer = padded - own
 	}
-	c.Executed = heads * h.pairFLOPs() * padded * (f + own)
 	key := s.tileKey(p, rows, h)
-	whole, even := s.waves(p, blocks)
-	if !causal {
-		even = whole // all tiles are alike
+	compute := func(tiles, own float64) float64 {
+		whole, even := s.waves(p, float64(tiles*parts))
+		if !causal {
+			even = whole // all tiles are alike
+		}
+		return float64(whole*f/parts*key) + float64(even*(own/parts+p.Startup)*key) + float64(p.CausalTail*longer/parts*key)
 	}
-	c.Compute = float64(whole*f/parts*key) + float64(even*(own/parts+p.Startup)*key) + float64(p.CausalTail*longer/parts*key)
+	c.Executed = heads * h.pairFLOPs() * padded * (f + own)
+	c.Compute = compute(float64(heads*tiles), own)
+	if group := float64(h.group()); p.PacksGroups && group > 1 && parts == 1 && causal {
+		// Tiles of each KV head have fewer tokens, whose keys still come by the step of rows.
+		tiles := float64(ceilDiv(chunk*h.group(), rows))
+		packed := min(own, float64(float64(rows)*(tiles+group)/(2*group))+float64(float64(rows)*(1-1/group)/2))
+		if took := compute(float64(b*float64(h.KV))*tiles, packed); took < c.Compute {
+			c.Compute = took
+			c.Executed = float64(b*float64(h.KV)) * tiles * float64(rows) * h.pairFLOPs() * (f + packed)
+		}
+	}
 	rowBytes := elementBytes(b*h.ends(), h.ElementBits)
 	traffic := c.Bytes + float64((p.KVTraffic-1)*rowBytes*n*float64(h.KV))
 	c.Memory = traffic / (p.Memory * float64(s.MemoryBandwidth))

@@ -203,7 +203,7 @@ func TestCombinedSteps(t *testing.T) {
 // TestNarrowProductBytes: factors of a byte an element, a result of two; scales of a byte for each 32 weights.
 func TestNarrowProductBytes(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
-	if got := s.NarrowGEMMCost(30, 500, 700, 8).Bytes; got != 30*700+500*700+2*30*500 {
+	if got := s.NarrowGEMMCost(30, 500, 700, 8, 0).Bytes; got != 30*700+500*700+2*30*500 {
 		t.Errorf("%v B", got)
 	}
 	if got := (widths{In: 16, Weights: 4, Out: 8, Block: 32}).bytes(10, 640, 6); got != 20+320+6+20 {

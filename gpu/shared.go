@@ -9,11 +9,11 @@ type Shared struct{ Requests, Tokens int }
 // MLSys 2025, https://arxiv.org/abs/2501.01005). Its outputs are partial: MergeParts joins them with those over the rest. Groups
 // of one take what DecodeAttentionCost has. In AttAcc's model each group has its own waves of blocks.
 func (s *Spec) SharedAttentionCost(groups []Shared, h Heads) Cost {
-	return s.by(s.attention().Decode.Model).shared(groups, h)
+	return s.by(s.decodeOf(&h).Model).shared(groups, h)
 }
 
 func (s measured) shared(groups []Shared, h Heads) (c Cost) {
-	d := &s.attention().Decode
+	d := s.decodeOf(&h)
 	requests, tokens, attended, most, longest := 0, 0, 0, 0, 0
 	for _, g := range groups {
 		requests, tokens, attended = requests+g.Requests, tokens+g.Tokens, attended+g.Requests*g.Tokens

@@ -33,6 +33,14 @@ type Spec struct {
 	Suite Suite `toml:"suite"`
 
 	MatMul GEMMSpec `toml:"gemm"`
+	// Products of narrow element types, where the fit has kernels of these: FP8 with a scale a tensor or row, FP8 with a scale for each
+	// block of 128 × 128 weights and of 128 activations, and NVFP4.
+	FP8      TypedGEMMSpec `toml:"gemm_fp8,omitempty"`
+	FP8Block TypedGEMMSpec `toml:"gemm_fp8_block,omitempty"`
+	NVFP4    TypedGEMMSpec `toml:"gemm_nvfp4,omitempty"`
+	// Attention over keys and values in FP8, where the fit has kernels for these.
+	PrefillFP8 PrefillSpec `toml:"prefill_attention_fp8,omitempty"`
+	DecodeFP8  DecodeSpec  `toml:"decode_attention_fp8,omitempty"`
 	AttentionSpec
 	// PyTorch has the attention kernels of the suite SuitePyTorch.
 	PyTorch    AttentionSpec   `toml:"pytorch,omitempty"`
@@ -76,6 +84,28 @@ func (s *Spec) attention() *AttentionSpec {
 	return &s.AttentionSpec
 }
 
+// decodeOf returns the kernels of decode attention over a cache of those elements.
+func (s *Spec) decodeOf(h *Heads) *DecodeSpec {
+	if own := &s.attention().Decode; !h.KVFloat || !s.decodesFP8(own) {
+		return own
+	}
+	return &s.DecodeFP8
+}
+
+// decodesFP8 says that the fit has decode attention of its own for keys and values in FP8.
+func (s *Spec) decodesFP8(own *DecodeSpec) bool {
+	return s.DecodeFP8.Compute > 0 && s.Suite == SuiteServer && own.Model == AttentionFlash
+}
+
+// prefillOf is decodeOf of prompts.
+func (s *Spec) prefillOf(h *Heads) *PrefillSpec {
+	own := &s.attention().Prefill
+	if h.KVFloat && s.PrefillFP8.Compute > 0 && s.Suite == SuiteServer && own.Model == AttentionFlash {
+		return &s.PrefillFP8
+	}
+	return own
+}
+
 // Efficiency is what every kernel's roofline has: the shares of peak that it
 // reaches far from the ridge, how round the ridge is, and a fixed time.
 type Efficiency struct {
@@ -117,6 +147,20 @@ func (s *Spec) Check(c *input.Check) {
 	input.Within(c, "pcie_generation", s.PCIeGeneration, 3, 6)
 	input.OneOf(c, "suite", s.Suite, SuiteServer, SuitePyTorch)
 	c.In("gemm", &s.MatMul)
+	for _, t := range []struct {
+		section string
+		spec    *TypedGEMMSpec
+	}{{"gemm_fp8", &s.FP8}, {"gemm_fp8_block", &s.FP8Block}, {"gemm_nvfp4", &s.NVFP4}} {
+		if *t.spec != (TypedGEMMSpec{}) {
+			c.In(t.section, t.spec)
+		}
+	}
+	if s.PrefillFP8 != (PrefillSpec{}) {
+		c.In("prefill_attention_fp8", &s.PrefillFP8)
+	}
+	if s.DecodeFP8 != (DecodeSpec{}) {
+		c.In("decode_attention_fp8", &s.DecodeFP8)
+	}
 	c.In("prefill_attention", &s.Prefill)
 	c.In("decode_attention", &s.Decode)
 	c.In("elementwise", &s.Pointwise)

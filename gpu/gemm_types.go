@@ -1,0 +1,95 @@
+package gpu
+
+import (
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// TypedGEMMSpec holds the parameters of products whose factors both have one narrow element type. Activations come in 16 bits,
+// and a kernel converts them first.
+type TypedGEMMSpec struct {
+	Tiling
+	// Tiles are those of a library that has one for each range of rows and splits no k, as CUTLASS in vLLM. Empty: the library
+	// chooses among those of 16-bit products.
+	Tiles TileList `toml:"tiles"`
+	// Convert is the fixed time of the kernel that converts activations, ConvertMemory the share of the memory bandwidth
+	// that it reaches, above 1 where the L2 holds them.
+	Convert       units.Duration `toml:"convert_overhead"`
+	ConvertMemory float64        `toml:"convert_memory_efficiency"`
+}
+
+// Check has the rules of a section of products of one element type.
+func (g *TypedGEMMSpec) Check(c *input.Check) {
+	g.Tiling.Check(c)
+	g.Tiles.check(c, "tiles")
+	duration(c, "convert_overhead", g.Convert)
+	const inCache = 10 // times the memory's bandwidth, of an L2 that holds the activations
+	c.That(g.ConvertMemory > 0 && g.ConvertMemory <= inCache, "convert_memory_efficiency", g.ConvertMemory, "more than 0, at most %d", inCache)
+}
+
+// How many weights share a byte of scales, by which products know their kernels.
+const (
+	NVFP4Block = 16            // a scale of 8 bits for as many weights
+	FP8Block   = 128 * 128 / 4 // a scale of 32 bits for 128 × 128 weights
+)
+
+// typed returns the kernels of products of those widths and the bits of their factors, nil where the fit has none of their type.
+// NVFP4's kernels also narrow activations to 4 bits, whatever else a configuration says of these.
+func (s *Spec) typed(w widths) (t *TypedGEMMSpec, bits int) {
+	switch {
+	case s.MatMul.Model != GEMMTiles || w.In > 8:
+		return nil, 0
+	case w.Weights == 4 && w.Block == NVFP4Block:
+		t, bits = &s.NVFP4, 4
+	case w.Weights == 8 && w.Block == FP8Block:
+		t, bits = &s.FP8Block, 8
+	case w.Weights == 8 && w.Block == 0:
+		t, bits = &s.FP8, 8
+	}
+	if t == nil || t.Compute == 0 {
+		return nil, 0
+	}
+	return t, bits
+}
+
+// cost returns the cost of a product of factors of that many bits and a result of 16.
+func (g *TypedGEMMSpec) cost(s *Spec, m, n, k, bits, block int) Cost {
+	fm, fn, fk := float64(m), float64(n), float64(k)
+	w := widths{In: bits, Weights: bits, Out: 16, Block: block}
+	base := Cost{FLOPs: 2 * fm * fn * fk, Bytes: w.bytes(fm*fk, fn*fk, fm*fn), Overhead: g.Overhead.Seconds()}
+	peak := s.peak(bits)
+	if bits <= 4 {
+		peak *= 2 // tensor cores double their rate with each halving of the width
+	}
+	var c Cost
+	if g.Tiles == "" {
+		c = g.fastest(s, base, peak, 1, m, n, k)
+	} else {
+		c = g.listed(s, base, peak, m, n, k)
+	}
+	c.Executed *= float64(bits) / 16
+	bytes := elementBytes(fm*fk, 16+bits) // read in 16 bits, written in fewer
+	convert := float64(bytes/(g.ConvertMemory*float64(s.MemoryBandwidth))) + g.Convert.Seconds()
+	c.Bytes, c.Overhead, c.Seconds = c.Bytes+bytes, c.Overhead+convert, c.Seconds+convert
+	return c
+}
+
+// listed costs a product in the tiles of the list. More rows take no less, whatever the tiles of fewer.
+func (g *TypedGEMMSpec) listed(s *Spec, base Cost, peak float64, m, n, k int) (c Cost) {
+	tiles, _ := g.Tiles.tiles()
+	for i := range tiles {
+		t := &tiles[i]
+		at := min(m, t.most)
+		rows, columns := ceilDiv(at, t.m*t.cluster)*t.cluster, ceilDiv(n, t.n)
+		var whole [1]limits // k is not split
+		g.costs(whole[:], s, base, t.tile, float64(rows)*float64(columns), peak, 1, at, n, k)
+		if d := whole[0].cost(base, g.Ridge); d.Seconds > c.Seconds {
+			c = d
+			c.Executed = c.FLOPs * (float64(rows*t.m) * float64(columns*t.n) / (float64(m) * float64(n)))
+		}
+		if m <= t.most {
+			break
+		}
+	}
+	return c
+}
