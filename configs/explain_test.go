@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/system"
@@ -18,13 +19,18 @@ import (
 )
 
 // TestExplainEveryKey: each key has a meaning, a place and, if it is a number, a range
-// and what its value is from. Those of PyTorch's kernels are of a GPU that has them.
+// and what its value is from. Those of kernels that not every fit has are of a GPU that has them.
 func TestExplainEveryKey(t *testing.T) {
 	for _, k := range keys.Keys {
 		var o Options
-		optional := strings.HasPrefix(k.Name, "gpu.pytorch.")
-		if optional {
+		optional := true
+		switch {
+		case strings.HasPrefix(k.Name, "gpu.pytorch."):
 			o.Sets = []string{`gpu.preset="h200-sxm"`}
+		case typedKernels.MatchString(k.Name):
+			o.Sets = []string{`gpu.preset="b200-sxm"`}
+		default:
+			optional = false
 		}
 		e, err := system.Configs().Explain(o, k.Name)
 		if err != nil {
@@ -34,11 +40,17 @@ func TestExplainEveryKey(t *testing.T) {
 		if e.Meaning == "" || e.Takes == "" || e.SetIn == "" || !optional && (e.Value != e.Default || e.SetIn != e.DefaultIn) {
 			t.Errorf("%+v", e)
 		}
+		if optional && strings.HasPrefix(k.Name, "gpu.pytorch.") && typedKernels.MatchString(k.Name) {
+			continue // no fit of PyTorch's kernels has these
+		}
 		if number && (len(e.Source) < 12 || e.Range == "" && k.Name != "run.seed") {
 			t.Errorf("%s: range %q, source %q", k.Name, e.Range, e.Source)
 		}
 	}
 }
+
+// typedKernels are keys of kernels that the default GPU's fit has not.
+var typedKernels = regexp.MustCompile(`^gpu\.(gemm_|\w+_fp8\.)|\.(head_knee|packs_groups|group_limit|lone_element_time)$`)
 
 // TestRanges: what explain calls the range of a whole number is what is taken.
 func TestRanges(t *testing.T) {
@@ -46,7 +58,10 @@ func TestRanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	valid.GPU.PyTorch = valid.GPU.AttentionSpec // all 0 stands for a GPU without
+	g := &valid.GPU
+	g.PyTorch, g.PrefillFP8, g.DecodeFP8 = g.AttentionSpec, g.Prefill, g.Decode // all 0 stands for a GPU without
+	g.FP8 = gpu.TypedGEMMSpec{Tiling: g.MatMul.Tiling, ConvertMemory: 1}
+	g.FP8Block, g.NVFP4 = g.FP8, g.FP8
 	tried := 0
 	for _, k := range keys.Keys {
 		e, err := system.Configs().Explain(Options{}, k.Name)

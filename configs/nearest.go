@@ -44,6 +44,9 @@ func nearestPreset(kind Kind, name string) string {
 	candidates := slices.DeleteFunc(names, func(preset string) bool {
 		return !numbersWithin(low, preset) || (kind == GPUs || kind == Fits) && !sameChip(low, preset)
 	})
+	if same := slices.DeleteFunc(slices.Clone(candidates), func(preset string) bool { return chip(preset) != chip(low) }); kind == GPUs && len(same) > 0 {
+		candidates = same // b200 is b200-sxm, not gb200
+	}
 	return input.Alike(name, candidates)
 }
 

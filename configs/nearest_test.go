@@ -17,7 +17,7 @@ func TestNearestPreset(t *testing.T) {
 		name, want string
 	}{
 		{GPUs, "rtx-4090", "rtx-4090-vllm-0.19"}, {GPUs, "RTX-4090", "rtx-4090-vllm-0.19"}, {GPUs, "rtx4090", "rtx-4090-vllm-0.19"},
-		{GPUs, "h20", ""}, {GPUs, "b100", ""}, {GPUs, "b200", ""}, {GPUs, "mi300x", ""}, {GPUs, "l40s", ""}, {GPUs, "gh200", ""}, {GPUs, "rtx-5090", ""}, {GPUs, "v100", ""},
+		{GPUs, "h20", ""}, {GPUs, "b100", ""}, {GPUs, "b200", "b200-sxm"}, {GPUs, "gb300", ""}, {GPUs, "mi300x", ""}, {GPUs, "l4", ""}, {GPUs, "gh200", ""}, {GPUs, "rtx-5090", ""}, {GPUs, "v100", ""},
 		{GPUs, "h200", "h200-sxm"}, {GPUs, "h200_sxm", "h200-sxm"}, {GPUs, "h100-smx", "h100-sxm"}, {GPUs, "A100", "a100-sxm-80gb"}, {GPUs, "a100-sxm-80g", "a100-sxm-80gb"}, {GPUs, "a6000", "rtx-a6000"},
 		{Model, "llama-3-80b", ""}, {Model, "llama3-8b", "llama-3-8b"}, {Model, "mixtral", "mixtral-8x7b"}, {Model, "llama-3.2-1b", ""}, {Model, "qwen235", ""}, {Model, "gpt-175", "gpt-175b"},
 		{DRAMs, "ddr4-3200-8gb", "ddr4-3200-8gb-x4"}, {DRAMs, "ddr4-3200-8gbx8", "ddr4-3200-8gb-x8"}, {DRAMs, "ddr5-6400-16gb-x8", ""},

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"math"
+	"slices"
 
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/units"
@@ -45,19 +46,34 @@ const (
 	lowRidge, startRidge, highRidge = 1.02, 3, 30
 )
 
+// parameters returns what a kind's samples determine. Only tables of AIConfigurator tell the kernels of KV heads with one query head from others.
+func (t *Target) parameters(kind Kind) []parameter {
+	return slices.DeleteFunc(parameters(kind), func(p parameter) bool { return !t.tables && p.name == "lone_element_time" })
+}
+
 // parameters returns what a kind's samples determine.
 func parameters(kind Kind) []parameter {
 	switch kind {
 	case GEMM:
 		return gemmParameters()
+	case FP8GEMM:
+		return typedParameters(func(t *Target) *gpu.TypedGEMMSpec { return &t.GPU.FP8 })
+	case FP8BlockGEMM:
+		return typedParameters(func(t *Target) *gpu.TypedGEMMSpec { return &t.GPU.FP8Block })
+	case NVFP4GEMM:
+		return typedParameters(func(t *Target) *gpu.TypedGEMMSpec { return &t.GPU.NVFP4 })
 	case Decode:
-		return decodeParameters()
+		return decodeParameters(func(t *Target) *gpu.DecodeSpec { return &attention(t).Decode })
+	case FP8Decode:
+		return decodeParameters(func(t *Target) *gpu.DecodeSpec { return &t.GPU.DecodeFP8 })
+	case FP8Prefill:
+		return prefillParameters(func(t *Target) *gpu.PrefillSpec { return &t.GPU.PrefillFP8 })
 	case NarrowGEMM:
 		return []parameter{number("compute_share_8bit", lowEfficiency, 0.9, 1, func(t *Target) *float64 { return &t.GPU.MatMul.Narrow })}
 	case NarrowDecode:
 		return narrowParameters()
 	case Prefill:
-		return prefillParameters()
+		return prefillParameters(func(t *Target) *gpu.PrefillSpec { return &attention(t).Prefill })
 	case Extend:
 		return extendParameters()
 	case AllReduce:
@@ -77,20 +93,30 @@ func parameters(kind Kind) []parameter {
 	}
 }
 
+func tilingParameters(spec func(*Target) *gpu.Tiling) []parameter {
+	return []parameter{
+		number("compute_efficiency", lowEfficiency, 0.6, highEfficiency, func(t *Target) *float64 { return &spec(t).Compute }),
+		number("memory_efficiency", lowEfficiency, 0.8, highEfficiency, func(t *Target) *float64 { return &spec(t).Memory }),
+		number("ridge", lowRidge, startRidge, highRidge, func(t *Target) *float64 { return &spec(t).Ridge }),
+		duration("overhead", 0.1, 5, 100, func(t *Target) *units.Duration { return &spec(t).Overhead }),
+		number("tile_knee", 0.1, 20, 500, func(t *Target) *float64 { return &spec(t).TileKnee }),
+		number("k_ramp", 1, 100, 5000, func(t *Target) *float64 { return &spec(t).KRamp }),
+		number("step_latency_ns", 0.01, 5, 50, func(t *Target) *float64 { return &spec(t).StepLatency }),
+		number("split_overhead_us", 0.01, 3, 50, func(t *Target) *float64 { return &spec(t).SplitOverhead }),
+		number("split_traffic", 0.001, 0.1, 10, func(t *Target) *float64 { return &spec(t).SplitTraffic }),
+	}
+}
+
 // gemmParameters are what a fit of matrix products varies, each from its lowest to its highest value.
 func gemmParameters() []parameter {
-	return []parameter{
-		number("compute_efficiency", lowEfficiency, 0.6, highEfficiency, func(t *Target) *float64 { return &t.GPU.MatMul.Compute }),
-		number("memory_efficiency", lowEfficiency, 0.8, highEfficiency, func(t *Target) *float64 { return &t.GPU.MatMul.Memory }),
-		number("ridge", lowRidge, startRidge, highRidge, func(t *Target) *float64 { return &t.GPU.MatMul.Ridge }),
-		duration("overhead", 0.1, 5, 100, func(t *Target) *units.Duration { return &t.GPU.MatMul.Overhead }),
-		number("tile_knee", 0.1, 20, 500, func(t *Target) *float64 { return &t.GPU.MatMul.TileKnee }),
-		number("k_ramp", 1, 100, 5000, func(t *Target) *float64 { return &t.GPU.MatMul.KRamp }),
-		number("step_latency_ns", 0.01, 5, 50, func(t *Target) *float64 { return &t.GPU.MatMul.StepLatency }),
-		number("split_overhead_us", 0.01, 3, 50, func(t *Target) *float64 { return &t.GPU.MatMul.SplitOverhead }),
-		number("alone.flush_share", 0.001, 0.5, 1, func(t *Target) *float64 { return &t.GPU.Alone.FlushShare }),
-		number("split_traffic", 0.001, 0.1, 10, func(t *Target) *float64 { return &t.GPU.MatMul.SplitTraffic }),
-	}
+	p := tilingParameters(func(t *Target) *gpu.Tiling { return &t.GPU.MatMul.Tiling })
+	return slices.Insert(p, 8, number("alone.flush_share", 0.001, 0.5, 1, func(t *Target) *float64 { return &t.GPU.Alone.FlushShare }))
+}
+
+func typedParameters(spec func(*Target) *gpu.TypedGEMMSpec) []parameter {
+	return append(tilingParameters(func(t *Target) *gpu.Tiling { return &spec(t).Tiling }),
+		duration("convert_overhead", 0.01, 2, 50, func(t *Target) *units.Duration { return &spec(t).Convert }),
+		number("convert_memory_efficiency", 0.01, 0.5, 10, func(t *Target) *float64 { return &spec(t).ConvertMemory }))
 }
 
 // attention returns the attention kernels of the target's suite.
@@ -101,8 +127,7 @@ func attention(t *Target) *gpu.AttentionSpec {
 	return &t.GPU.AttentionSpec
 }
 
-func decodeParameters() []parameter {
-	spec := func(t *Target) *gpu.DecodeSpec { return &attention(t).Decode }
+func decodeParameters(spec func(*Target) *gpu.DecodeSpec) []parameter {
 	return []parameter{
 		number("compute_efficiency", lowEfficiency, 0.6, highEfficiency, func(t *Target) *float64 { return &spec(t).Compute }),
 		number("memory_efficiency", lowEfficiency, 0.8, highEfficiency, func(t *Target) *float64 { return &spec(t).Memory }),
@@ -115,6 +140,7 @@ func decodeParameters() []parameter {
 		duration("merge_overhead", 0.01, 2, 100, func(t *Target) *units.Duration { return &spec(t).MergeOverhead }),
 		duration("merge_part", 0.001, 0.2, 10, func(t *Target) *units.Duration { return &spec(t).MergePart }),
 		rate("block_bandwidth", 1, 30, 1000, func(t *Target) *units.Bandwidth { return &spec(t).BlockBandwidth }),
+		duration("lone_element_time", 1e-6, 2e-5, 0.01, func(t *Target) *units.Duration { return &spec(t).LoneElement }),
 		duration("unequal_time", 0.01, 2, 100, func(t *Target) *units.Duration { return &spec(t).UnequalTime }),
 		number("unequal_share", 0.001, 0.05, 1, func(t *Target) *float64 { return &spec(t).UnequalShare }),
 		number("unequal_target", 0.5, 10, 100, func(t *Target) *float64 { return &spec(t).UnequalTarget }),
@@ -131,8 +157,7 @@ func streamTime(t *Target) *units.Duration {
 	return &t.GPU.Decode.StreamTime
 }
 
-func prefillParameters() []parameter {
-	spec := func(t *Target) *gpu.PrefillSpec { return &attention(t).Prefill }
+func prefillParameters(spec func(*Target) *gpu.PrefillSpec) []parameter {
 	return []parameter{
 		number("compute_efficiency", lowEfficiency, 0.6, highEfficiency, func(t *Target) *float64 { return &spec(t).Compute }),
 		number("memory_efficiency", lowEfficiency, 0.8, highEfficiency, func(t *Target) *float64 { return &spec(t).Memory }),
@@ -143,6 +168,7 @@ func prefillParameters() []parameter {
 		number("causal_tail", 0.01, 1, 8, func(t *Target) *float64 { return &spec(t).CausalTail }),
 		duration("merge_overhead", 0.01, 3, 100, func(t *Target) *units.Duration { return &spec(t).MergeOverhead }),
 		duration("merge_row", 1e-6, 0.0005, 0.1, func(t *Target) *units.Duration { return &spec(t).MergeRow }),
+		number("head_knee", 0.01, 20, 500, func(t *Target) *float64 { return &spec(t).HeadKnee }),
 		number("kv_traffic", 1, 2, 100, func(t *Target) *float64 { return &spec(t).KVTraffic }),
 	}
 }

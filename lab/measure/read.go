@@ -20,16 +20,19 @@ var layouts = []struct {
 	columns string
 }{
 	{GEMM, "m,n,k,us"},
-	{GEMM, "m,n,k,graph_us,sustained_us"},
+	{GEMM, "dtype,m,n,k,us"},
+	{GEMM, "m,n,k,graph_us"},
 	{PageSparse, "op,batch,context,q_heads,kv_heads,head_dim,page,pages,us"},
 	{Decode, "batch,longest,sum_context,q_heads,kv_heads,head_dim,fixed_us,balanced_us"},
+	{Decode, "kv_dtype,batch,context,q_heads,kv_heads,head_dim,us"},
 	{Decode, "batch,context,q_heads,kv_heads,head_dim,us"},
-	{Decode, "batch,context,q_heads,kv_heads,head_dim,graph_us,sustained_us"},
-	{Decode, "kind,batch,context,q_heads,kv_heads,head_dim,graph_us"},
+	{Decode, "batch,context,q_heads,kv_heads,head_dim,graph_us"},
+	{Prefill, "kv_dtype,batch,length,q_heads,kv_heads,head_dim,us"},
 	{Prefill, "batch,length,q_heads,kv_heads,head_dim,us"},
 	{Prefill, "chunk,finished,q_heads,kv_heads,head_dim,us"},
-	{Prefill, "chunk,finished,q_heads,kv_heads,head_dim,graph_us,sustained_us"},
+	{Prefill, "batch,length,q_heads,kv_heads,head_dim,graph_us"},
 	{Extend, "chunk,finished,q_heads,kv_heads,head_dim,graph_us,unsplit_us"},
+	{Prefill, "chunk,finished,q_heads,kv_heads,head_dim,graph_us"},
 	{AllReduce, "gpus,bytes,us"},
 	{PCIe, "direction,bytes,us"},
 	{Elementwise, "op,m,d,us"},
@@ -243,6 +246,9 @@ func (r *row) kernel(kind Kind) []Sample {
 		if input.Nearest(s.op, elementwiseOps) != s.op || s.op == "" {
 			r.fail("op", s.op, "one of "+strings.Join(elementwiseOps, ", "))
 		}
+	}
+	if r.has("dtype") || r.has("kv_dtype") {
+		r.publish(&s)
 	}
 	if r.has("us") {
 		s.Seconds = r.positive("us") * 1e-6

@@ -41,7 +41,7 @@ const (
 // Kinds returns all kinds in the order of reports.
 func Kinds() []Kind {
 	return []Kind{
-		GEMM, NarrowGEMM, Decode, NarrowDecode, Prefill, Extend, AllReduce, PCIe, Elementwise, PageSparse, Small,
+		GEMM, NarrowGEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM, Decode, NarrowDecode, FP8Decode, Prefill, FP8Prefill, Extend, AllReduce, PCIe, Elementwise, PageSparse, Small,
 		DecodeIteration, PrefillIteration, MixedIteration, IterationEnergy, Power,
 	}
 }
@@ -62,6 +62,7 @@ type Target struct {
 	Link pcie.Spec `toml:"pcie"`
 	// Method is the all-reduce of whole iterations; empty for NCCL, with which they were measured.
 	Method gpu.AllReduceMethod `toml:"-"`
+	tables bool                // fits are to tables of AIConfigurator
 }
 
 // Sample is one measured kernel or transfer. Only the fields of its kind are set.
@@ -84,6 +85,7 @@ type Sample struct {
 	where    Condition   // kernels
 	whole
 	powered
+	published
 	// Seconds is what was measured: joules of all GPUs for IterationEnergy and Power.
 	Seconds float64
 }
@@ -125,7 +127,7 @@ func (k Kind) Joules() bool { return k == IterationEnergy || k == Power }
 
 // Attends says that attention is part of the kind, so that it depends on the suite.
 func (k Kind) Attends() bool {
-	return slices.Contains([]Kind{Decode, NarrowDecode, Prefill, DecodeIteration, PrefillIteration, MixedIteration}, k)
+	return slices.Contains([]Kind{Decode, NarrowDecode, FP8Decode, Prefill, FP8Prefill, DecodeIteration, PrefillIteration, MixedIteration}, k)
 }
 
 // Iteration says that the kind is of whole iterations: their time or their energy.
@@ -138,9 +140,9 @@ func (s *Sample) Kind() Kind { return s.kind }
 // samples are held out of a fit.
 func (s *Sample) shape() string {
 	switch s.kind {
-	case GEMM, NarrowGEMM:
+	case GEMM, NarrowGEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM:
 		return fmt.Sprintf("n=%d k=%d", s.n, s.k)
-	case Decode, NarrowDecode, Prefill, Extend, PageSparse:
+	case Decode, NarrowDecode, FP8Decode, Prefill, FP8Prefill, Extend, PageSparse:
 		return fmt.Sprintf("heads=%d kv=%d d=%d", s.heads.Query, s.heads.KV, s.heads.Dim)
 	case AllReduce:
 		return fmt.Sprintf("gpus=%d", s.gpus)
@@ -158,20 +160,20 @@ func (s *Sample) shape() string {
 // String names the sample in full.
 func (s *Sample) String() string {
 	switch s.kind {
-	case GEMM:
+	case GEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM:
 		return fmt.Sprintf("m=%d %s", s.m, s.shape())
 	case NarrowGEMM:
 		return fmt.Sprintf("%s m=%d %s", s.op, s.m, s.shape())
 	case NarrowDecode:
 		return fmt.Sprintf("%s batch=%d context=%d %s", s.op, s.batch, s.context, s.shape())
-	case Decode:
+	case Decode, FP8Decode:
 		if s.tokens > 0 {
 			return fmt.Sprintf("%s batch=%d tokens=%d longest=%d %s", s.op, s.batch, s.tokens, s.context, s.shape())
 		}
 		return fmt.Sprintf("batch=%d context=%d %s", s.batch, s.context, s.shape())
 	case Extend:
 		return fmt.Sprintf("%s chunk=%d finished=%d %s", s.op, s.chunk, s.finished, s.shape())
-	case Prefill:
+	case Prefill, FP8Prefill:
 		return fmt.Sprintf("batch=%d chunk=%d finished=%d %s", s.batch, s.chunk, s.finished, s.shape())
 	case PageSparse:
 		return fmt.Sprintf("%s batch=%d context=%d page=%d pages=%d %s", s.op, s.batch, s.context, s.page, s.pages, s.shape())
@@ -235,9 +237,9 @@ func (t *Target) kernel(s *Sample) gpu.Cost {
 	switch s.kind {
 	case GEMM:
 		return g.GEMMCost(s.m, s.n, s.k, elementBits)
-	case NarrowGEMM:
-		return g.NarrowGEMMCost(s.m, s.n, s.k, 8)
-	case NarrowDecode:
+	case NarrowGEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM:
+		return typedProduct(g, s)
+	case NarrowDecode, FP8Decode:
 		return g.DecodeAttentionCost(gpu.UniformBatch(s.batch, s.context), s.heads)
 	case Decode:
 		if s.op == "" {
@@ -248,7 +250,10 @@ func (t *Target) kernel(s *Sample) gpu.Cost {
 			own.Decode.StreamTime, own.Decode.SplitLimit = 0, math.Inf(1) // of the GPU's own split
 		}
 		return own.DecodeAttentionCost(s.decoding(), s.heads)
-	case Prefill:
+	case Prefill, FP8Prefill:
+		if s.window > 0 && s.window < s.chunk+s.finished {
+			return windowed(g, s)
+		}
 		if s.op == mixedOp {
 			return g.MixedAttentionCost(s.chunk, s.finished, s.decoding(), s.heads)
 		}

@@ -99,7 +99,7 @@ func ReadTables(folder string, models Models) ([]Sample, Card, error) {
 func (t *Target) Cold(samples []Sample) []Sample {
 	cache := float64(t.GPU.Alone.L2)
 	return only(samples, func(s *Sample) bool {
-		if s.kind != Decode {
+		if s.kind != Decode && s.kind != FP8Decode {
 			return true
 		}
 		bytes := t.GPU.DecodeAttentionCost(s.decoding(), s.heads).Bytes

@@ -22,7 +22,8 @@ func WriteGPU(w io.Writer, g *gpu.Spec, link *pcie.Spec, comment []string) error
 
 // WriteFit writes the parameters of a GPU's kernels as a file that gpu.fit names, with where they are from and a comment on top. What
 // stands in [gpu] itself, peaks and memory among it, is the data sheet's and is left out.
-func WriteFit(w io.Writer, g *gpu.Spec, about configs.Fit, comment []string) error {
+// Behind each value stands whether kinds moved it, else that it is base's.
+func WriteFit(w io.Writer, g *gpu.Spec, about configs.Fit, comment []string, kinds []Fitted, base string) error {
 	if err := write(w, comment, struct {
 		Fit configs.Fit `toml:"fit"`
 	}{about}); err != nil {
@@ -35,7 +36,11 @@ func WriteFit(w io.Writer, g *gpu.Spec, about configs.Fit, comment []string) err
 		return err
 	}
 	_, sections, _ := bytes.Cut(whole.Bytes(), []byte("\n[gpu.")) // behind all values of [gpu]
-	_, err := fmt.Fprintf(w, "\n[gpu.%s", sections)
+	text, err := commented("[gpu."+string(sections), moved(kinds), base)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "\n%s", text)
 	return err
 }
 

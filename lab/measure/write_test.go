@@ -55,7 +55,7 @@ func TestFitIsReadBack(t *testing.T) {
 		fitted.SMs, fitted.Name = fitted.SMs+1, "another" // the data sheet's
 		about := configs.Fit{Source: "a test", Rows: 7, HeldOut: "gemm 3.0%"}
 		var text bytes.Buffer
-		if err := measure.WriteFit(&text, &fitted, about, []string{"of " + name}); err != nil {
+		if err := measure.WriteFit(&text, &fitted, about, []string{"of " + name}, nil, name); err != nil {
 			t.Fatal(err)
 		}
 		path := filepath.Join(t.TempDir(), "fit.toml")

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,7 @@ type fitFlags struct {
 	measuredFlags
 	name, out, fit, base, suite string
 	tables                      []string // folders of LLMServingSim's
+	published                   measure.Tables
 }
 
 func (a *app) newGPUFitCommand() *cobra.Command {
@@ -39,14 +41,25 @@ l3sim run --gpu a100-sxm-80gb --set gpu.fit=FILE.
 
 In place of --measured, --llmservingsim takes LLMServingSim's tables of vLLM's kernels: a folder of a model with
 meta.yaml and tp1, or several of one card. Attention of prompts is fitted with that of requests that decode in the
-same kernel, and runs have both in one. Unequal contexts are fitted where there is a skew.csv. Decode attention whose keys and values the base's L2 may have kept is left out.`,
+same kernel, and runs have both in one. Unequal contexts are fitted where there is a skew.csv. Decode attention whose keys and values the base's L2 may have kept is left out.
+
+--aiconfigurator takes AIConfigurator's tables of one GPU and framework: products and attention in 16, 8 and 4 bits. The folder has them as
+the source does (h200_sxm/gemm/vllm/0.24.0/gemm_perf.parquet, ...), or as CSV files (h200_vllm/gemm.csv, decode_attention.csv,
+prefill_attention.csv). Rows that an odd_rows.tsv in the folder lists are left out, and those beyond the sizes of servers; notes say which.
+All other kernels stay the base's.`,
 		Example: `  l3lab gpu fit --measured measured/a100 --name my-a100 --out my-a100.toml
-  l3lab gpu fit --llmservingsim tables/Llama-3.1-8B/bf16 --base my-sheet.toml --name my-gpu --out my-gpu.toml`,
+  l3lab gpu fit --llmservingsim tables/Llama-3.1-8B/bf16 --base my-sheet.toml --name my-gpu --out my-gpu.toml
+  l3lab gpu fit --aiconfigurator systems/data --system b200_sxm --framework trtllm --version 1.3.0rc20 \
+      --base my-sheet.toml --name b200-sxm.trtllm-1.3 --fit b200-sxm.trtllm-1.3.toml`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.gpuFit(cmd, &f) },
 	}
 	flags := cmd.Flags()
 	f.register(flags, "the base's")
 	flags.StringArrayVar(&f.tables, "llmservingsim", nil, "`folder` of a model's kernel tables, as LLMServingSim profiles vLLM; may be repeated")
+	flags.StringVar(&f.published.Folder, "aiconfigurator", "", "`folder` of AIConfigurator's kernel tables, of --system, --framework and --version")
+	flags.StringVar(&f.published.System, "system", "", "GPU of these tables, as AIConfigurator names it: h200_sxm")
+	flags.StringVar(&f.published.Framework, "framework", "", "framework of these tables: "+strings.Join(measure.Frameworks, ", "))
+	flags.StringVar(&f.published.Version, "version", "", "version of the framework of these tables: 0.24.0")
 	flags.StringVar(&f.name, "name", "", "name of the GPU")
 	flags.StringVar(&f.out, "out", "", "`file` to write, with a section [gpu]")
 	flags.StringVar(&f.fit, "fit", "", "`file` to write that gpu.fit can name, with the parameters of kernels alone")
@@ -76,17 +89,18 @@ func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
 	if len(f.tables) > 0 {
 		o.MaxSamples = 500 // tables are dense grids of a few shapes
 	}
-	fitted, err := target.FitAll(samples, o)
+	fitted, err := f.fitTo(a, target, samples, o)
 	if err != nil {
 		return err
 	}
-	report := fitReport{base: base, about: configs.Fit{Source: from, HeldOut: "none"}}
+	base = strings.TrimSuffix(filepath.Base(base), ".toml")
+	report := fitReport{base: base, kinds: fitted, about: configs.Fit{Source: from, HeldOut: "none"}}
 	var held []string
 	for i := range fitted {
 		k := &fitted[i]
 		line := fmt.Sprintf("%-18s %5d samples of a single shape: fitted, and none held out", k.Kind, k.Samples)
 		if e := &k.Held; k.HeldOut {
-			held = append(held, fmt.Sprintf("%s %.1f%%", k.Kind, 100*e.MAPE))
+			held = append(held, fmt.Sprintf("%s %.1f, %.1f, %.1f%%", k.Kind, 100*e.MAPE, 100*e.Median, 100*e.P90))
 			line = fmt.Sprintf("%-18s %5d held out: mean %5.1f%%, median %5.1f%%, p90 %5.1f%%, bias %+5.1f%%",
 				k.Kind, e.Points, 100*e.MAPE, 100*e.Median, 100*e.P90, 100*e.Bias)
 		}
@@ -96,14 +110,30 @@ func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
 		report.lines = append(report.lines, line)
 	}
 	if len(held) > 0 {
-		report.about.HeldOut = "mean errors on shapes that the fit has not seen: " + strings.Join(held, ", ")
+		report.about.HeldOut = "mean, median and 90th percentile of errors on shapes that the fit has not seen: " + strings.Join(held, "; ")
 	}
 	return f.write(a, target, &report)
+}
+
+// fitTo fits all kinds that the samples measure.
+func (f *fitFlags) fitTo(a *app, t *measure.Target, samples []measure.Sample, o measure.Options) ([]measure.Fitted, error) {
+	if f.published.Folder == "" {
+		return t.FitAll(samples, o)
+	}
+	p, err := t.FitPublished(f.published.Framework, samples, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range p.Left {
+		a.Note("%s", l)
+	}
+	return p.Kinds, nil
 }
 
 // fitReport is what the files of a fit say of it.
 type fitReport struct {
 	base  string
+	kinds []measure.Fitted
 	link  bool     // was measured: without, a run with the file keeps its node's links
 	lines []string // of errors, one for each kind
 	about configs.Fit
@@ -134,11 +164,25 @@ func (f *fitFlags) write(a *app, t *measure.Target, r *fitReport) error {
 		}
 	}
 	kernels := comment("Kinds not listed here are those of " + r.base + ".")
-	return results.WriteFileAtomic(f.fit, func(w io.Writer) error { return measure.WriteFit(w, &t.GPU, r.about, kernels) })
+	if f.published.Folder != "" {
+		r.about.Borrowed = "all kernels but products and attention: " + r.base
+		if m := &t.GPU.Measured; r.base != strings.ReplaceAll(f.published.System, "_", "-") { // another GPU's
+			m.AllReduceGPUs, m.AllReduceBytes, m.SmallRows = 0, 0, 0
+		}
+		kernels = kernels[:1]
+	}
+	return results.WriteFileAtomic(f.fit, func(w io.Writer) error { return measure.WriteFit(w, &t.GPU, r.about, kernels, r.kinds, r.base) })
 }
 
 // samples reads the measurements and says whose they are.
 func (f *fitFlags) samples(a *app, t *measure.Target) (all []measure.Sample, from string, err error) {
+	if p := &f.published; p.Folder != "" {
+		all, left, err := p.Read()
+		for _, l := range left {
+			a.Note("%s", l)
+		}
+		return all, fmt.Sprintf("AIConfigurator's tables of %s, %s %s", p.System, p.Framework, p.Version), err
+	}
 	if len(f.tables) == 0 {
 		all, err = f.read(a, t)
 		return all, f.measured, err
@@ -160,11 +204,16 @@ func (f *fitFlags) samples(a *app, t *measure.Target) (all []measure.Sample, fro
 
 // check reports flags that are missing or wrong, before the minutes of a fit.
 func (f *fitFlags) check(cmd *cobra.Command) error {
-	if err := cli.Exclusive(cmd, "measured", "llmservingsim"); err != nil {
+	for _, pair := range [][2]string{{"measured", "llmservingsim"}, {"measured", "aiconfigurator"}, {"llmservingsim", "aiconfigurator"}} {
+		if err := cli.Exclusive(cmd, pair[0], pair[1]); err != nil {
+			return err
+		}
+	}
+	if err := f.checkPublished(cmd); err != nil {
 		return err
 	}
 	source := struct{ name, expected string }{"measured", "a CSV file or a folder of them"}
-	if len(f.tables) > 0 {
+	if len(f.tables) > 0 || f.published.Folder != "" {
 		source = struct{ name, expected string }{"base", "a GPU with the card's data sheet: a preset or a file"}
 	}
 	required := []struct{ name, expected string }{source, {"name", "a name"}}
@@ -192,6 +241,27 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	}
 	if f.fit != "" && f.fit == f.out {
 		return &input.Error{Key: "--fit", Value: fmt.Sprintf("%q", f.fit), Expected: "another file than --out"}
+	}
+	return nil
+}
+
+// checkPublished reports what --aiconfigurator lacks.
+func (f *fitFlags) checkPublished(cmd *cobra.Command) error {
+	of := []struct{ name, expected string }{{"system", "a GPU as AIConfigurator names it: h200_sxm"},
+		{"framework", "one of " + strings.Join(measure.Frameworks, ", ")}, {"version", "the version of the framework: 0.24.0"}}
+	for _, flag := range of {
+		if !cmd.Flags().Changed("aiconfigurator") {
+			if cmd.Flags().Changed(flag.name) {
+				return &input.Error{Key: "--" + flag.name, Expected: "--aiconfigurator with it"}
+			}
+			continue
+		}
+		if err := cli.RequireFlag(cmd, flag.name, flag.expected); err != nil {
+			return err
+		}
+	}
+	if p := &f.published; cmd.Flags().Changed("aiconfigurator") && !slices.Contains(measure.Frameworks, p.Framework) {
+		return &input.Error{Key: "--framework", Value: fmt.Sprintf("%q", p.Framework), Expected: of[1].expected, Nearest: input.Nearest(p.Framework, measure.Frameworks)}
 	}
 	return nil
 }

@@ -25,13 +25,18 @@ func (a *app) newGPUValidateCommand() *cobra.Command {
 
 Measurements are CSV files; the columns say what a file measures:
   m,n,k,us                                      gemm
+  dtype,m,n,k,us                                gemm (bfloat16), fp8_gemm, fp8_block_gemm, nvfp4_gemm
   batch,context,q_heads,kv_heads,head_dim,us    decode_attention
+  kv_dtype,batch,context,q_heads,kv_heads,head_dim,us[,window]
+                                                decode_attention (bfloat16), fp8_decode_attention
   kind,batch,context,q_heads,kv_heads,head_dim,graph_us
                                                 narrow_decode_attention (fp8, int8, int4); decode_attention (fp16)
   batch,longest,sum_context,q_heads,kv_heads,head_dim,fixed_us,balanced_us
                                                 decode_attention (unequal contexts, by split)
   batch,length,q_heads,kv_heads,head_dim,us     prefill_attention
   chunk,finished,q_heads,kv_heads,head_dim,us   prefill_attention
+  kv_dtype,batch,length,q_heads,kv_heads,head_dim,us[,prefix,window,attn_dtype]
+                                                prefill_attention (bfloat16), fp8_prefill_attention
   chunk,finished,q_heads,kv_heads,head_dim,graph_us,unsplit_us
                                                 extend_attention (keys split over thread blocks, and not)
   gpus,bytes,us                                 all_reduce
@@ -44,8 +49,8 @@ Measurements are CSV files; the columns say what a file measures:
   op,detail,seconds,joules,bytes                power, of a kernel for seconds
   busy_us,seconds,joules,iterations             power, of work with gaps
 Elements are 16 bits wide, but for what a column kind says of the cache or, in gemm, of both factors
-(fp8: narrow_gemm). Kernels with graph_us,sustained_us in place of us were measured
-in graphs, for milliseconds and for seconds, others alone. Joules are of all GPUs. A model
+(fp8: narrow_gemm). Kernels with graph_us in place of us were measured in graphs for milliseconds,
+those with sustained_us, too, for seconds; tables with dtype or kv_dtype, which are AIConfigurator's, in graphs; others alone. Joules are of all GPUs. A model
 is a preset or a file; iterations use NCCL. A column prefill_kernels names the suite (server,
 pytorch) of an iteration's prefill attention where it is another. Of a folder, files with
 other columns are left out.

@@ -1,0 +1,120 @@
+package measure
+
+import (
+	"strings"
+
+	"github.com/l3sim/l3sim/configs"
+)
+
+// moved are the keys of a fit's sections that a kind's fit moves.
+func moved(kinds []Fitted) map[string]bool {
+	sections := map[Kind]string{
+		GEMM: "gpu.gemm", FP8GEMM: "gpu.gemm_fp8", FP8BlockGEMM: "gpu.gemm_fp8_block", NVFP4GEMM: "gpu.gemm_nvfp4",
+		Decode: "gpu.decode_attention", FP8Decode: "gpu.decode_attention_fp8", Prefill: "gpu.prefill_attention", FP8Prefill: "gpu.prefill_attention_fp8",
+	}
+	keys := map[string]bool{}
+	for _, k := range kinds {
+		if section := sections[k.Kind]; section != "" {
+			for _, p := range parameters(k.Kind) {
+				keys[section+"."+p.name] = true
+			}
+		}
+	}
+	return keys
+}
+
+// meanings are what a number of a section moves where no shipped fit says it.
+var meanings = map[string]string{
+	"tiles":                     "tiles of the library by rows of the product, \"\" where it chooses as in gemm; steps in time over rows",
+	"convert_overhead":          "fixed time of the kernel that converts activations; small products",
+	"convert_memory_efficiency": "of bandwidth, in that kernel; products of many rows and few columns",
+	"group_limit":               "query heads of a KV head that one reading of keys and values serves, 0 for all; decode of large groups",
+	"lone_element_time":         "of an SM for an element of a key or value of a KV head with one query head; decode of multi-head attention",
+	"head_knee":                 "elements of a head at half an SM's rate; prefill of narrow heads",
+	"packs_groups":              "the query heads of a group share a tile where that fills it better; short prompts with grouped queries",
+}
+
+// commented writes behind each value of a fit where it is from and what it moves: "fit" for what was moved, else the base's, with the
+// texts of the preset h200-sxm.
+func commented(fit string, moved map[string]bool, base string) (string, error) {
+	texts, err := presetTexts()
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	section := ""
+	for line := range strings.Lines(fit) {
+		line = strings.TrimRight(line, "\n")
+		key, value, isKey := strings.Cut(line, " = ")
+		switch {
+		case strings.HasPrefix(line, "["):
+			section = strings.Trim(line, "[]")
+		case isKey && strings.HasPrefix(section, "gpu."):
+			line = key + " = " + value + " # " + origin(section+"."+key, value, moved, base) + "; " + text(section, key, texts)
+		}
+		out.WriteString(line + "\n")
+	}
+	return out.String(), nil
+}
+
+// origin says whose a value is.
+func origin(key, value string, moved map[string]bool, base string) string {
+	section, name := key[:strings.LastIndex(key, ".")], key[strings.LastIndex(key, ".")+1:]
+	fitted := moved["gpu."+measuredSection[strings.Split(name, "_")[0]]+".overhead"]
+	switch {
+	case moved[key]:
+		return "fit"
+	case section == "gpu.measured" && value == "0":
+		return "not measured on this GPU"
+	case section == "gpu.measured" && fitted:
+		return "the rows of the fit"
+	case section == "gpu.scale" && strings.Contains(value, "assumption"):
+		return "not measured: a spread of 20%"
+	case section == "gpu.scale" && fitted:
+		return "errors on shapes held out of the fit, 10th to 90th percentile of a log-normal"
+	}
+	return "of the " + base
+}
+
+// measuredSection is the section of the kernels to which keys of [gpu.measured] and [gpu.scale] belong, by their first word.
+var measuredSection = map[string]string{"product": "gemm", "products": "gemm", "decode": "decode_attention", "prefill": "prefill_attention"}
+
+// text returns what a value means and moves: a section of a narrow type shares the words of the one of 16 bits.
+func text(section, key string, texts map[string]string) string {
+	for _, suffix := range []string{"_fp8_block", "_fp8", "_nvfp4"} {
+		section = strings.TrimSuffix(section, suffix)
+	}
+	if t := texts[section+"."+key]; t != "" {
+		return t
+	}
+	return meanings[key]
+}
+
+// presetTexts returns the comments of h200-sxm's fit by key, without what they say of its source.
+func presetTexts() (map[string]string, error) {
+	source, err := configs.Source("h200-sxm")
+	if err != nil {
+		return nil, err
+	}
+	texts, section := map[string]string{}, ""
+	for line := range strings.Lines(source) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			section = strings.Trim(line, "[]")
+			continue
+		}
+		key, rest, ok := strings.Cut(line, " = ")
+		_, comment, commented := strings.Cut(rest, " # ")
+		if !ok || !commented {
+			continue
+		}
+		if section == "gpu.scale" { // behind its source and how the band is made
+			comment = comment[strings.LastIndex(comment, "; ")+2:]
+		}
+		if of, what, two := strings.Cut(comment, "; "); two && (of == "fit" || strings.Contains(of, "h100-sxm") || strings.Contains(of, "fit")) {
+			comment = what
+		}
+		texts[section+"."+strings.TrimSpace(key)] = comment
+	}
+	return texts, nil
+}

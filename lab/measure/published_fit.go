@@ -1,0 +1,223 @@
+package measure
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/l3sim/l3sim/energy"
+	"github.com/l3sim/l3sim/gpu"
+)
+
+// Published is a fit to tables of AIConfigurator.
+type Published struct {
+	Kinds []Fitted
+	Used  []Sample // the rows of the fit
+	Left  []string // rows left out, by reason
+}
+
+// publishedKinds are the kinds of these tables, in the order in which they are fitted.
+var publishedKinds = []Kind{GEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM, Decode, FP8Decode, Prefill, FP8Prefill}
+
+// Sizes of servers, to which the fits are made. Below them a kernel takes its launch, and few models have wider heads.
+const (
+	leastWidth   = 1024 // columns and inner elements of a product
+	leastContext = 256  // tokens
+	leastPrompt  = 64   // tokens
+	widestHead   = 256
+	longestInner = 51200 // CUTLASS's FP8 products with so many inner elements and few rows take up to five times their neighbours
+	widestGroup  = 48    // query heads of a KV head, from which on TensorRT-LLM reads the cache for each of them
+	fewestRows   = 40    // of a kind: fewer say too little
+	launches     = 30e-6 // seconds: where memory takes longer for as much as the L2 holds, its warmth shows beside launches of 10 us
+)
+
+// FitPublished fits the kernels of tables of AIConfigurator for a framework. It leaves out rows by rule, and of each kind all kernels but
+// the one that most rows have: others are those that few models get.
+func (t *Target) FitPublished(framework string, samples []Sample, o Options) (*Published, error) {
+	t.tables = true
+	p := &Published{}
+	for _, kind := range publishedKinds {
+		rows := p.serving(t, framework, kind, only(samples, func(s *Sample) bool { return s.kind == kind }))
+		if len(rows) < fewestRows {
+			if len(rows) > 0 {
+				p.left(len(rows), kind, fmt.Sprintf("fewer than %d rows that tell of the GPU", fewestRows))
+			}
+			continue
+		}
+		held, ok, err := t.fitForms(framework, kind, rows, o)
+		if err != nil {
+			return nil, err
+		}
+		p.Kinds = append(p.Kinds, Fitted{Kind: kind, Samples: len(rows), Held: held, HeldOut: ok})
+		p.Used = append(p.Used, rows...)
+	}
+	t.describe(p.Kinds)
+	return p, nil
+}
+
+// describe sets what a fit to tables says of itself: bands of the kinds by their errors on shapes held out, an assumption for others,
+// and no kernels of PyTorch or of prompts with decoding requests, of which the tables have none.
+func (t *Target) describe(kinds []Fitted) {
+	g := &t.GPU
+	g.PyTorch = gpu.AttentionSpec{}
+	g.Prefill.JoinsDecode, g.PrefillFP8.JoinsDecode = false, false // prompts and decode attention were measured apart
+	g.Scale.AllReduce, g.Scale.SmallKernels = gpu.AssumedScale, gpu.AssumedScale
+	bands := map[Kind]*energy.Constant{GEMM: &g.Scale.Products, Decode: &g.Scale.Decode, Prefill: &g.Scale.Prefill}
+	for _, k := range kinds {
+		if band := bands[k.Kind]; band != nil && k.HeldOut {
+			*band = errorBand(k.Held.MAPE)
+		}
+	}
+}
+
+// errorBand returns the band of a factor that is log-normal with that mean absolute error: its 10th and 90th percentile.
+func errorBand(mean float64) energy.Constant {
+	const normal = 1.2815515655 // standard deviations from the median to the 90th percentile
+	width := math.Exp(normal * mean * math.Sqrt(math.Pi/2))
+	return energy.Constant(fmt.Sprintf("1 [%.4g, %.4g] measured", 1/width, width))
+}
+
+func (p *Published) left(rows int, kind Kind, why string) {
+	if rows > 0 {
+		p.Left = append(p.Left, fmt.Sprintf("%s: %d rows left out: %s", kind, rows, why))
+	}
+}
+
+// serving returns the rows of a kind to which its kernels are fitted, and keeps why others are not.
+func (p *Published) serving(t *Target, framework string, kind Kind, rows []Sample) []Sample {
+	drop := func(why string, gone func(s *Sample) bool) {
+		kept := only(rows, func(s *Sample) bool { return !gone(s) })
+		p.left(len(rows)-len(kept), kind, why)
+		rows = kept
+	}
+	product := kind == GEMM || kind == FP8GEMM || kind == FP8BlockGEMM || kind == NVFP4GEMM
+	switch {
+	case product:
+		drop(fmt.Sprintf("fewer than %d columns or inner elements", leastWidth), func(s *Sample) bool { return min(s.n, s.k) < leastWidth })
+	case kind == Decode || kind == FP8Decode:
+		drop(fmt.Sprintf("contexts below %d tokens", leastContext), func(s *Sample) bool { return s.context < leastContext })
+	default:
+		drop(fmt.Sprintf("prompts below %d tokens", leastPrompt), func(s *Sample) bool { return s.chunk < leastPrompt })
+		drop("a window shorter than the prompt", func(s *Sample) bool { return s.window > 0 && s.window < s.chunk })
+	}
+	if g := &t.GPU; float64(g.Alone.L2)/float64(g.MemoryBandwidth) > launches {
+		cold := map[string]bool{}
+		for _, s := range t.Cold(rows) {
+			cold[s.row] = true
+		}
+		drop("keys and values that the L2 may have kept, as the kernel was repeated on them", func(s *Sample) bool { return !cold[s.row] })
+	}
+	if !product {
+		drop(fmt.Sprintf("heads wider than %d", widestHead), func(s *Sample) bool { return s.heads.Dim > widestHead })
+	}
+	if main := mainSource(rows); !product && main != "" {
+		drop("another kernel than "+main, func(s *Sample) bool { return s.source != main })
+	}
+	switch {
+	case framework == "trtllm" && (kind == Decode || kind == FP8Decode):
+		drop(fmt.Sprintf("%d query heads for a KV head, and more", widestGroup), func(s *Sample) bool { return s.heads.Query/s.heads.KV >= widestGroup })
+	case framework == "vllm" && kind == FP8GEMM:
+		drop(fmt.Sprintf("%d inner elements, and more", longestInner), func(s *Sample) bool { return s.k >= longestInner })
+	case framework == "vllm" && kind == FP8BlockGEMM:
+		floor := shortest(rows)
+		drop(fmt.Sprintf("launched one by one: below three times the shortest, %.0f us", floor*1e6), func(s *Sample) bool { return s.Seconds < 3*floor })
+	}
+	return rows
+}
+
+// mainSource returns the kernel that most rows have, the first by name of as many.
+func mainSource(rows []Sample) (main string) {
+	count := map[string]int{}
+	for i := range rows {
+		count[rows[i].source]++
+	}
+	for i := range rows {
+		s := rows[i].source
+		if main == "" || count[s] > count[main] || count[s] == count[main] && s < main {
+			main = s
+		}
+	}
+	return main
+}
+
+// shortest returns the shortest time: that of the host's launches where these bind.
+func shortest(rows []Sample) float64 {
+	least := math.Inf(1)
+	for i := range rows {
+		least = min(least, rows[i].Seconds)
+	}
+	return least
+}
+
+// fitForms fits each form that the kernels of a framework may have, keeps the one with the smallest loss, and returns its errors on
+// shapes held out.
+func (t *Target) fitForms(framework string, kind Kind, rows []Sample, o Options) (held Errors, ok bool, err error) {
+	best := math.Inf(1)
+	var chosen Target
+	for _, form := range forms(framework, kind) {
+		tried := *t
+		form(&tried.GPU)
+		fitted := tried
+		if err := fitted.fit(kind, rows, o); err != nil {
+			return Errors{}, false, err
+		}
+		if loss := fitted.Loss(rows); loss < best {
+			best, chosen = loss, tried
+		}
+	}
+	*t = chosen
+	return t.FitHeldOut(kind, rows, o)
+}
+
+// cutlassTiles are the tiles of vLLM's FP8 products, which SGLang has, too: one for each range of rows, without a split of k. Products of
+// few rows have their factors swapped on Blackwell, so that 32 rows are a tile's columns.
+// https://github.com/vllm-project/vllm/tree/main/csrc/quantization/w8a8/cutlass/c3x: scaled_mm_sm90_fp8_dispatch.cuh,
+// scaled_mm_sm100_fp8_dispatch.cuh.
+var cutlassTiles = []gpu.TileList{"64x64 <= 64, 64x128/2 <= 128, 128x128/2", "32x128 <= 16, 64x128 <= 64, 128x128/2"}
+
+// forms returns what the kernels of a kind may be beyond numbers that a fit moves.
+func forms(framework string, kind Kind) []func(*gpu.Spec) {
+	typed := map[Kind]func(*gpu.Spec) *gpu.TypedGEMMSpec{
+		FP8GEMM:      func(g *gpu.Spec) *gpu.TypedGEMMSpec { return &g.FP8 },
+		FP8BlockGEMM: func(g *gpu.Spec) *gpu.TypedGEMMSpec { return &g.FP8Block },
+		NVFP4GEMM:    func(g *gpu.Spec) *gpu.TypedGEMMSpec { return &g.NVFP4 },
+	}[kind]
+	if typed != nil {
+		lists := []gpu.TileList{""}
+		if kind == FP8GEMM && framework != "trtllm" {
+			lists = append(lists, cutlassTiles...)
+		}
+		var all []func(*gpu.Spec)
+		for _, list := range lists {
+			all = append(all, func(g *gpu.Spec) {
+				s := typed(g)
+				*s = gpu.TypedGEMMSpec{Tiling: g.MatMul.Tiling}
+				s.Tiles = list
+				s.SplitOverhead, s.SplitTraffic = 0, 0 // where k is not split
+			})
+		}
+		return all
+	}
+	switch kind {
+	case Decode, FP8Decode:
+		var all []func(*gpu.Spec)
+		for _, limit := range []int{0, 16} { // rows of a tensor-core tile
+			all = append(all, func(g *gpu.Spec) {
+				// Batches of equal contexts do not tell how unequal ones share thread blocks: as on the GPUs that were measured.
+				g.Decode.Split = gpu.SplitBalanced
+				if kind == Decode {
+					g.Decode.GroupLimit = limit
+					return
+				}
+				g.DecodeFP8 = g.Decode
+				g.DecodeFP8.GroupLimit = limit
+			})
+		}
+		return all
+	case Prefill:
+		packs := func(packed bool) func(*gpu.Spec) { return func(g *gpu.Spec) { g.Prefill.PacksGroups = packed } }
+		return []func(*gpu.Spec){packs(false), packs(true)}
+	case FP8Prefill:
+		return []func(*gpu.Spec){func(g *gpu.Spec) { g.PrefillFP8 = g.Prefill }}
+	}
+	return []func(*gpu.Spec){func(*gpu.Spec) {}}
+}

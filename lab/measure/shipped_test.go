@@ -1,0 +1,266 @@
+package measure
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/internal/deep"
+)
+
+var update = flag.Bool("update", false, "write the rows and errors of the shipped fits to tables of AIConfigurator")
+
+// shippedFits are the fits to these tables: a GPU preset with that data sheet, its fit, and the tables.
+var shippedFits = []struct{ gpu, fit, system, framework, version string }{
+	{"h200-sxm", "h200-sxm.vllm-0.24", "h200_sxm", "vllm", "0.24.0"},
+	{"h200-sxm", "h200-sxm.trtllm-1.3", "h200_sxm", "trtllm", "1.3.0rc20"},
+	{"h200-sxm", "h200-sxm.sglang-0.5.14", "h200_sxm", "sglang", "0.5.14"},
+	{"h100-sxm", "h100-sxm.vllm-0.24", "h100_sxm", "vllm", "0.24.0"},
+	{"h100-sxm", "h100-sxm.trtllm-1.3", "h100_sxm", "trtllm", "1.3.0rc20"},
+	{"b200-sxm", "b200-sxm.vllm-0.24", "b200_sxm", "vllm", "0.24.0"},
+	{"b200-sxm", "b200-sxm.trtllm-1.3", "b200_sxm", "trtllm", "1.3.0rc20"},
+	{"b200-sxm", "b200-sxm.sglang-0.5.14", "b200_sxm", "sglang", "0.5.14"},
+	{"gb200", "gb200.vllm-0.24", "gb200", "vllm", "0.24.0"},
+	{"gb200", "gb200.trtllm-1.3", "gb200", "trtllm", "1.3.0rc20"},
+	{"l40s", "l40s.vllm-0.24", "l40s", "vllm", "0.24.0"},
+	{"rtx-pro-6000-server", "rtx-pro-6000-server.vllm-0.24", "rtx_pro_6000_server", "vllm", "0.24.0"},
+}
+
+// shippedTarget returns a GPU with one of its fits.
+func shippedTarget(t *testing.T, preset, fit string) *Target {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "gpu.toml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, "[gpu]\npreset = %q\nfit = %q\n", preset, fit), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	g, _, err := configs.LoadGPU("gpu", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Target{GPU: *g}
+}
+
+// fittedRows returns the rows of a kind that its fit has seen.
+func fittedRows(t *testing.T, target *Target, tables *Tables, kind Kind) []Sample {
+	t.Helper()
+	all, _, err := tables.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p Published
+	rows := p.serving(target, tables.Framework, kind, only(all, func(s *Sample) bool { return s.kind == kind }))
+	if len(rows) < fewestRows {
+		return nil
+	}
+	return rows
+}
+
+const shippedFile = publishedFolder + "/fits.tsv"
+
+// TestShippedFits: fits.tsv lists for each shipped fit and kind how many rows it has seen, a hash of these, and its errors on them. A kind
+// without rows has no parameters of its own.
+func TestShippedFits(t *testing.T) {
+	var out strings.Builder
+	out.WriteString("fit\tkind\trows\tsha256\tmedian_percent\tp90_percent\n")
+	for _, f := range shippedFits {
+		target, total := shippedTarget(t, f.gpu, f.fit), 0
+		for _, kind := range publishedKinds {
+			rows := fittedRows(t, target, &Tables{publishedFolder, f.system, f.framework, f.version}, kind)
+			if rows == nil {
+				continue
+			}
+			total += len(rows)
+			hash := sha256.New()
+			for i := range rows {
+				fmt.Fprintf(hash, "%s %s %g\n", rows[i].row, rows[i].source, rows[i].Seconds)
+			}
+			e := target.Judge(rows)
+			fmt.Fprintf(&out, "%s\t%s\t%d\t%s\t%.1f\t%.1f\n", f.fit, kind, len(rows), hex.EncodeToString(hash.Sum(nil)[:8]), 100*e.Median, 100*e.P90)
+		}
+		about, err := configs.FitOf(f.fit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if about.Rows != total || !strings.Contains(about.Source, f.system+", "+f.framework+" "+f.version) || about.Borrowed == "" {
+			t.Errorf("%s: %+v, of %d rows", f.fit, about, total)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(shippedFile, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(shippedFile)
+	if err != nil || string(want) != out.String() {
+		t.Errorf("%s is not\n%s(%v): go test ./measure -run ShippedFits -update", shippedFile, out.String(), err)
+	}
+}
+
+// TestShippedFitIsRepeated: a fit to the same rows gives the numbers that ship.
+func TestShippedFitIsRepeated(t *testing.T) {
+	if !deep.On() {
+		t.Skip("takes half a minute")
+	}
+	f := shippedFits[0]
+	shipped := shippedTarget(t, f.gpu, f.fit)
+	target := shipped
+	again := shippedTarget(t, f.gpu, "h200-sxm") // the base of the fit
+	again.tables = true
+	for _, kind := range []Kind{FP8GEMM, Decode} {
+		rows := fittedRows(t, target, &Tables{publishedFolder, f.system, f.framework, f.version}, kind)
+		if kind == FP8GEMM { // which begins from the form of products in 16 bits
+			if err := again.fit(GEMM, fittedRows(t, target, &Tables{publishedFolder, f.system, f.framework, f.version}, GEMM), Options{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, _, err := again.fitForms(f.framework, kind, rows, Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again.GPU.MatMul != shipped.GPU.MatMul || again.GPU.FP8 != shipped.GPU.FP8 || again.GPU.Decode != shipped.GPU.Decode {
+		t.Errorf("%+v\n%+v\n%+v\nship as\n%+v\n%+v\n%+v", again.GPU.MatMul, again.GPU.FP8, again.GPU.Decode, shipped.GPU.MatMul, shipped.GPU.FP8, shipped.GPU.Decode)
+	}
+}
+
+// TestShippedLaws: on a grid no kernel of a fit is faster than the data sheet allows, and one more row, column, request or token never takes
+// more than twice the time, nor 95% of it or less: the laws of all presets.
+func TestShippedLaws(t *testing.T) {
+	for i, f := range shippedFits {
+		if !deep.Case(i, len(shippedFits)) {
+			continue
+		}
+		target := shippedTarget(t, f.gpu, f.fit)
+		for _, kind := range publishedKinds {
+			laws{t, f.fit, target, kind}.check()
+		}
+	}
+}
+
+// laws are those of a kind of kernels of a fit.
+type laws struct {
+	t      *testing.T
+	name   string
+	target *Target
+	kind   Kind
+}
+
+// seconds returns the time of a sample, which the data sheet's rates bound.
+func (l laws) seconds(s Sample) float64 {
+	s.kind, s.where = l.kind, InGraph
+	g, c := &l.target.GPU, l.target.kernel(&s)
+	peak := float64(g.Peak16)
+	switch l.kind {
+	case FP8GEMM, FP8BlockGEMM, FP8Prefill, FP8Decode:
+		peak = float64(g.Peak8)
+	case NVFP4GEMM:
+		peak = 2 * float64(g.Peak8)
+	}
+	if least := max(c.FLOPs/peak, c.Bytes/float64(g.MemoryBandwidth)); c.Seconds < least*(1-1e-9) {
+		l.t.Errorf("%s, %s, %+v: %v s, the data sheet allows %v", l.name, l.kind, s, c.Seconds, least)
+	}
+	return c.Seconds
+}
+
+// grows checks one more of a size at many sizes.
+func (l laws) grows(what string, size func(n int) Sample, most int) {
+	for n := 1; n <= most; n += 1 + n/16 {
+		if a, b := l.seconds(size(n)), l.seconds(size(n+1)); b > 2*a || b <= 0.95*a {
+			l.t.Errorf("%s, %s: %d %s take %v s, one more %v s", l.name, l.kind, n, what, a, b)
+		}
+	}
+}
+
+func (l laws) check() {
+	switch l.kind {
+	case GEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM:
+		for _, n := range []int{1024, 5120, 28672} {
+			l.grows("rows", func(m int) Sample { return Sample{m: m, n: n, k: 4096} }, 16384)
+		}
+		l.grows("columns", func(n int) Sample { return Sample{m: 64, n: n, k: 4096} }, 32768)
+		l.grows("inner elements", func(k int) Sample { return Sample{m: 64, n: 4096, k: k} }, 32768)
+	default:
+		for _, heads := range [][2]int{{8, 8}, {32, 8}, {16, 1}} {
+			h := elementHeads(l.kind, heads[0], heads[1])
+			if l.kind == Decode || l.kind == FP8Decode {
+				l.grows("requests", func(n int) Sample { return Sample{batch: n, context: 4096, heads: h} }, 1024)
+				l.grows("tokens", func(n int) Sample { return Sample{batch: 16, context: n, heads: h} }, 131072)
+				continue
+			}
+			l.grows("requests", func(n int) Sample { return Sample{batch: n, chunk: 512, heads: h} }, 256)
+			l.grows("tokens", func(n int) Sample { return Sample{batch: 2, chunk: n, heads: h} }, 16384)
+		}
+	}
+}
+
+func elementHeads(kind Kind, query, kv int) gpu.Heads {
+	h := gpu.Heads{Query: query, KV: kv, Dim: 128, ElementBits: elementBits}
+	if kind == FP8Decode || kind == FP8Prefill {
+		h.KVBits, h.KVFloat = 8, true
+	}
+	return h
+}
+
+// heldOutTable returns the table of the page: median and 90th percentile of the errors on shapes held out, by fit and kind.
+func heldOutTable(t *testing.T) string {
+	t.Helper()
+	heads := map[Kind]string{GEMM: "products", FP8GEMM: "FP8", FP8BlockGEMM: "FP8, blocks", NVFP4GEMM: "NVFP4", Decode: "decode", FP8Decode: "FP8", Prefill: "prompts", FP8Prefill: "FP8"}
+	var out strings.Builder
+	out.WriteString("| fit |")
+	for _, kind := range publishedKinds {
+		out.WriteString(" " + heads[kind] + " |")
+	}
+	out.WriteString("\n| --- |" + strings.Repeat(" --- |", len(publishedKinds)) + "\n")
+	for _, f := range shippedFits {
+		about, err := configs.FitOf(f.fit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, list, _ := strings.Cut(about.HeldOut, ": ")
+		errors := map[Kind]string{}
+		for _, one := range strings.Split(list, "; ") {
+			var kind Kind
+			var mean, median, p90 float64
+			if _, err := fmt.Sscanf(strings.ReplaceAll(one, ",", ""), "%s %f %f %f%%", &kind, &mean, &median, &p90); err != nil {
+				t.Fatalf("%s: %q: %v", f.fit, one, err)
+			}
+			errors[kind] = fmt.Sprintf("%.1f, %.0f", median, p90)
+		}
+		fmt.Fprintf(&out, "| `%s` |", f.fit)
+		for _, kind := range publishedKinds {
+			out.WriteString(" " + errors[kind] + " |")
+		}
+		out.WriteString("\n")
+	}
+	return out.String()
+}
+
+// TestShippedFitsPage: the page has the errors that the fits say of themselves.
+func TestShippedFitsPage(t *testing.T) {
+	const page, begin, end = "../docs/gpu.md", "<!-- fits to public tables -->\n", "<!-- end of fits -->\n"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	got, after, ended := strings.Cut(rest, end)
+	if !ok || !ended {
+		t.Fatalf("%s has no table of fits", page)
+	}
+	want := heldOutTable(t)
+	if *update {
+		if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got = want
+	}
+	if got != want {
+		t.Errorf("%s has\n%s, want\n%s", page, got, want)
+	}
+}
