@@ -184,7 +184,7 @@ func (s measured) blocks(c *Cost, items, parts, mean, longest, tokens, attended,
 	}
 	traffic := c.Bytes
 	if d.GroupLimit > 0 {
-		traffic += float64(ceilDiv(group, d.GroupLimit)-1) * kvBytes
+		traffic += float64(float64(ceilDiv(group, d.GroupLimit)-1) * kvBytes)
 	}
 	c.Memory = traffic / (d.Memory * float64(s.MemoryBandwidth))
 	slots := float64(s.SMs * d.BlocksPerSM)

@@ -68,7 +68,7 @@ func (g *TypedGEMMSpec) cost(s *Spec, m, n, k, bits, block int) Cost {
 		c = g.listed(s, base, peak, m, n, k)
 	}
 	c.Executed *= float64(bits) / 16
-	bytes := elementBytes(fm*fk, 16+bits) // read in 16 bits, written in fewer
+	bytes := float64(elementBytes(fm*fk, 16+bits)) // read in 16 bits, written in fewer
 	convert := float64(bytes/(g.ConvertMemory*float64(s.MemoryBandwidth))) + g.Convert.Seconds()
 	c.Bytes, c.Overhead, c.Seconds = c.Bytes+bytes, c.Overhead+convert, c.Seconds+convert
 	return c
