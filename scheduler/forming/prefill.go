@@ -40,38 +40,39 @@ func (f *dealer) addPrefill(s *State, i int) bool {
 // multiple of ChunkMultiple that brings the two times closest, but at least the tokens
 // that the iteration lacks of MinPrefillTokens.
 func (f *dealer) cut(s *State, i int, w *Waiting, left int) int {
-	if f.excess(s, i, w, left) <= 0 {
-		return left
-	}
 	least := s.Scheduler.MinPrefillTokens
 	for j := range s.Batch.Sub {
 		least -= s.Batch.Sub[j].PrefillTokens()
 	}
 	least = max(least, 0)
-	if !s.Scheduler.Chunking {
+	multiple := s.Scheduler.ChunkMultiple
+	chunks := (least + multiple - 1) / multiple // that are taken at least
+	switch {
+	case left <= chunks*multiple || f.excess(s, i, w, left) <= 0:
+		return left
+	case !s.Scheduler.Chunking:
 		// A prompt cannot be cut. It is taken whole where the GPU has time left or
 		// MinPrefillTokens is not met.
 		if least > 0 || f.excess(s, i, w, 0) < 0 {
 			return left
 		}
 		return 0
-	}
-	multiple := s.Scheduler.ChunkMultiple
-	chunks := 0
-	if f.excess(s, i, w, 0) <= 0 {
+	case f.excess(s, i, w, 0) <= 0:
 		fits := func(n int) bool { return f.excess(s, i, w, n*multiple) <= 0 }
-		chunks = mostThat((left+multiple-1)/multiple, fits)
-		if f.excess(s, i, w, min(left, (chunks+1)*multiple)) < -f.excess(s, i, w, chunks*multiple) {
-			chunks++
+		most := mostThat(chunks, (left+multiple-1)/multiple, fits)
+		if most >= chunks && f.excess(s, i, w, min(left, (most+1)*multiple)) < -f.excess(s, i, w, most*multiple) {
+			most++
 		}
+		chunks = max(chunks, most)
 	}
-	return min(left, multiple*max(chunks, (least+multiple-1)/multiple))
+	return min(left, multiple*chunks)
 }
 
-// mostThat returns the largest n below a bound that fits, where all smaller ones do. 0 fits.
-func mostThat(bound int, fits func(n int) bool) int {
+// mostThat returns the largest n below a bound that fits, where all smaller ones do. 0 fits. Where it is below least, what is returned is only known
+// to be below least, too: the caller takes least then.
+func mostThat(least, bound int, fits func(n int) bool) int {
 	low, high := 0, bound
-	for high-low > 1 {
+	for high-low > 1 && high > least {
 		if mid := (low + high) / 2; fits(mid) {
 			low = mid
 		} else {
@@ -165,7 +166,7 @@ func (s *State) roomOnGPU(w *Waiting, tokens, left int) int {
 		return 0
 	}
 	multiple := s.Scheduler.ChunkMultiple
-	chunks := mostThat((tokens+multiple-1)/multiple, func(n int) bool { return fits(n * multiple) })
+	chunks := mostThat(0, (tokens+multiple-1)/multiple, func(n int) bool { return fits(n * multiple) })
 	if chunks == 0 && fits(left) {
 		return left
 	}

@@ -1,6 +1,7 @@
 package forming
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/l3sim/l3sim/scheduler"
@@ -49,6 +50,42 @@ func TestChunkMeetsPIMTime(t *testing.T) {
 			t.Errorf("%s: got %+v, want %d tokens", c.name, b.Sub[1].Prefill, c.want)
 		}
 	}
+}
+
+// TestFewPredictions: a prompt of no more tokens than the least needs no prediction, and of a longer one no chunk is tried of less than the least.
+func TestFewPredictions(t *testing.T) {
+	for _, c := range []struct {
+		least, prompt int
+		want          []int // tokens of prompts that times are predicted of
+	}{
+		{1000, 1000, nil},
+		{1008, 1000, nil},
+		{64, 1000, []int{1000, 0, 496, 240, 112, 48}}, // then 64 is taken
+		{512, 1000, []int{1000, 0, 496}},
+	} {
+		asked := []int{}
+		spec := &scheduler.Spec{SubBatches: 1, Chunking: true, ChunkMultiple: 16, MinPrefillTokens: c.least}
+		config := Config{Scheduler: spec, Memory: &scheduler.MemorySpec{Admission: scheduler.AdmitFinal, MaxTokens: 1}, Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{}}
+		ledger := memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 1 << 40, Rotation: true})
+		s := New(config, Memories{Ledger: ledger, GPU: memory.GPU{Model: schedtest.SmallModel, Free: 1 << 40}}, []traces.Request{request(0, c.prompt, 5)}, FormerOf(scheduler.PolicySubBatches, asking{&asked}))
+		s.Add(0)
+		b := s.Next()
+		if got := b.Sub[0].PrefillTokens(); got != min(c.least, c.prompt) || !slices.Equal(asked, c.want) {
+			t.Errorf("at least %d of %d: %d tokens, predictions of %d, want %d", c.least, c.prompt, got, asked, c.want)
+		}
+	}
+}
+
+// asking predicts as fixed does without PIM, and keeps the tokens that it was asked for.
+type asking struct{ tokens *[]int }
+
+func (a asking) GPU(s *scheduler.SubBatch, step int64) units.Duration {
+	*a.tokens = append(*a.tokens, s.PrefillTokens())
+	return fixed{}.GPU(s, step)
+}
+
+func (a asking) PIM(s *scheduler.SubBatch, step int64, otherPrefill int) units.Duration {
+	return fixed{}.PIM(s, step, otherPrefill)
 }
 
 // fixed predicts one unit of GPU time a prompt token, and for the PIM a given time
