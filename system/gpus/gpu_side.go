@@ -47,26 +47,6 @@ type headCost struct {
 	far *gpu.Extrapolated
 }
 
-// Memo keeps what a cost is by a count: an iteration's batch differs from the one before
-// by few tokens.
-type Memo[T any] struct {
-	known []bool
-	costs []T
-	Cost  func(n int) T
-}
-
-// At returns the cost of n, which stays valid until the next call.
-func (m *Memo[T]) At(n int) *T {
-	if n >= len(m.known) {
-		m.known = append(m.known, make([]bool, n+1-len(m.known))...)
-		m.costs = append(m.costs, make([]T, n+1-len(m.costs))...)
-	}
-	if !m.known[n] {
-		m.known[n], m.costs[n] = true, m.Cost(n)
-	}
-	return &m.costs[n]
-}
-
 // GPUs is the GPUs of one replica, which work in lockstep: what the operations
 // of a sub-batch take on them. Every system has it.
 type GPUs struct {
@@ -99,22 +79,27 @@ type GPUs struct {
 // New returns the costs of a model's dense layers, each computed once for each number of tokens.
 func New(h *flow.Hardware) GPUs {
 	s, m := &h.Config.GPU.Spec, &h.Config.Model
-	cost, attends := gpu.NewModelCost(s, m), flow.NewAttends(h)
-	cost.Verify(h.Config.Serving.Verified())
+	cost, attends, verified := gpu.NewModelCost(s, m), flow.NewAttends(h), h.Config.Serving.Verified()
+	cost.Verify(verified)
+	known := lately.of(&costed{*s, *m, verified})
 	runs := len(attends.Runs)
 	return GPUs{
 		Attends: attends, Decoding: make([]Decoding, runs), attended: make([]attended, runs), Staged: stage{Layers: make([]layerCost, runs)}, hw: h, Model: m, ModelCost: cost, HBMPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
 		extrapolating: extrapolating{measured: s.Range(), farther: make([][]farther, runs)},
-		head: Memo[headCost]{Cost: func(n int) headCost {
-			w, far := cost.Head(n)
-			return headCost{sumOf(w), far}
+		head: Memo[headCost]{Cost: func(n int) *headCost {
+			return known.head.at(n, func() headCost {
+				w, far := cost.Head(n)
+				return headCost{sumOf(w), far}
+			})
 		}},
-		Dense: Memo[dense]{Cost: func(tokens int) dense {
-			embedding, q, rest, far := cost.Layers(tokens)
-			qkv, ffn := sumOf(q), sumOf(rest)
-			d := dense{entry: sumOf(embedding).plus(qkv), Block: ffn.plus(qkv), end: ffn, far: far}
-			d.all = d.entry.Plus(d.Block.Times(m.Layers - 1)).Plus(d.end.Work)
-			return d
+		Dense: Memo[dense]{Cost: func(tokens int) *dense {
+			return known.dense.at(tokens, func() dense {
+				embedding, q, rest, far := cost.Layers(tokens)
+				qkv, ffn := sumOf(q), sumOf(rest)
+				d := dense{entry: sumOf(embedding).plus(qkv), Block: ffn.plus(qkv), end: ffn, far: far}
+				d.all = d.entry.Plus(d.Block.Times(m.Layers - 1)).Plus(d.end.Work)
+				return d
+			})
 		}},
 	}
 }

@@ -35,7 +35,7 @@ func (d *GPUs) Help(h Helper) {
 	if width == 0 || h.Columns == 0 {
 		return
 	}
-	d.Dense.Cost = func(tokens int) dense {
+	d.Dense.Cost = func(tokens int) *dense {
 		columns := d.divide(&h, tokens, width)
 		if columns == 0 {
 			return cost(tokens)
@@ -47,7 +47,7 @@ func (d *GPUs) Help(h Helper) {
 		x := dense{entry: sumOf(d.ModelCost.Embedding(tokens)).plus(qkv), Block: ffn.plus(qkv), end: ffn}
 		x.all = x.entry.Plus(x.Block.Times(d.Model.Layers - 1)).Plus(x.end.Work)
 		x.helped = helped{columns, projection, own, h.Seconds(tokens, columns)}
-		return x
+		return &x
 	}
 }
 

@@ -223,7 +223,10 @@ func assembleHBMPIM(n *Setup) Assembly {
 		e.loads, e.seconds = make([]channelLoad, h.channels()), make([]float64, h.channels())
 	}
 	e.device, e.did, e.read, e.chooses = make([]units.Duration, len(e.Runs)), make([]hbm.Tally, len(e.Runs)), make([]int64, len(e.Runs)), !cfg.AttendsToAll()
-	e.alone.Cost = func(context int) units.Duration { return e.took(e.one(context), e.reads) }
+	e.alone.Cost = func(context int) *units.Duration {
+		t := e.took(e.one(context), e.reads)
+		return &t
+	}
 	resources := e.tier.Beside("HBM-PIM", gpus.OnDown)
 	resources[gpus.OnDevice].Reason, resources[gpus.OnDevice].Device = flow.ForPIM, true
 	e.Flow = flow.New(n.Hardware, resources, n.Running)

@@ -1,0 +1,86 @@
+package gpus
+
+import (
+	"sync"
+
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/llm"
+)
+
+// Memo keeps what a cost is by a count: an iteration's batch differs from the one before
+// by few tokens.
+type Memo[T any] struct {
+	costs []*T
+	Cost  func(n int) *T
+}
+
+// At returns the cost of n, which nobody changes.
+func (m *Memo[T]) At(n int) *T {
+	if n >= len(m.costs) {
+		m.costs = append(m.costs, make([]*T, n+1-len(m.costs))...)
+	}
+	if m.costs[n] == nil {
+		m.costs[n] = m.Cost(n)
+	}
+	return m.costs[n]
+}
+
+// lately has the costs of dense layers that nodes had lately. All rates of a search, and most points of it or of a sweep, have the same GPUs and
+// model.
+var lately knownCosts
+
+// costed is what decides the costs of dense layers.
+type costed struct {
+	gpu      gpu.Spec
+	model    llm.Model
+	verified int // tokens of a decode step
+}
+
+// knownCosts is costs by what decides them.
+type knownCosts struct {
+	sync.Mutex
+	by map[costed]*costs
+}
+
+const mostKnown = 32 // bounds the memory of knownCosts: each takes up to a few megabytes
+
+// costs are those of dense layers, by tokens, and of the LM head, by tokens that emit.
+type costs struct {
+	dense shared[dense]
+	head  shared[headCost]
+}
+
+// of returns the costs of GPUs and a model. Where there are too many it forgets all others.
+func (k *knownCosts) of(x *costed) *costs {
+	k.Lock()
+	defer k.Unlock()
+	known := k.by[*x]
+	if known == nil {
+		if k.by == nil || len(k.by) == mostKnown {
+			k.by = map[costed]*costs{}
+		}
+		known = &costs{}
+		k.by[*x] = known
+	}
+	return known
+}
+
+// shared keeps what a cost is by a count, for replicas that run at the same time.
+type shared[T any] struct {
+	mu sync.Mutex
+	by map[int]*T
+}
+
+// at returns the cost of n, which is computed where nobody has.
+func (s *shared[T]) at(n int, cost func() T) *T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.by[n] == nil {
+		if s.by == nil {
+			s.by = map[int]*T{}
+		}
+		c := cost()
+		s.by[n] = &c
+	}
+	return s.by[n]
+}
