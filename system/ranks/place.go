@@ -135,8 +135,8 @@ func (d *Devices) dealt(heads, first, channel int) int {
 // attendApart is attend for the requests of one offset, where not all channels have as many heads of each
 // class. The rankset takes as long as its busiest rank.
 func (d *Devices) attendApart(g *GroupCost, requests []scheduler.Decoding, x *policy.Step, offset int32) {
-	clear(d.byChannel)
-	sum := int64(0)
+	clear(d.byChannel) // beyond what all channels have
+	all, sum := int64(0), int64(0)
 	for i := range requests {
 		if requests[i].Offset != offset {
 			continue
@@ -150,8 +150,9 @@ func (d *Devices) attendApart(g *GroupCost, requests []scheduler.Decoding, x *po
 			}
 			head, _ := d.headClocks(c, i)
 			head, chooses = head+chooses, 0
-			for channel := range d.byChannel {
-				d.byChannel[channel] += int64(d.dealt(c.Heads, first, channel)) * head
+			all += int64(c.Heads/d.channels) * head
+			for i := range c.Heads % d.channels {
+				d.byChannel[(first+i)%d.channels] += head
 			}
 			sum += int64(c.Heads) * head
 			first += c.Heads
@@ -163,7 +164,7 @@ func (d *Devices) attendApart(g *GroupCost, requests []scheduler.Decoding, x *po
 			d.place(g, x, i, d.begins(requests[i].Request), busiest)
 		}
 	}
-	g.Idle = max(0, d.Clock.Time(d.byChannel[busiest])-d.Clock.Time(sum/int64(d.channels)))
+	g.Idle = max(0, d.Clock.Time(all+d.byChannel[busiest])-d.Clock.Time(sum/int64(d.channels)))
 }
 
 // busiest returns the channel with most clocks.
