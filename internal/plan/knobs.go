@@ -77,7 +77,7 @@ func Given(o configs.Options, key string) bool {
 	return err == nil && slices.ContainsFunc(o.ConfigFiles, func(file string) bool { return strings.HasPrefix(e.SetIn, file+":") })
 }
 
-// grid returns the knobs of a server: how the model lies on the GPUs, how prompts are batched and cut, how many requests decode at once,
+// grid returns the knobs of a server: how the model lies on the GPUs and what they share of it, how prompts are batched and cut, how many requests decode at once,
 // and what admits them. A key that the user has set is none. Admission "final" is none of the values: it knows how long answers will be.
 func grid(o configs.Options, cfg *configs.Config) (axes []axis) {
 	add := func(starts []int, arm bool, key string, values ...string) {
@@ -85,8 +85,12 @@ func grid(o configs.Options, cfg *configs.Config) (axes []axis) {
 			axes = append(axes, axis{key, list.Map(values, func(v string) []string { return []string{key + "=" + v} }), starts, arm})
 		}
 	}
-	p := &kinds.Of(cfg).Planning
+	s := kinds.Of(cfg)
+	p := &s.Planning
 	add(nil, true, tensorParallel, divisors(cfg.Node.GPUs)...)
+	for _, k := range s.Layouts(cfg) {
+		add(nil, false, k.Key, k.Values...)
+	}
 	if p.Prefill != "" {
 		add(nil, true, p.Prefill, kinds.ChunkedPrefill, kinds.PrefillFirst)
 	}

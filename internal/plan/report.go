@@ -105,7 +105,9 @@ func (r *Row) describe(j *Judge) {
 		}
 	}
 	if kinds.Of(c).Planning.VLLM {
-		r.VLLM = vllm(c)
+		if r.VLLM = vllm(c); c.Model.Experts > 0 && r.Replicas > 1 {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: each of the %d replicas is a server of vLLM by itself", r.System, r.Replicas))
+		}
 	}
 }
 
@@ -117,19 +119,31 @@ func (r *Row) holds() bool {
 	return r.Met
 }
 
-// vllm returns the knobs of a GPU server as flags of vLLM.
+// vllm returns the knobs of a GPU server as flags of vLLM. GPUs with requests apart have limits of their own there; replicas of a mixture are servers
+// of their own, as its data parallelism divides experts over all.
 func vllm(c *configs.Config) string {
-	text := fmt.Sprintf("--tensor-parallel-size %d --max-num-batched-tokens %d", c.Model.TensorParallel, c.Batching.MaxBatchTokens)
+	m := &c.Model
+	tensor, data, each := m.TensorParallel, 1, 1
+	switch {
+	case m.DataParallel():
+		tensor, data, each = 1, tensor, tensor
+	case m.Experts == 0:
+		data = c.Replicas()
+	}
+	text := fmt.Sprintf("--tensor-parallel-size %d --max-num-batched-tokens %d", tensor, (c.Batching.MaxBatchTokens+each-1)/each)
 	if n := c.Batching.MaxNumSeqs; n > 0 {
-		text += fmt.Sprintf(" --max-num-seqs %d", n)
+		text += fmt.Sprintf(" --max-num-seqs %d", (n+each-1)/each)
 	}
 	format := "auto"
-	if strings.HasPrefix(string(c.Model.KVFormat), "fp8") {
+	if strings.HasPrefix(string(m.KVFormat), "fp8") {
 		format = "fp8"
 	}
 	text += " --kv-cache-dtype " + format
-	if n := c.Replicas(); n > 1 {
-		text += fmt.Sprintf(" --data-parallel-size %d", n)
+	if data > 1 {
+		text += fmt.Sprintf(" --data-parallel-size %d", data)
+	}
+	if m.ExpertParallel && m.TensorParallel > 1 {
+		text += " --enable-expert-parallel"
 	}
 	if configs.Section[kinds.GPUOnly](c).Policy == kinds.PrefillFirst {
 		text += " --no-enable-chunked-prefill"

@@ -1,6 +1,12 @@
 package kinds
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/llm"
+)
 
 // Planning is what a planner of servers asks of a system: the keys that an operator chooses, and what there may be too little of. What
 // all systems have need not be named: tensor parallelism, batch limit, admission, and a GPU's memory, compute, bandwidth and links.
@@ -16,6 +22,19 @@ type Planning struct {
 type Knob struct {
 	Key    string
 	Values []string
+}
+
+// Layouts returns how a replica's GPUs may share a model beside by its heads and columns, so far as it can gain: whole experts where it has any, and
+// requests apart where several GPUs would hold keys and values of the same heads.
+func (s *System) Layouts(cfg *configs.Config) (all []Knob) {
+	m := &cfg.Model
+	if s.Home == policy.OnGPUs && (m.LatentDim > 0 || m.Experts > 0 && m.KVHeads < cfg.Node.GPUs) {
+		all = append(all, Knob{"model.attention_parallel", []string{llm.TensorAttention, llm.DataAttention}})
+	}
+	if m.Experts > 0 {
+		all = append(all, Knob{"model.expert_parallel", []string{"false", "true"}})
+	}
+	return all
 }
 
 // Resource is hardware of which more may help: keys that double together.
