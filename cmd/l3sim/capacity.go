@@ -12,7 +12,6 @@ import (
 	"github.com/l3sim/l3sim/internal/plan"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/internal/sweep/design"
-	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/system"
 )
 
@@ -32,14 +31,13 @@ middle 80% of a run. Requests arrive in the pattern of the trace, or as --arriva
 	}
 	flags := p.register(cmd)
 	flags.StringVar(&p.out, "out", "", "also write results.csv, a row for each rate that was tried, and the answers to `folder`")
-	flags.StringVar(&p.plots, "plots", "", "also draw latency over load, a line for each system, GPU and policy, into `folder`")
 	flags.BoolVar(&p.search.Tune, "tune", false, "also search the server's knobs: tensor parallelism, batch limit, prefill policy, chunk and admission")
 	flags.Float64Var(&p.search.Precision, "precision", 0.02, "largest relative distance from the answer to a rate that fails")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if precision := p.search.Precision; !(precision >= 1e-4 && precision <= 1) {
 			return &input.Error{Key: "--precision", Value: fmt.Sprint(precision), Expected: "0.0001 to 1"}
 		}
-		if err := cli.NotEmpty(cmd, "out", "plots"); err != nil {
+		if err := cli.NotEmpty(cmd, "out"); err != nil {
 			return err
 		}
 		return p.start(cmd, p.capacity, !p.search.Tune) // which searches each row's own layout
@@ -87,15 +85,6 @@ func (p *planner) capacity(cmd *cobra.Command, all []sweep.Combination) error {
 		if all[i].Err != nil && !p.search.Tune {
 			return all[i].Err
 		}
-	}
-	lines := len(all) // of a figure; models have plots of their own
-	for _, axis := range p.asked.Axes {
-		if axis.Choices[0].Settings[0].Key == "run.model" {
-			lines /= len(axis.Choices)
-		}
-	}
-	if p.plots != "" && lines > figure.MaxGroups {
-		return &input.Error{Key: "--plots", Value: p.plots, Expected: fmt.Sprintf("at most %d combinations of system, GPU and policy, a line each: there are %d", figure.MaxGroups, lines)}
 	}
 	show := p.NewProgress("runs")
 	show.Start(0)

@@ -52,6 +52,7 @@ var moved = map[string]string{
 	"gpu validate":             "'l3lab gpu validate'",
 	"pim area":                 "a version before this one: docs keep its table of areas",
 	"pim table --form":         "the CSV: its columns context_tokens, batch and latency_us are what LLMServingSim's and Vidur's tables of attention hold",
+	"capacity --plots":         "'l3sim plot' of the folder of --out, with --kind line --x rate_per_s --y ttft_p99_ms --group system",
 	"trace plot --format":      "the ending of --out, which is a file",
 	"gpu iteration --measured": "'l3lab gpu validate --measured', which compares measured iterations with predictions",
 }

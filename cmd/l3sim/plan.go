@@ -32,7 +32,7 @@ type planner struct {
 	*app
 	config          cli.ConfigFlags
 	asked           *design.File // the configurations, as the flags describe them
-	out, plots      string       // folders
+	out             string       // a folder
 	by              string       // the column that ranks the rows of plan; "" for capacity
 	fewest, require bool
 	search          plan.Search
@@ -126,7 +126,7 @@ func (p *planner) unable(c *planning, why string) {
 
 // combine makes the folders of results, and the contests of combinations. Of a plan, what cannot fit together or is as another is no row; a wrong name or value is an error.
 func (p *planner) combine(all []sweep.Combination) (err error) {
-	if err := cmp.Or(cli.WritableFolder("--out", p.out), cli.WritableFolder("--plots", p.plots)); err != nil {
+	if err := cli.WritableFolder("--out", p.out); err != nil {
 		return err
 	}
 	seen := map[string]bool{}
@@ -232,7 +232,7 @@ func (c *planning) runs() (runs []sweep.Run) {
 	return runs
 }
 
-// print writes the folder and the figures of the combinations that are done, and prints their rows. ended is why not all are done; nil: they are.
+// print writes the folder of the combinations that are done, and prints their rows. ended is why not all are done; nil: they are.
 func (p *planner) print(cmd *cobra.Command, ended error) error {
 	r, differ := &p.report, []string{"arrivals.rate_per_s", "arrivals.users"}
 	var runs []sweep.Run
@@ -262,9 +262,9 @@ func (p *planner) print(cmd *cobra.Command, ended error) error {
 	} else if err := r.Rank(p.by); err != nil {
 		return err
 	}
-	if len(runs) > 0 && ended == nil {
+	if p.out != "" && len(runs) > 0 && ended == nil {
 		slices.Sort(differ)
-		if err := p.write(runs, slices.Compact(differ)); err != nil {
+		if err := p.write(cmd.Name(), runs, slices.Compact(differ)); err != nil {
 			return err
 		}
 	}
@@ -288,21 +288,13 @@ func (p *planner) print(cmd *cobra.Command, ended error) error {
 	return ended
 }
 
-// write writes the folder of runs that differ in keys, and figures of them.
-func (p *planner) write(runs []sweep.Run, differ []string) error {
-	if p.out == "" && p.plots == "" {
-		return nil
-	}
-	command := strings.Split(p.report.Schema, "/")[1]
+// write writes a command's folder of runs that differ in keys.
+func (p *planner) write(command string, runs []sweep.Run, differ []string) error {
 	folder, err := sweep.Made(command, p.asked, runs, func(w io.Writer) error { return results.WriteJSON(w, &p.report) }, differ...)
-	if err == nil && p.out != "" {
-		err = cli.WriteFiles("--out", filepath.Clean(p.out), folder.Files())
-	}
-	if err != nil || p.plots == "" {
+	if err != nil {
 		return err
 	}
-	figures, err := p.report.Figures(folder.Table)
-	return cmp.Or(err, cli.WriteFiles("--plots", filepath.Clean(p.plots), figures))
+	return cli.WriteFiles("--out", filepath.Clean(p.out), folder.Files())
 }
 
 // called returns what the user calls a combination.

@@ -66,7 +66,7 @@ func TestServersOfMixture(t *testing.T) {
 		}
 		count := 0
 		for _, note := range row.Notes {
-			if strings.HasSuffix(note, "each of the 2 replicas is a server of vLLM by itself") {
+			if strings.HasSuffix(note, "each of the 2 replicas of a mixture is a server of vLLM by itself") {
 				count++
 			}
 		}

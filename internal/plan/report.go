@@ -106,7 +106,7 @@ func (r *Row) describe(j *Judge) {
 	}
 	if kinds.Of(c).Planning.VLLM {
 		if r.VLLM = vllm(c); c.Model.Experts > 0 && r.Replicas > 1 {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s: each of the %d replicas is a server of vLLM by itself", r.System, r.Replicas))
+			r.Notes = append(r.Notes, fmt.Sprintf("each of the %d replicas of a mixture is a server of vLLM by itself", r.Replicas))
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/results/tables"
 	"github.com/l3sim/l3sim/system"
 )
 
@@ -261,43 +260,6 @@ func TestExplain(t *testing.T) {
 	} {
 		if got := r.explain(slo); got != want {
 			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
-// TestFigures: a line of a figure is named after what varies between rows, of the row that a rate was tried for; models have plots of their own.
-func TestFigures(t *testing.T) {
-	rates := &tables.Table{Name: "capacity", Columns: []string{"model", "arrivals.rate_per_s", "ttft_p99_ms", "ttft_mean_ms", "tbt_p99_ms", "tpot_mean_ms", "goodput_attainment", "goodput_tokens_per_s"}}
-	for i := range 4 {
-		x := float64(i + 1)
-		rates.Add([]string{"llama", "gpt"}[i/2], x, 10*x, 9*x, 2*x, x, 1/x, 100*x)
-	}
-	for _, x := range []struct {
-		second    []string // what the user calls the second row; the first is l3, llama, h100, fcfs
-		has, lack []string
-	}{
-		{[]string{"l3", "llama", "h200", "fcfs"}, []string{">h100<", ">h200<"}, []string{"llama", "fcfs"}},
-		{[]string{"gpu-only", "llama", "h100", "srpt"}, []string{">l3, fcfs<", ">gpu-only, srpt<"}, []string{"llama", "h100"}},
-		{[]string{"l3", "gpt", "h100", "fcfs"}, []string{">l3<", ">llama<", ">gpt<"}, []string{"h100", "fcfs"}},
-	} {
-		r := &Report{Rows: []*Row{{Load: Load{System: "l3"}, Called: []string{"l3", "llama", "h100", "fcfs"}, Tried: make([]Load, 2)}, {Load: Load{System: "l3"}, Called: x.second, Tried: make([]Load, 2)}}}
-		files, err := r.Figures(rates)
-		if err != nil || len(files) != 6 || files[2].Name != "tbt_p99_ms.svg" {
-			t.Fatalf("%d figures, %v", len(files), err)
-		}
-		var b strings.Builder
-		if err := files[2].Write(&b); err != nil {
-			t.Fatal(err)
-		}
-		for _, text := range x.has {
-			if !strings.Contains(b.String(), text) {
-				t.Errorf("%v: %s is missing", x.second, text)
-			}
-		}
-		for _, text := range x.lack {
-			if strings.Contains(b.String(), text) {
-				t.Errorf("%v: %s is there", x.second, text)
-			}
 		}
 	}
 }

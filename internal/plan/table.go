@@ -2,7 +2,6 @@ package plan
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/results/tables"
 )
 
@@ -171,41 +169,4 @@ func (r *Report) WriteChart(out io.Writer) {
 		fmt.Fprintf(out, "|%s\n", bytes.TrimRight(line, " "))
 	}
 	fmt.Fprintln(out, "+"+strings.Repeat("-", chartWidth))
-}
-
-// lineColumn says in the figures' table what one line is of: what varies of system, GPU and policy.
-const lineColumn = "server"
-
-// Figures returns figures of latency, attainment and goodput over the rates of a table, which has a row for each of Tried. A line is
-// of one combination; models have plots of their own.
-func (r *Report) Figures(rates *tables.Table) ([]results.File, error) {
-	varies := func(k int) bool {
-		return slices.ContainsFunc(r.Rows, func(x *Row) bool { return x.Called[k] != r.Rows[0].Called[k] })
-	}
-	t := &tables.Table{Name: rates.Name, Columns: append(slices.Clone(rates.Columns), lineColumn)}
-	for _, x := range r.Rows {
-		var line []string
-		for k, key := range nameKeys {
-			if key != "run.model" && varies(k) {
-				line = append(line, x.Called[k])
-			}
-		}
-		name := tables.Of(cmp.Or(strings.Join(line, ", "), x.System))
-		for range x.Tried {
-			t.Rows = append(t.Rows, append(slices.Clone(rates.Rows[len(t.Rows)]), name))
-		}
-	}
-	facet := ""
-	if varies(1) {
-		facet = "model"
-	}
-	var files []results.File
-	for _, y := range []string{"ttft_p99_ms", "ttft_mean_ms", "tbt_p99_ms", "tpot_mean_ms", "goodput_attainment", "goodput_tokens_per_s"} {
-		file, err := figure.File(t, figure.Selection{Kind: "line", X: "arrivals.rate_per_s", Y: y, Group: lineColumn, Facet: facet}, y, "svg", "")
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, file)
-	}
-	return files, nil
 }
