@@ -65,9 +65,10 @@ func (a *app) newPlanCommand() *cobra.Command {
 
 Each combination of --system, --gpu, --gpus, --ranksets, --memory, --prices and --model is a row. Of each, the server's
 knobs are searched for the highest rate within the targets of --slo: tensor parallelism and so replicas, expert parallelism and
-data-parallel attention where they can gain, prefill policy, chunk, batch limit and admission, unless they are given. With --rate or --users a row says whether it holds that, and else how much it
-holds, why not more, and how many such nodes hold it. Finished combinations are kept in the user's cache folder (l3sim/plan): the same
-command goes on after an interruption. docs/serve.md says more.`,
+data-parallel attention of mixtures of experts, prefill policy, chunk, batch limit and admission, unless they are given. With
+--rate or --users a row says whether it holds that, and else how much it holds, why not more, and how many such nodes hold it.
+Finished combinations are kept in the user's cache folder (l3sim/plan): the same command goes on after an interruption.
+docs/serve.md says more.`,
 		Example: `  l3sim plan --model llama-3-70b --isl 4000 --osl 500 --slo ttft=2s,tbt=100ms --gpu h100-sxm,h200-sxm --system l3,gpu-only
   l3sim plan --model llama-3-8b --trace requests.csv --slo tbt.p99.tokens=50ms --rate 8 --gpus 1,2,4,8 --system gpu-only --min-gpus`,
 	}

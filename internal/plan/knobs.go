@@ -88,7 +88,7 @@ func grid(o configs.Options, cfg *configs.Config) (axes []axis) {
 	s := kinds.Of(cfg)
 	p := &s.Planning
 	add(nil, true, tensorParallel, divisors(cfg.Node.GPUs)...)
-	for _, k := range s.Layouts(cfg) {
+	for _, k := range s.Layouts(&cfg.Model) {
 		add(nil, false, k.Key, k.Values...)
 	}
 	if p.Prefill != "" {

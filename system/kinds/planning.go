@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/llm"
 )
 
@@ -24,11 +23,10 @@ type Knob struct {
 	Values []string
 }
 
-// Layouts returns how a replica's GPUs may share a model beside by its heads and columns, so far as it can gain: whole experts where it has any, and
-// requests apart where several GPUs would hold keys and values of the same heads.
-func (s *System) Layouts(cfg *configs.Config) (all []Knob) {
-	m := &cfg.Model
-	if s.Home == policy.OnGPUs && (m.LatentDim > 0 || m.Experts > 0 && m.KVHeads < cfg.Node.GPUs) {
+// Layouts returns how a replica's GPUs may share a model beside by its heads and columns, as servers have it: whole experts of mixtures, and
+// requests apart of mixtures and of latents, of which each GPU would hold all.
+func (s *System) Layouts(m *llm.Model) (all []Knob) {
+	if s.Home == policy.OnGPUs && (m.LatentDim > 0 || m.Experts > 0) {
 		all = append(all, Knob{"model.attention_parallel", []string{llm.TensorAttention, llm.DataAttention}})
 	}
 	if m.Experts > 0 {
