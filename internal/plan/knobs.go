@@ -179,7 +179,7 @@ type stride struct {
 var (
 	coarse = stride{0.25, []int{8, 4, 2}, []int{2}, false, false}
 	last   = stride{0.03, []int{1}, []int{1}, true, true}
-	wide   = stride{0.03, []int{4, 2}, nil, false, true}
+	wide   = stride{0.03, []int{8, 4, 2}, nil, false, true}
 )
 
 // gaps says whether a failure is of the times between tokens, which smaller chunks and batches mend; else it is of waiting and of prompts,

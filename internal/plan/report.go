@@ -318,7 +318,7 @@ func (r *Report) WriteText(out io.Writer) error {
 	for i, x := range r.Rows {
 		number := strconv.Itoa(i+1) + ": "
 		if text := x.explain(&r.SLO); text != "" {
-			write([]string{number + strings.TrimSuffix(text, "\n")})
+			write([]string{number + text})
 		}
 		if x.Command != "" {
 			commands = append(commands, number+x.Command)

@@ -247,15 +247,15 @@ func TestExplain(t *testing.T) {
 	low := Load{Measured: system.Measured{TTFT: results.Latency{P50: 1, P99: 3100, Max: 4200}, TBT: results.Latency{P50: 60, P99: 71, Max: 82}}}
 	for want, r := range map[string]Row{
 		"": {Load: Load{Met: true}},
-		"fails 9 requests/s: TTFT missed by 20%, queue grows (attainment 80.0%); holds 4, so that 3 such nodes hold it together; doubled alone, these would help: link +25%\n": {
+		"fails 9 requests/s: TTFT missed by 20%, queue grows (attainment 80.0%); holds 4, so that 3 such nodes hold it together; doubled alone, these would help: link +25%": {
 			Load: Load{Met: true, RatePerS: 4}, Highest: 4, Asked: &Asked{RatePerS: 9, Nodes: 3, Attainment: 0.8, Fails: []Failure{{"TTFT", 0.2}, {queueGrows, 0}}}, Binds: []Bind{{"link", 0.25}}},
-		"fails 50 users: TBT missed by 1.5% (attainment 98.5%); holds 20, so that 3 such nodes hold it together; no resource would help if doubled alone\n": {
+		"fails 50 users: TBT missed by 1.5% (attainment 98.5%); holds 20, so that 3 such nodes hold it together; no resource would help if doubled alone": {
 			Load: Load{Met: true, RatePerS: 4, Users: 20}, Highest: 20, Asked: &Asked{RatePerS: 9, Users: 50, Nodes: 3, Attainment: 0.985, Fails: []Failure{{"TBT", 0.015}}}},
-		"no rate meets the targets: even where no request waits for another, TTFT missed by 100%. There TTFT is up to 4.20 s and TBT up to 82.0 ms; the target of TBT, 50.0 ms, is below the 60.0 ms between tokens of an empty node; no resource would help if doubled alone\n": {
+		"no rate meets the targets: even where no request waits for another, TTFT missed by 100%. There TTFT is up to 4.20 s and TBT up to 82.0 ms; the target of TBT, 50.0 ms, is below the 60.0 ms between tokens of an empty node; no resource would help if doubled alone": {
 			Load: low, Alone: true, Limit: []Failure{{"TTFT", 1}}},
-		"no rate meets the targets: at the lowest that was tried, TTFT missed by 100%. There TTFT is up to 4.20 s and TBT up to 82.0 ms; the target of TBT, 50.0 ms, is below the 60.0 ms between tokens of an empty node; no resource would help if doubled alone\n": {
+		"no rate meets the targets: at the lowest that was tried, TTFT missed by 100%. There TTFT is up to 4.20 s and TBT up to 82.0 ms; the target of TBT, 50.0 ms, is below the 60.0 ms between tokens of an empty node; no resource would help if doubled alone": {
 			Load: low, Limit: []Failure{{"TTFT", 1}}},
-		"fails 9 requests/s: queue grows (attainment 0.0%); no rate meets the targets: at the lowest that was tried, TTFT missed by 100%. There TTFT is up to 4.20 s and TBT up to 82.0 ms; the target of TBT, 50.0 ms, is below the 60.0 ms between tokens of an empty node; no resource would help if doubled alone\n": {
+		"fails 9 requests/s: queue grows (attainment 0.0%); no rate meets the targets: at the lowest that was tried, TTFT missed by 100%. There TTFT is up to 4.20 s and TBT up to 82.0 ms; the target of TBT, 50.0 ms, is below the 60.0 ms between tokens of an empty node; no resource would help if doubled alone": {
 			Load: low, Limit: []Failure{{"TTFT", 1}}, Asked: &Asked{RatePerS: 9, Fails: []Failure{{queueGrows, 0}}}},
 	} {
 		if got := r.explain(slo); got != want {

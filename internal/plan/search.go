@@ -183,8 +183,10 @@ func (c *Contest) final() (best Candidate) {
 		if best.Rate > 0 {
 			bar := c.entrant(best.Point, best.Requests).failed
 			alive := c.race(c.entrants([][]int{x.Point}, x.Requests), bar)
-			if len(alive) == 0 && isNear {
-				alive = c.rivals(x, bar, last)
+			for _, by := range []stride{last, wide} {
+				if len(alive) == 0 && isNear {
+					alive = c.rivals(x, bar, by)
+				}
 			}
 			if len(alive) == 0 {
 				continue

@@ -21,7 +21,7 @@ func TestStrides(t *testing.T) {
 	}{
 		"coarse": {coarse, []move{{0, 2}, {0, 6}, {0, 8}, {1, 3}}},
 		"last":   {last, []move{{0, 9}, {0, 11}, {1, 4}, {1, 6}, {2, 1}}},
-		"wide":   {wide, []move{{0, 6}, {0, 14}, {0, 8}, {0, 12}}},
+		"wide":   {wide, []move{{0, 2}, {0, 18}, {0, 6}, {0, 14}, {0, 8}, {0, 12}}},
 	} {
 		if got := neighbours(axes, []int{10, 5, 0, 1}, []Failure{{"TBT", 0.4}}, x.by); !reflect.DeepEqual(got, x.want) {
 			t.Errorf("%s: %v, want %v", name, got, x.want)
@@ -111,10 +111,11 @@ func TestFinal(t *testing.T) {
 		want  int
 		known []int // the places of which something is known: a climb from any other point would ask for more
 	}{
-		{"the other fails and is far", Candidate{Point: []int{14}, Rate: 12}, 5, []int{1, 3, 4, 5, 6, 7, 9, 14}},
+		{"the other fails and is far", Candidate{Point: []int{14}, Rate: 12}, 5, []int{1, 3, 4, 5, 6, 7, 9, 13, 14}},
 		{"the other is better", Candidate{Point: []int{10}, Rate: 12}, 10, nil},
 		{"a neighbour of the other is better", Candidate{Point: []int{11}, Rate: 16}, 10, nil},
-		{"a neighbour is better, but the other far", Candidate{Point: []int{11}, Rate: 14}, 5, []int{1, 3, 4, 5, 6, 7, 9, 11}},
+		{"a neighbour of the other is better that is four places away", Candidate{Point: []int{14}, Rate: 16}, 10, nil},
+		{"a neighbour is better, but the other far", Candidate{Point: []int{11}, Rate: 14}, 5, []int{1, 3, 4, 5, 6, 7, 9, 11, 13}},
 	} {
 		c := landscape(100, hill...)
 		if x.known != nil {

@@ -98,12 +98,12 @@ func (r *Report) writeTable(out io.Writer) error {
 	return err
 }
 
-// text returns what the node is offered as people read it.
-func (l *Load) text() string {
-	if l.Users > 0 {
-		return fmt.Sprintf("%d users", l.Users)
+// text returns what is asked for as people read it.
+func (a *Asked) text() string {
+	if a.Users > 0 {
+		return fmt.Sprintf("%d users", a.Users)
 	}
-	return fmt.Sprintf("%.4g requests/s", l.RatePerS)
+	return fmt.Sprintf("%.4g requests/s", a.RatePerS)
 }
 
 // explain says what is the matter with a row that does not hold what is asked for: why, what of it holds, and what would help.
@@ -113,12 +113,11 @@ func (r *Row) explain(slo *results.SLO) string {
 	}
 	var text string
 	if a := r.Asked; a != nil {
-		text = fmt.Sprintf("fails %s: %s (attainment %.1f%%)", (&Load{RatePerS: a.RatePerS, Users: a.Users}).text(), why(a.Fails), 100*a.Attainment) + "; "
+		text = fmt.Sprintf("fails %s: %s (attainment %.1f%%); ", a.text(), why(a.Fails), 100*a.Attainment)
 	}
-	switch {
-	case r.Highest > 0 && r.Asked != nil:
+	if r.Highest > 0 && r.Asked != nil {
 		text += fmt.Sprintf("holds %.4g, so that %d such nodes hold it together", r.Highest, r.Asked.Nodes)
-	default:
+	} else {
 		where := "at the lowest that was tried"
 		if r.Alone {
 			where = "even where no request waits for another"
@@ -129,9 +128,9 @@ func (r *Row) explain(slo *results.SLO) string {
 		text += fmt.Sprintf("; the target of TBT, %s, is below the %s between tokens of an empty node", results.TimeText(missed), results.TimeText(r.TBT.P50))
 	}
 	if len(r.Binds) > 0 {
-		return text + "; doubled alone, these would help: " + Text(r.Binds) + "\n"
+		return text + "; doubled alone, these would help: " + Text(r.Binds)
 	}
-	return text + "; no resource would help if doubled alone\n"
+	return text + "; no resource would help if doubled alone"
 }
 
 // chartWidth and chartHeight are the characters of a chart.
