@@ -43,6 +43,9 @@ func TestLayouts(t *testing.T) {
 	if want := "--tensor-parallel-size 1 --max-num-batched-tokens 512 --max-num-seqs 128 --kv-cache-dtype auto --data-parallel-size 8 --enable-expert-parallel"; !strings.HasPrefix(found.VLLM, want) {
 		t.Error(found.VLLM)
 	}
+	if slices.ContainsFunc(found.Notes, func(note string) bool { return strings.Contains(note, "a server of vLLM by itself") }) {
+		t.Errorf("of one replica: %q", found.Notes)
+	}
 }
 
 // TestServersOfMixture: replicas of a mixture are servers by themselves, as vLLM's data parallelism shares its experts; of a dense model they are one.
