@@ -107,13 +107,22 @@ func rankClasses(h *flow.Hardware, spec *memory.LedgerSpec, p policy.Costs) {
 
 // alikeHeads says that all heads of all layers hold the same.
 func alikeHeads(h *flow.Hardware, p policy.Costs) bool {
-	decoding, _ := p.Memory(0)
-	for _, held := range decoding {
-		if held.Device == policy.Home && held.Heads != h.Config.Model.KVHeads {
+	var first []memory.HeadClass
+	for run := range p.Runs() {
+		decoding, _ := p.Memory(run)
+		for _, held := range decoding {
+			if held.Device == policy.Home && held.Heads != h.Config.Model.KVHeads {
+				return false
+			}
+		}
+		classes := flow.AddClasses(nil, decoding, policy.Home, 1)
+		if run == 0 {
+			first = classes
+		} else if !slices.Equal(classes, first) {
 			return false
 		}
 	}
-	return len(p.Runs()) == 1
+	return true
 }
 
 // boundWindows takes away heads with a window that no rank has beside the most heads of all tokens: a head with a

@@ -256,7 +256,8 @@ func TestClassesOfRanksByHand(t *testing.T) {
 	}{
 		"alike":        {[]int{6}, [][]policy.Held{{whole(8)}}, [3]int{1, 8, 3}, []memory.HeadClass{class(1, 0)}},
 		"two classes":  {[]int{6}, [][]policy.Held{{whole(5), ring(3)}}, [3]int{3, 0, 0}, []memory.HeadClass{class(2, 0), class(1, 50)}},
-		"two runs":     {[]int{2, 4}, [][]policy.Held{{whole(8)}, {whole(8)}}, [3]int{3, 0, 0}, []memory.HeadClass{class(3, 0)}},
+		"two runs":     {[]int{2, 4}, [][]policy.Held{{whole(8)}, {whole(7)}}, [3]int{3, 0, 0}, []memory.HeadClass{class(3, 0)}},
+		"runs alike":   {[]int{2, 4}, [][]policy.Held{{whole(8)}, {whole(8), {Device: policy.GPU, Heads: 1, Bytes: 9}}}, [3]int{1, 8, 3}, []memory.HeadClass{class(1, 0)}},
 		"on GPUs, too": {[]int{6}, [][]policy.Held{{whole(8), {Device: policy.GPU, Heads: 2, Bytes: 9}}}, [3]int{1, 8, 3}, []memory.HeadClass{class(1, 0)}},
 	} {
 		spec := memory.LedgerSpec{Ranksets: 1, Layers: 6, HeadsPerChannel: 1, Heads: 8, Channels: 3}
