@@ -9,7 +9,10 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/gpus"
 	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
 )
 
@@ -23,23 +26,85 @@ func indexedRun(t *testing.T, sets ...string) (*Node, *Result) {
 	return n, mustRun(t, n, &traces.Trace{Requests: windowRequests}, false)
 }
 
+// indexedPlaces are the systems that run a model with an indexer, with keys of theirs that bear on it.
+var indexedPlaces = [][]string{{"run.system=gpu-only"}, {"run.system=l3"}, {"run.system=l3", "comm.stripe=channels"}, {"run.system=l3", "comm.rotation=false", "memory.spare=decode"},
+	{"run.system=hbm-pim"}, {"run.system=hbm-pim", "hbm_pim.model=commands"}, {"run.system=hbm-pim", "hbm_pim.model=commands", "hbm_pim.placement=channel"}}
+
 // TestTopKOfWholeContexts: an indexer that chooses all tokens of every context changes no time of any request, and dense attention of the
-// same model takes as long.
+// same model takes as long. Units attend as long as those of the model without an indexer: only the GPUs' products and index keys remain.
 func TestTopKOfWholeContexts(t *testing.T) {
-	_, all := indexedRun(t, "model.index_top_k=5008")
-	for _, other := range []string{"policy.name=dense", "model.index_top_k=1000000"} {
-		_, r := indexedRun(t, other)
-		for i := range all.Requests {
-			if a, b := &all.Requests[i], &r.Requests[i]; !reflect.DeepEqual(a, b) {
-				t.Errorf("%s:\ngot  %+v\nwant %+v", other, *b, *a)
+	for _, place := range indexedPlaces {
+		run := func(sets ...string) *Result { _, r := indexedRun(t, append(place, sets...)...); return r }
+		all := run("model.index_top_k=5008")
+		for _, other := range []string{"policy.name=dense", "model.index_top_k=1000000"} {
+			r := run(other)
+			for i := range all.Requests {
+				if a, b := &all.Requests[i], &r.Requests[i]; !reflect.DeepEqual(a, b) {
+					t.Errorf("%s, %s:\ngot  %+v\nwant %+v", place, other, *b, *a)
+				}
+			}
+			if all.kv.Peak != r.kv.Peak {
+				t.Errorf("%s, %s: keys and values take %d bytes, with all chosen %d", place, other, r.kv.Peak, all.kv.Peak)
 			}
 		}
-		if all.kv.Peak != r.kv.Peak {
-			t.Errorf("%s: keys and values take %d bytes, with all chosen %d", other, r.kv.Peak, all.kv.Peak)
+		less := run("model.index_top_k=5007")
+		if reflect.DeepEqual(less.Requests, all.Requests) {
+			t.Errorf("%s: a context of which one token is not chosen takes as long", place)
+		}
+		plain := run("policy.name=dense", "model.index_top_k=0", "model.index_heads=0", "model.index_dim=0")
+		for i := range all.Requests {
+			if a, b := all.Requests[i].Finish, plain.Requests[i].Finish; (a <= b || a > b*115/100) && !slices.Contains(place, "memory.spare=decode") {
+				t.Errorf("%s: request %d ends after %v, without an indexer after %v", place, i, a, b)
+			}
 		}
 	}
-	if _, less := indexedRun(t, "model.index_top_k=5007"); reflect.DeepEqual(less.Requests, all.Requests) {
-		t.Error("a context of which one token is not chosen takes as long")
+}
+
+// TestIndexKeysByPlace: index keys are on the GPUs, 132 bytes a token and layer with an indexer on each, and latents where the system has
+// keys and values: in DIMMs as many as without an indexer.
+func TestIndexKeysByPlace(t *testing.T) {
+	none := []string{"model.index_top_k=0", "model.index_heads=0", "model.index_dim=0", "policy.name=dense"}
+	for _, pattern := range []string{"I", "ISSS", "GIS"} {
+		layers := 12 * strings.Count(pattern, "I") / len(pattern)
+		n, r := indexedRun(t, "run.system=l3", "model.layer_pattern="+pattern)
+		_, plain := indexedRun(t, append(none, "run.system=l3")...)
+		if r.kv.Peak != plain.kv.Peak || n.memory != nodeOf(t, append(indexedModel[:len(indexedModel):len(indexedModel)], append(none, "run.system=l3")...)...).memory {
+			t.Errorf("%s: latents take %d bytes of the DIMMs, without indexers %d", pattern, r.kv.Peak, plain.kv.Peak)
+		}
+		window, ofPrompt, ofAll := gpus.Windows(n.hw, flow.PolicyOf(n.hw))
+		onGPUs := ofAll * float64(n.cfg.Model.KVBytesOnGPUs())
+		if want := float64(2 * 132 * layers); window != 0 || ofPrompt != 0 || math.Abs(onGPUs-want) > 1e-9 {
+			t.Errorf("%s: a token has %v bytes on two GPUs, by hand %v", pattern, onGPUs, want)
+		}
+	}
+}
+
+// TestIndexKeysAdmit: GPUs with room for a prompt and the index keys of few requests have no more in the DIMMs, however many these hold.
+func TestIndexKeysAdmit(t *testing.T) {
+	sets := append(indexedModel[:len(indexedModel):len(indexedModel)], "run.system=l3", "gpu.memory_reserve=0B")
+	m := mustLoad(t, sets...).Model
+	peak := func(requests float64) int64 {
+		room := m.WeightBytes() + m.ActivationBytes(64) + units.Bytes(1000)*m.KVBytesOnGPUs() + units.Bytes(requests*4000*2*12*132)
+		n := nodeOf(t, append(sets, fmt.Sprintf("gpu.memory_capacity=%dB", int64(room)/2))...)
+		return mustRun(t, n, &traces.Trace{Requests: equalLengths(8, 1000, 3000)}, false).kv.Peak
+	}
+	if few, all := peak(1), peak(9); few > all*2/3 {
+		t.Errorf("the DIMMs hold %d bytes with room for few index keys, %d with room for all", few, all)
+	}
+}
+
+// TestUnitsReadFewerRows: units take less time the fewer tokens an indexer chooses, and requests end sooner: the choice is on the GPUs.
+func TestUnitsReadFewerRows(t *testing.T) {
+	for _, place := range indexedPlaces[1:] {
+		var ends []units.Duration
+		for _, k := range []string{"16", "64", "512", "2048"} {
+			n := nodeOf(t, append(indexedModel[:len(indexedModel):len(indexedModel)], append(place, "model.index_top_k="+k)...)...)
+			r := mustRun(t, n, &traces.Trace{Requests: []traces.Request{{Input: 36_000, Output: 6}, {Input: 30_000, Output: 6}}}, false)
+			ends = append(ends, r.Requests[0].Finish-r.Requests[0].FirstToken)
+		}
+		if !slices.IsSorted(ends) || ends[0] >= ends[3] {
+			t.Errorf("%s: the last tokens after %v", place, ends)
+		}
 	}
 }
 
@@ -136,7 +201,10 @@ func TestLatentOnUnits(t *testing.T) {
 func TestIndexedErrors(t *testing.T) {
 	for want, sets := range map[string][]string{
 		"": nil,
-		`policy.name = "dense" runs the model without its indexer`:                                                                         {"run.system=l3"},
+		`model.latent_dim = 512: expected 0 with run.system = rank-pim: latent attention runs with l3, gpu-only, hbm-pim`:                  {"run.system=rank-pim"},
+		`model.latent_dim = 512: expected 0 with run.system = gpu+cpu`:                                                                     {"run.system=gpu+cpu"},
+		`hbm_pim.memory_beside = "80GiB": expected 0B with policy.name = dsa: the GPUs score index keys`:                                   {"run.system=hbm-pim", "hbm_pim.memory_beside=80GiB"},
+		`cache.prefix = true: expected false with policy.name = dsa and keys and values in the DIMMs`:                                      {"run.system=l3", "cache.prefix=true"},
 		`expected "dense" with model.latent_dim = 512`:                                                                                     {"policy.name=quest"},
 		`policy.name = "dsa": expected a policy that needs no indexer: model.index_top_k of llama-3-8b is 0`:                               {"policy.name=dsa", "model.index_top_k=0", "model.index_heads=0", "model.index_dim=0"},
 		`model.attention_parallel = "data": expected "tensor" with run.system = hbm-pim: requests are apart on the GPUs of gpu-only alone`: {"run.system=hbm-pim", "policy.name=dense", "model.attention_parallel=data", "model.latent_dim=0", "model.nope_dim=0", "model.query_rank=0", "model.index_top_k=0", "model.index_heads=0", "model.index_dim=0", "model.head_dim=128"},

@@ -11,8 +11,8 @@ import (
 var dsa = policy.Policy{
 	Name: "dsa", Others: []string{"deepseek", "indexer", "nsa"}, Source: "DeepSeek-V3.2 (2025)",
 	About: policy.About{Attends: "the tokens with the highest scores of the model's own indexer; everything in layers without one",
-		Stores: "keys and values of all tokens, an index key a token in layers that have an indexer", Moves: nothing},
-	Homes: policy.OnGPUs, Indexed: true, Lossy: true,
+		Stores: "keys and values of all tokens, an index key a token in layers that have an indexer", Moves: "the choice, where keys and values are not on the GPUs"},
+	Homes: policy.OnGPUs | policy.InHBM | policy.InDIMMs, Indexed: true, Lossy: true,
 	Costs:  func(u *policy.Use) policy.Costs { return newIndexedCost(u.Shape) },
 	Values: indexedValues,
 }
@@ -48,7 +48,7 @@ func (c *indexedCost) Decode(requests []policy.Request, run int) *policy.Step {
 			if n <= c.shape.IndexTopK {
 				continue
 			}
-			class.Tokens[i], class.Page = c.shape.IndexTopK, 1
+			class.Tokens[i], class.Page, class.Chosen = c.shape.IndexTopK, 1, c.shape.IndexTopK
 			if kind == llm.Indexed {
 				c.shape.Indexer.Add(&c.step.Index, n, 1)
 			}

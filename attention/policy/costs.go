@@ -90,6 +90,33 @@ type Class struct {
 type Paged struct {
 	Page         int  // tokens that lie together in memory, of selected ones that lie anywhere; 0 where they are in order
 	PerQueryHead bool // each query head of a group attends to tokens of its own
+	// Chosen is how many single tokens (Page is 1) the GPUs choose for each token of the step, of requests whose contexts have more; Tokens
+	// is their union. Where keys and values are elsewhere, the choice goes there: ListBytes. 0 where pages are chosen, or nothing.
+	Chosen int
+}
+
+// ListBytes returns the bytes of the choice of a request with that context for each of the tokens that a step verifies: the numbers of the
+// chosen tokens as the kernels that choose write them, 4 bytes each (FlashMLA's indices are int32).
+func (p *Paged) ListBytes(context, verified int) int64 {
+	if context <= p.Chosen {
+		return 0
+	}
+	return 4 * int64(p.Chosen) * int64(verified)
+}
+
+// Touched returns in how many groups of size successive tokens of a context the chosen ones of these lie, where the newest token is
+// chosen and the others are anywhere with equal chance: the mean, rounded up. Real choices lie closer together.
+func Touched(context, chosen, size int) int {
+	groups := (context + size - 1) / size
+	others, chosen := context-1, chosen-1 // beside the newest token, whose group is one of them
+	if chosen >= others || groups == 1 || size == 1 {
+		return min(chosen+1, groups)
+	}
+	missed := 1.0 // the chance that no chosen token lies in a group
+	for i := range size {
+		missed *= float64(max(0, others-chosen-i)) / float64(others-i)
+	}
+	return 1 + int(math.Ceil(float64(float64(groups-1)*float64(1-float64(missed)))-1e-9))
 }
 
 // OnDIMMs is how selected tokens lie in the rows of a rank's banks.

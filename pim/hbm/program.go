@@ -34,6 +34,7 @@ type Load struct {
 	// Heads of the channel, at least 1, and of the stack: AttAcc deals its heads out to the 16 channels. In a pair whose second head not
 	// every channel has, its program spreads the moves over the blocks in another way.
 	Heads, OfStack int
+	apart          int // tokens of a way lie so many tokens apart; 0 as 1
 }
 
 // StackLoad returns the load of the busiest channel of a stack with that many heads.
@@ -141,7 +142,15 @@ func (g *generator) query(head int32, from, to int) {
 
 // mac writes the i-th read of a stage of a head.
 func (g *generator) mac(head int32, i int, s stage) {
-	rank, group, bank, column := g.place(i)
+	at := i
+	switch {
+	case g.apart == 0:
+	case s == scoreStage:
+		at += i / g.columns * (g.apart - 1) * g.columns
+	default:
+		at *= g.apart
+	}
+	rank, group, bank, column := g.place(at)
 	column += int(head) * g.stride
 	row := int32(column / rowColumns)
 	if s == contextStage {

@@ -15,6 +15,9 @@ type Table struct {
 	ways               int                    // the level's: tokens within which all is the same
 	single, pair, next series.Series[amounts] // without refresh, of one head, of two, and of two behind others
 	refresh            amounts                // what refresh adds to each in a clock without it, on average
+
+	opening                        amounts // of a further row of tokens that lie anywhere
+	keyTokens, valueTokens, passes int     // tokens of a row, see RowTokens
 }
 
 // amounts are clocks, and what a Tally counts in its order.
@@ -67,6 +70,9 @@ func NewTable(spec Spec, shape Shape) (*Table, error) {
 	quiet := spec
 	quiet.NoRefresh = true
 	if err := t.measure(quiet, shape, period); err != nil {
+		return nil, err
+	}
+	if err := t.measureOpening(quiet, shape, &y); err != nil {
 		return nil, err
 	}
 	last := StackLoad(shape, max(2*period, 16*period*y.ways*y.split/banksOfChannel), 8*Channels) // about as long at each level

@@ -91,6 +91,8 @@ func checkHBM(cfg *configs.Config, c *input.Check) {
 	apart := h.MemoryBeside > 0 || h.Placement == PlacementChannel
 	c.That(!cfg.Cache.Prefix || !apart, "cache.prefix", true, "false with %s or with %s = %q: what prompts share is kept in the GPUs' own memory, over all channels",
 		input.Key("hbm_pim.memory_beside"), input.Key("hbm_pim.placement"), PlacementChannel)
+	c.That(!cfg.Policy.Indexed() || h.MemoryBeside == 0, "hbm_pim.memory_beside", h.MemoryBeside, "0B with %s = %s: the GPUs score index keys, which would be in the units' memory with all else",
+		input.Key("policy.name"), cfg.Policy.Name)
 	if !c.OK() || h.MemoryBeside == 0 {
 		return
 	}

@@ -180,6 +180,7 @@ type hbmPIM struct {
 	chooses bool             // the policy is not dense: GPUs choose and keep statistics
 	groups  [2]gpus.Grouping // of the sub-batches: what the GPUs read once for all who share it, beside the units
 
+	ways     int     // tokens that the units of a channel read at once
 	launches bool    // units take the fixed time of the GPUs' kernel
 	reading  reading // of what lies in order
 	// Scratch where a request lies in one channel; empty where heads are dealt out over all.
@@ -201,6 +202,7 @@ func assembleHBMPIM(n *Setup) Assembly {
 	}
 	spec.Peak16 *= units.FLOPRate(max(1, model.ElementBits/model.KVElementBits())) // more multipliers
 	e := &hbmPIM{
+		ways:     hbm.Level(h.Level).Ways(),
 		units:    gpu.NewModelCost(&spec, &model),
 		GPUs:     gpus.New(n.Hardware),
 		factor:   h.BandwidthFactor,
@@ -286,10 +288,10 @@ func (e *hbmPIM) attend(requests []scheduler.Decoding, step int64, counts bool) 
 // class returns the units' time for a class of heads in one layer. Pages take what as many tokens in order
 // take: they are larger than a row of the memory.
 func (e *hbmPIM) class(c *policy.Class) units.Duration {
-	var b gpu.DecodeBatch
-	gpus.SetBatch(&b, c)
-	b.Page, b.PerQueryHead = 0, false
+	b, rows := e.batch(c)
 	switch {
+	case rows > 0:
+		return e.took(b, e.reads) + e.opening(&b, rows)
 	case c.PerQueryHead:
 		return e.took(b, float64(e.readsOf(c)))
 	case b.Requests == 1 && b == e.one(b.Longest):
@@ -302,10 +304,17 @@ func (e *hbmPIM) class(c *policy.Class) units.Duration {
 
 // readings returns the tokens that the units read in a layer for a class of heads, each as often as it is read, and what their commands do.
 func (e *hbmPIM) readings(c *policy.Class) (int64, hbm.Tally) {
-	var b gpu.DecodeBatch
-	gpus.SetBatch(&b, c)
-	reads := float64(e.readsOf(c))
-	return c.All() * int64(reads) * int64(e.Copies), e.tally(b, reads)
+	b, rows := e.batch(c)
+	reads, read := float64(e.readsOf(c)), c.All()
+	if c.Chosen > 0 {
+		read = b.Tokens * int64(c.Heads)
+	}
+	did := e.tally(b, reads)
+	if rows > 0 && e.stack != nil {
+		heads, _ := e.dealt(&b, reads)
+		did = did.Plus(e.stack.OpeningTally(), rows*float64(heads/b.Requests*e.Model.TensorParallel))
+	}
+	return read * int64(reads) * int64(e.Copies), did
 }
 
 func (e *hbmPIM) one(context int) gpu.DecodeBatch {

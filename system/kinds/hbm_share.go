@@ -90,6 +90,7 @@ func (e *hbmPIM) crossing(requests int) units.Duration {
 type channelLoad struct {
 	requests int
 	tokens   int64
+	rows     float64 // that are opened beyond those that the tokens fill
 }
 
 // busiest returns the units' time in a layer where all heads of a request lie in one channel of each GPU: that of the channel with most
@@ -102,10 +103,10 @@ func (e *hbmPIM) busiest(x *policy.Step, requests []scheduler.Decoding) units.Du
 			continue
 		}
 		clear(e.loads)
-		for r, tokens := range c.Tokens {
-			if tokens > 0 {
+		for r := range c.Tokens {
+			if tokens, rows := e.list(c, r); tokens > 0 {
 				l := &e.loads[requests[r].Offset]
-				l.requests, l.tokens = l.requests+1, l.tokens+int64(tokens)
+				l.requests, l.tokens, l.rows = l.requests+1, l.tokens+int64(tokens), l.rows+rows
 			}
 		}
 		heads := (c.Heads + e.Model.TensorParallel - 1) / e.Model.TensorParallel * e.readsOf(c)
@@ -126,7 +127,7 @@ func (e *hbmPIM) busiest(x *policy.Step, requests []scheduler.Decoding) units.Du
 func (e *hbmPIM) channelSeconds(l *channelLoad, heads int) float64 {
 	if e.stack != nil {
 		n := l.requests * heads
-		return e.clock * e.stack.Clocks(n, int((l.tokens+int64(l.requests)-1)/int64(l.requests)))
+		return e.clock * (e.stack.Clocks(n, int((l.tokens+int64(l.requests)-1)/int64(l.requests))) + float64(float64(heads)*l.rows*e.stack.Opening()))
 	}
 	return float64(heads*len(e.loads)) * float64(l.tokens) * e.reading.token
 }

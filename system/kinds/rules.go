@@ -55,6 +55,11 @@ func (s *System) check(all []System, cfg *configs.Config, c *input.Check) {
 
 // checkPolicy refuses a policy that the system cannot run, and says which systems can.
 func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) {
+	if dim := cfg.Model.LatentDim; dim > 0 && !s.takesLatents() {
+		c.That(false, "model.latent_dim", dim, "0 with %s = %s: latent attention runs with %s, others have no kernel or unit for it",
+			input.Key("run.system"), s.Name, namesOf(all, (*System).takesLatents))
+		return
+	}
 	name, known := cfg.Policy.Name, cfg.Policy.List()
 	takes := func(s *System) bool { return slices.Contains(known.At(s.Home), name) }
 	if !takes(s) {
@@ -62,16 +67,10 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 		if with := namesOf(all, takes); with != "" {
 			runs = "it runs with " + string(system) + " = " + with
 		}
-		if cfg.Policy.Indexed() { // which a model with an indexer has unless another is named
-			runs += "; policy.name = \"dense\" runs the model without its indexer"
-		}
 		c.That(false, "policy.name", name, "one of %s with %s = %s; %s", strings.Join(known.At(s.Home), ", "), system, s.Name, runs)
 		return
 	}
 	if dim := cfg.Model.LatentDim; dim > 0 {
-		takes := func(s *System) bool { return s.Home&(policy.OnGPUs|policy.InHBM|policy.InDIMMs) != 0 }
-		c.That(takes(s), "model.latent_dim", dim, "0 with %s = %s: latent attention runs with %s, others have no kernel or unit for it",
-			input.Key("run.system"), s.Name, namesOf(all, takes))
 		c.That(cfg.Policy.Dense() || cfg.Policy.Indexed(), "policy.name", name, "\"dense\" with %s = %d: what a policy leaves out of latents is not modelled", input.Key("model.latent_dim"), dim)
 	}
 	c.That(cfg.Model.IndexTopK > 0 || !cfg.Policy.Indexed(), "policy.name", name, "a policy that needs no indexer: %s of %s is 0", input.Key("model.index_top_k"), cfg.Model.Name)
@@ -92,6 +91,9 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 	}
 	c.Fails("", cfg.Policy.Fits(flow.PolicyShape(s.Derive(cfg))))
 }
+
+// takesLatents says that the system's GPUs or units attend to latents.
+func (s *System) takesLatents() bool { return s.Home&(policy.OnGPUs|policy.InHBM|policy.InDIMMs) != 0 }
 
 // checkHeads refuses heads that the system, or its policy, does not know: of layers with a window alone, and values of another width than keys.
 func (s *System) checkHeads(all []System, cfg *configs.Config, c *input.Check) {
@@ -180,6 +182,8 @@ func (s *System) checkCache(cfg *configs.Config, c *input.Check) {
 	c.That(s.KV.Keeps, "cache.prefix", true, "false with %s = %s, which has no such cache", input.Key("run.system"), s.Name)
 	c.That(cfg.Model.Window == 0, "cache.prefix", true, "false with %s = %d: another prompt may need what has left the window", input.Key("model.window"), cfg.Model.Window)
 	c.That(cfg.Policy.Dense() || cfg.Policy.Indexed(), "cache.prefix", true, "false with %s = %s: another prompt may need what it has dropped", input.Key("policy.name"), cfg.Policy.Name)
+	c.That(!cfg.Policy.Indexed() || !s.KV.InDIMM, "cache.prefix", true, "false with %s = %s and keys and values %s: the index keys of a prompt are on the GPUs, which free them when its request ends",
+		input.Key("policy.name"), cfg.Policy.Name, s.KV.Name)
 	c.That(!s.KV.InDIMM || cfg.Comm.Stripe == scheduler.StripeNone, "cache.prefix", true, "false with %s = %q", input.Key("comm.stripe"), cfg.Comm.Stripe)
 	if !c.OK() {
 		return

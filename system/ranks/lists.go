@@ -39,6 +39,9 @@ func (d *Devices) list(c *policy.Class, request, context int) (tokens, rows, las
 	if page == 0 || tokens == context && !c.Quads {
 		return tokens, (tokens + row - 1) / row, (tokens-1)%row + 1
 	}
+	if c.Chosen > 0 {
+		return d.singles(tokens, context)
+	}
 	pages := (context + page - 1) / page
 	newest := context - (pages-1)*page
 	key := listOf{page, pages, (tokens-newest)/page + 1, 1}
@@ -62,6 +65,24 @@ func (d *Devices) list(c *policy.Class, request, context int) (tokens, rows, las
 	}
 	least, most := (tokens+row-1)/row, (context+row-1)/row
 	return tokens, min(max(rows, least), most), (newest-1)%row + 1
+}
+
+// singles is list for tokens that are chosen one by one. All banks read the same columns, so that units read whole chunks, of which the rank's
+// unit gives what is not chosen no weight.
+func (d *Devices) singles(chosen, context int) (tokens, rows, last int) {
+	row, chunk := d.Table.RowTokens(), d.Table.ChunkTokens()
+	key := listOf{1, context, chosen, 1}
+	l, known := d.lists[key]
+	if !known {
+		l = pageList{pages: policy.Touched(context, chosen, chunk), rows: policy.Touched(context, chosen, row)}
+		d.lists[key] = l
+	}
+	chunks := (context + chunk - 1) / chunk
+	if tokens = context - (chunks-l.pages)*chunk; tokens == context {
+		return tokens, (tokens + row - 1) / row, (tokens-1)%row + 1
+	}
+	newest := context - (chunks-1)*chunk
+	return tokens, min(max(l.rows, (tokens+row-1)/row), (context+row-1)/row), newest
 }
 
 // quadTokens is list for pages in quads. All quads but the last ones have equally many pages, and a row has a page of each.

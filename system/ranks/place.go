@@ -3,6 +3,7 @@ package ranks
 import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/units"
 )
 
 // attend adds attention at home to the groups of its requests.
@@ -99,6 +100,11 @@ func (d *Devices) place(g *GroupCost, x *policy.Step, request, first, channel in
 		}
 		attends = true
 		v.take(n, c.Heads)
+		if c.Chosen > 0 {
+			list := units.Bytes(c.ListBytes(d.Requests[request].Context, int(d.verified)))
+			v.Down += units.Bytes(c.Heads) * list
+			v.bursts += int64(n) * d.bursts(list)
+		}
 		if n == 0 {
 			chooses = 0
 			continue

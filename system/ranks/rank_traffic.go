@@ -82,8 +82,14 @@ func (h *Homes) onChannel(heads, from, tokens int) (n int64) {
 	return slices.Max(by)
 }
 
-// lists returns the bytes that a step of one request sends from the GPUs beside vectors: lists of pages, two bytes a page, and bounds.
+// lists returns the bytes that a step of one request sends from the GPUs beside vectors: lists of pages, two bytes a page, and bounds; of
+// single tokens four bytes each.
 func (h *Homes) lists(x *policy.Step) (bytes units.Bytes) {
+	for i := range x.Attend {
+		if c := &x.Attend[i]; c.Device == policy.Home && h.Requests[0].Context > c.Chosen {
+			bytes += units.Bytes(4 * c.Heads * c.Chosen * h.verified)
+		}
+	}
 	for _, c := range x.Choose {
 		if c.Device != "" || c.Ranked[0] == 0 {
 			continue
@@ -129,7 +135,8 @@ func (h *Homes) Follow(c *flow.Checker, sub *scheduler.SubBatch, step int64, end
 		request := homeOf{sub.Decode[i].Request, int32(run)}
 		x := h.Decode(sub.Decode[i:i+1], run, step)
 		attended, heads, lanes := int64(0), int64(0), 0
-		for _, class := range x.Attend {
+		for i := range x.Attend {
+			class := &x.Attend[i]
 			if class.Device != policy.Home {
 				continue
 			}
@@ -138,7 +145,7 @@ func (h *Homes) Follow(c *flow.Checker, sub *scheduler.SubBatch, step int64, end
 			}
 			if class.Tokens[0] > 0 {
 				attended += int64(class.Heads * class.Tokens[0])
-				n, all := h.placed(class.Heads, class.Tokens[0])
+				n, all := h.placed(class.Heads, span(class, h.Requests, 0))
 				lanes = max(lanes, n)
 				heads += all
 			}

@@ -109,6 +109,12 @@ func (d *Devices) TallyStep(x *policy.Step, layers int) {
 
 func (d *Devices) tallyHeads(c *policy.Class, layers int) {
 	tokens, heads := c.Tokens, int64(c.Heads*layers)
+	if c.Chosen > 0 {
+		for i, n := range tokens {
+			d.tallyList(d.Table, n, d.Requests[i].Context, heads)
+		}
+		return
+	}
 	if c.PerHead != nil {
 		tokens, heads = c.PerHead, int64(layers)
 	}
@@ -125,7 +131,11 @@ func (d *Devices) tallyHeads(c *policy.Class, layers int) {
 // tallyParts is tallyHeads for heads that are striped. The part with the newest token stores it.
 func (d *Devices) tallyParts(c *policy.Class, layers int) {
 	heads := int64(c.Heads * layers)
-	for _, tokens := range c.Tokens {
+	for i, tokens := range c.Tokens {
+		if context := span(c, d.Requests, i); tokens < context {
+			d.tallyPartsOfList(tokens, context, heads)
+			continue
+		}
 		for part := range d.Stripe.Parts {
 			n := d.Stripe.part(tokens, part)
 			if d.stores && (tokens-1)/d.Stripe.tokens%d.Stripe.Parts == part {
@@ -135,4 +145,26 @@ func (d *Devices) tallyParts(c *policy.Class, layers int) {
 			}
 		}
 	}
+}
+
+// tallyPartsOfList is tallyParts of a request that attends to chosen tokens of its context.
+func (d *Devices) tallyPartsOfList(chosen, context int, heads int64) {
+	for part := range d.Stripe.Parts {
+		table := d.Stored.Table
+		if d.stores && (context-1)/d.Stripe.tokens%d.Stripe.Parts == part {
+			table = d.Table
+		}
+		if n := d.Stripe.part(context, part); n > 0 {
+			d.tallyList(table, (chosen*n+context-1)/context, n, heads)
+		}
+	}
+}
+
+// tallyList counts heads over chosen tokens of a context, each by itself.
+func (d *Devices) tallyList(table *tables.KernelTable, chosen, context int, heads int64) {
+	read, rows := chosen, (chosen+table.RowTokens()-1)/table.RowTokens()
+	if chosen < context {
+		read, rows, _ = d.singles(chosen, context)
+	}
+	d.attended.chosen = d.attended.chosen.Plus(table.ListActivity(read, rows), float64(heads))
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/units"
 )
 
 // stripe deals the units of a head's tokens to parts: unit u goes to part u mod parts. Each part attends over
@@ -103,12 +104,13 @@ func (d *Devices) loadLanes(groups []GroupCost, requests []scheduler.Decoding, x
 				}
 				for j := range x.Attend {
 					c := &x.Attend[j]
-					tokens := d.Stripe.part(c.Tokens[i], part)
-					if c.Device != policy.Home || tokens == 0 {
+					if c.Device != policy.Home {
 						continue
 					}
-					s, _ := d.sequenceOf(c, i, part)
-					head := s.At(tokens)
+					head, _, attends, _ := d.partClocks(c, i, part)
+					if !attends {
+						continue
+					}
 					for channel := range d.byChannel {
 						d.byChannel[channel] += int64(d.headsOf(c.Heads, part, first, channel)) * head
 					}
@@ -124,12 +126,47 @@ func (d *Devices) loadLanes(groups []GroupCost, requests []scheduler.Decoding, x
 	}
 }
 
-// sequenceOf returns the clocks of a part of a request's head by its tokens, and whether the step's own is among them.
-func (d *Devices) sequenceOf(c *policy.Class, request, part int) (s *sequence, fresh bool) {
-	if d.stores && (c.Tokens[request]-1)/d.Stripe.tokens%d.Stripe.Parts == part {
-		return &d.Sequence, true
+// span returns how many tokens of a request's context a class attends over or chooses from: parts have these.
+func span(c *policy.Class, requests []policy.Request, i int) int {
+	if c.Chosen > 0 {
+		return requests[i].Context
 	}
-	return &d.Stored, false
+	return c.Tokens[i]
+}
+
+// partClocks returns what a part of a request's head of a class takes within a sequence of heads, and beyond that as the first one; whether
+// the part has tokens, and whether the step's own is among them. Tokens that are chosen one by one lie evenly over the parts.
+func (d *Devices) partClocks(c *policy.Class, request, part int) (clocks, drain int64, attends, fresh bool) {
+	all := span(c, d.Requests, request)
+	tokens := d.Stripe.part(all, part)
+	if tokens == 0 {
+		return 0, 0, false, false
+	}
+	s := &d.Stored
+	if fresh = d.stores && (all-1)/d.Stripe.tokens%d.Stripe.Parts == part; fresh {
+		s = &d.Sequence
+	}
+	if chosen := c.Tokens[request]; chosen < all {
+		read, rows, last := d.singles((chosen*tokens+all-1)/all, tokens)
+		clocks = s.Table.ListInSequence(read, rows, last)
+		return clocks, s.Table.ListAlone(read, rows) - clocks, true, fresh
+	}
+	return s.At(tokens), s.Table.Drain(tokens), true, fresh
+}
+
+// listOfPart returns the bytes of a request's choice that go to a part: as many of them as it has of the context.
+func (d *Devices) listOfPart(c *policy.Class, request, part int) units.Bytes {
+	if c.Chosen == 0 {
+		return 0
+	}
+	context := d.Requests[request].Context
+	list := c.ListBytes(context, int(d.verified))
+	before := 0
+	for p := range part {
+		before += d.Stripe.part(context, p)
+	}
+	after := before + d.Stripe.part(context, part)
+	return units.Bytes(list*int64(after)/int64(context) - list*int64(before)/int64(context))
 }
 
 // placePart adds a part of a request's attention to a group. The part with the newest token stores it.
@@ -139,20 +176,22 @@ func (d *Devices) placePart(g *GroupCost, x *policy.Step, request, part, first, 
 		if c.Device != policy.Home {
 			continue
 		}
-		tokens := d.Stripe.part(c.Tokens[request], part)
 		n := d.headsOf(c.Heads, part, first, channel)
-		if tokens == 0 {
+		head, drain, has, fresh := d.partClocks(c, request, part)
+		if !has {
 			continue
 		}
 		attends = true
 		v.heads, v.All = v.heads+int64(n), v.All+int64(c.Heads)
-		s, fresh := d.sequenceOf(c, request, part)
 		if fresh {
 			v.fresh, v.freshAll = v.fresh+int64(n), v.freshAll+int64(c.Heads)
 		}
-		head := s.At(tokens)
+		if list := d.listOfPart(c, request, part); list > 0 {
+			v.Down += units.Bytes(c.Heads) * list
+			v.bursts += int64(n) * d.bursts(list)
+		}
 		if len(g.Heads) == 0 && n > 0 {
-			g.Drain += s.Table.Drain(tokens)
+			g.Drain += drain
 		}
 		g.Clocks += int64(n) * head
 		for range n {
@@ -200,7 +239,7 @@ func (d *Devices) Merges(x *policy.Step) (requests, parts int) {
 			switch {
 			case c.Tokens[i] == 0:
 			case c.Device == policy.Home:
-				n = max(n, d.Stripe.used(c.Tokens[i]))
+				n = max(n, d.Stripe.used(span(c, d.Requests, i)))
 			case d.merged:
 				near = 1
 			}
