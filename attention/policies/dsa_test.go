@@ -3,6 +3,7 @@ package policies
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/attention/policy"
@@ -94,4 +95,30 @@ func TestDenseKeepsIndexes(t *testing.T) {
 // plainNames returns the policies that run for a model without an indexer.
 func plainNames() []string {
 	return slices.DeleteFunc(Builtin().Names(), func(name string) bool { s := New(name); return s.Indexed() })
+}
+
+// TestSharedChoicesByHand: of GLM-5.2's 78 layers 0, 1, 2 and then each fourth choose, 21 in all, and every layer attends to 2,048 rows of a
+// long context. Index keys are in 21 layers, latents in all.
+func TestSharedChoicesByHand(t *testing.T) {
+	s := indexedShape()
+	s.Layers, s.LayerPattern, s.IndexTopK = 78, "II"+strings.Repeat("ISSS", 19), 2048
+	c := newIndexedCost(s)
+	scores, attends, keys := 0, 0, 0
+	for run, layers := range c.Runs() {
+		x := c.Decode([]policy.Request{{Prompt: 9, Context: 100_000}}, run)
+		if x.Index != (llm.Indexing{}) {
+			scores += layers
+			if x.Index.Pairs != 100_000 || x.Index.Keep != 2048 {
+				t.Errorf("run %d: %+v", run, x.Index)
+			}
+		}
+		if a := x.Attend; len(a) == 1 && a[0].Tokens[0] == 2048 && a[0].Page == 1 && a[0].Chosen == 2048 {
+			attends += layers
+		}
+		held, _ := c.Memory(run)
+		keys += layers * (len(held) - 1)
+	}
+	if scores != 21 || attends != 78 || keys != 21 {
+		t.Errorf("%d layers score, %d attend to what is chosen, %d have index keys; want 21, 78 and 21", scores, attends, keys)
+	}
 }

@@ -6,24 +6,55 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// indexedValues returns the choice of an indexer in layers that have one, for all KV heads alike, and everything in layers without.
+// indexedValues returns the choice of an indexer in layers that have one, for all KV heads alike, the same choice in layers that share it, and
+// everything in others.
 func indexedValues(u *policy.Use) (policy.Values, error) {
 	s := &u.Shape
 	if s.IndexTopK <= 0 || s.IndexHeads <= 0 || s.IndexDim <= 0 {
 		return nil, &input.Error{Key: "policy.name", Value: `"dsa"`,
 			Expected: `another policy, such as "dense" or "quest": the model has no indexer, whose heads, dimension and top-k "dsa" needs`}
 	}
-	for layer := range s.Layers {
-		if s.Kind(layer) == llm.Shared {
-			return nil, &input.Error{Key: "model.layer_pattern", Value: s.LayerPattern, Expected: "no S: values of choices that layers share are not computed"}
-		}
-	}
 	return policy.ValuesFunc(func(layer, _, limit int) policy.State {
-		if s.Kind(layer) != llm.Indexed {
-			return everything(s.Dim, limit)
+		switch s.Kind(layer) {
+		case llm.Indexed:
+			return newIndexedState(s.Indexer, limit)
+		case llm.Shared:
+			return &followingState{}
 		}
-		return newIndexedState(s.Indexer, limit)
+		return everything(s.Dim, limit)
 	}), nil
+}
+
+// followingState is the values of a layer that shares the choice of an indexer.
+type followingState struct {
+	wholePrompt
+	parts []policy.Part
+}
+
+// Follow keeps the ranges of a choice in memory of its own.
+func (f *followingState) Follow(choice policy.Selection) {
+	for len(f.parts) < len(choice.Parts) {
+		f.parts = append(f.parts, policy.Part{})
+	}
+	f.parts = f.parts[:len(choice.Parts)]
+	for i, p := range choice.Parts {
+		f.parts[i].Device, f.parts[i].Heads = p.Device, append(f.parts[i].Heads[:0], p.Heads...)
+		if p.Heads == nil {
+			f.parts[i].Heads = nil
+		}
+		f.parts[i].Ranges = append(f.parts[i].Ranges[:0], p.Ranges...)
+	}
+}
+
+func (f *followingState) Prompt(_ [][]float32, _, _ []float32) {}
+
+func (f *followingState) Append(_, _ []float32) {}
+
+func (f *followingState) Observe([][]float32) {}
+
+// Select returns the choice that it was given.
+func (f *followingState) Select([][]float32) policy.Selection {
+	return policy.Selection{Parts: f.parts}
 }
 
 // indexedState is the values of an indexer in one layer. The score of a token is the sum over heads of weight · max(0, query · key), in

@@ -128,7 +128,6 @@ func TestIndexedLayers(t *testing.T) {
 		`policy.name = "dsa": expected another policy, such as "dense" or "quest": the model has no indexer`: func(s *policy.Shape) { s.IndexTopK = 0 },
 		`policy.name = "dsa": expected another policy, such as "dense"`:                                      func(s *policy.Shape) { s.IndexHeads = 0 },
 		`whose heads, dimension and top-k "dsa" needs`:                                                       func(s *policy.Shape) { s.IndexDim = 0 },
-		`model.layer_pattern = IS: expected no S: values of choices that layers share are not computed`:      func(s *policy.Shape) { s.LayerPattern = "IS" },
 	} {
 		other := shape
 		spoil(&other)
@@ -136,6 +135,42 @@ func TestIndexedLayers(t *testing.T) {
 		if said := new(input.Error); !errors.As(err, &said) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
+	}
+}
+
+// TestSharedChoices: a layer that shares a choice attends to what it was given for the token, whatever the other state chooses then, and keeps
+// none of its memory. Steps allocate nothing.
+func TestSharedChoices(t *testing.T) {
+	spec, shape := New("dsa"), indexer(llm.Indexer{IndexHeads: 1, IndexDim: 1, IndexTopK: 2})
+	shape.LayerPattern = "IS"
+	v, err := policy.NewValues(&spec, shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leads, follows := v.NewState(0, 0, 9).(policy.IndexedState), v.NewState(1, 0, 9).(policy.FollowingState)
+	var given [][]int
+	var choices []policy.Selection
+	for _, key := range []float64{3, 1, 4, 1, 5} {
+		leads.Index(&policy.Index{Key: []float64{key}, Queries: []float64{1}, Weights: []float64{1}})
+		x := leads.Select(nil)
+		ranges := slices.Clone(x.Parts[0].Ranges)
+		given, choices = append(given, tokensOf(x)), append(choices, policy.Selection{Parts: []policy.Part{{Device: policy.GPU, Heads: []uint16{1}, Ranges: ranges}}})
+	}
+	for token, want := range [][]int{{0}, {0, 1}, {0, 2}, {0, 2}, {2, 4}} {
+		follows.Follow(choices[token])
+		clear(choices[token].Parts[0].Ranges)
+		follows.Append(nil, nil)
+		got := follows.Select(nil)
+		if !slices.Equal(given[token], want) || !slices.Equal(tokensOf(got), want) || got.Parts[0].Device != policy.GPU || !slices.Equal(got.Parts[0].Heads, []uint16{1}) {
+			t.Errorf("token %d: chosen %v, followed %+v, want %v", token, given[token], got, want)
+		}
+	}
+	choice := policy.Selection{Parts: []policy.Part{{Ranges: [][2]int{{0, 3}, {5, 6}}}}}
+	if n := testing.AllocsPerRun(100, func() { follows.Follow(choice); follows.Select(nil) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if got := follows.Select(nil).Parts; len(got) != 1 || got[0].Heads != nil {
+		t.Errorf("%+v", got)
 	}
 }
 

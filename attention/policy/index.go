@@ -15,3 +15,11 @@ type IndexedState interface {
 	// heads, and attends to the token itself only if its score is high enough.
 	Index(x *Index)
 }
+
+// FollowingState is a state of a layer that shares the choice of another one, the latest below it with an IndexedState. It is given the
+// choice of every token of the sequence in turn, the prompt's too, before it is asked anything about it.
+type FollowingState interface {
+	State
+	// Follow gives what the other layer's state has selected for the next token. Select then returns the same.
+	Follow(choice Selection)
+}

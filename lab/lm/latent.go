@@ -17,6 +17,7 @@ type LatentShape struct {
 	Rank int     // elements of the vector that queries are made of
 	Base float64 // of the rotary positions
 	llm.Indexer
+	Layers string // letters of llm.LayerPattern: I for a layer with an indexer, S for one that shares a choice; "" where all have one
 }
 
 // Is says that attention is latent.
@@ -59,6 +60,7 @@ type latentLane[T real] struct {
 	cos, sin []T // of each pair, at the token's position
 	index    indexLane[T]
 	selected policy.Selection // what a policy chose
+	choice   policy.Selection // what the latest layer with an indexer chose
 }
 
 // indexLane is what the indexer makes of a token.

@@ -60,10 +60,11 @@ type keptRows[T real] struct {
 	rows         []T // [tokens so far, Row]
 	keys, values []T // [tokens so far, Heads·Key] and [.., Heads·Value]; expanded alone
 	state        policy.State
-	indexed      policy.IndexedState // state, if it chooses by the indexer
-	narrow       []float32           // rows, for states
-	queries      [][]float32         // by head, [tokens of the prompt, Row], for states that choose in steps alone
-	weights      [][]float32         // by head, for Observe
+	indexed      policy.IndexedState   // state, if it chooses by the indexer
+	follows      policy.FollowingState // state, if it shares the choice of a layer below
+	narrow       []float32             // rows, for states
+	queries      [][]float32           // by head, [tokens of the prompt, Row], for states that choose in steps alone
+	weights      [][]float32           // by head, for Observe
 }
 
 type latentWork[T real] struct{ scores []T } // by token
@@ -79,6 +80,7 @@ func newLatentAttend[T real](m *Model, form LatentForm, v policy.Values, limits 
 			if v != nil {
 				k.state = v.NewState(i, 0, n)
 				k.indexed, _ = k.state.(policy.IndexedState)
+				k.follows, _ = k.state.(policy.FollowingState)
 				k.queries = make([][]float32, m.Heads)
 			}
 		}
@@ -181,6 +183,12 @@ func (a *latentAttend[T]) choose(k *keptRows[T], l *lane[T], prompt bool) error 
 			roundIndex(x.Queries[h*dim:(h+1)*dim], a.form.Index)
 		}
 		k.indexed.Index(x)
+		l.latent.selected = copied(k.state.Select(nil))
+		l.latent.choice = l.latent.selected
+		return nil
+	}
+	if k.follows != nil {
+		k.follows.Follow(l.latent.choice)
 		l.latent.selected = copied(k.state.Select(nil))
 		return nil
 	}

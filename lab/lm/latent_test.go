@@ -16,10 +16,12 @@ import (
 )
 
 // The models with latent attention whose results PyTorch computed in float64: the reference, and one of other sizes, with more layers,
-// shared experts and kinds of tokens.
+// shared experts and kinds of tokens; and one whose layers 1, 2 and 4 share the choices of layers 0 and 3, which testdata/latent_shared.py
+// computed.
 const (
 	latentReference = "testdata/latent_reference.safetensors"
 	latentOther     = "testdata/latent_other.safetensors"
+	latentShared    = "testdata/latent_shared.safetensors"
 )
 
 func latentCase(tb testing.TB, path string) *LatentCase {
@@ -46,7 +48,7 @@ func shortCase(tb testing.TB, path string) *LatentCase {
 
 // TestLatentReference compares tokens, heads' results and choices with PyTorch's, expanded and absorbed.
 func TestLatentReference(t *testing.T) {
-	for _, path := range []string{latentReference, latentOther} {
+	for _, path := range []string{latentReference, latentOther, latentShared} {
 		c := shortCase(t, path)
 		for _, way := range c.Ways() {
 			for _, expanded := range []bool{false, true} {
@@ -67,7 +69,7 @@ func TestLatentReference(t *testing.T) {
 // TestLatentSingle is TestLatentReference in float32. A choice may differ where scores are off by half of what parts the last chosen
 // token from the next, or more.
 func TestLatentSingle(t *testing.T) {
-	for _, path := range []string{latentReference, latentOther} {
+	for _, path := range []string{latentReference, latentOther, latentShared} {
 		c := shortCase(t, path)
 		for i, way := range c.Ways() {
 			wide, narrow := scoresOf[float64](t, c, way, i == 0), scoresOf[float32](t, c, way, i == 0)
@@ -237,6 +239,32 @@ func medianOff(x, y []float64) float64 {
 	return off[len(off)/2]
 }
 
+// TestSharedLayers: layers without index tensors share choices, in steps as in prompts, and a file whose first layer has none is refused.
+func TestSharedLayers(t *testing.T) {
+	c := latentCase(t, latentShared)
+	if got := c.Model.Attention(); got.LayerPattern != "ISSIS" || c.Model.layers[0].latent.index == nil || c.Model.layers[1].latent.index != nil {
+		t.Fatalf("layers %+v", got.LayerKinds)
+	}
+	r, err := c.Run(t.Context(), "dsa", "float64", false, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := 0
+	for token := range c.Tokens {
+		for layer, leader := range []int{0, 0, 0, 3, 3} {
+			if !slices.Equal(r.Chosen[layer][token], r.Chosen[leader][token]) {
+				t.Errorf("token %d: layer %d attends to %v, layer %d to %v", token, layer, r.Chosen[layer][token], leader, r.Chosen[leader][token])
+			}
+		}
+		if !slices.Equal(r.Chosen[0][token], r.Chosen[3][token]) {
+			other++
+		}
+	}
+	if other < len(c.Tokens)/2 {
+		t.Errorf("layers 0 and 3 choose otherwise for %d tokens", other)
+	}
+}
+
 // textOf returns the case's text, whose tokens are bytes.
 func textOf(c *LatentCase) []byte {
 	text := make([]byte, len(c.Tokens))
@@ -389,7 +417,8 @@ func TestReadLatentWeights(t *testing.T) {
 		{"", func(map[string]*attention.Tensor, map[string]string) {}},
 		{"layer.1.kv_b: expected a tensor of that name", func(x map[string]*attention.Tensor, _ map[string]string) { delete(x, "layer.1.kv_b") }},
 		{"layer.0.index_k_bias: expected a tensor of that name", func(x map[string]*attention.Tensor, _ map[string]string) { delete(x, "layer.0.index_k_bias") }},
-		{"layer.0.index_q: expected a tensor of that name", func(x map[string]*attention.Tensor, _ map[string]string) { delete(x, "layer.0.index_q") }},
+		{"layer.0.index_q: expected a tensor of that name: layers without an indexer share the choice of one below them", func(x map[string]*attention.Tensor, _ map[string]string) { delete(x, "layer.0.index_q") }},
+		{"expected only tensors of a model", func(x map[string]*attention.Tensor, _ map[string]string) { delete(x, "layer.1.index_q") }},
 		{"layer.1.gate: expected a tensor of that name", func(x map[string]*attention.Tensor, _ map[string]string) { delete(x, "layer.1.router") }},
 		{"layer.1.router_bias: expected a tensor of that name", func(x map[string]*attention.Tensor, _ map[string]string) { delete(x, "layer.1.router_bias") }},
 		{"nll.dsa: expected a tensor of that name", func(x map[string]*attention.Tensor, _ map[string]string) { delete(x, "nll.dsa") }},

@@ -1,6 +1,7 @@
 package lm
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -31,7 +32,8 @@ type latentDims struct {
 
 // readLatentWeights returns the model of a file whose metadata has kv_lora: vocab, hidden, layers, heads, q_lora, kv_lora, nope, rope,
 // v, base, eps, and T, the longest sequence; with layers that have the tensor gate dense_width; with layers that have router, which pass
-// experts, experts, chosen, shared, width and scale; with index_q in each layer index_heads, index_dim and topk.
+// experts, experts, chosen, shared, width and scale; with layers that have index_q index_heads, index_dim and topk. Layers without it share
+// the choice of the latest layer that has it.
 func readLatentWeights(file *attention.Safetensors) (*Weights, error) {
 	d, err := readLatentDims(file)
 	if err != nil {
@@ -45,6 +47,9 @@ func readLatentWeights(file *attention.Safetensors) (*Weights, error) {
 	}}
 	if d.topK > 0 {
 		w.Latent.Indexer = llm.Indexer{IndexHeads: d.indexHeads, IndexDim: d.indexDim, IndexTopK: d.topK}
+		if w.Latent.Layers, err = sharedLayers(file, d.layers); err != nil {
+			return nil, err
+		}
 	}
 	r := tensorReader{file: file, known: map[string]bool{}}
 	for _, t := range file.Tensors {
@@ -66,7 +71,7 @@ func (r *tensorReader) latentLayer(i int, w *Weights, d *latentDims) layer {
 		queryDown: r.matrix(name("q_a"), s.Rank, w.Width), queryNorm: r.vector(name("q_norm"), s.Rank), queryUp: r.matrix(name("q_b"), s.Heads*s.Key(), s.Rank),
 		row: r.matrix(name("kv_a"), s.Row(), w.Width), rowNorm: r.vector(name("kv_norm"), d.latent), expand: r.vector(name("kv_b"), s.Heads*(s.Nope+s.Value), d.latent),
 	}
-	if s.IndexTopK > 0 {
+	if s.IndexTopK > 0 && (s.Layers == "" || s.Layers[i] == llm.Indexed) {
 		y.index = &indexLayer{
 			queries: r.matrix(name("index_q"), s.IndexHeads*s.IndexDim, s.Rank), key: r.matrix(name("index_k"), s.IndexDim, w.Width),
 			keyNorm: r.vector(name("index_k_norm"), s.IndexDim), bias: r.vector(name("index_k_bias"), s.IndexDim), weights: r.matrix(name("index_w"), s.IndexHeads, w.Width),
@@ -153,6 +158,23 @@ func readLatentDims(file *attention.Safetensors) (*latentDims, error) {
 		return nil, bad("chosen", "at most experts = %d", d.experts)
 	}
 	return d, nil
+}
+
+// sharedLayers returns the letters of layers some of which share the choice of an indexer, "" where none does.
+func sharedLayers(file *attention.Safetensors, layers int) (string, error) {
+	letters := bytes.Repeat([]byte{llm.Shared}, layers)
+	for i := range letters {
+		if file.Tensor(fmt.Sprintf("layer.%d.index_q", i)) != nil {
+			letters[i] = llm.Indexed
+		}
+	}
+	switch {
+	case letters[0] != llm.Indexed:
+		return "", &input.Error{Key: "layer.0.index_q", Expected: "a tensor of that name: layers without an indexer share the choice of one below them"}
+	case bytes.IndexByte(letters, llm.Shared) < 0:
+		return "", nil
+	}
+	return string(letters), nil
 }
 
 // hasPart says that a layer of the file has a part.

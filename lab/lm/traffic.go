@@ -23,7 +23,7 @@ func (s Shape) LLM(name string) llm.Model {
 func (s Shape) Attention() policy.Shape {
 	if l := &s.Latent; l.Is() { // all heads attend to the rows of one
 		return policy.Shape{Layers: s.Layers, QueryHeads: s.Heads, KVHeads: 1, Dim: l.Row(), Value: l.Latent.Latent, Latent: true, ElementBits: 16,
-			LayerKinds: llm.LayerKinds{Indexer: l.Indexer}}
+			LayerKinds: llm.LayerKinds{LayerPattern: l.Layers, Indexer: l.Indexer}}
 	}
 	return policy.Shape{Layers: s.Layers, QueryHeads: s.Heads, KVHeads: s.Heads, Dim: s.HeadDim, ElementBits: 16}
 }
