@@ -34,7 +34,7 @@ func (s *Spec) IndexScoreCost(x llm.Indexing, heads, dim, keyBytes int) Cost {
 	}
 	c.Compute = pair * float64(x.Pairs) / rate
 	c.Memory = c.Bytes / s.pageBandwidth()
-	if x.Queries > 1 {
+	if x.Queries > 1 && !x.Step {
 		c.Latency = 2 * float64(dim) * indexRows * float64(x.Longest) / (rate / float64(s.SMs)) // of a block
 	}
 	return c.combine(p.Ridge)

@@ -45,6 +45,22 @@ func TestIndexScoresByHand(t *testing.T) {
 	}
 }
 
+// TestIndexScoresOfDrafts: two queries of a step read a request's keys once and share them among all blocks, where those of a prompt each
+// pass over all keys.
+func TestIndexScoresOfDrafts(t *testing.T) {
+	s := loadPreset(t, "h200-sxm")
+	x := llm.Indexing{Requests: 1, Queries: 2, Keys: 100_000, Longest: 100_000, Pairs: 2 * 100_000, Keep: 2048, Step: true}
+	one := llm.Indexing{Requests: 1, Queries: 1, Keys: 100_000, Longest: 100_000, Pairs: 100_000, Keep: 2048, Step: true}
+	a, b := s.IndexScoreCost(x, 64, 128, 132), s.IndexScoreCost(one, 64, 128, 132)
+	if a.Latency != 0 || a.Bytes-b.Bytes != 4*100_000+64*128 || a.FLOPs != 2*b.FLOPs || a.Seconds >= 2*b.Seconds {
+		t.Errorf("two queries of a step take %+v, one %+v", a, b)
+	}
+	x.Step = false
+	if prompt := s.IndexScoreCost(x, 64, 128, 132); prompt.Latency == 0 || prompt.Bytes != a.Bytes {
+		t.Errorf("two queries of a prompt take %+v", prompt)
+	}
+}
+
 // TestIndexProductsByHand: in the mean of three layers, of which one or all have an indexer, each GPU makes queries of 64 x 128 from the
 // vector of 1,536, and a key of 128 with 64 weights from the hidden state.
 func TestIndexProductsByHand(t *testing.T) {

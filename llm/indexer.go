@@ -66,6 +66,7 @@ type Indexing struct {
 	Longest  int   // of a request
 	Pairs    int64 // scores of all rows
 	Keep     int   // that each row keeps
+	Step     bool  // of decode steps, whose kernels share a request's keys among blocks that fill the GPU
 }
 
 // Chosen is attention of tokens of a prompt over rows that an indexer has chosen for each of them, Longest at most and Rows in all.
@@ -80,7 +81,7 @@ func (x *Indexer) Add(to *Indexing, context, queries int) {
 	if context <= x.IndexTopK {
 		return
 	}
-	to.Requests, to.Queries, to.Keep = to.Requests+1, queries, x.IndexTopK
+	to.Requests, to.Queries, to.Keep, to.Step = to.Requests+1, queries, x.IndexTopK, true
 	to.Keys, to.Longest = to.Keys+int64(context), max(to.Longest, context)
 	to.Pairs += int64(queries)*int64(context-queries) + int64(queries)*int64(queries+1)/2
 }
@@ -95,5 +96,6 @@ func (x *Indexer) Prompt(chunk, finished int) (Chosen, Indexing) {
 	rows := int64(few)*int64(finished) + int64(few)*int64(few+1)/2 + int64(chunk-few)*int64(x.IndexTopK)
 	var scores Indexing
 	x.Add(&scores, finished+chunk, chunk)
+	scores.Step = false
 	return Chosen{Tokens: chunk, Longest: x.IndexTopK, Rows: rows}, scores
 }

@@ -154,7 +154,7 @@ func TestIndexingByCounting(t *testing.T) {
 			for token := finished; token < end; token++ {
 				rows, pairs = rows+int64(min(token+1, topK)), pairs+int64(token+1)
 			}
-			wantChosen, want := Chosen{chunk, topK, rows}, Indexing{1, chunk, int64(end), end, pairs, topK}
+			wantChosen, want := Chosen{chunk, topK, rows}, Indexing{1, chunk, int64(end), end, pairs, topK, false}
 			if end <= topK {
 				wantChosen, want = Chosen{}, Indexing{}
 			}
@@ -167,7 +167,7 @@ func TestIndexingByCounting(t *testing.T) {
 	for _, context := range []int{3, 5, 6, 40} {
 		x.Add(&step, context, 1)
 	}
-	if want := (Indexing{2, 1, 46, 40, 46, topK}); step != want {
+	if want := (Indexing{2, 1, 46, 40, 46, topK, true}); step != want {
 		t.Errorf("%+v, want %+v", step, want)
 	}
 }

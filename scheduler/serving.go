@@ -53,7 +53,7 @@ type ServingSpec struct {
 	VerifiedTokens int `toml:"verified_tokens"`
 	// Acceptance is the chance that a draft is accepted where all before it in the step were; 0: not given, as without drafts.
 	Acceptance float64 `toml:"acceptance"`
-	// VerifiedOverlap is the share of the pages that a token of a step selects that another one selects for sure, of policies that select pages:
+	// VerifiedOverlap is the share of the pages, or of the tokens of an indexer, that a token of a step selects and that another one selects for sure:
 	// 1 where all select alike, 0 where they have no more in common than by chance.
 	VerifiedOverlap float64 `toml:"verified_overlap"`
 	// DraftTime is what the draft model takes for the drafts of an iteration that decodes, in which nothing else runs.

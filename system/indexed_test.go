@@ -93,6 +93,31 @@ func TestIndexKeysAdmit(t *testing.T) {
 	}
 }
 
+// TestIndexedPlaces runs random batches on every system that runs indexers, with layers that choose, share choices and attend to everything,
+// and drafts, under all checks and layer by layer.
+func TestIndexedPlaces(t *testing.T) {
+	fewCases(t, func(t *rapid.T) {
+		pick := func(key string, of ...any) string { return fmt.Sprint(key, "=", rapid.SampledFrom(of).Draw(t, key)) }
+		sets := append(indexedModel[:len(indexedModel):len(indexedModel)], rapid.SampledFrom(indexedPlaces).Draw(t, "place")...)
+		cfg, err := everything().Load(configs.Options{Sets: append(sets, "model.layer_pattern="+rapid.StringMatching("G?I[GIS]{0,5}").Draw(t, "pattern"), pick("model.index_top_k", 1, 64, 700, 4000), pick("pim.macs_per_read", 1, 4),
+			pick("serving.verified_tokens", 1, 2, 3), pick("serving.acceptance", 0.3, 1.0), pick("serving.verified_overlap", 0.0, 0.65, 1.0))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		trace := &traces.Trace{}
+		for range rapid.IntRange(1, 8).Draw(t, "requests") {
+			trace.Requests = append(trace.Requests, traces.Request{Input: rapid.IntRange(1, 6000).Draw(t, "input"), Output: rapid.IntRange(1, 40).Draw(t, "output")})
+		}
+		n := mustNode(t, cfg)
+		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
+		checkTokens(t, r)
+		checkIterations(t, r, n.Replicas())
+		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
+			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
+		}
+	})
+}
+
 // TestUnitsReadFewerRows: units take less time the fewer tokens an indexer chooses, and requests end sooner: the choice is on the GPUs.
 func TestUnitsReadFewerRows(t *testing.T) {
 	for _, place := range indexedPlaces[1:] {

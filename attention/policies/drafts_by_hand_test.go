@@ -94,7 +94,7 @@ func TestFlagsOfPolicies(t *testing.T) {
 		lossy, inOrder, drafts bool
 	}{
 		{"dense", false, true, true}, {"window", false, false, true}, {"streaming", true, false, true}, {"h2o", true, false, true}, {"quest", true, false, true},
-		{"lserve", true, false, true}, {"duo", true, true, true}, {"hgca", true, false, true}, {"csattention", true, false, true}, {"dsa", true, false, false},
+		{"lserve", true, false, true}, {"duo", true, true, true}, {"hgca", true, false, true}, {"csattention", true, false, true}, {"dsa", true, false, true},
 	} {
 		at := slices.IndexFunc(builtin, func(p policy.Policy) bool { return p.Name == c.name })
 		if p := builtin[at]; p.Lossy != c.lossy || p.InOrder != c.inOrder || p.Drafts != c.drafts || p.Indexed != (c.name == "dsa") {

@@ -12,7 +12,7 @@ var dsa = policy.Policy{
 	Name: "dsa", Others: []string{"deepseek", "indexer", "nsa"}, Source: "DeepSeek-V3.2 (2025)",
 	About: policy.About{Attends: "the tokens with the highest scores of the model's own indexer; everything in layers without one",
 		Stores: "keys and values of all tokens, an index key a token in layers that have an indexer", Moves: "the choice, where keys and values are not on the GPUs"},
-	Homes: policy.OnGPUs | policy.InHBM | policy.InDIMMs, Indexed: true, Lossy: true,
+	Homes: policy.OnGPUs | policy.InHBM | policy.InDIMMs, Indexed: true, Lossy: true, Drafts: true,
 	Costs:  func(u *policy.Use) policy.Costs { return newIndexedCost(u.Shape) },
 	Values: indexedValues,
 }
@@ -39,7 +39,8 @@ func newIndexedCost(s policy.Shape) *indexedCost {
 // Alike returns the first run of the same kind.
 func (c *indexedCost) Alike(run int) int { return slices.Index(c.kinds, c.kinds[run]) }
 
-// Decode returns one class of all heads, over what is chosen of contexts that have more tokens than that.
+// Decode returns one class of all heads, over what is chosen of contexts that have more tokens than that. Each token of a step chooses, and
+// their union is read once; where the first one attends to its whole context, that is everything.
 func (c *indexedCost) Decode(requests []policy.Request, run int) *policy.Step {
 	c.reset(len(requests), 1)
 	class := policy.Class{Device: policy.Home, Heads: c.shape.KVHeads, Tokens: c.contexts(requests)}
@@ -48,9 +49,13 @@ func (c *indexedCost) Decode(requests []policy.Request, run int) *policy.Step {
 			if n <= c.shape.IndexTopK {
 				continue
 			}
-			class.Tokens[i], class.Page, class.Chosen = c.shape.IndexTopK, 1, c.shape.IndexTopK
+			choices := c.shape.Ahead() + 1
+			class.Page, class.Chosen = 1, c.shape.IndexTopK
+			if n-c.shape.Ahead() > c.shape.IndexTopK {
+				class.Tokens[i] = unionOf(c.shape.IndexTopK, n, choices, c.shape.Overlap)
+			}
 			if kind == llm.Indexed {
-				c.shape.Indexer.Add(&c.step.Index, n, 1)
+				c.shape.Indexer.Add(&c.step.Index, n, choices)
 			}
 		}
 	}

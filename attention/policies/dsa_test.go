@@ -30,7 +30,7 @@ func TestIndexedByHand(t *testing.T) {
 		index  llm.Indexing
 	}{
 		{[]int{5, 9, 20}, 0, llm.Indexing{}},
-		{[]int{5, 5, 5}, 1, llm.Indexing{Requests: 2, Queries: 1, Keys: 29, Longest: 20, Pairs: 29, Keep: 5}},
+		{[]int{5, 5, 5}, 1, llm.Indexing{Requests: 2, Queries: 1, Keys: 29, Longest: 20, Pairs: 29, Keep: 5, Step: true}},
 		{[]int{5, 5, 5}, 1, llm.Indexing{}},
 	} {
 		x := c.Decode(requests, run)
@@ -120,5 +120,29 @@ func TestSharedChoicesByHand(t *testing.T) {
 	}
 	if scores != 21 || attends != 78 || keys != 21 {
 		t.Errorf("%d layers score, %d attend to what is chosen, %d have index keys; want 21, 78 and 21", scores, attends, keys)
+	}
+}
+
+// TestIndexedDraftsByHand: each of three tokens chooses 5 of its own context, and their union is read once: of 20 tokens 5 where all choose
+// alike and 20 · (1 - 0.75³) = 11.6 where they have no more in common than by chance. Where the first token has 5 or fewer, all is read. The
+// indexer reads keys once, and scores 18, 19 and 20 of them.
+func TestIndexedDraftsByHand(t *testing.T) {
+	requests := []policy.Request{{Prompt: 3, Context: 5}, {Prompt: 3, Context: 7}, {Prompt: 3, Context: 8}, {Prompt: 3, Context: 20}}
+	for _, c := range []struct {
+		verified int
+		overlap  float64
+		tokens   []int
+		index    llm.Indexing
+	}{
+		{1, 0.3, []int{5, 5, 5, 5}, llm.Indexing{Requests: 3, Queries: 1, Keys: 35, Longest: 20, Pairs: 35, Keep: 5, Step: true}},
+		{3, 1, []int{5, 7, 5, 5}, llm.Indexing{Requests: 3, Queries: 3, Keys: 35, Longest: 20, Pairs: 5 + 6 + 7 + 6 + 7 + 8 + 18 + 19 + 20, Keep: 5, Step: true}},
+		{3, 0, []int{5, 7, 8, 12}, llm.Indexing{Requests: 3, Queries: 3, Keys: 35, Longest: 20, Pairs: 5 + 6 + 7 + 6 + 7 + 8 + 18 + 19 + 20, Keep: 5, Step: true}},
+	} {
+		s := indexedShape()
+		s.Verified, s.Overlap = c.verified, c.overlap
+		x := newIndexedCost(s).Decode(requests, 1)
+		if a := x.Attend[0]; !reflect.DeepEqual(a.Tokens, c.tokens) || a.Page != 1 || a.Chosen != 5 || x.Index != c.index {
+			t.Errorf("%d tokens, overlap %v: %+v, %+v; by hand %+v", c.verified, c.overlap, a, x.Index, c)
+		}
 	}
 }

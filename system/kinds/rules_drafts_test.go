@@ -42,7 +42,7 @@ func TestDraftsOfOtherPolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = ld.Load(configs.Options{Sets: []string{"run.system=gpu-only", "policy.name=mine", "serving.verified_tokens=2", "serving.acceptance=0.5"}})
-	const want = "serving.verified_tokens = 2: expected 1 with policy.name = mine: what several queries of one step attend to together is not modelled; it is for dense, window, streaming, h2o, quest, lserve, duo, hgca, csattention"
+	const want = "serving.verified_tokens = 2: expected 1 with policy.name = mine: what several queries of one step attend to together is not modelled; it is for dense, window, streaming, h2o, quest, lserve, duo, hgca, csattention, dsa"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
