@@ -78,3 +78,16 @@ func (m *Model) KVBytes(tokens int) (sum units.Bytes) {
 	}
 	return sum
 }
+
+// ValueCopyBytes returns the bytes of a token's latent in a layer that units store again as a value, whose program reads keys and values each
+// in an order of their own: the latent without the rotated key, with its scales. 0 without latents.
+func (m *Model) ValueCopyBytes() units.Bytes {
+	if m.LatentDim == 0 {
+		return 0
+	}
+	v := Vector{"value", 1, m.LatentDim, m.KVElementBits(), m.KVScaleBytes()}
+	if m.KVFormat == FP8Latent {
+		v.ScaleBytes -= m.RopeDim() // the second byte of each element of the rotated key
+	}
+	return v.Bytes()
+}

@@ -54,7 +54,7 @@ func (n *Node) Hardware(m traces.Moments) Hardware {
 		Schema: HardwareSchema, System: cfg.Run.System, Model: cfg.ModelTitle(), GPU: cfg.GPUTitle(),
 		Replicas: n.Replicas(), GPUs: cfg.Model.TensorParallel,
 		Weights: cfg.Model.WeightBytes(), Widths: cfg.Model.WeightWidths(), FreeGPU: n.FreeGPUMemory(),
-		KV: kv, KVTokens: n.memory.Tokens(kv, cfg.Model.KVBytesPerToken()),
+		KV: kv, KVTokens: n.memory.Tokens(kv, n.hw.KVBytesPerToken()),
 		HBM: units.Bandwidth(cfg.Node.GPUs) * cfg.GPU.MemoryBandwidth, Notes: inFull(cfg),
 	}
 	h.Attention = units.Bandwidth(h.Replicas) * n.assemble(0, nil, false, nil).Engine.Peak()

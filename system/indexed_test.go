@@ -222,6 +222,37 @@ func TestLatentOnUnits(t *testing.T) {
 	}
 }
 
+// TestLatentsStoredTwice: units in HBM read keys and values in rows of their own, so that a latent of 576 elements takes 1,152 B as a key and
+// 1,024 B as a value, or 656 and 528 as FP8 with its scales: the memory of hbm-pim holds as many fewer tokens. Beside the GPUs, too;
+// gpu-only has it once.
+func TestLatentsStoredTwice(t *testing.T) {
+	sets := []string{"run.model=llama-3-8b", "model.layers=8", "model.tensor_parallel=2", "node.gpus=2", "model.heads=16", "model.kv_heads=1", "model.head_dim=576", "model.latent_dim=512",
+		"model.nope_dim=128", "model.value_dim=128"}
+	for _, c := range []struct {
+		sets  []string
+		token units.Bytes
+	}{
+		{[]string{"run.system=gpu-only"}, 1152}, {[]string{"run.system=hbm-pim"}, 2176}, {[]string{"run.system=hbm-pim", "hbm_pim.memory_beside=80GiB"}, 2176},
+		{[]string{"run.system=hbm-pim", "hbm_pim.placement=channel"}, 2176}, {[]string{"run.system=hbm-pim", "model.kv_format=fp8"}, 576 + 512}, {[]string{"run.system=hbm-pim", "model.kv_format=fp8_ds_mla"}, 656 + 528},
+		{[]string{"run.system=hbm-pim", "model.index_top_k=512", "model.index_heads=2", "model.index_dim=128"}, 2176 + 132},
+	} {
+		n := nodeOf(t, append(sets[:len(sets):len(sets)], c.sets...)...)
+		page := min(c.token, 2176) // of a layer, without index keys
+		if want := 2 * units.Bytes(n.cfg.Batching.PageTokens) * page; n.memory.Unit != want {
+			t.Errorf("%s: a page takes %d bytes on two GPUs, by hand %d", c.sets, n.memory.Unit, want)
+		}
+		h, kv := n.Hardware(traces.Moments{}), units.Bytes(n.memory.Capacity)*n.memory.Unit
+		if want := int64(kv / (2 * 8 * c.token)); h.KVTokens < want-1 || h.KVTokens > want+1 {
+			t.Errorf("%s: room for %d tokens, by hand %d", c.sets, h.KVTokens, want)
+		}
+		r := mustRun(t, n, &traces.Trace{Requests: []traces.Request{{Input: 1600, Output: 2}}}, false)
+		tokens := 1601
+		if pages := (tokens + n.cfg.Batching.PageTokens - 1) / n.cfg.Batching.PageTokens; r.kv.Peak < int64(2*8*units.Bytes(tokens)*c.token) || r.kv.Peak > int64(2*8*units.Bytes((pages+2)*n.cfg.Batching.PageTokens)*c.token) {
+			t.Errorf("%s: a request of %d tokens takes %d bytes, of %d a token", c.sets, tokens, r.kv.Peak, c.token)
+		}
+	}
+}
+
 // TestIndexedErrors: what does not run with an indexer is refused by name, and a model that has one is run by it.
 func TestIndexedErrors(t *testing.T) {
 	for want, sets := range map[string][]string{

@@ -11,7 +11,7 @@ func (n *Node) cacheOf(replicas []*replica) (c results.Cache) {
 		c.HitTokens += did.Hit
 		c.MissTokens += did.Miss
 		c.EvictedBlocks += did.Evicted
-		c.Offloaded += did.Down * int64(n.cfg.Model.KVBytesPerToken())
+		c.Offloaded += did.Down * int64(n.hw.KVBytesPerToken())
 		c.Transferred += int64(r.assembly.Engine.Side().Fetched)
 		c.Spared += r.assembly.Engine.Side().Spared
 	}

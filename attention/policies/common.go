@@ -25,7 +25,7 @@ func newCommon(s policy.Shape) common {
 
 // allTokens is keys and values of all heads and tokens at home.
 func allTokens(s *policy.Shape) policy.Held {
-	return policy.Held{Device: policy.Home, Heads: s.KVHeads, Bytes: s.Token()}
+	return policy.Held{Device: policy.Home, Heads: s.KVHeads, Bytes: s.Token() + s.ValueCopy}
 }
 
 // Runs returns one run of all layers, unless the policy has others.

@@ -15,6 +15,7 @@ type Shape struct {
 	KVScaleBytes                     int    // of one token's key in a KV head, as many as of its value
 	Value                            int    // elements of a value and of an output; 0 as Dim
 	Latent                           bool   // values are the first elements of keys and not stored by themselves
+	ValueCopy                        int64  // bytes of a token's latent that are stored again as a value; 0: none
 	Model                            string // its name, which a profile must be of
 	Apart                            bool   // the requests' home is not the GPUs
 	Verified                         int    // tokens of a request that a decode step verifies; 0 as 1

@@ -75,6 +75,26 @@ func (h *Hardware) PrefixStays() bool {
 	return h.Config.Cache.Prefix && h.KV.InDIMM && h.Config.Cache.PrefixAttention == scheduler.PrefixOnDIMM
 }
 
+// valueCopy returns the bytes of a token and layer that units in HBM store beside a latent: their commands read keys in rows of their own, and
+// values in others (package pim/hbm). Units in DIMMs do likewise, and their memory is counted in rows.
+func (h *Hardware) valueCopy() units.Bytes {
+	if h.KV.InHBM {
+		return h.Config.Model.ValueCopyBytes()
+	}
+	return 0
+}
+
+// KVBytesPerTokenLayer returns the bytes of the keys and values of a token in a layer as they are stored.
+func (h *Hardware) KVBytesPerTokenLayer() units.Bytes {
+	return h.Config.Model.KVBytesPerTokenLayer() + h.valueCopy()
+}
+
+// KVBytesPerToken returns what all layers store of a token.
+func (h *Hardware) KVBytesPerToken() units.Bytes {
+	m := &h.Config.Model
+	return m.KVBytesPerToken() + units.Bytes(m.Layers)*h.valueCopy()
+}
+
 // PolicyOf returns the policy of a validated configuration.
 func PolicyOf(h *Hardware) policy.Costs { return h.Config.Policy.Costs(PolicyShape(h)) }
 
@@ -85,6 +105,6 @@ func PolicyShape(h *Hardware) policy.Shape {
 	if heads.Value != heads.Dim {
 		value = heads.Value
 	}
-	return policy.Shape{Layers: m.Layers, QueryHeads: m.Heads, KVHeads: m.KVHeads, Dim: m.HeadDim, ElementBits: m.ElementBits,
+	return policy.Shape{ValueCopy: int64(h.valueCopy()), Layers: m.Layers, QueryHeads: m.Heads, KVHeads: m.KVHeads, Dim: m.HeadDim, ElementBits: m.ElementBits,
 		KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(), Value: value, Latent: m.LatentDim > 0, Model: m.Name, Apart: !h.KV.InGPUs, Verified: h.Config.Serving.Verified(), Overlap: h.Config.Serving.VerifiedOverlap, LayerKinds: m.LayerKinds}
 }

@@ -57,7 +57,7 @@ func Memory(h *flow.Hardware) flow.KVMemory {
 // PageBytes returns the bytes of a page of one layer and head.
 func PageBytes(h *flow.Hardware) units.Bytes {
 	m := &h.Config.Model
-	return units.Bytes(h.Config.Batching.PageTokens) * m.KVBytesPerTokenLayer() / units.Bytes(m.KVHeads)
+	return units.Bytes(h.Config.Batching.PageTokens) * h.KVBytesPerTokenLayer() / units.Bytes(m.KVHeads)
 }
 
 // Pages describes a memory of capacity pages.

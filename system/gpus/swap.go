@@ -22,7 +22,7 @@ func NewTier(h *flow.Hardware, a *flow.Attends) (t Tier) {
 		t.link = h.Links()
 		t.channels = h.Channels()
 		t.attends = a
-		t.token = h.Config.Model.KVBytesPerToken()
+		t.token = h.KVBytesPerToken()
 	}
 	return t
 }

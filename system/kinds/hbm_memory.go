@@ -97,7 +97,7 @@ func checkHBM(cfg *configs.Config, c *input.Check) {
 		return
 	}
 	_, copies := h.copied(cfg)
-	page := units.Bytes(cfg.Batching.PageTokens) * cfg.Model.KVBytesPerToken()
+	page := units.Bytes(cfg.Batching.PageTokens) * (cfg.Model.KVBytesPerToken() + units.Bytes(cfg.Model.Layers)*cfg.Model.ValueCopyBytes())
 	c.That(h.beside(&cfg.Model) >= copies+page, "hbm_pim.memory_beside", h.MemoryBeside, "room for a page of %s, and for the copies of weights that %s = %v has there, %v a replica",
 		input.Key("batching.page_tokens"), input.Key("hbm_pim.feed_forward"), h.FeedForward, copies)
 }
