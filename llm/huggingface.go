@@ -79,7 +79,11 @@ var families = []family{
 		ffn: "intermediate_size", headDim: "kv_channels", gated: true},
 	{types: []string{"gpt2", "gpt_bigcode"}, layers: "n_layer", hidden: "n_embd", heads: "n_head", ffn: "n_inner", wide: true,
 		positions: "n_positions", tied: true},
-	{types: []string{"gptj"}, layers: "n_layer", hidden: "n_embd", heads: "n_head", ffn: "n_inner", wide: true},
+	{types: []string{"gptj", "codegen"}, layers: "n_layer", hidden: "n_embd", heads: "n_head", ffn: "n_inner", wide: true},
+	{types: []string{"gpt_neo"}, layers: "num_layers", hidden: "hidden_size", heads: "num_heads", ffn: "intermediate_size", wide: true,
+		positions: "max_position_embeddings", tied: true, windows: true},
+	{types: []string{"bloom"}, layers: "n_layer", hidden: "hidden_size", heads: "n_head", wide: true, tied: true},
+	{types: []string{"xglm"}, layers: "num_layers", hidden: "d_model", heads: "attention_heads", ffn: "ffn_dim", tied: true},
 	// Falcon 7B to 180B: KV heads by the keys of Falcon.
 	{types: []string{"falcon"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads", ffn: "ffn_hidden_size", wide: true,
 		kvHeads: "num_kv_heads", tied: true, absent: map[string]any{"max_position_embeddings": 2048.0}},
@@ -117,6 +121,7 @@ func fromHuggingFace(text []byte) (m *Model, quantised string, notes []string, e
 	}
 	var kind string
 	keys, kind, notes = decoderOf(keys)
+	rename(keys, kind)
 	i := slices.IndexFunc(families, func(f family) bool { return slices.Contains(f.types, kind) })
 	if bad := refused(keys, kind); bad != nil {
 		return nil, "", nil, bad

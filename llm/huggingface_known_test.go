@@ -64,6 +64,19 @@ func TestKnownFamilies(t *testing.T) {
 		{"dots.llm1", shape("dots1", 4096, 10944, 62, 32, 32, 152064, `, "moe_intermediate_size": 1408, "n_routed_experts": 128, "n_shared_experts": 2, "num_experts_per_tok": 6, "first_k_dense_replace": 1`), 142.77, 16384, 0},
 		{"Ling-flash-2.0", shape("bailing_moe_v2", 4096, 9216, 32, 32, 4, 157184, `, "head_dim": 128, "moe_intermediate_size": 1024, "num_experts": 256, "num_experts_per_tok": 8, "num_shared_experts": 1, "first_k_dense_replace": 1`), 102.9, 2048, 0},
 		{"Phi-3.5-MoE", shape("phimoe", 4096, 6400, 32, 32, 8, 32064, `, "num_local_experts": 16, "num_experts_per_tok": 2, "sliding_window": 131072, "max_position_embeddings": 131072`), 41.873, 4096, 0},
+		{"BLOOM", `{"model_type": "bloom", "n_embed": 14336, "n_layer": 70, "num_attention_heads": 112, "vocab_size": 250880, "seq_length": 2048}`, 176.247, 57344, 0},
+		{"BLOOM-560M", `{"model_type": "bloom", "hidden_size": 1024, "n_layer": 24, "n_head": 16, "vocab_size": 250880}`, 0.5592, 4096, 0},
+		{"GPT-J-6B", `{"model_type": "gpt_j", "n_embd": 4096, "n_layer": 28, "n_head": 16, "n_inner": null, "vocab_size": 50400, "n_positions": 2048}`, 6.0509, 16384, 0},
+		{"CodeGen-2B", `{"model_type": "codegen", "n_embd": 2560, "n_layer": 32, "n_head": 32, "n_inner": null, "vocab_size": 51200, "n_positions": 2048}`, 2.7797, 10240, 0},
+		{"GPT-Neo-2.7B", `{"model_type": "gpt_neo", "hidden_size": 2560, "num_layers": 32, "num_heads": 20, "intermediate_size": null, "vocab_size": 50257, "max_position_embeddings": 2048, "window_size": 256, "attention_types": [[["global", "local"], 16]]}`, 2.6513, 10240, 16},
+		{"XGLM-7.5B", `{"model_type": "xglm", "d_model": 4096, "num_layers": 32, "attention_heads": 32, "ffn_dim": 16384, "vocab_size": 256008}`, 7.4924, 16384, 0},
+		{"Yi-34B", shape("llama", 7168, 20480, 60, 56, 8, 64000, ""), 34.389, 4096, 0},
+		{"StableLM-2-12B", shape("stablelm", 5120, 13824, 40, 32, 8, 100352, ""), 12.143, 5120, 0},
+		{"Nemotron-4-340B", shape("nemotron", 18432, 73728, 96, 96, 8, 256000, ""), 341.0, 6144, 0},
+		{"Phi-1.5", shape("phi", 2048, 8192, 24, 32, 0, 51200, ""), 1.4183, 8192, 0},
+		{"OLMoE-1B-7B", shape("olmoe", 2048, 1024, 16, 16, 16, 50304, `, "num_experts": 64, "num_experts_per_tok": 8`), 6.919, 8192, 0},
+		{"DeepSeek-V2-Lite", shape("deepseek_v2", 2048, 10944, 27, 16, 16, 102400, `, "kv_lora_rank": 512, "q_lora_rank": null, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128, "moe_intermediate_size": 1408, "n_routed_experts": 64, "n_shared_experts": 2, "num_experts_per_tok": 6, "first_k_dense_replace": 1`), 15.706, 1152, 0},
+		{"Qwen2-57B-A14B", shape("qwen2_moe", 3584, 18944, 28, 28, 4, 151936, `, "num_experts": 64, "num_experts_per_tok": 8, "moe_intermediate_size": 2560, "shared_expert_intermediate_size": 20480, "decoder_sparse_step": 1`), 57.41, 2048, 0},
 		{"Qwen2.5-VL-7B", shape("qwen2_5_vl", 3584, 18944, 28, 28, 4, 152064, `, "sliding_window": 32768, "use_sliding_window": false, "vision_config": {"hidden_size": 1280}`), 7.615, 2048, 0},
 	} {
 		m, _, notes, err := FromCheckpoint([]byte(c.text), "", nil)
@@ -96,6 +109,51 @@ func TestListsOfLayers(t *testing.T) {
 		_, err := FromHuggingFace([]byte(shape("new", 64, 8, 3, 4, 0, 9, `, "num_experts": 4, "num_experts_per_tok": `+list)))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
 			t.Errorf("%s:\ngot  %v\nwant %s", list, err, want)
+		}
+	}
+}
+
+// TestLeftOutKeys: decoders of text within models of more leave out keys that have Transformers' defaults, which a note names; a value of null
+// and a file of a decoder alone are not given any.
+func TestLeftOutKeys(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		billions   float64
+		kvHeads    int
+		window     int
+		note       string
+	}{
+		{"LLaVA-1.5-7B", `{"model_type": "llava", "vision_config": {"hidden_size": 1024}, "text_config": {"_name_or_path": "lmsys/vicuna-7b-v1.5", "model_type": "llama", "max_position_embeddings": 4096, "vocab_size": 32064}}`,
+			6.739, 32, 0, "the file leaves out hidden_size = 4096, intermediate_size = 11008, num_attention_heads = 32, num_hidden_layers = 32: these are the defaults of Transformers for llama"},
+		{"LLaVA-1.5-13B", `{"model_type": "llava", "text_config": {"model_type": "llama", "hidden_size": 5120, "intermediate_size": 13824, "num_attention_heads": 40, "num_hidden_layers": 40, "num_key_value_heads": 40, "max_position_embeddings": 4096, "vocab_size": 32064}}`,
+			13.016, 40, 0, ""},
+		{"Pixtral-12B", `{"model_type": "llava", "text_config": {"model_type": "mistral", "hidden_size": 5120, "head_dim": 128, "intermediate_size": 14336, "num_hidden_layers": 40, "max_position_embeddings": 1024000, "sliding_window": null, "vocab_size": 131072}}`,
+			12.248, 8, 0, "leaves out num_attention_heads = 32, num_key_value_heads = 8: these are the defaults of Transformers for mistral"},
+		{"LLaVA-NeXT-Mistral", `{"model_type": "llava_next", "text_config": {"model_type": "mistral", "vocab_size": 32064, "max_position_embeddings": 32768, "sliding_window": null}}`, 7.242, 8, 0, "num_hidden_layers = 32"},
+		{"PaliGemma-2-3B", `{"model_type": "paligemma", "text_config": {"model_type": "gemma2", "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26, "vocab_size": 257216}}`,
+			2.617, 4, 4096, "head_dim = 256, max_position_embeddings = 8192, num_attention_heads = 8, num_key_value_heads = 4, sliding_window = 4096"},
+	} {
+		m, _, notes, err := FromCheckpoint([]byte(c.text), "", nil)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if m.Name = c.name; math.Abs(float64(m.Parameters())/1e9/c.billions-1) > 0.005 || m.KVHeads != c.kvHeads || m.Window != c.window {
+			t.Errorf("%s: %.3f billion parameters, want %v; %d KV heads, window %d", c.name, float64(m.Parameters())/1e9, c.billions, m.KVHeads, m.Window)
+		}
+		if said := strings.Join(notes, "\n"); strings.Contains(said, "leaves out") != (c.note != "") || !strings.Contains(said, c.note) {
+			t.Errorf("%s: notes %q, want %q", c.name, notes, c.note)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"model_type": "llama", "vocab_size": 32064}`:                                               `num_hidden_layers: expected this key of model_type "llama", which is missing`,
+		`{"model_type": "llava", "text_config": {"model_type": "llama", "num_hidden_layers": null}}`: `num_hidden_layers: expected this key`,
+		`{"model_type": "llava", "text_config": {"model_type": "phi3"}}`:                             `num_hidden_layers: expected this key of model_type "phi3"`,
+		`{"model_type": "bloom", "n_layer": 4}`:                                                      `hidden_size: expected this key of model_type "bloom"`,
+		`{"model_type": "gpt_neo", "hidden_size": 64, "num_layers": 3, "num_heads": 4, "vocab_size": 9, "max_position_embeddings": 9, "window_size": 256, "attention_types": [[["global", "local"], 1]]}`: `layer_types = `,
+	} {
+		if _, err := FromHuggingFace([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)
 		}
 	}
 }

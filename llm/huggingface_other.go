@@ -164,7 +164,7 @@ func decoderOf(keys map[string]any) (text map[string]any, kind string, notes []s
 		}
 		text = maps.Clone(within)
 		for _, key := range []string{quantized, "_name_or_path", "tie_word_embeddings", "vocab_size", "max_position_embeddings"} {
-			if text[key] == nil {
+			if text[key] == nil && keys[key] != nil {
 				text[key] = keys[key]
 			}
 		}
@@ -174,8 +174,14 @@ func decoderOf(keys map[string]any) (text map[string]any, kind string, notes []s
 		decoder, inner, notes := decoderOf(text)
 		if len(notes) == 0 {
 			notes = append(notes, fmt.Sprintf("of %s the decoder of text alone is read (%s)", nameOf(kind), name))
+			if note := fillIn(decoder, inner); note != "" {
+				notes = append(notes, note)
+			}
 		}
 		return decoder, inner, notes
+	}
+	if kind == "gpt_j" || kind == "gpt-j" { // as some files spell it
+		kind = "gptj"
 	}
 	return keys, kind, nil
 }
@@ -193,7 +199,7 @@ func likeLlama(keys map[string]any) bool {
 // Types with Llama's keys that differ from it: with two matrices in a feed-forward network, and with one matrix for embedding and LM head
 // where the file does not say.
 var (
-	ungated = []string{"starcoder2", "phi", "persimmon", "nemotron", "arcee", "apertus", "codegen"}
+	ungated = []string{"starcoder2", "phi", "persimmon", "nemotron", "arcee", "apertus", "biogpt"}
 	tied    = []string{"gemma", "cohere", "cohere2", "starcoder2", "smollm3", "minicpm", "minicpm3"}
 )
 
