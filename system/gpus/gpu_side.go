@@ -62,7 +62,7 @@ type GPUs struct {
 	Dense   Memo[dense]    // by tokens
 	head    Memo[headCost] // by tokens that emit
 	plain   []stage        // by requests: decoding ones that attend elsewhere; without layers
-	// Scratch, by run of layers.
+	// Scratch, by run of layers: runs that repeat another one have what that one has, and none of their own.
 	Decoding []Decoding
 	attended []attended
 	Staged   stage
@@ -156,9 +156,8 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 	var attention gpu.Work
 	d.attention = nil
 	for run, layers := range d.Runs {
-		a := &d.attended[run]
+		a := &d.attended[d.Alike[run]]
 		if d.Repeats(run) {
-			*a = d.attended[d.Alike[run]]
 			d.beyondAlike(run)
 		} else {
 			d.attend(a, sub, run)
@@ -180,6 +179,11 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 	g.Extrapolated = d.extrapolated(w.far, head.far, slow)
 	for run, layers := range d.Runs {
 		a, l := &d.attended[run], &g.Layers[run]
+		if d.Repeats(run) {
+			*l = g.Layers[d.Alike[run]]
+			l.Count = int32(layers)
+			continue
+		}
 		*l = layerCost{Count: int32(layers)}
 		l.Attention, l.Prompts, l.Merge, l.Chooses = a.all.Took(slow), a.prompts.Took(slow), a.merge.Took(slow), a.chooses.Took(slow)
 	}
@@ -208,6 +212,9 @@ func (d *GPUs) attend(a *attended, sub *scheduler.SubBatch, run int) {
 func (d *GPUs) idle() bool {
 	for run := range d.Decoding {
 		o := &d.Decoding[run]
+		if d.Repeats(run) {
+			continue
+		}
 		if len(o.Batches) > 0 || o.Shared != nil || o.Beside.Seconds > 0 || o.Merge.Seconds > 0 || o.Chooses.Seconds > 0 {
 			return false
 		}
@@ -221,7 +228,6 @@ func (d *GPUs) DecodeRuns(requests []scheduler.Decoding, step int64) {
 	for run := range d.Runs {
 		if d.Repeats(run) {
 			d.CountAlike(run)
-			d.Decoding[run] = d.Decoding[d.Alike[run]]
 			continue
 		}
 		x := d.Decode(requests, run, step)

@@ -254,9 +254,12 @@ func TestIdleByHand(t *testing.T) {
 	work := gpu.Work{Seconds: 1e-9}
 	for run := range 2 {
 		for i, x := range []Decoding{{}, {Batches: make([]gpu.DecodeBatch, 1)}, {Shared: &gpu.Cost{}}, {Beside: work}, {Merge: work}, {Chooses: work}} {
-			d := GPUs{Decoding: make([]Decoding, 2)}
+			d := GPUs{Attends: &flow.Attends{Alike: []int{0, 1}}, Decoding: make([]Decoding, 2)}
 			if d.Decoding[run] = x; d.idle() != (i == 0) {
 				t.Errorf("%+v in run %d: idle %v", x, run, d.idle())
+			}
+			if d.Alike = []int{0, 0}; d.idle() != (i == 0 || run == 1) { // what the second run has is not its own
+				t.Errorf("%+v in run %d that is like the first: idle %v", x, run, d.idle())
 			}
 		}
 	}

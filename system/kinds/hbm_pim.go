@@ -252,7 +252,7 @@ func (e *hbmPIM) attend(requests []scheduler.Decoding, step int64, counts bool) 
 			if counts {
 				e.CountAlike(run)
 			}
-			e.device[run], e.did[run], e.read[run], e.Decoding[run] = e.device[like], e.did[like], e.read[like], e.Decoding[like]
+			e.device[run], e.did[run], e.read[run] = e.device[like], e.did[like], e.read[like]
 			continue
 		}
 		x := e.Decode(requests, run, step)

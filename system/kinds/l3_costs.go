@@ -124,7 +124,6 @@ func (e *l3) decodeBeside(sub *scheduler.SubBatch, step int64, count bool) (x *p
 	e.Batches = e.Batches[:0]
 	for run := range e.Runs {
 		if e.Repeats(run) {
-			e.Decoding[run] = e.Decoding[e.Alike[run]]
 			if count {
 				e.CountAlike(run)
 			}
