@@ -113,11 +113,12 @@ func TestOvertakesByHand(t *testing.T) {
 	for _, c := range []struct {
 		request int32
 		movable bool
+		stay    bool
 		want    bool
-	}{{1, true, true}, {1, false, false}, {2, true, false}, {3, true, false}} {
+	}{{1, true, false, true}, {1, false, false, false}, {1, true, true, false}, {2, true, false, false}, {3, true, false, false}} {
 		s := byHand(scheduler.AdmitFinal, true)
 		s.hold(t, c.request, 10, true)
-		s.Host.Decoding[0].Movable = c.movable
+		s.Host.Decoding[0].Movable, s.Host.Stay = c.movable, c.stay
 		if got := s.Overtakes(w); got != c.want {
 			t.Errorf("decoding on the host, %+v: %v", c, got)
 		}

@@ -14,6 +14,7 @@ type host struct {
 	SwapIns  []SwapIn // one after another
 	Refusal  Refusal  // why the head of the queue may not go to the host
 	Busy     bool     // the head may not go to the host: the CPUs have enough to do
+	Stay     bool     // those that could move up do not now: prompts may go before them to the GPUs
 }
 
 // Paused is a decoding request that may sit out steps. While it does, Base and Last are right for step
@@ -108,10 +109,10 @@ func (s *State) known(request int32, context int) memory.Length {
 	return s.final(&s.Requests[request])
 }
 
-// Overtakes says whether an older request than w waits for room on the GPUs: one on the host,
+// Overtakes says whether an older request than w waits for room on the GPUs: one on the host that does not stay there,
 // or one whose prompt goes there in this iteration.
 func (s *State) Overtakes(w *Waiting) bool {
-	return slices.ContainsFunc(s.Host.Decoding, func(h Hosted) bool { return h.Movable && h.Request < w.Request }) ||
+	return !s.Host.Stay && slices.ContainsFunc(s.Host.Decoding, func(h Hosted) bool { return h.Movable && h.Request < w.Request }) ||
 		slices.ContainsFunc(s.chunked, func(c Waiting) bool {
 			return c.Hold.Host && c.Request < w.Request && s.GPUsHold(c.Request, c.Prompt)
 		})

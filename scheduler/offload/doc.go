@@ -3,5 +3,6 @@
 // Zhai, 2024).
 //
 // Read offload.go: Former.Form is one iteration. offload_help.go chooses the host's requests that take part, offload_memory.go and
-// offload_pays.go who goes to which memory, offload_moves.go swaps requests between them, offload_check.go bounds waits. What is asked of the hardware is in Costs.
+// offload_pays.go who goes to which memory, offload_moves.go swaps requests between them, offload_idle.go has those stay
+// for which the GPUs would wait, offload_check.go bounds waits. What is asked of the hardware is in Costs.
 package offload

@@ -15,6 +15,7 @@ import (
 // when that layer's keys and values are there.
 func (o *Former) swapIn() {
 	s := o.s
+	s.Host.Stay = false
 	if o.swaps.leaving == 0 {
 		o.startSwaps()
 	}
@@ -43,6 +44,7 @@ func (o *Former) nextTakes() units.Duration {
 // startSwaps starts to swap requests in. As in vLLM (BlockSpaceManager.can_swap_in), a request needs memory for its present length
 // and the watermark: the forecast decides who starts, and these have started. With the forecast, a request that the GPUs would have
 // admitted as a prompt waited on the host, for one that has emitted tokens is expected to emit more, and all younger ones behind it.
+// Where the oldest stays, none starts.
 func (o *Former) startSwaps() {
 	s := o.s
 	var busy units.Duration
@@ -67,6 +69,10 @@ func (o *Former) startSwaps() {
 		tokens := context + s.Speculation.Ahead()
 		if !s.Grows() {
 			tokens = s.FinalTokens(&s.Requests[d.Request])
+		}
+		if s.Host.Stay = o.stays(d, tokens); s.Host.Stay {
+			s.Queue.Blocked = false
+			return
 		}
 		w := forming.Waiting{Request: d.Request, Prompt: context}
 		hold, ok := s.Ledger.Reserve(memory.Prompted(tokens), nil, s.KeepFree(&w, false), nil)

@@ -1,0 +1,61 @@
+package offload
+
+import (
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/memory"
+)
+
+// stays says whether a request that could move up, to memory of the GPUs for tokens, does not. Else the GPUs would have nothing to do
+// but wait for its keys and values, for longer than its steps would be faster there.
+func (o *Former) stays(h *forming.Hosted, tokens int) bool {
+	s := o.s
+	if len(s.Decoding)+len(s.Host.SwapIns) > 0 || o.promptsFit(tokens) {
+		return false
+	}
+	t, sub := &o.trial, &o.trial.batch.Sub[0]
+	t.set(s, nil)
+	for i := range s.Host.Decoding {
+		if other := &s.Host.Decoding[i]; !other.Comes {
+			sub.Host = append(sub.Host, atStep(other, s.Batch.Step))
+		}
+	}
+	onHost := o.costs.Iteration(&t.batch)
+	sub.Host = sub.Host[:0]
+	sub.Decode = append(sub.Decode, atStep(h, s.Batch.Step))
+	saves := onHost - o.costs.Iteration(&t.batch)
+	return float64(o.stepsLeft(h)*float64(saves)) <= float64(o.costs.Fetch(h.NextContext(s.Batch.Step+1)-1))
+}
+
+// promptsFit says whether a prompt runs beside a request that moves up into tokens of the GPUs' empty memory: one under way, or the
+// head of the queue.
+func (o *Former) promptsFit(tokens int) bool {
+	s := o.s
+	if s.Queue.Len() == 0 {
+		return false
+	}
+	if w := s.Queue.First(); len(s.Queue.Held()) == 0 {
+		both := s.Ledger.Whole(tokens) + s.Ledger.Whole(s.Reserved(w).Tokens)
+		return !s.Seated() && s.Ledger.FitsEmpty(memory.Prompted(both))
+	}
+	return true
+}
+
+// stepsLeft estimates how many more steps a request of the host takes. One whose output is longer than expected is as likely to go
+// on for as long again as not.
+func (o *Former) stepsLeft(h *forming.Hosted) float64 {
+	s := o.s
+	emitted := float64(h.NextContext(s.Batch.Step+1) - s.Requests[h.Request].Input)
+	left := s.LikelyOutput(h.Request, o.emitted()) - emitted
+	if left <= 0 {
+		left = emitted
+	}
+	return left / s.Speculation.Mean()
+}
+
+// atStep returns a request of the host as it would decode in a step, the next in which it does.
+func atStep(h *forming.Hosted, step int64) scheduler.Decoding {
+	d := h.Decoding
+	d.Base = int64(h.NextContext(step+1)) - step
+	return d
+}

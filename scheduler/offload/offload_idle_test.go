@@ -1,0 +1,100 @@
+package offload
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/scheduler/schedtest"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// emptyGPUs returns an Offload whose GPUs have memory for some tokens, all of it free, and whose host has requests with 10 tokens
+// of prompt that attend over 11 next and have steps left. A prompt of 10 tokens and an output of steps+1 waits.
+func emptyGPUs(capacity int64, costs lines, hosted, steps int, admission scheduler.MemorySpec) offloading {
+	spec := memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: capacity}
+	gpus := memory.NewLedger(spec)
+	spec.Capacity = 10_000
+	config := forming.Config{
+		Policy: scheduler.PolicyChunkedPrefill, Scheduler: &scheduler.Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 1}, Memory: &admission,
+		Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{MaxBatchTokens: 100},
+	}
+	var requests []traces.Request
+	for i := range hosted + 1 {
+		requests = append(requests, traces.Request{ID: i, Input: 10, Output: steps + 1})
+	}
+	memories := forming.Memories{Ledger: gpus, GPU: memory.GPU{Model: schedtest.SmallModel, Free: 1 << 30, HoldsKV: true}, HostLedger: memory.NewLedger(spec)}
+	s := newOffloading(config, memories, requests, costs, 0.03)
+	for i := range int32(hosted) {
+		s.Holds[i], _ = s.HostLedger.Reserve(memory.Prompted(10+steps), nil, 0, nil)
+		s.Holds[i].Host = true
+		s.Enter(scheduler.Decoding{Request: i, Base: 11, Last: int64(steps) - 1})
+	}
+	return s
+}
+
+// TestStaysByHand has requests on the host, and GPUs that have nothing to do. A layer of a step takes 100 and the attention beside it:
+// 11 on the GPUs, as long as the case says on the host. There are 4 layers, and to move up takes 10 tokens. So with 4 a token, a
+// request moves if its steps are shorter by more than 10 in all; else it stays, and the prompt that waits begins on the GPUs before it.
+func TestStaysByHand(t *testing.T) {
+	known := scheduler.MemorySpec{Admission: scheduler.AdmitFinal}
+	grows := scheduler.MemorySpec{Admission: scheduler.AdmitCurrent, MaxTokens: 1000}
+	for _, c := range []struct {
+		name        string
+		admission   scheduler.MemorySpec
+		capacity    int64
+		hosted      int
+		steps       int
+		host, token units.Duration // attention of a step there: of all requests, and for each token that they attend over
+		ended       int            // an output that is known, 0 for none
+		seats       int
+		stays       bool
+	}{
+		{"a step as long there", known, 20, 1, 9, 11, 0, 0, 0, true},
+		{"the last step, 10 longer", known, 20, 1, 1, 21, 0, 0, 0, true},
+		{"the last step, 11 longer", known, 20, 1, 1, 22, 0, 0, 0, false},
+		{"five steps, 2 longer", known, 20, 1, 5, 13, 0, 0, 0, true},
+		{"five steps, 3 longer", known, 20, 1, 5, 14, 0, 0, 0, false},
+		{"the prompt runs beside", known, 22, 1, 1, 21, 0, 0, 0, false},
+		{"the prompt runs beside, but for its seat", known, 22, 1, 1, 21, 0, 0, 1, true},
+		{"the prompt nearly fits beside", known, 21, 1, 1, 21, 0, 0, 0, true},
+		{"two attend on the host", known, 20, 2, 1, 0, 1, 0, 0, false},
+		{"two attend on the host, a little faster", known, 20, 2, 1, -1, 1, 0, 0, true},
+		{"nothing known: as many steps as tokens so far", grows, 15, 1, 3, 21, 0, 0, 0, true},
+		{"nothing known, 11 longer", grows, 15, 1, 3, 22, 0, 0, 0, false},
+		{"six tokens are likely: five steps, 2 longer", grows, 15, 1, 3, 13, 0, 6, 0, true},
+		{"six tokens are likely: five steps, 3 longer", grows, 15, 1, 3, 14, 0, 6, 0, false},
+	} {
+		s := emptyGPUs(c.capacity, lines{weights: 100, context: 1, host: c.host, hostContext: c.token, move: 4}, c.hosted, c.steps, c.admission)
+		s.Batching.MaxNumSeqs = c.seats
+		if c.ended > 0 {
+			s.Learn(c.ended - 1)
+		}
+		s.Add(int32(c.hosted))
+		b := s.Next()
+		moved, began := b.Moves.Up.Tokens, len(b.Sub[0].Prefill) == 1 && !b.Sub[0].Prefill[0].Host
+		if want := c.seats == 0 && (c.stays || c.capacity >= 22); (moved == 0) != c.stays || began != want {
+			t.Errorf("%s: %d tokens move up, the prompt begins on the GPUs: %v, want %v", c.name, moved, began, want)
+		}
+	}
+}
+
+// TestStaysForFewSteps: a step that emits two tokens is worth two, and GPUs that decode have work beside a move.
+func TestStaysForFewSteps(t *testing.T) {
+	known := scheduler.MemorySpec{Admission: scheduler.AdmitFinal}
+	s := emptyGPUs(30, lines{weights: 100, context: 1, host: 11, move: 4}, 1, 6, known)
+	s.o.s = &s.State
+	h := &s.Host.Decoding[0]
+	one := s.o.stepsLeft(h)
+	if s.Speculation = (scheduler.Speculation{Verified: 2, Acceptance: 1}); one != 6 || s.o.stepsLeft(h) != 3 {
+		t.Errorf("%v steps of a token, %v of two; want 6 and 3", one, s.o.stepsLeft(h))
+	}
+	s.Speculation = scheduler.Speculation{}
+	idle := s.o.stays(h, 15)
+	s.Decoding = []scheduler.Decoding{{Request: 1, Base: 10, Last: 9}}
+	if !idle || s.o.stays(h, 15) {
+		t.Errorf("with idle GPUs it stays: %v; with others: %v", idle, s.o.stays(h, 15))
+	}
+}
