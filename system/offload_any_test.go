@@ -11,6 +11,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/deep"
+	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/forming"
 	"github.com/l3sim/l3sim/system/kinds"
 	"github.com/l3sim/l3sim/traces"
@@ -18,7 +19,7 @@ import (
 )
 
 var (
-	nodes     = flag.Int("offload.nodes", deep.Of(20, 100, 100), "random nodes of TestOffloadOnAnyNode")
+	nodes     = flag.Int("offload.nodes", deep.Of(10, 100, 100), "random nodes of TestOffloadOnAnyNode, beside those that were slow once")
 	firstNode = flag.Uint64("offload.first", 0, "seed of the first of them")
 )
 
@@ -88,12 +89,18 @@ func alikeNode(seed uint64) (sets []string, requests []traces.Request) {
 // alike, begin and end together on the GPUs alone, and did not any more, for good, once the host had helped. Then prompts went to the
 // host that the GPUs alone ran together (783948), whose transfers took longer than they did (789321, 782842), or whose steps took the
 // GPUs as long (601496). Steps waited for a swap in (774024). One that the host had no more memory for went before those that had come
-// earlier (776286). Of the last, a single prompt on the host decides who is together for good: 17% slower in one order, and not in others.
-var onceSlow = []uint64{50898, 201278, 201716, 201841, 700121, 783948, 789321, 782842, 601496, 774024, 776286, 500796}
+// earlier (776286). GPUs without other work waited for a swap in, to take the last step there (780018). Of 500796, a single prompt on
+// the host decides who is together for good: 17% slower in one order, and not in others. The requests of 787266 are all alike, in two
+// memories that nearly hold three: the GPUs alone come to have three at once, with the host's help it is two, 35% slower. With a
+// quarter of a page more or less, or outputs that differ by a token, the GPUs alone have two, too.
+var onceSlow = []uint64{50898, 201278, 201716, 201841, 700121, 783948, 789321, 782842, 601496, 774024, 776286, 500796, 780018, 787266}
 
-// alikeOnceSlow is the same of alikeNode. In the last five, prompts ran apart that the GPUs alone ran together; those of 772136 took
-// seats (max_num_seqs) that were the GPUs' alone, those of 772743 moved up to the GPUs at once.
-var alikeOnceSlow = []uint64{229, 1136, 4506, 9196, 16838, 20892, 28302, 53468, 772202, 774489, 777144, 772136, 772743}
+// alikeOnceSlow is the same of alikeNode. Of those from 772202 to 772743, prompts ran apart that the GPUs alone ran together; those of
+// 772136 took seats (max_num_seqs) that were the GPUs' alone, those of 772743 moved up to the GPUs at once. The last five have a
+// forecast of growth, as 787266. Requests that begin together need most memory together, so that fewer are admitted. The GPUs alone
+// preempt some of the first, which get out of step as they are computed again; on the host they keep step. If some outputs have a
+// token less, so do those of the GPUs alone.
+var alikeOnceSlow = []uint64{229, 1136, 4506, 9196, 16838, 20892, 28302, 53468, 772202, 774489, 777144, 772136, 772743, 770195, 771542, 771596, 771624, 774083}
 
 // anyNodes returns the node that draw draws from a seed, whose GPUs have room for 0.7 to 14 of the
 // largest requests, with its GPUs alone and with the host's
@@ -122,8 +129,8 @@ func anyNodes(t *testing.T, draw func(uint64) ([]string, []traces.Request), seed
 // anyOrders is how many other orders of requests are run where one order is slower than the bound.
 const anyOrders = 8
 
-// otherOrder returns requests in another order, at the same arrivals, and some more of them at the end: so requests that are all
-// alike have other orders, too.
+// otherOrder returns requests in another order, at the same arrivals, and some more of them at the end. Requests that are all alike have
+// no other order: each is a little shorter then, in prompt and output.
 func otherOrder(requests []traces.Request, seed, order uint64) []traces.Request {
 	rng := rand.New(rand.NewPCG(seed, 100+order))
 	other := slices.Clone(requests)
@@ -131,10 +138,28 @@ func otherOrder(requests []traces.Request, seed, order uint64) []traces.Request 
 	for range order + 1 {
 		other = append(other, requests[rng.IntN(len(requests))])
 	}
+	alike := allAlike(requests)
 	for i := range other {
 		other[i].Arrival = requests[min(i, len(requests)-1)].Arrival
+		if alike {
+			other[i].Input, other[i].Output = shorter(rng, other[i].Input), shorter(rng, other[i].Output)
+		}
 	}
 	return other
+}
+
+// allAlike says whether all requests have the same lengths.
+func allAlike(requests []traces.Request) bool {
+	return !slices.ContainsFunc(requests, func(r traces.Request) bool { return r.Input != requests[0].Input || r.Output != requests[0].Output })
+}
+
+// shorter draws a length that is up to a tenth shorter, or from five tokens on up to one.
+func shorter(rng *rand.Rand, tokens int) int {
+	most := tokens / 10
+	if tokens >= 5 {
+		most = max(most, 1)
+	}
+	return tokens - rng.IntN(most+1)
 }
 
 // slowerThan returns how much longer requests take on one node than on another, and what an iteration takes there: shares of their time.
@@ -168,8 +193,9 @@ func overTime(t *testing.T, alone *Node, requests []traces.Request, seed uint64)
 // that come over time; each once, where who comes last decides, and eight times. A run of a
 // few iterations may take one more: the host's requests begin at other times than their group.
 //
-// A few requests fall into a rhythm: who is on the GPUs together stays so. Which one it is depends on the order of requests,
-// and so does what the GPUs alone take, by up to a fifth. So a node is too slow if it is in the mean of several orders.
+// A few requests fall into a rhythm: who is on the GPUs together stays so. Which one it is depends on the order of requests, or on
+// a token of those that are all alike, and so does what the GPUs alone take, by up to a third. So a node is too slow if it is in the
+// mean of several draws.
 func TestOffloadOnAnyNode(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -188,10 +214,10 @@ func TestOffloadOnAnyNode(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			worst, best, sum, again := 0.0, 0.0, 0.0, 0
-			for n := range *nodes {
+			for n := -len(c.first); n < *nodes; n++ {
 				seed := *firstNode + uint64(n)
-				if n < len(c.first) {
-					seed = c.first[n]
+				if n < 0 {
+					seed = c.first[n+len(c.first)]
 				}
 				gpus, both, fit := anyNodes(t, c.draw, seed)
 				requests := slices.Repeat(fit, c.times)
@@ -202,7 +228,9 @@ func TestOffloadOnAnyNode(t *testing.T) {
 					overTime(t, gpus, requests, seed)
 				}
 				slower, iteration := slowerThan(t, gpus, both, requests)
-				best, sum = min(best, slower), sum+slower
+				if n >= 0 { // the others were chosen because they were slow
+					best, sum = min(best, slower), sum+slower
+				}
 				if one := slower; one > 0.05+iteration {
 					again++
 					if slower, iteration = inOtherOrders(t, gpus, both, requests, seed); slower > 0.05+iteration {
@@ -218,6 +246,40 @@ func TestOffloadOnAnyNode(t *testing.T) {
 				t.Errorf("slower by %.2f%% on average, at best %.2f%%", 100*mean, 100*best)
 			}
 		})
+	}
+}
+
+// tenthSlower is an engine whose iterations take a tenth longer.
+type tenthSlower struct{ kinds.Engine }
+
+func (e tenthSlower) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
+	end, err := e.Engine.Run(b, start)
+	return end + e.Core().Pause((end-start)/10), err
+}
+
+// TestOtherDrawsJudge: the other draws of requests that are all alike neither hide a system that is a tenth slower nor find one that
+// is as fast, on the node where the GPUs alone have a third more requests at once than with a token more or less in the outputs.
+func TestOtherDrawsJudge(t *testing.T) {
+	const seed = 787266
+	alone, _, fit := anyNodes(t, anyNode, seed)
+	requests := slices.Repeat(fit, 8)
+	slow, system := *alone, *alone.system
+	system.Assemble = func(s *kinds.Setup) kinds.Assembly {
+		a := alone.system.Assemble(s)
+		a.Engine = tenthSlower{a.Engine}
+		return a
+	}
+	slow.system = &system
+	if same, _ := inOtherOrders(t, alone, alone, requests, seed); same != 0 {
+		t.Errorf("%.2f%% slower than itself", 100*same)
+	}
+	if slower, iteration := inOtherOrders(t, alone, &slow, requests, seed); slower < 0.09 || slower > 0.11 || slower <= 0.05+iteration {
+		t.Errorf("%.2f%% slower, want a tenth", 100*slower)
+	}
+	drawn := otherOrder(requests, seed, 0)
+	gpus, others := serve(t, alone, requests).end, serve(t, alone, drawn).end
+	if each := float64(others) / float64(len(drawn)) / (float64(gpus) / float64(len(requests))); each < 1.25 {
+		t.Errorf("a request takes %.2f times as long in another draw: the GPUs alone are lucky no more", each)
 	}
 }
 
