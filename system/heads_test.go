@@ -104,3 +104,17 @@ func TestUnevenHeadsLieBetween(t *testing.T) {
 		}
 	}
 }
+
+// TestSplitFillsChannels: a rankset takes as long as its busiest channel. The heads of a request of Llama-3-8B are on half of the
+// channels, of those of a request after it on the other half. With requests that are all alike each sub-batch has as many of either,
+// and each rankset as many requests, but while the first prompts run. It was twice as much where sub-batches had one half each.
+func TestSplitFillsChannels(t *testing.T) {
+	trace := &traces.Trace{Name: "alike"}
+	for i := range 64 {
+		trace.Requests = append(trace.Requests, traces.Request{ID: i, Input: 1024, Output: 200})
+	}
+	r := mustRun(t, nodeOf(t, "run.system=l3", "run.model=llama-3-8b", "model.layers=8", "model.tensor_parallel=1", "node.gpus=1", "node.channels=16", "comm.balance=split"), trace, false)
+	if r.imbalance < 1 || r.imbalance > 1.2 {
+		t.Errorf("the busiest rankset has %.3f of the mean", r.imbalance)
+	}
+}

@@ -1,6 +1,11 @@
 package forming
 
-import "github.com/l3sim/l3sim/scheduler"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/l3sim/l3sim/scheduler"
+)
 
 // exactSplit is the number of values up to which split tries all sums, 2^11 at most,
 // and so finds the best split.
@@ -119,6 +124,7 @@ type sharer struct {
 	values  []int64
 	offsets []int // from the largest difference to the smallest
 	halves  []half
+	parts   []part // of the offset at hand
 	orient  splitter
 }
 
@@ -128,6 +134,12 @@ type half struct {
 	difference int64
 	members    []int
 	side       []bool
+}
+
+// part is the split of some members of a half, which begin on one channel.
+type part struct {
+	from, to   int
+	difference int64
 }
 
 // byTokens divides all requests so that the sums of contexts of the two sub-batches are
@@ -144,36 +156,83 @@ func (s *sharer) byTokens(b *scheduler.Batch, decoding []scheduler.Decoding) {
 
 // byOffset divides the requests of every rankset offset evenly. So if all requests
 // together are balanced over the ranksets, each sub-batch is, too. Then it turns the
-// splits so that the sub-batches have even sums.
-func (s *sharer) byOffset(b *scheduler.Batch, decoding []scheduler.Decoding, ranksets int) {
+// splits so that the sub-batches have even sums. Where begins is not nil, it divides the
+// requests of an offset that begin on one channel evenly, for every channel.
+func (s *sharer) byOffset(b *scheduler.Batch, decoding []scheduler.Decoding, ranksets int, begins func(request int32) int) {
 	for len(s.halves) < ranksets {
 		s.halves = append(s.halves, half{})
 	}
-	s.values = s.values[:0]
 	order := s.offsets[:0]
 	for offset := range ranksets {
 		h := &s.halves[offset]
-		h.members, h.side = h.members[:0], h.side[:0]
-		start := len(s.values)
+		h.members = h.members[:0]
 		for i := range decoding {
 			if int(decoding[i].Offset) == offset {
 				h.members = append(h.members, i)
-				s.values = append(s.values, decoding[i].Base+b.Step)
 			}
 		}
-		h.side = append(h.side, s.split(s.values[start:])...)
-		h.difference = 0
-		for i, second := range h.side {
-			if v := s.values[start+i]; second {
-				h.difference -= v
-			} else {
-				h.difference += v
-			}
+		if begins != nil {
+			channel := func(i int) int { return begins(decoding[i].Request) }
+			slices.SortStableFunc(h.members, func(i, j int) int { return channel(i) - channel(j) })
 		}
+		s.halve(h, decoding, b.Step, begins)
 		order = append(order, offset)
 	}
 	s.offsets = order
 	s.turn(b, decoding, order)
+}
+
+// halve splits the members of one offset: those that begin on one channel, which stand together, evenly, and then these splits so
+// that the two sides have even sums.
+func (s *sharer) halve(h *half, decoding []scheduler.Decoding, step int64, begins func(request int32) int) {
+	h.side, s.parts = h.side[:0], s.parts[:0]
+	for from := 0; from < len(h.members); {
+		to := len(h.members)
+		if begins != nil {
+			channel := begins(decoding[h.members[from]].Request)
+			for to = from + 1; to < len(h.members) && begins(decoding[h.members[to]].Request) == channel; to++ {
+			}
+		}
+		s.parts = append(s.parts, s.splitPart(h, decoding, step, from, to))
+		from = to
+	}
+	slices.SortStableFunc(s.parts, func(p, q part) int { return cmp.Compare(abs(q.difference), abs(p.difference)) })
+	s.values = s.values[:0]
+	for _, p := range s.parts {
+		s.values = append(s.values, abs(p.difference))
+	}
+	h.difference = 0
+	for k, second := range s.orient.split(s.values) {
+		p := &s.parts[k]
+		if second != (p.difference < 0) {
+			for i := p.from; i < p.to; i++ {
+				h.side[i] = !h.side[i]
+			}
+		}
+		if second {
+			h.difference -= abs(p.difference)
+		} else {
+			h.difference += abs(p.difference)
+		}
+	}
+}
+
+// splitPart splits some members of an offset.
+func (s *sharer) splitPart(h *half, decoding []scheduler.Decoding, step int64, from, to int) part {
+	p := part{from: from, to: to}
+	s.values = s.values[:0]
+	for _, i := range h.members[from:to] {
+		s.values = append(s.values, decoding[i].Base+step)
+	}
+	for i, second := range s.split(s.values) {
+		h.side = append(h.side, second)
+		if v := s.values[i]; second {
+			p.difference -= v
+		} else {
+			p.difference += v
+		}
+	}
+	return p
 }
 
 // turn chooses which half of each offset goes to which sub-batch.

@@ -1,6 +1,7 @@
 package forming
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
@@ -92,7 +93,7 @@ func TestByOffset(t *testing.T) {
 		}
 		b := scheduler.Batch{Sub: make([]scheduler.SubBatch, 2)}
 		var s sharer
-		s.byOffset(&b, decoding, ranksets)
+		s.byOffset(&b, decoding, ranksets, nil)
 		if b.Decoding() != len(decoding) {
 			t.Fatalf("%d of %d requests are in a sub-batch", b.Decoding(), len(decoding))
 		}
@@ -132,7 +133,7 @@ func TestTurn(t *testing.T) {
 		slices.SortStableFunc(decoding, func(a, b scheduler.Decoding) int { return int(b.Base - a.Base) })
 		b := scheduler.Batch{Sub: make([]scheduler.SubBatch, 2)}
 		var s sharer
-		s.byOffset(&b, decoding, ranksets)
+		s.byOffset(&b, decoding, ranksets, nil)
 		first := make([]int64, ranksets) // tokens more in the first sub-batch
 		for _, d := range b.Sub[0].Decode {
 			first[d.Offset] += d.Base
@@ -158,6 +159,62 @@ func TestTurn(t *testing.T) {
 	})
 }
 
+// TestByOffsetBegins checks that where requests of an offset begin on different channels, each sub-batch has half of the
+// tokens that begin on each, as evenly as these divide, and in all no less even an offset than its most uneven channel; and that
+// nothing changes where all begin on one.
+func TestByOffsetBegins(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ranksets, channels := rapid.IntRange(1, 4).Draw(t, "ranksets"), rapid.IntRange(1, 4).Draw(t, "channels")
+		decoding := contexts(rapid.SliceOfN(rapid.Int64Range(1, 9000), 0, 40).Draw(t, "contexts")...)
+		slices.SortStableFunc(decoding, func(a, b scheduler.Decoding) int { return int(b.Base - a.Base) })
+		begins := make([]int, len(decoding))
+		for i := range decoding {
+			decoding[i].Offset = int32(rapid.IntRange(0, ranksets-1).Draw(t, "offset"))
+			begins[i] = rapid.IntRange(0, channels-1).Draw(t, "channel")
+		}
+		deal := func(begins func(int32) int) scheduler.Batch {
+			b := scheduler.Batch{Sub: make([]scheduler.SubBatch, 2)}
+			new(sharer).byOffset(&b, decoding, ranksets, begins)
+			return b
+		}
+		if one, none := deal(func(int32) int { return 5 }), deal(nil); !reflect.DeepEqual(one, none) {
+			t.Fatalf("with all on one channel %+v, without channels %+v", one, none)
+		}
+		b := deal(func(r int32) int { return begins[r] })
+		if b.Decoding() != len(decoding) {
+			t.Fatalf("%d of %d requests are in a sub-batch", b.Decoding(), len(decoding))
+		}
+		for offset := range ranksets {
+			total, most := int64(0), int64(0)
+			for channel := range channels {
+				at := func(d scheduler.Decoding) bool { return int(d.Offset) == offset && begins[d.Request] == channel }
+				var values []int64
+				for _, d := range decoding {
+					if at(d) {
+						values = append(values, d.Base)
+					}
+				}
+				var sums [2]int64
+				for i := range b.Sub {
+					for _, d := range b.Sub[i].Decode {
+						if at(d) {
+							sums[i] += d.Base
+						}
+					}
+				}
+				want := difference(values, new(splitter).split(values))
+				if got := abs(sums[0] - sums[1]); got != want {
+					t.Fatalf("offset %d, channel %d: the sums differ by %d, want %d", offset, channel, got, want)
+				}
+				total, most = total+sums[0]-sums[1], max(most, want)
+			}
+			if abs(total) > most {
+				t.Fatalf("offset %d: the sums differ by %d, those of a channel by %d at most", offset, abs(total), most)
+			}
+		}
+	})
+}
+
 func BenchmarkByOffset(b *testing.B) {
 	var decoding []scheduler.Decoding
 	for i := range 36 {
@@ -170,6 +227,6 @@ func BenchmarkByOffset(b *testing.B) {
 		for i := range batch.Sub {
 			batch.Sub[i].Decode = batch.Sub[i].Decode[:0]
 		}
-		s.byOffset(&batch, decoding, 4)
+		s.byOffset(&batch, decoding, 4, nil)
 	}
 }

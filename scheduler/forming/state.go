@@ -37,6 +37,9 @@ type Config struct {
 	Ahead         bool // an iteration is formed while the one before it runs
 	Speculation   scheduler.Speculation
 	Random        *rand.Rand // for BalanceRandom
+	// Begins returns the channel on which a request's keys and values begin, where they are not on all channels alike; else nil.
+	// BalanceSplit has both sub-batches begin on all channels.
+	Begins func(request int32) int
 }
 
 // Memories is the memories of a replica.

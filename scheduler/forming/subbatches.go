@@ -88,7 +88,7 @@ func (f *dealer) deal(s *State) {
 	case len(b.Sub) == 1:
 		b.Sub[0].Decode = append(b.Sub[0].Decode, decoding...)
 	case s.Comm.Balance == scheduler.BalanceSplit:
-		f.share.byOffset(b, decoding, s.Ledger.Ranksets())
+		f.share.byOffset(b, decoding, s.Ledger.Ranksets(), s.Begins)
 	default:
 		f.share.byTokens(b, decoding)
 	}

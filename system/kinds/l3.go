@@ -69,6 +69,9 @@ func assembleL3(n *Setup) Assembly {
 		predictor = e.learned
 	}
 	policies := forming.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm, Batching: &cfg.Batching, Speculation: cfg.Serving.Speculation(cfg.Run.Seed), Random: n.stream(streamBalance)}
+	if e.ranks.Apart() && cfg.Comm.Stripe != scheduler.StripeChannels {
+		policies.Begins = e.ranks.Begins
+	}
 	free := memory.GPU{Model: &cfg.Model, Free: gpus.FreeMemory(n.Hardware)}
 	free.Window, free.PromptShare, free.Share = gpus.Windows(n.Hardware, e.Policy)
 	free.PrefixStays = n.Hardware.PrefixStays()

@@ -79,7 +79,7 @@ func newIterationCosts(subBatches, ranksets int) iterationCosts {
 }
 
 func (e *l3) fill(c *iterationCosts, b *scheduler.Batch) {
-	if e.ranks.Rest > 0 && !e.ranks.Fixed {
+	if e.ranks.Apart() {
 		e.ranks.Rotate(b)
 	}
 	for s := range b.Sub {

@@ -117,7 +117,7 @@ func (e *rankPIM) resources(rotate bool) []flow.Resource {
 
 // Run runs a batch: the ranks attend, the host learns of it, and the GPUs go on.
 func (e *rankPIM) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
-	if e.ranks.Rest > 0 && !e.ranks.Fixed {
+	if e.ranks.Apart() {
 		e.ranks.Rotate(b)
 	}
 	e.Reset()

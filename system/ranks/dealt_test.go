@@ -79,7 +79,7 @@ func checkDealt(t *rapid.T, n *bench) {
 			}
 			on := make([]int64, d.channels)
 			for head := range n.cfg.Model.KVHeads {
-				channel := d.begins(r.Request) + head
+				channel := d.Begins(r.Request) + head
 				if d.Stripe.Parts > 0 && !d.Stripe.lanes {
 					channel += part
 				}

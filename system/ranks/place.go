@@ -148,7 +148,7 @@ func (d *Devices) attendApart(g *GroupCost, requests []scheduler.Decoding, x *po
 			continue
 		}
 		chooses, _ := d.chooses(x, i)
-		first := d.begins(requests[i].Request)
+		first := d.Begins(requests[i].Request)
 		for j := range x.Attend {
 			c := &x.Attend[j]
 			if c.Device != policy.Home || c.Tokens[i] == 0 {
@@ -167,7 +167,7 @@ func (d *Devices) attendApart(g *GroupCost, requests []scheduler.Decoding, x *po
 	busiest := d.busiest()
 	for i := range requests {
 		if requests[i].Offset == offset {
-			d.place(g, x, i, d.begins(requests[i].Request), busiest)
+			d.place(g, x, i, d.Begins(requests[i].Request), busiest)
 		}
 	}
 	g.Idle = max(0, d.Clock.Time(all+d.byChannel[busiest])-d.Clock.Time(sum/int64(d.channels)))
@@ -200,6 +200,9 @@ func (d *Devices) beyond() (rest int) {
 	}
 	return rest
 }
+
+// Apart says that requests have heads beyond as many on every channel, and that these begin where each request was given a channel.
+func (d *Devices) Apart() bool { return d.Rest > 0 && !d.Fixed }
 
 // Rotate gives each new request of a batch the channel on which its heads begin: where its further heads meet the
 // fewest tokens of the others of its offset. It stays there.
@@ -310,16 +313,16 @@ func (d *Devices) headsOn(g *GroupCost, requests []scheduler.Decoding, c *policy
 // are dealt in turn.
 func (d *Devices) ChannelOf(request int32, head int) int {
 	if d.uneven {
-		return (head + d.begins(request)) % d.channels
+		return (head + d.Begins(request)) % d.channels
 	}
-	return (head/d.perChannel + d.begins(request)) % d.channels
+	return (head/d.perChannel + d.Begins(request)) % d.channels
 }
 
-// begins returns the channel on which the heads of a request begin: where they were given one, that, else scattered by
+// Begins returns the channel on which the heads of a request begin: where they were given one, that, else scattered by
 // the request's number: requests on one rankset and in one sub-batch are some fixed number apart, so that
 // taking turns would have them all begin alike. The mixing is that of splitmix64
 // (https://prng.di.unimi.it/splitmix64.c).
-func (d *Devices) begins(request int32) int {
+func (d *Devices) Begins(request int32) int {
 	switch {
 	case d.Fixed:
 		return 0

@@ -98,7 +98,7 @@ func TestUnevenHeads(t *testing.T) {
 				}
 				x := d.Decode(sub.Decode, 0, 0)
 				chooses, _ := d.chooses(x, i)
-				channel := d.begins(r.Request)
+				channel := d.Begins(r.Request)
 				for k := range x.Attend {
 					head, _ := d.headClocks(&x.Attend[k], i)
 					for range x.Attend[k].Heads {

@@ -71,7 +71,7 @@ func (d *Devices) attendStriped(groups []GroupCost, requests []scheduler.Decodin
 		d.loadLanes(groups, requests, x)
 	}
 	for i := range requests {
-		first := d.begins(requests[i].Request)
+		first := d.Begins(requests[i].Request)
 		for part := range d.Stripe.Parts {
 			lane, channel := d.lane(requests[i].Request, requests[i].Offset, part, len(groups)), -1
 			if apart {
@@ -97,7 +97,7 @@ func (d *Devices) loadLanes(groups []GroupCost, requests []scheduler.Decoding, x
 		clear(d.byChannel)
 		sum := int64(0)
 		for i := range requests {
-			first := d.begins(requests[i].Request)
+			first := d.Begins(requests[i].Request)
 			for part := range d.Stripe.Parts {
 				if d.lane(requests[i].Request, requests[i].Offset, part, len(groups)) != lane {
 					continue

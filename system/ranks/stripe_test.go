@@ -69,12 +69,12 @@ func TestHeadsBeginWhereLeastIs(t *testing.T) {
 		sub.Prefill = nil
 		sub.Decode = append(sub.Decode, scheduler.Decoding{Request: int32(i), Offset: int32(c.offset), Base: int64(c.context), Prompt: int32(c.context)})
 		d.Rotate(b)
-		if got := d.begins(int32(i)); got != c.begins {
+		if got := d.Begins(int32(i)); got != c.begins {
 			t.Errorf("request %d begins on channel %d, want %d", i, got, c.begins)
 		}
 	}
 	d.Fixed = true
-	if d.begins(1) != 0 {
+	if d.Begins(1) != 0 {
 		t.Error("heads rotate where they do not")
 	}
 }
