@@ -1,6 +1,7 @@
 package configs_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -65,7 +66,7 @@ func TestVariantsToTry(t *testing.T) {
 		want    string
 	}{
 		{Options{Preset: "fair"}, "plain striped long-prompts striped-long spare striped-spare forecast"},
-		{Options{Preset: "fair", Sets: []string{"run.system=rank-pim"}}, "plain striped striped-two forecast"},
+		{Options{Preset: "fair", Sets: []string{"run.system=rank-pim"}}, "plain striped striped-two two-2048 two-512 forecast"},
 		{Options{Preset: "fair", Sets: []string{"run.system=gpu-only"}}, "plain prefill-first chunk-2048 chunk-512 forecast"},
 		{Options{Preset: "fair", Sets: []string{"comm.stripe=none"}}, "plain long-prompts spare"},
 		{Options{Preset: "fair", Flags: []Flag{{"--x", "scheduler.min_prefill_tokens", "512"}}}, "plain striped spare striped-spare forecast"},
@@ -137,5 +138,51 @@ func TestGPUsAloneAreAVariant(t *testing.T) {
 		if name != "forecast" && !slices.Contains(has, load("gpu-only", name, "cpu_offload.host_memory_share=0")) {
 			t.Errorf("cpu-offload has no variant that is gpu-only's %s", name)
 		}
+	}
+}
+
+// TestRankPIMHasTheGPUsChunks: each chunk that is a variant of gpu-only is one of rank-pim with its best policy, too: prompts of
+// LongBench gain by it. hbm-pim and gpu+cpu gain by none.
+func TestRankPIMHasTheGPUsChunks(t *testing.T) {
+	all := system.Configs()
+	load := func(system, variant string, sets ...string) *Config {
+		c, err := Load(Options{Preset: "fair", Sets: append([]string{"run.system=" + system, "run.variant=" + variant}, sets...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Run.Variant = ""
+		return c
+	}
+	sum := func(c *Config) string {
+		s, err := c.SHA256()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	of := func(system string) []string {
+		names, err := all.Variants(Options{Preset: "fair", Sets: []string{"run.system=" + system}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	var has []string
+	for _, name := range of("rank-pim") {
+		has = append(has, sum(load("rank-pim", name)))
+	}
+	chunks := 0
+	for _, name := range of("gpu-only") {
+		tokens := load("gpu-only", name).Batching.MaxBatchTokens
+		if tokens == load("gpu-only", "plain").Batching.MaxBatchTokens {
+			continue
+		}
+		chunks++
+		if want := load("rank-pim", "striped-two", fmt.Sprint("batching.max_num_batched_tokens=", tokens)); !slices.Contains(has, sum(want)) {
+			t.Errorf("rank-pim has no variant of %d tokens", tokens)
+		}
+	}
+	if chunks != 2 {
+		t.Errorf("gpu-only has %d chunks", chunks)
 	}
 }
