@@ -14,10 +14,15 @@ import (
 // token sums of two sub-batches drift apart by at most the difference in requests a step.
 const DealEvery = 64
 
-// RefusalIsOld says whether a request that was refused for growth may ask again: dealEvery
-// steps have passed, and the forecast has changed as requests grew.
+// askEvery is how often a request asks again that was refused for growth, while others emit an output: by then the forecast has
+// changed. Requests that begin together need most memory together, so that another one fits only once they have emitted some.
+const askEvery = 8
+
+// RefusalIsOld says whether a request that was refused for growth may ask again: DealEvery steps have passed, or an eighth of the
+// mean output where that is less, and the forecast has changed as requests grew.
 func (s *State) RefusalIsOld() bool {
-	return s.Queue.Refusal.Cause == NoGrowth && s.Batch.Step-s.Queue.Refusal.step >= DealEvery
+	after := min(DealEvery, max(1, int64(s.outputs.Mean(0)/askEvery)))
+	return s.Queue.Refusal.Cause == NoGrowth && s.Batch.Step-s.Queue.Refusal.step >= after
 }
 
 // Admit reserves memory for the queue's head.

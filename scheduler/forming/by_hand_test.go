@@ -179,14 +179,23 @@ func TestLengthsByHand(t *testing.T) {
 	if known.hold(t, 3, 20, false); known.KeepFree(w, false) != 0 {
 		t.Error("memory stays free where lengths are known")
 	}
-	// Refusals for growth are old after 64 steps.
-	for step, old := range map[int64]bool{DealEvery - 1: false, DealEvery: true} {
-		s.Queue.Refusal, s.Batch.Step = Refusal{NoGrowth, 7}, 7+step
-		if s.RefusalIsOld() != old {
-			t.Errorf("a refusal is old after %d steps: %v", step, !old)
+	// Refusals for growth are old after 64 steps, or an eighth of the mean output: of 700 before any has ended, then of 7, 84, 83 and 550.
+	s.outputs = memory.NewOutputs(&scheduler.MemorySpec{MaxTokens: 700})
+	for _, c := range []struct {
+		ended int
+		after int64
+	}{{0, DealEvery}, {7, 1}, {161, 10}, {81, 10}, {1_951, DealEvery}} {
+		if c.ended > 0 {
+			s.outputs.Ended(c.ended)
 		}
-		if s.Queue.Refusal.Cause = noMemory; s.RefusalIsOld() {
-			t.Error("one for memory waits for memory")
+		for step, old := range map[int64]bool{c.after - 1: false, c.after: true} {
+			s.Queue.Refusal, s.Batch.Step = Refusal{NoGrowth, 7}, 7+step
+			if s.RefusalIsOld() != old {
+				t.Errorf("after %d, a refusal is old after %d steps: %v", c.ended, step, !old)
+			}
+			if s.Queue.Refusal.Cause = noMemory; s.RefusalIsOld() {
+				t.Error("one for memory waits for memory")
+			}
 		}
 	}
 }
