@@ -367,10 +367,18 @@ func (t *KernelTable) fillScattered(b *machine.Runner) {
 }
 
 // ChunkTokens returns the tokens of a chunk, whose keys all banks read at once.
-func (t *KernelTable) ChunkTokens() int { return t.geometry.ChunkTokens }
+func (t *KernelTable) ChunkTokens() int {
+	if t == nil {
+		return 0
+	}
+	return t.geometry.ChunkTokens
+}
 
 // ListActivity returns what the head of ListAlone has a rank do.
 func (t *KernelTable) ListActivity(tokens, rows int) machine.Activity {
+	if t.nothing(tokens) {
+		return machine.Activity{}
+	}
 	a := t.Activity(tokens)
 	a.Activates += float64(2 * t.further(tokens, rows) * int64(t.geometry.Banks))
 	return a

@@ -26,6 +26,9 @@ type Knob struct {
 // Layouts returns how a replica's GPUs may share a model beside by its heads and columns, as servers have it: whole experts of mixtures, and
 // requests apart of mixtures and of latents, of which each GPU would hold all.
 func (s *System) Layouts(m *llm.Model) (all []Knob) {
+	if s == nil || m == nil {
+		return nil
+	}
 	if s.Home == policy.OnGPUs && (m.LatentDim > 0 || m.Experts > 0) {
 		all = append(all, Knob{"model.attention_parallel", []string{llm.TensorAttention, llm.DataAttention}})
 	}
