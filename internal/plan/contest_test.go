@@ -103,3 +103,19 @@ func TestNoJudge(t *testing.T) {
 		t.Errorf("none holds a rate: %+v", got)
 	}
 }
+
+// TestDecideByAll: all requests judge the answer, not the few by which knobs are compared.
+func TestDecideByAll(t *testing.T) {
+	for _, rate := range []string{"0", "0.1"} { // the highest, or one that holds
+		c, _ := served(t, 500, "slo.ttft=1000s", "arrivals.rate_per_s="+rate)
+		row, err := c.Decide(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range row.Tried {
+			if got := row.Tried[i].Summary.Trace.Requests; got != 500 {
+				t.Errorf("%s requests/s: %d requests judge %v", rate, got, row.Tried[i].RatePerS)
+			}
+		}
+	}
+}

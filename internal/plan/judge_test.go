@@ -159,6 +159,34 @@ func TestSpent(t *testing.T) {
 	}
 }
 
+// TestTitle: a load names the model with the keys that differ from its preset, but for tensor parallelism, which is a column of its own.
+func TestTitle(t *testing.T) {
+	for want, sets := range map[string][]string{
+		"llama-3-8b":                  {"model.tensor_parallel=2"},
+		"llama-3-8b, changed: layers": {"model.tensor_parallel=2", "model.layers=4"},
+	} {
+		cfg, trace, _, _ := single(t, 50, append([]string{"node.gpus=2", "arrivals.kind=poisson", "slo.ttft=1s"}, sets...)...)
+		j, err := NewJudge(cfg, trace, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, err := j.run(t.Context(), 1, false); err != nil || l.Model != want || cfg.Model.TensorParallel != 2 {
+			t.Errorf("%v: %q, want %q; %v", sets, l.Model, want, err)
+		}
+	}
+}
+
+// TestFailureText: a failure says how many requests miss the target; a failure of the run as a whole, as of a percentile, has no share.
+func TestFailureText(t *testing.T) {
+	for want, f := range map[string]Failure{
+		"queue grows": {Name: queueGrows}, "TTFT p99 is 9 ms, above its target of 5 ms": {Name: "TTFT p99 is 9 ms, above its target of 5 ms"}, "TTFT missed by 1.25%": {"TTFT", 0.0125}, "7.5% turned away": {turnedAway, 0.075},
+	} {
+		if got := f.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestRequests: where nobody gives a number, a file of 1,000 requests and more runs as it is, up to 2,500, and a shorter one runs again and
 // again. A number that is given counts, whatever the file has.
 func TestRequests(t *testing.T) {

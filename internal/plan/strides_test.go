@@ -104,7 +104,7 @@ func TestInert(t *testing.T) {
 // TestFinal: the best candidate climbs first. Another one must hold the rate that the best point fails, by all requests; if it is near by its few
 // requests a neighbour may hold it instead. What does neither is not searched any further.
 func TestFinal(t *testing.T) {
-	hill := []float64{10, 11, 12, 14, 17, 21, 20, 19, 18, 9, 22, 17, 9, 9, 13, 9}
+	hill := []float64{10, 11, 12, 14, 17, 21, 20, 19, 18, 9, 22, 17, 9, 9, 13, 9, 21, 23}
 	for _, x := range []struct {
 		name  string
 		other Candidate
@@ -116,6 +116,7 @@ func TestFinal(t *testing.T) {
 		{"a neighbour of the other is better", Candidate{Point: []int{11}, Rate: 16}, 10, nil},
 		{"a neighbour of the other is better that is four places away", Candidate{Point: []int{14}, Rate: 16}, 10, nil},
 		{"a neighbour is better, but the other far", Candidate{Point: []int{11}, Rate: 14}, 5, []int{1, 3, 4, 5, 6, 7, 9, 11, 13}},
+		{"the other holds only what the best holds", Candidate{Point: []int{16}, Rate: 12}, 5, nil}, // else its neighbour would be found
 	} {
 		c := landscape(100, hill...)
 		if x.known != nil {
