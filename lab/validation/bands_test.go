@@ -14,8 +14,8 @@ import (
 
 // TestBandsOfKernels: the bands of gpu.scale in the presets are what the recorded errors say. The error of a kind is the mean over
 // all kernels of that kind, of servers where they were measured, else of PyTorch. It is taken as that of a log-normal factor whose
-// median is 1, so that its standard deviation is the mean times the root of pi/2, and 10% lie below and above 1.2816 of them. A kind
-// that was not measured has twice the widest spread that was.
+// median is 1, so that its standard deviation is the mean times the root of pi/2, and 10% lie below and above 1.2816 of them. Fits to public
+// tables say their own errors, on shapes held out. A kind that was not measured has twice the widest spread that was.
 func TestBandsOfKernels(t *testing.T) {
 	var best map[string]errors
 	readJSON(t, recorded, &best)
@@ -44,6 +44,13 @@ func TestBandsOfKernels(t *testing.T) {
 					break
 				}
 			}
+			if mean := statedError(t, name, key); rows == 0 && mean > 0 {
+				want := energy.Constant(band(mean*math.Sqrt(math.Pi/2), energy.Measured)).Estimate()
+				if got := of.Estimate(); math.Abs(got.Low-want.Low) > 0.002 || math.Abs(got.High-want.High) > 0.002 || got.Grade != want.Grade {
+					t.Errorf("%s: gpu.scale.%s = %q, and its fit's errors on shapes held out say %v", name, key, of, want)
+				}
+				continue
+			}
 			if rows == 0 {
 				assumed[name+": "+key] = of
 				continue
@@ -66,6 +73,36 @@ func TestBandsOfKernels(t *testing.T) {
 	if want := band(math.Round(20*widest)/10, energy.Assumption); string(gpu.AssumedScale) != want || strings.Count(gpu.ScaleDefaults, strconv.Quote(want)) != len(kinds) {
 		t.Error("the defaults of [gpu.scale] are not those of a GPU without measurements")
 	}
+}
+
+// statedError returns the mean error, on shapes held out, of the kernels of a GPU whose fit is to public tables; 0 where it has none of the kind.
+func statedError(t *testing.T, name, key string) float64 {
+	t.Helper()
+	text, err := configs.Source(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(text, "\nfit = \"")
+	fit, _, ok := strings.Cut(rest, "\"")
+	if !ok {
+		return 0
+	}
+	about, err := configs.FitOf(fit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind := map[string]string{"products": "gemm", "prefill_attention": "prefill_attention", "decode_attention": "decode_attention"}[key]
+	for one := range strings.SplitSeq(strings.ReplaceAll(about.HeldOut, ": ", "; "), "; ") {
+		if rest, is := strings.CutPrefix(one, kind+" "); is && kind != "" && about.Borrowed != "" {
+			mean, _, _ := strings.Cut(rest, ",")
+			percent, err := strconv.ParseFloat(mean, 64)
+			if err != nil {
+				t.Fatalf("%s: %q", fit, one)
+			}
+			return percent / 100
+		}
+	}
+	return 0
 }
 
 // band returns the constant of a factor with that standard deviation of its logarithm.
