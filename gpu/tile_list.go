@@ -24,7 +24,7 @@ type listedTile struct {
 // check is the rule of a list.
 func (l TileList) check(c *input.Check, key string) {
 	_, ok := l.tiles()
-	c.That(ok, key, strconv.Quote(string(l)),
+	c.That(ok, key, string(l),
 		`"", or up to %d tiles, each but the last with the most rows that it serves, fewest first, as in "64x64 <= 64, 64x128/2 <= 128, 128x128/2"`, mostListed)
 }
 
