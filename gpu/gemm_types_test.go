@@ -32,7 +32,7 @@ func TestTypedProductByHand(t *testing.T) {
 		{1, 640, 8, 0, 10, 64 * 64, 2},           // 1 x 10 tiles: one wave
 		{64, 704, 8, 0, 11, 64 * 64, 2},          // 11 tiles on 10 SMs: two waves
 		{65, 640, 8, 0, 10, 64 * 128, 2},         // two tiles below each other, 5 columns
-		{128, 640, 8, FP8Block, 10, 64 * 128, 3}, // the same
+		{128, 640, 8, FP8Block, 10, 64 * 128, 3}, // 128 rows are one pair of tiles, as 65 are
 		{129, 640, 8, FP8Block, 10, 128 * 128, 3},
 		{257, 640, 8, 0, 20, 128 * 128, 2}, // rows are padded to 512: two waves
 		{512, 640, 4, NVFP4Block, 20, 128 * 128, 4},

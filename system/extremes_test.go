@@ -90,10 +90,10 @@ func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 	}
 	sets := []string{"run.system=" + system, set}
 	if strings.HasPrefix(key, "gpu.pytorch.") {
-		sets = append([]string{"gpu.preset=h200-sxm"}, sets...) // which has these kernels
+		sets = append([]string{"gpu.preset=h200-sxm"}, sets...) // whose fit has PyTorch's kernels
 	}
 	if strings.HasPrefix(key, "gpu.gemm_") || strings.Contains(key, "_fp8.") {
-		sets = append([]string{"gpu.preset=b200-sxm"}, sets...) // the same
+		sets = append([]string{"gpu.preset=b200-sxm"}, sets...) // whose fit has kernels of narrow types
 	}
 	if (key == "pim.periodic" || key == "dram.tCCD_L") && !deep.Long() {
 		sets = append(sets, "pim.score_buffer=8KiB") // as much as is run command by command, or measured as a whole

@@ -105,9 +105,7 @@ func TestShippedFits(t *testing.T) {
 
 // TestShippedFitIsRepeated: a fit to the same rows gives the numbers that ship.
 func TestShippedFitIsRepeated(t *testing.T) {
-	if !deep.On() {
-		t.Skip("takes half a minute")
-	}
+	deep.Only(t)
 	f := shippedFits[0]
 	shipped := shippedTarget(t, f.gpu, f.fit)
 	target := shipped
