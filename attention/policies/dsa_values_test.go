@@ -138,8 +138,8 @@ func TestIndexedLayers(t *testing.T) {
 	}
 }
 
-// TestSharedChoices: a layer that shares a choice attends to what it was given for the token, whatever the other state chooses then, and keeps
-// none of its memory. Steps allocate nothing.
+// TestSharedChoices: a layer that shares a choice attends to what it was given for the token, whatever the layer that chooses does later.
+// The two layers share no memory, and steps allocate nothing.
 func TestSharedChoices(t *testing.T) {
 	spec, shape := New("dsa"), indexer(llm.Indexer{IndexHeads: 1, IndexDim: 1, IndexTopK: 2})
 	shape.LayerPattern = "IS"
