@@ -15,6 +15,12 @@ func capacity(t *testing.T, sets ...string) *Row {
 	o := configs.Options{Sets: append([]string{"run.system=gpu-only", "run.model=llama-3-8b", "model.layers=2", "node.gpus=1", "model.tensor_parallel=1", "gpu.preset=h100-sxm",
 		"run.trace=synthetic", "run.requests=500", "traces.input_mean=1500", "traces.input_std=700", "traces.output_mean=60", "traces.output_std=30", "slo.ttft=200ms", "slo.tbt=5ms",
 		"arrivals.kind=poisson", "memory.admission=current", "memory.history=0"}, sets...)}
+	return rowOf(t, &Search{Precision: 0.02}, o)
+}
+
+// rowOf returns the row that a search finds for a node and its own requests.
+func rowOf(t *testing.T, s *Search, o configs.Options) *Row {
+	t.Helper()
 	cfg, err := AsGiven(o)
 	if err != nil {
 		t.Fatal(err)
@@ -23,11 +29,11 @@ func capacity(t *testing.T, sets ...string) *Row {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := (&Search{Precision: 0.02}).Row(t.Context(), o, cfg, trace)
+	row, err := s.Row(t.Context(), o, cfg, trace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return found
+	return row
 }
 
 // TestBinds: doubling a resource that binds raises the highest rate by the gain that it has, and doubling any other by less than the

@@ -20,19 +20,7 @@ func TestLayouts(t *testing.T) {
 		t.Helper()
 		o := o
 		o.Sets = slices.Concat(o.Sets, sets)
-		cfg, err := AsGiven(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		trace, err := Requests(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		row, err := (&Search{Precision: 0.02, Tune: true}).Row(t.Context(), o, cfg, trace)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return row
+		return rowOf(t, &Search{Precision: 0.02, Tune: true}, o)
 	}
 	const heads, columns = "model.attention_parallel=tensor", "model.expert_parallel=false"
 	found, plain := best(), best(heads, columns)
@@ -55,18 +43,7 @@ func TestServersOfMixture(t *testing.T) {
 			"run.system=gpu-only", "run.model=" + model, "model.layers=1", "node.gpus=2", "model.tensor_parallel=1", "run.requests=50", "arrivals.kind=poisson", "arrivals.rate_per_s=1", "slo.ttft=2s",
 			"run.trace=synthetic", "traces.input_mean=100", "traces.output_mean=10",
 		}}
-		cfg, err := AsGiven(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		trace, err := Requests(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		row, err := (&Search{Precision: 0.5}).Row(t.Context(), o, cfg, trace)
-		if err != nil {
-			t.Fatal(err)
-		}
+		row := rowOf(t, &Search{Precision: 0.5}, o)
 		count := 0
 		for _, note := range row.Notes {
 			if strings.HasSuffix(note, "each of the 2 replicas of a mixture is a server of vLLM by itself") {
