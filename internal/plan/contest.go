@@ -136,15 +136,15 @@ func (c *Contest) holds(e *entrant, rate float64) bool {
 	return l.Met
 }
 
-// judge runs an entrant at a rate. Where a short run fails because its queue grows, the node may only be filling: a longer run then judges this
-// rate and the later ones of the point.
+// judge runs an entrant at a rate. Where a short run fails because its queue grows, the node may only be filling, and where it has too few
+// requests for the users, more may tell: a longer run then judges this rate and the later ones of the point.
 func (c *Contest) judge(e *entrant, rate float64) Load {
 	if e.longer == nil {
 		l, err := e.judge.run(c.ctx, rate, true)
 		if err != nil {
 			c.leave(e, err)
 		}
-		if e.n == c.n || len(l.Fails) != 1 || l.Fails[0].Name != queueGrows {
+		if e.n == c.n || len(l.Fails) != 1 || l.Fails[0].Name != queueGrows && l.Fails[0].Name != tooFew {
 			return l
 		}
 		e.longer = c.entrant(e.point, min(5*e.n/2, c.n), e.further...)

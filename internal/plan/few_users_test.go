@@ -48,3 +48,19 @@ func TestFewUsers(t *testing.T) {
 		}
 	}
 }
+
+// TestUsersWithoutEnd: where a target fails for no number of users, as gaps between tokens that the batch bounds, the answer is as many users
+// as requests can tell of, two each, whatever the search of knobs began with.
+func TestUsersWithoutEnd(t *testing.T) {
+	o := configs.Options{Sets: []string{
+		"run.system=gpu-only", "run.model=llama-3-8b", "model.layers=2", "gpu.preset=h100-sxm", "node.gpus=1", "run.requests=500", "run.trace=synthetic", "traces.input_mean=1000", "traces.output_mean=50",
+		"arrivals.kind=closed-loop", "arrivals.users=20", "slo.tbt=20ms", "gpu_only.policy=chunked-prefill",
+	}}
+	if row := rowOf(t, &Search{Precision: 0.02, Tune: true}, o); !row.Asked.Met || row.Highest < 245 || row.Highest > 250 || row.High > 0 {
+		t.Errorf("%v users of 500 requests, likely up to %v, %+v", row.Highest, row.High, row.Asked)
+	}
+	o.Sets = append(o.Sets, "slo.tbt=1us") // which nothing holds
+	if row := rowOf(t, &Search{Precision: 0.02}, o); row.Asked.Met || slices.ContainsFunc(row.Limit, func(f Failure) bool { return f.Name == tooFew }) {
+		t.Errorf("%+v, limit %v", row.Asked, row.Limit)
+	}
+}

@@ -76,7 +76,7 @@ func (l *Load) offered() float64 {
 
 // Failure is a reason why a node does not hold a rate.
 type Failure struct {
-	Name string `json:"name"` // queueGrows, turnedAway, a target (TTFT, TBT, TPOT, E2E), or one of a percentile
+	Name string `json:"name"` // queueGrows, turnedAway, tooFew, a target (TTFT, TBT, TPOT, E2E), or one of a percentile
 	// Share is of the measured requests: those that miss the target or are turned away; 0 for what is of the run as a whole.
 	Share float64 `json:"share,omitempty"`
 }
@@ -84,6 +84,7 @@ type Failure struct {
 const (
 	queueGrows = "queue grows"
 	turnedAway = "turned away"
+	tooFew     = "too few requests" // for so many users: each has less than two
 )
 
 // String returns the failure as people read it.
@@ -265,6 +266,9 @@ func (j *Judge) run(ctx context.Context, rate float64, early bool) (Load, error)
 		RatePerS: cfg.Arrivals.RatePerS, Measured: m,
 		Spent:     Spent{cfg.Node.GPUs, s.EnergyReport.Watts, s.Cost.PerMToken, s.Cost.PerMTokenLow, s.Cost.PerMTokenHigh},
 		Saturated: m.Saturated, Fails: j.failures(&seen, to-from, s), Summary: s, came: int64(len(r.Requests)),
+	}
+	if users > len(trace.Requests)/2 {
+		l.Fails = append(l.Fails, Failure{Name: tooFew})
 	}
 	l.Met = len(l.Fails) == 0
 	if users > 0 {

@@ -40,7 +40,7 @@ func likelyShares(p float64, n int) (low, high float64) {
 func (c *Contest) likely(e *entrant, row *Row) {
 	share := e.judge.share
 	_, n := sample(c.trace, row.Users)
-	if !few(n, share) || e.held == 0 && e.failed == 0 { // what is asked for holds, and nothing else was tried
+	if !few(n, share) || slices.Contains(e.fails, Failure{Name: tooFew}) || e.held == 0 && e.failed == 0 { // what is asked for holds, and nothing else was tried
 		return
 	}
 	low, high := likelyShares(share, n)
