@@ -37,7 +37,6 @@ var gains = []float64{0.05, 1, 0.25}
 type more struct {
 	name string
 	sets []string
-	own  bool // a resource that the system has beside its GPUs
 }
 
 // binds measures what binds at the highest rate of a row's point, by all requests: each resource is doubled, and each target that
@@ -52,17 +51,6 @@ func (c *Contest) binds(row *Row, point []int) []Bind {
 		raised = func(gain float64) float64 { return row.Tried[0].offered() / (1 + gains[0]) * (1 + gain) }
 	}
 	all := doubled(row.Config, row.Limit, !c.search.Tune)
-	var own []string
-	for _, m := range all {
-		if m.own {
-			own = append(own, m.sets...)
-		}
-	}
-	// What all resources beside the GPUs do not hold together, where they are a configuration, none of them does alone.
-	if e := c.entrant(point, c.n, own...); own != nil && c.open(e) != nil {
-		met := c.holds(e, raised(gains[0]))
-		all = slices.DeleteFunc(all, func(m more) bool { return m.own && !met })
-	}
 	gained := make([]float64, len(all))
 	sideBySide(all, func(i int, m more) {
 		e := c.entrant(point, c.n, m.sets...)
@@ -87,7 +75,7 @@ func (c *Contest) binds(row *Row, point []int) []Bind {
 // doubled returns the resources of a configuration's system, and the targets that are missed, with the settings that double each. Knobs
 // are among them where they are not searched.
 func doubled(c *configs.Config, fails []Failure, knobs bool) (all []more) {
-	add := func(name string, factor float64, own bool, keys ...string) {
+	add := func(name string, factor float64, keys ...string) {
 		var sets []string
 		for _, key := range keys {
 			if text, ok := times(c, key, factor); ok {
@@ -95,18 +83,17 @@ func doubled(c *configs.Config, fails []Failure, knobs bool) (all []more) {
 			}
 		}
 		if len(sets) > 0 {
-			all = append(all, more{name, sets, own})
+			all = append(all, more{name, sets})
 		}
 	}
 	p := &kinds.Of(c).Planning
-	resources := p.AllResources()
-	for i, r := range resources {
-		add(r.Name, 2, i >= len(resources)-len(p.Resources), r.Keys...)
+	for _, r := range p.AllResources() {
+		add(r.Name, 2, r.Keys...)
 	}
 	if knobs {
-		add("batch limit", 2, false, maxSeqs)
-		add("prefill chunk", 2, false, p.ChunkKey())
-		add("smaller chunk", 0.25, false, p.ChunkKey())
+		add("batch limit", 2, maxSeqs)
+		add("prefill chunk", 2, p.ChunkKey())
+		add("smaller chunk", 0.25, p.ChunkKey())
 	}
 	for _, key := range system.Keys().Section("slo") {
 		if key.Type != reflect.TypeFor[units.Duration]() {
@@ -116,7 +103,7 @@ func doubled(c *configs.Config, fails []Failure, knobs bool) (all []more) {
 		name := strings.ToUpper(last)
 		missed := func(f Failure) bool { return strings.HasPrefix(f.Name, name) || f.Name == queueGrows }
 		if len(fails) == 0 || slices.ContainsFunc(fails, missed) {
-			add(strings.TrimSuffix("target "+name+" "+strings.TrimPrefix(section, "slo."), " slo"), 2, false, key.Name)
+			add(strings.TrimSuffix("target "+name+" "+strings.TrimPrefix(section, "slo."), " slo"), 2, key.Name)
 		}
 	}
 	return all

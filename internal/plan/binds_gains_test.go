@@ -11,32 +11,27 @@ import (
 )
 
 // TestGains: each resource or target binds by the largest gain at which it holds the raised rate, the largest first. Where no rate holds the gains
-// are above the lowest that was tried. What the system has beside its GPUs is tried alone where all of it together holds the least gain, or is no
-// configuration. Of users the next number is the least gain.
+// are above the lowest that was tried. Of users the next number is the least gain.
 func TestGains(t *testing.T) {
 	cfg, err := system.Load(configs.Options{Sets: []string{"run.system=l3", "node.ranksets=4", "slo.ttft=2s"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, x := range map[string]struct {
-		row      Row
-		users    bool
-		together float64            // what all own resources hold together; below 0 where they are no configuration
-		held     map[string]float64 // by each alone, 1 if left out
-		want     []Bind
+		row   Row
+		users bool
+		held  map[string]float64 // by each alone, 1 if left out
+		want  []Bind
 	}{
-		"each its gain": {Row{Highest: 10}, false, 20, map[string]float64{"GPU memory": 10.5, "GPU compute": 12.5, "GPU bandwidth": 10.4, "GPU links": 12.4, "ranksets": 20, "target TTFT": 19.9},
+		"each its gain": {Row{Highest: 10}, false, map[string]float64{"GPU memory": 10.5, "GPU compute": 12.5, "GPU bandwidth": 10.4, "GPU links": 12.4, "ranksets": 20, "target TTFT": 19.9},
 			[]Bind{{"ranksets", 1}, {"GPU compute", 0.25}, {"target TTFT", 0.25}, {"GPU memory", 0.05}, {"GPU links", 0.05}}},
-		"own do not bind together": {Row{Highest: 10}, false, 10.4, map[string]float64{"link": 20, "GPU links": 30}, []Bind{{"GPU links", 1}}},
-		"own just bind together":   {Row{Highest: 10}, false, 10.5, map[string]float64{"link": 20, "GPU links": 30}, []Bind{{"GPU links", 1}, {"link", 1}}},
-		"own are nothing together": {Row{Highest: 10}, false, -1, map[string]float64{"link": 20}, []Bind{{"link", 1}}},
-		"no rate holds": {Row{Tried: []Load{{RatePerS: 21}, {RatePerS: 42}}}, false, 40, map[string]float64{"GPU memory": 21, "GPU compute": 20.9, "GPU links": 25, "link": 40},
+		"no rate holds": {Row{Tried: []Load{{RatePerS: 21}, {RatePerS: 42}}}, false, map[string]float64{"GPU memory": 21, "GPU compute": 20.9, "GPU links": 25, "link": 40},
 			[]Bind{{"link", 1}, {"GPU links", 0.25}, {"GPU memory", 0.05}}},
-		"users":         {Row{Highest: 30, Load: Load{Users: 30}}, true, 60, map[string]float64{"GPU memory": 31, "GPU compute": 32, "link": 38}, []Bind{{"link", 0.25}, {"GPU compute", 0.05}}},
-		"few users":     {Row{Highest: 3, Load: Load{Users: 3}}, true, 6, map[string]float64{"GPU memory": 4, "link": 6}, []Bind{{"link", 1}, {"GPU memory", 0.25}}},
-		"a rate holds":  {Row{Highest: 10, Asked: &Asked{Met: true}}, false, 20, map[string]float64{"link": 20}, []Bind{}},
-		"a rate fails":  {Row{Highest: 10, Asked: &Asked{}}, false, 20, map[string]float64{"link": 20}, []Bind{{"link", 1}}},
-		"nothing binds": {Row{Highest: 10}, false, 20, nil, []Bind{}},
+		"users":         {Row{Highest: 30, Load: Load{Users: 30}}, true, map[string]float64{"GPU memory": 31, "GPU compute": 32, "link": 38}, []Bind{{"link", 0.25}, {"GPU compute", 0.05}}},
+		"few users":     {Row{Highest: 3, Load: Load{Users: 3}}, true, map[string]float64{"GPU memory": 4, "link": 6}, []Bind{{"link", 1}, {"GPU memory", 0.25}}},
+		"a rate holds":  {Row{Highest: 10, Asked: &Asked{Met: true}}, false, map[string]float64{"link": 20}, []Bind{}},
+		"a rate fails":  {Row{Highest: 10, Asked: &Asked{}}, false, map[string]float64{"link": 20}, []Bind{{"link", 1}}},
+		"nothing binds": {Row{Highest: 10}, false, nil, []Bind{}},
 	} {
 		c := &Contest{search: &Search{Tune: true}, n: 100, users: x.users, seen: map[string]*entrant{}}
 		point := []int{3}
@@ -48,14 +43,9 @@ func TestGains(t *testing.T) {
 			e.once.Do(func() {})
 			c.seen[fmt.Sprint(point, c.n, sets)] = e
 		}
-		var own []string
 		for _, m := range doubled(cfg, nil, false) {
 			know(max(x.held[m.name], 1), m.sets)
-			if m.own {
-				own = append(own, m.sets...)
-			}
 		}
-		know(x.together, own)
 		known := len(c.seen)
 		x.row.Config = cfg
 		if got := c.binds(&x.row, point); !reflect.DeepEqual(got, x.want) || c.err != nil || len(c.seen) > known+1 {

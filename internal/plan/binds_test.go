@@ -66,7 +66,7 @@ func TestBinds(t *testing.T) {
 	}
 }
 
-// TestOwnResources: resources that a system has beside its GPUs bind where they do together. Keys and values of every head and small layers leave
+// TestOwnResources: resources that a system has beside its GPUs bind, too. Keys and values of every head and small layers leave
 // L3's ranksets the most to do.
 func TestOwnResources(t *testing.T) {
 	deep.Only(t)

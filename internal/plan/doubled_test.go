@@ -41,9 +41,6 @@ func TestDoubled(t *testing.T) {
 				} else {
 					got = append(got, m.name+": "+strings.Join(m.sets, " "))
 				}
-				if m.own {
-					t.Errorf("%s: GPUs alone have nothing beside them", m.name)
-				}
 			}
 			if names := list.Map(got, func(text string) string { name, _, _ := strings.Cut(text, ":"); return name }); len(names) != len(slices.Compact(slices.Sorted(slices.Values(names)))) {
 				t.Errorf("%v: two of %q have one name", x.fails, names)
@@ -59,21 +56,14 @@ func TestDoubled(t *testing.T) {
 	}
 }
 
-// TestOwn: of L3's resources those are its own that its GPUs do not have.
+// TestOwn: the resources of L3 are those of its GPUs and what it has beside them.
 func TestOwn(t *testing.T) {
 	cfg, err := system.Load(configs.Options{Sets: []string{"run.system=l3", "node.ranksets=4", "slo.ttft=2s"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var own, others []string
-	for _, m := range doubled(cfg, nil, false) {
-		if m.own {
-			own = append(own, m.name)
-		} else {
-			others = append(others, m.name)
-		}
-	}
-	if !slices.Equal(own, []string{"DIMM memory", "ranksets", "link"}) || !slices.Equal(others, []string{"GPU memory", "GPU compute", "GPU bandwidth", "GPU links", "target TTFT"}) {
-		t.Errorf("%q and %q", own, others)
+	names := list.Map(doubled(cfg, nil, false), func(m more) string { return m.name })
+	if want := []string{"GPU memory", "GPU compute", "GPU bandwidth", "GPU links", "DIMM memory", "ranksets", "link", "target TTFT"}; !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
 	}
 }
