@@ -94,7 +94,7 @@ func (t *Target) fit(kind Kind, samples []Sample, o Options) error {
 	}
 	trial := *t
 	trial.takeForm(kind)
-	ps := trial.determined(trial.parameters(kind), samples)
+	ps := trial.determined(trial.movable(kind), samples)
 	place := func(x []float64) (outside float64) {
 		for i, p := range ps {
 			v := math.Exp(x[i])

@@ -46,8 +46,8 @@ const (
 	lowRidge, startRidge, highRidge = 1.02, 3, 30
 )
 
-// parameters returns what a kind's samples determine. Only tables of AIConfigurator tell the kernels of KV heads with one query head from others.
-func (t *Target) parameters(kind Kind) []parameter {
+// movable returns the parameters that the target's samples of a kind determine. Only tables of AIConfigurator tell the kernels of KV heads with one query head from others.
+func (t *Target) movable(kind Kind) []parameter {
 	return slices.DeleteFunc(parameters(kind), func(p parameter) bool { return !t.tables && p.name == "lone_element_time" })
 }
 

@@ -11,7 +11,6 @@ import (
 // Published is a fit to tables of AIConfigurator.
 type Published struct {
 	Kinds []Fitted
-	Used  []Sample // the rows of the fit
 	Left  []string // rows left out, by reason
 }
 
@@ -48,7 +47,6 @@ func (t *Target) FitPublished(framework string, samples []Sample, o Options) (*P
 			return nil, err
 		}
 		p.Kinds = append(p.Kinds, Fitted{Kind: kind, Samples: len(rows), Held: held, HeldOut: ok})
-		p.Used = append(p.Used, rows...)
 	}
 	t.describe(p.Kinds)
 	return p, nil
@@ -149,7 +147,7 @@ func shortest(rows []Sample) float64 {
 }
 
 // fitForms fits each form that the kernels of a framework may have, keeps the one with the smallest loss, and returns its errors on
-// shapes held out.
+// shapes held out. The form is chosen on all rows, those held out among them: it is one of at most three, the numbers are not.
 func (t *Target) fitForms(framework string, kind Kind, rows []Sample, o Options) (held Errors, ok bool, err error) {
 	best := math.Inf(1)
 	var chosen Target
