@@ -146,6 +146,9 @@ func TestFP8Attention(t *testing.T) {
 	if got := own.PrefillAttentionCost(4, 512, 0, narrow).Seconds; !near(got, prefill+1e-3) {
 		t.Errorf("prefill attention %v s, want %v", got, prefill+1e-3)
 	}
+	if got, whole := own.PrefillAttentionCost(4, 512, 0, narrow).Executed, s.PrefillAttentionCost(4, 512, 0, narrow).Executed; got != whole/2 {
+		t.Errorf("%v operations of 16 bits executed, want half of %v", got, whole)
+	}
 	for _, h := range []Heads{wide, ints} {
 		if own.DecodeAttentionCost(batch, h) != s.DecodeAttentionCost(batch, h) || own.PrefillAttentionCost(4, 512, 0, h) != s.PrefillAttentionCost(4, 512, 0, h) {
 			t.Errorf("%+v takes FP8's kernels", h)

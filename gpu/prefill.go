@@ -166,15 +166,20 @@ func (s *Spec) readAgain(p *PrefillSpec, b *DecodeBatch, h Heads) float64 {
 
 // tileKey returns the seconds of a tile of query rows for a key, at the whole rate of an SM.
 func (s *Spec) tileKey(p *PrefillSpec, rows int, h Heads) float64 {
-	bits := h.ElementBits
-	if s.prefillOf(&h) == &s.PrefillFP8 {
-		bits = 8 // queries are converted, too
-	}
-	key := h.pairFLOPs() * float64(rows) / (p.Compute * s.peak(bits) / float64(s.SMs))
+	key := h.pairFLOPs() * float64(rows) / (p.Compute * s.peak(s.prefillBits(h)) / float64(s.SMs))
 	if p.HeadKnee > 0 {
 		key *= 1 + p.HeadKnee/(h.ends()/2)
 	}
 	return key
+}
+
+// prefillBits returns the width of the factors of a prompt's products: kernels with parameters of their own for keys and values in FP8
+// convert the queries, too.
+func (s *Spec) prefillBits(h Heads) int {
+	if s.prefillOf(&h) == &s.PrefillFP8 {
+		return 8
+	}
+	return h.ElementBits
 }
 
 // prefillWork returns the FLOPs, bytes and fixed time of a causal kernel.
@@ -231,6 +236,7 @@ func (s *Spec) prefillTiles(p *PrefillSpec, batch, chunk, finished int, h Heads,
 			c.Executed = float64(b*float64(h.KV)) * tiles * float64(rows) * h.pairFLOPs() * (f + packed)
 		}
 	}
+	c.Executed *= float64(s.prefillBits(h)) / float64(h.ElementBits)
 	rowBytes := elementBytes(b*h.ends(), h.ElementBits)
 	traffic := c.Bytes + float64((p.KVTraffic-1)*rowBytes*n*float64(h.KV))
 	c.Memory = traffic / (p.Memory * float64(s.MemoryBandwidth))
