@@ -127,11 +127,43 @@ func (ld *Loader) table(n *namedTable, named *entry) (*layer, error) {
 // Fit says where a table of kernels' parameters is from, in its section [fit], which sets no key. [gpu.measured] of the table has the
 // range of the data.
 type Fit struct {
-	Source  string `toml:"source"`   // of the measurements
-	Rows    int    `toml:"rows"`     // that the parameters were fitted to, 0 where none or unknown
-	HeldOut string `toml:"held_out"` // errors on rows that the fit has not seen
-	// Borrowed says which sections are another GPU's or framework's, "" for none.
-	Borrowed string `toml:"borrowed,omitempty"`
+	Source string `toml:"source"` // of the measurements
+	Rows   int    `toml:"rows"`   // that the parameters were fitted to, 0 where none or unknown
+	// HeldOut has errors on rows that the fit has not seen, where they are not of single kinds.
+	HeldOut string `toml:"held_out,omitempty"`
+	// Base is the fit whose kernels are those of all kinds without an entry in Kinds, "" for none.
+	Base string `toml:"base,omitempty"`
+	// Scaled says that Base is another GPU's, in proportion to the data sheets.
+	Scaled bool               `toml:"scaled,omitempty"`
+	Kinds  map[string]FitKind `toml:"kinds,omitempty"` // of kernels
+}
+
+// FitKind says where the parameters of a kind of kernels are from.
+type FitKind struct {
+	Rows int `toml:"rows,omitempty"` // that they were fitted to
+	// Mean, Median and P90 are errors in percent, on shapes that the fit has not seen; 0 where unknown.
+	Mean   float64 `toml:"mean,omitempty"`
+	Median float64 `toml:"median,omitempty"`
+	P90    float64 `toml:"p90,omitempty"`
+	Range  string  `toml:"range,omitempty"` // of the rows
+	From   string  `toml:"from,omitempty"`  // another fit, whose the parameters are
+}
+
+// String returns the entry as a fit file has it.
+func (k FitKind) String() string {
+	var fields []string
+	add := func(given bool, format string, v any) {
+		if given {
+			fields = append(fields, fmt.Sprintf(format, v))
+		}
+	}
+	add(k.Rows > 0, "rows = %d", k.Rows)
+	add(k.Mean > 0, "mean = %.1f", k.Mean)
+	add(k.Median > 0, "median = %.1f", k.Median)
+	add(k.P90 > 0, "p90 = %.1f", k.P90)
+	add(k.Range != "", "range = %q", k.Range)
+	add(k.From != "", "from = %q", k.From)
+	return "{" + strings.Join(fields, ", ") + "}"
 }
 
 // FitOf returns where an embedded fit is from.
@@ -140,14 +172,28 @@ func FitOf(name string) (*Fit, error) {
 	if err != nil {
 		return nil, err
 	}
+	return fitOf(string(Fits)+" "+name, text)
+}
+
+// fitOf reads the section [fit] of a file.
+func fitOf(file, text string) (*Fit, error) {
 	var document struct {
 		Fit Fit `toml:"fit"`
 	}
-	_, err = input.DecodeTOML(string(Fits)+" "+name, text, &document)
+	_, err := input.DecodeTOML(file, text, &document)
 	return &document.Fit, err
 }
 
 // describesFit says that a key of a file is one of [fit], or the section.
 func describesFit(key string) bool {
-	return key == "fit" || slices.Contains([]string{"fit.source", "fit.rows", "fit.held_out", "fit.borrowed"}, key)
+	return key == "fit" || slices.Contains(describingKeys, key) || strings.HasPrefix(key, "fit.kinds.") && inKinds(key)
+}
+
+// describingKeys are those of [fit], but for kinds'.
+var describingKeys = []string{"fit.source", "fit.rows", "fit.held_out", "fit.base", "fit.scaled", "fit.kinds"}
+
+// inKinds says that a key is a kind or one of its fields.
+func inKinds(key string) bool {
+	parts := strings.Split(key, ".")
+	return len(parts) == 3 || len(parts) == 4 && slices.Contains([]string{"rows", "mean", "median", "p90", "range", "from"}, parts[3])
 }

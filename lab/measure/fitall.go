@@ -1,9 +1,13 @@
 package measure
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
+
+	"github.com/l3sim/l3sim/configs"
 )
 
 // Fitted is what FitAll says of one kind of samples.
@@ -14,6 +18,39 @@ type Fitted struct {
 	// HeldOut is false where nothing could be held out: there is a single one.
 	Held    Errors
 	HeldOut bool
+	Range   string // of the samples' sizes, "" where not told
+}
+
+// Entry returns what a fit's file says of the kind.
+func (f *Fitted) Entry() configs.FitKind {
+	k := configs.FitKind{Rows: f.Samples, Range: f.Range}
+	if e := &f.Held; f.HeldOut {
+		k.Mean, k.Median, k.P90 = 100*e.MAPE, 100*e.Median, 100*e.P90
+	}
+	return k
+}
+
+// rangeOf returns the least and the largest of each size that samples of kernels have.
+func rangeOf(samples []Sample) string {
+	var texts []string
+	for _, size := range []struct {
+		name string
+		of   func(s *Sample) int
+	}{
+		{"m", func(s *Sample) int { return s.m }}, {"n", func(s *Sample) int { return s.n }}, {"k", func(s *Sample) int { return s.k }},
+		{"batch", func(s *Sample) int { return s.batch }}, {"context", func(s *Sample) int { return s.context }},
+		{"prompt", func(s *Sample) int { return s.chunk }}, {"prefix", func(s *Sample) int { return s.finished }},
+	} {
+		least, most := math.MaxInt, 0
+		for i := range samples {
+			v := size.of(&samples[i])
+			least, most = min(least, v), max(most, v)
+		}
+		if most > 0 {
+			texts = append(texts, fmt.Sprintf("%s %d to %d", size.name, least, most))
+		}
+	}
+	return strings.Join(texts, ", ")
 }
 
 // FitAll fits all parameters that the samples determine, in the order in which fits build
@@ -23,7 +60,9 @@ type Fitted struct {
 // held-out errors of each kind that was fitted, in the order of Kinds.
 func (t *Target) FitAll(samples []Sample, o Options) ([]Fitted, error) {
 	held := map[Kind]Fitted{}
-	report := func(kind Kind, e Errors, ok bool, n int) { held[kind] = Fitted{kind, n, e, ok} }
+	report := func(kind Kind, e Errors, ok bool, n int) {
+		held[kind] = Fitted{Kind: kind, Samples: n, Held: e, HeldOut: ok}
+	}
 	for _, kind := range []Kind{GEMM, NarrowGEMM, Elementwise, Decode, NarrowDecode, Prefill, Extend, AllReduce, PageSparse, PCIe, Small} {
 		if s := kernelSamples(kind, samples); len(s) > 0 {
 			e, ok, err := t.FitHeldOut(kind, s, o)

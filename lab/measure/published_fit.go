@@ -46,7 +46,7 @@ func (t *Target) FitPublished(framework string, samples []Sample, o Options) (*P
 		if err != nil {
 			return nil, err
 		}
-		p.Kinds = append(p.Kinds, Fitted{Kind: kind, Samples: len(rows), Held: held, HeldOut: ok})
+		p.Kinds = append(p.Kinds, Fitted{Kind: kind, Samples: len(rows), Held: held, HeldOut: ok, Range: rangeOf(rows)})
 	}
 	t.describe(p.Kinds)
 	return p, nil

@@ -71,12 +71,19 @@ func TestShippedFits(t *testing.T) {
 	out.WriteString("fit\tkind\trows\tsha256\tmedian_percent\tp90_percent\n")
 	for _, f := range shippedFits {
 		target, total := shippedTarget(t, f.gpu, f.fit), 0
+		about, err := configs.FitOf(f.fit)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, kind := range publishedKinds {
 			rows := fittedRows(t, target, &Tables{publishedFolder, f.system, f.framework, f.version}, kind)
 			if rows == nil {
 				continue
 			}
 			total += len(rows)
+			if k := about.Kinds[string(kind)]; k.Rows != len(rows) || k.Range != rangeOf(rows) || k.P90 < k.Median || k.Median <= 0 {
+				t.Errorf("%s: %s is %v, of %d rows, %s", f.fit, kind, k, len(rows), rangeOf(rows))
+			}
 			hash := sha256.New()
 			for i := range rows {
 				fmt.Fprintf(hash, "%s %s %g\n", rows[i].row, rows[i].source, rows[i].Seconds)
@@ -84,11 +91,7 @@ func TestShippedFits(t *testing.T) {
 			e := target.Judge(rows)
 			fmt.Fprintf(&out, "%s\t%s\t%d\t%s\t%.1f\t%.1f\n", f.fit, kind, len(rows), hex.EncodeToString(hash.Sum(nil)[:8]), 100*e.Median, 100*e.P90)
 		}
-		about, err := configs.FitOf(f.fit)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if about.Rows != total || !strings.Contains(about.Source, f.system+", "+f.framework+" "+f.version) || about.Borrowed == "" {
+		if about.Rows != total || !strings.Contains(about.Source, f.system+", "+f.framework+" "+f.version) || about.Base == "" {
 			t.Errorf("%s: %+v, of %d rows", f.fit, about, total)
 		}
 	}
@@ -220,19 +223,13 @@ func heldOutTable(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, list, _ := strings.Cut(about.HeldOut, ": ")
-		errors := map[Kind]string{}
-		for _, one := range strings.Split(list, "; ") {
-			var kind Kind
-			var mean, median, p90 float64
-			if _, err := fmt.Sscanf(strings.ReplaceAll(one, ",", ""), "%s %f %f %f%%", &kind, &mean, &median, &p90); err != nil {
-				t.Fatalf("%s: %q: %v", f.fit, one, err)
-			}
-			errors[kind] = fmt.Sprintf("%.1f, %.0f", median, p90)
-		}
 		fmt.Fprintf(&out, "| `%s` |", f.fit)
 		for _, kind := range publishedKinds {
-			out.WriteString(" " + errors[kind] + " |")
+			text := ""
+			if k, has := about.Kinds[string(kind)]; has {
+				text = fmt.Sprintf("%.1f, %.0f", k.Median, k.P90)
+			}
+			out.WriteString(" " + text + " |")
 		}
 		out.WriteString("\n")
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/BurntSushi/toml"
 
@@ -24,10 +26,18 @@ func WriteGPU(w io.Writer, g *gpu.Spec, link *pcie.Spec, comment []string) error
 // stands in [gpu] itself, peaks and memory among it, is the data sheet's and is left out.
 // Behind each value stands whether kinds moved it, else that it is base's.
 func WriteFit(w io.Writer, g *gpu.Spec, about configs.Fit, comment []string, kinds []Fitted, base string) error {
+	of := about.Kinds
+	about.Kinds = nil
 	if err := write(w, comment, struct {
 		Fit configs.Fit `toml:"fit"`
 	}{about}); err != nil {
 		return err
+	}
+	if len(of) > 0 {
+		fmt.Fprintln(w, "\n[fit.kinds] # errors in percent, on shapes that the fit has not seen")
+	}
+	for _, kind := range slices.Sorted(maps.Keys(of)) {
+		fmt.Fprintf(w, "%s = %s\n", kind, of[kind])
 	}
 	var whole bytes.Buffer
 	if err := write(&whole, nil, struct {

@@ -92,15 +92,8 @@ func statedError(t *testing.T, name, key string) float64 {
 		t.Fatal(err)
 	}
 	kind := map[string]string{"products": "gemm", "prefill_attention": "prefill_attention", "decode_attention": "decode_attention"}[key]
-	for one := range strings.SplitSeq(strings.ReplaceAll(about.HeldOut, ": ", "; "), "; ") {
-		if rest, is := strings.CutPrefix(one, kind+" "); is && kind != "" && about.Borrowed != "" {
-			mean, _, _ := strings.Cut(rest, ",")
-			percent, err := strconv.ParseFloat(mean, 64)
-			if err != nil {
-				t.Fatalf("%s: %q", fit, one)
-			}
-			return percent / 100
-		}
+	if about.Base != "" {
+		return about.Kinds[kind].Mean / 100
 	}
 	return 0
 }

@@ -94,23 +94,19 @@ func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
 		return err
 	}
 	base = strings.TrimSuffix(filepath.Base(base), ".toml")
-	report := fitReport{base: base, kinds: fitted, about: configs.Fit{Source: from, HeldOut: "none"}}
-	var held []string
+	report := fitReport{base: base, kinds: fitted, about: configs.Fit{Source: from, Kinds: map[string]configs.FitKind{}}}
 	for i := range fitted {
 		k := &fitted[i]
 		line := fmt.Sprintf("%-18s %5d samples of a single shape: fitted, and none held out", k.Kind, k.Samples)
 		if e := &k.Held; k.HeldOut {
-			held = append(held, fmt.Sprintf("%s %.1f, %.1f, %.1f%%", k.Kind, 100*e.MAPE, 100*e.Median, 100*e.P90))
 			line = fmt.Sprintf("%-18s %5d held out: mean %5.1f%%, median %5.1f%%, p90 %5.1f%%, bias %+5.1f%%",
 				k.Kind, e.Points, 100*e.MAPE, 100*e.Median, 100*e.P90, 100*e.Bias)
 		}
 		report.link = report.link || k.Kind == measure.PCIe
 		report.about.Rows += k.Samples
+		report.about.Kinds[string(k.Kind)] = k.Entry()
 		fmt.Fprintln(a.Stdout, line)
 		report.lines = append(report.lines, line)
-	}
-	if len(held) > 0 {
-		report.about.HeldOut = "mean, median and 90th percentile of errors on shapes that the fit has not seen: " + strings.Join(held, "; ")
 	}
 	return f.write(a, target, &report)
 }
@@ -164,9 +160,10 @@ func (f *fitFlags) write(a *app, t *measure.Target, r *fitReport) error {
 		}
 	}
 	kernels := comment("Kinds not listed here are those of " + r.base + ".")
+	r.about.Base = r.base
 	if f.published.Folder != "" {
-		r.about.Borrowed = "all kernels but products and attention: " + r.base
 		if m := &t.GPU.Measured; r.base != strings.ReplaceAll(f.published.System, "_", "-") { // another GPU's
+			r.about.Scaled = true
 			m.AllReduceGPUs, m.AllReduceBytes, m.SmallRows = 0, 0, 0
 		}
 		kernels = kernels[:1]
