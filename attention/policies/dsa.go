@@ -12,7 +12,7 @@ var dsa = policy.Policy{
 	Name: "dsa", Others: []string{"deepseek", "indexer", "nsa"}, Source: "DeepSeek-V3.2 (2025)",
 	About: policy.About{Attends: "the tokens with the highest scores of the model's own indexer; everything in layers without one",
 		Stores: "keys and values of all tokens, an index key a token in layers that have an indexer", Moves: "the choice, where keys and values are not on the GPUs"},
-	Homes: policy.OnGPUs | policy.InHBM | policy.InDIMMs, Indexed: true, Lossy: true, Drafts: true,
+	Homes: policy.OnGPUs | policy.InHBM | policy.InDIMMs | policy.Fetched, Indexed: true, Lossy: true, Drafts: true,
 	Costs:  func(u *policy.Use) policy.Costs { return newIndexedCost(u.Shape) },
 	Values: indexedValues,
 }

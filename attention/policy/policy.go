@@ -57,6 +57,7 @@ const (
 	InHBM                     // the GPUs' memory, with processing units in it that attend
 	InDIMMs                   // ranks of DIMMs, with a processing unit beside each bank
 	OnHost                    // the host's memory, and its CPUs attend
+	Fetched                   // the host's memory, and the GPUs attend over rows that they fetch
 	AnyHome = ^Homes(0)
 )
 

@@ -49,7 +49,7 @@ var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 3, 2, 3}, {10, 4}, {4, 2, 1,
 const MaxGroups = 24
 
 // systems have the style of their place in every figure.
-var systems = []string{"gpu-only", "cpu-offload", "hbm-pim", "rank-pim", "l3", "gpu+cpu"}
+var systems = []string{"gpu-only", "cpu-offload", "hbm-pim", "rank-pim", "l3", "gpu+cpu", "sparse-offload"}
 
 // stylesOf returns a style for each name, all different. A system has its own; "l3, h100-sxm", "L3 KV8" and other
 // kinds of one system share its colour. Other names take, in order, the first styles that are

@@ -35,7 +35,7 @@ func TestBookByHand(t *testing.T) {
 	want.Time[OfGPU] = at(OpEntry) + at(OpBlock) + at(OpProjection) + at(OpFeedForward) + attention
 	want.Time[OfAttention] = attention + 1<<41 + 1<<42 + 1<<43 + 1<<44
 	want.Time[OfPIM] = at(OpAttention) + at(OpUnitFeedForward)
-	want.Time[OfDown], want.Time[OfUp] = at(OpDecodeDown)+at(OpPromptDown)+at(OpLeaving), at(OpResults)+at(OpPrefixUp)
+	want.Time[OfDown], want.Time[OfUp] = at(OpDecodeDown)+at(OpPromptDown)+at(OpLeaving), at(OpResults)+at(OpPrefixUp)+at(OpFetch)
 	want.Time[OfChannel], want.Time[OfUneven] = 1<<30, 1<<40
 	for i := range dataflow.Reasons {
 		want.Time[OfGPUWaits+i], want.Time[OfPIMWaits+i] = units.Duration(100+i), units.Duration(200+i)

@@ -32,6 +32,7 @@ const (
 	OpProjection
 	OpFeedForward
 	OpUnitFeedForward
+	OpFetch  // rows of keys and values, from the host to the GPUs that attend over them
 	opHidden // transfers behind the work of an iteration: not shown, booked by their system
 	opKinds
 )
@@ -41,7 +42,7 @@ const (
 var OperationNames = [opKinds]string{
 	OpEntry: "entry", OpPrefillAttention: "prefill attention", OpWindow: "window attention", OpBlock: "block", OpGPUAttention: "attention",
 	OpDecodeDown: "decode q k v", OpPromptDown: "prompt k v", OpLeaving: "leaving k v", OpResults: "results",
-	OpAttention: "decode attention", OpHostAttention: "decode attention", OpPrefixRead: "prefix k v read", OpPrefixUp: "prefix k v",
+	OpAttention: "decode attention", OpHostAttention: "decode attention", OpPrefixRead: "prefix k v read", OpPrefixUp: "prefix k v", OpFetch: "fetch k v",
 	OpProjection: "projection", OpFeedForward: "feed-forward", OpUnitFeedForward: "feed-forward",
 }
 
@@ -129,7 +130,7 @@ func (f *Flow) book(t *dataflow.Totals, waits *dataflow.Waits) {
 	w.Time[OfGPU] += k[OpEntry] + k[OpBlock] + k[OpProjection] + k[OpFeedForward] + attention
 	w.Time[OfAttention] += attention
 	w.Time[OfDown] += k[OpDecodeDown] + k[OpPromptDown] + k[OpLeaving]
-	w.Time[OfUp] += k[OpResults] + k[OpPrefixUp]
+	w.Time[OfUp] += k[OpResults] + k[OpPrefixUp] + k[OpFetch]
 	w.Time[OfPIM] += k[OpAttention] + k[OpUnitFeedForward]
 	w.Time[OfChannel] += t.Bus
 	w.Tasks += t.Pieces

@@ -30,6 +30,7 @@ type layerCost struct {
 	DeviceFirst bool
 	Merge       units.Duration // on the GPUs, after both
 	Chooses     units.Duration // on the GPUs, before anything of the layer
+	Next        units.Duration // on the GPUs, at the end of the block: for the layer behind it
 }
 
 // attention returns what the GPUs take for attention in all layers.
@@ -44,6 +45,19 @@ func (g *stage) attention() (t units.Duration) {
 func (g *stage) Beside(device, bus units.Duration) {
 	for i := range g.Layers {
 		g.Layers[i].Device, g.Layers[i].Bus = device, bus
+	}
+}
+
+// Scale has all kernels take that many times as long.
+func (g *stage) Scale(by float64) {
+	scale := func(all ...*units.Duration) {
+		for _, t := range all {
+			*t = units.FromSeconds(by * t.Seconds())
+		}
+	}
+	scale(&g.Entry, &g.Block, &g.Exit)
+	for i := range g.Layers {
+		scale(&g.Layers[i].Attention, &g.Layers[i].Prompts, &g.Layers[i].Merge, &g.Layers[i].Chooses)
 	}
 }
 
@@ -115,7 +129,7 @@ func (g *stage) layer(f *flow.Flow, s int, l *layerCost, kind uint8) {
 	if g.Shared.Device > 0 {
 		after = g.share(f, int16(s), after)
 	}
-	o, _ := f.Iteration.Add(OnGPU, g.Block-g.Shared.before())
+	o, _ := f.Iteration.Add(OnGPU, g.Block-g.Shared.before()+l.Next)
 	o.Kind, o.Group, o.Flags, o.After = flow.OpBlock, int16(s), dataflow.NextLayer, after
 }
 

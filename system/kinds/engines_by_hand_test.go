@@ -197,7 +197,7 @@ func TestSystemsOfLoaders(t *testing.T) {
 	for _, s := range In(ld) {
 		names = append(names, s.Name)
 	}
-	if want := []string{"l3", "gpu-only", "hbm-pim", "rank-pim", "cpu-offload", "gpu+cpu", "mine"}; !slices.Equal(names, want) {
+	if want := []string{"l3", "gpu-only", "hbm-pim", "rank-pim", "cpu-offload", "gpu+cpu", "sparse-offload", "mine"}; !slices.Equal(names, want) {
 		t.Errorf("%v, want %v", names, want)
 	}
 	var none *System

@@ -15,7 +15,7 @@ import (
 )
 
 // builtin is the systems that ship.
-var builtin = []System{l3System, gpuOnlySystem, hbmPIMSystem, rankPIMSystem, cpuOffloadSystem, gpuCPUSystem}
+var builtin = []System{l3System, gpuOnlySystem, hbmPIMSystem, rankPIMSystem, cpuOffloadSystem, gpuCPUSystem, sparseOffloadSystem}
 
 // Loader loads configurations of the systems and the policies that ship.
 var Loader = sync.OnceValue(func() *configs.Loader { return newLoader(policies.Builtin(), builtin) })

@@ -93,7 +93,9 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 }
 
 // takesLatents says that the system's GPUs or units attend to latents.
-func (s *System) takesLatents() bool { return s.Home&(policy.OnGPUs|policy.InHBM|policy.InDIMMs) != 0 }
+func (s *System) takesLatents() bool {
+	return s.Home&(policy.OnGPUs|policy.InHBM|policy.InDIMMs|policy.Fetched) != 0
+}
 
 // checkHeads refuses heads that the system, or its policy, does not know: of layers with a window alone, and values of another width than keys.
 func (s *System) checkHeads(all []System, cfg *configs.Config, c *input.Check) {
@@ -206,7 +208,7 @@ func (s *System) checkCache(cfg *configs.Config, c *input.Check) {
 // checkPages has the rules of policies that choose pages: what chooses, and pages that ranks can read.
 func (s *System) checkPages(p *policy.PagesSpec, cfg *configs.Config, c *input.Check) {
 	system, section := input.Key("run.system"), "policy."+cfg.Policy.Name
-	if s.KV.InGPUs {
+	if s.KV.InGPUs || s.Home == policy.Fetched {
 		c.That(p.SelectDevice == tables.SelectGPU, section+".select_device", p.SelectDevice, "%q with %s = %s, whose keys and values are %s", tables.SelectGPU, system, s.Name, s.KV.Name)
 		c.That(p.Layout == "row", section+".layout", p.Layout, "\"row\" with %s = %s", system, s.Name)
 		return

@@ -131,7 +131,7 @@ func TestFaultByHand(t *testing.T) {
 func TestPlanningByHand(t *testing.T) {
 	for i := range builtin {
 		s := &builtin[i]
-		host := slices.Contains([]string{"l3", "rank-pim", "cpu-offload", "gpu+cpu"}, s.Name)
+		host := slices.Contains([]string{"l3", "rank-pim", "cpu-offload", "gpu+cpu", "sparse-offload"}, s.Name)
 		dimms := slices.Contains([]string{"l3", "rank-pim"}, s.Name)
 		if s.Uses("node.memory_capacity") != host || s.Uses("node.ranksets") != dimms || !s.Uses("gpu.memory_capacity") || !s.Uses("anything") {
 			t.Errorf("%s: %v, %v", s.Name, s.Uses("node.memory_capacity"), s.Uses("node.ranksets"))

@@ -21,7 +21,7 @@ func TestDraftsOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = ld.Load(configs.Options{Sets: []string{"run.system=mine", "serving.verified_tokens=2", "serving.acceptance=0.5"}})
-	const want = "serving.verified_tokens = 2: expected 1 with run.system = mine, whose steps of several tokens are not modelled; those of l3, gpu-only, hbm-pim, rank-pim, cpu-offload, gpu+cpu are"
+	const want = "serving.verified_tokens = 2: expected 1 with run.system = mine, whose steps of several tokens are not modelled; those of l3, gpu-only, hbm-pim, rank-pim, cpu-offload, gpu+cpu, sparse-offload are"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}

@@ -209,7 +209,7 @@ func Example() {
 	//   stores    keys and values of these
 	//   moves     as dense, but of the prompt what stays
 	//   systems   l3, gpu-only, hbm-pim, gpu+cpu
-	//   refused   rank-pim, cpu-offload
+	//   refused   rank-pim, cpu-offload, sparse-offload
 	//   keys      policy.snapkv.budget = 1024 (the paper's middle size)
 	//             policy.snapkv.sink = 4 (StreamingLLM)
 	//             policy.snapkv.window = 16 (the paper's observation window)

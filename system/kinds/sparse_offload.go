@@ -1,0 +1,380 @@
+package kinds
+
+import (
+	"math"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pcie"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/forming"
+	"github.com/l3sim/l3sim/scheduler/memory"
+	"github.com/l3sim/l3sim/system/dataflow"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/system/gpus"
+	"github.com/l3sim/l3sim/system/hosts"
+	"github.com/l3sim/l3sim/units"
+)
+
+// sparseOffloadSystem has all keys and values in plain host memory, and recently chosen ones on the GPUs.
+var sparseOffloadSystem = System{
+	Name:     "sparse-offload",
+	Others:   []string{"hisparse", "host-kv", "hostkv"},
+	Hardware: "KV in the host's plain memory, a buffer of recently chosen rows of each request on the GPUs, which choose, fetch what is missing and attend",
+	Schedule: "continuous batching, prefill first or chunked; fetches in the order of the kernels, or two sub-batches of which one's fetch runs beside the other's kernels",
+	Source:   "HiSparse (SGLang, 2026); L3, section 5.3, for two sub-batches",
+	Sections: "sparse_offload, batching, cpu_offload, pcie",
+	Host:     true,
+	Home:     policy.Fetched,
+	Section:  "sparse_offload", Zero: SparseOffload{}, KV: flow.Place{Name: "in the host's memory", OnHost: true}, drafts: true,
+	more: checkSparseOffload, Memory: hostCopies, Assemble: assembleSparseOffload,
+	Planning: Planning{Prefill: "sparse_offload.policy", Resources: []Resource{dimmMemory, link}},
+	Defaults: `
+[sparse_offload]
+policy = "prefill-first" # as gpu-only has it; "chunked-prefill" is what servers do now: TBT, throughput of long prompts
+schedule = "in-order"    # HiSparse: attention waits for its fetch; "two" has two sub-batches, one's fetch beside the other's kernels, which no server has; decode steps
+host_copies = "rank"     # SGLang's default, for each GPU that attends over all heads of latents; "node" has one that they share: requests in memory
+buffer_rows = 4096       # HiSparse's guide (device_buffer_size); tokens of a request in each layer on the GPUs; requests in memory, contexts that never miss
+hit_rate = 0.85          # our assumption: nobody has published one of a real model; share of chosen rows in the buffer, fetches
+fetch_blocks = 8         # of 1,024 threads: as fast as 132 of 512 and in the way of fewer kernels (lab/docs/gpu.md); two sub-batches
+translation = 1.0        # an H200 in a virtual machine with pages of 4 KiB (lab/docs/gpu.md), as a share; rows of large batches
+
+[bands]
+sparse_offload.hit_rate = [0.7, 0.98] # our choice: no model's is known; fetches
+sparse_offload.translation = [0.0, 1.0] # none, as with huge pages, to the whole of what was measured; rows of large batches
+`,
+}
+
+// SparseOffload is the section [sparse_offload].
+type SparseOffload struct {
+	PrefillSpec
+	Schedule    string  `toml:"schedule"`     // InOrder or Two
+	HostCopies  string  `toml:"host_copies"`  // PerRank or PerNode
+	BufferRows  int     `toml:"buffer_rows"`  // tokens of a request whose keys and values a layer has on the GPUs
+	HitRate     float64 `toml:"hit_rate"`     // share of chosen tokens that are in the buffer, of requests that do not fit it
+	FetchBlocks int     `toml:"fetch_blocks"` // thread blocks of a fetch, of 1,024 threads each
+	Translation float64 `toml:"translation"`  // share of the measured cost of address translation
+}
+
+// Values of SparseOffload.Schedule and HostCopies.
+const (
+	InOrder = "in-order"
+	Two     = "two"
+	PerRank = "rank"
+	PerNode = "node"
+)
+
+const fetchThreads = 1024 // of a block
+
+// Check has the rules of the section [sparse_offload].
+func (s SparseOffload) Check(c *input.Check) {
+	s.PrefillSpec.Check(c)
+	input.OneOf(c, "schedule", s.Schedule, InOrder, Two)
+	input.OneOf(c, "host_copies", s.HostCopies, PerRank, PerNode)
+	input.Within(c, "buffer_rows", s.BufferRows, 1, policy.MaxTokens)
+	input.Within(c, "hit_rate", s.HitRate, 0, 1)
+	input.Within(c, "fetch_blocks", s.FetchBlocks, 1, 1<<12)
+	input.Within(c, "translation", s.Translation, 0, 1)
+}
+
+// farContext is one beyond any budget, with pages that are not full.
+const farContext = policy.MaxTokens - 1
+
+// chooses says which runs of layers have heads that attend to chosen tokens, the most tokens that a step of a request attends to there.
+func chooses(p policy.Costs) (runs []bool, most int) {
+	for run := range p.Runs() {
+		chosen := false
+		for context := farContext - 256; context <= farContext; context++ {
+			for _, c := range p.Decode([]policy.Request{{Prompt: context - 1, Context: context}}, run).Attend {
+				if c.Device == policy.Home && c.Page > 0 {
+					chosen, most = true, max(most, c.Tokens[0])
+				}
+			}
+		}
+		runs = append(runs, chosen)
+	}
+	return runs, most
+}
+
+// checkSparseOffload refuses policies that choose nothing, buffers that do not hold what a step attends to, and GPUs without room for one.
+func checkSparseOffload(cfg *configs.Config, c *input.Check) {
+	s, h := configs.Section[SparseOffload](cfg), Of(cfg).Derive(cfg)
+	p := flow.PolicyOf(h)
+	_, most := chooses(p)
+	name := cfg.Policy.Name
+	if most == 0 {
+		const tokens = 1 << 17
+		c.That(false, "policy.name", name, "a policy that chooses rows with %s = %s: all %v of a context of %d tokens would be fetched in each step and layer", input.Key("run.system"), Of(cfg).Name, units.Bytes(p.KV(tokens)), tokens)
+		return
+	}
+	c.That(s.BufferRows >= most, "sparse_offload.buffer_rows", s.BufferRows, "at least %d: the tokens that a step of %s attends to", most, name)
+	if !c.OK() {
+		return
+	}
+	free := gpus.FreeMemory(h) - cfg.Model.ActivationBytes(cfg.Scheduler.ChunkMultiple)
+	buffer := bufferMemory(h, p, s.BufferRows)
+	need := units.Bytes(buffer.Window) * cfg.Model.KVBytesOnGPUs()
+	c.That(need <= free, "sparse_offload.buffer_rows", s.BufferRows, "fewer, or a larger %s: the rows of one request take %v in all layers, weights and activations leave %v of the GPUs", input.Key("model.tensor_parallel"), need, max(free, 0))
+}
+
+// bufferMemory returns what each request has on the GPUs: its buffer in layers that choose, index keys and what heads keep there, and all
+// keys and values of other layers.
+func bufferMemory(h *flow.Hardware, p policy.Costs, rows int) memory.GPU {
+	g := memory.GPU{Model: &h.Config.Model, Free: gpus.FreeMemory(h)}
+	g.Window, g.PromptShare, g.Share = gpus.Windows(h, p)
+	runs, _ := chooses(p)
+	token, buffer := float64(h.Config.Model.KVBytesPerToken()), 0.0
+	for run, layers := range p.Runs() {
+		held, _ := p.Memory(run)
+		for _, x := range held {
+			bytes := float64(float64(layers) * float64(x.Heads) * float64(x.Bytes))
+			switch {
+			case x.Device != policy.Home:
+			case runs[run]:
+				buffer += bytes
+			default:
+				g.Share += bytes / token
+			}
+		}
+	}
+	g.Window += int(math.Ceil(float64(buffer*float64(rows)) / token))
+	return g
+}
+
+// hostPages describes the host's memory for the layers that choose, with so many pages.
+func hostPages(h *flow.Hardware, capacity int64) memory.LedgerSpec {
+	p := flow.PolicyOf(h)
+	runs, _ := chooses(p)
+	s := memory.LedgerSpec{Ranksets: 1, Layers: 1, UnitTokens: h.Config.Batching.PageTokens, UnitBytes: int64(gpus.PageBytes(h)), Capacity: capacity}
+	for run, layers := range p.Runs() {
+		if runs[run] {
+			held, _ := p.Memory(run)
+			s.Classes = flow.AddClasses(s.Classes, held, policy.Home, layers)
+		}
+	}
+	return s
+}
+
+// copies returns how often the host has the keys and values of a head.
+func copies(h *flow.Hardware) int {
+	if configs.Section[SparseOffload](h.Config).HostCopies == PerRank {
+		return h.Config.Model.KVReplicas()
+	}
+	return 1
+}
+
+// hostCopies is the memory of one replica on the host, in pages of all copies.
+func hostCopies(h *flow.Hardware) flow.KVMemory {
+	n := copies(h)
+	return flow.KVMemory{Unit: units.Bytes(n) * gpus.PageBytes(h), Capacity: hosts.Pages(h) / int64(n), More: n - 1}
+}
+
+// sparseOffload is a system whose GPUs fetch chosen rows that they do not have from the host's memory.
+type sparseOffload struct {
+	gpus.GPUs
+	flow.Flow
+	spec    SparseOffload
+	gather  pcie.Gather
+	link    units.Bandwidth // of one GPU: its way to the host, or its part of the host's memory
+	gpuLink units.Bandwidth // of all GPUs of the replica
+	join    units.Duration  // what kernels lose that wait for a fetch of another stream
+	taken   float64         // share of the GPU that a fetch keeps from kernels beside it
+	copies  units.Bytes
+	vectors units.Bytes   // in which a token's key and value lie apart
+	stored  units.Bytes   // of a token and KV head in a layer
+	heads   int           // KV heads of a GPU
+	chosen  []bool        // by run of layers: see chooses
+	fetch   [2][]fetching // of the sub-batches, by run of layers
+	Moved   units.Bytes   // that the link of one GPU has carried up
+	Rows    int64         // that one GPU has fetched
+	scale   float64       // of the GPU's times: measured over computed; 1
+	misses  int           // of each request and layer in place of the hit rate; negative: none is told
+}
+
+// fetching is a fetch of a sub-batch in one layer.
+type fetching struct {
+	pcie.Rows
+	took, reads units.Duration
+}
+
+// assembleSparseOffload puts together a replica with continuous batching, of a single batch or of two.
+func assembleSparseOffload(n *Setup) Assembly {
+	e := newSparseOffload(n.Hardware, n.Running)
+	free := bufferMemory(n.Hardware, e.Policy, e.spec.BufferRows)
+	ledger := memory.NewLedger(hostPages(n.Hardware, n.Memory.Capacity))
+	c := Continuous{Policy: e.spec.Policy, Memories: forming.Memories{Ledger: ledger, GPU: free}}
+	if e.spec.Schedule == Two {
+		c.former = forming.FormerOf(batchingPolicy(e.spec.Policy), nil)
+	}
+	return Assembly{n.Continuous(c), e}
+}
+
+// newSparseOffload returns the hardware of a replica.
+func newSparseOffload(h *flow.Hardware, how flow.Running) *sparseOffload {
+	cfg := h.Config
+	e := &sparseOffload{GPUs: gpus.New(h), spec: configs.Section[SparseOffload](cfg), gather: pcie.MeasuredGather(), copies: units.Bytes(copies(h)), scale: 1, misses: -1}
+	each := h.Channels() / units.Bandwidth(cfg.Model.TensorParallel) * units.Bandwidth(randomShare(&cfg.DRAM.Spec, cfg.Node.Ranksets))
+	e.link, e.gpuLink, e.join = min(h.LinkShare(), each/units.Bandwidth(e.gather.Share)), h.Links(), h.Join()
+	e.taken = e.gather.Taken(e.grid(), cfg.GPU.SMs)
+	e.vectors, e.stored = 2, e.KV(1)/units.Bytes(e.Model.KVHeads)
+	if e.Model.LatentDim > 0 {
+		e.vectors = 1
+	}
+	_, e.heads = e.Model.ShardHeads()
+	e.chosen, _ = chooses(e.Policy)
+	for s := range e.fetch {
+		e.fetch[s] = make([]fetching, len(e.Runs))
+	}
+	resources := gpus.BesideGPU("")[:gpus.OnUp]
+	resources[gpus.OnDevice] = flow.Resource{Resource: dataflow.Resource{Name: "PCIe up", Reason: flow.ForUp}, Track: flow.TrackUp}
+	e.Flow = flow.New(h, resources, how)
+	return e
+}
+
+func (e *sparseOffload) grid() pcie.Grid {
+	return pcie.Grid{Blocks: e.spec.FetchBlocks, Threads: fetchThreads}
+}
+
+// interleaved is the successive bytes on one channel of a host.
+const interleaved = 256
+
+// randomShare returns the share of a channel's bandwidth that reads of interleaved bytes in rows of banks that are open for nothing else reach:
+// ranks take turns, each within its window of four activations and the cycles of its banks.
+func randomShare(s *dram.Spec, ranks int) float64 {
+	data := interleaved / float64(s.Bandwidth())
+	tCK, n := s.TCK.Seconds(), float64(max(ranks, 1))
+	window := float64(s.TFAW) * tCK / 4 / n
+	cycle := float64(s.TRC) * tCK / float64(s.BankGroups*s.BanksPerGroup) / n
+	return data / max(data, window, cycle)
+}
+
+// Run runs a batch.
+func (e *sparseOffload) Run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
+	e.Reset()
+	var down units.Duration
+	both := len(b.Sub) > 1 && b.Sub[0].Tokens() > 0 && b.Sub[1].Tokens() > 0
+	for s := range b.Sub {
+		e.decode(&b.Sub[s], s, b.Step, true)
+		down += flow.TransferTime(e.gpuLink, e.copies*e.leaving(&b.Sub[s]))
+	}
+	e.Hide(gpus.OnDown, down)
+	for s := range b.Sub {
+		if len(b.Sub) > 1 { // each one's fetches must be known for the other
+			e.decode(&b.Sub[s], s, b.Step, false)
+		}
+		g := e.StageRuns(&b.Sub[s])
+		if e.scale != 1 {
+			g.Scale(e.scale)
+		}
+		for run := range g.Layers {
+			l, own, other := &g.Layers[run], &e.fetch[s][e.Alike[run]], &e.fetch[1-s][e.Alike[run]]
+			if own.took > 0 {
+				l.Device, l.DeviceFirst = own.took, true
+			}
+			if !both {
+				continue
+			}
+			slower := e.gather.Stretch(other.reads, g.Block+l.Attention+l.Merge+l.Chooses, e.taken)
+			if own.took > 0 {
+				slower += e.join
+			}
+			// A block ends with the choices of the layer behind it, so that the fetch runs beside all of the other one's layer.
+			if run == 0 {
+				g.Entry += l.Chooses
+			}
+			if run == len(g.Layers)-1 {
+				g.Exit += slower
+			}
+			l.Next, l.Chooses = l.Chooses+slower, 0
+		}
+		g.Lay(&e.Flow, s, flow.OpFetch)
+	}
+	e.Flow.Work.Time[flow.OfDown] += down
+	return e.Flow.Run(start)
+}
+
+// decode sets what decoding requests of a sub-batch take in each run of layers. With count it counts them.
+func (e *sparseOffload) decode(sub *scheduler.SubBatch, s int, step int64, count bool) {
+	e.Batches = e.Batches[:0]
+	for run := range e.Runs {
+		if e.Repeats(run) {
+			if count {
+				e.CountAlike(run)
+			}
+			continue
+		}
+		x := e.Decode(sub.Decode, run, step)
+		f := &e.fetch[s][run]
+		e.fetches(f, x)
+		if count {
+			e.Count(x, run)
+			layers := int64(e.LayersLike(run))
+			e.Rows += layers * f.Count
+			e.Moved += units.Bytes(layers*f.Count) * f.Bytes
+		}
+		from := len(e.Batches)
+		for i := range x.Attend {
+			if c := &x.Attend[i]; len(c.Tokens) > 0 {
+				e.Batches = append(e.Batches, gpus.DecodeBatch(c))
+			}
+		}
+		to := &e.Decoding[run]
+		*to = gpus.Decoding{Batches: e.Batches[from:], Beside: e.Passes(x, policy.GPU).Plus(e.Passes(x, policy.Home)), Merge: e.ModelCost.Merge(x.Merged)}
+		if f.took > 0 {
+			to.Chooses = e.Choices(x)
+		} else {
+			to.Beside = e.Choices(x).Plus(to.Beside)
+		}
+	}
+}
+
+// fetches sets the fetch of a step in a layer. Requests that the buffer holds whole have nothing to look up.
+func (e *sparseOffload) fetches(f *fetching, x *policy.Step) {
+	*f = fetching{Rows: pcie.Rows{Grid: e.grid(), Cold: true}}
+	missed, region, looks := 0.0, units.Bytes(0), false
+	for i := range x.Attend {
+		c := &x.Attend[i]
+		if c.Device != policy.Home || c.Page == 0 {
+			continue
+		}
+		tokens := 0.0
+		for r, n := range c.Tokens {
+			context := e.Requests[r].Context
+			region += units.Bytes(context) * e.stored * units.Bytes(e.heads)
+			switch {
+			case context <= e.spec.BufferRows:
+				continue
+			case e.misses >= 0:
+				tokens += float64(min(n, e.misses))
+			default:
+				tokens += float64(float64(n) * (1 - e.spec.HitRate))
+			}
+			looks = true
+		}
+		share := float64(c.Heads) / float64(e.Model.KVHeads) * float64(e.heads)
+		missed += float64(tokens*share) / float64(c.Page)
+		f.Bytes = e.stored * units.Bytes(c.Page) / e.vectors
+	}
+	if !looks {
+		return
+	}
+	f.Count, f.Region = int64(math.Ceil(missed-1e-6))*int64(e.vectors), region
+	f.reads = e.gather.Reads(&f.Rows, e.link, e.spec.Translation)
+	f.took = e.gather.LookUp + e.gather.Time(&f.Rows, e.link, e.spec.Translation)
+}
+
+// leaving returns the bytes of one copy that go to the host in all layers: keys and values of new tokens in layers that choose.
+func (e *sparseOffload) leaving(sub *scheduler.SubBatch) (bytes units.Bytes) {
+	tokens := sub.DecodeTokens() + sub.PrefillTokens()
+	for run, layers := range e.Runs {
+		if e.chosen[run] {
+			bytes += units.Bytes(layers) * e.KV(tokens)
+		}
+	}
+	return bytes
+}
+
+// Peak is the GPUs' memory, in which all attend.
+func (e *sparseOffload) Peak() units.Bandwidth { return e.HBMPeak }
