@@ -83,7 +83,7 @@ type Run struct {
 	Columns string `toml:"columns"`
 	// CommonTo restricts the trace to the requests that every one of some systems can
 	// hold, so that their throughputs are of the same work: names joined by commas,
-	// "all", or "" for the whole trace.
+	// "all" that run the policy, or "" for the whole trace.
 	CommonTo string `toml:"common_to"`
 	// Requests is the number of requests: 0 for all of a file, or for the default
 	// number of a built-in trace.

@@ -42,7 +42,7 @@ func (h halved) Decode(requests []policy.Request, run int) *policy.Step {
 // TestHeadsOnTheGPUs: heads that a policy has attend on the GPUs take the GPUs' time, and
 // leave the home half of its own, in every system.
 func TestHeadsOnTheGPUs(t *testing.T) {
-	for _, s := range Systems(everything()) {
+	for _, s := range densely() {
 		work := func(half bool) flow.Work {
 			f, r := busyIteration(t, s.Name)
 			a := r.assembly.Engine.Side().Attends
@@ -73,7 +73,7 @@ func TestHeadsOnTheGPUs(t *testing.T) {
 // Requests of 900 tokens that attend over 50 take the time of requests of 50, and the
 // policy is asked once or, where the scheduler predicts or tries, a few times a sub-batch.
 func TestPolicyDecides(t *testing.T) {
-	for _, s := range Systems(everything()) {
+	for _, s := range densely() {
 		step := func(tokens, most int) (took units.Duration, asked int) {
 			sets := []string{"run.system=" + s.Name, "run.model=gpt-89b", "model.layers=4", "scheduler.sub_batches=1", "hbm_pim.sub_batches=never"}
 			if s.Name == "cpu-offload" {

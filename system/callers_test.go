@@ -22,9 +22,19 @@ var everything = sync.OnceValue(func() *configs.Loader {
 	return ld
 })
 
-// everyName returns the names of all systems.
+// densely returns all systems that run dense attention: others need a policy that chooses (TestPoliciesRun).
+func densely() (all []*kinds.System) {
+	for _, s := range Systems(everything()) {
+		if slices.Contains(s.Policies(), "dense") {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// everyName returns the names of all systems that run dense attention.
 func everyName() []string {
-	return list.Map(Systems(everything()), func(s *kinds.System) string { return s.Name })
+	return list.Map(densely(), func(s *kinds.System) string { return s.Name })
 }
 
 // systemOf returns the system of a name.

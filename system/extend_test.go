@@ -93,14 +93,14 @@ func TestNamesOfAddedSystems(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg, err := ld.Load(configs.Options{Sets: []string{"run.system=vllm", "run.common_to=all", "gpu_only.kv_tokens=9000"}})
-	if err != nil || cfg.System().Name != "vllm" || len(cfg.CommonSystems()) != 8 {
+	if err != nil || cfg.System().Name != "vllm" || len(cfg.CommonSystems()) != 9 {
 		t.Errorf("got %v, %v", cfg, err)
 	}
 	if _, err := ld.Load(configs.Options{Sets: []string{"run.system=PagedAttention"}}); err == nil || !strings.Contains(err.Error(), `did you mean "vllm"?`) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := ld.Load(configs.Options{Sets: []string{"run.system=cxl", "policy.name=quest"}}); err == nil ||
-		!strings.Contains(err.Error(), `expected one of dense with run.system = cxl; it runs with run.system = l3, gpu-only, hbm-pim, vllm`) {
+		!strings.Contains(err.Error(), `expected one of dense with run.system = cxl; it runs with run.system = l3, gpu-only, hbm-pim, sparse-offload, vllm`) {
 		t.Errorf("got %v", err)
 	}
 }

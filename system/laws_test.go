@@ -311,7 +311,7 @@ func TestSteps(t *testing.T) {
 // BenchmarkRun runs 100 requests on each system, on l3 also layer by layer. Its profile is
 // what the compiler optimises the program by: .ci/profile.
 func BenchmarkRun(b *testing.B) {
-	for _, s := range Systems(everything()) {
+	for _, s := range densely() {
 		b.Run(s.Name, func(b *testing.B) { benchmarkRun(b, s.Name, Options{}) })
 	}
 	b.Run("l3/exact", func(b *testing.B) { benchmarkRun(b, "l3", Options{Exact: true}) })
@@ -344,7 +344,7 @@ func benchmarkRun(b *testing.B, system string, o Options) {
 // TestIterationsAllocateNothing checks the hot path of every system: forming,
 // costing and running an iteration.
 func TestIterationsAllocateNothing(t *testing.T) {
-	for _, s := range Systems(everything()) {
+	for _, s := range densely() {
 		t.Run(s.Name, func(t *testing.T) { checkAllocations(t, s.Name) })
 	}
 }

@@ -23,7 +23,7 @@ var narrowTrace = &traces.Trace{Name: "few", Requests: []traces.Request{
 // TestWidthsOfElements: the widths that a model has anyway change nothing on any system, to the picosecond.
 func TestWidthsOfElements(t *testing.T) {
 	deep.Only(t)
-	for _, s := range Systems(everything()) {
+	for _, s := range densely() {
 		run := func(sets ...string) string {
 			cfg := mustLoad(t, append(sets, "run.system="+s.Name, "run.model=llama-3-8b")...)
 			return fmt.Sprint(mustRun(t, mustNode(t, cfg), narrowTrace, false).Requests)
@@ -48,7 +48,7 @@ var (
 // TestNarrowRuns: random nodes of every system with narrow keys and values run under every check, and step by
 // step as well as with shortcuts.
 func TestNarrowRuns(t *testing.T) {
-	for _, s := range Systems(everything()) {
+	for _, s := range densely() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			deep.Cases(t, deep.Of(4, 1, 1), func(t *rapid.T) {

@@ -164,7 +164,7 @@ func TestTightMemory(t *testing.T) {
 func TestExtrapolationNote(t *testing.T) {
 	trace := &traces.Trace{Name: "one", Requests: []traces.Request{{Input: 700, Output: 40}}}
 	nothing := []string{"product_rows", "product_width", "decode_requests", "decode_context", "prefill_tokens", "all_reduce_gpus", "all_reduce_bytes", "small_rows"}
-	for _, system := range Systems(everything()) {
+	for _, system := range densely() {
 		shares := func(o Options, keys ...string) (share [gpu.Kinds]float64, all float64, note string) {
 			sets := []string{"run.system=" + system.Name, "pcie.join=0ps"}
 			for _, k := range keys {

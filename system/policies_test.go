@@ -38,6 +38,9 @@ func setsOn(s *kinds.System, name string) []string {
 	if name == "csattention" && !s.KV.InGPUs {
 		sets = append(sets, "policy.csattention.mode=host")
 	}
+	if s.Name == "sparse-offload" { // which needs a layer that chooses
+		sets = append(sets, "sparse_offload.buffer_rows=330", "policy.quest.skip_layers=0")
+	}
 	return sets
 }
 

@@ -102,10 +102,13 @@ func loadWhole(cfg *configs.Config) (*traces.Trace, error) {
 // common returns the requests of a trace that every one of the systems of
 // run.common_to can hold, on the hardware and under the policies of cfg.
 func common(cfg *configs.Config, trace *traces.Trace) (*traces.Trace, error) {
-	left := *trace
+	left, all := *trace, cfg.Run.CommonTo == "all" // that run the policy
 	for _, name := range cfg.CommonSystems() {
 		other := *cfg
 		other.Run.System = name
+		if all && !slices.Contains(kinds.Of(&other).Policies(), cfg.Policy.Name) {
+			continue
+		}
 		if err := input.Validate(&other); err != nil {
 			return nil, err
 		}

@@ -57,12 +57,12 @@ const (
 	InHBM                     // the GPUs' memory, with processing units in it that attend
 	InDIMMs                   // ranks of DIMMs, with a processing unit beside each bank
 	OnHost                    // the host's memory, and its CPUs attend
-	Fetched                   // the host's memory, and the GPUs attend over rows that they fetch
-	AnyHome = ^Homes(0)
+	Fetched                   // the host's memory, and the GPUs attend over chosen rows, which they fetch
+	AnyHome = ^Fetched // but where only policies run that choose
 )
 
 // At says that keys and values can be at a place.
-func (h Homes) At(place Homes) bool { return h == AnyHome || h&place != 0 }
+func (h Homes) At(place Homes) bool { return h == AnyHome && place == 0 || h&place != 0 }
 
 // Place is where a system has keys and values.
 type Place struct {

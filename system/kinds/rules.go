@@ -67,6 +67,10 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 		if with := namesOf(all, takes); with != "" {
 			runs = "it runs with " + string(system) + " = " + with
 		}
+		if s.Home == policy.Fetched && cfg.Policy.Dense() { // says how much a step would fetch
+			s.more(cfg, c)
+			return
+		}
 		c.That(false, "policy.name", name, "one of %s with %s = %s; %s", strings.Join(known.At(s.Home), ", "), system, s.Name, runs)
 		return
 	}
