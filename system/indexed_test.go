@@ -216,7 +216,7 @@ func TestLatentOnUnits(t *testing.T) {
 	}
 	for _, system := range []string{"rank-pim", "gpu+cpu", "cpu-offload"} {
 		if _, err := everything().Load(configs.Options{Sets: append(latentModel[:len(latentModel):len(latentModel)], "run.system="+system)}); err == nil ||
-			!strings.Contains(err.Error(), "latent attention runs with l3, gpu-only, hbm-pim, others have no kernel or unit for it") {
+			!strings.Contains(err.Error(), "latent attention runs with l3, gpu-only, hbm-pim, sparse-offload, others have no kernel or unit for it") {
 			t.Errorf("%s: %v", system, err)
 		}
 	}

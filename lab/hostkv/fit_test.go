@@ -35,7 +35,7 @@ func TestErrors(t *testing.T) {
 		got         Errors
 		rows        int
 		median, p90 float64
-	}{{"fetches", fetches, 200, 0.021, 0.095}, {"fetches beside products", beside, 32, 0.07, 0.21}, {"products", product, 32, 0.05, 0.18}} {
+	}{{"fetches", fetches, 200, 0.021, 0.095}, {"fetches beside products", beside, 32, 0.065, 0.23}, {"products", product, 32, 0.05, 0.18}} {
 		if c.got.Rows != c.rows || c.got.Median > c.median || c.got.P90 > c.p90 {
 			t.Errorf("%s: %+v, expected %d rows, %v and %v", c.name, c.got, c.rows, c.median, c.p90)
 		}

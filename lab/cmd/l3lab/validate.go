@@ -20,6 +20,7 @@ type serviceFlags struct {
 	log     string // of requests
 	rows    string
 	loop    string
+	hostKV  string
 	fit     bool
 	figure  string
 	workers int
@@ -45,6 +46,12 @@ has the columns
 and the node is dgx-h200-l3 where its name has "h200", else dgx-h100-l3; --config and --set change it.
 lab/docs/loop.md says more.
 
+With --hostkv, compare measured decode iterations whose chosen rows of keys and values come out of host memory with the
+flow of sparse-offload and pcie's model of the fetch. The GPU's part is the measured one. The file has the columns
+  mode,batch,context,misses,layers,ms,spread
+with the modes none and two_none (no transfers), inline (fetches in the order of the kernels), two8 and two132 (two
+sub-batches, fetches of 8 or 132 blocks beside the other's kernels). lab/docs/gpu.md says more.
+
 --requests compares the requests of one server's log instead, each at its own time: LLMServingSim's requests.jsonl (with
 the settings in meta.json beside it), the file of vLLM's 'bench serve --save-detailed', or AIPerf's
 profile_export.jsonl. Other settings are keys: gpu.preset, run.model, batching.max_num_seqs,
@@ -53,7 +60,8 @@ batching.max_num_batched_tokens, gpu_only.kv_tokens or kv_memory, gpu_only.step_
   l3lab validate --service measured/servers.csv --json
   l3lab validate --requests requests.jsonl --set 'gpu.preset="rtx-4090-vllm-0.19"' --figure log.svg
   l3lab validate --rows rows.csv --set gpu.memory_reserve=2GiB
-  l3lab validate --loop h100_tp1.csv --figure loop.png`,
+  l3lab validate --loop h100_tp1.csv --figure loop.png
+  l3lab validate --hostkv lab/hostkv/testdata/hostkv.csv --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.validate(cmd, &f) },
 	}
 	f.config.Register(cmd)
@@ -62,6 +70,7 @@ batching.max_num_batched_tokens, gpu_only.kv_tokens or kv_memory, gpu_only.step_
 	flags.StringVar(&f.log, "requests", "", "`log` of one server's requests, in place of --service")
 	flags.StringVar(&f.rows, "rows", "", "also write every row with its prediction to a CSV `file`")
 	flags.StringVar(&f.loop, "loop", "", "CSV `file` of iterations with a stand-in beyond PCIe")
+	flags.StringVar(&f.hostKV, "hostkv", "", "CSV `file` of iterations that fetch rows out of host memory")
 	flags.BoolVar(&f.fit, "fit", false, "with --loop: fit the links of the node to every fifth row first, and print them on standard error")
 	flags.StringVar(&f.figure, "figure", "", "draw into a `file` (.png, .svg or .pdf) with --loop, iterations over the stand-in's latency; with --requests, measured and simulated distributions")
 	flags.IntVar(&f.workers, "workers", 0, "rows that run at a time, which changes no result; 0: one per core")
@@ -70,7 +79,7 @@ batching.max_num_batched_tokens, gpu_only.kv_tokens or kv_memory, gpu_only.step_
 }
 
 func (a *app) validate(cmd *cobra.Command, f *serviceFlags) error {
-	if err := cmp.Or(cli.Between("--workers", f.workers, 0, 1<<16), cli.NotEmpty(cmd, "service", "rows", "requests", "loop", "figure"), cli.WritableFile("--rows", f.rows),
+	if err := cmp.Or(cli.Between("--workers", f.workers, 0, 1<<16), cli.NotEmpty(cmd, "service", "rows", "requests", "loop", "hostkv", "figure"), cli.WritableFile("--rows", f.rows),
 		cli.WritableFile("--figure", f.figure), cli.Exclusive(cmd, "requests", "service"), cli.Exclusive(cmd, "loop", "requests")); err != nil {
 		return err
 	}
@@ -84,6 +93,8 @@ func (a *app) validate(cmd *cobra.Command, f *serviceFlags) error {
 		return err
 	}
 	switch {
+	case f.hostKV != "":
+		return a.validateHostKV(cmd, f, given)
 	case f.loop != "":
 		return a.validateLoop(cmd, f, given)
 	case f.fit:
