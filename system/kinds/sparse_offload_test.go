@@ -85,7 +85,7 @@ func TestSparseTwoByHand(t *testing.T) {
 	f, g := e.fetch[0][0], &e.Staged
 	own := g.Layers[0]
 	slower := own.Next - e.chooses(t, 10000)
-	if want := 3*units.Microsecond + units.FromSeconds(f.reads.Seconds()*8*32/(16*108)); slower != want {
+	if want := 3*units.Microsecond + units.FromSeconds(f.reads.Seconds()*8*32/(16.8*108)); slower != want {
 		t.Errorf("a block is longer by %v, by hand %v", slower, want)
 	}
 	// The first sub-batch ends its block while the second one's fetch is long done, but for the first layer.
