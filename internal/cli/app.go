@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -98,16 +99,42 @@ func (p *Program) Run(ctx context.Context, args []string, stdout, stderr io.Writ
 	case Interrupted:
 		a.Warn("interrupted")
 	default:
-		message := strings.ReplaceAll(err.Error(), "\n", " ")
-		a.Warn("%s", input.Shorten(message, LongestMessage))
-		var bad *input.Error
-		if errors.As(err, &bad) {
-			for _, line := range bad.Details {
-				fmt.Fprintln(printable{stderr}, "  "+strings.ReplaceAll(line, "\n", " "))
-			}
-		}
+		a.report(err)
 	}
 	return code
+}
+
+// errorsAs names the environment variable that, set to "json", has errors as JSON, for programs that run this one.
+const errorsAs = "L3SIM_ERRORS"
+
+// report writes an error to standard error: a line of text with its details below, or one JSON object on a line.
+func (a *App) report(err error) {
+	message := input.Shorten(strings.ReplaceAll(err.Error(), "\n", " "), LongestMessage)
+	var bad *input.Error
+	if !errors.As(err, &bad) || bad == nil {
+		bad = &input.Error{}
+	}
+	if os.Getenv(errorsAs) == "json" {
+		line, _ := json.Marshal(fault{message, bad.File, bad.Line, bad.Key, bad.Value, bad.Expected, bad.Nearest, bad.Details})
+		fmt.Fprintln(a.Stderr, string(line))
+		return
+	}
+	a.Warn("%s", message)
+	for _, line := range bad.Details {
+		fmt.Fprintln(printable{a.Stderr}, "  "+strings.ReplaceAll(line, "\n", " "))
+	}
+}
+
+// fault is an error as JSON: what the text says, and its parts.
+type fault struct {
+	Error    string   `json:"error"`
+	File     string   `json:"file"`
+	Line     int      `json:"line"`
+	Key      string   `json:"key"`
+	Value    string   `json:"value"`
+	Expected string   `json:"expected"`
+	Nearest  string   `json:"nearest"`
+	Details  []string `json:"details"`
 }
 
 // output is standard output. It remembers that it could not be written to, for

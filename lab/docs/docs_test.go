@@ -73,7 +73,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestReproducedNumbers: README.md shows numbers of 'l3lab reproduce' with the command. Those of 'reproduce fair', which takes hours, stand in
+// TestReproducedNumbers: README.md shows numbers of 'l3lab reproduce' with the command. Those of 'reproduce fair', which takes half an hour, stand in
 // reproduction.md, which it writes; others, at full length, in what the command prints.
 func TestReproducedNumbers(t *testing.T) {
 	bin, checked := t.TempDir(), 0
