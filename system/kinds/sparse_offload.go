@@ -255,13 +255,13 @@ func (e *sparseOffload) Run(b *scheduler.Batch, start units.Duration) (units.Dur
 	e.Reset()
 	var down units.Duration
 	both := len(b.Sub) > 1 && b.Sub[0].Tokens() > 0 && b.Sub[1].Tokens() > 0
-	for s := range b.Sub {
+	for s := len(b.Sub) - 1; s >= 0; s-- { // each one's fetches must be known for the other
 		e.decode(&b.Sub[s], s, b.Step, true)
 		down += flow.TransferTime(e.gpuLink, e.copies*e.leaving(&b.Sub[s]))
 	}
 	e.Hide(gpus.OnDown, down)
 	for s := range b.Sub {
-		if len(b.Sub) > 1 { // each one's fetches must be known for the other
+		if s > 0 { // the first one was decoded last
 			e.decode(&b.Sub[s], s, b.Step, false)
 		}
 		g := e.StageRuns(&b.Sub[s])
