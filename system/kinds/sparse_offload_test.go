@@ -161,7 +161,7 @@ func TestSparseOffloadMemory(t *testing.T) {
 		n, _ := sparseOf(t, slices.Concat([]string{"node.memory_capacity=20MiB", "sparse_offload.buffer_rows=512"}, sets)...)
 		l := n.replica(uneven(60))
 		most := int64(0)
-		visits := 0
+		visits, both := 0, 0
 		_, err := l.run(func(b *scheduler.Batch, _, _ units.Duration) {
 			visits++
 			if err := l.Batcher.Ledger.Check(); err != nil {
@@ -169,6 +169,9 @@ func TestSparseOffloadMemory(t *testing.T) {
 			}
 			most = max(most, l.Batcher.Ledger.Used())
 			tokens := 0
+			if len(b.Sub) == 2 && len(b.Sub[1].Decode) > 0 {
+				both++
+			}
 			for i := range b.Sub {
 				tokens += b.Sub[i].Tokens()
 			}
@@ -176,7 +179,7 @@ func TestSparseOffloadMemory(t *testing.T) {
 				t.Fatal("activations do not fit")
 			}
 		})
-		if err != nil || l.Batcher.Ledger.Used() != 0 || most == 0 || l.Batcher.InSystem() != 0 {
+		if err != nil || l.Batcher.Ledger.Used() != 0 || most == 0 || l.Batcher.InSystem() != 0 || (both > 0) != slices.Contains(sets, "sparse_offload.schedule=two") {
 			t.Errorf("%v: %d iterations, %d pages at most, %d at the end; %v", sets, visits, most, l.Batcher.Ledger.Used(), err)
 		}
 		// The link has carried each row once.
@@ -247,6 +250,16 @@ func TestRandomShareByHand(t *testing.T) {
 	s.TFAW, s.TRC = 4, 1024 // 640 ns of 16 banks: 40 ns each
 	if got := randomShare(&s, 1); math.Abs(got-0.25) > 1e-9 {
 		t.Errorf("%v with cycles of 1,024 clocks", got)
+	}
+}
+
+// TestSparseOffloadShares: two GPUs share the host's channels where these are slower than their links.
+func TestSparseOffloadShares(t *testing.T) {
+	for channels, want := range map[string]float64{"1": 25.6e9 / 2 / 0.909, "16": 16 * 16e9 / 8 * 128 / 130 * 0.79} {
+		e := rigOf(t, slices.Concat(indexedModel, []string{"run.system=sparse-offload", "node.gpus=2", "model.tensor_parallel=2", "node.channels=" + channels, "pcie.gpus_per_uplink=1"})...).replica(nil).Engine.(*sparseOffload)
+		if math.Abs(float64(e.link)/want-1) > 1e-9 {
+			t.Errorf("%s channels: %v a GPU, by hand %v", channels, e.link, want)
+		}
 	}
 }
 

@@ -1,0 +1,93 @@
+package kinds
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/flow"
+	"github.com/l3sim/l3sim/units"
+)
+
+// parts is what one sub-batch takes in a layer.
+type parts struct{ entry, fetch, attention, block, exit units.Duration }
+
+// lockstep runs two sub-batches of so many layers on a GPU and a link that each serve in the order in which operations become ready.
+func lockstep(layers int, p [2]parts) (end units.Duration) {
+	var gpu, link units.Duration
+	var ready [2]units.Duration // for the GPU
+	var layer, step [2]int      // 0: entry, 1: attention, 2: block
+	for layer[0] < layers || layer[1] < layers {
+		s := 0
+		if layer[0] == layers || layer[1] < layers && ready[1] < ready[0] {
+			s = 1
+		}
+		took := [3]units.Duration{p[s].entry, p[s].attention, p[s].block}[step[s]]
+		if step[s] == 2 && layer[s] == layers-1 {
+			took = p[s].exit
+		}
+		gpu = max(gpu, ready[s]) + took
+		ready[s] = gpu
+		if step[s] == 2 {
+			layer[s]++
+		}
+		if step[s] != 1 { // the fetch of the next layer
+			step[s] = 0
+			if layer[s] < layers {
+				link = max(link, gpu) + p[s].fetch
+				ready[s] = link
+			}
+		}
+		step[s]++
+		end = max(end, gpu)
+	}
+	return end
+}
+
+// TestSparseTwoInLockstep: sub-batches of other sizes, each slowed by the other's fetches, take what an account of their operations says; short
+// fetches hide, long ones bind.
+func TestSparseTwoInLockstep(t *testing.T) {
+	for _, hits := range []string{"1", "0.9", "0"} {
+		for _, lanes := range []string{"1", "16"} {
+			_, e := sparseOf(t, "sparse_offload.schedule=two", "pcie.join=3us", "sparse_offload.hit_rate="+hits, "pcie.lanes="+lanes)
+			subs := []scheduler.SubBatch{steps(10000, 30000, 5000, 9000), steps(20000)}
+			var p [2]parts
+			var chooses, kernels [2]units.Duration
+			for s := range subs {
+				e.decode(&subs[s], s, 0, false)
+				g := e.StageRuns(&subs[s])
+				l := g.Layers[0]
+				chooses[s], kernels[s] = l.Chooses, g.Block+l.Attention+l.Chooses
+				p[s] = parts{g.Entry + l.Chooses, e.fetch[s][0].took, l.Attention, g.Block, g.Exit}
+			}
+			for s := range p {
+				slower := 3*units.Microsecond + e.gather.Stretch(e.fetch[1-s][0].reads, kernels[s], e.taken)
+				p[s].block += chooses[s] + slower
+				p[s].exit += slower
+			}
+			if got, want := e.runs(t, subs...), lockstep(6, p); got != want {
+				t.Errorf("hits %s, %s lanes: %v, by account %v", hits, lanes, got, want)
+			}
+		}
+	}
+}
+
+// TestSparseNewRows: rows of prompts and of steps go down once for each copy, beside the work, which takes at least as long.
+func TestSparseNewRows(t *testing.T) {
+	for name, n := range map[string]units.Bytes{PerRank: 2, PerNode: 1} {
+		e := rigOf(t, slices.Concat(indexedModel, []string{"run.system=sparse-offload", "node.gpus=2", "model.tensor_parallel=2", "sparse_offload.host_copies=" + name, "pcie.efficiency=0.002", "model.layer_pattern=GIS"})...).replica(nil).Engine.(*sparseOffload)
+		sub := steps(10000)
+		sub.Prefill = []scheduler.Chunk{{Tokens: 3000, Last: true}}
+		end := e.runs(t, sub)
+		down := flow.TransferTime(e.gpuLink, n*4*3001*144) // of the layers that choose
+		if got := e.Flow.Work.Time[flow.OfDown]; got != down || e.gpuLink != 2*e.link || e.Peak() != e.HBMPeak {
+			t.Errorf("%s: rows go down for %v, by hand %v", name, got, down)
+		}
+		if name == PerRank && end != down {
+			t.Errorf("an iteration of %v, its rows take %v", end, down)
+		}
+		if c := e.Counted.Tokens; !slices.Equal(c, []int64{10000, 500, 500, 10000, 500, 500}) {
+			t.Errorf("%d tokens attended to", c)
+		}
+	}
+}
