@@ -263,7 +263,7 @@ func TestIndexedErrors(t *testing.T) {
 		`cache.prefix = true: expected false with policy.name = dsa and keys and values in the DIMMs`:                                      {"run.system=l3", "cache.prefix=true"},
 		`expected "dense" with model.latent_dim = 512`:                                                                                     {"policy.name=quest"},
 		`policy.name = "dsa": expected a policy that needs no indexer: model.index_top_k of llama-3-8b is 0`:                               {"policy.name=dsa", "model.index_top_k=0", "model.index_heads=0", "model.index_dim=0"},
-		`model.attention_parallel = "data": expected "tensor" with run.system = hbm-pim: requests are apart on the GPUs of gpu-only alone`: {"run.system=hbm-pim", "policy.name=dense", "model.attention_parallel=data", "model.latent_dim=0", "model.nope_dim=0", "model.query_rank=0", "model.index_top_k=0", "model.index_heads=0", "model.index_dim=0", "model.head_dim=128"},
+		`model.attention_parallel = "data": expected "tensor" with run.system = hbm-pim: requests are apart on the GPUs of gpu-only, sparse-offload alone`: {"run.system=hbm-pim", "policy.name=dense", "model.attention_parallel=data", "model.latent_dim=0", "model.nope_dim=0", "model.query_rank=0", "model.index_top_k=0", "model.index_heads=0", "model.index_dim=0", "model.head_dim=128"},
 		`policy.name = "indexer": expected one of`:                                                                                         {"policy.name=indexer"},
 	} {
 		cfg, err := everything().Load(configs.Options{Sets: append(indexedModel[:len(indexedModel):len(indexedModel)], sets...)})

@@ -79,7 +79,7 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 	}
 	c.That(cfg.Model.IndexTopK > 0 || !cfg.Policy.Indexed(), "policy.name", name, "a policy that needs no indexer: %s of %s is 0", input.Key("model.index_top_k"), cfg.Model.Name)
 	if m := &cfg.Model; m.AttentionParallel == llm.DataAttention {
-		onGPUs := func(s *System) bool { return s.Home == policy.OnGPUs }
+		onGPUs := func(s *System) bool { return s.Home == policy.OnGPUs || s.Home == policy.Fetched }
 		c.That(onGPUs(s), "model.attention_parallel", m.AttentionParallel, "%q with %s = %s: requests are apart on the GPUs of %s alone", llm.TensorAttention, input.Key("run.system"), s.Name, namesOf(all, onGPUs))
 	}
 	s.checkHeads(all, cfg, c)

@@ -360,6 +360,10 @@ func (e *sparseOffload) fetches(f *fetching, x *policy.Step) {
 	if !looks {
 		return
 	}
+	if n := len(e.Requests); e.Model.DataParallel() { // of the requests of the GPU that has most
+		busiest := float64((n+e.Model.TensorParallel-1)/e.Model.TensorParallel) / float64(n)
+		missed, region = float64(missed*busiest), units.Bytes(float64(region)*busiest)
+	}
 	f.Count, f.Region = int64(math.Ceil(missed-1e-6))*int64(e.vectors), region
 	f.reads = e.gather.Reads(&f.Rows, e.link, e.spec.Translation)
 	f.took = e.gather.LookUp + e.gather.Time(&f.Rows, e.link, e.spec.Translation)

@@ -214,9 +214,23 @@ func TestSparseOffloadBuffers(t *testing.T) {
 	}
 	// A layer that attends to everything stays on the GPUs.
 	n, e = sparseOf(t, "sparse_offload.buffer_rows=1000", "model.layer_pattern=GIS")
+	l := n.replica(nil).Batcher.Ledger
+	if r, ok = l.Reserve(memory.Prompted(160), nil, 0, nil); !ok || l.HeldBy(&r) != 4*10 {
+		t.Errorf("160 tokens take %d pages, by hand 40 of the layers that choose", l.HeldBy(&r))
+	}
 	all := 6*144 + 2*20.
 	if g := bufferMemory(n.Hardware, e.Policy, 1000); g.Window != int(math.Ceil(1000*4*144/all)) || math.Abs(g.Share-(2*20+2*144)/all) > 1e-12 {
 		t.Errorf("%d tokens and %v of all", g.Window, g.Share)
+	}
+}
+
+// TestSparseOffloadApart: three requests that lie apart on two GPUs, two on one of them, which fetches for these alone; the host has one copy.
+func TestSparseOffloadApart(t *testing.T) {
+	n := rigOf(t, slices.Concat(indexedModel, []string{"run.system=sparse-offload", "node.gpus=2", "model.tensor_parallel=2", "model.attention_parallel=data", "sparse_offload.hit_rate=0.4"})...)
+	e := n.replica(nil).Engine.(*sparseOffload)
+	e.runs(t, steps(9000, 9000, 9000))
+	if f := e.fetch[0][0]; f.Count != 600 || f.Region != 2*9000*144 || n.Memory.More != 0 {
+		t.Errorf("%d rows out of %v, %+v", f.Count, f.Region, n.Memory)
 	}
 }
 

@@ -68,6 +68,9 @@ func TestSparseTwoInLockstep(t *testing.T) {
 			if got, want := e.runs(t, subs...), lockstep(6, p); got != want {
 				t.Errorf("hits %s, %s lanes: %v, by account %v", hits, lanes, got, want)
 			}
+			if next, want := e.Staged.Layers[0].Next, p[1].block-e.Staged.Block; next != want { // of the second one, beside the first one's fetch
+				t.Errorf("hits %s, %s lanes: a block is longer by %v, by hand %v", hits, lanes, next, want)
+			}
 		}
 	}
 }
