@@ -257,14 +257,14 @@ func TestLatentsStoredTwice(t *testing.T) {
 func TestIndexedErrors(t *testing.T) {
 	for want, sets := range map[string][]string{
 		"": nil,
-		`model.latent_dim = 512: expected 0 with run.system = rank-pim: latent attention runs with l3, gpu-only, hbm-pim`:                  {"run.system=rank-pim"},
-		`model.latent_dim = 512: expected 0 with run.system = gpu+cpu`:                                                                     {"run.system=gpu+cpu"},
-		`hbm_pim.memory_beside = "80GiB": expected 0B with policy.name = dsa: the GPUs score index keys`:                                   {"run.system=hbm-pim", "hbm_pim.memory_beside=80GiB"},
-		`cache.prefix = true: expected false with policy.name = dsa and keys and values in the DIMMs`:                                      {"run.system=l3", "cache.prefix=true"},
-		`expected "dense" with model.latent_dim = 512`:                                                                                     {"policy.name=quest"},
-		`policy.name = "dsa": expected a policy that needs no indexer: model.index_top_k of llama-3-8b is 0`:                               {"policy.name=dsa", "model.index_top_k=0", "model.index_heads=0", "model.index_dim=0"},
+		`model.latent_dim = 512: expected 0 with run.system = rank-pim: latent attention runs with l3, gpu-only, hbm-pim`:                                  {"run.system=rank-pim"},
+		`model.latent_dim = 512: expected 0 with run.system = gpu+cpu`:                                                                                     {"run.system=gpu+cpu"},
+		`hbm_pim.memory_beside = "80GiB": expected 0B with policy.name = dsa: the GPUs score index keys`:                                                   {"run.system=hbm-pim", "hbm_pim.memory_beside=80GiB"},
+		`cache.prefix = true: expected false with policy.name = dsa and keys and values in the DIMMs`:                                                      {"run.system=l3", "cache.prefix=true"},
+		`expected "dense" with model.latent_dim = 512`:                                                                                                     {"policy.name=quest"},
+		`policy.name = "dsa": expected a policy that needs no indexer: model.index_top_k of llama-3-8b is 0`:                                               {"policy.name=dsa", "model.index_top_k=0", "model.index_heads=0", "model.index_dim=0"},
 		`model.attention_parallel = "data": expected "tensor" with run.system = hbm-pim: requests are apart on the GPUs of gpu-only, sparse-offload alone`: {"run.system=hbm-pim", "policy.name=dense", "model.attention_parallel=data", "model.latent_dim=0", "model.nope_dim=0", "model.query_rank=0", "model.index_top_k=0", "model.index_heads=0", "model.index_dim=0", "model.head_dim=128"},
-		`policy.name = "indexer": expected one of`:                                                                                         {"policy.name=indexer"},
+		`policy.name = "indexer": expected one of`:                                                                                                         {"policy.name=indexer"},
 	} {
 		cfg, err := everything().Load(configs.Options{Sets: append(indexedModel[:len(indexedModel):len(indexedModel)], sets...)})
 		if got := fmt.Sprint(err); want == "" && (err != nil || cfg.Policy.Name != "dsa") || !strings.Contains(got, want) {
