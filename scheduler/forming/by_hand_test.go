@@ -190,10 +190,10 @@ func TestLengthsByHand(t *testing.T) {
 		}
 		for step, old := range map[int64]bool{c.after - 1: false, c.after: true} {
 			s.Queue.Refusal, s.Batch.Step = Refusal{NoGrowth, 7}, 7+step
-			if s.RefusalIsOld() != old {
+			if s.IsOld(s.Queue.Refusal) != old {
 				t.Errorf("after %d, a refusal is old after %d steps: %v", c.ended, step, !old)
 			}
-			if s.Queue.Refusal.Cause = noMemory; s.RefusalIsOld() {
+			if s.Queue.Refusal.Cause = noMemory; s.IsOld(s.Queue.Refusal) {
 				t.Error("one for memory waits for memory")
 			}
 		}

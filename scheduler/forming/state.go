@@ -142,7 +142,7 @@ func (s *Scheduler) Next() *scheduler.Batch {
 // form fills the batch.
 func (s *Scheduler) form() {
 	s.Ledger.BeginBatch()
-	if s.RefusalIsOld() {
+	if s.IsOld(s.Queue.Refusal) {
 		s.Queue.Blocked = false
 	}
 	s.chunked = s.chunked[:0]

@@ -101,7 +101,7 @@ func (o *Former) Form(s *forming.State) {
 	o.s = s
 	b := &s.Batch
 	o.account()
-	if s.RefusalIsOld() {
+	if s.IsOld(s.Queue.Refusal) {
 		o.shut = open
 	}
 	b.Pauses, b.Moves = b.Pauses[:0], scheduler.Moves{}
@@ -128,11 +128,8 @@ func (o *Former) Form(s *forming.State) {
 
 // askAgain clears old refusals of the GPUs and the host, except those for lack of memory.
 func (o *Former) askAgain() {
-	s := o.s
-	if s.Batch.Step%forming.DealEvery != 0 {
-		return // forecasts and what hides change with time
-	}
-	if s.Host.Busy || s.Host.Refusal.Cause == forming.NoGrowth {
+	s := o.s // what hides changes with time, and so do forecasts, faster
+	if s.Host.Busy && s.Batch.Step%forming.DealEvery == 0 || s.IsOld(s.Host.Refusal) {
 		s.Queue.Blocked = false
 	}
 }

@@ -284,3 +284,33 @@ func TestSwapsWaitForNoPrompt(t *testing.T) {
 		}
 	}
 }
+
+// TestAsksAgain: a request that the host refused for growth asks again as one does that the GPUs refused, after an eighth of the mean
+// output, here of 40 tokens; one that would not pay after 64 steps; one for lack of memory or of a seat not at all.
+func TestAsksAgain(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		busy    bool
+		refused forming.Refusal
+		asks    []int64 // steps
+	}{
+		{"nothing refused", false, forming.Refusal{}, nil},
+		{"it would not pay", true, forming.Refusal{}, []int64{0, 64}},
+		{"growth", false, forming.Refusal{Cause: forming.NoGrowth}, []int64{5, 6, 64, 66}},
+		{"seats", false, forming.Refusal{Cause: forming.NoSeat}, nil},
+	} {
+		s := hostingWith(&scheduler.MemorySpec{Admission: scheduler.AdmitFinal, MaxTokens: 40}, 1, lines{}, 0.25, 20)
+		o := New(stub{}, 0.25)
+		o.s = &s.State
+		var asks []int64
+		for _, s.Batch.Step = range []int64{0, 1, 4, 5, 6, 64, 66} {
+			s.Queue.Blocked, s.Host.Busy, s.Host.Refusal = true, c.busy, c.refused
+			if o.askAgain(); !s.Queue.Blocked {
+				asks = append(asks, s.Batch.Step)
+			}
+		}
+		if !slices.Equal(asks, c.asks) {
+			t.Errorf("%s: asks again in steps %d, want %d", c.name, asks, c.asks)
+		}
+	}
+}
