@@ -107,6 +107,16 @@ func TestPresetVariants(t *testing.T) {
 	}
 }
 
+// fairVariants returns the variants that the preset fair has of a system.
+func fairVariants(t *testing.T, of string) []string {
+	t.Helper()
+	names, err := system.Configs().Variants(Options{Preset: "fair", Sets: []string{"run.system=" + of}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
 // TestGPUsAloneAreAVariant: where a preset has variants of gpu-only, cpu-offload has the same with nothing on the host, but for the
 // forecast: an operator whose CPUs only delay leaves them alone and loses nothing.
 func TestGPUsAloneAreAVariant(t *testing.T) {
@@ -122,19 +132,11 @@ func TestGPUsAloneAreAVariant(t *testing.T) {
 		}
 		return sum
 	}
-	all := system.Configs()
-	of := func(system string) []string {
-		names, err := all.Variants(Options{Preset: "fair", Sets: []string{"run.system=" + system}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return names
-	}
 	var has []string
-	for _, name := range of("cpu-offload") {
+	for _, name := range fairVariants(t, "cpu-offload") {
 		has = append(has, load("cpu-offload", name))
 	}
-	for _, name := range of("gpu-only") {
+	for _, name := range fairVariants(t, "gpu-only") {
 		if name != "forecast" && !slices.Contains(has, load("gpu-only", name, "cpu_offload.host_memory_share=0")) {
 			t.Errorf("cpu-offload has no variant that is gpu-only's %s", name)
 		}
@@ -144,7 +146,6 @@ func TestGPUsAloneAreAVariant(t *testing.T) {
 // TestRankPIMHasTheGPUsChunks: each chunk that is a variant of gpu-only is one of rank-pim with its best policy, too: prompts of
 // LongBench gain by it. hbm-pim and gpu+cpu gain by none.
 func TestRankPIMHasTheGPUsChunks(t *testing.T) {
-	all := system.Configs()
 	load := func(system, variant string, sets ...string) *Config {
 		c, err := Load(Options{Preset: "fair", Sets: append([]string{"run.system=" + system, "run.variant=" + variant}, sets...)})
 		if err != nil {
@@ -160,19 +161,12 @@ func TestRankPIMHasTheGPUsChunks(t *testing.T) {
 		}
 		return s
 	}
-	of := func(system string) []string {
-		names, err := all.Variants(Options{Preset: "fair", Sets: []string{"run.system=" + system}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return names
-	}
 	var has []string
-	for _, name := range of("rank-pim") {
+	for _, name := range fairVariants(t, "rank-pim") {
 		has = append(has, sum(load("rank-pim", name)))
 	}
 	chunks := 0
-	for _, name := range of("gpu-only") {
+	for _, name := range fairVariants(t, "gpu-only") {
 		tokens := load("gpu-only", name).Batching.MaxBatchTokens
 		if tokens == load("gpu-only", "plain").Batching.MaxBatchTokens {
 			continue

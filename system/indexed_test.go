@@ -108,13 +108,7 @@ func TestIndexedPlaces(t *testing.T) {
 		for range rapid.IntRange(1, 8).Draw(t, "requests") {
 			trace.Requests = append(trace.Requests, traces.Request{Input: rapid.IntRange(1, 6000).Draw(t, "input"), Output: rapid.IntRange(1, 40).Draw(t, "output")})
 		}
-		n := mustNode(t, cfg)
-		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
-		checkTokens(t, r)
-		checkIterations(t, r, n.Replicas())
-		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
-			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
-		}
+		runBothWays(t, cfg, trace)
 	})
 }
 
@@ -187,13 +181,7 @@ func TestLatentNodes(t *testing.T) {
 		for range rapid.IntRange(1, 12).Draw(t, "requests") {
 			trace.Requests = append(trace.Requests, traces.Request{Input: rapid.IntRange(1, 3000).Draw(t, "input"), Output: rapid.IntRange(1, 40).Draw(t, "output")})
 		}
-		n := mustNode(t, cfg)
-		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
-		checkTokens(t, r)
-		checkIterations(t, r, n.Replicas())
-		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
-			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
-		}
+		runBothWays(t, cfg, trace)
 	})
 }
 
@@ -295,13 +283,7 @@ func TestIndexedNodes(t *testing.T) {
 			}
 			trace.Requests = append(trace.Requests, r)
 		}
-		n := mustNode(t, cfg)
-		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
-		checkTokens(t, r)
-		checkIterations(t, r, n.Replicas())
-		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
-			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
-		}
+		runBothWays(t, cfg, trace)
 	})
 }
 

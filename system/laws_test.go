@@ -118,6 +118,18 @@ func TestNodeLaws(t *testing.T) {
 	}
 }
 
+// runBothWays runs a node under all checks and again layer by layer, which must give the same.
+func runBothWays(t *rapid.T, cfg *configs.Config, trace *traces.Trace) *Result {
+	n := mustNode(t, cfg)
+	r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
+	checkTokens(t, r)
+	checkIterations(t, r, n.Replicas())
+	if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
+		t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
+	}
+	return r
+}
+
 // checkNode draws one small system and checks it.
 func checkNode(t *rapid.T) {
 	cfg, trace := drawNode(t)

@@ -65,13 +65,7 @@ func TestPagesNodes(t *testing.T) {
 		}
 		cfg.Policy = drawPages(t, 40, cfg.PIM.Activation == pim.Staggered)
 		cfg.Comm.HeadRotation = rapid.SampledFrom([]string{scheduler.RotateRequests, scheduler.RotateNone}).Draw(t, "head rotation")
-		n := mustNode(t, cfg)
-		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
-		checkTokens(t, r)
-		checkIterations(t, r, n.Replicas())
-		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
-			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
-		}
+		runBothWays(t, cfg, trace)
 	})
 }
 

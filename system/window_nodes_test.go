@@ -51,13 +51,7 @@ func TestWindowNodes(t *testing.T) {
 			})
 		}
 		cfg.Policy = p
-		n := mustNode(t, cfg)
-		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
-		checkTokens(t, r)
-		checkIterations(t, r, n.Replicas())
-		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
-			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
-		}
+		runBothWays(t, cfg, trace)
 	})
 }
 
@@ -111,12 +105,6 @@ func TestStripedNodes(t *testing.T) {
 				d.StaticSparsity, d.StreamDevice = float64(rapid.IntRange(0, 40).Draw(t, "streaming"))/40, rapid.SampledFrom([]string{"gpu", "home"}).Draw(t, "streams")
 			})
 		}
-		n := mustNode(t, cfg)
-		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
-		checkTokens(t, r)
-		checkIterations(t, r, n.Replicas())
-		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
-			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
-		}
+		runBothWays(t, cfg, trace)
 	})
 }

@@ -137,13 +137,7 @@ func TestLayerWindowNodes(t *testing.T) {
 			pattern = rapid.StringMatching(fmt.Sprintf(pattern, min(cfg.Model.Layers, 7)-1)).Draw(t, "pattern")
 		}
 		cfg.Model.LayerKinds = llm.LayerKinds{Window: rapid.IntRange(1, 400).Draw(t, "window"), LayerPattern: pattern}
-		n := mustNode(t, cfg)
-		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
-		checkTokens(t, r)
-		checkIterations(t, r, n.Replicas())
-		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
-			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
-		}
+		runBothWays(t, cfg, trace)
 	})
 }
 
