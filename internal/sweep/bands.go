@@ -218,10 +218,10 @@ func (p *Plan) drawn(o *Outcome) *tables.Table {
 		t.Kinds[names[i]] = tables.Real
 	}
 	t.Columns = slices.Concat(header[:1], []string{tables.DrawColumn}, header[1:status], names, header[status:])
-	best := p.Best(o)
+	counts := p.counts(o)
 	for i := p.count; i < len(p.Points); i++ {
 		point := &p.Points[i]
-		if _, is := slices.BinarySearch(best, point.draw.of); !is {
+		if !counts(i) {
 			continue // of a variant that does not count
 		}
 		cells := make([]any, len(keys))

@@ -93,16 +93,12 @@ func (r *runner) ofBest(draws []*Point) []*Point {
 	if r.plan.bands == nil || !r.plan.tries() {
 		return draws
 	}
-	best := r.plan.Best(r.outcome())
-	counts := func(x *Point) bool {
-		_, is := slices.BinarySearch(best, x.draw.of)
-		return is
-	}
+	counts := r.plan.counts(r.outcome())
 	needed := map[string]bool{}
 	r.left = make([]bool, len(r.plan.Points))
 	for i := r.plan.count; i < len(r.plan.Points); i++ {
 		x := &r.plan.Points[i]
-		r.left[i] = !counts(x)
+		r.left[i] = !counts(i)
 		needed[x.Hash] = needed[x.Hash] || !r.left[i]
 	}
 	for i := range r.left {

@@ -42,19 +42,15 @@ func (p *Plan) columnKeys() []string {
 // Table returns the results as one tidy table: one row per point, in point order, with columns as
 // package results describes them. Of the variants of a combination it has the best (Best). Two runs of the same points give the same table.
 func (p *Plan) Table(o *Outcome) (*tables.Table, error) {
-	best := p.Best(o)
+	counts := p.counts(o)
 	for i := range p.Points {
 		point := &p.Points[i]
-		counts := point.draw == nil
-		if !counts {
-			_, counts = slices.BinarySearch(best, point.draw.of)
-		}
-		if counts && o.Entries[i] == nil {
+		if (point.draw == nil || counts(i)) && o.Entries[i] == nil {
 			return nil, fmt.Errorf("point %s, seed %d, has no result", point.Name, point.Seed)
 		}
 	}
 	t := &tables.Table{Columns: p.header(), Kinds: p.kinds()}
-	for _, i := range best {
+	for _, i := range p.Best(o) {
 		t.Add(row(&p.Points[i], o.Entries[i])...)
 	}
 	if p.bands != nil {

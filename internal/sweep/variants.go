@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/sweep/design"
+	"github.com/l3sim/l3sim/results/tables"
 )
 
 // variantKey is the key that names one of the variants that a preset has for a system.
@@ -89,60 +90,51 @@ func (p *Plan) tries() bool {
 // fewest requests and then has the highest throughput, of equals the first. All points count where there are no variants. Draws do
 // not count: those of a point are read where the point is the best.
 func (p *Plan) Best(o *Outcome) (best []int) {
-	type sum struct {
-		failed, rejected int64
-		throughput       float64
-		first            int
-	}
+	t := &tables.Table{Rows: list.Map(p.own(), func(x Point) []tables.Value { return x.cells })}
 	if !p.tries() {
-		for i := range p.own() {
-			best = append(best, i)
-		}
-		return best
+		return t.All()
 	}
-	columns := []int{} // that tell combinations apart
 	variant := slices.Index(p.columns, variantKey)
-	for i := range p.columns[:len(p.columns)-1] {
+	var columns []int                             // that tell combinations apart
+	for i := range p.columns[:len(p.columns)-1] { // the last is the seed
 		if i != variant {
 			columns = append(columns, i)
 		}
 	}
-	of := func(i int) (combination, name string) {
-		var b strings.Builder
-		for _, c := range columns {
-			b.WriteString(p.Points[i].cells[c].String() + "\x00")
-		}
-		return b.String(), p.Points[i].cells[variant].String()
+	for _, combination := range t.Group(t.All(), columns...) {
+		best = append(best, slices.MinFunc(t.Group(combination, variant), o.compare)...)
 	}
-	sums := map[string]map[string]*sum{}
-	for i := range p.own() {
-		combination, name := of(i)
-		if sums[combination] == nil {
-			sums[combination] = map[string]*sum{}
-		}
-		s := sums[combination][name]
-		if s == nil {
-			s = &sum{first: i}
-			sums[combination][name] = s
-		}
-		if e := o.Entries[i]; e == nil || e.Summary == nil {
-			s.failed++
-		} else {
-			s.rejected, s.throughput = s.rejected+e.Summary.RejectedRequests, s.throughput+e.Summary.OutputTokensPerS
-		}
-	}
-	for i := range p.own() {
-		combination, name := of(i)
-		own := sums[combination][name]
-		beaten := false
-		for _, s := range sums[combination] { // in any order: only whether there is a better one
-			beaten = beaten || cmp.Or(cmp.Compare(s.failed, own.failed), cmp.Compare(s.rejected, own.rejected), cmp.Compare(own.throughput, s.throughput), cmp.Compare(s.first, own.first)) < 0
-		}
-		if !beaten {
-			best = append(best, i)
-		}
-	}
+	slices.Sort(best)
 	return best
+}
+
+// compare is negative where the points of one variant are better than those of another, each over all seeds.
+func (o *Outcome) compare(a, b []int) int {
+	sum := func(points []int) (failed, rejected int64, throughput float64) {
+		for _, i := range points {
+			if e := o.Entries[i]; e == nil || e.Summary == nil {
+				failed++
+			} else {
+				rejected, throughput = rejected+e.Summary.RejectedRequests, throughput+e.Summary.OutputTokensPerS
+			}
+		}
+		return failed, rejected, throughput
+	}
+	failedA, rejectedA, throughputA := sum(a)
+	failedB, rejectedB, throughputB := sum(b)
+	return cmp.Or(cmp.Compare(failedA, failedB), cmp.Compare(rejectedA, rejectedB), cmp.Compare(throughputB, throughputA))
+}
+
+// counts returns whether the point of an index counts: one that Best returns, or a draw of one.
+func (p *Plan) counts(o *Outcome) func(i int) bool {
+	best := p.Best(o)
+	return func(i int) bool {
+		if draw := p.Points[i].draw; draw != nil {
+			i = draw.of
+		}
+		_, is := slices.BinarySearch(best, i)
+		return is
+	}
 }
 
 // KeepBest leaves the points that count (Best), with their results.
