@@ -3,6 +3,7 @@ package scheduler
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/input"
@@ -87,5 +88,31 @@ func TestTargetsChecked(t *testing.T) {
 		if p(&s); !s.Given() {
 			t.Errorf("%+v: a target is given", s)
 		}
+	}
+}
+
+// TestDefaultsOfTargets: nobody has a target that nobody has given: all are 0s, of each request and of every percentile. Of the section [serving]
+// only the router, what becomes of requests beyond a context, and the overlap of drafts are something else than off.
+func TestDefaultsOfTargets(t *testing.T) {
+	var file struct {
+		Serving ServingSpec `toml:"serving"`
+		SLO     SLO         `toml:"slo"`
+	}
+	meta, err := input.DecodeTOML("defaults", ServingDefaults, &file)
+	if err != nil || len(meta.Undecoded()) > 0 {
+		t.Fatal(err, meta.Undecoded())
+	}
+	if want := (SLO{TBTPercentile: 99, Attainment: 0.99}); file.SLO != want || file.SLO.Given() {
+		t.Errorf("targets %+v, want %+v", file.SLO, want)
+	}
+	for _, p := range []string{"", "p50.", "p90.", "p95.", "p99."} {
+		for _, of := range []string{"ttft", "tbt", "tpot", "e2e"} {
+			if key := "slo." + p + of; !meta.IsDefined(strings.Split(key, ".")...) {
+				t.Errorf("no default of %s", key)
+			}
+		}
+	}
+	if want := (ServingSpec{Router: RouteRoundRobin, BeyondContext: BeyondWarn, VerifiedTokens: 1, VerifiedOverlap: 0.65}); file.Serving != want {
+		t.Errorf("serving %+v, want %+v", file.Serving, want)
 	}
 }

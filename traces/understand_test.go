@@ -3,6 +3,8 @@ package traces
 import (
 	"bytes"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -246,4 +248,27 @@ func TestMooncakeAgain(t *testing.T) {
 			t.Fatalf("got %+v, %v\n%s", got, err, text.Bytes())
 		}
 	})
+}
+
+// TestSampleOfObjects: of an array all objects are looked at, as of lines, and of either the first of sampleRows; a field within a field is named
+// with a dot, as deep as mostNested. Numbers are kept as they are written.
+func TestSampleOfObjects(t *testing.T) {
+	rows := []string{`{"t": 1.50, "in": {"n": 10, "deep": {"m": {"k": {"lost": 1}, "kept": 2}}}, "who": "a", "list": [1]}`, `{"t": 2, "in": {"n": 11}, "who": "b"}`, `{"t": 3e2, "late": 7}`}
+	want := map[string][]string{"t": {"1.50", "2", "3e2"}, "in.n": {"10", "11"}, "in.deep.m.kept": {"2"}, "who": {"a", "b"}, "late": {"7"}}
+	for _, between := range []string{",", " ,\r\n\t", "\n", ""} {
+		got := objectSample([]byte(strings.Join(rows, between) + "]"))
+		if !reflect.DeepEqual(got.values, want) {
+			t.Errorf("with %q between: %v, want %v", between, got.values, want)
+		}
+		if names := []string{"t", "in", "who", "list"}; !slices.Equal(got.names, names) {
+			t.Errorf("with %q between, names %q, want %q", between, got.names, names)
+		}
+	}
+	long := objectSample([]byte(strings.Repeat(`{"a": 1},`, sampleRows+1)))
+	if n := len(long.values["a"]); n != sampleRows {
+		t.Errorf("%d objects are looked at, want %d", n, sampleRows)
+	}
+	if cut := objectSample([]byte(`{"a": 1}, {"a": 2}, {"a": `)); len(cut.values["a"]) != 2 {
+		t.Errorf("of a text that ends within an object %v, want two", cut.values["a"])
+	}
 }

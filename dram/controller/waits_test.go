@@ -217,3 +217,23 @@ func meet(spec *dram.Spec, each int, scope dram.Scope, r check.Record, b dram.Ad
 	}
 	return int(a.Rank)/each == int(b.Rank)/each
 }
+
+// TestWaitsAreNamedOnce: rules of one name and one meaning are one line of a report, in the order in which they first came; a rule between
+// other commands means something else and has its own.
+func TestWaitsAreNamedOnce(t *testing.T) {
+	w := &waits{channel: &channel{spec: part(t, ddr43200)}}
+	first := dram.Constraint{Rule: "tCCD_L", Command: dram.RD, Next: dram.RD, Scope: dram.SameBankGroup}
+	second := dram.Constraint{Rule: "tRC", Command: dram.ACT, Next: dram.ACT, Scope: dram.SameBank}
+	third := dram.Constraint{Rule: "tCCD_L", Command: dram.WR, Next: dram.RD, Scope: dram.SameBankGroup}
+	for i, c := range []struct {
+		row  dram.Constraint
+		want int16
+	}{{first, 0}, {first, 0}, {second, 1}, {first, 0}, {third, 2}, {second, 1}, {third, 2}} {
+		if got := w.number(c.row); got != c.want {
+			t.Errorf("call %d: %s is number %d, want %d", i, c.row.Rule, got, c.want)
+		}
+	}
+	if len(w.list) != 3 || w.list[0].Rule != "tCCD_L" || w.list[0].cause != ownGroup || w.list[1].Rule != "tRC" || w.list[1].cause != bankRow || w.list[2].cause != writesFirst {
+		t.Errorf("%+v", w.list)
+	}
+}

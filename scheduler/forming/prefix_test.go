@@ -75,3 +75,35 @@ func TestCachedLeavesTheLastToken(t *testing.T) {
 		}
 	}
 }
+
+// TestAnswerStaysByHand: of a turn of 1,000 tokens with an answer of 100, the prompt fills one block of 512 tokens and the last token that is
+// read, the 1,099th, lies in the third. When the request ends the cache keeps two blocks, which nobody uses, and the next turn finds both.
+func TestAnswerStaysByHand(t *testing.T) {
+	requests := []traces.Request{{Input: 1000, Output: 100, Turn: &traces.Turn{}}, {Input: 1200, Output: 1, Turn: &traces.Turn{Number: 1}}}
+	ledger := memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
+	ledger.KeepPrefixes(512, 100, scheduler.PlaceByPrefix)
+	config := Config{Policy: scheduler.PolicyPrefillFirst, Scheduler: &scheduler.Spec{SubBatches: 1, Chunking: true, ChunkMultiple: 16}, Memory: &scheduler.MemorySpec{Admission: scheduler.AdmitFinal},
+		Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{MaxBatchTokens: 4096}}
+	s := New(config, Memories{Ledger: ledger, GPU: memory.GPU{Free: 1 << 30, Model: schedtest.SmallModel}}, requests, FormerOf(config.Policy, nil))
+	s.Add(0)
+	tokens := 0
+	for step := range 100 { // the prompt's, and one for each further token
+		if found := s.Cached(&requests[1]); found != min(step, 1)*512 {
+			t.Fatalf("before iteration %d the next turn finds %d tokens", step, found)
+		}
+		s.Next()
+		if err := s.CheckMemory(); err != nil {
+			t.Fatalf("in iteration %d: %v", step, err)
+		}
+		s.Complete(func(_ int32, n int) { tokens = n })
+	}
+	if s.Waiting()+len(s.Decoding) != 0 || tokens != 100 || ledger.Used() != 0 || ledger.CachedUnits() != 2 {
+		t.Errorf("%d requests decode, one has emitted %d tokens: %d units in use, %d kept; by hand none, 100, none and 2", len(s.Decoding), tokens, ledger.Used(), ledger.CachedUnits())
+	}
+	if found := s.Cached(&requests[1]); found != 1024 {
+		t.Errorf("the next turn finds %d tokens, by hand 1,024", found)
+	}
+	if err := ledger.ClearCache(); err != nil {
+		t.Error(err)
+	}
+}

@@ -110,6 +110,36 @@ func TestDecodeRunsByHand(t *testing.T) {
 	}
 }
 
+// TestAlikeRunsByHand: a run like one before it is not computed again, and its steps count as those of that run.
+func TestAlikeRunsByHand(t *testing.T) {
+	p := &scripted{steps: []policy.Step{{Attend: []policy.Class{{Heads: 8, Tokens: []int{100, 300}}}}, {Attend: []policy.Class{{Heads: 8, Tokens: []int{7, 9}}}}}}
+	d := script(t, p)
+	d.Alike = []int{0, 0}
+	for range 3 {
+		d.DecodeRuns([]scheduler.Decoding{{Base: 90}, {Base: 290}}, 10)
+	}
+	if want := (flow.Tally{Steps: 6, Contexts: 3 * 400, Tokens: []int64{3 * 8 * 400, 3 * 8 * 400}}); !reflect.DeepEqual(d.Counted, want) {
+		t.Errorf("%+v is counted, by hand %+v", d.Counted, want)
+	}
+	if n := len(d.Batches); n != 1 {
+		t.Errorf("%d batches, by hand 1: the second run is like the first", n)
+	}
+}
+
+// TestPartNames: each group of an iteration has its own name, in the order of the groups.
+func TestPartNames(t *testing.T) {
+	names := map[IterationPart]string{PartProducts: "products", PartSmall: "small kernels", PartAllReduce: "all-reduce", PartPrefillAttention: "prefill attention",
+		PartDecodeAttention: "decode attention", PartScores: "page scores", PartChoice: "choice", PartPasses: "passes", PartMerge: "merge"}
+	for i, p := range IterationParts() {
+		if int(p) != i || p.String() != names[p] {
+			t.Errorf("group %d is %d, %q; want %q", i, p, p, names[p])
+		}
+	}
+	if len(IterationParts()) != len(names) {
+		t.Errorf("%d groups, want %d", len(IterationParts()), len(names))
+	}
+}
+
 // TestPromptByHand: a chunk attends over what is behind it on the GPUs: less what left them where its tokens attend to that at home, and less
 // a prefix that stays where it is, with whose part outputs are merged. Passes come on top. More tokens than were measured are noted.
 func TestPromptByHand(t *testing.T) {
