@@ -32,6 +32,25 @@ func TestLatentDecode(t *testing.T) {
 	}
 }
 
+// TestLatentPromptsOfNarrowKeys: keys and values that prompts make of latents have the width of activations, however narrow the latents are
+// stored, and a decode step reads the stored ones: 576 B and a scale of 4 B. A prompt costs the same with either.
+func TestLatentPromptsOfNarrowKeys(t *testing.T) {
+	m := latentModel(8)
+	m.KVBits = 8
+	if got, want := newHeads(m, false).prompts, (Heads{Query: 16, KV: 16, Dim: 192, Value: 128, ElementBits: 16, kv: 2 * 320}); got != want {
+		t.Errorf("prompts have %+v, by hand %+v", got, want)
+	}
+	s := loadPreset(t, "h200-sxm")
+	narrow, wide := NewModelCost(s, m), NewModelCost(s, latentModel(8))
+	if got, want := narrow.DecodeBatchCost(UniformBatch(10, 3000)).Bytes, (576+4)*30_000.0+2*(576+512)*16*10; got != want {
+		t.Errorf("decoding reads %g bytes, by hand %g", got, want)
+	}
+	a, b := narrow.Attention(), wide.Attention()
+	if x, y := a.Prompts(2, 300, 200, 0), b.Prompts(2, 300, 200, 0); x != y {
+		t.Errorf("prompts take %+v with latents of 8 bits, %+v of 16", x, y)
+	}
+}
+
 // TestLatentIsSharedAttention: attention on latents is multi-query attention but for values, which are not stored by themselves.
 func TestLatentIsSharedAttention(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
