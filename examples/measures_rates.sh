@@ -10,7 +10,7 @@ mkdir -p "$(dirname "$out")"
 [ -f "$out" ] || echo 'design,model,requests_per_s,attainment,tokens_per_s,ttft_p99_ms,tbt_p99_ms' >"$out"
 
 # number KEY [BLOCK] prints the first number of a key, in a block of JSON from standard input.
-number() { sed -n "/\"${2:-rates}\"/,\$s/^ *\"$1\": \([0-9.e+-]*\),*\$/\1/p" | head -n 1; }
+number() { sed -n "/\"${2:-rows}\"/,\$s/^ *\"$1\": \([0-9.e+-]*\),*\$/\1/p" | head -n 1; }
 
 row() { # DESIGN MODEL FLAG...
   design=$1 model=$2
@@ -21,6 +21,7 @@ row() { # DESIGN MODEL FLAG...
   json=$(l3sim capacity --quiet --json --preset fair --slo ttft=2s,tbt=100ms --precision 0.05 --arrivals poisson --model "$model" --trace openr1 \
     --set model.tensor_parallel=$tp --set batching.max_num_batched_tokens=512 --set scheduler.min_prefill_tokens=512 "$@")
   of() { echo "$json" | number "$@"; }
+  [ -n "$(of rate_per_s)" ] || { echo "measures_rates.sh: the answer for $design has no \"rate_per_s\" in its rows" >&2; exit 1; }
   echo "$design,$model,$(of rate_per_s),$(of attainment),$(of goodput_tokens_per_s),$(of p99 ttft_ms),$(of p99 tbt_ms)" >>"$out"
 }
 
