@@ -15,8 +15,8 @@ func (n *Node) attention(replicas []*replica) results.Attention {
 		return r
 	}
 	var sum flow.Tally
-	runs := flow.PolicyOf(n.hw).Runs()
-	sum.Tokens = make([]int64, len(runs))
+	runs := flow.NewAttends(n.hw)
+	sum.Tokens = make([]int64, len(runs.Runs))
 	for _, rep := range replicas {
 		side := rep.assembly.Engine.Side()
 		counted := []*flow.Tally{&side.Counted}
@@ -34,8 +34,8 @@ func (n *Node) attention(replicas []*replica) results.Attention {
 	steps := float64(max(1, sum.Steps))
 	r.Context = float64(sum.Contexts) / steps
 	m, layer := &n.cfg.Model, 0
-	for run, layers := range runs {
-		mean := float64(sum.Tokens[run]) / (steps * float64(m.HeadsOf(m.Windowed(layer)).KV))
+	for run, layers := range runs.Runs {
+		mean := float64(sum.Tokens[runs.Alike[run]]) / (steps * float64(m.HeadsOf(m.Windowed(layer)).KV))
 		layer += layers
 		r.Attended += float64(mean*float64(layers)) / float64(m.Layers)
 		r.ByLayer = append(r.ByLayer, slices.Repeat([]float64{mean}, layers)...)

@@ -61,6 +61,17 @@ func (a *alone) run(e *Engine, it *Iteration, start Time) (end Time, ok bool) {
 	a.kinds, a.outlived = a.kinds[:0], 0
 	for i := range sub.Layers {
 		r := &sub.Layers[i]
+		if i < len(sub.Layers)-1 {
+			if x := a.known(r.Range); x != nil {
+				by := now - x.start + Time(r.Count-1)*(x.end-x.start) // to the last of these layers
+				if others := x.others + by; x.last != none && others >= e.end {
+					e.end, last = others, x.last
+				}
+				e.idle.until = max(e.idle.until, x.until+by)
+				now = x.end + by
+				continue
+			}
+		}
 		t, ok := a.times(e, it, sub, i, now)
 		if !ok {
 			return 0, false
@@ -99,13 +110,13 @@ func (a *alone) times(e *Engine, it *Iteration, sub *SubBatch, entry int, now Ti
 		}
 		return t, ok && (r.Count == 1 || t.others <= t.end)
 	}
-	k := a.kind(r.Range)
-	known := k < len(a.kinds)
-	if known && a.kinds[k].entry > a.outlived {
-		t = a.kinds[k].layerTimes
-		t.shift(now - a.kinds[k].start)
+	if x := a.known(r.Range); x != nil {
+		t = x.layerTimes
+		t.shift(now - x.start)
 		return t, true
 	}
+	k := a.kind(r.Range)
+	known := k < len(a.kinds)
 	t, ok = a.layer(e, it, r.Range, now)
 	if !ok || r.Count > 1 && t.others > t.end {
 		return t, false
@@ -129,6 +140,19 @@ func (a *alone) kind(ops Range) int {
 		k++
 	}
 	return k
+}
+
+// known returns the layer with these operations that has been passed over, nil where a layer outlived another one since, or there is none.
+func (a *alone) known(ops Range) *passed {
+	for k := range a.kinds {
+		if x := &a.kinds[k]; x.Range == ops {
+			if x.entry > a.outlived {
+				return x
+			}
+			break
+		}
+	}
+	return nil
 }
 
 // count returns the number of layers with these operations, of the entries from one on.

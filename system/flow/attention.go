@@ -13,6 +13,8 @@ type Attends struct {
 	Policy policy.Costs
 	Runs   []int // layers of each run of layers that attend alike
 	Alike  []int // the first run that each run is like, itself where none before it is
+	Kinds  []int // the first runs alone: one of each kind
+	like   []int // layers of all runs that are like a run; of first runs
 	Heads  int   // KV heads
 	Layers int
 	// Copies is how many GPUs hold each KV head, and have what comes up of it, each by its own link.
@@ -25,12 +27,24 @@ type Attends struct {
 	model       *llm.Model
 	verified    int              // tokens that a decode step of a request verifies
 	Requests    []policy.Request // scratch
-	step        []int64          // tokens of the latest step that was counted, by run
 }
 
 func NewAttends(h *Hardware) *Attends {
 	p := PolicyOf(h)
-	return &Attends{Policy: p, Runs: p.Runs(), Alike: alike(p), Heads: h.Config.Model.KVHeads, Layers: h.Config.Model.Layers, Copies: units.Bytes(h.Config.Model.KVReplicas()), PrefixStays: h.PrefixStays(), model: &h.Config.Model, verified: h.Config.Serving.Verified()}
+	a := &Attends{Policy: p, Heads: h.Config.Model.KVHeads, Layers: h.Config.Model.Layers, Copies: units.Bytes(h.Config.Model.KVReplicas()), PrefixStays: h.PrefixStays(), model: &h.Config.Model, verified: h.Config.Serving.Verified()}
+	a.SetRuns(p.Runs(), alike(p))
+	return a
+}
+
+// SetRuns sets the runs of layers, of which each is like one before it or like none.
+func (a *Attends) SetRuns(layers, alike []int) {
+	a.Runs, a.Alike, a.Kinds, a.like = layers, alike, nil, make([]int, len(layers))
+	for run, n := range layers {
+		if alike[run] == run {
+			a.Kinds = append(a.Kinds, run)
+		}
+		a.like[alike[run]] += n
+	}
 }
 
 // alike returns which runs of layers are alike.
@@ -45,15 +59,8 @@ func alike(p policy.Costs) []int {
 	return all
 }
 
-// LayersLike returns how many layers are in a run and in all others that are like it.
-func (a *Attends) LayersLike(run int) (n int) {
-	for other, layers := range a.Runs {
-		if a.Alike[other] == run {
-			n += layers
-		}
-	}
-	return n
-}
+// LayersLike returns how many layers are in a run of Kinds and in all others that are like it.
+func (a *Attends) LayersLike(run int) int { return a.like[run] }
 
 // Repeats says that a run is like one before it.
 func (a *Attends) Repeats(run int) bool { return a.Alike[run] < run }
@@ -62,7 +69,7 @@ func (a *Attends) Repeats(run int) bool { return a.Alike[run] < run }
 type Tally struct {
 	Steps    int64
 	Contexts int64   // tokens of all steps' contexts
-	Tokens   []int64 // of all steps' KV heads in a layer of each run, those of both devices
+	Tokens   []int64 // of all steps' KV heads in a layer of each run, those of both devices; 0 where a run repeats another one
 }
 
 // Count counts a decode step of a layer of a run, for the requests that decode was last
@@ -70,13 +77,11 @@ type Tally struct {
 func (a *Attends) Count(x *policy.Step, run int) {
 	c := &a.Counted
 	if c.Tokens == nil {
-		c.Tokens, a.step = make([]int64, len(a.Runs)), make([]int64, len(a.Runs))
+		c.Tokens = make([]int64, len(a.Runs))
 	}
-	a.step[run] = 0
 	for i := range x.Attend {
-		a.step[run] += x.Attend[i].All()
+		c.Tokens[run] += x.Attend[i].All()
 	}
-	c.Tokens[run] += a.step[run]
 	if run == 0 {
 		c.Steps += int64(len(a.Requests))
 		for i := range a.Requests {
@@ -84,9 +89,6 @@ func (a *Attends) Count(x *policy.Step, run int) {
 		}
 	}
 }
-
-// CountAlike counts in a run what the latest step counted in the run that it is like.
-func (a *Attends) CountAlike(run int) { a.Counted.Tokens[run] += a.step[a.Alike[run]] }
 
 // Read returns the bytes of keys and values that a decode step of a request reads at home in
 // all layers.
@@ -107,12 +109,17 @@ func (a *Attends) Read(r policy.Request) (bytes float64) {
 // Decode returns what attention of decoding requests takes in a layer of a run. Where a step verifies drafts, all of its tokens attend
 // over what the last one does. Classes are in the order of the requests. The result is valid until the next call.
 func (a *Attends) Decode(requests []scheduler.Decoding, run int, step int64) *policy.Step {
+	a.Ask(requests, step)
+	return a.Policy.Decode(a.Requests, run)
+}
+
+// Ask has Policy.Decode of Requests return what decoding requests take in each run.
+func (a *Attends) Ask(requests []scheduler.Decoding, step int64) {
 	a.Requests = a.Requests[:0]
 	for i := range requests {
 		r := &requests[i]
 		a.Requests = append(a.Requests, policy.Request{Prompt: int(r.Prompt), Context: r.Context(step) + a.verified - 1, Accepted: int(r.Accepted)})
 	}
-	return a.Policy.Decode(a.Requests, run)
 }
 
 // KV returns the bytes of the keys and values of that many tokens in one layer.

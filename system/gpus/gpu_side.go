@@ -65,6 +65,7 @@ type GPUs struct {
 	// Scratch, by run of layers: runs that repeat another one have what that one has, and none of their own.
 	Decoding []Decoding
 	attended []attended
+	decoded  []lastDecoded
 	Staged   stage
 	Batches  []gpu.DecodeBatch
 	NotRead  float64 // bytes of weights that a device beside the GPUs has multiplied, in all iterations
@@ -84,7 +85,7 @@ func New(h *flow.Hardware) GPUs {
 	known := lately.of(&costed{*s, *m, verified})
 	runs := len(attends.Runs)
 	return GPUs{
-		Attends: attends, Decoding: make([]Decoding, runs), attended: make([]attended, runs), Staged: stage{Layers: make([]layerCost, runs)}, hw: h, Model: m, ModelCost: cost, HBMPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
+		Attends: attends, Decoding: make([]Decoding, runs), attended: make([]attended, runs), decoded: make([]lastDecoded, runs), Staged: stage{Layers: make([]layerCost, runs)}, hw: h, Model: m, ModelCost: cost, HBMPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
 		extrapolating: extrapolating{measured: s.Range(), farther: make([][]farther, runs)},
 		head: Memo[headCost]{Cost: func(n int) *headCost {
 			return known.head.at(n, func() headCost {
@@ -121,6 +122,12 @@ type Decoding struct {
 type attended struct {
 	all, prompts, merge, chooses kernelSum
 	whole, decoding              gpu.Work // with the merge and what chooses: of all, and of what decodes
+}
+
+// lastDecoded is the first batch that a layer of a run decoded last without prompts. That of a window stays the same from step to step.
+type lastDecoded struct {
+	of gpu.DecodeBatch
+	kernelSum
 }
 
 // Stage returns what a sub-batch costs on the GPUs, which decode these batches of heads in
@@ -210,11 +217,8 @@ func (d *GPUs) attend(a *attended, sub *scheduler.SubBatch, run int) {
 
 // idle says that the GPUs take no part in decode attention.
 func (d *GPUs) idle() bool {
-	for run := range d.Decoding {
+	for _, run := range d.Kinds {
 		o := &d.Decoding[run]
-		if d.Repeats(run) {
-			continue
-		}
 		if len(o.Batches) > 0 || o.Shared != nil || o.Beside.Seconds > 0 || o.Merge.Seconds > 0 || o.Chooses.Seconds > 0 {
 			return false
 		}
@@ -225,12 +229,9 @@ func (d *GPUs) idle() bool {
 // DecodeRuns sets what decoding requests take where the GPUs do all of it.
 func (d *GPUs) DecodeRuns(requests []scheduler.Decoding, step int64) {
 	d.Batches = d.Batches[:0]
-	for run := range d.Runs {
-		if d.Repeats(run) {
-			d.CountAlike(run)
-			continue
-		}
-		x := d.Decode(requests, run, step)
+	d.Ask(requests, step)
+	for _, run := range d.Kinds {
+		x := d.Policy.Decode(d.Requests, run)
 		d.Count(x, run)
 		from := len(d.Batches)
 		d.Batches = addBatches(d.Batches, x.Attend)
@@ -307,11 +308,16 @@ func (d *GPUs) LayerAttention(sub *scheduler.SubBatch, run int, decode *Decoding
 	}
 	for i := range decode.Batches {
 		b := &decode.Batches[i]
-		w := a.Decoding(*b)
+		w := &d.decoded[run]
+		if len(sub.Prefill) > 0 || i > 0 { // prompts may share a kernel with what decodes
+			w = &lastDecoded{kernelSum: sumOf(a.Decoding(*b))}
+		} else if *b != w.of || b.Requests == 0 {
+			w.of, w.kernelSum = *b, sumOf(a.Decoding(*b))
+		}
 		if b.Requests > d.measured.DecodeRequests || b.Longest > d.measured.DecodeContext {
 			d.beyond(gpu.DecodeKernels, w.Seconds, run)
 		}
-		decoded = decoded.plus(sumOf(w))
+		decoded = decoded.plus(w.kernelSum)
 	}
 	if decode.Shared != nil {
 		decoded = decoded.plus(sumOf(d.ModelCost.Kernel(*decode.Shared)))

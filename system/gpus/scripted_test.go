@@ -35,8 +35,9 @@ func (s *scripted) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
 // script returns GPUs of Llama 3 8B whose 32 layers are a run of 20 and one of 12.
 func script(t *testing.T, s *scripted, sets ...string) GPUs {
 	d := New(gpusOf(t, append([]string{"run.model=llama-3-8b"}, sets...)...))
-	d.Policy, d.Runs, d.Alike, d.farther = s, []int{20, 12}, []int{0, 1}, make([][]farther, 2)
-	d.Decoding, d.attended, d.Staged.Layers = make([]Decoding, 2), make([]attended, 2), make([]layerCost, 2)
+	d.SetRuns([]int{20, 12}, []int{0, 1})
+	d.Policy, d.farther = s, make([][]farther, 2)
+	d.Decoding, d.attended, d.decoded, d.Staged.Layers = make([]Decoding, 2), make([]attended, 2), make([]lastDecoded, 2), make([]layerCost, 2)
 	return d
 }
 
@@ -110,19 +111,22 @@ func TestDecodeRunsByHand(t *testing.T) {
 	}
 }
 
-// TestAlikeRunsByHand: a run like one before it is not computed again, and its steps count as those of that run.
+// TestAlikeRunsByHand: a run like one before it is neither computed nor counted again: its layers are those of that run.
 func TestAlikeRunsByHand(t *testing.T) {
 	p := &scripted{steps: []policy.Step{{Attend: []policy.Class{{Heads: 8, Tokens: []int{100, 300}}}}, {Attend: []policy.Class{{Heads: 8, Tokens: []int{7, 9}}}}}}
 	d := script(t, p)
-	d.Alike = []int{0, 0}
+	d.SetRuns([]int{20, 12}, []int{0, 0})
 	for range 3 {
 		d.DecodeRuns([]scheduler.Decoding{{Base: 90}, {Base: 290}}, 10)
 	}
-	if want := (flow.Tally{Steps: 6, Contexts: 3 * 400, Tokens: []int64{3 * 8 * 400, 3 * 8 * 400}}); !reflect.DeepEqual(d.Counted, want) {
+	if want := (flow.Tally{Steps: 6, Contexts: 3 * 400, Tokens: []int64{3 * 8 * 400, 0}}); !reflect.DeepEqual(d.Counted, want) {
 		t.Errorf("%+v is counted, by hand %+v", d.Counted, want)
 	}
 	if n := len(d.Batches); n != 1 {
 		t.Errorf("%d batches, by hand 1: the second run is like the first", n)
+	}
+	if n := d.LayersLike(0); n != 32 {
+		t.Errorf("%d layers are like the first, by hand 32", n)
 	}
 }
 
@@ -284,11 +288,11 @@ func TestIdleByHand(t *testing.T) {
 	work := gpu.Work{Seconds: 1e-9}
 	for run := range 2 {
 		for i, x := range []Decoding{{}, {Batches: make([]gpu.DecodeBatch, 1)}, {Shared: &gpu.Cost{}}, {Beside: work}, {Merge: work}, {Chooses: work}} {
-			d := GPUs{Attends: &flow.Attends{Alike: []int{0, 1}}, Decoding: make([]Decoding, 2)}
+			d := GPUs{Attends: &flow.Attends{Kinds: []int{0, 1}}, Decoding: make([]Decoding, 2)}
 			if d.Decoding[run] = x; d.idle() != (i == 0) {
 				t.Errorf("%+v in run %d: idle %v", x, run, d.idle())
 			}
-			if d.Alike = []int{0, 0}; d.idle() != (i == 0 || run == 1) { // what the second run has is not its own
+			if d.Kinds = []int{0}; d.idle() != (i == 0 || run == 1) { // what the second run has is not its own
 				t.Errorf("%+v in run %d that is like the first: idle %v", x, run, d.idle())
 			}
 		}

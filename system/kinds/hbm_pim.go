@@ -249,9 +249,6 @@ func (e *hbmPIM) attend(requests []scheduler.Decoding, step int64, counts bool) 
 	e.Batches = e.Batches[:0]
 	for run := range e.Runs {
 		if like := e.Alike[run]; like < run {
-			if counts {
-				e.CountAlike(run)
-			}
 			e.device[run], e.did[run], e.read[run] = e.device[like], e.did[like], e.read[like]
 			continue
 		}

@@ -207,7 +207,7 @@ func TestMeasureByHand(t *testing.T) {
 			t.Errorf("chunk %d takes %v, by hand %v", i, m.Chunks[i].Time, want)
 		}
 	}
-	e.decodeBeside(&sub, 1, false)
+	e.decodeBeside(&sub, 1)
 	if got, want := e.GPU(&sub, 1), e.GPUTime(&sub)+e.ranks.Scoring(&sub)+layers*e.join; got != want {
 		t.Errorf("predicted are %v, by hand %v", got, want)
 	}
@@ -242,7 +242,9 @@ func TestBesideRanksByHand(t *testing.T) {
 		e := rigOf(t, "run.model=llama-3-8b").l3()
 		e.counts = counts
 		e.Policy = &scripted{Costs: e.Policy, step: step}
-		x := e.decodeBeside(&scheduler.SubBatch{Decode: three}, 1, false)
+		sub := scheduler.SubBatch{Decode: three}
+		e.ask(&sub, 1)
+		x := e.beside(&sub, 0, 1, false)
 		want := gpus.Decoding{Batches: []gpu.DecodeBatch{{Requests: 3, Tokens: 24, Longest: 9, KVHeads: 3}}}
 		if counts {
 			want.Beside, want.Merge = e.Passes(x, policy.GPU), e.ModelCost.Merge(3)

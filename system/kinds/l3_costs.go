@@ -68,6 +68,14 @@ func (c *iterationCosts) run(i int) (layers int, sub []subCost) {
 	return layers, c.sub
 }
 
+// of returns what sub-batch s costs in the first run of a kind.
+func (c *iterationCosts) of(run, s int) *subCost {
+	if run == 0 {
+		return &c.sub[s]
+	}
+	return &c.more[run-1].sub[s]
+}
+
 func (c *iterationCosts) runs() int { return 1 + len(c.more) }
 
 func newIterationCosts(subBatches, ranksets int) iterationCosts {
@@ -87,30 +95,29 @@ func (e *l3) fill(c *iterationCosts, b *scheduler.Batch) {
 		if c.sub[s].active = sub.Tokens() > 0; !c.sub[s].active {
 			continue
 		}
-		x := e.decodeBeside(sub, b.Step, e.counts)
-		g := e.StageRuns(sub)
 		e.ranks.TallyPrefixes(sub)
-		for run := range e.Runs {
-			l := &g.Layers[run]
-			if !e.Repeats(run) {
-				if len(e.Runs) > 1 {
-					x = e.Decode(sub.Decode, run, b.Step)
-				}
-				e.fillRun(c, s, run, sub, x)
-			}
-			c.sub[s].use.Merge += units.Duration(l.Count) * l.Merge
-			c.sub[s].use.Chooses += units.Duration(l.Count) * l.Chooses
+		e.ask(sub, b.Step)
+		for _, run := range e.Kinds {
+			x := e.beside(sub, run, b.Step, e.counts)
+			_, subs := c.run(run)
+			e.ranks.FillGroups(subs[s].groups, sub, x, run)
+			e.ranks.TallyStep(x, e.LayersLike(run))
+		}
+		g := e.StageRuns(sub)
+		for _, run := range e.Kinds {
+			e.fillRun(c, s, run, sub)
+			l, layers := &g.Layers[run], units.Duration(e.LayersLike(run))
+			c.sub[s].use.Merge += layers * l.Merge
+			c.sub[s].use.Chooses += layers * l.Chooses
 		}
 	}
 }
 
-// fillRun sets the costs of sub-batch s in a run of layers whose decoding takes x.
-func (e *l3) fillRun(c *iterationCosts, s, run int, sub *scheduler.SubBatch, x *policy.Step) {
+// fillRun sets what sub-batch s takes on the GPUs in a run of layers.
+func (e *l3) fillRun(c *iterationCosts, s, run int, sub *scheduler.SubBatch) {
 	_, subs := c.run(run)
 	g := &e.Staged
 	out, l := &subs[s], &g.Layers[run]
-	e.ranks.FillGroups(out.groups, sub, x, run)
-	e.ranks.TallyStep(x, e.LayersLike(run))
 	joins := e.joins(sub)
 	out.active, out.entry, out.block, out.exit = true, g.Entry, g.Block+l.Merge+joins, g.Exit+l.Merge+joins
 	out.use.Set(&g.Use)
@@ -118,42 +125,44 @@ func (e *l3) fillRun(c *iterationCosts, s, run int, sub *scheduler.SubBatch, x *
 	out.prefillAttention, out.window, out.chooses = l.Prompts, l.Attention-l.Prompts, l.Chooses
 }
 
-// decodeBeside sets the GPUs' part of decoding a sub-batch, beside the ranks. It returns the policy's step of the requests
-// on ranks in the last run of layers. With count it adds the tokens attended to, for the summary.
-func (e *l3) decodeBeside(sub *scheduler.SubBatch, step int64, count bool) (x *policy.Step) {
+// decodeBeside sets the GPUs' part of decoding a sub-batch, beside the ranks, in all layers.
+func (e *l3) decodeBeside(sub *scheduler.SubBatch, step int64) {
+	e.ask(sub, step)
+	for _, run := range e.Kinds {
+		e.beside(sub, run, step, false)
+	}
+}
+
+// ask begins with the decoding of a sub-batch.
+func (e *l3) ask(sub *scheduler.SubBatch, step int64) {
 	e.Batches = e.Batches[:0]
-	for run := range e.Runs {
-		if e.Repeats(run) {
-			if count {
-				e.CountAlike(run)
-			}
-			if count && len(sub.Near) > 0 {
-				e.Spare.CountAlike(run)
-			}
-			continue
+	e.Ask(sub.Decode, step)
+}
+
+// beside sets the GPUs' part of decoding a sub-batch in a layer of a run, beside the ranks. It returns the policy's step of the requests
+// on ranks. With count it adds the tokens attended to, for the summary.
+func (e *l3) beside(sub *scheduler.SubBatch, run int, step int64, count bool) *policy.Step {
+	x := e.Policy.Decode(e.Requests, run)
+	if count {
+		e.Count(x, run)
+	}
+	from := len(e.Batches)
+	for i := range x.Attend {
+		if c := &x.Attend[i]; c.Device == policy.GPU {
+			e.Batches = append(e.Batches, gpus.DecodeBatch(c))
 		}
-		x = e.Decode(sub.Decode, run, step)
-		if count {
-			e.Count(x, run)
-		}
-		from := len(e.Batches)
-		for i := range x.Attend {
-			if c := &x.Attend[i]; c.Device == policy.GPU {
-				e.Batches = append(e.Batches, gpus.DecodeBatch(c))
-			}
-		}
-		e.Decoding[run] = gpus.Decoding{Batches: e.Batches[from:]}
-		if e.counts {
-			o := &e.Decoding[run]
-			o.Beside, o.Merge, o.Chooses = e.Passes(x, policy.GPU), e.ModelCost.Merge(x.Merged), e.Choices(x)
-		}
-		if e.ranks.Stripe.Parts > 0 {
-			e.Decoding[run].Merge = e.ModelCost.MergeParts(e.ranks.Merges(x))
-		}
-		e.Absorb(run, len(sub.Decode))
-		if len(sub.Near) > 0 {
-			e.DecodeSpare(sub.Near, from, run, step, count)
-		}
+	}
+	e.Decoding[run] = gpus.Decoding{Batches: e.Batches[from:]}
+	if e.counts {
+		o := &e.Decoding[run]
+		o.Beside, o.Merge, o.Chooses = e.Passes(x, policy.GPU), e.ModelCost.Merge(x.Merged), e.Choices(x)
+	}
+	if e.ranks.Stripe.Parts > 0 {
+		e.Decoding[run].Merge = e.ModelCost.MergeParts(e.ranks.Merges(x))
+	}
+	e.Absorb(run, len(sub.Decode))
+	if len(sub.Near) > 0 {
+		e.DecodeSpare(sub.Near, from, run, step, count)
 	}
 	return x
 }
@@ -162,7 +171,7 @@ func (e *l3) decodeBeside(sub *scheduler.SubBatch, step int64, count bool) (x *p
 // is with the batched operations, as it grows with the number of requests.
 func (e *l3) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefill int) {
 	sub, layers := &b.Sub[i], units.Duration(e.Model.Layers)
-	e.decodeBeside(sub, b.Step, false)
+	e.decodeBeside(sub, b.Step)
 	g, chunks := e.StageRuns(sub), e.ModelCost.Attention()
 	for j := range m.Chunks { // all layers take as long
 		k := e.PromptAttention(&chunks, &sub.Prefill[j], 0)
@@ -191,7 +200,7 @@ func (e *l3) GPU(s *scheduler.SubBatch, iteration int64) units.Duration {
 	if !e.counts && e.ranks.Stripe.Parts == 0 && len(s.Near) == 0 {
 		return e.GPUs.GPU(s, iteration) + e.ranks.Scoring(s) + joins
 	}
-	e.decodeBeside(s, iteration, false)
+	e.decodeBeside(s, iteration)
 	return e.GPUTime(s) + e.ranks.Scoring(s) + joins
 }
 
@@ -205,10 +214,12 @@ func (c *iterationCosts) layersLike(r int) (n int) {
 	if len(c.more) == 0 {
 		return 1
 	}
-	for i, like := range c.alike {
+	if r == 0 {
+		n = c.layers
+	}
+	for i, like := range c.alike[1:] {
 		if like == r {
-			layers, _ := c.run(i)
-			n += layers
+			n += c.more[i].layers
 		}
 	}
 	return n

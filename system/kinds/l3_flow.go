@@ -59,26 +59,23 @@ func (c *iterationCosts) lay(f *flow.Flow) {
 		layers := &it.Sub[s]
 		c.laid = c.laid[:0]
 		layers.Layers = append(layers.Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: int32(len(it.Ops))}, Count: 1})
-		for i := range c.runs() {
-			count, subs := c.run(i)
-			add := func(count int, chooses units.Duration) {
-				laid := laidLayer{run: c.alike[i], chooses: chooses}
-				layers.Layers = append(layers.Layers, dataflow.Layers{Range: c.once(it, laid, &subs[s], s), Count: int32(count)})
+		count := c.layers
+		for i, run := range c.alike {
+			layers.Exit = sub.exit
+			behind, left := sub, 0
+			if i < len(c.more) {
+				behind, left = c.of(c.alike[i+1], s), c.more[i].layers
 			}
-			layers.Exit = subs[s].exit
-			own, next := subs[s].chooses, subs[s].chooses // pages of the layer behind are chosen before it
-			if i+1 < c.runs() {
-				_, then := c.run(i + 1)
-				next = then[s].chooses
+			if sub.chooses != behind.chooses { // pages of the layer behind are chosen before it
+				if count > 1 {
+					ops := c.once(it, laidLayer{run: run, chooses: sub.chooses}, sub, s)
+					layers.Layers = append(layers.Layers, dataflow.Layers{Range: ops, Count: int32(count - 1)})
+				}
+				count = 1
 			}
-			if own == next {
-				add(count, own)
-				continue
-			}
-			if count > 1 {
-				add(count-1, own)
-			}
-			add(1, next)
+			ops := c.once(it, laidLayer{run: run, chooses: behind.chooses}, sub, s)
+			layers.Layers = append(layers.Layers, dataflow.Layers{Range: ops, Count: int32(count)})
+			sub, count = behind, left
 		}
 	}
 }

@@ -244,7 +244,7 @@ func TestProfileByHand(t *testing.T) {
 		}
 		for i := range kept {
 			sub, layers := &subs[i], units.Duration(e.Model.Layers)
-			e.decodeBeside(sub, 1, false)
+			e.decodeBeside(sub, 1)
 			g := e.StageRuns(sub)
 			joins := units.Duration(0)
 			if len(sub.Decode) > 0 {

@@ -298,14 +298,9 @@ func (e *sparseOffload) Run(b *scheduler.Batch, start units.Duration) (units.Dur
 // decode sets what decoding requests of a sub-batch take in each run of layers. With count it counts them.
 func (e *sparseOffload) decode(sub *scheduler.SubBatch, s int, step int64, count bool) {
 	e.Batches = e.Batches[:0]
-	for run := range e.Runs {
-		if e.Repeats(run) {
-			if count {
-				e.CountAlike(run)
-			}
-			continue
-		}
-		x := e.Decode(sub.Decode, run, step)
+	e.Ask(sub.Decode, step)
+	for _, run := range e.Kinds {
+		x := e.Policy.Decode(e.Requests, run)
 		f := &e.fetch[s][run]
 		e.fetches(f, x)
 		if count {

@@ -52,7 +52,7 @@ func (x *StandIn) rewire() {
 // GPUTime returns what the GPUs take for all sub-batches of a batch without transfers.
 func (x *StandIn) GPUTime(b *scheduler.Batch) (t units.Duration) {
 	for s := range b.Sub {
-		x.decodeBeside(&b.Sub[s], b.Step, false)
+		x.decodeBeside(&b.Sub[s], b.Step)
 		t += x.GPUs.GPUTime(&b.Sub[s])
 	}
 	return t
