@@ -28,7 +28,7 @@ func presetEntries(t *testing.T, name string) (entries []entry, of map[string]en
 	section, of, inFit := "", map[string]entry{}, false
 	for _, line := range lines {
 		if strings.HasPrefix(line, "[") {
-			inFit = line == "[fit]"
+			inFit = strings.HasPrefix(line, "[fit")
 		}
 		if inFit || strings.HasPrefix(line, "fit = ") {
 			continue
