@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/gpus"
 	"github.com/l3sim/l3sim/traces"
@@ -33,7 +34,10 @@ var indexedPlaces = [][]string{{"run.system=gpu-only"}, {"run.system=l3"}, {"run
 // TestTopKOfWholeContexts: an indexer that chooses all tokens of every context changes no time of any request, and dense attention of the
 // same model takes as long. Units attend as long as those of the model without an indexer: only the GPUs' products and index keys remain.
 func TestTopKOfWholeContexts(t *testing.T) {
-	for _, place := range indexedPlaces {
+	for i, place := range indexedPlaces {
+		if !deep.Case(i, 3) {
+			continue
+		}
 		run := func(sets ...string) *Result { _, r := indexedRun(t, append(place, sets...)...); return r }
 		all := run("model.index_top_k=5008")
 		for _, other := range []string{"policy.name=dense", "model.index_top_k=1000000"} {
