@@ -135,7 +135,7 @@ func decodeParameters(spec func(*Target) *gpu.DecodeSpec) []parameter {
 		duration("overhead", 0.1, 3, 100, func(t *Target) *units.Duration { return &spec(t).Overhead }),
 		duration("block_startup", 0.01, 3, 1000, func(t *Target) *units.Duration { return &spec(t).BlockStartup }),
 		duration("fill_time", 0.01, 2, 100, func(t *Target) *units.Duration { return &spec(t).FillTime }),
-		duration("stream_time", 0.01, 20, 1000, streamTime),
+		duration("stream_time", 0.01, 20, 1000, streamTime(spec)),
 		duration("group_overhead", 0.01, 2, 100, func(t *Target) *units.Duration { return &spec(t).GroupOverhead }),
 		duration("merge_overhead", 0.01, 2, 100, func(t *Target) *units.Duration { return &spec(t).MergeOverhead }),
 		duration("merge_part", 0.001, 0.2, 10, func(t *Target) *units.Duration { return &spec(t).MergePart }),
@@ -148,13 +148,15 @@ func decodeParameters(spec func(*Target) *gpu.DecodeSpec) []parameter {
 	}
 }
 
-// streamTime returns the field of stream_time, which servers' kernels have. PyTorch's are fitted without: their rows tell it from fill_time
+// streamTime finds the field of stream_time, which servers' kernels have. PyTorch's are fitted without: their rows tell it from fill_time
 // no better than their noise.
-func streamTime(t *Target) *units.Duration {
-	if t.GPU.Suite == gpu.SuitePyTorch {
-		return new(units.Duration)
+func streamTime(spec func(*Target) *gpu.DecodeSpec) func(*Target) *units.Duration {
+	return func(t *Target) *units.Duration {
+		if t.GPU.Suite == gpu.SuitePyTorch {
+			return new(units.Duration)
+		}
+		return &spec(t).StreamTime
 	}
-	return &t.GPU.Decode.StreamTime
 }
 
 func prefillParameters(spec func(*Target) *gpu.PrefillSpec) []parameter {

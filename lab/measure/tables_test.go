@@ -2,6 +2,8 @@ package measure
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -91,6 +93,27 @@ func TestTableRows(t *testing.T) {
 	attend, err := parseTable("attention.csv", attendTable, strings.NewReader(smallAttend), m)
 	if err != nil || len(attend) != 3 || attend[0].kind != Decode || attend[1].op != "" || attend[1].batch != 1 || attend[2].op != mixedOp {
 		t.Errorf("%+v, %v", attend, err)
+	}
+}
+
+// TestSmallKernelsInOrder: samples of small kernels come last, by tokens from the fewest, in whatever order a table has them.
+func TestSmallKernelsInOrder(t *testing.T) {
+	m, err := tableModel("llama-3.1-8b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "layer,tokens,time_us\n"
+	for _, tokens := range []int{64, 8, 512, 2, 128, 1, 4, 32, 16, 256} {
+		text += fmt.Sprintf("act_fn,%[1]d,1\nqkv_proj,%[1]d,50\nlayernorm,%[1]d,2\nrotary_emb,%[1]d,3\n", tokens)
+	}
+	samples, err := parseTable("dense.csv", denseTable, strings.NewReader(text), m)
+	if err != nil || len(samples) != 20 {
+		t.Fatalf("%d samples, %v", len(samples), err)
+	}
+	for i := range 10 {
+		if samples[i].kind != GEMM || samples[10+i].kind != Small || samples[10+i].m != 1<<i || math.Abs(samples[10+i].Seconds-8e-6) > 1e-15 {
+			t.Errorf("sample %d is of %s, sample %d of %s with %d tokens, %g s; want small kernels of %d tokens, 8e-06 s", i, samples[i].kind, 10+i, samples[10+i].kind, samples[10+i].m, samples[10+i].Seconds, 1<<i)
+		}
 	}
 }
 
