@@ -27,6 +27,10 @@ func TestExplainEveryKey(t *testing.T) {
 		switch {
 		case strings.HasPrefix(k.Name, "gpu.pytorch."):
 			o.Sets = []string{`gpu.preset="h200-sxm"`}
+		case strings.HasPrefix(k.Name, "gpu.experts.int4."):
+			o.Sets = []string{`gpu.preset="h200-sxm"`, `gpu.fit="h200-sxm.vllm-0.24"`}
+		case strings.HasPrefix(k.Name, "gpu.experts."):
+			o.Sets = []string{`gpu.preset="b200-sxm"`, `gpu.fit="b200-sxm.trtllm-1.3"`}
 		case typedKernels.MatchString(k.Name):
 			o.Sets = []string{`gpu.preset="b200-sxm"`}
 		default:

@@ -69,6 +69,10 @@ func (c *ModelCost) mixture(f *feedForward, tokens int) Work {
 		l = f.dealt.load(active, all)
 		inputs = min(all, l.Pairs)
 	}
+	router := c.product(routed, c.model.Experts, hidden, c.products).Plus(c.small(s.Elementwise(2, routed, c.model.Experts, c.bits)))
+	if c.MeasuredExperts() {
+		return router.Plus(c.experts(f, l, all, inputs))
+	}
 	const index = 32 // bits of an index of a token
 	grouped := func(inputs, n, k int) Work {
 		of := func(w widths) Work { return s.work(s.groupedCost(l, inputs, n, k, w)).scaled(c.scale.products) }
@@ -81,13 +85,38 @@ func (c *ModelCost) mixture(f *feedForward, tokens int) Work {
 	if f.shared > 0 {
 		added++
 	}
-	w := c.product(routed, c.model.Experts, hidden, c.products)
+	w := router
 	for _, k := range [...]Work{
-		c.small(s.Elementwise(2, routed, c.model.Experts, c.bits)), c.small(s.Elementwise(2, routed, active, index)),
+		c.small(s.Elementwise(2, routed, active, index)),
 		grouped(inputs, (c.model.FFNMatrices()-1)*loadedFFN, loadedHidden), c.small(c.activation(l.Pairs, f.width)),
 		grouped(l.Pairs, loadedHidden, loadedFFN), c.small(s.Elementwise(added, routed, hidden, c.bits)),
 	} {
 		w = w.Plus(k)
 	}
 	return w
+}
+
+// MeasuredExperts says that the fit has kernels of the model's experts.
+func (c *ModelCost) MeasuredExperts() bool {
+	s := c.spec
+	return s.expertKernels(c.grouped) != nil && (c.keptNetwork == 0 || s.expertKernels(c.uniform) != nil)
+}
+
+// experts returns what the fit's own kernels of experts take, from tokens that know their experts to the weighted sum.
+func (c *ModelCost) experts(f *feedForward, l expertLoad, tokens, inputs int) Work {
+	hidden, width := c.model.LoadedExpert()
+	load := ExpertLoad{Tokens: inputs, All: float64(tokens) * float64(f.active), Pairs: float64(l.Pairs), Touched: l.Touched}
+	shares, busy := f.experts, 1.0 // busy: rows of the GPU, in rows that its experts expect
+	if f.dealt != nil {
+		shares, busy = f.dealt.shares, load.Pairs/float64(float64(tokens)*f.dealt.mean)
+	}
+	load.spread(shares, tokens, busy)
+	x := Experts{Hidden: hidden, Width: width, Matrices: c.model.FFNMatrices()}
+	of := func(w widths) Work {
+		return c.spec.work(c.spec.expertKernels(w).cost(c.spec, &load, x, w)).scaled(c.scale.products)
+	}
+	if c.keptNetwork == 0 {
+		return of(c.grouped)
+	}
+	return of(c.grouped).mean(of(c.uniform), c.keptNetwork)
 }

@@ -38,6 +38,8 @@ type Spec struct {
 	FP8      TypedGEMMSpec `toml:"gemm_fp8,omitempty"`
 	FP8Block TypedGEMMSpec `toml:"gemm_fp8_block,omitempty"`
 	NVFP4    TypedGEMMSpec `toml:"gemm_nvfp4,omitempty"`
+	// Experts has kernels of experts by element type, where the fit has some.
+	Experts ExpertTables `toml:"experts,omitempty"`
 	// Attention over keys and values in FP8, where the fit has kernels for these.
 	PrefillFP8 PrefillSpec `toml:"prefill_attention_fp8,omitempty"`
 	DecodeFP8  DecodeSpec  `toml:"decode_attention_fp8,omitempty"`
@@ -154,6 +156,9 @@ func (s *Spec) Check(c *input.Check) {
 		if *t.spec != (TypedGEMMSpec{}) {
 			c.In(t.section, t.spec)
 		}
+	}
+	if s.Experts != (ExpertTables{}) {
+		c.In("experts", &s.Experts)
 	}
 	if s.PrefillFP8 != (PrefillSpec{}) {
 		c.In("prefill_attention_fp8", &s.PrefillFP8)

@@ -153,7 +153,7 @@ const fewChanges = 4
 // remarksOn returns the remarks on a configuration.
 func remarksOn(cfg *configs.Config) (r remarks) {
 	r.doubts = append(r.doubts, cfg.ReadingNotes()...)
-	gpu, base := cfg.GPU.Name, ""
+	name, base := cfg.GPU.Name, ""
 	if preset, changed := cfg.GPUBase(); preset != "" {
 		base = preset
 		what := strings.Join(changed, ", ")
@@ -163,14 +163,18 @@ func remarksOn(cfg *configs.Config) (r remarks) {
 		case n > fewChanges:
 			what = fmt.Sprintf("%d keys", n)
 		}
-		r.doubt("GPU %s was never measured: it is %s with %s changed ('l3sim run --dry-run' says more)", gpu, preset, what)
+		r.doubt("GPU %s was never measured: it is %s with %s changed ('l3sim run --dry-run' says more)", name, preset, what)
 	}
 	if m := &cfg.Model; m.Experts > 0 {
 		what := "a mixture of experts"
 		if m.ExpertBits == 4 {
 			what += " in MXFP4"
 		}
-		r.doubt("%s is %s: no time of such a model was ever compared with a measurement", m.Name, what)
+		if gpu.NewModelCost(&cfg.GPU.Spec, m).MeasuredExperts() {
+			r.note("%s is %s: the kernels of its experts are fitted to measured ones, whole iterations of such a model were never compared with a measurement", m.Name, what)
+		} else {
+			r.doubt("%s is %s: no time of such a model was ever compared with a measurement", m.Name, what)
+		}
 	}
 	if m := &cfg.Model; m.LatentDim > 0 {
 		r.note("kernels of latent attention take the parameters of grouped attention, which were not fitted to them")
@@ -179,12 +183,12 @@ func remarksOn(cfg *configs.Config) (r remarks) {
 		r.note("%s has %d KV heads for the %d channels of a replica, so that a request has the units of %d: comm.stripe = %q spreads its tokens over all", cfg.Model.Name, cfg.Model.KVHeads, channels, cfg.Model.KVHeads, scheduler.StripeChannels)
 	}
 	prices := &cfg.Prices.Prices
-	switch price, whose := prices.GPU.Of(gpu, base); {
-	case whose == gpu || cfg.GPU.Price > 0:
+	switch price, whose := prices.GPU.Of(name, base); {
+	case whose == name || cfg.GPU.Price > 0:
 	case whose == "":
-		r.note("price list %s has no GPU %s: it costs prices.gpu.other, %s, in USD", prices.Name, gpu, price)
+		r.note("price list %s has no GPU %s: it costs prices.gpu.other, %s, in USD", prices.Name, name, price)
 	default:
-		r.note("price list %s has no GPU %s: it costs what %s does, %s, in USD", prices.Name, gpu, whose, price)
+		r.note("price list %s has no GPU %s: it costs what %s does, %s, in USD", prices.Name, name, whose, price)
 	}
 	if newest, date := configs.NewestPrices(); prices.Stale(date) {
 		r.note("price list %s is of %s; %s is of %s (--prices %s)", prices.Name, prices.Date, newest, date, newest)

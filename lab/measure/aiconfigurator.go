@@ -37,6 +37,22 @@ func (p *Tables) name() string {
 	return short + "_" + p.Framework
 }
 
+// moreTables may be absent.
+var moreTables = []publishedTable{{"moe", "moe_perf.parquet", "moe.csv"}}
+
+// more returns the paths of tables that the folder has beyond those of every fit, in the form in which it has them.
+func (p *Tables) more() (paths []string) {
+	for _, t := range moreTables {
+		for _, path := range []string{filepath.Join(p.Folder, p.System, t.folder, p.Framework, p.Version, t.parquet), filepath.Join(p.Folder, p.name(), t.csv)} {
+			if _, err := os.Stat(path); err == nil {
+				paths = append(paths, path)
+				break
+			}
+		}
+	}
+	return paths
+}
+
 // files returns the paths of the tables: Parquet files as the source has them, or CSV files.
 func (p *Tables) files() ([]string, error) {
 	var parquets, csvs, missing []string
@@ -82,13 +98,13 @@ func (p *Tables) Read() (samples []Sample, left []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, f := range files {
+	for _, f := range append(files, p.more()...) {
 		rows, err := p.read(f)
 		if err != nil {
 			return nil, nil, err
 		}
 		n := len(rows)
-		rows = only(rows, func(s *Sample) bool { return !odd[s.row+" "+s.source] })
+		rows = only(rows, func(s *Sample) bool { return !odd[s.row+" "+s.source] && !odd[s.row] })
 		if n > len(rows) {
 			left = append(left, fmt.Sprintf("%s: %d rows left out: they are in %s", filepath.Base(f), n-len(rows), oddFile))
 		}
@@ -123,8 +139,8 @@ func (p *Tables) oddRows() (map[string]bool, error) {
 	r := csv.NewReader(strings.NewReader(string(text)))
 	r.Comma, r.FieldsPerRecord, r.LazyQuotes = '\t', -1, true
 	odd := map[string]bool{}
-	var columns [4]int
-	names := [4]string{"pair", "dtype", "shape", "kernel"}
+	var columns []int
+	names, short := []string{"pair", "dtype", "shape", "kernel"}, false
 	for n := 1; ; n++ {
 		record, err := r.Read()
 		if err == io.EOF {
@@ -134,14 +150,23 @@ func (p *Tables) oddRows() (map[string]bool, error) {
 			return nil, &input.Error{File: name, Line: n, Err: err}
 		}
 		if n == 1 {
-			for i, c := range names {
-				if columns[i] = slices.Index(record, c); columns[i] < 0 {
-					return nil, &input.Error{File: name, Line: 1, Key: columnsKey, Expected: strings.Join(names[:], ", ")}
+			if short = !slices.Contains(record, "dtype"); short { // the element type and the time are in the shape
+				names = []string{"pair", "shape"}
+			}
+			for _, c := range names {
+				if !slices.Contains(record, c) {
+					return nil, &input.Error{File: name, Line: 1, Key: columnsKey, Expected: "pair, dtype, shape, kernel or pair, shape"}
 				}
+				columns = append(columns, slices.Index(record, c))
 			}
 			continue
 		}
-		if len(record) > slices.Max(columns[:]) && record[columns[0]] == p.name() {
+		switch {
+		case len(record) <= slices.Max(columns) || record[columns[0]] != p.name():
+		case short:
+			shape, _, _ := strings.Cut(record[columns[1]], " us=")
+			odd[strings.TrimPrefix(shape, "dtype=")] = true
+		default:
 			odd[record[columns[1]]+" "+record[columns[2]]+" "+record[columns[3]]] = true
 		}
 	}
@@ -150,6 +175,8 @@ func (p *Tables) oddRows() (map[string]bool, error) {
 // parquetColumns are the columns of a table of the source as CSV has them.
 var parquetColumns = map[string][][2]string{
 	"gemm_perf.parquet": {{"gemm_dtype", "dtype"}, {"m", "m"}, {"n", "n"}, {"k", "k"}},
+	"moe_perf.parquet": {{"moe_dtype", "dtype"}, {"num_tokens", "tokens"}, {"hidden_size", "hidden"}, {"inter_size", "inter"}, {"topk", "topk"}, {"num_experts", "experts"},
+		{"moe_tp_size", "tp"}, {"moe_ep_size", "ep"}, {"distribution", "spread"}},
 	"generation_attention_perf.parquet": {{"kv_cache_dtype", "kv_dtype"}, {"batch_size", "batch"}, {"isl", ""}, {"step", ""}, {"num_heads", "q_heads"},
 		{"num_key_value_heads", "kv_heads"}, {"head_dim", "head_dim"}, {"window_size", "window"}, {"beam_width", ""}},
 	"context_attention_perf.parquet": {{"kv_cache_dtype", "kv_dtype"}, {"batch_size", "batch"}, {"isl", "length"}, {"step", "prefix"}, {"num_heads", "q_heads"},
@@ -221,7 +248,10 @@ func (p *Tables) parquetText(file string) (text string, err error) {
 	}
 }
 
-// parquetRow returns a row as CSV, nil for one with several beams.
+// publishedSpread names how rows of experts deal tokens to these.
+var publishedSpread = map[string]string{"balanced": evenSpread, "power_law_1.2": skewedSpread}
+
+// parquetRow returns a row as CSV, nil for one with several beams, or with loads of experts that the fits do not take.
 func (p *Tables) parquetRow(file string, n int, row parquet.Row, at map[string]int, wanted [][2]string, decode bool) (record []string, err error) {
 	value := func(column string) string {
 		if i, ok := at[column]; ok {
@@ -239,6 +269,9 @@ func (p *Tables) parquetRow(file string, n int, row parquet.Row, at map[string]i
 	if b := value("beam_width"); b != "" && b != "1" {
 		return nil, nil
 	}
+	if d := value("distribution"); d != "" && publishedSpread[d] == "" { // other exponents
+		return nil, nil
+	}
 	for _, c := range wanted {
 		switch v := value(c[0]); {
 		case c[1] == "":
@@ -248,6 +281,8 @@ func (p *Tables) parquetRow(file string, n int, row parquet.Row, at map[string]i
 				return nil, &input.Error{File: file, Line: n, Key: "latency", Value: v, Expected: "milliseconds"}
 			}
 			record = append(record, strconv.FormatFloat(ms*1e3, 'g', -1, 64))
+		case c[0] == "distribution":
+			record = append(record, publishedSpread[v])
 		default:
 			record = append(record, v)
 		}

@@ -13,6 +13,9 @@ func moved(kinds []Fitted) map[string]bool {
 		Decode: "gpu.decode_attention", FP8Decode: "gpu.decode_attention_fp8", Prefill: "gpu.prefill_attention", FP8Prefill: "gpu.prefill_attention_fp8",
 	}
 	keys := map[string]bool{}
+	for i := range expertKinds {
+		sections[expertKinds[i].kind] = "gpu.experts." + expertKinds[i].section
+	}
 	for _, k := range kinds {
 		if section := sections[k.Kind]; section != "" {
 			for _, p := range parameters(k.Kind) {
@@ -25,13 +28,19 @@ func moved(kinds []Fitted) map[string]bool {
 
 // meanings are what a number of a section moves where no shipped fit says it.
 var meanings = map[string]string{
-	"tiles":                     "tiles of the library by rows of the product, \"\" where it chooses as in gemm; steps in time over rows",
-	"convert_overhead":          "fixed time of the kernel that converts activations; small products",
-	"convert_memory_efficiency": "of bandwidth, in that kernel; products of many rows and few columns",
-	"group_limit":               "query heads of a KV head that one reading of keys and values serves, 0 for all; decode of large groups",
-	"lone_element_time":         "of an SM for an element of a key or value of a KV head with one query head; decode of multi-head attention",
-	"head_knee":                 "elements of a head at half an SM's rate; prefill of narrow heads",
-	"packs_groups":              "the query heads of a group share a tile where that fills it better; short prompts with grouped queries",
+	"tiles":                          "tiles of the library by rows of the product, \"\" where it chooses as in gemm; steps in time over rows",
+	"convert_overhead":               "fixed time of the kernel that converts activations; small products",
+	"convert_memory_efficiency":      "of bandwidth, in that kernel; products of many rows and few columns",
+	"group_limit":                    "query heads of a KV head that one reading of keys and values serves, 0 for all; decode of large groups",
+	"lone_element_time":              "of an SM for an element of a key or value of a KV head with one query head; decode of multi-head attention",
+	"head_knee":                      "elements of a head at half an SM's rate; prefill of narrow heads",
+	"experts.overhead":               "launches of all kernels of the experts; small batches",
+	"experts.memory_efficiency":      "of bandwidth; small batches, which read the weights of the experts that they touch",
+	"experts.ridge":                  "p-norm between the limits, 0 the sharp maximum; batches near the ridge",
+	"experts.expert_time":            "for each expert that has tokens; middle batches of many small experts",
+	"experts.pass_memory_efficiency": "of bandwidth, in conversion, activation and the weighted sum; large batches",
+	"experts.absent_share":           "of a row's passes, for a row of an expert of another GPU; expert parallelism",
+	"packs_groups":                   "the query heads of a group share a tile where that fills it better; short prompts with grouped queries",
 }
 
 // commented writes behind each value of a fit where it is from and what it moves: "fit" for what was moved, else the base's, with the
@@ -81,6 +90,12 @@ var measuredSection = map[string]string{"product": "gemm", "products": "gemm", "
 
 // text returns what a value means and moves: a section of a narrow type shares the words of the one of 16 bits.
 func text(section, key string, texts map[string]string) string {
+	if strings.HasPrefix(section, "gpu.experts.") {
+		if t := meanings["experts."+key]; t != "" {
+			return t
+		}
+		section = "gpu.gemm"
+	}
 	for _, suffix := range []string{"_fp8_block", "_fp8", "_nvfp4"} {
 		section = strings.TrimSuffix(section, suffix)
 	}

@@ -167,6 +167,9 @@ func evaluations(kind Kind) int {
 	case DecodeIteration:
 		return 400
 	}
+	if expertsOf(kind) != nil {
+		return 200
+	}
 	return 500
 }
 

@@ -40,6 +40,8 @@ func rangeOf(samples []Sample) string {
 		{"m", func(s *Sample) int { return s.m }}, {"n", func(s *Sample) int { return s.n }}, {"k", func(s *Sample) int { return s.k }},
 		{"batch", func(s *Sample) int { return s.batch }}, {"context", func(s *Sample) int { return s.context }},
 		{"prompt", func(s *Sample) int { return s.chunk }}, {"prefix", func(s *Sample) int { return s.finished }},
+		{"tokens", func(s *Sample) int { return s.shares.tokens }}, {"hidden", func(s *Sample) int { return s.ffn.Hidden }},
+		{"width", func(s *Sample) int { return s.ffn.Width }}, {"experts", func(s *Sample) int { return s.shares.experts }},
 	} {
 		least, most := math.MaxInt, 0
 		for i := range samples {

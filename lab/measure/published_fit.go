@@ -15,7 +15,7 @@ type Published struct {
 }
 
 // publishedKinds are the kinds of these tables, in the order in which they are fitted.
-var publishedKinds = []Kind{GEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM, Decode, FP8Decode, Prefill, FP8Prefill}
+var publishedKinds = []Kind{GEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM, Decode, FP8Decode, Prefill, FP8Prefill, Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts}
 
 // Sizes of servers, to which the fits are made. Below them a kernel takes its launch, and few models have wider heads.
 const (
@@ -86,6 +86,11 @@ func (p *Published) serving(t *Target, framework string, kind Kind, rows []Sampl
 		kept := only(rows, func(s *Sample) bool { return !gone(s) })
 		p.left(len(rows)-len(kept), kind, why)
 		rows = kept
+	}
+	if expertsOf(kind) != nil {
+		drop("balanced scores of groups of experts tie, and touch about half of the experts", (*Sample).grouped)
+		drop("a kernel for few tokens, beside the one for all", func(s *Sample) bool { return s.source == fewTokens })
+		return rows
 	}
 	product := kind == GEMM || kind == FP8GEMM || kind == FP8BlockGEMM || kind == NVFP4GEMM
 	switch {
@@ -174,6 +179,9 @@ var cutlassTiles = []gpu.TileList{"64x64 <= 64, 64x128/2 <= 128, 128x128/2", "32
 
 // forms returns what the kernels of a kind may be beyond numbers that a fit moves.
 func forms(framework string, kind Kind) []func(*gpu.Spec) {
+	if e := expertsOf(kind); e != nil {
+		return expertForms(e)
+	}
 	typed := map[Kind]func(*gpu.Spec) *gpu.TypedGEMMSpec{
 		FP8GEMM:      func(g *gpu.Spec) *gpu.TypedGEMMSpec { return &g.FP8 },
 		FP8BlockGEMM: func(g *gpu.Spec) *gpu.TypedGEMMSpec { return &g.FP8Block },

@@ -21,6 +21,7 @@ var layouts = []struct {
 }{
 	{GEMM, "m,n,k,us"},
 	{GEMM, "dtype,m,n,k,us"},
+	{Experts, "dtype,tokens,hidden,inter,topk,experts,tp,ep,spread,us"},
 	{GEMM, "m,n,k,graph_us"},
 	{PageSparse, "op,batch,context,q_heads,kv_heads,head_dim,page,pages,us"},
 	{Decode, "batch,longest,sum_context,q_heads,kv_heads,head_dim,fixed_us,balanced_us"},
@@ -235,6 +236,8 @@ func (r *row) kernel(kind Kind) []Sample {
 				r.fail("method", s.op, "one of "+strings.Join(allReduceMethods, ", "))
 			}
 		}
+	case Experts:
+		r.moe(&s)
 	case PCIe:
 		s.bytes = units.Bytes(r.integer("bytes", 1, maxSize))
 		if s.op = r.text("direction"); s.op != "h2d" && s.op != "d2h" {
@@ -247,7 +250,7 @@ func (r *row) kernel(kind Kind) []Sample {
 			r.fail("op", s.op, "one of "+strings.Join(elementwiseOps, ", "))
 		}
 	}
-	if r.has("dtype") || r.has("kv_dtype") {
+	if (r.has("dtype") || r.has("kv_dtype")) && kind != Experts {
 		r.publish(&s)
 	}
 	if r.has("us") {

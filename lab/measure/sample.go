@@ -41,7 +41,7 @@ const (
 // Kinds returns all kinds in the order of reports.
 func Kinds() []Kind {
 	return []Kind{
-		GEMM, NarrowGEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM, Decode, NarrowDecode, FP8Decode, Prefill, FP8Prefill, Extend, AllReduce, PCIe, Elementwise, PageSparse, Small,
+		GEMM, NarrowGEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM, Decode, NarrowDecode, FP8Decode, Prefill, FP8Prefill, Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts, Extend, AllReduce, PCIe, Elementwise, PageSparse, Small,
 		DecodeIteration, PrefillIteration, MixedIteration, IterationEnergy, Power,
 	}
 }
@@ -86,6 +86,7 @@ type Sample struct {
 	whole
 	powered
 	published
+	mixture
 	// Seconds is what was measured: joules of all GPUs for IterationEnergy and Power.
 	Seconds float64
 }
@@ -148,6 +149,9 @@ func (s *Sample) shape() string {
 		return fmt.Sprintf("gpus=%d", s.gpus)
 	case PCIe, Power:
 		return s.op
+	case Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts:
+		x := &s.shares
+		return fmt.Sprintf("hidden=%d width=%d experts=%d/%d active=%d", s.ffn.Hidden, s.ffn.Width, x.experts, x.parallel, x.active)
 	case Small:
 		return fmt.Sprintf("%s%s on %d", spaced(s.op), s.model.Name, s.model.TensorParallel)
 	case DecodeIteration, PrefillIteration, MixedIteration, IterationEnergy:
@@ -177,6 +181,8 @@ func (s *Sample) String() string {
 		return fmt.Sprintf("batch=%d chunk=%d finished=%d %s", s.batch, s.chunk, s.finished, s.shape())
 	case PageSparse:
 		return fmt.Sprintf("%s batch=%d context=%d page=%d pages=%d %s", s.op, s.batch, s.context, s.page, s.pages, s.shape())
+	case Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts:
+		return s.row
 	case AllReduce, PCIe:
 		return fmt.Sprintf("%s%s bytes=%d", spaced(s.op), s.shape(), s.bytes)
 	case DecodeIteration, PrefillIteration, MixedIteration, IterationEnergy:
@@ -234,6 +240,9 @@ func (t *Target) Predict(s *Sample) float64 {
 
 func (t *Target) kernel(s *Sample) gpu.Cost {
 	g := &t.GPU
+	if e := expertsOf(s.kind); e != nil {
+		return g.ExpertsCost(e.dtype, &s.load, s.ffn)
+	}
 	switch s.kind {
 	case GEMM:
 		return g.GEMMCost(s.m, s.n, s.k, elementBits)

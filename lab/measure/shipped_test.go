@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -158,9 +159,9 @@ func (l laws) seconds(s Sample) float64 {
 	g, c := &l.target.GPU, l.target.kernel(&s)
 	peak := float64(g.Peak16)
 	switch l.kind {
-	case FP8GEMM, FP8BlockGEMM, FP8Prefill, FP8Decode:
+	case FP8GEMM, FP8BlockGEMM, FP8Prefill, FP8Decode, FP8Experts, FP8BlockExperts, MXFP4FP8Experts:
 		peak = float64(g.Peak8)
-	case NVFP4GEMM:
+	case NVFP4GEMM, NVFP4Experts:
 		peak = 2 * float64(g.Peak8)
 	}
 	if least := max(c.FLOPs/peak, c.Bytes/float64(g.MemoryBandwidth)); c.Seconds < least*(1-1e-9) {
@@ -179,6 +180,12 @@ func (l laws) grows(what string, size func(n int) Sample, most int) {
 }
 
 func (l laws) check() {
+	if e := expertsOf(l.kind); e != nil {
+		if *e.spec(&l.target.GPU) != (gpu.ExpertSpec{}) {
+			l.experts()
+		}
+		return
+	}
 	switch l.kind {
 	case GEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM:
 		for _, n := range []int{1024, 5120, 28672} {
@@ -200,6 +207,22 @@ func (l laws) check() {
 	}
 }
 
+// experts has the laws of experts: more tokens, wider ones, and as many rows on more of them.
+func (l laws) experts() {
+	moe := func(x routing, hidden, width int) Sample {
+		return Sample{mixture: mixture{x, x.load(), gpu.Experts{Hidden: hidden, Width: width, Matrices: 3}}}
+	}
+	for _, x := range []routing{{experts: 256, active: 8, parallel: 1}, {experts: 128, active: 4, parallel: 8}, {experts: 8, active: 2, parallel: 1}} {
+		l.grows("tokens", func(n int) Sample { x := x; x.tokens = n; return moe(x, 4096, 1024) }, 16384)
+		x.tokens = 64
+		l.grows("hidden elements", func(n int) Sample { return moe(x, 64*n, 1024) }, 128)
+		l.grows("inner elements", func(n int) Sample { return moe(x, 4096, 64*n) }, 128)
+	}
+	l.grows("touched experts", func(n int) Sample {
+		return Sample{mixture: mixture{load: gpu.NewExpertLoad(16*n, 1, slices.Repeat([]int{16}, n)), ffn: gpu.Experts{Hidden: 4096, Width: 1024, Matrices: 3}}}
+	}, 256)
+}
+
 func elementHeads(kind Kind, query, kv int) gpu.Heads {
 	h := gpu.Heads{Query: query, KV: kv, Dim: 128, ElementBits: elementBits}
 	if kind == FP8Decode || kind == FP8Prefill {
@@ -208,54 +231,74 @@ func elementHeads(kind Kind, query, kv int) gpu.Heads {
 	return h
 }
 
-// heldOutTable returns the table of the page: median and 90th percentile of the errors on shapes held out, by fit and kind.
-func heldOutTable(t *testing.T) string {
+// tableKinds are the columns of a table of the page.
+type tableKinds struct {
+	begin, end string
+	kinds      []Kind
+	heads      []string
+	local      bool // beside each error stands that of local interpolation
+}
+
+var pageTables = []tableKinds{
+	{"<!-- fits to public tables -->\n", "<!-- end of fits -->\n", []Kind{GEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM, Decode, FP8Decode, Prefill, FP8Prefill},
+		[]string{"products", "FP8", "FP8, blocks", "NVFP4", "decode", "FP8", "prompts", "FP8"}, false},
+	{"<!-- experts of public tables -->\n", "<!-- end of experts -->\n", []Kind{Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts},
+		[]string{"16 bits", "FP8", "FP8, blocks", "NVFP4", "MXFP4", "MXFP4, FP8 activations", "INT4"}, true},
+}
+
+// text returns the table: median and 90th percentile of the errors on shapes held out, by fit and kind.
+func (k *tableKinds) text(t *testing.T) string {
 	t.Helper()
-	heads := map[Kind]string{GEMM: "products", FP8GEMM: "FP8", FP8BlockGEMM: "FP8, blocks", NVFP4GEMM: "NVFP4", Decode: "decode", FP8Decode: "FP8", Prefill: "prompts", FP8Prefill: "FP8"}
 	var out strings.Builder
-	out.WriteString("| fit |")
-	for _, kind := range publishedKinds {
-		out.WriteString(" " + heads[kind] + " |")
-	}
-	out.WriteString("\n| --- |" + strings.Repeat(" --- |", len(publishedKinds)) + "\n")
+	out.WriteString("| fit | " + strings.Join(k.heads, " | ") + " |\n| --- |" + strings.Repeat(" --- |", len(k.kinds)) + "\n")
 	for _, f := range shippedFits {
 		about, err := configs.FitOf(f.fit)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&out, "| `%s` |", f.fit)
-		for _, kind := range publishedKinds {
+		line, some := "| `"+f.fit+"` |", false
+		for _, kind := range k.kinds {
 			text := ""
-			if k, has := about.Kinds[string(kind)]; has {
-				text = fmt.Sprintf("%.1f, %.0f", k.Median, k.P90)
+			if e, has := about.Kinds[string(kind)]; has && e.Rows > 0 {
+				some = true
+				text = fmt.Sprintf("%.1f, %.0f", e.Median, e.P90)
+				if k.local {
+					local := Local(fittedRows(t, shippedTarget(t, f.gpu, f.fit), &Tables{publishedFolder, f.system, f.framework, f.version}, kind))
+					text += fmt.Sprintf(" (%.1f, %.0f)", 100*local.Median, 100*local.P90)
+				}
 			}
-			out.WriteString(" " + text + " |")
+			line += " " + text + " |"
 		}
-		out.WriteString("\n")
+		if some {
+			out.WriteString(line + "\n")
+		}
 	}
 	return out.String()
 }
 
 // TestShippedFitsPage: the page has the errors that the fits say of themselves.
 func TestShippedFitsPage(t *testing.T) {
-	const page, begin, end = "../docs/gpu.md", "<!-- fits to public tables -->\n", "<!-- end of fits -->\n"
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(text), begin)
-	got, after, ended := strings.Cut(rest, end)
-	if !ok || !ended {
-		t.Fatalf("%s has no table of fits", page)
-	}
-	want := heldOutTable(t)
-	if *update {
-		if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o644); err != nil {
+	const page = "../docs/gpu.md"
+	for i := range pageTables {
+		k := &pageTables[i]
+		text, err := os.ReadFile(page)
+		if err != nil {
 			t.Fatal(err)
 		}
-		got = want
-	}
-	if got != want {
-		t.Errorf("%s has\n%s, want\n%s", page, got, want)
+		before, rest, ok := strings.Cut(string(text), k.begin)
+		got, after, ended := strings.Cut(rest, k.end)
+		if !ok || !ended {
+			t.Fatalf("%s has no table %q", page, k.begin)
+		}
+		want := k.text(t)
+		if *update {
+			if err := os.WriteFile(page, []byte(before+k.begin+want+k.end+after), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			got = want
+		}
+		if got != want {
+			t.Errorf("%s has\n%s, want\n%s", page, got, want)
+		}
 	}
 }

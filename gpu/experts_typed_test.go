@@ -1,0 +1,116 @@
+package gpu
+
+import (
+	"math"
+	"testing"
+
+	"github.com/l3sim/l3sim/llm"
+)
+
+// expertsSpec returns a GPU of round numbers with kernels of experts of 16 bits and of one narrow type.
+func expertsSpec() *Spec {
+	s := &Spec{SMs: 100, Peak16: 1e15, Peak8: 2e15, MemoryBandwidth: 1e12, MatMul: GEMMSpec{Model: GEMMTiles}}
+	s.Experts.Whole = ExpertSpec{Efficiency: Efficiency{Compute: 0.5, Memory: 0.8, Overhead: 10e6}, PassMemory: 0.5, ExpertTime: 1e6, AbsentShare: 0.25}
+	s.Experts.NVFP4 = s.Experts.Whole
+	return s
+}
+
+// TestExpertsByHand: a small batch reads the experts that it touches, and passes over its rows.
+func TestExpertsByHand(t *testing.T) {
+	s := expertsSpec()
+	l := NewExpertLoad(4, 2, []int{3, 0, 1}) // 4 of the 8 pairs of all GPUs
+	got := s.ExpertsCost(ExpertsWhole, &l, Experts{Hidden: 1024, Width: 512, Matrices: 3})
+	up := (2*1024*1024 + 4*1024 + 4*1024) * 2.0 // two experts' weights, inputs and outputs
+	down := (2*512*1024 + 4*512 + 4*1024) * 2.0
+	rows := 4 + 0.25*4.0
+	passes := rows*(2*512*2+512*2+1024*2) + 4*1024*2
+	want := (up+down)/0.8e12 + passes/0.5e12 + 10e-6 + 2e-6
+	if math.Abs(got.Seconds/want-1) > 1e-9 || got.Bytes != up+down || got.FLOPs != 2*4*3*512*1024 {
+		t.Errorf("%+v, want %v s, %v B", got, want, up+down)
+	}
+	narrow := s.ExpertsCost(ExpertsNVFP4, &l, Experts{Hidden: 1024, Width: 512, Matrices: 3})
+	up, down = 2*1024*1024*9/16.0+4*1024/2+4*1024*2, 2*512*1024*9/16.0+4*512/2+4*1024*2
+	passes = rows*(2*512*2+512/2+1024*2) + 4*1024*2 + 4*1024*2.5
+	want = (up+down)/0.8e12 + passes/0.5e12 + 10e-6 + 2e-6
+	if math.Abs(narrow.Seconds/want-1) > 1e-9 {
+		t.Errorf("NVFP4: %+v, want %v s", narrow, want)
+	}
+	if c := s.ExpertsCost(ExpertsFP8, &l, Experts{Hidden: 1024, Width: 512, Matrices: 3}); c != (Cost{}) {
+		t.Errorf("a type without kernels costs %+v", c)
+	}
+}
+
+// TestExpertTiles: rows are padded to tiles expert by expert, so that as many rows on more experts take longer.
+func TestExpertTiles(t *testing.T) {
+	l := NewExpertLoad(300, 1, []int{1, 8, 9, 282})
+	if want := [...]float64{1 + 1 + 2 + 36, 1 + 1 + 1 + 18, 3 + 9, 3 + 5, 3 + 3, 3 + 2}; l.tiles != want || l.Pairs != 300 || l.Touched != 4 || l.Tokens != 300 {
+		t.Errorf("%+v, want tiles %v", l, want)
+	}
+	s := expertsSpec()
+	x := Experts{Hidden: 4096, Width: 4096, Matrices: 3}
+	even, skewed := NewExpertLoad(4096, 1, []int{1024, 1024, 1024, 1024}), NewExpertLoad(4096, 1, []int{4093, 1, 1, 1})
+	if a, b := s.ExpertsCost(ExpertsWhole, &even, x), s.ExpertsCost(ExpertsWhole, &skewed, x); b.Compute <= a.Compute || b.Executed <= a.Executed {
+		t.Errorf("even %v s of %v FLOPs, skewed %v s of %v", a.Compute, a.Executed, b.Compute, b.Executed)
+	}
+}
+
+// TestOneExpertIsDense: one expert that all tokens take costs what products in the same tiles do, whose k is not split.
+func TestOneExpertIsDense(t *testing.T) {
+	s := expertsSpec()
+	e := s.Experts.Whole
+	e.TileKnee, e.KRamp, e.StepLatency, e.Ridge = 20, 100, 3, 2
+	g := Tiling{Efficiency: e.Efficiency, TileKnee: e.TileKnee, KRamp: e.KRamp, StepLatency: e.StepLatency}
+	for _, m := range []int{1, 7, 100, 3000} {
+		l := NewExpertLoad(m, 1, []int{m})
+		spread := ExpertLoad{Tokens: m, All: float64(m), Pairs: float64(m), Touched: 1}
+		if spread.spread([]llm.ExpertShare{{Experts: 1, Share: 1}}, m, 1); spread != l {
+			t.Errorf("%d tokens on one expert of all are %+v, want %+v", m, spread, l)
+		}
+		got := e.product(s, &l, float64(m), 2048, 4096, uniform(16))
+		want := math.Inf(1)
+		for i, tm := range expertTileRows {
+			for _, tn := range expertTileColumns {
+				var one [1]limits
+				base := Cost{Bytes: 2 * float64(m*4096+2048*4096+m*2048)}
+				g.costs(one[:], s, base, tile{tm, tn}, l.tiles[i]*float64(ceilDiv(2048, tn)), float64(s.Peak16), 1, m, 2048, 4096)
+				want = min(want, one[0].cost(base, g.Ridge).Seconds)
+			}
+		}
+		if math.Abs(got.Seconds/want-1) > 1e-9 {
+			t.Errorf("%d rows take %v s, a product %v", m, got.Seconds, want)
+		}
+	}
+}
+
+// TestSpreadTiles: expected tiles are those of counted binomial loads.
+func TestSpreadTiles(t *testing.T) {
+	for _, c := range []struct {
+		tokens int
+		share  float64
+	}{{64, 8. / 256}, {512, 8. / 256}, {4096, 4. / 128}, {100, 0.25}, {30000, 0.25}} {
+		l := ExpertLoad{}
+		l.spread([]llm.ExpertShare{{Experts: 1, Share: c.share}}, c.tokens, 1)
+		probability, want := math.Pow(1-c.share, float64(c.tokens)), [len(expertTileRows)]float64{}
+		for n := 1; n <= c.tokens; n++ {
+			if probability == 0 {
+				probability = math.SmallestNonzeroFloat64
+			}
+			logs := lchoose(c.tokens, n) + float64(n)*math.Log(c.share) + float64(c.tokens-n)*math.Log(1-c.share)
+			for i, tile := range expertTileRows {
+				want[i] += math.Exp(logs) * float64(ceilDiv(n, tile))
+			}
+		}
+		for i := range want {
+			if math.Abs(l.tiles[i]/want[i]-1) > 0.04 {
+				t.Errorf("%d tokens, share %.3f: %v tiles of %d rows, want %v", c.tokens, c.share, l.tiles[i], expertTileRows[i], want[i])
+			}
+		}
+	}
+}
+
+func lchoose(n, k int) float64 {
+	a, _ := math.Lgamma(float64(n + 1))
+	b, _ := math.Lgamma(float64(k + 1))
+	c, _ := math.Lgamma(float64(n - k + 1))
+	return a - b - c
+}

@@ -1,0 +1,54 @@
+package measure
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Local returns the errors of the simplest prediction from the rows themselves: for each row a line in logarithms through its neighbours in
+// size, of the same shape. Rows at an end of their shape, or alone in it, have none.
+func Local(samples []Sample) Errors {
+	shapes := map[string][]*Sample{}
+	for i := range samples {
+		s := &samples[i]
+		shapes[s.local()] = append(shapes[s.local()], s)
+	}
+	var points []Point
+	for _, name := range sortedKeys(shapes) {
+		rows := shapes[name]
+		slices.SortStableFunc(rows, func(a, b *Sample) int { return cmp.Compare(a.size(), b.size()) })
+		for i := 1; i+1 < len(rows); i++ {
+			low, s, high := rows[i-1], rows[i], rows[i+1]
+			if low.size() == s.size() || high.size() == s.size() {
+				continue
+			}
+			at := math.Log(s.size()/low.size()) / math.Log(high.size()/low.size())
+			p := low.Seconds * math.Pow(high.Seconds/low.Seconds, at)
+			points = append(points, Point{Sample: *s, Predicted: p, Error: p/s.Seconds - 1})
+		}
+	}
+	return pooled(points)
+}
+
+// local names what rows share that Local interpolates between.
+func (s *Sample) local() string {
+	return fmt.Sprintf("%s %s %s %v", s.shape(), s.source, s.op, s.shares.skewed)
+}
+
+// size is what Local interpolates over.
+func (s *Sample) size() float64 {
+	if expertsOf(s.kind) != nil {
+		return float64(s.shares.tokens)
+	}
+	return float64(s.bytes)
+}
+
+func sortedKeys(m map[string][]*Sample) (names []string) {
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
