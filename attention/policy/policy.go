@@ -53,12 +53,12 @@ type Homes uint8
 
 // The places. A system whose own is none of them takes policies of AnyHome alone.
 const (
-	OnGPUs  Homes = 1 << iota // the GPUs' memory, and their kernels attend
-	InHBM                     // the GPUs' memory, with processing units in it that attend
-	InDIMMs                   // ranks of DIMMs, with a processing unit beside each bank
-	OnHost                    // the host's memory, and its CPUs attend
-	Fetched                   // the host's memory, and the GPUs attend over chosen rows, which they fetch
-	AnyHome = ^Fetched // but where only policies run that choose
+	OnGPUs  Homes      = 1 << iota // the GPUs' memory, and their kernels attend
+	InHBM                          // the GPUs' memory, with processing units in it that attend
+	InDIMMs                        // ranks of DIMMs, with a processing unit beside each bank
+	OnHost                         // the host's memory, and its CPUs attend
+	Fetched                        // the host's memory, and the GPUs attend over chosen rows, which they fetch
+	AnyHome = ^Fetched             // but where only policies run that choose
 )
 
 // At says that keys and values can be at a place.
