@@ -41,7 +41,9 @@ type Summary struct {
 	Cache Cache `json:"cache,omitzero"`
 	// APIServer is the process before the engine; left out where that takes no time.
 	APIServer APIServer `json:"api_server,omitzero"`
-	WallS     float64   `json:"wall_s"` // time that the simulation itself took, in seconds
+	// GPUTime is how well the kernels are known in which the GPUs spend their time.
+	GPUTime Known   `json:"gpu_time,omitzero"`
+	WallS   float64 `json:"wall_s"` // time that the simulation itself took, in seconds
 	// Doubts are sentences on what makes a number doubtful; left out where there are none.
 	Doubts []string `json:"warnings,omitempty"`
 	// Notes are sentences on what else the numbers rest on that none of them says; left out where there are none.

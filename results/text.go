@@ -84,6 +84,7 @@ var facts = []struct {
 	name  string
 	text  func(s *Summary) string
 }{
+	{inBoth, "GPU time", func(s *Summary) string { return wrapped(s.GPUTime.Text(), 16) }},
 	{inFull, "input", func(s *Summary) string {
 		return fmt.Sprintf("%s tokens (%s ± %s a request)", count(s.Trace.InputTokens), grouped(s.Trace.InputMean, 1), grouped(s.Trace.InputStd, 1))
 	}},

@@ -165,16 +165,8 @@ func remarksOn(cfg *configs.Config) (r remarks) {
 		}
 		r.doubt("GPU %s was never measured: it is %s with %s changed ('l3sim run --dry-run' says more)", name, preset, what)
 	}
-	if m := &cfg.Model; m.Experts > 0 {
-		what := "a mixture of experts"
-		if m.ExpertBits == 4 {
-			what += " in MXFP4"
-		}
-		if gpu.NewModelCost(&cfg.GPU.Spec, m).MeasuredExperts() {
-			r.note("%s is %s: the kernels of its experts are fitted to measured ones, whole iterations of such a model were never compared with a measurement", m.Name, what)
-		} else {
-			r.doubt("%s is %s: no time of such a model was ever compared with a measurement", m.Name, what)
-		}
+	if m := &cfg.Model; m.Experts > 0 && gpu.NewModelCost(&cfg.GPU.Spec, m).MeasuredExperts() {
+		r.note("%s is a mixture of experts: the kernels of its experts are fitted to measured ones, whole iterations of such a model were never compared with a measurement", m.Name)
 	}
 	if m := &cfg.Model; m.LatentDim > 0 {
 		r.note("kernels of latent attention take the parameters of grouped attention, which were not fitted to them")
@@ -278,6 +270,9 @@ func (r *Result) remarks(cfg *configs.Config, s *results.Summary) remarks {
 	}
 	if note := ContextNote(cfg, r.trace); note != "" {
 		all.doubt("%s", note)
+	}
+	if never := s.GPUTime.Never; never >= muchExtrapolated {
+		all.doubt("%.0f%% of the GPUs' time is of kernels that were never measured on any GPU here ('l3sim support' lists them)", 100*never)
 	}
 	if note, share := r.extrapolationNote(cfg.GPU.Name); share >= muchExtrapolated {
 		all.doubt("%s", note)

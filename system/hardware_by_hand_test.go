@@ -94,9 +94,6 @@ func (full) Write([]byte) (int, error) { return 0, os.ErrInvalid }
 // TestNotesOfModels: what the notes of a configuration say of its model, its prices and its GPU, and when they do not.
 func TestNotesOfModels(t *testing.T) {
 	for _, c := range []struct{ sets, note, want string }{
-		{"run.model=llama-3-8b", "was ever compared", ""},
-		{"run.model=mixtral-8x7b", "was ever compared", "mixtral-8x7b is a mixture of experts: no time"},
-		{"run.model=mixtral-8x7b model.expert_bits=4", "was ever compared", "mixtral-8x7b is a mixture of experts in MXFP4: no time"},
 		{"run.model=llama-3-8b", "latent attention", ""},
 		{"run.system=gpu-only run.model=llama-2-7b model.kv_heads=1 model.latent_dim=512 model.nope_dim=128 model.value_dim=128 model.head_dim=576", "latent attention", "kernels of latent attention take the parameters of grouped attention"},
 		{"gpu.preset=h200-sxm gpu.name=b300 gpu.memory_capacity=192GB gpu.memory_bandwidth=5TB/s gpu.sms=150 gpu.memory_reserve=1GiB gpu.peak_8bit=2PFLOP/s", "was never measured", "with 5 keys"},

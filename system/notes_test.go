@@ -237,9 +237,9 @@ func TestDoubts(t *testing.T) {
 		{[]string{"gpu.preset=h200-sxm"}, "kernels beyond what h200-sxm was measured at take 20.2%", ""},
 		{[]string{"gpu.preset=h200-sxm", "gpu.name=x", "gpu.memory_capacity=192GB", "gpu.sms=99", "gpu.memory_bandwidth=9TB/s", "gpu.power.idle_w=1", "gpu.power.limit_w=999"},
 			"GPU x was never measured: it is h200-sxm with 5 keys changed ('l3sim run --dry-run' says more)", "price list prices-2026-06 has no GPU x"},
-		{[]string{"run.model=mixtral-8x7b"}, "mixtral-8x7b is a mixture of experts: no time of such a model was ever compared with a measurement", ""},
 		{[]string{"run.model=mixtral-8x7b", "run.system=gpu-only", "gpu.preset=h200-sxm", "gpu.fit=h200-sxm.vllm-0.24"}, "", "mixtral-8x7b is a mixture of experts: the kernels of its experts are fitted to measured ones, whole"},
-		{[]string{"run.model=mixtral-8x7b", "model.expert_bits=4"}, "mixtral-8x7b is a mixture of experts in MXFP4: no time", ""},
+		{[]string{"run.model=mixtral-8x7b"}, "of the GPUs' time is of kernels that were never measured on any GPU here ('l3sim support' lists them)", ""},
+		{[]string{"run.model=mixtral-8x7b", "model.expert_bits=4"}, "of kernels that were never measured", ""},
 	} {
 		_, s := summaryOf(t, fewRequests(3), c.sets...)
 		doubts, notes := strings.Join(s.Doubts, "; "), strings.Join(s.Notes, "; ")

@@ -308,6 +308,7 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 	}
 	s.Cost = power.Cost(cfg, &s.EnergyReport, s.OutputTokensPerS)
 	s.DIMMsPerChannel, s.BeyondBoards = DIMMsPerChannel(cfg), BeyondBoards(cfg)
+	s.GPUTime = r.known(cfg)
 	said := r.remarks(cfg, s)
 	s.Doubts, s.Notes = said.doubts, said.notes
 	if n := len(r.Requests); n > 0 {

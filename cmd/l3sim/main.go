@@ -32,7 +32,7 @@ func (a *app) register(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		completeColumns(c)
 	}
-	cli.AddGroup(root, "Inputs", a.newTraceCommand(), a.newConfigCommand())
+	cli.AddGroup(root, "Inputs", a.newTraceCommand(), a.newConfigCommand(), a.newSupportCommand())
 	cli.AddGroup(root, "Devices", a.newPIMCommand(), a.newDRAMCommand(), a.newGPUCommand())
 	cli.AddGroup(root, "About", a.NewVersionCommand())
 }

@@ -304,6 +304,9 @@ func Targets(slo *results.SLO, share float64) string {
 
 // WriteText writes the rows, what is to be said of each, and the commands that give them.
 func (r *Report) WriteText(out io.Writer) error {
+	if known := r.known(); len(known) > 0 {
+		fmt.Fprintf(out, "%s\n\n", strings.Join(known, "\n"))
+	}
 	if len(r.Rows) > 0 {
 		if err := r.writeTable(out); err != nil {
 			return err
@@ -331,6 +334,24 @@ func (r *Report) WriteText(out io.Writer) error {
 	write(r.allNotes())
 	write(r.Unable)
 	return nil
+}
+
+// known says for each row how well the kernels are known in which its GPUs spend their time, once for rows that follow one another alike.
+func (r *Report) known() (lines []string) {
+	last := ""
+	for i, x := range r.Rows {
+		if x.Summary == nil {
+			continue
+		}
+		if text := x.Summary.GPUTime.Text(); text != "" && text != last {
+			number := ""
+			if len(r.Rows) > 1 {
+				number = fmt.Sprintf("%d: ", i+1)
+			}
+			lines, last = append(lines, number+"GPU time: "+text), text
+		}
+	}
+	return lines
 }
 
 // allNotes returns the notes of the rows and of the report, each once.

@@ -1,0 +1,102 @@
+package configs
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// Grade says how well the kernels of a kind are known.
+type Grade string
+
+// The grades.
+const (
+	Measured  Grade = "measured"       // on this GPU, with the fit's framework
+	Borrowed  Grade = "borrowed"       // measured on this GPU with another framework, or on another GPU
+	DataSheet Grade = "data sheet"     // measured on another GPU, in proportion to the data sheets
+	Never     Grade = "never measured" // parameters of other kernels, or of nothing
+)
+
+// Grades are all grades, the best first.
+var Grades = []Grade{Measured, Borrowed, DataSheet, Never}
+
+// Known is what is known of the kernels of a kind.
+type Known struct {
+	Grade Grade
+	Fit   string // whose rows they are, "" for none
+	FitKind
+}
+
+// KernelsKnown returns what is known of the GPU's kernels of a kind, as the section [fit.kinds] of a fit names it.
+func (c *Config) KernelsKnown(kind string) (Known, error) {
+	k, err := known(c.GPU.Fit, kind)
+	if err != nil || k.Grade == Never {
+		return k, err
+	}
+	if k.Grade == Measured && !ofGPU(c.GPU.Fit, c.GPU.Preset) {
+		k.Grade = Borrowed
+	}
+	if preset, changed := c.GPUBase(); preset != "" && len(changed) > 0 {
+		k.Grade = DataSheet
+	}
+	return k, nil
+}
+
+// ofGPU says that a fit is of the GPU of a preset: it has its name, with or without a framework behind it.
+func ofGPU(fit, preset string) bool {
+	return isFile(fit) || fit == preset || strings.HasPrefix(fit, preset+".")
+}
+
+// known follows a kind from a fit to the ones that it borrows from.
+func known(name, kind string) (Known, error) {
+	grade := Measured
+	const longest = 8 // chain of fits, which end at one without a base
+	for range longest {
+		if name == "" {
+			break
+		}
+		f, err := describedFit(name)
+		if err != nil {
+			return Known{}, err
+		}
+		k, has := f.Kinds[kind]
+		switch {
+		case has && k.From == "":
+			return Known{Grade: grade, Fit: name, FitKind: k}, nil
+		case has:
+			name = k.From
+		default:
+			name = f.Base
+		}
+		if grade == Measured {
+			grade = Borrowed
+		}
+		if !has && f.Scaled {
+			grade = DataSheet
+		}
+	}
+	return Known{Grade: Never}, nil
+}
+
+// described are the embedded fits that were read.
+var described sync.Map
+
+// describedFit returns where a fit is from, of an embedded one or of a file.
+func describedFit(name string) (*Fit, error) {
+	if f, ok := described.Load(name); ok {
+		return f.(*Fit), nil
+	}
+	if isFile(name) {
+		text, err := input.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		return fitOf(input.Name(name), string(text))
+	}
+	f, err := FitOf(name)
+	if err == nil {
+		described.Store(name, f)
+	}
+	return f, err
+}

@@ -1,0 +1,171 @@
+package gpu
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/l3sim/l3sim/llm"
+)
+
+// KernelTime is what the kernels of a kind take of an iteration on one GPU.
+type KernelTime struct {
+	Kind    string  // as the section [fit.kinds] of a fit names it
+	Seconds float64 // in all layers
+	Beyond  string  // how they lie beyond what was measured, "" where they do not
+}
+
+// KernelTimes returns what an iteration takes by kind of kernels, in the order of their names. A mixture's router is among its
+// experts, an indexer's products among the products.
+func (c *ModelCost) KernelTimes(x Shape) []KernelTime {
+	parts, far := c.IterationParts(x), c.Beyond(x)
+	t := kernelTimes{}
+	tokens := x.Decode.Requests + x.Prefills*x.Chunk
+	product := func(g Group, w widths, kept float64, seconds float64) {
+		t.add(productKind(w), float64((1-kept)*seconds), far[g])
+		t.add(productKind(c.uniform), float64(kept*seconds), far[g])
+	}
+	for _, g := range []Group{QKVProduct, ProjectionProduct} {
+		product(g, c.projections, c.keptAttention, parts[g].Seconds)
+	}
+	product(LMHead, c.uniform, 0, parts[LMHead].Seconds)
+	experts := 0.0
+	for i := range c.feedForwards {
+		f := &c.feedForwards[i]
+		if f.experts != nil {
+			share := f.share
+			if i == 0 && len(c.feedForwards) > 1 {
+				share = 1 - c.feedForwards[1].share
+			}
+			experts += float64(share * float64(c.model.Layers) * c.waits(c.mixture(f, tokens)).Seconds)
+		}
+	}
+	t.add(expertKind(c.grouped), float64((1-c.keptNetwork)*experts), far[FeedForward])
+	t.add(expertKind(c.uniform), float64(c.keptNetwork*experts), far[FeedForward])
+	product(FeedForward, c.networks, c.keptNetwork, parts[FeedForward].Seconds-experts)
+	t.add("small_kernels", parts[SmallKernels].Seconds+parts[Embedding].Seconds, far[SmallKernels])
+	t.add(c.collectiveKind(), parts[AllReduce].Seconds, far[AllReduce])
+	c.decodeTimes(t, x, parts[DecodeAttention].Seconds, far[DecodeAttention])
+	c.promptTimes(t, x, parts[PrefillAttention].Seconds, far[PrefillAttention])
+	var all []KernelTime
+	for _, kind := range slices.Sorted(maps.Keys(t)) {
+		all = append(all, *t[kind])
+	}
+	return all
+}
+
+// kernelTimes is by kind.
+type kernelTimes map[string]*KernelTime
+
+func (t kernelTimes) add(kind string, seconds float64, beyond string) {
+	if seconds <= 0 {
+		return
+	}
+	if t[kind] == nil {
+		t[kind] = &KernelTime{Kind: kind}
+	}
+	t[kind].Seconds += seconds
+	if t[kind].Beyond == "" {
+		t[kind].Beyond = beyond
+	}
+}
+
+// decodeTimes adds the kernels of decode attention, which take so many seconds together.
+func (c *ModelCost) decodeTimes(t kernelTimes, x Shape, seconds float64, far string) {
+	n := x.Decode.Requests
+	if n == 0 {
+		return
+	}
+	if c.latent == nil {
+		t.add(c.attentionKind("decode_attention"), seconds, far)
+		return
+	}
+	absorbed := float64(float64(c.model.Layers) * c.absorb(c.own(n)*c.verified).Seconds)
+	t.add("latent_absorb", absorbed, far)
+	seconds -= absorbed
+	if keep := c.model.IndexTopK; keep > 0 && x.Decode.Tokens > int64(n)*int64(keep) {
+		of := llm.Indexing{Requests: n, Queries: 1, Keys: x.Decode.Tokens, Longest: x.Decode.Longest, Pairs: x.Decode.Tokens, Keep: keep}
+		seconds -= c.indexTimes(t, of, far)
+		t.add("sparse_latent", seconds, far)
+		return
+	}
+	t.add(c.attentionKind("latent_decode"), seconds, far)
+}
+
+// promptTimes is decodeTimes of prompts' attention.
+func (c *ModelCost) promptTimes(t kernelTimes, x Shape, seconds float64, far string) {
+	if x.Prefills == 0 {
+		return
+	}
+	if c.latent == nil {
+		t.add(c.attentionKind("prefill_attention"), seconds, far)
+		return
+	}
+	if chosen, of := c.model.Indexer.Prompt(x.Chunk, x.Finished); chosen.Rows > 0 {
+		for range x.Prefills {
+			seconds -= c.indexTimes(t, of, far)
+		}
+		t.add("sparse_latent", seconds, far)
+		return
+	}
+	made := float64(float64(c.model.Layers) * c.expand(x.Prefills*(x.Chunk+x.Finished)).Seconds)
+	t.add(productKind(c.projections), made, far)
+	t.add(c.attentionKind("latent_prefill"), seconds-made, far)
+}
+
+// indexTimes adds the scores and the choice of the layers that have an indexer, and returns what they take.
+func (c *ModelCost) indexTimes(t kernelTimes, of llm.Indexing, far string) float64 {
+	layers := float64(c.model.CountLayers(string(rune(llm.Indexed))))
+	all := float64(layers * c.Index(of).Seconds)
+	rows := DecodeBatch{Requests: of.Requests * of.Queries, Tokens: of.Pairs, Longest: of.Longest}
+	choice := min(all, float64(layers*c.spec.TopKCost(rows, 1, of.Keep).Seconds))
+	t.add("top_k", choice, far)
+	t.add("index_scores", all-choice, far)
+	return all
+}
+
+// attentionKind returns the kind of attention over the model's keys and values.
+func (c *ModelCost) attentionKind(kind string) string {
+	switch h := &c.kinds[0].heads; {
+	case h.KVBits == 0 || h.KVBits == h.ElementBits:
+		return kind
+	case h.KVFloat:
+		return "fp8_" + kind
+	}
+	return "narrow_" + kind
+}
+
+// collectiveKind returns the kind of what joins the GPUs of a replica.
+func (c *ModelCost) collectiveKind() string {
+	switch {
+	case c.model.WholeNetworks():
+		return "all_to_all"
+	case c.data:
+		return "collectives"
+	}
+	return "all_reduce"
+}
+
+// productKind returns the kind of products of elements of those widths.
+func productKind(w widths) string { return elementKind(w) + "gemm" }
+
+// expertKind returns the kind of the products of experts of those widths.
+func expertKind(w widths) string { return elementKind(w) + "experts" }
+
+// elementKind returns what the name of a kind begins with: "" for 16 bits.
+func elementKind(w widths) string {
+	switch {
+	case w.Weights >= 16:
+		return ""
+	case w.Weights == 4 && w.Block == NVFP4Block:
+		return "nvfp4_"
+	case w.Weights == 4 && w.Block > 0:
+		return "mxfp4_"
+	case w.Weights == 4:
+		return "int4_"
+	case w.In > 8:
+		return "weights8_" // that are widened on the way
+	case w.Block == FP8Block:
+		return "fp8_block_"
+	}
+	return "fp8_"
+}

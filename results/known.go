@@ -1,0 +1,42 @@
+package results
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Known says how well the kernels are known in which the GPUs spend their time: shares that add up to 1.
+type Known struct {
+	Fit       string  `json:"fit"` // of the GPU's kernels
+	Measured  float64 `json:"measured"`
+	Borrowed  float64 `json:"borrowed"`   // from another framework, or another GPU
+	DataSheet float64 `json:"data_sheet"` // from another GPU, in proportion to the data sheets
+	Never     float64 `json:"never_measured"`
+	// Beyond is the share of kernels beyond the range of what was measured, of any of these.
+	Beyond float64 `json:"beyond_range"`
+	// Error is the mean error, in percent, of the measured kernels on shapes that the fit has not seen, over the time of those that
+	// tell it; 0 where none does.
+	Error float64 `json:"expected_error_percent"`
+}
+
+// Text is the line of a result.
+func (k *Known) Text() string {
+	if *k == (Known{}) {
+		return ""
+	}
+	var parts []string
+	measured := ""
+	if k.Error > 0 {
+		measured = fmt.Sprintf("; expected error %.0f%%", k.Error)
+	}
+	for _, p := range []struct {
+		share        float64
+		what, behind string
+	}{{k.Measured, "measured", " (" + k.Fit + measured + ")"}, {k.Borrowed, "borrowed", ""}, {k.DataSheet, "from data sheets", ""}, {k.Never, "never measured", ""},
+		{k.Beyond, "beyond the range measured", ""}} {
+		if text := fmt.Sprintf("%.0f%%", 100*p.share); text != "0%" {
+			parts = append(parts, text+" "+p.what+p.behind)
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,116 @@
+package system
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system/kinds"
+)
+
+// Served is what GPUs serve: requests of so many tokens that decode together.
+type Served struct{ Batch, Input, Output float64 }
+
+// KernelKind is what is known of the kernels of a kind, and their share of the GPUs' time.
+type KernelKind struct {
+	Kind   string
+	Share  float64
+	Beyond string // how they lie beyond what was measured, "" where they do not
+	configs.Known
+}
+
+// KernelKinds returns the kinds of kernels of a configuration's GPUs by their share of the time under a load: of its prompts and decode
+// steps, each as one iteration. decodes says that the GPUs attend for decode steps.
+func KernelKinds(cfg *configs.Config, l Served, decodes bool) ([]KernelKind, error) {
+	cost := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
+	batch, in := max(1, int(l.Batch+0.5)), max(1, int(l.Input+0.5))
+	chunk := in
+	if most := cfg.Batching.MaxBatchTokens; most > 0 {
+		chunk = min(in, most)
+	}
+	iterations := []struct {
+		shape gpu.Shape
+		times float64 // of a request
+	}{
+		{gpu.Shape{Decode: gpu.UniformBatch(batch, max(1, int(l.Input+l.Output/2)))}, max(0, l.Output-1) / float64(batch)},
+		{gpu.Shape{Prefills: 1, Chunk: chunk, Finished: (in - chunk) / 2}, float64(in) / float64(chunk)},
+	}
+	var all []KernelKind
+	sum := 0.0
+	for _, i := range iterations {
+		for _, k := range cost.KernelTimes(i.shape) {
+			seconds := float64(i.times * k.Seconds)
+			kind, decode := k.Kind, strings.HasSuffix(k.Kind, "decode_attention") || strings.HasSuffix(k.Kind, "latent_decode")
+			if decode && !decodes || seconds == 0 {
+				continue
+			}
+			if decode && !cfg.Policy.Dense() {
+				kind = "page_sparse"
+			}
+			at := slices.IndexFunc(all, func(o KernelKind) bool { return o.Kind == kind })
+			if at < 0 {
+				about, err := cfg.KernelsKnown(kind)
+				if err != nil {
+					return nil, err
+				}
+				at, all = len(all), append(all, KernelKind{Kind: kind, Known: about})
+			}
+			all[at].Share += seconds
+			if all[at].Beyond == "" {
+				all[at].Beyond = k.Beyond
+			}
+			sum += seconds
+		}
+	}
+	for i := range all {
+		k := &all[i]
+		if k.Share /= sum; k.Grade != configs.Measured && k.Grade != configs.Borrowed {
+			k.Beyond = "" // of no range
+		}
+	}
+	slices.SortStableFunc(all, func(a, b KernelKind) int { return strings.Compare(a.Kind, b.Kind) })
+	return all, nil
+}
+
+// Summed returns the shares of kinds by what is known of them.
+func Summed(cfg *configs.Config, all []KernelKind) results.Known {
+	s := results.Known{Fit: cfg.GPU.Fit}
+	told := 0.0
+	for i := range all {
+		k := &all[i]
+		share := map[configs.Grade]*float64{configs.Measured: &s.Measured, configs.Borrowed: &s.Borrowed, configs.DataSheet: &s.DataSheet, configs.Never: &s.Never}[k.Grade]
+		*share += k.Share
+		if k.Beyond != "" {
+			s.Beyond += k.Share
+		}
+		if k.Grade == configs.Measured && k.Mean > 0 {
+			s.Error += float64(k.Share * k.Mean)
+			told += k.Share
+		}
+	}
+	if told > 0 {
+		s.Error /= told
+	}
+	return s
+}
+
+// known returns how well the kernels of a run are known.
+func (r *Result) known(cfg *configs.Config) results.Known {
+	of := results.DescribeTrace(r.trace)
+	l := Served{Batch: r.batch.StepMean / float64(max(1, cfg.Replicas())), Input: of.InputMean, Output: of.OutputMean}
+	all, err := KernelKinds(cfg, l, kinds.Of(cfg).KV.InGPUs)
+	if err != nil {
+		return results.Known{} // a file of a fit is gone since the run began
+	}
+	s := Summed(cfg, all)
+	s.Beyond = 0
+	m := cfg.GPU.Range()
+	for k, most := range [gpu.Kinds]int{m.ProductRows, m.PrefillTokens, m.DecodeRequests, m.AllReduceGPUs, m.SmallRows} {
+		if most > 0 {
+			s.Beyond += r.extrapolated[k]
+		}
+	}
+	return s
+}
