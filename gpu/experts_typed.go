@@ -153,9 +153,10 @@ func tilesAfterFirst(mean, deviation, tile float64) float64 {
 	if deviation > tile { // the last tile is as likely half full as not
 		return max(0, mean/tile-0.5-0.5/tile)
 	}
-	first := max(1, math.Ceil((mean-far*deviation)/tile))
+	reach := float64(far * deviation)
+	first := max(1, math.Ceil((mean-reach)/tile))
 	tiles := first - 1
-	for j := first; j*tile < mean+far*deviation; j++ {
+	for j := first; j*tile < mean+reach; j++ {
 		// The logistic function stands for the normal one, which it meets within 0.01.
 		tiles += 1 / (1 + portable.Exp(1.702*(float64(j*tile)+0.5-mean)/deviation))
 	}

@@ -132,7 +132,7 @@ func (x *routing) draw(r *rand.Rand) []int {
 	if pairs <= x.experts {
 		low, high = 0.01, 2
 	}
-	a, b := math.Pow(high, 1-alpha), math.Pow(low, 1-alpha)
+	a, b := float64(math.Pow(high, 1-alpha)), float64(math.Pow(low, 1-alpha))
 	shares, sum := make([]float64, x.experts), 0.0
 	for i := range shares {
 		shares[i] = math.Pow(float64((a-b)*r.Float64())+b, 1/(1-alpha))
