@@ -34,7 +34,7 @@ func KernelKinds(cfg *configs.Config, l Served, decodes bool) ([]KernelKind, err
 		shape gpu.Shape
 		times float64 // of a request
 	}{
-		{gpu.Shape{Decode: gpu.UniformBatch(batch, max(1, int(l.Input+l.Output/2)))}, max(0, l.Output-1) / float64(batch)},
+		{gpu.Shape{Decode: gpu.UniformBatch(batch, max(1, int(l.Input+float64(l.Output/2))))}, max(0, l.Output-1) / float64(batch)},
 		{gpu.Shape{Prefills: 1, Chunk: chunk, Finished: (in - chunk) / 2}, float64(in) / float64(chunk)},
 	}
 	var all []KernelKind
