@@ -18,18 +18,18 @@ func expertsSpec() *Spec {
 // TestExpertsByHand: a small batch reads the experts that it touches, and passes over its rows.
 func TestExpertsByHand(t *testing.T) {
 	s := expertsSpec()
-	l := NewExpertLoad(4, 2, []int{3, 0, 1}) // 4 of the 8 pairs of all GPUs
+	l := NewExpertLoad(4, 2, []int{4, 0, 1}) // 5 of the 8 pairs of all GPUs
 	got := s.ExpertsCost(ExpertsWhole, &l, Experts{Hidden: 1024, Width: 512, Matrices: 3})
-	up := (2*1024*1024 + 4*1024 + 4*1024) * 2.0 // two experts' weights, inputs and outputs
-	down := (2*512*1024 + 4*512 + 4*1024) * 2.0
-	rows := 4 + 0.25*4.0
+	up := (2*1024*1024 + 4*1024 + 5*1024) * 2.0 // two experts' weights, inputs and outputs
+	down := (2*512*1024 + 5*512 + 5*1024) * 2.0
+	rows := 5 + 0.25*3.0
 	passes := rows*(2*512*2+512*2+1024*2) + 4*1024*2
 	want := (up+down)/0.8e12 + passes/0.5e12 + 10e-6 + 2e-6
-	if math.Abs(got.Seconds/want-1) > 1e-9 || got.Bytes != up+down || got.FLOPs != 2*4*3*512*1024 {
+	if math.Abs(got.Seconds/want-1) > 1e-9 || got.Bytes != up+down || got.FLOPs != 2*5*3*512*1024 {
 		t.Errorf("%+v, want %v s, %v B", got, want, up+down)
 	}
 	narrow := s.ExpertsCost(ExpertsNVFP4, &l, Experts{Hidden: 1024, Width: 512, Matrices: 3})
-	up, down = 2*1024*1024*9/16.0+4*1024/2+4*1024*2, 2*512*1024*9/16.0+4*512/2+4*1024*2
+	up, down = 2*1024*1024*9/16.0+4*1024/2+5*1024*2, 2*512*1024*9/16.0+5*512/2+5*1024*2
 	passes = rows*(2*512*2+512/2+1024*2) + 4*1024*2 + 4*1024*2.5
 	want = (up+down)/0.8e12 + passes/0.5e12 + 10e-6 + 2e-6
 	if math.Abs(narrow.Seconds/want-1) > 1e-9 {
@@ -101,7 +101,7 @@ func TestSpreadTiles(t *testing.T) {
 			}
 		}
 		for i := range want {
-			if math.Abs(l.tiles[i]/want[i]-1) > 0.04 {
+			if math.Abs(l.tiles[i]/want[i]-1) > 0.04 || math.Abs(l.tiles[i]-want[i]) > 0.3 {
 				t.Errorf("%d tokens, share %.3f: %v tiles of %d rows, want %v", c.tokens, c.share, l.tiles[i], expertTileRows[i], want[i])
 			}
 		}

@@ -25,7 +25,7 @@ func TestBalancedRows(t *testing.T) {
 
 // TestDrawnRows: a draw has all pairs, no expert has more than all tokens, loads are uneven, and the GPU is the one with most rows.
 func TestDrawnRows(t *testing.T) {
-	for _, x := range []routing{{1, 256, 8, 1, true}, {64, 128, 4, 1, true}, {4096, 8, 2, 1, true}, {512, 256, 8, 1, true}} {
+	for _, x := range []routing{{1, 256, 8, 1, true}, {64, 128, 4, 1, true}, {4096, 8, 2, 1, true}, {512, 256, 8, 1, true}, {4096, 8, 4, 1, true}} {
 		whole := x.draw(rand.New(rand.NewPCG(1, 2)))
 		sum := 0
 		for _, n := range whole {
