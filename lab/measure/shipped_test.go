@@ -246,6 +246,8 @@ var pageTables = []tableKinds{
 		[]string{"16 bits", "FP8", "FP8, blocks", "NVFP4", "MXFP4", "MXFP4, FP8 activations", "INT4"}, true},
 }
 
+const fewestLocal = 10 // rows with neighbours, of which a percentile says something
+
 // text returns the table: median and 90th percentile of the errors on shapes held out, by fit and kind.
 func (k *tableKinds) text(t *testing.T) string {
 	t.Helper()
@@ -264,7 +266,9 @@ func (k *tableKinds) text(t *testing.T) string {
 				text = fmt.Sprintf("%.1f, %.0f", e.Median, e.P90)
 				if k.local {
 					local := Local(fittedRows(t, shippedTarget(t, f.gpu, f.fit), &Tables{publishedFolder, f.system, f.framework, f.version}, kind))
-					text += fmt.Sprintf(" (%.1f, %.0f)", 100*local.Median, 100*local.P90)
+					if local.Points >= fewestLocal {
+						text += fmt.Sprintf(" (%.1f, %.0f)", 100*local.Median, 100*local.P90)
+					}
 				}
 			}
 			line += " " + text + " |"
