@@ -150,6 +150,10 @@ func (ld *Loader) readRanges() map[string]string {
 	g.Experts.Whole = gpu.ExpertSpec{Efficiency: g.MatMul.Efficiency, PassMemory: 1}
 	x := g.Experts.Whole
 	g.Experts.FP8, g.Experts.FP8Block, g.Experts.NVFP4, g.Experts.MXFP4, g.Experts.MXFP4FP8, g.Experts.Int4 = x, x, x, x, x, x
+	g.Latent.Decode.DecodeSpec, g.Latent.Prefill, g.Latent.PrefillFP8 = g.Decode, g.Prefill, g.Prefill
+	g.Latent.DecodeFP8 = g.Latent.Decode
+	g.Latent.Products = gpu.LatentProductSpec{Efficiency: g.MatMul.Efficiency, TileRows: 64}
+	g.Latent.ProductsFP8, g.Latent.Chosen = g.Latent.Products, gpu.ChosenSpec{Efficiency: g.MatMul.Efficiency, TileRows: 64}
 	all := input.Ranges(valid)
 	for _, b := range bases {
 		all[b.key] = "a file, or one of " + strings.Join(Names(b.kind), ", ")

@@ -178,12 +178,20 @@ func (s measured) blockToken(h Heads) float64 {
 // that many parts. c has the work. attended are the pairs of a query and a token to which it attends, group the query heads of a KV head.
 func (s measured) blocks(c *Cost, items, parts, mean, longest, tokens, attended, kvBytes float64, group int, h Heads) {
 	d := s.decodeOf(&h)
-	c.Compute = max(c.Executed/(d.Compute*s.peak(h.ElementBits)), s.converts(tokens, attended, h))
+	latent := s.latentDecode(&h)
+	if latent == &s.Latent.DecodeFP8 && latent != nil {
+		c.Compute = c.Executed / (d.Compute * s.peak(h.KVBits))
+		c.Executed /= 2
+	} else {
+		c.Compute = max(c.Executed/(d.Compute*s.peak(h.ElementBits)), s.converts(tokens, attended, h))
+	}
 	if group == 1 {
 		c.Compute = max(c.Compute, h.stored()*tokens*float64(h.KV)*d.LoneElement.Seconds()/float64(s.SMs))
 	}
 	traffic := c.Bytes
-	if d.GroupLimit > 0 {
+	if latent != nil {
+		traffic += float64(latent.again(group) * kvBytes)
+	} else if d.GroupLimit > 0 {
 		traffic += float64(float64(ceilDiv(group, d.GroupLimit)-1) * kvBytes)
 	}
 	c.Memory = traffic / (d.Memory * float64(s.MemoryBandwidth))

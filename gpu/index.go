@@ -60,6 +60,9 @@ func (c *ModelCost) Chosen(x llm.Chosen) Work {
 	if x.Rows <= 0 {
 		return Work{}
 	}
+	if c.choosesLatents() {
+		return c.prefills(c.spec.ChosenCost(x.Tokens, x.Rows, x.Longest, c.kinds[0].heads)).Plus(c.absorb(x.Tokens))
+	}
 	b := DecodeBatch{Requests: x.Tokens, Tokens: x.Rows, Longest: x.Longest, Page: 1}
 	return c.prefills(c.spec.PageAttentionCost(b, 1, c.kinds[0].heads)).Plus(c.absorb(x.Tokens))
 }

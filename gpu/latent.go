@@ -27,7 +27,7 @@ func (l *latent) queries() int { return l.query * (l.nope + l.rope) }
 
 // prompts returns the heads of prompts, whose keys and values have the width of activations.
 func (l *latent) prompts(elementBits int) Heads {
-	return Heads{Query: l.query, KV: l.query, Dim: l.nope + l.rope, Value: l.value, ElementBits: elementBits}
+	return Heads{Query: l.query, KV: l.query, Dim: l.nope + l.rope, Value: l.value, ElementBits: elementBits, Expanded: true}
 }
 
 // latentQKV returns the products that make queries and the latent of tokens, and the norms of what is between two of them. What leads
@@ -72,15 +72,25 @@ func (c *ModelCost) AbsorbValues(requests int) Work {
 
 // headProducts returns a batched product of tokens, one by n × k for each head. Its matrices have the width of activations.
 func (c *ModelCost) headProducts(tokens, n, k int) Work {
+	if c.spec.Latent.Products.Compute > 0 {
+		return c.spec.work(c.spec.AbsorbedCost(c.latent.query, tokens, n, k, c.bits)).scaled(c.scale.products)
+	}
 	load := expertLoad{Pairs: tokens * c.latent.query, Touched: float64(c.latent.query)}
 	return c.spec.work(c.spec.groupedCost(load, load.Pairs, n, k, c.uniform)).scaled(c.scale.products)
 }
 
-// expand returns the product that makes the keys and values of prompts' tokens, of those before a chunk, too.
-func (c *ModelCost) expand(tokens int) Work {
+// choosesLatents says that the fit has kernels of attention over chosen rows of latents.
+func (c *ModelCost) choosesLatents() bool { return c.latent != nil && c.spec.Latent.Chosen.Compute > 0 }
+
+// expand returns the product that makes the keys and values of prompts' tokens, of those before a chunk, too. Where prompts attend to the
+// latents themselves, it returns the absorbed products of the tokens.
+func (c *ModelCost) expand(tokens, finished int) Work {
 	l := c.latent
-	if l == nil || tokens <= 0 {
+	if tokens += finished; l == nil || tokens <= 0 {
 		return Work{}
+	}
+	if c.spec.Latent.Absorbed {
+		return c.absorb(tokens - finished)
 	}
 	return c.waits(c.mixed(tokens, l.query*(l.nope+l.value), l.rank, c.projections, c.keptAttention))
 }

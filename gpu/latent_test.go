@@ -37,7 +37,7 @@ func TestLatentDecode(t *testing.T) {
 func TestLatentPromptsOfNarrowKeys(t *testing.T) {
 	m := latentModel(8)
 	m.KVBits = 8
-	if got, want := newHeads(m, false).prompts, (Heads{Query: 16, KV: 16, Dim: 192, Value: 128, ElementBits: 16, kv: 2 * 320}); got != want {
+	if got, want := newHeads(m, false).prompts, (Heads{Query: 16, KV: 16, Dim: 192, Value: 128, Expanded: true, ElementBits: 16, kv: 2 * 320}); got != want {
 		t.Errorf("prompts have %+v, by hand %+v", got, want)
 	}
 	s := loadPreset(t, "h200-sxm")

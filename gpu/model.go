@@ -94,6 +94,11 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 		indexers:     float64(m.CountLayers("I")) / float64(m.Layers),
 		verified:     1,
 	}
+	if c.latent != nil && s.Latent.Absorbed {
+		c.kinds[0].prompts, c.kinds[1].prompts = c.kinds[0].heads, c.kinds[1].heads
+	} else if c.latent != nil && s.Latent.PrefillFP8.Compute > 0 {
+		c.kinds[0].prompts.KVFloat, c.kinds[1].prompts.KVFloat = m.KVFloat(), m.KVFloat()
+	}
 	if m.HeadsDiffer() {
 		c.windowed = float64(m.WindowedLayers()) / float64(m.Layers)
 	}
@@ -147,7 +152,7 @@ func (c *ModelCost) qkvOf(tokens int, of *headsOf) (p Parts) {
 // PrefillAttention returns attention of a chunk of one request's prompt over itself and
 // the finished tokens before it.
 func (c *ModelCost) PrefillAttention(chunk, finished int) Work {
-	return c.prefills(c.spec.PrefillAttentionCost(1, chunk, finished, c.kinds[0].prompts)).Plus(c.expand(chunk + finished))
+	return c.prefills(c.spec.PrefillAttentionCost(1, chunk, finished, c.kinds[0].prompts)).Plus(c.expand(chunk, finished))
 }
 
 // DecodeBatch returns attention of a batch of decoding requests, each over its own
@@ -160,7 +165,9 @@ func (c *ModelCost) DecodeBatch(b DecodeBatch) Work {
 // batchCost is DecodeBatchCost of one batch by itself.
 func (c *ModelCost) batchCost(b DecodeBatch) (cost Cost) {
 	h := c.decoding(&b)
-	if b.Page > 0 {
+	if b.Page == 1 && c.choosesLatents() {
+		cost = c.spec.ChosenCost(b.Requests, b.Tokens, b.Longest, h)
+	} else if b.Page > 0 {
 		if b.PerQueryHead {
 			h.KV = h.Query / c.verified // a head's tokens read what any of them chooses once
 		}

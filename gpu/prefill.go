@@ -176,7 +176,7 @@ func (s *Spec) tileKey(p *PrefillSpec, rows int, h Heads) float64 {
 // prefillBits returns the width of the factors of a prompt's products: kernels with parameters of their own for keys and values in FP8
 // convert the queries, too.
 func (s *Spec) prefillBits(h Heads) int {
-	if s.prefillOf(&h) == &s.PrefillFP8 {
+	if p := s.prefillOf(&h); p == &s.PrefillFP8 || p == &s.Latent.PrefillFP8 {
 		return 8
 	}
 	return h.ElementBits

@@ -66,14 +66,14 @@ func TestMixedKernelByHand(t *testing.T) {
 	// With latents decoding is that of the model alone; prompts make their keys and values, those that were finished, too.
 	c := NewModelCost(loadPreset(t, "h200-sxm"), latentModel(8))
 	a := c.Attention()
-	prompts, made := a.Prompts(2, 300, 200, 0), c.expand(2*500)
+	prompts, made := a.Prompts(2, 300, 200, 0), c.expand(2*300, 2*200)
 	if want := c.prefills(c.spec.PrefillAttentionCost(2, 300, 200, c.kinds[0].prompts)).Plus(made); prompts != want || made.Seconds == 0 {
 		t.Errorf("prompts %+v, by hand %+v", prompts, want)
 	}
 	if got, want := a.Decoding(UniformBatch(7, 900)), c.DecodeBatch(UniformBatch(7, 900)); got != want {
 		t.Errorf("decoding %+v, by hand %+v", got, want)
 	}
-	if c.absorb(0) != (Work{}) || c.expand(0) != (Work{}) || c.expand(-1) != (Work{}) || NewModelCost(loadPreset(t, "h200-sxm"), loadModel(t, "llama-3-8b")).absorb(7) != (Work{}) {
+	if c.absorb(0) != (Work{}) || c.expand(0, 0) != (Work{}) || c.expand(-1, 0) != (Work{}) || NewModelCost(loadPreset(t, "h200-sxm"), loadModel(t, "llama-3-8b")).absorb(7) != (Work{}) {
 		t.Error("nothing takes time")
 	}
 	if c.latent.queries() != 16*(128+64) {

@@ -57,6 +57,7 @@ type Spec struct {
 	Extend   ExtendSpec   `toml:"extend_attention,omitempty"`
 	Measured MeasuredSpec `toml:"measured"`        // the range of the samples
 	Scale    ScaleSpec    `toml:"scale,omitempty"` // factors on times
+	Latent   LatentTables `toml:"latent,omitempty"`
 }
 
 // Suite selects attention kernels.
@@ -88,7 +89,10 @@ func (s *Spec) attention() *AttentionSpec {
 
 // decodeOf returns the kernels of decode attention over a cache of those elements.
 func (s *Spec) decodeOf(h *Heads) *DecodeSpec {
-	if own := &s.attention().Decode; !h.KVFloat || !s.decodesFP8(own) {
+	if l := s.latentDecode(h); l != nil {
+		return &l.DecodeSpec
+	}
+	if own := &s.attention().Decode; !h.KVFloat || h.Expanded || !s.decodesFP8(own) {
 		return own
 	}
 	return &s.DecodeFP8
@@ -101,8 +105,11 @@ func (s *Spec) decodesFP8(own *DecodeSpec) bool {
 
 // prefillOf is decodeOf of prompts.
 func (s *Spec) prefillOf(h *Heads) *PrefillSpec {
+	if l := s.latentPrefill(h); l != nil {
+		return l
+	}
 	own := &s.attention().Prefill
-	if h.KVFloat && s.PrefillFP8.Compute > 0 && s.Suite == SuiteServer && own.Model == AttentionFlash {
+	if h.KVFloat && !h.Expanded && s.PrefillFP8.Compute > 0 && s.Suite == SuiteServer && own.Model == AttentionFlash {
 		return &s.PrefillFP8
 	}
 	return own
@@ -187,6 +194,9 @@ func (s *Spec) Check(c *input.Check) {
 	if s.Scale != (ScaleSpec{}) {
 		c.In("scale", &s.Scale)
 	}
+	if s.Latent != (LatentTables{}) {
+		c.In("latent", &s.Latent)
+	}
 }
 
 // Check has the rules of the attention kernels of a suite.
@@ -209,6 +219,7 @@ type Heads struct {
 	Dim         int  // elements of one head's q or k, and of its v and output unless Value says otherwise
 	Value       int  // elements of one head's v and output; 0: Dim
 	Latent      bool // v is the first elements of k, and is not stored by itself
+	Expanded    bool // k and v are made from latents, with the width of activations
 	ElementBits int  // of q and output
 	// KVBits is of an element of k and v as the cache holds them, 0 for ElementBits, and KVScaleBytes
 	// are those of one token's k, as many as of its v.

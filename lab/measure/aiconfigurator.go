@@ -38,13 +38,13 @@ func (p *Tables) name() string {
 }
 
 // moreTables may be absent.
-var moreTables = []publishedTable{{"moe", "moe_perf.parquet", "moe.csv"}}
+var moreTables = []publishedTable{{"moe", "moe_perf.parquet", "moe.csv"}, {"", "", "mla_decode.csv"}, {"", "", "mla_prefill.csv"}, {"", "", "mla_absorb.csv"}, {"", "", "sparse_mla.csv"}}
 
 // more returns the paths of tables that the folder has beyond those of every fit, in the form in which it has them.
 func (p *Tables) more() (paths []string) {
 	for _, t := range moreTables {
 		for _, path := range []string{filepath.Join(p.Folder, p.System, t.folder, p.Framework, p.Version, t.parquet), filepath.Join(p.Folder, p.name(), t.csv)} {
-			if _, err := os.Stat(path); err == nil {
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 				paths = append(paths, path)
 				break
 			}
@@ -167,7 +167,7 @@ func (p *Tables) oddRows() (map[string]bool, error) {
 			shape, _, _ := strings.Cut(record[columns[1]], " us=")
 			odd[strings.TrimPrefix(shape, "dtype=")] = true
 		default:
-			odd[record[columns[1]]+" "+record[columns[2]]+" "+record[columns[3]]] = true
+			odd[strings.TrimSpace(record[columns[1]]+" "+record[columns[2]]+" "+record[columns[3]])] = true
 		}
 	}
 }

@@ -13,6 +13,9 @@ func moved(kinds []Fitted) map[string]bool {
 		Decode: "gpu.decode_attention", FP8Decode: "gpu.decode_attention_fp8", Prefill: "gpu.prefill_attention", FP8Prefill: "gpu.prefill_attention_fp8",
 	}
 	keys := map[string]bool{}
+	for _, l := range latentSections {
+		sections[l.kind] = "gpu.latent." + l.section
+	}
 	for i := range expertKinds {
 		sections[expertKinds[i].kind] = "gpu.experts." + expertKinds[i].section
 	}
@@ -40,6 +43,12 @@ var meanings = map[string]string{
 	"experts.expert_time":            "for each expert that has tokens; middle batches of many small experts",
 	"experts.pass_memory_efficiency": "of bandwidth, in conversion, activation and the weighted sum; large batches",
 	"experts.absent_share":           "of a row's passes, for a row of an expert of another GPU; expert parallelism",
+	"latent.wide_group":              "most heads of the kernel whose readings serve group_limit heads, 0 for all; middle numbers of heads",
+	"latent.again_share":             "of a further reading of the latents, from memory; the same",
+	"latent.tile_rows":               "rows of a tile, to which tokens of a head, or a token's heads, are padded; small batches",
+	"latent.row_time":                "a block's time of a chosen row; few tokens",
+	"latent.slots":                   "rows that a token's block passes over, chosen or not; short contexts",
+	"latent.prefill_absorbed":        "prompts attend to latents, as decode steps do; long prompts",
 	"packs_groups":                   "the query heads of a group share a tile where that fills it better; short prompts with grouped queries",
 }
 
@@ -95,6 +104,16 @@ func text(section, key string, texts map[string]string) string {
 			return t
 		}
 		section = "gpu.gemm"
+	}
+	if of, latent := strings.CutPrefix(section, "gpu.latent."); latent {
+		if t := meanings["latent."+key]; t != "" {
+			return t
+		}
+		section = "gpu.gemm"
+		if strings.HasPrefix(of, "decode") || strings.HasPrefix(of, "prefill") {
+			section = "gpu." + strings.Replace(strings.TrimSuffix(of, "_fp8"), "fill", "fill_attention", 1)
+			section = strings.TrimSuffix(strings.Replace(section, "gpu.decode", "gpu.decode_attention", 1), "_fp8")
+		}
 	}
 	for _, suffix := range []string{"_fp8_block", "_fp8", "_nvfp4"} {
 		section = strings.TrimSuffix(section, suffix)

@@ -167,7 +167,7 @@ func evaluations(kind Kind) int {
 	case DecodeIteration:
 		return 400
 	}
-	if expertsOf(kind) != nil {
+	if expertsOf(kind) != nil || kind.latent() {
 		return 200
 	}
 	return 500

@@ -34,6 +34,9 @@ func Local(samples []Sample) Errors {
 
 // local names what rows share that Local interpolates between.
 func (s *Sample) local() string {
+	if s.kind.latent() {
+		return fmt.Sprintf("%d %d %d %d", s.heads.Query, s.batch, s.n, s.finished)
+	}
 	return fmt.Sprintf("%s %s %s %v", s.shape(), s.source, s.op, s.shares.skewed)
 }
 
@@ -41,6 +44,9 @@ func (s *Sample) local() string {
 func (s *Sample) size() float64 {
 	if expertsOf(s.kind) != nil {
 		return float64(s.shares.tokens)
+	}
+	if s.kind.latent() { // tokens of a product, contexts, or prompts
+		return float64(max(s.m, s.context, s.chunk))
 	}
 	return float64(s.bytes)
 }

@@ -53,6 +53,9 @@ func (t *Target) movable(kind Kind) []parameter {
 
 // parameters returns what a kind's samples determine.
 func parameters(kind Kind) []parameter {
+	if kind.latent() {
+		return latentParameters(kind)
+	}
 	if e := expertsOf(kind); e != nil {
 		return expertParameters(e)
 	}

@@ -15,7 +15,8 @@ type Published struct {
 }
 
 // publishedKinds are the kinds of these tables, in the order in which they are fitted.
-var publishedKinds = []Kind{GEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM, Decode, FP8Decode, Prefill, FP8Prefill, Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts}
+var publishedKinds = []Kind{GEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM, Decode, FP8Decode, Prefill, FP8Prefill, Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts,
+	LatentDecode, FP8LatentDecode, LatentPrefill, FP8LatentPrefill, LatentAbsorb, FP8LatentAbsorb, SparseLatent}
 
 // Sizes of servers, to which the fits are made. Below them a kernel takes its launch, and few models have wider heads.
 const (
@@ -86,6 +87,12 @@ func (p *Published) serving(t *Target, framework string, kind Kind, rows []Sampl
 		kept := only(rows, func(s *Sample) bool { return !gone(s) })
 		p.left(len(rows)-len(kept), kind, why)
 		rows = kept
+	}
+	if kind.latent() {
+		if kind == FP8LatentDecode && framework == "sglang" && t.GPU.Peak8 < 3e15 {
+			drop("its backend has no kernels over FP8 on Hopper", func(*Sample) bool { return true })
+		}
+		return rows
 	}
 	if expertsOf(kind) != nil {
 		drop("balanced scores of groups of experts tie, and touch about half of the experts", (*Sample).grouped)
@@ -179,6 +186,9 @@ var cutlassTiles = []gpu.TileList{"64x64 <= 64, 64x128/2 <= 128, 128x128/2", "32
 
 // forms returns what the kernels of a kind may be beyond numbers that a fit moves.
 func forms(framework string, kind Kind) []func(*gpu.Spec) {
+	if kind.latent() {
+		return latentForms(kind)
+	}
 	if e := expertsOf(kind); e != nil {
 		return expertForms(e)
 	}

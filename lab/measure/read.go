@@ -21,6 +21,10 @@ var layouts = []struct {
 }{
 	{GEMM, "m,n,k,us"},
 	{GEMM, "dtype,m,n,k,us"},
+	{LatentDecode, "heads,batch,context,kv_dtype,us"},
+	{LatentPrefill, "heads,batch,length,kv_dtype,us"},
+	{LatentAbsorb, "op,dtype,tokens,heads,us"},
+	{SparseLatent, "batch,queries,prefix,us"},
 	{Experts, "dtype,tokens,hidden,inter,topk,experts,tp,ep,spread,us"},
 	{GEMM, "m,n,k,graph_us"},
 	{PageSparse, "op,batch,context,q_heads,kv_heads,head_dim,page,pages,us"},
@@ -238,6 +242,8 @@ func (r *row) kernel(kind Kind) []Sample {
 		}
 	case Experts:
 		r.moe(&s)
+	case LatentDecode, LatentPrefill, LatentAbsorb, SparseLatent:
+		r.latentRow(&s)
 	case PCIe:
 		s.bytes = units.Bytes(r.integer("bytes", 1, maxSize))
 		if s.op = r.text("direction"); s.op != "h2d" && s.op != "d2h" {
@@ -250,7 +256,7 @@ func (r *row) kernel(kind Kind) []Sample {
 			r.fail("op", s.op, "one of "+strings.Join(elementwiseOps, ", "))
 		}
 	}
-	if (r.has("dtype") || r.has("kv_dtype")) && kind != Experts {
+	if (r.has("dtype") || r.has("kv_dtype")) && kind != Experts && !kind.latent() {
 		r.publish(&s)
 	}
 	if r.has("us") {

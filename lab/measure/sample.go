@@ -41,7 +41,7 @@ const (
 // Kinds returns all kinds in the order of reports.
 func Kinds() []Kind {
 	return []Kind{
-		GEMM, NarrowGEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM, Decode, NarrowDecode, FP8Decode, Prefill, FP8Prefill, Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts, Extend, AllReduce, PCIe, Elementwise, PageSparse, Small,
+		GEMM, NarrowGEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM, Decode, NarrowDecode, FP8Decode, Prefill, FP8Prefill, Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts, LatentDecode, FP8LatentDecode, LatentPrefill, FP8LatentPrefill, LatentAbsorb, FP8LatentAbsorb, SparseLatent, Extend, AllReduce, PCIe, Elementwise, PageSparse, Small,
 		DecodeIteration, PrefillIteration, MixedIteration, IterationEnergy, Power,
 	}
 }
@@ -128,7 +128,7 @@ func (k Kind) Joules() bool { return k == IterationEnergy || k == Power }
 
 // Attends says that attention is part of the kind, so that it depends on the suite.
 func (k Kind) Attends() bool {
-	return slices.Contains([]Kind{Decode, NarrowDecode, FP8Decode, Prefill, FP8Prefill, DecodeIteration, PrefillIteration, MixedIteration}, k)
+	return slices.Contains([]Kind{Decode, NarrowDecode, FP8Decode, Prefill, FP8Prefill, LatentDecode, FP8LatentDecode, LatentPrefill, FP8LatentPrefill, DecodeIteration, PrefillIteration, MixedIteration}, k)
 }
 
 // Iteration says that the kind is of whole iterations: their time or their energy.
@@ -140,6 +140,9 @@ func (s *Sample) Kind() Kind { return s.kind }
 // shape names what stays fixed while batch or size varies: the unit in which
 // samples are held out of a fit.
 func (s *Sample) shape() string {
+	if s.kind.latent() {
+		return s.row
+	}
 	switch s.kind {
 	case GEMM, NarrowGEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM:
 		return fmt.Sprintf("n=%d k=%d", s.n, s.k)
@@ -163,6 +166,9 @@ func (s *Sample) shape() string {
 
 // String names the sample in full.
 func (s *Sample) String() string {
+	if s.kind.latent() {
+		return s.row
+	}
 	switch s.kind {
 	case GEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM:
 		return fmt.Sprintf("m=%d %s", s.m, s.shape())
@@ -240,6 +246,9 @@ func (t *Target) Predict(s *Sample) float64 {
 
 func (t *Target) kernel(s *Sample) gpu.Cost {
 	g := &t.GPU
+	if s.kind.latent() {
+		return latentKernel(g, s)
+	}
 	if e := expertsOf(s.kind); e != nil {
 		return g.ExpertsCost(e.dtype, &s.load, s.ffn)
 	}

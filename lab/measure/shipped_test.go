@@ -159,7 +159,7 @@ func (l laws) seconds(s Sample) float64 {
 	g, c := &l.target.GPU, l.target.kernel(&s)
 	peak := float64(g.Peak16)
 	switch l.kind {
-	case FP8GEMM, FP8BlockGEMM, FP8Prefill, FP8Decode, FP8Experts, FP8BlockExperts, MXFP4FP8Experts:
+	case FP8GEMM, FP8BlockGEMM, FP8Prefill, FP8Decode, FP8Experts, FP8BlockExperts, MXFP4FP8Experts, FP8LatentDecode, FP8LatentPrefill, FP8LatentAbsorb:
 		peak = float64(g.Peak8)
 	case NVFP4GEMM, NVFP4Experts:
 		peak = 2 * float64(g.Peak8)
@@ -180,6 +180,10 @@ func (l laws) grows(what string, size func(n int) Sample, most int) {
 }
 
 func (l laws) check() {
+	if l.kind.latent() {
+		l.latents()
+		return
+	}
 	if e := expertsOf(l.kind); e != nil {
 		if *e.spec(&l.target.GPU) != (gpu.ExpertSpec{}) {
 			l.experts()
@@ -244,6 +248,8 @@ var pageTables = []tableKinds{
 		[]string{"products", "FP8", "FP8, blocks", "NVFP4", "decode", "FP8", "prompts", "FP8"}, false},
 	{"<!-- experts of public tables -->\n", "<!-- end of experts -->\n", []Kind{Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts},
 		[]string{"16 bits", "FP8", "FP8, blocks", "NVFP4", "MXFP4", "MXFP4, FP8 activations", "INT4"}, true},
+	{"<!-- latents of public tables -->\n", "<!-- end of latents -->\n", []Kind{LatentDecode, FP8LatentDecode, LatentPrefill, FP8LatentPrefill, LatentAbsorb, FP8LatentAbsorb, SparseLatent},
+		[]string{"decode", "FP8", "prompts", "FP8", "absorbed products", "FP8", "chosen rows"}, true},
 }
 
 const fewestLocal = 10 // rows with neighbours, of which a percentile says something

@@ -1,0 +1,193 @@
+package gpu
+
+import (
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// LatentTables has the kernels of latent attention, where the fit has some. The zero value of a kind stands for none: it then takes the
+// parameters of attention over keys and values, or of plain products.
+type LatentTables struct {
+	// Decode steps over latents of 16 bits and of FP8, whose kernels convert the queries, too.
+	Decode    LatentDecodeSpec `toml:"decode,omitempty"`
+	DecodeFP8 LatentDecodeSpec `toml:"decode_fp8,omitempty"`
+	// Prompts whose keys and values are made from latents, of 16 bits and of FP8.
+	Prefill    PrefillSpec `toml:"prefill,omitempty"`
+	PrefillFP8 PrefillSpec `toml:"prefill_fp8,omitempty"`
+	// Absorbed has prompts attend to the latents themselves, as decode steps do.
+	Absorbed bool `toml:"prefill_absorbed,omitempty"`
+	// The batched products around a decode step, one for each head.
+	Products    LatentProductSpec `toml:"products,omitempty"`
+	ProductsFP8 LatentProductSpec `toml:"products_fp8,omitempty"`
+	// Chosen is attention over rows of the cache that an indexer has chosen.
+	Chosen ChosenSpec `toml:"chosen,omitempty"`
+}
+
+// LatentDecodeSpec holds the parameters of decode attention over latents, one KV head for all query heads.
+type LatentDecodeSpec struct {
+	DecodeSpec
+	// WideGroup is the most heads that the kernel of few heads takes, whose readings serve group_limit heads each. A kernel of more heads
+	// reads latents once. 0: there is one kernel.
+	WideGroup int `toml:"wide_group"`
+	// AgainShare is the share of a further reading that comes from memory; the rest is in the L2.
+	AgainShare float64 `toml:"again_share"`
+}
+
+// Check has the rules of a section of latent decode attention.
+func (l *LatentDecodeSpec) Check(c *input.Check) {
+	l.DecodeSpec.Check(c)
+	input.Within(c, "wide_group", l.WideGroup, 0, 1<<16)
+	c.That(l.AgainShare >= 0 && l.AgainShare <= 1, "again_share", l.AgainShare, "0 to 1")
+}
+
+// again returns how many further times a group of heads reads latents from memory.
+func (l *LatentDecodeSpec) again(group int) float64 {
+	if l.GroupLimit == 0 || l.WideGroup > 0 && group > l.WideGroup {
+		return 0
+	}
+	return float64(ceilDiv(group, l.GroupLimit)-1) * l.AgainShare
+}
+
+// LatentProductSpec holds the parameters of the batched products around absorbed attention.
+type LatentProductSpec struct {
+	Efficiency
+	// TileRows are the tokens of a thread block's tile, to which they are padded, for one head. Its columns are all of a product of up to 128.
+	TileRows int `toml:"tile_rows"`
+	// KRamp is the number of k steps that a thread block spends filling its pipeline and writing its tile.
+	KRamp float64 `toml:"k_ramp"`
+	// Convert is the fixed time of the kernel that narrows activations, ConvertMemory the share of the memory bandwidth that it reaches,
+	// above 1 where the L2 holds them; 0: nothing is converted.
+	Convert       units.Duration `toml:"convert_overhead"`
+	ConvertMemory float64        `toml:"convert_memory_efficiency"`
+}
+
+const mostInCache = 10 // times the memory's bandwidth, of an L2 that holds activations
+
+// Check has the rules of a section of absorbed products.
+func (p *LatentProductSpec) Check(c *input.Check) {
+	p.Efficiency.Check(c)
+	input.Within(c, "tile_rows", p.TileRows, 1, 1024)
+	atLeast(c, "k_ramp", p.KRamp, 0)
+	duration(c, "convert_overhead", p.Convert)
+	c.That(p.ConvertMemory >= 0 && p.ConvertMemory <= mostInCache, "convert_memory_efficiency", p.ConvertMemory, "0 to %d", mostInCache)
+}
+
+// ChosenSpec holds the parameters of attention over chosen rows: for each token a tile of its heads, and a block that gathers its rows.
+type ChosenSpec struct {
+	Efficiency
+	// TileRows are the heads of a tile, to which a token's are padded.
+	TileRows int `toml:"tile_rows"`
+	// Slots are the rows that a token's block passes over, chosen or not.
+	Slots int `toml:"slots"`
+	// RowTime is a block's time of a row that has its SM for itself, with rows in flight.
+	RowTime units.Duration `toml:"row_time"`
+	// WaveQuantization rounds the tokens' blocks up to whole waves over the SMs.
+	WaveQuantization bool `toml:"wave_quantization"`
+}
+
+// Check has the rules of the section of attention over chosen rows.
+func (p *ChosenSpec) Check(c *input.Check) {
+	p.Efficiency.Check(c)
+	input.Within(c, "tile_rows", p.TileRows, 1, 1024)
+	input.Within(c, "slots", p.Slots, 0, 1<<20)
+	duration(c, "row_time", p.RowTime)
+}
+
+// Check has the rules of the section [gpu.latent].
+func (l *LatentTables) Check(c *input.Check) {
+	if l.Decode.Compute > 0 {
+		c.In("decode", &l.Decode)
+	}
+	if l.DecodeFP8.Compute > 0 {
+		c.In("decode_fp8", &l.DecodeFP8)
+	}
+	if l.Prefill.Compute > 0 {
+		c.In("prefill", &l.Prefill)
+	}
+	if l.PrefillFP8.Compute > 0 {
+		c.In("prefill_fp8", &l.PrefillFP8)
+	}
+	if l.Products.Compute > 0 {
+		c.In("products", &l.Products)
+	}
+	if l.ProductsFP8.Compute > 0 {
+		c.In("products_fp8", &l.ProductsFP8)
+	}
+	if l.Chosen.Compute > 0 {
+		c.In("chosen", &l.Chosen)
+	}
+}
+
+// latentDecode returns the kernels of decode attention over latents of these elements, nil where the fit has none.
+func (s *Spec) latentDecode(h *Heads) *LatentDecodeSpec {
+	switch l := &s.Latent; {
+	case !h.Latent || s.Suite != SuiteServer:
+		return nil
+	case h.KVFloat && l.DecodeFP8.Compute > 0:
+		return &l.DecodeFP8
+	case h.KVBits == 0 || h.KVBits >= h.ElementBits:
+		if l.Decode.Compute > 0 {
+			return &l.Decode
+		}
+	}
+	return nil
+}
+
+// latentPrefill is latentDecode of prompts. Those over FP8 without kernels of their own take those of 16 bits.
+func (s *Spec) latentPrefill(h *Heads) *PrefillSpec {
+	switch l := &s.Latent; {
+	case !h.Expanded && !h.Latent || s.Suite != SuiteServer:
+		return nil
+	case h.KVFloat && l.PrefillFP8.Compute > 0:
+		return &l.PrefillFP8
+	case l.Prefill.Compute > 0:
+		return &l.Prefill
+	}
+	return nil
+}
+
+// AbsorbedCost returns the cost of one product of each head, tokens by n × k, of elements of that many bits.
+func (s *Spec) AbsorbedCost(heads, tokens, n, k, bits int) Cost {
+	p := &s.Latent.Products
+	if bits <= 8 {
+		p = &s.Latent.ProductsFP8
+	}
+	h, m, fn, fk := float64(heads), float64(tokens), float64(n), float64(k)
+	c := Cost{
+		FLOPs: 2 * h * m * fn * fk, Overhead: p.Overhead.Seconds(),
+		Bytes: float64(elementBytes(h*fk*(m+fn), bits)) + float64(elementBytes(h*m*fn, 16)),
+	}
+	const columns = 128
+	width := min(columns, fn)
+	blocks := h * float64(ceilDiv(tokens, p.TileRows)) * (fn / width)
+	tile := 2 * float64(p.TileRows) * width * (fk + p.KRamp) // operations of a block
+	c.Compute = max(1, blocks/float64(s.SMs)) * tile / (p.Compute * s.peak(bits) / float64(s.SMs))
+	c.Executed = c.FLOPs * float64(ceilDiv(tokens, p.TileRows)*p.TileRows) / m * float64(bits) / 16
+	c.Memory = c.Bytes / (p.Memory * float64(s.MemoryBandwidth))
+	if p.ConvertMemory > 0 {
+		bytes := float64(elementBytes(h*m*fk, 16+bits))
+		c.Overhead += float64(bytes/(p.ConvertMemory*float64(s.MemoryBandwidth))) + p.Convert.Seconds()
+		c.Bytes += bytes
+		c.Memory = c.Bytes / (p.Memory * float64(s.MemoryBandwidth))
+	}
+	return c.combine(p.Ridge)
+}
+
+// ChosenCost returns the cost of attention of tokens over rows chosen for each, so many in all and at most longest for one, in one layer
+// on one GPU.
+func (s *Spec) ChosenCost(tokens int, rows int64, longest int, h Heads) Cost {
+	p := &s.Latent.Chosen
+	n, fr := float64(tokens), float64(rows)
+	q, kv := h.decodeBytes(n, fr)
+	padded := float64(ceilDiv(h.Query, p.TileRows) * p.TileRows)
+	c := Cost{FLOPs: h.pairFLOPs() * float64(h.Query) * fr, Executed: h.pairFLOPs() * padded * max(fr, n*float64(p.Slots)), Bytes: q + kv, Overhead: p.Overhead.Seconds()}
+	waves := n / float64(s.SMs)
+	if waves < 1 || p.WaveQuantization {
+		waves = float64(ceilDiv(tokens, s.SMs))
+	}
+	perToken := c.Executed / n / (p.Compute * s.peak(h.ElementBits) / float64(s.SMs))
+	c.Compute = waves * perToken
+	c.Memory = c.Bytes / (p.Memory * float64(s.MemoryBandwidth))
+	c.Latency = float64(max(longest, p.Slots)) * p.RowTime.Seconds()
+	return c.combine(p.Ridge)
+}

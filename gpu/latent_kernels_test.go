@@ -1,0 +1,92 @@
+package gpu
+
+import (
+	"math"
+	"testing"
+)
+
+// latentGPU returns a GPU with kernels of latent attention of its own, whose numbers are easy to compute with.
+func latentGPU(t *testing.T) *Spec {
+	s := loadPreset(t, "h200-sxm")
+	s.Latent.Decode = LatentDecodeSpec{DecodeSpec: s.Decode, WideGroup: 32, AgainShare: 0.5}
+	s.Latent.Decode.GroupLimit = 16
+	s.Latent.DecodeFP8 = s.Latent.Decode
+	s.Latent.Prefill = s.Prefill
+	s.Latent.Products = LatentProductSpec{Efficiency: Efficiency{Compute: 0.5, Memory: 0.5}, TileRows: 64}
+	s.Latent.ProductsFP8 = LatentProductSpec{Efficiency: Efficiency{Compute: 0.5, Memory: 0.5}, TileRows: 64, Convert: 1e6, ConvertMemory: 1}
+	s.Latent.Chosen = ChosenSpec{Efficiency: Efficiency{Compute: 0.5, Memory: 0.5}, TileRows: 64, Slots: 2048, WaveQuantization: true}
+	return s
+}
+
+// TestLatentReadings: 32 heads read latents twice, the second time half from the L2; 16, and more than the kernel of few heads takes, once.
+func TestLatentReadings(t *testing.T) {
+	s := latentGPU(t)
+	h := Heads{KV: 1, Dim: 576, Value: 512, Latent: true, ElementBits: 16}
+	batch := UniformBatch(64, 4096)
+	kv := 64 * 4096 * 576 * 2.0
+	for heads, again := range map[int]float64{1: 0, 16: 0, 17: 0.5, 32: 0.5, 33: 0, 128: 0} {
+		h.Query = heads
+		c := s.DecodeAttentionCost(batch, h)
+		want := (c.Bytes + again*kv) / (s.Latent.Decode.Memory * float64(s.MemoryBandwidth))
+		if math.Abs(c.Memory/want-1) > 1e-12 {
+			t.Errorf("%d heads: %v s of memory, want %v", heads, c.Memory, want)
+		}
+	}
+	h.Query, h.KVBits, h.KVFloat = 64, 8, true
+	narrow := s.DecodeAttentionCost(batch, h)
+	h.KVBits, h.KVFloat = 0, false
+	if whole := s.DecodeAttentionCost(batch, h); math.Abs(narrow.Compute/whole.Compute*float64(s.Peak8)/float64(s.Peak16)-1) > 1e-12 || narrow.Executed != whole.Executed/2 {
+		t.Errorf("FP8 computes %v s, %v operations; 16 bits %v s, %v", narrow.Compute, narrow.Executed, whole.Compute, whole.Executed)
+	}
+	s.Suite = SuitePyTorch
+	if s.latentDecode(&h) != nil || s.latentPrefill(&h) != nil {
+		t.Error("PyTorch has kernels of servers")
+	}
+}
+
+// TestAbsorbedByHand: a product of 132 heads fills the SMs of an H200 once; its tiles have 64 rows.
+func TestAbsorbedByHand(t *testing.T) {
+	s := latentGPU(t)
+	c := s.AbsorbedCost(132, 10, 128, 512, 16)
+	compute := 2 * 64 * 128 * 512 * 132 / (0.5 * float64(s.Peak16))
+	memory := 132 * (10*512 + 512*128 + 10*128) * 2 / (0.5 * float64(s.MemoryBandwidth))
+	if math.Abs(c.Compute/compute-1) > 1e-12 || math.Abs(c.Memory/memory-1) > 1e-12 || c.Seconds != max(c.Compute, c.Memory) {
+		t.Errorf("%+v, want %v and %v s", c, compute, memory)
+	}
+	if twice := s.AbsorbedCost(132, 10, 256, 512, 16); math.Abs(twice.Compute/compute-2) > 1e-12 {
+		t.Errorf("256 columns compute %v s, want %v", twice.Compute, 2*compute)
+	}
+	convert := 1e-6 + 132*10*512*3/float64(s.MemoryBandwidth)
+	if c := s.AbsorbedCost(132, 10, 128, 512, 8); math.Abs(c.Overhead/convert-1) > 1e-12 {
+		t.Errorf("FP8 converts in %v s, want %v", c.Overhead, convert)
+	}
+}
+
+// TestChosenByHand: 133 tokens are two waves, each of tiles of 64 heads over 2,048 rows, chosen or not.
+func TestChosenByHand(t *testing.T) {
+	s := latentGPU(t)
+	h := Heads{Query: 16, KV: 1, Dim: 576, Value: 512, Latent: true, ElementBits: 16}
+	c := s.ChosenCost(133, 133*100, 100, h)
+	compute := 2 * 2 * 1088 * 64 * 2048 * 132 / (0.5 * float64(s.Peak16))
+	memory := (133*100*576*2 + 133*16*1088*2) / (0.5 * float64(s.MemoryBandwidth))
+	if math.Abs(c.Compute/compute-1) > 1e-12 || math.Abs(c.Memory/memory-1) > 1e-12 {
+		t.Errorf("%+v, want %v and %v s", c, compute, memory)
+	}
+}
+
+// TestLatentModel: a model's layers take the kernels of latents where the fit has them.
+func TestLatentModel(t *testing.T) {
+	s := latentGPU(t)
+	c := NewModelCost(s, latentModel(8))
+	h := c.kinds[0].heads
+	if got, want := c.DecodeBatchCost(DecodeBatch{Requests: 3, Tokens: 600, Longest: 200, Page: 1}).Seconds, s.ChosenCost(3, 600, 200, h).Seconds; got != want {
+		t.Errorf("chosen rows take %v s, want %v", got, want)
+	}
+	expanded := c.PrefillAttention(300, 200)
+	s.Latent.Absorbed = true
+	c = NewModelCost(s, latentModel(8))
+	want := c.prefills(s.PrefillAttentionCost(1, 300, 200, h)).Plus(c.absorb(300))
+	if got := c.PrefillAttention(300, 200); got != want || got == expanded {
+		t.Errorf("an absorbed prompt takes %+v, want %+v; expanded %+v", got, want, expanded)
+	}
+}
