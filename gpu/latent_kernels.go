@@ -95,25 +95,25 @@ func (p *ChosenSpec) Check(c *input.Check) {
 
 // Check has the rules of the section [gpu.latent].
 func (l *LatentTables) Check(c *input.Check) {
-	if l.Decode.Compute > 0 {
+	if l.Decode != (LatentDecodeSpec{}) {
 		c.In("decode", &l.Decode)
 	}
-	if l.DecodeFP8.Compute > 0 {
+	if l.DecodeFP8 != (LatentDecodeSpec{}) {
 		c.In("decode_fp8", &l.DecodeFP8)
 	}
-	if l.Prefill.Compute > 0 {
+	if l.Prefill != (PrefillSpec{}) {
 		c.In("prefill", &l.Prefill)
 	}
-	if l.PrefillFP8.Compute > 0 {
+	if l.PrefillFP8 != (PrefillSpec{}) {
 		c.In("prefill_fp8", &l.PrefillFP8)
 	}
-	if l.Products.Compute > 0 {
+	if l.Products != (LatentProductSpec{}) {
 		c.In("products", &l.Products)
 	}
-	if l.ProductsFP8.Compute > 0 {
+	if l.ProductsFP8 != (LatentProductSpec{}) {
 		c.In("products_fp8", &l.ProductsFP8)
 	}
-	if l.Chosen.Compute > 0 {
+	if l.Chosen != (ChosenSpec{}) {
 		c.In("chosen", &l.Chosen)
 	}
 }
