@@ -107,8 +107,12 @@ func (c *ModelCost) promptTimes(t kernelTimes, x Shape, seconds float64, far str
 		t.add("sparse_latent", seconds, far)
 		return
 	}
-	made := float64(float64(c.model.Layers) * c.expand(x.Prefills*(x.Chunk+x.Finished)).Seconds)
-	t.add(productKind(c.projections), made, far)
+	made := float64(float64(c.model.Layers) * c.expand(x.Prefills*x.Chunk, x.Prefills*x.Finished).Seconds)
+	makes := productKind(c.projections)
+	if c.spec.Latent.Absorbed {
+		makes = "latent_absorb"
+	}
+	t.add(makes, made, far)
 	t.add(c.attentionKind("latent_prefill"), seconds-made, far)
 }
 
