@@ -54,7 +54,7 @@ func TestExplainEveryKey(t *testing.T) {
 }
 
 // typedKernels are keys of kernels that the default GPU's fit has not.
-var typedKernels = regexp.MustCompile(`^gpu\.(gemm_|\w+_fp8\.)|\.(head_knee|packs_groups|group_limit|lone_element_time)$`)
+var typedKernels = regexp.MustCompile(`^gpu\.(gemm_|experts\.|latent\.|\w+_fp8\.)|\.(head_knee|packs_groups|group_limit|lone_element_time)$`)
 
 // TestRanges: what explain calls the range of a whole number is what is taken.
 func TestRanges(t *testing.T) {

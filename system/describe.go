@@ -168,7 +168,7 @@ func remarksOn(cfg *configs.Config) (r remarks) {
 	if m := &cfg.Model; m.Experts > 0 && gpu.NewModelCost(&cfg.GPU.Spec, m).MeasuredExperts() {
 		r.note("%s is a mixture of experts: the kernels of its experts are fitted to measured ones, whole iterations of such a model were never compared with a measurement", m.Name)
 	}
-	if m := &cfg.Model; m.LatentDim > 0 {
+	if m := &cfg.Model; m.LatentDim > 0 && cfg.GPU.Latent == (gpu.LatentTables{}) {
 		r.note("kernels of latent attention take the parameters of grouped attention, which were not fitted to them")
 	}
 	if channels := cfg.ReplicaChannels(); kinds.Of(cfg).KV.InDIMM && 2*cfg.Model.KVHeads <= channels && cfg.Comm.Stripe == scheduler.StripeNone {
