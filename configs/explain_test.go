@@ -66,6 +66,9 @@ func TestRanges(t *testing.T) {
 	g.PyTorch, g.PrefillFP8, g.DecodeFP8 = g.AttentionSpec, g.Prefill, g.Decode // all 0 stands for a GPU without
 	g.FP8 = gpu.TypedGEMMSpec{Tiling: g.MatMul.Tiling, ConvertMemory: 1}
 	g.FP8Block, g.NVFP4 = g.FP8, g.FP8
+	decode, product := gpu.LatentDecodeSpec{DecodeSpec: g.Decode}, gpu.LatentProductSpec{Efficiency: g.MatMul.Efficiency, TileRows: 64}
+	g.Latent = gpu.LatentTables{Decode: decode, DecodeFP8: decode, Prefill: g.Prefill, PrefillFP8: g.Prefill, Products: product, ProductsFP8: product,
+		Chosen: gpu.ChosenSpec{Efficiency: g.MatMul.Efficiency, TileRows: 64}}
 	tried := 0
 	for _, k := range keys.Keys {
 		e, err := system.Configs().Explain(Options{}, k.Name)
