@@ -31,6 +31,10 @@ func TestExplainEveryKey(t *testing.T) {
 			o.Sets = []string{`gpu.preset="h200-sxm"`, `gpu.fit="h200-sxm.vllm-0.24"`}
 		case strings.HasPrefix(k.Name, "gpu.experts."):
 			o.Sets = []string{`gpu.preset="b200-sxm"`, `gpu.fit="b200-sxm.trtllm-1.3"`}
+		case strings.HasPrefix(k.Name, "gpu.latent.chosen."), k.Name == "gpu.latent.prefill_absorbed":
+			o.Sets = []string{`gpu.preset="h200-sxm"`, `gpu.fit="h200-sxm.sglang-0.5.14"`}
+		case strings.HasPrefix(k.Name, "gpu.latent."):
+			o.Sets = []string{`gpu.preset="b200-sxm"`, `gpu.fit="b200-sxm.trtllm-1.3"`}
 		case typedKernels.MatchString(k.Name):
 			o.Sets = []string{`gpu.preset="b200-sxm"`}
 		default:

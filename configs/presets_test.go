@@ -72,7 +72,7 @@ func TestSectionFiles(t *testing.T) {
 
 // optionalKernels says that a key is of kernels, or of a form of them, that not every fit has.
 func optionalKernels(key string) bool {
-	return strings.HasPrefix(key, "gpu.pytorch.") || strings.HasPrefix(key, "gpu.experts.") || strings.Contains(key, "_fp8") || strings.HasPrefix(key, "gpu.gemm_") ||
+	return strings.HasPrefix(key, "gpu.pytorch.") || strings.HasPrefix(key, "gpu.experts.") || strings.HasPrefix(key, "gpu.latent.") || strings.Contains(key, "_fp8") || strings.HasPrefix(key, "gpu.gemm_") ||
 		slices.Contains([]string{"head_knee", "packs_groups", "group_limit", "lone_element_time"}, key[strings.LastIndex(key, ".")+1:])
 }
 
