@@ -92,8 +92,13 @@ func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 	if strings.HasPrefix(key, "gpu.pytorch.") {
 		sets = append([]string{"gpu.preset=h200-sxm"}, sets...) // whose fit has PyTorch's kernels
 	}
-	if strings.HasPrefix(key, "gpu.gemm_") || strings.Contains(key, "_fp8.") {
-		sets = append([]string{"gpu.preset=b200-sxm"}, sets...) // whose fit has kernels of narrow types
+	switch { // a fit that has such kernels
+	case strings.HasPrefix(key, "gpu.experts.int4."):
+		sets = append([]string{"gpu.preset=h200-sxm", "gpu.fit=h200-sxm.vllm-0.24"}, sets...)
+	case strings.HasPrefix(key, "gpu.latent.chosen."):
+		sets = append([]string{"gpu.preset=h200-sxm", "gpu.fit=h200-sxm.sglang-0.5.14"}, sets...)
+	case strings.HasPrefix(key, "gpu.experts."), strings.HasPrefix(key, "gpu.latent."), strings.HasPrefix(key, "gpu.gemm_"), strings.Contains(key, "_fp8."):
+		sets = append([]string{"gpu.preset=b200-sxm", "gpu.fit=b200-sxm.trtllm-1.3"}, sets...)
 	}
 	if (key == "pim.periodic" || key == "dram.tCCD_L") && !deep.Long() {
 		sets = append(sets, "pim.score_buffer=8KiB") // as much as is run command by command, or measured as a whole

@@ -35,7 +35,8 @@ var betters = map[Better]string{
 		waits_pim_channel_share waits_pim_host_share waits_pim_other_ranksets_share waits_pim_no_requests_share site_energy_assumed_share
 		dimm_limit_w rank_dies dram_estimated dimms_per_channel beyond_boards kv_capacity_bytes kv_peak_bytes attention_context_tokens_mean
 		attention_attended_tokens_mean cache_hit_tokens cache_miss_tokens cache_evicted_blocks cache_bytes_peak cache_prefix_transfer_bytes
-		cache_offloaded_bytes cache_spared_tokens api_server_utilization saturated too_long_requests`,
+		cache_offloaded_bytes cache_spared_tokens api_server_utilization saturated too_long_requests gpu_time_measured gpu_time_borrowed gpu_time_data_sheet gpu_time_never_measured
+		gpu_time_beyond_range gpu_time_expected_error_percent`,
 }
 
 // TestDirections: every metric has the direction that is chosen for it.
