@@ -106,13 +106,13 @@ func flagNames(cmd *cobra.Command) (flags []string) {
 	return flags
 }
 
-// meantKey returns the key whose last part is most similar to a flag's name, "" where none is.
+// meantKey returns the key whose last part is most similar to a flag's name, "" where none is. Nobody means an entry of a table.
 func meantKey(flag string) string {
 	keys := map[string]string{}
 	var lasts []string
 	for _, name := range system.Keys().Names() {
 		last := name[strings.LastIndexByte(name, '.')+1:]
-		if keys[last] == "" {
+		if keys[last] == "" && configs.TableOf(name) == "" {
 			keys[last] = name
 			lasts = append(lasts, last)
 		}
