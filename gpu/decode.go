@@ -179,7 +179,7 @@ func (s measured) blockToken(h Heads) float64 {
 func (s measured) blocks(c *Cost, items, parts, mean, longest, tokens, attended, kvBytes float64, group int, h Heads) {
 	d := s.decodeOf(&h)
 	latent := s.latentDecode(&h)
-	if latent == &s.Latent.DecodeFP8 && latent != nil {
+	if latent == &s.Latent.DecodeFP8 {
 		c.Compute = c.Executed / (d.Compute * s.peak(h.KVBits))
 		c.Executed /= 2
 	} else {

@@ -13,12 +13,12 @@ import (
 // take the parameters of plain products.
 type ExpertTables struct {
 	Whole    ExpertSpec `toml:"bf16,omitempty"`      // weights and activations of 16 bits
-	FP8      ExpertSpec `toml:"fp8,omitempty"`       // one scale for a tensor or a row
-	FP8Block ExpertSpec `toml:"fp8_block,omitempty"` // scales of 128 × 128 weights
+	FP8      ExpertSpec `toml:"fp8,omitempty"`       // weights and activations of FP8, one scale for a tensor or a row
+	FP8Block ExpertSpec `toml:"fp8_block,omitempty"` // weights and activations of FP8, scales of 128 × 128 weights
 	NVFP4    ExpertSpec `toml:"nvfp4,omitempty"`     // weights and activations of 4 bits, a scale for 16
 	MXFP4    ExpertSpec `toml:"mxfp4,omitempty"`     // weights of 4 bits with a scale for 32, activations of 16 bits
-	MXFP4FP8 ExpertSpec `toml:"mxfp4_fp8,omitempty"` // the same, activations of 8 bits
-	Int4     ExpertSpec `toml:"int4,omitempty"`      // integers of 4 bits with a scale for a group, activations of 16 bits
+	MXFP4FP8 ExpertSpec `toml:"mxfp4_fp8,omitempty"` // weights of 4 bits with a scale for 32, activations of FP8
+	Int4     ExpertSpec `toml:"int4,omitempty"`      // weights that are integers of 4 bits with a scale for a group, activations of 16 bits
 }
 
 // ExpertSpec holds the parameters of the kernels that take tokens through their experts: sorting by expert, the conversion of activations,
@@ -51,54 +51,65 @@ func (e *ExpertSpec) Check(c *input.Check) {
 	c.That(e.PassMemory > 0 && e.PassMemory <= inCache, "pass_memory_efficiency", e.PassMemory, "more than 0, at most %d", inCache)
 }
 
+// MXFP4Block is how many weights of MXFP4 share a scale of 8 bits.
+const MXFP4Block = 32
+
+// ExpertType is an element type of experts.
+type ExpertType struct {
+	Section  string // of [gpu.experts]
+	Table    string // as AIConfigurator's tables name the type
+	widths   widths
+	narrows  bool // its kernels also take activations of 8 bits, which they narrow
+	anyBlock bool // scales of any group of weights
+	of       func(*ExpertTables) *ExpertSpec
+}
+
+// ExpertTypes are all element types whose kernels a fit may have. Of several that fit a model the first counts.
+var ExpertTypes = [...]ExpertType{
+	{"bf16", "bfloat16", uniform(16), false, false, func(t *ExpertTables) *ExpertSpec { return &t.Whole }},
+	{"fp8", "fp8", widths{8, 8, 16, 0}, false, false, func(t *ExpertTables) *ExpertSpec { return &t.FP8 }},
+	{"fp8_block", "fp8_block", widths{8, 8, 16, FP8Block}, false, false, func(t *ExpertTables) *ExpertSpec { return &t.FP8Block }},
+	{"nvfp4", "nvfp4", widths{4, 4, 16, NVFP4Block}, true, false, func(t *ExpertTables) *ExpertSpec { return &t.NVFP4 }},
+	{"mxfp4", "w4a16_mxfp4", widths{16, 4, 16, MXFP4Block}, false, false, func(t *ExpertTables) *ExpertSpec { return &t.MXFP4 }},
+	{"mxfp4_fp8", "w4a8_mxfp4_mxfp8", widths{8, 4, 16, MXFP4Block}, false, false, func(t *ExpertTables) *ExpertSpec { return &t.MXFP4FP8 }},
+	{"int4", "int4_wo", widths{16, 4, 16, int4Block}, false, true, func(t *ExpertTables) *ExpertSpec { return &t.Int4 }},
+}
+
+const int4Block = 64 // a scale of 16 bits for 128 weights
+
+// In returns the parameters of the type's kernels on a GPU.
+func (x *ExpertType) In(s *Spec) *ExpertSpec { return x.of(&s.Experts) }
+
+// takes says that the type's kernels multiply elements of those widths.
+func (x *ExpertType) takes(w widths) bool {
+	activations := w.In == x.widths.In || x.narrows && w.In <= 8
+	whole := x.widths.Weights == 16 // has no scales
+	return w.Weights == x.widths.Weights && activations && (whole || x.anyBlock || w.Block == x.widths.Block)
+}
+
 // Check has the rules of the section [gpu.experts].
 func (t *ExpertTables) Check(c *input.Check) {
-	for _, e := range t.all() {
-		if *e.spec != (ExpertSpec{}) {
-			c.In(e.name, e.spec)
+	for i := range ExpertTypes {
+		if x := &ExpertTypes[i]; *x.of(t) != (ExpertSpec{}) {
+			c.In(x.Section, x.of(t))
 		}
 	}
 }
 
-type namedExperts struct {
-	name string
-	spec *ExpertSpec
-}
-
-func (t *ExpertTables) all() []namedExperts {
-	return []namedExperts{{"bf16", &t.Whole}, {"fp8", &t.FP8}, {"fp8_block", &t.FP8Block}, {"nvfp4", &t.NVFP4}, {"mxfp4", &t.MXFP4}, {"mxfp4_fp8", &t.MXFP4FP8}, {"int4", &t.Int4}}
-}
-
-// MXFP4Block is how many weights of MXFP4 share a scale of 8 bits.
-const MXFP4Block = 32
-
-// expertKernels returns the kernels of experts of those widths, nil where the fit has none of their type. NVFP4's also narrow activations
-// to 4 bits.
+// expertKernels returns the kernels of experts of those widths, nil where the fit has none of their type.
 func (s *Spec) expertKernels(w widths) *ExpertSpec {
-	t := &s.Experts
-	var e *ExpertSpec
-	switch {
-	case s.MatMul.Model != GEMMTiles:
-		return nil
-	case w.Weights == 16 && w.In == 16:
-		e = &t.Whole
-	case w.Weights == 8 && w.In == 8 && w.Block == FP8Block:
-		e = &t.FP8Block
-	case w.Weights == 8 && w.In == 8 && w.Block == 0:
-		e = &t.FP8
-	case w.Weights == 4 && w.In <= 8 && w.Block == NVFP4Block:
-		e = &t.NVFP4
-	case w.Weights == 4 && w.In == 16 && w.Block == MXFP4Block:
-		e = &t.MXFP4
-	case w.Weights == 4 && w.In == 8 && w.Block == MXFP4Block:
-		e = &t.MXFP4FP8
-	case w.Weights == 4 && w.In == 16:
-		e = &t.Int4
-	}
-	if e == nil || e.Compute == 0 {
+	if s.MatMul.Model != GEMMTiles {
 		return nil
 	}
-	return e
+	for i := range ExpertTypes {
+		if x := &ExpertTypes[i]; x.takes(w) {
+			if e := x.In(s); e.Compute > 0 {
+				return e
+			}
+			return nil
+		}
+	}
+	return nil
 }
 
 // expertTileRows are the rows of tiles of grouped products: CUTLASS, Triton and FlashInfer have 8 to 256.
@@ -185,37 +196,13 @@ func Mean(loads []ExpertLoad) (l ExpertLoad) {
 type Experts struct{ Hidden, Width, Matrices int }
 
 // ExpertsCost returns what the experts of a GPU take, from tokens that know their experts to the weighted sum, with kernels of that type.
-func (s *Spec) ExpertsCost(kind ExpertType, l *ExpertLoad, x Experts) Cost {
-	w := kind.widths()
-	e := s.expertKernels(w)
+func (s *Spec) ExpertsCost(x *ExpertType, l *ExpertLoad, shape Experts) Cost {
+	e := s.expertKernels(x.widths)
 	if e == nil {
 		return Cost{}
 	}
-	return e.cost(s, l, x, w)
+	return e.cost(s, l, shape, x.widths)
 }
-
-// ExpertType is an element type of experts.
-type ExpertType string
-
-// The element types, as tables name them.
-const (
-	ExpertsWhole    ExpertType = "bfloat16"
-	ExpertsFP8      ExpertType = "fp8"
-	ExpertsFP8Block ExpertType = "fp8_block"
-	ExpertsNVFP4    ExpertType = "nvfp4"
-	ExpertsMXFP4    ExpertType = "w4a16_mxfp4"
-	ExpertsMXFP4FP8 ExpertType = "w4a8_mxfp4_mxfp8"
-	ExpertsInt4     ExpertType = "int4_wo"
-)
-
-func (t ExpertType) widths() widths {
-	return map[ExpertType]widths{
-		ExpertsWhole: uniform(16), ExpertsFP8: {8, 8, 16, 0}, ExpertsFP8Block: {8, 8, 16, FP8Block}, ExpertsNVFP4: {4, 4, 16, NVFP4Block},
-		ExpertsMXFP4: {16, 4, 16, MXFP4Block}, ExpertsMXFP4FP8: {8, 4, 16, MXFP4Block}, ExpertsInt4: {16, 4, 16, int4Block},
-	}[t]
-}
-
-const int4Block = 64 // a scale of 16 bits for 128 weights
 
 // cost returns what experts take.
 func (e *ExpertSpec) cost(s *Spec, l *ExpertLoad, x Experts, w widths) Cost {

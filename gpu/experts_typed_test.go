@@ -19,7 +19,7 @@ func expertsSpec() *Spec {
 func TestExpertsByHand(t *testing.T) {
 	s := expertsSpec()
 	l := NewExpertLoad(4, 2, []int{4, 0, 1}) // 5 of the 8 pairs of all GPUs
-	got := s.ExpertsCost(ExpertsWhole, &l, Experts{Hidden: 1024, Width: 512, Matrices: 3})
+	got := s.ExpertsCost(expertType("bf16"), &l, Experts{Hidden: 1024, Width: 512, Matrices: 3})
 	up := (2*1024*1024 + 4*1024 + 5*1024) * 2.0 // two experts' weights, inputs and outputs
 	down := (2*512*1024 + 5*512 + 5*1024) * 2.0
 	rows := 5 + 0.25*3.0
@@ -28,14 +28,14 @@ func TestExpertsByHand(t *testing.T) {
 	if math.Abs(got.Seconds/want-1) > 1e-9 || got.Bytes != up+down || got.FLOPs != 2*5*3*512*1024 {
 		t.Errorf("%+v, want %v s, %v B", got, want, up+down)
 	}
-	narrow := s.ExpertsCost(ExpertsNVFP4, &l, Experts{Hidden: 1024, Width: 512, Matrices: 3})
+	narrow := s.ExpertsCost(expertType("nvfp4"), &l, Experts{Hidden: 1024, Width: 512, Matrices: 3})
 	up, down = 2*1024*1024*9/16.0+4*1024/2+5*1024*2, 2*512*1024*9/16.0+5*512/2+5*1024*2
 	passes = rows*(2*512*2+512/2+1024*2) + 4*1024*2 + 4*1024*2.5
 	want = (up+down)/0.8e12 + passes/0.5e12 + 10e-6 + 2e-6
 	if math.Abs(narrow.Seconds/want-1) > 1e-9 {
 		t.Errorf("NVFP4: %+v, want %v s", narrow, want)
 	}
-	if c := s.ExpertsCost(ExpertsFP8, &l, Experts{Hidden: 1024, Width: 512, Matrices: 3}); c != (Cost{}) {
+	if c := s.ExpertsCost(expertType("fp8"), &l, Experts{Hidden: 1024, Width: 512, Matrices: 3}); c != (Cost{}) {
 		t.Errorf("a type without kernels costs %+v", c)
 	}
 }
@@ -49,7 +49,7 @@ func TestExpertTiles(t *testing.T) {
 	s := expertsSpec()
 	x := Experts{Hidden: 4096, Width: 4096, Matrices: 3}
 	even, skewed := NewExpertLoad(4096, 1, []int{1024, 1024, 1024, 1024}), NewExpertLoad(4096, 1, []int{4093, 1, 1, 1})
-	if a, b := s.ExpertsCost(ExpertsWhole, &even, x), s.ExpertsCost(ExpertsWhole, &skewed, x); b.Compute <= a.Compute || b.Executed <= a.Executed {
+	if a, b := s.ExpertsCost(expertType("bf16"), &even, x), s.ExpertsCost(expertType("bf16"), &skewed, x); b.Compute <= a.Compute || b.Executed <= a.Executed {
 		t.Errorf("even %v s of %v FLOPs, skewed %v s of %v", a.Compute, a.Executed, b.Compute, b.Executed)
 	}
 }
@@ -113,4 +113,44 @@ func lchoose(n, k int) float64 {
 	b, _ := math.Lgamma(float64(k + 1))
 	c, _ := math.Lgamma(float64(n - k + 1))
 	return a - b - c
+}
+
+func expertType(section string) *ExpertType {
+	for i := range ExpertTypes {
+		if ExpertTypes[i].Section == section {
+			return &ExpertTypes[i]
+		}
+	}
+	return nil
+}
+
+// TestExpertTypes: which kernels take experts of a model's widths, by hand.
+func TestExpertTypes(t *testing.T) {
+	for _, c := range []struct {
+		in, weights, block int
+		section            string
+	}{
+		{16, 16, 0, "bf16"}, {8, 8, 0, "fp8"}, {8, 8, FP8Block, "fp8_block"}, {8, 8, 64, ""}, {4, 4, NVFP4Block, "nvfp4"}, {8, 4, NVFP4Block, "nvfp4"},
+		{16, 4, NVFP4Block, "int4"}, {16, 4, MXFP4Block, "mxfp4"}, {8, 4, MXFP4Block, "mxfp4_fp8"}, {16, 4, 0, "int4"}, {16, 4, int4Block, "int4"}, {16, 8, 0, ""},
+	} {
+		s := &Spec{}
+		s.MatMul.Model = GEMMTiles
+		for i := range ExpertTypes {
+			ExpertTypes[i].In(s).Compute = 1
+		}
+		want := (*ExpertSpec)(nil)
+		if x := expertType(c.section); x != nil {
+			want = x.In(s)
+		}
+		w := widths{In: c.in, Weights: c.weights, Out: 16, Block: c.block}
+		if got := s.expertKernels(w); got != want {
+			t.Errorf("%+v: %p, want those of %q, %p", w, got, c.section, want)
+		}
+		if want == nil {
+			continue
+		}
+		if want.Compute = 0; s.expertKernels(w) != nil {
+			t.Errorf("%+v: kernels of a fit that has none of %q", w, c.section)
+		}
+	}
 }

@@ -38,7 +38,7 @@ type Beside struct {
 
 // Row is one measured iteration.
 type Row struct {
-	Mode    string  `json:"mode"` // none, inline, two8, two132 or two_none
+	Mode    string  `json:"mode"` // what ran: None, Inline, TwoNone, Two8 or Two132
 	Batch   int     `json:"batch"`
 	Context int     `json:"context"`
 	Misses  int     `json:"misses"` // rows of a request and layer

@@ -17,7 +17,7 @@ func moved(kinds []Fitted) map[string]bool {
 		sections[l.kind] = "gpu.latent." + l.section
 	}
 	for i := range expertKinds {
-		sections[expertKinds[i].kind] = "gpu.experts." + expertKinds[i].section
+		sections[expertKinds[i].kind] = "gpu.experts." + expertKinds[i].Section
 	}
 	for _, k := range kinds {
 		if section := sections[k.Kind]; section != "" {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/units"
@@ -21,23 +22,20 @@ const (
 	Int4Experts     Kind = "int4_experts" // activations of 16 bits
 )
 
-// expertKind is a kind of experts: its element type as tables name it, the section of its parameters, and these.
+// expertKind is a kind of experts, and their element type.
 type expertKind struct {
-	kind    Kind
-	dtype   gpu.ExpertType
-	section string
-	spec    func(*gpu.Spec) *gpu.ExpertSpec
+	kind Kind
+	*gpu.ExpertType
 }
 
-var expertKinds = []expertKind{
-	{Experts, gpu.ExpertsWhole, "bf16", func(g *gpu.Spec) *gpu.ExpertSpec { return &g.Experts.Whole }},
-	{FP8Experts, gpu.ExpertsFP8, "fp8", func(g *gpu.Spec) *gpu.ExpertSpec { return &g.Experts.FP8 }},
-	{FP8BlockExperts, gpu.ExpertsFP8Block, "fp8_block", func(g *gpu.Spec) *gpu.ExpertSpec { return &g.Experts.FP8Block }},
-	{NVFP4Experts, gpu.ExpertsNVFP4, "nvfp4", func(g *gpu.Spec) *gpu.ExpertSpec { return &g.Experts.NVFP4 }},
-	{MXFP4Experts, gpu.ExpertsMXFP4, "mxfp4", func(g *gpu.Spec) *gpu.ExpertSpec { return &g.Experts.MXFP4 }},
-	{MXFP4FP8Experts, gpu.ExpertsMXFP4FP8, "mxfp4_fp8", func(g *gpu.Spec) *gpu.ExpertSpec { return &g.Experts.MXFP4FP8 }},
-	{Int4Experts, gpu.ExpertsInt4, "int4", func(g *gpu.Spec) *gpu.ExpertSpec { return &g.Experts.Int4 }},
-}
+// expertKinds are those of all element types: "experts" in 16 bits, else with the type before it.
+var expertKinds = func() (all []expertKind) {
+	for i := range gpu.ExpertTypes {
+		x := &gpu.ExpertTypes[i]
+		all = append(all, expertKind{Kind(strings.TrimPrefix(x.Section+"_", "bf16_") + string(Experts)), x})
+	}
+	return all
+}()
 
 // expertsOf returns a kind of experts, nil for another kind.
 func expertsOf(kind Kind) *expertKind {
@@ -70,7 +68,7 @@ const skewedSpread, evenSpread = "power1.2", "balanced"
 func (r *row) moe(s *Sample) {
 	dtypes := make([]string, len(expertKinds))
 	for i, e := range expertKinds {
-		dtypes[i] = string(e.dtype)
+		dtypes[i] = e.Table
 	}
 	name := r.element("dtype", dtypes)
 	spread := r.element("spread", []string{skewedSpread, evenSpread})
@@ -179,7 +177,7 @@ func (x *routing) draw(r *rand.Rand) []int {
 
 // expertParameters are those of experts of one element type.
 func expertParameters(e *expertKind) []parameter {
-	spec := func(t *Target) *gpu.ExpertSpec { return e.spec(&t.GPU) }
+	spec := func(t *Target) *gpu.ExpertSpec { return e.In(&t.GPU) }
 	return []parameter{
 		number("compute_efficiency", lowEfficiency, 0.5, highEfficiency, func(t *Target) *float64 { return &spec(t).Compute }),
 		number("memory_efficiency", lowEfficiency, 0.8, highEfficiency, func(t *Target) *float64 { return &spec(t).Memory }),
@@ -198,7 +196,7 @@ func expertParameters(e *expertKind) []parameter {
 func expertForms(e *expertKind) []func(*gpu.Spec) {
 	form := func(waves bool) func(*gpu.Spec) {
 		return func(g *gpu.Spec) {
-			*e.spec(g) = gpu.ExpertSpec{Efficiency: gpu.Efficiency{Compute: 0.5, Memory: 0.8, Ridge: startRidge}, PassMemory: 0.5, WaveQuantization: waves}
+			*e.In(g) = gpu.ExpertSpec{Efficiency: gpu.Efficiency{Compute: 0.5, Memory: 0.8, Ridge: startRidge}, PassMemory: 0.5, WaveQuantization: waves}
 		}
 	}
 	return []func(*gpu.Spec){form(true), form(false)}

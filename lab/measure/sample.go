@@ -250,7 +250,7 @@ func (t *Target) kernel(s *Sample) gpu.Cost {
 		return latentKernel(g, s)
 	}
 	if e := expertsOf(s.kind); e != nil {
-		return g.ExpertsCost(e.dtype, &s.load, s.ffn)
+		return g.ExpertsCost(e.ExpertType, &s.load, s.ffn)
 	}
 	switch s.kind {
 	case GEMM:

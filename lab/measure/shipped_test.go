@@ -185,7 +185,7 @@ func (l laws) check() {
 		return
 	}
 	if e := expertsOf(l.kind); e != nil {
-		if *e.spec(&l.target.GPU) != (gpu.ExpertSpec{}) {
+		if *e.In(&l.target.GPU) != (gpu.ExpertSpec{}) {
 			l.experts()
 		}
 		return

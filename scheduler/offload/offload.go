@@ -126,9 +126,10 @@ func (o *Former) Form(s *forming.State) {
 	o.counts = !b.Empty() && (len(s.Host.Decoding)+len(s.Host.SwapIns) > 0 || o.swaps.leaving > 0)
 }
 
-// askAgain clears old refusals of the GPUs and the host, except those for lack of memory.
+// askAgain has the queue's head ask again that the host refused: for growth, once the forecast has changed, or as its attention would not
+// hide, which is tried anew every DealEvery steps. A refusal for lack of memory waits for memory.
 func (o *Former) askAgain() {
-	s := o.s // what hides changes with time, and so do forecasts, faster
+	s := o.s
 	if s.Host.Busy && s.Batch.Step%forming.DealEvery == 0 || s.IsOld(s.Host.Refusal) {
 		s.Queue.Blocked = false
 	}
