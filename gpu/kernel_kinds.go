@@ -80,7 +80,7 @@ func (c *ModelCost) decodeTimes(t kernelTimes, x Shape, seconds float64, far str
 		return
 	}
 	absorbed := float64(float64(c.model.Layers) * c.absorb(c.own(n)*c.verified).Seconds)
-	t.add("latent_absorb", absorbed, far)
+	t.add(c.absorbKind(), absorbed, far)
 	seconds -= absorbed
 	if keep := c.model.IndexTopK; keep > 0 && x.Decode.Tokens > int64(n)*int64(keep) {
 		of := llm.Indexing{Requests: n, Queries: 1, Keys: x.Decode.Tokens, Longest: x.Decode.Longest, Pairs: x.Decode.Tokens, Keep: keep}
@@ -110,7 +110,7 @@ func (c *ModelCost) promptTimes(t kernelTimes, x Shape, seconds float64, far str
 	made := float64(float64(c.model.Layers) * c.expand(x.Prefills*x.Chunk, x.Prefills*x.Finished).Seconds)
 	makes := productKind(c.projections)
 	if c.spec.Latent.Absorbed {
-		makes = "latent_absorb"
+		makes = c.absorbKind()
 	}
 	t.add(makes, made, far)
 	t.add(c.attentionKind("latent_prefill"), seconds-made, far)
@@ -136,6 +136,14 @@ func (c *ModelCost) attentionKind(kind string) string {
 		return "fp8_" + kind
 	}
 	return "narrow_" + kind
+}
+
+// absorbKind returns the kind of the batched products around absorbed attention.
+func (c *ModelCost) absorbKind() string {
+	if c.absorbedBits() == 8 {
+		return "fp8_latent_absorb"
+	}
+	return "latent_absorb"
 }
 
 // collectiveKind returns the kind of what joins the GPUs of a replica.

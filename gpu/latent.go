@@ -70,17 +70,34 @@ func (c *ModelCost) AbsorbValues(requests int) Work {
 	return Work{}
 }
 
-// headProducts returns a batched product of tokens, one by n × k for each head. Its matrices have the width of activations.
+// headProducts returns a batched product of tokens, one by n × k for each head. Where the fit has no such kernels, it is a grouped product
+// whose matrices have the width of activations.
 func (c *ModelCost) headProducts(tokens, n, k int) Work {
-	if c.spec.Latent.Products.Compute > 0 {
-		return c.spec.work(c.spec.AbsorbedCost(c.latent.query, tokens, n, k, c.bits)).scaled(c.scale.products)
+	if bits := c.absorbedBits(); bits > 0 {
+		return c.spec.work(c.spec.AbsorbedCost(c.latent.query, tokens, n, k, bits)).scaled(c.scale.products)
 	}
 	load := expertLoad{Pairs: tokens * c.latent.query, Touched: float64(c.latent.query)}
 	return c.spec.work(c.spec.groupedCost(load, load.Pairs, n, k, c.uniform)).scaled(c.scale.products)
 }
 
+// absorbedBits returns the width of the factors of batched products that the fit has kernels of, 0 where it has none: FP8 for a checkpoint
+// whose projections all are, else the width of activations, to which frameworks without such kernels widen the matrices when they load them.
+func (c *ModelCost) absorbedBits() int {
+	switch l, w := &c.spec.Latent, c.projections; {
+	case c.spec.Suite != SuiteServer:
+		return 0
+	case w.In == 8 && w.Weights == 8 && c.keptAttention == 0 && l.ProductsFP8.Compute > 0:
+		return 8
+	case l.Products.Compute > 0:
+		return c.bits
+	}
+	return 0
+}
+
 // choosesLatents says that the fit has kernels of attention over chosen rows of latents.
-func (c *ModelCost) choosesLatents() bool { return c.latent != nil && c.spec.Latent.Chosen.Compute > 0 }
+func (c *ModelCost) choosesLatents() bool {
+	return c.latent != nil && c.spec.Suite == SuiteServer && c.spec.Latent.Chosen.Compute > 0
+}
 
 // expand returns the product that makes the keys and values of prompts' tokens, of those before a chunk, too. Where prompts attend to the
 // latents themselves, it returns the absorbed products of the tokens.

@@ -74,6 +74,35 @@ func TestChosenByHand(t *testing.T) {
 	}
 }
 
+// TestAbsorbedTypes: a checkpoint in FP8 takes the fit's products of FP8, one that keeps projections in 16 bits, or a fit without these, those
+// of 16 bits.
+func TestAbsorbedTypes(t *testing.T) {
+	s, m := latentGPU(t), latentModel(8)
+	bits := func() int { return NewModelCost(s, m).absorbedBits() }
+	if got := bits(); got != 16 {
+		t.Errorf("16 bits: products of %d", got)
+	}
+	m.WeightBits, m.ActivationBits = 8, 8
+	if got := bits(); got != 8 {
+		t.Errorf("FP8: products of %d bits", got)
+	}
+	c := NewModelCost(s, m)
+	if got, want := c.AbsorbKeys(10), c.waits(s.work(s.AbsorbedCost(c.latent.query, 10, c.latent.rank, c.latent.nope, 8)).scaled(c.scale.products)); got != want {
+		t.Errorf("FP8 products take %+v, want %+v", got, want)
+	}
+	m.KeptAttention = 0.5
+	if got := bits(); got != 16 {
+		t.Errorf("half of the projections kept in 16 bits: products of %d", got)
+	}
+	m.KeptAttention, s.Latent.ProductsFP8 = 0, LatentProductSpec{}
+	if got := bits(); got != 16 {
+		t.Errorf("a fit without FP8 products: of %d bits", got)
+	}
+	if s.Suite = SuitePyTorch; bits() != 0 || NewModelCost(s, m).choosesLatents() {
+		t.Error("PyTorch has kernels of servers")
+	}
+}
+
 // TestLatentModel: a model's layers take the kernels of latents where the fit has them.
 func TestLatentModel(t *testing.T) {
 	s := latentGPU(t)

@@ -96,9 +96,16 @@ func fitOf(flags []configs.Flag, framework string) (string, error) {
 		}
 	}
 	if len(known) == 0 {
-		return "", &input.Error{Key: "--framework", Value: framework, Expected: "a GPU that has fits of frameworks: h100-sxm, h200-sxm, b200-sxm, gb200, l40s or rtx-pro-6000-server; --fit names any other fit"}
+		return "", &input.Error{Key: "--framework", Value: framework, Expected: "a GPU that has fits of frameworks: " + strings.Join(fittedGPUs(), ", ") + "; --fit names any other fit"}
 	}
 	return "", input.UnknownName("--framework", framework, known)
+}
+
+// fittedGPUs returns the presets of GPUs that have fits of frameworks, which are named GPU.FRAMEWORK-VERSION.
+func fittedGPUs() []string {
+	return slices.DeleteFunc(configs.Names(configs.GPUs), func(name string) bool {
+		return !slices.ContainsFunc(configs.Names(configs.Fits), func(fit string) bool { return strings.HasPrefix(fit, name+".") })
+	})
 }
 
 // support is the JSON of the command.
