@@ -147,9 +147,9 @@ func (ld *Loader) readRanges() map[string]string {
 	g.PyTorch, g.PrefillFP8, g.DecodeFP8 = g.AttentionSpec, g.Prefill, g.Decode // have the same rules, where the GPU has them
 	g.FP8 = gpu.TypedGEMMSpec{Tiling: g.MatMul.Tiling, ConvertMemory: 1}
 	g.FP8Block, g.NVFP4 = g.FP8, g.FP8
-	g.Experts.Whole = gpu.ExpertSpec{Efficiency: g.MatMul.Efficiency, PassMemory: 1}
-	x := g.Experts.Whole
-	g.Experts.FP8, g.Experts.FP8Block, g.Experts.NVFP4, g.Experts.MXFP4, g.Experts.MXFP4FP8, g.Experts.Int4 = x, x, x, x, x, x
+	for i := range gpu.ExpertTypes {
+		*gpu.ExpertTypes[i].In(&g.Spec) = gpu.ExpertSpec{Efficiency: g.MatMul.Efficiency, PassMemory: 1}
+	}
 	g.Latent.Decode.DecodeSpec, g.Latent.Prefill, g.Latent.PrefillFP8 = g.Decode, g.Prefill, g.Prefill
 	g.Latent.DecodeFP8 = g.Latent.Decode
 	g.Latent.Products = gpu.LatentProductSpec{Efficiency: g.MatMul.Efficiency, TileRows: 64}
