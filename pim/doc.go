@@ -7,5 +7,5 @@
 // Nothing here has a clock or a value.
 //
 // Read Spec and Geometry first. Package pim/machine has the attention program and issues it, pim/tables keeps clocks by length for
-// the node simulator, pim/values computes with the bytes. lab/docs/pim-timing.md and lab/docs/pim-values.md derive the numbers.
+// the node simulator, pim/values computes with the bytes. lab/docs/model-dimm.md derives the numbers.
 package pim

@@ -59,7 +59,7 @@ func rounds(cell string, value float64) bool {
 // TestLinks: links of the pages lead to files.
 func TestLinks(t *testing.T) {
 	pages, err := filepath.Glob("*.md")
-	if err != nil || len(pages) < 20 {
+	if err != nil || len(pages) < 10 {
 		t.Fatalf("%v, %d pages", err, len(pages))
 	}
 	link := regexp.MustCompile(`\]\(([^)#]+)(?:#[^)]*)?\)`)

@@ -66,7 +66,7 @@ func homePolicies() map[string]*Attends {
 	return all
 }
 
-// homeTolerance returns the bound of lab/docs/pim-values.md on a head's result, of all stages in FP32 or with scores in
+// homeTolerance returns the bound of lab/docs/model-dimm.md on a head's result, of all stages in FP32 or with scores in
 // FP16, whose largest is score. Scales of keys by element are in q, which is FP16: its rounding moves scores.
 func homeTolerance(precision string, score float64, scales llm.KVScales) float64 {
 	if precision == "fp32" && scales == llm.ChannelScales {

@@ -472,7 +472,7 @@ func TestReadLatentWeights(t *testing.T) {
 
 // TestLatentOnRank has the units of a rank attend to the reference model's own rows, each stored once: its 80 elements are the key, the
 // first 64 the value, six queries in its group. Against float64 on the same FP16 numbers the result is within the bound of FP32 units
-// (lab/docs/pim-values.md), and after kv_b within what rounding rows and queries to FP16 may do to the model's result of PyTorch.
+// (lab/docs/model-dimm.md), and after kv_b within what rounding rows and queries to FP16 may do to the model's result of PyTorch.
 func TestLatentOnRank(t *testing.T) {
 	c := latentCase(t, latentReference).First(160)
 	exact, s, on := boundsOf(t, c), &c.Model.Latent, desk(t, fp32)

@@ -129,7 +129,7 @@ traces that are too large to travel with the project.
 
 ![Predicted over measured of every anchor](figures/validation.png)
 
-What is not validated: the units in memory (no such DIMM can be bought; [pim-timing.md](pim-timing.md) has their closed forms), ` + "`rtx-a6000`" + `, the
+What is not validated: the units in memory (no such DIMM can be bought; [model-dimm.md](model-dimm.md) has their closed forms), ` + "`rtx-a6000`" + `, the
 power of the A100, mixtures of experts, and all-reduces of the H100 (the H200's).
 `
 

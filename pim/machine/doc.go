@@ -6,5 +6,5 @@
 //
 // Read instruction.go (what an operation is), then program.go and generate.go (who waits for whom), then machine.go. The refresh manager
 // is refresh.go, a transfer that interrupts receive.go, repeats that are skipped repeat.go. Measure reports one layer's heads in
-// detail, MeasureTransfer what a transfer costs the rank that it interrupts. lab/docs/pim-timing.md derives the numbers. Next: pim/tables.
+// detail, MeasureTransfer what a transfer costs the rank that it interrupts. lab/docs/model-dimm.md derives the numbers. Next: pim/tables.
 package machine

@@ -36,7 +36,7 @@ func runHeadOn(t testing.TB, d *dram.Spec, spec *pim.Spec, shape pim.HeadShape, 
 	return m.Run(p), m
 }
 
-// closedForm is lab/docs/pim-timing.md's: four clocks a token, a row switch for
+// closedForm is lab/docs/model-dimm.md's: four clocks a token, a row switch for
 // each further row of keys and of values, and a fixed part. A row of a few
 // tokens is not held up by tRAS at d = 128.
 func closedForm(context int, simultaneous bool) int64 {

@@ -70,7 +70,7 @@ func TestActivityBeyondTheBuffer(t *testing.T) {
 	}
 }
 
-// TestActivityByHand: 4 MACAs for 16 keys and 1 for 4 values (lab/docs/pim-timing.md), of 16 banks, for each query head, and 4 more for each 16 keys
+// TestActivityByHand: 4 MACAs for 16 keys and 1 for 4 values (lab/docs/model-dimm.md), of 16 banks, for each query head, and 4 more for each 16 keys
 // beyond the score buffer. Each row of keys and each of values opens 16 banks; an append opens the key's bank and the value's
 // four, of which the key's may be one that it opens again.
 func TestActivityByHand(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 // direct computes the attention of one query head from plain arrays of tokens
 // and dimensions, with the hardware's roundings in the hardware's order, as
-// lab/docs/pim-values.md states them. It shares nothing with valueMachine and knows
+// lab/docs/model-dimm.md states them. It shares nothing with valueMachine and knows
 // no bank, row, slot or instruction: Verify compares the two bit for bit.
 type direct struct {
 	half       [roundings]bool         // the roundings to FP16

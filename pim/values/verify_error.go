@@ -9,7 +9,7 @@ import (
 )
 
 // Bounds of the output's relative error against float64, by what is in FP16:
-// lab/docs/pim-values.md derives them and gives the measurements beside them.
+// lab/docs/model-dimm.md derives them and gives the measurements beside them.
 const (
 	toleranceFP32       = 5e-5            // every stage after storage in FP32
 	toleranceScores     = 1e-2            // products, partial sums or scores in FP16, scores of ordinary size
