@@ -2,6 +2,6 @@
 //
 // Start at Node.Run (node.go), then replica.go, the loop of one replica, and result.go. What a system is, is in
 // system/kinds; devices are in system/gpus, system/ranks and system/hosts; operations in system/flow, and
-// system/dataflow runs them. policies.go has what a program adds to the module. lab/docs/node.md states the model and
+// system/dataflow runs them. policies.go has what a program adds to the module. lab/docs/model-node.md states the model and
 // its assumptions.
 package system

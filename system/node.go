@@ -23,7 +23,7 @@ import (
 type Options struct {
 	// Exact runs every layer of every iteration instead of skipping repeats.
 	Exact bool
-	// Check verifies the laws of lab/docs/laws.md while the run goes; Run returns the
+	// Check verifies the laws of lab/docs/laws-and-metrics.md while the run goes; Run returns the
 	// first Violation.
 	Check bool
 	// Timeline, if not nil, is the part of the run that the Result records; the run chooses one for an empty window.

@@ -44,7 +44,7 @@ func (p *population) quarter(t units.Duration) int {
 }
 
 // What is taken for saturation is a share of all requests, and more than what chance brings
-// where there are few: lab/docs/metrics.md.
+// where there are few: lab/docs/laws-and-metrics.md.
 const (
 	saturatedShare = 0.02
 	leastWaiting   = 10

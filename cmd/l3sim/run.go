@@ -59,7 +59,7 @@ func (a *app) newRunCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.out, "out", "", "also write results.csv, summary.json, requests.csv and config.toml to `folder`")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "validate, print the hardware in effect and stop")
 	cmd.Flags().BoolVar(&f.exact, "exact", false, "run every layer of every iteration: the same result, slower")
-	cmd.Flags().BoolVar(&f.check, "check", false, "verify the laws of lab/docs/laws.md during the run")
+	cmd.Flags().BoolVar(&f.check, "check", false, "verify the laws of lab/docs/laws-and-metrics.md during the run")
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", timelineUsage)
 	cmd.Flags().StringVar(&f.window, "timeline-window", "", "part of the run on the timeline, `from:to`, such as 0ms:50ms (default: the first iterations of steady decoding)")
 	cmd.Flags().BoolVar(&f.iterations, "iterations", false, "also write iterations.csv to the folder of --out: a row for each iteration")

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Law is the name of something that holds in every schedule; lab/docs/laws.md states
+// Law is the name of something that holds in every schedule; lab/docs/laws-and-metrics.md states
 // each.
 type Law string
 

@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Law is the name of something that holds in every run; lab/docs/laws.md states each.
+// Law is the name of something that holds in every run; lab/docs/laws-and-metrics.md states each.
 type Law = dataflow.Law
 
 // The laws that Options.Check verifies.

@@ -3,5 +3,5 @@
 // their own for some of them; elsewhere a compiler may fuse. A run's
 // results must not depend on the machine.
 //
-// Start at Exp; lab/docs/laws.md says where a last digit may differ all the same.
+// Start at Exp; lab/docs/laws-and-metrics.md says where a last digit may differ all the same.
 package portable
