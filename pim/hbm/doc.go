@@ -4,5 +4,5 @@
 // Measure issues it under the timing rules of package dram: those of AttAcc's simulator, or those of the HBM3 standard. A test
 // computes with it (values_test.go).
 //
-// Start at Level and layouts (spec.go), then program.go and machine.go. lab/docs/hbm-pim.md has the evidence.
+// Start at Level and layouts (spec.go), then program.go and machine.go. lab/docs/baselines.md has the evidence.
 package hbm
