@@ -8,11 +8,14 @@ import "github.com/l3sim/l3sim/llm"
 // values); a prompt makes keys and values of all its tokens first, those of tokens that were finished before anew, as vLLM and
 // TensorRT-LLM do.
 type latent struct {
-	query           int // heads
-	rank, queryRank int // of latents, and between the two products that make queries; 0: one product
-	nope, value     int // elements of a head's key that are not rotated, and of its value
-	rope            int // elements of a key that are rotated
+	query           int       // heads
+	rank, queryRank int       // of latents, and between the two products that make queries; 0: one product
+	nope, value     int       // elements of a head's key that are not rotated, and of its value
+	rope            int       // elements of a key that are rotated
+	kept            [2][]Work // of headProducts, by tokens
 }
+
+const mostKept = 1 << 12 // tokens of a product that is kept: more than a decode step has
 
 // newLatent returns the part of one GPU with so many query heads; nil for a model without latents.
 func newLatent(m *llm.Model, query int) *latent {
@@ -46,33 +49,58 @@ func (c *ModelCost) latentQKV(tokens int) (products, norms Work) {
 
 // absorb returns the two batched products around a decode step of tokens.
 func (c *ModelCost) absorb(tokens int) Work {
-	l := c.latent
-	if l == nil || tokens <= 0 {
+	if c.latent == nil || tokens <= 0 {
 		return Work{}
 	}
-	return c.waits(c.headProducts(tokens, l.rank, l.nope).Plus(c.headProducts(tokens, l.value, l.rank)))
+	return c.waits(c.headProducts(absorbsKeys, tokens).Plus(c.headProducts(absorbsValues, tokens)))
 }
 
 // AbsorbKeys returns the batched product before a decode step of that many requests that another device attends for: each head's query by
 // nope × rank. AbsorbValues is the one behind it: each head's output by rank × value. Nothing without latents.
 func (c *ModelCost) AbsorbKeys(requests int) Work {
-	if l := c.latent; l != nil && requests > 0 {
-		return c.waits(c.headProducts(requests*c.verified, l.rank, l.nope))
+	if c.latent != nil && requests > 0 {
+		return c.waits(c.headProducts(absorbsKeys, requests*c.verified))
 	}
 	return Work{}
 }
 
 // AbsorbValues is the counterpart of AbsorbKeys.
 func (c *ModelCost) AbsorbValues(requests int) Work {
-	if l := c.latent; l != nil && requests > 0 {
-		return c.waits(c.headProducts(requests*c.verified, l.value, l.rank))
+	if c.latent != nil && requests > 0 {
+		return c.waits(c.headProducts(absorbsValues, requests*c.verified))
 	}
 	return Work{}
 }
 
-// headProducts returns a batched product of tokens, one by n × k for each head. Where the fit has no such kernels, it is a grouped product
-// whose matrices have the width of activations.
-func (c *ModelCost) headProducts(tokens, n, k int) Work {
+// The two batched products of latents, one for each head.
+const (
+	absorbsKeys   = iota // query by nope × rank
+	absorbsValues        // output by rank × value
+)
+
+// headProducts returns one of the two batched products of tokens. Those of few tokens, as decode steps have, are kept.
+func (c *ModelCost) headProducts(of, tokens int) Work {
+	if tokens > mostKept {
+		return c.costHeadProducts(of, tokens)
+	}
+	kept := &c.latent.kept[of]
+	if more := tokens + 1 - len(*kept); more > 0 {
+		*kept = append(*kept, make([]Work, more)...)
+	}
+	w := &(*kept)[tokens]
+	if w.Seconds == 0 {
+		*w = c.costHeadProducts(of, tokens)
+	}
+	return *w
+}
+
+// costHeadProducts computes headProducts. Where the fit has no such kernels, it is a grouped product whose matrices have the width of
+// activations.
+func (c *ModelCost) costHeadProducts(of, tokens int) Work {
+	n, k := c.latent.rank, c.latent.nope
+	if of == absorbsValues {
+		n, k = c.latent.value, c.latent.rank
+	}
 	if bits := c.absorbedBits(); bits > 0 {
 		return c.spec.work(c.spec.AbsorbedCost(c.latent.query, tokens, n, k, bits)).scaled(c.scale.products)
 	}

@@ -103,6 +103,30 @@ func TestAbsorbedTypes(t *testing.T) {
 	}
 }
 
+// TestAbsorbedKept: products that are asked for again are what they were, each of its own tokens and sizes, of decode steps and of long prompts.
+func TestAbsorbedKept(t *testing.T) {
+	s, m := latentGPU(t), latentModel(8)
+	c := NewModelCost(s, m)
+	c.Verify(2)
+	c.latent.value *= 2
+	for range 2 {
+		for _, requests := range []int{700, 3, 4, 2048, 2049, 9000} {
+			n := 2 * requests
+			keys := c.waits(s.work(s.AbsorbedCost(c.latent.query, n, c.latent.rank, c.latent.nope, 16)).scaled(c.scale.products))
+			values := c.waits(s.work(s.AbsorbedCost(c.latent.query, n, c.latent.value, c.latent.rank, 16)).scaled(c.scale.products))
+			if got := c.AbsorbKeys(requests); got != keys {
+				t.Errorf("keys of %d requests: %+v, want %+v", requests, got, keys)
+			}
+			if got := c.AbsorbValues(requests); got != values || keys == values {
+				t.Errorf("values of %d requests: %+v, want %+v", requests, got, values)
+			}
+		}
+	}
+	if n := len(c.latent.kept[0]); n > mostKept+1 {
+		t.Errorf("%d products are kept", n)
+	}
+}
+
 // TestLatentModel: a model's layers take the kernels of latents where the fit has them.
 func TestLatentModel(t *testing.T) {
 	s := latentGPU(t)

@@ -182,15 +182,16 @@ type sparseOffload struct {
 	join    units.Duration  // what kernels lose that wait for a fetch of another stream
 	taken   float64         // share of the GPU that a fetch keeps from kernels beside it
 	copies  units.Bytes
-	vectors units.Bytes   // in which a token's key and value lie apart
-	stored  units.Bytes   // of a token and KV head in a layer
-	heads   int           // KV heads of a GPU
-	chosen  []bool        // by run of layers: see chooses
-	fetch   [2][]fetching // of the sub-batches, by run of layers
-	Moved   units.Bytes   // that the link of one GPU has carried up
-	Rows    int64         // that one GPU has fetched
-	scale   float64       // of the GPU's times: measured over computed; 1
-	misses  int           // of each request and layer in place of the hit rate; negative: none is told
+	vectors units.Bytes        // in which a token's key and value lie apart
+	stored  units.Bytes        // of a token and KV head in a layer
+	heads   int                // KV heads of a GPU
+	chosen  []bool             // by run of layers: see chooses
+	fetch   [2][]fetching      // of the sub-batches, by run of layers
+	decodes [2][]gpus.Decoding // the GPUs' part of these
+	Moved   units.Bytes        // that the link of one GPU has carried up
+	Rows    int64              // that one GPU has fetched
+	scale   float64            // of the GPU's times: measured over computed; 1
+	misses  int                // of each request and layer in place of the hit rate; negative: none is told
 }
 
 // fetching is a fetch of a sub-batch in one layer.
@@ -225,7 +226,7 @@ func newSparseOffload(h *flow.Hardware, how flow.Running) *sparseOffload {
 	_, e.heads = e.Model.ShardHeads()
 	e.chosen, _ = chooses(e.Policy)
 	for s := range e.fetch {
-		e.fetch[s] = make([]fetching, len(e.Runs))
+		e.fetch[s], e.decodes[s] = make([]fetching, len(e.Runs)), make([]gpus.Decoding, len(e.Runs))
 	}
 	resources := gpus.BesideGPU("")[:gpus.OnUp]
 	resources[gpus.OnDevice] = flow.Resource{Resource: dataflow.Resource{Name: "PCIe up", Reason: flow.ForUp}, Track: flow.TrackUp}
@@ -255,15 +256,14 @@ func (e *sparseOffload) Run(b *scheduler.Batch, start units.Duration) (units.Dur
 	e.Reset()
 	var down units.Duration
 	both := len(b.Sub) > 1 && b.Sub[0].Tokens() > 0 && b.Sub[1].Tokens() > 0
-	for s := len(b.Sub) - 1; s >= 0; s-- { // each one's fetches must be known for the other
-		e.decode(&b.Sub[s], s, b.Step, true)
+	e.Batches = e.Batches[:0]
+	for s := range b.Sub { // each one's fetches must be known for the other
+		e.decode(&b.Sub[s], s, b.Step)
 		down += flow.TransferTime(e.gpuLink, e.copies*e.leaving(&b.Sub[s]))
 	}
 	e.Hide(gpus.OnDown, down)
 	for s := range b.Sub {
-		if s > 0 { // the first one was decoded last
-			e.decode(&b.Sub[s], s, b.Step, false)
-		}
+		copy(e.Decoding, e.decodes[s])
 		g := e.StageRuns(&b.Sub[s])
 		if e.scale != 1 {
 			g.Scale(e.scale)
@@ -295,27 +295,24 @@ func (e *sparseOffload) Run(b *scheduler.Batch, start units.Duration) (units.Dur
 	return e.Flow.Run(start)
 }
 
-// decode sets what decoding requests of a sub-batch take in each run of layers. With count it counts them.
-func (e *sparseOffload) decode(sub *scheduler.SubBatch, s int, step int64, count bool) {
-	e.Batches = e.Batches[:0]
+// decode sets what decoding requests of a sub-batch take in each run of layers, and counts them.
+func (e *sparseOffload) decode(sub *scheduler.SubBatch, s int, step int64) {
 	e.Ask(sub.Decode, step)
 	for _, run := range e.Kinds {
 		x := e.Policy.Decode(e.Requests, run)
 		f := &e.fetch[s][run]
 		e.fetches(f, x)
-		if count {
-			e.Count(x, run)
-			layers := int64(e.LayersLike(run))
-			e.Rows += layers * f.Count
-			e.Moved += units.Bytes(layers*f.Count) * f.Bytes
-		}
+		e.Count(x, run)
+		layers := int64(e.LayersLike(run))
+		e.Rows += layers * f.Count
+		e.Moved += units.Bytes(layers*f.Count) * f.Bytes
 		from := len(e.Batches)
 		for i := range x.Attend {
 			if c := &x.Attend[i]; len(c.Tokens) > 0 {
 				e.Batches = append(e.Batches, gpus.DecodeBatch(c))
 			}
 		}
-		to := &e.Decoding[run]
+		to := &e.decodes[s][run]
 		*to = gpus.Decoding{Batches: e.Batches[from:], Beside: e.Passes(x, policy.GPU).Plus(e.Passes(x, policy.Home)), Merge: e.ModelCost.Merge(x.Merged)}
 		if f.took > 0 {
 			to.Chooses = e.Choices(x)

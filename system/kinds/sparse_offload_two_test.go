@@ -54,7 +54,8 @@ func TestSparseTwoInLockstep(t *testing.T) {
 			var p [2]parts
 			var chooses, kernels [2]units.Duration
 			for s := range subs {
-				e.decode(&subs[s], s, 0, false)
+				e.decode(&subs[s], s, 0)
+				copy(e.Decoding, e.decodes[s])
 				g := e.StageRuns(&subs[s])
 				l := g.Layers[0]
 				chooses[s], kernels[s] = l.Chooses, g.Block+l.Attention+l.Chooses
