@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the example sweeps and draws the figures of lab/docs/examples.md and lab/docs/explore.md. Usage, from the repository's root:
+# Runs the example sweeps and draws the figures of lab/docs/findings.md. Usage, from the repository's root:
 #   sh examples/figures.sh [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES]]
 # l3sim must be on the PATH (go install ./cmd/l3sim).
 set -eu

@@ -130,7 +130,7 @@ git update-ref refs/remotes/origin/main main`)
 }
 
 // TestExamples plans every example sweep from the repository's root, as
-// lab/docs/examples.md runs them.
+// lab/docs/findings.md runs them.
 func TestExamples(t *testing.T) {
 	deep.Only(t)
 	t.Chdir("../..")

@@ -6,5 +6,5 @@
 // charts are drawn in the reader's browser by report.js with Apache ECharts, which is part of
 // the page.
 //
-// Start at Read, then report.html.tmpl and report.js; lab/docs/report.md shows a page.
+// Start at Read, then report.html.tmpl and report.js; docs/reference/sweeps.md says what is on a page.
 package report
