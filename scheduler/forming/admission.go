@@ -18,13 +18,13 @@ const DealEvery = 64
 // changed. Requests that begin together need most memory together, so that another one fits only once they have emitted some.
 const askEvery = 8
 
-// AskAfter returns after how many steps a request may ask again that was refused for growth, as forecasts change while requests grow:
-// DealEvery, or an eighth of the mean output where that is less.
+// AskAfter returns after how many steps a request may ask again that was refused for growth or for lack of gain, as forecasts and the
+// times of steps change while requests grow: DealEvery, or an eighth of the mean output where that is less.
 func (s *State) AskAfter() int64 { return min(DealEvery, max(1, int64(s.outputs.Mean(0)/askEvery))) }
 
-// IsOld says whether a request that was so refused may ask again: for growth, and AskAfter steps ago.
+// IsOld says whether a request that was so refused may ask again, AskAfter steps later.
 func (s *State) IsOld(r Refusal) bool {
-	return r.Cause == NoGrowth && s.Batch.Step-r.step >= s.AskAfter()
+	return (r.Cause == NoGrowth || r.Cause == NoGain) && s.Batch.Step-r.step >= s.AskAfter()
 }
 
 // Admit reserves memory for the queue's head.

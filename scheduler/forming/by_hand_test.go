@@ -91,9 +91,9 @@ func TestAdmissionLawByHand(t *testing.T) {
 		s.Add(0)
 		s.Queue.Blocked = true
 		fails(s, want)
-		s.Host.Busy = true
+		s.Host.Refusal.Cause = NoGain
 		fails(s, "")
-		s.Host.Busy, s.Batching.MaxNumSeqs = false, 2
+		s.Host.Refusal, s.Batching.MaxNumSeqs = Refusal{}, 2
 		fails(s, "")
 		s.Batching.MaxNumSeqs = 3
 		fails(s, want)
@@ -189,12 +189,11 @@ func TestLengthsByHand(t *testing.T) {
 			s.outputs.Ended(c.ended)
 		}
 		for step, old := range map[int64]bool{c.after - 1: false, c.after: true} {
-			s.Queue.Refusal, s.Batch.Step = Refusal{NoGrowth, 7}, 7+step
-			if s.IsOld(s.Queue.Refusal) != old {
-				t.Errorf("after %d, a refusal is old after %d steps: %v", c.ended, step, !old)
-			}
-			if s.Queue.Refusal.Cause = noMemory; s.IsOld(s.Queue.Refusal) {
-				t.Error("one for memory waits for memory")
+			s.Batch.Step = 7 + step
+			for cause, may := range map[refusalCause]bool{noMemory: false, NoGrowth: old, NoSeat: false, NoGain: old} { // memory and seats are waited for
+				if s.IsOld(Refusal{cause, 7}) != may {
+					t.Errorf("after %d, a refusal of cause %d is old after %d steps: %v", c.ended, cause, step, !may)
+				}
 			}
 		}
 	}

@@ -190,7 +190,7 @@ func (s *State) CheckAdmission() error {
 			return err
 		}
 	}
-	if s.Host.Busy || !s.HostHolds(w.Request, w.Prompt) {
+	if s.Host.Refusal.Cause == NoGain || !s.HostHolds(w.Request, w.Prompt) {
 		return nil
 	}
 	if err := s.checkRefusal(w, true, s.Host.Refusal); err != nil {

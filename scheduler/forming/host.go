@@ -13,7 +13,6 @@ type host struct {
 	Decoding []Hosted // in the order of arrival
 	SwapIns  []SwapIn // one after another
 	Refusal  Refusal  // why the head of the queue may not go to the host
-	Busy     bool     // the head may not go to the host: the CPUs have enough to do
 	Stay     bool     // those that could move up do not now: prompts may go before them to the GPUs
 }
 

@@ -48,6 +48,7 @@ const (
 	noMemory refusalCause = iota // its tokens do not fit
 	NoGrowth                     // its tokens fit now, but not after the expected growth of requests
 	NoSeat                       // MaxNumSeqs requests run
+	NoGain                       // the host has room, and its CPUs have enough to do
 )
 
 // Len returns the number of requests that wait.

@@ -126,11 +126,10 @@ func (o *Former) Form(s *forming.State) {
 	o.counts = !b.Empty() && (len(s.Host.Decoding)+len(s.Host.SwapIns) > 0 || o.swaps.leaving > 0)
 }
 
-// askAgain has the queue's head ask again that the host refused: for growth, once the forecast has changed, or as its attention would not
-// hide, which is tried anew every DealEvery steps. A refusal for lack of memory waits for memory.
+// askAgain has the queue's head ask again that the host refused, once what it was refused for has changed: the forecast, or which
+// attention hides. A refusal for lack of memory waits for memory.
 func (o *Former) askAgain() {
-	s := o.s
-	if s.Host.Busy && s.Batch.Step%forming.DealEvery == 0 || s.IsOld(s.Host.Refusal) {
+	if s := o.s; s.IsOld(s.Host.Refusal) {
 		s.Queue.Blocked = false
 	}
 }

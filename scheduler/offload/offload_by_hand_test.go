@@ -286,25 +286,24 @@ func TestSwapsWaitForNoPrompt(t *testing.T) {
 }
 
 // TestAsksAgain: a request that the host refused for growth asks again as one does that the GPUs refused, after an eighth of the mean
-// output, here of 40 tokens; one that would not pay after 64 steps; one for lack of memory or of a seat not at all.
+// output, here of 40 tokens, and so does one whose attention would not hide; one for lack of memory or of a seat not at all.
 func TestAsksAgain(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		busy    bool
 		refused forming.Refusal
 		asks    []int64 // steps
 	}{
-		{"nothing refused", false, forming.Refusal{}, nil},
-		{"it would not pay", true, forming.Refusal{}, []int64{0, 64}},
-		{"growth", false, forming.Refusal{Cause: forming.NoGrowth}, []int64{5, 6, 64, 66}},
-		{"seats", false, forming.Refusal{Cause: forming.NoSeat}, nil},
+		{"memory, or nothing refused", forming.Refusal{}, nil},
+		{"it would not hide", forming.Refusal{Cause: forming.NoGain}, []int64{5, 6, 64, 66}},
+		{"growth", forming.Refusal{Cause: forming.NoGrowth}, []int64{5, 6, 64, 66}},
+		{"seats", forming.Refusal{Cause: forming.NoSeat}, nil},
 	} {
 		s := hostingWith(&scheduler.MemorySpec{Admission: scheduler.AdmitFinal, MaxTokens: 40}, 1, lines{}, 0.25, 20)
 		o := New(stub{}, 0.25)
 		o.s = &s.State
 		var asks []int64
 		for _, s.Batch.Step = range []int64{0, 1, 4, 5, 6, 64, 66} {
-			s.Queue.Blocked, s.Host.Busy, s.Host.Refusal = true, c.busy, c.refused
+			s.Queue.Blocked, s.Host.Refusal = true, c.refused
 			if o.askAgain(); !s.Queue.Blocked {
 				asks = append(asks, s.Batch.Step)
 			}
@@ -312,5 +311,35 @@ func TestAsksAgain(t *testing.T) {
 		if !slices.Equal(asks, c.asks) {
 			t.Errorf("%s: asks again in steps %d, want %d", c.name, asks, c.asks)
 		}
+	}
+}
+
+// TestAsksForGain: the GPUs are full, and attention on the CPUs would not hide. The prompt that waits asks again once five steps have
+// passed since it was refused, an eighth of the mean output of 40 tokens. Once its attention hides, the host takes it when it asks next.
+func TestAsksForGain(t *testing.T) {
+	s := hostingWith(&scheduler.MemorySpec{Admission: scheduler.AdmitFinal, MaxTokens: 40}, 1, lines{weights: 100, host: 1000}, 0)
+	s.Add(1)
+	var refused, admitted []int64 // steps
+	for range 24 {
+		before := s.Host.Refusal
+		b := s.Next()
+		if len(b.Sub[0].Prefill) > 0 {
+			admitted = append(admitted, b.Step)
+		} else if s.Host.Refusal != before {
+			refused = append(refused, b.Step)
+		}
+		if b.Step == 12 {
+			s.m.host = 0
+		}
+		s.Complete(func(int32, int) {})
+	}
+	if want := []int64{0, 6, 12}; !slices.Equal(refused, want) || !slices.Equal(admitted, []int64{18}) {
+		t.Errorf("refused in steps %d and admitted in %d, want %d and 18", refused, admitted, want)
+	}
+	// Where no seat is free, that is what a request waits for.
+	s.Add(1)
+	s.Host.Refusal, s.Batching.MaxNumSeqs = forming.Refusal{Cause: forming.NoGain}, 1
+	if s.o.admit(s.Queue.First()) || s.Host.Refusal != (forming.Refusal{}) || s.Queue.Refusal.Cause != forming.NoSeat {
+		t.Errorf("without a seat: refused by the host %+v, by the GPUs %+v", s.Host.Refusal, s.Queue.Refusal)
 	}
 }

@@ -14,7 +14,7 @@ import (
 func (o *Former) admit(w *forming.Waiting) bool {
 	s, q := o.s, &o.s.Queue
 	onGPUs := s.GPUsHold(w.Request, w.Prompt)
-	q.Blocked, s.Host.Busy = true, false
+	q.Blocked, s.Host.Refusal = true, forming.Refusal{}
 	if s.Seated() {
 		o.shut = open
 		return s.Refuse(forming.NoSeat, false)
@@ -32,8 +32,8 @@ func (o *Former) admit(w *forming.Waiting) bool {
 		q.Blocked = false
 		return false
 	}
-	if s.Host.Busy = onGPUs && !(o.hides(w.Prompt) && o.pays(w, tokens)); s.Host.Busy {
-		return false
+	if onGPUs && !(o.hides(w.Prompt) && o.pays(w, tokens)) {
+		return s.Refuse(forming.NoGain, true)
 	}
 	if s.Reserve(w, true) {
 		o.shut = open
