@@ -200,7 +200,7 @@ func (m *EnergyMeter) Clone() *EnergyMeter {
 }
 
 // Repeat counts everything since an earlier copy of the meter n more times, as if it went on repeating. The copy
-// is of step from, the meter of step to. At both all banks are closed, and the ranks are in the same states.
+// is of step from, the meter of step to. From one to the other all banks are closed; at both the ranks are in the same states.
 func (m *EnergyMeter) Repeat(earlier *EnergyMeter, from, to, n int64) {
 	for c := range m.counts {
 		m.counts[c] += n * (m.counts[c] - earlier.counts[c])
