@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -14,14 +15,18 @@ import (
 
 const quickChecks = 5 // how many random cases a property is tried on in a quick run
 
-// init lowers rapid's number of cases in a quick run, before any test begins. RAPID_CHECKS and the flag
-// -rapid.checks still decide where they are given.
-func init() {
-	if On() || os.Getenv("RAPID_CHECKS") != "" {
+func init() { drawLess() } // before any test begins and before flags are parsed
+
+// drawLess lowers rapid's number of cases in a quick run and has it draw the same cases every time, so that each run takes as long and
+// the go command may keep its verdict. RAPID_CHECKS, RAPID_SEED and their flags still decide where they are given.
+func drawLess() {
+	if On() {
 		return
 	}
-	if checks := flag.Lookup("rapid.checks"); checks != nil {
-		_ = checks.Value.Set(strconv.Itoa(quickChecks)) // a number, so it cannot fail
+	for name, quick := range map[string]int{"checks": quickChecks, "seed": 1} {
+		if set := flag.Lookup("rapid." + name); set != nil && os.Getenv("RAPID_"+strings.ToUpper(name)) == "" {
+			_ = set.Value.Set(strconv.Itoa(quick)) // a number, so it cannot fail
+		}
 	}
 }
 

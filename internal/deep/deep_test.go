@@ -29,6 +29,24 @@ func setFlag(t *testing.T, name, value string) {
 	})
 }
 
+// TestDrawLess: a quick run draws few cases, the same every time, unless the environment asks for others; a deep run draws as rapid does.
+func TestDrawLess(t *testing.T) {
+	t.Setenv("L3SIM_LONG", "")
+	for _, c := range []struct{ deep, checks, seed, want string }{
+		{"", "", "", "5 1"}, {"", "70", "", "90 1"}, {"", "", "30", "5 40"}, {"", "70", "30", "90 40"}, {"1", "", "", "90 40"},
+	} {
+		setFlag(t, "rapid.checks", "90")
+		setFlag(t, "rapid.seed", "40")
+		t.Setenv("L3SIM_DEEP", c.deep)
+		t.Setenv("RAPID_CHECKS", c.checks)
+		t.Setenv("RAPID_SEED", c.seed)
+		drawLess()
+		if got := flag.Lookup("rapid.checks").Value.String() + " " + flag.Lookup("rapid.seed").Value.String(); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
 // recorder is a test of its own, so that what makes it fail can be seen.
 type recorder struct {
 	testing.TB
