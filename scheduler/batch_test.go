@@ -54,9 +54,18 @@ func TestServingKeys(t *testing.T) {
 		{func(s *ServingSpec) { s.Acceptance = -0.1 }, "acceptance"}, {func(s *ServingSpec) { s.VerifiedTokens, s.Acceptance = 2, 1.1 }, "acceptance"},
 		{func(s *ServingSpec) { s.VerifiedOverlap = -0.1 }, "verified_overlap"}, {func(s *ServingSpec) { s.VerifiedOverlap = 1 }, ""}, {func(s *ServingSpec) { s.VerifiedOverlap = 1.1 }, "verified_overlap"},
 		{func(s *ServingSpec) { s.DraftTime = -1 }, "draft_time"}, {func(s *ServingSpec) { s.DraftTime = units.Second }, ""}, {func(s *ServingSpec) { s.DraftTime = units.Second + 1 }, "draft_time"},
+		{func(s *ServingSpec) { s.Prefill = "" }, "prefill"}, {func(s *ServingSpec) {
+			s.Prefill, s.PrefillBandwidth, s.PrefillLatency = PrefillElsewhere, 1e8, units.Second
+		}, ""},
+		{func(s *ServingSpec) { s.Prefill, s.PrefillBandwidth = PrefillElsewhere, 1e8-1 }, "prefill_bandwidth"}, {func(s *ServingSpec) { s.Prefill, s.PrefillBandwidth = PrefillElsewhere, 1.1e15 }, "prefill_bandwidth"},
+		{func(s *ServingSpec) { s.PrefillBandwidth = 1e9 }, "prefill_bandwidth"}, {func(s *ServingSpec) { s.PrefillLatency = 1 }, "prefill_latency"},
+		{func(s *ServingSpec) {
+			s.Prefill, s.PrefillBandwidth, s.PrefillLatency = PrefillElsewhere, 1e8, units.Second+1
+		}, "prefill_latency"},
+		{func(s *ServingSpec) { s.Prefill, s.PrefillBandwidth, s.PrefillLatency = PrefillElsewhere, 1e8, -1 }, "prefill_latency"},
 		{func(s *ServingSpec) { s.PrefillStreak = -1 }, "prefill_streak"}, {func(s *ServingSpec) { s.PrefillStreak = 1 << 24 }, ""}, {func(s *ServingSpec) { s.PrefillStreak = 1<<24 + 1 }, "prefill_streak"},
 	} {
-		s := ServingSpec{Router: RouteRoundRobin, BeyondContext: BeyondWarn, VerifiedTokens: 1}
+		s := ServingSpec{Router: RouteRoundRobin, BeyondContext: BeyondWarn, Prefill: PrefillHere, VerifiedTokens: 1}
 		c.change(&s)
 		if faults := input.Faults(&s); (len(faults) == 0) != (c.bad == "") || len(faults) > 0 && faults[0].Key != c.bad {
 			t.Errorf("%+v: %v, want %q", s, faults, c.bad)

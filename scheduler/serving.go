@@ -41,6 +41,13 @@ type ServingSpec struct {
 	MaxWaiting int `toml:"max_waiting"`
 	// Deadline is how long a request may wait for its prompt to begin; then it is dropped. 0s: no limit.
 	Deadline units.Duration `toml:"deadline"`
+	// Prefill says where prompts run: "here", or "elsewhere", on servers whose times are not simulated: keys and values come over a link with the
+	// first token, and the time to that is what memory and the link take.
+	Prefill string `toml:"prefill"`
+	// PrefillBandwidth is that of the link of a replica, which carries the stored bytes of prompts once each.
+	PrefillBandwidth units.Bandwidth `toml:"prefill_bandwidth"`
+	// PrefillLatency is what a transfer takes beside its bytes, and other transfers meanwhile do not wait for.
+	PrefillLatency units.Duration `toml:"prefill_latency"`
 	// PrefillStreak bounds the iterations in a row that only prefill while requests decode, of a policy that prefills first;
 	// 0: no limit.
 	PrefillStreak int `toml:"prefill_streak"`
@@ -59,6 +66,12 @@ type ServingSpec struct {
 	// DraftTime is what the draft model takes for the drafts of an iteration that decodes, in which nothing else runs.
 	DraftTime units.Duration `toml:"draft_time"`
 }
+
+// Values of ServingSpec.Prefill.
+const (
+	PrefillHere      = "here"
+	PrefillElsewhere = "elsewhere"
+)
 
 // HasAPIServer says whether the process before the engine takes any time.
 func (s *ServingSpec) HasAPIServer() bool { return s.APIRequest > 0 || s.APIToken > 0 }
@@ -81,6 +94,9 @@ router = "round-robin" # request i to replica i mod replicas, as the paper divid
 beyond_context = "warn" # served, though no server would: vLLM refuses; requests longer than model.context
 max_waiting = 0        # 0: none is refused, as in vLLM; TTFT of an overloaded server
 deadline = "0s"        # 0s: none is dropped, as in vLLM; TTFT of an overloaded server
+prefill = "here"       # as the paper has it; "elsewhere" for a decode server, as in DistServe and Mooncake; TTFT, TBT
+prefill_bandwidth = "0B/s" # 0B/s: no link; 50GB/s is a 400 Gbit/s network card; TTFT with prefill = "elsewhere"
+prefill_latency = "0s" # 0s: none; tens of microseconds of RDMA; the same
 prefill_streak = 0     # 0: decoding waits as long as prompts find memory, as in vLLM's first scheduler; the tail of TBT
 api_request = "0s"     # 0s: the paper counts none; l3lab validate finds 15ms of TensorRT-LLM 1.0; TTFT of many short requests
 api_token = "0s"       # 0s: the same; 70us of it; throughput and TTFT of many users
@@ -128,6 +144,14 @@ func (s *ServingSpec) Check(c *input.Check) {
 	input.OneOf(c, "beyond_context", s.BeyondContext, BeyondRefuse, BeyondWarn, BeyondClip, BeyondIgnore)
 	c.That(s.MaxWaiting >= 0 && s.MaxWaiting <= 1<<24, "max_waiting", s.MaxWaiting, "0 (no limit) to 16777216")
 	c.That(s.Deadline >= 0, "deadline", s.Deadline, "at least 0s (no limit)")
+	input.OneOf(c, "prefill", s.Prefill, PrefillHere, PrefillElsewhere)
+	if elsewhere := s.Prefill == PrefillElsewhere; elsewhere {
+		c.That(s.PrefillBandwidth >= 1e8 && s.PrefillBandwidth <= 1e15, "prefill_bandwidth", s.PrefillBandwidth, "100MB/s to 1PB/s with %s = %q: the link over which keys and values come, as 50GB/s", input.Key("serving.prefill"), s.Prefill)
+	} else {
+		c.That(s.PrefillBandwidth == 0, "prefill_bandwidth", s.PrefillBandwidth, "0B/s with %s = %q: nothing comes over a link", input.Key("serving.prefill"), s.Prefill)
+		c.That(s.PrefillLatency == 0, "prefill_latency", s.PrefillLatency, "0s with %s = %q: nothing comes over a link", input.Key("serving.prefill"), s.Prefill)
+	}
+	c.That(s.PrefillLatency >= 0 && s.PrefillLatency <= units.Second, "prefill_latency", s.PrefillLatency, "0s to 1s")
 	c.That(s.APIRequest >= 0 && s.APIRequest <= units.Second, "api_request", s.APIRequest, "0s to 1s")
 	c.That(s.APIToken >= 0 && s.APIToken <= units.Second, "api_token", s.APIToken, "0s to 1s")
 	input.Within(c, "verified_tokens", s.VerifiedTokens, 1, 128)

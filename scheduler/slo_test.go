@@ -112,7 +112,7 @@ func TestDefaultsOfTargets(t *testing.T) {
 			}
 		}
 	}
-	if want := (ServingSpec{Router: RouteRoundRobin, BeyondContext: BeyondWarn, VerifiedTokens: 1, VerifiedOverlap: 0.65}); file.Serving != want {
+	if want := (ServingSpec{Router: RouteRoundRobin, BeyondContext: BeyondWarn, Prefill: PrefillHere, VerifiedTokens: 1, VerifiedOverlap: 0.65}); file.Serving != want {
 		t.Errorf("serving %+v, want %+v", file.Serving, want)
 	}
 }

@@ -171,6 +171,9 @@ func remarksOn(cfg *configs.Config) (r remarks) {
 	if m := &cfg.Model; m.LatentDim > 0 && cfg.GPU.Latent == (gpu.LatentTables{}) {
 		r.note("kernels of latent attention take the parameters of grouped attention, which were not fitted to them")
 	}
+	if s := &cfg.Serving; s.Prefill == scheduler.PrefillElsewhere {
+		r.note("prompts are prefilled elsewhere: TTFT is from when a prompt is done there until its keys and values are here, over %v, without the time that it took there", s.PrefillBandwidth)
+	}
 	if channels := cfg.ReplicaChannels(); kinds.Of(cfg).KV.InDIMM && 2*cfg.Model.KVHeads <= channels && cfg.Comm.Stripe == scheduler.StripeNone {
 		r.note("%s has %d KV heads for the %d channels of a replica, so that a request has the units of %d: comm.stripe = %q spreads its tokens over all", cfg.Model.Name, cfg.Model.KVHeads, channels, cfg.Model.KVHeads, scheduler.StripeChannels)
 	}

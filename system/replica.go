@@ -279,6 +279,7 @@ func (r *replica) miss(request int32) {
 // decide forms the next iteration and runs its layers.
 func (r *replica) decide(now units.Duration) {
 	r.expire(now)
+	r.assembly.Batcher.Coming.Now = now
 	r.iteration.batch = r.assembly.Batcher.Next()
 	for _, p := range r.assembly.Batcher.Preempted() {
 		r.gaps.leave(p.Request)
@@ -293,11 +294,14 @@ func (r *replica) decide(now units.Duration) {
 	r.out.batch.set(now, int64(r.iteration.batch.Decoding()))
 	r.tallied.kvUnits.set(now, r.assembly.Batcher.UsedUnits())
 	r.tallied.cached.set(now, r.assembly.Batcher.Ledger.CachedUnits())
+	r.noteStarts(now)
 	if r.iteration.batch.Empty() {
+		if at, ok := r.assembly.Batcher.Comes(); ok { // nothing runs until the next prompt is here
+			r.iteration.ends = at
+		}
 		return
 	}
 	r.iteration.started = now
-	r.noteStarts(now)
 	var before flow.Work
 	if r.observers.diary != nil || r.observers.recording != nil {
 		r.assembly.Engine.Settle()
@@ -331,8 +335,11 @@ func (r *replica) decide(now units.Duration) {
 	r.iteration.ends = end
 }
 
-// noteStarts notes which prompts begin.
+// noteStarts notes which prompts begin, here or on their way.
 func (r *replica) noteStarts(now units.Duration) {
+	for _, i := range r.assembly.Batcher.Coming.Sent {
+		r.out.requests[i].Start = min(r.out.requests[i].Start, now)
+	}
 	for s := range r.iteration.batch.Sub {
 		for i := range r.iteration.batch.Sub[s].Prefill {
 			if c := &r.iteration.batch.Sub[s].Prefill[i]; r.out.requests[c.Request].Start == never {
@@ -356,6 +363,12 @@ func (r *replica) count(end units.Duration) {
 
 // complete emits the iteration's tokens, all at its end.
 func (r *replica) complete(now units.Duration) {
+	r.assembly.Batcher.Coming.Now = r.iteration.ends
+	if r.iteration.batch.Empty() {
+		r.out.end = now
+		r.assembly.Batcher.Complete(r.emitted)
+		return
+	}
 	n := r.iteration.batch.Decoding()
 	drafted := 0
 	if n > 0 {

@@ -179,6 +179,13 @@ func (s *State) CheckAdmission() error {
 		return nil
 	}
 	w := s.Queue.First()
+	if s.Prefilled != nil { // those in front have memory, and are on their way
+		if i := len(s.Queue.Held()); i < s.Queue.Len() {
+			w = s.Queue.At(i)
+		} else {
+			return nil
+		}
+	}
 	if s.HostLedger == nil {
 		return s.checkRefusal(w, false, s.Queue.Refusal)
 	}

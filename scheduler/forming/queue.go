@@ -11,14 +11,15 @@ import (
 // preempted, the tokens that it had emitted are part of the prompt.
 type Waiting struct {
 	Request  int32
-	Prompt   int  // tokens to prefill
-	Emitted  int  // output tokens emitted before
-	finished int  // prompt tokens prefilled, or found in the cache
-	prefix   int  // prompt tokens found in the cache; finished contains them
-	others   int  // prompt tokens that other requests had computed and that were found in the cache; prefix contains them
-	begun    bool // some were prefilled once
-	Cut      bool // its keys and values are counted in usage.cutPrompts
-	held     bool // hold is reserved
+	Prompt   int            // tokens to prefill
+	Emitted  int            // output tokens emitted before
+	finished int            // prompt tokens prefilled, or found in the cache
+	prefix   int            // prompt tokens found in the cache; finished contains them
+	others   int            // prompt tokens that other requests had computed and that were found in the cache; prefix contains them
+	begun    bool           // some were prefilled once
+	Cut      bool           // its keys and values are counted in usage.cutPrompts
+	held     bool           // hold is reserved
+	comes    units.Duration // of one that is prefilled elsewhere, and has memory: its keys and values are here
 	Hold     memory.Reservation
 	Staged   memory.Reservation // on the GPUs, of a cut prompt that goes to the host
 }
@@ -33,6 +34,8 @@ type queue struct {
 	head    int
 	Blocked bool    // the head may not start, and no memory was freed since it was refused
 	Refusal Refusal // why the head may not start
+
+	elsewhere bool // prompts run elsewhere: no batch has any
 }
 
 // Refusal is the reason why the head of the queue may not start.
@@ -60,8 +63,8 @@ func (q *queue) First() *Waiting { return &q.list[q.head] }
 // At returns the request that has i others in front of it.
 func (q *queue) At(i int) *Waiting { return &q.list[q.head+i] }
 
-// Asks says whether a request waits that may find memory.
-func (q *queue) Asks() bool { return q.head < len(q.list) && !q.Blocked }
+// Asks says whether a request waits that may find memory for its prompt to run here.
+func (q *queue) Asks() bool { return q.head < len(q.list) && !q.Blocked && !q.elsewhere }
 
 // Held returns the requests that have memory.
 func (q *queue) Held() []Waiting {

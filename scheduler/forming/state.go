@@ -34,7 +34,8 @@ type Config struct {
 	// PrefillStreak bounds the iterations in a row of PolicyPrefillFirst that only prefill
 	// while requests decode; 0: no limit.
 	PrefillStreak int
-	Ahead         bool // an iteration is formed while the one before it runs
+	Ahead         bool  // an iteration is formed while the one before it runs
+	Prefilled     *Link // over which prompts come that are prefilled elsewhere; nil: prompts run here
 	Speculation   scheduler.Speculation
 	Random        *rand.Rand // for BalanceRandom
 	// Begins returns the channel on which a request's keys and values begin, where they are not on all channels alike; else nil.
@@ -73,6 +74,7 @@ type State struct {
 	near     nearMemory
 	Usage    usage
 	during   ahead
+	Coming   coming
 	Batch    scheduler.Batch // the iteration that is being formed, or was formed last
 	Dealt    int64           // step in which a Former chose what decodes in which sub-batch; -1: requests have come or gone since
 
@@ -115,6 +117,7 @@ func New(c Config, m Memories, requests []traces.Request, f Former) *Scheduler {
 			s.Batch.Sub[i].Verified = c.Speculation.Verified
 		}
 	}
+	s.Queue.elsewhere = c.Prefilled != nil
 	m.Ledger.PlaceBy(c.Comm.Balance, c.Random)
 	if m.HostLedger != nil {
 		m.HostLedger.PlaceBy(c.Comm.Balance, c.Random)
@@ -150,6 +153,9 @@ func (s *Scheduler) form() {
 		s.Batch.Sub[i].Prefill = s.Batch.Sub[i].Prefill[:0]
 	}
 	s.former.Form(&s.State)
+	if s.Prefilled != nil {
+		s.receive()
+	}
 	s.Ledger.EndBatch(&s.Batch)
 	if s.groups != nil && !s.grouped {
 		s.grouped = true
@@ -225,6 +231,9 @@ func (s *State) Complete(emitted func(request int32, tokens int)) {
 	}
 	s.Decoding = s.Decoding[:kept]
 	s.advance()
+	if s.Prefilled != nil {
+		s.deliver(emitted)
+	}
 	if len(s.chunked) == 0 {
 		return
 	}

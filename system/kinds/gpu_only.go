@@ -20,7 +20,7 @@ var gpuOnlySystem = System{
 	Source:   "L3, section 6.1; vLLM (Kwon et al., SOSP 2023); Sarathi-Serve (Agrawal et al., OSDI 2024)",
 	Sections: "gpu_only, batching",
 	Home:     policy.OnGPUs,
-	Section:  "gpu_only", Zero: GPUOnly{}, KV: kvOnGPUs, drafts: true,
+	Section:  "gpu_only", Zero: GPUOnly{}, KV: kvOnGPUs, drafts: true, receives: true,
 	budget: func(cfg *configs.Config) units.Bytes { return configs.Section[GPUOnly](cfg).kvBudget(cfg) },
 	Memory: gpus.Memory, Assemble: assembleGPUOnly, Planning: Planning{Prefill: "gpu_only.policy", VLLM: true},
 	Defaults: `
@@ -114,7 +114,7 @@ func (n *Setup) Continuous(c Continuous) *forming.Scheduler {
 	}
 	return forming.New(forming.Config{
 		Policy: batching, Scheduler: &spec, Memory: &cfg.Memory, Comm: &comm, Batching: &cfg.Batching,
-		PrefillStreak: cfg.Serving.PrefillStreak, Ahead: c.ahead, Speculation: cfg.Serving.Speculation(cfg.Run.Seed), Random: n.stream(streamBalance),
+		PrefillStreak: cfg.Serving.PrefillStreak, Prefilled: prefilled(n.Hardware), Ahead: c.ahead, Speculation: cfg.Serving.Speculation(cfg.Run.Seed), Random: n.stream(streamBalance),
 	}, c.Memories, n.Requests, former)
 }
 

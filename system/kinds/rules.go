@@ -29,6 +29,9 @@ func (s *System) check(all []System, cfg *configs.Config, c *input.Check) {
 	if c.OK() && usesSpare(cfg) {
 		s.checkSpare(all, cfg, c)
 	}
+	if c.OK() && cfg.Serving.Prefill == scheduler.PrefillElsewhere {
+		s.checkElsewhere(all, cfg, c)
+	}
 	if c.OK() && cfg.Serving.Verified() > 1 {
 		s.checkDrafts(all, cfg, c)
 	}

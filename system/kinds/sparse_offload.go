@@ -28,7 +28,7 @@ var sparseOffloadSystem = System{
 	Sections: "sparse_offload, batching, cpu_offload, pcie",
 	Host:     true,
 	Home:     policy.Fetched,
-	Section:  "sparse_offload", Zero: SparseOffload{}, KV: flow.Place{Name: "in the host's memory", OnHost: true}, drafts: true,
+	Section:  "sparse_offload", Zero: SparseOffload{}, KV: flow.Place{Name: "in the host's memory", OnHost: true}, drafts: true, receives: true,
 	more: checkSparseOffload, Memory: hostCopies, Assemble: assembleSparseOffload,
 	Planning: Planning{Prefill: "sparse_offload.policy", Resources: []Resource{dimmMemory, link}},
 	Defaults: `

@@ -37,6 +37,8 @@ type System struct {
 	budget func(cfg *configs.Config) units.Bytes
 	// drafts says that its decode steps may verify several tokens of a request.
 	drafts bool
+	// receives says that keys and values of prompts can come from other servers.
+	receives bool
 	// spares says that its GPUs can decode requests in memory that weights leave (memory.spare): they hold no keys and values else.
 	spares bool
 	// Planning is what a planner of servers asks of the system.
