@@ -72,7 +72,7 @@ func TestActivationSpan(t *testing.T) {
 func TestPartsThatCannotServe(t *testing.T) {
 	const more = "; base the table on another standard, such as ddr4"
 	for text, want := range map[string]string{
-		"": "",
+		"":                    "",
 		"steps_per_clock = 2": `dram.standard = "mine": expected a standard whose commands begin once a clock: its clock has 2 steps, and PIM programs are timed in whole clocks` + more,
 		"commands = ['CAS | command | 1 | rank | any | any']\ndata_clock = 'CAS | CL'": `dram.standard = "mine": expected a standard whose data move with CK: its data clock runs after CAS, which PIM programs do not send` + more,
 		"commands = ['ACT | command | 1 | bank | closed | open | and 1 within 8']":     `dram.standard = "mine": expected a standard whose commands are whole: ACT comes in two halves, and PIM programs leave no room on the bus for the second` + more,
