@@ -2,7 +2,11 @@ package hbm
 
 import (
 	"math"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/l3sim/l3sim/dram"
 )
 
 // TestRowEnergyByHand: what commands take at each level, in microjoules: 256 bits of a column on their way, 16 products of it, rows.
@@ -22,5 +26,39 @@ func TestRowEnergyByHand(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// TestRowsByHand: of 2 heads in 1,000 clocks of 1 ns a row has microseconds, the factor over reads of all columns in turn, joules of the commands and watts of 16 channels.
+func TestRowsByHand(t *testing.T) {
+	part, err := dram.LookupSpec("hbm2-2000-8gb-4h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, load := Spec{Level: Bank}, StackLoad(Shape{HeadDim: 128, ElementBytes: 2}, 4096, 32)
+	run := Run{Clocks: 1000}
+	run.Commands[dram.ACT], run.Commands[dram.PREA] = 7, 3
+	c := Costs{Row: 1e-6}
+	r := NewRow(spec, part, load, run, c)
+	used := newRowEnergy(run.Tally(spec), Bank, c)
+	if r.Context != 4096 || r.Heads != load.Heads || r.Clocks != 1000 || r.Time != 1 || r.Factor != float64(load.PlainClocks(load.Heads, 4096))/1000 || len(r.Commands) != 2 || r.Commands["ACT"] != 7 ||
+		r.Energy != used || r.Watts != 16*used.Total {
+		t.Errorf("got %+v", r)
+	}
+	var text strings.Builder
+	other := Row{Context: 5, Heads: 6, Clocks: 7, Time: 8.125, Factor: 9.5, Commands: map[string]int64{"RD": 11}, Energy: RowEnergy{Total: 12.25}, Watts: 13}
+	if err := WriteRows(&text, BankGroup, "a part", []Row{other, {Commands: map[string]int64{"ACT": 4, "RD": 2}}}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(text.String(), "\n")
+	for i := range lines {
+		lines[i] = strings.Join(strings.Fields(lines[i]), " ")
+	}
+	want := []string{"a part, units of level " + string(BankGroup) + ", the busiest of 16 channels", "", "context heads clocks us factor uJ W ACT RD", "5 6 7 8.12 9.50 12.2 13.0 0 11", "0 0 0 0.00 0.00 0.0 0.0 4 2", ""}
+	if !slices.Equal(lines, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+	}
+	if Bank.Ways() < 1 || Level("none").Ways() != 1 {
+		t.Errorf("ways %d, of no level %d", Bank.Ways(), Level("none").Ways())
 	}
 }
