@@ -82,6 +82,11 @@ func (j *JSON) Line() int {
 	return j.bounded.line - bytes.Count(ahead, []byte("\n"))
 }
 
+// Wrong is the error for a value that is none of what is expected: it ends where reading stands.
+func (j *JSON) Wrong(expected string) error {
+	return &Error{File: j.file, Line: j.Line(), Expected: expected}
+}
+
 // Cut makes io.EOF within a value an error as any other.
 func (j *JSON) Cut(err error) error {
 	if err == io.EOF {

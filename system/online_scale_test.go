@@ -389,3 +389,25 @@ func TestTurnsWait(t *testing.T) {
 		}
 	}
 }
+
+// TestTurnsJoin: the first turn of a sub-agent comes behind the turn that started it, and its agent's next one behind the last to end.
+func TestTurnsJoin(t *testing.T) {
+	start, sub := traces.Turn{}, traces.Turn{Session: 1}
+	long := traces.Turn{Session: 2, Waits: true, Think: 3 * units.Second, After: []*traces.Turn{&start}}
+	sub.Waits, sub.After = true, []*traces.Turn{&start}
+	next := traces.Turn{Number: 1, Waits: true, Think: units.Second, After: []*traces.Turn{&sub, &long, {Session: 9}}}
+	requests := equalLengths(4, 500, 20)
+	for i, turn := range []*traces.Turn{&start, &sub, &long, &next} {
+		requests[i].Turn, requests[i].Arrival = turn, units.Duration(i)*units.Second
+	}
+	for _, system := range everyName() {
+		cfg, err := everything().Load(configs.Options{Sets: []string{"run.model=llama-3-8b", "run.system=" + system, "serving.api_token=1ms"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := mustRun(t, mustNode(t, cfg), coming(t, cfg, requests), false).Requests
+		if q[1].Request.Arrival != q[0].Finish || q[2].Request.Arrival != q[0].Finish+3*units.Second || q[3].Request.Arrival != max(q[1].Finish, q[2].Finish)+units.Second {
+			t.Errorf("%s: turns come at %v, %v, %v", system, q[1].Request.Arrival, q[2].Request.Arrival, q[3].Request.Arrival)
+		}
+	}
+}

@@ -21,9 +21,10 @@ type front struct {
 	next     int     // first of order that has not come
 	closed   bool    // order waits for users
 	think    func() units.Duration
-	due      due             // what users send
-	after    map[int32]int32 // of a turn of a conversation, the turn that waits for its end
-	api      *apiServer      // nil for none
+	due      due               // what users send
+	after    map[int32][]int32 // of a turn of a conversation, the turns that wait for its end
+	waits    map[int32]joining // for what each of these waits
+	api      *apiServer        // nil for none
 	now      units.Duration
 }
 
@@ -43,14 +44,21 @@ func newFront(trace *traces.Trace, router string, replicas []*replica) *front {
 			f.answer(nobody, 0)
 		}
 	} else if trace.Waits() {
-		f.after = trace.Turns()
-		waits := make([]bool, len(f.requests))
-		for _, next := range f.after {
-			waits[next] = true
+		f.after, f.waits = trace.Turns(), map[int32]joining{}
+		for _, turns := range f.after {
+			for _, next := range turns {
+				f.waits[next] = joining{turns: f.waits[next].turns + 1}
+			}
 		}
-		f.order = slices.DeleteFunc(f.order, func(place int32) bool { return waits[place] })
+		f.order = slices.DeleteFunc(f.order, func(place int32) bool { return f.waits[place].turns > 0 })
 	}
 	return f
+}
+
+// joining is a turn of a conversation that waits for others.
+type joining struct {
+	turns int            // that have not ended
+	last  units.Duration // the latest end of those that have
 }
 
 const nobody = -1 // the place of no request
@@ -72,8 +80,14 @@ func (f *front) answer(place int32, late units.Duration) {
 	}
 	if f.closed {
 		heap.Push(&f.due, sent{f.now + late + f.think(), nobody})
-	} else if next, ok := f.after[place]; ok {
-		heap.Push(&f.due, sent{f.now + late + f.requests[next].Turn.Think, next})
+		return
+	}
+	for _, next := range f.after[place] {
+		w := f.waits[next]
+		w.turns, w.last = w.turns-1, max(w.last, f.now+late)
+		if f.waits[next] = w; w.turns == 0 {
+			heap.Push(&f.due, sent{w.last + f.requests[next].Turn.Think, next})
+		}
 	}
 }
 

@@ -146,9 +146,9 @@ func (t *Trace) Waits() bool {
 	return t.Described().Kind == ArrivalsTrace && slices.ContainsFunc(t.Requests, func(r Request) bool { return r.Turn != nil && r.Turn.Waits })
 }
 
-// Turns returns, of each turn of a conversation that another waits for, the place of that one, by
-// its own place in the trace. A turn whose predecessor is not in the trace does not wait.
-func (t *Trace) Turns() map[int32]int32 {
+// Turns returns, of each turn that others wait for, the places of those, by its own place in the trace. A turn
+// does not wait for turns that are not in the trace, nor for turns of other conversations that stand behind it.
+func (t *Trace) Turns() map[int32][]int32 {
 	t = cmp.Or(t, &Trace{})
 	type turn struct{ session, number int }
 	place := map[turn]int32{}
@@ -157,11 +157,17 @@ func (t *Trace) Turns() map[int32]int32 {
 			place[turn{r.Turn.Session, r.Turn.Number}] = int32(i)
 		}
 	}
-	after := map[int32]int32{}
+	after := map[int32][]int32{}
 	for i, r := range t.Requests {
-		if r.Turn != nil && r.Turn.Waits {
-			if before, ok := place[turn{r.Turn.Session, r.Turn.Number - 1}]; ok {
-				after[before] = int32(i)
+		if r.Turn == nil || !r.Turn.Waits {
+			continue
+		}
+		if before, ok := place[turn{r.Turn.Session, r.Turn.Number - 1}]; ok {
+			after[before] = append(after[before], int32(i))
+		}
+		for _, of := range r.Turn.After {
+			if before, ok := place[turn{of.Session, of.Number}]; ok && before < int32(i) {
+				after[before] = append(after[before], int32(i))
 			}
 		}
 	}

@@ -53,7 +53,7 @@ func TestDocs(t *testing.T) {
 		t.Errorf("%d examples, of which %d say what is read", n, len(examples))
 	}
 	names := FormatNames()
-	for _, f := range slices.Concat(csvTables, jsonTables, []table{vllmTable}) {
+	for _, f := range slices.Concat(csvTables, jsonTables, guideTables, []table{vllmTable, wekaTable, spanTable}) {
 		names = append(names, f.format)
 	}
 	for _, name := range names {
@@ -61,7 +61,7 @@ func TestDocs(t *testing.T) {
 			t.Errorf("no example or no row of %s", name)
 		}
 	}
-	for _, f := range slices.Concat(csvTables, jsonTables, []table{vllmTable}) {
+	for _, f := range slices.Concat(csvTables, jsonTables, guideTables, []table{vllmTable, wekaTable, spanTable}) {
 		for _, column := range append(f.columns(), hashField) {
 			if !strings.Contains(text, "| `"+column+"` |") && !strings.Contains(text, "`"+column+"`, ") && !strings.Contains(text, ", `"+column+"` |") {
 				t.Errorf("no row for the column %s", column)

@@ -65,6 +65,21 @@ func (c *collector) readObjects(text *bufio.Reader) error {
 	text = bufio.NewReaderSize(input.FiniteJSON(text), peeked)
 	head, _ := text.Peek(peeked) // what cannot be read is an error later
 	s := objectSample(head)
+	has := func(names ...string) bool {
+		return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(s.names, name) })
+	}
+	if c.options.Columns.Input == "" {
+		switch {
+		case has(wekaRequests) && (has(wekaScope) || has(blockField)):
+			return c.readWeka(text)
+		case has("benchmarks"):
+			return c.readGuideLLM(text)
+		case has("resourceSpans") || has("attributes") && (has("context") || has("traceId") || has("trace_id")):
+			return c.readSpans(text)
+		case has(vllmCompleted, vllmInputTotal): // whose sums are no request's
+			return c.readVLLM(text)
+		}
+	}
 	t := c.understand(s, jsonTables)
 	if t == nil && c.options.Columns.Input == "" {
 		if i := slices.IndexFunc(others, func(t table) bool { return slices.Contains(s.names, t.mark) }); i >= 0 {

@@ -38,7 +38,7 @@ func drawTrace(t *rapid.T, f *format, turns bool) *Trace {
 		if turns {
 			calls = rapid.IntRange(1, 4).Draw(t, "turns")
 		}
-		at, waits := start, rapid.Bool().Draw(t, "waits")
+		at, waits := start, (!f.sessions || f.waits) && rapid.Bool().Draw(t, "waits")
 		for k := range calls {
 			r := Request{Arrival: at, Input: tokens.Draw(t, "input"), Output: tokens.Draw(t, "output")}
 			if calls > 1 {
@@ -71,7 +71,7 @@ func TestRoundTrips(t *testing.T) {
 		f := &formats[i]
 		t.Run(f.name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				want := drawTrace(t, f, false)
+				want := drawTrace(t, f, f.sessions)
 				if lost, err := want.Lost(f.name); lost != nil || err != nil {
 					t.Fatalf("%v is lost, %v", lost, err)
 				}
@@ -118,7 +118,8 @@ func TestRounding(t *testing.T) {
 	}{
 		"jsonl":    {[]units.Duration{0, 1_000_149_999, 1_000_150_501}, "hashes of prefixes, conversations"},
 		"l3sim":    {[]units.Duration{0, 1_000_149_999, 1_000_150_501}, "hashes of prefixes, conversations"},
-		"mooncake": {[]units.Duration{0, 1_000_149_999, 1_000_150_501}, "conversations"},
+		"mooncake": {[]units.Duration{0, 1_000_149_999, 1_000_150_501}, ""},
+		"aiperf":   {[]units.Duration{0, 1_000_150_000, 1_000_151_000}, "times of arrival to the last digit, hashes of prefixes, what turns wait for"},
 		"parquet":  {[]units.Duration{0, 1_000_150_000, 1_000_151_000}, "times of arrival to the last digit, hashes of prefixes, conversations"},
 	} {
 		lost, err := trace.Lost(name)

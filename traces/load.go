@@ -98,8 +98,9 @@ type row struct {
 	session       string // "" for a request of no conversation
 	waits         bool   // for the turn before it, if there is one, and think behind that
 	think         units.Duration
-	failed        bool // it has no answer
-	timed         bool // the file says when it came
+	failed        bool  // it has no answer
+	timed         bool  // the file says when it came
+	turn          *Turn // of the session, where its place is known
 }
 
 // collector collects the requests of a file.
@@ -215,7 +216,11 @@ func (c *collector) turn(r *row) *Turn {
 		n = len(c.sessions)
 		c.sessions[r.session] = n
 	}
-	return &Turn{Session: n, Waits: r.waits, Think: r.think}
+	if r.turn == nil {
+		r.turn = &Turn{Waits: r.waits, Think: r.think}
+	}
+	r.turn.Session = n
+	return r.turn
 }
 
 func (c *collector) trace() (*Trace, error) {

@@ -85,6 +85,9 @@ type Turn struct {
 	// Arrival is then the earliest: as if the turns before took no time.
 	Waits bool
 	Think units.Duration
+	// After are turns of other conversations that must have ended, too, before a turn with Waits comes: the first turn of a
+	// sub-agent waits for the turn that started it, and the next turn of its agent for the sub-agent's last one.
+	After []*Turn
 	// Text says which tokens of the conversation's prompts are the same; nil where all that came before is.
 	Text *Text
 }
@@ -152,11 +155,16 @@ func (t *Trace) HashBlock() int {
 // numbers conversations and their turns in that order. A conversation of one request is none.
 func (t *Trace) normalize() {
 	slices.SortStableFunc(t.Requests, func(a, b Request) int { return cmp.Compare(a.Arrival, b.Arrival) })
-	turns := map[int]int{} // of each conversation
+	turns := map[int]int{}      // of each conversation
+	linked := map[*Turn]*Turn{} // the turns that are in After, or have one, and what takes their place
 	for i := range t.Requests {
 		r := &t.Requests[i]
-		if r.ID = i; r.Turn != nil {
-			turns[r.Turn.Session]++
+		if r.ID = i; r.Turn == nil {
+			continue
+		}
+		turns[r.Turn.Session]++
+		for _, before := range r.Turn.After {
+			linked[r.Turn], linked[before] = nil, nil
 		}
 	}
 	numbers := map[int]*Request{} // the last turn of each
@@ -165,11 +173,14 @@ func (t *Trace) normalize() {
 		if r.Turn == nil {
 			continue
 		}
-		last, turn := numbers[r.Turn.Session], *r.Turn
+		last, turn, old := numbers[r.Turn.Session], *r.Turn, r.Turn
+		_, isLinked := linked[old]
 		switch {
-		case turns[r.Turn.Session] == 1:
+		case turns[r.Turn.Session] == 1 && !isLinked:
 			r.Turn = nil
 			continue
+		case last == nil && len(turn.After) > 0:
+			turn.Session, turn.Number = len(numbers), 0
 		case last == nil: // there is none that it could wait for
 			turn = Turn{Session: len(numbers)}
 		default:
@@ -177,6 +188,21 @@ func (t *Trace) normalize() {
 			turn.Text = goesOn(turn.Number, r.Input, last.Turn.Text, last.Input, last.Output)
 		}
 		r.Turn, numbers[r.Turn.Session] = &turn, r
+		if isLinked {
+			linked[old] = &turn
+		}
+	}
+	for _, turn := range linked {
+		if turn == nil || len(turn.After) == 0 {
+			continue
+		}
+		after := make([]*Turn, 0, len(turn.After))
+		for _, before := range turn.After {
+			if linked[before] != nil { // it is in the trace
+				after = append(after, linked[before])
+			}
+		}
+		turn.After = after
 	}
 }
 

@@ -68,7 +68,9 @@ func (c *collector) understand(s *sample, known []table) *table {
 	if o.Session != "" {
 		t.session = o.Session
 	} else if t.session == "" && t.format != "llmservingsim" {
-		t.session = findName(s.nested, sessionNames)
+		if t.session = findName(s.nested, sessionNames); t.session == "" && t.format == "mooncake" {
+			t.session = sessionField // which the first request may lack
+		}
 	}
 	if said := s.column(unitField); len(said) > 0 && clocks[said[0]].parse != nil && o.Unit == "" {
 		t.clock, t.exact = clocks[said[0]], true

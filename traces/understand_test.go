@@ -219,7 +219,7 @@ func TestBlocks(t *testing.T) {
 func TestChain(t *testing.T) {
 	a, b, c := []uint64{1, 2, 3, 4}, []uint64{1, 2, 9, 4}, []uint64{2, 1, 3, 4}
 	for _, ids := range [][]uint64{a, b, c} {
-		chain(ids)
+		chain(ids, 0)
 	}
 	if a[1] != b[1] || a[2] == b[2] || a[3] == b[3] || a[2] == c[2] || a[3] == c[3] {
 		t.Errorf("got %v, %v, %v", a, b, c)

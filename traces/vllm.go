@@ -13,12 +13,20 @@ import (
 )
 
 // The lists of a result of 'vllm bench serve --save-result --save-detailed' that hold
-// requests, https://github.com/vllm-project/vllm, vllm/benchmarks/serve.py. A request
+// requests, https://github.com/vllm-project/vllm, vllm/benchmarks/serve.py, or of sglang.bench_serving --output-details,
+// https://github.com/sgl-project/sglang, python/sglang/benchmark/serving.py. A request
 // that failed has 0 output tokens.
 const (
 	vllmInput  = "input_lens"
 	vllmOutput = "output_lens"
-	vllmStart  = "start_times" // seconds of the client's clock; not in files of older versions
+	vllmStart  = "start_times" // seconds of the client's clock; not in files of older versions, nor in SGLang's
+)
+
+// Sums of a result, which it has without its lists, too.
+const (
+	vllmCompleted   = "completed"
+	vllmInputTotal  = "total_input_tokens"
+	vllmOutputTotal = "total_output_tokens"
 )
 
 // vllmTable holds a request of these lists as a table does.
@@ -30,8 +38,9 @@ func (c *collector) readVLLM(r *bufio.Reader) error {
 	c.use(&vllmTable, "")
 	j := input.NewJSON(c.file, r)
 	lists := map[string][]json.RawMessage{}
-	line := 0                            // of the last list
-	var sent json.RawMessage             // requests a second that the benchmark sent
+	line := 0                // of the last list
+	var sent json.RawMessage // requests a second that the benchmark sent
+	sums := map[string]int{}
 	if _, err := j.Token(); err != nil { // the brace
 		return j.Cut(err)
 	}
@@ -53,6 +62,12 @@ func (c *collector) readVLLM(r *bufio.Reader) error {
 			lists[name], line = list, j.Line()
 		case "request_rate":
 			err = j.Decode(&sent)
+		case vllmCompleted, vllmInputTotal, vllmOutputTotal:
+			var sum int
+			if err = j.Decode(&sum); errors.As(err, new(*json.UnmarshalTypeError)) {
+				return &input.Error{File: c.file, Line: j.Line(), Key: name, Expected: "a whole number"}
+			}
+			sums[name] = sum
 		default:
 			err = j.Skip()
 		}
@@ -73,7 +88,38 @@ func (c *collector) readVLLM(r *bufio.Reader) error {
 	if rate, err := strconv.ParseFloat(strings.Trim(string(sent), `"`), 64); lists[vllmStart] == nil && err == nil && rate > 0 && !math.IsInf(rate, 0) {
 		c.note("the file has no %s, so all requests come at once; the benchmark sent %[2]g a second: --rate %[2]g", vllmStart, rate)
 	}
+	if lists[vllmInput] == nil && lists[vllmOutput] == nil && sums[vllmCompleted] > 0 {
+		return c.addMeans(sums, j.Line())
+	}
 	return c.addLists(lists, line)
+}
+
+// addMeans adds the requests of a result without lists: as many as were served, of equal lengths that have the sums.
+func (c *collector) addMeans(sums map[string]int, line int) error {
+	n := sums[vllmCompleted]
+	c.table.input, c.table.output = vllmInputTotal, vllmOutputTotal
+	for _, name := range []string{vllmInputTotal, vllmOutputTotal} {
+		if n > maxWhole || sums[name] < n || sums[name]/n >= maxTokens {
+			return &input.Error{File: c.file, Line: line, Key: name, Value: strconv.Itoa(sums[name]),
+				Expected: fmt.Sprintf("1 to %d tokens for each of %d requests (%s), or the lists that --save-detailed or --output-details writes", maxTokens, n, vllmCompleted)}
+		}
+	}
+	c.note("the result lists no requests, so %d of equal lengths stand for them; --save-detailed (vLLM) or --output-details (SGLang) writes each", n)
+	for i := range n {
+		if c.enough() {
+			return nil
+		}
+		share := func(name string) int { // the first requests have a token more where the sum is no multiple
+			if i < sums[name]%n {
+				return sums[name]/n + 1
+			}
+			return sums[name] / n
+		}
+		if err := c.add(row{line: line, input: share(vllmInputTotal), output: share(vllmOutputTotal)}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addLists adds the requests of lists of equal length; line is that of errors.

@@ -14,20 +14,23 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// format is a form of files that can be written. None holds conversations.
+// format is a form of files that can be written.
 type format struct {
 	name       string
 	resolution units.Duration // of arrivals, to which they are rounded
 	hashes     bool           // it holds the hashes of prefixes
+	sessions   bool           // it holds which requests are of one conversation
+	waits      bool           // and that turns wait for the one before
 	write      func(w *bufio.Writer, t *Trace) error
 }
 
 // formats are all forms of files that can be written, by name.
 var formats = []format{
-	{"jsonl", 1, false, writeJSONL},
-	{"l3sim", 1, false, writeOwn},
-	{"mooncake", 1, true, writeMooncake},
-	{"parquet", units.Nanosecond, false, writeParquet},
+	{name: "aiperf", resolution: units.Nanosecond, sessions: true, write: writeAIPerf},
+	{name: "jsonl", resolution: 1, write: writeJSONL},
+	{name: "l3sim", resolution: 1, write: writeOwn},
+	{name: "mooncake", resolution: 1, hashes: true, sessions: true, waits: true, write: writeMooncake},
+	{name: "parquet", resolution: units.Nanosecond, write: writeParquet},
 }
 
 // FormatNames returns the names of the formats that can be written.
@@ -76,7 +79,9 @@ func (t *Trace) Lost(name string) (lost []string, err error) {
 	}{
 		{"times of arrival to the last digit", func(r Request) bool { return r.Arrival%f.resolution != 0 }},
 		{"hashes of prefixes", func(r Request) bool { return !f.hashes && r.Hashes != nil }},
-		{"conversations", func(r Request) bool { return r.Turn != nil }},
+		{"conversations", func(r Request) bool { return !f.sessions && r.Turn != nil }},
+		{"what turns wait for", func(r Request) bool { return f.sessions && !f.waits && r.Turn != nil && r.Turn.Waits }},
+		{"sub-agents", func(r Request) bool { return f.waits && r.Turn != nil && len(r.Turn.After) > 0 }},
 	} {
 		if slices.ContainsFunc(t.Requests, l.of) {
 			lost = append(lost, l.what)
@@ -128,10 +133,41 @@ func writeMooncake(w *bufio.Writer, t *Trace) error {
 			}
 			b = append(b, ']')
 		}
+		if r.Turn != nil {
+			b = fmt.Appendf(b, `, "%s": "%d"`, sessionField, r.Turn.Session)
+			if r.Turn.Waits {
+				b = r.Turn.Think.AppendDecimal(fmt.Appendf(b, `, "%s": `, delayFields[0]), 3)
+			}
+		}
 		if r.ID == t.Requests[0].ID {
 			b = append(b, header...)
 		}
 		return append(b, '}')
+	})
+}
+
+// writeAIPerf writes records of AIPerf (src/aiperf/common/models/record_models.py, MetricRecordInfo): times count from 1970, and a
+// request ends when it starts, as a trace knows nothing of its end. A request of no conversation is a session of its own.
+func writeAIPerf(w *bufio.Writer, t *Trace) error {
+	sessions := map[int]int{} // the numbers of conversations
+	next := 0
+	return writeLines(w, t, "", func(b []byte, r *Request) []byte {
+		session, turn, known := next, 0, false
+		if r.Turn != nil {
+			turn = r.Turn.Number
+			session, known = sessions[r.Turn.Session]
+		}
+		if !known {
+			session, next = next, next+1
+			if r.Turn != nil {
+				sessions[r.Turn.Session] = session
+			}
+		}
+		at := rounded(r.Arrival, units.Nanosecond) / units.Nanosecond
+		return fmt.Appendf(b, `{"metadata": {"session_num": %d, "conversation_id": "%[1]d", "turn_index": %d, "request_start_ns": %d, "request_end_ns": %[3]d, `+
+			`"worker_id": "l3sim", "record_processor_id": "l3sim", "benchmark_phase": "profiling", "was_cancelled": false}, `+
+			`"metrics": {"input_sequence_length": {"value": %d, "unit": "tokens"}, "output_sequence_length": {"value": %d, "unit": "tokens"}}, "error": null}`,
+			session, turn, int64(at), r.Input, r.Output)
 	})
 }
 
