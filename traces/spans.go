@@ -3,7 +3,6 @@ package traces
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -169,7 +168,7 @@ func (c *collector) attributes(o object, line int) (map[string]string, error) {
 	for _, a := range list {
 		for _, kind := range []string{"intValue", "stringValue", "doubleValue"} {
 			if value, ok := a.Value[kind]; ok {
-				of[a.Key] = strings.Trim(fmt.Sprintf("%s", value), `"`)
+				of[a.Key] = strings.Trim(string(value), `"`)
 			}
 		}
 	}
