@@ -207,7 +207,7 @@ func (a *axes) width() vg.Length {
 // named writes a column's value: a name alone, a number with what it is.
 func named(column string, value tables.Value) string {
 	if _, number := value.Float(); !number {
-		return value.String()
+		return shown(column, value)
 	}
 	words, _ := tables.Words(column)
 	return words + " = " + Label(column, value)
@@ -223,7 +223,7 @@ func (d *Data) normLabel() string {
 func (a *axes) turn(p *plot.Plot) {
 	room := 0.8 * a.width() / vg.Length(len(a.data.XNames))
 	for _, name := range a.data.XNames {
-		if p.X.Tick.Label.Width(Label(a.data.X, name)) > room-4 {
+		if p.X.Tick.Label.Width(shown(a.data.X, name)) > room-4 {
 			p.X.Tick.Label.Rotation = math.Pi / 5
 			p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = draw.XRight, draw.YTop
 			return
@@ -242,7 +242,7 @@ func marked(ticks plot.ConstantTicks, of []results.Limits) plot.ConstantTicks {
 func names(column string, values []tables.Value) plot.ConstantTicks {
 	ticks := make(plot.ConstantTicks, len(values))
 	for i, v := range values {
-		ticks[i] = plot.Tick{Value: float64(i), Label: Label(column, v)}
+		ticks[i] = plot.Tick{Value: float64(i), Label: shown(column, v)}
 	}
 	return ticks
 }

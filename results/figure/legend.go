@@ -29,7 +29,7 @@ func newLegend(d *Data) *legend {
 	}
 	l := &legend{data: d}
 	for i, g := range d.GroupNames {
-		l.labels = append(l.labels, Label(d.Group, g)+sign(d.marks.groups, i))
+		l.labels = append(l.labels, shown(d.Group, g)+sign(d.marks.groups, i))
 	}
 	if len(d.references) > 0 {
 		l.labels = append(l.labels, d.reference)

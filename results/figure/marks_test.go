@@ -34,15 +34,15 @@ func TestMarks(t *testing.T) {
 		labels, cells, all, xs string
 		legend                 []string
 	}{
-		{Selection{Kind: "line", X: "ranksets", Y: "output_tokens_per_s", Group: "system"}, built(eight, of), "gpu-only l3 ‡", "††", "", "",
+		{Selection{Kind: "line", X: "ranksets", Y: "output_tokens_per_s", Group: "system"}, built(eight, of), "GPUs alone L3 ‡", "††", "", "",
 			[]string{"† more DIMMs", "‡ a DIMM draws"}},
-		{Selection{Kind: "bar", X: "ranksets", Y: "output_tokens_per_s", Group: "system"}, built(eight, of), "gpu-only l3 ‡", "", "", " †", []string{"† more DIMMs", "‡ a DIMM draws"}},
+		{Selection{Kind: "bar", X: "ranksets", Y: "output_tokens_per_s", Group: "system"}, built(eight, of), "GPUs alone L3 ‡", "", "", " †", []string{"† more DIMMs", "‡ a DIMM draws"}},
 		{Selection{Kind: "bar", X: "ranksets", Y: "output_tokens_per_s", Group: "system"},
-			built(func(system string, ranks int) bool { return system == "l3" && ranks > 2 }, func(string) float64 { return 12 }), "gpu-only l3", "††", "", "", []string{"all: ‡ a DIMM draws", "† more DIMMs"}},
+			built(func(system string, ranks int) bool { return system == "l3" && ranks > 2 }, func(string) float64 { return 12 }), "GPUs alone L3", "††", "", "", []string{"all: ‡ a DIMM draws", "† more DIMMs"}},
 		{Selection{Kind: "heatmap", X: "ranksets", Y: "system", Z: "tbt_p99_ms"}, built(eight, of), "", "‡‡††‡", "", "", []string{"† more DIMMs", "‡ a DIMM draws"}},
-		{Selection{Kind: "cdf", X: "tbt_p99_ms", Group: "system"}, built(func(string, int) bool { return false }, of), "gpu-only l3 ‡", "", "", "", []string{"‡ a DIMM draws"}},
+		{Selection{Kind: "cdf", X: "tbt_p99_ms", Group: "system"}, built(func(string, int) bool { return false }, of), "GPUs alone L3 ‡", "", "", "", []string{"‡ a DIMM draws"}},
 		{Selection{Kind: "pareto", Goals: "max output_tokens_per_s, min tbt_p99_ms"}, built(eight, of), "", "††‡‡‡", "", "", []string{"† more DIMMs", "‡ a DIMM draws"}},
-		{Selection{Kind: "line", X: "ranksets", Y: "output_tokens_per_s", Group: "system"}, built(func(string, int) bool { return false }, func(string) float64 { return 10 }), "gpu-only l3", "", "", "", nil},
+		{Selection{Kind: "line", X: "ranksets", Y: "output_tokens_per_s", Group: "system"}, built(func(string, int) bool { return false }, func(string) float64 { return 10 }), "GPUs alone L3", "", "", "", nil},
 	} {
 		d, err := Select(c.table, c.kind)
 		if err != nil {
