@@ -71,6 +71,18 @@ func TestRankOfTraces(t *testing.T) {
 	}
 }
 
+// TestRankOfOneTrace: what all points share names no group.
+func TestRankOfOneTrace(t *testing.T) {
+	table, err := readTable("draws.csv", strings.NewReader("point,draw,run.trace,run.model,output_tokens_per_s\na,1,chat,m,10\nb,1,chat,m,9\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := table.Rank("--rank", "output_tokens_per_s", "--group")
+	if err != nil || fmt.Sprint(r.Rows) != "[[a b 1 1 1 wins]]" {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
 // TestSureRank: what wins exactly 90% of draws wins; less is a tie.
 func TestSureRank(t *testing.T) {
 	for losses, want := range map[int]string{0: "wins", 2: "wins", 3: "tie", 10: "tie"} {
