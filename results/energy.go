@@ -75,7 +75,7 @@ func (c *EnergyComponents) Parts() []float64 {
 	return parts
 }
 
-// CostReport is what the run's tokens cost by a price list: lab/docs/cost.md. It is 0 where nothing is emitted.
+// CostReport is what the run's tokens cost by a price list: lab/docs/energy.md. It is 0 where nothing is emitted.
 type CostReport struct {
 	Prices string `json:"prices"` // the list's name
 	Date   string `json:"date"`   // of its prices

@@ -17,7 +17,7 @@ import (
 //
 // with a linear model by least squares and two random forests. The models are
 // fitted again as the profile grows; a forest replaces its oldest trees. A fallback
-// answers until a model is fitted first. lab/docs/predictors.md states the rules and the
+// answers until a model is fitted first. lab/docs/model-node.md states the rules and the
 // errors. A Learned serves one replica and is not safe for concurrent use.
 type Learned struct {
 	warmUp   int
