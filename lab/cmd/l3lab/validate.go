@@ -21,6 +21,7 @@ type serviceFlags struct {
 	rows    string
 	loop    string
 	hostKV  string
+	whole   string // servers of whole models
 	fit     bool
 	figure  string
 	workers int
@@ -52,6 +53,12 @@ flow of sparse-offload and pcie's model of the fetch. The GPU's part is the meas
 with the modes none and two_none (no transfers), inline (fetches in the order of the kernels), two8 and two132 (two
 sub-batches, fetches of 8 or 132 blocks beside the other's kernels). lab/docs/gpu.md says more.
 
+With --whole, compare measured servers of whole models, one row a measurement, with the GPUs' fits of the row's framework:
+the time between tokens of a closed loop of the given seats, or output tokens/s per GPU where all requests come at once. The
+file has the columns
+  model,gpu,gpus,precision,framework,parallelism,speculation,input,output,concurrency,tpot_ms,output_tok_s_gpu
+A row that cannot be run is printed with the reason, and not judged. lab/docs/services.md says more.
+
 --requests compares the requests of one server's log instead, each at its own time: LLMServingSim's requests.jsonl (with
 the settings in meta.json beside it), the file of vLLM's 'bench serve --save-detailed', or AIPerf's
 profile_export.jsonl. Other settings are keys: gpu.preset, run.model, batching.max_num_seqs,
@@ -61,6 +68,7 @@ batching.max_num_batched_tokens, gpu_only.kv_tokens or kv_memory, gpu_only.step_
   l3lab validate --requests requests.jsonl --set 'gpu.preset="rtx-4090-vllm-0.19"' --figure log.svg
   l3lab validate --rows rows.csv --set gpu.memory_reserve=2GiB
   l3lab validate --loop h100_tp1.csv --figure loop.png
+  l3lab validate --whole whole_models.csv --json
   l3lab validate --hostkv lab/hostkv/testdata/hostkv.csv --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.validate(cmd, &f) },
 	}
@@ -71,6 +79,7 @@ batching.max_num_batched_tokens, gpu_only.kv_tokens or kv_memory, gpu_only.step_
 	flags.StringVar(&f.rows, "rows", "", "also write every row with its prediction to a CSV `file`")
 	flags.StringVar(&f.loop, "loop", "", "CSV `file` of iterations with a stand-in beyond PCIe")
 	flags.StringVar(&f.hostKV, "hostkv", "", "CSV `file` of iterations that fetch rows out of host memory")
+	flags.StringVar(&f.whole, "whole", "", "CSV `file` of servers of whole models")
 	flags.BoolVar(&f.fit, "fit", false, "with --loop: fit the links of the node to every fifth row first, and print them on standard error")
 	flags.StringVar(&f.figure, "figure", "", "draw into a `file` (.png, .svg or .pdf) with --loop, iterations over the stand-in's latency; with --requests, measured and simulated distributions")
 	flags.IntVar(&f.workers, "workers", 0, "rows that run at a time, which changes no result; 0: one per core")
@@ -79,7 +88,7 @@ batching.max_num_batched_tokens, gpu_only.kv_tokens or kv_memory, gpu_only.step_
 }
 
 func (a *app) validate(cmd *cobra.Command, f *serviceFlags) error {
-	if err := cmp.Or(cli.Between("--workers", f.workers, 0, 1<<16), cli.NotEmpty(cmd, "service", "rows", "requests", "loop", "hostkv", "figure"), cli.WritableFile("--rows", f.rows),
+	if err := cmp.Or(cli.Between("--workers", f.workers, 0, 1<<16), cli.NotEmpty(cmd, "service", "rows", "requests", "loop", "hostkv", "whole", "figure"), cli.WritableFile("--rows", f.rows),
 		cli.WritableFile("--figure", f.figure), cli.Exclusive(cmd, "requests", "service"), cli.Exclusive(cmd, "loop", "requests")); err != nil {
 		return err
 	}
@@ -93,6 +102,8 @@ func (a *app) validate(cmd *cobra.Command, f *serviceFlags) error {
 		return err
 	}
 	switch {
+	case f.whole != "":
+		return a.validateWhole(cmd, f, given)
 	case f.hostKV != "":
 		return a.validateHostKV(cmd, f, given)
 	case f.loop != "":

@@ -1,0 +1,126 @@
+package whole
+
+import (
+	_ "embed"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+)
+
+//go:embed data/whole.toml
+var knownText string
+
+// known is what names of tables stand for.
+type known struct {
+	GPU       map[string]struct{ Names []string } `toml:"gpu"`
+	Framework map[string]framework                `toml:"framework"`
+	Precision map[string][]string                 `toml:"precision"`
+	Model     map[string]model                    `toml:"model"`
+}
+
+type framework struct {
+	Names []string `toml:"names"`
+	Seats int      `toml:"seats"` // that decode at once, on each GPU with attention by requests; 0: no limit
+	Set   []string `toml:"set"`
+}
+
+type model struct {
+	Names     []string            `toml:"names"`
+	Preset    string              `toml:"preset"` // "" where it has the model's name
+	Set       []string            `toml:"set"`
+	Precision map[string][]string `toml:"precision"`
+}
+
+func readKnown() (*known, error) {
+	k := &known{}
+	_, err := input.DecodeTOML("whole.toml", knownText, k)
+	return k, err
+}
+
+var unwritten = strings.NewReplacer(" ", "", "-", "", "_", "", ".", "")
+
+// plain is a name as names are compared.
+func plain(name string) string {
+	name = strings.ToLower(strings.TrimSpace(bracketed.ReplaceAllString(name, "")))
+	if i := strings.LastIndexByte(name, '/'); i >= 0 && !strings.Contains(name, " ") { // a repository's owner
+		name = name[i+1:]
+	}
+	return unwritten.Replace(strings.TrimPrefix(name, "nvidia "))
+}
+
+// find returns the entry of a name.
+func find[E any](all map[string]E, name string, names func(E) []string) (key string, entry E, ok bool) {
+	for _, key := range sortedKeys(all) {
+		if e := all[key]; plain(key) == plain(name) || slices.ContainsFunc(names(e), func(n string) bool { return plain(n) == plain(name) }) {
+			return key, e, true
+		}
+	}
+	return "", entry, false
+}
+
+// fitOf returns the embedded fit of a GPU's kernels in a framework, and whether it is borrowed: the GPU has none of that framework.
+func fitOf(gpu, framework string) (name string, borrowed bool) {
+	names := configs.Names(configs.Fits)
+	of := func(prefix string) int {
+		return slices.IndexFunc(names, func(n string) bool { return strings.HasPrefix(n, prefix) })
+	}
+	if i := of(gpu + "." + framework + "-"); i >= 0 {
+		return names[i], false
+	}
+	if i := of(gpu + "."); i >= 0 {
+		return names[i], true
+	}
+	return "", true // the preset's own
+}
+
+// modelSets returns the preset and the settings of a row's model, or why there are none.
+func (k *known) modelSets(row *Row, framework string) (preset string, sets []string, reason string) {
+	name, m, ok := find(k.Model, row.Model, func(m model) []string { return m.Names })
+	if !ok {
+		i := slices.IndexFunc(configs.Names(configs.Model), func(n string) bool { return plain(n) == plain(row.Model) })
+		if i < 0 {
+			return "", nil, "no configuration of " + quoted(row.Model, "the model, which the row leaves out")
+		}
+		name = configs.Names(configs.Model)[i]
+	}
+	if preset = m.Preset; preset == "" {
+		preset = name
+	}
+	precision, kv := precisionOf(row.Precision)
+	for _, p := range []string{framework + " " + precision, precision} {
+		for _, of := range []map[string][]string{m.Precision, k.Precision} {
+			if set, ok := of[p]; ok {
+				return preset, slices.Concat(widths, m.Set, set, kv), ""
+			}
+		}
+	}
+	return "", nil, "precision " + quoted(row.Precision, "is left out") + " is not known of " + name
+}
+
+// quoted returns a text in quotation marks, or what to say where it is empty.
+func quoted(text, empty string) string {
+	if text == "" {
+		return empty
+	}
+	return `"` + text + `"`
+}
+
+// widths has all widths as the elements', whatever the preset's checkpoint has.
+var widths = []string{
+	"model.weight_bits=0", "model.expert_bits=0", "model.attention_bits=0", "model.activation_bits=0", "model.weight_block=0",
+	"model.kept_attention=0", "model.kept_network=0", "model.kv_bits=0", `model.kv_format=""`,
+}
+
+var kvPrecision = regexp.MustCompile(`(?i)(?:kv[ -]*(?:cache)?[ -=]*(fp8|bf16|fp16|int8)|(fp8|bf16|fp16|int8)[ -]*kv(?:[ -]*cache)?)`)
+
+// precisionOf divides a row's precision in that of weights and the setting of keys and values.
+func precisionOf(text string) (weights string, kv []string) {
+	if m := kvPrecision.FindStringSubmatch(text); m != nil {
+		kv = []string{`model.kv_format="` + strings.ToLower(m[1]+m[2]) + `"`}
+		text = strings.Replace(text, m[0], "", 1)
+	}
+	return strings.ToLower(strings.Trim(text, " ,;+/")), kv
+}
