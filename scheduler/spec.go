@@ -29,7 +29,7 @@ const (
 // systems. The other fields apply only to the systems that L3 is compared with.
 type BatchingSpec struct {
 	// MaxBatchTokens bounds the tokens of an iteration that prefills. A longer
-	// prompt is cut.
+	// prompt is cut. Where each GPU attends for requests of its own, a prompt has at most a GPU's share of them.
 	MaxBatchTokens int `toml:"max_num_batched_tokens"`
 	// PageTokens is the number of tokens in one page of KV in GPU memory.
 	PageTokens int `toml:"page_tokens"`

@@ -24,7 +24,10 @@ type known struct {
 type framework struct {
 	Names []string `toml:"names"`
 	Seats int      `toml:"seats"` // that decode at once, on each GPU with attention by requests; 0: no limit
-	Set   []string `toml:"set"`
+	// Tokens are of an iteration that prefills; Divides says that GPUs with attention by requests share them, else each has as many.
+	Tokens  int      `toml:"tokens"`
+	Divides bool     `toml:"divides"`
+	Set     []string `toml:"set"`
 }
 
 type model struct {

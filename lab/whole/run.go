@@ -36,7 +36,7 @@ type Compared struct {
 	Predicted float64 // 0 where the row was not run
 	Fit       string  // of the GPU's kernels
 	Judged    bool
-	Reason    string // why it is not judged
+	Reason    string  // why it is not judged
 	Host      float64 // mean visible host time of an iteration, milliseconds
 }
 
@@ -149,16 +149,19 @@ func (k *known) settings(row *Row, l *load, o configs.Options) (r settled, reaso
 	}
 	r.gpus = at.gpus
 	r.fit, r.borrowed = fitOf(device, name)
-	seats := f.Seats
+	seats, tokens := f.Seats, f.Tokens
 	if at.data {
 		seats *= at.tensor
+		if !f.Divides {
+			tokens *= at.tensor
+		}
 	}
 	attention := "tensor"
 	if at.data {
 		attention = "data"
 	}
 	all := slices.Concat(f.Set, sets, []string{
-		fmt.Sprint("batching.max_num_seqs=", seats), `serving.beyond_context="ignore"`,
+		fmt.Sprint("batching.max_num_seqs=", seats), fmt.Sprint("batching.max_num_batched_tokens=", tokens), `serving.beyond_context="ignore"`,
 		fmt.Sprintf("model.attention_parallel=%q", attention), fmt.Sprint("model.expert_parallel=", at.experts),
 	})
 	if l.seats > 0 {

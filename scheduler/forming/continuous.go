@@ -65,7 +65,7 @@ func (s *State) Fill(admit func(*Waiting) bool) {
 			return
 		}
 		s.take(0, w, tokens)
-		if tokens < left {
+		if tokens < left && tokens != s.PromptShare {
 			return
 		}
 	}
@@ -79,10 +79,14 @@ func (s *State) budget() int { return s.Batching.MaxBatchTokens - s.Batch.Tokens
 // prompt longer than MaxBatchTokens runs alone.
 func (s *State) Takes(w *Waiting) int {
 	left, budget, alone := w.Prompt-w.finished, s.budget(), len(s.Batch.Sub[0].Prefill) == 0
-	if left > budget && s.Policy != scheduler.PolicyChunkedPrefill && !alone {
+	most := left
+	if s.PromptShare > 0 {
+		most = min(left, s.PromptShare)
+	}
+	if most > budget && s.Policy != scheduler.PolicyChunkedPrefill && !alone {
 		return 0
 	}
-	tokens := s.roomOnGPU(w, min(left, budget), left)
+	tokens := s.roomOnGPU(w, min(most, budget), left)
 	if tokens > budget && !alone { // a prompt that fits the GPUs only whole runs alone
 		return 0
 	}

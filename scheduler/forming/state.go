@@ -34,10 +34,13 @@ type Config struct {
 	// PrefillStreak bounds the iterations in a row of PolicyPrefillFirst that only prefill
 	// while requests decode; 0: no limit.
 	PrefillStreak int
-	Ahead         bool  // an iteration is formed while the one before it runs
-	Prefilled     *Link // over which prompts come that are prefilled elsewhere; nil: prompts run here
-	Speculation   scheduler.Speculation
-	Random        *rand.Rand // for BalanceRandom
+	// PromptShare bounds the tokens of one prompt in an iteration of continuous batching, 0 for no bound: the share of MaxBatchTokens of
+	// a GPU that attends for requests of its own.
+	PromptShare int
+	Ahead       bool  // an iteration is formed while the one before it runs
+	Prefilled   *Link // over which prompts come that are prefilled elsewhere; nil: prompts run here
+	Speculation scheduler.Speculation
+	Random      *rand.Rand // for BalanceRandom
 	// Begins returns the channel on which a request's keys and values begin, where they are not on all channels alike; else nil.
 	// BalanceSplit has both sub-batches begin on all channels.
 	Begins func(request int32) int

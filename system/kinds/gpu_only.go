@@ -112,8 +112,12 @@ func (n *Setup) Continuous(c Continuous) *forming.Scheduler {
 	if c.random {
 		comm.Balance = scheduler.BalanceRandom
 	}
+	share := 0
+	if cfg.Model.DataParallel() {
+		share = (cfg.Batching.MaxBatchTokens + cfg.Model.TensorParallel - 1) / cfg.Model.TensorParallel
+	}
 	return forming.New(forming.Config{
-		Policy: batching, Scheduler: &spec, Memory: &cfg.Memory, Comm: &comm, Batching: &cfg.Batching,
+		PromptShare: share, Policy: batching, Scheduler: &spec, Memory: &cfg.Memory, Comm: &comm, Batching: &cfg.Batching,
 		PrefillStreak: cfg.Serving.PrefillStreak, Prefilled: prefilled(n.Hardware), Ahead: c.ahead, Speculation: cfg.Serving.Speculation(cfg.Run.Seed), Random: n.stream(streamBalance),
 	}, c.Memories, n.Requests, former)
 }
