@@ -2,7 +2,6 @@ package whole
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -105,9 +104,10 @@ func draftsOf(row *Row) (d drafts, reason string) {
 func (d drafts) acceptance() float64 {
 	low, high := 0.0, 1.0
 	for range 60 {
-		p, sum := (low+high)/2, 0.0
-		for k := range d.verified {
-			sum += math.Pow(p, float64(k))
+		p, power, sum := float64((low+high)/2), 1.0, 0.0
+		for range d.verified {
+			sum += power
+			power = float64(power * p)
 		}
 		if sum < d.accepted {
 			low = p

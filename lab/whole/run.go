@@ -245,7 +245,7 @@ func (k *known) serve(ctx context.Context, cfg *configs.Config, l *load, gpus in
 // held returns how many requests the GPUs' memory holds.
 func held(cfg *configs.Config, l *load) int {
 	m, replicas := &cfg.Model, cfg.Replicas()
-	free := float64(cfg.GPU.MemoryCapacity)*cfg.GPU.MemoryShare*float64(m.TensorParallel) - float64(m.WeightBytes())
+	free := float64(float64(cfg.GPU.MemoryCapacity)*cfg.GPU.MemoryShare*float64(m.TensorParallel)) - float64(m.WeightBytes())
 	each := float64(m.KVBytesOnGPUs()) * float64(l.in+l.out)
 	n := max(1, int(free/each))
 	if most := cfg.Batching.MaxNumSeqs; most > 0 {
