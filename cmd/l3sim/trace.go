@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -26,7 +25,7 @@ func (a *app) newTraceCommand() *cobra.Command {
 
 FILE has any of the formats of docs/reference/traces.md, which its beginning tells, packed by gzip or
 zstd or not; - is standard input.`
-	group.AddCommand(a.newTraceStatsCommand(), a.newTraceConvertCommand(), a.newTraceSampleCommand(), a.newTracePlotCommand())
+	group.AddCommand(a.newTraceStatsCommand(), a.newTraceConvertCommand(), a.newTraceSampleCommand(), a.newTracePlotCommand(), a.newTraceGenerateCommand())
 	return group
 }
 
@@ -126,7 +125,10 @@ func (o *traceOutput) check(cmd *cobra.Command, in string) error {
 	if o.out == "" {
 		return nil
 	}
-	return cmp.Or(cli.WritableFile("--out", o.out), cli.CheckOutputs("--out", []string{o.out}, in))
+	if err := cli.WritableFile("--out", o.out); err != nil || in == "" { // nothing is read
+		return err
+	}
+	return cli.CheckOutputs("--out", []string{o.out}, in)
 }
 
 func (a *app) writeTrace(t *traces.Trace, o *traceOutput) error {

@@ -1,0 +1,152 @@
+package traces
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+	"github.com/l3sim/l3sim/units/portable"
+)
+
+// AgentSpec says how many sessions of coding agents are drawn.
+type AgentSpec struct {
+	Requests int     // of all sessions; the last one ends early
+	RatePerS float64 // sessions that begin a second, at random; 0: all begin together
+	// MaxTokens bounds the prompt and the answer of a request: sessions that grow beyond it are drawn again. 0: none is.
+	MaxTokens int
+	Seed      uint64
+}
+
+// quantile is a distribution by published percentiles. Between two of them its logarithm grows evenly; behind the last but one it
+// is bent so that the mean is the published one.
+type quantile struct {
+	shares []float64 // that do not exceed a value, from 0 to 1
+	values []float64
+	mean   float64
+	bend   float64
+}
+
+// The 739 sessions of Claude Code of https://github.com/callanjfox/kv-cache-tester (README.md, "Included Traces"): minimum, quartiles,
+// maximum and mean; of answers the 10th, 50th and 90th percentile and the mean, between 1 and an assumed 16,384 tokens.
+var (
+	quartiles     = []float64{0, 0.25, 0.5, 0.75, 1}
+	agentRequests = bent(quartiles, []float64{3, 19, 48, 101, 1178}, 80)                     // of a session
+	agentFirst    = bent(quartiles, []float64{6343, 18726, 24775, 105061, 851858}, 92473)    // tokens of the first prompt
+	agentLast     = bent(quartiles, []float64{11053, 94686, 137529, 208960, 894371}, 181659) // of the last one
+	agentThink    = bent(quartiles, []float64{0, 6, 10, 30, 78638}, 199)                     // seconds from an answer to the next request
+	agentAnswer   = bent([]float64{0, 0.1, 0.5, 0.9, 1}, []float64{1, 103, 218, 937, mostAnswer}, 446)
+)
+
+const (
+	mostAnswer      = 16384  // tokens
+	leastAgentLimit = 50_000 // tokens, within which at least one session in ten ends
+)
+
+// bent returns the distribution of percentiles that has a mean.
+func bent(shares, values []float64, mean float64) quantile {
+	q := quantile{shares, values, mean, 1}
+	low, high := 1.0/64, 64.0
+	for range 50 { // the mean falls with the bend
+		q.bend = math.Sqrt(low * high)
+		if q.average() > mean {
+			low = q.bend
+		} else {
+			high = q.bend
+		}
+	}
+	return q
+}
+
+// average returns the mean, by the midpoints of 4,096 shares.
+func (q *quantile) average() float64 {
+	const n = 4096
+	sum := 0.0
+	for i := range n {
+		sum += q.at((float64(i) + 0.5) / n)
+	}
+	return sum / n
+}
+
+// at returns the value that a share does not exceed.
+func (q *quantile) at(share float64) float64 {
+	i := 1
+	for i < len(q.shares)-1 && share > q.shares[i] {
+		i++
+	}
+	part := (share - q.shares[i-1]) / (q.shares[i] - q.shares[i-1])
+	if i == len(q.shares)-1 && part > 0 {
+		part = portable.Exp(float64(q.bend * portable.Log(part)))
+	}
+	from, to := q.values[i-1], q.values[i]
+	if from == 0 {
+		return to * part
+	}
+	return from * portable.Exp(float64(part*portable.Log(to/from)))
+}
+
+// DrawAgents returns requests of sessions of coding agents, drawn from published percentiles: turns wait for the one before, and their
+// prompts begin with all that came before. A session's first and last prompt have the same rank among all sessions; tools add evenly
+// between, what answers leave. A prompt that would be longer than the last one is compacted to the first one's length.
+func DrawAgents(spec AgentSpec) (*Trace, error) {
+	switch {
+	case spec.Requests < 1 || spec.Requests > MaxRequests:
+		return nil, &input.Error{Key: "requests", Value: fmt.Sprint(spec.Requests), Expected: fmt.Sprintf("1 to %d", MaxRequests)}
+	case !(spec.RatePerS >= 0 && spec.RatePerS <= maxRate):
+		return nil, &input.Error{Key: "rate", Value: fmt.Sprint(spec.RatePerS), Expected: fmt.Sprintf("sessions a second, 0 (all begin together) to %g", float64(maxRate))}
+	case spec.MaxTokens != 0 && (spec.MaxTokens < leastAgentLimit || spec.MaxTokens > maxTokens):
+		return nil, &input.Error{Key: "max-tokens", Value: fmt.Sprint(spec.MaxTokens), Expected: fmt.Sprintf("%d to %d tokens, in which some sessions fit; 0 for all", leastAgentLimit, maxTokens)}
+	}
+	random := rand.New(stream(spec.Seed, "agents", "sessions"))
+	t := &Trace{Name: "agents", Requests: make([]Request, 0, spec.Requests)}
+	start := 0.0
+	for session := 0; len(t.Requests) < spec.Requests; session++ {
+		if session > 0 && spec.RatePerS > 0 {
+			start += exponential(random) / spec.RatePerS
+		}
+		if err := t.addAgent(random, session, start, &spec); err != nil {
+			return nil, err
+		}
+	}
+	t.normalize()
+	return t, nil
+}
+
+// addAgent adds the turns of a session that begins at a time in seconds.
+func (t *Trace) addAgent(random *rand.Rand, session int, start float64, spec *AgentSpec) error {
+	rank := random.Float64()
+	for spec.MaxTokens > 0 && agentLast.at(rank)+mostAnswer > float64(spec.MaxTokens) {
+		rank = random.Float64()
+	}
+	turns := int(math.Round(agentRequests.at(random.Float64())))
+	first, last := math.Round(agentFirst.at(rank)), math.Round(agentLast.at(rank))
+	answers, left := make([]float64, turns), last-first
+	for i := range answers {
+		answers[i] = max(math.Round(agentAnswer.at(random.Float64())), 1)
+		if i < turns-1 {
+			left -= answers[i]
+		}
+	}
+	added := max(left, 0) / float64(max(turns-1, 1)) // by tools between two turns
+	prompt, at := first, start
+	for i, answer := range answers {
+		turn := &Turn{Session: session}
+		if i > 0 {
+			think := agentThink.at(random.Float64())
+			at += think
+			turn.Waits, turn.Think = true, units.FromPicoseconds(math.Round(think*1e3)*1e9) // to the millisecond
+			if prompt += answers[i-1] + added; prompt > last+0.5 {
+				prompt = first
+			}
+		}
+		if at >= float64(maxSeconds) {
+			return &input.Error{Key: "rate", Value: fmt.Sprint(spec.RatePerS), Expected: fmt.Sprintf("a rate at which the sessions of %d requests begin and end within 106 days", spec.Requests)}
+		}
+		t.Requests = append(t.Requests, Request{Arrival: units.FromPicoseconds(math.Round(at*1e3) * 1e9), Input: int(math.Round(prompt)), Output: int(answer), Turn: turn})
+		if len(t.Requests) == spec.Requests {
+			return nil
+		}
+	}
+	return nil
+}
