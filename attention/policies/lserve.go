@@ -12,7 +12,7 @@ var lserve = policy.Policy{
 	Name: "lserve", Others: []string{"omniserve"}, Lossy: true, Source: "LServe (Yang et al., MLSys 2025)",
 	About: policy.About{Attends: "streaming heads: a sink and a window; the others: the best pages, by bounds of their parts, a list for several steps",
 		Stores: "of streaming heads a sink and a window, of the others all and bounds", Moves: nothing},
-	Homes: policy.OnGPUs | policy.InHBM | policy.InDIMMs | policy.Fetched, Drafts: true,
+	Homes: policy.OnGPUs | policy.InHBM | policy.InDIMMs | policy.OnHost | policy.Fetched, Drafts: true,
 	Keys: LServeSpec{},
 	Defaults: `budget = 4096             # LServe's released scripts
 page = 64                 # LServe, section 4.2, and its released scripts

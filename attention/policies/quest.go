@@ -10,7 +10,7 @@ var quest = policy.Policy{
 	Name: "quest", Lossy: true, Source: "Quest (Tang et al., ICML 2024)",
 	About: policy.About{Attends: "the pages with the highest bounds on their scores, and the newest",
 		Stores: "keys and values of all tokens, a smallest and a largest key a page", Moves: nothing},
-	Homes: policy.OnGPUs | policy.InHBM | policy.InDIMMs | policy.Fetched, Drafts: true,
+	Homes: policy.OnGPUs | policy.InHBM | policy.InDIMMs | policy.OnHost | policy.Fetched, Drafts: true,
 	Keys: QuestSpec{},
 	Defaults: `budget = 4096             # the largest of Quest's efficiency scripts
 page = 16                 # Quest's released scripts

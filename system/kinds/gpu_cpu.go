@@ -24,7 +24,7 @@ var gpuCPUSystem = System{
 	Host:     true,
 	Home:     policy.OnHost,
 	Section:  "gpu_cpu", Zero: GPUCPU{}, KV: flow.Place{Name: "in the host's memory", OnHost: true}, drafts: true,
-	Memory: hosts.Memory, Assemble: assembleGPUCPU,
+	more: checkGPUCPU, Memory: hosts.Memory, Assemble: assembleGPUCPU,
 	Planning: Planning{Prefill: "gpu_cpu.policy", Resources: []Resource{dimmMemory, cpuBandwidth, cpuCompute, link}},
 	Defaults: `
 [gpu_cpu]
@@ -56,6 +56,16 @@ func (s GPUCPU) Check(c *input.Check) {
 	input.OneOf(c, "attend", s.Attend, OnHost, OnGPUs)
 	input.OneOf(c, "append", s.Append, OnHost, OnGPUs)
 }
+
+// checkGPUCPU refuses chosen pages that come up: a layer would wait for them.
+func checkGPUCPU(cfg *configs.Config, c *input.Check) {
+	attend := configs.Section[GPUCPU](cfg).Attend
+	c.That(attend == OnHost || cfg.Policy.Pages() == nil, "gpu_cpu.attend", attend, "%q with %s = %s: pages are not known before the layer that chooses them; %s = sparse-offload fetches them",
+		OnHost, input.Key("policy.name"), cfg.Policy.Name, input.Key("run.system"))
+}
+
+// pageNumber is the bytes of a chosen page in the list that goes to the host.
+const pageNumber = 4
 
 // gpuCPU is a system whose host has keys and values, and attends or searches in every layer
 // beside the GPUs.
@@ -135,12 +145,15 @@ func (e *gpuCPU) Run(b *scheduler.Batch, start units.Duration) (units.Duration, 
 func (e *gpuCPU) decodes(h *hostWork, requests []scheduler.Decoding, run int, step int64) {
 	x := e.Decode(requests, run, step)
 	e.Count(x, run)
-	from, there := len(e.Batches), 0
+	from, there, pages := len(e.Batches), 0, units.Bytes(0) // pages that the GPUs choose for the CPUs
 	loads := e.loads && x.Fetched == nil
 	for i := range x.Attend {
 		c := &x.Attend[i]
 		if home := c.Device == policy.Home; home && !loads {
 			h.took += e.AttendClass(c)
+			if c.Page > 0 {
+				pages += units.Bytes(c.All() / int64(c.Page))
+			}
 			e.Flow.Work.Tokens += c.All() * int64(e.Runs[run])
 			there = max(there, gpus.DecodeBatch(c).Requests)
 		} else if len(c.Tokens) > 0 {
@@ -151,7 +164,12 @@ func (e *gpuCPU) decodes(h *hostWork, requests []scheduler.Decoding, run int, st
 			}
 		}
 	}
-	e.Decoding[run] = gpus.Decoding{Batches: e.Batches[from:], Beside: e.Choices(x).Plus(e.Passes(x, policy.GPU)), Merge: e.ModelCost.Merge(x.Merged)}
+	e.Decoding[run] = gpus.Decoding{Batches: e.Batches[from:], Beside: e.Passes(x, policy.GPU), Merge: e.ModelCost.Merge(x.Merged)}
+	if to := &e.Decoding[run]; pages > 0 { // the CPUs wait for the choice
+		to.Chooses = e.Choices(x)
+	} else {
+		to.Beside = e.Choices(x).Plus(to.Beside)
+	}
 	if loads {
 		e.Decoding[run].Beside = e.Decoding[run].Beside.Plus(e.Passes(x, policy.Home))
 	} else {
@@ -166,7 +184,7 @@ func (e *gpuCPU) decodes(h *hostWork, requests []scheduler.Decoding, run int, st
 		there = len(requests)
 	}
 	down, up := e.Vectors(there)
-	h.down, h.up, h.leaves = down, h.up+up, h.leaves+e.leaving(x.Leave)
+	h.down, h.up, h.leaves = down+pageNumber*pages, h.up+up, h.leaves+e.leaving(x.Leave)
 	h.fetch, h.ahead = x.Fetched != nil, x.Ahead
 }
 

@@ -96,3 +96,33 @@ func TestCSAttentionDrafts(t *testing.T) {
 		}
 	}
 }
+
+// TestPagesOnHost: Quest's GPUs choose before the host starts. Of a context of 8,001 tokens the CPUs read 63 pages of 16 tokens and a token in each
+// of 96 heads, and 4 B for each 16 tokens go down with the vectors; the first two layers, which choose nothing, read all.
+func TestPagesOnHost(t *testing.T) {
+	sub := scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 8001, Prompt: 8000}}}
+	e := gpuCPUOf(t, "policy.name=quest", "policy.quest.budget=1024")
+	end, err := e.Run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := 4 * 0.79 * 16 * 16e9 * 128 / 130 / 8
+	rate := 8 * 25.6e9 * 0.8
+	const kv, vectors = 96 * 512, 4 * 96 * 128 * 2 // q, k, v and the result
+	layer := func(tokens, numbers float64) units.Duration {
+		return units.FromSeconds(2*5e-6 + 20e-6 + (vectors+4*numbers)/link + tokens*kv/rate)
+	}
+	g := e.StageRuns(&sub)
+	all, chosen := g.Layers[0], g.Layers[1]
+	tokens := 63*16 + 1. // the newest page has one token
+	for i, want := range []units.Duration{layer(8001, 0), layer(tokens, 6054)} {
+		if got := g.Layers[i].Device; got != 0 && math.Abs(got.Seconds()/want.Seconds()-1) > 1e-6 {
+			t.Errorf("run %d: a layer's host takes %v, want %v", i, got, want)
+		}
+	}
+	n := units.Duration(e.Model.Layers)
+	want := g.Entry + 2*layer(8001, 0) + (n-2)*(chosen.Chooses+layer(tokens, 6054)) + n*(all.Attention+all.Merge) + (n-1)*g.Block + g.Exit
+	if chosen.Chooses == 0 || all.Chooses != 0 || math.Abs(end.Seconds()/want.Seconds()-1) > 1e-6 {
+		t.Errorf("an iteration of %v, by hand %v; choosing takes %v", end, want, chosen.Chooses)
+	}
+}

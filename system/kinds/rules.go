@@ -74,6 +74,9 @@ func (s *System) checkPolicy(all []System, cfg *configs.Config, c *input.Check) 
 			s.more(cfg, c)
 			return
 		}
+		if s.Home == policy.Fetched && slices.Contains(known.At(policy.OnHost), name) {
+			runs = "the host's CPUs have a part in it, which fetches leave out; " + runs
+		}
 		c.That(false, "policy.name", name, "one of %s with %s = %s; %s", strings.Join(known.At(s.Home), ", "), system, s.Name, runs)
 		return
 	}
@@ -215,7 +218,7 @@ func (s *System) checkCache(cfg *configs.Config, c *input.Check) {
 // checkPages has the rules of policies that choose pages: what chooses, and pages that ranks can read.
 func (s *System) checkPages(p *policy.PagesSpec, cfg *configs.Config, c *input.Check) {
 	system, section := input.Key("run.system"), "policy."+cfg.Policy.Name
-	if s.KV.InGPUs || s.Home == policy.Fetched {
+	if s.KV.InGPUs || s.Home&(policy.Fetched|policy.OnHost) != 0 {
 		c.That(p.SelectDevice == tables.SelectGPU, section+".select_device", p.SelectDevice, "%q with %s = %s, whose keys and values are %s", tables.SelectGPU, system, s.Name, s.KV.Name)
 		c.That(p.Layout == "row", section+".layout", p.Layout, "\"row\" with %s = %s", system, s.Name)
 		return

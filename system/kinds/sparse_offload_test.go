@@ -281,7 +281,8 @@ func TestSparseOffloadShares(t *testing.T) {
 func TestSparseOffloadRefuses(t *testing.T) {
 	for _, c := range []struct{ sets, want string }{
 		{"policy.name=dense run.model=llama-3-8b", `policy.name = "dense": expected a policy that chooses rows with run.system = sparse-offload: all 512MiB of a context of 131072 tokens`},
-		{"policy.name=hgca run.model=llama-3-8b", "it runs with run.system = l3, gpu+cpu"},
+		{"policy.name=hgca run.model=llama-3-8b", "the host's CPUs have a part in it, which fetches leave out; it runs with run.system = l3, gpu+cpu"},
+		{"policy.name=csattention run.model=llama-3-8b", "the host's CPUs have a part in it, which fetches leave out"},
 		{"sparse_offload.buffer_rows=499", "sparse_offload.buffer_rows = 499: expected at least 500: the tokens that a step of dsa attends to"},
 		{"sparse_offload.buffer_rows=500", ""},
 		{"sparse_offload.buffer_rows=16000000 model.layers=80", "the rows of one request take"},
@@ -293,12 +294,15 @@ func TestSparseOffloadRefuses(t *testing.T) {
 		{"node.memory_capacity=10B", "those of a token on each replica take"},
 		{"policy.name=quest run.model=llama-3-8b policy.quest.select_device=buffer", "policy.quest.select_device"},
 		{"policy.name=quest run.model=llama-3-8b policy.quest.budget=8192", "expected at least 8192"},
+		{"run.system=gpu+cpu", "latent attention runs with"},
+		{"policy.name=quest run.model=llama-3-8b run.system=gpu+cpu gpu_cpu.attend=gpus", `gpu_cpu.attend = "gpus": expected "host" with policy.name = quest: pages are not known before the layer that chooses them; run.system = sparse-offload fetches them`},
+		{"policy.name=lserve run.model=llama-3-8b run.system=gpu+cpu", ""},
 	} {
 		sets := strings.Fields(c.sets)
 		if !strings.Contains(c.sets, "run.model") {
 			sets = slices.Concat(indexedModel, sets)
 		}
-		_, err := Loader().Load(configs.Options{Sets: slices.Concat(sets, []string{"run.system=sparse-offload"})})
+		_, err := Loader().Load(configs.Options{Sets: slices.Concat([]string{"run.system=sparse-offload"}, sets)})
 		if got := fmt.Sprint(err); c.want == "" && err != nil || !strings.Contains(got, c.want) && c.want != "" {
 			t.Errorf("%s\n%s\nwant %q", c.sets, got, c.want)
 		}
