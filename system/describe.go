@@ -174,6 +174,9 @@ func remarksOn(cfg *configs.Config) (r remarks) {
 	if s := &cfg.Serving; s.Prefill == scheduler.PrefillElsewhere {
 		r.note("prompts are prefilled elsewhere: TTFT is from when a prompt is done there until its keys and values are here, over %v, without the time that it took there", s.PrefillBandwidth)
 	}
+	if s := kinds.Of(cfg); s != nil && s.Remark != nil {
+		r.notes = append(r.notes, s.Remark(cfg))
+	}
 	if channels := cfg.ReplicaChannels(); kinds.Of(cfg).KV.InDIMM && 2*cfg.Model.KVHeads <= channels && cfg.Comm.Stripe == scheduler.StripeNone {
 		r.note("%s has %d KV heads for the %d channels of a replica, so that a request has the units of %d: comm.stripe = %q spreads its tokens over all", cfg.Model.Name, cfg.Model.KVHeads, channels, cfg.Model.KVHeads, scheduler.StripeChannels)
 	}

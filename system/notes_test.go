@@ -58,6 +58,8 @@ func TestNotes(t *testing.T) {
 		want  []string // in the notes; none: no notes
 	}{
 		{fewRequests(3), nil, nil},
+		{fewRequests(3), []string{"run.system=sparse-offload", "policy.name=quest", "run.model=llama-3-8b", "sparse_offload.hit_rate=0.9"},
+			[]string{"sparse_offload.hit_rate = 0.9 is an assumption, in a band of 0.7 to 0.98", "10 of 100 chosen rows are fetched in each step and layer of contexts beyond 4096 tokens"}},
 		{fewRequests(3), []string{"node.ranksets=6", "dram.preset=ddr4-2933-8gb-x8"}, nil},
 		{fewRequests(3), []string{"node.ranksets=6"}, []string{"node.ranksets = 6 are 3 DIMMs on a channel"}},
 		{fewRequests(3), []string{"node.ranksets=6", "energy.ranks_per_dimm=1"}, []string{"node.ranksets = 6 are 6 DIMMs on a channel (energy.ranks_per_dimm = 1)"}},

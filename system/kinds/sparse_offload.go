@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/l3sim/l3sim/attention/policy"
@@ -29,7 +30,7 @@ var sparseOffloadSystem = System{
 	Host:     true,
 	Home:     policy.Fetched,
 	Section:  "sparse_offload", Zero: SparseOffload{}, KV: flow.Place{Name: "in the host's memory", OnHost: true}, drafts: true, receives: true,
-	more: checkSparseOffload, Memory: hostCopies, Assemble: assembleSparseOffload,
+	more: checkSparseOffload, Remark: assumedHits, Memory: hostCopies, Assemble: assembleSparseOffload,
 	Planning: Planning{Prefill: "sparse_offload.policy", Resources: []Resource{dimmMemory, link}},
 	Defaults: `
 [sparse_offload]
@@ -77,6 +78,13 @@ func (s SparseOffload) Check(c *input.Check) {
 	input.Within(c, "hit_rate", s.HitRate, 0, 1)
 	input.Within(c, "fetch_blocks", s.FetchBlocks, 1, 1<<12)
 	input.Within(c, "translation", s.Translation, 0, 1)
+}
+
+// assumedHits says what decides the fetches of requests that the buffer does not hold.
+func assumedHits(cfg *configs.Config) string {
+	s := configs.Section[SparseOffload](cfg)
+	return fmt.Sprintf("sparse_offload.hit_rate = %v is an assumption, in a band of 0.7 to 0.98: no model's has been published; %d of 100 chosen rows are fetched in each step and layer of contexts beyond %d tokens",
+		s.HitRate, int(math.Round(100*(1-s.HitRate))), s.BufferRows)
 }
 
 // farContext is one beyond any budget, with pages that are not full.

@@ -41,6 +41,8 @@ type System struct {
 	receives bool
 	// spares says that its GPUs can decode requests in memory that weights leave (memory.spare): they hold no keys and values else.
 	spares bool
+	// Remark says what results rest on that is an assumption of the system's own; nil or "" for nothing.
+	Remark func(cfg *configs.Config) string `json:"-"`
 	// Planning is what a planner of servers asks of the system.
 	Planning Planning `json:"-"`
 	// more has rules of what must fit together for this system alone, nil for none.
