@@ -2,7 +2,7 @@
 # Runs the sweeps of lab/docs/measures.md and prints the tables of the page. Usage, from the repository's root (a few minutes):
 #   sh examples/measures.sh [PAGE [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES [RATES]]]]
 # With a page it prints no tables: each goes between its marks, as examples/renew.awk has them. With a folder of figures it draws these.
-# RATES is what examples/measures_rates.sh writes; it is run where there is none (a quarter of an hour more).
+# RATES is what examples/measures_rates.sh writes; it is run where there is none (hours more).
 # l3sim must be on the PATH (go install ./cmd/l3sim).
 set -eu
 page=${1:-}

@@ -110,7 +110,7 @@ func TestMeasuresPage(t *testing.T) {
 		t.Error("the page has no rates")
 	}
 	if deep.Long() {
-		rates := filepath.Join(t.TempDir(), "rates.csv") // no rates: they take a quarter of an hour
+		rates := filepath.Join(t.TempDir(), "rates.csv") // no rates: they take hours
 		if err := os.WriteFile(rates, nil, 0o666); err != nil {
 			t.Fatal(err)
 		}
