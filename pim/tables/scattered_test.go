@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -55,7 +56,13 @@ func TestListsAreTheRun(t *testing.T) {
 			if got != alone && (c.exact || max(got-alone, alone-got) > alone/100+400) {
 				t.Fatalf("%+v: %d tokens in %d rows take %d clocks, table %d", c, tokens, units, alone, got)
 			}
+			if run, got := b.Measure(h), tables[1].ListActivity(tokens, units); !didAlike(run, got, c.exact) {
+				t.Fatalf("%+v: %d tokens in %d rows do %+v, table %+v", c, tokens, units, run, got)
+			}
 			h.Appends = true
+			if run, got := b.Measure(h), tables[0].ListActivity(tokens, units); !didAlike(run, got, c.exact) {
+				t.Fatalf("%+v: %d tokens in %d rows and an append do %+v, table %+v", c, tokens, units, run, got)
+			}
 			if run, got := b.Run(h), tables[0].Alone(tokens)+tables[0].Scattered(tokens, units); c.exact && got != run {
 				t.Fatalf("%+v: with an append %d clocks, table %d", c, run, got)
 			}
@@ -68,6 +75,17 @@ func TestListsAreTheRun(t *testing.T) {
 	}
 }
 
+// didAlike reports whether a table has a list do what a run of it did: the same commands, clocks as TestListsAreTheRun has them, and rows open
+// for as long within 1%, 60 clocks and what the clocks differ by.
+func didAlike(run, table machine.Activity, exact bool) bool {
+	longer := math.Abs(run.Clocks - table.Clocks)
+	if exact && longer > 0 || longer > run.Clocks/100+400 || math.Abs(run.Open-table.Open) > longer+run.Open/100+60 {
+		return false
+	}
+	run.Open, run.Clocks, table.Open, table.Clocks = 0, 0, 0, 0
+	return run == table
+}
+
 // TestListsBeyondTheBuffer: keys whose scores do not fit the buffer are scored twice, and their rows are opened as
 // often, further ones of a list among them.
 func TestListsBeyondTheBuffer(t *testing.T) {
@@ -77,7 +95,8 @@ func TestListsBeyondTheBuffer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := bothTables(t, spec, parts.DDR4(t), shape)[0]
+	tables := bothTables(t, spec, parts.DDR4(t), shape)
+	table, stored := tables[0], tables[1]
 	for _, rows := range []int{16, 32, 48, 64} {
 		var list []pim.Extent
 		for i := range rows {
@@ -86,6 +105,9 @@ func TestListsBeyondTheBuffer(t *testing.T) {
 		tokens := rows * 256
 		if got, want := table.Attention(tokens)+table.Scattered(tokens, rows), b.Run(machine.Head{Context: tokens, List: list}); got != want {
 			t.Errorf("%d half rows: table %d, run %d", rows, got, want)
+		}
+		if run, got := b.Measure(machine.Head{Context: tokens, List: list}), stored.ListActivity(tokens, rows); !didAlike(run, got, true) {
+			t.Errorf("%d half rows: table %+v, run %+v", rows, got, run)
 		}
 	}
 	// A head of one row that does not begin with it ends as one that does.

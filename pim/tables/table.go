@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 
@@ -38,8 +39,8 @@ type KernelTable struct {
 	// clocks). The third is the token's place in the row.
 	ends [3][2][]int64
 
-	scattered []int64 // what a further row adds to a list, by how full rows are: 1 chunk, 2, 4 and so on
-	rescore   bool    // keys beyond the score buffer are scored twice
+	scattered []machine.Activity // what a further row adds to a list, by how full rows are: 1 chunk, 2, 4 and so on
+	rescore   bool               // keys beyond the score buffer are scored twice
 
 	refreshInterval, refreshCycle int64 // tREFI and tRFC
 }
@@ -260,14 +261,12 @@ func (t *KernelTable) nextHead(context int) int64 {
 	return t.attention(context) + t.ending(token, token/row, token%row)
 }
 
-// paced returns the clocks of a head that takes so many by its commands, and opens further rows of keys beyond those that its
-// tokens fill: each row of keys has one of values, in all banks.
-func (t *KernelTable) paced(clocks int64, context int, further int64) int64 {
+// paced returns the clocks of a head over a list of tokens in rows rows, of which its commands take so many.
+func (t *KernelTable) paced(clocks int64, tokens, rows int) int64 {
 	if t.Pace.Clock == 0 { // as in most runs, which need no activity then
 		return clocks
 	}
-	a := t.Activity(context)
-	a.Activates += float64(2 * further * int64(t.geometry.Banks))
+	a := t.ListActivity(tokens, rows)
 	return t.Pace.Clocks(clocks, &a)
 }
 
@@ -350,17 +349,22 @@ func (t *KernelTable) RowTokens() int {
 func (t *KernelTable) fillScattered(b *machine.Runner) {
 	g := &t.geometry
 	for fill := g.ChunkTokens; fill == g.ChunkTokens || fill < g.RowTokens; fill *= 2 {
-		added, rows := int64(0), min(8, t.segment/fill)
+		var added machine.Activity
+		if n := len(t.scattered); n > 0 {
+			added = t.scattered[n-1]
+		}
+		rows := min(8, t.segment/fill)
 		if tokens := rows * fill; rows > t.unitsOf(tokens) {
 			var list []pim.Extent
 			for i := range rows {
 				list = append(list, pim.Extent{Start: i * fill, Unit: 2 * i, Chunk: 0})
 			}
-			more := int64(rows - t.unitsOf(tokens))
-			added = (b.Run(machine.Head{Context: tokens, List: list}) - t.attention(tokens) + more - 1) / more
-		}
-		if n := len(t.scattered); added == 0 && n > 0 {
-			added = t.scattered[n-1]
+			slower := added.Clocks // where a row adds no clocks
+			more := float64(rows - t.unitsOf(tokens))
+			added = machine.Activity{}.Plus(b.Measure(machine.Head{Context: tokens, List: list}).Plus(t.attends(tokens), -1), 1/more)
+			if added.Clocks = math.Ceil(added.Clocks); added.Clocks == 0 {
+				added.Clocks = slower
+			}
 		}
 		t.scattered = append(t.scattered, added)
 	}
@@ -374,14 +378,26 @@ func (t *KernelTable) ChunkTokens() int {
 	return t.geometry.ChunkTokens
 }
 
-// ListActivity returns what the head of ListAlone has a rank do.
+// ListActivity returns what the head of ListAlone has a rank do. Keys beyond the score buffer are read twice, and their rows opened twice.
 func (t *KernelTable) ListActivity(tokens, rows int) machine.Activity {
-	if t.nothing(tokens) {
-		return machine.Activity{}
-	}
 	a := t.Activity(tokens)
-	a.Activates += float64(2 * t.further(tokens, rows) * int64(t.geometry.Banks))
+	more := float64(t.further(tokens, rows))
+	if more == 0 {
+		return a
+	}
+	if beyond := tokens - t.segment; t.rescore && beyond > 0 {
+		more += more * float64(beyond) / float64(tokens) / 2
+	}
+	clocks := a.Clocks + float64(t.Scattered(tokens, rows))
+	a = a.Plus(*t.ofFurther(tokens, rows), more)
+	a.Clocks = clocks
 	return a
+}
+
+// ofFurther returns what each further row adds to a list of that many tokens in that many rows.
+func (t *KernelTable) ofFurther(tokens, rows int) *machine.Activity {
+	full := bits.Len(uint(tokens/rows/t.geometry.ChunkTokens)) - 1
+	return &t.scattered[min(max(full, 0), len(t.scattered)-1)]
 }
 
 // unitsOf returns the units that tokens fill.
@@ -390,7 +406,12 @@ func (t *KernelTable) unitsOf(tokens int) int {
 }
 
 // further returns how many rows of keys beyond those that tokens fill a list of them lies in.
-func (t *KernelTable) further(tokens, rows int) int64 { return max(0, int64(rows-t.unitsOf(tokens))) }
+func (t *KernelTable) further(tokens, rows int) int64 {
+	if t.nothing(tokens) {
+		return 0
+	}
+	return max(0, int64(rows-t.unitsOf(tokens)))
+}
 
 // Scattered returns the clocks that a head over a list of tokens takes, without a limit of power, beyond those of as
 // many contiguous ones, where they lie in rows rows of keys. It is exact where the banks are the
@@ -404,8 +425,7 @@ func (t *KernelTable) Scattered(tokens, rows int) int64 {
 	if more == 0 {
 		return 0
 	}
-	full := bits.Len(uint(tokens/rows/t.geometry.ChunkTokens)) - 1
-	each := t.scattered[min(max(full, 0), len(t.scattered)-1)]
+	each := int64(t.ofFurther(tokens, rows).Clocks)
 	added := more * each
 	if beyond := int64(tokens - t.segment); t.rescore && beyond > 0 { // their keys are scored twice
 		added += (more*beyond + int64(tokens) - 1) / int64(tokens) * ((each + 1) / 2)
@@ -419,7 +439,7 @@ func (t *KernelTable) ListAlone(tokens, rows int) int64 {
 		return 0
 	}
 	clocks := t.attention(tokens) + t.appendClocks(tokens) + t.Scattered(tokens, rows)
-	return t.paced(clocks, tokens, t.further(tokens, rows))
+	return t.paced(clocks, tokens, rows)
 }
 
 // ListInSequence is InSequence of a head over a list of tokens in rows rows. The last row holds last of them.
@@ -433,7 +453,7 @@ func (t *KernelTable) ListInSequence(tokens, rows, last int) int64 {
 	default:
 		clocks = t.attention(tokens) + t.ending(tokens-1, max(1, rows-1), last-1) // a list of one row is one of contiguous tokens
 	}
-	return t.paced(clocks+t.Scattered(tokens, rows), tokens, t.further(tokens, rows))
+	return t.paced(clocks+t.Scattered(tokens, rows), tokens, rows)
 }
 
 // ending returns what a head adds to its attention in a sequence, by its last token, the rows before that one's, and its place in its

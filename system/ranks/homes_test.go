@@ -137,6 +137,40 @@ func TestTalliesByHand(t *testing.T) {
 	}
 }
 
+// TestTalliesOfPages: eight heads of a layer read 15 pages of 64 tokens and the newest one's 34, which lie in 12 rows where as many tokens in order fill
+// two. Each further row is one of keys and one of values in 16 banks. What is read whole is read in order.
+func TestTalliesOfPages(t *testing.T) {
+	d := devicesOf(benchOf(t, "run.model=llama-3-8b", "policy.name=quest"))
+	const context = 16*512 - 30
+	tally := func(c policy.Class) (sum machine.Activity) {
+		d.TallyStep(&policy.Step{Attend: []policy.Class{c}}, 5)
+		d.SettleHeads(&sum)
+		return sum
+	}
+	d.Requests = []policy.Request{{Prompt: context - 1, Context: context}}
+	for name, c := range map[string]struct {
+		class   policy.Class
+		tokens  int
+		further float64
+	}{
+		"pages":      {policy.Class{Heads: 8, Tokens: []int{15*64 + 34}, Paged: policy.Paged{Page: 64}}, 15*64 + 34, 10},
+		"all pages":  {policy.Class{Heads: 8, Tokens: []int{context}, Paged: policy.Paged{Page: 64}}, context, 0},
+		"a profile":  {policy.Class{Heads: 8, Tokens: []int{15*64 + 34}, Paged: policy.Paged{Page: 64}, OnDIMMs: policy.OnDIMMs{Rows: []int{7}, Read: []int{0}}}, 15*64 + 34, 5},
+		"four heads": {policy.Class{Heads: 8, Tokens: []int{15*64 + 34}, Paged: policy.Paged{Page: 64, PerQueryHead: true}}, 51*64 + 34, 9}, // of 16 rows, 7 in order
+	} {
+		got, want := tally(c.class), machine.Activity{}.Plus(d.Table.Activity(c.tokens), 40)
+		if more := got.Activates - want.Activates; more != 40*c.further*2*16 {
+			t.Errorf("%s: %v activations beyond those of tokens in order, by hand %v", name, more, 40*c.further*2*16)
+		}
+		if got.UnitReads != want.UnitReads || got.Reads != want.Reads || got.Writes != want.Writes {
+			t.Errorf("%s: %+v, by hand %+v", name, got, want)
+		}
+		if later := got.Clocks - want.Clocks; later != 40*float64(d.Table.ListAlone(c.tokens, int(c.further)+(c.tokens+511)/512)-d.Table.Alone(c.tokens)) {
+			t.Errorf("%s: %v clocks more", name, later)
+		}
+	}
+}
+
 // TestFullestChannel: of heads that begin on channel 0, head h has unit u of 16 tokens on channel (h + u) mod 4.
 func TestFullestChannel(t *testing.T) {
 	d := new(Devices)

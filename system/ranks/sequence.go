@@ -109,9 +109,10 @@ func (d *Devices) TallyStep(x *policy.Step, layers int) {
 
 func (d *Devices) tallyHeads(c *policy.Class, layers int) {
 	tokens, heads := c.Tokens, int64(c.Heads*layers)
-	if c.Chosen > 0 {
-		for i, n := range tokens {
-			d.tallyList(d.Table, n, d.Requests[i].Context, heads)
+	if c.Page > 0 { // what headClocks times: whole pages or chunks, in the rows that they lie in
+		for i := range tokens {
+			read, rows, _ := d.list(c, i, d.Requests[i].Context)
+			d.tallyList(d.Table, read, rows, heads)
 		}
 		return
 	}
@@ -155,16 +156,13 @@ func (d *Devices) tallyPartsOfList(chosen, context int, heads int64) {
 			table = d.Table
 		}
 		if n := d.Stripe.part(context, part); n > 0 {
-			d.tallyList(table, (chosen*n+context-1)/context, n, heads)
+			read, rows, _ := d.singles((chosen*n+context-1)/context, n)
+			d.tallyList(table, read, rows, heads)
 		}
 	}
 }
 
-// tallyList counts heads over chosen tokens of a context, each by itself.
-func (d *Devices) tallyList(table *tables.KernelTable, chosen, context int, heads int64) {
-	read, rows := chosen, (chosen+table.RowTokens()-1)/table.RowTokens()
-	if chosen < context {
-		read, rows, _ = d.singles(chosen, context)
-	}
-	d.attended.chosen = d.attended.chosen.Plus(table.ListActivity(read, rows), float64(heads))
+// tallyList counts heads over tokens that lie in that many rows.
+func (d *Devices) tallyList(table *tables.KernelTable, tokens, rows int, heads int64) {
+	d.attended.chosen = d.attended.chosen.Plus(table.ListActivity(tokens, rows), float64(heads))
 }
