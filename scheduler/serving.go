@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
@@ -88,7 +89,7 @@ func (s *ServingSpec) Speculation(seed uint64) Speculation {
 }
 
 // ServingDefaults is the sections [serving] and [slo] below all presets.
-const ServingDefaults = `
+var ServingDefaults = `
 [serving]
 router = "round-robin" # request i to replica i mod replicas, as the paper divides them; imbalance of the replicas
 beyond_context = "warn" # served, though no server would: vLLM refuses; requests longer than model.context
@@ -112,31 +113,21 @@ tpot = "0s"         # no target; --slo tpot=TIME
 e2e = "0s"          # no target; --slo e2e=TIME
 tbt_percentile = 99 # our choice: of a request's own times between tokens, which --slo tbt.p90=TIME sets with the target; the rate of 'l3sim capacity'
 attainment = 0.99   # our choice: the share of requests that must meet the targets; the rate of 'l3sim capacity'
+` + noTails()
 
-[slo.p50]
-ttft = "0s" # no target; --slo ttft.p50=TIME
-tbt = "0s"  # no target; --slo tbt.p50.tokens=TIME
-tpot = "0s" # no target; --slo tpot.p50=TIME
-e2e = "0s"  # no target; --slo e2e.p50=TIME
-
-[slo.p90]
-ttft = "0s" # no target; --slo ttft.p90=TIME
-tbt = "0s"  # no target; --slo tbt.p90.tokens=TIME
-tpot = "0s" # no target; --slo tpot.p90=TIME
-e2e = "0s"  # no target; --slo e2e.p90=TIME
-
-[slo.p95]
-ttft = "0s" # no target; --slo ttft.p95=TIME
-tbt = "0s"  # no target; --slo tbt.p95.tokens=TIME
-tpot = "0s" # no target; --slo tpot.p95=TIME
-e2e = "0s"  # no target; --slo e2e.p95=TIME
-
-[slo.p99]
-ttft = "0s" # no target; --slo ttft.p99=TIME
-tbt = "0s"  # no target; --slo tbt.p99.tokens=TIME
-tpot = "0s" # no target; --slo tpot.p99=TIME
-e2e = "0s"  # no target; --slo e2e.p99=TIME
-`
+// noTails returns the sections of targets of percentiles, without any.
+func noTails() (sections string) {
+	for _, p := range []string{"p50", "p90", "p95", "p99"} {
+		sections += strings.ReplaceAll(`
+[slo.pN]
+ttft = "0s" # no target; --slo ttft.pN=TIME
+tbt = "0s"  # no target; --slo tbt.pN.tokens=TIME
+tpot = "0s" # no target; --slo tpot.pN=TIME
+e2e = "0s"  # no target; --slo e2e.pN=TIME
+`, "pN", p)
+	}
+	return sections
+}
 
 // Check has the rules of the section [serving].
 func (s *ServingSpec) Check(c *input.Check) {
