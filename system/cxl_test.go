@@ -86,7 +86,7 @@ func (e *cxlEngine) Run(b *scheduler.Batch, start units.Duration) (units.Duratio
 	e.Reset()
 	sub := &b.Sub[0]
 	// Keys and values that an iteration makes are written while it works.
-	e.Hide(gpus.OnDown, flow.TransferTime(e.rate, units.Bytes(e.Model.Layers)*e.KV(sub.Tokens())))
+	e.Hide(gpus.OnDown, flow.TransferTime(e.rate, units.Bytes(e.Model.Layers)*e.Attends.KV(sub.Tokens())))
 	stage := e.Stage(sub, e.DecodeHere(e.Batches[:0], sub.Decode, b.Step))
 	stage.Beside(e.read(sub, b.Step), 0)
 	stage.Lay(&e.Flow, 0, flow.OpAttention)
@@ -96,12 +96,12 @@ func (e *cxlEngine) Run(b *scheduler.Batch, start units.Duration) (units.Duratio
 // read returns the time that keys and values take to come in one layer.
 func (e *cxlEngine) read(sub *scheduler.SubBatch, step int64) units.Duration {
 	var bytes units.Bytes
-	for _, class := range e.Decode(sub.Decode, 0, step).Attend {
+	for _, class := range e.Attends.Decode(sub.Decode, 0, step).Attend {
 		if class.Device != policy.Home {
 			continue
 		}
 		for _, tokens := range class.Tokens {
-			bytes += e.KV(tokens) * units.Bytes(class.Heads) / units.Bytes(e.Model.KVHeads)
+			bytes += e.Attends.KV(tokens) * units.Bytes(class.Heads) / units.Bytes(e.Model.KVHeads)
 		}
 	}
 	if bytes == 0 {

@@ -102,7 +102,7 @@ func TestThroughputLawByHand(t *testing.T) {
 		}
 	}
 	// Of 100 tokens that were computed again, and those that a group shares, nothing is read.
-	r.assembly.Batcher.Recomputed, r.assembly.Engine.Side().Spared = 100, 33
+	r.assembly.Batcher.Recomputed, r.assembly.Engine.Side().Attends.Spared = 100, 33
 	if got := r.decodedContexts(); got != contexts-100 {
 		t.Errorf("%v tokens of contexts with 100 computed again", got)
 	}
@@ -144,7 +144,7 @@ func TestCacheLawByHand(t *testing.T) {
 	node := nodeOf(t, "run.system=gpu-only", "run.model=llama-3-8b", "cache.prefix=true")
 	other := endedReplica(t, &traces.Trace{Requests: []traces.Request{{Input: 30, Output: 2}}}, "cache.prefix=true")
 	for i, r := range []*replica{r, other} {
-		r.assembly.Engine.Side().Fetched, r.assembly.Engine.Side().Spared = units.Bytes(10+i), int64(20+i)
+		r.assembly.Engine.Side().Attends.Fetched, r.assembly.Engine.Side().Attends.Spared = units.Bytes(10+i), int64(20+i)
 	}
 	c := node.cacheOf([]*replica{r, other})
 	if c.HitTokens+c.MissTokens != 130 || c.Transferred != 21 || c.Spared != 41 || !near(c.HitRate, float64(c.HitTokens)/130) {

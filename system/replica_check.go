@@ -153,9 +153,9 @@ func (r *replica) checkThroughput() {
 		}
 	}
 	// Tokens that follow a preemption are computed by the GPU. What a group shares is read once.
-	read -= float64(float64(r.assembly.Batcher.Recomputed+r.assembly.Engine.Side().Spared) * float64(r.bounds.kvToken))
+	read -= float64(float64(r.assembly.Batcher.Recomputed+r.assembly.Engine.Side().Attends.Spared) * float64(r.bounds.kvToken))
 	if r.serving.Verified() > 1 {
-		read = r.bounds.read - float64(float64(r.assembly.Engine.Side().Spared)*float64(r.bounds.kvToken))
+		read = r.bounds.read - float64(float64(r.assembly.Engine.Side().Attends.Spared)*float64(r.bounds.kvToken))
 	}
 	took := r.out.end.Seconds()
 	if least := read / float64(r.assembly.Engine.Peak()); took < least {

@@ -19,9 +19,9 @@ func (n *Node) attention(replicas []*replica) results.Attention {
 	sum.Tokens = make([]int64, len(runs.Runs))
 	for _, rep := range replicas {
 		side := rep.assembly.Engine.Side()
-		counted := []*flow.Tally{&side.Counted}
+		counted := []*flow.Tally{&side.Attends.Counted}
 		if side.Spare != nil {
-			counted = append(counted, &side.Spare.Counted)
+			counted = append(counted, &side.Spare.Attends.Counted)
 		}
 		for _, c := range counted {
 			sum.Steps += c.Steps

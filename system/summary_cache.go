@@ -12,8 +12,8 @@ func (n *Node) cacheOf(replicas []*replica) (c results.Cache) {
 		c.MissTokens += did.Miss
 		c.EvictedBlocks += did.Evicted
 		c.Offloaded += did.Down * int64(n.hw.KVBytesPerToken())
-		c.Transferred += int64(r.assembly.Engine.Side().Fetched)
-		c.Spared += r.assembly.Engine.Side().Spared
+		c.Transferred += int64(r.assembly.Engine.Side().Attends.Fetched)
+		c.Spared += r.assembly.Engine.Side().Attends.Spared
 	}
 	if all := c.HitTokens + c.MissTokens; all > 0 {
 		c.HitRate = float64(c.HitTokens) / float64(all)

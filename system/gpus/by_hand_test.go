@@ -95,7 +95,7 @@ func TestExtrapolatedByHand(t *testing.T) {
 		t.Error("nothing is extrapolated")
 	}
 	layers, head := gpu.Extrapolated{1, 2}, gpu.Extrapolated{10, 20}
-	d.Runs, d.farther = []int{3, 4}, make([][]farther, 2)
+	d.Attends.Runs, d.farther = []int{3, 4}, make([][]farther, 2)
 	d.beyond(gpu.DecodeKernels, 100, 0)
 	d.beyond(gpu.DecodeKernels, 200, 1)
 	var attention gpu.Extrapolated
@@ -147,7 +147,7 @@ func TestGroupsByHand(t *testing.T) {
 	for range 3 {
 		sub.Decode = append(sub.Decode, scheduler.Decoding{Base: 4999})
 	}
-	context := d.Decode(sub.Decode, 0, 1).Attend[0].Tokens[0] // whatever a step with drafts attends to
+	context := d.Attends.Decode(sub.Decode, 0, 1).Attend[0].Tokens[0] // whatever a step with drafts attends to
 	for takes := range 3 {
 		var asked int
 		g := &d.Grouping
@@ -194,7 +194,7 @@ func TestChoiceOfGroups(t *testing.T) {
 		d.DecodeRuns(sub.Decode, 0)
 		d.StageGroups(sub, b, d.StageRuns(sub))
 		rest := func(n int) float64 {
-			c := d.Decode(sub.Decode, 0, 0).Attend[0].Tokens[0] - n
+			c := d.Attends.Decode(sub.Decode, 0, 0).Attend[0].Tokens[0] - n
 			return d.ModelCost.DecodeBatch(gpu.DecodeBatch{Requests: 64, Tokens: int64(64 * c), Longest: c, KVHeads: 8}).Seconds
 		}
 		groups := []gpu.Shared{{Requests: 64, Tokens: tokens}}

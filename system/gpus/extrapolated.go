@@ -21,7 +21,7 @@ func (d *GPUs) beyond(k gpu.Kind, seconds float64, run int) {
 	if d.attention == nil {
 		d.sum, d.attention = gpu.Extrapolated{}, &d.sum
 	}
-	d.sum[k] += float64(float64(d.Runs[run]) * seconds)
+	d.sum[k] += float64(float64(d.Attends.Runs[run]) * seconds)
 	d.farther[run] = append(d.farther[run], farther{k, seconds})
 }
 
@@ -33,8 +33,8 @@ type farther struct {
 
 // beyondAlike adds to a run the kernels of the run that it is like.
 func (d *GPUs) beyondAlike(run int) {
-	for _, k := range d.farther[d.Alike[run]] {
-		d.sum[k.kind] += float64(float64(d.Runs[run]) * k.seconds)
+	for _, k := range d.farther[d.Attends.Alike[run]] {
+		d.sum[k.kind] += float64(float64(d.Attends.Runs[run]) * k.seconds)
 	}
 }
 

@@ -66,7 +66,7 @@ func (a *GPUs) Beside(x *policy.Step) []gpu.DecodeBatch {
 // DecodeHere adds the batches of requests that the GPUs decode to those that attend there
 // already: one for each class of heads.
 func (a *GPUs) DecodeHere(gpus []gpu.DecodeBatch, requests []scheduler.Decoding, step int64) []gpu.DecodeBatch {
-	gpus = addBatches(gpus, a.Decode(requests, 0, step).Attend)
+	gpus = addBatches(gpus, a.Attends.Decode(requests, 0, step).Attend)
 	a.Batches = gpus
 	return gpus
 }

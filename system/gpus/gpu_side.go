@@ -50,7 +50,7 @@ type headCost struct {
 // GPUs is the GPUs of one replica, which work in lockstep: what the operations
 // of a sub-batch take on them. Every system has it.
 type GPUs struct {
-	*flow.Attends
+	Attends   *flow.Attends // what attention on the GPUs reads
 	hw        *flow.Hardware
 	Model     *llm.Model
 	ModelCost *gpu.ModelCost
@@ -145,7 +145,7 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 	tokens, g := sub.Tokens(), &d.Staged
 	if tokens == 0 {
 		clear(g.Layers)
-		*g = stage{Layers: g.Layers, alike: d.Alike}
+		*g = stage{Layers: g.Layers, alike: d.Attends.Alike}
 		return g
 	}
 	plain := len(sub.Prefill) == 0 && d.idle()
@@ -153,7 +153,7 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 		layers := g.Layers
 		*g = d.plain[tokens]
 		g.Layers = layers
-		for run, n := range d.Runs {
+		for run, n := range d.Attends.Runs {
 			layers[run] = layerCost{Count: int32(n)}
 		}
 		return g
@@ -162,9 +162,9 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 	var phases [2]gpu.Work // prefill and decode attention of all layers
 	var attention gpu.Work
 	d.attention = nil
-	for run, layers := range d.Runs {
-		a := &d.attended[d.Alike[run]]
-		if d.Repeats(run) {
+	for run, layers := range d.Attends.Runs {
+		a := &d.attended[d.Attends.Alike[run]]
+		if d.Attends.Repeats(run) {
 			d.beyondAlike(run)
 		} else {
 			d.attend(a, sub, run)
@@ -179,15 +179,15 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 		slow = seconds / total.Seconds
 	}
 	last := w.end.plus(head.kernelSum)
-	g.alike = d.Alike
+	g.alike = d.Attends.Alike
 	g.active, g.Entry, g.Block, g.Exit = true, w.entry.Took(slow), w.Block.Took(slow), last.Took(slow)
 	g.Shared = w.helped.took(slow)
 	g.Slow, g.Joules = slow, d.joules(sub, joules, total.Seconds, attention.Seconds, phases[0].Seconds, phases[1].Seconds)
 	g.Extrapolated = d.extrapolated(w.far, head.far, slow)
-	for run, layers := range d.Runs {
+	for run, layers := range d.Attends.Runs {
 		a, l := &d.attended[run], &g.Layers[run]
-		if d.Repeats(run) {
-			*l = g.Layers[d.Alike[run]]
+		if d.Attends.Repeats(run) {
+			*l = g.Layers[d.Attends.Alike[run]]
 			l.Count = int32(layers)
 			continue
 		}
@@ -217,7 +217,7 @@ func (d *GPUs) attend(a *attended, sub *scheduler.SubBatch, run int) {
 
 // idle says that the GPUs take no part in decode attention.
 func (d *GPUs) idle() bool {
-	for _, run := range d.Kinds {
+	for _, run := range d.Attends.Kinds {
 		o := &d.Decoding[run]
 		if len(o.Batches) > 0 || o.Shared != nil || o.Beside.Seconds > 0 || o.Merge.Seconds > 0 || o.Chooses.Seconds > 0 {
 			return false
@@ -229,10 +229,10 @@ func (d *GPUs) idle() bool {
 // DecodeRuns sets what decoding requests take where the GPUs do all of it.
 func (d *GPUs) DecodeRuns(requests []scheduler.Decoding, step int64) {
 	d.Batches = d.Batches[:0]
-	d.Ask(requests, step)
-	for _, run := range d.Kinds {
-		x := d.Policy.Decode(d.Requests, run)
-		d.Count(x, run)
+	d.Attends.Ask(requests, step)
+	for _, run := range d.Attends.Kinds {
+		x := d.Attends.Policy.Decode(d.Attends.Requests, run)
+		d.Attends.Count(x, run)
 		from := len(d.Batches)
 		d.Batches = addBatches(d.Batches, x.Attend)
 		to := &d.Decoding[run]
@@ -256,9 +256,9 @@ func (d *GPUs) besides(x *policy.Step) gpu.Work {
 // DecodeSpare adds to the GPUs' part of decoding in a layer of a run, whose batches are those from a place on, what requests of
 // the spare memory take. With count it counts what they attend to.
 func (d *GPUs) DecodeSpare(requests []scheduler.Decoding, from, run int, step int64, count bool) {
-	x, to := d.Spare.Decode(requests, run, step), &d.Decoding[run]
+	x, to := d.Spare.Attends.Decode(requests, run, step), &d.Decoding[run]
 	if count {
-		d.Spare.Count(x, run)
+		d.Spare.Attends.Count(x, run)
 	}
 	d.Batches = addBatches(d.Batches, x.Attend)
 	to.Batches = d.Batches[from:]
@@ -336,13 +336,13 @@ func (d *GPUs) LayerAttention(sub *scheduler.SubBatch, run int, decode *Decoding
 
 // PromptAttention returns what attention of one more chunk of a prompt takes in one layer of a run.
 func (d *GPUs) PromptAttention(a *gpu.Attention, c *scheduler.Chunk, run int) (k kernelSum) {
-	p := d.Policy.Prompt(run, c.Tokens, c.Finished, c.Last)
+	p := d.Attends.Policy.Prompt(run, c.Tokens, c.Finished, c.Last)
 	for _, part := range p.Pieces {
 		behind := part.Behind
 		if d.Appends {
 			behind -= p.Away
 		}
-		if d.PrefixStays {
+		if d.Attends.PrefixStays {
 			behind -= c.Prefix
 		}
 		w := a.PromptsOf(part.Count, part.Tokens, behind, part.Heads, p.Windowed)
@@ -351,7 +351,7 @@ func (d *GPUs) PromptAttention(a *gpu.Attention, c *scheduler.Chunk, run int) (k
 		}
 		k = k.plus(sumOf(w))
 	}
-	if d.Scores(c) {
+	if d.Attends.Scores(c) {
 		k = k.plus(sumOf(d.ModelCost.Merge(c.Tokens)))
 	}
 	if p.Chosen.Rows > 0 {

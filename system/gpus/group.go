@@ -67,7 +67,7 @@ func (g *Grouping) choose(d *GPUs, sub *scheduler.SubBatch, step int64, took fun
 }
 
 func (g *Grouping) setRest(d *GPUs, requests []scheduler.Decoding, step int64) {
-	c := &d.Decode(requests, 0, step).Attend[0] // groups need a policy with one class of heads
+	c := &d.Attends.Decode(requests, 0, step).Attend[0] // groups need a policy with one class of heads
 	tokens, longest := 0, 0
 	for i, n := range c.Tokens {
 		n -= g.within[i]
@@ -90,7 +90,7 @@ func (d *GPUs) StageGroups(sub *scheduler.SubBatch, b *scheduler.Batch, alone *s
 	d.rest[0] = g.Rest
 	d.Decoding[0] = Decoding{Batches: d.rest[:], Shared: &g.Kernel, Merge: g.Merge}
 	if x := d.StageRuns(sub); d.Whole(x) < took {
-		d.Spared += g.Spared
+		d.Attends.Spared += g.Spared
 		return x
 	}
 	d.Decoding[0] = each

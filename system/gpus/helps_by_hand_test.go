@@ -146,8 +146,8 @@ func TestLongerGroupsAreLeft(t *testing.T) {
 			given = stage{} // takes nothing
 		}
 		got := d.Whole(d.StageGroups(sub, &scheduler.Batch{Grouped: 1}, &given))
-		if spared := map[bool]int64{true: 63 * 16_384}[shorter]; d.Spared != spared || (got < whole) != shorter || !shorter && got != whole {
-			t.Errorf("%v, alone %v; %d tokens are spared, by hand %d", got, whole, d.Spared, spared)
+		if spared := map[bool]int64{true: 63 * 16_384}[shorter]; d.Attends.Spared != spared || (got < whole) != shorter || !shorter && got != whole {
+			t.Errorf("%v, alone %v; %d tokens are spared, by hand %d", got, whole, d.Attends.Spared, spared)
 		}
 		if now := d.Decoding[0]; reflect.DeepEqual(now, before) == shorter || shorter && (now.Shared != &d.Grouping.Kernel || now.Merge != d.Grouping.Merge || now.Batches[0] != d.Grouping.Rest) {
 			t.Errorf("decodes %+v, before %+v", now, before)
@@ -155,7 +155,7 @@ func TestLongerGroupsAreLeft(t *testing.T) {
 	}
 	d := New(gpusOf(t, "run.model=llama-3-8b"))
 	alone := &stage{Entry: 1}
-	if got := d.StageGroups(&scheduler.SubBatch{Decode: sub.Decode}, &scheduler.Batch{Grouped: 2}, alone); got != alone || d.Spared != 0 {
+	if got := d.StageGroups(&scheduler.SubBatch{Decode: sub.Decode}, &scheduler.Batch{Grouped: 2}, alone); got != alone || d.Attends.Spared != 0 {
 		t.Errorf("%+v without groups", got)
 	}
 }

@@ -133,7 +133,7 @@ func (d *GPUs) attentionParts(sub *scheduler.SubBatch, run int) *[partCount]floa
 		seconds[PartChoice] += all.Seconds - scores.Seconds
 	}
 	for _, c := range sub.Prefill {
-		p := d.Policy.Prompt(run, c.Tokens, c.Finished, c.Last)
+		p := d.Attends.Policy.Prompt(run, c.Tokens, c.Finished, c.Last)
 		for _, part := range p.Pieces {
 			add(PartPrefillAttention, a.PromptsOf(part.Count, part.Tokens, part.Behind, part.Heads, p.Windowed))
 		}
@@ -143,7 +143,7 @@ func (d *GPUs) attentionParts(sub *scheduler.SubBatch, run int) *[partCount]floa
 		add(PartPrefillAttention, d.ModelCost.Chosen(p.Chosen))
 		index(p.Index)
 	}
-	x := d.Decode(sub.Decode, run, 0)
+	x := d.Attends.Decode(sub.Decode, run, 0)
 	for _, b := range addBatches(nil, x.Attend) {
 		add(PartDecodeAttention, a.Decoding(b))
 	}

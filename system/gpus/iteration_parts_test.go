@@ -48,7 +48,7 @@ func TestIterationPartsByHand(t *testing.T) {
 		}
 		var want [partCount]float64
 		whole := 0.0
-		for run, n := range d.Runs {
+		for run, n := range d.Attends.Runs {
 			all := 0.0
 			for _, seconds := range layers[run] {
 				all += seconds

@@ -53,7 +53,7 @@ func TestScaleByHand(t *testing.T) {
 // them and their share of what lies beyond the measurements. What does nothing is not laid.
 func TestPredictionsByHand(t *testing.T) {
 	d := script(t, &scripted{prompts: []policy.Prompt{{Pieces: []policy.Piece{{Heads: 8, Count: 1, Tokens: 2000}}}, {}}})
-	d.SetRuns([]int{20, 12}, []int{0, 0})
+	d.Attends.SetRuns([]int{20, 12}, []int{0, 0})
 	d.measured.PrefillTokens = 1000
 	sub := &scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 2000, Last: true}}, Decode: make([]scheduler.Decoding, 3)}
 	d.Decoding[0].Batches = []gpu.DecodeBatch{gpu.UniformBatch(3, 500)}

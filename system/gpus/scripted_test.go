@@ -35,8 +35,8 @@ func (s *scripted) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
 // script returns GPUs of Llama 3 8B whose 32 layers are a run of 20 and one of 12.
 func script(t *testing.T, s *scripted, sets ...string) GPUs {
 	d := New(gpusOf(t, append([]string{"run.model=llama-3-8b"}, sets...)...))
-	d.SetRuns([]int{20, 12}, []int{0, 1})
-	d.Policy, d.farther = s, make([][]farther, 2)
+	d.Attends.SetRuns([]int{20, 12}, []int{0, 1})
+	d.Attends.Policy, d.farther = s, make([][]farther, 2)
 	d.Decoding, d.attended, d.decoded, d.Staged.Layers = make([]Decoding, 2), make([]attended, 2), make([]lastDecoded, 2), make([]layerCost, 2)
 	return d
 }
@@ -81,8 +81,8 @@ func TestDecodeRunsByHand(t *testing.T) {
 			t.Errorf("run %d: %+v, by hand %+v", run, got, want)
 		}
 	}
-	if want := (flow.Tally{Steps: 6, Contexts: 2 * (100 + 13 + 300), Tokens: []int64{2 * (5*400 + 2*24), 2 * 8 * 6}}); !reflect.DeepEqual(d.Counted, want) {
-		t.Errorf("%+v is counted, by hand %+v", d.Counted, want)
+	if want := (flow.Tally{Steps: 6, Contexts: 2 * (100 + 13 + 300), Tokens: []int64{2 * (5*400 + 2*24), 2 * 8 * 6}}); !reflect.DeepEqual(d.Attends.Counted, want) {
+		t.Errorf("%+v is counted, by hand %+v", d.Attends.Counted, want)
 	}
 	if got := d.Beside(&p.steps[0]); !reflect.DeepEqual(got, many[1:]) {
 		t.Errorf("%+v attend on the GPUs of two devices, by hand %+v", got, many[1:])
@@ -105,8 +105,8 @@ func TestDecodeRunsByHand(t *testing.T) {
 		if got := d.Decoding[0]; !reflect.DeepEqual(got, want) {
 			t.Errorf("with those of the spare memory, %+v, by hand %+v", got, want)
 		}
-		if spare.Counted.Steps != int64(3*i) {
-			t.Errorf("%d steps of the spare memory are counted, by hand %d", spare.Counted.Steps, 3*i)
+		if spare.Attends.Counted.Steps != int64(3*i) {
+			t.Errorf("%d steps of the spare memory are counted, by hand %d", spare.Attends.Counted.Steps, 3*i)
 		}
 	}
 }
@@ -115,17 +115,17 @@ func TestDecodeRunsByHand(t *testing.T) {
 func TestAlikeRunsByHand(t *testing.T) {
 	p := &scripted{steps: []policy.Step{{Attend: []policy.Class{{Heads: 8, Tokens: []int{100, 300}}}}, {Attend: []policy.Class{{Heads: 8, Tokens: []int{7, 9}}}}}}
 	d := script(t, p)
-	d.SetRuns([]int{20, 12}, []int{0, 0})
+	d.Attends.SetRuns([]int{20, 12}, []int{0, 0})
 	for range 3 {
 		d.DecodeRuns([]scheduler.Decoding{{Base: 90}, {Base: 290}}, 10)
 	}
-	if want := (flow.Tally{Steps: 6, Contexts: 3 * 400, Tokens: []int64{3 * 8 * 400, 0}}); !reflect.DeepEqual(d.Counted, want) {
-		t.Errorf("%+v is counted, by hand %+v", d.Counted, want)
+	if want := (flow.Tally{Steps: 6, Contexts: 3 * 400, Tokens: []int64{3 * 8 * 400, 0}}); !reflect.DeepEqual(d.Attends.Counted, want) {
+		t.Errorf("%+v is counted, by hand %+v", d.Attends.Counted, want)
 	}
 	if n := len(d.Batches); n != 1 {
 		t.Errorf("%d batches, by hand 1: the second run is like the first", n)
 	}
-	if n := d.LayersLike(0); n != 32 {
+	if n := d.Attends.LayersLike(0); n != 32 {
 		t.Errorf("%d layers are like the first, by hand 32", n)
 	}
 }
@@ -156,7 +156,7 @@ func TestPromptByHand(t *testing.T) {
 		prefix, behind int // less
 	}{{false, false, 32, 0}, {true, false, 32, 90}, {false, true, 32, 32}, {true, true, 32, 122}, {true, true, 0, 90}} {
 		d := script(t, p)
-		d.Appends, d.PrefixStays = c.appends, c.stays
+		d.Appends, d.Attends.PrefixStays = c.appends, c.stays
 		a := d.ModelCost.Attention()
 		want := a.Prompts(1, 500, 1000-c.behind, 3).Plus(a.Prompts(4, 64, 700-c.behind, 5)).Plus(d.ModelCost.Pass(2, 3e6, 1e6)).Plus(d.ModelCost.Pass(1, 5e6, 2e6))
 		if c.stays && c.prefix > 0 {
@@ -238,7 +238,7 @@ func TestStageRunsByHand(t *testing.T) {
 		}
 		var attention, prompts, decodes gpu.Work
 		var layers [2][4]float64 // seconds: attention, prompts, merge, choice
-		for run, n := range d.Runs {
+		for run, n := range d.Attends.Runs {
 			x := &d.Decoding[run]
 			x.Merge, x.Chooses = has(1, gpu.Work{Seconds: 20e-6, Clocked: 10e-6, Dynamic: 0.03}).Times(run+1), has(2, gpu.Work{Seconds: 30e-6, Clocked: 3e-6, Dynamic: 0.01}).Times(run+1)
 			x.Beside = has(3, gpu.Work{Seconds: 40e-6, Clocked: 20e-6, Dynamic: 0.02})
@@ -268,7 +268,7 @@ func TestStageRunsByHand(t *testing.T) {
 			for i, took := range []units.Duration{l.Attention, l.Prompts, l.Merge, l.Chooses} {
 				want[[]string{"attention", "prompts", "merge", "choice"}[i]+" of run "+string(rune('0'+run))] = [2]float64{took.Seconds(), layers[run][i] * slow}
 			}
-			if int(l.Count) != d.Runs[run] {
+			if int(l.Count) != d.Attends.Runs[run] {
 				t.Errorf("run %d has %d layers", run, l.Count)
 			}
 		}
@@ -292,7 +292,7 @@ func TestIdleByHand(t *testing.T) {
 			if d.Decoding[run] = x; d.idle() != (i == 0) {
 				t.Errorf("%+v in run %d: idle %v", x, run, d.idle())
 			}
-			if d.Kinds = []int{0}; d.idle() != (i == 0 || run == 1) { // what the second run has is not its own
+			if d.Attends.Kinds = []int{0}; d.idle() != (i == 0 || run == 1) { // what the second run has is not its own
 				t.Errorf("%+v in run %d that is like the first: idle %v", x, run, d.idle())
 			}
 		}

@@ -107,7 +107,7 @@ func TestIterationPartsOfLServe(t *testing.T) {
 	const context = 131_073 // its step makes a list: the first after the prompt
 	decode := []policy.Request{{Prompt: context - 1, Context: context}}
 	x := IterationsOf(h).Parts(decode)
-	step := side.Policy.Decode(decode, 0)
+	step := side.Attends.Policy.Decode(decode, 0)
 	s := selection(&step.Choose[0])
 	scores := side.ModelCost.Select(s)
 	s.Keep = 0

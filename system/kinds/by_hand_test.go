@@ -23,7 +23,7 @@ func TestHostWorkAddsUp(t *testing.T) {
 	most := 0
 	for _, name := range []string{"dense", "h2o", "hgca", "csattention policy.csattention.mode=host"} {
 		e := gpuCPUOf(t, append(strings.Fields("policy.name="+name), "cpu_offload.element_time=10ns")...)
-		x, parts, want := e.Policy.Decode([]policy.Request{{Prompt: 8000, Context: 8001}, {Prompt: 4000, Context: 5001}}, 0), 0, units.Duration(0)
+		x, parts, want := e.Attends.Policy.Decode([]policy.Request{{Prompt: 8000, Context: 8001}, {Prompt: 4000, Context: 5001}}, 0), 0, units.Duration(0)
 		for i := range x.Attend {
 			if c := &x.Attend[i]; c.Device == policy.Home {
 				parts, want = parts+1, want+e.AttendClass(c)
@@ -35,7 +35,7 @@ func TestHostWorkAddsUp(t *testing.T) {
 			}
 		}
 		var h hostWork
-		e.Decoding = make([]gpus.Decoding, len(e.Runs))
+		e.Decoding = make([]gpus.Decoding, len(e.Attends.Runs))
 		if e.decodes(&h, requests, 0, 0); h.took != want {
 			t.Errorf("%s: the CPUs take %v, %d parts by hand %v", name, h.took, parts, want)
 		}
@@ -161,7 +161,7 @@ func TestPromptsOnRankPIM(t *testing.T) {
 		t.Errorf("prompts take %v, predicted %v and %v, by hand %v; %v", end, e.GPU(&sub, 0), e.PIM(&sub, 0, 0), want, err)
 	}
 	decode := decoding(3, 400)
-	e.decodeBeside(e.Decode(decode.Decode, 0, 1))
+	e.decodeBeside(e.Attends.Decode(decode.Decode, 0, 1))
 	want := e.GPUTime(decode) + 32*e.join
 	if got := e.GPU(decode, 1); got != want {
 		t.Errorf("decoding takes the GPUs %v, by hand %v", got, want)

@@ -57,7 +57,7 @@ type cpuOffload struct {
 // attended returns the tokens that all heads of the requests on the host attend over
 // there, added up, and the batches of heads that attend on the GPUs.
 func (e *cpuOffload) attended(requests []scheduler.Decoding, step int64) (tokens int64, near []gpu.DecodeBatch) {
-	x := e.Decode(requests, 0, step)
+	x := e.Attends.Decode(requests, 0, step)
 	for i := range x.Attend {
 		c := &x.Attend[i]
 		if c.Device != policy.Home {

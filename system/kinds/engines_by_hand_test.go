@@ -53,7 +53,7 @@ func TestMovesAloneByHand(t *testing.T) {
 func TestHostLinksByHand(t *testing.T) {
 	for _, ahead := range []bool{false, true} {
 		e := gpuCPUOf(t, "run.model=llama-3-8b")
-		e.Policy = &scripted{Costs: e.Policy, step: policy.Step{
+		e.Attends.Policy = &scripted{Costs: e.Attends.Policy, step: policy.Step{
 			Attend:  []policy.Class{{Device: policy.Home, Heads: 8, Tokens: []int{100, 70, 30}}, {Device: policy.GPU, Heads: 8, Tokens: []int{9, 8, 7}}},
 			Leave:   []policy.Leaving{{Heads: 8, Tokens: []int{3}}},
 			Fetched: []int{20, 0, 4}, Ahead: ahead,
@@ -70,7 +70,7 @@ func TestHostLinksByHand(t *testing.T) {
 		if ahead && did.Time[flow.OfChannel] != 32*h.took || did.Time[flow.OfChannel] == 0 {
 			t.Errorf("ahead %t: the channels %v, by hand %v", ahead, did.Time[flow.OfChannel], 32*h.took)
 		}
-		if c := e.Counted; c.Steps != 3 || c.Tokens[0] != 8*(200+24) {
+		if c := e.Attends.Counted; c.Steps != 3 || c.Tokens[0] != 8*(200+24) {
 			t.Errorf("counted %+v, by hand three steps over 224 tokens of eight heads", c)
 		}
 	}
@@ -175,13 +175,13 @@ func TestSpareGroupsByHand(t *testing.T) {
 	}
 	b := &scheduler.Batch{Step: 0, Grouped: 1, Sub: []scheduler.SubBatch{sub(), sub()}}
 	grouped, err := e.grouped(b, 0)
-	if want := int64(2 * 39 * 8192); err != nil || !grouped || e.Spared != want || e.Counted.Steps != 0 {
-		t.Errorf("grouped %t: %d tokens spared, by hand %d; %v", grouped, e.Spared, want, err)
+	if want := int64(2 * 39 * 8192); err != nil || !grouped || e.Attends.Spared != want || e.Attends.Counted.Steps != 0 {
+		t.Errorf("grouped %t: %d tokens spared, by hand %d; %v", grouped, e.Attends.Spared, want, err)
 	}
 	// Alone in a batch without groups nothing is tried.
-	e.Spared = 0
+	e.Attends.Spared = 0
 	b.Grouped, b.Sub[0].Shared, b.Sub[1].Shared = 2, nil, nil
-	if grouped, err := e.grouped(b, 0); grouped || err != nil || e.Spared != 0 {
+	if grouped, err := e.grouped(b, 0); grouped || err != nil || e.Attends.Spared != 0 {
 		t.Errorf("without groups %t, %v", grouped, err)
 	}
 }

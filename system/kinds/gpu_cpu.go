@@ -92,14 +92,14 @@ func assembleGPUCPU(n *Setup) Assembly {
 	e := &gpuCPU{GPUs: gpus.New(n.Hardware)}
 	e.loads = spec.Attend == OnGPUs
 	e.Appends = spec.Append == OnHost && !e.loads
-	for _, c := range e.Policy.Decode([]policy.Request{{Prompt: 1, Context: 2}}, 0).Attend {
+	for _, c := range e.Attends.Policy.Decode([]policy.Request{{Prompt: 1, Context: 2}}, 0).Attend {
 		e.split = e.split || c.Device == policy.GPU
 	}
 	e.CPUs = hosts.New(n.Hardware, e.GPUs.Attends)
-	e.home = make([]hostWork, len(e.Runs))
+	e.home = make([]hostWork, len(e.Attends.Runs))
 	e.Flow = flow.New(n.Hardware, gpus.BesideGPU("CPU"), n.Running)
 	free := memory.GPU{Model: &cfg.Model, Free: gpus.FreeMemory(n.Hardware)}
-	free.Window, free.PromptShare, free.Share = gpus.Windows(n.Hardware, e.Policy)
+	free.Window, free.PromptShare, free.Share = gpus.Windows(n.Hardware, e.Attends.Policy)
 	host := gpus.Pages(n.Hardware, n.Memory.Capacity)
 	host.Filling = nil // prompts are on the GPUs until they end
 	memories := forming.Memories{Ledger: memory.NewLedger(host), GPU: free}
@@ -112,7 +112,7 @@ func (e *gpuCPU) Run(b *scheduler.Batch, start units.Duration) (units.Duration, 
 	sub := &b.Sub[0]
 	e.Batches = e.Batches[:0]
 	var down, up, ahead, channels units.Duration
-	for run, layers := range e.Runs {
+	for run, layers := range e.Attends.Runs {
 		h := &e.home[run]
 		*h = hostWork{}
 		e.decodes(h, sub.Decode, run, b.Step)
@@ -143,8 +143,8 @@ func (e *gpuCPU) Run(b *scheduler.Batch, start units.Duration) (units.Duration, 
 
 // decodes sets what a layer takes for decoding requests, on both sides.
 func (e *gpuCPU) decodes(h *hostWork, requests []scheduler.Decoding, run int, step int64) {
-	x := e.Decode(requests, run, step)
-	e.Count(x, run)
+	x := e.Attends.Decode(requests, run, step)
+	e.Attends.Count(x, run)
 	from, there, pages := len(e.Batches), 0, units.Bytes(0) // pages that the GPUs choose for the CPUs
 	loads := e.loads && x.Fetched == nil
 	for i := range x.Attend {
@@ -154,13 +154,13 @@ func (e *gpuCPU) decodes(h *hostWork, requests []scheduler.Decoding, run int, st
 			if c.Page > 0 {
 				pages += units.Bytes(c.All() / int64(c.Page))
 			}
-			e.Flow.Work.Tokens += c.All() * int64(e.Runs[run])
+			e.Flow.Work.Tokens += c.All() * int64(e.Attends.Runs[run])
 			there = max(there, gpus.DecodeBatch(c).Requests)
 		} else if len(c.Tokens) > 0 {
 			e.Batches = append(e.Batches, gpus.DecodeBatch(c))
 			if home {
-				h.load += e.Copies * e.KV(1) * units.Bytes(c.All()) / units.Bytes(e.Model.KVHeads)
-				h.leaves += e.New(len(c.Tokens))
+				h.load += e.Attends.Copies * e.Attends.KV(1) * units.Bytes(c.All()) / units.Bytes(e.Model.KVHeads)
+				h.leaves += e.Attends.New(len(c.Tokens))
 			}
 		}
 	}
@@ -180,10 +180,10 @@ func (e *gpuCPU) decodes(h *hostWork, requests []scheduler.Decoding, run int, st
 		}
 	}
 	for _, n := range x.Fetched {
-		h.up += e.Copies * e.KV(n)
+		h.up += e.Attends.Copies * e.Attends.KV(n)
 		there = len(requests)
 	}
-	down, up := e.Vectors(there)
+	down, up := e.Attends.Vectors(there)
 	h.down, h.up, h.leaves = down+pageNumber*pages, h.up+up, h.leaves+e.leaving(x.Leave)
 	h.fetch, h.ahead = x.Fetched != nil, x.Ahead
 }
@@ -196,7 +196,7 @@ func (e *gpuCPU) leaving(all []policy.Leaving) (bytes units.Bytes) {
 			tokens += n
 		}
 		if !l.Copies {
-			bytes += e.KV(tokens)*units.Bytes(l.Heads)/units.Bytes(e.Model.KVHeads) + units.Bytes(l.Heads)*units.Bytes(l.Notes*int64(tokens)+l.Index)
+			bytes += e.Attends.KV(tokens)*units.Bytes(l.Heads)/units.Bytes(e.Model.KVHeads) + units.Bytes(l.Heads)*units.Bytes(l.Notes*int64(tokens)+l.Index)
 		}
 	}
 	return bytes
@@ -208,12 +208,12 @@ func (e *gpuCPU) prefills(h *hostWork, sub *scheduler.SubBatch, run int) {
 	merged := 0
 	for i := range sub.Prefill {
 		c := &sub.Prefill[i]
-		p := e.Policy.Prompt(run, c.Tokens, c.Finished, c.Last)
+		p := e.Attends.Policy.Prompt(run, c.Tokens, c.Finished, c.Last)
 		h.leaves += e.leaving(p.Leave)
 		if p.Away == 0 || !e.Appends {
 			continue
 		}
-		down, up := e.Vectors(c.Tokens)
+		down, up := e.Attends.Vectors(c.Tokens)
 		h.took += e.AttendNew(c.Tokens, p.Away)
 		h.down, h.up, merged = h.down+down, h.up+up, merged+c.Tokens
 	}

@@ -90,7 +90,7 @@ func TestCSAttentionDrafts(t *testing.T) {
 			}
 		}
 		e := gpuCPUOf(t, append(sets, "policy.csattention.search=lagged")...)
-		x := e.Decode(sub.Decode, 0, 0)
+		x := e.Attends.Decode(sub.Decode, 0, 0)
 		if got := x.Attend[0].Tokens[0]; got != 433 || x.Fetched[0] != c.found || !x.Ahead {
 			t.Errorf("overlap %s, lagged: %d tokens are attended to, %v come up", overlap, got, x.Fetched)
 		}

@@ -33,7 +33,7 @@ func layerOf(t *testing.T, e *gpuCPU, sub scheduler.SubBatch) (cpu, merge units.
 	}
 	k := e.Iteration.Totals().ByKind
 	layers := units.Duration(e.Model.Layers)
-	return k[flow.OpHostAttention] / layers, units.Duration(len(e.Runs)) * e.Staged.Layers[0].Merge
+	return k[flow.OpHostAttention] / layers, units.Duration(len(e.Attends.Runs)) * e.Staged.Layers[0].Merge
 }
 
 // TestHGCALayer: one layer of HGCA by hand. A request of 10,001 tokens keeps 4,095 − 127 …
@@ -127,7 +127,7 @@ func TestHGCAProfile(t *testing.T) {
 		t.Errorf("two layers take %v s on slow cores, want %v s", 2*got.Seconds(), want)
 	}
 	// Shorter contexts have the share of their own.
-	if got := e.Decode([]scheduler.Decoding{{Base: 9000, Prompt: 9}}, 1, 0); got.Attend[1].Tokens[0] != int(math.Ceil(0.9*((9000-1-4096)/128*128+128))) {
+	if got := e.Attends.Decode([]scheduler.Decoding{{Base: 9000, Prompt: 9}}, 1, 0); got.Attend[1].Tokens[0] != int(math.Ceil(0.9*((9000-1-4096)/128*128+128))) {
 		t.Errorf("%+v", got.Attend)
 	}
 	_, err := Loader().Load(configs.Options{Sets: []string{"run.system=gpu+cpu", "policy.name=hgca", "policy.profile=" + path}})

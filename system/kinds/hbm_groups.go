@@ -32,7 +32,7 @@ func (e *hbmPIM) grouped(b *scheduler.Batch, start units.Duration) (bool, error)
 	if ends[1] >= ends[0] {
 		return false, nil
 	}
-	e.Spared += spared
+	e.Attends.Spared += spared
 	return true, nil
 }
 
@@ -48,6 +48,6 @@ func (e *hbmPIM) join(g *gpus.Grouping) {
 		return
 	}
 	e.device[0], e.did[0] = e.took(g.Rest, e.reads), e.tally(g.Rest, e.reads)
-	e.read[0] = g.Rest.Tokens * int64(g.Rest.KVHeads) * int64(e.reads) * int64(e.Copies)
+	e.read[0] = g.Rest.Tokens * int64(g.Rest.KVHeads) * int64(e.reads) * int64(e.Attends.Copies)
 	e.Decoding[0].Shared, e.Decoding[0].Merge = &g.Kernel, g.Merge
 }

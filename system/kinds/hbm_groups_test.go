@@ -54,9 +54,9 @@ func TestGroupsBesideUnits(t *testing.T) {
 			}
 		}
 		switch {
-		case e.Spared > 0 && (e.Spared != spared || e.Work.Tokens != read || got == want):
-			t.Fatalf("%d tokens spared, want %d; units read %d, want %d", e.Spared, spared, e.Work.Tokens, read)
-		case e.Spared > 0:
+		case e.Attends.Spared > 0 && (e.Attends.Spared != spared || e.Work.Tokens != read || got == want):
+			t.Fatalf("%d tokens spared, want %d; units read %d, want %d", e.Attends.Spared, spared, e.Work.Tokens, read)
+		case e.Attends.Spared > 0:
 			used++
 		}
 	}
@@ -154,7 +154,7 @@ func TestGroupsTakeNoLonger(t *testing.T) {
 		batch, spared := &scheduler.Batch{Grouped: 1}, int64(0)
 		for _, batch.Step = range []int64{step, 0, step} { // stretches are chosen in one step, and used in others
 			grouped.DecodeRuns(sub.Decode, batch.Step)
-			spared = grouped.Spared
+			spared = grouped.Attends.Spared
 			o := grouped.StageGroups(sub, batch, grouped.StageRuns(sub))
 			if got, want := grouped.Grouping.Rest.Tokens, restOf(sub, batch.Step, grouped.Grouping.Groups); len(grouped.Grouping.Groups) > 0 && got != want {
 				t.Fatalf("step %d: groups leave %d tokens, want %d", batch.Step, got, want)
@@ -162,8 +162,8 @@ func TestGroupsTakeNoLonger(t *testing.T) {
 			if batch.Step == step && (grouped.Whole(o) > want || o.Joules.Prefill+o.Joules.Decode > g.Joules.Prefill+g.Joules.Decode) {
 				t.Fatalf("%v and %+v in groups %+v, %v and %+v without", grouped.Whole(o), o.Joules, grouped.Grouping, want, g.Joules)
 			}
-			if o := grouped.Whole(o); batch.Step == step && (o == want) != (grouped.Spared == spared) {
-				t.Fatalf("%v in groups, %v without; %d tokens spared", o, want, grouped.Spared-spared)
+			if o := grouped.Whole(o); batch.Step == step && (o == want) != (grouped.Attends.Spared == spared) {
+				t.Fatalf("%v in groups, %v without; %d tokens spared", o, want, grouped.Attends.Spared-spared)
 			}
 		}
 		x := &grouped.Grouping
@@ -178,7 +178,7 @@ func TestGroupsTakeNoLonger(t *testing.T) {
 				t.Fatalf("groups %v of %+v", x.Groups, sub.Shared)
 			}
 		}
-		if grouped.Spared > spared {
+		if grouped.Attends.Spared > spared {
 			used++
 		}
 	}
@@ -234,7 +234,7 @@ func TestGroupReads(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			spared := r.Engine.Side().Spared
+			spared := r.Engine.Side().Attends.Spared
 			if want := int64(3 * (requests - 1) * shared); len(took[grouped]) != 3 || grouped && spared != want || !grouped && spared != 0 {
 				t.Errorf("%s, group reads %v: %d iterations, %d tokens spared, want %d", system, grouped, len(took[grouped]), spared, want)
 			}

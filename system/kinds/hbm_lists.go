@@ -29,10 +29,10 @@ func (e *hbmPIM) batch(c *policy.Class) (b gpu.DecodeBatch, rows float64) {
 // no weight.
 func (e *hbmPIM) list(c *policy.Class, request int) (tokens int, rows float64) {
 	chosen := c.Tokens[request]
-	if c.Chosen == 0 || chosen == e.Requests[request].Context {
+	if c.Chosen == 0 || chosen == e.Attends.Requests[request].Context {
 		return chosen, 0
 	}
-	context := e.Requests[request].Context
+	context := e.Attends.Requests[request].Context
 	columns := (context + e.ways - 1) / e.ways
 	tokens = context - (columns-policy.Touched(context, chosen, e.ways))*e.ways
 	if e.stack == nil || tokens == context {

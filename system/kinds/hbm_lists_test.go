@@ -21,7 +21,7 @@ func TestUnitsReadChosenTokens(t *testing.T) {
 		"commands": 1313 - 588 + 8*(196-56),
 	} {
 		e := rigOf(t, append(sets, "hbm_pim.model="+model)...).hbm()
-		c := e.Decode(one, 0, 0).Attend[0]
+		c := e.Attends.Decode(one, 0, 0).Attend[0]
 		got, rows := e.list(&c, 0)
 		if got != tokens || rows != want {
 			t.Errorf("%s: %d tokens and %v rows, by hand %d and %v", model, got, rows, tokens, want)
@@ -44,7 +44,7 @@ func TestUnitsReadChosenTokens(t *testing.T) {
 				t.Errorf("%d tokens are read, %+v, in order %+v", read, did, plain)
 			}
 		}
-		short := e.Decode([]scheduler.Decoding{{Base: 2048, Prompt: 2047}}, 0, 0).Attend[0]
+		short := e.Attends.Decode([]scheduler.Decoding{{Base: 2048, Prompt: 2047}}, 0, 0).Attend[0]
 		if got, rows := e.list(&short, 0); got != 2048 || rows != 0 {
 			t.Errorf("%s: %d tokens and %v rows of a short context", model, got, rows)
 		}

@@ -224,7 +224,7 @@ func assembleHBMPIM(n *Setup) Assembly {
 	if h.Placement == PlacementChannel {
 		e.loads, e.seconds = make([]channelLoad, h.channels()), make([]float64, h.channels())
 	}
-	e.device, e.did, e.read, e.chooses = make([]units.Duration, len(e.Runs)), make([]hbm.Tally, len(e.Runs)), make([]int64, len(e.Runs)), !cfg.AttendsToAll()
+	e.device, e.did, e.read, e.chooses = make([]units.Duration, len(e.Attends.Runs)), make([]hbm.Tally, len(e.Attends.Runs)), make([]int64, len(e.Attends.Runs)), !cfg.AttendsToAll()
 	e.alone.Cost = func(context int) *units.Duration {
 		t := e.took(e.one(context), e.reads)
 		return &t
@@ -247,14 +247,14 @@ func assembleHBMPIM(n *Setup) Assembly {
 // before attention and beside it.
 func (e *hbmPIM) attend(requests []scheduler.Decoding, step int64, counts bool) {
 	e.Batches = e.Batches[:0]
-	for run := range e.Runs {
-		if like := e.Alike[run]; like < run {
+	for run := range e.Attends.Runs {
+		if like := e.Attends.Alike[run]; like < run {
 			e.device[run], e.did[run], e.read[run] = e.device[like], e.did[like], e.read[like]
 			continue
 		}
-		x := e.Decode(requests, run, step)
+		x := e.Attends.Decode(requests, run, step)
 		if counts {
-			e.Count(x, run)
+			e.Attends.Count(x, run)
 		}
 		e.device[run], e.did[run], e.read[run] = 0, hbm.Tally{}, 0
 		from := len(e.Batches)
@@ -311,7 +311,7 @@ func (e *hbmPIM) readings(c *policy.Class) (int64, hbm.Tally) {
 		heads, _ := e.dealt(&b, reads)
 		did = did.Plus(e.stack.OpeningTally(), rows*float64(heads/b.Requests*e.Model.TensorParallel))
 	}
-	return read * int64(reads) * int64(e.Copies), did
+	return read * int64(reads) * int64(e.Attends.Copies), did
 }
 
 func (e *hbmPIM) one(context int) gpu.DecodeBatch {
@@ -395,8 +395,8 @@ func (e *hbmPIM) layOut(b *scheduler.Batch, grouped bool) (read int64, did hbm.T
 		g := e.StageRuns(&b.Sub[s])
 		for run := range g.Layers {
 			g.Layers[run].Device = e.device[run]
-			read += int64(e.Runs[run]) * e.read[run]
-			did = did.Plus(e.did[run], float64(e.Runs[run]))
+			read += int64(e.Attends.Runs[run]) * e.read[run]
+			did = did.Plus(e.did[run], float64(e.Attends.Runs[run]))
 		}
 		g.Lay(&e.Flow, s, flow.OpAttention)
 	}
@@ -415,7 +415,7 @@ func (e *hbmPIM) GPU(s *scheduler.SubBatch, step int64) units.Duration {
 // PIM implements forming.Predictor.
 func (e *hbmPIM) PIM(s *scheduler.SubBatch, step int64, _ int) (t units.Duration) {
 	e.attend(s.Decode, step, false)
-	for run, layers := range e.Runs {
+	for run, layers := range e.Attends.Runs {
 		t += units.Duration(layers) * e.device[run]
 	}
 	if tokens := s.Tokens(); tokens > 0 {

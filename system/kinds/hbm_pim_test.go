@@ -31,7 +31,7 @@ func TestHBMPIMUnitsHaveNoWaves(t *testing.T) {
 		for range requests {
 			sub.Decode = append(sub.Decode, scheduler.Decoding{Base: 999})
 		}
-		b := gpus.DecodeBatch(&e.Decode(sub.Decode, 0, 1).Attend[0])
+		b := gpus.DecodeBatch(&e.Attends.Decode(sub.Decode, 0, 1).Attend[0])
 		bytes := float64(b.Tokens)*float64(cfg.Model.KVBytesPerTokenLayer()) + float64(2*requests)*float64(cfg.Model.AttentionBytesPerTokenLayer())
 		want := bytes / float64(cfg.Model.TensorParallel) / (0.85 * 2.039e12 * 16)
 		if got := unitsTake(e, sub); math.Abs(got.Seconds()-want) > 1e-12 { // times are whole picoseconds
@@ -65,7 +65,7 @@ func TestPIMAttentionOverhead(t *testing.T) {
 			t.Error("nothing to decode takes time")
 		}
 		sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 999}}}
-		cost := e.units.DecodeBatchCost(gpus.DecodeBatch(&e.Decode(sub.Decode, 0, 1).Attend[0]))
+		cost := e.units.DecodeBatchCost(gpus.DecodeBatch(&e.Attends.Decode(sub.Decode, 0, 1).Attend[0]))
 		return unitsTake(e, sub).Seconds(), cost.Seconds, cost.Overhead
 	}
 	one, seconds, overhead := took("1")
@@ -91,20 +91,20 @@ func (h half) Decode(requests []policy.Request, run int) *policy.Step {
 // or half of them, whatever they were asked for before.
 func TestUnitsOfOneRequest(t *testing.T) {
 	e := rigOf(t, "run.system=hbm-pim").hbm()
-	all := e.Policy
+	all := e.Attends.Policy
 	times := map[units.Duration]bool{}
 	for range 2 {
 		for _, context := range []int{1000, 1001, 2, 70_000} {
-			for e.Policy = all; ; e.Policy = (half{all}) {
+			for e.Attends.Policy = all; ; e.Attends.Policy = (half{all}) {
 				sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: int64(context) - 1}}}
-				x := e.Decode(sub.Decode, 0, 1)
+				x := e.Attends.Decode(sub.Decode, 0, 1)
 				home := x.Attend[slices.IndexFunc(x.Attend, func(c policy.Class) bool { return c.Device == policy.Home })]
 				want, heads, tokens := e.took(gpus.DecodeBatch(&home), e.reads), home.Heads, home.Tokens[0]
 				if got := unitsTake(e, sub); got != want || tokens != context {
 					t.Errorf("%d heads over %d tokens: %v, want %v", heads, tokens, got, want)
 				}
 				times[want] = true
-				if e.Policy != all {
+				if e.Attends.Policy != all {
 					break
 				}
 			}
@@ -131,9 +131,9 @@ func TestPagesOnHBMPIM(t *testing.T) {
 	}
 	g := e.StageRuns(&sub)
 	want := g.Entry + g.Exit - g.Block
-	for run, layers := range e.Runs {
+	for run, layers := range e.Attends.Runs {
 		retrieval, streaming := 0, 0
-		for _, c := range e.Decode(sub.Decode, run, 1).Attend {
+		for _, c := range e.Attends.Decode(sub.Decode, run, 1).Attend {
 			if c.Page > 0 {
 				retrieval = c.Heads
 				if c.Tokens[0] > 4096 || c.Tokens[0] <= 4032 {

@@ -78,7 +78,7 @@ func (e *hbmPIM) helped(tokens int) (read int64, did hbm.Tally) {
 	_, bits := e.Model.ProductBits()
 	e.NotRead += float64(float64(all*columns*e.Model.FFNMatrices()*e.Model.Hidden) * e.Model.NetworkMean(float64(bits)) / 8)
 	bytes := e.weightBytes(tokens, columns) * float64(all)
-	return int64(bytes * float64(e.Heads) / float64(e.KV(1))), hbm.Tally{}.Plus(e.reading.tally, bytes)
+	return int64(bytes * float64(e.Attends.Heads) / float64(e.Attends.KV(1))), hbm.Tally{}.Plus(e.reading.tally, bytes)
 }
 
 // crossing returns the time in which queries, keys, values and results of requests cross to units beside the GPUs, in a layer.

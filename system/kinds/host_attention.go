@@ -28,14 +28,14 @@ func (h *HostAttention) OnCPUs(requests, queries, tokens int) units.Duration {
 	if queries > 1 {
 		x.took = units.Duration(requests) * h.AttendNew(queries, tokens)
 	}
-	x.down, x.up = h.Vectors(requests * queries)
+	x.down, x.up = h.Attends.Vectors(requests * queries)
 	return h.around(&x)
 }
 
 // Loaded returns the same where the GPUs load keys and values, one after the other, and what the
 // transfer takes of it.
 func (h *HostAttention) Loaded(requests, queries, tokens int) (all, transfer units.Duration) {
-	transfer = h.Latency + flow.TransferTime(h.Link, h.Copies*h.KV(requests*tokens))
+	transfer = h.Latency + flow.TransferTime(h.Link, h.Attends.Copies*h.Attends.KV(requests*tokens))
 	a := h.ModelCost.Attention()
 	w := a.Decoding(gpu.UniformBatch(requests, tokens))
 	if queries > 1 {

@@ -73,7 +73,7 @@ func assembleL3(n *Setup) Assembly {
 		policies.Begins = e.ranks.Begins
 	}
 	free := memory.GPU{Model: &cfg.Model, Free: gpus.FreeMemory(n.Hardware)}
-	free.Window, free.PromptShare, free.Share = gpus.Windows(n.Hardware, e.Policy)
+	free.Window, free.PromptShare, free.Share = gpus.Windows(n.Hardware, e.Attends.Policy)
 	free.PrefixStays = n.Hardware.PrefixStays()
 	if usesSpare(cfg) {
 		free.Spare, free.SpareUnit, free.HomeUnit = gpus.SpareLedger(n.Hardware), gpus.PageBytes(n.Hardware), n.Memory.Unit
@@ -166,8 +166,8 @@ func (e *l3) Peak() units.Bandwidth {
 func (n *Setup) costs(d *ranks.Devices) iterationCosts {
 	s, tCK, comm := &n.Hardware.Config.DRAM.Spec, n.Hardware.Config.DRAM.Spec.TCK, &n.Hardware.Config.Comm
 	c := newIterationCosts(n.Hardware.Config.Scheduler.SubBatches, n.Hardware.Config.Node.Ranksets)
-	c.layers, c.alike, c.latency, c.upLatency = d.Runs[0], d.Alike, d.Latency, d.UpLatency
-	for _, layers := range d.Runs[1:] {
+	c.layers, c.alike, c.latency, c.upLatency = d.Attends.Runs[0], d.Attends.Alike, d.Latency, d.UpLatency
+	for _, layers := range d.Attends.Runs[1:] {
 		more := newIterationCosts(n.Hardware.Config.Scheduler.SubBatches, n.Hardware.Config.Node.Ranksets)
 		c.more = append(c.more, layerRun{layers, more.sub})
 	}

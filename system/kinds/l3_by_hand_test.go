@@ -192,7 +192,7 @@ func TestMeasureByHand(t *testing.T) {
 	layers := units.Duration(32)
 	want := g.Entry + (layers-1)*g.Block + g.Exit + layers*e.join
 	chooses := units.Duration(0)
-	for run, count := range e.Runs {
+	for run, count := range e.Attends.Runs {
 		l := &g.Layers[run]
 		want += units.Duration(count) * (l.Attention - l.Prompts + l.Merge + l.Chooses)
 		chooses += l.Chooses
@@ -213,21 +213,21 @@ func TestMeasureByHand(t *testing.T) {
 	}
 	// What the GPUs choose and merge is booked for all layers.
 	costs := newIterationCosts(2, len(e.costs.sub[0].groups))
-	costs.layers, costs.alike = e.Runs[0], e.Alike
-	for _, layers := range e.Runs[1:] {
+	costs.layers, costs.alike = e.Attends.Runs[0], e.Attends.Alike
+	for _, layers := range e.Attends.Runs[1:] {
 		more := newIterationCosts(2, len(e.costs.sub[0].groups))
 		costs.more = append(costs.more, layerRun{layers, more.sub})
 	}
 	e.fill(&costs, b)
 	var all units.Duration
-	for run, count := range e.Runs {
+	for run, count := range e.Attends.Runs {
 		all += units.Duration(count) * g.Layers[run].Chooses
 		_, subs := costs.run(run)
 		if got, l := &subs[0], &g.Layers[run]; got.chooses != l.Chooses || got.window != l.Attention-l.Prompts || got.prefillAttention != l.Prompts || got.block != g.Block+l.Merge+e.join || got.exit != g.Exit+l.Merge+e.join {
 			t.Errorf("run %d: %+v, by hand %+v", run, got, l)
 		}
 	}
-	if got := costs.sub[0].use.Chooses; got != all || all == 0 || len(e.Runs) != 2 {
+	if got := costs.sub[0].use.Chooses; got != all || all == 0 || len(e.Attends.Runs) != 2 {
 		t.Errorf("pages are chosen in %v, by hand %v", got, all)
 	}
 }
@@ -241,7 +241,7 @@ func TestBesideRanksByHand(t *testing.T) {
 	for _, counts := range []bool{true, false} {
 		e := rigOf(t, "run.model=llama-3-8b").l3()
 		e.counts = counts
-		e.Policy = &scripted{Costs: e.Policy, step: step}
+		e.Attends.Policy = &scripted{Costs: e.Attends.Policy, step: step}
 		sub := scheduler.SubBatch{Decode: three}
 		e.ask(&sub, 1)
 		x := e.beside(&sub, 0, 1, false)
@@ -262,10 +262,10 @@ func TestQueriesAtTheHostByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := NewHostAttention(cfg)
-	h.Copies = 3
+	h.Attends.Copies = 3
 	for _, c := range [][3]int{{3, 8, 900}, {3, 1, 900}, {1, 2, 50}} {
 		requests, queries, tokens := c[0], c[1], c[2]
-		down, up := h.Vectors(requests * queries)
+		down, up := h.Attends.Vectors(requests * queries)
 		took := h.Attend(int64(requests * tokens))
 		if queries > 1 {
 			took = units.Duration(requests) * h.AttendNew(queries, tokens)
@@ -275,7 +275,7 @@ func TestQueriesAtTheHostByHand(t *testing.T) {
 			t.Errorf("%v: %v, by hand %v", c, got, want)
 		}
 		_, transfer := h.Loaded(requests, queries, tokens)
-		if want := h.Latency + flow.TransferTime(h.Link, h.Copies*units.Bytes(requests*tokens)*4096); transfer != want {
+		if want := h.Latency + flow.TransferTime(h.Link, h.Attends.Copies*units.Bytes(requests*tokens)*4096); transfer != want {
 			t.Errorf("%v: loaded in %v, by hand %v", c, transfer, want)
 		}
 	}
@@ -327,7 +327,7 @@ func TestStandInByHand(t *testing.T) {
 func TestHiddenPrefixesByHand(t *testing.T) {
 	e := rigOf(t, "run.system=rank-pim", "run.model=llama-2-7b", "node.ranksets=2").replica(nil).Engine.(*rankPIM)
 	groups := e.groups[0]
-	e.ranks.Gather(groups, decoding(4, 900), e.Decode(decoding(4, 900).Decode, 0, 1), 0)
+	e.ranks.Gather(groups, decoding(4, 900), e.Attends.Decode(decoding(4, 900).Decode, 0, 1), 0)
 	transfers := func() (down, up, channel units.Duration) {
 		before := e.Work
 		e.Reset()

@@ -97,16 +97,16 @@ func (e *l3) fill(c *iterationCosts, b *scheduler.Batch) {
 		}
 		e.ranks.TallyPrefixes(sub)
 		e.ask(sub, b.Step)
-		for _, run := range e.Kinds {
+		for _, run := range e.Attends.Kinds {
 			x := e.beside(sub, run, b.Step, e.counts)
 			_, subs := c.run(run)
 			e.ranks.FillGroups(subs[s].groups, sub, x, run)
-			e.ranks.TallyStep(x, e.LayersLike(run))
+			e.ranks.TallyStep(x, e.Attends.LayersLike(run))
 		}
 		g := e.StageRuns(sub)
-		for _, run := range e.Kinds {
+		for _, run := range e.Attends.Kinds {
 			e.fillRun(c, s, run, sub)
-			l, layers := &g.Layers[run], units.Duration(e.LayersLike(run))
+			l, layers := &g.Layers[run], units.Duration(e.Attends.LayersLike(run))
 			c.sub[s].use.Merge += layers * l.Merge
 			c.sub[s].use.Chooses += layers * l.Chooses
 		}
@@ -128,7 +128,7 @@ func (e *l3) fillRun(c *iterationCosts, s, run int, sub *scheduler.SubBatch) {
 // decodeBeside sets the GPUs' part of decoding a sub-batch, beside the ranks, in all layers.
 func (e *l3) decodeBeside(sub *scheduler.SubBatch, step int64) {
 	e.ask(sub, step)
-	for _, run := range e.Kinds {
+	for _, run := range e.Attends.Kinds {
 		e.beside(sub, run, step, false)
 	}
 }
@@ -136,15 +136,15 @@ func (e *l3) decodeBeside(sub *scheduler.SubBatch, step int64) {
 // ask begins with the decoding of a sub-batch.
 func (e *l3) ask(sub *scheduler.SubBatch, step int64) {
 	e.Batches = e.Batches[:0]
-	e.Ask(sub.Decode, step)
+	e.Attends.Ask(sub.Decode, step)
 }
 
 // beside sets the GPUs' part of decoding a sub-batch in a layer of a run, beside the ranks. It returns the policy's step of the requests
 // on ranks. With count it adds the tokens attended to, for the summary.
 func (e *l3) beside(sub *scheduler.SubBatch, run int, step int64, count bool) *policy.Step {
-	x := e.Policy.Decode(e.Requests, run)
+	x := e.Attends.Policy.Decode(e.Attends.Requests, run)
 	if count {
-		e.Count(x, run)
+		e.Attends.Count(x, run)
 	}
 	from := len(e.Batches)
 	for i := range x.Attend {

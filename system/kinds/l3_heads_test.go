@@ -38,7 +38,7 @@ func TestHeadsOfTheirOwn(t *testing.T) {
 		e.fill(c, &scheduler.Batch{Sub: []scheduler.SubBatch{*sub, {}}})
 		for run := range 2 {
 			_, subs := c.run(run)
-			x := d.Decode(sub.Decode, run, 0)
+			x := d.Attends.Decode(sub.Decode, run, 0)
 			home := x.Attend[len(x.Attend)-1]
 			for offset := range 2 {
 				var clocks [4]int64

@@ -36,7 +36,7 @@ func iterations(t *testing.T, requests []traces.Request, change func(policy.Cost
 	t.Helper()
 	r := rigOf(t, sets...).loop(requests, nil)
 	e := r.Engine.(*l3)
-	e.Policy = change(e.Policy)
+	e.Attends.Policy = change(e.Attends.Policy)
 	end, err := r.run(unwatched)
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestPlantedPages(t *testing.T) {
 	run := func(by string, plant func(policy.Costs) policy.Costs) error {
 		r := rigOf(t, "policy.name=lserve", "policy.lserve.budget=128", "policy.lserve.page=32", "policy.lserve.select_device="+by).replica(equal(3, 300, 100))
 		e := r.Engine.(*l3)
-		e.Policy = plant(e.Policy)
+		e.Attends.Policy = plant(e.Attends.Policy)
 		_, err := r.run(unwatched)
 		return err
 	}

@@ -188,12 +188,12 @@ func TestPlantedTraffic(t *testing.T) {
 	}
 	for name, plant := range map[string]func(e *l3){
 		"nothing leaves, and costs agree": func(e *l3) {
-			e.Policy, e.homes.Policy = forgetful{e.Policy}, forgetful{e.homes.Policy}
+			e.Attends.Policy, e.homes.Attends.Policy = forgetful{e.Attends.Policy}, forgetful{e.homes.Attends.Policy}
 		},
-		"nothing leaves in the costs": func(e *l3) { e.Policy = forgetful{e.Policy} },
+		"nothing leaves in the costs": func(e *l3) { e.Attends.Policy = forgetful{e.Attends.Policy} },
 		"everything is at home": func(e *l3) {
 			dense := policies.New("dense")
-			e.Policy = dense.Costs(flow.PolicyShape(hw))
+			e.Attends.Policy = dense.Costs(flow.PolicyShape(hw))
 		},
 	} {
 		if err := run(plant); err == nil || !strings.Contains(err.Error(), `law "traffic"`) {

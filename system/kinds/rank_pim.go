@@ -123,7 +123,7 @@ func (e *rankPIM) Run(b *scheduler.Batch, start units.Duration) (units.Duration,
 	e.Reset()
 	for s := range b.Sub {
 		if sub := &b.Sub[s]; sub.Tokens() > 0 {
-			x := e.Decode(sub.Decode, 0, b.Step) // all layers attend alike
+			x := e.Attends.Decode(sub.Decode, 0, b.Step) // all layers attend alike
 			e.attend(sub, x, e.groups[s])
 			e.transfers(e.groups[s])
 			e.decodeBeside(x)
@@ -204,7 +204,7 @@ func (e *rankPIM) lay(sub *scheduler.SubBatch, s int) {
 
 // GPU implements forming.Predictor.
 func (e *rankPIM) GPU(s *scheduler.SubBatch, step int64) units.Duration {
-	e.decodeBeside(e.Decode(s.Decode, 0, step))
+	e.decodeBeside(e.Attends.Decode(s.Decode, 0, step))
 	t := e.GPUTime(s)
 	if len(s.Decode) > 0 {
 		t += units.Duration(e.Model.Layers) * e.join

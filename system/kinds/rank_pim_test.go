@@ -22,7 +22,7 @@ func TestRankPIMSubBatches(t *testing.T) {
 		layers, notice := e.Model.Layers, 2*e.ranks.HostAccess
 		var entry, block, last, attend [2]units.Duration
 		for s := range subs {
-			e.decodeBeside(e.Decode(subs[s].Decode, 0, 1))
+			e.decodeBeside(e.Attends.Decode(subs[s].Decode, 0, 1))
 			g := e.StageRuns(&subs[s])
 			merge := g.Layers[0].Merge
 			if (merge > 0) != (stripe != "none") {

@@ -39,7 +39,7 @@ var three = []scheduler.Decoding{{Base: 101, Prompt: 90}, {Base: 41, Prompt: 30}
 // (3·180 + 4·90)/8 = 112, and one head on the GPU has its batch.
 func TestHostTokensByHand(t *testing.T) {
 	e := rigOf(t, "run.system=cpu-offload", "run.model=llama-3-8b").replica(nil).Engine.(*cpuOffload)
-	e.Policy = &scripted{Costs: e.Policy, step: policy.Step{Attend: []policy.Class{
+	e.Attends.Policy = &scripted{Costs: e.Attends.Policy, step: policy.Step{Attend: []policy.Class{
 		{Device: policy.GPU, Heads: 1, Tokens: []int{60, 0, 10}},
 		{Device: policy.Home, Heads: 3, Tokens: []int{100, 70, 10}},
 		{Device: policy.Home, Heads: 4, Tokens: []int{50, 40, 0}},
@@ -83,9 +83,9 @@ func (g *growing) Decode([]policy.Request, int) *policy.Step {
 func TestHostLawByHand(t *testing.T) {
 	e := rigOf(t, "run.system=cpu-offload", "run.model=llama-3-8b").replica(nil).Engine.(*cpuOffload)
 	b := &scheduler.Batch{Sub: []scheduler.SubBatch{{Host: three[:1]}}}
-	e.Policy = &growing{Costs: e.Policy, tokens: 10_000}
+	e.Attends.Policy = &growing{Costs: e.Attends.Policy, tokens: 10_000}
 	end, err := e.Run(b, units.Second)
-	e.Policy.(*growing).tokens = 40_000
+	e.Attends.Policy.(*growing).tokens = 40_000
 	told := e.Iteration(b) // of 80,000 tokens, as before: the requests on the GPUs were asked for in between
 	want := fmt.Sprintf("the iteration takes %v, the scheduler was told %v", end-units.Second, told)
 	if err != nil || told <= end-units.Second || e.Check.Err() == nil || !strings.Contains(e.Check.Err().Error(), want) {
@@ -113,19 +113,19 @@ func TestHostWorkByHand(t *testing.T) {
 	const leaves = 4*token + 8*(6*4+40) + 2*token/2 + 4*4*2
 	decodes := func(sets ...string) (*gpuCPU, hostWork) {
 		e := gpuCPUOf(t, append([]string{"run.model=llama-3-8b"}, sets...)...)
-		e.Policy, e.Copies = &scripted{Costs: e.Policy, step: step}, 3
+		e.Attends.Policy, e.Attends.Copies = &scripted{Costs: e.Attends.Policy, step: step}, 3
 		var h hostWork
-		e.Decoding = make([]gpus.Decoding, len(e.Runs))
+		e.Decoding = make([]gpus.Decoding, len(e.Attends.Runs))
 		e.decodes(&h, three, 0, 1)
 		return e, h
 	}
 	e, h := decodes()
-	x := &e.Policy.(*scripted).step
-	down, up := e.Vectors(2)
+	x := &e.Attends.Policy.(*scripted).step
+	down, up := e.Attends.Vectors(2)
 	if took := e.AttendClass(&x.Attend[0]) + e.AttendClass(&x.Attend[1]) + e.Pass(&x.Passes[0]) + e.Pass(&x.Passes[1]); h != (hostWork{took: took, down: down, up: up, leaves: leaves}) {
 		t.Errorf("at home %+v, by hand %v for %d and %d B, %d B leave", h, took, down, up, leaves)
 	}
-	if want := (400*2 + 7) * int64(e.Runs[0]); e.Flow.Work.Tokens != want {
+	if want := (400*2 + 7) * int64(e.Attends.Runs[0]); e.Flow.Work.Tokens != want {
 		t.Errorf("%d tokens at home, by hand %d", e.Flow.Work.Tokens, want)
 	}
 	got := e.Decoding[0]
@@ -134,7 +134,7 @@ func TestHostWorkByHand(t *testing.T) {
 	}
 	// The GPUs load what the CPUs would read, and each request's new key and value leaves. They do the passes, too.
 	e, h = decodes("gpu_cpu.attend=gpus")
-	if loads := e.Copies * units.Bytes(token*(400*2+7)/8); !e.loads || h.load != loads || h.leaves != e.New(3)+e.New(3)+leaves || h.took != 0 || h.down != 0 || h.up != 0 {
+	if loads := e.Attends.Copies * units.Bytes(token*(400*2+7)/8); !e.loads || h.load != loads || h.leaves != e.Attends.New(3)+e.Attends.New(3)+leaves || h.took != 0 || h.down != 0 || h.up != 0 {
 		t.Errorf("loaded are %+v, by hand %d B", h, loads)
 	}
 	got = e.Decoding[0]
@@ -145,8 +145,8 @@ func TestHostWorkByHand(t *testing.T) {
 	// Fetched keys and values go up, and all requests send their vectors.
 	step.Fetched, step.Ahead = []int{30, 0, 12}, true
 	e, h = decodes()
-	down, up = e.Vectors(3)
-	if want := up + e.Copies*42*token; h.up != want || h.down != down || !h.fetch || !h.ahead {
+	down, up = e.Attends.Vectors(3)
+	if want := up + e.Attends.Copies*42*token; h.up != want || h.down != down || !h.fetch || !h.ahead {
 		t.Errorf("fetched %+v, by hand %d B up and %d down", h, want, down)
 	}
 }
@@ -155,8 +155,8 @@ func TestHostWorkByHand(t *testing.T) {
 // merge 40 tokens. Their keys and values leave.
 func TestHostPromptsByHand(t *testing.T) {
 	e := gpuCPUOf(t, "run.model=llama-3-8b")
-	p := &scripted{Costs: e.Policy, prompt: policy.Prompt{Away: 500, Leave: []policy.Leaving{{Heads: 8, Tokens: []int{4}}}}}
-	e.Policy = p
+	p := &scripted{Costs: e.Attends.Policy, prompt: policy.Prompt{Away: 500, Leave: []policy.Leaving{{Heads: 8, Tokens: []int{4}}}}}
+	e.Attends.Policy = p
 	sub := &scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 10, Finished: 700}, {Tokens: 30, Finished: 600, Last: true}}}
 	for _, appends := range []bool{true, false} {
 		e.Appends = appends
@@ -165,8 +165,8 @@ func TestHostPromptsByHand(t *testing.T) {
 		e.prefills(&h, sub, 0)
 		want := hostWork{down: 5, up: 6, leaves: 2 * 4 * 4096}
 		if appends {
-			down, up := e.Vectors(10)
-			more, back := e.Vectors(30)
+			down, up := e.Attends.Vectors(10)
+			more, back := e.Attends.Vectors(30)
 			want.took, want.down, want.up = e.AttendNew(10, 500)+e.AttendNew(30, 500), 5+down+more, 6+up+back
 			merge = merge.Plus(e.ModelCost.Merge(40))
 		}
@@ -180,21 +180,21 @@ func TestHostPromptsByHand(t *testing.T) {
 // the GPUs is a batch there.
 func TestUnitsByHand(t *testing.T) {
 	e := rigOf(t, "run.system=hbm-pim", "run.model=llama-3-8b", "hbm_pim.queries_per_read=2").hbm() // four query heads a KV head: two readings
-	e.chooses, e.Copies = true, 3
-	p := &scripted{Costs: e.Policy, step: policy.Step{
+	e.chooses, e.Attends.Copies = true, 3
+	p := &scripted{Costs: e.Attends.Policy, step: policy.Step{
 		Attend: []policy.Class{
 			{Device: policy.Home, Heads: 4, Tokens: []int{100, 0, 300}}, {Device: policy.Home, Heads: 3, Tokens: []int{10, 20, 30}, Paged: policy.Paged{PerQueryHead: true}},
 			{Device: policy.GPU, Heads: 1, Tokens: []int{1, 2, 3}}, {Device: policy.GPU, Heads: 8},
 		},
 		Passes: []policy.Pass{{Device: policy.GPU, Kernels: 1, Bytes: 7e6}, {Device: policy.Home, Kernels: 1, Bytes: 3e6}},
 	}}
-	e.Policy = p
+	e.Attends.Policy = p
 	e.attend(three, 1, false)
 	part := func(requests, tokens, longest, heads int, reads float64) units.Duration {
 		return e.took(gpu.DecodeBatch{Requests: requests, Tokens: int64(tokens), Longest: longest, KVHeads: heads}, reads)
 	}
 	device := part(2, 400, 300, 4, 2) + part(3, 60, 30, 3, 4)
-	if read := int64(e.Copies) * (4*400*2 + 3*60*4); e.reads != 2 || e.own != 4 || e.device[0] != device || e.read[0] != read {
+	if read := int64(e.Attends.Copies) * (4*400*2 + 3*60*4); e.reads != 2 || e.own != 4 || e.device[0] != device || e.read[0] != read {
 		t.Errorf("the units take %v and read %d tokens, by hand %v and %d", e.device[0], e.read[0], device, read)
 	}
 	got := e.Decoding[0]

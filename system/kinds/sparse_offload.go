@@ -211,7 +211,7 @@ type fetching struct {
 // assembleSparseOffload puts together a replica with continuous batching, of a single batch or of two.
 func assembleSparseOffload(n *Setup) Assembly {
 	e := newSparseOffload(n.Hardware, n.Running)
-	free := bufferMemory(n.Hardware, e.Policy, e.spec.BufferRows)
+	free := bufferMemory(n.Hardware, e.Attends.Policy, e.spec.BufferRows)
 	ledger := memory.NewLedger(hostPages(n.Hardware, n.Memory.Capacity))
 	c := Continuous{Policy: e.spec.Policy, Memories: forming.Memories{Ledger: ledger, GPU: free}}
 	if e.spec.Schedule == Two {
@@ -227,14 +227,14 @@ func newSparseOffload(h *flow.Hardware, how flow.Running) *sparseOffload {
 	each := h.Channels() / units.Bandwidth(cfg.Model.TensorParallel) * units.Bandwidth(randomShare(&cfg.DRAM.Spec, cfg.Node.Ranksets))
 	e.link, e.gpuLink, e.join = min(h.LinkShare(), each/units.Bandwidth(e.gather.Share)), h.Links(), h.Join()
 	e.taken = e.gather.Taken(e.grid(), cfg.GPU.SMs)
-	e.vectors, e.stored = 2, e.KV(1)/units.Bytes(e.Model.KVHeads)
+	e.vectors, e.stored = 2, e.Attends.KV(1)/units.Bytes(e.Model.KVHeads)
 	if e.Model.LatentDim > 0 {
 		e.vectors = 1
 	}
 	_, e.heads = e.Model.ShardHeads()
-	e.chosen, _ = chooses(e.Policy)
+	e.chosen, _ = chooses(e.Attends.Policy)
 	for s := range e.fetch {
-		e.fetch[s], e.decodes[s] = make([]fetching, len(e.Runs)), make([]gpus.Decoding, len(e.Runs))
+		e.fetch[s], e.decodes[s] = make([]fetching, len(e.Attends.Runs)), make([]gpus.Decoding, len(e.Attends.Runs))
 	}
 	resources := gpus.BesideGPU("")[:gpus.OnUp]
 	resources[gpus.OnDevice] = flow.Resource{Resource: dataflow.Resource{Name: "PCIe up", Reason: flow.ForUp}, Track: flow.TrackUp}
@@ -277,7 +277,7 @@ func (e *sparseOffload) Run(b *scheduler.Batch, start units.Duration) (units.Dur
 			g.Scale(e.scale)
 		}
 		for run := range g.Layers {
-			l, own, other := &g.Layers[run], &e.fetch[s][e.Alike[run]], &e.fetch[1-s][e.Alike[run]]
+			l, own, other := &g.Layers[run], &e.fetch[s][e.Attends.Alike[run]], &e.fetch[1-s][e.Attends.Alike[run]]
 			if own.took > 0 {
 				l.Device, l.DeviceFirst = own.took, true
 			}
@@ -305,13 +305,13 @@ func (e *sparseOffload) Run(b *scheduler.Batch, start units.Duration) (units.Dur
 
 // decode sets what decoding requests of a sub-batch take in each run of layers, and counts them.
 func (e *sparseOffload) decode(sub *scheduler.SubBatch, s int, step int64) {
-	e.Ask(sub.Decode, step)
-	for _, run := range e.Kinds {
-		x := e.Policy.Decode(e.Requests, run)
+	e.Attends.Ask(sub.Decode, step)
+	for _, run := range e.Attends.Kinds {
+		x := e.Attends.Policy.Decode(e.Attends.Requests, run)
 		f := &e.fetch[s][run]
 		e.fetches(f, x)
-		e.Count(x, run)
-		layers := int64(e.LayersLike(run))
+		e.Attends.Count(x, run)
+		layers := int64(e.Attends.LayersLike(run))
 		e.Rows += layers * f.Count
 		e.Moved += units.Bytes(layers*f.Count) * f.Bytes
 		from := len(e.Batches)
@@ -341,7 +341,7 @@ func (e *sparseOffload) fetches(f *fetching, x *policy.Step) {
 		}
 		tokens := 0.0
 		for r, n := range c.Tokens {
-			context := e.Requests[r].Context
+			context := e.Attends.Requests[r].Context
 			region += units.Bytes(context) * e.stored * units.Bytes(e.heads)
 			switch {
 			case context <= e.spec.BufferRows:
@@ -360,7 +360,7 @@ func (e *sparseOffload) fetches(f *fetching, x *policy.Step) {
 	if !looks {
 		return
 	}
-	if n := len(e.Requests); e.Model.DataParallel() { // of the requests of the GPU that has most
+	if n := len(e.Attends.Requests); e.Model.DataParallel() { // of the requests of the GPU that has most
 		busiest := float64((n+e.Model.TensorParallel-1)/e.Model.TensorParallel) / float64(n)
 		missed, region = float64(missed*busiest), units.Bytes(float64(region)*busiest)
 	}
@@ -372,9 +372,9 @@ func (e *sparseOffload) fetches(f *fetching, x *policy.Step) {
 // leaving returns the bytes of one copy that go to the host in all layers: keys and values of new tokens in layers that choose.
 func (e *sparseOffload) leaving(sub *scheduler.SubBatch) (bytes units.Bytes) {
 	tokens := sub.DecodeTokens() + sub.PrefillTokens()
-	for run, layers := range e.Runs {
+	for run, layers := range e.Attends.Runs {
 		if e.chosen[run] {
-			bytes += units.Bytes(layers) * e.KV(tokens)
+			bytes += units.Bytes(layers) * e.Attends.KV(tokens)
 		}
 	}
 	return bytes

@@ -104,7 +104,7 @@ func TestSparseTwoByHand(t *testing.T) {
 // chooses returns what choosing takes in a layer for a request.
 func (e *sparseOffload) chooses(t *testing.T, context int) units.Duration {
 	sub := steps(context)
-	x := e.Decode(sub.Decode, 0, 0)
+	x := e.Attends.Decode(sub.Decode, 0, 0)
 	return units.FromSeconds(e.Choices(x).Seconds)
 }
 
@@ -193,7 +193,7 @@ func TestSparseOffloadMemory(t *testing.T) {
 // TestSparseOffloadBuffers: what a request has in both memories, by hand: latents of 144 B and index keys of 20 B in each of 6 layers.
 func TestSparseOffloadBuffers(t *testing.T) {
 	n, e := sparseOf(t, "sparse_offload.buffer_rows=1000")
-	g := bufferMemory(n.Hardware, e.Policy, 1000)
+	g := bufferMemory(n.Hardware, e.Attends.Policy, 1000)
 	if want := int(math.Ceil(1000 * 144 / 164.)); g.Window != want || math.Abs(g.Share-20/164.) > 1e-12 || g.PromptShare != 0 {
 		t.Errorf("%d tokens and %v of all, by hand %d and %v", g.Window, g.Share, want, 20/164.)
 	}
@@ -219,7 +219,7 @@ func TestSparseOffloadBuffers(t *testing.T) {
 		t.Errorf("160 tokens take %d pages, by hand 40 of the layers that choose", l.HeldBy(&r))
 	}
 	all := 6*144 + 2*20.
-	if g := bufferMemory(n.Hardware, e.Policy, 1000); g.Window != int(math.Ceil(1000*4*144/all)) || math.Abs(g.Share-(2*20+2*144)/all) > 1e-12 {
+	if g := bufferMemory(n.Hardware, e.Attends.Policy, 1000); g.Window != int(math.Ceil(1000*4*144/all)) || math.Abs(g.Share-(2*20+2*144)/all) > 1e-12 {
 		t.Errorf("%d tokens and %v of all", g.Window, g.Share)
 	}
 }

@@ -90,7 +90,7 @@ func TestSparseNewRows(t *testing.T) {
 		if name == PerRank && end != down {
 			t.Errorf("an iteration of %v, its rows take %v", end, down)
 		}
-		if c := e.Counted.Tokens; !slices.Equal(c, []int64{10000, 500, 500, 0, 0, 0}) {
+		if c := e.Attends.Counted.Tokens; !slices.Equal(c, []int64{10000, 500, 500, 0, 0, 0}) {
 			t.Errorf("%d tokens attended to, those of runs that repeat another one not again", c)
 		}
 	}

@@ -64,7 +64,7 @@ func (x *StandIn) Iteration(b *scheduler.Batch, attention units.Duration, scale 
 	x.fill(&x.costs, b)
 	for run := range x.costs.runs() {
 		_, subs := x.costs.run(run)
-		if x.Repeats(run) {
+		if x.Attends.Repeats(run) {
 			continue
 		}
 		for s := range subs {

@@ -75,7 +75,7 @@ func TestWiresByHand(t *testing.T) {
 			link: hw.Links(), channel: hw.Channels(), Buffer: units.Bytes(channels) * cfg.PIM.MCBuffer, Latency: cfg.PCIe.Latency, padding: padding(hw),
 			UpLatency: cfg.PCIe.Latency + cfg.PCIe.Wake + units.Duration(s.CL)*tCK + 2*cfg.PIM.HostAccess, HostAccess: cfg.PIM.HostAccess,
 			burst: 4 * tCK, burstBytes: 64, openRow: units.Duration(s.TRCD+s.CWL) * tCK, closeRow: units.Duration(s.TWR+s.TRP) * tCK, stageLatency: units.Duration(s.CWL) * tCK,
-			tokenBytes: d.KV(1) / units.Bytes(m.KVHeads), boundBytes: units.Bytes(2 * m.HeadDim * m.ElementBits / 8),
+			tokenBytes: d.Attends.KV(1) / units.Bytes(m.KVHeads), boundBytes: units.Bytes(2 * m.HeadDim * m.ElementBits / 8),
 			descriptor: up(int(cfg.PIM.Descriptor)), resultBursts: up(m.HeadDim * m.ElementBits / 8),
 		}
 		if strings.Contains(sets, "stripe") {

@@ -56,7 +56,7 @@ func checkDealt(t *rapid.T, n *bench) {
 		d.Rotate(&scheduler.Batch{Sub: []scheduler.SubBatch{sub, {}}})
 	}
 	groups := make([]GroupCost, n.cfg.Node.Ranksets)
-	d.FillGroups(groups, &sub, d.Decode(sub.Decode, 0, 0), 0)
+	d.FillGroups(groups, &sub, d.Attends.Decode(sub.Decode, 0, 0), 0)
 	clocks, most := make([][]int64, len(groups)), make([]int64, len(groups))
 	for i := range clocks {
 		clocks[i] = make([]int64, d.channels)
@@ -132,7 +132,7 @@ func TestDealtAsOne(t *testing.T) {
 			d.Rotate(&scheduler.Batch{Sub: []scheduler.SubBatch{sub, {}}})
 		}
 		groups := make([]GroupCost, 4)
-		d.FillGroups(groups, &sub, d.Decode(sub.Decode, 0, 0), 0)
+		d.FillGroups(groups, &sub, d.Attends.Decode(sub.Decode, 0, 0), 0)
 		return &groups[0]
 	}
 	one, two, three := of(1, sets...), of(2, sets...), of(3, sets...)
@@ -158,7 +158,7 @@ func TestDealtPrediction(t *testing.T) {
 			t.Errorf("%d requests are predicted to take %v, one less %v", i+1, now, before)
 		}
 		before = now
-		x := d.Decode(sub.Decode, 0, 0)
+		x := d.Attends.Decode(sub.Decode, 0, 0)
 		d.layerPIM(&sub, x, 0, 0)
 		head := d.Sequence.At(sub.Decode[0].Context(0))
 		if got, want := d.predicted[0].Clocks, max(head, (int64(i+1)*head+1)/2); got != want {
@@ -181,7 +181,7 @@ func TestDealtVectors(t *testing.T) {
 // TestDealtPrefix: a prompt's tokens attend over a prefix with the 2 of 12 heads that the fullest of 8 channels has, each with all 12.
 func TestDealtPrefix(t *testing.T) {
 	d := devicesOf(benchOf(t, "run.model=gpt-89b", "model.heads=24", "model.kv_heads=12", "model.tensor_parallel=4", "cache.prefix=true", "cache.capacity=1GiB"))
-	d.PrefixStays = true
+	d.Attends.PrefixStays = true
 	groups, sum := make([]GroupCost, 4), int64(0)
 	d.Reuse(groups, &scheduler.Chunk{Prefix: 1024, Finished: 1024, Tokens: 5})
 	for _, head := range groups[0].Heads {
@@ -198,7 +198,7 @@ func TestReplicasShareLinks(t *testing.T) {
 	sets := []string{"run.model=qwen2-7b", "cache.prefix=true", "cache.capacity=1GiB", "model.tensor_parallel="}
 	both, once := benchOf(t, append(sets[:3:3], sets[3]+"8")...), benchOf(t, append(sets[:3:3], sets[3]+"4")...)
 	d, o := devicesOf(both), devicesOf(once)
-	down, up := d.VectorsOf(8*4, 8*4)
+	down, up := d.Attends.VectorsOf(8*4, 8*4)
 	if wantDown, wantUp := 8*256*(28+2*4), 8*256*32; int(down) != wantDown || int(up) != wantUp {
 		t.Errorf("vectors of 8 requests: %d and %d bytes, want %d and %d", down, up, wantDown, wantUp)
 	}

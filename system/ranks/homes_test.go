@@ -72,16 +72,16 @@ func TestTrafficByHand(t *testing.T) {
 func TestPredictionsOfRuns(t *testing.T) {
 	d := devicesOf(benchOf(t, "run.model=llama-3-8b", "policy.name=quest"))
 	s := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 30_000, Prompt: 29_000}, {Base: 9000, Prompt: 8000, Offset: 1}}}
-	if len(d.Runs) < 2 {
-		t.Fatal(d.Runs)
+	if len(d.Attends.Runs) < 2 {
+		t.Fatal(d.Attends.Runs)
 	}
 	var want, all units.Duration
 	var first units.Duration
-	for run, layers := range d.Runs {
-		busiest, _, _ := d.predict(s, d.Decode(s.Decode, run, 0))
+	for run, layers := range d.Attends.Runs {
+		busiest, _, _ := d.predict(s, d.Attends.Decode(s.Decode, run, 0))
 		each := d.Clock.Time(busiest)
 		want += units.Duration(layers) * each
-		all += units.Duration(layers) * d.layerPIM(s, d.Decode(s.Decode, run, 0), run, 512)
+		all += units.Duration(layers) * d.layerPIM(s, d.Attends.Decode(s.Decode, run, 0), run, 512)
 		if run == 0 {
 			first = each
 		} else if each == first {
@@ -147,7 +147,7 @@ func TestTalliesOfPages(t *testing.T) {
 		d.SettleHeads(&sum)
 		return sum
 	}
-	d.Requests = []policy.Request{{Prompt: context - 1, Context: context}}
+	d.Attends.Requests = []policy.Request{{Prompt: context - 1, Context: context}}
 	for name, c := range map[string]struct {
 		class   policy.Class
 		tokens  int

@@ -41,7 +41,7 @@ func TestCPUTransposition(t *testing.T) {
 	flight, cpu := devicesOf(benchOf(t)), devicesOf(benchOf(t, `pim.relayout="cpu"`))
 	clocks := promptClocksOf(flight, 0, tokens)
 	plain, slow := sentOf(flight, tokens, clocks), sentOf(cpu, tokens, clocks)
-	base := flight.channel.TransferTime(tokens * flight.KV(1))
+	base := flight.channel.TransferTime(tokens * flight.Attends.KV(1))
 	if again := slow.Last - plain.Last; again < 2*base || again > 3*base || slow.Data-plain.Data != again {
 		t.Errorf("transposing %d tokens takes %v, their transfer over the channels %v", tokens, again, base)
 	}

@@ -10,9 +10,9 @@ const listEntry = 2 // the bytes of a page's number in a list that goes to a ran
 
 // differs says that the heads of a layer do not all attend alike at home.
 func (d *Devices) differs() bool {
-	for run := range d.Runs {
+	for run := range d.Attends.Runs {
 		classes := 0
-		for _, c := range d.Policy.Decode([]policy.Request{{Prompt: 1, Context: 2}}, run).Attend {
+		for _, c := range d.Attends.Policy.Decode([]policy.Request{{Prompt: 1, Context: 2}}, run).Attend {
 			if c.Device != policy.Home {
 				continue
 			}
@@ -137,7 +137,7 @@ func (d *Devices) headClocks(c *policy.Class, request int) (clocks, first int64)
 	if c.Page == 0 {
 		return d.Sequence.At(tokens), d.Table.Alone(tokens)
 	}
-	tokens, rows, last := d.list(c, request, d.Requests[request].Context)
+	tokens, rows, last := d.list(c, request, d.Attends.Requests[request].Context)
 	return d.Table.ListInSequence(tokens, rows, last), d.Table.ListAlone(tokens, rows)
 }
 

@@ -40,7 +40,7 @@ func TestMergedVectorsByHand(t *testing.T) {
 	if a.Down.End != d.Clock.Time(d.transfers.Stage(sent))+tail || b.Down.End != d.Clock.Time(d.transfers.Stage(sent+1000))+tail {
 		t.Errorf("channels are held %v and %v", a.Down.End, b.Down.End)
 	}
-	down, up := d.VectorsOf(32, 32)
+	down, up := d.Attends.VectorsOf(32, 32)
 	if a.Down.Last != max(flow.TransferTime(d.link, down), a.Down.End-tail)+tail || b.Down.Last != max(flow.TransferTime(d.link, down+1<<20), b.Down.End-tail)+tail {
 		t.Errorf("links are held %v and %v", a.Down.Last, b.Down.Last)
 	}

@@ -101,7 +101,7 @@ func (d *Devices) place(g *GroupCost, x *policy.Step, request, first, channel in
 		attends = true
 		v.take(n, c.Heads)
 		if c.Chosen > 0 {
-			list := units.Bytes(c.ListBytes(d.Requests[request].Context, int(d.verified)))
+			list := units.Bytes(c.ListBytes(d.Attends.Requests[request].Context, int(d.verified)))
 			v.Down += units.Bytes(c.Heads) * list
 			v.bursts += int64(n) * d.bursts(list)
 		}
@@ -187,8 +187,8 @@ func (d *Devices) busiest() (channel int) {
 // first class, which attends over most.
 func (d *Devices) beyond() (rest int) {
 	most := 0
-	for run, layers := range d.Runs {
-		for _, c := range d.Policy.Decode([]policy.Request{{Prompt: 1, Context: 2}}, run).Attend {
+	for run, layers := range d.Attends.Runs {
+		for _, c := range d.Attends.Policy.Decode([]policy.Request{{Prompt: 1, Context: 2}}, run).Attend {
 			if c.Device != policy.Home || c.PerHead != nil {
 				continue
 			}

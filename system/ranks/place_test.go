@@ -33,7 +33,7 @@ func TestWholeIsPlace(t *testing.T) {
 				Base: int64(prompt + rapid.IntRange(0, 100_000).Draw(t, "emitted")),
 			})
 		}
-		x := d.Decode(requests, 0, 7)
+		x := d.Attends.Decode(requests, 0, 7)
 		c := d.whole(x)
 		if c == nil {
 			t.Fatal("heads that are alike are added one by one")
@@ -89,14 +89,14 @@ func TestUnevenHeads(t *testing.T) {
 			d.Rotate(&scheduler.Batch{Sub: []scheduler.SubBatch{sub, {}}})
 		}
 		groups := make([]GroupCost, 4)
-		d.FillGroups(groups, &sub, d.Decode(sub.Decode, 0, 0), 0)
+		d.FillGroups(groups, &sub, d.Attends.Decode(sub.Decode, 0, 0), 0)
 		for offset := range int32(2) {
 			clocks, heads := make([]int64, d.channels), make([]int64, d.channels)
 			for i, r := range sub.Decode {
 				if r.Offset != offset {
 					continue
 				}
-				x := d.Decode(sub.Decode, 0, 0)
+				x := d.Attends.Decode(sub.Decode, 0, 0)
 				chooses, _ := d.chooses(x, i)
 				channel := d.Begins(r.Request)
 				for k := range x.Attend {

@@ -25,10 +25,10 @@ type fetch struct {
 // prefix there, one by one; or the first chunk fetches it, and the GPUs keep it for the others.
 func (d *Devices) Reuse(groups []GroupCost, c *scheduler.Chunk) {
 	g := &groups[c.Offset]
-	if !d.PrefixStays {
+	if !d.Attends.PrefixStays {
 		if c.Finished == c.Prefix {
 			d.fetch(&g.Prefix, c.Prefix)
-			d.Fetched += units.Bytes(d.Layers) * d.KV(c.Prefix) * d.Copies
+			d.Attends.Fetched += units.Bytes(d.Attends.Layers) * d.Attends.KV(c.Prefix) * d.Attends.Copies
 		}
 		return
 	}
@@ -54,8 +54,8 @@ func (d *Devices) asked(c *scheduler.Chunk) vectors {
 // TallyPrefixes counts the heads that attend at home over prefixes of the prompts of a sub-batch.
 func (d *Devices) TallyPrefixes(sub *scheduler.SubBatch) {
 	for i := range sub.Prefill {
-		if c := &sub.Prefill[i]; d.Scores(c) {
-			d.attended.stored.add(d.Stored.Table, c.Prefix, int64(d.Layers)*int64(c.Tokens*d.Attends.Heads))
+		if c := &sub.Prefill[i]; d.Attends.Scores(c) {
+			d.attended.stored.add(d.Stored.Table, c.Prefix, int64(d.Attends.Layers)*int64(c.Tokens*d.Attends.Heads))
 		}
 	}
 }
@@ -69,14 +69,14 @@ func (d *Devices) scoreClocks(c *scheduler.Chunk) int64 {
 // of each layer, as the prompts' attention on the GPUs does.
 func (d *Devices) Scoring(s *scheduler.SubBatch) (t units.Duration) {
 	for i := range s.Prefill {
-		t += units.Duration(d.Layers) * d.ScoringOf(&s.Prefill[i])
+		t += units.Duration(d.Attends.Layers) * d.ScoringOf(&s.Prefill[i])
 	}
 	return t
 }
 
 // ScoringOf is scoring of one chunk in a layer.
 func (d *Devices) ScoringOf(c *scheduler.Chunk) units.Duration {
-	if !d.Scores(c) {
+	if !d.Attends.Scores(c) {
 		return 0
 	}
 	return d.Clock.Time(d.scoreClocks(c))
@@ -86,7 +86,7 @@ func (d *Devices) ScoringOf(c *scheduler.Chunk) units.Duration {
 func (d *Devices) fetch(f *fetch, tokens int) {
 	heads := int64(d.perChannel)
 	f.Tokens += heads * int64(tokens)
-	f.bytes += d.KV(tokens)
+	f.bytes += d.Attends.KV(tokens)
 	scales := heads * d.transfers.ScaleBursts(0, tokens)
 	f.bursts += heads*int64(tokens*d.transfers.KVBursts()) + scales
 	f.clocks += heads*d.transfers.ReadBack(tokens) + d.transfers.Scales(scales)
@@ -101,7 +101,7 @@ func (d *Devices) packPrefix(f *fetch) {
 	again := d.transposition(f.bursts)
 	f.Read = d.Clock.Time(f.clocks) + again
 	f.Data = units.Duration(f.bursts)*d.burst + again
-	f.Up = flow.TransferTime(d.link, d.Copies*f.bytes)
+	f.Up = flow.TransferTime(d.link, d.Attends.Copies*f.bytes)
 }
 
 // add adds the prefixes of another group, and not what they cost.

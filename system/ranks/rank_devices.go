@@ -17,7 +17,7 @@ import (
 
 // Devices are the ranks of a replica with DIMM-PIM and the channels and links to them.
 type Devices struct {
-	*flow.Attends
+	Attends *flow.Attends // what heads attend over
 	Kernels
 	headMap
 	wires
@@ -92,7 +92,7 @@ func New(h *flow.Hardware, a *flow.Attends, k *Kernels) *Devices {
 	d.stageLatency = units.Duration(s.CWL) * tCK
 	d.burstBytes = int64(s.BurstBytes())
 	d.descriptor, d.HostAccess = d.bursts(cfg.PIM.Descriptor), cfg.PIM.HostAccess
-	v := d.Policy.Vectors()
+	v := d.Attends.Policy.Vectors()
 	d.stores, d.sums, d.merged = v.New > 0, v.Sums/int64(cfg.Model.KVHeads), v.Sums > 0
 	if d.Stripe = stripeOf(cfg, rowTokens(h)); d.Stripe.Parts > 0 && !d.merged {
 		d.sums = int64(softmaxBytes * d.queries)
@@ -100,7 +100,7 @@ func New(h *flow.Hardware, a *flow.Attends, k *Kernels) *Devices {
 	d.Fixed = cfg.Comm.HeadRotation == scheduler.RotateNone
 	d.Rest = d.beyond()
 	d.single, d.lists = d.uneven || d.differs(), map[listOf]pageList{}
-	d.tokenBytes, d.boundBytes = d.KV(1)/units.Bytes(cfg.Model.KVHeads), units.Bytes(2*cfg.Model.HeadDim*cfg.Model.ElementBits+7)/8
+	d.tokenBytes, d.boundBytes = d.Attends.KV(1)/units.Bytes(cfg.Model.KVHeads), units.Bytes(2*cfg.Model.HeadDim*cfg.Model.ElementBits+7)/8
 	if cfg.HeadShape().ScaleBytes > 0 {
 		d.scales = 1
 	}
@@ -207,7 +207,7 @@ func (d *Devices) Gather(groups []GroupCost, sub *scheduler.SubBatch, x *policy.
 		if c.Prefix > 0 {
 			d.Reuse(groups, c)
 		}
-		leave := d.Policy.Prompt(run, c.Tokens, c.Finished, c.Last).Leave
+		leave := d.Attends.Policy.Prompt(run, c.Tokens, c.Finished, c.Last).Leave
 		for j := range leave {
 			d.send(groups, promptOf, c.Request, c.Offset, &leave[j], 0)
 		}

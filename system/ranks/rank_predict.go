@@ -12,10 +12,10 @@ import (
 // busiest rankset's attention, the decode vectors' way down and up, and the
 // prompt KV of the other sub-batch, taken as one prompt.
 func (d *Devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) (t units.Duration) {
-	for run := range d.Runs {
-		if !d.Repeats(run) {
-			x := d.Decode(s.Decode, run, iteration)
-			t += units.Duration(d.LayersLike(run)) * d.layerPIM(s, x, run, otherPrefill)
+	for run := range d.Attends.Runs {
+		if !d.Attends.Repeats(run) {
+			x := d.Attends.Decode(s.Decode, run, iteration)
+			t += units.Duration(d.Attends.LayersLike(run)) * d.layerPIM(s, x, run, otherPrefill)
 		}
 	}
 	return t
@@ -23,10 +23,10 @@ func (d *Devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) 
 
 // Attention is PIM of the ranks alone, without what moves to them and back, for a system that hides it.
 func (d *Devices) Attention(s *scheduler.SubBatch, iteration int64) (t units.Duration) {
-	for run := range d.Runs {
-		if !d.Repeats(run) {
-			busiest, _, _ := d.predict(s, d.Decode(s.Decode, run, iteration))
-			t += units.Duration(d.LayersLike(run)) * d.Clock.Time(busiest)
+	for run := range d.Attends.Runs {
+		if !d.Attends.Repeats(run) {
+			busiest, _, _ := d.predict(s, d.Attends.Decode(s.Decode, run, iteration))
+			t += units.Duration(d.Attends.LayersLike(run)) * d.Clock.Time(busiest)
 		}
 	}
 	return t

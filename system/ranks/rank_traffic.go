@@ -38,7 +38,7 @@ type homeOf struct{ request, run int32 } // the layers of a run of one request
 
 // Homes follows what is at the home of each request: tokens of heads in one layer.
 type Homes struct {
-	*flow.Attends
+	Attends  *flow.Attends // what heads attend over, by a policy of its own
 	channels int
 	have     map[homeOf]int64
 	bound    units.Bytes // of the bounds of a page in one KV head
@@ -76,7 +76,7 @@ func (h *Homes) onChannel(heads, from, tokens int) (n int64) {
 			by[(unit+k)%h.channels]++
 		}
 	}
-	if h.Heads%h.channels == 0 {
+	if h.Attends.Heads%h.channels == 0 {
 		return by[0]
 	}
 	return slices.Max(by)
@@ -86,7 +86,7 @@ func (h *Homes) onChannel(heads, from, tokens int) (n int64) {
 // single tokens four bytes each.
 func (h *Homes) lists(x *policy.Step) (bytes units.Bytes) {
 	for i := range x.Attend {
-		if c := &x.Attend[i]; c.Device == policy.Home && h.Requests[0].Context > c.Chosen {
+		if c := &x.Attend[i]; c.Device == policy.Home && h.Attends.Requests[0].Context > c.Chosen {
 			bytes += units.Bytes(4 * c.Heads * c.Chosen * h.verified)
 		}
 	}
@@ -108,12 +108,12 @@ func (h *Homes) lists(x *policy.Step) (bytes units.Bytes) {
 // reuse adds the transfers of a prefix that a chunk of a prompt finds in the cache.
 func (h *Homes) reuse(t *traffic, p *scheduler.Chunk) {
 	switch {
-	case h.PrefixStays && p.Prefix > 0: // each token attends there
+	case h.Attends.PrefixStays && p.Prefix > 0: // each token attends there
 		t.requests += p.Tokens
-		t.heads += int64(p.Tokens * h.Heads)
+		t.heads += int64(p.Tokens * h.Attends.Heads)
 	case p.Finished == p.Prefix:
-		t.fetched += h.onChannel(h.Heads, 0, p.Prefix)
-		t.bytes += h.KV(p.Prefix)
+		t.fetched += h.onChannel(h.Attends.Heads, 0, p.Prefix)
+		t.bytes += h.Attends.KV(p.Prefix)
 	}
 }
 
@@ -128,12 +128,12 @@ func (h *Homes) Follow(c *flow.Checker, sub *scheduler.SubBatch, step int64, end
 		}
 		h.have[request] += int64(heads * tokens)
 		t.tokens += h.onChannel(heads, l.From[0], tokens)
-		t.bytes += units.Bytes(heads) * h.KV(tokens) / units.Bytes(h.Heads)
+		t.bytes += units.Bytes(heads) * h.Attends.KV(tokens) / units.Bytes(h.Attends.Heads)
 	}
-	appends := h.Policy.Vectors().New > 0
+	appends := h.Attends.Policy.Vectors().New > 0
 	for i := range sub.Decode {
 		request := homeOf{sub.Decode[i].Request, int32(run)}
-		x := h.Decode(sub.Decode[i:i+1], run, step)
+		x := h.Attends.Decode(sub.Decode[i:i+1], run, step)
 		attended, heads, lanes := int64(0), int64(0), 0
 		for i := range x.Attend {
 			class := &x.Attend[i]
@@ -145,7 +145,7 @@ func (h *Homes) Follow(c *flow.Checker, sub *scheduler.SubBatch, step int64, end
 			}
 			if class.Tokens[0] > 0 {
 				attended += int64(class.Heads * class.Tokens[0])
-				n, all := h.placed(class.Heads, span(class, h.Requests, 0))
+				n, all := h.placed(class.Heads, span(class, h.Attends.Requests, 0))
 				lanes = max(lanes, n)
 				heads += all
 			}
@@ -169,10 +169,10 @@ func (h *Homes) Follow(c *flow.Checker, sub *scheduler.SubBatch, step int64, end
 		}
 		request := homeOf{p.Request, int32(run)}
 		if p.Finished == p.Prefix { // the first chunk
-			h.have[request] = int64(h.Heads * p.Prefix)
+			h.have[request] = int64(h.Attends.Heads * p.Prefix)
 		}
 		h.reuse(&t, p)
-		leave := h.Policy.Prompt(run, p.Tokens, p.Finished, p.Last).Leave
+		leave := h.Attends.Policy.Prompt(run, p.Tokens, p.Finished, p.Last).Leave
 		for i := range leave {
 			leaves(request, &leave[i])
 		}

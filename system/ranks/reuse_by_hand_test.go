@@ -61,8 +61,8 @@ func TestReuseByHand(t *testing.T) {
 	later := *c
 	later.Finished, later.Tokens = 1027, 5
 	d.Reuse(groups, &later) // the GPUs have it
-	if g := groups[1].Prefix; g.Tokens != 2*1024 || g.bytes != 1024*4096 || g.bursts != 2*2*1024*4 || g.clocks != 2*d.transfers.ReadBack(1024) || groups[1].Requests != 0 || d.Fetched != 32*1024*4096*d.Copies {
-		t.Errorf("%+v is fetched, %d B for the GPUs", g, d.Fetched)
+	if g := groups[1].Prefix; g.Tokens != 2*1024 || g.bytes != 1024*4096 || g.bursts != 2*2*1024*4 || g.clocks != 2*d.transfers.ReadBack(1024) || groups[1].Requests != 0 || d.Attends.Fetched != 32*1024*4096*d.Attends.Copies {
+		t.Errorf("%+v is fetched, %d B for the GPUs", g, d.Attends.Fetched)
 	}
 	if d.ScoringOf(c) != 0 || d.Scoring(sub) != 0 {
 		t.Error("the GPUs score what they fetch")
@@ -74,7 +74,7 @@ func TestReuseByHand(t *testing.T) {
 	}
 	g := &groups[1].Prefix
 	d.packPrefix(g)
-	if g.Read != d.Clock.Time(g.clocks) || g.Data != units.Duration(g.bursts)*d.burst || g.Up != flow.TransferTime(d.link, d.Copies*g.bytes) {
+	if g.Read != d.Clock.Time(g.clocks) || g.Data != units.Duration(g.bursts)*d.burst || g.Up != flow.TransferTime(d.link, d.Attends.Copies*g.bytes) {
 		t.Errorf("%+v", g)
 	}
 	if empty := (fetch{clocks: 9, bursts: 9}); true {
@@ -98,11 +98,11 @@ func closeTo(a, b machine.Activity) bool {
 // and only those with something to send have transfers.
 func TestGatherByHand(t *testing.T) {
 	d, _ := cached(t, scheduler.PrefixOnGPU)
-	p := &scripted{Costs: d.Policy, fresh: 4096, step: policy.Step{
+	p := &scripted{Costs: d.Attends.Policy, fresh: 4096, step: policy.Step{
 		Attend: []policy.Class{{Device: policy.Home, Heads: 8, Tokens: []int{700, 0}}},
 		Leave:  []policy.Leaving{{Heads: 8, From: []int{5, 100}, Tokens: []int{0, 16}}},
 	}, prompt: policy.Prompt{Leave: []policy.Leaving{{Heads: 8, From: []int{0}, Tokens: []int{10}}}}}
-	d.Policy = p
+	d.Attends.Policy = p
 	groups := make([]GroupCost, 4)
 	for i := range groups {
 		groups[i] = GroupCost{Requests: 5, Compute: 1, Heads: []int64{1}} // of an iteration before
@@ -140,7 +140,7 @@ func TestPrefixesAtHomeByHand(t *testing.T) {
 			t.Errorf("%+v: %+v, by hand %+v", c.chunk, got, c.want)
 		}
 	}
-	h.PrefixStays = false
+	h.Attends.PrefixStays = false
 	got := traffic{fetched: 5, bytes: 7}
 	if h.reuse(&got, &scheduler.Chunk{Prefix: 20, Finished: 20, Tokens: 10}); got != (traffic{fetched: 5 + 2*20, bytes: 7 + 20*4096}) {
 		t.Errorf("%+v is fetched", got)
@@ -366,7 +366,7 @@ func TestBeginsByHand(t *testing.T) {
 // TestNarrowPrefixesByHand: keys and values of 8 bits have scales that are read back with them, and each GPU that holds a head gets its own copy.
 func TestNarrowPrefixesByHand(t *testing.T) {
 	d, _ := cached(t, scheduler.PrefixOnGPU, "model.kv_bits=8")
-	d.Copies = 3
+	d.Attends.Copies = 3
 	var g fetch
 	d.fetch(&g, 700)
 	scales := 2 * d.transfers.ScaleBursts(0, 700)
@@ -375,8 +375,8 @@ func TestNarrowPrefixesByHand(t *testing.T) {
 	}
 	groups := make([]GroupCost, 1)
 	d.Reuse(groups, &scheduler.Chunk{Prefix: 700, Finished: 700, Tokens: 3})
-	if want := 32 * 700 * units.Bytes(8*264) * 3; d.Fetched != want {
-		t.Errorf("%d B for the GPUs, by hand %d", d.Fetched, want)
+	if want := 32 * 700 * units.Bytes(8*264) * 3; d.Attends.Fetched != want {
+		t.Errorf("%d B for the GPUs, by hand %d", d.Attends.Fetched, want)
 	}
 	if d.packPrefix(&g); g.Up != flow.TransferTime(d.link, 3*g.bytes) {
 		t.Errorf("%v up", g.Up)

@@ -111,7 +111,7 @@ func (d *Devices) tallyHeads(c *policy.Class, layers int) {
 	tokens, heads := c.Tokens, int64(c.Heads*layers)
 	if c.Page > 0 { // what headClocks times: whole pages or chunks, in the rows that they lie in
 		for i := range tokens {
-			read, rows, _ := d.list(c, i, d.Requests[i].Context)
+			read, rows, _ := d.list(c, i, d.Attends.Requests[i].Context)
 			d.tallyList(d.Table, read, rows, heads)
 		}
 		return
@@ -133,7 +133,7 @@ func (d *Devices) tallyHeads(c *policy.Class, layers int) {
 func (d *Devices) tallyParts(c *policy.Class, layers int) {
 	heads := int64(c.Heads * layers)
 	for i, tokens := range c.Tokens {
-		if context := span(c, d.Requests, i); tokens < context {
+		if context := span(c, d.Attends.Requests, i); tokens < context {
 			d.tallyPartsOfList(tokens, context, heads)
 			continue
 		}

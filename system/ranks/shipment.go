@@ -113,7 +113,7 @@ func (d *Devices) loadHeads(c *Cargo, l *policy.Leaving, heads, from, tokens int
 
 // loadPrompt adds what a chunk of a prompt sends to the ranks in a layer of a run.
 func (d *Devices) loadPrompt(c *Cargo, run, tokens, finished int, last bool) {
-	leave := d.Policy.Prompt(run, tokens, finished, last).Leave
+	leave := d.Attends.Policy.Prompt(run, tokens, finished, last).Leave
 	for i := range leave {
 		if leave[i].Tokens[0] > 0 {
 			d.load(c, &leave[i], 0)
@@ -185,7 +185,7 @@ func (d *Devices) transfersOf(requests int, v *vectors) (t decodeTraffic) {
 	if d.stores {
 		bursts += v.fresh * d.verified * (int64(d.transfers.KVBursts()) + d.scales)
 	}
-	down, up := d.VectorsOf(v.All, v.freshAll)
+	down, up := d.Attends.VectorsOf(v.All, v.freshAll)
 	if d.Stripe.Parts > 0 && !d.merged {
 		up += units.Bytes(v.All * d.sums)
 	}

@@ -20,7 +20,7 @@ import (
 // clocks on a channel.
 func sentOf(d *Devices, tokens int, clocks int64) Shipment {
 	heads := int64(d.perChannel * tokens)
-	c := Cargo{Tokens: heads, Bytes: units.Bytes(tokens) * d.KV(1), bursts: heads * int64(d.transfers.KVBursts()), clocks: clocks}
+	c := Cargo{Tokens: heads, Bytes: units.Bytes(tokens) * d.Attends.KV(1), bursts: heads * int64(d.transfers.KVBursts()), clocks: clocks}
 	d.pack(&c)
 	return c.Shipment
 }
@@ -66,7 +66,7 @@ func TestPromptsByHand(t *testing.T) {
 	slow := devicesOf(benchOf(t))
 	for _, tokens := range []int{1, 16, 8192} {
 		s := sentOf(slow, tokens, promptClocksOf(slow, 0, tokens))
-		link := slow.link.TransferTime(units.Bytes(tokens) * slow.KV(1))
+		link := slow.link.TransferTime(units.Bytes(tokens) * slow.Attends.KV(1))
 		if s.Last != max(link, s.End) || (s.Last == link) != (tokens > 1) {
 			t.Errorf("%d tokens hold the links for %v, their bytes take %v, their commands %v", tokens, s.Last, link, s.End)
 		}
@@ -125,7 +125,7 @@ func TestGroupsSendTheirChunks(t *testing.T) {
 			want[c.Offset] += int64(d.perChannel) * m.WriteClocks
 			tokens[c.Offset] += c.Tokens
 		}
-		d.FillGroups(groups, sub, d.Decode(nil, 0, 0), 0)
+		d.FillGroups(groups, sub, d.Attends.Decode(nil, 0, 0), 0)
 		for offset, g := range groups {
 			most := int64(d.perChannel*len(sub.Prefill)) * 24
 			if waits := want[offset] - g.Prompt.clocks; g.Prompt.Tokens != int64(d.perChannel*tokens[offset]) || waits < 0 || waits > most {
@@ -140,7 +140,7 @@ func TestGroupsSendTheirChunks(t *testing.T) {
 	// for one token each: tRCD 22, three bursts more at 8 and at 4 clocks, 66.
 	whole, parts := promptClocksOf(d, 0, 512), promptClocksOf(d, 0, 200)+promptClocksOf(d, 200, 312)
 	sub := scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 2, Finished: 511}}}
-	d.FillGroups(groups, &sub, d.Decode(nil, 0, 0), 0)
+	d.FillGroups(groups, &sub, d.Attends.Decode(nil, 0, 0), 0)
 	if over := groups[0].Prompt.clocks; parts <= whole || over != 6*2*(22+3*8+66+22+3*4+66) {
 		t.Errorf("a row in two parts takes %d clocks, whole %d; two tokens over its end %d", parts, whole, over)
 	}
@@ -235,7 +235,7 @@ func TestNarrowVectors(t *testing.T) {
 		{[]string{"model.kv_bits=8", "model.kv_scales=tensor"}, 256, 2, 0},
 	} {
 		d := devicesOf(benchOf(t, append(c.sets, fastLinks)...))
-		down, up := d.Vectors(3)
+		down, up := d.Attends.Vectors(3)
 		if wantDown, wantUp := 3*heads*(256+c.token), units.Bytes(3*heads*256); down != wantDown || up != wantUp {
 			t.Errorf("%v: %v down, %v up, want %v, %v", c.sets, down, up, wantDown, wantUp)
 		}
@@ -303,7 +303,7 @@ func TestPrefixesByHand(t *testing.T) {
 		if want := units.Duration(bursts)*2500*units.Picosecond + again; f.Data != want {
 			t.Errorf("%s: the channels carry data for %v, by hand %v", relayout, f.Data, want)
 		}
-		if want := flow.TransferTime(d.link, d.Copies*1536*16384); f.Up != want {
+		if want := flow.TransferTime(d.link, d.Attends.Copies*1536*16384); f.Up != want {
 			t.Errorf("%s: the links take %v, by hand %v", relayout, f.Up, want)
 		}
 		var nothing fetch

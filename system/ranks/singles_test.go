@@ -17,11 +17,11 @@ func indexedDevices(t *testing.T, sets ...string) *Devices {
 
 // step returns a step of requests with these contexts in the first layer.
 func (d *Devices) stepAt(contexts ...int) *policy.Step {
-	d.Requests = d.Requests[:0]
+	d.Attends.Requests = d.Attends.Requests[:0]
 	for _, n := range contexts {
-		d.Requests = append(d.Requests, policy.Request{Prompt: n - 1, Context: n})
+		d.Attends.Requests = append(d.Attends.Requests, policy.Request{Prompt: n - 1, Context: n})
 	}
-	return d.Policy.Decode(d.Requests, 0)
+	return d.Attends.Policy.Decode(d.Attends.Requests, 0)
 }
 
 // TestSinglesByHand: 2,048 of 100,000 tokens lie in 1,762 of 6,250 chunks of 16 (1 - 0.97953^16 = 0.2817 of them) and in nearly all of 893
@@ -59,7 +59,7 @@ func TestFewerRowsAreNeverSlower(t *testing.T) {
 		before := int64(0)
 		for chosen := 16; ; chosen = min(context, chosen*9/8+1) {
 			class := policy.Class{Heads: 1, Tokens: []int{chosen}, Paged: policy.Paged{Page: 1, Chosen: chosen}}
-			d.Requests = []policy.Request{{Prompt: context - 1, Context: context}}
+			d.Attends.Requests = []policy.Request{{Prompt: context - 1, Context: context}}
 			clocks, _ := d.headClocks(&class, 0)
 			if clocks < before {
 				t.Errorf("%d of %d tokens: %d clocks, fewer took %d", chosen, context, clocks, before)
@@ -98,7 +98,7 @@ func TestChoiceGoesDown(t *testing.T) {
 		}
 	}
 	h := &Homes{Attends: indexedDevices(t).Attends, channels: 8, group: 16, verified: 3}
-	h.Requests = []policy.Request{{Prompt: 1, Context: 5000}}
+	h.Attends.Requests = []policy.Request{{Prompt: 1, Context: 5000}}
 	if got := h.lists(&policy.Step{Attend: []policy.Class{{Heads: 1, Paged: policy.Paged{Page: 1, Chosen: 2048}}}}); got != units.Bytes(3*8192) {
 		t.Errorf("three tokens choose %d bytes", got)
 	}

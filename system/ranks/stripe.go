@@ -137,7 +137,7 @@ func span(c *policy.Class, requests []policy.Request, i int) int {
 // partClocks returns what a part of a request's head of a class takes within a sequence of heads, and beyond that as the first one; whether
 // the part has tokens, and whether the step's own is among them. Tokens that are chosen one by one lie evenly over the parts.
 func (d *Devices) partClocks(c *policy.Class, request, part int) (clocks, drain int64, attends, fresh bool) {
-	all := span(c, d.Requests, request)
+	all := span(c, d.Attends.Requests, request)
 	tokens := d.Stripe.part(all, part)
 	if tokens == 0 {
 		return 0, 0, false, false
@@ -159,7 +159,7 @@ func (d *Devices) listOfPart(c *policy.Class, request, part int) units.Bytes {
 	if c.Chosen == 0 {
 		return 0
 	}
-	context := d.Requests[request].Context
+	context := d.Attends.Requests[request].Context
 	list := c.ListBytes(context, int(d.verified))
 	before := 0
 	for p := range part {
@@ -232,14 +232,14 @@ func (d *Devices) fullest(heads, from, tokens int) (fullest int) {
 
 // Merges returns how many requests of a step have partial outputs to merge, and how many of these there are.
 func (d *Devices) Merges(x *policy.Step) (requests, parts int) {
-	for i := range d.Requests {
+	for i := range d.Attends.Requests {
 		n, near := 0, 0
 		for j := range x.Attend {
 			c := &x.Attend[j]
 			switch {
 			case c.Tokens[i] == 0:
 			case c.Device == policy.Home:
-				n = max(n, d.Stripe.used(span(c, d.Requests, i)))
+				n = max(n, d.Stripe.used(span(c, d.Attends.Requests, i)))
 			case d.merged:
 				near = 1
 			}

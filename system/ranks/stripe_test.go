@@ -146,7 +146,7 @@ func TestStripedPredictionByHand(t *testing.T) {
 			clocks[(first+part)%4] += perChannel*d.Stored.At(512) + d.Stored.Table.Drain(512)
 		}
 		clocks[(first+2)%4] += perChannel*d.Sequence.At(newest) + d.Sequence.Table.Drain(newest)
-		busiest, attend, _ := d.predict(&sub, d.Decode(sub.Decode, 0, 0))
+		busiest, attend, _ := d.predict(&sub, d.Attends.Decode(sub.Decode, 0, 0))
 		if want := slices.Max(clocks); busiest != want || attend != 3*(i+1) || d.Stored.Table.Drain(512) == 0 {
 			t.Errorf("%d requests take %d clocks in %d parts, by hand %d", i+1, busiest, attend, want)
 		}

@@ -28,7 +28,7 @@ func TestVerifiedPages(t *testing.T) {
 		n := benchOf(t, "run.model=llama-2-7b", "policy.name=quest", "policy.quest.page=512", "policy.quest.skip_layers=0",
 			fmt.Sprint("serving.verified_tokens=", c.k), "serving.acceptance=1", "serving.verified_overlap="+c.overlap)
 		d := devicesOf(n)
-		x := d.Decode([]scheduler.Decoding{{Base: 64*512 - int64(c.k) + 1, Prompt: 20_000}}, 0, 0)
+		x := d.Attends.Decode([]scheduler.Decoding{{Base: 64*512 - int64(c.k) + 1, Prompt: 20_000}}, 0, 0)
 		tokens := 512 * c.pages
 		if got := x.Attend[0].Tokens[0]; got != tokens {
 			t.Errorf("%+v: a step attends to %d tokens, want %d", c, got, tokens)
@@ -63,8 +63,8 @@ func TestVerifiedChoices(t *testing.T) {
 			n := benchOf(t, "run.model=llama-3-8b", "policy.name=quest", "policy.quest.select_device=bank", "policy.quest.summary_device=rank", "policy.quest.select_group="+group, "policy.quest.budget=512",
 				fmt.Sprint("serving.verified_tokens=", k), "serving.acceptance=1")
 			d := devicesOf(n)
-			last := len(d.Runs) - 1
-			x := d.Decode([]scheduler.Decoding{{Base: 8001 - int64(k), Prompt: 7000}}, last, 0)
+			last := len(d.Attends.Runs) - 1
+			x := d.Attends.Decode([]scheduler.Decoding{{Base: 8001 - int64(k), Prompt: 7000}}, last, 0)
 			if got := x.Choose[0].Times(); got != k {
 				t.Errorf("%s: %d lists of %d tokens", group, got, k)
 			}
