@@ -111,7 +111,16 @@ func (p *pairs) agree(t helper, first, second dram.Command, a, b dram.Address) {
 	if found := p.found(first, second, a, b, earliest, private); len(found) > 0 {
 		t.Fatal(fmt.Sprintf("%s: %v %v, %v %v: %d steps by the state, the checker finds %+v", s.Name, first, a, second, b, earliest, found))
 	}
-	if steps := earliest - 1; steps >= 0 && len(p.found(first, second, a, b, steps, private)) == 0 {
-		t.Fatal(fmt.Sprintf("%s: %v %v, %v %v: the checker accepts %d steps, the state asks for %d", s.Name, first, a, second, b, steps, earliest))
+	if earliest == 0 {
+		return
+	}
+	early := p.found(first, second, a, b, earliest-1, private)
+	for _, v := range early {
+		if v.Allowed || v.Required > 0 && v.Actual >= v.Required {
+			t.Fatal(fmt.Sprintf("%s: %v %v, %v %v: found %+v", s.Name, first, a, second, b, v))
+		}
+	}
+	if len(early) == 0 {
+		t.Fatal(fmt.Sprintf("%s: %v %v, %v %v: the checker accepts %d steps, the state asks for %d", s.Name, first, a, second, b, earliest-1, earliest))
 	}
 }

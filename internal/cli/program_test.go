@@ -287,9 +287,9 @@ func TestCompletion(t *testing.T) {
 	leaf.Flags().String("gpu", "", "")
 	leaf.Flags().Int("to", 0, "") // a number is no name
 	new(ConfigFlags).Register(leaf)
-	one := &cobra.Command{Use: "one", Run: func(*cobra.Command, []string) {}, ValidArgsFunction: OneArgument(func() []string { return []string{"p", "q"} })}
-	one.Flags().String("set", "", "") // without --config: keys of another kind
-	group.AddCommand(leaf, one)
+	single := &cobra.Command{Use: "one", Run: func(*cobra.Command, []string) {}, ValidArgsFunction: OneArgument(func() []string { return []string{"p", "q"} })}
+	single.Flags().String("set", "", "") // without --config: keys of another kind
+	group.AddCommand(leaf, single)
 	root.AddCommand(group)
 	completeFlags(root)
 	complete := func(args ...string) string {
@@ -330,10 +330,12 @@ func TestCompletion(t *testing.T) {
 	if got := complete("one", "--set", ""); got != ":0" {
 		t.Errorf("a --set of other keys: %q", got)
 	}
+	one := map[string]string{"preset": "fair", "system": "gpu-only", "model": "llama-3-8b", "gpu": "h100-sxm", "prices": "prices-2026-06", "base": "h200-sxm", "trace": "openr1", "kind": "line", "emit": "slurm",
+		"dram": "ddr4-3200-8gb-x8", "policy": "quest", "precision": "fp32", "activation": "simultaneous", "suite": "pytorch", "all-reduce": "nccl", "to": "mooncake", "kv": "v"}
 	for name, v := range values {
 		all := v.of()
-		if len(all) < 2 || slices.Contains(all, "") {
-			t.Errorf("--%s: values %q", name, all)
+		if files := slices.Contains([]string{"model", "gpu", "prices", "base", "trace", "dram"}, name); len(all) < 2 || slices.Contains(all, "") || !slices.Contains(all, one[name]) || v.files != files {
+			t.Errorf("--%s: values %q, files %v", name, all, v.files)
 		}
 	}
 }

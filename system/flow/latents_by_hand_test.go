@@ -93,3 +93,14 @@ func TestChunksWithoutPrefix(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
+
+// TestOperationNames: each operation has its own name on a timeline; those of one kind share one.
+func TestOperationNames(t *testing.T) {
+	for op, want := range map[uint8]string{OpEntry: "entry", OpPrefillAttention: "prefill attention", OpWindow: "window attention", OpBlock: "block", OpGPUAttention: "attention", OpDecodeDown: "decode q k v", OpPromptDown: "prompt k v",
+		OpLeaving: "leaving k v", OpResults: "results", OpAttention: "decode attention", OpHostAttention: "decode attention", OpPrefixRead: "prefix k v read", OpPrefixUp: "prefix k v", OpFetch: "fetch k v",
+		OpProjection: "projection", OpFeedForward: "feed-forward", OpUnitFeedForward: "feed-forward", opHidden: ""} {
+		if got := OperationNames[op]; got != want {
+			t.Errorf("operation %d is %q, want %q", op, got, want)
+		}
+	}
+}
