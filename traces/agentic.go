@@ -64,7 +64,7 @@ func (q *quantile) average() float64 {
 	const n = 4096
 	sum := 0.0
 	for i := range n {
-		sum += q.at((float64(i) + 0.5) / n)
+		sum += float64(q.at((float64(i) + 0.5) / n))
 	}
 	return sum / n
 }
@@ -116,7 +116,7 @@ func DrawAgents(spec AgentSpec) (*Trace, error) {
 // addAgent adds the turns of a session that begins at a time in seconds.
 func (t *Trace) addAgent(random *rand.Rand, session int, start float64, spec *AgentSpec) error {
 	rank := random.Float64()
-	for spec.MaxTokens > 0 && agentLast.at(rank)+mostAnswer > float64(spec.MaxTokens) {
+	for spec.MaxTokens > 0 && float64(agentLast.at(rank))+mostAnswer > float64(spec.MaxTokens) {
 		rank = random.Float64()
 	}
 	turns := int(math.Round(agentRequests.at(random.Float64())))
@@ -134,7 +134,7 @@ func (t *Trace) addAgent(random *rand.Rand, session int, start float64, spec *Ag
 		turn := &Turn{Session: session}
 		if i > 0 {
 			think := agentThink.at(random.Float64())
-			at += think
+			at += float64(think)
 			turn.Waits, turn.Think = true, units.FromPicoseconds(math.Round(think*1e3)*1e9) // to the millisecond
 			if prompt += answers[i-1] + added; prompt > last+0.5 {
 				prompt = first
