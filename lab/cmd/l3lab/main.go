@@ -20,7 +20,7 @@ type app struct{ *cli.App } // has the commands as methods
 
 func (a *app) register(root *cobra.Command) {
 	cli.AddGroup(root, "Repeat papers", a.newReproduceCommand())
-	cli.AddGroup(root, "Compare with measurements", a.newValidateCommand(), a.newPredictCommand(), a.newGPUCommand())
+	cli.AddGroup(root, "Compare with measurements", a.newValidateCommand(), a.newCalibrateCommand(), a.newPredictCommand(), a.newGPUCommand())
 	cli.AddGroup(root, "Decode a language model", a.newGenerateCommand(), a.newEvalCommand(), a.newLatentCommand())
 	root.AddCommand(a.NewVersionCommand())
 }
