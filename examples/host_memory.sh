@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the sweeps of docs/reference/host-memory.md and prints its tables. Usage, from the repository's root (a few minutes; the units' sweep a
-# quarter of an hour): sh examples/host_memory.sh [FOLDER_OF_RESULTS [GPUS_ONLY]]
+# Runs the sweeps of docs/reference/host-memory.md and prints its tables. Usage, from the repository's root (five
+# minutes, and two for the units): sh examples/host_memory.sh [FOLDER_OF_RESULTS [GPUS_ONLY]]
 # With a second argument the units' sweep is left out. l3sim must be on the PATH (go install ./cmd/l3sim).
 set -eu
 out=${1:-out/host_memory}
@@ -16,7 +16,7 @@ points() {
 
 # tables: by model and context the best batch of each design, first at any latency, then within 100 ms between tokens.
 tables='
-  function thousands(x,    s) { s = sprintf("%.0f", x); while (match(s, /[0-9][0-9][0-9][0-9]+(,|$)/)) s = substr(s, 1, RSTART + RLENGTH - 4 - (substr(s, RSTART + RLENGTH - 1, 1) == ",")) "," substr(s, RSTART + RLENGTH - 3 - (substr(s, RSTART + RLENGTH - 1, 1) == ",")); return s }
+  function thousands(x,    s, t) { s = sprintf("%.0f", x); t = ""; while (length(s) > 3) { t = "," substr(s, length(s) - 2) t; s = substr(s, 1, length(s) - 3) } return s t }
   function even(k, s,    i, n, h, r, g) { # the hit rate at which a schedule is as fast as GPUs alone
     n = split("0 0.5 0.7 0.85 0.98", h, " "); g = rate[k "GPUs alone"]
     if (rate[k s " 0"] >= g) return "always ahead"
@@ -27,15 +27,15 @@ tables='
     return "behind at 0.98"
   }
   function at(k,    r) { r = fast[k]; return r == "" ? "none" : thousands(r) " (" batch[k] "), " sprintf("%.2f", usd[k] / r / 0.0036) ", " thousands(1000 * r / watts[k]) }
+  function of(k) { return rate[k] == "" ? "none" : thousands(most[k]) ": " thousands(rate[k]) }
   { k = $1 "," $2 ","; if (!(k in seen)) { seen[k] = ++keys; name[keys] = k }
     k = k $3; r = $4 / $5 * 1000
     if (r > rate[k]) { rate[k] = r; most[k] = $4 }
     if ($5 <= 100 && r > fast[k]) { fast[k] = r; batch[k] = $4; usd[k] = $6; watts[k] = $7 } }
   END {
     if (units) {
-      print "| model | context | units in DIMMs (l3) | the CPUs (gpu+cpu) |\n| --- | ---: | ---: | ---: |"
-      for (i = 1; i <= keys; i++) { k = name[i]; split(k, p, ",")
-        printf "| %s | %s | %s: %s | %s: %s |\n", p[1], thousands(p[2]), most[k "l3"], thousands(rate[k "l3"]), most[k "gpu+cpu"], thousands(rate[k "gpu+cpu"]) }
+      print "| model | context | l3 | l3, sets for 8 heads | gpu+cpu |\n| --- | ---: | ---: | ---: | ---: |"
+      for (i = 1; i <= keys; i++) { k = name[i]; split(k, p, ","); printf "| %s | %s | %s | %s | %s |\n", p[1], thousands(p[2]), of(k "l3"), of(k "l3 8 heads"), of(k "gpu+cpu") }
       exit
     }
     print "| model | context | GPUs alone | in order at 0.70, 0.85, 0.98 | two at 0.70, 0.85, 0.98 | even in order | even as two |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
@@ -54,4 +54,5 @@ for gpus in h200 b200 gb200; do # all contexts on the first
   sed "/^#/d; s/^gpu.fit = .*/$(sed -n "s/^# $gpus: //p" examples/host_memory.toml)/" examples/host_memory.toml | tr ';' '\n' | sed "s/^traces.input_mean = .*/traces.input_mean = $contexts/" >"$out.$gpus.toml"
   points "$out.$gpus.toml" "$gpus" | awk -F, "$tables"
 done
+points examples/host_memory_band.toml band | sort | awk -F, '{ printf "%s %s %s: %d requests, %.0f steps a second\n", $1, $2, $3, $4, 1000 * $4 / $5 }'
 [ $# -gt 1 ] || points examples/host_memory_units.toml units | awk -F, -v units=1 "$tables"

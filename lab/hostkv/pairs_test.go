@@ -10,7 +10,7 @@ import (
 )
 
 // server is HiSparse's: GLM-5 in 4 bits, latents in FP8. The fit of its GPU is for dense products and attention: those of experts, latents and
-// indexers take its parameters, borrowed. Rows are copied out of a context in the middle of the output.
+// indexers take its parameters, borrowed. The measured servers decode only: their prompts run elsewhere, so that steps alone count. Rows are copied out of a context in the middle of the output.
 var server = []string{
 	"run.system=sparse-offload", "run.model=glm-5-fp8", "policy.name=dsa", `gpu.preset="rtx-pro-6000-server"`, "node.gpus=8", "model.tensor_parallel=8", "model.weight_bits=4",
 	"model.kv_format=fp8_ds_mla", "sparse_offload.buffer_rows=4096",
