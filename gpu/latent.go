@@ -122,6 +122,18 @@ func (c *ModelCost) absorbedBits() int {
 	return 0
 }
 
+// StoreValuesApart has decode attention over latents cost what units take that store each latent again as a value (llm.Model.ValueCopyBytes) and
+// read the key and the value for so many query heads at once. The GPUs' kernel reads a latent once for all of them. Other models stay as they are.
+func (c *ModelCost) StoreValuesApart(queries int) {
+	if c.latent == nil {
+		return
+	}
+	for i := range c.kinds {
+		h := &c.kinds[i].heads
+		h.Latent, h.Query, h.kv = false, h.KV*min(queries, h.group()), h.kvBytes()+float64(c.model.ValueCopyBytes())
+	}
+}
+
 // choosesLatents says that the fit has kernels of attention over chosen rows of latents.
 func (c *ModelCost) choosesLatents() bool {
 	return c.latent != nil && c.spec.Suite == SuiteServer && c.spec.Latent.Chosen.Compute > 0

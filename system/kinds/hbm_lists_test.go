@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/scheduler"
 )
 
@@ -48,5 +49,37 @@ func TestUnitsReadChosenTokens(t *testing.T) {
 		if got, rows := e.list(&short, 0); got != 2048 || rows != 0 {
 			t.Errorf("%s: %d tokens and %v rows of a short context", model, got, rows)
 		}
+	}
+}
+
+// TestUnitsReadLatentsForEachQuery: by the factor, units read the 2,176 B of a token's key and value for each of 16 query heads, as of a model with
+// one KV head they read its keys and values; four queries a reading take a quarter.
+func TestUnitsReadLatentsForEachQuery(t *testing.T) {
+	sets := []string{"run.system=hbm-pim", "run.model=llama-3-8b", "model.layers=4", "model.heads=16", "model.kv_heads=1", "model.head_dim=576", "node.gpus=1", "model.tensor_parallel=1",
+		"hbm_pim.kernel_overhead=false", "gpu.decode_attention.lone_element_time=0ns"}
+	latent := append(sets, "model.latent_dim=512", "model.nope_dim=128", "model.value_dim=128")
+	b := gpu.UniformBatch(432, 10_000) // enough to fill the kernel's thread blocks
+	seconds := func(sets []string, readings float64) float64 {
+		r := rigOf(t, sets...)
+		e := r.hbm()
+		if e.reads != readings {
+			t.Fatalf("%v readings, want %v", e.reads, readings)
+		}
+		return e.took(b, e.reads).Seconds()
+	}
+	got := seconds(latent, 16)
+	cfg := rigOf(t, latent...).cfg
+	want := 432 * 10_000 * 2176 * 16 / float64(cfg.GPU.MemoryBandwidth) / cfg.GPU.Decode.Memory / 16 // readings, and the factor
+	if got < want || got > 1.1*want { // the multiplications of the GPUs' kernel hide behind its reads but for a few percent
+		t.Errorf("%v s, bytes by hand %v s", got, want)
+	}
+	if apart := seconds(append(sets, "model.head_dim=512"), 16); math.Abs(got/apart*2048/2176-1) > 0.01 {
+		t.Errorf("%v s, with keys and values of 512 elements each %v s", got, apart)
+	}
+	if quarter := seconds(append(latent, "hbm_pim.queries_per_read=4"), 4); math.Abs(4*quarter/got-1) > 0.01 {
+		t.Errorf("%v s, with four queries a reading %v s", got, quarter)
+	}
+	if narrow := seconds(append(latent, "model.kv_format=fp8_ds_mla", "hbm_pim.elements_per_read=2"), 16); math.Abs(narrow/got*2176/(656+528)-1) > 0.01 {
+		t.Errorf("%v s, in FP8 %v s", got, narrow)
 	}
 }

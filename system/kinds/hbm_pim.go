@@ -208,6 +208,7 @@ func assembleHBMPIM(n *Setup) Assembly {
 		factor:   h.BandwidthFactor,
 		launches: h.KernelOverhead,
 	}
+	e.units.StoreValuesApart(h.QueriesPerRead)
 	query, kv := cfg.Model.ShardHeads()
 	readings := func(queries int) int { return (queries + h.QueriesPerRead - 1) / h.QueriesPerRead }
 	e.reads, e.own = float64(readings(query/kv*cfg.Serving.Verified())), query/kv*readings(cfg.Serving.Verified())
