@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -45,35 +44,37 @@ func workflowSteps(text string) []step {
 	return steps
 }
 
-// TestWorkflow runs the steps of examples/ci/sweep.yml in a repository with a
-// pull request that narrows the PCIe links, with a stand-in for gh.
+// TestWorkflow runs the command of action.yml, and with it examples/ci/compare.sh, in a repository with a pull request: the first one,
+// whose base has no sweep, one that changes nothing, and one that narrows the PCIe links; then against a stored baseline.
 func TestWorkflow(t *testing.T) {
 	deep.Only(t)
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("no git")
 	}
-	steps := workflowSteps(string(read(t, filepath.Join(examples, "ci/sweep.yml"))))
-	design := string(read(t, filepath.Join(examples, "ci/design.toml")))
-	uploaded := regexp.MustCompile(`(?m)upload-artifact@.*\n +with:\n(?: +name: .*\n)? +path: (\S+)$`).FindStringSubmatch(string(read(t, filepath.Join(examples, "ci/sweep.yml"))))
-	if uploaded == nil {
-		t.Fatal("no upload with a path")
-	}
-	if len(steps) != 6 {
+	steps := workflowSteps(string(read(t, "../../action.yml")))
+	if len(steps) != 1 {
 		t.Fatalf("%d steps with commands", len(steps))
 	}
+	script, err := filepath.Abs(filepath.Join(examples, "ci/compare.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	design := string(read(t, filepath.Join(examples, "ci/design.toml")))
+	narrow := strings.Replace(design, "[set]", "[set]\npcie.lanes = 1", 1)
+	const rule = "beyond the limit `output_tokens_per_s<-2%`"
 	for _, c := range []struct {
-		name, change string
-		pass         bool
-		comment      string
+		name, base, change string
+		pass               bool
+		summary            string
 	}{
-		{"no change", design, true, "4 points, equal in every metric"},
-		{"narrow links", strings.Replace(design, "[set]", "[set]\npcie.lanes = 1", 1), false, "beyond the limit `output_tokens_per_s<-2%`"},
+		{"first", "", design, true, "No baseline to compare with: these are the first results."},
+		{"no change", design, design, true, "4 points, equal in every metric"},
+		{"narrow links", design, narrow, false, rule},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			repository := filepath.Join(dir, "repository")
-			bin := filepath.Join(dir, "bin")
-			for _, d := range []string{filepath.Join(repository, "examples/ci"), bin} {
+			repository, bin, action := filepath.Join(dir, "repository"), filepath.Join(dir, "bin"), filepath.Join(dir, "action/examples/ci")
+			for _, d := range []string{filepath.Join(repository, "designs"), bin, action} {
 				if err := os.MkdirAll(d, 0o777); err != nil {
 					t.Fatal(err)
 				}
@@ -84,45 +85,49 @@ func TestWorkflow(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			save(filepath.Join(bin, "gh"), "#!/bin/sh\necho \"$@\" > "+dir+"/gh-arguments\ncp out/diff.md "+dir+"/comment\n", 0o755)
-			env := append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "GITHUB_BASE_REF=main", "GITHUB_STEP_SUMMARY="+dir+"/summary",
-				"SWEEP=examples/ci/design.toml", "PULL_REQUEST=12", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+			save(filepath.Join(action, "compare.sh"), string(read(t, script)), 0o755)
+			save(filepath.Join(bin, "go"), "#!/bin/sh\n[ \"$1 $2\" = \"build -C\" ] && cp "+bin+"/l3sim \"$5\"\n", 0o755) // the program under test is built already
+			env := append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "GITHUB_BASE_REF=main", "GITHUB_STEP_SUMMARY="+dir+"/summary", "RUNNER_TEMP="+dir,
+				"ACTION="+dir+"/action", "SWEEP=designs/design.toml", "OUT=out", "BASELINE=", "RULES=output_tokens_per_s<-2%\ntbt_p99_ms>5%\n", "PLOT=--kind pareto --x tbt_p99_ms --y output_tokens_per_s",
+				"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
 			shell := func(commands string) (string, error) {
 				cmd := exec.Command("sh", "-e", "-c", commands)
 				cmd.Dir, cmd.Env = repository, env
 				out, err := cmd.CombinedOutput()
 				return string(out), err
 			}
-			save(filepath.Join(repository, "examples/ci/design.toml"), design, 0o666)
-			out, err := shell(`git init -q -b main
+			save(filepath.Join(repository, "README"), "designs\n", 0o666)
+			if c.base != "" {
+				save(filepath.Join(repository, "designs/design.toml"), c.base, 0o666)
+			}
+			if out, err := shell(`git init -q -b main
 git add . && git -c user.name=x -c user.email=x@example.com commit -qm base
-git update-ref refs/remotes/origin/main main`)
-			if err != nil {
+git update-ref refs/remotes/origin/main main`); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			save(filepath.Join(repository, "examples/ci/design.toml"), c.change, 0o666)
-			for _, s := range steps {
-				if s.name == "Install" { // from the network; the program under test is on the PATH
-					continue
-				}
-				out, err := shell(s.commands)
-				if s.name == "Verdict" {
-					if (err == nil) != c.pass {
-						t.Errorf("verdict: %v\n%s", err, read(t, filepath.Join(dir, "comment")))
-					}
-				} else if err != nil {
-					t.Fatalf("%s: %v\n%s", s.name, err, out)
-				}
+			save(filepath.Join(repository, "designs/design.toml"), c.change, 0o666)
+			out, err := shell(steps[0].commands)
+			if (err == nil) != c.pass {
+				t.Fatalf("%v\n%s", err, out)
 			}
-			if comment := string(read(t, filepath.Join(dir, "comment"))); !strings.Contains(comment, c.comment) {
-				t.Errorf("comment:\n%s", comment)
+			summary := string(read(t, filepath.Join(dir, "summary")))
+			if !strings.Contains(summary, c.summary) || !strings.Contains(summary, "![designs/design.toml](figure.svg)") || !strings.Contains(summary, "\nl3sim v") {
+				t.Errorf("summary:\n%s", summary)
 			}
-			if got := string(read(t, filepath.Join(dir, "gh-arguments"))); !strings.HasPrefix(got, "pr comment 12 ") {
-				t.Errorf("gh %s", got)
+			if text := string(read(t, filepath.Join(repository, "out/figure.svg"))); !strings.Contains(text, "<svg") {
+				t.Error("figure.svg is none")
 			}
-			for _, f := range []string{"throughput.png", "front.png"} {
-				if text := read(t, filepath.Join(repository, uploaded[1], f)); !strings.HasPrefix(string(text), "\x89PNG") {
-					t.Errorf("%s is no PNG", f)
+			if out, err := shell("git worktree list | wc -l | grep -qx ' *1'"); err != nil {
+				t.Errorf("a work tree is left: %s", out)
+			}
+			// Any runner, with a stored baseline.
+			out, err = shell(script + " designs/design.toml again --baseline out/new --rule 'output_tokens_per_s<-2%'")
+			if err != nil || !strings.Contains(string(read(t, filepath.Join(repository, "again/summary.md"))), "4 points, equal in every metric") {
+				t.Errorf("%v\n%s", err, out)
+			}
+			for flags, want := range map[string]string{"designs/design.toml again": "again: it exists already", "no.toml new": "no.toml: expected a sweep file", "designs/design.toml new --rules x": "compare.sh SWEEP OUT"} {
+				if out, err := shell(script + " " + flags); err == nil || !strings.Contains(out, want) {
+					t.Errorf("%s: %v\n%s", flags, err, out)
 				}
 			}
 		})
