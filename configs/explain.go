@@ -154,6 +154,11 @@ func (ld *Loader) readRanges() map[string]string {
 	g.Latent.DecodeFP8 = g.Latent.Decode
 	g.Latent.Products = gpu.LatentProductSpec{Efficiency: g.MatMul.Efficiency, TileRows: 64}
 	g.Latent.ProductsFP8, g.Latent.Chosen = g.Latent.Products, gpu.ChosenSpec{Efficiency: g.MatMul.Efficiency, TileRows: 64}
+	ring := gpu.Protocols{FlaggedBandwidth: 1, Bandwidth: 1}
+	way := gpu.ExchangeSpec{Bandwidth: 1, LaneBandwidth: 1, Ridge: 1}
+	g.Switch = gpu.SwitchSpec{Bandwidth: 1}
+	g.Collectives = gpu.CollectiveTables{AllGather: ring, ReduceScatter: ring, AllReduce: ring, AllToAll: ring, Dispatch: way, Combine: way}
+	g.Index = gpu.IndexTables{Scores: gpu.ScoreSpec{Efficiency: g.MatMul.Efficiency, KeyTile: 256}, StepScores: gpu.StepScoreSpec{Efficiency: g.MatMul.Efficiency, FillBandwidth: 1}, TopK: gpu.RankSpec{RowTime: 1}}
 	all := input.Ranges(valid)
 	for _, b := range bases {
 		all[b.key] = "a file, or one of " + strings.Join(Names(b.kind), ", ")

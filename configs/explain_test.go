@@ -33,6 +33,10 @@ func TestExplainEveryKey(t *testing.T) {
 			o.Sets = []string{`gpu.preset="b200-sxm"`, `gpu.fit="b200-sxm.trtllm-1.3"`}
 		case strings.HasPrefix(k.Name, "gpu.latent.chosen."), k.Name == "gpu.latent.prefill_absorbed":
 			o.Sets = []string{`gpu.preset="h200-sxm"`, `gpu.fit="h200-sxm.sglang-0.5.14"`}
+		case strings.HasPrefix(k.Name, "gpu.index.step_scores."):
+			o.Sets = []string{`gpu.preset="h200-sxm"`, `gpu.fit="h200-sxm.vllm-0.24"`}
+		case strings.HasPrefix(k.Name, "gpu.index."), strings.HasPrefix(k.Name, "gpu.collectives."), strings.HasPrefix(k.Name, "gpu.all_reduce_switch."), k.Name == "gpu.all_reduce.last_step":
+			o.Sets = []string{`gpu.preset="h200-sxm"`, `gpu.fit="h200-sxm.sglang-0.5.14"`}
 		case strings.HasPrefix(k.Name, "gpu.latent."):
 			o.Sets = []string{`gpu.preset="b200-sxm"`, `gpu.fit="b200-sxm.trtllm-1.3"`}
 		case typedKernels.MatchString(k.Name):
@@ -58,7 +62,7 @@ func TestExplainEveryKey(t *testing.T) {
 }
 
 // typedKernels are keys of kernels that the default GPU's fit has not.
-var typedKernels = regexp.MustCompile(`^gpu\.(gemm_|experts\.|latent\.|\w+_fp8\.)|\.(head_knee|packs_groups|group_limit|lone_element_time)$`)
+var typedKernels = regexp.MustCompile(`^gpu\.(gemm_|experts\.|latent\.|index\.|collectives\.|all_reduce_switch\.|\w+_fp8\.)|\.(head_knee|packs_groups|group_limit|lone_element_time|last_step)$`)
 
 // TestRanges: what explain calls the range of a whole number is what is taken.
 func TestRanges(t *testing.T) {
@@ -73,6 +77,7 @@ func TestRanges(t *testing.T) {
 	decode, product := gpu.LatentDecodeSpec{DecodeSpec: g.Decode}, gpu.LatentProductSpec{Efficiency: g.MatMul.Efficiency, TileRows: 64}
 	g.Latent = gpu.LatentTables{Decode: decode, DecodeFP8: decode, Prefill: g.Prefill, PrefillFP8: g.Prefill, Products: product, ProductsFP8: product,
 		Chosen: gpu.ChosenSpec{Efficiency: g.MatMul.Efficiency, TileRows: 64}}
+	g.Index = gpu.IndexTables{Scores: gpu.ScoreSpec{Efficiency: g.MatMul.Efficiency, KeyTile: 256}, StepScores: gpu.StepScoreSpec{Efficiency: g.MatMul.Efficiency, FillBandwidth: 1}, TopK: gpu.RankSpec{RowTime: 1}}
 	tried := 0
 	for _, k := range keys.Keys {
 		e, err := system.Configs().Explain(Options{}, k.Name)

@@ -24,7 +24,7 @@ type namedTable struct {
 var namedTables = []namedTable{
 	{"gpu.fit", Fits, []string{"gpu.gemm", "gpu.prefill_attention", "gpu.decode_attention", "gpu.extend_attention", "gpu.pytorch", "gpu.elementwise", "gpu.fused",
 		"gpu.gemm_fp8", "gpu.gemm_fp8_block", "gpu.gemm_nvfp4", "gpu.prefill_attention_fp8", "gpu.decode_attention_fp8", "gpu.experts",
-		"gpu.all_reduce", "gpu.power", "gpu.alone", "gpu.page_sparse", "gpu.narrow_kv", "gpu.measured", "gpu.scale", "gpu.latent"}, nil},
+		"gpu.all_reduce", "gpu.power", "gpu.alone", "gpu.page_sparse", "gpu.narrow_kv", "gpu.measured", "gpu.scale", "gpu.latent", "gpu.index", "gpu.all_reduce_switch", "gpu.collectives"}, nil},
 	{"energy.constants", EnergyTables, []string{"energy"}, nil},
 	{"dram.preset", DRAMs, []string{"dram"}, []string{"dram.dies", "dram.ecc", "dram.timings"}},
 	{"prices.preset", PriceLists, []string{"prices"}, nil},

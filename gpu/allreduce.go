@@ -10,8 +10,8 @@ type AllReduceMethod string
 
 // The methods.
 const (
-	// AllReduceDirect takes the fastest of the direct kernels and NCCL up to SmallLimit bytes,
-	// and NCCL beyond: vLLM, SGLang and TensorRT-LLM do.
+	// AllReduceDirect takes the fastest of the direct kernels, the switch and NCCL up to SmallLimit bytes,
+	// and of the latter two beyond: vLLM, SGLang and TensorRT-LLM do.
 	AllReduceDirect AllReduceMethod = "direct"
 	// AllReduceNCCL always takes NCCL.
 	AllReduceNCCL AllReduceMethod = "nccl"
@@ -32,14 +32,7 @@ type AllReduceSpec struct {
 	SecondShotLatency   units.Duration  `toml:"second_shot_latency"`         // direct: the second synchronisation of two shots
 	SecondShotPerGPU    units.Duration  `toml:"second_shot_latency_per_gpu"` // its growth with each GPU
 	SecondShotBandwidth units.Bandwidth `toml:"second_shot_bandwidth"`       // direct: moving shares in two shots
-	// NCCL takes the faster of two protocols: one that flags every few bytes (LL, LL128)
-	// and has little latency, and one that moves whole chunks (Simple).
-	FlaggedLatency   units.Duration  `toml:"flagged_latency"`
-	FlaggedPerGPU    units.Duration  `toml:"flagged_latency_per_gpu"` // its growth with each GPU
-	FlaggedBandwidth units.Bandwidth `toml:"flagged_bandwidth"`       // of the bytes that a GPU sends
-	Latency          units.Duration  `toml:"latency"`                 // of whole chunks: added to the transfer
-	LatencyPerGPU    units.Duration  `toml:"latency_per_gpu"`         // its growth with each GPU
-	Bandwidth        units.Bandwidth `toml:"bandwidth"`               // of the bytes that a GPU sends
+	Protocols
 	// Skew is by how much the slowest GPU is behind a mean one, as a share of the work
 	// since the last all-reduce that follows the clock: chips differ in it, and all wait.
 	Skew float64 `toml:"skew"`
@@ -56,16 +49,11 @@ func (a *AllReduceSpec) Check(c *input.Check) {
 	duration(c, "small_latency_per_gpu", a.SmallLatencyPerGPU)
 	duration(c, "second_shot_latency", a.SecondShotLatency)
 	duration(c, "second_shot_latency_per_gpu", a.SecondShotPerGPU)
-	duration(c, "flagged_latency", a.FlaggedLatency)
-	duration(c, "flagged_latency_per_gpu", a.FlaggedPerGPU)
-	bandwidth(c, "flagged_bandwidth", a.FlaggedBandwidth)
-	duration(c, "latency", a.Latency)
-	duration(c, "latency_per_gpu", a.LatencyPerGPU)
 	if a.SmallLimit > 0 {
 		bandwidth(c, "small_bandwidth", a.SmallBandwidth)
 		bandwidth(c, "second_shot_bandwidth", a.SecondShotBandwidth)
 	}
-	bandwidth(c, "bandwidth", a.Bandwidth)
+	a.Protocols.Check(c)
 	c.That(a.Skew >= 0 && a.Skew <= 1, "skew", a.Skew, "0 to 1")
 	atLeast(c, "latency_slope_ns_per_byte", a.LatencySlope, 0)
 }
@@ -85,25 +73,24 @@ func (s *Spec) AllReduceCost(gpus int, n units.Bytes) Cost {
 func (s measured) allReduce(gpus int, n units.Bytes) Cost {
 	a, t, bytes := &s.Collective, float64(gpus), float64(n)
 	c := Cost{Bytes: 2 * (t - 1) / t * bytes}
-	nccl := a.nccl(c, t)
-	if a.Method == AllReduceDirect && n <= a.SmallLimit {
-		if direct := a.direct(c, t, bytes); direct.Seconds < nccl.Seconds {
-			return direct
+	if a.Method == AllReduceNCCL {
+		if own := &s.Collectives.AllReduce; *own != (Protocols{}) {
+			return own.cost(c, t, bytes/t)
+		}
+		return a.cost(c, t, bytes/t)
+	}
+	best := a.cost(c, t, bytes/t)
+	if s.Switch != (SwitchSpec{}) {
+		if by := s.Switch.cost(c, t, bytes); by.Seconds < best.Seconds {
+			best = by
 		}
 	}
-	return nccl
-}
-
-// nccl costs NCCL's faster protocol.
-func (a *AllReduceSpec) nccl(c Cost, gpus float64) Cost {
-	flagged := a.FlaggedLatency.Seconds() + float64(gpus*a.FlaggedPerGPU.Seconds())
-	whole := a.Latency.Seconds() + float64(gpus*a.LatencyPerGPU.Seconds())
-	byFlags, byChunks := c.Bytes/float64(a.FlaggedBandwidth), c.Bytes/float64(a.Bandwidth)
-	c.Memory, c.Overhead = byChunks, whole
-	if byFlags+flagged < byChunks+whole {
-		c.Memory, c.Overhead = byFlags, flagged
+	if n <= a.SmallLimit {
+		if direct := a.direct(c, t, bytes); direct.Seconds < best.Seconds {
+			best = direct
+		}
 	}
-	return c.combine(0)
+	return best
 }
 
 // direct costs the direct kernel, by the faster of its two schedules.
@@ -137,7 +124,7 @@ func (s *Spec) MethodCost(method string, gpus int, n units.Bytes) Cost {
 	case "direct":
 		return s.Collective.direct(c, t, bytes)
 	case "nccl":
-		return s.Collective.nccl(c, t)
+		return s.Collective.cost(c, t, bytes/t)
 	}
 	return s.AllReduceCost(gpus, n)
 }

@@ -32,8 +32,10 @@ func TestAllReduceForms(t *testing.T) {
 		Model: AllReduceMeasured, SmallLimit: units.MiB,
 		SmallLatency: 2 * units.Microsecond, SmallLatencyPerGPU: units.Microsecond, SmallBandwidth: 100e9,
 		SecondShotLatency: 3 * units.Microsecond, SecondShotPerGPU: units.Microsecond / 2, SecondShotBandwidth: 200e9,
-		FlaggedLatency: 4 * units.Microsecond, FlaggedPerGPU: units.Microsecond, FlaggedBandwidth: 50e9,
-		Latency: 10 * units.Microsecond, LatencyPerGPU: 2 * units.Microsecond, Bandwidth: 150e9, Method: AllReduceDirect,
+		Protocols: Protocols{
+			FlaggedLatency: 4 * units.Microsecond, FlaggedPerGPU: units.Microsecond, FlaggedBandwidth: 50e9,
+			Latency: 10 * units.Microsecond, LatencyPerGPU: 2 * units.Microsecond, Bandwidth: 150e9,
+		}, Method: AllReduceDirect,
 	}}
 	chunks := func(gpus, bytes float64) float64 { return 10 + gpus*2 + 2*(gpus-1)/gpus*bytes/150e3 }
 	for _, c := range []struct {
@@ -115,8 +117,8 @@ func TestAllReduceBounds(t *testing.T) {
 }
 
 // TestAllReduceFollowsLinks: from 1 MiB on, where links bind, a GPU with faster links is never
-// slower, and GPUs with the same links take the same. Below it the synchronisation binds, which
-// takes 2 µs less on the A100 than in the kernels that were measured on the H200.
+// slower, and GPUs with the same links take the same unless their own all-reduces were measured, with a server's
+// kernels. Below it the synchronisation binds, which takes 2 µs less on the A100 than in the kernels that were measured on the H200.
 func TestAllReduceFollowsLinks(t *testing.T) {
 	links := map[string]float64{ // GB/s in one direction, of data sheets
 		"rtx-4090-vllm-0.19": 31.5, "rtx-a6000": 31.5, "a100-sxm-40gb": 300, "a100-sxm-80gb": 300, "h100-sxm": 450, "h200-sxm": 450,
@@ -136,7 +138,8 @@ func TestAllReduceFollowsLinks(t *testing.T) {
 		gpus, n := drawAllReduce(t, 1<<20)
 		for slow, a := range measured {
 			for fast, b := range measured {
-				if x, y := a.allReduce(gpus, n), b.allReduce(gpus, n); links[fast] >= links[slow] && y > x {
+				own := a.Switch != (SwitchSpec{}) && b.Switch != (SwitchSpec{}) && links[fast] == links[slow]
+				if x, y := a.allReduce(gpus, n), b.allReduce(gpus, n); links[fast] >= links[slow] && y > x && !own {
 					t.Fatalf("%d bytes on %d GPUs: %g s on %s, only %g on %s", n, gpus, y, fast, x, slow)
 				}
 			}

@@ -23,7 +23,7 @@ func meter(t *testing.T) *Spec {
 	s.Decode = DecodeSpec{Model: AttentionFlash, Efficiency: all, QueryRows: 1, UnsplitRows: 1, BlocksPerSM: 1, MaxSplits: 1, SplitKeys: 1, BlockBandwidth: 1e30}
 	s.Pointwise = ElementwiseSpec{Model: ElementwiseRoofline, Memory: share, ActivationMemory: share}
 	s.Fused = FusedSpec{Norm: share, Activation: share, Copy: share}
-	s.Collective = AllReduceSpec{Model: AllReduceMeasured, Method: AllReduceNCCL, FlaggedBandwidth: 2, Bandwidth: 2}
+	s.Collective = AllReduceSpec{Model: AllReduceMeasured, Method: AllReduceNCCL, Protocols: Protocols{FlaggedBandwidth: 2, Bandwidth: 2}}
 	s.PageSparse = PageSparseSpec{VectorPeak: 1e30, Vector: 1, BlockShare: 1, Efficiency: all, BlockBandwidth: 1e30}
 	s.NarrowKV = NarrowKVSpec{}
 	s.MatMul.Narrow = 1

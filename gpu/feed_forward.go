@@ -71,17 +71,10 @@ func (c *ModelCost) feedForward(f *feedForward, tokens int) (p Parts) {
 	return p
 }
 
-// joinNetworks returns the collectives around a feed-forward part: an all-reduce of its result; with attention of requests apart an
-// all-gather before it and a reduce-scatter after it, which send as much together; with whole networks on each GPU nothing but the way
-// of tokens to their experts and back.
+// joinNetworks returns the collectives around a feed-forward part together.
 func (c *ModelCost) joinNetworks(f *feedForward, tokens int) Work {
-	switch {
-	case !c.model.WholeNetworks():
-		return c.allReduce(tokens)
-	case f.dealt == nil:
-		return Work{}
-	}
-	return c.allToAll(f, tokens)
+	before, after := c.aroundNetworks(f, tokens)
+	return before.Plus(after)
 }
 
 // network returns the products of a dense network of that inner width on each GPU, and its activation. The up and gate

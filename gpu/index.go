@@ -32,6 +32,12 @@ func (s *Spec) IndexScoreCost(x llm.Indexing, heads, dim, keyBytes int) Cost {
 		FLOPs: 2 * float64(dim) * float64(heads) * float64(x.Pairs), Executed: pair * float64(x.Pairs) / 2, Overhead: p.Overhead.Seconds(),
 		Bytes: float64(float64(x.Keys)*float64(keyBytes)) + float64(scoreBytes*float64(x.Pairs)) + float64(float64(x.Requests)*float64(x.Queries)*float64(heads)*float64(dim)),
 	}
+	switch {
+	case x.Step && s.Index.StepScores.Compute > 0:
+		return s.stepScores(c, x, heads, dim)
+	case !x.Step && s.Index.Scores.Compute > 0:
+		return s.promptScores(c, x, heads, dim)
+	}
 	c.Compute = pair * float64(x.Pairs) / rate
 	c.Memory = c.Bytes / s.pageBandwidth()
 	if x.Queries > 1 && !x.Step {
@@ -51,8 +57,7 @@ func (c *ModelCost) Index(x llm.Indexing) Work {
 		x.Keys, x.Pairs = max((x.Keys+int64(n)-1)/int64(n), int64(x.Longest)), max((x.Pairs+int64(n)-1)/int64(n), int64(x.Longest))
 	}
 	scores := c.spec.IndexScoreCost(x, m.IndexHeads, m.IndexDim, int(m.IndexBytes()))
-	rows := DecodeBatch{Requests: x.Requests * x.Queries, Tokens: x.Pairs, Longest: x.Longest}
-	return c.waits(c.spec.work(scores).Plus(c.spec.work(c.spec.TopKCost(rows, 1, x.Keep))).scaled(c.scale.decode))
+	return c.waits(c.spec.work(scores).Plus(c.spec.work(c.spec.IndexTopKCost(x, false))).scaled(c.scale.decode))
 }
 
 // Chosen returns attention of a prompt's tokens over rows that an indexer has chosen for each, with the absorbed products around it.

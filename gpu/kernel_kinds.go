@@ -43,7 +43,7 @@ func (c *ModelCost) KernelTimes(x Shape) []KernelTime {
 	t.add(expertKind(c.uniform), float64(c.keptNetwork*experts), far[FeedForward])
 	product(FeedForward, c.networks, c.keptNetwork, parts[FeedForward].Seconds-experts)
 	t.add("small_kernels", parts[SmallKernels].Seconds+parts[Embedding].Seconds, far[SmallKernels])
-	t.add(c.collectiveKind(), parts[AllReduce].Seconds, far[AllReduce])
+	c.collectiveTimes(t, tokens, parts[AllReduce].Seconds, far[AllReduce])
 	c.decodeTimes(t, x, parts[DecodeAttention].Seconds, far[DecodeAttention])
 	c.promptTimes(t, x, parts[PrefillAttention].Seconds, far[PrefillAttention])
 	var all []KernelTime
@@ -83,7 +83,7 @@ func (c *ModelCost) decodeTimes(t kernelTimes, x Shape, seconds float64, far str
 	t.add(c.absorbKind(), absorbed, far)
 	seconds -= absorbed
 	if keep := c.model.IndexTopK; keep > 0 && x.Decode.Tokens > int64(n)*int64(keep) {
-		of := llm.Indexing{Requests: n, Queries: 1, Keys: x.Decode.Tokens, Longest: x.Decode.Longest, Pairs: x.Decode.Tokens, Keep: keep}
+		of := llm.Indexing{Requests: n, Queries: 1, Keys: x.Decode.Tokens, Longest: x.Decode.Longest, Pairs: x.Decode.Tokens, Keep: keep, Step: true}
 		seconds -= c.indexTimes(t, of, far)
 		t.add("sparse_latent", seconds, far)
 		return
@@ -120,10 +120,13 @@ func (c *ModelCost) promptTimes(t kernelTimes, x Shape, seconds float64, far str
 func (c *ModelCost) indexTimes(t kernelTimes, of llm.Indexing, far string) float64 {
 	layers := float64(c.model.CountLayers(string(rune(llm.Indexed))))
 	all := float64(layers * c.Index(of).Seconds)
-	rows := DecodeBatch{Requests: of.Requests * of.Queries, Tokens: of.Pairs, Longest: of.Longest}
-	choice := min(all, float64(layers*c.spec.TopKCost(rows, 1, of.Keep).Seconds))
+	choice := min(all, float64(layers*c.spec.IndexTopKCost(of, false).Seconds))
 	t.add("top_k", choice, far)
-	t.add("index_scores", all-choice, far)
+	scores := "index_scores"
+	if of.Step && c.spec.Index.StepScores.Compute > 0 {
+		scores = "index_step_scores"
+	}
+	t.add(scores, all-choice, far)
 	return all
 }
 
@@ -146,15 +149,41 @@ func (c *ModelCost) absorbKind() string {
 	return "latent_absorb"
 }
 
-// collectiveKind returns the kind of what joins the GPUs of a replica.
-func (c *ModelCost) collectiveKind() string {
-	switch {
-	case c.model.WholeNetworks():
-		return "all_to_all"
-	case c.data:
-		return "collectives"
+// collectiveTimes adds what joins the GPUs of a replica, which takes so many seconds in all. Where the fit has none of the collectives
+// around networks, all of it is of one kind.
+func (c *ModelCost) collectiveTimes(t kernelTimes, tokens int, seconds float64, far string) {
+	of := &c.spec.Collectives
+	before, after := "", ""
+	switch whole := c.model.WholeNetworks(); {
+	case !c.data:
+		t.add("all_reduce", seconds, far)
+		return
+	case whole && of.Dispatch != (ExchangeSpec{}) && of.Combine != (ExchangeSpec{}):
+		before, after = "dispatch", "combine"
+	case whole && of.AllToAll != (Protocols{}):
+		before = "nccl_all_to_all"
+	case whole:
+		t.add("all_to_all", seconds, far)
+		return
+	case of.AllGather != (Protocols{}) && of.ReduceScatter != (Protocols{}):
+		before, after = "all_gather", "reduce_scatter"
+	default:
+		t.add("collectives", seconds, far)
+		return
 	}
-	return "all_reduce"
+	for i := range c.feedForwards {
+		f := &c.feedForwards[i]
+		share := f.share
+		if i == 0 && len(c.feedForwards) > 1 {
+			share = 1 - c.feedForwards[1].share
+		}
+		a, b := c.aroundNetworks(f, tokens)
+		first, then := float64(share*float64(c.model.Layers)*a.Seconds), float64(share*float64(c.model.Layers)*b.Seconds)
+		t.add(before, first, far)
+		t.add(after, then, far)
+		seconds -= first + then
+	}
+	t.add("all_reduce", seconds, far)
 }
 
 // productKind returns the kind of products of elements of those widths.

@@ -88,14 +88,51 @@ func largestOf(n int) float64 {
 }
 
 // allToAll returns the way of tokens to the GPUs of their experts and back. A GPU sends each of its tokens once to each other GPU that
-// has one of its experts, with the bits that go into products, and gets as many results back.
-func (c *ModelCost) allToAll(f *feedForward, tokens int) Work {
+// has one of its experts, with the bits that go into products, and gets as many results back. Kernels of low latency, where the fit has
+// some, send a token to each of its experts by itself.
+func (c *ModelCost) allToAll(f *feedForward, tokens int) (dispatch, combine Work) {
 	n, own := float64(c.gpus), float64(c.own(tokens))
 	if c.gpus <= 1 || tokens <= 0 {
-		return Work{}
+		return Work{}, Work{}
 	}
+	t := &c.spec.Collectives
 	to := (n - 1) * (1 - portable.Pow(1-1/n, float64(f.active)))
 	elements := own * to * float64(c.model.Hidden)
-	send := func(bits int) Cost { return c.spec.Collective.nccl(Cost{Bytes: elementBytes(elements, bits)}, n) }
-	return c.spec.work(send(c.products.In).then(send(c.bits))).scaled(c.scale.allReduce)
+	work := func(cost Cost) Work { return c.spec.work(cost).scaled(c.scale.allReduce) }
+	if t.Dispatch != (ExchangeSpec{}) && t.Combine != (ExchangeSpec{}) {
+		x := Exchange{GPUs: c.gpus, Pairs: own * float64(f.active), Most: float64(f.dealt.load(f.active, tokens).Pairs)}
+		for _, s := range f.experts {
+			x.Experts += s.Experts
+		}
+		back := x
+		x.PairBytes, back.PairBytes = MessageBytes(c.model.Hidden, c.products.In), MessageBytes(c.model.Hidden, c.bits)
+		return work(c.spec.ExchangeCost(&t.Dispatch, x)), work(c.spec.ExchangeCost(&t.Combine, back))
+	}
+	p := &c.spec.Collective.Protocols
+	if t.AllToAll != (Protocols{}) {
+		p = &t.AllToAll
+	}
+	send := func(bits int) Cost {
+		return p.cost(Cost{Bytes: elementBytes(elements, bits)}, n, elementBytes(elements, bits)/(n-1))
+	}
+	return work(send(c.products.In).then(send(c.bits))), Work{}
+}
+
+// aroundNetworks returns the collectives before a feed-forward part and after it: an all-reduce of its result; with attention of requests
+// apart an all-gather before it and a reduce-scatter after it, which take an all-reduce together where the fit has none; with whole
+// networks on each GPU nothing but the way of tokens to their experts and back.
+func (c *ModelCost) aroundNetworks(f *feedForward, tokens int) (before, after Work) {
+	t := &c.spec.Collectives
+	switch {
+	case !c.model.WholeNetworks() && c.data && t.AllGather != (Protocols{}) && t.ReduceScatter != (Protocols{}):
+		of := func(x *Collective) Work {
+			return c.spec.work(c.spec.CollectiveCost(x, c.gpus, float64(c.summed(tokens)))).scaled(c.scale.allReduce)
+		}
+		return of(&Collectives[0]), of(&Collectives[1])
+	case !c.model.WholeNetworks():
+		return Work{}, c.allReduce(tokens)
+	case f.dealt == nil:
+		return Work{}, Work{}
+	}
+	return c.allToAll(f, tokens)
 }

@@ -103,7 +103,7 @@ func TestWholeNetworks(t *testing.T) {
 	// 801 tokens are 101 on a GPU, each with six experts on seven other GPUs: 7 · (1 − (7/8)^6) of these have one.
 	f := &c.feedForwards[0]
 	elements := 101 * 7 * (1 - math.Pow(7.0/8, 6)) * 7168
-	cost := s.Collective.nccl(Cost{Bytes: elements * 2}, 8)
+	cost := s.Collective.cost(Cost{Bytes: elements * 2}, 8, 0)
 	if got, want := c.feedForward(f, 801)[AllReduce].Seconds, 2*s.work(cost).Seconds; !near(got, want) {
 		t.Errorf("all to all takes %g s, want %g", got, want)
 	}

@@ -49,15 +49,20 @@ type Spec struct {
 	Pointwise  ElementwiseSpec `toml:"elementwise"`
 	Fused      FusedSpec       `toml:"fused"`
 	Collective AllReduceSpec   `toml:"all_reduce"`
-	Power      PowerSpec       `toml:"power"`
-	Alone      AloneSpec       `toml:"alone"`
-	PageSparse PageSparseSpec  `toml:"page_sparse"`
-	NarrowKV   NarrowKVSpec    `toml:"narrow_kv"`
+	// Switch has all-reduces that the NVLink switch sums, Collectives those of NCCL and the exchange of experts' tokens, where the fit
+	// has them.
+	Switch      SwitchSpec       `toml:"all_reduce_switch,omitempty"`
+	Collectives CollectiveTables `toml:"collectives,omitempty"`
+	Power       PowerSpec        `toml:"power"`
+	Alone       AloneSpec        `toml:"alone"`
+	PageSparse  PageSparseSpec   `toml:"page_sparse"`
+	NarrowKV    NarrowKVSpec     `toml:"narrow_kv"`
 	// Extend is the server suite's attention of short chunks over long caches.
 	Extend   ExtendSpec   `toml:"extend_attention,omitempty"`
 	Measured MeasuredSpec `toml:"measured"`        // the range of the samples
 	Scale    ScaleSpec    `toml:"scale,omitempty"` // factors on times
 	Latent   LatentTables `toml:"latent,omitempty"`
+	Index    IndexTables  `toml:"index,omitempty"`
 }
 
 // Suite selects attention kernels.
@@ -178,6 +183,12 @@ func (s *Spec) Check(c *input.Check) {
 	c.In("elementwise", &s.Pointwise)
 	c.In("fused", &s.Fused)
 	c.In("all_reduce", &s.Collective)
+	if s.Switch != (SwitchSpec{}) {
+		c.In("all_reduce_switch", &s.Switch)
+	}
+	if s.Collectives != (CollectiveTables{}) {
+		c.In("collectives", &s.Collectives)
+	}
 	c.In("power", &s.Power)
 	c.In("alone", &s.Alone)
 	if s.PyTorch != (AttentionSpec{}) {
@@ -196,6 +207,9 @@ func (s *Spec) Check(c *input.Check) {
 	}
 	if s.Latent != (LatentTables{}) {
 		c.In("latent", &s.Latent)
+	}
+	if s.Index != (IndexTables{}) {
+		c.In("index", &s.Index)
 	}
 }
 

@@ -38,7 +38,7 @@ func (p *Tables) name() string {
 }
 
 // moreTables may be absent.
-var moreTables = []publishedTable{{"moe", "moe_perf.parquet", "moe.csv"}, {"", "", "mla_decode.csv"}, {"", "", "mla_prefill.csv"}, {"", "", "mla_absorb.csv"}, {"", "", "sparse_mla.csv"}}
+var moreTables = []publishedTable{{"moe", "moe_perf.parquet", "moe.csv"}, {"", "", "allreduce.csv"}, {"", "", "mla_decode.csv"}, {"", "", "mla_prefill.csv"}, {"", "", "mla_absorb.csv"}, {"", "", "sparse_mla.csv"}, {"", "", "indexer_logits.csv"}, {"", "", "indexer_logits_paged.csv"}, {"", "", "indexer_topk.csv"}}
 
 // more returns the paths of tables that the folder has beyond those of every fit, in the form in which it has them.
 func (p *Tables) more() (paths []string) {
@@ -50,7 +50,25 @@ func (p *Tables) more() (paths []string) {
 			}
 		}
 	}
+	for _, of := range librariesOf(p.Framework) {
+		path := filepath.Join(p.Folder, strings.TrimSuffix(p.name(), p.Framework)+of.library, of.csv)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			paths = append(paths, path)
+		}
+	}
 	return paths
+}
+
+// libraryTable is a table of a library that several frameworks call.
+type libraryTable struct{ library, csv string }
+
+// librariesOf returns the tables of libraries that a framework calls. TensorRT-LLM has an exchange of experts' tokens of its own.
+func librariesOf(framework string) []libraryTable {
+	all := []libraryTable{{"nccl", "collectives.csv"}}
+	if framework != "trtllm" {
+		all = append(all, libraryTable{"deepep", "deepep_ll.csv"})
+	}
+	return all
 }
 
 // files returns the paths of the tables: Parquet files as the source has them, or CSV files.

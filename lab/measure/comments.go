@@ -10,19 +10,27 @@ import (
 func moved(kinds []Fitted) map[string]bool {
 	sections := map[Kind]string{
 		GEMM: "gpu.gemm", FP8GEMM: "gpu.gemm_fp8", FP8BlockGEMM: "gpu.gemm_fp8_block", NVFP4GEMM: "gpu.gemm_nvfp4",
-		Decode: "gpu.decode_attention", FP8Decode: "gpu.decode_attention_fp8", Prefill: "gpu.prefill_attention", FP8Prefill: "gpu.prefill_attention_fp8",
+		AllReduce: "gpu.all_reduce", Decode: "gpu.decode_attention", FP8Decode: "gpu.decode_attention_fp8", Prefill: "gpu.prefill_attention", FP8Prefill: "gpu.prefill_attention_fp8",
 	}
 	keys := map[string]bool{}
 	for _, l := range latentSections {
 		sections[l.kind] = "gpu.latent." + l.section
 	}
+	for i := range tabledKinds {
+		sections[tabledKinds[i].kind] = tabledKinds[i].section
+	}
 	for i := range expertKinds {
 		sections[expertKinds[i].kind] = "gpu.experts." + expertKinds[i].Section
 	}
 	for _, k := range kinds {
+		keys["gpu.all_reduce.small_limit"] = keys["gpu.all_reduce.small_limit"] || k.Kind == AllReduce
 		if section := sections[k.Kind]; section != "" {
 			for _, p := range parameters(k.Kind) {
-				keys[section+"."+p.name] = true
+				name := section + "." + p.name
+				if of, ok := strings.CutPrefix(p.name, "switch."); ok {
+					name = "gpu.all_reduce_switch." + of
+				}
+				keys[name] = true
 			}
 		}
 	}
@@ -31,25 +39,50 @@ func moved(kinds []Fitted) map[string]bool {
 
 // meanings are what a number of a section moves where no shipped fit says it.
 var meanings = map[string]string{
-	"tiles":                          "tiles of the library by rows of the product, \"\" where it chooses as in gemm; steps in time over rows",
-	"convert_overhead":               "fixed time of the kernel that converts activations; small products",
-	"convert_memory_efficiency":      "of bandwidth, in that kernel; products of many rows and few columns",
-	"group_limit":                    "query heads of a KV head that one reading of keys and values serves, 0 for all; decode of large groups",
-	"lone_element_time":              "of an SM for an element of a key or value of a KV head with one query head; decode of multi-head attention",
-	"head_knee":                      "elements of a head at half an SM's rate; prefill of narrow heads",
-	"experts.overhead":               "launches of all kernels of the experts; small batches",
-	"experts.memory_efficiency":      "of bandwidth; small batches, which read the weights of the experts that they touch",
-	"experts.ridge":                  "p-norm between the limits, 0 the sharp maximum; batches near the ridge",
-	"experts.expert_time":            "for each expert that has tokens; middle batches of many small experts",
-	"experts.pass_memory_efficiency": "of bandwidth, in conversion, activation and the weighted sum; large batches",
-	"experts.absent_share":           "of a row's passes, for a row of an expert of another GPU; expert parallelism",
-	"latent.wide_group":              "most heads of the kernel whose readings serve group_limit heads, 0 for all; middle numbers of heads",
-	"latent.again_share":             "of a further reading of the latents, from memory; the same",
-	"latent.tile_rows":               "rows of a tile, to which tokens of a head, or a token's heads, are padded; small batches",
-	"latent.row_time":                "a block's time of a chosen row; few tokens",
-	"latent.slots":                   "rows that a token's block passes over, chosen or not; short contexts",
-	"latent.prefill_absorbed":        "prompts attend to latents, as decode steps do; long prompts",
-	"packs_groups":                   "the query heads of a group share a tile where that fills it better; short prompts with grouped queries",
+	"tiles":                             "tiles of the library by rows of the product, \"\" where it chooses as in gemm; steps in time over rows",
+	"convert_overhead":                  "fixed time of the kernel that converts activations; small products",
+	"convert_memory_efficiency":         "of bandwidth, in that kernel; products of many rows and few columns",
+	"group_limit":                       "query heads of a KV head that one reading of keys and values serves, 0 for all; decode of large groups",
+	"lone_element_time":                 "of an SM for an element of a key or value of a KV head with one query head; decode of multi-head attention",
+	"head_knee":                         "elements of a head at half an SM's rate; prefill of narrow heads",
+	"experts.overhead":                  "launches of all kernels of the experts; small batches",
+	"experts.memory_efficiency":         "of bandwidth; small batches, which read the weights of the experts that they touch",
+	"experts.ridge":                     "p-norm between the limits, 0 the sharp maximum; batches near the ridge",
+	"experts.expert_time":               "for each expert that has tokens; middle batches of many small experts",
+	"experts.pass_memory_efficiency":    "of bandwidth, in conversion, activation and the weighted sum; large batches",
+	"experts.absent_share":              "of a row's passes, for a row of an expert of another GPU; expert parallelism",
+	"latent.wide_group":                 "most heads of the kernel whose readings serve group_limit heads, 0 for all; middle numbers of heads",
+	"latent.again_share":                "of a further reading of the latents, from memory; the same",
+	"latent.tile_rows":                  "rows of a tile, to which tokens of a head, or a token's heads, are padded; small batches",
+	"latent.row_time":                   "a block's time of a chosen row; few tokens",
+	"latent.slots":                      "rows that a token's block passes over, chosen or not; short contexts",
+	"latent.prefill_absorbed":           "prompts attend to latents, as decode steps do; long prompts",
+	"small_limit":                       "direct kernels run up to it, if they are faster than the switch and NCCL; batches of up to 500 tokens",
+	"last_step":                         "of a step of a ring, for the last one, which sends nothing; large transfers of few GPUs",
+	"all_reduce_switch.latency":         "sums in the switch: the call; middle sizes",
+	"all_reduce_switch.latency_per_gpu": "its growth with the replica",
+	"all_reduce_switch.bandwidth":       "of the bytes that a GPU sends to the switch, (1 + 1/T) of those summed; middle sizes",
+	"exchange.overhead":                 "launch, and the wait for the last GPU; decode steps",
+	"exchange.expert_time":              "for each expert: counts that all GPUs send each other; decode steps of many experts",
+	"exchange.bandwidth":                "of what the busiest GPU sends or receives; hundreds of tokens a GPU",
+	"exchange.lane_bandwidth":           "of a pair of an expert and a GPU that sends to it; few experts",
+	"exchange.ridge":                    "p-norm between the two; middle batches",
+	"scores.overhead":                   "launch and tail; short contexts",
+	"scores.memory_efficiency":          "of bandwidth, at which scores are written; many tokens",
+	"scores.key_tile":                   "keys of a block's tile, to which keys are padded; short contexts",
+	"scores.block_time":                 "a block's start and end; short contexts",
+	"step_scores.overhead":              "launch and tail; small batches",
+	"step_scores.memory_efficiency":     "of bandwidth, at which keys are read; small batches of long contexts",
+	"step_scores.row_time":              "for each token with scores; large batches of short contexts",
+	"step_scores.pair_time_ps":          "for each pair of such tokens; batches of thousands of tokens",
+	"step_scores.fill_bandwidth":        "of rows of scores as long as the longest; prompts in steps",
+	"top_k.overhead":                    "launch and tail; small batches",
+	"top_k.row_time":                    "a block's time of a token, alone on its SM; short contexts",
+	"top_k.element_time":                "a block's time of a score, alone on its SM; long contexts",
+	"top_k.short_time":                  "a block's time of a token that sees no more than are chosen; the start of prompts",
+	"top_k.tie_row_time":                "added to it where all scores are alike, which runs have not",
+	"top_k.tie_element_time":            "the same, for a score",
+	"packs_groups":                      "the query heads of a group share a tile where that fills it better; short prompts with grouped queries",
 }
 
 // commented writes behind each value of a fit where it is from and what it moves: "fit" for what was moved, else the base's, with the
@@ -78,7 +111,8 @@ func commented(fit string, moved map[string]bool, base string) (string, error) {
 // origin says whose a value is.
 func origin(key, value string, moved map[string]bool, base string) string {
 	section, name := key[:strings.LastIndex(key, ".")], key[strings.LastIndex(key, ".")+1:]
-	fitted := moved["gpu."+measuredSection[strings.Split(name, "_")[0]]+".overhead"]
+	of := "gpu." + measuredSection[strings.Split(name, "_")[0]]
+	fitted := moved[of+".overhead"] || moved[of+".small_latency"]
 	switch {
 	case moved[key]:
 		return "fit"
@@ -95,7 +129,7 @@ func origin(key, value string, moved map[string]bool, base string) string {
 }
 
 // measuredSection is the section of the kernels to which keys of [gpu.measured] and [gpu.scale] belong, by their first word.
-var measuredSection = map[string]string{"product": "gemm", "products": "gemm", "decode": "decode_attention", "prefill": "prefill_attention"}
+var measuredSection = map[string]string{"product": "gemm", "products": "gemm", "decode": "decode_attention", "prefill": "prefill_attention", "all": "all_reduce"}
 
 // text returns what a value means and moves: a section of a narrow type shares the words of the one of 16 bits.
 func text(section, key string, texts map[string]string) string {
@@ -114,6 +148,24 @@ func text(section, key string, texts map[string]string) string {
 			section = "gpu." + strings.Replace(strings.TrimSuffix(of, "_fp8"), "fill", "fill_attention", 1)
 			section = strings.TrimSuffix(strings.Replace(section, "gpu.decode", "gpu.decode_attention", 1), "_fp8")
 		}
+	}
+	if section+"."+key == "gpu.all_reduce.small_limit" {
+		return meanings[key]
+	}
+	if of, index := strings.CutPrefix(section, "gpu.index."); index {
+		if t := meanings[of+"."+key]; t != "" {
+			return t
+		}
+		section = "gpu.gemm"
+	}
+	if strings.HasPrefix(section, "gpu.collectives.") || section == "gpu.all_reduce_switch" {
+		if t := meanings[strings.TrimPrefix(section, "gpu.")+"."+key]; t != "" {
+			return t
+		}
+		if t := meanings["exchange."+key]; t != "" && (strings.HasSuffix(section, "dispatch") || strings.HasSuffix(section, "combine")) {
+			return t
+		}
+		section = "gpu.all_reduce"
 	}
 	for _, suffix := range []string{"_fp8_block", "_fp8", "_nvfp4"} {
 		section = strings.TrimSuffix(section, suffix)

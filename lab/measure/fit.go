@@ -89,7 +89,7 @@ func (t *Target) fit(kind Kind, samples []Sample, o Options) error {
 	if len(samples) > cmp.Or(o.MaxSamples, 2000) {
 		samples = thin(samples, cmp.Or(o.MaxSamples, 2000))
 	}
-	if kind == AllReduce {
+	if kind == AllReduce && !t.tables {
 		samples = methodsBySize(samples, t.GPU.Collective.SmallLimit)
 	}
 	trial := *t

@@ -39,6 +39,7 @@ func rangeOf(samples []Sample) string {
 	}{
 		{"m", func(s *Sample) int { return s.m }}, {"n", func(s *Sample) int { return s.n }}, {"k", func(s *Sample) int { return s.k }},
 		{"batch", func(s *Sample) int { return s.batch }}, {"context", func(s *Sample) int { return s.context }},
+		{"gpus", func(s *Sample) int { return s.gpus }}, {"bytes", func(s *Sample) int { return int(s.bytes) }},
 		{"prompt", func(s *Sample) int { return s.chunk }}, {"prefix", func(s *Sample) int { return s.finished }},
 		{"tokens", func(s *Sample) int { return s.shares.tokens }}, {"hidden", func(s *Sample) int { return s.ffn.Hidden }},
 		{"width", func(s *Sample) int { return s.ffn.Width }}, {"experts", func(s *Sample) int { return s.shares.experts }},
@@ -151,7 +152,7 @@ const folds = 4 // the number of parts in which shapes are held out in turn
 // dealt into folds, each is judged by a fit to the others, and the errors are pooled. A single
 // shape cannot be held out, and ok is false.
 func (t *Target) FitHeldOut(kind Kind, samples []Sample, o Options) (held Errors, ok bool, err error) {
-	if kind == AllReduce {
+	if kind == AllReduce && !t.tables {
 		samples = onePath(samples, t.GPU.Collective.SmallLimit)
 	}
 	held, ok, err = t.heldOut(kind, samples, folds, nil, o)
@@ -164,6 +165,11 @@ func (t *Target) FitHeldOut(kind Kind, samples []Sample, o Options) (held Errors
 // heldOut judges samples by fits to the others of them and to always, in n folds of
 // shapes, or as many as there are shapes.
 func (t *Target) heldOut(kind Kind, samples []Sample, n int, always []Sample, o Options) (held Errors, ok bool, err error) {
+	return t.heldOutBy(func(part *Target, train []Sample) error { return part.fit(kind, train, o) }, samples, n, always)
+}
+
+// heldOutBy is heldOut with a fit of any kind.
+func (t *Target) heldOutBy(fit func(part *Target, train []Sample) error, samples []Sample, n int, always []Sample) (held Errors, ok bool, err error) {
 	fold, shapes := deal(samples)
 	n = min(n, shapes)
 	if n < 2 {
@@ -180,7 +186,7 @@ func (t *Target) heldOut(kind Kind, samples []Sample, n int, always []Sample, o 
 			}
 		}
 		part := *t
-		if err := part.fit(kind, train, o); err != nil {
+		if err := fit(&part, train); err != nil {
 			return Errors{}, false, err
 		}
 		held.Relative = append(held.Relative, part.Judge(test).Relative...)

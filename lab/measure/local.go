@@ -37,12 +37,24 @@ func (s *Sample) local() string {
 	if s.kind.latent() {
 		return fmt.Sprintf("%d %d %d %d", s.heads.Query, s.batch, s.n, s.finished)
 	}
+	if s.single() {
+		switch {
+		case s.bytes > 0:
+			return fmt.Sprint(s.kind, s.gpus)
+		case s.gpus > 0:
+			return fmt.Sprint(s.kind, s.ffn.Hidden, s.shares.experts, s.shares.active)
+		}
+		return fmt.Sprint(s.kind, s.batch, s.finished, s.op)
+	}
 	return fmt.Sprintf("%s %s %s %v", s.shape(), s.source, s.op, s.shares.skewed)
 }
 
 // size is what Local interpolates over.
 func (s *Sample) size() float64 {
-	if expertsOf(s.kind) != nil {
+	if tabledOf(s.kind) != nil && s.bytes == 0 && s.gpus == 0 {
+		return float64(s.chunk)
+	}
+	if expertsOf(s.kind) != nil || s.kind == Dispatch || s.kind == Combine {
 		return float64(s.shares.tokens)
 	}
 	if s.kind.latent() { // tokens of a product, contexts, or prompts

@@ -3,6 +3,7 @@ package measure
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/units"
@@ -46,15 +47,24 @@ const (
 	lowRidge, startRidge, highRidge = 1.02, 3, 30
 )
 
-// movable returns the parameters that the target's samples of a kind determine. Only tables of AIConfigurator tell the kernels of KV heads with one query head from others.
+// movable returns the parameters that the target's samples of a kind determine. Only tables of AIConfigurator tell the kernels of KV heads
+// with one query head from others, and sums of a switch from rings. They have NCCL by itself, so that what frameworks add tells of its own.
 func (t *Target) movable(kind Kind) []parameter {
-	return slices.DeleteFunc(parameters(kind), func(p parameter) bool { return !t.tables && p.name == "lone_element_time" })
+	return slices.DeleteFunc(parameters(kind), func(p parameter) bool {
+		if t.tables {
+			return kind == AllReduce && t.GPU.Collectives.AllReduce != (gpu.Protocols{}) && slices.Contains(protocolNames, p.name)
+		}
+		return p.name == "lone_element_time" || p.name == "last_step" || strings.HasPrefix(p.name, "switch.")
+	})
 }
 
 // parameters returns what a kind's samples determine.
 func parameters(kind Kind) []parameter {
 	if kind.latent() {
 		return latentParameters(kind)
+	}
+	if k := tabledOf(kind); k != nil {
+		return k.parameters
 	}
 	if e := expertsOf(kind); e != nil {
 		return expertParameters(e)
@@ -197,20 +207,16 @@ func extendParameters() []parameter {
 // allReduceParameters are those of all-reduces: one-shot, two-shot, with flags, and rings.
 func allReduceParameters() []parameter {
 	spec := func(t *Target) *gpu.AllReduceSpec { return &t.GPU.Collective }
-	return []parameter{
+	own := []parameter{
 		duration("small_latency", 0.01, 5, 200, func(t *Target) *units.Duration { return &spec(t).SmallLatency }),
 		duration("small_latency_per_gpu", 0.001, 0.2, 50, func(t *Target) *units.Duration { return &spec(t).SmallLatencyPerGPU }),
 		rate("small_bandwidth", 1, 200, 2000, func(t *Target) *units.Bandwidth { return &spec(t).SmallBandwidth }),
 		duration("second_shot_latency", 0.01, 5, 200, func(t *Target) *units.Duration { return &spec(t).SecondShotLatency }),
 		duration("second_shot_latency_per_gpu", 0.001, 0.5, 50, func(t *Target) *units.Duration { return &spec(t).SecondShotPerGPU }),
 		rate("second_shot_bandwidth", 1, 300, 2000, func(t *Target) *units.Bandwidth { return &spec(t).SecondShotBandwidth }),
-		duration("flagged_latency", 0.1, 8, 200, func(t *Target) *units.Duration { return &spec(t).FlaggedLatency }),
-		duration("flagged_latency_per_gpu", 0.001, 1, 50, func(t *Target) *units.Duration { return &spec(t).FlaggedPerGPU }),
-		rate("flagged_bandwidth", 1, 150, 2000, func(t *Target) *units.Bandwidth { return &spec(t).FlaggedBandwidth }),
-		duration("latency", 0.01, 10, 200, func(t *Target) *units.Duration { return &spec(t).Latency }),
-		duration("latency_per_gpu", 0.001, 1, 50, func(t *Target) *units.Duration { return &spec(t).LatencyPerGPU }),
-		rate("bandwidth", 1, 200, 2000, func(t *Target) *units.Bandwidth { return &spec(t).Bandwidth }),
 	}
+	own = append(own, protocolParameters(func(t *Target) *gpu.Protocols { return &spec(t).Protocols })...)
+	return append(own, switchParameters()...)
 }
 
 // iterationParameters are what only whole iterations show: the small kernels.

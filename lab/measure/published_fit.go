@@ -16,7 +16,8 @@ type Published struct {
 
 // publishedKinds are the kinds of these tables, in the order in which they are fitted.
 var publishedKinds = []Kind{GEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM, Decode, FP8Decode, Prefill, FP8Prefill, Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts,
-	LatentDecode, FP8LatentDecode, LatentPrefill, FP8LatentPrefill, LatentAbsorb, FP8LatentAbsorb, SparseLatent}
+	LatentDecode, FP8LatentDecode, LatentPrefill, FP8LatentPrefill, LatentAbsorb, FP8LatentAbsorb, SparseLatent, NCCLAllReduce, AllReduce, AllGather, ReduceScatter, NCCLAllToAll, Dispatch, Combine,
+	IndexScores, IndexStepScores, TopK}
 
 // Sizes of servers, to which the fits are made. Below them a kernel takes its launch, and few models have wider heads.
 const (
@@ -27,6 +28,7 @@ const (
 	longestInner = 51200 // CUTLASS's FP8 products with so many inner elements and few rows take up to five times their neighbours
 	widestGroup  = 48    // query heads of a KV head, from which on TensorRT-LLM reads the cache for each of them
 	fewestRows   = 40    // of a kind: fewer say too little
+	fewestSizes  = 20    // the same of collectives
 	launches     = 30e-6 // seconds: where memory takes longer for as much as the L2 holds, its warmth shows beside launches of 10 us
 )
 
@@ -37,9 +39,9 @@ func (t *Target) FitPublished(framework string, samples []Sample, o Options) (*P
 	p := &Published{}
 	for _, kind := range publishedKinds {
 		rows := p.serving(t, framework, kind, only(samples, func(s *Sample) bool { return s.kind == kind }))
-		if len(rows) < fewestRows {
+		if len(rows) < fewest(kind) {
 			if len(rows) > 0 {
-				p.left(len(rows), kind, fmt.Sprintf("fewer than %d rows that tell of the GPU", fewestRows))
+				p.left(len(rows), kind, fmt.Sprintf("fewer than %d rows that tell of the GPU", fewest(kind)))
 			}
 			continue
 		}
@@ -60,7 +62,7 @@ func (t *Target) describe(kinds []Fitted) {
 	g.PyTorch = gpu.AttentionSpec{}
 	g.Prefill.JoinsDecode, g.PrefillFP8.JoinsDecode = false, false // prompts and decode attention were measured apart
 	g.Scale.AllReduce, g.Scale.SmallKernels = gpu.AssumedScale, gpu.AssumedScale
-	bands := map[Kind]*energy.Constant{GEMM: &g.Scale.Products, Decode: &g.Scale.Decode, Prefill: &g.Scale.Prefill}
+	bands := map[Kind]*energy.Constant{AllReduce: &g.Scale.AllReduce, GEMM: &g.Scale.Products, Decode: &g.Scale.Decode, Prefill: &g.Scale.Prefill}
 	for _, k := range kinds {
 		if band := bands[k.Kind]; band != nil && k.HeldOut {
 			*band = errorBand(k.Held.MAPE)
@@ -92,6 +94,9 @@ func (p *Published) serving(t *Target, framework string, kind Kind, rows []Sampl
 		if kind == FP8LatentDecode && framework == "sglang" && t.GPU.Peak8 < 3e15 {
 			drop("its backend has no kernels over FP8 on Hopper", func(*Sample) bool { return true })
 		}
+		return rows
+	}
+	if kind == AllReduce || tabledOf(kind) != nil {
 		return rows
 	}
 	if expertsOf(kind) != nil {
@@ -158,24 +163,50 @@ func shortest(rows []Sample) float64 {
 	return least
 }
 
-// fitForms fits each form that the kernels of a framework may have, keeps the one with the smallest loss, and returns its errors on
-// shapes held out. The form is chosen on all rows, those held out among them: it is one of at most three, the numbers are not.
+// fitForms fits each form that the kernels of a framework may have, keeps the one with the smallest loss, and returns errors on shapes
+// held out, of a form that is chosen on the other shapes alone.
 func (t *Target) fitForms(framework string, kind Kind, rows []Sample, o Options) (held Errors, ok bool, err error) {
-	best := math.Inf(1)
-	var chosen Target
-	for _, form := range forms(framework, kind) {
-		tried := *t
-		form(&tried.GPU)
-		fitted := tried
-		if err := fitted.fit(kind, rows, o); err != nil {
-			return Errors{}, false, err
+	all := forms(framework, kind)
+	fit := func(t *Target, rows []Sample) error {
+		best := math.Inf(1)
+		var chosen Target
+		for _, form := range all {
+			tried := *t
+			form(&tried.GPU)
+			if err := tried.fit(kind, rows, o); err != nil {
+				return err
+			}
+			if loss := tried.Loss(rows); loss < best {
+				best, chosen = loss, tried
+			}
 		}
-		if loss := fitted.Loss(rows); loss < best {
-			best, chosen = loss, tried
+		*t = chosen
+		return nil
+	}
+	held, ok, err = t.heldOutBy(fit, rows, folds, nil)
+	if err != nil {
+		return Errors{}, false, err
+	}
+	return judged(held), ok, fit(t, rows)
+}
+
+// judged leaves the errors of collectives out that all take as long as a launch.
+func judged(e Errors) Errors {
+	var points []Point
+	for _, p := range e.Relative {
+		if p.Sample.gpus == 0 || p.Sample.bytes == 0 || p.Sample.bytes >= judgedBytes {
+			points = append(points, p)
 		}
 	}
-	*t = chosen
-	return t.FitHeldOut(kind, rows, o)
+	return pooled(points)
+}
+
+// fewest is the least number of rows of a kind: collectives have few sizes.
+func fewest(kind Kind) int {
+	if kind == AllReduce || tabledOf(kind) != nil {
+		return fewestSizes
+	}
+	return fewestRows
 }
 
 // cutlassTiles are the tiles of vLLM's FP8 products, which SGLang has, too: one for each range of rows, without a split of k. Products of
@@ -188,6 +219,12 @@ var cutlassTiles = []gpu.TileList{"64x64 <= 64, 64x128/2 <= 128, 128x128/2", "32
 func forms(framework string, kind Kind) []func(*gpu.Spec) {
 	if kind.latent() {
 		return latentForms(kind)
+	}
+	if k := tabledOf(kind); k != nil {
+		return k.forms
+	}
+	if kind == AllReduce {
+		return allReduceForms()
 	}
 	if e := expertsOf(kind); e != nil {
 		return expertForms(e)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,9 +22,14 @@ var layouts = []struct {
 }{
 	{GEMM, "m,n,k,us"},
 	{GEMM, "dtype,m,n,k,us"},
+	{AllReduce, "gpus,elements,dtype,variant,us"},
+	{AllGather, "op,gpus,elements,dtype,us"},
+	{Dispatch, "nodes,hidden,tokens,topk,experts,dispatch_us,combine_us"},
 	{LatentDecode, "heads,batch,context,kv_dtype,us"},
 	{LatentPrefill, "heads,batch,length,kv_dtype,us"},
 	{LatentAbsorb, "op,dtype,tokens,heads,us"},
+	{IndexStepScores, "batch,queries,prefix,compress,us"},
+	{TopK, "batch,queries,prefix,scores,us"},
 	{SparseLatent, "batch,queries,prefix,us"},
 	{Experts, "dtype,tokens,hidden,inter,topk,experts,tp,ep,spread,us"},
 	{GEMM, "m,n,k,graph_us"},
@@ -142,6 +148,9 @@ func kindOf(name string, columns map[string]int) (Kind, error) {
 			missing = missing || !ok
 		}
 		if !missing {
+			if l.kind == SparseLatent && strings.HasPrefix(filepath.Base(name), "indexer") { // which has the same columns
+				return IndexScores, nil
+			}
 			return l.kind, nil
 		}
 		expected = append(expected, l.columns)
@@ -233,7 +242,21 @@ func (r *row) kernel(kind Kind) []Sample {
 		return []Sample{s, whole}
 	case PageSparse:
 		r.pageSparse(&s)
+	case AllGather:
+		r.collectiveRow(&s)
+	case IndexScores, IndexStepScores, TopK:
+		if !r.indexRow(&s) {
+			return nil
+		}
+	case Dispatch:
+		return r.exchangeRows(s)
 	case AllReduce:
+		if r.has("variant") {
+			if !r.allReduceRow(&s) {
+				return nil
+			}
+			break
+		}
 		s.gpus, s.bytes = r.integer("gpus", 2, 1<<16), units.Bytes(r.integer("bytes", 1, maxSize))
 		if r.has("method") {
 			if s.op, s.where = r.text("method"), InGraph; !slices.Contains(allReduceMethods, s.op) {
@@ -256,7 +279,7 @@ func (r *row) kernel(kind Kind) []Sample {
 			r.fail("op", s.op, "one of "+strings.Join(elementwiseOps, ", "))
 		}
 	}
-	if (r.has("dtype") || r.has("kv_dtype")) && kind != Experts && !kind.latent() {
+	if (r.has("dtype") || r.has("kv_dtype")) && kind != Experts && !s.single() {
 		r.publish(&s)
 	}
 	if r.has("us") {

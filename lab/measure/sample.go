@@ -41,7 +41,7 @@ const (
 // Kinds returns all kinds in the order of reports.
 func Kinds() []Kind {
 	return []Kind{
-		GEMM, NarrowGEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM, Decode, NarrowDecode, FP8Decode, Prefill, FP8Prefill, Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts, LatentDecode, FP8LatentDecode, LatentPrefill, FP8LatentPrefill, LatentAbsorb, FP8LatentAbsorb, SparseLatent, Extend, AllReduce, PCIe, Elementwise, PageSparse, Small,
+		GEMM, NarrowGEMM, FP8GEMM, FP8BlockGEMM, NVFP4GEMM, Decode, NarrowDecode, FP8Decode, Prefill, FP8Prefill, Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts, LatentDecode, FP8LatentDecode, LatentPrefill, FP8LatentPrefill, LatentAbsorb, FP8LatentAbsorb, SparseLatent, Extend, AllReduce, AllGather, ReduceScatter, NCCLAllReduce, NCCLAllToAll, Dispatch, Combine, IndexScores, IndexStepScores, TopK, PCIe, Elementwise, PageSparse, Small,
 		DecodeIteration, PrefillIteration, MixedIteration, IterationEnergy, Power,
 	}
 }
@@ -140,7 +140,7 @@ func (s *Sample) Kind() Kind { return s.kind }
 // shape names what stays fixed while batch or size varies: the unit in which
 // samples are held out of a fit.
 func (s *Sample) shape() string {
-	if s.kind.latent() {
+	if s.single() {
 		return s.row
 	}
 	switch s.kind {
@@ -166,7 +166,7 @@ func (s *Sample) shape() string {
 
 // String names the sample in full.
 func (s *Sample) String() string {
-	if s.kind.latent() {
+	if s.single() {
 		return s.row
 	}
 	switch s.kind {
@@ -248,6 +248,9 @@ func (t *Target) kernel(s *Sample) gpu.Cost {
 	g := &t.GPU
 	if s.kind.latent() {
 		return latentKernel(g, s)
+	}
+	if k := tabledOf(s.kind); k != nil {
+		return k.cost(g, s)
 	}
 	if e := expertsOf(s.kind); e != nil {
 		return g.ExpertsCost(e.ExpertType, &s.load, s.ffn)

@@ -57,7 +57,7 @@ func fittedRows(t *testing.T, target *Target, tables *Tables, kind Kind) []Sampl
 	}
 	var p Published
 	rows := p.serving(target, tables.Framework, kind, only(all, func(s *Sample) bool { return s.kind == kind }))
-	if len(rows) < fewestRows {
+	if len(rows) < fewest(kind) {
 		return nil
 	}
 	return rows
@@ -159,7 +159,7 @@ func (l laws) seconds(s Sample) float64 {
 	g, c := &l.target.GPU, l.target.kernel(&s)
 	peak := float64(g.Peak16)
 	switch l.kind {
-	case FP8GEMM, FP8BlockGEMM, FP8Prefill, FP8Decode, FP8Experts, FP8BlockExperts, MXFP4FP8Experts, FP8LatentDecode, FP8LatentPrefill, FP8LatentAbsorb:
+	case FP8GEMM, FP8BlockGEMM, FP8Prefill, FP8Decode, FP8Experts, FP8BlockExperts, MXFP4FP8Experts, FP8LatentDecode, FP8LatentPrefill, FP8LatentAbsorb, IndexScores, IndexStepScores:
 		peak = float64(g.Peak8)
 	case NVFP4GEMM, NVFP4Experts:
 		peak = 2 * float64(g.Peak8)
@@ -182,6 +182,10 @@ func (l laws) grows(what string, size func(n int) Sample, most int) {
 func (l laws) check() {
 	if l.kind.latent() {
 		l.latents()
+		return
+	}
+	if l.kind == AllReduce || tabledOf(l.kind) != nil {
+		l.tabled()
 		return
 	}
 	if e := expertsOf(l.kind); e != nil {
@@ -250,6 +254,10 @@ var pageTables = []tableKinds{
 		[]string{"16 bits", "FP8", "FP8, blocks", "NVFP4", "MXFP4", "MXFP4, FP8 activations", "INT4"}, true},
 	{"<!-- latents of public tables -->\n", "<!-- end of latents -->\n", []Kind{LatentDecode, FP8LatentDecode, LatentPrefill, FP8LatentPrefill, LatentAbsorb, FP8LatentAbsorb, SparseLatent},
 		[]string{"decode", "FP8", "prompts", "FP8", "absorbed products", "FP8", "chosen rows"}, true},
+	{"<!-- collectives of public tables -->\n", "<!-- end of collectives -->\n", []Kind{AllReduce, AllGather, ReduceScatter, NCCLAllReduce, NCCLAllToAll, Dispatch, Combine},
+		[]string{"all-reduce", "all-gather", "reduce-scatter", "NCCL's all-reduce", "its all-to-all", "experts: dispatch", "combine"}, true},
+	{"<!-- indexers of public tables -->\n", "<!-- end of indexers -->\n", []Kind{IndexScores, IndexStepScores, TopK},
+		[]string{"scores, prompts", "scores, steps", "top-k"}, true},
 }
 
 const fewestLocal = 10 // rows with neighbours, of which a percentile says something

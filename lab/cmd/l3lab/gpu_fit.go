@@ -164,7 +164,10 @@ func (f *fitFlags) write(a *app, t *measure.Target, r *fitReport) error {
 	if f.published.Folder != "" {
 		if m := &t.GPU.Measured; r.base != strings.ReplaceAll(f.published.System, "_", "-") { // another GPU's
 			r.about.Scaled = true
-			m.AllReduceGPUs, m.AllReduceBytes, m.SmallRows = 0, 0, 0
+			m.SmallRows = 0
+			if _, ok := r.about.Kinds[string(measure.AllReduce)]; !ok {
+				m.AllReduceGPUs, m.AllReduceBytes = 0, 0
+			}
 		}
 		kernels = kernels[:1]
 	}

@@ -1,0 +1,149 @@
+package gpu
+
+import (
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/llm"
+	"github.com/l3sim/l3sim/units"
+)
+
+// IndexTables has the kernels of an indexer, where the fit has some. The zero value of one stands for none: it then takes the parameters
+// of page-sparse attention.
+type IndexTables struct {
+	Scores     ScoreSpec     `toml:"scores,omitempty"`      // of prompts (DeepGEMM's fp8_mqa_logits)
+	StepScores StepScoreSpec `toml:"step_scores,omitempty"` // of decode steps, over a paged cache (fp8_paged_mqa_logits)
+	TopK       RankSpec      `toml:"top_k,omitempty"`
+}
+
+// ScoreSpec holds the parameters of scores of prompts: blocks of a few tokens, of all index heads, each of which passes over all keys of
+// the requests that its tokens are of.
+type ScoreSpec struct {
+	Efficiency
+	// KeyTile is the keys of a block's tile, to which keys are padded.
+	KeyTile int `toml:"key_tile"`
+	// BlockTime is what a block takes before its first keys and after its last.
+	BlockTime units.Duration `toml:"block_time"`
+	// WaveQuantization rounds blocks up to whole waves over the SMs.
+	WaveQuantization bool `toml:"wave_quantization"`
+}
+
+// Check has the rules of the section of scores of prompts.
+func (p *ScoreSpec) Check(c *input.Check) {
+	p.Efficiency.Check(c)
+	input.Within(c, "key_tile", p.KeyTile, 1, 1<<16)
+	duration(c, "block_time", p.BlockTime)
+}
+
+// StepScoreSpec holds the parameters of scores of decode steps, whose keys are dealt evenly to the SMs.
+type StepScoreSpec struct {
+	Efficiency
+	RowTime units.Duration `toml:"row_time"` // for each token that has scores
+	// PairTime is in picoseconds for each pair of such tokens: some servers' rows of scores are as long as the step has tokens.
+	PairTime float64 `toml:"pair_time_ps"`
+	// FillBandwidth is that at which rows as long as the longest are filled, 4 bytes a token, beside the scores.
+	FillBandwidth units.Bandwidth `toml:"fill_bandwidth"`
+}
+
+// Check has the rules of the section of scores of decode steps.
+func (p *StepScoreSpec) Check(c *input.Check) {
+	p.Efficiency.Check(c)
+	duration(c, "row_time", p.RowTime)
+	atLeast(c, "pair_time_ps", p.PairTime, 0)
+	bandwidth(c, "fill_bandwidth", p.FillBandwidth)
+}
+
+// RankSpec holds the parameters of the choice of the best scores: a block ranks the scores of a token by radix.
+type RankSpec struct {
+	Overhead    units.Duration `toml:"overhead"`     // of the launch
+	RowTime     units.Duration `toml:"row_time"`     // of a block that has its SM for itself, for a token
+	ElementTime units.Duration `toml:"element_time"` // the same, for a score
+	ShortTime   units.Duration `toml:"short_time"`   // the same, for a token that sees no more than are chosen
+	// TieRow and TieElement are added where all scores are alike, the worst case. Runs have clear winners.
+	TieRow     units.Duration `toml:"tie_row_time"`
+	TieElement units.Duration `toml:"tie_element_time"`
+	// WaveQuantization rounds blocks up to whole waves over the SMs.
+	WaveQuantization bool `toml:"wave_quantization"`
+}
+
+// Check has the rules of the section of the choice of the best scores.
+func (p *RankSpec) Check(c *input.Check) {
+	duration(c, "overhead", p.Overhead)
+	duration(c, "row_time", p.RowTime)
+	duration(c, "element_time", p.ElementTime)
+	duration(c, "short_time", p.ShortTime)
+	duration(c, "tie_row_time", p.TieRow)
+	duration(c, "tie_element_time", p.TieElement)
+}
+
+// Check has the rules of the section [gpu.index].
+func (t *IndexTables) Check(c *input.Check) {
+	if t.Scores != (ScoreSpec{}) {
+		c.In("scores", &t.Scores)
+	}
+	if t.StepScores != (StepScoreSpec{}) {
+		c.In("step_scores", &t.StepScores)
+	}
+	if t.TopK != (RankSpec{}) {
+		c.In("top_k", &t.TopK)
+	}
+}
+
+// rounds returns how many rounds of blocks the SMs run, at least one.
+func (s *Spec) rounds(blocks float64, whole bool) float64 {
+	if w := blocks / float64(s.SMs); w > 1 && !whole {
+		return w
+	}
+	return float64((int64(blocks) + int64(s.SMs) - 1) / int64(s.SMs))
+}
+
+// promptScores is IndexScoreCost of prompts of equal length, by the fit's own kernel. c has the work.
+func (s *Spec) promptScores(c Cost, x llm.Indexing, heads, dim int) Cost {
+	p := &s.Index.Scores
+	tokens := max(1, indexRows/heads) // of a block
+	rows := x.Requests * x.Queries
+	spanned := min(x.Requests, ceilDiv(tokens, x.Queries)) // requests of a block
+	key := 2 * float64(dim) * float64(max(tokens*heads, indexMinRows)) / (p.Compute * s.peak(indexBits) / float64(s.SMs))
+	keys := func(n float64) float64 { return float64(ceilDiv(int(n*float64(spanned)), p.KeyTile) * p.KeyTile) }
+	mean := float64(keys(float64(x.Pairs)/float64(rows))*key) + p.BlockTime.Seconds()
+	c.Compute = s.rounds(float64(ceilDiv(rows, tokens)), p.WaveQuantization) * mean
+	c.Latency = float64(keys(float64(x.Longest))*key) + p.BlockTime.Seconds()
+	c.Executed = mean * float64(ceilDiv(rows, tokens)) / float64(s.SMs) * p.Compute * s.peak(indexBits) / 2
+	c.Memory, c.Overhead = c.Bytes/(p.Memory*float64(s.MemoryBandwidth)), p.Overhead.Seconds()
+	return c.combine(p.Ridge)
+}
+
+// stepScores is IndexScoreCost of a decode step, by the fit's own kernel. c has the work.
+func (s *Spec) stepScores(c Cost, x llm.Indexing, heads, dim int) Cost {
+	p := &s.Index.StepScores
+	rows := float64(x.Requests * x.Queries)
+	c.Compute = 2 * float64(dim) * float64(max(heads, indexMinRows)) * float64(x.Pairs) / (p.Compute * s.peak(indexBits))
+	c.Memory = c.Bytes / (p.Memory * float64(s.MemoryBandwidth))
+	c.Latency = scoreBytes * rows * float64(x.Longest) / float64(p.FillBandwidth)
+	c.Overhead = p.Overhead.Seconds() + float64(rows*p.RowTime.Seconds()) + float64(rows*rows*p.PairTime*1e-12)
+	return c.combine(p.Ridge)
+}
+
+// IndexTopKCost returns the cost of choosing the best scores of each token in one layer on one GPU. tied says that all scores are alike.
+func (s *Spec) IndexTopKCost(x llm.Indexing, tied bool) Cost {
+	p := &s.Index.TopK
+	if *p == (RankSpec{}) {
+		return s.TopKCost(DecodeBatch{Requests: x.Requests * x.Queries, Tokens: x.Pairs, Longest: x.Longest}, 1, x.Keep)
+	}
+	rows, elements, short := float64(x.Requests*x.Queries), float64(x.Pairs), 0.0
+	if !x.Step { // the first tokens of a prompt see few others
+		finished := x.Longest - x.Queries
+		few := float64(min(max(x.Keep-finished, 0), x.Queries))
+		short = float64(x.Requests) * few
+		rows, elements = rows-short, elements-float64(x.Requests)*(float64(few*float64(finished))+few*(few+1)/2)
+	}
+	row, element := p.RowTime.Seconds(), p.ElementTime.Seconds()
+	if tied {
+		row, element = row+p.TieRow.Seconds(), element+p.TieElement.Seconds()
+	}
+	c := Cost{Overhead: p.Overhead.Seconds(), Bytes: float64(scoreBytes*elements) + float64((scoreBytes+indexBytes)*(rows+short)*float64(x.Keep))}
+	if rows > 0 {
+		c.Latency = s.rounds(rows, p.WaveQuantization) * (row + float64(elements/rows*element))
+	}
+	c.Latency += float64(short/float64(s.SMs)) * p.ShortTime.Seconds()
+	c.Memory = c.Bytes / float64(s.MemoryBandwidth)
+	return c.combine(0)
+}

@@ -1,0 +1,33 @@
+package measure
+
+import (
+	"slices"
+
+	"github.com/l3sim/l3sim/gpu"
+)
+
+// tabled is a kind of kernels whose tables AIConfigurator has apart, with a section of its own in a fit. Its rows are held out one by one.
+type tabled struct {
+	kind       Kind
+	section    string
+	cost       func(g *gpu.Spec, s *Sample) gpu.Cost
+	parameters []parameter
+	forms      []func(*gpu.Spec) // what the kernels may be beyond numbers that a fit moves; each sets all of the section
+}
+
+// tabledKinds are those of collectives and of indexers.
+var tabledKinds = slices.Concat(collectiveKinds(), exchangeKinds(), indexKinds())
+
+// tabledOf returns a kind's table, nil for another kind.
+func tabledOf(kind Kind) *tabled {
+	i := slices.IndexFunc(tabledKinds, func(k tabled) bool { return k.kind == kind })
+	if i < 0 {
+		return nil
+	}
+	return &tabledKinds[i]
+}
+
+// single says that rows of a kind are held out one by one.
+func (s *Sample) single() bool {
+	return s.kind.latent() || tabledOf(s.kind) != nil || s.kind == AllReduce && s.row != ""
+}
