@@ -156,11 +156,11 @@ const (
 
 // MessageBytes returns the bytes of a token's message to one of its experts, of elements of that many bits.
 func MessageBytes(hidden, bits int) float64 {
-	bytes := elementBytes(float64(hidden), bits)
-	if bits < 16 {
-		bytes += scoreBytes * float64(ceilDiv(hidden, messageScale))
+	elements := float64(elementBytes(float64(hidden), bits))
+	if bits >= 16 {
+		return elements + messageHeader
 	}
-	return bytes + messageHeader
+	return elements + float64(scoreBytes*float64(ceilDiv(hidden, messageScale))) + messageHeader
 }
 
 // Check has the rules of the section [gpu.collectives].

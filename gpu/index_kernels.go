@@ -132,18 +132,20 @@ func (s *Spec) IndexTopKCost(x llm.Indexing, tied bool) Cost {
 	if !x.Step { // the first tokens of a prompt see few others
 		finished := x.Longest - x.Queries
 		few := float64(min(max(x.Keep-finished, 0), x.Queries))
-		short = float64(x.Requests) * few
-		rows, elements = rows-short, elements-float64(x.Requests)*(float64(few*float64(finished))+few*(few+1)/2)
+		short = float64(float64(x.Requests) * few)
+		rows -= short
+		elements -= float64(float64(x.Requests) * (float64(few*float64(finished)) + float64(few*(few+1)/2)))
 	}
 	row, element := p.RowTime.Seconds(), p.ElementTime.Seconds()
 	if tied {
 		row, element = row+p.TieRow.Seconds(), element+p.TieElement.Seconds()
 	}
 	c := Cost{Overhead: p.Overhead.Seconds(), Bytes: float64(scoreBytes*elements) + float64((scoreBytes+indexBytes)*(rows+short)*float64(x.Keep))}
+	ranked := 0.0
 	if rows > 0 {
-		c.Latency = s.rounds(rows, p.WaveQuantization) * (row + float64(elements/rows*element))
+		ranked = float64(s.rounds(rows, p.WaveQuantization) * (row + float64(elements/rows*element)))
 	}
-	c.Latency += float64(short/float64(s.SMs)) * p.ShortTime.Seconds()
+	c.Latency = ranked + float64(short/float64(s.SMs)*p.ShortTime.Seconds())
 	c.Memory = c.Bytes / float64(s.MemoryBandwidth)
 	return c.combine(0)
 }
