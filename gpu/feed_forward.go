@@ -106,13 +106,19 @@ func (c *ModelCost) NarrowFFN(tokens, width int) (products, rest Work) {
 	return c.waits(products), c.waits(c.norm(tokens).Plus(activation)).Plus(c.allReduce(tokens))
 }
 
-// ffnBeyond says how a product of a feed-forward network lies beyond what was measured, "" where none does. Of experts it knows the
-// products of one.
+// ffnBeyond says how a product of a feed-forward network lies beyond what was measured, "" where none does. Of experts without
+// kernels of the fit's own it knows the products of one.
 func (c *ModelCost) ffnBeyond(tokens int) (why string) {
 	hidden := c.model.Hidden
 	for i := range c.feedForwards {
 		f := &c.feedForwards[i]
+		if f.experts != nil && c.MeasuredExperts() && why == "" {
+			why = c.spec.expertsBeyond(tokens, f.width)
+		}
 		for _, width := range [...]int{f.width, f.shared} {
+			if f.experts != nil && width == f.width && c.MeasuredExperts() {
+				continue
+			}
 			if width > 0 && why == "" {
 				why = c.spec.GEMMBeyond(tokens, c.up(width), hidden)
 			}

@@ -68,4 +68,16 @@ func TestFeedForwardBeyond(t *testing.T) {
 			t.Errorf("%+v: %q", n.Beside, got)
 		}
 	}
+	// Kernels of experts are judged by their own range, in place of the products of one.
+	s.Experts.Whole = ExpertSpec{Efficiency: s.MatMul.Efficiency, PassMemory: 1}
+	s.Measured.ExpertTokens, s.Measured.ExpertWidth, s.Measured.ProductRows = 100, far, 10
+	m.FFNHidden = far
+	for tokens, want := range map[int]string{100: "", 101: "101 tokens of experts: measured up to 100"} {
+		if got := NewModelCost(s, &m).ffnBeyond(tokens); got != want {
+			t.Errorf("%d tokens: %q, want %q", tokens, got, want)
+		}
+	}
+	if m.SharedFFN = 64; NewModelCost(s, &m).ffnBeyond(50) == "" {
+		t.Error("a shared network has as many rows as were measured")
+	}
 }

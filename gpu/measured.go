@@ -19,13 +19,16 @@ type MeasuredSpec struct {
 	AllReduceGPUs  int `toml:"all_reduce_gpus"`  // that sum
 	AllReduceBytes int `toml:"all_reduce_bytes"` // summed, of each GPU
 	SmallRows      int `toml:"small_rows"`       // of kernels that pass over activations once
+	ExpertTokens   int `toml:"expert_tokens"`    // of a batch of experts, of all GPUs that share them
+	ExpertWidth    int `toml:"expert_width"`     // inner columns of an expert
 }
 
 // Check has the rules of the section [gpu.measured].
 func (m *MeasuredSpec) Check(c *input.Check) {
 	for key, v := range map[string]int{"product_rows": m.ProductRows, "product_width": m.ProductWidth,
 		"decode_requests": m.DecodeRequests, "decode_context": m.DecodeContext, "prefill_tokens": m.PrefillTokens,
-		"all_reduce_gpus": m.AllReduceGPUs, "all_reduce_bytes": m.AllReduceBytes, "small_rows": m.SmallRows} {
+		"all_reduce_gpus": m.AllReduceGPUs, "all_reduce_bytes": m.AllReduceBytes, "small_rows": m.SmallRows,
+		"expert_tokens": m.ExpertTokens, "expert_width": m.ExpertWidth} {
 		input.Within(c, key, v, 0, 1<<40)
 	}
 }
@@ -51,7 +54,7 @@ func (s *Spec) Range() MeasuredSpec {
 	}{
 		{s.MatMul.Model, []*int{&m.ProductRows, &m.ProductWidth}}, {s.attention().Decode.Model, []*int{&m.DecodeRequests, &m.DecodeContext}},
 		{s.attention().Prefill.Model, []*int{&m.PrefillTokens}}, {s.Collective.Model, []*int{&m.AllReduceGPUs, &m.AllReduceBytes}},
-		{s.Pointwise.Model, []*int{&m.SmallRows}},
+		{s.Pointwise.Model, []*int{&m.SmallRows}}, {s.MatMul.Model, []*int{&m.ExpertTokens, &m.ExpertWidth}},
 	} {
 		for _, most := range k.most {
 			if k.model == AttAcc {
@@ -88,13 +91,19 @@ func (s *Spec) AllReduceBeyond(gpus int, n units.Bytes) string {
 	return cmp.Or(beyond("GPUs of an all-reduce", gpus, r.AllReduceGPUs), beyond("bytes of an all-reduce", int(n), r.AllReduceBytes))
 }
 
+// expertsBeyond is said at GEMMBeyond, of experts with kernels of the fit's own.
+func (s *Spec) expertsBeyond(tokens, width int) string {
+	r := s.Range()
+	return cmp.Or(beyond("tokens of experts", tokens, r.ExpertTokens), beyond("inner columns of an expert", width, r.ExpertWidth))
+}
+
 // smallBeyond is said at GEMMBeyond.
 func (s *Spec) smallBeyond(rows int) string {
 	return beyond("rows of a small kernel", rows, s.Range().SmallRows)
 }
 
 // Beyond says of each group of an iteration's kernels how it lies beyond what was measured, "" where it does not. Of
-// experts it knows the products of one.
+// experts without kernels of the fit's own it knows the products of one.
 func (c *ModelCost) Beyond(x Shape) (why [Groups]string) {
 	why = c.layersBeyond(x.Decode.Requests + x.Prefills*x.Chunk)
 	why[LMHead] = c.headBeyond(x.Decode.Requests + x.Prefills)[LMHead]

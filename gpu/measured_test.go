@@ -9,7 +9,7 @@ import (
 // model, which is not fitted, nothing.
 func TestBeyond(t *testing.T) {
 	s := *loadPreset(t, "h200-sxm")
-	s.Measured = MeasuredSpec{ProductRows: 10, ProductWidth: 20, DecodeRequests: 30, DecodeContext: 40, PrefillTokens: 50, AllReduceGPUs: 2, AllReduceBytes: 100, SmallRows: 60}
+	s.Measured = MeasuredSpec{ProductRows: 10, ProductWidth: 20, DecodeRequests: 30, DecodeContext: 40, PrefillTokens: 50, AllReduceGPUs: 2, AllReduceBytes: 100, SmallRows: 60, ExpertTokens: 70, ExpertWidth: 80}
 	plain, a6000 := *loadPreset(t, "a100-paper"), *loadPreset(t, "rtx-a6000")
 	for _, c := range []struct{ got, want string }{
 		{s.GEMMBeyond(10, 20, 20), ""},
@@ -22,6 +22,8 @@ func TestBeyond(t *testing.T) {
 		{s.PrefillBeyond(20, 30), ""}, {s.PrefillBeyond(20, 31), "51 tokens of a prompt: measured up to 50"},
 		{s.AllReduceBeyond(1, 1000), ""}, {s.AllReduceBeyond(2, 100), ""}, {s.AllReduceBeyond(2, 101), "101 bytes of an all-reduce: measured up to 100"},
 		{s.AllReduceBeyond(3, 1), "3 GPUs of an all-reduce: measured up to 2"}, {plain.AllReduceBeyond(8, 1e6) + plain.smallBeyond(1e6), ""},
+		{s.expertsBeyond(70, 80), ""}, {s.expertsBeyond(71, 80), "71 tokens of experts: measured up to 70"},
+		{s.expertsBeyond(70, 81), "81 inner columns of an expert: measured up to 80"}, {plain.expertsBeyond(1e6, 1e6), ""},
 		{s.smallBeyond(60), ""}, {s.smallBeyond(61), "61 rows of a small kernel: measured up to 60"},
 		{plain.GEMMBeyond(1e6, 1e6, 1e6) + plain.DecodeBeyond(UniformBatch(1e6, 1e6)) + plain.PrefillBeyond(1e6, 1e6), ""},
 		{a6000.DecodeBeyond(UniformBatch(1, 1)), "requests that decode: not measured on this GPU"},

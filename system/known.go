@@ -46,7 +46,7 @@ func KernelKinds(cfg *configs.Config, l Served, decodes bool) ([]KernelKind, err
 			if decode && !decodes || seconds == 0 {
 				continue
 			}
-			if decode && !cfg.Policy.Dense() {
+			if decode && !cfg.Policy.Dense() && !cfg.Policy.Indexed() { // an indexer's choice has kinds of its own
 				kind = "page_sparse"
 			}
 			at := slices.IndexFunc(all, func(o KernelKind) bool { return o.Kind == kind })

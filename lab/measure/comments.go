@@ -57,6 +57,8 @@ var meanings = map[string]string{
 	"latent.row_time":                   "a block's time of a chosen row; few tokens",
 	"latent.slots":                      "rows that a token's block passes over, chosen or not; short contexts",
 	"latent.prefill_absorbed":           "prompts attend to latents, as decode steps do; long prompts",
+	"expert_tokens":                     "most tokens of a batch of experts; beyond them experts are extrapolated",
+	"expert_width":                      "most inner columns of an expert; the same",
 	"small_limit":                       "direct kernels run up to it, if they are faster than the switch and NCCL; batches of up to 500 tokens",
 	"last_step":                         "of a step of a ring, for the last one, which sends nothing; large transfers of few GPUs",
 	"all_reduce_switch.latency":         "sums in the switch: the call; middle sizes",
@@ -129,7 +131,7 @@ func origin(key, value string, moved map[string]bool, base string) string {
 }
 
 // measuredSection is the section of the kernels to which keys of [gpu.measured] and [gpu.scale] belong, by their first word.
-var measuredSection = map[string]string{"product": "gemm", "products": "gemm", "decode": "decode_attention", "prefill": "prefill_attention", "all": "all_reduce"}
+var measuredSection = map[string]string{"product": "gemm", "products": "gemm", "decode": "decode_attention", "prefill": "prefill_attention", "all": "all_reduce", "expert": "experts.bf16"}
 
 // text returns what a value means and moves: a section of a narrow type shares the words of the one of 16 bits.
 func text(section, key string, texts map[string]string) string {

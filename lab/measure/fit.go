@@ -149,6 +149,8 @@ func (t *Target) measured(kind Kind, samples []Sample) {
 		case AllReduce:
 			grow(&m.AllReduceGPUs, s.gpus)
 			grow(&m.AllReduceBytes, int(s.bytes))
+		case Experts, FP8Experts, FP8BlockExperts, NVFP4Experts, MXFP4Experts, MXFP4FP8Experts, Int4Experts: // the largest of all types
+			m.ExpertTokens, m.ExpertWidth = max(m.ExpertTokens, s.shares.tokens), max(m.ExpertWidth, s.ffn.Width)
 		case Elementwise, Small:
 			grow(&m.SmallRows, s.m)
 		}
