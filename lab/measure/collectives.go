@@ -97,9 +97,9 @@ var protocolNames = func() (names []string) {
 func switchParameters() []parameter {
 	spec := func(t *Target) *gpu.SwitchSpec { return &t.GPU.Switch }
 	return []parameter{
-		duration("switch.latency", 0.1, 8, 200, func(t *Target) *units.Duration { return &spec(t).Latency }),
-		duration("switch.latency_per_gpu", 0.001, 0.2, 50, func(t *Target) *units.Duration { return &spec(t).LatencyPerGPU }),
-		rate("switch.bandwidth", 1, 250, 2000, func(t *Target) *units.Bandwidth { return &spec(t).Bandwidth }),
+		duration("all_reduce_switch.latency", 0.1, 8, 200, func(t *Target) *units.Duration { return &spec(t).Latency }),
+		duration("all_reduce_switch.latency_per_gpu", 0.001, 0.2, 50, func(t *Target) *units.Duration { return &spec(t).LatencyPerGPU }),
+		rate("all_reduce_switch.bandwidth", 1, 250, 2000, func(t *Target) *units.Bandwidth { return &spec(t).Bandwidth }),
 	}
 }
 

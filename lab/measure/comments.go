@@ -27,8 +27,8 @@ func moved(kinds []Fitted) map[string]bool {
 		if section := sections[k.Kind]; section != "" {
 			for _, p := range parameters(k.Kind) {
 				name := section + "." + p.name
-				if of, ok := strings.CutPrefix(p.name, "switch."); ok {
-					name = "gpu.all_reduce_switch." + of
+				if strings.HasPrefix(p.name, "all_reduce_switch.") {
+					name = "gpu." + p.name
 				}
 				keys[name] = true
 			}

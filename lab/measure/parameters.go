@@ -54,7 +54,7 @@ func (t *Target) movable(kind Kind) []parameter {
 		if t.tables {
 			return kind == AllReduce && t.GPU.Collectives.AllReduce != (gpu.Protocols{}) && slices.Contains(protocolNames, p.name)
 		}
-		return p.name == "lone_element_time" || p.name == "last_step" || strings.HasPrefix(p.name, "switch.")
+		return p.name == "lone_element_time" || p.name == "last_step" || strings.HasPrefix(p.name, "all_reduce_switch.")
 	})
 }
 
