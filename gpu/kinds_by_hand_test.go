@@ -18,8 +18,9 @@ func TestNamesOfKinds(t *testing.T) {
 	}
 	s := loadPreset(t, "h200-sxm")
 	for want, p := range map[string]llm.Parallel{"all_reduce": {}, "collectives": {AttentionParallel: llm.DataAttention}, "all_to_all": {AttentionParallel: llm.DataAttention, ExpertParallel: true}} {
-		if got := NewModelCost(s, parallelModel(8, p)).collectiveKind(); got != want {
-			t.Errorf("%+v: %s, want %s", p, got, want)
+		got := kernelTimes{}
+		if NewModelCost(s, parallelModel(8, p)).collectiveTimes(got, 8, 1, ""); len(got) != 1 || got[want] == nil || got[want].Seconds != 1 {
+			t.Errorf("%+v: %v, want %s", p, got, want)
 		}
 	}
 	for want, set := range map[string]func(*llm.Model){"x": func(*llm.Model) {}, "narrow_x": func(m *llm.Model) { m.KVBits = 8 }, "fp8_x": func(m *llm.Model) { m.KVFormat = llm.FP8 }} {
