@@ -117,8 +117,9 @@ func TestAllReduceBounds(t *testing.T) {
 }
 
 // TestAllReduceFollowsLinks: from 1 MiB on, where links bind, a GPU with faster links is never
-// slower, and GPUs with the same links take the same unless their own all-reduces were measured, with a server's
-// kernels. Below it the synchronisation binds, which takes 2 µs less on the A100 than in the kernels that were measured on the H200.
+// slower, and GPUs with the same links take the same. Below it the synchronisation binds, which
+// takes 2 µs less on the A100 than in the kernels that were measured on the H200. Where a server's own kernels were measured, those of
+// eight B200 take longer for 8 MiB than an A100's: links bind from 64 MiB on, and GPUs with the same links differ.
 func TestAllReduceFollowsLinks(t *testing.T) {
 	links := map[string]float64{ // GB/s in one direction, of data sheets
 		"rtx-4090-vllm-0.19": 31.5, "rtx-a6000": 31.5, "a100-sxm-40gb": 300, "a100-sxm-80gb": 300, "h100-sxm": 450, "h200-sxm": 450,
@@ -138,8 +139,11 @@ func TestAllReduceFollowsLinks(t *testing.T) {
 		gpus, n := drawAllReduce(t, 1<<20)
 		for slow, a := range measured {
 			for fast, b := range measured {
-				own := a.Switch != (SwitchSpec{}) && b.Switch != (SwitchSpec{}) && links[fast] == links[slow]
-				if x, y := a.allReduce(gpus, n), b.allReduce(gpus, n); links[fast] >= links[slow] && y > x && !own {
+				own, both := a.Switch != (SwitchSpec{}) || b.Switch != (SwitchSpec{}), a.Switch != (SwitchSpec{}) && b.Switch != (SwitchSpec{})
+				if own && n < 64*units.MiB || both && links[fast] == links[slow] {
+					continue
+				}
+				if x, y := a.allReduce(gpus, n), b.allReduce(gpus, n); links[fast] >= links[slow] && y > x {
 					t.Fatalf("%d bytes on %d GPUs: %g s on %s, only %g on %s", n, gpus, y, fast, x, slow)
 				}
 			}

@@ -177,7 +177,8 @@ func TestUnequalContexts(t *testing.T) {
 }
 
 // TestAllReduceMonotone: more bytes or, for NCCL and rings, more GPUs never
-// take less time.
+// take less time. To a switch each of more GPUs sends less: eight H200 sum 128 MiB
+// in 562 us, four in 609.
 func TestAllReduceMonotone(t *testing.T) {
 	forPresets(t, func(t *rapid.T, s *Spec) {
 		gpus := rapid.IntRange(2, 16).Draw(t, "gpus")
@@ -186,7 +187,7 @@ func TestAllReduceMonotone(t *testing.T) {
 		if a, b := s.allReduce(gpus, n), s.allReduce(gpus, more); b < a*(1-1e-9) {
 			t.Fatalf("%d GPUs: %d bytes take %g s, %d only %g s", gpus, n, a, more, b)
 		}
-		if a, b := s.allReduce(gpus, n), s.allReduce(gpus+1, n); s.Collective.Model == AllReduceMeasured && b < a*(1-1e-9) {
+		if a, b := s.allReduce(gpus, n), s.allReduce(gpus+1, n); s.Collective.Model == AllReduceMeasured && s.Switch == (SwitchSpec{}) && b < a*(1-1e-9) {
 			t.Fatalf("%d bytes: %g s on %d GPUs, %g s on one more", n, a, gpus, b)
 		}
 	})
