@@ -17,7 +17,7 @@ import (
 )
 
 // tableFormats are the values of --format.
-var tableFormats = []string{"text", "markdown", "csv"}
+var tableFormats = []string{"text", "markdown", "latex", "csv"}
 
 const formatJSON = "json"
 
@@ -29,8 +29,8 @@ func (a *app) newTableCommand() *cobra.Command {
 	var rank string
 	cmd := &cobra.Command{
 		Use:   "table RESULTS...",
-		Short: "Print results as text, Markdown or CSV",
-		Long: `Print results as text, Markdown or CSV.
+		Short: "Print results as text, Markdown, LaTeX or CSV",
+		Long: `Print results as text, Markdown, LaTeX (with booktabs) or CSV.
 
 RESULTS is a folder of --out or a CSV file. Of several, the column source says where a row is from.
 
@@ -107,7 +107,7 @@ func (a *app) table(paths []string, s *figure.Selection, columns []string, forma
 			x := slices.Index(t.Columns, data.X)
 			t = t.Wide(x, x+1)
 		}
-		return cmp.Or(a.printTable(t, format), writeLegend(a.Stdout, legend))
+		return cmp.Or(a.printTable(t, format), writeLegend(a.Stdout, legendIn(format, legend)))
 	}
 	if wide {
 		return &input.Error{Key: "--wide", Expected: "--x and --y with it"}
@@ -134,7 +134,15 @@ func (a *app) table(paths []string, s *figure.Selection, columns []string, forma
 		return a.printTable(t.Select(chosen), format)
 	}
 	marked, legend := t.Marked(chosen)
-	return cmp.Or(a.printTable(marked, format), writeLegend(a.Stdout, legend))
+	return cmp.Or(a.printTable(marked, format), writeLegend(a.Stdout, legendIn(format, legend)))
+}
+
+// legendIn returns a legend as a format has it: in LaTeX comments, for the document's caption.
+func legendIn(format, legend string) string {
+	if format == "latex" && legend != "" {
+		return "% " + strings.ReplaceAll(legend, "\n", "\n% ")
+	}
+	return legend
 }
 
 // writeLegend writes what a sign in the table above means, where there is one.
@@ -172,6 +180,8 @@ func (a *app) printTable(t *tables.Table, format string) error {
 	switch format {
 	case "markdown":
 		return t.WriteMarkdown(a.Stdout)
+	case "latex":
+		return t.WriteLaTeX(a.Stdout)
 	case "csv":
 		return t.WriteCSV(a.Stdout)
 	case formatJSON:

@@ -78,14 +78,9 @@ func (t *Table) writeAligned(w io.Writer, left, between, right string) error {
 		return err
 	}
 	markdown := left != ""
-	width, number := make([]int, len(t.Columns)), make([]bool, len(t.Columns))
-	cells := [][]string{slices.Clone(t.Columns)}
-	for _, row := range t.Rows {
-		cells = append(cells, list.Map(row, Value.text))
-	}
+	width := make([]int, len(t.Columns))
+	cells, number := t.texts()
 	for i := range t.Columns {
-		number[i] = !slices.ContainsFunc(cells[1:], func(row []string) bool { return !numeric.MatchString(row[i]) }) &&
-			slices.ContainsFunc(t.Rows, func(row []Value) bool { return !row[i].Empty() })
 		for _, row := range cells {
 			if markdown {
 				row[i] = strings.ReplaceAll(row[i], "|", `\|`)
@@ -132,6 +127,19 @@ func (t *Table) writeAligned(w io.Writer, left, between, right string) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// texts returns the header and the cells as people read them, and which columns hold numbers.
+func (t *Table) texts() (cells [][]string, number []bool) {
+	cells, number = [][]string{slices.Clone(t.Columns)}, make([]bool, len(t.Columns))
+	for _, row := range t.Rows {
+		cells = append(cells, list.Map(row, Value.text))
+	}
+	for i := range t.Columns {
+		number[i] = !slices.ContainsFunc(cells[1:], func(row []string) bool { return !numeric.MatchString(row[i]) }) &&
+			slices.ContainsFunc(t.Rows, func(row []Value) bool { return !row[i].Empty() })
+	}
+	return cells, number
 }
 
 // text returns a cell as people read it: reals with six digits.

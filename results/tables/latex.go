@@ -1,0 +1,47 @@
+package tables
+
+import (
+	"io"
+	"strings"
+)
+
+// latexSpecial writes what LaTeX would not print as it is.
+var latexSpecial = strings.NewReplacer(`\`, `\textbackslash{}`, `{`, `\{`, `}`, `\}`, `$`, `\$`, `&`, `\&`, `#`, `\#`, `%`, `\%`, `_`, `\_`, `^`, `\textasciicircum{}`, `~`, `\textasciitilde{}`,
+	`<`, `\textless{}`, `>`, `\textgreater{}`, `|`, `\textbar{}`, `µ`, `\textmu{}`, `±`, `\textpm{}`, `×`, `\texttimes{}`, `†`, `\textdagger{}`, `‡`, `\textdaggerdbl{}`, `–`, `--`, `−`, `\textminus{}`)
+
+// WriteLaTeX writes the table as a tabular of the package booktabs, numbers to the right as WriteText has them. A caption and a label
+// are the document's: it stands around \input of the file.
+func (t *Table) WriteLaTeX(w io.Writer) error {
+	if err := t.given(); err != nil {
+		return err
+	}
+	cells, number := t.texts()
+	var b strings.Builder
+	b.WriteString(`\begin{tabular}{`)
+	for _, right := range number {
+		if right {
+			b.WriteByte('r')
+		} else {
+			b.WriteByte('l')
+		}
+	}
+	b.WriteString("}\n\\toprule\n")
+	for r, row := range cells {
+		for i, cell := range row {
+			if i > 0 {
+				b.WriteString(" & ")
+			}
+			if strings.HasPrefix(cell, "[") && i == 0 { // which would be an argument of the line break before
+				b.WriteString("{}")
+			}
+			b.WriteString(latexSpecial.Replace(cell))
+		}
+		b.WriteString(" \\\\\n")
+		if r == 0 {
+			b.WriteString("\\midrule\n")
+		}
+	}
+	b.WriteString("\\bottomrule\n\\end{tabular}\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}

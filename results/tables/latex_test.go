@@ -1,0 +1,32 @@
+package tables
+
+import (
+	"bytes"
+	"testing"
+)
+
+// TestLaTeX: numbers stand to the right, and what LaTeX reads as commands is written out.
+func TestLaTeX(t *testing.T) {
+	table := &Table{Columns: []string{"point_name", "tokens_per_s", "share"}}
+	table.Add(`a&b_c {1}\2`, 1234.56789, "5%")
+	table.Add("[x] <y> #~^$|", 7.0, "-")
+	var b bytes.Buffer
+	if err := table.WriteLaTeX(&b); err != nil {
+		t.Fatal(err)
+	}
+	const want = `\begin{tabular}{lrr}
+\toprule
+point\_name & tokens\_per\_s & share \\
+\midrule
+a\&b\_c \{1\}\textbackslash{}2 & 1234.57 & 5\% \\
+{}[x] \textless{}y\textgreater{} \#\textasciitilde{}\textasciicircum{}\$\textbar{} & 7 & - \\
+\bottomrule
+\end{tabular}
+`
+	if b.String() != want {
+		t.Errorf("%s\nby hand\n%s", b.String(), want)
+	}
+	if err := (*Table)(nil).WriteLaTeX(&b); err == nil {
+		t.Error("no table is written")
+	}
+}
