@@ -118,7 +118,10 @@ func TestIndexedPlaces(t *testing.T) {
 
 // TestUnitsReadFewerRows: units take less time the fewer tokens an indexer chooses, and requests end sooner: the choice is on the GPUs.
 func TestUnitsReadFewerRows(t *testing.T) {
-	for _, place := range indexedPlaces[1:] {
+	for i, place := range indexedPlaces[1:] {
+		if !deep.Case(i, 3) {
+			continue
+		}
 		var ends []units.Duration
 		for _, k := range []string{"16", "64", "512", "2048"} {
 			n := nodeOf(t, append(indexedModel[:len(indexedModel):len(indexedModel)], append(place, "model.index_top_k="+k)...)...)

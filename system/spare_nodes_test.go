@@ -67,7 +67,7 @@ func TestNoSpareMemory(t *testing.T) {
 	run := func(sets ...string) (string, *Result) {
 		sets = append(sets, "model.layers=6", "batching.max_num_batched_tokens=1000000", "memory.admission=current")
 		n := nodeOf(t, sets...)
-		trace, err := traces.Synthetic("openr1", 12, 3, n.cfg.Traces)
+		trace, err := traces.Synthetic("openr1", 4, 3, n.cfg.Traces)
 		if err != nil {
 			t.Fatal(err)
 		}

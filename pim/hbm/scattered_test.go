@@ -3,6 +3,8 @@ package hbm
 import (
 	"math"
 	"testing"
+
+	"github.com/l3sim/l3sim/internal/deep"
 )
 
 // TestOpeningByHand: at the banks a row of keys of 576 elements of FP16 holds 3 tokens of 9 columns of each of 16 ways, one of values 32,
@@ -35,7 +37,10 @@ func TestOpeningByHand(t *testing.T) {
 // TestOpenings: a further row takes no longer than a bank needs between two activations, or all banks of a row one by one. Bank groups open
 // the next row while they read one.
 func TestOpenings(t *testing.T) {
-	for _, spec := range []Spec{{Bank, JEDEC, 6400, true, true}, {BankGroup, AttAcc, 5200, true, true}, {BankGroup, JEDEC, 6400, true, true}, {Buffer, AttAcc, 5200, true, true}} {
+	for i, spec := range []Spec{{Bank, JEDEC, 6400, true, true}, {BankGroup, AttAcc, 5200, true, true}, {BankGroup, JEDEC, 6400, true, true}, {Buffer, AttAcc, 5200, true, true}} {
+		if !deep.Case(i, 4) {
+			continue
+		}
 		part, err := spec.Part()
 		if err != nil {
 			t.Fatal(err)
