@@ -70,7 +70,7 @@ func TestUnitsReadLatentsForEachQuery(t *testing.T) {
 	got := seconds(latent, 16)
 	cfg := rigOf(t, latent...).cfg
 	want := 432 * 10_000 * 2176 * 16 / float64(cfg.GPU.MemoryBandwidth) / cfg.GPU.Decode.Memory / 16 // readings, and the factor
-	if got < want || got > 1.1*want { // the multiplications of the GPUs' kernel hide behind its reads but for a few percent
+	if got < want || got > 1.1*want {                                                                // the multiplications of the GPUs' kernel hide behind its reads but for a few percent
 		t.Errorf("%v s, bytes by hand %v s", got, want)
 	}
 	if apart := seconds(append(sets, "model.head_dim=512"), 16); math.Abs(got/apart*2048/2176-1) > 0.01 {
