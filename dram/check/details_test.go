@@ -2,6 +2,7 @@ package check
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
@@ -65,5 +66,35 @@ func TestDetailsByHand(t *testing.T) {
 		if want := map[string]Violation{"command bus": {"command bus", false, two[0], two[1], 1, 0, ""}, "burst": {"burst", false, two[0], two[1], 4, 0, "bursts on the data bus"}}[v.Rule]; v != want {
 			t.Errorf("found %+v, want %+v", v, want)
 		}
+	}
+}
+
+// TestFaultsOfSequences: each fault of a sequence with the flag, the part of the text that is wrong and what was expected.
+func TestFaultsOfSequences(t *testing.T) {
+	spec := part(t, ddr43200)
+	for text, want := range map[string]string{
+		"PRE 0.0.0, ACT":         `--commands =  ACT: expected "COMMAND RANK.BANKGROUP.BANK", such as "ACT 0.1.2", or with "x4" behind it`,
+		"ACT 0.1.2 x2 x3":        `--commands = ACT 0.1.2 x2 x3: expected "COMMAND RANK.BANKGROUP.BANK"`,
+		"ACTT 0.1.2":             `--commands = "ACTT": expected one of `,
+		"RFM 0":                  `--commands = "RFM": expected one of `,
+		"PRE 0.0.0,RD 0.1.2 x0":  `--commands = RD 0.1.2 x0: expected x1 to x200`,
+		"RD 0.1.2 x201":          `--commands = RD 0.1.2 x201: expected x1 to x200`,
+		"RD 0.1.2 y":             `--commands = RD 0.1.2 y: expected x1 to x200`,
+		"RD 0.1.2 x200,WR 0.1.2": `--commands = WR 0.1.2: expected at most 200 commands`,
+		"ACT 0.1":                `--commands = ACT 0.1: expected 3 numbers for ACT with dots between them`,
+		"REF 0.1.2":              `--commands = REF 0.1.2: expected 1 numbers for REF with dots between them`,
+		"ACT 2.0.0":              `--commands = ACT 2.0.0: expected a rank of 0 to 1`,
+		"ACT 0.4.0":              `--commands = ACT 0.4.0: expected a bank group of 0 to 3`,
+		"ACT 0.0.4":              `--commands = ACT 0.0.4: expected a bank of 0 to 3`,
+		"ACT 0.-1.0":             `--commands = ACT 0.-1.0: expected a bank group of 0 to 3`,
+		"REF x":                  `--commands = REF x: expected a rank of 0 to 1`,
+	} {
+		if _, err := ParseSequence("--commands", spec, 2, text); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	records, err := ParseSequence("--commands", spec, 2, "ACT 1.3.2, RD 1.3.2 x3, PREA 1")
+	if err != nil || len(records) != 5 || records[0].Address != at(1, 3, 2, 0, -1) || records[3] != (Record{0, dram.RD, at(1, 3, 2, 0, -1)}) || records[4].Address != at(1, -1, -1, -1, -1) {
+		t.Errorf("%+v, %v", records, err)
 	}
 }
