@@ -19,6 +19,7 @@ func (r *reader) beside(m *Model) {
 	if m.ActiveExperts > m.Experts {
 		r.fail(r.family.active, fmt.Sprintf("at most %s = %d", r.family.experts, m.Experts))
 	}
+	r.groups(m)
 	if key := firstOf(r.keys, sharedWidthKeys); !isNone(r.keys[key], nil) {
 		m.SharedFFN = r.whole(key)
 	} else if key := firstOf(r.keys, sharedKeys); !isNone(r.keys[key], nil) {
@@ -44,6 +45,17 @@ func (r *reader) beside(m *Model) {
 	}
 }
 
+// groups refuses groups of experts that do not divide them, of which a router chooses some first (DeepSeek V2 and V3). Costs do not depend on them.
+func (r *reader) groups(m *Model) {
+	const all, chosen = "n_group", "topk_group"
+	groups := r.count(all, 1)
+	if m.Experts%groups != 0 {
+		r.fail(all, fmt.Sprintf("a divisor of %s = %d", r.family.experts, m.Experts))
+	} else if r.count(chosen, 1) > groups {
+		r.fail(chosen, fmt.Sprintf("at most %s = %d", all, groups))
+	}
+}
+
 // denseLayer says that a layer has a dense network in place of experts.
 func (r *reader) denseLayer(layer, layers int) bool {
 	for _, key := range []string{"first_k_dense_replace", "num_dense_layers", "n_dense_layers", "moe_layer_start_index"} {
@@ -53,7 +65,7 @@ func (r *reader) denseLayer(layer, layers int) bool {
 	}
 	// Every n-th layer has experts: the last of n in Qwen's models and Llama 4, the first one in DeepSeek's.
 	if with, _ := r.keys["moe_layers"].([]any); len(with) > 0 { // Llama 4's, in place of the next key
-		return !r.lists("moe_layers", with, layer)
+		return !r.lists("moe_layers", with, layer, layers)
 	}
 	for _, key := range []string{"decoder_sparse_step", "interleave_moe_layer_step"} {
 		if n := r.count(key, 1); (layer+1)%n != 0 {
@@ -65,22 +77,24 @@ func (r *reader) denseLayer(layer, layers int) bool {
 		case []any:
 			if key != "mlp_only_layers" && len(v) != layers {
 				r.fail(key, fmt.Sprintf("%d entries, one for each layer, not %d", layers, len(v)))
-			} else if r.listedDense(key, v, layer) {
+			} else if r.listedDense(key, v, layer, layers) {
 				return true
 			}
 		case float64:
 			if n := r.whole(key); n > 0 && layer%n != 0 {
 				return true
 			}
+		case string, bool, map[string]any:
+			r.fail(key, "a list")
 		}
 	}
 	return false
 }
 
 // listedDense says that a list, of dense layers or of a word for each layer, has a layer as dense.
-func (r *reader) listedDense(key string, list []any, layer int) bool {
+func (r *reader) listedDense(key string, list []any, layer, layers int) bool {
 	if key == "mlp_only_layers" {
-		return r.lists(key, list, layer)
+		return r.lists(key, list, layer, layers)
 	}
 	switch list[layer] {
 	case 0.0, "dense":
@@ -92,11 +106,13 @@ func (r *reader) listedDense(key string, list []any, layer int) bool {
 	return false
 }
 
-// lists says that a list of layers has a layer.
-func (r *reader) lists(key string, list []any, layer int) bool {
+// lists says that a list of some of the layers has a layer.
+func (r *reader) lists(key string, list []any, layer, layers int) bool {
 	for _, v := range list {
 		if n, ok := v.(float64); !ok || n < 0 || n != float64(int(n)) {
 			r.fail(key, "whole numbers, from 0 on")
+		} else if int(n) >= layers {
+			r.fail(key, fmt.Sprintf("layers from 0 to %d, not %d", layers-1, int(n)))
 		} else if int(n) == layer {
 			return true
 		}

@@ -12,7 +12,7 @@ var latentKeys = []string{rankKey, "q_lora_rank", "qk_nope_head_dim", "qk_rope_h
 
 // latent reads latent attention, where the file has it (DeepSeek V2 and V3, Kimi K2).
 func (r *reader) latent(m *Model) {
-	if isNone(r.keys[rankKey], nil) {
+	if rank, given := r.keys[rankKey]; isNone(rank, nil) && (given || isNone(r.keys["qk_nope_head_dim"], nil)) {
 		return
 	}
 	m.LatentDim, m.QueryRank = r.whole(rankKey), r.count("q_lora_rank", 0)

@@ -10,7 +10,13 @@ const windowKey = "sliding_window"
 
 // windows reads which layers have a window. One as long as the positions is none: Phi-3's of 128 Ki tokens.
 func (r *reader) windows(m *Model, everyLast int) {
-	if r.keys[windowKey] == nil || !r.flag("use_sliding_window", !strings.HasPrefix(r.kind, "qwen")) {
+	types := r.list("layer_types")
+	if window, given := r.keys[windowKey]; window == nil {
+		if !given && slices.Contains(types, any("sliding_attention")) {
+			r.whole(windowKey)
+		}
+		return
+	} else if !r.flag("use_sliding_window", !strings.HasPrefix(r.kind, "qwen")) {
 		return
 	}
 	order := r.order(m.Layers)
@@ -47,7 +53,7 @@ func (r *reader) chunks(m *Model) {
 		return
 	}
 	order := lastGlobal(m.Layers, r.wholeOr("no_rope_layer_interval", 4), Chunk)
-	if types, ok := r.keys["layer_types"].([]any); ok {
+	if types := r.list("layer_types"); types != nil {
 		order = r.listed("layer_types", types, m.Layers, map[any]byte{"full_attention": Global, "chunked_attention": Chunk})
 	} else if list, _ := r.keys[rotary].([]any); len(list) > 0 {
 		order = r.listed(rotary, list, m.Layers, map[any]byte{0.0: Global, 1.0: Chunk})
@@ -57,10 +63,10 @@ func (r *reader) chunks(m *Model) {
 
 // order returns a letter for each layer, as LayerKinds.LayerPattern has them, or "" where a file does not list them.
 func (r *reader) order(layers int) string {
-	if types, ok := r.keys["layer_types"].([]any); ok {
+	if types := r.list("layer_types"); types != nil {
 		return r.listed("layer_types", types, layers, map[any]byte{"full_attention": Global, "sliding_attention": Local})
 	}
-	if kinds, ok := r.keys["hybrid_layer_pattern"].([]any); ok { // MiMo-V2's
+	if kinds := r.list("hybrid_layer_pattern"); kinds != nil { // MiMo-V2's
 		return r.listed("hybrid_layer_pattern", kinds, layers, map[any]byte{0.0: Global, 1.0: Local})
 	}
 	for _, key := range []string{"sliding_window_pattern", "_sliding_window_pattern"} { // EXAONE 4's: LLLG
@@ -73,6 +79,16 @@ func (r *reader) order(layers int) string {
 		return strings.Repeat("G", n) + strings.Repeat("L", layers-n)
 	}
 	return ""
+}
+
+// list reads a list that may be absent or null.
+func (r *reader) list(key string) []any {
+	v := r.keys[key]
+	list, ok := v.([]any)
+	if v != nil && !ok {
+		r.fail(key, "a list")
+	}
+	return list
 }
 
 // listed is order of a list that has one of two values for each layer.
