@@ -386,7 +386,7 @@ func (t *KernelTable) ListActivity(tokens, rows int) machine.Activity {
 		return a
 	}
 	if beyond := tokens - t.segment; t.rescore && beyond > 0 {
-		more += more * float64(beyond) / float64(tokens) / 2
+		more += float64(more * float64(beyond) / float64(tokens) / 2)
 	}
 	clocks := a.Clocks + float64(t.Scattered(tokens, rows))
 	a = a.Plus(*t.ofFurther(tokens, rows), more)
