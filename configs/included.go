@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/schema"
 )
 
 // A named table is a set of keys that one other key names: an embedded table or a file. Its entries are keys as all others, and whoever
@@ -24,7 +26,7 @@ type namedTable struct {
 var namedTables = []namedTable{
 	{"gpu.fit", Fits, []string{"gpu.gemm", "gpu.prefill_attention", "gpu.decode_attention", "gpu.extend_attention", "gpu.pytorch", "gpu.elementwise", "gpu.fused",
 		"gpu.gemm_fp8", "gpu.gemm_fp8_block", "gpu.gemm_nvfp4", "gpu.prefill_attention_fp8", "gpu.decode_attention_fp8", "gpu.experts",
-		"gpu.all_reduce", "gpu.power", "gpu.alone", "gpu.page_sparse", "gpu.narrow_kv", "gpu.measured", "gpu.scale", "gpu.latent", "gpu.index", "gpu.all_reduce_switch", "gpu.collectives"}, nil},
+		"gpu.all_reduce", "gpu.power", "gpu.alone", "gpu.page_sparse", "gpu.narrow_kv", "gpu.measured", "gpu.scale", "gpu.latent", "gpu.index", "gpu.all_reduce_switch", "gpu.collectives", "gpu.host"}, nil},
 	{"energy.constants", EnergyTables, []string{"energy"}, nil},
 	{"dram.preset", DRAMs, []string{"dram"}, []string{"dram.dies", "dram.ecc", "dram.timings"}},
 	{"prices.preset", PriceLists, []string{"prices"}, nil},
@@ -110,6 +112,9 @@ func (ld *Loader) table(n *namedTable, named *entry) (*layer, error) {
 		return nil, at(named, err)
 	}
 	l, err := ld.parse(input.Name(name), string(text))
+	if err == nil && n.kind == Fits {
+		err = checkFit(input.Name(name), string(text))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +187,54 @@ func fitOf(file, text string) (*Fit, error) {
 	}
 	_, err := input.DecodeTOML(file, text, &document)
 	return &document.Fit, err
+}
+
+// checkFit says what is wrong with the section [fit] of a user's file.
+func checkFit(file, text string) error {
+	f, err := fitOf(file, text)
+	if err != nil {
+		return err
+	}
+	places := schema.Scan(text)
+	bad := func(key string, value any, expected string) error {
+		line := places[key].Line
+		for k := key; line == 0 && strings.Contains(k, "."); { // a field of an inline table has the line of its kind
+			k = k[:strings.LastIndexByte(k, '.')]
+			line = places[k].Line
+		}
+		return &input.Error{File: file, Line: line, Key: key, Value: fmt.Sprint(value), Expected: expected}
+	}
+	source := func(key, name string) error {
+		if name == "" || isFile(name) || slices.Contains(Names(Fits), name) {
+			return nil
+		}
+		err := input.UnknownName(key, name, Names(Fits))
+		return input.Edit(err, func(e *input.Error) { e.File, e.Line = file, bad(key, name, "").(*input.Error).Line })
+	}
+	if f.Rows < 0 {
+		return bad("fit.rows", f.Rows, "0 or more rows")
+	}
+	if err := source("fit.base", f.Base); err != nil {
+		return err
+	}
+	for _, kind := range slices.Sorted(maps.Keys(f.Kinds)) {
+		k, key := f.Kinds[kind], "fit.kinds."+kind
+		if k.Rows < 0 {
+			return bad(key+".rows", k.Rows, "0 or more rows")
+		}
+		for _, e := range []struct {
+			name string
+			v    float64
+		}{{"mean", k.Mean}, {"median", k.Median}, {"p90", k.P90}} {
+			if !(e.v >= 0 && e.v <= 1e6) {
+				return bad(key+"."+e.name, e.v, "an error in percent, 0 or more")
+			}
+		}
+		if err := source(key+".from", k.From); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // describesFit says that a key of a file is one of [fit], or the section.

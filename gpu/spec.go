@@ -63,6 +63,8 @@ type Spec struct {
 	Scale    ScaleSpec    `toml:"scale,omitempty"` // factors on times
 	Latent   LatentTables `toml:"latent,omitempty"`
 	Index    IndexTables  `toml:"index,omitempty"`
+	// Host is what a server's host takes of an iteration, part of the fits of servers.
+	Host HostSpec `toml:"host,omitempty"`
 }
 
 // Suite selects attention kernels.
@@ -211,6 +213,7 @@ func (s *Spec) Check(c *input.Check) {
 	if s.Index != (IndexTables{}) {
 		c.In("index", &s.Index)
 	}
+	c.In("host", &s.Host)
 }
 
 // Check has the rules of the attention kernels of a suite.

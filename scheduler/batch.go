@@ -160,6 +160,15 @@ func (b *Batch) Decoding() int {
 	return n
 }
 
+// Requests returns the number of requests that decode in the iteration or have a part of their prompt in it.
+func (b *Batch) Requests() int {
+	n := b.Decoding()
+	for i := range b.Sub {
+		n += len(b.Sub[i].Prefill)
+	}
+	return n
+}
+
 // Tokens returns the rows of all fully-connected operations.
 func (b *Batch) Tokens() int {
 	n := 0

@@ -94,6 +94,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 		serving:   &n.cfg.Serving,
 		context:   refusedBeyond(n.cfg),
 		slo:       &n.cfg.SLO,
+		host:      n.cfg.GPU.Host,
 		observers: observers{measure: o.Measure, misses: o.Misses, progress: func(int64) {}},
 		unitBytes: int64(n.memory.Unit),
 		bounds: bounds{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/flow"
@@ -31,6 +32,7 @@ type replica struct {
 	load      load
 	gaps      gaps
 	drafts    units.Duration // of an iteration that decodes: what the draft model takes
+	host      gpu.HostSpec   // of each iteration
 	emitted   func(request int32, tokens int)
 	left      func(place int32) // the request at a place in the trace has left; nil where nobody waits for that
 	out       replicaResult
@@ -313,6 +315,9 @@ func (r *replica) decide(now units.Duration) {
 	}
 	if r.drafts > 0 && r.iteration.batch.Decoding() > 0 {
 		end += r.assembly.Engine.Core().Pause(r.drafts)
+	}
+	if took := r.host.Visible(end-now, r.iteration.batch.Requests()); took > 0 {
+		end += r.assembly.Engine.Core().Pause(took)
 	}
 	if end-r.tallied.bookedUntil > countEvery {
 		r.count(end)

@@ -36,8 +36,8 @@ type Compared struct {
 	Predicted float64 // 0 where the row was not run
 	Fit       string  // of the GPU's kernels
 	Judged    bool
-	Reason    string  // why it is not judged
-	Host      float64 // mean visible host time of an iteration, milliseconds
+	Reason    string // why it is not judged
+	Seats     int    // of a closed loop
 }
 
 // Error returns predicted over measured, less 1.
@@ -82,7 +82,7 @@ func Judge(ctx context.Context, file string, rows []Row, o Options) (*Report, er
 func (k *known) compare(ctx context.Context, row *Row, o configs.Options) (Compared, error) {
 	c := Compared{Row: *row}
 	l, reason := loadOf(row)
-	c.Metric, c.Measured = l.metric, l.measured
+	c.Metric, c.Measured, c.Seats = l.metric, l.measured, l.seats
 	if reason != "" {
 		c.Reason = reason
 		return c, nil

@@ -80,7 +80,7 @@ batching.max_num_batched_tokens, gpu_only.kv_tokens or kv_memory, gpu_only.step_
 	flags.StringVar(&f.loop, "loop", "", "CSV `file` of iterations with a stand-in beyond PCIe")
 	flags.StringVar(&f.hostKV, "hostkv", "", "CSV `file` of iterations that fetch rows out of host memory")
 	flags.StringVar(&f.whole, "whole", "", "CSV `file` of servers of whole models")
-	flags.BoolVar(&f.fit, "fit", false, "with --loop: fit the links of the node to every fifth row first, and print them on standard error")
+	flags.BoolVar(&f.fit, "fit", false, "with --loop: fit the links of the node to every fifth row first, and print them on standard error; with --whole: print the host time of each framework instead")
 	flags.StringVar(&f.figure, "figure", "", "draw into a `file` (.png, .svg or .pdf) with --loop, iterations over the stand-in's latency; with --requests, measured and simulated distributions")
 	flags.IntVar(&f.workers, "workers", 0, "rows that run at a time, which changes no result; 0: one per core")
 	flags.BoolVar(&a.JSON, "json", false, cli.JSONUsage)

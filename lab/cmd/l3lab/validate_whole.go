@@ -11,7 +11,7 @@ import (
 
 // validateWhole compares measured servers of whole models.
 func (a *app) validateWhole(cmd *cobra.Command, f *serviceFlags, o configs.Options) error {
-	for _, other := range []string{"service", "hostkv", "loop", "fit", "requests", "figure"} {
+	for _, other := range []string{"service", "hostkv", "loop", "requests", "figure"} {
 		if cmd.Flags().Changed(other) {
 			return &input.Error{Key: "--" + other, Expected: "no --whole beside it: one set of measurements at a time"}
 		}
@@ -20,12 +20,18 @@ func (a *app) validateWhole(cmd *cobra.Command, f *serviceFlags, o configs.Optio
 	if err != nil {
 		return err
 	}
+	if f.fit {
+		o.Sets = append(o.Sets, whole.NoHost...)
+	}
 	show := a.NewProgress("rows")
 	show.Start(int64(len(rows)))
 	report, err := whole.Judge(cmd.Context(), input.Name(f.whole), rows, whole.Options{Configs: o, Workers: f.workers, Progress: show.Set})
 	show.Done()
 	if err != nil {
 		return err
+	}
+	if f.fit {
+		return whole.WriteHosts(cmd.OutOrStdout(), whole.FitHosts(report))
 	}
 	if f.rows != "" {
 		if err := results.WriteFileAtomic(f.rows, report.WriteRows); err != nil {
