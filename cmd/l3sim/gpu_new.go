@@ -42,8 +42,9 @@ var sheet = []struct{ flag, key, usage string }{
 // nvlink is the data sheets' bandwidth of a GPU's links to its peers, both directions together.
 var nvlink = map[string]units.Bandwidth{
 	"a100-paper": 600e9, "a100-sxm-40gb": 600e9, "a100-sxm-80gb": 600e9, "h100-sxm": 900e9, "h200-sxm": 900e9, "rtx-a6000": 112.5e9,
+	"b200-sxm": 1.8e12, "gb200": 1.8e12,
 	// Without links of their own: PCIe 4 and 5.
-	"rtx-4090-vllm-0.19": 64e9, "rtx-pro-6000-server-vllm-0.19": 128e9,
+	"rtx-4090-vllm-0.19": 64e9, "rtx-pro-6000-server-vllm-0.19": 128e9, "l40s": 64e9, "rtx-pro-6000-server": 128e9,
 }
 
 var gpuKeys = schema.Of[configs.GPU]()
