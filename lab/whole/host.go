@@ -63,7 +63,7 @@ func FitHosts(r *Report) []HostFit {
 // hosted returns a row's relative error with host time.
 func (c *Compared) hosted(h *gpu.HostSpec) float64 {
 	took := units.Duration(c.Predicted * float64(units.Millisecond))
-	return (c.Predicted+h.Visible(took, c.Seats).Seconds()*1e3)/c.Measured - 1
+	return (c.Predicted+float64(h.Visible(took, c.Seats).Seconds()*1e3))/c.Measured - 1
 }
 
 func medianError(groups [][]*Compared, h gpu.HostSpec) float64 {

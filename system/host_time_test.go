@@ -1,0 +1,51 @@
+package system
+
+import (
+	"context"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestHostTime: exposed host time is that of each iteration, in every system that runs the model; work that kernels hide adds nothing, and
+// work that is longer ends when the host does.
+func TestHostTime(t *testing.T) {
+	for _, name := range []string{"gpu-only", "l3"} {
+		run := func(sets ...string) (took units.Duration, iterations int64) {
+			o := configs.Options{Preset: "dgx-h200-l3", Sets: append([]string{"run.system=" + name, "run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "node.channels=2"}, sets...)}
+			cfg, err := Load(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			node, err := NewNode(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			trace, err := traces.Equal("t", 1, 100, 10).Arrive(cfg.Arrivals, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := node.Run(context.Background(), trace, Options{Check: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := r.Summary(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r.Requests[0].Finish, s.Iterations
+		}
+		plain, n := run()
+		if exposed, m := run("gpu.host.exposed=100us"); m != n || exposed != plain+units.Duration(n)*100*units.Microsecond {
+			t.Errorf("%s: %v with 100us exposed in %d iterations, %v without in %d", name, exposed, m, plain, n)
+		}
+		if hidden, _ := run("gpu.host.step=10us", "gpu.host.sequence=10us"); hidden != plain {
+			t.Errorf("%s: %v with hidden work, %v without", name, hidden, plain)
+		}
+		if bound, _ := run("gpu.host.step=40ms", "gpu.host.sequence=10ms"); bound != units.Duration(n)*50*units.Millisecond {
+			t.Errorf("%s: %v with steps of 50ms, want %d of them", name, bound, n)
+		}
+	}
+}
