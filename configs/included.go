@@ -72,6 +72,9 @@ func (ld *Loader) include(l *layer) (*layer, error) {
 		if err != nil {
 			return nil, err
 		}
+		if n.whole(ld, table) {
+			l.whole = append(l.whole, n.key)
+		}
 		own := *named
 		for _, e := range table.entries {
 			if l.find(e.key) == nil {
@@ -81,6 +84,16 @@ func (ld *Loader) include(l *layer) (*layer, error) {
 		}
 	}
 	return l, nil
+}
+
+// whole says that a table has every entry that it must have: a lower layer's entries that it lacks are then none of it.
+func (n *namedTable) whole(ld *Loader, table *layer) bool {
+	return !slices.ContainsFunc(ld.keys.Names(), func(key string) bool { return n.has(key) && !optionalEntry(key) && table.find(key) == nil })
+}
+
+// replaced says that a layer above an entry of a table names another whole table in its place.
+func (e *entry) replaced(above ...*layer) bool {
+	return e.named != nil && slices.ContainsFunc(above, func(l *layer) bool { return slices.Contains(l.whole, e.named.key) })
 }
 
 // described says that a layer has a value for every entry of the table itself, as the configuration of a run that is read again.

@@ -18,6 +18,7 @@ type layer struct {
 	preset  bool      // embedded, not the user's
 	file    string    // as in the entries, "" where they differ
 	derives string    // the key that is derived where no layer sets it, "" for none
+	whole   []string  // keys that name a table with every entry that it must have
 	table   *table    // that the layer's part of DRAM is in, nil for none
 	notes   []string  // on how a model's config.json was read
 

@@ -168,9 +168,16 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 			r.table = t
 			r.config.DRAM.Obey(t.standard)
 		}
+	}
+	fits := unsuperseded(layers, roots, "gpu.fit")
+	for i := range bases {
 		// A preset that the user named is the user's doing: its faults are reported where
 		// it was named.
+		over := slices.Concat(roots[i].files, fits)
 		for _, e := range roots[i].entries {
+			if e.replaced(over...) {
+				continue
+			}
 			o := origin{entry: e, preset: true}
 			if !layers[roots[i].owner].preset {
 				o = origin{entry: *roots[i].named, within: fmt.Sprintf("%s:%d", e.file, e.line)}
@@ -183,7 +190,7 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 	for i, l := range layers {
 		r.forget(l)
 		for _, e := range l.entries {
-			if !superseded(layers, roots, i, e.key) {
+			if !superseded(layers, roots, i, e.key) && !e.replaced(layers[i+1:]...) {
 				r.set(e, e.origin(l.preset))
 			}
 		}
@@ -194,7 +201,9 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 			for _, file := range root.files {
 				r.config.notes = append(r.config.notes, file.notes...)
 				for _, e := range file.entries {
-					r.set(e, e.origin(file.table != nil))
+					if !e.replaced(layers[1:]...) {
+						r.set(e, e.origin(file.table != nil))
+					}
 				}
 			}
 		}
@@ -270,6 +279,16 @@ func superseded(layers []*layer, roots []*root, i int, key string) bool {
 		}
 	}
 	return false
+}
+
+// unsuperseded returns the layers whose key counts.
+func unsuperseded(layers []*layer, roots []*root, key string) (all []*layer) {
+	for i, l := range layers {
+		if l.find(key) != nil && !superseded(layers, roots, i, key) {
+			all = append(all, l)
+		}
+	}
+	return all
 }
 
 func (r *resolution) set(e entry, o origin) {

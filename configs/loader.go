@@ -249,6 +249,9 @@ func loadSection(kind Kind, flag, name string) (*resolution, error) {
 			})
 		}
 		for _, e := range root.entries {
+			if e.replaced(root.files...) {
+				continue
+			}
 			r.set(e, origin{entry: e, preset: true})
 		}
 		for _, file := range root.files {
