@@ -100,7 +100,7 @@ func TestNamesOfAddedSystems(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := ld.Load(configs.Options{Sets: []string{"run.system=cxl", "policy.name=quest"}}); err == nil ||
-		!strings.Contains(err.Error(), `expected one of dense with run.system = cxl; it runs with run.system = l3, gpu-only, hbm-pim, sparse-offload, vllm`) {
+		!strings.Contains(err.Error(), `expected one of dense with run.system = cxl; it runs with run.system = l3, gpu-only, hbm-pim, gpu+cpu, sparse-offload, vllm`) {
 		t.Errorf("got %v", err)
 	}
 }
