@@ -2,8 +2,11 @@ package results
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/l3sim/l3sim/traces"
 )
 
 // TestKnownByHand: shares in percent, each by its name; what rounds to nothing is left out, and so is an error that nothing tells.
@@ -53,5 +56,20 @@ func TestOrderOfLines(t *testing.T) {
 		if name == "simulated_s" && s.MetricValues()[i] != 2.0 || name == "iterations" && s.MetricValues()[i] != int64(5) {
 			t.Errorf("%s is %v", name, s.MetricValues()[i])
 		}
+	}
+}
+
+// TestPlaceInTheQueue: where all requests come at once, the line below TTFT says that it is the place in the queue.
+func TestPlaceInTheQueue(t *testing.T) {
+	s := &Summary{}
+	s.Trace.Requests, s.Arrivals.Kind = 3, traces.ArrivalsAtOnce
+	var b bytes.Buffer
+	if err := s.WriteFull(&b); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(b.String(), "\n")
+	at := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, queueText) })
+	if at < 1 || !strings.HasPrefix(lines[at-1], "TTFT ") || !strings.HasPrefix(lines[at+1], "end to end ") {
+		t.Errorf("the place in the queue is not below TTFT:\n%s", b.String())
 	}
 }
