@@ -137,7 +137,7 @@ func (s *ServingSpec) Check(c *input.Check) {
 	c.That(s.Deadline >= 0, "deadline", s.Deadline, "at least 0s (no limit)")
 	input.OneOf(c, "prefill", s.Prefill, PrefillHere, PrefillElsewhere)
 	if elsewhere := s.Prefill == PrefillElsewhere; elsewhere {
-		c.That(s.PrefillBandwidth >= 1e8 && s.PrefillBandwidth <= 1e15, "prefill_bandwidth", s.PrefillBandwidth, "100MB/s to 1PB/s with %s = %q: the link over which keys and values come, as 50GB/s", input.Key("serving.prefill"), s.Prefill)
+		c.That(s.PrefillBandwidth >= 1e8 && s.PrefillBandwidth <= 1e15, "prefill_bandwidth", s.PrefillBandwidth, "100MB/s to 1000TB/s with %s = %q: the link over which keys and values come, as 50GB/s", input.Key("serving.prefill"), s.Prefill)
 	} else {
 		c.That(s.PrefillBandwidth == 0, "prefill_bandwidth", s.PrefillBandwidth, "0B/s with %s = %q: nothing comes over a link", input.Key("serving.prefill"), s.Prefill)
 		c.That(s.PrefillLatency == 0, "prefill_latency", s.PrefillLatency, "0s with %s = %q: nothing comes over a link", input.Key("serving.prefill"), s.Prefill)

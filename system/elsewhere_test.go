@@ -135,7 +135,7 @@ func TestElsewhereBytes(t *testing.T) {
 func TestElsewhereRefuses(t *testing.T) {
 	const link = " serving.prefill_bandwidth=50GB/s"
 	for _, c := range []struct{ sets, want string }{
-		{"serving.prefill=elsewhere run.system=gpu-only", `serving.prefill_bandwidth = "0B/s": expected 100MB/s to 1PB/s with serving.prefill = "elsewhere": the link over which keys and values come, as 50GB/s`},
+		{"serving.prefill=elsewhere run.system=gpu-only", `serving.prefill_bandwidth = "0B/s": expected 100MB/s to 1000TB/s with serving.prefill = "elsewhere": the link over which keys and values come, as 50GB/s`},
 		{"serving.prefill=elsewhere run.system=l3" + link, `serving.prefill = "elsewhere": expected "here" with run.system = l3: what keys and values that come from other servers cost units, CPUs and their memory is not modelled; they come with run.system = gpu-only, sparse-offload`},
 		{"serving.prefill=elsewhere run.system=gpu-only cache.prefix=true" + link, `expected "here" with cache.prefix = true`},
 		{"serving.prefill=there", "serving.prefill = \"there\": expected one of elsewhere, here"},
