@@ -132,6 +132,7 @@ func (r *resolution) explain(k *schema.Key) (value, place, source string) {
 		place = o.within + ", named by " + place
 	case place == "":
 		place = "the program, where nothing names another"
+		o.comment = cmp.Or(o.comment, "none: no file of this configuration has it")
 	}
 	return schema.Text(k.Get(r.config)), place, o.comment
 }
