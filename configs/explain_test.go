@@ -62,7 +62,7 @@ func TestExplainEveryKey(t *testing.T) {
 }
 
 // typedKernels are keys of kernels that the default GPU's fit has not.
-var typedKernels = regexp.MustCompile(`^gpu\.(gemm_|experts\.|latent\.|index\.|collectives\.|all_reduce_switch\.|\w+_fp8\.)|\.(head_knee|packs_groups|group_limit|lone_element_time|last_step|expert_tokens|expert_width)$`)
+var typedKernels = regexp.MustCompile(`^gpu\.(gemm_|host\.|experts\.|latent\.|index\.|collectives\.|all_reduce_switch\.|\w+_fp8\.)|\.(head_knee|packs_groups|group_limit|lone_element_time|last_step|expert_tokens|expert_width)$`)
 
 // TestRanges: what explain calls the range of a whole number is what is taken.
 func TestRanges(t *testing.T) {
