@@ -93,9 +93,9 @@ func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 		sets = append([]string{"gpu.preset=h200-sxm"}, sets...) // whose fit has PyTorch's kernels
 	}
 	switch { // a fit that has such kernels
-	case strings.HasPrefix(key, "gpu.experts.int4."):
+	case strings.HasPrefix(key, "gpu.experts.int4."), strings.HasPrefix(key, "gpu.index.step_scores."):
 		sets = append([]string{"gpu.preset=h200-sxm", "gpu.fit=h200-sxm.vllm-0.24"}, sets...)
-	case strings.HasPrefix(key, "gpu.latent.chosen."):
+	case strings.HasPrefix(key, "gpu.latent.chosen."), strings.HasPrefix(key, "gpu.index."), strings.HasPrefix(key, "gpu.collectives."), strings.HasPrefix(key, "gpu.all_reduce_switch."):
 		sets = append([]string{"gpu.preset=h200-sxm", "gpu.fit=h200-sxm.sglang-0.5.14"}, sets...)
 	case strings.HasPrefix(key, "gpu.experts."), strings.HasPrefix(key, "gpu.latent."), strings.HasPrefix(key, "gpu.gemm_"), strings.Contains(key, "_fp8."):
 		sets = append([]string{"gpu.preset=b200-sxm", "gpu.fit=b200-sxm.trtllm-1.3"}, sets...)
