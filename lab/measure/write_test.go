@@ -53,7 +53,7 @@ func TestFitIsReadBack(t *testing.T) {
 		}
 		want := fitted
 		fitted.SMs, fitted.Name = fitted.SMs+1, "another" // the data sheet's
-		about := configs.Fit{Source: "a test", Rows: 7, Kinds: map[string]configs.FitKind{"gemm": {Rows: 7, Mean: 3, Median: 2.5, P90: 7, Range: "m 1 to 8"}, "all_reduce": {From: "another"}}}
+		about := configs.Fit{Source: "a test", Rows: 7, Kinds: map[string]configs.FitKind{"gemm": {Rows: 7, Mean: 3, Median: 2.5, P90: 7, Range: "m 1 to 8"}, "all_reduce": {From: "h200-sxm"}}}
 		var text bytes.Buffer
 		if err := measure.WriteFit(&text, &fitted, about, []string{"of " + name}, nil, name); err != nil {
 			t.Fatal(err)

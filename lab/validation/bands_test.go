@@ -91,7 +91,7 @@ func statedError(t *testing.T, name, key string) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kind := map[string]string{"products": "gemm", "prefill_attention": "prefill_attention", "decode_attention": "decode_attention"}[key]
+	kind := map[string]string{"products": "gemm", "prefill_attention": "prefill_attention", "decode_attention": "decode_attention", "all_reduce": "all_reduce"}[key]
 	if about.Base != "" {
 		return about.Kinds[kind].Mean / 100
 	}
