@@ -128,10 +128,10 @@ func (e *ExchangeSpec) Check(c *input.Check) {
 
 // Exchange is one way of tokens of GPUs to their experts, or back.
 type Exchange struct {
-	GPUs, Experts int     // of all GPUs
-	Pairs         float64 // of a token and an expert, that a GPU sends
-	Most          float64 // of these that the busiest GPU receives, at least as many
-	PairBytes     float64
+	GPUs, Experts int     // GPUs that exchange tokens, and experts on all of them
+	Pairs         float64 // pairs of a token and one of its experts that each GPU sends
+	Most          float64 // pairs that the busiest GPU receives, at least Pairs
+	PairBytes     float64 // bytes of a pair's message
 }
 
 // ExchangeCost returns the cost of tokens' way to their experts, or back; nothing for one GPU or no tokens. Of its experts one of T is on
@@ -166,14 +166,8 @@ func MessageBytes(hidden, bits int) float64 {
 // Check has the rules of the section [gpu.collectives].
 func (t *CollectiveTables) Check(c *input.Check) {
 	for i := range Collectives {
-		if p := Collectives[i].In(t); *p != (Protocols{}) {
-			c.In(Collectives[i].Section, p)
-		}
+		given(c, Collectives[i].Section, Collectives[i].In(t))
 	}
-	if t.Dispatch != (ExchangeSpec{}) {
-		c.In("dispatch", &t.Dispatch)
-	}
-	if t.Combine != (ExchangeSpec{}) {
-		c.In("combine", &t.Combine)
-	}
+	given(c, "dispatch", &t.Dispatch)
+	given(c, "combine", &t.Combine)
 }

@@ -90,9 +90,7 @@ func (x *ExpertType) takes(w widths) bool {
 // Check has the rules of the section [gpu.experts].
 func (t *ExpertTables) Check(c *input.Check) {
 	for i := range ExpertTypes {
-		if x := &ExpertTypes[i]; *x.of(t) != (ExpertSpec{}) {
-			c.In(x.Section, x.of(t))
-		}
+		given(c, ExpertTypes[i].Section, ExpertTypes[i].of(t))
 	}
 }
 

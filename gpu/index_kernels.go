@@ -54,9 +54,9 @@ func (p *StepScoreSpec) Check(c *input.Check) {
 // RankSpec holds the parameters of the choice of the best scores: a block ranks the scores of a token by radix.
 type RankSpec struct {
 	Overhead    units.Duration `toml:"overhead"`     // of the launch
-	RowTime     units.Duration `toml:"row_time"`     // of a block that has its SM for itself, for a token
-	ElementTime units.Duration `toml:"element_time"` // the same, for a score
-	ShortTime   units.Duration `toml:"short_time"`   // the same, for a token that sees no more than are chosen
+	RowTime     units.Duration `toml:"row_time"`     // time of a block for a token whose scores it ranks, alone on its SM
+	ElementTime units.Duration `toml:"element_time"` // time of a block for each score, alone on its SM
+	ShortTime   units.Duration `toml:"short_time"`   // time of a block for a token that sees no more tokens than are chosen, alone on its SM
 	// TieRow and TieElement are added where all scores are alike, the worst case. Runs have clear winners.
 	TieRow     units.Duration `toml:"tie_row_time"`
 	TieElement units.Duration `toml:"tie_element_time"`
@@ -76,15 +76,9 @@ func (p *RankSpec) Check(c *input.Check) {
 
 // Check has the rules of the section [gpu.index].
 func (t *IndexTables) Check(c *input.Check) {
-	if t.Scores != (ScoreSpec{}) {
-		c.In("scores", &t.Scores)
-	}
-	if t.StepScores != (StepScoreSpec{}) {
-		c.In("step_scores", &t.StepScores)
-	}
-	if t.TopK != (RankSpec{}) {
-		c.In("top_k", &t.TopK)
-	}
+	given(c, "scores", &t.Scores)
+	given(c, "step_scores", &t.StepScores)
+	given(c, "top_k", &t.TopK)
 }
 
 // rounds returns how many rounds of blocks the SMs run, at least one.

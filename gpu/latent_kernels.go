@@ -95,27 +95,13 @@ func (p *ChosenSpec) Check(c *input.Check) {
 
 // Check has the rules of the section [gpu.latent].
 func (l *LatentTables) Check(c *input.Check) {
-	if l.Decode != (LatentDecodeSpec{}) {
-		c.In("decode", &l.Decode)
-	}
-	if l.DecodeFP8 != (LatentDecodeSpec{}) {
-		c.In("decode_fp8", &l.DecodeFP8)
-	}
-	if l.Prefill != (PrefillSpec{}) {
-		c.In("prefill", &l.Prefill)
-	}
-	if l.PrefillFP8 != (PrefillSpec{}) {
-		c.In("prefill_fp8", &l.PrefillFP8)
-	}
-	if l.Products != (LatentProductSpec{}) {
-		c.In("products", &l.Products)
-	}
-	if l.ProductsFP8 != (LatentProductSpec{}) {
-		c.In("products_fp8", &l.ProductsFP8)
-	}
-	if l.Chosen != (ChosenSpec{}) {
-		c.In("chosen", &l.Chosen)
-	}
+	given(c, "decode", &l.Decode)
+	given(c, "decode_fp8", &l.DecodeFP8)
+	given(c, "prefill", &l.Prefill)
+	given(c, "prefill_fp8", &l.PrefillFP8)
+	given(c, "products", &l.Products)
+	given(c, "products_fp8", &l.ProductsFP8)
+	given(c, "chosen", &l.Chosen)
 }
 
 // latentDecode returns the kernels of decode attention over latents of these elements, nil where the fit has none.

@@ -297,3 +297,14 @@ func (s *Spec) UsableOf(part units.Bytes) units.Bytes {
 	}
 	return free
 }
+
+// given checks a section that a fit may lack: its zero value stands for none.
+func given[T comparable, P interface {
+	*T
+	input.Checked
+}](c *input.Check, name string, section P) {
+	var none T
+	if *section != none {
+		c.In(name, section)
+	}
+}

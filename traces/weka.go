@@ -109,7 +109,7 @@ type wekaAgent struct {
 	ended   instant
 
 	last     *Turn    // its last turn, nil for none so far
-	hashes   []uint64 // of that
+	hashes   []uint64 // hashes of the blocks of its last turn
 	waitsFor []*Turn  // the last turns of the sub-agents behind it
 }
 

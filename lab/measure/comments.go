@@ -82,8 +82,8 @@ var meanings = map[string]string{
 	"top_k.row_time":                    "a block's time of a token, alone on its SM; short contexts",
 	"top_k.element_time":                "a block's time of a score, alone on its SM; long contexts",
 	"top_k.short_time":                  "a block's time of a token that sees no more than are chosen; the start of prompts",
-	"top_k.tie_row_time":                "added to it where all scores are alike, which runs have not",
-	"top_k.tie_element_time":            "the same, for a score",
+	"top_k.tie_row_time":                "added to row_time where all scores are alike, which no run has",
+	"top_k.tie_element_time":            "added to element_time where all scores are alike",
 	"packs_groups":                      "the query heads of a group share a tile where that fills it better; short prompts with grouped queries",
 }
 

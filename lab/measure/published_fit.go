@@ -27,8 +27,8 @@ const (
 	widestHead   = 256
 	longestInner = 51200 // CUTLASS's FP8 products with so many inner elements and few rows take up to five times their neighbours
 	widestGroup  = 48    // query heads of a KV head, from which on TensorRT-LLM reads the cache for each of them
-	fewestRows   = 40    // of a kind: fewer say too little
-	fewestSizes  = 20    // the same of collectives
+	fewestRows   = 40    // rows of a kind of kernels: fewer say too little
+	fewestSizes  = 20    // rows of a collective: fewer say too little
 	launches     = 30e-6 // seconds: where memory takes longer for as much as the L2 holds, its warmth shows beside launches of 10 us
 )
 
