@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the sweeps of lab/docs/ablation.md and prints the tables of the page. Usage, from the repository's root:
+# Runs the sweeps of lab/docs/findings.md on L3's techniques and prints their tables. Usage, from the repository's root:
 #   sh examples/ablation.sh [PAGE [FOLDER_OF_RESULTS]]
 # With a page it prints no tables: each goes between the marks "<!-- begin NAME -->" and "<!-- end NAME -->" of the page, in place
 # of what is there, and the rest of the page stays.
@@ -52,24 +52,41 @@ wide() {
     END { for (i = 1; i <= n; i++) row(name, heads, "| " keys[i] " |" cells[i]) }'
 }
 
-columns=output_tokens_per_s,rankset_imbalance,utilization_gpu,utilization_pim,utilization_pcie_down,utilization_pcie_up
-points ablation "$columns,utilization_channel,decode_batch_mean,tbt_mean_ms"
+points ablation output_tokens_per_s,rankset_imbalance,utilization_gpu,utilization_pim
 points ablation_batches output_tokens_per_s
 points ablation_predictors output_tokens_per_s
 points ablation_long output_tokens_per_s,tbt_mean_ms,decode_batch_mean
 
-# The first point of a model is what speed-up is relative to.
+# The models stand in one table, the first one with more columns. The first point of a model is what speed-up is relative to.
 awk -F, "$row"'
-  $1 != model { model = $1; naive = $3 }
+  $1 != model {
+    model = $1
+    naive = $3
+    heads = heads sprintf(" %s: tokens/s | speed-up |", model) (models++ == 0 ? " imbalance | GPUs idle | ranksets idle |" : "")
+  }
   {
-    name = ($2 == "naive" || $2 ~ /^[+]/ ? "steps" : "changes") " " model
-    cells = sprintf("| %s | %.1f | %.2f | %.2f |", $2, $3, $3 / naive, $4)
-    for (i = 5; i <= 9; i++) cells = cells sprintf(" %.1f%% |", 100 * (1 - $i))
-    row(name, "| | tokens/s | speed-up | imbalance | idle: GPU | ranksets | PCIe down | PCIe up | channel | batch | TBT ms |",
-      cells sprintf(" %.1f | %.1f |", $10, $11))
+    if (!($2 in cells)) names[++n] = $2
+    cells[$2] = cells[$2] sprintf(" %.1f | %.2f |", $3, $3 / naive)
+    if (models == 1) cells[$2] = cells[$2] sprintf(" %.2f | %.1f%% | %.1f%% |", $4, 100 * (1 - $5), 100 * (1 - $6))
+  }
+  END {
+    for (i = 1; i <= n; i++) {
+      first = names[i] == "naive" || names[i] ~ /^[+]/
+      row(first ? "steps" : "changes", "| |" heads, "| " names[i] " |" cells[names[i]])
+    }
   }' "$out/ablation.csv" >"$out/tables.tsv"
 wide batches '| |' %.1f <"$out/ablation_batches.csv" >>"$out/tables.tsv"
-wide predictors '| model | trace |' %.2f <"$out/ablation_predictors.csv" >>"$out/tables.tsv"
+# Cells of predictors have the numbers of all kinds of predictors, named in the first head.
+awk -F, "$row"'
+  {
+    if (!($1 in cells)) models[++n] = $1
+    if (!($3 in kinds)) { kinds[$3]; list = list (list == "" ? "" : ", ") $3 }
+    if (!($2 in traces)) { traces[$2]; heads = heads " " $2 " |" }
+    cells[$1] = cells[$1] ($1 SUBSEP $2 in filled ? ", " : " | ") sprintf("%.2f", $4)
+    filled[$1, $2]
+  }
+  END { for (i = 1; i <= n; i++) row("predictors", "| " list " |" heads, "| " models[i] cells[models[i]] " |") }
+' "$out/ablation_predictors.csv" >>"$out/tables.tsv"
 awk -F, "$row"'
   $2 == "naive" { naive = $3; heads = heads " here, " $1 " |" }
   $2 == "+ scheduling" { scheduling = $3 }

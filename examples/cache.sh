@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the sweep of lab/docs/cache.md and draws its figures. Usage, from the repository's root:
+# Runs the sweep of lab/docs/findings.md on shared prefixes and draws its figures. Usage, from the repository's root:
 #   sh examples/cache.sh [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES]]
 # l3sim must be on the PATH (go install ./cmd/l3sim).
 set -eu

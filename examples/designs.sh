@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the sweep of lab/docs/beyond.md, and once more with draws of what is uncertain the designs that the page compares in pairs, and prints
-# the tables of the page. Usage, from the repository's root (some forty minutes on two cores with 20 draws; it goes on where it was stopped):
+# Runs the sweep of designs in lab/docs/findings.md, and once more with draws of what is uncertain the designs that the page compares in
+# pairs, and prints their tables. Usage, from the repository's root (some forty minutes on two cores with 20 draws; it goes on where it was stopped):
 #   sh examples/designs.sh [PAGE [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES [DRAWS]]]]
 # With a page it prints no tables: each goes between its marks, as examples/renew.awk has them. With a folder of figures it draws these.
 # l3sim must be on the PATH (go install ./cmd/l3sim).
@@ -29,13 +29,14 @@ l3sim table "$out/draws" --rank output_tokens_per_s --group weight_bits --format
 
 # A line of point.csv: model, bits of weights and of activations, design (which may have a comma), the variant if there is one, the
 # variant again or nothing, seven numbers, the first two of which may be nothing. That of rank.csv names two points.
-awk -F, '
+design='
   function design(first, last, variant,    name, i) {
     if (variant != "") last--
     name = $first
     for (i = first + 1; i <= last; i++) name = name "," $i
     return name
-  }
+  }'
+awk -F, "$design"'
   function signs(name) { return (name in boards || name in slot) ? " " boards[name] slot[name] : "" }
   {
     name = design(4, NF - 8, $(NF - 7))
@@ -55,14 +56,14 @@ awk -F, '
     }
   }' "$out/point.csv" >"$out/tables.tsv"
 
-# Of each pair the share of the draws in which the first has more tokens a second.
-awk -v pairs="$pairs" '
+# Of each pair the tokens a second of the first over those of the second, and the share of the draws in which the first has more.
+awk -F, -v pairs="$pairs" "$design"'
   BEGIN {
     n = split(pairs, pair, ";")
   }
-  FILENAME ~ /point.csv$/ { # names of variants
-    count = split($0, cell, ",")
-    if (cell[count - 7] != "") variants[cell[count - 7]]
+  FILENAME ~ /point.csv$/ {
+    if ($(NF - 7) != "") variants[$(NF - 7)] # their names
+    tokens[$1, $2, design(4, NF - 8, $(NF - 7))] = $(NF - 4)
     next
   }
   { # the points are quoted, and hold commas
@@ -83,11 +84,13 @@ awk -v pairs="$pairs" '
     print "sure\t| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
     for (i = 1; i <= n; i++) {
       text = pair[i]; cut = index(text, "/"); cells = ""
+      first = substr(text, 1, cut - 1); second = substr(text, cut + 1)
       for (m = 1; m <= 2; m++) for (b = 16; b >= 4; b /= 2) {
-        s = share[m == 1 ? "gpt-175b" : "llama-3-70b", b, text]
-        cells = cells sprintf(" %.0f%%%s |", 100 * s, s < 0.9 && s > 0.1 ? " tie" : "")
+        model = m == 1 ? "gpt-175b" : "llama-3-70b"
+        ratio = tokens[model, b, first] / tokens[model, b, second]
+        cells = cells sprintf(ratio < 0.995 ? " %.2f," : " %.1f,", ratio) sprintf(" %.0f%% |", 100 * share[model, b, text])
       }
-      print "sure\t| " substr(text, 1, cut - 1) ", over " substr(text, cut + 1) " |" cells
+      print "sure\t| " first ", over " second " |" cells
     }
   }' "$out/point.csv" "$out/rank.csv" >>"$out/tables.tsv"
 

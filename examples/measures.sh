@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the sweeps of lab/docs/measures.md and prints the tables of the page. Usage, from the repository's root (a few minutes):
+# Runs the sweeps of lab/docs/findings.md on changes of the DIMMs and prints their tables. Usage, from the repository's root (a few minutes):
 #   sh examples/measures.sh [PAGE [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES [RATES]]]]
 # With a page it prints no tables: each goes between its marks, as examples/renew.awk has them. With a folder of figures it draws these.
 # RATES is what examples/measures_rates.sh writes; it is run where there is none (hours more).
@@ -50,12 +50,12 @@ fields='
       if ($NF > best[at]) best[at] = $NF
     }
     END {
-      split("gpt-175b llama-3-70b llama-3-8b", models, " ")
+      split("gpt-175b llama-3-70b", models, " ") # the figure has Llama-3-8B, too
       split("openr1 longbench mooncake", traces, " ")
-      heads("measures", 1, "| design | GPT-175B: OpenR1 | LongBench | Mooncake | Llama-3-70B: OpenR1 | LongBench | Mooncake | Llama-3-8B: OpenR1 | LongBench | Mooncake |")
+      heads("measures", 1, "| design | GPT-175B: OpenR1 | LongBench | Mooncake | Llama-3-70B: OpenR1 | LongBench | Mooncake |")
       for (i = 1; i <= n; i++) {
         line = "| " names[i] " |"
-        for (m = 1; m <= 3; m++) for (t = 1; t <= 3; t++) line = line " " thousands(best[names[i] SUBSEP models[m] SUBSEP traces[t]]) " |"
+        for (m = 1; m <= 2; m++) for (t = 1; t <= 3; t++) line = line " " thousands(best[names[i] SUBSEP models[m] SUBSEP traces[t]]) " |"
         print "measures\t" line
       }
     }' "$out/measures.csv"
@@ -76,12 +76,12 @@ fields='
       if ($(NF - 1) > best[at]) { best[at] = $(NF - 1); gap[at] = $NF }
     }
     END {
-      heads("context", 2, "| model | design | 32K | 128K | 256K | 512K | 1M |")
+      heads("context", 2, "| model | design | 32K | 128K | 1M |")
       for (i = 1; i <= n; i++) {
         line = "| " rows[i] " |"
-        for (k = 32768; k <= 1048576; k *= k < 100000 ? 4 : 2) {
+        for (k = 32768; k <= 1048576; k *= k < 100000 ? 4 : 8) {
           at = rows[i] SUBSEP k
-          line = line (best[at] > 0 ? " " thousands(best[at]) ", " thousands(gap[at]) " ms |" : " – |")
+          line = line (best[at] > 0 ? " " thousands(best[at]) ", " thousands(gap[at]) " |" : " – |")
         }
         print "context\t" line
       }

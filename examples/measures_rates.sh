@@ -1,5 +1,5 @@
 #!/bin/sh
-# The rates of requests that designs of lab/docs/measures.md serve with TTFT below 2 s and TBT below 100 ms (each for 99% of the
+# The rates of requests that designs of lab/docs/findings.md serve with TTFT below 2 s and TBT below 100 ms (each for 99% of the
 # requests), OpenR1, Poisson arrivals, as CSV. Usage, from the repository's root (hours; it goes on where it was stopped):
 #   sh examples/measures_rates.sh [FILE]
 # l3sim must be on the PATH (go install ./cmd/l3sim). Prompts come in chunks of 512 tokens: one of the preset's 2,048 alone takes

@@ -15,10 +15,13 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// ablationPage is the page whose tables examples/ablation.sh writes.
-const ablationPage = "ablation.md"
+// findingsPage is the page whose tables examples/ablation.sh, designs.sh and measures.sh write.
+const findingsPage = "findings.md"
 
-// ablationTable is a table of that page with its marks.
+// ablationTables are the tables that examples/ablation.sh writes.
+var ablationTables = []string{"steps", "changes", "batches", "predictors", "paper", "long"}
+
+// ablationTable is a table of the page with its marks.
 var ablationTable = regexp.MustCompile(`(?s)<!-- begin ([^\n]*) -->\n(.*?)<!-- end ([^\n]*) -->\n`)
 
 // ablationFolder makes a folder with a page and what examples/ablation.sh needs, with as many requests in each sweep, and
@@ -60,11 +63,11 @@ func ablationFolder(t *testing.T, text, requests string) (dir string, script fun
 	}
 }
 
-// TestAblationScript: examples/ablation.sh renews the tables of a page between their marks and nothing else, and prints the
-// same ones without a page. They have each point of each sweep once, with its throughput. A page with other marks stays.
+// TestAblationScript: examples/ablation.sh renews its tables of a page between their marks and nothing else, and prints the
+// same ones without a page. They have each point of each sweep once, with its throughput. A page without its marks stays.
 func TestAblationScript(t *testing.T) {
 	deep.Only(t)
-	before := string(read(t, ablationPage))
+	before := string(read(t, findingsPage))
 	dir, script := ablationFolder(t, before, "1")
 	if _, err := script("page.md"); err != nil {
 		t.Fatal(err)
@@ -79,7 +82,15 @@ func TestAblationScript(t *testing.T) {
 	}
 	old := ablationTable.FindAllStringSubmatch(before, -1)
 	shown := map[string]map[string]string{} // throughput by point by sweep
+	written := 0
 	for i, m := range ablationTable.FindAllStringSubmatch(after, -1) {
+		if !slices.Contains(ablationTables, m[1]) {
+			if m[0] != old[i][0] {
+				t.Errorf("the script changes the table %s of others:\n%s", m[1], m[2])
+			}
+			continue
+		}
+		written++
 		if m[1] != m[3] || m[2] == old[i][2] || !strings.Contains(printed, "\n"+m[1]+"\n\n"+m[2]) {
 			t.Errorf("table %s, which ends as %s, is not renewed or not printed:\n%s", m[1], m[3], m[2])
 		}
@@ -92,6 +103,9 @@ func TestAblationScript(t *testing.T) {
 			}
 			shown[sweep][point] = cell
 		})
+	}
+	if written != len(ablationTables) {
+		t.Errorf("the page has %d tables of %q", written, ablationTables)
 	}
 	for _, sweep := range []string{"ablation", "ablation_batches", "ablation_predictors", "ablation_long"} {
 		plan, err := planSweep(filepath.Join(dir, "examples", sweep+".toml"))
@@ -118,7 +132,7 @@ func TestAblationScript(t *testing.T) {
 
 	for what, broken := range map[string]string{
 		"an end of another name":    strings.Replace(before, "<!-- end long -->", "<!-- end longer -->", 1),
-		"a table that nobody makes": strings.NewReplacer("begin long -->", "begin longer -->", "end long -->", "end longer -->").Replace(before),
+		"a table without its marks": strings.NewReplacer("begin long -->", "begin longer -->", "end long -->", "end longer -->").Replace(before),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, "page.md"), []byte(broken), 0o666); err != nil {
 			t.Fatal(err)
@@ -140,12 +154,15 @@ func ablationPoints(name, table string, f func(sweep, point, cell string)) {
 		return all
 	}
 	heads := cells(lines[0])
-	kind, model, _ := strings.Cut(name, " ")
 	for _, line := range lines[min(2, len(lines)):] {
 		row := cells(line)
-		switch kind {
+		switch name {
 		case "steps", "changes":
-			f("ablation", "model="+model+","+row[0], row[1])
+			for i, head := range heads {
+				if model, ok := strings.CutSuffix(head, ": tokens/s"); ok {
+					f("ablation", "model="+model+","+row[0], row[i])
+				}
+			}
 		case "long":
 			f("ablation_long", row[0], row[1])
 		case "batches":
@@ -153,17 +170,19 @@ func ablationPoints(name, table string, f func(sweep, point, cell string)) {
 				f("ablation_batches", row[0]+","+heads[i+1], cell)
 			}
 		case "predictors":
-			for i, cell := range row[2:] {
-				f("ablation_predictors", "model="+row[0]+",trace="+row[1]+","+heads[i+2], cell)
+			for i, trace := range heads[1:] {
+				for k, predictor := range strings.Split(heads[0], ", ") {
+					f("ablation_predictors", "model="+row[0]+",trace="+trace+","+predictor, strings.Split(row[i+1], ", ")[k])
+				}
 			}
 		}
 	}
 }
 
-// TestAblationPage: the tables of lab/docs/ablation.md have each point of the sweeps once. At full length they are what
+// TestAblationPage: the tables of lab/docs/findings.md have each point of the sweeps once. At full length they are what
 // examples/ablation.sh writes.
 func TestAblationPage(t *testing.T) {
-	want := string(read(t, ablationPage))
+	want := string(read(t, findingsPage))
 	shown := map[string]int{} // points by sweep and name
 	for _, m := range ablationTable.FindAllStringSubmatch(want, -1) {
 		ablationPoints(m[1], m[2], func(sweep, point, cell string) {
@@ -197,6 +216,6 @@ func TestAblationPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(read(t, filepath.Join(dir, "page.md"))) != want {
-		t.Error("lab/docs/ablation.md is not what 'sh examples/ablation.sh lab/docs/ablation.md' writes")
+		t.Error("lab/docs/findings.md is not what 'sh examples/ablation.sh lab/docs/findings.md' writes")
 	}
 }

@@ -1,21 +1,17 @@
 package docs
 
 import (
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/internal/deep"
-)
-
-// The pages whose tables examples/designs.sh and examples/measures.sh write.
-const (
-	designsPage  = "beyond.md"
-	measuresPage = "measures.md"
 )
 
 // designsOf returns the names of a sweep's list, in order.
@@ -70,10 +66,10 @@ func scriptWrites(t *testing.T, page string, tables []string, args ...string) {
 	}
 }
 
-// TestDesignsPage: the tables of lab/docs/beyond.md have each design of examples/designs.toml once, in its order, and compare these. At full
+// TestDesignsPage: the tables of lab/docs/findings.md have each design of examples/designs.toml once, in its order, and compare these. At full
 // length the table of designs is what examples/designs.sh writes.
 func TestDesignsPage(t *testing.T) {
-	names, shown := designsOf(t, "designs"), rowsOf(string(read(t, designsPage)), func(string) int { return 0 })
+	names, shown := designsOf(t, "designs"), rowsOf(string(read(t, findingsPage)), func(string) int { return 0 })
 	if !slices.Equal(shown["designs"], names) {
 		t.Errorf("the page has the designs\n%q\nthe sweep has\n%q", shown["designs"], names)
 	}
@@ -86,15 +82,54 @@ func TestDesignsPage(t *testing.T) {
 	if len(shown["sure"]) == 0 {
 		t.Error("the page says of no pair how sure it is")
 	}
+	checkRatios(t, string(read(t, findingsPage)))
 	if deep.Long() {
-		scriptWrites(t, designsPage, []string{"designs"}, "examples/designs.sh", "", "out", "", "1") // the table has no draws
+		scriptWrites(t, findingsPage, []string{"designs"}, "examples/designs.sh", "", "out", "", "1") // the table has no draws
 	}
 }
 
-// TestMeasuresPage: the tables of lab/docs/measures.md have each design of their sweeps once for each model, in order; rates are of designs
+// checkRatios checks the ratios of the table "sure" against the rounded tokens a second of the table "designs".
+func checkRatios(t *testing.T, page string) {
+	t.Helper()
+	rows := map[string][][]string{}
+	for _, m := range ablationTable.FindAllStringSubmatch(page, -1) {
+		for _, line := range strings.Split(strings.TrimSpace(m[2]), "\n")[2:] {
+			cells := strings.Split(strings.Trim(line, "|"), "|")
+			for i := range cells {
+				cells[i] = strings.TrimRight(strings.TrimSpace(cells[i]), " †‡")
+			}
+			rows[m[1]] = append(rows[m[1]], cells)
+		}
+	}
+	number := func(text string) float64 {
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	tokens := map[string][]string{}
+	for _, row := range rows["designs"] {
+		tokens[row[0]] = append(slices.Clone(row[1:4]), row[7:10]...)
+	}
+	for _, row := range rows["sure"] {
+		first, second, _ := strings.Cut(row[0], ", over ")
+		for i, cell := range row[1:] {
+			shown, _, _ := strings.Cut(cell, ",")
+			_, decimals, _ := strings.Cut(shown, ".")
+			half := 0.5 * math.Pow10(-len(decimals))
+			a, b, ratio := number(tokens[first][i]), number(tokens[second][i]), number(shown)
+			if low, high := (a-0.5)/(b+0.5), (a+0.5)/(b-0.5); ratio+half < low || ratio-half > high {
+				t.Errorf("%s, column %d: %s, and the designs serve %g and %g", row[0], i+1, shown, a, b)
+			}
+		}
+	}
+}
+
+// TestMeasuresPage: the tables of lab/docs/findings.md have each design of their sweeps once for each model, in order; rates are of designs
 // of the first sweep. At full length all tables but that of rates are what examples/measures.sh writes.
 func TestMeasuresPage(t *testing.T) {
-	shown := rowsOf(string(read(t, measuresPage)), func(table string) int { return map[string]int{"context": 1}[table] })
+	shown := rowsOf(string(read(t, findingsPage)), func(table string) int { return map[string]int{"context": 1}[table] })
 	measures, contexts := designsOf(t, "measures"), designsOf(t, "measures_context")
 	for table, want := range map[string][]string{"measures": measures, "ddr5": designsOf(t, "measures_ddr5"), "context": slices.Concat(contexts, contexts)} {
 		if !slices.Equal(shown[table], want) {
@@ -114,6 +149,6 @@ func TestMeasuresPage(t *testing.T) {
 		if err := os.WriteFile(rates, nil, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		scriptWrites(t, measuresPage, []string{"measures", "ddr5", "context"}, "examples/measures.sh", "", "out", "", rates)
+		scriptWrites(t, findingsPage, []string{"measures", "ddr5", "context"}, "examples/measures.sh", "", "out", "", rates)
 	}
 }
