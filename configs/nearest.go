@@ -20,6 +20,9 @@ func unknownPreset(kind Kind, name, key string) error {
 		switch kind {
 		case GPUs:
 			bad.Expected += ", or a file that ends with .toml: 'l3sim gpu new' writes one from a data sheet"
+			if like := sameSeries(name); bad.Nearest == "" && len(like) > 0 {
+				bad.Details = []string{"other GPUs of a similar name: " + strings.Join(like, ", ")}
+			}
 		case Model:
 			bad.Expected += ", a folder with a config.json, or a file that ends with .json or .toml"
 		case PriceLists, Fits, EnergyTables:
@@ -72,6 +75,14 @@ func chip(name string) string {
 		return ""
 	}
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(name[:at[1]])
+}
+
+// sameSeries returns the GPUs whose names begin with the same letters as a name, up to the first number: h100-sxm and h200-sxm for h300.
+func sameSeries(name string) []string {
+	series := strings.TrimRight(chip(strings.ToLower(name)), "0123456789")
+	return slices.DeleteFunc(Names(GPUs), func(preset string) bool {
+		return series == "" || strings.TrimRight(chip(preset), "0123456789") != series
+	})
 }
 
 // sameChip says that two names may be of one GPU: rtx-a6000 and a6000, not h20 and h200.

@@ -49,6 +49,18 @@ func TestUnknownPresetLeadsOn(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
+	for name, want := range map[string][]string{
+		"h300":  {"other GPUs of a similar name: h100-sxm, h200-sxm"},
+		"B300":  {"other GPUs of a similar name: b200-sxm"},
+		"h-20":  {"other GPUs of a similar name: h100-sxm, h200-sxm"},
+		"gb300": {"other GPUs of a similar name: gb200"},
+		"h100":  nil, // one is meant
+		"mi300": nil, "nothing": nil, "300": nil,
+	} {
+		if err := unknownPreset(GPUs, name, "key").(*input.Error); !slices.Equal(err.Details, want) {
+			t.Errorf("%s: %q, want %q", name, err.Details, want)
+		}
+	}
 	if err := unknownPreset(Model, "bare", "key").(*input.Error); err.Nearest != "" {
 		t.Errorf("suggests %s", err.Nearest)
 	}
