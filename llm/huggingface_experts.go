@@ -63,12 +63,12 @@ func (r *reader) denseLayer(layer, layers int) bool {
 			return true
 		}
 	}
-	// Every n-th layer has experts: the last of n in Qwen's models and Llama 4, the first one in DeepSeek's.
+	// Every n-th layer has experts: the last of n in Qwen's models and Llama 4, the first one in DeepSeek's. An n of 0 is an error, as in transformers.
 	if with, _ := r.keys["moe_layers"].([]any); len(with) > 0 { // Llama 4's, in place of the next key
 		return !r.lists("moe_layers", with, layer, layers)
 	}
 	for _, key := range []string{"decoder_sparse_step", "interleave_moe_layer_step"} {
-		if n := r.count(key, 1); (layer+1)%n != 0 {
+		if n := r.wholeOr(key, 1); n > 0 && (layer+1)%n != 0 {
 			return true
 		}
 	}

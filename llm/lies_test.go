@@ -104,7 +104,9 @@ func TestLiesAreNamed(t *testing.T) {
 		shape("llama", 64, 8, 3, 4, 0, 9, `, "head_dim": 4`):        "head_dim = 4: expected 8 to 512",
 		shape("llama", 64, 8, 10001, 4, 0, 9, ""):                   "num_hidden_layers = 10001: expected a whole number, 1 to 10000",
 		shape("llama", 64, 8, 3, 4, 0, 9, `, "v_head_dim": 100000`): "v_head_dim = 100000: expected 0 to 65536",
-		shape("qwen3_moe", 64, 8, 3, 4, 0, 9, `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "decoder_sparse_step": -1`): "decoder_sparse_step = -1: expected a whole number, 1 to 16777216",
+		shape("qwen3_moe", 64, 8, 3, 4, 0, 9, `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "decoder_sparse_step": -1`):              "decoder_sparse_step = -1: expected a whole number, 1 to 16777216",
+		shape("qwen3_moe", 64, 8, 3, 4, 0, 9, `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "decoder_sparse_step": 0`):               "decoder_sparse_step = 0: expected a whole number, 1 to 16777216",
+		shape("llama4_text", 64, 8, 3, 4, 0, 9, `, "num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size_mlp": 8, "interleave_moe_layer_step": 0`): "interleave_moe_layer_step = 0: expected a whole number, 1 to 16777216",
 	} {
 		if _, err := FromHuggingFace([]byte(text)); err == nil || err.Error() != want {
 			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)
