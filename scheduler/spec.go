@@ -176,7 +176,7 @@ type MemorySpec struct {
 	// the forecast memory plus this margin must fit.
 	Margin float64 `toml:"margin"`
 	// Spare is what the memory of the GPUs is for that weights, activations and prompts leave, where keys and
-	// values are in the DIMMs: SpareOff or SpareDecode.
+	// values are in the DIMMs: SpareOff, SpareDecode or SpareWait.
 	Spare string `toml:"spare"`
 }
 
@@ -186,7 +186,13 @@ const (
 	// SpareDecode has keys and values of some requests there, each request whole, and the GPUs decode these while
 	// the DIMMs decode the others (L3, section 8).
 	SpareDecode = "decode"
+	// SpareWait is SpareDecode, but that a request waits for this memory rather than go to DIMMs where all requests would emit fewer
+	// tokens in a time with it: one on DIMMs that does not hide behind the GPUs' work delays all that the GPUs decode.
+	SpareWait = "wait"
 )
+
+// UsesSpare says that the GPUs decode requests in their spare memory.
+func (m *MemorySpec) UsesSpare() bool { return m.Spare == SpareDecode || m.Spare == SpareWait }
 
 // Check has the rules of the section [memory].
 func (m *MemorySpec) Check(c *input.Check) {
@@ -195,7 +201,7 @@ func (m *MemorySpec) Check(c *input.Check) {
 	c.That(m.Watermark >= 0 && m.Watermark < 1, "watermark", m.Watermark, "at least 0, less than 1")
 	c.That(m.History >= 0 && m.History <= 1<<20, "history", m.History, "0 (no forecast) to 1048576")
 	input.Within(c, "margin", m.Margin, 0, 100)
-	input.OneOf(c, "spare", m.Spare, SpareOff, SpareDecode)
+	input.OneOf(c, "spare", m.Spare, SpareOff, SpareDecode, SpareWait)
 }
 
 // CacheSpec is the section [cache]: keys and values that outlive their request, by blocks of tokens.

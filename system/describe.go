@@ -289,7 +289,7 @@ func (r *Result) remarks(cfg *configs.Config, s *results.Summary) remarks {
 		all.note("%d prompts of up to %d tokens ran whole, as the GPUs have no room for keys and values of a cut one: all that decodes waits for them, TBT p99 %.4g s, at most %.4g s",
 			r.wholePrompts, r.longestWhole, s.TBT.P99/1e3, s.TBT.Max/1e3)
 	}
-	if cfg.Memory.Spare == scheduler.SpareDecode {
+	if cfg.Memory.UsesSpare() {
 		all.note("the GPUs' spare memory decodes %.1f%% of the tokens (memory.spare = %q)", 100*float64(r.spareTokens)/float64(max(1, r.tokens)), cfg.Memory.Spare)
 	}
 	all.notes = append(all.notes, s.SLO.Missed(&s.TTFT, &s.TBT, &s.TPOT, &s.E2E)...)

@@ -85,7 +85,7 @@ func drawVerified(t *rapid.T, system string) (sets []string) {
 		}
 		chooses := func(set string) bool { return strings.Contains(set, ".select_device=") } // the ranks do, and then the GPUs hold none
 		if (dense && !prefix || slices.Contains(sets, "policy.name=quest") && !slices.ContainsFunc(sets, chooses)) && predictor == "predictor.kind=exact" {
-			add(pick("memory.spare", "off", "decode"))
+			add(pick("memory.spare", "off", "decode", "wait"))
 		}
 	case "gpu-only":
 		add(pick("gpu_only.policy", "prefill-first", "chunked-prefill"))

@@ -216,6 +216,12 @@ func (s *State) checkRefusal(w *Waiting, onHost bool, why Refusal) error {
 		}
 		return nil
 	}
+	if why.Cause == NoGain {
+		if s.GPU.Spare == nil || s.GPU.Spare.Used() == 0 {
+			return fmt.Errorf("request %d waits for the GPUs' spare memory, which is empty", w.Request)
+		}
+		return nil
+	}
 	if why.Cause == NoGrowth && why.step != s.Batch.Step {
 		return nil
 	}

@@ -51,7 +51,7 @@ const (
 	noMemory refusalCause = iota // its tokens do not fit
 	NoGrowth                     // its tokens fit now, but not after the expected growth of requests
 	NoSeat                       // MaxNumSeqs requests run
-	NoGain                       // the host has room, and its CPUs have enough to do
+	NoGain                       // the host or ranks have room, and requests would be slower with it there
 )
 
 // Len returns the number of requests that wait.

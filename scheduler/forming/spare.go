@@ -26,18 +26,24 @@ type placer struct {
 }
 
 // admit reserves memory for the queue's head. That is the GPUs' spare memory where an iteration is predicted to take less
-// time then: than with the request on ranks or, if these have no room, for each request that decodes, than without it.
+// time then: than with the request on ranks or, if these have no room, for each request that decodes, than without it. With SpareWait
+// it is none where a request on ranks would slow the others.
 func (f *dealer) admit(s *State, w *Waiting) bool {
 	admitted := s.Admit(w)
 	if s.GPU.Spare == nil || !admitted && s.Seated() {
 		return admitted
 	}
 	hold, ok := s.GPU.Spare.Reserve(s.Reserved(w), nil, s.keepForPrompts(w), s.foreseeNear(w))
-	if !ok {
-		return admitted
-	}
-	if !f.nearer(s, w, admitted) {
+	near := ok && f.nearer(s, w, admitted)
+	if ok && !near {
 		s.GPU.Spare.Release(hold)
+	}
+	if !near {
+		if admitted && s.Memory.Spare == scheduler.SpareWait && f.slows(s, w) {
+			s.Release(w.Hold)
+			w.Hold, w.held, w.prefix, w.finished = memory.Reservation{}, false, 0, 0
+			return s.Refuse(NoGain, false)
+		}
 		return admitted
 	}
 	if admitted {
@@ -93,32 +99,45 @@ func (s *State) foreseeNear(w *Waiting) *memory.Forecast {
 // ranks, and than if all requests were on ranks. Else one more request could always hide behind those of the spare memory, although all of
 // them together take GPU time from prompts. Where ranks are full the request must be better in the spare memory than in the queue.
 func (f *dealer) nearer(s *State, w *Waiting, home bool) bool {
-	s.expect(w)
 	prompts, running := f.gather(s, w)
-	step := s.Batch.Step
-	own := scheduler.Decoding{Request: w.Request, Offset: int32(w.Hold.Offset), Prompt: int32(w.Prompt)}
-	own.Base = int64(s.halfway(w.Request, w.Prompt)) - step
-	predict := func(near bool) float64 {
-		sub := f.put(&own, near)
-		t := f.iteration(s, prompts)
-		f.take(&own, sub, near)
-		return float64(t)
-	}
-	near := predict(true)
+	near := f.with(s, w, true, prompts)
 	if home {
-		if near >= predict(false) {
+		if near >= f.with(s, w, false, prompts) {
 			return false
 		}
 		f.empty(s)
-		return near < predict(false)
+		return near < f.with(s, w, false, prompts)
 	}
 	without := float64(f.iteration(s, prompts))
 	return float64(near*float64(running)) < float64(without*float64(running+1))
 }
 
+// slows says whether a new request on ranks, beside requests in the spare memory, has all of them emit fewer tokens in a time than those
+// that run emit without it: a request on ranks that does not hide behind the GPUs' work delays every request on the GPUs. It then waits for
+// the spare memory.
+func (f *dealer) slows(s *State, w *Waiting) bool {
+	prompts, running := f.gather(s, w)
+	if f.dealt[0] == 0 { // nothing decodes on the GPUs
+		return false
+	}
+	with, without := f.with(s, w, false, prompts), float64(f.iteration(s, prompts))
+	return float64(with*float64(running)) > float64(without*float64(running+1))
+}
+
+// with predicts the time of an iteration with the requests in subs and w, which is in the spare memory or on ranks.
+func (f *dealer) with(s *State, w *Waiting, near bool, prompts units.Duration) float64 {
+	own := scheduler.Decoding{Request: w.Request, Offset: int32(w.Hold.Offset), Prompt: int32(w.Prompt)}
+	own.Base = int64(s.halfway(w.Request, w.Prompt)) - s.Batch.Step
+	sub := f.put(&own, near)
+	t := f.iteration(s, prompts)
+	f.take(&own, sub, near)
+	return float64(t)
+}
+
 // gather has subs hold all requests that run, but for w, and returns how many they are, and how long the GPUs prefill in an
 // iteration so that as many go on running: nothing where no other request waits.
 func (f *dealer) gather(s *State, w *Waiting) (prompts units.Duration, running int) {
+	s.expect(w)
 	for i := range f.subs {
 		f.subs[i].Decode, f.subs[i].Near, f.subs[i].Verified = f.subs[i].Decode[:0], f.subs[i].Near[:0], s.Speculation.Verified
 	}

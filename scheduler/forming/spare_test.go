@@ -172,6 +172,41 @@ func TestGatheredContexts(t *testing.T) {
 	}
 }
 
+// TestWaitsForSpareMemory: the spare memory has room for one of three requests, each as in TestChoiceOfMemory, and the GPUs take 98 + 14
+// for it. With another on ranks two tokens take 98 + 14 a token's time there, which is 2·112 with 9: not longer, so it goes to ranks. With
+// 10 it waits, and so does the one behind it, until the spare memory is free again.
+func TestWaitsForSpareMemory(t *testing.T) {
+	for _, c := range []struct {
+		rule string
+		rank units.Duration // a token's time on ranks
+		want []bool         // the requests that run, whether each is in the spare memory
+	}{
+		{scheduler.SpareWait, 9, []bool{true, false}},
+		{scheduler.SpareWait, 10, []bool{true}},
+		{scheduler.SpareDecode, 10, []bool{true, false, false}},
+	} {
+		s := spared(1, 1000, 20, schedtest.Linear{GPUFixed: 98, PIMToken: c.rank, NearToken: 1}, request(0, 10, 10), request(1, 10, 10), request(2, 10, 10))
+		s.Memory.Spare = c.rule
+		addAll(s, 3)
+		var got []bool
+		for _, p := range s.Next().Sub[0].Prefill {
+			got = append(got, p.Near)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%q, %d a token on ranks: in the spare memory %v, want %v", c.rule, c.rank, got, c.want)
+		}
+		if err := s.CheckAdmission(); err != nil || s.Queue.Blocked != (len(got) < 3) || s.Ledger.Used() != int64(len(got)-1)*19*int64(schedtest.SmallModel.Layers*schedtest.SmallModel.KVHeads) {
+			t.Errorf("%q, %d a token on ranks: blocked %v, %d units used on ranks, %v", c.rule, c.rank, s.Queue.Blocked, s.Ledger.Used(), err)
+		}
+		if c.rule == scheduler.SpareWait && len(got) == 1 {
+			s.GPU.Spare = one(1)
+			if err := s.CheckAdmission(); err == nil {
+				t.Error("a request waits for an empty memory, and no law says so")
+			}
+		}
+	}
+}
+
 // TestSpareMemoryEmpties: a request goes to ranks where it would be better in the spare memory only as long as another one is there.
 func TestSpareMemoryEmpties(t *testing.T) {
 	serve := func(fixed units.Duration) bool {

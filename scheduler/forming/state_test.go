@@ -70,6 +70,7 @@ func runRandom(t *rapid.T, rng *rand.Rand) {
 	} else if flip() { // 4 tokens of a head and layer have 32 B
 		gpu.Spare = memory.NewLedger(memory.LedgerSpec{Ranksets: 1, Layers: schedtest.SmallModel.Layers, HeadsPerChannel: 2, UnitTokens: 4, Capacity: int64(gpu.Free / 32)})
 		gpu.SpareUnit, gpu.HomeUnit = 32, 512
+		admission.Spare = schedtest.OneFrom(rng, scheduler.SpareDecode, scheduler.SpareWait)
 	}
 	config := Config{Policy: policy, Scheduler: spec, Memory: admission, Comm: comm, Batching: batching, Random: rand.New(rand.NewPCG(1, 2))}
 	s := New(config, Memories{Ledger: ledger, GPU: gpu}, requests, FormerOf(policy, p))

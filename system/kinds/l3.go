@@ -2,7 +2,6 @@ package kinds
 
 import (
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/scheduler/forming"
 	"github.com/l3sim/l3sim/scheduler/memory"
@@ -51,14 +50,14 @@ type l3 struct {
 func assembleL3(n *Setup) Assembly {
 	cfg := n.Hardware.Config
 	e := &l3{GPUs: gpus.New(n.Hardware), counts: !cfg.AttendsToAll()}
-	if usesSpare(cfg) {
+	if cfg.Memory.UsesSpare() {
 		spare := gpus.New(gpus.OfSpare(n.Hardware))
 		e.Spare = &spare
 	}
 	e.wire(n)
 	if n.Running.Check != nil {
 		e.homes = ranks.NewHomes(flow.NewAttends(n.Hardware), e.ranks)
-		if usesSpare(cfg) {
+		if cfg.Memory.UsesSpare() {
 			e.near = flow.NewAttends(gpus.OfSpare(n.Hardware))
 		}
 	}
@@ -75,20 +74,17 @@ func assembleL3(n *Setup) Assembly {
 	free := memory.GPU{Model: &cfg.Model, Free: gpus.FreeMemory(n.Hardware)}
 	free.Window, free.PromptShare, free.Share = gpus.Windows(n.Hardware, e.Attends.Policy)
 	free.PrefixStays = n.Hardware.PrefixStays()
-	if usesSpare(cfg) {
+	if cfg.Memory.UsesSpare() {
 		free.Spare, free.SpareUnit, free.HomeUnit = gpus.SpareLedger(n.Hardware), gpus.PageBytes(n.Hardware), n.Memory.Unit
 	}
 	memories := forming.Memories{Ledger: ranks.Ledger(n.Hardware, cfg.Comm.Rotation), GPU: free}
 	return Assembly{forming.New(policies, memories, n.Requests, forming.FormerOf(policies.Policy, predictor)), e}
 }
 
-// usesSpare says that the GPUs' spare memory has requests that decode.
-func usesSpare(cfg *configs.Config) bool { return cfg.Memory.Spare == scheduler.SpareDecode }
-
 // l3Memory is the KV memory of one replica in the DIMMs and in the GPUs' spare memory, in the units of the DIMMs.
 func l3Memory(h *flow.Hardware) flow.KVMemory {
 	m := ranks.Memory(h)
-	if usesSpare(h.Config) {
+	if h.Config.Memory.UsesSpare() {
 		m.Capacity += int64(gpus.FreeMemory(h) / m.Unit)
 	}
 	return m

@@ -26,7 +26,7 @@ func (s *System) check(all []System, cfg *configs.Config, c *input.Check) {
 	if c.OK() && cfg.Cache.Prefix {
 		s.checkCache(cfg, c)
 	}
-	if c.OK() && usesSpare(cfg) {
+	if c.OK() && cfg.Memory.UsesSpare() {
 		s.checkSpare(all, cfg, c)
 	}
 	if c.OK() && cfg.Serving.Prefill == scheduler.PrefillElsewhere {
