@@ -15,8 +15,7 @@
 //
 // A Session (session.go) prefills prompts on the host and decodes on Host or DIMMs. Evaluate and EvaluatePolicy (evaluate.go) measure how well a text is
 // predicted, attended.go compares a policy's choices with attention to everything,
-// MeasureSteps (traffic.go) says what the steps take. lab/docs/language-model.md and
-// lab/docs/sparse.md report results.
+// MeasureSteps (traffic.go) says what the steps take. lab/docs/sparse.md reports results.
 //
 // Start at session.go, then dimms.go and pim/values/host_rank.go.
 package lm

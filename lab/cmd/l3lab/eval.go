@@ -34,7 +34,7 @@ The first bytes of the text are prefilled and the following ones are decoded. Th
 its negative log-likelihood is that byte's. --reference computes attention without DIMMs. With --policy, decode steps
 attend to what that policy chooses ('l3sim config policies'); policies that DIMMs cannot hold run without them. Every
 choice is compared with attention to everything, and --profile writes what a run's costs need to know about it
-(policy.profile). lab/docs/language-model.md compares precisions.`,
+(policy.profile). lab/docs/sparse.md compares precisions.`,
 		Example: `  l3lab eval --steps 1000 --precision fp32
   l3lab eval --text main.go --prompt 100 --nll nll.csv --json
   l3lab eval --prompt 1024 --steps 1000 --kv-bits 4 --set 'model.kv_scales="channel"'

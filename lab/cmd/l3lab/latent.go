@@ -33,7 +33,7 @@ of each head, and absorbed, on the rows that all heads share. A row of the table
 elements of attention's results are, and how many of the listed choices differ, with the largest gap between the last chosen
 score and the next among these.
 
-Formats are float64, float32, and float64 with rows stored as fp16 or bf16. lab/docs/language-model.md has results.`,
+Formats are float64, float32, and float64 with rows stored as fp16 or bf16. lab/docs/sparse.md has results.`,
 		Example: `  l3lab latent latent_reference.safetensors
   l3lab latent model.safetensors --formats float64,fp16 --tokens 200 --json`,
 		Args: cobra.ExactArgs(1),

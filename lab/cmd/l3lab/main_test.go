@@ -79,9 +79,9 @@ func object(t *testing.T, into any, args ...string) {
 // near says that two numbers are equal but for rounding.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
 
-// TestGenerates runs the sample of lab/docs/language-model.md: text, clocks and bytes are what it shows.
+// TestGenerates runs the sample of lab/docs/sparse.md: text, clocks and bytes are what it shows.
 func TestGenerates(t *testing.T) {
-	page, err := os.ReadFile("../../docs/language-model.md")
+	page, err := os.ReadFile("../../docs/sparse.md")
 	if err != nil {
 		t.Fatal(err)
 	}
