@@ -24,9 +24,6 @@ type base struct {
 	section string
 	kind    Kind
 	also    string // another section that its files may have, "" for none
-	// optional are keys that a whole section may leave out: 0 is what most have. One that
-	// ends with a dot stands for a section in it, which is there whole or not at all.
-	optional []string
 }
 
 // served are keys of such sections that say how a server uses what the section describes. They hold for whatever a
@@ -35,17 +32,10 @@ var served = []string{"gpu.memory_share", "model.expert_tile_hidden", "model.exp
 
 // bases are the sections that may start from a preset or a file.
 var bases = []base{
-	{"run.model", "model", Model, "", []string{
-		"model.context", "model.experts", "model.active_experts", "model.expert_skew", "model.shared_ffn_hidden", "model.dense_layers", "model.dense_ffn_hidden", "model.latent_dim", "model.query_rank", "model.nope_dim", "model.value_dim", "model.kv_format", "model.kv_bits", "model.kv_scales", "model.weight_bits", "model.expert_bits", "model.expert_tile_hidden", "model.expert_tile_ffn", "model.expert_scale_copies", "model.attention_bits", "model.kept_attention", "model.kept_network", "model.weight_block", "model.activation_bits", "model.window", "model.layer_pattern", "model.window_kv_heads", "model.window_head_dim", "model.index_heads", "model.index_dim", "model.index_top_k", "model.attention_parallel", "model.expert_parallel"}},
-	{"gpu.preset", "gpu", GPUs, "pcie", []string{"gpu.fit", "gpu.gemm_fp8.", "gpu.gemm_fp8_block.", "gpu.gemm_nvfp4.", "gpu.prefill_attention_fp8.", "gpu.decode_attention_fp8.",
-		"gpu.latent.decode.", "gpu.latent.decode_fp8.", "gpu.latent.prefill.", "gpu.latent.prefill_fp8.", "gpu.latent.products.", "gpu.latent.products_fp8.", "gpu.latent.chosen.", "gpu.latent.prefill_absorbed", "gpu.host.",
-		"gpu.index.scores.", "gpu.index.step_scores.", "gpu.index.top_k.", "gpu.all_reduce.last_step", "gpu.measured.expert_tokens", "gpu.measured.expert_width", "gpu.all_reduce_switch.", "gpu.collectives.all_gather.", "gpu.collectives.reduce_scatter.", "gpu.collectives.all_reduce.", "gpu.collectives.all_to_all.", "gpu.collectives.dispatch.", "gpu.collectives.combine.",
-		"gpu.experts.bf16.", "gpu.experts.fp8.", "gpu.experts.fp8_block.", "gpu.experts.nvfp4.", "gpu.experts.mxfp4.", "gpu.experts.mxfp4_fp8.", "gpu.experts.int4.",
-		"gpu.decode_attention.group_limit", "gpu.decode_attention.lone_element_time", "gpu.pytorch.decode_attention.group_limit", "gpu.pytorch.decode_attention.lone_element_time", "gpu.prefill_attention.head_knee", "gpu.prefill_attention.packs_groups", "gpu.pytorch.prefill_attention.head_knee", "gpu.pytorch.prefill_attention.packs_groups", "gpu.pytorch.", "gpu.narrow_kv.", "gpu.extend_attention.", "gpu.price", "gpu.memory_share",
-		"gpu.scale.products", "gpu.scale.prefill_attention", "gpu.scale.decode_attention", "gpu.scale.all_reduce", "gpu.scale.small_kernels",
-		"pcie.wake", "pcie.join", "pcie.join_all_reduce", "pcie.kernel_share"}},
-	{"dram.preset", "dram", DRAMs, "", nil},
-	{"prices.preset", "prices", PriceLists, "", nil},
+	{"run.model", "model", Model, ""},
+	{"gpu.preset", "gpu", GPUs, "pcie"},
+	{"dram.preset", "dram", DRAMs, ""},
+	{"prices.preset", "prices", PriceLists, ""},
 }
 
 var keys = schema.Of[Config]() // those of the sections that are in every configuration
@@ -81,21 +71,17 @@ func (b *base) describes(l *layer, name string) bool {
 func (b *base) missing(l *layer) []string {
 	var missing []string
 	for _, k := range keys.Section(b.section) {
-		if k.Name != b.key && k.Name != l.derives && l.find(k.Name) == nil && !b.mayLack(l, k.Name) {
+		if k.Name != b.key && k.Name != l.derives && l.find(k.Name) == nil && !l.mayLack(&k) {
 			missing = append(missing, strings.TrimPrefix(k.Name, b.section+"."))
 		}
 	}
 	return missing
 }
 
-// mayLack says that a layer need not set a key.
-func (b *base) mayLack(l *layer, key string) bool {
-	return slices.ContainsFunc(b.optional, func(o string) bool {
-		if !strings.HasSuffix(o, ".") {
-			return key == o
-		}
-		under := func(name string) bool { return strings.HasPrefix(name, o) }
-		return under(key) && !slices.ContainsFunc(l.entries, func(e entry) bool { return under(e.key) })
+// mayLack says that the layer need not set a key: the key is optional, or a section that it is in, of which the layer has nothing.
+func (l *layer) mayLack(k *schema.Key) bool {
+	return slices.ContainsFunc(k.Optional, func(o string) bool {
+		return o == k.Name || !slices.ContainsFunc(l.entries, func(e entry) bool { return strings.HasPrefix(e.key, o) })
 	})
 }
 

@@ -15,16 +15,23 @@ type Change struct {
 }
 
 // Changed returns the keys that differ from the presets that the configuration
-// names, in the order of the struct: what a user changed, wherever that was; not those of [content]. It
-// returns none where a preset cannot be read.
+// names, in the order of the struct: what a user changed, wherever that was; not those of [content], and of a fit that is named in place
+// of the GPU's its name alone. It returns none where a preset cannot be read.
 func (c *Config) Changed() []Change {
 	if c.Made() != nil {
 		return nil
 	}
-	base := c.loader.ofPresets([]Flag{{Key: "preset", Value: c.Preset}, {Key: "run.model", Value: c.Run.Model},
-		{Key: "gpu.preset", Value: c.GPU.Preset}, {Key: "dram.preset", Value: c.DRAM.Preset}})
+	named := []Flag{{Key: "preset", Value: c.Preset}, {Key: "run.model", Value: c.Run.Model},
+		{Key: "gpu.preset", Value: c.GPU.Preset}, {Key: "dram.preset", Value: c.DRAM.Preset}}
+	base := c.loader.ofPresets(named)
 	if base == nil {
 		return nil
+	}
+	if fit := base.GPU.Fit; slices.Contains(Names(Fits), c.GPU.Fit) && c.GPU.Fit != fit {
+		if base = c.loader.ofPresets(append(named, Flag{Key: "gpu.fit", Value: c.GPU.Fit})); base == nil {
+			return nil
+		}
+		base.GPU.Fit = fit
 	}
 	var changes []Change
 	for _, k := range c.loader.keys.Changed(base, c) {

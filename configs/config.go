@@ -179,9 +179,9 @@ type Prices struct {
 type GPU struct {
 	Preset string `toml:"preset"` // preset or file that the section starts from
 	// Fit names the table of the parameters of the GPU's kernels, or a file with one; "" where the section has them itself.
-	Fit string `toml:"fit"`
+	Fit string `toml:"fit,optional"`
 	gpu.Spec
-	Price float64 `toml:"price"` // USD for each GPU; 0: what the price list says
+	Price float64 `toml:"price,optional"` // USD for each GPU; 0: what the price list says
 }
 
 // Check has the rules of the section [gpu].

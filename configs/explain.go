@@ -7,10 +7,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/input/schema"
@@ -144,22 +144,12 @@ func (ld *Loader) readRanges() map[string]string {
 	if err != nil {
 		return nil
 	}
-	g := &valid.GPU
-	g.PyTorch, g.PrefillFP8, g.DecodeFP8 = g.AttentionSpec, g.Prefill, g.Decode // have the same rules, where the GPU has them
-	g.FP8 = gpu.TypedGEMMSpec{Tiling: g.MatMul.Tiling, ConvertMemory: 1}
-	g.FP8Block, g.NVFP4 = g.FP8, g.FP8
-	for i := range gpu.ExpertTypes {
-		*gpu.ExpertTypes[i].In(&g.Spec) = gpu.ExpertSpec{Efficiency: g.MatMul.Efficiency, PassMemory: 1}
+	one := reflect.ValueOf(1)
+	for _, k := range ld.keys.Section("gpu") { // sections of kernels have rules where the GPU has them
+		if len(k.Optional) > 0 && k.Get(valid).IsZero() && one.CanConvert(k.Type) && k.Type.Kind() != reflect.String {
+			k.Set(valid, one.Convert(k.Type))
+		}
 	}
-	g.Latent.Decode.DecodeSpec, g.Latent.Prefill, g.Latent.PrefillFP8 = g.Decode, g.Prefill, g.Prefill
-	g.Latent.DecodeFP8 = g.Latent.Decode
-	g.Latent.Products = gpu.LatentProductSpec{Efficiency: g.MatMul.Efficiency, TileRows: 64}
-	g.Latent.ProductsFP8, g.Latent.Chosen = g.Latent.Products, gpu.ChosenSpec{Efficiency: g.MatMul.Efficiency, TileRows: 64}
-	ring := gpu.Protocols{FlaggedBandwidth: 1, Bandwidth: 1}
-	way := gpu.ExchangeSpec{Bandwidth: 1, LaneBandwidth: 1, Ridge: 1}
-	g.Switch = gpu.SwitchSpec{Bandwidth: 1}
-	g.Collectives = gpu.CollectiveTables{AllGather: ring, ReduceScatter: ring, AllReduce: ring, AllToAll: ring, Dispatch: way, Combine: way}
-	g.Index = gpu.IndexTables{Scores: gpu.ScoreSpec{Efficiency: g.MatMul.Efficiency, KeyTile: 256}, StepScores: gpu.StepScoreSpec{Efficiency: g.MatMul.Efficiency, FillBandwidth: 1}, TopK: gpu.RankSpec{RowTime: 1}}
 	all := input.Ranges(valid)
 	for _, b := range bases {
 		all[b.key] = "a file, or one of " + strings.Join(Names(b.kind), ", ")

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/system"
@@ -22,38 +21,17 @@ import (
 // and what its value is from. Those of kernels that not every fit has are of a GPU that has them.
 func TestExplainEveryKey(t *testing.T) {
 	for _, k := range keys.Keys {
-		var o Options
-		optional := true
-		switch {
-		case strings.HasPrefix(k.Name, "gpu.pytorch."):
-			o.Sets = []string{`gpu.preset="h200-sxm"`}
-		case strings.HasPrefix(k.Name, "gpu.experts.int4."):
-			o.Sets = []string{`gpu.preset="h200-sxm"`, `gpu.fit="h200-sxm.vllm-0.24"`}
-		case strings.HasPrefix(k.Name, "gpu.experts."):
-			o.Sets = []string{`gpu.preset="b200-sxm"`, `gpu.fit="b200-sxm.trtllm-1.3"`}
-		case strings.HasPrefix(k.Name, "gpu.latent.chosen."), k.Name == "gpu.latent.prefill_absorbed":
-			o.Sets = []string{`gpu.preset="h200-sxm"`, `gpu.fit="h200-sxm.sglang-0.5.14"`}
-		case strings.HasPrefix(k.Name, "gpu.index.step_scores."):
-			o.Sets = []string{`gpu.preset="h200-sxm"`, `gpu.fit="h200-sxm.vllm-0.24"`}
-		case strings.HasPrefix(k.Name, "gpu.index."), strings.HasPrefix(k.Name, "gpu.collectives."), strings.HasPrefix(k.Name, "gpu.all_reduce_switch."), k.Name == "gpu.all_reduce.last_step":
-			o.Sets = []string{`gpu.preset="h200-sxm"`, `gpu.fit="h200-sxm.sglang-0.5.14"`}
-		case strings.HasPrefix(k.Name, "gpu.latent."):
-			o.Sets = []string{`gpu.preset="b200-sxm"`, `gpu.fit="b200-sxm.trtllm-1.3"`}
-		case typedKernels.MatchString(k.Name):
-			o.Sets = []string{`gpu.preset="b200-sxm"`}
-		default:
-			optional = false
-		}
+		o := withKey(t, k.Name)
 		e, err := system.Configs().Explain(o, k.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		number := k.Type.Kind() != reflect.Bool && k.Type.Kind() != reflect.String
-		if e.Meaning == "" || e.Takes == "" || e.SetIn == "" || !optional && (e.Value != e.Default || e.SetIn != e.DefaultIn) {
+		if e.Meaning == "" || e.Takes == "" || e.SetIn == "" || o.Sets == nil && (e.Value != e.Default || e.SetIn != e.DefaultIn) {
 			t.Errorf("%+v", e)
 		}
-		if optional && strings.HasPrefix(k.Name, "gpu.pytorch.") && typedKernels.MatchString(k.Name) {
-			continue // no fit of PyTorch's kernels has these
+		if o.Sets != nil && !strings.HasPrefix(e.SetIn, "fit ") && !slices.Contains(k.Optional, k.Name) {
+			t.Errorf("%s is set in %s, want a fit", k.Name, e.SetIn)
 		}
 		if number && (len(e.Source) < 12 || e.Range == "" && k.Name != "run.seed") {
 			t.Errorf("%s: range %q, source %q", k.Name, e.Range, e.Source)
@@ -61,23 +39,20 @@ func TestExplainEveryKey(t *testing.T) {
 	}
 }
 
-// typedKernels are keys of kernels that the default GPU's fit has not.
-var typedKernels = regexp.MustCompile(`^gpu\.(gemm_|host\.|experts\.|latent\.|index\.|collectives\.|all_reduce_switch\.|\w+_fp8\.)|\.(head_knee|packs_groups|group_limit|lone_element_time|last_step|expert_tokens|expert_width)$`)
+// withKey returns options with a fit that sets the key, where the default GPU's does not and another one does.
+func withKey(t *testing.T, key string) Options {
+	t.Helper()
+	plain := mustLoad(t, "", Options{})
+	fit := plain.FitWith(key)
+	if fit == "" || fit == plain.GPU.Fit {
+		return Options{}
+	}
+	return Options{Sets: []string{fmt.Sprintf("gpu.fit=%q", fit)}}
+}
 
 // TestRanges: what explain calls the range of a whole number is what is taken.
 func TestRanges(t *testing.T) {
-	valid, err := Load(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := &valid.GPU
-	g.PyTorch, g.PrefillFP8, g.DecodeFP8 = g.AttentionSpec, g.Prefill, g.Decode // all 0 stands for a GPU without
-	g.FP8 = gpu.TypedGEMMSpec{Tiling: g.MatMul.Tiling, ConvertMemory: 1}
-	g.FP8Block, g.NVFP4 = g.FP8, g.FP8
-	decode, product := gpu.LatentDecodeSpec{DecodeSpec: g.Decode}, gpu.LatentProductSpec{Efficiency: g.MatMul.Efficiency, TileRows: 64}
-	g.Latent = gpu.LatentTables{Decode: decode, DecodeFP8: decode, Prefill: g.Prefill, PrefillFP8: g.Prefill, Products: product, ProductsFP8: product,
-		Chosen: gpu.ChosenSpec{Efficiency: g.MatMul.Efficiency, TileRows: 64}}
-	g.Index = gpu.IndexTables{Scores: gpu.ScoreSpec{Efficiency: g.MatMul.Efficiency, KeyTile: 256}, StepScores: gpu.StepScoreSpec{Efficiency: g.MatMul.Efficiency, FillBandwidth: 1}, TopK: gpu.RankSpec{RowTime: 1}}
+	of := map[string]*Config{} // by fit
 	tried := 0
 	for _, k := range keys.Keys {
 		e, err := system.Configs().Explain(Options{}, k.Name)
@@ -89,10 +64,15 @@ func TestRanges(t *testing.T) {
 			continue
 		}
 		tried++
+		o := withKey(t, k.Name)
+		fit := strings.Join(o.Sets, "")
+		if of[fit] == nil {
+			of[fit] = mustLoad(t, "", o)
+		}
 		low, _ := strconv.ParseInt(m[1], 10, 64)
 		high, _ := strconv.ParseInt(m[2], 10, 64)
 		for v, out := range map[int64]bool{low - 1: true, low: false, high: false, high + 1: true} {
-			c := *valid
+			c := *of[fit]
 			k.Set(&c, reflect.ValueOf(v).Convert(k.Type))
 			got := slices.ContainsFunc(input.Faults(&c), func(e *input.Error) bool { return e.Key == k.Name && e.Expected == m[0] })
 			if got != out {

@@ -24,12 +24,15 @@ type namedTable struct {
 
 // namedTables are all named tables.
 var namedTables = []namedTable{
-	{"gpu.fit", Fits, []string{"gpu.gemm", "gpu.prefill_attention", "gpu.decode_attention", "gpu.extend_attention", "gpu.pytorch", "gpu.elementwise", "gpu.fused",
-		"gpu.gemm_fp8", "gpu.gemm_fp8_block", "gpu.gemm_nvfp4", "gpu.prefill_attention_fp8", "gpu.decode_attention_fp8", "gpu.experts",
-		"gpu.all_reduce", "gpu.power", "gpu.alone", "gpu.page_sparse", "gpu.narrow_kv", "gpu.measured", "gpu.scale", "gpu.latent", "gpu.index", "gpu.all_reduce_switch", "gpu.collectives", "gpu.host"}, nil},
+	{"gpu.fit", Fits, sectionsIn("gpu"), nil},
 	{"energy.constants", EnergyTables, []string{"energy"}, nil},
 	{"dram.preset", DRAMs, []string{"dram"}, []string{"dram.dies", "dram.ecc", "dram.timings"}},
 	{"prices.preset", PriceLists, []string{"prices"}, nil},
+}
+
+// sectionsIn returns the sections right in a section.
+func sectionsIn(section string) []string {
+	return slices.DeleteFunc(keys.Sections(), func(s string) bool { in, _ := schema.Split(s); return in != section })
 }
 
 // has says whether a key is an entry of the table.
@@ -65,7 +68,7 @@ func (ld *Loader) include(l *layer) (*layer, error) {
 	for i := range namedTables {
 		n := &namedTables[i]
 		named := l.find(n.key)
-		if named == nil || !n.included() || named.value.String() == "" || n.described(ld, l) {
+		if named == nil || !n.included() || named.value.String() == "" || n.whole(ld, l) {
 			continue
 		}
 		table, err := ld.table(n, named)
@@ -86,9 +89,10 @@ func (ld *Loader) include(l *layer) (*layer, error) {
 	return l, nil
 }
 
-// whole says that a table has every entry that it must have: a lower layer's entries that it lacks are then none of it.
-func (n *namedTable) whole(ld *Loader, table *layer) bool {
-	return !slices.ContainsFunc(ld.keys.Names(), func(key string) bool { return n.has(key) && !optionalEntry(key) && table.find(key) == nil })
+// whole says that a layer has every entry that the table must have: a lower layer's entries that it lacks are then none of it. The
+// configuration of a run that is read again has them beside the table's name.
+func (n *namedTable) whole(ld *Loader, l *layer) bool {
+	return !slices.ContainsFunc(ld.keys.Keys, func(k schema.Key) bool { return n.has(k.Name) && len(k.Optional) == 0 && l.find(k.Name) == nil })
 }
 
 // replaced says that a layer above an entry of a table names another whole table in its place.
@@ -96,16 +100,20 @@ func (e *entry) replaced(above ...*layer) bool {
 	return e.named != nil && slices.ContainsFunc(above, func(l *layer) bool { return slices.Contains(l.whole, e.named.key) })
 }
 
-// described says that a layer has a value for every entry of the table itself, as the configuration of a run that is read again.
-func (n *namedTable) described(ld *Loader, l *layer) bool {
-	return !slices.ContainsFunc(ld.keys.Names(), func(key string) bool { return n.has(key) && !optionalEntry(key) && l.find(key) == nil })
-}
-
-// optionalEntry says that a table may lack a key.
-func optionalEntry(key string) bool {
-	return slices.ContainsFunc(bases, func(b base) bool {
-		return slices.ContainsFunc(b.optional, func(o string) bool { return key == o || strings.HasSuffix(o, ".") && strings.HasPrefix(key, o) })
-	})
+// FitWith returns an embedded fit that sets a key or, where none does, others of its section: that of the configuration if it does;
+// "" where none does.
+func (c *Config) FitWith(key string) string {
+	section, _ := schema.Split(key)
+	for _, sets := range []func(e entry) bool{
+		func(e entry) bool { return e.key == key }, func(e entry) bool { return strings.HasPrefix(e.key, section+".") },
+	} {
+		for _, name := range append([]string{c.GPU.Fit}, Names(Fits)...) {
+			if l, err := presetLayer(Fits, name, "gpu.fit"); err == nil && slices.ContainsFunc(l.entries, sets) {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // table reads the table that an entry names.

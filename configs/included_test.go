@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -54,6 +55,44 @@ func TestNamedTables(t *testing.T) {
 	}
 }
 
+// TestWholeGPUsKernels: a GPU with a name of its own may lack optional sections of kernels, but no others, and none of a section's keys
+// but its optional ones.
+func TestWholeGPUsKernels(t *testing.T) {
+	var text strings.Builder
+	if err := mustLoad(t, "", Options{Sets: []string{"gpu.fit=h200-sxm.sglang-0.5.14", "gpu.name=mine"}}).WriteTOML(&text); err != nil {
+		t.Fatal(err)
+	}
+	_, whole, _ := strings.Cut(text.String(), "\n[gpu]\n")
+	whole, _, _ = strings.Cut("[gpu]\n"+whole, "\n[pcie]")
+	whole = regexp.MustCompile("(?m)^(preset|fit) = .*\n").ReplaceAllString(whole, "") // it starts from none
+	without := func(section, key string) string {                                      // leaves out a key, or the whole section
+		before, rest, has := strings.Cut(whole, "\n["+section+"]\n")
+		own, after, _ := strings.Cut(rest, "\n[")
+		if !has || !strings.Contains(own, key) {
+			t.Fatalf("no %s in [%s]", key, section)
+		}
+		if key == "" {
+			return before + "\n[" + after
+		}
+		return before + "\n[" + section + "]\n" + regexp.MustCompile("(?m)^"+key+" = .*\n?").ReplaceAllString(own, "") + "\n[" + after
+	}
+	for _, c := range []struct{ section, key, lacks string }{
+		{"gpu.latent.chosen", "", ""},
+		{"gpu.collectives.dispatch", "", ""},
+		{"gpu.prefill_attention", "head_knee", ""},
+		{"gpu.measured", "expert_width", ""},
+		{"gpu.latent.chosen", "tile_rows", "latent.chosen.tile_rows;"},
+		{"gpu.prefill_attention", "query_rows", "prefill_attention.query_rows;"},
+		{"gpu.elementwise", "", "elementwise.model, "},
+	} {
+		file := tableFile(t, "own.toml", without(c.section, c.key))
+		_, err := system.Configs().Load(Options{Sets: []string{"gpu.preset=" + file}})
+		if want := "it lacks " + c.lacks; c.lacks == "" && err != nil || c.lacks != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("without [%s] %s: %v, want %q", c.section, c.key, err, c.lacks)
+		}
+	}
+}
+
 // TestNamedTableFaults: what is no table, or has keys of others, is refused by name and line.
 func TestNamedTableFaults(t *testing.T) {
 	other := tableFile(t, "other.toml", "[gpu.gemm]\nridge = 5.5\n[gpu]\nsms = 3\n")
@@ -63,7 +102,7 @@ func TestNamedTableFaults(t *testing.T) {
 		"gpu.fit=h20":              `gpu.fit = "h20": expected one of a100-paper, `,
 		"gpu.fit=h100":             `did you mean "h100-sxm"?`,
 		"gpu.fit=nosuch.toml":      `gpu.fit = "nosuch.toml": `,
-		"gpu.fit=" + other:         other + ":4: gpu.sms: expected keys of [gpu.gemm], [gpu.prefill_attention], ",
+		"gpu.fit=" + other:         other + ":4: gpu.sms: expected keys of [gpu.gemm], [gpu.gemm_fp8], ",
 		"gpu.fit=" + none:          none + ": expected a section [gpu.gemm]",
 		"gpu.fit=" + wrong:         wrong + ":2: fit.sauce = ",
 		"energy.constants=h200":    `energy.constants = "h200": expected one of constants-2026, or a file`,

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/system"
@@ -52,10 +51,7 @@ func TestEveryKeyIsSet(t *testing.T) {
 			if !deep.Case(i+j, len(Names(SystemPresets))) {
 				continue
 			}
-			if strings.HasPrefix(key, "gpu.pytorch.") && c.GPU.PyTorch == (gpu.AttentionSpec{}) {
-				continue
-			}
-			if typedKernels.MatchString(key) && c.GPU.FP8 == (gpu.TypedGEMMSpec{}) {
+			if k := keys.Key(key); TableOf(key) == "gpu.fit" && len(k.Optional) > 0 && k.Get(c).IsZero() {
 				continue
 			}
 			e, err := system.Configs().Explain(Options{Sets: []string{"preset=" + name}}, key)

@@ -61,20 +61,18 @@ func TestSectionFiles(t *testing.T) {
 					t.Errorf("%s sets %s", name, e.key)
 				}
 			}
-			for _, key := range keys.Names() {
-				if strings.HasPrefix(key, b.section+".") && key != b.key && l.find(key) == nil && !slices.Contains(served, key) && !(optionalKernels(key) && b.mayLack(l, key)) {
-					t.Errorf("%s does not set %s", name, key)
+			for _, k := range keys.Section(b.section) {
+				lacks := b.kind == GPUs && !slices.ContainsFunc(ofEveryGPU, func(s string) bool { return strings.HasPrefix(k.Name, s) }) && l.mayLack(&k)
+				if k.Name != b.key && l.find(k.Name) == nil && !slices.Contains(served, k.Name) && !lacks {
+					t.Errorf("%s does not set %s", name, k.Name)
 				}
 			}
 		}
 	}
 }
 
-// optionalKernels says that a key is of kernels, or of a form of them, that not every fit has.
-func optionalKernels(key string) bool {
-	return strings.HasPrefix(key, "gpu.pytorch.") || strings.HasPrefix(key, "gpu.host.") || strings.HasPrefix(key, "gpu.experts.") || strings.HasPrefix(key, "gpu.latent.") || strings.HasPrefix(key, "gpu.index.") || strings.HasPrefix(key, "gpu.collectives.") || strings.HasPrefix(key, "gpu.all_reduce_switch.") || strings.Contains(key, "_fp8") || strings.HasPrefix(key, "gpu.gemm_") ||
-		slices.Contains([]string{"head_knee", "packs_groups", "group_limit", "lone_element_time", "last_step", "expert_tokens", "expert_width"}, key[strings.LastIndex(key, ".")+1:])
-}
+// ofEveryGPU are optional keys, or the beginnings of some, that the presets of all GPUs set.
+var ofEveryGPU = []string{"gpu.fit", "gpu.price", "gpu.extend_attention.", "gpu.narrow_kv.", "gpu.scale."}
 
 func TestUnknownPreset(t *testing.T) {
 	_, err := Source("gpt-175")

@@ -18,7 +18,7 @@ type Protocols struct {
 	LatencyPerGPU    units.Duration  `toml:"latency_per_gpu"`         // its growth with each GPU
 	Bandwidth        units.Bandwidth `toml:"bandwidth"`               // of the bytes that a GPU sends
 	// LastStep is what the last step of a ring takes of the others, of whole chunks: it receives and sends nothing.
-	LastStep float64 `toml:"last_step"`
+	LastStep float64 `toml:"last_step,optional"`
 }
 
 // Check has the rules of NCCL's protocols.

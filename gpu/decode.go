@@ -58,10 +58,10 @@ type DecodeSpec struct {
 	MergePart     units.Duration `toml:"merge_part"`
 	// GroupLimit is how many query heads of a KV head a kernel serves in one reading of its keys and values; beyond, it reads them
 	// again. 0: all of them.
-	GroupLimit int `toml:"group_limit"`
+	GroupLimit int `toml:"group_limit,optional"`
 	// LoneElement is what an SM takes for an element of a key or value of a KV head with a single query head, where these have a
 	// kernel on CUDA cores; memory hides it.
-	LoneElement units.Duration `toml:"lone_element_time"`
+	LoneElement units.Duration `toml:"lone_element_time,optional"`
 	// WaveQuantization has the last thread blocks of a kernel that splits nothing read
 	// no faster than BlockBandwidth.
 	WaveQuantization bool `toml:"wave_quantization"`

@@ -11,16 +11,16 @@ import (
 
 // MeasuredSpec is how far the samples go to which kernels are fitted. Beyond them times are extrapolated; 0 is not measured.
 type MeasuredSpec struct {
-	ProductRows    int `toml:"product_rows"`     // m of products
-	ProductWidth   int `toml:"product_width"`    // n and k of products
-	DecodeRequests int `toml:"decode_requests"`  // of a batch of decode attention
-	DecodeContext  int `toml:"decode_context"`   // of the longest of these
-	PrefillTokens  int `toml:"prefill_tokens"`   // of a prompt's chunk with those before it
-	AllReduceGPUs  int `toml:"all_reduce_gpus"`  // that sum
-	AllReduceBytes int `toml:"all_reduce_bytes"` // summed, of each GPU
-	SmallRows      int `toml:"small_rows"`       // of kernels that pass over activations once
-	ExpertTokens   int `toml:"expert_tokens"`    // of a batch of experts, of all GPUs that share them
-	ExpertWidth    int `toml:"expert_width"`     // inner columns of an expert
+	ProductRows    int `toml:"product_rows"`           // m of products
+	ProductWidth   int `toml:"product_width"`          // n and k of products
+	DecodeRequests int `toml:"decode_requests"`        // of a batch of decode attention
+	DecodeContext  int `toml:"decode_context"`         // of the longest of these
+	PrefillTokens  int `toml:"prefill_tokens"`         // of a prompt's chunk with those before it
+	AllReduceGPUs  int `toml:"all_reduce_gpus"`        // that sum
+	AllReduceBytes int `toml:"all_reduce_bytes"`       // summed, of each GPU
+	SmallRows      int `toml:"small_rows"`             // of kernels that pass over activations once
+	ExpertTokens   int `toml:"expert_tokens,optional"` // of a batch of experts, of all GPUs that share them
+	ExpertWidth    int `toml:"expert_width,optional"`  // inner columns of an expert
 }
 
 // Check has the rules of the section [gpu.measured].

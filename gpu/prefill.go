@@ -45,10 +45,10 @@ type PrefillSpec struct {
 	KVTraffic float64 `toml:"kv_traffic"`
 	// HeadKnee is the elements of a head (the mean of its key's and value's) at which tiles reach half of their rate: narrow heads
 	// have fewer operations for each score, which takes an exponential.
-	HeadKnee float64 `toml:"head_knee"`
+	HeadKnee float64 `toml:"head_knee,optional"`
 	// PacksGroups has kernels that lay the query heads of a group as rows of one tile where that is faster, as FlashAttention-3
 	// does where it fills tiles better (hopper/heuristics.h, https://github.com/Dao-AILab/flash-attention).
-	PacksGroups bool `toml:"packs_groups"`
+	PacksGroups bool `toml:"packs_groups,optional"`
 	// JoinsDecode says that the kernel of prompts also attends for the requests that decode beside them, each
 	// query head of which then takes a tile of its own.
 	JoinsDecode bool `toml:"joins_decode"`

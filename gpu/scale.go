@@ -11,11 +11,11 @@ import (
 // a band are the 10th and 90th percentile of what a kernel of that kind really takes, in that unit; 'l3sim sweep
 // --bands' draws from it. Traffic and arithmetic stay what they are, and so does the energy that they take.
 type ScaleSpec struct {
-	Products     energy.Constant `toml:"products"`          // factor on the time of products, those of experts included
-	Prefill      energy.Constant `toml:"prefill_attention"` // factor on the time of attention of prompts
-	Decode       energy.Constant `toml:"decode_attention"`  // factor on the time of attention of requests that decode, and of choosing what they attend to
-	AllReduce    energy.Constant `toml:"all_reduce"`        // factor on the time of all-reduces
-	SmallKernels energy.Constant `toml:"small_kernels"`     // factor on the time of norms, activations, copies and other passes over activations
+	Products     energy.Constant `toml:"products,optional"`          // factor on the time of products, those of experts included
+	Prefill      energy.Constant `toml:"prefill_attention,optional"` // factor on the time of attention of prompts
+	Decode       energy.Constant `toml:"decode_attention,optional"`  // factor on the time of attention of requests that decode, and of choosing what they attend to
+	AllReduce    energy.Constant `toml:"all_reduce,optional"`        // factor on the time of all-reduces
+	SmallKernels energy.Constant `toml:"small_kernels,optional"`     // factor on the time of norms, activations, copies and other passes over activations
 }
 
 // AssumedScale is the factor of kernels whose error nobody measured, as ScaleDefaults has it.

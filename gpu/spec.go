@@ -56,7 +56,7 @@ type Spec struct {
 	Power       PowerSpec        `toml:"power"`
 	Alone       AloneSpec        `toml:"alone"`
 	PageSparse  PageSparseSpec   `toml:"page_sparse"`
-	NarrowKV    NarrowKVSpec     `toml:"narrow_kv"`
+	NarrowKV    NarrowKVSpec     `toml:"narrow_kv,optional"`
 	// Extend is the server suite's attention of short chunks over long caches.
 	Extend   ExtendSpec   `toml:"extend_attention,omitempty"`
 	Measured MeasuredSpec `toml:"measured"`        // the range of the samples

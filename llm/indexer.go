@@ -6,9 +6,9 @@ import "github.com/l3sim/l3sim/input"
 // score every earlier token by a key that all of them share and that is stored beside the latent: Σ w_j · ReLU(q_j · k). Queries come
 // from the vector of query_rank, keys and the weights w_j from the hidden state. The zero value is none.
 type Indexer struct {
-	IndexHeads int `toml:"index_heads"` // heads of the indexer that scores tokens; every GPU of a replica has them all
-	IndexDim   int `toml:"index_dim"`   // elements of a query of the indexer's heads, and of the key that they share
-	IndexTopK  int `toml:"index_top_k"` // tokens that an indexer chooses for each token, those of the highest scores; 0: no layer has an indexer
+	IndexHeads int `toml:"index_heads,optional"` // heads of the indexer that scores tokens; every GPU of a replica has them all
+	IndexDim   int `toml:"index_dim,optional"`   // elements of a query of the indexer's heads, and of the key that they share
+	IndexTopK  int `toml:"index_top_k,optional"` // tokens that an indexer chooses for each token, those of the highest scores; 0: no layer has an indexer
 }
 
 // indexScaleBytes are of the FP32 scale of an index key, whose elements are FP8 (DeepSeek-V3.2's inference/model.py).

@@ -10,12 +10,12 @@ import (
 // themselves, with the matrices that make keys and values of them multiplied into query and output; a prompt makes keys and values of
 // each head first. The zero value is attention without latents.
 type Latent struct {
-	LatentDim int `toml:"latent_dim"` // elements of a token's latent (kv_lora_rank); 0: keys and values are stored as they are
+	LatentDim int `toml:"latent_dim,optional"` // elements of a token's latent (kv_lora_rank); 0: keys and values are stored as they are
 	// QueryRank is the width of the vector between the two products that make the queries (q_lora_rank); 0: one product makes them.
-	QueryRank int `toml:"query_rank"`
-	NopeDim   int `toml:"nope_dim"` // elements of one head's query and key that are not rotated, as a prompt has them (qk_nope_head_dim)
+	QueryRank int `toml:"query_rank,optional"`
+	NopeDim   int `toml:"nope_dim,optional"` // elements of one head's query and key that are not rotated, as a prompt has them (qk_nope_head_dim)
 	// ValueDim is the elements of one head's value (v_head_dim), with latents as a prompt has it; 0: head_dim.
-	ValueDim int `toml:"value_dim"`
+	ValueDim int `toml:"value_dim,optional"`
 }
 
 func (l *Latent) check(c *input.Check, m *Model) {

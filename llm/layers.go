@@ -15,14 +15,14 @@ type LayerKinds struct {
 	// of a context that is cut into chunks of window tokens; I (indexed) to the index_top_k tokens that the layer's indexer chooses;
 	// S (shared) to those that the latest I has chosen. "LG" in gpt-oss, "LLLLLG" in Gemma 3, "CCCG" in Llama 4. "": all layers are L
 	// with a window, I with an indexer, else G.
-	LayerPattern string `toml:"layer_pattern"`
+	LayerPattern string `toml:"layer_pattern,optional"`
 	// Window is the newest tokens to which a layer L attends, or the tokens of a chunk of a layer C, of which memory counts all, an upper
 	// bound; 0: no layer has either.
-	Window int `toml:"window"`
+	Window int `toml:"window,optional"`
 	// WindowKVHeads and WindowHeadDim are the KV heads of layers L and C and the elements of a key of theirs, where these differ from
 	// kv_heads and head_dim, which the others have; 0: they do not. MiMo-V2 has 8 and 4 heads, Gemma 4 heads of 256 and 512.
-	WindowKVHeads int `toml:"window_kv_heads"`
-	WindowHeadDim int `toml:"window_head_dim"`
+	WindowKVHeads int `toml:"window_kv_heads,optional"`
+	WindowHeadDim int `toml:"window_head_dim,optional"`
 	Indexer
 }
 

@@ -23,11 +23,11 @@ type Model struct {
 	GatedFFN bool `toml:"gated_ffn"`
 	// Experts is the number of feed-forward networks of a layer, of which a router picks
 	// some for each token; 0 for one network that every token takes, without a router.
-	Experts       int `toml:"experts"`
-	ActiveExperts int `toml:"active_experts"` // that each token takes, where there are experts
+	Experts       int `toml:"experts,optional"`
+	ActiveExperts int `toml:"active_experts,optional"` // that each token takes, where there are experts
 	// ExpertSkew is the exponent s of the experts' popularity, which falls with rank i as
 	// i^-s (Zipf's law). 0: all are equally popular, to which training balances them.
-	ExpertSkew float64 `toml:"expert_skew"`
+	ExpertSkew float64 `toml:"expert_skew,optional"`
 	Beside
 	Vocab int `toml:"vocab"` // entries of the token embedding and of the LM head
 	// TiedEmbedding says that input embedding and LM head share one matrix.
@@ -37,7 +37,7 @@ type Model struct {
 	MaxPositions int `toml:"max_positions"`
 	// Context is the most tokens of a request, prompt and answer, as servers derive it from config.json; 0: no limit.
 	// serving.beyond_context says what happens to longer ones.
-	Context     int `toml:"context"`
+	Context     int `toml:"context,optional"`
 	ElementBits int `toml:"element_bits"` // of weights, activations and KV cache, but for the next keys
 	Latent
 	Widths

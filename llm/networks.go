@@ -9,12 +9,12 @@ import (
 type Beside struct {
 	// SharedFFN is the inner width of the network that every token takes besides the experts that the router picks: that of
 	// all shared experts together. 0: none.
-	SharedFFN int `toml:"shared_ffn_hidden"`
+	SharedFFN int `toml:"shared_ffn_hidden,optional"`
 	// DenseLayers is the number of layers that have a dense network in place of experts: the first ones in DeepSeek V3 and
 	// GLM-4.5, every second one in Llama 4 Maverick. Their place does not matter: every layer takes the mean time.
-	DenseLayers int `toml:"dense_layers"`
+	DenseLayers int `toml:"dense_layers,optional"`
 	// DenseFFN is the inner width of the networks of dense_layers.
-	DenseFFN int `toml:"dense_ffn_hidden"`
+	DenseFFN int `toml:"dense_ffn_hidden,optional"`
 }
 
 func (b *Beside) check(c *input.Check, m *Model) {

@@ -8,10 +8,10 @@ type Parallel struct {
 	// AttentionParallel is "tensor", as "" is, or "data": each GPU attends for requests of its own with all heads, has all weights of
 	// attention, and keys and values of its requests alone (SGLang's --enable-dp-attention). The GPU with most requests sets the time.
 	// Networks stay divided, unless experts are parallel: then a GPU has dense networks and shared experts whole.
-	AttentionParallel string `toml:"attention_parallel"`
+	AttentionParallel string `toml:"attention_parallel,optional"`
 	// ExpertParallel deals whole experts to the GPUs, in place of columns of each (vLLM's --enable-expert-parallel). The GPU with most
 	// rows sets the time. With attention_parallel = "data" tokens go to the GPUs of their experts and back, all to all.
-	ExpertParallel bool `toml:"expert_parallel"`
+	ExpertParallel bool `toml:"expert_parallel,optional"`
 }
 
 // Values of AttentionParallel.

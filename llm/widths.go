@@ -15,45 +15,45 @@ type Widths struct {
 	// with one scale a tensor, whatever kv_scales says. "fp8_ds_mla" is of latents: FP8 with a scale of 4 bytes for each 128 elements,
 	// and 16 bits for the rotated key: 656 bytes a token in DeepSeek V3, as vLLM and FlashMLA have it. "" is kv_bits, with integers for
 	// 8 and 4. Queries and outputs have element_bits.
-	KVFormat KVFormat `toml:"kv_format"`
+	KVFormat KVFormat `toml:"kv_format,optional"`
 	// KVBits is of keys and values where kv_format does not name their format: 16, 8 or 4, or 0 for element_bits.
-	KVBits int `toml:"kv_bits"`
+	KVBits int `toml:"kv_bits,optional"`
 	// KVScales is what turns 8 or 4 bits of kv_bits back into numbers: a scale and a zero of
 	// each token's key and value in a KV head ("token", as "" is), or one of each tensor ("tensor"), which takes no room.
 	// LServe (https://arxiv.org/abs/2502.14866) has the former for 4 bits and either for 8. "channel" is "token" for
 	// values, and for keys a scale and a zero of each element over 128 successive tokens, as KIVI has them
 	// (https://arxiv.org/abs/2402.02750).
-	KVScales KVScales `toml:"kv_scales"`
+	KVScales KVScales `toml:"kv_scales,optional"`
 	// WeightBits is of the layers' matrices: 16, 8 or 4, or 0 for element_bits. Embedding and LM head
 	// have element_bits, as released checkpoints have them; weight_block has
 	// their scales.
-	WeightBits int `toml:"weight_bits"`
+	WeightBits int `toml:"weight_bits,optional"`
 	// ExpertBits is of the experts' matrices: 16, 8 or 4, or 0 for weight_bits. 4 is MXFP4, in which each 32 weights of an
 	// expert share a scale of 8 bits (OCP Microscaling Formats, 2023), as gpt-oss has it; others have no scales.
-	ExpertBits int `toml:"expert_bits"`
+	ExpertBits int `toml:"expert_bits,optional"`
 	// AttentionBits is of the matrices of QKV generation and projection: 16, 8 or 4, or 0 for weight_bits. Checkpoints of
 	// fbgemm_fp8 keep them in 16.
-	AttentionBits int `toml:"attention_bits"`
+	AttentionBits int `toml:"attention_bits,optional"`
 	// KeptAttention is the share, 0 to 1, of the weights of QKV generation and projection, over all layers, that have element_bits
 	// whatever attention_bits and weight_bits say: quantised checkpoints keep some layers.
-	KeptAttention float64 `toml:"kept_attention"`
+	KeptAttention float64 `toml:"kept_attention,optional"`
 	// KeptNetwork is the share of the weights of feed-forward networks, experts among them, that have element_bits, as above.
-	KeptNetwork float64 `toml:"kept_network"`
+	KeptNetwork float64 `toml:"kept_network,optional"`
 	// WeightBlock is how many weights of fewer than 16 bits share a byte of scales and zeros: 16 in NVFP4; 64 of a group of 128 with
 	// a scale of 16 bits, 51 with a zero of 4 bits besides; 4,096 of FP8 with a scale of 32 bits for 128 × 128; 0: they take no room, as
 	// scales of rows and tensors. A GPU's fit may have kernels for each of these types.
-	WeightBlock int `toml:"weight_block"`
+	WeightBlock int `toml:"weight_block,optional"`
 	// ExpertTileHidden and ExpertTileFFN are what a server's kernels round the two sides of MXFP4 experts up to when it loads them,
 	// ffn_hidden on each GPU: elements, 0 for none. Memory and time count the padded matrices. vLLM's Marlin kernels have 256 and 128, those of
 	// FlashInfer and TensorRT-LLM 256 and 256, of FlashInfer and CUTLASS 128 and 128, of Triton 0 and 64 (vLLM, mxfp4.py at 007d500).
-	ExpertTileHidden int `toml:"expert_tile_hidden"`
-	ExpertTileFFN    int `toml:"expert_tile_ffn"`
+	ExpertTileHidden int `toml:"expert_tile_hidden,optional"`
+	ExpertTileFFN    int `toml:"expert_tile_ffn,optional"`
 	// ExpertScaleCopies is how many copies of the scales of MXFP4 experts a server keeps beside the one that its kernels read: memory and no
 	// time. vLLM's Triton kernels have a copy in an order of their own, and what was loaded stays: 1.
-	ExpertScaleCopies int `toml:"expert_scale_copies"`
+	ExpertScaleCopies int `toml:"expert_scale_copies,optional"`
 	// ActivationBits is of what goes into the layers' products: 16 or 8, or 0 for element_bits.
 	// They run at the rate of the wider of this and weight_bits.
-	ActivationBits int `toml:"activation_bits"`
+	ActivationBits int `toml:"activation_bits,optional"`
 }
 
 // KVFormat names the format of keys and values.

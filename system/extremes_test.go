@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
@@ -75,6 +76,14 @@ func TestExtremeValues(t *testing.T) {
 	}
 }
 
+var byDefault = sync.OnceValue(func() *configs.Config {
+	c, err := everything().Load(configs.Options{})
+	if err != nil {
+		panic(err)
+	}
+	return c
+})
+
 // runExtreme returns what is wrong with the outcome of a run.
 func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 	key, _, _ := strings.Cut(set, "=")
@@ -89,16 +98,9 @@ func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 		return nil
 	}
 	sets := []string{"run.system=" + system, set}
-	if strings.HasPrefix(key, "gpu.pytorch.") {
-		sets = append([]string{"gpu.preset=h200-sxm"}, sets...) // whose fit has PyTorch's kernels
-	}
-	switch { // a fit that has such kernels
-	case strings.HasPrefix(key, "gpu.experts.int4."), strings.HasPrefix(key, "gpu.index.step_scores."):
-		sets = append([]string{"gpu.preset=h200-sxm", "gpu.fit=h200-sxm.vllm-0.24"}, sets...)
-	case strings.HasPrefix(key, "gpu.latent.chosen."), strings.HasPrefix(key, "gpu.index."), strings.HasPrefix(key, "gpu.collectives."), strings.HasPrefix(key, "gpu.all_reduce_switch."):
-		sets = append([]string{"gpu.preset=h200-sxm", "gpu.fit=h200-sxm.sglang-0.5.14"}, sets...)
-	case strings.HasPrefix(key, "gpu.experts."), strings.HasPrefix(key, "gpu.latent."), strings.HasPrefix(key, "gpu.gemm_"), strings.Contains(key, "_fp8."):
-		sets = append([]string{"gpu.preset=b200-sxm", "gpu.fit=b200-sxm.trtllm-1.3"}, sets...)
+	if fit := byDefault().FitWith(key); fit != "" && fit != byDefault().GPU.Fit { // kernels that the default GPU has not
+		gpu, _, _ := strings.Cut(fit, ".")
+		sets = append([]string{"gpu.preset=" + gpu, "gpu.fit=" + fit}, sets...)
 	}
 	if (key == "pim.periodic" || key == "dram.tCCD_L") && !deep.Long() {
 		sets = append(sets, "pim.score_buffer=8KiB") // as much as is run command by command, or measured as a whole

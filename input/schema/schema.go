@@ -20,9 +20,13 @@ type Key struct {
 	Type  reflect.Type // of the field
 	Owner reflect.Type // the struct whose field it is
 	Field string       // the field's name in Go
-	index []int        // for reflect.Value.FieldByIndex, within a section of With where it has one
-	open  []int        // the field that holds the section of With that the key is in, nil for other keys
-	nth   int          // section in it
+	// Optional are what a file may lack of the key: the key itself by its name, and each section it is in, "gpu.experts.", that is there
+	// whole or not at all. Their fields have an option behind the name in their tags: omitempty, omitzero, or optional for one that is
+	// written whatever its value.
+	Optional []string
+	index    []int // for reflect.Value.FieldByIndex, within a section of With where it has one
+	open     []int // the field that holds the section of With that the key is in, nil for other keys
+	nth      int   // section in it
 }
 
 // Get returns the key's value in the struct that of points to.
@@ -76,9 +80,16 @@ func Walk(t reflect.Type, tag string) []Key {
 func walk(t reflect.Type, tag, prefix string, at Key, sections []Section, visit func(key Key, section bool)) {
 	for i := range t.NumField() {
 		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get(tag), ",")
-		key := Key{Name: prefix + name, Type: f.Type, Owner: t, Field: f.Name, index: append(slices.Clone(at.index), i), open: at.open, nth: at.nth}
-		switch section := f.Type.Kind() == reflect.Struct && !IsQuantity(f.Type); {
+		name, _, optional := strings.Cut(f.Tag.Get(tag), ",")
+		key := Key{Name: prefix + name, Type: f.Type, Owner: t, Field: f.Name, Optional: at.Optional, index: append(slices.Clone(at.index), i), open: at.open, nth: at.nth}
+		section := f.Type.Kind() == reflect.Struct && !IsQuantity(f.Type)
+		if optional {
+			key.Optional = append(slices.Clip(at.Optional), key.Name)
+			if section {
+				key.Optional[len(at.Optional)] += "."
+			}
+		}
+		switch {
 		case f.Type == reflect.TypeFor[[]any]():
 			n := 0 // sections in this field
 			for _, s := range sections {

@@ -71,6 +71,30 @@ func TestWalk(t *testing.T) {
 	}
 }
 
+// TestOptional: a key may lack by itself and with each section that it is in whose tag has an option.
+func TestOptional(t *testing.T) {
+	type inner struct {
+		Must int  `toml:"must"`
+		May  bool `toml:"may,optional"`
+	}
+	for _, k := range Of[struct {
+		A     inner  `toml:"a"`
+		B     inner  `toml:"b,omitempty"`
+		Share uint64 `toml:"share,omitzero"`
+		Outer struct {
+			First  inner `toml:"first,omitempty"`
+			Second inner `toml:"second,omitempty"`
+		} `toml:"outer,optional"`
+	}]().Keys {
+		want := map[string][]string{"a.may": {"a.may"}, "b.must": {"b."}, "b.may": {"b.", "b.may"}, "share": {"share"},
+			"outer.first.must": {"outer.", "outer.first."}, "outer.first.may": {"outer.", "outer.first.", "outer.first.may"},
+			"outer.second.must": {"outer.", "outer.second."}, "outer.second.may": {"outer.", "outer.second.", "outer.second.may"}}[k.Name]
+		if !slices.Equal(k.Optional, want) {
+			t.Errorf("%s: %q, want %q", k.Name, k.Optional, want)
+		}
+	}
+}
+
 func TestUnknown(t *testing.T) {
 	s := Of[part]()
 	for name, want := range map[string]string{
