@@ -113,8 +113,8 @@ var resultPatterns = []struct {
 	{regexp.MustCompile(`(GPUs|ranksets) (\d+% busy (before|after))`), "RESOURCE $2"},
 	{regexp.MustCompile(` ?(\(\d+\)|\(-?[\d.]+ to -?[\d.]+\)|\([-+]\d+%\))`), ""},
 	{regexp.MustCompile(`\b(` + notReproduced + `|` + reproduced + `|` + direction + `|` + sameSide + `|` + contradicted + `|` + shapeOnly + `|` + notJudged + `)(, on the edge)?( +\|)?\n`), "VERDICT$3\n"},
-	{regexp.MustCompile(`, \d+ s( +\|)`), "$1"},           // a stall
-	{regexp.MustCompile(`TP\d( [a-z][a-z0-9-]*)?`), "TP"}, // with the variant that is best
+	{regexp.MustCompile(`, \d+ s( +\|)`), "$1"}, // a stall
+	{regexp.MustCompile(`( TP\d)+ \|`), " |"},   // a layout other than all GPUs
 	{regexp.MustCompile(`[-+]?\b\d([\d,.]*\d)?(e[-+]\d+)?`), "#"},
 	{regexp.MustCompile(`-{2,}:?`), "-"}, // the width of a column
 	{regexp.MustCompile(` +`), " "},
@@ -132,6 +132,5 @@ func shape(page string) []string {
 	return strings.Split(page, "\n")
 }
 
-// conditional matches what stands on the page under some results only: what placementNote
-// and turned write.
-var conditional = regexp.MustCompile("(?m)^(Under one placement of requests|No number moves by more than|- `\\S+` (comes out|does not come out) here) .*\n")
+// conditional matches what stands on the page under some results only: what placementNote and effects write.
+var conditional = regexp.MustCompile("(?m)^(Under one placement of requests|No number moves by more than|Unchanged, these claims are reproduced:) .*\n")

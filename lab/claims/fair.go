@@ -130,8 +130,8 @@ func preemptionsCell(_ *configs.Config, s *results.Summary) string {
 	return fmt.Sprintf("%.3f, %.0f s", float64(s.Preemptions)/float64(s.Trace.Requests), s.Stall.Max/1000)
 }
 
-// The titles of the comparison in short, and of the throughput at the best layouts.
-const answerTitle, bestTitle = "The realistic answer", "Output tokens/s, each system at its best layout"
+// The titles of the comparison in short, of the throughput at the best layouts, and of the same on the page, without policies.
+const answerTitle, bestTitle, shortTitle = "The realistic answer", "Output tokens/s, each system at its best layout", "Output tokens/s at these layouts"
 
 // answer is the comparison in short: for l3 on each hardware its throughput over that of each baseline, the median over the models
 // and traces, and the range. Each ratio is the mean over the seeds.
@@ -169,10 +169,11 @@ func (e *experiment) answer(seeds []uint64, systems []string) (*section, error) 
 		}
 		t.Add(row...)
 	}
-	text := "Output tokens/s of l3 over those of each baseline, every system at its best policy and layout" + e.onTrial() + ", over the models and traces: the median (least to most), and in how many cases l3 is faster"
+	text := "Output tokens/s of l3 over each baseline's: the median (least to most) over the models and traces, and in how many cases l3 is faster"
 	if len(seeds) > 1 {
 		text += fmt.Sprintf(" with each of %d seeds, whose mean a ratio is; cases in which they disagree are tied", len(seeds))
 	}
+	text += ". Every system has its best policy and layout" + e.onTrial()
 	return &section{answerTitle, text + ".", t}, nil
 }
 
@@ -229,6 +230,27 @@ func median(ratios []float64) float64 {
 	return (ratios[(len(ratios)-1)/2] + ratios[len(ratios)/2]) / 2
 }
 
+// addShort adds the page's table of throughput: the layout only where replicas have fewer than all GPUs, no policies.
+func (r *Report) addShort(best *experiment, systems []string) {
+	before := len(r.sections)
+	r.addSystemTable(best, systems, shortTitle, "`TP4` marks replicas of 4 GPUs; else a replica has all of them. In parentheses, requests that can never fit: "+
+		"rows of systems that reject different requests do not compare. `"+(&section{title: bestTitle}).file()+".csv` has each system's best policy (`run.variant`).",
+		func(c *configs.Config, s *results.Summary) string {
+			if c.Model.TensorParallel == c.Node.GPUs {
+				return throughputCell(s)
+			}
+			return throughputCell(s) + " " + layout(c)
+		})
+	shown := []int{0, 1} // not the requests: every trace has as many
+	for i := range systems {
+		shown = append(shown, 3+i)
+	}
+	for i := range r.sections[before:] {
+		s := &r.sections[before+i]
+		s.table = s.table.Select(shown)
+	}
+}
+
 // addLayouts adds the page's tables of both choices of layouts.
 func (r *Report) addLayouts(systems []string, best, table3 *experiment) error {
 	answer, err := best.answer(r.Seeds, systems)
@@ -251,6 +273,7 @@ func (r *Report) addLayouts(systems []string, best, table3 *experiment) error {
 	}
 	r.addSystemTable(best, systems, bestTitle,
 		"TP is the number of GPUs of a replica: the layout that rejects the fewest requests of the trace, of equals the fastest"+best.onTrial()+". Behind it is the variant of the preset (run.variant), the fastest of the system's there. "+rejectedText, tokens)
+	r.addShort(best, systems)
 	r.addSystemTable(best, systems, "Mean decode batch at these layouts", "", batchCell)
 	r.addSystemTable(best, systems, "Preemptions a request at these layouts", "With the longest stall, where there is one.", preemptionsCell)
 	ratios, err := table3.ratios(r.Seeds[0], "l3", systems)

@@ -36,7 +36,7 @@ func (r *Report) Write(dir string) error {
 		all = append(all, results.File{Name: t.Name + ".csv", Write: t.WriteCSV})
 	}
 	for i := range r.sections {
-		if s := &r.sections[i]; !r.onPage(s) {
+		if s := &r.sections[i]; !s.onPage() {
 			all = append(all, results.File{Name: s.file() + ".csv", Write: s.table.WriteCSV})
 		}
 	}

@@ -26,8 +26,8 @@ type section struct {
 }
 
 // onPage says that a section is part of the page; the others are files alone.
-func (r *Report) onPage(s *section) bool {
-	return slices.Contains([]string{answerTitle, bestTitle, sensitivityTitle}, s.title) || s.title == ratiosTitle && r.Target != Fair
+func (s *section) onPage() bool {
+	return slices.Contains([]string{answerTitle, shortTitle, sensitivityTitle}, s.title)
 }
 
 // file names the section's table, without its ending.
@@ -45,7 +45,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		s := r.sections[0]
 		return s.table.WriteText(w)
 	}
-	if err := r.claimTable(false).WriteText(w); err != nil {
+	if err := r.claimTable().WriteText(w); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
@@ -137,14 +137,9 @@ func (r *Report) writePart(w io.Writer) error {
 		fmt.Fprintf(w, ", %d requests of each trace, %s.\n\n%s", r.Requests, r.seedText(), r.intro)
 	}
 	if len(r.Judgements) > 0 && r.Target != Fair {
-		if err := r.pageTable().WriteMarkdown(w); err != nil {
+		if err := r.writeClaims(w); err != nil {
 			return err
 		}
-		if ids := r.statements(); len(ids) > 0 {
-			fmt.Fprintf(w, "\nWithout a number here, for reasons in `%s.json`: %s.\n", r.Target.part(), strings.Join(ids, ", "))
-		}
-		fmt.Fprintln(w)
-		r.writeWhys(w)
 	}
 	if text := r.placementNote(); text != "" {
 		fmt.Fprintf(w, "\n%s\n", text)
@@ -162,7 +157,7 @@ func (r *Report) writePart(w io.Writer) error {
 	}
 	for i := range r.sections {
 		s := &r.sections[i]
-		if !r.onPage(s) {
+		if !s.onPage() {
 			continue
 		}
 		if s.title != title {

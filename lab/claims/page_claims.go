@@ -10,61 +10,133 @@ import (
 	"github.com/l3sim/l3sim/results/tables"
 )
 
-// claimTable returns the judgements as a table; with says, what the paper says, too.
-func (r *Report) claimTable(says bool) *tables.Table {
-	t := &tables.Table{Columns: []string{"claim", "the paper says", "paper", "ours", "verdict"}}
-	shown := []int{0, 1, 2, 3, 4}
-	if !says {
-		shown = slices.Delete(shown, 1, 2)
-	}
-	if r.Target == Fair { // nothing is judged
-		shown = shown[:len(shown)-1]
-	}
+// claimTable returns the judgements as a table for a terminal.
+func (r *Report) claimTable() *tables.Table {
+	t := &tables.Table{Columns: []string{"claim", "paper", "ours", "verdict"}}
 	for i := range r.Judgements {
 		j := &r.Judgements[i]
-		paper := fmt.Sprintf("%.3g", j.Paper)
-		if j.Paper == 0 {
-			paper = "-"
-		}
-		switch j.claim.Kind {
-		case atLeast:
-			paper = "> " + paper
-		case atMost:
-			paper = "< " + paper
-		}
-		id := j.ID
-		if says {
-			id = "`" + id + "`"
-		}
-		t.Add(id, j.claim.Says, paper, j.number(), j.judged())
+		t.Add(j.ID, j.claim.paperText(), j.number(), j.judged())
 	}
-	return t.Select(shown)
+	if r.Target == Fair { // nothing is judged
+		return t.Select([]int{0, 1, 2})
+	}
+	return t
 }
 
-// pageTable is claimTable with what the paper says, claims of several contexts in one row.
-func (r *Report) pageTable() *tables.Table {
-	t := r.claimTable(true)
-	rows := t.Rows
-	t.Rows = nil
-	for i := 0; i < len(rows); {
+// paperText writes the paper's number, of a bound with its side.
+func (c *claim) paperText() string {
+	text := fmt.Sprintf("%.3g", c.Paper)
+	if c.Paper == 0 {
+		text = "-"
+	}
+	switch c.Kind {
+	case atLeast:
+		return "> " + text
+	case atMost:
+		return "< " + text
+	}
+	return text
+}
+
+// pageLine is a claim on the page, or the claims of several contexts together.
+type pageLine struct {
+	name, says, paper, ours, verdict, why string
+
+	edge, missed bool
+}
+
+// pageLines returns the lines of the claims that have a number.
+func (r *Report) pageLines() (all []pageLine) {
+	for i := 0; i < len(r.Judgements); {
 		end := r.familyEnd(i)
-		if r.Judgements[i].Number == nil {
-			// a statement, whose reason is all that there is
-		} else if end == i+1 {
-			t.Rows = append(t.Rows, rows[i])
-		} else {
-			first, last, comesOut := &r.Judgements[i], &r.Judgements[end-1], 0
-			for k := i; k < end; k++ {
-				if r.Judgements[k].Verdict == reproduced {
-					comesOut++
-				}
+		j, last := &r.Judgements[i], &r.Judgements[end-1]
+		l := pageLine{j.name(last), j.claim.Says, j.claim.paperText(), j.number(), j.Verdict, j.Why, j.Edge, false}
+		comesOut := 0
+		for k := i; k < end; k++ {
+			v := r.Judgements[k].Verdict
+			l.missed = l.missed || slices.Contains([]string{direction, sameSide, notReproduced, contradicted}, v)
+			if v == reproduced {
+				comesOut++
 			}
-			says := strings.NewReplacer("{paper}", "so many", "{context}", "each length").Replace(first.claim.family.Says)
-			t.Add(first.name(last), says, fmt.Sprintf("%.3g to %.3g", first.Paper, last.Paper), first.number()+" to "+last.number(), fmt.Sprintf("%d of %d %s", comesOut, end-i, reproduced))
+		}
+		if f := j.claim.family; end > i+1 {
+			l.paper, l.ours = fmt.Sprintf("%.3g to %.3g", j.Paper, last.Paper), j.number()+" to "+last.number()
+			l.verdict, l.edge = fmt.Sprintf("%d of %d %s", comesOut, end-i, reproduced), false
+			contexts := tokens(f.Contexts[0]) + " to " + tokens(f.Contexts[end-i-1])
+			l.says = strings.NewReplacer("{paper}", l.paper, "{context}", contexts).Replace(f.Says)
+		}
+		if j.Number != nil { // else a statement, whose reason is all that there is
+			all = append(all, l)
 		}
 		i = end
 	}
-	return t
+	return all
+}
+
+// onEdge marks a text of a claim whose verdict is on the edge.
+func (l *pageLine) onEdge(text string) string {
+	if l.edge {
+		return text + ", on the edge"
+	}
+	return text
+}
+
+// writeClaims writes the claims of the page, and why some are missed: of sparse attention grouped by verdict, else in
+// one table with the reasons below.
+func (r *Report) writeClaims(w io.Writer) error {
+	lines := r.pageLines()
+	if r.Target == Sparse {
+		if err := writeGroups(w, lines); err != nil {
+			return err
+		}
+	} else {
+		t := &tables.Table{Columns: []string{"claim", "the paper says", "paper", "ours", "verdict"}}
+		for i := range lines {
+			l := &lines[i]
+			t.Add(l.name, l.says, l.paper, l.ours, l.onEdge(l.verdict))
+		}
+		if err := t.WriteMarkdown(w); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+		for _, l := range lines {
+			if l.missed && l.why != "" {
+				fmt.Fprintf(w, "- %s: %s\n", l.name, l.why)
+			}
+		}
+	}
+	if ids := r.statements(); len(ids) > 0 {
+		fmt.Fprintf(w, "\nWithout a number here, for reasons in `%s.json`: %s.\n", r.Target.part(), strings.Join(ids, ", "))
+	}
+	return nil
+}
+
+// writeGroups writes claims by verdict: those that come out in tables, the others in a list with the reason.
+func writeGroups(w io.Writer, lines []pageLine) error {
+	for _, verdict := range []string{reproduced, shapeOnly} {
+		t := &tables.Table{Columns: []string{"claim", "the paper says", "ours"}}
+		for i := range lines {
+			if l := &lines[i]; !l.missed && (l.verdict == shapeOnly) == (verdict == shapeOnly) {
+				t.Add(l.name, l.says, l.onEdge(l.ours))
+			}
+		}
+		fmt.Fprintf(w, "### Claims: %s\n\n", verdict)
+		if err := t.WriteMarkdown(w); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "### Claims: missed\n\n")
+	for i := range lines {
+		if l := &lines[i]; l.missed {
+			fmt.Fprintf(w, "- %s: %s. Ours %s, %s", l.name, l.says, l.ours, l.onEdge(l.verdict))
+			if l.why != "" {
+				fmt.Fprintf(w, ": %s", l.why)
+			}
+			fmt.Fprintln(w, ".")
+		}
+	}
+	return nil
 }
 
 // statements are the claims without a number here.
@@ -93,21 +165,6 @@ func (j *judgement) name(last *judgement) string {
 	}
 	at := strings.Index(j.claim.family.ID, "{")
 	return fmt.Sprintf("`%s` to `%s`", j.ID, last.ID[at:])
-}
-
-// writeWhys says in a line of every claim that does not come out why, claims of several contexts together.
-func (r *Report) writeWhys(w io.Writer) {
-	for i := 0; i < len(r.Judgements); {
-		end := r.familyEnd(i)
-		j, last, missed := &r.Judgements[i], &r.Judgements[end-1], false
-		for k := i; k < end; k++ {
-			missed = missed || slices.Contains([]string{direction, sameSide, notReproduced, contradicted}, r.Judgements[k].Verdict)
-		}
-		if missed && j.Why != "" {
-			fmt.Fprintf(w, "- %s: %s\n", j.name(last), j.Why)
-		}
-		i = end
-	}
 }
 
 func (r *Report) counts() string {

@@ -3,6 +3,7 @@ package claims
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -105,14 +106,15 @@ func TestOfContexts(t *testing.T) {
 	}
 }
 
-// TestFamilies: claims of several contexts have one row and one reason, statements none; a claim that comes out needs no
-// reason.
+// TestFamilies: claims of several contexts have one line, statements none; a claim that comes out needs no reason. Claims
+// of sparse attention are grouped by verdict.
 func TestFamilies(t *testing.T) {
 	e := &evaluation{Claim: []*claim{
 		{ID: "X.a_{context}", Says: "{paper} ms at {context}", Contexts: []int{1024, 2048, 4096}, Papers: []float64{1, 2, 5}, Kind: exactly, Why: "slow"},
 		{ID: "X.b", Says: "b", Paper: 3, Kind: exactly, Why: "unused"},
 		{ID: "X.c", Says: "c", Paper: 4, Kind: exactly, Why: "wrong"},
 		{ID: "X.d", Says: "d", Paper: 1, Kind: statement, Verdict: notJudged, Reason: "r"},
+		{ID: "X.e", Says: "e", Paper: 2, Kind: exactly, Ratio: true, Shape: true},
 	}}
 	e.complete()
 	for _, c := range e.Claim {
@@ -127,18 +129,49 @@ func TestFamilies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Report{Judgements: judgements}
-	var text strings.Builder
-	for _, row := range r.pageTable().Rows {
-		fmt.Fprintln(&text, row)
-	}
-	r.writeWhys(&text)
-	want := "[`X.a_1k` to `4k` so many ms at each length 1 to 5 1 to 4 2 of 3 reproduced]\n[`X.b` b 3 3 reproduced]\n[`X.c` c 4 3 not reproduced]\n" +
-		"- `X.a_1k` to `4k`: slow\n- `X.c`: wrong\n"
-	if text.String() != want {
-		t.Errorf("got\n%swant\n%s", text.String(), want)
-	}
-	if got := fmt.Sprint(r.statements()); got != "[`X.d`]" {
-		t.Errorf("statements %s", got)
+	for _, c := range []struct {
+		target Target
+		want   []string
+	}{
+		{AllTargets, []string{
+			"| claim | the paper says | paper | ours | verdict |",
+			"| `X.a_1k` to `4k` | 1 to 5 ms at 1K to 4K | 1 to 5 | 1 to 4 | 2 of 3 reproduced |",
+			"| `X.b` | b | 3 | 3 | reproduced, on the edge |",
+			"| `X.c` | c | 4 | 3 | not reproduced |",
+			"- `X.a_1k` to `4k`: slow",
+			"- `X.c`: wrong",
+			"Without a number here, for reasons in `evaluation.json`: `X.d`.",
+		}},
+		{Sparse, []string{
+			"### Claims: reproduced",
+			"| claim | the paper says | ours |",
+			"| `X.b` | b | 3, on the edge |",
+			"### Claims: shape only",
+			"| claim | the paper says | ours |",
+			"| `X.e` | e | 3 |",
+			"### Claims: missed",
+			"- `X.a_1k` to `4k`: 1 to 5 ms at 1K to 4K. Ours 1 to 4, 2 of 3 reproduced: slow.",
+			"- `X.c`: c. Ours 3, not reproduced: wrong.",
+			"Without a number here, for reasons in `sparse.json`: `X.d`.",
+		}},
+	} {
+		all := slices.Clone(judgements)
+		all[3].Edge = true // X.b
+		if c.target != Sparse {
+			all = all[:len(all)-1]
+		}
+		var text strings.Builder
+		if err := (&Report{Target: c.target, Judgements: all}).writeClaims(&text); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, line := range strings.Split(text.String(), "\n") {
+			if line = strings.Join(strings.Fields(line), " "); line != "" && !strings.HasPrefix(line, "| --") {
+				got = append(got, line)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+		}
 	}
 }

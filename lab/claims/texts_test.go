@@ -62,7 +62,7 @@ func TestTextsFollow(t *testing.T) {
 	}
 	before := texts()
 	for _, want := range []string{"156 TFLOP/s of `a100-paper`", "312 of `a100-sxm-80gb`", "7 requests of 16384 tokens", `memory.admission = "final"`,
-		"have no noise", "72 heads do not divide over 16 channels", "0.5 of the physical rate", "fill by 76%"} {
+		"no noise: errors", "72 heads do not divide over 16 channels", "0.5 of the physical rate", "fill by 76%"} {
 		if !strings.Contains(before, want) {
 			t.Errorf("no %q in %s", want, before)
 		}
