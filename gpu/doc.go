@@ -9,6 +9,6 @@
 // layer of one tensor-parallel replica, which is what a node simulator needs.
 // All cost functions are pure: same arguments, same seconds.
 //
-// Start at Spec, then kernels.go and gemm.go; lab/docs/gpu.md derives the
+// Start at Spec, then kernels.go and gemm.go; lab/docs/model-gpu.md derives the
 // formulas and reports how well they predict.
 package gpu

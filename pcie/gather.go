@@ -141,7 +141,7 @@ func (g *Gather) Reads(r *Rows, link units.Bandwidth, translation float64) units
 }
 
 // MeasuredGather returns the parameters of an H200 behind 16 lanes of generation 5, in a virtual machine whose memory has pages of 4 KiB
-// (lab/hostkv fits them; lab/docs/gpu.md has the errors). Several GPUs that read at once were not measured.
+// (lab/hostkv fits them; lab/docs/model-gpu.md has the errors). Several GPUs that read at once were not measured.
 func MeasuredGather() Gather {
 	return Gather{
 		Start: 5340 * units.Nanosecond, Share: 0.909, Line: 64, Round: 1950 * units.Nanosecond,

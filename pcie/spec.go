@@ -82,7 +82,7 @@ func (s *Spec) TransferTime(n units.Bytes) units.Duration {
 
 // Typical returns 16 lanes of a generation with the efficiency and latency
 // measured between an H200 and its host (generation 5, pinned memory, 1 KiB to
-// 256 MiB, both directions; lab/docs/gpu.md). Packet overhead and copy engines
+// 256 MiB, both directions; lab/docs/model-gpu.md). Packet overhead and copy engines
 // being alike, the share of the raw rate is taken for all generations.
 func Typical(generation int) Spec {
 	return Spec{

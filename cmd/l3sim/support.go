@@ -32,7 +32,7 @@ func (a *app) newSupportCommand() *cobra.Command {
 A kind is measured (on this GPU, with the framework of its fit), borrowed (from another framework or another GPU), from a
 data sheet (another GPU's, in proportion to the data sheets), or never measured: then its parameters are those of other kernels. Errors are
 in percent, on shapes that the fit has not seen. Shares are of the GPUs' time of gpu-only that serves requests of --input and
---output tokens, of which --batch decode together; a kind beyond the range measured says so. lab/docs/gpu.md says more.`,
+--output tokens, of which --batch decode together; a kind beyond the range measured says so. lab/docs/model-gpu.md says more.`,
 		Example: `  l3sim support --model gpt-oss-120b --gpu h200-sxm --framework vllm
   l3sim support --model deepseek-v3 --gpu b200-sxm --fit b200-sxm.sglang-0.5.14 --batch 256 --json`,
 		Args: cobra.NoArgs,

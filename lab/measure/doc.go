@@ -3,7 +3,7 @@
 //
 // Read takes measurements from CSV files, Judge reports the error of a
 // specification over them, Fit finds parameters on some shapes and judges them
-// on others. lab/docs/gpu.md has the results.
+// on others. lab/docs/model-gpu.md has the results.
 //
 // Start at Target (sample.go), then fitall.go. programs/ has the scripts that measure.
 package measure

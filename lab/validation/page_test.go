@@ -123,7 +123,7 @@ is above the best recorded: a bar falls by itself, and rises with a reason in la
 
 Errors are predicted over measured, less one. **Seen** says what the parameters have seen: *fitted* anchors determine parameters of the GPU
 presets (in configs/gpus each such parameter says "fit"), *held out* ones determine none, ones *in part* the power and its limit alone. In services two constants for each
-framework and GPU (a step, a sequence) are fitted to every fifth row, and these rows are left out here. [gpu.md](gpu.md) has the
+framework and GPU (a step, a sequence) are fitted to every fifth row, and these rows are left out here. [model-gpu.md](model-gpu.md) has the
 formulas, the number of parameters, and errors with whole models and shapes left out; [services.md](services.md) the services, [dram.md](../../docs/reference/dram.md) the DRAM
 traces that are too large to travel with the project.
 

@@ -39,8 +39,8 @@ schedule = "in-order"    # HiSparse: attention waits for its fetch; "two" has tw
 host_copies = "rank"     # SGLang's default, for each GPU that attends over all heads of latents; "node" has one that they share: requests in memory
 buffer_rows = 4096       # HiSparse's guide (device_buffer_size); tokens of a request in each layer on the GPUs; requests in memory, contexts that never miss
 hit_rate = 0.85          # our assumption: nobody has published one of a real model; share of chosen rows in the buffer, fetches
-fetch_blocks = 8         # of 1,024 threads: as fast as 132 of 512 and in the way of fewer kernels (lab/docs/gpu.md); two sub-batches
-translation = 1.0        # an H200 in a virtual machine with pages of 4 KiB (lab/docs/gpu.md), as a share; rows of large batches
+fetch_blocks = 8         # of 1,024 threads: as fast as 132 of 512 and in the way of fewer kernels (lab/docs/model-gpu.md); two sub-batches
+translation = 1.0        # an H200 in a virtual machine with pages of 4 KiB (lab/docs/model-gpu.md), as a share; rows of large batches
 
 [bands]
 sparse_offload.hit_rate = [0.7, 0.98] # our choice: no model's is known; fetches

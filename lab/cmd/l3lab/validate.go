@@ -51,7 +51,7 @@ With --hostkv, compare measured decode iterations whose chosen rows of keys and 
 flow of sparse-offload and pcie's model of the fetch. The GPU's part is the measured one. The file has the columns
   mode,batch,context,misses,layers,ms,spread
 with the modes none and two_none (no transfers), inline (fetches in the order of the kernels), two8 and two132 (two
-sub-batches, fetches of 8 or 132 blocks beside the other's kernels). lab/docs/gpu.md says more.
+sub-batches, fetches of 8 or 132 blocks beside the other's kernels). lab/docs/model-gpu.md says more.
 
 With --whole, compare measured servers of whole models, one row a measurement, with the GPUs' fits of the row's framework:
 the time between tokens of a closed loop of the given seats, or output tokens/s per GPU where all requests come at once. The
