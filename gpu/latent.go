@@ -13,6 +13,7 @@ type latent struct {
 	nope, value     int       // elements of a head's key that are not rotated, and of its value
 	rope            int       // elements of a key that are rotated
 	kept            [2][]Work // of headProducts, by tokens
+	anew            bool      // nothing is kept
 }
 
 const mostKept = 1 << 12 // tokens of a product that is kept: more than a decode step has
@@ -80,7 +81,7 @@ const (
 
 // headProducts returns one of the two batched products of tokens. Those of few tokens, as decode steps have, are kept.
 func (c *ModelCost) headProducts(of, tokens int) Work {
-	if tokens > mostKept {
+	if tokens > mostKept || c.latent.anew {
 		return c.costHeadProducts(of, tokens)
 	}
 	kept := &c.latent.kept[of]
@@ -92,6 +93,13 @@ func (c *ModelCost) headProducts(of, tokens int) Work {
 		*w = c.costHeadProducts(of, tokens)
 	}
 	return *w
+}
+
+// Anew has each product of latents computed anew: none is kept. Costs are the same.
+func (c *ModelCost) Anew() {
+	if c.latent != nil {
+		c.latent.anew = true
+	}
 }
 
 // costHeadProducts computes headProducts. Where the fit has no such kernels, it is a grouped product whose matrices have the width of

@@ -82,9 +82,13 @@ func newNode(cfg *configs.Config, t kinds.CommandTables) *Node {
 
 // assemble puts together what serves requests on replica i. check is nil without checks.
 func (n *Node) assemble(i int, requests []traces.Request, exact bool, check *flow.Checker) kinds.Assembly {
-	return n.system.Assemble(&kinds.Setup{
+	a := n.system.Assemble(&kinds.Setup{
 		Hardware: n.hw, CommandTables: n.CommandTables, Running: flow.Running{Exact: exact, Check: check}, Memory: n.memory, Requests: requests, Replica: i,
 	})
+	if exact {
+		a.Engine.Side().Anew()
+	}
+	return a
 }
 
 func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {

@@ -66,6 +66,7 @@ type GPUs struct {
 	Decoding []Decoding
 	attended []attended
 	decoded  []lastDecoded
+	anew     *anew // see Anew
 	Staged   stage
 	Batches  []gpu.DecodeBatch
 	NotRead  float64 // bytes of weights that a device beside the GPUs has multiplied, in all iterations
@@ -83,18 +84,19 @@ func New(h *flow.Hardware) GPUs {
 	cost, attends, verified := gpu.NewModelCost(s, m), flow.NewAttends(h), h.Config.Serving.Verified()
 	cost.Verify(verified)
 	known := lately.of(&costed{*s, *m, verified})
-	runs := len(attends.Runs)
+	runs, anew := len(attends.Runs), &anew{}
 	return GPUs{
+		anew:    anew,
 		Attends: attends, Decoding: make([]Decoding, runs), attended: make([]attended, runs), decoded: make([]lastDecoded, runs), Staged: stage{Layers: make([]layerCost, runs)}, hw: h, Model: m, ModelCost: cost, HBMPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
 		extrapolating: extrapolating{measured: s.Range(), farther: make([][]farther, runs)},
-		head: Memo[headCost]{Cost: func(n int) *headCost {
-			return known.head.at(n, func() headCost {
+		head: Memo[headCost]{anew: anew, Cost: func(n int) *headCost {
+			return known.head.at(n, anew.on(), func() headCost {
 				w, far := cost.Head(n)
 				return headCost{sumOf(w), far}
 			})
 		}},
-		Dense: Memo[dense]{Cost: func(tokens int) *dense {
-			return known.dense.at(tokens, func() dense {
+		Dense: Memo[dense]{anew: anew, Cost: func(tokens int) *dense {
+			return known.dense.at(tokens, anew.on(), func() dense {
 				embedding, q, rest, far := cost.Layers(tokens)
 				qkv, ffn := sumOf(q), sumOf(rest)
 				d := dense{entry: sumOf(embedding).plus(qkv), Block: ffn.plus(qkv), end: ffn, far: far}
@@ -102,6 +104,15 @@ func New(h *flow.Hardware) GPUs {
 				return d
 			})
 		}},
+	}
+}
+
+// Anew has each iteration's costs computed anew: none is kept from an earlier one, or shared with other nodes. Times are the same.
+func (d *GPUs) Anew() {
+	d.anew.set = true
+	d.ModelCost.Anew()
+	if d.Spare != nil {
+		d.Spare.Anew()
 	}
 }
 
@@ -148,7 +159,7 @@ func (d *GPUs) StageRuns(sub *scheduler.SubBatch) *stage {
 		*g = stage{Layers: g.Layers, alike: d.Attends.Alike}
 		return g
 	}
-	plain := len(sub.Prefill) == 0 && d.idle()
+	plain := len(sub.Prefill) == 0 && d.idle() && !d.anew.on()
 	if plain && tokens < len(d.plain) && d.plain[tokens].active {
 		layers := g.Layers
 		*g = d.plain[tokens]
@@ -309,7 +320,7 @@ func (d *GPUs) LayerAttention(sub *scheduler.SubBatch, run int, decode *Decoding
 	for i := range decode.Batches {
 		b := &decode.Batches[i]
 		w := &d.decoded[run]
-		if len(sub.Prefill) > 0 || i > 0 { // prompts may share a kernel with what decodes
+		if len(sub.Prefill) > 0 || i > 0 || d.anew.on() { // prompts may share a kernel with what decodes
 			w = &lastDecoded{kernelSum: sumOf(a.Decoding(*b))}
 		} else if *b != w.of || b.Requests == 0 {
 			w.of, w.kernelSum = *b, sumOf(a.Decoding(*b))

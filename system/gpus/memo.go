@@ -12,10 +12,19 @@ import (
 type Memo[T any] struct {
 	costs []*T
 	Cost  func(n int) *T
+	anew  *anew
 }
+
+// anew is a switch that has costs computed anew each time; nil is off.
+type anew struct{ set bool }
+
+func (a *anew) on() bool { return a != nil && a.set }
 
 // At returns the cost of n, which nobody changes.
 func (m *Memo[T]) At(n int) *T {
+	if m.anew.on() {
+		return m.Cost(n)
+	}
 	if n >= len(m.costs) {
 		m.costs = append(m.costs, make([]*T, n+1-len(m.costs))...)
 	}
@@ -71,8 +80,12 @@ type shared[T any] struct {
 	by map[int]*T
 }
 
-// at returns the cost of n, which is computed where nobody has.
-func (s *shared[T]) at(n int, cost func() T) *T {
+// at returns the cost of n, which is computed where nobody has, or where it is to be anew.
+func (s *shared[T]) at(n int, anew bool, cost func() T) *T {
+	if anew {
+		c := cost()
+		return &c
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.by[n] == nil {
