@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -215,5 +216,44 @@ func TestSummary(t *testing.T) {
 	}
 	if kinds != len(publishedKinds) || strings.Count(text, "\n") != kinds+2 {
 		t.Errorf("%d kinds in tables, %d are published, the summary has %d lines", kinds, len(publishedKinds), strings.Count(text, "\n"))
+	}
+}
+
+// TestOwnErrorsPage: the mean errors that the fits to our own measurements say of themselves stand in the tables of the page.
+func TestOwnErrorsPage(t *testing.T) {
+	text, err := os.ReadFile(summaryPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, page, _ := strings.Cut(string(text), "\n## Errors of our own measurements\n")
+	checked := 0
+	// has checks that the row of that name has a mean in a column, the first of which is 0.
+	has := func(row string, column int, mean string) {
+		t.Helper()
+		line := regexp.MustCompile(`(?m)^\| ` + row + ` \|(.*)\|$`).FindStringSubmatch(page)
+		if line == nil {
+			t.Fatalf("no row %q", row)
+		}
+		checked++
+		if cell := strings.TrimSpace(strings.Split(line[1], "|")[column]); !strings.HasPrefix(cell, mean+"%, ") {
+			t.Errorf("%s has %q in column %d, its fit a mean of %s%%", row, cell, column, mean)
+		}
+	}
+	for column, name := range []string{"h200-sxm", "h100-sxm", "a100-sxm-80gb"} {
+		about, err := configs.FitOf(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for row, kind := range map[string]Kind{"products": GEMM, "decode attention": Decode, "prefill attention": Prefill, "all-reduce, 2 GPUs for 4 and the reverse": AllReduce} {
+			if mean := about.Kinds[string(kind)].Mean; mean > 0 {
+				has(row, column, fmt.Sprintf("%.1f", mean))
+			}
+		}
+		for _, m := range regexp.MustCompile(`\b(decode|prefill|mixed|energy)(?: iterations)? ([0-9.]+)%`).FindAllStringSubmatch(about.HeldOut, -1) {
+			has(m[1], column, m[2])
+		}
+	}
+	if checked != 10+8 { // kinds of three GPUs, and of two decode, prefill, mixed and energy
+		t.Errorf("%d means are checked", checked)
 	}
 }
