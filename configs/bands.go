@@ -19,7 +19,7 @@ import (
 // [bands] has a key with the ends of its range. A key that the user sets has none but the user's.
 const bandDefaults = `
 [bands]
-pcie.latency = ["3.4us", "11.1us"] # a lone copy to a copy within iterations of two H200s (lab/docs/loop.md); exposed transfers of each layer
+pcie.latency = ["3.4us", "11.1us"] # a lone copy to a copy within iterations of two H200s (lab/docs/validation.md); exposed transfers of each layer
 pcie.efficiency = [0.7, 0.88]      # an H200's large copies reach 0.88; 0.79 less the mean error of an H100's lone ones, 11% (lab/docs/validation.md); transfers
 `
 

@@ -9,7 +9,7 @@
 //   - Fit finds the four parameters of the link that the rows show, on every fifth of them.
 //   - Report is the errors as text, JSON, and a figure.
 //
-// lab/docs/loop.md has the results and what they say of the L3 paper's overlap.
+// lab/docs/validation.md has the results and what they say of the L3 paper's overlap.
 //
 // Start at Read (read.go), then judge.go.
 package loop

@@ -38,7 +38,7 @@ func TestClosedLoop(t *testing.T) {
 }
 
 // TestClosedLoops: how far AIConfigurator's measurements are off that were not fitted. With many
-// users on many GPUs the time to the first token is the API server's: lab/docs/services.md. All-reduces
+// users on many GPUs the time to the first token is the API server's: lab/docs/validation.md. All-reduces
 // that took up to four times too long on several H100s stood in for times of these servers that are
 // not modelled: the errors were 0.05 and 0.21 with them.
 func TestClosedLoops(t *testing.T) {

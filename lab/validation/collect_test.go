@@ -14,6 +14,7 @@ import (
 	"github.com/l3sim/l3sim/lab/loop"
 	"github.com/l3sim/l3sim/lab/measure"
 	"github.com/l3sim/l3sim/lab/service"
+	"github.com/l3sim/l3sim/lab/whole"
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/pcie"
 	"github.com/l3sim/l3sim/system"
@@ -268,6 +269,20 @@ func services(t testing.TB) (anchors []anchor) {
 		anchors[i].pairs = append(anchors[i].pairs, pair{what, r.Latency, r.Predicted})
 	}
 	return anchors
+}
+
+// wholeServers judges the published servers of whole models, whose bars are those of package whole.
+func wholeServers(t testing.TB) *whole.Report {
+	t.Helper()
+	rows, err := whole.Read("../whole/testdata/published.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := whole.Judge(t.Context(), "published.csv", rows, whole.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // memory is the clocks that DRAMsim3 takes for request traces of one burst each, under the

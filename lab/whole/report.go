@@ -36,7 +36,8 @@ type Group struct {
 	Metric      string  `json:"metric"`
 	Median      float64 `json:"median_ape"` // median of the absolute errors
 	P90         float64 `json:"p90_ape"`
-	Bias        float64 `json:"bias"` // median of the signed errors: positive where the prediction is above
+	Bias        float64 `json:"bias"`  // median of the signed errors: positive where the prediction is above
+	Worst       float64 `json:"worst"` // the signed error of the row that is farthest off
 	Fit         string  `json:"fit"`
 }
 
@@ -96,6 +97,9 @@ func report(file string, all []Compared) *Report {
 		absolute := make([]float64, 0, g.Rows)
 		for _, e := range errs[key] {
 			absolute = append(absolute, math.Abs(e))
+			if math.Abs(e) > math.Abs(g.Worst) {
+				g.Worst = e
+			}
 		}
 		g.Median, g.P90 = quantile(absolute, 0.5), quantile(absolute, 0.9)
 	}
@@ -130,11 +134,14 @@ func quantile(values []float64, q float64) float64 {
 // metricNames are the metrics in words.
 var metricNames = map[string]string{TPOT: "time between tokens", OutputRate: "output tokens/s per GPU"}
 
+// MetricName returns a metric in words.
+func MetricName(metric string) string { return metricNames[metric] }
+
 // WriteText writes the groups as tables.
 func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%d of %d rows of %s judged, with gpu-only\n", r.Judged, r.Rows, r.File)
 	for _, s := range r.Summary {
-		fmt.Fprintf(w, "%s: median %.0f%% over %d groups (%d rows), the worst %.0f%%\n", metricNames[s.Metric], 100*s.Median, s.Groups, s.Rows, 100*s.Worst)
+		fmt.Fprintf(w, "%s: median %.0f%% over %d groups (%d rows), the worst %.0f%%\n", MetricName(s.Metric), 100*s.Median, s.Groups, s.Rows, 100*s.Worst)
 	}
 	err := cli.Aligned(w, 0, func(w io.Writer) {
 		fmt.Fprintln(w, "\nmodel\tGPU\tparallelism\tframework\tmetric\trows\tmedian %\tp90 %\tbias %\tfit")

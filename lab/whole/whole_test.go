@@ -198,7 +198,7 @@ func TestReport(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-12 }
-	if g := r.Groups[0]; g.GPU != "a" || g.Rows != 3 || !near(g.Median, 0.2) || !near(g.Bias, 0.1) || !near(g.P90, 0.4) {
+	if g := r.Groups[0]; g.GPU != "a" || g.Rows != 3 || !near(g.Median, 0.2) || !near(g.Bias, 0.1) || !near(g.P90, 0.4) || !near(g.Worst, -0.4) {
 		t.Errorf("%+v", g)
 	}
 	if s := r.Summary[0]; s.Groups != 2 || s.Rows != 4 || !near(s.Median, 0.6) || !near(s.Worst, 1) {

@@ -38,14 +38,14 @@ Measurements are CSV files with a static batch in each row, in the columns
   gpu,gpus,framework,model,in_tokens,out_tokens,batch,latency_s
 or with a closed loop of batch users, which has ttft_ms,tpot_ms in place of latency_s. A file service.toml beside the
 measurements can explain names and give columns that a file lacks. Two constants of each framework and GPU are fitted
-to every fifth row; the errors are those of the other rows. lab/docs/services.md says more. Without --service the
+to every fifth row; the errors are those of the other rows. lab/docs/validation.md says more. Without --service the
 measurements that are part of the program are compared.
 
 With --loop, compare measured iterations whose attention is a stand-in beyond PCIe with the dataflow of l3. The file
 has the columns
   model,tp,sub_batches,batch,chunk,finished,standin,pim_us,ms,joules,alone_us
 and the node is dgx-h200-l3 where its name has "h200", else dgx-h100-l3; --config and --set change it.
-lab/docs/loop.md says more.
+lab/docs/validation.md says more.
 
 With --hostkv, compare measured decode iterations whose chosen rows of keys and values come out of host memory with the
 flow of sparse-offload and pcie's model of the fetch. The GPU's part is the measured one. The file has the columns
@@ -57,12 +57,12 @@ With --whole, compare measured servers of whole models, one row a measurement, w
 the time between tokens of a closed loop of the given seats, or output tokens/s per GPU where all requests come at once. The
 file has the columns
   model,gpu,gpus,precision,framework,parallelism,speculation,input,output,concurrency,tpot_ms,output_tok_s_gpu
-A row that cannot be run is printed with the reason, and not judged. lab/docs/services.md says more.
+A row that cannot be run is printed with the reason, and not judged. lab/docs/validation.md says more.
 
 --requests compares the requests of one server's log instead, each at its own time: LLMServingSim's requests.jsonl (with
 the settings in meta.json beside it), the file of vLLM's 'bench serve --save-detailed', or AIPerf's
 profile_export.jsonl. Other settings are keys: gpu.preset, run.model, batching.max_num_seqs,
-batching.max_num_batched_tokens, gpu_only.kv_tokens or kv_memory, gpu_only.step_host_time. lab/docs/requests.md says more.`,
+batching.max_num_batched_tokens, gpu_only.kv_tokens or kv_memory, gpu_only.step_host_time. lab/docs/validation.md says more.`,
 		Example: `  l3lab validate
   l3lab validate --service measured/servers.csv --json
   l3lab validate --requests requests.jsonl --set 'gpu.preset="rtx-4090-vllm-0.19"' --figure log.svg
