@@ -58,21 +58,38 @@ func TestTracePage(t *testing.T) {
 	}
 }
 
-// TestScaleOutPage: docs/reference/scale-out.md shows the jobs that its commands write.
+// TestScaleOutPage: the jobs that the commands of docs/reference/scale-out.md write are testdata/ranks.*, and the page shows their heads,
+// the comments that say how to use them.
 func TestScaleOutPage(t *testing.T) {
 	t.Chdir("../..")
 	page := string(read(t, "docs/reference/scale-out.md"))
-	for form, fence := range map[string]string{"slurm": "bash", "k8s": "yaml"} {
+	for form, of := range map[string]struct{ fence, file string }{"slurm": {"bash", "ranks.sh"}, "k8s": {"yaml", "ranks.yaml"}} {
 		command := "l3sim sweep examples/ranks.toml --emit " + form + " --shards 8 --out out/ranks"
-		if !strings.Contains(page, "\n"+command+" > ranks.") {
+		if !strings.Contains(page, "\n"+command+" > "+of.file+"\n") {
 			t.Errorf("the page lacks %q", command)
 		}
 		var out, messages bytes.Buffer
 		if code := run(t.Context(), strings.Fields(command)[1:], &out, &messages); code != cli.OK {
 			t.Fatalf("exit code %d: %s", code, messages.String())
 		}
-		if !strings.Contains(page, "```"+fence+"\n"+out.String()+"```\n") {
-			t.Errorf("the page does not show what the command writes:\n%s", out.String())
+		path := "cmd/l3sim/testdata/" + of.file
+		if *update {
+			if err := os.WriteFile(path, out.Bytes(), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if string(read(t, path)) != out.String() {
+			t.Errorf("%s is not what %s writes:\n%s", path, command, out.String())
+		}
+		head := ""
+		for line := range strings.Lines(out.String()) {
+			if !strings.HasPrefix(line, "#") {
+				break
+			}
+			head += line
+		}
+		if !strings.Contains(page, "```"+of.fence+"\n"+head+"```\n") || strings.Count(head, "\n") < 5 {
+			t.Errorf("the page does not show\n%s", head)
 		}
 	}
 }
