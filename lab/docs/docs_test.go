@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -70,6 +71,42 @@ func TestLinks(t *testing.T) {
 				t.Errorf("%s: %v", path, err)
 			}
 		}
+	}
+}
+
+// TestAnchors: links of all pages that name a heading lead to one, by GitHub's names: small letters, dashes for spaces, no other marks.
+func TestAnchors(t *testing.T) {
+	fences := regexp.MustCompile("(?s)```.*?```")
+	heading := regexp.MustCompile(`(?m)^#+ +(.*)$`)
+	named := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	marks := regexp.MustCompile(`[^\pL\pN_ -]`)
+	anchors := func(path string) (all []string) {
+		for _, m := range heading.FindAllStringSubmatch(fences.ReplaceAllString(string(read(t, path)), ""), -1) {
+			text := strings.ToLower(marks.ReplaceAllString(named.ReplaceAllString(m[1], "$1"), ""))
+			all = append(all, strings.ReplaceAll(text, " ", "-"))
+		}
+		return all
+	}
+	checked := 0
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/reference/*.md", "*.md"} {
+		pages, err := filepath.Glob(pattern)
+		if err != nil || len(pages) == 0 {
+			t.Fatalf("%s: %v, %d pages", pattern, err, len(pages))
+		}
+		for _, path := range pages {
+			for _, m := range regexp.MustCompile(`\]\(([^)#: ]*)#([^) ]+)\)`).FindAllStringSubmatch(fences.ReplaceAllString(string(read(t, path)), ""), -1) {
+				target := path
+				if m[1] != "" {
+					target = filepath.Join(filepath.Dir(path), m[1])
+				}
+				if checked++; filepath.Ext(target) == ".md" && !slices.Contains(anchors(target), m[2]) {
+					t.Errorf("%s: %s has no heading %q", path, target, m[2])
+				}
+			}
+		}
+	}
+	if checked < 10 {
+		t.Errorf("%d links name a heading", checked)
 	}
 }
 
