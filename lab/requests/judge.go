@@ -38,6 +38,7 @@ type Metric struct {
 	Median    float64 `json:"median"` // of |error|, by nearest rank as the next
 	P90       float64 `json:"p90"`
 	Bias      float64 `json:"bias"`       // mean error, positive where the simulator is slow
+	Worst     float64 `json:"worst"`      // the error that is farthest from 0
 	Measured  float64 `json:"measured_s"` // medians
 	Simulated float64 `json:"simulated_s"`
 	pairs     []pair
@@ -127,6 +128,9 @@ func (m *Metric) sum() {
 			e /= p.measured
 		}
 		m.Bias += e / float64(m.Requests)
+		if math.Abs(e) > math.Abs(m.Worst) {
+			m.Worst = e
+		}
 		off, measured, simulated = append(off, math.Abs(e)), append(measured, p.measured), append(simulated, p.simulated)
 	}
 	m.Median, m.P90 = rank(off, 0.5), rank(off, 0.9)

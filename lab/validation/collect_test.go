@@ -13,6 +13,7 @@ import (
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/lab/loop"
 	"github.com/l3sim/l3sim/lab/measure"
+	"github.com/l3sim/l3sim/lab/requests"
 	"github.com/l3sim/l3sim/lab/service"
 	"github.com/l3sim/l3sim/lab/whole"
 	"github.com/l3sim/l3sim/llm"
@@ -285,6 +286,26 @@ func wholeServers(t testing.TB) *whole.Report {
 	return r
 }
 
+// logs judges the servers' logs of package requests, whose bars are there.
+func logs(t testing.TB) (all []*requests.Report) {
+	t.Helper()
+	for _, of := range []struct{ log, gpu string }{
+		{"RTX4090_Llama-3.1-8B", "rtx-4090-vllm-0.19"}, {"RTXPRO6000_Llama-3.1-8B", "rtx-pro-6000-server-vllm-0.19"}, {"RTXPRO6000_Qwen3-32B", "rtx-pro-6000-server-vllm-0.19"},
+	} {
+		log, err := requests.Read(filepath.Join("../requests/testdata/llmservingsim", of.log, "requests.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := requests.Judge(t.Context(), log, configs.Options{Sets: []string{`gpu.preset="` + of.gpu + `"`}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Log = of.log
+		all = append(all, r)
+	}
+	return all
+}
+
 // memory is the clocks that DRAMsim3 takes for request traces of one burst each, under the
 // policy that decides as it does.
 func memory(t testing.TB) []anchor {
@@ -308,7 +329,7 @@ func memory(t testing.TB) []anchor {
 		if err != nil {
 			t.Fatal(err)
 		}
-		requests, err := controller.ReadTrace(fields[0], f)
+		trace, err := controller.ReadTrace(fields[0], f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -316,7 +337,7 @@ func memory(t testing.TB) []anchor {
 		if _, err := fmt.Sscan(fields[2], &clocks); err != nil {
 			t.Fatal(err)
 		}
-		stats, err := setup.Replay(t.Context(), requests, nil)
+		stats, err := setup.Replay(t.Context(), trace, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"text/template"
 
 	"github.com/l3sim/l3sim/internal/deep"
+	"github.com/l3sim/l3sim/lab/requests"
 	"github.com/l3sim/l3sim/lab/whole"
 	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/results/tables"
@@ -79,7 +80,7 @@ func TestAnchors(t *testing.T) {
 	if quick || len(wrong) > 0 {
 		return
 	}
-	text, err := write(anchors, wholeServers(t))
+	text, err := write(anchors, wholeServers(t), logs(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,11 @@ func TestWrite(t *testing.T) {
 	if got := wholeSummary(servers); got != "9 of 10 published rows are judged: the time between tokens is 10% off (median of 1 groups)." {
 		t.Error(got)
 	}
-	if _, err := write(anchors, servers); err == nil || !strings.Contains(err.Error(), "no table of other") {
+	log := &requests.Report{Log: "CARD_model", GPUs: 2, Requests: 300, Metrics: []requests.Metric{{Unit: "ratio", Median: 0.01, P90: 0.02, Worst: -0.5}, {Unit: "s"}}}
+	if _, body, _ := strings.Cut(logTable([]*requests.Report{log}), "--- |\n"); body != "| 2 x CARD, model | 300 | 1.0, 2.0, -50 |\n" {
+		t.Errorf("logs: %s", body)
+	}
+	if _, err := write(anchors, servers, nil); err == nil || !strings.Contains(err.Error(), "no table of other") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -144,7 +149,7 @@ var pageText string
 
 // write returns the page: the texts of testdata/page.md.tmpl with a table of each group's anchors, and that of the servers of
 // whole models.
-func write(anchors []anchor, servers *whole.Report) (string, error) {
+func write(anchors []anchor, servers *whole.Report, logs []*requests.Report) (string, error) {
 	shown := map[string]bool{}
 	page, err := template.New("page").Funcs(template.FuncMap{
 		"groups": func(prefix string) (all []string) {
@@ -158,6 +163,7 @@ func write(anchors []anchor, servers *whole.Report) (string, error) {
 		"title":        func(group string) string { return strings.ToUpper(group[:1]) + group[1:] },
 		"table":        func(group string) string { shown[group] = true; return tableOf(anchors, group) },
 		"whole":        func() string { return wholeTables(servers) },
+		"logs":         func() string { return logTable(logs) },
 		"wholeSummary": func() string { return wholeSummary(servers) },
 	}).Parse(pageText)
 	if err != nil {
@@ -185,6 +191,23 @@ func tableOf(anchors []anchor, group string) string {
 			e := a.errors()
 			fmt.Fprintf(&b, "| %s | %s | %d | %s | %s | %+.0f |\n", a.name, a.seen, e.Rows, percent(e.Median), percent(e.P90), 100*e.worst.error())
 		}
+	}
+	return b.String()
+}
+
+// logTable returns the logs of requests as a table.
+func logTable(logs []*requests.Report) string {
+	var b strings.Builder
+	b.WriteString("| log | n | time to first token | time between tokens | end to end |\n| --- | ---: | --- | --- | --- |\n")
+	for _, r := range logs {
+		gpu, model, _ := strings.Cut(r.Log, "_")
+		fmt.Fprintf(&b, "| %d x %s, %s | %d |", r.GPUs, gpu, model, r.Requests)
+		for _, m := range r.Metrics {
+			if m.Unit == "ratio" {
+				fmt.Fprintf(&b, " %.1f, %.1f, %+.0f |", 100*m.Median, 100*m.P90, 100*m.Worst)
+			}
+		}
+		b.WriteString("\n")
 	}
 	return b.String()
 }
