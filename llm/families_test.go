@@ -176,6 +176,7 @@ func TestWindowKeys(t *testing.T) {
 		{shape("gpt_oss", `, "num_experts": 0, "max_position_embeddings": 8`), LayerKinds{Window: 7, LayerPattern: "LG"}, ""},
 		{shape("gpt_oss", `, "num_experts": 0, "sliding_window_pattern": 3`), LayerKinds{Window: 7, LayerPattern: "LLG"}, ""},
 		{shape("gpt_oss", `, "num_experts": 0, "sliding_window_pattern": 1`), LayerKinds{}, ""},
+		{shape("afmoe", `, "num_local_experts": 0, "global_attn_every_n_layers": 3`), LayerKinds{Window: 7, LayerPattern: "LLG"}, ""},
 		{shape("gpt_oss", `, "num_experts": 0`+types(s, f, f, s)), LayerKinds{Window: 7, LayerPattern: "LGG"}, ""},
 		{shape("gpt_oss", `, "num_experts": 0`+types(f, s, f, s)), LayerKinds{Window: 7, LayerPattern: "GL"}, ""},
 		{shape("gpt_oss", `, "num_experts": 0`+types(f, s, s, f)), LayerKinds{Window: 7, LayerPattern: "GLL"}, ""},

@@ -63,6 +63,7 @@ func TestKnownFamilies(t *testing.T) {
 		{"OLMo-3-7B", shape("olmo3", 4096, 11008, 32, 32, 32, 100278, `, "sliding_window": 4096, "layer_types": `+listed(`"sliding_attention", "sliding_attention", "sliding_attention", "full_attention"`, 8)), 7.298, 16384, 24},
 		{"dots.llm1", shape("dots1", 4096, 10944, 62, 32, 32, 152064, `, "moe_intermediate_size": 1408, "n_routed_experts": 128, "n_shared_experts": 2, "num_experts_per_tok": 6, "first_k_dense_replace": 1`), 142.77, 16384, 0},
 		{"Ling-flash-2.0", shape("bailing_moe_v2", 4096, 9216, 32, 32, 4, 157184, `, "head_dim": 128, "moe_intermediate_size": 1024, "num_experts": 256, "num_experts_per_tok": 8, "num_shared_experts": 1, "first_k_dense_replace": 1`), 102.9, 2048, 0},
+		{"Solar-Open-100B", shape("solar_open", 4096, 10240, 48, 64, 8, 196608, `, "head_dim": 128, "moe_intermediate_size": 1280, "n_routed_experts": 128, "n_shared_experts": 1, "num_experts_per_tok": 8`), 102.6, 4096, 0},
 		{"Phi-3.5-MoE", shape("phimoe", 4096, 6400, 32, 32, 8, 32064, `, "num_local_experts": 16, "num_experts_per_tok": 2, "sliding_window": 131072, "max_position_embeddings": 131072`), 41.873, 4096, 0},
 		{"BLOOM", `{"model_type": "bloom", "n_embed": 14336, "n_layer": 70, "num_attention_heads": 112, "vocab_size": 250880, "seq_length": 2048}`, 176.247, 57344, 0},
 		{"BLOOM-560M", `{"model_type": "bloom", "hidden_size": 1024, "n_layer": 24, "n_head": 16, "vocab_size": 250880}`, 0.5592, 4096, 0},

@@ -21,7 +21,7 @@ func (r *reader) windows(m *Model, everyLast int) {
 	}
 	order := r.order(m.Layers)
 	if order == "" {
-		for _, key := range []string{"sliding_window_pattern", "_sliding_window_pattern"} {
+		for _, key := range []string{"sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers"} { // the last: AFMoE's
 			everyLast = r.wholeOr(key, everyLast)
 		}
 		order = lastGlobal(m.Layers, everyLast, Local)

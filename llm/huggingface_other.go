@@ -207,7 +207,7 @@ var (
 var llamaLike = strings.Fields(`apertus arcee baichuan bailing_moe bailing_moe_v2 cohere cohere2 deepseek dots1 ernie4_5 ernie4_5_moe exaone4 exaone_moe gemma gemma4_text
 	glm glm4 glm4v_moe_text granite granitemoe granitemoehybrid granitemoeshared hunyuan hunyuan_v1_dense hunyuan_v1_moe internlm2 internlm3 mimo mimo_v2_flash minicpm
 	minicpm3 ministral ministral3 nemotron olmo olmo2 olmo3 olmoe phi phi4mm phimoe qwen2_5_omni_text qwen2_5_vl qwen2_5_vl_text qwen2_vl qwen2_vl_text
-	qwen3_omni_moe_text qwen3_vl_moe_text qwen3_vl_text seed_oss smollm3 stablelm starcoder2 step3p7`)
+	qwen3_omni_moe_text qwen3_vl_moe_text qwen3_vl_text seed_oss smollm3 solar_open stablelm starcoder2 step3p7`)
 
 // known says that a type is read as its models are.
 func known(kind string) bool { return slices.Contains(llamaLike, kind) }

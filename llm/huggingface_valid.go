@@ -64,7 +64,7 @@ func (r *reader) keysOf(key string) []string {
 	case "window":
 		return []string{windowKey, chunkKey}
 	case "layer_pattern":
-		return []string{"layer_types", "hybrid_layer_pattern", "sliding_window_pattern", windowKey, f.layers}
+		return []string{"layer_types", "hybrid_layer_pattern", "sliding_window_pattern", "global_attn_every_n_layers", windowKey, f.layers}
 	}
 	if name := map[string]string{"latent_dim": rankKey, "query_rank": "q_lora_rank", "nope_dim": "qk_nope_head_dim", "value_dim": "v_head_dim",
 		"index_top_k": topKKey, "index_heads": "index_n_heads", "index_dim": "index_head_dim"}[key]; name != "" {
