@@ -99,6 +99,17 @@ func TestFair(t *testing.T) {
 			t.Errorf("%v: a ratio over a system that rejects requests everywhere: %s", work, got)
 		}
 	}
+	// On the page a layout is named where it is not all GPUs.
+	for system, want := range map[string]string{"l3": "500 TP2", "gpu-only": "108", "hbm-pim 9x 3/4": "54.0"} {
+		if got := cellOf(t, r, shortTitle, "opt-66b", "openr1", system); got != want {
+			t.Errorf("%s on the page: %s, want %s", system, got, want)
+		}
+	}
+	for i := range r.sections {
+		if s := &r.sections[i]; s.onPage() != (s.title == answerTitle || s.title == shortTitle) || s.onPage() && slices.Contains(s.table.Columns, "requests") {
+			t.Errorf("%q is on the page: %v, with %v", s.title, s.onPage(), s.table.Columns)
+		}
+	}
 	// The answer in short: gpu-only rejects some of OPT-66B on LongBench, which leaves 11 pairs. l3 has
 	// 500 on 2 GPUs, 250 on 4 and 125 on 8 against 108, twice and four times that with more ranksets.
 	short := r.sections[0]

@@ -115,6 +115,7 @@ func TestFamilies(t *testing.T) {
 		{ID: "X.c", Says: "c", Paper: 4, Kind: exactly, Why: "wrong"},
 		{ID: "X.d", Says: "d", Paper: 1, Kind: statement, Verdict: notJudged, Reason: "r"},
 		{ID: "X.e", Says: "e", Paper: 2, Kind: exactly, Ratio: true, Shape: true},
+		{ID: "X.f", Says: "f", Paper: 4, Kind: exactly, Ratio: true, Why: "near"}, {ID: "X.g", Says: "g", Paper: 40, Kind: exactly, Ratio: true, Why: "far off"},
 	}}
 	e.complete()
 	for _, c := range e.Claim {
@@ -152,13 +153,15 @@ func TestFamilies(t *testing.T) {
 			"### Claims: missed",
 			"- `X.a_1k` to `4k`: 1 to 5 ms at 1K to 4K. Ours 1 to 4, 2 of 3 reproduced: slow.",
 			"- `X.c`: c. Ours 3, not reproduced: wrong.",
+			"- `X.f`: f. Ours 3, direction: near.",
+			"- `X.g`: g. Ours 3, same side: far off.",
 			"Without a number here, for reasons in `sparse.json`: `X.d`.",
 		}},
 	} {
 		all := slices.Clone(judgements)
 		all[3].Edge = true // X.b
 		if c.target != Sparse {
-			all = all[:len(all)-1]
+			all = all[:6]
 		}
 		var text strings.Builder
 		if err := (&Report{Target: c.target, Judgements: all}).writeClaims(&text); err != nil {

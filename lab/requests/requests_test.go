@@ -44,7 +44,7 @@ func TestDenseLogs(t *testing.T) {
 			if most, bounded := c.most[m.Name]; bounded && !(m.Median <= most) {
 				t.Errorf("%s: %s is %.4f off in the median, at most %.4f before", c.log, m.Name, m.Median, most)
 			}
-			if m.Median <= 0 || m.P90 < m.Median || m.Measured <= 0 || m.Simulated <= 0 {
+			if m.Median <= 0 || m.P90 < m.Median || math.Abs(m.Worst) < m.P90 || m.Measured <= 0 || m.Simulated <= 0 {
 				t.Errorf("%s: %+v", c.log, m)
 			}
 		}
