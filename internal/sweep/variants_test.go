@@ -58,7 +58,7 @@ func byVariant(p *Plan) *Plan {
 // drop these. A file that names a variant, or sets what one sets, tries fewer.
 func TestBestVariant(t *testing.T) {
 	p := byVariant(plan(t, variants))
-	if got := len(p.Points); got != 2*2*(5+7+7+3) {
+	if got := len(p.Points); got != 2*2*(5+8+8+3) {
 		t.Errorf("%d points", got)
 	}
 	outcome, err := p.Run(context.Background(), RunOptions{})
