@@ -116,10 +116,28 @@ func TestFair(t *testing.T) {
 	if want := "l3: 2.31 (1.16 to 4.63), 11 of 11; l3 RS-8: 4.63 (2.31 to 9.26), 11 of 11; l3 RS-16: 9.26 (4.63 to 18.52), 11 of 11"; inShort(short, "over gpu-only") != want {
 		t.Errorf("%s:\ngot  %s\nwant %s", short.title, inShort(short, "over gpu-only"), want)
 	}
+	if want := "over the models and traces, and in how many cases l3 is faster. Every system has its best policy and layout."; !strings.HasSuffix(short.text, want) {
+		t.Errorf("%s, want %s", short.text, want)
+	}
+	// 64 layers of 12·9216² weights, and 50,272 words and 2,050 positions of 9,216 elements, of 2 bytes, in 160 GiB.
+	last := r.sections[len(r.sections)-1]
+	if want := "on 2 GPUs, the weights of opt-66b take 76% of the memory."; !strings.HasSuffix(last.text, want) {
+		t.Errorf("%s, want %s", last.text, want)
+	}
 	// The figure is relative to gpu-only: without the trace that gpu-only cannot serve.
 	drawn := r.Tables[1]
 	if drawn.Name != "fair_best" || len(drawn.Rows) != 8*(3*4-1)-4 { // without GPT-175B on three quarters of HBM
 		t.Errorf("%s has %d rows", drawn.Name, len(drawn.Rows))
+	}
+}
+
+// TestOnTrial: the page says how close to the best, and on how many requests, what runs in full was.
+func TestOnTrial(t *testing.T) {
+	if got, want := (&experiment{triedOn: 37}).onTrial(), " of those within 5% of the best on 37 requests of the first seed"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := (&experiment{}).onTrial(); got != "" {
+		t.Errorf("%q where all have run in full", got)
 	}
 }
 
