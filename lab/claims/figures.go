@@ -234,8 +234,7 @@ func (r *Report) effects(claims []*claim) section {
 		}
 	}
 	text := "Best cases of Fig 8 over all models and traces, also those out of memory, with one assumption of the preset `paper` changed at a time " +
-		"(keys: `lab/paper/sensitivity.toml`). Systems that a change does not concern keep their results.\n\n" +
-		"Unchanged, these claims are reproduced: " + strings.Join(holds, ", ") + ". Bold: the change turns the verdict."
+		"(`lab/paper/sensitivity.toml`).\n\nUnchanged, these claims are reproduced: " + strings.Join(holds, ", ") + ". Bold: the change turns the verdict."
 	if len(still) > 0 {
 		text += "\n\nNo number moves by more than 1% with: " + strings.Join(still, "; ") + "."
 	}

@@ -90,7 +90,7 @@ func (r *Report) writeClaims(w io.Writer) error {
 			return err
 		}
 	} else {
-		t := &tables.Table{Columns: []string{"claim", "the paper says", "paper", "ours", "verdict"}}
+		t := &tables.Table{Columns: []string{"claim", "what is claimed", "paper", "ours", "verdict"}}
 		for i := range lines {
 			l := &lines[i]
 			t.Add(l.name, l.says, l.paper, l.ours, l.onEdge(l.verdict))

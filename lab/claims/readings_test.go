@@ -135,7 +135,7 @@ func TestFamilies(t *testing.T) {
 		want   []string
 	}{
 		{AllTargets, []string{
-			"| claim | the paper says | paper | ours | verdict |",
+			"| claim | what is claimed | paper | ours | verdict |",
 			"| `X.a_1k` to `4k` | 1 to 5 ms at 1K to 4K | 1 to 5 | 1 to 4 | 2 of 3 reproduced |",
 			"| `X.b` | b | 3 | 3 | reproduced, on the edge |",
 			"| `X.c` | c | 4 | 3 | not reproduced |",
