@@ -42,7 +42,7 @@ func (r *Report) WriteText(w io.Writer) error {
 // WriteFigure draws iterations over the stand-in's latency, for the stand-in that runs on the GPU and without
 // chunks: points as measured, lines as predicted with the measured GPU part. Format is png, svg or pdf.
 func (r *Report) WriteFigure(w io.Writer, format string) error {
-	t := &tables.Table{Name: "loop", Columns: []string{"pim_us", "iteration_ms", "model", "sub_batches_x_batch"}}
+	t := &tables.Table{Name: "loop", Columns: []string{"attention_us", "iteration_ms", "model", "sub_batches_x_requests"}}
 	var points []figure.Reference
 	for i := range r.Rows {
 		p := &r.Rows[i]
@@ -51,14 +51,14 @@ func (r *Report) WriteFigure(w io.Writer, format string) error {
 		}
 		name := fmt.Sprintf("%d x %d", p.SubBatches, p.Batch)
 		t.Add(tables.Round(p.PIM, 6), tables.Round(p.WithGPU, 6), p.Model, name)
-		points = append(points, figure.Reference{Facet: p.Model, Group: name, X: figure.Label("pim_us", tables.Of(p.PIM)), Base: name, Factor: p.MS / p.WithGPU})
+		points = append(points, figure.Reference{Facet: p.Model, Group: name, X: figure.Label("attention_us", tables.Of(p.PIM)), Base: name, Factor: p.MS / p.WithGPU})
 	}
-	d, err := figure.Select(t, figure.Selection{Kind: "line", X: "pim_us", Y: "iteration_ms", Group: "sub_batches_x_batch", Facet: "model"})
+	d, err := figure.Select(t, figure.Selection{Kind: "line", X: "attention_us", Y: "iteration_ms", Group: "sub_batches_x_requests", Facet: "model"})
 	if err != nil {
 		return err
 	}
 	if err := d.Refer("measured", points...); err != nil {
 		return err
 	}
-	return d.Write(w, format, "")
+	return d.Write(w, format, "Iterations of l3 whose attention is a stand-in")
 }
