@@ -16,7 +16,7 @@ import (
 	"github.com/l3sim/l3sim/input/schema"
 )
 
-// meanings has a line "key, tab, what the comment of its field says" for each key.
+// meanings has a line "package.Type.Field, tab, what its comment says" for each field that keys are of.
 //
 //go:embed meanings.tsv
 var meanings string
@@ -75,7 +75,7 @@ func (ld *Loader) Find(o Options, word string) ([]Explanation, error) {
 		}
 		found = in(func(k schema.Key) string { return k.Name })
 		if len(word) > 2 { // two letters are in every meaning
-			for _, k := range in(func(k schema.Key) string { return lineOf(meanings, k.Name) }) {
+			for _, k := range in(func(k schema.Key) string { return meaning(&k) }) {
 				if !slices.ContainsFunc(found, func(f schema.Key) bool { return f.Name == k.Name }) {
 					found = append(found, k)
 				}
@@ -109,7 +109,7 @@ func (ld *Loader) explain(o Options, keys ...schema.Key) ([]Explanation, error) 
 	}
 	ld.once.ranges.Do(func() { ld.ranges = ld.readRanges() })
 	return list.Map(keys, func(k schema.Key) Explanation {
-		e := Explanation{Key: k.Name, Meaning: lineOf(meanings, k.Name), Takes: schema.Takes(k.Type), Range: ld.ranges[k.Name]}
+		e := Explanation{Key: k.Name, Meaning: meaning(&k), Takes: schema.Takes(k.Type), Range: ld.ranges[k.Name]}
 		e.Value, e.SetIn, e.Source = r.explain(&k)
 		if band, has := r.bands[k.Name]; has {
 			b := Band{key: &k}
@@ -118,6 +118,12 @@ func (ld *Loader) explain(o Options, keys ...schema.Key) ([]Explanation, error) 
 		e.Default, e.DefaultIn, e.DefaultSource = d.explain(&k)
 		return e
 	}), nil
+}
+
+// meaning returns what the comment of a key's field says.
+func meaning(k *schema.Key) string {
+	in := strings.TrimPrefix(k.Owner.PkgPath(), "github.com/l3sim/l3sim/")
+	return lineOf(meanings, in+"."+k.Owner.Name()+"."+k.Field)
 }
 
 // explain returns a key's value, where it is set and what is said of it there.

@@ -13,7 +13,7 @@ func (ld *Loader) LoadText(file, overlay string, o Options) (*Config, error) {
 	return r.config, nil
 }
 
-// Meanings are those of all keys.
+// Meanings are those of all fields that keys are of.
 var Meanings = meanings
 
 // FormerKeys are the keys that were renamed or removed.

@@ -20,11 +20,12 @@ import (
 
 var update = flag.Bool("update", false, "write meanings.tsv anew")
 
-// TestMeanings: meanings.tsv holds what the comments of the fields say, for every key.
+// TestMeanings: meanings.tsv holds what the comments of the fields say, once for every field that keys are of.
 // After a change of a comment, 'go test ./configs -run Meanings -update' writes it.
 func TestMeanings(t *testing.T) {
 	comments := map[reflect.Type]map[string]string{}
 	var b strings.Builder
+	written := map[string]bool{}
 	for _, k := range keys.Keys {
 		if comments[k.Owner] == nil {
 			comments[k.Owner] = fieldComments(t, k.Owner)
@@ -33,7 +34,10 @@ func TestMeanings(t *testing.T) {
 		if text == "" {
 			t.Errorf("%s: the field %s.%s has no comment", k.Name, k.Owner, k.Field)
 		}
-		b.WriteString(k.Name + "\t" + text + "\n")
+		if field := strings.TrimPrefix(k.Owner.PkgPath(), "github.com/l3sim/l3sim/") + "." + k.Owner.Name() + "." + k.Field; !written[field] {
+			written[field] = true
+			b.WriteString(field + "\t" + text + "\n")
+		}
 	}
 	if *update {
 		if err := os.WriteFile("meanings.tsv", []byte(b.String()), 0o666); err != nil {
