@@ -25,10 +25,10 @@ type Summary struct {
 	Energy       Energy       `json:"gpu_energy"`
 	EnergyReport EnergyReport `json:"site_energy"` // of the whole node and what the site adds
 	Cost         CostReport   `json:"cost"`
-	// DIMMsPerChannel is how many DIMMs a memory channel has; BeyondBoards says that no board of a server has as many slots at
-	// their rate: hardware that nobody can buy.
-	DIMMsPerChannel int  `json:"dimms_per_channel"`
-	BeyondBoards    bool `json:"beyond_boards"`
+	// DIMMsPerChannel is how many DIMMs a memory channel has.
+	DIMMsPerChannel int `json:"dimms_per_channel"`
+	// BeyondBoards says that no board of a server has DIMMsPerChannel slots at their rate: hardware that nobody can buy.
+	BeyondBoards bool `json:"beyond_boards"`
 	// RanksetImbalance is the busiest rankset's attention time within a layer of a sub-batch over
 	// the mean of all ranksets, weighted by time: at least 1, and 0 where nothing decodes.
 	RanksetImbalance float64 `json:"rankset_imbalance"`
@@ -122,9 +122,9 @@ type Service struct {
 // Attention is what decode steps attended to, each step of a request counting once.
 type Attention struct {
 	Policy string `json:"policy"`
-	// Context is the tokens of a step's context, its own included, on average; Attended how
-	// many of these a KV head attended to, on average over all layers.
-	Context  float64 `json:"context_tokens_mean"`
+	// Context is the tokens of a step's context, its own included, on average.
+	Context float64 `json:"context_tokens_mean"`
+	// Attended is how many tokens of its context a KV head attended to, on average over all layers.
 	Attended float64 `json:"attended_tokens_mean"`
 	// ByLayer is Attended of each layer; none for dense attention.
 	ByLayer []float64 `json:"attended_tokens,omitempty"`
@@ -158,13 +158,13 @@ func (t Target) MarshalJSON() ([]byte, error) {
 // Trace describes the requests of a run; lengths in tokens.
 type Trace struct {
 	Name         string  `json:"name"`
-	Requests     int     `json:"requests"`
-	InputTokens  int64   `json:"input_tokens"`
-	OutputTokens int64   `json:"output_tokens"`
-	InputMean    float64 `json:"input_mean"`
-	InputStd     float64 `json:"input_std"`
-	OutputMean   float64 `json:"output_mean"`
-	OutputStd    float64 `json:"output_std"`
+	Requests     int     `json:"requests"`      // how many there are
+	InputTokens  int64   `json:"input_tokens"`  // of all prompts
+	OutputTokens int64   `json:"output_tokens"` // of all outputs
+	InputMean    float64 `json:"input_mean"`    // of a prompt
+	InputStd     float64 `json:"input_std"`     // standard deviation of prompts
+	OutputMean   float64 `json:"output_mean"`   // of an output
+	OutputStd    float64 `json:"output_std"`    // standard deviation of outputs
 }
 
 // DescribeTrace returns the description of t, with the moments of its own requests.
@@ -181,21 +181,21 @@ func DescribeTrace(t *traces.Trace) Trace {
 // Latency summarises a distribution of times, in milliseconds; percentiles are
 // of nearest rank. All are 0 where there is no sample.
 type Latency struct {
-	Mean float64 `json:"mean"`
-	P50  float64 `json:"p50"`
-	P90  float64 `json:"p90"`
-	P95  float64 `json:"p95"`
-	P99  float64 `json:"p99"`
-	Max  float64 `json:"max"`
+	Mean float64 `json:"mean"` // on average
+	P50  float64 `json:"p50"`  // median
+	P90  float64 `json:"p90"`  // 90th percentile
+	P95  float64 `json:"p95"`  // 95th percentile
+	P99  float64 `json:"p99"`  // 99th percentile
+	Max  float64 `json:"max"`  // the longest
 }
 
 // Stalls summarises the gaps between tokens that are stalls: their number, and times in
 // milliseconds as in Latency.
 type Stalls struct {
-	Count int64   `json:"count"`
-	Mean  float64 `json:"mean"`
-	P99   float64 `json:"p99"`
-	Max   float64 `json:"max"`
+	Count int64   `json:"count"` // how many
+	Mean  float64 `json:"mean"`  // on average
+	P99   float64 `json:"p99"`   // 99th percentile
+	Max   float64 `json:"max"`   // the longest
 }
 
 // Batch is a number of requests that decode, over the replicas together.
@@ -228,11 +228,11 @@ type Energy struct {
 // Utilization is the share of the simulated time in which the resources of a
 // kind work, from 0 to 1, averaged over them.
 type Utilization struct {
-	GPU      float64 `json:"gpu"`
-	PIM      float64 `json:"pim"`
+	GPU      float64 `json:"gpu"`       // of the GPUs
+	PIM      float64 `json:"pim"`       // of the units in memory
 	PCIeDown float64 `json:"pcie_down"` // GPU to DIMM
 	PCIeUp   float64 `json:"pcie_up"`   // DIMM to GPU
-	Channel  float64 `json:"channel"`
+	Channel  float64 `json:"channel"`   // of the memory channels
 }
 
 // Waits is what GPUs and ranks of PIM wait for while they do not work, in shares of the simulated time, from 0 to 1, averaged
@@ -244,30 +244,30 @@ type Waits struct {
 
 // GPUWaits is what GPUs wait for.
 type GPUWaits struct {
-	PIM        float64 `json:"pim_share"`       // attention in DIMMs or HBM, as long as ranksets take on average
-	Imbalance  float64 `json:"imbalance_share"` // what the slowest rankset takes beyond the mean of all
-	LinkDown   float64 `json:"link_down_share"`
-	LinkUp     float64 `json:"link_up_share"`
-	Channel    float64 `json:"channel_share"` // memory channels and their controllers
-	Host       float64 `json:"host_share"`    // the host's CPUs: their attention, or that they notice a device's end
-	NoRequests float64 `json:"no_requests_share"`
+	PIM        float64 `json:"pim_share"`         // attention in DIMMs or HBM, as long as ranksets take on average
+	Imbalance  float64 `json:"imbalance_share"`   // what the slowest rankset takes beyond the mean of all
+	LinkDown   float64 `json:"link_down_share"`   // transfers from GPUs to memory
+	LinkUp     float64 `json:"link_up_share"`     // transfers from memory to GPUs
+	Channel    float64 `json:"channel_share"`     // memory channels and their controllers
+	Host       float64 `json:"host_share"`        // the host's CPUs: their attention, or that they notice a device's end
+	NoRequests float64 `json:"no_requests_share"` // no request is there
 }
 
 // PIMWaits is what ranks of PIM wait for.
 type PIMWaits struct {
-	GPU        float64 `json:"gpu_share"`
-	LinkDown   float64 `json:"link_down_share"`
-	LinkUp     float64 `json:"link_up_share"`
-	Channel    float64 `json:"channel_share"`
-	Host       float64 `json:"host_share"`
+	GPU        float64 `json:"gpu_share"`            // work of GPUs
+	LinkDown   float64 `json:"link_down_share"`      // transfers from GPUs to memory
+	LinkUp     float64 `json:"link_up_share"`        // transfers from memory to GPUs
+	Channel    float64 `json:"channel_share"`        // memory channels and their controllers
+	Host       float64 `json:"host_share"`           // the host's CPUs
 	Others     float64 `json:"other_ranksets_share"` // ranksets that still work, and transfers that interrupt
-	NoRequests float64 `json:"no_requests_share"`
+	NoRequests float64 `json:"no_requests_share"`    // no request is there
 }
 
 // KVBytes is the memory for the KV cache, over the whole node.
 type KVBytes struct {
-	Capacity int64 `json:"capacity"`
-	Peak     int64 `json:"peak"`
+	Capacity int64 `json:"capacity"` // all of it
+	Peak     int64 `json:"peak"`     // the most in use at once
 }
 
 // APIServer is what the process between users and engine did.
@@ -277,11 +277,11 @@ type APIServer struct {
 
 // Cache is what a cache of prefixes did, over the whole node.
 type Cache struct {
-	// HitTokens are those of prompts that other requests had computed and that were found, MissTokens all others. Those of prompts
-	// that were computed again after a preemption count in neither.
+	// HitTokens are those of prompts that other requests had computed and that were found, without prompts that were computed again
+	// after a preemption.
 	HitTokens  int64   `json:"hit_tokens"`
-	MissTokens int64   `json:"miss_tokens"`
-	HitRate    float64 `json:"hit_rate"` // HitTokens over both
+	MissTokens int64   `json:"miss_tokens"` // all other tokens of prompts, without those that were computed again after a preemption
+	HitRate    float64 `json:"hit_rate"`    // HitTokens over both
 	// EvictedBlocks are those that made way for others.
 	EvictedBlocks int64 `json:"evicted_blocks"`
 	// Peak is the memory of all blocks, in use or not, at most.
