@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -201,5 +202,44 @@ func TestDrawsOfTheBest(t *testing.T) {
 	o.Entries[p.Best(o)[0]+len(p.own())] = nil
 	if _, err := p.Table(o); err == nil {
 		t.Error("a table without a draw that counts")
+	}
+}
+
+// TestInvalidCombinationWithVariants: of a combination none of whose variants is valid every point keeps its error, beside valid ones; of
+// one with a valid variant none does. Numbers of combinations are not those of points: each has several variants and two seeds.
+func TestInvalidCombinationWithVariants(t *testing.T) {
+	p := plan(t, `repeats = 2
+where = "node.gpus == 4 || model.tensor_parallel > 2"
+[set]
+preset = "fair"
+run.model = "llama-2-7b"
+run.requests = 2
+traces.max_tokens = 20000
+run.system = "l3"
+[grid]
+node.gpus = [8, 4]
+model.tensor_parallel = [2, 8, 4]
+policy.name = ["dense", "lserve"]
+`)
+	got := map[string]int{} // points of each combination, without the variants' names; "!" behind those with an error
+	for i := range p.Points {
+		x := &p.Points[i]
+		name := strings.TrimSuffix(x.Name, ","+x.variant)
+		if x.Err != nil {
+			name += "!"
+		}
+		got[name]++
+	}
+	want := map[string]int{}
+	for _, of := range []string{"gpus=8,tensor_parallel=8", "gpus=8,tensor_parallel=4", "gpus=4,tensor_parallel=2", "gpus=4,tensor_parallel=8", "gpus=4,tensor_parallel=4"} {
+		dense, pages := of+",name=dense", of+",name=lserve"
+		if of == "gpus=4,tensor_parallel=8" { // a replica has at most the node's GPUs
+			want[dense+"!"], want[pages+"!"] = 2*8, 2*8
+			continue
+		}
+		want[dense], want[pages] = 2*8, 2*3 // stripes do not go with pages
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
 	}
 }
