@@ -51,9 +51,9 @@ func (r *reader) keysOf(key string) []string {
 		return []string{f.experts, f.layers}
 	case "active_experts":
 		return []string{f.active, f.layers}
-	case "dense_ffn":
+	case "dense_ffn_hidden":
 		return []string{cmp.Or(f.dense, "intermediate_size")}
-	case "shared_ffn":
+	case "shared_ffn_hidden":
 		return slices.Concat(sharedWidthKeys, sharedKeys, []string{f.ffn})
 	case "vocab":
 		return []string{cmp.Or(f.vocab, "vocab_size")}
