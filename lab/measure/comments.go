@@ -151,6 +151,9 @@ func text(section, key string, texts map[string]string) string {
 			section = strings.TrimSuffix(strings.Replace(section, "gpu.decode", "gpu.decode_attention", 1), "_fp8")
 		}
 	}
+	if section == "gpu.latent" {
+		return meanings["latent."+key]
+	}
 	if section+"."+key == "gpu.all_reduce.small_limit" {
 		return meanings[key]
 	}

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -201,6 +202,22 @@ func TestWindowedPrompt(t *testing.T) {
 	s.window = 1000
 	if got := target.Predict(&s); got != g.PrefillAttentionCost(2, 1000, 0, h).Seconds {
 		t.Errorf("a window as long as the prompt: %v s", got)
+	}
+	// Behind a cache of 300 tokens 100 see what there is, and 900 the window of 400: the prompt is shorter than some windows, and longer than others.
+	s.chunk, s.finished = 1000, 300
+	for window, pieces := range map[int][][3]int{ // pieces, tokens of each, and those before it
+		400:  {{1, 100, 300}, {2, 400, 200}, {1, 100, 350}},
+		1200: {{1, 900, 300}, {1, 100, 1150}},
+		1299: {{1, 999, 300}, {1, 1, 1298}},
+		1300: {{1, 1000, 300}}, 1301: {{1, 1000, 300}},
+	} {
+		want := 0.0
+		for _, p := range pieces {
+			want += g.PrefillAttentionCost(2*p[0], p[1], p[2], h).Seconds
+		}
+		if s.window = window; math.Abs(target.Predict(&s)/want-1) > 1e-6 {
+			t.Errorf("a window of %d tokens, 1000 behind 300: %v s, want %v", window, target.Predict(&s), want)
+		}
 	}
 }
 
