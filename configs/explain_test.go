@@ -20,17 +20,19 @@ import (
 // TestExplainEveryKey: each key has a meaning, a place and, if it is a number, a range
 // and what its value is from. Those of kernels that not every fit has are of a GPU that has them.
 func TestExplainEveryKey(t *testing.T) {
+	plain := mustLoad(t, "", Options{})
+	all := map[string]map[string]Explanation{} // by fit
 	for _, k := range keys.Keys {
-		o := withKey(t, k.Name)
-		e, err := system.Configs().Explain(o, k.Name)
-		if err != nil {
-			t.Fatal(err)
+		fit := withKernel(plain, k.Name)
+		if all[fit] == nil {
+			all[fit] = explainAll(t, sets(fit))
 		}
+		e := all[fit][k.Name]
 		number := k.Type.Kind() != reflect.Bool && k.Type.Kind() != reflect.String
-		if e.Meaning == "" || e.Takes == "" || e.SetIn == "" || o.Sets == nil && (e.Value != e.Default || e.SetIn != e.DefaultIn) {
+		if e.Meaning == "" || e.Takes == "" || e.SetIn == "" || fit == "" && (e.Value != e.Default || e.SetIn != e.DefaultIn) {
 			t.Errorf("%+v", e)
 		}
-		if o.Sets != nil && !strings.HasPrefix(e.SetIn, "fit ") && !slices.Contains(k.Optional, k.Name) {
+		if fit != "" && !strings.HasPrefix(e.SetIn, "fit ") && !slices.Contains(k.Optional, k.Name) {
 			t.Errorf("%s is set in %s, want a fit", k.Name, e.SetIn)
 		}
 		if number && (len(e.Source) < 12 || e.Range == "" && k.Name != "run.seed") {
@@ -39,35 +41,46 @@ func TestExplainEveryKey(t *testing.T) {
 	}
 }
 
-// withKey returns options with a fit that sets the key, where the default GPU's does not and another one does.
-func withKey(t *testing.T, key string) Options {
-	t.Helper()
-	plain := mustLoad(t, "", Options{})
-	fit := plain.FitWith(key)
-	if fit == "" || fit == plain.GPU.Fit {
-		return Options{}
+// withKernel returns the --set of a fit that sets the key, where that of a configuration does not and another one does, else "".
+func withKernel(c *Config, key string) string {
+	if fit := c.FitWith(key); fit != "" && fit != c.GPU.Fit {
+		return fmt.Sprintf("gpu.fit=%q", fit)
 	}
-	return Options{Sets: []string{fmt.Sprintf("gpu.fit=%q", fit)}}
+	return ""
+}
+
+// sets are options with some --set; "" is none.
+func sets(list ...string) Options {
+	return Options{Sets: slices.DeleteFunc(list, func(s string) bool { return s == "" })}
+}
+
+// explainAll returns what is known of all keys.
+func explainAll(t *testing.T, o Options) map[string]Explanation {
+	t.Helper()
+	found, err := system.Configs().Find(o, "")
+	if err != nil || len(found) != len(keys.Keys) {
+		t.Fatalf("%d keys, %v", len(found), err)
+	}
+	all := map[string]Explanation{}
+	for _, e := range found {
+		all[e.Key] = e
+	}
+	return all
 }
 
 // TestRanges: what explain calls the range of a whole number is what is taken.
 func TestRanges(t *testing.T) {
-	of := map[string]*Config{} // by fit
+	plain, all, of := mustLoad(t, "", Options{}), explainAll(t, Options{}), map[string]*Config{} // by fit
 	tried := 0
 	for _, k := range keys.Keys {
-		e, err := system.Configs().Explain(Options{}, k.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := regexp.MustCompile(`^(-?\d+) to (\d+)( clocks)?$`).FindStringSubmatch(e.Range)
+		m := regexp.MustCompile(`^(-?\d+) to (\d+)( clocks)?$`).FindStringSubmatch(all[k.Name].Range)
 		if m == nil || !reflect.Zero(k.Type).CanInt() || schema.IsQuantity(k.Type) {
 			continue
 		}
 		tried++
-		o := withKey(t, k.Name)
-		fit := strings.Join(o.Sets, "")
+		fit := withKernel(plain, k.Name)
 		if of[fit] == nil {
-			of[fit] = mustLoad(t, "", o)
+			of[fit] = mustLoad(t, "", sets(fit))
 		}
 		low, _ := strconv.ParseInt(m[1], 10, 64)
 		high, _ := strconv.ParseInt(m[2], 10, 64)

@@ -48,11 +48,10 @@ func TestMeanings(t *testing.T) {
 	}
 }
 
-// fieldComments returns the comments of a struct's fields, on one line each, with keys
-// and values in the place of the names of fields and constants. A field without one has
-// that of the field before if that mentions it.
-func fieldComments(t *testing.T, owner reflect.Type) map[string]string {
-	dir := "../" + strings.TrimPrefix(owner.PkgPath(), "github.com/l3sim/l3sim/")
+var parsed = map[string]*ast.File{} // packages by folder
+
+// parse returns the declarations of a package.
+func parse(t *testing.T, dir string) *ast.File {
 	names, err := filepath.Glob(dir + "/*.go")
 	if err != nil || len(names) == 0 {
 		t.Fatalf("%s: no Go files (%v)", dir, err)
@@ -67,6 +66,19 @@ func fieldComments(t *testing.T, owner reflect.Type) map[string]string {
 			t.Fatal(err)
 		}
 		pkg.Decls = append(pkg.Decls, f.Decls...)
+	}
+	return pkg
+}
+
+// fieldComments returns the comments of a struct's fields, on one line each, with keys
+// and values in the place of the names of fields and constants. A field without one has
+// that of the field before if that mentions it.
+func fieldComments(t *testing.T, owner reflect.Type) map[string]string {
+	dir := "../" + strings.TrimPrefix(owner.PkgPath(), "github.com/l3sim/l3sim/")
+	pkg := parsed[dir]
+	if pkg == nil {
+		pkg = parse(t, dir)
+		parsed[dir] = pkg
 	}
 	all, constants := map[string]string{}, map[string]string{}
 	ast.Inspect(pkg, func(n ast.Node) bool {
