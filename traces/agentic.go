@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync"
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
@@ -44,19 +45,22 @@ const (
 	leastAgentLimit = 50_000 // tokens, within which at least one session in ten ends
 )
 
-// bent returns the distribution of percentiles that has a mean.
-func bent(shares, values []float64, mean float64) quantile {
-	q := quantile{shares, values, mean, 1}
-	low, high := 1.0/64, 64.0
-	for range 50 { // the mean falls with the bend
-		q.bend = math.Sqrt(low * high)
-		if q.average() > mean {
-			low = q.bend
-		} else {
-			high = q.bend
+// bent returns the distribution of percentiles that has a mean. It is found at the first call: that takes 15 ms, which a program without
+// sessions does not spend.
+func bent(shares, values []float64, mean float64) func() *quantile {
+	return sync.OnceValue(func() *quantile {
+		q := &quantile{shares, values, mean, 1}
+		low, high := 1.0/64, 64.0
+		for range 50 { // the mean falls with the bend
+			q.bend = math.Sqrt(low * high)
+			if q.average() > mean {
+				low = q.bend
+			} else {
+				high = q.bend
+			}
 		}
-	}
-	return q
+		return q
+	})
 }
 
 // average returns the mean, by the midpoints of 4,096 shares.
@@ -116,14 +120,14 @@ func DrawAgents(spec AgentSpec) (*Trace, error) {
 // addAgent adds the turns of a session that begins at a time in seconds.
 func (t *Trace) addAgent(random *rand.Rand, session int, start float64, spec *AgentSpec) error {
 	rank := random.Float64()
-	for spec.MaxTokens > 0 && float64(agentLast.at(rank))+mostAnswer > float64(spec.MaxTokens) {
+	for spec.MaxTokens > 0 && float64(agentLast().at(rank))+mostAnswer > float64(spec.MaxTokens) {
 		rank = random.Float64()
 	}
-	turns := int(math.Round(agentRequests.at(random.Float64())))
-	first, last := math.Round(agentFirst.at(rank)), math.Round(agentLast.at(rank))
+	turns := int(math.Round(agentRequests().at(random.Float64())))
+	first, last := math.Round(agentFirst().at(rank)), math.Round(agentLast().at(rank))
 	answers, left := make([]float64, turns), last-first
 	for i := range answers {
-		answers[i] = max(math.Round(agentAnswer.at(random.Float64())), 1)
+		answers[i] = max(math.Round(agentAnswer().at(random.Float64())), 1)
 		if i < turns-1 {
 			left -= answers[i]
 		}
@@ -133,7 +137,7 @@ func (t *Trace) addAgent(random *rand.Rand, session int, start float64, spec *Ag
 	for i, answer := range answers {
 		turn := &Turn{Session: session}
 		if i > 0 {
-			think := agentThink.at(random.Float64())
+			think := agentThink().at(random.Float64())
 			at += float64(think)
 			turn.Waits, turn.Think = true, units.FromPicoseconds(math.Round(think*1e3)*1e9) // to the millisecond
 			if prompt += answers[i-1] + added; prompt > last+0.5 {

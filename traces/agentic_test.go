@@ -11,7 +11,7 @@ import (
 
 // TestQuantiles: a distribution meets its percentiles and its mean, and grows with the share.
 func TestQuantiles(t *testing.T) {
-	for name, q := range map[string]quantile{"requests": agentRequests, "first": agentFirst, "last": agentLast, "think": agentThink, "answer": agentAnswer} {
+	for name, q := range map[string]*quantile{"requests": agentRequests(), "first": agentFirst(), "last": agentLast(), "think": agentThink(), "answer": agentAnswer()} {
 		for i, share := range q.shares {
 			if got := q.at(share); math.Abs(got-q.values[i]) > 1e-9*q.values[i]+1e-9 {
 				t.Errorf("%s: %v at %v, want %v", name, got, share, q.values[i])
@@ -27,7 +27,7 @@ func TestQuantiles(t *testing.T) {
 		}
 	}
 	// Between quartiles the logarithm is even: half way from 19 to 48 is their geometric mean.
-	if got, want := agentRequests.at(0.375), math.Sqrt(19*48); math.Abs(got-want) > 1e-9 {
+	if got, want := agentRequests().at(0.375), math.Sqrt(19*48); math.Abs(got-want) > 1e-9 {
 		t.Errorf("%v, by hand %v", got, want)
 	}
 }
