@@ -237,6 +237,27 @@ func TestLayoutByHand(t *testing.T) {
 			t.Errorf("%+v: %d of %v by %v, all together %v by %v in %d rows", c, across, width, height, f.width, f.height, f.down)
 		}
 	}
+	// A heat map of many rows has 13 points for each beside 60 for the rest, a picture on paper, too. No other kind grows.
+	for _, c := range []struct {
+		facets, rows int
+		width        float64
+		high         vg.Length
+	}{{1, 16, 0, plotHeight}, {1, 17, 0, 281}, {1, 30, 0, 450}, {3, 30, 0, 450}, {4, 30, 0, 900}, {1, 10, 180, 200}, {1, 11, 180, 203}} {
+		for _, k := range kinds {
+			d := &Data{kind: k, Facets: make([]tables.Value, c.facets), Width: c.width, GroupNames: make([]tables.Value, 1), YNames: make([]tables.Value, c.rows), marks: &marks{}}
+			_, _, height := d.layout()
+			want := height * vg.Length((c.facets+2)/3)
+			if c.facets == 4 {
+				want = 2 * height
+			}
+			if k.name == "heatmap" {
+				want = c.high
+			}
+			if f := newFrame(d, ""); math.Abs(float64(f.height-want-16-f.head(f.width-16))) > 0.06 {
+				t.Errorf("%s of %d rows in %d facets of %g mm: %v points, by hand %v", k.name, c.rows, c.facets, c.width, f.height-16-f.head(f.width-16), want)
+			}
+		}
+	}
 	// Facets beside or above a full row leave the labels of axes to these.
 	var text strings.Builder
 	text.WriteString("facet,x,speed\n")
