@@ -1,6 +1,7 @@
 package values
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -114,42 +115,79 @@ func TestFoldedScales(tb *testing.T) {
 		v := kind.vectors(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 4)), StoreFP16, p.shape, h.Context)
 		v.quantise(p, &g, &h)
 		p.heads, p.vectors, p.rows = []machine.Head{h}, []headVectors{v}, g.Rows(h.Context)
-		m, program, data := p.machine(t)
-		results, err := m.run(program, data)
-		parts.Must(tb, err)
-		var k, values []float32
-		for i := range h.Context {
-			for e := range p.shape.HeadDim {
-				s := v.narrow.key[i]
-				if v.narrow.elements != nil {
-					s = v.narrow.elements[i][e]
-				}
-				if p.shape.KVFloat {
-					k, values = append(k, s.DecodeFP8(v.k[i][e])), append(values, s.DecodeFP8(v.v[i][e]))
-					continue
-				}
-				k, values = append(k, s.Decode(v.k[i][e])), append(values, v.narrow.value[i].Decode(v.v[i][e]))
-			}
-		}
-		for q, query := range v.q {
-			want, got := make([]float64, p.shape.HeadDim), make([]float64, p.shape.HeadDim)
-			lse := attention.Reference(want, decode(StoreFP16, [][]uint16{query}), k, values, 1/math.Sqrt(128))
-			for e, x := range results[0].out[q] {
-				got[e] = float64(x)
-			}
-			tolerance := map[string]float64{"fp32": toleranceFP32, "paper": toleranceScores}[p.spec.Precision.Preset]
-			if p.shape.KeyGroup > 0 { // q with its scales is FP16
-				tolerance = max(tolerance, 2e-3)
-			}
-			off := attention.Compare(got, want).RelativeL2
-			name := p.spec.Precision.Preset
-			worst[name] = max(worst[name], off)
-			if !(off <= tolerance && math.Abs(results[0].lse[q]-lse) <= tolerance*max(1, math.Abs(lse))) {
-				t.Fatalf("%+v: output off by %.2g, log-sum-exp by %.2g", p.shape, off, results[0].lse[q]-lse)
-			}
-		}
+		name := p.spec.Precision.Preset
+		worst[name] = max(worst[name], p.folded(t))
 	})
 	tb.Logf("worst: %v", worst)
+}
+
+// folded compares attention of a problem's head with attention in float64 to the numbers that its narrow elements stand for, and returns the
+// largest relative error of an output.
+func (p *valueProblem) folded(t rapid.TB) (worst float64) {
+	t.Helper()
+	h, v := p.heads[0], &p.vectors[0]
+	m, program, data := p.machine(t)
+	results, err := m.run(program, data)
+	parts.Must(t, err)
+	var k, values []float32
+	for i := range h.Context {
+		for e := range p.shape.HeadDim {
+			s := v.narrow.key[i]
+			if v.narrow.elements != nil {
+				s = v.narrow.elements[i][e]
+			}
+			if p.shape.KVFloat {
+				k, values = append(k, s.DecodeFP8(v.k[i][e])), append(values, s.DecodeFP8(v.v[i][e]))
+				continue
+			}
+			k, values = append(k, s.Decode(v.k[i][e])), append(values, v.narrow.value[i].Decode(v.v[i][e]))
+		}
+	}
+	for q, query := range v.q {
+		want, got := make([]float64, p.shape.HeadDim), make([]float64, p.shape.HeadDim)
+		lse := attention.Reference(want, decode(StoreFP16, [][]uint16{query}), k, values, 1/math.Sqrt(128))
+		for e, x := range results[0].out[q] {
+			got[e] = float64(x)
+		}
+		tolerance := map[string]float64{"fp32": toleranceFP32, "paper": toleranceScores}[p.spec.Precision.Preset]
+		if p.shape.KeyGroup > 0 { // q with its scales is FP16
+			tolerance = max(tolerance, 2e-3)
+		}
+		off := attention.Compare(got, want).RelativeL2
+		worst = max(worst, off)
+		if !(off <= tolerance && math.Abs(results[0].lse[q]-lse) <= tolerance*max(1, math.Abs(lse))) {
+			t.Errorf("%+v: output off by %.2g, log-sum-exp by %.2g", p.shape, off, results[0].lse[q]-lse)
+		}
+	}
+	return worst
+}
+
+// TestFoldedScalesBeyondBuffer: scales of values that rise by 32 or fall by as much from one third of 700 tokens to the next, over contexts of which
+// the score buffer holds a part: the largest scale is in the last segment, or in the first.
+func TestFoldedScalesBeyondBuffer(t *testing.T) {
+	for _, unit := range []string{pim.BankUnits, pim.RankLevelUnit} {
+		for _, beyond := range []string{pim.Refetch, pim.Segment} {
+			for _, factor := range []float64{32, 1. / 32} {
+				for _, bits := range []int{8, 4} {
+					p := &valueProblem{spec: precision("paper"), device: parts.DDR4(t), shape: pim.HeadShape{HeadDim: 128, Queries: 2, ElementBits: 16, KVBits: bits}}
+					p.spec.ProcessingUnit, p.spec.BeyondBuffer, p.spec.ScoreBuffer = unit, beyond, 1024 // 256 tokens of two query heads
+					g, err := pim.NewGeometry(p.device, p.shape)
+					parts.Must(t, err)
+					h := machine.Head{Context: 700}
+					kind := dataKind{element: func(r *rand.Rand, part, token, _ int) float64 {
+						if part == 2 {
+							return r.NormFloat64() * math.Pow(factor, float64(token/256))
+						}
+						return r.NormFloat64()
+					}}
+					v := kind.vectors(rand.New(rand.NewPCG(uint64(bits), 5)), StoreFP16, p.shape, h.Context)
+					v.quantise(p, &g, &h)
+					p.heads, p.vectors, p.rows = []machine.Head{h}, []headVectors{v}, g.Rows(h.Context)
+					t.Run(fmt.Sprintf("%s, %s, %g, %d bits", unit, beyond, factor, bits), func(t *testing.T) { p.folded(t) })
+				}
+			}
+		}
+	}
 }
 
 // TestScalesFit: an element stands for a number within half a step, but for what the rounding of scale and zero to FP16 takes;

@@ -44,8 +44,8 @@ func (s *State) Fragmentation() float64 {
 }
 
 // CheckMemory returns an error where a rank has more units in use than its capacity,
-// where the activations and prompts' KV exceed what is free on the GPUs, or where a cache of prefixes
-// or the host has other contents than those of its requests.
+// where the activations and prompts' KV exceed what is free on the GPUs, where a request decodes with more tokens than it
+// holds memory for, or where a cache of prefixes or the host has other contents than those of its requests.
 func (s *State) CheckMemory() error {
 	if err := s.Ledger.Check(); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (s *State) CheckMemory() error {
 		return fmt.Errorf("activations of %d tokens and KV of %d prompt tokens do not fit the %v free on the GPUs",
 			tokens, kv, s.GPU.Free)
 	}
-	if err := s.checkOrder(); err != nil {
+	if err := errors.Join(s.checkOrder(), s.checkHolders()); err != nil {
 		return err
 	}
 	if s.HostLedger != nil {
@@ -79,6 +79,23 @@ func (s *State) checkOrder() error {
 		}
 	}
 	return nil
+}
+
+// checkHolders returns an error where a request decodes with more tokens than it holds memory for.
+func (s *State) checkHolders() error {
+	var err error
+	holds := func(request int32, context int) {
+		if held := s.Holds[request].Tokens; held < context {
+			err = errors.Join(err, fmt.Errorf("request %d decodes at a context of %d and holds memory for %d tokens", request, context, held))
+		}
+	}
+	for i := range s.Decoding {
+		holds(s.Decoding[i].Request, s.Decoding[i].Context(s.Batch.Step))
+	}
+	for i := range s.Host.Decoding {
+		holds(s.Host.Decoding[i].Request, s.Host.Decoding[i].NextContext(s.Batch.Step))
+	}
+	return err
 }
 
 // checkBothMemories returns an error where a memory has more units in use than its capacity, or

@@ -54,3 +54,39 @@ func TestReceiveByHand(t *testing.T) {
 		}
 	}
 }
+
+// TestReceiveWithRoomForOne: memory has room for one prompt of 40 tokens. The one of 20 behind it holds nothing and does not decode, whenever
+// the first has come: its transfer of 20 ps begins when the first has ended, and 7 ps later it is here.
+func TestReceiveWithRoomForOne(t *testing.T) {
+	s, _ := small(scheduler.PolicyPrefillFirst, 3, [2]int{40, 3}, [2]int{20, 2})
+	s.Prefilled, s.Queue.elsewhere = &Link{Latency: 7, Transfer: func(tokens int) units.Duration { return units.Duration(tokens) }}, true
+	addAll(s, 2)
+	for _, c := range []struct {
+		now, ends units.Duration
+		decoding  int
+		sent      []int32
+		came      [][2]int // requests and their tokens
+	}{
+		{0, 47, 0, []int32{0}, [][2]int{{0, 1}}},
+		{47, 50, 1, nil, nil},
+		{50, 60, 1, nil, [][2]int{{0, 3}}},
+		{60, 86, 0, []int32{1}, nil},
+		{86, 87, 0, nil, [][2]int{{1, 1}}},
+		{87, 88, 1, nil, [][2]int{{1, 2}}},
+	} {
+		s.Coming.Now = c.now
+		b := s.Next()
+		if err := s.CheckMemory(); err != nil || b.Decoding() != c.decoding || !slices.Equal(s.Coming.Sent, c.sent) {
+			t.Errorf("at %v: %d decode, %v are sent: %v", c.now, b.Decoding(), s.Coming.Sent, err)
+		}
+		var emitted [][2]int
+		s.Coming.Now = c.ends
+		s.Complete(func(request int32, tokens int) { emitted = append(emitted, [2]int{int(request), tokens}) })
+		if !slices.Equal(emitted, c.came) {
+			t.Errorf("at %v: tokens %v, want %v", c.ends, emitted, c.came)
+		}
+	}
+	if s.UsedUnits() != 0 || s.InSystem() != 0 {
+		t.Errorf("%d units in use by %d requests at the end", s.UsedUnits(), s.InSystem())
+	}
+}

@@ -1,6 +1,7 @@
 package forming
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -34,16 +35,43 @@ func TestBesideSpareByHand(t *testing.T) {
 		t.Error(err)
 	}
 	s.GPU.Free++
-	s.GPU.Spare.Release(near) // an empty spare memory keeps nobody from growing
-	s.Holds[0], s.GPU.Free = memory.Reservation{}, 0
+	s.GPU.Spare.Release(near)                                                   // an empty spare memory keeps nobody from growing
+	s.Holds[0], s.GPU.Free = memory.Reservation{Length: memory.Prompted(10)}, 0 // for its context of 10, elsewhere
 	if err := s.CheckMemory(); err != nil {
 		t.Error(err)
 	}
 	s.GPU.Spare = one(1)
 	near, _ = s.GPU.Spare.Reserve(memory.Prompted(1), nil, 0, nil)
 	near.Near = true
-	if s.Holds[0] = near; s.CheckMemory() == nil {
-		t.Error("a single unit lies beside activations for which there is no room")
+	s.Holds[0], s.Decoding[0].Base = near, 2 // a context of 1
+	if err := s.CheckMemory(); err == nil || !strings.Contains(err.Error(), "the GPUs' spare memory accounts for 1 units of 1, its requests for 1") {
+		t.Errorf("a single unit lies beside activations for which there is no room: %v", err)
+	}
+}
+
+// TestHoldersByHand: a request decodes, on the GPUs or on the host, at most at the context that it holds memory for.
+func TestHoldersByHand(t *testing.T) {
+	s := byHand(scheduler.AdmitCurrent, false)
+	s.Batch.Step = 5
+	s.Decoding = []scheduler.Decoding{{Request: 0, Base: 6}, {Request: 1, Base: 8}} // contexts of 11 and 13
+	s.Host.Decoding = []Hosted{{Paused: Paused{Decoding: scheduler.Decoding{Request: 2, Base: 4}}, Runs: true}, {Paused: Paused{Decoding: scheduler.Decoding{Request: 3, Base: 2}, Settled: 3}}}
+	for request, context := range []int{11, 13, 9, 5} {
+		s.Holds[request] = memory.Reservation{Length: memory.Prompted(context)}
+	}
+	if err := s.checkHolders(); err != nil {
+		t.Error(err)
+	}
+	for request, context := range []int{11, 13, 9, 5} {
+		s.Holds[request].Tokens--
+		want := fmt.Sprintf("request %d decodes at a context of %d and holds memory for %d tokens", request, context, context-1)
+		if err := s.checkHolders(); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		s.Holds[request].Tokens++
+	}
+	s.Holds[1] = memory.Reservation{}
+	if err := s.CheckMemory(); err == nil || !strings.Contains(err.Error(), "request 1 decodes at a context of 13 and holds memory for 0 tokens") {
+		t.Error(err)
 	}
 }
 

@@ -27,12 +27,7 @@ func TestPromptShare(t *testing.T) {
 		for i := range 5 {
 			requests = append(requests, traces.Request{ID: i, Input: 25, Output: 1})
 		}
-		config := Config{Policy: c.policy, Scheduler: &scheduler.Spec{SubBatches: 1, Chunking: true, ChunkMultiple: 1}, PromptShare: c.share,
-			Memory: &scheduler.MemorySpec{Admission: scheduler.AdmitFinal}, Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{MaxBatchTokens: 40}}
-		s := New(config, Memories{Ledger: one(10_000), GPU: memory.GPU{Model: schedtest.SmallModel, Free: 1 << 30, HoldsKV: true}}, requests, FormerOf(c.policy, nil))
-		for i := range requests {
-			s.Add(int32(i))
-		}
+		s := shared(c.policy, c.share, requests)
 		for i, want := range c.want {
 			var got []int
 			for _, p := range s.Next().Sub[0].Prefill {
@@ -45,6 +40,48 @@ func TestPromptShare(t *testing.T) {
 		}
 		if s.Next(); s.InSystem() != 0 {
 			t.Errorf("policy %v, share %d: %d requests are left", c.policy, c.share, s.InSystem())
+		}
+	}
+}
+
+// shared returns a Scheduler of iterations of 40 tokens that has these requests.
+func shared(policy scheduler.Policy, share int, requests []traces.Request) *Scheduler {
+	config := Config{Policy: policy, Scheduler: &scheduler.Spec{SubBatches: 1, Chunking: true, ChunkMultiple: 1}, PromptShare: share,
+		Memory: &scheduler.MemorySpec{Admission: scheduler.AdmitFinal}, Comm: &scheduler.CommSpec{Balance: scheduler.BalanceLeastLoaded}, Batching: &scheduler.BatchingSpec{MaxBatchTokens: 40}}
+	s := New(config, Memories{Ledger: one(10_000), GPU: memory.GPU{Model: schedtest.SmallModel, Free: 1 << 30, HoldsKV: true}}, requests, FormerOf(policy, nil))
+	addAll(s, len(requests))
+	return s
+}
+
+// TestPromptShareOrder: prompts of unequal lengths that are cut beside each other keep their order in the queue, and first tokens come in it.
+func TestPromptShareOrder(t *testing.T) {
+	for _, policy := range []scheduler.Policy{scheduler.PolicyChunkedPrefill, scheduler.PolicyPrefillFirst} {
+		var requests []traces.Request
+		for i, input := range []int{25, 31, 12, 38, 8} {
+			requests = append(requests, traces.Request{ID: i, Input: input, Output: 1})
+		}
+		s := shared(policy, 10, requests)
+		for i, want := range []struct {
+			chunks  [][2]int // requests and tokens
+			emitted []int32
+		}{
+			{[][2]int{{0, 10}, {1, 10}, {2, 10}, {3, 10}}, nil},
+			{[][2]int{{0, 10}, {1, 10}, {2, 2}, {3, 10}, {4, 8}}, []int32{2, 4}},
+			{[][2]int{{0, 5}, {1, 10}, {3, 10}}, []int32{0}},
+			{[][2]int{{1, 1}, {3, 8}}, []int32{1, 3}},
+		} {
+			var chunks [][2]int
+			for _, p := range s.Next().Sub[0].Prefill {
+				chunks = append(chunks, [2]int{int(p.Request), p.Tokens})
+			}
+			var emitted []int32
+			s.Complete(func(request int32, _ int) { emitted = append(emitted, request) })
+			if err := s.checkOrder(); err != nil || !slices.Equal(chunks, want.chunks) || !slices.Equal(emitted, want.emitted) {
+				t.Errorf("policy %v, iteration %d: %v, first tokens of %v; by hand %v and %v: %v", policy, i, chunks, emitted, want.chunks, want.emitted, err)
+			}
+		}
+		if s.Next(); s.InSystem() != 0 {
+			t.Errorf("policy %v: %d requests are left", policy, s.InSystem())
 		}
 	}
 }
