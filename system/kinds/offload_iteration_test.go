@@ -77,6 +77,38 @@ func TestOffloadIterationByHand(t *testing.T) {
 	}
 }
 
+// TestOffloadBothSidesByHand: of requests with contexts that all differ the GPUs attend for their own and the host's channels for the others, in each
+// sub-batch. Batched operations are those of all tokens, so that beside the same requests all on the host the GPUs are busy for attention longer.
+func TestOffloadBothSidesByHand(t *testing.T) {
+	n := rigOf(t, "run.system=cpu-offload", "run.model=gpt-89b")
+	e := n.replica(nil).Engine.(*cpuOffload)
+	layers, a := units.Duration(n.cfg.Model.Layers), gpu.NewModelCost(&n.cfg.GPU.Spec, &n.cfg.Model).Attention()
+	of := func(contexts ...int64) (all []scheduler.Decoding) {
+		for _, c := range contexts {
+			all = append(all, scheduler.Decoding{Base: c - 5})
+		}
+		return all
+	}
+	busy := func(subs ...scheduler.SubBatch) (gpus, channels units.Duration) {
+		e.Work.Time[flow.OfGPU], e.Work.Time[flow.OfChannel] = 0, 0
+		if _, err := e.Run(&scheduler.Batch{Step: 5, Sub: subs}, 0); err != nil {
+			t.Fatal(err)
+		}
+		return e.Work.Time[flow.OfGPU], e.Work.Time[flow.OfChannel]
+	}
+	gpus, channels := busy(scheduler.SubBatch{Decode: of(700, 2500), Host: of(5000)}, scheduler.SubBatch{Decode: of(9000), Host: of(300, 1100, 40)})
+	without, _ := busy(scheduler.SubBatch{Host: of(700, 2500, 5000)}, scheduler.SubBatch{Host: of(9000, 300, 1100, 40)})
+	first := a.Decoding(gpu.DecodeBatch{Requests: 2, Tokens: 700 + 2500, Longest: 2500})
+	second := a.Decoding(gpu.UniformBatch(1, 9000))
+	if got, want := gpus-without, layers*units.FromSeconds(first.Seconds+second.Seconds); got < want-4*layers || got > want+4*layers {
+		t.Errorf("the GPUs attend for %v, by hand %v", got, want)
+	}
+	want := layers * units.FromSeconds(2*96*128*2*(5000+300+1100+40)/(8*25.6e9*0.8)) // K and V of 96 heads of 128 FP16 elements, 8 channels
+	if channels < want-4*layers || channels > want+4*layers {
+		t.Errorf("channels attend for %v, by hand %v", channels, want)
+	}
+}
+
 // asked counts what a scheduler asks of the costs.
 type asked struct {
 	*cpuOffload

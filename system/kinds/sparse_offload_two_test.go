@@ -33,7 +33,7 @@ func lockstep(layers int, p [2]parts) (end units.Duration) {
 		}
 		if step[s] != 1 { // the fetch of the next layer
 			step[s] = 0
-			if layer[s] < layers {
+			if layer[s] < layers && p[s].fetch > 0 {
 				link = max(link, gpu) + p[s].fetch
 				ready[s] = link
 			}
@@ -45,32 +45,43 @@ func lockstep(layers int, p [2]parts) (end units.Duration) {
 }
 
 // TestSparseTwoInLockstep: sub-batches of other sizes, each slowed by the other's fetches, take what an account of their operations says; short
-// fetches hide, long ones bind.
+// fetches hide, long ones bind. One that fetches nothing, as its rows fit the buffer or it has a prompt alone, waits for nobody's join, and is slowed
+// by the other's fetches all the same.
 func TestSparseTwoInLockstep(t *testing.T) {
-	for _, hits := range []string{"1", "0.9", "0"} {
-		for _, lanes := range []string{"1", "16"} {
-			_, e := sparseOf(t, "sparse_offload.schedule=two", "pcie.join=3us", "sparse_offload.hit_rate="+hits, "pcie.lanes="+lanes)
-			subs := []scheduler.SubBatch{steps(10000, 30000, 5000, 9000), steps(20000)}
-			var p [2]parts
-			var chooses, kernels [2]units.Duration
-			for s := range subs {
-				e.decode(&subs[s], s, 0)
-				copy(e.Decoding, e.decodes[s])
-				g := e.StageRuns(&subs[s])
-				l := g.Layers[0]
-				chooses[s], kernels[s] = l.Chooses, g.Block+l.Attention+l.Chooses
-				p[s] = parts{g.Entry + l.Chooses, e.fetch[s][0].took, l.Attention, g.Block, g.Exit}
-			}
-			for s := range p {
-				slower := 3*units.Microsecond + e.gather.Stretch(e.fetch[1-s][0].reads, kernels[s], e.taken)
-				p[s].block += chooses[s] + slower
-				p[s].exit += slower
-			}
-			if got, want := e.runs(t, subs...), lockstep(6, p); got != want {
-				t.Errorf("hits %s, %s lanes: %v, by account %v", hits, lanes, got, want)
-			}
-			if next, want := e.Staged.Layers[0].Next, p[1].block-e.Staged.Block; next != want { // of the second one, beside the first one's fetch
-				t.Errorf("hits %s, %s lanes: a block is longer by %v, by hand %v", hits, lanes, next, want)
+	prompt := scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 3000, Last: true}}}
+	for which, subs := range [][]scheduler.SubBatch{
+		{steps(10000, 30000, 5000, 9000), steps(20000)}, {prompt, steps(10000, 30000)}, {steps(10000, 30000), prompt}, {steps(4000, 3000), steps(20000)}, {steps(20000), steps(4000)},
+	} {
+		for _, hits := range []string{"1", "0.9", "0"} {
+			for _, lanes := range []string{"1", "16"} {
+				_, e := sparseOf(t, "sparse_offload.schedule=two", "pcie.join=3us", "sparse_offload.hit_rate="+hits, "pcie.lanes="+lanes)
+				var p [2]parts
+				var chooses, kernels, slower [2]units.Duration
+				for s := range subs {
+					e.decode(&subs[s], s, 0)
+					copy(e.Decoding, e.decodes[s])
+					g := e.StageRuns(&subs[s])
+					l := g.Layers[0]
+					chooses[s], kernels[s] = l.Chooses, g.Block+l.Attention+l.Chooses
+					p[s] = parts{g.Entry + l.Chooses, e.fetch[s][0].took, l.Attention, g.Block, g.Exit}
+				}
+				for s := range p {
+					slower[s] = e.gather.Stretch(e.fetch[1-s][0].reads, kernels[s], e.taken)
+					if p[s].fetch > 0 {
+						slower[s] += 3 * units.Microsecond
+					}
+					p[s].block += chooses[s] + slower[s]
+					p[s].exit += slower[s]
+				}
+				if got, want := e.runs(t, subs...), lockstep(6, p); got != want {
+					t.Errorf("pair %d, hits %s, %s lanes: %v, by account %v", which, hits, lanes, got, want)
+				}
+				if next, want := e.Staged.Layers[0].Next, p[1].block-e.Staged.Block; next != want { // of the second one, beside the first one's fetch
+					t.Errorf("pair %d, hits %s, %s lanes: a block is longer by %v, by hand %v", which, hits, lanes, next, want)
+				}
+				if one := p[0].fetch == 0 || p[1].fetch == 0; one != (which > 0) || hits == "0" && slower[0]+slower[1] == 0 {
+					t.Errorf("pair %d, hits %s: fetches of %v and %v, slower by %v", which, hits, p[0].fetch, p[1].fetch, slower)
+				}
 			}
 		}
 	}
