@@ -116,27 +116,24 @@ func findBest(e *evidence, seed uint64, r *reading) (finding, error) {
 
 // findHighest is the least ratio of L3 to any other system over models and traces.
 func findHighest(e *evidence, seed uint64, r *reading) (finding, error) {
-	fig8, least, cells := e.of["fig8"], pair{}, 0
+	fig8 := e.of["fig8"]
 	if e.readings {
 		fig8 = fig8.placed(r.Placement)
 	}
-	base := ""
+	var all []pair
 	for _, system := range baselinesOf(fig8.systems()) {
-		all, err := fig8.pairsIfAny(seed, "l3", system)
+		more, err := fig8.pairsIfAny(seed, "l3", system)
 		if err != nil {
 			return finding{}, err
 		}
-		if cells += len(all); len(all) == 0 {
-			continue
-		}
-		if last := all[len(all)-1]; base == "" || last.ratio < least.ratio {
-			least, base = last, system
-		}
+		slices.Reverse(more) // the least first
+		all = append(all, more...)
 	}
-	if cells == 0 {
+	if len(all) == 0 {
 		return finding{}, &noPair{"l3", "another system"}
 	}
-	return finding{value: least.ratio, drawn: true, reason: fmt.Sprintf("least of %d pairs: over %s, %s", cells, base, &least)}, nil
+	least := slices.MinFunc(all, func(a, b pair) int { return cmp.Compare(a.ratio, b.ratio) })
+	return finding{value: least.ratio, drawn: true, reason: fmt.Sprintf("least of %d pairs: over %s, %s", len(all), least.base.System, &least)}, nil
 }
 
 // findOrdering compares hbm-pim with gpu-only where the paper sees the GPUs ahead.

@@ -97,21 +97,17 @@ func (t *Table) Best(flag, text string) (*Table, error) {
 			kept = append(kept, i)
 		}
 	}
+	cost := func(point []int) float64 {
+		mean, _ := MeanStd(t.numbers(point, goal.index))
+		return goal.Cost(mean)
+	}
 	stays := make([]bool, len(t.Rows))
 	for _, rows := range t.Group(t.All(), kept...) {
-		var best []int
-		least := 0.0
-		for _, of := range t.Group(rows, over...) { // in order: of equals the first
-			values := t.numbers(of, goal.index)
-			if len(values) == 0 {
-				continue
-			}
-			mean, _ := MeanStd(values)
-			if cost := goal.Cost(mean); best == nil || cost < least {
-				best, least = of, cost
-			}
+		points := slices.DeleteFunc(t.Group(rows, over...), func(point []int) bool { return len(t.numbers(point, goal.index)) == 0 })
+		if len(points) == 0 {
+			continue
 		}
-		for _, r := range best {
+		for _, r := range slices.MinFunc(points, func(a, b []int) int { return cmp.Compare(cost(a), cost(b)) }) {
 			stays[r] = true
 		}
 	}
