@@ -8,7 +8,7 @@ import (
 func TestBest(t *testing.T) {
 	table, err := readTable("r.csv", strings.NewReader("point,run.model,model.tensor_parallel,node.gpus,run.seed,status,output_tokens_per_s\n"+
 		"a,x,1,8,1,done,10\nb,x,1,8,2,done,20\nc,x,2,8,1,done,30\nd,x,2,8,2,done,1\n"+ // means of 15 and 15.5
-		"e,y,1,8,1,done,7\nf,y,2,8,1,done,7\ng,y,2,4,1,done,9\nh,z,1,8,1,failed,\ni,z,2,8,1,done,1\n"))
+		"e,y,1,8,1,done,7\nf,y,2,8,1,done,7\ng,y,2,4,1,done,9\nh,z,1,8,1,failed,\ni,z,2,8,1,done,1\nj,w,1,8,1,failed,\n")) // all of w have failed
 	if err != nil {
 		t.Fatal(err)
 	}
