@@ -3,10 +3,10 @@ package configs_test
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -68,34 +68,61 @@ func explainAll(t *testing.T, o Options) map[string]Explanation {
 	return all
 }
 
-// TestRanges: what explain calls the range of a whole number is what is taken.
+// TestRanges: what explain calls the range of a number is what is taken: its ends, or what is next to an end that it leaves out, and nothing beyond.
 func TestRanges(t *testing.T) {
 	plain, all, of := mustLoad(t, "", Options{}), explainAll(t, Options{}), map[string]*Config{} // by fit
-	tried := 0
+	ranges := regexp.MustCompile(`^(more than )?(-?[0-9.][^ ,]*)(?: to |, at most )([0-9.][^ ]*)( clocks)?$`)
+	tried := map[bool]int{} // whole numbers, and others
 	for _, k := range keys.Keys {
-		m := regexp.MustCompile(`^(-?\d+) to (\d+)( clocks)?$`).FindStringSubmatch(all[k.Name].Range)
-		if m == nil || !reflect.Zero(k.Type).CanInt() || schema.IsQuantity(k.Type) {
-			continue
-		}
-		tried++
-		fit := withKernel(plain, k.Name)
-		if of[fit] == nil {
-			of[fit] = mustLoad(t, "", sets(fit))
-		}
-		low, _ := strconv.ParseInt(m[1], 10, 64)
-		high, _ := strconv.ParseInt(m[2], 10, 64)
-		for v, out := range map[int64]bool{low - 1: true, low: false, high: false, high + 1: true} {
-			c := *of[fit]
-			k.Set(&c, reflect.ValueOf(v).Convert(k.Type))
-			got := slices.ContainsFunc(input.Faults(&c), func(e *input.Error) bool { return e.Key == k.Name && e.Expected == m[0] })
-			if got != out {
-				t.Errorf("%s = %d: out of %q %t, want %t", k.Name, v, m[0], got, out)
+		for said := range strings.SplitSeq(all[k.Name].Range, "; ") {
+			m := ranges.FindStringSubmatch(said)
+			if m == nil {
+				continue
+			}
+			low, err := schema.Parse(k.Type, m[2])
+			high, other := schema.Parse(k.Type, m[3])
+			if err != nil || other != nil {
+				t.Errorf("%s: the range %q: %v, %v", k.Name, said, err, other)
+				continue
+			}
+			tried[k.Type.Kind() == reflect.Int]++
+			fit := withKernel(plain, k.Name)
+			if of[fit] == nil {
+				of[fit] = mustLoad(t, "", sets(fit))
+			}
+			inside := low
+			if m[1] != "" {
+				inside = next(low, 1)
+			} else {
+				low = next(low, -1)
+			}
+			for _, c := range []struct {
+				value reflect.Value
+				out   bool
+			}{{low, true}, {inside, false}, {high, false}, {next(high, 1), true}} {
+				cfg := *of[fit]
+				k.Set(&cfg, c.value)
+				got := slices.ContainsFunc(input.Faults(&cfg), func(e *input.Error) bool { return e.Key == k.Name && e.Expected == said })
+				if got != c.out {
+					t.Errorf("%s = %v: out of %q %t, want %t", k.Name, c.value, said, got, c.out)
+				}
 			}
 		}
 	}
-	if tried < 30 {
-		t.Errorf("%d ranges tried", tried)
+	if tried[true] < 30 || tried[false] < 100 {
+		t.Errorf("%d ranges of whole numbers tried, %d of others", tried[true], tried[false])
 	}
+}
+
+// next returns the number of v's type that is next to it, above or below.
+func next(v reflect.Value, sign int) reflect.Value {
+	n := reflect.New(v.Type()).Elem()
+	if v.CanFloat() {
+		n.SetFloat(math.Nextafter(v.Float(), math.Inf(sign)))
+	} else {
+		n.SetInt(v.Int() + int64(sign))
+	}
+	return n
 }
 
 // TestExplainLayers: the value is that of the highest layer, and its place where it is
