@@ -66,18 +66,20 @@ var roundings = map[string]rounding{
 
 // parser reads one expression.
 type parser struct {
-	text string
-	at   int
-	err  error
+	text  string
+	at    int
+	err   error
+	names []string
 }
 
-func parseExpression(text string) (expression, error) {
+// parseExpression returns what computes text, and the names in it.
+func parseExpression(text string) (expression, []string, error) {
 	p := &parser{text: text}
 	e := p.sum(0)
 	if p.peek() != 0 {
 		p.fail("an operator")
 	}
-	return e, p.err
+	return e, p.names, p.err
 }
 
 // fail keeps the first error and moves to the text's end, so that parsing stops.
@@ -154,6 +156,7 @@ func (p *parser) factor() expression {
 	case isNameByte(c) && c != '.':
 		name := p.word()
 		if !p.take('(') {
+			p.names = append(p.names, name)
 			return func(s *scope) quantity {
 				v, ok := s.lookup(name)
 				if !ok {

@@ -40,6 +40,7 @@ type Standard struct {
 	fromLast                      bool
 	values                        []valueRow
 	axes                          [][]string
+	named                         []string // names in expressions
 }
 
 // Channel is how commands and data share clocks and buses.

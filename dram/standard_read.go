@@ -95,6 +95,7 @@ func readStandard(file, text string, bases []*Standard) (*Standard, error) {
 		}
 		base := *bases[i]
 		base.rules, base.values, base.Timings, base.Refreshes = slices.Clip(base.rules), slices.Clip(base.values), slices.Clip(base.Timings), slices.Clip(base.Refreshes)
+		base.named = slices.Clip(base.named)
 		t.s = &base
 	}
 	for _, read := range []func(*standardFile){t.head, t.commands, t.rules, t.dataClock, t.activations, t.refreshes, t.timings, t.parts} {
@@ -241,10 +242,11 @@ func (t *tableReader) expression(key, row, cell string) expression {
 		t.bad(row, key, "", "an expression of at most %d bytes", maxExpression)
 		return nil
 	}
-	e, err := parseExpression(cell)
+	e, names, err := parseExpression(cell)
 	if err != nil {
 		t.fail(row, &input.Error{Key: key, Err: err})
 	}
+	t.s.named = append(t.s.named, names...)
 	return e
 }
 
@@ -371,9 +373,32 @@ func (t *tableReader) parts(f *standardFile) {
 	for _, row := range f.Values {
 		if c, ok := t.cells("values", row, 3, 4); ok {
 			t.s.values = append(t.s.values, valueRow{
-				when: strings.Fields(c[0]), key: c[1], text: c[2], source: c[3], value: t.expression("values", row, c[2]),
+				when: strings.Fields(strings.ToLower(c[0])), key: c[1], text: c[2], source: c[3], value: t.expression("values", row, c[2]),
 				place: t.at(row, &input.Error{Key: "values", Value: strconv.Quote(row)}),
 			})
+		}
+	}
+	if t.err == nil {
+		t.known(f)
+	}
+}
+
+// known refuses rows of values that no part has or that nothing reads, such as one with a misspelt timing.
+func (t *tableReader) known(f *standardFile) {
+	words := slices.Concat(t.s.axes...)
+	keys := append(schema.Of[Spec]().Names(), t.s.TimingNames()...)
+	for _, r := range t.s.Refreshes {
+		keys = append(keys, r.Interval, r.Recovery)
+	}
+	for i, v := range t.s.values[len(t.s.values)-len(f.Values):] {
+		row := f.Values[i]
+		for _, w := range v.when {
+			if !slices.Contains(words, w) {
+				t.fail(row, input.UnknownName("values", w, words))
+			}
+		}
+		if !slices.Contains(keys, v.key) && !slices.Contains(t.s.named, v.key) {
+			t.fail(row, &input.Error{Key: "values", Value: v.key, Expected: "a key of a part, a timing, or a name that an expression has", Nearest: input.Nearest(v.key, keys)})
 		}
 	}
 }

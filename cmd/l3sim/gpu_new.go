@@ -30,13 +30,13 @@ type newGPU struct {
 
 // sheet is the flags for numbers of a data sheet, with their keys of [gpu].
 var sheet = []struct{ flag, key, usage string }{
-	{"bandwidth", "memory_bandwidth", "bandwidth of its memory, such as 8TB/s"},
-	{"peak", "peak_16bit", "dense 16-bit rate of its tensor cores, such as 2.25PFLOP/s"},
-	{"peak-8bit", "peak_8bit", "dense 8-bit rate (default: as many times the 16-bit rate as the base's)"},
-	{"memory", "memory_capacity", "its memory, such as 192GB"},
-	{"sms", "sms", "streaming multiprocessors"},
-	{"power", "power.limit_w", "power limit in watts"},
-	{"price", "price", "price in USD (default: the base's)"},
+	{"bandwidth", "memory_bandwidth", "`bandwidth` of its memory, such as 8TB/s"},
+	{"peak", "peak_16bit", "dense 16-bit `rate` of its tensor cores, such as 2.25PFLOP/s"},
+	{"peak-8bit", "peak_8bit", "dense 8-bit `rate` (default: as many times the 16-bit rate as the base's)"},
+	{"memory", "memory_capacity", "`bytes` of its memory, such as 192GB"},
+	{"sms", "sms", "`number` of streaming multiprocessors"},
+	{"power", "power.limit_w", "power limit in `watts`"},
+	{"price", "price", "price in `USD` (default: the base's)"},
 }
 
 // nvlink is the data sheets' bandwidth of a GPU's links to its peers, both directions together.
@@ -86,7 +86,7 @@ thread block, power) is written behind them, and comments say what stays the bas
 	flags := cmd.Flags()
 	flags.StringVar(&f.baseName, "base", "", "`preset` that has what is not given: "+strings.Join(presets, ", "))
 	for _, s := range sheet {
-		flags.String(s.flag, "", "`"+cli.KindOf("gpu."+s.key)+"` of "+s.usage)
+		flags.String(s.flag, "", s.usage)
 	}
 	flags.StringVar(&link, "link", "", "`bandwidth` of its links to other GPUs, both directions together, such as 1.8TB/s")
 	flags.StringVar(&out, "out", "", "`file` to write, which ends with .toml (default: standard output)")

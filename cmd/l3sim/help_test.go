@@ -80,3 +80,19 @@ func TestHelpCommands(t *testing.T) {
 		t.Error(out.String())
 	}
 }
+
+// TestUnitsInHelp: usages that the commands make of parts read as sentences, and name the least number of requests that a search takes.
+func TestUnitsInHelp(t *testing.T) {
+	for command, want := range map[string][]string{
+		"gpu new":  {"--bandwidth bandwidth   bandwidth of its memory", "--sms number", "--power watts"},
+		"plan":     {"at least 50, and two for each"},
+		"capacity": {"at least 50, and two for each"},
+	} {
+		help := strings.Join(strings.Fields(stdout(t, append(strings.Fields(command), "--help")...)), " ")
+		for _, w := range want {
+			if !strings.Contains(help, strings.Join(strings.Fields(w), " ")) {
+				t.Errorf("%s --help lacks %q:\n%s", command, w, help)
+			}
+		}
+	}
+}

@@ -50,6 +50,7 @@ func (p *planner) register(cmd *cobra.Command) *pflag.FlagSet {
 	}
 	p.config.Register(cmd, slices.Concat(cli.RunKeys, node, cli.LoadKeys)...)
 	flags := cmd.Flags()
+	flags.Lookup("requests").Usage = fmt.Sprintf("number of requests, the first of a file: at least %d, and two for each user", plan.LeastRequests)
 	flags.BoolVar(&p.JSON, "json", false, cli.JSONUsage)
 	flags.BoolVar(&p.require, "require", false, "exit with 1 where no row holds the rate that is asked for, or none holds any")
 	return flags
