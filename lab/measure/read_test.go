@@ -2,6 +2,7 @@ package measure
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -169,4 +170,24 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestKindsOfIterations: decode has requests with contexts and no prompt, prefill a prompt alone, and mixed all of them; of the other
+// combinations none is taken.
+func TestKindsOfIterations(t *testing.T) {
+	taken := map[string]string{"1,1,0": "decode", "0,0,1": "prefill", "1,0,1": "prefill", "0,1,1": "prefill", "1,1,1": "mixed"} // by batch, context and chunk
+	for _, kind := range []string{"decode", "prefill", "mixed"} {
+		for i := range 8 {
+			sizes := fmt.Sprintf("%d,%d,%d", i>>2, i>>1&1, i&1)
+			samples, err := parse("x.csv", strings.NewReader(iterations+"llama-3-8b,1,"+kind+","+sizes+",0,5,,\n"), models)
+			switch want := `x.csv:2: kind = "` + kind + `": expected decode with batch and context, prefill with chunk, or mixed with all three`; {
+			case taken[sizes] == kind:
+				if err != nil || len(samples) != 1 || string(samples[0].kind) != kind+"_iteration" {
+					t.Errorf("%s with %s: %v, %v", kind, sizes, samples, err)
+				}
+			case err == nil || err.Error() != want:
+				t.Errorf("%s with %s: %v, want %s", kind, sizes, err, want)
+			}
+		}
+	}
 }

@@ -460,3 +460,38 @@ func TestFiguresOfPages(t *testing.T) {
 		}
 	}
 }
+
+// TestErrorBarsOfBarsByHand: from a standard deviation below the mean to one above it, in the middle of a bar, with caps of 3 points to
+// either side, or of a quarter of a narrow bar. Bars of one sample have none.
+func TestErrorBarsOfBarsByHand(t *testing.T) {
+	for _, c := range []struct {
+		groups int
+		middle float64 // of the second group's bar
+		half   float64
+	}{{2, 70, 3}, {8, 25, 2.5}} {
+		d := &Data{kind: kindNamed("bar"), X: "x", Group: "g", XNames: values("p", "q"), GroupNames: values("a", "b", "c", "d", "e", "f", "g", "h")[:c.groups], Facets: make([]tables.Value, 1)}
+		d.Cells = []Cell{{Samples: []float64{4}}, {Group: 1, Samples: []float64{2, 6}}} // 4 ± 2√2
+		low, high := 50+5*(4-2*math.Sqrt2), 50+5*(4+2*math.Sqrt2)
+		want := []string{fmt.Sprintf("%.4g,%.4g to %.4g,%.4g", c.middle, low, c.middle, high)}
+		for _, y := range []float64{low, high} {
+			want = append(want, fmt.Sprintf("%.4g,%.4g to %.4g,%.4g", c.middle-c.half, y, c.middle+c.half, y))
+		}
+		got := lines(paint(t, &bars{data: d, cells: d.Cells}, [2]float64{-0.5, 1.5}, [2]float64{-10, 10}))
+		if n := len(got) - len(want); n < 0 || !slices.Equal(got[n:], want) { // hatches of bars before them
+			t.Errorf("%d groups: %v, by hand %v", c.groups, got, want)
+		}
+	}
+}
+
+// TestParetoByHand: on 200 by 100 points, less x and more y are better. Each group has its staircase from the first cell of its front to its last,
+// the first group's on top; a cell that another one of its group beats is on none.
+func TestParetoByHand(t *testing.T) {
+	d := &Data{kind: kindNamed("pareto"), X: "x", Y: "y", XNumeric: true, MinimizeX: true, MaximumY: true, GroupNames: values("a", "b", "c"), Facets: make([]tables.Value, 1)}
+	for _, c := range [][3]float64{{0, 20, 30}, {0, 60, 80}, {0, 70, 50}, {1, 40, 20}, {1, 90, 60}, {2, 110, 10}, {2, 150, 40}} { // group, x and y
+		d.Cells = append(d.Cells, Cell{Group: int(c[0]), XValue: c[1], Samples: []float64{c[2]}})
+	}
+	got := lines(paint(t, &pareto{data: d, cells: d.Cells, axes: &axes{data: d}}, [2]float64{0, 200}, [2]float64{0, 100}))
+	if want := []string{"110,10 to 150,40", "40,20 to 90,60", "20,30 to 60,80"}; !slices.Equal(got, want) {
+		t.Errorf("staircases %v, by hand %v", got, want)
+	}
+}
