@@ -90,7 +90,7 @@ type Run struct {
 	Requests int    `toml:"requests"`
 	Seed     uint64 `toml:"seed"` // of everything that is drawn
 	// Variant is one of the preset's sets of keys for the system; "": none of them. Where nobody sets it, runs and sweeps try all that
-	// the preset has, and report the one with the highest throughput.
+	// the preset has, and report the one with the highest throughput of requests that meet the targets of [slo].
 	Variant string `toml:"variant"`
 }
 

@@ -30,7 +30,7 @@ func TestVariants(t *testing.T) {
 		t.Errorf("the user's stripe: %q, %d", c.Comm.Stripe, c.Scheduler.MinPrefillTokens)
 	}
 	_, err := Load(Options{Preset: "fair", Sets: []string{"run.variant=stripd"}})
-	if want := `--set: run.variant = "stripd": expected one of forecast, long-prompts, plain, spare, striped, striped-long, striped-spare, striped-wait; did you mean "striped"?`; err == nil || err.Error() != want {
+	if want := `--set: run.variant = "stripd": expected one of chunk-512, forecast, long-prompts, plain, spare, striped, striped-long, striped-spare, striped-wait; did you mean "striped"?`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	_, err = Load(Options{Sets: []string{"run.variant=striped"}})
@@ -65,12 +65,12 @@ func TestVariantsToTry(t *testing.T) {
 		options Options
 		want    string
 	}{
-		{Options{Preset: "fair"}, "plain striped long-prompts striped-long spare striped-spare striped-wait forecast"},
+		{Options{Preset: "fair"}, "plain striped long-prompts striped-long spare striped-spare striped-wait chunk-512 forecast"},
 		{Options{Preset: "fair", Sets: []string{"run.system=rank-pim"}}, "plain striped striped-two two-2048 two-512 forecast"},
 		{Options{Preset: "fair", Sets: []string{"run.system=gpu-only"}}, "plain prefill-first chunk-2048 chunk-512 forecast"},
-		{Options{Preset: "fair", Sets: []string{"comm.stripe=none"}}, "plain long-prompts spare"},
+		{Options{Preset: "fair", Sets: []string{"comm.stripe=none"}}, "plain long-prompts spare chunk-512"},
 		{Options{Preset: "fair", Flags: []Flag{{"--x", "scheduler.min_prefill_tokens", "512"}}}, "plain striped spare striped-spare striped-wait forecast"},
-		{Options{Preset: "fair", ConfigFiles: []string{written(t, "a.toml", "[comm]\nstripe = \"channels\"\n")}}, "plain long-prompts spare"},
+		{Options{Preset: "fair", ConfigFiles: []string{written(t, "a.toml", "[comm]\nstripe = \"channels\"\n")}}, "plain long-prompts spare chunk-512"},
 		{Options{Preset: "fair", Sets: []string{"run.variant=striped"}}, ""},
 		{Options{Preset: "fair", Sets: []string{"run.variant="}}, ""},
 		{Options{}, ""},
@@ -87,7 +87,7 @@ func TestPresetVariants(t *testing.T) {
 	for _, preset := range Names(SystemPresets) {
 		for _, s := range system.Configs().Systems() {
 			names, err := system.Configs().Variants(Options{Preset: preset, Sets: []string{"run.system=" + s.Name}})
-			if err != nil || len(names) > 8 || len(names) == 1 {
+			if err != nil || len(names) > 9 || len(names) == 1 {
 				t.Errorf("%s, %s: %q, %v", preset, s.Name, names, err)
 			}
 			var seen []string

@@ -169,7 +169,11 @@ func (a *app) runBest(ctx context.Context, asked *design.File, f *runFlags) erro
 		return errors.New(outcome.Entries[0].Error)
 	}
 	a.noteTrace(best.Trace)
-	a.Note("variant %s, the best by throughput of %s; --set run.variant=NAME chooses one", point.Name, strings.Join(tried, ", "))
+	by := "throughput"
+	if best.Summary.SLO.Any() {
+		by = "goodput"
+	}
+	a.Note("variant %s, the best by %s of %s; --set run.variant=NAME chooses one", point.Name, by, strings.Join(tried, ", "))
 	f.asked = c.plan.FileOf(point)
 	return a.finish(best, options, f)
 }

@@ -13,6 +13,6 @@
 // the content of its trace. If any of them changes, the point runs again. If not, it never
 // does.
 //
-// Start at plan.go and run.go; docs/reference/scale-out.md tells what happens on many machines.
+// Start at plan.go and run.go; best.go says which variant counts; docs/reference/scale-out.md tells what happens on many machines.
 // Package design, below, reads sweep files; package job writes batch jobs.
 package sweep

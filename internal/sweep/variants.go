@@ -1,14 +1,11 @@
 package sweep
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/sweep/design"
-	"github.com/l3sim/l3sim/results/tables"
 )
 
 // variantKey is the key that names one of the variants that a preset has for a system.
@@ -79,77 +76,4 @@ func (p *Plan) dropInvalid() {
 		}
 	}
 	p.Points = slices.DeleteFunc(p.Points, func(x Point) bool { return x.Err != nil && x.variant != "" && valid[x.combination] })
-}
-
-// tries says that the plan tries variants.
-func (p *Plan) tries() bool {
-	return slices.Contains(p.columns, variantKey) && !slices.Contains(p.Keys, variantKey)
-}
-
-// Best returns the points that count, in order: of the variants of a combination the one that over all seeds fails least, rejects the
-// fewest requests and then has the highest throughput, of equals the first. All points count where there are no variants. Draws do
-// not count: those of a point are read where the point is the best.
-func (p *Plan) Best(o *Outcome) (best []int) {
-	t := &tables.Table{Rows: list.Map(p.own(), func(x Point) []tables.Value { return x.cells })}
-	if !p.tries() {
-		return t.All()
-	}
-	variant := slices.Index(p.columns, variantKey)
-	var columns []int                             // that tell combinations apart
-	for i := range p.columns[:len(p.columns)-1] { // the last is the seed
-		if i != variant {
-			columns = append(columns, i)
-		}
-	}
-	for _, combination := range t.Group(t.All(), columns...) {
-		best = append(best, slices.MinFunc(t.Group(combination, variant), o.compare)...)
-	}
-	slices.Sort(best)
-	return best
-}
-
-// compare is negative where the points of one variant are better than those of another, each over all seeds.
-func (o *Outcome) compare(a, b []int) int {
-	sum := func(points []int) (failed, rejected int64, throughput float64) {
-		for _, i := range points {
-			if e := o.Entries[i]; e == nil || e.Summary == nil {
-				failed++
-			} else {
-				rejected, throughput = rejected+e.Summary.RejectedRequests, throughput+e.Summary.OutputTokensPerS
-			}
-		}
-		return failed, rejected, throughput
-	}
-	failedA, rejectedA, throughputA := sum(a)
-	failedB, rejectedB, throughputB := sum(b)
-	return cmp.Or(cmp.Compare(failedA, failedB), cmp.Compare(rejectedA, rejectedB), cmp.Compare(throughputB, throughputA))
-}
-
-// counts returns whether the point of an index counts: one that Best returns, or a draw of one.
-func (p *Plan) counts(o *Outcome) func(i int) bool {
-	best := p.Best(o)
-	return func(i int) bool {
-		if draw := p.Points[i].draw; draw != nil {
-			i = draw.of
-		}
-		_, is := slices.BinarySearch(best, i)
-		return is
-	}
-}
-
-// KeepBest leaves the points that count (Best), with their results.
-func (p *Plan) KeepBest(o *Outcome) {
-	if !p.tries() {
-		return
-	}
-	var points []Point
-	var entries []*Entry
-	failed := 0
-	for _, i := range p.Best(o) {
-		points, entries = append(points, p.Points[i]), append(entries, o.Entries[i])
-		if e := o.Entries[i]; e != nil && e.Summary == nil {
-			failed++
-		}
-	}
-	p.Points, o.Entries, o.Failed = points, entries, failed
 }

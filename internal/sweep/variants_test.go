@@ -37,16 +37,17 @@ run.system = "l3"
 policy.name = "lserve"
 `
 
-// byVariant makes throughputs of variants, seed 2 other than seed 1: long-prompts are best over both on 16 channels, and striped ones on 8,
+// byVariant makes goodputs of variants, seed 2 other than seed 1, and throughputs in another order: long-prompts are best over both on 16 channels, and striped ones on 8,
 // but for a request that they reject.
 func byVariant(p *Plan) *Plan {
 	p.Simulate = func(_ context.Context, point *Point, c *configs.Config, _ *traces.Trace) (*results.Summary, error) {
 		s := &results.Summary{About: results.About{Seed: point.Seed}}
 		each := map[string][2]float64{"": {1, 1}, "plain": {5, 5}, "striped": {9, 3}, "long-prompts": {6, 7}, "striped-long": {7, 6}}[c.Run.Variant]
-		s.OutputTokensPerS = each[point.Seed-1]
+		s.Goodput.TokensPerS = each[point.Seed-1]
 		if c.Node.Channels == 8 && c.Run.Variant == "striped" {
-			s.OutputTokensPerS *= 10
+			s.Goodput.TokensPerS *= 10
 		}
+		s.OutputTokensPerS = 100 - s.Goodput.TokensPerS
 		if c.Node.Channels == 8 && c.Scheduler.MinPrefillTokens == 8192 {
 			s.RejectedRequests = 1
 		}
@@ -59,7 +60,7 @@ func byVariant(p *Plan) *Plan {
 // drop these. A file that names a variant, or sets what one sets, tries fewer.
 func TestBestVariant(t *testing.T) {
 	p := byVariant(plan(t, variants))
-	if got := len(p.Points); got != 2*2*(5+8+8+3) {
+	if got := len(p.Points); got != 2*2*(5+9+9+4) {
 		t.Errorf("%d points", got)
 	}
 	outcome, err := p.Run(context.Background(), RunOptions{})
@@ -89,7 +90,7 @@ func TestBestVariant(t *testing.T) {
 	for _, c := range []struct {
 		set    string
 		points int
-	}{{`run.variant = "striped"`, 2}, {`run.variant = ""`, 2}, {`comm.stripe = "channels"`, 6}} {
+	}{{`run.variant = "striped"`, 2}, {`run.variant = ""`, 2}, {`comm.stripe = "channels"`, 8}} {
 		text := "repeats = 2\n[set]\npreset = \"fair\"\nrun.requests = 2\n" + c.set + "\n"
 		if p := plan(t, text); len(p.Points) != c.points {
 			t.Errorf("%s: %d points, want %d", c.set, len(p.Points), c.points)
@@ -234,10 +235,10 @@ policy.name = ["dense", "lserve"]
 	for _, of := range []string{"gpus=8,tensor_parallel=8", "gpus=8,tensor_parallel=4", "gpus=4,tensor_parallel=2", "gpus=4,tensor_parallel=8", "gpus=4,tensor_parallel=4"} {
 		dense, pages := of+",name=dense", of+",name=lserve"
 		if of == "gpus=4,tensor_parallel=8" { // a replica has at most the node's GPUs
-			want[dense+"!"], want[pages+"!"] = 2*8, 2*8
+			want[dense+"!"], want[pages+"!"] = 2*9, 2*9
 			continue
 		}
-		want[dense], want[pages] = 2*8, 2*3 // stripes do not go with pages
+		want[dense], want[pages] = 2*9, 2*4 // stripes do not go with pages
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
