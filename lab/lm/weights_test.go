@@ -2,6 +2,8 @@ package lm
 
 import (
 	"bytes"
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -100,4 +102,29 @@ func FuzzReadWeights(f *testing.F) {
 			t.Errorf("%d layers of %d", len(w.layers), w.Layers)
 		}
 	})
+}
+
+// TestShapeLimits: each size of a model is accepted at its limits, and refused one beyond them.
+func TestShapeLimits(t *testing.T) {
+	for _, c := range []struct {
+		key         string
+		least, most int
+		field       func(*Weights) int
+	}{
+		{"layers", 1, maxLayers, func(w *Weights) int { return w.Layers }}, {"d_model", 1, maxWidth, func(w *Weights) int { return w.Width }},
+		{"heads", 1, maxLayers, func(w *Weights) int { return w.Heads }}, {"head_dim", 8, 512, func(w *Weights) int { return w.HeadDim }},
+		{"ffn", 1, maxWidth, func(w *Weights) int { return w.Hidden }}, {"context", 2, maxContext, func(w *Weights) int { return w.Context }},
+	} {
+		for n, ok := range map[int]bool{c.least - 1: false, c.least: true, c.most: true, c.most + 1: false} {
+			file, err := attention.ParseSafetensors(small(t, func(_ map[string][]int, m map[string]string) { m[c.key] = strconv.Itoa(n) }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := &Weights{}
+			want := fmt.Sprintf(`__metadata__.%s = "%d": expected "%d" to "%d"`, c.key, n, c.least, c.most)
+			if err := w.readShape(file); ok && (err != nil || c.field(w) != n) || !ok && (err == nil || err.Error() != want) {
+				t.Errorf("%s = %d: %v", c.key, n, err)
+			}
+		}
+	}
 }

@@ -121,3 +121,36 @@ func TestFormsByHand(t *testing.T) {
 		t.Errorf("%d forms of attention and small kernels, want 8", n)
 	}
 }
+
+// TestMovableByHand: which parameters of all-reduces, decode attention and products rows determine: those of a benchmark say nothing of sums in the
+// switch, the last step of a ring and KV heads with one query head; tables do, and say nothing of NCCL where it has a fit by itself.
+func TestMovableByHand(t *testing.T) {
+	own := "small_latency small_latency_per_gpu small_bandwidth second_shot_latency second_shot_latency_per_gpu second_shot_bandwidth"
+	nccl := " flagged_latency flagged_latency_per_gpu flagged_bandwidth latency latency_per_gpu bandwidth"
+	sums := " all_reduce_switch.latency all_reduce_switch.latency_per_gpu all_reduce_switch.bandwidth"
+	for _, c := range []struct {
+		tables, alone bool
+		want          string
+		lone          bool // lone_element_time of decode attention
+	}{
+		{false, false, own + nccl, false}, {false, true, own + nccl, false}, {true, false, own + nccl + " last_step" + sums, true}, {true, true, own + sums, true},
+	} {
+		target := &Target{tables: c.tables}
+		if c.alone {
+			target.GPU.Collectives.AllReduce.Latency = 1
+		}
+		names := func(kind Kind) (all []string) {
+			for _, p := range target.movable(kind) {
+				all = append(all, p.name)
+			}
+			return all
+		}
+		if got := strings.Join(names(AllReduce), " "); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+		decode, products := strings.Join(names(Decode), " "), len(names(GEMM))
+		if strings.Contains(decode, "lone_element_time") != c.lone || products != len(gemmParameters()) {
+			t.Errorf("%+v: decode attention's %s, %d of products", c, decode, products)
+		}
+	}
+}
