@@ -495,3 +495,51 @@ func TestParetoByHand(t *testing.T) {
 		t.Errorf("staircases %v, by hand %v", got, want)
 	}
 }
+
+// TestHeatMapLabelsByHand: a cell of a heat map on 200 by 100 points has its number where it is more than 10 points high, and 2 points wider
+// than the number.
+func TestHeatMapLabelsByHand(t *testing.T) {
+	for _, c := range []struct {
+		columns, rows int
+		value         float64
+		labels        int
+	}{{2, 9, 1, 18}, {2, 10, 1, 0}, {9, 2, 1, 18}, {9, 2, 123456, 0}, {2, 9, 123456, 18}} {
+		d := &Data{kind: kindNamed("heatmap"), X: "x", Y: "y", Z: "requests", XNames: make([]tables.Value, c.columns), YNames: make([]tables.Value, c.rows)}
+		for i := range c.columns * c.rows {
+			d.Cells = append(d.Cells, Cell{X: i % c.columns, Y: i / c.columns, Samples: []float64{c.value}})
+		}
+		all := paint(t, &heatmap{data: d, cells: d.Cells}, [2]float64{-0.5, float64(c.columns) - 0.5}, [2]float64{-0.5, float64(c.rows) - 0.5})
+		if len(all.texts) != c.labels || len(all.boxes) != c.columns*c.rows {
+			t.Errorf("%+v: %d numbers in %d cells, the first %v", c, len(all.texts), len(all.boxes), all.texts[:min(1, len(all.texts))])
+		}
+	}
+}
+
+// TestStackSignsByHand: the sign of a part of a stack stands a point above the part, in the middle of the stack, as that of a bar does.
+func TestStackSignsByHand(t *testing.T) {
+	at := func(kind string) map[string]vg.Point {
+		d := &Data{kind: kindNamed(kind), X: "x", Group: "g", XNames: values("p"), GroupNames: values("a", "b"), Facets: make([]tables.Value, 1)}
+		d.Cells = []Cell{{Samples: []float64{2}, sign: "†"}, {Group: 1, Samples: []float64{3}, sign: "‡"}}
+		p := plot.New()
+		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = -0.5, 0.5, 0, 10
+		var r recorder.Canvas
+		(&bars{data: d, cells: d.Cells}).Plot(draw.NewCanvas(&r, 200, 100), p)
+		signs := map[string]vg.Point{}
+		for _, a := range r.Actions {
+			if s, ok := a.(*recorder.FillString); ok {
+				signs[s.String] = s.Point
+			}
+		}
+		return signs
+	}
+	stack, beside := at("stack"), at("bar")
+	for sign, x := range map[string]vg.Length{"†": 60, "‡": 140} { // of bars beside each other; of the stack it is 100
+		want := vg.Point{X: beside[sign].X + 100 - x, Y: beside[sign].Y}
+		if sign == "‡" {
+			want.Y += 20 // on top of the first part
+		}
+		if got := stack[sign]; math.Abs(float64(got.X-want.X)) > 1e-9 || math.Abs(float64(got.Y-want.Y)) > 1e-9 {
+			t.Errorf("%s at %v, by hand %v", sign, got, want)
+		}
+	}
+}
