@@ -133,4 +133,4 @@ func shape(page string) []string {
 }
 
 // conditional matches what stands on the page under some results only: what placementNote and effects write.
-var conditional = regexp.MustCompile("(?m)^(Under one placement of requests|No number moves by more than|Unchanged, these claims are reproduced:) .*\n")
+var conditional = regexp.MustCompile("(?m)^(With one placement of requests|No number moves by more than|Unchanged, these claims are reproduced:) .*\n")

@@ -263,7 +263,7 @@ func (r *Report) placementNote() string {
 			differ = append(differ, fmt.Sprintf("`%s` (%.3g and %.3g)", r.Judgements[i].ID, a.Ours, b.Ours))
 		}
 	}
-	text := fmt.Sprintf("Under one placement of requests for all claims, come out: %s.", strings.Join(counts, ", "))
+	text := fmt.Sprintf("With one placement of requests for all claims these come out: %s.", strings.Join(counts, ", "))
 	if len(differ) > 0 {
 		text += " They differ in " + strings.Join(differ, ", ") + "."
 	}

@@ -36,7 +36,7 @@ func TestPlacementNote(t *testing.T) {
 	add("even", []string{inTurn, evenly}, notReproduced, reproduced)
 	add("none", []string{""}, direction)
 	add("alone", []string{inTurn, evenly}, direction, notReproduced)
-	want := "Under one placement of requests for all claims, come out: 3 of 6 with `comm.balance = \"round-robin\"`, 3 of 6 with `comm.balance = \"split\"`. " +
+	want := "With one placement of requests for all claims these come out: 3 of 6 with `comm.balance = \"round-robin\"`, 3 of 6 with `comm.balance = \"split\"`. " +
 		"They differ in `turn` (1 and 3), `even` (1 and 2), `alone` (1 and 2)."
 	if note := r.placementNote(); note != want {
 		t.Errorf("got  %s\nwant %s", note, want)
