@@ -87,7 +87,8 @@ type Spec struct {
 
 	// PowerLimit is the watts that a DIMM may draw while all its ranks attend, energy.ranks_per_dimm on each of its channels,
 	// each with an equal share. Where commands at the pace of their timing draw more, by the constants of [energy] at the middle of
-	// their bands, the ranks wait in front of activations such that a head draws the limit in the mean. 0 is no limit.
+	// their bands, the ranks wait in front of activations such that a head draws the limit in the mean. 0 is no limit;
+	// tables mark a DIMM that draws more than energy.dimm_limit, which its slot supplies, with ‡.
 	PowerLimit float64 `toml:"power_limit"`
 
 	// Periodic lets KernelTable skip the repetitions of a run. The clocks are the same; turn it off to see that.
