@@ -28,7 +28,7 @@ const (
 	longestInner = 51200 // CUTLASS's FP8 products with so many inner elements and few rows take up to five times their neighbours
 	widestGroup  = 48    // query heads of a KV head, from which on TensorRT-LLM reads the cache for each of them
 	fewestRows   = 40    // rows of a kind of kernels: fewer say too little
-	fewestSizes  = 20    // rows of a collective: fewer say too little
+	fewestSizes  = 20    // rows of a collective or of an indexer's kernel, which have few sizes: fewer say too little
 	launches     = 30e-6 // seconds: where memory takes longer for as much as the L2 holds, its warmth shows beside launches of 10 us
 )
 
@@ -201,7 +201,7 @@ func judged(e Errors) Errors {
 	return pooled(points)
 }
 
-// fewest is the least number of rows of a kind: collectives have few sizes.
+// fewest is the least number of rows of a kind.
 func fewest(kind Kind) int {
 	if kind == AllReduce || tabledOf(kind) != nil {
 		return fewestSizes
