@@ -23,15 +23,9 @@ func (c *Config) Changed() []Change {
 	}
 	named := []Flag{{Key: "preset", Value: c.Preset}, {Key: "run.model", Value: c.Run.Model},
 		{Key: "gpu.preset", Value: c.GPU.Preset}, {Key: "dram.preset", Value: c.DRAM.Preset}}
-	base := c.loader.ofPresets(named)
+	base := c.loader.withFit(named, c.GPU.Fit)
 	if base == nil {
 		return nil
-	}
-	if fit := base.GPU.Fit; slices.Contains(Names(Fits), c.GPU.Fit) && c.GPU.Fit != fit {
-		if base = c.loader.ofPresets(append(named, Flag{Key: "gpu.fit", Value: c.GPU.Fit})); base == nil {
-			return nil
-		}
-		base.GPU.Fit = fit
 	}
 	var changes []Change
 	for _, k := range c.loader.keys.Changed(base, c) {
@@ -58,6 +52,19 @@ func (ld *Loader) ofPresets(flags []Flag) *Config {
 	return r.config
 }
 
+// withFit is ofPresets with the kernels of a shipped fit in place of the GPU's own, under the name of the GPU's own: only the name differs then.
+func (ld *Loader) withFit(flags []Flag, fit string) *Config {
+	base := ld.ofPresets(flags)
+	if base == nil || base.GPU.Fit == fit || !slices.Contains(Names(Fits), fit) {
+		return base
+	}
+	own := base.GPU.Fit
+	if base = ld.ofPresets(append(flags, Flag{Key: "gpu.fit", Value: fit})); base != nil {
+		base.GPU.Fit = own
+	}
+	return base
+}
+
 // ModelTitle returns the model's name and, where it starts from a preset and has no
 // name of its own, which keys differ, but for those that the caller tells elsewhere: "gpt-175b, changed: layers".
 func (c *Config) ModelTitle(but ...string) string {
@@ -74,7 +81,7 @@ func (c *Config) GPUTitle() string {
 }
 
 // GPUBase returns the preset that a GPU with a name of its own starts from, and the keys of [gpu]
-// that differ from it; "" where the GPU is the preset or stands for itself.
+// that differ from it, of a shipped fit its name alone; "" where the GPU is the preset or stands for itself.
 func (c *Config) GPUBase() (preset string, changed []string) {
 	if !slices.Contains(Names(GPUs), c.GPU.Preset) {
 		return "", nil
@@ -122,12 +129,16 @@ func (c *Config) title(section string, kind Kind, named Flag, name string, but .
 	return titled(name, slices.DeleteFunc(changed, func(key string) bool { return slices.Contains(but, key) }))
 }
 
-// base returns the configuration of the system preset with a preset of a section, nil where one cannot be read.
+// base returns the configuration of the system preset with a preset of a section, for a GPU's with the fit that c names, nil where one cannot be read.
 func (c *Config) base(named Flag) *Config {
-	id := [3]string{c.Preset, named.Key, named.Value}
+	var fit string
+	if named.Key == "gpu.preset" {
+		fit = c.GPU.Fit
+	}
+	id := [4]string{c.Preset, named.Key, named.Value, fit}
 	base, known := c.loader.titles.Load(id)
 	if !known {
-		base = c.loader.ofPresets([]Flag{{Key: "preset", Value: c.Preset}, named})
+		base = c.loader.withFit([]Flag{{Key: "preset", Value: c.Preset}, named}, fit)
 		c.loader.titles.Store(id, base)
 	}
 	return base.(*Config)

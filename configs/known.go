@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -37,7 +38,8 @@ func (c *Config) KernelsKnown(kind string) (Known, error) {
 	if k.Grade == Measured && !ofGPU(c.GPU.Fit, c.GPU.Preset) {
 		k.Grade = Borrowed
 	}
-	if preset, changed := c.GPUBase(); preset != "" && len(changed) > 0 {
+	_, changed := c.GPUBase()
+	if slices.ContainsFunc(changed, func(key string) bool { return key != "fit" }) {
 		k.Grade = DataSheet
 	}
 	return k, nil

@@ -138,8 +138,11 @@ func TestNamedGPU(t *testing.T) {
 		{"gpu.name=mine", "mine (a100-sxm-80gb)", "a100-sxm-80gb", nil},
 		{"gpu.preset=h100-sxm", "h100-sxm", "", nil},
 		{"gpu.sms=100", "a100-sxm-80gb, changed: sms", "", nil},
+		{"gpu.preset=h200-sxm gpu.fit=h200-sxm.vllm-0.24", "h200-sxm, changed: fit", "", nil},
+		{"gpu.preset=h200-sxm gpu.fit=h200-sxm.vllm-0.24 gpu.gemm.ridge=2", "h200-sxm, changed: fit, gemm.ridge", "", nil},
+		{"gpu.preset=h200-sxm gpu.fit=h200-sxm.vllm-0.24 gpu.name=mine", "mine (h200-sxm, changed: fit)", "h200-sxm", []string{"fit"}},
 	} {
-		cfg, err := Load(Options{Sets: []string{c.set}})
+		cfg, err := Load(Options{Sets: strings.Fields(c.set)})
 		if err != nil {
 			t.Fatal(err)
 		}

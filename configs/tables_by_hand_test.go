@@ -67,6 +67,8 @@ func TestKernelsKnown(t *testing.T) {
 		{"gpu.preset=h100-sxm gpu.fit=h200-sxm.vllm-0.24", "gemm", Borrowed, "h200-sxm.vllm-0.24"},
 		{"gpu.preset=h200-sxm gpu.fit=h200-sxm.vllm-0.24 gpu.name=mine gpu.sms=100", "gemm", DataSheet, "h200-sxm.vllm-0.24"},
 		{"gpu.preset=h200-sxm gpu.name=mine", "gemm", Measured, "h200-sxm"},
+		{"gpu.preset=h200-sxm gpu.fit=h200-sxm.vllm-0.24 gpu.name=mine", "gemm", Measured, "h200-sxm.vllm-0.24"},
+		{"gpu.preset=b200-sxm gpu.fit=h200-sxm.vllm-0.24 gpu.name=mine", "gemm", Borrowed, "h200-sxm.vllm-0.24"},
 		{"gpu.preset=h200-sxm gpu.fit=h200-sxm.vllm-0.24 gpu.name=mine gpu.sms=100", "nothing", Never, ""},
 		{"gpu.preset=b200-sxm gpu.fit=b200-sxm.vllm-0.24", "page_sparse", DataSheet, "h200-sxm"},
 	} {
