@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
 )
 
 // TestConstants: a constant's text, its canonical form, and what is none.
@@ -23,7 +24,7 @@ func TestConstants(t *testing.T) {
 		{"1e-3 [0, 1] assumption", Estimate{0.001, 0, 1, Assumption}},
 	} {
 		var k Constant
-		if err := k.UnmarshalText([]byte(c.text)); err != nil || k.Estimate() != c.want {
+		if err := k.UnmarshalText([]byte(c.text)); err != nil || k.Estimate() != c.want || k.Number() != c.want.Value {
 			t.Errorf("%q: %v, %+v, want %+v", c.text, err, k.Estimate(), c.want)
 		}
 	}
@@ -84,16 +85,65 @@ func TestCheck(t *testing.T) {
 		{"ranks_per_dimm", func(s *Spec) { s.RanksPerDIMM = 0 }}, {"host_cpus", func(s *Spec) { s.HostCPUs = -1 }}, {"server_slots", func(s *Spec) { s.ServerSlots = 0 }},
 		{"unused_memory", func(s *Spec) { s.UnusedMemory = -1 }}, {"ranks_per_dimm", func(s *Spec) { s.RanksPerDIMM = 9 }}, {"host_cpus", func(s *Spec) { s.HostCPUs = 65 }}, {"server_slots", func(s *Spec) { s.ServerSlots = 1025 }},
 	} {
-		s := Spec{DIMMUnits: DIMMUnits{RanksPerDIMM: 2, DIMMLimit: "1"}, Host: Host{PUE: "1", ServerSlots: 8}}
-		for _, c := range []*Constant{&s.GPU, &s.DRAMCurrents, &s.DRAMIO, &s.DRAMVPP, &s.PIMRead, &s.BankUnit, &s.RelayoutUnit, &s.AdderUnit, &s.SoftmaxUnit, &s.DIMMBuffer,
-			&s.HBMPIMRead, &s.HBMRow, &s.HBMArray, &s.HBMGroup, &s.HBMDie, &s.HBMPins, &s.HBMMultiply, &s.Link, &s.CPUIdle, &s.CPUBusy, &s.Board} {
-			*c = "0.5"
-		}
+		s := valid()
 		if faults := input.Faults(&s); len(faults) > 0 {
 			t.Fatal(faults[0])
 		}
 		if bad.set(&s); len(input.Faults(&s)) != 1 || input.Faults(&s)[0].Key != bad.key {
 			t.Errorf("%s: %v", bad.key, input.Faults(&s))
+		}
+	}
+}
+
+// valid returns a section without a fault.
+func valid() Spec {
+	s := Spec{DIMMUnits: DIMMUnits{RanksPerDIMM: 2, DIMMLimit: "1"}, Host: Host{PUE: "1", ServerSlots: 8}}
+	for _, c := range []*Constant{&s.GPU, &s.DRAMCurrents, &s.DRAMIO, &s.DRAMVPP, &s.PIMRead, &s.BankUnit, &s.RelayoutUnit, &s.AdderUnit, &s.SoftmaxUnit, &s.DIMMBuffer,
+		&s.HBMPIMRead, &s.HBMRow, &s.HBMArray, &s.HBMGroup, &s.HBMDie, &s.HBMPins, &s.HBMMultiply, &s.Link, &s.CPUIdle, &s.CPUBusy, &s.Board} {
+		*c = "0.5"
+	}
+	return s
+}
+
+// TestRanges: both ends of each range are in it, what is next to them is not, and the text names them.
+func TestRanges(t *testing.T) {
+	for _, c := range []struct {
+		key      string
+		at       func(s *Spec) *Constant
+		low, top float64
+		text     string
+	}{
+		{"pue", func(s *Spec) *Constant { return &s.PUE }, 1, 1e6, "1 to 1e+06"}, {"pim_read_share", func(s *Spec) *Constant { return &s.PIMRead }, 0, 1, "0 to 1"},
+		{"dimm_limit", func(s *Spec) *Constant { return &s.DIMMLimit }, 0.1, 1e6, "0.1 to 1e+06"}, {"link", func(s *Spec) *Constant { return &s.Link }, 0, 1e6, "0 to 1e+06"},
+	} {
+		for _, text := range []string{Estimate{c.low, c.low, c.top, Paper}.String(), Estimate{c.top, c.low, c.top, Paper}.String()} {
+			s := valid()
+			if *c.at(&s) = Constant(text); len(input.Faults(&s)) > 0 {
+				t.Errorf("%s = %s: %v", c.key, text, input.Faults(&s))
+			}
+		}
+		for _, e := range []Estimate{{c.low, c.low - 0.01, c.top, Paper}, {c.low, c.low, c.top + 0.01, Paper}} {
+			s := valid()
+			*c.at(&s) = Constant(e.String())
+			if faults := input.Faults(&s); len(faults) != 1 || faults[0].Key != c.key || faults[0].Expected != "a constant whose band lies in "+c.text {
+				t.Errorf("%s = %s: %v", c.key, e, faults)
+			}
+		}
+	}
+	for _, c := range []struct {
+		key     string
+		set     func(s *Spec, n int)
+		in, out []int
+	}{
+		{"ranks_per_dimm", func(s *Spec, n int) { s.RanksPerDIMM = n }, []int{1, 8}, []int{0, 9}}, {"server_slots", func(s *Spec, n int) { s.ServerSlots = n }, []int{1, 1024}, []int{0, 1025}},
+		{"host_cpus", func(s *Spec, n int) { s.HostCPUs = n }, []int{0, 64}, []int{-1, 65}}, {"unused_memory", func(s *Spec, n int) { s.UnusedMemory = units.Bytes(n) }, []int{0, 1 << 40}, []int{-1}},
+	} {
+		for i, n := range append(c.in, c.out...) {
+			s := valid()
+			c.set(&s, n)
+			if faults := input.Faults(&s); (len(faults) > 0) != (i >= len(c.in)) || len(faults) > 0 && faults[0].Key != c.key {
+				t.Errorf("%s = %d: %v", c.key, n, faults)
+			}
 		}
 	}
 }

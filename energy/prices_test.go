@@ -33,6 +33,9 @@ func TestCost(t *testing.T) {
 		{Equipment{Servers: 1, GPU: "a100-paper", GPUs: 1, Memory: "ddr5-4800", DIMMs: 3, DIMMGiB: 32, BankPIM: true}, Mid, 1000 + 11 + 3*32*4*1.6},
 		{Equipment{Servers: 1, GPU: "h100-sxm", GPUs: 1, Memory: "ddr5-4800", DIMMs: 3, DIMMGiB: 65, RankPIM: true}, Mid, 1000 + 12 + 3*65*5*1.3},
 		{Equipment{Servers: 1, GPU: "h200-sxm", GPUs: 4, HBMPIM: true, Memory: "lpddr5-6400", DIMMs: 1, DIMMGiB: 10}, Mid, 1000 + 4*13*1.5 + 60},
+		{Equipment{Servers: 1, GPU: "h200-sxm", GPUs: 4, HBMPIM: true, Memory: "lpddr5-6400", DIMMs: 1, DIMMGiB: 100}, Mid, 1000 + 4*13*1.5 + 600}, // one price whatever their size
+		{Equipment{Servers: 1, GPU: "h200-sxm", GPUs: 1, Memory: "ddr4", DIMMs: 2, DIMMGiB: 64.5}, Low, 900 + 8 + 2*64.5*2},
+		{Equipment{Servers: 1, GPU: "h200-sxm", GPUs: 1, Memory: "ddr5", DIMMs: 2, DIMMGiB: 64}, High, 1200 + 23 + 2*64*5},
 		{Equipment{Servers: 1, GPU: "h200-sxm", GPUs: 4, HBMPIM: true, HBMGiB: 80}, Mid, 1000 + 4*(13+80*0.5*1.5)},
 		{Equipment{Servers: 1, GPU: "rtx-a6000", GPUs: 4}, Low, 900 + 4*9},
 		{Equipment{Servers: 1, GPU: "mine", GPUBase: "h200-sxm", GPUs: 1}, Mid, 1000 + 13},
@@ -90,6 +93,22 @@ func TestPricesCheck(t *testing.T) {
 			t.Errorf("%s: %v", key, faults)
 		}
 	}
+	for _, c := range []struct {
+		at       func(p *Prices) *Constant
+		low, top float64
+		text     string
+	}{
+		{func(p *Prices) *Constant { return &p.Utilization }, 0.001, 1, "0.001 to 1"}, {func(p *Prices) *Constant { return &p.Years }, 0.1, 100, "0.1 to 100"},
+		{func(p *Prices) *Constant { return &p.DIMM.BankPIM }, 0.1, 1e9, "0.1 to 1e+09"}, {func(p *Prices) *Constant { return &p.GPU.H200 }, 0, 1e9, "0 to 1e+09"},
+	} {
+		for i, e := range []Estimate{{c.low, c.low, c.top, Press}, {c.low, c.low - 0.0001, c.top, Press}, {c.top, c.low, c.top + 0.0001, Press}} {
+			p := list()
+			*c.at(p) = Constant(e.String())
+			if faults := input.Faults(p); len(faults) != min(i, 1) || i > 0 && !strings.HasSuffix(faults[0].Error(), "a constant whose band lies in "+c.text) {
+				t.Errorf("%s: %v", e, faults)
+			}
+		}
+	}
 	for _, date := range []string{"2025", "yesterday", "2025-13-01", "01.12.2025"} {
 		p := list()
 		p.Date = date
@@ -111,6 +130,10 @@ func TestGradeOfAnothersPrice(t *testing.T) {
 	}
 	measured := Constant("7 [6, 8] measured")
 	p.Server, p.Years, p.Utilization, p.Electricity, p.GPU.H200, p.DIMM.Other = measured, measured, Constant("0.5 [0.4, 0.6] measured"), measured, measured, measured
+	p.GPU.Other = Constant("9 [8, 10] paper")
+	if got := p.Cost(&Equipment{GPU: "mine", GPUs: 1, GPUPrice: 3}, 1, Mid).Grade; got != Given { // by the user's word, which is worse than a measurement and than a paper's
+		t.Errorf("grade %s of a price that the user gives", got)
+	}
 	for name, want := range map[string]Grade{"h200-sxm": Measured, "mine": Assumption} {
 		if got := p.Cost(&Equipment{GPU: name, GPUBase: "h200-sxm", GPUs: 1}, 1, Mid).Grade; got != want {
 			t.Errorf("%s: grade %s, want %s", name, got, want)

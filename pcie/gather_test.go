@@ -35,6 +35,8 @@ func TestGatherByHand(t *testing.T) {
 		{"one warp, four reads together", Rows{Count: 100, Bytes: 2048, Region: units.MiB, Grid: Grid{1, 32}}, 5 + 100*2},
 		{"one warp, nine reads in three rounds", Rows{Count: 100, Bytes: 4608, Region: units.MiB, Grid: Grid{1, 32}}, 5 + 100*3*2},
 		{"fewer rows than warps", Rows{Count: 1, Bytes: 16, Region: units.MiB, Grid: many}, 5 + 2},
+		{"400 rows a warp, 800 us, beside 600 us of walks", Rows{Count: 20000, Bytes: 16, Region: 4 * units.MiB, Grid: Grid{50, 32}}, 5 + 800*math.Pow(1+math.Pow(0.75, 4), 0.25)},
+		{"400 rows a warp, 800 us, beside 1,200 us of walks", Rows{Count: 40000, Bytes: 16, Region: 4 * units.MiB, Grid: Grid{100, 32}}, 5 + 1200*math.Pow(1+math.Pow(2./3, 4), 0.25)},
 		{"translation: three quarters miss", Rows{Count: 1e6, Bytes: 16, Region: 4 * units.MiB, Grid: many}, 5 + 30000*math.Pow(1+math.Pow(12800./30000, 4), 0.25)},
 	} {
 		got, g := 0.0, plain()
@@ -53,6 +55,12 @@ func TestFillByHand(t *testing.T) {
 	r.Cold = true
 	if got, want := (g.Time(&r, tenGB, 1) - warm).Microseconds(), 100*(1-1/math.E)*0.01; math.Abs(got-want) > 1e-5 {
 		t.Errorf("%v us for cold pages, by hand %v", got, want)
+	}
+	few := Rows{Count: 100, Bytes: 64, Region: 100 * TranslatedPage, Cold: true, Grid: Grid{1000, 32}} // a row for one warp in ten
+	cold := g.Time(&few, tenGB, 1)
+	few.Cold = false
+	if got, want := (cold - g.Time(&few, tenGB, 1)).Microseconds(), 100*(1-1/math.E)*0.01; math.Abs(got-want) > 1e-5 {
+		t.Errorf("%v us for the pages of 100 rows, by hand %v", got, want)
 	}
 	if r.Cold = false; g.Time(&r, tenGB, 0) >= warm {
 		t.Error("translation costs nothing")
@@ -126,4 +134,64 @@ func TestGatherLaws(t *testing.T) {
 			t.Fatalf("faster than the link: %v for %v", base, bytes)
 		}
 	})
+}
+
+// TestMeasuredByHand: one case for each number of MeasuredGather, most of them on a link so fast that bytes take no time.
+func TestMeasuredByHand(t *testing.T) {
+	const fast = units.Bandwidth(1e18)
+	g := MeasuredGather()
+	for _, c := range []struct {
+		name string
+		rows Rows
+		link units.Bandwidth
+		want float64 // microseconds
+	}{
+		{"a start and one read", Rows{Count: 1, Bytes: 512, Region: units.MiB, Grid: Grid{1, 32}}, fast, 5.34 + 1.95},
+		{"bytes: 65 B are two lines of 64, at 90.9% of 10 GB/s", Rows{Count: 1e6, Bytes: 65, Region: units.MiB, Grid: Grid{1e6, 32}}, 10e9, 5.34 + 14081.408},
+		{"a region of 3,906 MiB is translated", Rows{Count: 1e6, Bytes: 16, Region: 3906 * units.MiB, Grid: Grid{1e6, 32}}, fast, 5.34 + 1.95},
+		{"half of twice as much misses: 18,150 us of walks", Rows{Count: 1e6, Bytes: 16, Region: 7812 * units.MiB, Grid: Grid{1e6, 32}}, fast, 5.34 + 18150},
+		{"100 (1 - 1/e) pages to fill", Rows{Count: 100, Bytes: 16, Region: 200 * units.MiB, Cold: true, Grid: Grid{100, 32}}, fast, 5.34 + 1.95 + 1.72569},
+	} {
+		if got := g.Time(&c.rows, c.link, 1).Microseconds(); math.Abs(got-c.want) > 1e-3*(1+c.want/1000) {
+			t.Errorf("%s: %v us, by hand %v", c.name, got, c.want)
+		}
+	}
+	if g.LookUp.Microseconds() != 6.6 {
+		t.Errorf("a look-up of %v", g.LookUp)
+	}
+	// Kernels of 100 us leave room in their last 33 us.
+	if took, share := g.BesideKernel(33*units.Microsecond, 100*units.Microsecond); took != 100*units.Microsecond || share > 1e-9 {
+		t.Errorf("%v and a share of %v", took, share)
+	}
+	if got := g.ProductSlowed(Grid{1200, 32}, 1); got != 2 {
+		t.Errorf("1,200 warps: %v", got)
+	}
+	if got := [2]float64{g.Taken(Grid{84, 32}, 10), g.Taken(Grid{168, 32}, 10)}; got != [2]float64{0.5, 1} {
+		t.Errorf("8.4 and 16.8 warps on each of 10 multiprocessors take %v", got)
+	}
+}
+
+// TestWarps: the last warp of a block may have fewer threads than 32.
+func TestWarps(t *testing.T) {
+	for _, c := range []struct {
+		grid Grid
+		want float64
+	}{{Grid{3, 32}, 3}, {Grid{3, 1}, 3}, {Grid{2, 33}, 4}, {Grid{2, 1024}, 64}, {Grid{2, 1056}, 66}, {Grid{0, 512}, 0}} {
+		if got := c.grid.Warps(); got != c.want {
+			t.Errorf("%+v: %v warps", c.grid, got)
+		}
+	}
+	g := plain()
+	for _, r := range []Rows{{}, {Count: 1}, {Bytes: 1}, {Count: -1, Bytes: 1}, {Count: 1, Bytes: -1}} {
+		r.Grid = Grid{1, 32}
+		if g.Time(&r, tenGB, 1) != 0 || g.Reads(&r, tenGB, 1) != 0 {
+			t.Errorf("%+v takes %v", r, g.Time(&r, tenGB, 1))
+		}
+	}
+	if got := g.Reads(&Rows{Count: 1, Bytes: 1, Grid: Grid{1, 32}}, tenGB, 1); got != 2*units.Microsecond || g.Time(&Rows{Count: 1, Bytes: 1, Grid: Grid{1, 32}}, tenGB, 1) != 7*units.Microsecond {
+		t.Errorf("a row of a byte takes %v", got)
+	}
+	if got := g.Taken(Grid{4, 32}, 0); got != 0.25 { // as of one multiprocessor
+		t.Errorf("4 of 16 warps take %v", got)
+	}
 }

@@ -56,6 +56,22 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// TestTextsOfFaults: what is expected, in words.
+func TestTextsOfFaults(t *testing.T) {
+	for want, change := range map[string]func(*Spec){
+		"generation = 7: expected 3 to 6":                               func(s *Spec) { s.Generation = 7 },
+		"lanes = 3: expected 1, 2, 4, 8, 16 or 32":                      func(s *Spec) { s.Lanes = 3 },
+		"uplink_lanes = 5: expected 0 (as lanes), 1, 2, 4, 8, 16 or 32": func(s *Spec) { s.UplinkLanes = 5 },
+		"kernel_share = 1: expected at least 0, less than 1":            func(s *Spec) { s.KernelShare = 1 },
+	} {
+		s := gen4(2)
+		change(s)
+		if errs := input.Faults(s); len(errs) != 1 || errs[0].Error() != want {
+			t.Errorf("%v, want %s", errs, want)
+		}
+	}
+}
+
 // TestRanges: the ends of each range are in it, what is next to them is not.
 func TestRanges(t *testing.T) {
 	for _, c := range []struct {
@@ -68,6 +84,10 @@ func TestRanges(t *testing.T) {
 		{"uplink_lanes", func(s *Spec, v int) { s.UplinkLanes = v }, []int{0, 1, 2, 4, 8, 16, 32}, []int{-1, 3, 31, 64}},
 		{"gpus_per_uplink", func(s *Spec, v int) { s.GPUsPerUplink = v }, []int{1, 2, 1024}, []int{0, 1025}},
 		{"latency", func(s *Spec, v int) { s.Latency = units.Duration(v) }, []int{0, 1, int(units.Second)}, []int{-1, int(units.Second) + 1}},
+		{"wake", func(s *Spec, v int) { s.Wake = units.Duration(v) }, []int{0, 1, int(units.Second)}, []int{-1, int(units.Second) + 1}},
+		{"join", func(s *Spec, v int) { s.Join = units.Duration(v) }, []int{0, 1, int(units.Second)}, []int{-1, int(units.Second) + 1}},
+		{"join_all_reduce", func(s *Spec, v int) { s.JoinAllReduce = units.Duration(v) }, []int{0, 1, int(units.Second)}, []int{-1, int(units.Second) + 1}},
+		{"kernel_share", func(s *Spec, v int) { s.KernelShare = float64(v) / 1000 }, []int{0, 1, 999}, []int{-1, 1000}},
 		{"efficiency", func(s *Spec, v int) { s.Efficiency = float64(v) / 1000 }, []int{1, 1000}, []int{-1, 0, 1001}},
 	} {
 		for _, v := range c.in {
@@ -95,6 +115,14 @@ func TestTypical(t *testing.T) {
 	}
 	if got := s.TransferTime(256 * units.MiB).Seconds(); math.Abs(got-(3.377e-6+256*1024*1024/55.5e9)) > 1e-5 {
 		t.Errorf("256 MiB take %g s", got)
+	}
+	if got := s.TransferTime(1); got.Microseconds() < 3.377 || got.Microseconds() > 3.3771 || s.TransferTime(-1) != 0 {
+		t.Errorf("a byte takes %v", got)
+	}
+	for generation, want := range map[int]float64{3: 13.876e9, 4: 27.752e9, 5: 55.504e9, 6: 106.577e9} { // 88.08% of 16 lanes
+		if s := Typical(generation); math.Abs(float64(s.Bandwidth())/want-1) > 1e-4 || s.UplinkBandwidth() != s.Bandwidth() {
+			t.Errorf("generation %d: %v, %v behind a switch", generation, s.Bandwidth(), s.UplinkBandwidth())
+		}
 	}
 }
 

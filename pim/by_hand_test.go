@@ -110,7 +110,13 @@ func TestPartsThatCannotServe(t *testing.T) {
 		{second(Rearranges(16, nil)), "part = nil: "},
 		{CheckCommands(nil), "part = nil: "},
 		{second(NewGeometry(parts.DDR4(t), HeadShape{HeadDim: 7, Queries: 1, ElementBits: 16})), "head_dim = 7: "},
-		{second(NewGeometry(parts.DDR4(t), HeadShape{HeadDim: 1024, ValueDim: 256, Queries: 1, ElementBits: 16, KeyGroup: 48})), "key_group = 48: expected "},
+		{second(NewGeometry(parts.DDR4(t), HeadShape{HeadDim: 1024, ValueDim: 256, Queries: 1, ElementBits: 16, KeyGroup: 48})), "key_group = 48: expected 0 with keys of 16 bits"},
+		// A row has room for 64 chunks of 16 tokens, of which 63 are whole groups of three; a group is whole chunks, and a row whole groups.
+		{second(NewGeometry(parts.DDR4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8, KeyGroup: 56})), "key_group = 56: expected a multiple of 16, the tokens scored at once, that divides 1008, those of a row"},
+		{second(NewGeometry(parts.DDR4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8, KeyGroup: 2048})), "key_group = 2048: "},
+		{second(NewGeometry(parts.DDR4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8, KeyGroup: 64})), ""},
+		{second(NewMapping(wide(t, 16, 4), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16})), "bus_width = 64, burst_length = 4: "},
+		{second(NewGeometry(wide(t, 8, 4), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16})), "dram.bus_width = 64, burst_length = 4: "},
 		{second(NewExchange(12, parts.DDR4(t))), "element_bits = 12: expected 4, 8, 16 or 32"},
 		{second(NewExchange(16, deviceOf(t, 8))), ""},
 		{second(Rearranges(16, hbm)), ""}, // as wide as 64 pins: each arrives whole

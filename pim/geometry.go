@@ -181,7 +181,7 @@ func (g *Geometry) rowChunks(shape HeadShape) int {
 	chunks, group := g.RowBursts/columns, max(1, shape.KeyGroup/g.ChunkTokens)
 	if shape.ScaleBytes > 0 {
 		g.ScaleChunks = g.BurstBytes / shape.ScaleBytes
-		for chunks > 0 && chunks*columns+g.ScaleColumns(0, chunks*g.ChunkTokens) > g.RowBursts {
+		for chunks*columns+g.ScaleColumns(0, chunks*g.ChunkTokens) > g.RowBursts {
 			chunks--
 		}
 		group = max(pageChunks, group)

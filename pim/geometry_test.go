@@ -5,6 +5,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/parts"
 )
 
 // TestScaledRowsByHand: a DDR4 row of 128 columns of 64 B over 16 banks, heads of 128 elements. A key of 4 bits takes a column and one of 8 bits two;
@@ -85,6 +86,9 @@ func TestShapesByHand(t *testing.T) {
 		{func(h *HeadShape) { h.KVFloat = true }, ""}, {func(h *HeadShape) { h.KVFloat, h.KVBits = true, 4 }, "kv_float"}, {func(h *HeadShape) { h.KVFloat, h.ScaleBytes = true, 4 }, "kv_float"},
 		{func(h *HeadShape) { h.KVFloat, h.KeyGroup = true, 128 }, "kv_float"}, {func(h *HeadShape) { h.KVFloat, h.KVBits = true, 16 }, "kv_float"},
 		{func(h *HeadShape) { h.KeyGroup = 128 }, ""}, {func(h *HeadShape) { h.KeyGroup, h.KVBits = 128, 16 }, "key_group"}, {func(h *HeadShape) { h.KeyGroup, h.KVBits = 128, 0 }, "key_group"}, {func(h *HeadShape) { h.KeyGroup = -1 }, "key_group"},
+		{func(h *HeadShape) { h.KeyGroup = 64 }, ""}, {func(h *HeadShape) { h.KVBits, h.ValueInKey, h.ValueDim = 16, true, 128 }, ""}, {func(h *HeadShape) { h.KVBits, h.ValueInKey, h.ValueDim = 16, true, 8 }, ""},
+		{func(h *HeadShape) { h.KVBits, h.ValueInKey, h.ValueDim = 0, true, 64 }, ""}, {func(h *HeadShape) { h.KVBits, h.ValueInKey, h.ValueDim = 16, true, 129 }, "value_dim"}, {func(h *HeadShape) { h.KVBits, h.ValueInKey = 16, true }, "value_dim"},
+		{func(h *HeadShape) { h.ValueInKey, h.ValueDim = true, 64 }, "value_in_key"}, {func(h *HeadShape) { h.KVBits, h.ScaleBytes, h.ValueInKey, h.ValueDim = 16, 4, true, 64 }, "value_in_key"},
 		{func(h *HeadShape) { h.ScaleBytes = 4 }, ""}, {func(h *HeadShape) { h.ScaleBytes = 2 }, "scale_bytes"}, {func(h *HeadShape) { h.ScaleBytes, h.KeyGroup = 4, 127 }, "key_group"}, {func(h *HeadShape) { h.ScaleBytes, h.KeyGroup = 4, 128 }, ""},
 	} {
 		h := good
@@ -93,5 +97,71 @@ func TestShapesByHand(t *testing.T) {
 		if (len(faults) == 0) != (c.bad == "") || len(faults) > 0 && faults[0].Key != c.bad {
 			t.Errorf("%+v: %v, want %q", h, faults, c.bad)
 		}
+	}
+	for _, c := range []struct {
+		h    HeadShape
+		want string
+	}{
+		{HeadShape{HeadDim: 96, ValueDim: 97, ValueInKey: true, Queries: 1, ElementBits: 16}, "value_dim = 97: expected 8 to head_dim = 96, of which values are parts"},
+		{HeadShape{HeadDim: 96, ValueDim: 64, Queries: 1, ElementBits: 16, KVBits: 8, ScaleBytes: 4, KeyGroup: 64},
+			"key_group = 64: expected at least head_dim = 96 with scales in the rows, which have as many places for scales of elements as for tokens"},
+		{HeadShape{HeadDim: 96, ValueDim: 2000, Queries: 1, ElementBits: 16}, "value_dim = 2000: expected 8 to 1024, or 0 for head_dim"},
+		{HeadShape{HeadDim: 96, Queries: 200, ElementBits: 16}, "queries = 200: expected 1 to 128 query heads on a KV head"},
+	} {
+		if err := input.Validate(c.h); err == nil || err.Error() != c.want {
+			t.Errorf("%+v: %v, want %s", c.h, err, c.want)
+		}
+	}
+}
+
+// TestValuesPartOfKeysByHand: values that are parts of keys take the bursts of 32 elements that they fill, 14 for 448, not the 16 of a power of two, and
+// so do keys of that width.
+func TestValuesPartOfKeysByHand(t *testing.T) {
+	d, err := dram.LookupSpec("ddr4-3200-8gb-x8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ dim, valueDim, key, value, row int }{{576, 448, 18, 14, 7 * 16}, {448, 448, 14, 14, 9 * 16}, {450, 449, 15, 15, 8 * 16}, {1024, 1024, 32, 32, 4 * 16}} {
+		g, err := NewGeometry(d, HeadShape{HeadDim: c.dim, ValueDim: c.valueDim, Queries: 1, ElementBits: 16, ValueInKey: true})
+		if err != nil || g.KeyBursts != c.key || g.ValueBursts != c.value || g.PaddedDim != 32*c.key || g.PaddedValueDim != 32*c.value || g.RowTokens != c.row || g.QueryBursts != c.key {
+			t.Errorf("%+v: %+v, %v", c, g, err)
+		}
+	}
+}
+
+// TestShapesBeyondARow: rows of 128 columns of a chip have 16 bursts, of 32 elements of 16 bits or 64 of 8. Keys that are wider than values may fill them, and
+// values may take a burst of each bank, or of each column where a row has fewer.
+func TestShapesBeyondARow(t *testing.T) {
+	for _, c := range []struct {
+		columns, dim, valueDim, bits int
+		inKey                        bool
+		want                         string
+	}{
+		{128, 512, 256, 16, false, ""},
+		{128, 513, 256, 16, false, "head_dim = 513: expected at most 512: a key in the 16 bursts of a row of one bank"},
+		{128, 513, 256, 16, true, "head_dim = 513: expected at most 512: a key in the 16 bursts of a row of one bank"},
+		{128, 513, 513, 16, true, "head_dim = 513: expected at most 512: a key in the 16 bursts of a row of one bank"},
+		{64, 513, 256, 8, false, "head_dim = 513: expected at most 512: a key in the 8 bursts of a row of one bank"},
+		{64, 128, 256, 16, false, ""},
+		{64, 128, 257, 16, false, "value_dim = 257: expected at most 256: one burst of a value in each of the 16 banks"},
+		{1024, 512, 513, 16, false, "value_dim = 513: expected at most 512: one burst of a value in each of the 16 banks"},
+		{1024, 513, 0, 16, false, "head_dim = 513: expected at most 512: one burst of a value in each of the 16 banks"},
+		{1024, 576, 513, 16, true, ""},
+	} {
+		d := *parts.DDR4(t)
+		d.Columns = c.columns
+		got := ""
+		if _, err := NewGeometry(&d, HeadShape{HeadDim: c.dim, ValueDim: c.valueDim, Queries: 1, ElementBits: c.bits, ValueInKey: c.inKey}); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+	// A key of 16 bursts fills the row, and leaves no room for its scale.
+	d := *parts.DDR4(t)
+	d.Columns = 128
+	if _, err := NewGeometry(&d, HeadShape{HeadDim: 512, Queries: 1, ElementBits: 16, ScaleBytes: 4}); err == nil || err.Error() != "scale_bytes = 4: expected 0: a row has no room for a key and its scale" {
+		t.Errorf("no room for a scale: %v", err)
 	}
 }

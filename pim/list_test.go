@@ -100,13 +100,13 @@ func TestScalesByHand(t *testing.T) {
 		most float32
 		bits int
 		want float32
-	}{{127, 8, 1}, {254, 8, 2}, {7, 4, 1}, {3.5, 4, 0.5}, {0, 8, 1}} {
+	}{{127, 8, 1}, {63.5, 8, 0.5}, {254, 8, 2}, {7, 4, 1}, {3.5, 4, 0.5}, {0, 8, 1}} {
 		if got := FitTensor(c.most, c.bits); got != (Scales{Scale: c.want}) {
 			t.Errorf("%+v: %+v", c, got)
 		}
 	}
 	f := FitFP8(896) // twice the largest number of E4M3
-	if f != (Scales{Scale: 2}) || FitFP8(0).Scale != 1 {
+	if f != (Scales{Scale: 2}) || FitFP8(0).Scale != 1 || FitFP8(224).Scale != 0.5 {
 		t.Errorf("%+v", f)
 	}
 	for _, x := range []float32{0, 2, -2, 3, 896, -896, 0.5, 5.5} {

@@ -1,6 +1,7 @@
 package pim
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
@@ -37,10 +38,82 @@ func TestSpecValidate(t *testing.T) {
 	}
 }
 
+// TestSpecRanges: both ends of each range are in it, and the numbers next to them are not.
+func TestSpecRanges(t *testing.T) {
+	const second = 1_000_000_000_000 // ps
+	for _, c := range []struct {
+		key     string
+		set     func(s *Spec, v int)
+		in, out []int
+	}{
+		{"mac_latency", func(s *Spec, v int) { s.MACLatency = v }, []int{1, 4096}, []int{0, 4097}},
+		{"softmax_latency", func(s *Spec, v int) { s.SoftmaxLatency = v }, []int{0, 65536}, []int{-1, 65537}},
+		{"macs_per_read", func(s *Spec, v int) { s.MACsPerRead = v }, []int{1, 128}, []int{0, 129}},
+		{"multipliers", func(s *Spec, v int) { s.Multipliers = v }, []int{0, 128}, []int{-1, 129}},
+		{"postponed_refreshes", func(s *Spec, v int) { s.PostponedRefreshes = v }, []int{0, 8}, []int{-1, 9}},
+		{"score_buffer", func(s *Spec, v int) { s.ScoreBuffer = units.Bytes(v) }, []int{1024, 1 << 30}, []int{1023, 1<<30 + 1}},
+		{"mc_buffer", func(s *Spec, v int) { s.MCBuffer = units.Bytes(v) }, []int{0, 4096, 1 << 40}, []int{-1, 1, 4095, 1<<40 + 1}},
+		{"descriptor", func(s *Spec, v int) { s.Descriptor = units.Bytes(v) }, []int{0, 1 << 20}, []int{-1, 1<<20 + 1}},
+		{"power_limit", func(s *Spec, v int) { s.PowerLimit = float64(v) }, []int{0, 10000}, []int{-1, 10001}},
+		{"host_access", func(s *Spec, v int) { s.HostAccess = units.Duration(v) }, []int{0, second}, []int{-1, second + 1}},
+	} {
+		for i, v := range append(c.in, c.out...) {
+			s := Default()
+			c.set(s, v)
+			if errs := input.Faults(s); (len(errs) > 0) != (i >= len(c.in)) || len(errs) > 0 && errs[0].Key != c.key {
+				t.Errorf("%s = %d: %v", c.key, v, errs)
+			}
+		}
+	}
+	for _, c := range []struct {
+		key string
+		set func(s *Spec, v string)
+		in  []string
+	}{
+		{"processing_unit", func(s *Spec, v string) { s.ProcessingUnit = v }, []string{"bank", "rank"}}, {"activation", func(s *Spec, v string) { s.Activation = v }, []string{"staggered", "simultaneous"}},
+		{"relayout", func(s *Spec, v string) { s.Relayout = v }, []string{"in-flight", "cpu"}}, {"scales", func(s *Spec, v string) { s.Scales = v }, []string{"rows", "buffer"}},
+		{"beyond_buffer", func(s *Spec, v string) { s.BeyondBuffer = v }, []string{"refetch", "segment"}}, {"transfer_boundary", func(s *Spec, v string) { s.TransferBoundary = v }, []string{"head", "row", "chunk"}},
+		{"precision.preset", func(s *Spec, v string) { s.Precision.Preset = v }, []string{"fp32", "paper"}},
+	} {
+		for _, v := range append(c.in, "other") {
+			s := Default()
+			c.set(s, v)
+			if errs := input.Faults(s); (len(errs) > 0) != (v == "other") || len(errs) > 0 && errs[0].Key != c.key {
+				t.Errorf("%s = %s: %v", c.key, v, errs)
+			}
+		}
+	}
+}
+
+// TestPrecisionResolve: the paper's numbers are FP16 but for the sum of the softmax. Each stage can be set by itself, and is then refused in another format.
 func TestPrecisionResolve(t *testing.T) {
-	p := Precision{Preset: "paper", Accumulate: FP32}.Resolve()
-	if p.Accumulate != FP32 || p.Multiply != FP16 || p.SoftmaxSum != FP32 {
-		t.Errorf("got %+v", p)
+	keys := []string{"multiply", "accumulate", "score", "softmax_sum", "weights", "context", "output"}
+	for set := -1; set < len(keys); set++ {
+		for _, preset := range []string{"paper", "fp32"} {
+			p := Precision{Preset: preset}
+			want := []Format{FP32, FP32, FP32, FP32, FP32, FP32, FP32}
+			if preset == "paper" {
+				want = []Format{FP16, FP16, FP16, FP32, FP16, FP16, FP16}
+			}
+			if set >= 0 {
+				other := FP16
+				if want[set] == FP16 {
+					other = FP32
+				}
+				*p.Stages()[set].Format, want[set] = other, other
+			}
+			p = p.Resolve()
+			got := []Format{p.Multiply, p.Accumulate, p.Score, p.SoftmaxSum, p.Weights, p.Context, p.Output}
+			if !slices.Equal(got, want) || len(input.Faults(&p)) > 0 {
+				t.Errorf("%s with stage %d set: %v, want %v", preset, set, got, want)
+			}
+			if set >= 0 {
+				*p.Stages()[set].Format = "fp8"
+				if faults := input.Faults(&p); len(faults) != 1 || faults[0].Key != keys[set] {
+					t.Errorf("stage %s in fp8: %v", keys[set], faults)
+				}
+			}
+		}
 	}
 }
 
@@ -80,6 +153,37 @@ func TestRowsAndSegments(t *testing.T) {
 		if got, err := Default().SegmentTokens(d, shape); err != nil || got != want {
 			t.Errorf("%d query heads: %d tokens, want %d; %v", queries, got, want, err)
 		}
+	}
+}
+
+// TestSegmentsBelowARow: a row of 512 tokens has 32 chunks, so that its parts are halves to 32nds; one of 960, with scales, has 60, and thirds, fifths and so on.
+func TestSegmentsBelowARow(t *testing.T) {
+	d := parts.DDR4(t)
+	whole := HeadShape{HeadDim: 128, Queries: 3, ElementBits: 16}
+	scaled := HeadShape{HeadDim: 128, Queries: 3, ElementBits: 16, KVBits: 8, ScaleBytes: 4}
+	for _, c := range []struct {
+		shape     HeadShape
+		score     Format
+		fit, want int
+	}{
+		{whole, FP16, 1535, 1024}, {whole, FP16, 1024, 1024}, {whole, FP16, 1023, 512}, {whole, FP16, 512, 512}, {whole, FP16, 511, 256}, {whole, FP16, 256, 256}, {whole, FP16, 255, 128},
+		{whole, FP16, 127, 64}, {whole, FP16, 31, 16}, {whole, FP16, 16, 16}, {whole, FP16, 15, 0}, {whole, FP32, 511, 256}, {whole, FP32, 512, 512},
+		{scaled, FP16, 960, 960}, {scaled, FP16, 959, 480}, {scaled, FP16, 479, 320}, {scaled, FP16, 319, 240}, {scaled, FP16, 239, 192}, {scaled, FP16, 191, 160}, {scaled, FP16, 159, 96},
+		{scaled, FP16, 16, 16}, {scaled, FP16, 15, 0},
+	} {
+		s := *Default()
+		s.Precision.Score = c.score
+		s.ScoreBuffer = units.Bytes(c.fit * 3 * c.score.Bytes())
+		got, err := s.SegmentTokens(d, c.shape)
+		if got != c.want || (err == nil) != (c.want > 0) {
+			t.Errorf("%+v: %d tokens, %v", c, got, err)
+		}
+		if err != nil && err.Error() != "score_buffer = 90B: expected room for 16 scores of 3 query heads" {
+			t.Error(err)
+		}
+	}
+	if _, err := Default().SegmentTokens(d, HeadShape{}); err == nil {
+		t.Error("a shape of nothing has segments")
 	}
 }
 

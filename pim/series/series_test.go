@@ -137,3 +137,46 @@ func TestLikeBefore(t *testing.T) {
 		}
 	}
 }
+
+// TestUnevenPlace: the last index lies on the line of its own place while another place is not yet even: of seven periods of two, the last two repeat.
+func TestUnevenPlace(t *testing.T) {
+	uneven := []float64{0, 7, 0, 50} // of the first place in its first periods; then as the second, the period's number
+	measure := func(i int) pair {
+		if i%2 == 0 && i/2 < len(uneven) {
+			return pair{uneven[i/2], 0}
+		}
+		return pair{float64(i / 2), 0}
+	}
+	s := New(40, measure, 2)
+	for i := range 60 {
+		if got := s.At(i); got != measure(i) {
+			t.Errorf("index %d: %v, want %v", i, got, measure(i))
+		}
+	}
+	if s.Distinct() != 10 || cap(s.begin) > 16 {
+		t.Errorf("%d indices are distinct, want 10; room for %d", s.Distinct(), cap(s.begin))
+	}
+}
+
+// TestDistinct: an even series has two of the four periods measured for the check alone; one of fewer indices has them all, up to a period.
+func TestDistinct(t *testing.T) {
+	for _, c := range []struct{ n, period, want int }{{100, 2, 4}, {3, 8, 3}, {8, 8, 8}, {10, 8, 8}, {26, 8, 10}, {33, 8, 16}, {1, 1, 1}, {100, 5, 10}} {
+		s := New(c.n, func(i int) pair { return pair{float64(i / c.period), 0} }, c.period)
+		if got := s.Distinct(); got != c.want {
+			t.Errorf("%d indices in periods of %d: %d are distinct, want %d", c.n, c.period, got, c.want)
+		}
+	}
+}
+
+// TestFrom: a beginning of two periods of three and a growth by hand.
+func TestFrom(t *testing.T) {
+	s := From([]pair{{0, 1}, {2, 1}, {5, 1}, {10, 2}, {12, 2}, {16, 2}}, 3, pair{10, 1})
+	for i, want := range map[int]pair{0: {0, 1}, 5: {16, 2}, 6: {20, 3}, 8: {26, 3}, 9: {30, 4}, 14: {46, 5}} {
+		if got := s.At(i); got != want {
+			t.Errorf("index %d: %v, want %v", i, got, want)
+		}
+	}
+	if measured, further := s.Of(10); further != 2 || *measured != (pair{12, 2}) {
+		t.Errorf("index 10 is %d periods beyond %v", further, *measured)
+	}
+}

@@ -178,8 +178,8 @@ func (m *Mapping) parseBits(text string, sizes []int) error {
 // parseBit reads "17", "6-12" or "13^18" and returns the mask of each bit.
 func parseBit(text string) (masks []uint64, ok bool) {
 	number := func(s string) (int, bool) {
-		n, err := strconv.Atoi(s)
-		return n, err == nil && n >= 0 && n < 64
+		n, err := strconv.Atoi(s) // never negative: a "-" is of a range
+		return n, err == nil && n < 64
 	}
 	if low, high, isRange := strings.Cut(text, "-"); isRange {
 		a, okA := number(low)
@@ -205,9 +205,6 @@ func parseBit(text string) (masks []uint64, ok bool) {
 func oneToOne(masks []uint64, burst uint64) bool {
 	rows := slices.Clone(masks)
 	low := bits.TrailingZeros64(burst)
-	if low+len(rows) > 64 {
-		return false
-	}
 	for i := range rows {
 		bit := uint64(1) << (low + i)
 		pivot := slices.IndexFunc(rows[i:], func(row uint64) bool { return row&bit != 0 })

@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
@@ -96,6 +97,31 @@ func TestHighParts(t *testing.T) {
 	}
 	if channel, a, _ := decoded(m, 1<<35|1<<33|64); channel != 1 || a != (dram.Address{Rank: 2, Column: 1}) {
 		t.Errorf("channel %d, %+v", channel, a)
+	}
+}
+
+// TestPartsThatAreNoPowersOfTwo: three channels and five ranks, the highest part and one between others. A burst is 64 bytes, a row of all banks 128 of
+// them, a step of ranks 128·16 bursts, and five of these one of rows.
+func TestPartsThatAreNoPowersOfTwo(t *testing.T) {
+	m, err := New("chrorababgco", ddr43200(t), 3, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rank = 64 * 128 * 16
+	for _, c := range []struct {
+		address uint64
+		channel int
+		want    dram.Address
+	}{
+		{64 * 127, 0, dram.Address{Column: 127}}, {64*128*5 + 64*3, 0, dram.Address{BankGroup: 1, Bank: 1, Column: 3}}, {4 * rank, 0, dram.Address{Rank: 4}},
+		{5*rank + 64, 0, dram.Address{Row: 1, Column: 1}}, {rank * (5*77 + 3), 0, dram.Address{Rank: 3, Row: 77}}, {rank * 5 << 16, 1, dram.Address{}}, {rank*5<<17 + rank*2, 2, dram.Address{Rank: 2}},
+	} {
+		if channel, a, wrapped := decoded(m, c.address); channel != c.channel || a != c.want || wrapped {
+			t.Errorf("%#x: channel %d, %+v, want %d, %+v", c.address, channel, a, c.channel, c.want)
+		}
+	}
+	if channel, a, wrapped := decoded(m, 3*rank*5<<16+128); channel != 0 || a != (dram.Address{Column: 2}) || !wrapped || m.Capacity() != 3*rank*5<<16 {
+		t.Errorf("beyond %d bytes: channel %d, %+v, %t", m.Capacity(), channel, a, wrapped)
 	}
 }
 
@@ -208,6 +234,73 @@ func TestBitMappingErrors(t *testing.T) {
 		if _, err := New(text, ddr43200(t), 1, 4); !errors.As(err, &in) || in.Key != "mapping" {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// TestTextsOfBitErrors: each error names the part of the text at fault, and says what is expected in its place.
+func TestTextsOfBitErrors(t *testing.T) {
+	const (
+		once    = "each of ch, ra, bg, ba, ro, co, pc at most once, such as ba=15,16"
+		numbers = "numbers of address bits, 0 to 63: 17, a range 6-12, or 13^18"
+		apart   = "bits that tell all bursts apart: of address bits 6 to 34 none too often or left out" // 7 + 2 + 2 + 2 + 16 bits above those of 64 bytes
+		orders  = "each of ch, ra, bg, ba, ro, co once, and pc or not, highest bits first, such as rochrababgcopc, or lists of bits, such as co=6-12 bg=13^18,14"
+	)
+	for _, c := range []struct{ text, value, expected string }{
+		{"co=6-12 bg=13,14 ba=15,16 ra=17,18 ro=19-34", "", ""},
+		{"co=6-12 bg=13^14,14^15 ba=13^14^15,16 ra=17,18 ro=19-34", "", ""}, // 15 is the first and the third, and so on
+		{"co=12,11,10,9,8,7,6 bg=34^13,14 ba=15,16 ra=17,18 ro=19-34", "", ""},
+		{"co=6-12 bg=13^14,14^15 ba=13^15,16 ra=17,18 ro=19-34", "", apart}, // the first two are the third
+		{"co=6-12 bg=13,13 ba=15,16 ra=17,18 ro=19-34", "", apart},
+		{"co=6-12 bg=13^35,14 ba=15,16 ra=17,18 ro=19-34", "", apart}, // above the capacity
+		{"co=6-12 bg=13,14 ba=15,16 ra=17,18 ro=19-33,34^35", "", apart},
+		{"co=6-12 bg=13^5,14 ba=15,16 ra=17,18 ro=19-34", "", apart},
+		{"co=6-12 bg=13,14 ba=15,16 ra=17,18 ro=20-35", "", apart},
+		{"co=0-6 bg=13,14 ba=15,16 ra=17,18 ro=48-63", "", apart},
+		{"co=6-12 bg=13,14 ba=15,16 ra=17,18 ro=19-33", "", "16 bits of ro: 65536 of them are 15"},
+		{"co=6-13 bg=13,14 ba=15,16 ra=17,18 ro=19-34", "", "7 bits of co: 128 of them are 8"},
+		{"co=6-12 bg=13,14 ba=15,16 ra=17 ro=19-34", "", "2 bits of ra: 4 of them are 1"},
+		{"co=6-12 bg=13,14 ba=15,16 ra=17,18 ro=19-34 ch=35", "", "0 bits of ch: 1 of them are 1"},
+		{"co=6-12 bg=13 ba=15,16 ra=17,18 ro=19-34", "", "2 bits of bg: 4 of them are 1"},
+		{"co=6-12 bg=13,14 ba=15,16 ra=17,18 ro=19-34 xx=1", "xx=1", once},
+		{"co=6-12 bg=13,14 ba=15,16 ra=17,18 ro=19-34 ra=17,18", "ra=17,18", once},
+		{"co=6-12 bg=64,14 ba=15,16 ra=17,18 ro=19-34", "bg=64,14", numbers},
+		{"co=6-12 bg=13,-1 ba=15,16 ra=17,18 ro=19-34", "bg=13,-1", numbers},
+		{"co=6-12 bg=13^13,14 ba=15,16 ra=17,18 ro=19-34", "bg=13^13,14", numbers},
+		{"co=6-12 bg=13^x,14 ba=15,16 ra=17,18 ro=19-34", "bg=13^x,14", numbers},
+		{"co=12-6 bg=13,14 ba=15,16 ra=17,18 ro=19-34", "co=12-6", numbers},
+		{"co=6-12 bg=13,14 ba=15,16 ra=17,18 ro=19-64", "ro=19-64", numbers},
+		{"co=6-x bg=13,14 ba=15,16 ra=17,18 ro=19-34", "co=6-x", numbers},
+		{"co=x-12 bg=13,14 ba=15,16 ra=17,18 ro=19-34", "co=x-12", numbers},
+		{"co=6-6,7-12 bg=13-13,14 ba=15,16 ra=17,18 ro=19-34", "", ""}, // ranges of one bit
+		{"rochrababg", "", orders}, {"rochrababgcoco", "", orders}, {"rochrababgbg", "", orders}, {"rochrababgxx", "", orders}, {"", "", orders},
+	} {
+		_, err := New(c.text, ddr43200(t), 1, 4)
+		var in input.Error
+		if e := (*input.Error)(nil); errors.As(err, &e) {
+			in = *e
+		}
+		want := input.Error{Key: "mapping", Value: c.value, Expected: c.expected}
+		if c.value == "" {
+			want.Value = c.text
+		}
+		if c.expected == "" {
+			want = input.Error{}
+		}
+		if (err == nil) != (c.expected == "") || in.Key != want.Key || in.Value != want.Value || in.Expected != want.Expected {
+			t.Errorf("%s:\ngot  %+v\nwant %+v", c.text, in, want)
+		}
+	}
+	spec, err := dram.LookupSpec("hbm3-6400-16gb-8h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New("rochrababgcopc", spec, 1, 3); err == nil || !strings.Contains(err.Error(), `mapping = rochrababgcopc: expected no pc: 2 pseudo-channels do not divide 3 ranks`) {
+		t.Errorf("3 ranks: %v", err)
+	}
+	coded := *ddr43200(t)
+	coded.ECC = dram.InlineECC
+	if _, err := New("co=6-12 bg=13,14 ba=15,16 ra=17,18 ro=19-34", &coded, 1, 4); err == nil || !strings.Contains(err.Error(), `mapping = co=6-12 bg=13,14 ba=15,16 ra=17,18 ro=19-34: expected an order of parts, such as rochrababgco: with ecc = inline a row has 112 bursts of data, no power of two`) {
+		t.Errorf("inline ECC: %v", err)
 	}
 }
 
