@@ -99,7 +99,7 @@ func (c *collector) addMeans(sums map[string]int, line int) error {
 	n := sums[vllmCompleted]
 	c.table.input, c.table.output = vllmInputTotal, vllmOutputTotal
 	for _, name := range []string{vllmInputTotal, vllmOutputTotal} {
-		if n > maxWhole || sums[name] < n || sums[name]/n >= maxTokens {
+		if n > maxWhole || sums[name] < n || sums[name] > n*maxTokens {
 			return &input.Error{File: c.file, Line: line, Key: name, Value: strconv.Itoa(sums[name]),
 				Expected: fmt.Sprintf("1 to %d tokens for each of %d requests (%s), or the lists that --save-detailed or --output-details writes", maxTokens, n, vllmCompleted)}
 		}

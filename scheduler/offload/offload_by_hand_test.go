@@ -36,6 +36,14 @@ func byHand(costs Costs, delay float64, contexts ...int) (*Former, *forming.Stat
 	return o, o.s
 }
 
+// at moves to a later step, at which the GPUs' request attends over as many tokens as at step 0, and those that sit out do anyway.
+func at(s *forming.State, step int64) {
+	s.Batch.Step = step
+	for i := range s.Decoding {
+		s.Decoding[i].Base -= step
+	}
+}
+
 // TestWaitsLawByHand: turns may take a quarter of the time. An iteration of 100 ps earns 25.
 func TestWaitsLawByHand(t *testing.T) {
 	fails := func(o *Former, want string) {
@@ -143,11 +151,14 @@ func TestPackByHand(t *testing.T) {
 		{"one", 1, 1, []int{51, 50, 12}, []int{50, 12}, nil},
 		{"one, without a delay", 1, 0, []int{1}, nil, nil},
 	} {
-		o, s := byHand(stub{lines{token: 20, context: 1, host: 10, hostContext: 1}}, c.delay, c.contexts...)
-		n := o.pack(c.over)
-		first, two := ofContexts(s.Batch.Sub[0].Host, 0), ofContexts(s.Batch.Sub[1].Host, 0)
-		if n != len(c.first)+len(c.two) || !slices.Equal(first, c.first) || !slices.Equal(two, c.two) {
-			t.Errorf("%s: %d, %v and %v, by hand %v and %v", c.name, n, first, two, c.first, c.two)
+		for _, step := range []int64{0, 7} {
+			o, s := byHand(stub{lines{token: 20, context: 1, host: 10, hostContext: 1}}, c.delay, c.contexts...)
+			at(s, step)
+			n := o.pack(c.over)
+			first, two := ofContexts(s.Batch.Sub[0].Host, step), ofContexts(s.Batch.Sub[1].Host, step)
+			if n != len(c.first)+len(c.two) || !slices.Equal(first, c.first) || !slices.Equal(two, c.two) {
+				t.Errorf("%s at step %d: %d, %v and %v, by hand %v and %v", c.name, step, n, first, two, c.first, c.two)
+			}
 		}
 	}
 	// One that is on its way to the host is passed over.
@@ -161,10 +172,13 @@ func TestPackByHand(t *testing.T) {
 // TestSpreadByHand: in one sub-batch all, in two those that come where fewer tokens are, the first where both are alike.
 func TestSpreadByHand(t *testing.T) {
 	for over, want := range map[int][2][]int{1: {{10, 4, 6, 3, 9}, nil}, 2: {{10, 3}, {4, 6, 9}}} {
-		o, s := byHand(stub{lines{}}, 0, 10, 4, 6, 3, 9)
-		o.spread(over)
-		if a, b := ofContexts(s.Batch.Sub[0].Host, 0), ofContexts(s.Batch.Sub[1].Host, 0); !slices.Equal(a, want[0]) || !slices.Equal(b, want[1]) {
-			t.Errorf("over %d: %v and %v, want %v", over, a, b, want)
+		for _, step := range []int64{0, 7} {
+			o, s := byHand(stub{lines{}}, 0, 10, 4, 6, 3, 9)
+			at(s, step)
+			o.spread(over)
+			if a, b := ofContexts(s.Batch.Sub[0].Host, step), ofContexts(s.Batch.Sub[1].Host, step); !slices.Equal(a, want[0]) || !slices.Equal(b, want[1]) {
+				t.Errorf("over %d at step %d: %v and %v, want %v", over, step, a, b, want)
+			}
 		}
 	}
 }
@@ -188,15 +202,17 @@ func TestHidesByHand(t *testing.T) {
 		// In one sub-batch: twice the 10 + 40 ps, less the 40.
 		{"a delay as long as the step", 1, nil, false, 50},
 	} {
-		o, s := byHand(stub{lines{token: 20, context: 1, host: 10, hostContext: 1}}, c.delay, c.hosts...)
-		if c.prefills {
-			s.Add(int32(1 + len(c.hosts)))
-			if !s.Reserve(s.Queue.First(), true) {
-				t.Fatal("no room")
+		for _, step := range []int64{0, 7} {
+			o, s := byHand(stub{lines{token: 20, context: 1, host: 10, hostContext: 1}}, c.delay, c.hosts...)
+			if at(s, step); c.prefills {
+				s.Add(int32(1 + len(c.hosts)))
+				if !s.Reserve(s.Queue.First(), true) {
+					t.Fatal("no room")
+				}
 			}
-		}
-		if !o.hides(c.longest) || o.hides(c.longest+1) {
-			t.Errorf("%s: a prompt of %d tokens hides: %v, of one more: %v", c.name, c.longest, o.hides(c.longest), o.hides(c.longest+1))
+			if !o.hides(c.longest) || o.hides(c.longest+1) {
+				t.Errorf("%s at step %d: a prompt of %d tokens hides: %v, of one more: %v", c.name, step, c.longest, o.hides(c.longest), o.hides(c.longest+1))
+			}
 		}
 	}
 }

@@ -131,6 +131,17 @@ func TestSparedBySeats(t *testing.T) {
 			t.Errorf("an output of %d tokens: %g ps", output, got)
 		}
 	}
+	// One seat for all: of the request, or of one like it. Without bounds on seats, nothing is lost by taking one.
+	for seats, nothing := range map[int]bool{0: false, 1: true} {
+		s := hosting(1, lines{}, 0)
+		o := New(links{lines: lines{weights: 100, token: 1}}, 0)
+		o.s, s.Batch.Step = &s.State, 0
+		s.Batching = &scheduler.BatchingSpec{MaxBatchTokens: 100, MaxNumSeqs: seats}
+		s.Requests[1].Output = 900
+		if got := o.spared(&forming.Waiting{Request: 1, Prompt: 10}); (got == 0) != nothing {
+			t.Errorf("%d seats: %g ps", seats, got)
+		}
+	}
 }
 
 // TestMemoryOfDrafts: requests whose memory grows have that of their drafts, two tokens beside the context, wherever they move: one that

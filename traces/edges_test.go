@@ -1,0 +1,144 @@
+package traces
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// readText reads a text and writes what TestUnderstand compares, what was left out, and the notes; or the error.
+func readText(o Options, text string) string {
+	trace, err := o.Read("f", strings.NewReader(text))
+	if err != nil {
+		return "error " + err.Error()
+	}
+	return fmt.Sprintf("%s, %d failed, %d skipped%s", readBack(trace), trace.Failed, trace.Skipped, strings.Join(append([]string{""}, trace.Notes...), ": "))
+}
+
+// TestBenchmarksAndSpansAtTheirEdges: each field of GuideLLM's reports, of spans, and of results of benchmarks that one of another
+// version, or of another exporter, lacks or writes otherwise.
+func TestBenchmarksAndSpansAtTheirEdges(t *testing.T) {
+	guide := func(totals, requests string) string {
+		return `{"benchmarks": [{"requests": {` + requests + `}, "metrics": {"x": 1` + totals + `}}]}`
+	}
+	const (
+		two = `"successful": [{"prompt_tokens": 3, "output_tokens": 1, "request_start_time": 5, "start_time": 1}, {"prompt_tokens": 4, "output_tokens": 1, "request_start_time": 7.5, "start_time": 2}]`
+		old = `"total": [{"x": 1}], "successful": [{"prompt_tokens": 3, "output_tokens": 1, "start_time": 5}, {"prompt_tokens": 4, "output_tokens": 1, "start_time": 7}]`
+	)
+	span := func(at, rest string) string {
+		return fmt.Sprintf(`{"startTimeUnixNano": "%s000000000", %s}`, at, rest)
+	}
+	list := func(pairs ...string) string {
+		var all []string
+		for i := 0; i < len(pairs); i += 3 {
+			all = append(all, fmt.Sprintf(`{"key": "%s", "value": {"%s": %s}}`, pairs[i], pairs[i+1], pairs[i+2]))
+		}
+		return `"attributes": [` + strings.Join(all, ", ") + `]`
+	}
+	tokens := func(in, out string) string {
+		return list("gen_ai.usage.input_tokens", "intValue", `"`+in+`"`, "gen_ai.usage.output_tokens", "doubleValue", out)
+	}
+	bare := func(at, attributes string) string {
+		return `{"trace_id": "0x1", "start_time": "2026-01-02T03:04:` + at + `Z", "attributes": {` + attributes + "}}\n"
+	}
+	const sizes = `"gen_ai.usage.input_tokens": 3, "gen_ai.usage.output_tokens": 1`
+	resource := func(spans string) string {
+		return `{"resourceSpans": [{}, {"scopeSpans": [{"spans": [` + spans + `]}, {"scope": 1}]}]}`
+	}
+	sums := func(n, in, out int) string {
+		return fmt.Sprintf(`{"completed": %d, "total_input_tokens": %d, "total_output_tokens": %d}`, n, in, out)
+	}
+	const means = ": the result lists no requests, so %d of equal lengths stand for them; --save-detailed (vLLM) or --output-details (SGLang) writes each"
+	for _, c := range []struct {
+		text string
+		o    Options
+		want string
+	}{
+		{guide("", two), Options{}, "guidellm; 3@0 4@2.5; request_start_time seconds, 0 failed, 0 skipped"},
+		{guide("", old), Options{}, "guidellm; 3@0 4@2; start_time seconds, 0 failed, 0 skipped"},
+		{guide("", two), Options{Requests: 1}, "guidellm; 3@0; request_start_time seconds, 0 failed, 0 skipped"},
+		{guide(`, "request_totals": {"successful": 2}`, two), Options{}, "guidellm; 3@0 4@2.5; request_start_time seconds, 0 failed, 0 skipped"},
+		{guide(`, "request_totals": {"successful": 3}`, two), Options{}, "guidellm; 3@0 4@2.5; request_start_time seconds, 0 failed, 0 skipped: the report lists 2 of 3 requests that succeeded; without --sample-requests it lists all"},
+		{guide(`, "request_totals": {"successful": 2}`, two+`, "errored": [{}, {}], "incomplete": [{}]`), Options{}, "guidellm; 3@0 4@2.5; request_start_time seconds, 3 failed, 0 skipped"},
+		{guide(`, "request_totals": 5`, two), Options{}, "error f:1: "},
+		{guide("", two) + "{}", Options{}, "error f:1: "},
+		{guide("", `"successful": 5`), Options{}, "error f:1: requests.successful: expected an array"},
+		{guide("", `"successful": null, `+strings.Replace(old, "total", "x", 1)), Options{}, "guidellm; 3@0 4@2; start_time seconds, 1 failed, 0 skipped"},
+		{guide("", `"successful": [`), Options{}, "error f:1: "},
+		// Spans without a time, of a failure, of no inference, and with each kind of value.
+		{resource(span("5", tokens("3", "1")) + "," + span("7", tokens("4", "1"))), Options{}, "otel; 3@0 4@2; startTimeUnixNano nanoseconds, 0 failed, 0 skipped"},
+		{resource(span("5", tokens("3", "1")) + "," + span("7", tokens("4", "1"))), Options{Requests: 1}, "otel; 3@0; startTimeUnixNano nanoseconds, 0 failed, 0 skipped"},
+		{resource(span("5", tokens("3", "1")) + "," + span("7", `"x": 1`) + "," + span("8", list("gen_ai.operation.name", "stringValue", `"embeddings"`, "gen_ai.usage.input_tokens", "intValue", `"3"`))), Options{},
+			"otel; 3@0; startTimeUnixNano nanoseconds, 0 failed, 0 skipped: 2 spans are no inference (gen_ai.operation.name is not chat, text_completion, generate_content): left out"},
+		{resource(span("5", tokens("3", "1")) + "," + span("6", `"status": {"code": 2}, `+tokens("4", "1")) + "," + span("7", `"status": {"code": 1}, `+tokens("5", "1")) + "," +
+			span("8", `"status": {"status_code": "StatusCode.ERROR"}, `+tokens("6", "1")) + "," + span("9", list("gen_ai.operation.name", "stringValue", `"text_completion"`, "error.type", "stringValue", `"timeout"`))), Options{},
+			"otel; 3@0 5@2; startTimeUnixNano nanoseconds, 3 failed, 0 skipped"},
+		{resource(span("5", list("gen_ai.operation.name", "stringValue", `"generate_content"`, "gen_ai.usage.input_tokens", "intValue", "3", "gen_ai.usage.output_tokens", "stringValue", `"1"`))), Options{},
+			"otel; 3@0; startTimeUnixNano nanoseconds, 0 failed, 0 skipped"},
+		{resource(span("5", tokens("3", "1")) + `, {` + tokens("4", "1") + `}`), Options{SkipBad: true}, "otel; 3@0; startTimeUnixNano nanoseconds, 0 failed, 1 skipped"},
+		{resource(span("5", `"attributes": "x"`)), Options{}, "error f:1: attributes: expected a list such as"},
+		{bare("05", sizes) + bare("06.5", sizes), Options{}, "otel; 3@0 3@1.5; startTimeUnixNano nanoseconds, 0 failed, 0 skipped"},
+		{bare("05", sizes) + bare("06", sizes+`, `+sizes) + bare("07", sizes), Options{}, `error f:2: attributes: two fields "gen_ai.usage.input_tokens"; expected names with values`},
+		{bare("05", sizes) + bare("06", sizes+`, "x": [1], "error.type": null`), Options{}, "otel; 3@0 3@1; startTimeUnixNano nanoseconds, 0 failed, 0 skipped"},
+		{bare("05", sizes) + "7\n" + bare("07", sizes), Options{}, "error f:2: no JSON object"},
+		{bare("05", sizes) + "7\n" + bare("07", sizes), Options{SkipBad: true}, "otel; 3@0 3@2; startTimeUnixNano nanoseconds, 0 failed, 1 skipped"},
+		{bare("05", sizes) + "{", Options{}, "error f:2: "},
+		// Sums of a benchmark: 1 and 16,777,216 tokens a request are legal; a remainder goes to the first requests.
+		{sums(3, 3, 8), Options{}, "vllm; 1@0 1@0 1@0;  , 0 failed, 0 skipped" + fmt.Sprintf(means, 3)},
+		{sums(3, 11, 3), Options{}, "vllm; 4@0 4@0 3@0;  , 0 failed, 0 skipped" + fmt.Sprintf(means, 3)},
+		{sums(3, 11, 3), Options{Requests: 2}, "vllm; 4@0 4@0;  , 0 failed, 0 skipped" + fmt.Sprintf(means, 3)},
+		{sums(2, 2*maxTokens, 2), Options{}, "vllm; 16777216@0 16777216@0;  , 0 failed, 0 skipped" + fmt.Sprintf(means, 2)},
+		{sums(2, 2*maxTokens+1, 2), Options{}, "error f:1: total_input_tokens = 33554433: expected 1 to 16777216 tokens for each of 2 requests (completed)"},
+		{sums(2, 2, 2*maxTokens+1), Options{}, "error f:1: total_output_tokens = 33554433"},
+		{sums(2, 2, 1), Options{}, "error f:1: total_output_tokens = 1: expected"},
+		{sums(maxWhole+1, 2*maxWhole, 2*maxWhole), Options{}, "error f:1: total_input_tokens = 2000000: expected 1 to 16777216 tokens for each of 1000001 requests"},
+		{`{"input_lens": [5, 6, 7], "output_lens": [7, 8, 9]}`, Options{Requests: 2}, "vllm; 5@0 6@0;  , 0 failed, 0 skipped"},
+		{`{"request_rate": 4, "input_lens": [5], "output_lens": [7]}`, Options{}, "vllm; 5@0;  , 0 failed, 0 skipped: the file has no start_times, so all requests come at once; the benchmark sent 4 a second: --rate 4"},
+		// Names with escapes, and a bound on a file that is read to its end.
+		{`{"input_toke\u006es": 3, "output_tokens": 1}`, Options{}, "l3sim; 3@0;  , 0 failed, 0 skipped"},
+		{"input_tokens,output_tokens\n3,1\n4,1\n", Options{Most: 2}, "l3sim; 3@0 4@0;  , 0 failed, 0 skipped"},
+		{"input_tokens,output_tokens\n3,1\n4,1\n5,1\n", Options{Most: 2}, "error f:4: expected at most 2 requests; run.requests = N (--requests N) reads the first N alone"},
+		{"input_tokens,output_tokens\n3,1\n4,1\n5,1\n", Options{Most: 2, Requests: 3}, "l3sim; 3@0 4@0 5@0;  , 0 failed, 0 skipped"},
+	} {
+		if got := readText(c.o, c.text); got != c.want && (!strings.HasPrefix(c.want, "error ") || !strings.HasPrefix(got, c.want)) {
+			t.Errorf("%s\ngot  %s\nwant %s", c.text, got, c.want)
+		}
+	}
+	for most, want := range map[int]string{maxWhole: "run.requests = N", maxWhole + 1: "--window FROM:TO reads a part"} {
+		c := collector{options: Options{Most: most}, found: most}
+		if err := c.add(row{input: 1, output: 1, timed: true}, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("more than %d requests: %v, want %q", most, err, want)
+		}
+	}
+}
+
+// TestParquetColumnsOfEveryKind: a column of each physical type of numbers, and of texts; and the compression that is refused,
+// where a column of it is read.
+func TestParquetColumnsOfEveryKind(t *testing.T) {
+	type row struct {
+		F32 float32 `parquet:"f32"`
+		F64 float64 `parquet:"f64"`
+		I32 int32   `parquet:"i32"`
+		I64 int64   `parquet:"i64"`
+		U32 uint32  `parquet:"u32"`
+		LZ4 int32   `parquet:"lz4,lz4"`
+	}
+	var file bytes.Buffer
+	if err := parquet.Write(&file, []row{{0.1, 0.25, 3, 4, 5, 6}, {1.35, 2.75, 3, 4, 5, 6}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		at, in, out, want string
+	}{
+		{"f32", "i32", "i64", "3@0 3@1.25; f32 seconds"}, {"f64", "i64", "i32", "4@0 4@2.5; f64 seconds"}, {"i32", "u32", "i64", "5@0 5@0; i32 seconds"},
+		{"f64", "lz4", "i32", "error f: group 1 of rows: expected another compression than LZ4"}, {"lz4", "i32", "i32", "error f: group 1 of rows: expected another compression than LZ4"},
+	} {
+		got := readText(Options{Columns: Columns{Arrival: c.at, Input: c.in, Output: c.out, Unit: "s"}}, file.String())
+		if !strings.HasPrefix(strings.TrimPrefix(got, "parquet; "), c.want) {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
