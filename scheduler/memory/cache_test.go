@@ -206,7 +206,8 @@ func TestCacheByDefinition(t *testing.T) {
 		for _, k := range n.live {
 			l.Release(k.Reservation)
 		}
-		if err := l.ClearCache(); err != nil || l.Used() != 0 || slices.Max(l.cache.unused) != 0 || len(l.cache.index) != 0 {
+		evicted := l.cache.did.Evicted
+		if err := l.ClearCache(); err != nil || l.cache.did.Evicted != evicted || l.Used() != 0 || slices.Max(l.cache.unused) != 0 || len(l.cache.index) != 0 {
 			t.Fatalf("%d units are in use, %v by blocks that nobody uses, after all is cleared", l.Used(), l.cache.unused)
 		}
 	})

@@ -37,6 +37,10 @@ func TestSharedByHand(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
+	err := l.NewCacheCheck().CheckShared(&scheduler.SubBatch{Decode: both, Shared: []scheduler.Shared{{Tokens: 32, Requests: []int32{0, 1}}}}, holds)
+	if want := "decoding requests share tokens map[[0 1]:32], their blocks have map[[0 1]:16]"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
 }
 
 // TestLongStretchByHand: two requests use the same three blocks of 16 tokens, which are one stretch of 48.

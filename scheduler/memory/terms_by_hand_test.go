@@ -408,6 +408,9 @@ func TestForecastOfLongOutputs(t *testing.T) {
 		for _, n := range c.ended {
 			f.Ended(n)
 		}
+		f.Add(0, 10, 70) // an earlier forecast, of a longer output
+		f.survive()
+		f.Clear()
 		f.Add(0, 10, 0)
 		f.survive()
 		for tokens, want := range c.longer {

@@ -110,9 +110,9 @@ func TestWaitsByHand(t *testing.T) {
 	if got := rest.Picoseconds(); got != 400-150-4*30-4*10 {
 		t.Errorf("%v ps, by hand 90", got)
 	}
-	for _, iterating := range []units.Duration{99, 101} {
-		if err := b.Waited(iterating, 4); err == nil {
-			t.Errorf("GPUs work and wait for 100 ps of %v", iterating)
+	for iterating, want := range map[units.Duration]string{99: "GPUs work and wait for 100 ps of 99, ranksets for others for 86 ps", 101: "GPUs work and wait for 100 ps of 101, ranksets for others for 94 ps"} { // 4 more or less than 90
+		if err := b.Waited(iterating, 4); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("of %v: %v, by hand %s", iterating, err, want)
 		}
 	}
 	add(OfPIM, 90)
@@ -193,6 +193,32 @@ func TestRunByHand(t *testing.T) {
 	}
 	if end, err := f.Run(0); end != 43 || err != nil || f.Work.Joules != (Joules{2, 4}) {
 		t.Errorf("%v, %v; GPUs take %v", end, err, f.Work.Joules)
+	}
+}
+
+// TestAllLayersAreRecorded: a timeline has the entry, and attention and a block of each of 60 layers, though a run skips repeats of layers.
+func TestAllLayersAreRecorded(t *testing.T) {
+	h := hardware(t)
+	h.Config.Model.Layers = 60
+	f := New(h, []Resource{{dataflow.Resource{Name: "GPUs"}, TrackGPU}, {dataflow.Resource{Name: "units", Device: true}, TrackRank}}, Running{})
+	layers(&f, 5, 7, 11, 13)
+	const end = 5 + 60*7 + 59*11 + 13
+	if spans, at := f.Record(0); len(spans) != 1+2*60 || at != end || spans[len(spans)-1].End != end {
+		t.Errorf("%d spans until %v", len(spans), at)
+	}
+}
+
+// TestUseIsCopied: all that is known of how GPUs work for a sub-batch, each part with a value of its own.
+func TestUseIsCopied(t *testing.T) {
+	want := Use{Slow: 2, Merge: 3, Chooses: 5, Joules: Joules{7, 11}, Extrapolated: &Extrapolated{13}}
+	for i, v := 0, reflect.ValueOf(want); i < v.NumField(); i++ {
+		if v.Field(i).IsZero() {
+			t.Errorf("%s has no value here", v.Type().Field(i).Name)
+		}
+	}
+	got := Use{Slow: 1, Merge: 1, Chooses: 1, Joules: Joules{1, 1}}
+	if got.Set(&want); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

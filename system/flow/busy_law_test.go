@@ -54,6 +54,9 @@ func TestChangesThatTakeTooLong(t *testing.T) {
 	const want = "a kernel or a transfer of one layer takes more than an hour; also changed: "
 	_, also, found := strings.Cut(err.Error(), want)
 	blamed, _, _ := strings.Cut(err.Error(), " ")
+	if value := map[string]string{"batching.max_num_seqs": "7", "pcie.latency": "1ms", "gpu.fit": `"h200-sxm"`}[blamed]; !strings.HasPrefix(err.Error(), blamed+" = "+value+": expected") {
+		t.Errorf("%v, with a value of %s", err, value)
+	}
 	keys := append(strings.Split(also, ", "), blamed)
 	slices.Sort(keys)
 	if err := f.inTime(86400*25*units.Second/2, LongestTask-1, 1<<20); err == nil || !strings.Contains(err.Error(), "at 12.5 days the next iteration") {
