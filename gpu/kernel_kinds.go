@@ -11,7 +11,8 @@ import (
 type KernelTime struct {
 	Kind    string  // as the section [fit.kinds] of a fit names it
 	Seconds float64 // in all layers
-	Beyond  string  // how they lie beyond what was measured, "" where they do not
+	Far     float64 // of Seconds, s: kernels beyond what was measured
+	Beyond  string  // how they lie beyond it, "" where none does
 }
 
 // KernelTimes returns what an iteration takes by kind of kernels, in the order of their names. A mixture's router is among its
@@ -64,6 +65,10 @@ func (t kernelTimes) add(kind string, seconds float64, beyond string) {
 		t[kind] = &KernelTime{Kind: kind}
 	}
 	t[kind].Seconds += seconds
+	if beyond == "" {
+		return
+	}
+	t[kind].Far += seconds
 	if t[kind].Beyond == "" {
 		t[kind].Beyond = beyond
 	}

@@ -39,3 +39,26 @@ func TestKernelTimes(t *testing.T) {
 		}
 	}
 }
+
+// TestFarKernels: of a kind's time what kernels beyond the range take is that of their parts of the iteration, not all of the kind: the output
+// matrix of a large vocabulary, and no other product.
+func TestFarKernels(t *testing.T) {
+	gpu := *loadPreset(t, "h200-sxm")
+	m := loadModel(t, "llama-3-8b")
+	m.TensorParallel = 1
+	gpu.Measured.ProductWidth = 65536 // Llama 3's vocabulary has 128,256 words, all other sides are at most 28,672
+	cost := NewModelCost(&gpu, m)
+	x := Shape{Decode: UniformBatch(16, 1024)}
+	if far := cost.Beyond(x); far[LMHead] == "" || far[QKVProduct] != "" || far[FeedForward] != "" {
+		t.Fatalf("beyond the range: %q", far)
+	}
+	want := cost.IterationParts(x)[LMHead].Seconds
+	for _, k := range cost.KernelTimes(x) {
+		switch {
+		case k.Kind == "gemm" && (math.Abs(k.Far/want-1) > 1e-9 || k.Far > k.Seconds/2 || k.Beyond == ""):
+			t.Errorf("products: %v s of %v s beyond the range (%q), want %v", k.Far, k.Seconds, k.Beyond, want)
+		case k.Kind != "gemm" && (k.Far != 0 || k.Beyond != ""):
+			t.Errorf("%s: %v s beyond the range: %q", k.Kind, k.Far, k.Beyond)
+		}
+	}
+}

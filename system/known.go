@@ -17,7 +17,8 @@ type Served struct{ Batch, Input, Output float64 }
 type KernelKind struct {
 	Kind   string
 	Share  float64
-	Beyond string // how they lie beyond what was measured, "" where they do not
+	Far    float64 // of the GPUs' time, too: kernels beyond what was measured
+	Beyond string  // how they lie beyond it, "" where none does
 	configs.Known
 }
 
@@ -58,6 +59,7 @@ func KernelKinds(cfg *configs.Config, l Served, decodes bool) ([]KernelKind, err
 				at, all = len(all), append(all, KernelKind{Kind: kind, Known: about})
 			}
 			all[at].Share += seconds
+			all[at].Far += float64(i.times * k.Far)
 			if all[at].Beyond == "" {
 				all[at].Beyond = k.Beyond
 			}
@@ -66,8 +68,9 @@ func KernelKinds(cfg *configs.Config, l Served, decodes bool) ([]KernelKind, err
 	}
 	for i := range all {
 		k := &all[i]
-		if k.Share /= sum; k.Grade != configs.Measured && k.Grade != configs.Borrowed {
-			k.Beyond = "" // of no range
+		k.Share, k.Far = k.Share/sum, k.Far/sum
+		if k.Grade != configs.Measured && k.Grade != configs.Borrowed {
+			k.Far, k.Beyond = 0, "" // of no range
 		}
 	}
 	slices.SortStableFunc(all, func(a, b KernelKind) int { return strings.Compare(a.Kind, b.Kind) })
@@ -82,9 +85,7 @@ func Summed(cfg *configs.Config, all []KernelKind) results.Known {
 		k := &all[i]
 		share := map[configs.Grade]*float64{configs.Measured: &s.Measured, configs.Borrowed: &s.Borrowed, configs.DataSheet: &s.DataSheet, configs.Never: &s.Never}[k.Grade]
 		*share += k.Share
-		if k.Beyond != "" {
-			s.Beyond += k.Share
-		}
+		s.Beyond += k.Far
 		if k.Grade == configs.Measured && k.Mean > 0 {
 			s.Error += float64(k.Share * k.Mean)
 			told += k.Share

@@ -128,6 +128,7 @@ type supportedKinds struct {
 	Median float64 `json:"median_percent,omitempty"`
 	P90    float64 `json:"p90_percent,omitempty"`
 	Range  string  `json:"range,omitempty"`
+	Far    float64 `json:"beyond_share,omitempty"` // of the GPUs' time
 	Beyond string  `json:"beyond,omitempty"`
 }
 
@@ -149,7 +150,7 @@ func newSupport(cfg *configs.Config, f *supportFlags) (*support, error) {
 		return nil, err
 	}
 	for _, k := range append(all, system.KernelKind{Kind: "host_time", Known: host}) {
-		r.Kinds = append(r.Kinds, supportedKinds{k.Kind, k.Share, string(k.Grade), k.Fit, k.Rows, k.Mean, k.Median, k.P90, k.Range, k.Beyond})
+		r.Kinds = append(r.Kinds, supportedKinds{k.Kind, k.Share, string(k.Grade), k.Fit, k.Rows, k.Mean, k.Median, k.P90, k.Range, k.Far, k.Beyond})
 	}
 	slices.SortStableFunc(r.Kinds, func(a, b supportedKinds) int { return cmp.Compare(b.Share, a.Share) })
 	return r, nil
@@ -168,7 +169,7 @@ func (r *support) writeText(w io.Writer) error {
 		for _, k := range r.Kinds {
 			about := k.Range
 			if k.Beyond != "" {
-				about = strings.TrimPrefix(about+"; beyond: "+k.Beyond, "; ")
+				about = strings.TrimPrefix(fmt.Sprintf("%s; beyond, %.1f%%: %s", about, 100*k.Far, k.Beyond), "; ")
 			}
 			fmt.Fprintf(w, "%s\t%.1f%%\t%s\t%s\t%s\t%s\t%s\n", k.Kind, 100*k.Share, k.Grade, cmp.Or(k.Fit, "-"), number(k.Median), number(k.P90), about)
 		}
