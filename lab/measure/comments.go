@@ -27,8 +27,8 @@ func moved(kinds []Fitted) map[string]bool {
 		if section := sections[k.Kind]; section != "" {
 			for _, p := range parameters(k.Kind) {
 				name := section + "." + p.name
-				if strings.HasPrefix(p.name, "all_reduce_switch.") {
-					name = "gpu." + p.name
+				if strings.Contains(p.name, ".") {
+					name = "gpu." + p.name // of a section of its own
 				}
 				keys[name] = true
 			}
