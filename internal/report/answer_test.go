@@ -41,7 +41,7 @@ func TestAnswer(t *testing.T) {
 }
 
 func TestReadable(t *testing.T) {
-	for v, want := range map[float64]string{41.4859: "41.5", 0.0123456: "0.0123", 1234.56: "1235", 99.96: "100", -5.4321: "-5.43"} {
+	for v, want := range map[float64]string{41.4859: "41.5", 0.0123456: "0.0123", 1234.56: "1235", 99.96: "100", -5.4321: "-5.43", -100.4: "-100", -100: "-100", 100: "100"} {
 		if got := readable("tbt_p99_ms", v); got != want {
 			t.Errorf("%g: %s, not %s", v, got, want)
 		}
