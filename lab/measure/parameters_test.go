@@ -37,18 +37,28 @@ func TestParametersSetTheirKeys(t *testing.T) {
 		Decode: "gpu.decode_attention", FP8Decode: "gpu.decode_attention_fp8", NarrowDecode: "gpu.narrow_kv",
 		Prefill: "gpu.prefill_attention", FP8Prefill: "gpu.prefill_attention_fp8", Extend: "gpu.extend_attention", PageSparse: "gpu.page_sparse",
 		Elementwise: "gpu.elementwise", AllReduce: "gpu.all_reduce", PCIe: "pcie", Power: "gpu.power", Small: "gpu", DecodeIteration: "gpu",
+		LatentDecode: "gpu.latent.decode", FP8LatentDecode: "gpu.latent.decode_fp8", LatentPrefill: "gpu.latent.prefill", FP8LatentPrefill: "gpu.latent.prefill_fp8",
+		LatentAbsorb: "gpu.latent.products", FP8LatentAbsorb: "gpu.latent.products_fp8", SparseLatent: "gpu.latent.chosen",
+		Experts: "gpu.experts.bf16", FP8Experts: "gpu.experts.fp8", IndexScores: "gpu.index.scores", IndexStepScores: "gpu.index.step_scores", TopK: "gpu.index.top_k",
+		AllGather: "gpu.collectives.all_gather", ReduceScatter: "gpu.collectives.reduce_scatter", NCCLAllReduce: "gpu.collectives.all_reduce", NCCLAllToAll: "gpu.collectives.all_to_all", Dispatch: "gpu.collectives.dispatch", Combine: "gpu.collectives.combine",
+		PrefillIteration: "gpu", MixedIteration: "gpu", IterationEnergy: "gpu.power",
+		FP8BlockExperts: "gpu.experts.fp8_block", NVFP4Experts: "gpu.experts.nvfp4", MXFP4Experts: "gpu.experts.mxfp4", MXFP4FP8Experts: "gpu.experts.mxfp4_fp8", Int4Experts: "gpu.experts.int4",
 	} {
 		target := preset(t, "h200-sxm")
 		if len(parameters(kind)) == 0 {
 			t.Errorf("%v has no parameters", kind)
 		}
+		before := map[string]string{}
+		leaves(before, "", reflect.ValueOf(*target))
 		for _, p := range parameters(kind) {
+			if !(p.low > 0 && p.low < p.start && p.start <= p.high && p.low < p.high) {
+				t.Errorf("%v: %s begins at %g of %g to %g", kind, p.name, p.start, p.low, p.high)
+			}
 			want := section + "." + p.name
 			if strings.Contains(p.name, ".") {
 				want = "gpu." + p.name
 			}
-			before, after := map[string]string{}, map[string]string{}
-			leaves(before, "", reflect.ValueOf(*target))
+			after := map[string]string{}
 			value := p.low + 0.3*(p.high-p.low) // no preset's
 			p.set(target, value)
 			leaves(after, "", reflect.ValueOf(*target))
@@ -58,6 +68,7 @@ func TestParametersSetTheirKeys(t *testing.T) {
 					changed = append(changed, strings.TrimPrefix(path, "."))
 				}
 			}
+			before = after
 			if len(changed) != 1 || changed[0] != want {
 				t.Errorf("%v: %s sets %q, want %s", kind, p.name, changed, want)
 			}

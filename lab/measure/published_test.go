@@ -204,7 +204,8 @@ func TestWindowedPrompt(t *testing.T) {
 		t.Errorf("a window as long as the prompt: %v s", got)
 	}
 	// Behind a cache of 300 tokens 100 see what there is, and 900 the window of 400: the prompt is shorter than some windows, and longer than others.
-	s.chunk, s.finished = 1000, 300
+	// Seven requests fill the GPU, so that twice as many take longer.
+	s.batch, s.chunk, s.finished = 7, 1000, 300
 	for window, pieces := range map[int][][3]int{ // pieces, tokens of each, and those before it
 		400:  {{1, 100, 300}, {2, 400, 200}, {1, 100, 350}},
 		1200: {{1, 900, 300}, {1, 100, 1150}},
@@ -213,7 +214,7 @@ func TestWindowedPrompt(t *testing.T) {
 	} {
 		want := 0.0
 		for _, p := range pieces {
-			want += g.PrefillAttentionCost(2*p[0], p[1], p[2], h).Seconds
+			want += g.PrefillAttentionCost(7*p[0], p[1], p[2], h).Seconds
 		}
 		if s.window = window; math.Abs(target.Predict(&s)/want-1) > 1e-6 {
 			t.Errorf("a window of %d tokens, 1000 behind 300: %v s, want %v", window, target.Predict(&s), want)
