@@ -87,7 +87,7 @@ func TestPoliciesInDIMMs(t *testing.T) {
 		prompt, steps = 132, 6
 	}
 	text := SampleText()[20_000:]
-	few := []string{"dense, FP8, paper", "window, fp32", "hgca, fp32", "quest, scored by bank, fp32", "duo at home, fp32", "lserve at home, 8 bits, fp32", "dense, paper", "lserve, scored by bank, paper"}
+	few := []string{"dense, FP8, paper", "duo, 8 bits by channel, fp32", "window, fp32", "hgca, fp32", "quest, scored by bank, fp32", "duo at home, fp32", "lserve at home, 8 bits, fp32", "dense, paper", "lserve, scored by bank, paper"}
 	for name, a := range homePolicies() {
 		spec := a.Policy
 		for _, precision := range []string{"fp32", "paper"} {
