@@ -177,7 +177,7 @@ func TestErrors(t *testing.T) {
 		{"unknown model", "", Options{Flags: []Flag{{"--model", "run.model", "gpt175b"}}},
 			`--model: run.model = "gpt175b": expected one of `},
 		{"unknown system preset", "preset = 'dgx-a100-l4'", Options{},
-			`x.toml:1: preset = "dgx-a100-l4": expected one of desk, dgx-a100-l3, dgx-h100-l3, dgx-h200-l3, fair, hgca, paper; did you mean "dgx-a100-l3"?`},
+			`x.toml:1: preset = "dgx-a100-l4": expected one of desk, dgx-a100-l3, dgx-b200-l3, dgx-h100-l3, dgx-h200-l3, fair, gb200-tray, hgca, paper; did you mean "dgx-a100-l3"?`},
 		{"unknown part", "[dram]\npreset = 'ddr4-3200'", Options{}, `x.toml:2: dram.preset = "ddr4-3200": expected one of ddr4-`},
 		{"unknown system", "[run]\nsystem = 'l2'", Options{},
 			`x.toml:2: run.system = "l2": expected one of ` + strings.Join(slices.Sorted(slices.Values(system.Names())), ", ") + `; did you mean "l3"?`},

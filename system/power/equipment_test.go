@@ -84,7 +84,7 @@ func TestUnusedMemory(t *testing.T) {
 // TestUnusedMemoryBySlots: a GPU without a use for the host's memory has two DIMMs of 32 GiB and what these draw, whatever the number of
 // GPUs and the preset, and no more than the node has. A system that uses the memory has what is set.
 func TestUnusedMemoryBySlots(t *testing.T) {
-	for _, preset := range []string{"dgx-a100-l3", "dgx-h100-l3", "dgx-h200-l3", "fair", "paper"} {
+	for _, preset := range []string{"dgx-a100-l3", "dgx-b200-l3", "dgx-h100-l3", "dgx-h200-l3", "fair", "paper"} {
 		for _, gpus := range []int{1, 2, 4, 8, 16} {
 			sets := []string{"preset=" + preset, "run.system=gpu-only", fmt.Sprint("node.gpus=", gpus), "model.tensor_parallel=1", `run.model="llama-3-8b"`}
 			m := meterOf(t, sets...)
