@@ -142,3 +142,91 @@ func TestParquetColumnsOfEveryKind(t *testing.T) {
 		}
 	}
 }
+
+// TestReadingByHand: what a trace says of its own columns, each with a name of its own.
+func TestReadingByHand(t *testing.T) {
+	columns := Columns{Arrival: "at", Input: "in", Output: "out", Session: "who", Unit: "ms"}
+	for _, c := range []struct {
+		text string
+		o    Options
+		want Reading
+	}{
+		{"who,at,in,out\nx,5,3,1\nx,9,4,1\n", Options{Columns: columns}, Reading{Input: "in", Output: "out", Times: "at", Unit: "milliseconds", Session: "who"}},
+		{"who,at,in,out\n,5,3,1\n,9,4,1\n", Options{Columns: columns}, Reading{Input: "in", Output: "out", Times: "at", Unit: "milliseconds"}},
+		{"isl,osl\n3,1\n", Options{}, Reading{Input: "isl", Output: "osl"}},
+		{`{"timestamp": 5, "session_id": "a", "hash_ids": [1], "input_length": 3, "output_length": 1}` + "\n" + `{"timestamp": 6, "session_id": "a", "hash_ids": [1], "input_length": 3, "output_length": 1}`, Options{},
+			Reading{Input: "input_length", Output: "output_length", Times: "timestamp", Unit: "milliseconds", Hashes: "hash_ids", Session: "session_id"}},
+	} {
+		trace, err := c.o.Read("f", strings.NewReader(c.text))
+		if err != nil || trace.Reading != c.want {
+			t.Errorf("%s\ngot  %+v, %v\nwant %+v", c.text, trace, err, c.want)
+		}
+	}
+	// Of several columns of times the surest name counts, in whatever order they stand.
+	times := map[string]string{"arrival": "1", "created_at": "2", "timestamp": "3", "time": "4"}
+	for _, c := range [][]string{{"time", "timestamp", "arrival", "created_at"}, {"arrival", "created_at", "timestamp", "time"}, {"timestamp", "created_at", "time"}, {"created_at", "time", "timestamp"}, {"time", "timestamp"}} {
+		rows := strings.Join(c, ",") + ",input_tokens,output_tokens\n"
+		best := ""
+		for second := range 3 {
+			for _, name := range c {
+				rows += times[name] + fmt.Sprint(second) + ","
+				if best == "" || times[name] < times[best] {
+					best = name
+				}
+			}
+			rows += "3,1\n"
+		}
+		if trace, err := (Options{}).Read("f", strings.NewReader(rows)); err != nil || trace.Reading.Times != best {
+			t.Errorf("%v: times of %+v, %v; want %s", c, trace, err, best)
+		}
+	}
+}
+
+// TestTokensByHand: numbers of tokens as files write them. Behind a point only zeros are none, and three of them may be thousands.
+func TestTokensByHand(t *testing.T) {
+	for text, want := range map[string]int{
+		"7": 7, "7.0": 7, "7.00": 7, "7.0000": 7, "7.": 7, "1,024": 1024, "1,024.0": 1024, "16777216": maxTokens, "16777216.0": maxTokens,
+		"7.000": 0, "7.05": 0, "7.5": 0, "7.50": 0, "7.0.0": 0, "0": 0, "-7": 0, "": 0, "x": 0, "16777217": 0, "1,02": 0, "1e3": 0,
+	} {
+		if got, ok := parseTokens(text); ok != (want > 0) || ok && got != want {
+			t.Errorf("%q: %d, %v, want %d", text, got, ok, want)
+		}
+	}
+}
+
+// TestValuesOfFooters: a walk over each type of the compact protocol takes its bytes and leaves the last one, and ends where structs nest
+// deeper than 32 or lists have too many elements.
+func TestValuesOfFooters(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind byte
+		text string
+	}{
+		"byte": {thriftByte, "\x05"}, "16 bits": {thriftI16, "\x05"}, "32 bits": {thriftI32, "\x85\x01"}, "64 bits": {thriftI64, "\x85\x85\x01"}, "true": {thriftTrue, "\x01"}, "double": {thriftDouble, "12345678"},
+		"text": {thriftBinary, "\x03abc"}, "no text": {thriftBinary, "\x00"}, "list": {thriftList, "\x25\x05\x85\x01"}, "list of a length of its own": {thriftList, "\xf5\x03\x05\x06\x07"}, "set": {thriftSet, "\x18\x01a"},
+		"map": {thriftMap, "\x02\x85\x01a\x05\x02bc\x85\x01"}, "map of none": {thriftMap, "\x00"},
+		"struct": {thriftStruct, "\x15\x07\x18\x02ab\x11\x05\x09\x01\x00"}, // 32 bits, a text, a truth value, and a field with its number behind
+	} {
+		w := walker{text: []byte(c.text + "!")}
+		if w.skip(c.kind, 0); w.err != nil || string(w.text) != "!" {
+			t.Errorf("%s: %q is left, %v", name, w.text, w.err)
+		}
+	}
+	nested := func(n int) error { // structs within a struct
+		w := walker{text: []byte(strings.Repeat("\x1c", n) + strings.Repeat("\x00", n+1))}
+		w.skip(thriftStruct, 0)
+		return w.err
+	}
+	if a, b := nested(maxThriftDepth), nested(maxThriftDepth+1); a != nil || b == nil || !strings.Contains(b.Error(), "nests too deep") {
+		t.Errorf("%v and %v", a, b)
+	}
+	w := walker{text: []byte("\x0d!")}
+	if w.skip(13, 0); w.err == nil || !strings.Contains(w.err.Error(), "unknown type 13") {
+		t.Error(w.err)
+	}
+	for more, bad := range []string{"", "too many elements"} {
+		w := walker{text: []byte("!"), elements: maxElements - 1 + more}
+		if w.skipAll(1, 0, thriftByte); (w.err != nil) != (bad != "") || bad != "" && !strings.Contains(w.err.Error(), bad) {
+			t.Errorf("%d elements: %v", maxElements+more, w.err)
+		}
+	}
+}

@@ -151,7 +151,8 @@ func TestHiddenTransfersByHand(t *testing.T) {
 
 // TestPromptsOnRankPIM: only requests that decode on ranks have the GPUs wait for these to join, in each layer.
 func TestPromptsOnRankPIM(t *testing.T) {
-	e := rigOf(t, "run.system=rank-pim", "run.model=llama-2-7b", "model.tensor_parallel=1", `pcie.join="5us"`).replica(nil).Engine.(*rankPIM)
+	const layers = 12 // of 32 heads
+	e := rigOf(t, "run.system=rank-pim", "run.model=llama-2-7b", "model.layers=12", "model.tensor_parallel=1", `pcie.join="5us"`, `pim.host_access="2us"`).replica(nil).Engine.(*rankPIM)
 	if e.join != 5*units.Microsecond {
 		t.Fatal(e.join)
 	}
@@ -160,13 +161,16 @@ func TestPromptsOnRankPIM(t *testing.T) {
 	if want := e.Whole(e.StageRuns(&sub)); err != nil || end != want || e.GPU(&sub, 0) != want || e.PIM(&sub, 0, 0) != 0 {
 		t.Errorf("prompts take %v, predicted %v and %v, by hand %v; %v", end, e.GPU(&sub, 0), e.PIM(&sub, 0, 0), want, err)
 	}
+	if w := &e.Work; w.Time[flow.OfPIMWaits+int(flow.ForGPU)] != end || w.Time[flow.OfPIM] != 0 || w.Time[flow.OfGPU] != end {
+		t.Errorf("ranks work for %v and wait for the GPUs for %v of %v", w.Time[flow.OfPIM], w.Time[flow.OfPIMWaits+int(flow.ForGPU)], end)
+	}
 	decode := decoding(3, 400)
 	e.decodeBeside(e.Attends.Decode(decode.Decode, 0, 1))
-	want := e.GPUTime(decode) + 32*e.join
+	want := e.GPUTime(decode) + layers*e.join
 	if got := e.GPU(decode, 1); got != want {
 		t.Errorf("decoding takes the GPUs %v, by hand %v", got, want)
 	}
-	if got, want := e.PIM(decode, 1, 0), e.ranks.Attention(decode, 1)+32*2*e.ranks.HostAccess; got != want {
+	if got, want := e.PIM(decode, 1, 0), e.ranks.Attention(decode, 1)+layers*2*2*units.Microsecond; got != want {
 		t.Errorf("decoding takes the ranks %v, by hand %v", got, want)
 	}
 }

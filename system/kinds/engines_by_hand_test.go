@@ -105,7 +105,7 @@ func TestTierOfEnginesByHand(t *testing.T) {
 			t.Errorf("%s: an iteration takes %v, without moves %v; %v", system, later-start, plain-end, err)
 		}
 		b.Moves.Down.Tokens, b.Moves.Earlier = 40_000, 40_000
-		if full, err := e.Run(b, start+plain-end); err != nil || full-(start+plain-end) < down*9/10 {
+		if full, err := e.Run(b, start+plain-end); err != nil || full-(start+plain-end) < down {
 			t.Errorf("%s: blocks that leave at once take %v of %v; %v", system, full-(start+plain-end), down, err)
 		}
 	}

@@ -13,7 +13,8 @@ import (
 // they open the rows of keys (48 tokens) and, in each of 8 passes, of values (512) in which any lies, beyond those that as many tokens fill.
 func TestUnitsReadChosenTokens(t *testing.T) {
 	sets := []string{"run.system=hbm-pim", "run.model=llama-3-8b", "model.layers=4", "model.heads=16", "model.kv_heads=1", "model.head_dim=576", "model.latent_dim=512", "model.nope_dim=128",
-		"model.value_dim=128", "model.index_heads=32", "model.index_dim=128", "model.index_top_k=2048", "node.gpus=1", "model.tensor_parallel=1"}
+		"model.value_dim=128", "model.index_heads=32", "model.index_dim=128", "model.index_top_k=2048", "node.gpus=1", "model.tensor_parallel=1",
+		"hbm_pim.queries_per_read=2"} // 8 readings, at 16 times the bandwidth
 	const context, tokens = 100_000, 16 * 1762
 	one := []scheduler.Decoding{{Base: context, Prompt: context - 1}}
 	for model, want := range map[string]float64{
@@ -31,17 +32,17 @@ func TestUnitsReadChosenTokens(t *testing.T) {
 		if b.Requests != 1 || b.Tokens != tokens || b.Longest != tokens || b.Page != 0 || all != rows {
 			t.Errorf("%s: %+v, %v rows", model, b, all)
 		}
-		took, inOrder := e.class(&c), e.took(b, e.reads)
+		took, inOrder := e.class(&c), e.took(b, 8)
 		if opening := took - inOrder; (opening > 0) != (model == "commands") || opening != e.opening(&b, rows) {
 			t.Errorf("%s: %v, in order %v", model, took, inOrder)
 		}
-		if model == "commands" { // 16 readings of one head over 80 channels: one each on the fullest
+		if model == "commands" { // 8 readings of one head over 80 channels: one each on the fullest
 			if want := e.clock * rows * e.stack.Opening(); math.Abs((took-inOrder).Seconds()/want-1) > 1e-6 {
 				t.Errorf("further rows take %v, by hand %v s", took-inOrder, want)
 			}
 			read, did := e.readings(&c)
 			_, plain := e.readings(&policy.Class{Heads: 1, Tokens: []int{tokens}})
-			if read != 16*tokens || math.Abs(did.Rows-plain.Rows-16*rows*64) > 1e-6*did.Rows {
+			if read != 8*tokens || math.Abs(did.Rows-plain.Rows-8*rows*64) > 1e-6*did.Rows {
 				t.Errorf("%d tokens are read, %+v, in order %+v", read, did, plain)
 			}
 		}

@@ -232,12 +232,9 @@ func (c *iterationCosts) imbalance(m *flow.Imbalance) {
 			continue
 		}
 		for r := range c.runs() {
-			if c.alike[r] != r {
-				continue
-			}
 			_, subs := c.run(r)
 			busiest, all := ranks.Attending(subs[s].groups)
-			layers := units.Duration(c.layersLike(r))
+			layers := units.Duration(c.layersLike(r)) // 0 of one that is like another
 			m.Add(layers*busiest, layers*all)
 		}
 	}

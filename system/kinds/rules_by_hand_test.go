@@ -87,7 +87,8 @@ func TestRoomByHand(t *testing.T) {
 	for set, fits := range map[string]bool{"cache.block=512": true, "cache.block=32": true, fmt.Sprintf("cache.host_capacity=%dB", node): true, fmt.Sprintf("cache.host_capacity=%dB", node+1): false} {
 		loads("cache.host_capacity", fits, append(cache, set)...)
 	}
-	loads("cache.block", false, append(cache, "cache.block=520")...)
+	loads("kB\": expected at most node.memory_capacity, 2TiB", false, append(cache, fmt.Sprintf("cache.host_capacity=%dB", node+1))...)
+	loads("a multiple of the 48 tokens of batching.page_tokens", false, append(cache[:3:3], "cache.block=512", "batching.page_tokens=48")...)
 	for page, fits := range map[int]bool{16: true, 32: true, 512: true, 1024: true, 8: false, 24: false, 48: false, 768: false} { // rows of 512 tokens, of which banks score 16 at once
 		loads("policy.quest.page", fits, "run.model=llama-3-8b", "policy.name=quest", "policy.quest.budget=4096", fmt.Sprint("policy.quest.page=", page))
 	}
@@ -143,6 +144,65 @@ func TestPlanningByHand(t *testing.T) {
 	}
 }
 
+// TestSystemsAreDescribed: each system says what it is and whose; the sections that it names are sections of the configuration, and its own is
+// among them. An operator's keys take each of the values that are to be tried, and what doubles is a number of a key.
+func TestSystemsAreDescribed(t *testing.T) {
+	knobs := map[string][]Knob{"l3": {{"scheduler.sub_batches", []string{"2", "1"}}}}
+	short := map[string]string{ // what there may be too little of
+		"l3": "DIMM memory, ranksets, link", "gpu-only": "", "hbm-pim": "PIM bandwidth, memory beside", "rank-pim": "DIMM memory, ranksets, link",
+		"cpu-offload": "DIMM memory, CPU bandwidth, CPU compute, link", "gpu+cpu": "DIMM memory, CPU bandwidth, CPU compute, link", "sparse-offload": "DIMM memory, link",
+	}
+	for i := range builtin {
+		s := &builtin[i]
+		known := Loader().Keys()
+		load := func(sets ...string) {
+			t.Helper()
+			if _, err := Loader().Load(configs.Options{SectionsOnly: true, Sets: append(sets, "run.system="+s.Name)}); err != nil {
+				t.Errorf("%s: %v", s.Name, err)
+			}
+		}
+		for name, text := range map[string]string{"hardware": s.Hardware, "schedule": s.Schedule} {
+			if len(strings.Fields(text)) < 6 {
+				t.Errorf("%s: %s %q", s.Name, name, text)
+			}
+		}
+		if !strings.ContainsAny(s.Source, "0123456789") {
+			t.Errorf("%s: no source %q with a year or a section", s.Name, s.Source)
+		}
+		sections := strings.Split(s.Sections, ", ")
+		for _, section := range sections {
+			if !known.IsSection(section) {
+				t.Errorf("%s: no section %q", s.Name, section)
+			}
+		}
+		if s.Section != "" && sections[0] != s.Section {
+			t.Errorf("%s: its section %s is not the first of %s", s.Name, s.Section, s.Sections)
+		}
+		if !slices.EqualFunc(s.Planning.Knobs, knobs[s.Name], func(a, b Knob) bool { return a.Key == b.Key && slices.Equal(a.Values, b.Values) }) {
+			t.Errorf("%s: knobs %v", s.Name, s.Planning.Knobs)
+		}
+		for _, k := range s.Planning.Knobs {
+			for _, value := range k.Values {
+				load(k.Key + "=" + value)
+			}
+		}
+		if p := s.Planning.Prefill; p != "" {
+			load(p+"="+PrefillFirst, "run.model=llama-3-8b")
+			load(p+"="+ChunkedPrefill, "run.model=llama-3-8b")
+		}
+		var names []string
+		for _, r := range s.Planning.Resources {
+			names = append(names, r.Name)
+		}
+		if got := strings.Join(names, ", "); got != short[s.Name] {
+			t.Errorf("%s: too little of %s, want %s", s.Name, got, short[s.Name])
+		}
+		if s.Planning.VLLM != (s.Name == "gpu-only") || (s.Planning.Prefill == "") != (s.Name == "l3") {
+			t.Errorf("%s: %+v", s.Name, s.Planning)
+		}
+	}
+}
+
 // TestLayoutsByHand: whole experts are a choice of mixtures, and requests apart of mixtures and latents on GPUs alone.
 func TestLayoutsByHand(t *testing.T) {
 	const data, experts = "model.attention_parallel", "model.expert_parallel"
@@ -187,6 +247,9 @@ func TestContinuousByHand(t *testing.T) {
 		{"hbm-pim hbm_pim.sub_batches=never", 1, false, scheduler.BalanceLeastLoaded, scheduler.PolicyPrefillFirst, false, 16},
 		{"rank-pim", 1, false, scheduler.BalanceRandom, scheduler.PolicyPrefillFirst, false, 16}, {"rank-pim rank_pim.placement=balanced rank_pim.sub_batches=adaptive rank_pim.policy=chunked-prefill", 2, true, scheduler.BalanceLeastLoaded, scheduler.PolicyChunkedPrefill, false, 16},
 		{"cpu-offload", 2, false, scheduler.BalanceLeastLoaded, scheduler.PolicyPrefillFirst, false, 16}, {"gpu+cpu", 1, false, scheduler.BalanceLeastLoaded, scheduler.PolicyPrefillFirst, false, 16},
+		{"gpu+cpu gpu_cpu.policy=chunked-prefill", 1, false, scheduler.BalanceLeastLoaded, scheduler.PolicyChunkedPrefill, false, 16},
+		{"hbm-pim hbm_pim.policy=chunked-prefill", 2, false, scheduler.BalanceLeastLoaded, scheduler.PolicyChunkedPrefill, false, 16},
+		{"cpu-offload gpu_only.policy=chunked-prefill", 2, false, scheduler.BalanceLeastLoaded, scheduler.PolicyChunkedPrefill, false, 16},
 	} {
 		sets := append(strings.Fields("run.system="+c.sets), "run.model=llama-2-7b", "serving.prefill_streak=7")
 		if !strings.Contains(c.sets, "chunk_multiple") {
