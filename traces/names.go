@@ -29,20 +29,20 @@ func plainName(name string) string {
 var (
 	inputNames = strings.Fields(`input_tokens input_length prompt_tokens num_prefill_tokens input_toks isl input_len prompt_len prompt_length
 		num_prompt_tokens num_input_tokens n_prompt_tokens n_input_tokens input_sequence_length input_seq_len input_token_count prompt_token_count
-		input_tokens_count prompt_tokens_count context_tokens context_length request_tokens prefill_tokens prefill_length prefill_len tokens_in in_tokens
+		input_tokens_count prompt_tokens_count context_tokens context_length request_tokens prefill_tokens prefill_length prefill_len tokens_in in_tokens tokens_prompt input_usage
 		input_num_tokens total_input_tokens prompt_size input_size`)
 	outputNames = strings.Fields(`output_tokens output_length completion_tokens num_decode_tokens output_toks osl output_len completion_len completion_length
 		response_len response_length generation_len generation_length generated_length num_output_tokens num_completion_tokens num_generated_tokens n_output_tokens
 		n_generated_tokens n_completion_tokens output_sequence_length output_seq_len output_token_count completion_token_count generated_token_count
 		output_tokens_count completion_tokens_count generated_tokens generation_tokens response_tokens decode_tokens decode_length decode_len
-		tokens_out out_tokens gen_tokens gen_len output_num_tokens total_output_tokens output_size`)
+		tokens_out out_tokens tokens_completion output_usage token_size gen_tokens gen_len output_num_tokens total_output_tokens output_size`)
 	sessionNames = strings.Fields("session_id conversation_id")
 )
 
 // timeNames are names of times of arrival without their unit, the surest first: when a request came, was sent, or was
 // written down. From weakTimes on a name may be another time's, and counts where its values rise.
 var timeNames = strings.Fields(`arrival arrival_time arrived_at arrived arrival_timestamp arrival_ts arrival_at request_arrival request_arrival_time
-	request_time request_timestamp request_ts request_start request_start_time request_at requested_at
+	request_time request_timestamp request_created_at request_ts request_start request_start_time request_at requested_at
 	submitted_at submit_time submission_time submit_timestamp submit_ts submit submitted
 	created_time created_at creation_time created created_timestamp create_time
 	sent_at send_time sent_time sent_timestamp issued_at issue_time queued_at queue_time queued_time enqueued_at enqueue_time received_at receive_time received_time
@@ -58,11 +58,26 @@ var unitWords = map[string]string{
 	"us": "us", "usec": "us", "usecs": "us", "micros": "us", "microsecond": "us", "microseconds": "us", "ns": "ns", "nsec": "ns", "nsecs": "ns", "nanos": "ns", "nanosecond": "ns", "nanoseconds": "ns",
 }
 
+// coarseUnits are units that no trace may have, as the last word of a name.
+var coarseUnits = []string{"min", "mins", "minute", "minutes", "h", "hour", "hours", "day", "days"}
+
+// noTimes are words of names that have arrivals or times in them, and are none.
+var noTimes = strings.Fields("rate rates order rank index idx id num number count process type distribution end ended finish finished")
+
+// holdsGaps says that a name is one of times between arrivals, such as inter_arrival_s or request_interval.
+func holdsGaps(name string) bool {
+	words := strings.Split(plainName(name), "_")
+	of := func(words []string, of string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return slices.Contains(strings.Fields(of), word) })
+	}
+	return of(words, "iat interarrival") || of(words, "inter delta diff gap interval") && of(words, "arrival arrived arrivals request time timestamp ts")
+}
+
 // timeName returns the place of a name among timeNames, -1 where it is none of them, and the unit that it says, "" for none.
 func timeName(name string) (rank int, unit string) {
 	words := strings.Split(plainName(name), "_")
-	if slices.Contains([]string{"min", "mins", "minute", "minutes", "h", "hour", "hours", "day", "days"}, words[len(words)-1]) {
-		return -1, "" // no unit of a trace
+	if slices.Contains(coarseUnits, words[len(words)-1]) || holdsGaps(name) {
+		return -1, ""
 	}
 	for len(words) > 1 {
 		last := words[len(words)-1]
@@ -74,27 +89,32 @@ func timeName(name string) (rank int, unit string) {
 		words = words[:len(words)-1]
 	}
 	stem := strings.Join(words, "_")
-	if rank = slices.Index(timeNames, stem); rank < 0 && (strings.HasPrefix(stem, "arriv") || strings.HasPrefix(stem, "timestamp")) {
+	other := func(word string) bool { return slices.Contains(noTimes, word) }
+	if rank = slices.Index(timeNames, stem); rank < 0 && !slices.ContainsFunc(words, other) && (strings.HasPrefix(stem, "arriv") || strings.HasPrefix(stem, "timestamp")) {
 		rank = slices.Index(timeNames, "ts")
 	}
 	return rank, unit
 }
 
-// stem is the word of a field's path that says what it is: of usage.prompt_tokens and metrics.isl.value the last but "value".
-func stem(path string) string {
+// lastName is the name of a field's path that says what it is: of metrics.isl.value the last but "value", of
+// created.$date.$numberLong, as MongoDB writes it, "created".
+func lastName(path string) string {
 	parts := strings.Split(path, ".")
-	if n := len(parts); n > 1 && parts[n-1] == "value" {
+	for n := len(parts); n > 1 && (parts[n-1] == "value" || strings.HasPrefix(parts[n-1], "$")); n-- {
 		parts = parts[:n-1]
 	}
-	return plainName(parts[len(parts)-1])
+	return parts[len(parts)-1]
 }
 
-// findName returns the first of a file's names that stands for one of some known ones, "" for none. Known ones that come
+// stem is lastName as plainName writes it.
+func stem(path string) string { return plainName(lastName(path)) }
+
+// findName returns the first of a sample's names that stands for one of some known ones, "" for none. Known ones that come
 // first, and names that are not within others, go before.
-func findName(names, known []string) string {
+func (s *sample) findName(known []string) string {
 	best, rank := "", len(known)
-	for _, name := range names {
-		if i := slices.Index(known, stem(name)); i >= 0 && (i < rank || i == rank && strings.Count(name, ".") < strings.Count(best, ".")) {
+	for _, name := range s.nested {
+		if i := slices.Index(known, stem(name)); i >= 0 && !s.isObject(name) && (i < rank || i == rank && strings.Count(name, ".") < strings.Count(best, ".")) {
 			best, rank = name, i
 		}
 	}

@@ -119,7 +119,7 @@ func TestRoundedByHand(t *testing.T) {
 
 // TestNamesWithinByHand: the last word of a path tells what a field is, and a name that is within fewer others goes before one within more.
 func TestNamesWithinByHand(t *testing.T) {
-	for path, want := range map[string]string{"usage.prompt_tokens": "prompt_tokens", "metrics.isl.value": "isl", "value": "value", "a.b.value": "b", "a.value.c": "c"} {
+	for path, want := range map[string]string{"usage.prompt_tokens": "prompt_tokens", "metrics.isl.value": "isl", "value": "value", "a.b.value": "b", "a.value.c": "c", "created.$date": "created", "n.$numberLong": "n", "$t": "$t"} {
 		if got := stem(path); got != plainName(want) {
 			t.Errorf("%s: %s, by hand %s", path, got, want)
 		}
@@ -132,7 +132,7 @@ func TestNamesWithinByHand(t *testing.T) {
 		{[]string{"prompt_tokens", "isl"}, "isl"}, {[]string{"isl", "prompt_tokens"}, "isl"}, {[]string{"a.b.isl", "a.isl", "b.isl"}, "a.isl"}, {[]string{"a.isl", "isl"}, "isl"}, {[]string{"isl", "a.isl"}, "isl"},
 		{[]string{"a.isl", "prompt_tokens"}, "a.isl"}, {[]string{"other"}, ""}, {nil, ""},
 	} {
-		if got := findName(c.names, known); got != c.want {
+		if got := (&sample{nested: c.names}).findName(known); got != c.want {
 			t.Errorf("of %v %q, by hand %q", c.names, got, c.want)
 		}
 	}

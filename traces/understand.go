@@ -42,6 +42,11 @@ func (s *sample) column(name string) []string {
 // has says that the file has a column of a name; "" stands for none.
 func (s *sample) has(name string) bool { return name != "" && slices.Contains(s.nested, name) }
 
+// isObject says that a name is one of an object, whose fields have names of their own.
+func (s *sample) isObject(name string) bool {
+	return s.objects && slices.ContainsFunc(s.nested, func(other string) bool { return strings.HasPrefix(other, name+".") })
+}
+
 // understand returns the table that a file is read by: a known format, or what its names and values say, changed by the
 // columns that the user names. It is nil where nothing tells the lengths.
 func (c *collector) understand(s *sample, known []table) *table {
@@ -68,7 +73,7 @@ func (c *collector) understand(s *sample, known []table) *table {
 	if o.Session != "" {
 		t.session = o.Session
 	} else if t.session == "" && t.format != "llmservingsim" {
-		if t.session = findName(s.nested, sessionNames); t.session == "" && t.format == "mooncake" {
+		if t.session = s.findName(sessionNames); t.session == "" && t.format == "mooncake" {
 			t.session = sessionField // which the first request may lack
 		}
 	}
@@ -80,6 +85,7 @@ func (c *collector) understand(s *sample, known []table) *table {
 			t.block = n
 		}
 	}
+	c.noteLengths(t, s)
 	if s.has(t.arrival) {
 		t.required = t.required || !slices.ContainsFunc(delayFields, func(name string) bool { return len(s.values[name]) > 0 })
 		c.fitClock(t, s, named)
@@ -101,7 +107,7 @@ func (c *collector) lengthsOf(s *sample, known []table) *table {
 			return &t
 		}
 	}
-	if t := (table{input: findName(s.nested, inputNames), output: findName(s.nested, outputNames), clock: seconds}); t.input != "" && t.output != "" {
+	if t := (table{input: s.findName(inputNames), output: s.findName(outputNames), clock: seconds}); t.input != "" && t.output != "" {
 		return &t
 	}
 	if t := choose(known, s.nested); t != nil {
@@ -115,9 +121,9 @@ func (c *collector) lengthsOf(s *sample, known []table) *table {
 func (c *collector) findTimes(s *sample, t *table) string {
 	best, rank, weak := "", len(timeNames), slices.Index(timeNames, weakTimes)
 	for _, name := range s.nested {
-		i, _ := timeName(stemOrWhole(name))
+		i, _ := timeName(lastName(name))
 		texts := s.column(name)
-		if i < 0 || i >= rank || name == t.input || name == t.output || len(texts) == 0 && i >= weak {
+		if i < 0 || i >= rank || s.isObject(name) || name == t.input || name == t.output || len(texts) == 0 && i >= weak {
 			continue
 		}
 		if len(texts) == 0 || datesIn(texts) || numbersIn(texts) != nil && (i < weak || rises(numbersIn(texts))) {
@@ -127,14 +133,11 @@ func (c *collector) findTimes(s *sample, t *table) string {
 	return best
 }
 
-// stemOrWhole is the last word of a field's path, or a column's name as it is.
-func stemOrWhole(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
-
 // fitClock gives a table the clock in which its times are written: what the name or the type of the column says, dates, seconds
 // since 1970 and their parts by their size; else a guess.
 func (c *collector) fitClock(t *table, s *sample, named bool) {
 	texts := s.column(t.arrival)
-	_, unit := timeName(stemOrWhole(t.arrival))
+	_, unit := timeName(lastName(t.arrival))
 	if of := s.units[t.arrival]; of != "" {
 		unit = of
 	}
@@ -158,6 +161,9 @@ func (c *collector) fitClock(t *table, s *sample, named bool) {
 		return // the first row that is none is an error
 	}
 	if unit := epochUnit(numbers); unit != "" {
+		if i := slices.IndexFunc(texts, isRounded); i >= 0 {
+			c.note("arrivals in %s are rounded: %s has too few digits for seconds since 1970", t.arrival, texts[i])
+		}
 		if t.name != clocks[unit].name && (t.fixed || named) {
 			c.note("arrivals in %s are read as %s since 1970, by their size; --columns unit=s|ms|us|ns says otherwise", t.arrival, clocks[unit].name)
 		}
@@ -171,7 +177,7 @@ func (c *collector) fitClock(t *table, s *sample, named bool) {
 	if t.fixed && t.name != milliseconds.name {
 		return
 	}
-	rank, _ := timeName(stemOrWhole(t.arrival))
+	rank, _ := timeName(lastName(t.arrival))
 	if created := slices.Index(timeNames, "created_time"); rank == created { // as NVIDIA Dynamo has it
 		t.clock = milliseconds
 	}
@@ -303,10 +309,19 @@ func (c *collector) noteUnread(t *table, s *sample) {
 		}
 		texts := s.column(name)
 		numbers := numbersIn(texts)
+		switch rank, _ := timeName(lastName(name)); {
+		case s.isObject(name) && rank >= 0 && rank < slices.Index(timeNames, weakTimes):
+			unread = append(unread, name+" (an object)")
+			continue
+		case len(texts) == 0 || datesIn(texts):
+		case holdsGaps(lastName(name)) && numbers != nil:
+			unread = append(unread, fmt.Sprintf("%s (%s: times between arrivals must be added up)", name, texts[0]))
+			continue
+		case isCoarse(name) && rises(numbers) || strings.Contains(plainName(name), "arrival") || rank >= 0 && numbers == nil:
+			unread = append(unread, fmt.Sprintf("%s (%s)", name, texts[0]))
+			continue
+		}
 		if dates := datesIn(texts) && len(texts) > 1; !dates && (!rises(numbers) || numbering(numbers)) {
-			if rank, _ := timeName(stemOrWhole(name)); len(texts) > 0 && (strings.Contains(plainName(name), "arrival") || rank >= 0 && numbers == nil) {
-				unread = append(unread, fmt.Sprintf("%s (%s)", name, texts[0]))
-			}
 			continue
 		} else if found = append(found, name); len(found) == 1 && !dates {
 			if unit = epochUnit(numbers); unit == "" {
@@ -323,6 +338,12 @@ func (c *collector) noteUnread(t *table, s *sample) {
 	case len(found) > 1:
 		c.note("no column is known to hold arrivals, so all requests come at once; %s may: --columns arrival=%s,input=%s,output=%s%s", strings.Join(found, ", "), found[0], t.input, t.output, unit)
 	}
+}
+
+// isCoarse says that the last word of a name is a unit that no trace may have.
+func isCoarse(name string) bool {
+	words := strings.Split(plainName(lastName(name)), "_")
+	return slices.Contains(coarseUnits, words[len(words)-1])
 }
 
 // numbering says that numbers count the rows.

@@ -1,0 +1,49 @@
+package traces
+
+import (
+	"slices"
+	"strings"
+)
+
+// sumNames are columns that say how many requests a row stands for, as in OpenAI's exports of usage.
+var sumNames = strings.Fields("num_model_requests num_requests request_count n_requests requests_count")
+
+// cacheNames are the tokens of a prompt that Anthropic's input_tokens leaves out.
+var cacheNames = []string{"cache_read_input_tokens", "cache_creation_input_tokens"}
+
+// noteLengths notes columns that say that the lengths a file is read by are not those of a request.
+func (c *collector) noteLengths(t *table, s *sample) {
+	above := func(name string, least float64) bool {
+		return slices.ContainsFunc(numbersIn(s.column(name)), func(x float64) bool { return x > least })
+	}
+	beside := func(name string) bool { // t.input, as a part of the same object
+		return strings.TrimSuffix(name, lastName(name)) == strings.TrimSuffix(t.input, lastName(t.input))
+	}
+	if name := s.findName(sumNames); name != "" && above(name, 1) {
+		c.note("%s is above 1, so a row sums up several requests; it is read as one request of all their tokens", name)
+	}
+	if stem(t.input) != "input_tokens" && stem(t.input) != "prompt_tokens" {
+		return
+	}
+	cached := slices.DeleteFunc(slices.Clone(s.nested), func(name string) bool {
+		return !slices.Contains(cacheNames, stem(name)) || !beside(name) || !above(name, 0)
+	})
+	if len(cached) > 0 && stem(t.input) == "input_tokens" {
+		c.note("%s leaves out the tokens of %s, which are part of the prompt: add them up first", t.input, strings.Join(cached, " and "))
+	}
+	if c.options.Columns.Input != "" {
+		return
+	}
+	for _, name := range s.nested {
+		if name != t.input && slices.Contains(inputNames[:3], stem(name)) && beside(name) && above(name, 0) && !slices.Equal(s.values[name], s.values[t.input]) {
+			c.note("prompts are read from %s, whose numbers differ from those of %s; --columns input=%[2]s,output=%[3]s reads these", t.input, name, t.output)
+		}
+	}
+}
+
+// isRounded says that seconds since 1970, or parts of them, are written with an exponent and fewer digits than whole seconds have, as
+// spreadsheets do.
+func isRounded(text string) bool {
+	mantissa, _, exponent := strings.Cut(strings.ToLower(text), "e")
+	return exponent && len(strings.Trim(strings.Replace(mantissa, ".", "", 1), "+-")) < 10
+}
