@@ -24,6 +24,10 @@ type csvColumns struct {
 func (c *collector) readCSV(r *bufio.Reader) error {
 	r = bufio.NewReaderSize(r, peeked)
 	head, _ := r.Peek(peeked) // what cannot be read is an error below
+	if !bytes.Contains(head, []byte("\n")) && bytes.Contains(bytes.TrimSpace(head), []byte("\r")) {
+		return &input.Error{File: c.file, Line: 1, Value: "lines that end in a carriage return alone",
+			Expected: `line feeds; tr '\r' '\n' < FILE writes it so`}
+	}
 	comma := delimiter(head)
 	reader := input.NewCSV(c.file, r)
 	reader.ReuseRecord, reader.Comma, reader.Comment = true, comma, comment(head)
@@ -118,11 +122,16 @@ func (c *collector) findColumns(line int, header []string, s *sample, comma rune
 	f := c.understand(s, csvTables)
 	if f == nil {
 		bad := &input.Error{
-			File: c.file, Line: line, Value: strconv.Quote(strings.Join(names, ",")),
+			File: c.file, Line: line, Value: strconv.Quote(strings.Join(names, string(comma))),
 			Expected: "a header with the columns of a known format, or their names in --columns", Details: knownNames(csvTables),
 		}
 		if !slices.ContainsFunc(names, func(name string) bool { return numbersIn([]string{name}) == nil && !datesIn([]string{name}) }) {
 			bad.Expected = "a first line that names the columns, such as arrival_s,input_tokens,output_tokens"
+		}
+		if one := s.oneLength(); one != "" {
+			bad.Expected = one
+		} else if strings.HasPrefix(names[0], "sep=") {
+			bad.Expected = "a header with the columns; sed 1d FILE leaves this line of Excel's out"
 		}
 		return nil, bad
 	}

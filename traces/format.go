@@ -24,11 +24,17 @@ func (c *collector) read(text *bufio.Reader, file io.Reader) error {
 	if err != nil && err != io.EOF {
 		return input.FileError(c.file, err)
 	}
+	first, _ = text.Peek(min(beginning, text.Buffered())) // more may come late, or be an error of a later line
 	switch {
-	case string(first) == parquetMagic:
+	case bytes.HasPrefix(first, []byte(parquetMagic)):
 		return c.readParquet(text, file)
-	case otherKind(first) != "":
-		return &input.Error{File: c.file, Value: otherKind(first), Expected: "CSV, JSON lines, Parquet or one object of vLLM's benchmark, in UTF-8, packed by gzip or zstd or not"}
+	}
+	if name, instead := otherKind(first); name != "" {
+		expected := "CSV, JSON lines, Parquet or one object of vLLM's benchmark, in UTF-8, packed by gzip or zstd or not"
+		if instead != "" {
+			expected += "; " + instead
+		}
+		return &input.Error{File: c.file, Value: name, Expected: expected}
 	}
 	switch first = bytes.TrimLeft(first, " \t\r\n"); {
 	case bytes.HasPrefix(first, []byte("[")):
@@ -37,23 +43,6 @@ func (c *collector) read(text *bufio.Reader, file io.Reader) error {
 		return c.readObjects(text)
 	}
 	return c.readCSV(text)
-}
-
-// kinds are what files of no known format begin with.
-var kinds = []struct{ magic, name string }{
-	{"\xff\xfe", "text in UTF-16"}, {"\xfe\xff", "text in UTF-16"}, {"PK\x03\x04", "a zip archive or an Excel file"}, {"BZh", "a file packed by bzip2"},
-	{"\xfd7zX", "a file packed by xz"}, {"\x04\x22\x4d\x18", "a file packed by lz4"}, {"ARRO", "an Arrow or Feather file"}, {"SQLi", "an SQLite database"}, {"ORC", "an ORC file"},
-	{"\x89HDF", "an HDF5 file"}, {"Obj\x01", "an Avro file"}, {"\x80\x04", "a Python pickle"},
-}
-
-// otherKind names what begins with some bytes, "" for what may be a trace.
-func otherKind(first []byte) string {
-	for _, k := range kinds {
-		if bytes.HasPrefix(first, []byte(k.magic)) {
-			return k.name
-		}
-	}
-	return ""
 }
 
 // peeked is the number of bytes that tell the format of a file, and the units of its times: a few rows of long texts. The results
@@ -81,7 +70,7 @@ func (c *collector) readObjects(text *bufio.Reader) error {
 		}
 	}
 	t := c.understand(s, jsonTables)
-	if t == nil && c.options.Columns.Input == "" {
+	if t == nil && c.options.Columns.Input == "" && !s.hasTexts() {
 		if i := slices.IndexFunc(others, func(t table) bool { return slices.Contains(s.names, t.mark) }); i >= 0 {
 			t = &others[i]
 		}
@@ -93,8 +82,19 @@ func (c *collector) readObjects(text *bufio.Reader) error {
 		return c.readVLLM(text)
 	}
 	expected := "the fields of a known format, or their names in --columns"
-	if within := listOfObjects.FindSubmatch(head); within != nil {
-		expected = fmt.Sprintf("requests as lines or one array; jq -c '.%s[]' FILE writes those of this file so", within[1])
+	if one := s.oneLength(); one != "" {
+		expected = one
+	} else if s.hasTexts() {
+		expected = expectedTokensOfTexts
+	} else if within := listOfObjects.FindSubmatch(head); within != nil {
+		path := string(within[1])
+		if i := slices.IndexFunc(s.nested, func(name string) bool { return strings.HasSuffix(name, "."+path) }); i >= 0 && !slices.Contains(s.names, path) {
+			path = s.nested[i]
+		}
+		expected = fmt.Sprintf("requests as lines or one array; jq -c '.%s[]' FILE writes those of this file so", path)
+	}
+	if err := json.Unmarshal(head, new(json.RawMessage)); len(s.names) == 0 && err != nil {
+		return &input.Error{File: c.file, Line: 1, Err: fmt.Errorf("not JSON: %w", err), Expected: expected}
 	}
 	return &input.Error{File: c.file, Line: 1, Value: strings.Join(list.Map(s.names, strconv.Quote), ", "),
 		Expected: expected,
@@ -108,10 +108,16 @@ var listOfObjects = regexp.MustCompile(`"(\w+)"\s*:\s*\[\s*\{`)
 func (c *collector) readArray(text *bufio.Reader) error {
 	text = bufio.NewReaderSize(input.FiniteJSON(text), peeked)
 	head, _ := text.Peek(peeked)
-	t := c.understand(objectSample(head[bytes.IndexByte(head, '[')+1:]), jsonTables)
+	s := objectSample(head[bytes.IndexByte(head, '[')+1:])
+	t := c.understand(s, jsonTables)
 	if t == nil {
-		return &input.Error{File: c.file, Line: 1, Value: "[", Expected: "lengths in tokens, as CSV, JSON lines, Parquet or one object of vLLM's benchmark; " +
-			"texts of conversations (ShareGPT) must be counted by the model's own tokeniser first"}
+		bad := &input.Error{File: c.file, Line: 1, Value: "[", Expected: expectedTokensOfTexts}
+		if one := s.oneLength(); one != "" {
+			bad.Value, bad.Expected = strings.Join(list.Map(s.names, strconv.Quote), ", "), one
+		} else if len(s.names) == 0 {
+			bad.Expected = "an array of objects, a request each"
+		}
+		return bad
 	}
 	c.use(t, "jsonl")
 	j := input.NewJSON(c.file, text)
@@ -148,18 +154,26 @@ func objectSample(head []byte) *sample {
 	s := &sample{objects: true, values: map[string][]string{}}
 	dec := json.NewDecoder(bytes.NewReader(head))
 	dec.UseNumber()
+	start := 0 // of the next object
 	for row := 0; row < sampleRows; row++ {
+		names, nested := topFields(head[start:])
 		if row == 0 {
-			s.names, s.nested = topFields(head)
+			s.names = names
+		}
+		for _, name := range nested {
+			if !slices.Contains(s.nested, name) {
+				s.nested = append(s.nested, name)
+			}
 		}
 		var object map[string]any
 		if dec.Decode(&object) != nil {
 			break
 		}
 		s.addObject("", object, 0)
-		rest := head[dec.InputOffset():]
+		start = int(dec.InputOffset())
+		rest := head[start:]
 		if trimmed := bytes.TrimLeft(rest, " \t\r\n"); bytes.HasPrefix(trimmed, []byte(",")) { // in an array
-			head = trimmed[1:]
+			head, start = trimmed[1:], 0
 			dec = json.NewDecoder(bytes.NewReader(head))
 			dec.UseNumber()
 		}

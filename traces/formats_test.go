@@ -340,7 +340,7 @@ func TestOwnNames(t *testing.T) {
 	for text, want := range map[string]string{
 		"arrival_s,input_tokens\n3,2\n":                             `f:1: expected a column output_tokens`,
 		"arrival_s,input_tokens,output_tokens,arrival_s\n1,2,3,4\n": `f:1: arrival_s: expected one column of this name`,
-		`{"arrival_ms": 1, "input_tokens": 3, "output_tokens": 2}` + "\n" + `{"input_tokens": 3, "output_tokens": 2}`: `f:2: expected arrival_ms, input_tokens and output_tokens`,
+		`{"arrival_ms": 1, "input_tokens": 3, "output_tokens": 2}` + "\n" + `{"input_tokens": 3, "output_tokens": 2}`: `f:2: no arrival_ms; expected arrival_ms, input_tokens and output_tokens`,
 	} {
 		if _, err := readFirst("f", strings.NewReader(text), 0); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

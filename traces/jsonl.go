@@ -165,7 +165,13 @@ func (t *table) fields() string {
 func (c *collector) jsonRow(line int, o object, t *table) (row, error) {
 	cells := o.cells(t)
 	if !cells.failed && (cells.input == "" || cells.output == "") || t.required && !cells.hasArrival {
-		return row{}, &input.Error{File: c.file, Line: line, Expected: t.fields()}
+		var lacks []string
+		for _, name := range t.columns() {
+			if _, ok := o.text(name); !ok && name != t.session && (name != t.arrival || t.required) {
+				lacks = append(lacks, "no "+name)
+			}
+		}
+		return row{}, &input.Error{File: c.file, Line: line, Err: errors.New(strings.Join(lacks, ", ")), Expected: t.fields()}
 	}
 	return t.row(c.file, line, &cells)
 }

@@ -159,7 +159,9 @@ func (c *collector) enough() bool {
 // skip counts a malformed line, or returns what is wrong with it.
 func (c *collector) skip(err error) error {
 	if !c.options.SkipBad {
-		return err
+		return input.Edit(err, func(e *input.Error) {
+			e.Details = append(e.Details, "l3sim trace convert FILE --skip-bad --to jsonl --out OTHER leaves malformed lines out")
+		})
 	}
 	if c.skipped++; c.skipped == 1 {
 		c.firstBad = err

@@ -171,7 +171,7 @@ func TestReadErrors(t *testing.T) {
 		{"negative ns", "arrival_ns,input_tokens,output_tokens\n-5,1,2\n", `f:2: arrival_ns = "-5": expected nanoseconds`},
 		{"broken JSON", "{\"timestamp\": 0,\n", "f:1: the line ends within the object (jq -c . FILE writes one on each line); expected a JSON object with timestamp"},
 		{"JSON type", `{"timestamp": 0, "input_length": "five", "output_length": 1}`, `f:1: input_length = five: expected a whole number of tokens from 1`},
-		{"JSON field missing", "{\"timestamp\": 0, \"input_length\": 5, \"output_length\": 1}\n{\"timestamp\": 0, \"input_length\": 5}\n", "f:2: expected timestamp, input_length and output_length"},
+		{"JSON field missing", "{\"timestamp\": 0, \"input_length\": 5, \"output_length\": 1}\n{\"timestamp\": 0, \"input_length\": 5}\n", "f:2: no output_length; expected timestamp, input_length and output_length"},
 		{"JSON no tokens", `{"timestamp": 0, "input_length": 5, "output_length": 0}`, "f:1: output_length = 0: expected"},
 		{"JSON negative time", `{"timestamp": -1, "input_length": 5, "output_length": 1}`, "f:1: timestamp = -1: expected milliseconds"},
 		{"truncated gzip", string(zip(t, []byte(plain+strings.Repeat("1,2,3\n", 100))))[:40], "f: unexpected EOF"},

@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -21,6 +22,9 @@ func parseObject(text []byte) (object, error) {
 	if !json.Valid(text) {
 		err := json.Unmarshal(text, new(json.RawMessage))
 		if syntax := new(json.SyntaxError); errors.As(err, &syntax) && int(syntax.Offset) >= len(text) {
+			if whole, comma := bytes.CutSuffix(text, []byte(",")); comma && json.Valid(whole) {
+				return nil, errors.New("a comma behind the object (sed 's/,$//' FILE leaves them out)")
+			}
 			err = errors.New("the line ends within the object (jq -c . FILE writes one on each line)")
 		}
 		return nil, err

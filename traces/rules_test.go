@@ -53,7 +53,7 @@ func TestRules(t *testing.T) {
 		{"named columns", "a;b,in,out,t\n1,5,6,2500\n2,7,8,3500.5\n", Options{Columns: Columns{Arrival: "t", Input: "in", Output: "out", Unit: "ms"}}, "5@0 7@1.0005; 0 0 0"},
 		{"named columns alone", "num_prefill_tokens,num_decode_tokens,in\n5,6,7\n", Options{Columns: Columns{Input: "in", Output: "out"}}, "f:1: expected a column out"},
 		{"named fields", "{\"t\": 1e3, \"in\": 5, \"out\": 6}\n{\"in\": 7, \"t\": 2000000, \"out\": 8}", Options{Columns: Columns{Arrival: "t", Input: "in", Output: "out", Unit: "us"}}, "5@0 7@1.999; 0 0 0"},
-		{"a named field is not there", "{\"t\": 1e3, \"in\": 5, \"out\": 6}\n{\"in\": 7, \"out\": 8}", Options{Columns: Columns{Arrival: "t", Input: "in", Output: "out", Unit: "ns"}}, "f:2: expected t, in and out"},
+		{"a named field is not there", "{\"t\": 1e3, \"in\": 5, \"out\": 6}\n{\"in\": 7, \"out\": 8}", Options{Columns: Columns{Arrival: "t", Input: "in", Output: "out", Unit: "ns"}}, "f:2: no t; expected t, in and out"},
 		{"other objects", "{\"a\": 5, \"b\": {\"timestamp\": 3}}\n", Options{}, `f:1: "a", "b": expected the fields of a known format, or their names in --columns`},
 		{"a line that is none", "{\"timestamp\": 5, \"input_length\": 3, \"output_length\": 1}\n[1]\n{\"a\":1} 2\nnull\n{\"timestamp\": 5, \"timestamp\": 3, \"input_length\": 3, \"output_length\": 1}\n", skip, "3@0; 0 4 0"},
 		{"a field twice", "{\"timestamp\": 5, \"input_length\": 3, \"input_length\": 1, \"output_length\": 1}", Options{}, `f:1: two fields "input_length"; expected a JSON object`},
@@ -67,7 +67,7 @@ func TestRules(t *testing.T) {
 		{"hashes of which one is none", `{"timestamp": 5, "input_length": 513, "output_length": 1, "hash_ids": [3, null]}`, Options{}, "f:1: hash_ids = [3, null]: expected an array of whole numbers"},
 		{"no hashes", `{"timestamp": 5, "input_length": 13, "output_length": 1, "hash_ids": null}`, Options{}, "13@0; 0 0 0"},
 		{"calls", `{"arrival_time_ns": 5, "sub_requests": {"input_toks": 3}}`, Options{}, "f:1: sub_requests: expected an array of objects"},
-		{"a call", `{"arrival_time_ns": 5, "sub_requests": [{"input_toks": 3, "output_toks": 2}, {"input_toks": 3}]}`, Options{}, "f:1: sub_requests[1]: expected input_toks and output_toks"},
+		{"a call", `{"arrival_time_ns": 5, "sub_requests": [{"input_toks": 3, "output_toks": 2}, {"input_toks": 3}]}`, Options{}, "f:1: sub_requests[1]: no output_toks; expected input_toks and output_toks"},
 		{"a call's tokens", `{"arrival_time_ns": 5, "sub_requests": [{"input_toks": 3, "output_toks": 0}]}`, Options{}, "f:1: sub_requests[0].output_toks = 0: expected a whole number"},
 		{"a call that is none", `{"arrival_time_ns": 5, "sub_requests": [7]}`, Options{}, "f:1: sub_requests[0]: no JSON object"},
 		{"a wait", `{"arrival_time_ns": 5, "sub_requests": [{"input_toks": 3, "output_toks": 2, "tool_duration_ns": -1}]}`, Options{}, "f:1: tool_duration_ns = -1: expected nanoseconds"},
@@ -87,7 +87,7 @@ func TestRules(t *testing.T) {
 		{"vLLM's times", `{"input_lens": [5, 6], "output_lens": [7, 8], "start_times": [0, -1]}`, skip, "5@0; 0 1 0"},
 		{"ShareGPT", `[{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}]`, Options{}, "f:1: [: expected lengths in tokens, as CSV"},
 		{"columns of others", "arrival_timestamp,prompt_size,token_size\n1,5,6\n2.5,7,8\n", Options{Columns: Columns{Arrival: "arrival_timestamp", Input: "prompt_size", Output: "token_size", Unit: "s"}}, "5@0 7@1.5; 0 0 0"},
-		{"columns of others without their names", "arrival_timestamp,prompt_size,token_size\n1,5,6\n", Options{}, `f:1: "arrival_timestamp,prompt_size,token_size": expected a header with the columns of a known format, or their names in --columns`},
+		{"columns of others without their names", "arrival_timestamp,prompt_n,token_n\n1,5,6\n", Options{}, `f:1: "arrival_timestamp,prompt_n,token_n": expected a header with the columns of a known format, or their names in --columns`},
 	} {
 		trace, err := c.options.Read("f", strings.NewReader(c.text))
 		var got strings.Builder
