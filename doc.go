@@ -9,5 +9,5 @@
 //   - TimeHead and VerifyHead are attention of one head on the units in DRAM: its clocks, and its values.
 //
 // The types are those of the packages below, which have more: system, configs, dram, pim and others.
-// docs/library.md has a program for each use, docs/reference/extend.md the policy and the system.
+// docs/library.md has a program for each use, docs/reference/policies-and-systems.md the policy and the system.
 package l3sim

@@ -86,13 +86,21 @@ type Collective struct {
 	Sent float64
 }
 
+// Indices of Collectives.
+const (
+	allGather = iota
+	reduceScatter
+	allReduce
+	allToAll
+)
+
 // Collectives are those of NCCL. Sizes are of the larger buffer of a GPU: what all-gather and all-reduce leave on each, and what
 // reduce-scatter and all-to-all begin with.
 var Collectives = []Collective{
-	{"all_gather", func(t *CollectiveTables) *Protocols { return &t.AllGather }, 1},
-	{"reduce_scatter", func(t *CollectiveTables) *Protocols { return &t.ReduceScatter }, 1},
-	{"all_reduce", func(t *CollectiveTables) *Protocols { return &t.AllReduce }, 2},
-	{"all_to_all", func(t *CollectiveTables) *Protocols { return &t.AllToAll }, 1},
+	allGather:     {"all_gather", func(t *CollectiveTables) *Protocols { return &t.AllGather }, 1},
+	reduceScatter: {"reduce_scatter", func(t *CollectiveTables) *Protocols { return &t.ReduceScatter }, 1},
+	allReduce:     {"all_reduce", func(t *CollectiveTables) *Protocols { return &t.AllReduce }, 2},
+	allToAll:      {"all_to_all", func(t *CollectiveTables) *Protocols { return &t.AllToAll }, 1},
 }
 
 // CollectiveCost returns the cost of a collective of NCCL with buffers of that many bytes; nothing for one GPU or no bytes.

@@ -26,8 +26,8 @@ func TestCollectivesByHand(t *testing.T) {
 		gpus      int
 		bytes, us float64
 	}{
-		{0, 4, 4000, 14 + 3000/10e3}, {0, 4, 4e6, 28 + 3.5e6/100e3}, {1, 2, 2e6, 24 + 1.5e6/100e3}, {2, 4, 4e6, 28 + 6.5e6/100e3}, {3, 8, 8e6, 36 + 7.5e6/100e3},
-		{0, 1, 4e6, 0}, {0, 4, 0, 0},
+		{allGather, 4, 4000, 14 + 3000/10e3}, {allGather, 4, 4e6, 28 + 3.5e6/100e3}, {reduceScatter, 2, 2e6, 24 + 1.5e6/100e3}, {allReduce, 4, 4e6, 28 + 6.5e6/100e3},
+		{allToAll, 8, 8e6, 36 + 7.5e6/100e3}, {allGather, 1, 4e6, 0}, {allGather, 4, 0, 0},
 	} {
 		x := &Collectives[c.op]
 		if got := 1e6 * s.CollectiveCost(x, c.gpus, c.bytes).Seconds; math.Abs(got-c.us) > 1e-9*c.us {

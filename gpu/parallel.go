@@ -128,7 +128,7 @@ func (c *ModelCost) aroundNetworks(f *feedForward, tokens int) (before, after Wo
 		of := func(x *Collective) Work {
 			return c.spec.work(c.spec.CollectiveCost(x, c.gpus, float64(c.summed(tokens)))).scaled(c.scale.allReduce)
 		}
-		return of(&Collectives[0]), of(&Collectives[1])
+		return of(&Collectives[allGather]), of(&Collectives[reduceScatter])
 	case !c.model.WholeNetworks():
 		return Work{}, c.allReduce(tokens)
 	case f.dealt == nil:

@@ -11,16 +11,16 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 )
 
-// The programs of docs/reference/extend.md, by their headings.
+// The programs of docs/reference/policies-and-systems.md, by their headings.
 var programs = []struct{ heading, file, example string }{
 	{"Write a policy", "../attention/policies/example/snapkv_test.go", "Example"},
 	{"Write a system", "cxl_test.go", "ExampleExtend"},
 }
 
-// TestPageHasThePrograms: the pieces of Go under a heading of docs/reference/extend.md stand in its program, in this order,
+// TestPageHasThePrograms: the pieces of Go under a heading of docs/reference/policies-and-systems.md stand in its program, in this order,
 // and what it shows as printed is what the program prints.
 func TestPageHasThePrograms(t *testing.T) {
-	page := read(t, "../docs/reference/extend.md")
+	page := read(t, "../docs/reference/policies-and-systems.md")
 	for _, p := range programs {
 		_, section, _ := strings.Cut(page, "\n## "+p.heading+"\n")
 		section, _, _ = strings.Cut(section, "\n## ")

@@ -12,7 +12,7 @@ import (
 	"github.com/l3sim/l3sim/system/kinds"
 )
 
-// Extension is what a program adds to this module: see docs/reference/extend.md.
+// Extension is what a program adds to this module: see docs/reference/policies-and-systems.md.
 type Extension struct {
 	Policies []policy.Policy // more values of policy.name, each with a section of its own where it has keys
 	Systems  []kinds.System  // more values of run.system, each with a section of its own where it has keys

@@ -10,5 +10,5 @@
 // and weights.go are arithmetic that numerical attention shares.
 //
 // Read policy.go first, then the shortest policy, attention/policies/dense.go. A program may add a policy of its own:
-// docs/reference/extend.md.
+// docs/reference/policies-and-systems.md.
 package policy

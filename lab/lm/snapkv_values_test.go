@@ -14,7 +14,7 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// TestCopyOfSnapKV: snapkv_test.go is the program of docs/reference/extend.md, which no other package can import.
+// TestCopyOfSnapKV: snapkv_test.go is the program of docs/reference/policies-and-systems.md, which no other package can import.
 func TestCopyOfSnapKV(t *testing.T) {
 	of := func(path string) string {
 		text, err := os.ReadFile(path)
