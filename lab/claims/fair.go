@@ -182,7 +182,7 @@ func (e *experiment) onTrial() string {
 	if e.triedOn == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" of those within %.0f%% of the best on %d requests of the first seed", 100*closeCall, e.triedOn)
+	return fmt.Sprintf(" of those within %.0f%% of the best on %d requests of the first seed, judged by all requests of this seed", 100*closeCall, e.triedOn)
 }
 
 // spread is the ratio of a pair over seeds: ratio is the mean.

@@ -133,7 +133,7 @@ func TestFair(t *testing.T) {
 
 // TestOnTrial: the page says how close to the best, and on how many requests, what runs in full was.
 func TestOnTrial(t *testing.T) {
-	if got, want := (&experiment{triedOn: 37}).onTrial(), " of those within 5% of the best on 37 requests of the first seed"; got != want {
+	if got, want := (&experiment{triedOn: 37}).onTrial(), " of those within 5% of the best on 37 requests of the first seed, judged by all requests of this seed"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got := (&experiment{}).onTrial(); got != "" {
@@ -278,8 +278,9 @@ func TestFairDoesNotThrash(t *testing.T) {
 	}
 }
 
-// TestTried: policies and layouts are tried on few requests of one seed; what then runs in full is the best layouts of each system, and the
-// layout of Table 3 with one seed, each with its best policy. A layout that rejects requests of the whole trace is not the best, however fast it was on the few.
+// TestTried: policies and layouts are tried on few requests of one seed, those that are close to the best in full with this seed, and the best
+// of these runs with all seeds, that of the layout of Table 3 with one. A layout that rejects requests of the whole trace is not the best, however
+// fast it was on the few; nor is a policy that was the fastest on the few alone.
 func TestTried(t *testing.T) {
 	deep.Turn(t, 0, 4)
 	o := fakeOptions(t, Fair)
@@ -293,8 +294,8 @@ func TestTried(t *testing.T) {
 		points[fmt.Sprintf("%d %d %s %d %s %s", c.Run.Requests, p.Seed, c.Run.System, c.Node.Ranksets, c.Run.Model, c.Run.Trace)]++
 		mu.Unlock()
 		rate := 100 - float64(c.Model.TensorParallel) // the fewest GPUs are the fastest
-		if c.Run.Variant == "striped" && c.Run.Requests == 200 {
-			rate *= 2 // on the few requests alone
+		if c.Run.Variant == "striped" {
+			rate *= map[bool]float64{true: 1.03, false: 0.9}[c.Run.Requests == 200] // the fastest on the few requests alone
 		}
 		s := served(c, p, rate, 1)
 		s.Variant = c.Run.Variant
@@ -305,18 +306,18 @@ func TestTried(t *testing.T) {
 	}
 	for where, want := range map[string]int{
 		"200 1 l3 4 opt-66b openr1": 27, "200 2 l3 4 opt-66b openr1": 0, "200 1 gpu-only 4 opt-66b openr1": 15, // nine and five policies on three layouts
-		"400 1 l3 4 opt-66b openr1": 2, "400 2 l3 4 opt-66b openr1": 2, // two GPUs, as in Table 3, and four within 5%
-		"400 1 gpu-only 4 opt-66b openr1": 3, "400 2 gpu-only 4 opt-66b openr1": 2, // four GPUs, eight, which are close, and Table 3's two, on which requests do not fit
-		"400 1 gpu-only 4 gpt-175b openr1": 1, // the longest requests do not fit OPT-66B's two GPUs
+		"400 1 l3 4 opt-66b openr1": 19, "400 2 l3 4 opt-66b openr1": 1, // nine policies on two GPUs and on four, which are within 5% of striped on two, and the best again
+		"400 1 gpu-only 4 opt-66b openr1": 13, "400 2 gpu-only 4 opt-66b openr1": 1, // five policies on four GPUs and on eight, one on Table 3's two, on which requests do not fit, and two again
+		"400 1 gpu-only 4 gpt-175b openr1": 6, // the longest requests do not fit OPT-66B's two GPUs: eight alone hold GPT-175B, whose best runs again
 	} {
 		if got := points[where]; got != want {
 			t.Errorf("%s: %d points, want %d", where, got, want)
 		}
 	}
-	if len(planned) != 2 || planned[0] < 2*planned[1] {
+	if len(planned) != 3 || planned[1] < 2*planned[2] {
 		t.Errorf("points planned: %v", planned)
 	}
-	if got := cellOf(t, r, bestTitle, "opt-66b", "openr1", "l3"); got != "98.0 TP2 striped" {
+	if got := cellOf(t, r, bestTitle, "opt-66b", "openr1", "l3"); got != "98.0 TP2 plain" {
 		t.Errorf("l3 at its best: %s", got)
 	}
 }

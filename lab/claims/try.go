@@ -29,11 +29,11 @@ func (e *experiment) choiceOf(i int) choice {
 type tried struct {
 	choice
 	rejected   int     // requests of the whole trace that never fit, of all seeds
-	throughput float64 // on the first requests
+	throughput float64 // of one seed
 }
 
-// closeCall is how much slower than the best layout on few requests another one may be, to run in full as well: the end of a run, where
-// batches drain, moves layouts by as much.
+// closeCall is how much slower than the best choice on few requests another one may be, to run in full as well: the end of a run, where
+// batches drain, moves layouts and policies by as much.
 const closeCall = 0.05
 
 // better says whether a comes before b: fewer rejected requests, then more throughput.
@@ -41,12 +41,30 @@ func better(a, b tried) bool {
 	return cmp.Or(cmp.Compare(a.rejected, b.rejected), cmp.Compare(b.throughput, a.throughput)) < 0
 }
 
-// try runs all choices of an experiment on its few requests of one seed and leaves those that it then runs in full: of each system on a model
-// and a trace the best policy on the best layout and on those that are close to it, and for the first seed on the layout of Table 3. All
-// would take five times as long.
+// slot is where choices compete: a system on a model and a trace.
+type slot struct {
+	work
+	system   string
+	parallel int // of a layout; 0: of any
+}
+
+func (c choice) anyLayout() slot { return slot{c.work, c.system, 0} }
+func (c choice) ownLayout() slot { return slot{c.work, c.system, c.parallel} }
+
+// try leaves those choices of an experiment that run in full with all seeds: of each system on a model and a trace the best layout and policy,
+// and for the first seed the best policy on the layout of Table 3. All choices run on few requests of the first seed; then those that are
+// close to the best run in full with this seed, which decides between them. In full and with all seeds they would take ten times as long.
 func (o *Options) try(ctx context.Context, l *loader, x *experiment, run runner) error {
 	if x.Tried == 0 || l.requests > 0 && l.requests <= x.Tried || l.requests == 0 && x.plan.Points[0].Requests <= x.Tried {
 		return nil
+	}
+	models, err := loadModels()
+	if err != nil {
+		return err
+	}
+	rejected, err := x.rejected()
+	if err != nil {
+		return err
 	}
 	few := *l
 	few.requests, few.seeds = x.Tried, 1
@@ -54,66 +72,84 @@ func (o *Options) try(ctx context.Context, l *loader, x *experiment, run runner)
 	if err != nil {
 		return err
 	}
-	if err := runAll(ctx, []*experiment{trial}, run, sweep.RunOptions{Journal: o.Journal, Progress: o.progress()}); err != nil {
-		return err
-	}
-	judged, plan := *trial, *trial.plan
-	judged.plan = &plan
-	judged.keepBest()
-	if err := judged.failed(); err != nil {
-		return err
-	}
-	throughput := map[choice]float64{}
-	for i, entry := range trial.outcome.Entries {
-		if trial.configs[i] != nil && entry.Summary != nil {
-			throughput[trial.choiceOf(i)] = entry.Summary.OutputTokensPerS
-		}
-	}
-	rejected := map[choice]int{}
-	for i, c := range x.configs {
-		if c == nil {
-			continue
-		}
-		n, err := rejectedOf(c)
-		if err != nil {
-			return err
-		}
-		rejected[x.choiceOf(i)] += n
-	}
-	models, err := loadModels()
+	throughput, err := o.throughput(ctx, trial, run)
 	if err != nil {
 		return err
 	}
-	type slot struct {
-		work
-		system   string
-		parallel int // 0: of any layout
+	first := x.seeds()[0]
+	best := x.decide(rejected, throughput)
+	ofTable3 := func(i int) bool { return models.inTable3(x.configs[i]) && x.plan.Points[i].Seed == first }
+	hopes := x.pick(func(i int) bool {
+		own := x.choiceOf(i)
+		top := best[own.anyLayout()]
+		close := rejected[own] == top.rejected && throughput[own] > (1-closeCall)*top.throughput
+		return close && x.plan.Points[i].Seed == first || best[own.ownLayout()].choice == own && ofTable3(i)
+	})
+	if throughput, err = o.throughput(ctx, hopes, run); err != nil {
+		return err
 	}
+	best = hopes.decide(rejected, throughput)
+	left := x.pick(func(i int) bool {
+		own := x.choiceOf(i)
+		return best[own.anyLayout()].choice == own || best[own.ownLayout()].choice == own && ofTable3(i)
+	})
+	left.triedOn = x.Tried
+	*x = *left
+	return nil
+}
+
+// throughput runs an experiment of one seed and returns the output tokens a second of its choices.
+func (o *Options) throughput(ctx context.Context, x *experiment, run runner) (map[choice]float64, error) {
+	if err := runAll(ctx, []*experiment{x}, run, sweep.RunOptions{Journal: o.Journal, Progress: o.progress()}); err != nil {
+		return nil, err
+	}
+	judged, plan := *x, *x.plan
+	judged.plan = &plan
+	judged.keepBest()
+	if err := judged.failed(); err != nil {
+		return nil, err
+	}
+	throughput := map[choice]float64{}
+	for i, entry := range x.outcome.Entries {
+		if x.configs[i] != nil && entry.Summary != nil {
+			throughput[x.choiceOf(i)] = entry.Summary.OutputTokensPerS
+		}
+	}
+	return throughput, nil
+}
+
+// decide returns the best choices of all slots, of equals the first in the plan.
+func (e *experiment) decide(rejected map[choice]int, throughput map[choice]float64) map[slot]tried {
 	best := map[slot]tried{}
-	for i, c := range x.configs { // in the order of the plan, so that the first of equals stays
+	for i, c := range e.configs {
 		if c == nil {
 			continue
 		}
-		own := tried{choice: x.choiceOf(i), rejected: rejected[x.choiceOf(i)], throughput: throughput[x.choiceOf(i)]}
-		for _, s := range []slot{{own.work, own.system, 0}, {own.work, own.system, own.parallel}} {
+		choice := e.choiceOf(i)
+		own := tried{choice, rejected[choice], throughput[choice]}
+		for _, s := range []slot{choice.anyLayout(), choice.ownLayout()} {
 			if old, seen := best[s]; !seen || better(own, old) {
 				best[s] = own
 			}
 		}
 	}
-	first := x.seeds()[0]
-	left := x.pick(func(i int) bool {
-		own := x.choiceOf(i)
-		top, here := best[slot{own.work, own.system, 0}], best[slot{own.work, own.system, own.parallel}]
-		if here.choice != own {
-			return false
+	return best
+}
+
+// rejected returns how many requests of the whole trace each choice can never hold, of all seeds.
+func (e *experiment) rejected() (map[choice]int, error) {
+	rejected := map[choice]int{}
+	for i, c := range e.configs {
+		if c == nil {
+			continue
 		}
-		close := here.rejected == top.rejected && here.throughput > (1-closeCall)*top.throughput
-		return close || models.inTable3(x.configs[i]) && x.plan.Points[i].Seed == first
-	})
-	left.triedOn = x.Tried
-	*x = *left
-	return nil
+		n, err := rejectedOf(c)
+		if err != nil {
+			return nil, err
+		}
+		rejected[e.choiceOf(i)] += n
+	}
+	return rejected, nil
 }
 
 // inTable3 says whether a configuration has the layout of Table 3, which is that of the model's preset.
