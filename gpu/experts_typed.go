@@ -110,6 +110,16 @@ func (s *Spec) expertKernels(w widths) *ExpertSpec {
 	return nil
 }
 
+// served returns the widths with which servers multiply experts of those widths. Where there are kernels that multiply weights of MXFP4 with
+// activations of 8 bits, they narrow activations that the checkpoint has in 16: TensorRT-LLM on Blackwell (ModelConfig.get_mxfp4_quant_algo) and
+// SGLang there (flashinfer_mxfp4_moe_precision = "default").
+func (s *Spec) served(w widths) widths {
+	if w.Weights == 4 && w.Block == MXFP4Block && s.Experts.MXFP4FP8.Compute > 0 {
+		w.In = min(w.In, 8)
+	}
+	return w
+}
+
 // expertTileRows are the rows of tiles of grouped products: CUTLASS, Triton and FlashInfer have 8 to 256.
 var expertTileRows = [...]int{8, 16, 32, 64, 128, 256}
 

@@ -154,3 +154,31 @@ func TestExpertTypes(t *testing.T) {
 		}
 	}
 }
+
+// TestServedExperts: servers narrow activations of MXFP4 experts to 8 bits where a fit has such kernels, and those of no other type.
+func TestServedExperts(t *testing.T) {
+	mx, narrow := widths{16, 4, 16, MXFP4Block}, widths{8, 4, 16, MXFP4Block}
+	with := &Spec{Experts: ExpertTables{MXFP4: ExpertSpec{Efficiency: Efficiency{Compute: 0.5}}, MXFP4FP8: ExpertSpec{Efficiency: Efficiency{Compute: 0.5}}}}
+	without := &Spec{Experts: ExpertTables{MXFP4: with.Experts.MXFP4}}
+	for _, c := range []struct {
+		gpu      *Spec
+		in, want widths
+	}{
+		{with, mx, narrow}, {with, narrow, narrow}, {without, mx, mx}, {&Spec{}, mx, mx},
+		{with, widths{4, 4, 16, MXFP4Block}, widths{4, 4, 16, MXFP4Block}}, // narrower already
+		{with, widths{16, 4, 16, NVFP4Block}, widths{16, 4, 16, NVFP4Block}},
+		{with, widths{16, 16, 16, MXFP4Block}, widths{16, 16, 16, MXFP4Block}},
+		{with, uniform(16), uniform(16)},
+	} {
+		if got := c.gpu.served(c.in); got != c.want {
+			t.Errorf("%v become %v, want %v", c.in, got, c.want)
+		}
+	}
+	// The shipped fits of frameworks that do so on Blackwell have such kernels, so that gpt-oss-120b decodes no slower on a B200 than on an H200.
+	m := loadModel(t, "gpt-oss-120b")
+	m.TensorParallel = 1
+	b := NewModelCost(loadPreset(t, "b200-sxm"), m)
+	if b.grouped != narrow {
+		t.Errorf("gpt-oss-120b on b200-sxm has %v", b.grouped)
+	}
+}

@@ -45,7 +45,7 @@ func TestTimesOfKinds(t *testing.T) {
 	x.add("b", 1, "")
 	x.add("b", 2, "rows")
 	x.add("b", 4, "context")
-	if len(x) != 1 || *x["b"] != (KernelTime{Kind: "b", Seconds: 7, Beyond: "rows"}) {
+	if len(x) != 1 || *x["b"] != (KernelTime{Kind: "b", Seconds: 7, Far: 6, Beyond: "rows"}) {
 		t.Errorf("got %+v", x["b"])
 	}
 }

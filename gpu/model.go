@@ -84,7 +84,7 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 		products: widths{In: in, Weights: weights, Out: m.ElementBits}, uniform: uniform(m.ElementBits),
 		networks:      widths{In: in, Weights: weights, Out: m.ElementBits, Block: denseBlock},
 		projections:   widths{In: attentionIn, Weights: attention, Out: m.ElementBits, Block: attentionBlock},
-		grouped:       widths{In: in, Weights: expert, Out: m.ElementBits, Block: block},
+		grouped:       s.served(widths{In: in, Weights: expert, Out: m.ElementBits, Block: block}),
 		keptAttention: m.KeptAttention, keptNetwork: m.KeptNetwork,
 		vocab:        ceilDiv(m.Vocab, t),
 		feedForwards: newFeedForwards(m),
