@@ -204,6 +204,8 @@ func elementKind(w widths) string {
 		return ""
 	case w.Weights == 4 && w.Block == NVFP4Block:
 		return "nvfp4_"
+	case w.Weights == 4 && w.Block == MXFP4Block && w.In <= 8:
+		return "mxfp4_fp8_"
 	case w.Weights == 4 && w.Block > 0:
 		return "mxfp4_"
 	case w.Weights == 4:

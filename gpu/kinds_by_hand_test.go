@@ -9,7 +9,7 @@ import (
 // TestNamesOfKinds: what the kinds of kernels are called, by the widths of their elements and what joins a replica.
 func TestNamesOfKinds(t *testing.T) {
 	for want, w := range map[string]widths{
-		"": {In: 16, Weights: 16, Out: 16}, "nvfp4_": {In: 4, Weights: 4, Block: NVFP4Block}, "mxfp4_": {In: 16, Weights: 4, Block: 32}, "int4_": {In: 16, Weights: 4},
+		"": {In: 16, Weights: 16, Out: 16}, "nvfp4_": {In: 4, Weights: 4, Block: NVFP4Block}, "mxfp4_": {In: 16, Weights: 4, Block: 32}, "mxfp4_fp8_": {In: 8, Weights: 4, Block: 32}, "int4_": {In: 16, Weights: 4},
 		"weights8_": {In: 16, Weights: 8}, "fp8_block_": {In: 8, Weights: 8, Block: FP8Block}, "fp8_": {In: 8, Weights: 8},
 	} {
 		if elementKind(w) != want || productKind(w) != want+"gemm" || expertKind(w) != want+"experts" {
