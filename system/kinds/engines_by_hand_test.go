@@ -13,6 +13,7 @@ import (
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/gpus"
 	"github.com/l3sim/l3sim/system/hosts"
+	"github.com/l3sim/l3sim/system/ranks"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -274,24 +275,35 @@ func TestRanksOfRankPIM(t *testing.T) {
 	if got, want := e.GPU(two, 1), e.GPUTime(two)+32*5*units.Microsecond; got != want || e.Decoding[0].Merge.Seconds != 0 {
 		t.Errorf("predicted are %v, by hand %v", got, want)
 	}
-	// Heads that do not divide over the channels begin on a channel of their own.
-	odd := rigOf(t, "run.system=rank-pim", "run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "node.channels=3").replica(nil).Engine.(*rankPIM)
-	if odd.ranks.Rest > 0 && !odd.ranks.Fixed {
+}
+
+// TestHeadsBeginOnOtherChannels: heads that do not divide over the channels begin on a channel of their own for each request.
+func TestHeadsBeginOnOtherChannels(t *testing.T) {
+	for _, system := range []string{"rank-pim", "l3"} {
+		engine := rigOf(t, "run.system="+system, "run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "node.channels=3").replica(nil).Engine
+		var devices *ranks.Devices
+		switch e := engine.(type) {
+		case *rankPIM:
+			devices = e.ranks
+		case *l3:
+			devices = e.ranks
+		}
+		if devices.Rest == 0 || devices.Fixed {
+			t.Fatal("heads divide over three channels")
+		}
 		var all []int
 		b := &scheduler.Batch{Step: 1, Sub: []scheduler.SubBatch{*decoding(3, 500)}}
 		for i := range b.Sub[0].Decode {
 			b.Sub[0].Decode[i].Request = int32(i)
 		}
-		if _, err := odd.Run(b, 0); err != nil {
+		if _, err := engine.Run(b, 0); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 3 {
-			all = append(all, odd.ranks.ChannelOf(int32(i), 0))
+			all = append(all, devices.ChannelOf(int32(i), 0))
 		}
 		if slices.Equal(all, []int{all[0], all[0], all[0]}) {
-			t.Errorf("requests begin on channels %v", all)
+			t.Errorf("%s: requests begin on channels %v", system, all)
 		}
-	} else {
-		t.Error("heads divide over three channels")
 	}
 }

@@ -58,7 +58,8 @@ func TestUnitsReadChosenTokens(t *testing.T) {
 func TestUnitsReadLatentsForEachQuery(t *testing.T) {
 	sets := []string{"run.system=hbm-pim", "run.model=llama-3-8b", "model.layers=4", "model.heads=16", "model.kv_heads=1", "model.head_dim=576", "node.gpus=1", "model.tensor_parallel=1",
 		"hbm_pim.kernel_overhead=false", "gpu.decode_attention.lone_element_time=0ns"}
-	latent := append(sets, "model.latent_dim=512", "model.nope_dim=128", "model.value_dim=128")
+	latent := append(sets[:len(sets):len(sets)], "model.latent_dim=512", "model.nope_dim=128", "model.value_dim=128")
+	latent = latent[:len(latent):len(latent)]
 	b := gpu.UniformBatch(432, 10_000) // enough to fill the kernel's thread blocks
 	seconds := func(sets []string, readings float64) float64 {
 		r := rigOf(t, sets...)
@@ -82,5 +83,10 @@ func TestUnitsReadLatentsForEachQuery(t *testing.T) {
 	}
 	if narrow := seconds(append(latent, "model.kv_format=fp8_ds_mla", "hbm_pim.elements_per_read=2"), 16); math.Abs(narrow/got*2176/(656+528)-1) > 0.01 {
 		t.Errorf("%v s, in FP8 %v s", got, narrow)
+	}
+	// Where multiplications bind, units that multiply elements of half the width twice as fast take half as long.
+	slow := append(latent, "gpu.peak_16bit=1TFLOP/s", "gpu.peak_8bit=1TFLOP/s")
+	if wide, narrow := seconds(slow, 16), seconds(append(slow, "model.kv_format=fp8_ds_mla", "hbm_pim.elements_per_read=2"), 16); math.Abs(wide/narrow-2) > 0.02 || wide < 5*got {
+		t.Errorf("multiplications take %v s, of half the width %v s", wide, narrow)
 	}
 }

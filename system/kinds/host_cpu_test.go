@@ -188,6 +188,18 @@ func TestHostAttention(t *testing.T) {
 	if got := h.HostAttention(3, tokens).Seconds(); math.Abs(got/want-1) > 1e-6 {
 		t.Errorf("with transfers %v s, want %v s", got, want)
 	}
+	// Three requests of as many tokens each, with one query and with four.
+	apart := NewHostAttention(rigOf(t, "run.system=gpu+cpu", "run.model=gpt-89b").cfg)
+	if got, want := apart.OnCPUs(3, 1, tokens).Seconds(), want+2*bytes/(8*25.6e9*0.8); math.Abs(got/want-1) > 1e-6 {
+		t.Errorf("three requests take %v s, by hand %v s", got, want)
+	}
+	want = 2*5e-6 + 20e-6 + 3*h.AttendNew(4, tokens).Seconds() + 4*3*(3+1)*96*128*2/link
+	if got := apart.OnCPUs(3, 4, tokens).Seconds(); math.Abs(got/want-1) > 1e-6 {
+		t.Errorf("three requests of four queries take %v s, by hand %v s", got, want)
+	}
+	if got, want := float64(apart.Bandwidth()), 8*25.6e9; math.Abs(got/want-1) > 1e-9 {
+		t.Errorf("the host's memory has %v B/s, by hand %v", got, want)
+	}
 	// With one core it is the elements of K and V that bound, or, where they take no time, 4 operations for two.
 	for _, c := range []struct {
 		element string

@@ -316,6 +316,9 @@ func TestProfileByHand(t *testing.T) {
 			if fc := g.Entry + (layers-1)*g.Block + g.Exit + layers*joins; kept[i].PIM != want[i] || kept[i].FC != fc || len(kept[i].Chunks) != len(sub.Prefill) {
 				t.Errorf("sub-batch %d: %v and %v with %d chunks, by hand %v and %v", i, kept[i].PIM, kept[i].FC, len(kept[i].Chunks), want[i], fc)
 			}
+			if context := sub.Decode[0].Base + 1; kept[i].Contexts != context || kept[i].Decoding != 1 || kept[i].PrefillMoved != subs[1-i].MovedTokens() { // in step 1
+				t.Errorf("sub-batch %d: %+v, by hand a context of %d", i, kept[i], context)
+			}
 			for j, c := range kept[i].Chunks {
 				if took := layers * g.Layers[0].Prompts; c.Time < took*999/1000 || c.Time > took*1001/1000 {
 					t.Errorf("chunk %d takes %v, by hand %v", j, c.Time, took)
