@@ -65,6 +65,24 @@ func TestPrefixOnGPUs(t *testing.T) {
 	}
 }
 
+// TestKeptPrefixesAreFound: a request that waits for memory is asked again when another's prefix is kept, unless nobody else can have it.
+func TestKeptPrefixesAreFound(t *testing.T) {
+	for name, asks := range map[string]bool{"a prompt with hashes": true, "a prompt of its own": false} {
+		s := caching(memory.GPU{Model: schedtest.SmallModel, Free: 1 << 30}, 16, 4096)
+		if s.Requests[1].Hashes = []uint64{7, 8, 9}; !asks {
+			s.Requests[1].Hashes = nil
+		}
+		r, ok := s.Ledger.Reserve(memory.Prompted(1040), nil, 0, nil)
+		if !ok {
+			t.Fatal("no room")
+		}
+		s.Queue.Blocked = true
+		if s.keepPrefix(1, &r, 1040); s.Queue.Blocked == asks {
+			t.Errorf("%s: blocked %v", name, s.Queue.Blocked)
+		}
+	}
+}
+
 // TestCachedLeavesTheLastToken: the last token of a prompt is computed in any case, so that of a prompt of two cached
 // blocks one counts as cached.
 func TestCachedLeavesTheLastToken(t *testing.T) {

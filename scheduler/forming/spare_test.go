@@ -207,6 +207,24 @@ func TestWaitsForSpareMemory(t *testing.T) {
 	}
 }
 
+// TestFullRanksBesideSpareMemory: the ranks are full with a request that decodes, and the spare memory has room for both that wait. After the
+// first, which the ranks refused, the second is asked, too.
+func TestFullRanksBesideSpareMemory(t *testing.T) {
+	s := spared(1, 20, 1000, schedtest.Linear{GPUFixed: 98, PIMToken: 1, NearToken: 1}, request(0, 10, 10), request(1, 10, 10), request(2, 10, 10))
+	s.hold(t, 0, 19, false)
+	s.Add(1)
+	s.Add(2)
+	var got []int32
+	for _, p := range s.Next().Sub[0].Prefill {
+		if got = append(got, p.Request); !p.Near {
+			t.Errorf("request %d is on ranks", p.Request)
+		}
+	}
+	if !slices.Equal(got, []int32{1, 2}) || s.Queue.Blocked {
+		t.Errorf("requests %v begin, blocked %v", got, s.Queue.Blocked)
+	}
+}
+
 // TestSpareMemoryEmpties: a request goes to ranks where it would be better in the spare memory only as long as another one is there.
 func TestSpareMemoryEmpties(t *testing.T) {
 	serve := func(fixed units.Duration) bool {

@@ -159,6 +159,48 @@ func TestTurn(t *testing.T) {
 	})
 }
 
+// TestByOffsetByHand: the contexts of each channel are split as even as they can be, and these splits so that both sides are even; then those of
+// each offset are turned so that the sub-batches are.
+func TestByOffsetByHand(t *testing.T) {
+	type of struct{ context, offset, channel int }
+	for _, c := range []struct {
+		name        string
+		requests    []of // longest first
+		first, last []int
+	}{
+		// 100 and 70 on channel 0, 90 and 50 on channel 1: differences of 30 and 40, of which one is turned.
+		{"two channels", []of{{100, 0, 0}, {90, 0, 1}, {70, 0, 0}, {50, 0, 1}}, []int{70, 90}, []int{50, 100}},
+		// Differences of 5, 4 and 3: 5 on one side, 4 and 3 on the other, which has two more, and these go to the first sub-batch.
+		{"three channels", []of{{105, 0, 0}, {100, 0, 0}, {54, 0, 1}, {50, 0, 1}, {13, 0, 2}, {10, 0, 2}}, []int{13, 54, 100}, []int{10, 50, 105}},
+		// 9 against 7 and 4 on channel 0, two more on the second side; 6 and 5 on channel 1.
+		{"a channel that begins with less", []of{{9, 0, 0}, {7, 0, 0}, {6, 0, 1}, {5, 0, 1}, {4, 0, 0}}, []int{4, 5, 7}, []int{6, 9}},
+		// As the first, which leaves 10; and 40 and 33 at another offset, which leave 7.
+		{"two offsets", []of{{100, 0, 0}, {90, 0, 1}, {70, 0, 0}, {50, 0, 1}, {40, 1, 2}, {33, 1, 2}}, []int{33, 70, 90}, []int{40, 50, 100}},
+		// 5 and 4 at offset 0, 20 and 10 at offset 1: the larger difference is dealt first.
+		{"the larger of two", []of{{20, 1, 0}, {10, 1, 0}, {5, 0, 0}, {4, 0, 0}}, []int{4, 20}, []int{5, 10}},
+	} {
+		const step = 3
+		var decoding []scheduler.Decoding
+		for i, r := range c.requests {
+			decoding = append(decoding, scheduler.Decoding{Request: int32(i), Base: int64(r.context) - step, Offset: int32(r.offset)})
+		}
+		var s sharer
+		for again := range 2 { // nothing stays of an earlier split
+			b := scheduler.Batch{Step: step, Sub: make([]scheduler.SubBatch, 2)}
+			s.byOffset(&b, decoding, 2, func(request int32) int { return c.requests[request].channel })
+			for i, want := range [][]int{c.first, c.last} {
+				var got []int
+				for k := range b.Sub[i].Decode {
+					got = append(got, b.Sub[i].Decode[k].Context(step))
+				}
+				if slices.Sort(got); !slices.Equal(got, want) {
+					t.Errorf("%s, split %d: sub-batch %d has %v, by hand %v", c.name, again+1, i, got, want)
+				}
+			}
+		}
+	}
+}
+
 // TestByOffsetBegins checks that where requests of an offset begin on different channels, each sub-batch has half of the
 // tokens that begin on each, as evenly as these divide, and in all no less even an offset than its most uneven channel; and that
 // nothing changes where all begin on one.

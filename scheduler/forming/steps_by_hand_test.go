@@ -53,6 +53,20 @@ func TestComesAndGoesByHand(t *testing.T) {
 	}
 }
 
+// TestSubBatchesVerifyDrafts: each sub-batch knows how many tokens of a request a step verifies, where it verifies more than one.
+func TestSubBatchesVerifyDrafts(t *testing.T) {
+	for verified, want := range map[int]int{0: 0, 1: 0, 2: 2, 5: 5} {
+		s := byHand(scheduler.AdmitFinal, false)
+		c := s.Config
+		c.Speculation = scheduler.Speculation{Verified: verified, Acceptance: 0.5}
+		for i, sub := range New(c, s.Memories, s.Requests, nil).Batch.Sub {
+			if sub.Verified != want {
+				t.Errorf("sub-batch %d verifies %d tokens, want %d", i, sub.Verified, want)
+			}
+		}
+	}
+}
+
 // TestDraftsByHand: a request grows to the context of its step and the drafts of it, formed ahead of two steps; what it has emitted when it loses its
 // memory are the tokens of its context beyond the prompt.
 func TestDraftsByHand(t *testing.T) {
