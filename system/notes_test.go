@@ -81,6 +81,21 @@ func TestNotes(t *testing.T) {
 		{long, small, []string{"2 prompts of up to 18000 tokens ran whole, as the GPUs have no room for keys and values of a cut one: all that decodes waits for them, TBT p99 "}},
 		{long, slices.Concat(measured, small, []string{"scheduler.chunking=false"}), nil}, // nothing would have been cut
 	} {
+		if len(c.trace.Requests) == 3 && c.trace != long && !strings.Contains(strings.Join(c.want, ""), "kernels beyond") { // known before a run
+			cfg, err := everything().Load(configs.Options{Sets: c.sets})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.Join(Notes(cfg), "; ")
+			for _, want := range c.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("%q: before a run got %q, want %q", c.sets, got, want)
+				}
+			}
+			if len(c.want) == 0 && got != "" {
+				t.Errorf("%q: before a run got %s", c.sets, got)
+			}
+		}
 		if !deep.Case(i, 3) {
 			continue
 		}
@@ -106,6 +121,33 @@ func TestNotesByHand(t *testing.T) {
 		}
 		if notes := strings.Join(Notes(cfg), "\n"); strings.Contains(notes, "has no GPU b300: it costs what h200-sxm does") != said {
 			t.Errorf("at %s USD: %s", price, notes)
+		}
+	}
+	// What else a configuration rests on, and where it does not: experts, latents, prompts from elsewhere, KV heads for channels, and old prices.
+	const latent = "run.model=llama-3-8b model.kv_heads=1 model.head_dim=576 model.latent_dim=512 model.nope_dim=128 model.value_dim=128"
+	for _, c := range []struct {
+		sets, want string
+		said       bool
+	}{
+		{"run.system=gpu-only run.model=mixtral-8x7b gpu.fit=h100-sxm.vllm-0.24", "is a mixture of experts: the kernels of its experts are fitted to measured ones", true},
+		{"run.system=gpu-only run.model=llama-3-8b gpu.preset=h100-sxm", "mixture of experts", false},
+		{"run.system=gpu-only gpu.preset=a100-sxm-80gb " + latent, "kernels of latent attention take the parameters of grouped attention", true},
+		{"run.system=gpu-only gpu.preset=a100-sxm-80gb run.model=llama-3-8b", "latent attention", false},
+		{"run.system=gpu-only run.model=llama-3-8b serving.prefill=elsewhere serving.prefill_bandwidth=50GB/s", "prompts are prefilled elsewhere: TTFT is from when a prompt is done there until its keys and values are here, over 50GB/s", true},
+		{"run.system=l3 run.model=llama-3-8b model.kv_heads=4 node.channels=8 model.tensor_parallel=1 node.gpus=1", "llama-3-8b has 4 KV heads for the 8 channels of a replica, so that a request has the units of 4: comm.stripe = \"channels\" spreads", true},
+		{"run.system=l3 run.model=llama-3-8b model.kv_heads=8 node.channels=8 model.tensor_parallel=1 node.gpus=1", "KV heads for the", false},
+		{"run.system=l3 run.model=llama-3-8b model.kv_heads=4 node.channels=8 model.tensor_parallel=1 node.gpus=1 comm.stripe=channels", "KV heads for the", false},
+		{"run.system=gpu-only run.model=llama-3-8b model.kv_heads=4 node.channels=8 model.tensor_parallel=1 node.gpus=1", "KV heads for the", false},
+		{"gpu.preset=h200-sxm gpu.name=b300 gpu.memory_capacity=192GB gpu.peak_8bit=1PFLOP/s gpu.memory_bandwidth=5TB/s gpu.peak_16bit=1PFLOP/s", "it is h200-sxm with ", true},
+		{"gpu.preset=h200-sxm gpu.name=b300 gpu.memory_capacity=192GB gpu.peak_8bit=1PFLOP/s gpu.memory_bandwidth=5TB/s gpu.peak_16bit=1PFLOP/s", "keys changed", false},
+		{"gpu.preset=h200-sxm gpu.name=b300 gpu.memory_capacity=192GB gpu.peak_8bit=1PFLOP/s gpu.memory_bandwidth=5TB/s gpu.peak_16bit=1PFLOP/s gpu.sms=100", "it is h200-sxm with 5 keys changed", true},
+	} {
+		cfg, err := everything().Load(configs.Options{Sets: strings.Fields(c.sets)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if notes := strings.Join(Notes(cfg), "\n"); strings.Contains(notes, c.want) != c.said {
+			t.Errorf("%s: %q, %q %v", c.sets, notes, c.want, c.said)
 		}
 	}
 	cfg, err := everything().Load(configs.Options{})
