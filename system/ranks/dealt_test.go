@@ -159,7 +159,13 @@ func TestDealtPrediction(t *testing.T) {
 		}
 		before = now
 		x := d.Attends.Decode(sub.Decode, 0, 0)
-		d.layerPIM(&sub, x, 0, 0)
+		// Eight heads a request over 16 channels: the mean channel has a half of each, rounded up together.
+		n, half := int64(i+1), int64(i+2)/2
+		traffic := d.Moves(i+1, &vectors{heads: half, fresh: half, All: 8 * n, freshAll: 8 * n})
+		pim := d.layerPIM(&sub, x, 0, 0)
+		if want := d.Latency + traffic.Down.Took() + d.Clock.Time(d.predicted[0].Clocks) + d.UpLatency + traffic.Up; pim != want {
+			t.Errorf("%d requests are predicted to take %v, by hand %v", i+1, pim, want)
+		}
 		head := d.Sequence.At(sub.Decode[0].Context(0))
 		if got, want := d.predicted[0].Clocks, max(head, (int64(i+1)*head+1)/2); got != want {
 			t.Errorf("%d requests of half a head a channel take %d clocks, want %d", i+1, got, want)

@@ -432,6 +432,20 @@ func TestPartsOfClassesByHand(t *testing.T) {
 	}
 }
 
+// TestApartByHand: heads beyond as many on every channel begin where each request was given a channel, unless their places are fixed.
+func TestApartByHand(t *testing.T) {
+	for _, c := range []struct {
+		rest  int
+		fixed bool
+		want  bool
+	}{{0, false, false}, {0, true, false}, {1, false, true}, {2, false, true}, {1, true, false}} {
+		var d Devices
+		if d.Rest, d.Fixed = c.rest, c.fixed; d.Apart() != c.want {
+			t.Errorf("%+v: %v", c, d.Apart())
+		}
+	}
+}
+
 // TestChannelsOfHeads: heads that divide over the channels lie there in blocks, and others in turn.
 func TestChannelsOfHeads(t *testing.T) {
 	odd := devicesOf(benchOf(t, "run.model=llama-3-8b", "node.gpus=1", "model.tensor_parallel=1", "node.channels=3"))

@@ -97,7 +97,15 @@ func TestChoiceGoesDown(t *testing.T) {
 			t.Errorf("%s: %d bytes down, %d bursts on a channel, want 8192 and %d", stripe, moved.Down, moved.bursts, bursts)
 		}
 	}
-	h := &Homes{Attends: indexedDevices(t).Attends, channels: 8, group: 16, verified: 3}
+	// Heads of two classes have a list each, on channels of their own.
+	d := indexedDevices(t)
+	x := d.stepAt(100_000, 2000)
+	two := policy.Step{Attend: []policy.Class{x.Attend[0], x.Attend[0]}}
+	var g GroupCost
+	if d.place(&g, &two, 0, 0, 0); g.Vectors.Down != 2*8192 || g.Vectors.bursts < 128 || g.Vectors.bursts > 128+1 {
+		t.Errorf("two classes: %d bytes down, %d bursts on a channel", g.Vectors.Down, g.Vectors.bursts)
+	}
+	h := &Homes{Attends: d.Attends, channels: 8, group: 16, verified: 3}
 	h.Attends.Requests = []policy.Request{{Prompt: 1, Context: 5000}}
 	if got := h.lists(&policy.Step{Attend: []policy.Class{{Heads: 1, Paged: policy.Paged{Page: 1, Chosen: 2048}}}}); got != units.Bytes(3*8192) {
 		t.Errorf("three tokens choose %d bytes", got)
