@@ -173,7 +173,7 @@ func (c *comparison) write(f *runFlags, o *sweep.Outcome) (recordings []*system.
 		folder := strings.NewReplacer("/", "_", `\`, "_").Replace(p.Name)
 		if f.plots != "" {
 			ext := filepath.Ext(f.page())
-			if err := plotRun(strings.TrimSuffix(f.page(), ext)+"-"+folder+ext, r.node, r.result); err != nil {
+			if err := plotRun(strings.TrimSuffix(f.page(), ext)+"-"+folder+ext, r.node, r.result, r.Summary.ConfigSHA256); err != nil {
 				return nil, err
 			}
 		}

@@ -40,7 +40,9 @@ that differ only in their seed are one point with an error bar of one standard d
 a factor of 16, of whose values most lie at the low end, are logarithmic.
 
 A Pareto front looks for what --goals says, y first, then x; a third goal is shown as up to four levels. --figure
-reads all of this from a file, as those of lab/paper; flags that are given as well win.`,
+reads all of this from a file, as those of lab/paper; flags that are given as well win. The written file says
+which version drew it and hashes the configurations (config_sha256): PNG in the text Source, SVG in its
+description, PDF in a comment at its end.`,
 		Example: `  l3sim plot out/ranks --kind line --x ranksets --y output_tokens_per_s --group channels --out ranks.png
   l3sim plot out/systems --kind bar --x model --y output_tokens_per_s --group system --normalize-to system=l3 --out f.svg
   l3sim plot out/ranks --kind heatmap --x ranksets --y channels --z tbt_mean_ms --out tbt.pdf
@@ -97,7 +99,7 @@ func (a *app) plot(paths []string, s *figure.Selection, out, title string, width
 	if err != nil {
 		return err
 	}
-	data.Width = width
+	data.Width, data.Source = width, figure.SourceOf(table, "l3sim "+cli.Version)
 	if err := data.Check(); err != nil {
 		return err
 	}

@@ -188,7 +188,7 @@ func (a *app) finish(r *comparedRun, options system.Options, f *runFlags) error 
 		}
 	}
 	if f.plots != "" {
-		if err := plotRun(f.page(), r.node, result); err != nil {
+		if err := plotRun(f.page(), r.node, result, summary.ConfigSHA256); err != nil {
 			return err
 		}
 	}

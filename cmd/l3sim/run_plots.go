@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
@@ -34,10 +35,10 @@ func (f *runFlags) checkPage() error {
 }
 
 // plotRun draws one page of figures of a run: over time, and distributions. Beside it stands a CSV file with the numbers
-// over time.
-func plotRun(path string, node *system.Node, r *system.Result) error {
+// over time. The page says of which configuration it is, by the hash of its summary.
+func plotRun(path string, node *system.Node, r *system.Result, config string) error {
 	time, gaps, first := r.OverTime(node, plotParts), r.Gaps(), r.FirstTokens()
-	page := figure.Page{Across: 2}
+	page := figure.Page{Across: 2, Source: fmt.Sprintf("l3sim %s, configuration sha256:%s", cli.Version, config)}
 	over := func(y string) figure.Selection { return figure.Selection{Kind: "line", X: "time_s", Y: y} }
 	for _, f := range []struct {
 		title string

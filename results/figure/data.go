@@ -51,6 +51,8 @@ type Data struct {
 	// Width is the width on paper in millimetres, 0 for a screen. Texts keep the size in which
 	// journals print them.
 	Width float64
+	// Source says in the file where the numbers are from ("": nothing).
+	Source string
 
 	long       map[tables.Value]tables.Value // the whole names of points that have a number
 	styles     []int                         // of GroupNames

@@ -104,12 +104,13 @@ func (d *Data) Write(w io.Writer, format, title string) error {
 	if err := d.Check(); err != nil {
 		return err
 	}
-	return (&Page{frames: []*frame{newFrame(d, title)}}).Write(w, format)
+	return (&Page{Source: d.Source, frames: []*frame{newFrame(d, title)}}).Write(w, format)
 }
 
 // Page is figures below one another, in one column or several.
 type Page struct {
-	Across int // figures beside one another; 0 is one
+	Across int    // figures beside one another; 0 is one
+	Source string // as Data.Source
 	frames []*frame
 }
 
@@ -135,7 +136,7 @@ func (p *Page) Write(w io.Writer, format string) error {
 		rows, height = append(rows, high), height+high
 	}
 	across := vg.Length(min(max(p.Across, 1), len(p.frames)))
-	return writeCanvas(w, format, across*width, height, func(c draw.Canvas) {
+	return writeCanvas(w, format, p.Source, across*width, height, func(c draw.Canvas) {
 		fill(c, c.Rectangle, paper)
 		top := c.Max.Y
 		for i, f := range p.frames {
@@ -151,7 +152,7 @@ func (p *Page) Write(w io.Writer, format string) error {
 	})
 }
 
-func writeCanvas(w io.Writer, format string, width, height vg.Length, paint func(draw.Canvas)) error {
+func writeCanvas(w io.Writer, format, source string, width, height vg.Length, paint func(draw.Canvas)) error {
 	var c vg.CanvasWriterTo
 	switch format {
 	case "svg":
@@ -163,15 +164,15 @@ func writeCanvas(w io.Writer, format string, width, height vg.Length, paint func
 		c = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(pngDPI))}
 	}
 	paint(draw.New(c))
-	if format != "svg" {
-		_, err := c.WriteTo(w)
+	var b bytes.Buffer
+	if _, err := c.WriteTo(&b); err != nil {
 		return err
 	}
-	var svg bytes.Buffer
-	_, err := c.WriteTo(&svg)
-	if err == nil { // Arial and Helvetica have its widths, and more machines have them
-		_, err = w.Write(bytes.ReplaceAll(svg.Bytes(), []byte("font-family:Liberation Sans"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif")))
+	file := b.Bytes()
+	if format == "svg" { // Arial and Helvetica have its widths, and more machines have them
+		file = bytes.ReplaceAll(file, []byte("font-family:Liberation Sans"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif"))
 	}
+	_, err := w.Write(withSource(format, file, source))
 	return err
 }
 

@@ -37,7 +37,7 @@ func (g *Grids) Write(w io.Writer, format string) error {
 	for i := range g.Panels {
 		height += g.Panels[i].height()
 	}
-	return writeCanvas(w, format, lanesWidth, height, func(c draw.Canvas) {
+	return writeCanvas(w, format, "", lanesWidth, height, func(c draw.Canvas) {
 		fill(c, c.Rectangle, paper)
 		c = draw.Crop(c, margin, -margin, margin, -margin)
 		c.FillText(textStyle(10), vg.Point{X: c.Min.X, Y: c.Max.Y - titleHeight/2}, g.Title)

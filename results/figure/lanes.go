@@ -65,7 +65,7 @@ func (l *Lanes) Write(w io.Writer, format string) error {
 	}
 	p := laneAxes(l.Title, l.X, 0, end, names)
 	p.Add(newGrid(true, false), l)
-	return writeCanvas(w, format, lanesWidth, vg.Length(titleHeight+axisHeight+laneHeight*len(l.Lanes)+2*margin), func(c draw.Canvas) {
+	return writeCanvas(w, format, "", lanesWidth, vg.Length(titleHeight+axisHeight+laneHeight*len(l.Lanes)+2*margin), func(c draw.Canvas) {
 		fill(c, c.Rectangle, paper)
 		p.Draw(draw.Crop(c, margin, -margin, margin, -margin))
 	})
