@@ -20,6 +20,7 @@ var formerKeys = slices.SortedFunc(slices.Values(append(policyKeys(), []schema.F
 	{Name: "gpu.gemm.wave_quantisation", Now: "gpu.gemm.wave_quantization"},
 	{Name: "gpu.pytorch.decode_attention.wave_quantisation", Now: "gpu.pytorch.decode_attention.wave_quantization"},
 	{Name: "gpu_only.capacity_share", Now: "gpu.memory_share"},
+	{Name: "gpu_only.step_host_time", Now: "gpu.host.exposed"},
 	{Name: "model.full_every", Now: "model.layer_pattern"},
 	{Name: "gpu.mixed_attention", Use: "batches that decode and prefill have a kernel for either"},
 	{Name: "gpu.narrow_kv.element_time_4bit", Now: "gpu.narrow_kv.element_time_int4"},

@@ -39,7 +39,8 @@ type Constant struct {
 // constants are what can be fitted: what a server's host adds, which no table of kernels has, and the memory that it gives to keys
 // and values.
 var constants = []Constant{
-	{Key: "gpu_only.step_host_time", Unit: "us", most: 4000},
+	{Key: "gpu.host.exposed", Unit: "us", most: 4000},
+	{Key: "gpu.host.sequence", Unit: "us", most: 1000},
 	{Key: "gpu.memory_share", Before: 0.9, most: 0.98},
 }
 
@@ -269,11 +270,9 @@ func (c *Calibration) WriteTOML(w io.Writer) error {
 	for _, l := range c.Logs {
 		fmt.Fprintf(w, "# %s: %s on %s, %d requests fitted, %d held out\n", l.Log, l.Model, l.GPU, l.Fitted, l.Held)
 	}
+	_, err := fmt.Fprintln(w)
 	for _, k := range c.Constants {
-		section, key, _ := strings.Cut(k.Key, ".")
-		if _, err := fmt.Fprintf(w, "\n[%s]\n%s = %s\n", section, key, k.text()); err != nil {
-			return err
-		}
+		_, err = fmt.Fprintf(w, "%s = %s\n", k.Key, k.text())
 	}
-	return nil
+	return err
 }

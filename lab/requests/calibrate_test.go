@@ -11,7 +11,6 @@ import (
 	"github.com/l3sim/l3sim/internal/deep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
-	"github.com/l3sim/l3sim/system/kinds"
 )
 
 // planted returns a log that a server with constants would write: the requests of a run with them.
@@ -34,12 +33,12 @@ func planted(t *testing.T, sets ...string) *Log {
 // TestPlantedConstants: constants with which a log was made are found, and errors of held-out requests vanish.
 func TestPlantedConstants(t *testing.T) {
 	server := []string{`gpu.preset="rtx-4090-vllm-0.19"`, `run.model="llama-3.1-8b"`}
-	log := planted(t, append(server, `gpu_only.step_host_time="900us"`)...)
+	log := planted(t, append(server, `gpu.host.exposed="900us"`)...)
 	c, err := Calibrate(t.Context(), []*Log{log}, 0.5, configs.Options{Sets: server})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if k := c.Constants[0]; k.Key != "gpu_only.step_host_time" || k.Before != 0 || math.Abs(k.After-900) > 10 {
+	if k := c.Constants[0]; k.Key != "gpu.host.exposed" || k.Before != 0 || math.Abs(k.After-900) > 10 {
 		t.Errorf("%+v, planted 900 us", k)
 	}
 	l := c.Logs[0]
@@ -52,7 +51,7 @@ func TestPlantedConstants(t *testing.T) {
 		}
 	}
 	var text bytes.Buffer
-	if c.WriteText(&text) != nil || !strings.Contains(text.String(), "gpu_only.step_host_time: 0 -> ") || !strings.Contains(text.String(), "TPOT         p99") {
+	if c.WriteText(&text) != nil || !strings.Contains(text.String(), "gpu.host.exposed: 0 -> ") || !strings.Contains(text.String(), "TPOT         p99") {
 		t.Error(text.String())
 	}
 	path := filepath.Join(t.TempDir(), "mine.toml")
@@ -63,7 +62,7 @@ func TestPlantedConstants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if host := configs.Section[kinds.GPUOnly](cfg).StepHostTime; math.Abs(host.Seconds()-900e-6) > 10e-6 {
+	if host := cfg.GPU.Host.Exposed; math.Abs(host.Seconds()-900e-6) > 10e-6 {
 		t.Errorf("%v in the file", host)
 	}
 }
@@ -71,7 +70,7 @@ func TestPlantedConstants(t *testing.T) {
 // TestCalibrateHoldsOut: what is held out changes no constant.
 func TestCalibrateHoldsOut(t *testing.T) {
 	server := configs.Options{Sets: []string{`gpu.preset="rtx-4090-vllm-0.19"`, `run.model="llama-3.1-8b"`}}
-	log := planted(t, append(server.Sets, `gpu_only.step_host_time="500us"`)...)
+	log := planted(t, append(server.Sets, `gpu.host.exposed="500us"`)...)
 	first, err := Calibrate(t.Context(), []*Log{log}, 0.5, server)
 	if err != nil {
 		t.Fatal(err)

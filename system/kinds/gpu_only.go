@@ -28,7 +28,6 @@ var gpuOnlySystem = System{
 policy = "prefill-first" # L3, section 6.1; "chunked-prefill" is what servers do now: TBT, throughput of long prompts
 kv_memory = "0B"         # all that gpu.memory_share leaves; a server that was measured logs its own; requests in memory
 kv_tokens = 0            # the same in tokens
-step_host_time = "0ps"   # hidden behind the GPUs, as asynchronous schedulers do; small batches
 async_scheduling = false # the paper's systems know what an iteration did when they form the next; TTFT
 `,
 }
@@ -40,8 +39,6 @@ type GPUOnly struct {
 	// weights and activations leave.
 	KVMemory units.Bytes `toml:"kv_memory"`
 	KVTokens int         `toml:"kv_tokens"`
-	// StepHostTime is what the host adds to each iteration while the GPUs wait: scheduling, inputs, sampling.
-	StepHostTime units.Duration `toml:"step_host_time"`
 	// AsyncScheduling has each iteration formed while the one before it runs: requests that come meanwhile, and
 	// seats and memory of those that end, count from the next but one.
 	AsyncScheduling bool `toml:"async_scheduling"`
@@ -53,7 +50,6 @@ func (s GPUOnly) Check(c *input.Check) {
 	c.That(s.KVMemory >= 0, "kv_memory", s.KVMemory, "at least 0B")
 	c.That(s.KVTokens >= 0 && s.KVTokens <= 1<<32, "kv_tokens", s.KVTokens, "0 to %d", 1<<32)
 	c.That(s.KVMemory == 0 || s.KVTokens == 0, "kv_tokens", s.KVTokens, "0 with a %s", input.Key("kv_memory"))
-	c.That(s.StepHostTime >= 0 && s.StepHostTime <= units.Second, "step_host_time", s.StepHostTime, "0ps to 1s")
 }
 
 // kvBudget returns the memory for keys and values that the configuration gives a replica, 0 for all that is free.
@@ -66,12 +62,11 @@ type gpuOnly struct {
 	gpus.GPUs
 	flow.Flow
 	tier gpus.Tier
-	host units.Duration // of each iteration
 }
 
 // assembleGPUOnly puts together a replica with continuous batching.
 func assembleGPUOnly(n *Setup) Assembly {
-	e := &gpuOnly{GPUs: gpus.New(n.Hardware), host: configs.Section[GPUOnly](n.Hardware.Config).StepHostTime}
+	e := &gpuOnly{GPUs: gpus.New(n.Hardware)}
 	e.tier = gpus.NewTier(n.Hardware, e.Attends)
 	e.Flow = flow.New(n.Hardware, e.tier.Beside("", gpus.OnDevice), n.Running)
 	spec := configs.Section[GPUOnly](n.Hardware.Config)
@@ -137,7 +132,7 @@ func (e *gpuOnly) Run(b *scheduler.Batch, start units.Duration) (units.Duration,
 	}
 	end, err := e.Flow.Run(start)
 	e.tier.Idle = end
-	return end + e.Pause(e.host), err
+	return end, err
 }
 
 func (e *gpuOnly) Peak() units.Bandwidth { return e.HBMPeak }

@@ -3,28 +3,8 @@ package kinds
 import (
 	"testing"
 
-	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/units"
 )
-
-// TestStepHostTime: each iteration takes the host's time more, for which the GPUs wait.
-func TestStepHostTime(t *testing.T) {
-	const host = 3 * units.Millisecond
-	run := func(sets ...string) (end units.Duration, iterations int64, waits units.Duration) {
-		l := rigOf(t, append(sets, "run.system=gpu-only")...).replica(equal(3, 300, 20))
-		end, err := l.run(func(*scheduler.Batch, units.Duration, units.Duration) { iterations++ })
-		if err != nil {
-			t.Fatal(err)
-		}
-		return end, iterations, l.Engine.Core().Work.Time[flow.OfGPUWaits+int(flow.ForHost)]
-	}
-	plain, n, none := run()
-	slow, m, waits := run("gpu_only.step_host_time=3ms")
-	if added := host * units.Duration(n); n < 20 || n != m || slow-plain != added || waits-none != added {
-		t.Errorf("%d and %d iterations in %v and %v, the host is waited for %v", n, m, plain, slow, waits)
-	}
-}
 
 // TestKVBudget: a budget in bytes or in tokens leaves whole pages for no more, and one beyond what is free is refused.
 func TestKVBudget(t *testing.T) {

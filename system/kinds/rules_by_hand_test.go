@@ -42,7 +42,6 @@ func TestLimitsByHand(t *testing.T) {
 		"kv_memory": func(s *GPUOnly) { s.KVMemory = -1 }, "+kv_memory": func(s *GPUOnly) { s.KVMemory = 1 },
 		"kv_tokens -1": func(s *GPUOnly) { s.KVTokens = -1 }, "+kv_tokens 1": func(s *GPUOnly) { s.KVTokens = 1 }, "+kv_tokens": func(s *GPUOnly) { s.KVTokens = 1 << 32 }, "kv_tokens": func(s *GPUOnly) { s.KVTokens = 1<<32 + 1 },
 		"kv_tokens both": func(s *GPUOnly) { s.KVTokens, s.KVMemory = 1, 1 },
-		"step_host_time": func(s *GPUOnly) { s.StepHostTime = -1 }, "+step_host_time": func(s *GPUOnly) { s.StepHostTime = units.Second }, "step_host_time 1s": func(s *GPUOnly) { s.StepHostTime = units.Second + 1 },
 	})
 	limits(t, "hbm-pim", "hbm_pim", map[string]func(*HBMPIM){
 		"policy": func(h *HBMPIM) { h.Policy = "" }, "model": func(h *HBMPIM) { h.Model = "" }, "level": func(h *HBMPIM) { h.Level = "" }, "rules": func(h *HBMPIM) { h.Rules = "" }, "sub_batches": func(h *HBMPIM) { h.SubBatches = "" }, "placement": func(h *HBMPIM) { h.Placement = "" },

@@ -22,8 +22,8 @@ func (a *app) newCalibrateCommand() *cobra.Command {
 Each LOG is what one of your servers did: the result of vLLM's 'bench serve --save-result --save-detailed', AIPerf's
 profile_export.jsonl, or LLMServingSim's requests.jsonl with meta.json beside it. The same requests run at the same times
 on the system gpu-only. At most three constants are fitted to the first half of each log (--fit), the same for
-all logs: gpu_only.step_host_time, what the host adds to each iteration, and gpu.memory_share, where no log says how many
-tokens the server holds. The errors before and after are those of the requests that were not fitted.`,
+all logs: gpu.host.exposed, what the host adds to each iteration, gpu.host.sequence, what it does for each request while the
+GPUs run, and gpu.memory_share, where no log says how many tokens the server holds. The errors before and after are those of the requests that were not fitted.`,
 		Example: `  l3lab calibrate bench.json --set 'gpu.preset="rtx-4090-vllm-0.19"' --set 'run.model="llama-3.1-8b"' --out mine.toml
   l3sim plan --config mine.toml --model llama-3.1-8b --gpu rtx-4090-vllm-0.19`,
 		Args: cobra.MinimumNArgs(1),

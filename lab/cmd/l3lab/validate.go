@@ -62,7 +62,7 @@ A row that cannot be run is printed with the reason, and not judged. lab/docs/va
 --requests compares the requests of one server's log instead, each at its own time: LLMServingSim's requests.jsonl (with
 the settings in meta.json beside it), the file of vLLM's 'bench serve --save-detailed', or AIPerf's
 profile_export.jsonl. Other settings are keys: gpu.preset, run.model, batching.max_num_seqs,
-batching.max_num_batched_tokens, gpu_only.kv_tokens or kv_memory, gpu_only.step_host_time. lab/docs/validation.md says more.`,
+batching.max_num_batched_tokens, gpu_only.kv_tokens or kv_memory, gpu.host.exposed. lab/docs/validation.md says more.`,
 		Example: `  l3lab validate
   l3lab validate --service measured/servers.csv --json
   l3lab validate --requests requests.jsonl --set 'gpu.preset="rtx-4090-vllm-0.19"' --figure log.svg
