@@ -64,10 +64,16 @@ func Read(path string) (*Log, error) {
 	return log, err
 }
 
+// logKeys are the keys by which a log's format is known.
+const logKeys = "keys input_toks (LLMServingSim's requests.jsonl), metrics (AIPerf's profile_export.jsonl) or ttfts (vLLM's bench serve --save-result --save-detailed)"
+
 // parse reads the text of a log in the format that its first object shows.
 func parse(file string, text []byte) (*Log, format, error) {
 	p := &parser{file: file, text: text, ids: map[string]int{}}
 	first := map[string]json.RawMessage{}
+	if start := bytes.TrimLeft(text, " \t\r\n"); len(start) > 0 && start[0] != '{' {
+		return nil, "", &input.Error{File: file, Line: 1, Expected: "JSON with " + logKeys}
+	}
 	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&first); err != nil {
 		_, err = p.object(&first, false)
 		return nil, "", cmp.Or(err, error(&input.Error{File: file, Line: 1, Expected: "a request in JSON"}))
@@ -81,7 +87,7 @@ func parse(file string, text []byte) (*Log, format, error) {
 	case first["input_toks"] != nil:
 		f = servingSim
 	default:
-		return nil, "", &input.Error{File: file, Line: 1, Key: "format", Expected: "keys input_toks (LLMServingSim), metrics (AIPerf) or ttfts (vLLM's bench serve --save-detailed)"}
+		return nil, "", &input.Error{File: file, Line: 1, Key: "format", Expected: logKeys}
 	}
 	requests, err := p.read(f)
 	if err != nil {

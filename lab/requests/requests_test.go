@@ -95,7 +95,7 @@ func TestFormats(t *testing.T) {
 // wrong are texts that are refused, and what their error says.
 var wrong = []struct{ name, text, says string }{
 	{"nothing", "", "log:1: expected a request in JSON"},
-	{"no JSON", "abc", "log:1: invalid character"},
+	{"no JSON", "abc", "log:1: expected JSON with keys input_toks"},
 	{"another object", `{"a":1}`, "log:1: format: expected keys input_toks"},
 	{"a missing key", strings.Replace(sample[servingSim], `"queued_ts":6.125,`, "", 1), "log:2: queued_ts: expected a value in every request"},
 	{"an unknown key", strings.Replace(sample[servingSim], `"queued_ts":6.125`, `"queuedts":6.125`, 1), `log:2: queuedts: expected one of request_id`},
