@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -44,15 +45,16 @@ func Only(t testing.TB) {
 	}
 }
 
-// Files returns the files that fit a pattern, as Case chooses them of a sorted list.
-func Files(t testing.TB, pattern string, part int) (chosen []string) {
+// Files returns the files that fit a pattern, as Case chooses them of a sorted list, and always those with one of the names, which
+// have no extension.
+func Files(t testing.TB, pattern string, part int, always ...string) (chosen []string) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d files fit %s, %v", len(files), pattern, err)
 	}
 	for i, file := range files {
-		if Case(i, part) {
+		if name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)); Case(i, part) || slices.Contains(always, name) {
 			chosen = append(chosen, file)
 		}
 	}

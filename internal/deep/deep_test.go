@@ -221,7 +221,8 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// TestFiles: of three files a quick run takes the first and the third, or with the next turn the second.
+// TestFiles: of three files a quick run takes the first and the third, or with the next turn the second, and those that are always
+// taken; a deep run all.
 func TestFiles(t *testing.T) {
 	t.Setenv("L3SIM_LONG", "")
 	t.Setenv("L3SIM_DEEP", "")
@@ -231,15 +232,37 @@ func TestFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for turn, want := range []string{"[a.x c.x]", "[b.x]"} {
-		t.Setenv("L3SIM_TURN", strconv.Itoa(turn))
-		files := Files(t, filepath.Join(dir, "*.x"), 2)
+	for _, c := range []struct {
+		turn   int
+		deep   string
+		always []string
+		want   string
+	}{
+		{0, "", nil, "[a.x c.x]"}, {1, "", nil, "[b.x]"}, {2, "", nil, "[a.x c.x]"}, {1, "1", nil, "[a.x b.x c.x]"},
+		{0, "", []string{"b", "none"}, "[a.x b.x c.x]"}, {1, "", []string{"b", "c"}, "[b.x c.x]"},
+	} {
+		t.Setenv("L3SIM_TURN", strconv.Itoa(c.turn))
+		t.Setenv("L3SIM_DEEP", c.deep)
+		files := Files(t, filepath.Join(dir, "*.x"), 2, c.always...)
 		for i := range files {
 			files[i] = filepath.Base(files[i])
 		}
-		if fmt.Sprint(files) != want {
-			t.Errorf("turn %d: %v", turn, files)
+		if fmt.Sprint(files) != c.want {
+			t.Errorf("%+v: %v", c, files)
 		}
+	}
+	t.Setenv("L3SIM_DEEP", "")
+	t.Setenv("L3SIM_LONG", "")
+	if Of(1, 2, 3) != 1 || On() || Long() {
+		t.Error("a quick run is none")
+	}
+	t.Setenv("L3SIM_DEEP", "1")
+	if Of(1, 2, 3) != 2 || !On() || Long() {
+		t.Error("a deep run is none")
+	}
+	t.Setenv("L3SIM_LONG", "1")
+	if Of(1, 2, 3) != 3 || !On() || !Long() {
+		t.Error("a long run is none")
 	}
 }
 

@@ -29,7 +29,7 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testscript.Run(t, testscript.Params{Files: deep.Files(t, "testdata/script/*.txtar", 2), RequireExplicitExec: true, RequireUniqueNames: true, Condition: deepOnly, Setup: func(env *testscript.Env) error {
+	testscript.Run(t, testscript.Params{Files: deep.Files(t, "testdata/script/*.txtar", 2, "gpu_iteration"), RequireExplicitExec: true, RequireUniqueNames: true, Condition: deepOnly, Setup: func(env *testscript.Env) error {
 		env.Setenv("LM", models)
 		return nil
 	}})

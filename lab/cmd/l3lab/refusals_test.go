@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -148,7 +149,12 @@ func TestRefusals(t *testing.T) {
 
 // TestSmallRuns: the commands on the smallest files that they take, in text, as JSON and in files.
 func TestSmallRuns(t *testing.T) {
+	latent, err := filepath.Abs("../../lm/testdata/latent_other.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
 	files(t, map[string]string{
+		"nine":       "123456789",
 		"hostkv.csv": "mode,batch,context,misses,layers,ms,spread\nnone,32,32768,0,16,11,0\ninline,32,32768,0,16,11.5,0.0115\ninline,32,32768,128,16,13.5,0\ntwo_none,32,32768,0,16,12,0\ntwo8,32,32768,128,16,14,0\ntwo132,32,32768,128,16,14,0\n",
 		"whole.csv":  "model,gpu,gpus,precision,framework,parallelism,speculation,input,output,concurrency,tpot_ms,output_tok_s_gpu\nno-such-model,H200,8,fp8,sglang,TP8,,1024,1024,8,12.8,\n",
 		"loop.csv":   "model,tp,sub_batches,batch,chunk,finished,standin,pim_us,ms,joules,alone_us\nopt-13b,1,2,8,0,0,none,0,20,8,0\nopt-13b,1,2,8,0,0,device,0,20.3,8,22\nopt-13b,1,2,8,0,0,device,400,26,9,422\n",
@@ -203,6 +209,19 @@ func TestSmallRuns(t *testing.T) {
 	if !near(taken, 1.5*whole) {
 		t.Errorf("a prediction of %v of the whole time is %v of it without a launch of a third", whole, taken)
 	}
+	// A model with latent attention in float32, both ways and forms of the first nine tokens.
+	table, _ := of("latent " + latent + " --formats float32 --tokens 9")
+	lines := strings.Split(table, "\n")
+	for i, want := range []string{"way format form largest nats mean nats attention choices differ gap", "dense float32 expanded ", "dense float32 absorbed ", "dsa float32 expanded ", "dsa float32 absorbed ", ""} {
+		if i >= len(lines) || !strings.HasPrefix(strings.Join(strings.Fields(lines[i]), " "), strings.TrimSpace(want)) {
+			t.Errorf("line %d of %q: want %q", i, lines, want)
+		}
+	}
+	holds("eval --text nine --prompt 3 --steps 2 --nll nll.csv --precision fp32 --json", `"bytes": 5,`, `"prompt": 3,`, `"steps": 2,`, `"dimms": true,`, `"kv_bits": 16`)
+	if text, err := os.ReadFile("nll.csv"); err != nil || strings.Count(string(text), "\n") != 3 || !strings.Contains(string(text), "\n3,") || !strings.Contains(string(text), "\n4,") {
+		t.Errorf("%v, %s", err, text)
+	}
+	holds("eval --text nine --prompt 3 --reference", "5 bytes decoded after 3: ", "largest error of attention 0;")
 	out, notes := of("gpu fit --measured one.csv --name mine --base a100-sxm-80gb --out mine.toml --fit fit.toml")
 	if out != "gemm                   1 samples of a single shape: fitted, and none held out\n" || notes != "" {
 		t.Errorf("%q, %q", out, notes)
