@@ -26,8 +26,8 @@ func TestCountsOfABatch(t *testing.T) {
 		}
 	}
 	x := &Batch{Sub: []SubBatch{a, b}}
-	if x.Decoding() != 10 || x.Tokens() != 92 || x.Empty() {
-		t.Errorf("%d requests decode, %d rows, empty %v", x.Decoding(), x.Tokens(), x.Empty())
+	if x.Decoding() != 10 || x.Requests() != 10+3 || x.Tokens() != 92 || x.Empty() {
+		t.Errorf("%d requests decode, %d in all, %d rows, empty %v", x.Decoding(), x.Requests(), x.Tokens(), x.Empty())
 	}
 	for _, s := range []SubBatch{{Host: make([]Decoding, 1)}, {Near: make([]Decoding, 1)}, {Decode: make([]Decoding, 1)}, {Prefill: make([]Chunk, 1)}} {
 		if (&Batch{Sub: []SubBatch{{}, s}}).Empty() {
@@ -74,6 +74,16 @@ func TestServingKeys(t *testing.T) {
 	s := ServingSpec{VerifiedTokens: 3, Acceptance: 0.5}
 	if s.Verified() != 3 || (&ServingSpec{}).Verified() != 1 || s.Speculation(7) != (Speculation{Verified: 3, Acceptance: 0.5, Seed: 7}) || (&ServingSpec{VerifiedTokens: 1, Acceptance: 0.5}).Speculation(7) != (Speculation{}) {
 		t.Errorf("%+v", s.Speculation(7))
+	}
+	for verified, want := range map[int]int{0: 1, 1: 1, 2: 2, 5: 5} {
+		if got := (Speculation{Verified: verified}).Tokens(); got != want {
+			t.Errorf("a step that verifies %d tokens has %d", verified, got)
+		}
+	}
+	for spare, want := range map[string]bool{SpareOff: false, SpareDecode: true, SpareWait: true} {
+		if (&MemorySpec{Spare: spare}).UsesSpare() != want {
+			t.Errorf("%s uses the spare memory: %v", spare, !want)
+		}
 	}
 	if (&ServingSpec{}).HasAPIServer() || !(&ServingSpec{APIRequest: 1}).HasAPIServer() || !(&ServingSpec{APIToken: 1}).HasAPIServer() {
 		t.Error("an API server takes time or there is none")

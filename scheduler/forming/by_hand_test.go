@@ -184,7 +184,7 @@ func TestLengthsByHand(t *testing.T) {
 	for _, c := range []struct {
 		ended int
 		after int64
-	}{{0, DealEvery}, {7, 1}, {161, 10}, {81, 10}, {1_951, DealEvery}} {
+	}{{0, 64}, {7, 1}, {161, 10}, {81, 10}, {1_951, 64}} {
 		if c.ended > 0 {
 			s.outputs.Ended(c.ended)
 		}
