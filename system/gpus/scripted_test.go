@@ -7,6 +7,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/units"
@@ -108,6 +109,54 @@ func TestDecodeRunsByHand(t *testing.T) {
 		if spare.Attends.Counted.Steps != int64(3*i) {
 			t.Errorf("%d steps of the spare memory are counted, by hand %d", spare.Attends.Counted.Steps, 3*i)
 		}
+	}
+}
+
+// TestStagesSayWhatIsExtrapolated: what attention of requests beyond what was measured takes in all layers, as long as the stage has it; nothing
+// within that.
+func TestStagesSayWhatIsExtrapolated(t *testing.T) {
+	sets := []string{"run.model=llama-3-8b", "gpu.preset=h200-sxm"}
+	for _, key := range []string{"product_rows", "prefill_tokens", "all_reduce_gpus", "small_rows"} {
+		sets = append(sets, "gpu.measured."+key+"=1000000")
+	}
+	sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 5000}, {Base: 300}}}
+	for context, beyond := range map[int]bool{5000: false, 4999: true} {
+		d := New(gpusOf(t, sets...))
+		d.measured.DecodeContext, d.measured.DecodeRequests = context, 2
+		d.DecodeRuns(sub.Decode, 0)
+		g := d.StageRuns(sub)
+		got, want := units.Duration(0), units.Duration(0)
+		if g.Extrapolated != nil {
+			got = g.Extrapolated[gpu.DecodeKernels]
+		}
+		if beyond {
+			want = g.attention()
+		}
+		if got < want-64 || got > want+64 || beyond == (want == 0) { // rounded in each layer, or once
+			t.Errorf("measured to %d: %v of attention is extrapolated, by hand %v", context, got, want)
+		}
+	}
+}
+
+// TestChosenPromptsByHand: a chunk of a model with an indexer attends over the rows that are chosen for its tokens, and scores them before. An
+// iteration's parts have both, and what ranking the scores takes beside them.
+func TestChosenPromptsByHand(t *testing.T) {
+	d := New(gpusOf(t, "run.model=deepseek-v3.2", "gpu.preset=h200-sxm", "node.gpus=8", "model.tensor_parallel=8"))
+	chosen := llm.Chosen{Tokens: 64, Longest: 2048, Rows: 64 * 2048}
+	scores := llm.Indexing{Requests: 1, Queries: 64, Keys: 9000, Longest: 9000, Pairs: 64 * 9000, Keep: 2048}
+	unranked := scores
+	unranked.Keep = 0
+	c := d.ModelCost
+	a, b := c.Attention(), c.Attention()
+	d.Attends.Policy = &scripted{prompts: []policy.Prompt{{Chosen: chosen, Index: scores}}, steps: []policy.Step{{}}}
+	got := d.PromptAttention(&a, &scheduler.Chunk{Tokens: 64, Finished: 8936}, 0)
+	if want := b.Chosen(chosen, scores); !near(got.Seconds, want.Seconds) || got.Seconds == 0 {
+		t.Errorf("a chunk takes %v s, by hand %v s", got.Seconds, want.Seconds)
+	}
+	parts := d.attentionParts(&scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 64, Finished: 8936}}}, 0)
+	all, read := c.Index(scores).Seconds, c.Index(unranked).Seconds
+	if !near(parts[PartScores], read) || !near(parts[PartChoice], all-read) || all <= read || !near(parts[PartPrefillAttention], c.Chosen(chosen).Seconds) {
+		t.Errorf("scores take %v s, the choice %v s, attention %v s; by hand %v, %v and %v s", parts[PartScores], parts[PartChoice], parts[PartPrefillAttention], read, all-read, c.Chosen(chosen).Seconds)
 	}
 }
 

@@ -29,12 +29,16 @@ func TestTierSwap(t *testing.T) {
 	} {
 		x := Tier{link: c.link, channels: c.channels, token: 1000, Idle: c.idle, attends: &flow.Attends{Copies: c.copies}}
 		f := flow.New(&flow.Hardware{Config: &configs.Config{}}, BesideGPU("HBM"), flow.Running{})
+		for _, of := range []int{flow.OfDown, flow.OfUp, flow.OfChannel} { // of iterations before
+			f.Work.Time[of] = 7 * ms
+		}
+		x.attends.Fetched = 5000
 		x.Swap(&f, &scheduler.Moves{Down: scheduler.Move{Tokens: 100}, Up: scheduler.Move{Tokens: 30}, Earlier: 40}, 1000*ms)
 		if x.down != c.down || x.up != c.up || x.channel != c.channel {
 			t.Errorf("%+v: %v down, %v up, %v of the channels", c, x.down, x.up, x.channel)
 		}
 		all := units.Duration(float64((100+30*units.Duration(c.copies))*ms) / (float64(c.channels) / 1e6))
-		if w := &f.Work; w.Time[flow.OfDown] != 100*ms || w.Time[flow.OfUp] != c.up || w.Time[flow.OfChannel] != all || x.attends.Fetched != 30000*c.copies {
+		if w := &f.Work; w.Time[flow.OfDown] != 107*ms || w.Time[flow.OfUp] != c.up+7*ms || w.Time[flow.OfChannel] != all+7*ms || x.attends.Fetched != 5000+30000*c.copies {
 			t.Errorf("%+v: busy for %v, %v and %v", c, w.Time[flow.OfDown], w.Time[flow.OfUp], w.Time[flow.OfChannel])
 		}
 		x.Hide(&f)
