@@ -265,6 +265,9 @@ func TestAttAccPrompts(t *testing.T) {
 	if got, want := sum(a, a), 2*long; !near(got, want) {
 		t.Errorf("192 blocks: %g s, want %g", got, want)
 	}
+	if got, want := sum(z, a), 2*long; !near(got, want) { // 12 blocks of the second join the first wave, which takes as long as they then
+		t.Errorf("192 blocks of unequal prompts: %g s, want %g", got, want)
+	}
 	// Other models run chunks one after another.
 	c = NewModelCost(loadPreset(t, "a100-sxm-80gb"), m)
 	if got, want := sum(a, z), c.PrefillAttention(512, 2000).Seconds+c.PrefillAttention(100, 0).Seconds; got != want {

@@ -1,0 +1,127 @@
+package gpu
+
+import (
+	"math"
+	"testing"
+
+	"github.com/l3sim/l3sim/llm"
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestTilesMeetTheNormal: 8 rows of deviation around means near 64 and 128: the share of a second tile is the normal probability of more than 64
+// rows, within 0.011, and that of a third is the same one tile on.
+func TestTilesMeetTheNormal(t *testing.T) {
+	for z, above := range map[float64]float64{-3: 0.00135, -2: 0.02275, -1: 0.15866, -0.5: 0.30854, 0: 0.5, 0.5: 0.69146, 1: 0.84134, 2: 0.97725, 3: 0.99865} {
+		for tiles := 1.0; tiles <= 2; tiles++ {
+			if got, want := tilesAfterFirst(64*tiles+0.5+8*z, 8, 64), tiles-1+above; math.Abs(got-want) > 0.011 {
+				t.Errorf("%v deviations beyond %v tiles: %v, want %v", z, tiles, got, want)
+			}
+		}
+	}
+	// Rows that deviate by more than a tile fill half of the last in the mean, so that n tiles have 32 rows more than the mean's.
+	for mean, want := range map[float64]float64{64.5: 0.5, 6400.5: 99.5, 20: 0} {
+		if got := tilesAfterFirst(mean, 65, 64); math.Abs(got-want) > 1e-9 {
+			t.Errorf("a mean of %v: %v tiles after the first, want %v", mean, got, want)
+		}
+	}
+	for mean, want := range map[float64]float64{1: 0, 64: 0, 65: 1, 128: 1, 129: 2} { // no deviation: the tiles of as many rows
+		if got := tilesAfterFirst(mean, 1e-9, 64); math.Abs(got-want) > 1e-9 {
+			t.Errorf("exactly %v rows: %v tiles after the first, want %v", mean, got, want)
+		}
+	}
+}
+
+// TestNoExperts: without rows or with a width of none nothing is multiplied.
+func TestNoExperts(t *testing.T) {
+	s := expertsSpec()
+	some, none := NewExpertLoad(4, 1, []int{4}), NewExpertLoad(4, 1, []int{0})
+	for _, c := range []struct {
+		load  *ExpertLoad
+		shape Experts
+		costs bool
+	}{{&some, Experts{64, 64, 3}, true}, {&none, Experts{64, 64, 3}, false}, {&some, Experts{0, 64, 3}, false}, {&some, Experts{64, 0, 3}, false}} {
+		if got := s.ExpertsCost(expertType("bf16"), c.load, c.shape); (got != Cost{}) != c.costs {
+			t.Errorf("%+v: %+v", c.shape, got)
+		}
+	}
+}
+
+// TestMeasuredMixture: with kernels of experts a mixture is its router and these kernels, of one expert with all rows as of a load that is counted.
+func TestMeasuredMixture(t *testing.T) {
+	s, m := loadPreset(t, "h200-sxm"), *loadModel(t, "mixtral-8x7b")
+	s.Experts.Whole = ExpertSpec{Efficiency: Efficiency{Compute: 0.5, Memory: 0.8, Overhead: 10e6}, PassMemory: 0.5, ExpertTime: 1e6}
+	m.Experts, m.ActiveExperts = 1, 1
+	c := NewModelCost(s, &m)
+	for _, n := range []int{1, 64, 65, 4096} {
+		load := NewExpertLoad(n, 1, []int{n})
+		want := s.gemmTime(n, 1, 4096, 16) + s.Elementwise(2, n, 1, 16).Seconds + s.ExpertsCost(expertType("bf16"), &load, Experts{Hidden: 4096, Width: 7168, Matrices: 3}).Seconds
+		if got := c.mixture(&c.feedForwards[0], n).Seconds; !near(got, want) {
+			t.Errorf("%d tokens: %g s, want %g", n, got, want)
+		}
+	}
+	if got := c.mixture(&c.feedForwards[0], 0); got != (Work{}) {
+		t.Errorf("no tokens: %+v", got)
+	}
+}
+
+// TestRouterOfOwnTokens: where each GPU attends to its own requests and has experts whole, it chooses experts for its own tokens, an eighth; where only one of
+// the two is so, for all.
+func TestRouterOfOwnTokens(t *testing.T) {
+	s := loadPreset(t, "h200-sxm")
+	s.Experts.Whole = ExpertSpec{Efficiency: Efficiency{Compute: 0.5, Memory: 0.8}, PassMemory: 0.5}
+	const n = 801 // 101 on a GPU
+	for _, x := range []struct {
+		parallel llm.Parallel
+		own      int
+	}{{llm.Parallel{}, 801}, {llm.Parallel{ExpertParallel: true}, 801}, {llm.Parallel{AttentionParallel: "data"}, 801}, {llm.Parallel{AttentionParallel: "data", ExpertParallel: true}, 101}} {
+		m := parallelModel(8, x.parallel)
+		c := NewModelCost(s, m)
+		f := &c.feedForwards[0]
+		l, inputs := newExpertLoad(f.experts, 6, n), n
+		if f.dealt != nil {
+			l = f.dealt.load(6, n)
+			inputs = min(n, l.Pairs)
+		}
+		want := s.gemmTime(x.own, 64, m.Hidden, 16) + s.Elementwise(2, x.own, 64, 16).Seconds
+		if got := c.mixture(f, n).Seconds - c.experts(f, l, n, inputs).Seconds; !near(got, want) {
+			t.Errorf("%+v: a router of %g s, want %g", x.parallel, got, want)
+		}
+	}
+}
+
+// TestMeasuredExpertsOfBothTypes: a network of which a part keeps its 16 bits has kernels of experts where the fit has both types.
+func TestMeasuredExpertsOfBothTypes(t *testing.T) {
+	m := *loadModel(t, "mixtral-8x7b")
+	m.WeightBits, m.WeightBlock = 4, NVFP4Block
+	for _, x := range []struct{ narrow, whole, kept, want bool }{{true, false, false, true}, {true, false, true, false}, {true, true, true, true}, {false, true, true, false}, {false, true, false, false}} {
+		s := loadPreset(t, "h200-sxm")
+		one := ExpertSpec{Efficiency: Efficiency{Compute: 0.5, Memory: 0.8}, PassMemory: 0.5}
+		s.Experts = ExpertTables{}
+		if x.narrow {
+			s.Experts.Int4, s.Experts.NVFP4 = one, one
+		}
+		if x.whole {
+			s.Experts.Whole = one
+		}
+		n := m
+		if x.kept {
+			n.KeptNetwork = 0.25
+		}
+		if got := NewModelCost(s, &n).MeasuredExperts(); got != x.want {
+			t.Errorf("%+v: %t", x, got)
+		}
+	}
+}
+
+// TestLoneElements: a KV head with a single query head takes its time an element where that is the longest part: of 10 requests of 1,000 tokens with four heads of
+// 128 elements in key and value each, 10.24 million elements over 100 SMs, at 1 ns.
+func TestLoneElements(t *testing.T) {
+	s := plainDecode(t)
+	s.Decode.LoneElement = units.Nanosecond
+	for query, want := range map[int]bool{4: true, 8: false} {
+		got := s.DecodeAttentionCost(UniformBatch(10, 1000), Heads{Query: query, KV: 4, Dim: 128, ElementBits: 16, KVBits: 16}).Compute
+		if near(got, 102.4e-6) != want {
+			t.Errorf("%d query heads on 4: %g s", query, got)
+		}
+	}
+}
