@@ -20,7 +20,7 @@ import (
 // https://huggingface.co/docs/transformers) describes the shape of a decoder.
 type family struct {
 	types                       []string
-	layers, hidden, heads, ffn  string // keys, each a whole number; ffn may be null for 4 hidden where wide is true
+	layers, hidden, heads, ffn  string // keys, each a whole number; ffn may be null for 4 hidden where wide is true, or for ratio times hidden
 	wide                        bool
 	kvHeads, headDim, positions string // keys that may be absent; "" where the family lacks the key
 	experts, active             string // keys of the experts and of those that a token takes; "" for a dense model
@@ -33,6 +33,7 @@ type family struct {
 	shared bool
 	dense  string
 	absent map[string]any // values of keys that files leave out
+	ratio  string         // the key of the width of ffn over hidden, "" for none
 	vocab  string         // the key of the vocabulary, "" for vocab_size
 }
 
@@ -87,7 +88,7 @@ var families = []family{
 	// Falcon 7B to 180B: KV heads by the keys of Falcon.
 	{types: []string{"falcon"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads", ffn: "ffn_hidden_size", wide: true,
 		kvHeads: "num_kv_heads", tied: true, absent: map[string]any{"max_position_embeddings": 2048.0}},
-	{types: []string{"mpt"}, layers: "n_layers", hidden: "d_model", heads: "n_heads", ffn: "ffn_hidden_size", wide: true, kvHeads: "kv_n_heads", tied: true},
+	{types: []string{"mpt"}, layers: "n_layers", hidden: "d_model", heads: "n_heads", ffn: "ffn_hidden_size", ratio: "expansion_ratio", wide: true, kvHeads: "kv_n_heads", tied: true},
 	{types: []string{"dbrx"}, layers: "n_layers", hidden: "d_model", heads: "n_heads", ffn: "ffn_hidden_size", kvHeads: "kv_n_heads", gated: true,
 		experts: "moe_num_experts", active: "moe_top_k"},
 	{types: []string{"gpt_neox"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads", ffn: "intermediate_size"},
@@ -138,6 +139,9 @@ func fromHuggingFace(text []byte) (m *Model, quantised string, notes []string, e
 	default:
 		return nil, "", nil, input.Edit(input.UnknownName("model_type", kind, modelTypes()), func(e *input.Error) {
 			e.Expected += "; or another with Llama's keys: hidden_size, intermediate_size, num_attention_heads, num_hidden_layers, vocab_size"
+			if what := otherFile(keys); what != "" {
+				e.Err = fmt.Errorf("this is %s, not the config.json of a model", what)
+			}
 		})
 	}
 	if bad := f.otherExperts(keys); bad != nil {
@@ -163,7 +167,7 @@ func fromHuggingFace(text []byte) (m *Model, quantised string, notes []string, e
 		r.chunks(m)
 	case !isNone(keys[chunkKey], nil) && isNone(keys[windowKey], nil):
 		r.fail(chunkKey, `layer_types, of which "chunked_attention" says which layers attend within chunks`)
-	case f.windows:
+	case f.windows || slices.Contains(r.list("layer_types"), any("sliding_attention")):
 		r.windows(m, f.fullEvery)
 	}
 	r.heads(m)
@@ -220,7 +224,7 @@ func (r *reader) model(f *family) *Model {
 		GatedFFN: f.gated, Vocab: r.whole(cmp.Or(f.vocab, "vocab_size")), TiedEmbedding: r.flag("tie_word_embeddings", f.tied), ElementBits: 16,
 	}
 	if f.wide && r.keys[f.ffn] == nil {
-		m.FFNHidden = 4 * m.Hidden
+		m.FFNHidden = r.wholeOr(f.ratio, 4) * m.Hidden
 	} else {
 		m.FFNHidden = r.whole(f.ffn)
 	}

@@ -75,6 +75,13 @@ func refused(keys map[string]any, kind string) *input.Error {
 			}
 		}
 	}
+	if !attention {
+		for _, key := range slices.Sorted(maps.Keys(keys)) { // PLaMo 2's mamba_d_conv, and others'
+			if strings.Contains(key, "mamba") && !isNone(keys[key], nil) {
+				return refuse(key, stateSpaces)
+			}
+		}
+	}
 	if types, _ := keys["attn_type_list"].([]any); slices.Contains(types, any(0.0)) { // MiniMax-Text-01's; 1 is attention
 		return refuse("attn_type_list", "layers of linear attention")
 	}
@@ -82,6 +89,8 @@ func refused(keys map[string]any, kind string) *input.Error {
 		for _, t := range types {
 			if name, _ := t.(string); strings.Contains(name, "linear") || strings.Contains(name, "conv") || strings.Contains(name, "mamba") || strings.Contains(name, "recurrent") {
 				return refuse("layer_types", "layers of "+strings.ReplaceAll(name, "_", " "))
+			} else if !strings.Contains(name, "attention") {
+				return &input.Error{Key: "layer_types", Value: written(t), Expected: `"full_attention" or "sliding_attention" for each layer`}
 			}
 		}
 	}

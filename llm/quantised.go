@@ -104,6 +104,9 @@ func (c *checkpoint) String() string {
 
 // widths sets those of all matrices; false for a format that is not read.
 func (c *checkpoint) widths(m *Model) bool {
+	if c.Group < -1 || len(c.Block) != 0 && (len(c.Block) != 2 || c.Block[0] < 1 || c.Block[1] < 1) {
+		return false
+	}
 	scale := 0 // bits of scale and zero of a group
 	switch c.Method {
 	case "fp8", "fbgemm_fp8":

@@ -86,6 +86,9 @@ func besideKeys(name string, text []byte) (map[string]any, error) {
 	if err := json.Unmarshal(text, &quant); err != nil {
 		return nil, &input.Error{Key: name, Err: fmt.Errorf("not JSON: %w", err), Expected: "the file beside config.json that says how a checkpoint is quantised"}
 	}
+	if quant == nil { // null
+		return nil, nil
+	}
 	method := BesideFiles[at].method
 	if method == "modelopt" {
 		quant, _ = quant["quantization"].(map[string]any)
