@@ -225,6 +225,9 @@ func (b *base) read(ld *Loader, path string) (*layer, error) {
 	if b.kind == Model {
 		path, most = inFolder(path), maxModelText
 	}
+	if what, instead := otherKind(path); b.kind == Model && what != "" {
+		return nil, &input.Error{File: input.Name(path), Value: what, Expected: instead}
+	}
 	text, err := input.ReadUpTo(path, most)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, b.noFile(path, err)

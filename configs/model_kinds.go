@@ -1,0 +1,41 @@
+package configs
+
+import (
+	"bytes"
+	"io"
+	"os"
+)
+
+// Files that people give for a config.json, by their first bytes.
+const beside = "the model's config.json, which lies beside its weights on Hugging Face"
+
+var modelKinds = []struct{ magic, what, instead string }{
+	{"GGUF", "weights in GGUF", beside + ": those of llama.cpp alone tell no shape that is read here"},
+	{"PK\x03\x04", "weights of PyTorch, or a zip archive", beside},
+	{"version https://git-lfs", "a pointer of Git LFS", "the file that git lfs pull fetches"},
+	{"<", "HTML or XML, such as the page of a failed download", beside},
+}
+
+// otherKind says what a file is that holds a model's weights or is no text, and what was expected; "" for others.
+func otherKind(path string) (what, instead string) {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return "", ""
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", "" // an error of whoever reads it
+	}
+	defer f.Close()
+	first := make([]byte, 32)
+	n, _ := io.ReadFull(f, first)
+	first = first[:n]
+	for _, k := range modelKinds {
+		if bytes.HasPrefix(first, []byte(k.magic)) {
+			return k.what, k.instead
+		}
+	}
+	if n > 9 && first[7] == 0 && first[8] == '{' { // behind eight bytes of the header's length
+		return "weights in safetensors", beside
+	}
+	return "", ""
+}
