@@ -20,11 +20,10 @@ import (
 
 // read reads the file, whose text is unpacked and whose own reader is file.
 func (c *collector) read(text *bufio.Reader, file io.Reader) error {
-	first, err := text.Peek(4)
-	if err != nil && err != io.EOF {
+	if _, err := text.Peek(4); err != nil && err != io.EOF {
 		return input.FileError(c.file, err)
 	}
-	first, _ = text.Peek(min(beginning, text.Buffered())) // more may come late, or be an error of a later line
+	first, _ := text.Peek(min(beginning, text.Buffered())) // more may come late, or be an error of a later line
 	switch {
 	case bytes.HasPrefix(first, []byte(parquetMagic)):
 		return c.readParquet(text, file)
