@@ -41,10 +41,12 @@ buffer_rows = 4096       # HiSparse's guide (device_buffer_size); tokens of a re
 hit_rate = 0.85          # our assumption: nobody has published one of a real model; share of chosen rows in the buffer, fetches
 fetch_blocks = 8         # of 1,024 threads: as fast as 132 of 512 and in the way of fewer kernels (lab/docs/model-gpu.md); two sub-batches
 translation = 1.0        # an H200 in a virtual machine with pages of 4 KiB (lab/docs/model-gpu.md), as a share; rows of large batches
+shared_rate = 1.0        # nobody has measured several GPUs that fetch at once; fetches on nodes of several GPUs
 
 [bands]
 sparse_offload.hit_rate = [0.7, 0.98] # our choice: no model's is known; fetches
 sparse_offload.translation = [0.0, 1.0] # none, as with huge pages, to the whole of what was measured; rows of large batches
+sparse_offload.shared_rate = [0.5, 1.0] # half of the rate, to all of it: our choice; fetches on nodes of several GPUs
 `,
 }
 
@@ -57,6 +59,7 @@ type SparseOffload struct {
 	HitRate     float64 `toml:"hit_rate"`     // share of chosen tokens that are in the buffer, of requests that do not fit it
 	FetchBlocks int     `toml:"fetch_blocks"` // thread blocks of a fetch, of 1,024 threads each
 	Translation float64 `toml:"translation"`  // share of the measured cost of address translation
+	SharedRate  float64 `toml:"shared_rate"`  // share of its rate of fetches that each of a node's GPUs keeps beside the others; one GPU has all
 }
 
 // Values of SparseOffload.Schedule and HostCopies.
@@ -78,6 +81,7 @@ func (s SparseOffload) Check(c *input.Check) {
 	input.Within(c, "hit_rate", s.HitRate, 0, 1)
 	input.Within(c, "fetch_blocks", s.FetchBlocks, 1, 1<<12)
 	input.Within(c, "translation", s.Translation, 0, 1)
+	input.Within(c, "shared_rate", s.SharedRate, 0.01, 1)
 }
 
 // assumedHits says what decides the fetches of requests that the buffer does not hold.
@@ -226,6 +230,9 @@ func newSparseOffload(h *flow.Hardware, how flow.Running) *sparseOffload {
 	e := &sparseOffload{GPUs: gpus.New(h), spec: configs.Section[SparseOffload](cfg), gather: pcie.MeasuredGather(), copies: units.Bytes(copies(h)), scale: 1, misses: -1}
 	each := h.Channels() / units.Bandwidth(cfg.Model.TensorParallel) * units.Bandwidth(randomShare(&cfg.DRAM.Spec, cfg.Node.Ranksets))
 	e.link, e.gpuLink, e.join = min(h.LinkShare(), each/units.Bandwidth(e.gather.Share)), h.Links(), h.Join()
+	if cfg.Node.GPUs > 1 {
+		e.link *= units.Bandwidth(e.spec.SharedRate)
+	}
 	e.taken = e.gather.Taken(e.grid(), cfg.GPU.SMs)
 	e.vectors, e.stored = 2, e.Attends.KV(1)/units.Bytes(e.Model.KVHeads)
 	if e.Model.LatentDim > 0 {

@@ -155,6 +155,23 @@ func TestSparseOffloadMonotone(t *testing.T) {
 	})
 }
 
+// TestSharedRate: of several GPUs each fetches at its share of the rate, which takes what half of the lanes take; one GPU keeps all.
+func TestSharedRate(t *testing.T) {
+	link := func(sets ...string) units.Bandwidth {
+		n := rigOf(t, slices.Concat(indexedModel, []string{"run.system=sparse-offload"}, sets)...)
+		return n.replica(nil).Engine.(*sparseOffload).link
+	}
+	one, half := []string{"node.gpus=1", "model.tensor_parallel=1"}, "sparse_offload.shared_rate=0.5"
+	if all, shared := link(one...), link(append(one, half)...); shared != all {
+		t.Errorf("one GPU fetches at %v, alone at %v", shared, all)
+	}
+	four := []string{"node.gpus=4", "model.tensor_parallel=4"}
+	all, shared := link(four...), link(append(four, half)...)
+	if shared != all/2 || shared != link(append(four, "pcie.lanes=8")...) {
+		t.Errorf("each of four GPUs fetches at %v, alone at %v", shared, all)
+	}
+}
+
 // TestSparseOffloadMemory: whole runs keep within both memories, and leave both empty.
 func TestSparseOffloadMemory(t *testing.T) {
 	for _, sets := range [][]string{{}, {"sparse_offload.schedule=two"}, {"sparse_offload.policy=chunked-prefill", "memory.admission=current"}, {"batching.max_num_seqs=3"}} {
@@ -291,6 +308,8 @@ func TestSparseOffloadRefuses(t *testing.T) {
 		{"sparse_offload.host_copies=gpu", "one of node, rank"},
 		{"sparse_offload.fetch_blocks=0", "sparse_offload.fetch_blocks = 0"},
 		{"sparse_offload.translation=-0.1", "sparse_offload.translation = -0.1"},
+		{"sparse_offload.shared_rate=0", "sparse_offload.shared_rate = 0"},
+		{"sparse_offload.shared_rate=1.1", "sparse_offload.shared_rate = 1.1"},
 		{"node.memory_capacity=10B", "those of a token on each replica take"},
 		{"policy.name=quest run.model=llama-3-8b policy.quest.select_device=buffer", "policy.quest.select_device"},
 		{"policy.name=quest run.model=llama-3-8b policy.quest.budget=8192", "expected at least 8192"},
