@@ -42,6 +42,15 @@ func TestSplitBeatsDealing(t *testing.T) {
 	}
 }
 
+// TestSplitOfTwelve: of twelve values all sums are tried: 43 + 42 + 42 + 35 + 20 are half of all, which dealing, moving and exchanging miss by two.
+func TestSplitOfTwelve(t *testing.T) {
+	var s splitter
+	values := []int64{45, 43, 43, 42, 42, 39, 35, 28, 20, 13, 9, 5}
+	if d := difference(values, s.split(values)); d != 0 {
+		t.Errorf("the sums differ by %d, want 0", d)
+	}
+}
+
 func difference(values []int64, side []bool) int64 {
 	var d int64
 	for i, v := range values {
