@@ -12,6 +12,7 @@ import (
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/timeline"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/scheduler/memory"
 	"github.com/l3sim/l3sim/system/flow"
 	"github.com/l3sim/l3sim/system/gpus"
 	"github.com/l3sim/l3sim/traces"
@@ -47,6 +48,7 @@ func TestLawsAtTheEndByHand(t *testing.T) {
 		"router":    {func(r *replica) { r.load.kv = 3 }, flow.LawRequests, "a router sees tokens after the last request: {kv:3 outstanding:0}"},
 		"decode":    {func(r *replica) { r.out.requests[0].Finish += units.Second }, flow.LawTokens, "s in all, from first tokens to last ones it is 1."},
 		"bandwidth": {func(r *replica) { r.bounds.kvToken = 1 << 50 }, flow.LawThroughput, "reading all keys and values takes "},
+		"memory":    {func(r *replica) { leak(t, r) }, flow.LawMemory, " allocation units are in use after the last request"},
 		"weights":   {func(r *replica) { r.bounds.weights = 1 << 50 }, flow.LawThroughput, "reading the weights "},
 	} {
 		r := endedReplica(t, trace)
@@ -63,6 +65,33 @@ func TestLawsAtTheEndByHand(t *testing.T) {
 		at := fmt.Sprintf("law %q is broken at %v: ", c.law, r.out.end)
 		if got := fmt.Sprint(err); !strings.Contains(got, c.want) || !strings.Contains(got, at) {
 			t.Errorf("%s: %s, want %q and %q", what, got, at, c.want)
+		}
+	}
+}
+
+// leak reserves memory that no request has.
+func leak(t *testing.T, r *replica) {
+	if _, ok := r.assembly.Batcher.Ledger.Reserve(memory.Prompted(16), nil, 0, nil); !ok {
+		t.Fatal("no room")
+	}
+}
+
+// TestLawsOfIterations: what breaks a law in an iteration is the fault of the run, with the law and the time: a request that decodes beyond its memory, and one that
+// waits although there is room.
+func TestLawsOfIterations(t *testing.T) {
+	trace := &traces.Trace{Requests: []traces.Request{{Input: 40, Output: 3}, {ID: 1, Input: 60, Output: 5}}}
+	for law, change := range map[string]func(r *replica){
+		"": func(*replica) {}, string(flow.LawMemory): func(r *replica) { r.assembly.Batcher.Enter(scheduler.Decoding{Base: 5000}) },
+		string(flow.LawAdmission): func(r *replica) {
+			r.assembly.Batcher.Add(0)
+			r.assembly.Batcher.Queue.Blocked = true
+		},
+	} {
+		r := endedReplica(t, trace)
+		change(r)
+		r.checkIteration(7 * units.Second)
+		if want := fmt.Sprintf("law %q is broken at 7s: ", law); (r.fault == nil) != (law == "") || law != "" && !strings.Contains(r.fault.Error(), want) {
+			t.Errorf("%v, want %q", r.fault, want)
 		}
 	}
 }

@@ -90,6 +90,11 @@ func TestAloneInTurn(t *testing.T) {
 				t.Error("results of one layer wait for those of another, and the pass goes on")
 			}
 		}
+		if layers[5].Count = 2; c.results > 0 {
+			if _, ok := e.alone.run(e, it, 0); ok {
+				t.Error("the first of two layers of an entry outlives it, and the pass goes on")
+			}
+		}
 	}
 }
 
