@@ -60,6 +60,28 @@ func TestLineByHand(t *testing.T) {
 	}
 }
 
+// TestLineSharesEffects: where the third feature is the sum of two others, which have values of 0 and 2 each, and y is the first of these, the solution of
+// least norm in standard deviations (1, 1 and √2) has 3/4, -1/4 and √2/4, slopes of 3/4, -1/4 and 1/4. A second fit has the range of its own rows.
+func TestLineSharesEffects(t *testing.T) {
+	m := newLatencyLine(&scheduler.PredictorSpec{Window: 8, RefitEvery: 1})
+	for _, at := range []float64{1, 11, 1} { // features of 1 and 3, or of 11 and 13
+		for _, x := range [][2]float64{{2, 0}, {0, 0}, {0, 2}, {2, 2}} {
+			m.observe(pimRow{x: [pimFeatures]float64{at + x[0], at + x[1], 2*at + x[0] + x[1]}, y: x[0]})
+		}
+		if err := m.fit(); err != nil {
+			t.Fatal(err)
+		}
+		for j, want := range []float64{0.75, -0.25, 0.25} {
+			if math.Abs(m.slope[j]-want) > 1e-12 {
+				t.Errorf("features from %v: slopes %v", at, m.slope)
+			}
+		}
+		if low, high := [pimFeatures]float64{at, at, 2 * at}, [pimFeatures]float64{at + 2, at + 2, 2*at + 4}; m.low != low || m.high != high {
+			t.Errorf("fitted from %v to %v, by hand from %v to %v", m.low, m.high, low, high)
+		}
+	}
+}
+
 // TestLineOneRow: a single observation is the constant.
 func TestLineOneRow(t *testing.T) {
 	m := newLatencyLine(&scheduler.PredictorSpec{Window: 8, RefitEvery: 1})

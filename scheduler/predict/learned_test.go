@@ -177,11 +177,34 @@ func TestWarmUp(t *testing.T) {
 	if got := l.GPU(sub, 3); got != 540 {
 		t.Errorf("T_GPU = %d, want 500 + 40", got)
 	}
+	if got := l.GPU(&scheduler.SubBatch{Decode: sub.Decode}, 3); got != 500 {
+		t.Errorf("T_GPU of a step = %d, want 500", got)
+	}
 	if got := l.GPU(&scheduler.SubBatch{}, 3); got != 0 {
 		t.Errorf("T_GPU of nothing = %d", got)
 	}
 	if got := l.PIM(&scheduler.SubBatch{}, 1, 0); got != 0 {
 		t.Errorf("T_PIM of nothing = %d", got)
+	}
+}
+
+// TestWorkOfModels: beyond the data a chunk's attention grows with its pairs of queries and keys, 100 behind 1,000 being 100·1,050.5, and batched
+// operations with their rows. One sample is enough to fit both, and the line, from a profile.
+func TestWorkOfModels(t *testing.T) {
+	l := NewLearned(learnedSpec(), nil, rand.New(rand.NewPCG(1, 1)))
+	if a, b := l.prefill.work(100, 1000), l.batched.work(100, 1000); a != 105_050 || b != 1100 {
+		t.Errorf("works of %v pairs and %v rows", a, b)
+	}
+	if err := l.fitAll(); err != nil || l.prefill.forest != nil || l.batched.forest != nil || l.pim.ready {
+		t.Errorf("models of nothing are fitted: %v", err)
+	}
+	l.add(&scheduler.Sample{Chunks: []scheduler.ChunkSample{{Tokens: 32, Finished: 64, Time: 40}}, PrefillTokens: 32, Decoding: 3, FC: 500, Contexts: 900, PIM: 77})
+	if err := l.fitAll(); err != nil || l.prefill.forest == nil || l.batched.forest == nil || !l.pim.ready {
+		t.Fatalf("models of one sample are not fitted: %v", err)
+	}
+	sub := &scheduler.SubBatch{Decode: make([]scheduler.Decoding, 3), Prefill: []scheduler.Chunk{{Tokens: 32, Finished: 64}}}
+	if a, b := l.GPU(sub, 0), l.PIM(sub, 0, 0); a != 540 || b != 77 {
+		t.Errorf("predicted are %d and %d", a, b)
 	}
 }
 

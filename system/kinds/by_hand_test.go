@@ -77,7 +77,7 @@ func TestHostHasATokenOfEach(t *testing.T) {
 			bytes := replicas*token + more
 			_, err := Loader().Load(configs.Options{Sets: []string{"run.system=gpu+cpu", "run.model=gpt-175b", "node.gpus=" + fmt.Sprint(8*replicas), "cpu_offload.host_memory_share=1",
 				fmt.Sprintf("node.memory_capacity=%dB", bytes)}})
-			refused := err != nil && strings.Contains(err.Error(), "those of a token on each replica take")
+			refused := err != nil && strings.HasPrefix(err.Error(), "--set: node.memory_capacity = ") && strings.Contains(err.Error(), "room for keys and values in cpu_offload.host_memory_share = 1 of it: those of a token on each replica take ")
 			if refused != (more < 0) {
 				t.Errorf("%d B for %d replicas: %v", bytes, replicas, err)
 			}

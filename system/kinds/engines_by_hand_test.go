@@ -25,6 +25,10 @@ func TestHostLedgersByHand(t *testing.T) {
 		if s.HostLedger == nil || s.HostLedger.Capacity() != hosts.Pages(n.Hardware)*int64(n.cfg.Batching.PageTokens) && s.HostLedger.Capacity() != hosts.Pages(n.Hardware) || s.AllOnHost != all {
 			t.Errorf("%s: %+v, all on the host %t", of, s.HostLedger, s.AllOnHost)
 		}
+		gpu, host := gpus.Memory(n.Hardware), hosts.Memory(n.Hardware)
+		if got := n.system.Memory(n.Hardware); got.Capacity != gpu.Capacity+host.Capacity || got.Unit != host.Unit || gpu.Capacity == 0 || host.Capacity == 0 {
+			t.Errorf("%s: %+v, on the GPUs %+v, on the host %+v", of, got, gpu, host)
+		}
 	}
 }
 

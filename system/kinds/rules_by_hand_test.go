@@ -147,9 +147,14 @@ func TestPlanningByHand(t *testing.T) {
 // among them. An operator's keys take each of the values that are to be tried, and what doubles is a number of a key.
 func TestSystemsAreDescribed(t *testing.T) {
 	knobs := map[string][]Knob{"l3": {{"scheduler.sub_batches", []string{"2", "1"}}}}
-	short := map[string]string{ // what there may be too little of
-		"l3": "DIMM memory, ranksets, link", "gpu-only": "", "hbm-pim": "PIM bandwidth, memory beside", "rank-pim": "DIMM memory, ranksets, link",
-		"cpu-offload": "DIMM memory, CPU bandwidth, CPU compute, link", "gpu+cpu": "DIMM memory, CPU bandwidth, CPU compute, link", "sparse-offload": "DIMM memory, link",
+	const (
+		dimms, sets, lanes = "DIMM memory node.memory_capacity", "ranksets node.ranksets", "link pcie.lanes"
+		cpus               = "CPU bandwidth node.channels, CPU compute cpu_offload.cores"
+	)
+	short := map[string]string{ // what there may be too little of, and the keys that double
+		"l3": dimms + ", " + sets + ", " + lanes, "rank-pim": dimms + ", " + sets + ", " + lanes, "gpu-only": "",
+		"hbm-pim": "PIM bandwidth hbm_pim.bandwidth_factor, memory beside hbm_pim.memory_beside", "sparse-offload": dimms + ", " + lanes,
+		"cpu-offload": dimms + ", " + cpus + ", " + lanes, "gpu+cpu": dimms + ", " + cpus + ", " + lanes,
 	}
 	for i := range builtin {
 		s := &builtin[i]
@@ -191,7 +196,14 @@ func TestSystemsAreDescribed(t *testing.T) {
 		}
 		var names []string
 		for _, r := range s.Planning.Resources {
-			names = append(names, r.Name)
+			names = append(names, r.Name+" "+strings.Join(r.Keys, "+"))
+		}
+		for _, r := range s.Planning.AllResources() {
+			for _, key := range r.Keys {
+				if known.Key(key) == nil {
+					t.Errorf("%s: no key %q", s.Name, key)
+				}
+			}
 		}
 		if got := strings.Join(names, ", "); got != short[s.Name] {
 			t.Errorf("%s: too little of %s, want %s", s.Name, got, short[s.Name])
