@@ -60,61 +60,90 @@ func Spec(h *flow.Hardware) *pim.Spec {
 	return &spec
 }
 
-// measured has the kernels of the ranks that nodes had lately. Most points of a sweep, and all rates of a
-// search, differ in what ranks do not see.
-var measured measuredKernels
+// Most points of a sweep, and all rates of a search, differ in what ranks do not see. Others differ in what heads do not see,
+// such as the limit of power, or how keys and values are divided over the channels.
+var (
+	measured      recent[ranks, *Kernels]
+	measuredHeads recent[heads, *tables.KernelTable]
+)
 
-// measuredKernels is kernels by the ranks that have them.
-type measuredKernels struct {
-	sync.Mutex
-	by map[ranks]*measuredRanks
+// heads is all that a table of heads depends on, before they keep a pace.
+type heads struct {
+	pim    pim.Spec
+	dram   dram.Spec
+	shape  pim.HeadShape
+	stored bool // NewStoredTable
 }
 
-const mostMeasured = 32 // bounds the memory of measuredKernels: each has about a megabyte
+// mostMeasured bounds the memory of a recent: a value has about a megabyte.
+const mostMeasured = 32
 
-// measuredRanks is the kernels of one kind of ranks, nil until somebody has measured them.
-type measuredRanks struct {
+// recent has the values that were measured lately, by all that they depend on.
+type recent[K comparable, V any] struct {
 	sync.Mutex
-	kernels *Kernels
+	by   map[K]*once[V]
+	uses int
 }
 
-// of returns the place for the kernels of some ranks. Where there are too many it forgets all others.
-func (m *measuredKernels) of(r *ranks) *measuredRanks {
+// once is a value, once somebody has measured it.
+type once[V any] struct {
+	sync.Mutex
+	value V
+	known bool
+	used  int // the use of the recent that was its last one
+}
+
+// of returns the place for a value. Where there are too many it forgets the one that was not used for longest.
+func (m *recent[K, V]) of(key K) *once[V] {
 	m.Lock()
 	defer m.Unlock()
-	known := m.by[*r]
-	if known == nil {
-		if m.by == nil || len(m.by) == mostMeasured {
-			m.by = map[ranks]*measuredRanks{}
+	m.uses++
+	o := m.by[key]
+	if o == nil {
+		if m.by == nil {
+			m.by = map[K]*once[V]{}
 		}
-		known = &measuredRanks{}
-		m.by[*r] = known
+		if len(m.by) == mostMeasured {
+			oldest, last := key, m.uses
+			for k, other := range m.by {
+				if other.used < last {
+					oldest, last = k, other.used
+				}
+			}
+			delete(m.by, oldest)
+		}
+		o = &once[V]{}
+		m.by[key] = o
 	}
-	return known
+	o.used = m.uses
+	return o
+}
+
+// get returns what measure does, unless somebody has asked for it lately. Errors are not kept.
+func (m *recent[K, V]) get(key K, measure func() (V, error)) (V, error) {
+	o := m.of(key)
+	o.Lock()
+	defer o.Unlock()
+	if o.known {
+		return o.value, nil
+	}
+	value, err := measure()
+	o.value, o.known = value, err == nil
+	return value, err
 }
 
 // KernelsOf measures what the ranks of a configuration take, unless a node with equal ranks has.
-func KernelsOf(h *flow.Hardware) (_ *Kernels, err error) {
+func KernelsOf(h *flow.Hardware) (*Kernels, error) {
 	r, err := ranksOf(h)
 	if err != nil {
 		return nil, err
 	}
-	m := measured.of(&r)
-	m.Lock()
-	defer m.Unlock()
-	if m.kernels == nil {
-		m.kernels, err = newKernels(h.Config, &r)
-	}
-	return m.kernels, err
+	return measured.get(r, func() (*Kernels, error) { return newKernels(h.Config, &r) })
 }
 
 // newKernels measures attention on ranks and transfers to them. Errors are told in terms of the configuration.
 func newKernels(cfg *configs.Config, of *ranks) (*Kernels, error) {
-	measure := tables.NewKernelTable
-	if !of.atHome {
-		measure = tables.NewStoredTable
-	}
-	table, err := headTable(cfg, &of.pim, of.shape, of.pace, measure)
+	table, err := headTable(cfg, &of.pim, of.shape, of.pace, !of.atHome)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +153,7 @@ func newKernels(cfg *configs.Config, of *ranks) (*Kernels, error) {
 	}
 	k := &Kernels{Table: table, Sequence: newSequence(table), transfers: transfers}
 	if k.Stored = k.Sequence; of.parts {
-		stored, err := headTable(cfg, &of.pim, of.shape, of.pace, tables.NewStoredTable)
+		stored, err := headTable(cfg, &of.pim, of.shape, of.pace, true)
 		if err != nil {
 			return nil, err
 		}
@@ -136,15 +165,23 @@ func newKernels(cfg *configs.Config, of *ranks) (*Kernels, error) {
 	return k, nil
 }
 
-// headTable measures heads with one of the constructors of tables, and has them keep a pace.
-func headTable(cfg *configs.Config, unit *pim.Spec, shape pim.HeadShape, pace tables.Pace,
-	measure func(*pim.Spec, *dram.Spec, pim.HeadShape) (*tables.KernelTable, error)) (*tables.KernelTable, error) {
-	t, err := measure(unit, &cfg.DRAM.Spec, shape)
+// headTable measures heads, of which all keys and values may be stored before, and has them keep a pace.
+func headTable(cfg *configs.Config, unit *pim.Spec, shape pim.HeadShape, pace tables.Pace, stored bool) (*tables.KernelTable, error) {
+	d := &cfg.DRAM.Spec
+	key := heads{pim: *unit, dram: *d, shape: shape, stored: stored}
+	key.pim.PowerLimit = 0 // the pace
+	t, err := measuredHeads.get(key, func() (*tables.KernelTable, error) {
+		if stored {
+			return tables.NewStoredTable(unit, d, shape)
+		}
+		return tables.NewKernelTable(unit, d, shape)
+	})
 	if err != nil {
 		return nil, InSection(cfg, "pim", err)
 	}
-	t.Pace = pace
-	return t, nil
+	own := *t
+	own.Pace = pace
+	return &own, nil
 }
 
 // addBounds measures what ranks take for bounds of pages, where the policy has them there.

@@ -1,13 +1,15 @@
 package ranks
 
 import (
+	"errors"
 	"sync"
 	"testing"
 )
 
 // TestEqualRanksShareKernels: nodes share what was measured exactly where it is the same.
 func TestEqualRanksShareKernels(t *testing.T) {
-	load := func(sets ...string) *bench { return benchOf(t, append([]string{"pim.score_buffer=8KiB"}, sets...)...) }
+	small := func(sets []string) []string { return append([]string{"pim.score_buffer=8KiB"}, sets...) }
+	load := func(sets ...string) *bench { return benchOf(t, small(sets)...) }
 	quest := func(more ...string) []string {
 		return append([]string{"policy.name=quest", "policy.quest.select_device=rank"}, more...)
 	}
@@ -21,7 +23,7 @@ func TestEqualRanksShareKernels(t *testing.T) {
 		other = other[:2] // under the race detector nodes side by side matter, below
 	}
 	of := func(sets ...string) ranks {
-		r, err := ranksOf(load(sets...).hw)
+		r, err := ranksOf(hardwareOf(t, small(sets)...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,11 +61,11 @@ func TestEqualRanksShareKernels(t *testing.T) {
 
 // TestMeasuredIsBounded: a sweep over ranks keeps the kernels of few of them.
 func TestMeasuredIsBounded(t *testing.T) {
-	var m measuredKernels
-	of := func(i int) *measuredRanks {
+	var m recent[ranks, *Kernels]
+	of := func(i int) *once[*Kernels] {
 		r := ranks{}
 		r.pim.MACLatency = i
-		return m.of(&r)
+		return m.of(r)
 	}
 	for i := range 3 * mostMeasured {
 		if known := of(i); of(i) != known {
@@ -72,5 +74,51 @@ func TestMeasuredIsBounded(t *testing.T) {
 		if len(m.by) > mostMeasured {
 			t.Fatalf("%d ranks are known, at most %d may be", len(m.by), mostMeasured)
 		}
+	}
+}
+
+// TestOldestIsForgotten: what is asked for now and then stays, and of the others those that were measured last.
+func TestOldestIsForgotten(t *testing.T) {
+	var m recent[int, int]
+	measured := 0
+	get := func(i int) {
+		if v, err := m.get(i, func() (int, error) { measured++; return 10 * i, nil }); v != 10*i || err != nil {
+			t.Fatalf("%d: got %d, %v", i, v, err)
+		}
+	}
+	for i := range 3 * mostMeasured {
+		get(i)
+		get(0)
+	}
+	if measured != 3*mostMeasured {
+		t.Errorf("%d values are measured %d times", 3*mostMeasured, measured)
+	}
+	for i := 2*mostMeasured + 1; i < 3*mostMeasured; i++ {
+		get(i)
+	}
+	if measured != 3*mostMeasured {
+		t.Errorf("the last %d are measured again", mostMeasured-1)
+	}
+	if get(1); measured != 3*mostMeasured+1 {
+		t.Error("the second one is known still")
+	}
+	failed := errors.New("failed")
+	if _, err := m.get(-1, func() (int, error) { return 1, failed }); err != failed {
+		t.Errorf("got %v", err)
+	}
+	get(-1)
+}
+
+// TestPacesShareHeads: heads are measured once for all limits of power, and each keeps its own.
+func TestPacesShareHeads(t *testing.T) {
+	const buffer = "pim.score_buffer=16KiB"
+	measuredHeads.by = nil
+	free := benchOf(t, buffer)
+	slow, slower := benchOf(t, buffer, "pim.power_limit=10"), benchOf(t, buffer, "pim.power_limit=9")
+	if n := len(measuredHeads.by); n != 1 {
+		t.Errorf("%d tables of heads", n)
+	}
+	if a, b, c := free.kernels.Table.Attention(4096), slow.kernels.Table.Attention(4096), slower.kernels.Table.Attention(4096); a >= b || b >= c {
+		t.Errorf("4,096 tokens take %d clocks, at 10 W %d, at 9 W %d", a, b, c)
 	}
 }

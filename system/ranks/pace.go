@@ -68,5 +68,5 @@ func HeadTable(cfg *configs.Config, unit *pim.Spec, shape pim.HeadShape) (*table
 	if err != nil {
 		return nil, err
 	}
-	return headTable(cfg, unit, shape, pace, tables.NewKernelTable)
+	return headTable(cfg, unit, shape, pace, false)
 }

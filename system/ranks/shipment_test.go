@@ -269,16 +269,21 @@ var benches = configs.New(policies.Builtin(), configs.System{Name: "l3"})
 
 // benchOf returns the ranks of the default configuration with some keys set.
 func benchOf(t interface{ Fatal(...any) }, sets ...string) *bench {
-	cfg, err := benches.Load(configs.Options{Sets: sets})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &flow.Hardware{Config: cfg, KV: flow.Place{Name: "in the DIMMs", InDIMM: true, Keeps: true}, GPUShare: 1}
+	h := hardwareOf(t, sets...)
 	k, err := KernelsOf(h)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bench{cfg, h, k}
+	return &bench{h.Config, h, k}
+}
+
+// hardwareOf is the hardware of benchOf, before anything is measured.
+func hardwareOf(t interface{ Fatal(...any) }, sets ...string) *flow.Hardware {
+	cfg, err := benches.Load(configs.Options{Sets: sets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &flow.Hardware{Config: cfg, KV: flow.Place{Name: "in the DIMMs", InDIMM: true, Keeps: true}, GPUShare: 1}
 }
 
 // TestPrefixesByHand: the bursts of a prefix's keys and values, 2·4 of 64 B for each token and head, hold the channels for 2.5 ns each. Where the
