@@ -56,7 +56,7 @@ func TestExtremeValues(t *testing.T) {
 				deep.Only(t)
 			}
 			for i, k := range everything().Keys().Keys {
-				if !deep.Case(i+len(system), 5) {
+				if !deep.Case(i+len(system), 10) {
 					continue
 				}
 				switch section, _, _ := strings.Cut(k.Name, "."); section {
