@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"math"
+	"reflect"
 	"testing"
 
 	"github.com/l3sim/l3sim/energy"
@@ -163,6 +164,7 @@ func TestMoreRanges(t *testing.T) {
 	s := loadPreset(t, "h200-sxm")
 	for v, ok := range map[float64]bool{0.001: true, 10: true, 0: false, 10.001: false} {
 		p := *s
+		fillNumbers(reflect.ValueOf(&p.FP8).Elem())
 		p.FP8.ConvertMemory = v
 		if (len(input.Faults(&p)) == 0) != ok {
 			t.Errorf("convert_memory_efficiency = %v: %v", v, input.Faults(&p))
