@@ -75,6 +75,9 @@ func FileError(path string, err error) error {
 	if errors.As(err, &cause) {
 		err = cause.Err
 	}
+	if path == "" {
+		return &Error{Value: `""`, Err: err, Expected: "the name of a file"}
+	}
 	return &Error{File: Name(path), Err: err}
 }
 

@@ -36,6 +36,7 @@ func TestOpen(t *testing.T) {
 	for path, want := range map[string]string{
 		".":           ".: expected a file, not a folder",
 		"nosuch.toml": "nosuch.toml: no such file or directory",
+		"":            `"": no such file or directory; expected the name of a file`,
 	} {
 		_, err := Open(path)
 		var bad *Error
