@@ -86,7 +86,11 @@ func readStandard(file, text string, bases []*Standard) (*Standard, error) {
 	t := &tableReader{file: file, text: text, s: &Standard{}}
 	if unknown := meta.Undecoded(); len(unknown) > 0 {
 		key := unknown[0].String()
-		return nil, t.at(key, &input.Error{Key: key, Expected: "a key of a standard's table", Nearest: input.Nearest(key, tableKeys)})
+		expected := "a key of a standard's table"
+		if key == "dram" {
+			expected += "; a file with [dram] is a configuration, for --config: here --set KEY=VALUE changes a part"
+		}
+		return nil, t.at(key, &input.Error{Key: key, Expected: expected, Nearest: input.Nearest(key, tableKeys)})
 	}
 	if f.Base != "" {
 		i := slices.IndexFunc(bases, func(b *Standard) bool { return b.Name == f.Base })

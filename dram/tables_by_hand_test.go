@@ -16,6 +16,7 @@ func TestTablesByHand(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", " standard: expected the standard's name, one word"},
 		{"name = 1", "1: name: expected a key of a standard's table; did you mean \"base\"?"},
+		{"[dram]\ntRCD = 30", "1: dram: expected a key of a standard's table; a file with [dram] is a configuration, for --config: here --set KEY=VALUE changes a part"},
 		{"standrd = 1", "1: standrd: expected a key of a standard's table; did you mean \"standard\"?"},
 		{"base = 'ddr6'", "1: base = \"ddr6\": expected one of ddr4, ddr5, gddr6, hbm2, hbm3, lpddr4, lpddr5x; did you mean \"ddr4\"?"},
 		{"standard = 'a b'\nbase='ddr5'", "1: standard = a b: expected the standard's name, one word"},
