@@ -120,7 +120,7 @@ func Source(name string) (string, error) {
 		}
 	}
 	if texts == nil {
-		return "", input.UnknownName("preset", name, Names())
+		return "", input.UnknownName("preset", name, slices.Compact(slices.Sorted(slices.Values(Names()))))
 	}
 	return strings.Join(texts, "\n"), nil
 }

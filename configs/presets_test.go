@@ -79,6 +79,9 @@ func TestUnknownPreset(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `did you mean "gpt-175b"?`) {
 		t.Errorf("got %v", err)
 	}
+	if _, err = Source("nope"); err == nil || strings.Count(err.Error(), " a100-sxm-80gb,") != 1 { // a GPU and its fit
+		t.Errorf("got %v", err)
+	}
 }
 
 // TestNamesReadNoTables: names of other presets, which every command's help has, are there without the tables of DRAM. A process of its
